@@ -1,0 +1,47 @@
+// Finds the host's instruction set.
+#include "runtime/cpu.hpp"
+
+#include <cstdlib>
+
+namespace telamon {
+inline namespace v1 {
+namespace runtime {
+
+std::string_view isa_name(Isa isa) {
+  constexpr std::string_view kNames[kNumIsas] = {"generic", "avx2", "avx512"};
+  return kNames[static_cast<int>(isa)];
+}
+
+Isa supported_isa() {
+#if defined(__x86_64__)
+  // __builtin_cpu_supports also asks the operating system whether it saves the wide registers.
+  static const Isa isa = [] {
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return Isa::generic;
+    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                        __builtin_cpu_supports("avx512vl");
+    return avx512 ? Isa::avx512 : Isa::avx2;
+  }();
+  return isa;
+#else
+  return Isa::generic;
+#endif
+}
+
+Isa host_isa() {
+  static const Isa isa = [] {
+    const Isa supported = supported_isa();
+    const char* wanted = std::getenv("TELAMON_ISA");
+    if (wanted == nullptr) return supported;
+    for (int i = 0; i < static_cast<int>(supported); ++i) {
+      if (isa_name(static_cast<Isa>(i)) == wanted) return static_cast<Isa>(i);
+    }
+    return supported;
+  }();
+  return isa;
+}
+
+}  // namespace runtime
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,32 @@
+// The host's instruction set: which of the builds of the numeric kernels this process runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace telamon {
+inline namespace v1 {
+namespace runtime {
+
+/// The instruction sets that kernels are compiled for. `generic` is the baseline of the platform
+/// (SSE2 on x86-64), `avx2` includes FMA, `avx512` means F, BW, CD, DQ and VL.
+enum class Isa : std::uint8_t { generic, avx2, avx512 };
+inline constexpr int kNumIsas = 3;
+
+/// What the processor and the operating system support, whatever the environment says.
+Isa supported_isa();
+
+/// The instruction set in use, found once: `supported_isa()`, or a lower one named by the
+/// environment variable TELAMON_ISA (generic, avx2, avx512). A higher or unknown name is ignored.
+Isa host_isa();
+
+/// Bytes in a full vector register: 16, 32, 64.
+constexpr std::size_t vector_bytes(Isa isa) { return std::size_t{16} << static_cast<int>(isa); }
+inline std::size_t vector_bytes() { return vector_bytes(host_isa()); }
+
+std::string_view isa_name(Isa isa);  ///< "generic", "avx2", "avx512"
+
+}  // namespace runtime
+}  // namespace v1
+}  // namespace telamon

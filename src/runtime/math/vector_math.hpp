@@ -1,0 +1,49 @@
+// The vector math functions: one register of operands in, one register of results out.
+//
+// The same functions serve generated code, which calls them by symbol, and the eager loops. Each
+// exists per instruction set, for f32 and f64, with the platform's vector calling convention:
+//   <W x T> f(<W x T> x)   or   <W x T> f(<W x T> x, <W x T> y)
+// where W x T fills `runtime::vector_bytes(isa)`: 16 f32 or 8 f64 for avx512. A lane's result never
+// depends on the other lanes. No function has a slow path for infinities, NaN, zeros or denormals
+// where we wrote it ourselves; the rest comes from glibc's libmvec, or from scalar libm elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "runtime/cpu.hpp"
+#include "telamon/dtype.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace math {
+
+/// One build of a function. `symbol` is the name to declare in generated code; `address` is what to
+/// bind it to (an absolute symbol: the name need not be exported from this library).
+struct MathEntry {
+  void* address = nullptr;
+  const char* symbol = nullptr;
+};
+
+/// A math function under the name of its primitive: "exp", "log1p", "atan2", "erf_inv", ...
+struct MathFunction {
+  const char* name;
+  int arity;                            ///< 1 or 2
+  float ulp_f32, ulp_f64;               ///< bounds of the error over all operands, as tested
+  MathEntry f32[runtime::kNumIsas];     ///< by Isa; null where that set was not built
+  MathEntry f64[runtime::kNumIsas];
+};
+
+/// All functions, sorted by name.
+std::span<const MathFunction> math_functions();
+
+/// The function of that name, or null.
+const MathFunction* find_math_function(std::string_view name);
+
+/// One build of a function; address and symbol are null if there is none.
+MathEntry find_math(std::string_view name, DType dtype, runtime::Isa isa = runtime::host_isa());
+
+}  // namespace math
+}  // namespace v1
+}  // namespace telamon
