@@ -1,0 +1,30 @@
+// Shape: hashing and printing.
+#include "telamon/shape.hpp"
+
+namespace telamon {
+inline namespace v1 {
+
+// FNV-1a over the dimensions, each mixed first (the finaliser of splitmix64, Steele et al. 2014).
+std::size_t Shape::hash() const {
+  std::uint64_t h = 0xcbf29ce484222325u;
+  for (const std::int64_t dim : *this) {
+    auto x = static_cast<std::uint64_t>(dim) + 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    h = (h ^ x ^ (x >> 31)) * 0x100000001b3u;
+  }
+  return h;
+}
+
+std::string Shape::to_string() const {
+  std::string text = "(";
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string((*this)[i]);
+  }
+  text += size() == 1 ? ",)" : ")";
+  return text;
+}
+
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,73 @@
+// Shape and SourceLocation: value semantics, printing, hashing.
+#include "telamon/shape.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <set>
+#include <utility>
+
+#include "telamon/source_location.hpp"
+
+namespace tl = telamon;
+using tl::Shape;
+
+TEST(Shapes, PrintAsPythonTuples) {
+  EXPECT_EQ(Shape{}.to_string(), "()");
+  EXPECT_EQ(Shape{3}.to_string(), "(3,)");
+  EXPECT_EQ((Shape{2, -1, 4}).to_string(), "(2, -1, 4)");
+}
+
+TEST(Shapes, OfScalarsHaveOneElement) {
+  EXPECT_EQ(Shape{}.num_elements(), 1);
+  EXPECT_EQ((Shape{2, 3}).num_elements(), 6);
+  EXPECT_EQ((Shape{2, 0}).num_elements(), 0);
+}
+
+RC_GTEST_PROP(Shapes, BehaveAsVectorsUnderInsertAndErase, (std::vector<std::int64_t> dims)) {
+  const auto at = *rc::gen::inRange<std::size_t>(0, dims.size() + 1);
+  Shape shape(dims);
+  shape.insert(at, 7);
+  auto expected = dims;
+  expected.insert(expected.begin() + static_cast<std::ptrdiff_t>(at), 7);
+  RC_ASSERT(shape.to_vector() == expected);
+  shape.erase(at);
+  RC_ASSERT(shape.to_vector() == dims);
+}
+
+RC_GTEST_PROP(Shapes, SurviveCopyMoveAndAssignment,
+              (std::vector<std::int64_t> a, std::vector<std::int64_t> b)) {
+  Shape first(a);
+  Shape second(b);
+  const Shape copy = first;
+  RC_ASSERT(copy == first && copy.hash() == first.hash());
+  first = second;
+  RC_ASSERT(first.to_vector() == b);
+  second = copy;
+  RC_ASSERT(second.to_vector() == a);
+  const Shape moved = std::move(first);
+  RC_ASSERT(moved.to_vector() == b);
+}
+
+TEST(Shapes, OfSmallSizesHashApart) {
+  std::set<std::size_t> hashes;
+  for (int i = 0; i < 20; ++i) {
+    for (int j = 0; j < 20; ++j) hashes.insert(Shape{i, j}.hash());
+    hashes.insert(Shape{i}.hash());
+  }
+  EXPECT_EQ(hashes.size(), 420u);
+}
+
+TEST(SourceLocations, PrintFileLineAndFunctionWithoutTheFolder) {
+  EXPECT_EQ((tl::SourceLocation{"/a/b/train.cpp", 31, "loss"}).to_string(), "train.cpp:31 in loss");
+  EXPECT_EQ((tl::SourceLocation{"train.cpp", 31, nullptr}).to_string(), "train.cpp:31");
+  EXPECT_EQ(tl::SourceLocation{}.to_string(), "");
+}
+
+TEST(SourceLocations, AreThoseOfTheCaller) {
+  const auto here = [](tl::SourceLocation at = tl::SourceLocation::current()) { return at; };
+  const int line = __LINE__ + 1;
+  const tl::SourceLocation at = here();
+  EXPECT_EQ(at.line, line);
+  EXPECT_EQ(at.to_string().substr(0, 15), "shape_test.cpp:");
+}
