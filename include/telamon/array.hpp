@@ -1,0 +1,235 @@
+// Array: the value that all programs compute with, and Operand, the parameter type of all functions.
+//
+// An Array is one intrusive pointer. Behind it stands either a concrete buffer or a tracer; arrays
+// are immutable to the user, so copying a handle is copying the value.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "telamon/aval.hpp"
+#include "telamon/config.hpp"
+#include "telamon/error.hpp"
+#include "telamon/source_location.hpp"
+
+namespace telamon {
+inline namespace v1 {
+
+class Array;
+class IndexItem;  // indexing.hpp
+class AtIndex;    // indexing.hpp
+using Arrays = std::vector<Array>;
+
+namespace detail {
+
+/// What an Array points to: the aval, and either a buffer or the state of a tracer.
+class TELAMON_API ArrayNode {
+ public:
+  enum class Kind : std::uint8_t { concrete, tracer };
+  ArrayNode(Kind kind, ShapedArray aval) : aval_(std::move(aval)), kind_(kind) {}
+  ArrayNode(const ArrayNode&) = delete;
+  ArrayNode& operator=(const ArrayNode&) = delete;
+  virtual ~ArrayNode();
+
+  const ShapedArray& aval() const { return aval_; }
+  bool is_tracer() const { return kind_ == Kind::tracer; }
+  void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
+  void release() const {
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+  int use_count() const { return count_.load(std::memory_order_acquire); }
+
+ protected:
+  ShapedArray aval_;
+
+ private:
+  mutable std::atomic<int> count_{0};
+  Kind kind_;
+};
+
+/// The value of one C++ arithmetic scalar, kept at its own width.
+struct ScalarValue {
+  DType dtype;
+  union { bool b; std::int64_t i; std::uint64_t u; double f; };
+  template <class T> requires std::is_arithmetic_v<T>
+  static ScalarValue of(T v) {
+    ScalarValue s{dtype_of<T>, {}};
+    if constexpr (std::is_same_v<T, bool>) s.b = v;
+    else if constexpr (std::is_floating_point_v<T>) s.f = static_cast<double>(v);
+    else if constexpr (std::is_signed_v<T>) s.i = v;
+    else s.u = v;
+    return s;
+  }
+};
+TELAMON_API Array make_scalar(ScalarValue value, bool weak);
+TELAMON_API Array make_from_data(const void* data, DType dtype, Shape shape);
+TELAMON_API void read_item(const Array& x, DType dtype, void* out);    // one element, converted
+TELAMON_API void read_all(const Array& x, DType dtype, void* out);     // all elements, converted
+[[noreturn]] TELAMON_API void empty_array_error();
+
+}  // namespace detail
+
+/// An n-dimensional array of one dtype, or a tracer that stands for one.
+///
+///   Array x({1.0, 2.0, 3.0});            // f64[3]: data keeps its C++ type
+///   Array y = 2.0 * x + 1;               // scalars are weakly typed: still f64[3]
+///   y.item<double>(); y.to_vector<double>(); std::cout << y;
+class TELAMON_API Array {
+ public:
+  /// An empty handle: it holds no value, and every use of one is a TypeError.
+  Array() noexcept = default;
+  /// A weakly typed scalar of the C++ type's own width: `Array(2.0)` is a weak f64[].
+  template <class T> requires std::is_arithmetic_v<T>
+  Array(T value) : Array(detail::make_scalar(detail::ScalarValue::of(value), true)) {}
+  /// A vector, matrix or rank-3 array of the C++ type: `Array({1.0f, 2.0f})` is f32[2].
+  template <class T> requires std::is_arithmetic_v<T>
+  explicit Array(std::initializer_list<T> values)
+      : Array(detail::make_from_data(contiguous(values).data(), dtype_of<T>,
+                                     {static_cast<std::int64_t>(values.size())})) {}
+  template <class T> requires std::is_arithmetic_v<T>
+  explicit Array(std::initializer_list<std::initializer_list<T>> rows) : Array(nested(rows)) {}
+  template <class T> requires std::is_arithmetic_v<T>
+  explicit Array(std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks)
+      : Array(nested3(blocks)) {}
+  /// Copies `values` (row-major) into an array of the given shape (default: a vector).
+  template <class T> requires std::is_arithmetic_v<T>
+  explicit Array(const std::vector<T>& values) : Array(values, {static_cast<std::int64_t>(values.size())}) {}
+  template <class T> requires std::is_arithmetic_v<T>
+  Array(const std::vector<T>& values, Shape shape) : Array(from_vector(values, std::move(shape))) {}
+  /// Copies `shape.num_elements()` elements of `dtype` from `data`.
+  static Array from_data(const void* data, DType dtype, Shape shape) {
+    return detail::make_from_data(data, dtype, std::move(shape));
+  }
+
+  Array(const Array& o) noexcept : node_(o.node_) { if (node_) node_->retain(); }
+  Array(Array&& o) noexcept : node_(std::exchange(o.node_, nullptr)) {}
+  Array& operator=(const Array& o) noexcept { Array(o).swap(*this); return *this; }
+  Array& operator=(Array&& o) noexcept { Array(std::move(o)).swap(*this); return *this; }
+  ~Array() { if (node_) node_->release(); }
+  void swap(Array& o) noexcept { std::swap(node_, o.node_); }
+
+  bool has_value() const { return node_ != nullptr; }
+  const ShapedArray& aval() const { return node()->aval(); }
+  const Shape& shape() const { return aval().shape; }
+  std::int64_t shape(int axis) const { return aval().shape[static_cast<std::size_t>(axis < 0 ? axis + ndim() : axis)]; }
+  DType dtype() const { return aval().dtype; }
+  bool weak_type() const { return aval().weak_type; }
+  int ndim() const { return aval().shape.ndim(); }
+  std::int64_t size() const { return aval().shape.num_elements(); }
+
+  /// The value of a one-element array, converted to T. ConcretizationError on an abstract tracer.
+  template <class T> T item() const {
+    T out{};
+    detail::read_item(*this, dtype_of<T>, &out);
+    return out;
+  }
+  /// All elements in row-major order, converted to T.
+  template <class T> std::vector<T> to_vector() const {
+    if constexpr (std::is_same_v<T, bool>) {
+      std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size()));
+      detail::read_all(*this, DType::bool_, bytes.data());
+      return {bytes.begin(), bytes.end()};
+    } else {
+      std::vector<T> out(static_cast<std::size_t>(size()));
+      detail::read_all(*this, dtype_of<T>, out.data());
+      return out;
+    }
+  }
+  /// Truth of a one-element array; ConcretizationError under jit and vmap (use cond or where).
+  explicit operator bool() const;
+  /// As NumPy prints: "[1. 2. 3.]"; a tracer prints "Traced<ShapedArray(float32[3])>".
+  std::string to_string() const;
+  /// Waits until the value is computed (nothing to do on the CPU) and returns the array.
+  const Array& block_until_ready() const { return *this; }
+
+  /// NumPy-style indexing: x(0), x(tl::slice(1, 5), tl::ellipsis), x(indices). See indexing.hpp.
+  template <class... Items> Array operator()(const Items&... items) const;
+  /// x.at(i, j).set(v), .add(v), .multiply(v), .min(v), .max(v), .get(): functional updates.
+  template <class... Items> AtIndex at(const Items&... items) const;
+  Array reshape(Shape shape, SourceLocation where = SourceLocation::current()) const;
+  Array astype(DType dtype, SourceLocation where = SourceLocation::current()) const;
+  Array T(SourceLocation where = SourceLocation::current()) const;  ///< all axes reversed
+
+  bool is_tracer() const { return node()->is_tracer(); }
+  /// Whether both handles name the same value (identity, not equality).
+  bool is_same(const Array& o) const { return node_ == o.node_; }
+
+  explicit Array(detail::ArrayNode* node) noexcept : node_(node) { if (node_) node_->retain(); }
+  detail::ArrayNode* node() const {
+    if (!node_) detail::empty_array_error();
+    return node_;
+  }
+  detail::ArrayNode* node_or_null() const { return node_; }
+
+ private:
+  template <class T> static std::vector<std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>>
+  contiguous(std::initializer_list<T> values) { return {values.begin(), values.end()}; }
+  template <class T> static Array from_vector(const std::vector<T>& values, Shape shape);
+  template <class T> static Array nested(std::initializer_list<std::initializer_list<T>> rows);
+  template <class T>
+  static Array nested3(std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks);
+
+  detail::ArrayNode* node_ = nullptr;
+};
+
+/// An array or a weakly typed C++ scalar, with the caller's file and line: the parameter type of
+/// all functions and operators. The outermost call's location is the one that errors show.
+struct Operand {
+  Array array;
+  SourceLocation where;
+
+  Operand(const Array& a, SourceLocation w = SourceLocation::current()) : array(a), where(w) {}
+  Operand(Array&& a, SourceLocation w = SourceLocation::current()) : array(std::move(a)), where(w) {}
+  template <class T> requires std::is_arithmetic_v<T>
+  Operand(T value, SourceLocation w = SourceLocation::current()) : array(value), where(w) {}
+};
+
+TELAMON_API std::ostream& operator<<(std::ostream& os, const Array& x);
+
+template <class T>
+Array Array::from_vector(const std::vector<T>& values, Shape shape) {
+  if (shape.num_elements() != static_cast<std::int64_t>(values.size())) {
+    throw ShapeError("Array: " + std::to_string(values.size()) + " values do not fill shape " + shape.to_string());
+  }
+  if constexpr (std::is_same_v<T, bool>) {
+    std::vector<std::uint8_t> bytes(values.begin(), values.end());
+    return detail::make_from_data(bytes.data(), DType::bool_, std::move(shape));
+  } else {
+    return detail::make_from_data(values.data(), dtype_of<T>, std::move(shape));
+  }
+}
+
+template <class T>
+Array Array::nested(std::initializer_list<std::initializer_list<T>> rows) {
+  std::vector<T> flat;
+  for (const auto& row : rows) {
+    if (row.size() != rows.begin()->size()) throw ShapeError("Array: rows of different lengths");
+    flat.insert(flat.end(), row.begin(), row.end());
+  }
+  const auto n = static_cast<std::int64_t>(rows.size());
+  return from_vector(flat, {n, n ? static_cast<std::int64_t>(rows.begin()->size()) : 0});
+}
+
+template <class T>
+Array Array::nested3(std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks) {
+  std::vector<T> flat;
+  Shape shape{static_cast<std::int64_t>(blocks.size()), 0, 0};
+  for (const auto& block : blocks) {
+    const Array b = nested(block);
+    if (flat.empty()) { shape[1] = b.shape(0); shape[2] = b.shape(1); }
+    if (b.shape(0) != shape[1] || b.shape(1) != shape[2]) throw ShapeError("Array: blocks of different shapes");
+    const auto values = b.template to_vector<T>();
+    flat.insert(flat.end(), values.begin(), values.end());
+  }
+  return from_vector(flat, shape);
+}
+
+}  // namespace v1
+}  // namespace telamon
