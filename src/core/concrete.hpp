@@ -1,0 +1,113 @@
+// Concrete arrays: a reference-counted buffer on a device, seen through byte strides.
+//
+// Strides are row-major except that a broadcast scalar may be a view with strides of zero; whoever
+// needs dense memory asks for `contiguous(x)` first.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <string>
+
+#include "telamon/array.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+
+/// Where a buffer lives. The host is the only device for now; nothing above the runtime assumes
+/// host memory except explicit reads.
+struct Device {
+  std::string name;
+};
+const Device& host_device();
+
+/// Reference-counted memory. Donation leaves the buffer empty: later use is an error that names the call.
+class DeviceBuffer {
+ public:
+  explicit DeviceBuffer(std::size_t bytes);
+  DeviceBuffer(const DeviceBuffer&) = delete;
+  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+  ~DeviceBuffer();
+
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  const Device& device() const { return host_device(); }
+  bool donated() const { return donated_to_ != nullptr; }
+  const char* donated_to() const { return donated_to_; }
+  /// Moves the memory into a new buffer; every handle of this one becomes unusable.
+  /// `call` (a string that lives forever) names the donation in later errors.
+  Array donate_into(const Array& like, const char* call);
+  void mark_donated(const char* call) { donated_to_ = call; }
+  /// Gives up the memory to the caller, who deallocates it with `bytes()`.
+  std::byte* take() { return std::exchange(data_, nullptr); }
+
+  void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
+  void release() const {
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+  int use_count() const { return count_.load(std::memory_order_acquire); }
+
+  static void* operator new(std::size_t size);
+  static void operator delete(void* p, std::size_t size);
+
+ private:
+  std::byte* data_;
+  std::size_t bytes_;
+  const char* donated_to_ = nullptr;
+  mutable std::atomic<int> count_{0};
+};
+
+class ConcreteNode final : public ArrayNode {
+ public:
+  /// Dense row-major array over `buffer`.
+  ConcreteNode(ShapedArray aval, DeviceBuffer* buffer);
+  /// View with byte strides.
+  ConcreteNode(ShapedArray aval, DeviceBuffer* buffer, Shape strides, std::ptrdiff_t offset);
+  ~ConcreteNode() override;
+
+  DeviceBuffer& buffer() const { return *buffer_; }
+  /// First element. DonatedBufferError after donation.
+  std::byte* data() const {
+    if (buffer_->donated()) throw_donated();
+    return buffer_->data() + offset_;
+  }
+  const Shape& strides() const { return strides_; }  ///< in bytes; empty when dense
+  bool is_dense() const { return dense_; }
+
+  static void* operator new(std::size_t size);
+  static void operator delete(void* p, std::size_t size);
+
+ private:
+  [[noreturn]] void throw_donated() const;
+  DeviceBuffer* buffer_;
+  Shape strides_;
+  std::ptrdiff_t offset_ = 0;
+  bool dense_ = true;
+};
+
+/// An uninitialised dense array.
+Array make_uninitialized(const ShapedArray& aval);
+/// The node of a concrete array; InternalError on a tracer.
+ConcreteNode& concrete_node(const Array& x);
+/// The same elements in dense row-major memory (the array itself when it is dense already).
+Array contiguous(const Array& x);
+/// Dense data for reading. The array must be dense.
+template <class T> const T* data_of(const Array& x) { return reinterpret_cast<const T*>(concrete_node(x).data()); }
+/// Memory of an array that was just made and is not shared yet.
+template <class T> T* mutable_data_of(const Array& x) { return reinterpret_cast<T*>(concrete_node(x).data()); }
+/// Byte strides of x, computed when it is dense.
+Shape byte_strides(const Array& x);
+Shape dense_strides(const Shape& shape, DType dtype);
+/// The same buffer under another aval of equal byte size (reshape, weak type). x must be dense.
+Array with_aval(const Array& x, ShapedArray aval);
+/// A view with zero strides along broadcast dimensions.
+Array broadcast_view(const Array& x, const ShapedArray& aval, const Shape& strides);
+/// A strong scalar of `dtype` with the (converted) value; throws TypeError when an integer literal
+/// does not fit the dtype.
+Array convert_scalar(const Array& scalar, DType dtype, bool weak = false);
+/// A concrete array of one repeated value (zero-stride view).
+Array full_of(const ShapedArray& aval, double value);
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,160 @@
+// The interpreter stack: MainTrace, Trace, Tracer, and how bind finds the interpreter of a primitive.
+//
+// As in Autodidax: each transformation pushes a MainTrace; a Tracer belongs to one; bind looks for
+// the highest MainTrace among the operands (or the dynamic one, if higher), raises all operands to
+// it and lets its Trace process the primitive. Evaluation, at level 0, is always at the bottom.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "telamon/array.hpp"
+#include "telamon/primitive.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+
+class MainTrace;
+
+/// How one kind of interpreter boxes values and applies primitives.
+class Trace {
+ public:
+  virtual ~Trace() = default;
+  /// Boxes a concrete array.
+  virtual Array pure(const Array& x) = 0;
+  /// Boxes a tracer of a lower level.
+  virtual Array lift(const Array& x) = 0;
+  /// Applies `primitive` to operands that are all tracers of this trace.
+  virtual Arrays process_primitive(const PrimitiveBase& primitive, const Params& params,
+                                   std::span<const Array> tracers) = 0;
+  /// The word in "while tracing ...": "jit", "jvp", "vmap", "linearize".
+  virtual std::string describe() const = 0;
+
+  MainTrace& main() const { return *main_; }
+
+ private:
+  friend class MainTrace;
+  MainTrace* main_ = nullptr;
+};
+
+/// One entry of the interpreter stack. Tracers keep it alive, so that a leaked one can be named.
+class MainTrace {
+ public:
+  MainTrace(int level, std::unique_ptr<Trace> trace) : level_(level), trace_(std::move(trace)) { trace_->main_ = this; }
+  int level() const { return level_; }
+  Trace& trace() const { return *trace_; }
+  bool alive() const { return alive_; }
+  const std::string& description() const { return description_; }
+
+ private:
+  friend class NewMain;
+  int level_;
+  bool alive_ = true;
+  std::string description_;  // kept when the trace is gone
+  std::unique_ptr<Trace> trace_;
+};
+
+/// A boxed value: an aval and the interpreter it belongs to.
+class Tracer : public ArrayNode {
+ public:
+  Tracer(std::shared_ptr<MainTrace> main, ShapedArray aval);
+  MainTrace& main() const { return *main_; }
+  const std::shared_ptr<MainTrace>& main_ptr() const { return main_; }
+  SourceLocation created() const { return created_; }
+  /// Unboxes as far as possible. `self` is the handle of this tracer.
+  virtual Array full_lower(const Array& self) const { return self; }
+  /// The value when it is known: what bool(), item() and printing ask for.
+  virtual std::optional<Array> known_value() const { return std::nullopt; }
+
+ private:
+  std::shared_ptr<MainTrace> main_;
+  SourceLocation created_;
+};
+
+/// Pushes a MainTrace for the duration of a scope. When it ends, tracers of it are leaked ones.
+class NewMain {
+ public:
+  explicit NewMain(std::unique_ptr<Trace> trace);
+  ~NewMain();
+  NewMain(const NewMain&) = delete;
+  NewMain& operator=(const NewMain&) = delete;
+  const std::shared_ptr<MainTrace>& main() const { return main_; }
+  template <class T> T& trace() const { return static_cast<T&>(main_->trace()); }
+
+ private:
+  std::shared_ptr<MainTrace> main_;
+};
+
+/// Makes `main` the dynamic trace (omnistaging): primitives without tracers go to it too.
+class NewDynamic {
+ public:
+  explicit NewDynamic(MainTrace& main);
+  ~NewDynamic();
+  NewDynamic(const NewDynamic&) = delete;
+  NewDynamic& operator=(const NewDynamic&) = delete;
+
+ private:
+  MainTrace* previous_;
+};
+
+/// Sets the interpreter stack aside: what runs inside is evaluated and never staged by accident.
+class EvalScope {
+ public:
+  EvalScope();
+  ~EvalScope();
+  EvalScope(const EvalScope&) = delete;
+  EvalScope& operator=(const EvalScope&) = delete;
+
+ private:
+  std::vector<std::shared_ptr<MainTrace>> mains_;
+  MainTrace* dynamic_;
+};
+
+/// Overrides the current call site, whatever it was: interpreters of jaxprs set each equation's.
+class EqnSite {
+ public:
+  explicit EqnSite(SourceLocation where);
+  ~EqnSite();
+  EqnSite(const EqnSite&) = delete;
+  EqnSite& operator=(const EqnSite&) = delete;
+
+ private:
+  SourceLocation previous_;
+};
+
+SourceLocation current_call_site();
+/// "jit(loss), grad" of the stack, innermost first; "" when only evaluation is under way.
+std::string transforms_under_way();
+/// Whether any interpreter but evaluation is active (a trace or a dynamic trace).
+bool tracing_under_way();
+bool has_dynamic_trace();
+/// The innermost stack entry, null at the bottom.
+MainTrace* top_main();
+
+/// The tracer behind an array, null when it is concrete.
+inline const Tracer* as_tracer(const Array& x) {
+  return x.node()->is_tracer() ? static_cast<const Tracer*>(x.node()) : nullptr;
+}
+template <class T> const T& tracer_cast(const Array& x) { return static_cast<const T&>(*x.node()); }
+
+/// The interpreter for these operands; null means evaluation.
+MainTrace* find_top_trace(std::span<const Array> args);
+Array full_raise(MainTrace& main, const Array& x);
+Array full_lower(const Array& x);
+/// The concrete value behind x, if it is known at this moment.
+std::optional<Array> known_value(const Array& x);
+/// The same, or ConcretizationError: `what` says what was tried ("bool()", "item()").
+Array concrete_value(const Array& x, const char* what);
+
+/// The staged NotImplementedErrors: stage is "impl", "abstract_eval", "lower", "jvp", "transpose",
+/// or "batch".
+[[noreturn]] void missing_rule(const PrimitiveBase& primitive, std::string_view stage);
+/// abstract_eval of a primitive, with the missing-rule error.
+AbstractResult abstract_eval(const PrimitiveBase& primitive, const Params& params, std::span<const Aval> avals);
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon
