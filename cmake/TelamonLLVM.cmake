@@ -1,5 +1,5 @@
 # LLVM 19 for src/compiler: telamon_llvm_headers for compiling, TELAMON_LLVM_LIBRARIES for linking.
-find_package(LLVM 19 REQUIRED CONFIG)
+find_package(LLVM 19.1 REQUIRED CONFIG)
 add_library(telamon_llvm_headers INTERFACE)
 target_include_directories(telamon_llvm_headers SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 separate_arguments(llvm_definitions UNIX_COMMAND "${LLVM_DEFINITIONS}")

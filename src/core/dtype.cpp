@@ -56,7 +56,7 @@ DType complex_of(std::size_t bytes) { return bytes > 4 ? DType::c128 : DType::c6
 DType wider(DType a, DType b) { return size_of(a) >= size_of(b) ? a : b; }
 
 // Two integers: the wider one of equal signedness, else the smallest signed type that holds both.
-// Nothing holds i64 and u64; there JAX goes on to a float, with 64-bit types to f64.
+// Nothing holds a signed integer and u64: there the lattice goes on to its weak float.
 DType promote_integers(DType a, DType b) {
   if (kind_of(a) == kind_of(b)) return wider(a, b);
   const DType s = is_signed_integer(a) ? a : b;
@@ -119,7 +119,10 @@ std::optional<DType> dtype_from_name(std::string_view name) {
 TypeInfo promote_types(TypeInfo a, TypeInfo b) {
   if (a == b) return a;
   if (a.dtype == b.dtype) return {a.dtype, a.weak && b.weak};
-  if (a.weak == b.weak) return {promote_strong(a.dtype, b.dtype), a.weak};
+  if (a.weak == b.weak) {
+    const DType dtype = promote_strong(a.dtype, b.dtype);
+    return {dtype, a.weak || (is_float(dtype) && is_integer(a.dtype) && is_integer(b.dtype))};
+  }
   return a.weak ? promote_with_weak(b.dtype, a.dtype) : promote_with_weak(a.dtype, b.dtype);
 }
 

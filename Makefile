@@ -1,0 +1,44 @@
+# Thin names for the usual commands; everything real is in CMake and scripts/.
+SETUP ?= scripts/setup.sh
+JOBS ?= $(shell nproc)
+BUILD = build/release
+
+.PHONY: help setup build demo test bench lint format docs clean verify
+help:     ## print what each target does
+	@sed -nE 's/^([a-z]+): .*## (.*)/  make \1\t\2/p' Makefile | expand -t 16
+
+setup:    ## install the Debian packages that are missing
+	@$(SETUP)
+
+build: setup  ## build everything: library, command, examples, tests, benchmarks
+	@cmake --preset release > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@cmake --build $(BUILD) -j $(JOBS)
+
+demo: setup   ## train a network on handwritten digits and look inside
+	@mkdir -p build
+	@cmake --preset release > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@cmake --build $(BUILD) -j $(JOBS) --target digits
+	@$(BUILD)/bin/digits
+
+test: build   ## build, then run all but the long tests
+	@ctest --test-dir $(BUILD) -j $(JOBS) -LE long --output-on-failure
+
+bench: build  ## run the benchmarks
+	@for program in $(BUILD)/bench/*; do [ ! -x $$program ] || $$program || exit 1; done
+
+lint: build   ## clang-format and clang-tidy on the files changed since main
+	@$(SETUP) --lint
+	@scripts/lint.sh
+
+format:   ## reformat all sources
+	@$(SETUP) --lint
+	@git ls-files '*.cpp' '*.hpp' | xargs clang-format-19 -i
+
+docs:     ## check the links of the documentation
+	@scripts/check_docs.sh
+
+clean:    ## remove build/
+	@rm -rf build
+
+verify:   ## the long checks: both compilers, sanitizers, long tests, all of clang-tidy
+	@scripts/verify.sh

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Every relative link of a Markdown file of the project leads to a file that exists.
+set -u
+cd "$(dirname "$0")/.."
+broken=0
+while IFS= read -r file; do
+  while IFS= read -r target; do
+    target=${target%%#*}
+    [ -n "$target" ] || continue
+    [ -e "$(dirname "$file")/$target" ] || { echo "$file: no such file: $target"; broken=1; }
+  done < <(grep -oE '\]\([^)]+\)' "$file" | sed -E 's/^\]\(//; s/\)$//' | grep -vE '^(https?|mailto):')
+done < <(find . -name '*.md' -not -path './build/*' -not -path './.git/*')
+exit $broken

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Telamon is built with (docs/dependencies.md says what each is for).
+#   scripts/setup.sh            what `make build test bench demo` need
+#   scripts/setup.sh --lint     also clang-format and clang-tidy
+#   scripts/setup.sh --verify   also clang with its sanitizers, for `make verify`
+# Does nothing when all is there. Without the right to install it prints the command and stops.
+set -eu
+
+packages=(
+  g++ cmake ninja-build pkg-config ccache
+  llvm-19-dev libzstd-dev zlib1g-dev libfmt-dev nlohmann-json3-dev libcli11-dev libopenblas0-pthread
+  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
+)
+for argument in "$@"; do
+  case $argument in
+    --lint) packages+=(clang-format-19 clang-tidy-19) ;;
+    --verify) packages+=(clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev) ;;
+    *) echo "usage: scripts/setup.sh [--lint | --verify]" >&2; exit 2 ;;
+  esac
+done
+
+missing=("${packages[@]}")
+if command -v dpkg-query > /dev/null; then
+  installed=$(dpkg-query --show --showformat='${db:Status-Abbrev}${Package}\n' "${packages[@]}" 2> /dev/null |
+    sed -n 's/^.i *//p' || true)
+  missing=()
+  for package in "${packages[@]}"; do
+    grep -qxF -- "$package" <<< "$installed" || missing+=("$package")
+  done
+fi
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=()
+may_install=false
+if command -v apt-get > /dev/null; then
+  if [ "$(id -u)" = 0 ]; then
+    may_install=true
+  elif sudo -n true 2> /dev/null; then
+    may_install=true
+    as_root=(sudo -n)
+  fi
+fi
+if ! $may_install; then
+  echo "Telamon needs packages that are not installed. On Debian 12 or later:"
+  echo
+  echo "  sudo apt-get install ${missing[*]}"
+  echo
+  echo "With the same libraries from elsewhere, skip this check: make SETUP=true test"
+  exit 1
+fi
+
+echo "installing with apt-get: ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() { ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@" >> "$log" 2>&1; }
+if ! { apt update && apt install --no-install-recommends "${missing[@]}"; }; then
+  cat "$log"
+  echo "apt-get could not install: ${missing[*]}"
+  exit 1
+fi
+echo "installed ${#missing[@]} packages"
