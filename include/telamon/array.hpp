@@ -193,22 +193,23 @@ struct Operand {
 
 TELAMON_API std::ostream& operator<<(std::ostream& os, const Array& x);
 
-template <class T>
-Array Array::from_vector(const std::vector<T>& values, Shape shape) {
+// The parameter is not called T: the member function T hides it here.
+template <class U>
+Array Array::from_vector(const std::vector<U>& values, Shape shape) {
   if (shape.num_elements() != static_cast<std::int64_t>(values.size())) {
     throw ShapeError("Array: " + std::to_string(values.size()) + " values do not fill shape " + shape.to_string());
   }
-  if constexpr (std::is_same_v<T, bool>) {
+  if constexpr (std::is_same_v<U, bool>) {
     std::vector<std::uint8_t> bytes(values.begin(), values.end());
     return detail::make_from_data(bytes.data(), DType::bool_, std::move(shape));
   } else {
-    return detail::make_from_data(values.data(), dtype_of<T>, std::move(shape));
+    return detail::make_from_data(values.data(), dtype_of<U>, std::move(shape));
   }
 }
 
-template <class T>
-Array Array::nested(std::initializer_list<std::initializer_list<T>> rows) {
-  std::vector<T> flat;
+template <class U>
+Array Array::nested(std::initializer_list<std::initializer_list<U>> rows) {
+  std::vector<U> flat;
   for (const auto& row : rows) {
     if (row.size() != rows.begin()->size()) throw ShapeError("Array: rows of different lengths");
     flat.insert(flat.end(), row.begin(), row.end());
@@ -217,15 +218,15 @@ Array Array::nested(std::initializer_list<std::initializer_list<T>> rows) {
   return from_vector(flat, {n, n ? static_cast<std::int64_t>(rows.begin()->size()) : 0});
 }
 
-template <class T>
-Array Array::nested3(std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks) {
-  std::vector<T> flat;
+template <class U>
+Array Array::nested3(std::initializer_list<std::initializer_list<std::initializer_list<U>>> blocks) {
+  std::vector<U> flat;
   Shape shape{static_cast<std::int64_t>(blocks.size()), 0, 0};
   for (const auto& block : blocks) {
     const Array b = nested(block);
     if (flat.empty()) { shape[1] = b.shape(0); shape[2] = b.shape(1); }
     if (b.shape(0) != shape[1] || b.shape(1) != shape[2]) throw ShapeError("Array: blocks of different shapes");
-    const auto values = b.template to_vector<T>();
+    const auto values = b.template to_vector<U>();
     flat.insert(flat.end(), values.begin(), values.end());
   }
   return from_vector(flat, shape);
