@@ -1,0 +1,65 @@
+// Backend: what turns a jaxpr into something that runs. `interpret` evaluates equation by equation
+// with the eager kernels; `llvm` (src/compiler) makes native code. jit sees nothing else of either.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "telamon/history.hpp"
+#include "telamon/jaxpr.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace runtime {
+
+struct CompileOptions {
+  bool contract = false;  ///< allow a*b+c to become one fused operation
+  std::string name;       ///< of the jitted function, for logs and errors
+  /// Passes and optimisations to leave out, by name ("simplify", "fuse", "parallel", ...), besides
+  /// those that the environment variable TELAMON_DISABLE lists.
+  std::set<std::string, std::less<>> disabled;
+};
+
+/// A compiled program. Immutable: any number of threads may execute it at once.
+class TELAMON_API Executable {
+ public:
+  virtual ~Executable();
+
+  /// Runs the program. Inputs are concrete and dense and have the avals of the jaxpr's inputs.
+  /// `donated[i]` (the vector may be empty) says that nobody reads input i any more: its memory may
+  /// become a result, in which case its buffer is marked as donated to `call` (a string that lives
+  /// forever). `outputs` is overwritten. What a host callback throws is rethrown.
+  virtual void execute(std::span<const Array> inputs, const std::vector<bool>& donated,
+                       Arrays& outputs, const char* call = "") const = 0;
+
+  const ExecutableInfo& info() const { return info_; }
+  /// What became of the program on its way: "jaxpr" after the passes, "plan", "ir", "asm". Empty
+  /// when the backend has no such stage.
+  virtual std::string text(std::string_view stage) const = 0;
+
+ protected:
+  ExecutableInfo info_;
+};
+
+class TELAMON_API Backend {
+ public:
+  virtual ~Backend();
+  virtual std::string_view name() const = 0;
+  /// Runs no user code but `ops` and `Emitter` lowering rules. Recorded in the history.
+  virtual std::shared_ptr<const Executable> compile(const Jaxpr& jaxpr,
+                                                    const CompileOptions& options) const = 0;
+};
+
+/// The backend of that name: "interpret" or "llvm"; "" is the default, which the environment
+/// variable TELAMON_BACKEND names, or else llvm where it is built in. ValueError on other names.
+TELAMON_API const Backend& find_backend(std::string_view name = {});
+
+const Backend& interpret_backend();
+
+}  // namespace runtime
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,59 @@
+// The interpret backend: evaluates the jaxpr with the eager kernels. It is the reference that
+// compiled code is compared with, and all there is in a build without LLVM.
+#include <chrono>
+#include <utility>
+
+#include "core/concrete.hpp"
+#include "core/trace.hpp"
+#include "runtime/backend.hpp"
+#include "runtime/history.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace runtime {
+namespace {
+
+class InterpretedProgram final : public Executable {
+ public:
+  InterpretedProgram(Jaxpr jaxpr, const CompileOptions& options) : jaxpr_(std::move(jaxpr)) {
+    info_.name = options.name;
+    info_.backend = "interpret";
+    record_executable(info_);
+  }
+
+  void execute(std::span<const Array> inputs, const std::vector<bool>&, Arrays& outputs,
+               const char*) const override {
+    count(live_counters().executions);
+    const detail::EvalScope scope;
+    outputs = eval_jaxpr(jaxpr_, inputs);
+    for (Array& out : outputs) out = detail::contiguous(out);
+  }
+
+  std::string text(std::string_view stage) const override {
+    return stage == "jaxpr" ? jaxpr_.to_string() : std::string();
+  }
+
+ private:
+  Jaxpr jaxpr_;
+};
+
+class InterpretBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "interpret"; }
+  std::shared_ptr<const Executable> compile(const Jaxpr& jaxpr,
+                                            const CompileOptions& options) const override {
+    count(live_counters().lowerings);
+    return std::make_shared<InterpretedProgram>(jaxpr, options);
+  }
+};
+
+}  // namespace
+
+const Backend& interpret_backend() {
+  static const auto* backend = new InterpretBackend;
+  return *backend;
+}
+
+}  // namespace runtime
+}  // namespace v1
+}  // namespace telamon
