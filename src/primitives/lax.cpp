@@ -1,0 +1,427 @@
+// The strict functions: thin binds, and the identities that need none.
+#include "telamon/lax.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "core/concrete.hpp"
+#include "core/trace.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace lax {
+namespace {
+
+using detail::CallSite;
+
+bool is_weak_constant(const Array& x) { return x.weak_type() && x.ndim() == 0 && !x.is_tracer(); }
+
+/// Gives a C++ scalar among the operands the dtype and the shape of the array beside it.
+std::pair<Array, Array> match(const Array& x, const Array& y) {
+  const auto like = [](const Array& constant, const Array& other) {
+    return broadcast(detail::convert_scalar(constant, other.dtype(), other.weak_type()),
+                     other.shape());
+  };
+  if (is_weak_constant(y) && !is_weak_constant(x)) return {x, like(y, x)};
+  if (is_weak_constant(x) && !is_weak_constant(y)) return {like(x, y), y};
+  return {x, y};
+}
+
+Array unary(const Primitive<>& primitive, const Operand& x) {
+  const CallSite site(x.where);
+  return primitive.bind1({}, {x.array});
+}
+
+Array binary(const Primitive<>& primitive, const Operand& x, const Operand& y) {
+  const CallSite site(x.where);
+  const auto [a, b] = match(x.array, y.array);
+  return primitive.bind1({}, {a, b});
+}
+
+Array reduce(const Primitive<AxesParams>& primitive, const Operand& x, const Shape& axes) {
+  if (axes.empty()) return x.array;
+  const CallSite site(x.where);
+  return primitive.bind1({axes}, {x.array});
+}
+
+Array cumulative(const Primitive<CumulativeParams>& primitive, const Operand& x, std::int64_t axis,
+                 bool reverse) {
+  const CallSite site(x.where);
+  return primitive.bind1({axis, reverse}, {x.array});
+}
+
+bool is_iota(const Shape& s) {
+  for (std::size_t i = 0; i < s.size(); ++i) {
+    if (s[i] != static_cast<std::int64_t>(i)) return false;
+  }
+  return true;
+}
+
+/// Starts of a dynamic slice: `start` along `axis`, else 0 of the same dtype.
+Arrays starts_along(const Array& x, const Array& start, std::int64_t axis) {
+  if (axis < 0 || axis >= x.ndim()) {
+    throw IndexError("axis " + std::to_string(axis) + " is out of bounds for " +
+                     x.aval().to_string());
+  }
+  Arrays starts(static_cast<std::size_t>(x.ndim()), scalar(0, start.dtype()));
+  starts[static_cast<std::size_t>(axis)] = start;
+  return starts;
+}
+
+}  // namespace
+
+// ---- elementwise -------------------------------------------------------------------------------
+Array neg(const Operand& x) { return unary(neg_p, x); }
+Array sign(const Operand& x) { return unary(sign_p, x); }
+Array floor(const Operand& x) { return unary(floor_p, x); }
+Array ceil(const Operand& x) { return unary(ceil_p, x); }
+Array exp(const Operand& x) { return unary(exp_p, x); }
+Array exp2(const Operand& x) { return unary(exp2_p, x); }
+Array log(const Operand& x) { return unary(log_p, x); }
+Array expm1(const Operand& x) { return unary(expm1_p, x); }
+Array log1p(const Operand& x) { return unary(log1p_p, x); }
+Array sin(const Operand& x) { return unary(sin_p, x); }
+Array cos(const Operand& x) { return unary(cos_p, x); }
+Array tan(const Operand& x) { return unary(tan_p, x); }
+Array asin(const Operand& x) { return unary(asin_p, x); }
+Array acos(const Operand& x) { return unary(acos_p, x); }
+Array atan(const Operand& x) { return unary(atan_p, x); }
+Array sinh(const Operand& x) { return unary(sinh_p, x); }
+Array cosh(const Operand& x) { return unary(cosh_p, x); }
+Array tanh(const Operand& x) { return unary(tanh_p, x); }
+Array asinh(const Operand& x) { return unary(asinh_p, x); }
+Array acosh(const Operand& x) { return unary(acosh_p, x); }
+Array atanh(const Operand& x) { return unary(atanh_p, x); }
+Array logistic(const Operand& x) { return unary(logistic_p, x); }
+Array sqrt(const Operand& x) { return unary(sqrt_p, x); }
+Array rsqrt(const Operand& x) { return unary(rsqrt_p, x); }
+Array cbrt(const Operand& x) { return unary(cbrt_p, x); }
+Array square(const Operand& x) { return unary(square_p, x); }
+Array abs(const Operand& x) { return unary(abs_p, x); }
+Array is_finite(const Operand& x) { return unary(is_finite_p, x); }
+Array bitwise_not(const Operand& x) { return unary(not_p, x); }
+Array erf(const Operand& x) { return unary(erf_p, x); }
+Array erf_inv(const Operand& x) { return unary(erf_inv_p, x); }
+Array stop_gradient(const Operand& x) { return unary(stop_gradient_p, x); }
+Array copy(const Operand& x) { return unary(copy_p, x); }
+
+Array round(const Operand& x, RoundingMethod method) {
+  const CallSite site(x.where);
+  return round_p.bind1({method}, {x.array});
+}
+
+Array integer_pow(const Operand& x, int y) {
+  const CallSite site(x.where);
+  return integer_pow_p.bind1({y}, {x.array});
+}
+
+Array convert_element_type(const Operand& x, DType dtype, bool weak_type) {
+  if (x.array.dtype() == dtype && x.array.weak_type() == weak_type) return x.array;
+  const CallSite site(x.where);
+  return convert_element_type_p.bind1({dtype, weak_type}, {x.array});
+}
+
+Array bitcast_convert_type(const Operand& x, DType dtype) {
+  if (x.array.dtype() == dtype) return x.array;
+  const CallSite site(x.where);
+  return bitcast_convert_type_p.bind1({dtype}, {x.array});
+}
+
+Array add(const Operand& x, const Operand& y) { return binary(add_p, x, y); }
+Array sub(const Operand& x, const Operand& y) { return binary(sub_p, x, y); }
+Array mul(const Operand& x, const Operand& y) { return binary(mul_p, x, y); }
+Array div(const Operand& x, const Operand& y) { return binary(div_p, x, y); }
+Array rem(const Operand& x, const Operand& y) { return binary(rem_p, x, y); }
+Array max(const Operand& x, const Operand& y) { return binary(max_p, x, y); }
+Array min(const Operand& x, const Operand& y) { return binary(min_p, x, y); }
+Array pow(const Operand& x, const Operand& y) { return binary(pow_p, x, y); }
+Array atan2(const Operand& x, const Operand& y) { return binary(atan2_p, x, y); }
+Array bitwise_and(const Operand& x, const Operand& y) { return binary(and_p, x, y); }
+Array bitwise_or(const Operand& x, const Operand& y) { return binary(or_p, x, y); }
+Array bitwise_xor(const Operand& x, const Operand& y) { return binary(xor_p, x, y); }
+Array shift_left(const Operand& x, const Operand& y) { return binary(shift_left_p, x, y); }
+Array shift_right_logical(const Operand& x, const Operand& y) {
+  return binary(shift_right_logical_p, x, y);
+}
+Array shift_right_arithmetic(const Operand& x, const Operand& y) {
+  return binary(shift_right_arithmetic_p, x, y);
+}
+Array eq(const Operand& x, const Operand& y) { return binary(eq_p, x, y); }
+Array ne(const Operand& x, const Operand& y) { return binary(ne_p, x, y); }
+Array lt(const Operand& x, const Operand& y) { return binary(lt_p, x, y); }
+Array le(const Operand& x, const Operand& y) { return binary(le_p, x, y); }
+Array gt(const Operand& x, const Operand& y) { return binary(gt_p, x, y); }
+Array ge(const Operand& x, const Operand& y) { return binary(ge_p, x, y); }
+
+Array select(const Operand& pred, const Operand& on_true, const Operand& on_false) {
+  const CallSite site(pred.where);
+  const auto [t, f] = match(on_true.array, on_false.array);
+  return select_n_p.bind1({}, {pred.array, f, t});
+}
+
+Array select_n(const Operand& which, std::span<const Array> cases) {
+  const CallSite site(which.where);
+  Arrays args{which.array};
+  args.insert(args.end(), cases.begin(), cases.end());
+  return select_n_p.bind({}, args)[0];
+}
+
+Array clamp(const Operand& low, const Operand& x, const Operand& high) {
+  const CallSite site(low.where);
+  const auto bound = [&](const Array& b) {
+    return is_weak_constant(b) ? detail::convert_scalar(b, x.array.dtype()) : b;
+  };
+  return clamp_p.bind1({}, {bound(low.array), x.array, bound(high.array)});
+}
+
+Arrays threefry2x32(const Operand& k0, const Operand& k1, const Operand& x0, const Operand& x1) {
+  const CallSite site(k0.where);
+  return threefry2x32_p.bind({}, {k0.array, k1.array, x0.array, x1.array});
+}
+
+// ---- constants ---------------------------------------------------------------------------------
+Array scalar(const Operand& value, DType dtype) {
+  const CallSite site(value.where);
+  return detail::convert_scalar(value.array, dtype);
+}
+
+Array full(const Aval& aval, double value, SourceLocation where) {
+  // Under a dynamic trace the broadcast is staged, so that programs hold scalars and not buffers.
+  if (aval.shape.empty() || !detail::has_dynamic_trace())
+    return detail::full_of(aval.strong(), value);
+  const CallSite site(where);
+  return broadcast(detail::full_of({{}, aval.dtype, false}, value), aval.shape);
+}
+
+Array full(const Shape& shape, DType dtype, double value, SourceLocation where) {
+  return full(Aval{shape, dtype, false}, value, where);
+}
+
+Array full_like(const Operand& x, double value) { return full(x.array.aval(), value, x.where); }
+Array zeros_like(const Operand& x) { return full(x.array.aval(), 0, x.where); }
+Array ones_like(const Operand& x) { return full(x.array.aval(), 1, x.where); }
+
+Array iota(DType dtype, const Shape& shape, std::int64_t dimension, SourceLocation where) {
+  const CallSite site(where);
+  return iota_p.bind1({dtype, shape, dimension}, {});
+}
+
+Arrays iota_2x32_shape(const Shape& shape, SourceLocation where) {
+  const CallSite site(where);
+  return iota_2x32_shape_p.bind({shape}, {});
+}
+
+// ---- shape -------------------------------------------------------------------------------------
+Array broadcast_in_dim(const Operand& x, const Shape& shape, const Shape& broadcast_dimensions) {
+  if (x.array.shape() == shape && is_iota(broadcast_dimensions)) return x.array;
+  const CallSite site(x.where);
+  return broadcast_in_dim_p.bind1({shape, broadcast_dimensions}, {x.array});
+}
+
+Array broadcast(const Operand& x, const Shape& sizes) {
+  Shape shape = sizes;
+  Shape dims;
+  for (std::int64_t d : x.array.shape()) {
+    dims.push_back(shape.ndim());
+    shape.push_back(d);
+  }
+  return broadcast_in_dim(x, shape, dims);
+}
+
+Array reshape(const Operand& x, const Shape& new_sizes) {
+  if (x.array.shape() == new_sizes) return x.array;
+  const CallSite site(x.where);
+  return reshape_p.bind1({new_sizes}, {x.array});
+}
+
+Array transpose(const Operand& x, const Shape& permutation) {
+  if (permutation.ndim() == x.array.ndim() && is_iota(permutation)) return x.array;
+  const CallSite site(x.where);
+  return transpose_p.bind1({permutation}, {x.array});
+}
+
+Array squeeze(const Operand& x, const Shape& dimensions) {
+  if (dimensions.empty()) return x.array;
+  const CallSite site(x.where);
+  return squeeze_p.bind1({dimensions}, {x.array});
+}
+
+Array expand_dims(const Operand& x, const Shape& dimensions) {
+  if (dimensions.empty()) return x.array;
+  const CallSite site(x.where);
+  return expand_dims_p.bind1({dimensions}, {x.array});
+}
+
+Array rev(const Operand& x, const Shape& dimensions) {
+  if (dimensions.empty()) return x.array;
+  const CallSite site(x.where);
+  return rev_p.bind1({dimensions}, {x.array});
+}
+
+Array concatenate(std::span<const Array> xs, std::int64_t dimension, SourceLocation where) {
+  if (xs.size() == 1) return xs[0];
+  const CallSite site(where);
+  return concatenate_p.bind({dimension}, xs)[0];
+}
+
+Arrays split(const Operand& x, const Shape& sizes, std::int64_t axis) {
+  if (sizes.size() == 1) return {x.array};
+  const CallSite site(x.where);
+  return split_p.bind({sizes, axis}, {x.array});
+}
+
+Array stack(std::span<const Array> xs, std::int64_t axis, SourceLocation where) {
+  const CallSite site(where);
+  return stack_p.bind({axis}, xs)[0];
+}
+
+Arrays unstack(const Operand& x, std::int64_t axis) {
+  const CallSite site(x.where);
+  return unstack_p.bind({axis}, {x.array});
+}
+
+Array pad(const Operand& x, const Operand& value,
+          const std::vector<std::array<std::int64_t, 3>>& padding_config) {
+  const auto none = [](const std::array<std::int64_t, 3>& p) {
+    return p == std::array<std::int64_t, 3>{0, 0, 0};
+  };
+  if (std::all_of(padding_config.begin(), padding_config.end(), none)) return x.array;
+  const CallSite site(x.where);
+  const Array fill = is_weak_constant(value.array)
+                         ? detail::convert_scalar(value.array, x.array.dtype())
+                         : value.array;
+  return pad_p.bind1({padding_config}, {x.array, fill});
+}
+
+Array slice(const Operand& x, const Shape& start_indices, const Shape& limit_indices,
+            const Shape& strides) {
+  const auto is = [](std::int64_t v) { return [v](std::int64_t d) { return d == v; }; };
+  const bool unit = std::all_of(strides.begin(), strides.end(), is(1));
+  const bool from_start = std::all_of(start_indices.begin(), start_indices.end(), is(0));
+  if (unit && from_start && limit_indices == x.array.shape()) return x.array;
+  const CallSite site(x.where);
+  return slice_p.bind1({start_indices, limit_indices, unit ? Shape{} : strides}, {x.array});
+}
+
+Array slice_in_dim(const Operand& x, std::int64_t start, std::int64_t limit, std::int64_t stride,
+                   std::int64_t axis) {
+  const auto n = x.array.shape().size();
+  const auto a = static_cast<std::size_t>(axis);
+  Shape starts(n, 0), limits = x.array.shape(), strides(n, 1);
+  starts[a] = start;
+  limits[a] = limit;
+  strides[a] = stride;
+  return slice(x, starts, limits, strides);
+}
+
+Array index_in_dim(const Operand& x, std::int64_t index, std::int64_t axis) {
+  const CallSite site(x.where);
+  return squeeze(slice_in_dim(x, index, index + 1, 1, axis), {axis});
+}
+
+Array dynamic_slice(const Operand& x, std::span<const Array> starts, const Shape& slice_sizes) {
+  const CallSite site(x.where);
+  Arrays args{x.array};
+  args.insert(args.end(), starts.begin(), starts.end());
+  return dynamic_slice_p.bind({slice_sizes}, args)[0];
+}
+
+Array dynamic_slice_in_dim(const Operand& x, const Operand& start, std::int64_t size,
+                           std::int64_t axis) {
+  const CallSite site(x.where);
+  const Arrays starts = starts_along(x.array, start.array, axis);
+  Shape sizes = x.array.shape();
+  sizes[static_cast<std::size_t>(axis)] = size;
+  return dynamic_slice(x, starts, sizes);
+}
+
+Array dynamic_index_in_dim(const Operand& x, const Operand& index, std::int64_t axis) {
+  const CallSite site(x.where);
+  return squeeze(dynamic_slice_in_dim(x, index, 1, axis), {axis});
+}
+
+Array dynamic_update_slice(const Operand& x, const Operand& update, std::span<const Array> starts) {
+  const CallSite site(x.where);
+  Arrays args{x.array, update.array};
+  args.insert(args.end(), starts.begin(), starts.end());
+  return dynamic_update_slice_p.bind({}, args)[0];
+}
+
+Array dynamic_update_slice_in_dim(const Operand& x, const Operand& update, const Operand& start,
+                                  std::int64_t axis) {
+  const CallSite site(x.where);
+  return dynamic_update_slice(x, update, starts_along(x.array, start.array, axis));
+}
+
+// ---- reductions --------------------------------------------------------------------------------
+Array reduce_sum(const Operand& x, const Shape& axes) { return reduce(reduce_sum_p, x, axes); }
+Array reduce_prod(const Operand& x, const Shape& axes) { return reduce(reduce_prod_p, x, axes); }
+Array reduce_max(const Operand& x, const Shape& axes) { return reduce(reduce_max_p, x, axes); }
+Array reduce_min(const Operand& x, const Shape& axes) { return reduce(reduce_min_p, x, axes); }
+Array reduce_and(const Operand& x, const Shape& axes) { return reduce(reduce_and_p, x, axes); }
+Array reduce_or(const Operand& x, const Shape& axes) { return reduce(reduce_or_p, x, axes); }
+Array reduce_xor(const Operand& x, const Shape& axes) { return reduce(reduce_xor_p, x, axes); }
+
+Array argmax(const Operand& x, std::int64_t axis, DType index_dtype) {
+  const CallSite site(x.where);
+  return argmax_p.bind1({{axis}, index_dtype}, {x.array});
+}
+
+Array argmin(const Operand& x, std::int64_t axis, DType index_dtype) {
+  const CallSite site(x.where);
+  return argmin_p.bind1({{axis}, index_dtype}, {x.array});
+}
+
+Array cumsum(const Operand& x, std::int64_t axis, bool reverse) {
+  return cumulative(cumsum_p, x, axis, reverse);
+}
+Array cumprod(const Operand& x, std::int64_t axis, bool reverse) {
+  return cumulative(cumprod_p, x, axis, reverse);
+}
+Array cummax(const Operand& x, std::int64_t axis, bool reverse) {
+  return cumulative(cummax_p, x, axis, reverse);
+}
+Array cummin(const Operand& x, std::int64_t axis, bool reverse) {
+  return cumulative(cummin_p, x, axis, reverse);
+}
+
+// ---- products, indexing, sorting ---------------------------------------------------------------
+Array dot_general(const Operand& lhs, const Operand& rhs,
+                  const DotDimensionNumbers& dimension_numbers,
+                  std::optional<DType> preferred_element_type) {
+  const CallSite site(lhs.where);
+  return dot_general_p.bind1({dimension_numbers, preferred_element_type}, {lhs.array, rhs.array});
+}
+
+Array gather(const Operand& x, const Operand& indices, const GatherParams& params) {
+  const CallSite site(x.where);
+  return gather_p.bind1(params, {x.array, indices.array});
+}
+
+Array scatter(const Operand& x, const Operand& indices, const Operand& updates,
+              const ScatterParams& params) {
+  const CallSite site(x.where);
+  return scatter_p.bind1(params, {x.array, indices.array, updates.array});
+}
+
+Array scatter_add(const Operand& x, const Operand& indices, const Operand& updates,
+                  const ScatterParams& params) {
+  const CallSite site(x.where);
+  return scatter_add_p.bind1(params, {x.array, indices.array, updates.array});
+}
+
+Arrays sort(std::span<const Array> xs, std::int64_t dimension, int num_keys, SourceLocation where) {
+  const CallSite site(where);
+  return sort_p.bind({dimension, true, num_keys}, xs);
+}
+
+Array sort(const Operand& x, std::int64_t dimension) {
+  const CallSite site(x.where);
+  return sort_p.bind1({dimension, true, 1}, {x.array});
+}
+
+}  // namespace lax
+}  // namespace v1
+}  // namespace telamon
