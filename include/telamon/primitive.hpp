@@ -196,6 +196,8 @@ class TELAMON_API PrimitiveBase {
   const detail::RuleTable& rules() const;
   detail::RuleTable& mutable_rules() const;  ///< to add rules; not while other threads trace
   bool has_rule(std::string_view rule) const;  ///< "impl", "jvp", ..., "lower"
+  /// Adds a lowering; rules that are still missing are derived if it is of the `ops` form.
+  void add_lowering(std::string platform, Lowering lowering) const;
 
   /// All registered primitives, sorted by name.
   static std::vector<const PrimitiveBase*> all();
@@ -211,10 +213,6 @@ class TELAMON_API PrimitiveBase {
   const char* name_;
   mutable Builder build_;
   mutable std::atomic<detail::RuleTable*> table_{nullptr};
-};
-
-struct NoParams {
-  bool operator==(const NoParams&) const = default;
 };
 
 /// The rules of a primitive with parameters P. All are optional.
@@ -269,7 +267,7 @@ class Primitive : public PrimitiveBase {
   const Primitive& def_transpose(decltype(Rules<P>::transpose) f) const { return def([&](Rules<P>& r) { r.transpose = std::move(f); }); }
   const Primitive& def_batch(decltype(Rules<P>::batch) f) const { return def([&](Rules<P>& r) { r.batch = std::move(f); }); }
   const Primitive& def_lower(Lowering lowering, std::string platform = "cpu") const {
-    mutable_rules().lower[std::move(platform)] = std::move(lowering);
+    add_lowering(std::move(platform), std::move(lowering));
     return *this;
   }
 

@@ -34,6 +34,7 @@ class Trace {
   virtual std::string describe() const = 0;
 
   MainTrace& main() const { return *main_; }
+  inline std::shared_ptr<MainTrace> main_ptr() const;
 
  private:
   friend class MainTrace;
@@ -41,7 +42,7 @@ class Trace {
 };
 
 /// One entry of the interpreter stack. Tracers keep it alive, so that a leaked one can be named.
-class MainTrace {
+class MainTrace : public std::enable_shared_from_this<MainTrace> {
  public:
   MainTrace(int level, std::unique_ptr<Trace> trace) : level_(level), trace_(std::move(trace)) { trace_->main_ = this; }
   int level() const { return level_; }
@@ -56,6 +57,8 @@ class MainTrace {
   std::string description_;  // kept when the trace is gone
   std::unique_ptr<Trace> trace_;
 };
+
+std::shared_ptr<MainTrace> Trace::main_ptr() const { return main_->shared_from_this(); }
 
 /// A boxed value: an aval and the interpreter it belongs to.
 class Tracer : public ArrayNode {
@@ -142,6 +145,8 @@ template <class T> const T& tracer_cast(const Array& x) { return static_cast<con
 
 /// The interpreter for these operands; null means evaluation.
 MainTrace* find_top_trace(std::span<const Array> args);
+/// Applies `primitive` to concrete arrays (interpreters/evaluate.cpp).
+Arrays evaluate(const PrimitiveBase& primitive, const Params& params, std::span<const Array> args);
 Array full_raise(MainTrace& main, const Array& x);
 Array full_lower(const Array& x);
 /// The concrete value behind x, if it is known at this moment.

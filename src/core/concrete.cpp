@@ -1,0 +1,220 @@
+// Buffers and concrete arrays.
+#include "core/concrete.hpp"
+
+#include <cstring>
+
+#include "core/element.hpp"
+#include "core/trace.hpp"
+#include "runtime/kernels/elementwise.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+
+namespace {
+
+void* allocate(std::size_t bytes) { return ::operator new(bytes, std::align_val_t{64}); }
+void deallocate(void* p, std::size_t bytes) { ::operator delete(p, bytes, std::align_val_t{64}); }
+
+void copy_run(std::int64_t n, const char* const* in, const std::int64_t* in_strides, char* out,
+              std::int64_t out_stride, const void* size) {
+  const auto bytes = *static_cast<const std::size_t*>(size);
+  for (std::int64_t i = 0; i < n; ++i) std::memcpy(out + i * out_stride, in[0] + i * in_strides[0], bytes);
+}
+
+}  // namespace
+
+const Device& host_device() {
+  static const auto* device = new Device{"cpu:0"};  // leaked: usable while the process ends
+  return *device;
+}
+
+DeviceBuffer::DeviceBuffer(std::size_t bytes)
+    : data_(static_cast<std::byte*>(allocate(bytes))), bytes_(bytes) {}
+DeviceBuffer::~DeviceBuffer() {
+  if (data_) deallocate(data_, bytes_);
+}
+void* DeviceBuffer::operator new(std::size_t size) { return allocate(size); }
+void DeviceBuffer::operator delete(void* p, std::size_t size) { deallocate(p, size); }
+
+Array DeviceBuffer::donate_into(const Array& like, const char* call) {
+  auto* fresh = new DeviceBuffer(0);
+  deallocate(fresh->data_, fresh->bytes_);
+  fresh->data_ = std::exchange(data_, nullptr);
+  fresh->bytes_ = bytes_;
+  mark_donated(call);
+  return Array(new ConcreteNode(like.aval(), fresh));
+}
+
+ConcreteNode::ConcreteNode(ShapedArray aval, DeviceBuffer* buffer)
+    : ArrayNode(Kind::concrete, std::move(aval)), buffer_(buffer) {
+  buffer_->retain();
+}
+ConcreteNode::ConcreteNode(ShapedArray aval, DeviceBuffer* buffer, Shape strides, std::ptrdiff_t offset)
+    : ArrayNode(Kind::concrete, std::move(aval)), buffer_(buffer), strides_(std::move(strides)), offset_(offset),
+      dense_(false) {
+  buffer_->retain();
+}
+ConcreteNode::~ConcreteNode() { buffer_->release(); }
+void* ConcreteNode::operator new(std::size_t size) { return allocate(size); }
+void ConcreteNode::operator delete(void* p, std::size_t size) { deallocate(p, size); }
+
+void ConcreteNode::throw_donated() const {
+  throw DonatedBufferError("the array " + aval().to_string() + " was donated to " + buffer_->donated_to() +
+                           " and its buffer no longer holds its value; use the result of that call, or do not "
+                           "donate the argument");
+}
+
+Array make_uninitialized(const ShapedArray& aval) {
+  const auto bytes = static_cast<std::size_t>(aval.size()) * size_of(aval.dtype);
+  return Array(new ConcreteNode(aval, new DeviceBuffer(bytes)));
+}
+
+ConcreteNode& concrete_node(const Array& x) {
+  if (x.is_tracer()) {
+    throw InternalError("a tracer " + x.aval().to_string() + " reached code that computes on concrete arrays");
+  }
+  return static_cast<ConcreteNode&>(*x.node());
+}
+
+Shape dense_strides(const Shape& shape, DType dtype) {
+  Shape strides(shape.size(), 0);
+  auto step = static_cast<std::int64_t>(size_of(dtype));
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    strides[i] = step;
+    step *= shape[i];
+  }
+  return strides;
+}
+
+Shape byte_strides(const Array& x) {
+  const ConcreteNode& node = concrete_node(x);
+  return node.is_dense() ? dense_strides(x.shape(), x.dtype()) : node.strides();
+}
+
+Array contiguous(const Array& x) {
+  const ConcreteNode& node = concrete_node(x);
+  if (node.is_dense()) return x;
+  Array out = make_uninitialized(x.aval());
+  const std::size_t element = size_of(x.dtype());
+  const kernels::View from{reinterpret_cast<char*>(node.data()), x.dtype(), x.shape(), node.strides()};
+  kernels::nd_iterate(copy_run, std::span(&from, 1),
+                      {mutable_data_of<char>(out), x.dtype(), x.shape(), dense_strides(x.shape(), x.dtype())}, &element);
+  return out;
+}
+
+Array with_aval(const Array& x, ShapedArray aval) {
+  const ConcreteNode& node = concrete_node(x);
+  if (node.is_dense()) return Array(new ConcreteNode(std::move(aval), &node.buffer()));
+  if (aval.shape == x.shape()) return broadcast_view(x, aval, node.strides());
+  return with_aval(contiguous(x), std::move(aval));
+}
+
+Array broadcast_view(const Array& x, const ShapedArray& aval, const Shape& strides) {
+  const ConcreteNode& node = concrete_node(x);
+  return Array(new ConcreteNode(aval, &node.buffer(), strides, node.data() - node.buffer().data()));
+}
+
+namespace {
+
+// An integer scalar literal must fit the dtype it takes on.
+void check_fits(const Element& e, DType dtype) {
+  if (!is_integer(dtype)) return;
+  const bool is_signed = is_signed_integer(dtype);
+  const int bits = static_cast<int>(size_of(dtype)) * 8;
+  bool fits = true;
+  if (e.form == Element::Form::signed_int) {
+    if (is_signed && bits < 64) fits = e.i >= -(std::int64_t{1} << (bits - 1)) && e.i < (std::int64_t{1} << (bits - 1));
+    if (!is_signed) fits = e.i >= 0 && (bits == 64 || e.i < (std::int64_t{1} << bits));
+  } else if (e.form == Element::Form::unsigned_int) {
+    const int value_bits = is_signed ? bits - 1 : bits;
+    fits = value_bits == 64 || e.u < (std::uint64_t{1} << value_bits);
+  }
+  if (!fits) {
+    const std::string text = e.form == Element::Form::signed_int ? std::to_string(e.i) : std::to_string(e.u);
+    throw TypeError("the integer " + text + " does not fit dtype " + std::string(short_name(dtype)) +
+                    "; convert the array to a wider dtype first");
+  }
+}
+
+}  // namespace
+
+Array convert_scalar(const Array& scalar, DType dtype, bool weak) {
+  if (scalar.dtype() == dtype && scalar.weak_type() == weak) return scalar;
+  const Element e = load_element(concrete_node(scalar).data(), scalar.dtype());
+  if (scalar.weak_type()) check_fits(e, dtype);
+  Array out = make_uninitialized({{}, dtype, weak});
+  store_element(concrete_node(out).data(), dtype, e);
+  return out;
+}
+
+Array full_of(const ShapedArray& aval, double value) {
+  Array one = make_uninitialized({{}, aval.dtype, aval.weak_type});
+  store_element(concrete_node(one).data(), aval.dtype, {.form = Element::Form::real, .re = value});
+  if (aval.shape.empty()) return one;
+  return broadcast_view(one, aval, Shape(aval.shape.size(), 0));
+}
+
+ArrayNode::~ArrayNode() = default;
+
+Array make_scalar(ScalarValue value, bool weak) {
+  Array out = make_uninitialized({{}, value.dtype, weak});
+  std::byte* p = concrete_node(out).data();
+  switch (kind_of(value.dtype)) {
+    case Kind::boolean: store_element(p, value.dtype, {.form = Element::Form::unsigned_int, .u = value.b}); break;
+    case Kind::signed_int: store_element(p, value.dtype, {.form = Element::Form::signed_int, .i = value.i}); break;
+    case Kind::unsigned_int: store_element(p, value.dtype, {.form = Element::Form::unsigned_int, .u = value.u}); break;
+    default: store_element(p, value.dtype, {.form = Element::Form::real, .re = value.f}); break;
+  }
+  return out;
+}
+
+Array make_from_data(const void* data, DType dtype, Shape shape) {
+  for (std::int64_t d : shape) {
+    if (d < 0) throw ShapeError("Array: the shape " + shape.to_string() + " has a negative size");
+  }
+  Array out = make_uninitialized({std::move(shape), dtype, false});
+  const auto bytes = static_cast<std::size_t>(out.size()) * size_of(dtype);
+  if (bytes) std::memcpy(concrete_node(out).data(), data, bytes);
+  return out;
+}
+
+void empty_array_error() {
+  throw TypeError("an empty Array (default-constructed or moved from) was used where a value is needed");
+}
+
+void read_item(const Array& x, DType dtype, void* out) {
+  if (x.size() != 1) {
+    throw TypeError("item() needs an array of one element, got " + x.aval().to_string() +
+                    "; use to_vector() or index it first");
+  }
+  const Array value = concrete_value(x, "item()");
+  store_element(out, dtype, load_element(concrete_node(value).data(), value.dtype()));
+}
+
+void read_all(const Array& x, DType dtype, void* out) {
+  const Array value = contiguous(concrete_value(x, "to_vector()"));
+  const std::byte* from = concrete_node(value).data();
+  const auto n = static_cast<std::size_t>(value.size());
+  const std::size_t in_size = size_of(value.dtype()), out_size = size_of(dtype);
+  if (value.dtype() == dtype) {
+    if (n) std::memcpy(out, from, n * out_size);
+    return;
+  }
+  auto* to = static_cast<std::byte*>(out);
+  for (std::size_t i = 0; i < n; ++i) store_element(to + i * out_size, dtype, load_element(from + i * in_size, value.dtype()));
+}
+
+}  // namespace detail
+
+Array::operator bool() const {
+  if (size() != 1) {
+    throw TypeError("the truth of an array of " + std::to_string(size()) + " elements (" + aval().to_string() +
+                    ") is ambiguous; use all() or any()");
+  }
+  const Array value = detail::concrete_value(*this, "bool()");
+  return detail::load_element(detail::concrete_node(value).data(), value.dtype()).is_true();
+}
+
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,35 @@
+// Building of error texts: message, call site, transformations under way.
+#include "telamon/error.hpp"
+
+#include "core/trace.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+
+std::string full_text(const std::string& message) {
+  std::string text = message;
+  if (const SourceLocation where = detail::current_call_site()) text += "\n  at " + where.to_string();
+  if (const std::string transforms = detail::transforms_under_way(); !transforms.empty()) {
+    text += "\n  while tracing " + transforms;
+  }
+  return text;
+}
+
+}  // namespace
+
+Error::Error(const std::string& message)
+    : std::runtime_error(full_text(message)), message_(message), where_(detail::current_call_site()) {}
+
+namespace detail {
+
+void check_failed(const char* condition, const char* file, int line, const std::string& message) {
+  const std::string path(file);
+  throw InternalError("internal error: " + message + " (invariant '" + condition + "' at " +
+                      path.substr(path.find_last_of('/') + 1) + ":" + std::to_string(line) +
+                      "); this is a fault of Telamon, please report it");
+}
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon

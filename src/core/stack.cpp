@@ -1,0 +1,171 @@
+// The thread-local interpreter stack, and bind.
+#include <algorithm>
+
+#include "core/concrete.hpp"
+#include "core/trace.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+namespace {
+
+struct InterpreterStack {
+  std::vector<std::shared_ptr<MainTrace>> mains;  // mains[i] has level i + 1; level 0 is evaluation
+  MainTrace* dynamic = nullptr;
+  SourceLocation where;  // of the outermost public call under way
+};
+
+// Leaked on purpose: objects with static or thread storage may compute while they are destroyed.
+InterpreterStack& stack() {
+  thread_local auto* const leaked = new InterpreterStack;
+  return *leaked;
+}
+
+[[noreturn]] void leaked_tracer(const Tracer& tracer) {
+  const SourceLocation made = tracer.created();
+  throw LeakedTracerError("encountered an unexpected tracer " + tracer.aval().to_string() +
+                          (made ? ", created at " + made.to_string() : std::string()) + " by " +
+                          tracer.main().description() +
+                          ": it was used after that transformation had ended or on another thread; return "
+                          "the value from the transformed function instead of saving it");
+}
+
+}  // namespace
+
+Tracer::Tracer(std::shared_ptr<MainTrace> main, ShapedArray aval)
+    : ArrayNode(Kind::tracer, std::move(aval)), main_(std::move(main)), created_(current_call_site()) {}
+
+NewMain::NewMain(std::unique_ptr<Trace> trace) {
+  InterpreterStack& s = stack();
+  main_ = std::make_shared<MainTrace>(static_cast<int>(s.mains.size()) + 1, std::move(trace));
+  main_->description_ = main_->trace().describe();
+  s.mains.push_back(main_);
+}
+NewMain::~NewMain() {
+  main_->alive_ = false;
+  stack().mains.pop_back();
+}
+
+NewDynamic::NewDynamic(MainTrace& main) : previous_(stack().dynamic) { stack().dynamic = &main; }
+NewDynamic::~NewDynamic() { stack().dynamic = previous_; }
+
+EvalScope::EvalScope() : dynamic_(std::exchange(stack().dynamic, nullptr)) { mains_.swap(stack().mains); }
+EvalScope::~EvalScope() {
+  stack().dynamic = dynamic_;
+  mains_.swap(stack().mains);
+}
+
+CallSite::CallSite(SourceLocation where) : outermost_(!stack().where) {
+  if (outermost_) stack().where = where;
+}
+CallSite::~CallSite() {
+  if (outermost_) stack().where = {};
+}
+
+EqnSite::EqnSite(SourceLocation where) : previous_(stack().where) {
+  if (where) stack().where = where;
+}
+EqnSite::~EqnSite() { stack().where = previous_; }
+
+SourceLocation current_call_site() { return stack().where; }
+
+std::string transforms_under_way() {
+  const auto& mains = stack().mains;
+  std::string text;
+  for (auto it = mains.rbegin(); it != mains.rend(); ++it) {
+    const std::string& name = (*it)->description();
+    if (name.empty()) continue;
+    if (!text.empty()) text += ", ";
+    text += name;
+  }
+  return text;
+}
+
+bool tracing_under_way() { return !stack().mains.empty(); }
+bool has_dynamic_trace() { return stack().dynamic != nullptr; }
+MainTrace* top_main() { return stack().mains.empty() ? nullptr : stack().mains.back().get(); }
+
+MainTrace* find_top_trace(std::span<const Array> args) {
+  const InterpreterStack& s = stack();
+  MainTrace* top = s.dynamic;
+  for (const Array& x : args) {
+    const Tracer* t = as_tracer(x);
+    if (!t) continue;
+    MainTrace& main = t->main();
+    const auto index = static_cast<std::size_t>(main.level()) - 1;
+    if (index >= s.mains.size() || s.mains[index].get() != &main) leaked_tracer(*t);
+    if (!top || main.level() > top->level()) top = &main;
+  }
+  return top;
+}
+
+Array full_raise(MainTrace& main, const Array& x) {
+  const Tracer* t = as_tracer(x);
+  if (!t) return main.trace().pure(x);
+  if (&t->main() == &main) return x;
+  if (!t->main().alive()) leaked_tracer(*t);
+  if (t->main().level() < main.level()) return main.trace().lift(x);
+  throw InternalError("can't lift a tracer of level " + std::to_string(t->main().level()) + " to level " +
+                      std::to_string(main.level()));
+}
+
+Array full_lower(const Array& x) {
+  const Tracer* t = as_tracer(x);
+  return t ? t->full_lower(x) : x;
+}
+
+std::optional<Array> known_value(const Array& x) {
+  const Tracer* t = as_tracer(x);
+  if (!t) return x;
+  return t->known_value();
+}
+
+Array concrete_value(const Array& x, const char* what) {
+  if (const Tracer* t = as_tracer(x)) {
+    const auto& mains = stack().mains;
+    const auto index = static_cast<std::size_t>(t->main().level()) - 1;
+    if (index >= mains.size() || mains[index].get() != &t->main()) leaked_tracer(*t);
+    if (auto value = t->known_value()) return *value;
+    throw ConcretizationError(std::string(what) + " needs the value of a tracer " + x.aval().to_string() +
+                              ", of which only shape and dtype are known under " + t->main().description() +
+                              "; use telamon::cond or telamon::where to choose by a traced value, or make the "
+                              "argument static");
+  }
+  return x;
+}
+
+void missing_rule(const PrimitiveBase& primitive, std::string_view stage) {
+  const std::string name = "'" + std::string(primitive.name()) + "'";
+  if (stage == "impl") throw NotImplementedError("Evaluation rule for " + name + " not implemented");
+  if (stage == "abstract_eval") throw NotImplementedError("Abstract evaluation for " + name + " not implemented");
+  if (stage == "lower") {
+    throw NotImplementedError("Lowering rule for primitive " + name + " not found for platform cpu");
+  }
+  if (stage == "jvp") throw NotImplementedError("Differentiation rule for " + name + " not implemented");
+  if (stage == "transpose") {
+    throw NotImplementedError("Transpose rule (for reverse-mode differentiation) for " + name + " not implemented");
+  }
+  throw NotImplementedError("Batching rule for " + name + " not implemented");
+}
+
+AbstractResult abstract_eval(const PrimitiveBase& primitive, const Params& params, std::span<const Aval> avals) {
+  const auto& rule = primitive.rules().abstract_eval;
+  if (!rule) missing_rule(primitive, "abstract_eval");
+  return rule(params, avals);
+}
+
+}  // namespace detail
+
+Arrays PrimitiveBase::bind_erased(const Params& params, std::span<const Array> args) const {
+  detail::MainTrace* top = detail::find_top_trace(args);
+  if (!top) return detail::evaluate(*this, params, args);
+  Arrays tracers;
+  tracers.reserve(args.size());
+  for (const Array& x : args) tracers.push_back(detail::full_raise(*top, x));
+  Arrays outs = top->trace().process_primitive(*this, params, tracers);
+  for (Array& out : outs) out = detail::full_lower(out);
+  return outs;
+}
+
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,185 @@
+// Vectorisation: a value stands for a batch of values along one axis of an array; primitives are
+// applied to whole batches by their `batch` rules. User code sees the shape of one example.
+#include <algorithm>
+
+#include "core/check.hpp"
+#include "core/trace.hpp"
+#include "interpreters/interpreters.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+namespace {
+
+Aval example_aval(const Aval& batch, int axis) {
+  Aval aval = batch;
+  aval.shape.erase(static_cast<std::size_t>(axis));
+  return aval;
+}
+
+class BatchTracer final : public Tracer {
+ public:
+  BatchTracer(std::shared_ptr<MainTrace> main, Array value, BatchAxis axis)
+      : Tracer(std::move(main), axis ? example_aval(value.aval(), *axis) : value.aval()),
+        value_(std::move(value)), axis_(axis) {}
+  const Array& value() const { return value_; }
+  BatchAxis axis() const { return axis_; }
+  Array full_lower(const Array& self) const override { return axis_ ? self : detail::full_lower(value_); }
+  std::optional<Array> known_value() const override { return axis_ ? std::nullopt : detail::known_value(value_); }
+
+ private:
+  Array value_;
+  BatchAxis axis_;
+};
+
+class BatchTrace final : public Trace {
+ public:
+  BatchTrace(AxisInfo axis, std::string name) : axis_(std::move(axis)), name_(std::move(name)) {}
+  std::string describe() const override { return name_; }
+  Array box(const Array& x, BatchAxis axis) const {
+    return axis ? Array(new BatchTracer(main_ptr(), x, axis)) : x;
+  }
+  Array pure(const Array& x) override { return Array(new BatchTracer(main_ptr(), x, std::nullopt)); }
+  Array lift(const Array& x) override { return pure(x); }
+
+  Arrays process_primitive(const PrimitiveBase& primitive, const Params& params,
+                           std::span<const Array> tracers) override {
+    Arrays values;
+    std::vector<BatchAxis> axes;
+    for (const Array& x : tracers) {
+      const auto& t = tracer_cast<BatchTracer>(x);
+      values.push_back(t.value());
+      axes.push_back(t.axis());
+    }
+    if (std::none_of(axes.begin(), axes.end(), [](const BatchAxis& a) { return a.has_value(); })) {
+      return primitive.bind_erased(params, values);
+    }
+    const auto& rule = primitive.rules().batch;
+    if (!rule) missing_rule(primitive, "batch");
+    BatchResult result = rule(params, axis_, values, axes);
+    TELAMON_CHECK(result.values.size() == result.axes.size(),
+                  "the batch rule of " + std::string(primitive.name()) + " gave results and axes of different number");
+    Arrays outs;
+    outs.reserve(result.values.size());
+    for (std::size_t i = 0; i < result.values.size(); ++i) outs.push_back(box(result.values[i], result.axes[i]));
+    return outs;
+  }
+
+ private:
+  AxisInfo axis_;
+  std::string name_;
+};
+
+BatchResult run_batched(const FlatFunction& f, const AxisInfo& axis, std::span<const Array> args,
+                        std::span<const BatchAxis> in_axes, std::string name) {
+  const NewMain scope(std::make_unique<BatchTrace>(axis, std::move(name)));
+  auto& trace = scope.trace<BatchTrace>();
+  Arrays inputs;
+  inputs.reserve(args.size());
+  for (std::size_t i = 0; i < args.size(); ++i) inputs.push_back(trace.box(args[i], in_axes[i]));
+  BatchResult result;
+  for (const Array& out : f(inputs)) {
+    const Array raised = full_raise(*scope.main(), out);
+    const auto& t = tracer_cast<BatchTracer>(raised);
+    result.values.push_back(t.value());
+    result.axes.push_back(t.axis());
+  }
+  return result;
+}
+
+// The axes (0..ndim-1) with `from` moved to position `to`.
+Shape moved(int ndim, int from, int to) {
+  Shape permutation;
+  for (int i = 0; i < ndim; ++i) {
+    if (i != from) permutation.push_back(i);
+  }
+  permutation.insert(static_cast<std::size_t>(to), from);
+  return permutation;
+}
+
+Array broadcast_batch(const Array& x, int axis, std::int64_t size) {
+  Shape shape = x.shape(), dims;
+  shape.insert(static_cast<std::size_t>(axis), size);
+  for (int i = 0; i <= x.ndim(); ++i) {
+    if (i != axis) dims.push_back(i);
+  }
+  return broadcast_in_dim_p.bind1({.shape = shape, .broadcast_dimensions = dims}, {x});
+}
+
+}  // namespace
+
+Array move_axis(const Array& x, int from, int to) {
+  if (from == to) return x;
+  return transpose_p.bind1({.permutation = moved(x.ndim(), from, to)}, {x});
+}
+
+Array batch_at_front(const Array& x, BatchAxis axis, std::int64_t size) {
+  return axis ? move_axis(x, *axis, 0) : broadcast_batch(x, 0, size);
+}
+
+Arrays vmap_flat(const FlatFunction& f, const AxisInfo& axis, std::span<const Array> args,
+                 std::span<const BatchAxis> in_axes,
+                 const std::function<std::vector<BatchAxis>(std::size_t)>& out_axes, std::string name) {
+  BatchResult result = run_batched(f, axis, args, in_axes, std::move(name));
+  const std::vector<BatchAxis> wanted = out_axes(result.values.size());
+  Arrays outs;
+  outs.reserve(result.values.size());
+  for (std::size_t i = 0; i < result.values.size(); ++i) {
+    const Array& x = result.values[i];
+    const BatchAxis have = result.axes[i];
+    if (!wanted[i]) {
+      if (have) {
+        throw ValueError("vmap has mapped output but out_axes is none: result " + std::to_string(i) + " of type " +
+                         example_aval(x.aval(), *have).to_string() + " depends on a mapped argument");
+      }
+      outs.push_back(x);
+      continue;
+    }
+    const int ndim = x.ndim() + (have ? 0 : 1);
+    const int to = *wanted[i] < 0 ? *wanted[i] + ndim : *wanted[i];
+    if (to < 0 || to >= ndim) {
+      throw ValueError("vmap: out_axes " + std::to_string(*wanted[i]) + " is out of range for result " +
+                       std::to_string(i) + ", which has " + std::to_string(ndim) + " dimensions with its batch axis");
+    }
+    outs.push_back(have ? move_axis(x, *have, to) : broadcast_batch(x, to, axis.size));
+  }
+  return outs;
+}
+
+std::shared_ptr<const BatchJaxpr> batch_jaxpr(const Jaxpr& jaxpr, const AxisInfo& axis,
+                                              const std::vector<BatchAxis>& in_axes,
+                                              const std::vector<bool>& forced_out) {
+  std::string key = "batch:" + std::to_string(axis.size) + ":" + axis.name + ":";
+  for (const BatchAxis& a : in_axes) key += a ? std::to_string(*a) + "," : "-,";
+  key += ":" + mask_text(forced_out);
+  return jaxpr.memo<BatchJaxpr>(key, [&] {
+    std::vector<Aval> avals;
+    for (std::size_t i = 0; i < in_axes.size(); ++i) {
+      Aval aval = jaxpr.in_avals()[i];
+      if (in_axes[i]) aval.shape.insert(static_cast<std::size_t>(*in_axes[i]), axis.size);
+      avals.push_back(aval);
+    }
+    BatchJaxpr result;
+    ClosedJaxpr closed = stage_flat(
+        [&](std::span<const Array> args) {
+          BatchResult out =
+              run_batched([&](std::span<const Array> x) { return eval_jaxpr(jaxpr, x); }, axis, args, in_axes, {});
+          for (std::size_t i = 0; i < out.values.size(); ++i) {
+            if (!forced_out[i]) continue;
+            out.values[i] = batch_at_front(out.values[i], out.axes[i], axis.size);
+            out.axes[i] = 0;
+          }
+          result.out_axes = out.axes;
+          return out.values;
+        },
+        avals);
+    TELAMON_CHECK(closed.consts.empty(), "the batched form of a closed jaxpr captured a value");
+    result.jaxpr = std::move(closed.jaxpr);
+    return result;
+  });
+}
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,22 @@
+// Evaluation: the interpreter at the bottom of the stack. It has no tracers; a primitive is applied
+// by its `impl` rule to concrete arrays.
+//
+// The rule runs with the interpreter stack set aside: it may call library functions, and those must
+// be evaluated too, even while a trace is under way above.
+#include "core/trace.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+
+Arrays evaluate(const PrimitiveBase& primitive, const Params& params, std::span<const Array> args) {
+  const auto& impl = primitive.rules().impl;
+  if (!impl) missing_rule(primitive, "impl");
+  if (!tracing_under_way()) return impl(params, args);
+  const EvalScope scope;
+  return impl(params, args);
+}
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,127 @@
+// Forward-mode differentiation: values become primal-tangent pairs, primitives are applied by their
+// `jvp` rules. Zero tangents are symbolic: a primitive whose operands have none is bound as it is.
+#include "core/check.hpp"
+#include "core/trace.hpp"
+#include "interpreters/interpreters.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+namespace {
+
+class JvpTracer final : public Tracer {
+ public:
+  JvpTracer(std::shared_ptr<MainTrace> main, Array primal, Tangent tangent)
+      : Tracer(std::move(main), primal.aval()), primal_(std::move(primal)), tangent_(std::move(tangent)) {}
+  const Array& primal() const { return primal_; }
+  const Tangent& tangent() const { return tangent_; }
+  std::optional<Array> known_value() const override { return detail::known_value(primal_); }
+
+ private:
+  Array primal_;
+  Tangent tangent_;
+};
+
+class JvpTrace final : public Trace {
+ public:
+  explicit JvpTrace(std::string name) : name_(std::move(name)) {}
+  std::string describe() const override { return name_; }
+
+  Array box(const Array& primal, const Tangent& tangent) const {
+    if (tangent.is_zero()) return primal;  // nothing to carry: stays at its own level
+    TELAMON_CHECK(tangent.aval().same_type(primal.aval().tangent()),
+                  "tangent " + tangent.aval().to_string() + " of primal " + primal.aval().to_string());
+    return Array(new JvpTracer(main_ptr(), primal, tangent));
+  }
+  Array pure(const Array& x) override {
+    return Array(new JvpTracer(main_ptr(), x, Zero{x.aval().tangent()}));
+  }
+  Array lift(const Array& x) override { return pure(x); }
+
+  Arrays process_primitive(const PrimitiveBase& primitive, const Params& params,
+                           std::span<const Array> tracers) override {
+    Arrays primals;
+    std::vector<Tangent> tangents;
+    bool all_zero = true;
+    for (const Array& x : tracers) {
+      const auto& t = tracer_cast<JvpTracer>(x);
+      primals.push_back(t.primal());
+      tangents.push_back(t.tangent());
+      all_zero = all_zero && t.tangent().is_zero();
+    }
+    if (all_zero) return primitive.bind_erased(params, primals);
+    const auto& rule = primitive.rules().jvp;
+    if (!rule) missing_rule(primitive, "jvp");
+    JvpResult result = rule(params, primals, tangents);
+    TELAMON_CHECK(result.primals.size() == result.tangents.size(),
+                  "the jvp rule of " + std::string(primitive.name()) + " gave " + std::to_string(result.primals.size()) +
+                      " results and " + std::to_string(result.tangents.size()) + " tangents");
+    Arrays outs;
+    outs.reserve(result.primals.size());
+    for (std::size_t i = 0; i < result.primals.size(); ++i) {
+      outs.push_back(box(result.primals[i], result.tangents[i]));
+    }
+    return outs;
+  }
+
+ private:
+  std::string name_;
+};
+
+}  // namespace
+
+JvpResult jvp_flat(const FlatFunction& f, std::span<const Array> primals, std::span<const Tangent> tangents,
+                   std::string name) {
+  const NewMain scope(std::make_unique<JvpTrace>(std::move(name)));
+  auto& trace = scope.trace<JvpTrace>();
+  Arrays inputs;
+  inputs.reserve(primals.size());
+  for (std::size_t i = 0; i < primals.size(); ++i) inputs.push_back(trace.box(primals[i], tangents[i]));
+  JvpResult result;
+  for (const Array& out : f(inputs)) {
+    const Array raised = full_raise(*scope.main(), out);
+    const auto& t = tracer_cast<JvpTracer>(raised);
+    result.primals.push_back(t.primal());
+    result.tangents.push_back(t.tangent());
+  }
+  return result;
+}
+
+std::shared_ptr<const JvpJaxpr> jvp_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& nonzero_in,
+                                          const std::vector<bool>& instantiate_out) {
+  const std::string key = "jvp:" + mask_text(nonzero_in) + ":" + mask_text(instantiate_out);
+  return jaxpr.memo<JvpJaxpr>(key, [&] {
+    std::vector<Aval> avals(jaxpr.in_avals().begin(), jaxpr.in_avals().end());
+    for (std::size_t i = 0; i < nonzero_in.size(); ++i) {
+      if (nonzero_in[i]) avals.push_back(jaxpr.in_avals()[i].tangent());
+    }
+    JvpJaxpr result;
+    const auto f = [&](std::span<const Array> args) {
+      const auto primals = args.first(nonzero_in.size());
+      std::vector<Tangent> tangents;
+      std::size_t next = nonzero_in.size();
+      for (std::size_t i = 0; i < nonzero_in.size(); ++i) {
+        if (nonzero_in[i]) tangents.emplace_back(args[next++]);
+        else tangents.emplace_back(Zero{primals[i].aval().tangent()});
+      }
+      JvpResult out = jvp_flat([&](std::span<const Array> x) { return eval_jaxpr(jaxpr, x); }, primals, tangents);
+      Arrays outs = std::move(out.primals);
+      result.nonzero_out.clear();
+      for (std::size_t i = 0; i < out.tangents.size(); ++i) {
+        const Tangent& t = out.tangents[i];
+        const bool nonzero = !t.is_zero() || (instantiate_out[i] && t.aval().dtype != DType::float0);
+        result.nonzero_out.push_back(nonzero);
+        if (nonzero) outs.push_back(t.instantiate());
+      }
+      return outs;
+    };
+    ClosedJaxpr closed = stage_flat(f, avals);
+    TELAMON_CHECK(closed.consts.empty(), "the derivative of a closed jaxpr captured a value");
+    result.jaxpr = std::move(closed.jaxpr);
+    return result;
+  });
+}
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon

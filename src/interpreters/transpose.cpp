@@ -1,0 +1,168 @@
+// Transposition: runs a linear program backwards. Cotangents of the results flow to cotangents of
+// the linear inputs, through the `transpose` rules; where a value was used twice, they add up.
+#include "core/check.hpp"
+#include "core/trace.hpp"
+#include "interpreters/interpreters.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+
+Tangent add_tangents(const Tangent& a, const Tangent& b) {
+  if (a.is_zero()) return b;
+  if (b.is_zero()) return a;
+  return add_p.bind1({}, {a.array(), b.array()});
+}
+
+namespace {
+
+class BackwardPass {
+ public:
+  BackwardPass(const Jaxpr& jaxpr, std::span<const LinearInput> inputs) : jaxpr_(jaxpr) {
+    const auto n = static_cast<std::size_t>(jaxpr.num_vars());
+    values_.resize(n);
+    for (std::size_t v = 0; v < n; ++v) cotangents_.emplace_back(Zero{jaxpr.avals()[v].tangent()});
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].is_linear()) values_[i] = inputs[i].array();
+    }
+  }
+
+  // Equations of known operands are evaluated; the others are linear and wait.
+  void forward() {
+    for (const Eqn& eqn : jaxpr_.eqns()) {
+      Arrays args;
+      bool known = true;
+      for (const Atom& a : eqn.inputs) {
+        const Array x = value(a);
+        known = known && x.has_value();
+        args.push_back(x);
+      }
+      if (!known) {
+        linear_.push_back(&eqn);
+        continue;
+      }
+      const EqnSite site(eqn.where);
+      Arrays outs = eqn.primitive->bind_erased(eqn.params, args);
+      for (std::size_t i = 0; i < outs.size(); ++i) values_[static_cast<std::size_t>(eqn.outputs[i])] = std::move(outs[i]);
+    }
+  }
+
+  void seed(std::span<const Tangent> cts) {
+    for (std::size_t i = 0; i < cts.size(); ++i) accumulate(jaxpr_.outs()[i], cts[i]);
+  }
+
+  void backward() {
+    for (auto it = linear_.rbegin(); it != linear_.rend(); ++it) transpose(**it);
+  }
+
+  const Tangent& cotangent(std::size_t v) const { return cotangents_[v]; }
+
+ private:
+  Array value(const Atom& a) const { return a.is_literal() ? a.literal() : values_[static_cast<std::size_t>(a.var())]; }
+
+  void accumulate(const Atom& a, const Tangent& ct) {
+    if (ct.is_zero() || a.is_literal() || values_[static_cast<std::size_t>(a.var())].has_value()) return;
+    Tangent& sum = cotangents_[static_cast<std::size_t>(a.var())];
+    TELAMON_CHECK(ct.aval().same_type(jaxpr_.aval(a.var()).tangent()),
+                  "cotangent " + ct.aval().to_string() + " for a variable of type " + jaxpr_.aval(a.var()).to_string());
+    sum = add_tangents(sum, ct);
+  }
+
+  void transpose(const Eqn& eqn) {
+    std::vector<Tangent> cts;
+    bool all_zero = true;
+    for (const Var v : eqn.outputs) {
+      Tangent& ct = cotangents_[static_cast<std::size_t>(v)];
+      cts.push_back(ct);
+      all_zero = all_zero && ct.is_zero();
+      ct = Zero{ct.aval()};  // frees the cotangent: nobody reads it again
+    }
+    if (all_zero) return;
+    const EqnSite site(eqn.where);
+    const auto& rule = eqn.primitive->rules().transpose;
+    if (!rule) missing_rule(*eqn.primitive, "transpose");
+    std::vector<LinearInput> inputs;
+    for (const Atom& a : eqn.inputs) {
+      const Array x = value(a);
+      if (x.has_value()) inputs.emplace_back(x);
+      else inputs.emplace_back(UndefPrimal{jaxpr_.aval(a)});
+    }
+    const std::vector<Tangent> in_cts = rule(eqn.params, cts, inputs);
+    TELAMON_CHECK(in_cts.size() == inputs.size(), "the transpose rule of " + std::string(eqn.primitive->name()) +
+                                                      " gave " + std::to_string(in_cts.size()) + " cotangents for " +
+                                                      std::to_string(inputs.size()) + " operands");
+    for (std::size_t i = 0; i < in_cts.size(); ++i) accumulate(eqn.inputs[i], in_cts[i]);
+  }
+
+  const Jaxpr& jaxpr_;
+  Arrays values_;                    // by variable; empty where linear
+  std::vector<Tangent> cotangents_;  // by variable
+  std::vector<const Eqn*> linear_;
+};
+
+}  // namespace
+
+std::vector<Tangent> backward_pass(const Jaxpr& jaxpr, std::span<const LinearInput> inputs,
+                                   std::span<const Tangent> cts) {
+  BackwardPass pass(jaxpr, inputs);
+  pass.forward();
+  pass.seed(cts);
+  pass.backward();
+  std::vector<Tangent> in_cts;
+  for (std::size_t i = 0; i < inputs.size(); ++i) in_cts.push_back(pass.cotangent(i));
+  return in_cts;
+}
+
+std::shared_ptr<const TransposedJaxpr> transpose_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& linear_in,
+                                                       const std::vector<bool>& zero_cts) {
+  const std::string key = "transpose:" + mask_text(linear_in) + ":" + mask_text(zero_cts);
+  return jaxpr.memo<TransposedJaxpr>(key, [&] {
+    std::vector<Aval> avals;
+    for (std::size_t i = 0; i < linear_in.size(); ++i) {
+      if (!linear_in[i]) avals.push_back(jaxpr.in_avals()[i]);
+    }
+    const std::vector<Aval> out_avals = jaxpr.out_avals();
+    for (std::size_t i = 0; i < zero_cts.size(); ++i) {
+      if (!zero_cts[i]) avals.push_back(out_avals[i].tangent());
+    }
+    TransposedJaxpr result;
+    const auto f = [&](std::span<const Array> args) {
+      std::size_t next = 0;
+      std::vector<LinearInput> inputs;
+      for (std::size_t i = 0; i < linear_in.size(); ++i) {
+        if (linear_in[i]) inputs.emplace_back(UndefPrimal{jaxpr.in_avals()[i]});
+        else inputs.emplace_back(args[next++]);
+      }
+      std::vector<Tangent> cts;
+      for (std::size_t i = 0; i < zero_cts.size(); ++i) {
+        if (zero_cts[i]) cts.emplace_back(Zero{out_avals[i].tangent()});
+        else cts.emplace_back(args[next++]);
+      }
+      Arrays outs;
+      result.nonzero_in_ct.clear();
+      const std::vector<Tangent> in_cts = backward_pass(jaxpr, inputs, cts);
+      for (std::size_t i = 0; i < in_cts.size(); ++i) {
+        if (!linear_in[i]) continue;
+        result.nonzero_in_ct.push_back(!in_cts[i].is_zero());
+        if (!in_cts[i].is_zero()) outs.push_back(in_cts[i].array());
+      }
+      return outs;
+    };
+    ClosedJaxpr closed = stage_flat(f, avals);
+    TELAMON_CHECK(closed.consts.empty(), "the transpose of a closed jaxpr captured a value");
+    result.jaxpr = std::move(closed.jaxpr);
+    return result;
+  });
+}
+
+std::string mask_text(const std::vector<bool>& mask) {
+  std::string text;
+  text.reserve(mask.size());
+  for (const bool b : mask) text += b ? '1' : '0';
+  return text;
+}
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon
