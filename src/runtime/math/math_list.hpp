@@ -1,0 +1,37 @@
+// The list of vector math functions, in the order of their names: the only place that lists them.
+//
+//   OWN1(name, ulp f32, ulp f64)          one operand, ours (vector_math_isa.cpp)
+//   LIB1(name, ulp f32, ulp f64)          one operand, libmvec or libm
+//   LIB2(name, ulp f32, ulp f64)          two operands, libmvec or libm
+//
+// The bounds hold for all three instruction sets and are what tests/runtime/vector_math_test.cpp
+// asserts. libmvec's worst case over all operands is documented as 4 ULP.
+#pragma once
+
+// clang-format off
+#define TELAMON_MATH_FUNCTIONS(OWN1, LIB1, LIB2) \
+  LIB1(acos, 4, 4)     \
+  LIB1(acosh, 4, 4)    \
+  LIB1(asin, 4, 4)     \
+  LIB1(asinh, 4, 4)    \
+  LIB1(atan, 4, 4)     \
+  LIB2(atan2, 4, 4)    \
+  LIB1(atanh, 4, 4)    \
+  LIB1(cbrt, 4, 4)     \
+  LIB1(cos, 4, 4)      \
+  LIB1(cosh, 4, 4)     \
+  LIB1(erf, 4, 4)      \
+  OWN1(erf_inv, 4, 4)  \
+  LIB1(erfc, 4, 4)     \
+  OWN1(exp, 1.5, 1.5)  \
+  OWN1(exp2, 1.5, 1.5) \
+  OWN1(expm1, 2.5, 2.5) \
+  OWN1(log, 2, 2)      \
+  OWN1(log1p, 2.5, 2.5) \
+  OWN1(logistic, 2.5, 2.5) \
+  LIB2(pow, 4, 4)      \
+  LIB1(sin, 4, 4)      \
+  LIB1(sinh, 4, 4)     \
+  LIB1(tan, 4, 4)      \
+  OWN1(tanh, 3, 3)
+// clang-format on

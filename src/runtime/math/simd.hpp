@@ -1,0 +1,140 @@
+// Vector types of the instruction set this file is compiled for, and the few operations on them
+// that neither gcc's nor clang's vector extensions spell. For *_isa.cpp files only.
+//
+// Everything is in an unnamed namespace: the three builds of one source must not share a single
+// inline function, or the linker could give AVX-512 code to a processor without it. For the same
+// reason *_isa.cpp files instantiate nothing from the standard library.
+#pragma once
+
+#include <cstdint>
+
+#if defined(TELAMON_ISA_AVX2) || defined(TELAMON_ISA_AVX512)
+#include <immintrin.h>
+#endif
+
+// Compiled == eager needs every product rounded: no contraction unless a fused operation is written.
+// gcc takes this from the command line (-ffp-contract=off).
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#endif
+
+#define TELAMON_CONCAT_(a, b, c) a##b##_##c
+#define TELAMON_CONCAT(a, b, c) TELAMON_CONCAT_(a, b, c)
+/// telamon_avx512_exp_f32 from exp_f32: a symbol of this instruction set.
+#define TELAMON_ISA_SYMBOL(name) TELAMON_CONCAT(telamon_, TELAMON_ISA, name)
+#define TELAMON_STRING_(x) #x
+#define TELAMON_STRING(x) TELAMON_STRING_(x)
+
+#define TELAMON_INLINE inline __attribute__((always_inline))
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+namespace simd {
+
+#if defined(TELAMON_ISA_AVX512)
+constexpr int kBytes = 64;
+#elif defined(TELAMON_ISA_AVX2)
+constexpr int kBytes = 32;
+#else
+constexpr int kBytes = 16;
+#endif
+
+using F32 = float __attribute__((vector_size(kBytes)));
+using F64 = double __attribute__((vector_size(kBytes)));
+using I32 = std::int32_t __attribute__((vector_size(kBytes)));
+using I64 = std::int64_t __attribute__((vector_size(kBytes)));
+using U64 = std::uint64_t __attribute__((vector_size(kBytes)));
+
+/// What a function template over the two float types needs to know.
+template <class V> struct Lanes;
+template <> struct Lanes<F32> {
+  using Scalar = float;
+  using Int = I32;
+  static constexpr int kCount = kBytes / 4;
+};
+template <> struct Lanes<F64> {
+  using Scalar = double;
+  using Int = I64;
+  static constexpr int kCount = kBytes / 8;
+};
+template <class V> using ScalarOf = typename Lanes<V>::Scalar;
+template <class V> using IntOf = typename Lanes<V>::Int;
+
+template <class V> TELAMON_INLINE V splat(ScalarOf<V> x) { return x - V{}; }
+
+/// a * b + c, rounded once where the instruction set has it.
+TELAMON_INLINE F32 fma(F32 a, F32 b, F32 c) {
+#if defined(TELAMON_ISA_AVX512)
+  return _mm512_fmadd_ps(a, b, c);
+#elif defined(TELAMON_ISA_AVX2)
+  return _mm256_fmadd_ps(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+TELAMON_INLINE F64 fma(F64 a, F64 b, F64 c) {
+#if defined(TELAMON_ISA_AVX512)
+  return _mm512_fmadd_pd(a, b, c);
+#elif defined(TELAMON_ISA_AVX2)
+  return _mm256_fmadd_pd(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+template <class V> TELAMON_INLINE V fma(V a, ScalarOf<V> b, V c) { return fma(a, splat<V>(b), c); }
+
+/// Horner's rule, highest coefficient first.
+template <class V, int N>
+TELAMON_INLINE V polynomial(V x, const ScalarOf<V> (&coefficients)[N]) {
+  V sum = splat<V>(coefficients[0]);
+  for (int i = 1; i < N; ++i) sum = fma(sum, x, splat<V>(coefficients[i]));
+  return sum;
+}
+
+TELAMON_INLINE F32 abs(F32 x) { return (F32)((I32)x & 0x7fffffff); }
+TELAMON_INLINE F64 abs(F64 x) { return (F64)((I64)x & 0x7fffffffffffffff); }
+TELAMON_INLINE F32 copysign(F32 x, F32 sign) {
+  return (F32)(((I32)x & 0x7fffffff) | ((I32)sign & INT32_MIN));
+}
+TELAMON_INLINE F64 copysign(F64 x, F64 sign) {
+  return (F64)(((I64)x & 0x7fffffffffffffff) | ((I64)sign & INT64_MIN));
+}
+TELAMON_INLINE F32 sqrt(F32 x) {
+#if defined(TELAMON_ISA_AVX512)
+  return _mm512_maskz_sqrt_ps(0xffff, x);  // the plain form trips -Wuninitialized in gcc 12
+#elif defined(TELAMON_ISA_AVX2)
+  return _mm256_sqrt_ps(x);
+#else
+  for (int i = 0; i < Lanes<F32>::kCount; ++i) x[i] = __builtin_sqrtf(x[i]);
+  return x;
+#endif
+}
+TELAMON_INLINE F64 sqrt(F64 x) {
+#if defined(TELAMON_ISA_AVX512)
+  return _mm512_maskz_sqrt_pd(0xff, x);
+#elif defined(TELAMON_ISA_AVX2)
+  return _mm256_sqrt_pd(x);
+#else
+  for (int i = 0; i < Lanes<F64>::kCount; ++i) x[i] = __builtin_sqrt(x[i]);
+  return x;
+#endif
+}
+
+/// The integer next to x, for |x| < 2^21 (f32) or 2^50 (f64), as float and as integer: adding 1.5 *
+/// 2^23 (2^52) leaves it in the low bits, in two's complement. Needs no conversion instruction,
+/// which 64-bit integers lack before AVX-512.
+template <class V> struct Rounded { V value; IntOf<V> bits; };  // bits: above the integer, garbage
+TELAMON_INLINE Rounded<F32> round_to_integer(F32 x) {
+  const F32 shifted = x + 0x1.8p23f;
+  return {shifted - 0x1.8p23f, (I32)shifted};
+}
+TELAMON_INLINE Rounded<F64> round_to_integer(F64 x) {
+  const F64 shifted = x + 0x1.8p52;
+  return {shifted - 0x1.8p52, (I64)shifted};
+}
+
+}  // namespace simd
+}  // namespace
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,355 @@
+// Vector math, compiled once per instruction set: our own functions, and this set's column of the
+// table in vector_math.cpp.
+//
+// Ours are those that machine learning feeds with infinities, zeros and saturated values (masked
+// softmax is exp(-inf)), where libmvec falls back to scalar code for every such lane and is 5 to 20
+// times slower. They are branch-free. The polynomials are near-minimax fits (interpolation at
+// Chebyshev nodes in 60 digits) on the stated interval.
+#include "runtime/math/isa_entries.hpp"
+#include "runtime/math/math_list.hpp"
+#include "runtime/math/simd.hpp"
+
+#if defined(__x86_64__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 35)
+#define TELAMON_LIBMVEC 1
+#endif
+#endif
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+namespace simd {
+
+constexpr float kInfF = __builtin_inff();
+constexpr double kInf = __builtin_inf();
+template <class V> constexpr ScalarOf<V> kNan = static_cast<ScalarOf<V>>(__builtin_nan(""));
+
+// ---- exp family: x = n ln 2 + r, e^x = 2^n e^r, e^r = 1 + r + r^2 Q(r), |r| <= ln(2) / 2.
+
+TELAMON_INLINE F32 exp_tail(F32 r) {
+  static constexpr float kQ[] = {0.00139262504f, 0.00836323295f, 0.0416665524f, 0.166665763f, 0.5f};
+  return polynomial(r, kQ);
+}
+TELAMON_INLINE F64 exp_tail(F64 r) {
+  static constexpr double kQ[] = {
+      2.5100472505694996e-08, 2.7620201591031547e-07, 2.7557268276905696e-06,
+      2.4801521057868204e-05, 0.00019841269863171557, 0.0013888888917367081,
+      0.008333333333330039,   0.041666666666623824,   0.16666666666666669,
+      0.5000000000000001};
+  return polynomial(r, kQ);
+}
+
+// ln 2 in two parts; the first has enough trailing zeros that n times it is exact without FMA.
+template <class V> struct Ln2;
+template <> struct Ln2<F32> {
+  static constexpr float kHigh = 0.693359375f, kLow = -2.12194440e-4f, kInverse = 1.44269504f;
+};
+template <> struct Ln2<F64> {
+  static constexpr double kHigh = 6.93147180369123816490e-01, kLow = 1.90821492927058770002e-10,
+                          kInverse = 1.4426950408889634;
+};
+
+/// Where the scaling by 2^n needs care.
+template <class V> struct ExpRange;
+template <> struct ExpRange<F32> {
+  static constexpr float kOverflow = 88.7228394f;       // ln of the largest finite number
+  static constexpr float kDenormal = -87.3365479f;      // ln of the least normal number
+  static constexpr float kZero = -103.972084f;          // ln of half the least denormal
+  static constexpr float kOverflow2 = 128.0f, kDenormal2 = -126.0f, kZero2 = -150.0f;  // for exp2
+  static constexpr int kMantissa = 23, kRaise = 32;
+  static constexpr float kLower = 0x1p-32f;
+};
+template <> struct ExpRange<F64> {
+  static constexpr double kOverflow = 709.78271289338397, kDenormal = -708.39641853226408,
+                          kZero = -745.13321910194122;
+  static constexpr double kOverflow2 = 1024.0, kDenormal2 = -1022.0, kZero2 = -1075.0;
+  static constexpr int kMantissa = 52, kRaise = 64;
+  static constexpr double kLower = 0x1p-64;
+};
+
+/// p 2^n, n in the low bits of `n_bits`, by adding to p's exponent. Where `denormal`, the addition
+/// is done 2^kRaise higher and undone by a product that rounds once; `zero` avoids that product's
+/// slow denormal result where it underflows altogether.
+template <class V>
+TELAMON_INLINE V scale(V p, IntOf<V> n_bits, IntOf<V> denormal, IntOf<V> zero) {
+  using R = ExpRange<V>;
+  const V lower = zero ? splat<V>(0) : denormal ? splat<V>(R::kLower) : splat<V>(1);
+  const IntOf<V> n = n_bits + (denormal & R::kRaise);
+  return (V)((IntOf<V>)p + (n << R::kMantissa)) * lower;
+}
+
+template <class V> TELAMON_INLINE V exp(V x) {
+  using R = ExpRange<V>;
+  const auto n = round_to_integer((x < R::kZero ? splat<V>(R::kZero) : x) * Ln2<V>::kInverse);
+  V r = fma(n.value, -Ln2<V>::kHigh, x < R::kZero ? splat<V>(R::kZero) : x);
+  r = fma(n.value, -Ln2<V>::kLow, r);
+  const V p = fma(r * r, exp_tail(r), r) + 1;
+  V y = scale<V>(p, n.bits, x < R::kDenormal, x <= R::kZero);
+  y = x > R::kOverflow ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
+  return x != x ? x : y;
+}
+
+// 2^x = 2^n 2^r, 2^r = 1 + r P(r), |r| <= 1/2.
+TELAMON_INLINE F32 exp2_tail(F32 r) {
+  static constexpr float kP[] = {1.52973244e-05f, 0.000154614449f, 0.0013333502f, 0.00961805694f,
+                                 0.0555041097f,   0.240226507f,    0.693147182f};
+  return polynomial(r, kP);
+}
+TELAMON_INLINE F64 exp2_tail(F64 r) {
+  static constexpr double kP[] = {
+      2.5729324177362305e-11, 4.4558179083360645e-10, 7.0548973041554995e-09,
+      1.0178057087733941e-07, 1.3215486808705563e-06, 1.5252733841556773e-05,
+      0.00015403530393370734, 0.001333355814640647,   0.00961812910762848,
+      0.055504108664821625,   0.24022650695910072,    0.6931471805599453};
+  return polynomial(r, kP);
+}
+template <class V> TELAMON_INLINE V exp2(V x) {
+  using R = ExpRange<V>;
+  const V clamped = x < R::kZero2 ? splat<V>(R::kZero2) : x;
+  const auto n = round_to_integer(clamped);
+  const V r = clamped - n.value;
+  const V p = fma(r, exp2_tail(r), splat<V>(1));
+  V y = scale<V>(p, n.bits, x < R::kDenormal2, x <= R::kZero2);
+  y = x >= R::kOverflow2 ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
+  return x != x ? x : y;
+}
+
+/// e^x - 1 = 2^n (e^r - 1) + (2^n - 1), without the special cases: x in [-60, ln max].
+template <class V> TELAMON_INLINE V expm1_core(V x) {
+  const auto n = round_to_integer(x * Ln2<V>::kInverse);
+  V r = fma(n.value, -Ln2<V>::kHigh, x);
+  r = fma(n.value, -Ln2<V>::kLow, r);
+  const V p = fma(r * r, exp_tail(r), r);
+  // 2^(n-1) twice, since 2^n overflows for the largest x.
+  const V half = (V)((IntOf<V>)splat<V>(0.5) + (n.bits << ExpRange<V>::kMantissa));
+  return (fma(half, p, half - splat<V>(0.5))) * 2;
+}
+template <class V> TELAMON_INLINE V expm1(V x) {
+  using R = ExpRange<V>;
+  V y = expm1_core<V>(x < -60 ? splat<V>(-60) : x);
+  y = x > R::kOverflow ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
+  y = x == 0 ? x : y;  // keeps the sign of zero
+  return x != x ? x : y;
+}
+
+// tanh |x| = -t / (t + 2) with t = e^(-2|x|) - 1, which never overflows.
+template <class V> TELAMON_INLINE V tanh(V x) {
+  const V a = abs(x);
+  const V t = expm1_core<V>(a > 30 ? splat<V>(-60) : a * -2);
+  const V y = copysign(-t / (t + 2), x);
+  return x != x ? x : y;
+}
+
+// 1 / (1 + e^-x) = e^x / (1 + e^x): the form whose exponential is at most 1.
+template <class V> TELAMON_INLINE V logistic(V x) {
+  const V e = exp<V>(-abs(x));
+  const V y = (x < 0 ? e : splat<V>(1)) / (e + 1);
+  return x != x ? x : y;
+}
+
+// ---- log family: x = 2^e m, m in [sqrt(1/2), sqrt(2)), f = m - 1, log x = e ln 2 + log(1 + f).
+
+template <class V> struct Split { V exponent, mantissa; };
+TELAMON_INLINE Split<F32> split(F32 x) {
+  const I32 bits = (I32)x;
+  const I32 e = (bits - 0x3f3504f3) >> 23;
+  return {__builtin_convertvector(e, F32), (F32)(bits - (e << 23))};
+}
+TELAMON_INLINE Split<F64> split(F64 x) {
+  // There is no 64-bit arithmetic shift nor conversion before AVX-512: the exponent is kept
+  // positive and becomes a double through the mantissa of 2^52.
+  const U64 bits = (U64)x;
+  const U64 e = (bits - 0x3fe6a09e667f3bcdu + (std::uint64_t{2048} << 52 >> 1)) >> 52;  // + 1024
+  const F64 exponent = (F64)(e | 0x4330000000000000u) - (0x1p52 + 1024);
+  return {exponent, (F64)(bits - ((e - 1024) << 52))};
+}
+
+/// e ln 2 + log(1 + f) + c for a small correction c.
+TELAMON_INLINE F32 log_core(F32 e, F32 f, F32 c) {
+  // log(1 + f) = f - f^2/2 + f^3 P(f)
+  static constexpr float kP[] = {0.0697161183f, -0.114797339f, 0.116854198f,
+                                 -0.124256872f, 0.142490581f,  -0.166678026f,
+                                 0.200007156f,  -0.24999997f,  0.333333313f};
+  const F32 z = f * f;
+  F32 y = fma(e, Ln2<F32>::kLow, fma(f * z, polynomial(f, kP), c));
+  y = fma(z, -0.5f, y);
+  return fma(e, Ln2<F32>::kHigh, f + y);
+}
+TELAMON_INLINE F64 log_core(F64 e, F64 f, F64 c) {
+  // s = f / (2 + f), log(1 + f) = 2 atanh s = f - (f^2/2 - s (f^2/2 + R)), R = s^2 P(s^2).
+  static constexpr double kP[] = {0.14617807153417325, 0.15331611722055008, 0.1818289243253687,
+                                  0.22222211089379496, 0.28571428626253836, 0.3999999999989889,
+                                  0.666666666666667};
+  const F64 s = f / (f + 2), z = s * s;
+  const F64 half = f * f * 0.5;
+  const F64 low = fma(e, Ln2<F64>::kLow, fma(s, fma(z, polynomial(z, kP), half), c));
+  return fma(e, Ln2<F64>::kHigh, f - (half - low));
+}
+
+template <class V> struct LogRange;
+template <> struct LogRange<F32> {
+  static constexpr float kLeastNormal = 0x1p-126f, kRaise = 0x1p23f, kRaiseExponent = 23;
+};
+template <> struct LogRange<F64> {
+  static constexpr double kLeastNormal = 0x1p-1022, kRaise = 0x1p52, kRaiseExponent = 52;
+};
+
+template <class V> TELAMON_INLINE V log_special(V x, V y, ScalarOf<V> pole) {
+  y = x == static_cast<ScalarOf<V>>(kInf) ? x : y;
+  y = x < pole ? splat<V>(kNan<V>) : y;
+  y = x == pole ? splat<V>(static_cast<ScalarOf<V>>(-kInf)) : y;
+  return x != x ? x : y;
+}
+
+template <class V> TELAMON_INLINE V log(V x) {
+  using R = LogRange<V>;
+  const auto denormal = x < R::kLeastNormal;
+  const auto [e, m] = split(denormal ? x * R::kRaise : x);
+  const V y = log_core(denormal ? e - R::kRaiseExponent : e, m - 1, V{});
+  return log_special<V>(x, y, 0);
+}
+
+// log(1 + x) with u = 1 + x rounded and d = (1 + x) - u its error: log u + d / u.
+template <class V> TELAMON_INLINE V log1p(V x) {
+  using R = LogRange<V>;
+  const V u = x + 1;
+  const V d = x < 1 ? x - (u - 1) : 1 - (u - x);
+  const auto [e, m] = split(u);
+  // d 2^-e: the exponent of u is that of m plus e, so 2^-e = m / u by bits (0 for the largest u).
+  const V inverse = (V)((IntOf<V>)splat<V>(1) + ((IntOf<V>)m - (IntOf<V>)u));
+  V y = log_core(e, m - 1, d * (u < R::kRaise * 4 ? inverse : V{}) / m);
+  y = x == 0 ? x : y;
+  return log_special<V>(x, y, -1);
+}
+
+// ---- erf_inv(x) = x G(w), w = -log(1 - x^2): G is smooth in w for small w and in sqrt(w) beyond.
+
+TELAMON_INLINE F32 erf_inv(F32 x) {
+  static constexpr float kCentral[] = {  // in w - 2.5, w in [0, 5]
+      4.67193229e-10f, -8.7390104e-09f, 1.59843054e-08f, 4.65417401e-07f,
+      -3.42341423e-06f, -4.95969198e-06f, 0.00021825773f, -0.00125274854f,
+      -0.00417731982f, 0.246640295f, 1.50140929f};
+  static constexpr float kTail[] = {  // in sqrt(w) - 3, sqrt(w) in [sqrt(5), 4]
+      -3.26353183e-05f, 0.000165715217f, -0.00027429004f, -0.000127439489f,
+      0.00147426489f, -0.00356347952f, 0.00568771176f, -0.00764343096f,
+      0.00944530964f, 1.00167525f, 2.83297682f};
+  const F32 a = abs(x);
+  const F32 w = -log<F32>((1 - a) * (1 + a));
+  const F32 g = w < 5 ? polynomial(w - 2.5f, kCentral) : polynomial(sqrt(w) - 3, kTail);
+  F32 y = x * g;
+  y = a == 1 ? x * kInfF : y;
+  return a <= 1 ? y : splat<F32>(kNan<F32>);
+}
+TELAMON_INLINE F64 erf_inv(F64 x) {
+  static constexpr double kCentral[] = {  // in w - 3.125, w in [0, 6.25]
+      -2.362369698566107e-22, -1.6787330615256773e-19, 1.1027771591500033e-18,
+      1.1125794759379464e-17, -1.290702354613073e-16,  2.166994626283574e-17,
+      6.581955305929239e-15,  -4.0554139746886e-14,    -8.106594456438496e-14,
+      2.6335724924608484e-12, -1.2977505202014966e-11, -5.4154417754696635e-11,
+      1.0512202440121784e-09, -4.112633104297614e-09,  -2.907038666019143e-08,
+      4.2347877672780653e-07, -1.3654691796592068e-06, -1.3882523361276876e-05,
+      0.0001867342080212427,  -0.0007407025341669402,  -0.006033670871427011,
+      0.2401581824255897,     1.6536545626831027};
+  static constexpr double kMiddle[] = {  // in sqrt(w) - 3.25, sqrt(w) in [2.5, 4]
+      7.680200479077053e-09,   -1.5305397964152548e-08, -2.091453334773126e-08,
+      1.3158663683192966e-07,  -2.4549818963339823e-07, -2.761716223816241e-08,
+      1.4815977874022539e-06,  -3.985705945648173e-06,  2.93257845538535e-06,
+      1.2465028224217455e-05,  -4.732068066544697e-05,  6.828711739251955e-05,
+      2.4031512865758357e-05,  -0.0003550378137852452,  0.0009532893415794137,
+      -0.0016882755354488555,  0.00249144209795696,     -0.0037512085082247342,
+      0.005370914553555033,    1.0052589676941655,      3.0838856104922208};
+  static constexpr double kTail[] = {  // in sqrt(w) - 5, sqrt(w) in [4, 6.05]
+      5.490944936009033e-12,   -2.055431105314157e-11,  1.6550136908395478e-11,
+      7.025707132833335e-11,   -3.8433272629025555e-10, 1.3148063466158505e-09,
+      -3.5303623420620313e-09, 7.82251130757271e-09,    -1.521604123593241e-08,
+      2.9018094055372935e-08,  -6.757183602264799e-08,  2.2905298309556223e-07,
+      -9.930256957623955e-07,  4.526052498646386e-06,   -1.9681771171607953e-05,
+      7.599527809905669e-05,   -0.00021503011980053286, -0.0001387193183802193,
+      1.0103004648645448,      4.849906401408584};
+  const F64 a = abs(x);
+  const F64 w = -log<F64>((1 - a) * (1 + a));
+  const F64 s = sqrt(w);
+  const F64 g = w < 6.25   ? polynomial(w - 3.125, kCentral)
+                : s < 4    ? polynomial(s - 3.25, kMiddle)
+                           : polynomial(s - 5, kTail);
+  F64 y = x * g;
+  y = a == 1 ? x * kInf : y;
+  return a <= 1 ? y : splat<F64>(kNan<F64>);
+}
+
+}  // namespace simd
+}  // namespace
+}  // namespace v1
+}  // namespace telamon
+
+// ---- Symbols. Ours are hidden: generated code reaches them through their addresses.
+
+using telamon::v1::simd::F32;
+using telamon::v1::simd::F64;
+namespace simd = telamon::v1::simd;
+
+#define TELAMON_HIDDEN extern "C" __attribute__((visibility("hidden")))
+
+#define OWN1(name, ulp32, ulp64)                                                       \
+  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) { return simd::name(x); }   \
+  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x) { return simd::name(x); }
+
+#if defined(TELAMON_LIBMVEC)
+// The x86-64 vector ABI: _ZGV, the set (b SSE, d AVX2, e AVX-512), N (no mask), lanes, v per operand.
+#if defined(TELAMON_ISA_AVX512)
+#define TELAMON_MVEC(params, name) _ZGVeN16##params##_##name##f
+#define TELAMON_MVEC64(params, name) _ZGVeN8##params##_##name
+#elif defined(TELAMON_ISA_AVX2)
+#define TELAMON_MVEC(params, name) _ZGVdN8##params##_##name##f
+#define TELAMON_MVEC64(params, name) _ZGVdN4##params##_##name
+#else
+#define TELAMON_MVEC(params, name) _ZGVbN4##params##_##name##f
+#define TELAMON_MVEC64(params, name) _ZGVbN2##params##_##name
+#endif
+#define TELAMON_LIB_F32(params, name) TELAMON_MVEC(params, name)
+#define TELAMON_LIB_F64(params, name) TELAMON_MVEC64(params, name)
+#define LIB1(name, ulp32, ulp64)                  \
+  extern "C" F32 TELAMON_LIB_F32(v, name)(F32);   \
+  extern "C" F64 TELAMON_LIB_F64(v, name)(F64);
+#define LIB2(name, ulp32, ulp64)                      \
+  extern "C" F32 TELAMON_LIB_F32(vv, name)(F32, F32); \
+  extern "C" F64 TELAMON_LIB_F64(vv, name)(F64, F64);
+#else
+// Without libmvec: the scalar function, lane by lane.
+#define TELAMON_LIB_F32(params, name) TELAMON_ISA_SYMBOL(name##_f32)
+#define TELAMON_LIB_F64(params, name) TELAMON_ISA_SYMBOL(name##_f64)
+#define LIB1(name, ulp32, ulp64)                                                        \
+  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) {                            \
+    for (int i = 0; i < simd::Lanes<F32>::kCount; ++i) x[i] = __builtin_##name##f(x[i]); \
+    return x;                                                                           \
+  }                                                                                     \
+  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x) {                            \
+    for (int i = 0; i < simd::Lanes<F64>::kCount; ++i) x[i] = __builtin_##name(x[i]);   \
+    return x;                                                                           \
+  }
+#define LIB2(name, ulp32, ulp64)                                                              \
+  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x, F32 y) {                           \
+    for (int i = 0; i < simd::Lanes<F32>::kCount; ++i) x[i] = __builtin_##name##f(x[i], y[i]); \
+    return x;                                                                                 \
+  }                                                                                           \
+  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x, F64 y) {                           \
+    for (int i = 0; i < simd::Lanes<F64>::kCount; ++i) x[i] = __builtin_##name(x[i], y[i]);   \
+    return x;                                                                                 \
+  }
+#endif
+
+TELAMON_MATH_FUNCTIONS(OWN1, LIB1, LIB2)
+#undef OWN1
+#undef LIB1
+#undef LIB2
+
+#define TELAMON_ENTRY(symbol) {reinterpret_cast<void*>(&symbol), TELAMON_STRING(symbol)}
+#define OWN1(name, ulp32, ulp64) \
+  {TELAMON_ENTRY(TELAMON_ISA_SYMBOL(name##_f32)), TELAMON_ENTRY(TELAMON_ISA_SYMBOL(name##_f64))},
+#define LIB1(name, ulp32, ulp64) \
+  {TELAMON_ENTRY(TELAMON_LIB_F32(v, name)), TELAMON_ENTRY(TELAMON_LIB_F64(v, name))},
+#define LIB2(name, ulp32, ulp64) \
+  {TELAMON_ENTRY(TELAMON_LIB_F32(vv, name)), TELAMON_ENTRY(TELAMON_LIB_F64(vv, name))},
+
+const telamon::math::MathEntry TELAMON_ISA_SYMBOL(math_entries)[][2] = {
+    TELAMON_MATH_FUNCTIONS(OWN1, LIB1, LIB2)};
