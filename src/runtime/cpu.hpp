@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "telamon/config.hpp"
+
 namespace telamon {
 inline namespace v1 {
 namespace runtime {
@@ -15,17 +17,17 @@ enum class Isa : std::uint8_t { generic, avx2, avx512 };
 inline constexpr int kNumIsas = 3;
 
 /// What the processor and the operating system support, whatever the environment says.
-Isa supported_isa();
+TELAMON_API Isa supported_isa();
 
 /// The instruction set in use, found once: `supported_isa()`, or a lower one named by the
 /// environment variable TELAMON_ISA (generic, avx2, avx512). A higher or unknown name is ignored.
-Isa host_isa();
+TELAMON_API Isa host_isa();
 
 /// Bytes in a full vector register: 16, 32, 64.
 constexpr std::size_t vector_bytes(Isa isa) { return std::size_t{16} << static_cast<int>(isa); }
 inline std::size_t vector_bytes() { return vector_bytes(host_isa()); }
 
-std::string_view isa_name(Isa isa);  ///< "generic", "avx2", "avx512"
+TELAMON_API std::string_view isa_name(Isa isa);  ///< "generic", "avx2", "avx512"
 
 }  // namespace runtime
 }  // namespace v1

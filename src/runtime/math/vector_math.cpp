@@ -66,6 +66,21 @@ MathEntry find_math(std::string_view name, DType dtype, runtime::Isa isa) {
   return (dtype == DType::f32 ? function->f32 : function->f64)[static_cast<int>(isa)];
 }
 
+void run(const MathFunction& function, DType dtype, runtime::Isa isa, std::int64_t n, const void* x,
+         const void* y, void* out) {
+  constexpr decltype(&telamon_generic_math_run) kRuns[runtime::kNumIsas] = {
+      telamon_generic_math_run,
+#if defined(__x86_64__)
+      telamon_avx2_math_run,
+      telamon_avx512_math_run,
+#endif
+  };
+  const auto i = static_cast<int>(isa);
+  const bool is_double = dtype == DType::f64;
+  void* address = (is_double ? function.f64 : function.f32)[i].address;
+  kRuns[i](address, function.arity, is_double, n, x, y, out);
+}
+
 }  // namespace math
 }  // namespace v1
 }  // namespace telamon

@@ -36,13 +36,18 @@ struct MathFunction {
 };
 
 /// All functions, sorted by name.
-std::span<const MathFunction> math_functions();
+TELAMON_API std::span<const MathFunction> math_functions();
 
 /// The function of that name, or null.
-const MathFunction* find_math_function(std::string_view name);
+TELAMON_API const MathFunction* find_math_function(std::string_view name);
 
 /// One build of a function; address and symbol are null if there is none.
-MathEntry find_math(std::string_view name, DType dtype, runtime::Isa isa = runtime::host_isa());
+TELAMON_API MathEntry find_math(std::string_view name, DType dtype, runtime::Isa isa = runtime::host_isa());
+
+/// out[i] = function(x[i]) or function(x[i], y[i]) for n contiguous f32 or f64, by the build for
+/// `isa`. `out` may be `x` or `y`.
+TELAMON_API void run(const MathFunction& function, DType dtype, runtime::Isa isa, std::int64_t n,
+                     const void* x, const void* y, void* out);
 
 }  // namespace math
 }  // namespace v1

@@ -52,15 +52,15 @@ template <> struct Ln2<F64> {
 /// Where the scaling by 2^n needs care.
 template <class V> struct ExpRange;
 template <> struct ExpRange<F32> {
-  static constexpr float kOverflow = 88.7228394f;       // ln of the largest finite number
-  static constexpr float kDenormal = -87.3365479f;      // ln of the least normal number
+  static constexpr float kOverflow = 88.7228317f;       // ln of the largest finite number
+  static constexpr float kDenormal = -87.33f;           // just above ln of the least normal number
   static constexpr float kZero = -103.972084f;          // ln of half the least denormal
   static constexpr float kOverflow2 = 128.0f, kDenormal2 = -126.0f, kZero2 = -150.0f;  // for exp2
   static constexpr int kMantissa = 23, kRaise = 32;
   static constexpr float kLower = 0x1p-32f;
 };
 template <> struct ExpRange<F64> {
-  static constexpr double kOverflow = 709.78271289338397, kDenormal = -708.39641853226408,
+  static constexpr double kOverflow = 709.78271289338397, kDenormal = -708.39,
                           kZero = -745.13321910194122;
   static constexpr double kOverflow2 = 1024.0, kDenormal2 = -1022.0, kZero2 = -1075.0;
   static constexpr int kMantissa = 52, kRaise = 64;
@@ -342,6 +342,70 @@ TELAMON_MATH_FUNCTIONS(OWN1, LIB1, LIB2)
 #undef OWN1
 #undef LIB1
 #undef LIB2
+
+// ---- Runs of elements. The tail is a register filled up with its first element.
+
+namespace {
+
+template <class V>
+inline V load(const void* from) {
+  V x;
+  __builtin_memcpy(&x, from, sizeof(V));
+  return x;
+}
+template <class V>
+inline V load_tail(const simd::ScalarOf<V>* from, std::int64_t count) {
+  V x = simd::splat<V>(from[0]);
+  __builtin_memcpy(&x, from, static_cast<std::size_t>(count) * sizeof(from[0]));
+  return x;
+}
+
+template <class V>
+inline void run1(void* function, std::int64_t n, const void* x_data, void* out_data) {
+  using T = simd::ScalarOf<V>;
+  constexpr int kCount = simd::Lanes<V>::kCount;
+  const auto f = reinterpret_cast<V (*)(V)>(function);
+  const T* x = static_cast<const T*>(x_data);
+  T* out = static_cast<T*>(out_data);
+  std::int64_t i = 0;
+  for (; i + kCount <= n; i += kCount) {
+    const V y = f(load<V>(x + i));
+    __builtin_memcpy(out + i, &y, sizeof(V));
+  }
+  if (i < n) {
+    const V y = f(load_tail<V>(x + i, n - i));
+    __builtin_memcpy(out + i, &y, static_cast<std::size_t>(n - i) * sizeof(T));
+  }
+}
+
+template <class V>
+inline void run2(void* function, std::int64_t n, const void* x_data, const void* y_data,
+                 void* out_data) {
+  using T = simd::ScalarOf<V>;
+  constexpr int kCount = simd::Lanes<V>::kCount;
+  const auto f = reinterpret_cast<V (*)(V, V)>(function);
+  const T* x = static_cast<const T*>(x_data);
+  const T* y = static_cast<const T*>(y_data);
+  T* out = static_cast<T*>(out_data);
+  std::int64_t i = 0;
+  for (; i + kCount <= n; i += kCount) {
+    const V z = f(load<V>(x + i), load<V>(y + i));
+    __builtin_memcpy(out + i, &z, sizeof(V));
+  }
+  if (i < n) {
+    const V z = f(load_tail<V>(x + i, n - i), load_tail<V>(y + i, n - i));
+    __builtin_memcpy(out + i, &z, static_cast<std::size_t>(n - i) * sizeof(T));
+  }
+}
+
+}  // namespace
+
+extern "C" void TELAMON_ISA_SYMBOL(math_run)(void* function, int arity, bool is_double,
+                                             std::int64_t n, const void* x, const void* y,
+                                             void* out) {
+  if (arity == 1) return is_double ? run1<F64>(function, n, x, out) : run1<F32>(function, n, x, out);
+  return is_double ? run2<F64>(function, n, x, y, out) : run2<F32>(function, n, x, y, out);
+}
 
 #define TELAMON_ENTRY(symbol) {reinterpret_cast<void*>(&symbol), TELAMON_STRING(symbol)}
 #define OWN1(name, ulp32, ulp64) \
