@@ -1,0 +1,71 @@
+// JaxprBuilder: how interpreters and passes write a jaxpr.
+//
+//   JaxprBuilder b;
+//   const Atom x = Atom::var(b.add_input(aval));
+//   const Atom c = b.capture(array);                    // a literal, or a variable for the constant
+//   const Var y = b.add_eqn1(mul_p, Params(), {x, c}, aval);
+//   ClosedJaxpr closed = b.build({Atom::var(y)});
+//
+// Captured values are found while tracing but come first in a jaxpr, so the variables that a builder
+// hands out are provisional; `build` numbers those that are left densely.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "telamon/jaxpr.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+
+class TELAMON_API JaxprBuilder {
+ public:
+  enum class DeadCode : std::uint8_t { remove, keep };
+
+  Var add_input(Aval aval);
+  /// The atom of a value that the traced function captured: a literal for a concrete scalar, else a
+  /// constant. The same array (by identity) gives the same variable.
+  Atom capture(const Array& value);
+  /// The same, but never a literal.
+  Var add_const(const Array& value);
+  /// Adds an equation; gives the variables of its results. Operands are provisional atoms.
+  std::vector<Var> add_eqn(const PrimitiveBase& primitive, Params params, std::vector<Atom> inputs,
+                           const std::vector<Aval>& out_avals, Effect effect = Effect::none,
+                           SourceLocation where = {});
+  Var add_eqn1(const PrimitiveBase& primitive, Params params, std::vector<Atom> inputs, const Aval& out_aval,
+               Effect effect = Effect::none, SourceLocation where = {}) {
+    return add_eqn(primitive, std::move(params), std::move(inputs), {out_aval}, effect, where)[0];
+  }
+  /// Appends the equations of `jaxpr` with its inputs replaced by `args`; gives its results.
+  std::vector<Atom> inline_jaxpr(const Jaxpr& jaxpr, std::vector<Atom> args);
+
+  const Aval& aval(Var v) const { return avals_[static_cast<std::size_t>(v)]; }
+  const Aval& aval(const Atom& a) const { return a.is_var() ? aval(a.var()) : a.literal().aval(); }
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  const std::vector<Eqn>& eqns() const { return eqns_; }
+
+  /// The program and its constants, which become its leading inputs in the order of their first use.
+  /// Drops equations without effect whose results nobody uses, and unused constants; inputs stay.
+  /// Empties the builder.
+  ClosedJaxpr build(std::vector<Atom> outs, DeadCode dead_code = DeadCode::remove);
+
+ private:
+  std::vector<bool> mark_live(const std::vector<Atom>& outs, DeadCode dead_code,
+                              std::vector<bool>& used) const;
+
+  std::vector<Aval> avals_;  // of all provisional variables
+  std::vector<Var> inputs_;
+  std::vector<Var> const_vars_;
+  Arrays consts_;
+  std::unordered_map<const ArrayNode*, Var> const_of_;
+  std::vector<Eqn> eqns_;
+};
+
+/// A literal's value: concrete, dense and of rank 0.
+bool is_literal_value(const Array& value);
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon
