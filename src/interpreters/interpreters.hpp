@@ -75,8 +75,10 @@ struct PartialEvalJaxpr {
   std::vector<Aval> fresh_avals;
 };
 std::shared_ptr<const PartialEvalJaxpr> partial_eval_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& unknown_in,
-                                                           const std::vector<bool>& instantiate_out,
-                                                           const Policy& policy = {}, std::string_view policy_key = {});
+                                                           const std::vector<bool>& instantiate_out);
+/// The same under a policy, not remembered: a policy has no name to remember it by.
+std::shared_ptr<const PartialEvalJaxpr> split_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& unknown_in,
+                                                    const std::vector<bool>& instantiate_out, const Policy& policy);
 
 struct Linearized {
   Arrays primals_out;

@@ -429,7 +429,7 @@ class Splitter {
   }
 
   const Jaxpr& jaxpr_;
-  const Policy& policy_;
+  const Policy policy_;
   std::vector<bool> unknown_;  // by variable
   std::vector<Aval> avals_;    // of the source's variables, then of fresh residuals
   std::vector<Eqn> known_, staged_;
@@ -438,12 +438,15 @@ class Splitter {
 
 }  // namespace
 
+std::shared_ptr<const PartialEvalJaxpr> split_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& unknown_in,
+                                                    const std::vector<bool>& instantiate_out, const Policy& policy) {
+  return std::make_shared<const PartialEvalJaxpr>(Splitter(jaxpr, unknown_in, policy).split(instantiate_out));
+}
+
 std::shared_ptr<const PartialEvalJaxpr> partial_eval_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& unknown_in,
-                                                           const std::vector<bool>& instantiate_out,
-                                                           const Policy& policy, std::string_view policy_key) {
-  const std::string key =
-      "peval:" + mask_text(unknown_in) + ":" + mask_text(instantiate_out) + ":" + std::string(policy_key);
-  return jaxpr.memo<PartialEvalJaxpr>(key, [&] { return Splitter(jaxpr, unknown_in, policy).split(instantiate_out); });
+                                                           const std::vector<bool>& instantiate_out) {
+  const std::string key = "peval:" + mask_text(unknown_in) + ":" + mask_text(instantiate_out);
+  return jaxpr.memo<PartialEvalJaxpr>(key, [&] { return Splitter(jaxpr, unknown_in, {}).split(instantiate_out); });
 }
 
 }  // namespace detail
