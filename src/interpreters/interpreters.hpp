@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "telamon/jaxpr.hpp"
+#include "telamon/detail/flat.hpp"
 #include "telamon/primitive.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace detail {
 
-using FlatFunction = std::function<Arrays(std::span<const Array>)>;
+
 
 // ---- jvp.cpp -----------------------------------------------------------------------------------
 JvpResult jvp_flat(const FlatFunction& f, std::span<const Array> primals, std::span<const Tangent> tangents,
