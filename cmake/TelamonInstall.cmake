@@ -1,1 +1,20 @@
-# Install rules.
+# `cmake --install`: headers, library, the command, and what find_package and pkg-config read. Nothing
+# installed holds an absolute path, so the prefix may be moved.
+include(CMakePackageConfigHelpers)
+set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/telamon)
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/telamon DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.hpp)
+install(TARGETS ${TELAMON_EXPORTED_TARGETS} EXPORT telamonTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT telamonTargets NAMESPACE telamon:: DESTINATION ${config_dir})
+
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/telamonConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/telamonConfig.cmake INSTALL_DESTINATION ${config_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/telamonConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/telamonConfig.cmake ${PROJECT_BINARY_DIR}/telamonConfigVersion.cmake
+  DESTINATION ${config_dir})
+
+file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
+configure_file(${CMAKE_CURRENT_LIST_DIR}/telamon.pc.in ${PROJECT_BINARY_DIR}/telamon.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/telamon.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

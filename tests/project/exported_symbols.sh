@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# exported_symbols.sh LIBRARY: it exports names of telamon::v1, with their type information, and C entry
+# points telamon_*; nothing else.
+set -euo pipefail
+library=$1
+symbols=$(nm -D --defined-only "$library" | awk '{print $NF}')
+count=$(wc -l <<< "$symbols")
+[ "$count" -ge 10 ] || { echo "only $count exported symbols: is this the library?"; exit 1; }
+v1='^_Z(T[VTISHW]|GV|Thn?[0-9]+_|Tv0_n[0-9]+_)?N[KVRO]*7telamon2v1'
+strangers=$(grep -vE "$v1|^telamon_" <<< "$symbols" | c++filt || true)
+if [ -n "$strangers" ]; then
+  echo "exported, but neither in telamon::v1 nor a C entry point telamon_*:"
+  echo "$strangers"
+  exit 1
+fi
+echo "$count exported symbols"
