@@ -1,0 +1,377 @@
+// Caching size-class allocator.
+//
+// Small blocks (up to 32 KiB) are cut from 1 MiB chunks and move between a list per thread and class,
+// which takes no lock, and a shared list per class. A free block holds the link in its first bytes.
+// Large blocks come from the system one by one.
+#include "runtime/allocator.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define TELAMON_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TELAMON_ASAN 1
+#endif
+#endif
+
+namespace telamon {
+inline namespace v1 {
+namespace runtime {
+namespace {
+
+constexpr std::size_t kUnit = 64;
+constexpr int kNumSmall = 32;  // up to 32 KiB
+constexpr std::size_t kHugeFrom = std::size_t{2} << 20;
+constexpr std::size_t kChunk = std::size_t{1} << 20;
+constexpr int kNumClasses = 4 * 52;
+constexpr std::size_t kThreadCacheBytes = std::size_t{256} << 10;  // of one class, per thread
+
+struct SizeClass {
+  int index;
+  std::size_t size;
+};
+
+// In units of 64 bytes: 1, 2, 3, 4, then four steps to each doubling: 5 6 7 8, 10 12 14 16, 20 ...
+SizeClass size_class(std::size_t bytes) {
+  const std::size_t units = bytes == 0 ? 0 : (bytes - 1) / kUnit;  // one less than needed
+  if (units < 4) return {static_cast<int>(units), (units + 1) * kUnit};
+  const int log = std::bit_width(units) - 1, shift = log - 2;
+  const std::size_t step = (units >> shift) - 4;
+  return {4 * (log - 1) + static_cast<int>(step), ((step + 5) << shift) * kUnit};
+}
+
+struct FreeBlock {
+  FreeBlock* next;
+};
+
+struct FreeList {
+  FreeBlock* head = nullptr;
+  std::size_t count = 0;
+
+  void push(void* block) {
+    head = new (block) FreeBlock{head};
+    ++count;
+  }
+  void* pop() {
+    FreeBlock* block = head;
+    if (block != nullptr) {
+      head = block->next;
+      --count;
+    }
+    return block;
+  }
+};
+
+/// Written by its thread only; the counters are read by allocator_stats.
+struct ThreadCache {
+  FreeList lists[kNumSmall];
+  std::atomic<std::int64_t> in_use{0}, cached{0};
+  ThreadCache* next_registered = nullptr;
+  ThreadCache* next_spare = nullptr;
+};
+void add(std::atomic<std::int64_t>& counter, std::int64_t amount) {
+  counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+}
+
+std::size_t physical_memory() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page)
+                               : std::size_t{4} << 30;
+}
+
+void* map_memory(std::size_t bytes) {
+  // Huge pages need an aligned address: map more and cut both ends off.
+  const std::size_t slack = bytes >= kHugeFrom ? kHugeFrom : 0;
+  void* mapped = mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                      -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  if (slack == 0) return mapped;
+  char* const begin = static_cast<char*>(mapped);
+  const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(begin) % kHugeFrom;
+  char* const block = begin + (misaligned == 0 ? 0 : kHugeFrom - misaligned);
+  if (block != begin) munmap(begin, static_cast<std::size_t>(block - begin));
+  const std::size_t rest = slack - static_cast<std::size_t>(block - begin);
+  if (rest != 0) munmap(block + bytes, rest);
+#if defined(MADV_HUGEPAGE)
+  madvise(block, bytes, MADV_HUGEPAGE);
+#endif
+  return block;
+}
+
+class Allocator {
+ public:
+  static Allocator& get() {
+    static Allocator* const allocator = new Allocator;  // never destroyed
+    return *allocator;
+  }
+
+  void* allocate(std::size_t bytes);
+  void deallocate(void* block, std::size_t bytes) noexcept;
+  AllocatorStats stats();
+  void release_cached();
+  void set_limit(std::size_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
+
+  ThreadCache* new_thread_cache();
+  void close(ThreadCache* cache) noexcept;
+
+ private:
+  void refill(FreeList& list, SizeClass c);
+  void* allocate_large(SizeClass c);
+  void deallocate_large(void* block, SizeClass c) noexcept;
+
+  std::mutex mutex_;
+  FreeList shared_[kNumSmall];
+  char* chunk_ = nullptr;  // the part of the current chunk that is not cut yet
+  std::size_t chunk_left_ = 0;
+  std::int64_t in_use_ = 0, cached_ = 0;  // outside the thread caches
+  ThreadCache* registered_ = nullptr;
+  ThreadCache* spare_ = nullptr;
+
+  std::mutex large_mutex_;
+  FreeList large_[kNumClasses];
+  std::int64_t large_in_use_ = 0, large_cached_ = 0;
+  std::atomic<std::size_t> limit_{physical_memory() / 4};
+};
+
+// The thread's cache. A plain pointer outlives the thread's other objects; the closer empties the
+// cache when the thread ends, and what is freed later goes to the shared lists.
+constinit thread_local ThreadCache* thread_cache = nullptr;
+constinit thread_local bool thread_closed = false;
+struct ThreadCloser {
+  ~ThreadCloser() {
+    if (thread_cache != nullptr) Allocator::get().close(thread_cache);
+    thread_cache = nullptr;
+    thread_closed = true;
+  }
+  void touch() {}
+};
+thread_local ThreadCloser thread_closer;
+
+ThreadCache* current_cache() {
+  if (thread_cache != nullptr || thread_closed) return thread_cache;
+  thread_closer.touch();  // constructs it, so that it is destroyed
+  return thread_cache = Allocator::get().new_thread_cache();
+}
+
+ThreadCache* Allocator::new_thread_cache() {
+  const std::lock_guard lock(mutex_);
+  if (spare_ != nullptr) {
+    ThreadCache* cache = spare_;
+    spare_ = cache->next_spare;
+    return cache;
+  }
+  auto* cache = new ThreadCache;
+  cache->next_registered = registered_;
+  registered_ = cache;
+  return cache;
+}
+
+void Allocator::close(ThreadCache* cache) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (int i = 0; i < kNumSmall; ++i) {
+    while (void* block = cache->lists[i].pop()) shared_[i].push(block);
+  }
+  cached_ += cache->cached.load(std::memory_order_relaxed);
+  in_use_ += cache->in_use.load(std::memory_order_relaxed);
+  cache->cached.store(0, std::memory_order_relaxed);
+  cache->in_use.store(0, std::memory_order_relaxed);
+  cache->next_spare = spare_;
+  spare_ = cache;
+}
+
+/// Moves up to 16 KiB of blocks (at least one) into `list`. Called with the lock held.
+void Allocator::refill(FreeList& list, SizeClass c) {
+  const std::size_t wanted = std::max<std::size_t>(1, (std::size_t{16} << 10) / c.size);
+  for (std::size_t i = 0; i < wanted; ++i) {
+    void* block = shared_[c.index].pop();
+    if (block == nullptr) {
+      if (chunk_left_ < c.size) {
+        // The rest of the old chunk, a multiple of 64 bytes, serves small classes.
+        while (chunk_left_ >= kUnit) {
+          const std::size_t part = std::min(chunk_left_, 4 * kUnit);
+          shared_[part / kUnit - 1].push(chunk_);
+          chunk_ += part;
+          chunk_left_ -= part;
+        }
+        chunk_ = static_cast<char*>(map_memory(kChunk));
+        chunk_left_ = kChunk;
+        cached_ += static_cast<std::int64_t>(kChunk);
+      }
+      block = chunk_;
+      chunk_ += c.size;
+      chunk_left_ -= c.size;
+    }
+    list.push(block);
+  }
+}
+
+void* Allocator::allocate(std::size_t bytes) {
+  const SizeClass c = size_class(bytes);
+  if (c.index >= kNumSmall) return allocate_large(c);
+  const auto size = static_cast<std::int64_t>(c.size);
+  if (ThreadCache* cache = current_cache()) {
+    FreeList& list = cache->lists[c.index];
+    if (list.head == nullptr) {
+      const std::lock_guard lock(mutex_);
+      refill(list, c);
+      const auto moved = static_cast<std::int64_t>(list.count) * size;
+      cached_ -= moved;
+      add(cache->cached, moved);
+    }
+    add(cache->cached, -size);
+    add(cache->in_use, size);
+    return list.pop();
+  }
+  const std::lock_guard lock(mutex_);
+  FreeList& list = shared_[c.index];
+  if (list.head == nullptr) refill(list, c);
+  cached_ -= size;
+  in_use_ += size;
+  return list.pop();
+}
+
+void Allocator::deallocate(void* block, std::size_t bytes) noexcept {
+  const SizeClass c = size_class(bytes);
+  if (c.index >= kNumSmall) return deallocate_large(block, c);
+  const auto size = static_cast<std::int64_t>(c.size);
+  if (ThreadCache* cache = current_cache()) {
+    FreeList& list = cache->lists[c.index];
+    list.push(block);
+    add(cache->cached, size);
+    add(cache->in_use, -size);
+    if (list.count * c.size > kThreadCacheBytes && list.count > 4) {
+      const std::lock_guard lock(mutex_);
+      const std::size_t keep = list.count / 2;
+      const auto moved = static_cast<std::int64_t>((list.count - keep) * c.size);
+      while (list.count > keep) shared_[c.index].push(list.pop());
+      cached_ += moved;
+      add(cache->cached, -moved);
+    }
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  shared_[c.index].push(block);
+  cached_ += size;
+  in_use_ -= size;
+}
+
+void* Allocator::allocate_large(SizeClass c) {
+  const auto size = static_cast<std::int64_t>(c.size);
+  if (c.index >= kNumClasses) throw std::bad_alloc();
+  {
+    const std::lock_guard lock(large_mutex_);
+    large_in_use_ += size;
+    if (void* block = large_[c.index].pop()) {
+      large_cached_ -= size;
+      return block;
+    }
+  }
+  try {
+    return map_memory(c.size);
+  } catch (const std::bad_alloc&) {
+    release_cached();  // what other sizes keep may be enough
+    try {
+      return map_memory(c.size);
+    } catch (const std::bad_alloc&) {
+      const std::lock_guard lock(large_mutex_);
+      large_in_use_ -= size;
+      throw;
+    }
+  }
+}
+
+void Allocator::deallocate_large(void* block, SizeClass c) noexcept {
+  const auto size = static_cast<std::int64_t>(c.size);
+  {
+    const std::lock_guard lock(large_mutex_);
+    large_in_use_ -= size;
+    if (static_cast<std::size_t>(large_cached_ + size) <= limit_.load(std::memory_order_relaxed)) {
+      large_[c.index].push(block);
+      large_cached_ += size;
+      return;
+    }
+  }
+  munmap(block, c.size);
+}
+
+AllocatorStats Allocator::stats() {
+  std::int64_t in_use = 0, cached = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    in_use += in_use_;
+    cached += cached_;
+    for (ThreadCache* cache = registered_; cache != nullptr; cache = cache->next_registered) {
+      in_use += cache->in_use.load(std::memory_order_relaxed);
+      cached += cache->cached.load(std::memory_order_relaxed);
+    }
+  }
+  const std::lock_guard lock(large_mutex_);
+  return {static_cast<std::size_t>(in_use + large_in_use_),
+          static_cast<std::size_t>(cached + large_cached_)};
+}
+
+void Allocator::release_cached() {
+  FreeList lists[kNumClasses];
+  {
+    const std::lock_guard lock(large_mutex_);
+    std::swap(lists, large_);
+    large_cached_ = 0;
+  }
+  for (int i = kNumSmall; i < kNumClasses; ++i) {
+    const int log = i / 4 + 1, step = i % 4;
+    const std::size_t size = (static_cast<std::size_t>(step + 5) << (log - 2)) * kUnit;
+    while (void* block = lists[i].pop()) munmap(block, size);
+  }
+}
+
+#if defined(TELAMON_ASAN)
+// Under the address sanitizer every block comes from malloc, which finds overruns and late uses.
+std::atomic<std::int64_t> asan_in_use{0};
+#endif
+
+}  // namespace
+
+#if defined(TELAMON_ASAN)
+
+void* allocate(std::size_t bytes) {
+  const std::size_t align = bytes >= (std::size_t{64} << 10) ? 4096 : kUnit;
+  void* block = nullptr;
+  if (posix_memalign(&block, align, std::max<std::size_t>(bytes, 1)) != 0) throw std::bad_alloc();
+  asan_in_use += static_cast<std::int64_t>(size_class(bytes).size);
+  return block;
+}
+void deallocate(void* block, std::size_t bytes) noexcept {
+  if (block == nullptr) return;
+  asan_in_use -= static_cast<std::int64_t>(size_class(bytes).size);
+  std::free(block);
+}
+AllocatorStats allocator_stats() { return {static_cast<std::size_t>(asan_in_use.load()), 0}; }
+
+#else
+
+void* allocate(std::size_t bytes) { return Allocator::get().allocate(bytes); }
+void deallocate(void* block, std::size_t bytes) noexcept {
+  if (block != nullptr) Allocator::get().deallocate(block, bytes);
+}
+AllocatorStats allocator_stats() { return Allocator::get().stats(); }
+
+#endif
+
+void release_cached_memory() { Allocator::get().release_cached(); }
+void set_cache_limit(std::size_t bytes) { Allocator::get().set_limit(bytes); }
+std::size_t allocation_size(std::size_t bytes) { return size_class(bytes).size; }
+
+}  // namespace runtime
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,40 @@
+// The caching allocator behind array buffers, arenas and temporaries.
+//
+// Fresh pages are the largest cost of array programs, so memory that is given back is kept for the
+// next request of its size class: four classes to a doubling, thread-local lists up to 32 KiB, a
+// shared list beyond. Blocks are aligned to 64 bytes, from 64 KiB on to pages, and from 2 MiB on lie
+// in huge pages where the system grants them. The allocator is never destroyed: it may be used before
+// main, while static and thread-local objects are destroyed, and after.
+#pragma once
+
+#include <cstddef>
+
+#include "telamon/config.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace runtime {
+
+/// At least `bytes` bytes (0 is allowed), not initialised. Throws std::bad_alloc.
+TELAMON_API void* allocate(std::size_t bytes);
+/// Gives back a block with the size it was asked for. Null is ignored.
+TELAMON_API void deallocate(void* block, std::size_t bytes) noexcept;
+
+struct AllocatorStats {
+  std::size_t in_use = 0;  ///< bytes in blocks that are allocated, rounded up to their classes
+  std::size_t cached = 0;  ///< bytes kept for reuse
+};
+TELAMON_API AllocatorStats allocator_stats();
+
+/// Returns the cached large blocks to the system.
+TELAMON_API void release_cached_memory();
+/// Beyond this many cached bytes, large blocks go back to the system when they are freed. At first a
+/// quarter of the machine's memory.
+TELAMON_API void set_cache_limit(std::size_t bytes);
+
+/// The size of the block that a request for `bytes` gets.
+TELAMON_API std::size_t allocation_size(std::size_t bytes);
+
+}  // namespace runtime
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,241 @@
+// The thread pool. See the header for what it promises.
+//
+// One loop at a time. `state_` holds whether the loop is open and how many workers have entered it;
+// a worker enters by compare-and-swap, so one that wakes late finds the loop closed and touches
+// nothing of it. Chunks are handed out by a counter. Nobody waits for a worker that has not entered.
+#include "runtime/thread_pool.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#endif
+
+namespace telamon {
+inline namespace v1 {
+namespace runtime {
+namespace {
+
+constexpr auto kSpin = std::chrono::microseconds(50);
+constexpr int kMaxThreads = 1024;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// Spins until `done()`, at most kSpin.
+template <class Done>
+bool spin_until(const Done& done) {
+  if (done()) return true;
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (done()) return true;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return done();
+}
+
+#if defined(__linux__)
+std::vector<int> allowed_cpus() {
+  cpu_set_t set;
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (int i = 0; i < CPU_SETSIZE; ++i) {
+      if (CPU_ISSET(i, &set)) cpus.push_back(i);
+    }
+  }
+  return cpus;
+}
+int current_cpu() { return sched_getcpu(); }
+void pin_to(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+#else
+std::vector<int> allowed_cpus() { return {}; }
+int current_cpu() { return -1; }
+void pin_to(int) {}
+#endif
+
+thread_local bool inside = false;
+
+struct InsideScope {
+  const bool before = inside;
+  InsideScope() { inside = true; }
+  ~InsideScope() { inside = before; }
+};
+
+class Pool {
+ public:
+  static Pool& get() {
+    static Pool* const pool = new Pool;  // never destroyed: workers may outlive static objects
+    return *pool;
+  }
+
+  int threads() const { return threads_.load(std::memory_order_relaxed); }
+  void set_threads(int threads) {
+    threads_.store(std::clamp(threads, 1, kMaxThreads), std::memory_order_relaxed);
+  }
+  /// False if the pool is in use: the caller then runs the loop itself.
+  bool run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* context);
+
+ private:
+  // state_: bit 0 open, bits 1-15 workers inside, the rest counts loops.
+  static constexpr std::uint64_t kOpen = 1, kWorker = 2, kWorkers = 0xfffe, kLoop = 0x10000;
+
+  Pool();
+  void start_workers(int wanted);
+  void work(int index);
+  void take_part(int index, int& placed_for);
+  void run_chunks() noexcept;
+  void place(int index, int caller_cpu);
+
+  std::mutex mutex_;  // held by the loop under way
+  std::atomic<int> threads_{1};
+  int started_ = 0;
+  const std::vector<int> cpus_ = allowed_cpus();
+
+  // The loop. Written before it is opened, after the last one was left.
+  void (*body_)(void*, std::int64_t) = nullptr;
+  void* context_ = nullptr;
+  std::int64_t chunks_ = 0;
+  int caller_cpu_ = -1;
+  std::exception_ptr error_;
+  std::atomic_flag failed_;
+
+  alignas(64) std::atomic<std::uint64_t> state_{0};
+  alignas(64) std::atomic<std::int64_t> next_{0};
+  alignas(64) std::atomic<std::uint32_t> signal_{0};  // counts loops; sleepers wait for it
+  std::atomic<int> sleepers_{0};
+};
+
+Pool::Pool() {
+  int threads = cpus_.empty() ? static_cast<int>(std::thread::hardware_concurrency())
+                              : static_cast<int>(cpus_.size());
+  if (const char* wanted = std::getenv("TELAMON_NUM_THREADS")) {
+    if (const int n = std::atoi(wanted); n > 0) threads = n;
+  }
+  threads_ = std::clamp(threads, 1, kMaxThreads);
+}
+
+void Pool::start_workers(int wanted) {
+  for (; started_ < wanted; ++started_) {
+    std::thread([this, index = started_] { work(index); }).detach();
+  }
+}
+
+/// Unpinned threads that spin may share one processor for many milliseconds. Where the pool uses the
+/// whole machine, every worker keeps to a processor of its own, counted from that of the caller.
+void Pool::place(int index, int caller_cpu) {
+  const std::size_t n = cpus_.size();
+  if (n != static_cast<std::size_t>(threads())) return;
+  const auto it = std::find(cpus_.begin(), cpus_.end(), caller_cpu);
+  const auto caller = static_cast<std::size_t>(it == cpus_.end() ? 0 : it - cpus_.begin());
+  pin_to(cpus_[(caller + 1 + static_cast<std::size_t>(index)) % n]);
+}
+
+void Pool::run_chunks() noexcept {
+  const InsideScope scope;
+  for (;;) {
+    const std::int64_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
+    if (chunk >= chunks_) return;
+    try {
+      body_(context_, chunk);
+    } catch (...) {
+      if (!failed_.test_and_set()) error_ = std::current_exception();
+      next_.store(chunks_, std::memory_order_relaxed);
+    }
+  }
+}
+
+void Pool::take_part(int index, int& placed_for) {
+  std::uint64_t state = state_.load(std::memory_order_acquire);
+  do {
+    if ((state & kOpen) == 0 || index + 1 >= threads()) return;
+  } while (!state_.compare_exchange_weak(state, state + kWorker, std::memory_order_acq_rel));
+  if (caller_cpu_ != placed_for) {
+    placed_for = caller_cpu_;
+    place(index, caller_cpu_);
+  }
+  run_chunks();
+  state_.fetch_sub(kWorker, std::memory_order_release);
+}
+
+void Pool::work(int index) {
+  std::uint32_t seen = 0;
+  int placed_for = -1;  // the caller's processor when this worker chose its own
+  for (;;) {
+    const auto changed = [&] { return signal_.load(std::memory_order_acquire) != seen; };
+    if (!spin_until(changed)) {
+      sleepers_.fetch_add(1);
+      signal_.wait(seen);
+      sleepers_.fetch_sub(1);
+    }
+    seen = signal_.load(std::memory_order_acquire);
+    take_part(index, placed_for);
+  }
+}
+
+bool Pool::run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* context) {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  start_workers(threads() - 1);
+  body_ = body;
+  context_ = context;
+  chunks_ = chunks;
+  caller_cpu_ = current_cpu();
+  error_ = nullptr;
+  failed_.clear();
+  next_.store(0, std::memory_order_relaxed);
+  state_.fetch_add(kLoop + kOpen, std::memory_order_release);
+  signal_.fetch_add(1);
+  if (sleepers_.load() > 0) signal_.notify_all();
+
+  run_chunks();
+  state_.fetch_sub(kOpen, std::memory_order_acq_rel);
+  const auto left = [&] { return (state_.load(std::memory_order_acquire) & kWorkers) == 0; };
+  while (!spin_until(left)) std::this_thread::yield();
+  if (error_) {
+    const std::exception_ptr error = std::exchange(error_, nullptr);
+    lock.unlock();
+    std::rethrow_exception(error);
+  }
+  return true;
+}
+
+}  // namespace
+
+void parallel_for(std::int64_t chunks, void (*body)(void*, std::int64_t), void* context) {
+  if (chunks <= 0) return;
+  if (chunks > 1 && !inside && Pool::get().threads() > 1 &&
+      Pool::get().run(chunks, body, context)) {
+    return;
+  }
+  const InsideScope scope;
+  for (std::int64_t i = 0; i < chunks; ++i) body(context, i);
+}
+
+int num_threads() { return Pool::get().threads(); }
+void set_num_threads(int threads) { Pool::get().set_threads(threads); }
+bool in_parallel_region() { return inside; }
+
+}  // namespace runtime
+}  // namespace v1
+}  // namespace telamon

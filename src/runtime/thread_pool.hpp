@@ -1,0 +1,45 @@
+// The thread pool: loops over chunks.
+//
+// A loop is cut into chunks by the shape of the work, never by the number of threads, so results are
+// bitwise the same for any number of them. The caller works too and returns when all chunks are done.
+// Workers watch for the next loop for about 50 us before they sleep: loops that follow closely start
+// in under a microsecond, a cold start costs 10 to 30 us. A loop inside a chunk runs serially, as
+// does one started while another thread's loop has the pool.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "telamon/config.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace runtime {
+
+/// Calls body(context, i) for 0 <= i < chunks, in any order, on several threads. The first exception
+/// stops chunks that have not begun and is rethrown here after all others have ended.
+TELAMON_API void parallel_for(std::int64_t chunks, void (*body)(void* context, std::int64_t chunk),
+                              void* context);
+
+/// The same for any callable: parallel_for(n, [&](std::int64_t chunk) { ... }).
+template <class Body>
+void parallel_for(std::int64_t chunks, Body&& body) {
+  using Callable = std::remove_reference_t<Body>;
+  parallel_for(
+      chunks,
+      [](void* context, std::int64_t chunk) { (*static_cast<Callable*>(context))(chunk); },
+      const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+/// Threads that a loop uses, the caller included. At first the processors this process may use, or
+/// the environment variable TELAMON_NUM_THREADS.
+TELAMON_API int num_threads();
+/// Sets that number (at least 1) for the loops that follow.
+TELAMON_API void set_num_threads(int threads);
+
+/// Whether this thread is inside a chunk, where further loops run serially.
+TELAMON_API bool in_parallel_region();
+
+}  // namespace runtime
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,129 @@
+// The caching allocator: alignment, reuse, threads, accounting.
+#include "runtime/allocator.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace telamon::runtime;
+
+TEST(Allocator, AlignsToSixtyFourBytesAndLargeBlocksToPages) {
+  for (std::size_t bytes : {0, 1, 63, 64, 65, 1000, 4096, 40000, 65536, 100000, 3 << 20}) {
+    void* block = allocate(bytes);
+    ASSERT_NE(block, nullptr);
+    const auto address = reinterpret_cast<std::uintptr_t>(block);
+    EXPECT_EQ(address % 64, 0u) << bytes;
+    if (bytes >= 65536) EXPECT_EQ(address % 4096, 0u) << bytes;
+    std::memset(block, 1, bytes);
+    deallocate(block, bytes);
+  }
+}
+
+TEST(Allocator, RoundsUpByAQuarterAtMost) {
+  for (std::size_t bytes = 1; bytes < (std::size_t{1} << 40); bytes += bytes / 7 + 1) {
+    const std::size_t size = allocation_size(bytes);
+    ASSERT_GE(size, bytes);
+    ASSERT_LE(size, bytes < 256 ? bytes + 63 : bytes + bytes / 4) << bytes;
+    ASSERT_EQ(allocation_size(size), size) << "a class holds its own size";
+  }
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+#define TELAMON_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TELAMON_ASAN 1
+#endif
+#endif
+#if !defined(TELAMON_ASAN)  // under that sanitizer nothing is kept for reuse
+TEST(Allocator, ReusesWhatWasFreedLast) {
+  for (std::size_t bytes : {100, 5000, 1 << 20, 9 << 20}) {
+    void* first = allocate(bytes);
+    deallocate(first, bytes);
+    void* second = allocate(bytes);
+    EXPECT_EQ(first, second) << bytes;
+    deallocate(second, bytes);
+  }
+}
+
+TEST(Allocator, ReturnsCachedLargeBlocksOnRequest) {
+  deallocate(allocate(32 << 20), 32 << 20);
+  EXPECT_GE(allocator_stats().cached, std::size_t{32} << 20);
+  release_cached_memory();
+  EXPECT_LT(allocator_stats().cached, std::size_t{32} << 20);
+}
+#endif
+
+TEST(Allocator, CountsBytesInUse) {
+  const std::size_t before = allocator_stats().in_use;
+  void* small = allocate(1000);
+  void* large = allocate(1 << 20);
+  EXPECT_EQ(allocator_stats().in_use - before, allocation_size(1000) + allocation_size(1 << 20));
+  deallocate(small, 1000);
+  deallocate(large, 1 << 20);
+  EXPECT_EQ(allocator_stats().in_use, before);
+}
+
+TEST(Allocator, GivesDisjointBlocks) {
+  std::vector<std::pair<unsigned char*, std::size_t>> blocks;
+  unsigned random = 1;
+  for (int i = 0; i < 3000; ++i) {
+    random = random * 1664525u + 1013904223u;
+    const std::size_t bytes = 1 + (random >> 16) % (i % 50 == 0 ? 60000 : 700);
+    auto* block = static_cast<unsigned char*>(allocate(bytes));
+    std::memset(block, i % 251, bytes);
+    blocks.emplace_back(block, bytes);
+  }
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const auto [block, bytes] = blocks[i];
+    for (std::size_t j = 0; j < bytes; ++j) ASSERT_EQ(block[j], i % 251);
+    deallocate(block, bytes);
+  }
+}
+
+TEST(Allocator, TakesBackBlocksOnOtherThreads) {
+  const std::size_t before = allocator_stats().in_use;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([] {
+      for (int round = 0; round < 50; ++round) {
+        std::vector<void*> mine;
+        for (int i = 0; i < 200; ++i) mine.push_back(allocate(64 * (i % 20 + 1)));
+        std::thread other([&] {
+          for (int i = 0; i < 200; ++i) deallocate(mine[i], 64 * (i % 20 + 1));
+        });
+        other.join();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(allocator_stats().in_use, before);
+}
+
+struct FreesAtThreadExit {
+  void* block = nullptr;
+  ~FreesAtThreadExit() {
+    deallocate(block, 200);
+    deallocate(allocate(200), 200);
+  }
+};
+thread_local FreesAtThreadExit frees_at_exit;
+FreesAtThreadExit frees_at_program_exit;
+
+TEST(Allocator, ServesDestructorsOfThreadLocalAndStaticObjects) {
+  const std::size_t before = allocator_stats().in_use;
+  // The object is made before the thread first allocates: it is destroyed after the cache is closed.
+  std::thread([] {
+    frees_at_exit.block = nullptr;
+    frees_at_exit.block = allocate(200);
+  }).join();
+  EXPECT_EQ(allocator_stats().in_use, before);
+  frees_at_program_exit.block = allocate(200);
+}
+
+}  // namespace

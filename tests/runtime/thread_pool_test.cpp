@@ -1,0 +1,105 @@
+// The thread pool: every chunk once, exceptions, nesting, many callers.
+#include "runtime/thread_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace telamon::runtime;
+
+class ThreadPool : public ::testing::Test {
+ protected:
+  ~ThreadPool() override { set_num_threads(before_); }
+  const int before_ = num_threads();
+};
+
+TEST_F(ThreadPool, RunsEveryChunkOnceForAnyNumberOfThreads) {
+  for (int threads : {1, 2, 4, 9, 3}) {
+    set_num_threads(threads);
+    EXPECT_EQ(num_threads(), threads);
+    for (int chunks : {0, 1, 2, 7, 1000}) {
+      std::vector<std::atomic<int>> count(static_cast<std::size_t>(chunks));
+      parallel_for(chunks, [&](std::int64_t i) { ++count[static_cast<std::size_t>(i)]; });
+      for (const auto& c : count) ASSERT_EQ(c, 1);
+    }
+  }
+}
+
+TEST_F(ThreadPool, SurvivesManyShortLoopsAndSleeps) {
+  set_num_threads(4);
+  std::atomic<std::int64_t> sum{0};
+  for (int i = 0; i < 20000; ++i) {
+    parallel_for(4, [&](std::int64_t chunk) { sum += chunk; });
+    if (i % 5000 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_EQ(sum, 20000 * 6);
+}
+
+TEST_F(ThreadPool, UsesMoreThanOneThread) {
+  set_num_threads(2);
+  // Each chunk waits for the other: this ends only if two threads take part. Bounded, for a machine
+  // that is busy elsewhere.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    std::atomic<int> arrived{0};
+    std::atomic<bool> met{false};
+    parallel_for(2, [&](std::int64_t) {
+      ++arrived;
+      const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+      while (arrived < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      if (arrived == 2) met = true;
+    });
+    if (met) return;
+  }
+  FAIL() << "no loop ran on two threads";
+}
+
+TEST_F(ThreadPool, RethrowsTheFirstExceptionAndStaysUsable) {
+  for (int threads : {1, 4}) {
+    set_num_threads(threads);
+    EXPECT_THROW(parallel_for(100,
+                              [](std::int64_t i) {
+                                if (i >= 10) throw std::runtime_error("chunk");
+                              }),
+                 std::runtime_error);
+    std::atomic<int> count{0};
+    parallel_for(10, [&](std::int64_t) { ++count; });
+    EXPECT_EQ(count, 10);
+    EXPECT_FALSE(in_parallel_region());
+  }
+}
+
+TEST_F(ThreadPool, RunsNestedLoopsSeriallyOnTheSameThread) {
+  set_num_threads(3);
+  std::atomic<int> count{0}, elsewhere{0};
+  parallel_for(8, [&](std::int64_t) {
+    EXPECT_TRUE(in_parallel_region());
+    const auto me = std::this_thread::get_id();
+    parallel_for(5, [&](std::int64_t) {
+      ++count;
+      if (std::this_thread::get_id() != me) ++elsewhere;
+    });
+  });
+  EXPECT_EQ(count, 40);
+  EXPECT_EQ(elsewhere, 0);
+}
+
+TEST_F(ThreadPool, ServesSeveralCallersAtOnce) {
+  set_num_threads(3);
+  std::atomic<int> count{0};
+  std::vector<std::thread> callers;
+  for (int t = 0; t < 4; ++t) {
+    callers.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) parallel_for(6, [&](std::int64_t) { ++count; });
+    });
+  }
+  for (auto& caller : callers) caller.join();
+  EXPECT_EQ(count, 4 * 500 * 6);
+}
+
+}  // namespace
