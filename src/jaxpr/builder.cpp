@@ -1,0 +1,143 @@
+// JaxprBuilder: provisional variables, and their dense numbering at the end.
+#include "jaxpr/builder.hpp"
+
+#include <utility>
+
+#include "core/concrete.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+
+bool is_literal_value(const Array& value) { return !value.is_tracer() && value.ndim() == 0; }
+
+Var JaxprBuilder::add_input(Aval aval) {
+  const Var v = static_cast<Var>(avals_.size());
+  avals_.push_back(std::move(aval));
+  inputs_.push_back(v);
+  return v;
+}
+
+Atom JaxprBuilder::capture(const Array& value) {
+  return is_literal_value(value) ? Atom::literal(value) : Atom::var(add_const(value));
+}
+
+Var JaxprBuilder::add_const(const Array& value) {
+  const Var next = static_cast<Var>(avals_.size());
+  const auto [entry, is_new] = const_of_.try_emplace(value.node(), next);
+  if (is_new) {
+    avals_.push_back(value.aval());
+    const_vars_.push_back(next);
+    consts_.push_back(value);  // keeps the node alive, so its address stays its identity
+  }
+  return entry->second;
+}
+
+std::vector<Var> JaxprBuilder::add_eqn(const PrimitiveBase& primitive, Params params, std::vector<Atom> inputs,
+                                       const std::vector<Aval>& out_avals, Effect effect, SourceLocation where) {
+  std::vector<Var> outputs(out_avals.size());
+  for (std::size_t i = 0; i < out_avals.size(); ++i) {
+    outputs[i] = static_cast<Var>(avals_.size());
+    avals_.push_back(out_avals[i]);
+  }
+  eqns_.push_back({&primitive, std::move(params), std::move(inputs), outputs, effect, where});
+  return outputs;
+}
+
+std::vector<Atom> JaxprBuilder::inline_jaxpr(const Jaxpr& jaxpr, std::vector<Atom> env) {
+  env.reserve(static_cast<std::size_t>(jaxpr.num_vars()));
+  const auto read = [&](const std::vector<Atom>& atoms) {
+    std::vector<Atom> out;
+    out.reserve(atoms.size());
+    for (const Atom& a : atoms) out.push_back(a.is_var() ? env[static_cast<std::size_t>(a.var())] : a);
+    return out;
+  };
+  std::vector<Aval> out_avals;
+  for (const Eqn& eqn : jaxpr.eqns()) {
+    out_avals.clear();
+    for (const Var v : eqn.outputs) out_avals.push_back(jaxpr.aval(v));
+    for (const Var v : add_eqn(*eqn.primitive, eqn.params, read(eqn.inputs), out_avals, eqn.effect, eqn.where)) {
+      env.push_back(Atom::var(v));
+    }
+  }
+  return read(jaxpr.outs());
+}
+
+// Which equations stay; `used` gets the variables that they and the results read.
+std::vector<bool> JaxprBuilder::mark_live(const std::vector<Atom>& outs, DeadCode dead_code,
+                                          std::vector<bool>& used) const {
+  const auto use = [&](const std::vector<Atom>& atoms) {
+    for (const Atom& a : atoms) {
+      if (a.is_var()) used[static_cast<std::size_t>(a.var())] = true;
+    }
+  };
+  std::vector<bool> live(eqns_.size(), dead_code == DeadCode::keep);
+  use(outs);
+  for (std::size_t i = eqns_.size(); i-- > 0;) {
+    const Eqn& eqn = eqns_[i];
+    if (eqn.effect != Effect::none) live[i] = true;
+    for (const Var v : eqn.outputs) live[i] = live[i] || used[static_cast<std::size_t>(v)];
+    if (live[i]) use(eqn.inputs);
+  }
+  return live;
+}
+
+ClosedJaxpr JaxprBuilder::build(std::vector<Atom> outs, DeadCode dead_code) {
+  std::vector<bool> used(avals_.size(), false);
+  const std::vector<bool> live = mark_live(outs, dead_code, used);
+
+  // Constants in the order of their first use, then the inputs, then the results.
+  std::vector<Var> number(avals_.size(), -1);
+  std::vector<int> const_index(avals_.size(), -1);
+  for (std::size_t i = 0; i < const_vars_.size(); ++i) const_index[static_cast<std::size_t>(const_vars_[i])] = static_cast<int>(i);
+  std::vector<Aval> avals;
+  avals.reserve(avals_.size());
+  const auto assign = [&](Var v) {
+    number[static_cast<std::size_t>(v)] = static_cast<Var>(avals.size());
+    avals.push_back(std::move(avals_[static_cast<std::size_t>(v)]));
+  };
+  Arrays consts;
+  const auto visit_consts = [&](const std::vector<Atom>& atoms) {
+    for (const Atom& a : atoms) {
+      if (!a.is_var()) continue;
+      const auto v = static_cast<std::size_t>(a.var());
+      if (const_index[v] < 0 || number[v] >= 0) continue;
+      consts.push_back(consts_[static_cast<std::size_t>(const_index[v])]);
+      assign(a.var());
+    }
+  };
+  if (!const_vars_.empty()) {
+    for (std::size_t i = 0; i < eqns_.size(); ++i) {
+      if (live[i]) visit_consts(eqns_[i].inputs);
+    }
+    visit_consts(outs);
+  }
+  for (const Var v : inputs_) assign(v);
+
+  const auto rename = [&](std::vector<Atom>& atoms) {
+    for (Atom& a : atoms) {
+      if (a.is_var()) a = Atom::var(number[static_cast<std::size_t>(a.var())]);
+    }
+  };
+  std::vector<Eqn> eqns;
+  eqns.reserve(eqns_.size());
+  for (std::size_t i = 0; i < eqns_.size(); ++i) {
+    if (!live[i]) continue;
+    Eqn& eqn = eqns.emplace_back(std::move(eqns_[i]));
+    rename(eqn.inputs);
+    for (Var& v : eqn.outputs) {
+      assign(v);
+      v = number[static_cast<std::size_t>(v)];
+    }
+  }
+  rename(outs);
+
+  const int num_inputs = static_cast<int>(consts.size() + inputs_.size());
+  ClosedJaxpr closed{Jaxpr(num_inputs, std::move(avals), std::move(eqns), std::move(outs)), std::move(consts)};
+  *this = JaxprBuilder();
+  return closed;
+}
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,195 @@
+// The jaxpr itself: construction, equality up to renaming, hashing, memos.
+#include "telamon/jaxpr.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "core/check.hpp"
+#include "core/concrete.hpp"
+#include "telamon/detail/hash.hpp"
+#include "telamon/primitive.hpp"
+
+namespace telamon {
+inline namespace v1 {
+
+using detail::combine_hash;
+
+// ---- Atom --------------------------------------------------------------------------------------
+
+bool Atom::operator==(const Atom& o) const {
+  if (var_ != o.var_) return false;
+  if (is_var() || literal_.is_same(o.literal_)) return true;
+  if (!(literal_.aval() == o.literal_.aval())) return false;
+  return std::memcmp(detail::data_of<std::byte>(literal_), detail::data_of<std::byte>(o.literal_),
+                     size_of(literal_.dtype())) == 0;
+}
+
+std::size_t Atom::hash() const {
+  if (is_var()) return detail::mix_bits(static_cast<std::uint64_t>(var_));
+  const std::string_view bits(detail::data_of<char>(literal_), size_of(literal_.dtype()));
+  return combine_hash(literal_.aval().hash(), detail::hash_bytes(bits));
+}
+
+// ---- The node ----------------------------------------------------------------------------------
+
+namespace detail {
+
+struct JaxprNode {
+  // Derived programs, by type and key.
+  struct MemoKey {
+    std::type_index type;
+    std::string key;
+  };
+  struct MemoKeyView {
+    std::type_index type;
+    std::string_view key;
+  };
+  struct MemoLess {
+    using is_transparent = void;
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const {
+      return a.type != b.type ? a.type < b.type : std::string_view(a.key) < std::string_view(b.key);
+    }
+  };
+
+  int num_inputs = 0;
+  std::vector<Aval> avals;
+  std::vector<Eqn> eqns;
+  std::vector<Atom> outs;
+  Effect effect = Effect::none;
+
+  mutable std::atomic<std::size_t> hash{0};  // 0: not computed yet
+  mutable std::mutex memo_mutex;
+  mutable std::map<MemoKey, std::shared_ptr<const void>, MemoLess> memos;
+};
+
+namespace {
+
+void check_atom(const JaxprNode& node, const Atom& atom, int bound) {
+  if (atom.is_var()) {
+    TELAMON_CHECK(atom.var() < bound, "a jaxpr uses variable " + std::to_string(atom.var()) + " before it is bound");
+    return;
+  }
+  TELAMON_CHECK(atom.literal().has_value(), "a literal of a jaxpr is empty");
+  TELAMON_CHECK(!atom.literal().is_tracer(), "a literal of a jaxpr is a tracer");
+  TELAMON_CHECK(atom.literal().ndim() == 0, "a literal of a jaxpr is not a scalar");
+  TELAMON_CHECK(node.num_inputs >= 0, "a jaxpr has a negative number of inputs");
+}
+
+// Inputs are 0..num_inputs-1 and every equation binds the next numbers.
+void check_numbering(const JaxprNode& node) {
+  int bound = node.num_inputs;
+  for (const Eqn& eqn : node.eqns) {
+    TELAMON_CHECK(eqn.primitive != nullptr, "an equation has no primitive");
+    for (const Atom& in : eqn.inputs) check_atom(node, in, bound);
+    for (const Var out : eqn.outputs) {
+      TELAMON_CHECK(out == bound, "the equation of '" + std::string(eqn.primitive->name()) + "' binds variable " +
+                                      std::to_string(out) + " where " + std::to_string(bound) + " comes next");
+      ++bound;
+    }
+  }
+  for (const Atom& out : node.outs) check_atom(node, out, bound);
+  TELAMON_CHECK(static_cast<std::size_t>(bound) == node.avals.size(), "a jaxpr has not one aval for each variable");
+}
+
+#if defined(TELAMON_DEBUG_CHECKS)
+constexpr bool kCheckNumbering = true;
+#else
+constexpr bool kCheckNumbering = false;
+#endif
+
+// Locations are left out: two programs are equal if they do the same.
+bool same_eqn(const Eqn& a, const Eqn& b) {
+  return a.primitive == b.primitive && a.effect == b.effect && a.outputs.size() == b.outputs.size() &&
+         a.inputs == b.inputs && a.params == b.params;
+}
+
+std::size_t hash_eqn(const Eqn& eqn) {
+  std::size_t h = combine_hash(std::hash<const void*>{}(eqn.primitive), eqn.params.hash());
+  for (const Atom& in : eqn.inputs) h = combine_hash(h, in.hash());
+  return combine_hash(h, eqn.outputs.size());
+}
+
+std::size_t hash_node(const JaxprNode& node) {
+  std::size_t h = static_cast<std::size_t>(node.num_inputs);
+  for (const Aval& aval : node.avals) h = combine_hash(h, aval.hash());
+  for (const Eqn& eqn : node.eqns) h = combine_hash(h, hash_eqn(eqn));
+  for (const Atom& out : node.outs) h = combine_hash(h, out.hash());
+  return h == 0 ? 1 : h;
+}
+
+}  // namespace
+}  // namespace detail
+
+// ---- Jaxpr -------------------------------------------------------------------------------------
+
+Jaxpr::Jaxpr() {
+  // Leaked: parameter structs at namespace scope hold empty jaxprs.
+  static const auto* const empty = new std::shared_ptr<const detail::JaxprNode>(std::make_shared<detail::JaxprNode>());
+  node_ = *empty;
+}
+
+Jaxpr::Jaxpr(int num_inputs, std::vector<Aval> avals, std::vector<Eqn> eqns, std::vector<Atom> outs) {
+  auto node = std::make_shared<detail::JaxprNode>();
+  node->num_inputs = num_inputs;
+  node->avals = std::move(avals);
+  node->eqns = std::move(eqns);
+  node->outs = std::move(outs);
+  for (const Eqn& eqn : node->eqns) node->effect = join(node->effect, eqn.effect);
+  if (detail::kCheckNumbering) detail::check_numbering(*node);
+  node_ = std::move(node);
+}
+
+int Jaxpr::num_inputs() const { return node_->num_inputs; }
+int Jaxpr::num_vars() const { return static_cast<int>(node_->avals.size()); }
+const std::vector<Aval>& Jaxpr::avals() const { return node_->avals; }
+const std::vector<Eqn>& Jaxpr::eqns() const { return node_->eqns; }
+const std::vector<Atom>& Jaxpr::outs() const { return node_->outs; }
+Effect Jaxpr::effect() const { return node_->effect; }
+
+std::vector<Aval> Jaxpr::out_avals() const {
+  std::vector<Aval> avals;
+  avals.reserve(outs().size());
+  for (const Atom& out : outs()) avals.push_back(aval(out));
+  return avals;
+}
+
+bool Jaxpr::operator==(const Jaxpr& o) const {
+  if (node_ == o.node_) return true;
+  const detail::JaxprNode &a = *node_, &b = *o.node_;
+  const std::size_t ha = a.hash.load(std::memory_order_relaxed), hb = b.hash.load(std::memory_order_relaxed);
+  if (ha != 0 && hb != 0 && ha != hb) return false;
+  if (a.num_inputs != b.num_inputs || a.eqns.size() != b.eqns.size() || a.avals != b.avals || a.outs != b.outs) {
+    return false;
+  }
+  for (std::size_t i = 0; i < a.eqns.size(); ++i) {
+    if (!detail::same_eqn(a.eqns[i], b.eqns[i])) return false;
+  }
+  return true;
+}
+
+std::size_t Jaxpr::hash() const {
+  std::size_t h = node_->hash.load(std::memory_order_relaxed);
+  if (h == 0) {
+    h = detail::hash_node(*node_);
+    node_->hash.store(h, std::memory_order_relaxed);
+  }
+  return h;
+}
+
+std::shared_ptr<const void> Jaxpr::memo_find(std::string_view key, std::type_index type) const {
+  const std::lock_guard lock(node_->memo_mutex);
+  const auto found = node_->memos.find(detail::JaxprNode::MemoKeyView{type, key});
+  return found == node_->memos.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<const void> Jaxpr::memo_publish(std::string_view key, std::type_index type,
+                                                std::shared_ptr<const void> value) const {
+  const std::lock_guard lock(node_->memo_mutex);
+  return node_->memos.try_emplace({type, std::string(key)}, std::move(value)).first->second;
+}
+
+}  // namespace v1
+}  // namespace telamon

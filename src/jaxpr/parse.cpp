@@ -1,0 +1,362 @@
+// Reads the text of a jaxpr; print.cpp documents the grammar. Names may be any words.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "core/concrete.hpp"
+#include "core/element.hpp"
+#include "jaxpr/lexer.hpp"
+#include "jaxpr/print.hpp"
+#include "telamon/detail/text.hpp"
+#include "telamon/primitive.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+namespace {
+
+constexpr int kMaxDepth = 100;  // of nested jaxprs: the parser is recursive
+
+template <class T>
+bool parse_integer(std::string_view text, T& value, int base = 10) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// Out of range means that the text names a number nearer to infinity or zero than to any other.
+template <class F>
+bool parse_float(std::string_view text, F& value) {
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  if (text == "nan") {
+    value = std::numeric_limits<F>::quiet_NaN();
+  } else if (text == "inf") {
+    value = std::numeric_limits<F>::infinity();
+  } else {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc::invalid_argument || end != text.data() + text.size()) return false;
+    if (error == std::errc::result_out_of_range) value = static_cast<F>(std::strtod(std::string(text).c_str(), nullptr));
+  }
+  if (negative) value = -value;
+  return true;
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : lexer_(text) {}
+
+  Jaxpr parse() {
+    Jaxpr jaxpr = parse_jaxpr(0);
+    if (lexer_.peek().kind != Token::Kind::end) lexer_.fail_expected("the end of the text");
+    return jaxpr;
+  }
+
+ private:
+  // The variables of one jaxpr; inner jaxprs do not see those around them.
+  struct Scope {
+    std::map<std::string, Var, std::less<>> vars;
+    std::vector<Aval> avals;
+  };
+
+  Jaxpr parse_jaxpr(int depth) {
+    if (depth > kMaxDepth) lexer_.fail(lexer_.peek(), "jaxprs are nested too deeply");
+    Scope scope;
+    lexer_.expect("{");
+    lexer_.expect("lambda");
+    if (!lexer_.peek().is(".")) {
+      do parse_binder(scope); while (lexer_.accept(","));
+    }
+    lexer_.expect(".");
+    const int num_inputs = static_cast<int>(scope.avals.size());
+    lexer_.expect("let");
+    std::vector<Eqn> eqns;
+    while (!lexer_.peek().is("in")) eqns.push_back(parse_eqn(scope, depth));
+    lexer_.expect("in");
+    lexer_.expect("(");
+    std::vector<Atom> outs;
+    if (!lexer_.peek().is(")")) {
+      do outs.push_back(parse_atom(scope)); while (lexer_.accept(","));
+    }
+    lexer_.expect(")");
+    lexer_.expect("}");
+    return Jaxpr(num_inputs, std::move(scope.avals), std::move(eqns), std::move(outs));
+  }
+
+  Var parse_binder(Scope& scope) {
+    const Token name = take_word("a variable");
+    lexer_.expect(":");
+    return bind(scope, name, parse_aval());
+  }
+
+  Var bind(Scope& scope, const Token& name, Aval aval) {
+    const Var v = static_cast<Var>(scope.avals.size());
+    if (!scope.vars.emplace(name.text, v).second) {
+      lexer_.fail(name, "variable '" + std::string(name.text) + "' is bound twice");
+    }
+    scope.avals.push_back(std::move(aval));
+    return v;
+  }
+
+  Eqn parse_eqn(Scope& scope, int depth) {
+    // The results are visible only to later equations, so they are bound at the end.
+    std::vector<std::pair<Token, Aval>> binders;
+    Token name = take_primitive_name();
+    if (lexer_.peek().is(":")) {
+      while (true) {
+        lexer_.expect(":");
+        binders.emplace_back(name, parse_aval());
+        if (lexer_.accept("=")) break;
+        name = take_word("'=' or another variable");
+      }
+      name = take_primitive_name();
+    }
+    Eqn eqn{find_primitive(name), {}, {}, {}, parse_effect(name), {}};
+    const ParamsText params = parse_params();
+    while (starts_atom(lexer_.peek())) eqn.inputs.push_back(parse_atom(scope));
+    std::vector<Jaxpr> nested;
+    while (lexer_.peek().is("{")) nested.push_back(parse_jaxpr(depth + 1));
+    eqn.params = make_params(name, *eqn.primitive, params, nested);
+    for (auto& [var, aval] : binders) eqn.outputs.push_back(bind(scope, var, std::move(aval)));
+    return eqn;
+  }
+
+  Token take_primitive_name() {
+    if (lexer_.peek().kind == Token::Kind::string) return lexer_.take();
+    return take_word("an equation or 'in'");
+  }
+
+  const PrimitiveBase* find_primitive(const Token& name) {
+    std::string word(name.text);
+    if (name.kind == Token::Kind::string) word = TextReader(name.text).read_string();
+    const PrimitiveBase* primitive = PrimitiveBase::find(word);
+    if (!primitive) lexer_.fail(name, "unknown primitive '" + word + "'");
+    return primitive;
+  }
+
+  // Whether the next token stands right behind this one.
+  bool follows(const Token& token) const { return lexer_.peek().begin == token.begin + token.text.size(); }
+
+  Effect parse_effect(const Token& name) {
+    if (!follows(name) || !lexer_.accept("{")) return Effect::none;
+    const Token word = take_word("'ordered' or 'unordered'");
+    Effect effect = Effect::ordered;
+    if (word.text == "unordered") effect = Effect::unordered;
+    else if (word.text != "ordered") lexer_.fail(word, "expected 'ordered' or 'unordered', found '" + std::string(word.text) + "'");
+    lexer_.expect("}");
+    return effect;
+  }
+
+  ParamsText parse_params() {
+    ParamsText params;
+    if (lexer_.peek().starts_line || !lexer_.accept("[")) return params;
+    while (!lexer_.accept("]")) {
+      const Token name = take_word("a parameter or ']'");
+      if (!lexer_.peek().is("=")) lexer_.fail_expected("'='");
+      lexer_.take();
+      params.fields.emplace_back(name.text, lexer_.take_value());
+    }
+    return params;
+  }
+
+  // Jaxprs stand after the operands, in the order of the members that hold them. Members that are
+  // one jaxpr or the only sequence of jaxprs are not even named among the parameters.
+  Params make_params(const Token& name, const PrimitiveBase& primitive, ParamsText text,
+                     const std::vector<Jaxpr>& nested) {
+    const auto& parse = primitive.rules().parse_params;
+    if (!parse) lexer_.fail(name, "the parameters of '" + std::string(primitive.name()) + "' cannot be read");
+    text.read_jaxpr = [](std::string_view word, Jaxpr&) {
+      if (word != kNestedJaxpr) throw ParseError("expected the word 'jaxpr', found '" + std::string(word) + "'");
+    };
+    try {
+      Params params = parse(text);
+      const std::size_t found = params.jaxprs().size();
+      if (nested.size() > found) params = with_sequence(parse, text, params, nested.size() - found);
+      const std::size_t count = params.jaxprs().size();
+      if (count != nested.size()) {
+        throw ParseError("'" + std::string(primitive.name()) + "' takes " + std::to_string(count) +
+                         (count == 1 ? " jaxpr" : " jaxprs") + ", found " + std::to_string(nested.size()));
+      }
+      return nested.empty() ? params : params.with_jaxprs(nested);
+    } catch (const ParseError& error) {
+      lexer_.fail(name, error.message());
+    }
+  }
+
+  // Finds the member that is a sequence of jaxprs, by trying those that were not given.
+  static Params with_sequence(const std::function<Params(const ParamsText&)>& parse, const ParamsText& text,
+                              const Params& params, std::size_t size) {
+    std::string sequence = "(";
+    for (std::size_t i = 0; i < size; ++i) sequence += std::string(kNestedJaxpr) + ",";
+    sequence += ")";
+    for (const auto& [name, value] : params.fields()) {
+      const auto given = [&name = name](const ParamText& field) { return field.first == name; };
+      if (value != "()" || std::any_of(text.fields.begin(), text.fields.end(), given)) continue;
+      ParamsText trial = text;
+      trial.fields.emplace_back(name, sequence);
+      try {
+        Params found = parse(trial);
+        if (found.jaxprs().size() == params.jaxprs().size() + size) return found;
+      } catch (const ParseError&) {  // not a sequence of jaxprs
+      }
+    }
+    return params;
+  }
+
+  Aval parse_aval() {
+    const bool weak = lexer_.accept("~");
+    const DType dtype = parse_dtype();
+    Shape shape;
+    lexer_.expect("[");
+    if (!lexer_.peek().is("]")) {
+      do {
+        const Token size = lexer_.peek();
+        std::int64_t value = 0;
+        if (!parse_integer(size.text, value) || value < 0) lexer_.fail_expected("a size");
+        lexer_.take();
+        shape.push_back(value);
+      } while (lexer_.accept(","));
+    }
+    lexer_.expect("]");
+    return {std::move(shape), dtype, weak};
+  }
+
+  DType parse_dtype() {
+    const auto dtype = dtype_from_name(lexer_.peek().text);
+    if (!dtype) lexer_.fail_expected("a dtype");
+    lexer_.take();
+    return *dtype;
+  }
+
+  // Operands end with their line.
+  static bool starts_atom(const Token& token) {
+    if (token.starts_line) return false;
+    return token.kind == Token::Kind::word || token.kind == Token::Kind::number || token.is("(");
+  }
+
+  static bool is_literal_word(const Token& token) {
+    return token.is("nan") || token.is("inf") || token.is("True") || token.is("False");
+  }
+
+  Atom parse_atom(Scope& scope) {
+    const Token token = lexer_.peek();
+    if (token.kind == Token::Kind::number || token.is("(") || is_literal_word(token)) return parse_literal();
+    const Token name = take_word("a variable or a literal");
+    const auto found = scope.vars.find(name.text);
+    if (found == scope.vars.end()) lexer_.fail(name, "variable '" + std::string(name.text) + "' is unbound");
+    return Atom::var(found->second);
+  }
+
+  struct Number {
+    std::string_view re, im, nan_bits;
+    bool is_complex = false;
+  };
+
+  Number parse_number() {
+    Number n;
+    if (!lexer_.accept("(")) {
+      const Token token = lexer_.take();
+      n.re = token.text;
+      if (n.re == "nan" && follows(token) && lexer_.accept("(")) {
+        lexer_.expect("0");  // 0x7ff8... is read as the number 0 and a word
+        n.nan_bits = take_word("the bits of a nan").text;
+        lexer_.expect(")");
+      }
+      return n;
+    }
+    n.is_complex = true;
+    n.re = lexer_.take().text;
+    n.im = lexer_.take().text;
+    if (n.im.ends_with('j')) n.im.remove_suffix(1);  // "+infj" is one token
+    else lexer_.expect("j");
+    lexer_.expect(")");
+    return n;
+  }
+
+  Atom parse_literal() {
+    const Token at = lexer_.peek();
+    const Number number = parse_number();
+    DType dtype = DType::i64;
+    if (number.is_complex) dtype = DType::c128;
+    else if (at.is("True") || at.is("False")) dtype = DType::bool_;
+    else if (number.re.find_first_of(".en") != std::string_view::npos) dtype = DType::f64;
+    bool weak = false;
+    if (lexer_.accept(":")) {
+      weak = lexer_.accept("~");
+      dtype = parse_dtype();
+    }
+    Array value = make_uninitialized({{}, dtype, weak});
+    if (!store_number(mutable_data_of<std::byte>(value), dtype, number)) {
+      lexer_.fail(at, "'" + std::string(at.text) + "' is not a literal of dtype " + std::string(short_name(dtype)));
+    }
+    return Atom::literal(std::move(value));
+  }
+
+  static bool store_number(std::byte* to, DType dtype, const Number& n) {
+    Element e;
+    if (!n.nan_bits.empty()) return store_nan(to, dtype, n.nan_bits);
+    if (n.is_complex != is_complex(dtype)) return false;
+    switch (kind_of(dtype)) {
+      case Kind::boolean:
+        if (n.re != "True" && n.re != "False") return false;
+        e = {.form = Element::Form::unsigned_int, .u = n.re == "True"};
+        break;
+      case Kind::signed_int:
+        e.form = Element::Form::signed_int;
+        if (!parse_integer(n.re, e.i) || !fits(e.i, size_of(dtype))) return false;
+        break;
+      case Kind::unsigned_int:
+        e.form = Element::Form::unsigned_int;
+        if (!parse_integer(n.re, e.u) || (size_of(dtype) < 8 && e.u >> (8 * size_of(dtype)))) return false;
+        break;
+      case Kind::float0: return n.re == "0";
+      default:
+        e.form = n.is_complex ? Element::Form::complex : Element::Form::real;
+        if (!parse_part(n.re, dtype, e.re) || (n.is_complex && !parse_part(n.im, dtype, e.im))) return false;
+    }
+    store_element(to, dtype, e);
+    return true;
+  }
+
+  // Rounds once: digits straight to the width they are stored in.
+  static bool parse_part(std::string_view text, DType dtype, double& out) {
+    if (dtype == DType::f64 || dtype == DType::c128) return parse_float(text, out);
+    float narrow = 0;
+    if (!parse_float(text, narrow)) return false;
+    out = narrow;
+    return true;
+  }
+
+  static bool store_nan(std::byte* to, DType dtype, std::string_view text) {
+    std::uint64_t bits = 0;
+    if (!is_float(dtype) || !text.starts_with('x') || text.size() != 1 + 2 * size_of(dtype)) return false;
+    if (!parse_integer(text.substr(1), bits, 16)) return false;
+    std::memcpy(to, &bits, size_of(dtype));  // little endian, as everywhere here
+    return true;
+  }
+
+  static bool fits(std::int64_t value, std::size_t bytes) {
+    if (bytes == 8) return true;
+    const std::int64_t limit = std::int64_t{1} << (8 * bytes - 1);
+    return value >= -limit && value < limit;
+  }
+
+  Token take_word(const char* what) {
+    if (lexer_.peek().kind != Token::Kind::word) lexer_.fail_expected(what);
+    return lexer_.take();
+  }
+
+  Lexer lexer_;
+};
+
+}  // namespace
+}  // namespace detail
+
+Jaxpr parse_jaxpr(std::string_view text) { return detail::Parser(text).parse(); }
+
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,242 @@
+// The text of a jaxpr.
+//
+//   jaxpr   ::= { lambda binder, ... . let eqn ... in ( atom, ... ) }
+//   eqn     ::= binder ... = primitive{effect} [ param ... ] atom ... jaxpr ...
+//   binder  ::= var:aval          aval ::= f64[2,3] | ~f32[] (weak)
+//   atom    ::= var | literal     literal ::= 2.0 | 2 | True | nan | 2.0:f32 | 2.0:~f32
+//   param   ::= name=value, sorted by name; jaxprs are left out here and follow the operands
+//
+// Effect braces and parameter brackets are there when there is something to put in. Undecorated
+// literals are f64, i64 and bool. parse.cpp reads all of this back.
+#include "jaxpr/print.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <ostream>
+
+#include "core/concrete.hpp"
+#include "core/element.hpp"
+#include "telamon/detail/text.hpp"
+#include "telamon/primitive.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+namespace {
+
+constexpr std::array<std::string_view, 6> kReserved = {"in", "let", "nan", "inf", "lambda", "jaxpr"};
+
+// nan is the quiet NaN without payload; any other NaN shows its bits, so that none is lost.
+template <class Bits>
+std::string nan_text(Bits bits, Bits plain) {
+  if (bits == plain) return "nan";
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string digits;
+  for (int shift = static_cast<int>(sizeof(Bits)) * 8 - 4; shift >= 0; shift -= 4) {
+    digits += kHex[(bits >> shift) & 15];
+  }
+  return "nan(0x" + digits + ")";
+}
+
+template <class F>
+std::string float_text(F value) {
+  std::string text;
+  append_float(text, value);
+  return text;
+}
+
+std::string complex_text(const Element& e, bool wide) {
+  std::string im = wide ? float_text(e.im) : float_text(static_cast<float>(e.im));
+  if (im[0] != '-') im.insert(0, "+");
+  return "(" + (wide ? float_text(e.re) : float_text(static_cast<float>(e.re))) + im + "j)";
+}
+
+std::string value_text(const Array& scalar) {
+  const std::byte* p = data_of<std::byte>(scalar);
+  const Element e = load_element(p, scalar.dtype());
+  switch (scalar.dtype()) {
+    case DType::bool_: return e.is_true() ? "True" : "False";
+    case DType::f16:
+      if (std::isnan(e.re)) return nan_text(data_of<Half>(scalar)->bits, std::uint16_t{0x7e00});
+      return float_text(static_cast<float>(e.re));
+    case DType::bf16:
+      if (std::isnan(e.re)) return nan_text(data_of<BFloat16>(scalar)->bits, std::uint16_t{0x7fc0});
+      return float_text(static_cast<float>(e.re));
+    case DType::f32:
+      if (std::isnan(e.re)) return nan_text(*data_of<std::uint32_t>(scalar), std::uint32_t{0x7fc00000});
+      return float_text(static_cast<float>(e.re));
+    case DType::f64:
+      if (std::isnan(e.re)) return nan_text(*data_of<std::uint64_t>(scalar), std::uint64_t{0x7ff8000000000000});
+      return float_text(e.re);
+    case DType::c64: return complex_text(e, false);
+    case DType::c128: return complex_text(e, true);
+    case DType::float0: return "0";
+    default: return e.form == Element::Form::signed_int ? std::to_string(e.i) : std::to_string(e.u);
+  }
+}
+
+// Nested jaxprs are printed after the operands. Within the parameters an empty jaxpr, whose text
+// occurs in no other value, shows where they were.
+const std::string& placeholder() {
+  static const auto* const text = new std::string(Jaxpr().to_string());
+  return *text;
+}
+
+Params with_placeholders(const Params& params) {
+  if (!params.has_jaxprs()) return params;
+  return params.with_jaxprs(std::vector<Jaxpr>(params.jaxprs().size()));
+}
+
+// "(E, E, E)" of placeholders E only.
+bool is_jaxpr_sequence(std::string_view text) {
+  const std::string& one = placeholder();
+  if (text.empty() || text.front() != '(') return false;
+  text.remove_prefix(1);
+  bool any = false;
+  while (text.starts_with(one)) {
+    any = true;
+    text.remove_prefix(one.size());
+    if (text.starts_with(", ")) text.remove_prefix(2);
+  }
+  return any && (text == ")" || text == ",)");
+}
+
+std::string replace_all(std::string text, std::string_view from, std::string_view to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+// Options that are off are not worth a line, when reading the text back switches them off again.
+bool is_off(std::string_view text) { return text == "False" || text == "None" || text == "''"; }
+
+// 'f' -> f
+std::string unquoted(const std::string& text) {
+  if (text.size() < 3 || text.front() != '\'') return text;
+  const std::string word = text.substr(1, text.size() - 2);
+  return is_plain_word(word) ? word : text;
+}
+
+std::vector<ParamText> printed_fields(const PrimitiveBase& primitive, const Params& params) {
+  std::vector<ParamText> all = with_placeholders(params).fields();
+  std::vector<ParamText> defaults;
+  if (std::any_of(all.begin(), all.end(), [](const ParamText& f) { return is_off(f.second); })) {
+    if (const auto& parse = primitive.rules().parse_params) defaults = parse({}).fields();
+  }
+  const bool one_sequence =
+      std::count_if(all.begin(), all.end(), [](const ParamText& f) { return is_jaxpr_sequence(f.second); }) == 1;
+  std::vector<ParamText> printed;
+  for (ParamText& field : all) {
+    auto& [name, text] = field;
+    if (text == placeholder() || (one_sequence && is_jaxpr_sequence(text))) continue;
+    if (is_off(text) && std::find(defaults.begin(), defaults.end(), field) != defaults.end()) continue;
+    text = unquoted(replace_all(std::move(text), placeholder(), kNestedJaxpr));
+    printed.push_back(std::move(field));
+  }
+  return printed;
+}
+
+// " [ name=f num_consts=0 ]"; without nested jaxprs one parameter per line, aligned.
+void append_params(std::string& out, const PrimitiveBase& primitive, const Params& params) {
+  const std::vector<ParamText> fields = printed_fields(primitive, params);
+  if (fields.empty()) return;
+  out += " [ ";
+  const std::string separator = params.has_jaxprs() ? " " : "\n" + std::string(out.size(), ' ');
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (i > 0) out += separator;
+    out += fields[i].first + "=" + fields[i].second;
+  }
+  out += " ]";
+}
+
+std::string binder_text(const Jaxpr& jaxpr, Var v) { return var_name(v) + ":" + jaxpr.aval(v).to_string(); }
+
+std::string_view effect_text(Effect effect) {
+  switch (effect) {
+    case Effect::none: return "";
+    case Effect::unordered: return "{unordered}";
+    case Effect::ordered: return "{ordered}";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string var_name(Var v) {
+  std::string name;
+  for (int n = v; n >= 0; n = n / 26 - 1) name.insert(name.begin(), static_cast<char>('a' + n % 26));
+  if (std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end()) name += '_';
+  return name;
+}
+
+std::string literal_text(const Array& scalar) {
+  std::string text = value_text(scalar);
+  const DType d = scalar.dtype();
+  const bool plain = !scalar.weak_type() && (d == DType::f64 || d == DType::i64 || d == DType::bool_);
+  if (plain) return text;
+  text += scalar.weak_type() ? ":~" : ":";
+  return text += short_name(d);
+}
+
+std::string atom_text(const Atom& atom) {
+  return atom.is_var() ? var_name(atom.var()) : literal_text(atom.literal());
+}
+
+bool is_plain_word(std::string_view text) {
+  if (text.empty() || text == "None" || text == "True" || text == "False" || text == "null") return false;
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return is_letter(text[0]) &&
+         std::all_of(text.begin(), text.end(), [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+}
+
+std::string indent(std::string_view text, std::size_t columns) {
+  std::string out;
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out.append(columns, ' ');
+  }
+  return out;
+}
+
+std::string eqn_text(const Jaxpr& jaxpr, const Eqn& eqn) {
+  std::string out;
+  for (const Var v : eqn.outputs) out += binder_text(jaxpr, v) + " ";
+  if (!eqn.outputs.empty()) out += "= ";
+  const std::string_view name = eqn.primitive->name();
+  if (is_plain_word(name)) out += name;
+  else append_quoted(out, name);
+  out += effect_text(eqn.effect);
+  append_params(out, *eqn.primitive, eqn.params);
+  for (const Atom& in : eqn.inputs) out += " " + atom_text(in);
+  for (const Jaxpr& nested : eqn.params.jaxprs()) out += "\n  " + indent(nested.to_string(), 2);
+  return out;
+}
+
+}  // namespace detail
+
+std::string Jaxpr::to_string() const {
+  std::string out = "{ lambda ";
+  for (Var v = 0; v < num_inputs(); ++v) {
+    if (v > 0) out += ", ";
+    out += detail::binder_text(*this, v);
+  }
+  out += " .\n  let ";
+  for (std::size_t i = 0; i < eqns().size(); ++i) {
+    if (i > 0) out += "\n      ";
+    out += detail::indent(detail::eqn_text(*this, eqns()[i]), 6);
+  }
+  out += "\n  in ( ";
+  for (std::size_t i = 0; i < outs().size(); ++i) {
+    if (i > 0) out += ", ";
+    out += detail::atom_text(outs()[i]);
+  }
+  return out + " ) }";
+}
+
+std::ostream& operator<<(std::ostream& os, const Jaxpr& jaxpr) { return os << jaxpr.to_string(); }
+std::ostream& operator<<(std::ostream& os, const ClosedJaxpr& closed) { return os << closed.to_string(); }
+
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,58 @@
+// What passes over jaxprs share.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "jaxpr/builder.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+
+/// The old program's variables as atoms of the new one. Inputs and results map one by one.
+class Renaming {
+ public:
+  Renaming(const Jaxpr& jaxpr) : jaxpr_(jaxpr) { atoms_.reserve(static_cast<std::size_t>(jaxpr.num_vars())); }
+  /// Variables are set in order of their number.
+  void push(Atom atom) { atoms_.push_back(std::move(atom)); }
+  void push(const std::vector<Var>& vars) {
+    for (const Var v : vars) push(Atom::var(v));
+  }
+  Atom operator()(const Atom& a) const { return a.is_var() ? atoms_[static_cast<std::size_t>(a.var())] : a; }
+  std::vector<Atom> operator()(const std::vector<Atom>& atoms) const {
+    std::vector<Atom> out;
+    out.reserve(atoms.size());
+    for (const Atom& a : atoms) out.push_back((*this)(a));
+    return out;
+  }
+  std::vector<Aval> out_avals(const Eqn& eqn) const {
+    std::vector<Aval> avals;
+    avals.reserve(eqn.outputs.size());
+    for (const Var v : eqn.outputs) avals.push_back(jaxpr_.aval(v));
+    return avals;
+  }
+
+ private:
+  const Jaxpr& jaxpr_;
+  std::vector<Atom> atoms_;
+};
+
+/// The parameters with `pass` applied to their jaxprs; the same ones when none of them changes.
+inline Params map_jaxprs(const Params& params, const std::function<Jaxpr(const Jaxpr&)>& pass, bool& changed) {
+  if (!params.has_jaxprs()) return params;
+  std::vector<Jaxpr> jaxprs = params.jaxprs();
+  bool any = false;
+  for (Jaxpr& jaxpr : jaxprs) {
+    Jaxpr mapped = pass(jaxpr);
+    any |= !mapped.same_as(jaxpr);
+    jaxpr = std::move(mapped);
+  }
+  changed |= any;
+  return any ? params.with_jaxprs(jaxprs) : params;
+}
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon

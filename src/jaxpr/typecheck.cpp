@@ -1,0 +1,138 @@
+// typecheck_jaxpr: every equation against the abstract_eval rule of its primitive.
+#include <algorithm>
+#include <array>
+
+#include "core/trace.hpp"
+#include "jaxpr/print.hpp"
+#include "telamon/primitive.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+
+constexpr std::size_t kWindow = 5;     // equations shown before and after the offending one
+constexpr std::size_t kMaxLines = 40;  // of one equation with its nested jaxprs
+
+// Primitives whose operands are those of the jaxpr they carry.
+constexpr std::array<std::string_view, 4> kCalls = {"jit", "checkpoint", "custom_jvp_call", "custom_vjp_call"};
+
+std::string first_lines(const std::string& text, std::size_t count) {
+  std::size_t end = 0;
+  for (std::size_t line = 0; line < count; ++line) {
+    end = text.find('\n', end);
+    if (end == std::string::npos) return text;
+    ++end;
+  }
+  return text.substr(0, end) + "...";
+}
+
+// The equation, and its neighbours by their first lines: a message stays readable however long the
+// program is.
+std::string context(const Jaxpr& jaxpr, std::size_t index) {
+  const auto& eqns = jaxpr.eqns();
+  std::string text = "\nin the equation\n  " +
+                     detail::indent(first_lines(detail::eqn_text(jaxpr, eqns[index]), kMaxLines), 2);
+  const std::size_t begin = index > kWindow ? index - kWindow : 0;
+  const std::size_t end = std::min(index + kWindow + 1, eqns.size());
+  text += "\nwhich is number " + std::to_string(index + 1) + " of " + std::to_string(eqns.size()) + " in\n  { lambda ";
+  for (Var v = 0; v < jaxpr.num_inputs(); ++v) {
+    if (v > 0) text += ", ";
+    if (v == 20) {
+      text += "...";
+      break;
+    }
+    text += detail::var_name(v) + ":" + jaxpr.aval(v).to_string();
+  }
+  text += " .";
+  if (begin > 0) text += "\n    ...";
+  for (std::size_t i = begin; i < end; ++i) {
+    text += "\n    " + detail::indent(first_lines(detail::eqn_text(jaxpr, eqns[i]), 1), 4);
+  }
+  if (end < eqns.size()) text += "\n    ...";
+  return text;
+}
+
+void check_call_arity(const Eqn& eqn) {
+  if (std::find(kCalls.begin(), kCalls.end(), eqn.primitive->name()) == kCalls.end()) return;
+  const std::vector<Jaxpr> bodies = eqn.params.jaxprs();
+  if (bodies.empty() || bodies[0].num_inputs() == static_cast<int>(eqn.inputs.size())) return;
+  throw TypeError(std::to_string(eqn.inputs.size()) + " operands cannot call jaxpr with " +
+                  std::to_string(bodies[0].num_inputs()) + " inputs");
+}
+
+void check_results(const Jaxpr& jaxpr, const Eqn& eqn, const AbstractResult& result) {
+  if (result.avals.size() != eqn.outputs.size()) {
+    throw TypeError("primitive '" + std::string(eqn.primitive->name()) + "' has " +
+                    std::to_string(result.avals.size()) + " results, but its equation binds " +
+                    std::to_string(eqn.outputs.size()));
+  }
+  for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+    const Aval& binder = jaxpr.aval(eqn.outputs[i]);
+    if (binder.same_type(result.avals[i])) continue;
+    throw TypeError("Value for variable '" + detail::var_name(eqn.outputs[i]) + "' inconsistently typed as " +
+                    result.avals[i].to_string() + " for let-binder of type " + binder.to_string());
+  }
+  if (result.effect > eqn.effect) {
+    throw TypeError("the equation does not carry the effect of primitive '" + std::string(eqn.primitive->name()) + "'");
+  }
+}
+
+void check_bound(const std::vector<Atom>& atoms, Var next) {
+  for (const Atom& a : atoms) {
+    if (a.is_var() && a.var() >= next) throw TypeError("variable '" + detail::var_name(a.var()) + "' is unbound");
+  }
+}
+
+void check_binders(const Jaxpr& jaxpr, const std::vector<Var>& binders, Var& next) {
+  for (const Var v : binders) {
+    if (v < next) throw TypeError("variable '" + detail::var_name(v) + "' is bound twice");
+    if (v != next || v >= jaxpr.num_vars()) {
+      throw TypeError("variable '" + detail::var_name(v) + "' is out of order: '" + detail::var_name(next) +
+                      "' comes next");
+    }
+    ++next;
+  }
+}
+
+void check_eqn(const Jaxpr& jaxpr, const Eqn& eqn, Var& next) {
+  check_bound(eqn.inputs, next);
+  check_binders(jaxpr, eqn.outputs, next);
+  for (const Jaxpr& nested : eqn.params.jaxprs()) typecheck_jaxpr(nested);
+  check_call_arity(eqn);
+  std::vector<Aval> avals;
+  avals.reserve(eqn.inputs.size());
+  for (const Atom& in : eqn.inputs) avals.push_back(jaxpr.aval(in));
+  check_results(jaxpr, eqn, detail::abstract_eval(*eqn.primitive, eqn.params, avals));
+}
+
+std::string aval_list(const std::vector<Aval>& avals) {
+  std::string text = "(";
+  for (const Aval& aval : avals) {
+    if (text.size() > 1) text += ", ";
+    text += aval.to_string();
+  }
+  return text + ")";
+}
+
+}  // namespace
+
+std::string JaxprType::to_string() const { return aval_list(in) + " -> " + aval_list(out); }
+
+JaxprType typecheck_jaxpr(const Jaxpr& jaxpr) {
+  Var next = jaxpr.num_inputs();
+  for (std::size_t i = 0; i < jaxpr.eqns().size(); ++i) {
+    const Eqn& eqn = jaxpr.eqns()[i];
+    const detail::EqnSite site(eqn.where);
+    try {
+      check_eqn(jaxpr, eqn, next);
+    } catch (const TypeError& error) {
+      throw TypeError(first_lines(error.message(), 2 * kMaxLines) + context(jaxpr, i));
+    }
+  }
+  check_bound(jaxpr.outs(), next);
+  const std::span<const Aval> in = jaxpr.in_avals();
+  return {{in.begin(), in.end()}, jaxpr.out_avals()};
+}
+
+}  // namespace v1
+}  // namespace telamon
