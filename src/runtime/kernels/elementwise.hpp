@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/cpu.hpp"
 #include "telamon/dtype.hpp"
 #include "telamon/shape.hpp"
 
@@ -20,7 +21,7 @@ namespace kernels {
 /// sign); max and min propagate NaN; logical operations on bool, bitwise on integers.
 enum class Op : std::uint8_t {
   // one operand
-  neg, sign, floor, ceil, round_even, round_away,
+  copy, neg, sign, floor, ceil, round_even, round_away,
   exp, exp2, log, expm1, log1p, sin, cos, tan, asin, acos, atan,
   sinh, cosh, tanh, asinh, acosh, atanh, logistic, cbrt, erf, erfc, erf_inv,
   sqrt, rsqrt, square, abs,
@@ -40,20 +41,39 @@ enum class Op : std::uint8_t {
 inline constexpr int kNumOps = static_cast<int>(Op::count_);
 inline constexpr int kMaxOperands = 3;
 
-const char* op_name(Op op);   ///< the primitive's name: "add", "not", "erf_inv"
-int op_arity(Op op);
+TELAMON_API const char* op_name(Op op);   ///< the primitive's name: "add", "not", "erf_inv"
+TELAMON_API int op_arity(Op op);
 /// The dtype of the result: bool for comparisons and is_finite, else the dtype of the operands.
-DType op_result_dtype(Op op, DType dtype);
+TELAMON_API DType op_result_dtype(Op op, DType dtype);
 
-/// A run of `n` elements. Operand i starts at in[i] and advances in_strides[i] bytes an element
-/// (0: one scalar for all); likewise the result. The result may coincide with an operand of the same
-/// element size and stride; otherwise it must not overlap one.
+/// A contiguous run: out[i] = op(in[0][i], ...) for n elements. The result may be one of the operands
+/// if their elements have the same size; otherwise it must not overlap one.
+using ContiguousLoop = void (*)(std::int64_t n, const char* const* in, char* out,
+                                const void* params);
+
+/// A strided run: operand i starts at in[i] and advances in_strides[i] bytes an element (0: one
+/// scalar for all), likewise the result.
 using Loop = void (*)(std::int64_t n, const char* const* in, const std::int64_t* in_strides,
                       char* out, std::int64_t out_stride, const void* params);
 
-/// The loop of the host's instruction set, or null where the operation has no meaning for the dtype.
+/// An operation on a dtype as the host's instruction set has it.
+struct Kernel {
+  ContiguousLoop loop = nullptr;
+  int arity = 0;
+  DType in_dtypes[kMaxOperands] = {};  ///< of the operands in memory
+  DType out_dtype = {};
+  DType compute_dtype = {};            ///< f16 and bf16 are computed in f32
+  explicit operator bool() const { return loop != nullptr; }
+
+  /// A strided run. Operands that are not contiguous pass through a small buffer.
+  TELAMON_API void operator()(std::int64_t n, const char* const* in, const std::int64_t* in_strides,
+                              char* out, std::int64_t out_stride, const void* params) const;
+};
+
+/// The kernel of the host's instruction set; false where the operation has no meaning for the dtype.
 /// `dtype` is that of the operands (of the cases for select).
-Loop find_loop(Op op, DType dtype);
+TELAMON_API Kernel find_kernel(Op op, DType dtype);
+TELAMON_API Kernel find_kernel(Op op, DType dtype, runtime::Isa isa);
 
 /// A strided array in memory; strides are in bytes, 0 along broadcast dimensions, may be negative.
 struct View {
@@ -63,21 +83,23 @@ struct View {
   Shape strides;
 };
 
-Shape contiguous_strides(const Shape& shape, std::size_t element_size);  ///< row-major, in bytes
-View contiguous_view(void* data, DType dtype, const Shape& shape);
-bool is_contiguous(const View& view);
+TELAMON_API Shape contiguous_strides(const Shape& shape, std::size_t element_size);  ///< row-major, in bytes
+TELAMON_API View contiguous_view(void* data, DType dtype, const Shape& shape);
+TELAMON_API bool is_contiguous(const View& view);
 /// `view` seen in `shape`: a scalar or sizes of 1 are repeated by stride 0.
-View broadcast_view(const View& view, const Shape& shape);
+TELAMON_API View broadcast_view(const View& view, const Shape& shape);
 
 /// Computes out = op(in...). Each operand is a scalar or has the result's rank with equal sizes or
 /// sizes of 1. Large results are computed by several threads; the answer does not depend on them.
 /// Throws NotImplementedError if there is no loop for the dtype.
-void run_elementwise(Op op, DType dtype, std::span<const View> in, const View& out,
+TELAMON_API void run_elementwise(Op op, DType dtype, std::span<const View> in, const View& out,
                      const void* params = nullptr);
 
 /// Calls `loop` for runs that together cover out.shape, after merging dimensions that are
 /// contiguous in every operand. Operands must have the shape of the result (see broadcast_view).
-void nd_iterate(Loop loop, std::span<const View> in, const View& out, const void* params = nullptr);
+/// Serial: for loops of others that need no more than an iteration.
+TELAMON_API void nd_iterate(Loop loop, std::span<const View> in, const View& out,
+                            const void* params = nullptr);
 
 }  // namespace kernels
 }  // namespace v1
