@@ -73,13 +73,12 @@ Arrays LinearMap::apply(std::span<const Array> tangents) const {
   return result;
 }
 
-Arrays LinearMap::transpose(std::span<const Array> cotangents) const {
+Arrays LinearMap::transpose(std::span<const Array> cotangents, const char* complaint) const {
   const State& s = *state_;
   std::vector<Tangent> cts;
   for (std::size_t i = 0; i < s.out_avals.size(); ++i) {
     const Tangent ct = given_tangent(cotangents[i], s.out_avals[i],
-                                     "unexpected type (e.g. shape/dtype) for argument to VJP function, result " +
-                                         std::to_string(i));
+                                     complaint + (", result " + std::to_string(i)));
     if (s.nonzero_out[i]) cts.push_back(ct);
   }
   std::vector<LinearInput> inputs(s.consts.begin(), s.consts.end());

@@ -35,8 +35,10 @@ class TELAMON_API LinearMap {
  public:
   /// Tangents of the inputs to tangents of the results.
   Arrays apply(std::span<const Array> tangents) const;
-  /// Cotangents of the results to cotangents of the inputs.
-  Arrays transpose(std::span<const Array> cotangents) const;
+  /// Cotangents of the results to cotangents of the inputs. `complaint` opens the error about a
+  /// cotangent of the wrong type.
+  Arrays transpose(std::span<const Array> cotangents,
+                   const char* complaint = "unexpected type (e.g. shape/dtype) for argument to VJP function") const;
   const std::vector<Aval>& in_avals() const { return state_->in_avals; }
   const std::vector<Aval>& out_avals() const { return state_->out_avals; }
   const Jaxpr& jaxpr() const { return state_->jaxpr; }
