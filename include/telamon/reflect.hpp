@@ -16,7 +16,7 @@
 
 #include "telamon/detail/members.hpp"
 
-// Init and `fake` below are named in unevaluated places only, never defined.
+// `fake` below is named in unevaluated places only, never defined.
 #if defined(__clang__)
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wundefined-var-template"
@@ -36,7 +36,9 @@ template <class T>
 struct Init {
   template <class U>
     requires(!std::is_same_v<std::remove_cv_t<U>, T>)
-  operator U() const volatile;
+  operator U() const volatile {
+    __builtin_unreachable();  // defined only because types without linkage ask for it
+  }
 };
 
 /// Converts to base classes of T only: `T{BaseInit<T>{}}` is valid when T has a base.

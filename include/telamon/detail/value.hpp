@@ -46,6 +46,7 @@ class Opaque {
   const T& operator*() const { return *value_; }
   const T* operator->() const { return value_.get(); }
   bool operator==(const Opaque& o) const { return value_ == o.value_; }
+  const void* identity() const { return value_.get(); }
   std::size_t hash() const { return std::hash<const void*>{}(value_.get()); }
   std::string to_string() const { return value_ ? "<opaque>" : "None"; }
 
