@@ -1,0 +1,128 @@
+// grad and value_and_grad: gradients of scalar-valued functions, of the type of the argument.
+#pragma once
+
+#include <tuple>
+#include <utility>
+
+#include "telamon/detail/call.hpp"
+
+namespace telamon {
+inline namespace v1 {
+
+struct GradOptions {
+  /// Integer and bool leaves get float0 cotangents instead of a TypeError.
+  bool allow_int = false;
+};
+
+namespace detail {
+
+enum class GradForm { grad, value_and_grad };
+
+/// The callable behind grad, value_and_grad and their aux forms.
+template <GradForm Form, bool Aux, class F, int... Argnums>
+class Gradient {
+  template <class Args> using Selected = std::tuple<std::tuple_element_t<argument_index<Args, Argnums>(), Args>...>;
+
+ public:
+  explicit Gradient(F f, GradOptions options) : f_(std::move(f)), options_(options) {}
+
+  template <class... X>
+  auto operator()(const X&... x) const {
+    return compute(bind_args<F>(x...));
+  }
+
+  using signature = signature_of<F>;  ///< for its parameters; the result type differs
+  bool identity(KeyBuilder& key) const {
+    key.add(options_.allow_int);
+    return code_identity(*f_, key);
+  }
+
+  template <class Args>
+  auto compute(const Args& args) const {
+    (detail::check_differentiable<argument_index<Args, Argnums>(), Args>(), ...);
+    using Result = std::decay_t<decltype(std::apply(*f_, std::declval<Args&>()))>;
+    const Selected<Args> selected{std::get<argument_index<Args, Argnums>()>(args)...};
+    Arrays primals;
+    flatten_into(selected, primals, "grad");
+    std::optional<Result> prototype;
+    const auto f = [&](std::span<const Array> leaves) {
+      Args all = args;
+      assign(all, with_leaves(selected, leaves), std::make_index_sequence<sizeof...(Argnums)>());
+      Result result = std::apply(*f_, all);
+      Arrays outs;
+      if constexpr (Aux) {
+        static_assert(std::tuple_size_v<Result> == 2 && std::is_convertible_v<std::tuple_element_t<0, Result>, Array>,
+                      "the aux form of grad needs a function that returns std::pair{Array, aux}");
+        outs.push_back(Array(std::get<0>(result)));
+        flatten_into(std::get<1>(result), outs, "grad");
+        prototype.emplace(without_leaves(std::move(result)));
+      } else {
+        static_assert(std::is_convertible_v<Result, Array>,
+                      "grad needs a function that returns one scalar Array; return std::pair{Array, aux} and use "
+                      "grad_aux or value_and_grad_aux for more");
+        outs.push_back(Array(result));
+      }
+      return outs;
+    };
+    ValueAndGradient out = value_and_grad_arrays(
+        f, primals, options_.allow_int, leaf_names(selected), Form == GradForm::grad ? "grad" : "value_and_grad");
+    auto gradients = with_leaves(selected, out.gradients);
+    auto gradient = [&] {
+      if constexpr (sizeof...(Argnums) == 1) return std::get<0>(std::move(gradients));
+      else return std::move(gradients);
+    }();
+    if constexpr (Aux) {
+      auto aux = with_leaves(std::get<1>(*prototype), std::span<const Array>(out.results).subspan(1));
+      if constexpr (Form == GradForm::grad) return std::pair{std::move(gradient), std::move(aux)};
+      else return std::pair{std::pair{out.results[0], std::move(aux)}, std::move(gradient)};
+    } else {
+      if constexpr (Form == GradForm::grad) return gradient;
+      else return std::pair{out.results[0], std::move(gradient)};
+    }
+  }
+
+ private:
+  template <class Args, std::size_t... K>
+  static void assign(Args& all, Selected<Args> selected, std::index_sequence<K...>) {
+    ((std::get<argument_index<Args, Argnums>()>(all) = std::get<K>(std::move(selected))), ...);
+  }
+
+  Callee<F> f_;
+  GradOptions options_;
+};
+
+template <GradForm Form, bool Aux, int... Argnums, class F>
+auto make_gradient(F f, GradOptions options) {
+  if constexpr (sizeof...(Argnums) == 0) return Gradient<Form, Aux, F, 0>(std::move(f), options);
+  else return Gradient<Form, Aux, F, Argnums...>(std::move(f), options);
+}
+
+}  // namespace detail
+
+/// The gradient of a scalar-valued function with respect to argument 0, or to those named:
+///   auto g = tl::grad(loss)(model, x, y);                 // of the type of model
+///   auto [gm, gx] = tl::grad<0, 1>(loss)(model, x, y);    // a std::tuple
+/// Negative numbers count from the end. TypeError when the result is no real scalar or a
+/// differentiated leaf is an integer.
+template <int... Argnums, class F>
+auto grad(F f, GradOptions options = {}) {
+  return detail::make_gradient<detail::GradForm::grad, false, Argnums...>(std::move(f), options);
+}
+/// std::pair{value, gradient}.
+template <int... Argnums, class F>
+auto value_and_grad(F f, GradOptions options = {}) {
+  return detail::make_gradient<detail::GradForm::value_and_grad, false, Argnums...>(std::move(f), options);
+}
+/// For functions that return std::pair{value, aux}: std::pair{gradient, aux}.
+template <int... Argnums, class F>
+auto grad_aux(F f, GradOptions options = {}) {
+  return detail::make_gradient<detail::GradForm::grad, true, Argnums...>(std::move(f), options);
+}
+/// For functions that return std::pair{value, aux}: std::pair{std::pair{value, aux}, gradient}.
+template <int... Argnums, class F>
+auto value_and_grad_aux(F f, GradOptions options = {}) {
+  return detail::make_gradient<detail::GradForm::value_and_grad, true, Argnums...>(std::move(f), options);
+}
+
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,129 @@
+// jvp, linearize, vjp and linear_transpose: derivatives at a point as linear maps.
+#pragma once
+
+#include <tuple>
+#include <utility>
+
+#include "telamon/detail/call.hpp"
+
+namespace telamon {
+inline namespace v1 {
+
+/// Pushes tangents forward: (f(x...), J(x...) dx...). Primals and tangents are tuples of arguments
+/// of the same structure, shapes and dtypes; a tangent of an integer leaf may be an empty Array.
+///   auto [y, dy] = tl::jvp(f, std::tuple{x}, std::tuple{dx});
+template <class F, class... X, class... DX>
+auto jvp(F f, const std::tuple<X...>& primals, const std::tuple<DX...>& tangents) {
+  static_assert(sizeof...(X) == sizeof...(DX), "jvp: give as many tangents as primals");
+  const auto bind = [](const auto&... a) { return bind_args<F>(a...); };
+  const auto args = std::apply(bind, primals);
+  const auto dargs = std::apply(bind, tangents);
+  detail::check_same_structure("jvp", args, dargs);
+  Arrays x;
+  detail::flatten_into(args, x, "jvp");
+  detail::TreeCall call(f, args);
+  const detail::PushedForward out =
+      detail::jvp_arrays(call.flat(), x, detail::leaves_or_empty(dargs), detail::leaf_names(args));
+  return std::pair{call.result(out.primals), call.result(out.tangents)};
+}
+
+/// The tangent map at a point: dy = f_lin(dx...). Does none of the primal work again.
+template <class Result, class Args>
+class TangentMap {
+ public:
+  TangentMap(detail::LinearMap map, Args args, Result result)
+      : map_(std::move(map)), args_(std::move(args)), result_(std::move(result)) {}
+  template <class... DX>
+  Result operator()(const DX&... tangents) const {
+    static_assert(sizeof...(DX) == std::tuple_size_v<Args>, "give one tangent per argument");
+    const Args dargs{tangents...};
+    detail::check_same_structure("linearize", args_, dargs);
+    return detail::with_leaves(result_, map_.apply(detail::leaves_or_empty(dargs)));
+  }
+  /// (consts, tangents) -> tangents, for inspection.
+  const Jaxpr& jaxpr() const { return map_.jaxpr(); }
+
+ private:
+  detail::LinearMap map_;
+  Args args_;
+  Result result_;
+};
+
+/// The cotangent map at a point: std::tuple of one cotangent per argument = pullback(ct).
+template <class Result, class Args>
+class Pullback {
+ public:
+  Pullback(detail::LinearMap map, Args args, Result result, const char* complaint)
+      : map_(std::move(map)), args_(std::move(args)), result_(std::move(result)), complaint_(complaint) {}
+  Args operator()(const Result& cotangent) const {
+    detail::check_same_structure(complaint_, result_, cotangent);
+    return detail::with_leaves(args_, map_.transpose(detail::leaves_or_empty(cotangent), complaint_));
+  }
+
+ private:
+  detail::LinearMap map_;
+  Args args_;
+  Result result_;
+  const char* complaint_;
+};
+
+namespace detail {
+template <class F, class... X>
+auto linearize_call(F& f, const char* name, const X&... x) {
+  auto args = bind_args<F>(x...);
+  Arrays primals;
+  flatten_into(args, primals, name);
+  TreeCall call(f, args);
+  LinearizedArrays lin = linearize_arrays(call.flat(), primals, name);
+  return std::tuple{call.result(lin.primals), std::move(lin.map), without_leaves(std::move(args)), call.prototype()};
+}
+}  // namespace detail
+
+/// (f(x...), f_lin) with f_lin(dx...) = J(x...) dx...
+template <class F, class... X>
+auto linearize(F f, const X&... x) {
+  auto [y, map, args, result] = detail::linearize_call(f, "linearize", x...);
+  return std::pair{std::move(y), TangentMap{std::move(map), std::move(args), std::move(result)}};
+}
+
+/// (f(x...), pullback) with pullback(ct) = ct J(x...), a tuple of one cotangent per argument.
+template <class F, class... X>
+auto vjp(F f, const X&... x) {
+  auto [y, map, args, result] = detail::linearize_call(f, "vjp", x...);
+  return std::pair{std::move(y), Pullback{std::move(map), std::move(args), std::move(result),
+                                          "unexpected type (e.g. shape/dtype) for argument to VJP function"}};
+}
+
+/// The same for a function that returns std::pair{result, aux}: ((result, aux), pullback); aux is
+/// not differentiated.
+template <class F, class... X>
+auto vjp_aux(F f, const X&... x) {
+  auto args = bind_args<F>(x...);
+  Arrays primals;
+  detail::flatten_into(args, primals, "vjp");
+  detail::TreeCall call(f, args);
+  detail::LinearizedArrays lin = detail::linearize_arrays(call.flat(), primals, "vjp");
+  auto result = call.prototype().first;
+  auto pull = [map = lin.map, args = detail::without_leaves(args), result](const decltype(result)& ct) {
+    detail::check_same_structure("vjp", result, ct);
+    Arrays cts = detail::leaves_or_empty(ct);
+    cts.resize(map.out_avals().size());  // nothing flows back from aux
+    return detail::with_leaves(args, map.transpose(cts));
+  };
+  return std::pair{call.result(lin.primals), std::move(pull)};
+}
+
+/// The transpose of a linear function, from example arguments of which only shapes and dtypes count.
+template <class F, class... X>
+auto linear_transpose(F f, const X&... example) {
+  auto args = bind_args<F>(example...);
+  std::vector<Aval> avals;
+  for (const Array& x : tree_leaves(args)) avals.push_back(x.aval());
+  detail::TreeCall call(f, args);
+  detail::LinearMap map = detail::linear_map_of(call.flat(), avals);
+  return Pullback{std::move(map), detail::without_leaves(std::move(args)), call.prototype(),
+                  "linear_transpose: cotangent type does not match"};
+}
+
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,52 @@
+// make_jaxpr and eval_shape: tracing without computing.
+#pragma once
+
+#include <utility>
+
+#include "telamon/detail/call.hpp"
+
+namespace telamon {
+inline namespace v1 {
+
+namespace detail {
+
+template <class F>
+class JaxprMaker {
+ public:
+  explicit JaxprMaker(F f) : f_(std::move(f)) {}
+  template <class... X>
+  ClosedJaxpr operator()(const X&... x) const {
+    const auto args = bind_args<F>(x...);
+    Arrays leaves;
+    flatten_into(args, leaves, "make_jaxpr");
+    TreeCall call(*f_, args);
+    return stage_arrays(call.flat(), leaves, "make_jaxpr");
+  }
+
+ private:
+  Callee<F> f_;
+};
+
+}  // namespace detail
+
+/// The program that f traces to, for arguments of these shapes and dtypes:
+///   std::cout << tl::make_jaxpr(tl::grad(f))(3.0);
+template <class F>
+auto make_jaxpr(F f) {
+  return detail::JaxprMaker<F>(std::move(f));
+}
+
+/// The result of f as placeholders: the right structure, shapes and dtypes, nothing computed, and
+/// no storage to speak of.
+template <class F, class... X>
+auto eval_shape(F f, const X&... x) {
+  const auto args = bind_args<F>(x...);
+  Arrays leaves;
+  detail::flatten_into(args, leaves, "eval_shape");
+  detail::TreeCall call(f, args);
+  const ClosedJaxpr closed = detail::stage_arrays(call.flat(), leaves, "eval_shape");
+  return call.result(detail::placeholders(closed.jaxpr.out_avals()));
+}
+
+}  // namespace v1
+}  // namespace telamon

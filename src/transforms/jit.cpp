@@ -1,0 +1,226 @@
+// The cache behind a jitted function.
+#include "telamon/jit.hpp"
+
+#include <algorithm>
+
+#include "core/concrete.hpp"
+#include "core/trace.hpp"
+#include "interpreters/interpreters.hpp"
+#include "runtime/executable_cache.hpp"
+#include "runtime/history.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+
+struct JitCache::Entry {
+  std::size_t hash = 0;
+  std::vector<Aval> avals;
+  std::string key;
+  DType default_float = DType::f32, default_int = DType::i32;
+
+  ClosedJaxpr program;           // over the kept arguments
+  std::vector<std::size_t> kept;  // arguments that the program uses
+  std::vector<bool> donated;     // per input of the program
+  std::shared_ptr<const void> prototype;
+  const Entry* next = nullptr;
+
+  // Set once, by whoever calls first without a trace under way.
+  mutable std::shared_ptr<const runtime::Executable> executable;
+  mutable std::atomic<const runtime::Executable*> ready{nullptr};
+  mutable std::mutex mutex;
+};
+
+namespace {
+
+std::size_t signature_hash(std::span<const Array> args, const KeyBuilder& key) {
+  std::size_t h = key.hash();
+  const auto mix = [&](std::size_t v) { h = (h ^ v) * 0x9e3779b97f4a7c15u; h ^= h >> 29; };
+  for (const Array& x : args) {
+    const Aval& a = x.aval();
+    mix(static_cast<std::size_t>(a.dtype) * 2 + a.weak_type);
+    for (const std::int64_t d : a.shape) mix(static_cast<std::size_t>(d) + 17);
+  }
+  return h;
+}
+
+bool same_avals(std::span<const Array> args, const std::vector<Aval>& avals) {
+  if (args.size() != avals.size()) return false;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!(args[i].aval() == avals[i])) return false;
+  }
+  return true;
+}
+
+std::vector<bool> argument_mask(const std::vector<int>& argnums, std::size_t num_args) {
+  std::vector<bool> mask;
+  for (const int i : argnums) {
+    if (i < 0 || static_cast<std::size_t>(i) >= num_args) {
+      throw ValueError("jit: argument number " + std::to_string(i) + " is out of range");
+    }
+    if (mask.size() <= static_cast<std::size_t>(i)) mask.resize(static_cast<std::size_t>(i) + 1, false);
+    mask[static_cast<std::size_t>(i)] = true;
+  }
+  return mask;
+}
+
+std::string display_name(const JitOptions& options) { return options.name.empty() ? "f" : options.name; }
+
+}  // namespace
+
+void add_static_array(KeyBuilder& key, const Array& x, std::size_t arg) {
+  if (x.is_tracer() && !known_value(x)) {
+    throw ConcretizationError("jit: argument " + std::to_string(arg) + " is static but its value is traced (" +
+                              x.aval().to_string() + "); make it a traced argument, or static in the outer function too");
+  }
+  const Array value = contiguous(concrete_value(x, "a static argument"));
+  key.add(value.dtype());
+  key.add(value.weak_type());
+  key.add(value.shape().size());
+  key.add_bytes(value.shape().data(), value.shape().size() * sizeof(std::int64_t));
+  key.add_bytes(data_of<std::byte>(value), static_cast<std::size_t>(value.size()) * size_of(value.dtype()));
+}
+
+void add_options(KeyBuilder& key, const JitOptions& o) {
+  key.add_string(o.backend);
+  key.add_string(o.name);
+  key.add(o.contract);
+  key.add(o.keep_unused);
+  for (const int i : o.donate) key.add(i);
+  key.add(-1);
+  for (const int i : o.static_argnums) key.add(i);
+}
+
+JitCache::JitCache(JitOptions options, std::size_t num_args)
+    : options_(std::move(options)), static_(argument_mask(options_.static_argnums, num_args)),
+      donated_(argument_mask(options_.donate, num_args)), has_static_(!options_.static_argnums.empty()) {}
+JitCache::~JitCache() = default;
+
+const JitCache::Entry* JitCache::find(std::span<const Array> args, const KeyBuilder& key) const {
+  const std::size_t hash = signature_hash(args, key);
+  for (const Entry* e = newest_.load(std::memory_order_acquire); e; e = e->next) {
+    if (e->hash == hash && e->key == key.view() && same_avals(args, e->avals) &&
+        e->default_float == default_float() && e->default_int == default_int()) {
+      runtime::count(runtime::live_counters().cache_hits);
+      return e;
+    }
+  }
+  return nullptr;
+}
+
+JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array> args, const KeyBuilder& key,
+                                   const std::vector<bool>& donated,
+                                   const std::function<std::shared_ptr<const void>()>& prototype) {
+  auto entry = std::make_shared<Entry>();
+  entry->hash = signature_hash(args, key);
+  entry->key = std::string(key.view());
+  entry->default_float = default_float();
+  entry->default_int = default_int();
+  for (const Array& x : args) entry->avals.push_back(x.aval());
+  runtime::count(runtime::live_counters().traces);
+  ClosedJaxpr traced = stage_flat(f, entry->avals, "jit(" + display_name(options_) + ")");
+  entry->prototype = prototype();
+
+  const std::size_t num_consts = traced.consts.size();
+  std::vector<bool> used(static_cast<std::size_t>(traced.jaxpr.num_inputs()), true);
+  if (!options_.keep_unused) {
+    DceJaxpr pruned = dce_jaxpr(traced.jaxpr, std::vector<bool>(static_cast<std::size_t>(traced.jaxpr.num_outputs()), true));
+    traced.jaxpr = std::move(pruned.jaxpr);
+    used = std::move(pruned.used_in);
+  }
+  bool captured_tracer = false;
+  for (std::size_t i = 0; i < num_consts; ++i) {
+    if (!used[i]) continue;
+    captured_tracer = captured_tracer || traced.consts[i].is_tracer();
+    entry->program.consts.push_back(traced.consts[i]);
+    entry->donated.push_back(false);
+  }
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!used[num_consts + i]) continue;
+    entry->kept.push_back(i);
+    entry->donated.push_back(donated[i]);
+  }
+  if (std::none_of(entry->donated.begin(), entry->donated.end(), [](bool d) { return d; })) entry->donated.clear();
+  entry->program.jaxpr = std::move(traced.jaxpr);
+  if (captured_tracer) return entry;
+
+  const std::lock_guard lock(mutex_);
+  for (const EntryPtr& other : owned_) {  // another thread may have been faster
+    if (other->hash == entry->hash && other->key == entry->key && other->avals == entry->avals &&
+        other->default_float == entry->default_float && other->default_int == entry->default_int) {
+      return other;
+    }
+  }
+  entry->next = newest_.load(std::memory_order_relaxed);
+  owned_.push_back(entry);
+  newest_.store(entry.get(), std::memory_order_release);
+  return entry;
+}
+
+namespace {
+
+const runtime::Executable& executable_of(const JitCache::Entry& entry, const JitOptions& options) {
+  if (const runtime::Executable* ready = entry.ready.load(std::memory_order_acquire)) return *ready;
+  const std::lock_guard lock(entry.mutex);
+  if (!entry.executable) {
+    entry.executable = runtime::executable_for(entry.program.jaxpr, options.backend,
+                                               {.contract = options.contract, .name = display_name(options), .disabled = {}});
+    entry.ready.store(entry.executable.get(), std::memory_order_release);
+  }
+  return *entry.executable;
+}
+
+// Which inputs may really be donated: not one that is passed twice or shares its buffer with another
+// array, and not a view.
+std::vector<bool> donatable(const std::vector<bool>& wanted, std::span<const Array> inputs) {
+  std::vector<bool> donated(wanted);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!donated[i]) continue;
+    const DeviceBuffer* buffer = &concrete_node(inputs[i]).buffer();
+    bool alone = buffer->use_count() == 1;
+    for (std::size_t j = 0; j < inputs.size(); ++j) {
+      alone = alone && (j == i || &concrete_node(inputs[j]).buffer() != buffer);
+    }
+    if (!alone) {
+      donated[i] = false;
+      runtime::count(runtime::live_counters().donations_skipped);
+    }
+  }
+  return donated;
+}
+
+}  // namespace
+
+void JitCache::call(const Entry& entry, std::span<const Array> args, Arrays& results) const {
+  Arrays inputs;
+  inputs.reserve(entry.program.consts.size() + entry.kept.size());
+  inputs.insert(inputs.end(), entry.program.consts.begin(), entry.program.consts.end());
+  for (const std::size_t i : entry.kept) inputs.push_back(args[i]);
+  if (tracing_under_way()) {
+    const JitParams params{entry.program.jaxpr, display_name(options_), entry.program.num_consts(), options_.backend,
+                           options_.contract};
+    results = jit_p.bind(params, inputs);
+    return;
+  }
+  for (Array& x : inputs) {
+    if (x.is_tracer()) find_top_trace(inputs);  // nothing is being traced, so it is a leaked one
+    x = contiguous(x);
+  }
+  const runtime::Executable& executable = executable_of(entry, options_);
+  if (entry.donated.empty()) executable.execute(inputs, entry.donated, results, "");
+  else executable.execute(inputs, donatable(entry.donated, inputs), results, options_.name.c_str());
+}
+
+const void* JitCache::prototype(const Entry& entry) { return entry.prototype.get(); }
+
+std::size_t JitCache::size() const {
+  const std::lock_guard lock(mutex_);
+  return owned_.size();
+}
+
+ClosedJaxpr JitCache::jaxpr(const Entry& entry) const { return entry.program; }
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon
