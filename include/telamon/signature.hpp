@@ -161,9 +161,9 @@ D bind_one(const A& a) {
 template <class Signature, class... A>
 using bound_types = typename Bound<Signature, A...>::types;
 
-/// A bound argument without a copy where the argument has the parameter's type already.
+/// A bound argument, not copied where it is a struct or container of the parameter's type already.
 template <class D, class A>
-using BoundReference = std::conditional_t<std::is_same_v<D, A>, const D&, D>;
+using BoundReference = std::conditional_t<std::is_same_v<D, A> && std::is_class_v<D>, const D&, D>;
 template <class D, class A>
 BoundReference<D, A> bind_reference(const A& a) {
   if constexpr (std::is_same_v<D, A>)
@@ -186,7 +186,8 @@ bound_arguments<F, A...> bind_args(const A&... args) {
   }(std::type_identity<bound_arguments<F, A...>>{});
 }
 
-/// The same, but arguments that need no conversion are referred to: for hot paths, within a call.
+/// The same, but Arrays, structs and containers that need no conversion are referred to, not
+/// copied: for hot paths, while the arguments live.
 template <class F, class... A>
 auto bind_references(const A&... args) {
   return [&]<class... D>(std::type_identity<std::tuple<D...>>) {

@@ -101,7 +101,7 @@ TEST(Signature, SurvivesComposition) {
 TEST(Signature, ReferencesAvoidCopiesOfMatchingArguments) {
   const Model model{1.0};
   const auto bound = tl::bind_references<decltype(loss)>(model, 0.1, 3);
-  static_assert(same<decltype(bound), const std::tuple<const Model&, Array, const int&>>);
+  static_assert(same<decltype(bound), const std::tuple<const Model&, Array, int>>);
   EXPECT_EQ(&std::get<0>(bound), &model);
   telamon::Arrays leaves;
   tl::detail::flatten_into(bound, leaves);
