@@ -5,24 +5,12 @@
 
 #include "core/element.hpp"
 #include "core/trace.hpp"
-#include "runtime/kernels/elementwise.hpp"
+#include "runtime/allocator.hpp"
+#include "runtime/kernels/copy.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace detail {
-
-namespace {
-
-void* allocate(std::size_t bytes) { return ::operator new(bytes, std::align_val_t{64}); }
-void deallocate(void* p, std::size_t bytes) { ::operator delete(p, bytes, std::align_val_t{64}); }
-
-void copy_run(std::int64_t n, const char* const* in, const std::int64_t* in_strides, char* out,
-              std::int64_t out_stride, const void* size) {
-  const auto bytes = *static_cast<const std::size_t*>(size);
-  for (std::int64_t i = 0; i < n; ++i) std::memcpy(out + i * out_stride, in[0] + i * in_strides[0], bytes);
-}
-
-}  // namespace
 
 const Device& host_device() {
   static const auto* device = new Device{"cpu:0"};  // leaked: usable while the process ends
@@ -30,16 +18,16 @@ const Device& host_device() {
 }
 
 DeviceBuffer::DeviceBuffer(std::size_t bytes)
-    : data_(static_cast<std::byte*>(allocate(bytes))), bytes_(bytes) {}
+    : data_(static_cast<std::byte*>(runtime::allocate(bytes))), bytes_(bytes) {}
 DeviceBuffer::~DeviceBuffer() {
-  if (data_) deallocate(data_, bytes_);
+  if (data_) runtime::deallocate(data_, bytes_);
 }
-void* DeviceBuffer::operator new(std::size_t size) { return allocate(size); }
-void DeviceBuffer::operator delete(void* p, std::size_t size) { deallocate(p, size); }
+void* DeviceBuffer::operator new(std::size_t size) { return runtime::allocate(size); }
+void DeviceBuffer::operator delete(void* p, std::size_t size) { runtime::deallocate(p, size); }
 
 Array DeviceBuffer::donate_into(const Array& like, const char* call) {
   auto* fresh = new DeviceBuffer(0);
-  deallocate(fresh->data_, fresh->bytes_);
+  runtime::deallocate(fresh->data_, fresh->bytes_);
   fresh->data_ = std::exchange(data_, nullptr);
   fresh->bytes_ = bytes_;
   mark_donated(call);
@@ -56,8 +44,8 @@ ConcreteNode::ConcreteNode(ShapedArray aval, DeviceBuffer* buffer, Shape strides
   buffer_->retain();
 }
 ConcreteNode::~ConcreteNode() { buffer_->release(); }
-void* ConcreteNode::operator new(std::size_t size) { return allocate(size); }
-void ConcreteNode::operator delete(void* p, std::size_t size) { deallocate(p, size); }
+void* ConcreteNode::operator new(std::size_t size) { return runtime::allocate(size); }
+void ConcreteNode::operator delete(void* p, std::size_t size) { runtime::deallocate(p, size); }
 
 void ConcreteNode::throw_donated() const {
   throw DonatedBufferError("the array " + aval().to_string() + " was donated to " + buffer_->donated_to() +
@@ -96,10 +84,8 @@ Array contiguous(const Array& x) {
   const ConcreteNode& node = concrete_node(x);
   if (node.is_dense()) return x;
   Array out = make_uninitialized(x.aval());
-  const std::size_t element = size_of(x.dtype());
-  const kernels::View from{reinterpret_cast<char*>(node.data()), x.dtype(), x.shape(), node.strides()};
-  kernels::nd_iterate(copy_run, std::span(&from, 1),
-                      {mutable_data_of<char>(out), x.dtype(), x.shape(), dense_strides(x.shape(), x.dtype())}, &element);
+  kernels::run_copy({reinterpret_cast<char*>(node.data()), x.dtype(), x.shape(), node.strides()},
+                    {mutable_data_of<char>(out), x.dtype(), x.shape(), dense_strides(x.shape(), x.dtype())});
   return out;
 }
 

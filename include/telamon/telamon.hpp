@@ -1,0 +1,26 @@
+// Telamon: ordinary C++ functions over arrays, traced once and interpreted in many ways.
+//
+//   #include <telamon/telamon.hpp>
+//   namespace tl = telamon;
+//   using tl::Array;
+//
+//   Array f(const Array& x) { return tl::sin(x) * 2.0 - x; }
+//   auto df = tl::jit(tl::grad(f));
+//   std::cout << df(3.0) << '\n' << tl::make_jaxpr(tl::grad(f))(3.0) << '\n';
+#pragma once
+
+#include "telamon/array.hpp"
+#include "telamon/emitter.hpp"
+#include "telamon/error.hpp"
+#include "telamon/grad.hpp"
+#include "telamon/history.hpp"
+#include "telamon/jacobian.hpp"
+#include "telamon/jaxpr.hpp"
+#include "telamon/jit.hpp"
+#include "telamon/jvp.hpp"
+#include "telamon/lax.hpp"
+#include "telamon/make_jaxpr.hpp"
+#include "telamon/primitive.hpp"
+#include "telamon/primitives.hpp"
+#include "telamon/tree.hpp"
+#include "telamon/vmap.hpp"
