@@ -57,8 +57,14 @@ class TELAMON_API ArrayNode {
 /// The value of one C++ arithmetic scalar, kept at its own width.
 struct ScalarValue {
   DType dtype;
-  union { bool b; std::int64_t i; std::uint64_t u; double f; };
-  template <class T> requires std::is_arithmetic_v<T>
+  union {
+    bool b;
+    std::int64_t i;
+    std::uint64_t u;
+    double f;
+  };
+  template <class T>
+    requires std::is_arithmetic_v<T>
   static ScalarValue of(T v) {
     ScalarValue s{dtype_of<T>, {}};
     if constexpr (std::is_same_v<T, bool>) s.b = v;
@@ -70,8 +76,8 @@ struct ScalarValue {
 };
 TELAMON_API Array make_scalar(ScalarValue value, bool weak);
 TELAMON_API Array make_from_data(const void* data, DType dtype, Shape shape);
-TELAMON_API void read_item(const Array& x, DType dtype, void* out);    // one element, converted
-TELAMON_API void read_all(const Array& x, DType dtype, void* out);     // all elements, converted
+TELAMON_API void read_item(const Array& x, DType dtype, void* out);  // one element, converted
+TELAMON_API void read_all(const Array& x, DType dtype, void* out);   // all elements, converted
 [[noreturn]] TELAMON_API void empty_array_error();
 
 }  // namespace detail
@@ -86,39 +92,58 @@ class TELAMON_API Array {
   /// An empty handle: it holds no value, and every use of one is a TypeError.
   Array() noexcept = default;
   /// A weakly typed scalar of the C++ type's own width: `Array(2.0)` is a weak f64[].
-  template <class T> requires std::is_arithmetic_v<T>
+  template <class T>
+    requires std::is_arithmetic_v<T>
   Array(T value) : Array(detail::make_scalar(detail::ScalarValue::of(value), true)) {}
   /// A vector, matrix or rank-3 array of the C++ type: `Array({1.0f, 2.0f})` is f32[2].
-  template <class T> requires std::is_arithmetic_v<T>
+  template <class T>
+    requires std::is_arithmetic_v<T>
   explicit Array(std::initializer_list<T> values)
       : Array(detail::make_from_data(contiguous(values).data(), dtype_of<T>,
                                      {static_cast<std::int64_t>(values.size())})) {}
-  template <class T> requires std::is_arithmetic_v<T>
+  template <class T>
+    requires std::is_arithmetic_v<T>
   explicit Array(std::initializer_list<std::initializer_list<T>> rows) : Array(nested(rows)) {}
-  template <class T> requires std::is_arithmetic_v<T>
+  template <class T>
+    requires std::is_arithmetic_v<T>
   explicit Array(std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks)
       : Array(nested3(blocks)) {}
   /// Copies `values` (row-major) into an array of the given shape (default: a vector).
-  template <class T> requires std::is_arithmetic_v<T>
-  explicit Array(const std::vector<T>& values) : Array(values, {static_cast<std::int64_t>(values.size())}) {}
-  template <class T> requires std::is_arithmetic_v<T>
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  explicit Array(const std::vector<T>& values)
+      : Array(values, {static_cast<std::int64_t>(values.size())}) {}
+  template <class T>
+    requires std::is_arithmetic_v<T>
   Array(const std::vector<T>& values, Shape shape) : Array(from_vector(values, std::move(shape))) {}
   /// Copies `shape.num_elements()` elements of `dtype` from `data`.
   static Array from_data(const void* data, DType dtype, Shape shape) {
     return detail::make_from_data(data, dtype, std::move(shape));
   }
 
-  Array(const Array& o) noexcept : node_(o.node_) { if (node_) node_->retain(); }
+  Array(const Array& o) noexcept : node_(o.node_) {
+    if (node_) node_->retain();
+  }
   Array(Array&& o) noexcept : node_(std::exchange(o.node_, nullptr)) {}
-  Array& operator=(const Array& o) noexcept { Array(o).swap(*this); return *this; }
-  Array& operator=(Array&& o) noexcept { Array(std::move(o)).swap(*this); return *this; }
-  ~Array() { if (node_) node_->release(); }
+  Array& operator=(const Array& o) noexcept {
+    Array(o).swap(*this);
+    return *this;
+  }
+  Array& operator=(Array&& o) noexcept {
+    Array(std::move(o)).swap(*this);
+    return *this;
+  }
+  ~Array() {
+    if (node_) node_->release();
+  }
   void swap(Array& o) noexcept { std::swap(node_, o.node_); }
 
   bool has_value() const { return node_ != nullptr; }
   const ShapedArray& aval() const { return node()->aval(); }
   const Shape& shape() const { return aval().shape; }
-  std::int64_t shape(int axis) const { return aval().shape[static_cast<std::size_t>(axis < 0 ? axis + ndim() : axis)]; }
+  std::int64_t shape(int axis) const {
+    return aval().shape[static_cast<std::size_t>(axis < 0 ? axis + ndim() : axis)];
+  }
   DType dtype() const { return aval().dtype; }
   bool weak_type() const { return aval().weak_type; }
   int ndim() const { return aval().shape.ndim(); }
@@ -161,7 +186,9 @@ class TELAMON_API Array {
   /// Whether both handles name the same value (identity, not equality).
   bool is_same(const Array& o) const { return node_ == o.node_; }
 
-  explicit Array(detail::ArrayNode* node) noexcept : node_(node) { if (node_) node_->retain(); }
+  explicit Array(detail::ArrayNode* node) noexcept : node_(node) {
+    if (node_) node_->retain();
+  }
   detail::ArrayNode* node() const {
     if (!node_) detail::empty_array_error();
     return node_;
@@ -169,12 +196,16 @@ class TELAMON_API Array {
   detail::ArrayNode* node_or_null() const { return node_; }
 
  private:
-  template <class T> static std::vector<std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>>
-  contiguous(std::initializer_list<T> values) { return {values.begin(), values.end()}; }
+  template <class T> static std::vector<
+      std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>>
+  contiguous(std::initializer_list<T> values) {
+    return {values.begin(), values.end()};
+  }
   template <class T> static Array from_vector(const std::vector<T>& values, Shape shape);
   template <class T> static Array nested(std::initializer_list<std::initializer_list<T>> rows);
   template <class T>
-  static Array nested3(std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks);
+  static Array nested3(
+      std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks);
 
   detail::ArrayNode* node_ = nullptr;
 };
@@ -186,8 +217,10 @@ struct Operand {
   SourceLocation where;
 
   Operand(const Array& a, SourceLocation w = SourceLocation::current()) : array(a), where(w) {}
-  Operand(Array&& a, SourceLocation w = SourceLocation::current()) : array(std::move(a)), where(w) {}
-  template <class T> requires std::is_arithmetic_v<T>
+  Operand(Array&& a, SourceLocation w = SourceLocation::current())
+      : array(std::move(a)), where(w) {}
+  template <class T>
+    requires std::is_arithmetic_v<T>
   Operand(T value, SourceLocation w = SourceLocation::current()) : array(value), where(w) {}
 };
 
@@ -197,7 +230,8 @@ TELAMON_API std::ostream& operator<<(std::ostream& os, const Array& x);
 template <class U>
 Array Array::from_vector(const std::vector<U>& values, Shape shape) {
   if (shape.num_elements() != static_cast<std::int64_t>(values.size())) {
-    throw ShapeError("Array: " + std::to_string(values.size()) + " values do not fill shape " + shape.to_string());
+    throw ShapeError("Array: " + std::to_string(values.size()) + " values do not fill shape " +
+                     shape.to_string());
   }
   if constexpr (std::is_same_v<U, bool>) {
     std::vector<std::uint8_t> bytes(values.begin(), values.end());
@@ -219,13 +253,18 @@ Array Array::nested(std::initializer_list<std::initializer_list<U>> rows) {
 }
 
 template <class U>
-Array Array::nested3(std::initializer_list<std::initializer_list<std::initializer_list<U>>> blocks) {
+Array Array::nested3(
+    std::initializer_list<std::initializer_list<std::initializer_list<U>>> blocks) {
   std::vector<U> flat;
   Shape shape{static_cast<std::int64_t>(blocks.size()), 0, 0};
   for (const auto& block : blocks) {
     const Array b = nested(block);
-    if (flat.empty()) { shape[1] = b.shape(0); shape[2] = b.shape(1); }
-    if (b.shape(0) != shape[1] || b.shape(1) != shape[2]) throw ShapeError("Array: blocks of different shapes");
+    if (flat.empty()) {
+      shape[1] = b.shape(0);
+      shape[2] = b.shape(1);
+    }
+    if (b.shape(0) != shape[1] || b.shape(1) != shape[2])
+      throw ShapeError("Array: blocks of different shapes");
     const auto values = b.template to_vector<U>();
     flat.insert(flat.end(), values.begin(), values.end());
   }

@@ -28,7 +28,7 @@ struct TELAMON_API ShapedArray {
   ShapedArray with_shape(Shape s) const { return {std::move(s), dtype, weak_type}; }
   ShapedArray with_dtype(DType d) const { return {shape, d, false}; }
 
-  std::string to_string() const;  ///< "f32[2,3]"; "~f32[]" when weak
+  std::string to_string() const;       ///< "f32[2,3]"; "~f32[]" when weak
   std::string to_long_string() const;  ///< "ShapedArray(float32[2,3])", "... , weak_type=True)"
   std::size_t hash() const;
 };

@@ -15,22 +15,45 @@ inline namespace v1 {
 /// The element type of an array. `float0` is the tangent type of bool, integers and keys: it holds
 /// no data and its only value is zero.
 enum class DType : std::uint8_t {
-  bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, c64, c128, float0
+  bool_,
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  u16,
+  u32,
+  u64,
+  f16,
+  bf16,
+  f32,
+  f64,
+  c64,
+  c128,
+  float0
 };
 inline constexpr int kNumDTypes = 16;
 
 enum class Kind : std::uint8_t { boolean, signed_int, unsigned_int, floating, complex, float0 };
 
 /// Storage of the 16-bit floats and the complex types. Arithmetic on them lives in the kernels.
-struct Half { std::uint16_t bits = 0; };
-struct BFloat16 { std::uint16_t bits = 0; };
-struct Complex64 { float re = 0, im = 0; };
-struct Complex128 { double re = 0, im = 0; };
+struct Half {
+  std::uint16_t bits = 0;
+};
+struct BFloat16 {
+  std::uint16_t bits = 0;
+};
+struct Complex64 {
+  float re = 0, im = 0;
+};
+struct Complex128 {
+  double re = 0, im = 0;
+};
 
-TELAMON_API std::size_t size_of(DType dtype);            ///< bytes per element (float0: 0)
+TELAMON_API std::size_t size_of(DType dtype);  ///< bytes per element (float0: 0)
 TELAMON_API Kind kind_of(DType dtype);
-TELAMON_API std::string_view short_name(DType dtype);    ///< "f32", "i64", "bool", "float0"
-TELAMON_API std::string_view long_name(DType dtype);     ///< "float32", "int64", "bool", "float0"
+TELAMON_API std::string_view short_name(DType dtype);  ///< "f32", "i64", "bool", "float0"
+TELAMON_API std::string_view long_name(DType dtype);   ///< "float32", "int64", "bool", "float0"
 TELAMON_API std::optional<DType> dtype_from_name(std::string_view name);  ///< either form
 
 inline bool is_float(DType d) { return kind_of(d) == Kind::floating; }
@@ -64,19 +87,38 @@ TELAMON_API void set_default_int(DType dtype);
 
 /// DTypeOf<T>: the dtype of a C++ element type.
 template <class T> struct DTypeOf;
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::bool_; };
-template <> struct DTypeOf<Half> { static constexpr DType value = DType::f16; };
-template <> struct DTypeOf<BFloat16> { static constexpr DType value = DType::bf16; };
-template <> struct DTypeOf<float> { static constexpr DType value = DType::f32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::f64; };
-template <> struct DTypeOf<Complex64> { static constexpr DType value = DType::c64; };
-template <> struct DTypeOf<Complex128> { static constexpr DType value = DType::c128; };
-template <class T> requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+template <> struct DTypeOf<bool> {
+  static constexpr DType value = DType::bool_;
+};
+template <> struct DTypeOf<Half> {
+  static constexpr DType value = DType::f16;
+};
+template <> struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::bf16;
+};
+template <> struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
+template <> struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
+template <> struct DTypeOf<Complex64> {
+  static constexpr DType value = DType::c64;
+};
+template <> struct DTypeOf<Complex128> {
+  static constexpr DType value = DType::c128;
+};
+template <class T>
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
 struct DTypeOf<T> {
-  static constexpr DType value =
-      std::is_signed_v<T>
-          ? (sizeof(T) == 1 ? DType::i8 : sizeof(T) == 2 ? DType::i16 : sizeof(T) == 4 ? DType::i32 : DType::i64)
-          : (sizeof(T) == 1 ? DType::u8 : sizeof(T) == 2 ? DType::u16 : sizeof(T) == 4 ? DType::u32 : DType::u64);
+  static constexpr DType value = std::is_signed_v<T> ? (sizeof(T) == 1   ? DType::i8
+                                                        : sizeof(T) == 2 ? DType::i16
+                                                        : sizeof(T) == 4 ? DType::i32
+                                                                         : DType::i64)
+                                                     : (sizeof(T) == 1   ? DType::u8
+                                                        : sizeof(T) == 2 ? DType::u16
+                                                        : sizeof(T) == 4 ? DType::u32
+                                                                         : DType::u64);
 };
 template <class T> inline constexpr DType dtype_of = DTypeOf<T>::value;
 

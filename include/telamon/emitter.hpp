@@ -54,7 +54,8 @@ class Source {
 /// A dense row-major array in memory, for rules of the `kernel` form.
 class Buffer {
  public:
-  Buffer(Shape shape, DType dtype, void* pointer) : shape_(std::move(shape)), dtype_(dtype), pointer_(pointer) {}
+  Buffer(Shape shape, DType dtype, void* pointer)
+      : shape_(std::move(shape)), dtype_(dtype), pointer_(pointer) {}
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
   void* pointer() const { return pointer_; }  ///< the code generator's own handle
@@ -102,13 +103,15 @@ class TELAMON_API Emitter {
   virtual Scalar shift_right_logical(Scalar a, Scalar b) = 0;
   virtual Scalar shift_right_arithmetic(Scalar a, Scalar b) = 0;
 
-  virtual Scalar compare(Compare how, Scalar a, Scalar b) = 0;            ///< bool
+  virtual Scalar compare(Compare how, Scalar a, Scalar b) = 0;  ///< bool
   virtual Scalar select(Scalar condition, Scalar if_true, Scalar if_false) = 0;
   virtual Scalar convert(Scalar x, DType dtype) = 0;  ///< as convert_element_type
   virtual Scalar bitcast(Scalar x, DType dtype) = 0;  ///< same width
   /// A vector math function by name ("exp", "tanh", "pow", ...; see runtime/math), float only.
   virtual Scalar math(std::string_view name, std::span<const Scalar> args) = 0;
-  Scalar math(std::string_view name, Scalar x) { return math(name, std::span<const Scalar>(&x, 1)); }
+  Scalar math(std::string_view name, Scalar x) {
+    return math(name, std::span<const Scalar>(&x, 1));
+  }
 
   /// For the `kernel` form: scalar (one-lane) loads, stores and loops.
   virtual Scalar load(const Buffer& buffer, const Index& index) = 0;

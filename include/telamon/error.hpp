@@ -30,25 +30,55 @@ class TELAMON_API Error : public std::runtime_error {
 };
 
 /// A value of the wrong type, dtype or tree structure.
-class TELAMON_API TypeError : public Error { public: using Error::Error; };
+class TELAMON_API TypeError : public Error {
+ public:
+  using Error::Error;
+};
 /// A value of the right type that is out of its domain (axes, sizes, modes).
-class TELAMON_API ValueError : public Error { public: using Error::Error; };
+class TELAMON_API ValueError : public Error {
+ public:
+  using Error::Error;
+};
 /// Shapes that do not fit together.
-class TELAMON_API ShapeError : public TypeError { public: using TypeError::TypeError; };
+class TELAMON_API ShapeError : public TypeError {
+ public:
+  using TypeError::TypeError;
+};
 /// An index or axis out of range.
-class TELAMON_API IndexError : public ValueError { public: using ValueError::ValueError; };
+class TELAMON_API IndexError : public ValueError {
+ public:
+  using ValueError::ValueError;
+};
 /// A primitive lacks the rule that a transformation needs.
-class TELAMON_API NotImplementedError : public Error { public: using Error::Error; };
+class TELAMON_API NotImplementedError : public Error {
+ public:
+  using Error::Error;
+};
 /// The value of a tracer was asked for where only its shape and dtype are known.
-class TELAMON_API ConcretizationError : public TypeError { public: using TypeError::TypeError; };
+class TELAMON_API ConcretizationError : public TypeError {
+ public:
+  using TypeError::TypeError;
+};
 /// A tracer was used after its transformation had ended, or on another thread.
-class TELAMON_API LeakedTracerError : public Error { public: using Error::Error; };
+class TELAMON_API LeakedTracerError : public Error {
+ public:
+  using Error::Error;
+};
 /// An array was used whose buffer had been donated to a call.
-class TELAMON_API DonatedBufferError : public Error { public: using Error::Error; };
+class TELAMON_API DonatedBufferError : public Error {
+ public:
+  using Error::Error;
+};
 /// A file or text that cannot be read.
-class TELAMON_API ParseError : public ValueError { public: using ValueError::ValueError; };
+class TELAMON_API ParseError : public ValueError {
+ public:
+  using ValueError::ValueError;
+};
 /// A fault of Telamon itself: please report it.
-class TELAMON_API InternalError : public Error { public: using Error::Error; };
+class TELAMON_API InternalError : public Error {
+ public:
+  using Error::Error;
+};
 
 namespace detail {
 [[noreturn]] TELAMON_API void check_failed(const char* condition, const char* file, int line,

@@ -33,13 +33,13 @@ struct PassTime {
 
 /// What one compilation made.
 struct ExecutableInfo {
-  std::string name;                  ///< of the jitted function
-  std::string backend;               ///< "llvm", "interpret"
-  int kernels = 0;                   ///< loops over arrays that were generated
-  int library_calls = 0;             ///< calls of BLAS and of C++ functions
-  std::vector<std::string> steps;    ///< one line for each kernel and call, in order
-  std::size_t arena_bytes = 0;       ///< memory for intermediate values
-  std::vector<PassTime> passes;      ///< in order, with their times
+  std::string name;                ///< of the jitted function
+  std::string backend;             ///< "llvm", "interpret"
+  int kernels = 0;                 ///< loops over arrays that were generated
+  int library_calls = 0;           ///< calls of BLAS and of C++ functions
+  std::vector<std::string> steps;  ///< one line for each kernel and call, in order
+  std::size_t arena_bytes = 0;     ///< memory for intermediate values
+  std::vector<PassTime> passes;    ///< in order, with their times
   double microseconds() const {
     double sum = 0;
     for (const PassTime& p : passes) sum += p.microseconds;

@@ -82,20 +82,22 @@ class TELAMON_API Jaxpr {
   int num_inputs() const;
   int num_vars() const;
   int num_outputs() const { return static_cast<int>(outs().size()); }
-  const std::vector<Aval>& avals() const;   ///< of every variable
+  const std::vector<Aval>& avals() const;  ///< of every variable
   const std::vector<Eqn>& eqns() const;
   const std::vector<Atom>& outs() const;
   const Aval& aval(Var v) const { return avals()[static_cast<std::size_t>(v)]; }
   const Aval& aval(const Atom& a) const { return a.is_var() ? aval(a.var()) : a.literal().aval(); }
-  std::span<const Aval> in_avals() const { return {avals().data(), static_cast<std::size_t>(num_inputs())}; }
+  std::span<const Aval> in_avals() const {
+    return {avals().data(), static_cast<std::size_t>(num_inputs())};
+  }
   std::vector<Aval> out_avals() const;
-  Effect effect() const;                    ///< the join of the equations' effects
+  Effect effect() const;  ///< the join of the equations' effects
 
   bool same_as(const Jaxpr& o) const { return node_ == o.node_; }
   /// Identity, then equality up to names (params and literals included; locations are not).
   bool operator==(const Jaxpr& o) const;
-  std::size_t hash() const;                 ///< structural, cached
-  std::string to_string() const;            ///< the text of the header comment
+  std::size_t hash() const;       ///< structural, cached
+  std::string to_string() const;  ///< the text of the header comment
 
   /// Derived programs and executables are memos owned by the source jaxpr. `key` names the
   /// derivation with all its arguments. Whoever computes first publishes; results are never

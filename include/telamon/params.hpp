@@ -105,8 +105,7 @@ class TELAMON_API Params {
 
   template <class P>
   static Params of(P params) {
-    if constexpr (std::is_empty_v<P>)
-      return Params(&detail::constant_params<P>);
+    if constexpr (std::is_empty_v<P>) return Params(&detail::constant_params<P>);
     else
       return Params(new detail::ParamsHolder<P>(detail::params_table<P>, false, std::move(params)));
   }

@@ -123,22 +123,34 @@ struct BufferView {
   DType dtype;
   std::span<const std::int64_t> shape;
   template <class T> const T* as() const { return static_cast<const T*>(data); }
-  std::int64_t size() const { std::int64_t n = 1; for (auto d : shape) n *= d; return n; }
+  std::int64_t size() const {
+    std::int64_t n = 1;
+    for (auto d : shape) n *= d;
+    return n;
+  }
 };
 struct MutableBufferView {
   void* data;
   DType dtype;
   std::span<const std::int64_t> shape;
   template <class T> T* as() const { return static_cast<T*>(data); }
-  std::int64_t size() const { std::int64_t n = 1; for (auto d : shape) n *= d; return n; }
+  std::int64_t size() const {
+    std::int64_t n = 1;
+    for (auto d : shape) n *= d;
+    return n;
+  }
 };
 
 /// How a primitive becomes native code: exactly one of the forms below.
 struct Lowering {
   /// A traceable function of other primitives. Rules that are absent are derived from it.
-  struct Ops { std::function<Arrays(const Params&, std::span<const Array>)> f; };
+  struct Ops {
+    std::function<Arrays(const Params&, std::span<const Array>)> f;
+  };
   /// Element by element: result i depends on element i of each operand (all of one shape).
-  struct Element { std::function<Scalars(Emitter&, const Params&, std::span<const Scalar>)> f; };
+  struct Element {
+    std::function<Scalars(Emitter&, const Params&, std::span<const Scalar>)> f;
+  };
   /// Reads any operand at any index: broadcast, slice, gather. One result.
   struct AtIndex {
     std::function<Scalar(Emitter&, const Params&, std::span<const Source>, const Index&)> f;
@@ -151,11 +163,14 @@ struct Lowering {
   };
   /// Loops over whole buffers: sort, scatter. A fusion barrier.
   struct Kernel {
-    std::function<void(Emitter&, const Params&, std::span<const Buffer>, std::span<const Buffer>)> f;
+    std::function<void(Emitter&, const Params&, std::span<const Buffer>, std::span<const Buffer>)>
+        f;
   };
   /// A C++ function over buffers. It may capture state, which the executable owns.
   struct Call {
-    std::function<void(const Params&, std::span<const BufferView>, std::span<const MutableBufferView>)> f;
+    std::function<void(const Params&, std::span<const BufferView>,
+                       std::span<const MutableBufferView>)>
+        f;
     std::string stable_id;  ///< lets programs with captured state into the disk cache
   };
   std::variant<std::monostate, Ops, Element, AtIndex, Reduction, Kernel, Call> form;
@@ -169,11 +184,18 @@ struct RuleTable {
   std::function<Arrays(const Params&, std::span<const Array>)> impl;
   std::function<AbstractResult(const Params&, std::span<const Aval>)> abstract_eval;
   std::function<JvpResult(const Params&, std::span<const Array>, std::span<const Tangent>)> jvp;
-  std::function<std::vector<Tangent>(const Params&, std::span<const Tangent>, std::span<const LinearInput>)> transpose;
-  std::function<BatchResult(const Params&, const AxisInfo&, std::span<const Array>, std::span<const BatchAxis>)> batch;
+  std::function<std::vector<Tangent>(const Params&, std::span<const Tangent>,
+                                     std::span<const LinearInput>)>
+      transpose;
+  std::function<BatchResult(const Params&, const AxisInfo&, std::span<const Array>,
+                            std::span<const BatchAxis>)>
+      batch;
   std::function<PartialEvalResult(const Params&, const Jaxpr&, const Eqn&, const std::vector<bool>&,
-                                  const std::vector<bool>&, const Policy&)> partial_eval;
-  std::function<std::optional<PartialEvalResult>(const Params&, std::span<const std::optional<Array>>)> partial_eval_values;
+                                  const std::vector<bool>&, const Policy&)>
+      partial_eval;
+  std::function<std::optional<PartialEvalResult>(const Params&,
+                                                 std::span<const std::optional<Array>>)>
+      partial_eval_values;
   std::function<DceResult(const Params&, const std::vector<bool>&)> dce;
   std::map<std::string, Lowering, std::less<>> lower;  // by platform
   // Whose absence is intended, and why: what the coverage test accepts.
@@ -194,7 +216,7 @@ class TELAMON_API PrimitiveBase {
   std::string_view name() const { return name_; }
   /// The table, built on first use. Missing rules are empty functions, unless derivable.
   const detail::RuleTable& rules() const;
-  detail::RuleTable& mutable_rules() const;  ///< to add rules; not while other threads trace
+  detail::RuleTable& mutable_rules() const;    ///< to add rules; not while other threads trace
   bool has_rule(std::string_view rule) const;  ///< "impl", "jvp", ..., "lower"
   /// Adds a lowering; rules that are still missing are derived if it is of the `ops` form.
   void add_lowering(std::string platform, Lowering lowering) const;
@@ -225,17 +247,24 @@ struct Rules {
   /// Results and their tangents. Must be traceable; at least one tangent is not zero.
   std::function<JvpResult(const P&, std::span<const Array>, std::span<const Tangent>)> jvp = {};
   /// Cotangents of the operands; Zero for those that are not linear.
-  std::function<std::vector<Tangent>(const P&, std::span<const Tangent> cts, std::span<const LinearInput>)> transpose = {};
+  std::function<std::vector<Tangent>(const P&, std::span<const Tangent> cts,
+                                     std::span<const LinearInput>)>
+      transpose = {};
   /// Results over whole batches and where their batch axis is. At least one operand is mapped.
-  std::function<BatchResult(const P&, const AxisInfo&, std::span<const Array>, std::span<const BatchAxis>)> batch = {};
+  std::function<BatchResult(const P&, const AxisInfo&, std::span<const Array>,
+                            std::span<const BatchAxis>)>
+      batch = {};
   /// Splits an equation of a higher-order primitive (arguments: jaxpr around it, equation,
   /// unknown_in, instantiate_out, policy).
-  std::function<PartialEvalResult(const P&, const Jaxpr&, const Eqn&, const std::vector<bool>& unknown_in,
-                                  const std::vector<bool>& instantiate_out, const Policy&)> partial_eval = {};
+  std::function<PartialEvalResult(const P&, const Jaxpr&, const Eqn&,
+                                  const std::vector<bool>& unknown_in,
+                                  const std::vector<bool>& instantiate_out, const Policy&)>
+      partial_eval = {};
   /// The same at trace time, tried first; may look at the known values; nullopt: use partial_eval.
-  std::function<std::optional<PartialEvalResult>(const P&, std::span<const std::optional<Array>>)> partial_eval_values = {};
+  std::function<std::optional<PartialEvalResult>(const P&, std::span<const std::optional<Array>>)>
+      partial_eval_values = {};
   std::function<DceResult(const P&, const std::vector<bool>& used_out)> dce = {};
-  Lowering lower = {};                                   ///< for platform "cpu"
+  Lowering lower = {};                                          ///< for platform "cpu"
   std::map<std::string, std::string, std::less<>> exempt = {};  ///< rule -> reason of its absence
 };
 
@@ -244,12 +273,15 @@ class Primitive : public PrimitiveBase {
  public:
   /// A primitive without rules: each is added by a `def_` function.
   explicit Primitive(const char* name) : Primitive(name, [] { return Rules<P>{}; }) {}
-  template <class Build> requires std::is_invocable_r_v<Rules<P>, Build>
+  template <class Build>
+    requires std::is_invocable_r_v<Rules<P>, Build>
   Primitive(const char* name, Build build)
       : PrimitiveBase(name, [build] { return erase(build()); }) {}
 
   /// Applies the primitive to arrays: what rules and library functions call.
-  Arrays bind(const P& params, std::span<const Array> args) const { return bind_erased(erase_params(params), args); }
+  Arrays bind(const P& params, std::span<const Array> args) const {
+    return bind_erased(erase_params(params), args);
+  }
   Arrays bind(const P& params, std::initializer_list<Array> args) const {
     return bind(params, std::span<const Array>(args.begin(), args.size()));
   }
@@ -261,11 +293,21 @@ class Primitive : public PrimitiveBase {
   Arrays operator()(const P& params, std::initializer_list<Operand> args,
                     SourceLocation where = SourceLocation::current()) const;
 
-  const Primitive& def_impl(decltype(Rules<P>::impl) f) const { return def([&](Rules<P>& r) { r.impl = std::move(f); }); }
-  const Primitive& def_abstract_eval(decltype(Rules<P>::abstract_eval) f) const { return def([&](Rules<P>& r) { r.abstract_eval = std::move(f); }); }
-  const Primitive& def_jvp(decltype(Rules<P>::jvp) f) const { return def([&](Rules<P>& r) { r.jvp = std::move(f); }); }
-  const Primitive& def_transpose(decltype(Rules<P>::transpose) f) const { return def([&](Rules<P>& r) { r.transpose = std::move(f); }); }
-  const Primitive& def_batch(decltype(Rules<P>::batch) f) const { return def([&](Rules<P>& r) { r.batch = std::move(f); }); }
+  const Primitive& def_impl(decltype(Rules<P>::impl) f) const {
+    return def([&](Rules<P>& r) { r.impl = std::move(f); });
+  }
+  const Primitive& def_abstract_eval(decltype(Rules<P>::abstract_eval) f) const {
+    return def([&](Rules<P>& r) { r.abstract_eval = std::move(f); });
+  }
+  const Primitive& def_jvp(decltype(Rules<P>::jvp) f) const {
+    return def([&](Rules<P>& r) { r.jvp = std::move(f); });
+  }
+  const Primitive& def_transpose(decltype(Rules<P>::transpose) f) const {
+    return def([&](Rules<P>& r) { r.transpose = std::move(f); });
+  }
+  const Primitive& def_batch(decltype(Rules<P>::batch) f) const {
+    return def([&](Rules<P>& r) { r.batch = std::move(f); });
+  }
   const Primitive& def_lower(Lowering lowering, std::string platform = "cpu") const {
     add_lowering(std::move(platform), std::move(lowering));
     return *this;
@@ -280,37 +322,46 @@ class Primitive : public PrimitiveBase {
 /// Lowering forms, typed. `ops<P>`, `element<P>`, ... adapt a function of P to a Lowering.
 template <class P = NoParams>
 Lowering ops(std::function<Arrays(const P&, std::span<const Array>)> f) {
-  return {Lowering::Ops{[f = std::move(f)](const Params& p, std::span<const Array> x) { return f(p.as<P>(), x); }}};
+  return {Lowering::Ops{
+      [f = std::move(f)](const Params& p, std::span<const Array> x) { return f(p.as<P>(), x); }}};
 }
 template <class P = NoParams>
 Lowering element(std::function<Scalar(Emitter&, const P&, std::span<const Scalar>)> f) {
-  return {Lowering::Element{[f = std::move(f)](Emitter& e, const Params& p, std::span<const Scalar> x) {
-    return Scalars{f(e, p.as<P>(), x)};
-  }}};
+  return {
+      Lowering::Element{[f = std::move(f)](Emitter& e, const Params& p, std::span<const Scalar> x) {
+        return Scalars{f(e, p.as<P>(), x)};
+      }}};
 }
 template <class P = NoParams>
 Lowering elements(std::function<Scalars(Emitter&, const P&, std::span<const Scalar>)> f) {
-  return {Lowering::Element{[f = std::move(f)](Emitter& e, const Params& p, std::span<const Scalar> x) {
-    return f(e, p.as<P>(), x);
-  }}};
+  return {
+      Lowering::Element{[f = std::move(f)](Emitter& e, const Params& p, std::span<const Scalar> x) {
+        return f(e, p.as<P>(), x);
+      }}};
 }
 template <class P = NoParams>
-Lowering at_index(std::function<Scalar(Emitter&, const P&, std::span<const Source>, const Index&)> f) {
-  return {Lowering::AtIndex{[f = std::move(f)](Emitter& e, const Params& p, std::span<const Source> x, const Index& i) {
-    return f(e, p.as<P>(), x, i);
-  }}};
+Lowering at_index(
+    std::function<Scalar(Emitter&, const P&, std::span<const Source>, const Index&)> f) {
+  return {
+      Lowering::AtIndex{[f = std::move(f)](Emitter& e, const Params& p, std::span<const Source> x,
+                                           const Index& i) { return f(e, p.as<P>(), x, i); }}};
 }
 template <class P = NoParams>
-Lowering kernel(std::function<void(Emitter&, const P&, std::span<const Buffer>, std::span<const Buffer>)> f) {
-  return {Lowering::Kernel{[f = std::move(f)](Emitter& e, const Params& p, std::span<const Buffer> in,
-                                              std::span<const Buffer> out) { f(e, p.as<P>(), in, out); }}};
+Lowering kernel(
+    std::function<void(Emitter&, const P&, std::span<const Buffer>, std::span<const Buffer>)> f) {
+  return {Lowering::Kernel{
+      [f = std::move(f)](Emitter& e, const Params& p, std::span<const Buffer> in,
+                         std::span<const Buffer> out) { f(e, p.as<P>(), in, out); }}};
 }
 template <class P = NoParams>
-Lowering call(std::function<void(const P&, std::span<const BufferView>, std::span<const MutableBufferView>)> f,
-              std::string stable_id = {}) {
-  return {Lowering::Call{[f = std::move(f)](const Params& p, std::span<const BufferView> in,
-                                            std::span<const MutableBufferView> out) { f(p.as<P>(), in, out); },
-                         std::move(stable_id)}};
+Lowering call(
+    std::function<void(const P&, std::span<const BufferView>, std::span<const MutableBufferView>)>
+        f,
+    std::string stable_id = {}) {
+  return {Lowering::Call{
+      [f = std::move(f)](const Params& p, std::span<const BufferView> in,
+                         std::span<const MutableBufferView> out) { f(p.as<P>(), in, out); },
+      std::move(stable_id)}};
 }
 
 template <class P>
@@ -367,7 +418,8 @@ class TELAMON_API CallSite {
 }  // namespace detail
 
 template <class P>
-Arrays Primitive<P>::operator()(const P& params, std::initializer_list<Operand> args, SourceLocation where) const {
+Arrays Primitive<P>::operator()(const P& params, std::initializer_list<Operand> args,
+                                SourceLocation where) const {
   const detail::CallSite site(where);
   Arrays arrays;
   arrays.reserve(args.size());

@@ -26,10 +26,14 @@ extern TELAMON_API const Primitive<> neg_p, sign_p, floor_p, ceil_p, exp_p, exp2
 enum class RoundingMethod : std::uint8_t { away_from_zero, to_nearest_even };
 TELAMON_API std::string_view to_string(RoundingMethod method);
 TELAMON_API bool enum_from_string(std::string_view text, RoundingMethod& method);
-struct RoundParams { RoundingMethod rounding_method = RoundingMethod::away_from_zero; };
+struct RoundParams {
+  RoundingMethod rounding_method = RoundingMethod::away_from_zero;
+};
 extern TELAMON_API const Primitive<RoundParams> round_p;
 
-struct IntegerPowParams { int y = 1; };
+struct IntegerPowParams {
+  int y = 1;
+};
 extern TELAMON_API const Primitive<IntegerPowParams> integer_pow_p;
 
 struct ConvertParams {
@@ -39,12 +43,14 @@ struct ConvertParams {
 extern TELAMON_API const Primitive<ConvertParams> convert_element_type_p;
 
 /// To a narrower dtype adds a trailing dimension, to a wider one removes it.
-struct BitcastParams { DType new_dtype = DType::f32; };
+struct BitcastParams {
+  DType new_dtype = DType::f32;
+};
 extern TELAMON_API const Primitive<BitcastParams> bitcast_convert_type_p;
 
 // ---- elementwise, several operands -------------------------------------------------------------
-extern TELAMON_API const Primitive<> add_p, sub_p, mul_p, div_p, rem_p, max_p, min_p, pow_p, atan2_p,
-    and_p, or_p, xor_p, shift_left_p, shift_right_logical_p, shift_right_arithmetic_p;
+extern TELAMON_API const Primitive<> add_p, sub_p, mul_p, div_p, rem_p, max_p, min_p, pow_p,
+    atan2_p, and_p, or_p, xor_p, shift_left_p, shift_right_logical_p, shift_right_arithmetic_p;
 extern TELAMON_API const Primitive<> eq_p, ne_p, lt_p, le_p, gt_p, ge_p;
 /// select_n(which, case0, case1, ...): `which` is bool or i32, a scalar or of the cases' shape.
 extern TELAMON_API const Primitive<> select_n_p;
@@ -54,45 +60,80 @@ extern TELAMON_API const Primitive<> clamp_p;
 extern TELAMON_API const Primitive<> threefry2x32_p;
 
 // ---- shape -------------------------------------------------------------------------------------
-struct BroadcastInDimParams { Shape shape, broadcast_dimensions; };
+struct BroadcastInDimParams {
+  Shape shape, broadcast_dimensions;
+};
 extern TELAMON_API const Primitive<BroadcastInDimParams> broadcast_in_dim_p;
-struct ReshapeParams { Shape new_sizes; };
+struct ReshapeParams {
+  Shape new_sizes;
+};
 extern TELAMON_API const Primitive<ReshapeParams> reshape_p;
-struct TransposeParams { Shape permutation; };
+struct TransposeParams {
+  Shape permutation;
+};
 extern TELAMON_API const Primitive<TransposeParams> transpose_p;
-struct DimensionsParams { Shape dimensions; };
+struct DimensionsParams {
+  Shape dimensions;
+};
 extern TELAMON_API const Primitive<DimensionsParams> squeeze_p, expand_dims_p, rev_p;
-struct ConcatenateParams { std::int64_t dimension = 0; };
+struct ConcatenateParams {
+  std::int64_t dimension = 0;
+};
 extern TELAMON_API const Primitive<ConcatenateParams> concatenate_p;
-struct SplitParams { Shape sizes; std::int64_t axis = 0; };
+struct SplitParams {
+  Shape sizes;
+  std::int64_t axis = 0;
+};
 extern TELAMON_API const Primitive<SplitParams> split_p;
-struct StackParams { std::int64_t axis = 0; };
+struct StackParams {
+  std::int64_t axis = 0;
+};
 extern TELAMON_API const Primitive<StackParams> stack_p, unstack_p;
 /// (low, high, interior) per dimension; low and high may be negative. Operands: x, scalar value.
-struct PadParams { std::vector<std::array<std::int64_t, 3>> padding_config; };
+struct PadParams {
+  std::vector<std::array<std::int64_t, 3>> padding_config;
+};
 extern TELAMON_API const Primitive<PadParams> pad_p;
 /// Empty strides: all 1.
-struct SliceParams { Shape start_indices, limit_indices, strides; };
+struct SliceParams {
+  Shape start_indices, limit_indices, strides;
+};
 extern TELAMON_API const Primitive<SliceParams> slice_p;
 /// Operands: x, one scalar start per dimension (any integer dtype); starts are clamped.
-struct DynamicSliceParams { Shape slice_sizes; };
+struct DynamicSliceParams {
+  Shape slice_sizes;
+};
 extern TELAMON_API const Primitive<DynamicSliceParams> dynamic_slice_p;
 /// Operands: x, update, one scalar start per dimension; starts are clamped.
 extern TELAMON_API const Primitive<> dynamic_update_slice_p;
-struct IotaParams { DType dtype = DType::i32; Shape shape; std::int64_t dimension = 0; };
+struct IotaParams {
+  DType dtype = DType::i32;
+  Shape shape;
+  std::int64_t dimension = 0;
+};
 extern TELAMON_API const Primitive<IotaParams> iota_p;
 /// Two results: the high and low u32 words of the row-major index.
-struct Iota2x32Params { Shape shape; };
+struct Iota2x32Params {
+  Shape shape;
+};
 extern TELAMON_API const Primitive<Iota2x32Params> iota_2x32_shape_p;
 
 // ---- reductions --------------------------------------------------------------------------------
-struct AxesParams { Shape axes; };
+struct AxesParams {
+  Shape axes;
+};
 extern TELAMON_API const Primitive<AxesParams> reduce_sum_p, reduce_max_p, reduce_min_p,
     reduce_prod_p, reduce_and_p, reduce_or_p, reduce_xor_p;
 /// One axis; the first of equals, NaN wins.
-struct ArgReduceParams { Shape axes; DType index_dtype = DType::i32; };
+struct ArgReduceParams {
+  Shape axes;
+  DType index_dtype = DType::i32;
+};
 extern TELAMON_API const Primitive<ArgReduceParams> argmax_p, argmin_p;
-struct CumulativeParams { std::int64_t axis = 0; bool reverse = false; };
+struct CumulativeParams {
+  std::int64_t axis = 0;
+  bool reverse = false;
+};
 extern TELAMON_API const Primitive<CumulativeParams> cumsum_p, cumprod_p, cummax_p, cummin_p;
 
 // ---- products, indexing, sorting ---------------------------------------------------------------
@@ -111,7 +152,8 @@ enum class GatherScatterMode : std::uint8_t { clip, fill_or_drop, promise_in_bou
 TELAMON_API std::string_view to_string(GatherScatterMode mode);
 TELAMON_API bool enum_from_string(std::string_view text, GatherScatterMode& mode);
 struct GatherDimensionNumbers {
-  Shape offset_dims, collapsed_slice_dims, start_index_map, operand_batching_dims, start_indices_batching_dims;
+  Shape offset_dims, collapsed_slice_dims, start_index_map, operand_batching_dims,
+      start_indices_batching_dims;
   bool operator==(const GatherDimensionNumbers&) const = default;
 };
 /// Operands: x, indices (index vectors along the last dimension). `fill_value` in mode fill_or_drop;
@@ -125,8 +167,8 @@ struct GatherParams {
 };
 extern TELAMON_API const Primitive<GatherParams> gather_p;
 struct ScatterDimensionNumbers {
-  Shape update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims, operand_batching_dims,
-      scatter_indices_batching_dims;
+  Shape update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims,
+      operand_batching_dims, scatter_indices_batching_dims;
   bool operator==(const ScatterDimensionNumbers&) const = default;
 };
 /// Operands: x, indices, updates. Updates at one place are applied in row-major order.
@@ -152,8 +194,8 @@ struct JitParams {
   Jaxpr jaxpr;
   std::string name;
   int num_consts = 0;
-  std::string backend;   ///< "" is the default backend
-  bool contract = false; ///< allow FMA contraction
+  std::string backend;    ///< "" is the default backend
+  bool contract = false;  ///< allow FMA contraction
 };
 extern TELAMON_API const Primitive<JitParams> jit_p;
 

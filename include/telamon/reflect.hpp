@@ -63,14 +63,10 @@ inline constexpr bool takes = takes_n<T>(std::make_index_sequence<N>{});
 /// so the search first goes up to a valid N, then on to the last one.
 template <class T, std::size_t N = 0, bool Found = false>
 consteval std::size_t count_initializers() {
-  if constexpr (N > kMaxFields + 1)
-    return N;
-  else if constexpr (takes<T, N>)
-    return count_initializers<T, N + 1, true>();
-  else if constexpr (Found)
-    return N - 1;
-  else
-    return count_initializers<T, N + 1, false>();
+  if constexpr (N > kMaxFields + 1) return N;
+  else if constexpr (takes<T, N>) return count_initializers<T, N + 1, true>();
+  else if constexpr (Found) return N - 1;
+  else return count_initializers<T, N + 1, false>();
 }
 
 /// T{Init x Before, {}, Init x After}
@@ -84,14 +80,12 @@ consteval bool takes_braces(std::index_sequence<Before...>, std::index_sequence<
 /// `{}` initializes it whole, so that the other initializers are then too many.
 template <class T, std::size_t N, std::size_t At = 0>
 consteval bool has_c_array() {
-  if constexpr (At + 1 >= N)
-    return false;
+  if constexpr (At + 1 >= N) return false;
   else if constexpr (takes_braces<T>(std::make_index_sequence<At>{}, std::index_sequence<>{}) &&
                      !takes_braces<T>(std::make_index_sequence<At>{},
                                       std::make_index_sequence<N - At - 1>{}))
     return true;
-  else
-    return has_c_array<T, N, At + 1>();
+  else return has_c_array<T, N, At + 1>();
 }
 
 /// Converts to nothing: what accepts it converts from anything, and says nothing about bases.

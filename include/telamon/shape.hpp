@@ -22,17 +22,25 @@ class Shape {
 
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> dims) { assign(dims.begin(), dims.end()); }
-  explicit Shape(std::span<const std::int64_t> dims) { assign(dims.data(), dims.data() + dims.size()); }
+  explicit Shape(std::span<const std::int64_t> dims) {
+    assign(dims.data(), dims.data() + dims.size());
+  }
   Shape(const std::vector<std::int64_t>& dims) { assign(dims.data(), dims.data() + dims.size()); }
   Shape(std::size_t n, std::int64_t value) { resize(n, value); }
   Shape(const Shape& o) { assign(o.begin(), o.end()); }
   Shape(Shape&& o) noexcept { steal(o); }
   Shape& operator=(const Shape& o) {
-    if (this != &o) { size_ = 0; assign(o.begin(), o.end()); }
+    if (this != &o) {
+      size_ = 0;
+      assign(o.begin(), o.end());
+    }
     return *this;
   }
   Shape& operator=(Shape&& o) noexcept {
-    if (this != &o) { release(); steal(o); }
+    if (this != &o) {
+      release();
+      steal(o);
+    }
     return *this;
   }
   ~Shape() { release(); }
@@ -52,7 +60,10 @@ class Shape {
   std::int64_t front() const { return data()[0]; }
   operator std::span<const std::int64_t>() const { return {data(), size_}; }
 
-  void push_back(std::int64_t v) { reserve(size_ + 1); data()[size_++] = v; }
+  void push_back(std::int64_t v) {
+    reserve(size_ + 1);
+    data()[size_++] = v;
+  }
   void pop_back() { --size_; }
   void resize(std::size_t n, std::int64_t value = 0) {
     reserve(n);
@@ -69,7 +80,8 @@ class Shape {
     --size_;
   }
   bool contains(std::int64_t v) const {
-    for (std::int64_t d : *this) if (d == v) return true;
+    for (std::int64_t d : *this)
+      if (d == v) return true;
     return false;
   }
   std::vector<std::int64_t> to_vector() const { return {begin(), end()}; }
@@ -83,7 +95,8 @@ class Shape {
 
   bool operator==(const Shape& o) const {
     if (size_ != o.size_) return false;
-    for (std::size_t i = 0; i < size_; ++i) if (data()[i] != o.data()[i]) return false;
+    for (std::size_t i = 0; i < size_; ++i)
+      if (data()[i] != o.data()[i]) return false;
     return true;
   }
   TELAMON_API std::size_t hash() const;
@@ -105,12 +118,17 @@ class Shape {
     heap_ = grown;
     capacity_ = capacity;
   }
-  void release() { delete[] heap_; heap_ = nullptr; size_ = 0; }
+  void release() {
+    delete[] heap_;
+    heap_ = nullptr;
+    size_ = 0;
+  }
   void steal(Shape& o) noexcept {
     heap_ = o.heap_;
     capacity_ = o.capacity_;
     size_ = o.size_;
-    if (!heap_) for (std::size_t i = 0; i < size_; ++i) inline_[i] = o.inline_[i];
+    if (!heap_)
+      for (std::size_t i = 0; i < size_; ++i) inline_[i] = o.inline_[i];
     o.heap_ = nullptr;
     o.size_ = 0;
   }

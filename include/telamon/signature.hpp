@@ -166,10 +166,8 @@ template <class D, class A>
 using BoundReference = std::conditional_t<std::is_same_v<D, A> && std::is_class_v<D>, const D&, D>;
 template <class D, class A>
 BoundReference<D, A> bind_reference(const A& a) {
-  if constexpr (std::is_same_v<D, A>)
-    return a;
-  else
-    return bind_one<D>(a);
+  if constexpr (std::is_same_v<D, A>) return a;
+  else return bind_one<D>(a);
 }
 
 }  // namespace detail

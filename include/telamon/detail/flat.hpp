@@ -38,7 +38,8 @@ class TELAMON_API LinearMap {
   /// Cotangents of the results to cotangents of the inputs. `complaint` opens the error about a
   /// cotangent of the wrong type.
   Arrays transpose(std::span<const Array> cotangents,
-                   const char* complaint = "unexpected type (e.g. shape/dtype) for argument to VJP function") const;
+                   const char* complaint =
+                       "unexpected type (e.g. shape/dtype) for argument to VJP function") const;
   const std::vector<Aval>& in_avals() const { return state_->in_avals; }
   const std::vector<Aval>& out_avals() const { return state_->out_avals; }
   const Jaxpr& jaxpr() const { return state_->jaxpr; }
@@ -46,7 +47,7 @@ class TELAMON_API LinearMap {
 
   struct State {
     std::vector<Aval> in_avals, out_avals;  // of the primals
-    Jaxpr jaxpr;                            // (consts, tangents of inexact inputs) -> nonzero tangents
+    Jaxpr jaxpr;  // (consts, tangents of inexact inputs) -> nonzero tangents
     Arrays consts;
     std::vector<bool> nonzero_out;
   };
@@ -67,8 +68,9 @@ struct ValueAndGradient {
   Arrays results;
   Arrays gradients;
 };
-TELAMON_API ValueAndGradient value_and_grad_arrays(const FlatFunction& f, std::span<const Array> primals,
-                                                   bool allow_int, const LeafName& leaf_name, std::string name);
+TELAMON_API ValueAndGradient value_and_grad_arrays(const FlatFunction& f,
+                                                   std::span<const Array> primals, bool allow_int,
+                                                   const LeafName& leaf_name, std::string name);
 
 /// The transposed map of a linear function at the given example arguments.
 TELAMON_API LinearMap linear_map_of(const FlatFunction& f, std::span<const Aval> avals);
@@ -80,10 +82,11 @@ struct VmapSpec {
   std::optional<std::int64_t> axis_size;
   std::string axis_name;
 };
-TELAMON_API Arrays vmap_arrays(const FlatFunction& f, std::span<const Array> args, const VmapSpec& spec,
-                               const LeafName& leaf_name, std::string name);
+TELAMON_API Arrays vmap_arrays(const FlatFunction& f, std::span<const Array> args,
+                               const VmapSpec& spec, const LeafName& leaf_name, std::string name);
 
-TELAMON_API ClosedJaxpr stage_arrays(const FlatFunction& f, std::span<const Array> args, std::string name);
+TELAMON_API ClosedJaxpr stage_arrays(const FlatFunction& f, std::span<const Array> args,
+                                     std::string name);
 /// Arrays of the given avals that hold no storage to speak of.
 TELAMON_API Arrays placeholders(std::span<const Aval> avals);
 
@@ -94,11 +97,14 @@ struct JacobianArrays {
   Arrays results;
   Blocks blocks;
 };
-TELAMON_API JacobianArrays jacfwd_arrays(const FlatFunction& f, std::span<const Array> primals, const LeafName& leaf_name);
-TELAMON_API JacobianArrays jacrev_arrays(const FlatFunction& f, std::span<const Array> primals, const LeafName& leaf_name);
+TELAMON_API JacobianArrays jacfwd_arrays(const FlatFunction& f, std::span<const Array> primals,
+                                         const LeafName& leaf_name);
+TELAMON_API JacobianArrays jacrev_arrays(const FlatFunction& f, std::span<const Array> primals,
+                                         const LeafName& leaf_name);
 
 /// TypeError unless all leaves are of an inexact dtype.
-TELAMON_API void check_differentiable(const char* what, std::span<const Array> primals, const LeafName& leaf_name);
+TELAMON_API void check_differentiable(const char* what, std::span<const Array> primals,
+                                      const LeafName& leaf_name);
 
 }  // namespace detail
 }  // namespace v1

@@ -119,8 +119,7 @@ void read_value(TextReader& in, T& out, const JaxprReader& read_jaxpr) {
     if constexpr (std::is_signed_v<T>)
       out = static_cast<T>(
           in.read_signed(std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
-    else
-      out = static_cast<T>(in.read_unsigned(std::numeric_limits<T>::max()));
+    else out = static_cast<T>(in.read_unsigned(std::numeric_limits<T>::max()));
   } else if constexpr (std::is_same_v<T, float>) {
     out = in.read_float();
   } else if constexpr (kind == ValueKind::floating) {

@@ -81,12 +81,9 @@ struct TreeRestorer {
                                      : type_name(typeid(T).name()));
       (restore(parts, def.children()[i++]), ...);
     };
-    if constexpr (kind == TreeKind::structure)
-      with_fields(t, each);
-    else if constexpr (HasTie<T>)
-      std::apply(each, Tree<T>::tie(t));
-    else
-      std::apply(each, t);
+    if constexpr (kind == TreeKind::structure) with_fields(t, each);
+    else if constexpr (HasTie<T>) std::apply(each, Tree<T>::tie(t));
+    else std::apply(each, t);
   }
 };
 

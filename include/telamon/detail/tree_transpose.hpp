@@ -97,10 +97,8 @@ void copy_structure(const From& from, To& to, Leaf& leaf) {
     if (from) copy_structure(*from, to.emplace(), leaf);
   } else {
     const auto parts = [](auto& t) {
-      if constexpr (kind == TreeKind::structure)
-        return tie_fields(t);
-      else
-        return std::apply([](auto&... x) { return std::tie(x...); }, t);
+      if constexpr (kind == TreeKind::structure) return tie_fields(t);
+      else return std::apply([](auto&... x) { return std::tie(x...); }, t);
     };
     auto from_parts = parts(from);
     auto to_parts = parts(to);
@@ -118,14 +116,11 @@ auto transpose_tree(const Outer& t) {
   std::vector<Arrays> rows;
   const Inner* first = nullptr;
   const auto add_row = [&](const Inner& inner) {
-    if (first)
-      check_same_structure("tree_transpose", *first, inner);
-    else
-      first = &inner;
+    if (first) check_same_structure("tree_transpose", *first, inner);
+    else first = &inner;
     rows.push_back(tree_leaves(inner));
   };
-  if constexpr (is_tuple<Outer>)
-    std::apply([&](const auto&... x) { (add_row(x), ...); }, t);
+  if constexpr (is_tuple<Outer>) std::apply([&](const auto&... x) { (add_row(x), ...); }, t);
   else
     for (const Inner& inner : t) add_row(inner);
   if (!first) {

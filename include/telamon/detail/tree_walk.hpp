@@ -61,28 +61,19 @@ struct NodeType {
 
 template <class T>
 consteval NodeType node_type() {
-  if constexpr (std::is_same_v<T, Array>)
-    return {TreeKind::leaf};
-  else if constexpr (HasTie<T>)
-    return {TreeKind::custom};
-  else if constexpr (is_static_wrapper<T>)
-    return {TreeKind::value};
-  else if constexpr (is_tuple<T>)
-    return {TreeKind::tuple};
-  else if constexpr (is_vector<T> || is_array<T>)
-    return {TreeKind::list};
-  else if constexpr (is_string_map<T>)
-    return {TreeKind::dict};
-  else if constexpr (is_optional<T>)
-    return {TreeKind::optional};
+  if constexpr (std::is_same_v<T, Array>) return {TreeKind::leaf};
+  else if constexpr (HasTie<T>) return {TreeKind::custom};
+  else if constexpr (is_static_wrapper<T>) return {TreeKind::value};
+  else if constexpr (is_tuple<T>) return {TreeKind::tuple};
+  else if constexpr (is_vector<T> || is_array<T>) return {TreeKind::list};
+  else if constexpr (is_string_map<T>) return {TreeKind::dict};
+  else if constexpr (is_optional<T>) return {TreeKind::optional};
   else if constexpr (std::is_integral_v<T> || std::is_same_v<T, float> ||
                      std::is_same_v<T, double> || std::is_enum_v<T> || IsString<T> ||
                      is_function_pointer<T> || is_shared_ptr<T> || HasIdentity<T>)
     return {TreeKind::value};
-  else if constexpr (std::is_class_v<T> && std::is_aggregate_v<T>)
-    return {TreeKind::structure};
-  else
-    return {TreeKind::value, false};
+  else if constexpr (std::is_class_v<T> && std::is_aggregate_v<T>) return {TreeKind::structure};
+  else return {TreeKind::value, false};
 }
 
 template <class T>
@@ -109,10 +100,8 @@ struct PartTypes<std::pair<A, B>> {
 /// Whether `ask` holds for some (`Any`) or all types of the children.
 template <bool Any, class Ask, class... T>
 consteval bool over_parts(std::type_identity<std::tuple<T...>>, Ask ask) {
-  if constexpr (Any)
-    return (ask(std::type_identity<Bare<T>>{}) || ...);
-  else
-    return (ask(std::type_identity<Bare<T>>{}) && ...);
+  if constexpr (Any) return (ask(std::type_identity<Bare<T>>{}) || ...);
+  else return (ask(std::type_identity<Bare<T>>{}) && ...);
 }
 
 /// Whether a T can hold an Array. `Seen` are the types under way: a struct may hold vectors of
@@ -120,12 +109,9 @@ consteval bool over_parts(std::type_identity<std::tuple<T...>>, Ask ask) {
 template <class T, class... Seen>
 consteval bool holds_array() {
   constexpr TreeKind kind = node_type<T>().kind;
-  if constexpr ((std::is_same_v<T, Seen> || ...))
-    return false;
-  else if constexpr (kind == TreeKind::leaf || kind == TreeKind::custom)
-    return true;
-  else if constexpr (kind == TreeKind::value)
-    return false;
+  if constexpr ((std::is_same_v<T, Seen> || ...)) return false;
+  else if constexpr (kind == TreeKind::leaf || kind == TreeKind::custom) return true;
+  else if constexpr (kind == TreeKind::value) return false;
   else if constexpr (kind == TreeKind::list || kind == TreeKind::optional)
     return holds_array<typename T::value_type, T, Seen...>();
   else if constexpr (kind == TreeKind::dict)
@@ -140,12 +126,9 @@ consteval bool holds_array() {
 template <class T, class... Seen>
 consteval bool is_pytree() {
   constexpr NodeType node = node_type<T>();
-  if constexpr ((std::is_same_v<T, Seen> || ...))
-    return true;
-  else if constexpr (!node.valid)
-    return false;
-  else if constexpr (node.kind == TreeKind::leaf || node.kind == TreeKind::value)
-    return true;
+  if constexpr ((std::is_same_v<T, Seen> || ...)) return true;
+  else if constexpr (!node.valid) return false;
+  else if constexpr (node.kind == TreeKind::leaf || node.kind == TreeKind::value) return true;
   else if constexpr (node.kind == TreeKind::list || node.kind == TreeKind::optional)
     return is_pytree<typename T::value_type, T, Seen...>();
   else if constexpr (node.kind == TreeKind::dict)
@@ -164,24 +147,19 @@ consteval TreeKind tree_kind() {
   static_assert(node.valid,
                 "not a pytree: use Array, a static value, a container of these, or an aggregate "
                 "struct");
-  if constexpr (!node.valid || !holds_array<T>())
-    return TreeKind::value;
-  else
-    return node.kind;
+  if constexpr (!node.valid || !holds_array<T>()) return TreeKind::value;
+  else return node.kind;
 }
 
 /// Whether all values of type T have the same structure: then cache keys need no bytes of it.
 template <class T>
 consteval bool has_fixed_structure_of() {
   constexpr TreeKind kind = tree_kind<T>();
-  if constexpr (kind == TreeKind::leaf)
-    return true;
-  else if constexpr (kind == TreeKind::value)
-    return std::is_empty_v<T>;
+  if constexpr (kind == TreeKind::leaf) return true;
+  else if constexpr (kind == TreeKind::value) return std::is_empty_v<T>;
   else if constexpr (kind == TreeKind::dict || kind == TreeKind::optional || is_vector<T>)
     return false;
-  else if constexpr (is_array<T>)
-    return has_fixed_structure_of<typename T::value_type>();
+  else if constexpr (is_array<T>) return has_fixed_structure_of<typename T::value_type>();
   else
     return over_parts<false>(
         std::type_identity<typename PartTypes<T>::type>{},
@@ -272,18 +250,14 @@ struct KeyVisitor : TreeVisitor {
   explicit KeyVisitor(KeyBuilder& k) : out(k) {}
   template <class T>
   void value(const T& v) {
-    if constexpr (is_static_wrapper<T>)
-      add_value(out, v.value);
-    else
-      add_value(out, v);
+    if constexpr (is_static_wrapper<T>) add_value(out, v.value);
+    else add_value(out, v);
   }
   template <class T>
   void open(const T& t) {
     constexpr TreeKind kind = tree_kind<T>();
-    if constexpr (kind == TreeKind::dict || is_vector<T>)
-      out.add(t.size());
-    else if constexpr (kind == TreeKind::optional)
-      out.add(t.has_value());
+    if constexpr (kind == TreeKind::dict || is_vector<T>) out.add(t.size());
+    else if constexpr (kind == TreeKind::optional) out.add(t.has_value());
   }
   void key(std::string_view name) { out.add_string(name); }
   KeyBuilder& out;
@@ -292,12 +266,10 @@ struct KeyVisitor : TreeVisitor {
 /// Static values are stored by value: views become strings, wrappers what they wrap.
 template <class T>
 std::shared_ptr<const StaticValue> hold_static(const T& v) {
-  if constexpr (is_static_wrapper<T>)
-    return hold_static(v.value);
+  if constexpr (is_static_wrapper<T>) return hold_static(v.value);
   else if constexpr (std::is_same_v<T, std::string_view>)
     return std::make_shared<StaticHolder<std::string>>(std::string(v));
-  else
-    return std::make_shared<StaticHolder<T>>(v);
+  else return std::make_shared<StaticHolder<T>>(v);
 }
 
 struct TreeDefVisitor : TreeVisitor {

@@ -130,34 +130,21 @@ inline constexpr bool kUnsupported = false;
 /// How values of type T are treated; the only place that lists the supported types.
 template <class T>
 consteval ValueKind value_kind() {
-  if constexpr (std::is_same_v<T, bool>)
-    return ValueKind::boolean;
-  else if constexpr (std::is_integral_v<T>)
-    return ValueKind::integer;
+  if constexpr (std::is_same_v<T, bool>) return ValueKind::boolean;
+  else if constexpr (std::is_integral_v<T>) return ValueKind::integer;
   else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
     return ValueKind::floating;
-  else if constexpr (std::is_enum_v<T>)
-    return ValueKind::enumeration;
-  else if constexpr (IsString<T>)
-    return ValueKind::string;
-  else if constexpr (IsHandle<T>)
-    return ValueKind::handle;
-  else if constexpr (HasIdentity<T>)
-    return ValueKind::identity;
-  else if constexpr (std::is_pointer_v<T> || is_shared_ptr<T>)
-    return ValueKind::pointer;
-  else if constexpr (is_function<T>)
-    return ValueKind::function;
-  else if constexpr (is_optional<T>)
-    return ValueKind::optional;
-  else if constexpr (is_vector<T> || is_array<T>)
-    return ValueKind::sequence;
-  else if constexpr (is_string_map<T>)
-    return ValueKind::map;
-  else if constexpr (is_tuple<T>)
-    return ValueKind::tuple;
-  else if constexpr (std::is_class_v<T> && std::is_aggregate_v<T>)
-    return ValueKind::aggregate;
+  else if constexpr (std::is_enum_v<T>) return ValueKind::enumeration;
+  else if constexpr (IsString<T>) return ValueKind::string;
+  else if constexpr (IsHandle<T>) return ValueKind::handle;
+  else if constexpr (HasIdentity<T>) return ValueKind::identity;
+  else if constexpr (std::is_pointer_v<T> || is_shared_ptr<T>) return ValueKind::pointer;
+  else if constexpr (is_function<T>) return ValueKind::function;
+  else if constexpr (is_optional<T>) return ValueKind::optional;
+  else if constexpr (is_vector<T> || is_array<T>) return ValueKind::sequence;
+  else if constexpr (is_string_map<T>) return ValueKind::map;
+  else if constexpr (is_tuple<T>) return ValueKind::tuple;
+  else if constexpr (std::is_class_v<T> && std::is_aggregate_v<T>) return ValueKind::aggregate;
   else {
     static_assert(kUnsupported<T>,
                   "not a parameter or static value: use numbers, bools, enums, strings, Shape, "
@@ -172,8 +159,7 @@ template <class T, class F>
 constexpr decltype(auto) with_parts(T& value, F&& f) {
   if constexpr (value_kind<std::remove_const_t<T>>() == ValueKind::tuple)
     return std::apply(std::forward<F>(f), value);
-  else
-    return with_fields(value, std::forward<F>(f));
+  else return with_fields(value, std::forward<F>(f));
 }
 
 template <class F>
@@ -262,22 +248,16 @@ void append_sequence(std::string& out, std::size_t size, Each&& each) {
 
 template <class E>
 void append_enum(std::string& out, E v) {
-  if constexpr (std::is_same_v<E, DType>)
-    out += short_name(v);
-  else if constexpr (HasTextFunction<E>)
-    out += to_string(v);
-  else
-    append_integer(out, static_cast<std::int64_t>(v));
+  if constexpr (std::is_same_v<E, DType>) out += short_name(v);
+  else if constexpr (HasTextFunction<E>) out += to_string(v);
+  else append_integer(out, static_cast<std::int64_t>(v));
 }
 
 template <class T>
 void append_identity(std::string& out, const T& v) {
-  if constexpr (HasTextMember<T>)
-    out += v.to_string();
-  else if constexpr (HasTextFunction<T>)
-    out += to_string(v);
-  else
-    out += "<" + type_name(typeid(T).name()) + ">";
+  if constexpr (HasTextMember<T>) out += v.to_string();
+  else if constexpr (HasTextFunction<T>) out += to_string(v);
+  else out += "<" + type_name(typeid(T).name()) + ">";
 }
 
 template <class T>
@@ -286,10 +266,8 @@ void append_value(std::string& out, const T& v) {
   if constexpr (kind == ValueKind::boolean) {
     out += v ? "True" : "False";
   } else if constexpr (kind == ValueKind::integer) {
-    if constexpr (std::is_signed_v<T>)
-      append_integer(out, static_cast<std::int64_t>(v));
-    else
-      append_integer(out, static_cast<std::uint64_t>(v));
+    if constexpr (std::is_signed_v<T>) append_integer(out, static_cast<std::int64_t>(v));
+    else append_integer(out, static_cast<std::uint64_t>(v));
   } else if constexpr (kind == ValueKind::floating) {
     append_float(out, v);
   } else if constexpr (kind == ValueKind::enumeration) {
@@ -305,10 +283,8 @@ void append_value(std::string& out, const T& v) {
   } else if constexpr (kind == ValueKind::function) {
     out += v ? "<function>" : "None";
   } else if constexpr (kind == ValueKind::optional) {
-    if (v)
-      append_value(out, *v);
-    else
-      out += "None";
+    if (v) append_value(out, *v);
+    else out += "None";
   } else if constexpr (kind == ValueKind::sequence) {
     append_sequence(out, v.size(),
                     [&](std::size_t i) { append_value<typename T::value_type>(out, v[i]); });
@@ -347,12 +323,10 @@ void append_value(std::string& out, const T& v) {
 template <class T>
 consteval bool holds_jaxpr() {
   constexpr ValueKind kind = value_kind<T>();
-  if constexpr (std::is_same_v<T, Jaxpr>)
-    return true;
+  if constexpr (std::is_same_v<T, Jaxpr>) return true;
   else if constexpr (kind == ValueKind::optional || kind == ValueKind::sequence)
     return holds_jaxpr<typename T::value_type>();
-  else if constexpr (kind == ValueKind::map)
-    return holds_jaxpr<typename T::mapped_type>();
+  else if constexpr (kind == ValueKind::map) return holds_jaxpr<typename T::mapped_type>();
   else if constexpr (kind == ValueKind::tuple)
     return []<std::size_t... I>(std::index_sequence<I...>) {
       return (holds_jaxpr<std::tuple_element_t<I, T>>() || ...);
@@ -361,8 +335,7 @@ consteval bool holds_jaxpr() {
     return []<class... M>(std::type_identity<std::tuple<M&...>>) {
       return (holds_jaxpr<std::remove_const_t<M>>() || ...);
     }(std::type_identity<decltype(tie_fields(std::declval<T&>()))>{});
-  else
-    return false;
+  else return false;
 }
 
 /// f(jaxpr) for every Jaxpr in `v`, in member order. `v` may be const.
@@ -370,18 +343,15 @@ template <class T, class F>
 void visit_jaxprs(T& v, F&& f) {
   using U = std::remove_const_t<T>;
   constexpr ValueKind kind = value_kind<U>();
-  if constexpr (std::is_same_v<U, Jaxpr>)
-    f(v);
-  else if constexpr (!holds_jaxpr<U>())
-    return;
+  if constexpr (std::is_same_v<U, Jaxpr>) f(v);
+  else if constexpr (!holds_jaxpr<U>()) return;
   else if constexpr (kind == ValueKind::optional) {
     if (v) visit_jaxprs(*v, f);
   } else if constexpr (kind == ValueKind::sequence) {
     for (auto& x : v) visit_jaxprs(x, f);
   } else if constexpr (kind == ValueKind::map) {
     for (auto& entry : v) visit_jaxprs(entry.second, f);
-  } else
-    with_parts(v, [&](auto&... x) { (visit_jaxprs(x, f), ...); });
+  } else with_parts(v, [&](auto&... x) { (visit_jaxprs(x, f), ...); });
 }
 
 }  // namespace detail
