@@ -158,7 +158,31 @@ template <class T>
 inline constexpr auto field_names_of =
     spell_fields<T, checked_field_count<T>()>(std::make_index_sequence<checked_field_count<T>()>{});
 
+/// Enumerator V is spelled by name, other values by a cast: `Mode::clip` but `(Mode)7`.
+template <class E, std::size_t N = 0>
+consteval std::size_t count_enumerators() {
+  constexpr std::string_view name = last_identifier(spelled<static_cast<E>(N)>());
+  if constexpr (name.empty() || (name[0] >= '0' && name[0] <= '9')) return N;
+  else return count_enumerators<E, N + 1>();
+}
+
+template <class E>
+consteval auto enum_names_of() {
+  if constexpr (requires { E{0}; }) {  // only enums of a fixed type may take any value
+    return []<std::size_t... I>(std::index_sequence<I...>) {
+      return std::array<std::string_view, sizeof...(I)>{
+          last_identifier(spelled<static_cast<E>(I)>())...};
+    }(std::make_index_sequence<count_enumerators<E>()>{});
+  } else {
+    return std::array<std::string_view, 0>{};
+  }
+}
+
 }  // namespace detail
+
+/// The names of the enumerators 0, 1, 2, ... up to the first number that has none.
+template <class E>
+inline constexpr auto enum_names = detail::enum_names_of<E>();
 
 /// The number of members of the aggregate T.
 template <class T>

@@ -48,6 +48,11 @@ std::string Params::to_string() const {
 
 namespace detail {
 
+std::uint64_t next_identity() {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 void wrong_params_type(const std::type_info& wanted, const std::type_info& held) {
   throw InternalError("parameters of type " + type_name(held.name()) + " were read as " +
                       type_name(wanted.name()));

@@ -24,6 +24,13 @@ namespace {
 enum class Mode { fill, clip };
 std::string_view to_string(Mode mode) { return mode == Mode::fill ? "fill" : "clip"; }
 
+enum class Padding : std::uint8_t { same, valid };
+enum Plain { plain_zero, plain_one };  // no fixed type: printed as a number
+struct Enums {
+  Padding padding = Padding::valid;
+  Plain plain = plain_one;
+  Padding unnamed = static_cast<Padding>(9);
+};
 struct Dimensions {
   Shape lhs_contracting, rhs_contracting;
 };
@@ -99,6 +106,15 @@ TEST(ParamsText, WritesFloatsShortestAndSpecialValuesByName) {
   EXPECT_EQ(Params::of(Floats{1.0 / 3, 1.0f / 3}).to_string(), "d=0.3333333333333333 f=0.33333334");
   EXPECT_EQ(Params::of(Floats{HUGE_VAL, -HUGE_VALF}).to_string(), "d=inf f=-inf");
   EXPECT_EQ(Params::of(Floats{NAN, 100.0f}).to_string(), "d=nan f=100.0");
+}
+
+TEST(ParamsText, NamesEnumeratorsWithoutHelp) {
+  const Params p = Params::of(Enums{});
+  EXPECT_EQ(p.to_string(), "padding=valid plain=1 unnamed=9");
+  EXPECT_EQ(Params::parse<Enums>({.fields = p.fields()}), p);
+  const ParamsText same{.fields = {{"padding", "\"same\""}}};
+  EXPECT_EQ(Params::parse<Enums>(same).as<Enums>().padding, Padding::same);
+  EXPECT_THROW((void)Params::parse<Enums>({.fields = {{"padding", "full"}}}), tl::ParseError);
 }
 
 TEST(ParamsText, ReadsBackWhatItWrites) {

@@ -92,6 +92,10 @@ struct Members32 {
       m21, m22, m23, m24, m25, m26, m27, m28, m29, m30, m31;
 };
 
+enum class Color { red, green, blue };
+enum class Gaps { one = 1, zero = 0, five = 5 };
+enum Unscoped { first, second };
+
 template <class T>
 std::vector<std::string> names() {
   constexpr auto array = tl::field_names<T>();
@@ -154,4 +158,13 @@ TEST(Reflect, VisitsMembersInOrderWithTheirNames) {
   });
   EXPECT_EQ(seen, "x:1 y:2 ");
   EXPECT_EQ(p.x, 0);
+}
+
+TEST(Reflect, NamesEnumeratorsThatCountFromZero) {
+  enum class Local : signed char { here, there };
+  static_assert(tl::enum_names<Color>.size() == 3 && tl::enum_names<Gaps>.size() == 2);
+  static_assert(tl::enum_names<Unscoped>.empty());
+  EXPECT_EQ(tl::enum_names<Color>[2], "blue");
+  EXPECT_EQ(tl::enum_names<Gaps>[0], "zero");
+  EXPECT_EQ(tl::enum_names<Local>[1], "there");
 }

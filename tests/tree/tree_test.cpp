@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -25,7 +27,6 @@ struct Linear {
   Array w, b;
 };
 enum class Activation { relu, tanh };
-std::string_view to_string(Activation a) { return a == Activation::relu ? "relu" : "tanh"; }
 struct Layer {
   Array w, b;
   Activation activation = Activation::relu;
@@ -380,6 +381,20 @@ TEST(TreeStatic, WrapperKeepsOneValueStatic) {
   EXPECT_EQ(wrapped.to_string(), "(*, 3)");
   EXPECT_EQ(wrapped, tl::tree_structure(std::tuple{Array(1), 3}));
   EXPECT_EQ(static_cast<int>(tl::static_(3)), 3);
+}
+
+TEST(TreeStatic, OpaqueValuesCountByIdentity) {
+  using Callback = tl::Opaque<std::function<int()>>;
+  static_assert(!tl::Pytree<std::function<int()>> && !tl::Pytree<std::shared_ptr<int>>);
+  static_assert(tl::Pytree<Callback> && tl::Pytree<Array (*)(Array)>);
+  const Callback one = std::function<int()>([] { return 1; });
+  const Callback other = std::function<int()>([] { return 1; });
+  const auto tree = [](const Callback& c) { return std::tuple{Array(1), c}; };
+  EXPECT_EQ(static_bytes(tree(one)), static_bytes(tree(one)));
+  EXPECT_NE(static_bytes(tree(one)), static_bytes(tree(other)));
+  EXPECT_EQ(tl::tree_structure(tree(one)), tl::tree_structure(tree(one)));
+  EXPECT_FALSE(tl::tree_structure(tree(one)) == tl::tree_structure(tree(other)));
+  EXPECT_EQ(tl::tree_structure(tree(one)).to_string(), "(*, <opaque>)");
 }
 
 TEST(TreeOptIn, TiesClassesWithPrivateMembersOrWithoutDefault) {

@@ -27,7 +27,8 @@ concept HasEnumParser = requires(std::string_view s, E& e) {
 template <class T>
 void read_value(TextReader& in, T& out, const JaxprReader& read_jaxpr);
 
-/// Enumerators without a parser are found by their text; they are small and dense in practice.
+/// By `enum_from_string(text, E&)` where there is one, else by the texts of the enumerators, else as
+/// a number.
 template <class E>
 void read_enum(TextReader& in, E& out) {
   if constexpr (std::is_same_v<E, DType>) {
@@ -38,18 +39,20 @@ void read_enum(TextReader& in, E& out) {
   } else if constexpr (HasEnumParser<E>) {
     const std::string name = in.read_string();
     if (!enum_from_string(std::string_view(name), out)) in.fail("unknown name '" + name + "'");
-  } else if constexpr (HasTextFunction<E>) {
-    const std::string name = in.read_string();
-    for (int i = 0; i < 64; ++i) {
-      if (std::string_view(to_string(static_cast<E>(i))) == name) {
-        out = static_cast<E>(i);
-        return;
-      }
-    }
-    in.fail("unknown name '" + name + "'");
   } else {
-    out = static_cast<E>(in.read_signed(std::numeric_limits<std::int64_t>::min(),
-                                        std::numeric_limits<std::int64_t>::max()));
+    const std::string name = in.accept('-') ? "-" + in.read_string() : in.read_string();
+    std::string text;
+    for (std::size_t i = 0; i < enum_names<E>.size(); ++i, text.clear()) {
+      append_enum(text, static_cast<E>(i));
+      if (text != name) continue;
+      out = static_cast<E>(i);
+      return;
+    }
+    TextReader number(name);
+    if (name.find_first_not_of("-0123456789") != std::string::npos)
+      in.fail("unknown name '" + name + "'");
+    out = static_cast<E>(number.read_signed(std::numeric_limits<std::int64_t>::min(),
+                                            std::numeric_limits<std::int64_t>::max()));
   }
 }
 

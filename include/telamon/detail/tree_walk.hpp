@@ -70,7 +70,7 @@ consteval NodeType node_type() {
   else if constexpr (is_optional<T>) return {TreeKind::optional};
   else if constexpr (std::is_integral_v<T> || std::is_same_v<T, float> ||
                      std::is_same_v<T, double> || std::is_enum_v<T> || IsString<T> ||
-                     is_function_pointer<T> || is_shared_ptr<T> || HasIdentity<T>)
+                     is_function_pointer<T> || HasIdentity<T>)
     return {TreeKind::value};
   else if constexpr (std::is_class_v<T> && std::is_aggregate_v<T>) return {TreeKind::structure};
   else return {TreeKind::value, false};
@@ -146,7 +146,7 @@ consteval TreeKind tree_kind() {
   constexpr NodeType node = node_type<T>();
   static_assert(node.valid,
                 "not a pytree: use Array, a static value, a container of these, or an aggregate "
-                "struct");
+                "struct (tl::Opaque<T> makes anything a static value, by identity)");
   if constexpr (!node.valid || !holds_array<T>()) return TreeKind::value;
   else return node.kind;
 }

@@ -35,23 +35,29 @@ inline namespace v1 {
 
 class Jaxpr;
 
+namespace detail {
+TELAMON_API std::uint64_t next_identity();  // never the same twice in a process, and never 0
+}
+
 /// A value that takes part in comparisons by identity: functions, handles, anything without `==`.
-/// Copies of an Opaque are equal, separately made ones are not.
+/// Copies of an Opaque are equal, separately made ones are not, also after the first has died.
 template <class T>
 class Opaque {
  public:
   Opaque() = default;
-  Opaque(T value) : value_(std::make_shared<const T>(std::move(value))) {}
+  Opaque(T value)
+      : value_(std::make_shared<const T>(std::move(value))), identity_(detail::next_identity()) {}
   explicit operator bool() const { return value_ != nullptr; }
   const T& operator*() const { return *value_; }
   const T* operator->() const { return value_.get(); }
-  bool operator==(const Opaque& o) const { return value_ == o.value_; }
-  const void* identity() const { return value_.get(); }
-  std::size_t hash() const { return std::hash<const void*>{}(value_.get()); }
+  bool operator==(const Opaque& o) const { return identity_ == o.identity_; }
+  std::uint64_t identity() const { return identity_; }
+  std::size_t hash() const { return static_cast<std::size_t>(detail::mix_bits(identity_)); }
   std::string to_string() const { return value_ ? "<opaque>" : "None"; }
 
  private:
   std::shared_ptr<const T> value_;
+  std::uint64_t identity_ = 0;
 };
 
 namespace detail {
@@ -246,11 +252,20 @@ void append_sequence(std::string& out, std::size_t size, Each&& each) {
   out += size == 1 ? ",)" : ")";
 }
 
+/// By `to_string(E)` where there is one, else by the enumerator's name, else as a number.
 template <class E>
 void append_enum(std::string& out, E v) {
-  if constexpr (std::is_same_v<E, DType>) out += short_name(v);
-  else if constexpr (HasTextFunction<E>) out += to_string(v);
-  else append_integer(out, static_cast<std::int64_t>(v));
+  if constexpr (std::is_same_v<E, DType>) {
+    out += short_name(v);
+  } else if constexpr (HasTextFunction<E>) {
+    out += to_string(v);
+  } else {
+    const auto i = static_cast<std::int64_t>(v);
+    constexpr auto& names = enum_names<E>;
+    if (i >= 0 && static_cast<std::size_t>(i) < names.size())
+      out += names[static_cast<std::size_t>(i)];
+    else append_integer(out, i);
+  }
 }
 
 template <class T>
