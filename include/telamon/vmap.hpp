@@ -21,6 +21,7 @@ class Axes {
   Axes(int axis) : value_(axis) {}
   Axes(std::nullopt_t) : value_(std::nullopt) {}
   Axes(std::initializer_list<Axes> children) : value_(std::vector<Axes>(children)) {}
+  explicit Axes(std::vector<Axes> children) : value_(std::move(children)) {}
   bool is_list() const { return value_.index() == 2; }
   BatchAxis axis() const { return value_.index() == 0 ? BatchAxis(std::get<0>(value_)) : std::nullopt; }
   const std::vector<Axes>& children() const { return std::get<2>(value_); }

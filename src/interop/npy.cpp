@@ -1,0 +1,125 @@
+// NumPy's .npy format, versions 1 to 3: a magic string, a header that is a Python dict, raw data.
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "core/concrete.hpp"
+#include "telamon/interop.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace interop {
+namespace {
+
+constexpr char kMagic[] = "\x93NUMPY";
+
+struct DescriptorEntry {
+  const char* text;
+  DType dtype;
+};
+// Little-endian only; '|' where bytes have no order.
+constexpr DescriptorEntry kDescriptors[] = {
+    {"|b1", DType::bool_}, {"|i1", DType::i8}, {"<i2", DType::i16}, {"<i4", DType::i32}, {"<i8", DType::i64},
+    {"|u1", DType::u8},    {"<u2", DType::u16}, {"<u4", DType::u32}, {"<u8", DType::u64}, {"<f2", DType::f16},
+    {"<f4", DType::f32},   {"<f8", DType::f64}, {"<c8", DType::c64}, {"<c16", DType::c128}, {"<V2", DType::bf16}};
+
+[[noreturn]] void damaged(const std::string& path, const std::string& why) {
+  throw ParseError("'" + path + "' is not a .npy file that can be read: " + why);
+}
+
+// The text after `'key':` in the header.
+std::string field(const std::string& path, const std::string& header, const std::string& key) {
+  const auto at = header.find("'" + key + "'");
+  if (at == std::string::npos) damaged(path, "the header has no '" + key + "'");
+  const auto colon = header.find(':', at);
+  if (colon == std::string::npos) damaged(path, "damaged header");
+  return header.substr(header.find_first_not_of(' ', colon + 1));
+}
+
+DType read_dtype(const std::string& path, const std::string& header) {
+  const std::string text = field(path, header, "descr");
+  const std::string name = text.substr(1, text.find('\'', 1) - 1);
+  for (const DescriptorEntry& d : kDescriptors) {
+    if (name == d.text) return d.dtype;
+  }
+  damaged(path, "dtype '" + name + "' does not exist here (big-endian and structured data are not read)");
+}
+
+Shape read_shape(const std::string& path, const std::string& header) {
+  const std::string text = field(path, header, "shape");
+  const auto close = text.find(')');
+  if (text[0] != '(' || close == std::string::npos) damaged(path, "damaged shape");
+  Shape shape;
+  std::stringstream in(text.substr(1, close - 1));
+  for (std::string part; std::getline(in, part, ',');) {
+    if (part.find_first_not_of(' ') == std::string::npos) continue;
+    try {
+      shape.push_back(std::stoll(part));
+    } catch (const std::exception&) {
+      damaged(path, "damaged shape");
+    }
+    if (shape.back() < 0) damaged(path, "negative size");
+  }
+  return shape;
+}
+
+}  // namespace
+
+Array load_npy(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw ValueError("cannot open '" + path + "'");
+  char start[10];
+  if (!in.read(start, sizeof start) || std::memcmp(start, kMagic, 6) != 0) damaged(path, "no magic string");
+  const auto byte = [&](int i) { return static_cast<std::size_t>(static_cast<unsigned char>(start[i])); };
+  std::size_t length = byte(8) | byte(9) << 8;
+  if (start[6] > 1) {  // versions 2 and 3 have a length of four bytes
+    char more[2];
+    if (!in.read(more, 2)) damaged(path, "no header");
+    length |= static_cast<std::size_t>(static_cast<unsigned char>(more[0])) << 16 |
+              static_cast<std::size_t>(static_cast<unsigned char>(more[1])) << 24;
+  }
+  if (length > (std::size_t{1} << 20)) damaged(path, "the header is too long");
+  std::string header(length, '\0');
+  if (!in.read(header.data(), static_cast<std::streamsize>(length))) damaged(path, "the header is cut off");
+  if (field(path, header, "fortran_order").starts_with("True")) damaged(path, "column-major order; save a C-ordered copy");
+  const DType dtype = read_dtype(path, header);
+  const Shape shape = read_shape(path, header);
+  // Compare with what is there before allocating what the header claims.
+  const auto data_start = in.tellg();
+  in.seekg(0, std::ios::end);
+  const auto available = static_cast<std::uint64_t>(in.tellg() - data_start);
+  in.seekg(data_start);
+  std::uint64_t bytes = size_of(dtype);
+  for (const std::int64_t d : shape) {
+    if (d > 0 && bytes > available / static_cast<std::uint64_t>(d) && shape.num_elements() != 0) damaged(path, "the data is cut off");
+    bytes *= static_cast<std::uint64_t>(d);
+  }
+  if (bytes > available) damaged(path, "the data is cut off");
+  Array x = detail::make_uninitialized({shape, dtype, false});
+  in.read(detail::mutable_data_of<char>(x), static_cast<std::streamsize>(bytes));
+  return x;
+}
+
+void save_npy(const std::string& path, const Array& x) {
+  const Array dense = detail::contiguous(x);
+  std::string descriptor;
+  for (const DescriptorEntry& d : kDescriptors) {
+    if (d.dtype == x.dtype()) descriptor = d.text;
+  }
+  if (descriptor.empty()) throw TypeError("save_npy: dtype " + std::string(short_name(x.dtype())) + " has no .npy form");
+  std::string header = "{'descr': '" + descriptor + "', 'fortran_order': False, 'shape': " + x.shape().to_string() + ", }";
+  header.append(63 - (10 + header.size()) % 64, ' ');  // data starts at a multiple of 64
+  header += '\n';
+  std::ofstream out(path, std::ios::binary);
+  if (!out) throw ValueError("cannot write '" + path + "'");
+  out.write(kMagic, 6);
+  const char rest[] = {1, 0, static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  out.write(rest, 4);
+  out << header;
+  out.write(detail::data_of<char>(dense), static_cast<std::streamsize>(static_cast<std::size_t>(x.size()) * size_of(x.dtype())));
+  if (!out) throw ValueError("cannot write '" + path + "'");
+}
+
+}  // namespace interop
+}  // namespace v1
+}  // namespace telamon

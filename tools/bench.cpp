@@ -1,0 +1,94 @@
+// telamon bench: times a program through the public jitted callable.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <vector>
+
+#include "commands.hpp"
+#include "program_file.hpp"
+#include "runtime/thread_pool.hpp"
+
+namespace telamon_tool {
+namespace {
+
+namespace tl = telamon;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string file, transform, name;
+  int threads = 1;
+  double seconds = 1;
+  bool json = false, all = false;
+};
+
+double microseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+struct Timings {
+  double trace_us = 0, compile_us = 0, first_call_us = 0, min_ns = 0, median_ns = 0;
+  std::size_t runs = 0;
+};
+
+Timings measure(const ProgramFile& file, const Options& o) {
+  const Arrays inputs = choose_inputs(file, "");
+  const Function f = apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
+  Timings t;
+  const auto trace_start = Clock::now();
+  (void)tl::make_jaxpr(f)(inputs);
+  t.trace_us = microseconds_since(trace_start);
+  const auto jitted = tl::jit(f, {.name = file.program.name()});
+  const auto first_start = Clock::now();
+  Arrays results = jitted(inputs);
+  t.first_call_us = microseconds_since(first_start);
+  t.compile_us = tl::last_executable().microseconds();
+  std::vector<double> times;
+  const auto start = Clock::now();
+  while (times.size() < 5 || microseconds_since(start) < o.seconds * 1e6) {
+    const auto before = Clock::now();
+    results = jitted(inputs);
+    times.push_back(microseconds_since(before) * 1e3);
+  }
+  std::sort(times.begin(), times.end());
+  t.min_ns = times.front();
+  t.median_ns = times[times.size() / 2];
+  t.runs = times.size();
+  return t;
+}
+
+int bench(const Options& o) {
+  tl::runtime::set_num_threads(o.threads);
+  for (const ProgramFile& file : load_programs(o.file, o.name, o.all)) {
+    const Timings t = measure(file, o);
+    if (o.json) {
+      std::cout << Json{{"name", file.program.name()}, {"transform", o.transform}, {"threads", o.threads},
+                        {"trace_us", t.trace_us}, {"compile_us", t.compile_us}, {"first_call_us", t.first_call_us},
+                        {"min_ns", t.min_ns}, {"median_ns", t.median_ns}, {"runs", t.runs}}
+                       .dump()
+                << '\n';
+    } else {
+      std::printf("%s\n  trace %.0f us, compile %.0f us, first call %.0f us\n  min %.0f ns, median %.0f ns over %zu calls\n",
+                  display_name(file.program.name(), o.transform).c_str(), t.trace_us, t.compile_us, t.first_call_us, t.min_ns,
+                  t.median_ns, t.runs);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, int& code) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("bench", "time a program: trace, compile, first call, then calls");
+  command->add_option("file", options->file)->required();
+  command->add_option("--transform", options->transform, "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
+  command->add_option("--case", options->name, "the case of that name");
+  command->add_flag("--all", options->all, "all cases of the file");
+  command->add_option("--threads", options->threads, "threads of the pool");
+  command->add_option("--seconds", options->seconds, "how long to repeat the call");
+  command->add_flag("--json", options->json, "one JSON object a line");
+  command->callback([options, &code] { code = bench(*options); });
+}
+
+}  // namespace telamon_tool

@@ -1,0 +1,335 @@
+// Running a conformance case in one mode and comparing the answer.
+#include "case.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace telamon_tool {
+namespace {
+
+namespace tl = telamon;
+using tl::interop::Program;
+
+struct Tolerance {
+  double rtol = 0, atol = 0;
+};
+
+// Arithmetic exists for these; the others are storage only.
+bool computes(tl::DType dtype) {
+  static const std::set<tl::DType> known = {tl::boolean, tl::i32, tl::i64, tl::u8, tl::u32, tl::u64, tl::f32, tl::f64};
+  return known.contains(dtype);
+}
+
+// Nothing in the JSON is as telling as the dtype of every value, nested programs included.
+void collect_dtypes(const Json& json, std::set<std::string>& names) {
+  if (json.is_object()) {
+    for (const auto& [key, value] : json.items()) {
+      if ((key == "dtype" || key == "new_dtype") && value.is_string()) names.insert(value.get<std::string>());
+      else collect_dtypes(value, names);
+    }
+  } else if (json.is_array() && !json.empty() && json[0].is_object()) {
+    for (const Json& value : json) collect_dtypes(value, names);
+  }
+}
+
+std::optional<std::string> missing_dtype(const Json& program) {
+  std::set<std::string> names;
+  collect_dtypes(program, names);
+  for (const std::string& name : names) {
+    const auto dtype = tl::dtype_from_name(name);
+    if (dtype && !computes(*dtype)) return name;
+  }
+  return std::nullopt;
+}
+
+bool differentiable(const Array& x) { return tl::is_inexact(x.dtype()); }
+
+// largest |got - want| / (atol + rtol |want|), inf for values of different kind
+double excess(double got, double want, const Tolerance& tol) {
+  if (std::isnan(want)) return std::isnan(got) ? 0 : INFINITY;
+  if (got == want) return 0;
+  if (!std::isfinite(want) || !std::isfinite(got)) return INFINITY;
+  return std::fabs(got - want) / (tol.atol + tol.rtol * std::fabs(want));
+}
+
+std::optional<std::string> difference(const Array& got, const Array& want, const Tolerance& tol, const std::string& which) {
+  if (got.dtype() != want.dtype() || got.shape() != want.shape()) {
+    return which + " is " + got.aval().strong().to_string() + ", expected " + want.aval().to_string();
+  }
+  if (!differentiable(want)) {
+    const bool equal = tl::is_unsigned_integer(want.dtype()) ? got.to_vector<std::uint64_t>() == want.to_vector<std::uint64_t>()
+                                                             : got.to_vector<std::int64_t>() == want.to_vector<std::int64_t>();
+    return equal ? std::nullopt : std::optional(which + " differs: got " + got.to_string().substr(0, 200) + ", expected " + want.to_string().substr(0, 200));
+  }
+  const auto g = got.to_vector<double>(), w = want.to_vector<double>();
+  double worst = 0, error = 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    const double e = excess(g[i], w[i], tol);
+    if (e > worst) {
+      worst = e;
+      at = i;
+      error = std::fabs(g[i] - w[i]);
+    }
+  }
+  if (worst <= 1) return std::nullopt;
+  char text[256];
+  std::snprintf(text, sizeof text, " differs at element %zu: got %.17g, expected %.17g (largest error %.3g, %.3g times the tolerance)",
+                at, g[at], w[at], error, worst);
+  return which + text;
+}
+
+// Compares results with a list of expected arrays in which null stands for "not differentiable".
+Verdict compare(const Arrays& got, const Json& want, const Tolerance& tol) {
+  if (got.size() != want.size()) {
+    return {Verdict::Kind::failed, "got " + std::to_string(got.size()) + " results, expected " + std::to_string(want.size())};
+  }
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (want[i].is_null()) continue;
+    if (!got[i].has_value()) return {Verdict::Kind::failed, "result " + std::to_string(i) + " is missing"};
+    const Array expected = tl::interop::array_from_json(want[i]);
+    if (auto text = difference(got[i], expected, tol, "result " + std::to_string(i))) return {Verdict::Kind::failed, *text};
+  }
+  return {};
+}
+
+// Empty handles where the value is not differentiable.
+Arrays optional_arrays(const Json& list) {
+  Arrays out;
+  for (const Json& j : list) out.push_back(j.is_null() ? Array() : tl::interop::array_from_json(j));
+  return out;
+}
+
+// A function of the differentiable entries of `all` only, so that it can be jitted and differentiated:
+// the others are held fixed.
+Arrays selected(const Arrays& all, const std::vector<bool>& keep) {
+  Arrays out;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (keep[i]) out.push_back(all[i]);
+  }
+  return out;
+}
+Arrays merged(const Arrays& all, const std::vector<bool>& keep, const Arrays& part) {
+  Arrays out = all;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (keep[i]) out[i] = part[next++];
+  }
+  return out;
+}
+std::vector<bool> mask(const Arrays& xs) {
+  std::vector<bool> keep;
+  for (const Array& x : xs) keep.push_back(x.has_value() && differentiable(x));
+  return keep;
+}
+
+// The modes as functions of flat arrays. Arrays without tangents are closed over as they are.
+class Runner {
+ public:
+  Runner(const Program& program, Arrays inputs) : f_([&program](const Arrays& x) { return program(x); }), x_(std::move(inputs)) {}
+
+  Arrays eval(bool jitted) const { return jitted ? tl::jit(f_)(x_) : f_(x_); }
+
+  Arrays jvp(const Arrays& tangents, bool jitted) const {
+    const std::vector<bool> keep = mask(x_);
+    std::vector<bool> out_keep;
+    const auto push = [&](const Arrays& all, const Arrays& dx) {
+      const Arrays dy = tl::jvp(f_, std::tuple{all}, std::tuple{merged(Arrays(all.size()), keep, dx)}).second;
+      out_keep = mask(dy);
+      return selected(dy, out_keep);
+    };
+    const Arrays dx = selected(tangents, keep);
+    const Arrays part = jitted ? tl::jit(push)(x_, dx) : push(x_, dx);
+    return merged(Arrays(out_keep.size()), out_keep, part);
+  }
+
+  Arrays vjp(const Arrays& cotangents, bool jitted) const {
+    const std::vector<bool> keep = mask(x_);
+    const std::vector<bool> ct_keep = mask(cotangents);
+    const auto pull = [&](const Arrays& all, const Arrays& cts) { return pulled(all, merged(Arrays(ct_keep.size()), ct_keep, cts), keep); };
+    const Arrays cts = selected(cotangents, ct_keep);
+    const Arrays part = jitted ? tl::jit(pull)(x_, cts) : pull(x_, cts);
+    return merged(Arrays(x_.size()), keep, part);
+  }
+
+  Arrays hvp(const Arrays& tangents, const Arrays& cotangents, bool jitted) const {
+    const std::vector<bool> keep = mask(x_);
+    const auto gradient = [&](const Arrays& moved) { return pulled(merged(x_, keep, moved), cotangents, keep); };
+    const auto push = [&](const Arrays& moved, const Arrays& dx) {
+      return tl::jvp(gradient, std::tuple{moved}, std::tuple{dx}).second;
+    };
+    const Arrays moved = selected(x_, keep), dx = selected(tangents, keep);
+    const Arrays part = jitted ? tl::jit(push)(moved, dx) : push(moved, dx);
+    return merged(Arrays(x_.size()), keep, part);
+  }
+
+  Arrays vmap(const Json& in_axes, bool jitted) const {
+    std::vector<tl::Axes> axes;
+    for (const Json& a : in_axes) axes.push_back(a.is_null() ? tl::Axes(tl::none) : tl::Axes(a.get<int>()));
+    const auto mapped = tl::vmap(f_, {.in_axes = tl::Axes(std::vector<tl::Axes>{tl::Axes(std::move(axes))})});
+    return jitted ? tl::jit(mapped)(x_) : mapped(x_);
+  }
+
+ private:
+  Arrays pulled(const Arrays& all, const Arrays& cotangents, const std::vector<bool>& keep) const {
+    return selected(std::get<0>(tl::vjp(f_, all).second(cotangents)), keep);
+  }
+
+  std::function<Arrays(const Arrays&)> f_;
+  Arrays x_;
+};
+
+double dot(const Arrays& a, const Arrays& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!a[i].has_value() || !b[i].has_value() || !differentiable(a[i])) continue;
+    const auto x = a[i].to_vector<double>(), y = b[i].to_vector<double>();
+    for (std::size_t k = 0; k < x.size(); ++k) sum += x[k] * y[k];
+  }
+  return sum;
+}
+
+// x + step * direction, element by element, on the differentiable arrays.
+Arrays moved(const Arrays& x, const Arrays& direction, double step) {
+  Arrays out = x;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (!differentiable(x[i])) continue;
+    auto v = x[i].to_vector<double>();
+    const auto d = direction[i].to_vector<double>();
+    for (std::size_t k = 0; k < v.size(); ++k) v[k] += step * d[k];
+    out[i] = tl::lax::convert_element_type(Array(v, x[i].shape()), x[i].dtype());
+  }
+  return out;
+}
+
+// JAX refuses this derivative. Ours must be right all the same: central differences in a fixed
+// direction decide, with the tolerances of check_grads.
+Verdict agrees_with_differences(const Program& program, const Arrays& x, const std::string& check, const Arrays& tangents,
+                                const Arrays& cotangents, const Arrays& got) {
+  bool single = false;
+  for (const Array& a : x) single = single || a.dtype() == tl::f32;
+  const double step = single ? 1e-2 : 1e-4, rtol = single ? 2e-2 : 1e-5;
+  Arrays direction;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (!differentiable(x[i])) {
+      direction.emplace_back();
+    } else if (check == "jvp") {
+      direction.push_back(tangents[i]);
+    } else {
+      std::vector<double> d(static_cast<std::size_t>(x[i].size()));
+      for (std::size_t k = 0; k < d.size(); ++k) d[k] = std::cos(1.7 * static_cast<double>(k + 3 * i + 1));
+      direction.push_back(Array(d, x[i].shape()));
+    }
+  }
+  const Arrays up = program(moved(x, direction, step)), down = program(moved(x, direction, -step));
+  Arrays slope;
+  for (std::size_t i = 0; i < up.size(); ++i) {
+    if (!differentiable(up[i])) {
+      slope.emplace_back();
+      continue;
+    }
+    auto u = up[i].to_vector<double>();
+    const auto d = down[i].to_vector<double>();
+    for (std::size_t k = 0; k < u.size(); ++k) u[k] = (u[k] - d[k]) / (2 * step);
+    slope.push_back(Array(u, up[i].shape()));
+  }
+  if (check == "jvp") {
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      if (!slope[i].has_value()) continue;
+      const Array wide = tl::lax::convert_element_type(got[i], tl::f64);
+      if (auto text = difference(wide, slope[i], {rtol, rtol}, "result " + std::to_string(i) + " (by finite differences)")) {
+        return {Verdict::Kind::failed, *text};
+      }
+    }
+    return {};
+  }
+  const double pulled = dot(got, direction), pushed = dot(cotangents, slope);
+  if (excess(pulled, pushed, {rtol, rtol}) <= 1) return {};
+  return {Verdict::Kind::failed, "<vjp, v> = " + std::to_string(pulled) + " but finite differences give " + std::to_string(pushed)};
+}
+
+Verdict check_part(const Program& program, const Json& json, const Json& part, const Mode& mode, const Tolerance& tol) {
+  const Arrays x = arrays_from(part.contains("inputs") ? part.at("inputs") : json.at("inputs"));
+  const Runner run(program, x);
+  const Arrays tangents = part.contains("tangents") ? optional_arrays(part.at("tangents")) : Arrays();
+  const Arrays cotangents = part.contains("cotangents") ? optional_arrays(part.at("cotangents")) : Arrays();
+  const bool refused = part.contains("error");
+  Arrays got;
+  try {
+    if (mode.check == "eval") got = run.eval(mode.jitted);
+    else if (mode.check == "jvp") got = run.jvp(tangents, mode.jitted);
+    else if (mode.check == "vjp") got = run.vjp(cotangents, mode.jitted);
+    else if (mode.check == "hvp") got = run.hvp(tangents, cotangents, mode.jitted);
+    else got = run.vmap(part.at("in_axes"), mode.jitted);
+  } catch (const tl::InternalError&) {
+    throw;
+  } catch (const tl::Error&) {
+    if (refused) return {};
+    throw;
+  }
+  if (!refused) return compare(got, part.at("outputs"), tol);
+  if (tangents.empty() && cotangents.empty()) return {};
+  if (mode.check == "hvp") return {};
+  return agrees_with_differences(program, x, mode.check, tangents, cotangents, got);
+}
+
+}  // namespace
+
+const std::vector<Mode>& all_modes() {
+  static const std::vector<Mode> modes = {
+      {"eval", "eval", false},     {"jit", "eval", true},       {"jvp", "jvp", false},   {"jit(jvp)", "jvp", true},
+      {"vjp", "vjp", false},       {"jit(vjp)", "vjp", true},   {"hvp", "hvp", false},   {"jit(hvp)", "hvp", true},
+      {"vmap", "vmap", false},     {"jit(vmap)", "vmap", true}};
+  return modes;
+}
+
+Arrays arrays_from(const Json& list) {
+  Arrays out;
+  for (const Json& j : list) out.push_back(tl::interop::array_from_json(j));
+  return out;
+}
+
+bool Case::has(const std::string& check) const {
+  if (check == "eval") return true;
+  const auto checks = json.find("checks");
+  return checks != json.end() && checks->contains(check);
+}
+
+Case parse_case(const std::string& line) {
+  Case test;
+  test.json = Json::parse(line);
+  test.name = test.json.at("name").get<std::string>();
+  test.primitives = test.json.value("primitives", std::vector<std::string>());
+  return test;
+}
+
+Verdict run_mode(const Case& test, const Mode& mode) {
+  const Json& json = test.json;
+  try {
+    if (const auto dtype = missing_dtype(json.at("program"))) return {Verdict::Kind::skipped, "dtype " + *dtype};
+    const Program program(test.name, tl::interop::program_from_json(json.at("program")));
+    const Json& t = json.at("tolerance");
+    const Tolerance tol{t.at("rtol").get<double>(), t.at("atol").get<double>()};
+    if (mode.check == "eval") return check_part(program, json, json, mode, tol);
+    const Json& data = json.at("checks").at(mode.check);
+    if (mode.check != "vmap") return check_part(program, json, data, mode, tol);
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      Verdict verdict = check_part(program, json, data[i], mode, tol);
+      if (verdict.kind == Verdict::Kind::passed) continue;
+      verdict.reason = "in_axes " + data[i].at("in_axes").dump() + ": " + verdict.reason;
+      return verdict;
+    }
+    return {};
+  } catch (const tl::interop::MissingPrimitiveError& e) {
+    std::string names;
+    for (const std::string& n : e.names()) names += (names.empty() ? "" : ",") + n;
+    return {Verdict::Kind::skipped, "primitive " + names};
+  } catch (const tl::NotImplementedError& e) {
+    return {Verdict::Kind::skipped, "rule: " + e.message()};
+  } catch (const std::exception& e) {
+    return {Verdict::Kind::failed, std::string("raised: ") + e.what()};
+  }
+}
+
+}  // namespace telamon_tool

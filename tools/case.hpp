@@ -1,0 +1,45 @@
+// Conformance cases: a program, inputs, and what real JAX answers for it in each mode.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "interop/json_program.hpp"
+#include "telamon/telamon.hpp"
+
+namespace telamon_tool {
+
+using telamon::Array;
+using telamon::Arrays;
+using telamon::interop::Json;
+
+/// One way of running a case: "eval", "jvp", "vjp", "hvp" or "vmap", plain or compiled.
+struct Mode {
+  std::string name;      ///< "jit(vjp)"
+  std::string check;     ///< "vjp"
+  bool jitted = false;
+};
+const std::vector<Mode>& all_modes();
+
+struct Verdict {
+  enum class Kind { passed, failed, skipped } kind = Kind::passed;
+  std::string reason;  ///< what differed, or the missing primitive, rule or dtype
+};
+
+struct Case {
+  std::string name;
+  std::vector<std::string> primitives;
+  Json json;
+  /// Whether the case holds data for this check.
+  bool has(const std::string& check) const;
+};
+
+Case parse_case(const std::string& line);
+/// Runs one mode. Never throws: what the library throws becomes a verdict.
+Verdict run_mode(const Case& test, const Mode& mode);
+/// Inputs of a case, or of the check's own inputs (vmap).
+Arrays arrays_from(const Json& list);
+
+}  // namespace telamon_tool

@@ -1,0 +1,35 @@
+// Programs on file with their inputs, and the transformations named on the command line.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "case.hpp"
+
+namespace telamon_tool {
+
+/// A function of flat arrays.
+using Function = std::function<Arrays(const Arrays&)>;
+
+struct ProgramFile {
+  telamon::interop::Program program;
+  std::optional<Arrays> inputs;  ///< those of a case; a bare program has none
+};
+
+/// Reads a program (.json), the first case of a file of cases, or with `name` the case so called.
+std::vector<ProgramFile> load_programs(const std::string& path, const std::string& name, bool all);
+
+/// The inputs of a case, or the .npy files of a comma-separated list, checked against the program;
+/// where there are neither, ones (booleans true).
+Arrays choose_inputs(const ProgramFile& file, const std::string& npy_list);
+
+/// "jit,vmap,grad" is jit(vmap(grad(f))). grad differentiates the sum of the first result with respect
+/// to all floating-point inputs; vmap maps axis 0 of all; jvp and vjp push and pull ones.
+Function apply_transforms(Function f, const std::string& transforms);
+
+/// What the program is called together with its transforms: "jit(vmap(grad(loss)))".
+std::string display_name(const std::string& program, const std::string& transforms);
+
+}  // namespace telamon_tool
