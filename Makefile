@@ -3,20 +3,21 @@ SETUP ?= scripts/setup.sh
 JOBS ?= $(shell nproc)
 BUILD = build/release
 
-.PHONY: help setup build demo test bench lint format docs clean verify
+.PHONY: help setup configure build demo test bench lint format docs clean verify
 help:     ## print what each target does
 	@sed -nE 's/^([a-z]+): .*## (.*)/  make \1\t\2/p' Makefile | expand -t 16
 
 setup:    ## install the Debian packages that are missing
 	@$(SETUP)
 
-build: setup  ## build everything: library, command, examples, tests, benchmarks
-	@cmake --preset release > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
-	@cmake --build $(BUILD) -j $(JOBS)
-
-demo: setup   ## train a network on handwritten digits and look inside
+configure: setup
 	@mkdir -p build
 	@cmake --preset release > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+
+build: configure  ## build everything: library, command, examples, tests, benchmarks
+	@cmake --build $(BUILD) -j $(JOBS)
+
+demo: configure  ## train a network on handwritten digits and look inside
 	@cmake --build $(BUILD) -j $(JOBS) --target digits
 	@$(BUILD)/bin/digits
 
