@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <string>
+
+#include "telamon/error.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -101,6 +104,11 @@ TypeInfo promote_with_weak(DType strong, DType weak) {
 constinit std::atomic<DType> default_float_dtype{DType::f32};
 constinit std::atomic<DType> default_int_dtype{DType::i32};
 
+[[noreturn]] void reject_default(const char* function, const char* wanted, DType dtype) {
+  throw ValueError(std::string(function) + " needs " + wanted + ", got " +
+                   std::string(short_name(dtype)));
+}
+
 }  // namespace
 
 std::size_t size_of(DType dtype) { return properties(dtype).size; }
@@ -127,9 +135,15 @@ TypeInfo promote_types(TypeInfo a, TypeInfo b) {
 }
 
 DType default_float() { return default_float_dtype.load(std::memory_order_relaxed); }
-void set_default_float(DType dtype) { default_float_dtype.store(dtype, std::memory_order_relaxed); }
+void set_default_float(DType dtype) {
+  if (!is_float(dtype)) reject_default("set_default_float", "a float dtype", dtype);
+  default_float_dtype.store(dtype, std::memory_order_relaxed);
+}
 DType default_int() { return default_int_dtype.load(std::memory_order_relaxed); }
-void set_default_int(DType dtype) { default_int_dtype.store(dtype, std::memory_order_relaxed); }
+void set_default_int(DType dtype) {
+  if (!is_signed_integer(dtype)) reject_default("set_default_int", "a signed integer dtype", dtype);
+  default_int_dtype.store(dtype, std::memory_order_relaxed);
+}
 
 }  // namespace v1
 }  // namespace telamon

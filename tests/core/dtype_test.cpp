@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "telamon/error.hpp"
+
 namespace tl = telamon;
 using tl::DType;
 using tl::TypeInfo;
@@ -60,6 +62,16 @@ TEST(DTypes, OnlyFloatsAndComplexNumbersHaveTangentsOfTheirOwnType) {
     const bool own = tl::is_float(d) || tl::is_complex(d);
     EXPECT_EQ(tl::tangent_dtype(d), own ? d : DType::float0) << tl::short_name(d);
   }
+}
+
+TEST(DTypes, OfCreationMustBeOfTheirKind) {
+  EXPECT_THROW(tl::set_default_float(tl::i32), tl::ValueError);
+  EXPECT_THROW(tl::set_default_int(tl::u32), tl::ValueError);
+  EXPECT_EQ(tl::default_float(), tl::f32);
+  EXPECT_EQ(tl::default_int(), tl::i32);
+  tl::set_default_int(tl::i64);
+  EXPECT_EQ(tl::default_int(), tl::i64);
+  tl::set_default_int(tl::i32);
 }
 
 TEST(Promotion, OfArraysIsCommutativeIdempotentAndHasBoolAsUnit) {
