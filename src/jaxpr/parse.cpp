@@ -232,9 +232,9 @@ class Parser {
     return *dtype;
   }
 
-  // Operands end with their line.
+  // Operands end with their line, or before the word `in`.
   static bool starts_atom(const Token& token) {
-    if (token.starts_line) return false;
+    if (token.starts_line || token.is("in")) return false;
     return token.kind == Token::Kind::word || token.kind == Token::Kind::number || token.is("(");
   }
 

@@ -1,0 +1,220 @@
+// Reading jaxprs back: nothing is lost, and errors say where and what.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "jaxpr/builder.hpp"
+#include "telamon/primitives.hpp"
+#include "test_primitives.hpp"
+
+namespace tl = telamon;
+using tl::Array;
+using tl::Atom;
+using tl::Aval;
+using tl::DType;
+using tl::Jaxpr;
+using tl::Params;
+using tl::parse_jaxpr;
+
+namespace {
+
+void expect_round_trip(const std::string& text) {
+  const Jaxpr jaxpr = parse_jaxpr(text);
+  EXPECT_EQ(jaxpr.to_string(), text);
+  EXPECT_TRUE(parse_jaxpr(jaxpr.to_string()) == jaxpr);
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_jaxpr(text);
+  } catch (const tl::ParseError& error) {
+    return error.message();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST(JaxprParser, ReadsWhatThePrinterWrites) {
+  expect_round_trip("{ lambda  .\n  let \n  in (  ) }");
+  expect_round_trip("{ lambda a:f64[], b:~f32[2,3] .\n  let \n  in ( a, b, a, 2.0, 3:i32 ) }");
+  expect_round_trip(
+      "{ lambda a:f64[] .\n"
+      "  let b:f64[] = sin a\n"
+      "      c:f64[] = mul b 2.0\n"
+      "  in ( c ) }");
+  expect_round_trip(
+      "{ lambda a:f64[3] .\n"
+      "  let b:f64[] = reduce_sum [ axes=(0,) ] a\n"
+      "      c:f64[2,3] = broadcast_in_dim [ broadcast_dimensions=()\n"
+      "                                      shape=(2, 3) ] b\n"
+      "  in ( c ) }");
+  expect_round_trip(
+      "{ lambda a:f64[], b:f64[] .\n"
+      "  let c:f64[] d:f64[] = jit [ name='a b' num_consts=1 ] a b\n"
+      "        { lambda a:f64[], b:f64[] .\n"
+      "          let c:f64[] = jit [ name=g num_consts=0 ] a\n"
+      "                { lambda a:f64[] .\n"
+      "                  let b:f64[] = sin a\n"
+      "                  in ( b ) }\n"
+      "          in ( c, b ) }\n"
+      "  in ( d ) }");
+}
+
+TEST(JaxprParser, ReadsEffectsAndEquationsWithoutResults) {
+  expect_round_trip(
+      "{ lambda a:f64[] .\n"
+      "  let b:f64[] = test_print{ordered} a\n"
+      "      c:f64[] = test_count{unordered} b\n"
+      "      test_send{ordered} b\n"
+      "      d:f64[] = 'test-quoted name' c\n"
+      "  in ( d ) }");
+}
+
+TEST(JaxprParser, PutsNestedProgramsIntoTheMembersThatHoldThem) {
+  const std::string text =
+      "{ lambda a:f64[] .\n"
+      "  let b:f64[] = test_branches a\n"
+      "        { lambda a:f64[] .\n          let \n          in ( a ) }\n"
+      "        { lambda a:f64[] .\n          let \n          in ( 2.0 ) }\n"
+      "      c:f64[] = test_loop [ unroll=4 ] b\n"
+      "        { lambda a:f64[] .\n          let \n          in ( a ) }\n"
+      "        { lambda a:f64[] .\n          let \n          in ( 2.0 ) }\n"
+      "  in ( c ) }";
+  expect_round_trip(text);
+  const Jaxpr jaxpr = parse_jaxpr(text);
+  EXPECT_EQ(jaxpr.eqns()[0].params.as<test::BranchesParams>().branches.size(), 2u);
+  const auto& loop = jaxpr.eqns()[1].params.as<test::LoopParams>();
+  EXPECT_TRUE(loop.cond_jaxpr.outs()[0].is_var());
+  EXPECT_TRUE(loop.body_jaxpr.outs()[0].is_literal());
+  EXPECT_EQ(loop.unroll, 4);
+}
+
+TEST(JaxprParser, KeepsEveryKindOfParameter) {
+  tl::detail::JaxprBuilder b;
+  const Aval aval{{}, DType::f64, false};
+  const Atom x = Atom::var(b.add_input(aval));
+  const test::ManyParams params{.label = "it's ] a \"test\"\n{", .scale = -0.0, .ratio = 0.1f, .flag = false,
+                                .axes = {3, -1}, .dtype = DType::bf16, .names = {"a b", "None", ""}};
+  const Atom y = Atom::var(b.add_eqn1(test::many_p, Params::of(params), {x}, aval));
+  const Atom z = Atom::var(b.add_eqn1(test::many_p, Params::of(test::ManyParams{}), {y}, aval));
+  const Jaxpr jaxpr = b.build({z}).jaxpr;
+  EXPECT_TRUE(parse_jaxpr(jaxpr.to_string()) == jaxpr) << jaxpr.to_string();
+}
+
+TEST(JaxprParser, TakesAnyNamesAndSpaces) {
+  const Jaxpr jaxpr = parse_jaxpr("{lambda x:f64[],y : f64[ ].let z:f64[]=mul x y\n in(z)}");
+  EXPECT_EQ(jaxpr.to_string(), "{ lambda a:f64[], b:f64[] .\n  let c:f64[] = mul a b\n  in ( c ) }");
+}
+
+TEST(JaxprParser, SaysWhereAndWhatItExpected) {
+  EXPECT_EQ(error_of(""), "jaxpr text, 1:1: expected '{', found the end of the text");
+  EXPECT_EQ(error_of("{ lambda a f64[] . let in ( a ) }"), "jaxpr text, 1:12: expected ':', found 'f64'");
+  EXPECT_EQ(error_of("{ lambda a:f46[] .\n let in ( a ) }"), "jaxpr text, 1:12: expected a dtype, found 'f46'");
+  EXPECT_EQ(error_of("{ lambda a:f64[-1] .\n let in ( a ) }"), "jaxpr text, 1:16: expected a size, found '-1'");
+  EXPECT_EQ(error_of("{ lambda a:f64[] .\n  let b:f64[] = frobnicate a\n  in ( b ) }"),
+            "jaxpr text, 2:17: unknown primitive 'frobnicate'");
+  EXPECT_EQ(error_of("{ lambda a:f64[] .\n  let b:f64[] = sin c\n  in ( b ) }"),
+            "jaxpr text, 2:21: variable 'c' is unbound");
+  EXPECT_EQ(error_of("{ lambda a:f64[] .\n  let b:f64[] = sin b\n  in ( b ) }"),
+            "jaxpr text, 2:21: variable 'b' is unbound");
+  EXPECT_EQ(error_of("{ lambda a:f64[] .\n  let a:f64[] = sin a\n  in ( a ) }"),
+            "jaxpr text, 2:7: variable 'a' is bound twice");
+  EXPECT_EQ(error_of("{ lambda a:f64[] .\n  let b:f64[] = sin a\n  in ( b ) } }"),
+            "jaxpr text, 3:14: expected the end of the text, found '}'");
+  EXPECT_EQ(error_of("{ lambda .\n let in ( 300:u8 ) }"), "jaxpr text, 2:11: '300' is not a literal of dtype u8");
+  EXPECT_EQ(error_of("{ lambda .\n let in ( 1.5:i32 ) }"), "jaxpr text, 2:11: '1.5' is not a literal of dtype i32");
+}
+
+TEST(JaxprParser, RejectsParametersThatDoNotFit) {
+  const auto with = [](const std::string& eqn) { return error_of("{ lambda a:f64[3] .\n  let b:f64[] = " + eqn + "\n  in ( b ) }"); };
+  EXPECT_NE(with("reduce_sum [ axis=(0,) ] a").find("jaxpr text, 2:17: unknown parameter 'axis'"), std::string::npos);
+  EXPECT_NE(with("reduce_sum [ axes=x ] a").find("jaxpr text, 2:17: "), std::string::npos);
+  EXPECT_NE(with("reduce_sum [ axes (0,) ] a").find("expected '=', found '('"), std::string::npos);
+  EXPECT_EQ(with("sin a { lambda .\n let in (  ) }"), "jaxpr text, 2:17: 'sin' takes 0 jaxprs, found 1");
+  EXPECT_EQ(with("test_loop a { lambda .\n let in (  ) }"), "jaxpr text, 2:17: 'test_loop' takes 2 jaxprs, found 1");
+}
+
+TEST(JaxprParser, SurvivesNonsense) {
+  for (const char* text : {"{", "{ lambda", "{ lambda a:f64[", "{ lambda a:f64[] . let b:f64[] = sin [ x=(", "((((", "'",
+                           "{ lambda . let in ( - ) }", "{ lambda . let in ( nan(0x1) ) }", "{ lambda . let in ( (1.0 ) }"}) {
+    EXPECT_THROW(parse_jaxpr(text), tl::ParseError) << text;
+  }
+  std::string deep;
+  for (int i = 0; i < 100000; ++i) deep += "{ lambda . let test_send{ordered} ";
+  EXPECT_THROW(parse_jaxpr(deep), tl::ParseError);
+}
+
+// ---- Any literal, any program --------------------------------------------------------------------
+
+RC_GTEST_PROP(JaxprParser, KeepsTheBitsOfEveryLiteral, (std::uint64_t low, std::uint64_t high)) {
+  const std::vector<DType> dtypes = {DType::bool_, DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16,
+                                     DType::u32, DType::u64, DType::f16, DType::bf16, DType::f32, DType::f64, DType::c64,
+                                     DType::c128};
+  const DType dtype = *rc::gen::elementOf(dtypes);
+  std::uint64_t bits[2] = {low * 0x9e3779b97f4a7c15u, high * 0x9e3779b97f4a7c15u};
+  if (dtype == DType::bool_) bits[0] &= 1;
+  Array value = Array::from_data(bits, dtype, {});
+  if (tl::is_complex(dtype)) {
+    const auto parts = value.item<tl::Complex128>();
+    RC_PRE(parts.re == parts.re && parts.im == parts.im);
+  }
+  const Jaxpr jaxpr(0, {}, {}, {Atom::literal(value)});
+  RC_ASSERT(parse_jaxpr(jaxpr.to_string()) == jaxpr);
+}
+
+namespace {
+
+Jaxpr random_program(int depth) {
+  const std::vector<Aval> avals = {{{}, DType::f64, false}, {{2, 3}, DType::f32, false}, {{4}, DType::i32, true}};
+  tl::detail::JaxprBuilder b;
+  std::vector<Atom> atoms;
+  const int num_inputs = *rc::gen::inRange(0, 4);
+  for (int i = 0; i < num_inputs; ++i) atoms.push_back(Atom::var(b.add_input(*rc::gen::elementOf(avals))));
+  atoms.push_back(Atom::literal(Array(*rc::gen::arbitrary<double>())));
+  const auto pick = [&] { return atoms[*rc::gen::inRange<std::size_t>(0, atoms.size())]; };
+  const int num_eqns = *rc::gen::inRange(0, 8);
+  for (int i = 0; i < num_eqns; ++i) {
+    const Aval aval = *rc::gen::elementOf(avals);
+    std::vector<tl::Var> outs;
+    switch (*rc::gen::inRange(0, depth > 0 ? 7 : 5)) {
+      case 0: outs = b.add_eqn(tl::add_p, {}, {pick(), pick()}, {aval}); break;
+      case 1: outs = b.add_eqn(tl::reduce_sum_p, Params::of(tl::AxesParams{{0, 1}}), {pick()}, {aval}); break;
+      case 2: outs = b.add_eqn(test::send_p, {}, {pick()}, {}, tl::Effect::ordered); break;
+      case 3: {
+        const test::ManyParams p{.label = *rc::gen::arbitrary<std::string>(), .scale = *rc::gen::arbitrary<double>()};
+        outs = b.add_eqn(test::many_p, Params::of(p), {pick()}, {aval, aval}, tl::Effect::unordered);
+        break;
+      }
+      case 4:
+        outs = b.add_eqn(tl::convert_element_type_p, Params::of(tl::ConvertParams{DType::bf16, true}), {pick()}, {aval});
+        break;
+      case 5:
+        outs = b.add_eqn(tl::jit_p, Params::of(tl::JitParams{.jaxpr = random_program(depth - 1), .name = "f"}),
+                         {pick(), pick()}, {aval});
+        break;
+      default: {
+        test::BranchesParams p;
+        for (int j = *rc::gen::inRange(0, 3); j >= 0; --j) p.branches.push_back(random_program(depth - 1));
+        outs = b.add_eqn(test::branches_p, Params::of(p), {pick()}, {aval, aval});
+      }
+    }
+    for (const tl::Var v : outs) atoms.push_back(Atom::var(v));
+  }
+  std::vector<Atom> outs;
+  for (int i = *rc::gen::inRange(0, 3); i > 0; --i) outs.push_back(pick());
+  return b.build(outs, tl::detail::JaxprBuilder::DeadCode::keep).jaxpr;
+}
+
+}  // namespace
+
+RC_GTEST_PROP(JaxprParser, ReadsBackRandomPrograms, ()) {
+  const Jaxpr jaxpr = random_program(2);
+  const Jaxpr back = parse_jaxpr(jaxpr.to_string());
+  RC_ASSERT(back == jaxpr);
+  RC_ASSERT(back.hash() == jaxpr.hash());
+  RC_ASSERT(back.to_string() == jaxpr.to_string());
+}
