@@ -174,8 +174,9 @@ bool parse_floating(std::string_view token, T& value) {
   else if (digits == "inf" || digits == "Infinity")
     value = std::numeric_limits<T>::infinity();
   else {
-    const char* last = digits.data() + digits.size();
-    const auto [end, error] = std::from_chars(digits.data(), last, value);
+    const char* const first = digits.data();
+    const char* const last = first + digits.size();
+    const auto [end, error] = std::from_chars(first, last, value);
     // Out of range: the caller's text named a number that rounds to infinity or zero.
     if (end != last || error == std::errc::invalid_argument) return false;
     if (error == std::errc::result_out_of_range)
