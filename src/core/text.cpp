@@ -60,16 +60,11 @@ void append_quoted(std::string& out, std::string_view text) {
   out += '\'';
   for (char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '\'' || c == '\\')
-      (out += '\\') += c;
-    else if (c == '\n')
-      out += "\\n";
-    else if (c == '\t')
-      out += "\\t";
-    else if (byte < 0x20 || byte == 0x7f)
-      ((out += "\\x") += kHex[byte >> 4]) += kHex[byte & 15];
-    else
-      out += c;
+    if (c == '\'' || c == '\\') (out += '\\') += c;
+    else if (c == '\n') out += "\\n";
+    else if (c == '\t') out += "\\t";
+    else if (byte < 0x20 || byte == 0x7f) ((out += "\\x") += kHex[byte >> 4]) += kHex[byte & 15];
+    else out += c;
   }
   out += '\'';
 }
@@ -169,10 +164,8 @@ template <class T>
 bool parse_floating(std::string_view token, T& value) {
   const bool negative = !token.empty() && token.front() == '-';
   const std::string_view digits = token.substr(negative ? 1 : 0);
-  if (digits == "nan" || digits == "NaN")
-    value = std::numeric_limits<T>::quiet_NaN();
-  else if (digits == "inf" || digits == "Infinity")
-    value = std::numeric_limits<T>::infinity();
+  if (digits == "nan" || digits == "NaN") value = std::numeric_limits<T>::quiet_NaN();
+  else if (digits == "inf" || digits == "Infinity") value = std::numeric_limits<T>::infinity();
   else {
     const char* const first = digits.data();
     const char* const last = first + digits.size();
@@ -226,10 +219,8 @@ std::string TextReader::read_string() {
       if (c == '\\') {
         if (pos_ >= text_.size()) fail("unterminated string");
         c = text_[pos_++];
-        if (c == 'n')
-          c = '\n';
-        else if (c == 't')
-          c = '\t';
+        if (c == 'n') c = '\n';
+        else if (c == 't') c = '\t';
         else if (c == 'x') {
           const int high = pos_ < text_.size() ? hex_digit(text_[pos_]) : -1;
           const int low = pos_ + 1 < text_.size() ? hex_digit(text_[pos_ + 1]) : -1;
@@ -254,10 +245,8 @@ std::string_view TextReader::read_balanced() {
   for (; pos_ < text_.size(); ++pos_) {
     const char c = text_[pos_];
     if (quote) {
-      if (c == '\\')
-        ++pos_;
-      else if (c == quote)
-        quote = 0;
+      if (c == '\\') ++pos_;
+      else if (c == quote) quote = 0;
     } else if (c == '\'' || c == '"') {
       quote = c;
     } else if (c == '(' || c == '[' || c == '{') {

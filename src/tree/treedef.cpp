@@ -90,10 +90,8 @@ void append_text(std::string& out, const TreeDef& tree) {
     case TreeKind::list: append_children(out, tree, '[', ']'); return;
     case TreeKind::dict: append_children(out, tree, '{', '}'); return;
     case TreeKind::optional:
-      if (tree.children().empty())
-        out += "None";
-      else
-        append_text(out, tree.children()[0]);
+      if (tree.children().empty()) out += "None";
+      else append_text(out, tree.children()[0]);
       return;
     case TreeKind::structure:
     case TreeKind::custom:
@@ -160,12 +158,9 @@ TreeDef TreeDefBuilder::finish() { return std::move(done_.at(0)); }
 
 void push_child(KeyPath& path, const TreeDef& parent, std::size_t child) {
   if (parent.kind() == TreeKind::optional) return;
-  if (parent.kind() == TreeKind::dict)
-    path.push_key(parent.keys()[child]);
-  else if (!parent.keys().empty())
-    path.push_member(parent.keys()[child]);
-  else
-    path.push_index(child);
+  if (parent.kind() == TreeKind::dict) path.push_key(parent.keys()[child]);
+  else if (!parent.keys().empty()) path.push_member(parent.keys()[child]);
+  else path.push_index(child);
 }
 
 std::string describe_difference(const TreeDef& a, const TreeDef& b) {
