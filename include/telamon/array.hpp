@@ -79,6 +79,7 @@ TELAMON_API Array make_from_data(const void* data, DType dtype, Shape shape);
 TELAMON_API void read_item(const Array& x, DType dtype, void* out);  // one element, converted
 TELAMON_API void read_all(const Array& x, DType dtype, void* out);   // all elements, converted
 [[noreturn]] TELAMON_API void empty_array_error();
+TELAMON_API const IndexItem& no_index();  // an index that is not given
 
 }  // namespace detail
 
@@ -175,9 +176,13 @@ class TELAMON_API Array {
   const Array& block_until_ready() const { return *this; }
 
   /// NumPy-style indexing: x(0), x(tl::slice(1, 5), tl::ellipsis), x(indices). See indexing.hpp.
-  template <class... Items> Array operator()(const Items&... items) const;
+  Array operator()(const IndexItem& i, const IndexItem& j = detail::no_index(),
+                   const IndexItem& k = detail::no_index(), const IndexItem& l = detail::no_index(),
+                   const IndexItem& m = detail::no_index(), const IndexItem& n = detail::no_index()) const;
   /// x.at(i, j).set(v), .add(v), .multiply(v), .min(v), .max(v), .get(): functional updates.
-  template <class... Items> AtIndex at(const Items&... items) const;
+  AtIndex at(const IndexItem& i, const IndexItem& j = detail::no_index(),
+             const IndexItem& k = detail::no_index(), const IndexItem& l = detail::no_index(),
+             const IndexItem& m = detail::no_index(), const IndexItem& n = detail::no_index()) const;
   Array reshape(Shape shape, SourceLocation where = SourceLocation::current()) const;
   Array astype(DType dtype, SourceLocation where = SourceLocation::current()) const;
   Array T(SourceLocation where = SourceLocation::current()) const;  ///< all axes reversed

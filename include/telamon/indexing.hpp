@@ -1,0 +1,97 @@
+// Indexing as in NumPy: x(0), x(tl::slice(1, 5), tl::ellipsis), x(tl::newaxis, -1), x(rows,
+// columns).
+//
+//   int            one element; the axis disappears. Out of range: IndexError.
+//   slice          a range with optional start, stop and step; negative numbers count from the end.
+//   ellipsis       as many full slices as are missing.
+//   newaxis        a new axis of size 1.
+//   Array          integers (concrete or traced): NumPy's advanced indexing. Several index arrays
+//                  broadcast; out of range is clamped when reading and dropped when writing.
+//                  bools: the places where they are true; must be concrete.
+//
+// x.at(i, j).set(v) and its kin return a changed copy.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "telamon/array.hpp"
+#include "telamon/none.hpp"
+
+namespace telamon {
+inline namespace v1 {
+
+/// A range of an axis: start, start + step, ... before stop.
+struct Slice {
+  std::optional<std::int64_t> start = none, stop = none, step = none;
+};
+/// slice(1, 5), slice(none, none, 2), slice(none, -1); slice() is the whole axis.
+inline Slice slice() { return {}; }
+inline Slice slice(std::optional<std::int64_t> start, std::optional<std::int64_t> stop,
+                   std::optional<std::int64_t> step = none) {
+  return {start, stop, step};
+}
+struct Ellipsis {};
+struct NewAxis {};
+inline constexpr Ellipsis ellipsis{};
+inline constexpr NewAxis newaxis{};
+
+/// One index, with the caller's file and line.
+class IndexItem {
+ public:
+  enum class Kind : std::uint8_t { absent, integer, slice, ellipsis, newaxis, array };
+
+  IndexItem() : kind_(Kind::absent) {}
+  template <class T>
+    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+  IndexItem(T index, SourceLocation where = SourceLocation::current())
+      : kind_(Kind::integer), where_(where), integer_(static_cast<std::int64_t>(index)) {}
+  IndexItem(const Slice& range, SourceLocation where = SourceLocation::current())
+      : kind_(Kind::slice), where_(where), slice_(range) {}
+  IndexItem(Ellipsis, SourceLocation where = SourceLocation::current())
+      : kind_(Kind::ellipsis), where_(where) {}
+  IndexItem(NewAxis, SourceLocation where = SourceLocation::current())
+      : kind_(Kind::newaxis), where_(where) {}
+  IndexItem(Array indices, SourceLocation where = SourceLocation::current())
+      : kind_(Kind::array), where_(where), array_(std::move(indices)) {}
+
+  Kind kind() const { return kind_; }
+  SourceLocation where() const { return where_; }
+  std::int64_t integer() const { return integer_; }
+  const Slice& range() const { return slice_; }
+  const Array& array() const { return array_; }
+
+ private:
+  Kind kind_;
+  SourceLocation where_;
+  std::int64_t integer_ = 0;
+  Slice slice_;
+  Array array_;
+};
+
+/// The elements x(items...) of an array, to be read or replaced. Every function returns a new
+/// array. Values broadcast to the shape of x(items...) and take x's dtype. Where indices repeat:
+/// `add` adds all values, `set` keeps the last one in row-major order, and `multiply`, `min` and
+/// `max` combine x's element with the last one only.
+class TELAMON_API AtIndex {
+ public:
+  AtIndex(Array x, std::vector<IndexItem> items) : x_(std::move(x)), items_(std::move(items)) {}
+  Array get() const;
+  Array set(const Operand& value) const;
+  Array add(const Operand& value) const;
+  Array subtract(const Operand& value) const;
+  Array multiply(const Operand& value) const;
+  Array divide(const Operand& value) const;
+  Array min(const Operand& value) const;
+  Array max(const Operand& value) const;
+
+ private:
+  Array x_;
+  std::vector<IndexItem> items_;
+};
+
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,140 @@
+// Functions that make arrays.
+#include <cmath>
+
+#include "core/concrete.hpp"
+#include "core/trace.hpp"
+#include "numpy/promote.hpp"
+#include "telamon/lax.hpp"
+#include "telamon/numpy.hpp"
+
+namespace telamon {
+inline namespace v1 {
+
+using detail::CallSite;
+
+namespace {
+
+/// The dtype of what is created from a value: C++ numbers give the defaults.
+DType creation_dtype(TypeInfo type) {
+  if (!type.weak || type.dtype == DType::bool_ || is_complex(type.dtype)) return type.dtype;
+  return is_float(type.dtype) ? default_float() : default_int();
+}
+
+}  // namespace
+
+Array asarray(const Operand& x, std::optional<DType> dtype) {
+  return dtype ? x.array.astype(*dtype, x.where) : detail::strong(x.array);
+}
+
+Array zeros(const Shape& shape, std::optional<DType> dtype, SourceLocation where) {
+  return lax::full(shape, dtype.value_or(default_float()), 0, where);
+}
+
+Array ones(const Shape& shape, std::optional<DType> dtype, SourceLocation where) {
+  return lax::full(shape, dtype.value_or(default_float()), 1, where);
+}
+
+Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype) {
+  const CallSite site(value.where);
+  const Array v =
+      asarray(value.array, dtype.value_or(creation_dtype(detail::type_of(value.array))));
+  return broadcast_to(v, shape);
+}
+
+Array full_like(const Operand& x, const Operand& value, std::optional<DType> dtype) {
+  const CallSite site(x.where);
+  return full(x.array.shape(), value.array, dtype.value_or(x.array.dtype()));
+}
+
+Array zeros_like(const Operand& x, std::optional<DType> dtype) {
+  return lax::full(x.array.shape(), dtype.value_or(x.array.dtype()), 0, x.where);
+}
+
+Array ones_like(const Operand& x, std::optional<DType> dtype) {
+  return lax::full(x.array.shape(), dtype.value_or(x.array.dtype()), 1, x.where);
+}
+
+Array eye(std::int64_t n, std::optional<std::int64_t> m, int k, std::optional<DType> dtype,
+          SourceLocation where) {
+  const CallSite site(where);
+  const Shape shape{n, m.value_or(n)};
+  const Array rows = lax::iota(DType::i32, shape, 0), columns = lax::iota(DType::i32, shape, 1);
+  const Array on_diagonal = lax::eq(lax::add(rows, lax::full_like(rows, k)), columns);
+  return lax::convert_element_type(on_diagonal, dtype.value_or(default_float()));
+}
+
+Array arange(const Operand& stop, std::optional<DType> dtype) {
+  const CallSite site(stop.where);
+  const DType d = dtype.value_or(creation_dtype(detail::type_of(stop.array)));
+  return arange(Operand(Array(0), stop.where), stop, 1, d);
+}
+
+// start + i * step for i = 0, ..., ceil((stop - start) / step) - 1.
+Array arange(const Operand& start, const Operand& stop, const Operand& step,
+             std::optional<DType> dtype) {
+  const CallSite site(start.where);
+  const Array bounds[] = {start.array, stop.array, step.array};
+  const DType d = dtype.value_or(creation_dtype(detail::result_type(bounds)));
+  for (const Array& b : bounds) {
+    if (b.ndim() != 0) detail::type_error("arange", "scalars", b);
+    detail::concrete_value(b, "arange (its bounds decide the shape)");
+  }
+  std::int64_t count = 0;
+  if (is_integer(detail::result_type(bounds).dtype)) {
+    const auto first = start.array.item<std::int64_t>(), last = stop.array.item<std::int64_t>();
+    const auto by = step.array.item<std::int64_t>();
+    if (by == 0) throw ValueError("arange: the step is 0");
+    const std::int64_t span = last - first;
+    count = span / by + (span % by != 0 && (span < 0) == (by < 0));  // the quotient rounded up
+  } else {
+    const auto by = step.array.item<double>();
+    if (by == 0) throw ValueError("arange: the step is 0");
+    count = static_cast<std::int64_t>(
+        std::ceil((stop.array.item<double>() - start.array.item<double>()) / by));
+  }
+  const Array index = lax::iota(d, {std::max<std::int64_t>(count, 0)});
+  const auto is = [](const Array& x, double v) { return x.item<double>() == v; };
+  const Array scaled =
+      is(step.array, 1) ? index : lax::mul(index, full(index.shape(), step.array, d));
+  return is(start.array, 0) ? scaled : lax::add(scaled, full(index.shape(), start.array, d));
+}
+
+// start * (1 - t) + stop * t for t = 0, 1/n, ..., 1: both ends come out exactly.
+Array linspace(const Operand& start, const Operand& stop, std::int64_t count,
+               const LinspaceOptions& options) {
+  const CallSite site(start.where);
+  if (count < 0)
+    throw ValueError("linspace: the count must not be negative, got " + std::to_string(count));
+  const Array ends[] = {start.array, stop.array};
+  const TypeInfo type = detail::to_inexact(detail::result_type(ends));
+  const DType computed = creation_dtype(type);
+  const DType d = options.dtype.value_or(computed);
+  const auto [a, b] =
+      detail::promote("linspace", asarray(start.array, computed), asarray(stop.array, computed));
+  Shape shape = a.shape();
+  shape.insert(0, count);
+  const std::int64_t intervals = std::max<std::int64_t>(options.endpoint ? count - 1 : count, 1);
+  const Array t = lax::div(lax::iota(computed, shape, 0),
+                           lax::full(shape, computed, static_cast<double>(intervals)));
+  const Array rest = lax::sub(lax::ones_like(t), t);
+  const Array points = lax::add(lax::mul(detail::broadcast_array(a, shape), rest),
+                                lax::mul(detail::broadcast_array(b, shape), t));
+  return asarray(is_integer(d) ? lax::floor(points) : points, d);
+}
+
+Arrays meshgrid(const Arrays& xs, bool ij, SourceLocation where) {
+  const CallSite site(where);
+  Shape shape;
+  for (const Array& x : xs) shape.push_back(x.size());
+  const bool swap = !ij && xs.size() >= 2;
+  if (swap) std::swap(shape[0], shape[1]);
+  Arrays out;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    const std::size_t axis = swap && i < 2 ? 1 - i : i;
+    out.push_back(lax::broadcast_in_dim(ravel(xs[i]), shape, {static_cast<std::int64_t>(axis)}));
+  }
+  return out;
+}
+
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,332 @@
+// Functions that move, join, cut and repeat elements.
+#include <algorithm>
+
+#include "core/concrete.hpp"
+#include "numpy/promote.hpp"
+#include "telamon/lax.hpp"
+#include "telamon/numpy.hpp"
+
+namespace telamon {
+inline namespace v1 {
+
+using detail::CallSite;
+using detail::canonical_axis;
+
+namespace {
+
+/// The shape with its -1 replaced by what the number of elements asks for.
+Shape inferred_shape(const Array& x, const Shape& shape) {
+  Shape out = shape;
+  int unknown = -1;
+  std::int64_t known = 1;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (out[i] >= 0) {
+      known *= out[i];
+    } else if (out[i] == -1 && unknown < 0) {
+      unknown = static_cast<int>(i);
+    } else {
+      throw ShapeError("reshape: at most one size may be -1, and none less: " + shape.to_string());
+    }
+  }
+  if (unknown >= 0 && known > 0 && x.size() % known == 0) {
+    out[static_cast<std::size_t>(unknown)] = x.size() / known;
+  }
+  if (out.contains(-1) || out.num_elements() != x.size()) {
+    throw ShapeError("reshape: cannot reshape " + x.aval().to_string() + " (" +
+                     std::to_string(x.size()) + " elements) into shape " + shape.to_string());
+  }
+  return out;
+}
+
+void check_not_empty_list(const char* name, const Arrays& xs) {
+  if (xs.empty()) throw ValueError(std::string(name) + " needs at least one array");
+}
+
+}  // namespace
+
+Array reshape(const Operand& x, const Shape& shape) {
+  const CallSite site(x.where);
+  return lax::reshape(x.array, inferred_shape(x.array, shape));
+}
+
+Array ravel(const Operand& x) { return lax::reshape(x, {x.array.size()}); }
+
+Array transpose(const Operand& x, const Axes& permutation) {
+  const CallSite site(x.where);
+  Shape perm;
+  if (permutation.all()) {
+    for (int i = x.array.ndim() - 1; i >= 0; --i) perm.push_back(i);
+  } else {
+    for (std::int64_t a : permutation.list())
+      perm.push_back(canonical_axis("transpose", a, x.array));
+    Shape sorted = perm;
+    std::sort(sorted.begin(), sorted.end());
+    if (sorted != detail::iota_axes(x.array.ndim())) {
+      throw ValueError("transpose: " + permutation.list().to_string() +
+                       " is not a permutation of the axes of " + x.array.aval().to_string());
+    }
+  }
+  return lax::transpose(x.array, perm);
+}
+
+Array swapaxes(const Operand& x, int axis1, int axis2) {
+  const CallSite site(x.where);
+  Shape perm = detail::iota_axes(x.array.ndim());
+  std::swap(perm[static_cast<std::size_t>(canonical_axis("swapaxes", axis1, x.array))],
+            perm[static_cast<std::size_t>(canonical_axis("swapaxes", axis2, x.array))]);
+  return lax::transpose(x.array, perm);
+}
+
+Array moveaxis(const Operand& x, int source, int destination) {
+  const CallSite site(x.where);
+  Shape perm = detail::iota_axes(x.array.ndim());
+  const std::int64_t from = canonical_axis("moveaxis", source, x.array);
+  perm.erase(static_cast<std::size_t>(from));
+  perm.insert(static_cast<std::size_t>(canonical_axis("moveaxis", destination, x.array)), from);
+  return lax::transpose(x.array, perm);
+}
+
+Array expand_dims(const Operand& x, const Axes& axes) {
+  const CallSite site(x.where);
+  if (axes.all()) throw ValueError("expand_dims needs the positions of the new axes");
+  const int ndim = x.array.ndim() + axes.list().ndim();
+  Shape positions;
+  for (std::int64_t a : axes.list()) {
+    const std::int64_t p = canonical_axis("expand_dims", a, ndim);
+    if (positions.contains(p))
+      throw ValueError("expand_dims: position " + std::to_string(a) + " occurs twice");
+    positions.push_back(p);
+  }
+  std::sort(positions.begin(), positions.end());
+  return lax::expand_dims(x.array, positions);
+}
+
+Array squeeze(const Operand& x, const Axes& axes) {
+  const CallSite site(x.where);
+  Shape dims;
+  if (axes.all()) {
+    for (int i = 0; i < x.array.ndim(); ++i) {
+      if (x.array.shape(i) == 1) dims.push_back(i);
+    }
+  } else {
+    dims = detail::canonical_axes("squeeze", axes, x.array);
+    for (std::int64_t d : dims) {
+      if (x.array.shape(static_cast<int>(d)) != 1) {
+        throw ValueError("squeeze: axis " + std::to_string(d) + " of " +
+                         x.array.aval().to_string() + " does not have size 1");
+      }
+    }
+  }
+  return lax::squeeze(x.array, dims);
+}
+
+Array broadcast_to(const Operand& x, const Shape& shape) {
+  const CallSite site(x.where);
+  const Shape& own = x.array.shape();
+  bool fits = own.size() <= shape.size();
+  for (std::size_t i = 0; fits && i < own.size(); ++i) {
+    const std::int64_t wanted = shape[shape.size() - own.size() + i];
+    fits = own[i] == 1 || own[i] == wanted;
+  }
+  if (!fits) {
+    throw ShapeError("broadcast_to: " + x.array.aval().to_string() +
+                     " does not broadcast to shape " + shape.to_string());
+  }
+  return detail::broadcast_array(x.array, shape);
+}
+
+Arrays broadcast_arrays(const Arrays& xs, SourceLocation where) {
+  const CallSite site(where);
+  if (xs.empty()) return {};
+  const Shape shape = detail::broadcast_shapes("broadcast_arrays", xs);
+  Arrays out;
+  for (const Array& x : xs) out.push_back(detail::broadcast_array(x, shape));
+  return out;
+}
+
+Array flip(const Operand& x, const Axes& axes) {
+  const CallSite site(x.where);
+  return lax::rev(x.array, detail::canonical_axes("flip", axes, x.array));
+}
+
+Array concatenate(const Arrays& xs, int axis, SourceLocation where) {
+  const CallSite site(where);
+  check_not_empty_list("concatenate", xs);
+  if (xs[0].ndim() == 0)
+    throw ValueError("concatenate needs arrays of at least one dimension: use stack");
+  return lax::concatenate(detail::promote_dtypes(xs), canonical_axis("concatenate", axis, xs[0]));
+}
+
+Array stack(const Arrays& xs, int axis, SourceLocation where) {
+  const CallSite site(where);
+  check_not_empty_list("stack", xs);
+  for (const Array& x : xs) {
+    if (x.shape() != xs[0].shape()) {
+      throw ShapeError("stack needs arrays of one shape, got " + xs[0].aval().to_string() +
+                       " and " + x.aval().to_string());
+    }
+  }
+  return lax::stack(detail::promote_dtypes(xs), canonical_axis("stack", axis, xs[0].ndim() + 1));
+}
+
+Arrays unstack(const Operand& x, int axis) {
+  const CallSite site(x.where);
+  return lax::unstack(x.array, canonical_axis("unstack", axis, x.array));
+}
+
+Arrays split(const Operand& x, int sections, int axis) {
+  const CallSite site(x.where);
+  const std::int64_t a = canonical_axis("split", axis, x.array);
+  const std::int64_t size = x.array.shape(static_cast<int>(a));
+  if (sections <= 0 || size % sections != 0) {
+    throw ValueError("split: axis " + std::to_string(a) + " of " + x.array.aval().to_string() +
+                     " does not divide into " + std::to_string(sections) + " equal parts");
+  }
+  return lax::split(x.array, Shape(static_cast<std::size_t>(sections), size / sections), a);
+}
+
+Arrays split(const Operand& x, const Shape& indices, int axis) {
+  const CallSite site(x.where);
+  const std::int64_t a = canonical_axis("split", axis, x.array);
+  const std::int64_t size = x.array.shape(static_cast<int>(a));
+  Shape sizes;
+  std::int64_t start = 0;
+  for (std::int64_t i : indices) {
+    const std::int64_t end = std::clamp<std::int64_t>(i < 0 ? i + size : i, start, size);
+    sizes.push_back(end - start);
+    start = end;
+  }
+  sizes.push_back(size - start);
+  return lax::split(x.array, sizes, a);
+}
+
+Array pad(const Operand& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& widths,
+          const Operand& value) {
+  const CallSite site(x.where);
+  if (static_cast<int>(widths.size()) != x.array.ndim()) {
+    throw ValueError("pad: " + std::to_string(widths.size()) + " widths for " +
+                     x.array.aval().to_string());
+  }
+  std::vector<std::array<std::int64_t, 3>> config;
+  for (const auto& [before, after] : widths) {
+    if (before < 0 || after < 0)
+      throw ValueError("pad: widths must not be negative (slice, or use lax::pad)");
+    config.push_back({before, after, 0});
+  }
+  return lax::pad(x.array, detail::to_type(value.array, {x.array.dtype(), false}), config);
+}
+
+// [.., n, ..] -> [.., 1, n, ..] -> [.., repetitions, n, ..] -> [.., repetitions * n, ..].
+Array tile(const Operand& x, const Shape& repetitions) {
+  const CallSite site(x.where);
+  Shape own = x.array.shape(), times = repetitions;
+  while (own.size() < times.size()) own.insert(0, 1);
+  while (times.size() < own.size()) times.insert(0, 1);
+  Shape split_shape, repeated, result;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (times[i] < 0) throw ValueError("tile: negative repetitions " + repetitions.to_string());
+    for (std::int64_t d : {std::int64_t{1}, own[i]}) split_shape.push_back(d);
+    for (std::int64_t d : {times[i], own[i]}) repeated.push_back(d);
+    result.push_back(times[i] * own[i]);
+  }
+  if (result == x.array.shape()) return x.array;
+  return lax::reshape(detail::broadcast_array(lax::reshape(x.array, split_shape), repeated),
+                      result);
+}
+
+Array repeat(const Operand& x, int count, std::optional<int> axis) {
+  const CallSite site(x.where);
+  if (count < 0) throw ValueError("repeat: negative count " + std::to_string(count));
+  const Array flat = axis ? x.array : ravel(x.array);
+  const auto a = static_cast<std::size_t>(canonical_axis("repeat", axis.value_or(0), flat));
+  Shape split_shape = flat.shape(), repeated = flat.shape(), result = flat.shape();
+  split_shape.insert(a + 1, 1);
+  repeated.insert(a + 1, count);
+  result[a] *= count;
+  return lax::reshape(detail::broadcast_array(lax::reshape(flat, split_shape), repeated), result);
+}
+
+Array roll(const Operand& x, std::int64_t shift, std::optional<int> axis) {
+  const CallSite site(x.where);
+  if (!axis) return lax::reshape(roll(ravel(x.array), shift, 0), x.array.shape());
+  const std::int64_t a = canonical_axis("roll", *axis, x.array);
+  const std::int64_t size = x.array.shape(static_cast<int>(a));
+  const std::int64_t cut = size == 0 ? 0 : (size - shift % size) % size;  // where the result begins
+  if (cut == 0) return x.array;
+  const Array parts[] = {lax::slice_in_dim(x.array, cut, size, 1, a),
+                         lax::slice_in_dim(x.array, 0, cut, 1, a)};
+  return lax::concatenate(parts, a);
+}
+
+namespace {
+/// column - row of each element of the last two axes, i32: below the k-th diagonal it is < k.
+Array triangle_mask(const char* name, const Array& x, int k) {
+  if (x.ndim() < 2) detail::type_error(name, "at least two dimensions", x);
+  const Shape matrix{x.shape(-2), x.shape(-1)};
+  const Array rows = lax::iota(DType::i32, matrix, 0), columns = lax::iota(DType::i32, matrix, 1);
+  const Array mask = lax::ge(lax::add(rows, lax::full_like(rows, k)), columns);
+  return detail::broadcast_array(mask, x.shape());
+}
+}  // namespace
+
+Array tril(const Operand& x, int k) {
+  const CallSite site(x.where);
+  return lax::select(triangle_mask("tril", x.array, k), x.array, lax::zeros_like(x.array));
+}
+
+Array triu(const Operand& x, int k) {
+  const CallSite site(x.where);
+  return lax::select(triangle_mask("triu", x.array, k - 1), lax::zeros_like(x.array), x.array);
+}
+
+// In the row-major order of an n by m matrix the diagonal lies m + 1 apart.
+Array diagonal(const Operand& x, int offset, int axis1, int axis2) {
+  const CallSite site(x.where);
+  const std::int64_t a = canonical_axis("diagonal", axis1, x.array),
+                     b = canonical_axis("diagonal", axis2, x.array);
+  if (a == b) throw ValueError("diagonal: the two axes must differ");
+  Shape perm, outer;
+  for (int i = 0; i < x.array.ndim(); ++i) {
+    if (i == a || i == b) continue;
+    perm.push_back(i);
+    outer.push_back(x.array.shape(i));
+  }
+  perm.push_back(a);
+  perm.push_back(b);
+  const std::int64_t rows = x.array.shape(static_cast<int>(a)),
+                     columns = x.array.shape(static_cast<int>(b));
+  const std::int64_t first_row = std::max(0, -offset), first_column = std::max(0, offset);
+  const std::int64_t count =
+      std::max<std::int64_t>(0, std::min(rows - first_row, columns - first_column));
+  Shape flat_shape = outer;
+  flat_shape.push_back(rows * columns);
+  const Array flat = lax::reshape(lax::transpose(x.array, perm), flat_shape);
+  const std::int64_t start = count == 0 ? 0 : first_row * columns + first_column;
+  const std::int64_t limit = count == 0 ? 0 : start + (count - 1) * (columns + 1) + 1;
+  return lax::slice_in_dim(flat, start, limit, columns + 1, outer.ndim());
+}
+
+Array diag(const Operand& x, int k) {
+  const CallSite site(x.where);
+  if (x.array.ndim() == 2) return diagonal(x.array, k);
+  if (x.array.ndim() != 1) detail::type_error("diag", "a vector or a matrix", x.array);
+  const std::int64_t n = x.array.shape(0) + std::abs(k);
+  const std::pair<std::int64_t, std::int64_t> widths{std::max(0, k), std::max(0, -k)};
+  const Array row = pad(x.array, {widths}, 0);  // element j of the row stands in column j
+  return where(eye(n, n, k, DType::bool_), lax::broadcast(row, {n}), 0);
+}
+
+Array Array::reshape(Shape shape, SourceLocation where) const {
+  return v1::reshape({*this, where}, shape);
+}
+
+Array Array::astype(DType dtype, SourceLocation where) const {
+  const CallSite site(where);
+  return detail::is_weak_constant(*this) ? detail::convert_scalar(*this, dtype)
+                                         : lax::convert_element_type(*this, dtype);
+}
+
+Array Array::T(SourceLocation where) const { return transpose({*this, where}); }
+
+}  // namespace v1
+}  // namespace telamon

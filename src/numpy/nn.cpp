@@ -1,0 +1,77 @@
+// Functions of neural networks: activations, softmax, one-hot.
+#include <cmath>
+
+#include "core/concrete.hpp"
+#include "numpy/promote.hpp"
+#include "telamon/lax.hpp"
+#include "telamon/numpy.hpp"
+
+namespace telamon {
+inline namespace v1 {
+
+using detail::CallSite;
+
+// A selection, not a maximum, so that the derivative at 0 is 0; `x <= 0` lets NaN through.
+Array relu(const Operand& x) {
+  const CallSite site(x.where);
+  const Array zero = lax::zeros_like(x.array);
+  return lax::select(lax::le(x.array, zero), zero, x.array);
+}
+
+Array silu(const Operand& x) {
+  const CallSite site(x.where);
+  const Array a = detail::inexact(x.array);
+  return lax::mul(a, lax::logistic(a));
+}
+
+Array softplus(const Operand& x) { return logaddexp(x, 0.0); }
+
+// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))   (Hendrycks and Gimpel, 2016)
+Array gelu(const Operand& x) {
+  const CallSite site(x.where);
+  const Array a = detail::inexact(x.array);
+  const Array inner =
+      multiply(add(a, multiply(lax::integer_pow(a, 3), 0.044715)), std::sqrt(2 / pi));
+  return multiply(a, multiply(add(lax::tanh(inner), 1.0), 0.5));
+}
+
+// x Phi(x) = x/2 (1 + erf(x / sqrt 2))
+Array gelu_exact(const Operand& x) {
+  const CallSite site(x.where);
+  const Array a = detail::inexact(x.array);
+  return multiply(a, multiply(add(lax::erf(multiply(a, std::sqrt(0.5))), 1.0), 0.5));
+}
+
+namespace {
+/// x less its largest element along the axes, which gets no derivative: it cancels in the result.
+Array shifted(const Array& x, const Axes& axes) {
+  return subtract(x, lax::stop_gradient(max(x, {.axes = axes, .keepdims = true})));
+}
+}  // namespace
+
+Array softmax(const Operand& x, const Axes& axes) {
+  const CallSite site(x.where);
+  const Array e = lax::exp(shifted(detail::inexact(x.array), axes));
+  return divide(e, sum(e, {.axes = axes, .keepdims = true}));
+}
+
+Array log_softmax(const Operand& x, const Axes& axes) {
+  const CallSite site(x.where);
+  const Array a = shifted(detail::inexact(x.array), axes);
+  return subtract(a, lax::log(sum(lax::exp(a), {.axes = axes, .keepdims = true})));
+}
+
+Array one_hot(const Operand& x, std::int64_t num_classes, std::optional<DType> dtype) {
+  const CallSite site(x.where);
+  if (!is_integer(x.array.dtype())) detail::type_error("one_hot", "integers", x.array);
+  const Array index = detail::strong(x.array);
+  Shape shape = index.shape();
+  shape.push_back(num_classes);
+  const Array columns = lax::iota(index.dtype(), shape, index.ndim());
+  const Array hit =
+      lax::eq(lax::broadcast_in_dim(index, shape, detail::iota_axes(index.ndim())), columns);
+  return lax::convert_element_type(hit, dtype.value_or(default_float()));
+}
+
+}  // namespace v1
+}  // namespace telamon

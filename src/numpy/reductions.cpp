@@ -1,0 +1,193 @@
+// Reductions, arg-reductions and running reductions.
+#include "core/concrete.hpp"
+#include "numpy/promote.hpp"
+#include "telamon/lax.hpp"
+#include "telamon/numpy.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+
+using detail::CallSite;
+
+/// The reduced result with the reduced axes put back at size 1, if that was asked for.
+Array finish(const Array& reduced, const Shape& axes, bool keepdims) {
+  return keepdims ? lax::expand_dims(reduced, axes) : reduced;
+}
+
+/// Bools and narrow integers add up in the width of the default int.
+Array widened(const Array& x) {
+  const DType d = x.dtype();
+  if (d == DType::bool_) return detail::to_type(x, {default_int(), false});
+  if (!is_integer(d) || size_of(d) >= size_of(default_int())) return x;
+  const bool wide = size_of(default_int()) == 8;
+  const DType unsigned_int = wide ? DType::u64 : DType::u32;
+  return detail::to_type(x, {is_signed_integer(d) ? default_int() : unsigned_int, false});
+}
+
+/// An array without elements along the axes has no largest one.
+void check_not_empty(const char* name, const Array& x, const Shape& axes) {
+  for (std::int64_t a : axes) {
+    if (x.shape()[static_cast<std::size_t>(a)] == 0) {
+      throw ValueError(std::string(name) + " of no elements: " + x.aval().to_string() +
+                       " over axis " + std::to_string(a) + " has no identity");
+    }
+  }
+}
+
+double count_of(const Array& x, const Shape& axes) {
+  double n = 1;
+  for (std::int64_t a : axes) n *= static_cast<double>(x.shape()[static_cast<std::size_t>(a)]);
+  return n;
+}
+
+using Strict = Array (*)(const Operand&, const Shape&);
+
+Array reduce(const char* name, Strict strict, const Array& x, const Reduce& options) {
+  const Shape axes = detail::canonical_axes(name, options.axes, x);
+  return finish(strict(x, axes), axes, options.keepdims);
+}
+
+Array extremum(const char* name, Strict strict, Strict on_bool, const Operand& x,
+               const Reduce& options) {
+  const CallSite site(x.where);
+  check_not_empty(name, x.array, detail::canonical_axes(name, options.axes, x.array));
+  return reduce(name, x.array.dtype() == DType::bool_ ? on_bool : strict, x.array, options);
+}
+
+using StrictIndex = Array (*)(const Operand&, std::int64_t, DType);
+
+Array arg_extremum(const char* name, StrictIndex strict, const Operand& x, std::optional<int> axis,
+                   bool keepdims) {
+  const CallSite site(x.where);
+  const Array flat = axis ? x.array : ravel(x.array);
+  const std::int64_t a = detail::canonical_axis(name, axis.value_or(0), flat);
+  check_not_empty(name, flat, {a});
+  const Array index = strict(flat, a, default_int());
+  if (!keepdims) return index;
+  return axis ? lax::expand_dims(index, {a})
+              : lax::reshape(index, Shape(x.array.shape().size(), 1));
+}
+
+using StrictRunning = Array (*)(const Operand&, std::int64_t, bool);
+
+Array running(const char* name, StrictRunning strict, const Array& x, std::optional<int> axis) {
+  const Array flat = axis ? x : ravel(x);
+  return strict(flat, detail::canonical_axis(name, axis.value_or(0), flat), false);
+}
+
+}  // namespace
+
+namespace detail {
+namespace numpy {
+
+Array sum(const Operand& x, const Reduce& options) {
+  const CallSite site(x.where);
+  return reduce("sum", lax::reduce_sum, widened(x.array), options);
+}
+
+Array prod(const Operand& x, const Reduce& options) {
+  const CallSite site(x.where);
+  return reduce("prod", lax::reduce_prod, widened(x.array), options);
+}
+
+Array mean(const Operand& x, const Reduce& options) {
+  const CallSite site(x.where);
+  const Array a = inexact(x.array);
+  const Shape axes = canonical_axes("mean", options.axes, a);
+  return divide(reduce("mean", lax::reduce_sum, a, options), count_of(a, axes));
+}
+
+Array max(const Operand& x, const Reduce& options) {
+  return extremum("max", lax::reduce_max, lax::reduce_or, x, options);
+}
+
+Array min(const Operand& x, const Reduce& options) {
+  return extremum("min", lax::reduce_min, lax::reduce_and, x, options);
+}
+
+Array all(const Operand& x, const Reduce& options) {
+  const CallSite site(x.where);
+  return reduce("all", lax::reduce_and, truth(x.array), options);
+}
+
+Array any(const Operand& x, const Reduce& options) {
+  const CallSite site(x.where);
+  return reduce("any", lax::reduce_or, truth(x.array), options);
+}
+
+// The mean of the squared distances from the mean; n - ddof in the place of n.
+Array var(const Operand& x, const VarianceOptions& options) {
+  const CallSite site(x.where);
+  const Array a = inexact(x.array);
+  const Shape axes = canonical_axes("var", options.axes, a);
+  const Array centered = subtract(a, mean(a, {.axes = axes, .keepdims = true}));
+  const Array total = lax::reduce_sum(lax::square(centered), axes);
+  return finish(divide(total, count_of(a, axes) - options.ddof), axes, options.keepdims);
+}
+
+Array std_(const Operand& x, const VarianceOptions& options) {
+  const CallSite site(x.where);
+  return lax::sqrt(var(x, options));
+}
+
+// m + log(sum(exp(x - m))) with m the largest element, or 0 where that is not finite.
+Array logsumexp(const Operand& x, const Reduce& options) {
+  const CallSite site(x.where);
+  const Array a = inexact(x.array);
+  const Shape axes = canonical_axes("logsumexp", options.axes, a);
+  const Array largest = lax::stop_gradient(max(a, {.axes = axes, .keepdims = true}));
+  const Array m = lax::select(lax::is_finite(largest), largest, lax::zeros_like(largest));
+  const Array total = lax::reduce_sum(lax::exp(subtract(a, m)), axes);
+  const Array result = lax::add(lax::log(total), lax::reshape(m, total.shape()));
+  return finish(result, axes, options.keepdims);
+}
+
+}  // namespace numpy
+}  // namespace detail
+
+Array argmax(const Operand& x, std::optional<int> axis, bool keepdims) {
+  return arg_extremum("argmax", lax::argmax, x, axis, keepdims);
+}
+
+Array argmin(const Operand& x, std::optional<int> axis, bool keepdims) {
+  return arg_extremum("argmin", lax::argmin, x, axis, keepdims);
+}
+
+Array cumsum(const Operand& x, std::optional<int> axis) {
+  const CallSite site(x.where);
+  return running("cumsum", lax::cumsum, widened(x.array), axis);
+}
+
+Array cumprod(const Operand& x, std::optional<int> axis) {
+  const CallSite site(x.where);
+  return running("cumprod", lax::cumprod, widened(x.array), axis);
+}
+
+Array cummax(const Operand& x, std::optional<int> axis) {
+  const CallSite site(x.where);
+  return running("cummax", lax::cummax, x.array, axis);
+}
+
+Array cummin(const Operand& x, std::optional<int> axis) {
+  const CallSite site(x.where);
+  return running("cummin", lax::cummin, x.array, axis);
+}
+
+Array diff(const Operand& x, int n, int axis) {
+  const CallSite site(x.where);
+  const std::int64_t a = detail::canonical_axis("diff", axis, x.array);
+  if (n < 0) throw ValueError("diff: n must not be negative, got " + std::to_string(n));
+  Array out = x.array;
+  for (; n > 0; --n) {
+    const std::int64_t size = out.shape(static_cast<int>(a));
+    if (size == 0) break;
+    const Array upper = lax::slice_in_dim(out, 1, size, 1, a),
+                lower = lax::slice_in_dim(out, 0, size - 1, 1, a);
+    out = out.dtype() == DType::bool_ ? lax::ne(upper, lower) : lax::sub(upper, lower);
+  }
+  return out;
+}
+
+}  // namespace v1
+}  // namespace telamon
