@@ -136,13 +136,13 @@ TELAMON_API bool array_equal(const Operand& x, const Operand& y);
 
 // ---- reductions --------------------------------------------------------------------------------
 /// Which axes a function works on: all of them (the default), one, or a list.
-class Axes {
+class AxisList {
  public:
-  Axes() = default;
-  Axes(std::nullopt_t) {}
-  Axes(int axis) : list_(Shape{axis}) {}
-  Axes(std::initializer_list<std::int64_t> axes) : list_(Shape(axes)) {}
-  Axes(Shape axes) : list_(std::move(axes)) {}
+  AxisList() = default;
+  AxisList(std::nullopt_t) {}
+  AxisList(int axis) : list_(Shape{axis}) {}
+  AxisList(std::initializer_list<std::int64_t> axes) : list_(Shape(axes)) {}
+  AxisList(Shape axes) : list_(std::move(axes)) {}
   bool all() const { return !list_.has_value(); }
   const Shape& list() const { return *list_; }
 
@@ -151,11 +151,11 @@ class Axes {
 };
 
 struct Reduce {
-  Axes axes = {};
+  AxisList axes = {};
   bool keepdims = false;
 };
 struct VarianceOptions {
-  Axes axes = {};
+  AxisList axes = {};
   bool keepdims = false;
   double ddof = 0;  ///< the divisor is n - ddof
 };
@@ -173,7 +173,7 @@ struct Reduction {
     requires(std::is_integral_v<Integer> && !std::is_same_v<Integer, bool>)
   Array operator()(const Operand& x, Integer axis) const {
     Options options;
-    options.axes = Axes(static_cast<int>(axis));
+    options.axes = AxisList(static_cast<int>(axis));
     return reduce(x, options);
   }
 };
@@ -220,17 +220,17 @@ TELAMON_API Array diff(const Operand& x, int n = 1, int axis = -1);
 TELAMON_API Array reshape(const Operand& x, const Shape& shape);
 TELAMON_API Array ravel(const Operand& x);
 /// Axes in a new order; reversed when none are given.
-TELAMON_API Array transpose(const Operand& x, const Axes& permutation = {});
+TELAMON_API Array transpose(const Operand& x, const AxisList& permutation = {});
 TELAMON_API Array swapaxes(const Operand& x, int axis1, int axis2);
 TELAMON_API Array moveaxis(const Operand& x, int source, int destination);
 /// New axes of size 1 at these positions of the result.
-TELAMON_API Array expand_dims(const Operand& x, const Axes& axes);
+TELAMON_API Array expand_dims(const Operand& x, const AxisList& axes);
 /// Removes axes of size 1 (all of them when none are given).
-TELAMON_API Array squeeze(const Operand& x, const Axes& axes = {});
+TELAMON_API Array squeeze(const Operand& x, const AxisList& axes = {});
 TELAMON_API Array broadcast_to(const Operand& x, const Shape& shape);
 TELAMON_API Arrays broadcast_arrays(const Arrays& xs,
                                     SourceLocation where = SourceLocation::current());
-TELAMON_API Array flip(const Operand& x, const Axes& axes = {});
+TELAMON_API Array flip(const Operand& x, const AxisList& axes = {});
 TELAMON_API Array concatenate(const Arrays& xs, int axis = 0,
                               SourceLocation where = SourceLocation::current());
 TELAMON_API Array stack(const Arrays& xs, int axis = 0,
@@ -331,7 +331,7 @@ inline constexpr double pi = 3.141592653589793238462643383279502884;
 struct NormOptions {
   std::optional<double> ord =
       none;  ///< none: 2 (of matrices: Frobenius); any number, tl::inf, -tl::inf
-  Axes axes = {};
+  AxisList axes = {};
   bool keepdims = false;
 };
 /// The vector norm along one axis, or over all elements.
@@ -346,8 +346,8 @@ TELAMON_API Array softplus(const Operand& x);
 TELAMON_API Array gelu(const Operand& x);
 /// x * Phi(x), by erf.
 TELAMON_API Array gelu_exact(const Operand& x);
-TELAMON_API Array softmax(const Operand& x, const Axes& axes = -1);
-TELAMON_API Array log_softmax(const Operand& x, const Axes& axes = -1);
+TELAMON_API Array softmax(const Operand& x, const AxisList& axes = -1);
+TELAMON_API Array log_softmax(const Operand& x, const AxisList& axes = -1);
 /// Rows of zeros with a one at each index (none where the index is out of range); the new axis is
 /// last.
 TELAMON_API Array one_hot(const Operand& x, std::int64_t num_classes,

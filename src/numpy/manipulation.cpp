@@ -51,7 +51,7 @@ Array reshape(const Operand& x, const Shape& shape) {
 
 Array ravel(const Operand& x) { return lax::reshape(x, {x.array.size()}); }
 
-Array transpose(const Operand& x, const Axes& permutation) {
+Array transpose(const Operand& x, const AxisList& permutation) {
   const CallSite site(x.where);
   Shape perm;
   if (permutation.all()) {
@@ -86,7 +86,7 @@ Array moveaxis(const Operand& x, int source, int destination) {
   return lax::transpose(x.array, perm);
 }
 
-Array expand_dims(const Operand& x, const Axes& axes) {
+Array expand_dims(const Operand& x, const AxisList& axes) {
   const CallSite site(x.where);
   if (axes.all()) throw ValueError("expand_dims needs the positions of the new axes");
   const int ndim = x.array.ndim() + axes.list().ndim();
@@ -101,7 +101,7 @@ Array expand_dims(const Operand& x, const Axes& axes) {
   return lax::expand_dims(x.array, positions);
 }
 
-Array squeeze(const Operand& x, const Axes& axes) {
+Array squeeze(const Operand& x, const AxisList& axes) {
   const CallSite site(x.where);
   Shape dims;
   if (axes.all()) {
@@ -144,7 +144,7 @@ Arrays broadcast_arrays(const Arrays& xs, SourceLocation where) {
   return out;
 }
 
-Array flip(const Operand& x, const Axes& axes) {
+Array flip(const Operand& x, const AxisList& axes) {
   const CallSite site(x.where);
   return lax::rev(x.array, detail::canonical_axes("flip", axes, x.array));
 }

@@ -44,18 +44,18 @@ Array gelu_exact(const Operand& x) {
 
 namespace {
 /// x less its largest element along the axes, which gets no derivative: it cancels in the result.
-Array shifted(const Array& x, const Axes& axes) {
+Array shifted(const Array& x, const AxisList& axes) {
   return subtract(x, lax::stop_gradient(max(x, {.axes = axes, .keepdims = true})));
 }
 }  // namespace
 
-Array softmax(const Operand& x, const Axes& axes) {
+Array softmax(const Operand& x, const AxisList& axes) {
   const CallSite site(x.where);
   const Array e = lax::exp(shifted(detail::inexact(x.array), axes));
   return divide(e, sum(e, {.axes = axes, .keepdims = true}));
 }
 
-Array log_softmax(const Operand& x, const Axes& axes) {
+Array log_softmax(const Operand& x, const AxisList& axes) {
   const CallSite site(x.where);
   const Array a = shifted(detail::inexact(x.array), axes);
   return subtract(a, lax::log(sum(lax::exp(a), {.axes = axes, .keepdims = true})));

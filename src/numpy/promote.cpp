@@ -112,7 +112,7 @@ std::int64_t canonical_axis(std::string_view name, std::int64_t axis, const Arra
   return axis < 0 ? axis + x.ndim() : axis;
 }
 
-Shape canonical_axes(std::string_view name, const Axes& axes, const Array& x) {
+Shape canonical_axes(std::string_view name, const AxisList& axes, const Array& x) {
   if (axes.all()) return iota_axes(x.ndim());
   Shape out;
   for (std::int64_t axis : axes.list()) {

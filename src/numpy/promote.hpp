@@ -46,8 +46,8 @@ Arrays promote_dtypes(std::span<const Array> xs);
 /// The axis counted from 0. IndexError "sum: axis 2 is out of bounds for f32[3,4]".
 std::int64_t canonical_axis(std::string_view name, std::int64_t axis, const Array& x);
 std::int64_t canonical_axis(std::string_view name, std::int64_t axis, int ndim);
-/// Axes counted from 0, sorted; all of them for `Axes()`. ValueError when one occurs twice.
-Shape canonical_axes(std::string_view name, const Axes& axes, const Array& x);
+/// AxisList counted from 0, sorted; all of them for `Axes()`. ValueError when one occurs twice.
+Shape canonical_axes(std::string_view name, const AxisList& axes, const Array& x);
 /// 0, 1, ..., n - 1.
 Shape iota_axes(int n);
 
