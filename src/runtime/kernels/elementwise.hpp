@@ -62,7 +62,8 @@ struct Kernel {
   int arity = 0;
   DType in_dtypes[kMaxOperands] = {};  ///< of the operands in memory
   DType out_dtype = {};
-  DType compute_dtype = {};            ///< f16 and bf16 are computed in f32
+  bool widens = false;                 ///< the loop takes f32 for f16 and bf16
+  const void* bound = nullptr;         ///< params of the loop that come with the kernel
   explicit operator bool() const { return loop != nullptr; }
 
   /// A strided run. Operands that are not contiguous pass through a small buffer.

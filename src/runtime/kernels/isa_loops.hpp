@@ -1,0 +1,23 @@
+// What the *_isa.cpp files of this folder define for each instruction set.
+#pragma once
+
+#include "runtime/kernels/elementwise.hpp"
+
+#define TELAMON_DECLARE_LOOPS(isa)                                                        \
+  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ContiguousLoop       \
+      telamon_##isa##_elementwise_loop(telamon::kernels::Op op, telamon::DType dtype);    \
+  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ContiguousLoop       \
+      telamon_##isa##_convert_loop(telamon::DType from, telamon::DType to);
+
+TELAMON_DECLARE_LOOPS(generic)
+TELAMON_DECLARE_LOOPS(avx2)
+TELAMON_DECLARE_LOOPS(avx512)
+#undef TELAMON_DECLARE_LOOPS
+
+#if defined(__x86_64__)
+#define TELAMON_BY_ISA(name) \
+  { telamon_generic_##name, telamon_avx2_##name, telamon_avx512_##name }
+#else
+#define TELAMON_BY_ISA(name) \
+  { telamon_generic_##name, telamon_generic_##name, telamon_generic_##name }
+#endif

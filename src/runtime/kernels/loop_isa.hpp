@@ -1,0 +1,116 @@
+// Templates of contiguous loops, for *_isa.cpp files only: everything here is in an unnamed namespace,
+// so that no build of an inline function can stand in for another's.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "runtime/math/simd.hpp"
+
+// The result may be an operand, element on element: no iteration depends on another.
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"  // fmod and the like stay scalar
+#define TELAMON_INDEPENDENT _Pragma("clang loop vectorize(assume_safety) interleave(enable)")
+#else
+#define TELAMON_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+namespace loops {
+
+template <class F, class T, class R>
+void unary(std::int64_t n, const char* const* in, char* out, const void*) {
+  const T* x = reinterpret_cast<const T*>(in[0]);
+  R* to = reinterpret_cast<R*>(out);
+  TELAMON_INDEPENDENT
+  for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<R>(F::apply(x[i]));
+}
+
+template <class F, class T, class R>
+void binary(std::int64_t n, const char* const* in, char* out, const void*) {
+  const T* x = reinterpret_cast<const T*>(in[0]);
+  const T* y = reinterpret_cast<const T*>(in[1]);
+  R* to = reinterpret_cast<R*>(out);
+  TELAMON_INDEPENDENT
+  for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<R>(F::apply(x[i], y[i]));
+}
+
+template <class F, class T, class R>
+void ternary(std::int64_t n, const char* const* in, char* out, const void*) {
+  const T* x = reinterpret_cast<const T*>(in[0]);
+  const T* y = reinterpret_cast<const T*>(in[1]);
+  const T* z = reinterpret_cast<const T*>(in[2]);
+  R* to = reinterpret_cast<R*>(out);
+  TELAMON_INDEPENDENT
+  for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<R>(F::apply(x[i], y[i], z[i]));
+}
+
+/// An unsigned type at least as wide as `int`, so that arithmetic in it wraps and is defined.
+template <class T>
+using Wrapping = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+template <class T>
+using BitsOf = std::conditional_t<
+    sizeof(T) == 1, std::uint8_t,
+    std::conditional_t<sizeof(T) == 2, std::uint16_t,
+                       std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
+template <class T>
+using SignedBitsOf = std::make_signed_t<BitsOf<T>>;
+
+template <class To, class From>
+TELAMON_INLINE To bits_as(From x) {
+  static_assert(sizeof(To) == sizeof(From));
+  To y;
+  __builtin_memcpy(&y, &x, sizeof y);
+  return y;
+}
+
+template <class T> constexpr bool kIsFloat = std::is_floating_point_v<T>;
+template <class T> constexpr int kWidth = static_cast<int>(8 * sizeof(T));
+
+struct Add {
+  template <class T>
+  TELAMON_INLINE static T apply(T a, T b) {
+    if constexpr (kIsFloat<T>) return a + b;
+    else return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+  }
+};
+struct Mul {
+  template <class T>
+  TELAMON_INLINE static T apply(T a, T b) {
+    if constexpr (kIsFloat<T>) return a * b;
+    else return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+  }
+};
+/// NaN if either operand is.
+struct Max {
+  template <class T>
+  TELAMON_INLINE static T apply(T a, T b) {
+    if constexpr (kIsFloat<T>) {
+      const T larger = a > b ? a : b;  // b if unordered
+      return a != a ? a : larger;
+    } else {
+      return a > b ? a : b;
+    }
+  }
+};
+struct Min {
+  template <class T>
+  TELAMON_INLINE static T apply(T a, T b) {
+    if constexpr (kIsFloat<T>) {
+      const T smaller = a < b ? a : b;
+      return a != a ? a : smaller;
+    } else {
+      return a < b ? a : b;
+    }
+  }
+};
+struct And { template <class T> TELAMON_INLINE static T apply(T a, T b) { return static_cast<T>(a & b); } };
+struct Or { template <class T> TELAMON_INLINE static T apply(T a, T b) { return static_cast<T>(a | b); } };
+struct Xor { template <class T> TELAMON_INLINE static T apply(T a, T b) { return static_cast<T>(a ^ b); } };
+
+}  // namespace loops
+}  // namespace
+}  // namespace v1
+}  // namespace telamon
