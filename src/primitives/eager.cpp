@@ -9,7 +9,6 @@ inline namespace v1 {
 namespace detail {
 namespace {
 
-
 template <std::size_t kSize>
 void copy_run(const std::byte* from, std::byte* to, std::int64_t n, std::int64_t from_stride, std::int64_t to_stride) {
   for (std::int64_t i = 0; i < n; ++i) {
@@ -73,28 +72,32 @@ Walk merged_walk(const Shape& shape, const Shape& a, const Shape& b) {
   return w;
 }
 
-void copy_strided(const Shape& shape, std::size_t element_size, const Strided& from, const Strided& to) {
-  if (shape.num_elements() == 0) return;
-  const Walk walk = merged_walk(shape, from.strides, to.strides);
+void copy_along(const Walk& walk, std::size_t element_size, const std::byte* a, std::byte* b) {
   const auto size = static_cast<std::int64_t>(element_size);
   const CopyRun copy = copy_run_of(element_size);
+  auto* from = const_cast<std::byte*>(a);  // walks are not const-correct; nothing is written here
   if (is_transposition(walk, size)) {
     Walk outer{walk.shape, walk.a, walk.b};
-    for (int i = 0; i < 2; ++i) { outer.shape.pop_back(); outer.a.pop_back(); outer.b.pop_back(); }
-    outer.shape.push_back(1);
-    outer.a.push_back(0);
-    outer.b.push_back(0);
-    return for_each_run(outer, from.data, to.data,
-                        [&](std::byte* pa, std::byte* pb, auto...) { copy_tiles(walk, pa, pb, copy); });
+    for (Shape* s : {&outer.shape, &outer.a, &outer.b}) {
+      s->pop_back();
+      s->pop_back();
+    }
+    return for_each_run(outer, from, b, [&](std::byte* pa, std::byte* pb, std::int64_t n, std::int64_t sa, std::int64_t sb) {
+      for (std::int64_t i = 0; i < n; ++i) copy_tiles(walk, pa + i * sa, pb + i * sb, copy);
+    });
   }
-  for_each_run(walk, from.data, to.data,
-               [&](std::byte* pa, std::byte* pb, std::int64_t n, std::int64_t sa, std::int64_t sb) {
-                 if (sa == size && sb == size) {
-                   std::memcpy(pb, pa, static_cast<std::size_t>(n * size));
-                 } else {
-                   copy(pa, pb, n, sa, sb);
-                 }
-               });
+  for_each_run(walk, from, b, [&](std::byte* pa, std::byte* pb, std::int64_t n, std::int64_t sa, std::int64_t sb) {
+    if (sa == size && sb == size) {
+      std::memcpy(pb, pa, static_cast<std::size_t>(n * size));
+    } else {
+      copy(pa, pb, n, sa, sb);
+    }
+  });
+}
+
+void copy_strided(const Shape& shape, std::size_t element_size, const Strided& from, const Strided& to) {
+  if (shape.num_elements() == 0) return;
+  copy_along(merged_walk(shape, from.strides, to.strides), element_size, from.data, to.data);
 }
 
 Array copy_to_dense(const Aval& aval, const Strided& from) {
@@ -123,6 +126,8 @@ std::int64_t read_index(const std::byte* p, DType dtype) {
     default: return load(std::int64_t{});
   }
 }
+/// Little-endian: the low bytes are the narrower value.
+void store_index(std::byte* p, DType dtype, std::int64_t value) { std::memcpy(p, &value, size_of(dtype)); }
 std::int64_t read_index(const Array& scalar) { return read_index(concrete_node(scalar).data(), scalar.dtype()); }
 
 }  // namespace detail

@@ -42,6 +42,9 @@ struct Walk {
 };
 Walk merged_walk(const Shape& shape, const Shape& a, const Shape& b);
 
+/// Copies elements of a walk from a to b.
+void copy_along(const Walk& walk, std::size_t element_size, const std::byte* a, std::byte* b);
+
 /// Calls run(pa, pb, n, stride_a, stride_b) for each inner run of the walk.
 template <class Run>
 void for_each_run(const Walk& walk, std::byte* pa, std::byte* pb, const Run& run) {
@@ -88,6 +91,7 @@ void for_each_index(const Shape& shape, const F& f) {
 /// One element as a 64-bit integer; u64 beyond the range saturates.
 std::int64_t read_index(const std::byte* p, DType dtype);
 std::int64_t read_index(const Array& scalar);
+void store_index(std::byte* p, DType dtype, std::int64_t value);
 
 /// Calls f(std::type_identity<T>{}) with the C++ type that arithmetic on `dtype` uses (bool: u8).
 template <class F>

@@ -100,6 +100,8 @@ auto batch_in_place(const Primitive<P>& primitive, F adapt) {
 inline Scalar clamp(Emitter& e, Scalar x, std::int64_t low, std::int64_t high) {
   return e.min(e.max(x, e.index(low)), e.index(high));
 }
+/// An index of any integer dtype as i64; u64 beyond the range saturates.
+Scalar signed_index(Emitter& e, Scalar x);
 /// A nest of loops over `shape`, calling body with the full index.
 void loop_nest(Emitter& e, const Shape& shape, const std::function<void(const Index&)>& body);
 

@@ -1,0 +1,77 @@
+// What gather and scatter share: an index vector picks a window of the operand, and the windows lie
+// side by side in the `slices` (gather's result, scatter's updates).
+//
+// With d the dimension numbers, written as gather's: the dimensions of slices that are not in
+// `offset_dims` count the index vectors, in the order of the dimensions of `indices` but the last; those
+// in `offset_dims` run through the window, in the order of the operand dimensions that are neither
+// collapsed nor batching. Component k of an index vector is the window's start in operand dimension
+// start_index_map[k]; in operand_batching_dims[j] the start is the position in dimension
+// start_indices_batching_dims[j] of the indices.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "primitives/eager.hpp"
+#include "primitives/rules.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+
+struct WindowIndexing {
+  GatherDimensionNumbers numbers;
+  Shape window;  ///< the window's size in each operand dimension
+  GatherScatterMode mode;
+};
+
+/// With mode promise_in_bounds a gather clips, since that is cheap, and a scatter drops: as JAX's do.
+WindowIndexing window_indexing(const GatherParams& p);
+/// The window's sizes are read off the updates.
+WindowIndexing window_indexing(const ScatterParams& p, const Shape& operand, const Shape& updates);
+GatherDimensionNumbers as_gather(const ScatterDimensionNumbers& d);
+ScatterDimensionNumbers as_scatter(const GatherDimensionNumbers& d);
+
+/// The operand dimensions that windows run through.
+Shape window_axes(const GatherDimensionNumbers& d, int operand_ndim);
+/// The dimensions of slices that count index vectors.
+Shape batch_axes(const GatherDimensionNumbers& d, int slices_ndim);
+
+/// Checks everything but the shape of slices, which is returned.
+Shape check_indexing(const char* name, std::span<const Aval> avals, const WindowIndexing& w);
+
+// ---- evaluation --------------------------------------------------------------------------------
+/// Calls visit(window in the operand, window in slices) for each index vector in row-major order, by
+/// the addresses of the first elements; the operand's is null where the mode says that the window
+/// is out of bounds. The walk runs through any such pair of windows.
+struct WindowPair {
+  std::byte* operand;
+  std::byte* slice;
+};
+void for_each_window(const WindowIndexing& w, const Array& operand, const Array& indices, const Strided& slices,
+                     const std::function<void(const WindowPair&)>& visit);
+Walk window_walk(const WindowIndexing& w, const Shape& operand_strides, const Shape& slices_strides);
+
+// ---- batching ----------------------------------------------------------------------------------
+/// The same indexing with a batch axis in the operand, in the indices (at 0), or in both, and where
+/// the batch axis of slices is then.
+struct BatchedIndexing {
+  WindowIndexing indexing;
+  int slices_axis;
+};
+BatchedIndexing batch_indexing(const WindowIndexing& w, BatchAxis operand, bool indices_mapped, std::int64_t size);
+
+// ---- generated code ----------------------------------------------------------------------------
+/// The start of the window in each operand dimension, clamped to the operand, and whether it was in
+/// bounds (nullopt: always). `read(k)` gives component k of the index vector, `batch` its place.
+struct WindowStart {
+  Index start;
+  std::optional<Scalar> in_bounds;
+};
+WindowStart emit_start(Emitter& e, const WindowIndexing& w, const Shape& operand, const Index& batch,
+                       const std::function<Scalar(std::int64_t)>& read);
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon
