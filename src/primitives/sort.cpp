@@ -35,20 +35,19 @@ bool less(T a, T b) {
   return a < b || (b != b && a == a);
 }
 
-/// Orders the numbers of elements within one line by the elements of a key.
-using SortLine = void (*)(const std::byte* key, std::int64_t stride, std::span<std::int64_t> order);
+/// Whether element i of a line comes before element j (< 0), after it (> 0), or is its equal.
+using CompareElements = int (*)(const std::byte* key, std::int64_t i, std::int64_t j);
 template <class T>
-void sort_line(const std::byte* key, std::int64_t stride, std::span<std::int64_t> order) {
-  const auto value = [=](std::int64_t i) { return *reinterpret_cast<const T*>(key + i * stride); };
-  std::stable_sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) { return less(value(i), value(j)); });
+int compare_elements(const std::byte* key, std::int64_t i, std::int64_t j) {
+  const T a = reinterpret_cast<const T*>(key)[i], b = reinterpret_cast<const T*>(key)[j];
+  return less(a, b) ? -1 : less(b, a) ? 1 : 0;
 }
-SortLine sort_line_of(DType dtype) {
-  SortLine f = nullptr;
-  with_type(dtype, kName, [&]<class T>(std::type_identity<T>) { f = sort_line<T>; });
+CompareElements compare_elements_of(DType dtype) {
+  CompareElements f = nullptr;
+  with_type(dtype, kName, [&]<class T>(std::type_identity<T>) { f = compare_elements<T>; });
   return f;
 }
 
-/// Sorts by the last key first: a stable sort by an earlier one keeps that order among equals.
 void sort_buffers(const SortParams& p, std::span<const BufferView> in, std::span<const MutableBufferView> out) {
   const Shape shape(in[0].shape);
   const auto d = static_cast<std::size_t>(p.dimension);
@@ -56,13 +55,18 @@ void sort_buffers(const SortParams& p, std::span<const BufferView> in, std::span
   if (shape.num_elements() == 0) return;
   const std::int64_t inner = taken(shape, range(p.dimension + 1, shape.ndim())).num_elements();
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  std::vector<CompareElements> compare;
+  for (int k = 0; k < p.num_keys; ++k) compare.push_back(compare_elements_of(in[static_cast<std::size_t>(k)].dtype));
   for (std::int64_t line = 0; line < shape.num_elements() / n; ++line) {
     const std::int64_t first = line / inner * n * inner + line % inner;
     std::iota(order.begin(), order.end(), 0);
-    for (auto k = static_cast<std::size_t>(p.num_keys); k-- > 0;) {
-      const auto size = static_cast<std::int64_t>(size_of(in[k].dtype));
-      sort_line_of(in[k].dtype)(in[k].as<std::byte>() + first * size, inner * size, order);
-    }
+    std::sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
+      for (std::size_t k = 0; k < static_cast<std::size_t>(p.num_keys); ++k) {
+        const int c = compare[k](in[k].as<std::byte>(), first + i * inner, first + j * inner);
+        if (c != 0) return c < 0;
+      }
+      return i < j;
+    });
     for (std::size_t k = 0; k < in.size(); ++k) {
       const std::size_t size = size_of(in[k].dtype);
       const auto step = static_cast<std::int64_t>(size);
