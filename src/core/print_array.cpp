@@ -53,8 +53,9 @@ Decimal decimal_from(std::string_view scientific) {
 template <class F, class... Precision>
 std::string scientific_text(F value, Precision... precision) {
   std::array<char, 64> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific,
-                                 precision...).ptr;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                 std::chars_format::scientific, precision...)
+                       .ptr;
   return {buffer.data(), end};
 }
 
@@ -83,7 +84,8 @@ double scientific_from(DType dtype, bool is_scalar) {
 /// The fewest digits that name this value among those of its dtype.
 Decimal shortest(double value, DType dtype) {
   if (dtype == DType::f64 || dtype == DType::c128) return decimal_from(scientific_text(value));
-  if (dtype == DType::f32 || dtype == DType::c64) return decimal_from(scientific_text(static_cast<float>(value)));
+  if (dtype == DType::f32 || dtype == DType::c64)
+    return decimal_from(scientific_text(static_cast<float>(value)));
   for (int precision = 0;; ++precision) {  // at most 5 digits for the 16-bit floats
     const std::string text = scientific_text(value, precision);
     double back = 0;
@@ -104,7 +106,8 @@ Positional positional(double value, DType dtype, int max_fraction = 1000) {
   if (size - d.point > max_fraction) {
     std::array<char, 64> buffer;
     const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), std::fabs(value),
-                                   std::chars_format::fixed, max_fraction).ptr;
+                                   std::chars_format::fixed, max_fraction)
+                         .ptr;
     const std::string_view text(buffer.data(), static_cast<std::size_t>(end - buffer.data()));
     p.whole = text.substr(0, text.find('.'));
     p.fraction = text.substr(text.find('.') + 1);
@@ -129,7 +132,8 @@ struct Scientific {
 Scientific split(const std::string& text) {
   const std::size_t e = text.find('e');
   const std::size_t point = std::min(text.find('.'), e);
-  return {text.substr(0, point), point < e ? text.substr(point + 1, e - point - 1) : "", text.substr(e + 1)};
+  return {text.substr(0, point), point < e ? text.substr(point + 1, e - point - 1) : "",
+          text.substr(e + 1)};
 }
 
 Scientific scientific(double value, DType dtype) {
@@ -145,7 +149,8 @@ Scientific scientific(double value, DType dtype) {
 /// The common format of the floats of an array.
 class FloatFormat {
  public:
-  FloatFormat(const std::vector<double>& values, DType dtype, bool plus) : dtype_(dtype), plus_(plus) {
+  FloatFormat(const std::vector<double>& values, DType dtype, bool plus)
+      : dtype_(dtype), plus_(plus) {
     std::vector<double> finite;
     bool any_negative_infinity = false;
     for (const double v : values) {
@@ -163,7 +168,8 @@ class FloatFormat {
   std::string operator()(double v) const {
     if (!std::isfinite(v)) {
       const std::string text = sign_of(v) + (std::isnan(v) ? "nan" : "inf");
-      return std::string(std::max(pad_left_ + pad_right_ + 1, text.size()) - text.size(), ' ') + text;
+      return std::string(std::max(pad_left_ + pad_right_ + 1, text.size()) - text.size(), ' ') +
+             text;
     }
     if (scientific_) {
       Scientific s = split(scientific_text(v, static_cast<int>(precision_)));
@@ -171,7 +177,8 @@ class FloatFormat {
       return pad_left(with_plus(s.whole, v)) + "." + s.fraction + "e" + s.exponent;
     }
     const Positional p = positional(v, dtype_, kPrecision);
-    return pad_left(with_plus(p.whole, v)) + "." + p.fraction + std::string(pad_right_ - p.fraction.size(), ' ');
+    return pad_left(with_plus(p.whole, v)) + "." + p.fraction +
+           std::string(pad_right_ - p.fraction.size(), ' ');
   }
 
  private:
@@ -184,7 +191,8 @@ class FloatFormat {
       high = std::max(high, std::fabs(v));
     }
     if (high == 0) return false;
-    return high >= scientific_from(dtype_, false) || low < rounded_to(1e-4, dtype_) || rounded_to(high / low, dtype_) > 1000;
+    return high >= scientific_from(dtype_, false) || low < rounded_to(1e-4, dtype_) ||
+           rounded_to(high / low, dtype_) > 1000;
   }
 
   void measure_scientific(double v) {
@@ -228,9 +236,11 @@ std::string scalar_float(double v, DType dtype, bool plus, std::string_view whol
   const double a = std::fabs(v);
   if (a == 0 || (a >= 1e-4 && a < scientific_from(dtype, true))) {
     const Positional p = positional(v, dtype);
-    return sign + p.whole + (p.fraction.empty() ? std::string(whole_number_suffix) : "." + p.fraction);
+    return sign + p.whole +
+           (p.fraction.empty() ? std::string(whole_number_suffix) : "." + p.fraction);
   }
-  const Scientific s = split(scientific_text(v, static_cast<int>(shortest(v, dtype).digits.size()) - 1));
+  const Scientific s =
+      split(scientific_text(v, static_cast<int>(shortest(v, dtype).digits.size()) - 1));
   return sign + s.whole + (s.fraction.empty() ? "" : "." + s.fraction) + "e" + s.exponent;
 }
 
@@ -244,7 +254,8 @@ std::string scalar_text(const Element& e, DType dtype) {
     case Kind::floating: return scalar_float(e.re, dtype, false, ".0");
     case Kind::complex:
       if (e.re == 0 && !std::signbit(e.re)) return scalar_float(e.im, dtype, false, "") + "j";
-      return "(" + scalar_float(e.re, dtype, false, "") + scalar_float(e.im, dtype, true, "") + "j)";
+      return "(" + scalar_float(e.re, dtype, false, "") + scalar_float(e.im, dtype, true, "") +
+             "j)";
     case Kind::float0: return "0";
     default: return integer_text(e);
   }
@@ -295,7 +306,8 @@ std::vector<std::string> format_elements(const std::vector<Element>& elements, D
 /// The elements that are shown, and the brackets around them.
 class Layout {
  public:
-  Layout(const Array& dense) : shape_(dense.shape()), dtype_(dense.dtype()), summarise_(dense.size() > kThreshold) {
+  Layout(const Array& dense)
+      : shape_(dense.shape()), dtype_(dense.dtype()), summarise_(dense.size() > kThreshold) {
     std::vector<Element> elements;
     collect(data_of<std::byte>(dense), 0, 0, elements);
     words_ = format_elements(elements, dtype_);
@@ -323,16 +335,20 @@ class Layout {
     }
   }
 
-  void collect(const std::byte* data, std::size_t axis, std::int64_t index, std::vector<Element>& out) const {
+  void collect(const std::byte* data, std::size_t axis, std::int64_t index,
+               std::vector<Element>& out) const {
     if (axis == shape_.size()) {
       out.push_back(load_element(data + static_cast<std::size_t>(index) * size_of(dtype_), dtype_));
       return;
     }
-    visit(axis, [&](std::int64_t i) { collect(data, axis + 1, index * shape_[axis] + i, out); }, [] {});
+    visit(
+        axis, [&](std::int64_t i) { collect(data, axis + 1, index * shape_[axis] + i, out); },
+        [] {});
   }
 
   std::string block(std::size_t axis, const std::string& indent, std::size_t width) {
-    std::string text = axis + 1 == shape_.size() ? row(axis, indent, width) : rows(axis, indent, width);
+    std::string text =
+        axis + 1 == shape_.size() ? row(axis, indent, width) : rows(axis, indent, width);
     return "[" + text.substr(indent.size()) + "]";
   }
 
@@ -342,7 +358,8 @@ class Layout {
     const auto add = [&](const std::string& word) {
       if (!first) line += ' ';
       first = false;
-      if (line.size() + word.size() > width - 1 && line.size() > indent.size()) {  // 1 for the bracket
+      if (line.size() + word.size() > width - 1 &&
+          line.size() > indent.size()) {  // 1 for the bracket
         line.erase(line.find_last_not_of(' ') + 1);
         text += line + "\n";
         line = indent;
@@ -360,7 +377,9 @@ class Layout {
       if (!text.empty()) text += separator;
       text += indent + part;
     };
-    visit(axis, [&](std::int64_t) { add(block(axis + 1, indent + " ", width - 1)); }, [&] { add("..."); });
+    visit(
+        axis, [&](std::int64_t) { add(block(axis + 1, indent + " ", width - 1)); },
+        [&] { add("..."); });
     return text;
   }
 
@@ -379,7 +398,8 @@ std::string Array::to_string() const {
   if (is_tracer()) return "Traced<" + aval().to_long_string() + ">";
   const Array dense = detail::contiguous(*this);
   if (dense.ndim() == 0) {
-    return detail::scalar_text(detail::load_element(detail::data_of<std::byte>(dense), dtype()), dtype());
+    return detail::scalar_text(detail::load_element(detail::data_of<std::byte>(dense), dtype()),
+                               dtype());
   }
   if (dense.size() == 0) return "[]";
   return detail::Layout(dense).text();

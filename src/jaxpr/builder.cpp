@@ -33,8 +33,9 @@ Var JaxprBuilder::add_const(const Array& value) {
   return entry->second;
 }
 
-std::vector<Var> JaxprBuilder::add_eqn(const PrimitiveBase& primitive, Params params, std::vector<Atom> inputs,
-                                       const std::vector<Aval>& out_avals, Effect effect, SourceLocation where) {
+std::vector<Var> JaxprBuilder::add_eqn(const PrimitiveBase& primitive, Params params,
+                                       std::vector<Atom> inputs, const std::vector<Aval>& out_avals,
+                                       Effect effect, SourceLocation where) {
   std::vector<Var> outputs(out_avals.size());
   for (std::size_t i = 0; i < out_avals.size(); ++i) {
     outputs[i] = static_cast<Var>(avals_.size());
@@ -49,14 +50,16 @@ std::vector<Atom> JaxprBuilder::inline_jaxpr(const Jaxpr& jaxpr, std::vector<Ato
   const auto read = [&](const std::vector<Atom>& atoms) {
     std::vector<Atom> out;
     out.reserve(atoms.size());
-    for (const Atom& a : atoms) out.push_back(a.is_var() ? env[static_cast<std::size_t>(a.var())] : a);
+    for (const Atom& a : atoms)
+      out.push_back(a.is_var() ? env[static_cast<std::size_t>(a.var())] : a);
     return out;
   };
   std::vector<Aval> out_avals;
   for (const Eqn& eqn : jaxpr.eqns()) {
     out_avals.clear();
     for (const Var v : eqn.outputs) out_avals.push_back(jaxpr.aval(v));
-    for (const Var v : add_eqn(*eqn.primitive, eqn.params, read(eqn.inputs), out_avals, eqn.effect, eqn.where)) {
+    for (const Var v :
+         add_eqn(*eqn.primitive, eqn.params, read(eqn.inputs), out_avals, eqn.effect, eqn.where)) {
       env.push_back(Atom::var(v));
     }
   }
@@ -89,7 +92,8 @@ ClosedJaxpr JaxprBuilder::build(std::vector<Atom> outs, DeadCode dead_code) {
   // Constants in the order of their first use, then the inputs, then the results.
   std::vector<Var> number(avals_.size(), -1);
   std::vector<int> const_index(avals_.size(), -1);
-  for (std::size_t i = 0; i < const_vars_.size(); ++i) const_index[static_cast<std::size_t>(const_vars_[i])] = static_cast<int>(i);
+  for (std::size_t i = 0; i < const_vars_.size(); ++i)
+    const_index[static_cast<std::size_t>(const_vars_[i])] = static_cast<int>(i);
   std::vector<Aval> avals;
   avals.reserve(avals_.size());
   const auto assign = [&](Var v) {
@@ -133,7 +137,8 @@ ClosedJaxpr JaxprBuilder::build(std::vector<Atom> outs, DeadCode dead_code) {
   rename(outs);
 
   const int num_inputs = static_cast<int>(consts.size() + inputs_.size());
-  ClosedJaxpr closed{Jaxpr(num_inputs, std::move(avals), std::move(eqns), std::move(outs)), std::move(consts)};
+  ClosedJaxpr closed{Jaxpr(num_inputs, std::move(avals), std::move(eqns), std::move(outs)),
+                     std::move(consts)};
   *this = JaxprBuilder();
   return closed;
 }

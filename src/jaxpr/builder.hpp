@@ -34,8 +34,8 @@ class TELAMON_API JaxprBuilder {
   std::vector<Var> add_eqn(const PrimitiveBase& primitive, Params params, std::vector<Atom> inputs,
                            const std::vector<Aval>& out_avals, Effect effect = Effect::none,
                            SourceLocation where = {});
-  Var add_eqn1(const PrimitiveBase& primitive, Params params, std::vector<Atom> inputs, const Aval& out_aval,
-               Effect effect = Effect::none, SourceLocation where = {}) {
+  Var add_eqn1(const PrimitiveBase& primitive, Params params, std::vector<Atom> inputs,
+               const Aval& out_aval, Effect effect = Effect::none, SourceLocation where = {}) {
     return add_eqn(primitive, std::move(params), std::move(inputs), {out_aval}, effect, where)[0];
   }
   /// Appends the equations of `jaxpr` with its inputs replaced by `args`; gives its results.

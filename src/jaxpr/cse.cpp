@@ -45,10 +45,12 @@ Jaxpr eliminate_common_subexpressions(const Jaxpr& jaxpr) {
         changed = true;
         continue;
       }
-      entry->second = builder.add_eqn(*eqn.primitive, params, std::move(inputs), rename.out_avals(eqn), eqn.effect, eqn.where);
+      entry->second = builder.add_eqn(*eqn.primitive, params, std::move(inputs),
+                                      rename.out_avals(eqn), eqn.effect, eqn.where);
       rename.push(entry->second);
     } else {
-      rename.push(builder.add_eqn(*eqn.primitive, params, std::move(inputs), rename.out_avals(eqn), eqn.effect, eqn.where));
+      rename.push(builder.add_eqn(*eqn.primitive, params, std::move(inputs), rename.out_avals(eqn),
+                                  eqn.effect, eqn.where));
     }
   }
   if (!changed) return jaxpr;

@@ -23,12 +23,15 @@ struct Liveness {
   bool changed = false;
 };
 
-bool all(const std::vector<bool>& mask) { return std::find(mask.begin(), mask.end(), false) == mask.end(); }
+bool all(const std::vector<bool>& mask) {
+  return std::find(mask.begin(), mask.end(), false) == mask.end();
+}
 
 Remainder remainder_of(const Eqn& eqn, const std::vector<bool>& used) {
   Remainder r;
   for (const Var v : eqn.outputs) r.used_out.push_back(used[static_cast<std::size_t>(v)]);
-  r.live = eqn.effect != Effect::none || std::find(r.used_out.begin(), r.used_out.end(), true) != r.used_out.end();
+  r.live = eqn.effect != Effect::none ||
+           std::find(r.used_out.begin(), r.used_out.end(), true) != r.used_out.end();
   if (!r.live) return r;
   if (const auto& rule = eqn.primitive->rules().dce) {
     DceResult result = rule(eqn.params, r.used_out);
@@ -81,7 +84,8 @@ Jaxpr rebuild(const Jaxpr& jaxpr, const Liveness& live, const std::vector<bool>&
   detail::Renaming rename(jaxpr);
   const Atom gone = Atom::var(0);  // of variables that nobody reads any more
   for (Var v = 0; v < jaxpr.num_inputs(); ++v) {
-    rename.push(used_in[static_cast<std::size_t>(v)] ? Atom::var(builder.add_input(jaxpr.aval(v))) : gone);
+    rename.push(used_in[static_cast<std::size_t>(v)] ? Atom::var(builder.add_input(jaxpr.aval(v)))
+                                                     : gone);
   }
   for (std::size_t i = 0; i < jaxpr.eqns().size(); ++i) {
     const Eqn& eqn = jaxpr.eqns()[i];
@@ -96,7 +100,8 @@ Jaxpr rebuild(const Jaxpr& jaxpr, const Liveness& live, const std::vector<bool>&
       rename.push(r.live && r.used_out[j] ? Atom::var(outputs[next++]) : gone);
     }
   }
-  return builder.build(rename(select(jaxpr.outs(), used_out)), detail::JaxprBuilder::DeadCode::keep).jaxpr;
+  return builder.build(rename(select(jaxpr.outs(), used_out)), detail::JaxprBuilder::DeadCode::keep)
+      .jaxpr;
 }
 
 // A memo must not refer to the jaxpr that owns it, so "unchanged" is no jaxpr at all.
@@ -109,7 +114,8 @@ DceMemo compute_dce(const Jaxpr& jaxpr, const std::vector<bool>& used_out) {
   const Liveness live = analyse(jaxpr, used_out);
   DceMemo memo;
   memo.used_in.assign(live.used.begin(), live.used.begin() + jaxpr.num_inputs());
-  if (live.changed || !all(memo.used_in) || !all(used_out)) memo.jaxpr = rebuild(jaxpr, live, memo.used_in, used_out);
+  if (live.changed || !all(memo.used_in) || !all(used_out))
+    memo.jaxpr = rebuild(jaxpr, live, memo.used_in, used_out);
   return memo;
 }
 
@@ -117,7 +123,8 @@ DceMemo compute_dce(const Jaxpr& jaxpr, const std::vector<bool>& used_out) {
 
 DceJaxpr dce_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& used_out) {
   if (used_out.size() != jaxpr.outs().size()) {
-    throw InternalError("dce_jaxpr needs one mark for each of " + std::to_string(jaxpr.num_outputs()) + " results");
+    throw InternalError("dce_jaxpr needs one mark for each of " +
+                        std::to_string(jaxpr.num_outputs()) + " results");
   }
   std::string key = "dce ";
   for (const bool used : used_out) key += used ? '1' : '0';
@@ -129,7 +136,8 @@ Jaxpr eliminate_dead_code(const Jaxpr& jaxpr) {
   const std::vector<bool> used_out(jaxpr.outs().size(), true);
   const Liveness live = analyse(jaxpr, used_out);
   if (!live.changed) return jaxpr;
-  return rebuild(jaxpr, live, std::vector<bool>(static_cast<std::size_t>(jaxpr.num_inputs()), true), used_out);
+  return rebuild(jaxpr, live, std::vector<bool>(static_cast<std::size_t>(jaxpr.num_inputs()), true),
+                 used_out);
 }
 
 }  // namespace v1

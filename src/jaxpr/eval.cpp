@@ -40,20 +40,23 @@ LastUses last_uses(const Jaxpr& jaxpr) {
   std::vector<int> next = uses.begin;
   for (std::size_t v = 0; v < last.size(); ++v) {
     if (last[v] < 0 || last[v] >= end) continue;
-    uses.dying[static_cast<std::size_t>(next[static_cast<std::size_t>(last[v])]++)] = static_cast<Var>(v);
+    uses.dying[static_cast<std::size_t>(next[static_cast<std::size_t>(last[v])]++)] =
+        static_cast<Var>(v);
   }
   return uses;
 }
 
 void check_args(const Jaxpr& jaxpr, std::span<const Array> args) {
   if (args.size() != static_cast<std::size_t>(jaxpr.num_inputs())) {
-    throw TypeError("eval_jaxpr: " + std::to_string(args.size()) + " operands cannot call jaxpr with " +
-                    std::to_string(jaxpr.num_inputs()) + " inputs");
+    throw TypeError("eval_jaxpr: " + std::to_string(args.size()) +
+                    " operands cannot call jaxpr with " + std::to_string(jaxpr.num_inputs()) +
+                    " inputs");
   }
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (args[i].aval().same_type(jaxpr.avals()[i])) continue;
-    throw TypeError("eval_jaxpr: operand " + std::to_string(i) + " is " + args[i].aval().to_string() +
-                    " where the jaxpr takes " + jaxpr.avals()[i].to_string());
+    throw TypeError("eval_jaxpr: operand " + std::to_string(i) + " is " +
+                    args[i].aval().to_string() + " where the jaxpr takes " +
+                    jaxpr.avals()[i].to_string());
   }
 }
 

@@ -9,18 +9,20 @@ namespace {
 bool is_call(const Eqn& eqn) { return eqn.primitive->name() == "jit"; }
 
 // Appends the equations of `jaxpr` applied to `args`; gives its results.
-std::vector<Atom> emit(detail::JaxprBuilder& builder, const Jaxpr& jaxpr, const std::vector<Atom>& args, bool& changed) {
+std::vector<Atom> emit(detail::JaxprBuilder& builder, const Jaxpr& jaxpr,
+                       const std::vector<Atom>& args, bool& changed) {
   detail::Renaming rename(jaxpr);
   for (const Atom& arg : args) rename.push(arg);
   for (const Eqn& eqn : jaxpr.eqns()) {
     if (is_call(eqn)) {
       changed = true;
-      for (Atom& out : emit(builder, eqn.params.jaxprs()[0], rename(eqn.inputs), changed)) rename.push(std::move(out));
+      for (Atom& out : emit(builder, eqn.params.jaxprs()[0], rename(eqn.inputs), changed))
+        rename.push(std::move(out));
       continue;
     }
     Params params = detail::map_jaxprs(eqn.params, inline_calls, changed);
-    rename.push(builder.add_eqn(*eqn.primitive, std::move(params), rename(eqn.inputs), rename.out_avals(eqn),
-                                eqn.effect, eqn.where));
+    rename.push(builder.add_eqn(*eqn.primitive, std::move(params), rename(eqn.inputs),
+                                rename.out_avals(eqn), eqn.effect, eqn.where));
   }
   return rename(jaxpr.outs());
 }

@@ -69,7 +69,8 @@ namespace {
 
 void check_atom(const JaxprNode& node, const Atom& atom, int bound) {
   if (atom.is_var()) {
-    TELAMON_CHECK(atom.var() < bound, "a jaxpr uses variable " + std::to_string(atom.var()) + " before it is bound");
+    TELAMON_CHECK(atom.var() < bound,
+                  "a jaxpr uses variable " + std::to_string(atom.var()) + " before it is bound");
     return;
   }
   TELAMON_CHECK(atom.literal().has_value(), "a literal of a jaxpr is empty");
@@ -85,13 +86,15 @@ void check_numbering(const JaxprNode& node) {
     TELAMON_CHECK(eqn.primitive != nullptr, "an equation has no primitive");
     for (const Atom& in : eqn.inputs) check_atom(node, in, bound);
     for (const Var out : eqn.outputs) {
-      TELAMON_CHECK(out == bound, "the equation of '" + std::string(eqn.primitive->name()) + "' binds variable " +
-                                      std::to_string(out) + " where " + std::to_string(bound) + " comes next");
+      TELAMON_CHECK(out == bound, "the equation of '" + std::string(eqn.primitive->name()) +
+                                      "' binds variable " + std::to_string(out) + " where " +
+                                      std::to_string(bound) + " comes next");
       ++bound;
     }
   }
   for (const Atom& out : node.outs) check_atom(node, out, bound);
-  TELAMON_CHECK(static_cast<std::size_t>(bound) == node.avals.size(), "a jaxpr has not one aval for each variable");
+  TELAMON_CHECK(static_cast<std::size_t>(bound) == node.avals.size(),
+                "a jaxpr has not one aval for each variable");
 }
 
 #if defined(TELAMON_DEBUG_CHECKS)
@@ -102,8 +105,8 @@ constexpr bool kCheckNumbering = false;
 
 // Locations are left out: two programs are equal if they do the same.
 bool same_eqn(const Eqn& a, const Eqn& b) {
-  return a.primitive == b.primitive && a.effect == b.effect && a.outputs.size() == b.outputs.size() &&
-         a.inputs == b.inputs && a.params == b.params;
+  return a.primitive == b.primitive && a.effect == b.effect &&
+         a.outputs.size() == b.outputs.size() && a.inputs == b.inputs && a.params == b.params;
 }
 
 std::size_t hash_eqn(const Eqn& eqn) {
@@ -127,11 +130,13 @@ std::size_t hash_node(const JaxprNode& node) {
 
 Jaxpr::Jaxpr() {
   // Leaked: parameter structs at namespace scope hold empty jaxprs.
-  static const auto* const empty = new std::shared_ptr<const detail::JaxprNode>(std::make_shared<detail::JaxprNode>());
+  static const auto* const empty =
+      new std::shared_ptr<const detail::JaxprNode>(std::make_shared<detail::JaxprNode>());
   node_ = *empty;
 }
 
-Jaxpr::Jaxpr(int num_inputs, std::vector<Aval> avals, std::vector<Eqn> eqns, std::vector<Atom> outs) {
+Jaxpr::Jaxpr(int num_inputs, std::vector<Aval> avals, std::vector<Eqn> eqns,
+             std::vector<Atom> outs) {
   auto node = std::make_shared<detail::JaxprNode>();
   node->num_inputs = num_inputs;
   node->avals = std::move(avals);
@@ -159,9 +164,11 @@ std::vector<Aval> Jaxpr::out_avals() const {
 bool Jaxpr::operator==(const Jaxpr& o) const {
   if (node_ == o.node_) return true;
   const detail::JaxprNode &a = *node_, &b = *o.node_;
-  const std::size_t ha = a.hash.load(std::memory_order_relaxed), hb = b.hash.load(std::memory_order_relaxed);
+  const std::size_t ha = a.hash.load(std::memory_order_relaxed),
+                    hb = b.hash.load(std::memory_order_relaxed);
   if (ha != 0 && hb != 0 && ha != hb) return false;
-  if (a.num_inputs != b.num_inputs || a.eqns.size() != b.eqns.size() || a.avals != b.avals || a.outs != b.outs) {
+  if (a.num_inputs != b.num_inputs || a.eqns.size() != b.eqns.size() || a.avals != b.avals ||
+      a.outs != b.outs) {
     return false;
   }
   for (std::size_t i = 0; i < a.eqns.size(); ++i) {

@@ -25,7 +25,8 @@ std::size_t end_of_number(std::string_view text, std::size_t pos) {
   if (pos < text.size() && is_letter(text[pos])) return end_of_word(text, pos);
   while (pos < text.size()) {
     const char c = text[pos];
-    const bool exponent_sign = (c == '-' || c == '+') && (text[pos - 1] == 'e' || text[pos - 1] == 'E');
+    const bool exponent_sign =
+        (c == '-' || c == '+') && (text[pos - 1] == 'e' || text[pos - 1] == 'E');
     if (!is_digit(c) && c != '.' && c != 'e' && c != 'E' && !exponent_sign) break;
     ++pos;
   }
@@ -104,7 +105,8 @@ void Lexer::fail(const Token& at, const std::string& what) const {
   const std::string_view before = text_.substr(0, at.begin);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const std::size_t column = at.begin - (before.find_last_of('\n') + 1) + 1;  // npos + 1 == 0
-  throw ParseError("jaxpr text, " + std::to_string(line) + ":" + std::to_string(column) + ": " + what);
+  throw ParseError("jaxpr text, " + std::to_string(line) + ":" + std::to_string(column) + ": " +
+                   what);
 }
 
 void Lexer::fail_expected(const std::string& what) const {

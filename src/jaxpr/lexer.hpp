@@ -14,9 +14,9 @@ namespace detail {
 struct Token {
   enum class Kind : std::uint8_t { word, number, string, symbol, end };
   Kind kind = Kind::end;
-  std::string_view text;      ///< as written; strings with their quotes
-  std::size_t begin = 0;      ///< offset in the whole text
-  bool starts_line = false;   ///< the first token of its line
+  std::string_view text;     ///< as written; strings with their quotes
+  std::size_t begin = 0;     ///< offset in the whole text
+  bool starts_line = false;  ///< the first token of its line
 
   bool is(std::string_view t) const { return kind != Kind::string && text == t; }
 };

@@ -40,7 +40,8 @@ bool parse_float(std::string_view text, F& value) {
   } else {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error == std::errc::invalid_argument || end != text.data() + text.size()) return false;
-    if (error == std::errc::result_out_of_range) value = static_cast<F>(std::strtod(std::string(text).c_str(), nullptr));
+    if (error == std::errc::result_out_of_range)
+      value = static_cast<F>(std::strtod(std::string(text).c_str(), nullptr));
   }
   if (negative) value = -value;
   return true;
@@ -69,7 +70,8 @@ class Parser {
     lexer_.expect("{");
     lexer_.expect("lambda");
     if (!lexer_.peek().is(".")) {
-      do parse_binder(scope); while (lexer_.accept(","));
+      do parse_binder(scope);
+      while (lexer_.accept(","));
     }
     lexer_.expect(".");
     const int num_inputs = static_cast<int>(scope.avals.size());
@@ -80,7 +82,8 @@ class Parser {
     lexer_.expect("(");
     std::vector<Atom> outs;
     if (!lexer_.peek().is(")")) {
-      do outs.push_back(parse_atom(scope)); while (lexer_.accept(","));
+      do outs.push_back(parse_atom(scope));
+      while (lexer_.accept(","));
     }
     lexer_.expect(")");
     lexer_.expect("}");
@@ -139,14 +142,18 @@ class Parser {
   }
 
   // Whether the next token stands right behind this one.
-  bool follows(const Token& token) const { return lexer_.peek().begin == token.begin + token.text.size(); }
+  bool follows(const Token& token) const {
+    return lexer_.peek().begin == token.begin + token.text.size();
+  }
 
   Effect parse_effect(const Token& name) {
     if (!follows(name) || !lexer_.accept("{")) return Effect::none;
     const Token word = take_word("'ordered' or 'unordered'");
     Effect effect = Effect::ordered;
     if (word.text == "unordered") effect = Effect::unordered;
-    else if (word.text != "ordered") lexer_.fail(word, "expected 'ordered' or 'unordered', found '" + std::string(word.text) + "'");
+    else if (word.text != "ordered")
+      lexer_.fail(word,
+                  "expected 'ordered' or 'unordered', found '" + std::string(word.text) + "'");
     lexer_.expect("}");
     return effect;
   }
@@ -168,9 +175,11 @@ class Parser {
   Params make_params(const Token& name, const PrimitiveBase& primitive, ParamsText text,
                      const std::vector<Jaxpr>& nested) {
     const auto& parse = primitive.rules().parse_params;
-    if (!parse) lexer_.fail(name, "the parameters of '" + std::string(primitive.name()) + "' cannot be read");
+    if (!parse)
+      lexer_.fail(name, "the parameters of '" + std::string(primitive.name()) + "' cannot be read");
     text.read_jaxpr = [](std::string_view word, Jaxpr&) {
-      if (word != kNestedJaxpr) throw ParseError("expected the word 'jaxpr', found '" + std::string(word) + "'");
+      if (word != kNestedJaxpr)
+        throw ParseError("expected the word 'jaxpr', found '" + std::string(word) + "'");
     };
     try {
       Params params = parse(text);
@@ -179,17 +188,16 @@ class Parser {
       const std::size_t count = params.jaxprs().size();
       if (count != nested.size()) {
         throw ParseError("'" + std::string(primitive.name()) + "' takes " + std::to_string(count) +
-                         (count == 1 ? " jaxpr" : " jaxprs") + ", found " + std::to_string(nested.size()));
+                         (count == 1 ? " jaxpr" : " jaxprs") + ", found " +
+                         std::to_string(nested.size()));
       }
       return nested.empty() ? params : params.with_jaxprs(nested);
-    } catch (const ParseError& error) {
-      lexer_.fail(name, error.message());
-    }
+    } catch (const ParseError& error) { lexer_.fail(name, error.message()); }
   }
 
   // Finds the member that is a sequence of jaxprs, by trying those that were not given.
-  static Params with_sequence(const std::function<Params(const ParamsText&)>& parse, const ParamsText& text,
-                              const Params& params, std::size_t size) {
+  static Params with_sequence(const std::function<Params(const ParamsText&)>& parse,
+                              const ParamsText& text, const Params& params, std::size_t size) {
     std::string sequence = "(";
     for (std::size_t i = 0; i < size; ++i) sequence += std::string(kNestedJaxpr) + ",";
     sequence += ")";
@@ -244,10 +252,12 @@ class Parser {
 
   Atom parse_atom(Scope& scope) {
     const Token token = lexer_.peek();
-    if (token.kind == Token::Kind::number || token.is("(") || is_literal_word(token)) return parse_literal();
+    if (token.kind == Token::Kind::number || token.is("(") || is_literal_word(token))
+      return parse_literal();
     const Token name = take_word("a variable or a literal");
     const auto found = scope.vars.find(name.text);
-    if (found == scope.vars.end()) lexer_.fail(name, "variable '" + std::string(name.text) + "' is unbound");
+    if (found == scope.vars.end())
+      lexer_.fail(name, "variable '" + std::string(name.text) + "' is unbound");
     return Atom::var(found->second);
   }
 
@@ -291,7 +301,8 @@ class Parser {
     }
     Array value = make_uninitialized({{}, dtype, weak});
     if (!store_number(mutable_data_of<std::byte>(value), dtype, number)) {
-      lexer_.fail(at, "'" + std::string(at.text) + "' is not a literal of dtype " + std::string(short_name(dtype)));
+      lexer_.fail(at, "'" + std::string(at.text) + "' is not a literal of dtype " +
+                          std::string(short_name(dtype)));
     }
     return Atom::literal(std::move(value));
   }
@@ -311,12 +322,14 @@ class Parser {
         break;
       case Kind::unsigned_int:
         e.form = Element::Form::unsigned_int;
-        if (!parse_integer(n.re, e.u) || (size_of(dtype) < 8 && e.u >> (8 * size_of(dtype)))) return false;
+        if (!parse_integer(n.re, e.u) || (size_of(dtype) < 8 && e.u >> (8 * size_of(dtype))))
+          return false;
         break;
       case Kind::float0: return n.re == "0";
       default:
         e.form = n.is_complex ? Element::Form::complex : Element::Form::real;
-        if (!parse_part(n.re, dtype, e.re) || (n.is_complex && !parse_part(n.im, dtype, e.im))) return false;
+        if (!parse_part(n.re, dtype, e.re) || (n.is_complex && !parse_part(n.im, dtype, e.im)))
+          return false;
     }
     store_element(to, dtype, e);
     return true;
@@ -333,7 +346,8 @@ class Parser {
 
   static bool store_nan(std::byte* to, DType dtype, std::string_view text) {
     std::uint64_t bits = 0;
-    if (!is_float(dtype) || !text.starts_with('x') || text.size() != 1 + 2 * size_of(dtype)) return false;
+    if (!is_float(dtype) || !text.starts_with('x') || text.size() != 1 + 2 * size_of(dtype))
+      return false;
     if (!parse_integer(text.substr(1), bits, 16)) return false;
     std::memcpy(to, &bits, size_of(dtype));  // little endian, as everywhere here
     return true;

@@ -25,7 +25,8 @@ inline namespace v1 {
 namespace detail {
 namespace {
 
-constexpr std::array<std::string_view, 6> kReserved = {"in", "let", "nan", "inf", "lambda", "jaxpr"};
+constexpr std::array<std::string_view, 6> kReserved = {"in",  "let",    "nan",
+                                                       "inf", "lambda", "jaxpr"};
 
 // nan is the quiet NaN without payload; any other NaN shows its bits, so that none is lost.
 template <class Bits>
@@ -64,10 +65,12 @@ std::string value_text(const Array& scalar) {
       if (std::isnan(e.re)) return nan_text(data_of<BFloat16>(scalar)->bits, std::uint16_t{0x7fc0});
       return float_text(static_cast<float>(e.re));
     case DType::f32:
-      if (std::isnan(e.re)) return nan_text(*data_of<std::uint32_t>(scalar), std::uint32_t{0x7fc00000});
+      if (std::isnan(e.re))
+        return nan_text(*data_of<std::uint32_t>(scalar), std::uint32_t{0x7fc00000});
       return float_text(static_cast<float>(e.re));
     case DType::f64:
-      if (std::isnan(e.re)) return nan_text(*data_of<std::uint64_t>(scalar), std::uint64_t{0x7ff8000000000000});
+      if (std::isnan(e.re))
+        return nan_text(*data_of<std::uint64_t>(scalar), std::uint64_t{0x7ff8000000000000});
       return float_text(e.re);
     case DType::c64: return complex_text(e, false);
     case DType::c128: return complex_text(e, true);
@@ -125,13 +128,15 @@ std::vector<ParamText> printed_fields(const PrimitiveBase& primitive, const Para
   if (std::any_of(all.begin(), all.end(), [](const ParamText& f) { return is_off(f.second); })) {
     if (const auto& parse = primitive.rules().parse_params) defaults = parse({}).fields();
   }
-  const bool one_sequence =
-      std::count_if(all.begin(), all.end(), [](const ParamText& f) { return is_jaxpr_sequence(f.second); }) == 1;
+  const bool one_sequence = std::count_if(all.begin(), all.end(), [](const ParamText& f) {
+                              return is_jaxpr_sequence(f.second);
+                            }) == 1;
   std::vector<ParamText> printed;
   for (ParamText& field : all) {
     auto& [name, text] = field;
     if (text == placeholder() || (one_sequence && is_jaxpr_sequence(text))) continue;
-    if (is_off(text) && std::find(defaults.begin(), defaults.end(), field) != defaults.end()) continue;
+    if (is_off(text) && std::find(defaults.begin(), defaults.end(), field) != defaults.end())
+      continue;
     text = unquoted(replace_all(std::move(text), placeholder(), kNestedJaxpr));
     printed.push_back(std::move(field));
   }
@@ -151,7 +156,9 @@ void append_params(std::string& out, const PrimitiveBase& primitive, const Param
   out += " ]";
 }
 
-std::string binder_text(const Jaxpr& jaxpr, Var v) { return var_name(v) + ":" + jaxpr.aval(v).to_string(); }
+std::string binder_text(const Jaxpr& jaxpr, Var v) {
+  return var_name(v) + ":" + jaxpr.aval(v).to_string();
+}
 
 std::string_view effect_text(Effect effect) {
   switch (effect) {
@@ -166,7 +173,8 @@ std::string_view effect_text(Effect effect) {
 
 std::string var_name(Var v) {
   std::string name;
-  for (int n = v; n >= 0; n = n / 26 - 1) name.insert(name.begin(), static_cast<char>('a' + n % 26));
+  for (int n = v; n >= 0; n = n / 26 - 1)
+    name.insert(name.begin(), static_cast<char>('a' + n % 26));
   if (std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end()) name += '_';
   return name;
 }
@@ -174,7 +182,8 @@ std::string var_name(Var v) {
 std::string literal_text(const Array& scalar) {
   std::string text = value_text(scalar);
   const DType d = scalar.dtype();
-  const bool plain = !scalar.weak_type() && (d == DType::f64 || d == DType::i64 || d == DType::bool_);
+  const bool plain =
+      !scalar.weak_type() && (d == DType::f64 || d == DType::i64 || d == DType::bool_);
   if (plain) return text;
   text += scalar.weak_type() ? ":~" : ":";
   return text += short_name(d);
@@ -185,10 +194,14 @@ std::string atom_text(const Atom& atom) {
 }
 
 bool is_plain_word(std::string_view text) {
-  if (text.empty() || text == "None" || text == "True" || text == "False" || text == "null") return false;
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return is_letter(text[0]) &&
-         std::all_of(text.begin(), text.end(), [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+  if (text.empty() || text == "None" || text == "True" || text == "False" || text == "null")
+    return false;
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  return is_letter(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {
+           return is_letter(c) || (c >= '0' && c <= '9');
+         });
 }
 
 std::string indent(std::string_view text, std::size_t columns) {
@@ -236,7 +249,9 @@ std::string Jaxpr::to_string() const {
 }
 
 std::ostream& operator<<(std::ostream& os, const Jaxpr& jaxpr) { return os << jaxpr.to_string(); }
-std::ostream& operator<<(std::ostream& os, const ClosedJaxpr& closed) { return os << closed.to_string(); }
+std::ostream& operator<<(std::ostream& os, const ClosedJaxpr& closed) {
+  return os << closed.to_string();
+}
 
 }  // namespace v1
 }  // namespace telamon

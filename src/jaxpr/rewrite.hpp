@@ -14,13 +14,17 @@ namespace detail {
 /// The old program's variables as atoms of the new one. Inputs and results map one by one.
 class Renaming {
  public:
-  Renaming(const Jaxpr& jaxpr) : jaxpr_(jaxpr) { atoms_.reserve(static_cast<std::size_t>(jaxpr.num_vars())); }
+  Renaming(const Jaxpr& jaxpr) : jaxpr_(jaxpr) {
+    atoms_.reserve(static_cast<std::size_t>(jaxpr.num_vars()));
+  }
   /// Variables are set in order of their number.
   void push(Atom atom) { atoms_.push_back(std::move(atom)); }
   void push(const std::vector<Var>& vars) {
     for (const Var v : vars) push(Atom::var(v));
   }
-  Atom operator()(const Atom& a) const { return a.is_var() ? atoms_[static_cast<std::size_t>(a.var())] : a; }
+  Atom operator()(const Atom& a) const {
+    return a.is_var() ? atoms_[static_cast<std::size_t>(a.var())] : a;
+  }
   std::vector<Atom> operator()(const std::vector<Atom>& atoms) const {
     std::vector<Atom> out;
     out.reserve(atoms.size());
@@ -40,7 +44,8 @@ class Renaming {
 };
 
 /// The parameters with `pass` applied to their jaxprs; the same ones when none of them changes.
-inline Params map_jaxprs(const Params& params, const std::function<Jaxpr(const Jaxpr&)>& pass, bool& changed) {
+inline Params map_jaxprs(const Params& params, const std::function<Jaxpr(const Jaxpr&)>& pass,
+                         bool& changed) {
   if (!params.has_jaxprs()) return params;
   std::vector<Jaxpr> jaxprs = params.jaxprs();
   bool any = false;

@@ -7,17 +7,21 @@ namespace telamon {
 inline namespace v1 {
 namespace {
 
-bool is_identity(const Jaxpr& jaxpr, const std::vector<Aval>& new_inputs, const std::vector<Atom>& map) {
+bool is_identity(const Jaxpr& jaxpr, const std::vector<Aval>& new_inputs,
+                 const std::vector<Atom>& map) {
   if (new_inputs.size() != map.size()) return false;
   for (std::size_t i = 0; i < map.size(); ++i) {
-    if (!map[i].is_var() || map[i].var() != static_cast<Var>(i) || !(new_inputs[i] == jaxpr.avals()[i])) return false;
+    if (!map[i].is_var() || map[i].var() != static_cast<Var>(i) ||
+        !(new_inputs[i] == jaxpr.avals()[i]))
+      return false;
   }
   return true;
 }
 
 }  // namespace
 
-Jaxpr substitute_inputs(const Jaxpr& jaxpr, const std::vector<Aval>& new_inputs, const std::vector<Atom>& map) {
+Jaxpr substitute_inputs(const Jaxpr& jaxpr, const std::vector<Aval>& new_inputs,
+                        const std::vector<Atom>& map) {
   TELAMON_CHECK(map.size() == static_cast<std::size_t>(jaxpr.num_inputs()),
                 "substitute_inputs needs one atom for each input");
   if (is_identity(jaxpr, new_inputs, map)) return jaxpr;

@@ -14,7 +14,8 @@ constexpr std::size_t kWindow = 5;     // equations shown before and after the o
 constexpr std::size_t kMaxLines = 40;  // of one equation with its nested jaxprs
 
 // Primitives whose operands are those of the jaxpr they carry.
-constexpr std::array<std::string_view, 4> kCalls = {"jit", "checkpoint", "custom_jvp_call", "custom_vjp_call"};
+constexpr std::array<std::string_view, 4> kCalls = {"jit", "checkpoint", "custom_jvp_call",
+                                                    "custom_vjp_call"};
 
 std::string first_lines(const std::string& text, std::size_t count) {
   std::size_t end = 0;
@@ -30,11 +31,13 @@ std::string first_lines(const std::string& text, std::size_t count) {
 // program is.
 std::string context(const Jaxpr& jaxpr, std::size_t index) {
   const auto& eqns = jaxpr.eqns();
-  std::string text = "\nin the equation\n  " +
-                     detail::indent(first_lines(detail::eqn_text(jaxpr, eqns[index]), kMaxLines), 2);
+  std::string text =
+      "\nin the equation\n  " +
+      detail::indent(first_lines(detail::eqn_text(jaxpr, eqns[index]), kMaxLines), 2);
   const std::size_t begin = index > kWindow ? index - kWindow : 0;
   const std::size_t end = std::min(index + kWindow + 1, eqns.size());
-  text += "\nwhich is number " + std::to_string(index + 1) + " of " + std::to_string(eqns.size()) + " in\n  { lambda ";
+  text += "\nwhich is number " + std::to_string(index + 1) + " of " + std::to_string(eqns.size()) +
+          " in\n  { lambda ";
   for (Var v = 0; v < jaxpr.num_inputs(); ++v) {
     if (v > 0) text += ", ";
     if (v == 20) {
@@ -69,17 +72,20 @@ void check_results(const Jaxpr& jaxpr, const Eqn& eqn, const AbstractResult& res
   for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
     const Aval& binder = jaxpr.aval(eqn.outputs[i]);
     if (binder.same_type(result.avals[i])) continue;
-    throw TypeError("Value for variable '" + detail::var_name(eqn.outputs[i]) + "' inconsistently typed as " +
-                    result.avals[i].to_string() + " for let-binder of type " + binder.to_string());
+    throw TypeError("Value for variable '" + detail::var_name(eqn.outputs[i]) +
+                    "' inconsistently typed as " + result.avals[i].to_string() +
+                    " for let-binder of type " + binder.to_string());
   }
   if (result.effect > eqn.effect) {
-    throw TypeError("the equation does not carry the effect of primitive '" + std::string(eqn.primitive->name()) + "'");
+    throw TypeError("the equation does not carry the effect of primitive '" +
+                    std::string(eqn.primitive->name()) + "'");
   }
 }
 
 void check_bound(const std::vector<Atom>& atoms, Var next) {
   for (const Atom& a : atoms) {
-    if (a.is_var() && a.var() >= next) throw TypeError("variable '" + detail::var_name(a.var()) + "' is unbound");
+    if (a.is_var() && a.var() >= next)
+      throw TypeError("variable '" + detail::var_name(a.var()) + "' is unbound");
   }
 }
 
@@ -87,8 +93,8 @@ void check_binders(const Jaxpr& jaxpr, const std::vector<Var>& binders, Var& nex
   for (const Var v : binders) {
     if (v < next) throw TypeError("variable '" + detail::var_name(v) + "' is bound twice");
     if (v != next || v >= jaxpr.num_vars()) {
-      throw TypeError("variable '" + detail::var_name(v) + "' is out of order: '" + detail::var_name(next) +
-                      "' comes next");
+      throw TypeError("variable '" + detail::var_name(v) + "' is out of order: '" +
+                      detail::var_name(next) + "' comes next");
     }
     ++next;
   }

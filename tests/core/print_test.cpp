@@ -19,7 +19,8 @@ namespace {
 
 std::string unhex(const std::string& hex) {
   std::string bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
   return bytes;
 }
 
@@ -37,7 +38,8 @@ Array arange(DType dtype, const tl::Shape& shape) {
     case DType::i32: return Array(std::vector<std::int32_t>(values.begin(), values.end()), shape);
     default: {
       std::vector<std::uint8_t> bytes;
-      for (const double v : values) bytes.push_back(static_cast<std::uint8_t>(static_cast<std::int64_t>(v)));
+      for (const double v : values)
+        bytes.push_back(static_cast<std::uint8_t>(static_cast<std::int64_t>(v)));
       return Array(bytes, shape);
     }
   }
@@ -86,7 +88,8 @@ TEST(ArrayText, OfBFloat16HasTheDigitsThatTellValuesApart) {
 }
 
 TEST(ArrayText, OfViewsFollowsTheirStrides) {
-  EXPECT_EQ(tl::detail::full_of({{2, 3}, DType::f32, false}, 1.5).to_string(), "[[1.5 1.5 1.5]\n [1.5 1.5 1.5]]");
+  EXPECT_EQ(tl::detail::full_of({{2, 3}, DType::f32, false}, 1.5).to_string(),
+            "[[1.5 1.5 1.5]\n [1.5 1.5 1.5]]");
 }
 
 TEST(AvalText, IsShortOrLong) {

@@ -86,11 +86,13 @@ TEST(JaxprBuilder, KeepsDeadEquationsWhenAsked) {
 }
 
 TEST(JaxprBuilder, InlinesWholePrograms) {
-  const Jaxpr body = parse_jaxpr("{ lambda a:f64[], b:f64[] . let c:f64[] = mul a b in ( c, a, 1.0 ) }");
+  const Jaxpr body =
+      parse_jaxpr("{ lambda a:f64[], b:f64[] . let c:f64[] = mul a b in ( c, a, 1.0 ) }");
   JaxprBuilder b;
   const Atom x = var(b.add_input(kF64));
   const std::vector<Atom> outs = b.inline_jaxpr(body, {x, x});
-  EXPECT_EQ(b.build(outs).to_string(), "{ lambda a:f64[] .\n  let b:f64[] = mul a a\n  in ( b, a, 1.0 ) }");
+  EXPECT_EQ(b.build(outs).to_string(),
+            "{ lambda a:f64[] .\n  let b:f64[] = mul a a\n  in ( b, a, 1.0 ) }");
 }
 
 // ---- Identity, equality, hashes ------------------------------------------------------------------
@@ -121,12 +123,15 @@ TEST(JaxprEquality, SeesEveryDifferenceOfMeaning) {
       "{ lambda x:f64[] . let y:f64[] = mul x -0.0 in ( y ) }",
       "{ lambda x:f64[] . let y:f64[] = reduce_sum [ axes=(0,) ] x in ( y ) }",
       "{ lambda x:f64[] . let y:f64[] = reduce_sum [ axes=(1,) ] x in ( y ) }",
-      "{ lambda x:f64[] . let y:f64[] = jit [ name=f ] x\n { lambda a:f64[] . let in ( a ) }\n in ( y ) }",
-      "{ lambda x:f64[] . let y:f64[] = jit [ name=f ] x\n { lambda a:f64[] . let in ( 1.0 ) }\n in ( y ) }",
+      "{ lambda x:f64[] . let y:f64[] = jit [ name=f ] x\n { lambda a:f64[] . let in ( a ) }\n in "
+      "( y ) }",
+      "{ lambda x:f64[] . let y:f64[] = jit [ name=f ] x\n { lambda a:f64[] . let in ( 1.0 ) }\n "
+      "in ( y ) }",
   };
   for (std::size_t i = 0; i < texts.size(); ++i) {
     for (std::size_t j = 0; j < texts.size(); ++j) {
-      EXPECT_EQ(parse_jaxpr(texts[i]) == parse_jaxpr(texts[j]), i == j) << texts[i] << "\n" << texts[j];
+      EXPECT_EQ(parse_jaxpr(texts[i]) == parse_jaxpr(texts[j]), i == j) << texts[i] << "\n"
+                                                                        << texts[j];
     }
   }
 }
@@ -138,8 +143,9 @@ TEST(JaxprEquality, TakesNanForItself) {
 
 TEST(Jaxprs, JoinTheEffectsOfTheirEquations) {
   EXPECT_EQ(parse_jaxpr("{ lambda x:f64[] . let in ( x ) }").effect(), tl::Effect::none);
-  EXPECT_EQ(parse_jaxpr("{ lambda x:f64[] . let y:f64[] = test_count{unordered} x in ( x ) }").effect(),
-            tl::Effect::unordered);
+  EXPECT_EQ(
+      parse_jaxpr("{ lambda x:f64[] . let y:f64[] = test_count{unordered} x in ( x ) }").effect(),
+      tl::Effect::unordered);
 }
 
 TEST(Jaxprs, CountEquationsInsideToo) {
@@ -194,7 +200,8 @@ TEST(JaxprMemo, OfAFailedComputationIsEmpty) {
 
 TEST(EvalJaxpr, AppliesTheProgram) {
   const Jaxpr jaxpr = parse_jaxpr(
-      "{ lambda a:f64[] . let b:f64[] = sin a\n c:f64[] = mul b 2.0\n d:f64[] = neg c\n e:f64[] = add d a in ( e, a, 1:i32 ) }");
+      "{ lambda a:f64[] . let b:f64[] = sin a\n c:f64[] = mul b 2.0\n d:f64[] = neg c\n e:f64[] = "
+      "add d a in ( e, a, 1:i32 ) }");
   const Array x(3.0);
   const Arrays out = eval_jaxpr(jaxpr, std::vector<Array>{x});
   EXPECT_DOUBLE_EQ(out[0].item<double>(), 2.7177599838802657);
@@ -213,26 +220,27 @@ namespace {
 // How many handles there were of the operand's value when the equation was evaluated.
 int operand_use_count = 0;
 const tl::Primitive<> observe_p{"test_observe", [] {
-  tl::Rules<> rules;
-  rules.impl = [](const tl::NoParams&, std::span<const Array> x) {
-    operand_use_count = x[0].node()->use_count();
-    return Arrays{x[0]};
-  };
-  return rules;
-}};
+                                  tl::Rules<> rules;
+                                  rules.impl = [](const tl::NoParams&, std::span<const Array> x) {
+                                    operand_use_count = x[0].node()->use_count();
+                                    return Arrays{x[0]};
+                                  };
+                                  return rules;
+                                }};
 const tl::Primitive<> copy_of_p{"test_copy_of", [] {
-  tl::Rules<> rules;
-  rules.impl = [](const tl::NoParams&, std::span<const Array> x) {
-    return Arrays{Array(x[0].to_vector<double>())};
-  };
-  return rules;
-}};
+                                  tl::Rules<> rules;
+                                  rules.impl = [](const tl::NoParams&, std::span<const Array> x) {
+                                    return Arrays{Array(x[0].to_vector<double>())};
+                                  };
+                                  return rules;
+                                }};
 
 }  // namespace
 
 TEST(EvalJaxpr, LetsGoOfValuesAfterTheirLastUse) {
   const Jaxpr jaxpr = parse_jaxpr(
-      "{ lambda a:f64[3] . let b:f64[3] = test_copy_of a\n c:f64[3] = test_observe b\n d:f64[3] = test_copy_of c\n"
+      "{ lambda a:f64[3] . let b:f64[3] = test_copy_of a\n c:f64[3] = test_observe b\n d:f64[3] = "
+      "test_copy_of c\n"
       " e:f64[3] = test_observe d in ( e ) }");
   const Array x({1.0, 2.0, 3.0});
   const Arrays out = eval_jaxpr(jaxpr, Arrays{x});

@@ -30,9 +30,7 @@ void expect_round_trip(const std::string& text) {
 std::string error_of(const std::string& text) {
   try {
     parse_jaxpr(text);
-  } catch (const tl::ParseError& error) {
-    return error.message();
-  }
+  } catch (const tl::ParseError& error) { return error.message(); }
   return "no error";
 }
 
@@ -97,8 +95,13 @@ TEST(JaxprParser, KeepsEveryKindOfParameter) {
   tl::detail::JaxprBuilder b;
   const Aval aval{{}, DType::f64, false};
   const Atom x = Atom::var(b.add_input(aval));
-  const test::ManyParams params{.label = "it's ] a \"test\"\n{", .scale = -0.0, .ratio = 0.1f, .flag = false,
-                                .axes = {3, -1}, .dtype = DType::bf16, .names = {"a b", "None", ""}};
+  const test::ManyParams params{.label = "it's ] a \"test\"\n{",
+                                .scale = -0.0,
+                                .ratio = 0.1f,
+                                .flag = false,
+                                .axes = {3, -1},
+                                .dtype = DType::bf16,
+                                .names = {"a b", "None", ""}};
   const Atom y = Atom::var(b.add_eqn1(test::many_p, Params::of(params), {x}, aval));
   const Atom z = Atom::var(b.add_eqn1(test::many_p, Params::of(test::ManyParams{}), {y}, aval));
   const Jaxpr jaxpr = b.build({z}).jaxpr;
@@ -107,14 +110,18 @@ TEST(JaxprParser, KeepsEveryKindOfParameter) {
 
 TEST(JaxprParser, TakesAnyNamesAndSpaces) {
   const Jaxpr jaxpr = parse_jaxpr("{lambda x:f64[],y : f64[ ].let z:f64[]=mul x y\n in(z)}");
-  EXPECT_EQ(jaxpr.to_string(), "{ lambda a:f64[], b:f64[] .\n  let c:f64[] = mul a b\n  in ( c ) }");
+  EXPECT_EQ(jaxpr.to_string(),
+            "{ lambda a:f64[], b:f64[] .\n  let c:f64[] = mul a b\n  in ( c ) }");
 }
 
 TEST(JaxprParser, SaysWhereAndWhatItExpected) {
   EXPECT_EQ(error_of(""), "jaxpr text, 1:1: expected '{', found the end of the text");
-  EXPECT_EQ(error_of("{ lambda a f64[] . let in ( a ) }"), "jaxpr text, 1:12: expected ':', found 'f64'");
-  EXPECT_EQ(error_of("{ lambda a:f46[] .\n let in ( a ) }"), "jaxpr text, 1:12: expected a dtype, found 'f46'");
-  EXPECT_EQ(error_of("{ lambda a:f64[-1] .\n let in ( a ) }"), "jaxpr text, 1:16: expected a size, found '-1'");
+  EXPECT_EQ(error_of("{ lambda a f64[] . let in ( a ) }"),
+            "jaxpr text, 1:12: expected ':', found 'f64'");
+  EXPECT_EQ(error_of("{ lambda a:f46[] .\n let in ( a ) }"),
+            "jaxpr text, 1:12: expected a dtype, found 'f46'");
+  EXPECT_EQ(error_of("{ lambda a:f64[-1] .\n let in ( a ) }"),
+            "jaxpr text, 1:16: expected a size, found '-1'");
   EXPECT_EQ(error_of("{ lambda a:f64[] .\n  let b:f64[] = frobnicate a\n  in ( b ) }"),
             "jaxpr text, 2:17: unknown primitive 'frobnicate'");
   EXPECT_EQ(error_of("{ lambda a:f64[] .\n  let b:f64[] = sin c\n  in ( b ) }"),
@@ -125,22 +132,31 @@ TEST(JaxprParser, SaysWhereAndWhatItExpected) {
             "jaxpr text, 2:7: variable 'a' is bound twice");
   EXPECT_EQ(error_of("{ lambda a:f64[] .\n  let b:f64[] = sin a\n  in ( b ) } }"),
             "jaxpr text, 3:14: expected the end of the text, found '}'");
-  EXPECT_EQ(error_of("{ lambda .\n let in ( 300:u8 ) }"), "jaxpr text, 2:11: '300' is not a literal of dtype u8");
-  EXPECT_EQ(error_of("{ lambda .\n let in ( 1.5:i32 ) }"), "jaxpr text, 2:11: '1.5' is not a literal of dtype i32");
+  EXPECT_EQ(error_of("{ lambda .\n let in ( 300:u8 ) }"),
+            "jaxpr text, 2:11: '300' is not a literal of dtype u8");
+  EXPECT_EQ(error_of("{ lambda .\n let in ( 1.5:i32 ) }"),
+            "jaxpr text, 2:11: '1.5' is not a literal of dtype i32");
 }
 
 TEST(JaxprParser, RejectsParametersThatDoNotFit) {
-  const auto with = [](const std::string& eqn) { return error_of("{ lambda a:f64[3] .\n  let b:f64[] = " + eqn + "\n  in ( b ) }"); };
-  EXPECT_NE(with("reduce_sum [ axis=(0,) ] a").find("jaxpr text, 2:17: unknown parameter 'axis'"), std::string::npos);
+  const auto with = [](const std::string& eqn) {
+    return error_of("{ lambda a:f64[3] .\n  let b:f64[] = " + eqn + "\n  in ( b ) }");
+  };
+  EXPECT_NE(with("reduce_sum [ axis=(0,) ] a").find("jaxpr text, 2:17: unknown parameter 'axis'"),
+            std::string::npos);
   EXPECT_NE(with("reduce_sum [ axes=x ] a").find("jaxpr text, 2:17: "), std::string::npos);
   EXPECT_NE(with("reduce_sum [ axes (0,) ] a").find("expected '=', found '('"), std::string::npos);
-  EXPECT_EQ(with("sin a { lambda .\n let in (  ) }"), "jaxpr text, 2:17: 'sin' takes 0 jaxprs, found 1");
-  EXPECT_EQ(with("test_loop a { lambda .\n let in (  ) }"), "jaxpr text, 2:17: 'test_loop' takes 2 jaxprs, found 1");
+  EXPECT_EQ(with("sin a { lambda .\n let in (  ) }"),
+            "jaxpr text, 2:17: 'sin' takes 0 jaxprs, found 1");
+  EXPECT_EQ(with("test_loop a { lambda .\n let in (  ) }"),
+            "jaxpr text, 2:17: 'test_loop' takes 2 jaxprs, found 1");
 }
 
 TEST(JaxprParser, SurvivesNonsense) {
-  for (const char* text : {"{", "{ lambda", "{ lambda a:f64[", "{ lambda a:f64[] . let b:f64[] = sin [ x=(", "((((", "'",
-                           "{ lambda . let in ( - ) }", "{ lambda . let in ( nan(0x1) ) }", "{ lambda . let in ( (1.0 ) }"}) {
+  for (const char* text :
+       {"{", "{ lambda", "{ lambda a:f64[", "{ lambda a:f64[] . let b:f64[] = sin [ x=(", "((((",
+        "'", "{ lambda . let in ( - ) }", "{ lambda . let in ( nan(0x1) ) }",
+        "{ lambda . let in ( (1.0 ) }"}) {
     EXPECT_THROW(parse_jaxpr(text), tl::ParseError) << text;
   }
   std::string deep;
@@ -151,9 +167,9 @@ TEST(JaxprParser, SurvivesNonsense) {
 // ---- Any literal, any program --------------------------------------------------------------------
 
 RC_GTEST_PROP(JaxprParser, KeepsTheBitsOfEveryLiteral, (std::uint64_t low, std::uint64_t high)) {
-  const std::vector<DType> dtypes = {DType::bool_, DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16,
-                                     DType::u32, DType::u64, DType::f16, DType::bf16, DType::f32, DType::f64, DType::c64,
-                                     DType::c128};
+  const std::vector<DType> dtypes = {DType::bool_, DType::i8,  DType::i16, DType::i32, DType::i64,
+                                     DType::u8,    DType::u16, DType::u32, DType::u64, DType::f16,
+                                     DType::bf16,  DType::f32, DType::f64, DType::c64, DType::c128};
   const DType dtype = *rc::gen::elementOf(dtypes);
   std::uint64_t bits[2] = {low * 0x9e3779b97f4a7c15u, high * 0x9e3779b97f4a7c15u};
   if (dtype == DType::bool_) bits[0] &= 1;
@@ -169,11 +185,13 @@ RC_GTEST_PROP(JaxprParser, KeepsTheBitsOfEveryLiteral, (std::uint64_t low, std::
 namespace {
 
 Jaxpr random_program(int depth) {
-  const std::vector<Aval> avals = {{{}, DType::f64, false}, {{2, 3}, DType::f32, false}, {{4}, DType::i32, true}};
+  const std::vector<Aval> avals = {
+      {{}, DType::f64, false}, {{2, 3}, DType::f32, false}, {{4}, DType::i32, true}};
   tl::detail::JaxprBuilder b;
   std::vector<Atom> atoms;
   const int num_inputs = *rc::gen::inRange(0, 4);
-  for (int i = 0; i < num_inputs; ++i) atoms.push_back(Atom::var(b.add_input(*rc::gen::elementOf(avals))));
+  for (int i = 0; i < num_inputs; ++i)
+    atoms.push_back(Atom::var(b.add_input(*rc::gen::elementOf(avals))));
   atoms.push_back(Atom::literal(Array(*rc::gen::arbitrary<double>())));
   const auto pick = [&] { return atoms[*rc::gen::inRange<std::size_t>(0, atoms.size())]; };
   const int num_eqns = *rc::gen::inRange(0, 8);
@@ -182,23 +200,30 @@ Jaxpr random_program(int depth) {
     std::vector<tl::Var> outs;
     switch (*rc::gen::inRange(0, depth > 0 ? 7 : 5)) {
       case 0: outs = b.add_eqn(tl::add_p, {}, {pick(), pick()}, {aval}); break;
-      case 1: outs = b.add_eqn(tl::reduce_sum_p, Params::of(tl::AxesParams{{0, 1}}), {pick()}, {aval}); break;
+      case 1:
+        outs = b.add_eqn(tl::reduce_sum_p, Params::of(tl::AxesParams{{0, 1}}), {pick()}, {aval});
+        break;
       case 2: outs = b.add_eqn(test::send_p, {}, {pick()}, {}, tl::Effect::ordered); break;
       case 3: {
-        const test::ManyParams p{.label = *rc::gen::arbitrary<std::string>(), .scale = *rc::gen::arbitrary<double>()};
-        outs = b.add_eqn(test::many_p, Params::of(p), {pick()}, {aval, aval}, tl::Effect::unordered);
+        const test::ManyParams p{.label = *rc::gen::arbitrary<std::string>(),
+                                 .scale = *rc::gen::arbitrary<double>()};
+        outs =
+            b.add_eqn(test::many_p, Params::of(p), {pick()}, {aval, aval}, tl::Effect::unordered);
         break;
       }
       case 4:
-        outs = b.add_eqn(tl::convert_element_type_p, Params::of(tl::ConvertParams{DType::bf16, true}), {pick()}, {aval});
+        outs = b.add_eqn(tl::convert_element_type_p,
+                         Params::of(tl::ConvertParams{DType::bf16, true}), {pick()}, {aval});
         break;
       case 5:
-        outs = b.add_eqn(tl::jit_p, Params::of(tl::JitParams{.jaxpr = random_program(depth - 1), .name = "f"}),
+        outs = b.add_eqn(tl::jit_p,
+                         Params::of(tl::JitParams{.jaxpr = random_program(depth - 1), .name = "f"}),
                          {pick(), pick()}, {aval});
         break;
       default: {
         test::BranchesParams p;
-        for (int j = *rc::gen::inRange(0, 3); j >= 0; --j) p.branches.push_back(random_program(depth - 1));
+        for (int j = *rc::gen::inRange(0, 3); j >= 0; --j)
+          p.branches.push_back(random_program(depth - 1));
         outs = b.add_eqn(test::branches_p, Params::of(p), {pick()}, {aval, aval});
       }
     }

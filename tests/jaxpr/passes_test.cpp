@@ -27,7 +27,8 @@ const Aval kF64{{}, DType::f64, false};
 // jit(f) where f(a, b) = (sin a, cos b, a * b)
 const std::string kThreeWays =
     "jit [ name=f ] x y\n"
-    " { lambda a:f64[], b:f64[] . let c:f64[] = sin a\n d:f64[] = cos b\n e:f64[] = mul a b in ( c, d, e ) }\n";
+    " { lambda a:f64[], b:f64[] . let c:f64[] = sin a\n d:f64[] = cos b\n e:f64[] = mul a b in ( "
+    "c, d, e ) }\n";
 
 std::string text(const Jaxpr& jaxpr) { return jaxpr.to_string(); }
 std::string normal(const std::string& t) { return parse_jaxpr(t).to_string(); }
@@ -36,7 +37,8 @@ std::string normal(const std::string& t) { return parse_jaxpr(t).to_string(); }
 
 TEST(DeadCode, GoesWithAllThatOnlyItNeeds) {
   const Jaxpr jaxpr = parse_jaxpr(
-      "{ lambda x:f64[], y:f64[] . let a:f64[] = sin x\n b:f64[] = cos a\n c:f64[] = exp y\n d:f64[] = mul c b\n"
+      "{ lambda x:f64[], y:f64[] . let a:f64[] = sin x\n b:f64[] = cos a\n c:f64[] = exp y\n "
+      "d:f64[] = mul c b\n"
       " e:f64[] = neg c in ( e ) }");
   EXPECT_EQ(text(eliminate_dead_code(jaxpr)),
             normal("{ lambda x:f64[], y:f64[] . let c:f64[] = exp y\n e:f64[] = neg c in ( e ) }"));
@@ -44,24 +46,29 @@ TEST(DeadCode, GoesWithAllThatOnlyItNeeds) {
 
 TEST(DeadCode, IsNotWhatHasAnEffect) {
   const Jaxpr jaxpr = parse_jaxpr(
-      "{ lambda x:f64[] . let a:f64[] = sin x\n test_send{ordered} a\n b:f64[] = test_count{unordered} x in ( x ) }");
+      "{ lambda x:f64[] . let a:f64[] = sin x\n test_send{ordered} a\n b:f64[] = "
+      "test_count{unordered} x in ( x ) }");
   EXPECT_TRUE(eliminate_dead_code(jaxpr).same_as(jaxpr));
 }
 
 TEST(DeadCode, IsFoundInsideCalls) {
-  const Jaxpr jaxpr = parse_jaxpr("{ lambda x:f64[], y:f64[] . let a:f64[] b:f64[] c:f64[] = " + kThreeWays + " in ( b ) }");
+  const Jaxpr jaxpr = parse_jaxpr(
+      "{ lambda x:f64[], y:f64[] . let a:f64[] b:f64[] c:f64[] = " + kThreeWays + " in ( b ) }");
   EXPECT_EQ(text(eliminate_dead_code(jaxpr)),
             normal("{ lambda x:f64[], y:f64[] . let b:f64[] = jit [ name=f ] y\n"
                    " { lambda b:f64[] . let d:f64[] = cos b in ( d ) }\n in ( b ) }"));
 }
 
 TEST(DceJaxpr, KeepsTheMarkedResultsAndTheInputsTheyNeed) {
-  const Jaxpr jaxpr = parse_jaxpr("{ lambda x:f64[], y:f64[] . let a:f64[] b:f64[] c:f64[] = " + kThreeWays +
-                                  " d:f64[] = neg a in ( d, b, c ) }");
+  const Jaxpr jaxpr =
+      parse_jaxpr("{ lambda x:f64[], y:f64[] . let a:f64[] b:f64[] c:f64[] = " + kThreeWays +
+                  " d:f64[] = neg a in ( d, b, c ) }");
   const tl::DceJaxpr first = dce_jaxpr(jaxpr, {true, false, false});
   EXPECT_EQ(first.used_in, (std::vector<bool>{true, false}));
-  EXPECT_EQ(text(first.jaxpr), normal("{ lambda x:f64[] . let a:f64[] = jit [ name=f ] x\n"
-                                      " { lambda a:f64[] . let c:f64[] = sin a in ( c ) }\n d:f64[] = neg a in ( d ) }"));
+  EXPECT_EQ(
+      text(first.jaxpr),
+      normal("{ lambda x:f64[] . let a:f64[] = jit [ name=f ] x\n"
+             " { lambda a:f64[] . let c:f64[] = sin a in ( c ) }\n d:f64[] = neg a in ( d ) }"));
   const tl::DceJaxpr none = dce_jaxpr(jaxpr, {false, false, false});
   EXPECT_EQ(none.used_in, (std::vector<bool>{false, false}));
   EXPECT_EQ(text(none.jaxpr), "{ lambda  .\n  let \n  in (  ) }");
@@ -69,13 +76,15 @@ TEST(DceJaxpr, KeepsTheMarkedResultsAndTheInputsTheyNeed) {
 }
 
 TEST(DceJaxpr, IsComputedOnce) {
-  const Jaxpr jaxpr = parse_jaxpr("{ lambda x:f64[] . let a:f64[] = sin x\n b:f64[] = cos x in ( a, b ) }");
+  const Jaxpr jaxpr =
+      parse_jaxpr("{ lambda x:f64[] . let a:f64[] = sin x\n b:f64[] = cos x in ( a, b ) }");
   EXPECT_TRUE(dce_jaxpr(jaxpr, {true, false}).jaxpr.same_as(dce_jaxpr(jaxpr, {true, false}).jaxpr));
 }
 
 TEST(CommonSubexpressions, AreMerged) {
   const Jaxpr jaxpr = parse_jaxpr(
-      "{ lambda x:f64[3] . let a:f64[3] = sin x\n b:f64[3] = sin x\n c:f64[3] = add a b\n d:f64[3] = add b a\n"
+      "{ lambda x:f64[3] . let a:f64[3] = sin x\n b:f64[3] = sin x\n c:f64[3] = add a b\n d:f64[3] "
+      "= add b a\n"
       " e:f64[] = reduce_sum [ axes=(0,) ] c\n f:f64[] = reduce_sum [ axes=(0,) ] d in ( e, f ) }");
   EXPECT_EQ(text(eliminate_common_subexpressions(jaxpr)),
             normal("{ lambda x:f64[3] . let a:f64[3] = sin x\n c:f64[3] = add a a\n"
@@ -86,9 +95,12 @@ TEST(CommonSubexpressions, DifferByLiteralBitsParametersAndEffects) {
   for (const char* t : {
            "{ lambda x:f64[] . let a:f64[] = mul x 0.0\n b:f64[] = mul x -0.0 in ( a, b ) }",
            "{ lambda x:f64[] . let a:f64[] = mul x 1.0\n b:f64[] = mul 1.0 x in ( a, b ) }",
-           "{ lambda x:f64[2,2] . let a:f64[2] = reduce_sum [ axes=(0,) ] x\n b:f64[2] = reduce_sum [ axes=(1,) ] x in ( a, b ) }",
-           "{ lambda x:f64[] . let a:f64[] = test_count{unordered} x\n b:f64[] = test_count{unordered} x in ( a, b ) }",
-           "{ lambda x:f64[] . let a:f64[] = test_print{ordered} x\n b:f64[] = test_print{ordered} x in ( a, b ) }",
+           "{ lambda x:f64[2,2] . let a:f64[2] = reduce_sum [ axes=(0,) ] x\n b:f64[2] = "
+           "reduce_sum [ axes=(1,) ] x in ( a, b ) }",
+           "{ lambda x:f64[] . let a:f64[] = test_count{unordered} x\n b:f64[] = "
+           "test_count{unordered} x in ( a, b ) }",
+           "{ lambda x:f64[] . let a:f64[] = test_print{ordered} x\n b:f64[] = test_print{ordered} "
+           "x in ( a, b ) }",
        }) {
     const Jaxpr jaxpr = parse_jaxpr(t);
     EXPECT_TRUE(eliminate_common_subexpressions(jaxpr).same_as(jaxpr)) << t;
@@ -97,14 +109,17 @@ TEST(CommonSubexpressions, DifferByLiteralBitsParametersAndEffects) {
 
 TEST(CommonSubexpressions, MayBeEqualCalls) {
   const std::string call = "jit [ name=f ] x\n { lambda a:f64[] . let b:f64[] = sin a in ( b ) }\n";
-  const Jaxpr jaxpr = parse_jaxpr("{ lambda x:f64[] . let a:f64[] = " + call + " b:f64[] = " + call + " in ( a, b ) }");
-  EXPECT_EQ(text(eliminate_common_subexpressions(jaxpr)), normal("{ lambda x:f64[] . let a:f64[] = " + call + " in ( a, a ) }"));
+  const Jaxpr jaxpr = parse_jaxpr("{ lambda x:f64[] . let a:f64[] = " + call +
+                                  " b:f64[] = " + call + " in ( a, b ) }");
+  EXPECT_EQ(text(eliminate_common_subexpressions(jaxpr)),
+            normal("{ lambda x:f64[] . let a:f64[] = " + call + " in ( a, a ) }"));
 }
 
 TEST(CommonSubexpressions, AreMergedInsideNestedPrograms) {
   const Jaxpr jaxpr = parse_jaxpr(
       "{ lambda x:f64[] . let a:f64[] = jit [ name=f ] x\n"
-      " { lambda a:f64[] . let b:f64[] = sin a\n c:f64[] = sin a\n d:f64[] = mul b c in ( d ) }\n in ( a ) }");
+      " { lambda a:f64[] . let b:f64[] = sin a\n c:f64[] = sin a\n d:f64[] = mul b c in ( d ) }\n "
+      "in ( a ) }");
   EXPECT_EQ(count_eqns(eliminate_common_subexpressions(jaxpr), "sin"), 1);
 }
 
@@ -131,7 +146,8 @@ TEST(InlineCalls, ReplacesNestedCallsByTheirBodies) {
 
 TEST(InlineCalls, ReachesIntoOtherNestedPrograms) {
   const Jaxpr jaxpr = parse_jaxpr(
-      "{ lambda x:f64[] . let y:f64[] = test_branches x\n { lambda a:f64[] . let b:f64[] = jit [ name=f ] a\n"
+      "{ lambda x:f64[] . let y:f64[] = test_branches x\n { lambda a:f64[] . let b:f64[] = jit [ "
+      "name=f ] a\n"
       " { lambda a:f64[] . let b:f64[] = sin a in ( b ) }\n in ( b ) }\n in ( y ) }");
   const Jaxpr flat = inline_calls(jaxpr);
   EXPECT_EQ(count_eqns(flat, "jit"), 0);
@@ -140,12 +156,18 @@ TEST(InlineCalls, ReachesIntoOtherNestedPrograms) {
 }
 
 TEST(SubstituteInputs, PutsLiteralsInAndReordersInputs) {
-  const Jaxpr jaxpr = parse_jaxpr("{ lambda x:f64[], y:f64[], z:f64[] . let a:f64[] = mul x y\n b:f64[] = add a z in ( b, x ) }");
+  const Jaxpr jaxpr = parse_jaxpr(
+      "{ lambda x:f64[], y:f64[], z:f64[] . let a:f64[] = mul x y\n b:f64[] = add a z in ( b, x ) "
+      "}");
   const double two = 2.0;
   const Atom literal = Atom::literal(Array::from_data(&two, DType::f64, {}));
-  EXPECT_EQ(text(substitute_inputs(jaxpr, {kF64, kF64}, {Atom::var(1), literal, Atom::var(1)})),
-            normal("{ lambda x:f64[], y:f64[] . let a:f64[] = mul y 2.0\n b:f64[] = add a y in ( b, y ) }"));
-  EXPECT_TRUE(substitute_inputs(jaxpr, {kF64, kF64, kF64}, {Atom::var(0), Atom::var(1), Atom::var(2)}).same_as(jaxpr));
+  EXPECT_EQ(
+      text(substitute_inputs(jaxpr, {kF64, kF64}, {Atom::var(1), literal, Atom::var(1)})),
+      normal(
+          "{ lambda x:f64[], y:f64[] . let a:f64[] = mul y 2.0\n b:f64[] = add a y in ( b, y ) }"));
+  EXPECT_TRUE(
+      substitute_inputs(jaxpr, {kF64, kF64, kF64}, {Atom::var(0), Atom::var(1), Atom::var(2)})
+          .same_as(jaxpr));
   EXPECT_THROW(substitute_inputs(jaxpr, {kF64}, {Atom::var(0)}), tl::InternalError);
 }
 
@@ -153,8 +175,10 @@ TEST(Passes, KeepTheLinesOfEquations) {
   tl::detail::JaxprBuilder b;
   const Atom x = Atom::var(b.add_input(kF64));
   b.add_eqn1(tl::cos_p, {}, {x}, kF64);
-  const Atom y = Atom::var(b.add_eqn1(tl::sin_p, {}, {x}, kF64, tl::Effect::none, {"a.cpp", 7, "f"}));
-  const Atom z = Atom::var(b.add_eqn1(tl::sin_p, {}, {x}, kF64, tl::Effect::none, {"a.cpp", 8, "f"}));
+  const Atom y =
+      Atom::var(b.add_eqn1(tl::sin_p, {}, {x}, kF64, tl::Effect::none, {"a.cpp", 7, "f"}));
+  const Atom z =
+      Atom::var(b.add_eqn1(tl::sin_p, {}, {x}, kF64, tl::Effect::none, {"a.cpp", 8, "f"}));
   const Jaxpr jaxpr = b.build({y, z}, tl::detail::JaxprBuilder::DeadCode::keep).jaxpr;
   const Jaxpr out = eliminate_common_subexpressions(eliminate_dead_code(jaxpr));
   ASSERT_EQ(out.eqns().size(), 1u);
@@ -202,7 +226,8 @@ std::vector<double> values(const Jaxpr& jaxpr) {
 RC_GTEST_PROP(Passes, ChangeNoResultAndNoEffect, ()) {
   const Jaxpr jaxpr = random_program(2, 2);
   const std::vector<double> expected = values(jaxpr);
-  for (const auto pass : {tl::eliminate_dead_code, tl::eliminate_common_subexpressions, tl::inline_calls}) {
+  for (const auto pass :
+       {tl::eliminate_dead_code, tl::eliminate_common_subexpressions, tl::inline_calls}) {
     const Jaxpr out = pass(jaxpr);
     typecheck_jaxpr(out);
     RC_ASSERT(values(out) == expected);

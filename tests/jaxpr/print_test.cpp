@@ -62,7 +62,8 @@ TEST(JaxprText, OfTheSeedsFirstFunctionIsTheirs) {  // f(x) = -(sin(x) * 2) + x
 
 TEST(JaxprText, OfAProgramWithoutInputsOrEquationsKeepsTheFrame) {
   EXPECT_EQ(Jaxpr(0, {}, {}, {strong(4.0)}).to_string(), "{ lambda  .\n  let \n  in ( 4.0 ) }");
-  EXPECT_EQ(Jaxpr(1, {kF64}, {}, {Atom::var(0)}).to_string(), "{ lambda a:f64[] .\n  let \n  in ( a ) }");
+  EXPECT_EQ(Jaxpr(1, {kF64}, {}, {Atom::var(0)}).to_string(),
+            "{ lambda a:f64[] .\n  let \n  in ( a ) }");
   EXPECT_EQ(Jaxpr().to_string(), "{ lambda  .\n  let \n  in (  ) }");
 }
 
@@ -70,8 +71,9 @@ TEST(JaxprText, PutsParametersOnAlignedLines) {
   JaxprBuilder b;
   const Atom x = Atom::var(b.add_input(kVector));
   const Var sum = b.add_eqn1(tl::reduce_sum_p, Params::of(tl::AxesParams{{0}}), {x}, kF64);
-  const Var wide = b.add_eqn1(tl::broadcast_in_dim_p, Params::of(tl::BroadcastInDimParams{{2, 3}, {}}),
-                              {Atom::var(sum)}, {{2, 3}, DType::f64, false});
+  const Var wide =
+      b.add_eqn1(tl::broadcast_in_dim_p, Params::of(tl::BroadcastInDimParams{{2, 3}, {}}),
+                 {Atom::var(sum)}, {{2, 3}, DType::f64, false});
   EXPECT_EQ(b.build({Atom::var(wide)}).to_string(),
             "{ lambda a:f64[3] .\n"
             "  let b:f64[] = reduce_sum [ axes=(0,) ] a\n"
@@ -88,9 +90,11 @@ TEST(JaxprText, PutsNestedProgramsBelowTheirEquation) {
   const Jaxpr body = inner.build({c, d}).jaxpr;
   JaxprBuilder outer;
   const Atom x = Atom::var(outer.add_input(kF64)), y = Atom::var(outer.add_input(kF64));
-  const auto outs = outer.add_eqn(tl::jit_p, Params::of(tl::JitParams{.jaxpr = body, .name = "f"}), {x, y}, {kF64, kF64});
-  const auto again = outer.add_eqn(tl::jit_p, Params::of(tl::JitParams{.jaxpr = body, .name = "<lambda>"}),
-                                   {Atom::var(outs[0]), y}, {kF64, kF64});
+  const auto outs = outer.add_eqn(tl::jit_p, Params::of(tl::JitParams{.jaxpr = body, .name = "f"}),
+                                  {x, y}, {kF64, kF64});
+  const auto again =
+      outer.add_eqn(tl::jit_p, Params::of(tl::JitParams{.jaxpr = body, .name = "<lambda>"}),
+                    {Atom::var(outs[0]), y}, {kF64, kF64});
   EXPECT_EQ(outer.build({Atom::var(outs[1]), Atom::var(again[1])}).to_string(),
             "{ lambda a:f64[], b:f64[] .\n"
             "  let c:f64[] d:f64[] = jit [ name=f num_consts=0 ] a b\n"
@@ -111,8 +115,10 @@ TEST(JaxprText, LeavesNestedProgramsOutOfTheParameters) {
   const Atom x = Atom::var(b.add_input(kF64));
   const Jaxpr identity(1, {kF64}, {}, {Atom::var(0)});
   const Jaxpr two(1, {kF64}, {}, {strong(2.0)});
-  const Var y = b.add_eqn1(test::branches_p, Params::of(test::BranchesParams{{identity, two}}), {x}, kF64);
-  const Var z = b.add_eqn1(test::loop_p, Params::of(test::LoopParams{identity, two, identity, 4}), {Atom::var(y)}, kF64);
+  const Var y =
+      b.add_eqn1(test::branches_p, Params::of(test::BranchesParams{{identity, two}}), {x}, kF64);
+  const Var z = b.add_eqn1(test::loop_p, Params::of(test::LoopParams{identity, two, identity, 4}),
+                           {Atom::var(y)}, kF64);
   EXPECT_EQ(b.build({Atom::var(z)}).to_string(),
             "{ lambda a:f64[] .\n"
             "  let b:f64[] = test_branches a\n"
@@ -159,7 +165,8 @@ TEST(JaxprText, SpellsNotANumbersInfinitiesAndNegativeZero) {
   EXPECT_EQ(text_of_literal(literal(Limits::infinity())), "inf");
   EXPECT_EQ(text_of_literal(literal(-Limits::infinity())), "-inf");
   EXPECT_EQ(text_of_literal(literal(-0.0)), "-0.0");
-  EXPECT_EQ(text_of_literal(literal(-std::numeric_limits<float>::quiet_NaN())), "nan(0xffc00000):f32");
+  EXPECT_EQ(text_of_literal(literal(-std::numeric_limits<float>::quiet_NaN())),
+            "nan(0xffc00000):f32");
 }
 
 TEST(JaxprText, NamesTheTwentySeventhVariableAa) {
@@ -167,5 +174,7 @@ TEST(JaxprText, NamesTheTwentySeventhVariableAa) {
   Atom x = Atom::var(b.add_input(kF64));
   for (int i = 0; i < 27; ++i) x = Atom::var(b.add_eqn1(tl::sin_p, {}, {x}, kF64));
   const std::string text = b.build({x}).to_string();
-  EXPECT_NE(text.find("z:f64[] = sin y\n      aa:f64[] = sin z\n      ab:f64[] = sin aa\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("z:f64[] = sin y\n      aa:f64[] = sin z\n      ab:f64[] = sin aa\n"),
+            std::string::npos)
+      << text;
 }

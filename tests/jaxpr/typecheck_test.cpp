@@ -19,39 +19,47 @@ namespace {
 std::string type_error_of(const tl::Jaxpr& jaxpr) {
   try {
     typecheck_jaxpr(jaxpr);
-  } catch (const tl::TypeError& error) {
-    return error.message();
-  }
+  } catch (const tl::TypeError& error) { return error.message(); }
   return "no error";
 }
 
 }  // namespace
 
 TEST(Typecheck, GivesTheTypeOfAProgram) {
-  const auto jaxpr = parse_jaxpr("{ lambda a:f64[3], b:f32[] . let c:f64[] = reduce_sum [ axes=(0,) ] a in ( c, b, 1:i32 ) }");
+  const auto jaxpr = parse_jaxpr(
+      "{ lambda a:f64[3], b:f32[] . let c:f64[] = reduce_sum [ axes=(0,) ] a in ( c, b, 1:i32 ) }");
   EXPECT_EQ(typecheck_jaxpr(jaxpr).to_string(), "(f64[3], f32[]) -> (f64[], f32[], i32[])");
 }
 
 TEST(Typecheck, ShowsTheBinderOfTheWrongTypeAndItsEquation) {
-  const std::string message = type_error_of(parse_jaxpr("{ lambda a:f32[] . let b:i32[] = sin a in ( b ) }"));
-  EXPECT_THAT(message, StartsWith("Value for variable 'b' inconsistently typed as f32[] for let-binder of type i32[]\n"
-                                  "in the equation\n"
-                                  "  b:i32[] = sin a\n"));
+  const std::string message =
+      type_error_of(parse_jaxpr("{ lambda a:f32[] . let b:i32[] = sin a in ( b ) }"));
+  EXPECT_THAT(
+      message,
+      StartsWith(
+          "Value for variable 'b' inconsistently typed as f32[] for let-binder of type i32[]\n"
+          "in the equation\n"
+          "  b:i32[] = sin a\n"));
 }
 
 TEST(Typecheck, IgnoresWeakness) {
-  EXPECT_EQ(type_error_of(parse_jaxpr("{ lambda a:~f32[] . let b:f32[] = sin a in ( b ) }")), "no error");
+  EXPECT_EQ(type_error_of(parse_jaxpr("{ lambda a:~f32[] . let b:f32[] = sin a in ( b ) }")),
+            "no error");
 }
 
 TEST(Typecheck, CountsTheOperandsOfCalls) {
-  const std::string message = type_error_of(parse_jaxpr(
-      "{ lambda . let b:f64[] = jit [ name=f num_consts=0 ]\n { lambda a:f64[], b:f64[] . let in ( a ) }\n in ( b ) }"));
-  EXPECT_THAT(message, StartsWith("0 operands cannot call jaxpr with 2 inputs\nin the equation\n  a:f64[] = jit"));
+  const std::string message =
+      type_error_of(parse_jaxpr("{ lambda . let b:f64[] = jit [ name=f num_consts=0 ]\n { lambda "
+                                "a:f64[], b:f64[] . let in ( a ) }\n in ( b ) }"));
+  EXPECT_THAT(
+      message,
+      StartsWith("0 operands cannot call jaxpr with 2 inputs\nin the equation\n  a:f64[] = jit"));
 }
 
 TEST(Typecheck, ComparesTheOperandsOfCalls) {
-  const std::string message = type_error_of(parse_jaxpr(
-      "{ lambda a:f32[] . let b:f64[] = jit [ name=f num_consts=0 ] a\n { lambda a:f64[] . let in ( a ) }\n in ( b ) }"));
+  const std::string message =
+      type_error_of(parse_jaxpr("{ lambda a:f32[] . let b:f64[] = jit [ name=f num_consts=0 ] a\n "
+                                "{ lambda a:f64[] . let in ( a ) }\n in ( b ) }"));
   EXPECT_THAT(message, HasSubstr("f32[]"));
   EXPECT_THAT(message, HasSubstr("f64[]"));
 }
@@ -60,21 +68,27 @@ TEST(Typecheck, LooksIntoNestedPrograms) {
   const std::string message = type_error_of(
       parse_jaxpr("{ lambda a:f64[] . let b:f64[] = jit [ name=f num_consts=0 ] a\n"
                   " { lambda a:f64[] . let b:bool[] = sin a in ( a ) }\n in ( b ) }"));
-  EXPECT_THAT(message, StartsWith("Value for variable 'b' inconsistently typed as f64[] for let-binder of type bool[]"));
+  EXPECT_THAT(
+      message,
+      StartsWith(
+          "Value for variable 'b' inconsistently typed as f64[] for let-binder of type bool[]"));
 }
 
 TEST(Typecheck, CountsResults) {
-  EXPECT_THAT(type_error_of(parse_jaxpr("{ lambda a:f64[] . let b:f64[] = test_two_results a in ( b ) }")),
-              StartsWith("primitive 'test_two_results' has 2 results, but its equation binds 1"));
+  EXPECT_THAT(
+      type_error_of(parse_jaxpr("{ lambda a:f64[] . let b:f64[] = test_two_results a in ( b ) }")),
+      StartsWith("primitive 'test_two_results' has 2 results, but its equation binds 1"));
 }
 
 TEST(Typecheck, MissesEffects) {
-  EXPECT_THAT(type_error_of(parse_jaxpr("{ lambda a:f64[] . let b:f64[] = test_print a in ( b ) }")),
-              StartsWith("the equation does not carry the effect of primitive 'test_print'"));
+  EXPECT_THAT(
+      type_error_of(parse_jaxpr("{ lambda a:f64[] . let b:f64[] = test_print a in ( b ) }")),
+      StartsWith("the equation does not carry the effect of primitive 'test_print'"));
 }
 
 TEST(Typecheck, PassesTheMessageOfTheRuleOn) {
-  const std::string message = type_error_of(parse_jaxpr("{ lambda a:f64[3], b:f64[4] . let c:f64[3] = add a b in ( c ) }"));
+  const std::string message =
+      type_error_of(parse_jaxpr("{ lambda a:f64[3], b:f64[4] . let c:f64[3] = add a b in ( c ) }"));
   EXPECT_THAT(message, HasSubstr("f64[3]"));
   EXPECT_THAT(message, HasSubstr("f64[4]"));
   EXPECT_THAT(message, HasSubstr("in the equation\n  c:f64[3] = add a b"));
@@ -83,7 +97,8 @@ TEST(Typecheck, PassesTheMessageOfTheRuleOn) {
 TEST(Typecheck, ShowsOnlyTheNeighbourhoodInLongPrograms) {
   std::string text = "{ lambda x0:f64[] .\n let ";
   for (int i = 1; i <= 200; ++i) {
-    text += "x" + std::to_string(i) + ":" + (i == 120 ? "f32[]" : "f64[]") + " = sin x" + std::to_string(i == 121 ? 119 : i - 1) + "\n";
+    text += "x" + std::to_string(i) + ":" + (i == 120 ? "f32[]" : "f64[]") + " = sin x" +
+            std::to_string(i == 121 ? 119 : i - 1) + "\n";
   }
   const std::string message = type_error_of(parse_jaxpr(text + " in ( x200 ) }"));
   EXPECT_THAT(message, HasSubstr("which is number 120 of 200"));
@@ -92,6 +107,7 @@ TEST(Typecheck, ShowsOnlyTheNeighbourhoodInLongPrograms) {
 
 TEST(Typecheck, NamesPrimitivesWithoutRule) {
   static const tl::Primitive<> no_rules_p{"test_no_rules"};
-  EXPECT_THROW(typecheck_jaxpr(parse_jaxpr("{ lambda a:f64[] . let b:f64[] = test_no_rules a in ( b ) }")),
-               tl::NotImplementedError);
+  EXPECT_THROW(
+      typecheck_jaxpr(parse_jaxpr("{ lambda a:f64[] . let b:f64[] = test_no_rules a in ( b ) }")),
+      tl::NotImplementedError);
 }
