@@ -200,8 +200,11 @@ TYPED_TEST(ElementwiseKernel, RaisesToIntegerPowers) {
       if constexpr (std::is_floating_point_v<T>) {
         const T want = std::pow(xs[i], T(y));
         // Rounding only: overflow and underflow in between are allowed at the extremes.
-        if (std::isnan(want)) EXPECT_TRUE(std::isnan(got[i]));
-        else if (std::isfinite(want) && std::fabs(want) > 1e-30) EXPECT_NEAR(got[i] / want, 1, 1e-5);
+        if (std::isnan(want)) {
+          EXPECT_TRUE(std::isnan(got[i]));
+        } else if (std::isfinite(want) && std::fabs(want) > 1e-30) {
+          EXPECT_NEAR(got[i] / want, 1, 1e-5);
+        }
       } else {
         const T power = integer_power(xs[i], T(y < 0 ? -y : y));
         const T want = y >= 0 ? power : references<T>()[Op::div](T(1), power);
