@@ -1,14 +1,16 @@
-// The smallest program outside of Telamon's own build: promotion of two element types.
+// A program outside of Telamon's own build: a gradient, evaluated and compiled.
 #include <cstdio>
-#include <string>
 
-#include "telamon/dtype.hpp"
+#include "telamon/telamon.hpp"
 
 namespace tl = telamon;
 
 int main() {
-  const tl::TypeInfo sum = tl::promote_types({tl::i32, false}, {tl::f32, false});
-  std::printf("Telamon %d.%d: i32 + f32 -> %s\n", TELAMON_VERSION_MAJOR, TELAMON_VERSION_MINOR,
-              std::string(tl::long_name(sum.dtype)).c_str());
-  return sum.dtype == tl::f32 ? 0 : 1;
+  const auto cube = [](tl::Array x) { return x * x * x; };
+  const auto slope = tl::grad(cube);
+  const double eager = slope(tl::Array(2.0)).item<double>();
+  const double compiled = tl::jit(slope)(tl::Array(2.0)).item<double>();
+  std::printf("Telamon %d.%d: d/dx x^3 at 2 is %g, compiled %g\n", TELAMON_VERSION_MAJOR,
+              TELAMON_VERSION_MINOR, eager, compiled);
+  return eager == 12 && compiled == 12 ? 0 : 1;
 }
