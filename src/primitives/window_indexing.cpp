@@ -1,9 +1,23 @@
 #include "primitives/window_indexing.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 namespace telamon {
 inline namespace v1 {
+
+namespace {
+constexpr std::string_view kModeNames[] = {"clip", "fill_or_drop", "promise_in_bounds"};
+}
+std::string_view to_string(GatherScatterMode mode) { return kModeNames[static_cast<std::size_t>(mode)]; }
+bool enum_from_string(std::string_view text, GatherScatterMode& mode) {
+  const auto* found = std::find(std::begin(kModeNames), std::end(kModeNames), text);
+  if (found == std::end(kModeNames)) return false;
+  mode = static_cast<GatherScatterMode>(found - std::begin(kModeNames));
+  return true;
+}
+
 namespace detail {
 
 WindowIndexing window_indexing(const GatherParams& p) {
