@@ -7,7 +7,10 @@
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ContiguousLoop       \
       telamon_##isa##_elementwise_loop(telamon::kernels::Op op, telamon::DType dtype);    \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ContiguousLoop       \
-      telamon_##isa##_convert_loop(telamon::DType from, telamon::DType to);
+      telamon_##isa##_convert_loop(telamon::DType from, telamon::DType to);               \
+  /* in: k0, k1, x0, x1, each n words */                                                  \
+  extern "C" __attribute__((visibility("hidden"))) void telamon_##isa##_threefry2x32(     \
+      std::int64_t n, const std::uint32_t* const* in, std::uint32_t* out0, std::uint32_t* out1);
 
 TELAMON_DECLARE_LOOPS(generic)
 TELAMON_DECLARE_LOOPS(avx2)
