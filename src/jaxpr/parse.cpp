@@ -1,16 +1,11 @@
 // Reads the text of a jaxpr; print.cpp documents the grammar. Names may be any words.
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <cstdlib>
-#include <cstring>
-#include <limits>
 #include <map>
-#include <optional>
 
 #include "core/concrete.hpp"
-#include "core/element.hpp"
 #include "jaxpr/lexer.hpp"
+#include "jaxpr/literal.hpp"
 #include "jaxpr/print.hpp"
 #include "telamon/detail/text.hpp"
 #include "telamon/primitive.hpp"
@@ -22,29 +17,9 @@ namespace {
 
 constexpr int kMaxDepth = 100;  // of nested jaxprs: the parser is recursive
 
-template <class T>
-bool parse_integer(std::string_view text, T& value, int base = 10) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-// Out of range means that the text names a number nearer to infinity or zero than to any other.
-template <class F>
-bool parse_float(std::string_view text, F& value) {
-  const bool negative = text.starts_with('-');
-  if (negative || text.starts_with('+')) text.remove_prefix(1);
-  if (text == "nan") {
-    value = std::numeric_limits<F>::quiet_NaN();
-  } else if (text == "inf") {
-    value = std::numeric_limits<F>::infinity();
-  } else {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc::invalid_argument || end != text.data() + text.size()) return false;
-    if (error == std::errc::result_out_of_range)
-      value = static_cast<F>(std::strtod(std::string(text).c_str(), nullptr));
-  }
-  if (negative) value = -value;
-  return true;
+bool parse_size(std::string_view text, std::int64_t& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value >= 0;
 }
 
 class Parser {
@@ -133,9 +108,17 @@ class Parser {
     return take_word("an equation or 'in'");
   }
 
+  std::string unquote(const Token& string) {
+    try {
+      return TextReader(string.text).read_string();
+    } catch (const ParseError& error) {
+      lexer_.fail(string, error.message());
+    }
+  }
+
   const PrimitiveBase* find_primitive(const Token& name) {
-    std::string word(name.text);
-    if (name.kind == Token::Kind::string) word = TextReader(name.text).read_string();
+    const std::string word =
+        name.kind == Token::Kind::string ? unquote(name) : std::string(name.text);
     const PrimitiveBase* primitive = PrimitiveBase::find(word);
     if (!primitive) lexer_.fail(name, "unknown primitive '" + word + "'");
     return primitive;
@@ -224,7 +207,7 @@ class Parser {
       do {
         const Token size = lexer_.peek();
         std::int64_t value = 0;
-        if (!parse_integer(size.text, value) || value < 0) lexer_.fail_expected("a size");
+        if (!parse_size(size.text, value)) lexer_.fail_expected("a size");
         lexer_.take();
         shape.push_back(value);
       } while (lexer_.accept(","));
@@ -261,102 +244,45 @@ class Parser {
     return Atom::var(found->second);
   }
 
-  struct Number {
-    std::string_view re, im, nan_bits;
-    bool is_complex = false;
-  };
-
-  Number parse_number() {
-    Number n;
-    if (!lexer_.accept("(")) {
-      const Token token = lexer_.take();
-      n.re = token.text;
-      if (n.re == "nan" && follows(token) && lexer_.accept("(")) {
-        lexer_.expect("0");  // 0x7ff8... is read as the number 0 and a word
-        n.nan_bits = take_word("the bits of a nan").text;
-        lexer_.expect(")");
-      }
-      return n;
+  NumberText parse_number() {
+    const Token token = lexer_.take();
+    NumberText number{token.text, {}};
+    if (token.text.ends_with("nan") && follows(token) && lexer_.accept("(")) {
+      lexer_.expect("0");  // 0x7ff8... is read as the number 0 and a word
+      number.nan_bits = take_word("the bits of a nan").text;
+      lexer_.expect(")");
     }
-    n.is_complex = true;
-    n.re = lexer_.take().text;
-    n.im = lexer_.take().text;
-    if (n.im.ends_with('j')) n.im.remove_suffix(1);  // "+infj" is one token
-    else lexer_.expect("j");
+    return number;
+  }
+
+  LiteralText parse_literal_text() {
+    if (!lexer_.accept("(")) return {parse_number(), {}, false};
+    LiteralText literal{parse_number(), {}, true};
+    literal.im = parse_number();
+    if (literal.im.digits.ends_with('j')) {  // "+infj" is one token
+      literal.im.digits.remove_suffix(1);
+    } else {
+      lexer_.expect("j");
+    }
     lexer_.expect(")");
-    return n;
+    return literal;
   }
 
   Atom parse_literal() {
     const Token at = lexer_.peek();
-    const Number number = parse_number();
-    DType dtype = DType::i64;
-    if (number.is_complex) dtype = DType::c128;
-    else if (at.is("True") || at.is("False")) dtype = DType::bool_;
-    else if (number.re.find_first_of(".en") != std::string_view::npos) dtype = DType::f64;
+    const LiteralText text = parse_literal_text();
+    DType dtype = undecorated_dtype(text);
     bool weak = false;
     if (lexer_.accept(":")) {
       weak = lexer_.accept("~");
       dtype = parse_dtype();
     }
     Array value = make_uninitialized({{}, dtype, weak});
-    if (!store_number(mutable_data_of<std::byte>(value), dtype, number)) {
+    if (!read_literal(text, value)) {
       lexer_.fail(at, "'" + std::string(at.text) + "' is not a literal of dtype " +
                           std::string(short_name(dtype)));
     }
     return Atom::literal(std::move(value));
-  }
-
-  static bool store_number(std::byte* to, DType dtype, const Number& n) {
-    Element e;
-    if (!n.nan_bits.empty()) return store_nan(to, dtype, n.nan_bits);
-    if (n.is_complex != is_complex(dtype)) return false;
-    switch (kind_of(dtype)) {
-      case Kind::boolean:
-        if (n.re != "True" && n.re != "False") return false;
-        e = {.form = Element::Form::unsigned_int, .u = n.re == "True"};
-        break;
-      case Kind::signed_int:
-        e.form = Element::Form::signed_int;
-        if (!parse_integer(n.re, e.i) || !fits(e.i, size_of(dtype))) return false;
-        break;
-      case Kind::unsigned_int:
-        e.form = Element::Form::unsigned_int;
-        if (!parse_integer(n.re, e.u) || (size_of(dtype) < 8 && e.u >> (8 * size_of(dtype))))
-          return false;
-        break;
-      case Kind::float0: return n.re == "0";
-      default:
-        e.form = n.is_complex ? Element::Form::complex : Element::Form::real;
-        if (!parse_part(n.re, dtype, e.re) || (n.is_complex && !parse_part(n.im, dtype, e.im)))
-          return false;
-    }
-    store_element(to, dtype, e);
-    return true;
-  }
-
-  // Rounds once: digits straight to the width they are stored in.
-  static bool parse_part(std::string_view text, DType dtype, double& out) {
-    if (dtype == DType::f64 || dtype == DType::c128) return parse_float(text, out);
-    float narrow = 0;
-    if (!parse_float(text, narrow)) return false;
-    out = narrow;
-    return true;
-  }
-
-  static bool store_nan(std::byte* to, DType dtype, std::string_view text) {
-    std::uint64_t bits = 0;
-    if (!is_float(dtype) || !text.starts_with('x') || text.size() != 1 + 2 * size_of(dtype))
-      return false;
-    if (!parse_integer(text.substr(1), bits, 16)) return false;
-    std::memcpy(to, &bits, size_of(dtype));  // little endian, as everywhere here
-    return true;
-  }
-
-  static bool fits(std::int64_t value, std::size_t bytes) {
-    if (bytes == 8) return true;
-    const std::int64_t limit = std::int64_t{1} << (8 * bytes - 1);
-    return value >= -limit && value < limit;
   }
 
   Token take_word(const char* what) {

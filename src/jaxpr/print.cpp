@@ -12,11 +12,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <ostream>
 
-#include "core/concrete.hpp"
-#include "core/element.hpp"
+#include "jaxpr/literal.hpp"
 #include "telamon/detail/text.hpp"
 #include "telamon/primitive.hpp"
 
@@ -27,57 +25,6 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kReserved = {"in",  "let",    "nan",
                                                        "inf", "lambda", "jaxpr"};
-
-// nan is the quiet NaN without payload; any other NaN shows its bits, so that none is lost.
-template <class Bits>
-std::string nan_text(Bits bits, Bits plain) {
-  if (bits == plain) return "nan";
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string digits;
-  for (int shift = static_cast<int>(sizeof(Bits)) * 8 - 4; shift >= 0; shift -= 4) {
-    digits += kHex[(bits >> shift) & 15];
-  }
-  return "nan(0x" + digits + ")";
-}
-
-template <class F>
-std::string float_text(F value) {
-  std::string text;
-  append_float(text, value);
-  return text;
-}
-
-std::string complex_text(const Element& e, bool wide) {
-  std::string im = wide ? float_text(e.im) : float_text(static_cast<float>(e.im));
-  if (im[0] != '-') im.insert(0, "+");
-  return "(" + (wide ? float_text(e.re) : float_text(static_cast<float>(e.re))) + im + "j)";
-}
-
-std::string value_text(const Array& scalar) {
-  const std::byte* p = data_of<std::byte>(scalar);
-  const Element e = load_element(p, scalar.dtype());
-  switch (scalar.dtype()) {
-    case DType::bool_: return e.is_true() ? "True" : "False";
-    case DType::f16:
-      if (std::isnan(e.re)) return nan_text(data_of<Half>(scalar)->bits, std::uint16_t{0x7e00});
-      return float_text(static_cast<float>(e.re));
-    case DType::bf16:
-      if (std::isnan(e.re)) return nan_text(data_of<BFloat16>(scalar)->bits, std::uint16_t{0x7fc0});
-      return float_text(static_cast<float>(e.re));
-    case DType::f32:
-      if (std::isnan(e.re))
-        return nan_text(*data_of<std::uint32_t>(scalar), std::uint32_t{0x7fc00000});
-      return float_text(static_cast<float>(e.re));
-    case DType::f64:
-      if (std::isnan(e.re))
-        return nan_text(*data_of<std::uint64_t>(scalar), std::uint64_t{0x7ff8000000000000});
-      return float_text(e.re);
-    case DType::c64: return complex_text(e, false);
-    case DType::c128: return complex_text(e, true);
-    case DType::float0: return "0";
-    default: return e.form == Element::Form::signed_int ? std::to_string(e.i) : std::to_string(e.u);
-  }
-}
 
 // Nested jaxprs are printed after the operands. Within the parameters an empty jaxpr, whose text
 // occurs in no other value, shows where they were.
@@ -177,16 +124,6 @@ std::string var_name(Var v) {
     name.insert(name.begin(), static_cast<char>('a' + n % 26));
   if (std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end()) name += '_';
   return name;
-}
-
-std::string literal_text(const Array& scalar) {
-  std::string text = value_text(scalar);
-  const DType d = scalar.dtype();
-  const bool plain =
-      !scalar.weak_type() && (d == DType::f64 || d == DType::i64 || d == DType::bool_);
-  if (plain) return text;
-  text += scalar.weak_type() ? ":~" : ":";
-  return text += short_name(d);
 }
 
 std::string atom_text(const Atom& atom) {

@@ -11,7 +11,6 @@ namespace detail {
 
 /// a..z, aa, ab, ...; the grammar's own words get an underscore ("in_").
 std::string var_name(Var v);
-std::string literal_text(const Array& scalar);
 std::string atom_text(const Atom& atom);
 /// "c:f64[] = mul a b", then the nested jaxprs on lines of their own.
 std::string eqn_text(const Jaxpr& jaxpr, const Eqn& eqn);
