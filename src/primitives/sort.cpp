@@ -116,7 +116,8 @@ JvpResult jvp(const SortParams& p, std::span<const Array> x, std::span<const Tan
   sorted.pop_back();
   std::vector<Tangent> tangents;
   for (const Tangent& t : dx) {
-    tangents.push_back(t.is_zero() ? t : Tangent(permute_lines(t.array(), order, p.dimension)));
+    // Nothing to permute in an empty array, nor anything that a gather could read.
+    tangents.push_back(t.is_zero() || t.aval().size() == 0 ? t : Tangent(permute_lines(t.array(), order, p.dimension)));
   }
   return {std::move(sorted), std::move(tangents)};
 }
