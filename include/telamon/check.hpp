@@ -24,7 +24,10 @@ namespace telamon {
 inline namespace v1 {
 
 /// Two answers that should agree do not.
-class TELAMON_API CheckFailure : public Error { public: using Error::Error; };
+class TELAMON_API CheckFailure : public Error {
+ public:
+  using Error::Error;
+};
 
 enum class GradMode : std::uint8_t { forward, reverse, forward_and_reverse };
 
@@ -44,17 +47,20 @@ struct CheckPrimitiveOptions {
   bool differentiate = true;
   /// Relative error allowed between native code and eager evaluation; 0 asks for the same bits.
   double native_rtol = 0;
-  /// Operands of further examples, for batches; default: the same with their elements rotated.
+  /// Operands of further examples, for batches; default: the same elements reordered.
   std::vector<Arrays> examples = {};
 };
 
 namespace detail {
 
 /// Compares by |got - want| <= atol + rtol |want|, NaN equal to NaN; dtypes and shapes must agree.
-TELAMON_API void check_close(const Array& got, const Array& want, double atol, double rtol, const std::string& what);
-TELAMON_API void check_grads_arrays(const FlatFunction& f, std::span<const Array> args, const CheckGradsOptions& options);
+TELAMON_API void check_close(const Array& got, const Array& want, double atol, double rtol,
+                             const std::string& what);
+TELAMON_API void check_grads_arrays(const FlatFunction& f, std::span<const Array> args,
+                                    const CheckGradsOptions& options);
 TELAMON_API void check_primitive_erased(const PrimitiveBase& primitive, const Params& params,
-                                        std::span<const Array> args, const CheckPrimitiveOptions& options);
+                                        std::span<const Array> args,
+                                        const CheckPrimitiveOptions& options);
 
 }  // namespace detail
 
@@ -62,7 +68,8 @@ TELAMON_API void check_primitive_erased(const PrimitiveBase& primitive, const Pa
 /// <t, J' ct> = <J t, ct>; for higher orders the same is done to the jvp and the vjp of f. Leaves
 /// of integer and bool dtypes stay fixed. `args` is a tuple of f's arguments.
 template <class F, class... Args>
-void check_grads(const F& f, const std::tuple<Args...>& args, const CheckGradsOptions& options = {}) {
+void check_grads(const F& f, const std::tuple<Args...>& args,
+                 const CheckGradsOptions& options = {}) {
   const auto flat = [&](std::span<const Array> leaves) {
     Arrays results;
     detail::flatten_into(std::apply(f, tree_unflatten(args, leaves)), results, "check_grads");
@@ -75,9 +82,10 @@ void check_grads(const F& f, const std::tuple<Args...>& args, const CheckGradsOp
 /// and parsed back; eager against interpreted jit and native jit; jvp against finite differences;
 /// <J v, w> = <v, J' w>; second order; batching against a loop for every choice of axes.
 template <class P>
-void check_primitive(const Primitive<P>& primitive, const P& params, std::initializer_list<Array> args,
-                     const CheckPrimitiveOptions& options = {}) {
-  detail::check_primitive_erased(primitive, Params::of(params), {args.begin(), args.size()}, options);
+void check_primitive(const Primitive<P>& primitive, const P& params,
+                     std::initializer_list<Array> args, const CheckPrimitiveOptions& options = {}) {
+  detail::check_primitive_erased(primitive, Params::of(params), {args.begin(), args.size()},
+                                 options);
 }
 
 }  // namespace v1

@@ -34,9 +34,8 @@ inline namespace v1 {
 template <class F>
   requires std::is_invocable_r_v<Scalar, F, Emitter&, Scalar>
 Lowering element(F f) {
-  return {Lowering::Element{[f](Emitter& e, const Params&, std::span<const Scalar> x) {
-    return Scalars{f(e, x[0])};
-  }}};
+  return {Lowering::Element{
+      [f](Emitter& e, const Params&, std::span<const Scalar> x) { return Scalars{f(e, x[0])}; }}};
 }
 template <class F>
   requires std::is_invocable_r_v<Scalar, F, Emitter&, Scalar, Scalar>
@@ -142,11 +141,12 @@ template <class P, class... Args>
 using Formula = typename FormulaOf<P, Args...>::type;
 
 // The reasons of the rules that a member of these families cannot have.
-TELAMON_API void explain_absent(families::Exempt& exempt, families::DTypeSet accepts, bool has_jvp, bool has_transpose);
+TELAMON_API void explain_absent(families::Exempt& exempt, families::DTypeSet accepts, bool has_jvp,
+                                bool has_transpose);
 
 template <class P>
-void add_common_rules(Rules<P>& rules, const Primitive<P>& primitive, families::ElementwiseTypes types,
-                      families::ElementwiseImpl<P> impl) {
+void add_common_rules(Rules<P>& rules, const Primitive<P>& primitive,
+                      families::ElementwiseTypes types, families::ElementwiseImpl<P> impl) {
   rules.abstract_eval = [types](const P&, std::span<const Aval> x) {
     return AbstractResult(types(x));
   };

@@ -10,8 +10,10 @@
 #pragma once
 
 #include "telamon/array.hpp"
+#include "telamon/check.hpp"
 #include "telamon/emitter.hpp"
 #include "telamon/error.hpp"
+#include "telamon/families.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/history.hpp"
 #include "telamon/indexing.hpp"

@@ -7,6 +7,7 @@ inline namespace v1 {
 using namespace families;
 using namespace families::formula;
 
+// clang-format off: a primitive is a paragraph
 /// neg(x) = -x; unsigned integers wrap.   d neg(x) = -dx
 const Primitive<> neg_p{"neg", [] { return unary(neg_p, {
     .accepts = kReals,
@@ -45,6 +46,7 @@ const Primitive<> ceil_p{"ceil", [] { return unary(ceil_p, {
     .zero_derivative = "piecewise constant",
     .lower = emit(&Emitter::ceil),
 }); }};
+// clang-format on
 
 std::string_view to_string(RoundingMethod method) {
   return method == RoundingMethod::away_from_zero ? "away_from_zero" : "to_nearest_even";
@@ -58,7 +60,9 @@ bool enum_from_string(std::string_view text, RoundingMethod& method) {
   return false;
 }
 
-/// round[rounding_method](x): the nearest integer, halves away from zero or to even.   d round(x) = 0
+// clang-format off: a primitive is a paragraph
+/// round[rounding_method](x): the nearest integer, halves away from zero or to even.
+/// d round(x) = 0
 const Primitive<RoundParams> round_p{"round", [] { return unary(round_p, {
     .impl = [](const RoundParams& p, const Aval& out, std::span<const Array> x) {
       const bool away = p.rounding_method == RoundingMethod::away_from_zero;
@@ -90,13 +94,16 @@ const Primitive<> sub_p{"sub", [] {
       .impl = eager(Op::sub),
       .jvp_x = [](Array dx, Array, Array, Array) { return dx; },
       .jvp_y = [](Array dy, Array, Array, Array) { return -dy; },
-      .transpose = [](const NoParams&, std::span<const Tangent> ct, std::span<const LinearInput> x) {
-        return cotangents(x, ct[0], x[1].is_linear() && !ct[0].is_zero() ? Tangent(-ct[0].array()) : ct[0]);
+      .transpose = [](const NoParams&, std::span<const Tangent> ct,
+                      std::span<const LinearInput> x) {
+        const bool negate = x[1].is_linear() && !ct[0].is_zero();
+        return cotangents(x, ct[0], negate ? Tangent(-ct[0].array()) : ct[0]);
       },
       .lower = emit(&Emitter::sub),
   });
   // Two tangents take one subtraction, not a negation and a sum.
-  rules.jvp = [general = rules.jvp](const NoParams& p, std::span<const Array> x, std::span<const Tangent> t) {
+  rules.jvp = [general = rules.jvp](const NoParams& p, std::span<const Array> x,
+                                    std::span<const Tangent> t) {
     if (t[0].is_zero() || t[1].is_zero()) return general(p, x, t);
     return JvpResult{{x[0] - x[1]}, {t[0].array() - t[1].array()}};
   };
@@ -113,12 +120,14 @@ const Primitive<> mul_p{"mul", [] { return binary(mul_p, {
       if (x[0].is_linear() == x[1].is_linear()) refuse_nonlinear("mul", x);
       if (ct[0].is_zero()) return cotangents(x, ct[0], ct[0]);
       const Array& g = ct[0].array();
-      return x[0].is_linear() ? cotangents(x, g * x[1].array(), {}) : cotangents(x, {}, x[0].array() * g);
+      if (x[0].is_linear()) return cotangents(x, g * x[1].array(), {});
+      return cotangents(x, {}, x[0].array() * g);
     },
     .lower = emit(&Emitter::mul),
 }); }};
 
-/// div(x, y) = x / y; integers truncate, x / 0 has all bits set.   d div(x, y) = dx / y - x dy / y^2
+/// div(x, y) = x / y; integers truncate, x / 0 has all bits set.
+/// d div(x, y) = dx / y - x dy / y^2
 const Primitive<> div_p{"div", [] { return binary(div_p, {
     .accepts = kReals,
     .impl = eager(Op::div),
@@ -143,6 +152,7 @@ const Primitive<> rem_p{"rem", [] { return binary(rem_p, {
     },
     .lower = emit(&Emitter::rem),
 }); }};
+// clang-format on
 
 namespace {
 
@@ -151,11 +161,16 @@ Array share(const Array& x, const Array& z, const Array& y) {
   return lax::select(lax::eq(x, z), lax::ones_like(z), lax::zeros_like(z)) /
          lax::select(lax::eq(y, z), lax::full_like(z, 2), lax::ones_like(z));
 }
-Array share_of_x(const Array& g, const Array& z, const Array& x, const Array& y) { return g * share(x, z, y); }
-Array share_of_y(const Array& g, const Array& z, const Array& x, const Array& y) { return g * share(y, z, x); }
+Array share_of_x(const Array& g, const Array& z, const Array& x, const Array& y) {
+  return g * share(x, z, y);
+}
+Array share_of_y(const Array& g, const Array& z, const Array& x, const Array& y) {
+  return g * share(y, z, x);
+}
 
 }  // namespace
 
+// clang-format off: a primitive is a paragraph
 /// max(x, y); NaN if either is.   d max(x, y) is the tangent of the greater; equals share it.
 const Primitive<> max_p{"max", [] { return binary(max_p, {
     .accepts = kOrdered,
@@ -173,6 +188,7 @@ const Primitive<> min_p{"min", [] { return binary(min_p, {
     .jvp_y = share_of_y,
     .lower = emit(&Emitter::min),
 }); }};
+// clang-format on
 
 }  // namespace v1
 }  // namespace telamon

@@ -1,4 +1,4 @@
-// Comparisons and is_finite: bool results, no derivatives. Comparisons with NaN are false, but for ne.
+// Comparisons and is_finite: bool results, no derivatives. With NaN all but ne are false.
 #include "primitives/elementwise.hpp"
 
 namespace telamon {
@@ -6,6 +6,7 @@ inline namespace v1 {
 
 using namespace families;
 
+// clang-format off: a primitive is a paragraph
 /// eq(x, y): x = y
 const Primitive<> eq_p{"eq", [] { return comparison(eq_p, {
     .accepts = kOrdered, .impl = eager(Op::eq), .lower = emit(Compare::eq)}); }};
@@ -36,6 +37,7 @@ const Primitive<> is_finite_p{"is_finite", [] { return unary(is_finite_p, {
     .impl = eager(Op::is_finite),
     .zero_derivative = "piecewise constant",
     .lower = emit(&Emitter::is_finite)}); }};
+// clang-format on
 
 }  // namespace v1
 }  // namespace telamon

@@ -30,41 +30,54 @@ Aval convert_aval(const ConvertParams& p, const Aval& x) {
 
 }  // namespace
 
-/// convert_element_type[new_dtype, weak_type](x): floats to integers truncate and saturate, NaN gives
-/// 0; integers wrap; to bool is x != 0; complex to real takes the real part.
+// clang-format off: a primitive is a paragraph
+/// convert_element_type[new_dtype, weak_type](x): floats to integers truncate and saturate, NaN
+/// gives 0; integers wrap; to bool is x != 0; complex to real takes the real part.
 /// d convert(x) = convert(dx), or 0 if the result has no tangent
-const Primitive<ConvertParams> convert_element_type_p{"convert_element_type", [] { return Rules<ConvertParams>{
+const Primitive<ConvertParams> convert_element_type_p{"convert_element_type", [] {
+  return Rules<ConvertParams>{
     .impl = [](const ConvertParams& p, std::span<const Array> x) {
       return Arrays{convert_impl(x[0], convert_aval(p, x[0].aval()))};
     },
-    .abstract_eval = [](const ConvertParams& p, std::span<const Aval> x) { return AbstractResult(convert_aval(p, x[0])); },
+    .abstract_eval = [](const ConvertParams& p, std::span<const Aval> x) {
+      return AbstractResult(convert_aval(p, x[0]));
+    },
     .jvp = [](const ConvertParams& p, std::span<const Array> x, std::span<const Tangent> t) {
       Array y = convert_element_type_p.bind1(p, {x[0]});
       Tangent dy = Zero{y.aval().tangent()};
-      if (is_inexact(p.new_dtype) && !t[0].is_zero()) dy = lax::convert_element_type(t[0].array(), p.new_dtype);
+      if (is_inexact(p.new_dtype) && !t[0].is_zero())
+        dy = lax::convert_element_type(t[0].array(), p.new_dtype);
       return JvpResult{{std::move(y)}, {std::move(dy)}};
     },
-    .transpose = [](const ConvertParams&, std::span<const Tangent> ct, std::span<const LinearInput> x) {
+    .transpose = [](const ConvertParams&, std::span<const Tangent> ct,
+                    std::span<const LinearInput> x) {
       const Aval aval = x[0].aval().tangent();
       if (ct[0].is_zero() || aval.dtype == DType::float0) return std::vector<Tangent>{Zero{aval}};
       return std::vector<Tangent>{lax::convert_element_type(ct[0].array(), aval.dtype)};
     },
     .batch = elementwise_batch(convert_element_type_p),
-    .lower = element<ConvertParams>([](Emitter& e, const ConvertParams& p, std::span<const Scalar> x) {
-      return x[0].dtype() == p.new_dtype ? x[0] : e.convert(x[0], p.new_dtype);
-    }),
+    .lower = element<ConvertParams>(
+        [](Emitter& e, const ConvertParams& p, std::span<const Scalar> x) {
+          return x[0].dtype() == p.new_dtype ? x[0] : e.convert(x[0], p.new_dtype);
+        }),
 }; }};
+// clang-format on
 
 // ---- bitcast_convert_type ----------------------------------------------------------------------
 namespace {
 
 Aval bitcast_aval(const BitcastParams& p, const Aval& x) {
-  const auto refused = [](DType d) { return d == DType::bool_ || is_complex(d) || d == DType::float0; };
+  const auto refused = [](DType d) {
+    return d == DType::bool_ || is_complex(d) || d == DType::float0;
+  };
   if (x.dtype != p.new_dtype && (refused(x.dtype) || refused(p.new_dtype))) {
-    throw TypeError("bitcast_convert_type does not support bool or complex values unless the operand and destination "
-                    "types match. Got operand " + x.to_string() + ", new_dtype=" + std::string(short_name(p.new_dtype)) + ".");
+    throw TypeError(
+        "bitcast_convert_type does not support bool or complex values unless the operand and "
+        "destination types match. Got operand " +
+        x.to_string() + ", new_dtype=" + std::string(short_name(p.new_dtype)) + ".");
   }
-  const auto from = static_cast<std::int64_t>(size_of(x.dtype)), to = static_cast<std::int64_t>(size_of(p.new_dtype));
+  const auto from = static_cast<std::int64_t>(size_of(x.dtype)),
+             to = static_cast<std::int64_t>(size_of(p.new_dtype));
   Shape shape = x.shape;
   if (from > to) shape.push_back(from / to);
   if (from < to) {
@@ -73,8 +86,9 @@ Aval bitcast_aval(const BitcastParams& p, const Aval& x) {
       const auto bits = [](std::int64_t bytes) { return std::to_string(bytes * 8); };
       throw ShapeError("Attempting to convert array of shape " + x.shape.to_string() + " from " +
                        std::string(short_name(x.dtype)) + " of size " + bits(from) + " bits to " +
-                       std::string(short_name(p.new_dtype)) + " of size " + bits(to) + " bits, but " +
-                       std::to_string(last) + " * " + bits(from) + " != " + bits(to) + ".");
+                       std::string(short_name(p.new_dtype)) + " of size " + bits(to) +
+                       " bits, but " + std::to_string(last) + " * " + bits(from) +
+                       " != " + bits(to) + ".");
     }
     shape.pop_back();
   }
@@ -115,19 +129,24 @@ Scalar emit_bitcast(Emitter& e, const BitcastParams& p, std::span<const Source> 
 
 }  // namespace
 
+// clang-format off: a primitive is a paragraph
 /// bitcast_convert_type[new_dtype](x): the same bits. To a narrower dtype a trailing dimension is
 /// added, from a narrower one it is removed.   d bitcast_convert_type(x) = 0
-const Primitive<BitcastParams> bitcast_convert_type_p{"bitcast_convert_type", [] { return Rules<BitcastParams>{
+const Primitive<BitcastParams> bitcast_convert_type_p{"bitcast_convert_type", [] {
+  return Rules<BitcastParams>{
     .impl = [](const BitcastParams& p, std::span<const Array> x) {
       return Arrays{detail::with_aval(detail::contiguous(x[0]), bitcast_aval(p, x[0].aval()))};
     },
-    .abstract_eval = [](const BitcastParams& p, std::span<const Aval> x) { return AbstractResult(bitcast_aval(p, x[0])); },
+    .abstract_eval = [](const BitcastParams& p, std::span<const Aval> x) {
+      return AbstractResult(bitcast_aval(p, x[0]));
+    },
     .jvp = [](const BitcastParams& p, std::span<const Array> x, std::span<const Tangent>) {
       Array y = bitcast_convert_type_p.bind1(p, {x[0]});
       Tangent zero = Zero{y.aval().tangent()};
       return JvpResult{{std::move(y)}, {std::move(zero)}};
     },
-    .batch = [](const BitcastParams& p, const AxisInfo&, std::span<const Array> x, std::span<const BatchAxis> axes) {
+    .batch = [](const BitcastParams& p, const AxisInfo&, std::span<const Array> x,
+                std::span<const BatchAxis> axes) {
       // The last dimension may be consumed, so the batch axis must not be there.
       const bool last = *axes[0] == x[0].ndim() - 1;
       const Array batch = last ? detail::move_axis(x[0], *axes[0], 0) : x[0];
@@ -136,6 +155,7 @@ const Primitive<BitcastParams> bitcast_convert_type_p{"bitcast_convert_type", []
     .lower = at_index<BitcastParams>(emit_bitcast),
     .exempt = {{"transpose", "its derivative is zero"}},
 }; }};
+// clang-format on
 
 }  // namespace v1
 }  // namespace telamon

@@ -10,10 +10,12 @@ inline namespace v1 {
 namespace families {
 
 kernels::View view_of(const Array& x) {
-  return {reinterpret_cast<char*>(detail::concrete_node(x).data()), x.dtype(), x.shape(), detail::byte_strides(x)};
+  return {reinterpret_cast<char*>(detail::concrete_node(x).data()), x.dtype(), x.shape(),
+          detail::byte_strides(x)};
 }
 
-Array run_kernel(Op op, DType dtype, const Aval& out, std::span<const Array> x, const void* params) {
+Array run_kernel(Op op, DType dtype, const Aval& out, std::span<const Array> x,
+                 const void* params) {
   TELAMON_CHECK(x.size() <= kernels::kMaxOperands, "an eager kernel has at most three operands");
   Array result = detail::make_uninitialized(out);
   std::array<kernels::View, kernels::kMaxOperands> in;
@@ -54,9 +56,11 @@ std::vector<Tangent> cotangents(std::span<const LinearInput> x, const std::optio
 void refuse_nonlinear(std::string_view name, std::span<const LinearInput> x) {
   std::string operands;
   for (const LinearInput& in : x) {
-    operands += (operands.empty() ? "" : ", ") + in.aval().to_string() + (in.is_linear() ? " (linear)" : "");
+    operands += (operands.empty() ? "" : ", ") + in.aval().to_string() +
+                (in.is_linear() ? " (linear)" : "");
   }
-  throw InternalError(std::string(name) + " is not linear in these operands and cannot be transposed: " + operands);
+  throw InternalError(std::string(name) +
+                      " is not linear in these operands and cannot be transposed: " + operands);
 }
 
 }  // namespace families

@@ -9,6 +9,7 @@ inline namespace v1 {
 using namespace families;
 using namespace families::formula;
 
+// clang-format off: a primitive is a paragraph
 /// exp(x) = e^x.   d exp(x) = exp(x) dx
 const Primitive<> exp_p{"exp", [] { return unary(exp_p, {
     .impl = eager(Op::exp),
@@ -43,6 +44,7 @@ const Primitive<> log1p_p{"log1p", [] { return unary(log1p_p, {
     .jvp = [](Array dx, Array, Array x) { return dx / (x + 1); },
     .lower = math("log1p"),
 }); }};
+// clang-format on
 
 }  // namespace v1
 }  // namespace telamon

@@ -21,7 +21,9 @@ std::string DTypeSet::to_string() const {
                                     {kBools, "bool"},
                                     {{DType::float0}, "float0"}};
   std::string text;
-  const auto add = [&text](const char* name) { text += (text.empty() ? "" : ", ") + std::string(name); };
+  const auto add = [&text](const char* name) {
+    text += (text.empty() ? "" : ", ") + std::string(name);
+  };
   if (overlaps(kSignedInts) && overlaps(kUnsignedInts)) add("integer");
   else if (overlaps(kSignedInts)) add("signedinteger");
   else if (overlaps(kUnsignedInts)) add("unsignedinteger");
@@ -62,9 +64,10 @@ bool can_broadcast(Avals avals) {
 [[noreturn]] void refuse_dtype(const ElementwiseTypes& types, Avals avals, std::size_t position) {
   const std::string name(types.name), dtype(short_name(avals[position]->dtype));
   if (avals[position]->dtype == DType::float0) {
-    throw TypeError("Called " + name + " with a float0 at position " + std::to_string(position) +
-                    ". float0 is the tangent type of integers and bools: it holds no data and supports "
-                    "no operations. A gradient with respect to an integer argument gives such values.");
+    throw TypeError(
+        "Called " + name + " with a float0 at position " + std::to_string(position) +
+        ". float0 is the tangent type of integers and bools: it holds no data and supports "
+        "no operations. A gradient with respect to an integer argument gives such values.");
   }
   const std::string at = avals.size() > 1 ? " at position " + std::to_string(position) : "";
   throw TypeError(name + " does not accept dtype " + dtype + at + ". Accepted dtypes" + at +
@@ -74,9 +77,10 @@ bool can_broadcast(Avals avals) {
 
 [[noreturn]] void refuse_dtypes(const ElementwiseTypes& types, Avals avals) {
   const std::string name(types.name);
-  throw TypeError(name + " requires arguments to have the same dtypes, got " + listing(avals, show_dtype) +
-                  ". Got " + name + "(" + listing(avals, show_aval) +
-                  "); convert with astype, or use the operators and functions of numpy.hpp, which promote.");
+  throw TypeError(
+      name + " requires arguments to have the same dtypes, got " + listing(avals, show_dtype) +
+      ". Got " + name + "(" + listing(avals, show_aval) +
+      "); convert with astype, or use the operators and functions of numpy.hpp, which promote.");
 }
 
 [[noreturn]] void refuse_shapes(const ElementwiseTypes& types, Avals avals) {
@@ -86,8 +90,9 @@ bool can_broadcast(Avals avals) {
     throw ShapeError(name + " got incompatible shapes for broadcasting: " + shapes + "." + got +
                      "; sizes must be equal, or 1 where an operand is to be repeated.");
   }
-  throw ShapeError(name + " requires arguments to have the same shape, got " + shapes + "." + got +
-                   "; use broadcast_to, or the operators and functions of numpy.hpp, which broadcast.");
+  throw ShapeError(
+      name + " requires arguments to have the same shape, got " + shapes + "." + got +
+      "; use broadcast_to, or the operators and functions of numpy.hpp, which broadcast.");
 }
 
 Aval result_aval(const ElementwiseTypes& types, Avals avals) {
@@ -137,7 +142,8 @@ Array broadcast_axis(const Array& x, int axis, std::int64_t size) {
 
 AlignedBatch align_batch(const AxisInfo& axis, std::span<const Array> args,
                          std::span<const BatchAxis> axes) {
-  const auto mapped = std::find_if(axes.begin(), axes.end(), [](BatchAxis a) { return a.has_value(); });
+  const auto mapped =
+      std::find_if(axes.begin(), axes.end(), [](BatchAxis a) { return a.has_value(); });
   AlignedBatch batch{{}, mapped == axes.end() ? 0 : **mapped};
   for (std::size_t i = 0; i < args.size(); ++i) {
     batch.args.push_back(axes[i] ? detail::move_axis(args[i], *axes[i], batch.axis)
@@ -156,7 +162,8 @@ Tangent sum_tangents(const Aval& primal, std::span<const Tangent> terms) {
 
 namespace detail {
 
-void explain_absent(families::Exempt& exempt, families::DTypeSet accepts, bool has_jvp, bool has_transpose) {
+void explain_absent(families::Exempt& exempt, families::DTypeSet accepts, bool has_jvp,
+                    bool has_transpose) {
   if (!has_jvp && !accepts.overlaps(families::kInexact)) {
     exempt.emplace("jvp", "bool and integer operands have no tangents");
   }

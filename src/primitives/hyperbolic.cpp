@@ -7,6 +7,7 @@ inline namespace v1 {
 using namespace families;
 using namespace families::formula;
 
+// clang-format off: a primitive is a paragraph
 /// sinh(x) = (e^x - e^-x) / 2.   d sinh(x) = cosh(x) dx
 const Primitive<> sinh_p{"sinh", [] { return unary(sinh_p, {
     .impl = eager(Op::sinh),
@@ -49,6 +50,7 @@ const Primitive<> atanh_p{"atanh", [] { return unary(atanh_p, {
     .jvp = [](Array dx, Array, Array x) { return dx / ((1 + x) * (1 - x)); },
     .lower = math("atanh"),
 }); }};
+// clang-format on
 
 }  // namespace v1
 }  // namespace telamon

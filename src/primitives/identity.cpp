@@ -8,6 +8,7 @@ inline namespace v1 {
 
 using namespace families;
 
+// clang-format off: a primitive is a paragraph
 /// stop_gradient(x) = x.   d stop_gradient(x) = 0
 const Primitive<> stop_gradient_p{"stop_gradient", [] { return unary(stop_gradient_p, {
     .accepts = kAny,
@@ -24,13 +25,15 @@ const Primitive<> copy_p{"copy", [] { return unary(copy_p, {
       if (!dense.is_same(x[0])) return dense;  // a view: its elements were just copied
       Array result = detail::make_uninitialized(out);
       const auto bytes = static_cast<std::size_t>(out.size()) * size_of(out.dtype);
-      if (bytes > 0) std::memcpy(detail::mutable_data_of<std::byte>(result), detail::data_of<std::byte>(dense), bytes);
+      auto* to = detail::mutable_data_of<std::byte>(result);
+      if (bytes > 0) std::memcpy(to, detail::data_of<std::byte>(dense), bytes);
       return result;
     },
     .jvp = [](Array dx, Array, Array) { return lax::copy(dx); },
     .transpose = [](Array ct) { return lax::copy(ct); },
     .lower = emit_operand(),
 }); }};
+// clang-format on
 
 }  // namespace v1
 }  // namespace telamon

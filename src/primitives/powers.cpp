@@ -9,6 +9,7 @@ inline namespace v1 {
 using namespace families;
 using namespace families::formula;
 
+// clang-format off: a primitive is a paragraph
 /// sqrt(x).   d sqrt(x) = dx / (2 sqrt(x))
 const Primitive<> sqrt_p{"sqrt", [] { return unary(sqrt_p, {
     .impl = eager(Op::sqrt),
@@ -20,7 +21,9 @@ const Primitive<> sqrt_p{"sqrt", [] { return unary(sqrt_p, {
 const Primitive<> rsqrt_p{"rsqrt", [] { return unary(rsqrt_p, {
     .impl = eager(Op::rsqrt),
     .jvp = [](Array dx, Array y, Array x) { return dx * (-0.5 * (y / x)); },
-    .lower = element([](Emitter& e, Scalar x) { return e.div(e.constant(x.dtype(), 1), e.sqrt(x)); }),
+    .lower = element([](Emitter& e, Scalar x) {
+      return e.div(e.constant(x.dtype(), 1), e.sqrt(x));
+    }),
 }); }};
 
 /// cbrt(x), the real cube root.   d cbrt(x) = cbrt(x)^-2 / 3 dx
@@ -37,33 +40,39 @@ const Primitive<> square_p{"square", [] { return unary(square_p, {
     .jvp = [](Array dx, Array, Array x) { return dx * (2 * x); },
     .lower = element([](Emitter& e, Scalar x) { return e.mul(x, x); }),
 }); }};
+// clang-format on
 
 // ---- integer_pow -------------------------------------------------------------------------------
 namespace {
 
 // x^|y| by repeated squaring, low bits of y first; negative exponents take the reciprocal last. The
 // eager kernel multiplies in the same order, so both give the same bits.
-Scalar multiply_out(Emitter& e, const IntegerPowParams& p, Scalar x) {
+Scalar multiply_out(Emitter& e, const IntegerPowParams& p, std::span<const Scalar> operands) {
+  const Scalar x = operands[0];
   auto n = static_cast<unsigned>(p.y < 0 ? -static_cast<std::int64_t>(p.y) : p.y);
   std::optional<Scalar> power;
   for (Scalar square = x; n != 0; n >>= 1) {
     if (n & 1) power = power ? e.mul(*power, square) : square;
     if (n > 1) square = e.mul(square, square);
   }
-  const auto one = [&] { return is_float(x.dtype()) ? e.constant(x.dtype(), 1) : e.constant_int(x.dtype(), 1); };
+  const auto one = [&] {
+    return is_float(x.dtype()) ? e.constant(x.dtype(), 1) : e.constant_int(x.dtype(), 1);
+  };
   if (!power) return one();
   return p.y < 0 ? e.div(one(), *power) : *power;
 }
 
 void check_exponent(const IntegerPowParams& p, const Aval& x) {
   if (p.y < 0 && !is_inexact(x.dtype)) {
-    throw TypeError("Integers cannot be raised to negative powers, got integer_pow(" + x.to_string() + ", " +
-                    std::to_string(p.y) + "); convert the operand to a float first.");
+    throw TypeError("Integers cannot be raised to negative powers, got integer_pow(" +
+                    x.to_string() + ", " + std::to_string(p.y) +
+                    "); convert the operand to a float first.");
   }
 }
 
 }  // namespace
 
+// clang-format off: a primitive is a paragraph
 /// integer_pow[y](x) = x^y, x^0 = 1.   d integer_pow[y](x) = y x^(y-1) dx
 const Primitive<IntegerPowParams> integer_pow_p{"integer_pow", [] {
   auto rules = unary(integer_pow_p, {
@@ -77,21 +86,22 @@ const Primitive<IntegerPowParams> integer_pow_p{"integer_pow", [] {
         if (p.y == 2) return dx * (2 * x);
         return dx * (p.y * lax::integer_pow(x, p.y - 1));
       },
-      .lower = element<IntegerPowParams>([](Emitter& e, const IntegerPowParams& p, std::span<const Scalar> x) {
-        return multiply_out(e, p, x[0]);
-      }),
+      .lower = element<IntegerPowParams>(multiply_out),
   });
-  rules.abstract_eval = [checked = rules.abstract_eval](const IntegerPowParams& p, std::span<const Aval> x) {
+  rules.abstract_eval = [checked = rules.abstract_eval](const IntegerPowParams& p,
+                                                        std::span<const Aval> x) {
     AbstractResult result = checked(p, x);
     check_exponent(p, result.avals[0]);
     return result;
   };
-  rules.jvp = [general = rules.jvp](const IntegerPowParams& p, std::span<const Array> x, std::span<const Tangent> dx) {
+  rules.jvp = [general = rules.jvp](const IntegerPowParams& p, std::span<const Array> x,
+                                    std::span<const Tangent> dx) {
     if (p.y != 0) return general(p, x, dx);
     return JvpResult{{integer_pow_p.bind1(p, {x[0]})}, {Zero{x[0].aval().tangent()}}};
   };
   return rules;
 }};
+// clang-format on
 
 // ---- pow ---------------------------------------------------------------------------------------
 namespace {
@@ -102,9 +112,11 @@ Aval pow_aval(std::span<const Aval> operands) {
   static constexpr ElementwiseTypes kBase{"pow", kFloats};
   if (!is_integer(y.dtype) || !kFloats.contains(x.dtype)) {
     if (kFloats.contains(x.dtype) && kFloats.contains(y.dtype) && x.dtype != y.dtype) {
-      throw TypeError("the first argument to pow must have a float dtype, and the second argument must have a float "
-                      "or integer dtype, and two float dtypes must match, but got " + std::string(short_name(x.dtype)) +
-                      " and " + std::string(short_name(y.dtype)) + " respectively.");
+      throw TypeError(
+          "the first argument to pow must have a float dtype, and the second argument must have a "
+          "float or integer dtype, and two float dtypes must match, but got " +
+          std::string(short_name(x.dtype)) + " and " + std::string(short_name(y.dtype)) +
+          " respectively.");
     }
     return kBase(operands);
   }
@@ -121,7 +133,8 @@ Array replace_zero(const Array& x) {
 Array pow_slope_x(const Array& x, const Array& exponent) {
   const Array y = lax::convert_element_type(exponent, x.dtype());
   if (is_float(exponent.dtype())) return y * lax::pow(x, y - 1);
-  return lax::select(lax::eq(y, lax::zeros_like(y)), lax::zeros_like(y), replace_zero(y) * lax::pow(x, y - 1));
+  return lax::select(lax::eq(y, lax::zeros_like(y)), lax::zeros_like(y),
+                     replace_zero(y) * lax::pow(x, y - 1));
 }
 
 // d/dy x^y = log(x) x^y, with log(0) taken as 0: 0^y is constant for y > 0.
@@ -129,6 +142,7 @@ Array pow_slope_y(const Array& x, const Array& z) { return lax::log(replace_zero
 
 }  // namespace
 
+// clang-format off: a primitive is a paragraph
 /// pow(x, y) = x^y; y may be an integer.   d pow(x, y) = y x^(y-1) dx + log(x) x^y dy
 const Primitive<> pow_p{"pow", [] {
   return Rules<>{
@@ -137,7 +151,9 @@ const Primitive<> pow_p{"pow", [] {
         const Array xs[] = {x[0], lax::convert_element_type(x[1], x[0].dtype())};
         return Arrays{run_kernel(Op::pow, x[0].dtype(), pow_aval(avals), xs)};
       },
-      .abstract_eval = [](const NoParams&, std::span<const Aval> x) { return AbstractResult(pow_aval(x)); },
+      .abstract_eval = [](const NoParams&, std::span<const Aval> x) {
+        return AbstractResult(pow_aval(x));
+      },
       .jvp = [](const NoParams&, std::span<const Array> x, std::span<const Tangent> t) {
         const Array z = pow_p.bind1({}, {x[0], x[1]});
         std::vector<Tangent> terms;
@@ -153,6 +169,7 @@ const Primitive<> pow_p{"pow", [] {
       .exempt = {{"transpose", "never linear in its operands"}},
   };
 }};
+// clang-format on
 
 }  // namespace v1
 }  // namespace telamon

@@ -17,7 +17,8 @@ Array expand(const Array& x, const Array& like) {
 
 // Aligns the batch axes of full operands, which have one shape, and of those that may be scalars.
 // A scalar stays one unless it is mapped: then it varies along the batch axis alone.
-AlignedBatch align_with_scalars(const AxisInfo& axis, std::span<const Array> args, std::span<const BatchAxis> axes,
+AlignedBatch align_with_scalars(const AxisInfo& axis, std::span<const Array> args,
+                                std::span<const BatchAxis> axes,
                                 std::span<const std::size_t> full) {
   Arrays full_args;
   std::vector<BatchAxis> full_axes;
@@ -55,17 +56,22 @@ void check_select(std::span<const Operand> x, const auto& aval_of) {
     same_shapes = same_shapes && c.shape == first.shape;
     same_dtypes = same_dtypes && c.dtype == first.dtype;
   }
-  if (!same_shapes) throw ShapeError("select cases must have the same shapes, got [" + shapes + "].");
-  if (!same_dtypes) throw TypeError("select requires arguments to have the same dtypes, got " + dtypes + ".");
+  if (!same_shapes)
+    throw ShapeError("select cases must have the same shapes, got [" + shapes + "].");
+  if (!same_dtypes)
+    throw TypeError("select requires arguments to have the same dtypes, got " + dtypes + ".");
   if (!which.shape.empty() && which.shape != first.shape) {
-    throw ShapeError("select `which` must be scalar or have the same shape as cases, got `which` shape " +
-                     which.shape.to_string() + " but case shape " + first.shape.to_string() + ".");
+    throw ShapeError(
+        "select `which` must be scalar or have the same shape as cases, got `which` shape " +
+        which.shape.to_string() + " but case shape " + first.shape.to_string() + ".");
   }
   if (!kBoolsOrInts.contains(which.dtype)) {
-    throw TypeError("select `which` must be boolean or integer type, got " + std::string(short_name(which.dtype)) + ".");
+    throw TypeError("select `which` must be boolean or integer type, got " +
+                    std::string(short_name(which.dtype)) + ".");
   }
   if (which.dtype == DType::bool_ && x.size() > 3) {
-    throw TypeError("select with boolean `which` cannot have > 2 cases, got " + std::to_string(x.size() - 1) + ".");
+    throw TypeError("select with boolean `which` cannot have > 2 cases, got " +
+                    std::to_string(x.size() - 1) + ".");
   }
 }
 
@@ -123,14 +129,17 @@ std::vector<Tangent> select_transpose(std::span<const Tangent> ct, std::span<con
     } else {
       const double last = static_cast<double>(x.size() - 2), k = static_cast<double>(i - 1);
       const Array bound = lax::full_like(which, k);
-      const Array chosen = k == 0 ? lax::le(which, bound) : k == last ? lax::ge(which, bound) : lax::eq(which, bound);
+      const Array chosen = k == 0      ? lax::le(which, bound)
+                           : k == last ? lax::ge(which, bound)
+                                       : lax::eq(which, bound);
       cts[i] = lax::select(chosen, g, zeros);
     }
   }
   return cts;
 }
 
-BatchResult select_batch(const AxisInfo& axis, std::span<const Array> x, std::span<const BatchAxis> axes) {
+BatchResult select_batch(const AxisInfo& axis, std::span<const Array> x,
+                         std::span<const BatchAxis> axes) {
   std::vector<std::size_t> cases;
   for (std::size_t i = 1; i < x.size(); ++i) cases.push_back(i);
   const AlignedBatch batch = align_with_scalars(axis, x, axes, cases);
@@ -150,19 +159,26 @@ Scalar emit_select(Emitter& e, const NoParams&, std::span<const Scalar> x) {
 
 }  // namespace
 
+// clang-format off: a primitive is a paragraph
 /// select_n(which, case0, case1, ...) = case_which.   d select_n = select_n(which, d case0, ...)
 const Primitive<> select_n_p{"select_n", [] { return Rules<>{
     .impl = [](const NoParams&, std::span<const Array> x) { return select_impl(x); },
-    .abstract_eval = [](const NoParams&, std::span<const Aval> x) { return AbstractResult(select_aval(x)); },
-    .jvp = [](const NoParams&, std::span<const Array> x, std::span<const Tangent> t) { return select_jvp(x, t); },
+    .abstract_eval = [](const NoParams&, std::span<const Aval> x) {
+      return AbstractResult(select_aval(x));
+    },
+    .jvp = [](const NoParams&, std::span<const Array> x, std::span<const Tangent> t) {
+      return select_jvp(x, t);
+    },
     .transpose = [](const NoParams&, std::span<const Tangent> ct, std::span<const LinearInput> x) {
       return select_transpose(ct, x);
     },
-    .batch = [](const NoParams&, const AxisInfo& axis, std::span<const Array> x, std::span<const BatchAxis> axes) {
+    .batch = [](const NoParams&, const AxisInfo& axis, std::span<const Array> x,
+                std::span<const BatchAxis> axes) {
       return select_batch(axis, x, axes);
     },
     .lower = element<NoParams>(emit_select),
 }; }};
+// clang-format on
 
 // ---- clamp -------------------------------------------------------------------------------------
 namespace {
@@ -172,8 +188,9 @@ Aval clamp_aval(std::span<const Aval> operands) {
   const auto check_bound = [&x](const char* name, const Aval& bound) {
     if (bound.shape.empty() || bound.shape == x.shape) return;
     const std::string n(name);
-    throw ShapeError("clamp requires " + n + ".shape == operand.shape or " + n + ".shape == (), got " + n +
-                     ".shape=" + bound.shape.to_string() + ", operand.shape=" + x.shape.to_string() + ".");
+    throw ShapeError("clamp requires " + n + ".shape == operand.shape or " + n +
+                     ".shape == (), got " + n + ".shape=" + bound.shape.to_string() +
+                     ", operand.shape=" + x.shape.to_string() + ".");
   };
   check_bound("min", low);
   check_bound("max", high);
@@ -199,6 +216,7 @@ JvpResult clamp_jvp(std::span<const Array> operands, std::span<const Tangent> t)
 
 }  // namespace
 
+// clang-format off: a primitive is a paragraph
 /// clamp(low, x, high) = min(max(x, low), high)
 /// d clamp = dx where low < x < high, dhigh where high < x, dlow where x < low < high, else 0
 const Primitive<> clamp_p{"clamp", [] { return Rules<>{
@@ -206,9 +224,14 @@ const Primitive<> clamp_p{"clamp", [] { return Rules<>{
       const Aval avals[] = {x[0].aval(), x[1].aval(), x[2].aval()};
       return Arrays{run_kernel(Op::clamp, x[1].dtype(), clamp_aval(avals), x)};
     },
-    .abstract_eval = [](const NoParams&, std::span<const Aval> x) { return AbstractResult(clamp_aval(x)); },
-    .jvp = [](const NoParams&, std::span<const Array> x, std::span<const Tangent> t) { return clamp_jvp(x, t); },
-    .batch = [](const NoParams&, const AxisInfo& axis, std::span<const Array> x, std::span<const BatchAxis> axes) {
+    .abstract_eval = [](const NoParams&, std::span<const Aval> x) {
+      return AbstractResult(clamp_aval(x));
+    },
+    .jvp = [](const NoParams&, std::span<const Array> x, std::span<const Tangent> t) {
+      return clamp_jvp(x, t);
+    },
+    .batch = [](const NoParams&, const AxisInfo& axis, std::span<const Array> x,
+                std::span<const BatchAxis> axes) {
       const std::size_t full[] = {1};
       const AlignedBatch batch = align_with_scalars(axis, x, axes, full);
       return BatchResult{clamp_p.bind({}, batch.args), {batch.axis}};
@@ -218,6 +241,7 @@ const Primitive<> clamp_p{"clamp", [] { return Rules<>{
     }),
     .exempt = {{"transpose", "never linear in its operands"}},
 }; }};
+// clang-format on
 
 }  // namespace v1
 }  // namespace telamon

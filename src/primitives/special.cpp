@@ -1,5 +1,4 @@
 // The logistic function and the error functions.
-#include <cmath>
 #include <numbers>
 
 #include "primitives/elementwise.hpp"
@@ -10,6 +9,7 @@ inline namespace v1 {
 using namespace families;
 using namespace families::formula;
 
+// clang-format off: a primitive is a paragraph
 /// logistic(x) = 1 / (1 + e^-x).   d logistic(x) = y (1 - y) dx, y = logistic(x)
 const Primitive<> logistic_p{"logistic", [] { return unary(logistic_p, {
     .impl = eager(Op::logistic),
@@ -20,16 +20,21 @@ const Primitive<> logistic_p{"logistic", [] { return unary(logistic_p, {
 /// erf(x) = 2 / sqrt(pi) int_0^x e^(-t^2) dt.   d erf(x) = 2 / sqrt(pi) e^(-x^2) dx
 const Primitive<> erf_p{"erf", [] { return unary(erf_p, {
     .impl = eager(Op::erf),
-    .jvp = [](Array dx, Array, Array x) { return dx * (2 * std::numbers::inv_sqrtpi * lax::exp(-lax::square(x))); },
+    .jvp = [](Array dx, Array, Array x) {
+      return dx * (2 * std::numbers::inv_sqrtpi * lax::exp(-lax::square(x)));
+    },
     .lower = math("erf"),
 }); }};
 
 /// erf_inv(erf(x)) = x.   d erf_inv(x) = sqrt(pi) / 2 e^(y^2) dx, y = erf_inv(x)
 const Primitive<> erf_inv_p{"erf_inv", [] { return unary(erf_inv_p, {
     .impl = eager(Op::erf_inv),
-    .jvp = [](Array dx, Array y, Array) { return dx * (0.5 / std::numbers::inv_sqrtpi * lax::exp(lax::square(y))); },
+    .jvp = [](Array dx, Array y, Array) {
+      return dx * (0.5 / std::numbers::inv_sqrtpi * lax::exp(lax::square(y)));
+    },
     .lower = math("erf_inv"),
 }); }};
+// clang-format on
 
 }  // namespace v1
 }  // namespace telamon

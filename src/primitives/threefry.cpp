@@ -1,7 +1,7 @@
 // threefry2x32: the block cipher behind random numbers.
 //
 // Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (2011); 20 rounds. Five
-// groups of four rounds x0 += x1; x1 = rotate(x1, r) ^ x0, and after group i the key words are added.
+// groups of four rounds x0 += x1; x1 = rotate(x1, r) ^ x0; after group i the key words are added.
 #include <cstdint>
 
 #include "primitives/elementwise.hpp"
@@ -39,7 +39,8 @@ Scalars encrypt(Emitter& e, Scalar k0, Scalar k1, Scalar x0, Scalar x1) {
 
 Arrays threefry_impl(const Aval& word, std::span<const Array> x) {
   Array out0 = detail::make_uninitialized(word), out1 = detail::make_uninitialized(word);
-  kernels::run_threefry2x32(view_of(x[0]), view_of(x[1]), view_of(x[2]), view_of(x[3]), view_of(out0), view_of(out1));
+  kernels::run_threefry2x32(view_of(x[0]), view_of(x[1]), view_of(x[2]), view_of(x[3]),
+                            view_of(out0), view_of(out1));
   return {out0, out1};
 }
 
@@ -47,9 +48,12 @@ constexpr ElementwiseTypes kTypes{"threefry2x32", {DType::u32}};
 
 }  // namespace
 
+// clang-format off: a primitive is a paragraph
 /// threefry2x32(k0, k1, x0, x1): the two words of the encrypted counter (x0, x1) under (k0, k1)
 const Primitive<> threefry2x32_p{"threefry2x32", [] { return Rules<>{
-    .impl = [](const NoParams&, std::span<const Array> x) { return threefry_impl(kTypes(x).strong(), x); },
+    .impl = [](const NoParams&, std::span<const Array> x) {
+      return threefry_impl(kTypes(x).strong(), x);
+    },
     .abstract_eval = [](const NoParams&, std::span<const Aval> x) {
       const Aval word = kTypes(x).strong();
       return AbstractResult({word, word});
@@ -58,8 +62,10 @@ const Primitive<> threefry2x32_p{"threefry2x32", [] { return Rules<>{
     .lower = elements<NoParams>([](Emitter& e, const NoParams&, std::span<const Scalar> x) {
       return encrypt(e, x[0], x[1], x[2], x[3]);
     }),
-    .exempt = {{"jvp", "integer operands have no tangents"}, {"transpose", "never linear in its operands"}},
+    .exempt = {{"jvp", "integer operands have no tangents"},
+               {"transpose", "never linear in its operands"}},
 }; }};
+// clang-format on
 
 }  // namespace v1
 }  // namespace telamon

@@ -7,6 +7,7 @@ inline namespace v1 {
 using namespace families;
 using namespace families::formula;
 
+// clang-format off: a primitive is a paragraph
 /// sin(x).   d sin(x) = cos(x) dx
 const Primitive<> sin_p{"sin", [] { return unary(sin_p, {
     .impl = eager(Op::sin),
@@ -53,10 +54,15 @@ const Primitive<> atan_p{"atan", [] { return unary(atan_p, {
 /// d atan2(x, y) = (y dx - x dy) / (x^2 + y^2)
 const Primitive<> atan2_p{"atan2", [] { return binary(atan2_p, {
     .impl = eager(Op::atan2),
-    .jvp_x = [](Array dx, Array, Array x, Array y) { return dx * (y / (lax::square(x) + lax::square(y))); },
-    .jvp_y = [](Array dy, Array, Array x, Array y) { return dy * (-x / (lax::square(x) + lax::square(y))); },
+    .jvp_x = [](Array dx, Array, Array x, Array y) {
+      return dx * (y / (lax::square(x) + lax::square(y)));
+    },
+    .jvp_y = [](Array dy, Array, Array x, Array y) {
+      return dy * (-x / (lax::square(x) + lax::square(y)));
+    },
     .lower = math("atan2"),
 }); }};
+// clang-format on
 
 }  // namespace v1
 }  // namespace telamon

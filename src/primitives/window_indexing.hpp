@@ -46,10 +46,10 @@ Shape check_indexing(const char* name, std::span<const Aval> avals, const Window
 /// the addresses of the first elements; the operand's is null where the mode says that the window
 /// is out of bounds. The walk runs through any such pair of windows.
 struct WindowPair {
-  char* operand;
-  char* slice;
+  std::byte* operand;
+  std::byte* slice;
 };
-void for_each_window(const WindowIndexing& w, const Array& operand, const Array& indices, const View& slices,
+void for_each_window(const WindowIndexing& w, const Array& operand, const Array& indices, const Strided& slices,
                      const std::function<void(const WindowPair&)>& visit);
 Walk window_walk(const WindowIndexing& w, const Shape& operand_strides, const Shape& slices_strides);
 

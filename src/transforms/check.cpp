@@ -36,7 +36,8 @@ Array array_from(const std::vector<double>& values, const Aval& aval) {
   Array out = make_uninitialized(aval.strong());
   auto* to = mutable_data_of<std::byte>(out);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    store_element(to + i * size_of(aval.dtype), aval.dtype, {.form = Element::Form::real, .re = values[i]});
+    store_element(to + i * size_of(aval.dtype), aval.dtype,
+                  {.form = Element::Form::real, .re = values[i]});
   }
   return out;
 }
@@ -49,8 +50,10 @@ struct Precision {
 };
 // The tolerances are JAX's. Its step is 1e-4 throughout; in narrow dtypes that leaves rounding
 // errors of the size of the tolerance, so the step grows to where rounding and curvature balance.
-constexpr Precision kPrecisions[] = {
-    {DType::f64, 1e-5, 1e-4}, {DType::f32, 2e-3, 5e-3}, {DType::f16, 1e-2, 5e-2}, {DType::bf16, 1e-1, 1e-1}};
+constexpr Precision kPrecisions[] = {{DType::f64, 1e-5, 1e-4},
+                                     {DType::f32, 2e-3, 5e-3},
+                                     {DType::f16, 1e-2, 5e-2},
+                                     {DType::bf16, 1e-1, 1e-1}};
 
 const Precision& precision_of(DType dtype) {
   for (const Precision& p : kPrecisions) {
@@ -59,11 +62,13 @@ const Precision& precision_of(DType dtype) {
   return kPrecisions[0];
 }
 
-// The precision of the least precise float among the arrays.
-const Precision& least_precision(std::span<const Array> xs) {
+// The precision of the least precise float among arguments and results.
+const Precision& least_precision(std::span<const Array> args, std::span<const Array> results) {
   const Precision* least = &kPrecisions[0];
-  for (const Array& x : xs) {
-    if (precision_of(x.dtype()).eps > least->eps) least = &precision_of(x.dtype());
+  for (const auto& xs : {args, results}) {
+    for (const Array& x : xs) {
+      if (precision_of(x.dtype()).eps > least->eps) least = &precision_of(x.dtype());
+    }
   }
   return *least;
 }
@@ -88,12 +93,14 @@ Array displaced(const Array& x, const Array& direction, double step) {
 /// Tangents for the arguments that have one; empty handles for the others.
 Arrays random_tangents(Random& random, std::span<const Array> args) {
   Arrays tangents;
-  for (const Array& x : args) tangents.push_back(is_float(x.dtype()) ? random.like(x.aval()) : Array());
+  for (const Array& x : args)
+    tangents.push_back(is_float(x.dtype()) ? random.like(x.aval()) : Array());
   return tangents;
 }
 
 // (f(x + eps t) - f(x - eps t)) / (2 eps); the difference of equal values, infinite ones too, is 0.
-Arrays numerical_jvp(const FlatFunction& f, std::span<const Array> args, std::span<const Array> tangents, double eps) {
+Arrays numerical_jvp(const FlatFunction& f, std::span<const Array> args,
+                     std::span<const Array> tangents, double eps) {
   Arrays up, down;
   for (std::size_t i = 0; i < args.size(); ++i) {
     up.push_back(displaced(args[i], tangents[i], eps));
@@ -118,7 +125,8 @@ class GradChecker {
  public:
   explicit GradChecker(const CheckGradsOptions& options) : options_(options) {}
 
-  void check(const FlatFunction& f, std::span<const Array> args, int order, const std::string& what) const {
+  void check(const FlatFunction& f, std::span<const Array> args, int order,
+             const std::string& what) const {
     if (options_.modes != GradMode::reverse) {
       const std::string name = what.empty() ? "JVP" : "JVP of " + what;
       check_jvp(f, args, name);
@@ -146,7 +154,8 @@ class GradChecker {
       const auto primals = both.first(n);
       Arrays tangents;
       std::size_t next = n;
-      for (const Array& x : primals) tangents.push_back(is_float(x.dtype()) ? both[next++] : Array());
+      for (const Array& x : primals)
+        tangents.push_back(is_float(x.dtype()) ? both[next++] : Array());
       const PushedForward y = jvp_arrays(f, primals, tangents, {});
       Arrays results = y.primals;
       for (const Array& t : y.tangents) {
@@ -170,44 +179,50 @@ class GradChecker {
     };
   }
 
-  double tolerance(const std::optional<double>& given, const Precision& precision, double size) const {
+  double tolerance(const std::optional<double>& given, const Precision& precision,
+                   double size) const {
     return given.value_or(precision.tolerance) * std::max(1.0, size);
   }
 
-  void check_arrays(const Arrays& got, const Arrays& want, const Precision& precision, const std::string& what) const {
+  void check_arrays(const Arrays& got, const Arrays& want, const Precision& precision,
+                    const std::string& what) const {
     if (got.size() != want.size()) {
-      throw CheckFailure(what + ": " + std::to_string(got.size()) + " results instead of " + std::to_string(want.size()));
+      throw CheckFailure(what + ": " + std::to_string(got.size()) + " results instead of " +
+                         std::to_string(want.size()));
     }
     for (std::size_t i = 0; i < got.size(); ++i) {
       if (!want[i].has_value() || want[i].dtype() == DType::float0) continue;
       const auto size = static_cast<double>(want[i].size());
-      check_close(got[i], want[i], tolerance(options_.atol, precision, size), tolerance(options_.rtol, precision, size),
+      check_close(got[i], want[i], tolerance(options_.atol, precision, size),
+                  tolerance(options_.rtol, precision, size),
                   got.size() == 1 ? what : what + " [" + std::to_string(i) + "]");
     }
   }
 
-  void check_jvp(const FlatFunction& f, std::span<const Array> args, const std::string& what) const {
+  void check_jvp(const FlatFunction& f, std::span<const Array> args,
+                 const std::string& what) const {
     Random random;
     const Arrays tangents = random_tangents(random, args);
     const PushedForward y = jvp_arrays(f, args, tangents, {});
-    const Precision& precision = least_precision(args);
+    const Precision& precision = least_precision(args, y.primals);
     check_arrays(y.primals, f(args), precision, what + " primal");
     const double eps = options_.eps.value_or(precision.eps);
     check_arrays(y.tangents, numerical_jvp(f, args, tangents, eps), precision, what + " tangent");
   }
 
-  void check_vjp(const FlatFunction& f, std::span<const Array> args, const std::string& what) const {
+  void check_vjp(const FlatFunction& f, std::span<const Array> args,
+                 const std::string& what) const {
     Random random;
     const LinearizedArrays lin = linearize_arrays(f, args, "vjp");
-    const Precision& precision = least_precision(args);
+    const Precision& precision = least_precision(args, lin.primals);
     check_arrays(lin.primals, f(args), precision, what + " primal");
     const Arrays tangents = random_tangents(random, args);
     const Arrays pushed = numerical_jvp(f, args, tangents, options_.eps.value_or(precision.eps));
     const Arrays cotangents = random_tangents(random, lin.primals);
     const Arrays pulled = lin.map.transpose(cotangents);
     const double got = inner_product(tangents, pulled), want = inner_product(pushed, cotangents);
-    check_close(Array(got), Array(want), tolerance(options_.atol, precision, 1), tolerance(options_.rtol, precision, 1),
-                what + " cotangent projection");
+    check_close(Array(got), Array(want), tolerance(options_.atol, precision, 1),
+                tolerance(options_.rtol, precision, 1), what + " cotangent projection");
   }
 
   const CheckGradsOptions& options_;
@@ -225,9 +240,11 @@ double inner_product(std::span<const Array> a, std::span<const Array> b) {
   return sum;
 }
 
-void check_close(const Array& got, const Array& want, double atol, double rtol, const std::string& what) {
+void check_close(const Array& got, const Array& want, double atol, double rtol,
+                 const std::string& what) {
   if (!got.aval().same_type(want.aval())) {
-    throw CheckFailure(what + ": got " + got.aval().to_string() + ", want " + want.aval().to_string());
+    throw CheckFailure(what + ": got " + got.aval().to_string() + ", want " +
+                       want.aval().to_string());
   }
   if (got.dtype() == DType::float0) return;
   const auto a = got.to_vector<double>(), b = want.to_vector<double>();
@@ -235,14 +252,17 @@ void check_close(const Array& got, const Array& want, double atol, double rtol, 
     if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
     if (std::abs(a[i] - b[i]) <= atol + rtol * std::abs(b[i])) continue;
     const auto text = [](double v) { return Array(v).to_string(); };
-    throw CheckFailure(what + " " + want.aval().to_string() + ": got " + text(a[i]) + ", want " + text(b[i]) +
-                       " at " + element_name(want.shape(), i) + " (atol " + text(atol) + ", rtol " + text(rtol) + ")");
+    throw CheckFailure(what + " " + want.aval().to_string() + ": got " + text(a[i]) + ", want " +
+                       text(b[i]) + " at " + element_name(want.shape(), i) + " (atol " +
+                       text(atol) + ", rtol " + text(rtol) + ")");
   }
 }
 
-void check_grads_arrays(const FlatFunction& f, std::span<const Array> args, const CheckGradsOptions& options) {
+void check_grads_arrays(const FlatFunction& f, std::span<const Array> args,
+                        const CheckGradsOptions& options) {
   for (const Array& x : args) {
-    if (is_complex(x.dtype())) throw TypeError("check_grads checks real arguments only, got " + x.aval().to_string());
+    if (is_complex(x.dtype()))
+      throw TypeError("check_grads checks real arguments only, got " + x.aval().to_string());
   }
   GradChecker(options).check(f, args, options.order, "");
 }
