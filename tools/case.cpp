@@ -209,7 +209,7 @@ Verdict agrees_with_differences(const Program& program, const Arrays& x, const s
                                 const Arrays& cotangents, const Arrays& got) {
   bool single = false;
   for (const Array& a : x) single = single || a.dtype() == tl::f32;
-  const double step = single ? 1e-2 : 1e-4, rtol = single ? 2e-2 : 1e-5;
+  const double step = single ? 1e-3 : 1e-4, rtol = single ? 2e-2 : 1e-5;
   Arrays direction;
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (!differentiable(x[i])) {

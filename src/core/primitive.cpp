@@ -7,6 +7,7 @@
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
+#include "telamon/primitives.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -96,7 +97,10 @@ Array Tangent::instantiate() const {
   if (aval_.dtype == DType::float0) {
     throw InternalError("a zero of dtype float0 has no array");
   }
-  return detail::full_of(aval_.strong(), 0);
+  // A literal and an equation, not a constant array: under a trace nothing is captured.
+  const Array zero = detail::full_of({{}, aval_.dtype, false}, 0);
+  if (aval_.shape.empty()) return zero;
+  return broadcast_in_dim_p.bind1({.shape = aval_.shape, .broadcast_dimensions = {}}, {zero});
 }
 
 }  // namespace v1

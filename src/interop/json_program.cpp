@@ -158,6 +158,13 @@ class Reader {
     return add(scope, broadcast_in_dim_p, Params::of(BroadcastInDimParams{shape, dims}), {x}, {aval.with_shape(shape).strong()})[0];
   }
 
+  // JAX multiplies operands of different dtypes into the result's.
+  Atom converted(Scope& scope, const Atom& x, DType dtype) const {
+    const Aval aval = scope.builder.aval(x);
+    if (aval.dtype == dtype) return x;
+    return add(scope, convert_element_type_p, Params::of(ConvertParams{dtype, false}), {x}, {aval.with_dtype(dtype)})[0];
+  }
+
   Atom transposed(Scope& scope, const Atom& x, const Json& permutation) const {
     const Aval aval = scope.builder.aval(x);
     const Shape order(permutation.get<std::vector<std::int64_t>>());
@@ -178,6 +185,10 @@ class Reader {
       for (Atom& in : inputs) in = broadcast(scope, in, out_avals[0].shape);
     } else if (name == "select_n") {
       for (std::size_t i = 1; i < inputs.size(); ++i) inputs[i] = broadcast(scope, inputs[i], out_avals[0].shape);
+    } else if (name == "dot_general") {
+      if (scope.builder.aval(inputs[0]).dtype != scope.builder.aval(inputs[1]).dtype) {
+        for (Atom& in : inputs) in = converted(scope, in, out_avals[0].dtype);
+      }
     } else if (name == "clamp") {
       inputs[1] = broadcast(scope, inputs[1], out_avals[0].shape);
     } else if (name == "reshape") {

@@ -40,7 +40,7 @@ AbstractResult result_aval(const ArgReduceParams& p, std::span<const Aval> avals
 }
 
 template <Pick kPick, class T>
-std::int64_t best_index(const std::byte* p, std::int64_t n, std::int64_t stride) {
+std::int64_t best_index(const char* p, std::int64_t n, std::int64_t stride) {
   std::int64_t best = 0;
   T value = *reinterpret_cast<const T*>(p);
   for (std::int64_t i = 1; i < n && value == value; ++i) {
@@ -57,15 +57,13 @@ template <Pick kPick>
 Arrays evaluate(const ArgReduceParams& p, std::span<const Array> x) {
   const Aval aval = result_aval<kPick>(p, avals_of(x)).avals[0];
   const auto d = static_cast<std::size_t>(p.axes[0]);
-  const Strided from = strided(x[0]);
-  Strided lines = from;
-  lines.strides.erase(d);
-  const std::int64_t n = x[0].shape()[d], stride = from.strides[d];
+  const View lines = without_axis(view_of(x[0]), d);
+  const std::int64_t n = x[0].shape()[d], stride = byte_strides(x[0])[d];
   Array out = make_uninitialized(aval);
   with_type(x[0].dtype(), name_of(kPick), [&]<class T>(std::type_identity<T>) {
-    std::byte* to = concrete_node(out).data();
+    char* to = view_of(out).data;
     for_each_index(aval.shape, [&](const Shape& index) {
-      store_index(to, aval.dtype, best_index<kPick, T>(at(lines, index), n, stride));
+      store_index(to, aval.dtype, best_index<kPick, T>(part_of(lines, index, {}).data, n, stride));
       to += size_of(aval.dtype);
     });
   });

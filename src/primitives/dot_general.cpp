@@ -43,10 +43,10 @@ Aval result_aval(const DotGeneralParams& p, std::span<const Aval> avals) {
 // ---- evaluation --------------------------------------------------------------------------------
 /// The operand in dense memory with its dimensions in the given order.
 Array in_order(const Array& x, const Shape& order) {
-  const Strided from = strided(x);
-  const Shape shape = taken(x.shape(), order), strides = taken(from.strides, order);
-  if (strides == dense_strides(shape, x.dtype())) return x;
-  return copy_to_dense({shape, x.dtype(), false}, {from.data, strides});
+  View from = view_of(x);
+  from.shape = taken(from.shape, order);
+  from.strides = taken(from.strides, order);
+  return kernels::is_contiguous(from) ? x : copy_to_dense({from.shape, x.dtype(), false}, from);
 }
 
 struct Sizes {

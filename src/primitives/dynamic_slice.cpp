@@ -46,13 +46,13 @@ AbstractResult update_aval(const NoParams&, std::span<const Aval> avals) {
 }
 
 // ---- evaluation --------------------------------------------------------------------------------
-/// The first element of the clamped window.
-Strided window_of(const Array& x, std::span<const Array> starts, const Shape& window) {
-  Strided s = strided(x);
+/// The clamped window.
+View window_of(const Array& x, std::span<const Array> starts, const Shape& window) {
+  Shape start;
   for (std::size_t i = 0; i < window.size(); ++i) {
-    s.data += std::clamp<std::int64_t>(read_index(starts[i]), 0, x.shape()[i] - window[i]) * s.strides[i];
+    start.push_back(std::clamp<std::int64_t>(read_index(starts[i]), 0, x.shape()[i] - window[i]));
   }
-  return s;
+  return part_of(view_of(x), start, window);
 }
 
 Arrays slice_impl(const DynamicSliceParams& p, std::span<const Array> x) {
@@ -62,8 +62,8 @@ Arrays slice_impl(const DynamicSliceParams& p, std::span<const Array> x) {
 
 Arrays update_impl(const NoParams& p, std::span<const Array> x) {
   const Aval aval = update_aval(p, avals_of(x)).avals[0];
-  Array out = copy_to_dense(aval, strided(x[0]));
-  copy_strided(x[1].shape(), size_of(aval.dtype), strided(x[1]), window_of(out, x.subspan(2), x[1].shape()));
+  Array out = copy_to_dense(aval, view_of(x[0]));
+  kernels::run_copy(view_of(x[1]), window_of(out, x.subspan(2), x[1].shape()));
   return {out};
 }
 

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "core/concrete.hpp"
+#include "primitives/elementwise.hpp"
+#include "runtime/kernels/copy.hpp"
 #include "telamon/array.hpp"
 #include "telamon/error.hpp"
 
@@ -17,23 +19,15 @@ namespace telamon {
 inline namespace v1 {
 namespace detail {
 
-/// A place in memory and the byte strides to walk from it.
-struct Strided {
-  std::byte* data;
-  Shape strides;
-};
-Strided strided(const Array& x);
-/// The address of the element at `index`.
-inline std::byte* at(const Strided& s, const Shape& index) {
-  std::byte* p = s.data;
-  for (std::size_t i = 0; i < index.size(); ++i) p += index[i] * s.strides[i];
-  return p;
-}
+using kernels::View;
+using families::view_of;
 
-/// Copies every element of `from` to `to`; both are seen in `shape`.
-void copy_strided(const Shape& shape, std::size_t element_size, const Strided& from, const Strided& to);
-/// A new dense array with the elements of `from`.
-Array copy_to_dense(const Aval& aval, const Strided& from);
+/// The part of a view that starts at `index` and has shape `shape`.
+View part_of(View view, const Shape& index, const Shape& shape);
+/// The view without the axis, at position 0 of it.
+View without_axis(View view, std::size_t axis);
+/// A new dense array with the elements of `from`, whose shape is that of the aval.
+Array copy_to_dense(const Aval& aval, const View& from);
 
 /// Two walks over one shape, with neighbouring dimensions merged where both allow it and sizes of 1
 /// left out. The last dimension is the inner run. Order of visits: row-major in `shape`.
@@ -43,11 +37,11 @@ struct Walk {
 Walk merged_walk(const Shape& shape, const Shape& a, const Shape& b);
 
 /// Copies elements of a walk from a to b.
-void copy_along(const Walk& walk, std::size_t element_size, const std::byte* a, std::byte* b);
+void copy_along(const Walk& walk, std::size_t element_size, const char* a, char* b);
 
 /// Calls run(pa, pb, n, stride_a, stride_b) for each inner run of the walk.
 template <class Run>
-void for_each_run(const Walk& walk, std::byte* pa, std::byte* pb, const Run& run) {
+void for_each_run(const Walk& walk, char* pa, char* pb, const Run& run) {
   const std::size_t rank = walk.shape.size();
   if (rank == 0) return run(pa, pb, std::int64_t{1}, std::int64_t{0}, std::int64_t{0});
   if (walk.shape.num_elements() == 0) return;
@@ -89,9 +83,9 @@ void for_each_index(const Shape& shape, const F& f) {
 }
 
 /// One element as a 64-bit integer; u64 beyond the range saturates.
-std::int64_t read_index(const std::byte* p, DType dtype);
+std::int64_t read_index(const char* p, DType dtype);
 std::int64_t read_index(const Array& scalar);
-void store_index(std::byte* p, DType dtype, std::int64_t value);
+void store_index(char* p, DType dtype, std::int64_t value);
 
 /// Calls f(std::type_identity<T>{}) with the C++ type that arithmetic on `dtype` uses (bool: u8).
 template <class F>

@@ -31,14 +31,15 @@ Arrays evaluate(const GatherParams& p, std::span<const Array> x) {
   const WindowIndexing w = window_indexing(p);
   Array out = make_uninitialized(aval);
   if (aval.size() == 0) return {out};
-  const Strided to = strided(out);
+  const View to = view_of(out);
   const std::size_t bytes = size_of(aval.dtype);
   const Array fill = fill_scalar(p, aval.dtype);
+  const View fill_view = view_of(fill);
   const Walk copy = window_walk(w, byte_strides(x[0]), to.strides);
   const Walk fill_in = window_walk(w, Shape(x[0].shape().size(), 0), to.strides);
   for_each_window(w, x[0], x[1], to, [&](const WindowPair& at) {
     const bool inside = at.operand != nullptr;
-    copy_along(inside ? copy : fill_in, bytes, inside ? at.operand : concrete_node(fill).data(), at.slice);
+    copy_along(inside ? copy : fill_in, bytes, inside ? at.operand : fill_view.data, at.slice);
   });
   return {out};
 }

@@ -45,24 +45,21 @@ Aval result_aval(const PadParams& p, std::span<const Aval> avals) {
 Arrays evaluate(const PadParams& p, std::span<const Array> x) {
   const Aval out_aval = result_aval(p, avals_of(x));
   Array out = make_uninitialized(out_aval);
-  const Strided to = strided(out);
-  const std::size_t bytes = size_of(out_aval.dtype);
-  copy_strided(out_aval.shape, bytes, {strided(x[1]).data, Shape(out_aval.shape.size(), 0)}, to);
-  Strided source = strided(x[0]), target = to;
-  Shape count;
+  View source = view_of(x[0]), target = view_of(out);
+  kernels::run_fill(view_of(x[1]).data, target);
   for (std::size_t i = 0; i < p.padding_config.size(); ++i) {
     const auto [low, high, interior] = p.padding_config[i];
     const std::int64_t step = interior + 1;
     const std::int64_t first = low < 0 ? (-low + step - 1) / step : 0;
     const std::int64_t room = out_aval.shape[i] - (low + first * step);
     const std::int64_t n = std::min(x[0].shape()[i] - first, (room + step - 1) / step);
-    count.push_back(std::max<std::int64_t>(n, 0));
-    if (count.back() == 0) return {out};
+    if (n <= 0) return {out};
+    source.shape[i] = target.shape[i] = n;
     source.data += first * source.strides[i];
     target.data += (low + first * step) * target.strides[i];
     target.strides[i] *= step;
   }
-  copy_strided(count, bytes, source, target);
+  kernels::run_copy(source, target);
   return {out};
 }
 

@@ -54,7 +54,7 @@ T combine(T a, T b) {
 
 /// Folds n elements: 16 partial results for contiguous ones, joined as a tree.
 template <Fold kFold, class T>
-T fold_run(const std::byte* p, std::int64_t n, std::int64_t stride) {
+T fold_run(const char* p, std::int64_t n, std::int64_t stride) {
   constexpr std::int64_t kLanes = 16;
   T lanes[kLanes];
   std::fill_n(lanes, kLanes, identity<kFold, T>());
@@ -78,9 +78,9 @@ T fold_run(const std::byte* p, std::int64_t n, std::int64_t stride) {
 /// axes: a run is then either folded to one element or combined with a row of the result.
 template <Fold kFold, class T>
 void fold_all(const Array& x, const Shape& out_strides, T* out) {
-  const Strided from = strided(x);
-  for_each_run(merged_walk(x.shape(), from.strides, out_strides), from.data, reinterpret_cast<std::byte*>(out),
-               [](const std::byte* a, std::byte* b, std::int64_t n, std::int64_t sa, std::int64_t sb) {
+  const View from = view_of(x);
+  for_each_run(merged_walk(x.shape(), from.strides, out_strides), from.data, reinterpret_cast<char*>(out),
+               [](const char* a, char* b, std::int64_t n, std::int64_t sa, std::int64_t sb) {
                  T* to = reinterpret_cast<T*>(b);
                  if (sb == 0) {
                    *to = combine<kFold>(*to, fold_run<kFold, T>(a, n, sa));
@@ -188,7 +188,8 @@ Scalar identity_scalar(Emitter& e, const Params&, DType dtype) {
   if (dtype == DType::bool_) return e.constant_int(dtype, kFold == Fold::max ? 0 : 1);
   if (kFold == Fold::max) return e.constant_int(dtype, lowest);
   if (kFold == Fold::min && is_signed) return e.constant_int(dtype, ~lowest);
-  return e.constant_int(dtype, bits == 64 ? -1 : (std::int64_t{1} << bits) - 1);  // all bits set
+  const bool wide = is_signed || bits == 64;
+  return e.constant_int(dtype, wide ? -1 : (std::int64_t{1} << bits) - 1);  // all bits set
 }
 
 template <Fold kFold>

@@ -33,13 +33,13 @@ template <Update kUpdate>
 void apply(const Walk& walk, DType dtype, const WindowPair& at) {
   if constexpr (kUpdate == Update::replace) {
     for_each_run(walk, at.operand, at.slice,
-                 [size = size_of(dtype)](std::byte* to, const std::byte* from, std::int64_t n, std::int64_t st, std::int64_t sf) {
+                 [size = size_of(dtype)](char* to, const char* from, std::int64_t n, std::int64_t st, std::int64_t sf) {
                    for (std::int64_t i = 0; i < n; ++i) std::copy_n(from + i * sf, size, to + i * st);
                  });
   } else {
     with_type(dtype, name_of(kUpdate), [&]<class T>(std::type_identity<T>) {
       for_each_run(walk, at.operand, at.slice,
-                   [](std::byte* to, const std::byte* from, std::int64_t n, std::int64_t st, std::int64_t sf) {
+                   [](char* to, const char* from, std::int64_t n, std::int64_t st, std::int64_t sf) {
                      for (std::int64_t i = 0; i < n; ++i) {
                        T& place = *reinterpret_cast<T*>(to + i * st);
                        place = wrapping_add(place, *reinterpret_cast<const T*>(from + i * sf));
@@ -53,10 +53,10 @@ template <Update kUpdate>
 Arrays evaluate(const ScatterParams& p, std::span<const Array> x) {
   const Aval aval = result_aval<kUpdate>(p, avals_of(x)).avals[0];
   const WindowIndexing w = window_indexing(p, x[0].shape(), x[2].shape());
-  Array out = copy_to_dense(aval, strided(x[0]));
+  Array out = copy_to_dense(aval, view_of(x[0]));
   if (x[2].size() == 0) return {out};
-  const Strided updates = strided(x[2]);
-  const Walk walk = window_walk(w, strided(out).strides, updates.strides);
+  const View updates = view_of(x[2]);
+  const Walk walk = window_walk(w, byte_strides(out), updates.strides);
   for_each_window(w, out, x[1], updates, [&](const WindowPair& at) {
     if (at.operand != nullptr) apply<kUpdate>(walk, aval.dtype, at);
   });

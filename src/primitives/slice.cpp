@@ -36,11 +36,8 @@ Aval result_aval(const SliceParams& p, std::span<const Aval> avals) {
 
 Arrays evaluate(const SliceParams& p, std::span<const Array> x) {
   const Aval out = result_aval(p, avals_of(x));
-  Strided from = strided(x[0]);
-  for (std::size_t i = 0; i < from.strides.size(); ++i) {
-    from.data += p.start_indices[i] * from.strides[i];
-    from.strides[i] *= stride_of(p, i);
-  }
+  View from = part_of(view_of(x[0]), p.start_indices, out.shape);
+  for (std::size_t i = 0; i < from.strides.size(); ++i) from.strides[i] *= stride_of(p, i);
   return {copy_to_dense(out, from)};
 }
 

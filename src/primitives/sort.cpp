@@ -97,6 +97,7 @@ Arrays evaluate(const SortParams& p, std::span<const Array> x) {
 // ---- derivatives and batching ------------------------------------------------------------------
 /// x with each line permuted: out[..., i, ...] = x[..., order[..., i, ...], ...].
 Array permute_lines(const Array& x, const Array& order, std::int64_t dimension) {
+  if (x.size() == 0) return x;
   GatherParams p;
   const Shape others = other_axes({dimension}, x.ndim());
   p.dimension_numbers = {{}, {dimension}, {dimension}, others, others};
@@ -116,7 +117,8 @@ JvpResult jvp(const SortParams& p, std::span<const Array> x, std::span<const Tan
   sorted.pop_back();
   std::vector<Tangent> tangents;
   for (const Tangent& t : dx) {
-    tangents.push_back(t.is_zero() ? t : Tangent(permute_lines(t.array(), order, p.dimension)));
+    // Nothing to permute in an empty array, nor anything that a gather could read.
+    tangents.push_back(t.is_zero() || t.aval().size() == 0 ? t : Tangent(permute_lines(t.array(), order, p.dimension)));
   }
   return {std::move(sorted), std::move(tangents)};
 }

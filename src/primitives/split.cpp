@@ -31,12 +31,12 @@ AbstractResult split_avals(const SplitParams& p, std::span<const Aval> avals) {
 
 Arrays split_impl(const SplitParams& p, std::span<const Array> x) {
   const std::vector<Aval> avals = split_avals(p, avals_of(x)).avals;
-  Strided from = strided(x[0]);
   const auto d = static_cast<std::size_t>(p.axis);
+  Shape start(x[0].shape().size(), 0);
   Arrays parts;
   for (const Aval& part : avals) {
-    parts.push_back(copy_to_dense(part, from));
-    from.data += part.shape[d] * from.strides[d];
+    parts.push_back(copy_to_dense(part, part_of(view_of(x[0]), start, part.shape)));
+    start[d] += part.shape[d];
   }
   return parts;
 }
@@ -78,13 +78,11 @@ Aval stack_aval(const StackParams& p, std::span<const Aval> avals) {
 
 Arrays stack_impl(const StackParams& p, std::span<const Array> xs) {
   Array out = make_uninitialized(stack_aval(p, avals_of(xs)));
-  Strided to = strided(out);
   const auto d = static_cast<std::size_t>(p.axis);
-  const std::int64_t step = to.strides[d];
-  to.strides.erase(d);
+  View to = without_axis(view_of(out), d);
   for (const Array& x : xs) {
-    copy_strided(x.shape(), size_of(x.dtype()), strided(x), to);
-    to.data += step;
+    kernels::run_copy(view_of(x), to);
+    to.data += byte_strides(out)[d];
   }
   return {out};
 }
@@ -129,14 +127,12 @@ AbstractResult unstack_avals(const StackParams& p, std::span<const Aval> avals) 
 
 Arrays unstack_impl(const StackParams& p, std::span<const Array> x) {
   const std::vector<Aval> avals = unstack_avals(p, avals_of(x)).avals;
-  Strided from = strided(x[0]);
   const auto d = static_cast<std::size_t>(p.axis);
-  const std::int64_t step = from.strides[d];
-  from.strides.erase(d);
+  View from = without_axis(view_of(x[0]), d);
   Arrays parts;
   for (const Aval& part : avals) {
     parts.push_back(copy_to_dense(part, from));
-    from.data += step;
+    from.data += byte_strides(x[0])[d];
   }
   return parts;
 }

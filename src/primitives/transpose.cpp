@@ -18,8 +18,10 @@ Aval transpose_aval(const TransposeParams& p, std::span<const Aval> avals) {
 
 Arrays transpose_impl(const TransposeParams& p, std::span<const Array> x) {
   const Aval out = transpose_aval(p, avals_of(x));
-  const Strided from = strided(x[0]);
-  return {copy_to_dense(out, {from.data, taken(from.strides, p.permutation)})};
+  View from = view_of(x[0]);
+  from.strides = taken(from.strides, p.permutation);
+  from.shape = out.shape;
+  return {copy_to_dense(out, from)};
 }
 
 /// The batch axis becomes the first one, whatever it was: one transpose does both.
@@ -43,7 +45,7 @@ Aval rev_aval(const DimensionsParams& p, std::span<const Aval> avals) {
 /// A copy that starts at the end of each reversed dimension and walks back.
 Arrays rev_impl(const DimensionsParams& p, std::span<const Array> x) {
   const Aval out = rev_aval(p, avals_of(x));
-  Strided from = strided(x[0]);
+  View from = view_of(x[0]);
   if (out.size() == 0) return {x[0]};
   for (const std::int64_t d : p.dimensions) {
     const auto i = static_cast<std::size_t>(d);

@@ -144,16 +144,16 @@ bool place_start(const WindowIndexing& w, const Shape& operand, std::size_t axis
 
 }  // namespace
 
-void for_each_window(const WindowIndexing& w, const Array& operand, const Array& indices, const Strided& slices,
+void for_each_window(const WindowIndexing& w, const Array& operand, const Array& indices, const View& slices,
                      const std::function<void(const WindowPair&)>& visit) {
   const GatherDimensionNumbers& d = w.numbers;
-  const Strided from = strided(operand), vectors = strided(indices);
+  const View from = view_of(operand), vectors = view_of(indices);
   const Shape slice_strides = taken(slices.strides, batch_axes(d, slices.strides.ndim()));
   Shape counts = indices.shape();
   counts.pop_back();
   for_each_index(counts, [&](const Shape& place) {
     WindowPair pair{from.data, slices.data};
-    const std::byte* vector = vectors.data;
+    const char* vector = vectors.data;
     for (std::size_t i = 0; i < place.size(); ++i) {
       pair.slice += place[i] * slice_strides[i];
       vector += place[i] * vectors.strides[i];

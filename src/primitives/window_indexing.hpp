@@ -46,10 +46,10 @@ Shape check_indexing(const char* name, std::span<const Aval> avals, const Window
 /// the addresses of the first elements; the operand's is null where the mode says that the window
 /// is out of bounds. The walk runs through any such pair of windows.
 struct WindowPair {
-  std::byte* operand;
-  std::byte* slice;
+  char* operand;
+  char* slice;
 };
-void for_each_window(const WindowIndexing& w, const Array& operand, const Array& indices, const Strided& slices,
+void for_each_window(const WindowIndexing& w, const Array& operand, const Array& indices, const View& slices,
                      const std::function<void(const WindowPair&)>& visit);
 Walk window_walk(const WindowIndexing& w, const Shape& operand_strides, const Shape& slices_strides);
 

@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/concrete.hpp"
-#include "core/element.hpp"
 #include "telamon/array.hpp"
+#include "telamon/lax.hpp"
 
 namespace tl = telamon;
 using tl::Array;
@@ -88,8 +87,9 @@ TEST(ArrayText, OfBFloat16HasTheDigitsThatTellValuesApart) {
 }
 
 TEST(ArrayText, OfViewsFollowsTheirStrides) {
-  EXPECT_EQ(tl::detail::full_of({{2, 3}, DType::f32, false}, 1.5).to_string(),
-            "[[1.5 1.5 1.5]\n [1.5 1.5 1.5]]");
+  EXPECT_EQ(tl::lax::broadcast(1.5f, {2, 3}).to_string(), "[[1.5 1.5 1.5]\n [1.5 1.5 1.5]]");
+  EXPECT_EQ(tl::lax::transpose(Array({{1, 2, 3}, {4, 5, 6}}), {1, 0}).to_string(),
+            "[[1 4]\n [2 5]\n [3 6]]");
 }
 
 TEST(AvalText, IsShortOrLong) {

@@ -181,7 +181,8 @@ TEST(Gather, FollowsItsDimensionNumbers) {
       filled.fill_value = 0;
       const Application b{&gather_p, Params::of(filled), a.examples};
       check_jvp(b);
-      check_transpose(b, {0});
+      // What is out of bounds against the promise is clipped by gather, and dropped by its transpose.
+      if (mode != GatherScatterMode::promise_in_bounds) check_transpose(b, {0});
     }
   }
 }
