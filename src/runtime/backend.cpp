@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#if TELAMON_WITH_LLVM && __has_include("compiler/compile.hpp")
+#if TELAMON_WITH_LLVM
 #include "compiler/compile.hpp"
 #define TELAMON_HAS_COMPILER 1
 #else

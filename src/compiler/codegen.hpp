@@ -1,0 +1,168 @@
+// CodeGen: the Emitter's implementation, and what the compiler's own loops need besides.
+//
+// A Scalar's handle is a Node. A node is uniform (one value for all lanes), a vector, or *affine*: a
+// uniform i64 whose lane l stands for value + l * stride. Index arithmetic on affine nodes stays
+// scalar, and a load at an affine index of stride 1 is one vector load.
+//
+// Instructions float: each is put into the outermost enclosing loop level at which its operands are
+// available, and equal ones are made once. So the generators of fused operations may ask for the
+// same value any number of times, and what does not depend on the inner loop leaves it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "compiler/llvm_session.hpp"
+#include "telamon/emitter.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// What generated code gets from its caller. Generated code reads the first three fields.
+struct Context {
+  const void* const* args = nullptr;
+  void* const* results = nullptr;
+  std::byte* arena = nullptr;
+  void* host = nullptr;  ///< the state of host calls
+};
+using EntryFunction = int (*)(Context*, const void* const* args, void* const* results);
+using KernelFunction = void (*)(Context*, std::int64_t begin, std::int64_t end);
+
+/// Where a value lies in memory while the program runs.
+struct Location {
+  enum class Kind : std::uint8_t { none, argument, result, arena };
+  Kind kind = Kind::none;
+  std::int64_t index = 0;  ///< of the argument or result; byte offset in the arena
+  bool operator==(const Location&) const = default;
+};
+
+/// A memory address in generated code.
+struct Pointer {
+  void* handle = nullptr;
+};
+
+class CodeGen final : public Emitter {
+ public:
+  struct Options {
+    bool contract = false;
+  };
+  CodeGen(const std::string& name, Options options);
+  ~CodeGen() override;
+
+  // ---- functions ---------------------------------------------------------------------------------
+  /// A function `void(Context*, begin, end)`; code goes into it until finish_function.
+  void* begin_kernel(const std::string& name);
+  /// The entry point `int(Context*, args, results)`.
+  void begin_entry(const std::string& name);
+  void finish_function();
+  Scalar kernel_begin() const;  ///< the bounds that the current kernel was called with
+  Scalar kernel_end() const;
+  void call_kernel(void* kernel, std::int64_t begin, std::int64_t end);
+  /// Calls the kernel for chunks of `grain` on the thread pool.
+  void call_parallel(void* kernel, std::int64_t begin, std::int64_t end, std::int64_t grain);
+  /// Calls back into the runtime; leaves the entry point with 1 when that answers non-zero.
+  void call_host(std::int64_t step);
+
+  // ---- lanes -------------------------------------------------------------------------------------
+  /// The lanes of vectors in this kernel, and how many of them count (the rest is masked).
+  void set_lanes(int lanes, int active);
+  int lanes() const;
+  int active() const;
+  /// The index base + lane.
+  Scalar lane_index(Scalar base);
+  /// x in every lane, as a vector.
+  Scalar splat(Scalar x);
+  /// Lanes beyond `active` replaced.
+  Scalar mask_lanes(Scalar x, Scalar replacement);
+  /// combine(...combine(lane 0, lane W/2)...): a fixed tree of halves. One uniform value.
+  Scalar fold_lanes(Scalar x, const std::function<Scalar(Scalar, Scalar)>& combine);
+  bool is_uniform(Scalar x) const;
+  /// a * b + c in one rounding.
+  Scalar fma(Scalar a, Scalar b, Scalar c);
+
+  // ---- memory ------------------------------------------------------------------------------------
+  Pointer pointer(Location location);
+  Pointer offset(Pointer base, DType dtype, Scalar elements);
+  Scalar load(Pointer from, DType dtype, Scalar index);
+  void store(Pointer to, DType dtype, Scalar index, Scalar value);
+  /// A load that is neither moved nor merged.
+  Scalar load_now(Pointer from, DType dtype, Scalar index);
+  void copy_bytes(Pointer from, Pointer to, std::int64_t bytes);
+  /// Stores bypass the caches from here on (big results that nobody reads again).
+  void set_streaming(bool on);
+
+  // ---- control -----------------------------------------------------------------------------------
+  /// for (i = begin; i < end; i += step) carried = body(i, carried); gives the last values.
+  Scalars loop_carried(Scalar begin, Scalar end, std::int64_t step, Scalars init,
+                       const std::function<Scalars(Scalar i, const Scalars& carried)>& body);
+  /// Code whose loads stay inside: a kernel within another function.
+  void region(const std::function<void()>& body);
+  /// Whether x may still be used here (the loop it was computed in has not ended).
+  bool is_live(Scalar x) const;
+  /// Equal constants, as i64.
+  static bool known_constant(Scalar x, std::int64_t& value);
+
+  // ---- the end -----------------------------------------------------------------------------------
+  struct Timing {
+    double optimise = 0, codegen = 0, link = 0;
+  };
+  std::string ir() const;
+  std::string assembly();
+  std::shared_ptr<NativeCode> compile(Timing& timing);
+
+  // ---- Emitter -----------------------------------------------------------------------------------
+  Scalar constant(DType dtype, double value) override;
+  Scalar constant_int(DType dtype, std::int64_t value) override;
+  Scalar neg(Scalar x) override;
+  Scalar abs(Scalar x) override;
+  Scalar sign(Scalar x) override;
+  Scalar sqrt(Scalar x) override;
+  Scalar floor(Scalar x) override;
+  Scalar ceil(Scalar x) override;
+  Scalar round_even(Scalar x) override;
+  Scalar round_away(Scalar x) override;
+  Scalar is_finite(Scalar x) override;
+  Scalar not_(Scalar x) override;
+  Scalar add(Scalar a, Scalar b) override;
+  Scalar sub(Scalar a, Scalar b) override;
+  Scalar mul(Scalar a, Scalar b) override;
+  Scalar div(Scalar a, Scalar b) override;
+  Scalar rem(Scalar a, Scalar b) override;
+  Scalar max(Scalar a, Scalar b) override;
+  Scalar min(Scalar a, Scalar b) override;
+  Scalar and_(Scalar a, Scalar b) override;
+  Scalar or_(Scalar a, Scalar b) override;
+  Scalar xor_(Scalar a, Scalar b) override;
+  Scalar shift_left(Scalar a, Scalar b) override;
+  Scalar shift_right_logical(Scalar a, Scalar b) override;
+  Scalar shift_right_arithmetic(Scalar a, Scalar b) override;
+  Scalar compare(Compare how, Scalar a, Scalar b) override;
+  Scalar select(Scalar condition, Scalar if_true, Scalar if_false) override;
+  Scalar convert(Scalar x, DType dtype) override;
+  Scalar bitcast(Scalar x, DType dtype) override;
+  using Emitter::math;
+  Scalar math(std::string_view name, std::span<const Scalar> args) override;
+  Scalar load(const Buffer& buffer, const Index& index) override;
+  void store(const Buffer& buffer, const Index& index, Scalar value) override;
+  void loop(Scalar begin, Scalar end, const std::function<void(Scalar i)>& body) override;
+  void if_then(Scalar condition, const std::function<void()>& then) override;
+  void copy(const Buffer& from, const Buffer& to) override;
+
+  struct Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Whether values of this dtype can live in generated code (complex numbers cannot yet).
+bool is_native(DType dtype);
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,158 @@
+// The inside of CodeGen: nodes, loop levels and the merging of equal instructions. LLVM is seen here.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+
+#include <deque>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/codegen.hpp"
+#include "compiler/llvm_session_impl.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// What a Scalar's handle points to.
+struct Node {
+  llvm::Value* value = nullptr;
+  std::int64_t stride = 0;        ///< not 0: affine
+  llvm::Value* wide = nullptr;    ///< the value as a vector, once somebody needed it
+  int depth = 0;                  ///< the level at which it was computed
+  unsigned level = 0;             ///< the serial number of that level
+};
+inline Node* node_of(Scalar s) { return static_cast<Node*>(s.value()); }
+
+/// What an instruction is, for merging equal ones.
+struct OpKey {
+  int op = 0;
+  int dtype = 0;
+  const void* a = nullptr;
+  const void* b = nullptr;
+  const void* c = nullptr;
+  std::int64_t extra = 0;
+  bool operator==(const OpKey&) const = default;
+};
+struct OpKeyHash {
+  std::size_t operator()(const OpKey& k) const {
+    std::size_t h = static_cast<std::size_t>(k.op) * 1000003u + static_cast<std::size_t>(k.dtype);
+    for (const std::size_t part :
+         {reinterpret_cast<std::size_t>(k.a), reinterpret_cast<std::size_t>(k.b),
+          reinterpret_cast<std::size_t>(k.c), static_cast<std::size_t>(k.extra)}) {
+      h = (h ^ part) * 0x9E3779B97F4A7C15u;
+      h ^= h >> 29;
+    }
+    return h;
+  }
+};
+
+enum Opcode : int {
+  kNeg = 1, kAbs, kSign, kSqrt, kFloor, kCeil, kRoundEven, kRoundAway, kIsFinite, kNot, kAdd, kSub,
+  kMul, kDiv, kRem, kMax, kMin, kAnd, kOr, kXor, kShl, kLshr, kAshr, kCompare, kSelect, kConvert,
+  kBitcast, kFma, kLoad, kPointer, kOffset, kMask, kMath0
+};
+
+struct Level {
+  llvm::BasicBlock* block;  ///< where the level's instructions go, in front of its terminator
+  unsigned serial;
+  bool pinned;              ///< loads must not leave this level (a branch or another kernel)
+};
+
+struct CodeGen::Impl {
+  Impl(const std::string& name, Options o)
+      : owned(make_module(name)), module(*owned.module), context(*owned.context), options(o),
+        b(context) {}
+
+  OwnedModule owned;
+  llvm::Module& module;
+  llvm::LLVMContext& context;
+  Options options;
+  llvm::IRBuilder<> b;
+  llvm::Function* function = nullptr;
+  bool is_entry = false;
+  llvm::BasicBlock* fail = nullptr;  // of the entry point: returns 1
+  std::deque<Node> nodes;
+  std::vector<Level> levels;
+  unsigned next_serial = 1;
+  std::unordered_map<OpKey, Node*, OpKeyHash> made;
+  std::map<std::pair<int, std::uint64_t>, Node*> constants;
+  int lanes = 1, active = 1;
+  bool streaming = false;
+  std::string entry_name;
+  Scalar begin, end;
+
+  // types
+  llvm::Type* type(DType dtype);         ///< in registers (bool: i1)
+  llvm::Type* memory_type(DType dtype);  ///< bool: i8
+  llvm::Type* vector_type(llvm::Type* t, int n) { return llvm::FixedVectorType::get(t, static_cast<unsigned>(n)); }
+
+  // nodes
+  Node* make(llvm::Value* value, int depth, std::int64_t stride = 0);
+  bool live(const Node* n) const {
+    return n->depth < static_cast<int>(levels.size()) &&
+           levels[static_cast<std::size_t>(n->depth)].serial == n->level;
+  }
+  int depth() const { return static_cast<int>(levels.size()) - 1; }
+  int pinned_depth() const;
+  /// Positions the builder at the end of a level.
+  void at(int depth);
+  /// 1 for uniform nodes, else the lanes; affine nodes count as vectors.
+  int width(const Node* n) const;
+  /// The value as a vector of `n` lanes.
+  llvm::Value* as_vector(Node* node, int n);
+  /// value or vector, as `n` says (1: uniform)
+  llvm::Value* as(Node* node, int n) { return n == 1 ? node->value : as_vector(node, n); }
+
+  void push_level(llvm::BasicBlock* block, bool pinned) { levels.push_back({block, next_serial++, pinned}); }
+  void pop_level() { levels.pop_back(); }
+  llvm::BasicBlock* block(const char* name) { return llvm::BasicBlock::Create(context, name, function); }
+
+  /// The instruction of that key, made by `emit(width)` if there is none yet.
+  template <class Emit>
+  Scalar op(OpKey key, DType result, std::initializer_list<Scalar> operands, Emit&& emit,
+            std::int64_t stride = 0) {
+    if (const auto found = made.find(key); found != made.end() && live(found->second)) {
+      return Scalar(found->second, result);
+    }
+    int d = 0, w = 1;
+    for (const Scalar s : operands) {
+      Node* n = node_of(s);
+      d = n->depth > d ? n->depth : d;
+      const int nw = width(n);
+      w = nw > w ? nw : w;
+    }
+    at(d);
+    Node* n = make(emit(w), d, stride);
+    made[key] = n;
+    return Scalar(n, result);
+  }
+  template <class Emit>  // emit(x)
+  Scalar unary(int opcode, Scalar x, DType result, Emit&& emit) {
+    return op({opcode, static_cast<int>(result), x.value()}, result, {x},
+              [&](int w) { return emit(as(node_of(x), w)); });
+  }
+  template <class Emit>  // emit(a, b)
+  Scalar binary(int opcode, Scalar a, Scalar c, DType result, Emit&& emit, std::int64_t extra = 0) {
+    return op({opcode, static_cast<int>(a.dtype()), a.value(), c.value(), nullptr, extra}, result,
+              {a, c}, [&](int w) {
+                llvm::Value* x = as(node_of(a), w);
+                llvm::Value* y = as(node_of(c), w);
+                return emit(x, y);
+              });
+  }
+  llvm::Value* intrinsic(llvm::Intrinsic::ID id, std::initializer_list<llvm::Value*> args);
+  llvm::Value* call_math(const std::string& symbol, llvm::Type* vector, llvm::ArrayRef<llvm::Value*> args);
+  llvm::Constant* int_constant(llvm::Value* like, std::int64_t v) { return llvm::ConstantInt::get(like->getType(), static_cast<std::uint64_t>(v), true); }
+  /// Mask of the active lanes; null when all are.
+  llvm::Value* mask();
+  llvm::Value* from_memory(llvm::Value* v, DType dtype);
+  llvm::Value* to_memory(llvm::Value* v, DType dtype);
+  llvm::Value* context_field(int field);
+  void start_function(llvm::Function* f);
+};
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,221 @@
+// The story of a compilation, pass by pass.
+//
+//   TELAMON_LOG=compile     one line per pass with its microseconds
+//   TELAMON_DUMP=directory  the jaxpr after every pass, the plan, the IR and the assembly
+//   TELAMON_DISABLE=a,b     leaves out passes and optimisations: simplify, cse, dce, fuse, in_place,
+//                           reuse_memory, blas, parallel
+#include "compiler/compile.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "compiler/emit.hpp"
+#include "compiler/executable.hpp"
+#include "compiler/passes.hpp"
+#include "runtime/history.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+bool listed(const char* variable, std::string_view word) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return false;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t comma = rest.find(',');
+    if (rest.substr(0, comma) == word) return true;
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  return false;
+}
+
+/// One compilation: its switches, times and dumps.
+class Compilation {
+ public:
+  explicit Compilation(const runtime::CompileOptions& options)
+      : options_(options), name_(options.name.empty() ? "program" : options.name), logging_(listed("TELAMON_LOG", "compile")) {
+    static std::atomic<int> serial{0};
+    number_ = serial.fetch_add(1);
+    if (const char* dir = std::getenv("TELAMON_DUMP"); dir != nullptr && *dir != '\0') {
+      directory_ = std::filesystem::path(dir);
+      std::filesystem::create_directories(directory_);
+    }
+    last_ = std::chrono::steady_clock::now();
+  }
+
+  bool enabled(std::string_view pass) const { return !options_.disabled.contains(pass) && !listed("TELAMON_DISABLE", pass); }
+
+  /// A pass over the jaxpr: timed, checked, dumped, and left out when it is switched off.
+  template <class Pass>
+  void run(const char* pass, Jaxpr& jaxpr, Pass&& f) {
+    if (!enabled(pass)) return;
+    start();
+    jaxpr = f(jaxpr);
+    finish(pass, jaxpr.eqns().size(), "equations");
+#ifdef TELAMON_DEBUG_CHECKS
+    typecheck_jaxpr(jaxpr);
+#endif
+    dump(pass, "jaxpr", [&] { return jaxpr.to_string(); });
+  }
+  template <class Step>
+  auto stage(const char* name, Step&& f) {
+    start();
+    auto result = f();
+    finish(name, 0, nullptr);
+    return result;
+  }
+  void record(const char* name, double us) {
+    passes_.push_back({name, us});
+    log(name, us, 0, nullptr);
+  }
+  template <class Text>
+  void dump(const char* stage, const char* extension, Text&& text) {
+    if (directory_.empty()) return;
+    char serial[16];
+    std::snprintf(serial, sizeof serial, "%04d", number_);
+    std::ofstream(directory_ / (std::string(serial) + "-" + name_ + "." + std::to_string(dumped_++) + "-" + stage + "." + extension)) << text() << '\n';
+  }
+  std::vector<PassTime> passes() const { return passes_; }
+  int number() const { return number_; }
+  const std::string& name() const { return name_; }
+
+ private:
+  void start() { last_ = std::chrono::steady_clock::now(); }
+  void finish(const char* pass, std::size_t count, const char* unit) {
+    const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - last_).count();
+    passes_.push_back({pass, us});
+    log(pass, us, count, unit);
+  }
+  void log(const char* pass, double us, std::size_t count, const char* unit) const {
+    if (!logging_) return;
+    std::fprintf(stderr, "[telamon compile] %-16s %-10s %9.1f us", name_.c_str(), pass, us);
+    if (unit != nullptr) std::fprintf(stderr, "  %zu %s", count, unit);
+    std::fputc('\n', stderr);
+  }
+
+  const runtime::CompileOptions& options_;
+  std::string name_;
+  bool logging_;
+  std::filesystem::path directory_;
+  int number_ = 0, dumped_ = 0;
+  std::chrono::steady_clock::time_point last_;
+  std::vector<PassTime> passes_;
+};
+
+void describe(const std::vector<Step>& steps, ExecutableInfo& info) {
+  for (const Step& s : steps) {
+    switch (s.kind) {
+      case Step::Kind::kernel:
+        ++info.kernels;
+        info.steps.push_back("kernel " + s.kernel.name + " " + s.kernel.shape.to_string());
+        break;
+      case Step::Kind::host:
+        ++info.library_calls;
+        info.steps.push_back("call " + s.name);
+        break;
+      case Step::Kind::copy: info.steps.push_back("copy"); break;
+      case Step::Kind::fill: info.steps.push_back("fill"); break;
+      case Step::Kind::loop: info.steps.push_back("loop"); break;
+      case Step::Kind::branch: info.steps.push_back("branch"); break;
+    }
+    for (const auto& body : s.bodies) describe(body, info);
+  }
+}
+
+std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutable::Parts parts, const Jaxpr& jaxpr,
+                                                  const PlanOptions& plan_options) {
+  // 5. Live ranges, one arena, results over donated arguments.
+  c.stage("buffers", [&] { return assign_buffers(*parts.plan, plan_options), 0; });
+  c.dump("plan", "txt", [&] { return parts.plan->to_string(); });
+
+  // 6. Vector code for every kernel, and one entry point.
+  CodeGen gen(c.name(), {.contract = parts.options.contract});
+  c.stage("emit", [&] {
+    return emit_program(gen, *parts.plan, "telamon_" + std::to_string(c.number()), c.enabled("parallel")), 0;
+  });
+  c.dump("ir", "ll", [&] { return gen.ir(); });
+
+  // 7. Machine code.
+  CodeGen::Timing timing;
+  parts.code = gen.compile(timing);
+  c.record("codegen", timing.optimise + timing.codegen);
+  c.record("link", timing.link);
+
+  parts.jaxpr = jaxpr;
+  parts.info.name = c.name();
+  parts.info.backend = "llvm";
+  parts.info.arena_bytes = static_cast<std::size_t>(parts.plan->arena_bytes);
+  parts.info.passes = c.passes();
+  describe(parts.plan->steps, parts.info);
+  auto executable = std::make_shared<NativeExecutable>(std::move(parts));
+  c.dump("asm", "s", [&] { return executable->text("asm"); });
+  runtime::record_executable(executable->info());
+  return executable;
+}
+
+}  // namespace
+
+std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source, const runtime::CompileOptions& options) {
+  Compilation c(options);
+  NativeExecutable::Parts parts;
+  parts.options = options;
+  c.dump("source", "jaxpr", [&] { return source.to_string(); });
+
+  // 1. User primitives, composites and calls become core operations.
+  Jaxpr jaxpr = source;
+  c.run("lower", jaxpr, [&](const Jaxpr& j) {
+    ClosedJaxpr lowered = lower(j);
+    parts.consts = std::move(lowered.consts);
+    return lowered.jaxpr;
+  });
+  // 2. Algebra that changes no bit of any result.
+  c.run("simplify", jaxpr, simplify);
+  // 3. What is computed twice is computed once; what nobody uses is not computed.
+  c.run("cse", jaxpr, eliminate_common_subexpressions);
+  c.run("dce", jaxpr, eliminate_dead_code);
+
+  // 4. Which equations share a loop nest, and which values exist in memory.
+  const PlanOptions plan_options{c.enabled("fuse"), c.enabled("in_place"), c.enabled("reuse_memory"), c.enabled("blas")};
+  parts.plan = c.stage("fuse", [&] { return plan_kernels(jaxpr, plan_options); });
+  return finish(c, std::move(parts), jaxpr, plan_options);
+}
+
+std::shared_ptr<const runtime::Executable> compile_plan(std::unique_ptr<Plan> plan, const Jaxpr& signature,
+                                                        const runtime::CompileOptions& options) {
+  Compilation c(options);
+  NativeExecutable::Parts parts;
+  parts.options = options;
+  parts.plan = std::move(plan);
+  return finish(c, std::move(parts), signature, {});
+}
+
+}  // namespace compiler
+
+namespace runtime {
+namespace {
+
+class LlvmBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "llvm"; }
+  std::shared_ptr<const Executable> compile(const Jaxpr& jaxpr, const CompileOptions& options) const override {
+    count(live_counters().lowerings);
+    return compiler::compile(jaxpr, options);
+  }
+};
+
+}  // namespace
+
+const Backend& llvm_backend() {
+  static const auto* backend = new LlvmBackend;
+  return *backend;
+}
+
+}  // namespace runtime
+}  // namespace v1
+}  // namespace telamon

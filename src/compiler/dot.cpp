@@ -1,0 +1,96 @@
+// Recognises matrix products in dot_general, and gives the large ones to BLAS.
+#include "compiler/dot.hpp"
+
+#include "compiler/plan.hpp"
+#include "runtime/kernels/gemm.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+Shape row_strides(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+struct Group {
+  std::int64_t size = 1, stride = 0;
+};
+
+// The dimensions `dims`, in this order, as one dimension.
+std::optional<Group> merge(const Shape& shape, const Shape& dims) {
+  const Shape strides = row_strides(shape);
+  Group g;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    const auto d = static_cast<std::size_t>(dims[i]);
+    if (shape[d] == 1) continue;
+    if (g.size == 1) g.stride = strides[d];
+    else if (strides[d] != g.stride * g.size) return std::nullopt;
+    g.size *= shape[d];
+  }
+  return g;
+}
+
+Shape free_dims(int rank, const Shape& batch, const Shape& contracting) {
+  Shape out;
+  for (int d = 0; d < rank; ++d) {
+    if (!batch.contains(d) && !contracting.contains(d)) out.push_back(d);
+  }
+  return out;
+}
+
+}  // namespace
+
+Shape grouped_order(int rank, const Shape& batch, const Shape& contracting) {
+  Shape order = batch;
+  for (const std::int64_t d : free_dims(rank, batch, contracting)) order.push_back(d);
+  for (const std::int64_t d : contracting) order.push_back(d);
+  return order;
+}
+
+std::optional<MatrixProduct> matrix_product(const Aval& lhs, const Aval& rhs, const DotGeneralParams& params) {
+  const DotDimensionNumbers& dn = params.dimension_numbers;
+  const auto lb = merge(lhs.shape, dn.lhs_batch), rb = merge(rhs.shape, dn.rhs_batch);
+  const auto lk = merge(lhs.shape, dn.lhs_contracting), rk = merge(rhs.shape, dn.rhs_contracting);
+  const auto lm = merge(lhs.shape, free_dims(lhs.ndim(), dn.lhs_batch, dn.lhs_contracting));
+  const auto rn = merge(rhs.shape, free_dims(rhs.ndim(), dn.rhs_batch, dn.rhs_contracting));
+  if (!lb || !rb || !lk || !rk || !lm || !rn) return std::nullopt;
+  MatrixProduct p;
+  p.batch = lb->size;
+  p.m = lm->size;
+  p.n = rn->size;
+  p.k = lk->size;
+  p.lhs = {lb->stride, lm->stride, lk->stride};
+  p.rhs = {rb->stride, rk->stride, rn->stride};
+  return p;
+}
+
+HostFunction blas_function(const Jaxpr& jaxpr, const Eqn& eqn, std::string& name) {
+  const Aval &lhs = jaxpr.aval(eqn.inputs[0]), &rhs = jaxpr.aval(eqn.inputs[1]);
+  const DType out = jaxpr.aval(eqn.outputs[0]).dtype;
+  const bool blas_type = out == DType::f32 || out == DType::f64;
+  if (!blas_type || lhs.dtype != out || rhs.dtype != out || eqn.inputs[0].is_literal() || eqn.inputs[1].is_literal()) return {};
+  const auto p = matrix_product(lhs, rhs, eqn.params.as<DotGeneralParams>());
+  // Below about 48^3 the call and the packing cost more than the arithmetic.
+  if (!p || p->m * p->n * p->k < 48 * 48 * 48 || p->n == 1 || p->m == 1) return {};
+  name = "matmul " + std::to_string(p->m) + "x" + std::to_string(p->k) + "x" + std::to_string(p->n);
+  const auto bytes = static_cast<std::int64_t>(size_of(out));
+  const auto view = [&](const MatrixProduct::Strides& s, Shape shape) {
+    return kernels::View{nullptr, out, std::move(shape), {s.batch * bytes, s.row * bytes, s.column * bytes}};
+  };
+  const kernels::View a = view(p->lhs, {p->batch, p->m, p->k}), b = view(p->rhs, {p->batch, p->k, p->n}),
+                      c = view({p->m * p->n, p->n, 1}, {p->batch, p->m, p->n});
+  return [a, b, c](std::span<const void* const> in, std::span<void* const> results) {
+    const auto at = [](kernels::View v, const void* data) {
+      v.data = static_cast<char*>(const_cast<void*>(data));
+      return v;
+    };
+    kernels::run_matmul(at(a, in[0]), at(b, in[1]), at(c, results[0]));
+  };
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,33 @@
+// dot_general seen as a batch of matrix products.
+#pragma once
+
+#include <optional>
+
+#include "telamon/jaxpr.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// out[b, m, n] = sum over k of lhs[b, m, k] rhs[b, k, n], with strides in elements. The result is
+/// dense and row-major.
+struct MatrixProduct {
+  std::int64_t batch = 1, m = 1, n = 1, k = 1;
+  struct Strides {
+    std::int64_t batch = 0, row = 0, column = 0;
+  };
+  Strides lhs, rhs;  ///< rows and columns of lhs are m and k, of rhs k and n
+  std::int64_t work() const { return batch * m * n * k; }
+};
+
+/// The dimensions of each group (batch, free, contracting) of an operand must lie side by side in
+/// memory; nullopt when they do not (a transpose has to come first).
+std::optional<MatrixProduct> matrix_product(const Aval& lhs, const Aval& rhs, const DotGeneralParams& params);
+
+/// The permutation that brings an operand to (batch, free, contracting) order.
+Shape grouped_order(int rank, const Shape& batch, const Shape& contracting);
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

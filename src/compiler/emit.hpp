@@ -1,0 +1,59 @@
+// Emission: a plan becomes code. One function per form of kernel; each takes the bounds of the
+// outermost loop, so that a kernel can be run in chunks.
+#pragma once
+
+#include <vector>
+
+#include "compiler/generator.hpp"
+#include "compiler/plan.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// What the emitters of one kernel share.
+struct KernelContext {
+  CodeGen& gen;
+  const Plan& plan;
+  const Scope& scope;
+  const Step& step;
+  const std::vector<int>& producer;  ///< of the scope's variables
+  Scalar begin, end;                 ///< the part of the outermost loop to do
+
+  const Kernel& kernel() const { return step.kernel; }
+  const Eqn& eqn(int e) const { return scope.jaxpr.eqns()[static_cast<std::size_t>(e)]; }
+  int value_of(Var v) const { return scope.value_of[static_cast<std::size_t>(v)]; }
+  const Value& value(int v) const { return plan.values[static_cast<std::size_t>(v)]; }
+};
+
+/// Lanes of a vector of the widest data in the kernel: 16 where all is 4 bytes or less and vectors
+/// have 64 bytes.
+int vector_lanes(const KernelContext& k);
+
+/// body(base) for blocks of `lanes` indices from begin to end, the last one masked; `size` is the
+/// extent of the whole dimension.
+void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int lanes,
+                 const std::function<void(Scalar base)>& body);
+/// Nested loops over dims[0], dims[1], ...: body(indices).
+void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bounds, const std::function<void(const Index&)>& body);
+
+void emit_loop(KernelContext& k);
+void emit_reduction(KernelContext& k);
+void emit_dot(KernelContext& k);
+void emit_form(KernelContext& k);
+
+/// The outermost loop of a kernel, and whether it may be cut into chunks.
+struct Chunking {
+  std::int64_t extent = 0;  ///< trips of the outermost loop
+  std::int64_t grain = 0;   ///< trips per chunk; 0: not worth it
+};
+Chunking chunking(const Plan& plan, const Step& step);
+
+/// Emits the whole program; its entry point is called `name`.
+void emit_program(CodeGen& gen, const Plan& plan, const std::string& name, bool parallel);
+/// The host steps in the order in which generated code numbers them.
+std::vector<HostStep> host_steps(const Plan& plan);
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,181 @@
+// Matrix products in our own loops: what is too small for BLAS, vectors, integers.
+//
+// Lanes run along the dimension that lies contiguously in memory: the columns of the result, or the
+// contraction (then each result is a sum over lanes), or the rows of the result. Multiplication and
+// addition are fused into one rounding here, and only here.
+#include <algorithm>
+
+#include "compiler/dot.hpp"
+#include "compiler/emit.hpp"
+#include "runtime/cpu.hpp"
+#include "telamon/error.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+class DotEmitter {
+ public:
+  explicit DotEmitter(KernelContext& k) : k_(k), gen_(k.gen) {
+    const Eqn& eqn = k.eqn(k.kernel().eqn);
+    const Aval &lhs = k.scope.jaxpr.aval(eqn.inputs[0]), &rhs = k.scope.jaxpr.aval(eqn.inputs[1]);
+    const auto p = matrix_product(lhs, rhs, eqn.params.as<DotGeneralParams>());
+    if (!p) throw InternalError("dot_general whose dimensions are not grouped reached the loops");
+    p_ = *p;
+    lhs_type_ = lhs.dtype;
+    rhs_type_ = rhs.dtype;
+    out_type_ = k.scope.jaxpr.aval(eqn.outputs[0]).dtype;
+    sum_type_ = out_type_ == DType::f16 || out_type_ == DType::bf16 ? DType::f32 : out_type_;
+    a_ = k.gen.pointer(k.value(k.step.reads[0]).location);
+    b_ = k.gen.pointer(k.value(k.step.reads[1]).location);
+    c_ = k.gen.pointer(k.value(k.step.writes[0]).location);
+    const std::size_t widest = std::max({size_of(lhs_type_), size_of(rhs_type_), size_of(sum_type_), std::size_t{4}});
+    lanes_ = static_cast<int>(runtime::vector_bytes() / widest);
+  }
+
+  void run() {
+    if (p_.batch * p_.m * p_.n == 0) return;
+    gen_.loop(k_.begin, k_.end, [&](Scalar batch) {
+      batch_ = batch;
+      const bool along_k = p_.lhs.column == 1 && p_.rhs.row == 1 && p_.k > 1;
+      if (p_.n > 1 && (p_.rhs.column == 1 || !along_k)) columns();
+      else if (along_k) contraction();
+      else if (p_.m > 1) rows();
+      else contraction();
+    });
+  }
+
+ private:
+  Scalar product_index(const MatrixProduct::Strides& s, Scalar row, Scalar column) {
+    return gen_.add(gen_.add(gen_.mul(batch_, gen_.index(s.batch)), gen_.mul(row, gen_.index(s.row))),
+                    gen_.mul(column, gen_.index(s.column)));
+  }
+  Scalar lhs(Scalar row, Scalar k) { return gen_.convert(gen_.load(a_, lhs_type_, product_index(p_.lhs, row, k)), sum_type_); }
+  Scalar rhs(Scalar k, Scalar column) { return gen_.convert(gen_.load(b_, rhs_type_, product_index(p_.rhs, k, column)), sum_type_); }
+  void store(Scalar row, Scalar column, Scalar x) {
+    const MatrixProduct::Strides s{p_.m * p_.n, p_.n, 1};
+    gen_.store(c_, out_type_, product_index(s, row, column), gen_.convert(x, out_type_));
+  }
+  Scalar multiply_add(Scalar a, Scalar b, Scalar c) { return gen_.fma(a, b, c); }
+
+  // Blocks of `size` rows of the result: body(first row, rows) with 4 rows at a time, then the rest.
+  void row_blocks(std::int64_t size, int block, const std::function<void(Scalar, int)>& body) {
+    const std::int64_t whole = size / block * block;
+    if (whole > 0) {
+      gen_.loop_carried(gen_.index(0), gen_.index(whole), block, {}, [&](Scalar i, const Scalars&) {
+        body(i, block);
+        return Scalars{};
+      });
+    }
+    if (size > whole) gen_.region([&] { body(gen_.index(whole), static_cast<int>(size - whole)); });
+  }
+
+  // A tile of `rows` x (`vectors` * lanes) results, in registers over the whole contraction.
+  void tile(Scalar row, int rows, Scalar column, int vectors) {
+    std::vector<Scalar> i, j;
+    for (int r = 0; r < rows; ++r) i.push_back(gen_.add(row, gen_.index(r)));
+    for (int v = 0; v < vectors; ++v) j.push_back(gen_.lane_index(gen_.add(column, gen_.index(v * lanes_))));
+    Scalars zero(static_cast<std::size_t>(rows * vectors), gen_.splat(gen_.constant_int(sum_type_, 0)));
+    const Scalars sums = gen_.loop_carried(gen_.index(0), gen_.index(p_.k), 1, zero, [&](Scalar k, const Scalars& acc) {
+      Scalars next = acc, b;
+      for (const Scalar column_index : j) b.push_back(rhs(k, column_index));
+      for (int r = 0; r < rows; ++r) {
+        const Scalar a = lhs(i[static_cast<std::size_t>(r)], k);
+        for (int v = 0; v < vectors; ++v) {
+          Scalar& sum = next[static_cast<std::size_t>(r * vectors + v)];
+          sum = multiply_add(a, b[static_cast<std::size_t>(v)], sum);
+        }
+      }
+      return next;
+    });
+    for (int r = 0; r < rows; ++r) {
+      for (int v = 0; v < vectors; ++v) {
+        store(i[static_cast<std::size_t>(r)], j[static_cast<std::size_t>(v)], sums[static_cast<std::size_t>(r * vectors + v)]);
+      }
+    }
+  }
+
+  void columns() {
+    const std::int64_t rest = p_.n % lanes_, whole = p_.n - rest, pairs = whole / (2 * lanes_) * (2 * lanes_);
+    row_blocks(p_.m, 6, [&](Scalar row, int rows) {
+      gen_.set_lanes(lanes_, lanes_);
+      const auto strip = [&](std::int64_t from, std::int64_t to, int vectors) {
+        gen_.loop_carried(gen_.index(from), gen_.index(to), vectors * lanes_, {}, [&](Scalar column, const Scalars&) {
+          tile(row, rows, column, vectors);
+          return Scalars{};
+        });
+      };
+      strip(0, pairs, 2);
+      strip(pairs, whole, 1);
+      if (rest > 0) {
+        gen_.set_lanes(lanes_, static_cast<int>(rest));
+        gen_.region([&] { tile(row, rows, gen_.index(whole), 1); });
+      }
+      gen_.set_lanes(1, 1);
+    });
+  }
+
+  // One result (or four rows of one) at a time, lanes along the contraction.
+  void contraction() {
+    const int lanes = p_.k == 1 ? 1 : lanes_;
+    const std::int64_t rest = p_.k % lanes, whole = p_.k - rest;
+    row_blocks(p_.m, 4, [&](Scalar row, int rows) {
+      gen_.loop(gen_.index(0), gen_.index(p_.n), [&](Scalar column) {
+        std::vector<Scalar> i;
+        for (int r = 0; r < rows; ++r) i.push_back(gen_.add(row, gen_.index(r)));
+        gen_.set_lanes(lanes, lanes);
+        const auto step = [&](Scalar k, Scalars acc) {
+          const Scalar b = rhs(k, column);
+          for (int r = 0; r < rows; ++r) {
+            Scalar& sum = acc[static_cast<std::size_t>(r)];
+            sum = multiply_add(lhs(i[static_cast<std::size_t>(r)], k), b, sum);
+          }
+          return acc;
+        };
+        Scalars sums(static_cast<std::size_t>(rows), gen_.splat(gen_.constant_int(sum_type_, 0)));
+        sums = gen_.loop_carried(gen_.index(0), gen_.index(whole), lanes, sums, [&](Scalar base, const Scalars& acc) {
+          return step(gen_.lane_index(base), acc);
+        });
+        if (rest > 0) {  // masked loads give zeros
+          gen_.set_lanes(lanes, static_cast<int>(rest));
+          sums = step(gen_.lane_index(gen_.index(whole)), sums);
+          gen_.set_lanes(lanes, lanes);
+        }
+        for (Scalar& s : sums) s = gen_.fold_lanes(s, [&](Scalar x, Scalar y) { return gen_.add(x, y); });
+        gen_.set_lanes(1, 1);
+        for (int r = 0; r < rows; ++r) store(i[static_cast<std::size_t>(r)], column, sums[static_cast<std::size_t>(r)]);
+      });
+    });
+  }
+
+  // Lanes along the rows of the result.
+  void rows() {
+    gen_.loop(gen_.index(0), gen_.index(p_.n), [&](Scalar column) {
+      vector_loop(gen_, gen_.index(0), gen_.index(p_.m), p_.m, lanes_, [&](Scalar base) {
+        const Scalar i = gen_.lane_index(base);
+        const Scalars sum = gen_.loop_carried(gen_.index(0), gen_.index(p_.k), 1, {gen_.splat(gen_.constant_int(sum_type_, 0))},
+                                              [&](Scalar k, const Scalars& acc) {
+                                                return Scalars{multiply_add(lhs(i, k), rhs(k, column), acc[0])};
+                                              });
+        store(i, column, sum[0]);
+      });
+    });
+  }
+
+  KernelContext& k_;
+  CodeGen& gen_;
+  MatrixProduct p_;
+  DType lhs_type_, rhs_type_, out_type_, sum_type_;
+  Pointer a_, b_, c_;
+  int lanes_ = 1;
+  Scalar batch_;
+};
+
+}  // namespace
+
+void emit_dot(KernelContext& k) { DotEmitter(k).run(); }
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

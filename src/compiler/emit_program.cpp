@@ -1,0 +1,227 @@
+// The entry point: steps one after the other, loops and branches around their bodies. Small programs
+// are one function; else each kernel is a function of its own, since LLVM takes more than twice as
+// long for a function of twice the size, and a kernel that is worth it is run in chunks by the pool.
+#include <algorithm>
+
+#include "compiler/dot.hpp"
+#include "compiler/emit.hpp"
+#include "compiler/forms.hpp"
+#include "compiler/fuse.hpp"
+#include "core/concrete.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+constexpr std::size_t kInlineMembers = 80;   // of all kernels together
+constexpr std::int64_t kParallelCost = 100'000;  // cycles (of a vector's element) per chunk, at least
+
+class ProgramEmitter {
+ public:
+  ProgramEmitter(CodeGen& gen, const Plan& plan, bool parallel) : gen_(gen), plan_(plan), parallel_(parallel) {
+    for (const Scope& s : plan.scopes) producers_.push_back(producers(s.jaxpr));
+    std::size_t members = 0;
+    count_members(plan.steps, members);
+    inline_ = members <= kInlineMembers;
+  }
+
+  void run(const std::string& name) {
+    emit_functions(plan_.steps);
+    gen_.begin_entry(name);
+    emit_steps(plan_.steps);
+    gen_.finish_function();
+  }
+
+ private:
+  static void count_members(const std::vector<Step>& steps, std::size_t& members) {
+    for (const Step& s : steps) {
+      members += std::max<std::size_t>(s.kernel.members.size(), 1);
+      for (const auto& body : s.bodies) count_members(body, members);
+    }
+  }
+
+  Chunking chunks(const Step& s) const {
+    Chunking c = chunking(plan_, s);
+    if (!parallel_) c.grain = 0;
+    return c;
+  }
+
+  void emit_kernel(const Step& step, Scalar begin, Scalar end) {
+    KernelContext k{gen_, plan_, plan_.scopes[static_cast<std::size_t>(step.scope)], step,
+                    producers_[static_cast<std::size_t>(step.scope)], begin, end};
+    switch (step.kernel.kind) {
+      case Kernel::Kind::loop: return emit_loop(k);
+      case Kernel::Kind::reduction: return emit_reduction(k);
+      case Kernel::Kind::dot: return emit_dot(k);
+      case Kernel::Kind::emitted: return emit_form(k);
+    }
+  }
+
+  void emit_functions(const std::vector<Step>& steps) {
+    for (const Step& s : steps) {
+      if (s.kind == Step::Kind::kernel && (!inline_ || chunks(s).grain > 0)) {
+        void* f = gen_.begin_kernel(s.kernel.name + "_" + std::to_string(functions_.size()));
+        emit_kernel(s, gen_.kernel_begin(), gen_.kernel_end());
+        gen_.finish_function();
+        functions_[&s] = f;
+      }
+      for (const auto& body : s.bodies) emit_functions(body);
+    }
+  }
+
+  Pointer pointer(int v) { return gen_.pointer(plan_.values[static_cast<std::size_t>(v)].location); }
+  const Value& value(int v) const { return plan_.values[static_cast<std::size_t>(v)]; }
+  Scalar load_integer(int v) {
+    return gen_.convert(gen_.load_now(pointer(v), value(v).aval.dtype, gen_.index(0)), DType::i64);
+  }
+
+  void emit_steps(const std::vector<Step>& steps) {
+    for (const Step& s : steps) {
+      switch (s.kind) {
+        case Step::Kind::kernel: emit_call(s); break;
+        case Step::Kind::host: gen_.call_host(host_steps_++); break;
+        case Step::Kind::copy:
+          gen_.copy_bytes(pointer(s.reads[0]), pointer(s.writes[0]), value(s.writes[0]).bytes());
+          break;
+        case Step::Kind::fill: fill(s); break;
+        case Step::Kind::loop: emit_loop_region(s); break;
+        case Step::Kind::branch: emit_branch(s); break;
+      }
+    }
+  }
+
+  void emit_call(const Step& s) {
+    const Chunking c = chunks(s);
+    const auto found = functions_.find(&s);
+    if (found == functions_.end()) {
+      gen_.region([&] { emit_kernel(s, gen_.index(0), gen_.index(c.extent)); });
+    } else if (c.grain > 0) {
+      gen_.call_parallel(found->second, 0, c.extent, c.grain);
+    } else {
+      gen_.call_kernel(found->second, 0, c.extent);
+    }
+  }
+
+  void fill(const Step& s) {
+    const std::int64_t size = value(s.writes[0]).aval.size();
+    const DType dtype = value(s.writes[0]).aval.dtype;
+    const Kernel none;
+    Generator value_at(gen_, plan_, plan_.scopes[0], none, producers_[0]);
+    gen_.region([&] {
+      const Scalar x = value_at.literal(s.constant);
+      gen_.loop(gen_.index(0), gen_.index(size), [&](Scalar i) { gen_.store(pointer(s.writes[0]), dtype, i, x); });
+    });
+  }
+
+  void emit_loop_region(const Step& s) {
+    const Scalar trips = s.trips >= 0 ? gen_.index(s.trips) : load_integer(s.reads[0]);
+    gen_.loop(gen_.index(0), trips, [&](Scalar i) {
+      gen_.region([&] {
+        if (!s.writes.empty()) {
+          const DType dtype = value(s.writes[0]).aval.dtype;
+          gen_.store(pointer(s.writes[0]), dtype, gen_.index(0), gen_.convert(i, dtype));
+        }
+        emit_steps(s.bodies[0]);
+      });
+    });
+  }
+
+  void emit_branch(const Step& s) {
+    const Scalar which = gen_.min(gen_.max(load_integer(s.reads[0]), gen_.index(0)),
+                                  gen_.index(static_cast<std::int64_t>(s.bodies.size()) - 1));
+    for (std::size_t b = 0; b < s.bodies.size(); ++b) {
+      gen_.if_then(gen_.compare(Compare::eq, which, gen_.index(static_cast<std::int64_t>(b))), [&] { emit_steps(s.bodies[b]); });
+    }
+  }
+
+  CodeGen& gen_;
+  const Plan& plan_;
+  const bool parallel_;
+  bool inline_ = true;
+  std::vector<std::vector<int>> producers_;
+  std::map<const Step*, void*> functions_;
+  std::int64_t host_steps_ = 0;
+};
+
+void collect_host_steps(const Plan& plan, const std::vector<Step>& steps, std::vector<HostStep>& out) {
+  const auto locations = [&](const std::vector<int>& values) {
+    std::vector<Location> all;
+    for (const int v : values) all.push_back(plan.values[static_cast<std::size_t>(v)].location);
+    return all;
+  };
+  for (const Step& s : steps) {
+    if (s.kind == Step::Kind::host) out.push_back({s.host, locations(s.reads), locations(s.writes)});
+    for (const auto& body : s.bodies) collect_host_steps(plan, body, out);
+  }
+}
+
+// Cycles per element of the iteration space, memory included.
+std::int64_t cost_of(const Scope& scope, const Kernel& k) {
+  std::int64_t cost = 2;
+  for (const int e : k.members) cost += element_cost(scope.jaxpr.eqns()[static_cast<std::size_t>(e)]);
+  return cost;
+}
+
+}  // namespace
+
+Chunking chunking(const Plan& plan, const Step& step) {
+  const Kernel& k = step.kernel;
+  const Scope& scope = plan.scopes[static_cast<std::size_t>(step.scope)];
+  constexpr std::int64_t kBlock = 64;  // a multiple of all lane counts
+  switch (k.kind) {
+    case Kernel::Kind::emitted: return {1, 0};
+    case Kernel::Kind::dot: {
+      const Eqn& eqn = scope.jaxpr.eqns()[static_cast<std::size_t>(k.eqn)];
+      const auto p = matrix_product(scope.jaxpr.aval(eqn.inputs[0]), scope.jaxpr.aval(eqn.inputs[1]), eqn.params.as<DotGeneralParams>());
+      if (!p) return {1, 0};
+      const std::int64_t each = std::max<std::int64_t>(p->m * p->n * p->k / 4, 1);
+      const std::int64_t grain = std::max<std::int64_t>(kParallelCost / each, 1);
+      return {p->batch, grain * 2 <= p->batch ? grain : 0};
+    }
+    default: break;
+  }
+  const std::int64_t size = k.shape.num_elements();
+  if (k.kind == Kernel::Kind::loop && size <= 1) return {1, 0};
+  const std::int64_t cost = cost_of(scope, k);
+  std::int64_t extent = 1, unit = 1;  // unit: chunks are multiples of it
+  if (k.kind == Kernel::Kind::loop) {
+    std::size_t inner = k.shape.size() - 1;
+    while (inner > 0 && k.shape[inner] == 1) --inner;
+    extent = k.linear ? size : k.shape[0];
+    if (k.linear || inner == 0) unit = kBlock;
+  } else {
+    // The emitter merges dimensions of linear kernels: the first kept run is the outermost loop.
+    bool kept_before = false;
+    for (std::size_t d = 0; d < k.shape.size(); ++d) {
+      if (k.linear && k.shape[d] == 1) continue;
+      const bool folded = k.axes.contains(static_cast<std::int64_t>(d));
+      if (folded && kept_before) break;
+      if (folded) continue;
+      extent *= k.shape[d];
+      kept_before = true;
+      if (!k.linear) break;
+    }
+    unit = kBlock;
+  }
+  const std::int64_t each = std::max<std::int64_t>(size / std::max<std::int64_t>(extent, 1) * cost, 1);
+  std::int64_t grain = (kParallelCost + each - 1) / each;
+  grain = (grain + unit - 1) / unit * unit;
+  // At most 64 chunks: enough to balance any machine, few enough to cost nothing.
+  grain = std::max(grain, (extent / 64 + unit - 1) / unit * unit);
+  return {extent, grain > 0 && extent >= 2 * grain ? grain : 0};
+}
+
+void emit_program(CodeGen& gen, const Plan& plan, const std::string& name, bool parallel) {
+  ProgramEmitter(gen, plan, parallel).run(name);
+}
+
+std::vector<HostStep> host_steps(const Plan& plan) {
+  std::vector<HostStep> out;
+  collect_host_steps(plan, plan.steps, out);
+  return out;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

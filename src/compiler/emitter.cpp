@@ -1,0 +1,482 @@
+// The arithmetic of the Emitter in LLVM instructions.
+#include <llvm/IR/Intrinsics.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "compiler/codegen_impl.hpp"
+#include "runtime/math/vector_math.hpp"
+#include "telamon/error.hpp"
+
+namespace telamon {
+inline namespace v1 {
+
+namespace compiler {
+
+using llvm::Value;
+namespace Intrinsic = llvm::Intrinsic;
+
+bool is_native(DType dtype) { return !is_complex(dtype) && dtype != DType::float0; }
+
+namespace {
+
+bool floating(Scalar x) { return is_float(x.dtype()); }
+bool is_unsigned(Scalar x) { return is_unsigned_integer(x.dtype()) || x.dtype() == DType::bool_; }
+bool boolean_type(Scalar x) { return x.dtype() == DType::bool_; }
+
+}  // namespace
+
+llvm::Type* CodeGen::Impl::type(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return b.getHalfTy();
+    case DType::bf16: return b.getBFloatTy();
+    case DType::f32: return b.getFloatTy();
+    case DType::f64: return b.getDoubleTy();
+    case DType::bool_: return b.getInt1Ty();
+    default: break;
+  }
+  if (!is_native(dtype)) {
+    throw NotImplementedError("generated code cannot hold values of dtype " +
+                              std::string(short_name(dtype)));
+  }
+  return b.getIntNTy(static_cast<unsigned>(size_of(dtype) * 8));
+}
+
+llvm::Type* CodeGen::Impl::memory_type(DType dtype) {
+  return dtype == DType::bool_ ? b.getInt8Ty() : type(dtype);
+}
+
+Value* CodeGen::Impl::intrinsic(Intrinsic::ID id, std::initializer_list<Value*> args) {
+  return b.CreateIntrinsic(id, {(*args.begin())->getType()}, args);
+}
+
+Scalar CodeGen::constant(DType dtype, double value) {
+  if (!is_float(dtype)) {
+    if (dtype == DType::u64 && value >= 9223372036854775808.0) {
+      return constant_int(dtype, static_cast<std::int64_t>(static_cast<std::uint64_t>(value)));
+    }
+    if (dtype == DType::bool_) return constant_int(dtype, value != 0);
+    return constant_int(dtype, static_cast<std::int64_t>(value));
+  }
+  Node*& n = impl_->constants[{static_cast<int>(dtype), std::bit_cast<std::uint64_t>(value)}];
+  if (n == nullptr) n = impl_->make(llvm::ConstantFP::get(impl_->type(dtype), value), 0);
+  return Scalar(n, dtype);
+}
+
+Scalar CodeGen::constant_int(DType dtype, std::int64_t value) {
+  if (is_float(dtype)) return constant(dtype, static_cast<double>(value));
+  Node*& n = impl_->constants[{static_cast<int>(dtype), static_cast<std::uint64_t>(value)}];
+  if (n == nullptr) {
+    n = impl_->make(
+        llvm::ConstantInt::get(impl_->type(dtype), static_cast<std::uint64_t>(value), true), 0);
+  }
+  return Scalar(n, dtype);
+}
+
+bool CodeGen::known_constant(Scalar x, std::int64_t& value) {
+  const Node* n = node_of(x);
+  if (n->stride != 0) return false;
+  const auto* c = llvm::dyn_cast<llvm::ConstantInt>(n->value);
+  if (c == nullptr) return false;
+  value = c->getSExtValue();
+  return true;
+}
+
+Scalar CodeGen::neg(Scalar x) {
+  if (boolean_type(x)) return x;
+  return impl_->unary(kNeg, x, x.dtype(), [&](Value* v) {
+    return floating(x) ? impl_->b.CreateFNeg(v) : impl_->b.CreateNeg(v);
+  });
+}
+
+Scalar CodeGen::abs(Scalar x) {
+  if (is_unsigned(x)) return x;
+  return impl_->unary(kAbs, x, x.dtype(), [&](Value* v) -> Value* {
+    if (floating(x)) return impl_->intrinsic(Intrinsic::fabs, {v});
+    return impl_->b.CreateIntrinsic(Intrinsic::abs, {v->getType()}, {v, impl_->b.getFalse()});
+  });
+}
+
+Scalar CodeGen::sign(Scalar x) {
+  const Scalar zero = constant_int(x.dtype(), 0), one = constant_int(x.dtype(), 1);
+  if (boolean_type(x)) return x;
+  const Scalar positive = compare(Compare::gt, x, zero);
+  if (is_unsigned(x)) return select(positive, one, zero);
+  // Zeros keep their sign and NaN stays NaN.
+  return select(positive, one,
+                select(compare(Compare::lt, x, zero), constant_int(x.dtype(), -1), x));
+}
+
+Scalar CodeGen::sqrt(Scalar x) {
+  return impl_->unary(kSqrt, x, x.dtype(), [&](Value* v) { return impl_->intrinsic(Intrinsic::sqrt, {v}); });
+}
+Scalar CodeGen::floor(Scalar x) {
+  return impl_->unary(kFloor, x, x.dtype(), [&](Value* v) { return impl_->intrinsic(Intrinsic::floor, {v}); });
+}
+Scalar CodeGen::ceil(Scalar x) {
+  return impl_->unary(kCeil, x, x.dtype(), [&](Value* v) { return impl_->intrinsic(Intrinsic::ceil, {v}); });
+}
+Scalar CodeGen::round_even(Scalar x) {
+  return impl_->unary(kRoundEven, x, x.dtype(),
+                      [&](Value* v) { return impl_->intrinsic(Intrinsic::roundeven, {v}); });
+}
+Scalar CodeGen::round_away(Scalar x) {
+  return impl_->unary(kRoundAway, x, x.dtype(), [&](Value* v) { return impl_->intrinsic(Intrinsic::round, {v}); });
+}
+
+Scalar CodeGen::is_finite(Scalar x) {
+  if (!floating(x)) return constant_int(DType::bool_, 1);
+  return compare(Compare::lt, abs(x), constant(x.dtype(), std::numeric_limits<double>::infinity()));
+}
+
+Scalar CodeGen::not_(Scalar x) {
+  return impl_->unary(kNot, x, x.dtype(), [&](Value* v) { return impl_->b.CreateNot(v); });
+}
+
+// Index arithmetic on affine nodes: only the uniform part is computed.
+namespace {
+bool affine(const Node* n) { return n->stride != 0; }
+}  // namespace
+
+Scalar CodeGen::add(Scalar a, Scalar c) {
+  if (boolean_type(a)) return or_(a, c);
+  if (a.dtype() == DType::i64) {
+    std::int64_t k = 0;
+    if (known_constant(a, k) && k == 0) return c;
+    if (known_constant(c, k) && k == 0) return a;
+    Node *x = node_of(a), *y = node_of(c);
+    if ((affine(x) || affine(y)) && (affine(x) || is_uniform(a)) && (affine(y) || is_uniform(c))) {
+      const std::int64_t stride = x->stride + y->stride;
+      return impl_->op({kAdd, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
+                       [&](int) { return impl_->b.CreateAdd(x->value, y->value); },
+                       stride);
+    }
+  }
+  return impl_->binary(kAdd, a, c, a.dtype(), [&](Value* x, Value* y) {
+    return floating(a) ? impl_->b.CreateFAdd(x, y) : impl_->b.CreateAdd(x, y);
+  });
+}
+
+Scalar CodeGen::sub(Scalar a, Scalar c) {
+  if (boolean_type(a)) return xor_(a, c);
+  if (a.dtype() == DType::i64) {
+    std::int64_t k = 0;
+    if (known_constant(c, k) && k == 0) return a;
+    Node *x = node_of(a), *y = node_of(c);
+    if ((affine(x) || affine(y)) && (affine(x) || is_uniform(a)) && (affine(y) || is_uniform(c))) {
+      return impl_->op({kSub, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
+                       [&](int) { return impl_->b.CreateSub(x->value, y->value); },
+                       x->stride - y->stride);
+    }
+  }
+  return impl_->binary(kSub, a, c, a.dtype(), [&](Value* x, Value* y) {
+    return floating(a) ? impl_->b.CreateFSub(x, y) : impl_->b.CreateSub(x, y);
+  });
+}
+
+Scalar CodeGen::mul(Scalar a, Scalar c) {
+  if (boolean_type(a)) return and_(a, c);
+  if (a.dtype() == DType::i64) {
+    std::int64_t k = 0;
+    if (known_constant(a, k)) std::swap(a, c);
+    if (known_constant(c, k)) {
+      if (k == 1) return a;
+      if (k == 0) return c;
+      Node* x = node_of(a);
+      if (affine(x)) {
+        return impl_->op({kMul, static_cast<int>(DType::i64), x, c.value(), nullptr, 1}, DType::i64,
+                         {a, c},
+                         [&](int) { return impl_->b.CreateMul(x->value, node_of(c)->value); },
+                         x->stride * k);
+      }
+    }
+  }
+  return impl_->binary(kMul, a, c, a.dtype(), [&](Value* x, Value* y) {
+    return floating(a) ? impl_->b.CreateFMul(x, y) : impl_->b.CreateMul(x, y);
+  });
+}
+
+Scalar CodeGen::fma(Scalar a, Scalar b, Scalar c) {
+  if (!floating(a)) return add(mul(a, b), c);
+  return impl_->op({kFma, static_cast<int>(a.dtype()), a.value(), b.value(), c.value()}, a.dtype(),
+                   {a, b, c}, [&](int w) -> Value* {
+                     Value* x = impl_->as(node_of(a), w);
+                     Value* y = impl_->as(node_of(b), w);
+                     Value* z = impl_->as(node_of(c), w);
+                     if (runtime::host_isa() == runtime::Isa::generic) {
+                       return impl_->b.CreateFAdd(impl_->b.CreateFMul(x, y), z);
+                     }
+                     return impl_->intrinsic(Intrinsic::fma, {x, y, z});
+                   });
+}
+
+namespace {
+
+// Quotient or remainder with a divisor that cannot trap: x / 0 and lowest / -1 divide by 1 instead.
+// lowest / 1 = lowest is what wrapping gives, and lowest % 1 = 0 too.
+template <class B, class Divide>
+Value* guarded_division(B& b, Value* x, Value* y, bool is_signed, Value* at_zero, Divide&& divide) {
+  if (const auto* c = llvm::dyn_cast<llvm::Constant>(y)) {
+    const llvm::Constant* element = c->getType()->isVectorTy() ? c->getSplatValue() : c;
+    const auto* k = llvm::dyn_cast_or_null<llvm::ConstantInt>(element);
+    if (k != nullptr && !k->isZero() && !k->isMinusOne()) return divide(x, y);
+  }
+  llvm::Type* t = y->getType();
+  Value* zero = llvm::Constant::getNullValue(t);
+  Value* one = llvm::ConstantInt::get(t, 1);
+  Value* is_zero = b.CreateICmpEQ(y, zero);
+  Value* unsafe = is_zero;
+  if (is_signed) {
+    const unsigned bits = t->getScalarSizeInBits();
+    Value* lowest = llvm::ConstantInt::get(t, llvm::APInt::getSignedMinValue(bits));
+    Value* overflow = b.CreateAnd(b.CreateICmpEQ(x, lowest),
+                                  b.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(t)));
+    unsafe = b.CreateOr(is_zero, overflow);
+  }
+  return b.CreateSelect(is_zero, at_zero, divide(x, b.CreateSelect(unsafe, one, y)));
+}
+
+}  // namespace
+
+Scalar CodeGen::div(Scalar a, Scalar c) {
+  if (boolean_type(a)) return a;
+  return impl_->binary(kDiv, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
+    auto& b = impl_->b;
+    if (floating(a)) return b.CreateFDiv(x, y);
+    const bool is_signed = !is_unsigned(a);
+    return guarded_division(b, x, y, is_signed, llvm::Constant::getAllOnesValue(x->getType()),
+                            [&](Value* n, Value* d) {
+                              return is_signed ? b.CreateSDiv(n, d) : b.CreateUDiv(n, d);
+                            });
+  });
+}
+
+Scalar CodeGen::rem(Scalar a, Scalar c) {
+  if (boolean_type(a)) return and_(a, not_(a));
+  return impl_->binary(kRem, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
+    auto& b = impl_->b;
+    if (floating(a)) return b.CreateFRem(x, y);
+    const bool is_signed = !is_unsigned(a);
+    return guarded_division(b, x, y, is_signed, x, [&](Value* n, Value* d) {
+      return is_signed ? b.CreateSRem(n, d) : b.CreateURem(n, d);
+    });
+  });
+}
+
+Scalar CodeGen::max(Scalar a, Scalar c) {
+  if (boolean_type(a)) return or_(a, c);
+  return impl_->binary(kMax, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
+    auto& b = impl_->b;
+    if (floating(a)) {
+      // x > y or x is NaN: x; else y, which may be NaN.
+      return b.CreateSelect(b.CreateOr(b.CreateFCmpOGT(x, y), b.CreateFCmpUNO(x, x)), x, y);
+    }
+    return b.CreateBinaryIntrinsic(is_unsigned(a) ? Intrinsic::umax : Intrinsic::smax, x, y);
+  });
+}
+
+Scalar CodeGen::min(Scalar a, Scalar c) {
+  if (boolean_type(a)) return and_(a, c);
+  return impl_->binary(kMin, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
+    auto& b = impl_->b;
+    if (floating(a)) {
+      return b.CreateSelect(b.CreateOr(b.CreateFCmpOLT(x, y), b.CreateFCmpUNO(x, x)), x, y);
+    }
+    return b.CreateBinaryIntrinsic(is_unsigned(a) ? Intrinsic::umin : Intrinsic::smin, x, y);
+  });
+}
+
+Scalar CodeGen::and_(Scalar a, Scalar c) {
+  return impl_->binary(kAnd, a, c, a.dtype(), [&](Value* x, Value* y) { return impl_->b.CreateAnd(x, y); });
+}
+Scalar CodeGen::or_(Scalar a, Scalar c) {
+  return impl_->binary(kOr, a, c, a.dtype(), [&](Value* x, Value* y) { return impl_->b.CreateOr(x, y); });
+}
+Scalar CodeGen::xor_(Scalar a, Scalar c) {
+  return impl_->binary(kXor, a, c, a.dtype(), [&](Value* x, Value* y) { return impl_->b.CreateXor(x, y); });
+}
+
+namespace {
+
+// Shifts by the width or more are undefined in LLVM: they give `beyond` here. Amounts count as
+// unsigned, so negative ones are large.
+template <class B, class Shift>
+Value* guarded_shift(B& b, Value* x, Value* amount, Value* beyond, Shift&& shift) {
+  llvm::Type* t = x->getType();
+  Value* bits = llvm::ConstantInt::get(t, t->getScalarSizeInBits());
+  Value* inside = b.CreateICmpULT(amount, bits);
+  Value* safe = b.CreateSelect(inside, amount, llvm::Constant::getNullValue(t));
+  return b.CreateSelect(inside, shift(x, safe), beyond);
+}
+
+}  // namespace
+
+Scalar CodeGen::shift_left(Scalar a, Scalar c) {
+  return impl_->binary(kShl, a, c, a.dtype(), [&](Value* x, Value* y) {
+    return guarded_shift(impl_->b, x, y, llvm::Constant::getNullValue(x->getType()),
+                         [&](Value* v, Value* n) { return impl_->b.CreateShl(v, n); });
+  });
+}
+Scalar CodeGen::shift_right_logical(Scalar a, Scalar c) {
+  return impl_->binary(kLshr, a, c, a.dtype(), [&](Value* x, Value* y) {
+    return guarded_shift(impl_->b, x, y, llvm::Constant::getNullValue(x->getType()),
+                         [&](Value* v, Value* n) { return impl_->b.CreateLShr(v, n); });
+  });
+}
+Scalar CodeGen::shift_right_arithmetic(Scalar a, Scalar c) {
+  // Unsigned operands too: their top bit counts as a sign, as in XLA.
+  return impl_->binary(kAshr, a, c, a.dtype(), [&](Value* x, Value* y) {
+    auto& b = impl_->b;
+    Value* sign = b.CreateAShr(x, llvm::ConstantInt::get(x->getType(), x->getType()->getScalarSizeInBits() - 1));
+    return guarded_shift(b, x, y, sign, [&](Value* v, Value* n) { return b.CreateAShr(v, n); });
+  });
+}
+
+Scalar CodeGen::compare(Compare how, Scalar a, Scalar c) {
+  using P = llvm::CmpInst::Predicate;
+  static constexpr P kFloat[] = {P::FCMP_OEQ, P::FCMP_UNE, P::FCMP_OLT, P::FCMP_OLE, P::FCMP_OGT, P::FCMP_OGE};
+  static constexpr P kSigned[] = {P::ICMP_EQ, P::ICMP_NE, P::ICMP_SLT, P::ICMP_SLE, P::ICMP_SGT, P::ICMP_SGE};
+  static constexpr P kUnsigned[] = {P::ICMP_EQ, P::ICMP_NE, P::ICMP_ULT, P::ICMP_ULE, P::ICMP_UGT, P::ICMP_UGE};
+  const auto i = static_cast<std::size_t>(how);
+  return impl_->binary(
+      kCompare, a, c, DType::bool_,
+      [&](Value* x, Value* y) {
+        return impl_->b.CreateCmp(floating(a) ? kFloat[i] : is_unsigned(a) ? kUnsigned[i] : kSigned[i], x, y);
+      },
+      static_cast<std::int64_t>(how));
+}
+
+Scalar CodeGen::select(Scalar condition, Scalar if_true, Scalar if_false) {
+  if (if_true.value() == if_false.value()) return if_true;
+  std::int64_t k = 0;
+  if (known_constant(condition, k)) return k != 0 ? if_true : if_false;
+  return impl_->op({kSelect, static_cast<int>(if_true.dtype()), condition.value(), if_true.value(), if_false.value()},
+                   if_true.dtype(), {condition, if_true, if_false}, [&](int w) {
+                     // A condition of one lane chooses between whole vectors.
+                     Value* which = is_uniform(condition) ? node_of(condition)->value : impl_->as(node_of(condition), w);
+                     Value* t = impl_->as(node_of(if_true), w);
+                     Value* f = impl_->as(node_of(if_false), w);
+                     return impl_->b.CreateSelect(which, t, f);
+                   });
+}
+
+Scalar CodeGen::convert(Scalar x, DType to) {
+  const DType from = x.dtype();
+  if (from == to) return x;
+  if (to == DType::bool_) return compare(Compare::ne, x, constant_int(from, 0));
+  // The lanes of an affine index in a narrower type: its truncated base plus small constants.
+  Node* node = node_of(x);
+  if (affine(node) && is_integer(to) && size_of(to) < 8) {
+    return impl_->op({kConvert, static_cast<int>(to), node}, to, {x}, [&](int w) -> Value* {
+      auto& b = impl_->b;
+      Value* base = b.CreateVectorSplat(static_cast<unsigned>(w), b.CreateTrunc(node->value, impl_->type(to)));
+      std::vector<llvm::Constant*> steps;
+      for (int i = 0; i < w; ++i) {
+        steps.push_back(llvm::ConstantInt::get(impl_->type(to), static_cast<std::uint64_t>(i * node->stride)));
+      }
+      return b.CreateAdd(base, llvm::ConstantVector::get(steps));
+    });
+  }
+  return impl_->op({kConvert, static_cast<int>(to), node, nullptr, nullptr, static_cast<int>(from)}, to, {x}, [&](int w) -> Value* {
+    auto& b = impl_->b;
+    Value* v = impl_->as(node, w);
+    llvm::Type* t = w == 1 ? impl_->type(to) : impl_->vector_type(impl_->type(to), w);
+    if (is_float(from)) {
+      if (is_float(to)) {
+        const bool via_f32 = size_of(from) == 2 && size_of(to) == 2;
+        if (via_f32) v = b.CreateFPExt(v, w == 1 ? b.getFloatTy() : impl_->vector_type(b.getFloatTy(), w));
+        return b.CreateFPCast(v, t);
+      }
+      return b.CreateIntrinsic(is_unsigned_integer(to) ? Intrinsic::fptoui_sat : Intrinsic::fptosi_sat, {t, v->getType()}, {v});
+    }
+    if (is_float(to)) return is_unsigned(x) ? b.CreateUIToFP(v, t) : b.CreateSIToFP(v, t);
+    return b.CreateIntCast(v, t, !is_unsigned(x));
+  });
+}
+
+Scalar CodeGen::bitcast(Scalar x, DType to) {
+  if (x.dtype() == to) return x;
+  if (size_of(x.dtype()) != size_of(to) || x.dtype() == DType::bool_ || to == DType::bool_) {
+    throw InternalError("Emitter::bitcast: widths differ");
+  }
+  return impl_->op({kBitcast, static_cast<int>(to), x.value()}, to, {x}, [&](int w) {
+    llvm::Type* t = impl_->type(to);
+    return impl_->b.CreateBitCast(impl_->as(node_of(x), w), w == 1 ? t : impl_->vector_type(t, w));
+  });
+}
+
+Value* CodeGen::Impl::call_math(const std::string& symbol, llvm::Type* vector, llvm::ArrayRef<Value*> args) {
+  std::vector<llvm::Type*> types(args.size(), vector);
+  llvm::FunctionCallee callee = module.getOrInsertFunction(symbol, llvm::FunctionType::get(vector, types, false));
+  auto* f = llvm::cast<llvm::Function>(callee.getCallee());
+  f->setDoesNotThrow();
+  f->setMemoryEffects(llvm::MemoryEffects::none());
+  f->addFnAttr(llvm::Attribute::WillReturn);
+  return b.CreateCall(callee, args);
+}
+
+// The functions take one full register, whatever the width here: wider vectors are cut, narrower
+// ones and single values padded. Compiled and eager results are the same function's.
+Scalar CodeGen::math(std::string_view name, std::span<const Scalar> args) {
+  const DType dtype = args[0].dtype();
+  if (dtype == DType::f16 || dtype == DType::bf16) {
+    Scalars wide;
+    for (const Scalar a : args) wide.push_back(convert(a, DType::f32));
+    return convert(math(name, wide), dtype);
+  }
+  const telamon::math::MathEntry entry = telamon::math::find_math(name, dtype);
+  if (entry.address == nullptr) {
+    throw NotImplementedError("Emitter::math: no function '" + std::string(name) + "' for dtype " +
+                              std::string(short_name(dtype)));
+  }
+  const std::string symbol = entry.symbol;
+  define_symbol(symbol, entry.address);
+  Impl& m = *impl_;
+  const int full = static_cast<int>(runtime::vector_bytes() / size_of(dtype));
+  llvm::Type* full_type = m.vector_type(m.type(dtype), full);
+  const Scalar second = args.size() > 1 ? args[1] : args[0];
+  const OpKey key{kMath0, static_cast<int>(dtype), args[0].value(), args.size() > 1 ? second.value() : nullptr,
+                  entry.address};
+  return m.op(key, dtype, {args[0], second}, [&](int w) -> Value* {
+    auto& b = m.b;
+    std::vector<Value*> x;
+    for (const Scalar a : args) x.push_back(m.as(node_of(a), w));
+    const auto piece = [&](int first, int count) {  // lanes [first, first + count) of all operands
+      std::vector<Value*> padded;
+      for (Value* v : x) {
+        if (w == 1) {
+          padded.push_back(b.CreateVectorSplat(static_cast<unsigned>(full), v));
+        } else if (count == full && w == full) {
+          padded.push_back(v);
+        } else {
+          std::vector<int> lanes;
+          for (int i = 0; i < full; ++i) lanes.push_back(i < count ? first + i : first);
+          padded.push_back(b.CreateShuffleVector(v, lanes));
+        }
+      }
+      return m.call_math(symbol, full_type, padded);
+    };
+    if (w == 1) return b.CreateExtractElement(piece(0, 1), std::uint64_t{0});
+    if (w == full) return piece(0, full);
+    Value* out = llvm::PoisonValue::get(m.vector_type(m.type(dtype), w));
+    if (w < full) {
+      std::vector<int> lanes;
+      for (int i = 0; i < w; ++i) lanes.push_back(i);
+      return b.CreateShuffleVector(piece(0, w), lanes);
+    }
+    for (int first = 0; first < w; first += full) {
+      Value* part = piece(first, full);
+      std::vector<int> widen, merge;
+      for (int i = 0; i < w; ++i) widen.push_back(i < full ? i : -1);
+      Value* spread = b.CreateShuffleVector(part, widen);
+      for (int i = 0; i < w; ++i) merge.push_back(i >= first && i < first + full ? w + i - first : i);
+      out = b.CreateShuffleVector(out, spread, merge);
+    }
+    return out;
+  });
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

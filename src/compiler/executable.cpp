@@ -1,0 +1,112 @@
+// Running native code.
+#include "compiler/executable.hpp"
+
+#include "compiler/emit.hpp"
+#include "core/concrete.hpp"
+#include "runtime/allocator.hpp"
+#include "runtime/history.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+/// Addresses, on the stack unless there are many.
+template <class T>
+class Pointers {
+ public:
+  explicit Pointers(std::size_t n) {
+    if (n > kInline) {
+      heap_.resize(n);
+      data_ = heap_.data();
+    }
+  }
+  T* data() { return data_; }
+
+ private:
+  static constexpr std::size_t kInline = 32;
+  T inline_[kInline];
+  std::vector<T> heap_;
+  T* data_ = inline_;
+};
+
+class ArenaMemory {
+ public:
+  explicit ArenaMemory(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {
+    if (bytes > 0) memory_ = runtime::allocate(bytes_);
+  }
+  ~ArenaMemory() {
+    if (memory_ != nullptr) runtime::deallocate(memory_, bytes_);
+  }
+  ArenaMemory(const ArenaMemory&) = delete;
+  ArenaMemory& operator=(const ArenaMemory&) = delete;
+  std::byte* data() const { return static_cast<std::byte*>(memory_); }
+
+ private:
+  std::size_t bytes_;
+  void* memory_ = nullptr;
+};
+
+}  // namespace
+
+NativeExecutable::NativeExecutable(Parts parts)
+    : parts_(std::move(parts)), host_steps_(host_steps(*parts_.plan)), out_avals_(parts_.jaxpr.out_avals()),
+      entry_(reinterpret_cast<EntryFunction>(parts_.code->entry())) {
+  info_ = parts_.info;
+}
+
+// The memory of result o: that of a donated argument which the plan lets it take over, or new.
+Array NativeExecutable::result(int o, std::span<const Array> inputs, const std::vector<bool>& donated, std::uint64_t& taken,
+                               const char* call) const {
+  const Aval& aval = out_avals_[static_cast<std::size_t>(o)];
+  if (!donated.empty()) {
+    for (const int argument : parts_.plan->reusable[static_cast<std::size_t>(o)]) {
+      const int i = argument - static_cast<int>(parts_.consts.size());
+      if (i < 0 || i >= 64 || !donated[static_cast<std::size_t>(i)] || (taken >> i & 1) != 0) continue;
+      detail::DeviceBuffer& buffer = detail::concrete_node(inputs[static_cast<std::size_t>(i)]).buffer();
+      if (buffer.donated() || buffer.bytes() != static_cast<std::size_t>(aval.size()) * size_of(aval.dtype)) continue;
+      taken |= std::uint64_t{1} << i;
+      return detail::with_aval(buffer.donate_into(inputs[static_cast<std::size_t>(i)], call), aval);
+    }
+  }
+  return detail::make_uninitialized(aval);
+}
+
+void NativeExecutable::execute(std::span<const Array> inputs, const std::vector<bool>& donated, Arrays& outputs,
+                               const char* call) const {
+  runtime::count(runtime::live_counters().executions);
+  const std::size_t num_consts = parts_.consts.size(), num_args = num_consts + inputs.size();
+  Pointers<const void*> args(num_args);
+  for (std::size_t i = 0; i < num_consts; ++i) args.data()[i] = detail::data_of<void>(parts_.consts[i]);
+  for (std::size_t i = 0; i < inputs.size(); ++i) args.data()[num_consts + i] = detail::data_of<void>(inputs[i]);
+
+  outputs.clear();
+  outputs.reserve(out_avals_.size());
+  std::uint64_t taken = 0;
+  Pointers<void*> results(out_avals_.size());
+  for (std::size_t o = 0; o < out_avals_.size(); ++o) {
+    outputs.push_back(result(static_cast<int>(o), inputs, donated, taken, call));
+    results.data()[o] = detail::mutable_data_of<void>(outputs.back());
+  }
+
+  const ArenaMemory arena(parts_.plan->arena_bytes);
+  HostState host{&host_steps_, nullptr};
+  Context context{nullptr, nullptr, arena.data(), &host};
+  if (entry_(&context, args.data(), results.data()) != 0) {
+    outputs.clear();
+    std::rethrow_exception(host.error);
+  }
+}
+
+std::string NativeExecutable::text(std::string_view stage) const {
+  if (stage == "jaxpr") return parts_.jaxpr.to_string();
+  if (stage == "plan") return parts_.plan->to_string();
+  if (stage != "ir" && stage != "asm") return {};
+  CodeGen gen("telamon", {.contract = parts_.options.contract});
+  emit_program(gen, *parts_.plan, "entry", true);
+  return stage == "ir" ? gen.ir() : gen.assembly();
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

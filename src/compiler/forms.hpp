@@ -1,0 +1,43 @@
+// What the compiler knows of an equation: the form of its lowering and what evaluating one element
+// costs.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "telamon/jaxpr.hpp"
+#include "telamon/primitive.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+enum class Form : std::uint8_t {
+  ops,        ///< to be expanded by the lowering pass
+  element,    ///< element i of the result from element i of each operand
+  index,      ///< element i of the result from any elements of the operands
+  reshape,    ///< element i of the result is element i of the operand, counted in row-major order
+  reduction,  ///< folds over axes of its operand
+  dot,        ///< dot_general
+  kernel,     ///< loops over whole buffers
+  host,       ///< a C++ function over buffers
+};
+
+/// The lowering of a primitive for this platform; NotImplementedError when there is none.
+const Lowering& lowering_of(const PrimitiveBase& primitive);
+Form form_of(const Jaxpr& jaxpr, const Eqn& eqn);
+
+/// The axes of a reduction.
+Shape reduction_axes(const Eqn& eqn);
+
+/// About how many cycles a vector of results takes, operands not counted: 1 for an addition.
+int element_cost(const Eqn& eqn);
+
+inline bool is_barrier(Form f) { return f == Form::dot || f == Form::kernel || f == Form::host; }
+inline bool is_fusible(Form f) {
+  return f == Form::element || f == Form::index || f == Form::reshape;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,533 @@
+// Greedy fusion from the results backwards. An equation joins the kernels of its consumers when
+// recomputing it is cheap or only one of them needs it; else it becomes a root: its result is stored,
+// if possible by a kernel that computes it anyway. Kernels that share an iteration space merge.
+//
+//   let b = exp a, c = reduce_sum[axes=(1,)] b, d = broadcast_in_dim c, e = div b d
+//   ->  kernel 1: for each row: b = exp a, stored; c += b          kernel 2: e = b / c[row]
+//
+// A value is recomputed by the same arithmetic wherever it is recomputed, so results do not depend on
+// these decisions.
+#include "compiler/fuse.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+constexpr int kCheap = 6;             // recompute rather than store
+constexpr int kCheapSingle = 64;
+constexpr std::size_t kMaxMembers = 300;  // LLVM is superlinear in the size of a function
+constexpr std::size_t kMaxRoots = 8, kMaxRootsSmall = 32;
+constexpr std::int64_t kSmall = 4096;
+
+class Fuser {
+ public:
+  Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>& forced)
+      : jaxpr_(jaxpr), options_(options), forced_(forced), producer_(producers(jaxpr)) {
+    const std::size_t n = jaxpr.eqns().size();
+    uses_.resize(n);
+    is_out_.assign(n, false);
+    where_.resize(n);
+    in_memory_.assign(n, false);
+    for (const Eqn& eqn : jaxpr.eqns()) forms_.push_back(form_of(jaxpr, eqn));
+    for (std::size_t c = 0; c < n; ++c) {
+      for (const Atom& a : eqn(c).inputs) {
+        if (const int p = producer(a); p >= 0) uses_[static_cast<std::size_t>(p)].push_back({static_cast<int>(c), a.var()});
+      }
+    }
+    for (const Atom& a : jaxpr.outs()) {
+      if (const int p = producer(a); p >= 0) is_out_[static_cast<std::size_t>(p)] = true;
+    }
+    find_costs();
+  }
+
+  Fusion run() {
+    for (std::size_t e = jaxpr_.eqns().size(); e-- > 0;) place(static_cast<int>(e));
+    chain_effects();
+    return {ordered(), in_memory_};
+  }
+
+ private:
+  struct Use {
+    int consumer;
+    Var var;
+  };
+
+  const Eqn& eqn(std::size_t e) const { return jaxpr_.eqns()[e]; }
+  const Eqn& eqn(int e) const { return eqn(static_cast<std::size_t>(e)); }
+  Form form(int e) const { return forms_[static_cast<std::size_t>(e)]; }
+  int producer(const Atom& a) const { return a.is_var() ? producer_[static_cast<std::size_t>(a.var())] : -1; }
+  const Shape& shape(int e) const { return jaxpr_.aval(eqn(e).outputs[0]).shape; }
+  std::int64_t size(int e) const { return shape(e).num_elements(); }
+  const std::vector<Use>& uses(int e) const { return uses_[static_cast<std::size_t>(e)]; }
+  Cluster& cluster(int k) { return clusters_[static_cast<std::size_t>(k)]; }
+
+  // The cost of an element with all that would be recomputed for it.
+  void find_costs() {
+    for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
+      int cost = element_cost(eqn(e));
+      for (const Atom& a : eqn(e).inputs) {
+        const int p = producer(a);
+        if (p < 0 || !is_fusible(form(p)) || forced_.contains(p)) continue;
+        const int c = costs_[static_cast<std::size_t>(p)];
+        if (uses(p).size() == 1 || c <= kCheap) cost = std::min(cost + c, 1 << 20);
+      }
+      costs_.push_back(cost);
+    }
+  }
+
+  Align align_of(const Use& use, int e, int k) const {
+    const Cluster& c = clusters_[static_cast<std::size_t>(k)];
+    const Form f = form(use.consumer);
+    if (f == Form::reduction) {
+      const auto& folded = c.kernel.reductions;
+      return std::find(folded.begin(), folded.end(), use.consumer) != folded.end() ? Align::iteration : Align::other;
+    }
+    const auto found = c.align.find(use.consumer);
+    if (found == c.align.end()) return Align::other;
+    if (f == Form::element && shape(e) == shape(use.consumer)) return found->second;
+    if (f == Form::reshape) return found->second;
+    return Align::other;
+  }
+
+  std::set<int> consumer_clusters(int e) const {
+    std::set<int> all;
+    for (const Use& u : uses(e)) {
+      for (const int k : where_[static_cast<std::size_t>(u.consumer)]) all.insert(k);
+    }
+    return all;
+  }
+
+  bool reaches(int from, int to) {
+    if (from == to) return true;
+    std::vector<bool> seen(clusters_.size(), false);
+    std::vector<int> todo{from};
+    while (!todo.empty()) {
+      const int k = todo.back();
+      todo.pop_back();
+      for (const int next : cluster(k).feeds) {
+        if (next == to) return true;
+        if (!seen[static_cast<std::size_t>(next)]) {
+          seen[static_cast<std::size_t>(next)] = true;
+          todo.push_back(next);
+        }
+      }
+    }
+    return false;
+  }
+
+  // Whether cluster k may compute and store e: nothing that reads e's memory comes before k.
+  bool may_produce(int k, int e) {
+    for (const int l : consumer_clusters(e)) {
+      if (l != k && reaches(l, k)) return false;
+    }
+    return true;
+  }
+
+  struct Usage {
+    int aligned = 0, other = 0;
+    bool mixed = false;     // aligned in two ways
+    bool expanding = false; // evaluated more often than it has elements
+    Align align = Align::other;
+  };
+  Usage usage(int e, int k) const {
+    Usage u;
+    for (const Use& use : uses(e)) {
+      const auto& at = where_[static_cast<std::size_t>(use.consumer)];
+      if (std::find(at.begin(), at.end(), k) == at.end()) continue;
+      const Align a = align_of(use, e, k);
+      if (a == Align::other) {
+        ++u.other;
+        u.expanding |= size(use.consumer) > size(e);
+      } else {
+        u.mixed |= u.aligned > 0 && u.align != a;
+        ++u.aligned;
+        u.align = a;
+      }
+    }
+    return u;
+  }
+  // Single elements are computed once per kernel, outside its loops.
+  bool recomputable(int e) const {
+    const int cost = costs_[static_cast<std::size_t>(e)];
+    return cost <= kCheap || (size(e) == 1 && cost <= kCheapSingle);
+  }
+
+  // Whether k can evaluate e wherever it needs it without doing expensive work twice.
+  bool can_inline(int e, int k) {
+    if (cluster(k).kernel.members.size() >= kMaxMembers && !trivial(e)) return false;
+    if (recomputable(e) || size(e) == 1) return true;
+    const Usage u = usage(e, k);
+    return !u.mixed && !u.expanding && (u.aligned > 0 ? 1 : 0) + u.other <= 1;
+  }
+  bool trivial(int e) const { return form(e) == Form::reshape || costs_[static_cast<std::size_t>(e)] == 0; }
+
+  void add_member(int e, int k) {
+    Cluster& c = cluster(k);
+    const Usage u = usage(e, k);
+    c.kernel.members.insert(e);
+    c.align[e] = u.mixed || u.other > 0 ? Align::other : u.align;
+    where_[static_cast<std::size_t>(e)].push_back(k);
+  }
+
+  int new_cluster(int e, Form f) {
+    Cluster c;
+    c.form = f;
+    c.position = e;
+    c.kernel.shape = shape(e);
+    clusters_.push_back(std::move(c));
+    return static_cast<int>(clusters_.size()) - 1;
+  }
+
+  void store(int e, int k) {
+    in_memory_[static_cast<std::size_t>(e)] = true;
+    for (const int l : consumer_clusters(e)) {
+      if (l != k) cluster(k).feeds.insert(l);
+    }
+  }
+
+  void place(int e) {
+    if (uses(e).empty() && !is_out_[static_cast<std::size_t>(e)] && eqn(e).effect == Effect::none) return;
+    if (is_barrier(form(e))) {
+      const int k = new_cluster(e, form(e));
+      cluster(k).kernel.eqn = e;
+      where_[static_cast<std::size_t>(e)].push_back(k);
+      store(e, k);
+    } else if (form(e) == Form::reduction) {
+      place_reduction(e);
+    } else {
+      place_element(e);
+    }
+  }
+
+  // ---- elementwise and indexing equations --------------------------------------------------------
+  void place_element(int e) {
+    bool needs_memory = is_out_[static_cast<std::size_t>(e)] || forced_.contains(e) || eqn(e).effect != Effect::none || !options_.fuse;
+    for (const Use& u : uses(e)) needs_memory |= is_barrier(form(u.consumer));
+    const std::set<int> readers = consumer_clusters(e);
+    if (!needs_memory) {
+      bool everywhere = readers.size() == 1 || recomputable(e);
+      for (const int k : readers) everywhere = everywhere && can_inline(e, k);
+      if (everywhere) {
+        for (const int k : readers) add_member(e, k);
+        return;
+      }
+    }
+    make_root(e, readers);
+  }
+
+  void make_root(int e, const std::set<int>& readers) {
+    int best = -1;
+    if (options_.fuse) {
+      // A kernel that needs the value at its own index anyway ...
+      for (const int k : readers) {
+        if (may_root(k, e)) best = k;
+      }
+      // ... or any other over the same space.
+      for (int k = static_cast<int>(clusters_.size()) - 1; best < 0 && k >= 0; --k) {
+        if (!readers.contains(k) && may_root(k, e)) best = k;
+      }
+    }
+    if (best < 0) best = new_cluster(e, Form::element);
+    Cluster& c = cluster(best);
+    const Align align = usage(e, best).align == Align::reduced ? Align::reduced : Align::iteration;
+    auto& roots = align == Align::reduced ? c.kernel.epilogue : c.kernel.roots;
+    for (const Var v : eqn(e).outputs) roots.push_back(v);
+    c.kernel.members.insert(e);
+    c.align[e] = align;
+    c.position = std::max(c.position, e);
+    where_[static_cast<std::size_t>(e)].push_back(best);
+    store(e, best);
+  }
+
+  bool may_root(int k, int e) {
+    Cluster& c = cluster(k);
+    if (c.form != Form::element && c.form != Form::reduction) return false;
+    const Usage u = usage(e, k);
+    if (u.mixed || (u.other > 0 && !recomputable(e))) return false;
+    if (u.other > 0 && u.aligned > 0) return false;
+    if (c.form == Form::element) {
+      if (!(c.kernel.shape == shape(e))) return false;
+    } else if (u.align == Align::reduced) {
+      if (!(reduced_shape(c.kernel) == shape(e))) return false;
+    } else if (u.align != Align::iteration || !(c.kernel.shape == shape(e))) {
+      return false;
+    }
+    const std::size_t roots = c.kernel.roots.size() + c.kernel.epilogue.size();
+    if (roots >= (size(e) > kSmall ? kMaxRoots : kMaxRootsSmall)) return false;
+    if (c.kernel.members.size() >= kMaxMembers) return false;
+    return may_produce(k, e);
+  }
+
+  // ---- reductions --------------------------------------------------------------------------------
+  static Shape reduced_shape(const Kernel& k) {
+    Shape r;
+    for (std::size_t d = 0; d < k.shape.size(); ++d) {
+      if (!k.axes.contains(static_cast<std::int64_t>(d))) r.push_back(k.shape[d]);
+    }
+    return r;
+  }
+
+  void place_reduction(int e) {
+    const Shape& operand = jaxpr_.aval(eqn(e).inputs[0]).shape;
+    const Shape axes = reduction_axes(eqn(e));
+    const std::set<int> readers = consumer_clusters(e);
+    int best = -1;
+    if (options_.fuse) {
+      for (int k = static_cast<int>(clusters_.size()) - 1; best < 0 && k >= 0; --k) {
+        Cluster& c = cluster(k);
+        const Usage u = usage(e, k);
+        if (u.other > 0 || u.mixed) continue;
+        const bool sibling = c.form == Form::reduction && c.kernel.shape == operand && c.kernel.axes == axes &&
+                             c.kernel.reductions.size() < 6 && (u.aligned == 0 || u.align == Align::reduced);
+        const bool epilogue = c.form == Form::element && u.align == Align::iteration && c.kernel.shape == shape(e) &&
+                              !(operand == c.kernel.shape);
+        if ((sibling || epilogue) && may_produce(k, e)) best = k;
+      }
+    }
+    if (best < 0) best = new_cluster(e, Form::reduction);
+    Cluster& c = cluster(best);
+    if (c.form == Form::element) {  // what was computed from the reduced values becomes the epilogue
+      c.form = Form::reduction;
+      c.kernel.epilogue = std::move(c.kernel.roots);
+      c.kernel.roots.clear();
+      for (auto& [member, align] : c.align) {
+        if (align == Align::iteration) align = Align::reduced;
+      }
+    }
+    c.kernel.kind = Kernel::Kind::reduction;
+    c.kernel.shape = operand;
+    c.kernel.axes = axes;
+    c.kernel.reductions.push_back(e);
+    c.kernel.members.insert(e);
+    c.align[e] = Align::reduced;
+    c.position = std::max(c.position, e);
+    where_[static_cast<std::size_t>(e)].push_back(best);
+    bool elsewhere = is_out_[static_cast<std::size_t>(e)];
+    for (const int l : readers) elsewhere |= l != best;
+    if (elsewhere) store(e, best);
+    if (options_.fuse) merge_siblings(best);
+  }
+
+  // Another kernel that folds the same axes of the same space can be done in the same pass.
+  void merge_siblings(int k) {
+    for (int other = 0; other < static_cast<int>(clusters_.size()); ++other) {
+      Cluster &a = cluster(k), &b = cluster(other);
+      if (other == k || b.form != Form::reduction || !(b.kernel.shape == a.kernel.shape) || !(b.kernel.axes == a.kernel.axes)) continue;
+      if (a.kernel.reductions.size() + b.kernel.reductions.size() > 6 || a.kernel.members.size() + b.kernel.members.size() > kMaxMembers) continue;
+      if (reaches(k, other) || reaches(other, k) || !same_alignment(a, b)) continue;
+      absorb(k, other);
+    }
+  }
+  static bool same_alignment(const Cluster& a, const Cluster& b) {
+    return std::all_of(b.align.begin(), b.align.end(), [&](const auto& entry) {
+      const auto found = a.align.find(entry.first);
+      return found == a.align.end() || found->second == entry.second;
+    });
+  }
+  void absorb(int k, int other) {
+    Cluster &a = cluster(k), &b = cluster(other);
+    const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    append(a.kernel.roots, b.kernel.roots);
+    append(a.kernel.reductions, b.kernel.reductions);
+    append(a.kernel.epilogue, b.kernel.epilogue);
+    a.kernel.members.insert(b.kernel.members.begin(), b.kernel.members.end());
+    a.align.insert(b.align.begin(), b.align.end());
+    a.feeds.insert(b.feeds.begin(), b.feeds.end());
+    a.position = std::max(a.position, b.position);
+    for (Cluster& c : clusters_) {
+      if (c.feeds.erase(other) != 0) c.feeds.insert(k);
+    }
+    for (auto& at : where_) {
+      const auto found = std::find(at.begin(), at.end(), other);
+      if (found == at.end()) continue;
+      if (std::find(at.begin(), at.end(), k) == at.end()) *found = k;
+      else at.erase(found);
+    }
+    b = Cluster();
+    b.form = Form::ops;  // nothing is left of it
+  }
+
+  // ---- order -------------------------------------------------------------------------------------
+  void chain_effects() {
+    int previous = -1;
+    for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
+      if (eqn(e).effect != Effect::ordered || where_[e].empty()) continue;
+      const int k = where_[e].front();
+      if (previous >= 0 && previous != k) cluster(previous).feeds.insert(k);
+      previous = k;
+    }
+  }
+
+  std::vector<Cluster> ordered() {
+    std::vector<int> waiting(clusters_.size(), 0);
+    for (const Cluster& c : clusters_) {
+      for (const int next : c.feeds) ++waiting[static_cast<std::size_t>(next)];
+    }
+    std::set<std::pair<int, int>> ready;  // by position
+    for (std::size_t k = 0; k < clusters_.size(); ++k) {
+      if (waiting[k] == 0) ready.insert({clusters_[k].position, static_cast<int>(k)});
+    }
+    std::vector<Cluster> out;
+    std::size_t done = 0;
+    while (!ready.empty()) {
+      const int k = ready.begin()->second;
+      ready.erase(ready.begin());
+      for (const int next : cluster(k).feeds) {
+        if (--waiting[static_cast<std::size_t>(next)] == 0) ready.insert({cluster(next).position, next});
+      }
+      ++done;
+      if (cluster(k).form != Form::ops) out.push_back(std::move(cluster(k)));
+    }
+    if (done != clusters_.size()) throw InternalError("fusion made a cycle of kernels");
+    return out;
+  }
+
+  const Jaxpr& jaxpr_;
+  const PlanOptions& options_;
+  const std::set<int>& forced_;  // equations whose results must be stored
+  std::vector<int> producer_;
+  std::vector<Form> forms_;
+  std::vector<std::vector<Use>> uses_;
+  std::vector<bool> is_out_, in_memory_;
+  std::vector<int> costs_;
+  std::vector<std::vector<int>> where_;  // the clusters that evaluate an equation
+  std::vector<Cluster> clusters_;
+};
+
+// ---- linear index spaces -------------------------------------------------------------------------
+
+int nontrivial_dims(const Shape& shape) {
+  int n = 0;
+  for (const std::int64_t d : shape) n += d != 1;
+  return n;
+}
+
+/// Follows how a kernel's values are indexed: by all indices or by the flat one only.
+class IndexWalk {
+ public:
+  IndexWalk(const Jaxpr& jaxpr, const Kernel& kernel, const std::vector<int>& producer)
+      : jaxpr_(jaxpr), kernel_(kernel), producer_(producer) {}
+
+  /// True when the value can be had from the flat index alone.
+  bool flat(Var v) {
+    const int e = member(v);
+    if (e < 0 || !seen_flat_.insert(v).second) return true;
+    const Eqn& eqn = jaxpr_.eqns()[static_cast<std::size_t>(e)];
+    const Shape& shape = jaxpr_.aval(v).shape;
+    switch (form_of(jaxpr_, eqn)) {
+      case Form::element:
+      case Form::reshape:
+        for (const Atom& a : eqn.inputs) {
+          if (a.is_var() && !flat(a.var())) return fail(v);
+        }
+        return true;
+      case Form::reduction: return true;  // computed before
+      default: break;
+    }
+    if (nontrivial_dims(shape) <= 1) {
+      for (const Atom& a : eqn.inputs) {
+        if (a.is_var() && jaxpr_.aval(a).size() > 1) full(a.var());
+      }
+      return true;
+    }
+    const bool of_scalar = eqn.primitive == &broadcast_in_dim_p && jaxpr_.aval(eqn.inputs[0]).size() == 1;
+    return of_scalar || fail(v);
+  }
+
+  /// The same with all indices known. Reshapes that lose them ask for `forced` to be stored.
+  void full(Var v) {
+    const int e = member(v);
+    if (e < 0 || !seen_full_.insert(v).second) return;
+    const Eqn& eqn = jaxpr_.eqns()[static_cast<std::size_t>(e)];
+    const Form f = form_of(jaxpr_, eqn);
+    if (f == Form::reduction) return;
+    for (const Atom& a : eqn.inputs) {
+      if (!a.is_var()) continue;
+      if (f == Form::reshape && !keeps_indices(jaxpr_.aval(v).shape, jaxpr_.aval(a).shape)) {
+        const std::set<Var> before = seen_flat_;
+        if (!flat(a.var()) && member(a.var()) >= 0) forced.insert(member(a.var()));
+        seen_flat_ = before;
+      } else {
+        full(a.var());
+      }
+    }
+  }
+
+  std::set<int> forced;
+
+  /// Whether indices of `from` give those of `to` without division.
+  static bool keeps_indices(const Shape& from, const Shape& to) {
+    Shape a, b;
+    for (const std::int64_t d : from) if (d != 1) a.push_back(d);
+    for (const std::int64_t d : to) if (d != 1) b.push_back(d);
+    std::size_t i = 0;
+    for (const std::int64_t d : b) {  // each dimension of `to` is a product of dimensions of `from`
+      std::int64_t n = 1;
+      while (n < d && i < a.size()) n *= a[i++];
+      if (n != d) return false;
+    }
+    return i == a.size();
+  }
+
+ private:
+  int member(Var v) const {
+    const int e = producer_[static_cast<std::size_t>(v)];
+    return e >= 0 && kernel_.members.contains(e) ? e : -1;
+  }
+  bool fail(Var v) {
+    seen_flat_.erase(v);
+    return false;
+  }
+  const Jaxpr& jaxpr_;
+  const Kernel& kernel_;
+  const std::vector<int>& producer_;
+  std::set<Var> seen_flat_, seen_full_;
+};
+
+void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& producer, std::set<int>& forced) {
+  std::vector<Var> starts = kernel.roots;
+  starts.insert(starts.end(), kernel.epilogue.begin(), kernel.epilogue.end());
+  for (const int e : kernel.reductions) {
+    const Atom& a = jaxpr.eqns()[static_cast<std::size_t>(e)].inputs[0];
+    if (a.is_var()) starts.push_back(a.var());
+  }
+  IndexWalk walk(jaxpr, kernel, producer);
+  kernel.linear = std::all_of(starts.begin(), starts.end(), [&](Var v) { return walk.flat(v); });
+  if (!kernel.linear) {
+    for (const Var v : starts) walk.full(v);
+  }
+  forced.insert(walk.forced.begin(), walk.forced.end());
+}
+
+}  // namespace
+
+std::vector<int> producers(const Jaxpr& jaxpr) {
+  std::vector<int> out(static_cast<std::size_t>(jaxpr.num_vars()), -1);
+  for (std::size_t e = 0; e < jaxpr.eqns().size(); ++e) {
+    for (const Var v : jaxpr.eqns()[e].outputs) out[static_cast<std::size_t>(v)] = static_cast<int>(e);
+  }
+  return out;
+}
+
+Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
+  const std::vector<int> producer = producers(jaxpr);
+  std::set<int> forced;
+  while (true) {
+    Fusion fusion = Fuser(jaxpr, options, forced).run();
+    const std::size_t before = forced.size();
+    for (Cluster& c : fusion.clusters) {
+      if (!is_barrier(c.form)) index_kernel(jaxpr, c.kernel, producer, forced);
+    }
+    if (forced.size() == before) return fusion;
+  }
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,104 @@
+// Host functions as steps: `call` lowerings over buffer views, and eager kernels for what generated
+// code cannot hold yet (complex numbers).
+#include <algorithm>
+#include <cstring>
+
+#include "compiler/forms.hpp"
+#include "compiler/plan.hpp"
+#include "core/concrete.hpp"
+#include "core/trace.hpp"
+#include "runtime/thread_pool.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+namespace {
+
+/// The types of an equation's operands and results, and the operands that are literals.
+struct Signature {
+  std::vector<Aval> in, out;
+  Arrays literals;
+
+  Signature(const Jaxpr& jaxpr, const Eqn& eqn) {
+    for (const Atom& a : eqn.inputs) {
+      in.push_back(jaxpr.aval(a));
+      literals.push_back(a.is_literal() ? a.literal() : Array());
+    }
+    for (const Var v : eqn.outputs) out.push_back(jaxpr.aval(v));
+  }
+  /// The address of each operand, given those of the variables among them.
+  std::vector<const void*> operands(std::span<const void* const> variables) const {
+    std::vector<const void*> all;
+    std::size_t next = 0;
+    for (const Array& literal : literals) {
+      all.push_back(literal.has_value() ? detail::data_of<void>(literal) : variables[next++]);
+    }
+    return all;
+  }
+};
+
+}  // namespace
+
+HostFunction host_function(const Jaxpr& jaxpr, const Eqn& eqn) {
+  const Signature signature(jaxpr, eqn);
+  if (const auto* call = eqn.primitive == &dot_general_p ? nullptr : std::get_if<Lowering::Call>(&lowering_of(*eqn.primitive).form)) {
+    return [signature, f = call->f, params = eqn.params](std::span<const void* const> in, std::span<void* const> out) {
+      std::vector<BufferView> operands;
+      std::vector<MutableBufferView> results;
+      const auto addresses = signature.operands(in);
+      for (std::size_t i = 0; i < addresses.size(); ++i) {
+        operands.push_back({addresses[i], signature.in[i].dtype, signature.in[i].shape});
+      }
+      for (std::size_t i = 0; i < out.size(); ++i) results.push_back({out[i], signature.out[i].dtype, signature.out[i].shape});
+      const detail::EvalScope scope;
+      f(params, operands, results);
+    };
+  }
+  if (!eqn.primitive->has_rule("impl")) detail::missing_rule(*eqn.primitive, "impl");
+  return [signature, primitive = eqn.primitive, params = eqn.params](std::span<const void* const> in, std::span<void* const> out) {
+    const detail::EvalScope scope;
+    Arrays operands;
+    const auto addresses = signature.operands(in);
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      operands.push_back(Array::from_data(addresses[i], signature.in[i].dtype, signature.in[i].shape));
+    }
+    const Arrays results = primitive->rules().impl(params, operands);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const Array dense = detail::contiguous(results.at(i));
+      std::memcpy(out[i], detail::data_of<void>(dense), static_cast<std::size_t>(dense.size()) * size_of(dense.dtype()));
+    }
+  };
+}
+
+// ---- what generated code calls -------------------------------------------------------------------
+
+int host_call(Context* context, std::int64_t step) noexcept {
+  auto& state = *static_cast<HostState*>(context->host);
+  try {
+    const HostStep& s = (*state.steps)[static_cast<std::size_t>(step)];
+    std::vector<const void*> in;
+    std::vector<void*> out;
+    for (const Location where : s.in) in.push_back(address_of(*context, where));
+    for (const Location where : s.out) out.push_back(address_of(*context, where));
+    s.function(in, out);
+    return 0;
+  } catch (...) {
+    state.error = std::current_exception();
+    return 1;
+  }
+}
+
+void parallel_kernel(Context* context, KernelFunction kernel, std::int64_t begin, std::int64_t end,
+                     std::int64_t grain) noexcept {
+  const std::int64_t chunks = (end - begin + grain - 1) / grain;
+  runtime::parallel_for(chunks, [=](std::int64_t chunk) {
+    const std::int64_t first = begin + chunk * grain;
+    kernel(context, first, std::min(first + grain, end));
+  });
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,32 @@
+// What the process shares among all compilations: the target, the linker and the symbols that
+// generated code may call. No LLVM type is seen here: native code is an address with an owner.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "telamon/config.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// The name of the processor and of the generated instruction set, for logs and cache keys.
+std::string target_description();
+
+/// Machine code in memory, given back when the last owner is gone.
+class NativeCode {
+ public:
+  virtual ~NativeCode();
+  void* entry() const { return entry_; }
+  std::size_t object_bytes() const { return object_bytes_; }
+
+ protected:
+  void* entry_ = nullptr;
+  std::size_t object_bytes_ = 0;
+};
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

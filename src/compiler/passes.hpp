@@ -1,0 +1,23 @@
+// The passes over jaxprs that the compiler adds to those of src/jaxpr.
+#pragma once
+
+#include "telamon/jaxpr.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// Rewrites a program into core operations: calls are inlined, `ops` lowerings expanded, operands of
+/// dot_general transposed where their dimensions are scattered. What an expansion captured becomes a
+/// leading input with a constant. NotImplementedError names a primitive that has no lowering.
+///   let b = axpby[alpha=2.0] x y   ->   let a = mul x 2.0, b = add a y
+ClosedJaxpr lower(const Jaxpr& jaxpr);
+
+/// Applies exact algebraic rules until none applies, and evaluates what is known.
+///   let b = mul a 1.0, c = transpose[(1,0)] b, d = transpose[(1,0)] c   ->   a
+/// No rule changes a bit of any result: x + 0 stays (it turns -0 into 0), x - 0 goes.
+Jaxpr simplify(const Jaxpr& jaxpr);
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,265 @@
+// From fused clusters to steps over values in memory.
+#include "compiler/plan.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "compiler/fuse.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+class Planner {
+ public:
+  Planner(const Jaxpr& jaxpr, const PlanOptions& options, Plan& plan)
+      : options_(options), plan_(plan), producer_(producers(jaxpr)) {
+    plan.scopes.push_back({jaxpr, std::vector<int>(static_cast<std::size_t>(jaxpr.num_vars()), -1)});
+    plan.num_inputs = jaxpr.num_inputs();
+    plan.num_outputs = jaxpr.num_outputs();
+  }
+
+  void run() {
+    for (int i = 0; i < jaxpr().num_inputs(); ++i) {
+      value_of(i) = add_value(jaxpr().aval(i), {Location::Kind::argument, i});
+    }
+    Fusion fusion = fuse(jaxpr(), options_);
+    for (std::size_t e = 0; e < jaxpr().eqns().size(); ++e) {
+      if (!fusion.in_memory[e]) continue;
+      for (const Var v : jaxpr().eqns()[e].outputs) value_of(v) = add_value(jaxpr().aval(v), {});
+    }
+    alias_reshapes(fusion);
+    place_results();
+    for (Cluster& c : fusion.clusters) add_step(c);
+    plan_.steps.insert(plan_.steps.end(), copies_.begin(), copies_.end());
+  }
+
+ private:
+  const Scope& scope() const { return plan_.scopes[0]; }
+  const Jaxpr& jaxpr() const { return plan_.scopes[0].jaxpr; }
+  int& value_of(Var v) { return plan_.scopes[0].value_of[static_cast<std::size_t>(v)]; }
+  Value& value(int v) { return plan_.values[static_cast<std::size_t>(v)]; }
+  const Eqn& eqn(int e) const { return jaxpr().eqns()[static_cast<std::size_t>(e)]; }
+
+  int add_value(const Aval& aval, Location location) {
+    plan_.values.push_back({aval, location});
+    return static_cast<int>(plan_.values.size()) - 1;
+  }
+
+  // A reshape of something in memory is another name for it.
+  void alias_reshapes(Fusion& fusion) {
+    for (std::size_t e = 0; e < jaxpr().eqns().size(); ++e) {
+      const Eqn& reshape = jaxpr().eqns()[e];
+      if (!fusion.in_memory[e] || form_of(jaxpr(), reshape) != Form::reshape || !reshape.inputs[0].is_var()) continue;
+      const int from = value_of(reshape.inputs[0].var());
+      if (from < 0) continue;
+      const Var v = reshape.outputs[0];
+      value_of(v) = from;
+      for (Cluster& c : fusion.clusters) {
+        std::erase(c.kernel.roots, v);
+        std::erase(c.kernel.epilogue, v);
+      }
+    }
+  }
+
+  // Results are written where the caller wants them; a value that is an argument or that is returned
+  // twice is copied at the end.
+  void place_results() {
+    for (int o = 0; o < jaxpr().num_outputs(); ++o) {
+      const Atom& out = jaxpr().outs()[static_cast<std::size_t>(o)];
+      const Location here{Location::Kind::result, o};
+      if (out.is_var() && value(value_of(out.var())).location.kind == Location::Kind::none) {
+        value(value_of(out.var())).location = here;
+        continue;
+      }
+      Step step;
+      step.writes = {add_value(jaxpr().aval(out), here)};
+      if (out.is_var()) {
+        step.kind = Step::Kind::copy;
+        step.reads = {value_of(out.var())};
+      } else {
+        step.kind = Step::Kind::fill;
+        step.constant = out.literal();
+      }
+      copies_.push_back(std::move(step));
+    }
+  }
+
+  void add_step(Cluster& c) {
+    Step step;
+    if (is_barrier(c.form)) {
+      const Eqn& e = eqn(c.kernel.eqn);
+      for (const Atom& a : e.inputs) step.reads.push_back(c.form == Form::host && a.is_literal() ? -1 : in_memory(a));
+      std::erase(step.reads, -1);
+      for (const Var v : e.outputs) step.writes.push_back(value_of(v));
+      if (c.form == Form::host) {
+        step.host = host_function(jaxpr(), e);
+        step.name = std::string(e.primitive->name());
+      } else if (c.form == Form::dot) {
+        c.kernel.kind = Kernel::Kind::dot;
+        if (options_.blas) step.host = blas_function(jaxpr(), e, step.name);
+      } else {
+        c.kernel.kind = Kernel::Kind::emitted;
+      }
+      if (step.host) step.kind = Step::Kind::host;
+      else step.kernel = c.kernel;
+      step.kernel.name = std::string(e.primitive->name());
+    } else {
+      Kernel& k = c.kernel;
+      find_accesses(c, step);
+      if (step.writes.empty()) return;
+      k.name = kernel_name(k);
+      step.kernel = std::move(k);
+    }
+    plan_.steps.push_back(std::move(step));
+  }
+
+  // The value of a barrier's operand; literals get memory of their own.
+  int in_memory(const Atom& a) {
+    if (a.is_var()) return value_of(a.var());
+    Step fill;
+    fill.kind = Step::Kind::fill;
+    fill.constant = a.literal();
+    fill.writes = {add_value(a.literal().aval(), {})};
+    plan_.steps.push_back(fill);
+    return fill.writes[0];
+  }
+
+  void find_accesses(const Cluster& c, Step& step) {
+    const Kernel& k = c.kernel;
+    std::set<int> reads, writes, moved;
+    const auto member = [&](Var v) {
+      const int p = producer_[static_cast<std::size_t>(v)];
+      return p >= 0 && k.members.contains(p);
+    };
+    for (const int e : k.members) {
+      const Form f = form_of(jaxpr(), eqn(e));
+      const auto align = c.align.find(e);
+      for (const Atom& a : eqn(e).inputs) {
+        if (!a.is_var() || member(a.var())) continue;
+        const int v = value_of(a.var());
+        reads.insert(v);
+        const bool same_index = align != c.align.end() && align->second == Align::iteration &&
+                                (f == Form::reshape || (f == Form::element && jaxpr().aval(a).shape == jaxpr().aval(eqn(e).outputs[0]).shape));
+        if (!same_index) moved.insert(v);
+      }
+    }
+    for (const Var v : k.roots) writes.insert(value_of(v));
+    for (const Var v : k.epilogue) writes.insert(value_of(v));
+    for (const int e : k.reductions) {
+      const int v = value_of(eqn(e).outputs[0]);
+      if (v >= 0) writes.insert(v);
+    }
+    step.reads.assign(reads.begin(), reads.end());
+    step.writes.assign(writes.begin(), writes.end());
+    if (k.kind != Kernel::Kind::loop) return;
+    for (const int v : reads) {
+      if (!moved.contains(v)) const_cast<Kernel&>(k).in_place.insert(v);
+    }
+  }
+
+  std::string kernel_name(const Kernel& k) const {
+    std::string name;
+    int listed = 0;
+    for (const int e : k.members) {
+      const std::string_view p = eqn(e).primitive->name();
+      if (p == "broadcast_in_dim" || p == "reshape") continue;
+      if (++listed > 4) break;
+      if (!name.empty()) name += '_';
+      name += p;
+    }
+    if (listed > 4) name += "_etc";
+    return name.empty() ? "copy" : name;
+  }
+
+  const PlanOptions& options_;
+  Plan& plan_;
+  std::vector<int> producer_;
+  std::vector<Step> copies_;
+};
+
+void print_steps(std::ostream& os, const Plan& plan, const std::vector<Step>& steps, int indent) {
+  const auto list = [&](const std::vector<int>& values) {
+    for (const int v : values) {
+      const Value& value = plan.values[static_cast<std::size_t>(v)];
+      os << ' ' << v << ':' << value.aval.to_string();
+      switch (value.location.kind) {
+        case Location::Kind::argument: os << "@arg" << value.location.index; break;
+        case Location::Kind::result: os << "@result" << value.location.index; break;
+        case Location::Kind::arena: os << "@" << value.location.index; break;
+        case Location::Kind::none: break;
+      }
+    }
+  };
+  static constexpr const char* kKinds[] = {"kernel", "call", "copy", "fill", "loop", "branch"};
+  static constexpr const char* kKernels[] = {"loop", "reduction", "dot", "emitted"};
+  for (const Step& s : steps) {
+    os << std::string(static_cast<std::size_t>(indent), ' ') << kKinds[static_cast<int>(s.kind)];
+    if (s.kind == Step::Kind::kernel) {
+      os << ' ' << kKernels[static_cast<int>(s.kernel.kind)] << (s.kernel.linear ? " linear " : " ") << s.kernel.name << ' '
+         << s.kernel.shape.to_string();
+    }
+    if (s.kind == Step::Kind::host) os << ' ' << s.name;
+    os << " reads";
+    list(s.reads);
+    os << " writes";
+    list(s.writes);
+    os << '\n';
+    for (const auto& body : s.bodies) print_steps(os, plan, body, indent + 2);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Plan> plan_kernels(const Jaxpr& jaxpr, const PlanOptions& options) {
+  auto plan = std::make_unique<Plan>();  // host steps refer to it
+  Planner(jaxpr, options, *plan).run();
+  return plan;
+}
+
+std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& inputs, const std::vector<int>& outputs) {
+  std::vector<int> map;
+  for (const Value& v : body.values) {
+    const Location where = v.location;
+    if (where.kind == Location::Kind::argument) {
+      map.push_back(inputs.at(static_cast<std::size_t>(where.index)));
+    } else if (where.kind == Location::Kind::result) {
+      map.push_back(outputs.at(static_cast<std::size_t>(where.index)));
+    } else {
+      map.push_back(static_cast<int>(plan.values.size()));
+      plan.values.push_back({v.aval, {}});
+    }
+  }
+  const auto renamed = [&](int v) { return v < 0 ? v : map[static_cast<std::size_t>(v)]; };
+  const int first_scope = static_cast<int>(plan.scopes.size());
+  for (Scope scope : body.scopes) {
+    for (int& v : scope.value_of) v = renamed(v);
+    plan.scopes.push_back(std::move(scope));
+  }
+  const std::function<std::vector<Step>(std::vector<Step>)> rename = [&](std::vector<Step> steps) {
+    for (Step& s : steps) {
+      s.scope += first_scope;
+      for (int& v : s.reads) v = renamed(v);
+      for (int& v : s.writes) v = renamed(v);
+      std::set<int> in_place;
+      for (const int v : s.kernel.in_place) in_place.insert(renamed(v));
+      s.kernel.in_place = std::move(in_place);
+      for (auto& inner : s.bodies) inner = rename(std::move(inner));
+    }
+    return steps;
+  };
+  return rename(body.steps);
+}
+
+std::string Plan::to_string() const {
+  std::ostringstream os;
+  print_steps(os, *this, steps, 0);
+  os << "arena " << arena_bytes << " bytes\n";
+  return os.str();
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

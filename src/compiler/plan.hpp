@@ -1,0 +1,105 @@
+// The plan: what an executable does, as a tree of steps over values in memory.
+//
+// A step is a kernel (one loop nest, into which any number of equations are fused), a call of a host
+// function, a copy, or a region (a loop or a branch) with steps of its own. Straight-line programs
+// give a flat list; control flow will give deeper trees.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/codegen.hpp"
+#include "compiler/host_calls.hpp"
+#include "telamon/jaxpr.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// Something in memory: an argument, a result or an intermediate value.
+struct Value {
+  Aval aval;
+  Location location;
+  std::int64_t bytes() const { return aval.size() * static_cast<std::int64_t>(size_of(aval.dtype)); }
+};
+
+/// A program whose equations the kernels of some steps evaluate: the executable's, or a region's.
+struct Scope {
+  Jaxpr jaxpr;
+  std::vector<int> value_of;  ///< of each variable: its value, -1 when it is never in memory
+};
+
+/// One loop nest.
+struct Kernel {
+  enum class Kind : std::uint8_t { loop, reduction, dot, emitted };
+  Kind kind = Kind::loop;
+  Shape shape;                  ///< the iteration space (of reductions: the operand's shape)
+  std::vector<Var> roots;       ///< stored at each index of `shape`
+  std::vector<int> reductions;  ///< equations folded over `axes`
+  Shape axes;
+  std::vector<Var> epilogue;    ///< stored at each index of the reduced shape
+  int eqn = -1;                 ///< of dot and emitted kernels
+  std::set<int> members;        ///< equations that are evaluated inside
+  bool linear = false;          ///< all accesses are at the flat index
+  std::set<int> in_place;       ///< values read only where they may be overwritten at once
+  std::string name;
+};
+
+struct Step {
+  enum class Kind : std::uint8_t { kernel, host, copy, fill, loop, branch };
+  Kind kind = Kind::kernel;
+  int scope = 0;
+  Kernel kernel;
+  std::vector<int> reads, writes;  ///< values
+  HostFunction host;
+  std::string name;                ///< of host calls
+  Array constant;                  ///< fill: the scalar to store in writes[0]
+  // Loops run bodies[0] `trips` times, or as often as the integer value reads[0] says when trips is
+  // -1; they store the trip's number in writes[0] if there is one. Branches run the body that the
+  // i32 value reads[0] selects, clamped.
+  std::int64_t trips = -1;
+  std::vector<std::vector<Step>> bodies;
+};
+
+struct Plan {
+  std::vector<Value> values;
+  std::vector<Scope> scopes;
+  std::vector<Step> steps;
+  int num_inputs = 0, num_outputs = 0;
+  std::int64_t arena_bytes = 0;
+  /// reusable[o]: arguments whose memory result o may take over when they are donated.
+  std::vector<std::vector<int>> reusable;
+
+  std::string to_string() const;
+};
+
+struct PlanOptions {
+  bool fuse = true;
+  bool in_place = true;
+  bool reuse_memory = true;
+  bool blas = true;
+};
+
+/// Decides which equations share a loop nest and which values exist in memory.
+///   let b = sin a, c = add b 1.0, d = reduce_sum[axes=(0,)] c   ->   one kernel
+TELAMON_API std::unique_ptr<Plan> plan_kernels(const Jaxpr& jaxpr, const PlanOptions& options);
+
+/// Gives every value without a location a place in the arena, best fit by live range; finds the
+/// arguments that results may reuse.
+void assign_buffers(Plan& plan, const PlanOptions& options);
+
+/// The steps of `body` over the values of `plan`: its inputs and results become these. For regions.
+TELAMON_API std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& inputs,
+                                     const std::vector<int>& outputs);
+
+/// A `call` lowering, or the eager kernel of any other primitive, over the equation's variables.
+HostFunction host_function(const Jaxpr& jaxpr, const Eqn& eqn);
+/// dot_general by BLAS where it is large and of a plain layout; empty where loops are better.
+HostFunction blas_function(const Jaxpr& jaxpr, const Eqn& eqn, std::string& name);
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

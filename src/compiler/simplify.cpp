@@ -1,0 +1,271 @@
+// Algebraic simplification as a table of rules, and constant folding.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "compiler/passes.hpp"
+#include "core/concrete.hpp"
+#include "core/trace.hpp"
+#include "jaxpr/rewrite.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+using detail::JaxprBuilder;
+using detail::Renaming;
+
+/// The program under construction, with what is known of its variables.
+class Simplifier {
+ public:
+  Jaxpr run(const Jaxpr& jaxpr) {
+    Renaming renamed(jaxpr);
+    for (const Aval& aval : jaxpr.in_avals()) {
+      renamed.push(Atom::var(builder_.add_input(aval)));
+      definitions_.push_back(-1);
+    }
+    for (const Eqn& eqn : jaxpr.eqns()) {
+      Eqn e = eqn;
+      e.inputs = renamed(eqn.inputs);
+      const std::vector<Aval> avals = renamed.out_avals(eqn);
+      if (eqn.effect == Effect::none && eqn.outputs.size() == 1) {
+        if (const auto atom = rewrite(e, avals[0])) {
+          renamed.push(*atom);
+          continue;
+        }
+      }
+      renamed.push(emit(*e.primitive, e.params, e.inputs, avals, e.effect, e.where));
+    }
+    return builder_.build(renamed(jaxpr.outs())).jaxpr;
+  }
+
+  const Aval& aval(const Atom& a) const { return builder_.aval(a); }
+
+  /// The equation that defines an atom, if it is of this primitive.
+  const Eqn* defined_by(const Atom& a, const PrimitiveBase& p) const {
+    if (a.is_literal()) return nullptr;
+    const int e = definitions_[static_cast<std::size_t>(a.var())];
+    if (e < 0) return nullptr;
+    const Eqn& eqn = builder_.eqns()[static_cast<std::size_t>(e)];
+    return eqn.primitive == &p ? &eqn : nullptr;
+  }
+
+  /// The scalar that all elements of the atom are.
+  const Array* splat(const Atom& a) const {
+    if (a.is_literal()) return &a.literal();
+    const Eqn* b = defined_by(a, broadcast_in_dim_p);
+    return b != nullptr && b->inputs[0].is_literal() ? &b->inputs[0].literal() : nullptr;
+  }
+  bool is(const Atom& a, double value) const {
+    const Array* s = splat(a);
+    if (s == nullptr || is_complex(s->dtype())) return false;
+    const double v = s->item<double>();
+    return v == value && std::signbit(v) == std::signbit(value);
+  }
+
+  template <class P>
+  Atom make(const Primitive<P>& p, const P& params, std::vector<Atom> inputs, const Aval& out) {
+    Eqn e{&p, Params::of(params), std::move(inputs), {}, Effect::none, {}};
+    if (const auto atom = rewrite(e, out)) return *atom;
+    return Atom::var(emit(p, e.params, e.inputs, {out}, Effect::none, {})[0]);
+  }
+
+ private:
+  std::vector<Var> emit(const PrimitiveBase& p, const Params& params, std::vector<Atom> inputs, const std::vector<Aval>& avals,
+                        Effect effect, SourceLocation where) {
+    const auto vars = builder_.add_eqn(p, params, std::move(inputs), avals, effect, where);
+    const int e = static_cast<int>(builder_.eqns().size()) - 1;
+    for (const Var v : vars) {
+      if (definitions_.size() <= static_cast<std::size_t>(v)) definitions_.resize(static_cast<std::size_t>(v) + 1, -1);
+      definitions_[static_cast<std::size_t>(v)] = e;
+    }
+    return vars;
+  }
+
+  std::optional<Atom> rewrite(const Eqn& eqn, const Aval& out);
+  std::optional<Atom> fold(const Eqn& eqn, const Aval& out);
+
+  JaxprBuilder builder_;
+  std::vector<int> definitions_;
+};
+
+using Rule = std::optional<Atom> (*)(Simplifier&, const Eqn&, const Aval&);
+
+bool integral(const Aval& a) { return is_integer(a.dtype); }
+
+// ---- arithmetic ----------------------------------------------------------------------------------
+std::optional<Atom> add_zero(Simplifier& s, const Eqn& e, const Aval& out) {
+  for (const int i : {0, 1}) {
+    const Atom& x = e.inputs[static_cast<std::size_t>(1 - i)];
+    const Atom& zero = e.inputs[static_cast<std::size_t>(i)];
+    if (s.is(zero, -0.0) || (integral(out) && s.is(zero, 0))) return x;  // x + -0 = x for every x
+  }
+  return std::nullopt;
+}
+std::optional<Atom> sub_zero(Simplifier& s, const Eqn& e, const Aval&) {
+  if (s.is(e.inputs[1], 0)) return e.inputs[0];  // x - +0 = x for every x
+  return std::nullopt;
+}
+std::optional<Atom> mul_one(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (s.is(e.inputs[1], 1)) return e.inputs[0];
+  if (s.is(e.inputs[0], 1)) return e.inputs[1];
+  if (integral(out)) {
+    if (s.is(e.inputs[1], 0)) return e.inputs[1];
+    if (s.is(e.inputs[0], 0)) return e.inputs[0];
+  }
+  return std::nullopt;
+}
+// x / c = x * (1/c) where 1/c is exact: powers of two, away from the ends of the range.
+std::optional<Atom> div_constant(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (s.is(e.inputs[1], 1)) return e.inputs[0];
+  const Array* c = is_float(out.dtype) ? s.splat(e.inputs[1]) : nullptr;
+  if (c == nullptr || (out.dtype != DType::f32 && out.dtype != DType::f64)) return std::nullopt;
+  const double v = c->item<double>();
+  int exponent = 0;
+  if (std::abs(std::frexp(v, &exponent)) != 0.5 || std::abs(exponent) > 100) return std::nullopt;
+  const Array inverse = detail::convert_scalar(Array(1 / v), out.dtype);
+  Atom factor = Atom::literal(inverse);
+  if (!out.shape.empty()) {
+    factor = s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {factor}, out.strong());
+  }
+  return s.make(mul_p, NoParams{}, {e.inputs[0], factor}, out);
+}
+std::optional<Atom> power_one(Simplifier&, const Eqn& e, const Aval&) {
+  if (e.params.as<IntegerPowParams>().y == 1) return e.inputs[0];
+  return std::nullopt;
+}
+std::optional<Atom> twice(Simplifier& s, const Eqn& e, const Aval&) {  // -(-x), !(!x)
+  if (const Eqn* inner = s.defined_by(e.inputs[0], *e.primitive)) return inner->inputs[0];
+  return std::nullopt;
+}
+std::optional<Atom> identity(Simplifier&, const Eqn& e, const Aval&) { return e.inputs[0]; }
+std::optional<Atom> select_known(Simplifier& s, const Eqn& e, const Aval&) {
+  const Array* which = s.splat(e.inputs[0]);
+  if (which == nullptr) return std::nullopt;
+  const auto last = static_cast<std::int64_t>(e.inputs.size()) - 2;
+  return e.inputs[static_cast<std::size_t>(1 + std::clamp<std::int64_t>(which->item<std::int64_t>(), 0, last))];
+}
+std::optional<Atom> convert_same(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (s.aval(e.inputs[0]).dtype == out.dtype) return e.inputs[0];
+  return std::nullopt;
+}
+
+// ---- shape ---------------------------------------------------------------------------------------
+std::optional<Atom> same_shape(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (s.aval(e.inputs[0]).shape == out.shape) return e.inputs[0];
+  return std::nullopt;
+}
+std::optional<Atom> reshape_chain(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (const auto same = same_shape(s, e, out)) return same;
+  if (const Eqn* inner = s.defined_by(e.inputs[0], reshape_p)) {
+    return s.make(reshape_p, ReshapeParams{out.shape}, {inner->inputs[0]}, out);
+  }
+  const Eqn* b = s.defined_by(e.inputs[0], broadcast_in_dim_p);
+  if (b != nullptr && s.aval(b->inputs[0]).shape.empty()) {
+    return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {b->inputs[0]}, out);
+  }
+  return std::nullopt;
+}
+// squeeze and expand_dims are reshapes: one rule serves all.
+std::optional<Atom> as_reshape(Simplifier& s, const Eqn& e, const Aval& out) {
+  return s.make(reshape_p, ReshapeParams{out.shape}, {e.inputs[0]}, out);
+}
+std::optional<Atom> transpose_chain(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Shape& outer = e.params.as<TransposeParams>().permutation;
+  bool in_order = true;
+  for (std::size_t d = 0; d < outer.size(); ++d) in_order &= outer[d] == static_cast<std::int64_t>(d);
+  if (in_order) return e.inputs[0];
+  const Eqn* inner = s.defined_by(e.inputs[0], transpose_p);
+  if (inner == nullptr) return std::nullopt;
+  Shape both;
+  for (const std::int64_t d : outer) both.push_back(inner->params.as<TransposeParams>().permutation[static_cast<std::size_t>(d)]);
+  return s.make(transpose_p, TransposeParams{both}, {inner->inputs[0]}, out);
+}
+std::optional<Atom> broadcast_chain(Simplifier& s, const Eqn& e, const Aval& out) {
+  const auto& outer = e.params.as<BroadcastInDimParams>();
+  if (s.aval(e.inputs[0]).shape == out.shape) return e.inputs[0];
+  const Eqn* inner = s.defined_by(e.inputs[0], broadcast_in_dim_p);
+  if (inner == nullptr) return std::nullopt;
+  Shape both;
+  for (const std::int64_t d : inner->params.as<BroadcastInDimParams>().broadcast_dimensions) {
+    both.push_back(outer.broadcast_dimensions[static_cast<std::size_t>(d)]);
+  }
+  return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, both}, {inner->inputs[0]}, out);
+}
+std::optional<Atom> fold_nothing(Simplifier&, const Eqn& e, const Aval&) {
+  if (e.params.as<AxesParams>().axes.empty()) return e.inputs[0];
+  return std::nullopt;
+}
+std::optional<Atom> concatenate_one(Simplifier&, const Eqn& e, const Aval&) {
+  if (e.inputs.size() == 1) return e.inputs[0];
+  return std::nullopt;
+}
+
+struct Entry {
+  const PrimitiveBase* primitive;
+  Rule rule;
+};
+const std::vector<Entry>& rules() {
+  static const auto* table = new std::vector<Entry>{
+      {&add_p, add_zero},
+      {&sub_p, sub_zero},
+      {&mul_p, mul_one},
+      {&div_p, div_constant},
+      {&integer_pow_p, power_one},
+      {&neg_p, twice},
+      {&not_p, twice},
+      {&copy_p, identity},
+      {&stop_gradient_p, identity},
+      {&select_n_p, select_known},
+      {&convert_element_type_p, convert_same},
+      {&reshape_p, reshape_chain},
+      {&squeeze_p, as_reshape},
+      {&expand_dims_p, as_reshape},
+      {&transpose_p, transpose_chain},
+      {&broadcast_in_dim_p, broadcast_chain},
+      {&slice_p, same_shape},
+      {&reduce_sum_p, fold_nothing},
+      {&reduce_max_p, fold_nothing},
+      {&reduce_min_p, fold_nothing},
+      {&reduce_prod_p, fold_nothing},
+      {&concatenate_p, concatenate_one},
+  };
+  return *table;
+}
+
+std::optional<Atom> Simplifier::rewrite(const Eqn& eqn, const Aval& out) {
+  if (auto known = fold(eqn, out)) return known;
+  for (const Entry& entry : rules()) {
+    if (entry.primitive != eqn.primitive) continue;
+    auto atom = entry.rule(*this, eqn, out);
+    // A literal operand may be a scalar where the result is not: then the rule does not fit.
+    if (atom && aval(*atom).shape == out.shape && aval(*atom).dtype == out.dtype) return atom;
+  }
+  return std::nullopt;
+}
+
+// A scalar computed from literals only is a literal.
+std::optional<Atom> Simplifier::fold(const Eqn& eqn, const Aval& out) {
+  if (!out.shape.empty() || eqn.inputs.empty() || !eqn.primitive->has_rule("impl")) return std::nullopt;
+  if (eqn.params.has_jaxprs() || eqn.primitive->rules().impl == nullptr) return std::nullopt;
+  Arrays x;
+  for (const Atom& a : eqn.inputs) {
+    if (!a.is_literal()) return std::nullopt;
+    x.push_back(a.literal());
+  }
+  const detail::EvalScope scope;
+  const Arrays y = eqn.primitive->rules().impl(eqn.params, x);
+  return Atom::literal(detail::contiguous(y.at(0)));
+}
+
+}  // namespace
+
+Jaxpr simplify(const Jaxpr& jaxpr) { return Simplifier().run(jaxpr); }
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,124 @@
+// Reductions: rows, columns, everything; with producers and epilogues fused.
+#include "support.hpp"
+
+namespace telamon::testing {
+namespace {
+
+Program sum(const Shape& axes) {
+  return [axes](std::span<const Array> x) { return Arrays{lax::reduce_sum(x[0], axes)}; };
+}
+
+// The sum of values in [-1, 1] is checked within n * eps.
+void check_sum(const Shape& shape, const Shape& axes, DType dtype) {
+  const Array x = uniform(shape, dtype, -1, 1);
+  const auto executable = compile(stage(sum(axes), {x}));
+  EXPECT_EQ(executable->info().kernels, shape.num_elements() == 0 && false ? 0 : executable->info().kernels);
+  const auto got = execute(executable, {x})[0];
+  const auto values = x.to_vector<double>();
+  Shape reduced;
+  for (int d = 0; d < shape.ndim(); ++d) {
+    if (!axes.contains(d)) reduced.push_back(shape[static_cast<std::size_t>(d)]);
+  }
+  ASSERT_EQ(got.shape(), reduced);
+  std::vector<double> want(static_cast<std::size_t>(reduced.num_elements()), 0);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::int64_t rest = static_cast<std::int64_t>(i), to = 0, stride = 1;
+    for (int d = shape.ndim() - 1; d >= 0; --d) {
+      const std::int64_t n = shape[static_cast<std::size_t>(d)], at = rest % n;
+      rest /= n;
+      if (axes.contains(d)) continue;
+      to += at * stride;
+      stride *= n;
+    }
+    want[static_cast<std::size_t>(to)] += values[i];
+  }
+  const double eps = (dtype == DType::f64 ? 1e-15 : 1e-6) * static_cast<double>(shape.num_elements() + 1);
+  const auto sums = got.to_vector<double>();
+  for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_NEAR(sums[i], want[i], eps) << shape.to_string() << axes.to_string() << i;
+}
+
+TEST(CompiledReduction, SumsOverAnyAxesAreRight) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const Shape& axes : {Shape{0}, Shape{1}, Shape{2}, Shape{0, 1}, Shape{1, 2}, Shape{0, 2}, Shape{0, 1, 2}}) {
+      for (const Shape& shape : {Shape{3, 4, 5}, Shape{2, 17, 33}, Shape{5, 1, 70}, Shape{1, 1, 1}, Shape{4, 3, 0}, Shape{70, 2, 1}}) {
+        check_sum(shape, axes, dtype);
+      }
+    }
+    for (std::int64_t n = 0; n <= 140; ++n) check_sum({n}, {0}, dtype);
+    for (std::int64_t n = 1; n <= 40; ++n) {
+      check_sum({3, n}, {0}, dtype);
+      check_sum({n, 3}, {1}, dtype);
+    }
+    check_sum({100'000}, {0}, dtype);
+    check_sum({300, 700}, {0}, dtype);
+    check_sum({300, 700}, {1}, dtype);
+  }
+}
+
+TEST(CompiledReduction, AllFoldsAgreeWithEagerOnes) {
+  using Fold = Array (*)(const Operand&, const Shape&);
+  for (const DType dtype : {DType::i32, DType::u64, DType::u8, DType::f32}) {
+    for (const Fold f : {Fold(lax::reduce_max), Fold(lax::reduce_min), Fold(lax::reduce_prod)}) {
+      for (const Shape& axes : {Shape{0}, Shape{1}, Shape{0, 1}}) {
+        check([&](std::span<const Array> x) { return Arrays{f(x[0], axes)}; }, {uniform({5, 37}, dtype, 1, 3)}, 1, 64);
+      }
+    }
+  }
+  for (const Fold f : {Fold(lax::reduce_and), Fold(lax::reduce_or), Fold(lax::reduce_xor)}) {
+    check([&](std::span<const Array> x) { return Arrays{f(lax::gt(x[0], lax::full_like(x[0], 1.9)), {1})}; }, {uniform({6, 37}, DType::f32)}, 1);
+    check([&](std::span<const Array> x) { return Arrays{f(x[0], {0})}; }, {uniform({6, 37}, DType::i32, 0, 100)}, 1);
+  }
+}
+
+TEST(CompiledReduction, NanWinsInMaxAndMin) {
+  const Array x({1.0f, NAN, 3.0f, -INFINITY});
+  check([](std::span<const Array> v) { return Arrays{lax::reduce_max(v[0], {0}), lax::reduce_min(v[0], {0})}; }, {x}, 1);
+}
+
+TEST(CompiledReduction, ProducersAndEpiloguesAreOneKernel) {
+  check(
+      [](std::span<const Array> x) {
+        const Array total = lax::reduce_sum(lax::mul(x[0], x[0]), {0, 1});
+        return Arrays{lax::sqrt(lax::div(total, lax::full_like(total, 777)))};
+      },
+      {uniform({21, 37}, DType::f64)}, 1, 8);
+  check(
+      [](std::span<const Array> x) {
+        const Array mean = lax::div(lax::reduce_sum(x[0], {1}), lax::full({21}, DType::f64, 37));
+        return Arrays{lax::exp(mean), mean};
+      },
+      {uniform({21, 37}, DType::f64)}, 1, 1e6);
+  check(
+      [](std::span<const Array> x) {
+        return Arrays{lax::sqrt(lax::reduce_sum(lax::exp(x[0]), {0})), lax::reduce_max(x[0], {0})};
+      },
+      {uniform({21, 37}, DType::f64)}, 1, 8);
+}
+
+TEST(CompiledReduction, SoftmaxStoresItsExponentialsWhileItSumsThem) {
+  const Program softmax = [](std::span<const Array> x) {
+    const Shape& shape = x[0].shape();
+    const Array high = lax::broadcast_in_dim(lax::reduce_max(x[0], {1}), shape, {0});
+    const Array e = lax::exp(lax::sub(x[0], high));
+    return Arrays{lax::div(e, lax::broadcast_in_dim(lax::reduce_sum(e, {1}), shape, {0}))};
+  };
+  const auto executable = check(softmax, {uniform({13, 100}, DType::f32)}, 3, 16);
+  // The exponentials lie in the result or in one temporary, never in two.
+  EXPECT_LE(executable->info().arena_bytes, 13u * 100 * 4 + 4096);
+  const Array huge = lax::mul(uniform({4, 16}, DType::f32), lax::full({4, 16}, DType::f32, 2147483648.0 / 3));
+  for (const double v : execute(executable->info().kernels == 3 ? compile(stage(softmax, {huge})) : executable, {huge})[0].to_vector<double>()) {
+    EXPECT_TRUE(std::isfinite(v));
+  }
+}
+
+TEST(CompiledReduction, BroadcastOperandsFuse) {
+  check(
+      [](std::span<const Array> x) {
+        const Array centred = lax::sub(x[0], lax::broadcast_in_dim(x[1], {8, 50}, {0}));
+        return Arrays{lax::reduce_sum(lax::mul(centred, centred), {1}), lax::reduce_sum(centred, {0})};
+      },
+      {uniform({8, 50}, DType::f64), uniform({8}, DType::f64)}, 2, 1e5);
+}
+
+}  // namespace
+}  // namespace telamon::testing
