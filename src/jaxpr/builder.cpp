@@ -1,9 +1,11 @@
 // JaxprBuilder: provisional variables, and their dense numbering at the end.
 #include "jaxpr/builder.hpp"
 
+#include <algorithm>
 #include <utility>
 
-#include "core/concrete.hpp"
+#include "jaxpr/rewrite.hpp"
+#include "telamon/primitive.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -66,9 +68,24 @@ std::vector<Atom> JaxprBuilder::inline_jaxpr(const Jaxpr& jaxpr, std::vector<Ato
   return read(jaxpr.outs());
 }
 
+namespace {
+
+// A call may compute more than is used of it: its `dce` rule knows what it can leave out.
+void drop_unused(Eqn& eqn, const std::vector<bool>& used) {
+  const auto is_used = [&](Var v) { return used[static_cast<std::size_t>(v)]; };
+  if (std::all_of(eqn.outputs.begin(), eqn.outputs.end(), is_used)) return;
+  if (!eqn.primitive->rules().dce) return;
+  Remainder rest = remainder_of(eqn, used);
+  eqn.params = std::move(rest.params);
+  eqn.inputs = select(eqn.inputs, rest.used_in);
+  eqn.outputs = select(eqn.outputs, rest.used_out);
+}
+
+}  // namespace
+
 // Which equations stay; `used` gets the variables that they and the results read.
 std::vector<bool> JaxprBuilder::mark_live(const std::vector<Atom>& outs, DeadCode dead_code,
-                                          std::vector<bool>& used) const {
+                                          std::vector<bool>& used) {
   const auto use = [&](const std::vector<Atom>& atoms) {
     for (const Atom& a : atoms) {
       if (a.is_var()) used[static_cast<std::size_t>(a.var())] = true;
@@ -77,10 +94,12 @@ std::vector<bool> JaxprBuilder::mark_live(const std::vector<Atom>& outs, DeadCod
   std::vector<bool> live(eqns_.size(), dead_code == DeadCode::keep);
   use(outs);
   for (std::size_t i = eqns_.size(); i-- > 0;) {
-    const Eqn& eqn = eqns_[i];
+    Eqn& eqn = eqns_[i];
     if (eqn.effect != Effect::none) live[i] = true;
     for (const Var v : eqn.outputs) live[i] = live[i] || used[static_cast<std::size_t>(v)];
-    if (live[i]) use(eqn.inputs);
+    if (!live[i]) continue;
+    if (dead_code == DeadCode::remove) drop_unused(eqn, used);
+    use(eqn.inputs);
   }
   return live;
 }

@@ -47,13 +47,14 @@ class TELAMON_API JaxprBuilder {
   const std::vector<Eqn>& eqns() const { return eqns_; }
 
   /// The program and its constants, which become its leading inputs in the order of their first use.
-  /// Drops equations without effect whose results nobody uses, and unused constants; inputs stay.
+  /// Drops equations without effect whose results nobody uses, what of others nobody uses (by their
+  /// `dce` rule), and unused constants; inputs stay.
   /// Empties the builder.
   ClosedJaxpr build(std::vector<Atom> outs, DeadCode dead_code = DeadCode::remove);
 
  private:
   std::vector<bool> mark_live(const std::vector<Atom>& outs, DeadCode dead_code,
-                              std::vector<bool>& used) const;
+                              std::vector<bool>& used);
 
   std::vector<Aval> avals_;  // of all provisional variables
   std::vector<Var> inputs_;

@@ -8,24 +8,8 @@
 
 namespace telamon {
 inline namespace v1 {
-namespace {
 
-// What is left of one equation.
-struct Remainder {
-  bool live = false;
-  Params params;
-  std::vector<bool> used_in, used_out;
-};
-
-struct Liveness {
-  std::vector<Remainder> eqns;
-  std::vector<bool> used;  // by variable
-  bool changed = false;
-};
-
-bool all(const std::vector<bool>& mask) {
-  return std::find(mask.begin(), mask.end(), false) == mask.end();
-}
+namespace detail {
 
 Remainder remainder_of(const Eqn& eqn, const std::vector<bool>& used) {
   Remainder r;
@@ -45,6 +29,20 @@ Remainder remainder_of(const Eqn& eqn, const std::vector<bool>& used) {
   return r;
 }
 
+}  // namespace detail
+
+namespace {
+
+struct Liveness {
+  std::vector<detail::Remainder> eqns;
+  std::vector<bool> used;  // by variable
+  bool changed = false;
+};
+
+bool all(const std::vector<bool>& mask) {
+  return std::find(mask.begin(), mask.end(), false) == mask.end();
+}
+
 // Backwards from the results that are used.
 Liveness analyse(const Jaxpr& jaxpr, const std::vector<bool>& used_out) {
   Liveness live;
@@ -58,7 +56,7 @@ Liveness analyse(const Jaxpr& jaxpr, const std::vector<bool>& used_out) {
   }
   for (std::size_t i = jaxpr.eqns().size(); i-- > 0;) {
     const Eqn& eqn = jaxpr.eqns()[i];
-    Remainder& r = live.eqns[i] = remainder_of(eqn, live.used);
+    detail::Remainder& r = live.eqns[i] = detail::remainder_of(eqn, live.used);
     live.changed |= !r.live || !all(r.used_in) || !all(r.used_out) || !(r.params == eqn.params);
     if (!r.live) continue;
     for (std::size_t j = 0; j < eqn.inputs.size(); ++j) {
@@ -66,15 +64,6 @@ Liveness analyse(const Jaxpr& jaxpr, const std::vector<bool>& used_out) {
     }
   }
   return live;
-}
-
-template <class T>
-std::vector<T> select(const std::vector<T>& from, const std::vector<bool>& mask) {
-  std::vector<T> out;
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    if (mask[i]) out.push_back(from[i]);
-  }
-  return out;
 }
 
 // Writes what is left, over the inputs in `used_in`.
@@ -89,18 +78,20 @@ Jaxpr rebuild(const Jaxpr& jaxpr, const Liveness& live, const std::vector<bool>&
   }
   for (std::size_t i = 0; i < jaxpr.eqns().size(); ++i) {
     const Eqn& eqn = jaxpr.eqns()[i];
-    const Remainder& r = live.eqns[i];
+    const detail::Remainder& r = live.eqns[i];
     std::vector<Var> outputs;
     if (r.live) {
-      outputs = builder.add_eqn(*eqn.primitive, r.params, select(rename(eqn.inputs), r.used_in),
-                                select(rename.out_avals(eqn), r.used_out), eqn.effect, eqn.where);
+      outputs =
+          builder.add_eqn(*eqn.primitive, r.params, detail::select(rename(eqn.inputs), r.used_in),
+                          detail::select(rename.out_avals(eqn), r.used_out), eqn.effect, eqn.where);
     }
     std::size_t next = 0;
     for (std::size_t j = 0; j < eqn.outputs.size(); ++j) {
       rename.push(r.live && r.used_out[j] ? Atom::var(outputs[next++]) : gone);
     }
   }
-  return builder.build(rename(select(jaxpr.outs(), used_out)), detail::JaxprBuilder::DeadCode::keep)
+  return builder
+      .build(rename(detail::select(jaxpr.outs(), used_out)), detail::JaxprBuilder::DeadCode::keep)
       .jaxpr;
 }
 

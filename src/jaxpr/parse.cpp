@@ -111,9 +111,7 @@ class Parser {
   std::string unquote(const Token& string) {
     try {
       return TextReader(string.text).read_string();
-    } catch (const ParseError& error) {
-      lexer_.fail(string, error.message());
-    }
+    } catch (const ParseError& error) { lexer_.fail(string, error.message()); }
   }
 
   const PrimitiveBase* find_primitive(const Token& name) {

@@ -58,6 +58,25 @@ inline Params map_jaxprs(const Params& params, const std::function<Jaxpr(const J
   return any ? params.with_jaxprs(jaxprs) : params;
 }
 
+/// What is left of an equation of whose results only some are used.
+struct Remainder {
+  bool live = false;  ///< it has an effect or a result that is used
+  Params params;
+  std::vector<bool> used_in, used_out;
+};
+/// By the primitive's `dce` rule; without one all operands and results stay. `used` is by variable.
+Remainder remainder_of(const Eqn& eqn, const std::vector<bool>& used);
+
+/// The elements that are marked.
+template <class T>
+std::vector<T> select(const std::vector<T>& from, const std::vector<bool>& mask) {
+  std::vector<T> out;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (mask[i]) out.push_back(from[i]);
+  }
+  return out;
+}
+
 }  // namespace detail
 }  // namespace v1
 }  // namespace telamon

@@ -78,6 +78,21 @@ TEST(JaxprBuilder, DropsDeadEquationsButNoInputsAndNoEffects) {
             "  in ( a ) }");
 }
 
+TEST(JaxprBuilder, DropsWhatNobodyUsesOfACallAndTheConstantsOnlyThatNeeds) {
+  const tl::JitParams call{
+      .jaxpr = parse_jaxpr("{ lambda a:f64[3], b:f64[3] . let c:f64[3] = sin a\n"
+                           " d:f64[3] = cos b in ( c, d ) }"),
+      .name = "f"};
+  JaxprBuilder b;
+  const Atom x = var(b.add_input(kVector)), c = b.capture(Array({1.0, 2.0, 3.0}));
+  const auto outs = b.add_eqn(tl::jit_p, tl::Params::of(call), {c, x}, {kVector, kVector});
+  const tl::ClosedJaxpr closed = b.build({var(outs[1])});
+  EXPECT_EQ(closed.num_consts(), 0);
+  EXPECT_EQ(closed.jaxpr.eqns()[0].inputs.size(), 1u);
+  EXPECT_EQ(count_eqns(closed.jaxpr, "sin"), 0);
+  EXPECT_EQ(count_eqns(closed.jaxpr, "cos"), 1);
+}
+
 TEST(JaxprBuilder, KeepsDeadEquationsWhenAsked) {
   JaxprBuilder b;
   const Atom x = var(b.add_input(kF64));

@@ -95,7 +95,7 @@ TEST(JaxprText, PutsNestedProgramsBelowTheirEquation) {
   const auto again =
       outer.add_eqn(tl::jit_p, Params::of(tl::JitParams{.jaxpr = body, .name = "<lambda>"}),
                     {Atom::var(outs[0]), y}, {kF64, kF64});
-  EXPECT_EQ(outer.build({Atom::var(outs[1]), Atom::var(again[1])}).to_string(),
+  EXPECT_EQ(outer.build({Atom::var(outs[1]), Atom::var(again[0]), Atom::var(again[1])}).to_string(),
             "{ lambda a:f64[], b:f64[] .\n"
             "  let c:f64[] d:f64[] = jit [ name=f num_consts=0 ] a b\n"
             "        { lambda a:f64[], b:f64[] .\n"
@@ -107,7 +107,7 @@ TEST(JaxprText, PutsNestedProgramsBelowTheirEquation) {
             "          let c:f64[] = sin a\n"
             "              d:f64[] = mul c b\n"
             "          in ( c, d ) }\n"
-            "  in ( d, f ) }");
+            "  in ( d, e, f ) }");
 }
 
 TEST(JaxprText, LeavesNestedProgramsOutOfTheParameters) {
