@@ -26,5 +26,6 @@
 #include "telamon/numpy.hpp"
 #include "telamon/primitive.hpp"
 #include "telamon/primitives.hpp"
+#include "telamon/random.hpp"
 #include "telamon/tree.hpp"
 #include "telamon/vmap.hpp"

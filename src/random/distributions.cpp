@@ -1,0 +1,198 @@
+// Distributions: what the random words are turned into. Every step is JAX's, so that the numbers are.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "core/concrete.hpp"
+#include "random/keys.hpp"
+#include "telamon/lax.hpp"
+#include "telamon/numpy.hpp"
+#include "telamon/random.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace random {
+
+using detail::CallSite;
+
+namespace {
+
+/// How the floats of a dtype are made from bits.
+struct FloatFormat {
+  DType dtype;
+  DType bits;              ///< unsigned, of the same size
+  int mantissa;            ///< bits of the fraction
+  std::uint64_t one;       ///< the bits of 1.0
+  double below_minus_one;  ///< the number after -1 toward 0
+};
+constexpr FloatFormat kFormats[] = {
+    {DType::f32, DType::u32, 23, 0x3f800000u, -1 + 0x1p-24},
+    {DType::f64, DType::u64, 52, 0x3ff0000000000000u, -1 + 0x1p-53},
+};
+
+const FloatFormat& float_format(const char* name, DType dtype) {
+  for (const FloatFormat& f : kFormats) {
+    if (f.dtype == dtype) return f;
+  }
+  throw TypeError(std::string("random::") + name + " needs dtype f32 or f64, got " +
+                  std::string(short_name(dtype)));
+}
+
+/// A bound of a distribution, in its dtype and shape.
+Array bound(const Array& value, DType dtype, const Shape& shape) {
+  return broadcast_to(value.astype(dtype), shape);
+}
+
+}  // namespace
+
+// The fraction gets random bits, the exponent that of 1: numbers in [1, 2), less 1.
+Array uniform(const Operand& key, const Shape& shape, std::optional<DType> dtype,
+              const Operand& minval, const Operand& maxval) {
+  const CallSite site(key.where);
+  const FloatFormat& format = float_format("uniform", dtype.value_or(default_float()));
+  key_words("uniform", key.array);
+  const Array words = bits(key, shape, format.bits);
+  const int shift = 8 * static_cast<int>(size_of(format.bits)) - format.mantissa;
+  const Array fraction = lax::shift_right_logical(words, lax::full_like(words, shift));
+  const Array exponent = lax::broadcast(lax::scalar(format.one, format.bits), shape);
+  const Array in_1_2 = lax::bitcast_convert_type(lax::bitwise_or(fraction, exponent), format.dtype);
+  const Array in_0_1 = lax::sub(in_1_2, lax::ones_like(in_1_2));
+  const Array low = bound(minval.array, format.dtype, shape),
+              high = bound(maxval.array, format.dtype, shape);
+  // Rounding may bring the sum below the lower bound, hence the maximum.
+  return lax::max(low, lax::add(lax::mul(in_0_1, lax::sub(high, low)), low));
+}
+
+// sqrt(2) erf_inv(u), u uniform in (-1, 1).
+Array normal(const Operand& key, const Shape& shape, std::optional<DType> dtype) {
+  const CallSite site(key.where);
+  const FloatFormat& format = float_format("normal", dtype.value_or(default_float()));
+  const Array u = uniform(key, shape, format.dtype, format.below_minus_one, 1.0);
+  return lax::mul(lax::full_like(u, std::sqrt(2.0)), lax::erf_inv(u));
+}
+
+namespace {
+
+/// The largest and the smallest number of an integer dtype, as a scalar of it.
+Array limit_of(DType dtype, bool largest) {
+  const unsigned width = 8 * static_cast<unsigned>(size_of(dtype));
+  if (is_unsigned_integer(dtype)) {
+    const std::uint64_t all_ones = ~std::uint64_t{0} >> (64 - width);
+    return lax::scalar(largest ? all_ones : std::uint64_t{0}, dtype);
+  }
+  const auto most = static_cast<std::int64_t>(~std::uint64_t{0} >> (65 - width));
+  return lax::scalar(largest ? most : -most - 1, dtype);
+}
+
+/// x in another integer dtype, at that dtype's nearest limit where it does not fit.
+Array convert_and_clip(const Array& x, DType dtype) {
+  const bool unsigned_from = is_unsigned_integer(x.dtype()),
+             unsigned_to = is_unsigned_integer(dtype);
+  // Whether dtype reaches as far up (down) as x's own: then nothing is to be clipped there.
+  const bool reaches_up = size_of(dtype) > size_of(x.dtype()) ||
+                          (size_of(dtype) == size_of(x.dtype()) && (unsigned_to || !unsigned_from));
+  const bool reaches_down = unsigned_from || (!unsigned_to && size_of(dtype) >= size_of(x.dtype()));
+  Array out = x;
+  if (!reaches_up) out = minimum(out, lax::convert_element_type(limit_of(dtype, true), x.dtype()));
+  if (!reaches_down)
+    out = maximum(out, lax::convert_element_type(limit_of(dtype, false), x.dtype()));
+  return lax::convert_element_type(out, dtype);
+}
+
+Array integer_bound(const Array& x) {
+  if (!is_integer(x.dtype()))
+    throw TypeError("random::randint needs integer bounds, got " + x.aval().to_string());
+  return asarray(x);
+}
+
+}  // namespace
+
+// Twice the bits of the dtype, modulo the size of the range: the bias is below size / 2^bits.
+Array randint(const Operand& key, const Shape& shape, const Operand& minval, const Operand& maxval,
+              std::optional<DType> dtype) {
+  const CallSite site(key.where);
+  const DType d = dtype.value_or(default_int());
+  if (!is_integer(d))
+    throw TypeError("random::randint needs an integer dtype, got " + std::string(short_name(d)));
+  key_words("randint", key.array);
+  const Array high_value = integer_bound(maxval.array);
+  const Array beyond =
+      broadcast_to(high_value > convert_and_clip(limit_of(d, true), high_value.dtype()), shape);
+  const Array low = broadcast_to(convert_and_clip(integer_bound(minval.array), d), shape);
+  const Array high = broadcast_to(convert_and_clip(high_value, d), shape);
+
+  constexpr DType kUnsigned[] = {DType::u8, DType::u16, DType::u32, DType::u64};
+  const int log_size = std::countr_zero(size_of(d));
+  const DType word = kUnsigned[log_size];
+  const Array keys = split(key);
+  const Array higher = bits(lax::index_in_dim(keys, 0), shape, word);
+  const Array lower = bits(lax::index_in_dim(keys, 1), shape, word);
+
+  // An empty range always gives minval. A range that includes the largest number of the dtype has
+  // one element more than max - min; the full range wraps to a size of 0, and rem(x, 0) == x.
+  const Array empty = lax::le(high, low);
+  const Array one = lax::full(shape, word, 1);
+  Array span = lax::select(empty, one, lax::convert_element_type(lax::sub(high, low), word));
+  const Array widen = lax::bitwise_and(beyond, lax::bitwise_not(empty));
+  span = lax::select(widen, lax::add(span, one), span);
+
+  // (higher * 2^bits + lower) mod span, with 2^bits = (2^(bits/2))^2.
+  const Array half = lax::full(shape, word, std::ldexp(1.0, 4 << log_size));
+  Array multiplier = lax::rem(half, span);
+  multiplier = lax::rem(lax::mul(multiplier, multiplier), span);
+  const Array offset =
+      lax::add(lax::mul(lax::rem(higher, span), multiplier), lax::rem(lower, span));
+  return lax::add(low, lax::convert_element_type(lax::rem(offset, span), d));
+}
+
+Array bernoulli(const Operand& key, const Operand& p, const std::optional<Shape>& shape) {
+  const CallSite site(key.where);
+  const DType own = p.array.dtype();
+  const DType dtype = is_float(own) && !p.array.weak_type() ? own : default_float();
+  const Shape s = shape.value_or(p.array.shape());
+  return lax::lt(uniform(key, s, dtype), bound(p.array, dtype, s));
+}
+
+namespace {
+
+// Rounds of a stable sort by random words. Words may be equal; after r rounds two elements have
+// equal words in all of them with probability 2^-32r, so r = ceil(3 log(n) / log(2^32)) suffices.
+Array shuffle(const Array& key, const Array& x) {
+  const auto n = static_cast<double>(std::max<std::int64_t>(1, x.size()));
+  const double rounds =
+      std::ceil(3 * std::log(n) / std::log(std::numeric_limits<std::uint32_t>::max()));
+  Array current = key, out = x;
+  for (int i = 0; i < static_cast<int>(rounds); ++i) {
+    const Array keys = split(current);
+    current = lax::index_in_dim(keys, 0);
+    const Array pair[] = {bits(lax::index_in_dim(keys, 1), x.shape()), out};
+    out = lax::sort(pair, 0, 1)[1];
+  }
+  return out;
+}
+
+}  // namespace
+
+Array permutation(const Operand& key, const Operand& x, int axis) {
+  const CallSite site(key.where);
+  key_words("permutation", key.array);
+  const Array& a = x.array;
+  if (a.ndim() == 0) {
+    if (!is_integer(a.dtype())) {
+      throw TypeError("random::permutation needs an integer or an array, got " +
+                      a.aval().to_string());
+    }
+    return shuffle(key.array, arange(a, default_int()));
+  }
+  if (a.ndim() == 1) return shuffle(key.array, asarray(a));
+  if (axis < -a.ndim() || axis >= a.ndim()) {
+    throw IndexError("random::permutation: axis " + std::to_string(axis) +
+                     " is out of bounds for " + a.aval().to_string());
+  }
+  return take(a, shuffle(key.array, arange(a.shape(axis), default_int())), axis);
+}
+
+}  // namespace random
+}  // namespace v1
+}  // namespace telamon
