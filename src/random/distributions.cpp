@@ -1,6 +1,5 @@
 // Distributions: what the random words are turned into. Every step is JAX's, so that the numbers are.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -106,25 +105,15 @@ Array integer_bound(const Array& x) {
   return asarray(x);
 }
 
-}  // namespace
-
-// Twice the bits of the dtype, modulo the size of the range: the bias is below size / 2^bits.
-Array randint(const Operand& key, const Shape& shape, const Operand& minval, const Operand& maxval,
-              std::optional<DType> dtype) {
-  const CallSite site(key.where);
-  const DType d = dtype.value_or(default_int());
-  if (!is_integer(d))
-    throw TypeError("random::randint needs an integer dtype, got " + std::string(short_name(d)));
-  key_words("randint", key.array);
-  const Array high_value = integer_bound(maxval.array);
+/// randint in a dtype of 32 or 64 bits. It draws twice the bits of the dtype, modulo the size of the
+/// range: the bias is below size / 2^bits.
+Array wide_randint(const Array& key, const Shape& shape, const Array& minval, const Array& maxval,
+                   DType d) {
   const Array beyond =
-      broadcast_to(high_value > convert_and_clip(limit_of(d, true), high_value.dtype()), shape);
-  const Array low = broadcast_to(convert_and_clip(integer_bound(minval.array), d), shape);
-  const Array high = broadcast_to(convert_and_clip(high_value, d), shape);
-
-  constexpr DType kUnsigned[] = {DType::u8, DType::u16, DType::u32, DType::u64};
-  const int log_size = std::countr_zero(size_of(d));
-  const DType word = kUnsigned[log_size];
+      broadcast_to(maxval > convert_and_clip(limit_of(d, true), maxval.dtype()), shape);
+  const Array low = broadcast_to(convert_and_clip(minval, d), shape);
+  const Array high = broadcast_to(convert_and_clip(maxval, d), shape);
+  const DType word = size_of(d) == 8 ? DType::u64 : DType::u32;
   const Array keys = split(key);
   const Array higher = bits(lax::index_in_dim(keys, 0), shape, word);
   const Array lower = bits(lax::index_in_dim(keys, 1), shape, word);
@@ -138,12 +127,31 @@ Array randint(const Operand& key, const Shape& shape, const Operand& minval, con
   span = lax::select(widen, lax::add(span, one), span);
 
   // (higher * 2^bits + lower) mod span, with 2^bits = (2^(bits/2))^2.
-  const Array half = lax::full(shape, word, std::ldexp(1.0, 4 << log_size));
+  const Array half = lax::full(shape, word, word == DType::u64 ? 0x1p32 : 0x1p16);
   Array multiplier = lax::rem(half, span);
   multiplier = lax::rem(lax::mul(multiplier, multiplier), span);
   const Array offset =
       lax::add(lax::mul(lax::rem(higher, span), multiplier), lax::rem(lower, span));
   return lax::add(low, lax::convert_element_type(lax::rem(offset, span), d));
+}
+
+}  // namespace
+
+Array randint(const Operand& key, const Shape& shape, const Operand& minval, const Operand& maxval,
+              std::optional<DType> dtype) {
+  const CallSite site(key.where);
+  const DType d = dtype.value_or(default_int());
+  if (!is_integer(d))
+    throw TypeError("random::randint needs an integer dtype, got " + std::string(short_name(d)));
+  key_words("randint", key.array);
+  const Array low = integer_bound(minval.array), high = integer_bound(maxval.array);
+  if (size_of(d) >= 4) return wide_randint(key.array, shape, low, high, d);
+  // Narrow integers are drawn as i32, against the bias.
+  const Array smallest = lax::convert_element_type(limit_of(d, false), DType::i32);
+  const Array largest = lax::convert_element_type(limit_of(d, true), DType::i32);
+  const Array from = clip(convert_and_clip(low, DType::i32), smallest, largest);
+  const Array to = clip(convert_and_clip(high, DType::i32), smallest, largest + 1);
+  return lax::convert_element_type(wide_randint(key.array, shape, from, to, DType::i32), d);
 }
 
 Array bernoulli(const Operand& key, const Operand& p, const std::optional<Shape>& shape) {

@@ -1,0 +1,90 @@
+// Result dtypes: arrays with arrays, arrays with C++ scalars, scalars alone.
+#include "numpy/expect.hpp"
+
+namespace telamon_test {
+namespace {
+
+Array of(tl::DType dtype) { return tl::zeros({2}, dtype); }
+
+TEST(Promotion, OfTwoArraysFollowsJaxLattice) {
+  EXPECT_EQ(type_of(of(tl::i32) + of(tl::i64)), "i64[2]");
+  EXPECT_EQ(type_of(of(tl::i32) + of(tl::f32)), "f32[2]");
+  EXPECT_EQ(type_of(of(tl::i64) + of(tl::f32)), "f32[2]");
+  EXPECT_EQ(type_of(of(tl::f32) + of(tl::f64)), "f64[2]");
+  EXPECT_EQ(type_of(of(tl::u32) + of(tl::i32)), "i64[2]");
+  EXPECT_EQ(type_of(of(tl::u8) + of(tl::i64)), "i64[2]");
+  EXPECT_EQ(type_of(of(tl::boolean) + of(tl::i32)), "i32[2]");
+  EXPECT_EQ(type_of(of(tl::boolean) * of(tl::f32)), "f32[2]");
+}
+
+TEST(Promotion, ScalarsTakeTheWidthOfTheArray) {
+  EXPECT_EQ(type_of(of(tl::f32) * 2.0), "f32[2]");
+  EXPECT_EQ(type_of(2.0f * of(tl::f64)), "f64[2]");
+  EXPECT_EQ(type_of(of(tl::f32) + 1), "f32[2]");
+  EXPECT_EQ(type_of(of(tl::i32) + 1), "i32[2]");
+  EXPECT_EQ(type_of(of(tl::u8) + 1), "u8[2]");
+  EXPECT_EQ(type_of(of(tl::i32) + std::int64_t{1}), "i32[2]");
+  EXPECT_EQ(type_of(of(tl::i64) * true), "i64[2]");
+}
+
+TEST(Promotion, FloatScalarWithIntegersGivesTheDefaultFloat) {
+  // Weakly: as in JAX, neither operand has asked for a width.
+  EXPECT_EQ(type_of(of(tl::i32) * 0.5), "~f32[2]");
+  EXPECT_EQ(type_of(of(tl::i64) * 0.5), "~f32[2]");
+  EXPECT_EQ(type_of(of(tl::boolean) * 0.5), "~f32[2]");
+}
+
+TEST(Promotion, DoubleScalarKeepsItsPrecisionForDoubleArrays) {
+  const Array x = tl::ones({1}, tl::f64) * 0.1;
+  expect_array<double>(x, {1}, {0.1});
+}
+
+TEST(Promotion, ScalarsAloneStayWeakAndWiden) {
+  EXPECT_EQ(type_of(Array(2.0) * Array(3.0)), "~f64[]");
+  EXPECT_EQ(type_of(Array(2) * Array(3)), "~i32[]");
+  EXPECT_EQ(type_of(Array(2.0f) * Array(3)), "~f32[]");
+  EXPECT_EQ((Array(2.5) * Array(2)).item<double>(), 5.0);
+  EXPECT_EQ(type_of(tl::ones({}, tl::f32) * Array(3.0)), "f32[]");
+}
+
+TEST(Promotion, IntegerScalarThatDoesNotFitIsAnError) {
+  const Array x = of(tl::i32);
+  EXPECT_THROW(x + std::int64_t{3'000'000'000}, tl::TypeError);
+  EXPECT_THROW(of(tl::u8) + 256, tl::TypeError);
+  EXPECT_THROW(of(tl::u32) + -1, tl::TypeError);
+}
+
+TEST(Promotion, DivisionOfIntegersIsInTheDefaultFloat) {
+  expect_array<float>(Array({1, 2, 3}) / Array({2, 2, 2}), {3}, {0.5f, 1.0f, 1.5f});
+  expect_array<float>(Array({1, 2, 3}) / 2, {3}, {0.5f, 1.0f, 1.5f});
+}
+
+TEST(Promotion, FunctionsOfFloatsTurnIntegersIntoTheDefaultFloat) {
+  EXPECT_EQ(type_of(tl::sin(of(tl::i64))), "f32[2]");
+  EXPECT_EQ(type_of(tl::exp(of(tl::boolean))), "f32[2]");
+  EXPECT_EQ(type_of(tl::sqrt(4)), "~f32[]");
+  EXPECT_EQ(type_of(tl::mean(of(tl::i32))), "f32[]");
+  EXPECT_EQ(type_of(tl::sin(of(tl::f64))), "f64[2]");
+}
+
+TEST(Promotion, ComparisonsPromoteAndGiveBools) {
+  expect_array<bool>(Array({1, 2, 3}) < 2.5, {3}, {true, true, false});
+  expect_array<bool>(Array({1.0f, 2.0f}) == Array({1.0, 3.0}), {2}, {true, false});
+  expect_array<bool>(2 <= Array({1, 2, 3}), {3}, {false, true, true});
+  expect_array<bool>(Array({1, 2}) != 1, {2}, {false, true});
+}
+
+TEST(Promotion, DefaultDtypesAreSettable) {
+  tl::set_default_float(tl::f64);
+  tl::set_default_int(tl::i64);
+  EXPECT_EQ(type_of(tl::zeros({1})), "f64[1]");
+  EXPECT_EQ(type_of(of(tl::i32) * 0.5), "~f64[2]");
+  EXPECT_EQ(type_of(tl::argmax(of(tl::f32))), "i64[]");
+  EXPECT_EQ(type_of(tl::sum(of(tl::boolean))), "i64[]");
+  tl::set_default_float(tl::f32);
+  tl::set_default_int(tl::i32);
+  EXPECT_EQ(type_of(tl::zeros({1})), "f32[1]");
+}
+
+}  // namespace
+}  // namespace telamon_test
