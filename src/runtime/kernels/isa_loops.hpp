@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/kernels/elementwise.hpp"
+#include "runtime/kernels/gemm_tile.hpp"
 
 #define TELAMON_DECLARE_LOOPS(isa)                                                        \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ContiguousLoop       \
@@ -10,7 +11,10 @@
       telamon_##isa##_convert_loop(telamon::DType from, telamon::DType to);               \
   /* in: k0, k1, x0, x1, each n words */                                                  \
   extern "C" __attribute__((visibility("hidden"))) void telamon_##isa##_threefry2x32(     \
-      std::int64_t n, const std::uint32_t* const* in, std::uint32_t* out0, std::uint32_t* out1);
+      std::int64_t n, const std::uint32_t* const* in, std::uint32_t* out0, std::uint32_t* out1); \
+  /* dots: n = 1, columns of a and b adjacent */                                          \
+  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::GemmLoop             \
+      telamon_##isa##_gemm_loop(telamon::DType dtype, bool dots);
 
 TELAMON_DECLARE_LOOPS(generic)
 TELAMON_DECLARE_LOOPS(avx2)

@@ -1,0 +1,53 @@
+// Loads OpenBLAS: at the first large matrix product, since opening it costs 5 ms.
+#include "runtime/blas.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace telamon {
+inline namespace v1 {
+namespace runtime {
+namespace {
+
+void* open_library() {
+  const char* wanted = std::getenv("TELAMON_BLAS");
+  if (wanted != nullptr) {
+    return std::string_view(wanted) == "none" ? nullptr : dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
+  }
+  for (const char* name : {"libopenblas.so.0", "libopenblas.so"}) {
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+  }
+  return nullptr;
+}
+
+void* library() {
+  static void* const handle = [] {
+    void* opened = open_library();
+    if (opened != nullptr) {
+      if (void* set = dlsym(opened, "openblas_set_num_threads")) {
+        reinterpret_cast<void (*)(int)>(set)(1);
+      }
+    }
+    return opened;
+  }();
+  return handle;
+}
+
+}  // namespace
+
+void* blas_symbol(const char* name) {
+  void* const handle = library();
+  return handle == nullptr ? nullptr : dlsym(handle, name);
+}
+
+const Blas& blas() {
+  static const Blas functions{reinterpret_cast<Sgemm>(blas_symbol("sgemm_")),
+                              reinterpret_cast<Dgemm>(blas_symbol("dgemm_"))};
+  return functions;
+}
+
+}  // namespace runtime
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,207 @@
+// Matrix products: which loop or library, over which tiles.
+#include "runtime/kernels/gemm.hpp"
+
+#include <algorithm>
+#include <climits>
+#include <string>
+#include <utility>
+
+#include "core/check.hpp"
+#include "runtime/allocator.hpp"
+#include "runtime/blas.hpp"
+#include "runtime/kernels/copy.hpp"
+#include "runtime/kernels/isa_loops.hpp"
+#include "runtime/thread_pool.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace kernels {
+namespace {
+
+constexpr std::int64_t kTile = 512;             // rows and columns of a tile of a large product
+constexpr std::int64_t kBlasFrom = 32 * 32 * 32;  // multiplications; below, our loops are faster
+constexpr std::int64_t kChunkWork = 1 << 20;    // multiplications worth a chunk of their own
+
+/// Memory for a copy of an operand.
+class Temporary {
+ public:
+  Temporary(const View& like, DType dtype)
+      : bytes_(static_cast<std::size_t>(like.shape.num_elements()) * size_of(dtype)),
+        data_(runtime::allocate(bytes_)), view_(contiguous_view(data_, dtype, like.shape)) {}
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+  ~Temporary() { runtime::deallocate(data_, bytes_); }
+  const View& view() const { return view_; }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+  View view_;
+};
+
+/// The matrices of a batch; strides count elements.
+struct Matrices {
+  const char* data;
+  std::int64_t batch, row, column;
+};
+Matrices matrices(const View& v) {
+  const auto size = static_cast<std::int64_t>(size_of(v.dtype));
+  const auto stride = [&](std::size_t d) { return v.shape[d] == 1 ? 0 : v.strides[d] / size; };
+  return {v.data, stride(0), stride(1), stride(2)};
+}
+
+struct Product {
+  DType dtype;
+  std::int64_t size, batch, m, n, k;
+  Matrices a, b;
+  char* c;
+};
+
+void check_shapes(const View& lhs, const View& rhs, const View& out) {
+  TELAMON_CHECK(lhs.shape.size() == 3 && rhs.shape.size() == 3 && out.shape.size() == 3,
+                "a batch of matrices has rank 3");
+  TELAMON_CHECK(lhs.shape[0] == out.shape[0] && rhs.shape[0] == out.shape[0] &&
+                    lhs.shape[1] == out.shape[1] && rhs.shape[2] == out.shape[2] &&
+                    lhs.shape[2] == rhs.shape[1],
+                "matrix product of " + lhs.shape.to_string() + " and " + rhs.shape.to_string() +
+                    " into " + out.shape.to_string());
+  TELAMON_CHECK(lhs.dtype == out.dtype && rhs.dtype == out.dtype && is_contiguous(out),
+                "a matrix product has one dtype and a dense result");
+}
+
+/// Whether BLAS can take the matrix as it lies: one of its strides is 1 and the other a leading
+/// dimension.
+bool is_blas_layout(std::int64_t rows, std::int64_t columns, const Matrices& x) {
+  const bool by_rows = (columns == 1 || x.column == 1) && (rows == 1 || x.row >= columns);
+  const bool by_columns = (rows == 1 || x.row == 1) && (columns == 1 || x.column >= rows);
+  return (by_rows || by_columns) && x.row < INT_MAX && x.column < INT_MAX;
+}
+
+/// op and leading dimension for a row-major matrix seen as its column-major transpose.
+struct BlasOperand {
+  char op;
+  int leading;
+};
+BlasOperand blas_operand(std::int64_t rows, std::int64_t columns, const Matrices& x) {
+  const bool by_rows = (columns == 1 || x.column == 1) && (rows == 1 || x.row >= columns);
+  if (by_rows) return {'N', static_cast<int>(rows == 1 ? columns : x.row)};
+  return {'T', static_cast<int>(columns == 1 ? rows : x.column)};
+}
+
+/// The rectangle of rows [i, i + m) and columns [j, j + n) of product `batch`.
+struct Rectangle {
+  std::int64_t batch, i, j, m, n;
+};
+
+/// C = A B in row-major order is C' = B' A' in BLAS's column-major order.
+template <class T, class Gemm>
+void call_blas(Gemm gemm, const Product& p, const Rectangle& r) {
+  const BlasOperand a = blas_operand(p.m, p.k, p.a), b = blas_operand(p.k, p.n, p.b);
+  const int m = static_cast<int>(r.m), n = static_cast<int>(r.n), k = static_cast<int>(p.k);
+  const int ldc = static_cast<int>(p.n);
+  const T one = 1, zero = 0;
+  const T* from_a = reinterpret_cast<const T*>(p.a.data) + r.batch * p.a.batch + r.i * p.a.row;
+  const T* from_b = reinterpret_cast<const T*>(p.b.data) + r.batch * p.b.batch + r.j * p.b.column;
+  T* to = reinterpret_cast<T*>(p.c) + (r.batch * p.m + r.i) * p.n + r.j;
+  gemm(&b.op, &a.op, &n, &m, &k, &one, from_b, &b.leading, from_a, &a.leading, &zero, to, &ldc);
+}
+
+GemmLoop find_loop(DType dtype, bool dots) {
+  constexpr decltype(&telamon_generic_gemm_loop) kLoops[runtime::kNumIsas] = TELAMON_BY_ISA(gemm_loop);
+  return kLoops[static_cast<int>(runtime::host_isa())](dtype, dots);
+}
+
+void call_loop(GemmLoop loop, const Product& p, const Rectangle& r) {
+  loop({r.m, r.n, p.k, p.a.data + (r.batch * p.a.batch + r.i * p.a.row) * p.size, p.a.row, p.a.column,
+        p.b.data + (r.batch * p.b.batch + r.j * p.b.column) * p.size, p.b.row,
+        p.c + ((r.batch * p.m + r.i) * p.n + r.j) * p.size, p.n});
+}
+
+/// Calls run(rectangle) for all tiles of the products, in chunks of enough work.
+template <class Run>
+void for_each_tile(const Product& p, const Run& run) {
+  const std::int64_t rows = (p.m + kTile - 1) / kTile, columns = (p.n + kTile - 1) / kTile;
+  const std::int64_t tiles = p.batch * rows * columns;
+  const std::int64_t work = std::min(p.m, kTile) * std::min(p.n, kTile) * std::max<std::int64_t>(p.k, 1);
+  const std::int64_t per_chunk = std::max<std::int64_t>(kChunkWork / work, 1);
+  runtime::parallel_for((tiles + per_chunk - 1) / per_chunk, [&](std::int64_t chunk) {
+    const std::int64_t end = std::min(tiles, (chunk + 1) * per_chunk);
+    for (std::int64_t t = chunk * per_chunk; t < end; ++t) {
+      const std::int64_t i = t / columns % rows * kTile, j = t % columns * kTile;
+      run(Rectangle{t / columns / rows, i, j, std::min(kTile, p.m - i), std::min(kTile, p.n - j)});
+    }
+  });
+}
+
+/// A matrix times a vector: rows in chunks.
+void run_dots(GemmLoop loop, const Product& p) {
+  const std::int64_t rows = std::max<std::int64_t>(kChunkWork / std::max<std::int64_t>(p.k, 1), 1);
+  const std::int64_t chunks = (p.m + rows - 1) / rows;
+  runtime::parallel_for(p.batch * chunks, [&](std::int64_t chunk) {
+    const std::int64_t i = chunk % chunks * rows;
+    call_loop(loop, p, {chunk / chunks, i, 0, std::min(rows, p.m - i), 1});
+  });
+}
+
+void multiply(const View& lhs, const View& rhs, const View& out) {
+  Product p{out.dtype, static_cast<std::int64_t>(size_of(out.dtype)), out.shape[0], out.shape[1],
+            out.shape[2], lhs.shape[2], matrices(lhs), matrices(rhs), out.data};
+  const bool real = p.dtype == DType::f32 || p.dtype == DType::f64;
+  if (real && p.n == 1 && (p.k == 1 || (p.a.column == 1 && p.b.row == 1))) {
+    return run_dots(find_loop(p.dtype, true), p);
+  }
+  if (real && p.m == 1 && p.n > 1 && p.k > 1 && p.a.column == 1 && p.b.row == 1) {
+    // A row times a matrix that lies by columns: the same with the operands exchanged.
+    std::swap(p.a, p.b);
+    std::swap(p.a.row, p.a.column);
+    std::swap(p.b.row, p.b.column);
+    std::swap(p.m, p.n);
+    return run_dots(find_loop(p.dtype, true), p);
+  }
+  const bool large = real && p.m * p.n * p.k >= kBlasFrom && p.m > 1 && p.n > 1 &&
+                     std::max({p.m, p.n, p.k}) < INT_MAX;
+  if (large && runtime::blas()) {
+    if (!is_blas_layout(p.m, p.k, p.a)) {
+      const Temporary copy(lhs, lhs.dtype);
+      run_copy(lhs, copy.view());
+      return multiply(copy.view(), rhs, out);
+    }
+    if (!is_blas_layout(p.k, p.n, p.b)) {
+      const Temporary copy(rhs, rhs.dtype);
+      run_copy(rhs, copy.view());
+      return multiply(lhs, copy.view(), out);
+    }
+    return for_each_tile(p, [&](const Rectangle& r) {
+      if (p.dtype == DType::f32) call_blas<float>(runtime::blas().sgemm, p, r);
+      else call_blas<double>(runtime::blas().dgemm, p, r);
+    });
+  }
+  if (p.n > 1 && p.b.column != 1) {  // our loops read rows of b
+    const Temporary copy(rhs, rhs.dtype);
+    run_copy(rhs, copy.view());
+    return multiply(lhs, copy.view(), out);
+  }
+  const GemmLoop loop = find_loop(p.dtype, false);
+  if (loop == nullptr) {
+    throw NotImplementedError("dot_general has no evaluation rule for dtype " +
+                              std::string(short_name(p.dtype)));
+  }
+  for_each_tile(p, [&](const Rectangle& r) { call_loop(loop, p, r); });
+}
+
+}  // namespace
+
+void run_matmul(const View& lhs, const View& rhs, const View& out) {
+  check_shapes(lhs, rhs, out);
+  if (out.shape.num_elements() == 0) return;
+  if (out.dtype != DType::f16 && out.dtype != DType::bf16) return multiply(lhs, rhs, out);
+  const Temporary a(lhs, DType::f32), b(rhs, DType::f32), c(out, DType::f32);
+  run_convert(lhs, a.view());
+  run_convert(rhs, b.view());
+  multiply(a.view(), b.view(), c.view());
+  run_convert(c.view(), out);
+}
+
+}  // namespace kernels
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,167 @@
+// Matrix products in registers, for one instruction set: what BLAS is too slow to call for, the types
+// it does not know, and its place where it is absent.
+//
+// Every element of the result is one sum over k from first to last, fused for floats, whatever the
+// tile it lies in: so a row of a batch gives what the matrix alone would give.
+#include "runtime/kernels/gemm_tile.hpp"
+#include "runtime/kernels/isa_loops.hpp"
+#include "runtime/kernels/loop_isa.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+namespace loops {
+
+using kernels::GemmTile;
+using simd::F32;
+using simd::F64;
+
+template <class V>
+TELAMON_INLINE V load_lanes(const simd::ScalarOf<V>* from, std::int64_t count) {
+  V x = {};
+  if (count >= simd::Lanes<V>::kCount) {
+    __builtin_memcpy(&x, from, sizeof x);
+  } else {
+    __builtin_memcpy(&x, from, static_cast<std::size_t>(count) * sizeof(*from));
+  }
+  return x;
+}
+template <class V>
+TELAMON_INLINE void store_lanes(simd::ScalarOf<V>* to, V x, std::int64_t count) {
+  if (count >= simd::Lanes<V>::kCount) {
+    __builtin_memcpy(to, &x, sizeof x);
+  } else {
+    __builtin_memcpy(to, &x, static_cast<std::size_t>(count) * sizeof(*to));
+  }
+}
+
+/// Rows x (Vectors registers) of the result; `count` columns of the last register are used.
+template <class V, int Rows, int Vectors>
+void register_tile(const GemmTile& t, std::int64_t row, std::int64_t column, std::int64_t count) {
+  using T = simd::ScalarOf<V>;
+  constexpr int kLanes = simd::Lanes<V>::kCount;
+  const T* a = static_cast<const T*>(t.a) + row * t.a_row;
+  const T* b = static_cast<const T*>(t.b) + column;
+  T* c = static_cast<T*>(t.c) + row * t.c_row + column;
+  V sums[Rows][Vectors] = {};
+  for (std::int64_t k = 0; k < t.k; ++k, a += t.a_column, b += t.b_row) {
+    V from_b[Vectors];
+    for (int j = 0; j < Vectors; ++j) {
+      from_b[j] = load_lanes<V>(b + j * kLanes, j + 1 < Vectors ? kLanes : count);
+    }
+    for (int i = 0; i < Rows; ++i) {
+      const V from_a = simd::splat<V>(a[i * t.a_row]);
+      for (int j = 0; j < Vectors; ++j) sums[i][j] = simd::fma(from_a, from_b[j], sums[i][j]);
+    }
+  }
+  for (int i = 0; i < Rows; ++i) {
+    for (int j = 0; j < Vectors; ++j) {
+      store_lanes<V>(c + i * t.c_row + j * kLanes, sums[i][j], j + 1 < Vectors ? kLanes : count);
+    }
+  }
+}
+
+template <class V, int Rows>
+void register_rows(const GemmTile& t, std::int64_t row) {
+  constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
+  std::int64_t j = 0;
+  for (; j + 2 * kLanes <= t.n; j += 2 * kLanes) register_tile<V, Rows, 2>(t, row, j, kLanes);
+  if (t.n - j > kLanes) {
+    register_tile<V, Rows, 2>(t, row, j, t.n - j - kLanes);
+  } else if (t.n - j > 0) {
+    register_tile<V, Rows, 1>(t, row, j, t.n - j);
+  }
+}
+
+template <class V>
+void float_gemm(const GemmTile& t) {
+  std::int64_t i = 0;
+  for (; i + 4 <= t.m; i += 4) register_rows<V, 4>(t, i);
+  for (; i + 2 <= t.m; i += 2) register_rows<V, 2>(t, i);
+  if (i < t.m) register_rows<V, 1>(t, i);
+}
+
+/// Rows of a times one contiguous vector b: four registers of partial sums along k.
+template <class V>
+void float_dots(const GemmTile& t) {
+  using T = simd::ScalarOf<V>;
+  constexpr int kLanes = simd::Lanes<V>::kCount;
+  const T* b = static_cast<const T*>(t.b);
+  for (std::int64_t row = 0; row < t.m; ++row) {
+    const T* a = static_cast<const T*>(t.a) + row * t.a_row;
+    V sums[4] = {};
+    std::int64_t k = 0;
+    for (; k + 4 * kLanes <= t.k; k += 4 * kLanes) {
+      for (int j = 0; j < 4; ++j) {
+        sums[j] = simd::fma(load_lanes<V>(a + k + j * kLanes, kLanes),
+                            load_lanes<V>(b + k + j * kLanes, kLanes), sums[j]);
+      }
+    }
+    for (int j = 0; k < t.k; k += kLanes, ++j) {
+      sums[j] = simd::fma(load_lanes<V>(a + k, t.k - k), load_lanes<V>(b + k, t.k - k), sums[j]);
+    }
+    const V sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    T total[kLanes];
+    __builtin_memcpy(total, &sum, sizeof sum);
+    for (int half = kLanes / 2; half > 0; half /= 2) {
+      for (int j = 0; j < half; ++j) total[j] += total[j + half];
+    }
+    static_cast<T*>(t.c)[row * t.c_row] = total[0];
+  }
+}
+
+/// Integers modulo 2^w, bool with or and and.
+template <class Sum, class Product, class T>
+void plain_gemm(const GemmTile& t) {
+  for (std::int64_t i = 0; i < t.m; ++i) {
+    const T* a = static_cast<const T*>(t.a) + i * t.a_row;
+    T* c = static_cast<T*>(t.c) + i * t.c_row;
+    for (std::int64_t j = 0; j < t.n; ++j) c[j] = 0;
+    for (std::int64_t k = 0; k < t.k; ++k) {
+      const T factor = a[k * t.a_column];
+      const T* b = static_cast<const T*>(t.b) + k * t.b_row;
+      TELAMON_INDEPENDENT
+      for (std::int64_t j = 0; j < t.n; ++j) c[j] = Sum::apply(c[j], Product::apply(factor, b[j]));
+    }
+  }
+}
+
+template <class C>
+void complex_gemm(const GemmTile& t) {
+  for (std::int64_t i = 0; i < t.m; ++i) {
+    const C* a = static_cast<const C*>(t.a) + i * t.a_row;
+    C* c = static_cast<C*>(t.c) + i * t.c_row;
+    for (std::int64_t j = 0; j < t.n; ++j) c[j] = {};
+    for (std::int64_t k = 0; k < t.k; ++k) {
+      const C x = a[k * t.a_column];
+      const C* b = static_cast<const C*>(t.b) + k * t.b_row;
+      for (std::int64_t j = 0; j < t.n; ++j) {
+        c[j].re += x.re * b[j].re - x.im * b[j].im;
+        c[j].im += x.re * b[j].im + x.im * b[j].re;
+      }
+    }
+  }
+}
+
+}  // namespace loops
+}  // namespace
+}  // namespace v1
+}  // namespace telamon
+
+extern "C" telamon::kernels::GemmLoop TELAMON_ISA_SYMBOL(gemm_loop)(telamon::DType dtype, bool dots) {
+  using namespace telamon::loops;  // NOLINT: this is their C face
+  using telamon::DType;
+  if (dots) return dtype == DType::f32 ? float_dots<F32> : dtype == DType::f64 ? float_dots<F64> : nullptr;
+  switch (dtype) {
+    case DType::bool_: return plain_gemm<Or, And, std::uint8_t>;
+    case DType::i8: case DType::u8: return plain_gemm<Add, Mul, std::uint8_t>;
+    case DType::i16: case DType::u16: return plain_gemm<Add, Mul, std::uint16_t>;
+    case DType::i32: case DType::u32: return plain_gemm<Add, Mul, std::uint32_t>;
+    case DType::i64: case DType::u64: return plain_gemm<Add, Mul, std::uint64_t>;
+    case DType::f32: return float_gemm<F32>;
+    case DType::f64: return float_gemm<F64>;
+    case DType::c64: return complex_gemm<telamon::Complex64>;
+    case DType::c128: return complex_gemm<telamon::Complex128>;
+    default: return nullptr;
+  }
+}
