@@ -1,0 +1,171 @@
+// grad, value_and_grad, vjp, linear_transpose and Jacobians.
+#include <gmock/gmock.h>
+
+#include "transforms/support.hpp"
+
+namespace telamon_test {
+namespace {
+
+struct Linear {
+  Array w, b;
+};
+
+Array loss(const Linear& m, const Array& x) { return tl::sum(tl::square(tl::matmul(x, m.w) + m.b)); }
+
+TEST(Grad, GivesTheValuesOfTheTutorial) {
+  EXPECT_DOUBLE_EQ(value(tl::grad(f)(3.0)), 2.979984993200891);
+  const auto [y, pull] = tl::vjp(tl::sin, 3.0);
+  EXPECT_DOUBLE_EQ(value(std::get<0>(pull(1.0))), -0.9899924966004454);
+  const auto g = [](Array x) { return tl::cos(x) * 2.0; };
+  const auto nested = [&](Array x) { return tl::jit([&](Array z) { return tl::jit(g)(z * 2.0); })(x); };
+  EXPECT_DOUBLE_EQ(value(tl::grad(nested)(3.0)), 1.1176619927957037);
+}
+
+TEST(Grad, NestsToThirdOrder) {
+  const auto cube = [](Array x) { return x * x * x; };
+  EXPECT_DOUBLE_EQ(value(tl::grad(cube)(2.0)), 12.0);
+  EXPECT_DOUBLE_EQ(value(tl::grad(tl::grad(cube))(2.0)), 12.0);
+  EXPECT_DOUBLE_EQ(value(tl::grad(tl::grad(tl::grad(cube)))(2.0)), 6.0);
+}
+
+TEST(Grad, HasTheTypeOfTheArgument) {
+  const Linear m{Array({{1.0}, {2.0}}), Array({0.5})};
+  const Array x({{1.0, 1.0}, {0.0, 2.0}});
+  const Linear g = tl::grad(loss)(m, x);
+  expect_near(g.w, {7.0, 7.0 + 18.0});  // 2 x' (x w + b) with residuals 3.5 and 4.5
+  expect_near(g.b, {16.0});
+  const auto [value_, both] = tl::value_and_grad<0, 1>(loss)(m, x);
+  EXPECT_DOUBLE_EQ(value(value_), 3.5 * 3.5 + 4.5 * 4.5);
+  expect_near(std::get<0>(both).b, {16.0});
+  EXPECT_EQ(std::get<1>(both).shape(), x.shape());
+}
+
+TEST(Grad, ChoosesArgumentsByNumber) {
+  const auto g = [](Array x, Array y, Array z) { return x + 2.0 * y + 3.0 * z; };
+  EXPECT_EQ(value(tl::grad<0>(g)(1.0, 1.0, 1.0)), 1.0);
+  EXPECT_EQ(value(tl::grad<1>(g)(1.0, 1.0, 1.0)), 2.0);
+  EXPECT_EQ(value(tl::grad<-1>(g)(1.0, 1.0, 1.0)), 3.0);
+  const auto [dz, dx] = tl::grad<2, 0>(g)(1.0, 1.0, 1.0);
+  EXPECT_EQ(value(dz), 3.0);
+  EXPECT_EQ(value(dx), 1.0);
+}
+
+TEST(Grad, PassesAuxThrough) {
+  const auto g = [](Array x) { return std::pair{x * x, std::vector<Array>{x + 1.0, tl::sin(x)}}; };
+  const auto [dx, aux] = tl::grad_aux(g)(3.0);
+  EXPECT_EQ(value(dx), 6.0);
+  EXPECT_EQ(value(aux[0]), 4.0);
+  EXPECT_FALSE(aux[1].is_tracer());
+  const auto [pair, dx2] = tl::value_and_grad_aux(g)(3.0);
+  EXPECT_EQ(value(pair.first), 9.0);
+  EXPECT_EQ(value(pair.second[0]), 4.0);
+  EXPECT_EQ(value(dx2), 6.0);
+}
+
+TEST(Grad, TakesStaticArguments) {
+  const auto power = [](Array x, int n) {
+    Array y = x;
+    for (int i = 1; i < n; ++i) y = y * x;
+    return y;
+  };
+  EXPECT_EQ(value(tl::grad(power)(2.0, 4)), 32.0);
+}
+
+TEST(Grad, RefusesResultsThatAreNoRealScalar) {
+  const auto g = [](Array x) { return x * 2.0; };
+  EXPECT_ERROR(TypeError, tl::grad(g)(Array({1.0, 2.0, 3.0})),
+               "Gradient only defined for scalar-output functions. Output had shape: (3,).");
+  EXPECT_ERROR(TypeError, tl::grad(g)(Array({1.0})), "output.reshape");
+  EXPECT_ERROR(TypeError, tl::grad(g)(Array({1.0})), "output(0)");
+  EXPECT_ERROR(TypeError, tl::grad([](Array x) { return tl::argmax(x); })(Array({1.0, 2.0})), "real-valued outputs");
+}
+
+TEST(Grad, NamesTheIntegerLeafAndAllowsItOnRequest) {
+  struct Model {
+    Array w, steps;
+  };
+  const auto g = [](const Model& m) { return m.w * 2.0; };
+  const Model m{Array(3.0), Array({1, 2})};
+  EXPECT_ERROR(TypeError, tl::grad(g)(m), ".steps");
+  const Model d = tl::grad(g, {.allow_int = true})(m);
+  EXPECT_EQ(value(d.w), 2.0);
+  EXPECT_EQ(d.steps.dtype(), tl::DType::float0);
+}
+
+TEST(Grad, SharesTiesAndBlocksStoppedGradients) {
+  const auto relu2 = [](Array x) { return tl::sum(tl::square(tl::maximum(x, 0.0))); };
+  const Array h = tl::hessian(relu2)(Array({-1.0, -0.5, 0.0, 0.5, 1.0}));
+  const auto diagonal = values(h);
+  EXPECT_EQ(diagonal[2 * 5 + 2], 0.5);  // half of the tie, as JAX has it
+  EXPECT_EQ(diagonal[3 * 5 + 3], 2.0);
+  EXPECT_EQ(diagonal[0], 0.0);
+  EXPECT_EQ(value(tl::grad([](Array x) { return tl::lax::stop_gradient(x) * x; })(3.0)), 3.0);
+  EXPECT_EQ(value(tl::grad(tl::relu)(0.0)), 0.0);
+}
+
+TEST(Grad, IsRightAtCorners) {
+  EXPECT_EQ(value(tl::grad([](Array x) { return tl::power(x, 2.0); })(0.0)), 0.0);
+  EXPECT_EQ(value(tl::grad([](Array x) { return tl::abs(x); })(0.0)), 0.0);
+  EXPECT_FLOAT_EQ(static_cast<float>(value(tl::grad(tl::grad(tl::grad(tl::grad(tl::grad(tl::grad(
+                      [](Array x) { return 1.0 / x; }))))))(Array(4.0f)))),
+                  0.0439453125f);
+}
+
+TEST(Vjp, PullsBackTrees) {
+  const Linear m{Array({{1.0}, {2.0}}), Array({0.5})};
+  const Array x({{1.0, 1.0}, {0.0, 2.0}});
+  const auto [y, pull] = tl::vjp(loss, m, x);
+  const auto [dm, dx] = pull(Array(2.0));
+  expect_near(dm.b, {32.0});
+  EXPECT_EQ(dx.shape(), x.shape());
+}
+
+TEST(Vjp, RefusesACotangentOfAnotherType) {
+  const Array a = tl::ones({2, 5}), b = tl::ones({5, 3});
+  const auto [y, pull] = tl::vjp([](Array x, Array z) { return tl::matmul(x, z); }, a, b);
+  EXPECT_ERROR(TypeError, (void)pull(tl::ones({2, 4})), "unexpected type (e.g. shape/dtype) for argument to VJP function");
+  EXPECT_ERROR(TypeError, (void)pull(tl::ones({2, 4})), "expected f32[2,3]");
+}
+
+TEST(LinearTranspose, TransposesAtExampleShapes) {
+  const auto transpose = tl::linear_transpose([](Array x) { return 2.0 * x; }, Array({1.0, 1.0}));
+  expect_near(std::get<0>(transpose(Array({3.0, 4.0}))), {6.0, 8.0});
+  EXPECT_ERROR(TypeError, (void)transpose(Array({1.0f, 2.0f})), "cotangent type does not match");
+}
+
+TEST(LinearTranspose, RefusesWhatIsNotLinear) {
+  const auto transpose = tl::linear_transpose([](Array x) { return tl::sin(x); }, 1.0);
+  EXPECT_ERROR(NotImplementedError, (void)transpose(1.0), "Transpose rule (for reverse-mode differentiation) for 'sin' not implemented");
+}
+
+TEST(Jacobian, ForwardAndReverseAgree) {
+  const auto g = [](Array x) { return tl::stack({x(0) * x(1), tl::sin(x(2)), x(0) + x(2)}); };
+  const Array x({2.0, 3.0, 4.0});
+  const std::vector<double> want = {3, 2, 0, 0, 0, std::cos(4.0), 1, 0, 1};
+  expect_near(tl::jacfwd(g)(x), want);
+  expect_near(tl::jacrev(g)(x), want);
+  expect_near(tl::jacfwd(tl::sin)(Array({0.0, 1.0, 2.0})), {1, 0, 0, 0, std::cos(1.0), 0, 0, 0, std::cos(2.0)});
+}
+
+TEST(Jacobian, OfTreesHasARowPerResult) {
+  const Linear m{Array({1.0, 2.0}), Array(3.0)};
+  const auto g = [](const Linear& l) { return std::pair{l.w * l.b, l.b * l.b}; };
+  const auto j = tl::jacrev(g)(m);
+  ASSERT_EQ(j.rows.size(), 2u);
+  expect_near(j.rows[0].w, {3, 0, 0, 3});
+  expect_near(j.rows[0].b, {1, 2});
+  expect_near(j.rows[1].b, {6});
+}
+
+TEST(Hessian, ComposesInEveryOrder) {
+  const auto g = [](Array x) { return tl::sum(tl::sin(x) * x * x); };
+  const Array x({0.3, -0.7});
+  const auto want = values(tl::hessian(g)(x));
+  const Array forms[] = {tl::jacfwd(tl::jacfwd(g))(x),  tl::jacfwd(tl::jacrev(g))(x),         tl::jacrev(tl::jacfwd(g))(x),
+                         tl::jacrev(tl::jacrev(g))(x),  tl::jacfwd(tl::grad(g))(x),           tl::jit(tl::jacfwd(tl::grad(g)))(x),
+                         tl::jacrev(tl::jit(tl::grad(g)))(x)};
+  for (const Array& h : forms) expect_near(h, want);
+}
+
+}  // namespace
+}  // namespace telamon_test

@@ -1,0 +1,140 @@
+// jvp and linearize: values of the Autodidax tutorial, no perturbation confusion, clear errors.
+#include <gmock/gmock.h>
+
+#include "transforms/support.hpp"
+
+namespace telamon_test {
+namespace {
+
+template <class F>
+auto deriv(F g) {
+  return [g](Array x) { return tl::jvp(g, std::tuple{x}, std::tuple{Array(1.0)}).second; };
+}
+
+TEST(Jvp, GivesTheValuesOfTheTutorial) {
+  const auto [y, dy] = tl::jvp(f, std::tuple{3.0}, std::tuple{1.0});
+  EXPECT_DOUBLE_EQ(value(y), 2.7177599838802657);
+  EXPECT_DOUBLE_EQ(value(dy), 2.979984993200891);
+  EXPECT_DOUBLE_EQ(value(tl::jvp(tl::sin, std::tuple{3.0}, std::tuple{1.0}).second), -0.9899924966004454);
+}
+
+TEST(Jvp, NestsToAnyOrder) {
+  const auto sin = [](Array x) { return tl::sin(x); };
+  EXPECT_DOUBLE_EQ(value(deriv(sin)(Array(3.0))), -0.9899924966004454);
+  EXPECT_DOUBLE_EQ(value(deriv(deriv(sin))(Array(3.0))), -0.1411200080598672);
+  EXPECT_DOUBLE_EQ(value(deriv(deriv(deriv(sin)))(Array(3.0))), 0.9899924966004454);
+  EXPECT_DOUBLE_EQ(value(deriv(deriv(deriv(deriv(sin))))(Array(3.0))), 0.1411200080598672);
+  // At zero: 0 -> 1, 0, -1.
+  EXPECT_EQ(value(deriv(deriv(sin))(Array(0.0))), 0.0);
+  EXPECT_EQ(value(deriv(deriv(deriv(sin)))(Array(0.0))), -1.0);
+}
+
+TEST(Jvp, FollowsControlFlowOnValues) {
+  const auto g = [](Array x) {
+    if (x > 0.0) return 2.0 * x;
+    return Array(x);
+  };
+  EXPECT_EQ(value(deriv(g)(Array(3.0))), 2.0);
+  EXPECT_EQ(value(deriv(g)(Array(-3.0))), 1.0);
+}
+
+TEST(Jvp, DoesNotConfusePerturbations) {
+  // d/dx [x * d/dy (x * y)] = d/dx x^2
+  const auto outer = [](Array x) {
+    return tl::jvp([x](Array y) { return x * y; }, std::tuple{3.0}, std::tuple{1.0}).second;
+  };
+  const auto [y, dy] = tl::jvp(outer, std::tuple{1.0}, std::tuple{2.0});
+  EXPECT_EQ(value(y), 1.0);
+  EXPECT_EQ(value(dy), 2.0);
+  // d/dx [x * d/dy x] = 0
+  const auto confusing = [](Array x) { return x * deriv([x](Array) { return x; })(Array(5.0)); };
+  EXPECT_EQ(value(deriv(confusing)(Array(0.0))), 0.0);
+}
+
+TEST(Jvp, OfJittedClosureSeesTheOuterTracer) {
+  const auto g = [](Array x) { return tl::jit([x](Array y) { return x + y; })(0.0); };
+  const auto [y, dy] = tl::jvp(g, std::tuple{1.0}, std::tuple{2.0});
+  EXPECT_EQ(value(y), 1.0);
+  EXPECT_EQ(value(dy), 2.0);
+}
+
+TEST(Jvp, KeepsTheStructureOfResults) {
+  struct Out {
+    Array hi;
+    std::vector<Array> there;
+  };
+  const auto g = [](Array x) {
+    const Array y = tl::sin(x) * 2.0;
+    return Out{-y + x, {x, y}};
+  };
+  const auto [y, dy] = tl::jvp(g, std::tuple{3.0}, std::tuple{1.0});
+  EXPECT_DOUBLE_EQ(value(y.hi), 2.7177599838802657);
+  EXPECT_EQ(value(y.there[0]), 3.0);
+  EXPECT_DOUBLE_EQ(value(y.there[1]), 0.2822400161197344);
+  EXPECT_DOUBLE_EQ(value(dy.hi), 2.979984993200891);
+  EXPECT_DOUBLE_EQ(value(dy.there[1]), -1.9799849932008908);
+}
+
+TEST(Jvp, OfIntegersHasFloat0Tangents) {
+  const auto g = [](Array x, Array n) { return std::pair{x * 2.0, n + 1}; };
+  const auto [y, dy] = tl::jvp(g, std::tuple{Array(2.0), Array({1, 2})}, std::tuple{Array(1.0), Array()});
+  EXPECT_EQ(value(dy.first), 2.0);
+  EXPECT_EQ(dy.second.dtype(), tl::DType::float0);
+  EXPECT_EQ(dy.second.shape(), (tl::Shape{2}));
+}
+
+TEST(Jvp, RefusesTangentsOfAnotherType) {
+  EXPECT_ERROR(TypeError, tl::jvp(f, std::tuple{Array({1.0, 2.0})}, std::tuple{Array({1.0, 2.0, 3.0})}), "args[0]");
+  EXPECT_ERROR(TypeError, tl::jvp(f, std::tuple{Array({1.0})}, std::tuple{Array({1.0f})}), "expected f64[1]");
+  const auto tree = [](const std::vector<Array>& x) { return x[0]; };
+  EXPECT_ERROR(TypeError, tl::jvp(tree, std::tuple{Arrays{1.0}}, std::tuple{Arrays{1.0, 2.0}}), "jvp");
+}
+
+TEST(Jvp, MakesNoZerosOfConstantTangents) {
+  // d(2 sin x) = 2 cos x dx: the constant's zero tangent must not appear as a multiplication.
+  const auto program = tl::make_jaxpr([](Array x, Array dx) { return tl::jvp(f, std::tuple{x}, std::tuple{dx}).second; })(3.0, 1.0);
+  EXPECT_EQ(tl::count_eqns(program.jaxpr, "mul"), 2) << program;
+  EXPECT_EQ(program.to_string().find(" 0.0"), std::string::npos) << program;
+}
+
+TEST(Linearize, GivesValueAndReusableTangentMap) {
+  const auto [y, lin] = tl::linearize(f, 3.0);
+  EXPECT_DOUBLE_EQ(value(y), 2.7177599838802657);
+  EXPECT_DOUBLE_EQ(value(lin(1.0)), 2.979984993200891);
+  EXPECT_DOUBLE_EQ(value(lin(2.0)), 2 * 2.979984993200891);
+  const auto [s, sin_lin] = tl::linearize(tl::sin, 3.0);
+  EXPECT_DOUBLE_EQ(value(s), 0.1411200080598672);
+  EXPECT_DOUBLE_EQ(value(sin_lin(1.0)), -0.9899924966004454);
+}
+
+TEST(Linearize, SharesAConstantThatIsUsedTwice) {  // a defect of the tutorial
+  const Array c({2.0, 3.0});
+  const auto [y, lin] = tl::linearize([c](Array x) { return c * x + c * x; }, Array({1.0, 1.0}));
+  expect_near(lin(Array({1.0, 1.0})), {4.0, 6.0});
+}
+
+TEST(Linearize, OfJitRunsTheKnownHalfAtOnce) {
+  const auto [y, lin] = tl::linearize(tl::jit(f), 3.0);
+  EXPECT_DOUBLE_EQ(value(y), 2.7177599838802657);
+  EXPECT_DOUBLE_EQ(value(lin(1.0)), 2.979984993200891);
+  EXPECT_EQ(tl::count_eqns(lin.jaxpr(), "sin"), 0);
+  EXPECT_EQ(tl::count_eqns(lin.jaxpr(), "cos"), 0);
+}
+
+TEST(Linearize, ForwardsInputsAsResiduals) {
+  // d/db (a . b) needs a, which is an input: nothing is saved, and the known call has one result.
+  const Array a({{1.0, 2.0}, {3.0, 4.0}});
+  const auto dot = tl::jit([](Array x, Array y) { return tl::matmul(x, y); });
+  const auto program = tl::make_jaxpr([&](Array b) { return tl::linearize([&](Array y) { return dot(a, y); }, b).first; })(a);
+  ASSERT_GE(program.jaxpr.eqns().size(), 1u);
+  EXPECT_EQ(program.jaxpr.eqns()[0].outputs.size(), 1u) << program;
+}
+
+TEST(Linearize, RefusesTangentsThatDoNotFit) {
+  const auto [y, lin] = tl::linearize(f, Array({1.0, 2.0}));
+  EXPECT_ERROR(TypeError, (void)lin(Array({1.0f, 2.0f})), "inconsistent with the original primal values");
+  EXPECT_ERROR(TypeError, (void)lin(Array({1.0})), "inconsistent with the original primal values");
+}
+
+}  // namespace
+}  // namespace telamon_test

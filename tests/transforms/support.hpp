@@ -1,0 +1,45 @@
+// What the tests of transformations share: readable comparisons, and errors as text.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "telamon/telamon.hpp"
+
+namespace telamon_test {
+
+namespace tl = telamon;
+using tl::Array;
+using tl::Arrays;
+
+inline double value(const Array& x) { return x.item<double>(); }
+inline std::vector<double> values(const Array& x) { return x.to_vector<double>(); }
+
+/// The text of the Error that f throws, "" when it throws none.
+template <class E = tl::Error>
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const E& e) {
+    return e.what();
+  }
+  return "";
+}
+
+inline void expect_near(const Array& got, const std::vector<double>& want, double tolerance = 1e-12) {
+  const auto g = values(got);
+  ASSERT_EQ(g.size(), want.size());
+  for (std::size_t i = 0; i < g.size(); ++i) EXPECT_NEAR(g[i], want[i], tolerance) << "element " << i;
+}
+
+/// The function of the Autodidax tutorial: -(2 sin x) + x.
+inline Array f(const Array& x) { return -(tl::sin(x) * 2.0) + x; }
+
+}  // namespace telamon_test
+
+#define EXPECT_ERROR(Type, statement, part) \
+  EXPECT_THAT(telamon_test::error_of<telamon::Type>([&] { statement; }), ::testing::HasSubstr(part))
