@@ -1,0 +1,292 @@
+// jit: one trace per signature, few compilations, compositions, donation, threads, errors.
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "telamon/history.hpp"
+#include "transforms/support.hpp"
+
+namespace telamon_test {
+namespace {
+
+TEST(Jit, TracesOncePerSignature) {
+  int traces = 0;
+  const auto g = tl::jit([&traces](Array x, Array y) {
+    ++traces;
+    return tl::sin(x) * tl::cos(y);
+  });
+  EXPECT_NEAR(value(g(3.0, 4.0)), -0.09224219304455371, 1e-15);
+  EXPECT_NEAR(value(g(4.0, 5.0)), -0.21467624978307004, 1e-15);
+  EXPECT_EQ(traces, 1);
+  g(Array({1.0, 2.0}), Array({1.0, 2.0}));
+  EXPECT_EQ(traces, 2);
+  g(1.0f, 2.0f);
+  EXPECT_EQ(traces, 3);
+  EXPECT_EQ(g.cache_size(), 3u);
+}
+
+TEST(Jit, StaticValuesArePartOfTheSignature) {
+  int traces = 0;
+  const auto power = tl::jit([&traces](Array x, int n) {
+    ++traces;
+    Array y = x;
+    for (int i = 1; i < n; ++i) y = y * x;
+    return y;
+  });
+  EXPECT_EQ(value(power(2.0, 3)), 8.0);
+  EXPECT_EQ(value(power(3.0, 3)), 27.0);
+  EXPECT_EQ(traces, 1);
+  EXPECT_EQ(value(power(2.0, 4)), 16.0);
+  EXPECT_EQ(traces, 2);
+}
+
+TEST(Jit, StaticArgnumsMakeArraysConstants) {
+  int traces = 0;
+  const auto g = tl::jit([&traces](Array x, Array n) {
+    ++traces;
+    return n > 2.0 ? x * n : x;  // branches on the value: it is no tracer
+  }, {.static_argnums = {1}});
+  EXPECT_EQ(value(g(2.0, Array(3.0))), 6.0);
+  EXPECT_EQ(value(g(4.0, Array(3.0))), 12.0);
+  EXPECT_EQ(traces, 1);
+  EXPECT_EQ(value(g(2.0, Array(1.0))), 2.0);
+  EXPECT_EQ(traces, 2);
+}
+
+TEST(Jit, OfJitOfJitTracesEachOnce) {
+  int inner_traces = 0, outer_traces = 0;
+  const auto inner = tl::jit([&](Array x) {
+    ++inner_traces;
+    return tl::sin(x);
+  });
+  const auto outer = tl::jit([&](Array x) {
+    ++outer_traces;
+    for (int i = 0; i < 10; ++i) x = inner(x);
+    return x;
+  });
+  const double want = [] {
+    double x = 0.5;
+    for (int i = 0; i < 10; ++i) x = std::sin(x);
+    return x;
+  }();
+  EXPECT_NEAR(value(outer(0.5)), want, 1e-14);
+  EXPECT_NEAR(value(outer(0.5)), want, 1e-14);
+  EXPECT_EQ(inner_traces, 1);
+  EXPECT_EQ(outer_traces, 1);
+}
+
+TEST(Jit, UnderGradCompilesOneForwardAndOneBackwardProgram) {
+  const auto g = tl::grad(tl::jit([k = Array(2.0)](Array x) { return tl::sin(x) * k; }));
+  tl::reset_counters();
+  EXPECT_NEAR(value(g(3.0)), 2 * std::cos(3.0), 1e-15);
+  EXPECT_EQ(tl::counters().compiles, 2);
+  EXPECT_EQ(tl::counters().traces, 1);
+  EXPECT_NEAR(value(g(4.0)), 2 * std::cos(4.0), 1e-15);
+  EXPECT_EQ(tl::counters().compiles, 2);
+  EXPECT_EQ(tl::counters().traces, 1);
+}
+
+TEST(Jit, OfGradAndGradOfJitTraceOnce) {
+  int traces = 0;
+  const auto square = [&traces](Array x) {
+    ++traces;
+    return x * x;
+  };
+  const auto a = tl::jit(tl::grad(square));
+  EXPECT_EQ(value(a(1.0)), 2.0);
+  EXPECT_EQ(value(a(2.0)), 4.0);
+  EXPECT_EQ(traces, 1);
+  const auto b = tl::grad(tl::jit(square));
+  EXPECT_EQ(value(b(1.0)), 2.0);
+  EXPECT_EQ(value(b(2.0)), 4.0);
+  EXPECT_EQ(traces, 2);
+}
+
+TEST(Jit, OfHessianAddsNoLoweringAfterTheFirstCall) {
+  const auto h = tl::hessian(tl::jit([](Array x) { return tl::sum(x * x * x); }));
+  const Array x({1.0, 2.0});
+  h(x);
+  const auto lowerings = tl::counters().lowerings;
+  for (int i = 0; i < 5; ++i) h(x);
+  EXPECT_EQ(tl::counters().lowerings, lowerings);
+}
+
+TEST(Jit, StagesWhatDoesNotDependOnArguments) {  // omnistaging
+  const auto program = tl::make_jaxpr([] { return tl::lax::mul(Array(2.0), Array(2.0)); })();
+  EXPECT_EQ(program.jaxpr.eqns().size(), 1u);
+  EXPECT_EQ(program.to_string(), "{ lambda  .\n  let a:~f64[] = mul 2.0:~f64 2.0:~f64\n  in ( a ) }");
+}
+
+TEST(Jit, HoistsACapturedArrayOnce) {
+  const Array c({1.0, 2.0, 3.0});
+  const auto program = tl::make_jaxpr([c](Array x) { return x * c + c; })(Array({1.0, 1.0, 1.0}));
+  EXPECT_EQ(program.num_consts(), 1);
+  EXPECT_EQ(program.jaxpr.num_inputs(), 2);
+  const auto literal = tl::make_jaxpr([](Array x) { return x + 2.0; })(1.0);
+  EXPECT_EQ(literal.num_consts(), 0);
+}
+
+TEST(Jit, PrunesUnusedArgumentsUnlessAskedNotTo) {
+  const auto g = [](Array x, Array) { return x * 2.0; };
+  EXPECT_EQ(value(tl::jit(g)(3.0, 5.0)), 6.0);
+  EXPECT_EQ(value(tl::jit(g, {.keep_unused = true})(3.0, 5.0)), 6.0);
+}
+
+TEST(Jit, RunsZeroSizedAndScalarAndTupleResults) {
+  const auto g = tl::jit([](Array x) { return std::tuple{x * 2.0, std::vector<Array>{x, x + 1.0}, 3}; });
+  const auto [twice, list, n] = g(Array({1.0, 2.0}));
+  expect_near(twice, {2, 4});
+  expect_near(list[1], {2, 3});
+  EXPECT_EQ(n, 3);
+  const auto empty = tl::jit([](Array x) { return tl::sin(x); })(tl::zeros({0, 3}));
+  EXPECT_EQ(empty.shape(), (tl::Shape{0, 3}));
+}
+
+TEST(Jit, KeepsNanTimesZero) {
+  const auto g = [](Array x) { return 1.0 + x * 0.0; };
+  EXPECT_TRUE(std::isnan(value(g(NAN))));
+  EXPECT_TRUE(std::isnan(value(tl::jit(g)(NAN))));
+  EXPECT_TRUE(std::isnan(value(tl::jit(g)(INFINITY))));
+}
+
+TEST(Jit, SharesItsCacheAmongEqualClosures) {
+  tl::reset_counters();
+  for (int i = 0; i < 3; ++i) {
+    const auto g = tl::jit(tl::grad([](Array x) { return x * x * 7.0; }));
+    EXPECT_EQ(value(g(1.0)), 14.0);
+  }
+  EXPECT_EQ(tl::counters().traces, 1);
+}
+
+TEST(Jit, NeverCachesATraceThatCapturedATracer) {
+  const auto outer = [](Array x) {
+    const auto inner = tl::jit([x](Array y) { return x * y; });
+    return inner(1.0) + inner(2.0);
+  };
+  EXPECT_EQ(value(tl::grad(outer)(5.0)), 3.0);
+  EXPECT_EQ(value(tl::jit(outer)(5.0)), 15.0);
+}
+
+TEST(Jit, WorksWithMoveOnlyCallables) {
+  auto owned = std::make_unique<double>(3.0);
+  const auto g = tl::jit([k = std::move(owned)](Array x) { return x * *k; });
+  EXPECT_EQ(value(g(2.0)), 6.0);
+}
+
+TEST(Jit, RefusesToBranchOnATracedValue) {
+  const auto g = tl::jit([](Array x) { return x > 0.0 ? x : -x; });
+  const std::string text = error_of<tl::ConcretizationError>([&] { g(1.0); });
+  EXPECT_THAT(text, ::testing::HasSubstr("bool()"));
+  EXPECT_THAT(text, ::testing::HasSubstr("cond"));
+  EXPECT_THAT(text, ::testing::HasSubstr("while tracing jit"));
+  EXPECT_ERROR(ConcretizationError, tl::jit([](Array x) { return Array(x.item<double>()); })(1.0), "item()");
+}
+
+TEST(Jit, ErrorsShowTheUsersLineAndTheTransforms) {
+  const auto g = tl::jit([](Array x, Array y) { return x + y; }, {.name = "loss"});
+  const std::string text = error_of([&] { g(tl::ones({3}), tl::ones({4})); });
+  EXPECT_THAT(text, ::testing::HasSubstr("jit_test.cpp:"));
+  EXPECT_THAT(text, ::testing::HasSubstr("f32[3]"));
+  EXPECT_THAT(text, ::testing::HasSubstr("f32[4]"));
+  EXPECT_THAT(text, ::testing::HasSubstr("jit(loss)"));
+  EXPECT_EQ(value(tl::jit(f)(0.0)), 0.0) << "the stack must be as it was";
+}
+
+TEST(Jit, NamesALeakedTracer) {
+  Array leaked;
+  tl::jit([&](Array x) {
+    leaked = tl::sin(x);
+    return x;
+  })(1.0);
+  EXPECT_ERROR(LeakedTracerError, (void)(leaked + 1.0), "encountered an unexpected tracer");
+  EXPECT_ERROR(LeakedTracerError, (void)leaked.item<double>(), "jit_test.cpp");
+  tl::grad([&](Array x) {
+    leaked = x * x;
+    return x;
+  })(1.0);
+  EXPECT_ERROR(LeakedTracerError, (void)tl::sin(leaked), "unexpected tracer");
+  tl::vmap([&](Array x) {
+    leaked = x;
+    return x;
+  })(Array({1.0}));
+  EXPECT_ERROR(LeakedTracerError, (void)tl::jit(f)(leaked), "unexpected tracer");
+}
+
+TEST(Jit, NamesATracerOfAnotherThread) {
+  std::string text;
+  tl::jit([&](Array x) {
+    std::thread([&] { text = error_of<tl::LeakedTracerError>([&] { (void)(x + 1.0); }); }).join();
+    return x;
+  })(1.0);
+  EXPECT_THAT(text, ::testing::HasSubstr("another thread"));
+}
+
+TEST(Jit, LeavesTheStackIntactWhenUserCodeThrows) {
+  const auto thrower = tl::vmap(tl::jit([](Array) -> Array { throw std::runtime_error("user"); }));
+  EXPECT_THROW(tl::grad([&](Array x) { return tl::sum(thrower(x)); })(Array({1.0})), std::runtime_error);
+  EXPECT_DOUBLE_EQ(value(tl::grad(f)(3.0)), 2.979984993200891);
+}
+
+TEST(Jit, DonatesBuffersAndNamesLaterUse) {
+  const auto step = tl::jit([](Array x, Array y) { return x * 2.0 + y; }, {.donate = {0}, .name = "step"});
+  Array x = tl::ones({1000}) + 0.0;
+  const Array y = tl::ones({1000}) * 3.0;
+  const Array z = step(x, y);
+  EXPECT_EQ(values(z)[0], 5.0);
+  if (tl::counters().donations > 0) {
+    EXPECT_ERROR(DonatedBufferError, (void)x.to_vector<float>(), "step");
+  }
+  const Array w = tl::ones({10}) * 2.0;
+  expect_near(step(w, w), std::vector<double>(10, 6.0));  // passed twice: not donated
+  EXPECT_EQ(values(w)[0], 2.0);
+}
+
+TEST(Jit, AgreesWithEagerAndItselfFromManyThreads) {
+  const auto g = tl::jit([](Array x) { return tl::sum(tl::tanh(x) * tl::exp(-x)); });
+  const auto dg = tl::jit(tl::grad([](Array x) { return tl::sum(tl::tanh(x) * tl::exp(-x)); }));
+  std::vector<std::thread> threads;
+  std::vector<double> results(8), slopes(8);
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 20; ++i) {
+        const Array x = tl::linspace(0.0, 1.0, 10 + i % 3);
+        results[static_cast<std::size_t>(t)] = value(g(x));
+        slopes[static_cast<std::size_t>(t)] = values(dg(x))[0];
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  for (int t = 1; t < 8; ++t) {
+    EXPECT_EQ(results[static_cast<std::size_t>(t)], results[0]);
+    EXPECT_EQ(slopes[static_cast<std::size_t>(t)], slopes[0]);
+  }
+  EXPECT_EQ(g.cache_size(), 3u);
+}
+
+TEST(Jit, SurvivesTheNestedCallStressTest) {
+  const auto fun = [](Array x) {
+    const auto bar = tl::jit([](Array y) {
+      const auto baz = tl::jit([](Array w) {
+        const Array q = tl::jit([](Array x_) { return x_ * 2.5; })(w);
+        return w * q;
+      });
+      return tl::jit(baz)(y * 3.0) + tl::sin(y);
+    });
+    return tl::cos(bar(x)) + bar(x);
+  };
+  const Array x(0.7);
+  const double want = value(fun(x));
+  const double slope = value(tl::jvp(fun, std::tuple{x}, std::tuple{Array(1.0)}).second);
+  EXPECT_NEAR(value(tl::jit(fun)(x)), want, 1e-14);
+  EXPECT_NEAR(value(tl::jvp(tl::jit(fun), std::tuple{x}, std::tuple{Array(1.0)}).second), slope, 1e-13);
+  EXPECT_NEAR(value(tl::grad(fun)(x)), slope, 1e-13);
+  EXPECT_NEAR(value(tl::grad(tl::jit(fun))(x)), slope, 1e-13);
+  EXPECT_NEAR(value(tl::jit(tl::grad(tl::jit(fun)))(x)), slope, 1e-13);
+  const double second = value(tl::grad(tl::grad(fun))(x));
+  const double others[] = {value(tl::jacfwd(tl::grad(fun))(x)), value(tl::jit(tl::grad(tl::jit(tl::grad(fun))))(x)),
+                           value(tl::grad(tl::jit(tl::grad(tl::jit(fun))))(x)), value(tl::jacrev(tl::jacfwd(tl::jit(fun)))(x))};
+  for (const double other : others) EXPECT_NEAR(other, second, 1e-11);
+}
+
+}  // namespace
+}  // namespace telamon_test
