@@ -33,7 +33,8 @@ struct Timings {
 
 Timings measure(const ProgramFile& file, const Options& o) {
   const Arrays inputs = choose_inputs(file, "");
-  const Function f = apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
+  const Function f =
+      apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
   Timings t;
   const auto trace_start = Clock::now();
   (void)tl::make_jaxpr(f)(inputs);
@@ -62,15 +63,23 @@ int bench(const Options& o) {
   for (const ProgramFile& file : load_programs(o.file, o.name, o.all)) {
     const Timings t = measure(file, o);
     if (o.json) {
-      std::cout << Json{{"name", file.program.name()}, {"transform", o.transform}, {"threads", o.threads},
-                        {"trace_us", t.trace_us}, {"compile_us", t.compile_us}, {"first_call_us", t.first_call_us},
-                        {"min_ns", t.min_ns}, {"median_ns", t.median_ns}, {"runs", t.runs}}
+      std::cout << Json{{"name", file.program.name()},
+                        {"transform", o.transform},
+                        {"threads", o.threads},
+                        {"trace_us", t.trace_us},
+                        {"compile_us", t.compile_us},
+                        {"first_call_us", t.first_call_us},
+                        {"min_ns", t.min_ns},
+                        {"median_ns", t.median_ns},
+                        {"runs", t.runs}}
                        .dump()
                 << '\n';
     } else {
-      std::printf("%s\n  trace %.0f us, compile %.0f us, first call %.0f us\n  min %.0f ns, median %.0f ns over %zu calls\n",
-                  display_name(file.program.name(), o.transform).c_str(), t.trace_us, t.compile_us, t.first_call_us, t.min_ns,
-                  t.median_ns, t.runs);
+      std::printf(
+          "%s\n  trace %.0f us, compile %.0f us, first call %.0f us\n  min %.0f ns, median %.0f ns "
+          "over %zu calls\n",
+          display_name(file.program.name(), o.transform).c_str(), t.trace_us, t.compile_us,
+          t.first_call_us, t.min_ns, t.median_ns, t.runs);
     }
   }
   return 0;
@@ -80,9 +89,11 @@ int bench(const Options& o) {
 
 void add_bench(CLI::App& app, int& code) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("bench", "time a program: trace, compile, first call, then calls");
+  CLI::App* command =
+      app.add_subcommand("bench", "time a program: trace, compile, first call, then calls");
   command->add_option("file", options->file)->required();
-  command->add_option("--transform", options->transform, "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
+  command->add_option("--transform", options->transform,
+                      "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
   command->add_option("--case", options->name, "the case of that name");
   command->add_flag("--all", options->all, "all cases of the file");
   command->add_option("--threads", options->threads, "threads of the pool");

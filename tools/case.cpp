@@ -17,7 +17,8 @@ struct Tolerance {
 
 // Arithmetic exists for these; the others are storage only.
 bool computes(tl::DType dtype) {
-  static const std::set<tl::DType> known = {tl::boolean, tl::i32, tl::i64, tl::u8, tl::u32, tl::u64, tl::f32, tl::f64};
+  static const std::set<tl::DType> known = {tl::boolean, tl::i32, tl::i64, tl::u8,
+                                            tl::u32,     tl::u64, tl::f32, tl::f64};
   return known.contains(dtype);
 }
 
@@ -25,7 +26,8 @@ bool computes(tl::DType dtype) {
 void collect_dtypes(const Json& json, std::set<std::string>& names) {
   if (json.is_object()) {
     for (const auto& [key, value] : json.items()) {
-      if ((key == "dtype" || key == "new_dtype") && value.is_string()) names.insert(value.get<std::string>());
+      if ((key == "dtype" || key == "new_dtype") && value.is_string())
+        names.insert(value.get<std::string>());
       else collect_dtypes(value, names);
     }
   } else if (json.is_array() && !json.empty() && json[0].is_object()) {
@@ -53,14 +55,19 @@ double excess(double got, double want, const Tolerance& tol) {
   return std::fabs(got - want) / (tol.atol + tol.rtol * std::fabs(want));
 }
 
-std::optional<std::string> difference(const Array& got, const Array& want, const Tolerance& tol, const std::string& which) {
+std::optional<std::string> difference(const Array& got, const Array& want, const Tolerance& tol,
+                                      const std::string& which) {
   if (got.dtype() != want.dtype() || got.shape() != want.shape()) {
-    return which + " is " + got.aval().strong().to_string() + ", expected " + want.aval().to_string();
+    return which + " is " + got.aval().strong().to_string() + ", expected " +
+           want.aval().to_string();
   }
   if (!differentiable(want)) {
-    const bool equal = tl::is_unsigned_integer(want.dtype()) ? got.to_vector<std::uint64_t>() == want.to_vector<std::uint64_t>()
-                                                             : got.to_vector<std::int64_t>() == want.to_vector<std::int64_t>();
-    return equal ? std::nullopt : std::optional(which + " differs: got " + got.to_string().substr(0, 200) + ", expected " + want.to_string().substr(0, 200));
+    const bool equal = tl::is_unsigned_integer(want.dtype())
+                           ? got.to_vector<std::uint64_t>() == want.to_vector<std::uint64_t>()
+                           : got.to_vector<std::int64_t>() == want.to_vector<std::int64_t>();
+    return equal ? std::nullopt
+                 : std::optional(which + " differs: got " + got.to_string().substr(0, 200) +
+                                 ", expected " + want.to_string().substr(0, 200));
   }
   const auto g = got.to_vector<double>(), w = want.to_vector<double>();
   double worst = 0, error = 0;
@@ -75,7 +82,9 @@ std::optional<std::string> difference(const Array& got, const Array& want, const
   }
   if (worst <= 1) return std::nullopt;
   char text[256];
-  std::snprintf(text, sizeof text, " differs at element %zu: got %.17g, expected %.17g (largest error %.3g, %.3g times the tolerance)",
+  std::snprintf(text, sizeof text,
+                " differs at element %zu: got %.17g, expected %.17g (largest error %.3g, %.3g "
+                "times the tolerance)",
                 at, g[at], w[at], error, worst);
   return which + text;
 }
@@ -83,13 +92,16 @@ std::optional<std::string> difference(const Array& got, const Array& want, const
 // Compares results with a list of expected arrays in which null stands for "not differentiable".
 Verdict compare(const Arrays& got, const Json& want, const Tolerance& tol) {
   if (got.size() != want.size()) {
-    return {Verdict::Kind::failed, "got " + std::to_string(got.size()) + " results, expected " + std::to_string(want.size())};
+    return {Verdict::Kind::failed, "got " + std::to_string(got.size()) + " results, expected " +
+                                       std::to_string(want.size())};
   }
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (want[i].is_null()) continue;
-    if (!got[i].has_value()) return {Verdict::Kind::failed, "result " + std::to_string(i) + " is missing"};
+    if (!got[i].has_value())
+      return {Verdict::Kind::failed, "result " + std::to_string(i) + " is missing"};
     const Array expected = tl::interop::array_from_json(want[i]);
-    if (auto text = difference(got[i], expected, tol, "result " + std::to_string(i))) return {Verdict::Kind::failed, *text};
+    if (auto text = difference(got[i], expected, tol, "result " + std::to_string(i)))
+      return {Verdict::Kind::failed, *text};
   }
   return {};
 }
@@ -127,7 +139,8 @@ std::vector<bool> mask(const Arrays& xs) {
 // The modes as functions of flat arrays. Arrays without tangents are closed over as they are.
 class Runner {
  public:
-  Runner(const Program& program, Arrays inputs) : f_([&program](const Arrays& x) { return program(x); }), x_(std::move(inputs)) {}
+  Runner(const Program& program, Arrays inputs)
+      : f_([&program](const Arrays& x) { return program(x); }), x_(std::move(inputs)) {}
 
   Arrays eval(bool jitted) const { return jitted ? tl::jit(f_)(x_) : f_(x_); }
 
@@ -135,7 +148,8 @@ class Runner {
     const std::vector<bool> keep = mask(x_);
     std::vector<bool> out_keep;
     const auto push = [&](const Arrays& all, const Arrays& dx) {
-      const Arrays dy = tl::jvp(f_, std::tuple{all}, std::tuple{merged(Arrays(all.size()), keep, dx)}).second;
+      const Arrays dy =
+          tl::jvp(f_, std::tuple{all}, std::tuple{merged(Arrays(all.size()), keep, dx)}).second;
       out_keep = mask(dy);
       return selected(dy, out_keep);
     };
@@ -147,7 +161,9 @@ class Runner {
   Arrays vjp(const Arrays& cotangents, bool jitted) const {
     const std::vector<bool> keep = mask(x_);
     const std::vector<bool> ct_keep = mask(cotangents);
-    const auto pull = [&](const Arrays& all, const Arrays& cts) { return pulled(all, merged(Arrays(ct_keep.size()), ct_keep, cts), keep); };
+    const auto pull = [&](const Arrays& all, const Arrays& cts) {
+      return pulled(all, merged(Arrays(ct_keep.size()), ct_keep, cts), keep);
+    };
     const Arrays cts = selected(cotangents, ct_keep);
     const Arrays part = jitted ? tl::jit(pull)(x_, cts) : pull(x_, cts);
     return merged(Arrays(x_.size()), keep, part);
@@ -155,7 +171,9 @@ class Runner {
 
   Arrays hvp(const Arrays& tangents, const Arrays& cotangents, bool jitted) const {
     const std::vector<bool> keep = mask(x_);
-    const auto gradient = [&](const Arrays& moved) { return pulled(merged(x_, keep, moved), cotangents, keep); };
+    const auto gradient = [&](const Arrays& moved) {
+      return pulled(merged(x_, keep, moved), cotangents, keep);
+    };
     const auto push = [&](const Arrays& moved, const Arrays& dx) {
       return tl::jvp(gradient, std::tuple{moved}, std::tuple{dx}).second;
     };
@@ -166,8 +184,10 @@ class Runner {
 
   Arrays vmap(const Json& in_axes, bool jitted) const {
     std::vector<tl::Axes> axes;
-    for (const Json& a : in_axes) axes.push_back(a.is_null() ? tl::Axes(tl::none) : tl::Axes(a.get<int>()));
-    const auto mapped = tl::vmap(f_, {.in_axes = tl::Axes(std::vector<tl::Axes>{tl::Axes(std::move(axes))})});
+    for (const Json& a : in_axes)
+      axes.push_back(a.is_null() ? tl::Axes(tl::none) : tl::Axes(a.get<int>()));
+    const auto mapped =
+        tl::vmap(f_, {.in_axes = tl::Axes(std::vector<tl::Axes>{tl::Axes(std::move(axes))})});
     return jitted ? tl::jit(mapped)(x_) : mapped(x_);
   }
 
@@ -205,8 +225,9 @@ Arrays moved(const Arrays& x, const Arrays& direction, double step) {
 
 // JAX refuses this derivative. Ours must be right all the same: central differences in a fixed
 // direction decide, with the tolerances of check_grads.
-Verdict agrees_with_differences(const Program& program, const Arrays& x, const std::string& check, const Arrays& tangents,
-                                const Arrays& cotangents, const Arrays& got) {
+Verdict agrees_with_differences(const Program& program, const Arrays& x, const std::string& check,
+                                const Arrays& tangents, const Arrays& cotangents,
+                                const Arrays& got) {
   bool single = false;
   for (const Array& a : x) single = single || a.dtype() == tl::f32;
   const double step = single ? 1e-3 : 1e-4, rtol = single ? 2e-2 : 1e-5;
@@ -218,7 +239,8 @@ Verdict agrees_with_differences(const Program& program, const Arrays& x, const s
       direction.push_back(tangents[i]);
     } else {
       std::vector<double> d(static_cast<std::size_t>(x[i].size()));
-      for (std::size_t k = 0; k < d.size(); ++k) d[k] = std::cos(1.7 * static_cast<double>(k + 3 * i + 1));
+      for (std::size_t k = 0; k < d.size(); ++k)
+        d[k] = std::cos(1.7 * static_cast<double>(k + 3 * i + 1));
       direction.push_back(Array(d, x[i].shape()));
     }
   }
@@ -238,7 +260,8 @@ Verdict agrees_with_differences(const Program& program, const Arrays& x, const s
     for (std::size_t i = 0; i < got.size(); ++i) {
       if (!slope[i].has_value()) continue;
       const Array wide = tl::lax::convert_element_type(got[i], tl::f64);
-      if (auto text = difference(wide, slope[i], {rtol, rtol}, "result " + std::to_string(i) + " (by finite differences)")) {
+      if (auto text = difference(wide, slope[i], {rtol, rtol},
+                                 "result " + std::to_string(i) + " (by finite differences)")) {
         return {Verdict::Kind::failed, *text};
       }
     }
@@ -246,14 +269,18 @@ Verdict agrees_with_differences(const Program& program, const Arrays& x, const s
   }
   const double pulled = dot(got, direction), pushed = dot(cotangents, slope);
   if (excess(pulled, pushed, {rtol, rtol}) <= 1) return {};
-  return {Verdict::Kind::failed, "<vjp, v> = " + std::to_string(pulled) + " but finite differences give " + std::to_string(pushed)};
+  return {Verdict::Kind::failed, "<vjp, v> = " + std::to_string(pulled) +
+                                     " but finite differences give " + std::to_string(pushed)};
 }
 
-Verdict check_part(const Program& program, const Json& json, const Json& part, const Mode& mode, const Tolerance& tol) {
+Verdict check_part(const Program& program, const Json& json, const Json& part, const Mode& mode,
+                   const Tolerance& tol) {
   const Arrays x = arrays_from(part.contains("inputs") ? part.at("inputs") : json.at("inputs"));
   const Runner run(program, x);
-  const Arrays tangents = part.contains("tangents") ? optional_arrays(part.at("tangents")) : Arrays();
-  const Arrays cotangents = part.contains("cotangents") ? optional_arrays(part.at("cotangents")) : Arrays();
+  const Arrays tangents =
+      part.contains("tangents") ? optional_arrays(part.at("tangents")) : Arrays();
+  const Arrays cotangents =
+      part.contains("cotangents") ? optional_arrays(part.at("cotangents")) : Arrays();
   const bool refused = part.contains("error");
   Arrays got;
   try {
@@ -262,9 +289,7 @@ Verdict check_part(const Program& program, const Json& json, const Json& part, c
     else if (mode.check == "vjp") got = run.vjp(cotangents, mode.jitted);
     else if (mode.check == "hvp") got = run.hvp(tangents, cotangents, mode.jitted);
     else got = run.vmap(part.at("in_axes"), mode.jitted);
-  } catch (const tl::InternalError&) {
-    throw;
-  } catch (const tl::Error&) {
+  } catch (const tl::InternalError&) { throw; } catch (const tl::Error&) {
     if (refused) return {};
     throw;
   }
@@ -277,10 +302,11 @@ Verdict check_part(const Program& program, const Json& json, const Json& part, c
 }  // namespace
 
 const std::vector<Mode>& all_modes() {
-  static const std::vector<Mode> modes = {
-      {"eval", "eval", false},     {"jit", "eval", true},       {"jvp", "jvp", false},   {"jit(jvp)", "jvp", true},
-      {"vjp", "vjp", false},       {"jit(vjp)", "vjp", true},   {"hvp", "hvp", false},   {"jit(hvp)", "hvp", true},
-      {"vmap", "vmap", false},     {"jit(vmap)", "vmap", true}};
+  static const std::vector<Mode> modes = {{"eval", "eval", false}, {"jit", "eval", true},
+                                          {"jvp", "jvp", false},   {"jit(jvp)", "jvp", true},
+                                          {"vjp", "vjp", false},   {"jit(vjp)", "vjp", true},
+                                          {"hvp", "hvp", false},   {"jit(hvp)", "hvp", true},
+                                          {"vmap", "vmap", false}, {"jit(vmap)", "vmap", true}};
   return modes;
 }
 
@@ -307,7 +333,8 @@ Case parse_case(const std::string& line) {
 Verdict run_mode(const Case& test, const Mode& mode) {
   const Json& json = test.json;
   try {
-    if (const auto dtype = missing_dtype(json.at("program"))) return {Verdict::Kind::skipped, "dtype " + *dtype};
+    if (const auto dtype = missing_dtype(json.at("program")))
+      return {Verdict::Kind::skipped, "dtype " + *dtype};
     const Program program(test.name, tl::interop::program_from_json(json.at("program")));
     const Json& t = json.at("tolerance");
     const Tolerance tol{t.at("rtol").get<double>(), t.at("atol").get<double>()};

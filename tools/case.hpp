@@ -17,8 +17,8 @@ using telamon::interop::Json;
 
 /// One way of running a case: "eval", "jvp", "vjp", "hvp" or "vmap", plain or compiled.
 struct Mode {
-  std::string name;      ///< "jit(vjp)"
-  std::string check;     ///< "vjp"
+  std::string name;   ///< "jit(vjp)"
+  std::string check;  ///< "vjp"
   bool jitted = false;
 };
 const std::vector<Mode>& all_modes();

@@ -27,11 +27,16 @@ struct Outcome {
 
 Json to_json(const Outcome& o) {
   static const char* const names[] = {"passed", "failed", "skipped"};
-  return {{"case", o.test}, {"mode", o.mode}, {"verdict", names[static_cast<int>(o.verdict.kind)]}, {"reason", o.verdict.reason}};
+  return {{"case", o.test},
+          {"mode", o.mode},
+          {"verdict", names[static_cast<int>(o.verdict.kind)]},
+          {"reason", o.verdict.reason}};
 }
 Outcome from_json(const Json& j) {
   const auto verdict = j.at("verdict").get<std::string>();
-  const auto kind = verdict == "passed" ? Verdict::Kind::passed : verdict == "failed" ? Verdict::Kind::failed : Verdict::Kind::skipped;
+  const auto kind = verdict == "passed"   ? Verdict::Kind::passed
+                    : verdict == "failed" ? Verdict::Kind::failed
+                                          : Verdict::Kind::skipped;
   return {j.at("case"), j.at("mode"), {kind, j.at("reason")}};
 }
 
@@ -45,7 +50,8 @@ std::vector<Mode> chosen_modes(const std::string& list) {
       // A bare check name also chooses its jitted form, "eval" being the plain form of "jit".
       if (m.name == name || (m.check == name && name != "eval")) chosen.push_back(m);
     }
-    if (chosen.size() == before) throw CLI::ValidationError("--modes", "unknown mode '" + name + "'");
+    if (chosen.size() == before)
+      throw CLI::ValidationError("--modes", "unknown mode '" + name + "'");
   }
   return chosen;
 }
@@ -58,7 +64,9 @@ std::vector<Outcome> run_case(const std::string& line, const std::vector<Mode>& 
       if (test.has(mode.check)) outcomes.push_back({test.name, mode.name, run_mode(test, mode)});
     }
   } catch (const std::exception& e) {
-    outcomes.push_back({line.substr(0, 60), "read", {Verdict::Kind::failed, std::string("damaged case: ") + e.what()}});
+    outcomes.push_back({line.substr(0, 60),
+                        "read",
+                        {Verdict::Kind::failed, std::string("damaged case: ") + e.what()}});
   }
   return outcomes;
 }
@@ -86,7 +94,8 @@ std::vector<Outcome> run_isolated(const std::string& line, const std::vector<Mod
   close(ends[1]);
   std::string text;
   char buffer[4096];
-  for (ssize_t n = 0; (n = read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(n));
+  for (ssize_t n = 0; (n = read(ends[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(n));
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
@@ -94,8 +103,10 @@ std::vector<Outcome> run_isolated(const std::string& line, const std::vector<Mod
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && Json::accept(text)) {
     for (const Json& j : Json::parse(text)) outcomes.push_back(from_json(j));
   } else {
-    const std::string how = WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status)) : "exit " + std::to_string(WEXITSTATUS(status));
-    outcomes.push_back({parse_case(line).name, "process", {Verdict::Kind::failed, "the process died: " + how}});
+    const std::string how = WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
+                                                : "exit " + std::to_string(WEXITSTATUS(status));
+    outcomes.push_back(
+        {parse_case(line).name, "process", {Verdict::Kind::failed, "the process died: " + how}});
   }
   return outcomes;
 }
@@ -117,9 +128,11 @@ class Report {
     }
   }
   int finish() const {
-    for (const auto& [reason, count] : skipped_) std::cout << "skipped " << count << ": " << reason << '\n';
+    for (const auto& [reason, count] : skipped_)
+      std::cout << "skipped " << count << ": " << reason << '\n';
     if (!options_.list_missing || counts_[1]) {
-      std::cout << counts_[0] << " passed, " << counts_[1] << " failed, " << counts_[2] << " skipped" << '\n';
+      std::cout << counts_[0] << " passed, " << counts_[1] << " failed, " << counts_[2]
+                << " skipped" << '\n';
     }
     return counts_[1] ? 1 : 0;
   }
@@ -141,9 +154,12 @@ int check(const Options& options) {
         // The name comes first in a line; reading the whole case to drop it would be slow.
         static const std::regex name_of("\"name\":\\s*\"([^\"]*)\"");
         std::smatch match;
-        if (std::regex_search(line, match, name_of) && !std::regex_search(match[1].first, match[1].second, only)) return;
+        if (std::regex_search(line, match, name_of) &&
+            !std::regex_search(match[1].first, match[1].second, only))
+          return;
       }
-      for (const Outcome& o : options.isolate ? run_isolated(line, modes) : run_case(line, modes)) report.add(o);
+      for (const Outcome& o : options.isolate ? run_isolated(line, modes) : run_case(line, modes))
+        report.add(o);
     });
   }
   return report.finish();
@@ -153,11 +169,19 @@ int check(const Options& options) {
 
 void add_check(CLI::App& app, int& code) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("check", "run conformance cases (.jsonl) against what JAX answers");
-  command->add_option("files", options->files, "files of cases, one JSON object a line (.jsonl or .jsonl.gz)")->required();
-  command->add_option("--only", options->only, "only cases whose name matches this regular expression");
-  command->add_option("--modes", options->modes, "comma-separated: eval,jit,jvp,jit(jvp),vjp,jit(vjp),hvp,jit(hvp),vmap,jit(vmap)");
-  command->add_option("--json", options->json_file, "write every outcome to this file, one JSON object a line");
+  CLI::App* command =
+      app.add_subcommand("check", "run conformance cases (.jsonl) against what JAX answers");
+  command
+      ->add_option("files", options->files,
+                   "files of cases, one JSON object a line (.jsonl or .jsonl.gz)")
+      ->required();
+  command->add_option("--only", options->only,
+                      "only cases whose name matches this regular expression");
+  command->add_option(
+      "--modes", options->modes,
+      "comma-separated: eval,jit,jvp,jit(jvp),vjp,jit(vjp),hvp,jit(hvp),vmap,jit(vmap)");
+  command->add_option("--json", options->json_file,
+                      "write every outcome to this file, one JSON object a line");
   command->add_flag("--list-missing", options->list_missing, "list only what is missing");
   command->add_flag("--isolate", options->isolate, "run each case in a process of its own");
   command->callback([options, &code] { code = check(*options); });

@@ -11,7 +11,8 @@ namespace telamon_tool {
 void add_info(CLI::App& app, int& code) {
   app.add_subcommand("info", "version, host features, libraries")->callback([&code] {
     namespace tl = telamon;
-    std::cout << "telamon " << TELAMON_VERSION_MAJOR << '.' << TELAMON_VERSION_MINOR << '.' << TELAMON_VERSION_PATCH << '\n'
+    std::cout << "telamon " << TELAMON_VERSION_MAJOR << '.' << TELAMON_VERSION_MINOR << '.'
+              << TELAMON_VERSION_PATCH << '\n'
               << "instruction set: " << tl::runtime::isa_name(tl::runtime::host_isa()) << '\n'
               << "default backend: " << tl::runtime::find_backend().name() << '\n'
               << "primitives: " << tl::PrimitiveBase::all().size() << '\n';

@@ -15,9 +15,7 @@ int main(int argc, char** argv) {
   telamon_tool::add_info(app, code);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e);
-  } catch (const std::exception& e) {
+  } catch (const CLI::ParseError& e) { return app.exit(e); } catch (const std::exception& e) {
     std::cerr << "telamon: " << e.what() << '\n';
     return 2;
   }

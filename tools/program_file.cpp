@@ -82,10 +82,13 @@ std::vector<ProgramFile> load_programs(const std::string& path, const std::strin
     if (!name.empty() && line.find("\"" + name + "\"") == std::string::npos) return;
     const Case test = parse_case(line);
     if (!name.empty() && test.name != name) return;
-    found.push_back({tl::interop::Program(test.name, tl::interop::program_from_json(test.json.at("program"))),
-                     arrays_from(test.json.at("inputs"))});
+    found.push_back(
+        {tl::interop::Program(test.name, tl::interop::program_from_json(test.json.at("program"))),
+         arrays_from(test.json.at("inputs"))});
   });
-  if (found.empty()) throw std::runtime_error("no case" + (name.empty() ? "" : " '" + name + "'") + " in '" + path + "'");
+  if (found.empty())
+    throw std::runtime_error("no case" + (name.empty() ? "" : " '" + name + "'") + " in '" + path +
+                             "'");
   return found;
 }
 

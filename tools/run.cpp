@@ -13,8 +13,10 @@ struct Options {
 
 int run(const Options& o) {
   for (const ProgramFile& file : load_programs(o.file, o.name, false)) {
-    const Function f = apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
-    for (const Array& y : f(choose_inputs(file, o.input))) std::cout << y.aval().to_string() << '\n' << y << '\n';
+    const Function f =
+        apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
+    for (const Array& y : f(choose_inputs(file, o.input)))
+      std::cout << y.aval().to_string() << '\n' << y << '\n';
   }
   return 0;
 }
@@ -23,10 +25,12 @@ int run(const Options& o) {
 
 void add_run(CLI::App& app, int& code) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("run", "evaluate a program: a .json of jax_export.py, or a case of a .jsonl");
+  CLI::App* command = app.add_subcommand(
+      "run", "evaluate a program: a .json of jax_export.py, or a case of a .jsonl");
   command->add_option("file", options->file)->required();
   command->add_option("--input", options->input, "comma-separated .npy files, one per input");
-  command->add_option("--transform", options->transform, "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
+  command->add_option("--transform", options->transform,
+                      "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
   command->add_option("--case", options->name, "the case of that name");
   command->callback([options, &code] { code = run(*options); });
 }

@@ -18,24 +18,30 @@ struct Options {
 
 int show(const Options& o) {
   for (const ProgramFile& file : load_programs(o.file, o.name, false)) {
-    const Function f = apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
+    const Function f =
+        apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
     const tl::ClosedJaxpr traced = tl::make_jaxpr(f)(choose_inputs(file, ""));
     if (o.pass.empty() && !o.ir && !o.assembly && !o.timings) {
       std::cout << traced << '\n';
       continue;
     }
     const std::string name = display_name(file.program.name(), o.transform);
-    const auto executable = tl::runtime::find_backend().compile(traced.jaxpr, {.contract = false, .name = name, .disabled = {}});
+    const auto executable = tl::runtime::find_backend().compile(
+        traced.jaxpr, {.contract = false, .name = name, .disabled = {}});
     if (!o.pass.empty()) {
       const std::string text = executable->text(o.pass);
-      if (text.empty()) throw std::runtime_error("the backend has no pass '" + o.pass + "'; see --timings for their names");
+      if (text.empty())
+        throw std::runtime_error("the backend has no pass '" + o.pass +
+                                 "'; see --timings for their names");
       std::cout << text << '\n';
     }
     if (o.ir) std::cout << executable->text("ir") << '\n';
     if (o.assembly) std::cout << executable->text("asm") << '\n';
     if (o.timings) {
-      for (const tl::PassTime& pass : executable->info().passes) std::printf("%-20s %10.1f us\n", pass.name.c_str(), pass.microseconds);
-      std::printf("%-20s %10.1f us, %d kernels\n", "all", executable->info().microseconds(), executable->info().kernels);
+      for (const tl::PassTime& pass : executable->info().passes)
+        std::printf("%-20s %10.1f us\n", pass.name.c_str(), pass.microseconds);
+      std::printf("%-20s %10.1f us, %d kernels\n", "all", executable->info().microseconds(),
+                  executable->info().kernels);
     }
   }
   return 0;
@@ -45,9 +51,11 @@ int show(const Options& o) {
 
 void add_show(CLI::App& app, int& code) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("show", "print the jaxpr of a program, after a pass, or its native code");
+  CLI::App* command =
+      app.add_subcommand("show", "print the jaxpr of a program, after a pass, or its native code");
   command->add_option("file", options->file)->required();
-  command->add_option("--transform", options->transform, "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
+  command->add_option("--transform", options->transform,
+                      "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
   command->add_option("--case", options->name, "the case of that name");
   command->add_option("--pass", options->pass, "the program after this pass");
   command->add_flag("--ir", options->ir, "the LLVM IR");

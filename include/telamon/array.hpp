@@ -178,11 +178,13 @@ class TELAMON_API Array {
   /// NumPy-style indexing: x(0), x(tl::slice(1, 5), tl::ellipsis), x(indices). See indexing.hpp.
   Array operator()(const IndexItem& i, const IndexItem& j = detail::no_index(),
                    const IndexItem& k = detail::no_index(), const IndexItem& l = detail::no_index(),
-                   const IndexItem& m = detail::no_index(), const IndexItem& n = detail::no_index()) const;
+                   const IndexItem& m = detail::no_index(),
+                   const IndexItem& n = detail::no_index()) const;
   /// x.at(i, j).set(v), .add(v), .multiply(v), .min(v), .max(v), .get(): functional updates.
   AtIndex at(const IndexItem& i, const IndexItem& j = detail::no_index(),
              const IndexItem& k = detail::no_index(), const IndexItem& l = detail::no_index(),
-             const IndexItem& m = detail::no_index(), const IndexItem& n = detail::no_index()) const;
+             const IndexItem& m = detail::no_index(),
+             const IndexItem& n = detail::no_index()) const;
   Array reshape(Shape shape, SourceLocation where = SourceLocation::current()) const;
   Array astype(DType dtype, SourceLocation where = SourceLocation::current()) const;
   Array T(SourceLocation where = SourceLocation::current()) const;  ///< all axes reversed

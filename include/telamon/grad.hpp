@@ -21,7 +21,8 @@ enum class GradForm { grad, value_and_grad };
 /// The callable behind grad, value_and_grad and their aux forms.
 template <GradForm Form, bool Aux, class F, int... Argnums>
 class Gradient {
-  template <class Args> using Selected = std::tuple<std::tuple_element_t<argument_index<Args, Argnums>(), Args>...>;
+  template <class Args> using Selected =
+      std::tuple<std::tuple_element_t<argument_index<Args, Argnums>(), Args>...>;
 
  public:
   explicit Gradient(F f, GradOptions options) : f_(std::move(f)), options_(options) {}
@@ -51,28 +52,32 @@ class Gradient {
       Result result = std::apply(*f_, all);
       Arrays outs;
       if constexpr (Aux) {
-        static_assert(std::tuple_size_v<Result> == 2 && std::is_convertible_v<std::tuple_element_t<0, Result>, Array>,
+        static_assert(std::tuple_size_v<Result> == 2 &&
+                          std::is_convertible_v<std::tuple_element_t<0, Result>, Array>,
                       "the aux form of grad needs a function that returns std::pair{Array, aux}");
         outs.push_back(Array(std::get<0>(result)));
         flatten_into(std::get<1>(result), outs, "grad");
         prototype.emplace(without_leaves(std::move(result)));
       } else {
         static_assert(std::is_convertible_v<Result, Array>,
-                      "grad needs a function that returns one scalar Array; return std::pair{Array, aux} and use "
+                      "grad needs a function that returns one scalar Array; return "
+                      "std::pair{Array, aux} and use "
                       "grad_aux or value_and_grad_aux for more");
         outs.push_back(Array(result));
       }
       return outs;
     };
-    ValueAndGradient out = value_and_grad_arrays(
-        f, primals, options_.allow_int, leaf_names(selected), Form == GradForm::grad ? "grad" : "value_and_grad");
+    ValueAndGradient out =
+        value_and_grad_arrays(f, primals, options_.allow_int, leaf_names(selected),
+                              Form == GradForm::grad ? "grad" : "value_and_grad");
     auto gradients = with_leaves(selected, out.gradients);
     auto gradient = [&] {
       if constexpr (sizeof...(Argnums) == 1) return std::get<0>(std::move(gradients));
       else return std::move(gradients);
     }();
     if constexpr (Aux) {
-      auto aux = with_leaves(std::get<1>(*prototype), std::span<const Array>(out.results).subspan(1));
+      auto aux =
+          with_leaves(std::get<1>(*prototype), std::span<const Array>(out.results).subspan(1));
       if constexpr (Form == GradForm::grad) return std::pair{std::move(gradient), std::move(aux)};
       else return std::pair{std::pair{out.results[0], std::move(aux)}, std::move(gradient)};
     } else {
@@ -111,7 +116,8 @@ auto grad(F f, GradOptions options = {}) {
 /// std::pair{value, gradient}.
 template <int... Argnums, class F>
 auto value_and_grad(F f, GradOptions options = {}) {
-  return detail::make_gradient<detail::GradForm::value_and_grad, false, Argnums...>(std::move(f), options);
+  return detail::make_gradient<detail::GradForm::value_and_grad, false, Argnums...>(std::move(f),
+                                                                                    options);
 }
 /// For functions that return std::pair{value, aux}: std::pair{gradient, aux}.
 template <int... Argnums, class F>
@@ -121,7 +127,8 @@ auto grad_aux(F f, GradOptions options = {}) {
 /// For functions that return std::pair{value, aux}: std::pair{std::pair{value, aux}, gradient}.
 template <int... Argnums, class F>
 auto value_and_grad_aux(F f, GradOptions options = {}) {
-  return detail::make_gradient<detail::GradForm::value_and_grad, true, Argnums...>(std::move(f), options);
+  return detail::make_gradient<detail::GradForm::value_and_grad, true, Argnums...>(std::move(f),
+                                                                                   options);
 }
 
 }  // namespace v1

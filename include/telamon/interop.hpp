@@ -17,7 +17,9 @@ namespace interop {
 class TELAMON_API Program {
  public:
   Program(std::string name, ClosedJaxpr program, std::vector<std::string> input_paths = {})
-      : name_(std::move(name)), program_(std::move(program)), input_paths_(std::move(input_paths)) {}
+      : name_(std::move(name)),
+        program_(std::move(program)),
+        input_paths_(std::move(input_paths)) {}
 
   /// Applies the program to flat inputs. TypeError when their number, shapes or dtypes are wrong.
   Arrays operator()(std::span<const Array> inputs) const;

@@ -58,7 +58,8 @@ class JacobianCall {
       return call.result(column);
     } else {
       Jacobian<In> jacobian;
-      for (const Arrays& row : j.blocks) jacobian.rows.push_back(with_leaves(std::get<0>(selected), row));
+      for (const Arrays& row : j.blocks)
+        jacobian.rows.push_back(with_leaves(std::get<0>(selected), row));
       return jacobian;
     }
   }

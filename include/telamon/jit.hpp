@@ -16,11 +16,11 @@ namespace telamon {
 inline namespace v1 {
 
 struct JitOptions {
-  std::string backend = {};          ///< "llvm" or "interpret"; "" is the default
-  bool contract = false;             ///< allow a*b + c to be fused, at the cost of eager = compiled
-  std::vector<int> donate = {};      ///< arguments whose buffers the results may reuse
-  bool keep_unused = false;          ///< keep arguments that the program does not use
-  std::string name = {};             ///< in jaxprs, logs and errors
+  std::string backend = {};      ///< "llvm" or "interpret"; "" is the default
+  bool contract = false;         ///< allow a*b + c to be fused, at the cost of eager = compiled
+  std::vector<int> donate = {};  ///< arguments whose buffers the results may reuse
+  bool keep_unused = false;      ///< keep arguments that the program does not use
+  std::string name = {};         ///< in jaxprs, logs and errors
   std::vector<int> static_argnums = {};  ///< arguments whose Arrays are compile-time constants
 };
 
@@ -48,7 +48,8 @@ class TELAMON_API JitCache {
   /// Traces f and remembers the program, unless it captured a tracer. `prototype` gives the
   /// structure of the result after the trace.
   EntryPtr trace(const FlatFunction& f, std::span<const Array> args, const KeyBuilder& key,
-                 const std::vector<bool>& donated, const std::function<std::shared_ptr<const void>()>& prototype);
+                 const std::vector<bool>& donated,
+                 const std::function<std::shared_ptr<const void>()>& prototype);
   /// Runs the program: the executable when nothing is being traced, else a jit equation.
   void call(const Entry& entry, std::span<const Array> args, Arrays& results) const;
   static const void* prototype(const Entry& entry);
@@ -61,9 +62,9 @@ class TELAMON_API JitCache {
   JitOptions options_;
   std::vector<bool> static_, donated_;
   bool has_static_ = false;
-  mutable std::mutex mutex_;                       // guards publication
+  mutable std::mutex mutex_;  // guards publication
   std::vector<EntryPtr> owned_;
-  std::atomic<const Entry*> newest_{nullptr};      // a list that only grows
+  std::atomic<const Entry*> newest_{nullptr};  // a list that only grows
 };
 
 /// Appends the value of a static array to a key; an error on a tracer.
@@ -85,7 +86,8 @@ template <class F>
 std::shared_ptr<JitState<F>> jit_state(F f, JitOptions options) {
   constexpr std::size_t kAnyNumber = 64;
   KeyBuilder key;
-  if (!code_identity(f, key)) return std::make_shared<JitState<F>>(std::move(f), std::move(options), kAnyNumber, false);
+  if (!code_identity(f, key))
+    return std::make_shared<JitState<F>>(std::move(f), std::move(options), kAnyNumber, false);
   add_options(key, options);
   struct Table {
     std::mutex mutex;
@@ -94,7 +96,8 @@ std::shared_ptr<JitState<F>> jit_state(F f, JitOptions options) {
   static auto* const table = new Table;  // leaked: usable before and after main
   const std::lock_guard lock(table->mutex);
   auto& state = table->states[std::string(key.view())];
-  if (!state) state = std::make_shared<JitState<F>>(std::move(f), std::move(options), kAnyNumber, true);
+  if (!state)
+    state = std::make_shared<JitState<F>>(std::move(f), std::move(options), kAnyNumber, true);
   return state;
 }
 

@@ -54,10 +54,14 @@ template <class Result, class Args>
 class Pullback {
  public:
   Pullback(detail::LinearMap map, Args args, Result result, const char* complaint)
-      : map_(std::move(map)), args_(std::move(args)), result_(std::move(result)), complaint_(complaint) {}
+      : map_(std::move(map)),
+        args_(std::move(args)),
+        result_(std::move(result)),
+        complaint_(complaint) {}
   Args operator()(const Result& cotangent) const {
     detail::check_same_structure(complaint_, result_, cotangent);
-    return detail::with_leaves(args_, map_.transpose(detail::leaves_or_empty(cotangent), complaint_));
+    return detail::with_leaves(args_,
+                               map_.transpose(detail::leaves_or_empty(cotangent), complaint_));
   }
 
  private:
@@ -75,7 +79,8 @@ auto linearize_call(F& f, const char* name, const X&... x) {
   flatten_into(args, primals, name);
   TreeCall call(f, args);
   LinearizedArrays lin = linearize_arrays(call.flat(), primals, name);
-  return std::tuple{call.result(lin.primals), std::move(lin.map), without_leaves(std::move(args)), call.prototype()};
+  return std::tuple{call.result(lin.primals), std::move(lin.map), without_leaves(std::move(args)),
+                    call.prototype()};
 }
 }  // namespace detail
 
@@ -90,8 +95,9 @@ auto linearize(F f, const X&... x) {
 template <class F, class... X>
 auto vjp(F f, const X&... x) {
   auto [y, map, args, result] = detail::linearize_call(f, "vjp", x...);
-  return std::pair{std::move(y), Pullback{std::move(map), std::move(args), std::move(result),
-                                          "unexpected type (e.g. shape/dtype) for argument to VJP function"}};
+  return std::pair{std::move(y),
+                   Pullback{std::move(map), std::move(args), std::move(result),
+                            "unexpected type (e.g. shape/dtype) for argument to VJP function"}};
 }
 
 /// The same for a function that returns std::pair{result, aux}: ((result, aux), pullback); aux is
@@ -104,7 +110,8 @@ auto vjp_aux(F f, const X&... x) {
   detail::TreeCall call(f, args);
   detail::LinearizedArrays lin = detail::linearize_arrays(call.flat(), primals, "vjp");
   auto result = call.prototype().first;
-  auto pull = [map = lin.map, args = detail::without_leaves(args), result](const decltype(result)& ct) {
+  auto pull = [map = lin.map, args = detail::without_leaves(args),
+               result](const decltype(result)& ct) {
     detail::check_same_structure("vjp", result, ct);
     Arrays cts = detail::leaves_or_empty(ct);
     cts.resize(map.out_avals().size());  // nothing flows back from aux

@@ -23,7 +23,9 @@ class Axes {
   Axes(std::initializer_list<Axes> children) : value_(std::vector<Axes>(children)) {}
   explicit Axes(std::vector<Axes> children) : value_(std::move(children)) {}
   bool is_list() const { return value_.index() == 2; }
-  BatchAxis axis() const { return value_.index() == 0 ? BatchAxis(std::get<0>(value_)) : std::nullopt; }
+  BatchAxis axis() const {
+    return value_.index() == 0 ? BatchAxis(std::get<0>(value_)) : std::nullopt;
+  }
   const std::vector<Axes>& children() const { return std::get<2>(value_); }
   TELAMON_API std::string to_string() const;
 
@@ -41,7 +43,8 @@ struct VmapOptions {
 namespace detail {
 
 /// One axis per leaf of `tree`; `what` names the option in errors ("in_axes").
-TELAMON_API std::vector<BatchAxis> expand_axes(const Axes& axes, const TreeDef& tree, const char* what);
+TELAMON_API std::vector<BatchAxis> expand_axes(const Axes& axes, const TreeDef& tree,
+                                               const char* what);
 
 template <class F>
 class Vmapped {
@@ -49,7 +52,8 @@ class Vmapped {
   Vmapped(F f, VmapOptions options) : f_(std::move(f)), options_(std::move(options)) {}
   using signature = signature_of<F>;
   bool identity(KeyBuilder& key) const {
-    key.add_string(options_.in_axes.to_string() + options_.out_axes.to_string() + options_.axis_name);
+    key.add_string(options_.in_axes.to_string() + options_.out_axes.to_string() +
+                   options_.axis_name);
     key.add(options_.axis_size.value_or(-1));
     return code_identity(*f_, key);
   }
@@ -61,7 +65,10 @@ class Vmapped {
     flatten_into(args, leaves, "vmap");
     TreeCall call(*f_, args);
     const VmapSpec spec{expand_axes(options_.in_axes, tree_structure(args), "in_axes"),
-                        [&](std::size_t) { return expand_axes(options_.out_axes, tree_structure(call.prototype()), "out_axes"); },
+                        [&](std::size_t) {
+                          return expand_axes(options_.out_axes, tree_structure(call.prototype()),
+                                             "out_axes");
+                        },
                         options_.axis_size, options_.axis_name};
     const Arrays outs = vmap_arrays(call.flat(), leaves, spec, leaf_names(args), "vmap");
     return call.result(outs);

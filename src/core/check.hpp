@@ -3,7 +3,7 @@
 
 #include "telamon/error.hpp"
 
-#define TELAMON_CHECK(condition, message)                                                  \
-  do {                                                                                     \
+#define TELAMON_CHECK(condition, message)                                                       \
+  do {                                                                                          \
     if (!(condition)) ::telamon::detail::check_failed(#condition, __FILE__, __LINE__, message); \
   } while (false)

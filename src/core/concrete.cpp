@@ -38,8 +38,12 @@ ConcreteNode::ConcreteNode(ShapedArray aval, DeviceBuffer* buffer)
     : ArrayNode(Kind::concrete, std::move(aval)), buffer_(buffer) {
   buffer_->retain();
 }
-ConcreteNode::ConcreteNode(ShapedArray aval, DeviceBuffer* buffer, Shape strides, std::ptrdiff_t offset)
-    : ArrayNode(Kind::concrete, std::move(aval)), buffer_(buffer), strides_(std::move(strides)), offset_(offset),
+ConcreteNode::ConcreteNode(ShapedArray aval, DeviceBuffer* buffer, Shape strides,
+                           std::ptrdiff_t offset)
+    : ArrayNode(Kind::concrete, std::move(aval)),
+      buffer_(buffer),
+      strides_(std::move(strides)),
+      offset_(offset),
       dense_(false) {
   buffer_->retain();
 }
@@ -48,9 +52,10 @@ void* ConcreteNode::operator new(std::size_t size) { return runtime::allocate(si
 void ConcreteNode::operator delete(void* p, std::size_t size) { runtime::deallocate(p, size); }
 
 void ConcreteNode::throw_donated() const {
-  throw DonatedBufferError("the array " + aval().to_string() + " was donated to " + buffer_->donated_to() +
-                           " and its buffer no longer holds its value; use the result of that call, or do not "
-                           "donate the argument");
+  throw DonatedBufferError(
+      "the array " + aval().to_string() + " was donated to " + buffer_->donated_to() +
+      " and its buffer no longer holds its value; use the result of that call, or do not "
+      "donate the argument");
 }
 
 Array make_uninitialized(const ShapedArray& aval) {
@@ -60,7 +65,8 @@ Array make_uninitialized(const ShapedArray& aval) {
 
 ConcreteNode& concrete_node(const Array& x) {
   if (x.is_tracer()) {
-    throw InternalError("a tracer " + x.aval().to_string() + " reached code that computes on concrete arrays");
+    throw InternalError("a tracer " + x.aval().to_string() +
+                        " reached code that computes on concrete arrays");
   }
   return static_cast<ConcreteNode&>(*x.node());
 }
@@ -84,8 +90,9 @@ Array contiguous(const Array& x) {
   const ConcreteNode& node = concrete_node(x);
   if (node.is_dense()) return x;
   Array out = make_uninitialized(x.aval());
-  kernels::run_copy({reinterpret_cast<char*>(node.data()), x.dtype(), x.shape(), node.strides()},
-                    {mutable_data_of<char>(out), x.dtype(), x.shape(), dense_strides(x.shape(), x.dtype())});
+  kernels::run_copy(
+      {reinterpret_cast<char*>(node.data()), x.dtype(), x.shape(), node.strides()},
+      {mutable_data_of<char>(out), x.dtype(), x.shape(), dense_strides(x.shape(), x.dtype())});
   return out;
 }
 
@@ -110,16 +117,18 @@ void check_fits(const Element& e, DType dtype) {
   const int bits = static_cast<int>(size_of(dtype)) * 8;
   bool fits = true;
   if (e.form == Element::Form::signed_int) {
-    if (is_signed && bits < 64) fits = e.i >= -(std::int64_t{1} << (bits - 1)) && e.i < (std::int64_t{1} << (bits - 1));
+    if (is_signed && bits < 64)
+      fits = e.i >= -(std::int64_t{1} << (bits - 1)) && e.i < (std::int64_t{1} << (bits - 1));
     if (!is_signed) fits = e.i >= 0 && (bits == 64 || e.i < (std::int64_t{1} << bits));
   } else if (e.form == Element::Form::unsigned_int) {
     const int value_bits = is_signed ? bits - 1 : bits;
     fits = value_bits == 64 || e.u < (std::uint64_t{1} << value_bits);
   }
   if (!fits) {
-    const std::string text = e.form == Element::Form::signed_int ? std::to_string(e.i) : std::to_string(e.u);
-    throw TypeError("the integer " + text + " does not fit dtype " + std::string(short_name(dtype)) +
-                    "; convert the array to a wider dtype first");
+    const std::string text =
+        e.form == Element::Form::signed_int ? std::to_string(e.i) : std::to_string(e.u);
+    throw TypeError("the integer " + text + " does not fit dtype " +
+                    std::string(short_name(dtype)) + "; convert the array to a wider dtype first");
   }
 }
 
@@ -147,9 +156,15 @@ Array make_scalar(ScalarValue value, bool weak) {
   Array out = make_uninitialized({{}, value.dtype, weak});
   std::byte* p = concrete_node(out).data();
   switch (kind_of(value.dtype)) {
-    case Kind::boolean: store_element(p, value.dtype, {.form = Element::Form::unsigned_int, .u = value.b}); break;
-    case Kind::signed_int: store_element(p, value.dtype, {.form = Element::Form::signed_int, .i = value.i}); break;
-    case Kind::unsigned_int: store_element(p, value.dtype, {.form = Element::Form::unsigned_int, .u = value.u}); break;
+    case Kind::boolean:
+      store_element(p, value.dtype, {.form = Element::Form::unsigned_int, .u = value.b});
+      break;
+    case Kind::signed_int:
+      store_element(p, value.dtype, {.form = Element::Form::signed_int, .i = value.i});
+      break;
+    case Kind::unsigned_int:
+      store_element(p, value.dtype, {.form = Element::Form::unsigned_int, .u = value.u});
+      break;
     default: store_element(p, value.dtype, {.form = Element::Form::real, .re = value.f}); break;
   }
   return out;
@@ -166,7 +181,8 @@ Array make_from_data(const void* data, DType dtype, Shape shape) {
 }
 
 void empty_array_error() {
-  throw TypeError("an empty Array (default-constructed or moved from) was used where a value is needed");
+  throw TypeError(
+      "an empty Array (default-constructed or moved from) was used where a value is needed");
 }
 
 void read_item(const Array& x, DType dtype, void* out) {
@@ -188,15 +204,16 @@ void read_all(const Array& x, DType dtype, void* out) {
     return;
   }
   auto* to = static_cast<std::byte*>(out);
-  for (std::size_t i = 0; i < n; ++i) store_element(to + i * out_size, dtype, load_element(from + i * in_size, value.dtype()));
+  for (std::size_t i = 0; i < n; ++i)
+    store_element(to + i * out_size, dtype, load_element(from + i * in_size, value.dtype()));
 }
 
 }  // namespace detail
 
 Array::operator bool() const {
   if (size() != 1) {
-    throw TypeError("the truth of an array of " + std::to_string(size()) + " elements (" + aval().to_string() +
-                    ") is ambiguous; use all() or any()");
+    throw TypeError("the truth of an array of " + std::to_string(size()) + " elements (" +
+                    aval().to_string() + ") is ambiguous; use all() or any()");
   }
   const Array value = detail::concrete_value(*this, "bool()");
   return detail::load_element(detail::concrete_node(value).data(), value.dtype()).is_true();

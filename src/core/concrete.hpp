@@ -92,9 +92,13 @@ ConcreteNode& concrete_node(const Array& x);
 /// The same elements in dense row-major memory (the array itself when it is dense already).
 Array contiguous(const Array& x);
 /// Dense data for reading. The array must be dense.
-template <class T> const T* data_of(const Array& x) { return reinterpret_cast<const T*>(concrete_node(x).data()); }
+template <class T> const T* data_of(const Array& x) {
+  return reinterpret_cast<const T*>(concrete_node(x).data());
+}
 /// Memory of an array that was just made and is not shared yet.
-template <class T> T* mutable_data_of(const Array& x) { return reinterpret_cast<T*>(concrete_node(x).data()); }
+template <class T> T* mutable_data_of(const Array& x) {
+  return reinterpret_cast<T*>(concrete_node(x).data());
+}
 /// Byte strides of x, computed when it is dense.
 Shape byte_strides(const Array& x);
 Shape dense_strides(const Shape& shape, DType dtype);

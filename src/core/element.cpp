@@ -84,7 +84,8 @@ void store_element(void* p, DType dtype, const Element& e) {
         default: return write(p, static_cast<float>(e.re));
       }
     case DType::f64: return write(p, e.as_double());
-    case DType::c64: return write(p, Complex64{static_cast<float>(e.as_double()), static_cast<float>(e.im)});
+    case DType::c64:
+      return write(p, Complex64{static_cast<float>(e.as_double()), static_cast<float>(e.im)});
     case DType::c128: return write(p, Complex128{e.as_double(), e.im});
     case DType::float0: return;
   }

@@ -31,13 +31,16 @@ inline Half half_from_double(double v) {
   if (std::isnan(v)) return {static_cast<std::uint16_t>(sign | 0x7e00)};
   const double a = std::fabs(v);
   if (a >= 65520.0) return {static_cast<std::uint16_t>(sign | 0x7c00)};
-  if (a < 0x1p-14) return {static_cast<std::uint16_t>(sign | static_cast<int>(std::nearbyint(a * 0x1p24)))};
+  if (a < 0x1p-14)
+    return {static_cast<std::uint16_t>(sign | static_cast<int>(std::nearbyint(a * 0x1p24)))};
   int e = 0;
-  const double m = std::frexp(a, &e);  // a = m 2^e, m in [0.5, 1)
+  const double m = std::frexp(a, &e);                               // a = m 2^e, m in [0.5, 1)
   const int scaled = static_cast<int>(std::nearbyint(m * 2048.0));  // 11 bits; may reach 2048
   return {static_cast<std::uint16_t>(sign | (((e + 14) << 10) + (scaled - 1024)))};
 }
-inline float bfloat_to_float(BFloat16 b) { return std::bit_cast<float>(static_cast<std::uint32_t>(b.bits) << 16); }
+inline float bfloat_to_float(BFloat16 b) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(b.bits) << 16);
+}
 inline BFloat16 bfloat_from_float(float v) {
   const auto u = std::bit_cast<std::uint32_t>(v);
   if (std::isnan(v)) return {static_cast<std::uint16_t>((u >> 16) | 0x40)};

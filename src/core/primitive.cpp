@@ -25,7 +25,8 @@ Registry& registry() {
 
 }  // namespace
 
-PrimitiveBase::PrimitiveBase(const char* name, Builder build) : name_(name), build_(std::move(build)) {
+PrimitiveBase::PrimitiveBase(const char* name, Builder build)
+    : name_(name), build_(std::move(build)) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   r.primitives.push_back(this);
@@ -44,11 +45,14 @@ const detail::RuleTable& PrimitiveBase::rules() const {
   auto built = std::make_unique<detail::RuleTable>(build_());
   detail::derive_missing_rules(*built);
   detail::RuleTable* expected = nullptr;
-  if (table_.compare_exchange_strong(expected, built.get(), std::memory_order_acq_rel)) return *built.release();
+  if (table_.compare_exchange_strong(expected, built.get(), std::memory_order_acq_rel))
+    return *built.release();
   return *expected;  // another thread was faster
 }
 
-detail::RuleTable& PrimitiveBase::mutable_rules() const { return const_cast<detail::RuleTable&>(rules()); }
+detail::RuleTable& PrimitiveBase::mutable_rules() const {
+  return const_cast<detail::RuleTable&>(rules());
+}
 
 void PrimitiveBase::add_lowering(std::string platform, Lowering lowering) const {
   detail::RuleTable& table = mutable_rules();
@@ -94,9 +98,7 @@ Emitter::~Emitter() = default;
 
 Array Tangent::instantiate() const {
   if (!is_zero()) return value_;
-  if (aval_.dtype == DType::float0) {
-    throw InternalError("a zero of dtype float0 has no array");
-  }
+  if (aval_.dtype == DType::float0) { throw InternalError("a zero of dtype float0 has no array"); }
   // A literal and an equation, not a constant array: under a trace nothing is captured.
   const Array zero = detail::full_of({{}, aval_.dtype, false}, 0);
   if (aval_.shape.empty()) return zero;

@@ -23,17 +23,20 @@ InterpreterStack& stack() {
 
 [[noreturn]] void leaked_tracer(const Tracer& tracer) {
   const SourceLocation made = tracer.created();
-  throw LeakedTracerError("encountered an unexpected tracer " + tracer.aval().to_string() +
-                          (made ? ", created at " + made.to_string() : std::string()) + " by " +
-                          tracer.main().description() +
-                          ": it was used after that transformation had ended or on another thread; return "
-                          "the value from the transformed function instead of saving it");
+  throw LeakedTracerError(
+      "encountered an unexpected tracer " + tracer.aval().to_string() +
+      (made ? ", created at " + made.to_string() : std::string()) + " by " +
+      tracer.main().description() +
+      ": it was used after that transformation had ended or on another thread; return "
+      "the value from the transformed function instead of saving it");
 }
 
 }  // namespace
 
 Tracer::Tracer(std::shared_ptr<MainTrace> main, ShapedArray aval)
-    : ArrayNode(Kind::tracer, std::move(aval)), main_(std::move(main)), created_(current_call_site()) {}
+    : ArrayNode(Kind::tracer, std::move(aval)),
+      main_(std::move(main)),
+      created_(current_call_site()) {}
 
 NewMain::NewMain(std::unique_ptr<Trace> trace) {
   InterpreterStack& s = stack();
@@ -49,7 +52,9 @@ NewMain::~NewMain() {
 NewDynamic::NewDynamic(MainTrace& main) : previous_(stack().dynamic) { stack().dynamic = &main; }
 NewDynamic::~NewDynamic() { stack().dynamic = previous_; }
 
-EvalScope::EvalScope() : dynamic_(std::exchange(stack().dynamic, nullptr)) { mains_.swap(stack().mains); }
+EvalScope::EvalScope() : dynamic_(std::exchange(stack().dynamic, nullptr)) {
+  mains_.swap(stack().mains);
+}
 EvalScope::~EvalScope() {
   stack().dynamic = dynamic_;
   mains_.swap(stack().mains);
@@ -105,8 +110,8 @@ Array full_raise(MainTrace& main, const Array& x) {
   if (&t->main() == &main) return x;
   if (!t->main().alive()) leaked_tracer(*t);
   if (t->main().level() < main.level()) return main.trace().lift(x);
-  throw InternalError("can't lift a tracer of level " + std::to_string(t->main().level()) + " to level " +
-                      std::to_string(main.level()));
+  throw InternalError("can't lift a tracer of level " + std::to_string(t->main().level()) +
+                      " to level " + std::to_string(main.level()));
 }
 
 Array full_lower(const Array& x) {
@@ -126,29 +131,36 @@ Array concrete_value(const Array& x, const char* what) {
     const auto index = static_cast<std::size_t>(t->main().level()) - 1;
     if (index >= mains.size() || mains[index].get() != &t->main()) leaked_tracer(*t);
     if (auto value = t->known_value()) return *value;
-    throw ConcretizationError(std::string(what) + " needs the value of a tracer " + x.aval().to_string() +
-                              ", of which only shape and dtype are known under " + t->main().description() +
-                              "; use telamon::cond or telamon::where to choose by a traced value, or make the "
-                              "argument static");
+    throw ConcretizationError(
+        std::string(what) + " needs the value of a tracer " + x.aval().to_string() +
+        ", of which only shape and dtype are known under " + t->main().description() +
+        "; use telamon::cond or telamon::where to choose by a traced value, or make the "
+        "argument static");
   }
   return x;
 }
 
 void missing_rule(const PrimitiveBase& primitive, std::string_view stage) {
   const std::string name = "'" + std::string(primitive.name()) + "'";
-  if (stage == "impl") throw NotImplementedError("Evaluation rule for " + name + " not implemented");
-  if (stage == "abstract_eval") throw NotImplementedError("Abstract evaluation for " + name + " not implemented");
+  if (stage == "impl")
+    throw NotImplementedError("Evaluation rule for " + name + " not implemented");
+  if (stage == "abstract_eval")
+    throw NotImplementedError("Abstract evaluation for " + name + " not implemented");
   if (stage == "lower") {
-    throw NotImplementedError("Lowering rule for primitive " + name + " not found for platform cpu");
+    throw NotImplementedError("Lowering rule for primitive " + name +
+                              " not found for platform cpu");
   }
-  if (stage == "jvp") throw NotImplementedError("Differentiation rule for " + name + " not implemented");
+  if (stage == "jvp")
+    throw NotImplementedError("Differentiation rule for " + name + " not implemented");
   if (stage == "transpose") {
-    throw NotImplementedError("Transpose rule (for reverse-mode differentiation) for " + name + " not implemented");
+    throw NotImplementedError("Transpose rule (for reverse-mode differentiation) for " + name +
+                              " not implemented");
   }
   throw NotImplementedError("Batching rule for " + name + " not implemented");
 }
 
-AbstractResult abstract_eval(const PrimitiveBase& primitive, const Params& params, std::span<const Aval> avals) {
+AbstractResult abstract_eval(const PrimitiveBase& primitive, const Params& params,
+                             std::span<const Aval> avals) {
   const auto& rule = primitive.rules().abstract_eval;
   if (!rule) missing_rule(primitive, "abstract_eval");
   return rule(params, avals);

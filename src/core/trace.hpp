@@ -44,7 +44,9 @@ class Trace {
 /// One entry of the interpreter stack. Tracers keep it alive, so that a leaked one can be named.
 class MainTrace : public std::enable_shared_from_this<MainTrace> {
  public:
-  MainTrace(int level, std::unique_ptr<Trace> trace) : level_(level), trace_(std::move(trace)) { trace_->main_ = this; }
+  MainTrace(int level, std::unique_ptr<Trace> trace) : level_(level), trace_(std::move(trace)) {
+    trace_->main_ = this;
+  }
   int level() const { return level_; }
   Trace& trace() const { return *trace_; }
   bool alive() const { return alive_; }
@@ -158,7 +160,8 @@ Array concrete_value(const Array& x, const char* what);
 /// or "batch".
 [[noreturn]] void missing_rule(const PrimitiveBase& primitive, std::string_view stage);
 /// abstract_eval of a primitive, with the missing-rule error.
-AbstractResult abstract_eval(const PrimitiveBase& primitive, const Params& params, std::span<const Aval> avals);
+AbstractResult abstract_eval(const PrimitiveBase& primitive, const Params& params,
+                             std::span<const Aval> avals);
 
 }  // namespace detail
 }  // namespace v1

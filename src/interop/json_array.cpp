@@ -25,13 +25,19 @@ double float_from_json(const Json& j) {
 Element element_from_json(const Json& j, DType dtype) {
   switch (kind_of(dtype)) {
     case Kind::boolean:
-      return {.form = Element::Form::unsigned_int, .u = j.is_boolean() ? j.get<bool>() : j.get<double>() != 0};
+      return {.form = Element::Form::unsigned_int,
+              .u = j.is_boolean() ? j.get<bool>() : j.get<double>() != 0};
     case Kind::signed_int:
-      return {.form = Element::Form::signed_int, .i = j.is_string() ? std::stoll(j.get<std::string>()) : j.get<std::int64_t>()};
+      return {.form = Element::Form::signed_int,
+              .i = j.is_string() ? std::stoll(j.get<std::string>()) : j.get<std::int64_t>()};
     case Kind::unsigned_int:
-      return {.form = Element::Form::unsigned_int, .u = j.is_string() ? std::stoull(j.get<std::string>()) : j.get<std::uint64_t>()};
+      return {.form = Element::Form::unsigned_int,
+              .u = j.is_string() ? std::stoull(j.get<std::string>()) : j.get<std::uint64_t>()};
     case Kind::complex:
-      if (j.is_array()) return {.form = Element::Form::complex, .re = float_from_json(j.at(0)), .im = float_from_json(j.at(1))};
+      if (j.is_array())
+        return {.form = Element::Form::complex,
+                .re = float_from_json(j.at(0)),
+                .im = float_from_json(j.at(1))};
       return {.form = Element::Form::complex, .re = float_from_json(j)};
     default: return {.form = Element::Form::real, .re = float_from_json(j)};
   }
@@ -47,7 +53,8 @@ Json element_to_json(const Element& e, DType dtype) {
   constexpr std::uint64_t kExact = std::uint64_t{1} << 53;
   switch (e.form) {
     case Element::Form::signed_int:
-      if (e.i > static_cast<std::int64_t>(kExact) || e.i < -static_cast<std::int64_t>(kExact)) return std::to_string(e.i);
+      if (e.i > static_cast<std::int64_t>(kExact) || e.i < -static_cast<std::int64_t>(kExact))
+        return std::to_string(e.i);
       return e.i;
     case Element::Form::unsigned_int:
       if (dtype == DType::bool_) return e.u != 0;
@@ -67,7 +74,8 @@ Array array_from_json(const Json& json) {
   const Shape shape(json.at("shape").get<std::vector<std::int64_t>>());
   const Json& data = json.at("data");
   if (static_cast<std::int64_t>(data.size()) != shape.num_elements()) {
-    throw ParseError("an array of shape " + shape.to_string() + " has " + std::to_string(data.size()) + " elements");
+    throw ParseError("an array of shape " + shape.to_string() + " has " +
+                     std::to_string(data.size()) + " elements");
   }
   Array out = detail::make_uninitialized({shape, *dtype, false});
   std::byte* p = detail::concrete_node(out).data();
@@ -86,7 +94,9 @@ Json array_to_json(const Array& x) {
     data.push_back(element_to_json(detail::load_element(p, dense.dtype()), dense.dtype()));
     p += size_of(dense.dtype());
   }
-  return {{"dtype", short_name(dense.dtype())}, {"shape", dense.shape().to_vector()}, {"data", std::move(data)}};
+  return {{"dtype", short_name(dense.dtype())},
+          {"shape", dense.shape().to_vector()},
+          {"data", std::move(data)}};
 }
 
 }  // namespace interop

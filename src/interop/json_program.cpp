@@ -23,21 +23,46 @@ namespace {
 using detail::JaxprBuilder;
 
 // Thrown inside when an equation needs what we lack; the reader collects the names.
-const std::map<std::string, std::string, std::less<>> kOtherNames = {{"add_any", "add"}, {"scatter-add", "scatter_add"}};
+const std::map<std::string, std::string, std::less<>> kOtherNames = {
+    {"add_any", "add"}, {"scatter-add", "scatter_add"}};
 
 // Calls of a nested program, and the parameter that holds it.
-const std::map<std::string, std::string, std::less<>> kCalls = {
-    {"jit", "jaxpr"}, {"pjit", "jaxpr"}, {"closed_call", "call_jaxpr"}, {"core_call", "call_jaxpr"}, {"composite", "jaxpr"}};
+const std::map<std::string, std::string, std::less<>> kCalls = {{"jit", "jaxpr"},
+                                                                {"pjit", "jaxpr"},
+                                                                {"closed_call", "call_jaxpr"},
+                                                                {"core_call", "call_jaxpr"},
+                                                                {"composite", "jaxpr"}};
 
 // Operands broadcast: of one shape after it is made explicit.
-const std::set<std::string, std::less<>> kElementwise = {
-    "add", "sub", "mul", "div", "rem", "max", "min", "pow", "atan2", "and", "or", "xor", "shift_left",
-    "shift_right_logical", "shift_right_arithmetic", "eq", "ne", "lt", "le", "gt", "ge", "add_any", "threefry2x32",
-    "nextafter"};
+const std::set<std::string, std::less<>> kElementwise = {"add",
+                                                         "sub",
+                                                         "mul",
+                                                         "div",
+                                                         "rem",
+                                                         "max",
+                                                         "min",
+                                                         "pow",
+                                                         "atan2",
+                                                         "and",
+                                                         "or",
+                                                         "xor",
+                                                         "shift_left",
+                                                         "shift_right_logical",
+                                                         "shift_right_arithmetic",
+                                                         "eq",
+                                                         "ne",
+                                                         "lt",
+                                                         "le",
+                                                         "gt",
+                                                         "ge",
+                                                         "add_any",
+                                                         "threefry2x32",
+                                                         "nextafter"};
 
 // Hints and placement: they say where or how, not what.
-const std::vector<std::string> kIgnored = {"precision", "accuracy", "sharding", "out_sharding", "update_jaxpr",
-                                           "algorithm", "inplace", "split_rng", "fill_value_dtype"};
+const std::vector<std::string> kIgnored = {"precision",    "accuracy",     "sharding",
+                                           "out_sharding", "update_jaxpr", "algorithm",
+                                           "inplace",      "split_rng",    "fill_value_dtype"};
 
 Aval aval_from_json(const Json& j) {
   const auto name = j.at("dtype").get<std::string>();
@@ -64,11 +89,14 @@ class Reader {
   ClosedJaxpr read_closed(const Json& closed) {
     const Json& jaxpr = closed.at("jaxpr");
     Scope scope;
-    for (const Json& v : jaxpr.at("invars")) bind(scope, v, Atom::var(scope.builder.add_input(aval_from_json(v.at("aval")))));
+    for (const Json& v : jaxpr.at("invars"))
+      bind(scope, v, Atom::var(scope.builder.add_input(aval_from_json(v.at("aval")))));
     const Json& constvars = jaxpr.at("constvars");
     const Json& consts = closed.at("consts");
-    if (constvars.size() != consts.size()) throw ParseError("a program has constvars and consts of different number");
-    for (std::size_t i = 0; i < consts.size(); ++i) bind(scope, constvars[i], scope.builder.capture(array_from_json(consts[i])));
+    if (constvars.size() != consts.size())
+      throw ParseError("a program has constvars and consts of different number");
+    for (std::size_t i = 0; i < consts.size(); ++i)
+      bind(scope, constvars[i], scope.builder.capture(array_from_json(consts[i])));
     for (const Json& eqn : jaxpr.at("eqns")) read_equation(scope, eqn);
     std::vector<Atom> outs;
     for (const Json& out : jaxpr.at("outvars")) outs.push_back(atom(scope, out));
@@ -82,15 +110,17 @@ class Reader {
   Atom atom(Scope& scope, const Json& j) const {
     if (j.contains("var")) {
       const auto found = scope.env.find(j.at("var").get<int>());
-      if (found == scope.env.end()) throw ParseError("variable " + j.at("var").dump() + " is used before it is defined");
+      if (found == scope.env.end())
+        throw ParseError("variable " + j.at("var").dump() + " is used before it is defined");
       return found->second;
     }
     const Aval aval = aval_from_json(j.at("aval"));
     const Json& literal = j.at("literal");
     const bool flat = literal.is_array() && !(is_complex(aval.dtype) && aval.shape.empty());
-    return scope.builder.capture(array_from_json({{"dtype", short_name(aval.dtype)},
-                                                  {"shape", aval.shape.to_vector()},
-                                                  {"data", flat ? literal : Json::array({literal})}}));
+    return scope.builder.capture(
+        array_from_json({{"dtype", short_name(aval.dtype)},
+                         {"shape", aval.shape.to_vector()},
+                         {"data", flat ? literal : Json::array({literal})}}));
   }
 
   void read_equation(Scope& scope, const Json& eqn) {
@@ -103,7 +133,8 @@ class Reader {
 
     std::vector<Atom> outputs;
     if (const auto call = kCalls.find(name); call != kCalls.end()) {
-      outputs = call_of(scope, params.at(call->second), params.value("name", name), std::move(inputs), out_avals);
+      outputs = call_of(scope, params.at(call->second), params.value("name", name),
+                        std::move(inputs), out_avals);
     } else if (name == "platform_index") {
       outputs = {platform_index(params)};
     } else {
@@ -113,17 +144,18 @@ class Reader {
     for (std::size_t i = 0; i < vars.size(); ++i) bind(scope, vars[i], outputs[i]);
   }
 
-  std::vector<Atom> add(Scope& scope, const PrimitiveBase& primitive, Params params, std::vector<Atom> inputs,
-                        const std::vector<Aval>& out_avals) const {
+  std::vector<Atom> add(Scope& scope, const PrimitiveBase& primitive, Params params,
+                        std::vector<Atom> inputs, const std::vector<Aval>& out_avals) const {
     std::vector<Atom> outs;
-    for (const Var v : scope.builder.add_eqn(primitive, std::move(params), std::move(inputs), out_avals)) {
+    for (const Var v :
+         scope.builder.add_eqn(primitive, std::move(params), std::move(inputs), out_avals)) {
       outs.push_back(Atom::var(v));
     }
     return outs;
   }
 
-  std::vector<Atom> call_of(Scope& scope, const Json& closed, const std::string& name, std::vector<Atom> inputs,
-                            const std::vector<Aval>& out_avals) {
+  std::vector<Atom> call_of(Scope& scope, const Json& closed, const std::string& name,
+                            std::vector<Atom> inputs, const std::vector<Aval>& out_avals) {
     ClosedJaxpr body = read_closed(closed);
     std::vector<Atom> args;
     for (const Array& c : body.consts) args.push_back(scope.builder.capture(c));
@@ -140,8 +172,9 @@ class Reader {
     const Json& platforms = params.at("platforms");
     std::int32_t index = 0;
     for (std::size_t i = 0; i < platforms.size(); ++i) {
-      const bool here = platforms[i].is_null() ||
-                        std::any_of(platforms[i].begin(), platforms[i].end(), [](const Json& p) { return p == "cpu"; });
+      const bool here =
+          platforms[i].is_null() || std::any_of(platforms[i].begin(), platforms[i].end(),
+                                                [](const Json& p) { return p == "cpu"; });
       if (here) {
         index = static_cast<std::int32_t>(i);
         break;
@@ -155,14 +188,16 @@ class Reader {
     if (aval.shape == shape) return x;
     Shape dims;
     for (int i = 0; i < aval.ndim(); ++i) dims.push_back(i + shape.ndim() - aval.ndim());
-    return add(scope, broadcast_in_dim_p, Params::of(BroadcastInDimParams{shape, dims}), {x}, {aval.with_shape(shape).strong()})[0];
+    return add(scope, broadcast_in_dim_p, Params::of(BroadcastInDimParams{shape, dims}), {x},
+               {aval.with_shape(shape).strong()})[0];
   }
 
   // JAX multiplies operands of different dtypes into the result's.
   Atom converted(Scope& scope, const Atom& x, DType dtype) const {
     const Aval aval = scope.builder.aval(x);
     if (aval.dtype == dtype) return x;
-    return add(scope, convert_element_type_p, Params::of(ConvertParams{dtype, false}), {x}, {aval.with_dtype(dtype)})[0];
+    return add(scope, convert_element_type_p, Params::of(ConvertParams{dtype, false}), {x},
+               {aval.with_dtype(dtype)})[0];
   }
 
   Atom transposed(Scope& scope, const Atom& x, const Json& permutation) const {
@@ -170,21 +205,25 @@ class Reader {
     const Shape order(permutation.get<std::vector<std::int64_t>>());
     Shape shape;
     for (const std::int64_t d : order) shape.push_back(aval.shape[static_cast<std::size_t>(d)]);
-    return add(scope, transpose_p, Params::of(TransposeParams{order}), {x}, {aval.with_shape(shape)})[0];
+    return add(scope, transpose_p, Params::of(TransposeParams{order}), {x},
+               {aval.with_shape(shape)})[0];
   }
 
-  std::vector<Atom> primitive(Scope& scope, const std::string& name, Json params, std::vector<Atom> inputs,
-                              const std::vector<Aval>& out_avals) {
+  std::vector<Atom> primitive(Scope& scope, const std::string& name, Json params,
+                              std::vector<Atom> inputs, const std::vector<Aval>& out_avals) {
     const auto other = kOtherNames.find(name);
-    const PrimitiveBase* found = PrimitiveBase::find(other == kOtherNames.end() ? name : other->second);
-    if (name.starts_with("scatter") && params.contains("update_jaxpr") && !params.at("update_jaxpr").is_null()) {
+    const PrimitiveBase* found =
+        PrimitiveBase::find(other == kOtherNames.end() ? name : other->second);
+    if (name.starts_with("scatter") && params.contains("update_jaxpr") &&
+        !params.at("update_jaxpr").is_null()) {
       return missing(scope, name + " with update_jaxpr", out_avals);
     }
     if (!found) return missing(scope, name, out_avals);
     if (kElementwise.contains(name)) {
       for (Atom& in : inputs) in = broadcast(scope, in, out_avals[0].shape);
     } else if (name == "select_n") {
-      for (std::size_t i = 1; i < inputs.size(); ++i) inputs[i] = broadcast(scope, inputs[i], out_avals[0].shape);
+      for (std::size_t i = 1; i < inputs.size(); ++i)
+        inputs[i] = broadcast(scope, inputs[i], out_avals[0].shape);
     } else if (name == "dot_general") {
       if (scope.builder.aval(inputs[0]).dtype != scope.builder.aval(inputs[1]).dtype) {
         for (Atom& in : inputs) in = converted(scope, in, out_avals[0].dtype);
@@ -203,10 +242,12 @@ class Reader {
   }
 
   // Goes on with made-up results, so that one pass finds everything that is missing.
-  std::vector<Atom> missing(Scope& scope, const std::string& name, const std::vector<Aval>& out_avals) {
+  std::vector<Atom> missing(Scope& scope, const std::string& name,
+                            const std::vector<Aval>& out_avals) {
     missing_.insert(name);
     std::vector<Atom> outs;
-    for (const Aval& aval : out_avals) outs.push_back(scope.builder.capture(detail::full_of(aval, 0)));
+    for (const Aval& aval : out_avals)
+      outs.push_back(scope.builder.capture(detail::full_of(aval, 0)));
     return outs;
   }
 
@@ -240,7 +281,8 @@ Json parse_file(const std::string& path) {
 }  // namespace
 
 MissingPrimitiveError::MissingPrimitiveError(std::vector<std::string> names)
-    : NotImplementedError("the program uses primitives that do not exist here: " + listed(names)), names_(std::move(names)) {}
+    : NotImplementedError("the program uses primitives that do not exist here: " + listed(names)),
+      names_(std::move(names)) {}
 
 ClosedJaxpr program_from_json(const Json& closed) {
   try {
@@ -258,9 +300,7 @@ Program load_jaxpr(const std::string& path) {
                    file.value("input_paths", std::vector<std::string>()));
   } catch (const Json::exception& e) {
     throw ParseError("'" + path + "' is not a program in the neutral form: " + e.what());
-  } catch (const ParseError& e) {
-    throw ParseError("'" + path + "': " + e.message());
-  }
+  } catch (const ParseError& e) { throw ParseError("'" + path + "': " + e.message()); }
 }
 
 std::vector<Aval> Program::in_avals() const {
@@ -271,14 +311,14 @@ std::vector<Aval> Program::in_avals() const {
 Arrays Program::operator()(std::span<const Array> inputs) const {
   const std::vector<Aval> expected = in_avals();
   if (inputs.size() != expected.size()) {
-    throw TypeError("the program '" + name_ + "' takes " + std::to_string(expected.size()) + " arrays, got " +
-                    std::to_string(inputs.size()));
+    throw TypeError("the program '" + name_ + "' takes " + std::to_string(expected.size()) +
+                    " arrays, got " + std::to_string(inputs.size()));
   }
   Arrays args = program_.consts;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].aval().same_type(expected[i])) {
-      throw TypeError("the program '" + name_ + "' takes " + expected[i].to_string() + " as input " + std::to_string(i) +
-                      ", got " + inputs[i].aval().to_string());
+      throw TypeError("the program '" + name_ + "' takes " + expected[i].to_string() +
+                      " as input " + std::to_string(i) + ", got " + inputs[i].aval().to_string());
     }
     args.push_back(inputs[i]);
   }

@@ -19,9 +19,10 @@ struct DescriptorEntry {
 };
 // Little-endian only; '|' where bytes have no order.
 constexpr DescriptorEntry kDescriptors[] = {
-    {"|b1", DType::bool_}, {"|i1", DType::i8}, {"<i2", DType::i16}, {"<i4", DType::i32}, {"<i8", DType::i64},
-    {"|u1", DType::u8},    {"<u2", DType::u16}, {"<u4", DType::u32}, {"<u8", DType::u64}, {"<f2", DType::f16},
-    {"<f4", DType::f32},   {"<f8", DType::f64}, {"<c8", DType::c64}, {"<c16", DType::c128}, {"<V2", DType::bf16}};
+    {"|b1", DType::bool_}, {"|i1", DType::i8},    {"<i2", DType::i16}, {"<i4", DType::i32},
+    {"<i8", DType::i64},   {"|u1", DType::u8},    {"<u2", DType::u16}, {"<u4", DType::u32},
+    {"<u8", DType::u64},   {"<f2", DType::f16},   {"<f4", DType::f32}, {"<f8", DType::f64},
+    {"<c8", DType::c64},   {"<c16", DType::c128}, {"<V2", DType::bf16}};
 
 [[noreturn]] void damaged(const std::string& path, const std::string& why) {
   throw ParseError("'" + path + "' is not a .npy file that can be read: " + why);
@@ -42,7 +43,8 @@ DType read_dtype(const std::string& path, const std::string& header) {
   for (const DescriptorEntry& d : kDescriptors) {
     if (name == d.text) return d.dtype;
   }
-  damaged(path, "dtype '" + name + "' does not exist here (big-endian and structured data are not read)");
+  damaged(path,
+          "dtype '" + name + "' does not exist here (big-endian and structured data are not read)");
 }
 
 Shape read_shape(const std::string& path, const std::string& header) {
@@ -55,9 +57,7 @@ Shape read_shape(const std::string& path, const std::string& header) {
     if (part.find_first_not_of(' ') == std::string::npos) continue;
     try {
       shape.push_back(std::stoll(part));
-    } catch (const std::exception&) {
-      damaged(path, "damaged shape");
-    }
+    } catch (const std::exception&) { damaged(path, "damaged shape"); }
     if (shape.back() < 0) damaged(path, "negative size");
   }
   return shape;
@@ -69,8 +69,11 @@ Array load_npy(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw ValueError("cannot open '" + path + "'");
   char start[10];
-  if (!in.read(start, sizeof start) || std::memcmp(start, kMagic, 6) != 0) damaged(path, "no magic string");
-  const auto byte = [&](int i) { return static_cast<std::size_t>(static_cast<unsigned char>(start[i])); };
+  if (!in.read(start, sizeof start) || std::memcmp(start, kMagic, 6) != 0)
+    damaged(path, "no magic string");
+  const auto byte = [&](int i) {
+    return static_cast<std::size_t>(static_cast<unsigned char>(start[i]));
+  };
   std::size_t length = byte(8) | byte(9) << 8;
   if (start[6] > 1) {  // versions 2 and 3 have a length of four bytes
     char more[2];
@@ -80,8 +83,10 @@ Array load_npy(const std::string& path) {
   }
   if (length > (std::size_t{1} << 20)) damaged(path, "the header is too long");
   std::string header(length, '\0');
-  if (!in.read(header.data(), static_cast<std::streamsize>(length))) damaged(path, "the header is cut off");
-  if (field(path, header, "fortran_order").starts_with("True")) damaged(path, "column-major order; save a C-ordered copy");
+  if (!in.read(header.data(), static_cast<std::streamsize>(length)))
+    damaged(path, "the header is cut off");
+  if (field(path, header, "fortran_order").starts_with("True"))
+    damaged(path, "column-major order; save a C-ordered copy");
   const DType dtype = read_dtype(path, header);
   const Shape shape = read_shape(path, header);
   // Compare with what is there before allocating what the header claims.
@@ -91,7 +96,8 @@ Array load_npy(const std::string& path) {
   in.seekg(data_start);
   std::uint64_t bytes = size_of(dtype);
   for (const std::int64_t d : shape) {
-    if (d > 0 && bytes > available / static_cast<std::uint64_t>(d) && shape.num_elements() != 0) damaged(path, "the data is cut off");
+    if (d > 0 && bytes > available / static_cast<std::uint64_t>(d) && shape.num_elements() != 0)
+      damaged(path, "the data is cut off");
     bytes *= static_cast<std::uint64_t>(d);
   }
   if (bytes > available) damaged(path, "the data is cut off");
@@ -106,17 +112,21 @@ void save_npy(const std::string& path, const Array& x) {
   for (const DescriptorEntry& d : kDescriptors) {
     if (d.dtype == x.dtype()) descriptor = d.text;
   }
-  if (descriptor.empty()) throw TypeError("save_npy: dtype " + std::string(short_name(x.dtype())) + " has no .npy form");
-  std::string header = "{'descr': '" + descriptor + "', 'fortran_order': False, 'shape': " + x.shape().to_string() + ", }";
+  if (descriptor.empty())
+    throw TypeError("save_npy: dtype " + std::string(short_name(x.dtype())) + " has no .npy form");
+  std::string header = "{'descr': '" + descriptor +
+                       "', 'fortran_order': False, 'shape': " + x.shape().to_string() + ", }";
   header.append(63 - (10 + header.size()) % 64, ' ');  // data starts at a multiple of 64
   header += '\n';
   std::ofstream out(path, std::ios::binary);
   if (!out) throw ValueError("cannot write '" + path + "'");
   out.write(kMagic, 6);
-  const char rest[] = {1, 0, static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  const char rest[] = {1, 0, static_cast<char>(header.size() & 0xff),
+                       static_cast<char>(header.size() >> 8)};
   out.write(rest, 4);
   out << header;
-  out.write(detail::data_of<char>(dense), static_cast<std::streamsize>(static_cast<std::size_t>(x.size()) * size_of(x.dtype())));
+  out.write(detail::data_of<char>(dense),
+            static_cast<std::streamsize>(static_cast<std::size_t>(x.size()) * size_of(x.dtype())));
   if (!out) throw ValueError("cannot write '" + path + "'");
 }
 

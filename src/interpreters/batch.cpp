@@ -22,11 +22,16 @@ class BatchTracer final : public Tracer {
  public:
   BatchTracer(std::shared_ptr<MainTrace> main, Array value, BatchAxis axis)
       : Tracer(std::move(main), axis ? example_aval(value.aval(), *axis) : value.aval()),
-        value_(std::move(value)), axis_(axis) {}
+        value_(std::move(value)),
+        axis_(axis) {}
   const Array& value() const { return value_; }
   BatchAxis axis() const { return axis_; }
-  Array full_lower(const Array& self) const override { return axis_ ? self : detail::full_lower(value_); }
-  std::optional<Array> known_value() const override { return axis_ ? std::nullopt : detail::known_value(value_); }
+  Array full_lower(const Array& self) const override {
+    return axis_ ? self : detail::full_lower(value_);
+  }
+  std::optional<Array> known_value() const override {
+    return axis_ ? std::nullopt : detail::known_value(value_);
+  }
 
  private:
   Array value_;
@@ -40,7 +45,9 @@ class BatchTrace final : public Trace {
   Array box(const Array& x, BatchAxis axis) const {
     return axis ? Array(new BatchTracer(main_ptr(), x, axis)) : x;
   }
-  Array pure(const Array& x) override { return Array(new BatchTracer(main_ptr(), x, std::nullopt)); }
+  Array pure(const Array& x) override {
+    return Array(new BatchTracer(main_ptr(), x, std::nullopt));
+  }
   Array lift(const Array& x) override { return pure(x); }
 
   Arrays process_primitive(const PrimitiveBase& primitive, const Params& params,
@@ -59,10 +66,12 @@ class BatchTrace final : public Trace {
     if (!rule) missing_rule(primitive, "batch");
     BatchResult result = rule(params, axis_, values, axes);
     TELAMON_CHECK(result.values.size() == result.axes.size(),
-                  "the batch rule of " + std::string(primitive.name()) + " gave results and axes of different number");
+                  "the batch rule of " + std::string(primitive.name()) +
+                      " gave results and axes of different number");
     Arrays outs;
     outs.reserve(result.values.size());
-    for (std::size_t i = 0; i < result.values.size(); ++i) outs.push_back(box(result.values[i], result.axes[i]));
+    for (std::size_t i = 0; i < result.values.size(); ++i)
+      outs.push_back(box(result.values[i], result.axes[i]));
     return outs;
   }
 
@@ -120,7 +129,8 @@ Array batch_at_front(const Array& x, BatchAxis axis, std::int64_t size) {
 
 Arrays vmap_flat(const FlatFunction& f, const AxisInfo& axis, std::span<const Array> args,
                  std::span<const BatchAxis> in_axes,
-                 const std::function<std::vector<BatchAxis>(std::size_t)>& out_axes, std::string name) {
+                 const std::function<std::vector<BatchAxis>(std::size_t)>& out_axes,
+                 std::string name) {
   BatchResult result = run_batched(f, axis, args, in_axes, std::move(name));
   const std::vector<BatchAxis> wanted = out_axes(result.values.size());
   Arrays outs;
@@ -130,8 +140,10 @@ Arrays vmap_flat(const FlatFunction& f, const AxisInfo& axis, std::span<const Ar
     const BatchAxis have = result.axes[i];
     if (!wanted[i]) {
       if (have) {
-        throw ValueError("vmap has mapped output but out_axes is none: result " + std::to_string(i) + " of type " +
-                         example_aval(x.aval(), *have).to_string() + " depends on a mapped argument");
+        throw ValueError("vmap has mapped output but out_axes is none: result " +
+                         std::to_string(i) + " of type " +
+                         example_aval(x.aval(), *have).to_string() +
+                         " depends on a mapped argument");
       }
       outs.push_back(x);
       continue;
@@ -139,8 +151,9 @@ Arrays vmap_flat(const FlatFunction& f, const AxisInfo& axis, std::span<const Ar
     const int ndim = x.ndim() + (have ? 0 : 1);
     const int to = *wanted[i] < 0 ? *wanted[i] + ndim : *wanted[i];
     if (to < 0 || to >= ndim) {
-      throw ValueError("vmap: out_axes " + std::to_string(*wanted[i]) + " is out of range for result " +
-                       std::to_string(i) + ", which has " + std::to_string(ndim) + " dimensions with its batch axis");
+      throw ValueError("vmap: out_axes " + std::to_string(*wanted[i]) +
+                       " is out of range for result " + std::to_string(i) + ", which has " +
+                       std::to_string(ndim) + " dimensions with its batch axis");
     }
     outs.push_back(have ? move_axis(x, *have, to) : broadcast_batch(x, to, axis.size));
   }
@@ -164,7 +177,8 @@ std::shared_ptr<const BatchJaxpr> batch_jaxpr(const Jaxpr& jaxpr, const AxisInfo
     ClosedJaxpr closed = stage_flat(
         [&](std::span<const Array> args) {
           BatchResult out =
-              run_batched([&](std::span<const Array> x) { return eval_jaxpr(jaxpr, x); }, axis, args, in_axes, {});
+              run_batched([&](std::span<const Array> x) { return eval_jaxpr(jaxpr, x); }, axis,
+                          args, in_axes, {});
           for (std::size_t i = 0; i < out.values.size(); ++i) {
             if (!forced_out[i]) continue;
             out.values[i] = batch_at_front(out.values[i], out.axes[i], axis.size);

@@ -14,7 +14,8 @@ FlatFunction with_params(const OpsFunction& ops, const Params& params) {
   return [&ops, &params](std::span<const Array> x) { return ops(params, x); };
 }
 
-std::vector<Tangent> transpose_ops(const OpsFunction& ops, const Params& params, std::span<const Tangent> cts,
+std::vector<Tangent> transpose_ops(const OpsFunction& ops, const Params& params,
+                                   std::span<const Tangent> cts,
                                    std::span<const LinearInput> inputs) {
   std::vector<Aval> linear_avals;
   for (const LinearInput& in : inputs) {
@@ -25,7 +26,8 @@ std::vector<Tangent> transpose_ops(const OpsFunction& ops, const Params& params,
       [&](std::span<const Array> args) {
         Arrays all;
         std::size_t next = 0;
-        for (const LinearInput& in : inputs) all.push_back(in.is_linear() ? args[next++] : in.array());
+        for (const LinearInput& in : inputs)
+          all.push_back(in.is_linear() ? args[next++] : in.array());
         return ops(params, all);
       },
       linear_avals);
@@ -57,12 +59,14 @@ void derive_missing_rules(RuleTable& table) {
     };
   }
   if (!table.jvp) {
-    table.jvp = [ops](const Params& p, std::span<const Array> primals, std::span<const Tangent> tangents) {
+    table.jvp = [ops](const Params& p, std::span<const Array> primals,
+                      std::span<const Tangent> tangents) {
       return jvp_flat(with_params(ops, p), primals, tangents);
     };
   }
   if (!table.transpose) {
-    table.transpose = [ops](const Params& p, std::span<const Tangent> cts, std::span<const LinearInput> inputs) {
+    table.transpose = [ops](const Params& p, std::span<const Tangent> cts,
+                            std::span<const LinearInput> inputs) {
       return transpose_ops(ops, p, cts, inputs);
     };
   }

@@ -7,19 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "telamon/jaxpr.hpp"
 #include "telamon/detail/flat.hpp"
+#include "telamon/jaxpr.hpp"
 #include "telamon/primitive.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace detail {
 
-
-
 // ---- jvp.cpp -----------------------------------------------------------------------------------
-JvpResult jvp_flat(const FlatFunction& f, std::span<const Array> primals, std::span<const Tangent> tangents,
-                   std::string name = {});
+JvpResult jvp_flat(const FlatFunction& f, std::span<const Array> primals,
+                   std::span<const Tangent> tangents, std::string name = {});
 /// The program (primals, nonzero tangents) -> (primals out, tangents out). A result's tangent is
 /// present when it is not zero or when `instantiate_out` asks for it.
 struct JvpJaxpr {
@@ -33,7 +31,8 @@ std::shared_ptr<const JvpJaxpr> jvp_jaxpr(const Jaxpr& jaxpr, const std::vector<
 /// Maps f over `in_axes`; results are moved (or broadcast) to `out_axes`; an out axis of nullopt
 /// for a mapped result is a ValueError.
 Arrays vmap_flat(const FlatFunction& f, const AxisInfo& axis, std::span<const Array> args,
-                 std::span<const BatchAxis> in_axes, const std::function<std::vector<BatchAxis>(std::size_t)>& out_axes,
+                 std::span<const BatchAxis> in_axes,
+                 const std::function<std::vector<BatchAxis>(std::size_t)>& out_axes,
                  std::string name = {});
 struct BatchJaxpr {
   Jaxpr jaxpr;
@@ -41,7 +40,8 @@ struct BatchJaxpr {
 };
 /// The mapped program. `forced_out[i]`: result i gets batch axis 0 even if it is not mapped.
 std::shared_ptr<const BatchJaxpr> batch_jaxpr(const Jaxpr& jaxpr, const AxisInfo& axis,
-                                              const std::vector<BatchAxis>& in_axes, const std::vector<bool>& forced_out);
+                                              const std::vector<BatchAxis>& in_axes,
+                                              const std::vector<bool>& forced_out);
 /// Moves axis `from` of x to `to` (a transpose; none when equal).
 Array move_axis(const Array& x, int from, int to);
 /// x with its batch axis at 0; broadcasts when it is not mapped.
@@ -64,7 +64,8 @@ struct PartialInput {
   Array known;  ///< empty when unknown
   Aval aval;
 };
-PartialEvaluated partial_eval_flat(const FlatFunction& f, std::span<const PartialInput> inputs, std::string name = {});
+PartialEvaluated partial_eval_flat(const FlatFunction& f, std::span<const PartialInput> inputs,
+                                   std::string name = {});
 
 /// Splits a jaxpr by which inputs are unknown.
 ///   known:  known inputs -> known results, fresh residuals
@@ -75,11 +76,14 @@ struct PartialEvalJaxpr {
   std::vector<Residual> residuals;
   std::vector<Aval> fresh_avals;
 };
-std::shared_ptr<const PartialEvalJaxpr> partial_eval_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& unknown_in,
-                                                           const std::vector<bool>& instantiate_out);
+std::shared_ptr<const PartialEvalJaxpr> partial_eval_jaxpr(
+    const Jaxpr& jaxpr, const std::vector<bool>& unknown_in,
+    const std::vector<bool>& instantiate_out);
 /// The same under a policy, not remembered: a policy has no name to remember it by.
-std::shared_ptr<const PartialEvalJaxpr> split_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& unknown_in,
-                                                    const std::vector<bool>& instantiate_out, const Policy& policy);
+std::shared_ptr<const PartialEvalJaxpr> split_jaxpr(const Jaxpr& jaxpr,
+                                                    const std::vector<bool>& unknown_in,
+                                                    const std::vector<bool>& instantiate_out,
+                                                    const Policy& policy);
 
 struct Linearized {
   Arrays primals_out;
@@ -89,19 +93,22 @@ struct Linearized {
   std::vector<bool> nonzero_out;
 };
 /// Inputs of float0 tangent take no tangent (they do not appear in the jaxpr).
-Linearized linearize_flat(const FlatFunction& f, std::span<const Array> primals, std::string name = {});
+Linearized linearize_flat(const FlatFunction& f, std::span<const Array> primals,
+                          std::string name = {});
 
 // ---- transpose.cpp -----------------------------------------------------------------------------
 /// Runs a program backwards that is linear in those inputs that are UndefPrimal: cotangents of the
 /// results in, one cotangent per input out (Zero for the known ones).
-std::vector<Tangent> backward_pass(const Jaxpr& jaxpr, std::span<const LinearInput> inputs, std::span<const Tangent> cts);
+std::vector<Tangent> backward_pass(const Jaxpr& jaxpr, std::span<const LinearInput> inputs,
+                                   std::span<const Tangent> cts);
 /// The transposed program: (known inputs, nonzero cotangents) -> cotangents of the linear inputs
 /// that are not zero.
 struct TransposedJaxpr {
   Jaxpr jaxpr;
   std::vector<bool> nonzero_in_ct;  ///< per linear input
 };
-std::shared_ptr<const TransposedJaxpr> transpose_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& linear_in,
+std::shared_ptr<const TransposedJaxpr> transpose_jaxpr(const Jaxpr& jaxpr,
+                                                       const std::vector<bool>& linear_in,
                                                        const std::vector<bool>& zero_cts);
 /// Adds two cotangents, either of which may be zero.
 Tangent add_tangents(const Tangent& a, const Tangent& b);

@@ -12,7 +12,9 @@ namespace {
 class JvpTracer final : public Tracer {
  public:
   JvpTracer(std::shared_ptr<MainTrace> main, Array primal, Tangent tangent)
-      : Tracer(std::move(main), primal.aval()), primal_(std::move(primal)), tangent_(std::move(tangent)) {}
+      : Tracer(std::move(main), primal.aval()),
+        primal_(std::move(primal)),
+        tangent_(std::move(tangent)) {}
   const Array& primal() const { return primal_; }
   const Tangent& tangent() const { return tangent_; }
   std::optional<Array> known_value() const override { return detail::known_value(primal_); }
@@ -29,8 +31,9 @@ class JvpTrace final : public Trace {
 
   Array box(const Array& primal, const Tangent& tangent) const {
     if (tangent.is_zero()) return primal;  // nothing to carry: stays at its own level
-    TELAMON_CHECK(tangent.aval().same_type(primal.aval().tangent()),
-                  "tangent " + tangent.aval().to_string() + " of primal " + primal.aval().to_string());
+    TELAMON_CHECK(
+        tangent.aval().same_type(primal.aval().tangent()),
+        "tangent " + tangent.aval().to_string() + " of primal " + primal.aval().to_string());
     return Array(new JvpTracer(main_ptr(), primal, tangent));
   }
   Array pure(const Array& x) override {
@@ -54,8 +57,9 @@ class JvpTrace final : public Trace {
     if (!rule) missing_rule(primitive, "jvp");
     JvpResult result = rule(params, primals, tangents);
     TELAMON_CHECK(result.primals.size() == result.tangents.size(),
-                  "the jvp rule of " + std::string(primitive.name()) + " gave " + std::to_string(result.primals.size()) +
-                      " results and " + std::to_string(result.tangents.size()) + " tangents");
+                  "the jvp rule of " + std::string(primitive.name()) + " gave " +
+                      std::to_string(result.primals.size()) + " results and " +
+                      std::to_string(result.tangents.size()) + " tangents");
     Arrays outs;
     outs.reserve(result.primals.size());
     for (std::size_t i = 0; i < result.primals.size(); ++i) {
@@ -70,13 +74,14 @@ class JvpTrace final : public Trace {
 
 }  // namespace
 
-JvpResult jvp_flat(const FlatFunction& f, std::span<const Array> primals, std::span<const Tangent> tangents,
-                   std::string name) {
+JvpResult jvp_flat(const FlatFunction& f, std::span<const Array> primals,
+                   std::span<const Tangent> tangents, std::string name) {
   const NewMain scope(std::make_unique<JvpTrace>(std::move(name)));
   auto& trace = scope.trace<JvpTrace>();
   Arrays inputs;
   inputs.reserve(primals.size());
-  for (std::size_t i = 0; i < primals.size(); ++i) inputs.push_back(trace.box(primals[i], tangents[i]));
+  for (std::size_t i = 0; i < primals.size(); ++i)
+    inputs.push_back(trace.box(primals[i], tangents[i]));
   JvpResult result;
   for (const Array& out : f(inputs)) {
     const Array raised = full_raise(*scope.main(), out);
@@ -104,12 +109,14 @@ std::shared_ptr<const JvpJaxpr> jvp_jaxpr(const Jaxpr& jaxpr, const std::vector<
         if (nonzero_in[i]) tangents.emplace_back(args[next++]);
         else tangents.emplace_back(Zero{primals[i].aval().tangent()});
       }
-      JvpResult out = jvp_flat([&](std::span<const Array> x) { return eval_jaxpr(jaxpr, x); }, primals, tangents);
+      JvpResult out = jvp_flat([&](std::span<const Array> x) { return eval_jaxpr(jaxpr, x); },
+                               primals, tangents);
       Arrays outs = std::move(out.primals);
       result.nonzero_out.clear();
       for (std::size_t i = 0; i < out.tangents.size(); ++i) {
         const Tangent& t = out.tangents[i];
-        const bool nonzero = !t.is_zero() || (instantiate_out[i] && t.aval().dtype != DType::float0);
+        const bool nonzero =
+            !t.is_zero() || (instantiate_out[i] && t.aval().dtype != DType::float0);
         result.nonzero_out.push_back(nonzero);
         if (nonzero) outs.push_back(t.instantiate());
       }

@@ -25,7 +25,9 @@ class PartialEvalTracer final : public Tracer {
   bool is_known() const { return known_.has_value(); }
   const Array& known() const { return known_; }
   const Atom& atom() const { return atom_; }
-  Array full_lower(const Array& self) const override { return is_known() ? detail::full_lower(known_) : self; }
+  Array full_lower(const Array& self) const override {
+    return is_known() ? detail::full_lower(known_) : self;
+  }
   std::optional<Array> known_value() const override {
     return is_known() ? detail::known_value(known_) : std::nullopt;
   }
@@ -36,8 +38,8 @@ class PartialEvalTracer final : public Tracer {
 };
 
 // The equation alone in a jaxpr, as rules for higher-order primitives want to see it.
-Jaxpr jaxpr_of_equation(const PrimitiveBase& primitive, const Params& params, std::vector<Aval> in_avals,
-                        const AbstractResult& result) {
+Jaxpr jaxpr_of_equation(const PrimitiveBase& primitive, const Params& params,
+                        std::vector<Aval> in_avals, const AbstractResult& result) {
   const int n = static_cast<int>(in_avals.size());
   Eqn eqn{&primitive, params, {}, {}, result.effect, current_call_site()};
   std::vector<Atom> outs;
@@ -68,7 +70,9 @@ class PartialEvalTrace final : public Trace {
 
   Arrays process_primitive(const PrimitiveBase& primitive, const Params& params,
                            std::span<const Array> tracers) override {
-    const auto is_known = [](const Array& x) { return tracer_cast<PartialEvalTracer>(x).is_known(); };
+    const auto is_known = [](const Array& x) {
+      return tracer_cast<PartialEvalTracer>(x).is_known();
+    };
     if (std::all_of(tracers.begin(), tracers.end(), is_known)) {
       Arrays values;
       for (const Array& x : tracers) values.push_back(tracer_cast<PartialEvalTracer>(x).known());
@@ -94,11 +98,12 @@ class PartialEvalTrace final : public Trace {
 
   Arrays record(const PrimitiveBase& primitive, const Params& params, std::vector<Atom> inputs,
                 const AbstractResult& result) {
-    const std::vector<Var> outputs =
-        builder_.add_eqn(primitive, params, std::move(inputs), result.avals, result.effect, current_call_site());
+    const std::vector<Var> outputs = builder_.add_eqn(
+        primitive, params, std::move(inputs), result.avals, result.effect, current_call_site());
     Arrays outs;
     outs.reserve(outputs.size());
-    for (std::size_t i = 0; i < outputs.size(); ++i) outs.push_back(unknown(result.avals[i], Atom::var(outputs[i])));
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      outs.push_back(unknown(result.avals[i], Atom::var(outputs[i])));
     return outs;
   }
 
@@ -148,11 +153,13 @@ class PartialEvalTrace final : public Trace {
     }
     Arrays unknown_out;
     if (num_known_out != split->unknown_out.size()) {
-      unknown_out = record(primitive, split->staged, std::move(inputs), abstract_eval(primitive, split->staged, staged_avals));
+      unknown_out = record(primitive, split->staged, std::move(inputs),
+                           abstract_eval(primitive, split->staged, staged_avals));
     }
     Arrays outs;
     std::size_t k = 0, u = 0;
-    for (const bool is_unknown : split->unknown_out) outs.push_back(is_unknown ? unknown_out[u++] : known_out[k++]);
+    for (const bool is_unknown : split->unknown_out)
+      outs.push_back(is_unknown ? unknown_out[u++] : known_out[k++]);
     return outs;
   }
 
@@ -160,13 +167,15 @@ class PartialEvalTrace final : public Trace {
   JaxprBuilder builder_;
 };
 
-PartialEvaluated partial_eval(const FlatFunction& f, std::span<const PartialInput> inputs, std::string name,
+PartialEvaluated partial_eval(const FlatFunction& f, std::span<const PartialInput> inputs,
+                              std::string name,
                               const std::function<bool(std::size_t)>& instantiate_out) {
   const NewMain scope(std::make_unique<PartialEvalTrace>(std::move(name)));
   auto& trace = scope.trace<PartialEvalTrace>();
   Arrays args;
   args.reserve(inputs.size());
-  for (const PartialInput& in : inputs) args.push_back(in.known.has_value() ? in.known : trace.add_input(in.aval));
+  for (const PartialInput& in : inputs)
+    args.push_back(in.known.has_value() ? in.known : trace.add_input(in.aval));
   PartialEvaluated result;
   std::vector<Atom> outs;
   const Arrays results = f(args);
@@ -188,7 +197,8 @@ PartialEvaluated partial_eval(const FlatFunction& f, std::span<const PartialInpu
 
 }  // namespace
 
-PartialEvaluated partial_eval_flat(const FlatFunction& f, std::span<const PartialInput> inputs, std::string name) {
+PartialEvaluated partial_eval_flat(const FlatFunction& f, std::span<const PartialInput> inputs,
+                                   std::string name) {
   return partial_eval(f, inputs, std::move(name), [](std::size_t) { return false; });
 }
 
@@ -237,7 +247,9 @@ namespace {
 class Splitter {
  public:
   Splitter(const Jaxpr& jaxpr, const std::vector<bool>& unknown_in, const Policy& policy)
-      : jaxpr_(jaxpr), policy_(policy), unknown_(static_cast<std::size_t>(jaxpr.num_vars()), false) {
+      : jaxpr_(jaxpr),
+        policy_(policy),
+        unknown_(static_cast<std::size_t>(jaxpr.num_vars()), false) {
     for (std::size_t i = 0; i < unknown_in.size(); ++i) unknown_[i] = unknown_in[i];
     avals_ = jaxpr.avals();
   }
@@ -261,7 +273,9 @@ class Splitter {
   }
 
  private:
-  bool is_unknown(const Atom& a) const { return a.is_var() && unknown_[static_cast<std::size_t>(a.var())]; }
+  bool is_unknown(const Atom& a) const {
+    return a.is_var() && unknown_[static_cast<std::size_t>(a.var())];
+  }
   Var fresh(const Aval& aval, bool unknown) {
     avals_.push_back(aval);
     unknown_.push_back(unknown);
@@ -285,9 +299,8 @@ class Splitter {
   void split_call(const Eqn& eqn) {
     std::vector<bool> unknown_in;
     for (const Atom& a : eqn.inputs) unknown_in.push_back(is_unknown(a));
-    const PartialEvalResult r =
-        eqn.primitive->rules().partial_eval(eqn.params, jaxpr_, eqn, unknown_in,
-                                            std::vector<bool>(eqn.outputs.size(), false), policy_);
+    const PartialEvalResult r = eqn.primitive->rules().partial_eval(
+        eqn.params, jaxpr_, eqn, unknown_in, std::vector<bool>(eqn.outputs.size(), false), policy_);
     Eqn known{eqn.primitive, r.known, {}, {}, eqn.effect, eqn.where};
     Eqn staged{eqn.primitive, r.staged, {}, {}, Effect::none, eqn.where};
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
@@ -360,7 +373,8 @@ class Splitter {
   void find_residuals(const std::vector<Atom>& staged_outs, const std::vector<Atom>& known_outs,
                       PartialEvalJaxpr& result) {
     std::vector<bool> defined(avals_.size(), false);
-    for (int i = 0; i < jaxpr_.num_inputs(); ++i) defined[static_cast<std::size_t>(i)] = unknown_[static_cast<std::size_t>(i)];
+    for (int i = 0; i < jaxpr_.num_inputs(); ++i)
+      defined[static_cast<std::size_t>(i)] = unknown_[static_cast<std::size_t>(i)];
     std::vector<int> known_input(avals_.size(), -1);
     for (int i = 0, k = 0; i < jaxpr_.num_inputs(); ++i) {
       if (!unknown_[static_cast<std::size_t>(i)]) known_input[static_cast<std::size_t>(i)] = k++;
@@ -375,13 +389,16 @@ class Splitter {
         result.residuals.push_back({Residual::Kind::input, known_input[v]});
         return;
       }
-      const auto out = std::find_if(known_outs.begin(), known_outs.end(),
-                                    [&](const Atom& o) { return o.is_var() && o.var() == a.var(); });
+      const auto out = std::find_if(known_outs.begin(), known_outs.end(), [&](const Atom& o) {
+        return o.is_var() && o.var() == a.var();
+      });
       if (out != known_outs.end()) {
-        result.residuals.push_back({Residual::Kind::output, static_cast<int>(out - known_outs.begin())});
+        result.residuals.push_back(
+            {Residual::Kind::output, static_cast<int>(out - known_outs.begin())});
         return;
       }
-      result.residuals.push_back({Residual::Kind::fresh, static_cast<int>(result.fresh_avals.size())});
+      result.residuals.push_back(
+          {Residual::Kind::fresh, static_cast<int>(result.fresh_avals.size())});
       result.fresh_avals.push_back(avals_[v]);
       fresh_vars_.push_back(a.var());
     };
@@ -392,19 +409,22 @@ class Splitter {
     std::for_each(staged_outs.begin(), staged_outs.end(), use);
   }
 
-  Jaxpr build(const std::vector<Var>& inputs, const std::vector<Eqn>& eqns, const std::vector<Atom>& outs) const {
+  Jaxpr build(const std::vector<Var>& inputs, const std::vector<Eqn>& eqns,
+              const std::vector<Atom>& outs) const {
     JaxprBuilder builder;
     std::map<Var, Atom> env;
-    for (const Var v : inputs) env.emplace(v, Atom::var(builder.add_input(avals_[static_cast<std::size_t>(v)])));
+    for (const Var v : inputs)
+      env.emplace(v, Atom::var(builder.add_input(avals_[static_cast<std::size_t>(v)])));
     const auto read = [&](const Atom& a) { return a.is_var() ? env.at(a.var()) : a; };
     for (const Eqn& eqn : eqns) {
       std::vector<Atom> args;
       std::vector<Aval> out_avals;
       for (const Atom& a : eqn.inputs) args.push_back(read(a));
       for (const Var v : eqn.outputs) out_avals.push_back(avals_[static_cast<std::size_t>(v)]);
-      const auto results =
-          builder.add_eqn(*eqn.primitive, eqn.params, std::move(args), out_avals, eqn.effect, eqn.where);
-      for (std::size_t i = 0; i < results.size(); ++i) env.insert_or_assign(eqn.outputs[i], Atom::var(results[i]));
+      const auto results = builder.add_eqn(*eqn.primitive, eqn.params, std::move(args), out_avals,
+                                           eqn.effect, eqn.where);
+      for (std::size_t i = 0; i < results.size(); ++i)
+        env.insert_or_assign(eqn.outputs[i], Atom::var(results[i]));
     }
     std::vector<Atom> results;
     for (const Atom& a : outs) results.push_back(read(a));
@@ -438,15 +458,20 @@ class Splitter {
 
 }  // namespace
 
-std::shared_ptr<const PartialEvalJaxpr> split_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& unknown_in,
-                                                    const std::vector<bool>& instantiate_out, const Policy& policy) {
-  return std::make_shared<const PartialEvalJaxpr>(Splitter(jaxpr, unknown_in, policy).split(instantiate_out));
+std::shared_ptr<const PartialEvalJaxpr> split_jaxpr(const Jaxpr& jaxpr,
+                                                    const std::vector<bool>& unknown_in,
+                                                    const std::vector<bool>& instantiate_out,
+                                                    const Policy& policy) {
+  return std::make_shared<const PartialEvalJaxpr>(
+      Splitter(jaxpr, unknown_in, policy).split(instantiate_out));
 }
 
-std::shared_ptr<const PartialEvalJaxpr> partial_eval_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& unknown_in,
-                                                           const std::vector<bool>& instantiate_out) {
+std::shared_ptr<const PartialEvalJaxpr> partial_eval_jaxpr(
+    const Jaxpr& jaxpr, const std::vector<bool>& unknown_in,
+    const std::vector<bool>& instantiate_out) {
   const std::string key = "peval:" + mask_text(unknown_in) + ":" + mask_text(instantiate_out);
-  return jaxpr.memo<PartialEvalJaxpr>(key, [&] { return Splitter(jaxpr, unknown_in, {}).split(instantiate_out); });
+  return jaxpr.memo<PartialEvalJaxpr>(
+      key, [&] { return Splitter(jaxpr, unknown_in, {}).split(instantiate_out); });
 }
 
 }  // namespace detail

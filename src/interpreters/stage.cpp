@@ -38,16 +38,19 @@ class StageTrace final : public Trace {
       avals.push_back(x.aval());
     }
     const AbstractResult result = abstract_eval(primitive, params, avals);
-    const std::vector<Var> outputs =
-        builder_.add_eqn(primitive, params, std::move(inputs), result.avals, result.effect, current_call_site());
+    const std::vector<Var> outputs = builder_.add_eqn(
+        primitive, params, std::move(inputs), result.avals, result.effect, current_call_site());
     Arrays outs;
     outs.reserve(outputs.size());
-    for (std::size_t i = 0; i < outputs.size(); ++i) outs.push_back(tracer(result.avals[i], Atom::var(outputs[i])));
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      outs.push_back(tracer(result.avals[i], Atom::var(outputs[i])));
     return outs;
   }
 
  private:
-  Array tracer(const Aval& aval, Atom atom) { return Array(new StageTracer(main_ptr(), aval, std::move(atom))); }
+  Array tracer(const Aval& aval, Atom atom) {
+    return Array(new StageTracer(main_ptr(), aval, std::move(atom)));
+  }
   std::string name_;
   JaxprBuilder builder_;
 };

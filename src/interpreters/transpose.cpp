@@ -44,7 +44,8 @@ class BackwardPass {
       }
       const EqnSite site(eqn.where);
       Arrays outs = eqn.primitive->bind_erased(eqn.params, args);
-      for (std::size_t i = 0; i < outs.size(); ++i) values_[static_cast<std::size_t>(eqn.outputs[i])] = std::move(outs[i]);
+      for (std::size_t i = 0; i < outs.size(); ++i)
+        values_[static_cast<std::size_t>(eqn.outputs[i])] = std::move(outs[i]);
     }
   }
 
@@ -59,13 +60,17 @@ class BackwardPass {
   const Tangent& cotangent(std::size_t v) const { return cotangents_[v]; }
 
  private:
-  Array value(const Atom& a) const { return a.is_literal() ? a.literal() : values_[static_cast<std::size_t>(a.var())]; }
+  Array value(const Atom& a) const {
+    return a.is_literal() ? a.literal() : values_[static_cast<std::size_t>(a.var())];
+  }
 
   void accumulate(const Atom& a, const Tangent& ct) {
-    if (ct.is_zero() || a.is_literal() || values_[static_cast<std::size_t>(a.var())].has_value()) return;
+    if (ct.is_zero() || a.is_literal() || values_[static_cast<std::size_t>(a.var())].has_value())
+      return;
     Tangent& sum = cotangents_[static_cast<std::size_t>(a.var())];
     TELAMON_CHECK(ct.aval().same_type(jaxpr_.aval(a.var()).tangent()),
-                  "cotangent " + ct.aval().to_string() + " for a variable of type " + jaxpr_.aval(a.var()).to_string());
+                  "cotangent " + ct.aval().to_string() + " for a variable of type " +
+                      jaxpr_.aval(a.var()).to_string());
     sum = add_tangents(sum, ct);
   }
 
@@ -89,9 +94,10 @@ class BackwardPass {
       else inputs.emplace_back(UndefPrimal{jaxpr_.aval(a)});
     }
     const std::vector<Tangent> in_cts = rule(eqn.params, cts, inputs);
-    TELAMON_CHECK(in_cts.size() == inputs.size(), "the transpose rule of " + std::string(eqn.primitive->name()) +
-                                                      " gave " + std::to_string(in_cts.size()) + " cotangents for " +
-                                                      std::to_string(inputs.size()) + " operands");
+    TELAMON_CHECK(in_cts.size() == inputs.size(),
+                  "the transpose rule of " + std::string(eqn.primitive->name()) + " gave " +
+                      std::to_string(in_cts.size()) + " cotangents for " +
+                      std::to_string(inputs.size()) + " operands");
     for (std::size_t i = 0; i < in_cts.size(); ++i) accumulate(eqn.inputs[i], in_cts[i]);
   }
 
@@ -114,7 +120,8 @@ std::vector<Tangent> backward_pass(const Jaxpr& jaxpr, std::span<const LinearInp
   return in_cts;
 }
 
-std::shared_ptr<const TransposedJaxpr> transpose_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& linear_in,
+std::shared_ptr<const TransposedJaxpr> transpose_jaxpr(const Jaxpr& jaxpr,
+                                                       const std::vector<bool>& linear_in,
                                                        const std::vector<bool>& zero_cts) {
   const std::string key = "transpose:" + mask_text(linear_in) + ":" + mask_text(zero_cts);
   return jaxpr.memo<TransposedJaxpr>(key, [&] {

@@ -18,7 +18,8 @@ JitParams with_jaxpr(const JitParams& p, Jaxpr jaxpr, int num_consts = 0) {
 }
 
 Arrays run(const JitParams& p, std::span<const Array> args) {
-  const auto executable = runtime::executable_for(p.jaxpr, p.backend, {.contract = p.contract, .name = p.name, .disabled = {}});
+  const auto executable = runtime::executable_for(
+      p.jaxpr, p.backend, {.contract = p.contract, .name = p.name, .disabled = {}});
   Arrays inputs, outputs;
   inputs.reserve(args.size());
   for (const Array& x : args) inputs.push_back(detail::contiguous(x));
@@ -41,7 +42,8 @@ AbstractResult type_of_call(const JitParams& p, std::span<const Aval> in) {
   return {p.jaxpr.out_avals(), p.jaxpr.effect()};
 }
 
-JvpResult differentiate(const JitParams& p, std::span<const Array> primals, std::span<const Tangent> tangents) {
+JvpResult differentiate(const JitParams& p, std::span<const Array> primals,
+                        std::span<const Tangent> tangents) {
   Arrays args(primals.begin(), primals.end());
   std::vector<bool> nonzero;
   for (const Tangent& t : tangents) {
@@ -64,17 +66,19 @@ JvpResult differentiate(const JitParams& p, std::span<const Array> primals, std:
 BatchResult vectorise(const JitParams& p, const AxisInfo& axis, std::span<const Array> args,
                       std::span<const BatchAxis> axes) {
   const auto num_out = static_cast<std::size_t>(p.jaxpr.num_outputs());
-  const auto derived = detail::batch_jaxpr(p.jaxpr, axis, {axes.begin(), axes.end()}, std::vector<bool>(num_out, false));
+  const auto derived = detail::batch_jaxpr(p.jaxpr, axis, {axes.begin(), axes.end()},
+                                           std::vector<bool>(num_out, false));
   return {jit_p.bind(with_jaxpr(p, derived->jaxpr), args), derived->out_axes};
 }
 
-PartialEvalResult split(const JitParams& p, const Jaxpr&, const Eqn&, const std::vector<bool>& unknown_in,
+PartialEvalResult split(const JitParams& p, const Jaxpr&, const Eqn&,
+                        const std::vector<bool>& unknown_in,
                         const std::vector<bool>& instantiate_out, const Policy& policy) {
   // Programs split under a policy are not remembered: a policy has no name to remember them by.
   const auto halves = policy ? detail::split_jaxpr(p.jaxpr, unknown_in, instantiate_out, policy)
                              : detail::partial_eval_jaxpr(p.jaxpr, unknown_in, instantiate_out);
-  return {Params::of(with_jaxpr(p, halves->known)), Params::of(with_jaxpr(p, halves->staged)), halves->unknown_out,
-          halves->residuals, halves->fresh_avals};
+  return {Params::of(with_jaxpr(p, halves->known)), Params::of(with_jaxpr(p, halves->staged)),
+          halves->unknown_out, halves->residuals, halves->fresh_avals};
 }
 
 std::vector<Tangent> transposed_call(const JitParams& p, std::span<const Tangent> cts,
@@ -102,24 +106,26 @@ std::vector<Tangent> transposed_call(const JitParams& p, std::span<const Tangent
 
 DceResult prune(const JitParams& p, const std::vector<bool>& used_out) {
   DceJaxpr pruned = dce_jaxpr(p.jaxpr, used_out);
-  const int num_consts = static_cast<int>(std::count(pruned.used_in.begin(), pruned.used_in.begin() + p.num_consts, true));
-  return {Params::of(with_jaxpr(p, std::move(pruned.jaxpr), num_consts)), std::move(pruned.used_in)};
+  const int num_consts = static_cast<int>(
+      std::count(pruned.used_in.begin(), pruned.used_in.begin() + p.num_consts, true));
+  return {Params::of(with_jaxpr(p, std::move(pruned.jaxpr), num_consts)),
+          std::move(pruned.used_in)};
 }
 
 }  // namespace
 
 const Primitive<JitParams> jit_p{"jit", [] {
-  return Rules<JitParams>{
-      .impl = run,
-      .abstract_eval = type_of_call,
-      .jvp = differentiate,
-      .transpose = transposed_call,
-      .batch = vectorise,
-      .partial_eval = split,
-      .dce = prune,
-      .exempt = {{"lower", "the compiler inlines calls"}},
-  };
-}};
+                                   return Rules<JitParams>{
+                                       .impl = run,
+                                       .abstract_eval = type_of_call,
+                                       .jvp = differentiate,
+                                       .transpose = transposed_call,
+                                       .batch = vectorise,
+                                       .partial_eval = split,
+                                       .dce = prune,
+                                       .exempt = {{"lower", "the compiler inlines calls"}},
+                                   };
+                                 }};
 
 }  // namespace v1
 }  // namespace telamon

@@ -29,7 +29,8 @@ Jaxpr detached(const Jaxpr& jaxpr) {
 std::shared_ptr<const Executable> executable_for(const Jaxpr& jaxpr, const std::string& backend,
                                                  const CompileOptions& options) {
   const Backend& chosen = find_backend(backend);
-  std::string key = "executable:" + std::string(chosen.name()) + (options.contract ? ":contract" : "");
+  std::string key =
+      "executable:" + std::string(chosen.name()) + (options.contract ? ":contract" : "");
   for (const std::string& pass : options.disabled) key += ":-" + pass;
   std::shared_ptr<const void> found = jaxpr.memo_find(key, typeid(Slot));
   if (!found) found = jaxpr.memo_publish(key, typeid(Slot), std::make_shared<const Slot>());

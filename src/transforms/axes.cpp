@@ -7,15 +7,16 @@ inline namespace v1 {
 std::string Axes::to_string() const {
   if (!is_list()) return axis() ? std::to_string(*axis()) : "none";
   std::string text = "{";
-  for (std::size_t i = 0; i < children().size(); ++i) text += (i ? ", " : "") + children()[i].to_string();
+  for (std::size_t i = 0; i < children().size(); ++i)
+    text += (i ? ", " : "") + children()[i].to_string();
   return text + "}";
 }
 
 namespace detail {
 namespace {
 
-void expand(const Axes& axes, const TreeDef& tree, const char* what, const Axes& all, const TreeDef& root,
-            std::vector<BatchAxis>& out) {
+void expand(const Axes& axes, const TreeDef& tree, const char* what, const Axes& all,
+            const TreeDef& root, std::vector<BatchAxis>& out) {
   if (!axes.is_list()) {
     out.insert(out.end(), tree.num_leaves(), axes.axis());
     return;
@@ -26,10 +27,12 @@ void expand(const Axes& axes, const TreeDef& tree, const char* what, const Axes&
     return expand(axes.children()[0], tree, what, all, root, out);
   }
   if (tree.kind() == TreeKind::leaf || parts.size() != axes.children().size()) {
-    throw ValueError(std::string("vmap: ") + what + " must be an int, none, or a list with one entry per child of the value: " +
+    throw ValueError(std::string("vmap: ") + what +
+                     " must be an int, none, or a list with one entry per child of the value: " +
                      all.to_string() + " does not fit " + root.to_string());
   }
-  for (std::size_t i = 0; i < parts.size(); ++i) expand(axes.children()[i], parts[i], what, all, root, out);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    expand(axes.children()[i], parts[i], what, all, root, out);
 }
 
 }  // namespace

@@ -10,7 +10,9 @@ inline namespace v1 {
 namespace detail {
 namespace {
 
-Array float0_array(const Aval& aval) { return make_uninitialized({aval.shape, DType::float0, false}); }
+Array float0_array(const Aval& aval) {
+  return make_uninitialized({aval.shape, DType::float0, false});
+}
 
 Array array_of(const Tangent& t) {
   return t.aval().dtype == DType::float0 ? float0_array(t.aval()) : t.instantiate();
@@ -25,29 +27,32 @@ Tangent given_tangent(const Array& given, const Aval& primal, const std::string&
   const Aval expected = primal.tangent();
   if (expected.dtype == DType::float0) {
     if (!given.has_value() || given.dtype() == DType::float0) return Zero{expected};
-    throw TypeError(complaint + ": expected float0" + " (the tangent type of " + primal.to_string() + ") but got " +
-                    given.aval().to_string() + "; pass an empty Array for integer and bool values");
+    throw TypeError(complaint + ": expected float0" + " (the tangent type of " +
+                    primal.to_string() + ") but got " + given.aval().to_string() +
+                    "; pass an empty Array for integer and bool values");
   }
   if (!given.has_value()) return Zero{expected};
   Array value = given;
-  if (!value.is_tracer() && value.weak_type() && value.ndim() == 0 && value.dtype() != expected.dtype) {
+  if (!value.is_tracer() && value.weak_type() && value.ndim() == 0 &&
+      value.dtype() != expected.dtype) {
     value = convert_scalar(value, expected.dtype);
   }
   if (!value.aval().same_type(expected)) {
-    throw TypeError(complaint + ": expected " + expected.to_string() + " (the tangent type of " + primal.to_string() +
-                    ") but got " + value.aval().to_string());
+    throw TypeError(complaint + ": expected " + expected.to_string() + " (the tangent type of " +
+                    primal.to_string() + ") but got " + value.aval().to_string());
   }
   return value;
 }
 
 }  // namespace
 
-PushedForward jvp_arrays(const FlatFunction& f, std::span<const Array> primals, std::span<const Array> tangents,
-                         const LeafName& leaf_name) {
+PushedForward jvp_arrays(const FlatFunction& f, std::span<const Array> primals,
+                         std::span<const Array> tangents, const LeafName& leaf_name) {
   std::vector<Tangent> checked;
   for (std::size_t i = 0; i < primals.size(); ++i) {
-    checked.push_back(given_tangent(tangents[i], primals[i].aval(),
-                                    "jvp: primal and tangent of " + position(leaf_name, i) + " do not agree"));
+    checked.push_back(
+        given_tangent(tangents[i], primals[i].aval(),
+                      "jvp: primal and tangent of " + position(leaf_name, i) + " do not agree"));
   }
   const JvpResult result = jvp_flat(f, primals, checked, "jvp");
   PushedForward out{result.primals, {}};
@@ -59,9 +64,11 @@ Arrays LinearMap::apply(std::span<const Array> tangents) const {
   const State& s = *state_;
   Arrays args = s.consts;
   for (std::size_t i = 0; i < s.in_avals.size(); ++i) {
-    const Tangent t = given_tangent(tangents[i], s.in_avals[i],
-                                    "linearized function called with tangent values inconsistent with the original "
-                                    "primal values: tangent " + std::to_string(i));
+    const Tangent t = given_tangent(
+        tangents[i], s.in_avals[i],
+        "linearized function called with tangent values inconsistent with the original "
+        "primal values: tangent " +
+            std::to_string(i));
     if (is_inexact(s.in_avals[i].dtype)) args.push_back(t.instantiate());
   }
   const Arrays outs = eval_jaxpr(s.jaxpr, args);
@@ -77,8 +84,8 @@ Arrays LinearMap::transpose(std::span<const Array> cotangents, const char* compl
   const State& s = *state_;
   std::vector<Tangent> cts;
   for (std::size_t i = 0; i < s.out_avals.size(); ++i) {
-    const Tangent ct = given_tangent(cotangents[i], s.out_avals[i],
-                                     complaint + (", result " + std::to_string(i)));
+    const Tangent ct =
+        given_tangent(cotangents[i], s.out_avals[i], complaint + (", result " + std::to_string(i)));
     if (s.nonzero_out[i]) cts.push_back(ct);
   }
   std::vector<LinearInput> inputs(s.consts.begin(), s.consts.end());
@@ -94,7 +101,8 @@ Arrays LinearMap::transpose(std::span<const Array> cotangents, const char* compl
   return result;
 }
 
-LinearizedArrays linearize_arrays(const FlatFunction& f, std::span<const Array> primals, std::string name) {
+LinearizedArrays linearize_arrays(const FlatFunction& f, std::span<const Array> primals,
+                                  std::string name) {
   Linearized lin = linearize_flat(f, primals, std::move(name));
   auto state = std::make_shared<LinearMap::State>();
   for (const Array& x : primals) state->in_avals.push_back(x.aval());
@@ -116,12 +124,15 @@ LinearMap linear_map_of(const FlatFunction& f, std::span<const Aval> avals) {
   return LinearMap(std::move(state));
 }
 
-void check_differentiable(const char* what, std::span<const Array> primals, const LeafName& leaf_name) {
+void check_differentiable(const char* what, std::span<const Array> primals,
+                          const LeafName& leaf_name) {
   for (std::size_t i = 0; i < primals.size(); ++i) {
     if (is_inexact(primals[i].dtype())) continue;
-    throw TypeError(std::string(what) + " requires real- or complex-valued inputs (a floating-point or complex dtype), but " +
-                    position(leaf_name, i) + " is " + primals[i].aval().to_string() +
-                    "; convert it, differentiate other arguments, or pass {.allow_int = true}");
+    throw TypeError(
+        std::string(what) +
+        " requires real- or complex-valued inputs (a floating-point or complex dtype), but " +
+        position(leaf_name, i) + " is " + primals[i].aval().to_string() +
+        "; convert it, differentiate other arguments, or pass {.allow_int = true}");
   }
 }
 
@@ -129,7 +140,8 @@ namespace {
 
 void check_scalar_result(const Array& y) {
   if (y.ndim() != 0) {
-    std::string text = "Gradient only defined for scalar-output functions. Output had shape: " + y.shape().to_string() + ".";
+    std::string text = "Gradient only defined for scalar-output functions. Output had shape: " +
+                       y.shape().to_string() + ".";
     if (y.size() == 1) {
       text += " To get a scalar from it, return `output.reshape({})`";
       if (y.ndim() == 1) text += " or `output(0)`";
@@ -138,15 +150,17 @@ void check_scalar_result(const Array& y) {
     throw TypeError(text);
   }
   if (!is_float(y.dtype())) {
-    throw TypeError("grad requires real-valued outputs (a floating-point dtype), but the function returned " +
-                    y.aval().to_string());
+    throw TypeError(
+        "grad requires real-valued outputs (a floating-point dtype), but the function returned " +
+        y.aval().to_string());
   }
 }
 
 }  // namespace
 
-ValueAndGradient value_and_grad_arrays(const FlatFunction& f, std::span<const Array> primals, bool allow_int,
-                                       const LeafName& leaf_name, std::string name) {
+ValueAndGradient value_and_grad_arrays(const FlatFunction& f, std::span<const Array> primals,
+                                       bool allow_int, const LeafName& leaf_name,
+                                       std::string name) {
   if (!allow_int) check_differentiable("grad", primals, leaf_name);
   LinearizedArrays lin = linearize_arrays(f, primals, std::move(name));
   check_scalar_result(lin.primals[0]);

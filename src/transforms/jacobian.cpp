@@ -20,7 +20,8 @@ Array basis_of(const Aval& aval, std::int64_t offset, std::int64_t total) {
   const Shape square{total, n};
   const Array row = lax::iota(DType::i64, square, 0);
   const Array column = lax::iota(DType::i64, square, 1);
-  const Array shifted = lax::add(column, lax::broadcast_in_dim(Array::from_data(&offset, DType::i64, {}), square, {}));
+  const Array shifted = lax::add(
+      column, lax::broadcast_in_dim(Array::from_data(&offset, DType::i64, {}), square, {}));
   Shape shape = aval.shape;
   shape.insert(0, total);
   return lax::reshape(lax::convert_element_type(lax::eq(row, shifted), aval.dtype), shape);
@@ -42,7 +43,9 @@ std::int64_t total_size(std::span<const Aval> avals) {
                          [](std::int64_t n, const Aval& a) { return n + a.size(); });
 }
 
-std::vector<BatchAxis> all_at_front(std::size_t n) { return std::vector<BatchAxis>(n, BatchAxis(0)); }
+std::vector<BatchAxis> all_at_front(std::size_t n) {
+  return std::vector<BatchAxis>(n, BatchAxis(0));
+}
 
 // Rows [offset, offset + size) of x.
 Array rows(const Array& x, std::int64_t offset, std::int64_t size) {
@@ -63,7 +66,8 @@ std::vector<Aval> avals_of(std::span<const Array> xs) {
 
 }  // namespace
 
-JacobianArrays jacfwd_arrays(const FlatFunction& f, std::span<const Array> primals, const LeafName& leaf_name) {
+JacobianArrays jacfwd_arrays(const FlatFunction& f, std::span<const Array> primals,
+                             const LeafName& leaf_name) {
   check_differentiable("jacfwd", primals, leaf_name);
   const std::vector<Aval> in_avals = avals_of(primals);
   const std::int64_t total = total_size(in_avals);
@@ -75,7 +79,9 @@ JacobianArrays jacfwd_arrays(const FlatFunction& f, std::span<const Array> prima
     Arrays pushed;
     for (const Tangent& t : out.tangents) {
       if (t.aval().dtype == DType::float0) {
-        throw TypeError("jacfwd requires real- or complex-valued outputs, but a result has an integer or bool dtype");
+        throw TypeError(
+            "jacfwd requires real- or complex-valued outputs, but a result has an integer or bool "
+            "dtype");
       }
       pushed.push_back(t.instantiate());
     }
@@ -114,25 +120,28 @@ JacobianArrays jacfwd_arrays(const FlatFunction& f, std::span<const Array> prima
   return result;
 }
 
-JacobianArrays jacrev_arrays(const FlatFunction& f, std::span<const Array> primals, const LeafName& leaf_name) {
+JacobianArrays jacrev_arrays(const FlatFunction& f, std::span<const Array> primals,
+                             const LeafName& leaf_name) {
   check_differentiable("jacrev", primals, leaf_name);
   const LinearizedArrays lin = linearize_arrays(f, primals, "jacrev");
   const std::vector<Aval> out_avals = avals_of(lin.primals);
   for (const Aval& aval : out_avals) {
     if (!is_inexact(aval.dtype)) {
-      throw TypeError("jacrev requires real- or complex-valued outputs, but a result is " + aval.to_string());
+      throw TypeError("jacrev requires real- or complex-valued outputs, but a result is " +
+                      aval.to_string());
     }
   }
   const std::int64_t total = total_size(out_avals);
-  const Arrays pulled = vmap_flat([&](std::span<const Array> cts) { return lin.map.transpose(cts); }, {total, {}},
-                                  standard_basis(out_avals, total), all_at_front(out_avals.size()), all_at_front,
-                                  "jacrev");
+  const Arrays pulled = vmap_flat(
+      [&](std::span<const Array> cts) { return lin.map.transpose(cts); }, {total, {}},
+      standard_basis(out_avals, total), all_at_front(out_avals.size()), all_at_front, "jacrev");
   JacobianArrays result{lin.primals, {}};
   std::int64_t offset = 0;
   for (const Aval& out : out_avals) {
     Arrays blocks;
     for (std::size_t j = 0; j < primals.size(); ++j) {
-      blocks.push_back(lax::reshape(rows(pulled[j], offset, out.size()), joined(out.shape, primals[j].shape())));
+      blocks.push_back(
+          lax::reshape(rows(pulled[j], offset, out.size()), joined(out.shape, primals[j].shape())));
     }
     offset += out.size();
     result.blocks.push_back(std::move(blocks));

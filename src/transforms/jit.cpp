@@ -20,9 +20,9 @@ struct JitCache::Entry {
   std::string key;
   DType default_float = DType::f32, default_int = DType::i32;
 
-  ClosedJaxpr program;           // over the kept arguments
+  ClosedJaxpr program;            // over the kept arguments
   std::vector<std::size_t> kept;  // arguments that the program uses
-  std::vector<bool> donated;     // per input of the program
+  std::vector<bool> donated;      // per input of the program
   std::shared_ptr<const void> prototype;
   const Entry* next = nullptr;
 
@@ -36,7 +36,10 @@ namespace {
 
 std::size_t signature_hash(std::span<const Array> args, const KeyBuilder& key) {
   std::size_t h = key.hash();
-  const auto mix = [&](std::size_t v) { h = (h ^ v) * 0x9e3779b97f4a7c15u; h ^= h >> 29; };
+  const auto mix = [&](std::size_t v) {
+    h = (h ^ v) * 0x9e3779b97f4a7c15u;
+    h ^= h >> 29;
+  };
   for (const Array& x : args) {
     const Aval& a = x.aval();
     mix(static_cast<std::size_t>(a.dtype) * 2 + a.weak_type);
@@ -59,27 +62,32 @@ std::vector<bool> argument_mask(const std::vector<int>& argnums, std::size_t num
     if (i < 0 || static_cast<std::size_t>(i) >= num_args) {
       throw ValueError("jit: argument number " + std::to_string(i) + " is out of range");
     }
-    if (mask.size() <= static_cast<std::size_t>(i)) mask.resize(static_cast<std::size_t>(i) + 1, false);
+    if (mask.size() <= static_cast<std::size_t>(i))
+      mask.resize(static_cast<std::size_t>(i) + 1, false);
     mask[static_cast<std::size_t>(i)] = true;
   }
   return mask;
 }
 
-std::string display_name(const JitOptions& options) { return options.name.empty() ? "f" : options.name; }
+std::string display_name(const JitOptions& options) {
+  return options.name.empty() ? "f" : options.name;
+}
 
 }  // namespace
 
 void add_static_array(KeyBuilder& key, const Array& x, std::size_t arg) {
   if (x.is_tracer() && !known_value(x)) {
-    throw ConcretizationError("jit: argument " + std::to_string(arg) + " is static but its value is traced (" +
-                              x.aval().to_string() + "); make it a traced argument, or static in the outer function too");
+    throw ConcretizationError("jit: argument " + std::to_string(arg) +
+                              " is static but its value is traced (" + x.aval().to_string() +
+                              "); make it a traced argument, or static in the outer function too");
   }
   const Array value = contiguous(concrete_value(x, "a static argument"));
   key.add(value.dtype());
   key.add(value.weak_type());
   key.add(value.shape().size());
   key.add_bytes(value.shape().data(), value.shape().size() * sizeof(std::int64_t));
-  key.add_bytes(data_of<std::byte>(value), static_cast<std::size_t>(value.size()) * size_of(value.dtype()));
+  key.add_bytes(data_of<std::byte>(value),
+                static_cast<std::size_t>(value.size()) * size_of(value.dtype()));
 }
 
 void add_options(KeyBuilder& key, const JitOptions& o) {
@@ -93,8 +101,10 @@ void add_options(KeyBuilder& key, const JitOptions& o) {
 }
 
 JitCache::JitCache(JitOptions options, std::size_t num_args)
-    : options_(std::move(options)), static_(argument_mask(options_.static_argnums, num_args)),
-      donated_(argument_mask(options_.donate, num_args)), has_static_(!options_.static_argnums.empty()) {}
+    : options_(std::move(options)),
+      static_(argument_mask(options_.static_argnums, num_args)),
+      donated_(argument_mask(options_.donate, num_args)),
+      has_static_(!options_.static_argnums.empty()) {}
 JitCache::~JitCache() = default;
 
 const JitCache::Entry* JitCache::find(std::span<const Array> args, const KeyBuilder& key) const {
@@ -109,8 +119,8 @@ const JitCache::Entry* JitCache::find(std::span<const Array> args, const KeyBuil
   return nullptr;
 }
 
-JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array> args, const KeyBuilder& key,
-                                   const std::vector<bool>& donated,
+JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array> args,
+                                   const KeyBuilder& key, const std::vector<bool>& donated,
                                    const std::function<std::shared_ptr<const void>()>& prototype) {
   auto entry = std::make_shared<Entry>();
   entry->hash = signature_hash(args, key);
@@ -125,7 +135,9 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
   const std::size_t num_consts = traced.consts.size();
   std::vector<bool> used(static_cast<std::size_t>(traced.jaxpr.num_inputs()), true);
   if (!options_.keep_unused) {
-    DceJaxpr pruned = dce_jaxpr(traced.jaxpr, std::vector<bool>(static_cast<std::size_t>(traced.jaxpr.num_outputs()), true));
+    DceJaxpr pruned =
+        dce_jaxpr(traced.jaxpr,
+                  std::vector<bool>(static_cast<std::size_t>(traced.jaxpr.num_outputs()), true));
     traced.jaxpr = std::move(pruned.jaxpr);
     used = std::move(pruned.used_in);
   }
@@ -141,7 +153,8 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
     entry->kept.push_back(i);
     entry->donated.push_back(donated[i]);
   }
-  if (std::none_of(entry->donated.begin(), entry->donated.end(), [](bool d) { return d; })) entry->donated.clear();
+  if (std::none_of(entry->donated.begin(), entry->donated.end(), [](bool d) { return d; }))
+    entry->donated.clear();
   entry->program.jaxpr = std::move(traced.jaxpr);
   if (captured_tracer) return entry;
 
@@ -164,8 +177,9 @@ const runtime::Executable& executable_of(const JitCache::Entry& entry, const Jit
   if (const runtime::Executable* ready = entry.ready.load(std::memory_order_acquire)) return *ready;
   const std::lock_guard lock(entry.mutex);
   if (!entry.executable) {
-    entry.executable = runtime::executable_for(entry.program.jaxpr, options.backend,
-                                               {.contract = options.contract, .name = display_name(options), .disabled = {}});
+    entry.executable = runtime::executable_for(
+        entry.program.jaxpr, options.backend,
+        {.contract = options.contract, .name = display_name(options), .disabled = {}});
     entry.ready.store(entry.executable.get(), std::memory_order_release);
   }
   return *entry.executable;
@@ -198,8 +212,8 @@ void JitCache::call(const Entry& entry, std::span<const Array> args, Arrays& res
   inputs.insert(inputs.end(), entry.program.consts.begin(), entry.program.consts.end());
   for (const std::size_t i : entry.kept) inputs.push_back(args[i]);
   if (tracing_under_way()) {
-    const JitParams params{entry.program.jaxpr, display_name(options_), entry.program.num_consts(), options_.backend,
-                           options_.contract};
+    const JitParams params{entry.program.jaxpr, display_name(options_), entry.program.num_consts(),
+                           options_.backend, options_.contract};
     results = jit_p.bind(params, inputs);
     return;
   }

@@ -12,10 +12,12 @@ namespace detail {
 namespace {
 
 std::string argument(const LeafName& leaf_name, std::size_t i, const Array& x) {
-  return "argument " + (leaf_name ? leaf_name(i) : "[" + std::to_string(i) + "]") + " of type " + x.aval().to_string();
+  return "argument " + (leaf_name ? leaf_name(i) : "[" + std::to_string(i) + "]") + " of type " +
+         x.aval().to_string();
 }
 
-std::string sizes_text(std::span<const Array> args, std::span<const BatchAxis> axes, const LeafName& leaf_name) {
+std::string sizes_text(std::span<const Array> args, std::span<const BatchAxis> axes,
+                       const LeafName& leaf_name) {
   std::map<std::int64_t, int> count;
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (axes[i]) ++count[args[i].shape(*axes[i])];
@@ -27,7 +29,8 @@ std::string sizes_text(std::span<const Array> args, std::span<const BatchAxis> a
     int listed = 0;
     for (std::size_t i = 0; i < args.size() && listed < 5; ++i) {
       if (!axes[i] || args[i].shape(*axes[i]) != size) continue;
-      text += (first ? "" : ", ") + ("axis " + std::to_string(*axes[i]) + " of " + argument(leaf_name, i, args[i]));
+      text += (first ? "" : ", ") +
+              ("axis " + std::to_string(*axes[i]) + " of " + argument(leaf_name, i, args[i]));
       first = false;
       ++listed;
     }
@@ -50,16 +53,18 @@ Arrays vmap_arrays(const FlatFunction& f, std::span<const Array> args, const Vma
     any = true;
     const int ndim = args[i].ndim();
     if (*axes[i] < -ndim || *axes[i] >= ndim) {
-      throw ValueError("vmap was requested to map its " + argument(leaf_name, i, args[i]) + " along axis " +
-                       std::to_string(*axes[i]) + ", but the array has rank " + std::to_string(ndim) +
-                       " (its axes are in range [-" + std::to_string(ndim) + ", " + std::to_string(ndim) + "))");
+      throw ValueError("vmap was requested to map its " + argument(leaf_name, i, args[i]) +
+                       " along axis " + std::to_string(*axes[i]) + ", but the array has rank " +
+                       std::to_string(ndim) + " (its axes are in range [-" + std::to_string(ndim) +
+                       ", " + std::to_string(ndim) + "))");
     }
     if (*axes[i] < 0) axes[i] = *axes[i] + ndim;
     const std::int64_t here = args[i].shape(*axes[i]);
     if (!size) size = here;
     consistent = consistent && *size == here;
   }
-  if (!any && !spec.axis_size) throw ValueError("vmap must have at least one non-none value in in_axes");
+  if (!any && !spec.axis_size)
+    throw ValueError("vmap must have at least one non-none value in in_axes");
   if (!consistent) {
     std::string text = sizes_text(args, axes, leaf_name);
     if (spec.axis_size) text += "\n  * axis_size is " + std::to_string(*spec.axis_size);

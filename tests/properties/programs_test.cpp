@@ -72,10 +72,15 @@ std::string text(const Program& program, const std::string& indent) {
     out << indent << "Array v" << next++ << " = ";
     switch (in.kind) {
       case Instruction::Kind::unary: out << kUnary[in.op] << "(v" << in.a << ");\n"; break;
-      case Instruction::Kind::binary: out << kBinary[in.op] << "(v" << in.a << ", v" << in.b << ");\n"; break;
-      case Instruction::Kind::reduce: out << "v" << in.b << " + tl::sum(tl::sin(v" << in.a << ")) * 0.1;\n"; break;
+      case Instruction::Kind::binary:
+        out << kBinary[in.op] << "(v" << in.a << ", v" << in.b << ");\n";
+        break;
+      case Instruction::Kind::reduce:
+        out << "v" << in.b << " + tl::sum(tl::sin(v" << in.a << ")) * 0.1;\n";
+        break;
       default:
-        out << (in.kind == Instruction::Kind::jit ? "tl::jit" : "tl::vmap") << "([](Array v0, Array v1) {\n"
+        out << (in.kind == Instruction::Kind::jit ? "tl::jit" : "tl::vmap")
+            << "([](Array v0, Array v1) {\n"
             << text(in.body, indent + "  ") << indent << "})(v" << in.a << ", v" << in.b << ");\n";
     }
   }
@@ -89,8 +94,11 @@ Program random_program(std::mt19937& random, int size, int depth) {
     const std::size_t available = program.size() + 2;
     Instruction in{Instruction::Kind::unary, 0, below(available), below(available), {}};
     switch (below(depth > 0 ? 8 : 6)) {
-      case 0: case 1: in.op = static_cast<int>(below(5)); break;
-      case 2: case 3: case 4:
+      case 0:
+      case 1: in.op = static_cast<int>(below(5)); break;
+      case 2:
+      case 3:
+      case 4:
         in.kind = Instruction::Kind::binary;
         in.op = static_cast<int>(below(4));
         break;
@@ -99,9 +107,7 @@ Program random_program(std::mt19937& random, int size, int depth) {
         in.kind = Instruction::Kind::jit;
         in.body = random_program(random, 3, depth - 1);
         break;
-      default:
-        in.kind = Instruction::Kind::vmap;
-        in.body = random_program(random, 3, depth - 1);
+      default: in.kind = Instruction::Kind::vmap; in.body = random_program(random, 3, depth - 1);
     }
     program.push_back(std::move(in));
   }
@@ -124,15 +130,19 @@ void check_program(const Program& program) {
   expect_close(tl::jit(g)(x, y), value, "jit");
   const auto [primal, tangent] = tl::jvp(g, std::tuple{x, y}, std::tuple{dx, dy});
   expect_close(primal, value, "jvp, primal");
-  expect_close(tl::jvp(tl::jit(g), std::tuple{x, y}, std::tuple{dx, dy}).second, tangent, "jvp of jit");
-  const auto push = [&](Array a, Array b, Array da, Array db) { return tl::jvp(g, std::tuple{a, b}, std::tuple{da, db}).second; };
+  expect_close(tl::jvp(tl::jit(g), std::tuple{x, y}, std::tuple{dx, dy}).second, tangent,
+               "jvp of jit");
+  const auto push = [&](Array a, Array b, Array da, Array db) {
+    return tl::jvp(g, std::tuple{a, b}, std::tuple{da, db}).second;
+  };
   expect_close(tl::jit(push)(x, y, dx, dy), tangent, "jit of jvp");
   expect_close(tl::linearize(g, x, y).second(dx, dy), tangent, "linearize");
 
   const Array ct({0.2, 1.0, -0.6});
   const auto [ax, ay] = tl::vjp(g, x, y).second(ct);
   const auto dot = [](const Array& a, const Array& b) { return tl::sum(a * b).item<double>(); };
-  EXPECT_NEAR(dot(ct, tangent), dot(ax, dx) + dot(ay, dy), 1e-9 * (1 + std::fabs(dot(ct, tangent)))) << "<ct, J v> = <J' ct, v>";
+  EXPECT_NEAR(dot(ct, tangent), dot(ax, dx) + dot(ay, dy), 1e-9 * (1 + std::fabs(dot(ct, tangent))))
+      << "<ct, J v> = <J' ct, v>";
   const auto scalar = [&](Array a, Array b) { return tl::sum(run(program, a, b) * ct); };
   expect_close(tl::grad(scalar)(x, y), ax, "grad");
   expect_close(tl::jit(tl::grad(scalar))(x, y), ax, "jit of grad");
@@ -146,11 +156,20 @@ void check_program(const Program& program) {
     expect_close(batched_grad(i), tl::grad(scalar)(xs(i), ys(i)), "vmap of grad");
   }
   expect_close(tl::jit(tl::vmap(tl::jit(g)))(xs, ys), batched, "jit of vmap of jit");
-  const auto gradient_along = [&](Array a) { return tl::jvp([&](Array u) { return tl::grad(scalar)(u, y); }, std::tuple{a}, std::tuple{dx}).second; };
-  const auto slope_gradient = [&](Array a) {
-    return tl::grad([&](Array u) { return tl::sum(tl::jvp([&](Array w) { return run(program, w, y); }, std::tuple{u}, std::tuple{dx}).second * ct); })(a);
+  const auto gradient_along = [&](Array a) {
+    return tl::jvp([&](Array u) { return tl::grad(scalar)(u, y); }, std::tuple{a}, std::tuple{dx})
+        .second;
   };
-  expect_close(gradient_along(x), slope_gradient(x), "forward over reverse against reverse over forward");
+  const auto slope_gradient = [&](Array a) {
+    return tl::grad([&](Array u) {
+      return tl::sum(
+          tl::jvp([&](Array w) { return run(program, w, y); }, std::tuple{u}, std::tuple{dx})
+              .second *
+          ct);
+    })(a);
+  };
+  expect_close(gradient_along(x), slope_gradient(x),
+               "forward over reverse against reverse over forward");
 }
 
 // The smallest failing prefix is printed: programs are lists, so prefixes are programs.
@@ -158,7 +177,8 @@ void check_seeds(int first, int count, int size, int depth) {
   for (int seed = first; seed < first + count; ++seed) {
     std::mt19937 random(static_cast<unsigned>(seed));
     const Program program = random_program(random, size, depth);
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\nArray program(Array v0, Array v1) {\n" + text(program, "  ") + "}");
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\nArray program(Array v0, Array v1) {\n" +
+                 text(program, "  ") + "}");
     check_program(program);
     if (::testing::Test::HasFailure()) return;
   }

@@ -10,14 +10,18 @@ struct Linear {
   Array w, b;
 };
 
-Array loss(const Linear& m, const Array& x) { return tl::sum(tl::square(tl::matmul(x, m.w) + m.b)); }
+Array loss(const Linear& m, const Array& x) {
+  return tl::sum(tl::square(tl::matmul(x, m.w) + m.b));
+}
 
 TEST(Grad, GivesTheValuesOfTheTutorial) {
   EXPECT_DOUBLE_EQ(value(tl::grad(f)(3.0)), 2.979984993200891);
   const auto [y, pull] = tl::vjp(tl::sin, 3.0);
   EXPECT_DOUBLE_EQ(value(std::get<0>(pull(1.0))), -0.9899924966004454);
   const auto g = [](Array x) { return tl::cos(x) * 2.0; };
-  const auto nested = [&](Array x) { return tl::jit([&](Array z) { return tl::jit(g)(z * 2.0); })(x); };
+  const auto nested = [&](Array x) {
+    return tl::jit([&](Array z) { return tl::jit(g)(z * 2.0); })(x);
+  };
   EXPECT_DOUBLE_EQ(value(tl::grad(nested)(3.0)), 1.1176619927957037);
 }
 
@@ -77,7 +81,8 @@ TEST(Grad, RefusesResultsThatAreNoRealScalar) {
                "Gradient only defined for scalar-output functions. Output had shape: (3,).");
   EXPECT_ERROR(TypeError, tl::grad(g)(Array({1.0})), "output.reshape");
   EXPECT_ERROR(TypeError, tl::grad(g)(Array({1.0})), "output(0)");
-  EXPECT_ERROR(TypeError, tl::grad([](Array x) { return tl::argmax(x); })(Array({1.0, 2.0})), "real-valued outputs");
+  EXPECT_ERROR(TypeError, tl::grad([](Array x) { return tl::argmax(x); })(Array({1.0, 2.0})),
+               "real-valued outputs");
 }
 
 TEST(Grad, NamesTheIntegerLeafAndAllowsItOnRequest) {
@@ -106,8 +111,8 @@ TEST(Grad, SharesTiesAndBlocksStoppedGradients) {
 TEST(Grad, IsRightAtCorners) {
   EXPECT_EQ(value(tl::grad([](Array x) { return tl::power(x, 2.0); })(0.0)), 0.0);
   EXPECT_EQ(value(tl::grad([](Array x) { return tl::abs(x); })(0.0)), 0.0);
-  EXPECT_FLOAT_EQ(static_cast<float>(value(tl::grad(tl::grad(tl::grad(tl::grad(tl::grad(tl::grad(
-                      [](Array x) { return 1.0 / x; }))))))(Array(4.0f)))),
+  EXPECT_FLOAT_EQ(static_cast<float>(value(tl::grad(tl::grad(tl::grad(tl::grad(
+                      tl::grad(tl::grad([](Array x) { return 1.0 / x; }))))))(Array(4.0f)))),
                   0.0439453125f);
 }
 
@@ -123,7 +128,8 @@ TEST(Vjp, PullsBackTrees) {
 TEST(Vjp, RefusesACotangentOfAnotherType) {
   const Array a = tl::ones({2, 5}), b = tl::ones({5, 3});
   const auto [y, pull] = tl::vjp([](Array x, Array z) { return tl::matmul(x, z); }, a, b);
-  EXPECT_ERROR(TypeError, (void)pull(tl::ones({2, 4})), "unexpected type (e.g. shape/dtype) for argument to VJP function");
+  EXPECT_ERROR(TypeError, (void)pull(tl::ones({2, 4})),
+               "unexpected type (e.g. shape/dtype) for argument to VJP function");
   EXPECT_ERROR(TypeError, (void)pull(tl::ones({2, 4})), "expected f32[2,3]");
 }
 
@@ -135,7 +141,8 @@ TEST(LinearTranspose, TransposesAtExampleShapes) {
 
 TEST(LinearTranspose, RefusesWhatIsNotLinear) {
   const auto transpose = tl::linear_transpose([](Array x) { return tl::sin(x); }, 1.0);
-  EXPECT_ERROR(NotImplementedError, (void)transpose(1.0), "Transpose rule (for reverse-mode differentiation) for 'sin' not implemented");
+  EXPECT_ERROR(NotImplementedError, (void)transpose(1.0),
+               "Transpose rule (for reverse-mode differentiation) for 'sin' not implemented");
 }
 
 TEST(Jacobian, ForwardAndReverseAgree) {
@@ -144,7 +151,8 @@ TEST(Jacobian, ForwardAndReverseAgree) {
   const std::vector<double> want = {3, 2, 0, 0, 0, std::cos(4.0), 1, 0, 1};
   expect_near(tl::jacfwd(g)(x), want);
   expect_near(tl::jacrev(g)(x), want);
-  expect_near(tl::jacfwd(tl::sin)(Array({0.0, 1.0, 2.0})), {1, 0, 0, 0, std::cos(1.0), 0, 0, 0, std::cos(2.0)});
+  expect_near(tl::jacfwd(tl::sin)(Array({0.0, 1.0, 2.0})),
+              {1, 0, 0, 0, std::cos(1.0), 0, 0, 0, std::cos(2.0)});
 }
 
 TEST(Jacobian, OfTreesHasARowPerResult) {
@@ -161,8 +169,9 @@ TEST(Hessian, ComposesInEveryOrder) {
   const auto g = [](Array x) { return tl::sum(tl::sin(x) * x * x); };
   const Array x({0.3, -0.7});
   const auto want = values(tl::hessian(g)(x));
-  const Array forms[] = {tl::jacfwd(tl::jacfwd(g))(x),  tl::jacfwd(tl::jacrev(g))(x),         tl::jacrev(tl::jacfwd(g))(x),
-                         tl::jacrev(tl::jacrev(g))(x),  tl::jacfwd(tl::grad(g))(x),           tl::jit(tl::jacfwd(tl::grad(g)))(x),
+  const Array forms[] = {tl::jacfwd(tl::jacfwd(g))(x),       tl::jacfwd(tl::jacrev(g))(x),
+                         tl::jacrev(tl::jacfwd(g))(x),       tl::jacrev(tl::jacrev(g))(x),
+                         tl::jacfwd(tl::grad(g))(x),         tl::jit(tl::jacfwd(tl::grad(g)))(x),
                          tl::jacrev(tl::jit(tl::grad(g)))(x)};
   for (const Array& h : forms) expect_near(h, want);
 }

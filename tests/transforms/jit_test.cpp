@@ -42,10 +42,12 @@ TEST(Jit, StaticValuesArePartOfTheSignature) {
 
 TEST(Jit, StaticArgnumsMakeArraysConstants) {
   int traces = 0;
-  const auto g = tl::jit([&traces](Array x, Array n) {
-    ++traces;
-    return n.item<double>() > 2.0 ? x * n : x;  // the value is known: n is no tracer
-  }, {.static_argnums = {1}});
+  const auto g = tl::jit(
+      [&traces](Array x, Array n) {
+        ++traces;
+        return n.item<double>() > 2.0 ? x * n : x;  // the value is known: n is no tracer
+      },
+      {.static_argnums = {1}});
   EXPECT_EQ(value(g(2.0, Array(3.0))), 6.0);
   EXPECT_EQ(value(g(4.0, Array(3.0))), 12.0);
   EXPECT_EQ(traces, 1);
@@ -114,7 +116,8 @@ TEST(Jit, OfHessianAddsNoLoweringAfterTheFirstCall) {
 TEST(Jit, StagesWhatDoesNotDependOnArguments) {  // omnistaging
   const auto program = tl::make_jaxpr([] { return tl::lax::mul(Array(2.0), Array(2.0)); })();
   EXPECT_EQ(program.jaxpr.eqns().size(), 1u);
-  EXPECT_EQ(program.to_string(), "{ lambda  .\n  let a:~f64[] = mul 2.0:~f64 2.0:~f64\n  in ( a ) }");
+  EXPECT_EQ(program.to_string(),
+            "{ lambda  .\n  let a:~f64[] = mul 2.0:~f64 2.0:~f64\n  in ( a ) }");
 }
 
 TEST(Jit, HoistsACapturedArrayOnce) {
@@ -133,7 +136,8 @@ TEST(Jit, PrunesUnusedArgumentsUnlessAskedNotTo) {
 }
 
 TEST(Jit, RunsZeroSizedAndScalarAndTupleResults) {
-  const auto g = tl::jit([](Array x) { return std::tuple{x * 2.0, std::vector<Array>{x, x + 1.0}, 3}; });
+  const auto g =
+      tl::jit([](Array x) { return std::tuple{x * 2.0, std::vector<Array>{x, x + 1.0}, 3}; });
   const auto [twice, list, n] = g(Array({1.0, 2.0}));
   expect_near(twice, {2, 4});
   expect_near(list[1], {2, 3});
@@ -179,7 +183,8 @@ TEST(Jit, RefusesToBranchOnATracedValue) {
   EXPECT_THAT(text, ::testing::HasSubstr("bool()"));
   EXPECT_THAT(text, ::testing::HasSubstr("cond"));
   EXPECT_THAT(text, ::testing::HasSubstr("while tracing jit"));
-  EXPECT_ERROR(ConcretizationError, tl::jit([](Array x) { return Array(x.item<double>()); })(1.0), "item()");
+  EXPECT_ERROR(ConcretizationError, tl::jit([](Array x) { return Array(x.item<double>()); })(1.0),
+               "item()");
 }
 
 TEST(Jit, ErrorsShowTheUsersLineAndTheTransforms) {
@@ -223,12 +228,14 @@ TEST(Jit, NamesATracerOfAnotherThread) {
 
 TEST(Jit, LeavesTheStackIntactWhenUserCodeThrows) {
   const auto thrower = tl::vmap(tl::jit([](Array) -> Array { throw std::runtime_error("user"); }));
-  EXPECT_THROW(tl::grad([&](Array x) { return tl::sum(thrower(x)); })(Array({1.0})), std::runtime_error);
+  EXPECT_THROW(tl::grad([&](Array x) { return tl::sum(thrower(x)); })(Array({1.0})),
+               std::runtime_error);
   EXPECT_DOUBLE_EQ(value(tl::grad(f)(3.0)), 2.979984993200891);
 }
 
 TEST(Jit, DonatesBuffersAndNamesLaterUse) {
-  const auto step = tl::jit([](Array x, Array y) { return x * 2.0 + y; }, {.donate = {0}, .name = "step"});
+  const auto step =
+      tl::jit([](Array x, Array y) { return x * 2.0 + y; }, {.donate = {0}, .name = "step"});
   Array x = tl::ones({1000}) + 0.0;
   const Array y = tl::ones({1000}) * 3.0;
   const Array z = step(x, y);
@@ -278,13 +285,16 @@ TEST(Jit, SurvivesTheNestedCallStressTest) {
   const double want = value(fun(x));
   const double slope = value(tl::jvp(fun, std::tuple{x}, std::tuple{Array(1.0)}).second);
   EXPECT_NEAR(value(tl::jit(fun)(x)), want, 1e-14);
-  EXPECT_NEAR(value(tl::jvp(tl::jit(fun), std::tuple{x}, std::tuple{Array(1.0)}).second), slope, 1e-13);
+  EXPECT_NEAR(value(tl::jvp(tl::jit(fun), std::tuple{x}, std::tuple{Array(1.0)}).second), slope,
+              1e-13);
   EXPECT_NEAR(value(tl::grad(fun)(x)), slope, 1e-13);
   EXPECT_NEAR(value(tl::grad(tl::jit(fun))(x)), slope, 1e-13);
   EXPECT_NEAR(value(tl::jit(tl::grad(tl::jit(fun)))(x)), slope, 1e-13);
   const double second = value(tl::grad(tl::grad(fun))(x));
-  const double others[] = {value(tl::jacfwd(tl::grad(fun))(x)), value(tl::jit(tl::grad(tl::jit(tl::grad(fun))))(x)),
-                           value(tl::grad(tl::jit(tl::grad(tl::jit(fun))))(x)), value(tl::jacrev(tl::jacfwd(tl::jit(fun)))(x))};
+  const double others[] = {value(tl::jacfwd(tl::grad(fun))(x)),
+                           value(tl::jit(tl::grad(tl::jit(tl::grad(fun))))(x)),
+                           value(tl::grad(tl::jit(tl::grad(tl::jit(fun))))(x)),
+                           value(tl::jacrev(tl::jacfwd(tl::jit(fun)))(x))};
   for (const double other : others) EXPECT_NEAR(other, second, 1e-11);
 }
 

@@ -15,7 +15,8 @@ TEST(Jvp, GivesTheValuesOfTheTutorial) {
   const auto [y, dy] = tl::jvp(f, std::tuple{3.0}, std::tuple{1.0});
   EXPECT_DOUBLE_EQ(value(y), 2.7177599838802657);
   EXPECT_DOUBLE_EQ(value(dy), 2.979984993200891);
-  EXPECT_DOUBLE_EQ(value(tl::jvp(tl::sin, std::tuple{3.0}, std::tuple{1.0}).second), -0.9899924966004454);
+  EXPECT_DOUBLE_EQ(value(tl::jvp(tl::sin, std::tuple{3.0}, std::tuple{1.0}).second),
+                   -0.9899924966004454);
 }
 
 TEST(Jvp, NestsToAnyOrder) {
@@ -77,22 +78,28 @@ TEST(Jvp, KeepsTheStructureOfResults) {
 
 TEST(Jvp, OfIntegersHasFloat0Tangents) {
   const auto g = [](Array x, Array n) { return std::pair{x * 2.0, n + 1}; };
-  const auto [y, dy] = tl::jvp(g, std::tuple{Array(2.0), Array({1, 2})}, std::tuple{Array(1.0), Array()});
+  const auto [y, dy] =
+      tl::jvp(g, std::tuple{Array(2.0), Array({1, 2})}, std::tuple{Array(1.0), Array()});
   EXPECT_EQ(value(dy.first), 2.0);
   EXPECT_EQ(dy.second.dtype(), tl::DType::float0);
   EXPECT_EQ(dy.second.shape(), (tl::Shape{2}));
 }
 
 TEST(Jvp, RefusesTangentsOfAnotherType) {
-  EXPECT_ERROR(TypeError, tl::jvp(f, std::tuple{Array({1.0, 2.0})}, std::tuple{Array({1.0, 2.0, 3.0})}), "args[0]");
-  EXPECT_ERROR(TypeError, tl::jvp(f, std::tuple{Array({1.0})}, std::tuple{Array({1.0f})}), "expected f64[1]");
+  EXPECT_ERROR(TypeError,
+               tl::jvp(f, std::tuple{Array({1.0, 2.0})}, std::tuple{Array({1.0, 2.0, 3.0})}),
+               "args[0]");
+  EXPECT_ERROR(TypeError, tl::jvp(f, std::tuple{Array({1.0})}, std::tuple{Array({1.0f})}),
+               "expected f64[1]");
   const auto tree = [](const std::vector<Array>& x) { return x[0]; };
-  EXPECT_ERROR(TypeError, tl::jvp(tree, std::tuple{Arrays{1.0}}, std::tuple{Arrays{1.0, 2.0}}), "jvp");
+  EXPECT_ERROR(TypeError, tl::jvp(tree, std::tuple{Arrays{1.0}}, std::tuple{Arrays{1.0, 2.0}}),
+               "jvp");
 }
 
 TEST(Jvp, MakesNoZerosOfConstantTangents) {
   // d(2 sin x) = 2 cos x dx: the constant's zero tangent must not appear as a multiplication.
-  const auto program = tl::make_jaxpr([](Array x, Array dx) { return tl::jvp(f, std::tuple{x}, std::tuple{dx}).second; })(3.0, 1.0);
+  const auto program = tl::make_jaxpr(
+      [](Array x, Array dx) { return tl::jvp(f, std::tuple{x}, std::tuple{dx}).second; })(3.0, 1.0);
   EXPECT_EQ(tl::count_eqns(program.jaxpr, "mul"), 2) << program;
   EXPECT_EQ(program.to_string().find(" 0.0"), std::string::npos) << program;
 }
@@ -125,14 +132,16 @@ TEST(Linearize, ForwardsInputsAsResiduals) {
   // d/db (a . b) needs a, which is an input: nothing is saved, and the known call has one result.
   const Array a({{1.0, 2.0}, {3.0, 4.0}});
   const auto dot = tl::jit([](Array x, Array y) { return tl::matmul(x, y); });
-  const auto program = tl::make_jaxpr([&](Array b) { return tl::linearize([&](Array y) { return dot(a, y); }, b).first; })(a);
+  const auto program = tl::make_jaxpr(
+      [&](Array b) { return tl::linearize([&](Array y) { return dot(a, y); }, b).first; })(a);
   ASSERT_GE(program.jaxpr.eqns().size(), 1u);
   EXPECT_EQ(program.jaxpr.eqns()[0].outputs.size(), 1u) << program;
 }
 
 TEST(Linearize, RefusesTangentsThatDoNotFit) {
   const auto [y, lin] = tl::linearize(f, Array({1.0, 2.0}));
-  EXPECT_ERROR(TypeError, (void)lin(Array({1.0f, 2.0f})), "inconsistent with the original primal values");
+  EXPECT_ERROR(TypeError, (void)lin(Array({1.0f, 2.0f})),
+               "inconsistent with the original primal values");
   EXPECT_ERROR(TypeError, (void)lin(Array({1.0})), "inconsistent with the original primal values");
 }
 

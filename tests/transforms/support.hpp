@@ -24,16 +24,16 @@ template <class E = tl::Error>
 std::string error_of(const std::function<void()>& f) {
   try {
     f();
-  } catch (const E& e) {
-    return e.what();
-  }
+  } catch (const E& e) { return e.what(); }
   return "";
 }
 
-inline void expect_near(const Array& got, const std::vector<double>& want, double tolerance = 1e-12) {
+inline void expect_near(const Array& got, const std::vector<double>& want,
+                        double tolerance = 1e-12) {
   const auto g = values(got);
   ASSERT_EQ(g.size(), want.size());
-  for (std::size_t i = 0; i < g.size(); ++i) EXPECT_NEAR(g[i], want[i], tolerance) << "element " << i;
+  for (std::size_t i = 0; i < g.size(); ++i)
+    EXPECT_NEAR(g[i], want[i], tolerance) << "element " << i;
 }
 
 /// The function of the Autodidax tutorial: -(2 sin x) + x.

@@ -35,13 +35,16 @@ TEST(Vmap, TakesNoneAndPrefixTrees) {
   const auto apply = [](const Layer& l, Array x) { return l.w * x + l.b; };
   const Layer layer{Array({1.0, 2.0}), Array(10.0)};
   expect_near(tl::vmap(apply, {.in_axes = {{0, tl::none}, tl::none}})(layer, 3.0), {13, 16});
-  expect_near(tl::vmap(apply, {.in_axes = {tl::none, 0}})(Layer{Array(2.0), Array(1.0)}, Array({1.0, 2.0})), {3, 5});
+  expect_near(
+      tl::vmap(apply, {.in_axes = {tl::none, 0}})(Layer{Array(2.0), Array(1.0)}, Array({1.0, 2.0})),
+      {3, 5});
 }
 
 TEST(Vmap, BroadcastsResultsThatDoNotDependOnTheArgument) {
   const Array y = tl::vmap([](Array) { return Array(7.0); })(Array({1.0, 2.0}));
   expect_near(y, {7, 7});
-  const Array once = tl::vmap([](Array) { return Array(7.0); }, {.out_axes = tl::none})(Array({1.0, 2.0}));
+  const Array once =
+      tl::vmap([](Array) { return Array(7.0); }, {.out_axes = tl::none})(Array({1.0, 2.0}));
   EXPECT_EQ(once.ndim(), 0);
 }
 
@@ -64,8 +67,11 @@ TEST(Vmap, OfGradGivesPerExampleGradients) {
   struct Net {
     Array w1, w2;
   };
-  const auto loss = [](const Net& n, Array x) { return tl::sum(tl::square(tl::matmul(tl::tanh(tl::matmul(x, n.w1)), n.w2))); };
-  const Net net{tl::reshape(tl::linspace(-1, 1, 12), {3, 4}), tl::reshape(tl::linspace(0, 1, 8), {4, 2})};
+  const auto loss = [](const Net& n, Array x) {
+    return tl::sum(tl::square(tl::matmul(tl::tanh(tl::matmul(x, n.w1)), n.w2)));
+  };
+  const Net net{tl::reshape(tl::linspace(-1, 1, 12), {3, 4}),
+                tl::reshape(tl::linspace(0, 1, 8), {4, 2})};
   const Array xs = tl::reshape(tl::linspace(-2, 2, 15), {5, 3});
   const Net all = tl::vmap(tl::grad(loss), {.in_axes = {tl::none, 0}})(net, xs);
   EXPECT_EQ(all.w1.shape(), (tl::Shape{5, 3, 4}));
@@ -77,14 +83,17 @@ TEST(Vmap, OfGradGivesPerExampleGradients) {
 }
 
 TEST(Vmap, NestsInsideOut) {
-  const auto outer = tl::vmap(tl::vmap([](Array x, Array y) { return x * y; }, {.in_axes = {tl::none, 0}}), {.in_axes = {0, tl::none}});
+  const auto outer =
+      tl::vmap(tl::vmap([](Array x, Array y) { return x * y; }, {.in_axes = {tl::none, 0}}),
+               {.in_axes = {0, tl::none}});
   const Array table = outer(Array({1.0, 2.0}), Array({3.0, 4.0, 5.0}));
   expect_near(table, {3, 4, 5, 6, 8, 10});
 }
 
 TEST(Vmap, ExplainsInconsistentSizes) {
   const auto g = [](Array x, Array y) { return x + y; };
-  const std::string text = error_of<tl::ValueError>([&] { tl::vmap(g)(tl::ones({3}), tl::ones({4, 2})); });
+  const std::string text =
+      error_of<tl::ValueError>([&] { tl::vmap(g)(tl::ones({3}), tl::ones({4, 2})); });
   EXPECT_THAT(text, ::testing::HasSubstr("inconsistent sizes for array axes to be mapped"));
   EXPECT_THAT(text, ::testing::HasSubstr("axis 0 of argument args[0] of type f32[3] has size 3"));
   EXPECT_THAT(text, ::testing::HasSubstr("axis 0 of argument args[1] of type f32[4,2] has size 4"));
@@ -94,14 +103,16 @@ TEST(Vmap, ExplainsOtherMisuse) {
   const auto g = [](Array x) { return x; };
   EXPECT_ERROR(ValueError, tl::vmap(g)(1.0), "rank 0");
   EXPECT_ERROR(ValueError, tl::vmap(g, {.in_axes = -4})(tl::ones({3, 4, 5})), "-4");
-  EXPECT_ERROR(ValueError, tl::vmap(g, {.in_axes = tl::none})(tl::ones({3})), "at least one non-none value in in_axes");
+  EXPECT_ERROR(ValueError, tl::vmap(g, {.in_axes = tl::none})(tl::ones({3})),
+               "at least one non-none value in in_axes");
   EXPECT_ERROR(ValueError, tl::vmap(g, {.out_axes = tl::none})(tl::ones({3})), "out_axes is none");
   EXPECT_ERROR(ValueError, tl::vmap(g, {.out_axes = 3})(tl::ones({3})), "out of range");
   EXPECT_ERROR(ValueError, tl::vmap(g, {.in_axes = {0, 0}})(tl::ones({3})), "in_axes");
 }
 
 TEST(Vmap, RunsWithAxisSizeAlone) {
-  expect_near(tl::vmap([](Array x) { return x * 2.0; }, {.in_axes = tl::none, .axis_size = 3})(1.5), {3, 3, 3});
+  expect_near(tl::vmap([](Array x) { return x * 2.0; }, {.in_axes = tl::none, .axis_size = 3})(1.5),
+              {3, 3, 3});
 }
 
 TEST(Vmap, ForbidsBranchingOnABatchedValue) {

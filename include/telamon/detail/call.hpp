@@ -45,7 +45,9 @@ Arrays leaves_or_empty(const T& tree) {
 /// The path of leaf i in the arguments, for errors: "args[0].w".
 template <class Args>
 LeafName leaf_names(const Args& args) {
-  return [&args](std::size_t leaf) { return tree_structure(args).leaf_paths()[leaf].to_string("args"); };
+  return [&args](std::size_t leaf) {
+    return tree_structure(args).leaf_paths()[leaf].to_string("args");
+  };
 }
 
 /// f applied to trees whose leaves arrive flat. Remembers the structure of the result.
@@ -55,7 +57,8 @@ class TreeCall {
   using Result = std::decay_t<decltype(std::apply(std::declval<F&>(), std::declval<Args&>()))>;
   static_assert(!std::is_void_v<Result>, "a transformed function must return its result");
   static_assert(Pytree<Result>,
-                "a transformed function must return a pytree: an Array, a container of these, or an aggregate struct");
+                "a transformed function must return a pytree: an Array, a container of these, or "
+                "an aggregate struct");
 
   TreeCall(F& f, const Args& args) : f_(f), args_(args) {}
   Arrays operator()(std::span<const Array> leaves) {
@@ -66,7 +69,9 @@ class TreeCall {
     prototype_.emplace(without_leaves(std::move(result)));
     return outs;
   }
-  FlatFunction flat() { return [this](std::span<const Array> leaves) { return (*this)(leaves); }; }
+  FlatFunction flat() {
+    return [this](std::span<const Array> leaves) { return (*this)(leaves); };
+  }
   /// The result with the given leaves; after a call.
   Result result(std::span<const Array> leaves) const { return with_leaves(*prototype_, leaves); }
   const Result& prototype() const { return *prototype_; }
