@@ -2,6 +2,7 @@
 #include "compiler/dot.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/passes.hpp"
+#include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "jaxpr/rewrite.hpp"
 
@@ -29,6 +30,7 @@ class Lowerer {
     Renaming renamed(jaxpr);
     for (const Atom& a : args) renamed.push(a);
     for (const Eqn& eqn : jaxpr.eqns()) {
+      const detail::EqnSite site(eqn.where);  // for the error that there is no lowering
       const std::vector<Atom> operands = renamed(eqn.inputs);
       if (const auto* dot = eqn.primitive == &dot_general_p ? &eqn.params.as<DotGeneralParams>() : nullptr) {
         renamed.push(lower_dot(eqn, *dot, operands, jaxpr.aval(eqn.outputs[0])));
