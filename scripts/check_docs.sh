@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every relative link of a Markdown file of the project leads to a file that exists.
+# Every relative link of a Markdown file of the project leads to a file that exists (code aside).
 set -u
 cd "$(dirname "$0")/.."
 broken=0
@@ -8,6 +8,6 @@ while IFS= read -r file; do
     target=${target%%#*}
     [ -n "$target" ] || continue
     [ -e "$(dirname "$file")/$target" ] || { echo "$file: no such file: $target"; broken=1; }
-  done < <(grep -oE '\]\([^)]+\)' "$file" | sed -E 's/^\]\(//; s/\)$//' | grep -vE '^(https?|mailto):')
+  done < <(awk '/^ *```/ { code = !code; next } !code' "$file" | grep -oE '\]\([^)]+\)' | sed -E 's/^\]\(//; s/\)$//' | grep -vE '^(https?|mailto):')
 done < <(find . -name '*.md' -not -path './build/*' -not -path './.git/*')
 exit $broken
