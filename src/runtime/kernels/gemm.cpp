@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "core/check.hpp"
-#include "runtime/allocator.hpp"
 #include "runtime/blas.hpp"
 #include "runtime/kernels/copy.hpp"
 #include "runtime/kernels/isa_loops.hpp"
+#include "runtime/kernels/temporary.hpp"
 #include "runtime/thread_pool.hpp"
 
 namespace telamon {
@@ -21,23 +21,6 @@ namespace {
 constexpr std::int64_t kTile = 512;             // rows and columns of a tile of a large product
 constexpr std::int64_t kBlasFrom = 32 * 32 * 32;  // multiplications; below, our loops are faster
 constexpr std::int64_t kChunkWork = 1 << 20;    // multiplications worth a chunk of their own
-
-/// Memory for a copy of an operand.
-class Temporary {
- public:
-  Temporary(const View& like, DType dtype)
-      : bytes_(static_cast<std::size_t>(like.shape.num_elements()) * size_of(dtype)),
-        data_(runtime::allocate(bytes_)), view_(contiguous_view(data_, dtype, like.shape)) {}
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-  ~Temporary() { runtime::deallocate(data_, bytes_); }
-  const View& view() const { return view_; }
-
- private:
-  std::size_t bytes_;
-  void* data_;
-  View view_;
-};
 
 /// The matrices of a batch; strides count elements.
 struct Matrices {
@@ -162,12 +145,12 @@ void multiply(const View& lhs, const View& rhs, const View& out) {
                      std::max({p.m, p.n, p.k}) < INT_MAX;
   if (large && runtime::blas()) {
     if (!is_blas_layout(p.m, p.k, p.a)) {
-      const Temporary copy(lhs, lhs.dtype);
+      const Temporary copy(lhs.shape, lhs.dtype);
       run_copy(lhs, copy.view());
       return multiply(copy.view(), rhs, out);
     }
     if (!is_blas_layout(p.k, p.n, p.b)) {
-      const Temporary copy(rhs, rhs.dtype);
+      const Temporary copy(rhs.shape, rhs.dtype);
       run_copy(rhs, copy.view());
       return multiply(lhs, copy.view(), out);
     }
@@ -177,7 +160,7 @@ void multiply(const View& lhs, const View& rhs, const View& out) {
     });
   }
   if (p.n > 1 && p.b.column != 1) {  // our loops read rows of b
-    const Temporary copy(rhs, rhs.dtype);
+    const Temporary copy(rhs.shape, rhs.dtype);
     run_copy(rhs, copy.view());
     return multiply(lhs, copy.view(), out);
   }
@@ -195,7 +178,7 @@ void run_matmul(const View& lhs, const View& rhs, const View& out) {
   check_shapes(lhs, rhs, out);
   if (out.shape.num_elements() == 0) return;
   if (out.dtype != DType::f16 && out.dtype != DType::bf16) return multiply(lhs, rhs, out);
-  const Temporary a(lhs, DType::f32), b(rhs, DType::f32), c(out, DType::f32);
+  const Temporary a(lhs.shape, DType::f32), b(rhs.shape, DType::f32), c(out.shape, DType::f32);
   run_convert(lhs, a.view());
   run_convert(rhs, b.view());
   multiply(a.view(), b.view(), c.view());

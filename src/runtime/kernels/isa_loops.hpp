@@ -3,6 +3,8 @@
 
 #include "runtime/kernels/elementwise.hpp"
 #include "runtime/kernels/gemm_tile.hpp"
+#include "runtime/kernels/reduce.hpp"
+#include "runtime/kernels/reduce_loops.hpp"
 
 #define TELAMON_DECLARE_LOOPS(isa)                                                        \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ContiguousLoop       \
@@ -14,7 +16,13 @@
       std::int64_t n, const std::uint32_t* const* in, std::uint32_t* out0, std::uint32_t* out1); \
   /* dots: n = 1, columns of a and b adjacent */                                          \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::GemmLoop             \
-      telamon_##isa##_gemm_loop(telamon::DType dtype, bool dots);
+      telamon_##isa##_gemm_loop(telamon::DType dtype, bool dots);                         \
+  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ReduceLoop           \
+      telamon_##isa##_reduce_loop(telamon::kernels::ReduceOp op, telamon::DType dtype);   \
+  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ScanLoop             \
+      telamon_##isa##_scan_loop(telamon::kernels::ReduceOp op, telamon::DType dtype);     \
+  extern "C" __attribute__((visibility("hidden"))) const telamon::kernels::ArgLoop*       \
+      telamon_##isa##_arg_loop(bool largest, telamon::DType dtype);
 
 TELAMON_DECLARE_LOOPS(generic)
 TELAMON_DECLARE_LOOPS(avx2)

@@ -1,0 +1,192 @@
+// Reductions, scans and arg-reductions of contiguous runs, for one instruction set.
+#include "runtime/kernels/isa_loops.hpp"
+#include "runtime/kernels/loop_isa.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+namespace loops {
+
+using kernels::ArgLoop;
+using kernels::ReduceLoop;
+using kernels::ReduceOp;
+using kernels::ScanLoop;
+
+template <class T>
+struct VectorOf {
+  typedef T Type __attribute__((vector_size(simd::kBytes)));  // gcc ignores it on an alias
+  static constexpr std::int64_t kLanes = simd::kBytes / sizeof(T);
+};
+
+// The operations on registers. Sums and products of integers are taken on unsigned types.
+TELAMON_INLINE auto combine(Add, auto a, auto b) { return a + b; }
+TELAMON_INLINE auto combine(Mul, auto a, auto b) { return a * b; }
+TELAMON_INLINE auto combine(And, auto a, auto b) { return a & b; }
+TELAMON_INLINE auto combine(Or, auto a, auto b) { return a | b; }
+TELAMON_INLINE auto combine(Xor, auto a, auto b) { return a ^ b; }
+template <class V>
+TELAMON_INLINE V combine(Max, V a, V b) {
+  const V larger = a > b ? a : b;
+  return a != a ? a : larger;
+}
+template <class V>
+TELAMON_INLINE V combine(Min, V a, V b) {
+  const V smaller = a < b ? a : b;
+  return a != a ? a : smaller;
+}
+
+/// Elements that four registers of partial results take in, 64 each.
+template <class T> constexpr std::int64_t kBlock = 4 * 64 * VectorOf<T>::kLanes;
+
+template <class F, class T>
+T reduce_block(const T* x, std::int64_t n) {
+  using V = typename VectorOf<T>::Type;
+  constexpr std::int64_t kLanes = VectorOf<T>::kLanes;
+  if (n < kLanes) {
+    T result = x[0];
+    for (std::int64_t i = 1; i < n; ++i) result = F::apply(result, x[i]);
+    return result;
+  }
+  const auto load = [x](std::int64_t i) {
+    V v;
+    __builtin_memcpy(&v, x + i, sizeof v);
+    return v;
+  };
+  V sums[4];
+  std::int64_t i = kLanes;
+  sums[0] = load(0);
+  if (n >= 4 * kLanes) {
+    for (int j = 1; j < 4; ++j, i += kLanes) sums[j] = load(i);
+    for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+      for (int j = 0; j < 4; ++j) sums[j] = combine(F{}, sums[j], load(i + j * kLanes));
+    }
+    sums[0] = combine(F{}, combine(F{}, sums[0], sums[1]), combine(F{}, sums[2], sums[3]));
+  }
+  for (; i + kLanes <= n; i += kLanes) sums[0] = combine(F{}, sums[0], load(i));
+  T lanes[kLanes];
+  __builtin_memcpy(lanes, &sums[0], sizeof lanes);
+  for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::int64_t j = 0; j < half; ++j) lanes[j] = F::apply(lanes[j], lanes[j + half]);
+  }
+  for (; i < n; ++i) lanes[0] = F::apply(lanes[0], x[i]);
+  return lanes[0];
+}
+
+/// Pairwise over blocks: the error of a sum grows with the logarithm of n.
+template <class F, class T>
+T reduce_range(const T* x, std::int64_t n) {
+  if (n <= kBlock<T>) return reduce_block<F, T>(x, n);
+  const std::int64_t half = (n / 2 + kBlock<T> - 1) / kBlock<T> * kBlock<T>;
+  return F::apply(reduce_range<F, T>(x, half), reduce_range<F, T>(x + half, n - half));
+}
+
+template <class F, class T>
+void reduce_run(std::int64_t n, const char* in, char* out) {
+  *reinterpret_cast<T*>(out) = reduce_range<F, T>(reinterpret_cast<const T*>(in), n);
+}
+
+/// out[i] = out[i - 1] op in[i]; strides in bytes.
+template <class F, class T>
+void scan_run(std::int64_t n, const char* in, std::int64_t in_stride, char* out, std::int64_t out_stride) {
+  T running = *reinterpret_cast<const T*>(in);
+  *reinterpret_cast<T*>(out) = running;
+  for (std::int64_t i = 1; i < n; ++i) {
+    running = F::apply(running, *reinterpret_cast<const T*>(in + i * in_stride));
+    *reinterpret_cast<T*>(out + i * out_stride) = running;
+  }
+}
+
+/// The extreme value by registers, then the first element that has it.
+template <class F, class T>
+std::int64_t arg_run(std::int64_t n, const char* in) {
+  const T* x = reinterpret_cast<const T*>(in);
+  const T best = reduce_range<F, T>(x, n);
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (x[i] == best || x[i] != x[i]) return i;
+  }
+  return 0;
+}
+/// One row of a run of arg-reductions side by side: takes `index` where x is better than `best`.
+template <class F, class T>
+void arg_row(std::int64_t n, const char* in, char* best_values, std::int64_t* best, std::int64_t index) {
+  const T* x = reinterpret_cast<const T*>(in);
+  T* value = reinterpret_cast<T*>(best_values);
+  TELAMON_INDEPENDENT
+  for (std::int64_t i = 0; i < n; ++i) {
+    const T old = value[i], candidate = F::apply(old, x[i]);
+    const bool changed = candidate != old && old == old;
+    best[i] = changed ? index : best[i];
+    value[i] = candidate;
+  }
+}
+
+struct ReduceTable {
+  ReduceLoop reduce[kernels::kNumReduceOps][kNumDTypes] = {};
+  ScanLoop scan[kernels::kNumReduceOps][kNumDTypes] = {};
+  ArgLoop arg[2][kNumDTypes] = {};
+
+  /// Loops of T serve the dtype of U.
+  template <class F, class T, class U = T> constexpr void put(ReduceOp op, DType dtype = dtype_of<U>) {
+    reduce[static_cast<int>(op)][static_cast<int>(dtype)] = reduce_run<F, T>;
+    scan[static_cast<int>(op)][static_cast<int>(dtype)] = scan_run<F, T>;
+  }
+  template <class T> constexpr void ordered(DType dtype = dtype_of<T>) {
+    put<Max, T>(ReduceOp::max, dtype);
+    put<Min, T>(ReduceOp::min, dtype);
+    arg[0][static_cast<int>(dtype)] = {arg_run<Max, T>, arg_row<Max, T>};
+    arg[1][static_cast<int>(dtype)] = {arg_run<Min, T>, arg_row<Min, T>};
+  }
+  template <class T> constexpr void number() {
+    put<Add, T>(ReduceOp::sum);
+    put<Mul, T>(ReduceOp::prod);
+    ordered<T>();
+  }
+  template <class T> constexpr void integer() {
+    using U = BitsOf<T>;
+    put<Add, U, T>(ReduceOp::sum);
+    put<Mul, U, T>(ReduceOp::prod);
+    put<And, U, T>(ReduceOp::and_);
+    put<Or, U, T>(ReduceOp::or_);
+    put<Xor, U, T>(ReduceOp::xor_);
+    ordered<T>();
+  }
+  constexpr void boolean() {
+    using U = std::uint8_t;
+    for (ReduceOp op : {ReduceOp::sum, ReduceOp::or_}) put<Or, U>(op, DType::bool_);
+    for (ReduceOp op : {ReduceOp::prod, ReduceOp::and_}) put<And, U>(op, DType::bool_);
+    put<Xor, U>(ReduceOp::xor_, DType::bool_);
+    ordered<U>(DType::bool_);
+  }
+  constexpr ReduceTable() {
+    integer<std::int8_t>();
+    integer<std::int16_t>();
+    integer<std::int32_t>();
+    integer<std::int64_t>();
+    integer<std::uint8_t>();
+    integer<std::uint16_t>();
+    integer<std::uint32_t>();
+    integer<std::uint64_t>();
+    number<float>();
+    number<double>();
+    boolean();
+  }
+};
+constexpr ReduceTable kReduceTable;
+
+}  // namespace loops
+}  // namespace
+}  // namespace v1
+}  // namespace telamon
+
+extern "C" telamon::kernels::ReduceLoop TELAMON_ISA_SYMBOL(reduce_loop)(telamon::kernels::ReduceOp op,
+                                                                       telamon::DType dtype) {
+  return telamon::loops::kReduceTable.reduce[static_cast<int>(op)][static_cast<int>(dtype)];
+}
+extern "C" telamon::kernels::ScanLoop TELAMON_ISA_SYMBOL(scan_loop)(telamon::kernels::ReduceOp op,
+                                                                   telamon::DType dtype) {
+  return telamon::loops::kReduceTable.scan[static_cast<int>(op)][static_cast<int>(dtype)];
+}
+extern "C" const telamon::kernels::ArgLoop* TELAMON_ISA_SYMBOL(arg_loop)(bool largest,
+                                                                        telamon::DType dtype) {
+  return &telamon::loops::kReduceTable.arg[largest ? 0 : 1][static_cast<int>(dtype)];
+}

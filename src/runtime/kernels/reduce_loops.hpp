@@ -1,0 +1,24 @@
+// The contiguous loops that reductions are made of.
+#pragma once
+
+#include <cstdint>
+
+namespace telamon {
+inline namespace v1 {
+namespace kernels {
+
+/// Reduces n > 0 contiguous elements to one.
+using ReduceLoop = void (*)(std::int64_t n, const char* in, char* out);
+/// out[0] = in[0], out[i] = out[i - 1] op in[i]; strides in bytes, n > 0.
+using ScanLoop = void (*)(std::int64_t n, const char* in, std::int64_t in_stride, char* out,
+                          std::int64_t out_stride);
+struct ArgLoop {
+  /// The index of the extreme among n > 0 contiguous elements.
+  std::int64_t (*run)(std::int64_t n, const char* in);
+  /// Side by side: where in[i] beats best_values[i] (or is the first NaN), both records are replaced.
+  void (*row)(std::int64_t n, const char* in, char* best_values, std::int64_t* best, std::int64_t index);
+};
+
+}  // namespace kernels
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,143 @@
+// Running reductions and index reductions along one axis.
+//
+// The operand is seen as outer x axis x inner. With inner = 1 each line is scanned by itself; else
+// rows of `inner` elements are combined side by side.
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "core/check.hpp"
+#include "runtime/kernels/copy.hpp"
+#include "runtime/kernels/isa_loops.hpp"
+#include "runtime/kernels/reduce.hpp"
+#include "runtime/kernels/temporary.hpp"
+#include "runtime/thread_pool.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace kernels {
+namespace {
+
+constexpr std::int64_t kChunk = 64 * 1024;  // elements worth a chunk of their own
+constexpr std::int64_t kTile = 1024;        // columns side by side
+
+struct Lines {
+  std::int64_t outer = 1, length, inner = 1;
+};
+Lines lines_along(const Shape& shape, int axis) {
+  Lines lines{1, shape[static_cast<std::size_t>(axis)], 1};
+  for (int d = 0; d < shape.ndim(); ++d) {
+    if (d < axis) lines.outer *= shape[static_cast<std::size_t>(d)];
+    if (d > axis) lines.inner *= shape[static_cast<std::size_t>(d)];
+  }
+  return lines;
+}
+
+/// Calls body(outer index, first column, columns) for tiles of columns, in parallel where it pays.
+template <class Body>
+void for_each_tile(const Lines& lines, const Body& body) {
+  const std::int64_t tiles = (lines.inner + kTile - 1) / kTile, all = lines.outer * tiles;
+  const std::int64_t work = lines.length * std::min(lines.inner, kTile);
+  const std::int64_t step = std::max<std::int64_t>(kChunk / std::max<std::int64_t>(work, 1), 1);
+  runtime::parallel_for((all + step - 1) / step, [&](std::int64_t chunk) {
+    const std::int64_t end = std::min(all, (chunk + 1) * step);
+    for (std::int64_t t = chunk * step; t < end; ++t) {
+      const std::int64_t column = t % tiles * kTile;
+      body(t / tiles, column, std::min(kTile, lines.inner - column));
+    }
+  });
+}
+
+/// Runs `body` on a dense operand: `in` itself or a copy, in f32 for the 16-bit floats.
+template <class Body>
+void with_dense(const View& in, const Body& body) {
+  const bool small = in.dtype == DType::f16 || in.dtype == DType::bf16;
+  if (!small && is_contiguous(in)) return body(in);
+  const Temporary copy(in.shape, small ? DType::f32 : in.dtype);
+  run_convert(in, copy.view());
+  body(copy.view());
+}
+
+[[noreturn]] void unsupported(const std::string& name, DType dtype) {
+  throw NotImplementedError(name + " has no evaluation rule for dtype " + std::string(short_name(dtype)));
+}
+
+void scan_dense(ReduceOp op, const View& in, int axis, Direction direction, const View& out) {
+  constexpr decltype(&telamon_generic_scan_loop) kLoops[runtime::kNumIsas] = TELAMON_BY_ISA(scan_loop);
+  constexpr const char* kNames[] = {"cumsum", "cumprod", "cummax", "cummin"};
+  constexpr Op kBinary[] = {Op::add, Op::mul, Op::max, Op::min};
+  TELAMON_CHECK(op <= ReduceOp::min, "scans are sums, products, maxima and minima");
+  const ScanLoop scan = kLoops[static_cast<int>(runtime::host_isa())](op, in.dtype);
+  const Kernel rows = find_kernel(kBinary[static_cast<int>(op)], in.dtype);
+  if (scan == nullptr || !rows) unsupported(kNames[static_cast<int>(op)], in.dtype);
+  const Lines lines = lines_along(in.shape, axis);
+  const auto size = static_cast<std::int64_t>(size_of(in.dtype));
+  const std::int64_t step = (direction == Direction::reverse ? -1 : 1) * lines.inner * size;
+  const std::int64_t first = direction == Direction::reverse ? (lines.length - 1) * lines.inner : 0;
+  for_each_tile(lines, [&](std::int64_t outer, std::int64_t column, std::int64_t columns) {
+    const std::int64_t start = (outer * lines.length * lines.inner + first + column) * size;
+    const char* from = in.data + start;
+    char* to = out.data + start;
+    if (lines.inner == 1) return scan(lines.length, from, step, to, step);
+    std::memcpy(to, from, static_cast<std::size_t>(columns * size));
+    for (std::int64_t i = 1; i < lines.length; ++i) {
+      const char* pair[] = {to, from + i * step};
+      rows.loop(columns, pair, to + step, nullptr);
+      to += step;
+    }
+  });
+}
+
+void arg_dense(bool largest, const View& in, int axis, std::int64_t* indices) {
+  constexpr decltype(&telamon_generic_arg_loop) kLoops[runtime::kNumIsas] = TELAMON_BY_ISA(arg_loop);
+  const ArgLoop loop = *kLoops[static_cast<int>(runtime::host_isa())](largest, in.dtype);
+  if (loop.run == nullptr) unsupported(largest ? "argmax" : "argmin", in.dtype);
+  const Lines lines = lines_along(in.shape, axis);
+  const auto size = static_cast<std::int64_t>(size_of(in.dtype));
+  for_each_tile(lines, [&](std::int64_t outer, std::int64_t column, std::int64_t columns) {
+    const char* from = in.data + (outer * lines.length * lines.inner + column) * size;
+    std::int64_t* best = indices + outer * lines.inner + column;
+    if (lines.inner == 1) {
+      *best = loop.run(lines.length, from);
+      return;
+    }
+    alignas(64) char values[kTile * 8];
+    std::memcpy(values, from, static_cast<std::size_t>(columns * size));
+    std::fill_n(best, columns, 0);
+    for (std::int64_t i = 1; i < lines.length; ++i) {
+      loop.row(columns, from + i * lines.inner * size, values, best, i);
+    }
+  });
+}
+
+void run_arg(bool largest, const View& in, int axis, const View& out) {
+  TELAMON_CHECK(in.shape[static_cast<std::size_t>(axis)] > 0, "argmax and argmin need an element");
+  TELAMON_CHECK(is_integer(out.dtype) && is_contiguous(out), "indices are dense integers");
+  if (out.shape.num_elements() == 0) return;
+  with_dense(in, [&](const View& dense) {
+    if (out.dtype == DType::i64) return arg_dense(largest, dense, axis, reinterpret_cast<std::int64_t*>(out.data));
+    const Temporary indices(out.shape, DType::i64);
+    arg_dense(largest, dense, axis, reinterpret_cast<std::int64_t*>(indices.data()));
+    run_convert(indices.view(), out);
+  });
+}
+
+}  // namespace
+
+void run_cumulative(ReduceOp op, const View& in, int axis, Direction direction, const View& out) {
+  TELAMON_CHECK(in.dtype == out.dtype && is_contiguous(out), "a scan keeps the dtype and writes densely");
+  if (out.shape.num_elements() == 0) return;
+  with_dense(in, [&](const View& dense) {
+    if (dense.dtype == out.dtype) return scan_dense(op, dense, axis, direction, out);
+    const Temporary wide(out.shape, dense.dtype);
+    scan_dense(op, dense, axis, direction, wide.view());
+    run_convert(wide.view(), out);
+  });
+}
+
+void run_argmax(const View& in, int axis, const View& out) { run_arg(true, in, axis, out); }
+void run_argmin(const View& in, int axis, const View& out) { run_arg(false, in, axis, out); }
+
+}  // namespace kernels
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,32 @@
+// Memory of a kernel's own, for copies and partial results.
+#pragma once
+
+#include "runtime/allocator.hpp"
+#include "runtime/kernels/elementwise.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace kernels {
+
+/// A dense array that lives as long as the object.
+class Temporary {
+ public:
+  Temporary(const Shape& shape, DType dtype)
+      : bytes_(static_cast<std::size_t>(shape.num_elements()) * size_of(dtype)),
+        data_(runtime::allocate(bytes_)), view_(contiguous_view(data_, dtype, shape)) {}
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+  ~Temporary() { runtime::deallocate(data_, bytes_); }
+
+  const View& view() const { return view_; }
+  char* data() const { return view_.data; }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+  View view_;
+};
+
+}  // namespace kernels
+}  // namespace v1
+}  // namespace telamon
