@@ -1,0 +1,129 @@
+// Stable sorts of one and several operands against std::sort of positions.
+#include "runtime/kernels/sort.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "runtime/kernels/copy.hpp"
+
+namespace {
+
+using namespace telamon;
+using kernels::contiguous_view;
+using kernels::View;
+
+/// Numbers with many ties, and the extremes.
+template <class T>
+std::vector<T> keys(std::size_t n, unsigned seed) {
+  using Limits = std::numeric_limits<T>;
+  std::vector<T> x(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    const auto r = static_cast<int>(seed >> 24);
+    x[i] = r < 8 ? Limits::max() : r < 16 ? Limits::lowest() : static_cast<T>(r % 40 - (std::is_signed_v<T> ? 20 : 0));
+    if constexpr (std::is_floating_point_v<T>) {
+      if (r % 10 == 3) x[i] = r % 20 == 3 ? Limits::quiet_NaN() : -Limits::infinity();
+      if (r % 10 == 4) x[i] = r % 20 == 4 ? T(-0.0) : Limits::infinity();
+    }
+  }
+  return x;
+}
+template <class T>
+bool before(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(a) || std::isnan(b)) return !std::isnan(a) && std::isnan(b);
+  }
+  return a < b;
+}
+
+template <class T>
+class Sort : public ::testing::Test {};
+using Types = ::testing::Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                               std::uint16_t, std::uint32_t, std::uint64_t, float, double>;
+TYPED_TEST_SUITE(Sort, Types);
+
+TYPED_TEST(Sort, OrdersTwoKeysAndCarriesAPayloadStably) {
+  using T = TypeParam;
+  for (std::size_t n : {0u, 1u, 2u, 10u, 40u, 41u, 1000u, 5000u}) {
+    auto a = keys<T>(n, 1), b = keys<T>(n, 2);
+    std::vector<std::int32_t> payload(n);
+    std::iota(payload.begin(), payload.end(), 0);
+    std::vector<T> a_sorted(n), b_sorted(n);
+    std::vector<std::int32_t> order(n);
+    const Shape shape{static_cast<std::int64_t>(n)};
+    const View in[] = {contiguous_view(a.data(), dtype_of<T>, shape), contiguous_view(b.data(), dtype_of<T>, shape),
+                       contiguous_view(payload.data(), i32, shape)};
+    const View out[] = {contiguous_view(a_sorted.data(), dtype_of<T>, shape),
+                        contiguous_view(b_sorted.data(), dtype_of<T>, shape), contiguous_view(order.data(), i32, shape)};
+    for (int num_keys : {1, 2}) {
+      kernels::run_sort(in, 0, num_keys, out);
+      std::vector<std::int32_t> want = payload;
+      std::sort(want.begin(), want.end(), [&](std::int32_t i, std::int32_t j) {
+        const auto p = static_cast<std::size_t>(i), q = static_cast<std::size_t>(j);
+        if (before(a[p], a[q])) return true;
+        if (before(a[q], a[p])) return false;
+        if (num_keys == 2 && (before(b[p], b[q]) || before(b[q], b[p]))) return before(b[p], b[q]);
+        return i < j;
+      });
+      ASSERT_EQ(order, want) << n << " elements, " << num_keys << " keys";
+      for (std::size_t i = 0; i < n; ++i) {
+        const auto at = static_cast<std::size_t>(order[i]);
+        ASSERT_EQ(std::memcmp(&a_sorted[i], &a[at], sizeof(T)), 0);
+        ASSERT_EQ(std::memcmp(&b_sorted[i], &b[at], sizeof(T)), 0);
+      }
+    }
+  }
+}
+
+TEST(SortAxes, SortsEveryLineAlongAnyAxisOfAnyLayout) {
+  std::vector<float> x(3 * 50 * 4), y(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 601);
+  const Shape shape{3, 50, 4};
+  const View transposed{reinterpret_cast<char*>(x.data()), f32, shape, Shape{4, 12, 600}};
+  for (int axis = 0; axis < 3; ++axis) {
+    const View out = contiguous_view(y.data(), f32, shape);
+    kernels::run_sort({&transposed, 1}, axis, 1, {&out, 1});
+    const auto d = static_cast<std::size_t>(axis);
+    double in_sum = 0, out_sum = 0;
+    for (std::int64_t i = 0; i < 600; ++i) {
+      const std::int64_t index[] = {i / 200, i / 4 % 50, i % 4};
+      out_sum += y[static_cast<std::size_t>(i)];
+      in_sum += x[static_cast<std::size_t>(i)];
+      if (index[axis] + 1 < shape[d]) {
+        const std::int64_t next = i + out.strides[d] / 4;
+        ASSERT_LE(y[static_cast<std::size_t>(i)], y[static_cast<std::size_t>(next)]) << axis << " " << i;
+      }
+    }
+    EXPECT_EQ(in_sum, out_sum);
+  }
+}
+
+TEST(SortTypes, OrdersBoolHalvesAndComplexNumbers) {
+  bool b[] = {true, false, true, false}, sorted[4];
+  View in = contiguous_view(b, boolean, Shape{4}), out = contiguous_view(sorted, boolean, Shape{4});
+  kernels::run_sort({&in, 1}, 0, 1, {&out, 1});
+  EXPECT_EQ((std::vector<bool>(sorted, sorted + 4)), (std::vector<bool>{false, false, true, true}));
+
+  std::vector<std::uint16_t> h = {0x3c00, 0xbc00, 0x7e00, 0x0000, 0xfc00}, hs(5);  // 1, -1, nan, 0, -inf
+  in = contiguous_view(h.data(), f16, Shape{5});
+  out = contiguous_view(hs.data(), f16, Shape{5});
+  kernels::run_sort({&in, 1}, 0, 1, {&out, 1});
+  EXPECT_EQ(hs, (std::vector<std::uint16_t>{0xfc00, 0xbc00, 0x0000, 0x3c00, 0x7e00}));
+
+  std::vector<Complex64> z = {{1, 2}, {0, 5}, {1, -2}}, zs(3);
+  in = contiguous_view(z.data(), c64, Shape{3});
+  out = contiguous_view(zs.data(), c64, Shape{3});
+  kernels::run_sort({&in, 1}, 0, 1, {&out, 1});
+  EXPECT_EQ(zs[0].im, 5.0f);
+  EXPECT_EQ(zs[1].im, -2.0f);
+  EXPECT_EQ(zs[2].im, 2.0f);
+}
+
+}  // namespace
