@@ -27,6 +27,14 @@ auto jvp(F f, const std::tuple<X...>& primals, const std::tuple<DX...>& tangents
   return std::pair{call.result(out.primals), call.result(out.tangents)};
 }
 
+/// The same for a function that returns std::pair{result, aux}: std::tuple{result, tangents of the
+/// result, aux}; aux is not differentiated.
+template <class F, class... X, class... DX>
+auto jvp_aux(F f, const std::tuple<X...>& primals, const std::tuple<DX...>& tangents) {
+  auto [y, dy] = jvp(std::move(f), primals, tangents);
+  return std::tuple{std::move(y.first), std::move(dy.first), std::move(y.second)};
+}
+
 /// The tangent map at a point: dy = f_lin(dx...). Does none of the primal work again.
 template <class Result, class Args>
 class TangentMap {

@@ -133,6 +133,21 @@ TEST(Vjp, RefusesACotangentOfAnotherType) {
   EXPECT_ERROR(TypeError, (void)pull(tl::ones({2, 4})), "expected f32[2,3]");
 }
 
+TEST(Vjp, PassesAuxThrough) {
+  const auto g = [](Array x) { return std::pair{x * x, x + 1.0}; };
+  const auto [pair, pull] = tl::vjp_aux(g, 3.0);
+  EXPECT_EQ(value(pair.first), 9.0);
+  EXPECT_EQ(value(pair.second), 4.0);
+  EXPECT_EQ(value(std::get<0>(pull(Array(2.0)))), 12.0);
+}
+
+TEST(Vjp, RefusesACotangentOfAnotherStructure) {
+  const auto g = [](Array x) { return Arrays{x, x * x}; };
+  const auto [y, pull] = tl::vjp(g, 3.0);
+  EXPECT_EQ(value(std::get<0>(pull(Arrays{Array(1.0), Array(2.0)}))), 13.0);
+  EXPECT_ERROR(TypeError, (void)pull(Arrays{Array(1.0)}), "argument to VJP function");
+}
+
 TEST(LinearTranspose, TransposesAtExampleShapes) {
   const auto transpose = tl::linear_transpose([](Array x) { return 2.0 * x; }, Array({1.0, 1.0}));
   expect_near(std::get<0>(transpose(Array({3.0, 4.0}))), {6.0, 8.0});

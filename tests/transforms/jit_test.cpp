@@ -129,6 +129,41 @@ TEST(Jit, HoistsACapturedArrayOnce) {
   EXPECT_EQ(literal.num_consts(), 0);
 }
 
+TEST(Jit, LetsGoOfWhatTheFunctionHolds) {  // a defect of the tutorial: its caches keep functions
+  auto held = std::make_shared<double>(2.0);
+  const std::weak_ptr<double> watch = held;
+  {
+    const auto g = tl::jit([k = std::move(held)](Array x) { return x * *k; });
+    EXPECT_EQ(value(g(3.0)), 6.0);
+    EXPECT_EQ(value(tl::grad(g)(3.0)), 2.0);
+  }
+  EXPECT_TRUE(watch.expired());
+}
+
+TEST(Jit, TakesNoEquationsForConversionsThatChangeNothing) {
+  const auto program = tl::make_jaxpr([](Array x) {
+    Array y = x;
+    for (int i = 0; i < 3; ++i) y = tl::lax::convert_element_type(y, tl::f64);
+    return tl::lax::broadcast(y, {});
+  })(Array({1.0, 2.0}));
+  EXPECT_EQ(program.jaxpr.eqns().size(), 0u) << program;
+}
+
+TEST(EvalShape, GivesTheStructureAndTypesOfTheResultAndComputesNothing) {
+  const auto program = [](Array x) {
+    return std::pair{tl::matmul(x, x), Arrays{tl::sum(x) > 0.0}};
+  };
+  tl::reset_counters();
+  const auto [product, rest] = tl::eval_shape(program, tl::zeros({100, 100}));
+  EXPECT_EQ(product.shape(), (tl::Shape{100, 100}));
+  EXPECT_EQ(product.dtype(), tl::f32);
+  ASSERT_EQ(rest.size(), 1u);
+  EXPECT_EQ(rest[0].shape(), tl::Shape{});
+  EXPECT_EQ(rest[0].dtype(), tl::boolean);
+  EXPECT_EQ(tl::counters().compiles, 0);
+  EXPECT_ERROR(TypeError, tl::eval_shape(program, tl::zeros({2, 3})), "jit_test.cpp");
+}
+
 TEST(Jit, PrunesUnusedArgumentsUnlessAskedNotTo) {
   const auto g = [](Array x, Array) { return x * 2.0; };
   EXPECT_EQ(value(tl::jit(g)(3.0, 5.0)), 6.0);

@@ -104,6 +104,25 @@ TEST(Jvp, MakesNoZerosOfConstantTangents) {
   EXPECT_EQ(program.to_string().find(" 0.0"), std::string::npos) << program;
 }
 
+TEST(Jvp, OfJitMakesNoZerosOfConstantTangentsEither) {  // a defect of the tutorial: inf * 0.0
+  const auto g = tl::jit([](Array x, Array c) { return x * c; });
+  const auto along_x = [&](Array x, Array dx, Array c) {
+    return tl::jvp([&](Array z) { return g(z, c); }, std::tuple{x}, std::tuple{dx}).second;
+  };
+  EXPECT_EQ(value(along_x(0.0, 1.0, INFINITY)), INFINITY);
+  const auto program = tl::make_jaxpr(along_x)(3.0, 1.0, 2.0);
+  EXPECT_EQ(program.to_string().find(" 0.0"), std::string::npos) << program;
+  EXPECT_LE(tl::count_eqns(program.jaxpr, "mul"), 1) << program;
+}
+
+TEST(Jvp, PassesAuxThrough) {
+  const auto g = [](Array x) { return std::pair{x * x, std::vector<Array>{x + 1.0}}; };
+  const auto [y, dy, aux] = tl::jvp_aux(g, std::tuple{3.0}, std::tuple{1.0});
+  EXPECT_EQ(value(y), 9.0);
+  EXPECT_EQ(value(dy), 6.0);
+  EXPECT_EQ(value(aux[0]), 4.0);
+}
+
 TEST(Linearize, GivesValueAndReusableTangentMap) {
   const auto [y, lin] = tl::linearize(f, 3.0);
   EXPECT_DOUBLE_EQ(value(y), 2.7177599838802657);

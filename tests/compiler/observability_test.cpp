@@ -1,0 +1,91 @@
+// TELAMON_LOG, TELAMON_DUMP and TELAMON_DISABLE: what a user sees of a compilation, and switches off.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "compiler/support.hpp"
+#include "telamon/numpy.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Sets an environment variable for the duration of a test.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+Compiled compile_example(const CompileOptions& options = {}) {
+  const Array x = uniform({64}, DType::f32);
+  return compile(
+      stage([](std::span<const Array> a) { return Arrays{sin(a[0]) * 2.0 + a[0]}; }, {x}), options);
+}
+
+TEST(Observability, LogHasALinePerPassWithItsMicroseconds) {
+  const Variable log("TELAMON_LOG", "compile");
+  ::testing::internal::CaptureStderr();
+  const Compiled executable =
+      compile_example({.contract = false, .name = "watched", .disabled = {}});
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, HasSubstr("watched"));
+  EXPECT_THAT(text, HasSubstr(" us"));
+  ASSERT_FALSE(executable->info().passes.empty());
+  for (const PassTime& pass : executable->info().passes) EXPECT_THAT(text, HasSubstr(pass.name));
+}
+
+TEST(Observability, SaysNothingUnlessAsked) {
+  ::testing::internal::CaptureStderr();
+  compile_example();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Observability, DumpsTheProgramAfterEachPassTheIrAndTheAssembly) {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() /
+                                       ("telamon_dump_" + std::to_string(std::random_device{}()));
+  {
+    const Variable dump("TELAMON_DUMP", folder.string());
+    compile_example({.contract = false, .name = "watched", .disabled = {}});
+  }
+  std::string names, contents;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names += entry.path().filename().string() + "\n";
+    std::ostringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    EXPECT_FALSE(text.str().empty()) << entry.path();
+    contents += text.str();
+  }
+  std::filesystem::remove_all(folder);
+  for (const char* part : {"watched", "lower.jaxpr", "simplify.jaxpr", "cse.jaxpr"})
+    EXPECT_THAT(names, HasSubstr(part));
+  EXPECT_THAT(contents, HasSubstr("sin"));      // the jaxpr
+  EXPECT_THAT(contents, HasSubstr("define "));  // the LLVM IR
+  EXPECT_THAT(contents, HasSubstr(".text"));    // the assembly
+}
+
+TEST(Observability, PassesAreSwitchedOffByNameFromOutside) {
+  const auto names = [](const Compiled& executable) {
+    std::string all;
+    for (const PassTime& pass : executable->info().passes) all += pass.name + " ";
+    return all;
+  };
+  EXPECT_THAT(names(compile_example()), HasSubstr("simplify "));
+  const Variable disable("TELAMON_DISABLE", "cse,simplify");
+  EXPECT_THAT(names(compile_example()), ::testing::Not(HasSubstr("simplify ")));
+  EXPECT_THAT(names(compile_example()), ::testing::Not(HasSubstr("cse ")));
+}
+
+}  // namespace
+}  // namespace telamon::testing
