@@ -129,6 +129,12 @@ void batching() {
   std::cout << tl::vmap(total, {.in_axes = 1})(matrix) << "\n";
   const auto scaled = [](Array v, Array s) { return v * s; };
   std::cout << tl::vmap(scaled, {.in_axes = {0, tl::none}})(matrix, three) << "\n";
+
+  step("and tracers that outlive their transformation");
+  Array leaked;
+  const auto leak = [&](Array v) { return leaked = tl::sin(v); };
+  tl::vmap(leak)(x);
+  expect<tl::LeakedTracerError>("LeakedTracerError", [&] { tl::cos(leaked); });
 }
 
 // ---- Part 2 ------------------------------------------------------------------------------------
