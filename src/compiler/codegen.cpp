@@ -223,6 +223,38 @@ Scalar CodeGen::fold_lanes(Scalar x, const std::function<Scalar(Scalar, Scalar)>
   return x;
 }
 
+// Two vectors of groups become one: their lower halves side by side, combined with their upper
+// halves side by side. After log2(W) rounds every group is one lane.
+Scalar CodeGen::fold_rows(std::vector<Scalar> rows, const std::function<Scalar(Scalar, Scalar)>& combine) {
+  Impl& m = *impl_;
+  const int lanes = m.lanes;
+  for (int group = lanes; group > 1; group /= 2) {
+    std::vector<int> low, high;
+    for (const int start : {0, lanes}) {  // of the first vector, of the second
+      for (int g = 0; g < lanes; g += group) {
+        for (int i = 0; i < group / 2; ++i) {
+          low.push_back(start + g + i);
+          high.push_back(start + g + group / 2 + i);
+        }
+      }
+    }
+    std::vector<Scalar> next;
+    for (std::size_t r = 0; r < rows.size(); r += 2) {  // neighbours, so that groups keep their order
+      Node *a = node_of(rows[r]), *c = node_of(rows[r + 1]);
+      const int d = std::max(a->depth, c->depth);
+      m.at(d);
+      Value *x = m.as_vector(a, lanes), *y = m.as_vector(c, lanes);
+      m.at(d);
+      const DType dtype = rows[r].dtype();
+      const Scalar lower(m.make(m.b.CreateShuffleVector(x, y, low), d), dtype);
+      const Scalar upper(m.make(m.b.CreateShuffleVector(x, y, high), d), dtype);
+      next.push_back(combine(lower, upper));
+    }
+    rows = std::move(next);
+  }
+  return rows[0];
+}
+
 // ---- memory --------------------------------------------------------------------------------------
 
 Value* CodeGen::Impl::context_field(int field) {

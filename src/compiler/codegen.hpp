@@ -82,6 +82,9 @@ class CodeGen final : public Emitter {
   Scalar mask_lanes(Scalar x, Scalar replacement);
   /// combine(...combine(lane 0, lane W/2)...): a fixed tree of halves. One uniform value.
   Scalar fold_lanes(Scalar x, const std::function<Scalar(Scalar, Scalar)>& combine);
+  /// The same for as many vectors as there are lanes, at once: lane i of the result is the fold of
+  /// rows[i], bit for bit what fold_lanes gives.
+  Scalar fold_rows(std::vector<Scalar> rows, const std::function<Scalar(Scalar, Scalar)>& combine);
   bool is_uniform(Scalar x) const;
   /// a * b + c in one rounding.
   Scalar fma(Scalar a, Scalar b, Scalar c);

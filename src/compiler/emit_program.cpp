@@ -62,7 +62,9 @@ class ProgramEmitter {
     for (const Step& s : steps) {
       if (s.kind == Step::Kind::kernel && (!inline_ || chunks(s).grain > 0)) {
         void* f = gen_.begin_kernel(s.kernel.name + "_" + std::to_string(functions_.size()));
-        emit_kernel(s, gen_.kernel_begin(), gen_.kernel_end());
+        const Chunking c = chunks(s);
+        if (c.grain > 0) emit_kernel(s, gen_.kernel_begin(), gen_.kernel_end());
+        else emit_kernel(s, gen_.index(0), gen_.index(c.extent));
         gen_.finish_function();
         functions_[&s] = f;
       }

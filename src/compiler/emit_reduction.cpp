@@ -16,6 +16,8 @@ namespace compiler {
 namespace {
 
 constexpr int kAccumulators = 4;
+constexpr int kColumnVectors = 8;          // narrow arrays: all columns in registers
+constexpr std::int64_t kColumnTile = 4096;  // wide ones: this many partial results stay in the cache
 
 class ReductionEmitter {
  public:
@@ -40,10 +42,13 @@ class ReductionEmitter {
     std::vector<std::pair<Scalar, Scalar>> bounds;
     for (const std::size_t d : outer) bounds.emplace_back(gen_.index(0), gen_.index(dims_[d].size));
     if (!bounds.empty()) bounds[0] = {k_.begin, k_.end};
+    const bool blocks = along_rows && short_rows(outer);
+    if (blocks) bounds.pop_back();
     loop_nest(gen_, bounds, [&](const Index& index) {
       index_.assign(dims_.size(), gen_.index(0));
-      for (std::size_t i = 0; i < outer.size(); ++i) index_[outer[i]] = index[i];
-      if (along_rows) row();
+      for (std::size_t i = 0; i < index.size(); ++i) index_[outer[i]] = index[i];
+      if (blocks) row_blocks(outer.back(), bounds.empty());
+      else if (along_rows) row();
       else columns(outer.empty());
     });
   }
@@ -138,6 +143,54 @@ class ReductionEmitter {
     return acc;
   }
 
+  // Rows of a few vectors: folding the lanes of each would cost more than the sums.
+  bool short_rows(const std::vector<std::size_t>& outer) const {
+    return lanes_ > 1 && folded_.size() == 1 && !outer.empty() && outer.back() + 1 == folded_[0] &&
+           dims_[folded_[0]].size > 0 && dims_[folded_[0]].size <= 2 * lanes_ && dims_[outer.back()].size >= lanes_ &&
+           kernel_.members.size() <= 8 && count() <= 2;
+  }
+
+  // As many rows as there are lanes at a time; their lanes are folded together.
+  void row_blocks(std::size_t rows, bool chunked) {
+    const std::size_t inner = folded_[0];
+    const std::int64_t size = dims_[rows].size, whole_rows = size / lanes_ * lanes_;
+    const std::int64_t columns = dims_[inner].size, rest = columns % lanes_, whole = columns - rest;
+    const Scalar begin = chunked ? k_.begin : gen_.index(0), end = chunked ? k_.end : gen_.index(size);
+    const Scalar stop = gen_.min(end, gen_.index(whole_rows));
+    gen_.loop_carried(begin, stop, lanes_, {}, [&](Scalar base, const Scalars&) {
+      std::vector<std::vector<Scalar>> partial(count());
+      for (int r = 0; r < lanes_; ++r) {
+        index_[rows] = gen_.add(base, gen_.index(r));
+        gen_.set_lanes(lanes_, lanes_);
+        Scalars acc = identities(1);
+        for (std::int64_t c = 0; c < whole; c += lanes_) {
+          index_[inner] = gen_.lane_index(gen_.index(c));
+          accumulate(acc, 0, false);
+        }
+        if (rest > 0) {
+          gen_.set_lanes(lanes_, static_cast<int>(rest));
+          index_[inner] = gen_.lane_index(gen_.index(whole));
+          accumulate(acc, 0, true);
+        }
+        for (std::size_t k = 0; k < count(); ++k) partial[k].push_back(acc[k]);
+      }
+      gen_.set_lanes(lanes_, lanes_);
+      Scalars out;
+      for (std::size_t k = 0; k < count(); ++k) {
+        out.push_back(gen_.fold_rows(partial[k], [&](Scalar a, Scalar b) { return combine(k, a, b); }));
+      }
+      index_[rows] = gen_.lane_index(base);
+      finish(out);
+      gen_.set_lanes(1, 1);
+      return Scalars{};
+    });
+    // The last rows one by one.
+    gen_.loop(gen_.max(begin, gen_.index(whole_rows)), end, [&](Scalar r) {
+      index_[rows] = r;
+      row();
+    });
+  }
+
   void row() {
     if (dims_.empty()) {  // one element
       gen_.set_lanes(1, 1);
@@ -194,6 +247,12 @@ class ReductionEmitter {
     const std::size_t inner = dims_.size() - 1;
     const std::int64_t size = dims_[inner].size;
     const Scalar begin = chunked ? k_.begin : gen_.index(0), end = chunked ? k_.end : gen_.index(size);
+    if (folded_.size() == 1 && size > kColumnVectors * lanes_ && dims_[folded_[0]].size > 1 && have_memory()) {
+      return column_tiles(inner, begin, end);
+    }
+    std::int64_t first = 0, last = 0;
+    const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last);
+    if (all && size <= kColumnVectors * lanes_ && kernel_.members.size() <= 8) return narrow_columns(inner);
     vector_loop(gen_, begin, end, size, lanes_, [&](Scalar base) {
       const int active = gen_.active();
       index_[inner] = gen_.lane_index(base);
@@ -203,6 +262,76 @@ class ReductionEmitter {
       });
       gen_.set_lanes(lanes_, active);
       finish(acc);
+    });
+  }
+
+  // All columns in registers: one pass over the rows.
+  void narrow_columns(std::size_t inner) {
+    const std::int64_t size = dims_[inner].size, vectors = (size + lanes_ - 1) / lanes_;
+    const auto at_vector = [&](std::int64_t v) {
+      gen_.set_lanes(lanes_, static_cast<int>(std::min<std::int64_t>(lanes_, size - v * lanes_)));
+      index_[inner] = gen_.lane_index(gen_.index(v * lanes_));
+    };
+    gen_.set_lanes(lanes_, lanes_);
+    const Scalars acc = fold_nest(folded_, 0, identities(static_cast<int>(vectors)), [&](Scalars a) {
+      for (std::int64_t v = 0; v < vectors; ++v) {
+        at_vector(v);
+        accumulate(a, static_cast<std::size_t>(v) * count(), false);
+      }
+      gen_.set_lanes(lanes_, lanes_);
+      return a;
+    });
+    for (std::int64_t v = 0; v < vectors; ++v) {
+      at_vector(v);
+      finish({acc.begin() + v * static_cast<std::int64_t>(count()), acc.begin() + (v + 1) * static_cast<std::int64_t>(count())});
+    }
+    gen_.set_lanes(1, 1);
+  }
+
+  // The plan gives every reduction over leading dimensions memory for its partial results.
+  bool have_memory() const {
+    return std::all_of(kernel_.reductions.begin(), kernel_.reductions.end(),
+                       [&](int e) { return k_.value_of(eqn(e).outputs[0]) >= 0; });
+  }
+
+  // Wide arrays: several rows per pass over a tile of columns, whose partial results lie in the
+  // results' memory. Walking down single columns would touch a page per row.
+  void column_tiles(std::size_t inner, Scalar begin, Scalar end) {
+    const std::size_t down = folded_[0];
+    const std::int64_t rows = dims_[down].size, size = dims_[inner].size;
+    const std::int64_t block = kernel_.members.size() <= 4 ? 8 : kernel_.members.size() <= 12 ? 4 : 1;
+    const std::int64_t last = (rows - 1) / block * block;  // the first row of the last pass
+    const auto pass = [&](Scalar first, Scalar stop, Scalar row, std::int64_t n, bool fresh, bool final) {
+      vector_loop(gen_, first, stop, size, lanes_, [&](Scalar base) {
+        index_[inner] = gen_.lane_index(base);
+        const Point at = reduced_point();
+        Scalars acc;
+        if (fresh) acc = identities(1);
+        for (std::size_t r = 0; !fresh && r < count(); ++r) {
+          const int v = k_.value_of(eqn(kernel_.reductions[r]).outputs[0]);
+          acc.push_back(gen_.load(value_at_.pointer(v), k_.value(v).aval.dtype, value_at_.flat(at)));
+        }
+        for (std::int64_t r = 0; r < n; ++r) {
+          index_[down] = gen_.add(row, gen_.index(r));
+          accumulate(acc, 0, false);
+        }
+        if (final) return finish(acc);
+        for (std::size_t r = 0; r < count(); ++r) value_at_.store(k_.value_of(eqn(kernel_.reductions[r]).outputs[0]), at, acc[r]);
+      });
+    };
+    gen_.loop_carried(begin, end, kColumnTile, {}, [&](Scalar first, const Scalars&) {
+      const Scalar stop = gen_.min(end, gen_.add(first, gen_.index(kColumnTile)));
+      if (last == 0) {
+        gen_.region([&] { pass(first, stop, gen_.index(0), rows, true, true); });
+        return Scalars{};
+      }
+      gen_.region([&] { pass(first, stop, gen_.index(0), block, true, false); });
+      gen_.loop_carried(gen_.index(block), gen_.index(last), block, {}, [&](Scalar row, const Scalars&) {
+        gen_.region([&] { pass(first, stop, row, block, false, false); });
+        return Scalars{};
+      });
+      gen_.region([&] { pass(first, stop, gen_.index(last), rows - last, false, true); });
+      return Scalars{};
     });
   }
 

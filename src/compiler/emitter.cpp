@@ -266,11 +266,12 @@ Scalar CodeGen::rem(Scalar a, Scalar c) {
 
 Scalar CodeGen::max(Scalar a, Scalar c) {
   if (boolean_type(a)) return or_(a, c);
+  if (std::int64_t x = 0, y = 0; a.dtype() == DType::i64 && known_constant(a, x) && known_constant(c, y)) return x > y ? a : c;
   return impl_->binary(kMax, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
     auto& b = impl_->b;
     if (floating(a)) {
-      // x > y or x is NaN: x; else y, which may be NaN.
-      return b.CreateSelect(b.CreateOr(b.CreateFCmpOGT(x, y), b.CreateFCmpUNO(x, x)), x, y);
+      // y unless x > y, and x where x is NaN: the inner select is one instruction.
+      return b.CreateSelect(b.CreateFCmpUNO(x, x), x, b.CreateSelect(b.CreateFCmpOGT(x, y), x, y));
     }
     return b.CreateBinaryIntrinsic(is_unsigned(a) ? Intrinsic::umax : Intrinsic::smax, x, y);
   });
@@ -278,10 +279,11 @@ Scalar CodeGen::max(Scalar a, Scalar c) {
 
 Scalar CodeGen::min(Scalar a, Scalar c) {
   if (boolean_type(a)) return and_(a, c);
+  if (std::int64_t x = 0, y = 0; a.dtype() == DType::i64 && known_constant(a, x) && known_constant(c, y)) return x < y ? a : c;
   return impl_->binary(kMin, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
     auto& b = impl_->b;
     if (floating(a)) {
-      return b.CreateSelect(b.CreateOr(b.CreateFCmpOLT(x, y), b.CreateFCmpUNO(x, x)), x, y);
+      return b.CreateSelect(b.CreateFCmpUNO(x, x), x, b.CreateSelect(b.CreateFCmpOLT(x, y), x, y));
     }
     return b.CreateBinaryIntrinsic(is_unsigned(a) ? Intrinsic::umin : Intrinsic::smin, x, y);
   });

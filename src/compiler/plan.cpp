@@ -148,8 +148,11 @@ class Planner {
     }
     for (const Var v : k.roots) writes.insert(value_of(v));
     for (const Var v : k.epilogue) writes.insert(value_of(v));
+    const bool down_columns = !k.shape.empty() && !k.axes.contains(k.shape.ndim() - 1);
     for (const int e : k.reductions) {
-      const int v = value_of(eqn(e).outputs[0]);
+      int& v = value_of(eqn(e).outputs[0]);
+      // Sums over leading dimensions keep their partial results in memory.
+      if (v < 0 && down_columns) v = add_value(jaxpr().aval(eqn(e).outputs[0]), {});
       if (v >= 0) writes.insert(v);
     }
     step.reads.assign(reads.begin(), reads.end());
