@@ -163,7 +163,7 @@ class CodeGen final : public Emitter {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Whether values of this dtype can live in generated code (complex numbers cannot yet).
+/// Whether values of this dtype can live in generated code (complex and 16-bit floats cannot yet).
 bool is_native(DType dtype);
 
 }  // namespace compiler

@@ -6,7 +6,9 @@
 //                           reuse_memory, blas, parallel
 #include "compiler/compile.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -45,6 +47,8 @@ class Compilation {
     if (const char* dir = std::getenv("TELAMON_DUMP"); dir != nullptr && *dir != '\0') {
       directory_ = std::filesystem::path(dir);
       std::filesystem::create_directories(directory_);
+      file_name_ = name_;
+      std::replace_if(file_name_.begin(), file_name_.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
     }
     last_ = std::chrono::steady_clock::now();
   }
@@ -79,7 +83,7 @@ class Compilation {
     if (directory_.empty()) return;
     char serial[16];
     std::snprintf(serial, sizeof serial, "%04d", number_);
-    std::ofstream(directory_ / (std::string(serial) + "-" + name_ + "." + std::to_string(dumped_++) + "-" + stage + "." + extension)) << text() << '\n';
+    std::ofstream(directory_ / (std::string(serial) + "-" + file_name_ + "." + std::to_string(dumped_++) + "-" + stage + "." + extension)) << text() << '\n';
   }
   std::vector<PassTime> passes() const { return passes_; }
   int number() const { return number_; }
@@ -100,7 +104,7 @@ class Compilation {
   }
 
   const runtime::CompileOptions& options_;
-  std::string name_;
+  std::string name_, file_name_;
   bool logging_;
   std::filesystem::path directory_;
   int number_ = 0, dumped_ = 0;

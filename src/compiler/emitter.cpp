@@ -17,7 +17,10 @@ namespace compiler {
 using llvm::Value;
 namespace Intrinsic = llvm::Intrinsic;
 
-bool is_native(DType dtype) { return !is_complex(dtype) && dtype != DType::float0; }
+// The 16-bit floats would need conversions that not every processor has.
+bool is_native(DType dtype) {
+  return !is_complex(dtype) && dtype != DType::float0 && dtype != DType::f16 && dtype != DType::bf16;
+}
 
 namespace {
 

@@ -66,7 +66,7 @@ Form form_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   const Lowering& lowering = lowering_of(*eqn.primitive);
   if (std::holds_alternative<Lowering::Ops>(lowering.form)) return Form::ops;
   if (std::holds_alternative<Lowering::Call>(lowering.form)) return Form::host;
-  // Complex numbers do not live in generated code yet: the eager kernel serves them.
+  // What does not live in generated code yet is served by the eager kernels.
   if (!native) return Form::host;
   if (std::holds_alternative<Lowering::Kernel>(lowering.form)) return Form::kernel;
   if (std::holds_alternative<Lowering::Reduction>(lowering.form)) return Form::reduction;
