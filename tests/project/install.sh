@@ -29,4 +29,4 @@ if [ "$SHARED" = ON ]; then
   "$CXX" $CXXFLAGS "$consumer/main.cpp" $(pkg-config --cflags --libs telamon) -o "$work/with_pkg_config"
   LD_LIBRARY_PATH=$prefix/$LIBDIR "$work/with_pkg_config"
 fi
-if [ -x "$prefix/bin/telamon" ]; then "$prefix/bin/telamon" --version; fi
+if [ -x "$prefix/bin/telamon" ]; then "$prefix/bin/telamon" info; fi
