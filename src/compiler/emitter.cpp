@@ -366,6 +366,23 @@ Scalar CodeGen::select(Scalar condition, Scalar if_true, Scalar if_false) {
                    });
 }
 
+// f64 to f32 rounded to odd, so that rounding once more to bf16 gives the nearest (as the eager
+// kernel does). LLVM's own way is a call to __truncdfbf2, which older libgccs lack.
+static Value* round_to_odd(llvm::IRBuilder<>& b, Value* x, llvm::Type* f32_type) {
+  llvm::Type* bits_type = b.getInt32Ty();
+  if (const auto* vector = llvm::dyn_cast<llvm::VectorType>(f32_type)) {
+    bits_type = llvm::VectorType::get(bits_type, vector->getElementCount());
+  }
+  Value* nearest = b.CreateFPTrunc(x, f32_type);
+  Value* back = b.CreateFPExt(nearest, x->getType());
+  Value* away = b.CreateFCmpOGT(b.CreateUnaryIntrinsic(Intrinsic::fabs, back),
+                                b.CreateUnaryIntrinsic(Intrinsic::fabs, x));
+  Value* bits = b.CreateBitCast(nearest, bits_type);
+  Value* toward_zero = b.CreateSub(bits, b.CreateZExt(away, bits_type));
+  Value* odd = b.CreateOr(toward_zero, llvm::ConstantInt::get(bits_type, 1));
+  return b.CreateBitCast(b.CreateSelect(b.CreateFCmpONE(back, x), odd, bits), f32_type);
+}
+
 Scalar CodeGen::convert(Scalar x, DType to) {
   const DType from = x.dtype();
   if (from == to) return x;
@@ -390,7 +407,9 @@ Scalar CodeGen::convert(Scalar x, DType to) {
     if (is_float(from)) {
       if (is_float(to)) {
         const bool via_f32 = size_of(from) == 2 && size_of(to) == 2;
-        if (via_f32) v = b.CreateFPExt(v, w == 1 ? b.getFloatTy() : impl_->vector_type(b.getFloatTy(), w));
+        llvm::Type* f32_type = w == 1 ? b.getFloatTy() : impl_->vector_type(b.getFloatTy(), w);
+        if (via_f32) v = b.CreateFPExt(v, f32_type);
+        if (from == DType::f64 && to == DType::bf16) v = round_to_odd(b, v, f32_type);
         return b.CreateFPCast(v, t);
       }
       return b.CreateIntrinsic(is_unsigned_integer(to) ? Intrinsic::fptoui_sat : Intrinsic::fptosi_sat, {t, v->getType()}, {v});
