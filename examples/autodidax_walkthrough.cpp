@@ -12,7 +12,6 @@
 
 namespace tl = telamon;
 using tl::Array;
-using tl::DType;
 
 namespace {
 
