@@ -62,7 +62,8 @@ Function vjp_of(Function f) {
     Arrays cts;
     for (const Array& a : y) cts.push_back(differentiable(a) ? ones_like(a.aval()) : Array());
     Arrays dx;
-    for (const Array& t : std::get<0>(pull(cts))) {
+    const auto pulled = pull(cts);
+    for (const Array& t : std::get<0>(pulled)) {
       if (differentiable(t)) dx.push_back(t);
     }
     return dx;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cctype>
 #include <chrono>
 #include <cstdio>
@@ -41,19 +42,25 @@ bool listed(const char* variable, std::string_view word) {
 class Compilation {
  public:
   explicit Compilation(const runtime::CompileOptions& options)
-      : options_(options), name_(options.name.empty() ? "program" : options.name), logging_(listed("TELAMON_LOG", "compile")) {
+      : options_(options),
+        name_(options.name.empty() ? "program" : options.name),
+        logging_(listed("TELAMON_LOG", "compile")) {
     static std::atomic<int> serial{0};
     number_ = serial.fetch_add(1);
     if (const char* dir = std::getenv("TELAMON_DUMP"); dir != nullptr && *dir != '\0') {
       directory_ = std::filesystem::path(dir);
       std::filesystem::create_directories(directory_);
       file_name_ = name_;
-      std::replace_if(file_name_.begin(), file_name_.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+      std::replace_if(
+          file_name_.begin(), file_name_.end(),
+          [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
     }
     last_ = std::chrono::steady_clock::now();
   }
 
-  bool enabled(std::string_view pass) const { return !options_.disabled.contains(pass) && !listed("TELAMON_DISABLE", pass); }
+  bool enabled(std::string_view pass) const {
+    return !options_.disabled.contains(pass) && !listed("TELAMON_DISABLE", pass);
+  }
 
   /// A pass over the jaxpr: timed, checked, dumped, and left out when it is switched off.
   template <class Pass>
@@ -83,7 +90,9 @@ class Compilation {
     if (directory_.empty()) return;
     char serial[16];
     std::snprintf(serial, sizeof serial, "%04d", number_);
-    std::ofstream(directory_ / (std::string(serial) + "-" + file_name_ + "." + std::to_string(dumped_++) + "-" + stage + "." + extension)) << text() << '\n';
+    std::ofstream(directory_ / (std::string(serial) + "-" + file_name_ + "." +
+                                std::to_string(dumped_++) + "-" + stage + "." + extension))
+        << text() << '\n';
   }
   std::vector<PassTime> passes() const { return passes_; }
   int number() const { return number_; }
@@ -92,7 +101,8 @@ class Compilation {
  private:
   void start() { last_ = std::chrono::steady_clock::now(); }
   void finish(const char* pass, std::size_t count, const char* unit) {
-    const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - last_).count();
+    const double us =
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - last_).count();
     passes_.push_back({pass, us});
     log(pass, us, count, unit);
   }
@@ -132,7 +142,8 @@ void describe(const std::vector<Step>& steps, ExecutableInfo& info) {
   }
 }
 
-std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutable::Parts parts, const Jaxpr& jaxpr,
+std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutable::Parts parts,
+                                                  const Jaxpr& jaxpr,
                                                   const PlanOptions& plan_options) {
   // 5. Live ranges, one arena, results over donated arguments.
   c.stage("buffers", [&] { return assign_buffers(*parts.plan, plan_options), 0; });
@@ -141,7 +152,9 @@ std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutab
   // 6. Vector code for every kernel, and one entry point.
   CodeGen gen(c.name(), {.contract = parts.options.contract});
   c.stage("emit", [&] {
-    return emit_program(gen, *parts.plan, "telamon_" + std::to_string(c.number()), c.enabled("parallel")), 0;
+    return emit_program(gen, *parts.plan, "telamon_" + std::to_string(c.number()),
+                        c.enabled("parallel")),
+           0;
   });
   c.dump("ir", "ll", [&] { return gen.ir(); });
 
@@ -165,7 +178,8 @@ std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutab
 
 }  // namespace
 
-std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source, const runtime::CompileOptions& options) {
+std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
+                                                   const runtime::CompileOptions& options) {
   Compilation c(options);
   NativeExecutable::Parts parts;
   parts.options = options;
@@ -185,12 +199,14 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source, const ru
   c.run("dce", jaxpr, eliminate_dead_code);
 
   // 4. Which equations share a loop nest, and which values exist in memory.
-  const PlanOptions plan_options{c.enabled("fuse"), c.enabled("in_place"), c.enabled("reuse_memory"), c.enabled("blas")};
+  const PlanOptions plan_options{c.enabled("fuse"), c.enabled("in_place"),
+                                 c.enabled("reuse_memory"), c.enabled("blas")};
   parts.plan = c.stage("fuse", [&] { return plan_kernels(jaxpr, plan_options); });
   return finish(c, std::move(parts), jaxpr, plan_options);
 }
 
-std::shared_ptr<const runtime::Executable> compile_plan(std::unique_ptr<Plan> plan, const Jaxpr& signature,
+std::shared_ptr<const runtime::Executable> compile_plan(std::unique_ptr<Plan> plan,
+                                                        const Jaxpr& signature,
                                                         const runtime::CompileOptions& options) {
   Compilation c(options);
   NativeExecutable::Parts parts;
@@ -204,12 +220,29 @@ std::shared_ptr<const runtime::Executable> compile_plan(std::unique_ptr<Plan> pl
 namespace runtime {
 namespace {
 
+// LLVM's own static objects, most of them made by the first compilations, are destroyed while the
+// process ends, before static objects of the user that were made earlier. A handler that is registered
+// after them runs before they go: from then on nothing new is compiled, and programs are interpreted.
+std::atomic<bool> process_ends{false};
+
+void watch_for_the_end() {
+  static std::atomic<unsigned> compilations{0};
+  // Later compilations make ever fewer such objects, so handlers are registered ever more rarely.
+  if (std::has_single_bit(compilations.fetch_add(1) + 1)) {
+    std::atexit([] { process_ends = true; });
+  }
+}
+
 class LlvmBackend final : public Backend {
  public:
   std::string_view name() const override { return "llvm"; }
-  std::shared_ptr<const Executable> compile(const Jaxpr& jaxpr, const CompileOptions& options) const override {
+  std::shared_ptr<const Executable> compile(const Jaxpr& jaxpr,
+                                            const CompileOptions& options) const override {
+    if (process_ends) return interpret_backend().compile(jaxpr, options);
     count(live_counters().lowerings);
-    return compiler::compile(jaxpr, options);
+    auto executable = compiler::compile(jaxpr, options);
+    watch_for_the_end();
+    return executable;
   }
 };
 
