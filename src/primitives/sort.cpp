@@ -97,7 +97,6 @@ Arrays evaluate(const SortParams& p, std::span<const Array> x) {
 // ---- derivatives and batching ------------------------------------------------------------------
 /// x with each line permuted: out[..., i, ...] = x[..., order[..., i, ...], ...].
 Array permute_lines(const Array& x, const Array& order, std::int64_t dimension) {
-  if (x.size() == 0) return x;
   GatherParams p;
   const Shape others = other_axes({dimension}, x.ndim());
   p.dimension_numbers = {{}, {dimension}, {dimension}, others, others};
