@@ -25,14 +25,19 @@ AbstractResult result_aval(const ArgReduceParams& p, std::span<const Aval> avals
   check_arity(name, avals, 1);
   if (is_complex(avals[0].dtype)) dtype_error(name, avals, "takes real values");
   if (!is_integer(p.index_dtype)) {
-    dtype_error(name, avals, "index_dtype must be an integer type, but is " + std::string(short_name(p.index_dtype)));
+    dtype_error(
+        name, avals,
+        "index_dtype must be an integer type, but is " + std::string(short_name(p.index_dtype)));
   }
-  if (p.axes.size() != 1) value_error(name, avals, "takes exactly one axis, but got " + p.axes.to_string());
+  if (p.axes.size() != 1)
+    value_error(name, avals, "takes exactly one axis, but got " + p.axes.to_string());
   check_axes(name, avals, "axis", p.axes, avals[0].ndim());
   const std::int64_t n = avals[0].shape[static_cast<std::size_t>(p.axes[0])];
   if (n == 0) value_error(name, avals, "axis " + std::to_string(p.axes[0]) + " must not be empty");
   if (n - 1 > highest_index(p.index_dtype)) {
-    value_error(name, avals, "index_dtype " + std::string(short_name(p.index_dtype)) + " cannot hold the indices");
+    value_error(
+        name, avals,
+        "index_dtype " + std::string(short_name(p.index_dtype)) + " cannot hold the indices");
   }
   Shape shape = avals[0].shape;
   shape.erase(static_cast<std::size_t>(p.axes[0]));
@@ -90,11 +95,13 @@ template <Pick kPick>
 Arrays lower(const ArgReduceParams& p, std::span<const Array> operands) {
   const Array& x = operands[0];
   const auto d = static_cast<std::size_t>(p.axes[0]);
-  const Array best = kPick == Pick::largest ? lax::reduce_max(x, p.axes) : lax::reduce_min(x, p.axes);
+  const Array best =
+      kPick == Pick::largest ? lax::reduce_max(x, p.axes) : lax::reduce_min(x, p.axes);
   Array found = lax::eq(x, lax::broadcast_in_dim(best, x.shape(), other_axes(p.axes, x.ndim())));
   if (is_float(x.dtype())) found = lax::bitwise_or(found, lax::ne(x, x));
   const Array last = lax::full(x.shape(), p.index_dtype, static_cast<double>(x.shape()[d] - 1));
-  return {lax::reduce_min(lax::select(found, lax::iota(p.index_dtype, x.shape(), p.axes[0]), last), p.axes)};
+  return {lax::reduce_min(lax::select(found, lax::iota(p.index_dtype, x.shape(), p.axes[0]), last),
+                          p.axes)};
 }
 
 template <Pick kPick>
@@ -112,10 +119,10 @@ Rules<ArgReduceParams> arg_reduction(const Primitive<ArgReduceParams>& primitive
 }  // namespace
 }  // namespace detail
 
-const Primitive<ArgReduceParams> argmax_p{"argmax",
-                                          [] { return detail::arg_reduction<detail::Pick::largest>(argmax_p); }};
-const Primitive<ArgReduceParams> argmin_p{"argmin",
-                                          [] { return detail::arg_reduction<detail::Pick::smallest>(argmin_p); }};
+const Primitive<ArgReduceParams> argmax_p{
+    "argmax", [] { return detail::arg_reduction<detail::Pick::largest>(argmax_p); }};
+const Primitive<ArgReduceParams> argmin_p{
+    "argmin", [] { return detail::arg_reduction<detail::Pick::smallest>(argmin_p); }};
 
 }  // namespace v1
 }  // namespace telamon

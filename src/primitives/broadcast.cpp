@@ -15,22 +15,28 @@ Aval result_aval(const BroadcastInDimParams& p, std::span<const Aval> avals) {
   const Shape& from = avals[0].shape;
   const Shape& dims = p.broadcast_dimensions;
   if (dims.size() != from.size()) {
-    shape_error(kName, avals, "broadcast_dimensions " + dims.to_string() + " must have one entry per operand dimension");
+    shape_error(
+        kName, avals,
+        "broadcast_dimensions " + dims.to_string() + " must have one entry per operand dimension");
   }
   check_axes(kName, avals, "broadcast dimension", dims, p.shape.ndim());
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (i > 0 && dims[i] <= dims[i - 1]) {
-      value_error(kName, avals, "broadcast_dimensions " + dims.to_string() + " must be strictly increasing");
+      value_error(kName, avals,
+                  "broadcast_dimensions " + dims.to_string() + " must be strictly increasing");
     }
     const std::int64_t to = p.shape[static_cast<std::size_t>(dims[i])];
     if (from[i] != 1 && from[i] != to) {
       shape_error(kName, avals,
-                  "dimension " + std::to_string(i) + " of size " + std::to_string(from[i]) + " cannot become dimension " +
-                      std::to_string(dims[i]) + " of " + p.shape.to_string());
+                  "dimension " + std::to_string(i) + " of size " + std::to_string(from[i]) +
+                      " cannot become dimension " + std::to_string(dims[i]) + " of " +
+                      p.shape.to_string());
     }
   }
   for (const std::int64_t n : p.shape) {
-    if (n < 0) shape_error(kName, avals, "sizes must not be negative, but the shape is " + p.shape.to_string());
+    if (n < 0)
+      shape_error(kName, avals,
+                  "sizes must not be negative, but the shape is " + p.shape.to_string());
   }
   return avals[0].with_shape(p.shape);
 }
@@ -41,7 +47,8 @@ Arrays evaluate(const BroadcastInDimParams& p, std::span<const Array> x) {
   const Shape from = byte_strides(x[0]);
   Shape strides(p.shape.size(), 0);
   for (std::size_t i = 0; i < from.size(); ++i) {
-    if (x[0].shape()[i] != 1) strides[static_cast<std::size_t>(p.broadcast_dimensions[i])] = from[i];
+    if (x[0].shape()[i] != 1)
+      strides[static_cast<std::size_t>(p.broadcast_dimensions[i])] = from[i];
   }
   return {broadcast_view(x[0], out, strides)};
 }
@@ -72,7 +79,8 @@ std::int64_t insert_batch_axis(BroadcastInDimParams& p, const Array& x, int axis
 Scalar read(Emitter& e, const BroadcastInDimParams& p, std::span<const Source> x, const Index& i) {
   Index from;
   for (std::size_t d = 0; d < p.broadcast_dimensions.size(); ++d) {
-    from.push_back(x[0].shape()[d] == 1 ? e.index(0) : i[static_cast<std::size_t>(p.broadcast_dimensions[d])]);
+    from.push_back(x[0].shape()[d] == 1 ? e.index(0)
+                                        : i[static_cast<std::size_t>(p.broadcast_dimensions[d])]);
   }
   return x[0](from);
 }
@@ -81,17 +89,18 @@ Scalar read(Emitter& e, const BroadcastInDimParams& p, std::span<const Source> x
 }  // namespace detail
 
 // d broadcast(x) = broadcast(dx); transposed: the sum over what was repeated.
-const Primitive<BroadcastInDimParams> broadcast_in_dim_p{detail::kName, [] {
-  using namespace detail;
-  return Rules<BroadcastInDimParams>{
-      .impl = evaluate,
-      .abstract_eval = result_aval,
-      .jvp = linear_jvp(broadcast_in_dim_p),
-      .transpose = linear_transpose<BroadcastInDimParams>(sum_repeats),
-      .batch = batch_in_place(broadcast_in_dim_p, insert_batch_axis),
-      .lower = at_index<BroadcastInDimParams>(read),
-  };
-}};
+const Primitive<BroadcastInDimParams> broadcast_in_dim_p{
+    detail::kName, [] {
+      using namespace detail;
+      return Rules<BroadcastInDimParams>{
+          .impl = evaluate,
+          .abstract_eval = result_aval,
+          .jvp = linear_jvp(broadcast_in_dim_p),
+          .transpose = linear_transpose<BroadcastInDimParams>(sum_repeats),
+          .batch = batch_in_place(broadcast_in_dim_p, insert_batch_axis),
+          .lower = at_index<BroadcastInDimParams>(read),
+      };
+    }};
 
 }  // namespace v1
 }  // namespace telamon

@@ -48,7 +48,8 @@ std::vector<Tangent> transpose(const ConcatenateParams& p, std::span<const Tange
   std::int64_t start = 0;
   for (std::size_t i = 0; i < xs.size(); ++i) {
     const std::int64_t size = xs[i].aval().shape[static_cast<std::size_t>(p.dimension)];
-    if (xs[i].is_linear()) out[i] = lax::slice_in_dim(cts[0].array(), start, start + size, 1, p.dimension);
+    if (xs[i].is_linear())
+      out[i] = lax::slice_in_dim(cts[0].array(), start, start + size, 1, p.dimension);
     start += size;
   }
   return out;
@@ -59,12 +60,14 @@ BatchResult batch(const ConcatenateParams& p, const AxisInfo& info, std::span<co
                   std::span<const BatchAxis> axes) {
   const int axis = first_mapped(axes);
   Arrays batched;
-  for (std::size_t i = 0; i < xs.size(); ++i) batched.push_back(batch_at(xs[i], axes[i], info.size, axis));
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    batched.push_back(batch_at(xs[i], axes[i], info.size, axis));
   return {{lax::concatenate(batched, shifted(p.dimension, axis))}, {axis}};
 }
 
 /// The operand that holds the index, each read at an index clamped into it.
-Scalar read(Emitter& e, const ConcatenateParams& p, std::span<const Source> xs, const Index& index) {
+Scalar read(Emitter& e, const ConcatenateParams& p, std::span<const Source> xs,
+            const Index& index) {
   const auto d = static_cast<std::size_t>(p.dimension);
   std::optional<Scalar> result;
   std::int64_t end = 0;
@@ -75,7 +78,8 @@ Scalar read(Emitter& e, const ConcatenateParams& p, std::span<const Source> xs, 
     Index from = index;
     from[d] = clamp(e, e.sub(index[d], e.index(start)), 0, size - 1);
     const Scalar value = x(from);
-    result = result ? e.select(e.compare(Compare::lt, index[d], e.index(start)), *result, value) : value;
+    result =
+        result ? e.select(e.compare(Compare::lt, index[d], e.index(start)), *result, value) : value;
   }
   return result ? *result : e.constant(xs[0].dtype(), 0);
 }
@@ -84,16 +88,16 @@ Scalar read(Emitter& e, const ConcatenateParams& p, std::span<const Source> xs, 
 }  // namespace detail
 
 const Primitive<ConcatenateParams> concatenate_p{detail::kName, [] {
-  using namespace detail;
-  return Rules<ConcatenateParams>{
-      .impl = evaluate,
-      .abstract_eval = result_aval,
-      .jvp = linear_jvp(concatenate_p),
-      .transpose = transpose,
-      .batch = batch,
-      .lower = at_index<ConcatenateParams>(read),
-  };
-}};
+                                                   using namespace detail;
+                                                   return Rules<ConcatenateParams>{
+                                                       .impl = evaluate,
+                                                       .abstract_eval = result_aval,
+                                                       .jvp = linear_jvp(concatenate_p),
+                                                       .transpose = transpose,
+                                                       .batch = batch,
+                                                       .lower = at_index<ConcatenateParams>(read),
+                                                   };
+                                                 }};
 
 }  // namespace v1
 }  // namespace telamon

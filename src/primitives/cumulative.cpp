@@ -51,7 +51,8 @@ Arrays evaluate(const CumulativeParams& p, std::span<const Array> x) {
       T* to = mutable_data_of<T>(out) + first;
       std::copy_n(from, inner, to);
       for (std::int64_t i = 1; i < n; ++i, from += step, to += step) {
-        for (std::int64_t k = 0; k < inner; ++k) to[step + k] = combine<kScan>(to[k], from[step + k]);
+        for (std::int64_t k = 0; k < inner; ++k)
+          to[step + k] = combine<kScan>(to[k], from[step + k]);
       }
     }
   });
@@ -90,7 +91,8 @@ template <Scan kScan>
 Array associative_scan(const Array& x, std::int64_t axis) {
   const std::int64_t n = x.shape()[static_cast<std::size_t>(axis)];
   if (n < 2) return x;
-  const Array pairs = combine_arrays<kScan>(lax::slice_in_dim(x, 0, n - 1, 2, axis), lax::slice_in_dim(x, 1, n, 2, axis));
+  const Array pairs = combine_arrays<kScan>(lax::slice_in_dim(x, 0, n - 1, 2, axis),
+                                            lax::slice_in_dim(x, 1, n, 2, axis));
   const Array odd = associative_scan<kScan>(pairs, axis);
   const Array first = lax::slice_in_dim(x, 0, 1, 1, axis);
   if (n == 2) return interleave(first, odd, axis);
@@ -100,7 +102,8 @@ Array associative_scan(const Array& x, std::int64_t axis) {
 }
 
 template <Scan kScan>
-JvpResult tree_jvp(const CumulativeParams& p, std::span<const Array> x, std::span<const Tangent> dx) {
+JvpResult tree_jvp(const CumulativeParams& p, std::span<const Array> x,
+                   std::span<const Tangent> dx) {
   const auto scan = [&p](std::span<const Array> args) {
     const Shape flipped = p.reverse ? Shape{p.axis} : Shape{};
     const Array forward = p.reverse ? lax::rev(args[0], flipped) : args[0];
@@ -129,7 +132,8 @@ Scalar combine_scalars(Emitter& e, Scalar a, Scalar b) {
 
 /// out[..., 0, ...] = x[..., 0, ...]; out[..., i, ...] = out[..., i - 1, ...] op x[..., i, ...].
 template <Scan kScan>
-void emit(Emitter& e, const CumulativeParams& p, std::span<const Buffer> in, std::span<const Buffer> out) {
+void emit(Emitter& e, const CumulativeParams& p, std::span<const Buffer> in,
+          std::span<const Buffer> out) {
   const auto d = static_cast<std::size_t>(p.axis);
   const std::int64_t n = in[0].shape()[d];
   if (in[0].shape().num_elements() == 0) return;
@@ -176,21 +180,26 @@ Rules<CumulativeParams> cumulative_by_tree() {
 }  // namespace detail
 
 // d cumsum(x) = cumsum(dx); transposed: cumsum from the other end.
-const Primitive<CumulativeParams> cumsum_p{"cumsum", [] {
-  using namespace detail;
-  Rules<CumulativeParams> rules = cumulative<Scan::sum>();
-  rules.jvp = linear_jvp(cumsum_p);
-  rules.transpose = linear_transpose<CumulativeParams>([](const CumulativeParams& p, const Array& ct, const Aval&) {
-    return lax::cumsum(ct, p.axis, !p.reverse);
-  });
-  rules.exempt = {};
-  return rules;
-}};
+const Primitive<CumulativeParams> cumsum_p{
+    "cumsum", [] {
+      using namespace detail;
+      Rules<CumulativeParams> rules = cumulative<Scan::sum>();
+      rules.jvp = linear_jvp(cumsum_p);
+      rules.transpose = linear_transpose<CumulativeParams>(
+          [](const CumulativeParams& p, const Array& ct, const Aval&) {
+            return lax::cumsum(ct, p.axis, !p.reverse);
+          });
+      rules.exempt = {};
+      return rules;
+    }};
 
 // The others are differentiated through the tree of their scan.
-const Primitive<CumulativeParams> cumprod_p{"cumprod", [] { return detail::cumulative_by_tree<detail::Scan::prod>(); }};
-const Primitive<CumulativeParams> cummax_p{"cummax", [] { return detail::cumulative_by_tree<detail::Scan::max>(); }};
-const Primitive<CumulativeParams> cummin_p{"cummin", [] { return detail::cumulative_by_tree<detail::Scan::min>(); }};
+const Primitive<CumulativeParams> cumprod_p{
+    "cumprod", [] { return detail::cumulative_by_tree<detail::Scan::prod>(); }};
+const Primitive<CumulativeParams> cummax_p{
+    "cummax", [] { return detail::cumulative_by_tree<detail::Scan::max>(); }};
+const Primitive<CumulativeParams> cummin_p{
+    "cummin", [] { return detail::cumulative_by_tree<detail::Scan::min>(); }};
 
 }  // namespace v1
 }  // namespace telamon

@@ -18,10 +18,12 @@ Shape free_axes(const Shape& batch, const Shape& contracting, int ndim) {
   return other_axes(concatenated(batch, contracting), ndim);
 }
 
-void check_pairs(std::span<const Aval> avals, const char* what, const Shape& lhs, const Shape& rhs) {
+void check_pairs(std::span<const Aval> avals, const char* what, const Shape& lhs,
+                 const Shape& rhs) {
   if (lhs.size() != rhs.size() || taken(avals[0].shape, lhs) != taken(avals[1].shape, rhs)) {
-    shape_error(kName, avals, std::string(what) + " dimensions " + lhs.to_string() + " and " + rhs.to_string() +
-                                  " must have equal sizes");
+    shape_error(kName, avals,
+                std::string(what) + " dimensions " + lhs.to_string() + " and " + rhs.to_string() +
+                    " must have equal sizes");
   }
 }
 
@@ -29,15 +31,16 @@ Aval result_aval(const DotGeneralParams& p, std::span<const Aval> avals) {
   const DotDimensionNumbers& d = p.dimension_numbers;
   check_arity(kName, avals, 2);
   check_same_dtype(kName, avals);
-  const Shape lhs_used = concatenated(d.lhs_batch, d.lhs_contracting), rhs_used = concatenated(d.rhs_batch, d.rhs_contracting);
+  const Shape lhs_used = concatenated(d.lhs_batch, d.lhs_contracting),
+              rhs_used = concatenated(d.rhs_batch, d.rhs_contracting);
   check_axes(kName, avals, "lhs dimension", lhs_used, avals[0].ndim());
   check_axes(kName, avals, "rhs dimension", rhs_used, avals[1].ndim());
   check_pairs(avals, "contracting", d.lhs_contracting, d.rhs_contracting);
   check_pairs(avals, "batch", d.lhs_batch, d.rhs_batch);
   const Shape free = concatenated(taken(avals[0].shape, other_axes(lhs_used, avals[0].ndim())),
                                   taken(avals[1].shape, other_axes(rhs_used, avals[1].ndim())));
-  return {concatenated(taken(avals[0].shape, d.lhs_batch), free), p.preferred_element_type.value_or(avals[0].dtype),
-          all_weak(avals)};
+  return {concatenated(taken(avals[0].shape, d.lhs_batch), free),
+          p.preferred_element_type.value_or(avals[0].dtype), all_weak(avals)};
 }
 
 // ---- evaluation --------------------------------------------------------------------------------
@@ -62,7 +65,8 @@ void multiply(const Sizes& s, const T* a, const T* b, T* c) {
     for (std::int64_t k = 0; k < s.k; ++k) {
       const T factor = a[i * s.k + k];
       const T* from = b + k * s.n;
-      for (std::int64_t j = 0; j < s.n; ++j) row[j] = wrapping_add(row[j], wrapping_mul(factor, from[j]));
+      for (std::int64_t j = 0; j < s.n; ++j)
+        row[j] = wrapping_add(row[j], wrapping_mul(factor, from[j]));
     }
   }
 }
@@ -83,8 +87,10 @@ Arrays evaluate(const DotGeneralParams& p, std::span<const Array> x) {
   const DotDimensionNumbers& d = p.dimension_numbers;
   const Shape lhs_free = free_axes(d.lhs_batch, d.lhs_contracting, x[0].ndim());
   const Shape rhs_free = free_axes(d.rhs_batch, d.rhs_contracting, x[1].ndim());
-  const Sizes s{taken(x[0].shape(), d.lhs_batch).num_elements(), taken(x[0].shape(), lhs_free).num_elements(),
-                taken(x[1].shape(), rhs_free).num_elements(), taken(x[0].shape(), d.lhs_contracting).num_elements()};
+  const Sizes s{taken(x[0].shape(), d.lhs_batch).num_elements(),
+                taken(x[0].shape(), lhs_free).num_elements(),
+                taken(x[1].shape(), rhs_free).num_elements(),
+                taken(x[0].shape(), d.lhs_contracting).num_elements()};
   const Array a = in_order(lax::convert_element_type(x[0], aval.dtype),
                            concatenated(concatenated(d.lhs_batch, lhs_free), d.lhs_contracting));
   const Array b = in_order(lax::convert_element_type(x[1], aval.dtype),
@@ -125,29 +131,36 @@ struct Side {
 ///   ct(x)[batch, free x, contracted] = sum over free y of ct[batch, free x, free y] y
 /// then its dimensions are put in x's order. In ct the batch dimensions come first, then the free
 /// ones of lhs, then those of rhs: `x_is_lhs` tells which.
-Array pull_back(const Array& ct, const Array& y, const Side& of_x, const Side& of_y, const Aval& x, bool x_is_lhs) {
+Array pull_back(const Array& ct, const Array& y, const Side& of_x, const Side& of_y, const Aval& x,
+                bool x_is_lhs) {
   const auto batches = static_cast<std::int64_t>(of_x.batch.size());
-  const auto x_free = static_cast<std::int64_t>(of_x.free.size()), y_free = static_cast<std::int64_t>(of_y.free.size());
+  const auto x_free = static_cast<std::int64_t>(of_x.free.size()),
+             y_free = static_cast<std::int64_t>(of_y.free.size());
   const std::int64_t y_start = x_is_lhs ? batches + x_free : batches;
-  const Array product =
-      lax::dot_general(ct, lax::convert_element_type(y, ct.dtype()),
-                       {range(y_start, y_start + y_free), of_y.free, range(0, batches), of_y.batch});
+  const Array product = lax::dot_general(
+      ct, lax::convert_element_type(y, ct.dtype()),
+      {range(y_start, y_start + y_free), of_y.free, range(0, batches), of_y.batch});
   // What is left of y, its contracted dimensions, comes out in y's order.
   Shape by_y(of_y.contracting.size(), 0);
   std::iota(by_y.begin(), by_y.end(), 0);
   std::sort(by_y.begin(), by_y.end(), [&](std::int64_t i, std::int64_t j) {
-    return of_y.contracting[static_cast<std::size_t>(i)] < of_y.contracting[static_cast<std::size_t>(j)];
+    return of_y.contracting[static_cast<std::size_t>(i)] <
+           of_y.contracting[static_cast<std::size_t>(j)];
   });
-  const Shape order = concatenated(concatenated(of_x.batch, of_x.free), taken(of_x.contracting, by_y));
+  const Shape order =
+      concatenated(concatenated(of_x.batch, of_x.free), taken(of_x.contracting, by_y));
   return lax::convert_element_type(lax::transpose(product, inverse_permutation(order)), x.dtype);
 }
 
-std::vector<Tangent> transpose(const DotGeneralParams& p, std::span<const Tangent> cts, std::span<const LinearInput> x) {
+std::vector<Tangent> transpose(const DotGeneralParams& p, std::span<const Tangent> cts,
+                               std::span<const LinearInput> x) {
   std::vector<Tangent> out = zero_cotangents(x);
   if (cts[0].is_zero()) return out;
   const DotDimensionNumbers& d = p.dimension_numbers;
-  const Side lhs{d.lhs_contracting, d.lhs_batch, free_axes(d.lhs_batch, d.lhs_contracting, x[0].aval().ndim())};
-  const Side rhs{d.rhs_contracting, d.rhs_batch, free_axes(d.rhs_batch, d.rhs_contracting, x[1].aval().ndim())};
+  const Side lhs{d.lhs_contracting, d.lhs_batch,
+                 free_axes(d.lhs_batch, d.lhs_contracting, x[0].aval().ndim())};
+  const Side rhs{d.rhs_contracting, d.rhs_batch,
+                 free_axes(d.rhs_batch, d.rhs_contracting, x[1].aval().ndim())};
   const Array& ct = cts[0].array();
   if (x[0].is_linear()) {
     out[0] = pull_back(ct, x[1].array(), lhs, rhs, x[0].aval(), true);
@@ -189,17 +202,18 @@ BatchResult batch(const DotGeneralParams& p, const AxisInfo&, std::span<const Ar
 }  // namespace
 }  // namespace detail
 
-const Primitive<DotGeneralParams> dot_general_p{detail::kName, [] {
-  using namespace detail;
-  return Rules<DotGeneralParams>{
-      .impl = evaluate,
-      .abstract_eval = result_aval,
-      .jvp = jvp,
-      .transpose = transpose,
-      .batch = batch,
-      .exempt = {{"lower", "the compiler chooses between its own loops and BLAS"}},
-  };
-}};
+const Primitive<DotGeneralParams> dot_general_p{
+    detail::kName, [] {
+      using namespace detail;
+      return Rules<DotGeneralParams>{
+          .impl = evaluate,
+          .abstract_eval = result_aval,
+          .jvp = jvp,
+          .transpose = transpose,
+          .batch = batch,
+          .exempt = {{"lower", "the compiler chooses between its own loops and BLAS"}},
+      };
+    }};
 
 }  // namespace v1
 }  // namespace telamon

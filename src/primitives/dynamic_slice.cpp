@@ -16,18 +16,23 @@ constexpr const char* kUpdate = "dynamic_update_slice";
 // ---- types -------------------------------------------------------------------------------------
 void check_starts(const char* name, std::span<const Aval> avals, std::span<const Aval> starts) {
   if (starts.size() != avals[0].shape.size()) {
-    shape_error(name, avals, "needs one start per dimension, but got " + std::to_string(starts.size()));
+    shape_error(name, avals,
+                "needs one start per dimension, but got " + std::to_string(starts.size()));
   }
   for (const Aval& s : starts) {
-    if (s.ndim() != 0 || !is_integer(s.dtype)) dtype_error(name, avals, "starts must be integer scalars");
+    if (s.ndim() != 0 || !is_integer(s.dtype))
+      dtype_error(name, avals, "starts must be integer scalars");
   }
 }
 
 void check_window(const char* name, std::span<const Aval> avals, const Shape& window) {
   const Shape& shape = avals[0].shape;
   bool fits = window.size() == shape.size();
-  for (std::size_t i = 0; fits && i < window.size(); ++i) fits = window[i] >= 0 && window[i] <= shape[i];
-  if (!fits) shape_error(name, avals, "a window of shape " + window.to_string() + " does not fit into the operand");
+  for (std::size_t i = 0; fits && i < window.size(); ++i)
+    fits = window[i] >= 0 && window[i] <= shape[i];
+  if (!fits)
+    shape_error(name, avals,
+                "a window of shape " + window.to_string() + " does not fit into the operand");
 }
 
 AbstractResult slice_aval(const DynamicSliceParams& p, std::span<const Aval> avals) {
@@ -74,8 +79,10 @@ Arrays starts_of(std::span<const LinearInput> x) {
   return starts;
 }
 
-JvpResult slice_jvp(const DynamicSliceParams& p, std::span<const Array> x, std::span<const Tangent> dx) {
-  return {dynamic_slice_p.bind(p, x), {lax::dynamic_slice(dx[0].array(), x.subspan(1), p.slice_sizes)}};
+JvpResult slice_jvp(const DynamicSliceParams& p, std::span<const Array> x,
+                    std::span<const Tangent> dx) {
+  return {dynamic_slice_p.bind(p, x),
+          {lax::dynamic_slice(dx[0].array(), x.subspan(1), p.slice_sizes)}};
 }
 
 /// The cotangent, put back into zeros.
@@ -94,20 +101,23 @@ JvpResult update_jvp(const NoParams& p, std::span<const Array> x, std::span<cons
 }
 
 /// ct(x) has zeros in the window, ct(update) is the window.
-std::vector<Tangent> update_transpose(const NoParams&, std::span<const Tangent> cts, std::span<const LinearInput> x) {
+std::vector<Tangent> update_transpose(const NoParams&, std::span<const Tangent> cts,
+                                      std::span<const LinearInput> x) {
   std::vector<Tangent> out = zero_cotangents(x);
   if (cts[0].is_zero()) return out;
   const Array& ct = cts[0].array();
   const Arrays starts = starts_of(x.subspan(2));
   const Shape& window = x[1].aval().shape;
-  if (x[0].is_linear()) out[0] = lax::dynamic_update_slice(ct, lax::full(window, ct.dtype(), 0), starts);
+  if (x[0].is_linear())
+    out[0] = lax::dynamic_update_slice(ct, lax::full(window, ct.dtype(), 0), starts);
   if (x[1].is_linear()) out[1] = lax::dynamic_slice(ct, starts, window);
   return out;
 }
 
 // ---- batching ----------------------------------------------------------------------------------
 /// One row of starts per batch element: (batch, dimensions), in one dtype.
-Array index_rows(const AxisInfo& info, std::span<const Array> starts, std::span<const BatchAxis> axes) {
+Array index_rows(const AxisInfo& info, std::span<const Array> starts,
+                 std::span<const BatchAxis> axes) {
   DType dtype = starts[0].dtype();
   for (const Array& s : starts) {
     if (s.dtype() != dtype) dtype = DType::i64;
@@ -132,10 +142,13 @@ BatchResult slice_batch(const DynamicSliceParams& p, const AxisInfo& info, std::
                         std::span<const BatchAxis> axes) {
   const std::span<const Array> starts = x.subspan(1);
   const std::span<const BatchAxis> start_axes = axes.subspan(1);
-  const bool starts_mapped = std::any_of(start_axes.begin(), start_axes.end(), [](BatchAxis a) { return a.has_value(); });
+  const bool starts_mapped =
+      std::any_of(start_axes.begin(), start_axes.end(), [](BatchAxis a) { return a.has_value(); });
   if (!starts_mapped) {
     const int axis = *axes[0];
-    return {{lax::dynamic_slice(x[0], with_start_zero(starts, axis), inserted(p.slice_sizes, axis, info.size))}, {axis}};
+    return {{lax::dynamic_slice(x[0], with_start_zero(starts, axis),
+                                inserted(p.slice_sizes, axis, info.size))},
+            {axis}};
   }
   GatherParams gather;
   gather.slice_sizes = p.slice_sizes;
@@ -156,10 +169,12 @@ BatchResult update_batch(const NoParams&, const AxisInfo& info, std::span<const 
                          std::span<const BatchAxis> axes) {
   const std::span<const Array> starts = x.subspan(2);
   const std::span<const BatchAxis> start_axes = axes.subspan(2);
-  const bool starts_mapped = std::any_of(start_axes.begin(), start_axes.end(), [](BatchAxis a) { return a.has_value(); });
+  const bool starts_mapped =
+      std::any_of(start_axes.begin(), start_axes.end(), [](BatchAxis a) { return a.has_value(); });
   if (!starts_mapped) {
     const int axis = first_mapped(axes);
-    const Array operand = batch_at(x[0], axes[0], info.size, axis), update = batch_at(x[1], axes[1], info.size, axis);
+    const Array operand = batch_at(x[0], axes[0], info.size, axis),
+                update = batch_at(x[1], axes[1], info.size, axis);
     return {{lax::dynamic_update_slice(operand, update, with_start_zero(starts, axis))}, {axis}};
   }
   const int axis = axes[0].value_or(0);
@@ -172,14 +187,16 @@ BatchResult update_batch(const NoParams&, const AxisInfo& info, std::span<const 
   d.scatter_dims_to_operand_dims = shifted(range(0, ndim), axis);
   d.operand_batching_dims = {axis};
   d.scatter_indices_batching_dims = {0};
-  return {{lax::scatter(batch_at(x[0], axes[0], info.size, axis), index_rows(info, starts, start_axes),
-                        batch_at(x[1], axes[1], info.size, 0), scatter)},
-          {axis}};
+  return {
+      {lax::scatter(batch_at(x[0], axes[0], info.size, axis), index_rows(info, starts, start_axes),
+                    batch_at(x[1], axes[1], info.size, 0), scatter)},
+      {axis}};
 }
 
 // ---- generated code ----------------------------------------------------------------------------
 /// The clamped starts of a window.
-Index read_starts(Emitter& e, std::span<const Source> starts, const Shape& shape, const Shape& window) {
+Index read_starts(Emitter& e, std::span<const Source> starts, const Shape& shape,
+                  const Shape& window) {
   Index out;
   for (std::size_t i = 0; i < starts.size(); ++i) {
     out.push_back(clamp(e, signed_index(e, starts[i](Index{})), 0, shape[i] - window[i]));
@@ -187,7 +204,8 @@ Index read_starts(Emitter& e, std::span<const Source> starts, const Shape& shape
   return out;
 }
 
-Scalar slice_read(Emitter& e, const DynamicSliceParams& p, std::span<const Source> x, const Index& index) {
+Scalar slice_read(Emitter& e, const DynamicSliceParams& p, std::span<const Source> x,
+                  const Index& index) {
   Index from = read_starts(e, x.subspan(1), x[0].shape(), p.slice_sizes);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = e.add(from[i], index[i]);
   return x[0](from);
@@ -215,29 +233,32 @@ Scalar update_read(Emitter& e, const NoParams&, std::span<const Source> x, const
 }  // namespace
 }  // namespace detail
 
-const Primitive<DynamicSliceParams> dynamic_slice_p{detail::kSlice, [] {
-  using namespace detail;
-  return Rules<DynamicSliceParams>{
-      .impl = slice_impl,
-      .abstract_eval = slice_aval,
-      .jvp = slice_jvp,
-      .transpose = slice_transpose,
-      .batch = slice_batch,
-      .lower = at_index<DynamicSliceParams>(slice_read),
-  };
-}};
+const Primitive<DynamicSliceParams> dynamic_slice_p{
+    detail::kSlice, [] {
+      using namespace detail;
+      return Rules<DynamicSliceParams>{
+          .impl = slice_impl,
+          .abstract_eval = slice_aval,
+          .jvp = slice_jvp,
+          .transpose = slice_transpose,
+          .batch = slice_batch,
+          .lower = at_index<DynamicSliceParams>(slice_read),
+      };
+    }};
 
-const Primitive<> dynamic_update_slice_p{detail::kUpdate, [] {
-  using namespace detail;
-  return Rules<>{
-      .impl = update_impl,
-      .abstract_eval = update_aval,
-      .jvp = update_jvp,
-      .transpose = update_transpose,
-      .batch = update_batch,
-      .lower = at_index(std::function<Scalar(Emitter&, const NoParams&, std::span<const Source>, const Index&)>(update_read)),
-  };
-}};
+const Primitive<> dynamic_update_slice_p{
+    detail::kUpdate, [] {
+      using namespace detail;
+      return Rules<>{
+          .impl = update_impl,
+          .abstract_eval = update_aval,
+          .jvp = update_jvp,
+          .transpose = update_transpose,
+          .batch = update_batch,
+          .lower = at_index(std::function<Scalar(Emitter&, const NoParams&, std::span<const Source>,
+                                                 const Index&)>(update_read)),
+      };
+    }};
 
 }  // namespace v1
 }  // namespace telamon

@@ -48,8 +48,10 @@ namespace {
 
 /// n elements of a size known to the compiler.
 template <std::size_t kSize>
-void copy_run(const char* from, char* to, std::int64_t n, std::int64_t from_stride, std::int64_t to_stride) {
-  for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i * to_stride, from + i * from_stride, kSize);
+void copy_run(const char* from, char* to, std::int64_t n, std::int64_t from_stride,
+              std::int64_t to_stride) {
+  for (std::int64_t i = 0; i < n; ++i)
+    std::memcpy(to + i * to_stride, from + i * from_stride, kSize);
 }
 
 using CopyRun = void (*)(const char*, char*, std::int64_t, std::int64_t, std::int64_t);
@@ -69,13 +71,14 @@ void copy_along(const Walk& walk, std::size_t element_size, const char* a, char*
   const auto size = static_cast<std::int64_t>(element_size);
   const CopyRun copy = copy_run_of(element_size);
   auto* from = const_cast<char*>(a);  // walks are not const-correct; nothing is written here
-  for_each_run(walk, from, b, [&](char* pa, char* pb, std::int64_t n, std::int64_t sa, std::int64_t sb) {
-    if (sa == size && sb == size) {
-      std::memcpy(pb, pa, static_cast<std::size_t>(n * size));
-    } else {
-      copy(pa, pb, n, sa, sb);
-    }
-  });
+  for_each_run(walk, from, b,
+               [&](char* pa, char* pb, std::int64_t n, std::int64_t sa, std::int64_t sb) {
+                 if (sa == size && sb == size) {
+                   std::memcpy(pb, pa, static_cast<std::size_t>(n * size));
+                 } else {
+                   copy(pa, pb, n, sa, sb);
+                 }
+               });
 }
 
 std::int64_t read_index(const char* p, DType dtype) {
@@ -84,7 +87,8 @@ std::int64_t read_index(const char* p, DType dtype) {
     return value;
   };
   switch (dtype) {
-    case DType::bool_: case DType::u8: return load(std::uint8_t{});
+    case DType::bool_:
+    case DType::u8: return load(std::uint8_t{});
     case DType::u16: return load(std::uint16_t{});
     case DType::u32: return load(std::uint32_t{});
     case DType::i8: return load(std::int8_t{});
@@ -97,9 +101,13 @@ std::int64_t read_index(const char* p, DType dtype) {
     default: return load(std::int64_t{});
   }
 }
-std::int64_t read_index(const Array& scalar) { return read_index(view_of(scalar).data, scalar.dtype()); }
+std::int64_t read_index(const Array& scalar) {
+  return read_index(view_of(scalar).data, scalar.dtype());
+}
 /// Little-endian: the low bytes are the narrower value.
-void store_index(char* p, DType dtype, std::int64_t value) { std::memcpy(p, &value, size_of(dtype)); }
+void store_index(char* p, DType dtype, std::int64_t value) {
+  std::memcpy(p, &value, size_of(dtype));
+}
 
 }  // namespace detail
 }  // namespace v1

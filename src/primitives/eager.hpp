@@ -19,8 +19,8 @@ namespace telamon {
 inline namespace v1 {
 namespace detail {
 
-using kernels::View;
 using families::view_of;
+using kernels::View;
 
 /// The part of a view that starts at `index` and has shape `shape`.
 View part_of(View view, const Shape& index, const Shape& shape);
@@ -91,7 +91,8 @@ void store_index(char* p, DType dtype, std::int64_t value);
 template <class F>
 void with_type(DType dtype, const char* operation, const F& f) {
   switch (dtype) {
-    case DType::bool_: case DType::u8: return f(std::type_identity<std::uint8_t>{});
+    case DType::bool_:
+    case DType::u8: return f(std::type_identity<std::uint8_t>{});
     case DType::i8: return f(std::type_identity<std::int8_t>{});
     case DType::i16: return f(std::type_identity<std::int16_t>{});
     case DType::i32: return f(std::type_identity<std::int32_t>{});

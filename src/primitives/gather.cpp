@@ -52,16 +52,19 @@ JvpResult jvp(const GatherParams& p, std::span<const Array> x, std::span<const T
 }
 
 /// Each element of the cotangent is added where it came from.
-std::vector<Tangent> transpose(const GatherParams& p, std::span<const Tangent> cts, std::span<const LinearInput> x) {
+std::vector<Tangent> transpose(const GatherParams& p, std::span<const Tangent> cts,
+                               std::span<const LinearInput> x) {
   std::vector<Tangent> out = zero_cotangents(x);
   if (cts[0].is_zero()) return out;
   const Array zeros = lax::full(x[0].aval().shape, cts[0].aval().dtype, 0);
-  out[0] = lax::scatter_add(zeros, x[1].array(), cts[0].array(),
-                            {as_scatter(p.dimension_numbers), p.indices_are_sorted, p.unique_indices, p.mode});
+  out[0] = lax::scatter_add(
+      zeros, x[1].array(), cts[0].array(),
+      {as_scatter(p.dimension_numbers), p.indices_are_sorted, p.unique_indices, p.mode});
   return out;
 }
 
-BatchResult batch(const GatherParams& p, const AxisInfo& info, std::span<const Array> x, std::span<const BatchAxis> axes) {
+BatchResult batch(const GatherParams& p, const AxisInfo& info, std::span<const Array> x,
+                  std::span<const BatchAxis> axes) {
   const Array indices = axes[1] ? move_axis(x[1], *axes[1], 0) : x[1];
   BatchedIndexing b = batch_indexing(window_indexing(p), axes[0], axes[1].has_value(), info.size);
   GatherParams batched = p;
@@ -76,7 +79,8 @@ Scalar emit_fill(Emitter& e, const GatherParams& p, DType dtype) {
   if (is_inexact(dtype)) return e.constant(dtype, std::numeric_limits<double>::quiet_NaN());
   if (dtype == DType::bool_) return e.constant_int(dtype, 1);
   const int bits = static_cast<int>(size_of(dtype)) * 8;
-  if (is_unsigned_integer(dtype)) return e.constant_int(dtype, bits == 64 ? -1 : (std::int64_t{1} << bits) - 1);
+  if (is_unsigned_integer(dtype))
+    return e.constant_int(dtype, bits == 64 ? -1 : (std::int64_t{1} << bits) - 1);
   return e.constant_int(dtype, std::numeric_limits<std::int64_t>::min() >> (64 - bits));
 }
 
@@ -107,16 +111,16 @@ Scalar read(Emitter& e, const GatherParams& p, std::span<const Source> x, const 
 }  // namespace detail
 
 const Primitive<GatherParams> gather_p{detail::kName, [] {
-  using namespace detail;
-  return Rules<GatherParams>{
-      .impl = evaluate,
-      .abstract_eval = result_aval,
-      .jvp = jvp,
-      .transpose = transpose,
-      .batch = batch,
-      .lower = at_index<GatherParams>(read),
-  };
-}};
+                                         using namespace detail;
+                                         return Rules<GatherParams>{
+                                             .impl = evaluate,
+                                             .abstract_eval = result_aval,
+                                             .jvp = jvp,
+                                             .transpose = transpose,
+                                             .batch = batch,
+                                             .lower = at_index<GatherParams>(read),
+                                         };
+                                       }};
 
 }  // namespace v1
 }  // namespace telamon

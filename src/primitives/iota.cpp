@@ -63,27 +63,30 @@ Arrays iota_2x32_lower(const Iota2x32Params& p, std::span<const Array>) {
 }  // namespace
 }  // namespace detail
 
-const Primitive<IotaParams> iota_p{"iota", [] {
-  using namespace detail;
-  return Rules<IotaParams>{
-      .impl = iota_impl,
-      .abstract_eval = iota_aval,
-      .lower = at_index<IotaParams>([](Emitter& e, const IotaParams& p, std::span<const Source>, const Index& index) {
-        return e.convert(index[static_cast<std::size_t>(p.dimension)], p.dtype);
-      }),
-      .exempt = kExempt,
-  };
-}};
+const Primitive<IotaParams> iota_p{
+    "iota", [] {
+      using namespace detail;
+      return Rules<IotaParams>{
+          .impl = iota_impl,
+          .abstract_eval = iota_aval,
+          .lower = at_index<IotaParams>(
+              [](Emitter& e, const IotaParams& p, std::span<const Source>, const Index& index) {
+                return e.convert(index[static_cast<std::size_t>(p.dimension)], p.dtype);
+              }),
+          .exempt = kExempt,
+      };
+    }};
 
-const Primitive<Iota2x32Params> iota_2x32_shape_p{"iota_2x32_shape", [] {
-  using namespace detail;
-  return Rules<Iota2x32Params>{
-      .impl = iota_2x32_impl,
-      .abstract_eval = iota_2x32_avals,
-      .lower = ops<Iota2x32Params>(iota_2x32_lower),
-      .exempt = kExempt,
-  };
-}};
+const Primitive<Iota2x32Params> iota_2x32_shape_p{
+    "iota_2x32_shape", [] {
+      using namespace detail;
+      return Rules<Iota2x32Params>{
+          .impl = iota_2x32_impl,
+          .abstract_eval = iota_2x32_avals,
+          .lower = ops<Iota2x32Params>(iota_2x32_lower),
+          .exempt = kExempt,
+      };
+    }};
 
 }  // namespace v1
 }  // namespace telamon

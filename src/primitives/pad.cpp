@@ -22,19 +22,23 @@ Aval result_aval(const PadParams& p, std::span<const Aval> avals) {
   check_same_dtype(kName, avals);
   if (avals[1].ndim() != 0) shape_error(kName, avals, "the padding value must be a scalar");
   if (p.padding_config.size() != avals[0].shape.size()) {
-    shape_error(kName, avals, "padding_config must have one entry per dimension, but has " +
-                                  std::to_string(p.padding_config.size()));
+    shape_error(kName, avals,
+                "padding_config must have one entry per dimension, but has " +
+                    std::to_string(p.padding_config.size()));
   }
   Shape shape;
   for (std::size_t i = 0; i < p.padding_config.size(); ++i) {
     if (p.padding_config[i][2] < 0) {
-      value_error(kName, avals, "interior padding must not be negative, but is " +
-                                    std::to_string(p.padding_config[i][2]) + " for dimension " + std::to_string(i));
+      value_error(kName, avals,
+                  "interior padding must not be negative, but is " +
+                      std::to_string(p.padding_config[i][2]) + " for dimension " +
+                      std::to_string(i));
     }
     shape.push_back(padded_size(avals[0].shape[i], p.padding_config[i]));
     if (shape.back() < 0) {
-      shape_error(kName, avals, "dimension " + std::to_string(i) + " would get the negative size " +
-                                    std::to_string(shape.back()));
+      shape_error(kName, avals,
+                  "dimension " + std::to_string(i) + " would get the negative size " +
+                      std::to_string(shape.back()));
     }
   }
   return {shape, avals[0].dtype, all_weak(avals)};
@@ -65,7 +69,8 @@ Arrays evaluate(const PadParams& p, std::span<const Array> x) {
 
 /// ct(x) = the elements at x's places: crop by padding with -low and -high, then stride over the
 /// interior; ct(value) = the sum of all others.
-std::vector<Tangent> transpose(const PadParams& p, std::span<const Tangent> cts, std::span<const LinearInput> x) {
+std::vector<Tangent> transpose(const PadParams& p, std::span<const Tangent> cts,
+                               std::span<const LinearInput> x) {
   std::vector<Tangent> out = zero_cotangents(x);
   if (cts[0].is_zero()) return out;
   const Array& ct = cts[0].array();
@@ -88,7 +93,8 @@ std::vector<Tangent> transpose(const PadParams& p, std::span<const Tangent> cts,
 
 /// With one value for the whole batch the batch axis is just not padded. With a value each, x is
 /// padded with zeros and the values are put in where a padded mask of x's shape says so.
-BatchResult batch(const PadParams& p, const AxisInfo& info, std::span<const Array> x, std::span<const BatchAxis> axes) {
+BatchResult batch(const PadParams& p, const AxisInfo& info, std::span<const Array> x,
+                  std::span<const BatchAxis> axes) {
   if (!axes[1]) {
     PadParams batched = p;
     batched.padding_config.insert(batched.padding_config.begin() + *axes[0], {0, 0, 0});
@@ -98,8 +104,8 @@ BatchResult batch(const PadParams& p, const AxisInfo& info, std::span<const Arra
   PadParams batched = p;
   batched.padding_config.insert(batched.padding_config.begin(), {0, 0, 0});
   const Array padded = lax::pad(front, lax::scalar(0, x[0].dtype()), batched.padding_config);
-  const Array is_x = lax::pad(lax::full(front.shape(), DType::bool_, 1), lax::scalar(false, DType::bool_),
-                              batched.padding_config);
+  const Array is_x = lax::pad(lax::full(front.shape(), DType::bool_, 1),
+                              lax::scalar(false, DType::bool_), batched.padding_config);
   return {{lax::select(is_x, padded, lax::broadcast_in_dim(x[1], padded.shape(), {0}))}, {0}};
 }
 
@@ -108,7 +114,9 @@ Scalar read(Emitter& e, const PadParams& p, std::span<const Source> x, const Ind
   if (x[0].shape().num_elements() == 0) return value;
   Index from;
   std::optional<Scalar> inside;
-  const auto require = [&](Scalar condition) { inside = inside ? e.and_(*inside, condition) : condition; };
+  const auto require = [&](Scalar condition) {
+    inside = inside ? e.and_(*inside, condition) : condition;
+  };
   for (std::size_t i = 0; i < index.size(); ++i) {
     const auto [low, high, interior] = p.padding_config[i];
     const std::int64_t n = x[0].shape()[i], extent = n + (n - 1) * interior;
@@ -132,16 +140,16 @@ Scalar read(Emitter& e, const PadParams& p, std::span<const Source> x, const Ind
 
 // Linear in both operands: d pad(x, v) = pad(dx, dv).
 const Primitive<PadParams> pad_p{detail::kName, [] {
-  using namespace detail;
-  return Rules<PadParams>{
-      .impl = evaluate,
-      .abstract_eval = result_aval,
-      .jvp = linear_jvp(pad_p),
-      .transpose = transpose,
-      .batch = batch,
-      .lower = at_index<PadParams>(read),
-  };
-}};
+                                   using namespace detail;
+                                   return Rules<PadParams>{
+                                       .impl = evaluate,
+                                       .abstract_eval = result_aval,
+                                       .jvp = linear_jvp(pad_p),
+                                       .transpose = transpose,
+                                       .batch = batch,
+                                       .lower = at_index<PadParams>(read),
+                                   };
+                                 }};
 
 }  // namespace v1
 }  // namespace telamon

@@ -37,8 +37,10 @@ T identity() {
   if constexpr (kFold == Fold::sum || kFold == Fold::or_ || kFold == Fold::xor_) return T(0);
   if constexpr (kFold == Fold::prod) return T(1);
   if constexpr (kFold == Fold::and_) return static_cast<T>(~T(0));
-  if constexpr (kFold == Fold::max) return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-  if constexpr (kFold == Fold::min) return Limits::has_infinity ? Limits::infinity() : Limits::max();
+  if constexpr (kFold == Fold::max)
+    return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+  if constexpr (kFold == Fold::min)
+    return Limits::has_infinity ? Limits::infinity() : Limits::max();
 }
 
 template <Fold kFold, class T>
@@ -66,7 +68,8 @@ T fold_run(const char* p, std::int64_t n, std::int64_t stride) {
     }
   }
   for (std::int64_t k = 0; i < n; ++i, ++k) {
-    lanes[k % kLanes] = combine<kFold>(lanes[k % kLanes], *reinterpret_cast<const T*>(p + i * stride));
+    lanes[k % kLanes] =
+        combine<kFold>(lanes[k % kLanes], *reinterpret_cast<const T*>(p + i * stride));
   }
   for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
     for (std::int64_t k = 0; k < half; ++k) lanes[k] = combine<kFold>(lanes[k], lanes[k + half]);
@@ -79,7 +82,8 @@ T fold_run(const char* p, std::int64_t n, std::int64_t stride) {
 template <Fold kFold, class T>
 void fold_all(const Array& x, const Shape& out_strides, T* out) {
   const View from = view_of(x);
-  for_each_run(merged_walk(x.shape(), from.strides, out_strides), from.data, reinterpret_cast<char*>(out),
+  for_each_run(merged_walk(x.shape(), from.strides, out_strides), from.data,
+               reinterpret_cast<char*>(out),
                [](const char* a, char* b, std::int64_t n, std::int64_t sa, std::int64_t sb) {
                  T* to = reinterpret_cast<T*>(b);
                  if (sb == 0) {
@@ -102,7 +106,8 @@ Array reduce(const char* name, const AxesParams& p, const Array& x, const Aval& 
   const Shape dense = dense_strides(out_aval.shape, out_aval.dtype);
   Shape out_strides(x.shape().size(), 0);
   std::size_t i = 0;
-  for (const std::int64_t d : other_axes(p.axes, x.ndim())) out_strides[static_cast<std::size_t>(d)] = dense[i++];
+  for (const std::int64_t d : other_axes(p.axes, x.ndim()))
+    out_strides[static_cast<std::size_t>(d)] = dense[i++];
   with_type(x.dtype(), name, [&]<class T>(std::type_identity<T>) {
     if constexpr (std::is_integral_v<T> || kFold < Fold::and_) {
       T* to = mutable_data_of<T>(out);
@@ -117,7 +122,8 @@ Array reduce(const char* name, const AxesParams& p, const Array& x, const Aval& 
 
 template <Fold kFold>
 auto reduce_impl(const char* name, Accepts accepts, const char* accepted) {
-  return [=, aval = reduced_aval(name, accepts, accepted)](const AxesParams& p, std::span<const Array> x) {
+  return [=, aval = reduced_aval(name, accepts, accepted)](const AxesParams& p,
+                                                           std::span<const Array> x) {
     return Arrays{reduce<kFold>(name, p, x[0], aval(p, avals_of(x)).avals[0])};
   };
 }
@@ -129,9 +135,11 @@ Array broadcast_back(const Array& y, const Shape& axes, const Shape& shape) {
 }
 
 /// d max(x) = sum(dx [x = max]) / count(x = max): ties share the derivative equally.
-JvpResult chooser_jvp(const Primitive<AxesParams>& primitive, const AxesParams& p, const Array& x, const Tangent& dx) {
+JvpResult chooser_jvp(const Primitive<AxesParams>& primitive, const AxesParams& p, const Array& x,
+                      const Tangent& dx) {
   const Array y = primitive.bind1(p, {x});
-  const Array chosen = lax::convert_element_type(lax::eq(x, broadcast_back(y, p.axes, x.shape())), dx.aval().dtype);
+  const Array chosen =
+      lax::convert_element_type(lax::eq(x, broadcast_back(y, p.axes, x.shape())), dx.aval().dtype);
   const Array count = lax::reduce_sum(chosen, p.axes);
   return {{y}, {lax::div(lax::reduce_sum(lax::mul(dx.array(), chosen), p.axes), count)}};
 }
@@ -176,7 +184,8 @@ std::int64_t shift_axes(AxesParams& p, const Array&, int axis) {
 
 template <Fold kFold>
 Scalar identity_scalar(Emitter& e, const Params&, DType dtype) {
-  if (kFold == Fold::sum || kFold == Fold::or_ || kFold == Fold::xor_) return e.constant_int(dtype, 0);
+  if (kFold == Fold::sum || kFold == Fold::or_ || kFold == Fold::xor_)
+    return e.constant_int(dtype, 0);
   if (kFold == Fold::prod) return e.constant_int(dtype, 1);
   if (is_float(dtype)) {
     const double infinity = std::numeric_limits<double>::infinity();
@@ -184,7 +193,8 @@ Scalar identity_scalar(Emitter& e, const Params&, DType dtype) {
   }
   const int bits = static_cast<int>(size_of(dtype)) * 8;
   const bool is_signed = is_signed_integer(dtype);
-  const std::int64_t lowest = is_signed ? static_cast<std::int64_t>(~std::uint64_t{0} << (bits - 1)) : 0;
+  const std::int64_t lowest =
+      is_signed ? static_cast<std::int64_t>(~std::uint64_t{0} << (bits - 1)) : 0;
   if (dtype == DType::bool_) return e.constant_int(dtype, kFold == Fold::max ? 0 : 1);
   if (kFold == Fold::max) return e.constant_int(dtype, lowest);
   if (kFold == Fold::min && is_signed) return e.constant_int(dtype, ~lowest);
@@ -214,8 +224,8 @@ Lowering fold_lowering() {
 
 /// What all reductions have in common.
 template <Fold kFold>
-Rules<AxesParams> reduction(const char* name, const Primitive<AxesParams>& primitive, Accepts accepts,
-                            const char* accepted) {
+Rules<AxesParams> reduction(const char* name, const Primitive<AxesParams>& primitive,
+                            Accepts accepts, const char* accepted) {
   return {
       .impl = reduce_impl<kFold>(name, accepts, accepted),
       .abstract_eval = reduced_aval(name, accepts, accepted),
@@ -226,7 +236,8 @@ Rules<AxesParams> reduction(const char* name, const Primitive<AxesParams>& primi
 }
 
 Rules<AxesParams> bitwise_reduction(Rules<AxesParams> rules) {
-  rules.exempt = {{"jvp", "bool and integers have no tangents"}, {"transpose", "bool and integers have no tangents"}};
+  rules.exempt = {{"jvp", "bool and integers have no tangents"},
+                  {"transpose", "bool and integers have no tangents"}};
   return rules;
 }
 
@@ -234,55 +245,70 @@ Rules<AxesParams> bitwise_reduction(Rules<AxesParams> rules) {
 }  // namespace detail
 
 // d sum(x) = sum(dx); transposed: broadcast.
-const Primitive<AxesParams> reduce_sum_p{"reduce_sum", [] {
-  using namespace detail;
-  Rules<AxesParams> rules = reduction<Fold::sum>("reduce_sum", reduce_sum_p, arithmetic, "numbers");
-  rules.jvp = linear_jvp(reduce_sum_p);
-  rules.transpose = linear_transpose<AxesParams>([](const AxesParams& p, const Array& ct, const Aval& x) {
-    return broadcast_back(ct, p.axes, x.shape);
-  });
-  rules.exempt = {};
-  return rules;
-}};
+const Primitive<AxesParams> reduce_sum_p{
+    "reduce_sum", [] {
+      using namespace detail;
+      Rules<AxesParams> rules =
+          reduction<Fold::sum>("reduce_sum", reduce_sum_p, arithmetic, "numbers");
+      rules.jvp = linear_jvp(reduce_sum_p);
+      rules.transpose =
+          linear_transpose<AxesParams>([](const AxesParams& p, const Array& ct, const Aval& x) {
+            return broadcast_back(ct, p.axes, x.shape);
+          });
+      rules.exempt = {};
+      return rules;
+    }};
 
 // d prod(x) = sum_i dx_i prod_{j != i} x_j, by differentiating a tree of products.
 const Primitive<AxesParams> reduce_prod_p{"reduce_prod", [] {
-  using namespace detail;
-  Rules<AxesParams> rules = reduction<Fold::prod>("reduce_prod", reduce_prod_p, arithmetic, "numbers");
-  rules.jvp = prod_jvp;
-  return rules;
-}};
+                                            using namespace detail;
+                                            Rules<AxesParams> rules =
+                                                reduction<Fold::prod>("reduce_prod", reduce_prod_p,
+                                                                      arithmetic, "numbers");
+                                            rules.jvp = prod_jvp;
+                                            return rules;
+                                          }};
 
-const Primitive<AxesParams> reduce_max_p{"reduce_max", [] {
-  using namespace detail;
-  Rules<AxesParams> rules = reduction<Fold::max>("reduce_max", reduce_max_p, ordered, "real values");
-  rules.jvp = [](const AxesParams& p, std::span<const Array> x, std::span<const Tangent> dx) {
-    return chooser_jvp(reduce_max_p, p, x[0], dx[0]);
-  };
-  return rules;
-}};
+const Primitive<AxesParams> reduce_max_p{
+    "reduce_max", [] {
+      using namespace detail;
+      Rules<AxesParams> rules =
+          reduction<Fold::max>("reduce_max", reduce_max_p, ordered, "real values");
+      rules.jvp = [](const AxesParams& p, std::span<const Array> x, std::span<const Tangent> dx) {
+        return chooser_jvp(reduce_max_p, p, x[0], dx[0]);
+      };
+      return rules;
+    }};
 
-const Primitive<AxesParams> reduce_min_p{"reduce_min", [] {
-  using namespace detail;
-  Rules<AxesParams> rules = reduction<Fold::min>("reduce_min", reduce_min_p, ordered, "real values");
-  rules.jvp = [](const AxesParams& p, std::span<const Array> x, std::span<const Tangent> dx) {
-    return chooser_jvp(reduce_min_p, p, x[0], dx[0]);
-  };
-  return rules;
-}};
+const Primitive<AxesParams> reduce_min_p{
+    "reduce_min", [] {
+      using namespace detail;
+      Rules<AxesParams> rules =
+          reduction<Fold::min>("reduce_min", reduce_min_p, ordered, "real values");
+      rules.jvp = [](const AxesParams& p, std::span<const Array> x, std::span<const Tangent> dx) {
+        return chooser_jvp(reduce_min_p, p, x[0], dx[0]);
+      };
+      return rules;
+    }};
 
-const Primitive<AxesParams> reduce_and_p{"reduce_and", [] {
-  using namespace detail;
-  return bitwise_reduction(reduction<Fold::and_>("reduce_and", reduce_and_p, bitwise, "bool or integers"));
-}};
-const Primitive<AxesParams> reduce_or_p{"reduce_or", [] {
-  using namespace detail;
-  return bitwise_reduction(reduction<Fold::or_>("reduce_or", reduce_or_p, bitwise, "bool or integers"));
-}};
-const Primitive<AxesParams> reduce_xor_p{"reduce_xor", [] {
-  using namespace detail;
-  return bitwise_reduction(reduction<Fold::xor_>("reduce_xor", reduce_xor_p, bitwise, "bool or integers"));
-}};
+const Primitive<AxesParams> reduce_and_p{
+    "reduce_and", [] {
+      using namespace detail;
+      return bitwise_reduction(
+          reduction<Fold::and_>("reduce_and", reduce_and_p, bitwise, "bool or integers"));
+    }};
+const Primitive<AxesParams> reduce_or_p{
+    "reduce_or", [] {
+      using namespace detail;
+      return bitwise_reduction(
+          reduction<Fold::or_>("reduce_or", reduce_or_p, bitwise, "bool or integers"));
+    }};
+const Primitive<AxesParams> reduce_xor_p{
+    "reduce_xor", [] {
+      using namespace detail;
+      return bitwise_reduction(
+          reduction<Fold::xor_>("reduce_xor", reduce_xor_p, bitwise, "bool or integers"));
+    }};
 
 }  // namespace v1
 }  // namespace telamon

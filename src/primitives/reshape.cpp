@@ -11,11 +11,14 @@ namespace {
 Aval reshape_aval(const ReshapeParams& p, std::span<const Aval> avals) {
   check_arity("reshape", avals, 1);
   for (const std::int64_t n : p.new_sizes) {
-    if (n < 0) shape_error("reshape", avals, "sizes must not be negative, but the new shape is " + p.new_sizes.to_string());
+    if (n < 0)
+      shape_error("reshape", avals,
+                  "sizes must not be negative, but the new shape is " + p.new_sizes.to_string());
   }
   if (p.new_sizes.num_elements() != avals[0].size()) {
     shape_error("reshape", avals,
-                "cannot become " + p.new_sizes.to_string() + ": " + std::to_string(avals[0].size()) + " and " +
+                "cannot become " + p.new_sizes.to_string() + ": " +
+                    std::to_string(avals[0].size()) + " and " +
                     std::to_string(p.new_sizes.num_elements()) + " elements");
   }
   return avals[0].with_shape(p.new_sizes);
@@ -38,7 +41,8 @@ Aval expand_dims_aval(const DimensionsParams& p, std::span<const Aval> avals) {
   check_axes("expand_dims", avals, "dimension", p.dimensions, ndim);
   Shape shape(static_cast<std::size_t>(ndim), 1);
   std::size_t i = 0;
-  for (const std::int64_t d : other_axes(p.dimensions, ndim)) shape[static_cast<std::size_t>(d)] = avals[0].shape[i++];
+  for (const std::int64_t d : other_axes(p.dimensions, ndim))
+    shape[static_cast<std::size_t>(d)] = avals[0].shape[i++];
   return avals[0].with_shape(shape);
 }
 
@@ -52,7 +56,9 @@ auto relabel(Aval (*result_aval)(const P&, std::span<const Aval>)) {
 
 BatchResult reshape_batch(const ReshapeParams& p, const AxisInfo& info, std::span<const Array> x,
                           std::span<const BatchAxis> axes) {
-  return {{lax::reshape(batch_at(x[0], axes[0], info.size, 0), inserted(p.new_sizes, 0, info.size))}, {0}};
+  return {
+      {lax::reshape(batch_at(x[0], axes[0], info.size, 0), inserted(p.new_sizes, 0, info.size))},
+      {0}};
 }
 
 std::int64_t squeeze_batch(DimensionsParams& p, const Array&, int axis) {
@@ -68,7 +74,8 @@ std::int64_t expand_dims_batch(DimensionsParams& p, const Array& x, int axis) {
 }
 
 /// The row-major number of an element within the dimensions [begin, end) of `shape`.
-Scalar linear_index(Emitter& e, const Shape& shape, const Index& index, std::size_t begin, std::size_t end) {
+Scalar linear_index(Emitter& e, const Shape& shape, const Index& index, std::size_t begin,
+                    std::size_t end) {
   std::optional<Scalar> linear;
   for (std::size_t k = begin; k < end; ++k) {
     if (shape[k] == 1) continue;
@@ -78,7 +85,8 @@ Scalar linear_index(Emitter& e, const Shape& shape, const Index& index, std::siz
 }
 
 /// The inverse: writes the indices of element `linear` to the dimensions [begin, end) of `index`.
-void split_index(Emitter& e, const Shape& shape, Scalar linear, std::size_t begin, std::size_t end, Index& index) {
+void split_index(Emitter& e, const Shape& shape, Scalar linear, std::size_t begin, std::size_t end,
+                 Index& index) {
   std::size_t first = begin;
   while (first < end && shape[first] == 1) ++first;
   for (std::size_t k = end; k-- > first;) {
@@ -91,7 +99,8 @@ void split_index(Emitter& e, const Shape& shape, Scalar linear, std::size_t begi
 /// Dimensions are matched in the smallest groups of equal products, so that only what is truly
 /// merged or split costs arithmetic: (2, 3, 4) -> (6, 4) divides the first index by 3 and passes the
 /// last one on.
-Scalar reshape_read(Emitter& e, const ReshapeParams& p, std::span<const Source> x, const Index& index) {
+Scalar reshape_read(Emitter& e, const ReshapeParams& p, std::span<const Source> x,
+                    const Index& index) {
   const Shape& from = x[0].shape();
   const Shape& to = p.new_sizes;
   Index result(from.size(), e.index(0));
@@ -107,14 +116,17 @@ Scalar reshape_read(Emitter& e, const ReshapeParams& p, std::span<const Source> 
 }
 
 /// Element i of squeeze is read at i with zeros in between.
-Scalar squeeze_read(Emitter& e, const DimensionsParams& p, std::span<const Source> x, const Index& index) {
+Scalar squeeze_read(Emitter& e, const DimensionsParams& p, std::span<const Source> x,
+                    const Index& index) {
   Index from(x[0].shape().size(), e.index(0));
   std::size_t i = 0;
-  for (const std::int64_t d : other_axes(p.dimensions, x[0].shape().ndim())) from[static_cast<std::size_t>(d)] = index[i++];
+  for (const std::int64_t d : other_axes(p.dimensions, x[0].shape().ndim()))
+    from[static_cast<std::size_t>(d)] = index[i++];
   return x[0](from);
 }
 
-Scalar expand_dims_read(Emitter&, const DimensionsParams& p, std::span<const Source> x, const Index& index) {
+Scalar expand_dims_read(Emitter&, const DimensionsParams& p, std::span<const Source> x,
+                        const Index& index) {
   Index from;
   for (const std::int64_t d : other_axes(p.dimensions, static_cast<int>(index.size()))) {
     from.push_back(index[static_cast<std::size_t>(d)]);
@@ -126,44 +138,53 @@ Scalar expand_dims_read(Emitter&, const DimensionsParams& p, std::span<const Sou
 }  // namespace detail
 
 // All three are linear; transposed, the cotangent gets the operand's shape back.
-const Primitive<ReshapeParams> reshape_p{"reshape", [] {
-  using namespace detail;
-  return Rules<ReshapeParams>{
-      .impl = relabel(reshape_aval),
-      .abstract_eval = reshape_aval,
-      .jvp = linear_jvp(reshape_p),
-      .transpose = linear_transpose<ReshapeParams>(
-          [](const ReshapeParams&, const Array& ct, const Aval& x) { return lax::reshape(ct, x.shape); }),
-      .batch = reshape_batch,
-      .lower = at_index<ReshapeParams>(reshape_read),
-  };
-}};
+const Primitive<ReshapeParams> reshape_p{
+    "reshape", [] {
+      using namespace detail;
+      return Rules<ReshapeParams>{
+          .impl = relabel(reshape_aval),
+          .abstract_eval = reshape_aval,
+          .jvp = linear_jvp(reshape_p),
+          .transpose = linear_transpose<ReshapeParams>(
+              [](const ReshapeParams&, const Array& ct, const Aval& x) {
+                return lax::reshape(ct, x.shape);
+              }),
+          .batch = reshape_batch,
+          .lower = at_index<ReshapeParams>(reshape_read),
+      };
+    }};
 
-const Primitive<DimensionsParams> squeeze_p{"squeeze", [] {
-  using namespace detail;
-  return Rules<DimensionsParams>{
-      .impl = relabel(squeeze_aval),
-      .abstract_eval = squeeze_aval,
-      .jvp = linear_jvp(squeeze_p),
-      .transpose = linear_transpose<DimensionsParams>(
-          [](const DimensionsParams& p, const Array& ct, const Aval&) { return lax::expand_dims(ct, p.dimensions); }),
-      .batch = batch_in_place(squeeze_p, squeeze_batch),
-      .lower = at_index<DimensionsParams>(squeeze_read),
-  };
-}};
+const Primitive<DimensionsParams> squeeze_p{
+    "squeeze", [] {
+      using namespace detail;
+      return Rules<DimensionsParams>{
+          .impl = relabel(squeeze_aval),
+          .abstract_eval = squeeze_aval,
+          .jvp = linear_jvp(squeeze_p),
+          .transpose = linear_transpose<DimensionsParams>(
+              [](const DimensionsParams& p, const Array& ct, const Aval&) {
+                return lax::expand_dims(ct, p.dimensions);
+              }),
+          .batch = batch_in_place(squeeze_p, squeeze_batch),
+          .lower = at_index<DimensionsParams>(squeeze_read),
+      };
+    }};
 
-const Primitive<DimensionsParams> expand_dims_p{"expand_dims", [] {
-  using namespace detail;
-  return Rules<DimensionsParams>{
-      .impl = relabel(expand_dims_aval),
-      .abstract_eval = expand_dims_aval,
-      .jvp = linear_jvp(expand_dims_p),
-      .transpose = linear_transpose<DimensionsParams>(
-          [](const DimensionsParams& p, const Array& ct, const Aval&) { return lax::squeeze(ct, p.dimensions); }),
-      .batch = batch_in_place(expand_dims_p, expand_dims_batch),
-      .lower = at_index<DimensionsParams>(expand_dims_read),
-  };
-}};
+const Primitive<DimensionsParams> expand_dims_p{
+    "expand_dims", [] {
+      using namespace detail;
+      return Rules<DimensionsParams>{
+          .impl = relabel(expand_dims_aval),
+          .abstract_eval = expand_dims_aval,
+          .jvp = linear_jvp(expand_dims_p),
+          .transpose = linear_transpose<DimensionsParams>(
+              [](const DimensionsParams& p, const Array& ct, const Aval&) {
+                return lax::squeeze(ct, p.dimensions);
+              }),
+          .batch = batch_in_place(expand_dims_p, expand_dims_batch),
+          .lower = at_index<DimensionsParams>(expand_dims_read),
+      };
+    }};
 
 }  // namespace v1
 }  // namespace telamon

@@ -53,7 +53,8 @@ Shape concatenated(Shape a, const Shape& b) {
 
 Array batch_at(const Array& x, BatchAxis axis, std::int64_t size, std::int64_t target) {
   if (axis) return move_axis(x, *axis, static_cast<int>(target));
-  return lax::broadcast_in_dim(x, inserted(x.shape(), target, size), other_axes({target}, x.ndim() + 1));
+  return lax::broadcast_in_dim(x, inserted(x.shape(), target, size),
+                               other_axes({target}, x.ndim() + 1));
 }
 
 int first_mapped(std::span<const BatchAxis> axes) {
@@ -63,36 +64,42 @@ int first_mapped(std::span<const BatchAxis> axes) {
   return 0;
 }
 
-std::string rule_message(std::string_view operation, std::span<const Aval> avals, const std::string& constraint) {
+std::string rule_message(std::string_view operation, std::span<const Aval> avals,
+                         const std::string& constraint) {
   std::string text(operation);
-  for (std::size_t i = 0; i < avals.size(); ++i) text += (i == 0 ? " of " : ", ") + avals[i].to_string();
+  for (std::size_t i = 0; i < avals.size(); ++i)
+    text += (i == 0 ? " of " : ", ") + avals[i].to_string();
   return text + ": " + constraint;
 }
-void shape_error(std::string_view operation, std::span<const Aval> avals, const std::string& constraint) {
+void shape_error(std::string_view operation, std::span<const Aval> avals,
+                 const std::string& constraint) {
   throw ShapeError(rule_message(operation, avals, constraint));
 }
-void dtype_error(std::string_view operation, std::span<const Aval> avals, const std::string& constraint) {
+void dtype_error(std::string_view operation, std::span<const Aval> avals,
+                 const std::string& constraint) {
   throw TypeError(rule_message(operation, avals, constraint));
 }
-void value_error(std::string_view operation, std::span<const Aval> avals, const std::string& constraint) {
+void value_error(std::string_view operation, std::span<const Aval> avals,
+                 const std::string& constraint) {
   throw ValueError(rule_message(operation, avals, constraint));
 }
 
-void check_axis(std::string_view operation, std::span<const Aval> avals, std::string_view what, std::int64_t axis,
-                int ndim) {
+void check_axis(std::string_view operation, std::span<const Aval> avals, std::string_view what,
+                std::int64_t axis, int ndim) {
   if (axis >= 0 && axis < ndim) return;
   throw IndexError(rule_message(operation, avals,
-                                std::string(what) + " " + std::to_string(axis) + " is out of range for rank " +
-                                    std::to_string(ndim)));
+                                std::string(what) + " " + std::to_string(axis) +
+                                    " is out of range for rank " + std::to_string(ndim)));
 }
 
-void check_axes(std::string_view operation, std::span<const Aval> avals, std::string_view what, const Shape& axes,
-                int ndim) {
+void check_axes(std::string_view operation, std::span<const Aval> avals, std::string_view what,
+                const Shape& axes, int ndim) {
   for (std::size_t i = 0; i < axes.size(); ++i) {
     check_axis(operation, avals, what, axes[i], ndim);
     for (std::size_t j = 0; j < i; ++j) {
       if (axes[j] == axes[i]) {
-        value_error(operation, avals, std::string(what) + " " + axes.to_string() + " names one dimension twice");
+        value_error(operation, avals,
+                    std::string(what) + " " + axes.to_string() + " names one dimension twice");
       }
     }
   }
@@ -100,8 +107,9 @@ void check_axes(std::string_view operation, std::span<const Aval> avals, std::st
 
 void check_arity(std::string_view operation, std::span<const Aval> avals, std::size_t count) {
   if (avals.size() == count) return;
-  throw TypeError(rule_message(operation, avals,
-                               "takes " + std::to_string(count) + " operands, but got " + std::to_string(avals.size())));
+  throw TypeError(rule_message(
+      operation, avals,
+      "takes " + std::to_string(count) + " operands, but got " + std::to_string(avals.size())));
 }
 
 void check_same_dtype(std::string_view operation, std::span<const Aval> avals) {
@@ -132,7 +140,8 @@ std::vector<Tangent> zero_cotangents(std::span<const LinearInput> inputs) {
 }
 
 Scalar signed_index(Emitter& e, Scalar x) {
-  if (x.dtype() == DType::u64) x = e.min(x, e.constant_int(DType::u64, std::numeric_limits<std::int64_t>::max()));
+  if (x.dtype() == DType::u64)
+    x = e.min(x, e.constant_int(DType::u64, std::numeric_limits<std::int64_t>::max()));
   return e.convert(x, DType::i64);
 }
 

@@ -25,7 +25,9 @@ Shape range(std::int64_t from, std::int64_t to);
 Shape other_axes(const Shape& axes, int ndim);
 /// The same axes after an axis was inserted at position `at`.
 Shape shifted(const Shape& axes, std::int64_t at);
-inline std::int64_t shifted(std::int64_t axis, std::int64_t at) { return axis + (axis >= at ? 1 : 0); }
+inline std::int64_t shifted(std::int64_t axis, std::int64_t at) {
+  return axis + (axis >= at ? 1 : 0);
+}
 inline Shape inserted(Shape shape, std::int64_t at, std::int64_t value) {
   shape.insert(static_cast<std::size_t>(at), value);
   return shape;
@@ -44,15 +46,19 @@ int first_mapped(std::span<const BatchAxis> axes);
 
 // ---- errors ------------------------------------------------------------------------------------
 /// "pad of f32[3], f32[]: interior padding must not be negative, but got -1 for dimension 0"
-std::string rule_message(std::string_view operation, std::span<const Aval> avals, const std::string& constraint);
-[[noreturn]] void shape_error(std::string_view operation, std::span<const Aval> avals, const std::string& constraint);
-[[noreturn]] void dtype_error(std::string_view operation, std::span<const Aval> avals, const std::string& constraint);
-[[noreturn]] void value_error(std::string_view operation, std::span<const Aval> avals, const std::string& constraint);
+std::string rule_message(std::string_view operation, std::span<const Aval> avals,
+                         const std::string& constraint);
+[[noreturn]] void shape_error(std::string_view operation, std::span<const Aval> avals,
+                              const std::string& constraint);
+[[noreturn]] void dtype_error(std::string_view operation, std::span<const Aval> avals,
+                              const std::string& constraint);
+[[noreturn]] void value_error(std::string_view operation, std::span<const Aval> avals,
+                              const std::string& constraint);
 /// Each axis within [0, ndim) and none twice. `what` names the parameter.
-void check_axes(std::string_view operation, std::span<const Aval> avals, std::string_view what, const Shape& axes,
-                int ndim);
-void check_axis(std::string_view operation, std::span<const Aval> avals, std::string_view what, std::int64_t axis,
-                int ndim);
+void check_axes(std::string_view operation, std::span<const Aval> avals, std::string_view what,
+                const Shape& axes, int ndim);
+void check_axis(std::string_view operation, std::span<const Aval> avals, std::string_view what,
+                std::int64_t axis, int ndim);
 /// Exactly `count` operands.
 void check_arity(std::string_view operation, std::span<const Aval> avals, std::size_t count);
 void check_same_dtype(std::string_view operation, std::span<const Aval> avals);

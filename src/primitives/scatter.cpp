@@ -20,9 +20,12 @@ template <Update kUpdate>
 AbstractResult result_aval(const ScatterParams& p, std::span<const Aval> avals) {
   const char* name = name_of(kUpdate);
   check_arity(name, avals, 3);
-  if (avals[0].dtype != avals[2].dtype) dtype_error(name, avals, "operand and updates must have one dtype");
-  if (kUpdate == Update::add && avals[0].dtype == DType::bool_) dtype_error(name, avals, "takes numbers");
-  const Shape updates = check_indexing(name, avals, window_indexing(p, avals[0].shape, avals[2].shape));
+  if (avals[0].dtype != avals[2].dtype)
+    dtype_error(name, avals, "operand and updates must have one dtype");
+  if (kUpdate == Update::add && avals[0].dtype == DType::bool_)
+    dtype_error(name, avals, "takes numbers");
+  const Shape updates =
+      check_indexing(name, avals, window_indexing(p, avals[0].shape, avals[2].shape));
   if (updates != avals[2].shape) {
     shape_error(name, avals, "the updates must have shape " + updates.to_string());
   }
@@ -33,18 +36,21 @@ template <Update kUpdate>
 void apply(const Walk& walk, DType dtype, const WindowPair& at) {
   if constexpr (kUpdate == Update::replace) {
     for_each_run(walk, at.operand, at.slice,
-                 [size = size_of(dtype)](char* to, const char* from, std::int64_t n, std::int64_t st, std::int64_t sf) {
-                   for (std::int64_t i = 0; i < n; ++i) std::copy_n(from + i * sf, size, to + i * st);
+                 [size = size_of(dtype)](char* to, const char* from, std::int64_t n,
+                                         std::int64_t st, std::int64_t sf) {
+                   for (std::int64_t i = 0; i < n; ++i)
+                     std::copy_n(from + i * sf, size, to + i * st);
                  });
   } else {
     with_type(dtype, name_of(kUpdate), [&]<class T>(std::type_identity<T>) {
-      for_each_run(walk, at.operand, at.slice,
-                   [](char* to, const char* from, std::int64_t n, std::int64_t st, std::int64_t sf) {
-                     for (std::int64_t i = 0; i < n; ++i) {
-                       T& place = *reinterpret_cast<T*>(to + i * st);
-                       place = wrapping_add(place, *reinterpret_cast<const T*>(from + i * sf));
-                     }
-                   });
+      for_each_run(
+          walk, at.operand, at.slice,
+          [](char* to, const char* from, std::int64_t n, std::int64_t st, std::int64_t sf) {
+            for (std::int64_t i = 0; i < n; ++i) {
+              T& place = *reinterpret_cast<T*>(to + i * st);
+              place = wrapping_add(place, *reinterpret_cast<const T*>(from + i * sf));
+            }
+          });
     });
   }
 }
@@ -73,19 +79,23 @@ JvpResult jvp(const ScatterParams& p, std::span<const Array> x, std::span<const 
 }
 
 /// The windows that a scatter with these parameters wrote to; zero where it dropped the update.
-Array gather_back(const Array& x, const Array& indices, const ScatterParams& p, const Shape& updates) {
+Array gather_back(const Array& x, const Array& indices, const ScatterParams& p,
+                  const Shape& updates) {
   const WindowIndexing w = window_indexing(p, x.shape(), updates);
   const auto mode = p.mode == GatherScatterMode::clip ? p.mode : GatherScatterMode::fill_or_drop;
-  return lax::gather(x, indices, {w.numbers, w.window, mode, 0.0, p.unique_indices, p.indices_are_sorted});
+  return lax::gather(x, indices,
+                     {w.numbers, w.window, mode, 0.0, p.unique_indices, p.indices_are_sorted});
 }
 
 /// Where update elements survived: scatter a number for each index vector and look which is left.
-Array survived(const Array& indices, const ScatterParams& p, const Shape& operand, const Shape& updates) {
+Array survived(const Array& indices, const ScatterParams& p, const Shape& operand,
+               const Shape& updates) {
   const Shape axes = batch_axes(as_gather(p.dimension_numbers), updates.ndim());
   const Shape counts = taken(updates, axes);
   const DType dtype = counts.num_elements() < (std::int64_t{1} << 31) ? DType::i32 : DType::i64;
   const Array one = lax::full({counts.num_elements()}, dtype, 1);
-  const Array numbers = lax::reshape(lax::add(lax::iota(dtype, {counts.num_elements()}), one), counts);
+  const Array numbers =
+      lax::reshape(lax::add(lax::iota(dtype, {counts.num_elements()}), one), counts);
   const Array wanted = lax::broadcast_in_dim(numbers, updates, axes);
   const Array left = lax::scatter(lax::full(operand, dtype, 0), indices, wanted, p);
   return lax::eq(gather_back(left, indices, p, updates), wanted);
@@ -110,7 +120,8 @@ std::vector<Tangent> replace_transpose(const ScatterParams& p, std::span<const T
 }
 
 /// ct(x) = ct; ct(updates): what lies where they were added.
-std::vector<Tangent> add_transpose(const ScatterParams& p, std::span<const Tangent> cts, std::span<const LinearInput> x) {
+std::vector<Tangent> add_transpose(const ScatterParams& p, std::span<const Tangent> cts,
+                                   std::span<const LinearInput> x) {
   std::vector<Tangent> out = zero_cotangents(x);
   if (cts[0].is_zero()) return out;
   const Array& ct = cts[0].array();
@@ -130,8 +141,8 @@ BatchResult batch(const ScatterParams& p, const AxisInfo& info, std::span<const 
   Shape single = x[2].shape(), single_operand = operand.shape();
   if (axes[2]) single.erase(static_cast<std::size_t>(*axes[2]));
   single_operand.erase(static_cast<std::size_t>(axis));
-  const BatchedIndexing b =
-      batch_indexing(window_indexing(p, single_operand, single), axis, axes[1].has_value(), info.size);
+  const BatchedIndexing b = batch_indexing(window_indexing(p, single_operand, single), axis,
+                                           axes[1].has_value(), info.size);
   ScatterParams batched = p;
   batched.dimension_numbers = as_scatter(b.indexing.numbers);
   if (axes[1]) batched.indices_are_sorted = false;
@@ -142,13 +153,15 @@ BatchResult batch(const ScatterParams& p, const AxisInfo& info, std::span<const 
 // ---- generated code ----------------------------------------------------------------------------
 /// A copy of the operand, then a loop over the index vectors, each with a loop over its window.
 template <Update kUpdate>
-void emit(Emitter& e, const ScatterParams& p, std::span<const Buffer> in, std::span<const Buffer> out) {
+void emit(Emitter& e, const ScatterParams& p, std::span<const Buffer> in,
+          std::span<const Buffer> out) {
   e.copy(in[0], out[0]);
   const Shape& operand = in[0].shape();
   const Shape& updates = in[2].shape();
   if (updates.num_elements() == 0) return;
   const WindowIndexing w = window_indexing(p, operand, updates);
-  const Shape counted = batch_axes(w.numbers, updates.ndim()), axes = window_axes(w.numbers, operand.ndim());
+  const Shape counted = batch_axes(w.numbers, updates.ndim()),
+              axes = window_axes(w.numbers, operand.ndim());
   loop_nest(e, taken(updates, counted), [&](const Index& batch) {
     const WindowStart at = emit_start(e, w, operand, batch, [&](std::int64_t k) {
       Index vector = batch;
@@ -158,14 +171,16 @@ void emit(Emitter& e, const ScatterParams& p, std::span<const Buffer> in, std::s
     const auto write_window = [&] {
       loop_nest(e, taken(w.window, axes), [&](const Index& offset) {
         Index to = at.start, from(updates.size());
-        for (std::size_t i = 0; i < counted.size(); ++i) from[static_cast<std::size_t>(counted[i])] = batch[i];
+        for (std::size_t i = 0; i < counted.size(); ++i)
+          from[static_cast<std::size_t>(counted[i])] = batch[i];
         for (std::size_t i = 0; i < axes.size(); ++i) {
           const auto axis = static_cast<std::size_t>(axes[i]);
           to[axis] = e.add(to[axis], offset[i]);
           from[static_cast<std::size_t>(w.numbers.offset_dims[i])] = offset[i];
         }
         const Scalar update = e.load(in[2], from);
-        e.store(out[0], to, kUpdate == Update::replace ? update : e.add(e.load(out[0], to), update));
+        e.store(out[0], to,
+                kUpdate == Update::replace ? update : e.add(e.load(out[0], to), update));
       });
     };
     at.in_bounds ? e.if_then(*at.in_bounds, write_window) : write_window();
@@ -187,8 +202,10 @@ Rules<ScatterParams> scatter_rules() {
 }  // namespace
 }  // namespace detail
 
-const Primitive<ScatterParams> scatter_p{"scatter", [] { return detail::scatter_rules<detail::Update::replace>(); }};
-const Primitive<ScatterParams> scatter_add_p{"scatter_add", [] { return detail::scatter_rules<detail::Update::add>(); }};
+const Primitive<ScatterParams> scatter_p{
+    "scatter", [] { return detail::scatter_rules<detail::Update::replace>(); }};
+const Primitive<ScatterParams> scatter_add_p{
+    "scatter_add", [] { return detail::scatter_rules<detail::Update::add>(); }};
 
 }  // namespace v1
 }  // namespace telamon

@@ -9,26 +9,32 @@ namespace {
 
 constexpr const char* kName = "slice";
 
-std::int64_t stride_of(const SliceParams& p, std::size_t i) { return p.strides.empty() ? 1 : p.strides[i]; }
+std::int64_t stride_of(const SliceParams& p, std::size_t i) {
+  return p.strides.empty() ? 1 : p.strides[i];
+}
 
 Aval result_aval(const SliceParams& p, std::span<const Aval> avals) {
   check_arity(kName, avals, 1);
   const Shape& from = avals[0].shape;
   const std::size_t n = from.size();
-  if (p.start_indices.size() != n || p.limit_indices.size() != n || (!p.strides.empty() && p.strides.size() != n)) {
-    shape_error(kName, avals, "start " + p.start_indices.to_string() + ", limit " + p.limit_indices.to_string() +
-                                  " and strides " + p.strides.to_string() + " must have one entry per dimension");
+  if (p.start_indices.size() != n || p.limit_indices.size() != n ||
+      (!p.strides.empty() && p.strides.size() != n)) {
+    shape_error(kName, avals,
+                "start " + p.start_indices.to_string() + ", limit " + p.limit_indices.to_string() +
+                    " and strides " + p.strides.to_string() + " must have one entry per dimension");
   }
   Shape shape;
   for (std::size_t i = 0; i < n; ++i) {
-    const std::int64_t start = p.start_indices[i], limit = p.limit_indices[i], stride = stride_of(p, i);
+    const std::int64_t start = p.start_indices[i], limit = p.limit_indices[i],
+                       stride = stride_of(p, i);
     if (start < 0 || start > limit || limit > from[i]) {
       throw IndexError(rule_message(kName, avals,
-                                    "needs 0 <= start <= limit <= size, but dimension " + std::to_string(i) + " has " +
-                                        std::to_string(start) + ", " + std::to_string(limit) + ", " +
-                                        std::to_string(from[i])));
+                                    "needs 0 <= start <= limit <= size, but dimension " +
+                                        std::to_string(i) + " has " + std::to_string(start) + ", " +
+                                        std::to_string(limit) + ", " + std::to_string(from[i])));
     }
-    if (stride <= 0) value_error(kName, avals, "strides " + p.strides.to_string() + " must be positive");
+    if (stride <= 0)
+      value_error(kName, avals, "strides " + p.strides.to_string() + " must be positive");
     shape.push_back((limit - start + stride - 1) / stride);
   }
   return avals[0].with_shape(shape);
@@ -72,16 +78,16 @@ Scalar read(Emitter& e, const SliceParams& p, std::span<const Source> x, const I
 }  // namespace detail
 
 const Primitive<SliceParams> slice_p{detail::kName, [] {
-  using namespace detail;
-  return Rules<SliceParams>{
-      .impl = evaluate,
-      .abstract_eval = result_aval,
-      .jvp = linear_jvp(slice_p),
-      .transpose = linear_transpose<SliceParams>(transpose),
-      .batch = batch_in_place(slice_p, insert_batch_axis),
-      .lower = at_index<SliceParams>(read),
-  };
-}};
+                                       using namespace detail;
+                                       return Rules<SliceParams>{
+                                           .impl = evaluate,
+                                           .abstract_eval = result_aval,
+                                           .jvp = linear_jvp(slice_p),
+                                           .transpose = linear_transpose<SliceParams>(transpose),
+                                           .batch = batch_in_place(slice_p, insert_batch_axis),
+                                           .lower = at_index<SliceParams>(read),
+                                       };
+                                     }};
 
 }  // namespace v1
 }  // namespace telamon

@@ -18,7 +18,9 @@ AbstractResult result_avals(const SortParams& p, std::span<const Aval> avals) {
   if (avals.empty()) value_error(kName, avals, "needs at least one operand");
   check_axis(kName, avals, "dimension", p.dimension, avals[0].ndim());
   if (p.num_keys < 1 || static_cast<std::size_t>(p.num_keys) > avals.size()) {
-    value_error(kName, avals, "num_keys must be from 1 to the number of operands, but is " + std::to_string(p.num_keys));
+    value_error(
+        kName, avals,
+        "num_keys must be from 1 to the number of operands, but is " + std::to_string(p.num_keys));
   }
   for (const Aval& a : avals) {
     if (a.shape != avals[0].shape) shape_error(kName, avals, "operands must have one shape");
@@ -48,7 +50,8 @@ CompareElements compare_elements_of(DType dtype) {
   return f;
 }
 
-void sort_buffers(const SortParams& p, std::span<const BufferView> in, std::span<const MutableBufferView> out) {
+void sort_buffers(const SortParams& p, std::span<const BufferView> in,
+                  std::span<const MutableBufferView> out) {
   const Shape shape(in[0].shape);
   const auto d = static_cast<std::size_t>(p.dimension);
   const std::int64_t n = shape[d];
@@ -56,7 +59,8 @@ void sort_buffers(const SortParams& p, std::span<const BufferView> in, std::span
   const std::int64_t inner = taken(shape, range(p.dimension + 1, shape.ndim())).num_elements();
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::vector<CompareElements> compare;
-  for (int k = 0; k < p.num_keys; ++k) compare.push_back(compare_elements_of(in[static_cast<std::size_t>(k)].dtype));
+  for (int k = 0; k < p.num_keys; ++k)
+    compare.push_back(compare_elements_of(in[static_cast<std::size_t>(k)].dtype));
   for (std::int64_t line = 0; line < shape.num_elements() / n; ++line) {
     const std::int64_t first = line / inner * n * inner + line % inner;
     std::iota(order.begin(), order.end(), 0);
@@ -73,7 +77,8 @@ void sort_buffers(const SortParams& p, std::span<const BufferView> in, std::span
       const std::byte* from = in[k].as<std::byte>() + first * step;
       std::byte* to = out[k].as<std::byte>() + first * step;
       for (std::int64_t i = 0; i < n; ++i) {
-        std::copy_n(from + order[static_cast<std::size_t>(i)] * inner * step, size, to + i * inner * step);
+        std::copy_n(from + order[static_cast<std::size_t>(i)] * inner * step, size,
+                    to + i * inner * step);
       }
     }
   }
@@ -110,22 +115,27 @@ Array permute_lines(const Array& x, const Array& order, std::int64_t dimension) 
 JvpResult jvp(const SortParams& p, std::span<const Array> x, std::span<const Tangent> dx) {
   Arrays operands(x.begin(), x.end());
   const std::int64_t n = x[0].shape()[static_cast<std::size_t>(p.dimension)];
-  operands.push_back(lax::iota(n < (std::int64_t{1} << 31) ? DType::i32 : DType::i64, x[0].shape(), p.dimension));
+  operands.push_back(
+      lax::iota(n < (std::int64_t{1} << 31) ? DType::i32 : DType::i64, x[0].shape(), p.dimension));
   Arrays sorted = sort_p.bind(p, operands);
   const Array order = sorted.back();
   sorted.pop_back();
   std::vector<Tangent> tangents;
   for (const Tangent& t : dx) {
     // Nothing to permute in an empty array, nor anything that a gather could read.
-    tangents.push_back(t.is_zero() || t.aval().size() == 0 ? t : Tangent(permute_lines(t.array(), order, p.dimension)));
+    tangents.push_back(t.is_zero() || t.aval().size() == 0
+                           ? t
+                           : Tangent(permute_lines(t.array(), order, p.dimension)));
   }
   return {std::move(sorted), std::move(tangents)};
 }
 
-BatchResult batch(const SortParams& p, const AxisInfo& info, std::span<const Array> x, std::span<const BatchAxis> axes) {
+BatchResult batch(const SortParams& p, const AxisInfo& info, std::span<const Array> x,
+                  std::span<const BatchAxis> axes) {
   const int axis = first_mapped(axes);
   Arrays operands;
-  for (std::size_t i = 0; i < x.size(); ++i) operands.push_back(batch_at(x[i], axes[i], info.size, axis));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    operands.push_back(batch_at(x[i], axes[i], info.size, axis));
   SortParams batched = p;
   batched.dimension = shifted(p.dimension, axis);
   return {sort_p.bind(batched, operands), std::vector<BatchAxis>(x.size(), axis)};
@@ -134,17 +144,18 @@ BatchResult batch(const SortParams& p, const AxisInfo& info, std::span<const Arr
 }  // namespace
 }  // namespace detail
 
-const Primitive<SortParams> sort_p{detail::kName, [] {
-  using namespace detail;
-  return Rules<SortParams>{
-      .impl = evaluate,
-      .abstract_eval = result_avals,
-      .jvp = jvp,
-      .batch = batch,
-      .lower = call<SortParams>(sort_buffers, "telamon.sort"),
-      .exempt = {{"transpose", "not linear: its tangents go through a gather"}},
-  };
-}};
+const Primitive<SortParams> sort_p{
+    detail::kName, [] {
+      using namespace detail;
+      return Rules<SortParams>{
+          .impl = evaluate,
+          .abstract_eval = result_avals,
+          .jvp = jvp,
+          .batch = batch,
+          .lower = call<SortParams>(sort_buffers, "telamon.sort"),
+          .exempt = {{"transpose", "not linear: its tangents go through a gather"}},
+      };
+    }};
 
 }  // namespace v1
 }  // namespace telamon

@@ -16,15 +16,17 @@ AbstractResult split_avals(const SplitParams& p, std::span<const Aval> avals) {
   std::vector<Aval> parts;
   std::int64_t total = 0;
   for (const std::int64_t n : p.sizes) {
-    if (n < 0) shape_error("split", avals, "sizes " + p.sizes.to_string() + " must not be negative");
+    if (n < 0)
+      shape_error("split", avals, "sizes " + p.sizes.to_string() + " must not be negative");
     Shape part = avals[0].shape;
     part[d] = n;
     total += n;
     parts.push_back(avals[0].with_shape(part));
   }
   if (total != avals[0].shape[d]) {
-    shape_error("split", avals, "sizes " + p.sizes.to_string() + " must add up to the size of dimension " +
-                                    std::to_string(p.axis));
+    shape_error("split", avals,
+                "sizes " + p.sizes.to_string() + " must add up to the size of dimension " +
+                    std::to_string(p.axis));
   }
   return parts;
 }
@@ -73,7 +75,8 @@ Aval stack_aval(const StackParams& p, std::span<const Aval> avals) {
   for (const Aval& a : avals) {
     if (a.shape != avals[0].shape) shape_error("stack", avals, "operands must have one shape");
   }
-  return {inserted(avals[0].shape, p.axis, static_cast<std::int64_t>(avals.size())), avals[0].dtype, all_weak(avals)};
+  return {inserted(avals[0].shape, p.axis, static_cast<std::int64_t>(avals.size())), avals[0].dtype,
+          all_weak(avals)};
 }
 
 Arrays stack_impl(const StackParams& p, std::span<const Array> xs) {
@@ -104,7 +107,8 @@ BatchResult stack_batch(const StackParams& p, const AxisInfo& info, std::span<co
                         std::span<const BatchAxis> axes) {
   const int axis = first_mapped(axes);
   Arrays batched;
-  for (std::size_t i = 0; i < xs.size(); ++i) batched.push_back(batch_at(xs[i], axes[i], info.size, axis));
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    batched.push_back(batch_at(xs[i], axes[i], info.size, axis));
   const std::int64_t at = p.axis > axis ? p.axis + 1 : p.axis;
   return {{stack_p.bind({at}, batched)[0]}, {axis + (at <= axis ? 1 : 0)}};
 }
@@ -121,8 +125,9 @@ AbstractResult unstack_avals(const StackParams& p, std::span<const Aval> avals) 
   check_axis("unstack", avals, "axis", p.axis, avals[0].ndim());
   Shape part = avals[0].shape;
   part.erase(static_cast<std::size_t>(p.axis));
-  return std::vector<Aval>(static_cast<std::size_t>(avals[0].shape[static_cast<std::size_t>(p.axis)]),
-                           avals[0].with_shape(part));
+  return std::vector<Aval>(
+      static_cast<std::size_t>(avals[0].shape[static_cast<std::size_t>(p.axis)]),
+      avals[0].with_shape(part));
 }
 
 Arrays unstack_impl(const StackParams& p, std::span<const Array> x) {
@@ -164,40 +169,40 @@ Arrays unstack_lower(const StackParams& p, std::span<const Array> x) {
 }  // namespace detail
 
 const Primitive<SplitParams> split_p{"split", [] {
-  using namespace detail;
-  return Rules<SplitParams>{
-      .impl = split_impl,
-      .abstract_eval = split_avals,
-      .jvp = linear_jvp(split_p),
-      .transpose = split_transpose,
-      .batch = split_batch,
-      .lower = ops<SplitParams>(split_lower),
-  };
-}};
+                                       using namespace detail;
+                                       return Rules<SplitParams>{
+                                           .impl = split_impl,
+                                           .abstract_eval = split_avals,
+                                           .jvp = linear_jvp(split_p),
+                                           .transpose = split_transpose,
+                                           .batch = split_batch,
+                                           .lower = ops<SplitParams>(split_lower),
+                                       };
+                                     }};
 
 const Primitive<StackParams> stack_p{"stack", [] {
-  using namespace detail;
-  return Rules<StackParams>{
-      .impl = stack_impl,
-      .abstract_eval = stack_aval,
-      .jvp = linear_jvp(stack_p),
-      .transpose = stack_transpose,
-      .batch = stack_batch,
-      .lower = ops<StackParams>(stack_lower),
-  };
-}};
+                                       using namespace detail;
+                                       return Rules<StackParams>{
+                                           .impl = stack_impl,
+                                           .abstract_eval = stack_aval,
+                                           .jvp = linear_jvp(stack_p),
+                                           .transpose = stack_transpose,
+                                           .batch = stack_batch,
+                                           .lower = ops<StackParams>(stack_lower),
+                                       };
+                                     }};
 
 const Primitive<StackParams> unstack_p{"unstack", [] {
-  using namespace detail;
-  return Rules<StackParams>{
-      .impl = unstack_impl,
-      .abstract_eval = unstack_avals,
-      .jvp = linear_jvp(unstack_p),
-      .transpose = unstack_transpose,
-      .batch = unstack_batch,
-      .lower = ops<StackParams>(unstack_lower),
-  };
-}};
+                                         using namespace detail;
+                                         return Rules<StackParams>{
+                                             .impl = unstack_impl,
+                                             .abstract_eval = unstack_avals,
+                                             .jvp = linear_jvp(unstack_p),
+                                             .transpose = unstack_transpose,
+                                             .batch = unstack_batch,
+                                             .lower = ops<StackParams>(unstack_lower),
+                                         };
+                                       }};
 
 }  // namespace v1
 }  // namespace telamon

@@ -10,7 +10,8 @@ namespace {
 Aval transpose_aval(const TransposeParams& p, std::span<const Aval> avals) {
   check_arity("transpose", avals, 1);
   if (p.permutation.ndim() != avals[0].ndim()) {
-    shape_error("transpose", avals, "permutation " + p.permutation.to_string() + " must have one entry per dimension");
+    shape_error("transpose", avals,
+                "permutation " + p.permutation.to_string() + " must have one entry per dimension");
   }
   check_axes("transpose", avals, "permutation", p.permutation, avals[0].ndim());
   return avals[0].with_shape(taken(avals[0].shape, p.permutation));
@@ -30,9 +31,11 @@ std::int64_t transpose_batch(TransposeParams& p, const Array&, int axis) {
   return 0;
 }
 
-Scalar transpose_read(Emitter&, const TransposeParams& p, std::span<const Source> x, const Index& index) {
+Scalar transpose_read(Emitter&, const TransposeParams& p, std::span<const Source> x,
+                      const Index& index) {
   Index from(index.size());
-  for (std::size_t i = 0; i < index.size(); ++i) from[static_cast<std::size_t>(p.permutation[i])] = index[i];
+  for (std::size_t i = 0; i < index.size(); ++i)
+    from[static_cast<std::size_t>(p.permutation[i])] = index[i];
   return x[0](from);
 }
 
@@ -60,7 +63,8 @@ std::int64_t rev_batch(DimensionsParams& p, const Array&, int axis) {
   return axis;
 }
 
-Scalar rev_read(Emitter& e, const DimensionsParams& p, std::span<const Source> x, const Index& index) {
+Scalar rev_read(Emitter& e, const DimensionsParams& p, std::span<const Source> x,
+                const Index& index) {
   Index from = index;
   for (const std::int64_t d : p.dimensions) {
     const auto i = static_cast<std::size_t>(d);
@@ -72,32 +76,37 @@ Scalar rev_read(Emitter& e, const DimensionsParams& p, std::span<const Source> x
 }  // namespace
 }  // namespace detail
 
-const Primitive<TransposeParams> transpose_p{"transpose", [] {
-  using namespace detail;
-  return Rules<TransposeParams>{
-      .impl = transpose_impl,
-      .abstract_eval = transpose_aval,
-      .jvp = linear_jvp(transpose_p),
-      .transpose = linear_transpose<TransposeParams>([](const TransposeParams& p, const Array& ct, const Aval&) {
-        return lax::transpose(ct, inverse_permutation(p.permutation));
-      }),
-      .batch = batch_in_place(transpose_p, transpose_batch),
-      .lower = at_index<TransposeParams>(transpose_read),
-  };
-}};
+const Primitive<TransposeParams> transpose_p{
+    "transpose", [] {
+      using namespace detail;
+      return Rules<TransposeParams>{
+          .impl = transpose_impl,
+          .abstract_eval = transpose_aval,
+          .jvp = linear_jvp(transpose_p),
+          .transpose = linear_transpose<TransposeParams>(
+              [](const TransposeParams& p, const Array& ct, const Aval&) {
+                return lax::transpose(ct, inverse_permutation(p.permutation));
+              }),
+          .batch = batch_in_place(transpose_p, transpose_batch),
+          .lower = at_index<TransposeParams>(transpose_read),
+      };
+    }};
 
-const Primitive<DimensionsParams> rev_p{"rev", [] {
-  using namespace detail;
-  return Rules<DimensionsParams>{
-      .impl = rev_impl,
-      .abstract_eval = rev_aval,
-      .jvp = linear_jvp(rev_p),
-      .transpose = linear_transpose<DimensionsParams>(
-          [](const DimensionsParams& p, const Array& ct, const Aval&) { return lax::rev(ct, p.dimensions); }),
-      .batch = batch_in_place(rev_p, rev_batch),
-      .lower = at_index<DimensionsParams>(rev_read),
-  };
-}};
+const Primitive<DimensionsParams> rev_p{
+    "rev", [] {
+      using namespace detail;
+      return Rules<DimensionsParams>{
+          .impl = rev_impl,
+          .abstract_eval = rev_aval,
+          .jvp = linear_jvp(rev_p),
+          .transpose = linear_transpose<DimensionsParams>(
+              [](const DimensionsParams& p, const Array& ct, const Aval&) {
+                return lax::rev(ct, p.dimensions);
+              }),
+          .batch = batch_in_place(rev_p, rev_batch),
+          .lower = at_index<DimensionsParams>(rev_read),
+      };
+    }};
 
 }  // namespace v1
 }  // namespace telamon

@@ -10,7 +10,9 @@ inline namespace v1 {
 namespace {
 constexpr std::string_view kModeNames[] = {"clip", "fill_or_drop", "promise_in_bounds"};
 }
-std::string_view to_string(GatherScatterMode mode) { return kModeNames[static_cast<std::size_t>(mode)]; }
+std::string_view to_string(GatherScatterMode mode) {
+  return kModeNames[static_cast<std::size_t>(mode)];
+}
 bool enum_from_string(std::string_view text, GatherScatterMode& mode) {
   const auto* found = std::find(std::begin(kModeNames), std::end(kModeNames), text);
   if (found == std::end(kModeNames)) return false;
@@ -38,8 +40,8 @@ WindowIndexing window_indexing(const ScatterParams& p, const Shape& operand, con
 }
 
 GatherDimensionNumbers as_gather(const ScatterDimensionNumbers& d) {
-  return {d.update_window_dims, d.inserted_window_dims, d.scatter_dims_to_operand_dims, d.operand_batching_dims,
-          d.scatter_indices_batching_dims};
+  return {d.update_window_dims, d.inserted_window_dims, d.scatter_dims_to_operand_dims,
+          d.operand_batching_dims, d.scatter_indices_batching_dims};
 }
 ScatterDimensionNumbers as_scatter(const GatherDimensionNumbers& d) {
   return {d.offset_dims, d.collapsed_slice_dims, d.start_index_map, d.operand_batching_dims,
@@ -49,48 +51,65 @@ ScatterDimensionNumbers as_scatter(const GatherDimensionNumbers& d) {
 Shape window_axes(const GatherDimensionNumbers& d, int operand_ndim) {
   return other_axes(concatenated(d.collapsed_slice_dims, d.operand_batching_dims), operand_ndim);
 }
-Shape batch_axes(const GatherDimensionNumbers& d, int slices_ndim) { return other_axes(d.offset_dims, slices_ndim); }
+Shape batch_axes(const GatherDimensionNumbers& d, int slices_ndim) {
+  return other_axes(d.offset_dims, slices_ndim);
+}
 
 // ---- checks ------------------------------------------------------------------------------------
 namespace {
 
-void check_sorted(const char* name, std::span<const Aval> avals, const char* what, const Shape& axes) {
+void check_sorted(const char* name, std::span<const Aval> avals, const char* what,
+                  const Shape& axes) {
   if (!std::is_sorted(axes.begin(), axes.end())) {
     value_error(name, avals, std::string(what) + " " + axes.to_string() + " must be ascending");
   }
 }
 
 /// The indices are integer vectors along the last dimension, one component per mapped dimension.
-void check_index_vectors(const char* name, std::span<const Aval> avals, const GatherDimensionNumbers& d) {
+void check_index_vectors(const char* name, std::span<const Aval> avals,
+                         const GatherDimensionNumbers& d) {
   const Aval& indices = avals[1];
   if (!is_integer(indices.dtype)) dtype_error(name, avals, "indices must be integers");
   if (indices.ndim() == 0 || indices.shape.back() != d.start_index_map.ndim()) {
-    shape_error(name, avals, "the last dimension of the indices must have the size of the map to operand dimensions, " +
-                                 std::to_string(d.start_index_map.size()));
+    shape_error(
+        name, avals,
+        "the last dimension of the indices must have the size of the map to operand dimensions, " +
+            std::to_string(d.start_index_map.size()));
   }
 }
 
-void check_batching(const char* name, std::span<const Aval> avals, const GatherDimensionNumbers& d) {
-  check_axes(name, avals, "indices batching dimension", d.start_indices_batching_dims, avals[1].ndim() - 1);
+void check_batching(const char* name, std::span<const Aval> avals,
+                    const GatherDimensionNumbers& d) {
+  check_axes(name, avals, "indices batching dimension", d.start_indices_batching_dims,
+             avals[1].ndim() - 1);
   if (d.operand_batching_dims.size() != d.start_indices_batching_dims.size() ||
-      taken(avals[0].shape, d.operand_batching_dims) != taken(avals[1].shape, d.start_indices_batching_dims)) {
-    shape_error(name, avals, "batching dimensions " + d.operand_batching_dims.to_string() + " of the operand and " +
-                                 d.start_indices_batching_dims.to_string() + " of the indices must have equal sizes");
+      taken(avals[0].shape, d.operand_batching_dims) !=
+          taken(avals[1].shape, d.start_indices_batching_dims)) {
+    shape_error(name, avals,
+                "batching dimensions " + d.operand_batching_dims.to_string() +
+                    " of the operand and " + d.start_indices_batching_dims.to_string() +
+                    " of the indices must have equal sizes");
   }
 }
 
 void check_window(const char* name, std::span<const Aval> avals, const WindowIndexing& w) {
   const Shape& operand = avals[0].shape;
   if (w.window.size() != operand.size()) {
-    shape_error(name, avals, "slice sizes " + w.window.to_string() + " must have one entry per operand dimension");
+    shape_error(
+        name, avals,
+        "slice sizes " + w.window.to_string() + " must have one entry per operand dimension");
   }
-  const Shape dropped = concatenated(w.numbers.collapsed_slice_dims, w.numbers.operand_batching_dims);
+  const Shape dropped =
+      concatenated(w.numbers.collapsed_slice_dims, w.numbers.operand_batching_dims);
   for (std::size_t i = 0; i < operand.size(); ++i) {
     if (w.window[i] < 0 || w.window[i] > operand[i]) {
-      shape_error(name, avals, "a window of shape " + w.window.to_string() + " does not fit into the operand");
+      shape_error(name, avals,
+                  "a window of shape " + w.window.to_string() + " does not fit into the operand");
     }
     if (w.window[i] > 1 && dropped.contains(static_cast<std::int64_t>(i))) {
-      shape_error(name, avals, "the window's size in dimension " + std::to_string(i) + ", which is left out of it, must be 1");
+      shape_error(name, avals,
+                  "the window's size in dimension " + std::to_string(i) +
+                      ", which is left out of it, must be 1");
     }
   }
 }
@@ -99,7 +118,8 @@ void check_window(const char* name, std::span<const Aval> avals, const WindowInd
 
 Shape check_indexing(const char* name, std::span<const Aval> avals, const WindowIndexing& w) {
   const GatherDimensionNumbers& d = w.numbers;
-  const int operand_ndim = avals[0].ndim(), slices_ndim = avals[1].ndim() - 1 + d.offset_dims.ndim();
+  const int operand_ndim = avals[0].ndim(),
+            slices_ndim = avals[1].ndim() - 1 + d.offset_dims.ndim();
   check_index_vectors(name, avals, d);
   check_axes(name, avals, "window dimension", d.offset_dims, slices_ndim);
   check_sorted(name, avals, "window dimensions", d.offset_dims);
@@ -107,28 +127,34 @@ Shape check_indexing(const char* name, std::span<const Aval> avals, const Window
              concatenated(d.collapsed_slice_dims, d.operand_batching_dims), operand_ndim);
   check_sorted(name, avals, "dimensions left out of the window", d.collapsed_slice_dims);
   check_sorted(name, avals, "operand batching dimensions", d.operand_batching_dims);
-  check_axes(name, avals, "indexed operand dimension", concatenated(d.start_index_map, d.operand_batching_dims), operand_ndim);
+  check_axes(name, avals, "indexed operand dimension",
+             concatenated(d.start_index_map, d.operand_batching_dims), operand_ndim);
   check_batching(name, avals, d);
   check_window(name, avals, w);
   const Shape windows = taken(w.window, window_axes(d, operand_ndim));
   if (windows.size() != d.offset_dims.size()) {
-    shape_error(name, avals, "the window dimensions " + d.offset_dims.to_string() +
-                                 " must be as many as the operand dimensions that stay, " + std::to_string(windows.size()));
+    shape_error(name, avals,
+                "the window dimensions " + d.offset_dims.to_string() +
+                    " must be as many as the operand dimensions that stay, " +
+                    std::to_string(windows.size()));
   }
   Shape slices(static_cast<std::size_t>(slices_ndim), 0);
   std::size_t i = 0, j = 0;
   for (int k = 0; k < slices_ndim; ++k) {
-    slices[static_cast<std::size_t>(k)] = d.offset_dims.contains(k) ? windows[i++] : avals[1].shape[j++];
+    slices[static_cast<std::size_t>(k)] =
+        d.offset_dims.contains(k) ? windows[i++] : avals[1].shape[j++];
   }
   return slices;
 }
 
 // ---- evaluation --------------------------------------------------------------------------------
-Walk window_walk(const WindowIndexing& w, const Shape& operand_strides, const Shape& slices_strides) {
+Walk window_walk(const WindowIndexing& w, const Shape& operand_strides,
+                 const Shape& slices_strides) {
   Shape strides(w.window.size(), 0);
   const Shape axes = window_axes(w.numbers, w.window.ndim());
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    strides[static_cast<std::size_t>(axes[i])] = slices_strides[static_cast<std::size_t>(w.numbers.offset_dims[i])];
+    strides[static_cast<std::size_t>(axes[i])] =
+        slices_strides[static_cast<std::size_t>(w.numbers.offset_dims[i])];
   }
   return merged_walk(w.window, operand_strides, strides);
 }
@@ -136,7 +162,8 @@ Walk window_walk(const WindowIndexing& w, const Shape& operand_strides, const Sh
 namespace {
 
 /// Clamps the start or, if the mode drops windows that are out of bounds, says whether it is in.
-bool place_start(const WindowIndexing& w, const Shape& operand, std::size_t axis, std::int64_t& start) {
+bool place_start(const WindowIndexing& w, const Shape& operand, std::size_t axis,
+                 std::int64_t& start) {
   const std::int64_t last = operand[axis] - w.window[axis];
   if (w.mode == GatherScatterMode::clip) start = std::clamp<std::int64_t>(start, 0, last);
   return start >= 0 && start <= last;
@@ -144,8 +171,8 @@ bool place_start(const WindowIndexing& w, const Shape& operand, std::size_t axis
 
 }  // namespace
 
-void for_each_window(const WindowIndexing& w, const Array& operand, const Array& indices, const View& slices,
-                     const std::function<void(const WindowPair&)>& visit) {
+void for_each_window(const WindowIndexing& w, const Array& operand, const Array& indices,
+                     const View& slices, const std::function<void(const WindowPair&)>& visit) {
   const GatherDimensionNumbers& d = w.numbers;
   const View from = view_of(operand), vectors = view_of(indices);
   const Shape slice_strides = taken(slices.strides, batch_axes(d, slices.strides.ndim()));
@@ -165,10 +192,13 @@ void for_each_window(const WindowIndexing& w, const Array& operand, const Array&
       if (inside) pair.operand += start * from.strides[axis];
     };
     for (std::size_t k = 0; k < d.start_index_map.size(); ++k) {
-      step(d.start_index_map[k], read_index(vector + static_cast<std::int64_t>(k) * vectors.strides.back(), indices.dtype()));
+      step(d.start_index_map[k],
+           read_index(vector + static_cast<std::int64_t>(k) * vectors.strides.back(),
+                      indices.dtype()));
     }
     for (std::size_t j = 0; j < d.operand_batching_dims.size(); ++j) {
-      step(d.operand_batching_dims[j], place[static_cast<std::size_t>(d.start_indices_batching_dims[j])]);
+      step(d.operand_batching_dims[j],
+           place[static_cast<std::size_t>(d.start_indices_batching_dims[j])]);
     }
     visit({inside ? pair.operand : nullptr, pair.slice});
   });
@@ -195,7 +225,8 @@ BatchedIndexing widen_window(WindowIndexing w, std::int64_t axis, std::int64_t s
 
 }  // namespace
 
-BatchedIndexing batch_indexing(const WindowIndexing& w, BatchAxis operand, bool indices_mapped, std::int64_t size) {
+BatchedIndexing batch_indexing(const WindowIndexing& w, BatchAxis operand, bool indices_mapped,
+                               std::int64_t size) {
   if (!indices_mapped) return widen_window(w, *operand, size);
   BatchedIndexing out{w, 0};
   GatherDimensionNumbers& d = out.indexing.numbers;
@@ -215,14 +246,15 @@ BatchedIndexing batch_indexing(const WindowIndexing& w, BatchAxis operand, bool 
 }
 
 // ---- generated code ----------------------------------------------------------------------------
-WindowStart emit_start(Emitter& e, const WindowIndexing& w, const Shape& operand, const Index& batch,
-                       const std::function<Scalar(std::int64_t)>& read) {
+WindowStart emit_start(Emitter& e, const WindowIndexing& w, const Shape& operand,
+                       const Index& batch, const std::function<Scalar(std::int64_t)>& read) {
   const GatherDimensionNumbers& d = w.numbers;
   WindowStart out{Index(operand.size(), e.index(0)), std::nullopt};
   for (std::size_t k = 0; k < d.start_index_map.size(); ++k) {
     const auto axis = static_cast<std::size_t>(d.start_index_map[k]);
     const Scalar wanted = signed_index(e, read(static_cast<std::int64_t>(k)));
-    out.start[axis] = clamp(e, wanted, 0, std::max<std::int64_t>(operand[axis] - w.window[axis], 0));
+    out.start[axis] =
+        clamp(e, wanted, 0, std::max<std::int64_t>(operand[axis] - w.window[axis], 0));
     if (w.mode == GatherScatterMode::clip) continue;
     const Scalar inside = e.compare(Compare::eq, wanted, out.start[axis]);
     out.in_bounds = out.in_bounds ? e.and_(*out.in_bounds, inside) : inside;

@@ -49,9 +49,10 @@ struct WindowPair {
   char* operand;
   char* slice;
 };
-void for_each_window(const WindowIndexing& w, const Array& operand, const Array& indices, const View& slices,
-                     const std::function<void(const WindowPair&)>& visit);
-Walk window_walk(const WindowIndexing& w, const Shape& operand_strides, const Shape& slices_strides);
+void for_each_window(const WindowIndexing& w, const Array& operand, const Array& indices,
+                     const View& slices, const std::function<void(const WindowPair&)>& visit);
+Walk window_walk(const WindowIndexing& w, const Shape& operand_strides,
+                 const Shape& slices_strides);
 
 // ---- batching ----------------------------------------------------------------------------------
 /// The same indexing with a batch axis in the operand, in the indices (at 0), or in both, and where
@@ -60,7 +61,8 @@ struct BatchedIndexing {
   WindowIndexing indexing;
   int slices_axis;
 };
-BatchedIndexing batch_indexing(const WindowIndexing& w, BatchAxis operand, bool indices_mapped, std::int64_t size);
+BatchedIndexing batch_indexing(const WindowIndexing& w, BatchAxis operand, bool indices_mapped,
+                               std::int64_t size);
 
 // ---- generated code ----------------------------------------------------------------------------
 /// The start of the window in each operand dimension, clamped to the operand, and whether it was in
@@ -69,8 +71,8 @@ struct WindowStart {
   Index start;
   std::optional<Scalar> in_bounds;
 };
-WindowStart emit_start(Emitter& e, const WindowIndexing& w, const Shape& operand, const Index& batch,
-                       const std::function<Scalar(std::int64_t)>& read);
+WindowStart emit_start(Emitter& e, const WindowIndexing& w, const Shape& operand,
+                       const Index& batch, const std::function<Scalar(std::int64_t)>& read);
 
 }  // namespace detail
 }  // namespace v1

@@ -88,16 +88,21 @@ TEST(DotGeneral, SumsOverItsDimensionNumbers) {
 
 TEST(DotGeneral, OfEveryDtype) {
   const Case c{{3, 4}, {4, 2}, {{1}, {0}, {}, {}}};
-  for (const DType d : {DType::i8, DType::i32, DType::i64, DType::u8, DType::u32, DType::u64, DType::f32}) {
+  for (const DType d :
+       {DType::i8, DType::i32, DType::i64, DType::u8, DType::u32, DType::u64, DType::f32}) {
     const Array x = sample(d, c.lhs), y = sample(d, c.rhs, 1);
-    expect_close(dot_general_p.bind1({c.d, {}}, {x, y}), direct(c, x, y), 1e-6, std::string(short_name(d)));
+    expect_close(dot_general_p.bind1({c.d, {}}, {x, y}), direct(c, x, y), 1e-6,
+                 std::string(short_name(d)));
   }
-  const Array x = make(DType::bool_, {2, 2}, {1, 0, 0, 0}), y = make(DType::bool_, {2, 2}, {1, 0, 1, 1});
-  EXPECT_EQ(dot_general_p.bind1({c.d, {}}, {x, y}).to_vector<int>(), (std::vector<int>{1, 0, 0, 0}));
+  const Array x = make(DType::bool_, {2, 2}, {1, 0, 0, 0}),
+              y = make(DType::bool_, {2, 2}, {1, 0, 1, 1});
+  EXPECT_EQ(dot_general_p.bind1({c.d, {}}, {x, y}).to_vector<int>(),
+            (std::vector<int>{1, 0, 0, 0}));
 }
 
 TEST(DotGeneral, AccumulatesInThePreferredType) {
-  const Array x = make(DType::i8, {1, 3}, {100, 100, 100}), y = make(DType::i8, {3, 1}, {100, 100, 100});
+  const Array x = make(DType::i8, {1, 3}, {100, 100, 100}),
+              y = make(DType::i8, {3, 1}, {100, 100, 100});
   const Array z = dot_general_p.bind1({{{1}, {0}, {}, {}}, DType::i32}, {x, y});
   EXPECT_EQ(z.dtype(), DType::i32);
   EXPECT_EQ(z.item<int>(), 30000);
@@ -115,11 +120,14 @@ TEST(DotGeneral, LargeProducts) {
 }
 
 TEST(DotGeneral, MappedTwiceIsStillOneEquation) {
-  const auto dot = [](const Array& x, const Array& y) { return lax::dot_general(x, y, {{0}, {0}, {}, {}}); };
+  const auto dot = [](const Array& x, const Array& y) {
+    return lax::dot_general(x, y, {{0}, {0}, {}, {}});
+  };
   const auto inner = vmap(dot, {.in_axes = {0, none}});
   const auto matmul = vmap(inner, {.in_axes = {none, 1}, .out_axes = 1});
   const Array a = f64_sample({3, 4}), b = f64_sample({4, 2});
-  expect_close(matmul(a, b), dot_general_p.bind1({{{1}, {0}, {}, {}}, {}}, {a, b}), 1e-12, "matmul");
+  expect_close(matmul(a, b), dot_general_p.bind1({{{1}, {0}, {}, {}}, {}}, {a, b}), 1e-12,
+               "matmul");
   EXPECT_EQ(count_eqns(make_jaxpr(matmul)(a, b).jaxpr), 1);
 }
 
@@ -128,11 +136,18 @@ TEST(DotGeneral, RefusesWhatDoesNotFit) {
     return [=] { dot_general_p.bind({d, {}}, {f64_sample(x), f64_sample(y)}); };
   };
   EXPECT_THAT(error_of<ShapeError>(dot({3, 4}, {3, 2}, {{1}, {0}, {}, {}})),
-              HasSubstr("dot_general of f64[3,4], f64[3,2]: contracting dimensions (1,) and (0,) must have equal sizes"));
-  EXPECT_THAT(error_of<ShapeError>(dot({3, 4}, {2, 4}, {{1}, {1}, {0}, {0}})), HasSubstr("batch dimensions (0,) and (0,)"));
-  EXPECT_THAT(error_of<ValueError>(dot({3, 4}, {3, 4}, {{0}, {0}, {0}, {0}})), HasSubstr("names one dimension twice"));
-  EXPECT_THAT(error_of<IndexError>(dot({3}, {3}, {{1}, {0}, {}, {}})), HasSubstr("lhs dimension 1 is out of range"));
-  EXPECT_THAT(error_of<TypeError>([] { dot_general_p.bind({{{0}, {0}, {}, {}}, {}}, {f64_sample({2}), sample(DType::f32, {2})}); }),
+              HasSubstr("dot_general of f64[3,4], f64[3,2]: contracting dimensions (1,) and (0,) "
+                        "must have equal sizes"));
+  EXPECT_THAT(error_of<ShapeError>(dot({3, 4}, {2, 4}, {{1}, {1}, {0}, {0}})),
+              HasSubstr("batch dimensions (0,) and (0,)"));
+  EXPECT_THAT(error_of<ValueError>(dot({3, 4}, {3, 4}, {{0}, {0}, {0}, {0}})),
+              HasSubstr("names one dimension twice"));
+  EXPECT_THAT(error_of<IndexError>(dot({3}, {3}, {{1}, {0}, {}, {}})),
+              HasSubstr("lhs dimension 1 is out of range"));
+  EXPECT_THAT(error_of<TypeError>([] {
+                dot_general_p.bind({{{0}, {0}, {}, {}}, {}},
+                                   {f64_sample({2}), sample(DType::f32, {2})});
+              }),
               HasSubstr("operands must have one dtype"));
 }
 

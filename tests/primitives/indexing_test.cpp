@@ -41,7 +41,8 @@ TEST(DynamicSlice, ClampsItsStarts) {
     SCOPED_TRACE(c.shape.to_string());
     const Application a = application(dynamic_slice_p, {c.window}, [&](int k) {
       Arrays args = {f64_sample(c.shape, k)};
-      for (const double s : c.starts[static_cast<std::size_t>(k)]) args.push_back(index(s, c.dtype));
+      for (const double s : c.starts[static_cast<std::size_t>(k)])
+        args.push_back(index(s, c.dtype));
       return args;
     });
     for (const Arrays& args : a.examples) {
@@ -56,11 +57,16 @@ TEST(DynamicSlice, ClampsItsStarts) {
     check_jvp(a);
     check_transpose(a, {0});
   }
-  EXPECT_THAT(error_of<ShapeError>([] { dynamic_slice_p.bind({{4}}, {f64_sample({3}), index(0)}); }),
-              HasSubstr("dynamic_slice of f64[3], i32[]: a window of shape (4,) does not fit into the operand"));
-  EXPECT_THAT(error_of<ShapeError>([] { dynamic_slice_p.bind({{1, 1}}, {f64_sample({3, 3}), index(0)}); }), HasSubstr("one start per dimension"));
-  EXPECT_THAT(error_of<TypeError>([] { dynamic_slice_p.bind({{1}}, {f64_sample({3}), f64_sample({})}); }),
-              HasSubstr("starts must be integer scalars"));
+  EXPECT_THAT(
+      error_of<ShapeError>([] { dynamic_slice_p.bind({{4}}, {f64_sample({3}), index(0)}); }),
+      HasSubstr(
+          "dynamic_slice of f64[3], i32[]: a window of shape (4,) does not fit into the operand"));
+  EXPECT_THAT(
+      error_of<ShapeError>([] { dynamic_slice_p.bind({{1, 1}}, {f64_sample({3, 3}), index(0)}); }),
+      HasSubstr("one start per dimension"));
+  EXPECT_THAT(
+      error_of<TypeError>([] { dynamic_slice_p.bind({{1}}, {f64_sample({3}), f64_sample({})}); }),
+      HasSubstr("starts must be integer scalars"));
 }
 
 TEST(DynamicUpdateSlice, ReplacesTheClampedWindow) {
@@ -68,7 +74,8 @@ TEST(DynamicUpdateSlice, ReplacesTheClampedWindow) {
     SCOPED_TRACE(c.shape.to_string());
     const Application a = application(dynamic_update_slice_p, {}, [&](int k) {
       Arrays args = {f64_sample(c.shape, k), f64_sample(c.window, k + 10)};
-      for (const double s : c.starts[static_cast<std::size_t>(k)]) args.push_back(index(s, c.dtype));
+      for (const double s : c.starts[static_cast<std::size_t>(k)])
+        args.push_back(index(s, c.dtype));
       return args;
     });
     for (const Arrays& args : a.examples) {
@@ -90,8 +97,11 @@ TEST(DynamicUpdateSlice, ReplacesTheClampedWindow) {
     check_transpose(a, {1});
     check_transpose(a, {0, 1});
   }
-  EXPECT_THAT(error_of<ShapeError>([] { dynamic_update_slice_p.bind({}, {f64_sample({3}), f64_sample({4}), index(0)}); }),
-              HasSubstr("dynamic_update_slice of f64[3], f64[4], i32[]: a window of shape (4,) does not fit"));
+  EXPECT_THAT(
+      error_of<ShapeError>(
+          [] { dynamic_update_slice_p.bind({}, {f64_sample({3}), f64_sample({4}), index(0)}); }),
+      HasSubstr(
+          "dynamic_update_slice of f64[3], f64[4], i32[]: a window of shape (4,) does not fit"));
 }
 
 // ---- gather and scatter ------------------------------------------------------------------------
@@ -120,7 +130,8 @@ const Indexing kIndexing[] = {
     {"empty vectors", {4, 3}, {2, 0}, {{1, 2}, {}, {}, {}, {}}, {4, 2}, {2, 4, 2}},
     {"partial window", {4, 3, 2}, {3, 1}, {{1, 2}, {0}, {0}, {}, {}}, {1, 2, 1}, {3, 2, 1}, 0, 4},
 };
-constexpr GatherScatterMode kModes[] = {GatherScatterMode::clip, GatherScatterMode::fill_or_drop, GatherScatterMode::promise_in_bounds};
+constexpr GatherScatterMode kModes[] = {GatherScatterMode::clip, GatherScatterMode::fill_or_drop,
+                                        GatherScatterMode::promise_in_bounds};
 
 /// Integers between low and high, without pattern.
 Array random_indices(const Indexing& c, int seed, DType dtype = DType::i32) {
@@ -131,8 +142,9 @@ Array random_indices(const Indexing& c, int seed, DType dtype = DType::i32) {
 }
 
 /// For every element of slices: the operand index it belongs to, and whether its window is in bounds.
-void for_each_element(const Indexing& c, const Array& indices, bool clip,
-                      const std::function<void(const Shape& slice, const Shape& operand, bool inside)>& visit) {
+void for_each_element(
+    const Indexing& c, const Array& indices, bool clip,
+    const std::function<void(const Shape& slice, const Shape& operand, bool inside)>& visit) {
   const Reader read(indices);
   for_all(c.slices, [&](const Shape& at) {
     Shape batch;
@@ -143,7 +155,8 @@ void for_each_element(const Indexing& c, const Array& indices, bool clip,
     for (std::size_t k = 0; k < c.d.start_index_map.size(); ++k) {
       Shape vector = batch;
       vector.push_back(static_cast<std::int64_t>(k));
-      start[static_cast<std::size_t>(c.d.start_index_map[k])] = static_cast<std::int64_t>(read(vector));
+      start[static_cast<std::size_t>(c.d.start_index_map[k])] =
+          static_cast<std::int64_t>(read(vector));
     }
     bool inside = true;
     for (std::size_t i = 0; i < start.size(); ++i) {
@@ -152,12 +165,14 @@ void for_each_element(const Indexing& c, const Array& indices, bool clip,
       inside = inside && start[i] >= 0 && start[i] <= last;
     }
     for (std::size_t j = 0; j < c.d.operand_batching_dims.size(); ++j) {
-      start[static_cast<std::size_t>(c.d.operand_batching_dims[j])] = batch[static_cast<std::size_t>(c.d.start_indices_batching_dims[j])];
+      start[static_cast<std::size_t>(c.d.operand_batching_dims[j])] =
+          batch[static_cast<std::size_t>(c.d.start_indices_batching_dims[j])];
     }
     std::size_t k = 0;
     for (std::size_t i = 0; i < start.size(); ++i) {
       const auto axis = static_cast<std::int64_t>(i);
-      if (c.d.collapsed_slice_dims.contains(axis) || c.d.operand_batching_dims.contains(axis)) continue;
+      if (c.d.collapsed_slice_dims.contains(axis) || c.d.operand_batching_dims.contains(axis))
+        continue;
       start[i] += at[static_cast<std::size_t>(c.d.offset_dims[k++])];
     }
     visit(at, start, inside);
@@ -169,12 +184,16 @@ TEST(Gather, FollowsItsDimensionNumbers) {
     for (const GatherScatterMode mode : kModes) {
       SCOPED_TRACE(c.name + " " + std::string(to_string(mode)));
       const GatherParams p{c.d, c.window, mode, {}, false, false};
-      const Application a = application(gather_p, p, [&](int k) { return Arrays{f64_sample(c.operand, k), random_indices(c, k)}; });
+      const Application a = application(gather_p, p, [&](int k) {
+        return Arrays{f64_sample(c.operand, k), random_indices(c, k)};
+      });
       const Reader x(a.args()[0]);
       std::vector<double> want;
-      for_each_element(c, a.args()[1], mode != GatherScatterMode::fill_or_drop, [&](const Shape&, const Shape& from, bool inside) {
-        want.push_back(inside ? x(from) : std::numeric_limits<double>::quiet_NaN());
-      });
+      for_each_element(
+          c, a.args()[1], mode != GatherScatterMode::fill_or_drop,
+          [&](const Shape&, const Shape& from, bool inside) {
+            want.push_back(inside ? x(from) : std::numeric_limits<double>::quiet_NaN());
+          });
       expect_close(a.eval(a.args())[0], make(DType::f64, c.slices, want), 0, "value");
       check_rules(a);
       GatherParams filled = p;
@@ -188,11 +207,16 @@ TEST(Gather, FollowsItsDimensionNumbers) {
 }
 
 TEST(Gather, FillsByDtype) {
-  const GatherParams p{{{}, {0}, {0}, {}, {}}, {1}, GatherScatterMode::fill_or_drop, {}, false, false};
-  const auto out_of_bounds = [&](DType d) { return gather_p.bind1(p, {sample(d, {3}), i32s({1}, {7})}); };
+  const GatherParams p{
+      {{}, {0}, {0}, {}, {}}, {1}, GatherScatterMode::fill_or_drop, {}, false, false};
+  const auto out_of_bounds = [&](DType d) {
+    return gather_p.bind1(p, {sample(d, {3}), i32s({1}, {7})});
+  };
   EXPECT_TRUE(std::isnan(out_of_bounds(DType::f32).item<double>()));
-  EXPECT_EQ(out_of_bounds(DType::i32).item<std::int64_t>(), std::numeric_limits<std::int32_t>::min());
-  EXPECT_EQ(out_of_bounds(DType::i64).item<std::int64_t>(), std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(out_of_bounds(DType::i32).item<std::int64_t>(),
+            std::numeric_limits<std::int32_t>::min());
+  EXPECT_EQ(out_of_bounds(DType::i64).item<std::int64_t>(),
+            std::numeric_limits<std::int64_t>::min());
   EXPECT_EQ(out_of_bounds(DType::u8).item<int>(), 255);
   EXPECT_EQ(out_of_bounds(DType::u64).item<std::uint64_t>(), ~std::uint64_t{0});
   EXPECT_TRUE(out_of_bounds(DType::bool_).item<bool>());
@@ -207,52 +231,69 @@ TEST(Gather, FillsByDtype) {
 TEST(Gather, TakesEveryIndexDtype) {
   const GatherParams p{{{1}, {0}, {0}, {}, {}}, {1, 2}, GatherScatterMode::clip, {}, false, false};
   for (const DType d : {DType::i8, DType::u8, DType::i64, DType::u32, DType::u64}) {
-    const Array y = gather_p.bind1(p, {make(DType::f64, {3, 2}, {0, 1, 2, 3, 4, 5}), make(d, {2, 1}, {2, 100})});
+    const Array y = gather_p.bind1(
+        p, {make(DType::f64, {3, 2}, {0, 1, 2, 3, 4, 5}), make(d, {2, 1}, {2, 100})});
     EXPECT_EQ(values(y), (std::vector<double>{4, 5, 4, 5}));
   }
 }
 
 TEST(Gather, RefusesInconsistentDimensionNumbers) {
   const auto bind = [](const GatherDimensionNumbers& d, const Shape& sizes, const Shape& indices) {
-    return [=] { gather_p.bind({d, sizes, GatherScatterMode::clip, {}, false, false}, {f64_sample({4, 3}), sample(DType::i32, indices)}); };
+    return [=] {
+      gather_p.bind({d, sizes, GatherScatterMode::clip, {}, false, false},
+                    {f64_sample({4, 3}), sample(DType::i32, indices)});
+    };
   };
   EXPECT_THAT(error_of<ShapeError>(bind({{1}, {0}, {0}, {}, {}}, {1, 3}, {5, 2})),
-              HasSubstr("gather of f64[4,3], i32[5,2]: the last dimension of the indices must have the size of the map"));
-  EXPECT_THAT(error_of<ShapeError>(bind({{1}, {0}, {0}, {}, {}}, {1, 4}, {5, 1})), HasSubstr("a window of shape (1, 4) does not fit"));
-  EXPECT_THAT(error_of<ShapeError>(bind({{1}, {0}, {0}, {}, {}}, {2, 3}, {5, 1})), HasSubstr("which is left out of it, must be 1"));
-  EXPECT_THAT(error_of<ShapeError>(bind({{1, 2}, {0}, {0}, {}, {}}, {1, 3}, {5, 1})), HasSubstr("must be as many as the operand dimensions"));
-  EXPECT_THAT(error_of<IndexError>(bind({{2}, {0}, {0}, {}, {}}, {1, 3}, {5, 1})), HasSubstr("window dimension 2 is out of range"));
-  EXPECT_THAT(error_of<ShapeError>(bind({{}, {1}, {1}, {0}, {0}}, {1, 1}, {5, 1})), HasSubstr("batching dimensions"));
+              HasSubstr("gather of f64[4,3], i32[5,2]: the last dimension of the indices must have "
+                        "the size of the map"));
+  EXPECT_THAT(error_of<ShapeError>(bind({{1}, {0}, {0}, {}, {}}, {1, 4}, {5, 1})),
+              HasSubstr("a window of shape (1, 4) does not fit"));
+  EXPECT_THAT(error_of<ShapeError>(bind({{1}, {0}, {0}, {}, {}}, {2, 3}, {5, 1})),
+              HasSubstr("which is left out of it, must be 1"));
+  EXPECT_THAT(error_of<ShapeError>(bind({{1, 2}, {0}, {0}, {}, {}}, {1, 3}, {5, 1})),
+              HasSubstr("must be as many as the operand dimensions"));
+  EXPECT_THAT(error_of<IndexError>(bind({{2}, {0}, {0}, {}, {}}, {1, 3}, {5, 1})),
+              HasSubstr("window dimension 2 is out of range"));
+  EXPECT_THAT(error_of<ShapeError>(bind({{}, {1}, {1}, {0}, {0}}, {1, 1}, {5, 1})),
+              HasSubstr("batching dimensions"));
 }
 
 TEST(Scatter, AppliesUpdatesInOrder) {
   for (const Indexing& c : kIndexing) {
     for (const GatherScatterMode mode : kModes) {
       SCOPED_TRACE(c.name + " " + std::string(to_string(mode)));
-      const ScatterDimensionNumbers d{c.d.offset_dims, c.d.collapsed_slice_dims, c.d.start_index_map, c.d.operand_batching_dims,
+      const ScatterDimensionNumbers d{c.d.offset_dims, c.d.collapsed_slice_dims,
+                                      c.d.start_index_map, c.d.operand_batching_dims,
                                       c.d.start_indices_batching_dims};
       const ScatterParams p{d, false, false, mode};
-      const auto example = [&](int k) { return Arrays{f64_sample(c.operand, k), random_indices(c, k), f64_sample(c.slices, k + 20)}; };
-      const Application replace = application(scatter_p, p, example), add = application(scatter_add_p, p, example);
+      const auto example = [&](int k) {
+        return Arrays{f64_sample(c.operand, k), random_indices(c, k), f64_sample(c.slices, k + 20)};
+      };
+      const Application replace = application(scatter_p, p, example),
+                        add = application(scatter_add_p, p, example);
       const Arrays& args = replace.args();
       // Added one by one; replaced likewise, by the number of the index vector.
       std::vector<double> sum = values(args[0]), last = sum;
       std::vector<std::int64_t> last_vector(sum.size(), -1);
       const Reader update(args[2]);
-      for_each_element(c, args[1], mode == GatherScatterMode::clip, [&](const Shape& at, const Shape& to, bool inside) {
-        if (!inside) return;
-        std::int64_t flat = 0, vector = 0;
-        for (std::size_t i = 0; i < to.size(); ++i) flat = flat * c.operand[i] + to[i];
-        for (std::size_t k = 0; k < at.size(); ++k) {
-          if (!c.d.offset_dims.contains(static_cast<std::int64_t>(k))) vector = vector * c.slices[k] + at[k];
-        }
-        const auto place = static_cast<std::size_t>(flat);
-        sum[place] += update(at);
-        if (vector >= last_vector[place]) {
-          last_vector[place] = vector;
-          last[place] = update(at);
-        }
-      });
+      for_each_element(c, args[1], mode == GatherScatterMode::clip,
+                       [&](const Shape& at, const Shape& to, bool inside) {
+                         if (!inside) return;
+                         std::int64_t flat = 0, vector = 0;
+                         for (std::size_t i = 0; i < to.size(); ++i)
+                           flat = flat * c.operand[i] + to[i];
+                         for (std::size_t k = 0; k < at.size(); ++k) {
+                           if (!c.d.offset_dims.contains(static_cast<std::int64_t>(k)))
+                             vector = vector * c.slices[k] + at[k];
+                         }
+                         const auto place = static_cast<std::size_t>(flat);
+                         sum[place] += update(at);
+                         if (vector >= last_vector[place]) {
+                           last_vector[place] = vector;
+                           last[place] = update(at);
+                         }
+                       });
       expect_close(add.eval(args)[0], make(DType::f64, c.operand, sum), 1e-12, "scatter_add");
       expect_close(replace.eval(args)[0], make(DType::f64, c.operand, last), 0, "scatter");
       for (const Application& a : {replace, add}) {
@@ -268,17 +309,26 @@ TEST(Scatter, AppliesUpdatesInOrder) {
 
 TEST(ScatterAdd, WrapsIntegers) {
   const ScatterParams p{{{}, {0}, {0}, {}, {}}, false, false, GatherScatterMode::clip};
-  const Array y = scatter_add_p.bind1(p, {make(DType::u8, {2}, {250, 1}), i32s({3, 1}, {0, 0, 1}), make(DType::u8, {3}, {5, 5, 5})});
+  const Array y = scatter_add_p.bind1(p, {make(DType::u8, {2}, {250, 1}), i32s({3, 1}, {0, 0, 1}),
+                                          make(DType::u8, {3}, {5, 5, 5})});
   EXPECT_EQ(y.to_vector<int>(), (std::vector<int>{4, 6}));
 }
 
 TEST(Scatter, RefusesUpdatesOfAnotherShape) {
   const ScatterParams p{{{1}, {0}, {0}, {}, {}}, false, false, GatherScatterMode::clip};
-  EXPECT_THAT(error_of<ShapeError>([&] { scatter_p.bind(p, {f64_sample({4, 3}), i32s({2, 1}, {0, 1}), f64_sample({3, 3})}); }),
-              HasSubstr("scatter of f64[4,3], i32[2,1], f64[3,3]: the updates must have shape (2, 3)"));
-  EXPECT_THAT(error_of<TypeError>([&] { scatter_add_p.bind(p, {f64_sample({4, 3}), i32s({2, 1}, {0, 1}), sample(DType::f32, {2, 3})}); }),
+  EXPECT_THAT(
+      error_of<ShapeError>([&] {
+        scatter_p.bind(p, {f64_sample({4, 3}), i32s({2, 1}, {0, 1}), f64_sample({3, 3})});
+      }),
+      HasSubstr("scatter of f64[4,3], i32[2,1], f64[3,3]: the updates must have shape (2, 3)"));
+  EXPECT_THAT(error_of<TypeError>([&] {
+                scatter_add_p.bind(
+                    p, {f64_sample({4, 3}), i32s({2, 1}, {0, 1}), sample(DType::f32, {2, 3})});
+              }),
               HasSubstr("operand and updates must have one dtype"));
-  EXPECT_THAT(error_of<TypeError>([&] { scatter_p.bind(p, {f64_sample({4, 3}), f64_sample({2, 1}), f64_sample({2, 3})}); }),
+  EXPECT_THAT(error_of<TypeError>([&] {
+                scatter_p.bind(p, {f64_sample({4, 3}), f64_sample({2, 1}), f64_sample({2, 3})});
+              }),
               HasSubstr("indices must be integers"));
 }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "rule_checks.hpp"
+#include "telamon/telamon.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -13,8 +14,10 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 template <class P>
-Application on(const Primitive<P>& primitive, const P& params, const Shape& shape, DType dtype = DType::f64) {
-  return application(primitive, params, [&](int seed) { return Arrays{sample(dtype, shape, seed)}; });
+Application on(const Primitive<P>& primitive, const P& params, const Shape& shape,
+               DType dtype = DType::f64) {
+  return application(primitive, params,
+                     [&](int seed) { return Arrays{sample(dtype, shape, seed)}; });
 }
 
 struct Folding {
@@ -28,9 +31,11 @@ const Folding kFoldings[] = {
     {&reduce_max_p, -kInfinity, [](double a, double b) { return std::fmax(a, b); }},
     {&reduce_min_p, kInfinity, [](double a, double b) { return std::fmin(a, b); }},
 };
-const struct { Shape shape, axes; } kReductions[] = {
-    {{17}, {0}}, {{3, 5}, {1}}, {{3, 5}, {0}}, {{2, 3, 4}, {0, 2}}, {{2, 3, 4}, {2, 0}}, {{2, 3, 4}, {1}}, {{2, 3}, {}},
-    {{3, 1}, {1}}, {{2, 3}, {0, 1}}, {{0, 3}, {0}}, {{2, 0}, {0}}, {{}, {}}};
+const struct {
+  Shape shape, axes;
+} kReductions[] = {{{17}, {0}},         {{3, 5}, {1}},    {{3, 5}, {0}}, {{2, 3, 4}, {0, 2}},
+                   {{2, 3, 4}, {2, 0}}, {{2, 3, 4}, {1}}, {{2, 3}, {}},  {{3, 1}, {1}},
+                   {{2, 3}, {0, 1}},    {{0, 3}, {0}},    {{2, 0}, {0}}, {{}, {}}};
 
 Array naive_fold(const Folding& f, const Array& x, const Shape& axes) {
   Shape kept;
@@ -53,7 +58,8 @@ Array naive_fold(const Folding& f, const Array& x, const Shape& axes) {
 TEST(Reduce, FoldsItsAxes) {
   for (const Folding& f : kFoldings) {
     for (const auto& c : kReductions) {
-      SCOPED_TRACE(std::string(f.primitive->name()) + " of " + c.shape.to_string() + " over " + c.axes.to_string());
+      SCOPED_TRACE(std::string(f.primitive->name()) + " of " + c.shape.to_string() + " over " +
+                   c.axes.to_string());
       const Application a = on(*f.primitive, {c.axes}, c.shape);
       expect_close(a.eval(a.args())[0], naive_fold(f, a.args()[0], c.axes), 1e-12, "value");
       check_rules(a);
@@ -64,9 +70,11 @@ TEST(Reduce, FoldsItsAxes) {
 
 TEST(Reduce, OfLargeArraysInEveryLayout) {
   for (const Folding& f : {kFoldings[0], kFoldings[2]}) {
-    for (const Shape& axes : {Shape{0}, Shape{1}, Shape{2}, Shape{0, 1}, Shape{1, 2}, Shape{0, 2}}) {
+    for (const Shape& axes :
+         {Shape{0}, Shape{1}, Shape{2}, Shape{0, 1}, Shape{1, 2}, Shape{0, 2}}) {
       const Array x = f64_sample({19, 37, 23});
-      expect_close(f.primitive->bind1({axes}, {x}), naive_fold(f, x, axes), 1e-12, axes.to_string());
+      expect_close(f.primitive->bind1({axes}, {x}), naive_fold(f, x, axes), 1e-12,
+                   axes.to_string());
     }
   }
 }
@@ -85,9 +93,12 @@ TEST(Reduce, OfIntegersWraps) {
 
 TEST(Reduce, BitwiseOverBoolAndIntegers) {
   const Array x = make(DType::i32, {2, 3}, {12, 10, 7, 9, 6, 15});
-  EXPECT_EQ(reduce_and_p.bind1({{1}}, {x}).to_vector<int>(), (std::vector<int>{12 & 10 & 7, 9 & 6 & 15}));
-  EXPECT_EQ(reduce_or_p.bind1({{1}}, {x}).to_vector<int>(), (std::vector<int>{12 | 10 | 7, 9 | 6 | 15}));
-  EXPECT_EQ(reduce_xor_p.bind1({{0}}, {x}).to_vector<int>(), (std::vector<int>{12 ^ 9, 10 ^ 6, 7 ^ 15}));
+  EXPECT_EQ(reduce_and_p.bind1({{1}}, {x}).to_vector<int>(),
+            (std::vector<int>{12 & 10 & 7, 9 & 6 & 15}));
+  EXPECT_EQ(reduce_or_p.bind1({{1}}, {x}).to_vector<int>(),
+            (std::vector<int>{12 | 10 | 7, 9 | 6 | 15}));
+  EXPECT_EQ(reduce_xor_p.bind1({{0}}, {x}).to_vector<int>(),
+            (std::vector<int>{12 ^ 9, 10 ^ 6, 7 ^ 15}));
   for (const auto* p : {&reduce_and_p, &reduce_or_p, &reduce_xor_p}) {
     for (const DType d : {DType::bool_, DType::i32, DType::u8}) {
       check_rules(on(*p, {{1}}, {5, 3}, d));
@@ -99,10 +110,13 @@ TEST(Reduce, BitwiseOverBoolAndIntegers) {
 }
 
 TEST(Reduce, OverNothingGivesTheIdentity) {
-  const auto of = [](const Primitive<AxesParams>& p, DType d) { return p.bind1({{0}}, {make(d, {0}, {})}); };
+  const auto of = [](const Primitive<AxesParams>& p, DType d) {
+    return p.bind1({{0}}, {make(d, {0}, {})});
+  };
   EXPECT_EQ(of(reduce_max_p, DType::f64).item<double>(), -kInfinity);
   EXPECT_EQ(of(reduce_min_p, DType::i8).item<int>(), 127);
-  EXPECT_EQ(of(reduce_max_p, DType::i64).item<std::int64_t>(), std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(of(reduce_max_p, DType::i64).item<std::int64_t>(),
+            std::numeric_limits<std::int64_t>::min());
   EXPECT_TRUE(of(reduce_and_p, DType::bool_).item<bool>());
   EXPECT_EQ(of(reduce_and_p, DType::u16).item<int>(), 65535);
 }
@@ -126,14 +140,19 @@ TEST(ReduceMax, SharesTheDerivativeAmongTies) {
   const Array x({2.0, 5.0, 5.0, 2.0}), dx({1.0, 10.0, 20.0, 3.0});
   const std::vector<Tangent> t = {dx};
   const Params p = Params::of(AxesParams{{0}});
-  EXPECT_DOUBLE_EQ(reduce_max_p.rules().jvp(p, Arrays{x}, t).tangents[0].array().item<double>(), 15);
+  EXPECT_DOUBLE_EQ(reduce_max_p.rules().jvp(p, Arrays{x}, t).tangents[0].array().item<double>(),
+                   15);
   EXPECT_DOUBLE_EQ(reduce_min_p.rules().jvp(p, Arrays{x}, t).tangents[0].array().item<double>(), 2);
 }
 
 TEST(ReduceProd, IsDifferentiatedAtZeros) {
   const Array dx({1.0, 2.0, 3.0});
   const auto tangent = [&](const Array& x) {
-    return reduce_prod_p.rules().jvp(Params::of(AxesParams{{0}}), Arrays{x}, std::vector<Tangent>{dx}).tangents[0].array().item<double>();
+    return reduce_prod_p.rules()
+        .jvp(Params::of(AxesParams{{0}}), Arrays{x}, std::vector<Tangent>{dx})
+        .tangents[0]
+        .array()
+        .item<double>();
   };
   EXPECT_DOUBLE_EQ(tangent(Array({2.0, 0.0, 5.0})), 2 * 2 * 5);
   EXPECT_DOUBLE_EQ(tangent(Array({0.0, 0.0, 5.0})), 0);
@@ -143,14 +162,19 @@ TEST(ReduceSum, TransposesToBroadcast) {
   for (const auto& c : kReductions) check_transpose(on(reduce_sum_p, {c.axes}, c.shape), {0});
   EXPECT_THAT(error_of<IndexError>([] { reduce_sum_p.bind({{2}}, {f64_sample({2, 3})}); }),
               HasSubstr("reduce_sum of f64[2,3]: axis 2 is out of range for rank 2"));
-  EXPECT_THAT(error_of<ValueError>([] { reduce_sum_p.bind({{0, 0}}, {f64_sample({2, 3})}); }), HasSubstr("names one dimension twice"));
-  EXPECT_THAT(error_of<TypeError>([] { reduce_sum_p.bind({{0}}, {sample(DType::bool_, {2})}); }), HasSubstr("takes numbers"));
+  EXPECT_THAT(error_of<ValueError>([] { reduce_sum_p.bind({{0, 0}}, {f64_sample({2, 3})}); }),
+              HasSubstr("names one dimension twice"));
+  EXPECT_THAT(error_of<TypeError>([] { reduce_sum_p.bind({{0}}, {sample(DType::bool_, {2})}); }),
+              HasSubstr("takes numbers"));
 }
 
 TEST(ArgMax, TakesTheFirstOfEqualsAndNanFirst) {
-  const Array x = make(DType::f64, {4, 5}, {1, 3, 3, 2, 0, 1, 1, 1, 1, 1, kNan, 9, kNan, 0, 1, 5, 4, kNan, 2, kNan});
-  EXPECT_EQ(argmax_p.bind1({{1}, DType::i32}, {x}).to_vector<int>(), (std::vector<int>{1, 0, 0, 2}));
-  EXPECT_EQ(argmin_p.bind1({{1}, DType::i64}, {x}).to_vector<int>(), (std::vector<int>{4, 0, 0, 2}));
+  const Array x = make(DType::f64, {4, 5},
+                       {1, 3, 3, 2, 0, 1, 1, 1, 1, 1, kNan, 9, kNan, 0, 1, 5, 4, kNan, 2, kNan});
+  EXPECT_EQ(argmax_p.bind1({{1}, DType::i32}, {x}).to_vector<int>(),
+            (std::vector<int>{1, 0, 0, 2}));
+  EXPECT_EQ(argmin_p.bind1({{1}, DType::i64}, {x}).to_vector<int>(),
+            (std::vector<int>{4, 0, 0, 2}));
   EXPECT_EQ(argmin_p.bind1({{1}, DType::u8}, {x}).dtype(), DType::u8);
   check_lowering({&argmax_p, Params::of(ArgReduceParams{{1}, DType::i32}), {{x}}});
   check_lowering({&argmin_p, Params::of(ArgReduceParams{{1}, DType::i32}), {{x}}});
@@ -167,25 +191,35 @@ TEST(ArgMax, HasEveryRule) {
   }
   EXPECT_THAT(error_of<ValueError>([] { argmax_p.bind({{0}, DType::i32}, {f64_sample({0, 2})}); }),
               HasSubstr("argmax of f64[0,2]: axis 0 must not be empty"));
-  EXPECT_THAT(error_of<ValueError>([] { argmax_p.bind({{0, 1}, DType::i32}, {f64_sample({2, 2})}); }), HasSubstr("exactly one axis"));
-  EXPECT_THAT(error_of<TypeError>([] { argmin_p.bind({{0}, DType::f32}, {f64_sample({2})}); }), HasSubstr("index_dtype must be an integer"));
-  EXPECT_THAT(error_of<ValueError>([] { argmin_p.bind({{0}, DType::u8}, {f64_sample({300})}); }), HasSubstr("cannot hold the indices"));
+  EXPECT_THAT(
+      error_of<ValueError>([] { argmax_p.bind({{0, 1}, DType::i32}, {f64_sample({2, 2})}); }),
+      HasSubstr("exactly one axis"));
+  EXPECT_THAT(error_of<TypeError>([] { argmin_p.bind({{0}, DType::f32}, {f64_sample({2})}); }),
+              HasSubstr("index_dtype must be an integer"));
+  EXPECT_THAT(error_of<ValueError>([] { argmin_p.bind({{0}, DType::u8}, {f64_sample({300})}); }),
+              HasSubstr("cannot hold the indices"));
 }
 
 struct Running {
   const Primitive<CumulativeParams>* primitive;
   double (*combine)(double, double);
 };
-const Running kRunning[] = {{&cumsum_p, kFoldings[0].combine}, {&cumprod_p, kFoldings[1].combine},
-                            {&cummax_p, kFoldings[2].combine}, {&cummin_p, kFoldings[3].combine}};
+const Running kRunning[] = {{&cumsum_p, kFoldings[0].combine},
+                            {&cumprod_p, kFoldings[1].combine},
+                            {&cummax_p, kFoldings[2].combine},
+                            {&cummin_p, kFoldings[3].combine}};
 
 TEST(Cumulative, CombinesAllBefore) {
-  const struct { Shape shape; std::int64_t axis; } cases[] = {{{17}, 0}, {{3, 5}, 0}, {{3, 5}, 1}, {{2, 1}, 1}, {{0, 2}, 0},
-                                                              {{2, 4, 3}, 1}, {{2}, 0}, {{8}, 0}};
+  const struct {
+    Shape shape;
+    std::int64_t axis;
+  } cases[] = {{{17}, 0},   {{3, 5}, 0},    {{3, 5}, 1}, {{2, 1}, 1},
+               {{0, 2}, 0}, {{2, 4, 3}, 1}, {{2}, 0},    {{8}, 0}};
   for (const Running& r : kRunning) {
     for (const auto& c : cases) {
       for (const bool reverse : {false, true}) {
-        SCOPED_TRACE(std::string(r.primitive->name()) + " of " + c.shape.to_string() + (reverse ? " reverse" : ""));
+        SCOPED_TRACE(std::string(r.primitive->name()) + " of " + c.shape.to_string() +
+                     (reverse ? " reverse" : ""));
         const Application a = on(*r.primitive, {c.axis, reverse}, c.shape);
         const Reader x(a.args()[0]);
         const auto d = static_cast<std::size_t>(c.axis);
@@ -209,13 +243,43 @@ TEST(Cumulative, CombinesAllBefore) {
   }
   EXPECT_THAT(error_of<IndexError>([] { cumsum_p.bind({1, false}, {f64_sample({3})}); }),
               HasSubstr("cumsum of f64[3]: axis 1 is out of range for rank 1"));
-  EXPECT_THAT(error_of<TypeError>([] { cummax_p.bind({0, false}, {sample(DType::bool_, {3})}); }), HasSubstr("takes real numbers"));
+  EXPECT_THAT(error_of<TypeError>([] { cummax_p.bind({0, false}, {sample(DType::bool_, {3})}); }),
+              HasSubstr("takes real numbers"));
+}
+
+/// What JAX 0.10 gives for these tangents: its scan is the same tree.
+TEST(Cumulative, SharesDerivativesAmongTiesAsJaxDoes) {
+  const Array x({2.0, 5.0, 5.0, 2.0, 5.0, 5.0, 1.0}), dx({1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6});
+  const auto tangent = [&](const Primitive<CumulativeParams>& p, bool reverse) {
+    const Params params = Params::of(CumulativeParams{0, reverse});
+    const std::vector<Tangent> t = {dx};
+    return values(p.rules().jvp(params, Arrays{x}, t).tangents[0].array());
+  };
+  EXPECT_EQ(tangent(cummax_p, false),
+            (std::vector<double>{1, 10, 55, 55, 5027.5, 27527.5, 27527.5}));
+  EXPECT_EQ(tangent(cummax_p, true),
+            (std::vector<double>{27527.5, 27527.5, 27550, 55000, 55000, 1e5, 1e6}));
+  EXPECT_EQ(tangent(cummin_p, false), (std::vector<double>{1, 1, 1, 500.5, 500.5, 500.5, 1e6}));
 }
 
 TEST(Cumulative, ProductIsDifferentiatedAtZeros) {
   const Array x({2.0, 0.0, 3.0, 0.0, 5.0}), dx({1.0, 1.0, 1.0, 1.0, 1.0});
-  const auto t = cumprod_p.rules().jvp(Params::of(CumulativeParams{0, false}), Arrays{x}, std::vector<Tangent>{dx}).tangents[0].array();
+  const auto t =
+      cumprod_p.rules()
+          .jvp(Params::of(CumulativeParams{0, false}), Arrays{x}, std::vector<Tangent>{dx})
+          .tangents[0]
+          .array();
   EXPECT_EQ(values(t), (std::vector<double>{1, 2, 6, 0, 0}));
+}
+
+TEST(Products, HaveSecondDerivativesAtZeros) {
+  const Array x({0.0, 2.0, 0.0, 3.0});
+  const auto product = [](const Array& v) { return lax::reduce_prod(v, {0}); };
+  const auto running = [](const Array& v) { return lax::reduce_sum(lax::cumprod(v), {0}); };
+  EXPECT_EQ(values(hessian(product)(x)),
+            (std::vector<double>{0, 0, 6, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(values(hessian(running)(x)),
+            (std::vector<double>{0, 1, 8, 0, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0}));
 }
 
 }  // namespace

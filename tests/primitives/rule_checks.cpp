@@ -111,7 +111,8 @@ double Reader::operator()(const Shape& index) const {
 
 void expect_close(const Array& got, const Array& want, double tolerance, const std::string& what) {
   ASSERT_EQ(got.dtype(), want.dtype()) << what;
-  ASSERT_EQ(got.shape(), want.shape()) << what << " " << got.shape().to_string() << " " << want.shape().to_string();
+  ASSERT_EQ(got.shape(), want.shape())
+      << what << " " << got.shape().to_string() << " " << want.shape().to_string();
   const std::vector<double> a = values(got), b = values(want);
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (std::isnan(a[i]) && std::isnan(b[i])) continue;
@@ -120,7 +121,8 @@ void expect_close(const Array& got, const Array& want, double tolerance, const s
   }
 }
 
-void expect_elements(const Array& got, const Shape& shape, const std::function<double(const Shape&)>& want) {
+void expect_elements(const Array& got, const Shape& shape,
+                     const std::function<double(const Shape&)>& want) {
   std::vector<double> v;
   for_all(shape, [&](const Shape& index) { v.push_back(want(index)); });
   expect_close(got, make(got.dtype(), shape, v), 1e-12, "elements");
@@ -132,7 +134,8 @@ void check_avals(const Application& a) {
   const AbstractResult abstract = a.primitive->rules().abstract_eval(a.params, avals);
   const Arrays out = a.eval(a.args());
   ASSERT_EQ(abstract.avals.size(), out.size());
-  for (std::size_t i = 0; i < out.size(); ++i) EXPECT_EQ(abstract.avals[i].to_string(), out[i].aval().to_string());
+  for (std::size_t i = 0; i < out.size(); ++i)
+    EXPECT_EQ(abstract.avals[i].to_string(), out[i].aval().to_string());
 }
 
 void check_jvp(const Application& a, double tolerance) {
@@ -160,8 +163,10 @@ void check_jvp(const Application& a, double tolerance) {
       EXPECT_TRUE(got.tangents[i].is_zero());
       continue;
     }
-    const Array difference = axpy(make(DType::f64, y[i].shape(), std::vector<double>(static_cast<std::size_t>(y[i].size()), 0)),
-                                  1 / (2 * kStep), axpy(above[i], -1, below[i]));
+    const Array difference =
+        axpy(make(DType::f64, y[i].shape(),
+                  std::vector<double>(static_cast<std::size_t>(y[i].size()), 0)),
+             1 / (2 * kStep), axpy(above[i], -1, below[i]));
     expect_close(got.tangents[i].instantiate(), difference, tolerance, "jvp's tangent");
   }
 }
@@ -173,7 +178,8 @@ void check_transpose(const Application& a, const std::vector<int>& linear) {
     const auto i = static_cast<std::size_t>(k);
     const Array& x = a.args()[i];
     at_v[i] = f64_sample(x.shape(), 50 + k);
-    at_zero[i] = make(DType::f64, x.shape(), std::vector<double>(static_cast<std::size_t>(x.size()), 0));
+    at_zero[i] =
+        make(DType::f64, x.shape(), std::vector<double>(static_cast<std::size_t>(x.size()), 0));
     inputs[i] = UndefPrimal{x.aval()};
   }
   const Arrays y = a.eval(at_v), y0 = a.eval(at_zero);
@@ -196,7 +202,8 @@ void check_transpose(const Application& a, const std::vector<int>& linear) {
 }
 
 namespace {
-void check_one_batch(const Application& a, const std::vector<BatchAxis>& axes, const std::string& what) {
+void check_one_batch(const Application& a, const std::vector<BatchAxis>& axes,
+                     const std::string& what) {
   const std::size_t size = a.examples.size();
   Arrays batched;
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -212,7 +219,9 @@ void check_one_batch(const Application& a, const std::vector<BatchAxis>& axes, c
     const Arrays want = a.eval(args);
     ASSERT_EQ(got.values.size(), want.size()) << what;
     for (std::size_t k = 0; k < want.size(); ++k) {
-      const Array one = got.axes[k] ? slice_at(got.values[k], *got.axes[k], static_cast<std::int64_t>(b)) : got.values[k];
+      const Array one = got.axes[k]
+                            ? slice_at(got.values[k], *got.axes[k], static_cast<std::int64_t>(b))
+                            : got.values[k];
       expect_close(one, want[k], 1e-12, what);
     }
   }
@@ -262,7 +271,8 @@ struct Lowered {
 
   explicit Lowered(const Application& app) : a(app), want(app.eval(app.args())) {
     for (const Array& x : a.args()) in.push_back(buffer(x, cells_of(x)));
-    for (const Array& y : want) out.push_back(buffer(y, std::vector<Value>(static_cast<std::size_t>(y.size()))));
+    for (const Array& y : want)
+      out.push_back(buffer(y, std::vector<Value>(static_cast<std::size_t>(y.size()))));
   }
   Buffer buffer(const Array& x, std::vector<Value> cells) {
     memory.push_back(std::move(cells));
@@ -270,8 +280,9 @@ struct Lowered {
   }
   void compare() {
     for (std::size_t i = 0; i < want.size(); ++i) {
-      expect_close(array_of(want[i].dtype(), want[i].shape(), *static_cast<std::vector<Value>*>(out[i].pointer())), want[i],
-                   1e-12, "lowering");
+      expect_close(array_of(want[i].dtype(), want[i].shape(),
+                            *static_cast<std::vector<Value>*>(out[i].pointer())),
+                   want[i], 1e-12, "lowering");
     }
   }
 
@@ -285,7 +296,8 @@ struct Lowered {
   void operator()(const Lowering::AtIndex& f) {
     std::vector<Source> sources;
     for (const Buffer& b : in) {
-      sources.emplace_back(b.shape(), b.dtype(), [this, b](const Index& i) { return e.load(b, i); });
+      sources.emplace_back(b.shape(), b.dtype(),
+                           [this, b](const Index& i) { return e.load(b, i); });
     }
     for_all(want[0].shape(), [&](const Shape& at) {
       Index index;
@@ -309,7 +321,8 @@ struct Lowered {
     for_all(in[0].shape(), [&](const Shape& at) {
       Index index;
       for (const std::int64_t i : at) index.push_back(e.index(i));
-      e.store(out[0], kept(at), f.combine(e, a.params, e.load(out[0], kept(at)), e.load(in[0], index)));
+      e.store(out[0], kept(at),
+              f.combine(e, a.params, e.load(out[0], kept(at)), e.load(in[0], index)));
     });
     compare();
   }
@@ -327,9 +340,11 @@ struct Lowered {
       ASSERT_EQ(a.args()[i].dtype(), DType::f64) << "call lowerings are checked on f64 only";
       views.push_back({data[i].data(), DType::f64, a.args()[i].shape()});
     }
-    for (std::size_t i = 0; i < results.size(); ++i) targets.push_back({results[i].data(), DType::f64, want[i].shape()});
+    for (std::size_t i = 0; i < results.size(); ++i)
+      targets.push_back({results[i].data(), DType::f64, want[i].shape()});
     f.f(a.params, views, targets);
-    for (std::size_t i = 0; i < want.size(); ++i) expect_close(make(DType::f64, want[i].shape(), results[i]), want[i], 0, "call");
+    for (std::size_t i = 0; i < want.size(); ++i)
+      expect_close(make(DType::f64, want[i].shape(), results[i]), want[i], 0, "call");
   }
 };
 

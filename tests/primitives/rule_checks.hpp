@@ -20,7 +20,9 @@ Array make(DType dtype, const Shape& shape, const std::vector<double>& values);
 /// Distinct values without pattern, between -2 and 2 (integers: 0, 1, 2, ... shuffled); another set
 /// for each `seed`.
 Array sample(DType dtype, const Shape& shape, int seed = 0);
-inline Array f64_sample(const Shape& shape, int seed = 0) { return sample(DType::f64, shape, seed); }
+inline Array f64_sample(const Shape& shape, int seed = 0) {
+  return sample(DType::f64, shape, seed);
+}
 std::vector<double> values(const Array& x);
 
 /// Visits all indices of a shape.
@@ -38,7 +40,8 @@ class Reader {
 
 void expect_close(const Array& got, const Array& want, double tolerance, const std::string& what);
 /// Elements given by a formula of their index.
-void expect_elements(const Array& got, const Shape& shape, const std::function<double(const Shape&)>& want);
+void expect_elements(const Array& got, const Shape& shape,
+                     const std::function<double(const Shape&)>& want);
 
 /// A primitive with parameters and three sets of operands of the same avals.
 struct Application {
@@ -49,7 +52,8 @@ struct Application {
   Arrays eval(const Arrays& x) const { return primitive->bind_erased(params, x); }
 };
 template <class P>
-Application application(const Primitive<P>& primitive, const P& params, const std::function<Arrays(int)>& example) {
+Application application(const Primitive<P>& primitive, const P& params,
+                        const std::function<Arrays(int)>& example) {
   return {&primitive, Params::of(params), {example(0), example(1), example(2)}};
 }
 
@@ -75,9 +79,7 @@ template <class E, class F>
 std::string error_of(const F& f) {
   try {
     f();
-  } catch (const E& e) {
-    return e.message();
-  } catch (const Error& e) {
+  } catch (const E& e) { return e.message(); } catch (const Error& e) {
     ADD_FAILURE() << "another error: " << e.message();
     return {};
   }

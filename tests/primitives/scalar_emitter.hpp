@@ -21,21 +21,38 @@ struct Value {
 
 class ScalarEmitter final : public Emitter {
  public:
-  Scalar number(DType d, double v) { return is_float(d) ? make(d, {v, 0}) : make(d, {0, static_cast<std::int64_t>(v)}); }
+  Scalar number(DType d, double v) {
+    return is_float(d) ? make(d, {v, 0}) : make(d, {0, static_cast<std::int64_t>(v)});
+  }
   static Value value(Scalar s) { return *static_cast<const Value*>(s.value()); }
-  static double as_double(Scalar s) { return is_float(s.dtype()) ? value(s).f : static_cast<double>(value(s).i); }
+  static double as_double(Scalar s) {
+    return is_float(s.dtype()) ? value(s).f : static_cast<double>(value(s).i);
+  }
 
   Scalar constant(DType d, double v) override { return number(d, v); }
-  Scalar constant_int(DType d, std::int64_t v) override { return is_float(d) ? number(d, static_cast<double>(v)) : make(d, {0, v}); }
+  Scalar constant_int(DType d, std::int64_t v) override {
+    return is_float(d) ? number(d, static_cast<double>(v)) : make(d, {0, v});
+  }
   Scalar neg(Scalar x) override { return sub(constant_int(x.dtype(), 0), x); }
-  Scalar abs(Scalar x) override { return is_float(x.dtype()) ? make(x.dtype(), {std::fabs(value(x).f), 0}) : make(x.dtype(), {0, std::abs(value(x).i)}); }
+  Scalar abs(Scalar x) override {
+    return is_float(x.dtype()) ? make(x.dtype(), {std::fabs(value(x).f), 0})
+                               : make(x.dtype(), {0, std::abs(value(x).i)});
+  }
   Scalar add(Scalar a, Scalar b) override { return binary(a, b, std::plus<>()); }
   Scalar sub(Scalar a, Scalar b) override { return binary(a, b, std::minus<>()); }
   Scalar mul(Scalar a, Scalar b) override { return binary(a, b, std::multiplies<>()); }
   Scalar div(Scalar a, Scalar b) override { return binary(a, b, std::divides<>()); }
-  Scalar rem(Scalar a, Scalar b) override { check_same(a, b); return make(a.dtype(), {std::fmod(value(a).f, value(b).f), is_float(a.dtype()) ? 0 : value(a).i % value(b).i}); }
-  Scalar max(Scalar a, Scalar b) override { return select(or_(compare(Compare::gt, a, b), compare(Compare::ne, a, a)), a, b); }
-  Scalar min(Scalar a, Scalar b) override { return select(or_(compare(Compare::lt, a, b), compare(Compare::ne, a, a)), a, b); }
+  Scalar rem(Scalar a, Scalar b) override {
+    check_same(a, b);
+    return make(a.dtype(), {std::fmod(value(a).f, value(b).f),
+                            is_float(a.dtype()) ? 0 : value(a).i % value(b).i});
+  }
+  Scalar max(Scalar a, Scalar b) override {
+    return select(or_(compare(Compare::gt, a, b), compare(Compare::ne, a, a)), a, b);
+  }
+  Scalar min(Scalar a, Scalar b) override {
+    return select(or_(compare(Compare::lt, a, b), compare(Compare::ne, a, a)), a, b);
+  }
   Scalar and_(Scalar a, Scalar b) override { return integer(a, b, std::bit_and<>()); }
   Scalar or_(Scalar a, Scalar b) override { return integer(a, b, std::bit_or<>()); }
   Scalar xor_(Scalar a, Scalar b) override { return integer(a, b, std::bit_xor<>()); }
@@ -54,17 +71,23 @@ class ScalarEmitter final : public Emitter {
       return false;
     };
     bool r = is_float(a.dtype()) ? decide(x.f, y.f)
-             : is_unsigned_integer(a.dtype()) ? decide(static_cast<std::uint64_t>(x.i), static_cast<std::uint64_t>(y.i))
-                                              : decide(x.i, y.i);
+             : is_unsigned_integer(a.dtype())
+                 ? decide(static_cast<std::uint64_t>(x.i), static_cast<std::uint64_t>(y.i))
+                 : decide(x.i, y.i);
     return make(DType::bool_, {0, r});
   }
-  Scalar select(Scalar c, Scalar a, Scalar b) override { check_same(a, b); return value(c).i != 0 ? a : b; }
+  Scalar select(Scalar c, Scalar a, Scalar b) override {
+    check_same(a, b);
+    return value(c).i != 0 ? a : b;
+  }
   Scalar convert(Scalar x, DType d) override {
     if (is_float(d)) return number(d, as_double(x));
     return make(d, {0, is_float(x.dtype()) ? static_cast<std::int64_t>(value(x).f) : value(x).i});
   }
 
-  Scalar load(const Buffer& b, const Index& i) override { return make(b.dtype(), cells(b)[offset(b, i)]); }
+  Scalar load(const Buffer& b, const Index& i) override {
+    return make(b.dtype(), cells(b)[offset(b, i)]);
+  }
   void store(const Buffer& b, const Index& i, Scalar v) override {
     if (v.dtype() != b.dtype()) throw std::logic_error("store of another dtype");
     cells(b)[offset(b, i)] = value(v);
@@ -72,7 +95,9 @@ class ScalarEmitter final : public Emitter {
   void loop(Scalar begin, Scalar end, const std::function<void(Scalar)>& body) override {
     for (std::int64_t i = value(begin).i; i < value(end).i; ++i) body(make(DType::i64, {0, i}));
   }
-  void if_then(Scalar condition, const std::function<void()>& then) override { if (value(condition).i != 0) then(); }
+  void if_then(Scalar condition, const std::function<void()>& then) override {
+    if (value(condition).i != 0) then();
+  }
   void copy(const Buffer& from, const Buffer& to) override { cells(to) = cells(from); }
 
   Scalar sign(Scalar) override { return unused(); }
@@ -90,7 +115,9 @@ class ScalarEmitter final : public Emitter {
   Scalar math(std::string_view, std::span<const Scalar>) override { return unused(); }
 
  private:
-  static std::vector<Value>& cells(const Buffer& b) { return *static_cast<std::vector<Value>*>(b.pointer()); }
+  static std::vector<Value>& cells(const Buffer& b) {
+    return *static_cast<std::vector<Value>*>(b.pointer());
+  }
   static std::size_t offset(const Buffer& b, const Index& index) {
     if (index.size() != b.shape().size()) throw std::logic_error("index of the wrong rank");
     std::int64_t at = 0;

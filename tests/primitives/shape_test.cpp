@@ -11,15 +11,23 @@ template <class P>
 Application on(const Primitive<P>& primitive, const P& params, const std::vector<Shape>& shapes) {
   return application(primitive, params, [&](int seed) {
     Arrays args;
-    for (const Shape& s : shapes) args.push_back(f64_sample(s, seed + 10 * static_cast<int>(args.size())));
+    for (const Shape& s : shapes)
+      args.push_back(f64_sample(s, seed + 10 * static_cast<int>(args.size())));
     return args;
   });
 }
 
 TEST(BroadcastInDim, RepeatsAndExpands) {
-  const struct { Shape from, shape, dims; } cases[] = {
-      {{}, {2, 3}, {}}, {{5}, {2, 5}, {1}}, {{5}, {5, 2}, {0}}, {{1, 3}, {4, 3}, {0, 1}},
-      {{2, 4}, {2, 3, 4, 1}, {0, 2}}, {{3}, {0, 3}, {1}}, {{1}, {1}, {0}}, {{2, 1, 3}, {2, 2, 5, 3}, {0, 2, 3}}};
+  const struct {
+    Shape from, shape, dims;
+  } cases[] = {{{}, {2, 3}, {}},
+               {{5}, {2, 5}, {1}},
+               {{5}, {5, 2}, {0}},
+               {{1, 3}, {4, 3}, {0, 1}},
+               {{2, 4}, {2, 3, 4, 1}, {0, 2}},
+               {{3}, {0, 3}, {1}},
+               {{1}, {1}, {0}},
+               {{2, 1, 3}, {2, 2, 5, 3}, {0, 2, 3}}};
   for (const auto& c : cases) {
     const Application a = on(broadcast_in_dim_p, {c.shape, c.dims}, {c.from});
     const Reader x(a.args()[0]);
@@ -39,23 +47,39 @@ TEST(BroadcastInDim, RepeatsAndExpands) {
 TEST(BroadcastInDim, SharesItsOperandsMemory) {
   const Array y = broadcast_in_dim_p.bind1({{1 << 20, 1 << 20, 3}, {2}}, {Array({1.0, 2.0, 3.0})});
   EXPECT_EQ(y.shape(), (Shape{1 << 20, 1 << 20, 3}));
-  EXPECT_EQ(slice_p.bind1({{5, 7, 0}, {6, 8, 3}, {}}, {y}).to_vector<double>(), (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(slice_p.bind1({{5, 7, 0}, {6, 8, 3}, {}}, {y}).to_vector<double>(),
+            (std::vector<double>{1, 2, 3}));
 }
 
 TEST(BroadcastInDim, RefusesWhatDoesNotFit) {
   const Array x = f64_sample({2, 3});
-  const auto bind = [&](BroadcastInDimParams p) { return [&x, p] { broadcast_in_dim_p.bind(p, {x}); }; };
+  const auto bind = [&](BroadcastInDimParams p) {
+    return [&x, p] { broadcast_in_dim_p.bind(p, {x}); };
+  };
   EXPECT_THAT(error_of<ShapeError>(bind({{2, 4}, {0, 1}})),
-              HasSubstr("broadcast_in_dim of f64[2,3]: dimension 1 of size 3 cannot become dimension 1 of (2, 4)"));
-  EXPECT_THAT(error_of<ShapeError>(bind({{2, 3}, {0}})), HasSubstr("must have one entry per operand dimension"));
-  EXPECT_THAT(error_of<ValueError>(bind({{3, 2}, {1, 0}})), HasSubstr("must be strictly increasing"));
-  EXPECT_THAT(error_of<IndexError>(bind({{2, 3}, {0, 2}})), HasSubstr("broadcast dimension 2 is out of range for rank 2"));
+              HasSubstr("broadcast_in_dim of f64[2,3]: dimension 1 of size 3 cannot become "
+                        "dimension 1 of (2, 4)"));
+  EXPECT_THAT(error_of<ShapeError>(bind({{2, 3}, {0}})),
+              HasSubstr("must have one entry per operand dimension"));
+  EXPECT_THAT(error_of<ValueError>(bind({{3, 2}, {1, 0}})),
+              HasSubstr("must be strictly increasing"));
+  EXPECT_THAT(error_of<IndexError>(bind({{2, 3}, {0, 2}})),
+              HasSubstr("broadcast dimension 2 is out of range for rank 2"));
 }
 
 TEST(Reshape, KeepsRowMajorOrder) {
-  const struct { Shape from, to; } cases[] = {
-      {{2, 3, 4}, {6, 4}}, {{12}, {3, 2, 2}}, {{1, 1}, {}}, {{}, {1, 1}}, {{3, 5}, {15}}, {{0, 3}, {3, 0, 2}},
-      {{3, 1, 2}, {1, 3, 2, 1}}, {{4, 6}, {3, 8}}, {{2, 3, 5, 2}, {6, 1, 10}}, {{2, 1, 6}, {4, 3}}};
+  const struct {
+    Shape from, to;
+  } cases[] = {{{2, 3, 4}, {6, 4}},
+               {{12}, {3, 2, 2}},
+               {{1, 1}, {}},
+               {{}, {1, 1}},
+               {{3, 5}, {15}},
+               {{0, 3}, {3, 0, 2}},
+               {{3, 1, 2}, {1, 3, 2, 1}},
+               {{4, 6}, {3, 8}},
+               {{2, 3, 5, 2}, {6, 1, 10}},
+               {{2, 1, 6}, {4, 3}}};
   for (const auto& c : cases) {
     const Application a = on(reshape_p, {c.to}, {c.from});
     EXPECT_EQ(values(a.eval(a.args())[0]), values(a.args()[0]));
@@ -73,10 +97,15 @@ TEST(Reshape, RefusesAnotherNumberOfElements) {
 }
 
 TEST(Squeeze, AndExpandDimsAreInverse) {
-  const struct { Shape with, without, dims; } cases[] = {
-      {{3, 1, 2}, {3, 2}, {1}}, {{1, 1}, {}, {0, 1}}, {{1, 3, 1, 2, 1}, {3, 2}, {4, 0, 2}}, {{1, 0}, {0}, {0}}};
+  const struct {
+    Shape with, without, dims;
+  } cases[] = {{{3, 1, 2}, {3, 2}, {1}},
+               {{1, 1}, {}, {0, 1}},
+               {{1, 3, 1, 2, 1}, {3, 2}, {4, 0, 2}},
+               {{1, 0}, {0}, {0}}};
   for (const auto& c : cases) {
-    const Application s = on(squeeze_p, {c.dims}, {c.with}), e = on(expand_dims_p, {c.dims}, {c.without});
+    const Application s = on(squeeze_p, {c.dims}, {c.with}),
+                      e = on(expand_dims_p, {c.dims}, {c.without});
     EXPECT_EQ(s.eval(s.args())[0].shape(), c.without);
     EXPECT_EQ(e.eval(e.args())[0].shape(), c.with);
     for (const Application& a : {s, e}) {
@@ -93,7 +122,8 @@ TEST(Squeeze, AndExpandDimsAreInverse) {
 }
 
 TEST(Transpose, PermutesDimensions) {
-  for (const Shape& perm : {Shape{1, 0}, Shape{2, 0, 1}, Shape{0, 2, 1}, Shape{3, 1, 0, 2}, Shape{0, 1}, Shape{}}) {
+  for (const Shape& perm :
+       {Shape{1, 0}, Shape{2, 0, 1}, Shape{0, 2, 1}, Shape{3, 1, 0, 2}, Shape{0, 1}, Shape{}}) {
     Shape shape{2, 3, 4, 5};
     shape.resize(perm.size());
     const Application a = on(transpose_p, {perm}, {shape});
@@ -101,14 +131,16 @@ TEST(Transpose, PermutesDimensions) {
     const Array y = a.eval(a.args())[0];
     expect_elements(y, y.shape(), [&](const Shape& index) {
       Shape from(index.size(), 0);
-      for (std::size_t i = 0; i < index.size(); ++i) from[static_cast<std::size_t>(perm[i])] = index[i];
+      for (std::size_t i = 0; i < index.size(); ++i)
+        from[static_cast<std::size_t>(perm[i])] = index[i];
       return x(from);
     });
     check_rules(a);
     check_jvp(a);
     check_transpose(a, {0});
   }
-  EXPECT_THAT(error_of<ValueError>([] { transpose_p.bind({{0, 0}}, {f64_sample({2, 3})}); }), HasSubstr("names one dimension twice"));
+  EXPECT_THAT(error_of<ValueError>([] { transpose_p.bind({{0, 0}}, {f64_sample({2, 3})}); }),
+              HasSubstr("names one dimension twice"));
 }
 
 TEST(Transpose, OfLargeMatricesOfEverySizeOfElement) {
@@ -135,8 +167,14 @@ TEST(Rev, ReversesTheNamedDimensions) {
 }
 
 TEST(Concatenate, JoinsAlongADimension) {
-  const struct { std::vector<Shape> from; std::int64_t dimension; Shape to; } cases[] = {
-      {{{2, 3}, {4, 3}}, 0, {6, 3}}, {{{2, 1}, {2, 3}, {2, 0}}, 1, {2, 4}}, {{{3}}, 0, {3}}, {{{0, 2}, {0, 2}}, 0, {0, 2}}};
+  const struct {
+    std::vector<Shape> from;
+    std::int64_t dimension;
+    Shape to;
+  } cases[] = {{{{2, 3}, {4, 3}}, 0, {6, 3}},
+               {{{2, 1}, {2, 3}, {2, 0}}, 1, {2, 4}},
+               {{{3}}, 0, {3}},
+               {{{0, 2}, {0, 2}}, 0, {0, 2}}};
   for (const auto& c : cases) {
     const Application a = on(concatenate_p, {c.dimension}, c.from);
     const auto d = static_cast<std::size_t>(c.dimension);
@@ -150,14 +188,21 @@ TEST(Concatenate, JoinsAlongADimension) {
     check_transpose(a, {0});
     if (c.from.size() > 1) check_transpose(a, {0, 1});
   }
-  EXPECT_THAT(error_of<ShapeError>([] { concatenate_p.bind({0}, {f64_sample({2, 3}), f64_sample({2, 4})}); }),
-              HasSubstr("concatenate of f64[2,3], f64[2,4]: shapes must be equal except along dimension 0"));
-  EXPECT_THAT(error_of<TypeError>([] { concatenate_p.bind({0}, {f64_sample({2}), sample(DType::f32, {2})}); }),
+  EXPECT_THAT(
+      error_of<ShapeError>(
+          [] { concatenate_p.bind({0}, {f64_sample({2, 3}), f64_sample({2, 4})}); }),
+      HasSubstr(
+          "concatenate of f64[2,3], f64[2,4]: shapes must be equal except along dimension 0"));
+  EXPECT_THAT(error_of<TypeError>(
+                  [] { concatenate_p.bind({0}, {f64_sample({2}), sample(DType::f32, {2})}); }),
               HasSubstr("concatenate of f64[2], f32[2]: operands must have one dtype"));
 }
 
 TEST(Split, GivesTheParts) {
-  const struct { Shape from, sizes; std::int64_t axis; } cases[] = {{{5, 2}, {2, 0, 3}, 0}, {{2, 4}, {1, 1, 2}, 1}, {{3}, {3}, 0}};
+  const struct {
+    Shape from, sizes;
+    std::int64_t axis;
+  } cases[] = {{{5, 2}, {2, 0, 3}, 0}, {{2, 4}, {1, 1, 2}, 1}, {{3}, {3}, 0}};
   for (const auto& c : cases) {
     const Application a = on(split_p, {c.sizes, c.axis}, {c.from});
     const Arrays parts = a.eval(a.args());
@@ -193,9 +238,19 @@ TEST(Stack, AndUnstackAreInverse) {
 
 TEST(Pad, AddsCropsAndSpreads) {
   using Config = std::vector<std::array<std::int64_t, 3>>;
-  const struct { Shape from; Config config; } cases[] = {
-      {{3}, {{1, 2, 0}}}, {{4}, {{0, 0, 2}}}, {{5}, {{-1, -2, 0}}}, {{5, 3}, {{-2, 1, 1}, {2, -1, 0}}}, {{2}, {{-1, -1, 0}}},
-      {{0, 2}, {{1, 2, 0}, {0, 1, 0}}}, {{}, {}}, {{4}, {{-1, 3, 3}}}, {{4}, {{-4, -3, 2}}}, {{2, 3}, {{0, 0, 0}, {-5, 4, 1}}}};
+  const struct {
+    Shape from;
+    Config config;
+  } cases[] = {{{3}, {{1, 2, 0}}},
+               {{4}, {{0, 0, 2}}},
+               {{5}, {{-1, -2, 0}}},
+               {{5, 3}, {{-2, 1, 1}, {2, -1, 0}}},
+               {{2}, {{-1, -1, 0}}},
+               {{0, 2}, {{1, 2, 0}, {0, 1, 0}}},
+               {{}, {}},
+               {{4}, {{-1, 3, 3}}},
+               {{4}, {{-4, -3, 2}}},
+               {{2, 3}, {{0, 0, 0}, {-5, 4, 1}}}};
   for (const auto& c : cases) {
     const Application a = on(pad_p, {c.config}, {c.from, Shape{}});
     const Reader x(a.args()[0]);
@@ -216,30 +271,41 @@ TEST(Pad, AddsCropsAndSpreads) {
     check_transpose(a, {1});
     check_transpose(a, {0, 1});
   }
-  EXPECT_THAT(error_of<ShapeError>([] { pad_p.bind({{{-2, -2, 0}}}, {f64_sample({3}), f64_sample({})}); }),
-              HasSubstr("pad of f64[3], f64[]: dimension 0 would get the negative size -1"));
-  EXPECT_THAT(error_of<ValueError>([] { pad_p.bind({{{0, 0, -1}}}, {f64_sample({3}), f64_sample({})}); }),
-              HasSubstr("interior padding must not be negative, but is -1 for dimension 0"));
+  EXPECT_THAT(
+      error_of<ShapeError>([] { pad_p.bind({{{-2, -2, 0}}}, {f64_sample({3}), f64_sample({})}); }),
+      HasSubstr("pad of f64[3], f64[]: dimension 0 would get the negative size -1"));
+  EXPECT_THAT(
+      error_of<ValueError>([] { pad_p.bind({{{0, 0, -1}}}, {f64_sample({3}), f64_sample({})}); }),
+      HasSubstr("interior padding must not be negative, but is -1 for dimension 0"));
 }
 
 TEST(Slice, TakesEveryStrideth) {
-  const struct { Shape from, start, limit, strides; } cases[] = {
-      {{4}, {0}, {4}, {}}, {{7, 3}, {2, 1}, {5, 3}, {}}, {{17}, {1}, {16}, {3}}, {{4}, {2}, {2}, {}}, {{5, 6}, {0, 1}, {5, 6}, {2, 2}},
-      {{5}, {4}, {5}, {4}}, {{}, {}, {}, {}}, {{6}, {6}, {6}, {2}}};
+  const struct {
+    Shape from, start, limit, strides;
+  } cases[] = {{{4}, {0}, {4}, {}},
+               {{7, 3}, {2, 1}, {5, 3}, {}},
+               {{17}, {1}, {16}, {3}},
+               {{4}, {2}, {2}, {}},
+               {{5, 6}, {0, 1}, {5, 6}, {2, 2}},
+               {{5}, {4}, {5}, {4}},
+               {{}, {}, {}, {}},
+               {{6}, {6}, {6}, {2}}};
   for (const auto& c : cases) {
     const Application a = on(slice_p, {c.start, c.limit, c.strides}, {c.from});
     const Reader x(a.args()[0]);
     const Array y = a.eval(a.args())[0];
     expect_elements(y, y.shape(), [&](Shape i) {
-      for (std::size_t d = 0; d < i.size(); ++d) i[d] = c.start[d] + i[d] * (c.strides.empty() ? 1 : c.strides[d]);
+      for (std::size_t d = 0; d < i.size(); ++d)
+        i[d] = c.start[d] + i[d] * (c.strides.empty() ? 1 : c.strides[d]);
       return x(i);
     });
     check_rules(a);
     check_jvp(a);
     check_transpose(a, {0});
   }
-  EXPECT_THAT(error_of<IndexError>([] { slice_p.bind({{1}, {5}, {}}, {f64_sample({4})}); }),
-              HasSubstr("slice of f64[4]: needs 0 <= start <= limit <= size, but dimension 0 has 1, 5, 4"));
+  EXPECT_THAT(
+      error_of<IndexError>([] { slice_p.bind({{1}, {5}, {}}, {f64_sample({4})}); }),
+      HasSubstr("slice of f64[4]: needs 0 <= start <= limit <= size, but dimension 0 has 1, 5, 4"));
 }
 
 TEST(Iota, CountsAlongItsDimension) {
@@ -251,7 +317,8 @@ TEST(Iota, CountsAlongItsDimension) {
     check_avals(a);
     check_lowering(a);
   }
-  EXPECT_THAT(error_of<IndexError>([] { iota_p.bind({DType::i32, {3}, 1}, {}); }), HasSubstr("dimension 1 is out of range"));
+  EXPECT_THAT(error_of<IndexError>([] { iota_p.bind({DType::i32, {3}, 1}, {}); }),
+              HasSubstr("dimension 1 is out of range"));
 }
 
 TEST(Iota2x32, GivesTheWordsOfTheIndex) {
@@ -263,10 +330,11 @@ TEST(Iota2x32, GivesTheWordsOfTheIndex) {
 }
 
 TEST(ShapePrimitives, CopyEveryDtype) {
-  for (const DType d : {DType::bool_, DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16, DType::u32, DType::u64,
-                        DType::f32, DType::f64}) {
+  for (const DType d : {DType::bool_, DType::i8, DType::i16, DType::i32, DType::i64, DType::u8,
+                        DType::u16, DType::u32, DType::u64, DType::f32, DType::f64}) {
     const Array x = sample(d, {3, 4});
-    const Array y = concatenate_p.bind({0}, split_p.bind({{1, 2}, 0}, {rev_p.bind1({{0, 1}}, {x})}))[0];
+    const Array y =
+        concatenate_p.bind({0}, split_p.bind({{1, 2}, 0}, {rev_p.bind1({{0, 1}}, {x})}))[0];
     expect_close(rev_p.bind1({{1, 0}}, {y}), x, 0, std::string(short_name(d)));
   }
 }

@@ -13,7 +13,8 @@ TEST(Sort, OrdersLinesAlongItsDimension) {
   for (const Shape& shape : {Shape{17}, Shape{5, 3}, Shape{2, 4, 3}, Shape{0}, Shape{3, 1}}) {
     for (int dimension = 0; dimension < shape.ndim(); ++dimension) {
       SCOPED_TRACE(shape.to_string() + " along " + std::to_string(dimension));
-      const Application a = application(sort_p, {dimension, true, 1}, [&](int k) { return Arrays{f64_sample(shape, k)}; });
+      const Application a = application(sort_p, {dimension, true, 1},
+                                        [&](int k) { return Arrays{f64_sample(shape, k)}; });
       const Reader x(a.args()[0]);
       const auto d = static_cast<std::size_t>(dimension);
       expect_elements(a.eval(a.args())[0], shape, [&](Shape i) {
@@ -30,7 +31,8 @@ TEST(Sort, OrdersLinesAlongItsDimension) {
 }
 
 TEST(Sort, CarriesPayloadsAndKeepsTheOrderOfEquals) {
-  const Array k1 = make(DType::i32, {8}, {2, 1, 2, 0, 1, 2, 0, 1}), k2 = make(DType::u8, {8}, {5, 5, 3, 9, 1, 3, 9, 0});
+  const Array k1 = make(DType::i32, {8}, {2, 1, 2, 0, 1, 2, 0, 1}),
+              k2 = make(DType::u8, {8}, {5, 5, 3, 9, 1, 3, 9, 0});
   const Array v({0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0});
   const Arrays one = sort_p.bind({0, true, 1}, {k1, v});
   EXPECT_EQ(one[1].to_vector<int>(), (std::vector<int>{3, 6, 1, 4, 7, 0, 2, 5}));
@@ -40,9 +42,12 @@ TEST(Sort, CarriesPayloadsAndKeepsTheOrderOfEquals) {
 }
 
 TEST(Sort, PutsNansLastAndTakesZerosAsEqual) {
-  constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
-  const std::vector<double> y = values(sort_p.bind1({0, true, 1}, {Array({1.0, kNan, -0.0, 0.0, -kInfinity, kInfinity, -1.0, -kNan})}));
-  EXPECT_EQ(std::vector<double>(y.begin(), y.begin() + 6), (std::vector<double>{-kInfinity, -1, 0, 0, 1, kInfinity}));
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
+                   kInfinity = std::numeric_limits<double>::infinity();
+  const std::vector<double> y = values(sort_p.bind1(
+      {0, true, 1}, {Array({1.0, kNan, -0.0, 0.0, -kInfinity, kInfinity, -1.0, -kNan})}));
+  EXPECT_EQ(std::vector<double>(y.begin(), y.begin() + 6),
+            (std::vector<double>{-kInfinity, -1, 0, 0, 1, kInfinity}));
   EXPECT_TRUE(std::signbit(y[2]) && !std::signbit(y[3]));
   EXPECT_TRUE(std::isnan(y[6]) && std::isnan(y[7]));
 }
@@ -63,10 +68,13 @@ TEST(Sort, HasEveryRuleWithSeveralOperands) {
 }
 
 TEST(Sort, RefusesOperandsThatDoNotFit) {
-  EXPECT_THAT(error_of<ShapeError>([] { sort_p.bind({0, true, 1}, {f64_sample({3}), f64_sample({4})}); }),
-              HasSubstr("sort of f64[3], f64[4]: operands must have one shape"));
-  EXPECT_THAT(error_of<ValueError>([] { sort_p.bind({0, true, 2}, {f64_sample({3})}); }), HasSubstr("num_keys must be from 1"));
-  EXPECT_THAT(error_of<IndexError>([] { sort_p.bind({1, true, 1}, {f64_sample({3})}); }), HasSubstr("dimension 1 is out of range"));
+  EXPECT_THAT(
+      error_of<ShapeError>([] { sort_p.bind({0, true, 1}, {f64_sample({3}), f64_sample({4})}); }),
+      HasSubstr("sort of f64[3], f64[4]: operands must have one shape"));
+  EXPECT_THAT(error_of<ValueError>([] { sort_p.bind({0, true, 2}, {f64_sample({3})}); }),
+              HasSubstr("num_keys must be from 1"));
+  EXPECT_THAT(error_of<IndexError>([] { sort_p.bind({1, true, 1}, {f64_sample({3})}); }),
+              HasSubstr("dimension 1 is out of range"));
 }
 
 }  // namespace
