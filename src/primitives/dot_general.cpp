@@ -5,6 +5,7 @@
 
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
+#include "runtime/kernels/gemm.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -44,42 +45,38 @@ Aval result_aval(const DotGeneralParams& p, std::span<const Aval> avals) {
 }
 
 // ---- evaluation --------------------------------------------------------------------------------
-/// The operand in dense memory with its dimensions in the given order.
-Array in_order(const Array& x, const Shape& order) {
-  View from = view_of(x);
+/// Consecutive dimensions of a view as one, if its strides allow that: appended to `to`.
+bool merge_into(const View& from, const Shape& axes, View& to) {
+  std::int64_t size = 1, stride = 0;
+  bool first = true, mergeable = true;
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    const auto d = static_cast<std::size_t>(axes[i]);
+    if (from.shape[d] == 1) continue;
+    if (first) stride = from.strides[d];
+    mergeable = mergeable && (first || from.strides[d] == stride * size);
+    size *= from.shape[d];
+    first = false;
+  }
+  to.shape.push_back(size);
+  to.strides.push_back(stride);
+  return mergeable;
+}
+
+/// An operand as matrices: a view of rank 3 of its own memory or, where its dimensions do not merge, of
+/// a copy.
+struct Matrices {
+  Array memory;
+  View view;
+};
+Matrices as_matrices(const Array& x, const Shape& batch, const Shape& rows, const Shape& columns) {
+  View from = view_of(x), view{from.data, from.dtype, {}, {}};
+  const bool batches = merge_into(from, batch, view), merged_rows = merge_into(from, rows, view);
+  if (merge_into(from, columns, view) && batches && merged_rows) return {x, view};
+  const Shape order = concatenated(concatenated(batch, rows), columns);
   from.shape = taken(from.shape, order);
   from.strides = taken(from.strides, order);
-  return kernels::is_contiguous(from) ? x : copy_to_dense({from.shape, x.dtype(), false}, from);
-}
-
-struct Sizes {
-  std::int64_t batch, m, n, k;
-};
-
-/// c = a b for row-major a (m, k) and b (k, n). Rows of b are added up, four at a time.
-template <class T>
-void multiply(const Sizes& s, const T* a, const T* b, T* c) {
-  std::fill_n(c, s.m * s.n, T(0));
-  for (std::int64_t i = 0; i < s.m; ++i) {
-    T* row = c + i * s.n;
-    for (std::int64_t k = 0; k < s.k; ++k) {
-      const T factor = a[i * s.k + k];
-      const T* from = b + k * s.n;
-      for (std::int64_t j = 0; j < s.n; ++j)
-        row[j] = wrapping_add(row[j], wrapping_mul(factor, from[j]));
-    }
-  }
-}
-
-/// On bool the product is `and`, the sum is `or`.
-void multiply_bool(const Sizes& s, const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* c) {
-  for (std::int64_t i = 0; i < s.m; ++i) {
-    for (std::int64_t j = 0; j < s.n; ++j) {
-      std::uint8_t any = 0;
-      for (std::int64_t k = 0; k < s.k; ++k) any |= a[i * s.k + k] & b[k * s.n + j];
-      c[i * s.n + j] = any;
-    }
-  }
+  const Array dense = copy_to_dense({from.shape, x.dtype(), false}, from);
+  return {dense, kernels::contiguous_view(view_of(dense).data, x.dtype(), view.shape)};
 }
 
 Arrays evaluate(const DotGeneralParams& p, std::span<const Array> x) {
@@ -87,29 +84,14 @@ Arrays evaluate(const DotGeneralParams& p, std::span<const Array> x) {
   const DotDimensionNumbers& d = p.dimension_numbers;
   const Shape lhs_free = free_axes(d.lhs_batch, d.lhs_contracting, x[0].ndim());
   const Shape rhs_free = free_axes(d.rhs_batch, d.rhs_contracting, x[1].ndim());
-  const Sizes s{taken(x[0].shape(), d.lhs_batch).num_elements(),
-                taken(x[0].shape(), lhs_free).num_elements(),
-                taken(x[1].shape(), rhs_free).num_elements(),
-                taken(x[0].shape(), d.lhs_contracting).num_elements()};
-  const Array a = in_order(lax::convert_element_type(x[0], aval.dtype),
-                           concatenated(concatenated(d.lhs_batch, lhs_free), d.lhs_contracting));
-  const Array b = in_order(lax::convert_element_type(x[1], aval.dtype),
-                           concatenated(concatenated(d.rhs_batch, d.rhs_contracting), rhs_free));
+  const Matrices lhs = as_matrices(lax::convert_element_type(x[0], aval.dtype), d.lhs_batch,
+                                   lhs_free, d.lhs_contracting);
+  const Matrices rhs = as_matrices(lax::convert_element_type(x[1], aval.dtype), d.rhs_batch,
+                                   d.rhs_contracting, rhs_free);
   Array out = make_uninitialized(aval);
-  with_type(aval.dtype, kName, [&]<class T>(std::type_identity<T>) {
-    for (std::int64_t i = 0; i < s.batch; ++i) {
-      const T* lhs = data_of<T>(a) + i * s.m * s.k;
-      const T* rhs = data_of<T>(b) + i * s.k * s.n;
-      T* to = mutable_data_of<T>(out) + i * s.m * s.n;
-      if constexpr (std::is_same_v<T, std::uint8_t>) {
-        if (aval.dtype == DType::bool_) {
-          multiply_bool(s, lhs, rhs, to);
-          continue;
-        }
-      }
-      multiply(s, lhs, rhs, to);
-    }
-  });
+  const Shape shape{lhs.view.shape[0], lhs.view.shape[1], rhs.view.shape[2]};
+  kernels::run_matmul(lhs.view, rhs.view,
+                      kernels::contiguous_view(view_of(out).data, aval.dtype, shape));
   return {out};
 }
 
