@@ -4,6 +4,7 @@
 
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
+#include "runtime/kernels/reduce.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -44,34 +45,11 @@ AbstractResult result_aval(const ArgReduceParams& p, std::span<const Aval> avals
   return Aval{shape, p.index_dtype, false};
 }
 
-template <Pick kPick, class T>
-std::int64_t best_index(const char* p, std::int64_t n, std::int64_t stride) {
-  std::int64_t best = 0;
-  T value = *reinterpret_cast<const T*>(p);
-  for (std::int64_t i = 1; i < n && value == value; ++i) {
-    const T x = *reinterpret_cast<const T*>(p + i * stride);
-    if ((kPick == Pick::largest ? x > value : x < value) || x != x) {
-      best = i;
-      value = x;
-    }
-  }
-  return best;
-}
-
 template <Pick kPick>
 Arrays evaluate(const ArgReduceParams& p, std::span<const Array> x) {
-  const Aval aval = result_aval<kPick>(p, avals_of(x)).avals[0];
-  const auto d = static_cast<std::size_t>(p.axes[0]);
-  const View lines = without_axis(view_of(x[0]), d);
-  const std::int64_t n = x[0].shape()[d], stride = byte_strides(x[0])[d];
-  Array out = make_uninitialized(aval);
-  with_type(x[0].dtype(), name_of(kPick), [&]<class T>(std::type_identity<T>) {
-    char* to = view_of(out).data;
-    for_each_index(aval.shape, [&](const Shape& index) {
-      store_index(to, aval.dtype, best_index<kPick, T>(part_of(lines, index, {}).data, n, stride));
-      to += size_of(aval.dtype);
-    });
-  });
+  Array out = make_uninitialized(result_aval<kPick>(p, avals_of(x)).avals[0]);
+  const auto run = kPick == Pick::largest ? kernels::run_argmax : kernels::run_argmin;
+  run(view_of(x[0]), static_cast<int>(p.axes[0]), view_of(out));
   return {out};
 }
 

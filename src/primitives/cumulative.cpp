@@ -1,16 +1,15 @@
 // Cumulative sum, product, maximum and minimum along an axis: result i combines the elements 0..i (with
 // `reverse`: i..n-1).
-#include <algorithm>
-
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
+#include "runtime/kernels/reduce.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace detail {
 namespace {
 
-enum class Scan : std::uint8_t { sum, prod, max, min };
+using Scan = kernels::ReduceOp;
 constexpr const char* kNames[] = {"cumsum", "cumprod", "cummax", "cummin"};
 template <Scan kScan>
 constexpr const char* kName = kNames[static_cast<int>(kScan)];
@@ -26,36 +25,11 @@ AbstractResult result_aval(const CumulativeParams& p, std::span<const Aval> aval
   return avals[0];
 }
 
-template <Scan kScan, class T>
-T combine(T a, T b) {
-  if constexpr (kScan == Scan::sum) return wrapping_add(a, b);
-  if constexpr (kScan == Scan::prod) return wrapping_mul(a, b);
-  if constexpr (kScan == Scan::max) return nan_max(a, b);
-  if constexpr (kScan == Scan::min) return nan_min(a, b);
-}
-
-/// Row after row: with the array seen as (outer, n, inner), row i combines row i - 1 and element row i.
 template <Scan kScan>
 Arrays evaluate(const CumulativeParams& p, std::span<const Array> x) {
-  const Aval aval = result_aval<kScan>(p, avals_of(x)).avals[0];
-  const Array in = contiguous(x[0]), out = make_uninitialized(aval);
-  if (aval.size() == 0) return {out};
-  const auto d = static_cast<std::size_t>(p.axis);
-  const std::int64_t n = aval.shape[d];
-  const std::int64_t inner = taken(aval.shape, range(p.axis + 1, aval.ndim())).num_elements();
-  const std::int64_t outer = aval.size() / (n * inner), step = p.reverse ? -inner : inner;
-  with_type(aval.dtype, kName<kScan>, [&]<class T>(std::type_identity<T>) {
-    for (std::int64_t o = 0; o < outer; ++o) {
-      const std::int64_t first = o * n * inner + (p.reverse ? (n - 1) * inner : 0);
-      const T* from = data_of<T>(in) + first;
-      T* to = mutable_data_of<T>(out) + first;
-      std::copy_n(from, inner, to);
-      for (std::int64_t i = 1; i < n; ++i, from += step, to += step) {
-        for (std::int64_t k = 0; k < inner; ++k)
-          to[step + k] = combine<kScan>(to[k], from[step + k]);
-      }
-    }
-  });
+  Array out = make_uninitialized(result_aval<kScan>(p, avals_of(x)).avals[0]);
+  const auto direction = p.reverse ? kernels::Direction::reverse : kernels::Direction::forward;
+  kernels::run_cumulative(kScan, view_of(x[0]), static_cast<int>(p.axis), direction, view_of(out));
   return {out};
 }
 
@@ -125,9 +99,8 @@ Scalar combine_scalars(Emitter& e, Scalar a, Scalar b) {
     case Scan::sum: return e.add(a, b);
     case Scan::prod: return e.mul(a, b);
     case Scan::max: return e.max(a, b);
-    case Scan::min: break;
+    default: return e.min(a, b);
   }
-  return e.min(a, b);
 }
 
 /// out[..., 0, ...] = x[..., 0, ...]; out[..., i, ...] = out[..., i - 1, ...] op x[..., i, ...].

@@ -104,10 +104,6 @@ std::int64_t read_index(const char* p, DType dtype) {
 std::int64_t read_index(const Array& scalar) {
   return read_index(view_of(scalar).data, scalar.dtype());
 }
-/// Little-endian: the low bytes are the narrower value.
-void store_index(char* p, DType dtype, std::int64_t value) {
-  std::memcpy(p, &value, size_of(dtype));
-}
 
 }  // namespace detail
 }  // namespace v1

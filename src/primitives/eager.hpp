@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
-#include <type_traits>
 #include <utility>
 
 #include "core/concrete.hpp"
@@ -85,56 +83,6 @@ void for_each_index(const Shape& shape, const F& f) {
 /// One element as a 64-bit integer; u64 beyond the range saturates.
 std::int64_t read_index(const char* p, DType dtype);
 std::int64_t read_index(const Array& scalar);
-void store_index(char* p, DType dtype, std::int64_t value);
-
-/// Calls f(std::type_identity<T>{}) with the C++ type that arithmetic on `dtype` uses (bool: u8).
-template <class F>
-void with_type(DType dtype, const char* operation, const F& f) {
-  switch (dtype) {
-    case DType::bool_:
-    case DType::u8: return f(std::type_identity<std::uint8_t>{});
-    case DType::i8: return f(std::type_identity<std::int8_t>{});
-    case DType::i16: return f(std::type_identity<std::int16_t>{});
-    case DType::i32: return f(std::type_identity<std::int32_t>{});
-    case DType::i64: return f(std::type_identity<std::int64_t>{});
-    case DType::u16: return f(std::type_identity<std::uint16_t>{});
-    case DType::u32: return f(std::type_identity<std::uint32_t>{});
-    case DType::u64: return f(std::type_identity<std::uint64_t>{});
-    case DType::f32: return f(std::type_identity<float>{});
-    case DType::f64: return f(std::type_identity<double>{});
-    default:
-      throw NotImplementedError(std::string(operation) + " has no evaluation rule for dtype " +
-                                std::string(short_name(dtype)));
-  }
-}
-
-/// Integer arithmetic that wraps (and, on floats, the plain operation).
-template <class T>
-T wrapping_add(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    using U = std::make_unsigned_t<T>;
-    return static_cast<T>(static_cast<U>(static_cast<U>(a) + static_cast<U>(b)));
-  } else {
-    return a + b;
-  }
-}
-template <class T>
-T wrapping_mul(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-  } else {
-    return a * b;
-  }
-}
-/// max and min that return NaN when either operand is NaN.
-template <class T>
-T nan_max(T a, T b) {
-  return a > b || a != a ? a : b;
-}
-template <class T>
-T nan_min(T a, T b) {
-  return a < b || a != a ? a : b;
-}
 
 }  // namespace detail
 }  // namespace v1

@@ -26,10 +26,7 @@ Arrays iota_impl(const IotaParams& p, std::span<const Array> x) {
   const Aval aval = iota_aval(p, avals_of(x));
   const auto d = static_cast<std::size_t>(p.dimension);
   const Array line = make_uninitialized({{p.shape[d]}, p.dtype, false});
-  with_type(p.dtype, "iota", [&]<class T>(std::type_identity<T>) {
-    T* to = mutable_data_of<T>(line);
-    for (std::int64_t i = 0; i < p.shape[d]; ++i) to[i] = static_cast<T>(i);
-  });
+  kernels::run_iota(view_of(line), 0);
   Shape strides(p.shape.size(), 0);
   strides[d] = static_cast<std::int64_t>(size_of(p.dtype));
   return {p.shape.size() == 1 ? line : broadcast_view(line, aval, strides)};

@@ -1,18 +1,17 @@
 // Reductions over the dimensions `axes`: sum, prod, max, min, and, or, xor. A reduction over nothing
 // gives the identity: 0, 1, the lowest or the highest value, all bits set, 0, 0.
-#include <algorithm>
-#include <bit>
 #include <limits>
 
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
+#include "runtime/kernels/reduce.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace detail {
 namespace {
 
-enum class Fold : std::uint8_t { sum, prod, max, min, and_, or_, xor_ };
+using Fold = kernels::ReduceOp;
 
 // ---- types -------------------------------------------------------------------------------------
 using Accepts = bool (*)(DType);
@@ -30,101 +29,13 @@ auto reduced_aval(const char* name, Accepts accepts, const char* accepted) {
   };
 }
 
-// ---- evaluation --------------------------------------------------------------------------------
-template <Fold kFold, class T>
-T identity() {
-  using Limits = std::numeric_limits<T>;
-  if constexpr (kFold == Fold::sum || kFold == Fold::or_ || kFold == Fold::xor_) return T(0);
-  if constexpr (kFold == Fold::prod) return T(1);
-  if constexpr (kFold == Fold::and_) return static_cast<T>(~T(0));
-  if constexpr (kFold == Fold::max)
-    return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-  if constexpr (kFold == Fold::min)
-    return Limits::has_infinity ? Limits::infinity() : Limits::max();
-}
-
-template <Fold kFold, class T>
-T combine(T a, T b) {
-  if constexpr (kFold == Fold::sum) return wrapping_add(a, b);
-  if constexpr (kFold == Fold::prod) return wrapping_mul(a, b);
-  if constexpr (kFold == Fold::max) return nan_max(a, b);
-  if constexpr (kFold == Fold::min) return nan_min(a, b);
-  if constexpr (kFold == Fold::and_) return static_cast<T>(a & b);
-  if constexpr (kFold == Fold::or_) return static_cast<T>(a | b);
-  if constexpr (kFold == Fold::xor_) return static_cast<T>(a ^ b);
-}
-
-/// Folds n elements: 16 partial results for contiguous ones, joined as a tree.
-template <Fold kFold, class T>
-T fold_run(const char* p, std::int64_t n, std::int64_t stride) {
-  constexpr std::int64_t kLanes = 16;
-  T lanes[kLanes];
-  std::fill_n(lanes, kLanes, identity<kFold, T>());
-  std::int64_t i = 0;
-  if (stride == sizeof(T)) {
-    const T* x = reinterpret_cast<const T*>(p);
-    for (; i + kLanes <= n; i += kLanes) {
-      for (std::int64_t k = 0; k < kLanes; ++k) lanes[k] = combine<kFold>(lanes[k], x[i + k]);
-    }
-  }
-  for (std::int64_t k = 0; i < n; ++i, ++k) {
-    lanes[k % kLanes] =
-        combine<kFold>(lanes[k % kLanes], *reinterpret_cast<const T*>(p + i * stride));
-  }
-  for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
-    for (std::int64_t k = 0; k < half; ++k) lanes[k] = combine<kFold>(lanes[k], lanes[k + half]);
-  }
-  return lanes[0];
-}
-
-/// One walk over the operand with the result beside it, which has strides of zero along the reduced
-/// axes: a run is then either folded to one element or combined with a row of the result.
-template <Fold kFold, class T>
-void fold_all(const Array& x, const Shape& out_strides, T* out) {
-  const View from = view_of(x);
-  for_each_run(merged_walk(x.shape(), from.strides, out_strides), from.data,
-               reinterpret_cast<char*>(out),
-               [](const char* a, char* b, std::int64_t n, std::int64_t sa, std::int64_t sb) {
-                 T* to = reinterpret_cast<T*>(b);
-                 if (sb == 0) {
-                   *to = combine<kFold>(*to, fold_run<kFold, T>(a, n, sa));
-                 } else if (sa == sizeof(T) && sb == sizeof(T)) {
-                   const T* row = reinterpret_cast<const T*>(a);
-                   for (std::int64_t i = 0; i < n; ++i) to[i] = combine<kFold>(to[i], row[i]);
-                 } else {
-                   for (std::int64_t i = 0; i < n; ++i) {
-                     T& place = *reinterpret_cast<T*>(b + i * sb);
-                     place = combine<kFold>(place, *reinterpret_cast<const T*>(a + i * sa));
-                   }
-                 }
-               });
-}
-
-template <Fold kFold>
-Array reduce(const char* name, const AxesParams& p, const Array& x, const Aval& out_aval) {
-  Array out = make_uninitialized(out_aval);
-  const Shape dense = dense_strides(out_aval.shape, out_aval.dtype);
-  Shape out_strides(x.shape().size(), 0);
-  std::size_t i = 0;
-  for (const std::int64_t d : other_axes(p.axes, x.ndim()))
-    out_strides[static_cast<std::size_t>(d)] = dense[i++];
-  with_type(x.dtype(), name, [&]<class T>(std::type_identity<T>) {
-    if constexpr (std::is_integral_v<T> || kFold < Fold::and_) {
-      T* to = mutable_data_of<T>(out);
-      T start = identity<kFold, T>();
-      if (x.dtype() == DType::bool_) start = static_cast<T>(start != 0);
-      std::fill_n(to, out_aval.size(), start);
-      fold_all<kFold, T>(x, out_strides, to);
-    }
-  });
-  return out;
-}
-
 template <Fold kFold>
 auto reduce_impl(const char* name, Accepts accepts, const char* accepted) {
-  return [=, aval = reduced_aval(name, accepts, accepted)](const AxesParams& p,
-                                                           std::span<const Array> x) {
-    return Arrays{reduce<kFold>(name, p, x[0], aval(p, avals_of(x)).avals[0])};
+  return [aval = reduced_aval(name, accepts, accepted)](const AxesParams& p,
+                                                        std::span<const Array> x) {
+    Array out = make_uninitialized(aval(p, avals_of(x)).avals[0]);
+    kernels::run_reduce(kFold, view_of(x[0]), p.axes, view_of(out));
+    return Arrays{out};
   };
 }
 
@@ -211,9 +122,8 @@ Scalar combine_scalars(Emitter& e, const Params&, Scalar a, Scalar b) {
     case Fold::min: return e.min(a, b);
     case Fold::and_: return e.and_(a, b);
     case Fold::or_: return e.or_(a, b);
-    case Fold::xor_: break;
+    default: return e.xor_(a, b);
   }
-  return e.xor_(a, b);
 }
 
 template <Fold kFold>

@@ -33,38 +33,26 @@ AbstractResult result_aval(const ScatterParams& p, std::span<const Aval> avals) 
 }
 
 template <Update kUpdate>
-void apply(const Walk& walk, DType dtype, const WindowPair& at) {
-  if constexpr (kUpdate == Update::replace) {
-    for_each_run(walk, at.operand, at.slice,
-                 [size = size_of(dtype)](char* to, const char* from, std::int64_t n,
-                                         std::int64_t st, std::int64_t sf) {
-                   for (std::int64_t i = 0; i < n; ++i)
-                     std::copy_n(from + i * sf, size, to + i * st);
-                 });
-  } else {
-    with_type(dtype, name_of(kUpdate), [&]<class T>(std::type_identity<T>) {
-      for_each_run(
-          walk, at.operand, at.slice,
-          [](char* to, const char* from, std::int64_t n, std::int64_t st, std::int64_t sf) {
-            for (std::int64_t i = 0; i < n; ++i) {
-              T& place = *reinterpret_cast<T*>(to + i * st);
-              place = wrapping_add(place, *reinterpret_cast<const T*>(from + i * sf));
-            }
-          });
-    });
-  }
-}
-
-template <Update kUpdate>
 Arrays evaluate(const ScatterParams& p, std::span<const Array> x) {
   const Aval aval = result_aval<kUpdate>(p, avals_of(x)).avals[0];
   const WindowIndexing w = window_indexing(p, x[0].shape(), x[2].shape());
   Array out = copy_to_dense(aval, view_of(x[0]));
   if (x[2].size() == 0) return {out};
   const View updates = view_of(x[2]);
+  const std::size_t bytes = size_of(aval.dtype);
   const Walk walk = window_walk(w, byte_strides(out), updates.strides);
+  const Walk copy{walk.shape, walk.b, walk.a};  // from the updates
+  const kernels::Kernel add = kernels::find_kernel(kernels::Op::add, aval.dtype);
+  if (kUpdate == Update::add && !add) missing_rule(scatter_add_p, "impl");
   for_each_window(w, out, x[1], updates, [&](const WindowPair& at) {
-    if (at.operand != nullptr) apply<kUpdate>(walk, aval.dtype, at);
+    if (at.operand == nullptr) return;
+    if (kUpdate == Update::replace) return copy_along(copy, bytes, at.slice, at.operand);
+    for_each_run(walk, at.operand, at.slice,
+                 [&](char* to, const char* from, std::int64_t n, std::int64_t st, std::int64_t sf) {
+                   const char* operands[] = {to, from};
+                   const std::int64_t strides[] = {st, sf};
+                   add(n, operands, strides, to, st, nullptr);
+                 });
   });
   return {out};
 }

@@ -1,9 +1,7 @@
 // sort: the lines of all operands along `dimension` are permuted alike, so that the first `num_keys`
 // of them, compared one after the other, ascend. -0 equals 0, all NaNs are equal and come last. The
 // order of equals is kept whether or not `is_stable` asks for it.
-#include <algorithm>
-#include <numeric>
-
+#include "runtime/kernels/sort.hpp"
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
 
@@ -31,72 +29,30 @@ AbstractResult result_avals(const SortParams& p, std::span<const Aval> avals) {
   return std::vector<Aval>(avals.begin(), avals.end());
 }
 
-// ---- evaluation, also of compiled programs -----------------------------------------------------
-template <class T>
-bool less(T a, T b) {
-  return a < b || (b != b && a == a);
+// ---- evaluation --------------------------------------------------------------------------------
+Arrays evaluate(const SortParams& p, std::span<const Array> x) {
+  Arrays sorted;
+  std::vector<View> in, out;
+  for (const Aval& aval : result_avals(p, avals_of(x)).avals) {
+    in.push_back(view_of(x[sorted.size()]));
+    sorted.push_back(make_uninitialized(aval));
+    out.push_back(view_of(sorted.back()));
+  }
+  kernels::run_sort(in, static_cast<int>(p.dimension), p.num_keys, out);
+  return sorted;
 }
 
-/// Whether element i of a line comes before element j (< 0), after it (> 0), or is its equal.
-using CompareElements = int (*)(const std::byte* key, std::int64_t i, std::int64_t j);
-template <class T>
-int compare_elements(const std::byte* key, std::int64_t i, std::int64_t j) {
-  const T a = reinterpret_cast<const T*>(key)[i], b = reinterpret_cast<const T*>(key)[j];
-  return less(a, b) ? -1 : less(b, a) ? 1 : 0;
-}
-CompareElements compare_elements_of(DType dtype) {
-  CompareElements f = nullptr;
-  with_type(dtype, kName, [&]<class T>(std::type_identity<T>) { f = compare_elements<T>; });
-  return f;
-}
-
+/// The same on the buffers of a compiled program.
 void sort_buffers(const SortParams& p, std::span<const BufferView> in,
                   std::span<const MutableBufferView> out) {
-  const Shape shape(in[0].shape);
-  const auto d = static_cast<std::size_t>(p.dimension);
-  const std::int64_t n = shape[d];
-  if (shape.num_elements() == 0) return;
-  const std::int64_t inner = taken(shape, range(p.dimension + 1, shape.ndim())).num_elements();
-  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
-  std::vector<CompareElements> compare;
-  for (int k = 0; k < p.num_keys; ++k)
-    compare.push_back(compare_elements_of(in[static_cast<std::size_t>(k)].dtype));
-  for (std::int64_t line = 0; line < shape.num_elements() / n; ++line) {
-    const std::int64_t first = line / inner * n * inner + line % inner;
-    std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
-      for (std::size_t k = 0; k < static_cast<std::size_t>(p.num_keys); ++k) {
-        const int c = compare[k](in[k].as<std::byte>(), first + i * inner, first + j * inner);
-        if (c != 0) return c < 0;
-      }
-      return i < j;
-    });
-    for (std::size_t k = 0; k < in.size(); ++k) {
-      const std::size_t size = size_of(in[k].dtype);
-      const auto step = static_cast<std::int64_t>(size);
-      const std::byte* from = in[k].as<std::byte>() + first * step;
-      std::byte* to = out[k].as<std::byte>() + first * step;
-      for (std::int64_t i = 0; i < n; ++i) {
-        std::copy_n(from + order[static_cast<std::size_t>(i)] * inner * step, size,
-                    to + i * inner * step);
-      }
-    }
+  std::vector<View> from, to;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const Shape shape(in[i].shape);
+    // Nothing is written through the view of an operand.
+    from.push_back(kernels::contiguous_view(const_cast<void*>(in[i].data), in[i].dtype, shape));
+    to.push_back(kernels::contiguous_view(out[i].data, out[i].dtype, shape));
   }
-}
-
-Arrays evaluate(const SortParams& p, std::span<const Array> x) {
-  const std::vector<Aval> avals = result_avals(p, avals_of(x)).avals;
-  Arrays dense, sorted;
-  std::vector<BufferView> in;
-  std::vector<MutableBufferView> out;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    dense.push_back(contiguous(x[i]));
-    sorted.push_back(make_uninitialized(avals[i]));
-    in.push_back({concrete_node(dense[i]).data(), avals[i].dtype, avals[i].shape});
-    out.push_back({concrete_node(sorted[i]).data(), avals[i].dtype, avals[i].shape});
-  }
-  sort_buffers(p, in, out);
-  return sorted;
+  kernels::run_sort(from, static_cast<int>(p.dimension), p.num_keys, to);
 }
 
 // ---- derivatives and batching ------------------------------------------------------------------
