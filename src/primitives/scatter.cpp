@@ -2,6 +2,7 @@
 // (window_indexing.hpp), are replaced by or increased by the updates. Index vectors are processed in
 // row-major order, so the last of several updates of one place wins. Out of bounds, mode `clip` moves
 // the window inside; the others drop the update.
+#include "core/trace.hpp"
 #include "primitives/window_indexing.hpp"
 
 namespace telamon {
