@@ -66,6 +66,7 @@ Shape broadcast_shapes(std::string_view name, std::span<const Array> xs) {
 
 Array broadcast_array(const Array& x, const Shape& shape) {
   if (x.shape() == shape) return x;
+  if (x.ndim() == 0) return lax::broadcast(x, shape);
   Shape dims;
   for (int i = 0; i < x.ndim(); ++i) dims.push_back(shape.ndim() - x.ndim() + i);
   return lax::broadcast_in_dim(x, shape, dims);

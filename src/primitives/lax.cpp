@@ -221,6 +221,11 @@ Array broadcast_in_dim(const Operand& x, const Shape& shape, const Shape& broadc
 }
 
 Array broadcast(const Operand& x, const Shape& sizes) {
+  if (sizes.empty()) return x.array;
+  if (x.array.ndim() == 0 && !x.array.is_tracer() && !detail::has_dynamic_trace()) {
+    // A constant: the view that the primitive would make. (C++ scalars come this way all the time.)
+    return detail::broadcast_view(x.array, x.array.aval().with_shape(sizes), Shape(sizes.size(), 0));
+  }
   Shape shape = sizes;
   Shape dims;
   for (std::int64_t d : x.array.shape()) {
