@@ -70,6 +70,14 @@ Arrays starts_along(const Array& x, const Array& start, std::int64_t axis) {
   return starts;
 }
 
+void check_sizes(const char* name, const Shape& shape) {
+  for (std::int64_t n : shape) {
+    if (n < 0)
+      throw ShapeError(std::string(name) + ": sizes must not be negative, got " +
+                       shape.to_string());
+  }
+}
+
 }  // namespace
 
 // ---- elementwise -------------------------------------------------------------------------------
@@ -188,10 +196,11 @@ Array scalar(const Operand& value, DType dtype) {
 }
 
 Array full(const Aval& aval, double value, SourceLocation where) {
+  const CallSite site(where);
+  check_sizes("full", aval.shape);
   // Under a dynamic trace the broadcast is staged, so that programs hold scalars and not buffers.
   if (aval.shape.empty() || !detail::has_dynamic_trace())
     return detail::full_of(aval.strong(), value);
-  const CallSite site(where);
   return broadcast(detail::full_of({{}, aval.dtype, false}, value), aval.shape);
 }
 
@@ -223,8 +232,11 @@ Array broadcast_in_dim(const Operand& x, const Shape& shape, const Shape& broadc
 Array broadcast(const Operand& x, const Shape& sizes) {
   if (sizes.empty()) return x.array;
   if (x.array.ndim() == 0 && !x.array.is_tracer() && !detail::has_dynamic_trace()) {
+    const CallSite site(x.where);
+    check_sizes("broadcast", sizes);
     // A constant: the view that the primitive would make. (C++ scalars come this way all the time.)
-    return detail::broadcast_view(x.array, x.array.aval().with_shape(sizes), Shape(sizes.size(), 0));
+    return detail::broadcast_view(x.array, x.array.aval().with_shape(sizes),
+                                  Shape(sizes.size(), 0));
   }
   Shape shape = sizes;
   Shape dims;

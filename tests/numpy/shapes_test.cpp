@@ -129,6 +129,14 @@ TEST(Creation, HasTheDefaultDtypes) {
   expect_array<int>(tl::array(std::vector<int>{4, 5}), {2}, {4, 5});
 }
 
+TEST(Creation, RefusesNegativeSizesWithTheCallersLine) {
+  const int line = __LINE__ + 1;
+  const std::string text = error_of<tl::ShapeError>([] { return tl::zeros({2, -1}); });
+  EXPECT_THAT(text, HasSubstr("sizes must not be negative, got (2, -1)"));
+  EXPECT_THAT(text, HasSubstr("shapes_test.cpp:" + std::to_string(line)));
+  EXPECT_THROW(tl::full({-1}, 2.0), tl::ShapeError);
+}
+
 TEST(Creation, EyeTakesColumnsAndDiagonal) {
   expect_array<float>(tl::eye(2), {2, 2}, {1, 0, 0, 1});
   expect_array<int>(tl::eye(2, 3, 1, tl::i32), {2, 3}, {0, 1, 0, 0, 0, 1});
