@@ -2,8 +2,11 @@
 #include <iostream>
 
 #include "commands.hpp"
+#include "runtime/allocator.hpp"
 #include "runtime/backend.hpp"
+#include "runtime/blas.hpp"
 #include "runtime/cpu.hpp"
+#include "runtime/thread_pool.hpp"
 #include "telamon/telamon.hpp"
 
 namespace telamon_tool {
@@ -15,6 +18,9 @@ void add_info(CLI::App& app, int& code) {
               << TELAMON_VERSION_PATCH << '\n'
               << "instruction set: " << tl::runtime::isa_name(tl::runtime::host_isa()) << '\n'
               << "default backend: " << tl::runtime::find_backend().name() << '\n'
+              << "BLAS: " << (tl::runtime::blas() ? "found" : "none (own loops)") << '\n'
+              << "threads: " << tl::runtime::num_threads() << '\n'
+              << "memory cached: " << tl::runtime::allocator_stats().cached << " bytes\n"
               << "primitives: " << tl::PrimitiveBase::all().size() << '\n';
     code = 0;
   });

@@ -40,7 +40,6 @@ class TELAMON_API JitCache {
 
   bool is_static(std::size_t arg) const { return arg < static_.size() && static_[arg]; }
   bool is_donated(std::size_t arg) const { return arg < donated_.size() && donated_[arg]; }
-  bool has_static() const { return has_static_; }
   const JitOptions& options() const { return options_; }
 
   /// The program for these traced arguments and this key of static values; null when not traced yet.
@@ -55,13 +54,11 @@ class TELAMON_API JitCache {
   static const void* prototype(const Entry& entry);
   /// The number of signatures traced.
   std::size_t size() const;
-  /// The newest program, for inspection.
-  ClosedJaxpr jaxpr(const Entry& entry) const;
 
  private:
   JitOptions options_;
   std::vector<bool> static_, donated_;
-  bool has_static_ = false;
+  const char* call_name_;     // lives forever
   mutable std::mutex mutex_;  // guards publication
   std::vector<EntryPtr> owned_;
   std::atomic<const Entry*> newest_{nullptr};  // a list that only grows

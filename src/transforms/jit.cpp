@@ -2,6 +2,10 @@
 #include "telamon/jit.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <string_view>
 
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
@@ -69,6 +73,31 @@ std::vector<bool> argument_mask(const std::vector<int>& argnums, std::size_t num
   return mask;
 }
 
+// Donated buffers name the call that took them, perhaps long after the jitted object is gone.
+const char* interned(const std::string& name) {
+  static auto* const mutex = new std::mutex;
+  static auto* const names = new std::set<std::string>;
+  const std::lock_guard lock(*mutex);
+  return names->insert(name).first->c_str();
+}
+
+// Captured arrays are frozen into the program. Above a kibibyte that may be a surprise.
+void log_constants(const std::string& name, const Arrays& consts) {
+  static const bool wanted = [] {
+    const char* topics = std::getenv("TELAMON_LOG");
+    return topics && std::string_view(topics).find("jit") != std::string_view::npos;
+  }();
+  if (!wanted) return;
+  std::size_t bytes = 0;
+  for (const Array& c : consts) bytes += static_cast<std::size_t>(c.size()) * size_of(c.dtype());
+  if (bytes <= 1024) return;
+  std::fprintf(
+      stderr,
+      "telamon: jit(%s) captured %zu arrays of %zu bytes: they are constants of the program; "
+      "pass them as arguments if they change\n",
+      name.c_str(), consts.size(), bytes);
+}
+
 std::string display_name(const JitOptions& options) {
   return options.name.empty() ? "f" : options.name;
 }
@@ -104,7 +133,7 @@ JitCache::JitCache(JitOptions options, std::size_t num_args)
     : options_(std::move(options)),
       static_(argument_mask(options_.static_argnums, num_args)),
       donated_(argument_mask(options_.donate, num_args)),
-      has_static_(!options_.static_argnums.empty()) {}
+      call_name_(interned(display_name(options_))) {}
 JitCache::~JitCache() = default;
 
 const JitCache::Entry* JitCache::find(std::span<const Array> args, const KeyBuilder& key) const {
@@ -156,6 +185,7 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
   if (std::none_of(entry->donated.begin(), entry->donated.end(), [](bool d) { return d; }))
     entry->donated.clear();
   entry->program.jaxpr = std::move(traced.jaxpr);
+  log_constants(display_name(options_), entry->program.consts);
   if (captured_tracer) return entry;
 
   const std::lock_guard lock(mutex_);
@@ -223,7 +253,7 @@ void JitCache::call(const Entry& entry, std::span<const Array> args, Arrays& res
   }
   const runtime::Executable& executable = executable_of(entry, options_);
   if (entry.donated.empty()) executable.execute(inputs, entry.donated, results, "");
-  else executable.execute(inputs, donatable(entry.donated, inputs), results, options_.name.c_str());
+  else executable.execute(inputs, donatable(entry.donated, inputs), results, call_name_);
 }
 
 const void* JitCache::prototype(const Entry& entry) { return entry.prototype.get(); }
@@ -232,8 +262,6 @@ std::size_t JitCache::size() const {
   const std::lock_guard lock(mutex_);
   return owned_.size();
 }
-
-ClosedJaxpr JitCache::jaxpr(const Entry& entry) const { return entry.program; }
 
 }  // namespace detail
 }  // namespace v1

@@ -273,14 +273,17 @@ TEST(Jit, DonatesBuffersAndNamesLaterUse) {
       tl::jit([](Array x, Array y) { return x * 2.0 + y; }, {.donate = {0}, .name = "step"});
   Array x = tl::ones({1000}) + 0.0;
   const Array y = tl::ones({1000}) * 3.0;
+  tl::reset_counters();
   const Array z = step(x, y);
   EXPECT_EQ(values(z)[0], 5.0);
-  if (tl::counters().donations > 0) {
+  if (tl::last_executable().backend == "llvm") {  // the interpreter writes new buffers
+    EXPECT_EQ(tl::counters().donations, 1);
     EXPECT_ERROR(DonatedBufferError, (void)x.to_vector<float>(), "step");
   }
   const Array w = tl::ones({10}) * 2.0;
   expect_near(step(w, w), std::vector<double>(10, 6.0));  // passed twice: not donated
   EXPECT_EQ(values(w)[0], 2.0);
+  EXPECT_EQ(tl::counters().donations_skipped, 1);
 }
 
 TEST(Jit, AgreesWithEagerAndItselfFromManyThreads) {
