@@ -234,7 +234,7 @@ void nested_jit() {
         return tl::sin(x) * 2.0;
       },
       {.name = "inner"});
-  const auto outer = [&](Array x) { return inner(x) + inner(x + 1.0); };
+  const auto outer = [&](Array x) { const Array y = inner(x); return y + inner(x + 1.0); };  // in order
   std::cout << tl::make_jaxpr(outer)(three) << "\n";
   std::cout << tl::jit(outer)(three) << " " << outer(three) << "\n";
 }
