@@ -66,7 +66,7 @@ float chain_element(float a, float b) {
   float y = a + b;
   y = y * a;
   y = y - b;
-  y = y > a ? y : a;
+  y = y > a || y != y ? y : a;  // as max does: NaN wins
   y = y * y;
   y = y + b;
   y = y < 2 ? y : 2;

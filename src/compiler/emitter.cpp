@@ -267,12 +267,28 @@ Scalar CodeGen::rem(Scalar a, Scalar c) {
   });
 }
 
+namespace {
+
+// A constant that is neither NaN nor a zero: then a comparison alone decides, and gives the other
+// operand when that is NaN.
+bool plain_constant(Value* v) {
+  const auto* c = llvm::dyn_cast<llvm::Constant>(v);
+  if (c == nullptr) return false;
+  const llvm::Constant* element = c->getType()->isVectorTy() ? c->getSplatValue() : c;
+  const auto* f = llvm::dyn_cast_or_null<llvm::ConstantFP>(element);
+  return f != nullptr && !f->isZero() && !f->isNaN();
+}
+
+}  // namespace
+
 Scalar CodeGen::max(Scalar a, Scalar c) {
   if (boolean_type(a)) return or_(a, c);
   if (std::int64_t x = 0, y = 0; a.dtype() == DType::i64 && known_constant(a, x) && known_constant(c, y)) return x > y ? a : c;
   return impl_->binary(kMax, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
     auto& b = impl_->b;
     if (floating(a)) {
+      if (plain_constant(y)) std::swap(x, y);
+      if (plain_constant(x)) return b.CreateSelect(b.CreateFCmpOGT(x, y), x, y);
       // y unless x > y, and x where x is NaN: the inner select is one instruction.
       return b.CreateSelect(b.CreateFCmpUNO(x, x), x, b.CreateSelect(b.CreateFCmpOGT(x, y), x, y));
     }
@@ -286,6 +302,8 @@ Scalar CodeGen::min(Scalar a, Scalar c) {
   return impl_->binary(kMin, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
     auto& b = impl_->b;
     if (floating(a)) {
+      if (plain_constant(y)) std::swap(x, y);
+      if (plain_constant(x)) return b.CreateSelect(b.CreateFCmpOLT(x, y), x, y);
       return b.CreateSelect(b.CreateFCmpUNO(x, x), x, b.CreateSelect(b.CreateFCmpOLT(x, y), x, y));
     }
     return b.CreateBinaryIntrinsic(is_unsigned(a) ? Intrinsic::umin : Intrinsic::smin, x, y);

@@ -83,7 +83,7 @@ class Session {
     options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // only where an instruction allows it
     return std::unique_ptr<llvm::TargetMachine>(
         t->createTargetMachine(triple_, target_.cpu, target_.features, options, llvm::Reloc::PIC_,
-                               std::nullopt, llvm::CodeGenOptLevel::Default, true));
+                               llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, true));
   }
   void give_back(std::unique_ptr<llvm::TargetMachine> machine) {
     const std::lock_guard lock(mutex_);
