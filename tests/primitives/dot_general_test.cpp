@@ -80,6 +80,7 @@ TEST(DotGeneral, SumsOverItsDimensionNumbers) {
     expect_close(a.eval(a.args())[0], direct(c, a.args()[0], a.args()[1]), 1e-12, "value");
     check_avals(a);
     check_batch(a);
+    check_compiled(a);
     check_jvp(a);
     check_transpose(a, {0});
     check_transpose(a, {1});

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "scalar_emitter.hpp"
+#include "telamon/telamon.hpp"
 
 namespace telamon::testing {
 
@@ -349,6 +350,15 @@ struct Lowered {
 };
 
 }  // namespace
+
+void check_compiled(const Application& a) {
+  const auto apply = [&a](const std::vector<Array>& x) { return a.eval(x); };
+  const Arrays want = a.eval(a.args()), got = jit(apply)(a.args());
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    expect_close(got[i], want[i], want[i].dtype() == DType::f32 ? 1e-6 : 1e-12, "compiled");
+  }
+}
 
 void check_lowering(const Application& a) {
   Lowered run(a);

@@ -67,11 +67,14 @@ void check_transpose(const Application& a, const std::vector<int>& linear);
 void check_batch(const Application& a);
 /// The lowering rule (at_index, kernel, reduction, ops or call) against impl.
 void check_lowering(const Application& a);
-/// All of the above but transposition.
+/// The same through jit, whatever the backend makes of the lowering rule.
+void check_compiled(const Application& a);
+/// All of the above but derivatives.
 inline void check_rules(const Application& a) {
   check_avals(a);
   check_batch(a);
   check_lowering(a);
+  check_compiled(a);
 }
 
 /// The message of the Error of type E that f throws; a failure when it throws none.
