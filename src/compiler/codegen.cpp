@@ -1,6 +1,7 @@
 // Functions, loops, memory and lanes of CodeGen.
 #include "compiler/codegen.hpp"
 
+#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/MDBuilder.h>
 
@@ -186,9 +187,20 @@ Scalar CodeGen::splat(Scalar x) {
   return Scalar(impl_->make(wide, n->depth), x.dtype());
 }
 
+namespace {
+bool loads_zeros(const Value* v) {
+  const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(v);
+  if (call == nullptr || call->getIntrinsicID() != llvm::Intrinsic::masked_load) return false;
+  return llvm::cast<llvm::Constant>(call->getArgOperand(3))->isNullValue();
+}
+}  // namespace
+
 Scalar CodeGen::mask_lanes(Scalar x, Scalar replacement) {
   Impl& m = *impl_;
   if (m.active == m.lanes) return x;
+  // A masked load has put zeros there already.
+  const auto* zero = llvm::dyn_cast<llvm::Constant>(node_of(replacement)->value);
+  if (zero != nullptr && zero->isNullValue() && loads_zeros(node_of(x)->value)) return x;
   return m.op({kMask, m.active, x.value(), replacement.value()}, x.dtype(), {x, replacement}, [&](int) {
     return m.b.CreateSelect(m.mask(), m.as_vector(node_of(x), m.lanes), m.as_vector(node_of(replacement), m.lanes));
   });
