@@ -66,6 +66,7 @@ Array NativeExecutable::result(int o, std::span<const Array> inputs, const std::
       detail::DeviceBuffer& buffer = detail::concrete_node(inputs[static_cast<std::size_t>(i)]).buffer();
       if (buffer.donated() || buffer.bytes() != static_cast<std::size_t>(aval.size()) * size_of(aval.dtype)) continue;
       taken |= std::uint64_t{1} << i;
+      runtime::count(runtime::live_counters().donations);
       return detail::with_aval(buffer.donate_into(inputs[static_cast<std::size_t>(i)], call), aval);
     }
   }
