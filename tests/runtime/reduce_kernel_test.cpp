@@ -230,6 +230,15 @@ TEST(ReduceSmallFloat, AccumulatesInF32) {
   EXPECT_EQ(sum, 0x6ce2);  // 5000
 }
 
+TEST(ReduceComplex, SumsAndScansParts) {
+  std::vector<Complex64> z = {{1, 2}, {3, 4}, {5, 6}, {-1, 0}}, y(2), running(4);
+  const View in = contiguous_view(z.data(), c64, Shape{2, 2});
+  kernels::run_reduce(ReduceOp::sum, in, Shape{0}, contiguous_view(y.data(), c64, Shape{2}));
+  EXPECT_TRUE(y[0].re == 6 && y[0].im == 8 && y[1].re == 2 && y[1].im == 4);
+  kernels::run_cumulative(ReduceOp::sum, in, 1, Direction::reverse, contiguous_view(running.data(), c64, Shape{2, 2}));
+  EXPECT_TRUE(running[0].re == 4 && running[0].im == 6 && running[3].re == -1);
+}
+
 TYPED_TEST(Reduce, ScansAlongAnyAxisInBothDirections) {
   using T = TypeParam;
   for (const Shape& shape : {Shape{1}, Shape{17}, Shape{4, 9}, Shape{3, 5, 2}, Shape{2, 3000}, Shape{30, 1500}, Shape{0, 3}}) {

@@ -114,6 +114,25 @@ DType op_result_dtype(Op op, DType dtype) {
   return info(op).result == Result::boolean ? DType::bool_ : dtype;
 }
 
+namespace {
+
+/// The host's kernels, looked up once: finding a math function by name costs more than a small loop.
+const Kernel& host_kernel(Op op, DType dtype) {
+  static const auto* const kernels = [] {
+    auto* all = new std::array<std::array<Kernel, kNumDTypes>, kNumOps>;  // never destroyed
+    for (int o = 0; o < kNumOps; ++o) {
+      for (int d = 0; d < kNumDTypes; ++d) {
+        (*all)[static_cast<std::size_t>(o)][static_cast<std::size_t>(d)] =
+            find_kernel(static_cast<Op>(o), static_cast<DType>(d), runtime::host_isa());
+      }
+    }
+    return all;
+  }();
+  return (*kernels)[static_cast<std::size_t>(op)][static_cast<std::size_t>(dtype)];
+}
+
+}  // namespace
+
 Kernel find_kernel(Op op, DType dtype, runtime::Isa isa) {
   constexpr decltype(&telamon_generic_elementwise_loop) kLoops[runtime::kNumIsas] =
       TELAMON_BY_ISA(elementwise_loop);
@@ -132,7 +151,7 @@ Kernel find_kernel(Op op, DType dtype, runtime::Isa isa) {
   }
   return kernel;
 }
-Kernel find_kernel(Op op, DType dtype) { return find_kernel(op, dtype, runtime::host_isa()); }
+Kernel find_kernel(Op op, DType dtype) { return host_kernel(op, dtype); }
 
 Shape contiguous_strides(const Shape& shape, std::size_t element_size) {
   Shape strides(shape.size(), 0);
@@ -173,13 +192,15 @@ View broadcast_view(const View& view, const Shape& shape) {
 
 void run_elementwise(Op op, DType dtype, std::span<const View> in, const View& out,
                      const void* params) {
-  const Kernel kernel = find_kernel(op, dtype);
+  const Kernel& kernel = host_kernel(op, dtype);
   if (!kernel) {
     throw NotImplementedError(std::string(op_name(op)) + " has no evaluation rule for dtype " +
                               std::string(short_name(dtype)));
   }
   TELAMON_CHECK(static_cast<int>(in.size()) == kernel.arity, std::string(op_name(op)) + " got " +
                                                                  std::to_string(in.size()) + " operands");
+  const auto same_shape = [&](const View& view) { return view.shape == out.shape; };
+  if (std::all_of(in.begin(), in.end(), same_shape)) return run_kernel(kernel, in, out, params, info(op).cost);
   std::array<View, kMaxOperands> operands;
   for (std::size_t i = 0; i < in.size(); ++i) operands[i] = broadcast_view(in[i], out.shape);
   run_kernel(kernel, {operands.data(), in.size()}, out, params, info(op).cost);

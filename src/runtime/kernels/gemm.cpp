@@ -19,7 +19,7 @@ namespace kernels {
 namespace {
 
 constexpr std::int64_t kTile = 512;             // rows and columns of a tile of a large product
-constexpr std::int64_t kBlasFrom = 32 * 32 * 32;  // multiplications; below, our loops are faster
+constexpr std::int64_t kBlasFrom = 96 * 96 * 96;  // multiplications; below, our loops are faster
 constexpr std::int64_t kChunkWork = 1 << 20;    // multiplications worth a chunk of their own
 
 /// The matrices of a batch; strides count elements.

@@ -215,10 +215,21 @@ bool is_small_float(DType dtype) { return dtype == DType::f16 || dtype == DType:
 
 }  // namespace
 
+View as_parts(const View& z) {
+  const DType part = z.dtype == DType::c64 ? DType::f32 : DType::f64;
+  View parts{z.data, part, z.shape, z.strides};
+  parts.shape.push_back(2);
+  parts.strides.push_back(static_cast<std::int64_t>(size_of(part)));
+  return parts;
+}
+
 void run_reduce(ReduceOp op, const View& in, const Shape& axes, const View& out) {
   TELAMON_CHECK(in.dtype == out.dtype && is_contiguous(out), "a reduction keeps the dtype and writes densely");
   if (out.shape.num_elements() == 0) return;
   if (in.shape.num_elements() == 0) return write_identity(op, out);
+  if (op == ReduceOp::sum && is_complex(in.dtype)) {
+    return run_reduce(op, as_parts(in), axes, as_parts(out));
+  }
   if (is_small_float(in.dtype)) {
     const Temporary wide(in.shape, DType::f32), result(out.shape, DType::f32);
     run_convert(in, wide.view());
