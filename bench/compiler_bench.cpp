@@ -28,7 +28,8 @@ Array uniform(const Shape& shape, unsigned seed) {
   return Array(values, shape);
 }
 
-void run_compiled(benchmark::State& state, const Program& f, const Arrays& inputs, std::int64_t elements) {
+void run_compiled(benchmark::State& state, const Program& f, const Arrays& inputs,
+                  std::int64_t elements) {
   runtime::set_num_threads(1);
   const Jaxpr jaxpr = detail::stage_arrays(f, inputs, "bench").jaxpr;
   const auto executable = runtime::find_backend("llvm").compile(jaxpr, {});
@@ -75,7 +76,8 @@ float chain_element(float a, float b) {
   return y * b;
 }
 void chain_compiled(benchmark::State& state) {
-  run_compiled(state, chain, {uniform({state.range(0)}, 1), uniform({state.range(0)}, 2)}, state.range(0));
+  run_compiled(state, chain, {uniform({state.range(0)}, 1), uniform({state.range(0)}, 2)},
+               state.range(0));
 }
 void chain_loop(benchmark::State& state) {
   const std::int64_t n = state.range(0);
@@ -98,7 +100,8 @@ Arrays transcendental(std::span<const Array> x) {
   return {lax::add(lax::tanh(lax::sub(e, x[1])), e)};
 }
 void transcendental_compiled(benchmark::State& state) {
-  run_compiled(state, transcendental, {uniform({state.range(0)}, 1), uniform({state.range(0)}, 2)}, state.range(0));
+  run_compiled(state, transcendental, {uniform({state.range(0)}, 1), uniform({state.range(0)}, 2)},
+               state.range(0));
 }
 // By hand: vectors of the host's width and the same vector math functions.
 #if defined(__AVX512F__)
@@ -133,14 +136,21 @@ BENCHMARK(transcendental_loop)->Arg(4096)->Arg(10'000'000)->Unit(benchmark::kMic
 
 // ---- sums ----------------------------------------------------------------------------------------
 void sizes(benchmark::internal::Benchmark* b) {
-  for (const auto& [rows, columns] : {std::pair{4, 1024}, {32, 2048}, {1000, 1000}, {10000, 1000}, {1000000, 10}, {10, 1000000}}) {
+  for (const auto& [rows, columns] : {std::pair{4, 1024},
+                                      {32, 2048},
+                                      {1000, 1000},
+                                      {10000, 1000},
+                                      {1000000, 10},
+                                      {10, 1000000}}) {
     b->Args({rows, columns});
   }
   b->Unit(benchmark::kMicrosecond);
 }
 void row_sums_compiled(benchmark::State& state) {
   const Shape shape{state.range(0), state.range(1)};
-  run_compiled(state, [](std::span<const Array> x) { return Arrays{lax::reduce_sum(x[0], {1})}; }, {uniform(shape, 1)}, shape.num_elements());
+  run_compiled(
+      state, [](std::span<const Array> x) { return Arrays{lax::reduce_sum(x[0], {1})}; },
+      {uniform(shape, 1)}, shape.num_elements());
 }
 void row_sums_loop(benchmark::State& state) {
   const std::int64_t rows = state.range(0), columns = state.range(1);
@@ -165,7 +175,9 @@ void row_sums_loop(benchmark::State& state) {
 }
 void column_sums_compiled(benchmark::State& state) {
   const Shape shape{state.range(0), state.range(1)};
-  run_compiled(state, [](std::span<const Array> x) { return Arrays{lax::reduce_sum(x[0], {0})}; }, {uniform(shape, 1)}, shape.num_elements());
+  run_compiled(
+      state, [](std::span<const Array> x) { return Arrays{lax::reduce_sum(x[0], {0})}; },
+      {uniform(shape, 1)}, shape.num_elements());
 }
 void column_sums_loop(benchmark::State& state) {
   const std::int64_t rows = state.range(0), columns = state.range(1);
@@ -182,7 +194,9 @@ void column_sums_loop(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * rows * columns);
 }
 void sum_compiled(benchmark::State& state) {
-  run_compiled(state, [](std::span<const Array> x) { return Arrays{lax::reduce_sum(x[0], {0})}; }, {uniform({state.range(0)}, 1)}, state.range(0));
+  run_compiled(
+      state, [](std::span<const Array> x) { return Arrays{lax::reduce_sum(x[0], {0})}; },
+      {uniform({state.range(0)}, 1)}, state.range(0));
 }
 BENCHMARK(row_sums_compiled)->Apply(sizes);
 BENCHMARK(row_sums_loop)->Apply(sizes);
@@ -203,7 +217,16 @@ void product_compiled(benchmark::State& state) {
       },
       {uniform({n, n}, 1), uniform({n, n}, 2)}, 2 * n * n * n);
 }
-BENCHMARK(product_compiled)->Arg(4)->Arg(8)->Arg(16)->Arg(32)->Arg(47)->Arg(64)->Arg(128)->Arg(512)->Unit(benchmark::kMicrosecond);
+BENCHMARK(product_compiled)
+    ->Arg(4)
+    ->Arg(8)
+    ->Arg(16)
+    ->Arg(32)
+    ->Arg(47)
+    ->Arg(64)
+    ->Arg(128)
+    ->Arg(512)
+    ->Unit(benchmark::kMicrosecond);
 
 // ---- calls and compilation -----------------------------------------------------------------------
 void cached_call_of_scalar_function(benchmark::State& state) {
@@ -215,7 +238,9 @@ void cached_call_of_scalar_function(benchmark::State& state) {
 BENCHMARK(cached_call_of_scalar_function)->Unit(benchmark::kNanosecond);
 
 void executable_call_of_scalar_function(benchmark::State& state) {
-  run_compiled(state, [](std::span<const Array> x) { return Arrays{lax::mul(lax::sin(x[0]), x[0])}; }, {uniform({}, 1)}, 1);
+  run_compiled(
+      state, [](std::span<const Array> x) { return Arrays{lax::mul(lax::sin(x[0]), x[0])}; },
+      {uniform({}, 1)}, 1);
 }
 BENCHMARK(executable_call_of_scalar_function)->Unit(benchmark::kNanosecond);
 

@@ -64,7 +64,8 @@ class Arena {
     // Inputs live from before the first step, results until after the last.
     std::vector<int> order;
     for (std::size_t v = 0; v < plan_.values.size(); ++v) {
-      if (plan_.values[v].location.kind == Location::Kind::none && range(v).first >= 0) order.push_back(static_cast<int>(v));
+      if (plan_.values[v].location.kind == Location::Kind::none && range(v).first >= 0)
+        order.push_back(static_cast<int>(v));
     }
     std::sort(order.begin(), order.end(), [&](int a, int b) {
       return std::pair(range(a).first, a) < std::pair(range(b).first, b);
@@ -80,7 +81,9 @@ class Arena {
 
   // Whether the kernel at v's first write may store v over u, which it is the last to read.
   bool over(int v, int u) {
-    if (!options_.in_place || range(u).last != range(v).first || value(u).bytes() != value(v).bytes()) return false;
+    if (!options_.in_place || range(u).last != range(v).first ||
+        value(u).bytes() != value(v).bytes())
+      return false;
     const auto found = live_.kernels.find(range(v).first);
     if (found == live_.kernels.end()) return false;
     return found->second->kernel.in_place.contains(u) &&
@@ -88,7 +91,8 @@ class Arena {
   }
 
   void place(int v) {
-    const std::int64_t bytes = std::max<std::int64_t>((value(v).bytes() + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
+    const std::int64_t bytes = std::max<std::int64_t>(
+        (value(v).bytes() + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
     std::int64_t best = -1;
     for (Placed& p : placed_) {
       if (best >= 0 || p.overwritten || !options_.reuse_memory || !over(v, p.value)) continue;
@@ -105,7 +109,8 @@ class Arena {
   std::int64_t best_fit(int v, std::int64_t bytes) {
     std::vector<std::pair<std::int64_t, std::int64_t>> taken;  // [begin, end)
     for (const Placed& p : placed_) {
-      const bool apart = range(p.value).last < range(v).first || range(v).last < range(p.value).first;
+      const bool apart =
+          range(p.value).last < range(v).first || range(v).last < range(p.value).first;
       if (!apart || !options_.reuse_memory) taken.push_back({p.offset, p.offset + p.bytes});
     }
     std::sort(taken.begin(), taken.end());

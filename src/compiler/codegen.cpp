@@ -45,7 +45,9 @@ int CodeGen::Impl::width(const Node* n) const {
 
 Value* CodeGen::Impl::as_vector(Node* node, int n) {
   if (node->stride == 0 && node->value->getType()->isVectorTy()) return node->value;
-  if (node->wide != nullptr && static_cast<int>(llvm::cast<llvm::FixedVectorType>(node->wide->getType())->getNumElements()) == n) {
+  if (node->wide != nullptr &&
+      static_cast<int>(
+          llvm::cast<llvm::FixedVectorType>(node->wide->getType())->getNumElements()) == n) {
     return node->wide;
   }
   const llvm::IRBuilderBase::InsertPointGuard guard(b);
@@ -53,7 +55,8 @@ Value* CodeGen::Impl::as_vector(Node* node, int n) {
   Value* wide = b.CreateVectorSplat(static_cast<unsigned>(n), node->value);
   if (node->stride != 0) {
     std::vector<llvm::Constant*> steps;
-    for (int i = 0; i < n; ++i) steps.push_back(b.getInt64(static_cast<std::uint64_t>(i * node->stride)));
+    for (int i = 0; i < n; ++i)
+      steps.push_back(b.getInt64(static_cast<std::uint64_t>(i * node->stride)));
     wide = b.CreateAdd(wide, llvm::ConstantVector::get(steps));
   }
   return node->wide = wide;
@@ -71,7 +74,8 @@ Value* CodeGen::Impl::mask() {
 
 // ---- functions -----------------------------------------------------------------------------------
 
-CodeGen::CodeGen(const std::string& name, Options options) : impl_(std::make_unique<Impl>(name, options)) {
+CodeGen::CodeGen(const std::string& name, Options options)
+    : impl_(std::make_unique<Impl>(name, options)) {
   if (options.contract) {
     llvm::FastMathFlags flags;
     flags.setAllowContract(true);
@@ -93,7 +97,8 @@ void CodeGen::Impl::start_function(llvm::Function* f) {
 
 void* CodeGen::begin_kernel(const std::string& name) {
   Impl& m = *impl_;
-  auto* type = llvm::FunctionType::get(m.b.getVoidTy(), {m.b.getPtrTy(), m.b.getInt64Ty(), m.b.getInt64Ty()}, false);
+  auto* type = llvm::FunctionType::get(m.b.getVoidTy(),
+                                       {m.b.getPtrTy(), m.b.getInt64Ty(), m.b.getInt64Ty()}, false);
   auto* f = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, m.module);
   m.is_entry = false;
   m.start_function(f);
@@ -137,28 +142,34 @@ void CodeGen::call_kernel(void* kernel, std::int64_t begin, std::int64_t end) {
   Impl& m = *impl_;
   m.at(m.depth());
   m.b.CreateCall(static_cast<llvm::Function*>(kernel),
-                 {m.function->getArg(0), m.b.getInt64(static_cast<std::uint64_t>(begin)), m.b.getInt64(static_cast<std::uint64_t>(end))});
+                 {m.function->getArg(0), m.b.getInt64(static_cast<std::uint64_t>(begin)),
+                  m.b.getInt64(static_cast<std::uint64_t>(end))});
 }
 
-void CodeGen::call_parallel(void* kernel, std::int64_t begin, std::int64_t end, std::int64_t grain) {
+void CodeGen::call_parallel(void* kernel, std::int64_t begin, std::int64_t end,
+                            std::int64_t grain) {
   Impl& m = *impl_;
   define_symbol("telamon_jit_parallel", reinterpret_cast<void*>(&parallel_kernel));
   llvm::Type* i64 = m.b.getInt64Ty();
   const auto callee = m.module.getOrInsertFunction(
       "telamon_jit_parallel",
-      llvm::FunctionType::get(m.b.getVoidTy(), {m.b.getPtrTy(), m.b.getPtrTy(), i64, i64, i64}, false));
+      llvm::FunctionType::get(m.b.getVoidTy(), {m.b.getPtrTy(), m.b.getPtrTy(), i64, i64, i64},
+                              false));
   m.at(m.depth());
   const auto n = [&](std::int64_t v) { return m.b.getInt64(static_cast<std::uint64_t>(v)); };
-  m.b.CreateCall(callee, {m.function->getArg(0), static_cast<llvm::Function*>(kernel), n(begin), n(end), n(grain)});
+  m.b.CreateCall(callee, {m.function->getArg(0), static_cast<llvm::Function*>(kernel), n(begin),
+                          n(end), n(grain)});
 }
 
 void CodeGen::call_host(std::int64_t step) {
   Impl& m = *impl_;
   define_symbol("telamon_jit_host_call", reinterpret_cast<void*>(&host_call));
   const auto callee = m.module.getOrInsertFunction(
-      "telamon_jit_host_call", llvm::FunctionType::get(m.b.getInt32Ty(), {m.b.getPtrTy(), m.b.getInt64Ty()}, false));
+      "telamon_jit_host_call",
+      llvm::FunctionType::get(m.b.getInt32Ty(), {m.b.getPtrTy(), m.b.getInt64Ty()}, false));
   m.at(m.depth());
-  Value* status = m.b.CreateCall(callee, {m.function->getArg(0), m.b.getInt64(static_cast<std::uint64_t>(step))});
+  Value* status = m.b.CreateCall(
+      callee, {m.function->getArg(0), m.b.getInt64(static_cast<std::uint64_t>(step))});
   if (m.fail == nullptr) m.fail = m.block("fail");
   llvm::BasicBlock* go_on = m.block("went_well");
   m.b.CreateCondBr(m.b.CreateICmpNE(status, m.b.getInt32(0)), m.fail, go_on);
@@ -176,8 +187,9 @@ int CodeGen::active() const { return impl_->active; }
 
 Scalar CodeGen::lane_index(Scalar base) {
   if (impl_->lanes == 1) return base;
-  return impl_->op({kOffset, impl_->lanes, base.value()}, DType::i64, {base},
-                   [&](int) { return node_of(base)->value; }, 1);
+  return impl_->op(
+      {kOffset, impl_->lanes, base.value()}, DType::i64, {base},
+      [&](int) { return node_of(base)->value; }, 1);
 }
 
 Scalar CodeGen::splat(Scalar x) {
@@ -201,9 +213,11 @@ Scalar CodeGen::mask_lanes(Scalar x, Scalar replacement) {
   // A masked load has put zeros there already.
   const auto* zero = llvm::dyn_cast<llvm::Constant>(node_of(replacement)->value);
   if (zero != nullptr && zero->isNullValue() && loads_zeros(node_of(x)->value)) return x;
-  return m.op({kMask, m.active, x.value(), replacement.value()}, x.dtype(), {x, replacement}, [&](int) {
-    return m.b.CreateSelect(m.mask(), m.as_vector(node_of(x), m.lanes), m.as_vector(node_of(replacement), m.lanes));
-  });
+  return m.op({kMask, m.active, x.value(), replacement.value()}, x.dtype(), {x, replacement},
+              [&](int) {
+                return m.b.CreateSelect(m.mask(), m.as_vector(node_of(x), m.lanes),
+                                        m.as_vector(node_of(replacement), m.lanes));
+              });
 }
 
 Scalar CodeGen::fold_lanes(Scalar x, const std::function<Scalar(Scalar, Scalar)>& combine) {
@@ -228,7 +242,8 @@ Scalar CodeGen::fold_lanes(Scalar x, const std::function<Scalar(Scalar, Scalar)>
       a = m.b.CreateShuffleVector(v, low);
       c = m.b.CreateShuffleVector(v, high);
     }
-    x = combine(Scalar(m.make(a, node->depth), x.dtype()), Scalar(m.make(c, node->depth), x.dtype()));
+    x = combine(Scalar(m.make(a, node->depth), x.dtype()),
+                Scalar(m.make(c, node->depth), x.dtype()));
     node = node_of(x);
     n = half;
   }
@@ -237,7 +252,8 @@ Scalar CodeGen::fold_lanes(Scalar x, const std::function<Scalar(Scalar, Scalar)>
 
 // Two vectors of groups become one: their lower halves side by side, combined with their upper
 // halves side by side. After log2(W) rounds every group is one lane.
-Scalar CodeGen::fold_rows(std::vector<Scalar> rows, const std::function<Scalar(Scalar, Scalar)>& combine) {
+Scalar CodeGen::fold_rows(std::vector<Scalar> rows,
+                          const std::function<Scalar(Scalar, Scalar)>& combine) {
   Impl& m = *impl_;
   const int lanes = m.lanes;
   for (int group = lanes; group > 1; group /= 2) {
@@ -251,7 +267,8 @@ Scalar CodeGen::fold_rows(std::vector<Scalar> rows, const std::function<Scalar(S
       }
     }
     std::vector<Scalar> next;
-    for (std::size_t r = 0; r < rows.size(); r += 2) {  // neighbours, so that groups keep their order
+    for (std::size_t r = 0; r < rows.size();
+         r += 2) {  // neighbours, so that groups keep their order
       Node *a = node_of(rows[r]), *c = node_of(rows[r + 1]);
       const int d = std::max(a->depth, c->depth);
       m.at(d);
@@ -271,7 +288,8 @@ Scalar CodeGen::fold_rows(std::vector<Scalar> rows, const std::function<Scalar(S
 
 Value* CodeGen::Impl::context_field(int field) {
   if (is_entry && field < 2) return function->getArg(static_cast<unsigned>(field + 1));
-  Value* address = b.CreateConstInBoundsGEP1_64(b.getPtrTy(), function->getArg(0), static_cast<unsigned>(field));
+  Value* address =
+      b.CreateConstInBoundsGEP1_64(b.getPtrTy(), function->getArg(0), static_cast<unsigned>(field));
   return b.CreateLoad(b.getPtrTy(), address);
 }
 
@@ -280,21 +298,27 @@ Pointer CodeGen::pointer(Location where) {
   const OpKey key{kPointer, static_cast<int>(where.kind), nullptr, nullptr, nullptr, where.index};
   const Scalar p = m.op(key, DType::i64, {}, [&](int) -> Value* {
     if (where.kind == Location::Kind::arena) {
-      return m.b.CreateConstInBoundsGEP1_64(m.b.getInt8Ty(), m.context_field(2), static_cast<std::uint64_t>(where.index));
+      return m.b.CreateConstInBoundsGEP1_64(m.b.getInt8Ty(), m.context_field(2),
+                                            static_cast<std::uint64_t>(where.index));
     }
-    if (where.kind == Location::Kind::none) throw InternalError("a value without memory is addressed");
+    if (where.kind == Location::Kind::none)
+      throw InternalError("a value without memory is addressed");
     Value* table = m.context_field(where.kind == Location::Kind::argument ? 0 : 1);
-    return m.b.CreateLoad(m.b.getPtrTy(), m.b.CreateConstInBoundsGEP1_64(m.b.getPtrTy(), table, static_cast<std::uint64_t>(where.index)));
+    return m.b.CreateLoad(m.b.getPtrTy(),
+                          m.b.CreateConstInBoundsGEP1_64(m.b.getPtrTy(), table,
+                                                         static_cast<std::uint64_t>(where.index)));
   });
   return {p.value()};
 }
 
 Pointer CodeGen::offset(Pointer base, DType dtype, Scalar elements) {
   Impl& m = *impl_;
-  const Scalar p = m.op({kOffset, static_cast<int>(dtype), base.handle, elements.value()}, DType::i64,
-                        {Scalar(base.handle, DType::i64), elements}, [&](int) {
-                          return m.b.CreateGEP(m.memory_type(dtype), static_cast<Node*>(base.handle)->value, node_of(elements)->value);
-                        });
+  const Scalar p =
+      m.op({kOffset, static_cast<int>(dtype), base.handle, elements.value()}, DType::i64,
+           {Scalar(base.handle, DType::i64), elements}, [&](int) {
+             return m.b.CreateGEP(m.memory_type(dtype), static_cast<Node*>(base.handle)->value,
+                                  node_of(elements)->value);
+           });
   return {p.value()};
 }
 
@@ -304,7 +328,8 @@ Value* CodeGen::Impl::from_memory(Value* v, DType dtype) {
 Value* CodeGen::Impl::to_memory(Value* v, DType dtype) {
   if (dtype != DType::bool_) return v;
   llvm::Type* t = b.getInt8Ty();
-  if (const auto* vt = llvm::dyn_cast<llvm::FixedVectorType>(v->getType())) t = llvm::FixedVectorType::get(t, vt->getNumElements());
+  if (const auto* vt = llvm::dyn_cast<llvm::FixedVectorType>(v->getType()))
+    t = llvm::FixedVectorType::get(t, vt->getNumElements());
   return b.CreateZExt(v, t);
 }
 
@@ -328,14 +353,17 @@ Scalar CodeGen::load(Pointer from, DType dtype, Scalar index) {
     Value* mask = m.mask();
     if (i->stride == 1) {
       Value* address = m.b.CreateGEP(t, p->value, i->value);
-      v = mask == nullptr ? static_cast<Value*>(m.b.CreateAlignedLoad(vt, address, align))
-                          : m.b.CreateMaskedLoad(vt, address, align, mask, llvm::Constant::getNullValue(vt));
+      v = mask == nullptr
+              ? static_cast<Value*>(m.b.CreateAlignedLoad(vt, address, align))
+              : m.b.CreateMaskedLoad(vt, address, align, mask, llvm::Constant::getNullValue(vt));
     } else if (i->stride == -1 && mask == nullptr) {
       Value* last = m.b.CreateSub(i->value, m.b.getInt64(static_cast<std::uint64_t>(w - 1)));
-      v = m.b.CreateVectorReverse(m.b.CreateAlignedLoad(vt, m.b.CreateGEP(t, p->value, last), align));
+      v = m.b.CreateVectorReverse(
+          m.b.CreateAlignedLoad(vt, m.b.CreateGEP(t, p->value, last), align));
     } else {
       Value* addresses = m.b.CreateGEP(t, p->value, m.as_vector(i, w));
-      if (mask == nullptr) mask = llvm::Constant::getAllOnesValue(m.vector_type(m.b.getInt1Ty(), w));
+      if (mask == nullptr)
+        mask = llvm::Constant::getAllOnesValue(m.vector_type(m.b.getInt1Ty(), w));
       v = m.b.CreateMaskedGather(vt, addresses, align, mask, llvm::Constant::getNullValue(vt));
     }
   }
@@ -349,7 +377,8 @@ Scalar CodeGen::load_now(Pointer from, DType dtype, Scalar index) {
   m.at(m.depth());
   llvm::Type* t = m.memory_type(dtype);
   Value* address = m.b.CreateGEP(t, static_cast<Node*>(from.handle)->value, node_of(index)->value);
-  Value* v = m.b.CreateAlignedLoad(t, address, llvm::Align(std::max<std::size_t>(size_of(dtype), 1)));
+  Value* v =
+      m.b.CreateAlignedLoad(t, address, llvm::Align(std::max<std::size_t>(size_of(dtype), 1)));
   return Scalar(m.make(m.from_memory(v, dtype), m.depth()), dtype);
 }
 
@@ -361,7 +390,8 @@ void CodeGen::store(Pointer to, DType dtype, Scalar index, Scalar value) {
   const llvm::Align align(std::max<std::size_t>(size_of(dtype), 1));
   const int w = m.width(i);
   if (w == 1) {
-    m.b.CreateAlignedStore(m.to_memory(node_of(value)->value, dtype), m.b.CreateGEP(t, p->value, i->value), align);
+    m.b.CreateAlignedStore(m.to_memory(node_of(value)->value, dtype),
+                           m.b.CreateGEP(t, p->value, i->value), align);
     return;
   }
   Value* v = m.to_memory(m.as_vector(node_of(value), w), dtype);
@@ -371,7 +401,8 @@ void CodeGen::store(Pointer to, DType dtype, Scalar index, Scalar value) {
     if (mask != nullptr) {
       m.b.CreateMaskedStore(v, address, align, mask);
     } else if (m.streaming) {
-      auto* s = m.b.CreateAlignedStore(v, address, llvm::Align(size_of(dtype) * static_cast<std::size_t>(w)));
+      auto* s = m.b.CreateAlignedStore(v, address,
+                                       llvm::Align(size_of(dtype) * static_cast<std::size_t>(w)));
       s->setMetadata(llvm::LLVMContext::MD_nontemporal,
                      llvm::MDNode::get(m.context, llvm::ConstantAsMetadata::get(m.b.getInt32(1))));
     } else {
@@ -387,16 +418,18 @@ void CodeGen::store(Pointer to, DType dtype, Scalar index, Scalar value) {
 void CodeGen::copy_bytes(Pointer from, Pointer to, std::int64_t bytes) {
   Impl& m = *impl_;
   m.at(m.depth());
-  m.b.CreateMemMove(static_cast<Node*>(to.handle)->value, llvm::MaybeAlign(1), static_cast<Node*>(from.handle)->value,
-                    llvm::MaybeAlign(1), static_cast<std::uint64_t>(bytes));
+  m.b.CreateMemMove(static_cast<Node*>(to.handle)->value, llvm::MaybeAlign(1),
+                    static_cast<Node*>(from.handle)->value, llvm::MaybeAlign(1),
+                    static_cast<std::uint64_t>(bytes));
 }
 
 void CodeGen::set_streaming(bool on) { impl_->streaming = on; }
 
 // ---- control -------------------------------------------------------------------------------------
 
-Scalars CodeGen::loop_carried(Scalar begin, Scalar end, std::int64_t step, Scalars init,
-                              const std::function<Scalars(Scalar i, const Scalars& carried)>& body) {
+Scalars CodeGen::loop_carried(
+    Scalar begin, Scalar end, std::int64_t step, Scalars init,
+    const std::function<Scalars(Scalar i, const Scalars& carried)>& body) {
   Impl& m = *impl_;
   const int outer = m.depth();
   std::int64_t first = 0, last = 0;
@@ -419,7 +452,8 @@ Scalars CodeGen::loop_carried(Scalar begin, Scalar end, std::int64_t step, Scala
   llvm::BasicBlock* exit = m.block("done");
   Value* stop = node_of(end)->value;
   std::vector<Value*> initial;
-  for (std::size_t k = 0; k < init.size(); ++k) initial.push_back(m.as(node_of(init[k]), widths[k]));
+  for (std::size_t k = 0; k < init.size(); ++k)
+    initial.push_back(m.as(node_of(init[k]), widths[k]));
   m.at(outer);
   if (known) m.b.CreateBr(loop);
   else m.b.CreateCondBr(m.b.CreateICmpSLT(node_of(begin)->value, stop), loop, exit);
@@ -440,7 +474,8 @@ Scalars CodeGen::loop_carried(Scalar begin, Scalar end, std::int64_t step, Scala
   std::vector<Value*> values;
   for (std::size_t k = 0; k < init.size(); ++k) values.push_back(m.as(node_of(next[k]), widths[k]));
   m.at(m.depth());
-  Value* following = m.b.CreateAdd(i, m.b.getInt64(static_cast<std::uint64_t>(step)), "", true, true);
+  Value* following =
+      m.b.CreateAdd(i, m.b.getInt64(static_cast<std::uint64_t>(step)), "", true, true);
   llvm::BasicBlock* latch = m.b.GetInsertBlock();
   m.b.CreateCondBr(m.b.CreateICmpSLT(following, stop), loop, exit);
   i->addIncoming(following, latch);
@@ -515,7 +550,8 @@ void CodeGen::store(const Buffer& buffer, const Index& index, Scalar value) {
   store({buffer.pointer()}, buffer.dtype(), flat_index(*this, buffer.shape(), index), value);
 }
 void CodeGen::copy(const Buffer& from, const Buffer& to) {
-  copy_bytes({from.pointer()}, {to.pointer()}, from.shape().num_elements() * static_cast<std::int64_t>(size_of(from.dtype())));
+  copy_bytes({from.pointer()}, {to.pointer()},
+             from.shape().num_elements() * static_cast<std::int64_t>(size_of(from.dtype())));
 }
 
 // ---- the end -------------------------------------------------------------------------------------

@@ -18,10 +18,10 @@ namespace compiler {
 /// What a Scalar's handle points to.
 struct Node {
   llvm::Value* value = nullptr;
-  std::int64_t stride = 0;        ///< not 0: affine
-  llvm::Value* wide = nullptr;    ///< the value as a vector, once somebody needed it
-  int depth = 0;                  ///< the level at which it was computed
-  unsigned level = 0;             ///< the serial number of that level
+  std::int64_t stride = 0;      ///< not 0: affine
+  llvm::Value* wide = nullptr;  ///< the value as a vector, once somebody needed it
+  int depth = 0;                ///< the level at which it was computed
+  unsigned level = 0;           ///< the serial number of that level
 };
 inline Node* node_of(Scalar s) { return static_cast<Node*>(s.value()); }
 
@@ -49,20 +49,53 @@ struct OpKeyHash {
 };
 
 enum Opcode : int {
-  kNeg = 1, kAbs, kSign, kSqrt, kFloor, kCeil, kRoundEven, kRoundAway, kIsFinite, kNot, kAdd, kSub,
-  kMul, kDiv, kRem, kMax, kMin, kAnd, kOr, kXor, kShl, kLshr, kAshr, kCompare, kSelect, kConvert,
-  kBitcast, kFma, kLoad, kPointer, kOffset, kMask, kMath0
+  kNeg = 1,
+  kAbs,
+  kSign,
+  kSqrt,
+  kFloor,
+  kCeil,
+  kRoundEven,
+  kRoundAway,
+  kIsFinite,
+  kNot,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kRem,
+  kMax,
+  kMin,
+  kAnd,
+  kOr,
+  kXor,
+  kShl,
+  kLshr,
+  kAshr,
+  kCompare,
+  kSelect,
+  kConvert,
+  kBitcast,
+  kFma,
+  kLoad,
+  kPointer,
+  kOffset,
+  kMask,
+  kMath0
 };
 
 struct Level {
   llvm::BasicBlock* block;  ///< where the level's instructions go, in front of its terminator
   unsigned serial;
-  bool pinned;              ///< loads must not leave this level (a branch or another kernel)
+  bool pinned;  ///< loads must not leave this level (a branch or another kernel)
 };
 
 struct CodeGen::Impl {
   Impl(const std::string& name, Options o)
-      : owned(make_module(name)), module(*owned.module), context(*owned.context), options(o),
+      : owned(make_module(name)),
+        module(*owned.module),
+        context(*owned.context),
+        options(o),
         b(context) {}
 
   OwnedModule owned;
@@ -86,7 +119,9 @@ struct CodeGen::Impl {
   // types
   llvm::Type* type(DType dtype);         ///< in registers (bool: i1)
   llvm::Type* memory_type(DType dtype);  ///< bool: i8
-  llvm::Type* vector_type(llvm::Type* t, int n) { return llvm::FixedVectorType::get(t, static_cast<unsigned>(n)); }
+  llvm::Type* vector_type(llvm::Type* t, int n) {
+    return llvm::FixedVectorType::get(t, static_cast<unsigned>(n));
+  }
 
   // nodes
   Node* make(llvm::Value* value, int depth, std::int64_t stride = 0);
@@ -105,9 +140,13 @@ struct CodeGen::Impl {
   /// value or vector, as `n` says (1: uniform)
   llvm::Value* as(Node* node, int n) { return n == 1 ? node->value : as_vector(node, n); }
 
-  void push_level(llvm::BasicBlock* block, bool pinned) { levels.push_back({block, next_serial++, pinned}); }
+  void push_level(llvm::BasicBlock* block, bool pinned) {
+    levels.push_back({block, next_serial++, pinned});
+  }
   void pop_level() { levels.pop_back(); }
-  llvm::BasicBlock* block(const char* name) { return llvm::BasicBlock::Create(context, name, function); }
+  llvm::BasicBlock* block(const char* name) {
+    return llvm::BasicBlock::Create(context, name, function);
+  }
 
   /// The instruction of that key, made by `emit(width)` if there is none yet.
   template <class Emit>
@@ -143,8 +182,11 @@ struct CodeGen::Impl {
               });
   }
   llvm::Value* intrinsic(llvm::Intrinsic::ID id, std::initializer_list<llvm::Value*> args);
-  llvm::Value* call_math(const std::string& symbol, llvm::Type* vector, llvm::ArrayRef<llvm::Value*> args);
-  llvm::Constant* int_constant(llvm::Value* like, std::int64_t v) { return llvm::ConstantInt::get(like->getType(), static_cast<std::uint64_t>(v), true); }
+  llvm::Value* call_math(const std::string& symbol, llvm::Type* vector,
+                         llvm::ArrayRef<llvm::Value*> args);
+  llvm::Constant* int_constant(llvm::Value* like, std::int64_t v) {
+    return llvm::ConstantInt::get(like->getType(), static_cast<std::uint64_t>(v), true);
+  }
   /// Mask of the active lanes; null when all are.
   llvm::Value* mask();
   llvm::Value* from_memory(llvm::Value* v, DType dtype);

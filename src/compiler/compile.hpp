@@ -9,12 +9,13 @@ inline namespace v1 {
 namespace compiler {
 
 /// Runs all passes. The story is told in compile.cpp.
-std::shared_ptr<const runtime::Executable> compile(const Jaxpr& jaxpr, const runtime::CompileOptions& options);
+std::shared_ptr<const runtime::Executable> compile(const Jaxpr& jaxpr,
+                                                   const runtime::CompileOptions& options);
 
 /// The end of the story alone: memory, code and linking for a plan made by hand. `signature` gives
 /// the avals of the results.
-TELAMON_API std::shared_ptr<const runtime::Executable> compile_plan(std::unique_ptr<Plan> plan, const Jaxpr& signature,
-                                                                    const runtime::CompileOptions& options);
+TELAMON_API std::shared_ptr<const runtime::Executable> compile_plan(
+    std::unique_ptr<Plan> plan, const Jaxpr& signature, const runtime::CompileOptions& options);
 
 }  // namespace compiler
 

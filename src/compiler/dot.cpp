@@ -50,7 +50,8 @@ Shape grouped_order(int rank, const Shape& batch, const Shape& contracting) {
   return order;
 }
 
-std::optional<MatrixProduct> matrix_product(const Aval& lhs, const Aval& rhs, const DotGeneralParams& params) {
+std::optional<MatrixProduct> matrix_product(const Aval& lhs, const Aval& rhs,
+                                            const DotGeneralParams& params) {
   const DotDimensionNumbers& dn = params.dimension_numbers;
   const auto lb = merge(lhs.shape, dn.lhs_batch), rb = merge(rhs.shape, dn.rhs_batch);
   const auto lk = merge(lhs.shape, dn.lhs_contracting), rk = merge(rhs.shape, dn.rhs_contracting);
@@ -71,16 +72,20 @@ HostFunction blas_function(const Jaxpr& jaxpr, const Eqn& eqn, std::string& name
   const Aval &lhs = jaxpr.aval(eqn.inputs[0]), &rhs = jaxpr.aval(eqn.inputs[1]);
   const DType out = jaxpr.aval(eqn.outputs[0]).dtype;
   const bool blas_type = out == DType::f32 || out == DType::f64;
-  if (!blas_type || lhs.dtype != out || rhs.dtype != out || eqn.inputs[0].is_literal() || eqn.inputs[1].is_literal()) return {};
+  if (!blas_type || lhs.dtype != out || rhs.dtype != out || eqn.inputs[0].is_literal() ||
+      eqn.inputs[1].is_literal())
+    return {};
   const auto p = matrix_product(lhs, rhs, eqn.params.as<DotGeneralParams>());
   // Below about 48^3 the call and the packing cost more than the arithmetic.
   if (!p || p->m * p->n * p->k < 48 * 48 * 48 || p->n == 1 || p->m == 1) return {};
   name = "matmul " + std::to_string(p->m) + "x" + std::to_string(p->k) + "x" + std::to_string(p->n);
   const auto bytes = static_cast<std::int64_t>(size_of(out));
   const auto view = [&](const MatrixProduct::Strides& s, Shape shape) {
-    return kernels::View{nullptr, out, std::move(shape), {s.batch * bytes, s.row * bytes, s.column * bytes}};
+    return kernels::View{
+        nullptr, out, std::move(shape), {s.batch * bytes, s.row * bytes, s.column * bytes}};
   };
-  const kernels::View a = view(p->lhs, {p->batch, p->m, p->k}), b = view(p->rhs, {p->batch, p->k, p->n}),
+  const kernels::View a = view(p->lhs, {p->batch, p->m, p->k}),
+                      b = view(p->rhs, {p->batch, p->k, p->n}),
                       c = view({p->m * p->n, p->n, 1}, {p->batch, p->m, p->n});
   return [a, b, c](std::span<const void* const> in, std::span<void* const> results) {
     const auto at = [](kernels::View v, const void* data) {

@@ -23,7 +23,8 @@ struct MatrixProduct {
 
 /// The dimensions of each group (batch, free, contracting) of an operand must lie side by side in
 /// memory; nullopt when they do not (a transpose has to come first).
-std::optional<MatrixProduct> matrix_product(const Aval& lhs, const Aval& rhs, const DotGeneralParams& params);
+std::optional<MatrixProduct> matrix_product(const Aval& lhs, const Aval& rhs,
+                                            const DotGeneralParams& params);
 
 /// The permutation that brings an operand to (batch, free, contracting) order.
 Shape grouped_order(int rank, const Shape& batch, const Shape& contracting);

@@ -35,7 +35,8 @@ int vector_lanes(const KernelContext& k);
 void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int lanes,
                  const std::function<void(Scalar base)>& body);
 /// Nested loops over dims[0], dims[1], ...: body(indices).
-void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bounds, const std::function<void(const Index&)>& body);
+void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bounds,
+               const std::function<void(const Index&)>& body);
 
 void emit_loop(KernelContext& k);
 void emit_reduction(KernelContext& k);

@@ -30,7 +30,8 @@ class DotEmitter {
     a_ = k.gen.pointer(k.value(k.step.reads[0]).location);
     b_ = k.gen.pointer(k.value(k.step.reads[1]).location);
     c_ = k.gen.pointer(k.value(k.step.writes[0]).location);
-    const std::size_t widest = std::max({size_of(lhs_type_), size_of(rhs_type_), size_of(sum_type_), std::size_t{4}});
+    const std::size_t widest =
+        std::max({size_of(lhs_type_), size_of(rhs_type_), size_of(sum_type_), std::size_t{4}});
     lanes_ = static_cast<int>(runtime::vector_bytes() / widest);
   }
 
@@ -48,11 +49,16 @@ class DotEmitter {
 
  private:
   Scalar product_index(const MatrixProduct::Strides& s, Scalar row, Scalar column) {
-    return gen_.add(gen_.add(gen_.mul(batch_, gen_.index(s.batch)), gen_.mul(row, gen_.index(s.row))),
-                    gen_.mul(column, gen_.index(s.column)));
+    return gen_.add(
+        gen_.add(gen_.mul(batch_, gen_.index(s.batch)), gen_.mul(row, gen_.index(s.row))),
+        gen_.mul(column, gen_.index(s.column)));
   }
-  Scalar lhs(Scalar row, Scalar k) { return gen_.convert(gen_.load(a_, lhs_type_, product_index(p_.lhs, row, k)), sum_type_); }
-  Scalar rhs(Scalar k, Scalar column) { return gen_.convert(gen_.load(b_, rhs_type_, product_index(p_.rhs, k, column)), sum_type_); }
+  Scalar lhs(Scalar row, Scalar k) {
+    return gen_.convert(gen_.load(a_, lhs_type_, product_index(p_.lhs, row, k)), sum_type_);
+  }
+  Scalar rhs(Scalar k, Scalar column) {
+    return gen_.convert(gen_.load(b_, rhs_type_, product_index(p_.rhs, k, column)), sum_type_);
+  }
   void store(Scalar row, Scalar column, Scalar x) {
     const MatrixProduct::Strides s{p_.m * p_.n, p_.n, 1};
     gen_.store(c_, out_type_, product_index(s, row, column), gen_.convert(x, out_type_));
@@ -75,36 +81,42 @@ class DotEmitter {
   void tile(Scalar row, int rows, Scalar column, int vectors) {
     std::vector<Scalar> i, j;
     for (int r = 0; r < rows; ++r) i.push_back(gen_.add(row, gen_.index(r)));
-    for (int v = 0; v < vectors; ++v) j.push_back(gen_.lane_index(gen_.add(column, gen_.index(v * lanes_))));
-    Scalars zero(static_cast<std::size_t>(rows * vectors), gen_.splat(gen_.constant_int(sum_type_, 0)));
-    const Scalars sums = gen_.loop_carried(gen_.index(0), gen_.index(p_.k), 1, zero, [&](Scalar k, const Scalars& acc) {
-      Scalars next = acc, b;
-      for (const Scalar column_index : j) b.push_back(rhs(k, column_index));
-      for (int r = 0; r < rows; ++r) {
-        const Scalar a = lhs(i[static_cast<std::size_t>(r)], k);
-        for (int v = 0; v < vectors; ++v) {
-          Scalar& sum = next[static_cast<std::size_t>(r * vectors + v)];
-          sum = multiply_add(a, b[static_cast<std::size_t>(v)], sum);
-        }
-      }
-      return next;
-    });
+    for (int v = 0; v < vectors; ++v)
+      j.push_back(gen_.lane_index(gen_.add(column, gen_.index(v * lanes_))));
+    Scalars zero(static_cast<std::size_t>(rows * vectors),
+                 gen_.splat(gen_.constant_int(sum_type_, 0)));
+    const Scalars sums = gen_.loop_carried(
+        gen_.index(0), gen_.index(p_.k), 1, zero, [&](Scalar k, const Scalars& acc) {
+          Scalars next = acc, b;
+          for (const Scalar column_index : j) b.push_back(rhs(k, column_index));
+          for (int r = 0; r < rows; ++r) {
+            const Scalar a = lhs(i[static_cast<std::size_t>(r)], k);
+            for (int v = 0; v < vectors; ++v) {
+              Scalar& sum = next[static_cast<std::size_t>(r * vectors + v)];
+              sum = multiply_add(a, b[static_cast<std::size_t>(v)], sum);
+            }
+          }
+          return next;
+        });
     for (int r = 0; r < rows; ++r) {
       for (int v = 0; v < vectors; ++v) {
-        store(i[static_cast<std::size_t>(r)], j[static_cast<std::size_t>(v)], sums[static_cast<std::size_t>(r * vectors + v)]);
+        store(i[static_cast<std::size_t>(r)], j[static_cast<std::size_t>(v)],
+              sums[static_cast<std::size_t>(r * vectors + v)]);
       }
     }
   }
 
   void columns() {
-    const std::int64_t rest = p_.n % lanes_, whole = p_.n - rest, pairs = whole / (2 * lanes_) * (2 * lanes_);
+    const std::int64_t rest = p_.n % lanes_, whole = p_.n - rest,
+                       pairs = whole / (2 * lanes_) * (2 * lanes_);
     row_blocks(p_.m, 6, [&](Scalar row, int rows) {
       gen_.set_lanes(lanes_, lanes_);
       const auto strip = [&](std::int64_t from, std::int64_t to, int vectors) {
-        gen_.loop_carried(gen_.index(from), gen_.index(to), vectors * lanes_, {}, [&](Scalar column, const Scalars&) {
-          tile(row, rows, column, vectors);
-          return Scalars{};
-        });
+        gen_.loop_carried(gen_.index(from), gen_.index(to), vectors * lanes_, {},
+                          [&](Scalar column, const Scalars&) {
+                            tile(row, rows, column, vectors);
+                            return Scalars{};
+                          });
       };
       strip(0, pairs, 2);
       strip(pairs, whole, 1);
@@ -134,17 +146,19 @@ class DotEmitter {
           return acc;
         };
         Scalars sums(static_cast<std::size_t>(rows), gen_.splat(gen_.constant_int(sum_type_, 0)));
-        sums = gen_.loop_carried(gen_.index(0), gen_.index(whole), lanes, sums, [&](Scalar base, const Scalars& acc) {
-          return step(gen_.lane_index(base), acc);
-        });
+        sums = gen_.loop_carried(
+            gen_.index(0), gen_.index(whole), lanes, sums,
+            [&](Scalar base, const Scalars& acc) { return step(gen_.lane_index(base), acc); });
         if (rest > 0) {  // masked loads give zeros
           gen_.set_lanes(lanes, static_cast<int>(rest));
           sums = step(gen_.lane_index(gen_.index(whole)), sums);
           gen_.set_lanes(lanes, lanes);
         }
-        for (Scalar& s : sums) s = gen_.fold_lanes(s, [&](Scalar x, Scalar y) { return gen_.add(x, y); });
+        for (Scalar& s : sums)
+          s = gen_.fold_lanes(s, [&](Scalar x, Scalar y) { return gen_.add(x, y); });
         gen_.set_lanes(1, 1);
-        for (int r = 0; r < rows; ++r) store(i[static_cast<std::size_t>(r)], column, sums[static_cast<std::size_t>(r)]);
+        for (int r = 0; r < rows; ++r)
+          store(i[static_cast<std::size_t>(r)], column, sums[static_cast<std::size_t>(r)]);
       });
     });
   }
@@ -154,10 +168,11 @@ class DotEmitter {
     gen_.loop(gen_.index(0), gen_.index(p_.n), [&](Scalar column) {
       vector_loop(gen_, gen_.index(0), gen_.index(p_.m), p_.m, lanes_, [&](Scalar base) {
         const Scalar i = gen_.lane_index(base);
-        const Scalars sum = gen_.loop_carried(gen_.index(0), gen_.index(p_.k), 1, {gen_.splat(gen_.constant_int(sum_type_, 0))},
-                                              [&](Scalar k, const Scalars& acc) {
-                                                return Scalars{multiply_add(lhs(i, k), rhs(k, column), acc[0])};
-                                              });
+        const Scalars sum = gen_.loop_carried(
+            gen_.index(0), gen_.index(p_.k), 1, {gen_.splat(gen_.constant_int(sum_type_, 0))},
+            [&](Scalar k, const Scalars& acc) {
+              return Scalars{multiply_add(lhs(i, k), rhs(k, column), acc[0])};
+            });
         store(i, column, sum[0]);
       });
     });

@@ -17,7 +17,8 @@ bool should_stream(const KernelContext& k) {
   std::int64_t bytes = 0;
   for (const Var v : k.kernel().roots) {
     const Value& value = k.value(k.value_of(v));
-    if (value.location.kind != Location::Kind::result || value.aval.dtype == DType::bool_) return false;
+    if (value.location.kind != Location::Kind::result || value.aval.dtype == DType::bool_)
+      return false;
     bytes = std::max(bytes, value.bytes());
   }
   if (bytes < kStreamingBytes || !k.kernel().linear) return false;
@@ -34,7 +35,8 @@ void store_roots(KernelContext& k, Generator& value_at, const Point& at) {
   const Kernel& kernel = k.kernel();
   Scalars values;
   for (const Var v : kernel.roots) values.push_back(value_at(v, at));
-  for (std::size_t i = 0; i < values.size(); ++i) value_at.store(k.value_of(kernel.roots[i]), at, values[i]);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    value_at.store(k.value_of(kernel.roots[i]), at, values[i]);
 }
 
 }  // namespace
@@ -58,7 +60,8 @@ void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int 
                  const std::function<void(Scalar base)>& body) {
   const std::int64_t rest = size % lanes, whole = size - rest;
   std::int64_t first = 0, last = 0;
-  const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last) && last == size;
+  const bool all =
+      CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last) && last == size;
   if (whole > 0) {
     gen.set_lanes(lanes, lanes);
     const Scalar stop = all ? gen.index(whole) : rest == 0 ? end : gen.min(end, gen.index(whole));
@@ -78,7 +81,8 @@ void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int 
   gen.set_lanes(1, 1);
 }
 
-void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bounds, const std::function<void(const Index&)>& body) {
+void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bounds,
+               const std::function<void(const Index&)>& body) {
   Index index;
   const std::function<void()> nest = [&] {
     if (index.size() == bounds.size()) return body(index);
@@ -100,7 +104,8 @@ void emit_loop(KernelContext& k) {
   Generator value_at(gen, k.plan, k.scope, kernel, k.producer);
   if (size == 1) {
     gen.set_lanes(1, 1);
-    store_roots(k, value_at, {kernel.shape, Index(kernel.shape.size(), gen.index(0)), gen.index(0)});
+    store_roots(k, value_at,
+                {kernel.shape, Index(kernel.shape.size(), gen.index(0)), gen.index(0)});
     return;
   }
   const int lanes = vector_lanes(k);
@@ -116,7 +121,8 @@ void emit_loop(KernelContext& k) {
   std::size_t inner = kernel.shape.size() - 1;
   while (inner > 0 && kernel.shape[inner] == 1) --inner;
   std::vector<std::pair<Scalar, Scalar>> outer;
-  for (std::size_t d = 0; d < inner; ++d) outer.emplace_back(gen.index(0), gen.index(kernel.shape[d]));
+  for (std::size_t d = 0; d < inner; ++d)
+    outer.emplace_back(gen.index(0), gen.index(kernel.shape[d]));
   if (inner > 0) outer[0] = {k.begin, k.end};
   loop_nest(gen, outer, [&](const Index& index) {
     const Scalar first = inner == 0 ? k.begin : gen.index(0);

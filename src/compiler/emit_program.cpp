@@ -14,12 +14,14 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-constexpr std::size_t kInlineMembers = 80;   // of all kernels together
-constexpr std::int64_t kParallelCost = 100'000;  // cycles (of a vector's element) per chunk, at least
+constexpr std::size_t kInlineMembers = 80;  // of all kernels together
+constexpr std::int64_t kParallelCost =
+    100'000;  // cycles (of a vector's element) per chunk, at least
 
 class ProgramEmitter {
  public:
-  ProgramEmitter(CodeGen& gen, const Plan& plan, bool parallel) : gen_(gen), plan_(plan), parallel_(parallel) {
+  ProgramEmitter(CodeGen& gen, const Plan& plan, bool parallel)
+      : gen_(gen), plan_(plan), parallel_(parallel) {
     for (const Scope& s : plan.scopes) producers_.push_back(producers(s.jaxpr));
     std::size_t members = 0;
     count_members(plan.steps, members);
@@ -48,8 +50,13 @@ class ProgramEmitter {
   }
 
   void emit_kernel(const Step& step, Scalar begin, Scalar end) {
-    KernelContext k{gen_, plan_, plan_.scopes[static_cast<std::size_t>(step.scope)], step,
-                    producers_[static_cast<std::size_t>(step.scope)], begin, end};
+    KernelContext k{gen_,
+                    plan_,
+                    plan_.scopes[static_cast<std::size_t>(step.scope)],
+                    step,
+                    producers_[static_cast<std::size_t>(step.scope)],
+                    begin,
+                    end};
     switch (step.kernel.kind) {
       case Kernel::Kind::loop: return emit_loop(k);
       case Kernel::Kind::reduction: return emit_reduction(k);
@@ -72,7 +79,9 @@ class ProgramEmitter {
     }
   }
 
-  Pointer pointer(int v) { return gen_.pointer(plan_.values[static_cast<std::size_t>(v)].location); }
+  Pointer pointer(int v) {
+    return gen_.pointer(plan_.values[static_cast<std::size_t>(v)].location);
+  }
   const Value& value(int v) const { return plan_.values[static_cast<std::size_t>(v)]; }
   Scalar load_integer(int v) {
     return gen_.convert(gen_.load_now(pointer(v), value(v).aval.dtype, gen_.index(0)), DType::i64);
@@ -112,7 +121,8 @@ class ProgramEmitter {
     Generator value_at(gen_, plan_, plan_.scopes[0], none, producers_[0]);
     gen_.region([&] {
       const Scalar x = value_at.literal(s.constant);
-      gen_.loop(gen_.index(0), gen_.index(size), [&](Scalar i) { gen_.store(pointer(s.writes[0]), dtype, i, x); });
+      gen_.loop(gen_.index(0), gen_.index(size),
+                [&](Scalar i) { gen_.store(pointer(s.writes[0]), dtype, i, x); });
     });
   }
 
@@ -133,7 +143,8 @@ class ProgramEmitter {
     const Scalar which = gen_.min(gen_.max(load_integer(s.reads[0]), gen_.index(0)),
                                   gen_.index(static_cast<std::int64_t>(s.bodies.size()) - 1));
     for (std::size_t b = 0; b < s.bodies.size(); ++b) {
-      gen_.if_then(gen_.compare(Compare::eq, which, gen_.index(static_cast<std::int64_t>(b))), [&] { emit_steps(s.bodies[b]); });
+      gen_.if_then(gen_.compare(Compare::eq, which, gen_.index(static_cast<std::int64_t>(b))),
+                   [&] { emit_steps(s.bodies[b]); });
     }
   }
 
@@ -146,14 +157,16 @@ class ProgramEmitter {
   std::int64_t host_steps_ = 0;
 };
 
-void collect_host_steps(const Plan& plan, const std::vector<Step>& steps, std::vector<HostStep>& out) {
+void collect_host_steps(const Plan& plan, const std::vector<Step>& steps,
+                        std::vector<HostStep>& out) {
   const auto locations = [&](const std::vector<int>& values) {
     std::vector<Location> all;
     for (const int v : values) all.push_back(plan.values[static_cast<std::size_t>(v)].location);
     return all;
   };
   for (const Step& s : steps) {
-    if (s.kind == Step::Kind::host) out.push_back({s.host, locations(s.reads), locations(s.writes)});
+    if (s.kind == Step::Kind::host)
+      out.push_back({s.host, locations(s.reads), locations(s.writes)});
     for (const auto& body : s.bodies) collect_host_steps(plan, body, out);
   }
 }
@@ -161,7 +174,8 @@ void collect_host_steps(const Plan& plan, const std::vector<Step>& steps, std::v
 // Cycles per element of the iteration space, memory included.
 std::int64_t cost_of(const Scope& scope, const Kernel& k) {
   std::int64_t cost = 2;
-  for (const int e : k.members) cost += element_cost(scope.jaxpr.eqns()[static_cast<std::size_t>(e)]);
+  for (const int e : k.members)
+    cost += element_cost(scope.jaxpr.eqns()[static_cast<std::size_t>(e)]);
   return cost;
 }
 
@@ -175,7 +189,9 @@ Chunking chunking(const Plan& plan, const Step& step) {
     case Kernel::Kind::emitted: return {1, 0};
     case Kernel::Kind::dot: {
       const Eqn& eqn = scope.jaxpr.eqns()[static_cast<std::size_t>(k.eqn)];
-      const auto p = matrix_product(scope.jaxpr.aval(eqn.inputs[0]), scope.jaxpr.aval(eqn.inputs[1]), eqn.params.as<DotGeneralParams>());
+      const auto p =
+          matrix_product(scope.jaxpr.aval(eqn.inputs[0]), scope.jaxpr.aval(eqn.inputs[1]),
+                         eqn.params.as<DotGeneralParams>());
       if (!p) return {1, 0};
       const std::int64_t each = std::max<std::int64_t>(p->m * p->n * p->k / 4, 1);
       const std::int64_t grain = std::max<std::int64_t>(kParallelCost / each, 1);
@@ -206,7 +222,8 @@ Chunking chunking(const Plan& plan, const Step& step) {
     }
     unit = kBlock;
   }
-  const std::int64_t each = std::max<std::int64_t>(size / std::max<std::int64_t>(extent, 1) * cost, 1);
+  const std::int64_t each =
+      std::max<std::int64_t>(size / std::max<std::int64_t>(extent, 1) * cost, 1);
   std::int64_t grain = (kParallelCost + each - 1) / each;
   grain = (grain + unit - 1) / unit * unit;
   // At most 64 chunks: enough to balance any machine, few enough to cost nothing.

@@ -16,19 +16,24 @@ namespace compiler {
 namespace {
 
 constexpr int kAccumulators = 4;
-constexpr int kColumnVectors = 8;          // narrow arrays: all columns in registers
-constexpr std::int64_t kColumnTile = 4096;  // wide ones: this many partial results stay in the cache
+constexpr int kColumnVectors = 8;  // narrow arrays: all columns in registers
+constexpr std::int64_t kColumnTile =
+    4096;  // wide ones: this many partial results stay in the cache
 
 class ReductionEmitter {
  public:
   explicit ReductionEmitter(KernelContext& k)
-      : k_(k), gen_(k.gen), kernel_(k.kernel()), value_at_(gen_, k.plan, k.scope, kernel_, k.producer),
+      : k_(k),
+        gen_(k.gen),
+        kernel_(k.kernel()),
+        value_at_(gen_, k.plan, k.scope, kernel_, k.producer),
         lanes_(vector_lanes(k)) {
     for (std::size_t d = 0; d < kernel_.shape.size(); ++d) {
       const bool folded = kernel_.axes.contains(static_cast<std::int64_t>(d));
       if (!folded) reduced_.push_back(kernel_.shape[d]);
       if (kernel_.shape[d] == 1 && kernel_.linear) continue;
-      if (kernel_.linear && !dims_.empty() && dims_.back().folded == folded) dims_.back().size *= kernel_.shape[d];
+      if (kernel_.linear && !dims_.empty() && dims_.back().folded == folded)
+        dims_.back().size *= kernel_.shape[d];
       else dims_.push_back({kernel_.shape[d], folded});
     }
     for (std::size_t d = 0; d < dims_.size(); ++d) (dims_[d].folded ? folded_ : kept_).push_back(d);
@@ -59,7 +64,9 @@ class ReductionEmitter {
     bool folded;
   };
   const Eqn& eqn(int e) const { return k_.eqn(e); }
-  const Lowering::Reduction& rule(int e) const { return std::get<Lowering::Reduction>(lowering_of(*eqn(e).primitive).form); }
+  const Lowering::Reduction& rule(int e) const {
+    return std::get<Lowering::Reduction>(lowering_of(*eqn(e).primitive).form);
+  }
   DType dtype(int e) const { return k_.scope.jaxpr.aval(eqn(e).inputs[0]).dtype; }
   std::size_t count() const { return kernel_.reductions.size(); }
 
@@ -109,29 +116,34 @@ class ReductionEmitter {
       if (mask) x = gen_.mask_lanes(x, identity(r));
       acc[first + r] = combine(r, acc[first + r], x);
     }
-    for (std::size_t i = 0; i < stored.size(); ++i) value_at_.store(k_.value_of(kernel_.roots[i]), at, stored[i]);
+    for (std::size_t i = 0; i < stored.size(); ++i)
+      value_at_.store(k_.value_of(kernel_.roots[i]), at, stored[i]);
   }
 
   // What follows the fold: results and epilogue at the reduced index.
   void finish(const Scalars& acc) {
     const Point at = reduced_point();
-    for (std::size_t r = 0; r < count(); ++r) value_at_.define(eqn(kernel_.reductions[r]).outputs[0], at, acc[r]);
+    for (std::size_t r = 0; r < count(); ++r)
+      value_at_.define(eqn(kernel_.reductions[r]).outputs[0], at, acc[r]);
     Scalars epilogue;
     for (const Var v : kernel_.epilogue) epilogue.push_back(value_at_(v, at));
     for (std::size_t r = 0; r < count(); ++r) {
       const int v = k_.value_of(eqn(kernel_.reductions[r]).outputs[0]);
       if (v >= 0) value_at_.store(v, at, acc[r]);
     }
-    for (std::size_t i = 0; i < epilogue.size(); ++i) value_at_.store(k_.value_of(kernel_.epilogue[i]), at, epilogue[i]);
+    for (std::size_t i = 0; i < epilogue.size(); ++i)
+      value_at_.store(k_.value_of(kernel_.epilogue[i]), at, epilogue[i]);
   }
 
   // Loops over the folded dimensions dims[i...], carrying the accumulators; `innermost` does the last.
-  Scalars fold_nest(const std::vector<std::size_t>& dims, std::size_t i, Scalars acc, const std::function<Scalars(Scalars)>& innermost) {
+  Scalars fold_nest(const std::vector<std::size_t>& dims, std::size_t i, Scalars acc,
+                    const std::function<Scalars(Scalars)>& innermost) {
     if (i == dims.size()) return innermost(std::move(acc));
-    return gen_.loop_carried(gen_.index(0), gen_.index(dims_[dims[i]].size), 1, std::move(acc), [&](Scalar n, const Scalars& carried) {
-      index_[dims[i]] = n;
-      return fold_nest(dims, i + 1, carried, innermost);
-    });
+    return gen_.loop_carried(gen_.index(0), gen_.index(dims_[dims[i]].size), 1, std::move(acc),
+                             [&](Scalar n, const Scalars& carried) {
+                               index_[dims[i]] = n;
+                               return fold_nest(dims, i + 1, carried, innermost);
+                             });
   }
 
   // A vector of identities: the accumulators have to be vectors from the start.
@@ -146,8 +158,8 @@ class ReductionEmitter {
   // Rows of a few vectors: folding the lanes of each would cost more than the sums.
   bool short_rows(const std::vector<std::size_t>& outer) const {
     return lanes_ > 1 && folded_.size() == 1 && !outer.empty() && outer.back() + 1 == folded_[0] &&
-           dims_[folded_[0]].size > 0 && dims_[folded_[0]].size <= 2 * lanes_ && dims_[outer.back()].size >= lanes_ &&
-           kernel_.members.size() <= 8 && count() <= 2;
+           dims_[folded_[0]].size > 0 && dims_[folded_[0]].size <= 2 * lanes_ &&
+           dims_[outer.back()].size >= lanes_ && kernel_.members.size() <= 8 && count() <= 2;
   }
 
   // As many rows as there are lanes at a time; their lanes are folded together.
@@ -155,7 +167,8 @@ class ReductionEmitter {
     const std::size_t inner = folded_[0];
     const std::int64_t size = dims_[rows].size, whole_rows = size / lanes_ * lanes_;
     const std::int64_t columns = dims_[inner].size, rest = columns % lanes_, whole = columns - rest;
-    const Scalar begin = chunked ? k_.begin : gen_.index(0), end = chunked ? k_.end : gen_.index(size);
+    const Scalar begin = chunked ? k_.begin : gen_.index(0),
+                 end = chunked ? k_.end : gen_.index(size);
     const Scalar stop = gen_.min(end, gen_.index(whole_rows));
     gen_.loop_carried(begin, stop, lanes_, {}, [&](Scalar base, const Scalars&) {
       std::vector<std::vector<Scalar>> partial(count());
@@ -177,7 +190,8 @@ class ReductionEmitter {
       gen_.set_lanes(lanes_, lanes_);
       Scalars out;
       for (std::size_t k = 0; k < count(); ++k) {
-        out.push_back(gen_.fold_rows(partial[k], [&](Scalar a, Scalar b) { return combine(k, a, b); }));
+        out.push_back(
+            gen_.fold_rows(partial[k], [&](Scalar a, Scalar b) { return combine(k, a, b); }));
       }
       index_[rows] = gen_.lane_index(base);
       finish(out);
@@ -232,27 +246,33 @@ class ReductionEmitter {
   }
 
   // for (i = from; i < to; i += copies * lanes) acc[c] = combine(acc[c], x[i + c * lanes ...])
-  Scalars lanes_loop(std::size_t inner, std::int64_t from, std::int64_t to, int copies, Scalars acc) {
-    return gen_.loop_carried(gen_.index(from), gen_.index(to), lanes_ * copies, std::move(acc), [&](Scalar base, const Scalars& carried) {
-      Scalars a = carried;
-      for (int c = 0; c < copies; ++c) {
-        index_[inner] = gen_.lane_index(gen_.add(base, gen_.index(c * lanes_)));
-        accumulate(a, static_cast<std::size_t>(c) * count(), false);
-      }
-      return a;
-    });
+  Scalars lanes_loop(std::size_t inner, std::int64_t from, std::int64_t to, int copies,
+                     Scalars acc) {
+    return gen_.loop_carried(gen_.index(from), gen_.index(to), lanes_ * copies, std::move(acc),
+                             [&](Scalar base, const Scalars& carried) {
+                               Scalars a = carried;
+                               for (int c = 0; c < copies; ++c) {
+                                 index_[inner] =
+                                     gen_.lane_index(gen_.add(base, gen_.index(c * lanes_)));
+                                 accumulate(a, static_cast<std::size_t>(c) * count(), false);
+                               }
+                               return a;
+                             });
   }
 
   void columns(bool chunked) {
     const std::size_t inner = dims_.size() - 1;
     const std::int64_t size = dims_[inner].size;
-    const Scalar begin = chunked ? k_.begin : gen_.index(0), end = chunked ? k_.end : gen_.index(size);
-    if (folded_.size() == 1 && size > kColumnVectors * lanes_ && dims_[folded_[0]].size > 1 && have_memory()) {
+    const Scalar begin = chunked ? k_.begin : gen_.index(0),
+                 end = chunked ? k_.end : gen_.index(size);
+    if (folded_.size() == 1 && size > kColumnVectors * lanes_ && dims_[folded_[0]].size > 1 &&
+        have_memory()) {
       return column_tiles(inner, begin, end);
     }
     std::int64_t first = 0, last = 0;
     const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last);
-    if (all && size <= kColumnVectors * lanes_ && kernel_.members.size() <= 8) return narrow_columns(inner);
+    if (all && size <= kColumnVectors * lanes_ && kernel_.members.size() <= 8)
+      return narrow_columns(inner);
     vector_loop(gen_, begin, end, size, lanes_, [&](Scalar base) {
       const int active = gen_.active();
       index_[inner] = gen_.lane_index(base);
@@ -273,17 +293,19 @@ class ReductionEmitter {
       index_[inner] = gen_.lane_index(gen_.index(v * lanes_));
     };
     gen_.set_lanes(lanes_, lanes_);
-    const Scalars acc = fold_nest(folded_, 0, identities(static_cast<int>(vectors)), [&](Scalars a) {
-      for (std::int64_t v = 0; v < vectors; ++v) {
-        at_vector(v);
-        accumulate(a, static_cast<std::size_t>(v) * count(), false);
-      }
-      gen_.set_lanes(lanes_, lanes_);
-      return a;
-    });
+    const Scalars acc =
+        fold_nest(folded_, 0, identities(static_cast<int>(vectors)), [&](Scalars a) {
+          for (std::int64_t v = 0; v < vectors; ++v) {
+            at_vector(v);
+            accumulate(a, static_cast<std::size_t>(v) * count(), false);
+          }
+          gen_.set_lanes(lanes_, lanes_);
+          return a;
+        });
     for (std::int64_t v = 0; v < vectors; ++v) {
       at_vector(v);
-      finish({acc.begin() + v * static_cast<std::int64_t>(count()), acc.begin() + (v + 1) * static_cast<std::int64_t>(count())});
+      finish({acc.begin() + v * static_cast<std::int64_t>(count()),
+              acc.begin() + (v + 1) * static_cast<std::int64_t>(count())});
     }
     gen_.set_lanes(1, 1);
   }
@@ -299,9 +321,12 @@ class ReductionEmitter {
   void column_tiles(std::size_t inner, Scalar begin, Scalar end) {
     const std::size_t down = folded_[0];
     const std::int64_t rows = dims_[down].size, size = dims_[inner].size;
-    const std::int64_t block = kernel_.members.size() <= 4 ? 8 : kernel_.members.size() <= 12 ? 4 : 1;
+    const std::int64_t block = kernel_.members.size() <= 4    ? 8
+                               : kernel_.members.size() <= 12 ? 4
+                                                              : 1;
     const std::int64_t last = (rows - 1) / block * block;  // the first row of the last pass
-    const auto pass = [&](Scalar first, Scalar stop, Scalar row, std::int64_t n, bool fresh, bool final) {
+    const auto pass = [&](Scalar first, Scalar stop, Scalar row, std::int64_t n, bool fresh,
+                          bool final) {
       vector_loop(gen_, first, stop, size, lanes_, [&](Scalar base) {
         index_[inner] = gen_.lane_index(base);
         const Point at = reduced_point();
@@ -309,14 +334,16 @@ class ReductionEmitter {
         if (fresh) acc = identities(1);
         for (std::size_t r = 0; !fresh && r < count(); ++r) {
           const int v = k_.value_of(eqn(kernel_.reductions[r]).outputs[0]);
-          acc.push_back(gen_.load(value_at_.pointer(v), k_.value(v).aval.dtype, value_at_.flat(at)));
+          acc.push_back(
+              gen_.load(value_at_.pointer(v), k_.value(v).aval.dtype, value_at_.flat(at)));
         }
         for (std::int64_t r = 0; r < n; ++r) {
           index_[down] = gen_.add(row, gen_.index(r));
           accumulate(acc, 0, false);
         }
         if (final) return finish(acc);
-        for (std::size_t r = 0; r < count(); ++r) value_at_.store(k_.value_of(eqn(kernel_.reductions[r]).outputs[0]), at, acc[r]);
+        for (std::size_t r = 0; r < count(); ++r)
+          value_at_.store(k_.value_of(eqn(kernel_.reductions[r]).outputs[0]), at, acc[r]);
       });
     };
     gen_.loop_carried(begin, end, kColumnTile, {}, [&](Scalar first, const Scalars&) {
@@ -326,10 +353,11 @@ class ReductionEmitter {
         return Scalars{};
       }
       gen_.region([&] { pass(first, stop, gen_.index(0), block, true, false); });
-      gen_.loop_carried(gen_.index(block), gen_.index(last), block, {}, [&](Scalar row, const Scalars&) {
-        gen_.region([&] { pass(first, stop, row, block, false, false); });
-        return Scalars{};
-      });
+      gen_.loop_carried(gen_.index(block), gen_.index(last), block, {},
+                        [&](Scalar row, const Scalars&) {
+                          gen_.region([&] { pass(first, stop, row, block, false, false); });
+                          return Scalars{};
+                        });
       gen_.region([&] { pass(first, stop, gen_.index(last), rows - last, false, true); });
       return Scalars{};
     });

@@ -19,7 +19,8 @@ namespace Intrinsic = llvm::Intrinsic;
 
 // The 16-bit floats would need conversions that not every processor has.
 bool is_native(DType dtype) {
-  return !is_complex(dtype) && dtype != DType::float0 && dtype != DType::f16 && dtype != DType::bf16;
+  return !is_complex(dtype) && dtype != DType::float0 && dtype != DType::f16 &&
+         dtype != DType::bf16;
 }
 
 namespace {
@@ -112,20 +113,24 @@ Scalar CodeGen::sign(Scalar x) {
 }
 
 Scalar CodeGen::sqrt(Scalar x) {
-  return impl_->unary(kSqrt, x, x.dtype(), [&](Value* v) { return impl_->intrinsic(Intrinsic::sqrt, {v}); });
+  return impl_->unary(kSqrt, x, x.dtype(),
+                      [&](Value* v) { return impl_->intrinsic(Intrinsic::sqrt, {v}); });
 }
 Scalar CodeGen::floor(Scalar x) {
-  return impl_->unary(kFloor, x, x.dtype(), [&](Value* v) { return impl_->intrinsic(Intrinsic::floor, {v}); });
+  return impl_->unary(kFloor, x, x.dtype(),
+                      [&](Value* v) { return impl_->intrinsic(Intrinsic::floor, {v}); });
 }
 Scalar CodeGen::ceil(Scalar x) {
-  return impl_->unary(kCeil, x, x.dtype(), [&](Value* v) { return impl_->intrinsic(Intrinsic::ceil, {v}); });
+  return impl_->unary(kCeil, x, x.dtype(),
+                      [&](Value* v) { return impl_->intrinsic(Intrinsic::ceil, {v}); });
 }
 Scalar CodeGen::round_even(Scalar x) {
   return impl_->unary(kRoundEven, x, x.dtype(),
                       [&](Value* v) { return impl_->intrinsic(Intrinsic::roundeven, {v}); });
 }
 Scalar CodeGen::round_away(Scalar x) {
-  return impl_->unary(kRoundAway, x, x.dtype(), [&](Value* v) { return impl_->intrinsic(Intrinsic::round, {v}); });
+  return impl_->unary(kRoundAway, x, x.dtype(),
+                      [&](Value* v) { return impl_->intrinsic(Intrinsic::round, {v}); });
 }
 
 Scalar CodeGen::is_finite(Scalar x) {
@@ -151,9 +156,9 @@ Scalar CodeGen::add(Scalar a, Scalar c) {
     Node *x = node_of(a), *y = node_of(c);
     if ((affine(x) || affine(y)) && (affine(x) || is_uniform(a)) && (affine(y) || is_uniform(c))) {
       const std::int64_t stride = x->stride + y->stride;
-      return impl_->op({kAdd, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
-                       [&](int) { return impl_->b.CreateAdd(x->value, y->value); },
-                       stride);
+      return impl_->op(
+          {kAdd, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
+          [&](int) { return impl_->b.CreateAdd(x->value, y->value); }, stride);
     }
   }
   return impl_->binary(kAdd, a, c, a.dtype(), [&](Value* x, Value* y) {
@@ -168,9 +173,9 @@ Scalar CodeGen::sub(Scalar a, Scalar c) {
     if (known_constant(c, k) && k == 0) return a;
     Node *x = node_of(a), *y = node_of(c);
     if ((affine(x) || affine(y)) && (affine(x) || is_uniform(a)) && (affine(y) || is_uniform(c))) {
-      return impl_->op({kSub, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
-                       [&](int) { return impl_->b.CreateSub(x->value, y->value); },
-                       x->stride - y->stride);
+      return impl_->op(
+          {kSub, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
+          [&](int) { return impl_->b.CreateSub(x->value, y->value); }, x->stride - y->stride);
     }
   }
   return impl_->binary(kSub, a, c, a.dtype(), [&](Value* x, Value* y) {
@@ -188,10 +193,9 @@ Scalar CodeGen::mul(Scalar a, Scalar c) {
       if (k == 0) return c;
       Node* x = node_of(a);
       if (affine(x)) {
-        return impl_->op({kMul, static_cast<int>(DType::i64), x, c.value(), nullptr, 1}, DType::i64,
-                         {a, c},
-                         [&](int) { return impl_->b.CreateMul(x->value, node_of(c)->value); },
-                         x->stride * k);
+        return impl_->op(
+            {kMul, static_cast<int>(DType::i64), x, c.value(), nullptr, 1}, DType::i64, {a, c},
+            [&](int) { return impl_->b.CreateMul(x->value, node_of(c)->value); }, x->stride * k);
       }
     }
   }
@@ -248,10 +252,9 @@ Scalar CodeGen::div(Scalar a, Scalar c) {
     auto& b = impl_->b;
     if (floating(a)) return b.CreateFDiv(x, y);
     const bool is_signed = !is_unsigned(a);
-    return guarded_division(b, x, y, is_signed, llvm::Constant::getAllOnesValue(x->getType()),
-                            [&](Value* n, Value* d) {
-                              return is_signed ? b.CreateSDiv(n, d) : b.CreateUDiv(n, d);
-                            });
+    return guarded_division(
+        b, x, y, is_signed, llvm::Constant::getAllOnesValue(x->getType()),
+        [&](Value* n, Value* d) { return is_signed ? b.CreateSDiv(n, d) : b.CreateUDiv(n, d); });
   });
 }
 
@@ -283,7 +286,9 @@ bool plain_constant(Value* v) {
 
 Scalar CodeGen::max(Scalar a, Scalar c) {
   if (boolean_type(a)) return or_(a, c);
-  if (std::int64_t x = 0, y = 0; a.dtype() == DType::i64 && known_constant(a, x) && known_constant(c, y)) return x > y ? a : c;
+  if (std::int64_t x = 0, y = 0;
+      a.dtype() == DType::i64 && known_constant(a, x) && known_constant(c, y))
+    return x > y ? a : c;
   return impl_->binary(kMax, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
     auto& b = impl_->b;
     if (floating(a)) {
@@ -298,7 +303,9 @@ Scalar CodeGen::max(Scalar a, Scalar c) {
 
 Scalar CodeGen::min(Scalar a, Scalar c) {
   if (boolean_type(a)) return and_(a, c);
-  if (std::int64_t x = 0, y = 0; a.dtype() == DType::i64 && known_constant(a, x) && known_constant(c, y)) return x < y ? a : c;
+  if (std::int64_t x = 0, y = 0;
+      a.dtype() == DType::i64 && known_constant(a, x) && known_constant(c, y))
+    return x < y ? a : c;
   return impl_->binary(kMin, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
     auto& b = impl_->b;
     if (floating(a)) {
@@ -311,13 +318,16 @@ Scalar CodeGen::min(Scalar a, Scalar c) {
 }
 
 Scalar CodeGen::and_(Scalar a, Scalar c) {
-  return impl_->binary(kAnd, a, c, a.dtype(), [&](Value* x, Value* y) { return impl_->b.CreateAnd(x, y); });
+  return impl_->binary(kAnd, a, c, a.dtype(),
+                       [&](Value* x, Value* y) { return impl_->b.CreateAnd(x, y); });
 }
 Scalar CodeGen::or_(Scalar a, Scalar c) {
-  return impl_->binary(kOr, a, c, a.dtype(), [&](Value* x, Value* y) { return impl_->b.CreateOr(x, y); });
+  return impl_->binary(kOr, a, c, a.dtype(),
+                       [&](Value* x, Value* y) { return impl_->b.CreateOr(x, y); });
 }
 Scalar CodeGen::xor_(Scalar a, Scalar c) {
-  return impl_->binary(kXor, a, c, a.dtype(), [&](Value* x, Value* y) { return impl_->b.CreateXor(x, y); });
+  return impl_->binary(kXor, a, c, a.dtype(),
+                       [&](Value* x, Value* y) { return impl_->b.CreateXor(x, y); });
 }
 
 namespace {
@@ -351,21 +361,28 @@ Scalar CodeGen::shift_right_arithmetic(Scalar a, Scalar c) {
   // Unsigned operands too: their top bit counts as a sign, as in XLA.
   return impl_->binary(kAshr, a, c, a.dtype(), [&](Value* x, Value* y) {
     auto& b = impl_->b;
-    Value* sign = b.CreateAShr(x, llvm::ConstantInt::get(x->getType(), x->getType()->getScalarSizeInBits() - 1));
+    Value* sign = b.CreateAShr(
+        x, llvm::ConstantInt::get(x->getType(), x->getType()->getScalarSizeInBits() - 1));
     return guarded_shift(b, x, y, sign, [&](Value* v, Value* n) { return b.CreateAShr(v, n); });
   });
 }
 
 Scalar CodeGen::compare(Compare how, Scalar a, Scalar c) {
   using P = llvm::CmpInst::Predicate;
-  static constexpr P kFloat[] = {P::FCMP_OEQ, P::FCMP_UNE, P::FCMP_OLT, P::FCMP_OLE, P::FCMP_OGT, P::FCMP_OGE};
-  static constexpr P kSigned[] = {P::ICMP_EQ, P::ICMP_NE, P::ICMP_SLT, P::ICMP_SLE, P::ICMP_SGT, P::ICMP_SGE};
-  static constexpr P kUnsigned[] = {P::ICMP_EQ, P::ICMP_NE, P::ICMP_ULT, P::ICMP_ULE, P::ICMP_UGT, P::ICMP_UGE};
+  static constexpr P kFloat[] = {P::FCMP_OEQ, P::FCMP_UNE, P::FCMP_OLT,
+                                 P::FCMP_OLE, P::FCMP_OGT, P::FCMP_OGE};
+  static constexpr P kSigned[] = {P::ICMP_EQ,  P::ICMP_NE,  P::ICMP_SLT,
+                                  P::ICMP_SLE, P::ICMP_SGT, P::ICMP_SGE};
+  static constexpr P kUnsigned[] = {P::ICMP_EQ,  P::ICMP_NE,  P::ICMP_ULT,
+                                    P::ICMP_ULE, P::ICMP_UGT, P::ICMP_UGE};
   const auto i = static_cast<std::size_t>(how);
   return impl_->binary(
       kCompare, a, c, DType::bool_,
       [&](Value* x, Value* y) {
-        return impl_->b.CreateCmp(floating(a) ? kFloat[i] : is_unsigned(a) ? kUnsigned[i] : kSigned[i], x, y);
+        return impl_->b.CreateCmp(floating(a)      ? kFloat[i]
+                                  : is_unsigned(a) ? kUnsigned[i]
+                                                   : kSigned[i],
+                                  x, y);
       },
       static_cast<std::int64_t>(how));
 }
@@ -374,10 +391,12 @@ Scalar CodeGen::select(Scalar condition, Scalar if_true, Scalar if_false) {
   if (if_true.value() == if_false.value()) return if_true;
   std::int64_t k = 0;
   if (known_constant(condition, k)) return k != 0 ? if_true : if_false;
-  return impl_->op({kSelect, static_cast<int>(if_true.dtype()), condition.value(), if_true.value(), if_false.value()},
+  return impl_->op({kSelect, static_cast<int>(if_true.dtype()), condition.value(), if_true.value(),
+                    if_false.value()},
                    if_true.dtype(), {condition, if_true, if_false}, [&](int w) {
                      // A condition of one lane chooses between whole vectors.
-                     Value* which = is_uniform(condition) ? node_of(condition)->value : impl_->as(node_of(condition), w);
+                     Value* which = is_uniform(condition) ? node_of(condition)->value
+                                                          : impl_->as(node_of(condition), w);
                      Value* t = impl_->as(node_of(if_true), w);
                      Value* f = impl_->as(node_of(if_false), w);
                      return impl_->b.CreateSelect(which, t, f);
@@ -410,31 +429,37 @@ Scalar CodeGen::convert(Scalar x, DType to) {
   if (affine(node) && is_integer(to) && size_of(to) < 8) {
     return impl_->op({kConvert, static_cast<int>(to), node}, to, {x}, [&](int w) -> Value* {
       auto& b = impl_->b;
-      Value* base = b.CreateVectorSplat(static_cast<unsigned>(w), b.CreateTrunc(node->value, impl_->type(to)));
+      Value* base = b.CreateVectorSplat(static_cast<unsigned>(w),
+                                        b.CreateTrunc(node->value, impl_->type(to)));
       std::vector<llvm::Constant*> steps;
       for (int i = 0; i < w; ++i) {
-        steps.push_back(llvm::ConstantInt::get(impl_->type(to), static_cast<std::uint64_t>(i * node->stride)));
+        steps.push_back(
+            llvm::ConstantInt::get(impl_->type(to), static_cast<std::uint64_t>(i * node->stride)));
       }
       return b.CreateAdd(base, llvm::ConstantVector::get(steps));
     });
   }
-  return impl_->op({kConvert, static_cast<int>(to), node, nullptr, nullptr, static_cast<int>(from)}, to, {x}, [&](int w) -> Value* {
-    auto& b = impl_->b;
-    Value* v = impl_->as(node, w);
-    llvm::Type* t = w == 1 ? impl_->type(to) : impl_->vector_type(impl_->type(to), w);
-    if (is_float(from)) {
-      if (is_float(to)) {
-        const bool via_f32 = size_of(from) == 2 && size_of(to) == 2;
-        llvm::Type* f32_type = w == 1 ? b.getFloatTy() : impl_->vector_type(b.getFloatTy(), w);
-        if (via_f32) v = b.CreateFPExt(v, f32_type);
-        if (from == DType::f64 && to == DType::bf16) v = round_to_odd(b, v, f32_type);
-        return b.CreateFPCast(v, t);
-      }
-      return b.CreateIntrinsic(is_unsigned_integer(to) ? Intrinsic::fptoui_sat : Intrinsic::fptosi_sat, {t, v->getType()}, {v});
-    }
-    if (is_float(to)) return is_unsigned(x) ? b.CreateUIToFP(v, t) : b.CreateSIToFP(v, t);
-    return b.CreateIntCast(v, t, !is_unsigned(x));
-  });
+  return impl_->op(
+      {kConvert, static_cast<int>(to), node, nullptr, nullptr, static_cast<int>(from)}, to, {x},
+      [&](int w) -> Value* {
+        auto& b = impl_->b;
+        Value* v = impl_->as(node, w);
+        llvm::Type* t = w == 1 ? impl_->type(to) : impl_->vector_type(impl_->type(to), w);
+        if (is_float(from)) {
+          if (is_float(to)) {
+            const bool via_f32 = size_of(from) == 2 && size_of(to) == 2;
+            llvm::Type* f32_type = w == 1 ? b.getFloatTy() : impl_->vector_type(b.getFloatTy(), w);
+            if (via_f32) v = b.CreateFPExt(v, f32_type);
+            if (from == DType::f64 && to == DType::bf16) v = round_to_odd(b, v, f32_type);
+            return b.CreateFPCast(v, t);
+          }
+          return b.CreateIntrinsic(
+              is_unsigned_integer(to) ? Intrinsic::fptoui_sat : Intrinsic::fptosi_sat,
+              {t, v->getType()}, {v});
+        }
+        if (is_float(to)) return is_unsigned(x) ? b.CreateUIToFP(v, t) : b.CreateSIToFP(v, t);
+        return b.CreateIntCast(v, t, !is_unsigned(x));
+      });
 }
 
 Scalar CodeGen::bitcast(Scalar x, DType to) {
@@ -448,9 +473,11 @@ Scalar CodeGen::bitcast(Scalar x, DType to) {
   });
 }
 
-Value* CodeGen::Impl::call_math(const std::string& symbol, llvm::Type* vector, llvm::ArrayRef<Value*> args) {
+Value* CodeGen::Impl::call_math(const std::string& symbol, llvm::Type* vector,
+                                llvm::ArrayRef<Value*> args) {
   std::vector<llvm::Type*> types(args.size(), vector);
-  llvm::FunctionCallee callee = module.getOrInsertFunction(symbol, llvm::FunctionType::get(vector, types, false));
+  llvm::FunctionCallee callee =
+      module.getOrInsertFunction(symbol, llvm::FunctionType::get(vector, types, false));
   auto* f = llvm::cast<llvm::Function>(callee.getCallee());
   f->setDoesNotThrow();
   f->setMemoryEffects(llvm::MemoryEffects::none());
@@ -478,8 +505,8 @@ Scalar CodeGen::math(std::string_view name, std::span<const Scalar> args) {
   const int full = static_cast<int>(runtime::vector_bytes() / size_of(dtype));
   llvm::Type* full_type = m.vector_type(m.type(dtype), full);
   const Scalar second = args.size() > 1 ? args[1] : args[0];
-  const OpKey key{kMath0, static_cast<int>(dtype), args[0].value(), args.size() > 1 ? second.value() : nullptr,
-                  entry.address};
+  const OpKey key{kMath0, static_cast<int>(dtype), args[0].value(),
+                  args.size() > 1 ? second.value() : nullptr, entry.address};
   return m.op(key, dtype, {args[0], second}, [&](int w) -> Value* {
     auto& b = m.b;
     std::vector<Value*> x;
@@ -512,7 +539,8 @@ Scalar CodeGen::math(std::string_view name, std::span<const Scalar> args) {
       std::vector<int> widen, merge;
       for (int i = 0; i < w; ++i) widen.push_back(i < full ? i : -1);
       Value* spread = b.CreateShuffleVector(part, widen);
-      for (int i = 0; i < w; ++i) merge.push_back(i >= first && i < first + full ? w + i - first : i);
+      for (int i = 0; i < w; ++i)
+        merge.push_back(i >= first && i < first + full ? w + i - first : i);
       out = b.CreateShuffleVector(out, spread, merge);
     }
     return out;

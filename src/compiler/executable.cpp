@@ -50,21 +50,28 @@ class ArenaMemory {
 }  // namespace
 
 NativeExecutable::NativeExecutable(Parts parts)
-    : parts_(std::move(parts)), host_steps_(host_steps(*parts_.plan)), out_avals_(parts_.jaxpr.out_avals()),
+    : parts_(std::move(parts)),
+      host_steps_(host_steps(*parts_.plan)),
+      out_avals_(parts_.jaxpr.out_avals()),
       entry_(reinterpret_cast<EntryFunction>(parts_.code->entry())) {
   info_ = parts_.info;
 }
 
 // The memory of result o: that of a donated argument which the plan lets it take over, or new.
-Array NativeExecutable::result(int o, std::span<const Array> inputs, const std::vector<bool>& donated, std::uint64_t& taken,
+Array NativeExecutable::result(int o, std::span<const Array> inputs,
+                               const std::vector<bool>& donated, std::uint64_t& taken,
                                const char* call) const {
   const Aval& aval = out_avals_[static_cast<std::size_t>(o)];
   if (!donated.empty()) {
     for (const int argument : parts_.plan->reusable[static_cast<std::size_t>(o)]) {
       const int i = argument - static_cast<int>(parts_.consts.size());
-      if (i < 0 || i >= 64 || !donated[static_cast<std::size_t>(i)] || (taken >> i & 1) != 0) continue;
-      detail::DeviceBuffer& buffer = detail::concrete_node(inputs[static_cast<std::size_t>(i)]).buffer();
-      if (buffer.donated() || buffer.bytes() != static_cast<std::size_t>(aval.size()) * size_of(aval.dtype)) continue;
+      if (i < 0 || i >= 64 || !donated[static_cast<std::size_t>(i)] || (taken >> i & 1) != 0)
+        continue;
+      detail::DeviceBuffer& buffer =
+          detail::concrete_node(inputs[static_cast<std::size_t>(i)]).buffer();
+      if (buffer.donated() ||
+          buffer.bytes() != static_cast<std::size_t>(aval.size()) * size_of(aval.dtype))
+        continue;
       taken |= std::uint64_t{1} << i;
       runtime::count(runtime::live_counters().donations);
       return detail::with_aval(buffer.donate_into(inputs[static_cast<std::size_t>(i)], call), aval);
@@ -73,13 +80,15 @@ Array NativeExecutable::result(int o, std::span<const Array> inputs, const std::
   return detail::make_uninitialized(aval);
 }
 
-void NativeExecutable::execute(std::span<const Array> inputs, const std::vector<bool>& donated, Arrays& outputs,
-                               const char* call) const {
+void NativeExecutable::execute(std::span<const Array> inputs, const std::vector<bool>& donated,
+                               Arrays& outputs, const char* call) const {
   runtime::count(runtime::live_counters().executions);
   const std::size_t num_consts = parts_.consts.size(), num_args = num_consts + inputs.size();
   Pointers<const void*> args(num_args);
-  for (std::size_t i = 0; i < num_consts; ++i) args.data()[i] = detail::data_of<void>(parts_.consts[i]);
-  for (std::size_t i = 0; i < inputs.size(); ++i) args.data()[num_consts + i] = detail::data_of<void>(inputs[i]);
+  for (std::size_t i = 0; i < num_consts; ++i)
+    args.data()[i] = detail::data_of<void>(parts_.consts[i]);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    args.data()[num_consts + i] = detail::data_of<void>(inputs[i]);
 
   outputs.clear();
   outputs.reserve(out_avals_.size());

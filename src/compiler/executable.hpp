@@ -14,8 +14,8 @@ namespace compiler {
 class NativeExecutable final : public runtime::Executable {
  public:
   struct Parts {
-    Jaxpr jaxpr;      ///< after the passes
-    Arrays consts;    ///< its leading inputs
+    Jaxpr jaxpr;    ///< after the passes
+    Arrays consts;  ///< its leading inputs
     std::unique_ptr<Plan> plan;
     std::shared_ptr<NativeCode> code;
     ExecutableInfo info;
@@ -28,8 +28,8 @@ class NativeExecutable final : public runtime::Executable {
   std::string text(std::string_view stage) const override;
 
  private:
-  Array result(int o, std::span<const Array> inputs, const std::vector<bool>& donated, std::uint64_t& taken,
-               const char* call) const;
+  Array result(int o, std::span<const Array> inputs, const std::vector<bool>& donated,
+               std::uint64_t& taken, const char* call) const;
   Parts parts_;
   std::vector<HostStep> host_steps_;
   std::vector<Aval> out_avals_;

@@ -20,32 +20,63 @@ struct Cost {
 };
 // Sorted. What is absent costs 1.
 constexpr std::array kCosts = {
-    Cost{"acos", 25},  Cost{"acosh", 40},       Cost{"asin", 25},      Cost{"asinh", 40},
-    Cost{"atan", 25},  Cost{"atan2", 30},       Cost{"atanh", 30},     Cost{"broadcast_in_dim", 0},
-    Cost{"cbrt", 25},  Cost{"concatenate", 6},  Cost{"convert_element_type", 1},
-    Cost{"cos", 20},   Cost{"cosh", 25},        Cost{"div", 5},        Cost{"dynamic_slice", 2},
+    Cost{"acos", 25},
+    Cost{"acosh", 40},
+    Cost{"asin", 25},
+    Cost{"asinh", 40},
+    Cost{"atan", 25},
+    Cost{"atan2", 30},
+    Cost{"atanh", 30},
+    Cost{"broadcast_in_dim", 0},
+    Cost{"cbrt", 25},
+    Cost{"concatenate", 6},
+    Cost{"convert_element_type", 1},
+    Cost{"cos", 20},
+    Cost{"cosh", 25},
+    Cost{"div", 5},
+    Cost{"dynamic_slice", 2},
     Cost{"dynamic_update_slice", 6},
-    Cost{"erf", 25},   Cost{"erf_inv", 40},     Cost{"exp", 15},       Cost{"exp2", 15},
-    Cost{"expm1", 20}, Cost{"gather", 8},       Cost{"log", 15},       Cost{"log1p", 20},
-    Cost{"logistic", 20}, Cost{"pad", 4},       Cost{"pow", 40},       Cost{"rem", 30},
-    Cost{"reshape", 0},   Cost{"rsqrt", 6},     Cost{"sin", 20},       Cost{"sinh", 25},
-    Cost{"sqrt", 5},      Cost{"squeeze", 0},   Cost{"tan", 25},       Cost{"tanh", 20},
-    Cost{"threefry2x32", 100}, Cost{"transpose", 1},
+    Cost{"erf", 25},
+    Cost{"erf_inv", 40},
+    Cost{"exp", 15},
+    Cost{"exp2", 15},
+    Cost{"expm1", 20},
+    Cost{"gather", 8},
+    Cost{"log", 15},
+    Cost{"log1p", 20},
+    Cost{"logistic", 20},
+    Cost{"pad", 4},
+    Cost{"pow", 40},
+    Cost{"rem", 30},
+    Cost{"reshape", 0},
+    Cost{"rsqrt", 6},
+    Cost{"sin", 20},
+    Cost{"sinh", 25},
+    Cost{"sqrt", 5},
+    Cost{"squeeze", 0},
+    Cost{"tan", 25},
+    Cost{"tanh", 20},
+    Cost{"threefry2x32", 100},
+    Cost{"transpose", 1},
 };
 
 bool native_everywhere(const Jaxpr& jaxpr, const Eqn& eqn) {
   const auto native = [](const Aval& a) { return is_native(a.dtype); };
-  return std::all_of(eqn.inputs.begin(), eqn.inputs.end(), [&](const Atom& a) { return native(jaxpr.aval(a)); }) &&
-         std::all_of(eqn.outputs.begin(), eqn.outputs.end(), [&](Var v) { return native(jaxpr.aval(v)); });
+  return std::all_of(eqn.inputs.begin(), eqn.inputs.end(),
+                     [&](const Atom& a) { return native(jaxpr.aval(a)); }) &&
+         std::all_of(eqn.outputs.begin(), eqn.outputs.end(),
+                     [&](Var v) { return native(jaxpr.aval(v)); });
 }
 
 // Each operand has the result's shape or is a scalar.
 bool pointwise_shapes(const Jaxpr& jaxpr, const Eqn& eqn) {
   const Shape& shape = jaxpr.aval(eqn.outputs[0]).shape;
-  return std::all_of(eqn.inputs.begin(), eqn.inputs.end(), [&](const Atom& a) {
-           return jaxpr.aval(a).shape == shape || jaxpr.aval(a).shape.empty();
-         }) &&
-         std::all_of(eqn.outputs.begin(), eqn.outputs.end(), [&](Var v) { return jaxpr.aval(v).shape == shape; });
+  return std::all_of(eqn.inputs.begin(), eqn.inputs.end(),
+                     [&](const Atom& a) {
+                       return jaxpr.aval(a).shape == shape || jaxpr.aval(a).shape.empty();
+                     }) &&
+         std::all_of(eqn.outputs.begin(), eqn.outputs.end(),
+                     [&](Var v) { return jaxpr.aval(v).shape == shape; });
 }
 
 }  // namespace
@@ -83,8 +114,9 @@ Shape reduction_axes(const Eqn& eqn) {
 }
 
 int element_cost(const Eqn& eqn) {
-  const auto found = std::lower_bound(kCosts.begin(), kCosts.end(), eqn.primitive->name(),
-                                      [](const Cost& c, std::string_view name) { return c.name < name; });
+  const auto found =
+      std::lower_bound(kCosts.begin(), kCosts.end(), eqn.primitive->name(),
+                       [](const Cost& c, std::string_view name) { return c.name < name; });
   if (found != kCosts.end() && found->name == eqn.primitive->name()) {
     if (eqn.primitive == &concatenate_p) return 3 * static_cast<int>(eqn.inputs.size());
     return found->cycles;

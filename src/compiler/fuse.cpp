@@ -19,7 +19,7 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-constexpr int kCheap = 6;             // recompute rather than store
+constexpr int kCheap = 6;  // recompute rather than store
 constexpr int kCheapSingle = 64;
 constexpr std::size_t kMaxMembers = 300;  // LLVM is superlinear in the size of a function
 constexpr std::size_t kMaxRoots = 8, kMaxRootsSmall = 32;
@@ -37,7 +37,8 @@ class Fuser {
     for (const Eqn& eqn : jaxpr.eqns()) forms_.push_back(form_of(jaxpr, eqn));
     for (std::size_t c = 0; c < n; ++c) {
       for (const Atom& a : eqn(c).inputs) {
-        if (const int p = producer(a); p >= 0) uses_[static_cast<std::size_t>(p)].push_back({static_cast<int>(c), a.var()});
+        if (const int p = producer(a); p >= 0)
+          uses_[static_cast<std::size_t>(p)].push_back({static_cast<int>(c), a.var()});
       }
     }
     for (const Atom& a : jaxpr.outs()) {
@@ -61,7 +62,9 @@ class Fuser {
   const Eqn& eqn(std::size_t e) const { return jaxpr_.eqns()[e]; }
   const Eqn& eqn(int e) const { return eqn(static_cast<std::size_t>(e)); }
   Form form(int e) const { return forms_[static_cast<std::size_t>(e)]; }
-  int producer(const Atom& a) const { return a.is_var() ? producer_[static_cast<std::size_t>(a.var())] : -1; }
+  int producer(const Atom& a) const {
+    return a.is_var() ? producer_[static_cast<std::size_t>(a.var())] : -1;
+  }
   const Shape& shape(int e) const { return jaxpr_.aval(eqn(e).outputs[0]).shape; }
   std::int64_t size(int e) const { return shape(e).num_elements(); }
   const std::vector<Use>& uses(int e) const { return uses_[static_cast<std::size_t>(e)]; }
@@ -86,7 +89,9 @@ class Fuser {
     const Form f = form(use.consumer);
     if (f == Form::reduction) {
       const auto& folded = c.kernel.reductions;
-      return std::find(folded.begin(), folded.end(), use.consumer) != folded.end() ? Align::iteration : Align::other;
+      return std::find(folded.begin(), folded.end(), use.consumer) != folded.end()
+                 ? Align::iteration
+                 : Align::other;
     }
     const auto found = c.align.find(use.consumer);
     if (found == c.align.end()) return Align::other;
@@ -131,8 +136,8 @@ class Fuser {
 
   struct Usage {
     int aligned = 0, other = 0;
-    bool mixed = false;     // aligned in two ways
-    bool expanding = false; // evaluated more often than it has elements
+    bool mixed = false;      // aligned in two ways
+    bool expanding = false;  // evaluated more often than it has elements
     Align align = Align::other;
   };
   Usage usage(int e, int k) const {
@@ -165,7 +170,9 @@ class Fuser {
     const Usage u = usage(e, k);
     return !u.mixed && !u.expanding && (u.aligned > 0 ? 1 : 0) + u.other <= 1;
   }
-  bool trivial(int e) const { return form(e) == Form::reshape || costs_[static_cast<std::size_t>(e)] == 0; }
+  bool trivial(int e) const {
+    return form(e) == Form::reshape || costs_[static_cast<std::size_t>(e)] == 0;
+  }
 
   void add_member(int e, int k) {
     Cluster& c = cluster(k);
@@ -192,7 +199,8 @@ class Fuser {
   }
 
   void place(int e) {
-    if (uses(e).empty() && !is_out_[static_cast<std::size_t>(e)] && eqn(e).effect == Effect::none) return;
+    if (uses(e).empty() && !is_out_[static_cast<std::size_t>(e)] && eqn(e).effect == Effect::none)
+      return;
     if (is_barrier(form(e))) {
       const int k = new_cluster(e, form(e));
       cluster(k).kernel.eqn = e;
@@ -207,7 +215,8 @@ class Fuser {
 
   // ---- elementwise and indexing equations --------------------------------------------------------
   void place_element(int e) {
-    bool needs_memory = is_out_[static_cast<std::size_t>(e)] || forced_.contains(e) || eqn(e).effect != Effect::none || !options_.fuse;
+    bool needs_memory = is_out_[static_cast<std::size_t>(e)] || forced_.contains(e) ||
+                        eqn(e).effect != Effect::none || !options_.fuse;
     for (const Use& u : uses(e)) needs_memory |= is_barrier(form(u.consumer));
     const std::set<int> readers = consumer_clusters(e);
     if (!needs_memory) {
@@ -283,16 +292,18 @@ class Fuser {
         Cluster& c = cluster(k);
         const Usage u = usage(e, k);
         if (u.other > 0 || u.mixed) continue;
-        const bool sibling = c.form == Form::reduction && c.kernel.shape == operand && c.kernel.axes == axes &&
-                             c.kernel.reductions.size() < 6 && (u.aligned == 0 || u.align == Align::reduced);
-        const bool epilogue = c.form == Form::element && u.align == Align::iteration && c.kernel.shape == shape(e) &&
-                              !(operand == c.kernel.shape);
+        const bool sibling = c.form == Form::reduction && c.kernel.shape == operand &&
+                             c.kernel.axes == axes && c.kernel.reductions.size() < 6 &&
+                             (u.aligned == 0 || u.align == Align::reduced);
+        const bool epilogue = c.form == Form::element && u.align == Align::iteration &&
+                              c.kernel.shape == shape(e) && !(operand == c.kernel.shape);
         if ((sibling || epilogue) && may_produce(k, e)) best = k;
       }
     }
     if (best < 0) best = new_cluster(e, Form::reduction);
     Cluster& c = cluster(best);
-    if (c.form == Form::element) {  // what was computed from the reduced values becomes the epilogue
+    if (c.form ==
+        Form::element) {  // what was computed from the reduced values becomes the epilogue
       c.form = Form::reduction;
       c.kernel.epilogue = std::move(c.kernel.roots);
       c.kernel.roots.clear();
@@ -318,8 +329,12 @@ class Fuser {
   void merge_siblings(int k) {
     for (int other = 0; other < static_cast<int>(clusters_.size()); ++other) {
       Cluster &a = cluster(k), &b = cluster(other);
-      if (other == k || b.form != Form::reduction || !(b.kernel.shape == a.kernel.shape) || !(b.kernel.axes == a.kernel.axes)) continue;
-      if (a.kernel.reductions.size() + b.kernel.reductions.size() > 6 || a.kernel.members.size() + b.kernel.members.size() > kMaxMembers) continue;
+      if (other == k || b.form != Form::reduction || !(b.kernel.shape == a.kernel.shape) ||
+          !(b.kernel.axes == a.kernel.axes))
+        continue;
+      if (a.kernel.reductions.size() + b.kernel.reductions.size() > 6 ||
+          a.kernel.members.size() + b.kernel.members.size() > kMaxMembers)
+        continue;
       if (reaches(k, other) || reaches(other, k) || !same_alignment(a, b)) continue;
       absorb(k, other);
     }
@@ -332,7 +347,9 @@ class Fuser {
   }
   void absorb(int k, int other) {
     Cluster &a = cluster(k), &b = cluster(other);
-    const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    const auto append = [](auto& to, const auto& from) {
+      to.insert(to.end(), from.begin(), from.end());
+    };
     append(a.kernel.roots, b.kernel.roots);
     append(a.kernel.reductions, b.kernel.reductions);
     append(a.kernel.epilogue, b.kernel.epilogue);
@@ -379,7 +396,8 @@ class Fuser {
       const int k = ready.begin()->second;
       ready.erase(ready.begin());
       for (const int next : cluster(k).feeds) {
-        if (--waiting[static_cast<std::size_t>(next)] == 0) ready.insert({cluster(next).position, next});
+        if (--waiting[static_cast<std::size_t>(next)] == 0)
+          ready.insert({cluster(next).position, next});
       }
       ++done;
       if (cluster(k).form != Form::ops) out.push_back(std::move(cluster(k)));
@@ -436,7 +454,8 @@ class IndexWalk {
       }
       return true;
     }
-    const bool of_scalar = eqn.primitive == &broadcast_in_dim_p && jaxpr_.aval(eqn.inputs[0]).size() == 1;
+    const bool of_scalar =
+        eqn.primitive == &broadcast_in_dim_p && jaxpr_.aval(eqn.inputs[0]).size() == 1;
     return of_scalar || fail(v);
   }
 
@@ -464,8 +483,10 @@ class IndexWalk {
   /// Whether indices of `from` give those of `to` without division.
   static bool keeps_indices(const Shape& from, const Shape& to) {
     Shape a, b;
-    for (const std::int64_t d : from) if (d != 1) a.push_back(d);
-    for (const std::int64_t d : to) if (d != 1) b.push_back(d);
+    for (const std::int64_t d : from)
+      if (d != 1) a.push_back(d);
+    for (const std::int64_t d : to)
+      if (d != 1) b.push_back(d);
     std::size_t i = 0;
     for (const std::int64_t d : b) {  // each dimension of `to` is a product of dimensions of `from`
       std::int64_t n = 1;
@@ -490,7 +511,8 @@ class IndexWalk {
   std::set<Var> seen_flat_, seen_full_;
 };
 
-void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& producer, std::set<int>& forced) {
+void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& producer,
+                  std::set<int>& forced) {
   std::vector<Var> starts = kernel.roots;
   starts.insert(starts.end(), kernel.epilogue.begin(), kernel.epilogue.end());
   for (const int e : kernel.reductions) {
@@ -510,7 +532,8 @@ void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& pr
 std::vector<int> producers(const Jaxpr& jaxpr) {
   std::vector<int> out(static_cast<std::size_t>(jaxpr.num_vars()), -1);
   for (std::size_t e = 0; e < jaxpr.eqns().size(); ++e) {
-    for (const Var v : jaxpr.eqns()[e].outputs) out[static_cast<std::size_t>(v)] = static_cast<int>(e);
+    for (const Var v : jaxpr.eqns()[e].outputs)
+      out[static_cast<std::size_t>(v)] = static_cast<int>(e);
   }
   return out;
 }

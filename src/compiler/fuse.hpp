@@ -19,15 +19,15 @@ enum class Align : std::uint8_t { other, iteration, reduced };
 /// A kernel in the making.
 struct Cluster {
   Kernel kernel;
-  Form form = Form::element;       ///< element (a loop), reduction, dot, kernel or host
-  std::map<int, Align> align;      ///< of its members
-  std::set<int> feeds;             ///< clusters that read its results
-  int position = 0;                ///< of its last equation: the order among independent clusters
+  Form form = Form::element;   ///< element (a loop), reduction, dot, kernel or host
+  std::map<int, Align> align;  ///< of its members
+  std::set<int> feeds;         ///< clusters that read its results
+  int position = 0;            ///< of its last equation: the order among independent clusters
 };
 
 struct Fusion {
-  std::vector<Cluster> clusters;        ///< in an order in which they can run
-  std::vector<bool> in_memory;          ///< of each equation: its results are stored
+  std::vector<Cluster> clusters;  ///< in an order in which they can run
+  std::vector<bool> in_memory;    ///< of each equation: its results are stored
 };
 
 Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options);

@@ -88,7 +88,8 @@ Point Generator::reshaped(const Point& at, const Shape& shape) {
 Scalar Generator::literal(const Array& scalar) {
   const DType dtype = scalar.dtype();
   if (is_float(dtype)) return gen_.constant(dtype, scalar.item<double>());
-  if (dtype == DType::u64) return gen_.constant_int(dtype, static_cast<std::int64_t>(scalar.item<std::uint64_t>()));
+  if (dtype == DType::u64)
+    return gen_.constant_int(dtype, static_cast<std::int64_t>(scalar.item<std::uint64_t>()));
   return gen_.constant_int(dtype, scalar.item<std::int64_t>());
 }
 
@@ -100,7 +101,8 @@ Scalar Generator::operator()(const Atom& atom, const Point& at) {
 
 Scalar Generator::operator()(Var v, const Point& at) {
   const Key k = key(v, at);
-  if (const auto found = known_.find(k); found != known_.end() && gen_.is_live(found->second)) return found->second;
+  if (const auto found = known_.find(k); found != known_.end() && gen_.is_live(found->second))
+    return found->second;
   const int e = producer_[static_cast<std::size_t>(v)];
   Scalar value;
   if (e >= 0 && kernel_.members.contains(e)) {
@@ -124,7 +126,8 @@ Scalar Generator::compute(const Eqn& eqn, Var v, const Point& at) {
         const Shape& shape = jaxpr.aval(a).shape;
         operands.push_back((*this)(a, shape == at.shape ? at : origin(gen_, shape)));
       }
-      const Scalars results = std::get<Lowering::Element>(lowering_of(*eqn.primitive).form).f(gen_, eqn.params, operands);
+      const Scalars results = std::get<Lowering::Element>(lowering_of(*eqn.primitive).form)
+                                  .f(gen_, eqn.params, operands);
       Scalar result;
       for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
         if (eqn.outputs[i] == v) result = results[i];
@@ -132,7 +135,8 @@ Scalar Generator::compute(const Eqn& eqn, Var v, const Point& at) {
       }
       return result;
     }
-    case Form::reshape: return (*this)(eqn.inputs[0], reshaped(at, jaxpr.aval(eqn.inputs[0]).shape));
+    case Form::reshape:
+      return (*this)(eqn.inputs[0], reshaped(at, jaxpr.aval(eqn.inputs[0]).shape));
     case Form::index: {
       const Atom& x = eqn.inputs.empty() ? Atom::var(v) : eqn.inputs[0];
       if (eqn.primitive == &broadcast_in_dim_p && jaxpr.aval(x).size() == 1) {
@@ -143,12 +147,16 @@ Scalar Generator::compute(const Eqn& eqn, Var v, const Point& at) {
         const Aval& aval = jaxpr.aval(a);
         sources.emplace_back(aval.shape, aval.dtype, [this, a](const Index& index) {
           const Shape& shape = scope_.jaxpr.aval(a).shape;
-          return (*this)(a, shape.num_elements() == 1 ? origin(gen_, shape) : Point{shape, index, std::nullopt});
+          return (*this)(a, shape.num_elements() == 1 ? origin(gen_, shape)
+                                                      : Point{shape, index, std::nullopt});
         });
       }
-      return std::get<Lowering::AtIndex>(lowering_of(*eqn.primitive).form).f(gen_, eqn.params, sources, indices(at));
+      return std::get<Lowering::AtIndex>(lowering_of(*eqn.primitive).form)
+          .f(gen_, eqn.params, sources, indices(at));
     }
-    default: throw InternalError("equation of primitive '" + std::string(eqn.primitive->name()) + "' cannot be fused");
+    default:
+      throw InternalError("equation of primitive '" + std::string(eqn.primitive->name()) +
+                          "' cannot be fused");
   }
 }
 

@@ -21,7 +21,8 @@ struct Point {
 
 class Generator {
  public:
-  Generator(CodeGen& gen, const Plan& plan, const Scope& scope, const Kernel& kernel, const std::vector<int>& producer)
+  Generator(CodeGen& gen, const Plan& plan, const Scope& scope, const Kernel& kernel,
+            const std::vector<int>& producer)
       : gen_(gen), plan_(plan), scope_(scope), kernel_(kernel), producer_(producer) {}
 
   /// Emits what it takes to have the element; the same element is emitted once per loop level.
@@ -31,7 +32,9 @@ class Generator {
   void define(Var v, const Point& at, Scalar value);
   /// Stores an element of a value in memory.
   void store(int value, const Point& at, Scalar x);
-  Pointer pointer(int value) { return gen_.pointer(plan_.values[static_cast<std::size_t>(value)].location); }
+  Pointer pointer(int value) {
+    return gen_.pointer(plan_.values[static_cast<std::size_t>(value)].location);
+  }
 
   Scalar flat(const Point& at);
   Index indices(const Point& at);

@@ -14,7 +14,8 @@ namespace compiler {
 
 /// A C++ function over the memory of its operands and results. It may throw: the trampoline keeps
 /// the exception.
-using HostFunction = std::function<void(std::span<const void* const> in, std::span<void* const> out)>;
+using HostFunction =
+    std::function<void(std::span<const void* const> in, std::span<void* const> out)>;
 
 /// A step of a program that is such a function.
 struct HostStep {

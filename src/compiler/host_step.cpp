@@ -43,31 +43,38 @@ struct Signature {
 
 HostFunction host_function(const Jaxpr& jaxpr, const Eqn& eqn) {
   const Signature signature(jaxpr, eqn);
-  if (const auto* call = eqn.primitive == &dot_general_p ? nullptr : std::get_if<Lowering::Call>(&lowering_of(*eqn.primitive).form)) {
-    return [signature, f = call->f, params = eqn.params](std::span<const void* const> in, std::span<void* const> out) {
+  if (const auto* call = eqn.primitive == &dot_general_p
+                             ? nullptr
+                             : std::get_if<Lowering::Call>(&lowering_of(*eqn.primitive).form)) {
+    return [signature, f = call->f, params = eqn.params](std::span<const void* const> in,
+                                                         std::span<void* const> out) {
       std::vector<BufferView> operands;
       std::vector<MutableBufferView> results;
       const auto addresses = signature.operands(in);
       for (std::size_t i = 0; i < addresses.size(); ++i) {
         operands.push_back({addresses[i], signature.in[i].dtype, signature.in[i].shape});
       }
-      for (std::size_t i = 0; i < out.size(); ++i) results.push_back({out[i], signature.out[i].dtype, signature.out[i].shape});
+      for (std::size_t i = 0; i < out.size(); ++i)
+        results.push_back({out[i], signature.out[i].dtype, signature.out[i].shape});
       const detail::EvalScope scope;
       f(params, operands, results);
     };
   }
   if (!eqn.primitive->has_rule("impl")) detail::missing_rule(*eqn.primitive, "impl");
-  return [signature, primitive = eqn.primitive, params = eqn.params](std::span<const void* const> in, std::span<void* const> out) {
+  return [signature, primitive = eqn.primitive, params = eqn.params](
+             std::span<const void* const> in, std::span<void* const> out) {
     const detail::EvalScope scope;
     Arrays operands;
     const auto addresses = signature.operands(in);
     for (std::size_t i = 0; i < addresses.size(); ++i) {
-      operands.push_back(Array::from_data(addresses[i], signature.in[i].dtype, signature.in[i].shape));
+      operands.push_back(
+          Array::from_data(addresses[i], signature.in[i].dtype, signature.in[i].shape));
     }
     const Arrays results = primitive->rules().impl(params, operands);
     for (std::size_t i = 0; i < out.size(); ++i) {
       const Array dense = detail::contiguous(results.at(i));
-      std::memcpy(out[i], detail::data_of<void>(dense), static_cast<std::size_t>(dense.size()) * size_of(dense.dtype()));
+      std::memcpy(out[i], detail::data_of<void>(dense),
+                  static_cast<std::size_t>(dense.size()) * size_of(dense.dtype()));
     }
   };
 }

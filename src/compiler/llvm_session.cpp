@@ -13,8 +13,8 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Host.h>
-#include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
 
 #include <chrono>
 #include <mutex>
@@ -111,9 +111,8 @@ class Session {
     llvm::cl::ParseCommandLineOptions(2, flags, "", &llvm::nulls());
     target_ = find_target();
     triple_ = llvm::sys::getProcessTriple();
-    auto created = llvm::orc::LLJITBuilder()
-                       .setPlatformSetUp(llvm::orc::setUpInactivePlatform)
-                       .create();
+    auto created =
+        llvm::orc::LLJITBuilder().setPlatformSetUp(llvm::orc::setUpInactivePlatform).create();
     if (!created) throw InternalError("cannot start the JIT: " + error_text(created.takeError()));
     jit_ = std::move(*created);
     // What code generation itself may call: memcpy, memset, fmod, ...
@@ -225,7 +224,8 @@ std::shared_ptr<NativeCode> compile_module(llvm::Module& module, const std::stri
   times.codegen = watch.lap();
   auto tracker = session.jit().getMainJITDylib().createResourceTracker();
   if (auto error = session.jit().addObjectFile(
-          tracker, std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(object), entry, false))) {
+          tracker,
+          std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(object), entry, false))) {
     throw InternalError("cannot link generated code: " + error_text(std::move(error)));
   }
   auto address = session.jit().lookup(entry);

@@ -16,7 +16,8 @@ class Planner {
  public:
   Planner(const Jaxpr& jaxpr, const PlanOptions& options, Plan& plan)
       : options_(options), plan_(plan), producer_(producers(jaxpr)) {
-    plan.scopes.push_back({jaxpr, std::vector<int>(static_cast<std::size_t>(jaxpr.num_vars()), -1)});
+    plan.scopes.push_back(
+        {jaxpr, std::vector<int>(static_cast<std::size_t>(jaxpr.num_vars()), -1)});
     plan.num_inputs = jaxpr.num_inputs();
     plan.num_outputs = jaxpr.num_outputs();
   }
@@ -52,7 +53,9 @@ class Planner {
   void alias_reshapes(Fusion& fusion) {
     for (std::size_t e = 0; e < jaxpr().eqns().size(); ++e) {
       const Eqn& reshape = jaxpr().eqns()[e];
-      if (!fusion.in_memory[e] || form_of(jaxpr(), reshape) != Form::reshape || !reshape.inputs[0].is_var()) continue;
+      if (!fusion.in_memory[e] || form_of(jaxpr(), reshape) != Form::reshape ||
+          !reshape.inputs[0].is_var())
+        continue;
       const int from = value_of(reshape.inputs[0].var());
       if (from < 0) continue;
       const Var v = reshape.outputs[0];
@@ -91,7 +94,8 @@ class Planner {
     Step step;
     if (is_barrier(c.form)) {
       const Eqn& e = eqn(c.kernel.eqn);
-      for (const Atom& a : e.inputs) step.reads.push_back(c.form == Form::host && a.is_literal() ? -1 : in_memory(a));
+      for (const Atom& a : e.inputs)
+        step.reads.push_back(c.form == Form::host && a.is_literal() ? -1 : in_memory(a));
       std::erase(step.reads, -1);
       for (const Var v : e.outputs) step.writes.push_back(value_of(v));
       if (c.form == Form::host) {
@@ -142,7 +146,9 @@ class Planner {
         const int v = value_of(a.var());
         reads.insert(v);
         const bool same_index = align != c.align.end() && align->second == Align::iteration &&
-                                (f == Form::reshape || (f == Form::element && jaxpr().aval(a).shape == jaxpr().aval(eqn(e).outputs[0]).shape));
+                                (f == Form::reshape ||
+                                 (f == Form::element &&
+                                  jaxpr().aval(a).shape == jaxpr().aval(eqn(e).outputs[0]).shape));
         if (!same_index) moved.insert(v);
       }
     }
@@ -201,8 +207,8 @@ void print_steps(std::ostream& os, const Plan& plan, const std::vector<Step>& st
   for (const Step& s : steps) {
     os << std::string(static_cast<std::size_t>(indent), ' ') << kKinds[static_cast<int>(s.kind)];
     if (s.kind == Step::Kind::kernel) {
-      os << ' ' << kKernels[static_cast<int>(s.kernel.kind)] << (s.kernel.linear ? " linear " : " ") << s.kernel.name << ' '
-         << s.kernel.shape.to_string();
+      os << ' ' << kKernels[static_cast<int>(s.kernel.kind)] << (s.kernel.linear ? " linear " : " ")
+         << s.kernel.name << ' ' << s.kernel.shape.to_string();
     }
     if (s.kind == Step::Kind::host) os << ' ' << s.name;
     os << " reads";
@@ -222,7 +228,8 @@ std::unique_ptr<Plan> plan_kernels(const Jaxpr& jaxpr, const PlanOptions& option
   return plan;
 }
 
-std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& inputs, const std::vector<int>& outputs) {
+std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& inputs,
+                         const std::vector<int>& outputs) {
   std::vector<int> map;
   for (const Value& v : body.values) {
     const Location where = v.location;

@@ -23,7 +23,9 @@ namespace compiler {
 struct Value {
   Aval aval;
   Location location;
-  std::int64_t bytes() const { return aval.size() * static_cast<std::int64_t>(size_of(aval.dtype)); }
+  std::int64_t bytes() const {
+    return aval.size() * static_cast<std::int64_t>(size_of(aval.dtype));
+  }
 };
 
 /// A program whose equations the kernels of some steps evaluate: the executable's, or a region's.
@@ -40,11 +42,11 @@ struct Kernel {
   std::vector<Var> roots;       ///< stored at each index of `shape`
   std::vector<int> reductions;  ///< equations folded over `axes`
   Shape axes;
-  std::vector<Var> epilogue;    ///< stored at each index of the reduced shape
-  int eqn = -1;                 ///< of dot and emitted kernels
-  std::set<int> members;        ///< equations that are evaluated inside
-  bool linear = false;          ///< all accesses are at the flat index
-  std::set<int> in_place;       ///< values read only where they may be overwritten at once
+  std::vector<Var> epilogue;  ///< stored at each index of the reduced shape
+  int eqn = -1;               ///< of dot and emitted kernels
+  std::set<int> members;      ///< equations that are evaluated inside
+  bool linear = false;        ///< all accesses are at the flat index
+  std::set<int> in_place;     ///< values read only where they may be overwritten at once
   std::string name;
 };
 
@@ -55,8 +57,8 @@ struct Step {
   Kernel kernel;
   std::vector<int> reads, writes;  ///< values
   HostFunction host;
-  std::string name;                ///< of host calls
-  Array constant;                  ///< fill: the scalar to store in writes[0]
+  std::string name;  ///< of host calls
+  Array constant;    ///< fill: the scalar to store in writes[0]
   // Loops run bodies[0] `trips` times, or as often as the integer value reads[0] says when trips is
   // -1; they store the trip's number in writes[0] if there is one. Branches run the body that the
   // i32 value reads[0] selects, clamped.

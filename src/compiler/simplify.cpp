@@ -75,12 +75,13 @@ class Simplifier {
   }
 
  private:
-  std::vector<Var> emit(const PrimitiveBase& p, const Params& params, std::vector<Atom> inputs, const std::vector<Aval>& avals,
-                        Effect effect, SourceLocation where) {
+  std::vector<Var> emit(const PrimitiveBase& p, const Params& params, std::vector<Atom> inputs,
+                        const std::vector<Aval>& avals, Effect effect, SourceLocation where) {
     const auto vars = builder_.add_eqn(p, params, std::move(inputs), avals, effect, where);
     const int e = static_cast<int>(builder_.eqns().size()) - 1;
     for (const Var v : vars) {
-      if (definitions_.size() <= static_cast<std::size_t>(v)) definitions_.resize(static_cast<std::size_t>(v) + 1, -1);
+      if (definitions_.size() <= static_cast<std::size_t>(v))
+        definitions_.resize(static_cast<std::size_t>(v) + 1, -1);
       definitions_[static_cast<std::size_t>(v)] = e;
     }
     return vars;
@@ -130,7 +131,8 @@ std::optional<Atom> div_constant(Simplifier& s, const Eqn& e, const Aval& out) {
   const Array inverse = detail::convert_scalar(Array(1 / v), out.dtype);
   Atom factor = Atom::literal(inverse);
   if (!out.shape.empty()) {
-    factor = s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {factor}, out.strong());
+    factor =
+        s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {factor}, out.strong());
   }
   return s.make(mul_p, NoParams{}, {e.inputs[0], factor}, out);
 }
@@ -147,7 +149,8 @@ std::optional<Atom> select_known(Simplifier& s, const Eqn& e, const Aval&) {
   const Array* which = s.splat(e.inputs[0]);
   if (which == nullptr) return std::nullopt;
   const auto last = static_cast<std::int64_t>(e.inputs.size()) - 2;
-  return e.inputs[static_cast<std::size_t>(1 + std::clamp<std::int64_t>(which->item<std::int64_t>(), 0, last))];
+  return e.inputs[static_cast<std::size_t>(
+      1 + std::clamp<std::int64_t>(which->item<std::int64_t>(), 0, last))];
 }
 std::optional<Atom> convert_same(Simplifier& s, const Eqn& e, const Aval& out) {
   if (s.aval(e.inputs[0]).dtype == out.dtype) return e.inputs[0];
@@ -177,12 +180,14 @@ std::optional<Atom> as_reshape(Simplifier& s, const Eqn& e, const Aval& out) {
 std::optional<Atom> transpose_chain(Simplifier& s, const Eqn& e, const Aval& out) {
   const Shape& outer = e.params.as<TransposeParams>().permutation;
   bool in_order = true;
-  for (std::size_t d = 0; d < outer.size(); ++d) in_order &= outer[d] == static_cast<std::int64_t>(d);
+  for (std::size_t d = 0; d < outer.size(); ++d)
+    in_order &= outer[d] == static_cast<std::int64_t>(d);
   if (in_order) return e.inputs[0];
   const Eqn* inner = s.defined_by(e.inputs[0], transpose_p);
   if (inner == nullptr) return std::nullopt;
   Shape both;
-  for (const std::int64_t d : outer) both.push_back(inner->params.as<TransposeParams>().permutation[static_cast<std::size_t>(d)]);
+  for (const std::int64_t d : outer)
+    both.push_back(inner->params.as<TransposeParams>().permutation[static_cast<std::size_t>(d)]);
   return s.make(transpose_p, TransposeParams{both}, {inner->inputs[0]}, out);
 }
 std::optional<Atom> broadcast_chain(Simplifier& s, const Eqn& e, const Aval& out) {
@@ -250,7 +255,8 @@ std::optional<Atom> Simplifier::rewrite(const Eqn& eqn, const Aval& out) {
 
 // A scalar computed from literals only is a literal.
 std::optional<Atom> Simplifier::fold(const Eqn& eqn, const Aval& out) {
-  if (!out.shape.empty() || eqn.inputs.empty() || !eqn.primitive->has_rule("impl")) return std::nullopt;
+  if (!out.shape.empty() || eqn.inputs.empty() || !eqn.primitive->has_rule("impl"))
+    return std::nullopt;
   if (eqn.params.has_jaxprs() || eqn.primitive->rules().impl == nullptr) return std::nullopt;
   Arrays x;
   for (const Atom& a : eqn.inputs) {

@@ -93,8 +93,8 @@ std::size_t physical_memory() {
 void* map_memory(std::size_t bytes) {
   // Huge pages need an aligned address: map more and cut both ends off.
   const std::size_t slack = bytes >= kHugeFrom ? kHugeFrom : 0;
-  void* mapped = mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                      -1, 0);
+  void* mapped =
+      mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
   if (slack == 0) return mapped;
   char* const begin = static_cast<char*>(mapped);

@@ -36,8 +36,8 @@ const Backend& find_backend(std::string_view name) {
 #if TELAMON_HAS_COMPILER
   if (name == "llvm") return llvm_backend();
 #endif
-  throw ValueError("Unknown backend '" + std::string(name) +
-                   "': this build has interpret" + (TELAMON_HAS_COMPILER ? " and llvm" : ""));
+  throw ValueError("Unknown backend '" + std::string(name) + "': this build has interpret" +
+                   (TELAMON_HAS_COMPILER ? " and llvm" : ""));
 }
 
 }  // namespace runtime

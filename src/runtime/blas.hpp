@@ -8,12 +8,13 @@ inline namespace v1 {
 namespace runtime {
 
 /// The Fortran interface with 32-bit integers: everything by reference, matrices in column-major order.
-using Sgemm = void (*)(const char* trans_a, const char* trans_b, const int* m, const int* n, const int* k,
-                       const float* alpha, const float* a, const int* lda, const float* b,
-                       const int* ldb, const float* beta, float* c, const int* ldc);
-using Dgemm = void (*)(const char* trans_a, const char* trans_b, const int* m, const int* n, const int* k,
-                       const double* alpha, const double* a, const int* lda, const double* b,
-                       const int* ldb, const double* beta, double* c, const int* ldc);
+using Sgemm = void (*)(const char* trans_a, const char* trans_b, const int* m, const int* n,
+                       const int* k, const float* alpha, const float* a, const int* lda,
+                       const float* b, const int* ldb, const float* beta, float* c, const int* ldc);
+using Dgemm = void (*)(const char* trans_a, const char* trans_b, const int* m, const int* n,
+                       const int* k, const double* alpha, const double* a, const int* lda,
+                       const double* b, const int* ldb, const double* beta, double* c,
+                       const int* ldc);
 
 struct Blas {
   Sgemm sgemm = nullptr;  ///< null if no library was found

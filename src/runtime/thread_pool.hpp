@@ -26,8 +26,7 @@ template <class Body>
 void parallel_for(std::int64_t chunks, Body&& body) {
   using Callable = std::remove_reference_t<Body>;
   parallel_for(
-      chunks,
-      [](void* context, std::int64_t chunk) { (*static_cast<Callable*>(context))(chunk); },
+      chunks, [](void* context, std::int64_t chunk) { (*static_cast<Callable*>(context))(chunk); },
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 

@@ -5,26 +5,32 @@ namespace telamon::testing {
 namespace {
 
 // The contraction of the last axis of a with axis `k` of b, in double.
-void check_product(std::int64_t m, std::int64_t k, std::int64_t n, DType dtype, bool transpose_a, bool transpose_b, CompileOptions options = {}) {
+void check_product(std::int64_t m, std::int64_t k, std::int64_t n, DType dtype, bool transpose_a,
+                   bool transpose_b, CompileOptions options = {}) {
   const Array a = uniform(transpose_a ? Shape{k, m} : Shape{m, k}, dtype, -3, 3, 1);
   const Array b = uniform(transpose_b ? Shape{n, k} : Shape{k, n}, dtype, -3, 3, 2);
   DotDimensionNumbers dn;
   dn.lhs_contracting = {transpose_a ? 0 : 1};
   dn.rhs_contracting = {transpose_b ? 1 : 0};
-  const Program f = [dn](std::span<const Array> x) { return Arrays{lax::dot_general(x[0], x[1], dn)}; };
+  const Program f = [dn](std::span<const Array> x) {
+    return Arrays{lax::dot_general(x[0], x[1], dn)};
+  };
   const auto executable = compile(stage(f, {a, b}), options);
   const auto got = execute(executable, {a, b})[0].to_vector<double>();
   const auto x = a.to_vector<double>(), y = b.to_vector<double>();
   ASSERT_EQ(got.size(), static_cast<std::size_t>(m * n));
-  const double tolerance = is_float(dtype) ? static_cast<double>(k + 1) * (dtype == DType::f64 ? 1e-14 : 1e-5) : 0;
+  const double tolerance =
+      is_float(dtype) ? static_cast<double>(k + 1) * (dtype == DType::f64 ? 1e-14 : 1e-5) : 0;
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {
       double sum = 0;
       for (std::int64_t l = 0; l < k; ++l) {
-        sum += x[static_cast<std::size_t>(transpose_a ? l * m + i : i * k + l)] * y[static_cast<std::size_t>(transpose_b ? j * k + l : l * n + j)];
+        sum += x[static_cast<std::size_t>(transpose_a ? l * m + i : i * k + l)] *
+               y[static_cast<std::size_t>(transpose_b ? j * k + l : l * n + j)];
       }
       ASSERT_NEAR(got[static_cast<std::size_t>(i * n + j)], sum, tolerance)
-          << m << 'x' << k << 'x' << n << ' ' << short_name(dtype) << transpose_a << transpose_b << " at " << i << ',' << j;
+          << m << 'x' << k << 'x' << n << ' ' << short_name(dtype) << transpose_a << transpose_b
+          << " at " << i << ',' << j;
     }
   }
 }
@@ -52,8 +58,10 @@ TEST(CompiledDot, LargeProductsGoToTheLibraryAndAgreeWithLoops) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     check_product(64, 80, 72, dtype, false, false);
     check_product(64, 80, 72, dtype, true, true);
-    check_product(64, 80, 72, dtype, false, true, {.contract = false, .name = "loops", .disabled = {"blas"}});
-    check_product(70, 65, 90, dtype, true, false, {.contract = false, .name = "loops", .disabled = {"blas"}});
+    check_product(64, 80, 72, dtype, false, true,
+                  {.contract = false, .name = "loops", .disabled = {"blas"}});
+    check_product(70, 65, 90, dtype, true, false,
+                  {.contract = false, .name = "loops", .disabled = {"blas"}});
   }
   const Program f = [](std::span<const Array> x) {
     DotDimensionNumbers dn;
@@ -61,8 +69,14 @@ TEST(CompiledDot, LargeProductsGoToTheLibraryAndAgreeWithLoops) {
     dn.rhs_contracting = {0};
     return Arrays{lax::dot_general(x[0], x[1], dn)};
   };
-  EXPECT_EQ(compile(stage(f, {uniform({64, 64}, DType::f32), uniform({64, 64}, DType::f32)}))->info().library_calls, 1);
-  EXPECT_EQ(compile(stage(f, {uniform({32, 32}, DType::f32), uniform({32, 32}, DType::f32)}))->info().kernels, 1);
+  EXPECT_EQ(compile(stage(f, {uniform({64, 64}, DType::f32), uniform({64, 64}, DType::f32)}))
+                ->info()
+                .library_calls,
+            1);
+  EXPECT_EQ(compile(stage(f, {uniform({32, 32}, DType::f32), uniform({32, 32}, DType::f32)}))
+                ->info()
+                .kernels,
+            1);
 }
 
 TEST(CompiledDot, BatchesAndScatteredDimensionsAreRight) {
@@ -95,7 +109,8 @@ TEST(CompiledDot, ProducersAndConsumersOfProductsWork) {
         const Array y = lax::dot_general(lax::tanh(x[0]), lax::transpose(x[1], {1, 0}), dn);
         return Arrays{lax::tanh(lax::add(y, lax::broadcast_in_dim(x[2], y.shape(), {1})))};
       },
-      {uniform({9, 20}, DType::f64), uniform({11, 20}, DType::f64), uniform({11}, DType::f64)}, -1, 1e5);
+      {uniform({9, 20}, DType::f64), uniform({11, 20}, DType::f64), uniform({11}, DType::f64)}, -1,
+      1e5);
 }
 
 }  // namespace

@@ -14,21 +14,29 @@ Program binary(Binary f) {
   return [f](std::span<const Array> x) { return Arrays{f(x[0], x[1])}; };
 }
 
-const std::vector<double> kFloatEdges = {0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-40, -1e-40, 1e30, -1e30,
-                                         INFINITY, -INFINITY, NAN, 3.7, -3.7, 1e-10, 100.0};
+const std::vector<double> kFloatEdges = {0.0,       -0.0, 1.0,   -1.0,   0.5,   -0.5,  1.5,
+                                         2.5,       -2.5, 1e-40, -1e-40, 1e30,  -1e30, INFINITY,
+                                         -INFINITY, NAN,  3.7,   -3.7,   1e-10, 100.0};
 
 TEST(CompiledElementwise, FloatFunctionsOfOneOperandAgreeBitForBitWithEagerOnes) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     const Array x = lax::convert_element_type(Array(kFloatEdges), dtype);
-    for (const Unary f : {Unary(lax::neg), Unary(lax::sign), Unary(lax::floor), Unary(lax::ceil), Unary(lax::exp), Unary(lax::exp2),
-                          Unary(lax::log), Unary(lax::expm1), Unary(lax::log1p), Unary(lax::sin), Unary(lax::cos), Unary(lax::tan),
-                          Unary(lax::asin), Unary(lax::acos), Unary(lax::atan), Unary(lax::sinh), Unary(lax::cosh), Unary(lax::tanh),
-                          Unary(lax::asinh), Unary(lax::acosh), Unary(lax::atanh), Unary(lax::logistic), Unary(lax::sqrt),
-                          Unary(lax::rsqrt), Unary(lax::cbrt), Unary(lax::square), Unary(lax::abs), Unary(lax::is_finite),
-                          Unary(lax::erf), Unary(lax::erf_inv)}) {
+    for (const Unary f :
+         {Unary(lax::neg),   Unary(lax::sign),     Unary(lax::floor), Unary(lax::ceil),
+          Unary(lax::exp),   Unary(lax::exp2),     Unary(lax::log),   Unary(lax::expm1),
+          Unary(lax::log1p), Unary(lax::sin),      Unary(lax::cos),   Unary(lax::tan),
+          Unary(lax::asin),  Unary(lax::acos),     Unary(lax::atan),  Unary(lax::sinh),
+          Unary(lax::cosh),  Unary(lax::tanh),     Unary(lax::asinh), Unary(lax::acosh),
+          Unary(lax::atanh), Unary(lax::logistic), Unary(lax::sqrt),  Unary(lax::rsqrt),
+          Unary(lax::cbrt),  Unary(lax::square),   Unary(lax::abs),   Unary(lax::is_finite),
+          Unary(lax::erf),   Unary(lax::erf_inv)}) {
       check(unary(f), {x}, 1);
     }
-    check([](std::span<const Array> v) { return Arrays{lax::round(v[0]), lax::round(v[0], RoundingMethod::to_nearest_even)}; }, {x}, 1);
+    check(
+        [](std::span<const Array> v) {
+          return Arrays{lax::round(v[0]), lax::round(v[0], RoundingMethod::to_nearest_even)};
+        },
+        {x}, 1);
   }
 }
 
@@ -45,16 +53,18 @@ Arrays all_pairs(const std::vector<double>& values, DType dtype) {
 
 TEST(CompiledElementwise, FloatFunctionsOfTwoOperandsAgreeBitForBitWithEagerOnes) {
   for (const DType dtype : {DType::f32, DType::f64}) {
-    for (const Binary f : {Binary(lax::add), Binary(lax::sub), Binary(lax::mul), Binary(lax::div), Binary(lax::rem), Binary(lax::max),
-                           Binary(lax::min), Binary(lax::pow), Binary(lax::atan2), Binary(lax::eq), Binary(lax::ne), Binary(lax::lt),
-                           Binary(lax::le), Binary(lax::gt), Binary(lax::ge)}) {
+    for (const Binary f :
+         {Binary(lax::add), Binary(lax::sub), Binary(lax::mul), Binary(lax::div), Binary(lax::rem),
+          Binary(lax::max), Binary(lax::min), Binary(lax::pow), Binary(lax::atan2), Binary(lax::eq),
+          Binary(lax::ne), Binary(lax::lt), Binary(lax::le), Binary(lax::gt), Binary(lax::ge)}) {
       check(binary(f), all_pairs(kFloatEdges, dtype), 1);
     }
   }
 }
 
 TEST(CompiledElementwise, IntegerFunctionsAgreeWithEagerOnes) {
-  for (const DType dtype : {DType::i32, DType::i64, DType::u8, DType::u32, DType::u64, DType::i8, DType::u16}) {
+  for (const DType dtype :
+       {DType::i32, DType::i64, DType::u8, DType::u32, DType::u64, DType::i8, DType::u16}) {
     std::vector<double> edges = {0, 1, 2, 3, 7, 31, 32, 100};
     if (is_signed_integer(dtype)) {
       const double low = -std::ldexp(1, static_cast<int>(size_of(dtype)) * 8 - 1);
@@ -62,10 +72,11 @@ TEST(CompiledElementwise, IntegerFunctionsAgreeWithEagerOnes) {
     } else {
       edges.push_back(200);
     }
-    for (const Binary f : {Binary(lax::add), Binary(lax::sub), Binary(lax::mul), Binary(lax::div), Binary(lax::rem), Binary(lax::max),
-                           Binary(lax::min), Binary(lax::bitwise_and), Binary(lax::bitwise_or), Binary(lax::bitwise_xor),
-                           Binary(lax::shift_left), Binary(lax::shift_right_logical), Binary(lax::shift_right_arithmetic), Binary(lax::eq),
-                           Binary(lax::lt), Binary(lax::ge)}) {
+    for (const Binary f :
+         {Binary(lax::add), Binary(lax::sub), Binary(lax::mul), Binary(lax::div), Binary(lax::rem),
+          Binary(lax::max), Binary(lax::min), Binary(lax::bitwise_and), Binary(lax::bitwise_or),
+          Binary(lax::bitwise_xor), Binary(lax::shift_left), Binary(lax::shift_right_logical),
+          Binary(lax::shift_right_arithmetic), Binary(lax::eq), Binary(lax::lt), Binary(lax::ge)}) {
       check(binary(f), all_pairs(edges, dtype), 1);
     }
     const Array x = all_pairs(edges, dtype)[0];
@@ -77,11 +88,16 @@ TEST(CompiledElementwise, IntegerFunctionsAgreeWithEagerOnes) {
 }
 
 TEST(CompiledElementwise, ConversionsBetweenAllTypesAgreeWithEagerOnes) {
-  const std::vector<DType> types = {DType::bool_, DType::i8, DType::i32, DType::i64, DType::u8, DType::u32, DType::u64, DType::f32, DType::f64};
+  const std::vector<DType> types = {DType::bool_, DType::i8,  DType::i32, DType::i64, DType::u8,
+                                    DType::u32,   DType::u64, DType::f32, DType::f64};
   for (const DType from : types) {
-    const Array x = lax::convert_element_type(Array(std::vector<double>{0, 1, -1, 2.7, -2.7, 300, 1e10, -1e10, 1e25, NAN, INFINITY, -INFINITY}), from);
+    const Array x =
+        lax::convert_element_type(Array(std::vector<double>{0, 1, -1, 2.7, -2.7, 300, 1e10, -1e10,
+                                                            1e25, NAN, INFINITY, -INFINITY}),
+                                  from);
     for (const DType to : types) {
-      check([to](std::span<const Array> v) { return Arrays{lax::convert_element_type(v[0], to)}; }, {x});
+      check([to](std::span<const Array> v) { return Arrays{lax::convert_element_type(v[0], to)}; },
+            {x});
     }
   }
 }
@@ -91,13 +107,17 @@ TEST(CompiledElementwise, TailsOfEveryLengthAreRight) {
     return Arrays{lax::add(lax::mul(x[0], x[1]), lax::exp(x[0])), lax::gt(x[0], x[1])};
   };
   for (const DType dtype : {DType::f32, DType::f64}) {
-    for (std::int64_t n = 0; n <= 70; ++n) check(f, {uniform({n}, dtype), uniform({n}, dtype, -2, 2, 2)});
+    for (std::int64_t n = 0; n <= 70; ++n)
+      check(f, {uniform({n}, dtype), uniform({n}, dtype, -2, 2, 2)});
   }
 }
 
 TEST(CompiledElementwise, ScalarsAndTinyShapesWork) {
-  const Program f = [](std::span<const Array> x) { return Arrays{lax::add(lax::sin(x[0]), lax::mul(x[0], x[0]))}; };
-  for (const Shape& shape : {Shape{}, Shape{1}, Shape{1, 1}, Shape{3}, Shape{2, 3}, Shape{3, 1, 2}, Shape{0}, Shape{2, 0, 3}}) {
+  const Program f = [](std::span<const Array> x) {
+    return Arrays{lax::add(lax::sin(x[0]), lax::mul(x[0], x[0]))};
+  };
+  for (const Shape& shape : {Shape{}, Shape{1}, Shape{1, 1}, Shape{3}, Shape{2, 3}, Shape{3, 1, 2},
+                             Shape{0}, Shape{2, 0, 3}}) {
     check(f, {uniform(shape, DType::f32)});
     check(f, {uniform(shape, DType::f64)});
   }
@@ -128,22 +148,29 @@ TEST(CompiledElementwise, SelectClampAndMixedTypesWork) {
       [](std::span<const Array> x) {
         const Array positive = lax::gt(x[0], lax::zeros_like(x[0]));
         const Array as_double = lax::convert_element_type(x[0], DType::f64);
-        return Arrays{lax::select(positive, x[0], lax::neg(x[0])), lax::exp(as_double), lax::clamp(lax::full_like(x[0], -1), x[0], lax::full_like(x[0], 1)),
+        return Arrays{lax::select(positive, x[0], lax::neg(x[0])), lax::exp(as_double),
+                      lax::clamp(lax::full_like(x[0], -1), x[0], lax::full_like(x[0], 1)),
                       lax::convert_element_type(positive, DType::i32)};
       },
       {uniform({77}, DType::f32)});
 }
 
 TEST(CompiledElementwise, ContractionChangesOnlyRounding) {
-  const Program f = [](std::span<const Array> x) { return Arrays{lax::add(lax::mul(x[0], x[1]), x[2])}; };
-  const Arrays x = {uniform({200}, DType::f32), uniform({200}, DType::f32, -2, 2, 2), uniform({200}, DType::f32, -2, 2, 3)};
+  const Program f = [](std::span<const Array> x) {
+    return Arrays{lax::add(lax::mul(x[0], x[1]), x[2])};
+  };
+  const Arrays x = {uniform({200}, DType::f32), uniform({200}, DType::f32, -2, 2, 2),
+                    uniform({200}, DType::f32, -2, 2, 3)};
   const Jaxpr jaxpr = stage(f, x);
-  const auto plain = compile(jaxpr), contracted = compile(jaxpr, {.contract = true, .name = "contracted", .disabled = {}});
+  const auto plain = compile(jaxpr),
+             contracted = compile(jaxpr, {.contract = true, .name = "contracted", .disabled = {}});
   EXPECT_EQ(plain->text("asm").find("fmadd"), std::string::npos);
-  if (contracted->text("asm").find("ymm") != std::string::npos || contracted->text("asm").find("zmm") != std::string::npos) {
+  if (contracted->text("asm").find("ymm") != std::string::npos ||
+      contracted->text("asm").find("zmm") != std::string::npos) {
     EXPECT_NE(contracted->text("asm").find("vfm"), std::string::npos);
   }
-  const auto a = execute(plain, x)[0].to_vector<double>(), b = execute(contracted, x)[0].to_vector<double>();
+  const auto a = execute(plain, x)[0].to_vector<double>(),
+             b = execute(contracted, x)[0].to_vector<double>();
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-6);
 }
 

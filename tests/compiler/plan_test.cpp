@@ -24,10 +24,12 @@ TEST(Arena, IsReusedAlongAChainOfKernels) {
     for (int i = 0; i < 20; ++i) y = lax::dot_general(y, x[1], dn);
     return Arrays{y};
   };
-  const Arrays x = {uniform({8, 8}, DType::f64, -0.5, 0.5), uniform({8, 8}, DType::f64, -0.5, 0.5, 2)};
+  const Arrays x = {uniform({8, 8}, DType::f64, -0.5, 0.5),
+                    uniform({8, 8}, DType::f64, -0.5, 0.5, 2)};
   const auto executable = check(f, x, 20, 1e6);
   EXPECT_EQ(executable->info().arena_bytes, 2u * 8 * 8 * 8);
-  const auto wasteful = check(f, x, 20, 1e6, {.contract = false, .name = {}, .disabled = {"reuse_memory"}});
+  const auto wasteful =
+      check(f, x, 20, 1e6, {.contract = false, .name = {}, .disabled = {"reuse_memory"}});
   EXPECT_EQ(wasteful->info().arena_bytes, 19u * 8 * 8 * 8);
 }
 
@@ -35,7 +37,8 @@ TEST(Donation, GivesTheArgumentsMemoryToAResult) {
   const Program f = [](std::span<const Array> x) { return Arrays{lax::add(x[0], x[1])}; };
   const Arrays kept = {uniform({100}, DType::f32), uniform({100}, DType::f32, -2, 2, 2)};
   const auto executable = compile(stage(f, kept));
-  const Array donated = lax::convert_element_type(uniform({100}, DType::f64), DType::f32);  // a fresh buffer
+  const Array donated =
+      lax::convert_element_type(uniform({100}, DType::f64), DType::f32);  // a fresh buffer
   const Array want = lax::add(donated, kept[1]);
   const Arrays got = execute(executable, {donated, kept[1]}, {true, false});
   expect_equal(got[0], want, 0, "sum in place");
@@ -44,7 +47,9 @@ TEST(Donation, GivesTheArgumentsMemoryToAResult) {
 
 TEST(Donation, IsNotUsedWhereTheArgumentIsStillRead) {
   // The reversal reads the argument at other places than it writes.
-  const Program f = [](std::span<const Array> x) { return Arrays{lax::add(x[0], lax::rev(x[0], {0}))}; };
+  const Program f = [](std::span<const Array> x) {
+    return Arrays{lax::add(x[0], lax::rev(x[0], {0}))};
+  };
   const Array x = uniform({100}, DType::f32);
   const auto executable = compile(stage(f, {x}));
   const Array want = f(Arrays{x})[0];
@@ -60,10 +65,13 @@ TEST(Switches, EveryOptimisationCanBeLeftOut) {
   };
   const Arrays x = {uniform({20, 40}, DType::f64)};
   const int fused = check(f, x, -1, 1e6)->info().kernels;
-  for (const char* pass : {"simplify", "cse", "dce", "fuse", "in_place", "reuse_memory", "blas", "parallel"}) {
-    const auto executable = check(f, x, -1, 1e6, {.contract = false, .name = pass, .disabled = {pass}});
+  for (const char* pass :
+       {"simplify", "cse", "dce", "fuse", "in_place", "reuse_memory", "blas", "parallel"}) {
+    const auto executable =
+        check(f, x, -1, 1e6, {.contract = false, .name = pass, .disabled = {pass}});
     if (std::string(pass) == "fuse") { EXPECT_GT(executable->info().kernels, fused); }
-    for (const PassTime& p : executable->info().passes) EXPECT_FALSE(p.name == pass && p.name != "fuse") << pass;
+    for (const PassTime& p : executable->info().passes)
+      EXPECT_FALSE(p.name == pass && p.name != "fuse") << pass;
   }
 }
 
@@ -82,7 +90,8 @@ struct ByHand {
     plan->values.push_back({aval, {}});
     return static_cast<int>(plan->values.size()) - 1;
   }
-  std::vector<Step> body(const Jaxpr& jaxpr, const std::vector<int>& in, const std::vector<int>& out) {
+  std::vector<Step> body(const Jaxpr& jaxpr, const std::vector<int>& in,
+                         const std::vector<int>& out) {
     return splice(*plan, *plan_kernels(jaxpr, {}), in, out);
   }
   static Step copy(int from, int to) {
@@ -97,22 +106,25 @@ struct ByHand {
 TEST(Regions, LoopsRunTheirBodyAndKeepWhatIsUsedOnTheNextTrip) {
   const Aval vector{{5}, DType::f64, false}, count{{}, DType::i32, false};
   ByHand p;
-  const int x = p.argument(vector), scale = p.argument(vector), trips = p.argument(count), out = p.result(vector);
+  const int x = p.argument(vector), scale = p.argument(vector), trips = p.argument(count),
+            out = p.result(vector);
   const int next = p.temporary(vector), twice = p.temporary(vector), trip = p.temporary(count);
   // twice = 2 scale is written before the loop and read on every trip.
-  p.plan->steps = p.body(parse_jaxpr("{ lambda a:f64[5] . let b:f64[5] = add a a in ( b ) }"), {scale}, {twice});
+  p.plan->steps = p.body(parse_jaxpr("{ lambda a:f64[5] . let b:f64[5] = add a a in ( b ) }"),
+                         {scale}, {twice});
   p.plan->steps.push_back(ByHand::copy(x, out));
   Step loop;
   loop.kind = Step::Kind::loop;
   loop.reads = {trips};
   loop.writes = {trip};
-  auto body = p.body(parse_jaxpr("{ lambda a:f64[5], b:f64[5], c:i32[] .\n"
-                                 "  let d:f64[5] = mul a b\n"
-                                 "      e:f64[] = convert_element_type [ new_dtype=f64 weak_type=false ] c\n"
-                                 "      f:f64[5] = broadcast_in_dim [ broadcast_dimensions=() shape=(5,) ] e\n"
-                                 "      g:f64[5] = add d f\n"
-                                 "  in ( g ) }"),
-                     {out, twice, trip}, {next});
+  auto body = p.body(
+      parse_jaxpr("{ lambda a:f64[5], b:f64[5], c:i32[] .\n"
+                  "  let d:f64[5] = mul a b\n"
+                  "      e:f64[] = convert_element_type [ new_dtype=f64 weak_type=false ] c\n"
+                  "      f:f64[5] = broadcast_in_dim [ broadcast_dimensions=() shape=(5,) ] e\n"
+                  "      g:f64[5] = add d f\n"
+                  "  in ( g ) }"),
+      {out, twice, trip}, {next});
   body.push_back(ByHand::copy(next, out));
   loop.bodies = {body};
   p.plan->steps.push_back(loop);
@@ -125,8 +137,10 @@ TEST(Regions, LoopsRunTheirBodyAndKeepWhatIsUsedOnTheNextTrip) {
     for (int i = 0; i < n; ++i) {
       for (std::size_t j = 0; j < 5; ++j) want[j] = want[j] * (2 * s[j]) + i;
     }
-    const auto got = execute(executable, {Array(state), Array(s), lax::full({}, DType::i32, n)})[0].to_vector<double>();
-    for (std::size_t j = 0; j < 5; ++j) EXPECT_NEAR(got[j], want[j], 1e-12 * std::abs(want[j])) << n;
+    const auto got = execute(executable, {Array(state), Array(s), lax::full({}, DType::i32, n)})[0]
+                         .to_vector<double>();
+    for (std::size_t j = 0; j < 5; ++j)
+      EXPECT_NEAR(got[j], want[j], 1e-12 * std::abs(want[j])) << n;
   }
 }
 
@@ -137,11 +151,15 @@ TEST(Regions, BranchesRunTheSelectedBody) {
   Step branch;
   branch.kind = Step::Kind::branch;
   branch.reads = {selector};
-  branch.bodies = {p.body(parse_jaxpr("{ lambda a:f64[5] . let b:f64[5] = neg a in ( b ) }"), {x}, {out}),
-                   p.body(parse_jaxpr("{ lambda a:f64[5] .\n  let b:f64[5] = exp a\n      c:f64[5] = add b a\n  in ( c ) }"), {x}, {out}),
-                   {ByHand::copy(x, out)}};
+  branch.bodies = {
+      p.body(parse_jaxpr("{ lambda a:f64[5] . let b:f64[5] = neg a in ( b ) }"), {x}, {out}),
+      p.body(parse_jaxpr("{ lambda a:f64[5] .\n  let b:f64[5] = exp a\n      c:f64[5] = add b a\n  "
+                         "in ( c ) }"),
+             {x}, {out}),
+      {ByHand::copy(x, out)}};
   p.plan->steps = {branch};
-  const auto executable = compile_plan(std::move(p.plan), parse_jaxpr("{ lambda a:f64[5], b:i32[] . let  in ( a ) }"), {});
+  const auto executable = compile_plan(
+      std::move(p.plan), parse_jaxpr("{ lambda a:f64[5], b:i32[] . let  in ( a ) }"), {});
   const Array v = uniform({5}, DType::f64);
   const auto run = [&](int i) { return execute(executable, {v, lax::full({}, DType::i32, i)})[0]; };
   expect_equal(run(0), lax::neg(v), 0, "first");
@@ -155,18 +173,21 @@ TEST(Regions, BranchesRunTheSelectedBody) {
 struct HostParams {
   double limit = 0;
 };
-const Primitive<HostParams> checked_double_p{"checked_double", [] {
-  return Rules<HostParams>{
-      .abstract_eval = [](const HostParams&, std::span<const Aval> x) { return AbstractResult(x[0]); },
-      .lower = call<HostParams>([](const HostParams& p, std::span<const BufferView> in, std::span<const MutableBufferView> out) {
-        for (std::int64_t i = 0; i < in[0].size(); ++i) {
-          const double v = in[0].as<double>()[i];
-          if (v > p.limit) throw std::runtime_error("value over the limit");
-          out[0].as<double>()[i] = 2 * v;
-        }
-      }),
-  };
-}};
+const Primitive<HostParams> checked_double_p{
+    "checked_double", [] {
+      return Rules<HostParams>{
+          .abstract_eval = [](const HostParams&,
+                              std::span<const Aval> x) { return AbstractResult(x[0]); },
+          .lower = call<HostParams>([](const HostParams& p, std::span<const BufferView> in,
+                                       std::span<const MutableBufferView> out) {
+            for (std::int64_t i = 0; i < in[0].size(); ++i) {
+              const double v = in[0].as<double>()[i];
+              if (v > p.limit) throw std::runtime_error("value over the limit");
+              out[0].as<double>()[i] = 2 * v;
+            }
+          }),
+      };
+    }};
 
 TEST(HostCalls, RunInOrderAndTheirExceptionsReachTheCaller) {
   const Program f = [](std::span<const Array> x) {
@@ -180,32 +201,43 @@ TEST(HostCalls, RunInOrderAndTheirExceptionsReachTheCaller) {
   EXPECT_EQ(execute(executable, {small})[0].to_vector<double>(), (std::vector<double>{-4, -8}));
 }
 
-const Primitive<> without_lowering_p{"without_lowering", [] {
-  return Rules<>{.abstract_eval = [](const NoParams&, std::span<const Aval> x) { return AbstractResult(x[0]); }};
-}};
+const Primitive<> without_lowering_p{
+    "without_lowering", [] {
+      return Rules<>{.abstract_eval = [](const NoParams&, std::span<const Aval> x) {
+        return AbstractResult(x[0]);
+      }};
+    }};
 
 TEST(Lowering, OfAPrimitiveWithoutARuleIsAnErrorThatNamesIt) {
-  const Jaxpr jaxpr = stage([](std::span<const Array> x) { return without_lowering_p.bind({}, {x[0]}); }, {Array({1.0})});
+  const Jaxpr jaxpr = stage(
+      [](std::span<const Array> x) { return without_lowering_p.bind({}, {x[0]}); }, {Array({1.0})});
   try {
     compile(jaxpr);
     FAIL();
   } catch (const NotImplementedError& e) {
-    EXPECT_EQ(e.message(), "Lowering rule for primitive 'without_lowering' not found for platform cpu");
+    EXPECT_EQ(e.message(),
+              "Lowering rule for primitive 'without_lowering' not found for platform cpu");
   }
 }
 
 struct AxpbyParams {
   double alpha = 2, beta = 3;
 };
-const Primitive<AxpbyParams> axpby_p{"test_axpby", [] {
-  return Rules<AxpbyParams>{.lower = ops<AxpbyParams>([](const AxpbyParams& p, std::span<const Array> x) {
-    return Arrays{lax::add(lax::mul(x[0], lax::full_like(x[0], p.alpha)), lax::mul(x[1], lax::full_like(x[1], p.beta)))};
-  })};
-}};
+const Primitive<AxpbyParams> axpby_p{
+    "test_axpby", [] {
+      return Rules<AxpbyParams>{
+          .lower = ops<AxpbyParams>([](const AxpbyParams& p, std::span<const Array> x) {
+            return Arrays{lax::add(lax::mul(x[0], lax::full_like(x[0], p.alpha)),
+                                   lax::mul(x[1], lax::full_like(x[1], p.beta)))};
+          })};
+    }};
 
 TEST(Lowering, CompositesFuseWithWhatIsAroundThem) {
-  check([](std::span<const Array> x) { return Arrays{lax::neg(axpby_p.bind1({}, {lax::exp(x[0]), x[1]}))}; },
-        {uniform({50}, DType::f64), uniform({50}, DType::f64, -2, 2, 2)}, 1);
+  check(
+      [](std::span<const Array> x) {
+        return Arrays{lax::neg(axpby_p.bind1({}, {lax::exp(x[0]), x[1]}))};
+      },
+      {uniform({50}, DType::f64), uniform({50}, DType::f64, -2, 2, 2)}, 1);
 }
 
 // ---- many threads --------------------------------------------------------------------------------
@@ -232,7 +264,8 @@ TEST(Execution, FromEightThreadsAtOnceIsRight) {
 
 TEST(Execution, DoesNotDependOnTheNumberOfThreads) {
   const Program f = [](std::span<const Array> x) {
-    return Arrays{lax::tanh(lax::exp(x[0])), lax::reduce_sum(x[0], {1}), lax::reduce_sum(x[0], {0}), lax::reduce_sum(lax::sin(x[0]), {0, 1})};
+    return Arrays{lax::tanh(lax::exp(x[0])), lax::reduce_sum(x[0], {1}), lax::reduce_sum(x[0], {0}),
+                  lax::reduce_sum(lax::sin(x[0]), {0, 1})};
   };
   const Arrays x = {uniform({500, 1003}, DType::f32)};
   const auto executable = compile(stage(f, x));
@@ -242,14 +275,16 @@ TEST(Execution, DoesNotDependOnTheNumberOfThreads) {
   runtime::set_num_threads(4);
   const Arrays four = execute(executable, x);
   runtime::set_num_threads(threads);
-  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].to_vector<float>(), four[i].to_vector<float>()) << i;
+  for (std::size_t i = 0; i < one.size(); ++i)
+    EXPECT_EQ(one[i].to_vector<float>(), four[i].to_vector<float>()) << i;
 }
 
 // ---- history -------------------------------------------------------------------------------------
 TEST(History, KnowsPassesKernelsAndCounts) {
   const Counters before = counters();
   const Program f = [](std::span<const Array> x) { return Arrays{lax::sin(x[0])}; };
-  const auto executable = compile(stage(f, {Array({1.0})}), {.contract = false, .name = "my_sine", .disabled = {}});
+  const auto executable =
+      compile(stage(f, {Array({1.0})}), {.contract = false, .name = "my_sine", .disabled = {}});
   execute(executable, {Array({1.0})});
   const Counters after = counters();
   EXPECT_EQ(after.compiles - before.compiles, 1);

@@ -31,15 +31,19 @@ void check_sum(const Shape& shape, const Shape& axes, DType dtype) {
     }
     want[static_cast<std::size_t>(to)] += values[i];
   }
-  const double eps = (dtype == DType::f64 ? 1e-15 : 1e-6) * static_cast<double>(shape.num_elements() + 1);
+  const double eps =
+      (dtype == DType::f64 ? 1e-15 : 1e-6) * static_cast<double>(shape.num_elements() + 1);
   const auto sums = got.to_vector<double>();
-  for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_NEAR(sums[i], want[i], eps) << shape.to_string() << axes.to_string() << i;
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    ASSERT_NEAR(sums[i], want[i], eps) << shape.to_string() << axes.to_string() << i;
 }
 
 TEST(CompiledReduction, SumsOverAnyAxesAreRight) {
   for (const DType dtype : {DType::f32, DType::f64}) {
-    for (const Shape& axes : {Shape{0}, Shape{1}, Shape{2}, Shape{0, 1}, Shape{1, 2}, Shape{0, 2}, Shape{0, 1, 2}}) {
-      for (const Shape& shape : {Shape{3, 4, 5}, Shape{2, 17, 33}, Shape{5, 1, 70}, Shape{1, 1, 1}, Shape{4, 3, 0}, Shape{70, 2, 1}}) {
+    for (const Shape& axes :
+         {Shape{0}, Shape{1}, Shape{2}, Shape{0, 1}, Shape{1, 2}, Shape{0, 2}, Shape{0, 1, 2}}) {
+      for (const Shape& shape : {Shape{3, 4, 5}, Shape{2, 17, 33}, Shape{5, 1, 70}, Shape{1, 1, 1},
+                                 Shape{4, 3, 0}, Shape{70, 2, 1}}) {
         check_sum(shape, axes, dtype);
       }
     }
@@ -59,19 +63,29 @@ TEST(CompiledReduction, AllFoldsAgreeWithEagerOnes) {
   for (const DType dtype : {DType::i32, DType::u64, DType::u8, DType::f32}) {
     for (const Fold f : {Fold(lax::reduce_max), Fold(lax::reduce_min), Fold(lax::reduce_prod)}) {
       for (const Shape& axes : {Shape{0}, Shape{1}, Shape{0, 1}}) {
-        check([&](std::span<const Array> x) { return Arrays{f(x[0], axes)}; }, {uniform({5, 37}, dtype, 1, 3)}, 1, 64);
+        check([&](std::span<const Array> x) { return Arrays{f(x[0], axes)}; },
+              {uniform({5, 37}, dtype, 1, 3)}, 1, 64);
       }
     }
   }
   for (const Fold f : {Fold(lax::reduce_and), Fold(lax::reduce_or), Fold(lax::reduce_xor)}) {
-    check([&](std::span<const Array> x) { return Arrays{f(lax::gt(x[0], lax::full_like(x[0], 1.9)), {1})}; }, {uniform({6, 37}, DType::f32)}, 1);
-    check([&](std::span<const Array> x) { return Arrays{f(x[0], {0})}; }, {uniform({6, 37}, DType::i32, 0, 100)}, 1);
+    check(
+        [&](std::span<const Array> x) {
+          return Arrays{f(lax::gt(x[0], lax::full_like(x[0], 1.9)), {1})};
+        },
+        {uniform({6, 37}, DType::f32)}, 1);
+    check([&](std::span<const Array> x) { return Arrays{f(x[0], {0})}; },
+          {uniform({6, 37}, DType::i32, 0, 100)}, 1);
   }
 }
 
 TEST(CompiledReduction, NanWinsInMaxAndMin) {
   const Array x({1.0f, NAN, 3.0f, -INFINITY});
-  check([](std::span<const Array> v) { return Arrays{lax::reduce_max(v[0], {0}), lax::reduce_min(v[0], {0})}; }, {x}, 1);
+  check(
+      [](std::span<const Array> v) {
+        return Arrays{lax::reduce_max(v[0], {0}), lax::reduce_min(v[0], {0})};
+      },
+      {x}, 1);
 }
 
 TEST(CompiledReduction, ProducersAndEpiloguesAreOneKernel) {
@@ -101,8 +115,9 @@ TEST(CompiledReduction, ShortRowsAndColumnTilesKeepProducersStoresAndEpilogues) 
       const Array total = lax::reduce_sum(e, {axis}), high = lax::reduce_max(x[0], {axis});
       return Arrays{e, lax::sqrt(total), lax::add(high, total)};
     };
-    for (const Shape& shape : {Shape{40, 5}, Shape{100, 20}, Shape{17, 32}, Shape{1, 300}, Shape{7, 300}, Shape{8, 300}, Shape{9, 333},
-                               Shape{25, 1000}, Shape{3, 9000}}) {
+    for (const Shape& shape :
+         {Shape{40, 5}, Shape{100, 20}, Shape{17, 32}, Shape{1, 300}, Shape{7, 300}, Shape{8, 300},
+          Shape{9, 333}, Shape{25, 1000}, Shape{3, 9000}}) {
       check(f, {uniform(shape, DType::f64)}, -1, 64);
       check(f, {uniform(shape, DType::f32)}, -1, 64);
     }
@@ -125,8 +140,12 @@ TEST(CompiledReduction, SoftmaxStoresItsExponentialsWhileItSumsThem) {
   const auto executable = check(softmax, {uniform({13, 100}, DType::f32)}, 3, 16);
   // The exponentials lie in the result or in one temporary, never in two.
   EXPECT_LE(executable->info().arena_bytes, 13u * 100 * 4 + 4096);
-  const Array huge = lax::mul(uniform({4, 16}, DType::f32), lax::full({4, 16}, DType::f32, 2147483648.0 / 3));
-  for (const double v : execute(executable->info().kernels == 3 ? compile(stage(softmax, {huge})) : executable, {huge})[0].to_vector<double>()) {
+  const Array huge =
+      lax::mul(uniform({4, 16}, DType::f32), lax::full({4, 16}, DType::f32, 2147483648.0 / 3));
+  for (const double v :
+       execute(executable->info().kernels == 3 ? compile(stage(softmax, {huge})) : executable,
+               {huge})[0]
+           .to_vector<double>()) {
     EXPECT_TRUE(std::isfinite(v));
   }
 }
@@ -135,7 +154,8 @@ TEST(CompiledReduction, BroadcastOperandsFuse) {
   check(
       [](std::span<const Array> x) {
         const Array centred = lax::sub(x[0], lax::broadcast_in_dim(x[1], {8, 50}, {0}));
-        return Arrays{lax::reduce_sum(lax::mul(centred, centred), {1}), lax::reduce_sum(centred, {0})};
+        return Arrays{lax::reduce_sum(lax::mul(centred, centred), {1}),
+                      lax::reduce_sum(centred, {0})};
       },
       {uniform({8, 50}, DType::f64), uniform({8}, DType::f64)}, 2, 1e5);
 }

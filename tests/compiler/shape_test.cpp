@@ -6,18 +6,22 @@ namespace {
 
 TEST(CompiledShapes, BroadcastsFuseIntoTheirConsumers) {
   const Program f = [](std::span<const Array> x) {
-    const Array bias = lax::broadcast_in_dim(x[1], x[0].shape(), {1}), scale = lax::broadcast_in_dim(x[2], x[0].shape(), {0});
+    const Array bias = lax::broadcast_in_dim(x[1], x[0].shape(), {1}),
+                scale = lax::broadcast_in_dim(x[2], x[0].shape(), {0});
     return Arrays{lax::mul(lax::add(x[0], bias), scale)};
   };
   for (const Shape& shape : {Shape{3, 40}, Shape{7, 16}, Shape{1, 5}, Shape{5, 1}, Shape{33, 3}}) {
-    check(f, {uniform(shape, DType::f32), uniform({shape[1]}, DType::f32), uniform({shape[0]}, DType::f32)}, 1);
+    check(f,
+          {uniform(shape, DType::f32), uniform({shape[1]}, DType::f32),
+           uniform({shape[0]}, DType::f32)},
+          1);
   }
 }
 
 TEST(CompiledShapes, TransposesSlicesReversalsAndPadsFuse) {
   const Program f = [](std::span<const Array> x) {
-    const Array t = lax::transpose(x[0], {1, 0});                         // 21 x 34
-    const Array s = lax::slice(t, {1, 2}, {21, 34}, {2, 1});              // 10 x 32
+    const Array t = lax::transpose(x[0], {1, 0});             // 21 x 34
+    const Array s = lax::slice(t, {1, 2}, {21, 34}, {2, 1});  // 10 x 32
     const Array r = lax::rev(s, {1});
     const Array p = lax::pad(lax::neg(r), Array(1.5f), {{{1, 2, 0}, {-1, 0, 1}}});
     return Arrays{lax::mul(lax::add(s, r), s), p};
@@ -27,22 +31,30 @@ TEST(CompiledShapes, TransposesSlicesReversalsAndPadsFuse) {
 }
 
 TEST(CompiledShapes, ReshapesOfMemoryCostNothing) {
-  const auto executable = check([](std::span<const Array> x) { return Arrays{lax::exp(lax::reshape(x[0], {6, 5, 4}))}; }, {uniform({10, 12}, DType::f64)}, 1);
+  const auto executable = check(
+      [](std::span<const Array> x) { return Arrays{lax::exp(lax::reshape(x[0], {6, 5, 4}))}; },
+      {uniform({10, 12}, DType::f64)}, 1);
   EXPECT_EQ(executable->info().arena_bytes, 0u);
 }
 
 TEST(CompiledShapes, ReshapesOfComputedValuesAreRight) {
-  check([](std::span<const Array> x) { return Arrays{lax::transpose(lax::reshape(lax::exp(x[0]), {12, 10}), {1, 0})}; }, {uniform({10, 12}, DType::f64)});
+  check(
+      [](std::span<const Array> x) {
+        return Arrays{lax::transpose(lax::reshape(lax::exp(x[0]), {12, 10}), {1, 0})};
+      },
+      {uniform({10, 12}, DType::f64)});
   check(
       [](std::span<const Array> x) {
         const Array t = lax::transpose(x[0], {1, 0});
-        return Arrays{lax::add(lax::reshape(t, {8, 15}), x[1]), lax::reshape(lax::mul(t, t), {120})};
+        return Arrays{lax::add(lax::reshape(t, {8, 15}), x[1]),
+                      lax::reshape(lax::mul(t, t), {120})};
       },
       {uniform({10, 12}, DType::f32), uniform({8, 15}, DType::f32)});
   check(
       [](std::span<const Array> x) {
         const Array wide = lax::expand_dims(lax::neg(x[0]), {1});  // 10 x 1 x 12
-        return Arrays{lax::squeeze(lax::add(wide, wide), {1}), lax::broadcast_in_dim(wide, {10, 3, 12}, {0, 1, 2})};
+        return Arrays{lax::squeeze(lax::add(wide, wide), {1}),
+                      lax::broadcast_in_dim(wide, {10, 3, 12}, {0, 1, 2})};
       },
       {uniform({10, 12}, DType::f32)});
 }
@@ -50,9 +62,11 @@ TEST(CompiledShapes, ReshapesOfComputedValuesAreRight) {
 TEST(CompiledShapes, IotasAndScalarsBroadcastWithoutMemory) {
   const auto executable = check(
       [](std::span<const Array> x) {
-        const Array rows = lax::iota(DType::i32, {5, 37}, 0), columns = lax::iota(DType::i32, {5, 37}, 1);
+        const Array rows = lax::iota(DType::i32, {5, 37}, 0),
+                    columns = lax::iota(DType::i32, {5, 37}, 1);
         const Array lower = lax::ge(rows, columns);
-        return Arrays{lax::select(lower, x[0], lax::full_like(x[0], 0)), lax::iota(DType::f32, {19}), lax::iota(DType::i64, {3, 4}, 1)};
+        return Arrays{lax::select(lower, x[0], lax::full_like(x[0], 0)),
+                      lax::iota(DType::f32, {19}), lax::iota(DType::i64, {3, 4}, 1)};
       },
       {uniform({5, 37}, DType::f32)});
   EXPECT_EQ(executable->info().arena_bytes, 0u);
@@ -62,7 +76,8 @@ TEST(CompiledShapes, ConcatenationsAndSplitsWork) {
   check(
       [](std::span<const Array> x) {
         const Arrays pieces = {lax::exp(x[0]), x[1], lax::neg(x[0])};
-        const Array joined = lax::concatenate(pieces, 1), rows = lax::concatenate(Arrays{x[0], x[0]}, 0);
+        const Array joined = lax::concatenate(pieces, 1),
+                    rows = lax::concatenate(Arrays{x[0], x[0]}, 0);
         const Arrays parts = lax::split(joined, {3, 20}, 1);
         return Arrays{joined, rows, parts[0], parts[1], lax::stack(Arrays{x[0], x[0]}, 1)};
       },
@@ -70,18 +85,28 @@ TEST(CompiledShapes, ConcatenationsAndSplitsWork) {
 }
 
 TEST(CompiledShapes, ResultsThatAreInputsOrLiteralsAreCopied) {
-  check([](std::span<const Array> x) { return Arrays{x[0], x[0], lax::full({}, DType::f32, 2.5), lax::full({3, 2}, DType::i32, 7), lax::neg(x[0]), lax::neg(x[0])}; },
-        {uniform({11}, DType::f32)});
+  check(
+      [](std::span<const Array> x) {
+        return Arrays{x[0],
+                      x[0],
+                      lax::full({}, DType::f32, 2.5),
+                      lax::full({3, 2}, DType::i32, 7),
+                      lax::neg(x[0]),
+                      lax::neg(x[0])};
+      },
+      {uniform({11}, DType::f32)});
   check([](std::span<const Array>) { return Arrays{lax::full({5}, DType::bool_, 1)}; }, {});
 }
 
 TEST(CompiledShapes, DynamicSlicesWork) {
   const Program f = [](std::span<const Array> x) {
     const Array from = lax::dynamic_slice(x[0], Arrays{x[1], x[2]}, {2, 7});
-    return Arrays{lax::mul(from, from), lax::dynamic_update_slice(x[0], lax::neg(from), Arrays{x[2], x[1]})};
+    return Arrays{lax::mul(from, from),
+                  lax::dynamic_update_slice(x[0], lax::neg(from), Arrays{x[2], x[1]})};
   };
   for (const int start : {-3, 0, 2, 100}) {
-    check(f, {uniform({6, 20}, DType::f32), lax::full({}, DType::i32, start), lax::full({}, DType::i32, 1)});
+    check(f, {uniform({6, 20}, DType::f32), lax::full({}, DType::i32, start),
+              lax::full({}, DType::i32, 1)});
   }
 }
 

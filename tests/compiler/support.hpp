@@ -32,7 +32,8 @@ inline Compiled compile(const Jaxpr& jaxpr, CompileOptions options = {}) {
   return runtime::find_backend("llvm").compile(jaxpr, options);
 }
 
-inline Arrays execute(const Compiled& executable, const Arrays& inputs, const std::vector<bool>& donated = {}) {
+inline Arrays execute(const Compiled& executable, const Arrays& inputs,
+                      const std::vector<bool>& donated = {}) {
   Arrays outputs;
   executable->execute(inputs, donated, outputs, "test");
   return outputs;
@@ -48,12 +49,14 @@ inline double ulps(double a, double b, DType dtype) {
 }
 
 /// Floats within `tolerance` ulps, everything else exactly.
-inline void expect_equal(const Array& got, const Array& want, double tolerance, const std::string& what) {
+inline void expect_equal(const Array& got, const Array& want, double tolerance,
+                         const std::string& what) {
   ASSERT_EQ(got.aval().to_string(), want.aval().strong().to_string()) << what;
   if (is_float(got.dtype())) {
     const auto a = got.to_vector<double>(), b = want.to_vector<double>();
     for (std::size_t i = 0; i < a.size(); ++i) {
-      ASSERT_LE(ulps(a[i], b[i], got.dtype()), tolerance) << what << ": element " << i << " is " << a[i] << ", not " << b[i];
+      ASSERT_LE(ulps(a[i], b[i], got.dtype()), tolerance)
+          << what << ": element " << i << " is " << a[i] << ", not " << b[i];
     }
   } else {
     const auto a = got.to_vector<std::int64_t>(), b = want.to_vector<std::int64_t>();
@@ -62,7 +65,8 @@ inline void expect_equal(const Array& got, const Array& want, double tolerance, 
 }
 
 /// Compiles f, checks it against eager evaluation and returns the executable. `kernels` < 0: any.
-inline Compiled check(const Program& f, const Arrays& inputs, int kernels = -1, double tolerance = 0, CompileOptions options = {}) {
+inline Compiled check(const Program& f, const Arrays& inputs, int kernels = -1,
+                      double tolerance = 0, CompileOptions options = {}) {
   const Jaxpr jaxpr = stage(f, inputs);
   Compiled executable = compile(jaxpr, options);
   const std::string what = executable->text("jaxpr") + "\n" + executable->text("plan");
@@ -76,7 +80,8 @@ inline Compiled check(const Program& f, const Arrays& inputs, int kernels = -1, 
 }
 
 /// Values in [low, high), the same at every call with the same seed.
-inline Array uniform(const Shape& shape, DType dtype, double low = -2, double high = 2, unsigned seed = 1) {
+inline Array uniform(const Shape& shape, DType dtype, double low = -2, double high = 2,
+                     unsigned seed = 1) {
   std::mt19937_64 engine(seed);
   std::uniform_real_distribution<double> draw(low, high);
   std::vector<double> values(static_cast<std::size_t>(shape.num_elements()));

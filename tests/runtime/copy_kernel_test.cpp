@@ -16,10 +16,12 @@ using kernels::contiguous_view;
 using kernels::View;
 
 template <class To, class From>
-std::vector<To> converted(std::vector<From> x, DType from = dtype_of<From>, DType to = dtype_of<To>) {
+std::vector<To> converted(std::vector<From> x, DType from = dtype_of<From>,
+                          DType to = dtype_of<To>) {
   std::vector<To> y(x.size());
   const Shape shape{static_cast<std::int64_t>(x.size())};
-  kernels::run_convert(contiguous_view(x.data(), from, shape), contiguous_view(y.data(), to, shape));
+  kernels::run_convert(contiguous_view(x.data(), from, shape),
+                       contiguous_view(y.data(), to, shape));
   return y;
 }
 template <class T> using V = std::vector<T>;
@@ -27,28 +29,37 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 TEST(Convert, FloatToIntegerTruncatesAndSaturates) {
-  const V<double> x = {1.9, -1.9, 1e30, -1e30, kInf, -kInf, kNan, 127, 128, -128, -129, 255, 256, -0.5, 2147483647.5,
-                       9223372036854775807.0};
-  EXPECT_EQ((converted<std::int8_t>(x)), (V<std::int8_t>{1, -1, 127, -128, 127, -128, 0, 127, 127, -128, -128, 127, 127, 0, 127, 127}));
-  EXPECT_EQ((converted<std::uint8_t>(x)), (V<std::uint8_t>{1, 0, 255, 0, 255, 0, 0, 127, 128, 0, 0, 255, 255, 0, 255, 255}));
+  const V<double> x = {1.9, -1.9, 1e30, -1e30, kInf, -kInf, kNan,         127,
+                       128, -128, -129, 255,   256,  -0.5,  2147483647.5, 9223372036854775807.0};
+  EXPECT_EQ((converted<std::int8_t>(x)), (V<std::int8_t>{1, -1, 127, -128, 127, -128, 0, 127, 127,
+                                                         -128, -128, 127, 127, 0, 127, 127}));
+  EXPECT_EQ((converted<std::uint8_t>(x)),
+            (V<std::uint8_t>{1, 0, 255, 0, 255, 0, 0, 127, 128, 0, 0, 255, 255, 0, 255, 255}));
   const std::int32_t max = INT32_MAX, min = INT32_MIN;
-  EXPECT_EQ((converted<std::int32_t>(x)), (V<std::int32_t>{1, -1, max, min, max, min, 0, 127, 128, -128, -129, 255, 256, 0, max, max}));
+  EXPECT_EQ((converted<std::int32_t>(x)), (V<std::int32_t>{1, -1, max, min, max, min, 0, 127, 128,
+                                                           -128, -129, 255, 256, 0, max, max}));
   EXPECT_EQ((converted<std::int64_t>(x))[15], INT64_MAX);
   EXPECT_EQ((converted<std::uint64_t>(x))[15], std::uint64_t{1} << 63);
   EXPECT_EQ((converted<std::uint64_t>(x))[4], UINT64_MAX);
-  EXPECT_EQ((converted<std::int32_t>(V<float>{2147483648.0f, -2147483648.0f, 16777217.0f})), (V<std::int32_t>{max, min, 16777216}));
+  EXPECT_EQ((converted<std::int32_t>(V<float>{2147483648.0f, -2147483648.0f, 16777217.0f})),
+            (V<std::int32_t>{max, min, 16777216}));
 }
 
 TEST(Convert, IntegersWrapAndWiden) {
-  EXPECT_EQ((converted<std::int8_t>(V<std::int32_t>{300, -1, 128})), (V<std::int8_t>{44, -1, -128}));
+  EXPECT_EQ((converted<std::int8_t>(V<std::int32_t>{300, -1, 128})),
+            (V<std::int8_t>{44, -1, -128}));
   EXPECT_EQ((converted<std::uint64_t>(V<std::int32_t>{-1})), (V<std::uint64_t>{UINT64_MAX}));
-  EXPECT_EQ((converted<float>(V<std::uint64_t>{UINT64_MAX, 3})), (V<float>{18446744073709551616.0f, 3}));
+  EXPECT_EQ((converted<float>(V<std::uint64_t>{UINT64_MAX, 3})),
+            (V<float>{18446744073709551616.0f, 3}));
   EXPECT_EQ((converted<double>(V<std::int64_t>{-5, 1LL << 60})), (V<double>{-5, 0x1p60}));
 }
 
 TEST(Convert, ToBoolAsksWhetherNotZero) {
-  EXPECT_EQ((converted<std::uint8_t>(V<float>{0, -0.0f, 0.1f, static_cast<float>(kNan)}, f32, boolean)), (V<std::uint8_t>{0, 0, 1, 1}));
-  EXPECT_EQ((converted<std::uint8_t>(V<std::int64_t>{0, 1LL << 40, -1}, i64, boolean)), (V<std::uint8_t>{0, 1, 1}));
+  EXPECT_EQ(
+      (converted<std::uint8_t>(V<float>{0, -0.0f, 0.1f, static_cast<float>(kNan)}, f32, boolean)),
+      (V<std::uint8_t>{0, 0, 1, 1}));
+  EXPECT_EQ((converted<std::uint8_t>(V<std::int64_t>{0, 1LL << 40, -1}, i64, boolean)),
+            (V<std::uint8_t>{0, 1, 1}));
   EXPECT_EQ((converted<float>(V<std::uint8_t>{0, 1}, boolean, f32)), (V<float>{0, 1}));
 }
 
@@ -85,7 +96,8 @@ TEST_P(ConvertSmallFloat, WidensEveryPatternExactlyAndNarrowsItBack) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const double want = value_of(all[i], exponent_bits, mantissa_bits);
     if (std::isnan(want)) {
-      ASSERT_TRUE(std::isnan(wide[i]) && std::isnan(value_of(back[i], exponent_bits, mantissa_bits)));
+      ASSERT_TRUE(std::isnan(wide[i]) &&
+                  std::isnan(value_of(back[i], exponent_bits, mantissa_bits)));
       continue;
     }
     ASSERT_EQ(static_cast<double>(wide[i]), want);
@@ -109,9 +121,9 @@ TEST_P(ConvertSmallFloat, RoundsToNearestEven) {
     if (std::isinf(b)) b = std::ldexp(1, 1 << (exponent_bits - 1));
     const double middle = a + (b - a) / 2;
     const auto high = static_cast<std::uint16_t>(low + 1);
-    for (const auto& [value, result] : {std::pair{std::nextafter(middle, a), low},
-                                        std::pair{middle, low % 2 == 0 ? low : high},
-                                        std::pair{std::nextafter(middle, b), high}}) {
+    for (const auto& [value, result] :
+         {std::pair{std::nextafter(middle, a), low}, std::pair{middle, low % 2 == 0 ? low : high},
+          std::pair{std::nextafter(middle, b), high}}) {
       x.push_back(value);
       want.push_back(result);
       x.push_back(-value);
@@ -145,8 +157,8 @@ TYPED_TEST_SUITE(Copy, Sizes);
 
 TYPED_TEST(Copy, TransposesInEveryOrder) {
   using T = TypeParam;
-  for (const Shape& shape : {Shape{3, 5}, Shape{65, 130}, Shape{4, 33, 70}, Shape{40, 3, 50}, Shape{5, 4, 3, 2},
-                             Shape{700, 900}, Shape{33, 35, 37}}) {
+  for (const Shape& shape : {Shape{3, 5}, Shape{65, 130}, Shape{4, 33, 70}, Shape{40, 3, 50},
+                             Shape{5, 4, 3, 2}, Shape{700, 900}, Shape{33, 35, 37}}) {
     V<T> x(static_cast<std::size_t>(shape.num_elements()));
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(i * 7 % 65521);
     const View source = contiguous_view(x.data(), dtype_of<T>, shape);

@@ -27,23 +27,29 @@ __extension__ typedef __int128 Wide;
 template <class T>
 std::vector<T> interesting(int count) {
   using Limits = std::numeric_limits<T>;
-  std::vector<T> xs = {T(0), T(1), T(2), T(3), T(7), Limits::max(), Limits::lowest(), Limits::min()};
-  if constexpr (std::is_signed_v<T>) xs.insert(xs.end(), {T(-1), T(-2), T(-7), T(Limits::lowest() + 1)});
+  std::vector<T> xs = {T(0),         T(1), T(2), T(3), T(7), Limits::max(), Limits::lowest(),
+                       Limits::min()};
+  if constexpr (std::is_signed_v<T>)
+    xs.insert(xs.end(), {T(-1), T(-2), T(-7), T(Limits::lowest() + 1)});
   if constexpr (std::is_floating_point_v<T>) {
-    xs.insert(xs.end(), {T(-0.0), T(0.5), T(-0.5), T(1.5), T(2.5), T(-2.5), T(0.49999997), Limits::infinity(),
-                         -Limits::infinity(), Limits::quiet_NaN(), Limits::denorm_min(), T(1e9), T(8388609.0)});
+    xs.insert(xs.end(), {T(-0.0), T(0.5), T(-0.5), T(1.5), T(2.5), T(-2.5), T(0.49999997),
+                         Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(),
+                         Limits::denorm_min(), T(1e9), T(8388609.0)});
   } else {
     xs.insert(xs.end(), {T(8 * sizeof(T)), T(8 * sizeof(T) - 1), T(5), T(100)});
   }
   std::mt19937_64 random(3);
   while (static_cast<int>(xs.size()) < count) {
-    if constexpr (std::is_floating_point_v<T>) xs.push_back(std::normal_distribution<T>(0, 5)(random));
+    if constexpr (std::is_floating_point_v<T>)
+      xs.push_back(std::normal_distribution<T>(0, 5)(random));
     else xs.push_back(random() % 2 ? static_cast<T>(random()) : static_cast<T>(random() % 9));
   }
   return xs;
 }
 
-template <class T> T wrap(Wide x) { return static_cast<T>(static_cast<std::make_unsigned_t<T>>(x)); }
+template <class T> T wrap(Wide x) {
+  return static_cast<T>(static_cast<std::make_unsigned_t<T>>(x));
+}
 template <class T> constexpr int kBits = static_cast<int>(8 * sizeof(T));
 
 template <class T>
@@ -55,7 +61,8 @@ T integer_power(T a, T b) {
   Wide result = 1;
   if (std::is_signed_v<T> && b < 0) return a == 1 ? 1 : a == T(-1) ? (b % 2 == 0 ? 1 : -1) : 0;
   // Only the last bits matter: multiply in the ring.
-  for (T i = 0; i < b && i < T(70); ++i) result = wrap<std::uint64_t>(result * static_cast<Wide>(a));
+  for (T i = 0; i < b && i < T(70); ++i)
+    result = wrap<std::uint64_t>(result * static_cast<Wide>(a));
   return wrap<T>(result);
 }
 
@@ -101,7 +108,9 @@ std::map<Op, std::function<T(T, T)>> references() {
     r[Op::and_] = [](T a, T b) { return T(a & b); };
     r[Op::or_] = [](T a, T b) { return T(a | b); };
     r[Op::xor_] = [](T a, T b) { return T(a ^ b); };
-    r[Op::shift_left] = [](T a, T b) { return U(b) >= kBits<T> ? T(0) : wrap<T>(Wide(U(a)) << U(b)); };
+    r[Op::shift_left] = [](T a, T b) {
+      return U(b) >= kBits<T> ? T(0) : wrap<T>(Wide(U(a)) << U(b));
+    };
     r[Op::shift_right_logical] = [](T a, T b) { return U(b) >= kBits<T> ? T(0) : T(U(a) >> U(b)); };
     r[Op::shift_right_arithmetic] = [](T a, T b) {
       const auto s = static_cast<std::make_signed_t<T>>(a);
@@ -172,19 +181,23 @@ void check(Op op, const Reference& reference) {
     ASSERT_TRUE(kernel) << op_name(op);
     std::vector<R> got(a.size());
     const char* in[] = {reinterpret_cast<char*>(a.data()), reinterpret_cast<char*>(b.data())};
-    kernel.loop(static_cast<std::int64_t>(a.size()), in, reinterpret_cast<char*>(got.data()), nullptr);
+    kernel.loop(static_cast<std::int64_t>(a.size()), in, reinterpret_cast<char*>(got.data()),
+                nullptr);
     for (std::size_t i = 0; i < a.size(); ++i) {
       const R want = reference(a[i], b[i]);
-      ASSERT_TRUE(same(got[i], want)) << op_name(op) << "(" << +a[i] << ", " << +b[i] << ") = " << +got[i]
-                                      << ", want " << +want << " on " << isa_name(isa);
+      ASSERT_TRUE(same(got[i], want))
+          << op_name(op) << "(" << +a[i] << ", " << +b[i] << ") = " << +got[i] << ", want " << +want
+          << " on " << isa_name(isa);
     }
   });
 }
 
 TYPED_TEST(ElementwiseKernel, AgreesWithTheScalarReferenceOnPairsOfSpecialValues) {
-  for (const auto& [op, reference] : references<TypeParam>()) check<TypeParam, TypeParam>(op, reference);
+  for (const auto& [op, reference] : references<TypeParam>())
+    check<TypeParam, TypeParam>(op, reference);
   for (const auto& [op, reference] : comparisons<TypeParam>()) {
-    check<TypeParam, std::uint8_t>(op, [&](TypeParam a, TypeParam b) { return std::uint8_t(reference(a, b)); });
+    check<TypeParam, std::uint8_t>(
+        op, [&](TypeParam a, TypeParam b) { return std::uint8_t(reference(a, b)); });
   }
 }
 
@@ -253,7 +266,8 @@ TYPED_TEST(ElementwiseKernel, GivesTheSameForEveryLayoutAndLength) {
       b.push_back(static_cast<T>(i % 7 + 1));
     }
     for (std::int64_t i = 0; i < n; ++i) {
-      want[static_cast<std::size_t>(i)] = static_cast<T>(a[static_cast<std::size_t>(i)] - b[static_cast<std::size_t>(i)]);
+      want[static_cast<std::size_t>(i)] =
+          static_cast<T>(a[static_cast<std::size_t>(i)] - b[static_cast<std::size_t>(i)]);
     }
     for (std::int64_t a_step : {1, 2, -1, 3}) {
       for (std::int64_t b_step : {1, -2}) {
@@ -263,7 +277,8 @@ TYPED_TEST(ElementwiseKernel, GivesTheSameForEveryLayoutAndLength) {
           const View out = laid_out(out_memory, std::vector<T>(a.size(), T(0)), out_step);
           kernels::run_elementwise(Op::sub, dtype_of<T>, in, out);
           for (std::int64_t i = 0; i < n; ++i) {
-            ASSERT_EQ(*reinterpret_cast<T*>(out.data + i * out.strides[0]), want[static_cast<std::size_t>(i)]);
+            ASSERT_EQ(*reinterpret_cast<T*>(out.data + i * out.strides[0]),
+                      want[static_cast<std::size_t>(i)]);
           }
           ASSERT_EQ(out_memory.back(), T(77)) << "wrote past the end";
         }
@@ -274,8 +289,8 @@ TYPED_TEST(ElementwiseKernel, GivesTheSameForEveryLayoutAndLength) {
 
 TEST(ElementwiseKernelNd, BroadcastsRowsColumnsAndScalarsOfAnyShape) {
   // Every shape with broadcast operands, against an index loop; long and short rows.
-  for (const Shape& shape : {Shape{3, 5}, Shape{1000, 3}, Shape{3, 1000}, Shape{2, 3, 4}, Shape{300, 200},
-                             Shape{2, 1, 3, 5}, Shape{0, 4}, Shape{}}) {
+  for (const Shape& shape : {Shape{3, 5}, Shape{1000, 3}, Shape{3, 1000}, Shape{2, 3, 4},
+                             Shape{300, 200}, Shape{2, 1, 3, 5}, Shape{0, 4}, Shape{}}) {
     const std::size_t rank = shape.size();
     for (unsigned mask = 0; mask < (1u << rank); ++mask) {
       Shape a_shape = shape, b_shape = shape;
@@ -301,7 +316,8 @@ TEST(ElementwiseKernelNd, BroadcastsRowsColumnsAndScalarsOfAnyShape) {
           b_stride *= static_cast<std::size_t>(b_shape[d]);
           rest /= size;
         }
-        ASSERT_EQ(got[i], a[a_at] + b[b_at]) << shape.to_string() << " at " << i << " mask " << mask;
+        ASSERT_EQ(got[i], a[a_at] + b[b_at])
+            << shape.to_string() << " at " << i << " mask " << mask;
       }
     }
   }
@@ -322,25 +338,29 @@ TEST(ElementwiseKernelNd, ComputesLargeArraysOnSeveralThreads) {
   std::vector<float> x(static_cast<std::size_t>(n), 2.0f), y(x.size());
   x.back() = 9;
   const View in = kernels::contiguous_view(x.data(), f32, Shape{n});
-  kernels::run_elementwise(Op::sqrt, f32, {&in, 1}, kernels::contiguous_view(y.data(), f32, Shape{n}));
+  kernels::run_elementwise(Op::sqrt, f32, {&in, 1},
+                           kernels::contiguous_view(y.data(), f32, Shape{n}));
   EXPECT_EQ(y.back(), 3.0f);
   for (std::size_t i = 0; i + 1 < y.size(); ++i) ASSERT_EQ(y[i], std::sqrt(2.0f));
 }
 
 TEST(ElementwiseKernelBool, KnowsLogic) {
   bool a[] = {false, false, true, true}, b[] = {false, true, false, true};
-  const View in[] = {kernels::contiguous_view(a, boolean, Shape{4}), kernels::contiguous_view(b, boolean, Shape{4})};
+  const View in[] = {kernels::contiguous_view(a, boolean, Shape{4}),
+                     kernels::contiguous_view(b, boolean, Shape{4})};
   const std::map<Op, std::vector<int>> want = {
-      {Op::and_, {0, 0, 0, 1}}, {Op::or_, {0, 1, 1, 1}}, {Op::xor_, {0, 1, 1, 0}}, {Op::add, {0, 1, 1, 1}},
-      {Op::mul, {0, 0, 0, 1}},  {Op::max, {0, 1, 1, 1}}, {Op::min, {0, 0, 0, 1}},  {Op::eq, {1, 0, 0, 1}},
-      {Op::ne, {0, 1, 1, 0}},   {Op::lt, {0, 1, 0, 0}},  {Op::ge, {1, 0, 1, 1}}};
+      {Op::and_, {0, 0, 0, 1}}, {Op::or_, {0, 1, 1, 1}}, {Op::xor_, {0, 1, 1, 0}},
+      {Op::add, {0, 1, 1, 1}},  {Op::mul, {0, 0, 0, 1}}, {Op::max, {0, 1, 1, 1}},
+      {Op::min, {0, 0, 0, 1}},  {Op::eq, {1, 0, 0, 1}},  {Op::ne, {0, 1, 1, 0}},
+      {Op::lt, {0, 1, 0, 0}},   {Op::ge, {1, 0, 1, 1}}};
   for (const auto& [op, values] : want) {
     bool got[4];
     kernels::run_elementwise(op, boolean, in, kernels::contiguous_view(got, boolean, Shape{4}));
     EXPECT_EQ(std::vector<int>(got, got + 4), values) << op_name(op);
   }
   bool got[4];
-  kernels::run_elementwise(Op::not_, boolean, {in, 1}, kernels::contiguous_view(got, boolean, Shape{4}));
+  kernels::run_elementwise(Op::not_, boolean, {in, 1},
+                           kernels::contiguous_view(got, boolean, Shape{4}));
   EXPECT_EQ(std::vector<int>(got, got + 4), (std::vector<int>{1, 1, 0, 0}));
 }
 
@@ -351,10 +371,12 @@ TEST(ElementwiseKernelSmallFloat, ComputesInF32AndRoundsOnce) {
                      kernels::contiguous_view(b.data(), f16, Shape{700})};
   kernels::run_elementwise(Op::add, f16, in, kernels::contiguous_view(got.data(), f16, Shape{700}));
   for (auto x : got) ASSERT_EQ(x, 0x3c00);
-  kernels::run_elementwise(Op::exp, f16, {in, 1}, kernels::contiguous_view(got.data(), f16, Shape{700}));
+  kernels::run_elementwise(Op::exp, f16, {in, 1},
+                           kernels::contiguous_view(got.data(), f16, Shape{700}));
   for (auto x : got) ASSERT_EQ(x, 0x4170);  // 2.71875
   std::vector<std::uint8_t> less(700);
-  kernels::run_elementwise(Op::lt, f16, in, kernels::contiguous_view(less.data(), boolean, Shape{700}));
+  kernels::run_elementwise(Op::lt, f16, in,
+                           kernels::contiguous_view(less.data(), boolean, Shape{700}));
   for (auto x : less) ASSERT_EQ(x, 0);
 }
 
@@ -365,20 +387,28 @@ TEST(ElementwiseKernelErrors, NamesTheOperationAndTheDtype) {
     kernels::run_elementwise(Op::population_count, f32, {&view, 1}, view);
     FAIL();
   } catch (const NotImplementedError& e) {
-    EXPECT_NE(std::string(e.what()).find("population_count has no evaluation rule for dtype f32"), std::string::npos);
+    EXPECT_NE(std::string(e.what()).find("population_count has no evaluation rule for dtype f32"),
+              std::string::npos);
   }
 }
 
 TEST(ElementwiseKernelMath, CallsTheVectorMathFunctions) {
   std::vector<double> x(1000), y(1000);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = 0.01 * static_cast<double>(i);
-  for (const auto& [op, f] : std::map<Op, double (*)(double)>{{Op::exp, std::exp}, {Op::sin, std::sin}, {Op::erf, std::erf}, {Op::log1p, std::log1p}}) {
+  for (const auto& [op, f] : std::map<Op, double (*)(double)>{{Op::exp, std::exp},
+                                                              {Op::sin, std::sin},
+                                                              {Op::erf, std::erf},
+                                                              {Op::log1p, std::log1p}}) {
     View in = kernels::contiguous_view(x.data(), f64, Shape{1000});
-    kernels::run_elementwise(op, f64, {&in, 1}, kernels::contiguous_view(y.data(), f64, Shape{1000}));
-    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(y[i], f(x[i]), 1e-14 * std::fabs(f(x[i]))) << op_name(op);
+    kernels::run_elementwise(op, f64, {&in, 1},
+                             kernels::contiguous_view(y.data(), f64, Shape{1000}));
+    for (std::size_t i = 0; i < x.size(); ++i)
+      ASSERT_NEAR(y[i], f(x[i]), 1e-14 * std::fabs(f(x[i]))) << op_name(op);
     in = {reinterpret_cast<char*>(x.data()), f64, Shape{500}, Shape{16}};
-    kernels::run_elementwise(op, f64, {&in, 1}, kernels::contiguous_view(y.data(), f64, Shape{500}));
-    for (std::size_t i = 0; i < 500; ++i) ASSERT_NEAR(y[i], f(x[2 * i]), 1e-14 * std::fabs(f(x[2 * i]))) << op_name(op);
+    kernels::run_elementwise(op, f64, {&in, 1},
+                             kernels::contiguous_view(y.data(), f64, Shape{500}));
+    for (std::size_t i = 0; i < 500; ++i)
+      ASSERT_NEAR(y[i], f(x[2 * i]), 1e-14 * std::fabs(f(x[2 * i]))) << op_name(op);
   }
 }
 

@@ -22,8 +22,10 @@ template <class T>
 struct Matrix {
   std::vector<T> memory;
   View view;
-  Matrix(std::int64_t batch, std::int64_t rows, std::int64_t columns, Layout layout, unsigned seed) {
-    const std::int64_t step = layout == Layout::strided ? 2 : 1, pad = layout == Layout::padded ? 3 : 0;
+  Matrix(std::int64_t batch, std::int64_t rows, std::int64_t columns, Layout layout,
+         unsigned seed) {
+    const std::int64_t step = layout == Layout::strided ? 2 : 1,
+                       pad = layout == Layout::padded ? 3 : 0;
     Shape strides;
     if (layout == Layout::columns) strides = {rows * columns, 1, rows};
     else strides = {rows * (columns + pad) * step, (columns + pad) * step, step};
@@ -34,15 +36,18 @@ struct Matrix {
       x = static_cast<T>(static_cast<int>(seed >> 20) % 17 - (std::is_signed_v<T> ? 8 : 0));
     }
     for (auto& s : strides) s *= static_cast<std::int64_t>(sizeof(T));
-    view = {reinterpret_cast<char*>(memory.data()), dtype_of<T>, Shape{batch, rows, columns}, strides};
+    view = {reinterpret_cast<char*>(memory.data()), dtype_of<T>, Shape{batch, rows, columns},
+            strides};
   }
   T at(std::int64_t b, std::int64_t i, std::int64_t j) const {
-    return *reinterpret_cast<const T*>(view.data + b * view.strides[0] + i * view.strides[1] + j * view.strides[2]);
+    return *reinterpret_cast<const T*>(view.data + b * view.strides[0] + i * view.strides[1] +
+                                       j * view.strides[2]);
   }
 };
 
 template <class T>
-void check(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, Layout of_a, Layout of_b) {
+void check(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, Layout of_a,
+           Layout of_b) {
   const Matrix<T> a(batch, m, k, of_a, 1), b(batch, k, n, of_b, 2);
   std::vector<T> c(static_cast<std::size_t>(batch * m * n), T(99));
   kernels::run_matmul(a.view, b.view, contiguous_view(c.data(), dtype_of<T>, Shape{batch, m, n}));
@@ -54,7 +59,8 @@ void check(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, L
         double real = 0;
         for (std::int64_t q = 0; q < k; ++q) {
           real += static_cast<double>(a.at(l, i, q)) * static_cast<double>(b.at(l, q, j));
-          integer += static_cast<std::uint64_t>(a.at(l, i, q)) * static_cast<std::uint64_t>(b.at(l, q, j));
+          integer +=
+              static_cast<std::uint64_t>(a.at(l, i, q)) * static_cast<std::uint64_t>(b.at(l, q, j));
         }
         const T want = std::is_integral_v<T> ? static_cast<T>(integer) : static_cast<T>(real);
         ASSERT_EQ(c[static_cast<std::size_t>((l * m + i) * n + j)], want)
@@ -66,19 +72,22 @@ void check(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, L
 
 template <class T>
 class Matmul : public ::testing::Test {};
-using Types = ::testing::Types<std::int8_t, std::int32_t, std::int64_t, std::uint8_t, std::uint32_t, float, double>;
+using Types = ::testing::Types<std::int8_t, std::int32_t, std::int64_t, std::uint8_t, std::uint32_t,
+                               float, double>;
 TYPED_TEST_SUITE(Matmul, Types);
 
 TYPED_TEST(Matmul, AgreesWithTripleLoops) {
   for (std::int64_t m : {1, 2, 3, 5, 17, 40}) {
     for (std::int64_t n : {1, 2, 7, 16, 33, 70}) {
-      for (std::int64_t k : {0, 1, 3, 64, 100}) check<TypeParam>(2, m, n, k, Layout::rows, Layout::rows);
+      for (std::int64_t k : {0, 1, 3, 64, 100})
+        check<TypeParam>(2, m, n, k, Layout::rows, Layout::rows);
     }
   }
 }
 
 TYPED_TEST(Matmul, TakesEveryLayout) {
-  const Layout all[] = {Layout::rows, Layout::columns, Layout::padded, Layout::strided, Layout::repeated};
+  const Layout all[] = {Layout::rows, Layout::columns, Layout::padded, Layout::strided,
+                        Layout::repeated};
   for (Layout a : all) {
     for (Layout b : all) {
       check<TypeParam>(3, 5, 9, 4, a, b);
@@ -104,7 +113,8 @@ TEST(MatmulTiles, GiveTheSameBitsForAnyNumberOfThreads) {
   for (std::size_t i = 0; i < b.size(); ++i) b[i] = std::cos(static_cast<float>(i));
   const auto multiply = [&](int threads, std::vector<float>& c) {
     runtime::set_num_threads(threads);
-    kernels::run_matmul(contiguous_view(a.data(), f32, Shape{1, 700, 300}), contiguous_view(b.data(), f32, Shape{1, 300, 900}),
+    kernels::run_matmul(contiguous_view(a.data(), f32, Shape{1, 700, 300}),
+                        contiguous_view(b.data(), f32, Shape{1, 300, 900}),
                         contiguous_view(c.data(), f32, Shape{1, 700, 900}));
   };
   multiply(1, c1);
@@ -112,28 +122,33 @@ TEST(MatmulTiles, GiveTheSameBitsForAnyNumberOfThreads) {
   runtime::set_num_threads(before);
   EXPECT_EQ(c1, c4);
   double want = 0;
-  for (std::size_t k = 0; k < 300; ++k) want += static_cast<double>(a[5 * 300 + k]) * b[k * 900 + 7];
+  for (std::size_t k = 0; k < 300; ++k)
+    want += static_cast<double>(a[5 * 300 + k]) * b[k * 900 + 7];
   EXPECT_NEAR(c1[5 * 900 + 7], want, 1e-4);
 }
 
 TEST(MatmulTypes, KnowBoolSmallFloatsAndComplex) {
   bool p[] = {true, false, true, true}, q[] = {false, true, false, true}, r[4];
-  kernels::run_matmul(contiguous_view(p, boolean, Shape{1, 2, 2}), contiguous_view(q, boolean, Shape{1, 2, 2}),
+  kernels::run_matmul(contiguous_view(p, boolean, Shape{1, 2, 2}),
+                      contiguous_view(q, boolean, Shape{1, 2, 2}),
                       contiguous_view(r, boolean, Shape{1, 2, 2}));
   EXPECT_EQ((std::vector<bool>(r, r + 4)), (std::vector<bool>{false, true, false, true}));
 
   Complex64 x[] = {{1, 2}, {0, 1}}, y[] = {{3, -1}, {2, 0}}, z;
-  kernels::run_matmul(contiguous_view(x, c64, Shape{1, 1, 2}), contiguous_view(y, c64, Shape{1, 2, 1}),
+  kernels::run_matmul(contiguous_view(x, c64, Shape{1, 1, 2}),
+                      contiguous_view(y, c64, Shape{1, 2, 1}),
                       contiguous_view(&z, c64, Shape{1, 1, 1}));
   EXPECT_EQ(z.re, 5.0f);
   EXPECT_EQ(z.im, 7.0f);
 
   std::vector<float> f = {1, 2, 3, 4}, g(4);
   std::vector<std::uint16_t> h(4), product(4);
-  kernels::run_convert(contiguous_view(f.data(), f32, Shape{4}), contiguous_view(h.data(), bf16, Shape{4}));
+  kernels::run_convert(contiguous_view(f.data(), f32, Shape{4}),
+                       contiguous_view(h.data(), bf16, Shape{4}));
   const View matrix = contiguous_view(h.data(), bf16, Shape{1, 2, 2});
   kernels::run_matmul(matrix, matrix, contiguous_view(product.data(), bf16, Shape{1, 2, 2}));
-  kernels::run_convert(contiguous_view(product.data(), bf16, Shape{4}), contiguous_view(g.data(), f32, Shape{4}));
+  kernels::run_convert(contiguous_view(product.data(), bf16, Shape{4}),
+                       contiguous_view(g.data(), f32, Shape{4}));
   EXPECT_EQ(g, (std::vector<float>{7, 10, 15, 22}));
 }
 

@@ -26,7 +26,8 @@ TEST(Threefry, GivesTheKnownAnswersOfRandom123) {
 TEST(Threefry, TakesScalarKeysAndAnyLength) {
   for (std::int64_t n : {0, 1, 5, 1023, 1025, 200000}) {
     std::uint32_t key0 = 12, key1 = 34;
-    Words keys0(static_cast<std::size_t>(n), key0), keys1(keys0.size(), key1), x0(keys0.size()), x1(keys0.size());
+    Words keys0(static_cast<std::size_t>(n), key0), keys1(keys0.size(), key1), x0(keys0.size()),
+        x1(keys0.size());
     for (std::size_t i = 0; i < x0.size(); ++i) x0[i] = static_cast<std::uint32_t>(i), x1[i] = 7;
     Words a0(x0.size()), a1(x0.size()), b0(x0.size()), b1(x0.size());
     const auto view = [&](Words& w) { return contiguous_view(w.data(), u32, Shape{n}); };

@@ -27,8 +27,12 @@ T fold(ReduceOp op, T a, T b) {
     switch (op) {
       case ReduceOp::sum: return a + b;
       case ReduceOp::prod: return a * b;
-      case ReduceOp::max: return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN() : std::max(a, b);
-      default: return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN() : std::min(a, b);
+      case ReduceOp::max:
+        return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN()
+                                              : std::max(a, b);
+      default:
+        return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN()
+                                              : std::min(a, b);
     }
   } else {
     using U = std::uint64_t;
@@ -89,15 +93,17 @@ void check_reduce(ReduceOp op, const View& in, const Shape& axes) {
     begun[place] = true;
   }
   for (std::size_t i = 0; i < out_size; ++i) {
-    ASSERT_TRUE(same(got[i], want[i])) << int(op) << " of " << in.shape.to_string() << " over " << axes.to_string()
-                                       << " at " << i << ": " << +got[i] << ", want " << +want[i];
+    ASSERT_TRUE(same(got[i], want[i]))
+        << int(op) << " of " << in.shape.to_string() << " over " << axes.to_string() << " at " << i
+        << ": " << +got[i] << ", want " << +want[i];
   }
 }
 
 template <class T>
 std::vector<ReduceOp> ops() {
   std::vector<ReduceOp> all = {ReduceOp::sum, ReduceOp::max, ReduceOp::min};
-  if constexpr (std::is_integral_v<T>) all.insert(all.end(), {ReduceOp::prod, ReduceOp::and_, ReduceOp::or_, ReduceOp::xor_});
+  if constexpr (std::is_integral_v<T>)
+    all.insert(all.end(), {ReduceOp::prod, ReduceOp::and_, ReduceOp::or_, ReduceOp::xor_});
   return all;
 }
 
@@ -109,8 +115,9 @@ TYPED_TEST_SUITE(Reduce, Types);
 
 TYPED_TEST(Reduce, AgreesWithAnIndexLoopForAllAxes) {
   using T = TypeParam;
-  for (const Shape& shape : {Shape{1}, Shape{7}, Shape{1000}, Shape{3, 5}, Shape{2, 300}, Shape{300, 2}, Shape{70, 90},
-                             Shape{4, 1, 9}, Shape{5, 6, 7}, Shape{3, 40, 2, 5}, Shape{2, 3, 4, 3, 2}}) {
+  for (const Shape& shape :
+       {Shape{1}, Shape{7}, Shape{1000}, Shape{3, 5}, Shape{2, 300}, Shape{300, 2}, Shape{70, 90},
+        Shape{4, 1, 9}, Shape{5, 6, 7}, Shape{3, 40, 2, 5}, Shape{2, 3, 4, 3, 2}}) {
     auto x = numbers<T>(shape.num_elements());
     const View in = contiguous_view(x.data(), dtype_of<T>, shape);
     for (unsigned mask = 0; mask < (1u << shape.size()); ++mask) {
@@ -128,8 +135,10 @@ TYPED_TEST(Reduce, AgreesForTransposedSteppedAndRepeatedOperands) {
   auto x = numbers<T>(60 * 80);
   const auto size = static_cast<std::int64_t>(sizeof(T));
   char* data = reinterpret_cast<char*>(x.data());
-  for (const View& in : {View{data, dtype_of<T>, {60, 80}, {size, 60 * size}}, View{data, dtype_of<T>, {30, 40}, {160 * size, 2 * size}},
-                         View{data, dtype_of<T>, {5, 60}, {0, size}}, View{data + 4799 * size, dtype_of<T>, {60, 80}, {-80 * size, -size}}}) {
+  for (const View& in : {View{data, dtype_of<T>, {60, 80}, {size, 60 * size}},
+                         View{data, dtype_of<T>, {30, 40}, {160 * size, 2 * size}},
+                         View{data, dtype_of<T>, {5, 60}, {0, size}},
+                         View{data + 4799 * size, dtype_of<T>, {60, 80}, {-80 * size, -size}}}) {
     for (const Shape& axes : {Shape{}, Shape{0}, Shape{1}, Shape{0, 1}}) {
       for (ReduceOp op : ops<T>()) check_reduce<T>(op, in, axes);
     }
@@ -143,8 +152,10 @@ TYPED_TEST(Reduce, OfNothingIsTheIdentity) {
   const View in = contiguous_view(&none, dtype_of<T>, Shape{0, 2});
   const T lowest = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
   const T highest = Limits::has_infinity ? Limits::infinity() : Limits::max();
-  std::map<ReduceOp, T> want = {{ReduceOp::sum, 0}, {ReduceOp::prod, 1}, {ReduceOp::max, lowest}, {ReduceOp::min, highest}};
-  if constexpr (std::is_integral_v<T>) want.insert({{ReduceOp::and_, static_cast<T>(~T(0))}, {ReduceOp::or_, 0}, {ReduceOp::xor_, 0}});
+  std::map<ReduceOp, T> want = {
+      {ReduceOp::sum, 0}, {ReduceOp::prod, 1}, {ReduceOp::max, lowest}, {ReduceOp::min, highest}};
+  if constexpr (std::is_integral_v<T>)
+    want.insert({{ReduceOp::and_, static_cast<T>(~T(0))}, {ReduceOp::or_, 0}, {ReduceOp::xor_, 0}});
   for (const auto& [op, value] : want) {
     std::vector<T> got(2, T(55));
     kernels::run_reduce(op, in, Shape{0}, contiguous_view(got.data(), dtype_of<T>, Shape{2}));
@@ -177,14 +188,17 @@ TEST(ReduceFloat, SumsTenMillionNumbersToWithinAFewRoundings) {
   const std::int64_t n = 10'000'000;
   std::vector<float> x(static_cast<std::size_t>(n), 0.1f);
   const double want = static_cast<double>(0.1f) * static_cast<double>(n);
-  for (const auto& [shape, axes] : {std::pair{Shape{n}, Shape{0}}, {Shape{n / 10, 10}, Shape{0}}, {Shape{10, n / 10}, Shape{1}},
+  for (const auto& [shape, axes] : {std::pair{Shape{n}, Shape{0}},
+                                    {Shape{n / 10, 10}, Shape{0}},
+                                    {Shape{10, n / 10}, Shape{1}},
                                     {Shape{n / 2000, 2000}, Shape{0}}}) {
     std::vector<float> y(2000);
     Shape kept;
     for (std::size_t d = 0; d < shape.size(); ++d) {
       if (!axes.contains(static_cast<std::int64_t>(d))) kept.push_back(shape[d]);
     }
-    kernels::run_reduce(ReduceOp::sum, contiguous_view(x.data(), f32, shape), axes, contiguous_view(y.data(), f32, kept));
+    kernels::run_reduce(ReduceOp::sum, contiguous_view(x.data(), f32, shape), axes,
+                        contiguous_view(y.data(), f32, kept));
     const auto results = static_cast<double>(kept.num_elements());
     for (std::int64_t i = 0; i < kept.num_elements(); ++i) {
       ASSERT_NEAR(y[static_cast<std::size_t>(i)] * results / want, 1, 1e-6) << shape.to_string();
@@ -196,12 +210,15 @@ TEST(ReduceFloat, GivesTheSameBitsForAnyNumberOfThreads) {
   const int before = runtime::num_threads();
   std::vector<float> x(3'000'000);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i)) * 1e3f;
-  for (const auto& [shape, axes] : {std::pair{Shape{3'000'000}, Shape{0}}, {Shape{3000, 1000}, Shape{0}}, {Shape{3000, 1000}, Shape{1}}}) {
+  for (const auto& [shape, axes] : {std::pair{Shape{3'000'000}, Shape{0}},
+                                    {Shape{3000, 1000}, Shape{0}},
+                                    {Shape{3000, 1000}, Shape{1}}}) {
     std::vector<float> one(3000), four(3000);
     const Shape kept = shape.size() == 1 ? Shape{} : Shape{axes[0] == 0 ? 1000 : 3000};
     for (auto [threads, y] : {std::pair{1, &one}, {4, &four}}) {
       runtime::set_num_threads(threads);
-      kernels::run_reduce(ReduceOp::sum, contiguous_view(x.data(), f32, shape), axes, contiguous_view(y->data(), f32, kept));
+      kernels::run_reduce(ReduceOp::sum, contiguous_view(x.data(), f32, shape), axes,
+                          contiguous_view(y->data(), f32, kept));
     }
     EXPECT_EQ(one, four);
   }
@@ -211,22 +228,27 @@ TEST(ReduceFloat, GivesTheSameBitsForAnyNumberOfThreads) {
 TEST(ReduceBool, IsLogical) {
   bool x[] = {false, true, true, true, false, false};
   const View in = contiguous_view(x, boolean, Shape{2, 3});
-  const std::map<ReduceOp, std::vector<int>> want = {{ReduceOp::or_, {1, 1}}, {ReduceOp::and_, {0, 0}}, {ReduceOp::xor_, {0, 1}},
-                                                     {ReduceOp::max, {1, 1}}, {ReduceOp::min, {0, 0}}};
+  const std::map<ReduceOp, std::vector<int>> want = {{ReduceOp::or_, {1, 1}},
+                                                     {ReduceOp::and_, {0, 0}},
+                                                     {ReduceOp::xor_, {0, 1}},
+                                                     {ReduceOp::max, {1, 1}},
+                                                     {ReduceOp::min, {0, 0}}};
   for (const auto& [op, values] : want) {
     bool y[2];
     kernels::run_reduce(op, in, Shape{1}, contiguous_view(y, boolean, Shape{2}));
     EXPECT_EQ((std::vector<int>{y[0], y[1]}), values) << int(op);
   }
   bool empty_and = false;
-  kernels::run_reduce(ReduceOp::and_, contiguous_view(x, boolean, Shape{0}), Shape{0}, contiguous_view(&empty_and, boolean, {}));
+  kernels::run_reduce(ReduceOp::and_, contiguous_view(x, boolean, Shape{0}), Shape{0},
+                      contiguous_view(&empty_and, boolean, {}));
   EXPECT_TRUE(empty_and);
 }
 
 TEST(ReduceSmallFloat, AccumulatesInF32) {
   std::vector<std::uint16_t> ones(5000, 0x3c00);  // f16 1.0; 2048 + 1 would be lost in f16
   std::uint16_t sum;
-  kernels::run_reduce(ReduceOp::sum, contiguous_view(ones.data(), f16, Shape{5000}), Shape{0}, contiguous_view(&sum, f16, {}));
+  kernels::run_reduce(ReduceOp::sum, contiguous_view(ones.data(), f16, Shape{5000}), Shape{0},
+                      contiguous_view(&sum, f16, {}));
   EXPECT_EQ(sum, 0x6ce2);  // 5000
 }
 
@@ -235,20 +257,22 @@ TEST(ReduceComplex, SumsAndScansParts) {
   const View in = contiguous_view(z.data(), c64, Shape{2, 2});
   kernels::run_reduce(ReduceOp::sum, in, Shape{0}, contiguous_view(y.data(), c64, Shape{2}));
   EXPECT_TRUE(y[0].re == 6 && y[0].im == 8 && y[1].re == 2 && y[1].im == 4);
-  kernels::run_cumulative(ReduceOp::sum, in, 1, Direction::reverse, contiguous_view(running.data(), c64, Shape{2, 2}));
+  kernels::run_cumulative(ReduceOp::sum, in, 1, Direction::reverse,
+                          contiguous_view(running.data(), c64, Shape{2, 2}));
   EXPECT_TRUE(running[0].re == 4 && running[0].im == 6 && running[3].re == -1);
 }
 
 TYPED_TEST(Reduce, ScansAlongAnyAxisInBothDirections) {
   using T = TypeParam;
-  for (const Shape& shape : {Shape{1}, Shape{17}, Shape{4, 9}, Shape{3, 5, 2}, Shape{2, 3000}, Shape{30, 1500}, Shape{0, 3}}) {
+  for (const Shape& shape : {Shape{1}, Shape{17}, Shape{4, 9}, Shape{3, 5, 2}, Shape{2, 3000},
+                             Shape{30, 1500}, Shape{0, 3}}) {
     auto x = numbers<T>(shape.num_elements());
     for (int axis = 0; axis < shape.ndim(); ++axis) {
       for (ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min}) {
         for (Direction direction : {Direction::forward, Direction::reverse}) {
           std::vector<T> got(x.size());
-          kernels::run_cumulative(op, contiguous_view(x.data(), dtype_of<T>, shape), axis, direction,
-                                  contiguous_view(got.data(), dtype_of<T>, shape));
+          kernels::run_cumulative(op, contiguous_view(x.data(), dtype_of<T>, shape), axis,
+                                  direction, contiguous_view(got.data(), dtype_of<T>, shape));
           std::int64_t inner = 1;
           for (int d = axis + 1; d < shape.ndim(); ++d) inner *= shape[static_cast<std::size_t>(d)];
           const std::int64_t length = shape[static_cast<std::size_t>(axis)];
@@ -258,8 +282,10 @@ TYPED_TEST(Reduce, ScansAlongAnyAxisInBothDirections) {
             const std::int64_t before = forward ? i - inner : i + inner;
             const bool first = index == (forward ? 0 : length - 1);
             const T want = first ? x[static_cast<std::size_t>(i)]
-                                 : fold(op, got[static_cast<std::size_t>(before)], x[static_cast<std::size_t>(i)]);
-            ASSERT_TRUE(same(got[static_cast<std::size_t>(i)], want)) << shape.to_string() << " axis " << axis;
+                                 : fold(op, got[static_cast<std::size_t>(before)],
+                                        x[static_cast<std::size_t>(i)]);
+            ASSERT_TRUE(same(got[static_cast<std::size_t>(i)], want))
+                << shape.to_string() << " axis " << axis;
           }
         }
       }
@@ -269,7 +295,8 @@ TYPED_TEST(Reduce, ScansAlongAnyAxisInBothDirections) {
 
 TYPED_TEST(Reduce, FindsTheFirstExtremeAlongAnyAxis) {
   using T = TypeParam;
-  for (const Shape& shape : {Shape{1}, Shape{17}, Shape{4, 9}, Shape{3, 5, 2}, Shape{2, 3000}, Shape{30, 1500}, Shape{5, 0}}) {
+  for (const Shape& shape : {Shape{1}, Shape{17}, Shape{4, 9}, Shape{3, 5, 2}, Shape{2, 3000},
+                             Shape{30, 1500}, Shape{5, 0}}) {
     auto x = numbers<T>(shape.num_elements());
     if constexpr (std::is_floating_point_v<T>) {
       for (std::size_t i = 0; i < x.size(); i += 11) x[i] = std::numeric_limits<T>::quiet_NaN();
@@ -283,15 +310,19 @@ TYPED_TEST(Reduce, FindsTheFirstExtremeAlongAnyAxis) {
       const std::int64_t length = shape[static_cast<std::size_t>(axis)];
       for (bool largest : {true, false}) {
         std::vector<std::int32_t> got(static_cast<std::size_t>(kept.num_elements()));
-        const View in = contiguous_view(x.data(), dtype_of<T>, shape), out = contiguous_view(got.data(), i32, kept);
+        const View in = contiguous_view(x.data(), dtype_of<T>, shape),
+                   out = contiguous_view(got.data(), i32, kept);
         largest ? kernels::run_argmax(in, axis, out) : kernels::run_argmin(in, axis, out);
         for (std::int64_t i = 0; i < kept.num_elements(); ++i) {
-          const auto at = [&](std::int64_t k) { return x[static_cast<std::size_t>((i / inner * length + k) * inner + i % inner)]; };
+          const auto at = [&](std::int64_t k) {
+            return x[static_cast<std::size_t>((i / inner * length + k) * inner + i % inner)];
+          };
           std::int64_t best = 0;
           for (std::int64_t k = 1; k < length && at(best) == at(best); ++k) {
             if (at(k) != at(k) || (largest ? at(k) > at(best) : at(k) < at(best))) best = k;
           }
-          ASSERT_EQ(got[static_cast<std::size_t>(i)], best) << shape.to_string() << " axis " << axis;
+          ASSERT_EQ(got[static_cast<std::size_t>(i)], best)
+              << shape.to_string() << " axis " << axis;
         }
       }
     }

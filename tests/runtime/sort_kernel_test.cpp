@@ -27,7 +27,9 @@ std::vector<T> keys(std::size_t n, unsigned seed) {
   for (std::size_t i = 0; i < n; ++i) {
     seed = seed * 1664525u + 1013904223u;
     const auto r = static_cast<int>(seed >> 24);
-    x[i] = r < 8 ? Limits::max() : r < 16 ? Limits::lowest() : static_cast<T>(r % 40 - (std::is_signed_v<T> ? 20 : 0));
+    x[i] = r < 8    ? Limits::max()
+           : r < 16 ? Limits::lowest()
+                    : static_cast<T>(r % 40 - (std::is_signed_v<T> ? 20 : 0));
     if constexpr (std::is_floating_point_v<T>) {
       if (r % 10 == 3) x[i] = r % 20 == 3 ? Limits::quiet_NaN() : -Limits::infinity();
       if (r % 10 == 4) x[i] = r % 20 == 4 ? T(-0.0) : Limits::infinity();
@@ -58,10 +60,12 @@ TYPED_TEST(Sort, OrdersTwoKeysAndCarriesAPayloadStably) {
     std::vector<T> a_sorted(n), b_sorted(n);
     std::vector<std::int32_t> order(n);
     const Shape shape{static_cast<std::int64_t>(n)};
-    const View in[] = {contiguous_view(a.data(), dtype_of<T>, shape), contiguous_view(b.data(), dtype_of<T>, shape),
+    const View in[] = {contiguous_view(a.data(), dtype_of<T>, shape),
+                       contiguous_view(b.data(), dtype_of<T>, shape),
                        contiguous_view(payload.data(), i32, shape)};
     const View out[] = {contiguous_view(a_sorted.data(), dtype_of<T>, shape),
-                        contiguous_view(b_sorted.data(), dtype_of<T>, shape), contiguous_view(order.data(), i32, shape)};
+                        contiguous_view(b_sorted.data(), dtype_of<T>, shape),
+                        contiguous_view(order.data(), i32, shape)};
     for (int num_keys : {1, 2}) {
       kernels::run_sort(in, 0, num_keys, out);
       std::vector<std::int32_t> want = payload;
@@ -98,7 +102,8 @@ TEST(SortAxes, SortsEveryLineAlongAnyAxisOfAnyLayout) {
       in_sum += x[static_cast<std::size_t>(i)];
       if (index[axis] + 1 < shape[d]) {
         const std::int64_t next = i + out.strides[d] / 4;
-        ASSERT_LE(y[static_cast<std::size_t>(i)], y[static_cast<std::size_t>(next)]) << axis << " " << i;
+        ASSERT_LE(y[static_cast<std::size_t>(i)], y[static_cast<std::size_t>(next)])
+            << axis << " " << i;
       }
     }
     EXPECT_EQ(in_sum, out_sum);
@@ -111,7 +116,8 @@ TEST(SortTypes, OrdersBoolHalvesAndComplexNumbers) {
   kernels::run_sort({&in, 1}, 0, 1, {&out, 1});
   EXPECT_EQ((std::vector<bool>(sorted, sorted + 4)), (std::vector<bool>{false, false, true, true}));
 
-  std::vector<std::uint16_t> h = {0x3c00, 0xbc00, 0x7e00, 0x0000, 0xfc00}, hs(5);  // 1, -1, nan, 0, -inf
+  std::vector<std::uint16_t> h = {0x3c00, 0xbc00, 0x7e00, 0x0000, 0xfc00},
+                             hs(5);  // 1, -1, nan, 0, -inf
   in = contiguous_view(h.data(), f16, Shape{5});
   out = contiguous_view(hs.data(), f16, Shape{5});
   kernels::run_sort({&in, 1}, 0, 1, {&out, 1});

@@ -38,9 +38,26 @@ Wide erf_inv_reference(Wide x) {
 Wide reference(const std::string& name, Wide x, Wide y) {
   static const std::map<std::string, Wide (*)(Wide, Wide)> functions = {
 #define ONE(f) {#f, [](Wide a, Wide) -> Wide { return std::f(a); }}
-      ONE(acos), ONE(acosh), ONE(asin), ONE(asinh), ONE(atan), ONE(atanh), ONE(cbrt), ONE(cos),
-      ONE(cosh), ONE(erf), ONE(erfc), ONE(exp), ONE(exp2), ONE(expm1), ONE(log), ONE(log1p),
-      ONE(sin), ONE(sinh), ONE(tan), ONE(tanh),
+      ONE(acos),
+      ONE(acosh),
+      ONE(asin),
+      ONE(asinh),
+      ONE(atan),
+      ONE(atanh),
+      ONE(cbrt),
+      ONE(cos),
+      ONE(cosh),
+      ONE(erf),
+      ONE(erfc),
+      ONE(exp),
+      ONE(exp2),
+      ONE(expm1),
+      ONE(log),
+      ONE(log1p),
+      ONE(sin),
+      ONE(sinh),
+      ONE(tan),
+      ONE(tanh),
 #undef ONE
       {"atan2", [](Wide a, Wide b) -> Wide { return std::atan2(a, b); }},
       {"pow", [](Wide a, Wide b) -> Wide { return std::pow(a, b); }},
@@ -91,9 +108,11 @@ std::vector<T> samples(int count) {
     std::uniform_real_distribution<double> uniform(-range, range);
     for (int i = 0; i < count / 8; ++i) xs.push_back(static_cast<T>(uniform(random)));
   }
-  const double corners[] = {0.5, 1, 2, 88.722839, 87.336544, 103.97208, 709.78271, 708.39642,
-                            745.13322, 128, 126, 150, 149, 1024, 1022, 1075, 1074, 9.01, 19.06,
-                            0.34657359, 1.0397208, 0.70710678, 1.41421356, 1e-4, 1e-8, 3.9, 5.9};
+  const double corners[] = {0.5,       1,          2,         88.722839,  87.336544,  103.97208,
+                            709.78271, 708.39642,  745.13322, 128,        126,        150,
+                            149,       1024,       1022,      1075,       1074,       9.01,
+                            19.06,     0.34657359, 1.0397208, 0.70710678, 1.41421356, 1e-4,
+                            1e-8,      3.9,        5.9};
   for (double corner : corners) {
     T up = static_cast<T>(corner), down = up;
     for (int i = 0; i < 40; ++i) {
@@ -123,8 +142,21 @@ void check_accuracy(const math::MathFunction& function, Isa isa, int count) {
       ys[i] = i % 2 ? static_cast<T>(normal(random)) : xs[random() % xs.size()];
       if (i % 4 == 1) xs[i] = static_cast<T>(std::exp(normal(random) / 10));
     }
-    const T special[] = {0, T(-0.0), 1, -1, 2, -2, 3, -3, T(0.5), T(-0.5), INFINITY, -INFINITY, NAN,
-                         std::numeric_limits<T>::max(), std::numeric_limits<T>::denorm_min(),
+    const T special[] = {0,
+                         T(-0.0),
+                         1,
+                         -1,
+                         2,
+                         -2,
+                         3,
+                         -3,
+                         T(0.5),
+                         T(-0.5),
+                         INFINITY,
+                         -INFINITY,
+                         NAN,
+                         std::numeric_limits<T>::max(),
+                         std::numeric_limits<T>::denorm_min(),
                          -std::numeric_limits<T>::denorm_min()};
     for (T x : special) {
       for (T y : special) {

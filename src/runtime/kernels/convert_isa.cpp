@@ -17,7 +17,8 @@ TELAMON_INLINE float widen(Half h) {
   const std::uint32_t sign = static_cast<std::uint32_t>(h.bits & 0x8000u) << 16;
   const std::uint32_t magnitude = static_cast<std::uint32_t>(h.bits & 0x7fffu) << 13;
   const float scaled = bits_as<float>(magnitude) * 0x1p112f;
-  const std::uint32_t bits = magnitude >= 0x0f800000u ? magnitude | 0x7f800000u : bits_as<std::uint32_t>(scaled);
+  const std::uint32_t bits =
+      magnitude >= 0x0f800000u ? magnitude | 0x7f800000u : bits_as<std::uint32_t>(scaled);
   return bits_as<float>(bits | sign);
 }
 TELAMON_INLINE float widen(BFloat16 x) {
@@ -28,7 +29,8 @@ TELAMON_INLINE float widen(BFloat16 x) {
 TELAMON_INLINE Half to_half(float x) {
   const std::uint32_t bits = bits_as<std::uint32_t>(x), sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;
-  const std::uint32_t denormal = bits_as<std::uint32_t>(bits_as<float>(magnitude) + 0.5f) - 0x3f000000u;
+  const std::uint32_t denormal =
+      bits_as<std::uint32_t>(bits_as<float>(magnitude) + 0.5f) - 0x3f000000u;
   const std::uint32_t normal = (magnitude + 0xc8000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   std::uint32_t half = magnitude < 0x38800000u ? denormal : normal;
   half = magnitude >= 0x47800000u ? 0x7c00u : half;
@@ -55,15 +57,19 @@ TELAMON_INLINE float round_to_odd(double x) {
 
 // ---- One element
 
-template <class T> constexpr bool kIsComplex = std::is_same_v<T, Complex64> || std::is_same_v<T, Complex128>;
-template <class T> constexpr bool kIsSmallFloat = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+template <class T> constexpr bool kIsComplex =
+    std::is_same_v<T, Complex64> || std::is_same_v<T, Complex128>;
+template <class T> constexpr bool kIsSmallFloat =
+    std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
 template <class Int, class Float>
 TELAMON_INLINE Int saturate(Float x) {
-  constexpr Float kAbove = static_cast<Float>(Int(1) << (kWidth<Int> - 2 + !std::is_signed_v<Int>)) * 2;
+  constexpr Float kAbove =
+      static_cast<Float>(Int(1) << (kWidth<Int> - 2 + !std::is_signed_v<Int>)) * 2;
   constexpr Float kLowest = std::is_signed_v<Int> ? -kAbove : Float(0);
-  constexpr Int kMax = static_cast<Int>(std::is_signed_v<Int> ? static_cast<BitsOf<Int>>(~BitsOf<Int>(0)) >> 1
-                                                              : static_cast<BitsOf<Int>>(~BitsOf<Int>(0)));
+  constexpr Int kMax =
+      static_cast<Int>(std::is_signed_v<Int> ? static_cast<BitsOf<Int>>(~BitsOf<Int>(0)) >> 1
+                                             : static_cast<BitsOf<Int>>(~BitsOf<Int>(0)));
   constexpr Int kMin = std::is_signed_v<Int> ? static_cast<Int>(~kMax) : Int(0);
   const bool inside = x >= kLowest && x < kAbove;
   const Int converted = static_cast<Int>(inside ? x : Float(0));  // NaN: 0
@@ -118,7 +124,8 @@ struct ConvertTable {
   ContiguousLoop loops[kNumDTypes][kNumDTypes] = {};
 
   template <class From, class... To> constexpr void row() {
-    ((loops[static_cast<int>(dtype_of<From>)][static_cast<int>(dtype_of<To>)] = convert<From, To>), ...);
+    ((loops[static_cast<int>(dtype_of<From>)][static_cast<int>(dtype_of<To>)] = convert<From, To>),
+     ...);
   }
   template <class... Ts> constexpr void all() { (row<Ts, Ts...>(), ...); }
   constexpr ConvertTable() {
@@ -134,6 +141,6 @@ constexpr ConvertTable kConvertTable;
 }  // namespace telamon
 
 extern "C" telamon::kernels::ContiguousLoop TELAMON_ISA_SYMBOL(convert_loop)(telamon::DType from,
-                                                                            telamon::DType to) {
+                                                                             telamon::DType to) {
   return telamon::loops::kConvertTable.loops[static_cast<int>(from)][static_cast<int>(to)];
 }

@@ -19,7 +19,9 @@ namespace {
 constexpr std::int64_t kChunkBytes = 1 << 20;
 constexpr std::int64_t kTile = 32;
 
-struct Dim { std::int64_t size, in_stride, out_stride; };
+struct Dim {
+  std::int64_t size, in_stride, out_stride;
+};
 struct Plan {
   Dim dims[16] = {};
   int rank = 0;
@@ -90,7 +92,8 @@ int transposed_with_last(const Dim* dims, int rank, int size) {
 
 void copy_dims(const Dim* dims, int rank, int size, const char* from, char* to) {
   if (rank == 0) return copy_run(1, size, from, size, to, size);
-  if (rank == 1) return copy_run(dims[0].size, size, from, dims[0].in_stride, to, dims[0].out_stride);
+  if (rank == 1)
+    return copy_run(dims[0].size, size, from, dims[0].in_stride, to, dims[0].out_stride);
   if (rank == 2 && transposed_with_last(dims, 2, size) == 0) {
     return copy_tiled(dims[0], dims[1], size, from, to);
   }
@@ -152,7 +155,8 @@ void run_convert(const View& in, const View& out) {
 }
 
 void run_fill(const void* value, const View& out) {
-  run_copy(View{const_cast<char*>(static_cast<const char*>(value)), out.dtype, Shape{}, Shape{}}, out);
+  run_copy(View{const_cast<char*>(static_cast<const char*>(value)), out.dtype, Shape{}, Shape{}},
+           out);
 }
 
 void run_iota(const View& out, int dimension) {

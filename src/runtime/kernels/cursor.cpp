@@ -14,8 +14,8 @@ inline namespace v1 {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kBlock = 512;      // elements that pass through the buffers at a time
-constexpr std::int64_t kShortRun = 128;   // below: gather, above: read in place and cut the block
+constexpr std::int64_t kBlock = 512;     // elements that pass through the buffers at a time
+constexpr std::int64_t kShortRun = 128;  // below: gather, above: read in place and cut the block
 constexpr std::int64_t kChunkCost = 400'000;  // tenths of ns: 40 us, what a cold worker costs twice
 
 template <class T>
@@ -27,7 +27,9 @@ void copy_elements(std::int64_t n, const char* from, std::int64_t from_stride, c
     std::memcpy(to + i * to_stride, &x, sizeof x);
   }
 }
-struct Sixteen { std::uint64_t words[2]; };
+struct Sixteen {
+  std::uint64_t words[2];
+};
 
 /// A contiguous kernel and where its operands are: a block at a time.
 class Blocks {
@@ -36,7 +38,8 @@ class Blocks {
       : kernel_(kernel), params_(params != nullptr ? params : kernel.bound), out_(out) {
     for (const View& view : in) operands_[static_cast<std::size_t>(arity_++)].emplace(view);
     for (int i = 0; i < arity_; ++i) {
-      if (widened(kernel.in_dtypes[i])) converts_[i] = find_convert(kernel.in_dtypes[i], DType::f32);
+      if (widened(kernel.in_dtypes[i]))
+        converts_[i] = find_convert(kernel.in_dtypes[i], DType::f32);
       direct_ = direct_ && converts_[i] == nullptr && operands_[i]->is_contiguous();
     }
     if (widened(kernel.out_dtype)) convert_out_ = find_convert(DType::f32, kernel.out_dtype);
@@ -80,7 +83,9 @@ class Blocks {
     copy_run(count, operand.element_size(), at, 0, raw_.data(), operand.element_size());
     const char* raw = raw_.data();
     if (converts_[i] != nullptr) converts_[i](count, &raw, buffers_[i].data(), nullptr);
-    else std::memcpy(buffers_[i].data(), raw, static_cast<std::size_t>(count * operand.element_size()));
+    else
+      std::memcpy(buffers_[i].data(), raw,
+                  static_cast<std::size_t>(count * operand.element_size()));
   }
   bool read_in_place(int i) const {
     return !filled_[i] && converts_[i] == nullptr &&
@@ -154,7 +159,9 @@ void copy_run(std::int64_t n, int size, const char* from, std::int64_t from_stri
 }
 
 Cursor::Cursor(const View& view)
-    : base_(view.data), at_(view.data), element_size_(static_cast<std::int64_t>(size_of(view.dtype))) {
+    : base_(view.data),
+      at_(view.data),
+      element_size_(static_cast<std::int64_t>(size_of(view.dtype))) {
   for (std::size_t d = 0; d < view.shape.size(); ++d) {
     const std::int64_t size = view.shape[d], stride = view.strides[d];
     if (size == 1) continue;
@@ -228,8 +235,8 @@ void run_kernel(const Kernel& kernel, std::span<const View> in, const View& out,
       for (std::size_t i = 0; i < in.size(); ++i) {
         at[i] = in[i].data + begin * static_cast<std::int64_t>(size_of(in[i].dtype));
       }
-      kernel.loop(end - begin, at,
-                  out.data + begin * static_cast<std::int64_t>(size_of(out.dtype)), bound);
+      kernel.loop(end - begin, at, out.data + begin * static_cast<std::int64_t>(size_of(out.dtype)),
+                  bound);
     };
     if (n <= 2 * chunk) return run(0, n);
     return runtime::parallel_for((n + chunk - 1) / chunk, [&](std::int64_t i) {

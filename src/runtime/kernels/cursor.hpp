@@ -23,10 +23,10 @@ class Cursor {
   std::int64_t run_length() const { return rank_ == 0 ? 1 : sizes_[rank_ - 1]; }
   int element_size() const { return static_cast<int>(element_size_); }
 
-  void seek(std::int64_t element);          ///< to the element with that row-major number
+  void seek(std::int64_t element);  ///< to the element with that row-major number
   char* at() const { return at_; }
   std::int64_t left_in_run() const { return run_length() - position_; }
-  void advance(std::int64_t count);         ///< by at most left_in_run()
+  void advance(std::int64_t count);  ///< by at most left_in_run()
 
   /// Copies the next `count` elements to, or from, contiguous memory.
   void gather(char* to, std::int64_t count);

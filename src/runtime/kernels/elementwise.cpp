@@ -197,10 +197,11 @@ void run_elementwise(Op op, DType dtype, std::span<const View> in, const View& o
     throw NotImplementedError(std::string(op_name(op)) + " has no evaluation rule for dtype " +
                               std::string(short_name(dtype)));
   }
-  TELAMON_CHECK(static_cast<int>(in.size()) == kernel.arity, std::string(op_name(op)) + " got " +
-                                                                 std::to_string(in.size()) + " operands");
+  TELAMON_CHECK(static_cast<int>(in.size()) == kernel.arity,
+                std::string(op_name(op)) + " got " + std::to_string(in.size()) + " operands");
   const auto same_shape = [&](const View& view) { return view.shape == out.shape; };
-  if (std::all_of(in.begin(), in.end(), same_shape)) return run_kernel(kernel, in, out, params, info(op).cost);
+  if (std::all_of(in.begin(), in.end(), same_shape))
+    return run_kernel(kernel, in, out, params, info(op).cost);
   std::array<View, kMaxOperands> operands;
   for (std::size_t i = 0; i < in.size(); ++i) operands[i] = broadcast_view(in[i], out.shape);
   run_kernel(kernel, {operands.data(), in.size()}, out, params, info(op).cost);

@@ -21,27 +21,79 @@ namespace kernels {
 /// sign); max and min propagate NaN; logical operations on bool, bitwise on integers.
 enum class Op : std::uint8_t {
   // one operand
-  copy, neg, sign, floor, ceil, round_even, round_away,
-  exp, exp2, log, expm1, log1p, sin, cos, tan, asin, acos, atan,
-  sinh, cosh, tanh, asinh, acosh, atanh, logistic, cbrt, erf, erfc, erf_inv,
-  sqrt, rsqrt, square, abs,
-  is_finite,             ///< -> bool
-  not_, population_count, clz,
-  integer_pow,           ///< params: const int*, the exponent
+  copy,
+  neg,
+  sign,
+  floor,
+  ceil,
+  round_even,
+  round_away,
+  exp,
+  exp2,
+  log,
+  expm1,
+  log1p,
+  sin,
+  cos,
+  tan,
+  asin,
+  acos,
+  atan,
+  sinh,
+  cosh,
+  tanh,
+  asinh,
+  acosh,
+  atanh,
+  logistic,
+  cbrt,
+  erf,
+  erfc,
+  erf_inv,
+  sqrt,
+  rsqrt,
+  square,
+  abs,
+  is_finite,  ///< -> bool
+  not_,
+  population_count,
+  clz,
+  integer_pow,  ///< params: const int*, the exponent
   // two operands
-  add, sub, mul, div, rem, max, min, pow, atan2, nextafter,
-  and_, or_, xor_, shift_left, shift_right_logical, shift_right_arithmetic,
-  eq, ne, lt, le, gt, ge,  ///< -> bool
-  eq_to, lt_to, le_to,     ///< -> bool; the total order -NaN < -inf < ... < -0 < 0 < ... < inf < NaN
+  add,
+  sub,
+  mul,
+  div,
+  rem,
+  max,
+  min,
+  pow,
+  atan2,
+  nextafter,
+  and_,
+  or_,
+  xor_,
+  shift_left,
+  shift_right_logical,
+  shift_right_arithmetic,
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,  ///< -> bool
+  eq_to,
+  lt_to,
+  le_to,  ///< -> bool; the total order -NaN < -inf < ... < -0 < 0 < ... < inf < NaN
   // three operands
-  select,                ///< (bool which, case0, case1): which ? case1 : case0; dtype of the cases
-  clamp,                 ///< (low, x, high): min(max(x, low), high)
-  count_                 ///< the number of operations
+  select,  ///< (bool which, case0, case1): which ? case1 : case0; dtype of the cases
+  clamp,   ///< (low, x, high): min(max(x, low), high)
+  count_   ///< the number of operations
 };
 inline constexpr int kNumOps = static_cast<int>(Op::count_);
 inline constexpr int kMaxOperands = 3;
 
-TELAMON_API const char* op_name(Op op);   ///< the primitive's name: "add", "not", "erf_inv"
+TELAMON_API const char* op_name(Op op);  ///< the primitive's name: "add", "not", "erf_inv"
 TELAMON_API int op_arity(Op op);
 /// The dtype of the result: bool for comparisons and is_finite, else the dtype of the operands.
 TELAMON_API DType op_result_dtype(Op op, DType dtype);
@@ -62,8 +114,8 @@ struct Kernel {
   int arity = 0;
   DType in_dtypes[kMaxOperands] = {};  ///< of the operands in memory
   DType out_dtype = {};
-  bool widens = false;                 ///< the loop takes f32 for f16 and bf16
-  const void* bound = nullptr;         ///< params of the loop that come with the kernel
+  bool widens = false;          ///< the loop takes f32 for f16 and bf16
+  const void* bound = nullptr;  ///< params of the loop that come with the kernel
   explicit operator bool() const { return loop != nullptr; }
 
   /// A strided run. Operands that are not contiguous pass through a small buffer.
@@ -84,7 +136,8 @@ struct View {
   Shape strides;
 };
 
-TELAMON_API Shape contiguous_strides(const Shape& shape, std::size_t element_size);  ///< row-major, in bytes
+TELAMON_API Shape contiguous_strides(const Shape& shape,
+                                     std::size_t element_size);  ///< row-major, in bytes
 TELAMON_API View contiguous_view(void* data, DType dtype, const Shape& shape);
 TELAMON_API bool is_contiguous(const View& view);
 /// `view` seen in `shape`: a scalar or sizes of 1 are repeated by stride 0.
@@ -94,7 +147,7 @@ TELAMON_API View broadcast_view(const View& view, const Shape& shape);
 /// sizes of 1. Large results are computed by several threads; the answer does not depend on them.
 /// Throws NotImplementedError if there is no loop for the dtype.
 TELAMON_API void run_elementwise(Op op, DType dtype, std::span<const View> in, const View& out,
-                     const void* params = nullptr);
+                                 const void* params = nullptr);
 
 /// Calls `loop` for runs that together cover out.shape, after merging dimensions that are
 /// contiguous in every operand. Operands must have the shape of the result (see broadcast_view).

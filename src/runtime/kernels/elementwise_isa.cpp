@@ -37,7 +37,9 @@ struct Abs {
     else return x;
   }
 };
-struct Square { template <class T> TELAMON_INLINE static T apply(T x) { return Mul::apply(x, x); } };
+struct Square {
+  template <class T> TELAMON_INLINE static T apply(T x) { return Mul::apply(x, x); }
+};
 
 TELAMON_INLINE float floor_of(float x) { return __builtin_floorf(x); }
 TELAMON_INLINE double floor_of(double x) { return __builtin_floor(x); }
@@ -54,9 +56,15 @@ TELAMON_INLINE double copysign_of(double x, double y) { return __builtin_copysig
 TELAMON_INLINE float fmod_of(float x, float y) { return __builtin_fmodf(x, y); }
 TELAMON_INLINE double fmod_of(double x, double y) { return __builtin_fmod(x, y); }
 
-struct Floor { template <class T> TELAMON_INLINE static T apply(T x) { return floor_of(x); } };
-struct Ceil { template <class T> TELAMON_INLINE static T apply(T x) { return ceil_of(x); } };
-struct RoundEven { template <class T> TELAMON_INLINE static T apply(T x) { return rint_of(x); } };
+struct Floor {
+  template <class T> TELAMON_INLINE static T apply(T x) { return floor_of(x); }
+};
+struct Ceil {
+  template <class T> TELAMON_INLINE static T apply(T x) { return ceil_of(x); }
+};
+struct RoundEven {
+  template <class T> TELAMON_INLINE static T apply(T x) { return rint_of(x); }
+};
 struct RoundAway {  // x - trunc(x) is exact, x + 1/2 would not be
   template <class T>
   TELAMON_INLINE static T apply(T x) {
@@ -64,8 +72,12 @@ struct RoundAway {  // x - trunc(x) is exact, x + 1/2 would not be
     return Abs::apply(x - whole) >= T(0.5) ? whole + copysign_of(T(1), x) : whole;
   }
 };
-struct Sqrt { template <class T> TELAMON_INLINE static T apply(T x) { return sqrt_of(x); } };
-struct Rsqrt { template <class T> TELAMON_INLINE static T apply(T x) { return T(1) / sqrt_of(x); } };
+struct Sqrt {
+  template <class T> TELAMON_INLINE static T apply(T x) { return sqrt_of(x); }
+};
+struct Rsqrt {
+  template <class T> TELAMON_INLINE static T apply(T x) { return T(1) / sqrt_of(x); }
+};
 struct IsFinite {
   template <class T>
   TELAMON_INLINE static std::uint8_t apply(T x) {
@@ -73,8 +85,12 @@ struct IsFinite {
     else return 1;
   }
 };
-struct Not { template <class T> TELAMON_INLINE static T apply(T x) { return static_cast<T>(~x); } };
-struct LogicalNot { template <class T> TELAMON_INLINE static T apply(T x) { return x ^ 1; } };
+struct Not {
+  template <class T> TELAMON_INLINE static T apply(T x) { return static_cast<T>(~x); }
+};
+struct LogicalNot {
+  template <class T> TELAMON_INLINE static T apply(T x) { return x ^ 1; }
+};
 struct PopulationCount {
   template <class T>
   TELAMON_INLINE static T apply(T x) {
@@ -123,7 +139,8 @@ struct Pow {  // of integers; a negative exponent gives 1 / a^|b| truncated, 0 f
       if (b < 0) return a == 1 ? T(1) : a == T(-1) ? ((b & 1) != 0 ? T(-1) : T(1)) : T(0);
     }
     T result = 1, power = a;
-    for (auto left = static_cast<BitsOf<T>>(b); left != 0; left = static_cast<BitsOf<T>>(left >> 1)) {
+    for (auto left = static_cast<BitsOf<T>>(b); left != 0;
+         left = static_cast<BitsOf<T>>(left >> 1)) {
       if ((left & 1) != 0) result = Mul::apply(result, power);
       power = Mul::apply(power, power);
     }
@@ -170,12 +187,24 @@ struct NextAfter {
   }
 };
 
-struct Eq { template <class T> TELAMON_INLINE static std::uint8_t apply(T a, T b) { return a == b; } };
-struct Ne { template <class T> TELAMON_INLINE static std::uint8_t apply(T a, T b) { return a != b; } };
-struct Lt { template <class T> TELAMON_INLINE static std::uint8_t apply(T a, T b) { return a < b; } };
-struct Le { template <class T> TELAMON_INLINE static std::uint8_t apply(T a, T b) { return a <= b; } };
-struct Gt { template <class T> TELAMON_INLINE static std::uint8_t apply(T a, T b) { return a > b; } };
-struct Ge { template <class T> TELAMON_INLINE static std::uint8_t apply(T a, T b) { return a >= b; } };
+struct Eq {
+  template <class T> TELAMON_INLINE static std::uint8_t apply(T a, T b) { return a == b; }
+};
+struct Ne {
+  template <class T> TELAMON_INLINE static std::uint8_t apply(T a, T b) { return a != b; }
+};
+struct Lt {
+  template <class T> TELAMON_INLINE static std::uint8_t apply(T a, T b) { return a < b; }
+};
+struct Le {
+  template <class T> TELAMON_INLINE static std::uint8_t apply(T a, T b) { return a <= b; }
+};
+struct Gt {
+  template <class T> TELAMON_INLINE static std::uint8_t apply(T a, T b) { return a > b; }
+};
+struct Ge {
+  template <class T> TELAMON_INLINE static std::uint8_t apply(T a, T b) { return a >= b; }
+};
 
 /// Integers in the order of the floats: negative ones have their other bits inverted.
 template <class T>
@@ -205,7 +234,9 @@ struct Clamp {
     return Min::apply(Max::apply(x, low), high);
   }
 };
-struct Sixteen { std::uint64_t words[2]; };
+struct Sixteen {
+  std::uint64_t words[2];
+};
 
 template <class T>
 void select(std::int64_t n, const char* const* in, char* out, const void*) {
@@ -239,7 +270,8 @@ void integer_pow(std::int64_t n, const char* const* in, char* out, const void* p
     for (std::int64_t i = 0; i < count; ++i) power[i] = x[start + i];
     for (std::int64_t i = 0; i < count; ++i) result[i] = T(1);
     bool first = true;
-    for (unsigned left = y < 0 ? 0u - static_cast<unsigned>(y) : static_cast<unsigned>(y); left != 0;) {
+    for (unsigned left = y < 0 ? 0u - static_cast<unsigned>(y) : static_cast<unsigned>(y);
+         left != 0;) {
       if ((left & 1) != 0) {
         for (std::int64_t i = 0; i < count; ++i) {
           result[i] = first ? power[i] : Mul::apply(result[i], power[i]);
@@ -250,7 +282,8 @@ void integer_pow(std::int64_t n, const char* const* in, char* out, const void* p
       if (left == 0) break;
       for (std::int64_t i = 0; i < count; ++i) power[i] = Mul::apply(power[i], power[i]);
     }
-    for (std::int64_t i = 0; i < count; ++i) to[start + i] = y < 0 ? Div::apply(T(1), result[i]) : result[i];
+    for (std::int64_t i = 0; i < count; ++i)
+      to[start + i] = y < 0 ? Div::apply(T(1), result[i]) : result[i];
   }
 }
 
@@ -263,17 +296,24 @@ void math(std::int64_t n, const char* const* in, char* out, const void* params) 
 
 // ---- The table
 
-
 struct Table {
   ContiguousLoop loops[kernels::kNumOps][kNumDTypes] = {};
 
   constexpr ContiguousLoop& at(Op op, DType dtype) {
     return loops[static_cast<int>(op)][static_cast<int>(dtype)];
   }
-  template <class F, class... Ts> constexpr void one(Op op) { ((at(op, dtype_of<Ts>) = unary<F, Ts, Ts>), ...); }
-  template <class F, class... Ts> constexpr void two(Op op) { ((at(op, dtype_of<Ts>) = binary<F, Ts, Ts>), ...); }
-  template <class F, class... Ts> constexpr void three(Op op) { ((at(op, dtype_of<Ts>) = ternary<F, Ts, Ts>), ...); }
-  template <class F, class... Ts> constexpr void test(Op op) { ((at(op, dtype_of<Ts>) = unary<F, Ts, std::uint8_t>), ...); }
+  template <class F, class... Ts> constexpr void one(Op op) {
+    ((at(op, dtype_of<Ts>) = unary<F, Ts, Ts>), ...);
+  }
+  template <class F, class... Ts> constexpr void two(Op op) {
+    ((at(op, dtype_of<Ts>) = binary<F, Ts, Ts>), ...);
+  }
+  template <class F, class... Ts> constexpr void three(Op op) {
+    ((at(op, dtype_of<Ts>) = ternary<F, Ts, Ts>), ...);
+  }
+  template <class F, class... Ts> constexpr void test(Op op) {
+    ((at(op, dtype_of<Ts>) = unary<F, Ts, std::uint8_t>), ...);
+  }
   template <class F, class... Ts> constexpr void compare(Op op) {
     ((at(op, dtype_of<Ts>) = binary<F, Ts, std::uint8_t>), ...);
     at(op, DType::bool_) = binary<F, std::uint8_t, std::uint8_t>;
@@ -340,11 +380,26 @@ struct Table {
       constexpr int kSizes[kNumDTypes] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0};
       const auto dtype = static_cast<DType>(d);
       switch (kSizes[d]) {
-        case 1: at(Op::select, dtype) = select<std::uint8_t>; at(Op::copy, dtype) = copy<1>; break;
-        case 2: at(Op::select, dtype) = select<std::uint16_t>; at(Op::copy, dtype) = copy<2>; break;
-        case 4: at(Op::select, dtype) = select<std::uint32_t>; at(Op::copy, dtype) = copy<4>; break;
-        case 8: at(Op::select, dtype) = select<std::uint64_t>; at(Op::copy, dtype) = copy<8>; break;
-        case 16: at(Op::select, dtype) = select<Sixteen>; at(Op::copy, dtype) = copy<16>; break;
+        case 1:
+          at(Op::select, dtype) = select<std::uint8_t>;
+          at(Op::copy, dtype) = copy<1>;
+          break;
+        case 2:
+          at(Op::select, dtype) = select<std::uint16_t>;
+          at(Op::copy, dtype) = copy<2>;
+          break;
+        case 4:
+          at(Op::select, dtype) = select<std::uint32_t>;
+          at(Op::copy, dtype) = copy<4>;
+          break;
+        case 8:
+          at(Op::select, dtype) = select<std::uint64_t>;
+          at(Op::copy, dtype) = copy<8>;
+          break;
+        case 16:
+          at(Op::select, dtype) = select<Sixteen>;
+          at(Op::copy, dtype) = copy<16>;
+          break;
         default: break;
       }
     }
@@ -363,7 +418,8 @@ struct Table {
   constexpr Table() {
     using std::int8_t, std::int16_t, std::int32_t, std::int64_t;
     using std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t;
-    numbers<int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, float, double>();
+    numbers<int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, float,
+            double>();
     integers<int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t>();
     floats<float, double>();
     booleans();

@@ -18,9 +18,9 @@ inline namespace v1 {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kTile = 512;             // rows and columns of a tile of a large product
+constexpr std::int64_t kTile = 512;               // rows and columns of a tile of a large product
 constexpr std::int64_t kBlasFrom = 96 * 96 * 96;  // multiplications; below, our loops are faster
-constexpr std::int64_t kChunkWork = 1 << 20;    // multiplications worth a chunk of their own
+constexpr std::int64_t kChunkWork = 1 << 20;      // multiplications worth a chunk of their own
 
 /// The matrices of a batch; strides count elements.
 struct Matrices {
@@ -90,13 +90,14 @@ void call_blas(Gemm gemm, const Product& p, const Rectangle& r) {
 }
 
 GemmLoop find_loop(DType dtype, bool dots) {
-  constexpr decltype(&telamon_generic_gemm_loop) kLoops[runtime::kNumIsas] = TELAMON_BY_ISA(gemm_loop);
+  constexpr decltype(&telamon_generic_gemm_loop) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(gemm_loop);
   return kLoops[static_cast<int>(runtime::host_isa())](dtype, dots);
 }
 
 void call_loop(GemmLoop loop, const Product& p, const Rectangle& r) {
-  loop({r.m, r.n, p.k, p.a.data + (r.batch * p.a.batch + r.i * p.a.row) * p.size, p.a.row, p.a.column,
-        p.b.data + (r.batch * p.b.batch + r.j * p.b.column) * p.size, p.b.row,
+  loop({r.m, r.n, p.k, p.a.data + (r.batch * p.a.batch + r.i * p.a.row) * p.size, p.a.row,
+        p.a.column, p.b.data + (r.batch * p.b.batch + r.j * p.b.column) * p.size, p.b.row,
         p.c + ((r.batch * p.m + r.i) * p.n + r.j) * p.size, p.n});
 }
 
@@ -105,7 +106,8 @@ template <class Run>
 void for_each_tile(const Product& p, const Run& run) {
   const std::int64_t rows = (p.m + kTile - 1) / kTile, columns = (p.n + kTile - 1) / kTile;
   const std::int64_t tiles = p.batch * rows * columns;
-  const std::int64_t work = std::min(p.m, kTile) * std::min(p.n, kTile) * std::max<std::int64_t>(p.k, 1);
+  const std::int64_t work =
+      std::min(p.m, kTile) * std::min(p.n, kTile) * std::max<std::int64_t>(p.k, 1);
   const std::int64_t per_chunk = std::max<std::int64_t>(kChunkWork / work, 1);
   runtime::parallel_for((tiles + per_chunk - 1) / per_chunk, [&](std::int64_t chunk) {
     const std::int64_t end = std::min(tiles, (chunk + 1) * per_chunk);
@@ -127,8 +129,11 @@ void run_dots(GemmLoop loop, const Product& p) {
 }
 
 void multiply(const View& lhs, const View& rhs, const View& out) {
-  Product p{out.dtype, static_cast<std::int64_t>(size_of(out.dtype)), out.shape[0], out.shape[1],
-            out.shape[2], lhs.shape[2], matrices(lhs), matrices(rhs), out.data};
+  Product p{out.dtype,     static_cast<std::int64_t>(size_of(out.dtype)),
+            out.shape[0],  out.shape[1],
+            out.shape[2],  lhs.shape[2],
+            matrices(lhs), matrices(rhs),
+            out.data};
   const bool real = p.dtype == DType::f32 || p.dtype == DType::f64;
   if (real && p.n == 1 && (p.k == 1 || (p.a.column == 1 && p.b.row == 1))) {
     return run_dots(find_loop(p.dtype, true), p);

@@ -148,16 +148,22 @@ void complex_gemm(const GemmTile& t) {
 }  // namespace v1
 }  // namespace telamon
 
-extern "C" telamon::kernels::GemmLoop TELAMON_ISA_SYMBOL(gemm_loop)(telamon::DType dtype, bool dots) {
+extern "C" telamon::kernels::GemmLoop TELAMON_ISA_SYMBOL(gemm_loop)(telamon::DType dtype,
+                                                                    bool dots) {
   using namespace telamon::loops;  // NOLINT: this is their C face
   using telamon::DType;
-  if (dots) return dtype == DType::f32 ? float_dots<F32> : dtype == DType::f64 ? float_dots<F64> : nullptr;
+  if (dots)
+    return dtype == DType::f32 ? float_dots<F32> : dtype == DType::f64 ? float_dots<F64> : nullptr;
   switch (dtype) {
     case DType::bool_: return plain_gemm<Or, And, std::uint8_t>;
-    case DType::i8: case DType::u8: return plain_gemm<Add, Mul, std::uint8_t>;
-    case DType::i16: case DType::u16: return plain_gemm<Add, Mul, std::uint16_t>;
-    case DType::i32: case DType::u32: return plain_gemm<Add, Mul, std::uint32_t>;
-    case DType::i64: case DType::u64: return plain_gemm<Add, Mul, std::uint64_t>;
+    case DType::i8:
+    case DType::u8: return plain_gemm<Add, Mul, std::uint8_t>;
+    case DType::i16:
+    case DType::u16: return plain_gemm<Add, Mul, std::uint16_t>;
+    case DType::i32:
+    case DType::u32: return plain_gemm<Add, Mul, std::uint32_t>;
+    case DType::i64:
+    case DType::u64: return plain_gemm<Add, Mul, std::uint64_t>;
     case DType::f32: return float_gemm<F32>;
     case DType::f64: return float_gemm<F64>;
     case DType::c64: return complex_gemm<telamon::Complex64>;

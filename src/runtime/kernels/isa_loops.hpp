@@ -6,23 +6,25 @@
 #include "runtime/kernels/reduce.hpp"
 #include "runtime/kernels/reduce_loops.hpp"
 
-#define TELAMON_DECLARE_LOOPS(isa)                                                        \
-  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ContiguousLoop       \
-      telamon_##isa##_elementwise_loop(telamon::kernels::Op op, telamon::DType dtype);    \
-  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ContiguousLoop       \
-      telamon_##isa##_convert_loop(telamon::DType from, telamon::DType to);               \
-  /* in: k0, k1, x0, x1, each n words */                                                  \
-  extern "C" __attribute__((visibility("hidden"))) void telamon_##isa##_threefry2x32(     \
-      std::int64_t n, const std::uint32_t* const* in, std::uint32_t* out0, std::uint32_t* out1); \
-  /* dots: n = 1, columns of a and b adjacent */                                          \
-  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::GemmLoop             \
-      telamon_##isa##_gemm_loop(telamon::DType dtype, bool dots);                         \
-  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ReduceLoop           \
-      telamon_##isa##_reduce_loop(telamon::kernels::ReduceOp op, telamon::DType dtype);   \
-  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ScanLoop             \
-      telamon_##isa##_scan_loop(telamon::kernels::ReduceOp op, telamon::DType dtype);     \
-  extern "C" __attribute__((visibility("hidden"))) const telamon::kernels::ArgLoop*       \
-      telamon_##isa##_arg_loop(bool largest, telamon::DType dtype);
+#define TELAMON_DECLARE_LOOPS(isa)                                                                \
+  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ContiguousLoop               \
+      telamon_##isa##_elementwise_loop(telamon::kernels::Op op, telamon::DType dtype);            \
+  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ContiguousLoop               \
+      telamon_##isa##_convert_loop(telamon::DType from, telamon::DType to);                       \
+  /* in: k0, k1, x0, x1, each n words */                                                          \
+  extern "C" __attribute__((visibility("hidden"))) void telamon_##isa##_threefry2x32(             \
+      std::int64_t n, const std::uint32_t* const* in, std::uint32_t* out0, std::uint32_t* out1);  \
+  /* dots: n = 1, columns of a and b adjacent */                                                  \
+  extern "C"                                                                                      \
+      __attribute__((visibility("hidden"))) telamon::kernels::GemmLoop telamon_##isa##_gemm_loop( \
+          telamon::DType dtype, bool dots);                                                       \
+  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ReduceLoop                   \
+      telamon_##isa##_reduce_loop(telamon::kernels::ReduceOp op, telamon::DType dtype);           \
+  extern "C"                                                                                      \
+      __attribute__((visibility("hidden"))) telamon::kernels::ScanLoop telamon_##isa##_scan_loop( \
+          telamon::kernels::ReduceOp op, telamon::DType dtype);                                   \
+  extern "C" __attribute__((visibility("hidden")))                                                \
+  const telamon::kernels::ArgLoop* telamon_##isa##_arg_loop(bool largest, telamon::DType dtype);
 
 TELAMON_DECLARE_LOOPS(generic)
 TELAMON_DECLARE_LOOPS(avx2)
@@ -30,9 +32,8 @@ TELAMON_DECLARE_LOOPS(avx512)
 #undef TELAMON_DECLARE_LOOPS
 
 #if defined(__x86_64__)
-#define TELAMON_BY_ISA(name) \
-  { telamon_generic_##name, telamon_avx2_##name, telamon_avx512_##name }
+#define TELAMON_BY_ISA(name) {telamon_generic_##name, telamon_avx2_##name, telamon_avx512_##name}
 #else
 #define TELAMON_BY_ISA(name) \
-  { telamon_generic_##name, telamon_generic_##name, telamon_generic_##name }
+  {telamon_generic_##name, telamon_generic_##name, telamon_generic_##name}
 #endif

@@ -106,9 +106,15 @@ struct Min {
     }
   }
 };
-struct And { template <class T> TELAMON_INLINE static T apply(T a, T b) { return static_cast<T>(a & b); } };
-struct Or { template <class T> TELAMON_INLINE static T apply(T a, T b) { return static_cast<T>(a | b); } };
-struct Xor { template <class T> TELAMON_INLINE static T apply(T a, T b) { return static_cast<T>(a ^ b); } };
+struct And {
+  template <class T> TELAMON_INLINE static T apply(T a, T b) { return static_cast<T>(a & b); }
+};
+struct Or {
+  template <class T> TELAMON_INLINE static T apply(T a, T b) { return static_cast<T>(a | b); }
+};
+struct Xor {
+  template <class T> TELAMON_INLINE static T apply(T a, T b) { return static_cast<T>(a ^ b); }
+};
 
 }  // namespace loops
 }  // namespace

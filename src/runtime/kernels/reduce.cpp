@@ -29,15 +29,17 @@ constexpr std::int64_t kLeafRows = 16;       // rows that are combined one after
 constexpr std::int64_t kMaxParts = 64;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-constexpr const char* kNames[kNumReduceOps] = {"reduce_sum", "reduce_prod", "reduce_max", "reduce_min",
-                                               "reduce_and", "reduce_or",   "reduce_xor"};
-constexpr Op kBinary[kNumReduceOps] = {Op::add, Op::mul, Op::max, Op::min, Op::and_, Op::or_, Op::xor_};
+constexpr const char* kNames[kNumReduceOps] = {"reduce_sum", "reduce_prod", "reduce_max",
+                                               "reduce_min", "reduce_and",  "reduce_or",
+                                               "reduce_xor"};
+constexpr Op kBinary[kNumReduceOps] = {Op::add,  Op::mul, Op::max, Op::min,
+                                       Op::and_, Op::or_, Op::xor_};
 
 /// The loops of one reduction.
 struct Fold {
-  ReduceLoop run;        // contiguous elements to one
-  ContiguousLoop rows;   // two rows to one
-  std::int64_t size;     // of an element
+  ReduceLoop run;       // contiguous elements to one
+  ContiguousLoop rows;  // two rows to one
+  std::int64_t size;    // of an element
 
   void combine(std::int64_t n, char* into, const char* other) const {
     const char* in[] = {into, other};
@@ -45,13 +47,15 @@ struct Fold {
   }
 };
 Fold find_fold(ReduceOp op, DType dtype) {
-  constexpr decltype(&telamon_generic_reduce_loop) kLoops[runtime::kNumIsas] = TELAMON_BY_ISA(reduce_loop);
+  constexpr decltype(&telamon_generic_reduce_loop) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(reduce_loop);
   const Fold fold{kLoops[static_cast<int>(runtime::host_isa())](op, dtype),
                   find_kernel(kBinary[static_cast<int>(op)], dtype).loop,
                   static_cast<std::int64_t>(size_of(dtype))};
   if (fold.run == nullptr || fold.rows == nullptr) {
     throw NotImplementedError(std::string(kNames[static_cast<int>(op)]) +
-                              " has no evaluation rule for dtype " + std::string(short_name(dtype)));
+                              " has no evaluation rule for dtype " +
+                              std::string(short_name(dtype)));
   }
   return fold;
 }
@@ -92,7 +96,8 @@ std::int64_t elements(const Dim* begin, const Dim* end, bool reduced) {
 // ---- One thread
 
 /// Rows of `n` adjacent elements, `count` of them `stride` apart, combined into `to`.
-void fold_rows(const Fold& f, const char* from, std::int64_t n, std::int64_t count, std::int64_t stride, char* to) {
+void fold_rows(const Fold& f, const char* from, std::int64_t n, std::int64_t count,
+               std::int64_t stride, char* to) {
   if (count <= kLeafRows) {
     std::memcpy(to, from, static_cast<std::size_t>(n * f.size));
     for (std::int64_t i = 1; i < count; ++i) f.combine(n, to, from + i * stride);
@@ -107,7 +112,8 @@ void fold_rows(const Fold& f, const char* from, std::int64_t n, std::int64_t cou
 
 /// The same for rows that follow each other and are short: several at a time as one long row, which
 /// is then folded by halves.
-void fold_short_rows(const Fold& f, const char* from, std::int64_t n, std::int64_t count, char* to) {
+void fold_short_rows(const Fold& f, const char* from, std::int64_t n, std::int64_t count,
+                     char* to) {
   const std::int64_t together = kTileBytes / (n * f.size), groups = count / together;
   if (groups < 2) return fold_rows(f, from, n, count, n * f.size, to);
   alignas(64) char wide[kTileBytes];
@@ -150,12 +156,14 @@ void fold_dims(const Fold& f, const Dim* begin, const Dim* end, const char* from
     const std::int64_t tile = kTileBytes / f.size;
     if (kept * 4 <= tile) return fold_short_rows(f, from, kept, begin->size, to);
     for (std::int64_t j = 0; j < kept; j += tile) {
-      fold_rows(f, from + j * f.size, std::min(tile, kept - j), begin->size, begin->stride, to + j * f.size);
+      fold_rows(f, from + j * f.size, std::min(tile, kept - j), begin->size, begin->stride,
+                to + j * f.size);
     }
     return;
   }
   // Reduced, kept, reduced, ...: fold what follows for each index, and combine by halves.
-  const auto recurse = [&](const auto& self, std::int64_t first, std::int64_t count, char* result) -> void {
+  const auto recurse = [&](const auto& self, std::int64_t first, std::int64_t count,
+                           char* result) -> void {
     if (count == 1) return fold_dims(f, begin + 1, end, from + first * begin->stride, result);
     const std::int64_t half = count / 2;
     const Temporary other(Shape{kept * f.size}, DType::u8);
@@ -170,7 +178,8 @@ void fold_dims(const Fold& f, const Dim* begin, const Dim* end, const char* from
 
 /// Cuts the outermost dimension, kept or reduced, by the shape alone.
 void fold_parallel(const Fold& f, const Dims& dims, const char* from, char* to) {
-  const std::int64_t all = elements(dims.begin(), dims.end(), true) * elements(dims.begin(), dims.end(), false);
+  const std::int64_t all =
+      elements(dims.begin(), dims.end(), true) * elements(dims.begin(), dims.end(), false);
   const Dim* outer = dims.begin();
   if (all < 2 * kChunk || dims.rank == 0) return fold_dims(f, outer, dims.end(), from, to);
   const std::int64_t kept = elements(outer + 1, dims.end(), false);  // results for one index
@@ -180,10 +189,12 @@ void fold_parallel(const Fold& f, const Dims& dims, const char* from, char* to) 
     return runtime::parallel_for((outer->size + step - 1) / step, [&](std::int64_t chunk) {
       Dims part = dims;
       part.dim[0].size = std::min(step, outer->size - chunk * step);
-      fold_dims(f, part.begin(), part.end(), from + chunk * step * outer->stride, to + chunk * step * kept * f.size);
+      fold_dims(f, part.begin(), part.end(), from + chunk * step * outer->stride,
+                to + chunk * step * kept * f.size);
     });
   }
-  const std::int64_t parts = std::clamp<std::int64_t>(std::min(all / kChunk, outer->size), 1, kMaxParts);
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(std::min(all / kChunk, outer->size), 1, kMaxParts);
   std::int64_t step = (outer->size + parts - 1) / parts;
   if (dims.rank == 1) step = (step + 4095) / 4096 * 4096;
   const std::int64_t count = (outer->size + step - 1) / step;
@@ -195,7 +206,8 @@ void fold_parallel(const Fold& f, const Dims& dims, const char* from, char* to) 
     fold_dims(f, part.begin(), part.end(), from + chunk * step * outer->stride, place(chunk));
   });
   for (std::int64_t width = 1; width < count; width *= 2) {
-    for (std::int64_t i = 0; i + width < count; i += 2 * width) f.combine(kept, place(i), place(i + width));
+    for (std::int64_t i = 0; i + width < count; i += 2 * width)
+      f.combine(kept, place(i), place(i + width));
   }
   std::memcpy(to, partial.data(), static_cast<std::size_t>(kept * f.size));
 }
@@ -224,7 +236,8 @@ View as_parts(const View& z) {
 }
 
 void run_reduce(ReduceOp op, const View& in, const Shape& axes, const View& out) {
-  TELAMON_CHECK(in.dtype == out.dtype && is_contiguous(out), "a reduction keeps the dtype and writes densely");
+  TELAMON_CHECK(in.dtype == out.dtype && is_contiguous(out),
+                "a reduction keeps the dtype and writes densely");
   if (out.shape.num_elements() == 0) return;
   if (in.shape.num_elements() == 0) return write_identity(op, out);
   if (op == ReduceOp::sum && is_complex(in.dtype)) {

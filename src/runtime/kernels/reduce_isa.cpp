@@ -87,7 +87,8 @@ void reduce_run(std::int64_t n, const char* in, char* out) {
 
 /// out[i] = out[i - 1] op in[i]; strides in bytes.
 template <class F, class T>
-void scan_run(std::int64_t n, const char* in, std::int64_t in_stride, char* out, std::int64_t out_stride) {
+void scan_run(std::int64_t n, const char* in, std::int64_t in_stride, char* out,
+              std::int64_t out_stride) {
   T running = *reinterpret_cast<const T*>(in);
   *reinterpret_cast<T*>(out) = running;
   for (std::int64_t i = 1; i < n; ++i) {
@@ -108,7 +109,8 @@ std::int64_t arg_run(std::int64_t n, const char* in) {
 }
 /// One row of a run of arg-reductions side by side: takes `index` where x is better than `best`.
 template <class F, class T>
-void arg_row(std::int64_t n, const char* in, char* best_values, std::int64_t* best, std::int64_t index) {
+void arg_row(std::int64_t n, const char* in, char* best_values, std::int64_t* best,
+             std::int64_t index) {
   const T* x = reinterpret_cast<const T*>(in);
   T* value = reinterpret_cast<T*>(best_values);
   TELAMON_INDEPENDENT
@@ -126,7 +128,8 @@ struct ReduceTable {
   ArgLoop arg[2][kNumDTypes] = {};
 
   /// Loops of T serve the dtype of U.
-  template <class F, class T, class U = T> constexpr void put(ReduceOp op, DType dtype = dtype_of<U>) {
+  template <class F, class T, class U = T> constexpr void put(ReduceOp op,
+                                                              DType dtype = dtype_of<U>) {
     reduce[static_cast<int>(op)][static_cast<int>(dtype)] = reduce_run<F, T>;
     scan[static_cast<int>(op)][static_cast<int>(dtype)] = scan_run<F, T>;
   }
@@ -178,15 +181,15 @@ constexpr ReduceTable kReduceTable;
 }  // namespace v1
 }  // namespace telamon
 
-extern "C" telamon::kernels::ReduceLoop TELAMON_ISA_SYMBOL(reduce_loop)(telamon::kernels::ReduceOp op,
-                                                                       telamon::DType dtype) {
+extern "C" telamon::kernels::ReduceLoop TELAMON_ISA_SYMBOL(reduce_loop)(
+    telamon::kernels::ReduceOp op, telamon::DType dtype) {
   return telamon::loops::kReduceTable.reduce[static_cast<int>(op)][static_cast<int>(dtype)];
 }
 extern "C" telamon::kernels::ScanLoop TELAMON_ISA_SYMBOL(scan_loop)(telamon::kernels::ReduceOp op,
-                                                                   telamon::DType dtype) {
+                                                                    telamon::DType dtype) {
   return telamon::loops::kReduceTable.scan[static_cast<int>(op)][static_cast<int>(dtype)];
 }
 extern "C" const telamon::kernels::ArgLoop* TELAMON_ISA_SYMBOL(arg_loop)(bool largest,
-                                                                        telamon::DType dtype) {
+                                                                         telamon::DType dtype) {
   return &telamon::loops::kReduceTable.arg[largest ? 0 : 1][static_cast<int>(dtype)];
 }

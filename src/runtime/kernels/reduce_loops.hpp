@@ -16,7 +16,8 @@ struct ArgLoop {
   /// The index of the extreme among n > 0 contiguous elements.
   std::int64_t (*run)(std::int64_t n, const char* in);
   /// Side by side: where in[i] beats best_values[i] (or is the first NaN), both records are replaced.
-  void (*row)(std::int64_t n, const char* in, char* best_values, std::int64_t* best, std::int64_t index);
+  void (*row)(std::int64_t n, const char* in, char* best_values, std::int64_t* best,
+              std::int64_t index);
 };
 
 }  // namespace kernels

@@ -59,11 +59,13 @@ void with_dense(const View& in, const Body& body) {
 }
 
 [[noreturn]] void unsupported(const std::string& name, DType dtype) {
-  throw NotImplementedError(name + " has no evaluation rule for dtype " + std::string(short_name(dtype)));
+  throw NotImplementedError(name + " has no evaluation rule for dtype " +
+                            std::string(short_name(dtype)));
 }
 
 void scan_dense(ReduceOp op, const View& in, int axis, Direction direction, const View& out) {
-  constexpr decltype(&telamon_generic_scan_loop) kLoops[runtime::kNumIsas] = TELAMON_BY_ISA(scan_loop);
+  constexpr decltype(&telamon_generic_scan_loop) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(scan_loop);
   constexpr const char* kNames[] = {"cumsum", "cumprod", "cummax", "cummin"};
   constexpr Op kBinary[] = {Op::add, Op::mul, Op::max, Op::min};
   TELAMON_CHECK(op <= ReduceOp::min, "scans are sums, products, maxima and minima");
@@ -89,7 +91,8 @@ void scan_dense(ReduceOp op, const View& in, int axis, Direction direction, cons
 }
 
 void arg_dense(bool largest, const View& in, int axis, std::int64_t* indices) {
-  constexpr decltype(&telamon_generic_arg_loop) kLoops[runtime::kNumIsas] = TELAMON_BY_ISA(arg_loop);
+  constexpr decltype(&telamon_generic_arg_loop) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(arg_loop);
   const ArgLoop loop = *kLoops[static_cast<int>(runtime::host_isa())](largest, in.dtype);
   if (loop.run == nullptr) unsupported(largest ? "argmax" : "argmin", in.dtype);
   const Lines lines = lines_along(in.shape, axis);
@@ -115,7 +118,8 @@ void run_arg(bool largest, const View& in, int axis, const View& out) {
   TELAMON_CHECK(is_integer(out.dtype) && is_contiguous(out), "indices are dense integers");
   if (out.shape.num_elements() == 0) return;
   with_dense(in, [&](const View& dense) {
-    if (out.dtype == DType::i64) return arg_dense(largest, dense, axis, reinterpret_cast<std::int64_t*>(out.data));
+    if (out.dtype == DType::i64)
+      return arg_dense(largest, dense, axis, reinterpret_cast<std::int64_t*>(out.data));
     const Temporary indices(out.shape, DType::i64);
     arg_dense(largest, dense, axis, reinterpret_cast<std::int64_t*>(indices.data()));
     run_convert(indices.view(), out);
@@ -125,7 +129,8 @@ void run_arg(bool largest, const View& in, int axis, const View& out) {
 }  // namespace
 
 void run_cumulative(ReduceOp op, const View& in, int axis, Direction direction, const View& out) {
-  TELAMON_CHECK(in.dtype == out.dtype && is_contiguous(out), "a scan keeps the dtype and writes densely");
+  TELAMON_CHECK(in.dtype == out.dtype && is_contiguous(out),
+                "a scan keeps the dtype and writes densely");
   if (out.shape.num_elements() == 0) return;
   if (op == ReduceOp::sum && is_complex(in.dtype)) {
     return run_cumulative(op, as_parts(in), axis, direction, as_parts(out));

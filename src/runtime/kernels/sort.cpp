@@ -70,7 +70,8 @@ struct Key {
 };
 WriteKeys writer(DType dtype) {
   switch (dtype) {
-    case DType::bool_: case DType::u8: return write_keys<std::uint8_t>;
+    case DType::bool_:
+    case DType::u8: return write_keys<std::uint8_t>;
     case DType::i8: return write_keys<std::int8_t>;
     case DType::i16: return write_keys<std::int16_t>;
     case DType::i32: return write_keys<std::int32_t>;
@@ -113,7 +114,8 @@ void radix_sort(std::span<Entry> entries, std::vector<Entry>& scratch) {
     std::size_t starts[257] = {};
     for (std::size_t i = 0; i < entries.size(); ++i) ++starts[((from[i].key >> shift) & 0xff) + 1];
     for (int b = 0; b < 256; ++b) starts[b + 1] += starts[b];
-    for (std::size_t i = 0; i < entries.size(); ++i) to[starts[(from[i].key >> shift) & 0xff]++] = from[i];
+    for (std::size_t i = 0; i < entries.size(); ++i)
+      to[starts[(from[i].key >> shift) & 0xff]++] = from[i];
     std::swap(from, to);
   }
   if (from != entries.data()) std::copy_n(from, entries.size(), entries.data());
@@ -121,7 +123,8 @@ void radix_sort(std::span<Entry> entries, std::vector<Entry>& scratch) {
 
 void sort_line(std::span<Entry> entries, std::vector<Entry>& scratch, std::span<const Key> keys,
                std::span<const char* const> lines, std::span<const std::int64_t> strides) {
-  for (std::size_t i = 0; i < entries.size(); ++i) entries[i].position = static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    entries[i].position = static_cast<std::int64_t>(i);
   for (std::size_t k = keys.size(); k-- > 0;) {
     keys[k].write(entries, lines[k], strides[k]);
     if (entries.size() <= kInsertion) insertion_sort(entries);
@@ -132,7 +135,8 @@ void sort_line(std::span<Entry> entries, std::vector<Entry>& scratch, std::span<
 void gather(std::span<const Entry> entries, const char* from, std::int64_t from_stride, char* to,
             std::int64_t to_stride, std::size_t size) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    std::memcpy(to + static_cast<std::int64_t>(i) * to_stride, from + entries[i].position * from_stride, size);
+    std::memcpy(to + static_cast<std::int64_t>(i) * to_stride,
+                from + entries[i].position * from_stride, size);
   }
 }
 
@@ -165,14 +169,16 @@ std::vector<Key> keys_of(std::span<const View> in, std::vector<std::unique_ptr<T
       keys.push_back({view, writer(view.dtype)});
     }
     if (keys.back().write == nullptr) {
-      throw NotImplementedError("sort has no evaluation rule for dtype " + std::string(short_name(view.dtype)));
+      throw NotImplementedError("sort has no evaluation rule for dtype " +
+                                std::string(short_name(view.dtype)));
     }
   }
   return keys;
 }
 
 /// The address of each view's line number `line`.
-std::vector<const char*> addresses(std::span<const View> views, std::size_t axis, std::int64_t line) {
+std::vector<const char*> addresses(std::span<const View> views, std::size_t axis,
+                                   std::int64_t line) {
   std::vector<const char*> at;
   for (const View& view : views) {
     Cursor cursor(line_starts(view, axis));
@@ -185,8 +191,9 @@ std::vector<const char*> addresses(std::span<const View> views, std::size_t axis
 }  // namespace
 
 void run_sort(std::span<const View> in, int axis, int num_keys, std::span<const View> out) {
-  TELAMON_CHECK(in.size() == out.size() && num_keys >= 1 && static_cast<std::size_t>(num_keys) <= in.size(),
-                "sort has as many results as operands, and keys among them");
+  TELAMON_CHECK(
+      in.size() == out.size() && num_keys >= 1 && static_cast<std::size_t>(num_keys) <= in.size(),
+      "sort has as many results as operands, and keys among them");
   const auto dimension = static_cast<std::size_t>(axis);
   const std::int64_t length = in[0].shape[dimension];
   if (in[0].shape.num_elements() == 0) return;
@@ -206,8 +213,8 @@ void run_sort(std::span<const View> in, int axis, int num_keys, std::span<const 
       sort_line(entries, scratch, keys, addresses(key_views, dimension, line), key_strides);
       const auto from = addresses(in, dimension, line), to = addresses(out, dimension, line);
       for (std::size_t i = 0; i < in.size(); ++i) {
-        gather(entries, from[i], in[i].strides[dimension], const_cast<char*>(to[i]), out[i].strides[dimension],
-               size_of(in[i].dtype));
+        gather(entries, from[i], in[i].strides[dimension], const_cast<char*>(to[i]),
+               out[i].strides[dimension], size_of(in[i].dtype));
       }
     }
   });

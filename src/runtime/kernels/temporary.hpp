@@ -13,7 +13,8 @@ class Temporary {
  public:
   Temporary(const Shape& shape, DType dtype)
       : bytes_(static_cast<std::size_t>(shape.num_elements()) * size_of(dtype)),
-        data_(runtime::allocate(bytes_)), view_(contiguous_view(data_, dtype, shape)) {}
+        data_(runtime::allocate(bytes_)),
+        view_(contiguous_view(data_, dtype, shape)) {}
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
   ~Temporary() { runtime::deallocate(data_, bytes_); }

@@ -6,10 +6,10 @@
 
 #include "runtime/math/vector_math.hpp"
 
-#define TELAMON_DECLARE_MATH(isa)                                                       \
-  extern "C" __attribute__((visibility("hidden"))) const telamon::math::MathEntry       \
-      telamon_##isa##_math_entries[][2];                                                \
-  extern "C" __attribute__((visibility("hidden"))) void telamon_##isa##_math_run(       \
+#define TELAMON_DECLARE_MATH(isa)                                                              \
+  extern "C" __attribute__((visibility("hidden")))                                             \
+  const telamon::math::MathEntry telamon_##isa##_math_entries[][2];                            \
+  extern "C" __attribute__((visibility("hidden"))) void telamon_##isa##_math_run(              \
       void* function, int arity, bool is_double, std::int64_t n, const void* x, const void* y, \
       void* out);
 

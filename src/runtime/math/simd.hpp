@@ -124,7 +124,10 @@ TELAMON_INLINE F64 sqrt(F64 x) {
 /// The integer next to x, for |x| < 2^21 (f32) or 2^50 (f64), as float and as integer: adding 1.5 *
 /// 2^23 (2^52) leaves it in the low bits, in two's complement. Needs no conversion instruction,
 /// which 64-bit integers lack before AVX-512.
-template <class V> struct Rounded { V value; IntOf<V> bits; };  // bits: above the integer, garbage
+template <class V> struct Rounded {
+  V value;
+  IntOf<V> bits;
+};  // bits: above the integer, garbage
 TELAMON_INLINE Rounded<F32> round_to_integer(F32 x) {
   const F32 shifted = x + 0x1.8p23f;
   return {shifted - 0x1.8p23f, (I32)shifted};

@@ -20,9 +20,10 @@ constexpr MathFunction kFunctions[] = {
 #undef TWO
 };
 constexpr std::size_t kCount = std::size(kFunctions);
-static_assert(std::ranges::is_sorted(kFunctions, {}, [](const MathFunction& f) {
-                return std::string_view(f.name);
-              }),
+static_assert(std::ranges::is_sorted(kFunctions, {},
+                                     [](const MathFunction& f) {
+                                       return std::string_view(f.name);
+                                     }),
               "look-up is by bisection");
 
 const std::array<MathFunction, kCount>& table() {

@@ -29,9 +29,9 @@ struct MathEntry {
 /// A math function under the name of its primitive: "exp", "log1p", "atan2", "erf_inv", ...
 struct MathFunction {
   const char* name;
-  int arity;                            ///< 1 or 2
-  float ulp_f32, ulp_f64;               ///< bounds of the error over all operands, as tested
-  MathEntry f32[runtime::kNumIsas];     ///< by Isa; null where that set was not built
+  int arity;                         ///< 1 or 2
+  float ulp_f32, ulp_f64;            ///< bounds of the error over all operands, as tested
+  MathEntry f32[runtime::kNumIsas];  ///< by Isa; null where that set was not built
   MathEntry f64[runtime::kNumIsas];
 };
 
@@ -42,7 +42,8 @@ TELAMON_API std::span<const MathFunction> math_functions();
 TELAMON_API const MathFunction* find_math_function(std::string_view name);
 
 /// One build of a function; address and symbol are null if there is none.
-TELAMON_API MathEntry find_math(std::string_view name, DType dtype, runtime::Isa isa = runtime::host_isa());
+TELAMON_API MathEntry find_math(std::string_view name, DType dtype,
+                                runtime::Isa isa = runtime::host_isa());
 
 /// out[i] = function(x[i]) or function(x[i], y[i]) for n contiguous f32 or f64, by the build for
 /// `isa`. `out` may be `x` or `y`.

@@ -31,11 +31,11 @@ TELAMON_INLINE F32 exp_tail(F32 r) {
   return polynomial(r, kQ);
 }
 TELAMON_INLINE F64 exp_tail(F64 r) {
-  static constexpr double kQ[] = {
-      2.5100472505694996e-08, 2.7620201591031547e-07, 2.7557268276905696e-06,
-      2.4801521057868204e-05, 0.00019841269863171557, 0.0013888888917367081,
-      0.008333333333330039,   0.041666666666623824,   0.16666666666666669,
-      0.5000000000000001};
+  static constexpr double kQ[] = {2.5100472505694996e-08, 2.7620201591031547e-07,
+                                  2.7557268276905696e-06, 2.4801521057868204e-05,
+                                  0.00019841269863171557, 0.0013888888917367081,
+                                  0.008333333333330039,   0.041666666666623824,
+                                  0.16666666666666669,    0.5000000000000001};
   return polynomial(r, kQ);
 }
 
@@ -52,9 +52,9 @@ template <> struct Ln2<F64> {
 /// Where the scaling by 2^n needs care.
 template <class V> struct ExpRange;
 template <> struct ExpRange<F32> {
-  static constexpr float kOverflow = 88.7228317f;       // ln of the largest finite number
-  static constexpr float kDenormal = -87.33f;           // just above ln of the least normal number
-  static constexpr float kZero = -103.972084f;          // ln of half the least denormal
+  static constexpr float kOverflow = 88.7228317f;  // ln of the largest finite number
+  static constexpr float kDenormal = -87.33f;      // just above ln of the least normal number
+  static constexpr float kZero = -103.972084f;     // ln of half the least denormal
   static constexpr float kOverflow2 = 128.0f, kDenormal2 = -126.0f, kZero2 = -150.0f;  // for exp2
   static constexpr int kMantissa = 23, kRaise = 32;
   static constexpr float kLower = 0x1p-32f;
@@ -149,7 +149,9 @@ template <class V> TELAMON_INLINE V logistic(V x) {
 
 // ---- log family: x = 2^e m, m in [sqrt(1/2), sqrt(2)), f = m - 1, log x = e ln 2 + log(1 + f).
 
-template <class V> struct Split { V exponent, mantissa; };
+template <class V> struct Split {
+  V exponent, mantissa;
+};
 TELAMON_INLINE Split<F32> split(F32 x) {
   const I32 bits = (I32)x;
   const I32 e = (bits - 0x3f3504f3) >> 23;
@@ -225,14 +227,16 @@ template <class V> TELAMON_INLINE V log1p(V x) {
 // ---- erf_inv(x) = x G(w), w = -log(1 - x^2): G is smooth in w for small w and in sqrt(w) beyond.
 
 TELAMON_INLINE F32 erf_inv(F32 x) {
-  static constexpr float kCentral[] = {  // in w - 2.5, w in [0, 5]
-      4.67193229e-10f, -8.7390104e-09f, 1.59843054e-08f, 4.65417401e-07f,
-      -3.42341423e-06f, -4.95969198e-06f, 0.00021825773f, -0.00125274854f,
-      -0.00417731982f, 0.246640295f, 1.50140929f};
-  static constexpr float kTail[] = {  // in sqrt(w) - 3, sqrt(w) in [sqrt(5), 4]
-      -3.26353183e-05f, 0.000165715217f, -0.00027429004f, -0.000127439489f,
-      0.00147426489f, -0.00356347952f, 0.00568771176f, -0.00764343096f,
-      0.00944530964f, 1.00167525f, 2.83297682f};
+  static constexpr float kCentral[] = {// in w - 2.5, w in [0, 5]
+                                       4.67193229e-10f, -8.7390104e-09f,  1.59843054e-08f,
+                                       4.65417401e-07f, -3.42341423e-06f, -4.95969198e-06f,
+                                       0.00021825773f,  -0.00125274854f,  -0.00417731982f,
+                                       0.246640295f,    1.50140929f};
+  static constexpr float kTail[] = {// in sqrt(w) - 3, sqrt(w) in [sqrt(5), 4]
+                                    -3.26353183e-05f, 0.000165715217f, -0.00027429004f,
+                                    -0.000127439489f, 0.00147426489f,  -0.00356347952f,
+                                    0.00568771176f,   -0.00764343096f, 0.00944530964f,
+                                    1.00167525f,      2.83297682f};
   const F32 a = abs(x);
   const F32 w = -log<F32>((1 - a) * (1 + a));
   const F32 g = w < 5 ? polynomial(w - 2.5f, kCentral) : polynomial(sqrt(w) - 3, kTail);
@@ -241,7 +245,8 @@ TELAMON_INLINE F32 erf_inv(F32 x) {
   return a <= 1 ? y : splat<F32>(kNan<F32>);
 }
 TELAMON_INLINE F64 erf_inv(F64 x) {
-  static constexpr double kCentral[] = {  // in w - 3.125, w in [0, 6.25]
+  static constexpr double kCentral[] = {
+      // in w - 3.125, w in [0, 6.25]
       -2.362369698566107e-22, -1.6787330615256773e-19, 1.1027771591500033e-18,
       1.1125794759379464e-17, -1.290702354613073e-16,  2.166994626283574e-17,
       6.581955305929239e-15,  -4.0554139746886e-14,    -8.106594456438496e-14,
@@ -250,15 +255,17 @@ TELAMON_INLINE F64 erf_inv(F64 x) {
       4.2347877672780653e-07, -1.3654691796592068e-06, -1.3882523361276876e-05,
       0.0001867342080212427,  -0.0007407025341669402,  -0.006033670871427011,
       0.2401581824255897,     1.6536545626831027};
-  static constexpr double kMiddle[] = {  // in sqrt(w) - 3.25, sqrt(w) in [2.5, 4]
-      7.680200479077053e-09,   -1.5305397964152548e-08, -2.091453334773126e-08,
-      1.3158663683192966e-07,  -2.4549818963339823e-07, -2.761716223816241e-08,
-      1.4815977874022539e-06,  -3.985705945648173e-06,  2.93257845538535e-06,
-      1.2465028224217455e-05,  -4.732068066544697e-05,  6.828711739251955e-05,
-      2.4031512865758357e-05,  -0.0003550378137852452,  0.0009532893415794137,
-      -0.0016882755354488555,  0.00249144209795696,     -0.0037512085082247342,
-      0.005370914553555033,    1.0052589676941655,      3.0838856104922208};
-  static constexpr double kTail[] = {  // in sqrt(w) - 5, sqrt(w) in [4, 6.05]
+  static constexpr double kMiddle[] = {
+      // in sqrt(w) - 3.25, sqrt(w) in [2.5, 4]
+      7.680200479077053e-09,  -1.5305397964152548e-08, -2.091453334773126e-08,
+      1.3158663683192966e-07, -2.4549818963339823e-07, -2.761716223816241e-08,
+      1.4815977874022539e-06, -3.985705945648173e-06,  2.93257845538535e-06,
+      1.2465028224217455e-05, -4.732068066544697e-05,  6.828711739251955e-05,
+      2.4031512865758357e-05, -0.0003550378137852452,  0.0009532893415794137,
+      -0.0016882755354488555, 0.00249144209795696,     -0.0037512085082247342,
+      0.005370914553555033,   1.0052589676941655,      3.0838856104922208};
+  static constexpr double kTail[] = {
+      // in sqrt(w) - 5, sqrt(w) in [4, 6.05]
       5.490944936009033e-12,   -2.055431105314157e-11,  1.6550136908395478e-11,
       7.025707132833335e-11,   -3.8433272629025555e-10, 1.3148063466158505e-09,
       -3.5303623420620313e-09, 7.82251130757271e-09,    -1.521604123593241e-08,
@@ -269,9 +276,9 @@ TELAMON_INLINE F64 erf_inv(F64 x) {
   const F64 a = abs(x);
   const F64 w = -log<F64>((1 - a) * (1 + a));
   const F64 s = sqrt(w);
-  const F64 g = w < 6.25   ? polynomial(w - 3.125, kCentral)
-                : s < 4    ? polynomial(s - 3.25, kMiddle)
-                           : polynomial(s - 5, kTail);
+  const F64 g = w < 6.25 ? polynomial(w - 3.125, kCentral)
+                : s < 4  ? polynomial(s - 3.25, kMiddle)
+                         : polynomial(s - 5, kTail);
   F64 y = x * g;
   y = a == 1 ? x * kInf : y;
   return a <= 1 ? y : splat<F64>(kNan<F64>);
@@ -290,8 +297,8 @@ namespace simd = telamon::v1::simd;
 
 #define TELAMON_HIDDEN extern "C" __attribute__((visibility("hidden")))
 
-#define OWN1(name, ulp32, ulp64)                                                       \
-  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) { return simd::name(x); }   \
+#define OWN1(name, ulp32, ulp64)                                                     \
+  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) { return simd::name(x); } \
   TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x) { return simd::name(x); }
 
 #if defined(TELAMON_LIBMVEC)
@@ -308,8 +315,8 @@ namespace simd = telamon::v1::simd;
 #endif
 #define TELAMON_LIB_F32(params, name) TELAMON_MVEC(params, name)
 #define TELAMON_LIB_F64(params, name) TELAMON_MVEC64(params, name)
-#define LIB1(name, ulp32, ulp64)                  \
-  extern "C" F32 TELAMON_LIB_F32(v, name)(F32);   \
+#define LIB1(name, ulp32, ulp64)                \
+  extern "C" F32 TELAMON_LIB_F32(v, name)(F32); \
   extern "C" F64 TELAMON_LIB_F64(v, name)(F64);
 #define LIB2(name, ulp32, ulp64)                      \
   extern "C" F32 TELAMON_LIB_F32(vv, name)(F32, F32); \
@@ -318,23 +325,23 @@ namespace simd = telamon::v1::simd;
 // Without libmvec: the scalar function, lane by lane.
 #define TELAMON_LIB_F32(params, name) TELAMON_ISA_SYMBOL(name##_f32)
 #define TELAMON_LIB_F64(params, name) TELAMON_ISA_SYMBOL(name##_f64)
-#define LIB1(name, ulp32, ulp64)                                                        \
-  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) {                            \
+#define LIB1(name, ulp32, ulp64)                                                         \
+  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) {                             \
     for (int i = 0; i < simd::Lanes<F32>::kCount; ++i) x[i] = __builtin_##name##f(x[i]); \
-    return x;                                                                           \
-  }                                                                                     \
-  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x) {                            \
-    for (int i = 0; i < simd::Lanes<F64>::kCount; ++i) x[i] = __builtin_##name(x[i]);   \
-    return x;                                                                           \
+    return x;                                                                            \
+  }                                                                                      \
+  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x) {                             \
+    for (int i = 0; i < simd::Lanes<F64>::kCount; ++i) x[i] = __builtin_##name(x[i]);    \
+    return x;                                                                            \
   }
-#define LIB2(name, ulp32, ulp64)                                                              \
-  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x, F32 y) {                           \
+#define LIB2(name, ulp32, ulp64)                                                               \
+  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x, F32 y) {                            \
     for (int i = 0; i < simd::Lanes<F32>::kCount; ++i) x[i] = __builtin_##name##f(x[i], y[i]); \
-    return x;                                                                                 \
-  }                                                                                           \
-  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x, F64 y) {                           \
-    for (int i = 0; i < simd::Lanes<F64>::kCount; ++i) x[i] = __builtin_##name(x[i], y[i]);   \
-    return x;                                                                                 \
+    return x;                                                                                  \
+  }                                                                                            \
+  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x, F64 y) {                            \
+    for (int i = 0; i < simd::Lanes<F64>::kCount; ++i) x[i] = __builtin_##name(x[i], y[i]);    \
+    return x;                                                                                  \
   }
 #endif
 
@@ -403,7 +410,8 @@ inline void run2(void* function, std::int64_t n, const void* x_data, const void*
 extern "C" void TELAMON_ISA_SYMBOL(math_run)(void* function, int arity, bool is_double,
                                              std::int64_t n, const void* x, const void* y,
                                              void* out) {
-  if (arity == 1) return is_double ? run1<F64>(function, n, x, out) : run1<F32>(function, n, x, out);
+  if (arity == 1)
+    return is_double ? run1<F64>(function, n, x, out) : run1<F32>(function, n, x, out);
   return is_double ? run2<F64>(function, n, x, y, out) : run2<F32>(function, n, x, y, out);
 }
 
