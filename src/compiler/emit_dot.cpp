@@ -92,7 +92,8 @@ class DotEmitter {
           for (int r = 0; r < rows; ++r) {
             const Scalar a = lhs(i[static_cast<std::size_t>(r)], k);
             for (int v = 0; v < vectors; ++v) {
-              Scalar& sum = next[static_cast<std::size_t>(r * vectors + v)];
+              Scalar& sum = next[static_cast<std::size_t>(r) * static_cast<std::size_t>(vectors) +
+                                 static_cast<std::size_t>(v)];
               sum = multiply_add(a, b[static_cast<std::size_t>(v)], sum);
             }
           }
@@ -101,7 +102,8 @@ class DotEmitter {
     for (int r = 0; r < rows; ++r) {
       for (int v = 0; v < vectors; ++v) {
         store(i[static_cast<std::size_t>(r)], j[static_cast<std::size_t>(v)],
-              sums[static_cast<std::size_t>(r * vectors + v)]);
+              sums[static_cast<std::size_t>(r) * static_cast<std::size_t>(vectors) +
+                   static_cast<std::size_t>(v)]);
       }
     }
   }

@@ -9,7 +9,6 @@ namespace {
 
 using namespace telamon;
 using kernels::contiguous_view;
-using kernels::View;
 using Words = std::vector<std::uint32_t>;
 
 TEST(Threefry, GivesTheKnownAnswersOfRandom123) {

@@ -15,6 +15,15 @@
 
 namespace {
 
+// NaN equals itself here, and -0 differs from 0.
+template <class T>
+bool same_bits(T a, T b) {
+  unsigned char x[sizeof(T)], y[sizeof(T)];
+  std::memcpy(x, &a, sizeof(T));
+  std::memcpy(y, &b, sizeof(T));
+  return std::memcmp(x, y, sizeof(T)) == 0;
+}
+
 using namespace telamon;
 using kernels::contiguous_view;
 using kernels::View;
@@ -79,8 +88,8 @@ TYPED_TEST(Sort, OrdersTwoKeysAndCarriesAPayloadStably) {
       ASSERT_EQ(order, want) << n << " elements, " << num_keys << " keys";
       for (std::size_t i = 0; i < n; ++i) {
         const auto at = static_cast<std::size_t>(order[i]);
-        ASSERT_EQ(std::memcmp(&a_sorted[i], &a[at], sizeof(T)), 0);
-        ASSERT_EQ(std::memcmp(&b_sorted[i], &b[at], sizeof(T)), 0);
+        ASSERT_TRUE(same_bits(a_sorted[i], a[at]));
+        ASSERT_TRUE(same_bits(b_sorted[i], b[at]));
       }
     }
   }
