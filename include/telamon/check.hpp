@@ -49,6 +49,9 @@ struct CheckPrimitiveOptions {
   double native_rtol = 0;
   /// Operands of further examples, for batches; default: the same elements reordered.
   std::vector<Arrays> examples = {};
+  /// Sets of operands in which the primitive is linear while the others stay as they are: its
+  /// transpose rule is called directly for each.
+  std::vector<std::vector<int>> linear = {};
 };
 
 namespace detail {
@@ -80,7 +83,8 @@ void check_grads(const F& f, const std::tuple<Args...>& args,
 
 /// Checks every rule of a primitive at these operands: abstract_eval against the results; printed
 /// and parsed back; eager against interpreted jit and native jit; jvp against finite differences;
-/// <J v, w> = <v, J' w>; second order; batching against a loop for every choice of axes.
+/// <J v, w> = <v, J' w> in each operand and in all; the transpose rule itself; second order; batching
+/// against a loop for every choice of axes.
 template <class P>
 void check_primitive(const Primitive<P>& primitive, const P& params,
                      std::initializer_list<Array> args, const CheckPrimitiveOptions& options = {}) {

@@ -75,8 +75,9 @@ class PrimitiveChecker {
     const bool differentiable =
         std::any_of(args_.begin(), args_.end(), [](const Array& x) { return is_float(x.dtype()); });
     if (!differentiable || !options_.differentiate || !primitive_.rules().jvp) return;
-    check_grads_arrays(function(), args_, options_.grads);
-    check_adjoint();
+    if (options_.grads.modes != GradMode::forward) check_adjoints();
+    for (const std::vector<int>& operands : options_.linear) check_transpose(operands);
+    check_derivatives();
     check_batched_tangents();
   }
 
@@ -85,8 +86,8 @@ class PrimitiveChecker {
     return [this](std::span<const Array> x) { return primitive_.bind_erased(params_, x); };
   }
 
-  // Reductions and products may add in another order over a batch.
-  static double batch_tolerance(DType dtype) {
+  // Sums and products may be taken in another order, over a batch say.
+  static double rounding(DType dtype) {
     switch (dtype) {
       case DType::f64: return 1e-13;
       case DType::f32: return 1e-5;
@@ -96,10 +97,10 @@ class PrimitiveChecker {
     }
   }
 
-  void check_same_batches(const Arrays& got, const Arrays& want, const std::string& what) const {
+  void check_rounded(const Arrays& got, const Arrays& want, const std::string& what) const {
     if (got.size() != want.size()) return check_same(got, want, 0, what);
     for (std::size_t i = 0; i < got.size(); ++i) {
-      const double tolerance = batch_tolerance(want[i].dtype());
+      const double tolerance = rounding(want[i].dtype());
       check_close(got[i], want[i], tolerance, tolerance, name_ + ", " + what);
     }
   }
@@ -238,37 +239,143 @@ class PrimitiveChecker {
     std::vector<BatchAxis> axes(args_.size());
     while (next_choice(axes)) {
       const Arrays want = loop_over(function(), all, axes);
-      check_same_batches(map_over(function(), batched_args(all, axes), axes), want,
-                         "vmap, " + choice_name(axes));
+      check_rounded(map_over(function(), batched_args(all, axes), axes), want,
+                    "vmap, " + choice_name(axes));
     }
   }
 
-  Arrays random_tangents(Random& random, std::span<const Array> xs) const {
+  static Arrays random_tangents(Random& random, std::span<const Array> xs) {
     Arrays tangents;
     for (const Array& x : xs)
       tangents.push_back(is_float(x.dtype()) ? random.like(x.aval()) : Array());
     return tangents;
   }
 
-  // <J v, w> = <v, J' w>, to rounding: both sides come from the same linear program.
-  void check_adjoint() const {
-    Random random;
-    const LinearizedArrays lin = linearize_arrays(function(), args_, "linearize");
-    const Arrays v = random_tangents(random, args_), w = random_tangents(random, lin.primals);
-    const double pushed = inner_product(lin.map.apply(v), w),
-                 pulled = inner_product(v, lin.map.transpose(w));
+  // Against finite differences.
+  void check_derivatives() const {
+    try {
+      check_grads_arrays(function(), args_, options_.grads);
+    } catch (const CheckFailure& e) { throw CheckFailure(name_ + ", " + e.message()); }
+  }
+
+  // Two sums of products, each of which has this many terms.
+  void check_equal_sums(double got, double want, std::size_t terms, std::span<const Array> results,
+                        const std::string& what) const {
     double epsilon = std::numeric_limits<double>::epsilon();
-    for (const auto& xs : {args_, std::span<const Array>(lin.primals)}) {
+    for (const auto& xs : {args_, results}) {
       for (const Array& x : xs) {
         if (x.dtype() == DType::f32) epsilon = std::max(epsilon, 0x1p-23);
         if (x.dtype() == DType::f16 || x.dtype() == DType::bf16) epsilon = 0x1p-8;
       }
     }
-    double elements = 1, scale = 1;
-    for (const Array& x : v) elements += x.has_value() ? static_cast<double>(x.size()) : 0;
-    scale += std::abs(pushed);
-    check_close(Array(pulled), Array(pushed), 32 * epsilon * elements * scale, 0,
-                name_ + ", <v, J' w> against <J v, w>");
+    const double scale = 1 + std::abs(want);
+    check_close(Array(got), Array(want), 32 * epsilon * static_cast<double>(terms + 1) * scale, 0,
+                name_ + ", " + what);
+  }
+
+  static std::size_t num_elements(std::span<const Array> xs) {
+    std::size_t n = 0;
+    for (const Array& x : xs) n += x.has_value() ? static_cast<std::size_t>(x.size()) : 0;
+    return n;
+  }
+
+  // The primitive as a function of some operands, the others held fixed.
+  LinearizedArrays linearized(const std::vector<std::size_t>& operands) const {
+    Arrays chosen;
+    for (const std::size_t i : operands) chosen.push_back(args_[i]);
+    const FlatFunction f = [&](std::span<const Array> x) {
+      Arrays all(args_.begin(), args_.end());
+      for (std::size_t k = 0; k < operands.size(); ++k) all[operands[k]] = x[k];
+      return primitive_.bind_erased(params_, all);
+    };
+    return linearize_arrays(f, chosen, "linearize");
+  }
+
+  // In all operands, then in each alone, where the other tangents are symbolic zeros: that must come
+  // to the same as zeros.
+  void check_adjoints() const {
+    std::vector<std::size_t> smooth;
+    for (std::size_t i = 0; i < args_.size(); ++i) {
+      if (is_float(args_[i].dtype())) smooth.push_back(i);
+    }
+    Random random;
+    Arrays v;
+    for (const std::size_t i : smooth) v.push_back(random.like(args_[i].aval()));
+    const LinearizedArrays all = linearized(smooth);
+    check_adjoint(all, v, "");
+    if (smooth.size() == 1) return;
+    for (std::size_t k = 0; k < smooth.size(); ++k) {
+      const std::string where = " in operand " + std::to_string(smooth[k]);
+      const LinearizedArrays one = linearized({smooth[k]});
+      check_adjoint(one, {v[k]}, where);
+      Arrays with_zeros;
+      for (const Array& t : v) with_zeros.push_back(full_of(t.aval(), 0));
+      with_zeros[k] = v[k];
+      check_rounded(one.map.apply({&v[k], 1}), all.map.apply(with_zeros),
+                    "jvp" + where + " alone against zeros for the others");
+    }
+  }
+
+  // <J v, w> = <v, J' w>, to rounding: both sides come from the same linear program.
+  void check_adjoint(const LinearizedArrays& lin, const Arrays& v, const std::string& where) const {
+    Random random;
+    const Arrays w = random_tangents(random, lin.primals);
+    const double pushed = inner_product(lin.map.apply(v), w),
+                 pulled = inner_product(v, lin.map.transpose(w));
+    check_equal_sums(pulled, pushed, num_elements(v), lin.primals,
+                     "<v, J' w> against <J v, w>" + where);
+  }
+
+  // <f(v) - f(0), w> = <v, transpose(w)>: the rule itself. With cotangents of all results, and with
+  // that of one result alone, the others being symbolic zeros.
+  void check_transpose(const std::vector<int>& operands) const {
+    Random random;
+    Arrays at_v(args_.begin(), args_.end()), at_zero = at_v, v(args_.size());
+    std::vector<LinearInput> inputs(args_.begin(), args_.end());
+    std::string where = " in operands";
+    for (const int k : operands) {
+      const auto i = static_cast<std::size_t>(k);
+      at_v[i] = v[i] = random.like(args_[i].aval());
+      at_zero[i] = full_of(args_[i].aval(), 0);
+      inputs[i] = UndefPrimal{args_[i].aval().strong()};
+      where += " " + std::to_string(k);
+    }
+    const Arrays y = function()(at_v), y0 = function()(at_zero), w = random_tangents(random, y);
+    for (std::size_t only = 0; only <= y.size(); ++only) {
+      if (only < y.size() && y.size() == 1) continue;
+      std::vector<Tangent> cotangents;
+      double pushed = 0;
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        const bool present = w[i].has_value() && (only == i || only == y.size());
+        cotangents.push_back(present ? Tangent(w[i]) : Tangent(Zero{y[i].aval().tangent()}));
+        if (present)
+          pushed += inner_product({&y[i], 1}, {&w[i], 1}) - inner_product({&y0[i], 1}, {&w[i], 1});
+      }
+      const std::vector<Tangent> back = primitive_.rules().transpose(params_, cotangents, inputs);
+      check_equal_sums(paired(v, back, where), pushed, num_elements(v) + num_elements(y), y,
+                       "<v, transpose(w)> against <f(v), w>" + where);
+    }
+  }
+
+  // <v, cotangents>, once these have the types of the operands.
+  double paired(const Arrays& v, const std::vector<Tangent>& cotangents,
+                const std::string& where) const {
+    if (cotangents.size() != v.size()) {
+      throw CheckFailure(name_ + ", transpose" + where + ": " + std::to_string(cotangents.size()) +
+                         " cotangents for " + std::to_string(v.size()) + " operands");
+    }
+    double sum = 0;
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      if (!v[i].has_value()) continue;
+      const Array ct = cotangents[i].instantiate();
+      if (!ct.aval().same_type(args_[i].aval())) {
+        throw CheckFailure(name_ + ", transpose" + where + ": the cotangent of operand " +
+                           std::to_string(i) + " is " + ct.aval().to_string() + ", not " +
+                           args_[i].aval().strong().to_string());
+      }
+      sum += inner_product({&v[i], 1}, {&ct, 1});
+    }
+    return sum;
   }
 
   // vmap of jvp against a loop of jvp, all operands mapped over axis 0.
@@ -296,7 +403,7 @@ class PrimitiveChecker {
     const std::vector<BatchAxis> axes(all[0].size(), 0);
     const Arrays want = loop_over(tangents_of, all, axes);
     const Arrays got = map_over(tangents_of, batched_args(all, axes), axes);
-    check_same_batches(got, want, "vmap of jvp");
+    check_rounded(got, want, "vmap of jvp");
   }
 
   const PrimitiveBase& primitive_;

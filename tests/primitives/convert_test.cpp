@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "primitives/support.hpp"
+#include "support.hpp"
 
 namespace telamon_test {
 namespace {

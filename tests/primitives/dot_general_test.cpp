@@ -1,13 +1,11 @@
 // dot_general against a direct sum over its dimension numbers, and every rule.
 #include <cmath>
 
-#include "rule_checks.hpp"
+#include "support.hpp"
 #include "telamon/telamon.hpp"
 
-namespace telamon::testing {
+namespace telamon_test {
 namespace {
-
-using ::testing::HasSubstr;
 
 struct Case {
   Shape lhs, rhs;
@@ -74,16 +72,12 @@ Array direct(const Case& c, const Array& lhs, const Array& rhs) {
 TEST(DotGeneral, SumsOverItsDimensionNumbers) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.lhs.to_string() + " " + c.rhs.to_string());
-    const Application a = application(dot_general_p, {c.d, {}}, [&](int seed) {
-      return Arrays{f64_sample(c.lhs, seed), f64_sample(c.rhs, seed + 10)};
-    });
+    const Example a = example(
+        dot_general_p, {c.d, {}},
+        [&](int seed) { return Arrays{f64_sample(c.lhs, seed), f64_sample(c.rhs, seed + 10)}; },
+        {.native_rtol = 1e-14, .linear = {{0}, {1}}});
     expect_close(a.eval(a.args())[0], direct(c, a.args()[0], a.args()[1]), 1e-12, "value");
-    check_avals(a);
-    check_batch(a);
-    check_compiled(a);
-    check_jvp(a);
-    check_transpose(a, {0});
-    check_transpose(a, {1});
+    check_rules(a);
   }
 }
 
@@ -152,5 +146,15 @@ TEST(DotGeneral, RefusesWhatDoesNotFit) {
               HasSubstr("operands must have one dtype"));
 }
 
+const RuleExamples kDotGeneralExamples([] {
+  std::vector<Example> all;
+  for (const DType dtype : {i8, i32, i64, u8, u32, u64, f32, f64}) {
+    all.push_back(example(dot_general_p, {{{2}, {1}, {0}, {0}}, {}},
+                          {sample(dtype, {2, 3, 2}), sample(dtype, {2, 2, 2}, 1)},
+                          {.grads = {.order = 1}, .native_rtol = 1e-6, .linear = {{0}, {1}}}));
+  }
+  return all;
+});
+
 }  // namespace
-}  // namespace telamon::testing
+}  // namespace telamon_test

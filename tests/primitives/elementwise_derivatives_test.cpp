@@ -1,7 +1,7 @@
 // Derivatives where they are a matter of convention: kinks, ties, zeros. The answers are JAX's.
 #include <cmath>
 
-#include "primitives/support.hpp"
+#include "support.hpp"
 
 namespace telamon_test {
 namespace {

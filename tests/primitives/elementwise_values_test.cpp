@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "primitives/support.hpp"
+#include "support.hpp"
 
 namespace telamon_test {
 namespace {
@@ -78,7 +78,7 @@ TEST(ElementwiseValues, OfOneOperandAgreeWithTheStandardLibraryInDoublePrecision
 
 TEST(ElementwiseValues, OfOneOperandAgreeWithTheStandardLibraryInSinglePrecision) {
   for (const UnaryCase& c : unary_cases()) {
-    const Array x = vector_of(c.inputs, f32);
+    const Array x = lax::convert_element_type(Array(c.inputs), f32);
     const Array y = c.primitive->bind1({}, {x});
     EXPECT_EQ(y.dtype(), f32);
     const auto inputs = x.to_vector<double>(), values = y.to_vector<double>();
@@ -95,7 +95,7 @@ TEST(ElementwiseValues, OfHalfPrecisionAreRoundedFromSinglePrecision) {
       if (c.primitive == &log_p || c.primitive == &sqrt_p || c.primitive == &rsqrt_p ||
           c.primitive == &log1p_p)
         continue;
-      const Array x = vector_of(c.inputs, dtype);
+      const Array x = lax::convert_element_type(Array(c.inputs), dtype);
       const Array y = c.primitive->bind1({}, {x});
       EXPECT_EQ(y.dtype(), dtype);
       const auto inputs = x.to_vector<double>(), values = y.to_vector<double>();

@@ -3,12 +3,10 @@
 #include <cmath>
 #include <limits>
 
-#include "rule_checks.hpp"
+#include "support.hpp"
 
-namespace telamon::testing {
+namespace telamon_test {
 namespace {
-
-using ::testing::HasSubstr;
 
 Array i32s(const Shape& shape, const std::vector<double>& v) { return make(DType::i32, shape, v); }
 Array index(double i, DType dtype = DType::i32) { return make(dtype, {}, {i}); }
@@ -39,13 +37,15 @@ Shape clamped(const DynamicCase& c, const Arrays& args, std::size_t first) {
 TEST(DynamicSlice, ClampsItsStarts) {
   for (const DynamicCase& c : kDynamic) {
     SCOPED_TRACE(c.shape.to_string());
-    const Application a = application(dynamic_slice_p, {c.window}, [&](int k) {
-      Arrays args = {f64_sample(c.shape, k)};
-      for (const double s : c.starts[static_cast<std::size_t>(k)])
-        args.push_back(index(s, c.dtype));
-      return args;
-    });
-    for (const Arrays& args : a.examples) {
+    const Example a = example(dynamic_slice_p, {c.window},
+                              [&](int k) {
+                                Arrays args = {f64_sample(c.shape, k)};
+                                for (const double s : c.starts[static_cast<std::size_t>(k)])
+                                  args.push_back(index(s, c.dtype));
+                                return args;
+                              },
+                              {.linear = {{0}}});
+    for (const Arrays& args : a.operands) {
       const Reader x(args[0]);
       const Shape start = clamped(c, args, 1);
       expect_elements(a.eval(args)[0], c.window, [&](Shape i) {
@@ -54,8 +54,6 @@ TEST(DynamicSlice, ClampsItsStarts) {
       });
     }
     check_rules(a);
-    check_jvp(a);
-    check_transpose(a, {0});
   }
   EXPECT_THAT(
       error_of<ShapeError>([] { dynamic_slice_p.bind({{4}}, {f64_sample({3}), index(0)}); }),
@@ -72,13 +70,16 @@ TEST(DynamicSlice, ClampsItsStarts) {
 TEST(DynamicUpdateSlice, ReplacesTheClampedWindow) {
   for (const DynamicCase& c : kDynamic) {
     SCOPED_TRACE(c.shape.to_string());
-    const Application a = application(dynamic_update_slice_p, {}, [&](int k) {
-      Arrays args = {f64_sample(c.shape, k), f64_sample(c.window, k + 10)};
-      for (const double s : c.starts[static_cast<std::size_t>(k)])
-        args.push_back(index(s, c.dtype));
-      return args;
-    });
-    for (const Arrays& args : a.examples) {
+    const Example a =
+        example(dynamic_update_slice_p, {},
+                [&](int k) {
+                  Arrays args = {f64_sample(c.shape, k), f64_sample(c.window, k + 10)};
+                  for (const double s : c.starts[static_cast<std::size_t>(k)])
+                    args.push_back(index(s, c.dtype));
+                  return args;
+                },
+                {.linear = {{0}, {1}, {0, 1}}});
+    for (const Arrays& args : a.operands) {
       const Reader x(args[0]), u(args[1]);
       const Shape start = clamped(c, args, 2);
       expect_elements(a.eval(args)[0], c.shape, [&](const Shape& i) {
@@ -92,10 +93,6 @@ TEST(DynamicUpdateSlice, ReplacesTheClampedWindow) {
       });
     }
     check_rules(a);
-    check_jvp(a);
-    check_transpose(a, {0});
-    check_transpose(a, {1});
-    check_transpose(a, {0, 1});
   }
   EXPECT_THAT(
       error_of<ShapeError>(
@@ -184,9 +181,10 @@ TEST(Gather, FollowsItsDimensionNumbers) {
     for (const GatherScatterMode mode : kModes) {
       SCOPED_TRACE(c.name + " " + std::string(to_string(mode)));
       const GatherParams p{c.d, c.window, mode, {}, false, false};
-      const Application a = application(gather_p, p, [&](int k) {
-        return Arrays{f64_sample(c.operand, k), random_indices(c, k)};
-      });
+      const Example a =
+          example(gather_p, p,
+                  [&](int k) { return Arrays{f64_sample(c.operand, k), random_indices(c, k)}; },
+                  {.differentiate = false});
       const Reader x(a.args()[0]);
       std::vector<double> want;
       for_each_element(
@@ -198,10 +196,11 @@ TEST(Gather, FollowsItsDimensionNumbers) {
       check_rules(a);
       GatherParams filled = p;
       filled.fill_value = 0;
-      const Application b{&gather_p, Params::of(filled), a.examples};
-      check_jvp(b);
       // What is out of bounds against the promise is clipped by gather, and dropped by its transpose.
-      if (mode != GatherScatterMode::promise_in_bounds) check_transpose(b, {0});
+      Example b{&gather_p, Params::of(filled), a.operands, {.linear = {{0}}}};
+      if (mode == GatherScatterMode::promise_in_bounds)
+        b.options = {.grads = {.order = 2, .modes = GradMode::forward}};
+      check_rules(b);
     }
   }
 }
@@ -224,7 +223,7 @@ TEST(Gather, FillsByDtype) {
   with.fill_value = -5;
   EXPECT_EQ(gather_p.bind1(with, {sample(DType::f64, {3}), i32s({1}, {-1})}).item<double>(), -5);
   for (const DType d : {DType::i8, DType::u8, DType::i32, DType::u32, DType::bool_}) {
-    check_lowering({&gather_p, Params::of(p), {{sample(d, {3}), i32s({2, 1}, {1, 9})}}});
+    check_rules(example(gather_p, p, {sample(d, {3}), i32s({2, 1}, {1, 9})}));
   }
 }
 
@@ -267,11 +266,12 @@ TEST(Scatter, AppliesUpdatesInOrder) {
                                       c.d.start_index_map, c.d.operand_batching_dims,
                                       c.d.start_indices_batching_dims};
       const ScatterParams p{d, false, false, mode};
-      const auto example = [&](int k) {
+      const auto operands = [&](int k) {
         return Arrays{f64_sample(c.operand, k), random_indices(c, k), f64_sample(c.slices, k + 20)};
       };
-      const Application replace = application(scatter_p, p, example),
-                        add = application(scatter_add_p, p, example);
+      const CheckPrimitiveOptions linear{.linear = {{0}, {2}, {0, 2}}};
+      const Example replace = example(scatter_p, p, operands, linear),
+                    add = example(scatter_add_p, p, operands, linear);
       const Arrays& args = replace.args();
       // Added one by one; replaced likewise, by the number of the index vector.
       std::vector<double> sum = values(args[0]), last = sum;
@@ -296,13 +296,7 @@ TEST(Scatter, AppliesUpdatesInOrder) {
                        });
       expect_close(add.eval(args)[0], make(DType::f64, c.operand, sum), 1e-12, "scatter_add");
       expect_close(replace.eval(args)[0], make(DType::f64, c.operand, last), 0, "scatter");
-      for (const Application& a : {replace, add}) {
-        check_rules(a);
-        check_jvp(a);
-        check_transpose(a, {0});
-        check_transpose(a, {2});
-        check_transpose(a, {0, 2});
-      }
+      for (const Example& a : {replace, add}) { check_rules(a); }
     }
   }
 }
@@ -332,5 +326,22 @@ TEST(Scatter, RefusesUpdatesOfAnotherShape) {
               HasSubstr("indices must be integers"));
 }
 
+const RuleExamples kIndexingExamples([] {
+  const Array x = f64_sample({4, 3}), rows = i32s({2, 1}, {2, -1});
+  const CheckPrimitiveOptions both{.linear = {{0}, {2}, {0, 2}}};
+  std::vector<Example> all{
+      example(dynamic_slice_p, {{2, 2}}, {x, index(1), index(9)}, {.linear = {{0}}}),
+      example(dynamic_update_slice_p, {}, {x, f64_sample({2, 2}, 1), index(1), index(-3)},
+              {.linear = {{0}, {1}, {0, 1}}})};
+  for (const GatherScatterMode mode : {GatherScatterMode::clip, GatherScatterMode::fill_or_drop}) {
+    all.push_back(example(gather_p, {{{1}, {0}, {0}, {}, {}}, {1, 3}, mode, 0.0, false, false},
+                          {x, rows}, {.linear = {{0}}}));
+    const ScatterParams p{{{1}, {0}, {0}, {}, {}}, false, false, mode};
+    for (const auto* scatter : {&scatter_p, &scatter_add_p})
+      all.push_back(example(*scatter, p, {x, rows, f64_sample({2, 3}, 1)}, both));
+  }
+  return all;
+});
+
 }  // namespace
-}  // namespace telamon::testing
+}  // namespace telamon_test

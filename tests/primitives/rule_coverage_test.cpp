@@ -1,18 +1,23 @@
-// No primitive lacks a rule without saying why.
-#include <gtest/gtest.h>
+// Every registered primitive has every rule, or says why not; and its rules agree with each other at
+// the examples that the files of this folder give.
+#include <algorithm>
 
-#include <string>
+#include "support.hpp"
 
-#include "telamon/primitive.hpp"
-
-namespace telamon {
+namespace telamon_test {
 namespace {
 
+/// Those of the library: tests make their own.
+std::vector<const PrimitiveBase*> registered() {
+  auto all = PrimitiveBase::all();
+  std::erase_if(all, [](const PrimitiveBase* p) { return p->name().starts_with("test_"); });
+  return all;
+}
+
 TEST(RuleCoverage, OfEveryRegisteredPrimitiveIsCompleteOrExplained) {
-  const auto primitives = PrimitiveBase::all();
+  const auto primitives = registered();
   ASSERT_GT(primitives.size(), 60u);
   for (const PrimitiveBase* p : primitives) {
-    if (p->name().starts_with("test_")) continue;  // made by other tests of this program
     for (const char* rule : {"impl", "abstract_eval", "jvp", "transpose", "batch", "lower"}) {
       const auto& exempt = p->rules().exempt;
       const auto reason = exempt.find(std::string_view(rule));
@@ -29,5 +34,26 @@ TEST(RuleCoverage, OfNamesIsUnambiguous) {
     EXPECT_NE(primitives[i - 1]->name(), primitives[i]->name());
 }
 
+TEST(RuleCoverage, ExplainsOnlyPrimitivesThatExist) {
+  for (const auto& [name, where] : CheckedElsewhere::all()) {
+    EXPECT_NE(PrimitiveBase::find(name), nullptr) << name;
+    EXPECT_NE(where, "") << name;
+  }
+}
+
+class Rules : public testing::TestWithParam<const PrimitiveBase*> {};
+
+TEST_P(Rules, AgreeAtEveryExample) {
+  const PrimitiveBase& primitive = *GetParam();
+  const std::vector<Example> examples = RuleExamples::of(primitive);
+  const bool elsewhere = CheckedElsewhere::all().contains(std::string(primitive.name()));
+  EXPECT_NE(examples.empty(), !elsewhere)
+      << primitive.name() << " needs either RuleExamples or a CheckedElsewhere: see support.hpp";
+  for (const Example& e : examples) check_rules(e);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Rules, testing::ValuesIn(registered()),
+                         [](const auto& info) { return std::string(info.param->name()); });
+
 }  // namespace
-}  // namespace telamon
+}  // namespace telamon_test

@@ -2,19 +2,17 @@
 #include <cmath>
 #include <limits>
 
-#include "rule_checks.hpp"
+#include "support.hpp"
 
-namespace telamon::testing {
+namespace telamon_test {
 namespace {
-
-using ::testing::HasSubstr;
 
 TEST(Sort, OrdersLinesAlongItsDimension) {
   for (const Shape& shape : {Shape{17}, Shape{5, 3}, Shape{2, 4, 3}, Shape{0}, Shape{3, 1}}) {
     for (int dimension = 0; dimension < shape.ndim(); ++dimension) {
       SCOPED_TRACE(shape.to_string() + " along " + std::to_string(dimension));
-      const Application a = application(sort_p, {dimension, true, 1},
-                                        [&](int k) { return Arrays{f64_sample(shape, k)}; });
+      const Example a = example(sort_p, {dimension, true, 1},
+                                [&](int k) { return Arrays{f64_sample(shape, k)}; });
       const Reader x(a.args()[0]);
       const auto d = static_cast<std::size_t>(dimension);
       expect_elements(a.eval(a.args())[0], shape, [&](Shape i) {
@@ -25,7 +23,6 @@ TEST(Sort, OrdersLinesAlongItsDimension) {
         return line[place];
       });
       check_rules(a);
-      check_jvp(a);
     }
   }
 }
@@ -54,11 +51,10 @@ TEST(Sort, PutsNansLastAndTakesZerosAsEqual) {
 
 TEST(Sort, HasEveryRuleWithSeveralOperands) {
   for (const int num_keys : {1, 2}) {
-    const Application a = application(sort_p, {1, true, num_keys}, [](int k) {
+    const Example a = example(sort_p, {1, true, num_keys}, [](int k) {
       return Arrays{f64_sample({2, 5}, k), f64_sample({2, 5}, k + 5), f64_sample({2, 5}, k + 9)};
     });
     check_rules(a);
-    check_jvp(a);
   }
   for (const DType d : {DType::bool_, DType::i8, DType::i64, DType::u8, DType::u64, DType::f32}) {
     const Array y = sort_p.bind1({0, true, 1}, {sample(d, {11})});
@@ -77,5 +73,19 @@ TEST(Sort, RefusesOperandsThatDoNotFit) {
               HasSubstr("dimension 1 is out of range"));
 }
 
+const RuleExamples kSortExamples([] {
+  std::vector<Example> all;
+  for (const int num_keys : {1, 2}) {
+    all.push_back(example(sort_p, {0, true, num_keys}, [](int k) {
+      return Arrays{f64_sample({4, 2}, k), f64_sample({4, 2}, k + 5)};
+    }));
+  }
+  for (const DType key : {boolean, i8, i64, u8, u64, f32}) {
+    all.push_back(example(sort_p, {0, true, 1}, {sample(key, {11}), f64_sample({11})},
+                          {.grads = {.order = 1}}));
+  }
+  return all;
+});
+
 }  // namespace
-}  // namespace telamon::testing
+}  // namespace telamon_test

@@ -1,9 +1,12 @@
-// What tests of primitives share: binding without ceremony, and flat derivatives.
+// What tests of primitives share: arrays of samples, comparisons with formulas of the index, flat
+// derivatives, and examples of primitives for the checker of rules.
 #pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,22 +17,51 @@
 namespace telamon_test {
 
 using namespace telamon;
+using ::testing::HasSubstr;
 
-/// The message of the error that f throws; "" when it throws none.
+// ---- errors ------------------------------------------------------------------------------------
+/// The message of the error of type E that f throws; a failure, and "", when it throws none.
 template <class E = Error, class F>
-std::string message_of(const F& f) {
+std::string error_of(const F& f) {
   try {
     f();
-  } catch (const E& e) { return e.message(); }
+  } catch (const E& e) { return e.message(); } catch (const Error& e) {
+    ADD_FAILURE() << "another error: " << e.message();
+    return "";
+  }
+  ADD_FAILURE() << "no error";
   return "";
 }
 
-template <class T>
-Array vector_of(const std::vector<T>& values, DType dtype = dtype_of<T>) {
-  const Array x(values);
-  return dtype == dtype_of<T> ? x : lax::convert_element_type(x, dtype);
-}
+// ---- arrays ------------------------------------------------------------------------------------
+/// An array of any dtype with the given values, row-major.
+Array make(DType dtype, const Shape& shape, const std::vector<double>& values);
+/// Distinct values without pattern, between -2 and 2 (integers: 0, 1, 2, ... shuffled); another set
+/// for each `seed`.
+Array sample(DType dtype, const Shape& shape, int seed = 0);
+inline Array f64_sample(const Shape& shape, int seed = 0) { return sample(f64, shape, seed); }
+std::vector<double> values(const Array& x);
 
+/// Visits all indices of a shape.
+void for_all(const Shape& shape, const std::function<void(const Shape&)>& f);
+/// One element of an array, read at an index.
+class Reader {
+ public:
+  explicit Reader(const Array& x) : shape_(x.shape()), values_(values(x)) {}
+  double operator()(const Shape& index) const;
+
+ private:
+  Shape shape_;
+  std::vector<double> values_;
+};
+
+/// Same type, and elements within this tolerance, relative above 1.
+void expect_close(const Array& got, const Array& want, double tolerance, const std::string& what);
+/// Elements given by a formula of their index.
+void expect_elements(const Array& got, const Shape& shape,
+                     const std::function<double(const Shape&)>& want);
+
+// ---- functions ---------------------------------------------------------------------------------
 using Function = detail::FlatFunction;
 
 template <class P>
@@ -38,19 +70,54 @@ Function function_of(const Primitive<P>& primitive, const P& params = {}) {
 }
 
 /// The derivative of the first result along argument `i`, by pushing a tangent of ones.
-inline std::vector<double> pushed(const Function& f, const Arrays& args, std::size_t i) {
-  Arrays tangents(args.size());
-  tangents[i] = lax::ones_like(args[i]);
-  const Array t = detail::jvp_arrays(f, args, tangents, {}).tangents[0];
-  return t.dtype() == DType::float0 ? std::vector<double>{} : t.to_vector<double>();
+std::vector<double> pushed(const Function& f, const Arrays& args, std::size_t i);
+/// The same by pulling a cotangent of ones.
+std::vector<double> pulled(const Function& f, const Arrays& args, std::size_t i);
+
+// ---- rules -------------------------------------------------------------------------------------
+/// A primitive with parameters and up to three sets of operands of the same types.
+struct Example {
+  const PrimitiveBase* primitive;
+  Params params;
+  std::vector<Arrays> operands;
+  CheckPrimitiveOptions options = {};
+  const Arrays& args() const { return operands[0]; }
+  Arrays eval(const Arrays& x) const { return primitive->bind_erased(params, x); }
+};
+template <class P>
+Example example(const Primitive<P>& primitive, const P& params, Arrays args,
+                CheckPrimitiveOptions options = {}) {
+  return {&primitive, Params::of(params), {std::move(args)}, std::move(options)};
+}
+template <class P>
+Example example(const Primitive<P>& primitive, const P& params,
+                const std::function<Arrays(int)>& operands, CheckPrimitiveOptions options = {}) {
+  return {
+      &primitive, Params::of(params), {operands(0), operands(1), operands(2)}, std::move(options)};
 }
 
-/// The same by pulling a cotangent of ones.
-inline std::vector<double> pulled(const Function& f, const Arrays& args, std::size_t i) {
-  const auto lin = detail::linearize_arrays(f, args, "test");
-  Arrays cotangents;
-  for (const Array& y : lin.primals) cotangents.push_back(lax::ones_like(y));
-  return lin.map.transpose(cotangents)[i].to_vector<double>();
-}
+/// check_primitive; what it finds is a failure of the test.
+void check_rules(const Example& e);
+
+/// Examples of some primitives, for the test that checks the rules of every registered one. A file
+/// that tests a primitive declares them at namespace scope:
+///   const RuleExamples kExamples([] { return std::vector{example(neg_p, {}, {x})}; });
+class RuleExamples {
+ public:
+  explicit RuleExamples(std::vector<Example> (*make)()) { makers().push_back(make); }
+  static std::vector<Example> of(const PrimitiveBase& primitive);
+
+ private:
+  static std::vector<std::vector<Example> (*)()>& makers();
+};
+
+/// A primitive that no example of operands can check: where its rules are checked instead, and why.
+class CheckedElsewhere {
+ public:
+  CheckedElsewhere(std::string name, std::string where) {
+    all()[std::move(name)] = std::move(where);
+  }
+  static std::map<std::string, std::string>& all();
+};
 
 }  // namespace telamon_test

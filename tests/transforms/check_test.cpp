@@ -60,21 +60,6 @@ const Primitive<> test_wrong_transpose_p{
            .transpose = [](Array ct) { return ct; },
            .lower = element([](Emitter& e, Scalar x) { return e.add(x, x); })});
     }};
-// Ignores where the batch axis is.
-const Primitive<> test_wrong_batch_p{
-    "test_wrong_batch", [] {
-      auto rules = families::unary(
-          test_wrong_batch_p, {.impl = [](const NoParams&, const Aval&,
-                                          std::span<const Array> x) { return lax::neg(x[0]); },
-                               .jvp = [](Array dx, Array, Array) { return lax::neg(dx); },
-                               .lower = element([](Emitter& e, Scalar x) { return e.neg(x); })});
-      rules.batch = [](const NoParams&, const AxisInfo&, std::span<const Array> x,
-                       std::span<const BatchAxis>) {
-        return BatchResult{test_wrong_batch_p.bind({}, x), {0}};
-      };
-      return rules;
-    }};
-
 TEST(CheckGrads, FindsAWrongJvpRule) {
   const auto f = [](Array x) { return test_wrong_jvp_p.bind1({}, {x}); };
   EXPECT_THAT(failure_of([&] { check_grads(f, std::tuple{kX}); }),
@@ -99,24 +84,168 @@ TEST(CheckGrads, FindsAWrongSecondDerivative) {
   EXPECT_NE(failure_of([&] { check_grads(f, std::tuple{kX}, {.order = 2}); }), "");
 }
 
-TEST(CheckPrimitive, FindsAWrongBatchRule) {
-  const Array x({0.5, 1.5, -0.75});
-  EXPECT_THAT(failure_of([&] { check_primitive(test_wrong_batch_p, {}, {x}); }),
-              HasSubstr("test_wrong_batch, vmap, in_axes (1)"));
+// ---- one rule of sub(x, 2 y) is wrong at a time -------------------------------------------------
+using SubRules = Rules<>;
+
+/// A batch of matrices with its batch axis in front.
+Array at_front(const Array& x, BatchAxis axis, std::int64_t size) {
+  if (!axis) return lax::broadcast(x, {size});
+  if (*axis == 0) return x;
+  return lax::transpose(x, *axis == 1 ? Shape{1, 0, 2} : Shape{2, 0, 1});
 }
 
-TEST(CheckPrimitive, FindsAnAbstractEvalThatPromisesSomethingElse) {
-  const Primitive<> p{
-      "test_wrong_aval", [] {
-        return Rules<>{
-            .impl = [](const NoParams&, std::span<const Array> x) { return Arrays{x[0]}; },
-            .abstract_eval =
-                [](const NoParams&, std::span<const Aval> x) {
-                  return AbstractResult(x[0].with_dtype(f32));
-                }};
+/// What the checker says of x - 2 y with right rules, of which `spoil` replaces one.
+std::string failure_with(const std::function<void(SubRules&)>& spoil,
+                         const CheckPrimitiveOptions& options = {.linear = {{0}, {1}, {0, 1}}}) {
+  const auto f = [](const Array& x, const Array& y) {
+    return lax::sub(x, lax::mul(lax::full_like(y, 2.0), y));
+  };
+  SubRules rules;
+  rules.impl = [f](const NoParams&, std::span<const Array> x) { return Arrays{f(x[0], x[1])}; };
+  rules.abstract_eval = [](const NoParams&, std::span<const Aval> x) {
+    return AbstractResult(x[0].strong());
+  };
+  rules.jvp = [f](const NoParams&, std::span<const Array> x, std::span<const Tangent> t) {
+    return JvpResult{{f(x[0], x[1])}, {Tangent(f(t[0].instantiate(), t[1].instantiate()))}};
+  };
+  rules.transpose = [](const NoParams&, std::span<const Tangent> ct, std::span<const LinearInput>) {
+    const Array c = ct[0].instantiate();
+    return std::vector<Tangent>{c, lax::mul(lax::full_like(c, -2.0), c)};
+  };
+  rules.batch = [f](const NoParams&, const AxisInfo& axis, std::span<const Array> x,
+                    std::span<const BatchAxis> axes) {
+    return BatchResult{{f(at_front(x[0], axes[0], axis.size), at_front(x[1], axes[1], axis.size))},
+                       {0}};
+  };
+  rules.lower = element(
+      [](Emitter& e, Scalar x, Scalar y) { return e.sub(x, e.mul(e.constant(y.dtype(), 2), y)); });
+  spoil(rules);
+  const Primitive<> p{"test_sub_twice", [&] { return rules; }};
+  const std::vector<double> u{0.5, 1.5, -0.75, 2.0, -1.0, 0.25, 3.0, 1.0, -2.0},
+      v{1.25, -0.5, 3.0, 0.75, 0.125, -2.0, 0.0, 4.0, 1.5};
+  const Array x(u, {3, 3}), y(v, {3, 3});
+  return failure_of([&] { check_primitive(p, {}, {x, y}, options); });
+}
+
+TEST(CheckPrimitive, AcceptsRightRules) {
+  EXPECT_EQ(failure_with([](SubRules&) {}), "");
+}
+
+TEST(CheckPrimitive, FindsAWrongType) {
+  EXPECT_EQ(failure_with([](SubRules& r) {
+              r.abstract_eval = [](const NoParams&, std::span<const Aval> x) {
+                return AbstractResult(x[0].with_dtype(f32));
+              };
+            }),
+            "test_sub_twice: abstract_eval promises f32[3,3], impl gives f64[3,3]");
+  EXPECT_EQ(failure_with([](SubRules& r) {
+              r.abstract_eval = [](const NoParams&, std::span<const Aval> x) {
+                return AbstractResult(std::vector<Aval>{x[0], x[1]});
+              };
+            }),
+            "test_sub_twice: abstract_eval promises 2 results, impl gives 1");
+}
+
+TEST(CheckPrimitive, FindsAWrongLowering) {
+  const std::string failure = failure_with([](SubRules& r) {
+    r.lower = element([](Emitter& e, Scalar x, Scalar y) { return e.sub(x, e.add(y, x)); });
+  });
+#if TELAMON_WITH_LLVM
+  EXPECT_THAT(failure, HasSubstr("test_sub_twice, native jit against eager f64[3,3]: got"));
+#else
+  EXPECT_EQ(failure, "");  // lowerings are not used
+#endif
+}
+
+TEST(CheckPrimitive, FindsAWrongJvpRule) {
+  EXPECT_THAT(failure_with([](SubRules& r) {
+                r.jvp = [](const NoParams&, std::span<const Array> x, std::span<const Tangent> t) {
+                  return JvpResult{{lax::sub(x[0], lax::add(x[1], x[1]))},
+                                   {lax::sub(t[0].instantiate(), t[1].instantiate())}};
+                };
+              }),
+              HasSubstr("test_sub_twice, JVP tangent f64[3,3]: got"));
+}
+
+TEST(CheckPrimitive, FindsAJvpRuleThatForgetsSymbolicZeros) {
+  // Right when both tangents are there; without the second it takes the wrong one.
+  EXPECT_THAT(failure_with([](SubRules& r) {
+                r.jvp = [jvp = r.jvp](const NoParams& p, std::span<const Array> x,
+                                      std::span<const Tangent> t) {
+                  JvpResult y = jvp(p, x, t);
+                  if (t[1].is_zero()) y.tangents[0] = Zero{x[0].aval()};
+                  return y;
+                };
+              }),
+              HasSubstr("test_sub_twice, jvp in operand 0 alone against zeros for the others"));
+}
+
+TEST(CheckPrimitive, FindsAWrongTransposeRule) {
+  const auto forgets_the_factor = [](SubRules& r) {
+    r.transpose = [](const NoParams&, std::span<const Tangent> ct, std::span<const LinearInput>) {
+      return std::vector<Tangent>{ct[0], lax::neg(ct[0].instantiate())};
+    };
+  };
+  EXPECT_THAT(failure_with(forgets_the_factor),
+              HasSubstr("test_sub_twice, <v, transpose(w)> against <f(v), w> in operands 1 "));
+  const auto has_another_shape = [](SubRules& r) {
+    r.transpose = [](const NoParams&, std::span<const Tangent> ct, std::span<const LinearInput>) {
+      const Array sum = lax::reduce_sum(ct[0].instantiate(), {0});
+      return std::vector<Tangent>{sum, sum};
+    };
+  };
+  EXPECT_THAT(failure_with(has_another_shape),
+              HasSubstr("test_sub_twice, transpose in operands 0: the cotangent of operand 0 is "
+                        "f64[3], not f64[3,3]"));
+}
+
+TEST(CheckPrimitive, FindsAWrongBatchRule) {
+  // Right for batches along axis 0 alone.
+  EXPECT_THAT(failure_with([](SubRules& r) {
+                r.batch = [impl = r.impl](const NoParams& p, const AxisInfo& axis,
+                                          std::span<const Array> x,
+                                          std::span<const BatchAxis> axes) {
+                  Arrays full;
+                  for (std::size_t i = 0; i < 2; ++i)
+                    full.push_back(axes[i] ? x[i] : at_front(x[i], axes[i], axis.size));
+                  return BatchResult{impl(p, full), {0}};
+                };
+              }),
+              HasSubstr("test_sub_twice, vmap, in_axes (1, None)"));
+  EXPECT_THAT(failure_with([](SubRules& r) {
+                r.batch = [batch = r.batch](const NoParams& p, const AxisInfo& axis,
+                                            std::span<const Array> x,
+                                            std::span<const BatchAxis> axes) {
+                  BatchResult y = batch(p, axis, x, axes);
+                  y.axes[0] = 1;
+                  return y;
+                };
+              }),
+              HasSubstr("test_sub_twice"));
+}
+
+TEST(CheckPrimitive, FindsAWrongSecondDerivative) {
+  const Primitive<> cube{
+      "test_cube_without_second_derivative", [] {
+        Rules<> r;
+        r.impl = [](const NoParams&, std::span<const Array> x) {
+          return Arrays{lax::integer_pow(x[0], 3)};
+        };
+        r.abstract_eval = [](const NoParams&, std::span<const Aval> x) {
+          return AbstractResult(x[0].strong());
+        };
+        r.jvp = [](const NoParams&, std::span<const Array> x, std::span<const Tangent> t) {
+          const Array slope = lax::mul(lax::full_like(x[0], 3.0), lax::square(x[0]));
+          return JvpResult{{lax::integer_pow(x[0], 3)},
+                           {lax::mul(lax::stop_gradient(slope), t[0].instantiate())}};
+        };
+        r.lower = element([](Emitter& e, Scalar x) { return e.mul(x, e.mul(x, x)); });
+        return r;
       }};
-  EXPECT_THAT(failure_of([&] { check_primitive(p, {}, {kX}); }),
-              HasSubstr("abstract_eval promises f32[3], impl gives f64[3]"));
+  const Array x({0.5, 1.5, -0.75});
+  EXPECT_NO_THROW(check_primitive(cube, {}, {x}, {.grads = {.order = 1}, .native_rtol = 1e-15}));
+  EXPECT_THAT(failure_of([&] { check_primitive(cube, {}, {x}, {.native_rtol = 1e-15}); }),
+              HasSubstr("test_cube_without_second_derivative, JVP of JVP tangent"));
 }
 
 }  // namespace
