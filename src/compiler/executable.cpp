@@ -2,6 +2,7 @@
 #include "compiler/executable.hpp"
 
 #include "compiler/emit.hpp"
+#include "compiler/native_call.hpp"
 #include "core/concrete.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/history.hpp"
@@ -102,7 +103,7 @@ void NativeExecutable::execute(std::span<const Array> inputs, const std::vector<
   const ArenaMemory arena(parts_.plan->arena_bytes);
   HostState host{&host_steps_, nullptr};
   Context context{nullptr, nullptr, arena.data(), &host};
-  if (entry_(&context, args.data(), results.data()) != 0) {
+  if (call_native(entry_, &context, args.data(), results.data()) != 0) {
     outputs.clear();
     std::rethrow_exception(host.error);
   }

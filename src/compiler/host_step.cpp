@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "compiler/forms.hpp"
+#include "compiler/native_call.hpp"
 #include "compiler/plan.hpp"
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
@@ -102,7 +103,7 @@ void parallel_kernel(Context* context, KernelFunction kernel, std::int64_t begin
   const std::int64_t chunks = (end - begin + grain - 1) / grain;
   runtime::parallel_for(chunks, [=](std::int64_t chunk) {
     const std::int64_t first = begin + chunk * grain;
-    kernel(context, first, std::min(first + grain, end));
+    call_native(kernel, context, first, std::min(first + grain, end));
   });
 }
 

@@ -17,6 +17,7 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::vector<const PrimitiveBase*> primitives;
+  std::vector<const detail::RuleTable*> retired;  // of destroyed primitives
 };
 Registry& registry() {
   static auto* const r = new Registry;
@@ -38,6 +39,7 @@ PrimitiveBase::~PrimitiveBase() {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   std::erase(r.primitives, this);
+  r.retired.push_back(table_.load(std::memory_order_acquire));
 }
 
 const detail::RuleTable& PrimitiveBase::rules() const {

@@ -1,5 +1,6 @@
 // The thread-local interpreter stack, and bind.
 #include <algorithm>
+#include <utility>
 
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
@@ -15,10 +16,21 @@ struct InterpreterStack {
   SourceLocation where;  // of the outermost public call under way
 };
 
-// Leaked on purpose: objects with static or thread storage may compute while they are destroyed.
+// Freed when the thread ends. Objects with static or thread storage may compute while they are
+// destroyed, after that: they get a new stack, which nobody frees.
+constinit thread_local InterpreterStack* this_thread = nullptr;
+struct StackOwner {
+  StackOwner() { this_thread = new InterpreterStack; }
+  ~StackOwner() { delete std::exchange(this_thread, nullptr); }
+  StackOwner(const StackOwner&) = delete;
+  StackOwner& operator=(const StackOwner&) = delete;
+};
 InterpreterStack& stack() {
-  thread_local auto* const leaked = new InterpreterStack;
-  return *leaked;
+  if (this_thread == nullptr) {
+    thread_local const StackOwner owner;
+    if (this_thread == nullptr) this_thread = new InterpreterStack;
+  }
+  return *this_thread;
 }
 
 [[noreturn]] void leaked_tracer(const Tracer& tracer) {

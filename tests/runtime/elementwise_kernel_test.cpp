@@ -50,6 +50,10 @@ std::vector<T> interesting(int count) {
 template <class T> T wrap(Wide x) {
   return static_cast<T>(static_cast<std::make_unsigned_t<T>>(x));
 }
+/// Only the last bits matter: in the ring of 64-bit integers.
+template <class T> T wrapped_product(T a, T b) {
+  return wrap<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
 template <class T> constexpr int kBits = static_cast<int>(8 * sizeof(T));
 
 template <class T>
@@ -58,11 +62,10 @@ T float_max(T a, T b) {
 }
 template <class T>
 T integer_power(T a, T b) {
-  Wide result = 1;
+  std::uint64_t result = 1;
   if (std::is_signed_v<T> && b < 0) return a == 1 ? 1 : a == T(-1) ? (b % 2 == 0 ? 1 : -1) : 0;
   // Only the last bits matter: multiply in the ring.
-  for (T i = 0; i < b && i < T(70); ++i)
-    result = wrap<std::uint64_t>(result * static_cast<Wide>(a));
+  for (T i = 0; i < b && i < T(70); ++i) result *= static_cast<std::uint64_t>(a);
   return wrap<T>(result);
 }
 
@@ -94,13 +97,13 @@ std::map<Op, std::function<T(T, T)>> references() {
     r[Op::neg] = [](T a, T) { return wrap<T>(-Wide(a)); };
     r[Op::sign] = [](T a, T) { return T((a > 0) - (a < 0)); };
     r[Op::abs] = [](T a, T) { return wrap<T>(a < 0 ? -Wide(a) : Wide(a)); };
-    r[Op::square] = [](T a, T) { return wrap<T>(Wide(a) * Wide(a)); };
+    r[Op::square] = [](T a, T) { return wrapped_product(a, a); };
     r[Op::not_] = [](T a, T) { return wrap<T>(-Wide(a) - 1); };
     r[Op::population_count] = [](T a, T) { return T(std::popcount(U(a))); };
     r[Op::clz] = [](T a, T) { return T(std::countl_zero(U(a))); };
     r[Op::add] = [](T a, T b) { return wrap<T>(Wide(a) + Wide(b)); };
     r[Op::sub] = [](T a, T b) { return wrap<T>(Wide(a) - Wide(b)); };
-    r[Op::mul] = [](T a, T b) { return wrap<T>(Wide(a) * Wide(b)); };
+    r[Op::mul] = [](T a, T b) { return wrapped_product(a, b); };
     r[Op::div] = [](T a, T b) { return b == 0 ? wrap<T>(-1) : wrap<T>(Wide(a) / Wide(b)); };
     r[Op::rem] = [](T a, T b) { return b == 0 ? a : wrap<T>(Wide(a) % Wide(b)); };
     r[Op::max] = [](T a, T b) { return std::max(a, b); };

@@ -59,8 +59,9 @@ void check(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, L
         double real = 0;
         for (std::int64_t q = 0; q < k; ++q) {
           real += static_cast<double>(a.at(l, i, q)) * static_cast<double>(b.at(l, q, j));
-          integer +=
-              static_cast<std::uint64_t>(a.at(l, i, q)) * static_cast<std::uint64_t>(b.at(l, q, j));
+          if constexpr (std::is_integral_v<T>)
+            integer += static_cast<std::uint64_t>(a.at(l, i, q)) *
+                       static_cast<std::uint64_t>(b.at(l, q, j));
         }
         const T want = std::is_integral_v<T> ? static_cast<T>(integer) : static_cast<T>(real);
         ASSERT_EQ(c[static_cast<std::size_t>((l * m + i) * n + j)], want)
