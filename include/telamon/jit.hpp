@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "telamon/debug.hpp"
 #include "telamon/detail/call.hpp"
 #include "telamon/detail/identity.hpp"
 
@@ -16,12 +17,14 @@ namespace telamon {
 inline namespace v1 {
 
 struct JitOptions {
-  std::string backend = {};      ///< "llvm" or "interpret"; "" is the default
-  bool contract = false;         ///< allow a*b + c to be fused, at the cost of eager = compiled
-  std::vector<int> donate = {};  ///< arguments whose buffers the results may reuse
-  bool keep_unused = false;      ///< keep arguments that the program does not use
-  std::string name = {};         ///< in jaxprs, logs and errors
-  std::vector<int> static_argnums = {};  ///< arguments whose Arrays are compile-time constants
+  std::string backend = {};  ///< "llvm" or "interpret"; "" is the default
+  bool contract = false;     ///< allow a*b + c to be fused, at the cost of eager = compiled
+  /// Arguments whose buffers the results may reuse; negative numbers count from the end.
+  std::vector<int> donate = {};
+  bool keep_unused = false;  ///< keep arguments that the program does not use
+  std::string name = {};     ///< in jaxprs, logs and errors
+  /// Arguments whose Arrays are compile-time constants; negative numbers count from the end.
+  std::vector<int> static_argnums = {};
 };
 
 namespace detail {
@@ -33,13 +36,20 @@ class TELAMON_API JitCache {
   struct Entry;
   using EntryPtr = std::shared_ptr<const Entry>;
 
-  JitCache(JitOptions options, std::size_t num_args);
+  explicit JitCache(JitOptions options);
   ~JitCache();
   JitCache(const JitCache&) = delete;
   JitCache& operator=(const JitCache&) = delete;
 
-  bool is_static(std::size_t arg) const { return arg < static_.size() && static_[arg]; }
-  bool is_donated(std::size_t arg) const { return arg < donated_.size() && donated_[arg]; }
+  /// Whether argument `arg` of `num_args` is static, or donated.
+  bool is_static(std::size_t arg, std::size_t num_args) const {
+    return holds(options_.static_argnums, arg, num_args);
+  }
+  bool is_donated(std::size_t arg, std::size_t num_args) const {
+    return holds(options_.donate, arg, num_args);
+  }
+  /// ValueError unless all argument numbers of the options are among this many.
+  void check_argnums(std::size_t num_args) const;
   const JitOptions& options() const { return options_; }
 
   /// The program for these traced arguments and this key of static values; null when not traced yet.
@@ -49,6 +59,10 @@ class TELAMON_API JitCache {
   EntryPtr trace(const FlatFunction& f, std::span<const Array> args, const KeyBuilder& key,
                  const std::vector<bool>& donated,
                  const std::function<std::shared_ptr<const void>()>& prototype);
+  /// Traces f once more: ValueError when the program is another one, because f captured something
+  /// that has changed since.
+  void check_constants(const Entry& entry, const FlatFunction& f,
+                       std::span<const Array> args) const;
   /// Runs the program: the executable when nothing is being traced, else a jit equation.
   void call(const Entry& entry, std::span<const Array> args, Arrays& results) const;
   static const void* prototype(const Entry& entry);
@@ -56,8 +70,14 @@ class TELAMON_API JitCache {
   std::size_t size() const;
 
  private:
+  static bool holds(const std::vector<int>& argnums, std::size_t arg, std::size_t num_args) {
+    for (const int i : argnums) {
+      if (static_cast<std::size_t>(i < 0 ? i + static_cast<int>(num_args) : i) == arg) return true;
+    }
+    return false;
+  }
+
   JitOptions options_;
-  std::vector<bool> static_, donated_;
   const char* call_name_;     // lives forever
   mutable std::mutex mutex_;  // guards publication
   std::vector<EntryPtr> owned_;
@@ -69,8 +89,8 @@ TELAMON_API void add_static_array(KeyBuilder& key, const Array& x, std::size_t a
 
 template <class F>
 struct JitState {
-  JitState(F f, JitOptions options, std::size_t num_args, bool is_shared)
-      : callee(std::move(f)), cache(std::move(options), num_args), shared(is_shared) {}
+  JitState(F f, JitOptions options, bool is_shared)
+      : callee(std::move(f)), cache(std::move(options)), shared(is_shared) {}
   Callee<F> callee;
   JitCache cache;
   bool shared;  // among all callables of this code identity
@@ -81,10 +101,9 @@ TELAMON_API void add_options(KeyBuilder& key, const JitOptions& options);
 /// The state for this callable: shared with equal code where that is known, else a new one.
 template <class F>
 std::shared_ptr<JitState<F>> jit_state(F f, JitOptions options) {
-  constexpr std::size_t kAnyNumber = 64;
   KeyBuilder key;
   if (!code_identity(f, key))
-    return std::make_shared<JitState<F>>(std::move(f), std::move(options), kAnyNumber, false);
+    return std::make_shared<JitState<F>>(std::move(f), std::move(options), false);
   add_options(key, options);
   struct Table {
     std::mutex mutex;
@@ -93,8 +112,7 @@ std::shared_ptr<JitState<F>> jit_state(F f, JitOptions options) {
   static auto* const table = new Table;  // leaked: usable before and after main
   const std::lock_guard lock(table->mutex);
   auto& state = table->states[std::string(key.view())];
-  if (!state)
-    state = std::make_shared<JitState<F>>(std::move(f), std::move(options), kAnyNumber, true);
+  if (!state) state = std::make_shared<JitState<F>>(std::move(f), std::move(options), true);
   return state;
 }
 
@@ -119,12 +137,13 @@ class Jitted {
   template <class Args, class References>
   auto run(const References& args) const {
     using Result = std::decay_t<decltype(std::apply(*state_->callee, std::declval<Args&>()))>;
+    constexpr std::size_t kNumArgs = std::tuple_size_v<References>;
     JitCache& cache = state_->cache;
     Arrays leaves;
     leaves.reserve(8);
     KeyBuilder key;
     for_each_argument(args, [&](const auto& arg, std::size_t i) {
-      if (!cache.is_static(i)) {
+      if (!cache.is_static(i, kNumArgs)) {
         flatten_into(arg, leaves, "jit");
         hash_static(arg, key);
       } else {
@@ -137,6 +156,10 @@ class Jitted {
     if (!entry) {
       owner = trace<Result>(Args(args), leaves, key);
       entry = owner.get();
+    } else if (check_constants()) {
+      const Args copies(args);
+      std::shared_ptr<const void> ignored;
+      cache.check_constants(*entry, flat_function<Result>(copies, ignored), leaves);
     }
     Arrays results;
     cache.call(*entry, leaves, results);
@@ -144,15 +167,14 @@ class Jitted {
     else return with_leaves(*static_cast<const Result*>(JitCache::prototype(*entry)), results);
   }
 
+  // f over the traced leaves. Each call leaves the structure of its result in `prototype`.
   template <class Result, class Args>
-  JitCache::EntryPtr trace(const Args& args, const Arrays& leaves, const KeyBuilder& key) const {
-    JitCache& cache = state_->cache;
-    std::shared_ptr<const void> prototype;
-    const auto f = [&](std::span<const Array> tracers) {
+  FlatFunction flat_function(const Args& args, std::shared_ptr<const void>& prototype) const {
+    return [this, &args, &prototype](std::span<const Array> tracers) {
       Args traced = args;
       const Array* next = tracers.data();
       for_each_argument(traced, [&](auto& arg, std::size_t i) {
-        if (cache.is_static(i)) return;
+        if (state_->cache.is_static(i, std::tuple_size_v<Args>)) return;
         CountVisitor count;
         walk_tree(arg, count);
         AssignVisitor assign(next);
@@ -165,14 +187,23 @@ class Jitted {
       prototype = std::make_shared<const Result>(without_leaves(std::move(result)));
       return outs;
     };
+  }
+
+  template <class Result, class Args>
+  JitCache::EntryPtr trace(const Args& args, const Arrays& leaves, const KeyBuilder& key) const {
+    constexpr std::size_t kNumArgs = std::tuple_size_v<Args>;
+    JitCache& cache = state_->cache;
+    cache.check_argnums(kNumArgs);
     std::vector<bool> donated;
     for_each_argument(args, [&](const auto& arg, std::size_t i) {
-      if (cache.is_static(i)) return;
+      if (cache.is_static(i, kNumArgs)) return;
       CountVisitor count;
       walk_tree(arg, count);
-      donated.insert(donated.end(), count.leaves, cache.is_donated(i));
+      donated.insert(donated.end(), count.leaves, cache.is_donated(i, kNumArgs));
     });
-    return cache.trace(f, leaves, key, donated, [&] { return prototype; });
+    std::shared_ptr<const void> prototype;
+    return cache.trace(flat_function<Result>(args, prototype), leaves, key, donated,
+                       [&] { return prototype; });
   }
 
   template <class Args, class Visit>

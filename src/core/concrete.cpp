@@ -150,6 +150,13 @@ Array full_of(const ShapedArray& aval, double value) {
   return broadcast_view(one, aval, Shape(aval.shape.size(), 0));
 }
 
+bool same_bits(const Array& a, const Array& b) {
+  if (!a.aval().same_type(b.aval())) return false;
+  const Array x = contiguous(a), y = contiguous(b);
+  const auto bytes = static_cast<std::size_t>(x.size()) * size_of(x.dtype());
+  return bytes == 0 || std::memcmp(data_of<std::byte>(x), data_of<std::byte>(y), bytes) == 0;
+}
+
 ArrayNode::~ArrayNode() = default;
 
 Array make_scalar(ScalarValue value, bool weak) {

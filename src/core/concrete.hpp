@@ -111,6 +111,8 @@ Array broadcast_view(const Array& x, const ShapedArray& aval, const Shape& strid
 Array convert_scalar(const Array& scalar, DType dtype, bool weak = false);
 /// A concrete array of one repeated value (zero-stride view).
 Array full_of(const ShapedArray& aval, double value);
+/// Same shape, dtype and bits of concrete arrays; weak types are not compared.
+bool same_bits(const Array& a, const Array& b);
 
 }  // namespace detail
 }  // namespace v1

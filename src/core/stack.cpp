@@ -1,9 +1,11 @@
 // The thread-local interpreter stack, and bind.
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
+#include "telamon/debug.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -33,12 +35,15 @@ InterpreterStack& stack() {
   return *this_thread;
 }
 
-[[noreturn]] void leaked_tracer(const Tracer& tracer) {
+std::string tracer_name(const Tracer& tracer) {
   const SourceLocation made = tracer.created();
+  return tracer.aval().to_string() + (made ? ", created at " + made.to_string() : std::string()) +
+         " by " + tracer.main().description();
+}
+
+[[noreturn]] void leaked_tracer(const Tracer& tracer) {
   throw LeakedTracerError(
-      "encountered an unexpected tracer " + tracer.aval().to_string() +
-      (made ? ", created at " + made.to_string() : std::string()) + " by " +
-      tracer.main().description() +
+      "encountered an unexpected tracer " + tracer_name(tracer) +
       ": it was used after that transformation had ended or on another thread; return "
       "the value from the transformed function instead of saving it");
 }
@@ -48,17 +53,37 @@ InterpreterStack& stack() {
 Tracer::Tracer(std::shared_ptr<MainTrace> main, ShapedArray aval)
     : ArrayNode(Kind::tracer, std::move(aval)),
       main_(std::move(main)),
-      created_(current_call_site()) {}
+      created_(current_call_site()) {
+  if (LiveTracers* live = main_->live_tracers()) {
+    const std::lock_guard lock(live->mutex);
+    live->tracers.insert(this);
+  }
+}
+Tracer::~Tracer() {
+  if (LiveTracers* live = main_->live_tracers()) {
+    const std::lock_guard lock(live->mutex);
+    live->tracers.erase(this);
+  }
+}
 
-NewMain::NewMain(std::unique_ptr<Trace> trace) {
+NewMain::NewMain(std::unique_ptr<Trace> trace) : exceptions_(std::uncaught_exceptions()) {
   InterpreterStack& s = stack();
   main_ = std::make_shared<MainTrace>(static_cast<int>(s.mains.size()) + 1, std::move(trace));
   main_->description_ = main_->trace().describe();
+  if (check_leaks()) main_->live_ = std::make_unique<LiveTracers>();
   s.mains.push_back(main_);
 }
-NewMain::~NewMain() {
+NewMain::~NewMain() noexcept(false) {
   main_->alive_ = false;
   stack().mains.pop_back();
+  LiveTracers* live = main_->live_tracers();
+  if (!live || std::uncaught_exceptions() > exceptions_) return;
+  const std::lock_guard lock(live->mutex);
+  if (live->tracers.empty()) return;
+  throw LeakedTracerError(std::to_string(live->tracers.size()) + " tracers of " +
+                          main_->description() + " outlive it, among them " +
+                          tracer_name(**live->tracers.begin()) +
+                          ": return values from the transformed function instead of saving them");
 }
 
 NewDynamic::NewDynamic(MainTrace& main) : previous_(stack().dynamic) { stack().dynamic = &main; }

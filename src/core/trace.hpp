@@ -6,7 +6,9 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,13 @@ class Trace {
   MainTrace* main_ = nullptr;
 };
 
+class Tracer;
+/// The tracers of one trace, recorded while leaks are checked.
+struct LiveTracers {
+  std::mutex mutex;
+  std::set<const Tracer*> tracers;
+};
+
 /// One entry of the interpreter stack. Tracers keep it alive, so that a leaked one can be named.
 class MainTrace : public std::enable_shared_from_this<MainTrace> {
  public:
@@ -51,10 +60,13 @@ class MainTrace : public std::enable_shared_from_this<MainTrace> {
   Trace& trace() const { return *trace_; }
   bool alive() const { return alive_; }
   const std::string& description() const { return description_; }
+  /// The tracers of this trace that still exist; null unless leaks are checked.
+  LiveTracers* live_tracers() const { return live_.get(); }
 
  private:
   friend class NewMain;
   int level_;
+  std::unique_ptr<LiveTracers> live_;
   bool alive_ = true;
   std::string description_;  // kept when the trace is gone
   std::unique_ptr<Trace> trace_;
@@ -66,6 +78,7 @@ std::shared_ptr<MainTrace> Trace::main_ptr() const { return main_->shared_from_t
 class Tracer : public ArrayNode {
  public:
   Tracer(std::shared_ptr<MainTrace> main, ShapedArray aval);
+  ~Tracer() override;
   MainTrace& main() const { return *main_; }
   const std::shared_ptr<MainTrace>& main_ptr() const { return main_; }
   SourceLocation created() const { return created_; }
@@ -79,11 +92,12 @@ class Tracer : public ArrayNode {
   SourceLocation created_;
 };
 
-/// Pushes a MainTrace for the duration of a scope. When it ends, tracers of it are leaked ones.
+/// Pushes a MainTrace for the duration of a scope. When it ends, tracers of it are leaked ones: an
+/// error at once where `check_leaks()` asks for it.
 class NewMain {
  public:
   explicit NewMain(std::unique_ptr<Trace> trace);
-  ~NewMain();
+  ~NewMain() noexcept(false);
   NewMain(const NewMain&) = delete;
   NewMain& operator=(const NewMain&) = delete;
   const std::shared_ptr<MainTrace>& main() const { return main_; }
@@ -91,6 +105,7 @@ class NewMain {
 
  private:
   std::shared_ptr<MainTrace> main_;
+  int exceptions_;  // under way at the start
 };
 
 /// Makes `main` the dynamic trace (omnistaging): primitives without tracers go to it too.

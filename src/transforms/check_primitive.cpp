@@ -16,13 +16,6 @@ namespace {
 
 constexpr std::int64_t kBatchSize = 3;
 
-bool same_bits(const Array& a, const Array& b) {
-  if (!a.aval().same_type(b.aval())) return false;
-  const Array x = contiguous(a), y = contiguous(b);
-  const auto bytes = static_cast<std::size_t>(x.size()) * size_of(x.dtype());
-  return bytes == 0 || std::memcmp(data_of<std::byte>(x), data_of<std::byte>(y), bytes) == 0;
-}
-
 /// The same elements in another order: further examples of the same kind. Stacked, the three make
 /// no symmetric array, so that confused axes show.
 Array reordered(const Array& x, std::size_t example) {

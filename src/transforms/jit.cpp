@@ -60,19 +60,6 @@ bool same_avals(std::span<const Array> args, const std::vector<Aval>& avals) {
   return true;
 }
 
-std::vector<bool> argument_mask(const std::vector<int>& argnums, std::size_t num_args) {
-  std::vector<bool> mask;
-  for (const int i : argnums) {
-    if (i < 0 || static_cast<std::size_t>(i) >= num_args) {
-      throw ValueError("jit: argument number " + std::to_string(i) + " is out of range");
-    }
-    if (mask.size() <= static_cast<std::size_t>(i))
-      mask.resize(static_cast<std::size_t>(i) + 1, false);
-    mask[static_cast<std::size_t>(i)] = true;
-  }
-  return mask;
-}
-
 // Donated buffers name the call that took them, perhaps long after the jitted object is gone.
 const char* interned(const std::string& name) {
   static auto* const mutex = new std::mutex;
@@ -129,12 +116,21 @@ void add_options(KeyBuilder& key, const JitOptions& o) {
   for (const int i : o.static_argnums) key.add(i);
 }
 
-JitCache::JitCache(JitOptions options, std::size_t num_args)
-    : options_(std::move(options)),
-      static_(argument_mask(options_.static_argnums, num_args)),
-      donated_(argument_mask(options_.donate, num_args)),
-      call_name_(interned(display_name(options_))) {}
+JitCache::JitCache(JitOptions options)
+    : options_(std::move(options)), call_name_(interned(display_name(options_))) {}
 JitCache::~JitCache() = default;
+
+void JitCache::check_argnums(std::size_t num_args) const {
+  const auto n = static_cast<int>(num_args);
+  for (const auto& [what, argnums] : {std::pair{"static_argnums", &options_.static_argnums},
+                                      std::pair{"donate", &options_.donate}}) {
+    for (const int i : *argnums) {
+      if (i >= -n && i < n) continue;
+      throw ValueError("jit(" + display_name(options_) + "): " + what + " has argument number " +
+                       std::to_string(i) + ", but there are " + std::to_string(n) + " arguments");
+    }
+  }
+}
 
 const JitCache::Entry* JitCache::find(std::span<const Array> args, const KeyBuilder& key) const {
   const std::size_t hash = signature_hash(args, key);
@@ -148,6 +144,59 @@ const JitCache::Entry* JitCache::find(std::span<const Array> args, const KeyBuil
   return nullptr;
 }
 
+namespace {
+
+struct KeptProgram {
+  ClosedJaxpr program;
+  std::vector<std::size_t> args;  // those that it uses
+};
+
+// f as a program, without what its results do not need.
+KeptProgram kept_program(const FlatFunction& f, const std::vector<Aval>& avals,
+                         const JitOptions& options) {
+  ClosedJaxpr traced = stage_flat(f, avals, "jit(" + display_name(options) + ")");
+  std::vector<bool> used(static_cast<std::size_t>(traced.jaxpr.num_inputs()), true);
+  if (!options.keep_unused) {
+    DceJaxpr pruned =
+        dce_jaxpr(traced.jaxpr,
+                  std::vector<bool>(static_cast<std::size_t>(traced.jaxpr.num_outputs()), true));
+    traced.jaxpr = std::move(pruned.jaxpr);
+    used = std::move(pruned.used_in);
+  }
+  KeptProgram kept;
+  kept.program.jaxpr = std::move(traced.jaxpr);
+  const std::size_t num_consts = traced.consts.size();
+  for (std::size_t i = 0; i < num_consts; ++i) {
+    if (used[i]) kept.program.consts.push_back(traced.consts[i]);
+  }
+  for (std::size_t i = 0; i < avals.size(); ++i) {
+    if (used[num_consts + i]) kept.args.push_back(i);
+  }
+  return kept;
+}
+
+}  // namespace
+
+void JitCache::check_constants(const Entry& entry, const FlatFunction& f,
+                               std::span<const Array> args) const {
+  const std::string name = "jit(" + display_name(options_) + ")";
+  std::vector<Aval> avals;
+  for (const Array& x : args) avals.push_back(x.aval());
+  const ClosedJaxpr now = kept_program(f, avals, options_).program;
+  const std::string advice = ": it is frozen into the compiled program; pass it as an argument";
+  if (!(now.jaxpr == entry.program.jaxpr)) {
+    throw ValueError(name + " captured a value that has changed since its first call" + advice +
+                     ". Compiled:\n" + entry.program.jaxpr.to_string() + "\nnow:\n" +
+                     now.jaxpr.to_string());
+  }
+  for (std::size_t i = 0; i < now.consts.size(); ++i) {
+    const Array& c = now.consts[i];
+    if (!c.is_tracer() && same_bits(c, entry.program.consts[i])) continue;
+    throw ValueError(name + " captured an array " + c.aval().to_string() +
+                     " that has changed since its first call" + advice);
+  }
+}
+
 JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array> args,
                                    const KeyBuilder& key, const std::vector<bool>& donated,
                                    const std::function<std::shared_ptr<const void>()>& prototype) {
@@ -158,35 +207,18 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
   entry->default_int = default_int();
   for (const Array& x : args) entry->avals.push_back(x.aval());
   runtime::count(runtime::live_counters().traces);
-  ClosedJaxpr traced = stage_flat(f, entry->avals, "jit(" + display_name(options_) + ")");
+  KeptProgram kept = kept_program(f, entry->avals, options_);
   entry->prototype = prototype();
-
-  const std::size_t num_consts = traced.consts.size();
-  std::vector<bool> used(static_cast<std::size_t>(traced.jaxpr.num_inputs()), true);
-  if (!options_.keep_unused) {
-    DceJaxpr pruned =
-        dce_jaxpr(traced.jaxpr,
-                  std::vector<bool>(static_cast<std::size_t>(traced.jaxpr.num_outputs()), true));
-    traced.jaxpr = std::move(pruned.jaxpr);
-    used = std::move(pruned.used_in);
-  }
-  bool captured_tracer = false;
-  for (std::size_t i = 0; i < num_consts; ++i) {
-    if (!used[i]) continue;
-    captured_tracer = captured_tracer || traced.consts[i].is_tracer();
-    entry->program.consts.push_back(traced.consts[i]);
-    entry->donated.push_back(false);
-  }
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (!used[num_consts + i]) continue;
-    entry->kept.push_back(i);
-    entry->donated.push_back(donated[i]);
-  }
+  entry->donated.assign(kept.program.consts.size(), false);
+  for (const std::size_t i : kept.args) entry->donated.push_back(donated[i]);
   if (std::none_of(entry->donated.begin(), entry->donated.end(), [](bool d) { return d; }))
     entry->donated.clear();
-  entry->program.jaxpr = std::move(traced.jaxpr);
-  log_constants(display_name(options_), entry->program.consts);
-  if (captured_tracer) return entry;
+  entry->program = std::move(kept.program);
+  entry->kept = std::move(kept.args);
+  const Arrays& consts = entry->program.consts;
+  log_constants(display_name(options_), consts);
+  if (std::any_of(consts.begin(), consts.end(), [](const Array& c) { return c.is_tracer(); }))
+    return entry;
 
   const std::lock_guard lock(mutex_);
   for (const EntryPtr& other : owned_) {  // another thread may have been faster

@@ -55,6 +55,20 @@ TEST(Jit, StaticArgnumsMakeArraysConstants) {
   EXPECT_EQ(traces, 2);
 }
 
+TEST(Jit, CountsNegativeArgumentNumbersFromTheEnd) {
+  const auto g = [](Array x, Array n) { return n.item<double>() > 2.0 ? x * n : x; };
+  EXPECT_EQ(value(tl::jit(g, {.static_argnums = {-1}})(2.0, Array(3.0))), 6.0);
+  const auto step = tl::jit([](Array y, Array x) { return x * 2.0 + y; }, {.donate = {-1}});
+  Array x = tl::ones({1000}) + 0.0;
+  tl::reset_counters();
+  EXPECT_EQ(values(step(tl::ones({1000}), x))[0], 3.0);
+  if (tl::last_executable().backend == "llvm") { EXPECT_EQ(tl::counters().donations, 1); }
+  EXPECT_ERROR(ValueError, tl::jit(g, {.static_argnums = {2}})(2.0, 3.0),
+               "static_argnums has argument number 2, but there are 2 arguments");
+  EXPECT_ERROR(ValueError, tl::jit(g, {.donate = {-3}, .name = "g"})(2.0, 3.0),
+               "jit(g): donate has argument number -3");
+}
+
 TEST(Jit, OfJitOfJitTracesEachOnce) {
   int inner_traces = 0, outer_traces = 0;
   const auto inner = tl::jit([&](Array x) {
@@ -250,6 +264,56 @@ TEST(Jit, NamesALeakedTracer) {
     return x;
   })(Array({1.0}));
   EXPECT_ERROR(LeakedTracerError, (void)tl::jit(f)(leaked), "unexpected tracer");
+}
+
+/// A switch of debugging that is on in a scope.
+class Switched {
+ public:
+  explicit Switched(void (*set)(bool)) : set_(set) { set_(true); }
+  ~Switched() { set_(false); }
+
+ private:
+  void (*set_)(bool);
+};
+
+TEST(Jit, ReportsALeakWhenItHappensOnRequest) {
+  const Switched on(tl::set_check_leaks);
+  Array leaked;
+  const auto leak = [&](Array x) {
+    leaked = tl::sin(x);
+    return x;
+  };
+  EXPECT_ERROR(LeakedTracerError, tl::jit(leak)(1.0), "1 tracers of jit(f) outlive it");
+  EXPECT_ERROR(LeakedTracerError, tl::grad(leak)(1.0), "jit_test.cpp");
+  EXPECT_ERROR(LeakedTracerError, tl::jvp(leak, std::tuple{1.0}, std::tuple{1.0}), "of jvp");
+  EXPECT_ERROR(LeakedTracerError, tl::vmap(leak)(Array({1.0})), "of vmap");
+  EXPECT_ERROR(LeakedTracerError, tl::make_jaxpr(leak)(1.0), "outlive");
+  leaked = Array();
+  EXPECT_EQ(value(tl::jit(f)(0.0)), 0.0) << "the stack must be as it was";
+  EXPECT_DOUBLE_EQ(value(tl::grad(tl::jit(f))(3.0)), 2.979984993200891);
+  EXPECT_DOUBLE_EQ(value(tl::jit(tl::grad(tl::jit(f)))(3.0)), 2.979984993200891);
+  EXPECT_EQ(tl::hessian([](Array x) { return tl::sum(x * x); })(Array({1.0, 2.0})).size(), 4);
+  EXPECT_THROW(tl::jit([&](Array x) -> Array {
+                 leaked = x;
+                 throw std::runtime_error("user");
+               })(1.0),
+               std::runtime_error);
+}
+
+TEST(Jit, ComparesWhatItCapturedOnRequest) {
+  Array w({1.0, 2.0, 3.0});
+  double scale = 2.0;
+  const auto g = tl::jit([&](Array x) { return x * w * scale; }, {.name = "model"});
+  const Array x({1.0, 1.0, 1.0});
+  expect_near(g(x), {2, 4, 6});
+  w = Array({5.0, 5.0, 5.0});
+  expect_near(g(x), {2, 4, 6});  // frozen
+  const Switched on(tl::set_check_constants);
+  EXPECT_ERROR(ValueError, g(x), "jit(model) captured an array f64[3] that has changed");
+  w = Array({1.0, 2.0, 3.0});
+  expect_near(g(x), {2, 4, 6});
+  scale = 3.0;
+  EXPECT_ERROR(ValueError, g(x), "jit(model) captured a value that has changed");
 }
 
 TEST(Jit, NamesATracerOfAnotherThread) {

@@ -1,0 +1,34 @@
+// The switches of debugging, as the environment sets them at first use.
+#include "telamon/debug.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+
+bool wanted(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+std::atomic<bool>& leaks() {
+  static std::atomic<bool> on = wanted("TELAMON_CHECK_LEAKS");
+  return on;
+}
+std::atomic<bool>& constants() {
+  static std::atomic<bool> on = wanted("TELAMON_CHECK_CONSTANTS");
+  return on;
+}
+
+}  // namespace
+
+bool check_leaks() { return leaks().load(std::memory_order_relaxed); }
+void set_check_leaks(bool on) { leaks().store(on, std::memory_order_relaxed); }
+bool check_constants() { return constants().load(std::memory_order_relaxed); }
+void set_check_constants(bool on) { constants().store(on, std::memory_order_relaxed); }
+
+}  // namespace v1
+}  // namespace telamon
