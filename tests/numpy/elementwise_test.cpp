@@ -37,6 +37,33 @@ TEST(Elementwise, TranscendentalFunctionsAgreeWithTheStandardLibrary) {
   expect_near<double>(tl::erf_inv(tl::erf(Array({0.5}))), {1}, {0.5}, 1e-15);
 }
 
+TEST(Elementwise, RemaindersHaveTheDivisorsSign) {
+  const Array x({7, -7, 7, -7}), y({3, 3, -3, -3});
+  for (const auto f : {tl::mod, tl::remainder}) {
+    expect_array<int>(f(x, y), {4}, {1, 2, -2, -1});
+    expect_array<double>(f(Array({5.5, -5.5}), 2.0), {2}, {1.5, 0.5});
+  }
+  expect_array<int>(tl::fmod(x, y), {4}, {1, -1, 1, -1});
+}
+
+TEST(Elementwise, FunctionsOfTheOperatorsNames) {
+  const Array x({1.0, -2.0}), y({4.0, 8.0});
+  expect_array<double>(tl::add(x, y), {2}, {5, 6});
+  expect_array<double>(tl::subtract(x, y), {2}, {-3, -10});
+  expect_array<double>(tl::multiply(x, y), {2}, {4, -16});
+  expect_array<double>(tl::divide(x, y), {2}, {0.25, -0.25});
+  expect_array<double>(tl::negative(x), {2}, {-1, 2});
+  expect_array<double>(tl::sign(Array({-3.0, 0.0, 2.0})), {3}, {-1, 0, 1});
+}
+
+TEST(Elementwise, Arctan2KnowsTheQuadrant) {
+  const double pi = std::acos(-1.0);
+  expect_near<double>(
+      tl::arctan2(Array({1.0, 1.0, -1.0, -1.0, 0.0}), Array({1.0, -1.0, -1.0, 1.0, -1.0})), {5},
+      {pi / 4, 3 * pi / 4, -3 * pi / 4, -pi / 4, pi}, 4e-16);
+  EXPECT_EQ(type_of(tl::arctan2(Array({1, 2}), Array({3, 4}))), "f32[2]");
+}
+
 TEST(Elementwise, RoundingGoesToEven) {
   expect_array<double>(tl::round(Array({0.5, 1.5, 2.5, -0.5, 2.675})), {5}, {0, 2, 2, -0.0, 3});
   expect_array<double>(tl::round(Array({2.675, 1.25}), 1), {2}, {2.7, 1.2});
@@ -109,6 +136,13 @@ TEST(Elementwise, LogaddexpHasSoftmaxAsGradient) {
 TEST(Elementwise, HypotDoesNotOverflow) {
   expect_near<double>(tl::hypot(Array({3e200, 0.0}), Array({-4e200, 0.0})), {2}, {5e200, 0}, 1e-15);
   expect_array<double>(tl::hypot(Array({tl::inf}), 1), {1}, {tl::inf});
+}
+
+TEST(Elementwise, IscloseComparesElementByElement) {
+  const Array x({1.0, 1.0, kNan, tl::inf, 0.0}), y({1.0 + 1e-9, 1.1, kNan, tl::inf, 1e-9});
+  expect_array<bool>(tl::isclose(x, y), {5}, {true, false, false, true, true});
+  expect_array<bool>(tl::isclose(x, y, {.rtol = 0.2, .equal_nan = true}), {5},
+                     {true, true, true, true, true});
 }
 
 TEST(Elementwise, ClosenessFollowsNumpy) {

@@ -22,6 +22,12 @@ TEST(Reshape, InfersOneSize) {
   EXPECT_THROW(tl::reshape(counting({6}), {-1, -1}), tl::ShapeError);
 }
 
+TEST(Ravel, IsTheRowMajorVector) {
+  expect_array<int>(tl::ravel(Array({{1, 2}, {3, 4}})), {4}, {1, 2, 3, 4});
+  expect_array<int>(tl::ravel(tl::transpose(Array({{1, 2}, {3, 4}}))), {4}, {1, 3, 2, 4});
+  EXPECT_EQ(tl::ravel(Array(5)).shape(), Shape{1});
+}
+
 TEST(Transpose, ReversesOrPermutes) {
   const Array x = counting({2, 3});
   expect_array<int>(tl::transpose(x), {3, 2}, {0, 3, 1, 4, 2, 5});
@@ -127,6 +133,11 @@ TEST(Creation, HasTheDefaultDtypes) {
   expect_array<float>(tl::array({1, 2}, tl::f32), {2}, {1, 2});
   expect_array<double>(tl::ones({2}, tl::f64), {2}, {1, 1});
   expect_array<int>(tl::array(std::vector<int>{4, 5}), {2}, {4, 5});
+}
+
+TEST(Creation, OfTheLikenessOfAnArray) {
+  expect_array<double>(tl::ones_like(Array({{2.0, 3.0}})), {1, 2}, {1, 1});
+  expect_array<int>(tl::ones_like(Array({2.0, 3.0}), tl::i32), {2}, {1, 1});
 }
 
 TEST(Creation, RefusesNegativeSizesWithTheCallersLine) {

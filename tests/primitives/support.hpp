@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 // ---- errors ------------------------------------------------------------------------------------
 /// The message of the error of type E that f throws; a failure, and "", when it throws none.
-template <class E = Error, class F>
+template <class E, class F>
 std::string error_of(const F& f) {
   try {
     f();

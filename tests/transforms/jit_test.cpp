@@ -266,6 +266,51 @@ TEST(Jit, NamesALeakedTracer) {
   EXPECT_ERROR(LeakedTracerError, (void)tl::jit(f)(leaked), "unexpected tracer");
 }
 
+TEST(Jit, NamesAnEscapedTracerWhereverItIsUsed) {
+  Array leaked;
+  const auto save = [&](Array x) {
+    leaked = tl::sin(x);
+    return x;
+  };
+  const auto use = [&](Array x) { return x * leaked; };
+  const auto expect_named = [&](const char* how) {
+    SCOPED_TRACE(how);
+    EXPECT_ERROR(LeakedTracerError, (void)use(1.0), "unexpected tracer");
+    EXPECT_ERROR(LeakedTracerError, tl::jit(use)(1.0), "unexpected tracer");
+    EXPECT_ERROR(LeakedTracerError, tl::make_jaxpr(use)(1.0), "unexpected tracer");
+    EXPECT_ERROR(LeakedTracerError, tl::vmap(use)(Array({1.0})), "unexpected tracer");
+    EXPECT_ERROR(LeakedTracerError, tl::grad(use)(1.0), "unexpected tracer");
+    EXPECT_ERROR(LeakedTracerError, tl::jit(tl::vmap(use))(Array({1.0})), "unexpected tracer");
+    EXPECT_ERROR(LeakedTracerError, (void)bool(leaked), "jit_test.cpp");
+  };
+  tl::jit(save)(1.0);
+  expect_named("saved by jit");
+  tl::vmap(save)(Array({1.0}));
+  expect_named("saved by vmap");
+  tl::grad(save)(1.0);
+  expect_named("saved by grad");
+  tl::make_jaxpr(save)(1.0);
+  expect_named("saved by make_jaxpr");
+  // Saved by an inner transformation, used in the outer one when the inner one has ended.
+  EXPECT_ERROR(LeakedTracerError, tl::jit([&](Array x) {
+                 tl::jit(save)(x);
+                 return use(x);
+               })(1.0),
+               "unexpected tracer");
+  EXPECT_ERROR(LeakedTracerError, tl::grad([&](Array x) {
+                 tl::grad(save)(x);
+                 return use(x);
+               })(1.0),
+               "unexpected tracer");
+  // Returned in a closure: the second function holds a tracer of the first.
+  std::function<Array(Array)> closure;
+  tl::jit([&](Array x) {
+    closure = [x](Array y) { return x + y; };
+    return x;
+  })(1.0);
+  EXPECT_ERROR(LeakedTracerError, (void)tl::jit(closure)(2.0), "unexpected tracer");
+}
+
 /// A switch of debugging that is on in a scope.
 class Switched {
  public:

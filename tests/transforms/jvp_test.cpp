@@ -157,6 +157,16 @@ TEST(Linearize, ForwardsInputsAsResiduals) {
   EXPECT_EQ(program.jaxpr.eqns()[0].outputs.size(), 1u) << program;
 }
 
+TEST(Linearize, LeavesNoPowersInTheTangentMap) {
+  for (const int n : {2, 3, 7}) {
+    const auto power = [n](Array x) { return tl::lax::integer_pow(x, n); };
+    const auto [y, map] = tl::linearize(power, 4.0);
+    EXPECT_EQ(tl::count_eqns(map.jaxpr(), "integer_pow"), 0) << map.jaxpr();
+    EXPECT_EQ(tl::count_eqns(map.jaxpr()), 1) << map.jaxpr();
+    EXPECT_EQ(value(map(1.0)), n * std::pow(4.0, n - 1));
+  }
+}
+
 TEST(Linearize, RefusesTangentsThatDoNotFit) {
   const auto [y, lin] = tl::linearize(f, Array({1.0, 2.0}));
   EXPECT_ERROR(TypeError, (void)lin(Array({1.0f, 2.0f})),

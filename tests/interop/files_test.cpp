@@ -1,0 +1,108 @@
+// Programs and arrays in files: what is written is read back, what is damaged is named.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "telamon/interop.hpp"
+#include "telamon/telamon.hpp"
+
+namespace telamon {
+namespace {
+
+using testing::HasSubstr;
+
+/// A file that goes with the test.
+class File {
+ public:
+  explicit File(const std::string& ending, const std::string& text = "")
+      : path_(std::filesystem::temp_directory_path() /
+              ("telamon_test_" + std::to_string(getpid()) + ending)) {
+    std::ofstream(path_) << text;
+  }
+  ~File() { std::filesystem::remove(path_); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+template <class E>
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const E& e) { return e.message(); }
+  return "";
+}
+
+// x, w -> sin(x) w, as tools/jax_export.py writes it.
+const char* const kProgram = R"({"name": "wave", "input_paths": ["[0]", "[1]"], "program": {
+  "jaxpr": {
+    "invars": [{"id": 0, "aval": {"dtype": "f64", "shape": [3], "weak_type": false}},
+               {"id": 1, "aval": {"dtype": "f64", "shape": [], "weak_type": false}}],
+    "constvars": [],
+    "eqns": [{"primitive": "sin", "inputs": [{"var": 0}],
+              "outputs": [{"id": 2, "aval": {"dtype": "f64", "shape": [3], "weak_type": false}}],
+              "params": {}},
+             {"primitive": "mul", "inputs": [{"var": 2}, {"var": 1}],
+              "outputs": [{"id": 3, "aval": {"dtype": "f64", "shape": [3], "weak_type": false}}],
+              "params": {}}],
+    "outvars": [{"var": 3}]},
+  "consts": []}})";
+
+TEST(LoadJaxpr, GivesAFunctionThatTransformsLikeAnyOther) {
+  const File file(".json", kProgram);
+  const interop::Program wave = interop::load_jaxpr(file.path());
+  EXPECT_EQ(wave.name(), "wave");
+  ASSERT_EQ(wave.in_avals().size(), 2u);
+  EXPECT_EQ(wave.in_avals()[0].to_string(), "f64[3]");
+  EXPECT_EQ(wave.input_paths()[1], "[1]");
+  const Array x({0.5, -1.0, 2.0}), w(3.0);
+  const auto f = [&](Array u, Array v) { return sum(wave(Arrays{u, v})[0]); };
+  const Array want = lax::mul(cos(x), full({3}, 3.0, f64));
+  for (const Array& slope : {grad(f)(x, w.astype(f64)), jit(grad(f))(x, w.astype(f64))})
+    EXPECT_TRUE(allclose(slope, want)) << slope;
+}
+
+TEST(LoadJaxpr, NamesWhatIsWrongWithAFile) {
+  EXPECT_THAT(message_of<ValueError>([] { (void)interop::load_jaxpr("/no/such/file.json"); }),
+              HasSubstr("/no/such/file.json"));
+  const File damaged(".json", std::string(kProgram).substr(0, 300));
+  EXPECT_THAT(message_of<ParseError>([&] { (void)interop::load_jaxpr(damaged.path()); }),
+              HasSubstr(damaged.path()));
+  std::string text = kProgram;
+  text.replace(text.find("\"sin\""), 5, "\"sun\"");
+  const File unknown(".json", text);
+  try {
+    (void)interop::load_jaxpr(unknown.path());
+    FAIL() << "no error";
+  } catch (const interop::MissingPrimitiveError& e) {
+    EXPECT_EQ(e.names(), std::vector<std::string>{"sun"});
+  }
+}
+
+TEST(Npy, KeepsShapeDtypeAndValues) {
+  const File file(".npy");
+  for (const DType dtype : {boolean, i8, i16, i32, i64, u8, u16, u32, u64, f16, f32, f64}) {
+    for (const Shape& shape : {Shape{2, 3}, Shape{6}, Shape{0, 2}, Shape{}}) {
+      const Array x = reshape(arange(shape.num_elements()), shape).astype(dtype);
+      interop::save_npy(file.path(), x);
+      const Array y = interop::load_npy(file.path());
+      EXPECT_EQ(y.aval().to_string(), x.aval().strong().to_string());
+      EXPECT_EQ(y.to_vector<double>(), x.to_vector<double>()) << short_name(dtype);
+    }
+  }
+}
+
+TEST(Npy, NamesTheFileThatIsDamaged) {
+  const File file(".npy", "no array");
+  EXPECT_THAT(message_of<Error>([&] { (void)interop::load_npy(file.path()); }),
+              HasSubstr(file.path()));
+  EXPECT_THAT(message_of<Error>([] { (void)interop::load_npy("/no/such/file.npy"); }),
+              HasSubstr("/no/such/file.npy"));
+}
+
+}  // namespace
+}  // namespace telamon

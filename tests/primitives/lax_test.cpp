@@ -1,0 +1,91 @@
+// The strict functions that do more than bind, and those of several operands: values by name.
+#include "support.hpp"
+
+namespace telamon_test {
+namespace {
+
+const Array kX = make(f64, {2, 3}, {1, 2, 3, 4, 5, 6});
+
+TEST(LaxSlices, InOneDimension) {
+  const Array columns = lax::slice_in_dim(kX, 0, 3, 2, 1);
+  EXPECT_EQ(columns.shape(), (Shape{2, 2}));
+  EXPECT_EQ(values(columns), (std::vector<double>{1, 3, 4, 6}));
+  EXPECT_EQ(values(lax::slice_in_dim(kX, 1, 2)), (std::vector<double>{4, 5, 6}));
+  const Array column = lax::index_in_dim(kX, 1, 1);
+  EXPECT_EQ(column.shape(), Shape{2});
+  EXPECT_EQ(values(column), (std::vector<double>{2, 5}));
+}
+
+TEST(LaxSlices, AtAStartThatIsAnArray) {
+  const Array window = lax::dynamic_slice_in_dim(kX, make(i32, {}, {5}), 2, 1);
+  EXPECT_EQ(window.shape(), (Shape{2, 2}));
+  EXPECT_EQ(values(window), (std::vector<double>{2, 3, 5, 6})) << "the start is clamped";
+  const Array row = lax::dynamic_index_in_dim(kX, make(i64, {}, {1}));
+  EXPECT_EQ(row.shape(), Shape{3});
+  EXPECT_EQ(values(row), (std::vector<double>{4, 5, 6}));
+  const Array updated =
+      lax::dynamic_update_slice_in_dim(kX, make(f64, {2, 1}, {-1, -2}), make(i32, {}, {1}), 1);
+  EXPECT_EQ(values(updated), (std::vector<double>{1, -1, 3, 4, -2, 6}));
+}
+
+TEST(LaxIndexing, ByDimensionNumbers) {
+  const Array rows = make(i32, {2, 1}, {1, 0});
+  const GatherParams read{
+      {{1}, {0}, {0}, {}, {}}, {1, 3}, GatherScatterMode::clip, {}, false, false};
+  EXPECT_EQ(values(lax::gather(kX, rows, read)), (std::vector<double>{4, 5, 6, 1, 2, 3}));
+  const ScatterParams write{{{1}, {0}, {0}, {}, {}}, false, false, GatherScatterMode::clip};
+  const Array updates = make(f64, {2, 3}, {10, 20, 30, 40, 50, 60});
+  EXPECT_EQ(values(lax::scatter(kX, rows, updates, write)),
+            (std::vector<double>{40, 50, 60, 10, 20, 30}));
+  EXPECT_EQ(values(lax::scatter_add(kX, rows, updates, write)),
+            (std::vector<double>{41, 52, 63, 14, 25, 36}));
+}
+
+TEST(LaxChoices, OfOneOfSeveral) {
+  const Arrays cases{kX, lax::neg(kX), lax::zeros_like(kX)};
+  const Array which = make(i32, {2, 3}, {0, 1, 2, 2, 1, 0});
+  EXPECT_EQ(values(lax::select_n(which, cases)), (std::vector<double>{1, -2, 0, 0, -5, 6}));
+  EXPECT_EQ(values(lax::sign(lax::neg(kX))), std::vector<double>(6, -1));
+}
+
+TEST(LaxConstants, CountAndAreRangeChecked) {
+  const Arrays words = lax::iota_2x32_shape({2, 2});
+  EXPECT_EQ(words[0].to_vector<int>(), std::vector<int>(4, 0));
+  EXPECT_EQ(words[1].to_vector<int>(), (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(lax::scalar(Array(7), u8).aval().to_string(), "u8[]");
+  EXPECT_NE(error_of<ValueError>([] { lax::scalar(Array(300), u8); }), "");
+}
+
+TEST(LaxReductions, FoldAndRun) {
+  const Array bits = make(i32, {3}, {12, 10, 14});
+  EXPECT_EQ(lax::reduce_and(bits, {0}).item<int>(), 12 & 10 & 14);
+  EXPECT_EQ(lax::reduce_or(bits, {0}).item<int>(), 12 | 10 | 14);
+  EXPECT_EQ(lax::reduce_xor(bits, {0}).item<int>(), 12 ^ 10 ^ 14);
+  EXPECT_EQ(lax::argmax(kX, 1, i32).to_vector<int>(), (std::vector<int>{2, 2}));
+  EXPECT_EQ(lax::argmin(kX, 0, i64).dtype(), i64);
+  EXPECT_EQ(values(lax::cumsum(kX, 1, true)), (std::vector<double>{6, 5, 3, 15, 11, 6}));
+  EXPECT_EQ(values(lax::cummax(Array({1.0, 3.0, 2.0}))), (std::vector<double>{1, 3, 3}));
+  EXPECT_EQ(values(lax::cummin(Array({3.0, 1.0, 2.0}))), (std::vector<double>{3, 1, 1}));
+}
+
+TEST(LaxSort, OrdersOneArrayOrSeveralByTheFirst) {
+  EXPECT_EQ(values(lax::sort(Array({3.0, 1.0, 2.0}), 0)), (std::vector<double>{1, 2, 3}));
+  const Arrays both = lax::sort(Arrays{Array({3.0, 1.0, 2.0}), Array({1, 2, 3})}, 0);
+  EXPECT_EQ(both[1].to_vector<int>(), (std::vector<int>{2, 3, 1}));
+  const Arrays rows = lax::unstack(kX);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(values(rows[1]), (std::vector<double>{4, 5, 6}));
+}
+
+TEST(Enums, AreReadFromTheirNames) {
+  GatherScatterMode mode{};
+  EXPECT_TRUE(enum_from_string(to_string(GatherScatterMode::clip), mode));
+  EXPECT_EQ(mode, GatherScatterMode::clip);
+  EXPECT_FALSE(enum_from_string("no such mode", mode));
+  RoundingMethod method{};
+  EXPECT_TRUE(enum_from_string(to_string(RoundingMethod::to_nearest_even), method));
+  EXPECT_EQ(method, RoundingMethod::to_nearest_even);
+}
+
+}  // namespace
+}  // namespace telamon_test

@@ -1,0 +1,102 @@
+// Threads that trace at the same moment: barriers inside the traced functions see to that.
+#include <atomic>
+#include <barrier>
+#include <thread>
+
+#include "telamon/history.hpp"
+#include "transforms/support.hpp"
+
+namespace telamon_test {
+namespace {
+
+constexpr int kThreads = 8;
+
+/// Runs f(0), ..., f(7) on a thread each; the first exception is the test's failure.
+template <class F>
+void on_all_threads(const F& f) {
+  std::vector<std::thread> threads;
+  std::atomic<int> failures = 0;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      try {
+        f(t);
+      } catch (const std::exception& e) {
+        if (failures++ == 0) { ADD_FAILURE() << "thread " << t << ": " << e.what(); }
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+}
+
+TEST(Threads, TraceOneFunctionForTheFirstTimeTogether) {
+  // Nobody leaves the function before all are in it, so each thread traces; one program is kept.
+  std::barrier all_inside(kThreads);
+  std::atomic<int> traces = 0;
+  std::atomic<bool> meet = true;
+  const auto g = tl::jit([&](Array x) {
+    ++traces;
+    if (meet) all_inside.arrive_and_wait();
+    return tl::sum(tl::tanh(x) * tl::exp(-x));
+  });
+  const Array x = tl::linspace(0.0, 1.0, 100);
+  tl::reset_counters();
+  std::vector<double> results(kThreads);
+  on_all_threads([&](int t) { results[static_cast<std::size_t>(t)] = value(g(x)); });
+  EXPECT_EQ(traces, kThreads);
+  EXPECT_EQ(g.cache_size(), 1u);
+  EXPECT_EQ(tl::counters().compiles, 1);
+  meet = false;
+  for (const double y : results) EXPECT_EQ(y, value(g(x)));
+  EXPECT_EQ(traces, kThreads) << "the kept program serves later calls";
+}
+
+TEST(Threads, DifferentiateOneJittedFunctionForTheFirstTimeTogether) {
+  std::barrier all_inside(kThreads);
+  std::atomic<bool> meet = true;
+  const auto g = tl::jit([&](Array x) {
+    if (meet) all_inside.arrive_and_wait();
+    return tl::sum(x * tl::sin(x));
+  });
+  const Array x({0.5, 1.5, -2.0});
+  std::vector<std::vector<double>> slopes(kThreads);
+  on_all_threads([&](int t) { slopes[static_cast<std::size_t>(t)] = values(tl::grad(g)(x)); });
+  meet = false;
+  for (const auto& slope : slopes) EXPECT_EQ(slope, values(tl::grad(g)(x)));
+  expect_near(tl::grad(g)(x), values(tl::sin(x) + x * tl::cos(x)));
+}
+
+/// A nest of transformations, another one for each k; `inside` is called in its innermost function.
+template <class Inside>
+Array nested(int k, const Array& x, const Inside& inside) {
+  const auto wave = tl::jit([k, &inside](Array v) {
+    inside();
+    return tl::sin(v * static_cast<double>(k + 1)) * v;
+  });
+  const auto total = [wave](Array v) { return tl::sum(wave(v)); };
+  switch (k % 4) {
+    case 0: return tl::jit(tl::grad(total))(x);
+    case 1: return tl::vmap(tl::grad(tl::jit([wave](Array v) { return wave(v); })))(x);
+    case 2: return tl::jvp(tl::grad(tl::jit(total)), std::tuple{x}, std::tuple{tl::cos(x)}).second;
+    default: return tl::sum(tl::jit(tl::hessian(total))(x), 0);
+  }
+}
+
+TEST(Threads, TraceDifferentNestsOfTransformationsTogether) {
+  const Array x({0.3, -0.7, 1.9, 0.4});
+  std::vector<std::vector<double>> want;
+  for (int k = 0; k < kThreads; ++k) want.push_back(values(nested(k, x, [] {})));
+  std::barrier all_inside(kThreads);
+  std::vector<std::vector<double>> got(kThreads);
+  on_all_threads([&](int k) {
+    bool first = true;
+    for (int repeat = 0; repeat < 5; ++repeat) {
+      got[static_cast<std::size_t>(k)] = values(nested(k, x, [&] {
+        if (std::exchange(first, false)) all_inside.arrive_and_wait();
+      }));
+    }
+  });
+  for (std::size_t k = 0; k < want.size(); ++k) EXPECT_EQ(got[k], want[k]) << "nest " << k;
+}
+
+}  // namespace
+}  // namespace telamon_test
