@@ -28,5 +28,6 @@
 #include "telamon/primitive.hpp"
 #include "telamon/primitives.hpp"
 #include "telamon/random.hpp"
+#include "telamon/special.hpp"
 #include "telamon/tree.hpp"
 #include "telamon/vmap.hpp"

@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "primitives/elementwise.hpp"
+#include "telamon/special.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -24,6 +25,15 @@ const Primitive<> erf_p{"erf", [] { return unary(erf_p, {
       return dx * (2 * std::numbers::inv_sqrtpi * lax::exp(-lax::square(x)));
     },
     .lower = math("erf"),
+}); }};
+
+/// erfc(x) = 1 - erf(x), exact where erf(x) is near 1.   d erfc(x) = -2 / sqrt(pi) e^(-x^2) dx
+const Primitive<> erfc_p{"erfc", [] { return unary(erfc_p, {
+    .impl = eager(Op::erfc),
+    .jvp = [](Array dx, Array, Array x) {
+      return dx * (-2 * std::numbers::inv_sqrtpi * lax::exp(-lax::square(x)));
+    },
+    .lower = math("erfc"),
 }); }};
 
 /// erf_inv(erf(x)) = x.   d erf_inv(x) = sqrt(pi) / 2 e^(y^2) dx, y = erf_inv(x)
