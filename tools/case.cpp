@@ -16,11 +16,7 @@ struct Tolerance {
 };
 
 // Arithmetic exists for these; the others are storage only.
-bool computes(tl::DType dtype) {
-  static const std::set<tl::DType> known = {tl::boolean, tl::i32, tl::i64, tl::u8,
-                                            tl::u32,     tl::u64, tl::f32, tl::f64};
-  return known.contains(dtype);
-}
+bool computes(tl::DType dtype) { return dtype != tl::DType::float0 && !tl::is_complex(dtype); }
 
 // Nothing in the JSON is as telling as the dtype of every value, nested programs included.
 void collect_dtypes(const Json& json, std::set<std::string>& names) {
@@ -322,6 +318,11 @@ Verdict check_part(const Program& program, const Json& json, const Json& part, c
   if (mode.check == "vmap") return agrees_with_loop(program, x, part.at("in_axes"), got, tol);
   if (tangents.empty() && cotangents.empty())
     return {Verdict::Kind::failed, "JAX refuses this, and nothing says what is right"};
+  // 16-bit floats are too coarse to be differentiated by differences.
+  const auto narrow = [](const Array& a) {
+    return tl::is_float(a.dtype()) && tl::size_of(a.dtype()) == 2;
+  };
+  if (std::any_of(x.begin(), x.end(), narrow)) return {};
   return agrees_with_differences(program, x, mode.check, tangents, cotangents, got);
 }
 
