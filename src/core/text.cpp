@@ -181,8 +181,9 @@ bool parse_floating(std::string_view token, T& value) {
 
 }  // namespace
 
-double TextReader::read_double() {
-  double value = 0;
+template <class T>
+T TextReader::read_floating() {
+  T value = 0;
   skip_blanks();
   if (next_is('"') || next_is('\'')) {  // JSON has no nan or inf, so files quote them
     if (!parse_floating(read_string(), value)) fail("expected a number");
@@ -193,19 +194,8 @@ double TextReader::read_double() {
   pos_ += token.size();
   return value;
 }
-
-float TextReader::read_float() {
-  float value = 0;
-  skip_blanks();
-  if (next_is('"') || next_is('\'')) {
-    if (!parse_floating(read_string(), value)) fail("expected a number");
-    return value;
-  }
-  const std::string_view token = number_token();
-  if (!parse_floating(token, value)) fail("expected a number");
-  pos_ += token.size();
-  return value;
-}
+template float TextReader::read_floating();
+template double TextReader::read_floating();
 
 std::string TextReader::read_string() {
   skip_blanks();

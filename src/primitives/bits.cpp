@@ -12,17 +12,7 @@ using namespace families;
 
 namespace {
 
-DType unsigned_of(DType d) {
-  switch (size_of(d)) {
-    case 1: return DType::u8;
-    case 2: return DType::u16;
-    case 4: return DType::u32;
-    default: return DType::u64;
-  }
-}
 int width_of(DType d) { return 8 * static_cast<int>(size_of(d)); }
-
-Scalar as_dtype(Emitter& e, Scalar x, DType d) { return x.dtype() == d ? x : e.bitcast(x, d); }
 
 /// `byte` in every byte of a word of dtype d.
 Scalar repeated(Emitter& e, std::uint8_t byte, DType d) {

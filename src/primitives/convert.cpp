@@ -95,16 +95,6 @@ Aval bitcast_aval(const BitcastParams& p, const Aval& x) {
   return {shape, p.new_dtype, false};
 }
 
-DType unsigned_of(DType d) {
-  switch (size_of(d)) {
-    case 1: return DType::u8;
-    case 2: return DType::u16;
-    case 4: return DType::u32;
-    default: return DType::u64;
-  }
-}
-Scalar as_dtype(Emitter& e, Scalar x, DType d) { return x.dtype() == d ? x : e.bitcast(x, d); }
-
 // Part k of a wider element holds its bits from k * width on (little-endian), in both directions.
 Scalar emit_bitcast(Emitter& e, const BitcastParams& p, std::span<const Source> x, const Index& i) {
   const DType from = x[0].dtype(), to = p.new_dtype;

@@ -1,3 +1,4 @@
+// Strided copies and walks, and the views of memory that they need.
 #include "primitives/eager.hpp"
 
 #include <algorithm>

@@ -42,6 +42,18 @@ Lowering emit_operand() {
   return element([](Emitter&, Scalar x) { return x; });
 }
 
+DType unsigned_of(DType dtype) {
+  switch (size_of(dtype)) {
+    case 1: return DType::u8;
+    case 2: return DType::u16;
+    case 4: return DType::u32;
+    default: return DType::u64;
+  }
+}
+Scalar as_dtype(Emitter& e, Scalar x, DType dtype) {
+  return x.dtype() == dtype ? x : e.bitcast(x, dtype);
+}
+
 std::vector<Tangent> cotangents(std::span<const LinearInput> x, const std::optional<Tangent>& ct_x,
                                 const std::optional<Tangent>& ct_y) {
   std::vector<Tangent> cts;

@@ -44,6 +44,11 @@ Lowering emit(Compare how);
 /// The identity.
 Lowering emit_operand();
 
+/// The unsigned integer of the same width.
+DType unsigned_of(DType dtype);
+/// The bits of x as another dtype of its width.
+Scalar as_dtype(Emitter& e, Scalar x, DType dtype);
+
 /// The cotangents of a primitive's two operands: those given for the linear ones, else zero.
 std::vector<Tangent> cotangents(std::span<const LinearInput> x, const std::optional<Tangent>& ct_x,
                                 const std::optional<Tangent>& ct_y);

@@ -1,3 +1,4 @@
+// Axis arithmetic, errors, and adapters of short rules to the full signatures.
 #include "primitives/rules.hpp"
 
 #include <limits>

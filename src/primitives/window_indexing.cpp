@@ -1,3 +1,4 @@
+// Windows of gather and scatter: checks, types, derivatives and batches that both share.
 #include "primitives/window_indexing.hpp"
 
 #include <algorithm>

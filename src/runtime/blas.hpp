@@ -1,4 +1,4 @@
-// BLAS and LAPACK, loaded on first use: OpenBLAS if the machine has it.
+// BLAS, loaded on first use: OpenBLAS if the machine has it.
 #pragma once
 
 #include "telamon/config.hpp"

@@ -12,20 +12,7 @@
 #include "telamon/primitives.hpp"
 #include "test_primitives.hpp"
 
-namespace tl = telamon;
-using tl::Array;
-using tl::Arrays;
-using tl::Atom;
-using tl::Aval;
-using tl::DType;
-using tl::Jaxpr;
-using tl::parse_jaxpr;
-using tl::detail::JaxprBuilder;
-
 namespace {
-
-const Aval kF64{{}, DType::f64, false};
-const Aval kVector{{3}, DType::f64, false};
 
 Atom var(tl::Var v) { return Atom::var(v); }
 

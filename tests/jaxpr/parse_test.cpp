@@ -10,15 +10,6 @@
 #include "telamon/primitives.hpp"
 #include "test_primitives.hpp"
 
-namespace tl = telamon;
-using tl::Array;
-using tl::Atom;
-using tl::Aval;
-using tl::DType;
-using tl::Jaxpr;
-using tl::Params;
-using tl::parse_jaxpr;
-
 namespace {
 
 void expect_round_trip(const std::string& text) {

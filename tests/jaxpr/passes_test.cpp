@@ -11,18 +11,7 @@
 #include "telamon/primitives.hpp"
 #include "test_primitives.hpp"
 
-namespace tl = telamon;
-using tl::Array;
-using tl::Arrays;
-using tl::Atom;
-using tl::Aval;
-using tl::DType;
-using tl::Jaxpr;
-using tl::parse_jaxpr;
-
 namespace {
-
-const Aval kF64{{}, DType::f64, false};
 
 // jit(f) where f(a, b) = (sin a, cos b, a * b)
 const std::string kThreeWays =

@@ -8,20 +8,7 @@
 #include "telamon/primitives.hpp"
 #include "test_primitives.hpp"
 
-namespace tl = telamon;
-using tl::Array;
-using tl::Atom;
-using tl::Aval;
-using tl::DType;
-using tl::Jaxpr;
-using tl::Params;
-using tl::Var;
-using tl::detail::JaxprBuilder;
-
 namespace {
-
-const Aval kF64{{}, DType::f64, false};
-const Aval kVector{{3}, DType::f64, false};
 
 Atom strong(double v) { return Atom::literal(Array::from_data(&v, DType::f64, {})); }
 template <class T>

@@ -1,3 +1,4 @@
+// Primitives that exist only in these tests.
 #include "test_primitives.hpp"
 
 namespace test {

@@ -1,10 +1,12 @@
 // Primitives that exist only in these tests: effects, and parameters that hold jaxprs in every way.
+// And the names that all these tests use.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "jaxpr/builder.hpp"
 #include "telamon/jaxpr.hpp"
 #include "telamon/primitive.hpp"
 
@@ -47,3 +49,18 @@ extern const telamon::Primitive<ManyParams> many_p;
 extern const telamon::Primitive<> quoted_p;
 
 }  // namespace test
+
+namespace tl = telamon;
+using tl::Array;
+using tl::Arrays;
+using tl::Atom;
+using tl::Aval;
+using tl::DType;
+using tl::Jaxpr;
+using tl::Params;
+using tl::parse_jaxpr;
+using tl::Var;
+using tl::detail::JaxprBuilder;
+
+inline const Aval kF64{{}, DType::f64, false};
+inline const Aval kVector{{3}, DType::f64, false};

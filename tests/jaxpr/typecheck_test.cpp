@@ -9,10 +9,8 @@
 #include "telamon/primitives.hpp"
 #include "test_primitives.hpp"
 
-namespace tl = telamon;
 using testing::HasSubstr;
 using testing::StartsWith;
-using tl::parse_jaxpr;
 
 namespace {
 

@@ -124,9 +124,9 @@ void read_value(TextReader& in, T& out, const JaxprReader& read_jaxpr) {
           in.read_signed(std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
     else out = static_cast<T>(in.read_unsigned(std::numeric_limits<T>::max()));
   } else if constexpr (std::is_same_v<T, float>) {
-    out = in.read_float();
+    out = in.read_floating<float>();
   } else if constexpr (kind == ValueKind::floating) {
-    out = in.read_double();
+    out = in.read_floating<double>();
   } else if constexpr (kind == ValueKind::enumeration) {
     read_enum(in, out);
   } else if constexpr (std::is_same_v<T, std::string>) {

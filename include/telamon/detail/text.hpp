@@ -42,8 +42,8 @@ class TELAMON_API TextReader {
   bool read_bool();
   std::int64_t read_signed(std::int64_t min, std::int64_t max);
   std::uint64_t read_unsigned(std::uint64_t max);
-  double read_double();
-  float read_float();
+  /// float or double
+  template <class T> T read_floating();
   std::string read_string();         ///< quoted, or a bare word
   std::string_view read_balanced();  ///< the raw text of one value with its brackets
   bool accept_none() { return accept_word("None") || accept_word("null"); }
