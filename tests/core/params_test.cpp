@@ -9,6 +9,7 @@
 #include <limits>
 #include <thread>
 
+#include "support/errors.hpp"
 #include "telamon/jaxpr.hpp"
 
 namespace tl = telamon;
@@ -83,10 +84,8 @@ Params sample(Change change) {
 }
 
 std::string parse_failure(std::vector<ParamText> fields) {
-  try {
-    Params::parse<Sample>({.fields = std::move(fields)});
-  } catch (const tl::ParseError& e) { return e.message(); }
-  return "no error";
+  return telamon_test::message_of<tl::ParseError>(
+      [&] { Params::parse<Sample>({.fields = std::move(fields)}); });
 }
 
 }  // namespace

@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/errors.hpp"
 #include "telamon/interop.hpp"
 #include "telamon/telamon.hpp"
 
 namespace telamon {
 namespace {
 
+using telamon_test::message_of;
 using testing::HasSubstr;
 
 /// A file that goes with the test.
@@ -28,14 +30,6 @@ class File {
  private:
   std::filesystem::path path_;
 };
-
-template <class E>
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const E& e) { return e.message(); }
-  return "";
-}
 
 // x, w -> sin(x) w, as tools/jax_export.py writes it.
 const char* const kProgram = R"({"name": "wave", "input_paths": ["[0]", "[1]"], "program": {

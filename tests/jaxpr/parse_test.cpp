@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "jaxpr/builder.hpp"
+#include "support/errors.hpp"
 #include "telamon/primitives.hpp"
 #include "test_primitives.hpp"
 
@@ -19,10 +20,7 @@ void expect_round_trip(const std::string& text) {
 }
 
 std::string error_of(const std::string& text) {
-  try {
-    parse_jaxpr(text);
-  } catch (const tl::ParseError& error) { return error.message(); }
-  return "no error";
+  return telamon_test::message_of<tl::ParseError>([&] { parse_jaxpr(text); });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "support/errors.hpp"
 #include "telamon/jaxpr.hpp"
 #include "telamon/primitives.hpp"
 #include "test_primitives.hpp"
@@ -15,10 +16,7 @@ using testing::StartsWith;
 namespace {
 
 std::string type_error_of(const tl::Jaxpr& jaxpr) {
-  try {
-    typecheck_jaxpr(jaxpr);
-  } catch (const tl::TypeError& error) { return error.message(); }
-  return "no error";
+  return telamon_test::message_of<tl::TypeError>([&] { typecheck_jaxpr(jaxpr); });
 }
 
 }  // namespace
@@ -42,7 +40,7 @@ TEST(Typecheck, ShowsTheBinderOfTheWrongTypeAndItsEquation) {
 
 TEST(Typecheck, IgnoresWeakness) {
   EXPECT_EQ(type_error_of(parse_jaxpr("{ lambda a:~f32[] . let b:f32[] = sin a in ( b ) }")),
-            "no error");
+            "");
 }
 
 TEST(Typecheck, CountsTheOperandsOfCalls) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/errors.hpp"
 #include "telamon/telamon.hpp"
 
 namespace telamon_test {
@@ -51,15 +52,5 @@ void expect_near(const Array& x, const Shape& shape, const std::vector<T>& value
 
 /// "f32[2,3]", "~f32[]".
 inline std::string type_of(const Array& x) { return x.aval().to_string(); }
-
-/// The text of the error that f throws; a failure when it throws none of type E.
-template <class E, class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) { return error.what(); }
-  ADD_FAILURE() << "no error of the expected type";
-  return "";
-}
 
 }  // namespace telamon_test

@@ -130,16 +130,16 @@ TEST(DotGeneral, RefusesWhatDoesNotFit) {
   const auto dot = [](const Shape& x, const Shape& y, const DotDimensionNumbers& d) {
     return [=] { dot_general_p.bind({d, {}}, {f64_sample(x), f64_sample(y)}); };
   };
-  EXPECT_THAT(error_of<ShapeError>(dot({3, 4}, {3, 2}, {{1}, {0}, {}, {}})),
+  EXPECT_THAT(message_of<ShapeError>(dot({3, 4}, {3, 2}, {{1}, {0}, {}, {}})),
               HasSubstr("dot_general of f64[3,4], f64[3,2]: contracting dimensions (1,) and (0,) "
                         "must have equal sizes"));
-  EXPECT_THAT(error_of<ShapeError>(dot({3, 4}, {2, 4}, {{1}, {1}, {0}, {0}})),
+  EXPECT_THAT(message_of<ShapeError>(dot({3, 4}, {2, 4}, {{1}, {1}, {0}, {0}})),
               HasSubstr("batch dimensions (0,) and (0,)"));
-  EXPECT_THAT(error_of<ValueError>(dot({3, 4}, {3, 4}, {{0}, {0}, {0}, {0}})),
+  EXPECT_THAT(message_of<ValueError>(dot({3, 4}, {3, 4}, {{0}, {0}, {0}, {0}})),
               HasSubstr("names one dimension twice"));
-  EXPECT_THAT(error_of<IndexError>(dot({3}, {3}, {{1}, {0}, {}, {}})),
+  EXPECT_THAT(message_of<IndexError>(dot({3}, {3}, {{1}, {0}, {}, {}})),
               HasSubstr("lhs dimension 1 is out of range"));
-  EXPECT_THAT(error_of<TypeError>([] {
+  EXPECT_THAT(message_of<TypeError>([] {
                 dot_general_p.bind({{{0}, {0}, {}, {}}, {}},
                                    {f64_sample({2}), sample(DType::f32, {2})});
               }),

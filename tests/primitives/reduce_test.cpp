@@ -106,7 +106,7 @@ TEST(Reduce, BitwiseOverBoolAndIntegers) {
       check_rules(on(*p, {{0}}, {0, 2}, d));
     }
   }
-  EXPECT_THAT(error_of<TypeError>([] { reduce_and_p.bind({{0}}, {f64_sample({3})}); }),
+  EXPECT_THAT(message_of<TypeError>([] { reduce_and_p.bind({{0}}, {f64_sample({3})}); }),
               HasSubstr("reduce_and of f64[3]: takes bool or integers"));
 }
 
@@ -161,11 +161,11 @@ TEST(ReduceProd, IsDifferentiatedAtZeros) {
 
 TEST(ReduceSum, TransposesToBroadcast) {
   for (const auto& c : kReductions) check_rules(on(reduce_sum_p, {c.axes}, c.shape, f64, {{0}}));
-  EXPECT_THAT(error_of<IndexError>([] { reduce_sum_p.bind({{2}}, {f64_sample({2, 3})}); }),
+  EXPECT_THAT(message_of<IndexError>([] { reduce_sum_p.bind({{2}}, {f64_sample({2, 3})}); }),
               HasSubstr("reduce_sum of f64[2,3]: axis 2 is out of range for rank 2"));
-  EXPECT_THAT(error_of<ValueError>([] { reduce_sum_p.bind({{0, 0}}, {f64_sample({2, 3})}); }),
+  EXPECT_THAT(message_of<ValueError>([] { reduce_sum_p.bind({{0, 0}}, {f64_sample({2, 3})}); }),
               HasSubstr("names one dimension twice"));
-  EXPECT_THAT(error_of<TypeError>([] { reduce_sum_p.bind({{0}}, {sample(DType::bool_, {2})}); }),
+  EXPECT_THAT(message_of<TypeError>([] { reduce_sum_p.bind({{0}}, {sample(DType::bool_, {2})}); }),
               HasSubstr("takes numbers"));
 }
 
@@ -189,14 +189,15 @@ TEST(ArgMax, HasEveryRule) {
     }
     check_rules(on(*p, {{0}, DType::i64}, {7}, DType::u32));
   }
-  EXPECT_THAT(error_of<ValueError>([] { argmax_p.bind({{0}, DType::i32}, {f64_sample({0, 2})}); }),
-              HasSubstr("argmax of f64[0,2]: axis 0 must not be empty"));
   EXPECT_THAT(
-      error_of<ValueError>([] { argmax_p.bind({{0, 1}, DType::i32}, {f64_sample({2, 2})}); }),
+      message_of<ValueError>([] { argmax_p.bind({{0}, DType::i32}, {f64_sample({0, 2})}); }),
+      HasSubstr("argmax of f64[0,2]: axis 0 must not be empty"));
+  EXPECT_THAT(
+      message_of<ValueError>([] { argmax_p.bind({{0, 1}, DType::i32}, {f64_sample({2, 2})}); }),
       HasSubstr("exactly one axis"));
-  EXPECT_THAT(error_of<TypeError>([] { argmin_p.bind({{0}, DType::f32}, {f64_sample({2})}); }),
+  EXPECT_THAT(message_of<TypeError>([] { argmin_p.bind({{0}, DType::f32}, {f64_sample({2})}); }),
               HasSubstr("index_dtype must be an integer"));
-  EXPECT_THAT(error_of<ValueError>([] { argmin_p.bind({{0}, DType::u8}, {f64_sample({300})}); }),
+  EXPECT_THAT(message_of<ValueError>([] { argmin_p.bind({{0}, DType::u8}, {f64_sample({300})}); }),
               HasSubstr("cannot hold the indices"));
 }
 
@@ -242,9 +243,9 @@ TEST(Cumulative, CombinesAllBefore) {
     check_rules(on(*r.primitive, {0, false}, {9}, DType::i32));
     check_rules(on(*r.primitive, {0, true}, {9}, DType::u8));
   }
-  EXPECT_THAT(error_of<IndexError>([] { cumsum_p.bind({1, false}, {f64_sample({3})}); }),
+  EXPECT_THAT(message_of<IndexError>([] { cumsum_p.bind({1, false}, {f64_sample({3})}); }),
               HasSubstr("cumsum of f64[3]: axis 1 is out of range for rank 1"));
-  EXPECT_THAT(error_of<TypeError>([] { cummax_p.bind({0, false}, {sample(DType::bool_, {3})}); }),
+  EXPECT_THAT(message_of<TypeError>([] { cummax_p.bind({0, false}, {sample(DType::bool_, {3})}); }),
               HasSubstr("takes real numbers"));
 }
 

@@ -65,11 +65,11 @@ TEST(Sort, HasEveryRuleWithSeveralOperands) {
 
 TEST(Sort, RefusesOperandsThatDoNotFit) {
   EXPECT_THAT(
-      error_of<ShapeError>([] { sort_p.bind({0, true, 1}, {f64_sample({3}), f64_sample({4})}); }),
+      message_of<ShapeError>([] { sort_p.bind({0, true, 1}, {f64_sample({3}), f64_sample({4})}); }),
       HasSubstr("sort of f64[3], f64[4]: operands must have one shape"));
-  EXPECT_THAT(error_of<ValueError>([] { sort_p.bind({0, true, 2}, {f64_sample({3})}); }),
+  EXPECT_THAT(message_of<ValueError>([] { sort_p.bind({0, true, 2}, {f64_sample({3})}); }),
               HasSubstr("num_keys must be from 1"));
-  EXPECT_THAT(error_of<IndexError>([] { sort_p.bind({1, true, 1}, {f64_sample({3})}); }),
+  EXPECT_THAT(message_of<IndexError>([] { sort_p.bind({1, true, 1}, {f64_sample({3})}); }),
               HasSubstr("dimension 1 is out of range"));
 }
 

@@ -112,7 +112,7 @@ TEST(Bits, ReducePrecisionRoundsAsTheNarrowDtypesDo) {
   }
   EXPECT_TRUE(std::isnan(as_f16.back()));
   EXPECT_EQ(reduce_precision(Array({1e-6f}), 5, 10).item<float>(), 0.0f);
-  EXPECT_THAT(error_of<ValueError>([&] { reduce_precision(x, 0, 3); }),
+  EXPECT_THAT(message_of<ValueError>([&] { reduce_precision(x, 0, 3); }),
               HasSubstr("exponent_bits >= 1"));
 }
 

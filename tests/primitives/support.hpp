@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "support/errors.hpp"
 #include "telamon/check.hpp"
 #include "telamon/lax.hpp"
 #include "telamon/primitives.hpp"
@@ -18,20 +19,6 @@ namespace telamon_test {
 
 using namespace telamon;
 using ::testing::HasSubstr;
-
-// ---- errors ------------------------------------------------------------------------------------
-/// The message of the error of type E that f throws; a failure, and "", when it throws none.
-template <class E, class F>
-std::string error_of(const F& f) {
-  try {
-    f();
-  } catch (const E& e) { return e.message(); } catch (const Error& e) {
-    ADD_FAILURE() << "another error: " << e.message();
-    return "";
-  }
-  ADD_FAILURE() << "no error";
-  return "";
-}
 
 // ---- arrays ------------------------------------------------------------------------------------
 /// An array of any dtype with the given values, row-major.

@@ -6,20 +6,15 @@
 
 #include <string>
 
+#include "support/errors.hpp"
 #include "telamon/families.hpp"
 #include "telamon/lax.hpp"
 
 namespace telamon {
 namespace {
 
+using telamon_test::message_of;
 using testing::HasSubstr;
-
-std::string failure_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const CheckFailure& e) { return e.message(); }
-  return "";
-}
 
 const Array kX({0.5, 1.5, -0.75});
 
@@ -62,14 +57,14 @@ const Primitive<> test_wrong_transpose_p{
     }};
 TEST(CheckGrads, FindsAWrongJvpRule) {
   const auto f = [](Array x) { return test_wrong_jvp_p.bind1({}, {x}); };
-  EXPECT_THAT(failure_of([&] { check_grads(f, std::tuple{kX}); }),
+  EXPECT_THAT(message_of<CheckFailure>([&] { check_grads(f, std::tuple{kX}); }),
               HasSubstr("JVP tangent f64[3]: got"));
 }
 
 TEST(CheckGrads, FindsAWrongTransposeRule) {
   const auto f = [](Array x) { return test_wrong_transpose_p.bind1({}, {x}); };
   EXPECT_NO_THROW(check_grads(f, std::tuple{kX}, {.modes = GradMode::forward}));
-  EXPECT_THAT(failure_of([&] { check_grads(f, std::tuple{kX}); }),
+  EXPECT_THAT(message_of<CheckFailure>([&] { check_grads(f, std::tuple{kX}); }),
               HasSubstr("VJP cotangent projection"));
 }
 
@@ -81,7 +76,7 @@ TEST(CheckGrads, FindsAWrongSecondDerivative) {
     return lax::add(lax::stop_gradient(lax::integer_pow(x, 3)), lax::mul(slope, zero));
   };
   EXPECT_NO_THROW(check_grads(f, std::tuple{kX}));
-  EXPECT_NE(failure_of([&] { check_grads(f, std::tuple{kX}, {.order = 2}); }), "");
+  EXPECT_NE(message_of<CheckFailure>([&] { check_grads(f, std::tuple{kX}, {.order = 2}); }), "");
 }
 
 // ---- one rule of sub(x, 2 y) is wrong at a time -------------------------------------------------
@@ -124,7 +119,7 @@ std::string failure_with(const std::function<void(SubRules&)>& spoil,
   const std::vector<double> u{0.5, 1.5, -0.75, 2.0, -1.0, 0.25, 3.0, 1.0, -2.0},
       v{1.25, -0.5, 3.0, 0.75, 0.125, -2.0, 0.0, 4.0, 1.5};
   const Array x(u, {3, 3}), y(v, {3, 3});
-  return failure_of([&] { check_primitive(p, {}, {x, y}, options); });
+  return message_of<CheckFailure>([&] { check_primitive(p, {}, {x, y}, options); });
 }
 
 TEST(CheckPrimitive, AcceptsRightRules) {
@@ -244,8 +239,9 @@ TEST(CheckPrimitive, FindsAWrongSecondDerivative) {
       }};
   const Array x({0.5, 1.5, -0.75});
   EXPECT_NO_THROW(check_primitive(cube, {}, {x}, {.grads = {.order = 1}, .native_rtol = 1e-15}));
-  EXPECT_THAT(failure_of([&] { check_primitive(cube, {}, {x}, {.native_rtol = 1e-15}); }),
-              HasSubstr("test_cube_without_second_derivative, JVP of JVP tangent"));
+  EXPECT_THAT(
+      message_of<CheckFailure>([&] { check_primitive(cube, {}, {x}, {.native_rtol = 1e-15}); }),
+      HasSubstr("test_cube_without_second_derivative, JVP of JVP tangent"));
 }
 
 }  // namespace

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "support/errors.hpp"
 #include "telamon/telamon.hpp"
 
 namespace telamon_test {
@@ -18,15 +18,6 @@ using tl::Arrays;
 
 inline double value(const Array& x) { return x.item<double>(); }
 inline std::vector<double> values(const Array& x) { return x.to_vector<double>(); }
-
-/// The text of the Error that f throws, "" when it throws none.
-template <class E = tl::Error>
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const E& e) { return e.what(); }
-  return "";
-}
 
 inline void expect_near(const Array& got, const std::vector<double>& want,
                         double tolerance = 1e-12) {

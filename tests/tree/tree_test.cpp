@@ -14,10 +14,13 @@
 #include <utility>
 #include <vector>
 
+#include "support/errors.hpp"
+
 namespace tl = telamon;
 using telamon::Array;
 using telamon::Arrays;
 using telamon::TreeDef;
+using ::telamon_test::message_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -87,14 +90,6 @@ std::vector<double> values(const Arrays& leaves) {
   std::vector<double> out;
   for (const Array& a : leaves) out.push_back(a.item<double>());
   return out;
-}
-
-template <class F>
-std::string type_error(F&& f) {
-  try {
-    f();
-  } catch (const tl::TypeError& e) { return e.message(); }
-  return "no error";
 }
 
 template <class T>
@@ -175,9 +170,9 @@ TEST(TreeFlatten, RestoresStaticsOfEveryKind) {
 TEST(TreeFlatten, NamesTheEmptyHandle) {
   Mlp mlp = make_mlp();
   mlp.layers[1].b = Array();
-  EXPECT_THAT(type_error([&] { tl::tree_flatten(mlp); }),
+  EXPECT_THAT(message_of<tl::TypeError>([&] { tl::tree_flatten(mlp); }),
               HasSubstr("tree_flatten: the Array at layers[1].b is empty"));
-  EXPECT_THAT(type_error([&] { tl::tree_leaves(Array()); }),
+  EXPECT_THAT(message_of<tl::TypeError>([&] { tl::tree_leaves(Array()); }),
               HasSubstr("tree_leaves: the Array is empty"));
 }
 
@@ -185,16 +180,16 @@ TEST(TreeFlatten, RefusesAWrongNumberOfLeavesOrAnotherStructure) {
   const Linear linear{1.0, 2.0};
   const Arrays three(3, Array(0.0));
   const auto structure = tl::tree_structure(linear);
-  EXPECT_EQ(type_error([&] { tl::tree_unflatten(linear, three); }),
+  EXPECT_EQ(message_of<tl::TypeError>([&] { tl::tree_unflatten(linear, three); }),
             "tree_unflatten: the structure Linear{w=*, b=*} has 2 leaves, but 3 were given");
-  EXPECT_THAT(type_error([&] { tl::tree_unflatten<Linear>(structure, three); }),
+  EXPECT_THAT(message_of<tl::TypeError>([&] { tl::tree_unflatten<Linear>(structure, three); }),
               HasSubstr("has 2 leaves, but 3"));
   const Arrays two(2, Array(0.0));
   EXPECT_THAT(
-      type_error([&] { (tl::tree_unflatten<std::vector<Array>>(structure, two)); }),
+      message_of<tl::TypeError>([&] { (tl::tree_unflatten<std::vector<Array>>(structure, two)); }),
       HasSubstr("the structure Linear{w=*, b=*} has Linear{w=*, b=*} where the C++ type has "
                 "a list"));
-  EXPECT_THAT(type_error([&] {
+  EXPECT_THAT(message_of<tl::TypeError>([&] {
                 (tl::tree_unflatten<std::tuple<Array, int>>(
                     tl::tree_structure(std::tuple{Array(1), 2.5}), {two.data(), 1}));
               }),
@@ -293,17 +288,18 @@ TEST(TreeMap, NamesTheFirstPlaceWhereStructuresDiffer) {
   const auto first = [](Array a, Array) { return a; };
   Mlp a = make_mlp(), b = make_mlp();
   b.layers[1].activation = Activation::relu;
-  EXPECT_THAT(type_error([&] { tl::tree_map(first, a, b); }),
+  EXPECT_THAT(message_of<tl::TypeError>([&] { tl::tree_map(first, a, b); }),
               HasSubstr("tree_map: tree structures differ at layers[1].activation: tanh vs relu"));
   b = make_mlp();
   b.layers.pop_back();
-  EXPECT_THAT(type_error([&] { tl::tree_map(first, a, b); }),
+  EXPECT_THAT(message_of<tl::TypeError>([&] { tl::tree_map(first, a, b); }),
               HasSubstr("differ at layers: [Layer{w=*, b=*, activation=relu}, "
                         "Layer{w=*, b=*, activation=tanh}] vs [Layer{w=*, b=*, activation=relu}]"));
-  EXPECT_THAT(type_error([&] { tl::tree_map(first, a, b); }),
+  EXPECT_THAT(message_of<tl::TypeError>([&] { tl::tree_map(first, a, b); }),
               HasSubstr("\n  second: Mlp{layers=["));
-  EXPECT_THAT(type_error([&] { tl::tree_map(first, Array(1), std::tuple{Array(1)}); }),
-              HasSubstr("tree structures differ: * vs (*,)"));
+  EXPECT_THAT(
+      message_of<tl::TypeError>([&] { tl::tree_map(first, Array(1), std::tuple{Array(1)}); }),
+      HasSubstr("tree structures differ: * vs (*,)"));
 }
 
 TEST(TreeMapWithPath, PassesPathsThatConvertToStrings) {
@@ -353,7 +349,8 @@ TEST(TreeTranspose, GivesStructTemplatesAnotherLeafType) {
 
 TEST(TreeTranspose, NeedsEqualInnerStructures) {
   const std::vector<std::vector<Array>> ragged{{1, 2}, {3}};
-  EXPECT_THAT(type_error([&] { tl::tree_transpose(ragged); }), HasSubstr("[*, *] vs [*]"));
+  EXPECT_THAT(message_of<tl::TypeError>([&] { tl::tree_transpose(ragged); }),
+              HasSubstr("[*, *] vs [*]"));
   EXPECT_THROW(tl::tree_transpose(std::vector<std::pair<Array, Array>>{}), tl::ValueError);
 }
 
