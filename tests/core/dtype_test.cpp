@@ -27,6 +27,18 @@ TypeInfo weak(DType d) { return {d, true}; }
 
 }  // namespace
 
+TEST(DTypeKinds, AreExclusive) {
+  for (const DType d : all_dtypes()) {
+    if (d == DType::float0) continue;
+    const int kinds = (d == tl::boolean) + tl::is_signed_integer(d) + tl::is_unsigned_integer(d) +
+                      tl::is_float(d) + tl::is_complex(d);
+    EXPECT_EQ(kinds, 1) << tl::short_name(d);
+    EXPECT_EQ(tl::is_integer(d), tl::is_signed_integer(d) || tl::is_unsigned_integer(d));
+    EXPECT_EQ(tl::is_inexact(d), tl::is_float(d) || tl::is_complex(d));
+    EXPECT_EQ(tl::tangent_dtype(d), tl::is_inexact(d) ? d : tl::DType::float0);
+  }
+}
+
 TEST(DTypes, NamesOfBothFormsLeadBackToTheType) {
   for (const DType d : all_dtypes()) {
     EXPECT_EQ(tl::dtype_from_name(tl::short_name(d)), d);

@@ -25,6 +25,17 @@ TEST(Jit, TracesOncePerSignature) {
   EXPECT_EQ(g.cache_size(), 3u);
 }
 
+TEST(Jit, IsRememberedInTheHistoryOfExecutables) {
+  tl::clear_history();
+  EXPECT_TRUE(tl::history().empty());
+  tl::jit([](Array x) { return tl::sin(x) * 31.0; }, {.name = "wave"})(Array({1.0, 2.0}));
+  ASSERT_EQ(tl::history().size(), 1u);
+  const tl::ExecutableInfo info = tl::history()[0];
+  EXPECT_EQ(info.name, "wave");
+  EXPECT_GE(info.microseconds(), 0.0);
+  EXPECT_EQ(tl::last_executable().name, "wave");
+}
+
 TEST(Jit, StaticValuesArePartOfTheSignature) {
   int traces = 0;
   const auto power = tl::jit([&traces](Array x, int n) {
