@@ -39,8 +39,7 @@ TEST(Typecheck, ShowsTheBinderOfTheWrongTypeAndItsEquation) {
 }
 
 TEST(Typecheck, IgnoresWeakness) {
-  EXPECT_EQ(type_error_of(parse_jaxpr("{ lambda a:~f32[] . let b:f32[] = sin a in ( b ) }")),
-            "");
+  EXPECT_EQ(type_error_of(parse_jaxpr("{ lambda a:~f32[] . let b:f32[] = sin a in ( b ) }")), "");
 }
 
 TEST(Typecheck, CountsTheOperandsOfCalls) {
