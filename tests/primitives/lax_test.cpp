@@ -53,7 +53,7 @@ TEST(LaxConstants, CountAndAreRangeChecked) {
   EXPECT_EQ(words[0].to_vector<int>(), std::vector<int>(4, 0));
   EXPECT_EQ(words[1].to_vector<int>(), (std::vector<int>{0, 1, 2, 3}));
   EXPECT_EQ(lax::scalar(Array(7), u8).aval().to_string(), "u8[]");
-  EXPECT_NE(message_of<ValueError>([] { lax::scalar(Array(300), u8); }), "");
+  EXPECT_NE(message_of([] { lax::scalar(Array(300), u8); }), "");
 }
 
 TEST(LaxReductions, FoldAndRun) {
