@@ -199,5 +199,46 @@ struct JitParams {
 };
 extern TELAMON_API const Primitive<JitParams> jit_p;
 
+// ---- control flow ------------------------------------------------------------------------------
+/// Applies a program once per step, front to back or back to front.
+///   jaxpr:    consts, carry, row of each xs -> carry, row of each ys
+///   operands: consts, initial carry, xs     (xs and ys have `length` rows along a leading axis)
+///   results:  final carry, ys
+/// Carry components have one type throughout. `unroll` is a hint: steps per turn of the native loop.
+struct ScanParams {
+  Jaxpr jaxpr;
+  std::int64_t length = 0;
+  int num_consts = 0, num_carry = 0;
+  bool reverse = false;
+  std::int64_t unroll = 1;
+};
+extern TELAMON_API const Primitive<ScanParams> scan_p;
+
+/// Applies one of several programs of the same type. Operand 0 is the index, a scalar bool (false:
+/// branch 0) or i32 that is in range; the other operands go to the branch.
+struct CondParams {
+  std::vector<Jaxpr> branches;
+};
+extern TELAMON_API const Primitive<CondParams> cond_p;
+
+/// Repeats `body_jaxpr` as long as `cond_jaxpr` holds.
+///   cond_jaxpr: consts of the condition, carry -> bool
+///   body_jaxpr: consts of the body, carry -> carry
+///   operands:   consts of the condition, consts of the body, initial carry;  results: final carry
+/// The condition may be of rank > 0 (a batch of loops). Its shape then leads that of every carry. The
+/// loop goes on while any element is true, and a step changes only the elements that were true:
+/// carry = select(condition, body(carry), carry), the condition broadcast over trailing dimensions.
+///
+/// With `max_steps` the first carry is an i32 of the condition's shape that counts steps from 0, and
+/// the condition is false once it reaches `max_steps`: a promise on which reverse mode builds its
+/// buffers. It does not change what the loop computes.
+struct WhileParams {
+  Jaxpr cond_jaxpr;
+  Jaxpr body_jaxpr;
+  int cond_nconsts = 0, body_nconsts = 0;
+  std::optional<std::int64_t> max_steps = {};
+};
+extern TELAMON_API const Primitive<WhileParams> while_p;
+
 }  // namespace v1
 }  // namespace telamon
