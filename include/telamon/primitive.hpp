@@ -111,10 +111,16 @@ struct PartialEvalResult {
   std::vector<bool> unknown_out;
   std::vector<Residual> residuals;
   std::vector<Aval> fresh_avals;  ///< of the fresh residuals
+  /// Programs with the same inputs and results, where one equation of the primitive does not do:
+  /// they come in place of `known` and `staged`. Loops put hoisted equations in front in this way.
+  std::optional<Jaxpr> known_program = {}, staged_program = {};
+  /// The known outputs and fresh residuals, where partial_eval_values has computed them.
+  std::optional<Arrays> known_values = {};
 };
 struct DceResult {
   Params params;
   std::vector<bool> used_in;
+  std::vector<bool> kept_out = {};  ///< which results it still has; empty: those that are used
 };
 
 /// A read-only view of a dense row-major buffer, and one to be written: what `call` lowerings get.

@@ -11,6 +11,7 @@
 
 #include "telamon/array.hpp"
 #include "telamon/check.hpp"
+#include "telamon/control_flow.hpp"
 #include "telamon/debug.hpp"
 #include "telamon/emitter.hpp"
 #include "telamon/error.hpp"

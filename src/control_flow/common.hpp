@@ -1,6 +1,7 @@
 // What the rules of cond, while and scan share.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -36,6 +37,54 @@ Lowering run_by_impl(Arrays (*impl)(const P&, std::span<const Array>));
 /// The part of it that does not depend on the parameters.
 Arrays arrays_of(std::span<const BufferView> views);
 void copy_to(std::span<const Array> arrays, std::span<const MutableBufferView> views);
+
+/// The program whose input k is input `inputs[k]` of `jaxpr`, and result k its result `outs[k]`.
+using Order = std::vector<std::size_t>;
+Jaxpr rearranged(const Jaxpr& jaxpr, const Order& inputs, const Order& outs);
+/// from, from + 1, ..., from + count - 1
+Order counting(std::size_t from, std::size_t count);
+/// The places where a mask is set; or where it is not.
+Order places(const Mask& mask, bool value = true);
+Order joined(std::initializer_list<Order> parts);
+template <class T>
+std::vector<T> taken(std::span<const T> from, const Order& order) {
+  std::vector<T> out;
+  out.reserve(order.size());
+  for (const std::size_t i : order) out.push_back(from[i]);
+  return out;
+}
+template <class T>
+std::vector<T> taken(const std::vector<T>& from, const Order& order) {
+  std::vector<T> out;  // not by a span: a vector<bool> has none
+  out.reserve(order.size());
+  for (const std::size_t i : order) out.push_back(from[i]);
+  return out;
+}
+template <class T>
+void append(std::vector<T>& to, const std::vector<T>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+/// Zeros of the aval.
+Array zeros_of(const Aval& aval);
+bool any_of(const Mask& mask);
+/// mask |= other
+void unite(Mask& mask, const Mask& other);
+/// The pruned form of `jaxpr`, taking also those inputs in `used` that it does not read.
+Jaxpr with_inputs(const Jaxpr& jaxpr, const DceJaxpr& pruned, const Mask& used);
+
+/// `chosen` where the mask, whose shape leads that of both, is true, else `other`.
+Array where_leading(const Array& mask, const Array& chosen, const Array& other);
+/// A split in which everything stays together and waits for the unknown inputs.
+PartialEvalResult unsplit(const PrimitiveBase& primitive, const Params& params,
+                          const std::vector<Aval>& in_avals, const Mask& unknown_in,
+                          std::size_t num_outputs);
+/// `jaxpr` over inputs of the given avals, of which it reads those in `inputs`, as one call.
+Jaxpr called(const Jaxpr& jaxpr, const std::vector<Aval>& avals, const Order& inputs,
+             const std::string& name);
+
+/// The program of this text that was traced before, if it is remembered, with all that has been
+/// derived from it; else this one, which then is.
+Jaxpr interned(const Jaxpr& jaxpr);
 
 /// TypeError unless the avals are of the given types: "scan: operand 2 of type f32[] cannot be
 /// passed to an input of type f64[]".

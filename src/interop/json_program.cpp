@@ -33,9 +33,6 @@ const std::map<std::string, std::string, std::less<>> kCalls = {{"jit", "jaxpr"}
                                                                 {"core_call", "call_jaxpr"},
                                                                 {"composite", "jaxpr"}};
 
-// Not read yet.
-const std::set<std::string, std::less<>> kControlFlow = {"cond", "while", "scan"};
-
 // Operands broadcast: of one shape after it is made explicit.
 const std::set<std::string, std::less<>> kElementwise = {"add",
                                                          "sub",
@@ -138,6 +135,8 @@ class Reader {
     if (const auto call = kCalls.find(name); call != kCalls.end()) {
       outputs = call_of(scope, params.at(call->second), params.value("name", name),
                         std::move(inputs), out_avals);
+    } else if (const auto flow = control_flow().find(name); flow != control_flow().end()) {
+      outputs = (this->*flow->second)(scope, params, std::move(inputs), out_avals);
     } else if (name == "platform_index") {
       outputs = {platform_index(params)};
     } else {
@@ -168,6 +167,78 @@ class Reader {
     params.jaxpr = std::move(body.jaxpr);
     params.name = name;
     return add(scope, jit_p, Params::of(std::move(params)), std::move(args), out_avals);
+  }
+
+  // ---- control flow: the constants of a body become operands, in front of those that it takes.
+  using ReadFlow = std::vector<Atom> (Reader::*)(Scope&, const Json&, std::vector<Atom>,
+                                                 const std::vector<Aval>&);
+  static const std::map<std::string, ReadFlow, std::less<>>& control_flow() {
+    static const std::map<std::string, ReadFlow, std::less<>> table = {
+        {"cond", &Reader::read_cond}, {"while", &Reader::read_while}, {"scan", &Reader::read_scan}};
+    return table;
+  }
+
+  // The program, whose constants are added to `operands`.
+  Jaxpr read_body(Scope& scope, const Json& closed, std::vector<Atom>& operands, int& num_consts) {
+    ClosedJaxpr body = read_closed(closed);
+    for (const Array& c : body.consts) operands.push_back(scope.builder.capture(c));
+    num_consts += body.num_consts();
+    return std::move(body.jaxpr);
+  }
+
+  std::vector<Atom> read_scan(Scope& scope, const Json& j, std::vector<Atom> inputs,
+                              const std::vector<Aval>& out_avals) {
+    ScanParams params;
+    params.num_consts = j.at("num_consts").get<int>();
+    params.num_carry = j.at("num_carry").get<int>();
+    params.length = j.at("length").get<std::int64_t>();
+    params.reverse = j.at("reverse").get<bool>();
+    params.unroll = j.value("unroll", std::int64_t{1});
+    std::vector<Atom> operands;
+    params.jaxpr = read_body(scope, j.at("jaxpr"), operands, params.num_consts);
+    operands.insert(operands.end(), inputs.begin(), inputs.end());
+    return add(scope, scan_p, Params::of(std::move(params)), std::move(operands), out_avals);
+  }
+
+  std::vector<Atom> read_while(Scope& scope, const Json& j, std::vector<Atom> inputs,
+                               const std::vector<Aval>& out_avals) {
+    WhileParams params;
+    params.cond_nconsts = j.at("cond_nconsts").get<int>();
+    params.body_nconsts = j.at("body_nconsts").get<int>();
+    const auto body_consts = inputs.begin() + params.cond_nconsts;
+    std::vector<Atom> operands;
+    params.cond_jaxpr = read_body(scope, j.at("cond_jaxpr"), operands, params.cond_nconsts);
+    operands.insert(operands.end(), inputs.begin(), body_consts);
+    params.body_jaxpr = read_body(scope, j.at("body_jaxpr"), operands, params.body_nconsts);
+    operands.insert(operands.end(), body_consts, inputs.end());
+    return add(scope, while_p, Params::of(std::move(params)), std::move(operands), out_avals);
+  }
+
+  // Each branch takes the constants of all.
+  std::vector<Atom> read_cond(Scope& scope, const Json& j, std::vector<Atom> inputs,
+                              const std::vector<Aval>& out_avals) {
+    std::vector<ClosedJaxpr> branches;
+    std::vector<Aval> avals;
+    std::vector<Atom> operands{inputs[0]};
+    for (const Json& branch : j.at("branches")) {
+      branches.push_back(read_closed(branch));
+      for (const Array& c : branches.back().consts) {
+        operands.push_back(scope.builder.capture(c));
+        avals.push_back(c.aval());
+      }
+    }
+    const auto num_consts = static_cast<Var>(avals.size());
+    operands.insert(operands.end(), inputs.begin() + 1, inputs.end());
+    for (std::size_t i = 1; i < inputs.size(); ++i) avals.push_back(scope.builder.aval(inputs[i]));
+    CondParams params;
+    Var next_const = 0;
+    for (const ClosedJaxpr& branch : branches) {
+      std::vector<Atom> map;
+      for (int i = 0; i < branch.num_consts(); ++i) map.push_back(Atom::var(next_const++));
+      for (Var v = num_consts; v < static_cast<Var>(avals.size()); ++v) map.push_back(Atom::var(v));
+      params.branches.push_back(substitute_inputs(branch.jaxpr, avals, map));
+    }
+    return add(scope, cond_p, Params::of(std::move(params)), std::move(operands), out_avals);
   }
 
   // The index of the first list of platforms that names this one, else of null.
@@ -221,7 +292,7 @@ class Reader {
         !params.at("update_jaxpr").is_null()) {
       return missing(scope, name + " with update_jaxpr", out_avals);
     }
-    if (!found || kControlFlow.contains(name)) return missing(scope, name, out_avals);
+    if (!found) return missing(scope, name, out_avals);
     if (kElementwise.contains(name)) {
       for (Atom& in : inputs) in = broadcast(scope, in, out_avals[0].shape);
     } else if (name == "select_n") {

@@ -10,6 +10,7 @@
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "jaxpr/builder.hpp"
+#include "telamon/primitives.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -107,6 +108,14 @@ class PartialEvalTrace final : public Trace {
     return outs;
   }
 
+  Arrays record(const Jaxpr& program, std::vector<Atom> inputs) {
+    const std::vector<Atom> results = builder_.inline_jaxpr(program, std::move(inputs));
+    Arrays outs;
+    outs.reserve(results.size());
+    for (const Atom& a : results) outs.push_back(unknown(builder_.aval(a), a));
+    return outs;
+  }
+
   // Lets a rule of the primitive split the equation: its known half is bound below, at once.
   std::optional<Arrays> process_split(const PrimitiveBase& primitive, const Params& params,
                                       std::span<const Array> tracers) {
@@ -134,7 +143,9 @@ class PartialEvalTrace final : public Trace {
     }
     const auto num_known_out = static_cast<std::size_t>(
         std::count(split->unknown_out.begin(), split->unknown_out.end(), false));
-    const Arrays known_out = primitive.bind_erased(split->known, known_in);
+    const Arrays known_out = split->known_values    ? *split->known_values
+                             : split->known_program ? eval_jaxpr(*split->known_program, known_in)
+                                                    : primitive.bind_erased(split->known, known_in);
 
     std::vector<Atom> inputs;
     std::vector<Aval> staged_avals;
@@ -153,8 +164,10 @@ class PartialEvalTrace final : public Trace {
     }
     Arrays unknown_out;
     if (num_known_out != split->unknown_out.size()) {
-      unknown_out = record(primitive, split->staged, std::move(inputs),
-                           abstract_eval(primitive, split->staged, staged_avals));
+      unknown_out = split->staged_program
+                        ? record(*split->staged_program, std::move(inputs))
+                        : record(primitive, split->staged, std::move(inputs),
+                                 abstract_eval(primitive, split->staged, staged_avals));
     }
     Arrays outs;
     std::size_t k = 0, u = 0;
@@ -252,6 +265,8 @@ class Splitter {
         unknown_(static_cast<std::size_t>(jaxpr.num_vars()), false) {
     for (std::size_t i = 0; i < unknown_in.size(); ++i) unknown_[i] = unknown_in[i];
     avals_ = jaxpr.avals();
+    atoms_.reserve(avals_.size());
+    for (Var v = 0; v < jaxpr.num_vars(); ++v) atoms_.push_back(Atom::var(v));
   }
 
   PartialEvalJaxpr split(const std::vector<bool>& instantiate_out) {
@@ -259,7 +274,7 @@ class Splitter {
     PartialEvalJaxpr result;
     std::vector<Atom> known_outs, staged_outs;
     for (std::size_t i = 0; i < jaxpr_.outs().size(); ++i) {
-      const Atom& out = jaxpr_.outs()[i];
+      const Atom out = renamed(jaxpr_.outs()[i]);
       const bool unknown = is_unknown(out) || instantiate_out[i];
       result.unknown_out.push_back(unknown);
       (unknown ? staged_outs : known_outs).push_back(out);
@@ -282,50 +297,110 @@ class Splitter {
     return static_cast<Var>(avals_.size()) - 1;
   }
 
-  void split_equation(const Eqn& eqn) {
+  // A result of an inlined program may be any atom.
+  Atom renamed(const Atom& a) const {
+    return a.is_var() ? atoms_[static_cast<std::size_t>(a.var())] : a;
+  }
+  Eqn renamed(Eqn eqn) const {
+    for (Atom& a : eqn.inputs) a = renamed(a);
+    return eqn;
+  }
+
+  // Appends the equations of a program; gives its results.
+  std::vector<Atom> inline_program(const Jaxpr& program, std::vector<Atom> env, bool unknown,
+                                   std::vector<Eqn>& into) {
+    const auto read = [&env](const Atom& a) {
+      return a.is_var() ? env[static_cast<std::size_t>(a.var())] : a;
+    };
+    for (const Eqn& source : program.eqns()) {
+      Eqn eqn = source;
+      for (Atom& a : eqn.inputs) a = read(a);
+      for (Var& v : eqn.outputs) {
+        v = fresh(program.aval(v), unknown);
+        env.push_back(Atom::var(v));
+      }
+      into.push_back(std::move(eqn));
+    }
+    std::vector<Atom> outs;
+    for (const Atom& a : program.outs()) outs.push_back(read(a));
+    return outs;
+  }
+
+  void split_equation(const Eqn& source) {
+    const Eqn eqn = renamed(source);
     const auto unknown_input = [&](const Atom& a) { return is_unknown(a); };
     const bool any = std::any_of(eqn.inputs.begin(), eqn.inputs.end(), unknown_input);
     const bool all = std::all_of(eqn.inputs.begin(), eqn.inputs.end(), unknown_input);
     if (!any) {
       known_.push_back(eqn);
     } else if (!all && eqn.primitive->rules().partial_eval) {
-      split_call(eqn);
+      split_call(source, eqn);
     } else {
       for (const Var v : eqn.outputs) unknown_[static_cast<std::size_t>(v)] = true;
       staged_.push_back(eqn);
     }
   }
 
-  void split_call(const Eqn& eqn) {
+  // The rule sees the equation as it stands in the source.
+  void split_call(const Eqn& source, const Eqn& eqn) {
     std::vector<bool> unknown_in;
     for (const Atom& a : eqn.inputs) unknown_in.push_back(is_unknown(a));
-    const PartialEvalResult r = eqn.primitive->rules().partial_eval(
-        eqn.params, jaxpr_, eqn, unknown_in, std::vector<bool>(eqn.outputs.size(), false), policy_);
-    Eqn known{eqn.primitive, r.known, {}, {}, eqn.effect, eqn.where};
-    Eqn staged{eqn.primitive, r.staged, {}, {}, Effect::none, eqn.where};
+    const PartialEvalResult r =
+        eqn.primitive->rules().partial_eval(eqn.params, jaxpr_, source, unknown_in,
+                                            std::vector<bool>(eqn.outputs.size(), false), policy_);
+    std::vector<Atom> known_in, staged_in;
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
-      if (!unknown_in[i]) known.inputs.push_back(eqn.inputs[i]);
+      if (!unknown_in[i]) known_in.push_back(eqn.inputs[i]);
     }
-    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
-      const Var v = eqn.outputs[i];
-      unknown_[static_cast<std::size_t>(v)] = r.unknown_out[i];
-      (r.unknown_out[i] ? staged : known).outputs.push_back(v);
-    }
-    const std::size_t num_known_out = known.outputs.size();
-    for (const Aval& aval : r.fresh_avals) known.outputs.push_back(fresh(aval, false));
+    const std::vector<Atom> known_out = known_half(eqn, r, known_in);
+    const auto num_known_out = known_out.size() - r.fresh_avals.size();
     for (const Residual& residual : r.residuals) {
       const auto i = static_cast<std::size_t>(residual.index);
       switch (residual.kind) {
-        case Residual::Kind::input: staged.inputs.push_back(known.inputs[i]); break;
-        case Residual::Kind::output: staged.inputs.push_back(Atom::var(known.outputs[i])); break;
-        default: staged.inputs.push_back(Atom::var(known.outputs[num_known_out + i])); break;
+        case Residual::Kind::input: staged_in.push_back(known_in[i]); break;
+        case Residual::Kind::output: staged_in.push_back(known_out[i]); break;
+        default: staged_in.push_back(known_out[num_known_out + i]); break;
       }
     }
     for (const Atom& a : eqn.inputs) {
-      if (is_unknown(a)) staged.inputs.push_back(a);
+      if (is_unknown(a)) staged_in.push_back(a);
     }
+    const std::vector<Atom> staged_out = staged_half(eqn, r, std::move(staged_in));
+    std::size_t k = 0, u = 0;
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i)
+      atoms_[static_cast<std::size_t>(eqn.outputs[i])] =
+          r.unknown_out[i] ? staged_out[u++] : known_out[k++];
+  }
+
+  // The known results of the equation, then its fresh residuals.
+  std::vector<Atom> known_half(const Eqn& eqn, const PartialEvalResult& r,
+                               const std::vector<Atom>& inputs) {
+    if (r.known_program) return inline_program(*r.known_program, inputs, false, known_);
+    Eqn known{eqn.primitive, r.known, inputs, {}, eqn.effect, eqn.where};
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+      if (!r.unknown_out[i]) known.outputs.push_back(eqn.outputs[i]);
+    }
+    for (const Aval& aval : r.fresh_avals) known.outputs.push_back(fresh(aval, false));
+    std::vector<Atom> outs;
+    for (const Var v : known.outputs) outs.push_back(Atom::var(v));
     known_.push_back(std::move(known));
+    return outs;
+  }
+
+  std::vector<Atom> staged_half(const Eqn& eqn, const PartialEvalResult& r,
+                                std::vector<Atom> inputs) {
+    if (r.staged_program)
+      return inline_program(*r.staged_program, std::move(inputs), true, staged_);
+    Eqn staged{eqn.primitive, r.staged, std::move(inputs), {}, Effect::none, eqn.where};
+    std::vector<Atom> outs;
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+      if (!r.unknown_out[i]) continue;
+      unknown_[static_cast<std::size_t>(eqn.outputs[i])] = true;
+      staged.outputs.push_back(eqn.outputs[i]);
+      outs.push_back(Atom::var(eqn.outputs[i]));
+    }
     if (!staged.outputs.empty()) staged_.push_back(std::move(staged));
+    return outs;
   }
 
   // Drops staged equations whose results nobody needs, so that they ask for no residuals.
@@ -347,10 +422,18 @@ class Splitter {
     eqns = std::move(kept);
   }
 
+  // What is cheaper to compute again than to keep: constants, and what is larger than its operand.
+  bool may_save(const Eqn& eqn) const {
+    if (policy_) return policy_(eqn);
+    const auto is_literal = [](const Atom& a) { return a.is_literal(); };
+    return eqn.primitive != &broadcast_in_dim_p && eqn.primitive != &iota_p &&
+           (eqn.params.has_jaxprs() ||
+            !std::all_of(eqn.inputs.begin(), eqn.inputs.end(), is_literal));
+  }
+
   // Known equations whose results the policy does not let us save are computed again, in front of
   // the staged ones that need them.
   void recompute(const std::vector<Atom>& staged_outs) {
-    if (!policy_) return;
     std::vector<bool> needed(avals_.size(), false);
     const auto need = [&](const Atom& a) {
       if (a.is_var()) needed[static_cast<std::size_t>(a.var())] = true;
@@ -361,7 +444,7 @@ class Splitter {
     for (auto it = known_.rbegin(); it != known_.rend(); ++it) {
       const bool used = std::any_of(it->outputs.begin(), it->outputs.end(),
                                     [&](Var v) { return needed[static_cast<std::size_t>(v)]; });
-      if (!used || it->effect != Effect::none || policy_(*it)) continue;
+      if (!used || it->effect != Effect::none || may_save(*it)) continue;
       std::for_each(it->inputs.begin(), it->inputs.end(), need);
       again.push_back(*it);
     }
@@ -451,7 +534,8 @@ class Splitter {
   const Jaxpr& jaxpr_;
   const Policy policy_;
   std::vector<bool> unknown_;  // by variable
-  std::vector<Aval> avals_;    // of the source's variables, then of fresh residuals
+  std::vector<Aval> avals_;    // of the source's variables, then of new ones
+  std::vector<Atom> atoms_;    // what the source's variables have become
   std::vector<Eqn> known_, staged_;
   std::vector<Var> residual_vars_, fresh_vars_;
 };

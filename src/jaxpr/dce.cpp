@@ -21,6 +21,7 @@ Remainder remainder_of(const Eqn& eqn, const std::vector<bool>& used) {
     DceResult result = rule(eqn.params, r.used_out);
     r.params = std::move(result.params);
     r.used_in = std::move(result.used_in);
+    if (!result.kept_out.empty()) r.used_out = std::move(result.kept_out);
   } else {
     r.params = eqn.params;
     r.used_in.assign(eqn.inputs.size(), true);

@@ -1,0 +1,394 @@
+// scan, while_loop, fori_loop, cond, switch_ and associative_scan over flat leaves: trace the bodies,
+// check them, bind the primitive.
+#include <algorithm>
+#include <limits>
+
+#include "control_flow/bodies.hpp"
+#include "core/concrete.hpp"
+#include "core/trace.hpp"
+#include "telamon/lax.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+namespace {
+
+using namespace control_flow;
+
+std::string shapes_text(std::span<const Array> xs) {
+  std::string text;
+  for (const Array& x : xs)
+    text += (text.empty() ? "" : ", ") +
+            (x.ndim() == 0 ? std::string("none") : std::to_string(x.shape(0)));
+  return text;
+}
+
+std::int64_t scan_length(std::span<const Array> xs, const std::optional<std::int64_t>& given) {
+  if (xs.empty()) {
+    if (!given) throw ValueError("scan got no values to scan over and `length` not provided.");
+    if (*given < 0) throw ValueError("scan got a negative `length`, " + std::to_string(*given));
+    return *given;
+  }
+  for (const Array& x : xs) {
+    if (x.ndim() == 0)
+      throw ValueError("scan got value with no leading axis to scan over: " + x.aval().to_string());
+  }
+  const auto differs = [&](std::int64_t n) {
+    return std::any_of(xs.begin(), xs.end(), [n](const Array& x) { return x.shape(0) != n; });
+  };
+  if (given && differs(*given)) {
+    throw ValueError("scan got `length` argument of " + std::to_string(*given) +
+                     " which disagrees with leading axis sizes [" + shapes_text(xs) + "].");
+  }
+  if (differs(xs[0].shape(0))) {
+    throw ValueError("scan got values with different leading axis sizes: " + shapes_text(xs) + ".");
+  }
+  return xs[0].shape(0);
+}
+
+std::vector<Aval> avals_of(std::span<const Array> arrays) {
+  std::vector<Aval> avals;
+  for (const Array& x : arrays) avals.push_back(x.aval());
+  return avals;
+}
+
+// Traces the body until the types of the carry are what the body gives.
+ClosedJaxpr trace_carry(const char* what, const TracedBody& body, const TreeDef& carry,
+                        Arrays& init, const std::vector<Aval>& rows) {
+  ClosedJaxpr program;
+  constexpr int kRounds = 8;  // each makes a weak leaf strong or wider
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<Aval> avals = avals_of(init);
+    append(avals, rows);
+    program = traced(body.f, avals, what);
+    check_carry_structure(what, carry, body.structure());
+    if (!adapt_weak(init, program.jaxpr.out_avals())) break;
+  }
+  check_carry_types(what, carry, init, program.jaxpr.out_avals());
+  return program;
+}
+
+Arrays joined_operands(const Arrays& consts, std::span<const Array> more) {
+  Arrays all = consts;
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace
+
+Arrays scan_arrays(const TracedBody& body, const TreeDef& carry, std::span<const Array> init,
+                   std::span<const Array> xs, const ScanOptions& options) {
+  ScanParams p;
+  p.length = scan_length(xs, options.length);
+  p.reverse = options.reverse;
+  p.unroll = options.unroll;
+  if (p.unroll < 1)
+    throw ValueError("scan: unroll must be positive, got " + std::to_string(p.unroll));
+  std::vector<Aval> rows;
+  for (const Array& x : xs) {
+    rows.push_back(x.aval().strong());
+    rows.back().shape.erase(0);
+  }
+  Arrays operands(init.begin(), init.end());
+  const ClosedJaxpr program = trace_carry("scan", body, carry, operands, rows);
+  p.jaxpr = remembered(program.jaxpr);
+  p.num_consts = program.num_consts();
+  p.num_carry = static_cast<int>(init.size());
+  operands.insert(operands.end(), xs.begin(), xs.end());
+  return scan_p.bind(p, joined_operands(program.consts, operands));
+}
+
+Arrays while_arrays(const TracedBody& condition, const TracedBody& body, const TreeDef& carry,
+                    std::span<const Array> init, const WhileOptions& options) {
+  Arrays operands(init.begin(), init.end());
+  ClosedJaxpr step = trace_carry("while_loop", body, carry, operands, {});
+  ClosedJaxpr test = traced(condition.f, avals_of(operands), "while_loop");
+  const TreeDef tested = condition.structure();
+  if (tested.kind() != TreeKind::leaf) {
+    throw TypeError("cond_fun must return a boolean scalar, but got pytree " + tested.to_string() +
+                    ".");
+  }
+  const Aval holds = test.jaxpr.out_avals()[0];
+  if (holds.dtype != DType::bool_ || !holds.shape.empty()) {
+    throw TypeError("cond_fun must return a boolean scalar, but got output type " +
+                    holds.to_string() + ".");
+  }
+  WhileParams p;
+  p.cond_nconsts = test.num_consts();
+  p.body_nconsts = step.num_consts();
+  if (options.max_steps) {
+    if (*options.max_steps < 0 || *options.max_steps > std::numeric_limits<std::int32_t>::max())
+      throw ValueError("while_loop: max_steps must be a count of at most 2^31 - 1, got " +
+                       std::to_string(*options.max_steps));
+    p.max_steps = options.max_steps;
+    const auto most = static_cast<double>(*options.max_steps);
+    // The number of steps so far comes first in the carry.
+    const Aval counter{Shape(), DType::i32, false};
+    const auto with_counter = [&](const ClosedJaxpr& program,
+                                  const std::function<Arrays(Array, const Arrays&)>& rest) {
+      const auto in = program.jaxpr.in_avals();
+      std::vector<Aval> avals(in.begin(), in.end());
+      avals.insert(avals.begin() + program.num_consts(), counter);
+      return stage_flat(
+                 [&](std::span<const Array> x) {
+                   Arrays args(x.begin(), x.end());
+                   args.erase(args.begin() + program.num_consts());
+                   return rest(x[static_cast<std::size_t>(program.num_consts())],
+                               eval_jaxpr(program.jaxpr, args));
+                 },
+                 avals)
+          .jaxpr;
+    };
+    test.jaxpr = with_counter(test, [&](const Array& i, const Arrays& outs) {
+      return Arrays{and_p.bind1({}, {lax::lt(i, most), outs[0]})};
+    });
+    step.jaxpr = with_counter(step, [&](const Array& i, const Arrays& outs) {
+      Arrays all{lax::add(i, 1)};
+      all.insert(all.end(), outs.begin(), outs.end());
+      return all;
+    });
+    operands.insert(operands.begin(), zeros_of(counter));
+  }
+  p.cond_jaxpr = remembered(test.jaxpr);
+  p.body_jaxpr = remembered(step.jaxpr);
+  Arrays outs =
+      while_p.bind(p, joined_operands(joined_operands(test.consts, step.consts), operands));
+  if (options.max_steps) outs.erase(outs.begin());
+  return outs;
+}
+
+Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& body,
+                   const TreeDef& carry, std::span<const Array> init, const ForiOptions& options) {
+  for (const Array* bound : {&lower, &upper}) {
+    if (bound->ndim() != 0 || !is_integer(bound->dtype()))
+      throw TypeError("fori_loop: bounds must be integer scalars, got " +
+                      bound->aval().to_string());
+  }
+  if (options.unroll < 1)
+    throw ValueError("fori_loop: unroll must be positive, got " + std::to_string(options.unroll));
+  TypeInfo type =
+      promote_types({lower.dtype(), lower.weak_type()}, {upper.dtype(), upper.weak_type()});
+  if (type.weak) type = {default_int(), true};
+  const auto as_index = [&](const Array& x) {
+    if (!x.is_tracer()) return convert_scalar(x, type.dtype);
+    return x.dtype() == type.dtype ? x
+                                   : convert_element_type_p.bind1({.new_dtype = type.dtype}, {x});
+  };
+  // The index comes first in the carry.
+  Arrays operands(init.begin(), init.end());
+  const Aval index{Shape(), type.dtype, false};
+  ClosedJaxpr step;
+  constexpr int kRounds = 8;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<Aval> avals{index};
+    append(avals, avals_of(operands));
+    step = traced(
+        [&](std::span<const Array> x) {
+          Arrays outs{lax::add(x[0], 1)};
+          append(outs, body.f(x));
+          return outs;
+        },
+        avals, "fori_loop");
+    check_carry_structure("fori_loop", carry, body.structure());
+    const std::vector<Aval> outs = step.jaxpr.out_avals();
+    if (!adapt_weak(operands, std::span<const Aval>(outs).subspan(1))) break;
+  }
+  const std::vector<Aval> outs = step.jaxpr.out_avals();
+  check_carry_types("fori_loop", carry, operands, std::span<const Aval>(outs).subspan(1));
+  Arrays results;
+  if (!lower.is_tracer() && !upper.is_tracer()) {
+    ScanParams p;
+    p.length = std::max<std::int64_t>(0, upper.item<std::int64_t>() - lower.item<std::int64_t>());
+    p.unroll = options.unroll;
+    p.jaxpr = remembered(step.jaxpr);
+    p.num_consts = step.num_consts();
+    p.num_carry = static_cast<int>(operands.size()) + 1;
+    Arrays all = joined_operands(step.consts, Arrays{as_index(lower)});
+    results = scan_p.bind(p, joined_operands(all, operands));
+  } else {
+    // And the bound second.
+    const auto in = step.jaxpr.in_avals();
+    std::vector<Aval> avals(in.begin(), in.end());
+    const auto at = static_cast<std::size_t>(step.num_consts()) + 1;
+    avals.insert(avals.begin() + static_cast<std::ptrdiff_t>(at), index);
+    WhileParams p;
+    p.body_nconsts = step.num_consts();
+    p.body_jaxpr = remembered(stage_flat(
+                                  [&](std::span<const Array> x) {
+                                    Arrays args(x.begin(), x.end());
+                                    args.erase(args.begin() + static_cast<std::ptrdiff_t>(at));
+                                    Arrays next = eval_jaxpr(step.jaxpr, args);
+                                    next.insert(next.begin() + 1, x[at]);
+                                    return next;
+                                  },
+                                  avals)
+                                  .jaxpr);
+    avals.erase(avals.begin(), avals.begin() + step.num_consts());
+    p.cond_jaxpr = remembered(
+        stage_flat([](std::span<const Array> x) { return Arrays{lax::lt(x[0], x[1])}; }, avals)
+            .jaxpr);
+    Arrays all = joined_operands(step.consts, Arrays{as_index(lower), as_index(upper)});
+    results = while_p.bind(p, joined_operands(all, operands));
+    results.erase(results.begin());
+  }
+  results.erase(results.begin());
+  return results;
+}
+
+namespace {
+
+// The names of branches in errors.
+struct BranchNames {
+  bool is_switch;
+  std::string what() const { return is_switch ? "switch" : "cond"; }
+  std::string name(std::size_t i) const {
+    if (is_switch) return "branch " + std::to_string(i);
+    return i == 1 ? "true_fun" : "false_fun";
+  }
+  // The branch that the others are compared with comes first in messages.
+  std::size_t reference() const { return is_switch ? 0 : 1; }
+};
+
+void check_structures(const BranchNames& names, std::span<const TracedBody> branches) {
+  const std::size_t first = names.reference();
+  const TreeDef expected = branches[first].structure();
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    const TreeDef given = branches[i].structure();
+    if (given == expected) continue;
+    throw TypeError(names.what() +
+                    " branch outputs must have the same pytree structure, but they differ:\n\n" +
+                    names.name(first) + " output is " + expected.to_string() + " but " +
+                    names.name(i) + " output is " + given.to_string() + ": " +
+                    describe_difference(expected, given) + ".\n\nRevise " + names.name(first) +
+                    " and/or " + names.name(i) + " so that they have the same pytree structure.");
+  }
+}
+
+void check_types(const BranchNames& names, const TreeDef& tree,
+                 const std::vector<std::vector<Aval>>& outs) {
+  const std::size_t first = names.reference();
+  for (std::size_t i = 0; i < outs.size(); ++i) {
+    std::string differences;
+    for (std::size_t k = 0; k < outs[i].size(); ++k) {
+      const Aval &a = outs[first][k], &b = outs[i][k];
+      if (a.same_type(b)) continue;
+      const std::string path = tree.leaf_paths()[k].to_string();
+      differences += "The output of " + names.name(first) +
+                     (path.empty() ? "" : " at path " + path) + " has type " + a.to_string() +
+                     " but the corresponding output of " + names.name(i) + " has type " +
+                     b.to_string() + ", " + type_difference(a, b) + ".\n";
+    }
+    if (differences.empty()) continue;
+    throw TypeError(names.what() + " branches must have equal output types but they differ.\n\n" +
+                    differences + "\nRevise " + names.name(first) + " and/or " + names.name(i) +
+                    " so that all output types match.");
+  }
+}
+
+// A weak result takes the type that the other branches give.
+std::vector<Aval> common_types(const std::vector<std::vector<Aval>>& outs) {
+  std::vector<Aval> common = outs[0];
+  for (std::size_t k = 0; k < common.size(); ++k) {
+    for (const auto& branch : outs) {
+      if (converts_to(common[k], branch[k])) common[k] = branch[k];
+    }
+  }
+  return common;
+}
+
+Array branch_index(const BranchNames& names, const Array& given, std::size_t num_branches) {
+  if (given.ndim() != 0) {
+    throw TypeError(
+        (names.is_switch ? "Branch index must be scalar, got " : "Pred must be a scalar, got ") +
+        given.aval().to_string() + " of shape " + given.shape().to_string() + ".");
+  }
+  if (!names.is_switch) {
+    if (is_complex(given.dtype()))
+      throw TypeError("Pred type must be either boolean or number, got " +
+                      given.aval().to_string());
+    const Array truth =
+        given.dtype() == DType::bool_ ? given : lax::ne(given, zeros_of(given.aval().strong()));
+    return convert_element_type_p.bind1({.new_dtype = DType::i32}, {truth});
+  }
+  if (!is_integer(given.dtype()))
+    throw TypeError("Index type must be an integer, got " + given.aval().to_string());
+  const auto last = static_cast<double>(num_branches - 1);
+  const Array low = lax::full(Shape(), given.dtype(), 0);
+  const Array high = lax::full(Shape(), given.dtype(), last);
+  const Array clamped = clamp_p.bind1({}, {low, given, high});
+  return given.dtype() == DType::i32
+             ? clamped
+             : convert_element_type_p.bind1({.new_dtype = DType::i32}, {clamped});
+}
+
+}  // namespace
+
+Arrays cond_arrays(bool is_switch, const Array& index, std::span<const TracedBody> branches,
+                   std::span<const Array> operands) {
+  const BranchNames names{is_switch};
+  if (branches.empty()) throw ValueError("Empty branch sequence");
+  const Array which = branch_index(names, index, branches.size());
+  const std::vector<Aval> avals = avals_of(operands);
+  std::vector<ClosedJaxpr> programs;
+  std::vector<std::vector<Aval>> outs;
+  for (const TracedBody& branch : branches) {
+    programs.push_back(traced(branch.f, avals, is_switch ? "switch_" : "cond"));
+    outs.push_back(programs.back().jaxpr.out_avals());
+  }
+  check_structures(names, branches);
+  std::vector<Aval> common = common_types(outs);
+  for (auto& types : outs) {
+    for (std::size_t k = 0; k < types.size(); ++k)
+      if (converts_to(types[k], common[k])) types[k] = common[k];
+  }
+  check_types(names, branches[0].structure(), outs);
+
+  // Every branch takes what any of them captured.
+  Arrays consts;
+  std::vector<Order> own;
+  for (const ClosedJaxpr& program : programs) {
+    Order mine;
+    for (const Array& c : program.consts) {
+      const auto found =
+          std::find_if(consts.begin(), consts.end(), [&](const Array& x) { return x.is_same(c); });
+      mine.push_back(static_cast<std::size_t>(found - consts.begin()));
+      if (found == consts.end()) consts.push_back(c);
+    }
+    own.push_back(std::move(mine));
+  }
+  std::vector<Aval> all_avals = avals_of(consts);
+  append(all_avals, avals);
+  CondParams p;
+  for (std::size_t b = 0; b < programs.size(); ++b) {
+    const ClosedJaxpr joined = stage_flat(
+        [&](std::span<const Array> x) {
+          Arrays args = taken(x, own[b]);
+          args.insert(args.end(), x.begin() + static_cast<std::ptrdiff_t>(consts.size()), x.end());
+          Arrays results = eval_jaxpr(programs[b].jaxpr, args);
+          for (std::size_t k = 0; k < results.size(); ++k) {
+            if (results[k].dtype() != common[k].dtype)
+              results[k] =
+                  convert_element_type_p.bind1({.new_dtype = common[k].dtype}, {results[k]});
+          }
+          return results;
+        },
+        all_avals);
+    p.branches.push_back(remembered(joined.jaxpr));
+  }
+  const Arrays args = joined_operands(consts, operands);
+  if (p.branches.size() == 1) return eval_jaxpr(p.branches[0], args);
+  return cond_p.bind(p, joined_operands(Arrays{which}, args));
+}
+
+std::int64_t leading_size(const char* what, std::span<const Array> xs) {
+  if (xs.empty()) throw ValueError(std::string(what) + ": there are no arrays to go through");
+  for (const Array& x : xs) {
+    if (x.ndim() == 0 || x.shape(0) != xs[0].shape(0))
+      throw ValueError(std::string(what) + ": leading axis sizes differ: " + shapes_text(xs));
+  }
+  return xs[0].shape(0);
+}
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon

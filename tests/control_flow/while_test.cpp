@@ -1,0 +1,273 @@
+// while_loop and fori_loop: values, forward and reverse mode, batches, errors.
+#include "control_flow/support.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon_test {
+namespace {
+
+// Newton's iteration for sqrt(a), until it is good.
+Array newton(const Array& a, tl::WhileOptions options = {}) {
+  return tl::while_loop([&](Array x) { return tl::abs(x * x - a) > 1e-13; },
+                        [&](Array x) { return 0.5 * (x + a / x); }, a, options);
+}
+// A power by repeated multiplication: the number of steps depends on n alone.
+Array power(const Array& x, const Array& n, tl::WhileOptions options = {}) {
+  return tl::while_loop([&](std::pair<Array, Array> s) { return s.first < n; },
+                        [&](std::pair<Array, Array> s) {
+                          return std::pair{s.first + 1, tl::sin(s.second) * x};
+                        },
+                        std::pair{Array(0), x}, options)
+      .second;
+}
+double power_of(double x, int n) {
+  double y = x;
+  for (int i = 0; i < n; ++i) y = std::sin(y) * x;
+  return y;
+}
+double slope_of(double x, int n) { return (power_of(x + 1e-6, n) - power_of(x - 1e-6, n)) / 2e-6; }
+
+TEST(While, LoopsUntilTheConditionFails) {
+  EXPECT_NEAR(value(newton(2.0)), std::sqrt(2.0), 1e-12);
+  EXPECT_NEAR(value(tl::jit([](Array a) { return newton(a); })(2.0)), std::sqrt(2.0), 1e-12);
+  EXPECT_EQ(
+      value(tl::while_loop([](Array x) { return x < 0; }, [](Array x) { return x + 1; }, 3.0)), 3);
+}
+
+TEST(While, HasForwardDerivatives) {
+  const auto f = [](Array x) { return power(x, 3); };
+  tl::check_grads(f, std::tuple{Array(0.75)}, {.order = 2, .modes = tl::GradMode::forward});
+  const auto g = tl::jit([](Array x, Array n) { return power(x, n); });
+  const auto h = [&](Array x) { return g(x, 3); };
+  tl::check_grads(h, std::tuple{Array(0.75)}, {.order = 2, .modes = tl::GradMode::forward});
+}
+
+TEST(While, LinearizesUnderJitToo) {
+  const auto f = tl::jit([](Array x, Array n) { return power(x, n); });
+  const auto [y, push] = tl::linearize([&](Array x) { return f(x, 4); }, 0.75);
+  EXPECT_NEAR(value(y), power_of(0.75, 4), 1e-12);
+  EXPECT_NEAR(value(push(1.0)), slope_of(0.75, 4), 1e-8);
+}
+
+TEST(While, HasGradientsWhereTheNumberOfStepsIsKnown) {
+  for (const int n : {0, 1, 2, 3, 5, 8}) {
+    EXPECT_NEAR(value(tl::grad([&](Array x) { return power(x, n); })(0.75)), slope_of(0.75, n),
+                1e-8)
+        << n;
+  }
+  tl::check_grads([](Array x) { return power(x, 5); }, std::tuple{Array(0.75)}, {.order = 2});
+  tl::check_grads([](Array a) { return newton(a); }, std::tuple{Array(2.0)},
+                  {.order = 1, .rtol = 1e-4});
+}
+
+TEST(While, HasGradientsUnderJitWithMaxSteps) {
+  for (const int n : {0, 1, 4, 7, 10}) {
+    const auto f = tl::jit([](Array x, Array m) { return power(x, m, {.max_steps = 10}); });
+    EXPECT_NEAR(value(f(0.75, n)), power_of(0.75, n), 1e-12);
+    EXPECT_NEAR(value(tl::grad(f)(0.75, n)), slope_of(0.75, n), 1e-8) << n;
+    EXPECT_NEAR(value(tl::jit(tl::grad(f))(0.75, n)), slope_of(0.75, n), 1e-8) << n;
+  }
+  tl::check_grads(tl::jit([](Array x) { return power(x, 5, {.max_steps = 7}); }),
+                  std::tuple{Array(0.75)}, {.order = 2});
+}
+
+TEST(While, EndsAfterMaxSteps) {
+  const auto f = [](Array x) {
+    return tl::while_loop([](Array) { return Array(true); }, [](Array y) { return y + 1; }, x,
+                          {.max_steps = 6});
+  };
+  EXPECT_EQ(value(f(1.0)), 7);
+  EXPECT_EQ(value(tl::jit(f)(1.0)), 7);
+  // Each example of a batch counts for itself.
+  const auto g = [](Array x) {
+    return tl::while_loop([](Array y) { return y < 10; }, [](Array y) { return y + 1; }, x,
+                          {.max_steps = 3});
+  };
+  expect_near(tl::vmap(g)(Array({0.0, 8.0, 9.0, 12.0, 7.0})), {3, 10, 10, 12, 10});
+}
+
+TEST(While, FreezesExamplesThatAreDone) {
+  const auto f = [](Array x) {
+    return tl::while_loop([](Array y) { return y < 3; }, [](Array y) { return y + 2; }, x);
+  };
+  EXPECT_EQ(tl::vmap(f)(Array({0, 1, 2, 3})).to_vector<int>(), (std::vector<int>{4, 3, 4, 3}));
+  EXPECT_EQ(tl::jit(tl::vmap(f))(Array({0, 1, 2, 3})).to_vector<int>(),
+            (std::vector<int>{4, 3, 4, 3}));
+}
+
+TEST(While, MapsOverConstsOfConditionAndBody) {
+  const auto f = [](Array limit, Array stride, Array x) {
+    return tl::while_loop([&](Array y) { return y < limit; }, [&](Array y) { return y + stride; },
+                          x);
+  };
+  const auto want = [](double limit, double stride, double x) {
+    while (x < limit) x += stride;
+    return x;
+  };
+  const Array limits({1.0, 5.0, 9.0}), strides({1.0, 2.0, 3.0}), xs({0.0, 1.0, 8.0});
+  for (int mask = 1; mask < 8; ++mask) {
+    const auto axis = [&](int bit) { return mask & bit ? tl::Axes(0) : tl::Axes(tl::none); };
+    const auto pick = [&](int bit, const Array& a) { return mask & bit ? a : a(1); };
+    const Array got = tl::vmap(f, {.in_axes = {axis(1), axis(2), axis(4)}})(
+        pick(1, limits), pick(2, strides), pick(4, xs));
+    std::vector<double> expected;
+    for (int i = 0; i < 3; ++i) {
+      const auto at = [&](int bit, const Array& a) {
+        return values(a)[mask & bit ? static_cast<std::size_t>(i) : 1];
+      };
+      expected.push_back(want(at(1, limits), at(2, strides), at(4, xs)));
+    }
+    expect_near(got, expected);
+  }
+}
+
+TEST(While, MapsTwice) {
+  const auto f = [](Array limit, Array x) {
+    return tl::while_loop([&](Array y) { return tl::sum(y) < limit; },
+                          [&](Array y) { return y * 2.0; }, x * tl::ones({2}));
+  };
+  const Array limits({1.0, 5.0, 100.0}), xs({0.5, 1.0});
+  const auto inner = tl::vmap(f, {.in_axes = {tl::none, 0}});
+  const Array got = tl::vmap(inner, {.in_axes = {0, tl::none}})(limits, xs);
+  const Array other = tl::vmap(tl::vmap(f, {.in_axes = {0, tl::none}}),
+                               {.in_axes = {tl::none, 0}, .out_axes = 1})(limits, xs);
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 2; ++j) {
+      expect_equal(got(i, j), f(limits(i), xs(j)));
+      expect_equal(other(i, j), f(limits(i), xs(j)));
+    }
+  }
+  // Lanes of the inner loop, and a second axis on the carry alone.
+  const auto lanes = [&](Array scale) {
+    return tl::vmap([&](Array limit) {
+      return tl::while_loop([&](std::pair<Array, Array> s) { return s.first < limit; },
+                            [&](std::pair<Array, Array> s) {
+                              return std::pair{s.first + 1, s.second * scale};
+                            },
+                            std::pair{Array(0.0), Array(1.0)})
+          .second;
+    })(limits);
+  };
+  const Array powers = tl::vmap(lanes)(Array({2.0, 3.0}));
+  for (int i = 0; i < 2; ++i) {
+    for (int j = 0; j < 3; ++j)
+      EXPECT_DOUBLE_EQ(value(powers(i, j)),
+                       std::pow(2.0 + i, values(limits)[static_cast<std::size_t>(j)]));
+  }
+}
+
+TEST(While, HasGradientsOfBatches) {
+  const Array n({3, 0, 5, 1}), x({0.75, 0.5, 1.25, -0.5});
+  std::vector<double> want;
+  for (std::size_t i = 0; i < 4; ++i) want.push_back(slope_of(values(x)[i], n.to_vector<int>()[i]));
+  const auto total = [&](Array a) {
+    return tl::sum(tl::vmap([](Array y, Array m) { return power(y, m); })(a, n));
+  };
+  expect_near(tl::grad(total)(x), want, 1e-8);  // the steps of all lanes are known
+  const auto bounded = [](Array y, Array m) { return power(y, m, {.max_steps = 6}); };
+  expect_near(tl::vmap(tl::grad(bounded))(x, n), want, 1e-8);
+  expect_near(tl::jit(tl::vmap(tl::grad(bounded)))(x, n), want, 1e-8);
+  expect_near(tl::jit(tl::grad([&](Array a) { return tl::sum(tl::vmap(bounded)(a, n)); }))(x), want,
+              1e-8);
+}
+
+TEST(While, KeepsNanOfFinishedLanesOutOfGradients) {
+  // At 0 the derivative of sqrt is infinite. A lane that has arrived there waits for the others.
+  const auto f = [](Array x) {
+    return tl::while_loop([](Array y) { return y > 0.0; },
+                          [](Array y) { return tl::sqrt(y) - 1.0; }, x, {.max_steps = 5});
+  };
+  const Array x({1.0, 4.0, 16.0});
+  const Array got = tl::grad([&](Array a) { return tl::sum(tl::vmap(f)(a)); })(x);
+  const Array jitted = tl::jit(tl::vmap(tl::grad(f)))(x);
+  for (int i = 0; i < 3; ++i) {
+    const Array want = tl::grad(f)(x(i));
+    expect_equal(got(i), want);
+    expect_equal(jitted(i), want);
+    EXPECT_TRUE(std::isfinite(value(want)));
+  }
+}
+
+TEST(While, RefusesReverseModeWithoutABound) {
+  const auto f = tl::jit([](Array x) { return newton(x); });
+  const std::string message = error_of<tl::ValueError>([&] { tl::grad(f)(2.0); });
+  EXPECT_THAT(message, testing::HasSubstr(
+                           "Reverse-mode differentiation does not work for lax.while_loop or "
+                           "lax.fori_loop with dynamic start/stop values. Try using lax.scan, or "
+                           "using fori_loop with static start/stop."));
+  EXPECT_THAT(message, testing::HasSubstr(".max_steps"));
+  EXPECT_THAT(message, testing::HasSubstr("outside jit and vmap"));
+}
+
+TEST(While, LosesDeadCarry) {
+  const auto program = tl::make_jaxpr([](Array x) {
+    return tl::while_loop([](std::pair<Array, Array> s) { return s.first < 3.0; },
+                          [](std::pair<Array, Array> s) {
+                            return std::pair{s.first + 1.0, tl::exp(s.second)};
+                          },
+                          std::pair{x, x})
+        .first;
+  })(1.0);
+  EXPECT_EQ(tl::count_eqns(program.jaxpr, "exp"), 0) << program.to_string();
+  expect_sound(program.jaxpr);
+}
+
+TEST(WhileErrors, NameTheLeaf) {
+  const auto less = [](std::pair<Array, Array> s) { return s.first < 3.0; };
+  EXPECT_ERROR(
+      TypeError,
+      tl::while_loop(
+          less, [](std::pair<Array, Array> s) { return std::pair{s.first, tl::ones({3})}; },
+          std::pair{Array({1.0})(0), Array({1.0})(0)}),
+      "while_loop body function carry input and carry output must have equal types, but "
+      "they differ:\n\nThe input carry component carry[1] has type f64[] but the "
+      "corresponding output carry component has type");
+  EXPECT_ERROR(TypeError, tl::while_loop([](Array x) { return x; }, [](Array x) { return x; }, 1.0),
+               "cond_fun must return a boolean scalar, but got output type");
+  EXPECT_ERROR(
+      TypeError,
+      tl::while_loop([](Array x) { return x > tl::ones({2}); }, [](Array x) { return x; }, 1.0),
+      "cond_fun must return a boolean scalar, but got output type");
+}
+
+// ---- fori_loop -----------------------------------------------------------------------------------
+
+TEST(Fori, IsAScanWithKnownBounds) {
+  const auto f = [](Array x) {
+    return tl::fori_loop(
+        2, 6, [](Array i, Array c) { return c * i.astype(tl::DType::f64) + 1.0; }, x);
+  };
+  double want = 0.5;
+  for (int i = 2; i < 6; ++i) want = want * i + 1;
+  EXPECT_DOUBLE_EQ(value(f(0.5)), want);
+  const auto program = tl::make_jaxpr(f)(0.5);
+  EXPECT_EQ(tl::count_eqns(program.jaxpr, "scan"), 1);
+  EXPECT_EQ(tl::count_eqns(program.jaxpr, "while"), 0);
+  EXPECT_DOUBLE_EQ(value(tl::grad(f)(0.5)), 2 * 3 * 4 * 5);
+  EXPECT_DOUBLE_EQ(value(tl::jit(tl::grad(f))(0.5)), 2 * 3 * 4 * 5);
+  EXPECT_EQ(value(tl::fori_loop(5, 2, [](Array, Array c) { return c + 1.0; }, 1.0)), 1);
+}
+
+TEST(Fori, IsAWhileLoopWithTracedBounds) {
+  const auto f = tl::jit([](Array n, Array x) {
+    return tl::fori_loop(
+        0, n, [&](Array i, Array c) { return c + x * i.astype(tl::DType::f64); }, x);
+  });
+  EXPECT_DOUBLE_EQ(value(f(4, 2.0)), 2 + 2 * 6);
+  EXPECT_DOUBLE_EQ(value(f(0, 2.0)), 2);
+  EXPECT_EQ(tl::count_eqns(tl::make_jaxpr(f)(4, 2.0).jaxpr, "while"), 1);
+  expect_near(tl::vmap(f)(Array({1, 4}), Array({2.0, 3.0})), {2, 21});
+}
+
+TEST(Fori, IndexesArrays) {
+  const auto f = [](Array x) {
+    return tl::fori_loop(0, 4, [&](Array i, Array c) { return c * x(i); }, 1.0);
+  };
+  expect_near(tl::grad(f)(Array({1.0, 2.0, 3.0, 4.0})), {24, 12, 8, 6});
+  EXPECT_ERROR(TypeError,
+               tl::fori_loop(
+                   0, 1.5, [](Array, Array c) { return c; }, 1.0),
+               "fori_loop: bounds must be integer scalars");
+}
+
+}  // namespace
+}  // namespace telamon_test
