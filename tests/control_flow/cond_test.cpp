@@ -165,7 +165,7 @@ TEST(CondErrors, ShowBothSidesAndThePath) {
   const auto id = [](Array x) { return x; };
   EXPECT_ERROR(TypeError,
                tl::cond(
-                   true, id, [](Array x) { return x.astype(tl::DType::i32); }, 1.0),
+                   true, id, [](Array x) { return x.astype(tl::DType::i32); }, Array({1.0})(0)),
                "cond branches must have equal output types but they differ.\n\nThe output of "
                "true_fun has type f64[] but the corresponding output of false_fun has type i32[], "
                "so the dtypes do not match.");

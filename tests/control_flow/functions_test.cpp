@@ -85,7 +85,7 @@ TEST(ScanErrors, NameTheComponentOfTheCarry) {
   EXPECT_ERROR(
       TypeError,
       tl::scan([](Two c, Array x) { return std::pair{Two{c.first, tl::ones({3})}, x}; }, init, xs),
-      "so the shapes do not match");
+      "so the shapes and the dtypes do not match");
   EXPECT_ERROR(
       TypeError,
       tl::scan(

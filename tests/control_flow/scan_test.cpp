@@ -125,7 +125,7 @@ TEST(Scan, RunsBackwards) {
   };
   EXPECT_DOUBLE_EQ(value(f(false).first), 0.125 + 0.25 + 1 + 3);
   EXPECT_DOUBLE_EQ(value(f(true).first), 0.125 + 0.75 + 1 + 1);
-  expect_near(f(true).second, {2.75, 3.5, 1});
+  expect_near(f(true).second, {3.75, 3.5, 1});
 }
 
 TEST(Scan, UnrollsWithTheSameValues) {
