@@ -4,6 +4,9 @@
 // it to the last that uses it; what is used inside a loop but written outside lives until the loop
 // ends, since the next trip uses it again. A kernel may write a result over an operand that dies
 // with it when it reads that operand only at the index that it writes.
+//
+// A loop that runs in chunks has a slice of the arena per chunk for the values that only its body
+// uses; all slices together are one block of the arena while the loop runs.
 #include <algorithm>
 #include <map>
 
@@ -19,33 +22,48 @@ constexpr std::int64_t kPage = 4096;
 
 struct Range {
   int first = -1, last = -1;  // steps
+  bool apart(const Range& o) const { return last < o.first || o.last < first; }
+  bool contains(const Range& o) const { return first <= o.first && o.last <= last; }
+};
+
+/// A loop that runs in chunks.
+struct Chunked {
+  Step* step;
+  Range range;
 };
 
 class Liveness {
  public:
-  explicit Liveness(const Plan& plan) : ranges(plan.values.size()) { walk(plan.steps); }
+  explicit Liveness(Plan& plan) : ranges(plan.values.size()) { walk(plan.steps, false); }
 
   std::vector<Range> ranges;
   std::map<int, const Step*> kernels;  // by number
+  std::vector<Chunked> chunked;        // in order; none inside another
 
  private:
-  void walk(const std::vector<Step>& steps) {
-    for (const Step& s : steps) {
+  void walk(std::vector<Step>& steps, bool inside) {
+    for (Step& s : steps) {
       const int now = counter_++;
       if (s.kind == Step::Kind::kernel) kernels[now] = &s;
-      for (const int v : s.writes) touch(v, now);
+      const bool loop = s.kind == Step::Kind::loop, chunks = loop && s.grain > 0 && !inside;
       for (const int v : s.reads) touch(v, now);
-      if (s.bodies.empty()) continue;
-      const bool loop = s.kind == Step::Kind::loop;
-      for (const auto& body : s.bodies) walk(body);
+      if (s.bodies.empty()) {
+        for (const int v : s.writes) touch(v, now);
+        continue;
+      }
+      // Within the loop's range, so that each chunk has a trip number of its own.
+      const int enter = counter_++;
+      for (const int v : s.writes) touch(v, enter);
+      for (auto& body : s.bodies) walk(body, inside || chunks);
       const int end = counter_++;
       if (loop) {
         for (const int v : s.writes) touch(v, end);  // the trip's number
         // What was alive before the loop and is used in it is used again on the next trip.
         for (Range& r : ranges) {
-          if (r.first >= 0 && r.first < now && r.last > now) r.last = std::max(r.last, end);
+          if (r.first >= 0 && r.first < enter && r.last > now) r.last = std::max(r.last, end);
         }
       }
+      if (chunks) chunked.push_back({&s, {enter, end}});
     }
   }
   void touch(int v, int now) {
@@ -54,6 +72,44 @@ class Liveness {
     r.last = std::max(r.last, now);
   }
   int counter_ = 0;
+};
+
+/// Blocks of memory by live range.
+class Packing {
+ public:
+  struct Placed {
+    int value;  // -1: the slices of a loop
+    Range range;
+    std::int64_t offset, bytes;
+    bool overwritten = false;  // in place, by the kernel that read it last
+  };
+  std::vector<Placed> placed;
+  std::int64_t bytes = 0;
+
+  void add(int value, const Range& range, std::int64_t offset, std::int64_t size) {
+    placed.push_back({value, range, offset, size});
+    bytes = std::max(bytes, offset + size);
+  }
+  /// The smallest gap between the blocks that are alive in that range.
+  std::int64_t best_fit(const Range& range, std::int64_t size, bool reuse) const {
+    std::vector<std::pair<std::int64_t, std::int64_t>> taken;  // [begin, end)
+    for (const Placed& p : placed) {
+      if (!p.range.apart(range) || !reuse) taken.push_back({p.offset, p.offset + p.bytes});
+    }
+    std::sort(taken.begin(), taken.end());
+    const std::int64_t unit = size >= 64 * kPage ? kPage : kAlignment;
+    const auto aligned = [&](std::int64_t offset) { return (offset + unit - 1) / unit * unit; };
+    std::int64_t best = -1, best_gap = 0, end = 0;
+    for (const auto& [from, to] : taken) {
+      const std::int64_t gap = from - aligned(end);
+      if (gap >= size && (best < 0 || gap < best_gap)) {
+        best = aligned(end);
+        best_gap = gap;
+      }
+      end = std::max(end, to);
+    }
+    return best >= 0 ? best : aligned(end);
+  }
 };
 
 class Arena {
@@ -70,7 +126,9 @@ class Arena {
     std::sort(order.begin(), order.end(), [&](int a, int b) {
       return std::pair(range(a).first, a) < std::pair(range(b).first, b);
     });
-    for (const int v : order) place(v);
+    for (const Chunked& loop : live_.chunked) place_slices(loop, order);
+    for (const int v : order) place(arena_, v, Location::Kind::arena);
+    plan_.arena_bytes = arena_.bytes;
     find_reusable();
   }
 
@@ -90,42 +148,35 @@ class Arena {
            size_of(value(u).aval.dtype) == size_of(value(v).aval.dtype);
   }
 
-  void place(int v) {
+  // The values that only this loop's body uses go into its slices, and out of `order`.
+  void place_slices(const Chunked& loop, std::vector<int>& order) {
+    Packing slice;
+    std::erase_if(order, [&](int v) {
+      if (!loop.range.contains(range(v))) return false;
+      place(slice, v, Location::Kind::chunk);
+      return true;
+    });
+    if (slice.bytes == 0) return;
+    // Neighbouring chunks share no line of the cache.
+    loop.step->slice_bytes = (slice.bytes + 2 * kAlignment - 1) / (2 * kAlignment) * 2 * kAlignment;
+    const std::int64_t bytes = Step::kMaxChunks * loop.step->slice_bytes;
+    loop.step->slice = arena_.best_fit(loop.range, bytes, options_.reuse_memory);
+    arena_.add(-1, loop.range, loop.step->slice, bytes);
+  }
+
+  void place(Packing& memory, int v, Location::Kind kind) {
     const std::int64_t bytes = std::max<std::int64_t>(
         (value(v).bytes() + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
     std::int64_t best = -1;
-    for (Placed& p : placed_) {
-      if (best >= 0 || p.overwritten || !options_.reuse_memory || !over(v, p.value)) continue;
+    for (Packing::Placed& p : memory.placed) {
+      if (best >= 0 || p.value < 0 || p.overwritten || !options_.reuse_memory || !over(v, p.value))
+        continue;
       p.overwritten = true;
       best = p.offset;
     }
-    if (best < 0) best = best_fit(v, bytes);
-    placed_.push_back({v, best, bytes});
-    value(v).location = {Location::Kind::arena, best};
-    plan_.arena_bytes = std::max(plan_.arena_bytes, best + bytes);
-  }
-
-  // The smallest gap between the values that are alive with v.
-  std::int64_t best_fit(int v, std::int64_t bytes) {
-    std::vector<std::pair<std::int64_t, std::int64_t>> taken;  // [begin, end)
-    for (const Placed& p : placed_) {
-      const bool apart =
-          range(p.value).last < range(v).first || range(v).last < range(p.value).first;
-      if (!apart || !options_.reuse_memory) taken.push_back({p.offset, p.offset + p.bytes});
-    }
-    std::sort(taken.begin(), taken.end());
-    const std::int64_t unit = bytes >= 64 * kPage ? kPage : kAlignment;
-    const auto aligned = [&](std::int64_t offset) { return (offset + unit - 1) / unit * unit; };
-    std::int64_t best = -1, best_gap = 0, end = 0;
-    for (const auto& [from, to] : taken) {
-      const std::int64_t gap = from - aligned(end);
-      if (gap >= bytes && (best < 0 || gap < best_gap)) {
-        best = aligned(end);
-        best_gap = gap;
-      }
-      end = std::max(end, to);
-    }
-    return best >= 0 ? best : aligned(end);
+    if (best < 0) best = memory.best_fit(range(v), bytes, options_.reuse_memory);
+    memory.add(v, range(v), best, bytes);
+    value(v).location = {kind, best};
   }
 
   // Donated arguments become results where the argument is dead by the time the result is written.
@@ -143,15 +194,10 @@ class Arena {
     }
   }
 
-  struct Placed {
-    int value;
-    std::int64_t offset, bytes;
-    bool overwritten = false;  // in place, by the kernel that read it last
-  };
   Plan& plan_;
   const PlanOptions& options_;
   Liveness live_;
-  std::vector<Placed> placed_;
+  Packing arena_;
 };
 
 }  // namespace

@@ -123,14 +123,14 @@ void CodeGen::begin_entry(const std::string& name) {
 void CodeGen::finish_function() {
   Impl& m = *impl_;
   m.at(0);
-  if (!m.is_entry) {
-    m.b.CreateRetVoid();
-  } else {
-    m.b.CreateRet(m.b.getInt32(0));
-    if (m.fail != nullptr) {
-      m.b.SetInsertPoint(m.fail);
-      m.b.CreateRet(m.b.getInt32(1));
-    }
+  const auto leave = [&](std::uint32_t status) {
+    if (m.is_entry) m.b.CreateRet(m.b.getInt32(status));
+    else m.b.CreateRetVoid();
+  };
+  leave(0);
+  if (m.fail != nullptr) {
+    m.b.SetInsertPoint(m.fail);
+    leave(1);
   }
   m.function = nullptr;
 }
@@ -146,19 +146,27 @@ void CodeGen::call_kernel(void* kernel, std::int64_t begin, std::int64_t end) {
                   m.b.getInt64(static_cast<std::uint64_t>(end))});
 }
 
-void CodeGen::call_parallel(void* kernel, std::int64_t begin, std::int64_t end,
-                            std::int64_t grain) {
+void CodeGen::Impl::leave_unless_well(Value* status) {
+  if (fail == nullptr) fail = block("fail");
+  llvm::BasicBlock* go_on = block("went_well");
+  b.CreateCondBr(b.CreateICmpNE(status, b.getInt32(0)), fail, go_on);
+  levels.back().block = go_on;
+}
+
+void CodeGen::call_parallel(void* kernel, Scalar end, const Chunks& chunks) {
   Impl& m = *impl_;
   define_symbol("telamon_jit_parallel", reinterpret_cast<void*>(&parallel_kernel));
   llvm::Type* i64 = m.b.getInt64Ty();
   const auto callee = m.module.getOrInsertFunction(
       "telamon_jit_parallel",
-      llvm::FunctionType::get(m.b.getVoidTy(), {m.b.getPtrTy(), m.b.getPtrTy(), i64, i64, i64},
-                              false));
+      llvm::FunctionType::get(m.b.getInt32Ty(),
+                              {m.b.getPtrTy(), m.b.getPtrTy(), i64, i64, i64, i64, i64}, false));
   m.at(m.depth());
   const auto n = [&](std::int64_t v) { return m.b.getInt64(static_cast<std::uint64_t>(v)); };
-  m.b.CreateCall(callee, {m.function->getArg(0), static_cast<llvm::Function*>(kernel), n(begin),
-                          n(end), n(grain)});
+  Value* status = m.b.CreateCall(
+      callee, {m.function->getArg(0), static_cast<llvm::Function*>(kernel), node_of(end)->value,
+               n(chunks.grain), n(chunks.most), n(chunks.slice), n(chunks.slice_bytes)});
+  if (chunks.may_fail) m.leave_unless_well(status);
 }
 
 void CodeGen::call_host(std::int64_t step) {
@@ -170,10 +178,7 @@ void CodeGen::call_host(std::int64_t step) {
   m.at(m.depth());
   Value* status = m.b.CreateCall(
       callee, {m.function->getArg(0), m.b.getInt64(static_cast<std::uint64_t>(step))});
-  if (m.fail == nullptr) m.fail = m.block("fail");
-  llvm::BasicBlock* go_on = m.block("went_well");
-  m.b.CreateCondBr(m.b.CreateICmpNE(status, m.b.getInt32(0)), m.fail, go_on);
-  m.levels.back().block = go_on;
+  m.leave_unless_well(status);
 }
 
 // ---- lanes ---------------------------------------------------------------------------------------
@@ -297,9 +302,10 @@ Pointer CodeGen::pointer(Location where) {
   Impl& m = *impl_;
   const OpKey key{kPointer, static_cast<int>(where.kind), nullptr, nullptr, nullptr, where.index};
   const Scalar p = m.op(key, DType::i64, {}, [&](int) -> Value* {
-    if (where.kind == Location::Kind::arena) {
-      return m.b.CreateConstInBoundsGEP1_64(m.b.getInt8Ty(), m.context_field(2),
-                                            static_cast<std::uint64_t>(where.index));
+    if (where.kind == Location::Kind::arena || where.kind == Location::Kind::chunk) {
+      return m.b.CreateConstInBoundsGEP1_64(
+          m.b.getInt8Ty(), m.context_field(where.kind == Location::Kind::arena ? 2 : 3),
+          static_cast<std::uint64_t>(where.index));
     }
     if (where.kind == Location::Kind::none)
       throw InternalError("a value without memory is addressed");

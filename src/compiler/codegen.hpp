@@ -24,21 +24,22 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
-/// What generated code gets from its caller. Generated code reads the first three fields.
+/// What generated code gets from its caller. Generated code reads the first four fields.
 struct Context {
   const void* const* args = nullptr;
   void* const* results = nullptr;
   std::byte* arena = nullptr;
-  void* host = nullptr;  ///< the state of host calls
+  std::byte* chunk = nullptr;  ///< the slice of the arena that belongs to this chunk of a region
+  void* host = nullptr;        ///< the state of host calls
 };
 using EntryFunction = int (*)(Context*, const void* const* args, void* const* results);
 using KernelFunction = void (*)(Context*, std::int64_t begin, std::int64_t end);
 
 /// Where a value lies in memory while the program runs.
 struct Location {
-  enum class Kind : std::uint8_t { none, argument, result, arena };
+  enum class Kind : std::uint8_t { none, argument, result, arena, chunk };
   Kind kind = Kind::none;
-  std::int64_t index = 0;  ///< of the argument or result; byte offset in the arena
+  std::int64_t index = 0;  ///< of the argument or result; byte offset in the arena or slice
   bool operator==(const Location&) const = default;
 };
 
@@ -64,9 +65,18 @@ class CodeGen final : public Emitter {
   Scalar kernel_begin() const;  ///< the bounds that the current kernel was called with
   Scalar kernel_end() const;
   void call_kernel(void* kernel, std::int64_t begin, std::int64_t end);
-  /// Calls the kernel for chunks of `grain` on the thread pool.
-  void call_parallel(void* kernel, std::int64_t begin, std::int64_t end, std::int64_t grain);
-  /// Calls back into the runtime; leaves the entry point with 1 when that answers non-zero.
+  /// How the trips of a region or kernel are cut into chunks.
+  struct Chunks {
+    std::int64_t grain = 1;  ///< trips per chunk, at least
+    std::int64_t most = 0;   ///< so many chunks at most; 0: any number
+    std::int64_t slice = 0;  ///< where the slices begin in the arena
+    std::int64_t slice_bytes = 0;
+    bool may_fail = false;  ///< chunks call host functions: leaves the function when one threw
+  };
+  /// Calls the function for chunks of [0, end) on the thread pool.
+  void call_parallel(void* kernel, Scalar end, const Chunks& chunks);
+  /// Calls back into the runtime; leaves the function when that answers non-zero (the entry point
+  /// with 1).
   void call_host(std::int64_t step);
 
   // ---- lanes -------------------------------------------------------------------------------------

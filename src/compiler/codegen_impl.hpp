@@ -105,7 +105,7 @@ struct CodeGen::Impl {
   llvm::IRBuilder<> b;
   llvm::Function* function = nullptr;
   bool is_entry = false;
-  llvm::BasicBlock* fail = nullptr;  // of the entry point: returns 1
+  llvm::BasicBlock* fail = nullptr;  // returns at once, from the entry point with 1
   std::deque<Node> nodes;
   std::vector<Level> levels;
   unsigned next_serial = 1;
@@ -192,6 +192,8 @@ struct CodeGen::Impl {
   llvm::Value* from_memory(llvm::Value* v, DType dtype);
   llvm::Value* to_memory(llvm::Value* v, DType dtype);
   llvm::Value* context_field(int field);
+  /// Returns from the function when a status is not 0.
+  void leave_unless_well(llvm::Value* status);
   void start_function(llvm::Function* f);
 };
 

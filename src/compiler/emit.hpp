@@ -39,7 +39,12 @@ void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bound
                const std::function<void(const Index&)>& body);
 
 void emit_loop(KernelContext& k);
+/// Folds and what follows them; of kernels with partial results, the parts [begin, end) only.
 void emit_reduction(KernelContext& k);
+/// Of those: folds the partial results, and what follows.
+void emit_reduction_end(KernelContext& k);
+/// Parts that the folded space is cut into: 1 where that is not worth it.
+std::int64_t reduction_parts(const Kernel& kernel, std::int64_t cost);
 void emit_dot(KernelContext& k);
 void emit_form(KernelContext& k);
 
@@ -49,6 +54,10 @@ struct Chunking {
   std::int64_t grain = 0;   ///< trips per chunk; 0: not worth it
 };
 Chunking chunking(const Plan& plan, const Step& step);
+/// Cycles (of a vector's element) per chunk, at least, for the pool to be worth it.
+constexpr std::int64_t kParallelCost = 100'000;
+/// Cycles per element of the iteration space, memory included.
+std::int64_t cost_of(const Scope& scope, const Kernel& k);
 
 /// Emits the whole program; its entry point is called `name`.
 void emit_program(CodeGen& gen, const Plan& plan, const std::string& name, bool parallel);

@@ -15,8 +15,29 @@ namespace compiler {
 namespace {
 
 constexpr std::size_t kInlineMembers = 80;  // of all kernels together
-constexpr std::int64_t kParallelCost =
-    100'000;  // cycles (of a vector's element) per chunk, at least
+
+/// A step that is a function of its own, and how it is called.
+struct Outlined {
+  void* function = nullptr;
+  void* end = nullptr;  ///< folds the partial results of the first one
+  std::int64_t trips = 0;
+  CodeGen::Chunks chunks;
+  bool parallel = false;
+};
+
+void number_host_steps(const std::vector<Step>& steps, std::map<const Step*, std::int64_t>& out) {
+  for (const Step& s : steps) {
+    if (s.kind == Step::Kind::host) out.emplace(&s, static_cast<std::int64_t>(out.size()));
+    for (const auto& body : s.bodies) number_host_steps(body, out);
+  }
+}
+
+bool has_host_steps(const std::vector<Step>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const Step& s) {
+    return s.kind == Step::Kind::host ||
+           std::any_of(s.bodies.begin(), s.bodies.end(), has_host_steps);
+  });
+}
 
 class ProgramEmitter {
  public:
@@ -26,10 +47,11 @@ class ProgramEmitter {
     std::size_t members = 0;
     count_members(plan.steps, members);
     inline_ = members <= kInlineMembers;
+    number_host_steps(plan.steps, host_numbers_);
   }
 
   void run(const std::string& name) {
-    emit_functions(plan_.steps);
+    emit_functions(plan_.steps, false);
     gen_.begin_entry(name);
     emit_steps(plan_.steps);
     gen_.finish_function();
@@ -43,20 +65,17 @@ class ProgramEmitter {
     }
   }
 
-  Chunking chunks(const Step& s) const {
-    Chunking c = chunking(plan_, s);
-    if (!parallel_) c.grain = 0;
-    return c;
+  KernelContext context(const Step& step, Scalar begin, Scalar end) const {
+    return {gen_,
+            plan_,
+            plan_.scopes[static_cast<std::size_t>(step.scope)],
+            step,
+            producers_[static_cast<std::size_t>(step.scope)],
+            begin,
+            end};
   }
-
   void emit_kernel(const Step& step, Scalar begin, Scalar end) {
-    KernelContext k{gen_,
-                    plan_,
-                    plan_.scopes[static_cast<std::size_t>(step.scope)],
-                    step,
-                    producers_[static_cast<std::size_t>(step.scope)],
-                    begin,
-                    end};
+    KernelContext k = context(step, begin, end);
     switch (step.kernel.kind) {
       case Kernel::Kind::loop: return emit_loop(k);
       case Kernel::Kind::reduction: return emit_reduction(k);
@@ -65,18 +84,50 @@ class ProgramEmitter {
     }
   }
 
-  void emit_functions(const std::vector<Step>& steps) {
+  // Kernels and regions that are functions of their own. Within a chunk everything runs serially.
+  void emit_functions(const std::vector<Step>& steps, bool inside) {
     for (const Step& s : steps) {
-      if (s.kind == Step::Kind::kernel && (!inline_ || chunks(s).grain > 0)) {
-        void* f = gen_.begin_kernel(s.kernel.name + "_" + std::to_string(functions_.size()));
-        const Chunking c = chunks(s);
-        if (c.grain > 0) emit_kernel(s, gen_.kernel_begin(), gen_.kernel_end());
-        else emit_kernel(s, gen_.index(0), gen_.index(c.extent));
-        gen_.finish_function();
-        functions_[&s] = f;
-      }
-      for (const auto& body : s.bodies) emit_functions(body);
+      const bool chunks = !inside && s.kind == Step::Kind::loop && s.grain > 0;
+      for (const auto& body : s.bodies) emit_functions(body, inside || chunks);
+      if (s.kind == Step::Kind::kernel) outline_kernel(s, parallel_ && !inside);
+      else if (chunks) outline_loop(s);
     }
+  }
+
+  void outline_kernel(const Step& s, bool parallel) {
+    const Chunking c = chunking(plan_, s);
+    const bool parts = !s.kernel.partials.empty();
+    Outlined f;
+    f.parallel = parallel && (c.grain > 0 || parts);
+    if (inline_ && !f.parallel) return;
+    f.trips = parts ? reduction_parts(s.kernel, s.kernel.part_cost) : c.extent;
+    f.chunks.grain = parts ? 1 : c.grain;
+    f.function = begin(s.kernel.name);
+    if (f.parallel) emit_kernel(s, gen_.kernel_begin(), gen_.kernel_end());
+    else emit_kernel(s, gen_.index(0), gen_.index(f.trips));
+    gen_.finish_function();
+    if (parts) {
+      f.end = begin(s.kernel.name + "_end");
+      KernelContext k = context(s, gen_.index(0), gen_.index(0));
+      emit_reduction_end(k);
+      gen_.finish_function();
+    }
+    functions_[&s] = f;
+  }
+
+  void outline_loop(const Step& s) {
+    Outlined f;
+    f.parallel = true;
+    f.chunks = {s.grain, Step::kMaxChunks, s.slice, s.slice_bytes, has_host_steps(s.bodies[0])};
+    if (!parallel_) f.chunks.most = 1;
+    f.function = begin("loop");
+    emit_trips(s, gen_.kernel_begin(), gen_.kernel_end());
+    gen_.finish_function();
+    functions_[&s] = f;
+  }
+
+  void* begin(const std::string& name) {
+    return gen_.begin_kernel(name + "_" + std::to_string(next_function_++));
   }
 
   Pointer pointer(int v) {
@@ -91,7 +142,7 @@ class ProgramEmitter {
     for (const Step& s : steps) {
       switch (s.kind) {
         case Step::Kind::kernel: emit_call(s); break;
-        case Step::Kind::host: gen_.call_host(host_steps_++); break;
+        case Step::Kind::host: gen_.call_host(host_numbers_.at(&s)); break;
         case Step::Kind::copy:
           gen_.copy_bytes(pointer(s.reads[0]), pointer(s.writes[0]), value(s.writes[0]).bytes());
           break;
@@ -103,15 +154,25 @@ class ProgramEmitter {
   }
 
   void emit_call(const Step& s) {
-    const Chunking c = chunks(s);
     const auto found = functions_.find(&s);
     if (found == functions_.end()) {
-      gen_.region([&] { emit_kernel(s, gen_.index(0), gen_.index(c.extent)); });
-    } else if (c.grain > 0) {
-      gen_.call_parallel(found->second, 0, c.extent, c.grain);
-    } else {
-      gen_.call_kernel(found->second, 0, c.extent);
+      gen_.region([&] {
+        const std::int64_t trips = s.kernel.partials.empty()
+                                       ? chunking(plan_, s).extent
+                                       : reduction_parts(s.kernel, s.kernel.part_cost);
+        emit_kernel(s, gen_.index(0), gen_.index(trips));
+      });
+      if (s.kernel.partials.empty()) return;
+      gen_.region([&] {
+        KernelContext k = context(s, gen_.index(0), gen_.index(0));
+        emit_reduction_end(k);
+      });
+      return;
     }
+    const Outlined& f = found->second;
+    if (f.parallel) gen_.call_parallel(f.function, gen_.index(f.trips), f.chunks);
+    else gen_.call_kernel(f.function, 0, f.trips);
+    if (f.end != nullptr) gen_.call_kernel(f.end, 0, 0);
   }
 
   void fill(const Step& s) {
@@ -128,7 +189,13 @@ class ProgramEmitter {
 
   void emit_loop_region(const Step& s) {
     const Scalar trips = s.trips >= 0 ? gen_.index(s.trips) : load_integer(s.reads[0]);
-    gen_.loop(gen_.index(0), trips, [&](Scalar i) {
+    const auto found = functions_.find(&s);
+    if (found == functions_.end()) return emit_trips(s, gen_.index(0), trips);
+    gen_.call_parallel(found->second.function, trips, found->second.chunks);
+  }
+
+  void emit_trips(const Step& s, Scalar begin, Scalar end) {
+    gen_.loop(begin, end, [&](Scalar i) {
       gen_.region([&] {
         if (!s.writes.empty()) {
           const DType dtype = value(s.writes[0]).aval.dtype;
@@ -153,8 +220,9 @@ class ProgramEmitter {
   const bool parallel_;
   bool inline_ = true;
   std::vector<std::vector<int>> producers_;
-  std::map<const Step*, void*> functions_;
-  std::int64_t host_steps_ = 0;
+  std::map<const Step*, Outlined> functions_;
+  std::map<const Step*, std::int64_t> host_numbers_;
+  int next_function_ = 0;
 };
 
 void collect_host_steps(const Plan& plan, const std::vector<Step>& steps,
@@ -171,15 +239,14 @@ void collect_host_steps(const Plan& plan, const std::vector<Step>& steps,
   }
 }
 
-// Cycles per element of the iteration space, memory included.
+}  // namespace
+
 std::int64_t cost_of(const Scope& scope, const Kernel& k) {
   std::int64_t cost = 2;
   for (const int e : k.members)
     cost += element_cost(scope.jaxpr.eqns()[static_cast<std::size_t>(e)]);
   return cost;
 }
-
-}  // namespace
 
 Chunking chunking(const Plan& plan, const Step& step) {
   const Kernel& k = step.kernel;

@@ -3,9 +3,11 @@
 // Adjacent dimensions of one kind (kept or folded) count as one where the kernel is linear. If the
 // last dimension is folded, lanes run along it: several vector accumulators, combined in a fixed
 // tree at the end of each row. If it is kept, lanes run along the results: each lane folds its own
-// column, a tile of columns at a time. Either way the order of combination depends on the shape
-// only.
+// column, a tile of columns at a time. Where there are too few results to share out, the largest
+// folded dimension is cut into parts that are folded apart, and their results in order. Either way
+// the order of combination depends on the shape only.
 #include <algorithm>
+#include <optional>
 
 #include "compiler/emit.hpp"
 #include "compiler/forms.hpp"
@@ -15,10 +17,62 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
+constexpr std::int64_t kMaxParts = 64;
+constexpr std::int64_t kPartUnit = 1024;  // of the last dimension: whole blocks of any lane count
 constexpr int kAccumulators = 4;
 constexpr int kColumnVectors = 8;  // narrow arrays: all columns in registers
 constexpr std::int64_t kColumnTile =
     4096;  // wide ones: this many partial results stay in the cache
+
+struct FoldDim {
+  std::int64_t size;
+  bool folded;
+};
+
+std::vector<FoldDim> merged_dims(const Kernel& k) {
+  std::vector<FoldDim> dims;
+  for (std::size_t d = 0; d < k.shape.size(); ++d) {
+    const bool folded = k.axes.contains(static_cast<std::int64_t>(d));
+    if (k.shape[d] == 1 && k.linear) continue;
+    if (k.linear && !dims.empty() && dims.back().folded == folded) dims.back().size *= k.shape[d];
+    else dims.push_back({k.shape[d], folded});
+  }
+  return dims;
+}
+
+/// How the folded space is cut into parts.
+struct FoldParts {
+  std::size_t dim = 0;  ///< of the merged dimensions
+  std::int64_t parts = 1, length = 0;
+
+  /// Parts of at least kParallelCost, at most kMaxParts.
+  static std::optional<FoldParts> of(const Kernel& k, const std::vector<FoldDim>& dims,
+                                     std::int64_t cost) {
+    const std::int64_t size = k.shape.num_elements();
+    const std::int64_t wanted = std::min(kMaxParts, size * cost / kParallelCost);
+    if (wanted < 2) return {};
+    // The last of several folded dimensions stays whole: lanes run along it.
+    FoldParts out;
+    std::int64_t largest = 0, folded = 0, results = 1;
+    for (const FoldDim& d : dims) folded += d.folded ? 1 : 0;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      if (!dims[d].folded) results *= dims[d].size;
+      if (!dims[d].folded || dims[d].size <= largest || (folded > 1 && d + 1 == dims.size()))
+        continue;
+      largest = dims[d].size;
+      out.dim = d;
+    }
+    const std::int64_t unit = out.dim + 1 == dims.size() ? kPartUnit : 1;
+    out.length = ((largest + wanted - 1) / wanted + unit - 1) / unit * unit;
+    out.parts = (largest + out.length - 1) / out.length;
+    if (out.parts < 2 || out.parts * results * 8 > size) return {};
+    return out;
+  }
+  /// Of a kernel that has memory for them.
+  static FoldParts of(const Kernel& k, const std::vector<FoldDim>& dims) {
+    return *of(k, dims, k.part_cost);
+  }
+};
 
 class ReductionEmitter {
  public:
@@ -29,40 +83,121 @@ class ReductionEmitter {
         value_at_(gen_, k.plan, k.scope, kernel_, k.producer),
         lanes_(vector_lanes(k)) {
     for (std::size_t d = 0; d < kernel_.shape.size(); ++d) {
-      const bool folded = kernel_.axes.contains(static_cast<std::int64_t>(d));
-      if (!folded) reduced_.push_back(kernel_.shape[d]);
-      if (kernel_.shape[d] == 1 && kernel_.linear) continue;
-      if (kernel_.linear && !dims_.empty() && dims_.back().folded == folded)
-        dims_.back().size *= kernel_.shape[d];
-      else dims_.push_back({kernel_.shape[d], folded});
+      if (!kernel_.axes.contains(static_cast<std::int64_t>(d)))
+        reduced_.push_back(kernel_.shape[d]);
     }
+    dims_ = merged_dims(kernel_);
     for (std::size_t d = 0; d < dims_.size(); ++d) (dims_[d].folded ? folded_ : kept_).push_back(d);
   }
 
   void run() {
     if (reduced_.num_elements() == 0) return;
-    const bool along_rows = dims_.empty() || dims_.back().folded;
-    std::vector<std::size_t> outer = kept_;
-    if (!along_rows) outer.pop_back();
-    std::vector<std::pair<Scalar, Scalar>> bounds;
-    for (const std::size_t d : outer) bounds.emplace_back(gen_.index(0), gen_.index(dims_[d].size));
+    if (!kernel_.partials.empty()) return parts();
+    std::vector<std::pair<Scalar, Scalar>> bounds = outer_bounds();
     if (!bounds.empty()) bounds[0] = {k_.begin, k_.end};
-    const bool blocks = along_rows && short_rows(outer);
+    const std::vector<std::size_t> outer = outer_dims();
+    const bool blocks = along_rows() && short_rows(outer);
     if (blocks) bounds.pop_back();
-    loop_nest(gen_, bounds, [&](const Index& index) {
-      index_.assign(dims_.size(), gen_.index(0));
-      for (std::size_t i = 0; i < index.size(); ++i) index_[outer[i]] = index[i];
+    for_each_outer(bounds, [&] {
       if (blocks) row_blocks(outer.back(), bounds.empty());
-      else if (along_rows) row();
+      else if (along_rows()) row();
       else columns(outer.empty());
     });
   }
 
+  // Folds the parts' results.
+  void end() {
+    split_ = FoldParts::of(kernel_, dims_);
+    for_each_outer(outer_bounds(), [&] {
+      if (along_rows()) {
+        gen_.set_lanes(1, 1);
+        Scalars acc;
+        for (std::size_t r = 0; r < count(); ++r) acc.push_back(identity(r));
+        acc = fold_partials(std::move(acc));
+        if (split_->dim + 1 == dims_.size()) {  // what is left of the row beyond the last part
+          const Scalars rest = row_rest();
+          for (std::size_t r = 0; r < count(); ++r) acc[r] = combine(r, acc[r], rest[r]);
+        }
+        return finish(acc);
+      }
+      const std::size_t inner = dims_.size() - 1;
+      const std::int64_t size = dims_[inner].size;
+      vector_loop(gen_, gen_.index(0), gen_.index(size), size, lanes_, [&](Scalar base) {
+        index_[inner] = gen_.lane_index(base);
+        finish(fold_partials(identities(1)));
+      });
+    });
+  }
+
  private:
-  struct Dim {
-    std::int64_t size;
-    bool folded;
-  };
+  using Dim = FoldDim;
+  bool along_rows() const { return dims_.empty() || dims_.back().folded; }
+  std::vector<std::size_t> outer_dims() const {
+    std::vector<std::size_t> outer = kept_;
+    if (!along_rows()) outer.pop_back();
+    return outer;
+  }
+  std::vector<std::pair<Scalar, Scalar>> outer_bounds() {
+    std::vector<std::pair<Scalar, Scalar>> bounds;
+    for (const std::size_t d : outer_dims())
+      bounds.emplace_back(gen_.index(0), gen_.index(dims_[d].size));
+    return bounds;
+  }
+  void for_each_outer(const std::vector<std::pair<Scalar, Scalar>>& bounds,
+                      const std::function<void()>& body) {
+    const std::vector<std::size_t> outer = outer_dims();
+    loop_nest(gen_, bounds, [&](const Index& index) {
+      index_.assign(dims_.size(), gen_.index(0));
+      for (std::size_t i = 0; i < index.size(); ++i) index_[outer[i]] = index[i];
+      body();
+    });
+  }
+
+  // ---- parts -------------------------------------------------------------------------------------
+  // The parts [k.begin, k.end), each into its place among the partial results.
+  void parts() {
+    split_ = FoldParts::of(kernel_, dims_);
+    gen_.loop(k_.begin, k_.end, [&](Scalar part) {
+      part_ = part;
+      const std::int64_t size = dims_[split_->dim].size;
+      const bool inner = along_rows() && split_->dim + 1 == dims_.size();
+      const std::int64_t limit = inner ? whole_blocks() : size;
+      from_ = gen_.mul(part, gen_.index(split_->length));
+      to_ = gen_.min(gen_.add(from_, gen_.index(split_->length)), gen_.index(limit));
+      for_each_outer(outer_bounds(), [&] {
+        if (along_rows()) row();
+        else columns(false);
+      });
+    });
+    part_ = {};
+  }
+  bool is_split(std::size_t d) const { return part_.has_value() && split_->dim == d; }
+  Scalar lower(std::size_t d) { return is_split(d) ? from_ : gen_.index(0); }
+  Scalar upper(std::size_t d) { return is_split(d) ? to_ : gen_.index(dims_[d].size); }
+
+  Scalar partial_index(Scalar part) {
+    return gen_.add(gen_.mul(part, gen_.index(reduced_.num_elements())),
+                    value_at_.flat(reduced_point()));
+  }
+  void store_partials(const Scalars& acc) {
+    const Scalar at = partial_index(*part_);
+    for (std::size_t r = 0; r < count(); ++r)
+      gen_.store(value_at_.pointer(kernel_.partials[r]), dtype(kernel_.reductions[r]), at, acc[r]);
+  }
+  Scalars fold_partials(Scalars acc) {
+    return gen_.loop_carried(
+        gen_.index(0), gen_.index(split_->parts), 1, std::move(acc),
+        [&](Scalar part, const Scalars& carried) {
+          const Scalar at = partial_index(part);
+          Scalars next;
+          for (std::size_t r = 0; r < count(); ++r) {
+            next.push_back(combine(r, carried[r],
+                                   gen_.load(value_at_.pointer(kernel_.partials[r]),
+                                             dtype(kernel_.reductions[r]), at)));
+          }
+          return next;
+        });
+  }
   const Eqn& eqn(int e) const { return k_.eqn(e); }
   const Lowering::Reduction& rule(int e) const {
     return std::get<Lowering::Reduction>(lowering_of(*eqn(e).primitive).form);
@@ -122,6 +257,7 @@ class ReductionEmitter {
 
   // What follows the fold: results and epilogue at the reduced index.
   void finish(const Scalars& acc) {
+    if (part_) return store_partials(acc);
     const Point at = reduced_point();
     for (std::size_t r = 0; r < count(); ++r)
       value_at_.define(eqn(kernel_.reductions[r]).outputs[0], at, acc[r]);
@@ -139,7 +275,7 @@ class ReductionEmitter {
   Scalars fold_nest(const std::vector<std::size_t>& dims, std::size_t i, Scalars acc,
                     const std::function<Scalars(Scalars)>& innermost) {
     if (i == dims.size()) return innermost(std::move(acc));
-    return gen_.loop_carried(gen_.index(0), gen_.index(dims_[dims[i]].size), 1, std::move(acc),
+    return gen_.loop_carried(lower(dims[i]), upper(dims[i]), 1, std::move(acc),
                              [&](Scalar n, const Scalars& carried) {
                                index_[dims[i]] = n;
                                return fold_nest(dims, i + 1, carried, innermost);
@@ -214,26 +350,45 @@ class ReductionEmitter {
       return finish(acc);
     }
     const std::size_t inner = dims_.size() - 1;
-    const std::int64_t size = dims_[inner].size, rest = size % lanes_, whole = size - rest;
-    const int copies = whole >= kAccumulators * lanes_ ? kAccumulators : 1;
     std::vector<std::size_t> around = folded_;
     around.pop_back();
     gen_.set_lanes(lanes_, lanes_);
-    Scalars acc = fold_nest(around, 0, identities(copies), [&](Scalars a) {
-      const std::int64_t step = lanes_ * copies, blocks = whole / step * step;
-      a = lanes_loop(inner, 0, blocks, copies, std::move(a));
-      a = lanes_loop(inner, blocks, whole, 1, std::move(a));
-      if (rest > 0) {
-        gen_.set_lanes(lanes_, static_cast<int>(rest));
-        index_[inner] = gen_.lane_index(gen_.index(whole));
-        accumulate(a, 0, true);
-        gen_.set_lanes(lanes_, lanes_);
-      }
-      return a;
-    });
+    const Scalar blocks = gen_.index(whole_blocks());
+    finish(across(fold_nest(around, 0, identities(copies()), [&](Scalars a) {
+      if (is_split(inner)) return lanes_loop(inner, from_, to_, copies(), std::move(a));
+      return rest_of_row(lanes_loop(inner, gen_.index(0), blocks, copies(), std::move(a)));
+    })));
+  }
+
+  // Accumulators of a row, and how much of it they share out evenly.
+  int copies() const { return dims_.back().size >= kAccumulators * lanes_ ? kAccumulators : 1; }
+  std::int64_t whole_blocks() const {
+    const std::int64_t step = lanes_ * copies();
+    return dims_.back().size / step * step;
+  }
+  // The last vectors of a row, into the first accumulators.
+  Scalars rest_of_row(Scalars a) {
+    const std::size_t inner = dims_.size() - 1;
+    const std::int64_t size = dims_[inner].size, rest = size % lanes_, whole = size - rest;
+    a = lanes_loop(inner, gen_.index(whole_blocks()), gen_.index(whole), 1, std::move(a));
+    if (rest > 0) {
+      gen_.set_lanes(lanes_, static_cast<int>(rest));
+      index_[inner] = gen_.lane_index(gen_.index(whole));
+      accumulate(a, 0, true);
+      gen_.set_lanes(lanes_, lanes_);
+    }
+    return a;
+  }
+  Scalars row_rest() {
+    gen_.set_lanes(lanes_, lanes_);
+    return across(rest_of_row(identities(copies())));
+  }
+
+  // Accumulators, then lanes, folded together.
+  Scalars across(Scalars acc) {
     Scalars out;
     for (std::size_t r = 0; r < count(); ++r) {
-      for (int width = copies; width > 1; width /= 2) {
+      for (int width = copies(); width > 1; width /= 2) {
         for (int c = 0; c < width / 2; ++c) {
           Scalar& a = acc[static_cast<std::size_t>(c) * count() + r];
           a = combine(r, a, acc[static_cast<std::size_t>(c + width / 2) * count() + r]);
@@ -242,22 +397,20 @@ class ReductionEmitter {
       out.push_back(gen_.fold_lanes(acc[r], [&](Scalar a, Scalar b) { return combine(r, a, b); }));
     }
     gen_.set_lanes(1, 1);
-    finish(out);
+    return out;
   }
 
   // for (i = from; i < to; i += copies * lanes) acc[c] = combine(acc[c], x[i + c * lanes ...])
-  Scalars lanes_loop(std::size_t inner, std::int64_t from, std::int64_t to, int copies,
-                     Scalars acc) {
-    return gen_.loop_carried(gen_.index(from), gen_.index(to), lanes_ * copies, std::move(acc),
-                             [&](Scalar base, const Scalars& carried) {
-                               Scalars a = carried;
-                               for (int c = 0; c < copies; ++c) {
-                                 index_[inner] =
-                                     gen_.lane_index(gen_.add(base, gen_.index(c * lanes_)));
-                                 accumulate(a, static_cast<std::size_t>(c) * count(), false);
-                               }
-                               return a;
-                             });
+  Scalars lanes_loop(std::size_t inner, Scalar from, Scalar to, int copies, Scalars acc) {
+    return gen_.loop_carried(
+        from, to, lanes_ * copies, std::move(acc), [&](Scalar base, const Scalars& carried) {
+          Scalars a = carried;
+          for (int c = 0; c < copies; ++c) {
+            index_[inner] = gen_.lane_index(gen_.add(base, gen_.index(c * lanes_)));
+            accumulate(a, static_cast<std::size_t>(c) * count(), false);
+          }
+          return a;
+        });
   }
 
   void columns(bool chunked) {
@@ -265,14 +418,14 @@ class ReductionEmitter {
     const std::int64_t size = dims_[inner].size;
     const Scalar begin = chunked ? k_.begin : gen_.index(0),
                  end = chunked ? k_.end : gen_.index(size);
-    if (folded_.size() == 1 && size > kColumnVectors * lanes_ && dims_[folded_[0]].size > 1 &&
-        have_memory()) {
+    if (!part_ && folded_.size() == 1 && size > kColumnVectors * lanes_ &&
+        dims_[folded_[0]].size > 1 && have_memory()) {
       return column_tiles(inner, begin, end);
     }
     std::int64_t first = 0, last = 0;
     const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last);
-    if (all && size <= kColumnVectors * lanes_ && kernel_.members.size() <= 8)
-      return narrow_columns(inner);
+    const std::int64_t widest = (part_ ? 2 : 1) * kColumnVectors * lanes_;
+    if (all && size <= widest && kernel_.members.size() <= 8) return narrow_columns(inner);
     vector_loop(gen_, begin, end, size, lanes_, [&](Scalar base) {
       const int active = gen_.active();
       index_[inner] = gen_.lane_index(base);
@@ -372,11 +525,20 @@ class ReductionEmitter {
   std::vector<Dim> dims_;
   std::vector<std::size_t> folded_, kept_;
   Index index_;
+  std::optional<FoldParts> split_;
+  std::optional<Scalar> part_;  // at hand
+  Scalar from_, to_;            // its share of the dimension that is cut
 };
 
 }  // namespace
 
 void emit_reduction(KernelContext& k) { ReductionEmitter(k).run(); }
+void emit_reduction_end(KernelContext& k) { ReductionEmitter(k).end(); }
+
+std::int64_t reduction_parts(const Kernel& kernel, std::int64_t cost) {
+  const auto parts = FoldParts::of(kernel, merged_dims(kernel), cost);
+  return parts ? parts->parts : 1;
+}
 
 }  // namespace compiler
 }  // namespace v1

@@ -101,8 +101,9 @@ void NativeExecutable::execute(std::span<const Array> inputs, const std::vector<
   }
 
   const ArenaMemory arena(parts_.plan->arena_bytes);
-  HostState host{&host_steps_, nullptr};
-  Context context{nullptr, nullptr, arena.data(), &host};
+  HostState host;
+  host.steps = &host_steps_;
+  Context context{nullptr, nullptr, arena.data(), nullptr, &host};
   if (call_native(entry_, &context, args.data(), results.data()) != 0) {
     outputs.clear();
     std::rethrow_exception(host.error);

@@ -1,6 +1,7 @@
 // What generated code calls back: host functions (BLAS, `call` lowerings) and the thread pool.
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <functional>
 #include <span>
@@ -23,19 +24,23 @@ struct HostStep {
   std::vector<Location> in, out;
 };
 
-/// Behind Context::host.
+/// Behind Context::host. Several chunks of a region may call at once.
 struct HostState {
   const std::vector<HostStep>* steps = nullptr;
+  std::atomic_flag failing;          ///< somebody keeps the first error
+  std::atomic<bool> stopped{false};  ///< it is kept: nothing new begins
   std::exception_ptr error;
 };
 
-/// Runs a host step. 1 when it threw: generated code then returns at once and the executable
-/// rethrows. Nothing ever unwinds through generated frames.
+/// Runs a host step. 1 when it or another one threw: generated code then returns at once and the
+/// executable rethrows the first error. Nothing ever unwinds through generated frames.
 int host_call(Context* context, std::int64_t step) noexcept;
 
-/// Runs kernel(context, b, e) for chunks [b, e) of `grain` that cover [begin, end).
-void parallel_kernel(Context* context, KernelFunction kernel, std::int64_t begin, std::int64_t end,
-                     std::int64_t grain) noexcept;
+/// Runs kernel(context', b, e) for chunks [b, e) of at least `grain` that cover [0, end), at most
+/// `most` of them if that is not 0; the context of chunk c has arena + slice + c * slice_bytes as
+/// its slice. 1 when a host step threw.
+int parallel_kernel(Context* context, KernelFunction kernel, std::int64_t end, std::int64_t grain,
+                    std::int64_t most, std::int64_t slice, std::int64_t slice_bytes) noexcept;
 
 /// The address of a value of the program at hand.
 inline void* address_of(const Context& c, Location where) {
@@ -43,6 +48,7 @@ inline void* address_of(const Context& c, Location where) {
     case Location::Kind::argument: return const_cast<void*>(c.args[where.index]);
     case Location::Kind::result: return c.results[where.index];
     case Location::Kind::arena: return c.arena + where.index;
+    case Location::Kind::chunk: return c.chunk + where.index;
     case Location::Kind::none: break;
   }
   return nullptr;

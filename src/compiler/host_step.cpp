@@ -84,6 +84,7 @@ HostFunction host_function(const Jaxpr& jaxpr, const Eqn& eqn) {
 
 int host_call(Context* context, std::int64_t step) noexcept {
   auto& state = *static_cast<HostState*>(context->host);
+  if (state.stopped) return 1;
   try {
     const HostStep& s = (*state.steps)[static_cast<std::size_t>(step)];
     std::vector<const void*> in;
@@ -93,18 +94,26 @@ int host_call(Context* context, std::int64_t step) noexcept {
     s.function(in, out);
     return 0;
   } catch (...) {
-    state.error = std::current_exception();
+    if (!state.failing.test_and_set()) {
+      state.error = std::current_exception();
+      state.stopped = true;
+    }
     return 1;
   }
 }
 
-void parallel_kernel(Context* context, KernelFunction kernel, std::int64_t begin, std::int64_t end,
-                     std::int64_t grain) noexcept {
-  const std::int64_t chunks = (end - begin + grain - 1) / grain;
-  runtime::parallel_for(chunks, [=](std::int64_t chunk) {
-    const std::int64_t first = begin + chunk * grain;
-    call_native(kernel, context, first, std::min(first + grain, end));
+int parallel_kernel(Context* context, KernelFunction kernel, std::int64_t end, std::int64_t grain,
+                    std::int64_t most, std::int64_t slice, std::int64_t slice_bytes) noexcept {
+  if (end <= 0) return 0;
+  if (most > 0) grain = std::max(grain, (end + most - 1) / most);
+  const std::atomic<bool>& stopped = static_cast<HostState*>(context->host)->stopped;
+  runtime::parallel_for((end + grain - 1) / grain, [&](std::int64_t chunk) {
+    if (stopped) return;
+    Context own = *context;
+    own.chunk = context->arena + slice + chunk * slice_bytes;
+    call_native(kernel, &own, chunk * grain, std::min((chunk + 1) * grain, end));
   });
+  return stopped ? 1 : 0;
 }
 
 }  // namespace compiler

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "compiler/emit.hpp"
 #include "compiler/fuse.hpp"
 #include "telamon/primitives.hpp"
 
@@ -116,8 +117,25 @@ class Planner {
       if (step.writes.empty()) return;
       k.name = kernel_name(k);
       step.kernel = std::move(k);
+      if (step.kernel.kind == Kernel::Kind::reduction) cut_reduction(step);
     }
     plan_.steps.push_back(std::move(step));
+  }
+
+  // Memory for partial results, where that lets several threads fold.
+  void cut_reduction(Step& step) {
+    Kernel& k = step.kernel;
+    if (chunking(plan_, step).grain > 0) return;
+    k.part_cost = cost_of(scope(), k);
+    const std::int64_t parts = reduction_parts(k, k.part_cost);
+    if (parts == 1) return;
+    for (const int e : k.reductions) {
+      Shape shape = jaxpr().aval(eqn(e).outputs[0]).shape;
+      shape.insert(0, parts);
+      const Aval& operand = jaxpr().aval(eqn(e).inputs[0]);
+      k.partials.push_back(add_value(operand.with_shape(shape), {}));
+      step.writes.push_back(k.partials.back());
+    }
   }
 
   // The value of a barrier's operand; literals get memory of their own.
@@ -198,6 +216,7 @@ void print_steps(std::ostream& os, const Plan& plan, const std::vector<Step>& st
         case Location::Kind::argument: os << "@arg" << value.location.index; break;
         case Location::Kind::result: os << "@result" << value.location.index; break;
         case Location::Kind::arena: os << "@" << value.location.index; break;
+        case Location::Kind::chunk: os << "@chunk" << value.location.index; break;
         case Location::Kind::none: break;
       }
     }
@@ -215,6 +234,7 @@ void print_steps(std::ostream& os, const Plan& plan, const std::vector<Step>& st
     list(s.reads);
     os << " writes";
     list(s.writes);
+    if (s.grain > 0) os << " in chunks of " << s.grain;
     os << '\n';
     for (const auto& body : s.bodies) print_steps(os, plan, body, indent + 2);
   }
@@ -256,6 +276,7 @@ std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& i
       std::set<int> in_place;
       for (const int v : s.kernel.in_place) in_place.insert(renamed(v));
       s.kernel.in_place = std::move(in_place);
+      for (int& v : s.kernel.partials) v = renamed(v);
       for (auto& inner : s.bodies) inner = rename(std::move(inner));
     }
     return steps;

@@ -47,6 +47,10 @@ struct Kernel {
   std::set<int> members;      ///< equations that are evaluated inside
   bool linear = false;        ///< all accesses are at the flat index
   std::set<int> in_place;     ///< values read only where they may be overwritten at once
+  /// Reductions with too few results to share out: the parts of the folded space are folded apart,
+  /// each reduction into its value here, of shape (parts, results). A matter of the shape alone.
+  std::vector<int> partials;
+  std::int64_t part_cost = 0;  ///< of an element, by which the parts were chosen
   std::string name;
 };
 
@@ -64,6 +68,12 @@ struct Step {
   // i32 value reads[0] selects, clamped.
   std::int64_t trips = -1;
   std::vector<std::vector<Step>> bodies;
+  /// Loops whose trips are independent, when not 0: the pool runs chunks of at least so many trips.
+  /// Values that live in the body alone then exist once per chunk, in slices of the arena.
+  std::int64_t grain = 0;
+  std::int64_t slice = 0, slice_bytes = 0;  ///< set by assign_buffers
+
+  static constexpr std::int64_t kMaxChunks = 64;  ///< of a loop
 };
 
 struct Plan {

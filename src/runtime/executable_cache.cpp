@@ -11,11 +11,46 @@ inline namespace v1 {
 namespace runtime {
 namespace {
 
-// Published empty, so that threads agree on one slot, and filled under its own lock.
+// One way to compile the program. Filled under its own lock.
 struct Slot {
-  mutable std::mutex mutex;
-  mutable std::shared_ptr<const Executable> executable;
-  mutable std::atomic<bool> ready{false};
+  Slot(const Backend& chosen, const CompileOptions& options)
+      : backend(&chosen), contract(options.contract), disabled(options.disabled) {}
+  bool is_for(const Backend& chosen, const CompileOptions& options) const {
+    return backend == &chosen && contract == options.contract && disabled == options.disabled;
+  }
+
+  const Backend* backend;
+  const bool contract;
+  const std::set<std::string, std::less<>> disabled;
+  std::unique_ptr<Slot> next;
+  std::mutex mutex;
+  std::shared_ptr<const Executable> executable;
+  std::atomic<bool> ready{false};
+};
+
+// All that there are for one program: a list that only grows, so that looking a slot up takes no lock
+// and allocates nothing. Most programs have one.
+class Slots {
+ public:
+  Slot& find(const Backend& backend, const CompileOptions& options) const {
+    for (Slot* s = first_.load(std::memory_order_acquire); s != nullptr; s = s->next.get()) {
+      if (s->is_for(backend, options)) return *s;
+    }
+    const std::lock_guard lock(mutex_);
+    for (Slot* s = first_.load(std::memory_order_acquire); s != nullptr; s = s->next.get()) {
+      if (s->is_for(backend, options)) return *s;
+    }
+    auto fresh = std::make_unique<Slot>(backend, options);
+    fresh->next = std::move(owned_);
+    owned_ = std::move(fresh);
+    first_.store(owned_.get(), std::memory_order_release);
+    return *owned_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<Slot> owned_;
+  mutable std::atomic<Slot*> first_{nullptr};
 };
 
 // An executable may keep its program, and the program keeps the executable: a copy of the program
@@ -29,12 +64,10 @@ Jaxpr detached(const Jaxpr& jaxpr) {
 std::shared_ptr<const Executable> executable_for(const Jaxpr& jaxpr, const std::string& backend,
                                                  const CompileOptions& options) {
   const Backend& chosen = find_backend(backend);
-  std::string key =
-      "executable:" + std::string(chosen.name()) + (options.contract ? ":contract" : "");
-  for (const std::string& pass : options.disabled) key += ":-" + pass;
-  std::shared_ptr<const void> found = jaxpr.memo_find(key, typeid(Slot));
-  if (!found) found = jaxpr.memo_publish(key, typeid(Slot), std::make_shared<const Slot>());
-  const auto& slot = *static_cast<const Slot*>(found.get());
+  constexpr const char* kKey = "executables";
+  std::shared_ptr<const void> found = jaxpr.memo_find(kKey, typeid(Slots));
+  if (!found) found = jaxpr.memo_publish(kKey, typeid(Slots), std::make_shared<const Slots>());
+  Slot& slot = static_cast<const Slots*>(found.get())->find(chosen, options);
   if (slot.ready.load(std::memory_order_acquire)) return slot.executable;
   const std::lock_guard lock(slot.mutex);
   if (!slot.executable) {

@@ -169,6 +169,135 @@ TEST(Regions, BranchesRunTheSelectedBody) {
   expect_equal(run(9), v, 0, "clamped above");
 }
 
+// out[i] = sum of the powers 1...40 of c = sin(x[i]) + i / 1000; every trip writes its own element.
+// Trips with c over `limit` throw.
+Compiled row_by_row(std::int64_t rows, std::int64_t grain, double limit, int nesting = 1,
+                    CompileOptions options = {}) {
+  const std::string n = std::to_string(rows);
+  const Aval all{{rows}, DType::f64, false}, one{{}, DType::f64, false};
+  const Aval row{{40}, DType::f64, false}, count{{}, DType::i32, false};
+  ByHand p;
+  const int x = p.argument(all), out = p.result(all);
+  const int trip = p.temporary(count), c = p.temporary(one), powers = p.temporary(row),
+            sum = p.temporary(one), before = p.temporary(all);
+  // Written before the region and read by every chunk.
+  p.plan->steps =
+      p.body(parse_jaxpr("{ lambda a:f64[" + n + "] . let b:f64[" + n + "] = sin a in ( b ) }"),
+             {x}, {before});
+  Step loop;
+  loop.kind = Step::Kind::loop;
+  loop.trips = rows;
+  loop.grain = grain;
+  loop.writes = {trip};
+  std::vector<Step> body = p.body(
+      parse_jaxpr("{ lambda a:f64[" + n +
+                  "], b:i32[] .\n"
+                  "  let c:f64[1] = dynamic_slice [ slice_sizes=(1,) ] a b\n"
+                  "      d:f64[] = reshape [ new_sizes=() ] c\n"
+                  "      e:f64[] = convert_element_type [ new_dtype=f64 weak_type=false ] b\n"
+                  "      f:f64[] = mul e 1e-3\n"
+                  "      g:f64[] = add d f\n"
+                  "  in ( g ) }"),
+      {before, trip}, {c});
+  const auto append = [&](const char* text, const std::vector<int>& in,
+                          const std::vector<int>& to) {
+    const std::vector<Step> more = p.body(parse_jaxpr(text), in, to);
+    body.insert(body.end(), more.begin(), more.end());
+  };
+  append(
+      "{ lambda a:f64[] .\n"
+      "  let b:f64[40] = broadcast_in_dim [ broadcast_dimensions=() shape=(40,) ] a\n"
+      "      c:f64[40] = cumprod [ axis=0 reverse=false ] b\n"
+      "  in ( c ) }",
+      {c}, {powers});
+  append("{ lambda a:f64[40] . let b:f64[] = reduce_sum [ axes=(0,) ] a in ( b ) }", {powers},
+         {sum});
+  Step put;
+  put.kind = Step::Kind::host;
+  put.name = "put";
+  put.reads = {c, sum, trip};
+  put.writes = {out};
+  put.host = [limit](std::span<const void* const> in, std::span<void* const> to) {
+    const double value = *static_cast<const double*>(in[0]);
+    if (value > limit) throw std::runtime_error("c is over the limit");
+    static_cast<double*>(to[0])[*static_cast<const int*>(in[2])] =
+        *static_cast<const double*>(in[1]);
+  };
+  body.push_back(put);
+  loop.bodies = {body};
+  for (; nesting > 1; --nesting) {  // once around, in a chunk of its own
+    Step around;
+    around.kind = Step::Kind::loop;
+    around.trips = 1;
+    around.grain = 1;
+    around.bodies = {{loop}};
+    loop = around;
+  }
+  p.plan->steps.push_back(loop);
+  return compile_plan(std::move(p.plan), parse_jaxpr("{ lambda a:f64[" + n + "] . let  in ( a ) }"),
+                      options);
+}
+
+std::vector<double> sums_of_powers(const std::vector<double>& x) {
+  std::vector<double> sums;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double c = std::sin(x[i]) + 1e-3 * static_cast<double>(i);
+    double power = 1, sum = 0;
+    for (int k = 0; k < 40; ++k) sum += power *= c;
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
+class WithThreads {
+ public:
+  explicit WithThreads(int n) : before_(runtime::num_threads()) { runtime::set_num_threads(n); }
+  ~WithThreads() { runtime::set_num_threads(before_); }
+
+ private:
+  int before_;
+};
+
+TEST(Regions, RunInChunksThatEachHaveTheirOwnMemory) {
+  const Array x = uniform({1000}, DType::f64, -2, 0);
+  const std::vector<double> want = sums_of_powers(x.to_vector<double>());
+  const auto check_against = [&](const Compiled& executable) {
+    for (const int threads : {1, 4}) {
+      const WithThreads n(threads);
+      for (int i = 0; i < 20; ++i) {
+        const auto got = execute(executable, {x})[0].to_vector<double>();
+        for (std::size_t j = 0; j < want.size(); ++j)
+          ASSERT_NEAR(got[j], want[j], 1e-9 * std::abs(want[j]) + 1e-12) << j;
+      }
+    }
+  };
+  const auto serial = row_by_row(1000, 0, 1e9), chunks = row_by_row(1000, 7, 1e9);
+  check_against(serial);
+  check_against(chunks);
+  check_against(row_by_row(1000, 1, 1e9));
+  check_against(row_by_row(1000, 5000, 1e9));
+  check_against(row_by_row(1000, 7, 1e9, 2));  // inside another: serially
+  check_against(
+      row_by_row(1000, 7, 1e9, 1, {.contract = false, .name = {}, .disabled = {"parallel"}}));
+  // A slice per chunk, at most 64 of them.
+  EXPECT_GT(chunks->info().arena_bytes, serial->info().arena_bytes + 63 * 40 * 8);
+  EXPECT_LT(chunks->info().arena_bytes, serial->info().arena_bytes + 64 * 3 * 40 * 8);
+  EXPECT_NE(chunks->text("plan").find("in chunks of 7"), std::string::npos);
+}
+
+TEST(Regions, StopWhenAHostCallInAChunkThrows) {
+  const Array x = uniform({1000}, DType::f64, -2, 0);
+  const auto executable = row_by_row(1000, 7, 0.5);
+  const auto fine = row_by_row(1000, 7, 1e9);
+  for (const int threads : {1, 4}) {
+    const WithThreads n(threads);
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_THROW(execute(executable, {x}), std::runtime_error);
+      EXPECT_NO_THROW(execute(fine, {x}));
+    }
+  }
+}
+
 // ---- host functions ------------------------------------------------------------------------------
 struct HostParams {
   double limit = 0;
@@ -264,19 +393,33 @@ TEST(Execution, FromEightThreadsAtOnceIsRight) {
 
 TEST(Execution, DoesNotDependOnTheNumberOfThreads) {
   const Program f = [](std::span<const Array> x) {
-    return Arrays{lax::tanh(lax::exp(x[0])), lax::reduce_sum(x[0], {1}), lax::reduce_sum(x[0], {0}),
-                  lax::reduce_sum(lax::sin(x[0]), {0, 1})};
+    const Array e = lax::exp(x[1]);
+    return Arrays{lax::tanh(lax::exp(x[0])),
+                  lax::reduce_sum(x[0], {1}),
+                  lax::reduce_sum(x[0], {0}),
+                  lax::reduce_sum(lax::sin(x[0]), {0, 1}),
+                  lax::reduce_sum(e, {0}),               // tall and narrow
+                  lax::reduce_max(lax::neg(e), {0, 1}),  // everything
+                  lax::reduce_sum(lax::transpose(e, {1, 0}), {0, 1}),
+                  lax::mul(e, lax::broadcast_in_dim(lax::reduce_sum(x[1], {0}), e.shape(), {1}))};
   };
-  const Arrays x = {uniform({500, 1003}, DType::f32)};
+  const Arrays x = {uniform({500, 1003}, DType::f32), uniform({70001, 5}, DType::f32, -2, 2, 2)};
   const auto executable = compile(stage(f, x));
-  const int threads = runtime::num_threads();
-  runtime::set_num_threads(1);
-  const Arrays one = execute(executable, x);
-  runtime::set_num_threads(4);
-  const Arrays four = execute(executable, x);
-  runtime::set_num_threads(threads);
-  for (std::size_t i = 0; i < one.size(); ++i)
+  const auto with = [&](int threads) {
+    const WithThreads n(threads);
+    return execute(executable, x);
+  };
+  const Arrays one = with(1), four = with(4), want = f(x);
+  for (std::size_t i = 0; i < one.size(); ++i) {
     EXPECT_EQ(one[i].to_vector<float>(), four[i].to_vector<float>()) << i;
+    expect_equal(four[i], want[i], 20'000, std::to_string(i));  // sums near zero
+  }
+  // The order of combination is a matter of the shape, whether or not there are chunks.
+  const auto serial =
+      compile(stage(f, x), {.contract = false, .name = {}, .disabled = {"parallel"}});
+  const Arrays same = execute(serial, x);
+  for (std::size_t i = 0; i < one.size(); ++i)
+    EXPECT_EQ(one[i].to_vector<float>(), same[i].to_vector<float>()) << i;
 }
 
 // ---- history -------------------------------------------------------------------------------------

@@ -58,6 +58,31 @@ TEST(CompiledReduction, SumsOverAnyAxesAreRight) {
   }
 }
 
+TEST(CompiledReduction, LargeFoldsWithFewResultsAreCutIntoParts) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const auto& [shape, axes] : {std::pair{Shape{1'000'003}, Shape{0}},
+                                      {Shape{300'001, 3}, Shape{0}},
+                                      {Shape{100'003, 11}, Shape{0}},
+                                      {Shape{9000, 100}, Shape{0}},
+                                      {Shape{3, 300'007}, Shape{1}},
+                                      {Shape{2, 70'001, 5}, Shape{1}},
+                                      {Shape{1003, 1001}, Shape{0, 1}},
+                                      {Shape{70'001, 2, 5}, Shape{0, 2}},
+                                      {Shape{7, 3, 50'001}, Shape{0, 2}}}) {
+      check_sum(shape, axes, dtype);
+    }
+  }
+  // With what is fused before, along the way and after.
+  const auto executable = check(
+      [](std::span<const Array> x) {
+        const Array y = lax::mul(x[0], x[0]);
+        const Array n = lax::full_like(lax::reduce_sum(y, {0}), 200'003);
+        return Arrays{lax::div(lax::reduce_sum(y, {0}), n), lax::reduce_max(y, {0}), y};
+      },
+      {lax::round(uniform({200'003, 3}, DType::f64, -9, 9))}, 1);
+  EXPECT_GT(executable->info().arena_bytes, 10u * 3 * 8);
+}
+
 TEST(CompiledReduction, AllFoldsAgreeWithEagerOnes) {
   using Fold = Array (*)(const Operand&, const Shape&);
   for (const DType dtype : {DType::i32, DType::u64, DType::u8, DType::f32}) {
