@@ -204,6 +204,16 @@ Scalar CodeGen::splat(Scalar x) {
   return Scalar(impl_->make(wide, n->depth), x.dtype());
 }
 
+Scalar CodeGen::any_lane(Scalar condition) {
+  Impl& m = *impl_;
+  Node* n = node_of(condition);
+  if (m.width(n) == 1) return condition;
+  m.at(m.depth());
+  Value* v = n->value;
+  if (Value* mask = m.mask()) v = m.b.CreateAnd(v, mask);
+  return Scalar(m.make(m.b.CreateOrReduce(v), m.depth()), DType::bool_);
+}
+
 namespace {
 bool loads_zeros(const Value* v) {
   const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(v);
@@ -298,8 +308,30 @@ Value* CodeGen::Impl::context_field(int field) {
   return b.CreateLoad(b.getPtrTy(), address);
 }
 
+Scalar CodeGen::address(Pointer p) {
+  Impl& m = *impl_;
+  const auto* n = static_cast<Node*>(p.handle);
+  m.at(m.depth());
+  return Scalar(m.make(m.b.CreatePtrToInt(n->value, m.b.getInt64Ty()), m.depth()), DType::i64);
+}
+
 Pointer CodeGen::pointer(Location where) {
   Impl& m = *impl_;
+  if (where.kind == Location::Kind::arena_slot || where.kind == Location::Kind::chunk_slot) {
+    const bool arena = where.kind == Location::Kind::arena_slot;
+    const Pointer slot =
+        pointer({arena ? Location::Kind::arena : Location::Kind::chunk, where.index});
+    // Loaded once per region: what it holds changes from trip to trip.
+    const OpKey key{kPointer, static_cast<int>(where.kind), nullptr, nullptr, nullptr, where.index};
+    if (const auto found = m.made.find(key); found != m.made.end() && m.live(found->second))
+      return {found->second};
+    const int d = m.pinned_depth();
+    m.at(d);
+    Value* v = m.b.CreateLoad(m.b.getPtrTy(), static_cast<Node*>(slot.handle)->value);
+    Node* n = m.make(v, d);
+    m.made[key] = n;
+    return {n};
+  }
   const OpKey key{kPointer, static_cast<int>(where.kind), nullptr, nullptr, nullptr, where.index};
   const Scalar p = m.op(key, DType::i64, {}, [&](int) -> Value* {
     if (where.kind == Location::Kind::arena || where.kind == Location::Kind::chunk) {
@@ -421,6 +453,15 @@ void CodeGen::store(Pointer to, DType dtype, Scalar index, Scalar value) {
   m.b.CreateMaskedScatter(v, addresses, align, mask);
 }
 
+void CodeGen::prefetch(Pointer from, DType dtype, Scalar index) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  Value* address = m.b.CreateGEP(m.memory_type(dtype), static_cast<Node*>(from.handle)->value,
+                                 node_of(index)->value);
+  m.b.CreateIntrinsic(llvm::Intrinsic::prefetch, {m.b.getPtrTy()},
+                      {address, m.b.getInt32(0), m.b.getInt32(3), m.b.getInt32(1)});
+}
+
 void CodeGen::copy_bytes(Pointer from, Pointer to, std::int64_t bytes) {
   Impl& m = *impl_;
   m.at(m.depth());
@@ -497,6 +538,104 @@ Scalars CodeGen::loop_carried(
     phi->addIncoming(values[k], latch);
     out.emplace_back(m.make(phi, outer), init[k].dtype());
   }
+  return out;
+}
+
+Scalars CodeGen::loop_while(Scalars init,
+                            const std::function<Scalar(const Scalars& carried)>& condition,
+                            const std::function<Scalars(const Scalars& carried)>& body) {
+  Impl& m = *impl_;
+  const int outer = m.depth();
+  std::vector<int> widths;
+  std::vector<Value*> initial;
+  for (const Scalar s : init) {
+    widths.push_back(m.width(node_of(s)));
+    initial.push_back(m.as(node_of(s), widths.back()));
+  }
+  m.at(outer);
+  llvm::BasicBlock* before = m.b.GetInsertBlock();
+  llvm::BasicBlock* head = m.block("while");
+  llvm::BasicBlock* inside = m.block("do");
+  llvm::BasicBlock* exit = m.block("done");
+  m.b.CreateBr(head);
+
+  m.push_level(head, false);
+  m.b.SetInsertPoint(head);
+  std::vector<llvm::PHINode*> phis;
+  Scalars carried;
+  for (std::size_t k = 0; k < init.size(); ++k) {
+    auto* phi = m.b.CreatePHI(initial[k]->getType(), 2);
+    phi->addIncoming(initial[k], before);
+    phis.push_back(phi);
+    carried.emplace_back(m.make(phi, m.depth()), init[k].dtype());
+  }
+  const Scalar go_on = condition(carried);
+  m.at(m.depth());
+  m.b.CreateCondBr(node_of(go_on)->value, inside, exit);
+
+  m.push_level(inside, false);
+  const Scalars next = body(carried);
+  std::vector<Value*> values;
+  for (std::size_t k = 0; k < init.size(); ++k) values.push_back(m.as(node_of(next[k]), widths[k]));
+  m.at(m.depth());
+  llvm::BasicBlock* latch = m.b.GetInsertBlock();
+  m.b.CreateBr(head);
+  for (std::size_t k = 0; k < phis.size(); ++k) phis[k]->addIncoming(values[k], latch);
+  m.pop_level();
+  m.pop_level();
+
+  m.levels.back().block = exit;
+  Scalars out;
+  for (std::size_t k = 0; k < init.size(); ++k)
+    out.emplace_back(m.make(phis[k], outer), init[k].dtype());
+  return out;
+}
+
+Scalars CodeGen::if_else(Scalar condition, const std::function<Scalars()>& then,
+                         const std::function<Scalars()>& otherwise) {
+  Impl& m = *impl_;
+  const int outer = m.depth();
+  llvm::BasicBlock* blocks[] = {m.block("then"), m.block("else")};
+  llvm::BasicBlock* after = m.block("endif");
+  m.at(outer);
+  m.b.CreateCondBr(node_of(condition)->value, blocks[0], blocks[1]);
+  Scalars results[2];
+  llvm::BasicBlock* ends[2];
+  for (int side = 0; side < 2; ++side) {
+    m.push_level(blocks[side], true);
+    results[side] = side == 0 ? then() : otherwise();
+    m.at(m.depth());  // left open: the widths of both sides decide what is handed on
+    ends[side] = m.b.GetInsertBlock();
+    m.pop_level();
+  }
+  Scalars out;
+  for (std::size_t k = 0; k < results[0].size(); ++k) {
+    Node *a = node_of(results[0][k]), *c = node_of(results[1][k]);
+    const int w = std::max(m.width(a), m.width(c));
+    Value* in[2];
+    for (int side = 0; side < 2; ++side) {
+      Node* n = side == 0 ? a : c;
+      in[side] = n->value;
+      if (w == 1 || (n->stride == 0 && n->value->getType()->isVectorTy())) continue;
+      m.b.SetInsertPoint(ends[side]);
+      in[side] = m.b.CreateVectorSplat(static_cast<unsigned>(w), n->value);
+      if (n->stride != 0) {
+        std::vector<llvm::Constant*> steps;
+        for (int i = 0; i < w; ++i)
+          steps.push_back(m.b.getInt64(static_cast<std::uint64_t>(i * n->stride)));
+        in[side] = m.b.CreateAdd(in[side], llvm::ConstantVector::get(steps));
+      }
+    }
+    m.b.SetInsertPoint(after);
+    auto* phi = m.b.CreatePHI(in[0]->getType(), 2);
+    for (int side = 0; side < 2; ++side) phi->addIncoming(in[side], ends[side]);
+    out.emplace_back(m.make(phi, outer), results[0][k].dtype());
+  }
+  for (int side = 0; side < 2; ++side) {
+    m.b.SetInsertPoint(ends[side]);
+    m.b.CreateBr(after);
+  }
+  m.levels.back().block = after;
   return out;
 }
 

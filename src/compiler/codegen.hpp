@@ -37,7 +37,8 @@ using KernelFunction = void (*)(Context*, std::int64_t begin, std::int64_t end);
 
 /// Where a value lies in memory while the program runs.
 struct Location {
-  enum class Kind : std::uint8_t { none, argument, result, arena, chunk };
+  /// arena_slot, chunk_slot: the address is read there. Loops move what it points to.
+  enum class Kind : std::uint8_t { none, argument, result, arena, chunk, arena_slot, chunk_slot };
   Kind kind = Kind::none;
   std::int64_t index = 0;  ///< of the argument or result; byte offset in the arena or slice
   bool operator==(const Location&) const = default;
@@ -96,6 +97,8 @@ class CodeGen final : public Emitter {
   /// rows[i], bit for bit what fold_lanes gives.
   Scalar fold_rows(std::vector<Scalar> rows, const std::function<Scalar(Scalar, Scalar)>& combine);
   bool is_uniform(Scalar x) const;
+  /// Whether a condition holds in any lane that counts.
+  Scalar any_lane(Scalar condition);
   /// a * b + c in one rounding.
   Scalar fma(Scalar a, Scalar b, Scalar c);
 
@@ -104,8 +107,12 @@ class CodeGen final : public Emitter {
   Pointer offset(Pointer base, DType dtype, Scalar elements);
   Scalar load(Pointer from, DType dtype, Scalar index);
   void store(Pointer to, DType dtype, Scalar index, Scalar value);
+  /// An address as an i64, to be kept in a slot.
+  Scalar address(Pointer p);
   /// A load that is neither moved nor merged.
   Scalar load_now(Pointer from, DType dtype, Scalar index);
+  /// Asks for the line of the cache that holds this element; any index is allowed.
+  void prefetch(Pointer from, DType dtype, Scalar index);
   void copy_bytes(Pointer from, Pointer to, std::int64_t bytes);
   /// Stores bypass the caches from here on (big results that nobody reads again).
   void set_streaming(bool on);
@@ -114,6 +121,12 @@ class CodeGen final : public Emitter {
   /// for (i = begin; i < end; i += step) carried = body(i, carried); gives the last values.
   Scalars loop_carried(Scalar begin, Scalar end, std::int64_t step, Scalars init,
                        const std::function<Scalars(Scalar i, const Scalars& carried)>& body);
+  /// carried = init; while (condition(carried)) carried = body(carried); gives the last values.
+  Scalars loop_while(Scalars init, const std::function<Scalar(const Scalars& carried)>& condition,
+                     const std::function<Scalars(const Scalars& carried)>& body);
+  /// condition ? then() : otherwise(), running one of them. The condition is uniform.
+  Scalars if_else(Scalar condition, const std::function<Scalars()>& then,
+                  const std::function<Scalars()>& otherwise);
   /// Code whose loads stay inside: a kernel within another function.
   void region(const std::function<void()>& body);
   /// Whether x may still be used here (the loop it was computed in has not ended).

@@ -131,6 +131,8 @@ struct CodeGen::Impl {
   }
   int depth() const { return static_cast<int>(levels.size()) - 1; }
   int pinned_depth() const;
+  /// The node of an i64 constant.
+  Node* constant_node(std::int64_t v);
   /// Positions the builder at the end of a level.
   void at(int depth);
   /// 1 for uniform nodes, else the lanes; affine nodes count as vectors.
@@ -163,7 +165,12 @@ struct CodeGen::Impl {
       w = nw > w ? nw : w;
     }
     at(d);
-    Node* n = make(emit(w), d, stride);
+    llvm::Value* value = emit(w);
+    // Equal integer constants are one node, so that indices that are known compare equal.
+    const auto* known = llvm::dyn_cast<llvm::ConstantInt>(value);
+    Node* n = known != nullptr && stride == 0 && result == DType::i64
+                  ? constant_node(known->getSExtValue())
+                  : make(value, d, stride);
     made[key] = n;
     return Scalar(n, result);
   }

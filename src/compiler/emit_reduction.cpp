@@ -307,6 +307,7 @@ class ReductionEmitter {
                  end = chunked ? k_.end : gen_.index(size);
     const Scalar stop = gen_.min(end, gen_.index(whole_rows));
     gen_.loop_carried(begin, stop, lanes_, {}, [&](Scalar base, const Scalars&) {
+      prefetch_rows(base, columns);
       std::vector<std::vector<Scalar>> partial(count());
       for (int r = 0; r < lanes_; ++r) {
         index_[rows] = gen_.add(base, gen_.index(r));
@@ -339,6 +340,24 @@ class ReductionEmitter {
       index_[rows] = r;
       row();
     });
+  }
+
+  // Overlapping loads of short rows keep the processor from seeing the stream: twice as slow.
+  void prefetch_rows(Scalar base, std::int64_t columns) {
+    constexpr std::int64_t kAhead = 2048, kLine = 64;  // bytes
+    if (!kernel_.linear || dims_.size() != 2) return;
+    for (const int v : k_.step.reads) {
+      const Value& operand = k_.value(v);
+      if (operand.aval.size() != kernel_.shape.num_elements() || operand.bytes() < 1 << 20)
+        continue;
+      const DType dtype = operand.aval.dtype;
+      const auto bytes = static_cast<std::int64_t>(size_of(dtype));
+      const Scalar first = gen_.mul(base, gen_.index(columns));
+      for (std::int64_t at = 0; at < columns * lanes_ * bytes; at += kLine) {
+        gen_.prefetch(value_at_.pointer(v), dtype,
+                      gen_.add(first, gen_.index((kAhead + at) / bytes)));
+      }
+    }
   }
 
   void row() {

@@ -78,6 +78,13 @@ Scalar CodeGen::constant_int(DType dtype, std::int64_t value) {
   return Scalar(n, dtype);
 }
 
+Node* CodeGen::Impl::constant_node(std::int64_t v) {
+  Node*& n = constants[{static_cast<int>(DType::i64), static_cast<std::uint64_t>(v)}];
+  if (n == nullptr)
+    n = make(llvm::ConstantInt::get(b.getInt64Ty(), static_cast<std::uint64_t>(v), true), 0);
+  return n;
+}
+
 bool CodeGen::known_constant(Scalar x, std::int64_t& value) {
   const Node* n = node_of(x);
   if (n->stride != 0) return false;

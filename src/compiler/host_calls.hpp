@@ -49,6 +49,8 @@ inline void* address_of(const Context& c, Location where) {
     case Location::Kind::result: return c.results[where.index];
     case Location::Kind::arena: return c.arena + where.index;
     case Location::Kind::chunk: return c.chunk + where.index;
+    case Location::Kind::arena_slot: return *reinterpret_cast<void**>(c.arena + where.index);
+    case Location::Kind::chunk_slot: return *reinterpret_cast<void**>(c.chunk + where.index);
     case Location::Kind::none: break;
   }
   return nullptr;
