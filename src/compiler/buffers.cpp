@@ -34,7 +34,9 @@ struct Chunked {
 
 class Liveness {
  public:
-  explicit Liveness(Plan& plan) : ranges(plan.values.size()) { walk(plan.steps, false); }
+  explicit Liveness(Plan& plan) : ranges(plan.values.size()), plan_(plan) {
+    walk(plan.steps, false);
+  }
 
   std::vector<Range> ranges;
   std::map<int, const Step*> kernels;  // by number
@@ -45,7 +47,8 @@ class Liveness {
     for (Step& s : steps) {
       const int now = counter_++;
       if (s.kind == Step::Kind::kernel) kernels[now] = &s;
-      const bool loop = s.kind == Step::Kind::loop, chunks = loop && s.grain > 0 && !inside;
+      const bool loop = s.kind == Step::Kind::loop || s.kind == Step::Kind::repeat;
+      const bool chunks = s.kind == Step::Kind::loop && s.grain > 0 && !inside;
       for (const int v : s.reads) touch(v, now);
       if (s.bodies.empty()) {
         for (const int v : s.writes) touch(v, now);
@@ -54,10 +57,13 @@ class Liveness {
       // Within the loop's range, so that each chunk has a trip number of its own.
       const int enter = counter_++;
       for (const int v : s.writes) touch(v, enter);
+      touch_views(s, enter);
       for (auto& body : s.bodies) walk(body, inside || chunks);
       const int end = counter_++;
       if (loop) {
         for (const int v : s.writes) touch(v, end);  // the trip's number
+        touch_views(s, end);
+        if (s.kind == Step::Kind::repeat) touch(s.reads[0], end);
         // What was alive before the loop and is used in it is used again on the next trip.
         for (Range& r : ranges) {
           if (r.first >= 0 && r.first < enter && r.last > now) r.last = std::max(r.last, end);
@@ -66,11 +72,21 @@ class Liveness {
       if (chunks) chunked.push_back({&s, {enter, end}});
     }
   }
+  void touch_views(const Step& s, int now) {
+    for (const Step::Row& r : s.rows) touch(r.view, now);
+    for (const Step::Carry& c : s.carries) {
+      for (const int v : {c.in, c.out, c.first, c.second}) touch(v, now);
+    }
+  }
   void touch(int v, int now) {
+    const Value& value = plan_.values[static_cast<std::size_t>(v)];
+    if (value.slot >= 0) touch(value.slot, now);
+    for (const int base : value.bases) touch(base, now);
     Range& r = ranges[static_cast<std::size_t>(v)];
     if (r.first < 0) r.first = now;
     r.last = std::max(r.last, now);
   }
+  const Plan& plan_;
   int counter_ = 0;
 };
 
@@ -120,7 +136,8 @@ class Arena {
     // Inputs live from before the first step, results until after the last.
     std::vector<int> order;
     for (std::size_t v = 0; v < plan_.values.size(); ++v) {
-      if (plan_.values[v].location.kind == Location::Kind::none && range(v).first >= 0)
+      if (plan_.values[v].location.kind == Location::Kind::none && range(v).first >= 0 &&
+          plan_.values[v].slot < 0)
         order.push_back(static_cast<int>(v));
     }
     std::sort(order.begin(), order.end(), [&](int a, int b) {
@@ -129,6 +146,13 @@ class Arena {
     for (const Chunked& loop : live_.chunked) place_slices(loop, order);
     for (const int v : order) place(arena_, v, Location::Kind::arena);
     plan_.arena_bytes = arena_.bytes;
+    for (Value& v : plan_.values) {
+      if (v.slot < 0 || range(v.slot).first < 0) continue;
+      const Location slot = value(v.slot).location;
+      v.location = {slot.kind == Location::Kind::arena ? Location::Kind::arena_slot
+                                                       : Location::Kind::chunk_slot,
+                    slot.index};
+    }
     find_reusable();
   }
 

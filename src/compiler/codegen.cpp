@@ -695,6 +695,7 @@ void CodeGen::store(const Buffer& buffer, const Index& index, Scalar value) {
   store({buffer.pointer()}, buffer.dtype(), flat_index(*this, buffer.shape(), index), value);
 }
 void CodeGen::copy(const Buffer& from, const Buffer& to) {
+  if (from.pointer() == to.pointer()) return;  // in place
   copy_bytes({from.pointer()}, {to.pointer()},
              from.shape().num_elements() * static_cast<std::int64_t>(size_of(from.dtype())));
 }

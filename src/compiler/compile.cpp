@@ -2,8 +2,8 @@
 //
 //   TELAMON_LOG=compile     one line per pass with its microseconds
 //   TELAMON_DUMP=directory  the jaxpr after every pass, the plan, the IR and the assembly
-//   TELAMON_DISABLE=a,b     leaves out passes and optimisations: simplify, cse, dce, fuse, in_place,
-//                           reuse_memory, blas, parallel
+//   TELAMON_DISABLE=a,b     leaves out passes and optimisations: simplify, cse, dce, loops, fuse,
+//                           in_place, reuse_memory, blas, parallel
 #include "compiler/compile.hpp"
 
 #include <algorithm>
@@ -36,6 +36,11 @@ bool listed(const char* variable, std::string_view word) {
     rest.remove_prefix(comma + 1);
   }
   return false;
+}
+
+bool has_regions(const Jaxpr& jaxpr) {
+  return std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(),
+                     [](const Eqn& e) { return e.params.has_jaxprs(); });
 }
 
 /// One compilation: its switches, times and dumps.
@@ -137,6 +142,7 @@ void describe(const std::vector<Step>& steps, ExecutableInfo& info) {
       case Step::Kind::fill: info.steps.push_back("fill"); break;
       case Step::Kind::loop: info.steps.push_back("loop"); break;
       case Step::Kind::branch: info.steps.push_back("branch"); break;
+      case Step::Kind::repeat: info.steps.push_back("while"); break;
     }
     for (const auto& body : s.bodies) describe(body, info);
   }
@@ -145,11 +151,11 @@ void describe(const std::vector<Step>& steps, ExecutableInfo& info) {
 std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutable::Parts parts,
                                                   const Jaxpr& jaxpr,
                                                   const PlanOptions& plan_options) {
-  // 5. Live ranges, one arena, results over donated arguments.
+  // 6. Live ranges, one arena, results over donated arguments.
   c.stage("buffers", [&] { return assign_buffers(*parts.plan, plan_options), 0; });
   c.dump("plan", "txt", [&] { return parts.plan->to_string(); });
 
-  // 6. Vector code for every kernel, and one entry point.
+  // 7. Vector code for every kernel, and one entry point.
   CodeGen gen(c.name(), {.contract = parts.options.contract});
   c.stage("emit", [&] {
     return emit_program(gen, *parts.plan, "telamon_" + std::to_string(c.number()),
@@ -158,7 +164,7 @@ std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutab
   });
   c.dump("ir", "ll", [&] { return gen.ir(); });
 
-  // 7. Machine code.
+  // 8. Machine code.
   CodeGen::Timing timing;
   parts.code = gen.compile(timing);
   c.record("codegen", timing.optimise + timing.codegen);
@@ -197,8 +203,10 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
   // 3. What is computed twice is computed once; what nobody uses is not computed.
   c.run("cse", jaxpr, eliminate_common_subexpressions);
   c.run("dce", jaxpr, eliminate_dead_code);
+  // 4. Loops compute only what changes from trip to trip.
+  if (has_regions(jaxpr)) c.run("loops", jaxpr, prepare_loops);
 
-  // 4. Which equations share a loop nest, and which values exist in memory.
+  // 5. Which equations share a loop nest, and which values exist in memory.
   const PlanOptions plan_options{c.enabled("fuse"), c.enabled("in_place"),
                                  c.enabled("reuse_memory"), c.enabled("blas")};
   parts.plan = c.stage("fuse", [&] { return plan_kernels(jaxpr, plan_options); });

@@ -30,6 +30,10 @@ bool should_stream(const KernelContext& k) {
   return true;
 }
 
+int vector_lanes_of(DType dtype) {
+  return static_cast<int>(runtime::vector_bytes() / std::max<std::size_t>(size_of(dtype), 4));
+}
+
 void store_roots(KernelContext& k, Generator& value_at, const Point& at) {
   // All are computed before the first is stored: a store may overwrite an operand.
   const Kernel& kernel = k.kernel();
@@ -132,6 +136,51 @@ void emit_loop(KernelContext& k) {
       full.push_back(gen.lane_index(base));
       full.resize(kernel.shape.size(), gen.index(0));
       store_roots(k, value_at, {kernel.shape, full, std::nullopt});
+    });
+  });
+}
+
+void emit_update(KernelContext& k) {
+  CodeGen& gen = k.gen;
+  const Eqn& eqn = k.eqn(k.kernel().eqn);
+  const auto aval = [&](std::size_t i) { return k.scope.jaxpr.aval(eqn.inputs[i]); };
+  const auto pointer = [&](int v) { return gen.pointer(k.value(v).location); };
+  const Shape& shape = aval(0).shape;
+  const Shape& window = aval(1).shape;
+  const DType dtype = aval(0).dtype;
+  gen.set_lanes(1, 1);
+  const Pointer from = pointer(k.step.reads[0]), update = pointer(k.step.reads[1]),
+                to = pointer(k.step.writes[0]);
+  if (from.handle != to.handle) gen.copy_bytes(from, to, k.value(k.step.writes[0]).bytes());
+  if (window.num_elements() == 0) return;
+  Index starts;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const DType t = aval(2 + d).dtype;
+    const Scalar start =
+        gen.convert(gen.load_now(pointer(k.step.reads[2 + d]), t, gen.index(0)), DType::i64);
+    starts.push_back(gen.min(gen.max(start, gen.index(0)), gen.index(shape[d] - window[d])));
+  }
+  // Rows of the window lie side by side in both.
+  const auto flat = [&](const Shape& of, const Index& index) {
+    Scalar sum = gen.index(0);
+    for (std::size_t d = 0; d < of.size(); ++d)
+      sum = gen.add(gen.mul(sum, gen.index(of[d])), index[d]);
+    return sum;
+  };
+  std::vector<std::pair<Scalar, Scalar>> outer;
+  for (std::size_t d = 0; d + 1 < window.size(); ++d)
+    outer.emplace_back(gen.index(0), gen.index(window[d]));
+  const std::int64_t row = window.empty() ? 1 : window.back();
+  const int lanes = row == 1 ? 1 : vector_lanes_of(dtype);
+  loop_nest(gen, outer, [&](const Index& index) {
+    vector_loop(gen, gen.index(0), gen.index(row), row, lanes, [&](Scalar base) {
+      Index in = index, out = index;
+      if (!window.empty()) {
+        in.push_back(gen.lane_index(base));
+        out.push_back(gen.lane_index(base));
+      }
+      for (std::size_t d = 0; d < out.size(); ++d) out[d] = gen.add(starts[d], out[d]);
+      gen.store(to, dtype, flat(shape, out), gen.load(update, dtype, flat(window, in)));
     });
   });
 }

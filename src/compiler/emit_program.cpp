@@ -81,6 +81,7 @@ class ProgramEmitter {
       case Kernel::Kind::reduction: return emit_reduction(k);
       case Kernel::Kind::dot: return emit_dot(k);
       case Kernel::Kind::emitted: return emit_form(k);
+      case Kernel::Kind::update: return emit_update(k);
     }
   }
 
@@ -149,6 +150,7 @@ class ProgramEmitter {
         case Step::Kind::fill: fill(s); break;
         case Step::Kind::loop: emit_loop_region(s); break;
         case Step::Kind::branch: emit_branch(s); break;
+        case Step::Kind::repeat: emit_repeat(s); break;
       }
     }
   }
@@ -194,16 +196,89 @@ class ProgramEmitter {
     gen_.call_parallel(found->second.function, trips, found->second.chunks);
   }
 
+  // ---- views -------------------------------------------------------------------------------------
+  Scalar address(int v) { return gen_.address(pointer(v)); }
+  void point(int view, Scalar to) {
+    gen_.store(pointer(value(view).slot), DType::i64, gen_.index(0), to);
+  }
+  Scalar pointed_at(int view) {
+    return gen_.load_now(pointer(value(view).slot), DType::i64, gen_.index(0));
+  }
+
   void emit_trips(const Step& s, Scalar begin, Scalar end) {
+    std::vector<Scalar> bases, firsts, seconds;
+    for (const Step::Row& r : s.rows) bases.push_back(address(r.base));
+    for (const Step::Carry& c : s.carries) {
+      firsts.push_back(address(c.first));
+      seconds.push_back(address(c.second));
+      point(c.in, address(c.init));
+    }
     gen_.loop(begin, end, [&](Scalar i) {
       gen_.region([&] {
+        const Scalar left = gen_.sub(gen_.sub(end, gen_.index(1)), i);
         if (!s.writes.empty()) {
           const DType dtype = value(s.writes[0]).aval.dtype;
           gen_.store(pointer(s.writes[0]), dtype, gen_.index(0), gen_.convert(i, dtype));
         }
+        for (std::size_t r = 0; r < s.rows.size(); ++r) {
+          const std::int64_t bytes = value(s.rows[r].view).bytes();
+          point(s.rows[r].view,
+                gen_.add(bases[r], gen_.mul(s.reverse ? left : i, gen_.index(bytes))));
+        }
+        std::vector<Scalar> outs;
+        for (std::size_t c = 0; c < s.carries.size(); ++c) {
+          // The last trip writes where the result is wanted.
+          const Scalar odd =
+              gen_.compare(Compare::ne, gen_.and_(left, gen_.index(1)), gen_.index(0));
+          outs.push_back(gen_.select(odd, seconds[c], firsts[c]));
+          point(s.carries[c].out, outs.back());
+        }
         emit_steps(s.bodies[0]);
+        for (std::size_t c = 0; c < s.carries.size(); ++c) point(s.carries[c].in, outs[c]);
       });
     });
+    if (s.trips > 0) return;
+    gen_.if_then(gen_.compare(Compare::ge, begin, end), [&] {  // not one trip
+      for (const Step::Carry& c : s.carries)
+        gen_.copy_bytes(pointer(c.init), pointer(c.first), value(c.first).bytes());
+    });
+  }
+
+  void emit_repeat(const Step& s) {
+    std::vector<Scalar> firsts, seconds;
+    for (const Step::Carry& c : s.carries) {
+      firsts.push_back(address(c.first));
+      seconds.push_back(address(c.second));
+      point(c.in, address(c.init));
+    }
+    gen_.loop_while(
+        {},
+        [&](const Scalars&) {
+          gen_.region([&] { emit_steps(s.bodies[0]); });
+          return gen_.load_now(pointer(s.reads[0]), DType::bool_, gen_.index(0));
+        },
+        [&](const Scalars&) {
+          gen_.region([&] {
+            std::vector<Scalar> outs;
+            for (std::size_t c = 0; c < s.carries.size(); ++c) {
+              const Scalar at_first =
+                  gen_.compare(Compare::eq, pointed_at(s.carries[c].in), firsts[c]);
+              outs.push_back(gen_.select(at_first, seconds[c], firsts[c]));
+              point(s.carries[c].out, outs.back());
+            }
+            emit_steps(s.bodies[1]);
+            for (std::size_t c = 0; c < s.carries.size(); ++c) point(s.carries[c].in, outs[c]);
+          });
+          return Scalars{};
+        });
+    // Where the last trip wrote to depends on their number.
+    for (std::size_t c = 0; c < s.carries.size(); ++c) {
+      const Scalar elsewhere = gen_.compare(Compare::ne, pointed_at(s.carries[c].in), firsts[c]);
+      gen_.if_then(elsewhere, [&] {
+        gen_.copy_bytes(pointer(s.carries[c].in), pointer(s.carries[c].first),
+                        value(s.carries[c].first).bytes());
+      });
+    }
   }
 
   void emit_branch(const Step& s) {
@@ -253,7 +328,8 @@ Chunking chunking(const Plan& plan, const Step& step) {
   const Scope& scope = plan.scopes[static_cast<std::size_t>(step.scope)];
   constexpr std::int64_t kBlock = 64;  // a multiple of all lane counts
   switch (k.kind) {
-    case Kernel::Kind::emitted: return {1, 0};
+    case Kernel::Kind::emitted:
+    case Kernel::Kind::update: return {1, 0};
     case Kernel::Kind::dot: {
       const Eqn& eqn = scope.jaxpr.eqns()[static_cast<std::size_t>(k.eqn)];
       const auto p =

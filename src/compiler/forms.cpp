@@ -91,7 +91,10 @@ const Lowering& lowering_of(const PrimitiveBase& primitive) {
   return found->second;
 }
 
+bool is_region(const PrimitiveBase& p) { return &p == &scan_p || &p == &while_p || &p == &cond_p; }
+
 Form form_of(const Jaxpr& jaxpr, const Eqn& eqn) {
+  if (is_region(*eqn.primitive)) return Form::region;
   const bool native = native_everywhere(jaxpr, eqn);
   if (eqn.primitive == &dot_general_p) return native ? Form::dot : Form::host;
   const Lowering& lowering = lowering_of(*eqn.primitive);

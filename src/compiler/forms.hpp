@@ -21,6 +21,7 @@ enum class Form : std::uint8_t {
   dot,        ///< dot_general
   kernel,     ///< loops over whole buffers
   host,       ///< a C++ function over buffers
+  region,     ///< a loop or a branch: scan, while, cond
 };
 
 /// The lowering of a primitive for this platform; NotImplementedError when there is none.
@@ -33,7 +34,11 @@ Shape reduction_axes(const Eqn& eqn);
 /// About how many cycles a vector of results takes, operands not counted: 1 for an addition.
 int element_cost(const Eqn& eqn);
 
-inline bool is_barrier(Form f) { return f == Form::dot || f == Form::kernel || f == Form::host; }
+inline bool is_barrier(Form f) {
+  return f == Form::dot || f == Form::kernel || f == Form::host || f == Form::region;
+}
+/// Whether a primitive is a loop or a branch.
+bool is_region(const PrimitiveBase& primitive);
 inline bool is_fusible(Form f) {
   return f == Form::element || f == Form::index || f == Form::reshape;
 }

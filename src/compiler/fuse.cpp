@@ -35,6 +35,9 @@ class Fuser {
     where_.resize(n);
     in_memory_.assign(n, false);
     for (const Eqn& eqn : jaxpr.eqns()) forms_.push_back(form_of(jaxpr, eqn));
+    for (const auto& chain : options.updates) {
+      for (const int e : chain) forms_[static_cast<std::size_t>(e)] = Form::kernel;
+    }
     for (std::size_t c = 0; c < n; ++c) {
       for (const Atom& a : eqn(c).inputs) {
         if (const int p = producer(a); p >= 0)
@@ -50,7 +53,9 @@ class Fuser {
   Fusion run() {
     for (std::size_t e = jaxpr_.eqns().size(); e-- > 0;) place(static_cast<int>(e));
     chain_effects();
-    return {ordered(), in_memory_};
+    std::vector<bool> in_place;
+    for (const auto& chain : options_.updates) in_place.push_back(read_before(chain));
+    return {ordered(), in_memory_, std::move(in_place)};
   }
 
  private:
@@ -186,7 +191,7 @@ class Fuser {
     Cluster c;
     c.form = f;
     c.position = e;
-    c.kernel.shape = shape(e);
+    if (!eqn(e).outputs.empty()) c.kernel.shape = shape(e);
     clusters_.push_back(std::move(c));
     return static_cast<int>(clusters_.size()) - 1;
   }
@@ -379,6 +384,33 @@ class Fuser {
       if (previous >= 0 && previous != k) cluster(previous).feeds.insert(k);
       previous = k;
     }
+  }
+
+  // Everything else that reads what the chain writes over is done before. False where it cannot be.
+  bool read_before(const std::vector<int>& chain) {
+    const auto at = [&](int e) { return where_[static_cast<std::size_t>(e)].front(); };
+    for (std::size_t i = 0; i < chain.size(); ++i) {
+      const Atom& old = eqn(chain[i]).inputs[0];
+      const int k = at(chain[i]);
+      for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
+        const auto& in = eqn(e).inputs;
+        const auto reads = std::count_if(in.begin(), in.end(), [&](const Atom& a) {
+          return a.is_var() && old.is_var() && a.var() == old.var();
+        });
+        if (reads == 0) continue;
+        if (static_cast<int>(e) == chain[i]) {
+          if (reads > 1) return false;
+          continue;
+        }
+        // Another name for the same memory may be read at any time.
+        if (form(static_cast<int>(e)) == Form::reshape && in_memory_[e]) return false;
+        for (const int reader : where_[e]) {
+          if (reader == k || reaches(k, reader)) return false;
+          cluster(reader).feeds.insert(k);
+        }
+      }
+    }
+    return true;
   }
 
   std::vector<Cluster> ordered() {

@@ -28,6 +28,7 @@ struct Cluster {
 struct Fusion {
   std::vector<Cluster> clusters;  ///< in an order in which they can run
   std::vector<bool> in_memory;    ///< of each equation: its results are stored
+  std::vector<bool> updates_in_place;
 };
 
 Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options);

@@ -38,6 +38,10 @@ class Lowerer {
         renamed.push(lower_dot(eqn, *dot, operands, jaxpr.aval(eqn.outputs[0])));
         continue;
       }
+      if (is_region(*eqn.primitive)) {
+        renamed.push(lower_region(eqn, operands, renamed.out_avals(eqn)));
+        continue;
+      }
       const auto* ops = std::get_if<Lowering::Ops>(&lowering_of(*eqn.primitive).form);
       if (ops == nullptr) {
         renamed.push(builder_.add_eqn(*eqn.primitive, eqn.params, operands, renamed.out_avals(eqn),
@@ -60,6 +64,65 @@ class Lowerer {
     for (const Array& c : body.consts) args.push_back(Atom::var(builder_.add_const(c)));
     args.insert(args.end(), operands.begin(), operands.end());
     return expand(inline_calls(body.jaxpr), args);
+  }
+
+  // The programs of a loop or branch are lowered for themselves; what that captured is handed to them
+  // as further constants.
+  std::vector<Var> lower_region(const Eqn& eqn, std::vector<Atom> operands,
+                                const std::vector<Aval>& out_avals) {
+    std::vector<ClosedJaxpr> lowered;
+    for (const Jaxpr& j : eqn.params.jaxprs()) lowered.push_back(Lowerer().run(j));
+    const auto captured = [&](const ClosedJaxpr& c) {
+      std::vector<Atom> atoms;
+      for (const Array& x : c.consts) atoms.push_back(Atom::var(builder_.add_const(x)));
+      return atoms;
+    };
+    const auto insert = [&](std::size_t at, const std::vector<Atom>& atoms) {
+      operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(at), atoms.begin(),
+                      atoms.end());
+      return static_cast<int>(atoms.size());
+    };
+    Params params;
+    if (eqn.primitive == &scan_p) {
+      ScanParams p = eqn.params.as<ScanParams>();
+      p.jaxpr = lowered[0].jaxpr;
+      p.num_consts += insert(0, captured(lowered[0]));
+      params = Params::of(std::move(p));
+    } else if (eqn.primitive == &while_p) {
+      WhileParams p = eqn.params.as<WhileParams>();
+      p.cond_jaxpr = lowered[0].jaxpr;
+      p.body_jaxpr = lowered[1].jaxpr;
+      p.body_nconsts += insert(static_cast<std::size_t>(p.cond_nconsts), captured(lowered[1]));
+      p.cond_nconsts += insert(0, captured(lowered[0]));
+      params = Params::of(std::move(p));
+    } else {
+      CondParams p;
+      std::vector<Atom> all;
+      std::vector<std::size_t> first;
+      for (const ClosedJaxpr& c : lowered) {
+        first.push_back(all.size());
+        const std::vector<Atom> atoms = captured(c);
+        all.insert(all.end(), atoms.begin(), atoms.end());
+      }
+      for (std::size_t i = 0; i < lowered.size(); ++i)
+        p.branches.push_back(taking_all(lowered[i], all, first[i]));
+      insert(1, all);
+      params = Params::of(std::move(p));
+    }
+    return builder_.add_eqn(*eqn.primitive, std::move(params), std::move(operands), out_avals,
+                            eqn.effect, eqn.where);
+  }
+
+  // A branch with the constants of all branches as its leading inputs.
+  Jaxpr taking_all(const ClosedJaxpr& branch, const std::vector<Atom>& all, std::size_t first) {
+    if (all.size() == branch.consts.size()) return branch.jaxpr;
+    JaxprBuilder b;
+    std::vector<Atom> consts, args;
+    for (const Atom& a : all) consts.push_back(Atom::var(b.add_input(builder_.aval(a))));
+    for (std::size_t i = 0; i < branch.consts.size(); ++i) args.push_back(consts[first + i]);
+    for (int i = static_cast<int>(branch.consts.size()); i < branch.jaxpr.num_inputs(); ++i)
+      args.push_back(Atom::var(b.add_input(branch.jaxpr.aval(i))));
+    return b.build(b.inline_jaxpr(branch.jaxpr, args), JaxprBuilder::DeadCode::keep).jaxpr;
   }
 
   // A matrix product needs the dimensions of each group side by side: a transpose sees to it.

@@ -13,6 +13,11 @@ namespace compiler {
 ///   let b = axpby[alpha=2.0] x y   ->   let a = mul x 2.0, b = add a y
 ClosedJaxpr lower(const Jaxpr& jaxpr);
 
+/// Rewrites loops for the planner: what does not change from trip to trip is computed before them,
+/// and loops that each element of an array leaves on its own account become loops with one condition.
+///   scan(c -> c * exp(k))  ->  let e = exp(k) in scan(c -> c * e)
+Jaxpr prepare_loops(const Jaxpr& jaxpr);
+
 /// Applies exact algebraic rules until none applies, and evaluates what is known.
 ///   let b = mul a 1.0, c = transpose[(1,0)] b, d = transpose[(1,0)] c   ->   a
 /// No rule changes a bit of any result: x + 0 stays (it turns -0 into 0), x - 0 goes.

@@ -33,6 +33,11 @@ class Planner {
       for (const Var v : jaxpr().eqns()[e].outputs) value_of(v) = add_value(jaxpr().aval(v), {});
     }
     alias_reshapes(fusion);
+    plan_.updates_in_place = fusion.updates_in_place;
+    for (const auto& chain : options_.updates) {
+      const int last = value_of(eqn(chain.back()).outputs[0]);
+      for (const int e : chain) value_of(eqn(e).outputs[0]) = last;
+    }
     place_results();
     for (Cluster& c : fusion.clusters) add_step(c);
     plan_.steps.insert(plan_.steps.end(), copies_.begin(), copies_.end());
@@ -91,7 +96,32 @@ class Planner {
     }
   }
 
+  void add_region(const Eqn& e) {
+    std::vector<int> in, out;
+    std::vector<bool> dies;
+    for (const Atom& a : e.inputs) {
+      in.push_back(in_memory(a));
+      dies.push_back(a.is_literal() || only_use(a.var(), e));
+    }
+    for (const Var v : e.outputs) out.push_back(value_of(v));
+    plan_region(plan_, jaxpr(), e, in, dies, out, options_, plan_.steps);
+  }
+  bool only_use(Var v, const Eqn& user) const {
+    if (v < jaxpr().num_inputs()) return false;
+    int uses = 0;
+    for (const Eqn& e : jaxpr().eqns()) {
+      for (const Atom& a : e.inputs) uses += a.is_var() && a.var() == v && &e == &user ? 1 : 0;
+      for (const Atom& a : e.inputs) uses += a.is_var() && a.var() == v && &e != &user ? 2 : 0;
+    }
+    for (const Atom& a : jaxpr().outs()) uses += a.is_var() && a.var() == v ? 2 : 0;
+    const int here = plan_.scopes[0].value_of[static_cast<std::size_t>(v)];
+    const auto shared =
+        std::count(plan_.scopes[0].value_of.begin(), plan_.scopes[0].value_of.end(), here);
+    return uses == 1 && shared == 1;
+  }
+
   void add_step(Cluster& c) {
+    if (c.form == Form::region) return add_region(eqn(c.kernel.eqn));
     Step step;
     if (is_barrier(c.form)) {
       const Eqn& e = eqn(c.kernel.eqn);
@@ -106,7 +136,8 @@ class Planner {
         c.kernel.kind = Kernel::Kind::dot;
         if (options_.blas) step.host = blas_function(jaxpr(), e, step.name);
       } else {
-        c.kernel.kind = Kernel::Kind::emitted;
+        const bool form = std::holds_alternative<Lowering::Kernel>(lowering_of(*e.primitive).form);
+        c.kernel.kind = form ? Kernel::Kind::emitted : Kernel::Kind::update;
       }
       if (step.host) step.kind = Step::Kind::host;
       else step.kernel = c.kernel;
@@ -217,12 +248,13 @@ void print_steps(std::ostream& os, const Plan& plan, const std::vector<Step>& st
         case Location::Kind::result: os << "@result" << value.location.index; break;
         case Location::Kind::arena: os << "@" << value.location.index; break;
         case Location::Kind::chunk: os << "@chunk" << value.location.index; break;
-        case Location::Kind::none: break;
+        default: break;
       }
     }
   };
-  static constexpr const char* kKinds[] = {"kernel", "call", "copy", "fill", "loop", "branch"};
-  static constexpr const char* kKernels[] = {"loop", "reduction", "dot", "emitted"};
+  static constexpr const char* kKinds[] = {"kernel", "call",   "copy",  "fill",
+                                           "loop",   "branch", "repeat"};
+  static constexpr const char* kKernels[] = {"loop", "reduction", "dot", "emitted", "update"};
   for (const Step& s : steps) {
     os << std::string(static_cast<std::size_t>(indent), ' ') << kKinds[static_cast<int>(s.kind)];
     if (s.kind == Step::Kind::kernel) {
@@ -234,6 +266,10 @@ void print_steps(std::ostream& os, const Plan& plan, const std::vector<Step>& st
     list(s.reads);
     os << " writes";
     list(s.writes);
+    if (s.kind == Step::Kind::loop && s.trips >= 0) os << " trips " << s.trips;
+    for (const Step::Row& r : s.rows) os << " row " << r.view << " of " << r.base;
+    for (const Step::Carry& c : s.carries)
+      os << " carry " << c.in << "->" << c.out << " from " << c.init << " to " << c.first;
     if (s.grain > 0) os << " in chunks of " << s.grain;
     os << '\n';
     for (const auto& body : s.bodies) print_steps(os, plan, body, indent + 2);
@@ -259,10 +295,16 @@ std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& i
       map.push_back(outputs.at(static_cast<std::size_t>(where.index)));
     } else {
       map.push_back(static_cast<int>(plan.values.size()));
-      plan.values.push_back({v.aval, {}});
+      plan.values.push_back(v);
     }
   }
   const auto renamed = [&](int v) { return v < 0 ? v : map[static_cast<std::size_t>(v)]; };
+  for (std::size_t i = 0; i < body.values.size(); ++i) {
+    if (body.values[i].location.kind != Location::Kind::none) continue;
+    Value& v = plan.values[static_cast<std::size_t>(map[i])];
+    v.slot = renamed(v.slot);
+    for (int& base : v.bases) base = renamed(base);
+  }
   const int first_scope = static_cast<int>(plan.scopes.size());
   for (Scope scope : body.scopes) {
     for (int& v : scope.value_of) v = renamed(v);
@@ -277,6 +319,10 @@ std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& i
       for (const int v : s.kernel.in_place) in_place.insert(renamed(v));
       s.kernel.in_place = std::move(in_place);
       for (int& v : s.kernel.partials) v = renamed(v);
+      for (Step::Row& r : s.rows) r = {renamed(r.view), renamed(r.base)};
+      for (Step::Carry& c : s.carries) {
+        c = {renamed(c.in), renamed(c.out), renamed(c.init), renamed(c.first), renamed(c.second)};
+      }
       for (auto& inner : s.bodies) inner = rename(std::move(inner));
     }
     return steps;

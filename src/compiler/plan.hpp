@@ -19,10 +19,13 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
-/// Something in memory: an argument, a result or an intermediate value.
+/// Something in memory: an argument, a result or an intermediate value. Or a view that a loop moves
+/// from trip to trip: a row of an array, a component of the carry.
 struct Value {
   Aval aval;
   Location location;
+  int slot = -1;             ///< of a view: the value that holds its address
+  std::vector<int> bases{};  ///< of a view: what it may be a part of
   std::int64_t bytes() const {
     return aval.size() * static_cast<std::int64_t>(size_of(aval.dtype));
   }
@@ -36,14 +39,14 @@ struct Scope {
 
 /// One loop nest.
 struct Kernel {
-  enum class Kind : std::uint8_t { loop, reduction, dot, emitted };
+  enum class Kind : std::uint8_t { loop, reduction, dot, emitted, update };
   Kind kind = Kind::loop;
   Shape shape;                  ///< the iteration space (of reductions: the operand's shape)
   std::vector<Var> roots;       ///< stored at each index of `shape`
   std::vector<int> reductions;  ///< equations folded over `axes`
   Shape axes;
   std::vector<Var> epilogue;  ///< stored at each index of the reduced shape
-  int eqn = -1;               ///< of dot and emitted kernels
+  int eqn = -1;               ///< of dot, emitted and update kernels
   std::set<int> members;      ///< equations that are evaluated inside
   bool linear = false;        ///< all accesses are at the flat index
   std::set<int> in_place;     ///< values read only where they may be overwritten at once
@@ -55,7 +58,16 @@ struct Kernel {
 };
 
 struct Step {
-  enum class Kind : std::uint8_t { kernel, host, copy, fill, loop, branch };
+  enum class Kind : std::uint8_t { kernel, host, copy, fill, loop, branch, repeat };
+  /// On trip i, `view` is row i of `base` (row trips - 1 - i in reverse).
+  struct Row {
+    int view, base;
+  };
+  /// `in` is what the trip before wrote as `out`, at first `init`. `out` alternates between two
+  /// blocks; the last trip writes to `first`.
+  struct Carry {
+    int in, out, init, first, second;
+  };
   Kind kind = Kind::kernel;
   int scope = 0;
   Kernel kernel;
@@ -65,9 +77,13 @@ struct Step {
   Array constant;    ///< fill: the scalar to store in writes[0]
   // Loops run bodies[0] `trips` times, or as often as the integer value reads[0] says when trips is
   // -1; they store the trip's number in writes[0] if there is one. Branches run the body that the
-  // i32 value reads[0] selects, clamped.
+  // i32 value reads[0] selects, clamped. Repetitions run bodies[0], which writes the bool reads[0], and
+  // then bodies[1], as long as it is true.
   std::int64_t trips = -1;
   std::vector<std::vector<Step>> bodies;
+  std::vector<Row> rows;
+  std::vector<Carry> carries;
+  bool reverse = false;
   /// Loops whose trips are independent, when not 0: the pool runs chunks of at least so many trips.
   /// Values that live in the body alone then exist once per chunk, in slices of the arena.
   std::int64_t grain = 0;
@@ -84,6 +100,8 @@ struct Plan {
   std::int64_t arena_bytes = 0;
   /// reusable[o]: arguments whose memory result o may take over when they are donated.
   std::vector<std::vector<int>> reusable;
+  /// For each of PlanOptions::updates: whether nothing reads the old contents after it.
+  std::vector<bool> updates_in_place;
 
   std::string to_string() const;
 };
@@ -93,6 +111,9 @@ struct PlanOptions {
   bool in_place = true;
   bool reuse_memory = true;
   bool blas = true;
+  /// Chains of equations that write over a part of their first operand: the next one's is the result
+  /// of the one before, and the last result is a result of the program. All share one memory.
+  std::vector<std::vector<int>> updates{};
 };
 
 /// Decides which equations share a loop nest and which values exist in memory.
@@ -106,6 +127,12 @@ void assign_buffers(Plan& plan, const PlanOptions& options);
 /// The steps of `body` over the values of `plan`: its inputs and results become these. For regions.
 TELAMON_API std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& inputs,
                                      const std::vector<int>& outputs);
+
+/// Appends the steps of a scan, while or cond over values of `plan`. `dies[i]`: nobody reads operand i
+/// afterwards. Results may become other values: `out` is changed.
+void plan_region(Plan& plan, const Jaxpr& jaxpr, const Eqn& eqn, const std::vector<int>& in,
+                 const std::vector<bool>& dies, std::vector<int>& out, const PlanOptions& options,
+                 std::vector<Step>& steps);
 
 /// A `call` lowering, or the eager kernel of any other primitive, over the equation's variables.
 HostFunction host_function(const Jaxpr& jaxpr, const Eqn& eqn);

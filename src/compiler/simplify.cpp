@@ -30,6 +30,8 @@ class Simplifier {
     }
     for (const Eqn& eqn : jaxpr.eqns()) {
       Eqn e = eqn;
+      bool changed = false;
+      e.params = detail::map_jaxprs(eqn.params, simplify, changed);
       e.inputs = renamed(eqn.inputs);
       const std::vector<Aval> avals = renamed.out_avals(eqn);
       if (eqn.effect == Effect::none && eqn.outputs.size() == 1) {

@@ -1,0 +1,215 @@
+// Loops, prepared for the planner: what does not change from trip to trip is computed before them, and
+// a batch of loops becomes one loop with one condition.
+#include <algorithm>
+#include <optional>
+
+#include "compiler/forms.hpp"
+#include "compiler/passes.hpp"
+#include "jaxpr/rewrite.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+using detail::JaxprBuilder;
+using detail::Renaming;
+
+constexpr int kExpensive = 4;  // cheaper equations are computed again where they are used
+
+/// A body cut in two.
+struct Hoisted {
+  Jaxpr before;  ///< the body's constants -> what is worth keeping
+  Jaxpr body;    ///< that, then the body's inputs -> its results
+};
+
+/// Cuts off what depends on the first `num_consts` inputs alone. `always`: the body runs at least once.
+std::optional<Hoisted> hoist(const Jaxpr& body, int num_consts, bool always) {
+  std::vector<bool> invariant(static_cast<std::size_t>(body.num_vars()), false);
+  std::fill_n(invariant.begin(), num_consts, true);
+  std::vector<Var> kept;
+  for (const Eqn& eqn : body.eqns()) {
+    const bool fixed = eqn.effect == Effect::none &&
+                       std::all_of(eqn.inputs.begin(), eqn.inputs.end(), [&](auto& a) {
+                         return a.is_literal() || invariant[static_cast<std::size_t>(a.var())];
+                       });
+    if (!fixed) continue;
+    const Form form = form_of(body, eqn);
+    // These may throw or never end, which a loop without a trip must not.
+    if (!always && (form == Form::host || form == Form::region)) continue;
+    for (const Var v : eqn.outputs) invariant[static_cast<std::size_t>(v)] = true;
+    if (is_barrier(form) || form == Form::reduction || element_cost(eqn) >= kExpensive)
+      kept.insert(kept.end(), eqn.outputs.begin(), eqn.outputs.end());
+  }
+  if (kept.empty()) return std::nullopt;
+
+  Hoisted out;
+  {
+    JaxprBuilder b;
+    Renaming renamed(body);
+    for (int i = 0; i < body.num_inputs(); ++i)
+      renamed.push(Atom::var(i < num_consts ? b.add_input(body.aval(i)) : 0));
+    for (const Eqn& eqn : body.eqns()) {
+      if (!eqn.outputs.empty() && invariant[static_cast<std::size_t>(eqn.outputs[0])]) {
+        renamed.push(b.add_eqn(*eqn.primitive, eqn.params, renamed(eqn.inputs),
+                               renamed.out_avals(eqn), eqn.effect, eqn.where));
+      } else {
+        for (std::size_t i = 0; i < eqn.outputs.size(); ++i) renamed.push(Atom::var(0));
+      }
+    }
+    std::vector<Atom> outs;
+    for (const Var v : kept) outs.push_back(renamed(Atom::var(v)));
+    out.before = b.build(std::move(outs)).jaxpr;
+  }
+  JaxprBuilder b;
+  Renaming renamed(body);
+  std::vector<Atom> values;
+  for (const Var v : kept) values.push_back(Atom::var(b.add_input(body.aval(v))));
+  for (int i = 0; i < body.num_inputs(); ++i) renamed.push(Atom::var(b.add_input(body.aval(i))));
+  std::size_t next = 0;
+  for (const Eqn& eqn : body.eqns()) {
+    if (next < kept.size() && !eqn.outputs.empty() && kept[next] == eqn.outputs[0]) {
+      for (std::size_t i = 0; i < eqn.outputs.size(); ++i) renamed.push(values[next++]);
+    } else {
+      renamed.push(b.add_eqn(*eqn.primitive, eqn.params, renamed(eqn.inputs),
+                             renamed.out_avals(eqn), eqn.effect, eqn.where));
+    }
+  }
+  out.body = b.build(renamed(body.outs())).jaxpr;
+  return out;
+}
+
+class Preparer {
+ public:
+  Jaxpr run(const Jaxpr& jaxpr) {
+    Renaming renamed(jaxpr);
+    for (const Aval& aval : jaxpr.in_avals()) renamed.push(Atom::var(builder_.add_input(aval)));
+    for (const Eqn& eqn : jaxpr.eqns()) {
+      Eqn e = eqn;
+      bool changed = false;
+      e.params = detail::map_jaxprs(eqn.params, prepare_loops, changed);
+      e.inputs = renamed(eqn.inputs);
+      const std::vector<Aval> avals = renamed.out_avals(eqn);
+      if (e.primitive == &scan_p) prepare_scan(e);
+      if (e.primitive == &while_p) {
+        prepare_while(e);
+        if (!e.params.as<WhileParams>().cond_jaxpr.out_avals()[0].shape.empty()) {
+          for (const Atom& a : one_condition(e, avals)) renamed.push(a);
+          continue;
+        }
+      }
+      renamed.push(builder_.add_eqn(*e.primitive, e.params, e.inputs, avals, e.effect, e.where));
+    }
+    return builder_.build(renamed(jaxpr.outs())).jaxpr;
+  }
+
+ private:
+  // The values that were kept, computed here; they become constants at `first` of the operands.
+  int compute_before(const Jaxpr& before, std::vector<Atom>& operands, std::size_t first,
+                     int num_consts) {
+    const auto begin = operands.begin() + static_cast<std::ptrdiff_t>(first);
+    const std::vector<Atom> kept =
+        builder_.inline_jaxpr(before, std::vector<Atom>(begin, begin + num_consts));
+    operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(first), kept.begin(),
+                    kept.end());
+    return static_cast<int>(kept.size());
+  }
+
+  void prepare_scan(Eqn& e) {
+    ScanParams p = e.params.as<ScanParams>();
+    const auto cut = hoist(p.jaxpr, p.num_consts, p.length > 0);
+    if (!cut) return;
+    p.num_consts += compute_before(cut->before, e.inputs, 0, p.num_consts);
+    p.jaxpr = cut->body;
+    e.params = Params::of(std::move(p));
+  }
+
+  void prepare_while(Eqn& e) {
+    WhileParams p = e.params.as<WhileParams>();
+    const auto body = hoist(p.body_jaxpr, p.body_nconsts, false);
+    if (body) {
+      p.body_nconsts += compute_before(body->before, e.inputs,
+                                       static_cast<std::size_t>(p.cond_nconsts), p.body_nconsts);
+      p.body_jaxpr = body->body;
+    }
+    const auto cond = hoist(p.cond_jaxpr, p.cond_nconsts, true);  // it is evaluated once at least
+    if (cond) {
+      p.cond_nconsts += compute_before(cond->before, e.inputs, 0, p.cond_nconsts);
+      p.cond_jaxpr = cond->body;
+    }
+    if (body || cond) e.params = Params::of(std::move(p));
+  }
+
+  // while any(p): (p, c) = let n = select(p, body(c), c) in (cond(n), n)
+  std::vector<Atom> one_condition(const Eqn& e, const std::vector<Aval>& avals) {
+    const auto& p = e.params.as<WhileParams>();
+    const auto carry_begin = e.inputs.begin() + p.cond_nconsts + p.body_nconsts;
+    std::vector<Atom> for_cond(e.inputs.begin(), e.inputs.begin() + p.cond_nconsts);
+    for_cond.insert(for_cond.end(), carry_begin, e.inputs.end());
+    const Atom first = builder_.inline_jaxpr(p.cond_jaxpr, for_cond)[0];
+    const Aval lanes = p.cond_jaxpr.out_avals()[0];
+
+    WhileParams out;
+    out.body_nconsts = p.cond_nconsts + p.body_nconsts;
+    {
+      JaxprBuilder b;
+      const Atom holds = Atom::var(b.add_input(lanes));
+      for (const Aval& aval : avals) b.add_input(aval);
+      Shape axes;
+      for (int d = 0; d < lanes.ndim(); ++d) axes.push_back(d);
+      out.cond_jaxpr = b.build({Atom::var(b.add_eqn1(reduce_or_p, Params::of(AxesParams{axes}),
+                                                     {holds}, lanes.with_shape({})))})
+                           .jaxpr;
+    }
+    JaxprBuilder b;
+    std::vector<Atom> cond_args, body_args, old;
+    for (int i = 0; i < p.cond_nconsts; ++i)
+      cond_args.push_back(Atom::var(b.add_input(p.cond_jaxpr.aval(i))));
+    for (int i = 0; i < p.body_nconsts; ++i)
+      body_args.push_back(Atom::var(b.add_input(p.body_jaxpr.aval(i))));
+    const Atom holds = Atom::var(b.add_input(lanes));
+    for (const Aval& aval : avals) old.push_back(Atom::var(b.add_input(aval)));
+    body_args.insert(body_args.end(), old.begin(), old.end());
+    std::vector<Atom> next = b.inline_jaxpr(p.body_jaxpr, body_args);
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      Atom which = holds;
+      if (!(avals[i].shape == lanes.shape)) {
+        BroadcastInDimParams to;
+        to.shape = avals[i].shape;
+        for (int d = 0; d < lanes.ndim(); ++d) to.broadcast_dimensions.push_back(d);
+        which = Atom::var(b.add_eqn1(broadcast_in_dim_p, Params::of(std::move(to)), {holds},
+                                     lanes.with_shape(avals[i].shape)));
+      }
+      next[i] = Atom::var(b.add_eqn1(select_n_p, Params(), {which, old[i], next[i]}, avals[i]));
+    }
+    cond_args.insert(cond_args.end(), next.begin(), next.end());
+    next.insert(next.begin(), b.inline_jaxpr(p.cond_jaxpr, cond_args)[0]);
+    out.body_jaxpr = b.build(next).jaxpr;
+
+    std::vector<Atom> operands(e.inputs.begin(), carry_begin);
+    operands.push_back(first);
+    operands.insert(operands.end(), carry_begin, e.inputs.end());
+    std::vector<Aval> results = avals;
+    results.insert(results.begin(), lanes);
+    const std::vector<Var> vars =
+        builder_.add_eqn(while_p, Params::of(std::move(out)), operands, results, e.effect, e.where);
+    std::vector<Atom> atoms;
+    for (std::size_t i = 1; i < vars.size(); ++i) atoms.push_back(Atom::var(vars[i]));
+    return atoms;
+  }
+
+  JaxprBuilder builder_;
+};
+
+}  // namespace
+
+Jaxpr prepare_loops(const Jaxpr& jaxpr) {
+  const bool any = std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(),
+                               [](const Eqn& e) { return e.params.has_jaxprs(); });
+  return any ? Preparer().run(jaxpr) : jaxpr;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon
