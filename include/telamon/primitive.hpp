@@ -122,6 +122,12 @@ struct DceResult {
   std::vector<bool> used_in;
   std::vector<bool> kept_out = {};  ///< which results it still has; empty: those that are used
 };
+/// A call in final style that has become one of a program: what the program captured comes first
+/// among its operands.
+struct ClosedCall {
+  Params params;
+  Arrays consts;
+};
 
 /// A read-only view of a dense row-major buffer, and one to be written: what `call` lowerings get.
 struct BufferView {
@@ -203,6 +209,7 @@ struct RuleTable {
                                                  std::span<const std::optional<Array>>)>
       partial_eval_values;
   std::function<DceResult(const Params&, const std::vector<bool>&)> dce;
+  std::function<std::optional<ClosedCall>(const Params&, std::span<const Aval>)> close;
   std::map<std::string, Lowering, std::less<>> lower;  // by platform
   // Whose absence is intended, and why: what the coverage test accepts.
   std::map<std::string, std::string, std::less<>> exempt;
@@ -270,6 +277,9 @@ struct Rules {
   std::function<std::optional<PartialEvalResult>(const P&, std::span<const std::optional<Array>>)>
       partial_eval_values = {};
   std::function<DceResult(const P&, const std::vector<bool>& used_out)> dce = {};
+  /// For calls in final style, which carry a C++ function: traces it for interpreters that need a
+  /// program. Evaluation and jvp do not ask. nullopt: the call carries its program already.
+  std::function<std::optional<ClosedCall>(const P&, std::span<const Aval>)> close = {};
   Lowering lower = {};                                          ///< for platform "cpu"
   std::map<std::string, std::string, std::less<>> exempt = {};  ///< rule -> reason of its absence
 };
@@ -388,6 +398,7 @@ detail::RuleTable Primitive<P>::erase(Rules<P> r) {
   wrap(t.partial_eval, std::move(r.partial_eval));
   wrap(t.partial_eval_values, std::move(r.partial_eval_values));
   wrap(t.dce, std::move(r.dce));
+  wrap(t.close, std::move(r.close));
   if (r.lower) t.lower["cpu"] = std::move(r.lower);
   t.exempt = std::move(r.exempt);
   t.parse_params = [](const ParamsText& text) { return Params::parse<P>(text); };

@@ -11,7 +11,9 @@
 
 #include "telamon/array.hpp"
 #include "telamon/check.hpp"
+#include "telamon/checkpoint.hpp"
 #include "telamon/control_flow.hpp"
+#include "telamon/custom.hpp"
 #include "telamon/debug.hpp"
 #include "telamon/emitter.hpp"
 #include "telamon/error.hpp"

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "compiler/codegen.hpp"
+#include "telamon/checkpoint.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
 
@@ -95,6 +96,7 @@ bool is_region(const PrimitiveBase& p) { return &p == &scan_p || &p == &while_p 
 
 Form form_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (is_region(*eqn.primitive)) return Form::region;
+  if (eqn.primitive == &optimization_barrier_p) return Form::barrier;
   const bool native = native_everywhere(jaxpr, eqn);
   if (eqn.primitive == &dot_general_p) return native ? Form::dot : Form::host;
   const Lowering& lowering = lowering_of(*eqn.primitive);

@@ -22,6 +22,7 @@ enum class Form : std::uint8_t {
   kernel,     ///< loops over whole buffers
   host,       ///< a C++ function over buffers
   region,     ///< a loop or a branch: scan, while, cond
+  barrier,    ///< optimization_barrier: its results are its operands' memory, when all are there
 };
 
 /// The lowering of a primitive for this platform; NotImplementedError when there is none.
@@ -35,7 +36,8 @@ Shape reduction_axes(const Eqn& eqn);
 int element_cost(const Eqn& eqn);
 
 inline bool is_barrier(Form f) {
-  return f == Form::dot || f == Form::kernel || f == Form::host || f == Form::region;
+  return f == Form::dot || f == Form::kernel || f == Form::host || f == Form::region ||
+         f == Form::barrier;
 }
 /// Whether a primitive is a loop or a branch.
 bool is_region(const PrimitiveBase& primitive);

@@ -32,7 +32,7 @@ class Planner {
       if (!fusion.in_memory[e]) continue;
       for (const Var v : jaxpr().eqns()[e].outputs) value_of(v) = add_value(jaxpr().aval(v), {});
     }
-    alias_reshapes(fusion);
+    alias(fusion);
     plan_.updates_in_place = fusion.updates_in_place;
     for (const auto& chain : options_.updates) {
       const int last = value_of(eqn(chain.back()).outputs[0]);
@@ -55,10 +55,17 @@ class Planner {
     return static_cast<int>(plan_.values.size()) - 1;
   }
 
-  // A reshape of something in memory is another name for it.
-  void alias_reshapes(Fusion& fusion) {
+  // A reshape of something in memory is another name for it, and so is what passed a barrier.
+  void alias(Fusion& fusion) {
     for (std::size_t e = 0; e < jaxpr().eqns().size(); ++e) {
       const Eqn& reshape = jaxpr().eqns()[e];
+      if (fusion.in_memory[e] && form_of(jaxpr(), reshape) == Form::barrier) {
+        for (std::size_t i = 0; i < reshape.inputs.size(); ++i) {
+          if (reshape.inputs[i].is_var())
+            value_of(reshape.outputs[i]) = value_of(reshape.inputs[i].var());
+        }
+        continue;
+      }
       if (!fusion.in_memory[e] || form_of(jaxpr(), reshape) != Form::reshape ||
           !reshape.inputs[0].is_var())
         continue;
@@ -123,6 +130,10 @@ class Planner {
   void add_step(Cluster& c) {
     if (c.form == Form::region) return add_region(eqn(c.kernel.eqn));
     Step step;
+    if (c.form == Form::barrier) {
+      fill_literals(eqn(c.kernel.eqn));
+      return;
+    }
     if (is_barrier(c.form)) {
       const Eqn& e = eqn(c.kernel.eqn);
       for (const Atom& a : e.inputs)
@@ -166,6 +177,18 @@ class Planner {
       const Aval& operand = jaxpr().aval(eqn(e).inputs[0]);
       k.partials.push_back(add_value(operand.with_shape(shape), {}));
       step.writes.push_back(k.partials.back());
+    }
+  }
+
+  // All that is left of an optimization_barrier: the memory of its literals.
+  void fill_literals(const Eqn& e) {
+    for (std::size_t i = 0; i < e.inputs.size(); ++i) {
+      if (e.inputs[i].is_var()) continue;
+      Step fill;
+      fill.kind = Step::Kind::fill;
+      fill.constant = e.inputs[i].literal();
+      fill.writes = {value_of(e.outputs[i])};
+      plan_.steps.push_back(std::move(fill));
     }
   }
 

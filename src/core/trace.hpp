@@ -177,6 +177,22 @@ Array concrete_value(const Array& x, const char* what);
 /// abstract_eval of a primitive, with the missing-rule error.
 AbstractResult abstract_eval(const PrimitiveBase& primitive, const Params& params,
                              std::span<const Aval> avals);
+/// The program of a call in final style; nullopt for every other equation.
+inline std::optional<ClosedCall> close_call(const PrimitiveBase& primitive, const Params& params,
+                                            std::span<const Array> args) {
+  const auto& rule = primitive.rules().close;
+  if (!rule) return std::nullopt;
+  std::vector<Aval> avals;
+  for (const Array& x : args) avals.push_back(x.aval());
+  return rule(params, avals);
+}
+/// Consts and operands, all raised to this trace: the operands of a closed call.
+inline Arrays closed_operands(MainTrace& main, const Arrays& consts, std::span<const Array> args) {
+  Arrays all;
+  for (const Array& c : consts) all.push_back(full_raise(main, c));
+  all.insert(all.end(), args.begin(), args.end());
+  return all;
+}
 
 }  // namespace detail
 }  // namespace v1

@@ -12,7 +12,10 @@
 #include <sstream>
 
 #include "core/concrete.hpp"
+#include "interop/custom_rules.hpp"
 #include "jaxpr/builder.hpp"
+#include "telamon/checkpoint.hpp"
+#include "telamon/detail/linear_call.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -137,6 +140,12 @@ class Reader {
                         std::move(inputs), out_avals);
     } else if (const auto flow = control_flow().find(name); flow != control_flow().end()) {
       outputs = (this->*flow->second)(scope, params, std::move(inputs), out_avals);
+    } else if (name == "custom_jvp_call" || name == "custom_vjp_call") {
+      outputs = custom_call(scope, name == "custom_jvp_call", params, std::move(inputs), out_avals);
+    } else if (name == "remat2") {
+      outputs = remat(scope, params.at("jaxpr"), std::move(inputs), out_avals);
+    } else if (name == "linear_call") {
+      outputs = linear_call(scope, params, std::move(inputs), out_avals);
     } else if (name == "platform_index") {
       outputs = {platform_index(params)};
     } else {
@@ -241,6 +250,80 @@ class Reader {
     return add(scope, cond_p, Params::of(std::move(params)), std::move(operands), out_avals);
   }
 
+  // The operands of a call: what its program captured, then those given.
+  static std::vector<Atom> with_captured(Scope& scope, const ClosedJaxpr& body,
+                                         const std::vector<Atom>& inputs) {
+    std::vector<Atom> args;
+    for (const Array& c : body.consts) args.push_back(scope.builder.capture(c));
+    args.insert(args.end(), inputs.begin(), inputs.end());
+    return args;
+  }
+
+  // A call with rules. Inside rules, "same_rules_as" counts the calls whose rules those are.
+  std::vector<Atom> custom_call(Scope& scope, bool forward, const Json& params,
+                                std::vector<Atom> inputs, const std::vector<Aval>& out_avals) {
+    const ClosedJaxpr body = read_closed(params.at("call_jaxpr"));
+    const bool inside = !rules_under_way_.empty();
+    int number = -1;
+    if (params.contains("same_rules_as")) {
+      number = rules_under_way_.at(params.at("same_rules_as").get<std::size_t>());
+    } else if (!params.at(forward ? "jvp_jaxpr" : "fwd_jaxpr").is_null()) {
+      number = read_rules(forward, params, out_avals.size());
+    }
+    const std::vector<Atom> args = with_captured(scope, body, inputs);
+    if (forward) {
+      CustomJvpParams p;
+      p.call_jaxpr = body.jaxpr;
+      p.num_consts = body.num_consts();
+      p.name = params.value("name", "f");
+      if (number >= 0) p.jvp = rules_->jvp(number, inside);
+      return add(scope, custom_jvp_call_p, Params::of(std::move(p)), args, out_avals);
+    }
+    CustomVjpParams p;
+    p.call_jaxpr = body.jaxpr;
+    p.num_consts = body.num_consts();
+    p.name = params.value("name", "f");
+    if (number >= 0) p.fwd = rules_->fwd(number, inside);
+    return add(scope, custom_vjp_call_p, Params::of(std::move(p)), args, out_avals);
+  }
+
+  // -1 when there is no complete rule: then the body is differentiated.
+  int read_rules(bool forward, const Json& params, std::size_t num_results) {
+    const int number = rules_->add();
+    rules_under_way_.push_back(number);
+    bool complete = true;
+    if (forward) {
+      rules_->set_jvp(number, num_results, read_closed(params.at("jvp_jaxpr")));
+    } else if (params.at("bwd_jaxpr").is_null()) {
+      complete = false;
+    } else {
+      ClosedJaxpr fwd = read_closed(params.at("fwd_jaxpr"));
+      rules_->set_vjp(number, num_results, std::move(fwd), read_closed(params.at("bwd_jaxpr")));
+    }
+    rules_under_way_.pop_back();
+    return complete ? number : -1;
+  }
+
+  std::vector<Atom> remat(Scope& scope, const Json& closed, std::vector<Atom> inputs,
+                          const std::vector<Aval>& out_avals) {
+    const ClosedJaxpr body = read_closed(closed);
+    CheckpointParams p;
+    p.jaxpr = body.jaxpr;
+    p.name = "f";
+    return add(scope, checkpoint_p, Params::of(std::move(p)), with_captured(scope, body, inputs),
+               out_avals);
+  }
+
+  std::vector<Atom> linear_call(Scope& scope, const Json& params, std::vector<Atom> inputs,
+                                const std::vector<Aval>& out_avals) {
+    const ClosedJaxpr callee = read_closed(params.at("callee"));
+    const ClosedJaxpr transpose = read_closed(params.at("transpose"));
+    const LinearCallParams p{callee.jaxpr, transpose.jaxpr, callee.num_consts(),
+                             transpose.num_consts(), params.at("num_res").get<int>()};
+    return add(scope, linear_call_p, Params::of(p),
+               with_captured(scope, callee, with_captured(scope, transpose, inputs)), out_avals);
+  }
+
   // The index of the first list of platforms that names this one, else of null.
   Atom platform_index(const Json& params) const {
     const Json& platforms = params.at("platforms");
@@ -334,6 +417,8 @@ class Reader {
   }
 
   std::set<std::string> missing_;
+  std::shared_ptr<RuleSet> rules_ = std::make_shared<RuleSet>();
+  std::vector<int> rules_under_way_;  // those being read, outermost first
 };
 
 std::string listed(const std::vector<std::string>& names) {

@@ -62,6 +62,10 @@ class BatchTrace final : public Trace {
     if (std::none_of(axes.begin(), axes.end(), [](const BatchAxis& a) { return a.has_value(); })) {
       return primitive.bind_erased(params, values);
     }
+    if (const auto closed = close_call(primitive, params, tracers)) {
+      return process_primitive(primitive, closed->params,
+                               closed_operands(main(), closed->consts, tracers));
+    }
     const auto& rule = primitive.rules().batch;
     if (!rule) missing_rule(primitive, "batch");
     BatchResult result = rule(params, axis_, values, axes);
@@ -79,23 +83,6 @@ class BatchTrace final : public Trace {
   AxisInfo axis_;
   std::string name_;
 };
-
-BatchResult run_batched(const FlatFunction& f, const AxisInfo& axis, std::span<const Array> args,
-                        std::span<const BatchAxis> in_axes, std::string name) {
-  const NewMain scope(std::make_unique<BatchTrace>(axis, std::move(name)));
-  auto& trace = scope.trace<BatchTrace>();
-  Arrays inputs;
-  inputs.reserve(args.size());
-  for (std::size_t i = 0; i < args.size(); ++i) inputs.push_back(trace.box(args[i], in_axes[i]));
-  BatchResult result;
-  for (const Array& out : f(inputs)) {
-    const Array raised = full_raise(*scope.main(), out);
-    const auto& t = tracer_cast<BatchTracer>(raised);
-    result.values.push_back(t.value());
-    result.axes.push_back(t.axis());
-  }
-  return result;
-}
 
 // The axes (0..ndim-1) with `from` moved to position `to`.
 Shape moved(int ndim, int from, int to) {
@@ -118,6 +105,23 @@ Array broadcast_batch(const Array& x, int axis, std::int64_t size) {
 
 }  // namespace
 
+BatchResult batch_flat(const FlatFunction& f, const AxisInfo& axis, std::span<const Array> args,
+                       std::span<const BatchAxis> in_axes, std::string name) {
+  const NewMain scope(std::make_unique<BatchTrace>(axis, std::move(name)));
+  auto& trace = scope.trace<BatchTrace>();
+  Arrays inputs;
+  inputs.reserve(args.size());
+  for (std::size_t i = 0; i < args.size(); ++i) inputs.push_back(trace.box(args[i], in_axes[i]));
+  BatchResult result;
+  for (const Array& out : f(inputs)) {
+    const Array raised = full_raise(*scope.main(), out);
+    const auto& t = tracer_cast<BatchTracer>(raised);
+    result.values.push_back(t.value());
+    result.axes.push_back(t.axis());
+  }
+  return result;
+}
+
 Array move_axis(const Array& x, int from, int to) {
   if (from == to) return x;
   return transpose_p.bind1({.permutation = moved(x.ndim(), from, to)}, {x});
@@ -131,7 +135,7 @@ Arrays vmap_flat(const FlatFunction& f, const AxisInfo& axis, std::span<const Ar
                  std::span<const BatchAxis> in_axes,
                  const std::function<std::vector<BatchAxis>(std::size_t)>& out_axes,
                  std::string name) {
-  BatchResult result = run_batched(f, axis, args, in_axes, std::move(name));
+  BatchResult result = batch_flat(f, axis, args, in_axes, std::move(name));
   const std::vector<BatchAxis> wanted = out_axes(result.values.size());
   Arrays outs;
   outs.reserve(result.values.size());
@@ -177,8 +181,8 @@ std::shared_ptr<const BatchJaxpr> batch_jaxpr(const Jaxpr& jaxpr, const AxisInfo
     ClosedJaxpr closed = stage_flat(
         [&](std::span<const Array> args) {
           BatchResult out =
-              run_batched([&](std::span<const Array> x) { return eval_jaxpr(jaxpr, x); }, axis,
-                          args, in_axes, {});
+              batch_flat([&](std::span<const Array> x) { return eval_jaxpr(jaxpr, x); }, axis, args,
+                         in_axes, {});
           for (std::size_t i = 0; i < out.values.size(); ++i) {
             if (!forced_out[i]) continue;
             out.values[i] = batch_at_front(out.values[i], out.axes[i], axis.size);

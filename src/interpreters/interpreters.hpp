@@ -34,6 +34,9 @@ Arrays vmap_flat(const FlatFunction& f, const AxisInfo& axis, std::span<const Ar
                  std::span<const BatchAxis> in_axes,
                  const std::function<std::vector<BatchAxis>(std::size_t)>& out_axes,
                  std::string name = {});
+/// The same with the results' batch axes where they come to lie.
+BatchResult batch_flat(const FlatFunction& f, const AxisInfo& axis, std::span<const Array> args,
+                       std::span<const BatchAxis> in_axes, std::string name);
 struct BatchJaxpr {
   Jaxpr jaxpr;
   std::vector<BatchAxis> out_axes;

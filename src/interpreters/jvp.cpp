@@ -30,6 +30,8 @@ class JvpTrace final : public Trace {
   std::string describe() const override { return name_; }
 
   Array box(const Array& primal, const Tangent& tangent) const {
+    check_explicit(primal);
+    if (!tangent.is_zero()) check_explicit(tangent.array());
     if (tangent.is_zero()) return primal;  // nothing to carry: stays at its own level
     TELAMON_CHECK(
         tangent.aval().same_type(primal.aval().tangent()),
@@ -69,6 +71,17 @@ class JvpTrace final : public Trace {
   }
 
  private:
+  // What a rule gives belongs to a lower level, unless the rule reached for a tracer of this one.
+  void check_explicit(const Array& x) const {
+    const Tracer* t = as_tracer(x);
+    if (!t || t->main().level() < main().level()) return;
+    throw TypeError(
+        "Detected differentiation of a function with a rule of its own with respect to a "
+        "closed-over value: the rule says how to differentiate with respect to explicit arguments "
+        "only. Pass the closed-over value " +
+        x.aval().to_string() + " as an argument, and let the rule handle it");
+  }
+
   std::string name_;
 };
 

@@ -79,6 +79,10 @@ class PartialEvalTrace final : public Trace {
       for (const Array& x : tracers) values.push_back(tracer_cast<PartialEvalTracer>(x).known());
       return primitive.bind_erased(params, values);
     }
+    if (const auto closed = close_call(primitive, params, tracers)) {
+      return process_primitive(primitive, closed->params,
+                               closed_operands(main(), closed->consts, tracers));
+    }
     if (std::any_of(tracers.begin(), tracers.end(), is_known)) {
       if (auto outs = process_split(primitive, params, tracers)) return std::move(*outs);
     }

@@ -31,6 +31,10 @@ class StageTrace final : public Trace {
 
   Arrays process_primitive(const PrimitiveBase& primitive, const Params& params,
                            std::span<const Array> tracers) override {
+    if (const auto closed = close_call(primitive, params, tracers)) {
+      return process_primitive(primitive, closed->params,
+                               closed_operands(main(), closed->consts, tracers));
+    }
     std::vector<Atom> inputs;
     std::vector<Aval> avals;
     for (const Array& x : tracers) {

@@ -150,6 +150,8 @@ void read_value(TextReader& in, T& out, const JaxprReader& read_jaxpr) {
     }
   } else if constexpr (kind == ValueKind::tuple || kind == ValueKind::aggregate) {
     read_parts(in, out, read_jaxpr);
+  } else if constexpr (HasTextReader<T>) {
+    out = in.accept_none() ? T{} : T::from_text(in.read_string());
   } else {
     if (!in.accept_none())
       in.fail("values of type " + type_name(typeid(T).name()) + " have no text form");

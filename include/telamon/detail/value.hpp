@@ -4,7 +4,7 @@
 //
 // A value is: bool, number, enum, DType, string; vector, array, pair, tuple, optional, map of
 // values; an aggregate of values; an Array, a pointer or Opaque (by identity); or a class that
-// brings `==` and `hash()`, and `to_string()` for its text.
+// brings `==` and `hash()`, `to_string()` for its text and a static `from_text` to read it back.
 #pragma once
 
 #include <array>
@@ -99,6 +99,10 @@ template <class T>
 concept HasIdentity = std::is_class_v<T> && requires(const T& a) {
   { a.hash() } -> std::convertible_to<std::size_t>;
   { a == a } -> std::convertible_to<bool>;
+};
+template <class T>
+concept HasTextReader = requires(std::string_view text) {
+  { T::from_text(text) } -> std::same_as<T>;
 };
 template <class T>
 concept IsHandle = requires(const T& a) {  // an Array, without needing its definition here
