@@ -84,11 +84,11 @@ template <class T>
 constexpr bool is_none = std::is_same_v<std::remove_cvref_t<T>, std::nullopt_t>;
 
 template <class T>
-constexpr bool is_pair = false;
+constexpr bool holds_two = false;
 template <class A, class B>
-constexpr bool is_pair<std::pair<A, B>> = true;
+constexpr bool holds_two<std::pair<A, B>> = true;
 template <class A, class B>
-constexpr bool is_pair<std::tuple<A, B>> = true;
+constexpr bool holds_two<std::tuple<A, B>> = true;
 
 /// The leaves of a tree; `tl::none` has none.
 template <class T>
@@ -141,7 +141,7 @@ class ScanCall {
  public:
   using Result =
       std::remove_cvref_t<decltype(std::apply(std::declval<F&>(), std::declval<Args&>()))>;
-  static_assert(is_pair<Result>,
+  static_assert(holds_two<Result>,
                 "the body of scan must return a pair: the carry, and what is "
                 "stacked, which may be tl::none");
   using Carry = std::tuple_element_t<0, Result>;
