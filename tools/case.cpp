@@ -5,6 +5,8 @@
 #include <cmath>
 #include <set>
 
+#include "corrections.hpp"
+
 namespace telamon_tool {
 namespace {
 
@@ -354,6 +356,10 @@ Case parse_case(const std::string& line) {
   test.json = Json::parse(line);
   test.name = test.json.at("name").get<std::string>();
   test.primitives = test.json.value("primitives", std::vector<std::string>());
+  for (const Mode& mode : all_modes()) {
+    if (std::string why = correct_golden(test.json, mode.check); !why.empty())
+      test.corrected[mode.check] = std::move(why);
+  }
   return test;
 }
 
@@ -367,7 +373,13 @@ Verdict run_mode(const Case& test, const Mode& mode) {
     const Tolerance tol{t.at("rtol").get<double>(), t.at("atol").get<double>()};
     if (mode.check == "eval") return check_part(program, json, json, mode, tol);
     const Json& data = json.at("checks").at(mode.check);
-    if (mode.check != "vmap") return check_part(program, json, data, mode, tol);
+    if (mode.check != "vmap") {
+      Verdict verdict = check_part(program, json, data, mode, tol);
+      const auto corrected = test.corrected.find(mode.check);
+      if (verdict.kind == Verdict::Kind::passed && corrected != test.corrected.end())
+        verdict.reason = corrected->second;
+      return verdict;
+    }
     for (std::size_t i = 0; i < data.size(); ++i) {
       Verdict verdict = check_part(program, json, data[i], mode, tol);
       if (verdict.kind == Verdict::Kind::passed) continue;

@@ -25,13 +25,15 @@ const std::vector<Mode>& all_modes();
 
 struct Verdict {
   enum class Kind { passed, failed, skipped } kind = Kind::passed;
-  std::string reason;  ///< what differed, or the missing primitive, rule or dtype
+  /// What differed; the missing primitive, rule or dtype; why the golden was corrected.
+  std::string reason;
 };
 
 struct Case {
   std::string name;
   std::vector<std::string> primitives;
   Json json;
+  std::map<std::string, std::string> corrected;  ///< why, by check, where the golden was wrong
   /// Whether the case holds data for this check.
   bool has(const std::string& check) const;
 };

@@ -123,6 +123,9 @@ class Report {
     ++counts_[static_cast<int>(o.verdict.kind)];
     if (json_.is_open()) json_ << to_json(o).dump() << '\n';
     if (o.verdict.kind == Verdict::Kind::skipped) ++skipped_[o.verdict.reason];
+    if (o.verdict.kind == Verdict::Kind::passed && !o.verdict.reason.empty())
+      std::cout << "golden corrected: " << o.test << ' ' << o.mode << ": " << o.verdict.reason
+                << '\n';
     if (o.verdict.kind == Verdict::Kind::failed && !options_.list_missing) {
       std::cout << "FAIL " << o.test << ' ' << o.mode << ": " << o.verdict.reason << '\n';
     }
