@@ -92,7 +92,8 @@ class TELAMON_API Array {
  public:
   /// An empty handle: it holds no value, and every use of one is a TypeError.
   Array() noexcept = default;
-  /// A weakly typed scalar of the C++ type's own width: `Array(2.0)` is a weak f64[].
+  /// A weakly typed scalar of the C++ type's own width: `Array(2.0)` is a weak f64[]. A bool is
+  /// never weak: it has one width only.
   template <class T>
     requires std::is_arithmetic_v<T>
   Array(T value) : Array(detail::make_scalar(detail::ScalarValue::of(value), true)) {}

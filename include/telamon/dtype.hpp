@@ -122,10 +122,11 @@ struct DTypeOf<T> {
 };
 template <class T> inline constexpr DType dtype_of = DTypeOf<T>::value;
 
-inline constexpr DType boolean = DType::bool_, i8 = DType::i8, i16 = DType::i16, i32 = DType::i32,
-                       i64 = DType::i64, u8 = DType::u8, u16 = DType::u16, u32 = DType::u32,
-                       u64 = DType::u64, f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32,
-                       f64 = DType::f64, c64 = DType::c64, c128 = DType::c128;
+inline constexpr DType bool_ = DType::bool_, boolean = DType::bool_, i8 = DType::i8,
+                       i16 = DType::i16, i32 = DType::i32, i64 = DType::i64, u8 = DType::u8,
+                       u16 = DType::u16, u32 = DType::u32, u64 = DType::u64, f16 = DType::f16,
+                       bf16 = DType::bf16, f32 = DType::f32, f64 = DType::f64, c64 = DType::c64,
+                       c128 = DType::c128;
 
 }  // namespace v1
 }  // namespace telamon

@@ -103,7 +103,7 @@ TELAMON_API Array full(const Shape& shape, DType dtype, double value,
                        SourceLocation where = SourceLocation::current());
 TELAMON_API Array full(const Aval& aval, double value,
                        SourceLocation where = SourceLocation::current());
-/// `value` everywhere, in the shape and dtype of x (only its aval is looked at).
+/// `value` everywhere, in the aval of x (nothing else of it is looked at).
 TELAMON_API Array full_like(const Operand& x, double value);
 TELAMON_API Array zeros_like(const Operand& x);
 TELAMON_API Array ones_like(const Operand& x);

@@ -106,7 +106,8 @@ TELAMON_API Array remainder(const Operand& x, const Operand& y);
 TELAMON_API Array mod(const Operand& x, const Operand& y);
 /// The remainder with the dividend's sign.
 TELAMON_API Array fmod(const Operand& x, const Operand& y);
-/// A C++ integer exponent becomes integer_pow, differentiable at 0 too.
+/// A C++ integer exponent becomes integer_pow, differentiable at 0 too. Integers to a negative C++
+/// integer are a TypeError.
 TELAMON_API Array power(const Operand& x, const Operand& y);
 TELAMON_API Array arctan2(const Operand& y, const Operand& x);
 TELAMON_API Array hypot(const Operand& x, const Operand& y);
@@ -119,7 +120,8 @@ TELAMON_API Array logical_or(const Operand& x, const Operand& y);
 TELAMON_API Array logical_xor(const Operand& x, const Operand& y);
 /// x where the condition holds, else y.
 TELAMON_API Array where(const Operand& condition, const Operand& x, const Operand& y);
-/// Limits x from below and above; `none` leaves a side open.
+/// Limits x from below and above; `none` leaves a side open. A C++ integer beyond the range of an
+/// integer array limits nothing: clip(u8_array, -1, 300) is the array.
 TELAMON_API Array clip(const Operand& x, const std::optional<Operand>& low,
                        const std::optional<Operand>& high = none);
 
@@ -157,7 +159,7 @@ struct Reduce {
 struct VarianceOptions {
   AxisList axes = {};
   bool keepdims = false;
-  double ddof = 0;  ///< the divisor is n - ddof
+  double ddof = 0;  ///< the divisor is n - ddof; NaN when that is not positive
 };
 
 /// A reduction is an object that is called like a function:
@@ -207,7 +209,8 @@ inline constexpr Reduction<Reduce> logsumexp{detail::numpy::logsumexp};
 /// no axis is given. The default int.
 TELAMON_API Array argmax(const Operand& x, std::optional<int> axis = none, bool keepdims = false);
 TELAMON_API Array argmin(const Operand& x, std::optional<int> axis = none, bool keepdims = false);
-/// Running sums along an axis; of the flattened array when none is given.
+/// Running sums along an axis; of the flattened array when none is given. Integers keep their dtype
+/// (and wrap around), bools count in the default int.
 TELAMON_API Array cumsum(const Operand& x, std::optional<int> axis = none);
 TELAMON_API Array cumprod(const Operand& x, std::optional<int> axis = none);
 TELAMON_API Array cummax(const Operand& x, std::optional<int> axis = none);
@@ -239,10 +242,24 @@ TELAMON_API Arrays unstack(const Operand& x, int axis = 0);
 /// Into equal parts, or before each of the given indices.
 TELAMON_API Arrays split(const Operand& x, int sections, int axis = 0);
 TELAMON_API Arrays split(const Operand& x, const Shape& indices, int axis = 0);
-/// (before, after) for each dimension.
-TELAMON_API Array pad(const Operand& x,
-                      const std::vector<std::pair<std::int64_t, std::int64_t>>& widths,
-                      const Operand& value = 0);
+/// How much to add before and after each dimension: {{1, 2}, {0, 0}} names every dimension, {1, 2}
+/// and 1 hold for all of them.
+class PadWidths {
+ public:
+  using Pair = std::pair<std::int64_t, std::int64_t>;
+  PadWidths() = default;
+  PadWidths(std::int64_t width) : PadWidths(width, width) {}
+  PadWidths(std::int64_t before, std::int64_t after) : widths_{{before, after}}, uniform_(true) {}
+  PadWidths(std::initializer_list<Pair> widths) : widths_(widths) {}
+  PadWidths(std::vector<Pair> widths) : widths_(std::move(widths)) {}
+  /// One pair for each of `ndim` dimensions; ValueError when there are more or fewer.
+  TELAMON_API std::vector<Pair> of(int ndim) const;
+
+ private:
+  std::vector<Pair> widths_;
+  bool uniform_ = false;
+};
+TELAMON_API Array pad(const Operand& x, const PadWidths& widths, const Operand& value = 0);
 TELAMON_API Array tile(const Operand& x, const Shape& repetitions);
 /// Each element `count` times in a row; of the flattened array when no axis is given.
 TELAMON_API Array repeat(const Operand& x, int count, std::optional<int> axis = none);
@@ -327,6 +344,7 @@ TELAMON_API Array trace(const Operand& x, int offset = 0, int axis1 = 0, int axi
 TELAMON_API Array cross(const Operand& x, const Operand& y);
 
 inline constexpr double inf = __builtin_huge_val();
+inline constexpr double nan = __builtin_nan("");
 inline constexpr double pi = 3.141592653589793238462643383279502884;
 struct NormOptions {
   std::optional<double> ord =
@@ -334,7 +352,8 @@ struct NormOptions {
   AxisList axes = {};
   bool keepdims = false;
 };
-/// The vector norm along one axis, or over all elements.
+/// The vector norm along one axis, the matrix norm of two (the orders 1, -1, inf and -inf), or over
+/// all elements when no order is given.
 TELAMON_API Array norm(const Operand& x, const NormOptions& options = {});
 
 // ---- neural networks ---------------------------------------------------------------------------

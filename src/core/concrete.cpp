@@ -160,7 +160,8 @@ bool same_bits(const Array& a, const Array& b) {
 ArrayNode::~ArrayNode() = default;
 
 Array make_scalar(ScalarValue value, bool weak) {
-  Array out = make_uninitialized({{}, value.dtype, weak});
+  // A bool has one width only: there is nothing to be weak about.
+  Array out = make_uninitialized({{}, value.dtype, weak && value.dtype != DType::bool_});
   std::byte* p = concrete_node(out).data();
   switch (kind_of(value.dtype)) {
     case Kind::boolean:

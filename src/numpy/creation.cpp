@@ -43,15 +43,17 @@ Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype)
 
 Array full_like(const Operand& x, const Operand& value, std::optional<DType> dtype) {
   const CallSite site(x.where);
-  return full(x.array.shape(), value.array, dtype.value_or(x.array.dtype()));
+  const Array v = asarray(value.array, dtype.value_or(x.array.dtype()));
+  const bool weak = !dtype && x.array.weak_type();
+  return broadcast_to(detail::to_type(v, {v.dtype(), weak}), x.array.shape());
 }
 
 Array zeros_like(const Operand& x, std::optional<DType> dtype) {
-  return lax::full(x.array.shape(), dtype.value_or(x.array.dtype()), 0, x.where);
+  return dtype ? lax::full(x.array.shape(), *dtype, 0, x.where) : lax::zeros_like(x);
 }
 
 Array ones_like(const Operand& x, std::optional<DType> dtype) {
-  return lax::full(x.array.shape(), dtype.value_or(x.array.dtype()), 1, x.where);
+  return dtype ? lax::full(x.array.shape(), *dtype, 1, x.where) : lax::ones_like(x);
 }
 
 Array eye(std::int64_t n, std::optional<std::int64_t> m, int k, std::optional<DType> dtype,
@@ -89,8 +91,9 @@ Array arange(const Operand& start, const Operand& stop, const Operand& step,
   } else {
     const auto by = step.array.item<double>();
     if (by == 0) throw ValueError("arange: the step is 0");
-    count = static_cast<std::int64_t>(
-        std::ceil((stop.array.item<double>() - start.array.item<double>()) / by));
+    const double exact = std::ceil((stop.array.item<double>() - start.array.item<double>()) / by);
+    if (!std::isfinite(exact)) throw ValueError("arange: the bounds and the step must be finite");
+    count = static_cast<std::int64_t>(exact);
   }
   const Array index = lax::iota(d, {std::max<std::int64_t>(count, 0)});
   const auto is = [](const Array& x, double v) { return x.item<double>() == v; };
@@ -107,18 +110,24 @@ Array linspace(const Operand& start, const Operand& stop, std::int64_t count,
     throw ValueError("linspace: the count must not be negative, got " + std::to_string(count));
   const Array ends[] = {start.array, stop.array};
   const TypeInfo type = detail::to_inexact(detail::result_type(ends));
-  const DType computed = creation_dtype(type);
-  const DType d = options.dtype.value_or(computed);
+  const DType d = options.dtype.value_or(creation_dtype(type));
+  const DType computed = is_inexact(d) ? d : default_float();
   const auto [a, b] =
       detail::promote("linspace", asarray(start.array, computed), asarray(stop.array, computed));
+  // The last point is `stop` itself.
+  const bool closed = options.endpoint && count > 1;
   Shape shape = a.shape();
-  shape.insert(0, count);
-  const std::int64_t intervals = std::max<std::int64_t>(options.endpoint ? count - 1 : count, 1);
+  shape.insert(0, closed ? count - 1 : count);
+  const std::int64_t intervals = closed ? count - 1 : std::max<std::int64_t>(count, 1);
   const Array t = lax::div(lax::iota(computed, shape, 0),
                            lax::full(shape, computed, static_cast<double>(intervals)));
   const Array rest = lax::sub(lax::ones_like(t), t);
-  const Array points = lax::add(lax::mul(detail::broadcast_array(a, shape), rest),
-                                lax::mul(detail::broadcast_array(b, shape), t));
+  Array points = lax::add(lax::mul(detail::broadcast_array(a, shape), rest),
+                          lax::mul(detail::broadcast_array(b, shape), t));
+  if (closed) {
+    const Array both[] = {points, lax::expand_dims(b, {0})};
+    points = lax::concatenate(both, 0);
+  }
   return asarray(is_integer(d) ? lax::floor(points) : points, d);
 }
 

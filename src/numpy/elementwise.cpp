@@ -72,23 +72,31 @@ Array cbrt(const Operand& x) { return of_float(cbrt_p, x); }
 Array erf(const Operand& x) { return of_float(erf_p, x); }
 Array erf_inv(const Operand& x) { return of_float(erf_inv_p, x); }
 Array sigmoid(const Operand& x) { return of_float(logistic_p, x); }
-Array square(const Operand& x) { return of_number("square", square_p, x); }
+Array square(const Operand& x) {
+  const CallSite site(x.where);
+  return lax::square(detail::numeric(x.array));
+}
 Array abs(const Operand& x) {
-  return x.array.dtype() == DType::bool_ ? x.array : of_number("abs", abs_p, x);
+  const DType d = x.array.dtype();
+  if (d == DType::bool_ || is_unsigned_integer(d)) return x.array;
+  const CallSite site(x.where);
+  return lax::abs(x.array);
 }
 Array sign(const Operand& x) { return of_number("sign", sign_p, x); }
 Array floor(const Operand& x) { return rounding(floor_p, x); }
 Array ceil(const Operand& x) { return rounding(ceil_p, x); }
 
-Array log2(const Operand& x) {
+namespace {
+/// log(x) / log(base). Strong, as in JAX: the constant has a dtype of its own.
+Array logarithm(const Operand& x, double base) {
   const CallSite site(x.where);
-  return divide(log(x), std::log(2.0));
+  const Array y = detail::strong(lax::log(detail::inexact(x.array)));
+  return lax::div(y, lax::full_like(y, std::log(base)));
 }
+}  // namespace
 
-Array log10(const Operand& x) {
-  const CallSite site(x.where);
-  return divide(log(x), std::log(10.0));
-}
+Array log2(const Operand& x) { return logarithm(x, 2); }
+Array log10(const Operand& x) { return logarithm(x, 10); }
 
 Array reciprocal(const Operand& x) {
   const CallSite site(x.where);
@@ -102,8 +110,12 @@ Array round(const Operand& x, int decimals) {
     throw NotImplementedError("round: negative decimals of integers");
   }
   if (decimals == 0) return lax::round(x.array, RoundingMethod::to_nearest_even);
+  const DType d = x.array.dtype();  // 16-bit floats are scaled in f32, where they do not overflow
+  const Array a = x.array.ndim() == 0 && x.array.weak_type() ? x.array : detail::strong(x.array);
+  const Array wide = size_of(d) == 2 ? lax::convert_element_type(a, DType::f32) : a;
   const double factor = std::pow(10.0, decimals);
-  return divide(lax::round(multiply(x, factor), RoundingMethod::to_nearest_even), factor);
+  const Array scaled = lax::round(multiply(wide, factor), RoundingMethod::to_nearest_even);
+  return detail::to_type(divide(scaled, factor), detail::type_of(a));
 }
 
 Array isnan(const Operand& x) {
@@ -114,7 +126,8 @@ Array isnan(const Operand& x) {
 Array isinf(const Operand& x) {
   const CallSite site(x.where);
   if (!is_inexact(x.array.dtype())) return full(x.array.shape(), false, DType::bool_);
-  return lax::eq(lax::abs(x.array), lax::full_like(x.array, inf));
+  const Array a = detail::strong(x.array);
+  return lax::eq(lax::abs(a), lax::full_like(a, inf));
 }
 
 Array isfinite(const Operand& x) {
@@ -154,18 +167,28 @@ Array power_of_integers(const Array& x, const Array& y) {
 }
 }  // namespace
 
+// As in JAX: a C++ integer as exponent is integer_pow, which refuses to raise integers to a negative
+// power; integers to powers that are only known at run time multiply; a float keeps an integer
+// exponent as it is, so that the derivative at 0 is right.
 Array power(const Operand& x, const Operand& y) {
   const CallSite site(x.where);
-  const bool small_constant = detail::is_weak_constant(y.array) && is_integer(y.array.dtype());
-  if (small_constant && x.array.dtype() != DType::bool_) {
+  if (detail::is_weak_constant(y.array) && is_integer(y.array.dtype())) {
     const auto exponent = y.array.item<std::int64_t>();
-    const bool fits = exponent >= (is_integer(x.array.dtype()) ? 0 : -4096) && exponent <= 4096;
-    if (fits) return integer_power(x.array, static_cast<int>(exponent));
+    const Array base = detail::numeric(x.array);
+    if (exponent < 0 && is_integer(base.dtype())) {
+      throw TypeError("power: integers cannot be raised to negative powers, got power(" +
+                      x.array.aval().to_string() + ", " + std::to_string(exponent) +
+                      "); convert the base to a float first (or use a float exponent)");
+    }
+    if (exponent >= -4096 && exponent <= 4096)
+      return integer_power(base, static_cast<int>(exponent));
   }
   const auto [a, b] = detail::promote("power", x.array, y.array);
-  if (is_integer(a.dtype())) return power_of_integers(a, b);
-  if (a.dtype() == DType::bool_) detail::type_error("power", "numbers", a);
-  return lax::pow(a, b);
+  if (!is_inexact(a.dtype()))
+    return detail::strong(power_of_integers(detail::numeric(a), detail::numeric(b)));
+  const bool keeps_exponent = is_inexact(x.array.dtype()) && is_integer(y.array.dtype());
+  if (!keeps_exponent) return lax::pow(a, b);
+  return pow_p.bind1({}, {a, detail::broadcast_array(y.array, a.shape())});
 }
 
 Array arctan2(const Operand& y, const Operand& x) {
@@ -174,17 +197,27 @@ Array arctan2(const Operand& y, const Operand& x) {
   return lax::atan2(a, b);
 }
 
-// sqrt(x^2 + y^2) = m sqrt(1 + (n/m)^2), m the larger: the squares do not overflow.
+namespace {
+/// |x| with the derivative 1 at 0. (-0 + 0 is 0.)
+Array magnitude(const Array& x) {
+  const Array zero = lax::zeros_like(x);
+  return lax::select(lax::lt(x, zero), lax::neg(x), lax::add(x, zero));
+}
+}  // namespace
+
+// sqrt(x^2 + y^2) = m sqrt(1 + (n/m)^2), m the larger: the squares do not overflow. Infinite when
+// either is, whatever the other one.
 Array hypot(const Operand& x, const Operand& y) {
   const CallSite site(x.where);
-  const auto [a, b] = detail::promote_inexact("hypot", abs(x), abs(y));
+  const auto [p, q] = detail::promote_inexact("hypot", x.array, y.array);
+  const Array a = magnitude(p), b = magnitude(q), infinity = lax::full_like(a, inf);
+  const Array infinite = lax::bitwise_or(lax::eq(a, infinity), lax::eq(b, infinity));
   const Array m = lax::max(a, b), n = lax::min(a, b);
   const Array is_zero = lax::eq(m, lax::zeros_like(m));
   const Array divisor = lax::select(is_zero, lax::ones_like(m), m);
   const Array ratio = lax::div(n, divisor);
   const Array general = lax::mul(m, lax::sqrt(lax::add(lax::ones_like(m), lax::square(ratio))));
-  const Array infinite = lax::eq(m, lax::full_like(m, inf));
-  return lax::select(lax::bitwise_or(is_zero, infinite), m, general);
+  return lax::select(infinite, infinity, lax::select(is_zero, m, general));
 }
 
 // max(x, y) + log1p(exp(-|x - y|)). Where both are the same infinity the difference is NaN: there
@@ -211,18 +244,37 @@ Array where(const Operand& condition, const Operand& x, const Operand& y) {
                      detail::broadcast_array(detail::to_type(y.array, type), shape));
 }
 
+namespace {
+/// A bound of clip. A C++ integer that an integer dtype cannot hold lies beyond all its values: it
+/// becomes the nearest of them. (JAX wraps it around: clip(u8, -1, 1) is 1 everywhere there.)
+Array bound(const Array& value, DType dtype) {
+  const bool out_of_place =
+      detail::is_weak_constant(value) && is_signed_integer(value.dtype()) && is_integer(dtype);
+  if (!out_of_place) return value;
+  const auto v = value.item<std::int64_t>();
+  const int bits = static_cast<int>(size_of(dtype)) * 8;
+  const bool is_signed = is_signed_integer(dtype);
+  if (!is_signed && v < 0) return Array(0);
+  if (bits == 64) return value;
+  const std::int64_t highest = (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
+  const std::int64_t lowest = is_signed ? -highest - 1 : 0;
+  return v < lowest ? Array(lowest) : v > highest ? Array(highest) : value;
+}
+}  // namespace
+
 Array clip(const Operand& x, const std::optional<Operand>& low,
            const std::optional<Operand>& high) {
   const CallSite site(x.where);
   Array out = x.array;
-  if (low) out = maximum(out, low->array);
-  if (high) out = minimum(out, high->array);
+  if (low) out = maximum(out, bound(low->array, out.dtype()));
+  if (high) out = minimum(out, bound(high->array, out.dtype()));
   return out;
 }
 
 Array isclose(const Operand& x, const Operand& y, const Tolerance& tolerance) {
   const CallSite site(x.where);
-  const auto [a, b] = detail::promote_inexact("isclose", x.array, y.array);
+  const auto [p, q] = detail::promote_inexact("isclose", x.array, y.array);
+  const Array a = detail::strong(p), b = detail::strong(q);
   const Array bound = add(multiply(abs(b), tolerance.rtol), tolerance.atol);
   const Array both_finite = lax::bitwise_and(lax::is_finite(a), lax::is_finite(b));
   Array close = lax::bitwise_and(both_finite, lax::le(lax::abs(lax::sub(a, b)), bound));

@@ -172,8 +172,9 @@ Array update_index(const Array& x, const std::vector<IndexItem>& items, const Op
     return write_ranges(x, scatter_into(read_ranges(x, plan), values, update, plan), plan);
   }
   const Array ranged = lax::reshape(values, plan.ranged_shape);
-  if (update == Update::add && !plan.whole && ranged.size() > 0) {
-    return lax::add(x, spread_ranges(ranged, lax::scalar(0, x.dtype()), plan));
+  const bool sums = update == Update::add && x.dtype() != DType::bool_;
+  if (sums && !plan.whole && ranged.size() > 0) {  // -0 is what leaves every number as it is
+    return lax::add(x, spread_ranges(ranged, lax::scalar(-0.0, x.dtype()), plan));
   }
   return write_ranges(
       x, update == Update::set ? ranged : combine(update, read_ranges(x, plan), ranged), plan);

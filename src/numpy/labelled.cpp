@@ -64,7 +64,7 @@ Labelled outer_product(const Labelled& x, const Labelled& y) {
     labels.push_back(label);
     sizes.push_back(y.size_of(label));
   }
-  return {lax::mul(spread(x, labels, sizes), spread(y, labels, sizes)), labels};
+  return {multiply(spread(x, labels, sizes), spread(y, labels, sizes)), labels};
 }
 
 }  // namespace

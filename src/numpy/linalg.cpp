@@ -151,19 +151,38 @@ Array cross(const Operand& x, const Operand& y) {
   return lax::stack(components, axis);
 }
 
+namespace {
+// The largest (or smallest) sum of absolute values: of the columns for p = 1 and -1, of the rows for
+// p = inf and -inf.
+Array matrix_norm(const Array& x, double p, const Shape& axes, bool keepdims) {
+  const bool columns = std::abs(p) == 1;
+  if (!columns && std::abs(p) != inf) {
+    throw NotImplementedError("norm: of a matrix the orders 1, -1, inf and -inf are there, not " +
+                              std::to_string(p) + "; leave `ord` out for the Frobenius norm");
+  }
+  const std::int64_t summed = columns ? axes[0] : axes[1], other = columns ? axes[1] : axes[0];
+  const Array sums = sum(lax::abs(x), {.axes = {summed}, .keepdims = true});
+  const Array extreme = p > 0 ? max(sums, {.axes = {other}, .keepdims = true})
+                              : min(sums, {.axes = {other}, .keepdims = true});
+  return keepdims ? extreme : lax::squeeze(extreme, axes);
+}
+}  // namespace
+
 // (sum |x|^p)^(1/p); the limits p = inf, -inf, 0 are the largest, the smallest, the count of
 // elements that are not zero.
 Array norm(const Operand& x, const NormOptions& options) {
   const CallSite site(x.where);
-  const Array a = detail::inexact(x.array);
+  const Array a = detail::strong(detail::inexact(x.array));
   const Shape axes = detail::canonical_axes("norm", options.axes, a);
   const Reduce reduce{.axes = axes, .keepdims = options.keepdims};
   const double p = options.ord.value_or(2);
-  if (options.ord && axes.size() > 1) {
-    throw NotImplementedError(
-        "norm: an order of several axes; reduce one axis, or leave `ord` out");
+  if (options.ord && axes.size() == 2) return matrix_norm(a, p, axes, options.keepdims);
+  if (options.ord && axes.size() != 1) {
+    throw ValueError("norm: an order needs one axis (a vector norm) or two (a matrix norm), got " +
+                     std::to_string(axes.size()) + " of " + a.aval().to_string());
   }
   if (p == 2) return lax::sqrt(sum(lax::square(a), reduce));
+  if (p == inf && a.size() == 0) return sum(a, reduce);  // the largest of no magnitudes is 0
   if (p == inf) return max(lax::abs(a), reduce);
   if (p == -inf) return min(lax::abs(a), reduce);
   if (p == 0)

@@ -200,20 +200,24 @@ Arrays split(const Operand& x, const Shape& indices, int axis) {
   return lax::split(x.array, sizes, a);
 }
 
-Array pad(const Operand& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& widths,
-          const Operand& value) {
-  const CallSite site(x.where);
-  if (static_cast<int>(widths.size()) != x.array.ndim()) {
-    throw ValueError("pad: " + std::to_string(widths.size()) + " widths for " +
-                     x.array.aval().to_string());
+std::vector<PadWidths::Pair> PadWidths::of(int ndim) const {
+  if (uniform_) return std::vector<Pair>(static_cast<std::size_t>(ndim), widths_[0]);
+  if (static_cast<int>(widths_.size()) != ndim) {
+    throw ValueError("pad: " + std::to_string(widths_.size()) + " widths for " +
+                     std::to_string(ndim) + " dimensions");
   }
+  return widths_;
+}
+
+Array pad(const Operand& x, const PadWidths& widths, const Operand& value) {
+  const CallSite site(x.where);
   std::vector<std::array<std::int64_t, 3>> config;
-  for (const auto& [before, after] : widths) {
+  for (const auto& [before, after] : widths.of(x.array.ndim())) {
     if (before < 0 || after < 0)
       throw ValueError("pad: widths must not be negative (slice, or use lax::pad)");
     config.push_back({before, after, 0});
   }
-  return lax::pad(x.array, detail::to_type(value.array, {x.array.dtype(), false}), config);
+  return lax::pad(x.array, detail::to_type(value.array, detail::type_of(x.array)), config);
 }
 
 // [.., n, ..] -> [.., 1, n, ..] -> [.., repetitions, n, ..] -> [.., repetitions * n, ..].
@@ -300,7 +304,7 @@ Array diagonal(const Operand& x, int offset, int axis1, int axis2) {
       std::max<std::int64_t>(0, std::min(rows - first_row, columns - first_column));
   Shape flat_shape = outer;
   flat_shape.push_back(rows * columns);
-  const Array flat = lax::reshape(lax::transpose(x.array, perm), flat_shape);
+  const Array flat = lax::reshape(lax::transpose(detail::strong(x.array), perm), flat_shape);
   const std::int64_t start = count == 0 ? 0 : first_row * columns + first_column;
   const std::int64_t limit = count == 0 ? 0 : start + (count - 1) * (columns + 1) + 1;
   return lax::slice_in_dim(flat, start, limit, columns + 1, outer.ndim());
@@ -313,7 +317,8 @@ Array diag(const Operand& x, int k) {
   const std::int64_t n = x.array.shape(0) + std::abs(k);
   const std::pair<std::int64_t, std::int64_t> widths{std::max(0, k), std::max(0, -k)};
   const Array row = pad(x.array, {widths}, 0);  // element j of the row stands in column j
-  return where(eye(n, n, k, DType::bool_), lax::broadcast(row, {n}), 0);
+  const Array rows = lax::broadcast(row, {n});
+  return lax::select(eye(n, n, k, DType::bool_), rows, lax::zeros_like(rows));
 }
 
 Array Array::reshape(Shape shape, SourceLocation where) const {

@@ -11,11 +11,12 @@ inline namespace v1 {
 
 using detail::CallSite;
 
-// A selection, not a maximum, so that the derivative at 0 is 0; `x <= 0` lets NaN through.
+// maximum(x, 0), bools with it, but as a selection, so that the derivative at 0 is 0; `x <= 0` lets
+// NaN through.
 Array relu(const Operand& x) {
   const CallSite site(x.where);
-  const Array zero = lax::zeros_like(x.array);
-  return lax::select(lax::le(x.array, zero), zero, x.array);
+  const auto [a, zero] = detail::promote("relu", x.array, 0);
+  return lax::select(lax::le(a, zero), zero, a);
 }
 
 Array silu(const Operand& x) {
@@ -24,12 +25,12 @@ Array silu(const Operand& x) {
   return lax::mul(a, lax::logistic(a));
 }
 
-Array softplus(const Operand& x) { return logaddexp(x, 0.0); }
+Array softplus(const Operand& x) { return logaddexp(x, 0); }
 
 // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))   (Hendrycks and Gimpel, 2016)
 Array gelu(const Operand& x) {
   const CallSite site(x.where);
-  const Array a = detail::inexact(x.array);
+  const Array a = detail::strong(detail::inexact(x.array));
   const Array inner =
       multiply(add(a, multiply(lax::integer_pow(a, 3), 0.044715)), std::sqrt(2 / pi));
   return multiply(a, multiply(add(lax::tanh(inner), 1.0), 0.5));
@@ -38,13 +39,14 @@ Array gelu(const Operand& x) {
 // x Phi(x) = x/2 (1 + erf(x / sqrt 2))
 Array gelu_exact(const Operand& x) {
   const CallSite site(x.where);
-  const Array a = detail::inexact(x.array);
+  const Array a = detail::strong(detail::inexact(x.array));
   return multiply(a, multiply(add(lax::erf(multiply(a, std::sqrt(0.5))), 1.0), 0.5));
 }
 
 namespace {
 /// x less its largest element along the axes, which gets no derivative: it cancels in the result.
 Array shifted(const Array& x, const AxisList& axes) {
+  if (x.size() == 0) return x;
   return subtract(x, lax::stop_gradient(max(x, {.axes = axes, .keepdims = true})));
 }
 }  // namespace
@@ -63,7 +65,7 @@ Array log_softmax(const Operand& x, const AxisList& axes) {
 
 Array one_hot(const Operand& x, std::int64_t num_classes, std::optional<DType> dtype) {
   const CallSite site(x.where);
-  if (!is_integer(x.array.dtype())) detail::type_error("one_hot", "integers", x.array);
+  if (x.array.dtype() == DType::bool_) detail::type_error("one_hot", "numbers", x.array);
   const Array index = detail::strong(x.array);
   Shape shape = index.shape();
   shape.push_back(num_classes);

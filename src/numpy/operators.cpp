@@ -32,13 +32,31 @@ Array comparison(const char* name, const Primitive<>& primitive, const Operand& 
   return primitive.bind1({}, {a, b});
 }
 
-/// Bitwise functions take integers and bools.
-Array bitwise(const char* name, const Primitive<>& primitive, const Operand& x, const Operand& y) {
-  const CallSite site(x.where);
+void check_bits(const char* name, const Operand& x, const Operand& y) {
   for (const Array* a : {&x.array, &y.array}) {
     if (is_inexact(a->dtype())) detail::type_error(name, "integers or bools", *a);
   }
+}
+
+/// Bitwise functions take integers and bools.
+Array bitwise(const char* name, const Primitive<>& primitive, const Operand& x, const Operand& y) {
+  const CallSite site(x.where);
+  check_bits(name, x, y);
   const auto [a, b] = detail::promote(name, x.array, y.array);
+  return primitive.bind1({}, {a, b});
+}
+
+/// Both in one type of numbers (two bools in the default int) and in one shape.
+std::pair<Array, Array> promote_numeric(const char* name, const Array& x, const Array& y) {
+  const auto [a, b] = detail::promote(name, x, y);
+  return {detail::numeric(a), detail::numeric(b)};
+}
+
+/// Shifts take bools as numbers.
+Array shift(const char* name, const Primitive<>& primitive, const Operand& x, const Operand& y) {
+  const CallSite site(x.where);
+  check_bits(name, x, y);
+  const auto [a, b] = promote_numeric(name, x.array, y.array);
   return primitive.bind1({}, {a, b});
 }
 
@@ -72,12 +90,19 @@ Array negative(const Operand& x) {
   return lax::neg(x.array);
 }
 
+namespace {
+/// rem(x, y), and 0 where an integer y is 0, as in JAX. The result has the sign of x.
+Array remainder_of(const Array& x, const Array& y) {
+  if (!is_integer(y.dtype())) return lax::rem(x, y);
+  return lax::rem(x, lax::select(lax::eq(y, lax::zeros_like(y)), lax::ones_like(y), y));
+}
+}  // namespace
+
 // r = rem(x, y) has the sign of x; where that differs from the sign of y, the result is r + y.
 Array remainder(const Operand& x, const Operand& y) {
   const CallSite site(x.where);
-  if (both_bool(x.array, y.array)) detail::type_error("remainder", "numbers", x.array);
-  const auto [a, b] = detail::promote("remainder", x.array, y.array);
-  const Array r = lax::rem(a, b);
+  const auto [a, b] = promote_numeric("remainder", x.array, y.array);
+  const Array r = remainder_of(a, b);
   if (is_unsigned_integer(a.dtype())) return r;
   const Array zero = lax::zeros_like(r);
   const Array signs_differ = lax::ne(lax::lt(r, zero), lax::lt(b, zero));
@@ -86,7 +111,11 @@ Array remainder(const Operand& x, const Operand& y) {
 
 Array mod(const Operand& x, const Operand& y) { return remainder(x, y); }
 
-Array fmod(const Operand& x, const Operand& y) { return arithmetic("fmod", rem_p, nullptr, x, y); }
+Array fmod(const Operand& x, const Operand& y) {
+  const CallSite site(x.where);
+  const auto [a, b] = promote_numeric("fmod", x.array, y.array);
+  return remainder_of(a, b);
+}
 
 namespace {
 // Integers: the quotient rounded toward zero, less 1 where the signs differ and there is a remainder.
@@ -98,10 +127,12 @@ Array floor_divide_integers(const Array& a, const Array& b) {
   return lax::select(lax::bitwise_and(signs_differ, inexact), lax::sub(q, lax::ones_like(q)), q);
 }
 
-// Floats: as CPython's float_divmod, so that x == y * floor_divide(x, y) + remainder(x, y) holds.
+// Floats: as CPython's float_divmod, so that x == y * floor_divide(x, y) + remainder(x, y) holds. By
+// 0 the quotient is x / 0.
 Array floor_divide_floats(const Array& a, const Array& b) {
   const Array r = lax::rem(a, b);
-  const Array q = lax::div(lax::sub(a, r), b);
+  const Array by_zero = lax::eq(b, lax::zeros_like(b));
+  const Array q = lax::div(lax::select(by_zero, a, lax::sub(a, r)), b);
   const Array signs_differ = lax::ne(lax::sign(b), lax::sign(r));
   const Array too_large = lax::bitwise_and(lax::ne(r, lax::zeros_like(r)), signs_differ);
   return lax::round(lax::select(too_large, lax::sub(q, lax::ones_like(q)), q));
@@ -110,8 +141,7 @@ Array floor_divide_floats(const Array& a, const Array& b) {
 
 Array floor_divide(const Operand& x, const Operand& y) {
   const CallSite site(x.where);
-  if (both_bool(x.array, y.array)) detail::type_error("floor_divide", "numbers", x.array);
-  const auto [a, b] = detail::promote("floor_divide", x.array, y.array);
+  const auto [a, b] = promote_numeric("floor_divide", x.array, y.array);
   return is_integer(a.dtype()) ? floor_divide_integers(a, b) : floor_divide_floats(a, b);
 }
 
@@ -133,12 +163,12 @@ Array operator&(const Operand& x, const Operand& y) { return bitwise("bitwise_an
 Array operator|(const Operand& x, const Operand& y) { return bitwise("bitwise_or", or_p, x, y); }
 Array operator^(const Operand& x, const Operand& y) { return bitwise("bitwise_xor", xor_p, x, y); }
 Array operator<<(const Operand& x, const Operand& y) {
-  return bitwise("left_shift", shift_left_p, x, y);
+  return shift("left_shift", shift_left_p, x, y);
 }
 Array operator>>(const Operand& x, const Operand& y) {
   const TypeInfo type = promote_types(detail::type_of(x.array), detail::type_of(y.array));
   const bool logical = is_unsigned_integer(type.dtype);
-  return bitwise("right_shift", logical ? shift_right_logical_p : shift_right_arithmetic_p, x, y);
+  return shift("right_shift", logical ? shift_right_logical_p : shift_right_arithmetic_p, x, y);
 }
 
 Array operator==(const Operand& x, const Operand& y) { return comparison("equal", eq_p, x, y); }

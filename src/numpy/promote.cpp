@@ -20,7 +20,9 @@ TypeInfo result_type(std::span<const Array> xs) {
   return type;
 }
 
-bool is_weak_constant(const Array& x) { return x.weak_type() && x.ndim() == 0 && !x.is_tracer(); }
+bool is_weak_constant(const Array& x) {
+  return (x.weak_type() || x.dtype() == DType::bool_) && x.ndim() == 0 && !x.is_tracer();
+}
 
 Array to_type(const Array& x, TypeInfo type) {
   if (is_weak_constant(x)) return convert_scalar(x, type.dtype, type.weak);
@@ -35,6 +37,10 @@ Array strong(const Array& x) {
 }
 
 Array inexact(const Array& x) { return to_type(x, to_inexact(type_of(x))); }
+
+Array numeric(const Array& x) {
+  return x.dtype() == DType::bool_ ? to_type(x, {default_int(), false}) : x;
+}
 
 Array truth(const Array& x) {
   if (x.dtype() == DType::bool_) return x;

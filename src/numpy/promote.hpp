@@ -20,7 +20,7 @@ TypeInfo to_inexact(TypeInfo type);
 /// The common type of all operands.
 TypeInfo result_type(std::span<const Array> xs);
 
-/// Whether x is a C++ scalar: weak, of no dimension, and not a tracer.
+/// Whether x can be a C++ scalar: weak or a bool, of no dimension, and not a tracer.
 bool is_weak_constant(const Array& x);
 /// x in the given type. A C++ scalar is converted at once, range-checked, and no primitive is
 /// applied; an array of that dtype stays as it is unless it has to become weak.
@@ -29,6 +29,8 @@ Array to_type(const Array& x, TypeInfo type);
 Array strong(const Array& x);
 /// Floats as they are, everything else in the default float.
 Array inexact(const Array& x);
+/// Bools in the default int, everything else as it is.
+Array numeric(const Array& x);
 /// x != 0, or x itself when it is bool.
 Array truth(const Array& x);
 

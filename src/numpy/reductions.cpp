@@ -1,4 +1,6 @@
 // Reductions, arg-reductions and running reductions.
+#include <algorithm>
+
 #include "core/concrete.hpp"
 #include "numpy/promote.hpp"
 #include "telamon/lax.hpp"
@@ -15,11 +17,11 @@ Array finish(const Array& reduced, const Shape& axes, bool keepdims) {
   return keepdims ? lax::expand_dims(reduced, axes) : reduced;
 }
 
-/// Bools and narrow integers add up in the width of the default int.
+/// Bools and narrow integers add up in the width of the default int; strong.
 Array widened(const Array& x) {
   const DType d = x.dtype();
-  if (d == DType::bool_) return detail::to_type(x, {default_int(), false});
-  if (!is_integer(d) || size_of(d) >= size_of(default_int())) return x;
+  if (d == DType::bool_) return detail::numeric(x);
+  if (!is_integer(d) || size_of(d) >= size_of(default_int())) return detail::strong(x);
   const bool wide = size_of(default_int()) == 8;
   const DType unsigned_int = wide ? DType::u64 : DType::u32;
   return detail::to_type(x, {is_signed_integer(d) ? default_int() : unsigned_int, false});
@@ -51,8 +53,9 @@ Array reduce(const char* name, Strict strict, const Array& x, const Reduce& opti
 Array extremum(const char* name, Strict strict, Strict on_bool, const Operand& x,
                const Reduce& options) {
   const CallSite site(x.where);
-  check_not_empty(name, x.array, detail::canonical_axes(name, options.axes, x.array));
-  return reduce(name, x.array.dtype() == DType::bool_ ? on_bool : strict, x.array, options);
+  const Array a = detail::strong(x.array);
+  check_not_empty(name, a, detail::canonical_axes(name, options.axes, a));
+  return reduce(name, a.dtype() == DType::bool_ ? on_bool : strict, a, options);
 }
 
 using StrictIndex = Array (*)(const Operand&, std::int64_t, DType);
@@ -93,7 +96,7 @@ Array prod(const Operand& x, const Reduce& options) {
 
 Array mean(const Operand& x, const Reduce& options) {
   const CallSite site(x.where);
-  const Array a = inexact(x.array);
+  const Array a = strong(inexact(x.array));
   const Shape axes = canonical_axes("mean", options.axes, a);
   return divide(reduce("mean", lax::reduce_sum, a, options), count_of(a, axes));
 }
@@ -108,22 +111,24 @@ Array min(const Operand& x, const Reduce& options) {
 
 Array all(const Operand& x, const Reduce& options) {
   const CallSite site(x.where);
-  return reduce("all", lax::reduce_and, truth(x.array), options);
+  return reduce("all", lax::reduce_and, strong(truth(x.array)), options);
 }
 
 Array any(const Operand& x, const Reduce& options) {
   const CallSite site(x.where);
-  return reduce("any", lax::reduce_or, truth(x.array), options);
+  return reduce("any", lax::reduce_or, strong(truth(x.array)), options);
 }
 
-// The mean of the squared distances from the mean; n - ddof in the place of n.
+// The mean of the squared distances from the mean; n - ddof in the place of n. NaN when nothing is
+// left of n.
 Array var(const Operand& x, const VarianceOptions& options) {
   const CallSite site(x.where);
-  const Array a = inexact(x.array);
+  const Array a = strong(inexact(x.array));
   const Shape axes = canonical_axes("var", options.axes, a);
   const Array centered = subtract(a, mean(a, {.axes = axes, .keepdims = true}));
   const Array total = lax::reduce_sum(lax::square(centered), axes);
-  return finish(divide(total, count_of(a, axes) - options.ddof), axes, options.keepdims);
+  const double divisor = count_of(a, axes) - options.ddof;
+  return finish(divide(total, divisor > 0 ? divisor : nan), axes, options.keepdims);
 }
 
 Array std_(const Operand& x, const VarianceOptions& options) {
@@ -134,9 +139,13 @@ Array std_(const Operand& x, const VarianceOptions& options) {
 // m + log(sum(exp(x - m))) with m the largest element, or 0 where that is not finite.
 Array logsumexp(const Operand& x, const Reduce& options) {
   const CallSite site(x.where);
-  const Array a = inexact(x.array);
+  const Array a = strong(inexact(x.array));
   const Shape axes = canonical_axes("logsumexp", options.axes, a);
-  const Array largest = lax::stop_gradient(max(a, {.axes = axes, .keepdims = true}));
+  const auto empty = [&](std::int64_t axis) { return a.shape(static_cast<int>(axis)) == 0; };
+  if (std::any_of(axes.begin(), axes.end(), empty))  // nothing to shift by: log(0)
+    return lax::log(sum(a, options));
+  const Array largest = lax::stop_gradient(
+      lax::expand_dims(reduce("logsumexp", lax::reduce_max, a, {.axes = axes}), axes));
   const Array m = lax::select(lax::is_finite(largest), largest, lax::zeros_like(largest));
   const Array total = lax::reduce_sum(lax::exp(subtract(a, m)), axes);
   const Array result = lax::add(lax::log(total), lax::reshape(m, total.shape()));
@@ -156,12 +165,12 @@ Array argmin(const Operand& x, std::optional<int> axis, bool keepdims) {
 
 Array cumsum(const Operand& x, std::optional<int> axis) {
   const CallSite site(x.where);
-  return running("cumsum", lax::cumsum, widened(x.array), axis);
+  return running("cumsum", lax::cumsum, detail::strong(detail::numeric(x.array)), axis);
 }
 
 Array cumprod(const Operand& x, std::optional<int> axis) {
   const CallSite site(x.where);
-  return running("cumprod", lax::cumprod, widened(x.array), axis);
+  return running("cumprod", lax::cumprod, detail::strong(detail::numeric(x.array)), axis);
 }
 
 Array cummax(const Operand& x, std::optional<int> axis) {

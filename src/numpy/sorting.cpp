@@ -34,8 +34,8 @@ Array from_the_front(const Array& indices, std::int64_t size) {
 }
 
 Array index_operand(const char* name, const Array& indices) {
-  if (!is_integer(indices.dtype())) detail::type_error(name, "integer indices", indices);
-  const Array i = detail::strong(indices);
+  const Array i = detail::strong(detail::numeric(indices));
+  if (!is_integer(i.dtype())) detail::type_error(name, "integer indices", indices);
   // Narrow indices could not hold the size of the axis that is added to negative ones.
   return size_of(i.dtype()) < 4 ? lax::convert_element_type(i, DType::i32) : i;
 }
@@ -96,6 +96,7 @@ Array segment_sum(const Operand& data, const Operand& segment_ids, std::int64_t 
   }
   Shape shape = x.shape();
   shape[0] = num_segments;
+  if (num_segments == 0) return lax::full(shape, x.dtype(), 0);  // every id is out of range
   ScatterParams params;
   for (std::int64_t d = 1; d < x.ndim(); ++d)
     params.dimension_numbers.update_window_dims.push_back(d);

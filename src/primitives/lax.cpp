@@ -16,7 +16,10 @@ namespace {
 
 using detail::CallSite;
 
-bool is_weak_constant(const Array& x) { return x.weak_type() && x.ndim() == 0 && !x.is_tracer(); }
+/// Whether x can be a C++ scalar. Those are weak but for bools.
+bool is_weak_constant(const Array& x) {
+  return (x.weak_type() || x.dtype() == DType::bool_) && x.ndim() == 0 && !x.is_tracer();
+}
 
 /// Gives a C++ scalar among the operands the dtype and the shape of the array beside it.
 std::pair<Array, Array> match(const Array& x, const Array& y) {
@@ -195,22 +198,29 @@ Array scalar(const Operand& value, DType dtype) {
   return detail::convert_scalar(value.array, dtype);
 }
 
-Array full(const Aval& aval, double value, SourceLocation where) {
+namespace {
+Array full_of_aval(const Aval& aval, double value, SourceLocation where) {
   const CallSite site(where);
   check_sizes("full", aval.shape);
   // Under a dynamic trace the broadcast is staged, so that programs hold scalars and not buffers.
-  if (aval.shape.empty() || !detail::has_dynamic_trace())
-    return detail::full_of(aval.strong(), value);
-  return broadcast(detail::full_of({{}, aval.dtype, false}, value), aval.shape);
+  if (aval.shape.empty() || !detail::has_dynamic_trace()) return detail::full_of(aval, value);
+  return broadcast(detail::full_of({{}, aval.dtype, aval.weak_type}, value), aval.shape);
+}
+}  // namespace
+
+Array full(const Aval& aval, double value, SourceLocation where) {
+  return full_of_aval(aval.strong(), value, where);
 }
 
 Array full(const Shape& shape, DType dtype, double value, SourceLocation where) {
   return full(Aval{shape, dtype, false}, value, where);
 }
 
-Array full_like(const Operand& x, double value) { return full(x.array.aval(), value, x.where); }
-Array zeros_like(const Operand& x) { return full(x.array.aval(), 0, x.where); }
-Array ones_like(const Operand& x) { return full(x.array.aval(), 1, x.where); }
+Array full_like(const Operand& x, double value) {
+  return full_of_aval(x.array.aval(), value, x.where);
+}
+Array zeros_like(const Operand& x) { return full_like(x, 0); }
+Array ones_like(const Operand& x) { return full_like(x, 1); }
 
 Array iota(DType dtype, const Shape& shape, std::int64_t dimension, SourceLocation where) {
   const CallSite site(where);
@@ -307,7 +317,7 @@ Array pad(const Operand& x, const Operand& value,
   if (std::all_of(padding_config.begin(), padding_config.end(), none)) return x.array;
   const CallSite site(x.where);
   const Array fill = is_weak_constant(value.array)
-                         ? detail::convert_scalar(value.array, x.array.dtype())
+                         ? detail::convert_scalar(value.array, x.array.dtype(), x.array.weak_type())
                          : value.array;
   return pad_p.bind1({padding_config}, {x.array, fill});
 }

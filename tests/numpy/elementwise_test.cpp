@@ -206,7 +206,6 @@ TEST(Activations, SoftmaxStaysFiniteForLargeInputs) {
 TEST(Activations, OneHotIsZeroOutOfRange) {
   expect_array<float>(tl::one_hot(Array({0, 2, 3}), 3), {3, 3}, {1, 0, 0, 0, 0, 1, 0, 0, 0});
   expect_array<int>(tl::one_hot(1, 2, tl::i32), {2}, {0, 1});
-  EXPECT_THROW(tl::one_hot(Array({1.0}), 3), tl::TypeError);
 }
 
 }  // namespace
