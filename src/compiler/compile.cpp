@@ -193,6 +193,7 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
 
   // 1. User primitives, composites and calls become core operations.
   Jaxpr jaxpr = source;
+  parts.out_avals = source.out_avals();
   c.run("lower", jaxpr, [&](const Jaxpr& j) {
     ClosedJaxpr lowered = lower(j);
     parts.consts = std::move(lowered.consts);
@@ -220,6 +221,7 @@ std::shared_ptr<const runtime::Executable> compile_plan(std::unique_ptr<Plan> pl
   NativeExecutable::Parts parts;
   parts.options = options;
   parts.plan = std::move(plan);
+  parts.out_avals = signature.out_avals();
   return finish(c, std::move(parts), signature, {});
 }
 

@@ -53,7 +53,7 @@ class ArenaMemory {
 NativeExecutable::NativeExecutable(Parts parts)
     : parts_(std::move(parts)),
       host_steps_(host_steps(*parts_.plan)),
-      out_avals_(parts_.jaxpr.out_avals()),
+      out_avals_(std::move(parts_.out_avals)),
       entry_(reinterpret_cast<EntryFunction>(parts_.code->entry())) {
   info_ = parts_.info;
 }

@@ -14,8 +14,9 @@ namespace compiler {
 class NativeExecutable final : public runtime::Executable {
  public:
   struct Parts {
-    Jaxpr jaxpr;    ///< after the passes
-    Arrays consts;  ///< its leading inputs
+    Jaxpr jaxpr;                  ///< after the passes
+    std::vector<Aval> out_avals;  ///< before them: the passes do not tell weak from strong
+    Arrays consts;                ///< its leading inputs
     std::unique_ptr<Plan> plan;
     std::shared_ptr<NativeCode> code;
     ExecutableInfo info;
