@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
+#include <new>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -33,7 +34,10 @@ namespace detail {
 class TELAMON_API ArrayNode {
  public:
   enum class Kind : std::uint8_t { concrete, tracer };
-  ArrayNode(Kind kind, ShapedArray aval) : aval_(std::move(aval)), kind_(kind) {}
+  /// ShapeError when no array can have this type (detail::checked_bytes).
+  ArrayNode(Kind kind, ShapedArray aval) : aval_(std::move(aval)), kind_(kind) {
+    checked_bytes(aval_);
+  }
   ArrayNode(const ArrayNode&) = delete;
   ArrayNode& operator=(const ArrayNode&) = delete;
   virtual ~ArrayNode();
@@ -79,6 +83,19 @@ TELAMON_API Array make_from_data(const void* data, DType dtype, Shape shape);
 TELAMON_API void read_item(const Array& x, DType dtype, void* out);  // one element, converted
 TELAMON_API void read_all(const Array& x, DType dtype, void* out);   // all elements, converted
 [[noreturn]] TELAMON_API void empty_array_error();
+/// The axis counted from 0; IndexError when the array has no such axis.
+TELAMON_API std::size_t checked_axis(const ShapedArray& aval, std::int64_t axis);
+/// OutOfMemoryError when the elements of an array, as `element_size` bytes each, exceed the machine's
+/// memory; `no_memory_for` throws it in any case.
+TELAMON_API void check_memory_for(const ShapedArray& aval, std::size_t element_size);
+[[noreturn]] TELAMON_API void no_memory_for(const ShapedArray& aval, std::size_t element_size);
+/// A vector for all elements of an array.
+template <class T> std::vector<T> vector_for(const ShapedArray& aval) {
+  check_memory_for(aval, sizeof(T));
+  try {
+    return std::vector<T>(static_cast<std::size_t>(aval.size()));
+  } catch (const std::bad_alloc&) { no_memory_for(aval, sizeof(T)); }
+}
 TELAMON_API const IndexItem& no_index();  // an index that is not given
 
 }  // namespace detail
@@ -143,8 +160,9 @@ class TELAMON_API Array {
   bool has_value() const { return node_ != nullptr; }
   const ShapedArray& aval() const { return node()->aval(); }
   const Shape& shape() const { return aval().shape; }
-  std::int64_t shape(int axis) const {
-    return aval().shape[static_cast<std::size_t>(axis < 0 ? axis + ndim() : axis)];
+  /// One dimension; negative axes count from the end. IndexError when there is none.
+  std::int64_t shape(std::int64_t axis) const {
+    return aval().shape[detail::checked_axis(aval(), axis)];
   }
   DType dtype() const { return aval().dtype; }
   bool weak_type() const { return aval().weak_type; }
@@ -160,11 +178,11 @@ class TELAMON_API Array {
   /// All elements in row-major order, converted to T.
   template <class T> std::vector<T> to_vector() const {
     if constexpr (std::is_same_v<T, bool>) {
-      std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size()));
+      auto bytes = detail::vector_for<std::uint8_t>(aval());
       detail::read_all(*this, DType::bool_, bytes.data());
       return {bytes.begin(), bytes.end()};
     } else {
-      std::vector<T> out(static_cast<std::size_t>(size()));
+      auto out = detail::vector_for<T>(aval());
       detail::read_all(*this, dtype_of<T>, out.data());
       return out;
     }

@@ -49,6 +49,16 @@ class TELAMON_API IndexError : public ValueError {
  public:
   using ValueError::ValueError;
 };
+/// An array that the machine has no memory for.
+class TELAMON_API OutOfMemoryError : public Error {
+ public:
+  using Error::Error;
+};
+/// Transformations within transformations without end: a function that calls itself under jit.
+class TELAMON_API RecursionError : public Error {
+ public:
+  using Error::Error;
+};
 /// A primitive lacks the rule that a transformation needs.
 class TELAMON_API NotImplementedError : public Error {
  public:

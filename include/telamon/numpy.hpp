@@ -142,7 +142,9 @@ class AxisList {
  public:
   AxisList() = default;
   AxisList(std::nullopt_t) {}
-  AxisList(int axis) : list_(Shape{axis}) {}
+  template <class T>
+    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+  AxisList(T axis) : list_(Shape{detail::signed_integer(axis, "axis")}) {}
   AxisList(std::initializer_list<std::int64_t> axes) : list_(Shape(axes)) {}
   AxisList(Shape axes) : list_(std::move(axes)) {}
   bool all() const { return !list_.has_value(); }
@@ -175,7 +177,7 @@ struct Reduction {
     requires(std::is_integral_v<Integer> && !std::is_same_v<Integer, bool>)
   Array operator()(const Operand& x, Integer axis) const {
     Options options;
-    options.axes = AxisList(static_cast<int>(axis));
+    options.axes = AxisList(axis);
     return reduce(x, options);
   }
 };
@@ -207,16 +209,18 @@ inline constexpr Reduction<Reduce> logsumexp{detail::numpy::logsumexp};
 
 /// The index of the first largest element (a NaN counts as largest); of the flattened array when
 /// no axis is given. The default int.
-TELAMON_API Array argmax(const Operand& x, std::optional<int> axis = none, bool keepdims = false);
-TELAMON_API Array argmin(const Operand& x, std::optional<int> axis = none, bool keepdims = false);
+TELAMON_API Array argmax(const Operand& x, std::optional<std::int64_t> axis = none,
+                         bool keepdims = false);
+TELAMON_API Array argmin(const Operand& x, std::optional<std::int64_t> axis = none,
+                         bool keepdims = false);
 /// Running sums along an axis; of the flattened array when none is given. Integers keep their dtype
 /// (and wrap around), bools count in the default int.
-TELAMON_API Array cumsum(const Operand& x, std::optional<int> axis = none);
-TELAMON_API Array cumprod(const Operand& x, std::optional<int> axis = none);
-TELAMON_API Array cummax(const Operand& x, std::optional<int> axis = none);
-TELAMON_API Array cummin(const Operand& x, std::optional<int> axis = none);
+TELAMON_API Array cumsum(const Operand& x, std::optional<std::int64_t> axis = none);
+TELAMON_API Array cumprod(const Operand& x, std::optional<std::int64_t> axis = none);
+TELAMON_API Array cummax(const Operand& x, std::optional<std::int64_t> axis = none);
+TELAMON_API Array cummin(const Operand& x, std::optional<std::int64_t> axis = none);
 /// Differences of neighbours, n times.
-TELAMON_API Array diff(const Operand& x, int n = 1, int axis = -1);
+TELAMON_API Array diff(const Operand& x, std::int64_t n = 1, std::int64_t axis = -1);
 
 // ---- shapes ------------------------------------------------------------------------------------
 /// One dimension may be -1: it is inferred.
@@ -224,8 +228,8 @@ TELAMON_API Array reshape(const Operand& x, const Shape& shape);
 TELAMON_API Array ravel(const Operand& x);
 /// Axes in a new order; reversed when none are given.
 TELAMON_API Array transpose(const Operand& x, const AxisList& permutation = {});
-TELAMON_API Array swapaxes(const Operand& x, int axis1, int axis2);
-TELAMON_API Array moveaxis(const Operand& x, int source, int destination);
+TELAMON_API Array swapaxes(const Operand& x, std::int64_t axis1, std::int64_t axis2);
+TELAMON_API Array moveaxis(const Operand& x, std::int64_t source, std::int64_t destination);
 /// New axes of size 1 at these positions of the result.
 TELAMON_API Array expand_dims(const Operand& x, const AxisList& axes);
 /// Removes axes of size 1 (all of them when none are given).
@@ -234,14 +238,14 @@ TELAMON_API Array broadcast_to(const Operand& x, const Shape& shape);
 TELAMON_API Arrays broadcast_arrays(const Arrays& xs,
                                     SourceLocation where = SourceLocation::current());
 TELAMON_API Array flip(const Operand& x, const AxisList& axes = {});
-TELAMON_API Array concatenate(const Arrays& xs, int axis = 0,
+TELAMON_API Array concatenate(const Arrays& xs, std::int64_t axis = 0,
                               SourceLocation where = SourceLocation::current());
-TELAMON_API Array stack(const Arrays& xs, int axis = 0,
+TELAMON_API Array stack(const Arrays& xs, std::int64_t axis = 0,
                         SourceLocation where = SourceLocation::current());
-TELAMON_API Arrays unstack(const Operand& x, int axis = 0);
+TELAMON_API Arrays unstack(const Operand& x, std::int64_t axis = 0);
 /// Into equal parts, or before each of the given indices.
-TELAMON_API Arrays split(const Operand& x, int sections, int axis = 0);
-TELAMON_API Arrays split(const Operand& x, const Shape& indices, int axis = 0);
+TELAMON_API Arrays split(const Operand& x, std::int64_t sections, std::int64_t axis = 0);
+TELAMON_API Arrays split(const Operand& x, const Shape& indices, std::int64_t axis = 0);
 /// How much to add before and after each dimension: {{1, 2}, {0, 0}} names every dimension, {1, 2}
 /// and 1 hold for all of them.
 class PadWidths {
@@ -262,17 +266,20 @@ class PadWidths {
 TELAMON_API Array pad(const Operand& x, const PadWidths& widths, const Operand& value = 0);
 TELAMON_API Array tile(const Operand& x, const Shape& repetitions);
 /// Each element `count` times in a row; of the flattened array when no axis is given.
-TELAMON_API Array repeat(const Operand& x, int count, std::optional<int> axis = none);
+TELAMON_API Array repeat(const Operand& x, std::int64_t count,
+                         std::optional<std::int64_t> axis = none);
 /// Elements shifted along an axis, what falls off comes in again; of the flattened array when no
 /// axis is given.
-TELAMON_API Array roll(const Operand& x, std::int64_t shift, std::optional<int> axis = none);
+TELAMON_API Array roll(const Operand& x, std::int64_t shift,
+                       std::optional<std::int64_t> axis = none);
 /// The lower triangle: zero above the k-th diagonal.
-TELAMON_API Array tril(const Operand& x, int k = 0);
-TELAMON_API Array triu(const Operand& x, int k = 0);
+TELAMON_API Array tril(const Operand& x, std::int64_t k = 0);
+TELAMON_API Array triu(const Operand& x, std::int64_t k = 0);
 /// The k-th diagonal of a matrix, or a matrix with that diagonal.
-TELAMON_API Array diag(const Operand& x, int k = 0);
+TELAMON_API Array diag(const Operand& x, std::int64_t k = 0);
 /// The diagonal over two axes, as the last axis of the result.
-TELAMON_API Array diagonal(const Operand& x, int offset = 0, int axis1 = 0, int axis2 = 1);
+TELAMON_API Array diagonal(const Operand& x, std::int64_t offset = 0, std::int64_t axis1 = 0,
+                           std::int64_t axis2 = 1);
 
 // ---- creation ----------------------------------------------------------------------------------
 /// Strong: a C++ scalar becomes an array of its own (or the given) dtype.
@@ -301,7 +308,7 @@ TELAMON_API Array ones_like(const Operand& x, std::optional<DType> dtype = none)
 TELAMON_API Array full_like(const Operand& x, const Operand& value,
                             std::optional<DType> dtype = none);
 /// n rows, m (or n) columns, ones on the k-th diagonal.
-TELAMON_API Array eye(std::int64_t n, std::optional<std::int64_t> m = none, int k = 0,
+TELAMON_API Array eye(std::int64_t n, std::optional<std::int64_t> m = none, std::int64_t k = 0,
                       std::optional<DType> dtype = none,
                       SourceLocation where = SourceLocation::current());
 /// 0, 1, ... below `stop`. Integers give the default int, floating numbers the default float.
@@ -328,7 +335,7 @@ TELAMON_API Array vdot(const Operand& x, const Operand& y);   ///< of the flatte
 TELAMON_API Array inner(const Operand& x, const Operand& y);  ///< over the last axes
 TELAMON_API Array outer(const Operand& x, const Operand& y);
 /// Contracts the last `axes` axes of x with the first of y, or the listed pairs.
-TELAMON_API Array tensordot(const Operand& x, const Operand& y, int axes = 2);
+TELAMON_API Array tensordot(const Operand& x, const Operand& y, std::int64_t axes = 2);
 TELAMON_API Array tensordot(const Operand& x, const Operand& y, const Shape& x_axes,
                             const Shape& y_axes);
 /// Einstein summation: einsum("ij,jk->ik", x, y). Ellipsis, diagonals ("ii->i") and implicit
@@ -339,7 +346,8 @@ TELAMON_API Array einsum(std::string_view subscripts, const Operand& x,
                          const std::optional<Operand>& w = none);
 TELAMON_API Array einsum(std::string_view subscripts, const Arrays& operands,
                          SourceLocation where = SourceLocation::current());
-TELAMON_API Array trace(const Operand& x, int offset = 0, int axis1 = 0, int axis2 = 1);
+TELAMON_API Array trace(const Operand& x, std::int64_t offset = 0, std::int64_t axis1 = 0,
+                        std::int64_t axis2 = 1);
 /// The vector product over the last axis (of size 3).
 TELAMON_API Array cross(const Operand& x, const Operand& y);
 
@@ -374,13 +382,14 @@ TELAMON_API Array one_hot(const Operand& x, std::int64_t num_classes,
 
 // ---- sorting, gathering ------------------------------------------------------------------------
 /// Ascending and stable; NaNs last. `none` flattens first.
-TELAMON_API Array sort(const Operand& x, std::optional<int> axis = -1);
-TELAMON_API Array argsort(const Operand& x, std::optional<int> axis = -1);
+TELAMON_API Array sort(const Operand& x, std::optional<std::int64_t> axis = -1);
+TELAMON_API Array argsort(const Operand& x, std::optional<std::int64_t> axis = -1);
 /// Elements at the given positions; of the flattened array when no axis is given. Negative indices
 /// count from the end; an index out of range gives NaN (lowest for integers), as in JAX.
-TELAMON_API Array take(const Operand& x, const Operand& indices, std::optional<int> axis = none);
+TELAMON_API Array take(const Operand& x, const Operand& indices,
+                       std::optional<std::int64_t> axis = none);
 /// x[i][indices[i][j]]: indices of x's shape but for `axis`.
-TELAMON_API Array take_along_axis(const Operand& x, const Operand& indices, int axis);
+TELAMON_API Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axis);
 /// result[k] = the sum of data[i] over all i with segment_ids[i] == k; ids out of range are
 /// dropped.
 TELAMON_API Array segment_sum(const Operand& data, const Operand& segment_ids,

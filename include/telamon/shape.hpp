@@ -4,14 +4,31 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "telamon/config.hpp"
 
 namespace telamon {
 inline namespace v1 {
+
+class Shape;
+namespace detail {
+/// What `num_elements` does when the product of the dimensions overflows on the way.
+TELAMON_API std::int64_t num_elements_of_large(const Shape& shape);
+/// IndexError: `what` ("index", "axis") is an unsigned number that no array has.
+[[noreturn]] TELAMON_API void no_such_integer(std::uint64_t value, const char* what);
+/// An integer of any C++ type as a signed one; nothing wraps around.
+template <class T> constexpr std::int64_t signed_integer(T value, const char* what) {
+  if constexpr (std::is_unsigned_v<T> && sizeof(T) == sizeof(std::int64_t))
+    if (value > static_cast<T>(std::numeric_limits<std::int64_t>::max()))
+      no_such_integer(value, what);
+  return static_cast<std::int64_t>(value);
+}
+}  // namespace detail
 
 /// A small vector of 64-bit integers with value semantics; used for shapes, axes and permutations.
 /// `Shape{2, 3}` is a 2x3 matrix, `Shape{}` a scalar.
@@ -86,10 +103,13 @@ class Shape {
   }
   std::vector<std::int64_t> to_vector() const { return {begin(), end()}; }
 
-  /// The number of elements: the product of the dimensions (1 for a scalar).
+  /// The number of elements: the product of the dimensions (1 for a scalar). ShapeError when there
+  /// are more than 2^63 - 1.
   std::int64_t num_elements() const {
     std::int64_t n = 1;
-    for (std::int64_t d : *this) n *= d;
+    for (std::int64_t d : *this) {
+      if (__builtin_mul_overflow(n, d, &n)) return detail::num_elements_of_large(*this);
+    }
     return n;
   }
 

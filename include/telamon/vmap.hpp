@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -18,7 +19,9 @@ inline namespace v1 {
 /// go, and what they end with applies to the whole subtree: {0, tl::none, {0, 1}}.
 class Axes {
  public:
-  Axes(int axis) : value_(axis) {}
+  template <class T>
+    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+  Axes(T axis) : value_(checked(detail::signed_integer(axis, "axis"))) {}
   Axes(std::nullopt_t) : value_(std::nullopt) {}
   Axes(std::initializer_list<Axes> children) : value_(std::vector<Axes>(children)) {}
   explicit Axes(std::vector<Axes> children) : value_(std::move(children)) {}
@@ -30,6 +33,7 @@ class Axes {
   TELAMON_API std::string to_string() const;
 
  private:
+  static TELAMON_API int checked(std::int64_t axis);  // IndexError beyond the range of int
   std::variant<int, std::nullopt_t, std::vector<Axes>> value_;
 };
 

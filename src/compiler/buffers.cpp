@@ -11,6 +11,7 @@
 #include <map>
 
 #include "compiler/plan.hpp"
+#include "core/size_errors.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -19,6 +20,14 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kPage = 4096;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 56;  // sums of such sizes do not overflow
+
+std::int64_t possible(std::int64_t bytes) {
+  if (bytes <= kMostBytes) return bytes;
+  throw detail::UnnamedOutOfMemoryError(
+      "out of memory: the program needs more than 2^56 bytes for its intermediate values; use "
+      "smaller sizes");
+}
 
 struct Range {
   int first = -1, last = -1;  // steps
@@ -104,7 +113,7 @@ class Packing {
 
   void add(int value, const Range& range, std::int64_t offset, std::int64_t size) {
     placed.push_back({value, range, offset, size});
-    bytes = std::max(bytes, offset + size);
+    bytes = possible(std::max(bytes, offset + size));
   }
   /// The smallest gap between the blocks that are alive in that range.
   std::int64_t best_fit(const Range& range, std::int64_t size, bool reuse) const {
@@ -190,7 +199,7 @@ class Arena {
 
   void place(Packing& memory, int v, Location::Kind kind) {
     const std::int64_t bytes = std::max<std::int64_t>(
-        (value(v).bytes() + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
+        (possible(value(v).bytes()) + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
     std::int64_t best = -1;
     for (Packing::Placed& p : memory.placed) {
       if (best >= 0 || p.value < 0 || p.overwritten || !options_.reuse_memory || !over(v, p.value))

@@ -26,9 +26,7 @@ struct Value {
   Location location;
   int slot = -1;             ///< of a view: the value that holds its address
   std::vector<int> bases{};  ///< of a view: what it may be a part of
-  std::int64_t bytes() const {
-    return aval.size() * static_cast<std::int64_t>(size_of(aval.dtype));
-  }
+  std::int64_t bytes() const { return detail::checked_bytes(aval); }
 };
 
 /// A program whose equations the kernels of some steps evaluate: the executable's, or a region's.

@@ -1,6 +1,10 @@
 // ShapedArray: printing and hashing.
 #include "telamon/aval.hpp"
 
+#include <algorithm>
+
+#include "core/size_errors.hpp"
+
 namespace telamon {
 inline namespace v1 {
 namespace {
@@ -34,5 +38,27 @@ std::size_t ShapedArray::hash() const {
   return (shape.hash() ^ tag) * 0x9e3779b97f4a7c15u;
 }
 
+namespace detail {
+
+std::int64_t checked_bytes(const ShapedArray& aval) {
+  auto bytes = static_cast<std::int64_t>(std::max<std::size_t>(size_of(aval.dtype), 1));
+  bool overflow = false, empty = false;
+  for (const std::int64_t n : aval.shape) {
+    if (n < 0) {
+      throw UnnamedSizeError("sizes must not be negative, but the type would be " +
+                             aval.to_string());
+    }
+    empty = empty || n == 0;
+    overflow = __builtin_mul_overflow(bytes, n, &bytes) || overflow;
+  }
+  if (empty) return 0;
+  if (overflow) {
+    throw UnnamedSizeError("an array of type " + aval.to_string() +
+                           " would have more than 2^63 - 1 bytes; use smaller sizes");
+  }
+  return bytes;
+}
+
+}  // namespace detail
 }  // namespace v1
 }  // namespace telamon

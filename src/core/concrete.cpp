@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/element.hpp"
+#include "core/size_errors.hpp"
 #include "core/trace.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/kernels/copy.hpp"
@@ -58,8 +59,27 @@ void ConcreteNode::throw_donated() const {
       "donate the argument");
 }
 
+void check_type(std::string_view name, const ShapedArray& aval) {
+  for (const std::int64_t n : aval.shape) {
+    if (n >= 0) continue;
+    throw ShapeError(std::string(name) + ": sizes must not be negative, got " +
+                     aval.shape.to_string());
+  }
+  with_operation([&] { return std::string(name); }, [&] { return checked_bytes(aval); });
+}
+
+void check_dense(std::string_view name, const ShapedArray& aval) {
+  check_type(name, aval);
+  const auto bytes = static_cast<std::size_t>(checked_bytes(aval));
+  if (has_dynamic_trace() || bytes <= runtime::memory_limit()) return;
+  throw OutOfMemoryError(std::string(name) + ": an array of type " + aval.to_string() + " has " +
+                         std::to_string(bytes) + " bytes, but the machine has " +
+                         std::to_string(runtime::memory_limit()) +
+                         "; use smaller sizes, or compute it under jit with what it is used for");
+}
+
 Array make_uninitialized(const ShapedArray& aval) {
-  const auto bytes = static_cast<std::size_t>(aval.size()) * size_of(aval.dtype);
+  const auto bytes = static_cast<std::size_t>(checked_bytes(aval));
   return Array(new ConcreteNode(aval, new DeviceBuffer(bytes)));
 }
 
@@ -73,10 +93,11 @@ ConcreteNode& concrete_node(const Array& x) {
 
 Shape dense_strides(const Shape& shape, DType dtype) {
   Shape strides(shape.size(), 0);
-  auto step = static_cast<std::int64_t>(size_of(dtype));
+  // Unsigned: in an array without elements, like (0, 2^62, 8), the other sizes may wrap around.
+  std::uint64_t step = size_of(dtype);
   for (std::size_t i = shape.size(); i-- > 0;) {
-    strides[i] = step;
-    step *= shape[i];
+    strides[i] = static_cast<std::int64_t>(step);
+    step *= static_cast<std::uint64_t>(shape[i]);
   }
   return strides;
 }
@@ -179,11 +200,14 @@ Array make_scalar(ScalarValue value, bool weak) {
 }
 
 Array make_from_data(const void* data, DType dtype, Shape shape) {
-  for (std::int64_t d : shape) {
-    if (d < 0) throw ShapeError("Array: the shape " + shape.to_string() + " has a negative size");
-  }
-  Array out = make_uninitialized({std::move(shape), dtype, false});
+  const auto from_data = [] { return std::string("Array::from_data"); };
+  Array out = with_operation(from_data,
+                             [&] { return make_uninitialized({std::move(shape), dtype, false}); });
   const auto bytes = static_cast<std::size_t>(out.size()) * size_of(dtype);
+  if (bytes && !data) {
+    throw ValueError("Array::from_data: the data is a null pointer, but " + out.aval().to_string() +
+                     " needs " + std::to_string(bytes) + " bytes");
+  }
   if (bytes) std::memcpy(concrete_node(out).data(), data, bytes);
   return out;
 }
@@ -191,6 +215,26 @@ Array make_from_data(const void* data, DType dtype, Shape shape) {
 void empty_array_error() {
   throw TypeError(
       "an empty Array (default-constructed or moved from) was used where a value is needed");
+}
+
+std::size_t checked_axis(const ShapedArray& aval, std::int64_t axis) {
+  const std::int64_t ndim = aval.ndim();
+  if (axis < -ndim || axis >= ndim) {
+    throw IndexError("shape: axis " + std::to_string(axis) + " is out of bounds for " +
+                     aval.to_string() + ", which has " + std::to_string(ndim) + " dimensions");
+  }
+  return static_cast<std::size_t>(axis < 0 ? axis + ndim : axis);
+}
+
+void no_memory_for(const ShapedArray& aval, std::size_t element_size) {
+  throw OutOfMemoryError("to_vector() of " + aval.to_string() + ": out of memory for " +
+                         std::to_string(aval.size()) + " elements of " +
+                         std::to_string(element_size) + " bytes; read a part of the array");
+}
+
+void check_memory_for(const ShapedArray& aval, std::size_t element_size) {
+  const auto n = static_cast<std::size_t>(aval.size());
+  if (n > runtime::memory_limit() / element_size) no_memory_for(aval, element_size);
 }
 
 void read_item(const Array& x, DType dtype, void* out) {

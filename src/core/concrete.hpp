@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "telamon/array.hpp"
 
@@ -85,6 +86,11 @@ class ConcreteNode final : public ArrayNode {
   bool dense_ = true;
 };
 
+/// ShapeError unless an array can have this type: "eye: sizes must not be negative, got (2, -1)".
+void check_type(std::string_view name, const ShapedArray& aval);
+/// The same, and OutOfMemoryError when it is about to be computed and larger than the memory. Asked
+/// early by functions that would take long to fail, or fail in a primitive that the user did not name.
+void check_dense(std::string_view name, const ShapedArray& aval);
 /// An uninitialised dense array.
 Array make_uninitialized(const ShapedArray& aval);
 /// The node of a concrete array; InternalError on a tracer.

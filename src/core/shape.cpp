@@ -1,6 +1,10 @@
 // Shape: hashing and printing.
 #include "telamon/shape.hpp"
 
+#include <algorithm>
+
+#include "core/size_errors.hpp"
+
 namespace telamon {
 inline namespace v1 {
 
@@ -26,5 +30,20 @@ std::string Shape::to_string() const {
   return text;
 }
 
+namespace detail {
+
+std::int64_t num_elements_of_large(const Shape& shape) {
+  if (shape.contains(0)) return 0;
+  const bool negative = std::any_of(shape.begin(), shape.end(), [](auto n) { return n < 0; });
+  throw UnnamedSizeError("the shape " + shape.to_string() +
+                         (negative ? " has a negative size" : " has more than 2^63 - 1 elements"));
+}
+
+void no_such_integer(std::uint64_t value, const char* what) {
+  throw IndexError(std::string(what) + " " + std::to_string(value) +
+                   " is out of bounds: it is beyond 2^63 - 1 (a negative number made unsigned?)");
+}
+
+}  // namespace detail
 }  // namespace v1
 }  // namespace telamon

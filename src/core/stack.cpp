@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/concrete.hpp"
+#include "core/size_errors.hpp"
 #include "core/trace.hpp"
 #include "telamon/debug.hpp"
 
@@ -15,6 +16,7 @@ namespace {
 struct InterpreterStack {
   std::vector<std::shared_ptr<MainTrace>> mains;  // mains[i] has level i + 1; level 0 is evaluation
   MainTrace* dynamic = nullptr;
+  int depth = 0;         // of all mains, those that an EvalScope set aside included
   SourceLocation where;  // of the outermost public call under way
 };
 
@@ -38,7 +40,7 @@ InterpreterStack& stack() {
 std::string tracer_name(const Tracer& tracer) {
   const SourceLocation made = tracer.created();
   return tracer.aval().to_string() + (made ? ", created at " + made.to_string() : std::string()) +
-         " by " + tracer.main().description();
+         " by " + tracer.main().owner();
 }
 
 [[noreturn]] void leaked_tracer(const Tracer& tracer) {
@@ -66,23 +68,38 @@ Tracer::~Tracer() {
   }
 }
 
+// Each level takes some kilobytes of the thread's stack, of which systems grant 8 MiB or less.
+constexpr int kMaxDepth = 200;
+
 NewMain::NewMain(std::unique_ptr<Trace> trace) : exceptions_(std::uncaught_exceptions()) {
   InterpreterStack& s = stack();
+  const std::string name = trace->describe();
+  if (s.depth >= kMaxDepth) {
+    throw RecursionError((name.empty() ? "a transformation" : name) + " is the " +
+                         std::to_string(kMaxDepth + 1) +
+                         "st within the others: a function that calls itself while it is traced "
+                         "never ends, since no value is known that could stop it. Loop with "
+                         "fori_loop, while_loop or scan, or recurse on a static argument");
+  }
   main_ = std::make_shared<MainTrace>(static_cast<int>(s.mains.size()) + 1, std::move(trace));
-  main_->description_ = main_->trace().describe();
+  main_->description_ = name;
+  main_->owner_ = name;
+  if (name.empty())  // a part of the transformation around it, as the jvp in a grad
+    main_->owner_ = s.mains.empty() ? "a transformation" : s.mains.back()->owner();
   if (check_leaks()) main_->live_ = std::make_unique<LiveTracers>();
   s.mains.push_back(main_);
+  ++s.depth;
 }
 NewMain::~NewMain() noexcept(false) {
   main_->alive_ = false;
   stack().mains.pop_back();
+  --stack().depth;
   LiveTracers* live = main_->live_tracers();
   if (!live || std::uncaught_exceptions() > exceptions_) return;
   const std::lock_guard lock(live->mutex);
   if (live->tracers.empty()) return;
-  throw LeakedTracerError(std::to_string(live->tracers.size()) + " tracers of " +
-                          main_->description() + " outlive it, among them " +
-                          tracer_name(**live->tracers.begin()) +
+  throw LeakedTracerError(std::to_string(live->tracers.size()) + " tracers of " + main_->owner() +
+                          " outlive it, among them " + tracer_name(**live->tracers.begin()) +
                           ": return values from the transformed function instead of saving them");
 }
 
@@ -114,12 +131,15 @@ SourceLocation current_call_site() { return stack().where; }
 std::string transforms_under_way() {
   const auto& mains = stack().mains;
   std::string text;
+  int named = 0;
+  constexpr int kListed = 12;  // more are a recursion
   for (auto it = mains.rbegin(); it != mains.rend(); ++it) {
     const std::string& name = (*it)->description();
-    if (name.empty()) continue;
+    if (name.empty() || ++named > kListed) continue;
     if (!text.empty()) text += ", ";
     text += name;
   }
+  if (named > kListed) text += ", and " + std::to_string(named - kListed) + " more";
   return text;
 }
 
@@ -206,14 +226,21 @@ AbstractResult abstract_eval(const PrimitiveBase& primitive, const Params& param
 }  // namespace detail
 
 Arrays PrimitiveBase::bind_erased(const Params& params, std::span<const Array> args) const {
-  detail::MainTrace* top = detail::find_top_trace(args);
-  if (!top) return detail::evaluate(*this, params, args);
-  Arrays tracers;
-  tracers.reserve(args.size());
-  for (const Array& x : args) tracers.push_back(detail::full_raise(*top, x));
-  Arrays outs = top->trace().process_primitive(*this, params, tracers);
-  for (Array& out : outs) out = detail::full_lower(out);
-  return outs;
+  const auto describe = [&] {
+    std::string text(name());
+    for (const Array& x : args) text += (&x == args.data() ? " of " : ", ") + x.aval().to_string();
+    return text;
+  };
+  return detail::with_operation(describe, [&] {
+    detail::MainTrace* top = detail::find_top_trace(args);
+    if (!top) return detail::evaluate(*this, params, args);
+    Arrays tracers;
+    tracers.reserve(args.size());
+    for (const Array& x : args) tracers.push_back(detail::full_raise(*top, x));
+    Arrays outs = top->trace().process_primitive(*this, params, tracers);
+    for (Array& out : outs) out = detail::full_lower(out);
+    return outs;
+  });
 }
 
 }  // namespace v1

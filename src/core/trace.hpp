@@ -60,6 +60,8 @@ class MainTrace : public std::enable_shared_from_this<MainTrace> {
   Trace& trace() const { return *trace_; }
   bool alive() const { return alive_; }
   const std::string& description() const { return description_; }
+  /// The description, or where that is empty the one of the transformation that this is a part of.
+  const std::string& owner() const { return owner_; }
   /// The tracers of this trace that still exist; null unless leaks are checked.
   LiveTracers* live_tracers() const { return live_.get(); }
 
@@ -68,7 +70,7 @@ class MainTrace : public std::enable_shared_from_this<MainTrace> {
   int level_;
   std::unique_ptr<LiveTracers> live_;
   bool alive_ = true;
-  std::string description_;  // kept when the trace is gone
+  std::string description_, owner_;  // kept when the trace is gone
   std::unique_ptr<Trace> trace_;
 };
 

@@ -1,5 +1,7 @@
 // Functions that make arrays.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
@@ -18,6 +20,23 @@ namespace {
 DType creation_dtype(TypeInfo type) {
   if (!type.weak || type.dtype == DType::bool_ || is_complex(type.dtype)) return type.dtype;
   return is_float(type.dtype) ? default_float() : default_int();
+}
+
+/// How many numbers first, first + by, ... lie before last.
+std::int64_t integers_between(std::int64_t first, std::int64_t last, std::int64_t by) {
+  if (by > 0 ? first >= last : first <= last) return 0;
+  const auto as_unsigned = [](std::int64_t v) { return static_cast<std::uint64_t>(v); };
+  const std::uint64_t span =
+      by > 0 ? as_unsigned(last) - as_unsigned(first) : as_unsigned(first) - as_unsigned(last);
+  const std::uint64_t step = by > 0 ? as_unsigned(by) : 0 - as_unsigned(by);
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return static_cast<std::int64_t>(std::min((span - 1) / step + 1, kMost));
+}
+
+std::int64_t floats_between(double first, double last, double by) {
+  const double count = std::ceil((last - first) / by);
+  return count >= 0x1p63 ? std::numeric_limits<std::int64_t>::max()
+                         : static_cast<std::int64_t>(std::max(count, 0.0));
 }
 
 }  // namespace
@@ -56,12 +75,17 @@ Array ones_like(const Operand& x, std::optional<DType> dtype) {
   return dtype ? lax::full(x.array.shape(), *dtype, 1, x.where) : lax::ones_like(x);
 }
 
-Array eye(std::int64_t n, std::optional<std::int64_t> m, int k, std::optional<DType> dtype,
+Array eye(std::int64_t n, std::optional<std::int64_t> m, std::int64_t k, std::optional<DType> dtype,
           SourceLocation where) {
   const CallSite site(where);
   const Shape shape{n, m.value_or(n)};
-  const Array rows = lax::iota(DType::i32, shape, 0), columns = lax::iota(DType::i32, shape, 1);
-  const Array on_diagonal = lax::eq(lax::add(rows, lax::full_like(rows, k)), columns);
+  detail::check_dense("eye", {shape, dtype.value_or(default_float())});
+  // Diagonals beyond the corners are all empty: the nearest of them.
+  const auto offset = static_cast<double>(std::clamp(k, -shape[0], shape[1]));
+  const bool large = std::max(shape[0], shape[1]) > std::numeric_limits<std::int32_t>::max() / 2;
+  const DType d = large ? DType::i64 : DType::i32;
+  const Array rows = lax::iota(d, shape, 0), columns = lax::iota(d, shape, 1);
+  const Array on_diagonal = lax::eq(lax::add(rows, lax::full_like(rows, offset)), columns);
   return lax::convert_element_type(on_diagonal, dtype.value_or(default_float()));
 }
 
@@ -80,22 +104,21 @@ Array arange(const Operand& start, const Operand& stop, const Operand& step,
   for (const Array& b : bounds) {
     if (b.ndim() != 0) detail::type_error("arange", "scalars", b);
     detail::concrete_value(b, "arange (its bounds decide the shape)");
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+    const bool large = b.dtype() == DType::u64 && b.item<std::uint64_t>() > kMost;
+    if (!large && std::isfinite(b.item<double>())) continue;
+    throw ValueError("arange: start, stop and step must be " +
+                     std::string(large ? "below 2^63" : "finite") + ", got " + b.to_string());
   }
-  std::int64_t count = 0;
-  if (is_integer(detail::result_type(bounds).dtype)) {
-    const auto first = start.array.item<std::int64_t>(), last = stop.array.item<std::int64_t>();
-    const auto by = step.array.item<std::int64_t>();
-    if (by == 0) throw ValueError("arange: the step is 0");
-    const std::int64_t span = last - first;
-    count = span / by + (span % by != 0 && (span < 0) == (by < 0));  // the quotient rounded up
-  } else {
-    const auto by = step.array.item<double>();
-    if (by == 0) throw ValueError("arange: the step is 0");
-    const double exact = std::ceil((stop.array.item<double>() - start.array.item<double>()) / by);
-    if (!std::isfinite(exact)) throw ValueError("arange: the bounds and the step must be finite");
-    count = static_cast<std::int64_t>(exact);
-  }
-  const Array index = lax::iota(d, {std::max<std::int64_t>(count, 0)});
+  if (step.array.item<double>() == 0) throw ValueError("arange: the step is 0");
+  const auto count =
+      is_integer(detail::result_type(bounds).dtype)
+          ? integers_between(start.array.item<std::int64_t>(), stop.array.item<std::int64_t>(),
+                             step.array.item<std::int64_t>())
+          : floats_between(start.array.item<double>(), stop.array.item<double>(),
+                           step.array.item<double>());
+  detail::check_dense("arange", {{count}, d});
+  const Array index = lax::iota(d, {count});
   const auto is = [](const Array& x, double v) { return x.item<double>() == v; };
   const Array scaled =
       is(step.array, 1) ? index : lax::mul(index, full(index.shape(), step.array, d));
@@ -118,6 +141,7 @@ Array linspace(const Operand& start, const Operand& stop, std::int64_t count,
   const bool closed = options.endpoint && count > 1;
   Shape shape = a.shape();
   shape.insert(0, closed ? count - 1 : count);
+  detail::check_dense("linspace", {shape, computed});
   const std::int64_t intervals = closed ? count - 1 : std::max<std::int64_t>(count, 1);
   const Array t = lax::div(lax::iota(computed, shape, 0),
                            lax::full(shape, computed, static_cast<double>(intervals)));

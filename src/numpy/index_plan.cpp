@@ -28,7 +28,9 @@ int consumed_axes(const IndexItem& item) {
 
 /// Python's slice.indices: the range of an axis of size n.
 IndexEntry range_entry(const Slice& s, std::int64_t dim, std::int64_t n) {
-  const std::int64_t step = s.step.value_or(1);
+  // A step beyond the end takes one element, however long it is.
+  const std::int64_t longest = std::max<std::int64_t>(n, 1);
+  const std::int64_t step = std::clamp(s.step.value_or(1), -longest, longest);
   if (step == 0) throw ValueError("slice step must not be 0");
   const std::int64_t lowest = step > 0 ? 0 : -1, highest = step > 0 ? n : n - 1;
   const auto bound = [&](std::int64_t v) { return std::clamp(v < 0 ? v + n : v, lowest, highest); };
@@ -36,7 +38,7 @@ IndexEntry range_entry(const Slice& s, std::int64_t dim, std::int64_t n) {
   const std::int64_t stop = s.stop ? bound(*s.stop) : (step > 0 ? highest : lowest);
   const std::int64_t distance = step > 0 ? stop - start : start - stop;
   const std::int64_t stride = step > 0 ? step : -step;
-  const std::int64_t count = distance <= 0 ? 0 : (distance + stride - 1) / stride;
+  const std::int64_t count = distance <= 0 ? 0 : (distance - 1) / stride + 1;
   return {.kind = Kind::range,
           .dim = dim,
           .start = count == 0 ? 0 : start,

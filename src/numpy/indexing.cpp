@@ -112,6 +112,24 @@ Array read_index(const Array& x, const IndexPlan& plan) {
 // ---- updates -----------------------------------------------------------------------------------
 enum class Update : std::uint8_t { set, add, multiply, divide, min, max };
 
+const char* name_of(Update update) {
+  constexpr const char* kNames[] = {"set", "add", "multiply", "divide", "min", "max"};
+  return kNames[static_cast<int>(update)];
+}
+
+/// bool < integer < float < complex.
+int number_kind(DType d) { return is_complex(d) ? 3 : is_float(d) ? 2 : is_integer(d) ? 1 : 0; }
+
+/// TypeError when x's dtype is of a kind that cannot hold such values: 2.7 among integers.
+void check_kind(const char* name, const Array& x, const Array& value) {
+  if (number_kind(value.dtype()) <= number_kind(x.dtype())) return;
+  throw TypeError("x.at(...)." + std::string(name) + " got values of type " +
+                  value.aval().to_string() + " for an array x of type " + x.aval().to_string() +
+                  ", which would lose a part of them: convert the values with astype(" +
+                  std::string(short_name(x.dtype())) + "), or x with astype(" +
+                  std::string(short_name(value.dtype())) + ")");
+}
+
 /// The new elements from the old ones and the values, which have one shape.
 Array combine(Update update, const Array& old, const Array& value) {
   switch (update) {
@@ -165,6 +183,7 @@ std::optional<Array> update_by_mask(const Array& x, const std::vector<IndexItem>
 Array update_index(const Array& x, const std::vector<IndexItem>& items, const Operand& value,
                    Update update) {
   const CallSite site(value.where);
+  check_kind(name_of(update), x, value.array);
   if (const auto masked = update_by_mask(x, items, value.array, update)) return *masked;
   const IndexPlan plan = detail::plan_index(x, items);
   const Array values = prepare(x, value.array, plan);
@@ -232,6 +251,7 @@ Array AtIndex::max(const Operand& value) const {
 }
 Array AtIndex::subtract(const Operand& value) const {
   const CallSite site(value.where);
+  check_kind("subtract", x_, value.array);
   return add(negative(asarray(value.array, x_.dtype())));
 }
 

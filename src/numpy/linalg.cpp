@@ -40,7 +40,7 @@ Array contract(const char* name, const Array& x, const Array& y, const Shape& x_
 }
 
 /// Labels of the leading axes of a matrix product, aligned from the right.
-std::string leading_labels(int count) {
+std::string leading_labels(std::int64_t count) {
   std::string out;
   for (int i = count - 1; i >= 0; --i) out.push_back(static_cast<char>('A' + i));
   return out;
@@ -93,6 +93,7 @@ Array inner(const Operand& x, const Operand& y) {
 
 Array outer(const Operand& x, const Operand& y) {
   const CallSite site(x.where);
+  detail::check_dense("outer", x.array.aval().with_shape({x.array.size(), y.array.size()}));
   return multiply(lax::expand_dims(ravel(x.array), {1}), ravel(y.array));
 }
 
@@ -114,21 +115,21 @@ Array tensordot(const Operand& x, const Operand& y, const Shape& x_axes, const S
   return contract("tensordot", a, b, from_a, from_b);
 }
 
-Array tensordot(const Operand& x, const Operand& y, int axes) {
+Array tensordot(const Operand& x, const Operand& y, std::int64_t axes) {
   const CallSite site(x.where);
   if (axes < 0 || axes > std::min(x.array.ndim(), y.array.ndim())) {
     throw ValueError("tensordot: cannot contract " + std::to_string(axes) + " axes of " +
                      x.array.aval().to_string() + " and " + y.array.aval().to_string());
   }
   Shape x_axes, y_axes;
-  for (int i = 0; i < axes; ++i) {
+  for (std::int64_t i = 0; i < axes; ++i) {
     x_axes.push_back(x.array.ndim() - axes + i);
     y_axes.push_back(i);
   }
   return tensordot(x, y, x_axes, y_axes);
 }
 
-Array trace(const Operand& x, int offset, int axis1, int axis2) {
+Array trace(const Operand& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2) {
   const CallSite site(x.where);
   return sum(diagonal(x.array, offset, axis1, axis2), -1);
 }

@@ -19,23 +19,37 @@ Shape inferred_shape(const Array& x, const Shape& shape) {
   Shape out = shape;
   int unknown = -1;
   std::int64_t known = 1;
+  bool overflow = false;
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (out[i] >= 0) {
-      known *= out[i];
+      overflow = __builtin_mul_overflow(known, out[i], &known) || overflow;
     } else if (out[i] == -1 && unknown < 0) {
       unknown = static_cast<int>(i);
     } else {
       throw ShapeError("reshape: at most one size may be -1, and none less: " + shape.to_string());
     }
   }
-  if (unknown >= 0 && known > 0 && x.size() % known == 0) {
+  if (unknown >= 0 && known > 0 && !overflow && x.size() % known == 0) {
     out[static_cast<std::size_t>(unknown)] = x.size() / known;
   }
-  if (out.contains(-1) || out.num_elements() != x.size()) {
+  if (out.contains(-1) || (overflow && !out.contains(0)) || out.num_elements() != x.size()) {
     throw ShapeError("reshape: cannot reshape " + x.aval().to_string() + " (" +
                      std::to_string(x.size()) + " elements) into shape " + shape.to_string());
   }
   return out;
+}
+
+/// a * b; ShapeError when that overflows.
+std::int64_t product(const char* name, std::int64_t a, std::int64_t b) {
+  std::int64_t out = 0;
+  if (!__builtin_mul_overflow(a, b, &out)) return out;
+  throw ShapeError(std::string(name) + ": " + std::to_string(a) + " * " + std::to_string(b) +
+                   " elements are more than any array has");
+}
+
+/// Diagonals beyond the corners of a matrix are all empty: the nearest of them.
+std::int64_t diagonal_within(std::int64_t k, std::int64_t rows, std::int64_t columns) {
+  return std::clamp(k, -rows, columns);
 }
 
 void check_not_empty_list(const char* name, const Arrays& xs) {
@@ -69,7 +83,7 @@ Array transpose(const Operand& x, const AxisList& permutation) {
   return lax::transpose(x.array, perm);
 }
 
-Array swapaxes(const Operand& x, int axis1, int axis2) {
+Array swapaxes(const Operand& x, std::int64_t axis1, std::int64_t axis2) {
   const CallSite site(x.where);
   Shape perm = detail::iota_axes(x.array.ndim());
   std::swap(perm[static_cast<std::size_t>(canonical_axis("swapaxes", axis1, x.array))],
@@ -77,7 +91,7 @@ Array swapaxes(const Operand& x, int axis1, int axis2) {
   return lax::transpose(x.array, perm);
 }
 
-Array moveaxis(const Operand& x, int source, int destination) {
+Array moveaxis(const Operand& x, std::int64_t source, std::int64_t destination) {
   const CallSite site(x.where);
   Shape perm = detail::iota_axes(x.array.ndim());
   const std::int64_t from = canonical_axis("moveaxis", source, x.array);
@@ -149,7 +163,7 @@ Array flip(const Operand& x, const AxisList& axes) {
   return lax::rev(x.array, detail::canonical_axes("flip", axes, x.array));
 }
 
-Array concatenate(const Arrays& xs, int axis, SourceLocation where) {
+Array concatenate(const Arrays& xs, std::int64_t axis, SourceLocation where) {
   const CallSite site(where);
   check_not_empty_list("concatenate", xs);
   if (xs[0].ndim() == 0)
@@ -157,7 +171,7 @@ Array concatenate(const Arrays& xs, int axis, SourceLocation where) {
   return lax::concatenate(detail::promote_dtypes(xs), canonical_axis("concatenate", axis, xs[0]));
 }
 
-Array stack(const Arrays& xs, int axis, SourceLocation where) {
+Array stack(const Arrays& xs, std::int64_t axis, SourceLocation where) {
   const CallSite site(where);
   check_not_empty_list("stack", xs);
   for (const Array& x : xs) {
@@ -169,12 +183,12 @@ Array stack(const Arrays& xs, int axis, SourceLocation where) {
   return lax::stack(detail::promote_dtypes(xs), canonical_axis("stack", axis, xs[0].ndim() + 1));
 }
 
-Arrays unstack(const Operand& x, int axis) {
+Arrays unstack(const Operand& x, std::int64_t axis) {
   const CallSite site(x.where);
   return lax::unstack(x.array, canonical_axis("unstack", axis, x.array));
 }
 
-Arrays split(const Operand& x, int sections, int axis) {
+Arrays split(const Operand& x, std::int64_t sections, std::int64_t axis) {
   const CallSite site(x.where);
   const std::int64_t a = canonical_axis("split", axis, x.array);
   const std::int64_t size = x.array.shape(static_cast<int>(a));
@@ -185,14 +199,18 @@ Arrays split(const Operand& x, int sections, int axis) {
   return lax::split(x.array, Shape(static_cast<std::size_t>(sections), size / sections), a);
 }
 
-Arrays split(const Operand& x, const Shape& indices, int axis) {
+Arrays split(const Operand& x, const Shape& indices, std::int64_t axis) {
   const CallSite site(x.where);
   const std::int64_t a = canonical_axis("split", axis, x.array);
   const std::int64_t size = x.array.shape(static_cast<int>(a));
   Shape sizes;
   std::int64_t start = 0;
-  for (std::int64_t i : indices) {
-    const std::int64_t end = std::clamp<std::int64_t>(i < 0 ? i + size : i, start, size);
+  for (std::int64_t end : indices) {
+    if (end < start || end > size) {
+      throw ValueError("split: the indices " + indices.to_string() + " along axis " +
+                       std::to_string(a) + " of " + x.array.aval().to_string() +
+                       " must not decrease, and lie between 0 and " + std::to_string(size));
+    }
     sizes.push_back(end - start);
     start = end;
   }
@@ -231,14 +249,14 @@ Array tile(const Operand& x, const Shape& repetitions) {
     if (times[i] < 0) throw ValueError("tile: negative repetitions " + repetitions.to_string());
     for (std::int64_t d : {std::int64_t{1}, own[i]}) split_shape.push_back(d);
     for (std::int64_t d : {times[i], own[i]}) repeated.push_back(d);
-    result.push_back(times[i] * own[i]);
+    result.push_back(product("tile", times[i], own[i]));
   }
   if (result == x.array.shape()) return x.array;
   return lax::reshape(detail::broadcast_array(lax::reshape(x.array, split_shape), repeated),
                       result);
 }
 
-Array repeat(const Operand& x, int count, std::optional<int> axis) {
+Array repeat(const Operand& x, std::int64_t count, std::optional<std::int64_t> axis) {
   const CallSite site(x.where);
   if (count < 0) throw ValueError("repeat: negative count " + std::to_string(count));
   const Array flat = axis ? x.array : ravel(x.array);
@@ -246,11 +264,11 @@ Array repeat(const Operand& x, int count, std::optional<int> axis) {
   Shape split_shape = flat.shape(), repeated = flat.shape(), result = flat.shape();
   split_shape.insert(a + 1, 1);
   repeated.insert(a + 1, count);
-  result[a] *= count;
+  result[a] = product("repeat", result[a], count);
   return lax::reshape(detail::broadcast_array(lax::reshape(flat, split_shape), repeated), result);
 }
 
-Array roll(const Operand& x, std::int64_t shift, std::optional<int> axis) {
+Array roll(const Operand& x, std::int64_t shift, std::optional<std::int64_t> axis) {
   const CallSite site(x.where);
   if (!axis) return lax::reshape(roll(ravel(x.array), shift, 0), x.array.shape());
   const std::int64_t a = canonical_axis("roll", *axis, x.array);
@@ -263,28 +281,33 @@ Array roll(const Operand& x, std::int64_t shift, std::optional<int> axis) {
 }
 
 namespace {
+/// No matrix has as many rows.
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 61;
+
 /// column - row of each element of the last two axes, i32: below the k-th diagonal it is < k.
-Array triangle_mask(const char* name, const Array& x, int k) {
+Array triangle_mask(const char* name, const Array& x, std::int64_t k) {
   if (x.ndim() < 2) detail::type_error(name, "at least two dimensions", x);
   const Shape matrix{x.shape(-2), x.shape(-1)};
   const Array rows = lax::iota(DType::i32, matrix, 0), columns = lax::iota(DType::i32, matrix, 1);
-  const Array mask = lax::ge(lax::add(rows, lax::full_like(rows, k)), columns);
+  const auto offset = static_cast<double>(diagonal_within(k, matrix[0], matrix[1]));
+  const Array mask = lax::ge(lax::add(rows, lax::full_like(rows, offset)), columns);
   return detail::broadcast_array(mask, x.shape());
 }
 }  // namespace
 
-Array tril(const Operand& x, int k) {
+Array tril(const Operand& x, std::int64_t k) {
   const CallSite site(x.where);
   return lax::select(triangle_mask("tril", x.array, k), x.array, lax::zeros_like(x.array));
 }
 
-Array triu(const Operand& x, int k) {
+Array triu(const Operand& x, std::int64_t k) {
   const CallSite site(x.where);
-  return lax::select(triangle_mask("triu", x.array, k - 1), lax::zeros_like(x.array), x.array);
+  return lax::select(triangle_mask("triu", x.array, std::max(k, -kMaxSize) - 1),
+                     lax::zeros_like(x.array), x.array);
 }
 
 // In the row-major order of an n by m matrix the diagonal lies m + 1 apart.
-Array diagonal(const Operand& x, int offset, int axis1, int axis2) {
+Array diagonal(const Operand& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2) {
   const CallSite site(x.where);
   const std::int64_t a = canonical_axis("diagonal", axis1, x.array),
                      b = canonical_axis("diagonal", axis2, x.array);
@@ -299,23 +322,28 @@ Array diagonal(const Operand& x, int offset, int axis1, int axis2) {
   perm.push_back(b);
   const std::int64_t rows = x.array.shape(static_cast<int>(a)),
                      columns = x.array.shape(static_cast<int>(b));
-  const std::int64_t first_row = std::max(0, -offset), first_column = std::max(0, offset);
+  const std::int64_t k = diagonal_within(offset, rows, columns);
+  const std::int64_t first_row = std::max<std::int64_t>(0, -k),
+                     first_column = std::max<std::int64_t>(0, k);
   const std::int64_t count =
       std::max<std::int64_t>(0, std::min(rows - first_row, columns - first_column));
   Shape flat_shape = outer;
-  flat_shape.push_back(rows * columns);
+  flat_shape.push_back(product("diagonal", rows, columns));
   const Array flat = lax::reshape(lax::transpose(detail::strong(x.array), perm), flat_shape);
   const std::int64_t start = count == 0 ? 0 : first_row * columns + first_column;
   const std::int64_t limit = count == 0 ? 0 : start + (count - 1) * (columns + 1) + 1;
   return lax::slice_in_dim(flat, start, limit, columns + 1, outer.ndim());
 }
 
-Array diag(const Operand& x, int k) {
+Array diag(const Operand& x, std::int64_t k) {
   const CallSite site(x.where);
   if (x.array.ndim() == 2) return diagonal(x.array, k);
   if (x.array.ndim() != 1) detail::type_error("diag", "a vector or a matrix", x.array);
-  const std::int64_t n = x.array.shape(0) + std::abs(k);
-  const std::pair<std::int64_t, std::int64_t> widths{std::max(0, k), std::max(0, -k)};
+  const std::int64_t offset = std::clamp(k, -kMaxSize, kMaxSize);
+  const std::int64_t n = std::min(x.array.shape(0), kMaxSize) + std::abs(offset);
+  detail::check_dense("diag", x.array.aval().with_shape({n, n}));
+  const std::pair<std::int64_t, std::int64_t> widths{std::max<std::int64_t>(0, k),
+                                                     std::max<std::int64_t>(0, -k)};
   const Array row = pad(x.array, {widths}, 0);  // element j of the row stands in column j
   const Array rows = lax::broadcast(row, {n});
   return lax::select(eye(n, n, k, DType::bool_), rows, lax::zeros_like(rows));

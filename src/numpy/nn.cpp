@@ -69,6 +69,7 @@ Array one_hot(const Operand& x, std::int64_t num_classes, std::optional<DType> d
   const Array index = detail::strong(x.array);
   Shape shape = index.shape();
   shape.push_back(num_classes);
+  detail::check_dense("one_hot", {shape, dtype.value_or(default_float())});
   const Array columns = lax::iota(index.dtype(), shape, index.ndim());
   const Array hit =
       lax::eq(lax::broadcast_in_dim(index, shape, detail::iota_axes(index.ndim())), columns);

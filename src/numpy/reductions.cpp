@@ -60,8 +60,8 @@ Array extremum(const char* name, Strict strict, Strict on_bool, const Operand& x
 
 using StrictIndex = Array (*)(const Operand&, std::int64_t, DType);
 
-Array arg_extremum(const char* name, StrictIndex strict, const Operand& x, std::optional<int> axis,
-                   bool keepdims) {
+Array arg_extremum(const char* name, StrictIndex strict, const Operand& x,
+                   std::optional<std::int64_t> axis, bool keepdims) {
   const CallSite site(x.where);
   const Array flat = axis ? x.array : ravel(x.array);
   const std::int64_t a = detail::canonical_axis(name, axis.value_or(0), flat);
@@ -74,7 +74,8 @@ Array arg_extremum(const char* name, StrictIndex strict, const Operand& x, std::
 
 using StrictRunning = Array (*)(const Operand&, std::int64_t, bool);
 
-Array running(const char* name, StrictRunning strict, const Array& x, std::optional<int> axis) {
+Array running(const char* name, StrictRunning strict, const Array& x,
+              std::optional<std::int64_t> axis) {
   const Array flat = axis ? x : ravel(x);
   return strict(flat, detail::canonical_axis(name, axis.value_or(0), flat), false);
 }
@@ -155,35 +156,35 @@ Array logsumexp(const Operand& x, const Reduce& options) {
 }  // namespace numpy
 }  // namespace detail
 
-Array argmax(const Operand& x, std::optional<int> axis, bool keepdims) {
+Array argmax(const Operand& x, std::optional<std::int64_t> axis, bool keepdims) {
   return arg_extremum("argmax", lax::argmax, x, axis, keepdims);
 }
 
-Array argmin(const Operand& x, std::optional<int> axis, bool keepdims) {
+Array argmin(const Operand& x, std::optional<std::int64_t> axis, bool keepdims) {
   return arg_extremum("argmin", lax::argmin, x, axis, keepdims);
 }
 
-Array cumsum(const Operand& x, std::optional<int> axis) {
+Array cumsum(const Operand& x, std::optional<std::int64_t> axis) {
   const CallSite site(x.where);
   return running("cumsum", lax::cumsum, detail::strong(detail::numeric(x.array)), axis);
 }
 
-Array cumprod(const Operand& x, std::optional<int> axis) {
+Array cumprod(const Operand& x, std::optional<std::int64_t> axis) {
   const CallSite site(x.where);
   return running("cumprod", lax::cumprod, detail::strong(detail::numeric(x.array)), axis);
 }
 
-Array cummax(const Operand& x, std::optional<int> axis) {
+Array cummax(const Operand& x, std::optional<std::int64_t> axis) {
   const CallSite site(x.where);
   return running("cummax", lax::cummax, x.array, axis);
 }
 
-Array cummin(const Operand& x, std::optional<int> axis) {
+Array cummin(const Operand& x, std::optional<std::int64_t> axis) {
   const CallSite site(x.where);
   return running("cummin", lax::cummin, x.array, axis);
 }
 
-Array diff(const Operand& x, int n, int axis) {
+Array diff(const Operand& x, std::int64_t n, std::int64_t axis) {
   const CallSite site(x.where);
   const std::int64_t a = detail::canonical_axis("diff", axis, x.array);
   if (n < 0) throw ValueError("diff: n must not be negative, got " + std::to_string(n));

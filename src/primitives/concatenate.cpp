@@ -18,7 +18,8 @@ Aval result_aval(const ConcatenateParams& p, std::span<const Aval> avals) {
   for (std::size_t i = 1; i < avals.size(); ++i) {
     Shape others = avals[i].shape;
     if (others.size() == shape.size()) {
-      shape[d] += others[d];
+      if (__builtin_add_overflow(shape[d], others[d], &shape[d]))
+        shape_error(kName, avals, "the result would have more than 2^63 - 1 elements");
       others[d] = shape[d];
     }
     if (others != shape) {

@@ -62,23 +62,18 @@ bool is_iota(const Shape& s) {
   return true;
 }
 
+void check_axis(const char* name, std::int64_t axis, const Array& x) {
+  if (axis >= 0 && axis < x.ndim()) return;
+  throw IndexError(std::string(name) + ": axis " + std::to_string(axis) + " is out of bounds for " +
+                   x.aval().to_string() + "; axes count from 0");
+}
+
 /// Starts of a dynamic slice: `start` along `axis`, else 0 of the same dtype.
 Arrays starts_along(const Array& x, const Array& start, std::int64_t axis) {
-  if (axis < 0 || axis >= x.ndim()) {
-    throw IndexError("axis " + std::to_string(axis) + " is out of bounds for " +
-                     x.aval().to_string());
-  }
+  check_axis("a dynamic slice", axis, x);
   Arrays starts(static_cast<std::size_t>(x.ndim()), scalar(0, start.dtype()));
   starts[static_cast<std::size_t>(axis)] = start;
   return starts;
-}
-
-void check_sizes(const char* name, const Shape& shape) {
-  for (std::int64_t n : shape) {
-    if (n < 0)
-      throw ShapeError(std::string(name) + ": sizes must not be negative, got " +
-                       shape.to_string());
-  }
 }
 
 }  // namespace
@@ -201,7 +196,7 @@ Array scalar(const Operand& value, DType dtype) {
 namespace {
 Array full_of_aval(const Aval& aval, double value, SourceLocation where) {
   const CallSite site(where);
-  check_sizes("full", aval.shape);
+  detail::check_type("full", aval);
   // Under a dynamic trace the broadcast is staged, so that programs hold scalars and not buffers.
   if (aval.shape.empty() || !detail::has_dynamic_trace()) return detail::full_of(aval, value);
   return broadcast(detail::full_of({{}, aval.dtype, aval.weak_type}, value), aval.shape);
@@ -234,7 +229,9 @@ Arrays iota_2x32_shape(const Shape& shape, SourceLocation where) {
 
 // ---- shape -------------------------------------------------------------------------------------
 Array broadcast_in_dim(const Operand& x, const Shape& shape, const Shape& broadcast_dimensions) {
-  if (x.array.shape() == shape && is_iota(broadcast_dimensions)) return x.array;
+  if (x.array.shape() == shape && broadcast_dimensions.size() == shape.size() &&
+      is_iota(broadcast_dimensions))
+    return x.array;
   const CallSite site(x.where);
   return broadcast_in_dim_p.bind1({shape, broadcast_dimensions}, {x.array});
 }
@@ -243,7 +240,7 @@ Array broadcast(const Operand& x, const Shape& sizes) {
   if (sizes.empty()) return x.array;
   if (x.array.ndim() == 0 && !x.array.is_tracer() && !detail::has_dynamic_trace()) {
     const CallSite site(x.where);
-    check_sizes("broadcast", sizes);
+    detail::check_type("broadcast", x.array.aval().with_shape(sizes));
     // A constant: the view that the primitive would make. (C++ scalars come this way all the time.)
     return detail::broadcast_view(x.array, x.array.aval().with_shape(sizes),
                                   Shape(sizes.size(), 0));
@@ -334,6 +331,7 @@ Array slice(const Operand& x, const Shape& start_indices, const Shape& limit_ind
 
 Array slice_in_dim(const Operand& x, std::int64_t start, std::int64_t limit, std::int64_t stride,
                    std::int64_t axis) {
+  check_axis("slice_in_dim", axis, x.array);
   const auto n = x.array.shape().size();
   const auto a = static_cast<std::size_t>(axis);
   Shape starts(n, 0), limits = x.array.shape(), strides(n, 1);
@@ -345,6 +343,12 @@ Array slice_in_dim(const Operand& x, std::int64_t start, std::int64_t limit, std
 
 Array index_in_dim(const Operand& x, std::int64_t index, std::int64_t axis) {
   const CallSite site(x.where);
+  check_axis("index_in_dim", axis, x.array);
+  if (index < 0 || index >= x.array.shape(axis)) {
+    throw IndexError("index_in_dim: index " + std::to_string(index) +
+                     " is out of bounds for axis " + std::to_string(axis) + " of " +
+                     x.array.aval().to_string() + "; indices count from 0");
+  }
   return squeeze(slice_in_dim(x, index, index + 1, 1, axis), {axis});
 }
 

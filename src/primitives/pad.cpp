@@ -4,6 +4,7 @@
 #include "primitives/rules.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace telamon {
 inline namespace v1 {
@@ -12,9 +13,18 @@ namespace {
 
 constexpr const char* kName = "pad";
 
-/// low + high + n + (n - 1) interior elements; an empty dimension has none of the latter.
-std::int64_t padded_size(std::int64_t n, const std::array<std::int64_t, 3>& config) {
-  return config[0] + config[1] + (n == 0 ? 0 : n + (n - 1) * config[2]);
+/// Sums of a few such numbers do not overflow, and no array is as long.
+constexpr std::int64_t kMost = std::int64_t{1} << 60;
+
+/// low + high + n + (n - 1) interior elements; an empty dimension has none of the latter. Nothing
+/// when that is too long.
+std::optional<std::int64_t> padded_size(std::int64_t n, const std::array<std::int64_t, 3>& config) {
+  std::int64_t between = 0;
+  if (n > 1 && __builtin_mul_overflow(n - 1, config[2], &between)) return std::nullopt;
+  for (const std::int64_t part : {n, between, config[0], config[1], config[2]}) {
+    if (part > kMost || part < -kMost) return std::nullopt;
+  }
+  return config[0] + config[1] + n + between;
 }
 
 Aval result_aval(const PadParams& p, std::span<const Aval> avals) {
@@ -34,7 +44,15 @@ Aval result_aval(const PadParams& p, std::span<const Aval> avals) {
                       std::to_string(p.padding_config[i][2]) + " for dimension " +
                       std::to_string(i));
     }
-    shape.push_back(padded_size(avals[0].shape[i], p.padding_config[i]));
+    const auto size = padded_size(avals[0].shape[i], p.padding_config[i]);
+    if (!size) {
+      const auto [low, high, interior] = p.padding_config[i];
+      value_error(kName, avals,
+                  "the padding (" + std::to_string(low) + ", " + std::to_string(high) + ", " +
+                      std::to_string(interior) + ") of dimension " + std::to_string(i) +
+                      " is too large: at most 2^60 elements");
+    }
+    shape.push_back(*size);
     if (shape.back() < 0) {
       shape_error(kName, avals,
                   "dimension " + std::to_string(i) + " would get the negative size " +
@@ -61,7 +79,7 @@ Arrays evaluate(const PadParams& p, std::span<const Array> x) {
     source.shape[i] = target.shape[i] = n;
     source.data += first * source.strides[i];
     target.data += (low + first * step) * target.strides[i];
-    target.strides[i] *= step;
+    if (n > 1) target.strides[i] *= step;
   }
   kernels::run_copy(source, target);
   return {out};

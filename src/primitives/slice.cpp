@@ -35,7 +35,7 @@ Aval result_aval(const SliceParams& p, std::span<const Aval> avals) {
     }
     if (stride <= 0)
       value_error(kName, avals, "strides " + p.strides.to_string() + " must be positive");
-    shape.push_back((limit - start + stride - 1) / stride);
+    shape.push_back(limit == start ? 0 : (limit - start - 1) / stride + 1);
   }
   return avals[0].with_shape(shape);
 }
@@ -43,7 +43,9 @@ Aval result_aval(const SliceParams& p, std::span<const Aval> avals) {
 Arrays evaluate(const SliceParams& p, std::span<const Array> x) {
   const Aval out = result_aval(p, avals_of(x));
   View from = part_of(view_of(x[0]), p.start_indices, out.shape);
-  for (std::size_t i = 0; i < from.strides.size(); ++i) from.strides[i] *= stride_of(p, i);
+  for (std::size_t i = 0; i < from.strides.size(); ++i) {
+    if (out.shape[i] > 1) from.strides[i] *= stride_of(p, i);
+  }
   return {copy_to_dense(out, from)};
 }
 
@@ -53,7 +55,7 @@ Array transpose(const SliceParams& p, const Array& ct, const Aval& x) {
   for (std::size_t i = 0; i < x.shape.size(); ++i) {
     const std::int64_t n = ct.shape()[i], stride = stride_of(p, i);
     const std::int64_t end = p.start_indices[i] + (n == 0 ? 0 : 1 + (n - 1) * stride);
-    config.push_back({p.start_indices[i], x.shape[i] - end, stride - 1});
+    config.push_back({p.start_indices[i], x.shape[i] - end, n > 1 ? stride - 1 : 0});
   }
   return lax::pad(ct, lax::scalar(0.0, ct.dtype()), config);
 }

@@ -19,8 +19,12 @@ AbstractResult split_avals(const SplitParams& p, std::span<const Aval> avals) {
     if (n < 0)
       shape_error("split", avals, "sizes " + p.sizes.to_string() + " must not be negative");
     Shape part = avals[0].shape;
-    part[d] = n;
+    if (n > part[d] - total) {
+      total = -1;
+      break;
+    }
     total += n;
+    part[d] = n;
     parts.push_back(avals[0].with_shape(part));
   }
   if (total != avals[0].shape[d]) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/concrete.hpp"
+#include "core/trace.hpp"
 #include "random/keys.hpp"
 #include "telamon/lax.hpp"
 #include "telamon/numpy.hpp"
@@ -51,6 +52,7 @@ Array uniform(const Operand& key, const Shape& shape, std::optional<DType> dtype
   const CallSite site(key.where);
   const FloatFormat& format = float_format("uniform", dtype.value_or(default_float()));
   key_words("uniform", key.array);
+  detail::check_dense("random::uniform", {shape, format.dtype});
   const Array words = bits(key, shape, format.bits);
   const int shift = 8 * static_cast<int>(size_of(format.bits)) - format.mantissa;
   const Array fraction = lax::shift_right_logical(words, lax::full_like(words, shift));
@@ -67,6 +69,7 @@ Array uniform(const Operand& key, const Shape& shape, std::optional<DType> dtype
 Array normal(const Operand& key, const Shape& shape, std::optional<DType> dtype) {
   const CallSite site(key.where);
   const FloatFormat& format = float_format("normal", dtype.value_or(default_float()));
+  detail::check_dense("random::normal", {shape, format.dtype});
   const Array u = uniform(key, shape, format.dtype, format.below_minus_one, 1.0);
   return lax::mul(lax::full_like(u, std::sqrt(2.0)), lax::erf_inv(u));
 }
@@ -103,6 +106,23 @@ Array integer_bound(const Array& x) {
   if (!is_integer(x.dtype()))
     throw TypeError("random::randint needs integer bounds, got " + x.aval().to_string());
   return asarray(x);
+}
+
+/// ValueError when a bound, as far as it is known, is no number of the dtype; `beyond` is 1 where the
+/// one after the largest is fine too. (Traced bounds are clipped, as in JAX.)
+void check_in_range(const char* what, const Array& bound, DType dtype, int beyond) {
+  const std::optional<Array> value = detail::known_value(bound);
+  if (!value || value->size() == 0) return;
+  // Exact: the limits of a dtype of at most 32 bits, and the halves of 64-bit numbers, are doubles.
+  const int width = 8 * static_cast<int>(size_of(dtype)) - (is_unsigned_integer(dtype) ? 0 : 1);
+  const double largest = std::ldexp(1.0, width) - 1 + beyond;
+  const double smallest = is_unsigned_integer(dtype) ? 0 : -std::ldexp(1.0, width);
+  for (const double v : value->to_vector<double>()) {
+    if (v >= smallest && v <= largest) continue;
+    throw ValueError("random::randint: " + std::string(what) + " is out of the range of " +
+                     std::string(short_name(dtype)) + ", got " + value->to_string() +
+                     "; pass a wider dtype");
+  }
 }
 
 /// randint in a dtype of 32 or 64 bits. It draws twice the bits of the dtype, modulo the size of the
@@ -144,7 +164,10 @@ Array randint(const Operand& key, const Shape& shape, const Operand& minval, con
   if (!is_integer(d))
     throw TypeError("random::randint needs an integer dtype, got " + std::string(short_name(d)));
   key_words("randint", key.array);
+  detail::check_dense("random::randint", {shape, d});
   const Array low = integer_bound(minval.array), high = integer_bound(maxval.array);
+  check_in_range("minval", low, d, 0);
+  check_in_range("maxval", high, d, 1);
   if (size_of(d) >= 4) return wide_randint(key.array, shape, low, high, d);
   // Narrow integers are drawn as i32, against the bias.
   const Array smallest = lax::convert_element_type(limit_of(d, false), DType::i32);
@@ -159,6 +182,7 @@ Array bernoulli(const Operand& key, const Operand& p, const std::optional<Shape>
   const DType own = p.array.dtype();
   const DType dtype = is_float(own) && !p.array.weak_type() ? own : default_float();
   const Shape s = shape.value_or(p.array.shape());
+  detail::check_dense("random::bernoulli", {s, dtype});
   return lax::lt(uniform(key, s, dtype), bound(p.array, dtype, s));
 }
 
@@ -182,7 +206,7 @@ Array shuffle(const Array& key, const Array& x) {
 
 }  // namespace
 
-Array permutation(const Operand& key, const Operand& x, int axis) {
+Array permutation(const Operand& key, const Operand& x, std::int64_t axis) {
   const CallSite site(key.where);
   key_words("permutation", key.array);
   const Array& a = x.array;

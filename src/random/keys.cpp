@@ -51,6 +51,7 @@ Array split(const Operand& key, std::int64_t count) {
   const CallSite site(key.where);
   if (count < 0)
     throw ValueError("random::split: the count must not be negative, got " + std::to_string(count));
+  detail::check_dense("random::split", {{count, 2}, DType::u32});
   return lax::stack(threefry_of_iota("split", key.array, {count}), 1);
 }
 
@@ -72,6 +73,7 @@ Array bits(const Operand& key, const Shape& shape, DType dtype) {
     throw TypeError("random::bits needs an unsigned integer dtype, got " +
                     std::string(short_name(dtype)));
   }
+  detail::check_dense("random::bits", {shape, dtype});
   const Arrays words = threefry_of_iota("bits", key.array, shape);
   if (dtype != DType::u64)
     return lax::convert_element_type(lax::bitwise_xor(words[0], words[1]), dtype);

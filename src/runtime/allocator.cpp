@@ -7,6 +7,9 @@
 
 #include <sys/mman.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/sysinfo.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -15,7 +18,10 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <string>
 #include <utility>
+
+#include "core/size_errors.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define TELAMON_ASAN 1
@@ -90,6 +96,22 @@ std::size_t physical_memory() {
                                : std::size_t{4} << 30;
 }
 
+std::size_t swap_space() {
+#if defined(__linux__)
+  struct sysinfo info{};
+  if (sysinfo(&info) == 0) return static_cast<std::size_t>(info.totalswap) * info.mem_unit;
+#endif
+  return 0;
+}
+
+[[noreturn]] void out_of_memory(std::size_t bytes) {
+  throw detail::UnnamedOutOfMemoryError(
+      "out of memory: " + std::to_string(bytes) + " bytes are wanted" +
+      (bytes > memory_limit() ? ", but the machine has " + std::to_string(memory_limit()) : "") +
+      "; use smaller sizes, or work on a part at a time");
+}
+
+/// Throws std::bad_alloc.
 void* map_memory(std::size_t bytes) {
   // Huge pages need an aligned address: map more and cut both ends off.
   const std::size_t slack = bytes >= kHugeFrom ? kHugeFrom : 0;
@@ -107,6 +129,12 @@ void* map_memory(std::size_t bytes) {
   madvise(block, bytes, MADV_HUGEPAGE);
 #endif
   return block;
+}
+
+void* map_chunk() {
+  try {
+    return map_memory(kChunk);
+  } catch (const std::bad_alloc&) { out_of_memory(kChunk); }
 }
 
 class Allocator {
@@ -127,7 +155,7 @@ class Allocator {
 
  private:
   void refill(FreeList& list, SizeClass c);
-  void* allocate_large(SizeClass c);
+  void* allocate_large(SizeClass c, std::size_t bytes);
   void deallocate_large(void* block, SizeClass c) noexcept;
 
   std::mutex mutex_;
@@ -204,7 +232,7 @@ void Allocator::refill(FreeList& list, SizeClass c) {
           chunk_ += part;
           chunk_left_ -= part;
         }
-        chunk_ = static_cast<char*>(map_memory(kChunk));
+        chunk_ = static_cast<char*>(map_chunk());
         chunk_left_ = kChunk;
         cached_ += static_cast<std::int64_t>(kChunk);
       }
@@ -218,7 +246,7 @@ void Allocator::refill(FreeList& list, SizeClass c) {
 
 void* Allocator::allocate(std::size_t bytes) {
   const SizeClass c = size_class(bytes);
-  if (c.index >= kNumSmall) return allocate_large(c);
+  if (c.index >= kNumSmall) return allocate_large(c, bytes);
   const auto size = static_cast<std::int64_t>(c.size);
   if (ThreadCache* cache = current_cache()) {
     FreeList& list = cache->lists[c.index];
@@ -266,9 +294,10 @@ void Allocator::deallocate(void* block, std::size_t bytes) noexcept {
   in_use_ -= size;
 }
 
-void* Allocator::allocate_large(SizeClass c) {
+void* Allocator::allocate_large(SizeClass c, std::size_t bytes) {
+  // Systems that overcommit would grant more than there is, and end the program when it is used.
+  if (bytes > memory_limit() || c.index >= kNumClasses) out_of_memory(bytes);
   const auto size = static_cast<std::int64_t>(c.size);
-  if (c.index >= kNumClasses) throw std::bad_alloc();
   {
     const std::lock_guard lock(large_mutex_);
     large_in_use_ += size;
@@ -286,8 +315,8 @@ void* Allocator::allocate_large(SizeClass c) {
     } catch (const std::bad_alloc&) {
       const std::lock_guard lock(large_mutex_);
       large_in_use_ -= size;
-      throw;
     }
+    out_of_memory(bytes);
   }
 }
 
@@ -347,7 +376,10 @@ std::atomic<std::int64_t> asan_in_use{0};
 void* allocate(std::size_t bytes) {
   const std::size_t align = bytes >= (std::size_t{64} << 10) ? 4096 : kUnit;
   void* block = nullptr;
-  if (posix_memalign(&block, align, std::max<std::size_t>(bytes, 1)) != 0) throw std::bad_alloc();
+  // The sanitizer ends the program on requests beyond 1 TiB.
+  const std::size_t limit = std::min(memory_limit(), std::size_t{1} << 39);
+  if (bytes > limit || posix_memalign(&block, align, std::max<std::size_t>(bytes, 1)) != 0)
+    out_of_memory(bytes);
   asan_in_use += static_cast<std::int64_t>(size_class(bytes).size);
   return block;
 }
@@ -368,6 +400,10 @@ AllocatorStats allocator_stats() { return Allocator::get().stats(); }
 
 #endif
 
+std::size_t memory_limit() {
+  static const std::size_t limit = physical_memory() + swap_space();
+  return limit;
+}
 void release_cached_memory() { Allocator::get().release_cached(); }
 void set_cache_limit(std::size_t bytes) { Allocator::get().set_limit(bytes); }
 std::size_t allocation_size(std::size_t bytes) { return size_class(bytes).size; }

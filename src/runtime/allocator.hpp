@@ -15,10 +15,13 @@ namespace telamon {
 inline namespace v1 {
 namespace runtime {
 
-/// At least `bytes` bytes (0 is allowed), not initialised. Throws std::bad_alloc.
+/// At least `bytes` bytes (0 is allowed), not initialised. OutOfMemoryError says how many were wanted.
 TELAMON_API void* allocate(std::size_t bytes);
 /// Gives back a block with the size it was asked for. Null is ignored.
 TELAMON_API void deallocate(void* block, std::size_t bytes) noexcept;
+
+/// No block can be larger: the machine's memory, with its swap space.
+TELAMON_API std::size_t memory_limit();
 
 struct AllocatorStats {
   std::size_t in_use = 0;  ///< bytes in blocks that are allocated, rounded up to their classes

@@ -1,4 +1,6 @@
 // Axes: prefix trees of batch axes, expanded over the structure of arguments and results.
+#include <limits>
+
 #include "telamon/vmap.hpp"
 
 namespace telamon {
@@ -10,6 +12,12 @@ std::string Axes::to_string() const {
   for (std::size_t i = 0; i < children().size(); ++i)
     text += (i ? ", " : "") + children()[i].to_string();
   return text + "}";
+}
+
+int Axes::checked(std::int64_t axis) {
+  if (axis < std::numeric_limits<int>::min() || axis > std::numeric_limits<int>::max())
+    throw IndexError("vmap: axis " + std::to_string(axis) + " is out of bounds: no array has it");
+  return static_cast<int>(axis);
 }
 
 namespace detail {

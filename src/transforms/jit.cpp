@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/concrete.hpp"
+#include "core/size_errors.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "runtime/executable_cache.hpp"
@@ -283,9 +284,14 @@ void JitCache::call(const Entry& entry, std::span<const Array> args, Arrays& res
     if (x.is_tracer()) find_top_trace(inputs);  // nothing is being traced, so it is a leaked one
     x = contiguous(x);
   }
-  const runtime::Executable& executable = executable_of(entry, options_);
-  if (entry.donated.empty()) executable.execute(inputs, entry.donated, results, "");
-  else executable.execute(inputs, donatable(entry.donated, inputs), results, call_name_);
+  with_operation([this] { return "jit(" + display_name(options_) + ")"; },
+                 [&] {
+                   const runtime::Executable& executable = executable_of(entry, options_);
+                   if (entry.donated.empty())
+                     return executable.execute(inputs, entry.donated, results, "");
+                   executable.execute(inputs, donatable(entry.donated, inputs), results,
+                                      call_name_);
+                 });
 }
 
 const void* JitCache::prototype(const Entry& entry) { return entry.prototype.get(); }

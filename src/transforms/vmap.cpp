@@ -48,10 +48,18 @@ Arrays vmap_arrays(const FlatFunction& f, std::span<const Array> args, const Vma
   std::vector<BatchAxis> axes = spec.in_axes;
   std::optional<std::int64_t> size = spec.axis_size;
   bool consistent = true, any = false;
+  if (size && *size < 0)
+    throw ValueError("vmap: axis_size must not be negative, got " + std::to_string(*size));
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (!axes[i]) continue;
     any = true;
     const int ndim = args[i].ndim();
+    if (ndim == 0) {
+      throw ValueError("vmap was requested to map its " + argument(leaf_name, i, args[i]) +
+                       " along axis " + std::to_string(*axes[i]) +
+                       ", but the array has rank 0: a scalar has no axes. Use none as its entry "
+                       "of in_axes, so that every call gets the same value");
+    }
     if (*axes[i] < -ndim || *axes[i] >= ndim) {
       throw ValueError("vmap was requested to map its " + argument(leaf_name, i, args[i]) +
                        " along axis " + std::to_string(*axes[i]) + ", but the array has rank " +

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "telamon/error.hpp"
 #include "telamon/source_location.hpp"
 
 namespace tl = telamon;
@@ -22,6 +23,15 @@ TEST(Shapes, OfScalarsHaveOneElement) {
   EXPECT_EQ(Shape{}.num_elements(), 1);
   EXPECT_EQ((Shape{2, 3}).num_elements(), 6);
   EXPECT_EQ((Shape{2, 0}).num_elements(), 0);
+}
+
+TEST(Shapes, OfMoreElementsThanNumbersAreErrors) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  EXPECT_THROW((Shape{kHuge, 8}).num_elements(), tl::ShapeError);
+  EXPECT_THROW((Shape{kHuge, -8}).num_elements(), tl::ShapeError);
+  EXPECT_EQ((Shape{kHuge, 8, 0}).num_elements(), 0);
+  EXPECT_EQ((Shape{0, kHuge, 8}).num_elements(), 0);
+  EXPECT_EQ((Shape{kHuge, 1}).num_elements(), kHuge);
 }
 
 RC_GTEST_PROP(Shapes, BehaveAsVectorsUnderInsertAndErase, (std::vector<std::int64_t> dims)) {

@@ -1,5 +1,6 @@
 // broadcast_in_dim, reshape, squeeze, expand_dims, transpose, rev, concatenate, split, stack, unstack,
 // pad, slice, iota: values against loops, every rule against the implementation.
+#include <limits>
 #include <numeric>
 
 #include "support.hpp"
@@ -333,6 +334,34 @@ const RuleExamples kShapeExamples([] {
       example(iota_2x32_shape_p, {{2, 3}}, Arrays{}),
   };
 });
+
+TEST(Pad, OfWidthsBeyondAnyArrayIsAnErrorAndDoesNotOverflow) {
+  constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min(),
+                         kMax = std::numeric_limits<std::int64_t>::max();
+  const Array x = f64_sample({3}), zero = f64_sample({});
+  const std::array<std::int64_t, 3> refused[] = {{kMax, kMax, 0}, {kMax, kMin, 0}, {kMin, kMax, 0},
+                                                 {kMin, kMin, 0}, {0, 0, kMax},    {1, 0, kMax / 2},
+                                                 {kMax, 0, kMax}, {0, kMax, 0}};
+  for (const auto& widths : refused) {
+    EXPECT_THAT(message_of<ValueError>([&] { pad_p.bind({{widths}}, {x, zero}); }),
+                HasSubstr("of dimension 0 is too large: at most 2^60 elements"));
+  }
+  // Cropped to nothing and padded again: only the value is left.
+  const std::int64_t far = std::int64_t{1} << 59;
+  EXPECT_EQ(pad_p.bind({{{-far, far, 0}}}, {x, zero})[0].shape(), Shape{3});
+}
+
+TEST(Slice, TakesStridesOfAnyLength) {
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+  const SliceParams params{Shape{1}, Shape{3}, Shape{kMax}};
+  const Array x = f64_sample({3});
+  const Array y = slice_p.bind(params, {x})[0];
+  ASSERT_EQ(y.shape(), Shape{1});
+  EXPECT_EQ(y.to_vector<double>()[0], x.to_vector<double>()[1]);
+  const Array slope =
+      tl::grad([&](const Array& z) { return tl::sum(slice_p.bind1(params, {z})); })(x);
+  EXPECT_EQ(slope.to_vector<double>(), (std::vector<double>{0, 1, 0}));
+}
 
 }  // namespace
 }  // namespace telamon_test

@@ -122,6 +122,36 @@ TEST(Randint, OfAnEmptyRangeIsItsLowerBound) {
   expect_array<int>(random::randint(key(9), {3}, 5, 5), {3}, {5, 5, 5});
 }
 
+// JAX clips such bounds, and draws from another range than it was asked for.
+TEST(Randint, RefusesBoundsThatTheDtypeCannotHold) {
+  EXPECT_THAT(error_of<tl::ValueError>([] { return random::randint(key(9), {3}, 0, 300, tl::u8); }),
+              HasSubstr("random::randint: maxval is out of the range of u8, got 300; pass a wider "
+                        "dtype"));
+  EXPECT_THAT(
+      message_of<tl::ValueError>([] { return random::randint(key(9), {3}, -5, 3, tl::u8); }),
+      HasSubstr("minval is out of the range of u8, got -5"));
+  EXPECT_THROW(random::randint(key(9), {3}, 0, std::int64_t{1} << 40), tl::ValueError);
+  EXPECT_THROW(random::randint(key(9), {3}, 128, 129, tl::i8), tl::ValueError);
+  EXPECT_EQ(random::randint(key(9), {3}, -128, 128, tl::i8).size(), 3);
+  EXPECT_EQ(random::randint(key(9), {2}, 0, Array({100, 256}), tl::u8).size(), 2);
+}
+
+TEST(Random, RefusesSizesByTheNameOfTheFunction) {
+  const std::int64_t huge = std::int64_t{1} << 50;
+  for (const std::int64_t n : {std::int64_t{-3}, huge, huge << 12}) {
+    const auto named = [](const std::string& name, const auto& f) {
+      EXPECT_THAT(error_of([&] { return f(); }), testing::AllOf(HasSubstr("random::" + name + ": "),
+                                                                HasSubstr("random_test.cpp")));
+    };
+    named("uniform", [&] { return random::uniform(key(1), {n}); });
+    named("normal", [&] { return random::normal(key(1), {n, 2}); });
+    named("randint", [&] { return random::randint(key(1), {n}, 0, 5); });
+    named("bernoulli", [&] { return random::bernoulli(key(1), 0.5, Shape{n}); });
+    named("bits", [&] { return random::bits(key(1), {n}); });
+    named("split", [&] { return random::split(key(1), n); });
+  }
+}
+
 TEST(Permutation, IsJax) {
   // r.permutation(k(4), 10)
   expect_array<int>(random::permutation(key(4), 10), {10}, {8, 6, 4, 7, 9, 5, 1, 3, 0, 2});

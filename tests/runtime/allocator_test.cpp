@@ -5,8 +5,11 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "support/errors.hpp"
 
 namespace {
 
@@ -58,6 +61,18 @@ TEST(Allocator, ReturnsCachedLargeBlocksOnRequest) {
   EXPECT_LT(allocator_stats().cached, std::size_t{32} << 20);
 }
 #endif
+
+TEST(Allocator, SaysHowManyBytesItCannotGive) {
+  const AllocatorStats before = allocator_stats();
+  for (const std::size_t bytes : {memory_limit() + 1, std::size_t{1} << 62, ~std::size_t{0}}) {
+    const std::string text =
+        telamon_test::message_of<telamon::OutOfMemoryError>([&] { allocate(bytes); });
+    EXPECT_NE(text.find("out of memory: " + std::to_string(bytes) + " bytes are wanted"),
+              std::string::npos)
+        << text;
+  }
+  EXPECT_EQ(allocator_stats().in_use, before.in_use);
+}
 
 TEST(Allocator, CountsBytesInUse) {
   const std::size_t before = allocator_stats().in_use;

@@ -257,6 +257,17 @@ TEST(Jit, ErrorsShowTheUsersLineAndTheTransforms) {
   EXPECT_EQ(value(tl::jit(f)(0.0)), 0.0) << "the stack must be as it was";
 }
 
+TEST(Jit, ALeakedTracerIsNamedAfterTheTransformationThatTheUserAskedFor) {
+  Array leaked;
+  const auto leaks = [&](Array x) { return leaked = x * 2.0; };
+  tl::grad(leaks)(1.0);
+  EXPECT_ERROR(LeakedTracerError, (void)(leaked + 1.0), " by grad");
+  tl::jvp(leaks, std::tuple{Array(1.0)}, std::tuple{Array(1.0)});
+  EXPECT_ERROR(LeakedTracerError, (void)(leaked + 1.0), " by jvp:");
+  tl::vmap(leaks)(tl::ones({2}));
+  EXPECT_ERROR(LeakedTracerError, (void)(leaked + 1.0), " by vmap:");
+}
+
 TEST(Jit, NamesALeakedTracer) {
   Array leaked;
   tl::jit([&](Array x) {
@@ -455,6 +466,29 @@ TEST(Jit, SurvivesTheNestedCallStressTest) {
                            value(tl::jacrev(tl::jacfwd(tl::jit(fun)))(x))};
   for (const double other : others) EXPECT_NEAR(other, second, 1e-11);
 }
+
+Array calls_itself(const Array& x) { return tl::jit(calls_itself)(x) + 1.0; }
+Array maps_itself(const Array& x) { return tl::vmap(maps_itself, {.in_axes = 0})(x); }
+Array differentiates_itself(const Array& x) { return tl::grad(differentiates_itself)(x); }
+
+TEST(Recursion, OfATransformedFunctionIsAnErrorAndNotTheEndOfTheStack) {
+  const std::string text = error_of<tl::RecursionError>([] { return calls_itself(1.0); });
+  EXPECT_THAT(text, ::testing::HasSubstr("jit(f) is the 201st within the others"));
+  EXPECT_THAT(text, ::testing::HasSubstr("Loop with fori_loop, while_loop or scan"));
+  EXPECT_THAT(text, ::testing::HasSubstr("and 188 more"));
+  EXPECT_ERROR(RecursionError, differentiates_itself(1.0), "a function that calls itself");
+  EXPECT_ERROR(ValueError, maps_itself(tl::ones({2, 2})), "rank 0");
+  // The stack is as it was.
+  EXPECT_NEAR(value(tl::jit(f)(0.5)), value(f(0.5)), 1e-14);
+  EXPECT_ERROR(RecursionError, calls_itself(1.0), "a function that calls itself");
+}
+
+Array tower(const Array& x, int height) {
+  if (height == 0) return x;
+  return tl::jit([height](const Array& y) { return tower(y, height - 1) + 1.0; })(x);
+}
+
+TEST(Recursion, OfOneHundredLevelsIsFine) { EXPECT_EQ(value(tower(0.0, 100)), 100); }
 
 }  // namespace
 }  // namespace telamon_test

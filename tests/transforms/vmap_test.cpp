@@ -124,5 +124,17 @@ TEST(Vmap, ForbidsBranchingOnABatchedValue) {
   EXPECT_ERROR(ConcretizationError, tl::vmap(g)(Array({1.0, -1.0})), "bool()");
 }
 
+TEST(Vmap, RefusesSizesAndAxesThatNoArrayHas) {
+  const auto g = [](Array x) { return x; };
+  EXPECT_ERROR(ValueError, tl::vmap(g, {.in_axes = tl::none, .axis_size = -3})(1.0),
+               "vmap: axis_size must not be negative, got -3");
+  EXPECT_ERROR(ValueError, tl::vmap(g)(1.0),
+               "along axis 0, but the array has rank 0: a scalar has no axes. Use none");
+  EXPECT_ERROR(IndexError, tl::vmap(g, {.in_axes = std::int64_t{1} << 32})(tl::ones({3})),
+               "vmap: axis 4294967296 is out of bounds");
+  EXPECT_ERROR(Error, tl::vmap(g, {.in_axes = tl::none, .axis_size = std::int64_t{1} << 62})(1.0),
+               "more than 2^63 - 1 bytes");
+}
+
 }  // namespace
 }  // namespace telamon_test

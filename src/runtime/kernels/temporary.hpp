@@ -3,6 +3,7 @@
 
 #include "runtime/allocator.hpp"
 #include "runtime/kernels/elementwise.hpp"
+#include "telamon/aval.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -12,7 +13,7 @@ namespace kernels {
 class Temporary {
  public:
   Temporary(const Shape& shape, DType dtype)
-      : bytes_(static_cast<std::size_t>(shape.num_elements()) * size_of(dtype)),
+      : bytes_(static_cast<std::size_t>(detail::checked_bytes({shape, dtype}))),
         data_(runtime::allocate(bytes_)),
         view_(contiguous_view(data_, dtype, shape)) {}
   Temporary(const Temporary&) = delete;
