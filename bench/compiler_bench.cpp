@@ -3,6 +3,7 @@
 // arrays; "loop" is by hand. Run with --benchmark_filter=chain and so on.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -63,11 +64,15 @@ Arrays chain(std::span<const Array> x) {
   y = lax::sub(y, a);
   return {lax::mul(y, b)};
 }
+// Maxima as ours, where NaN wins, and as one instruction has them, which loses NaN.
+float nan_max(float a, float b) { return a > b || a != a ? a : b; }
+float plain_max(float a, float b) { return a < b ? b : a; }
+template <float (*Max)(float, float)>
 float chain_element(float a, float b) {
   float y = a + b;
   y = y * a;
   y = y - b;
-  y = y > a || y != y ? y : a;  // as max does: NaN wins
+  y = Max(y, a);
   y = y * y;
   y = y + b;
   y = y < 2 ? y : 2;
@@ -79,20 +84,24 @@ void chain_compiled(benchmark::State& state) {
   run_compiled(state, chain, {uniform({state.range(0)}, 1), uniform({state.range(0)}, 2)},
                state.range(0));
 }
+template <float (*Max)(float, float)>
 void chain_loop(benchmark::State& state) {
   const std::int64_t n = state.range(0);
   const float *a = data(uniform({n}, 1)), *b = data(uniform({n}, 2));
   std::vector<float> out(static_cast<std::size_t>(n));
   float* __restrict y = out.data();
   for (auto _ : state) {
-    for (std::int64_t i = 0; i < n; ++i) y[i] = chain_element(a[i], b[i]);
+    for (std::int64_t i = 0; i < n; ++i) y[i] = chain_element<Max>(a[i], b[i]);
     benchmark::DoNotOptimize(y);
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * n);
 }
 BENCHMARK(chain_compiled)->Arg(4096)->Arg(10'000'000)->Unit(benchmark::kMicrosecond);
-BENCHMARK(chain_loop)->Arg(4096)->Arg(10'000'000)->Unit(benchmark::kMicrosecond);
+void chain_loop_nan_max(benchmark::State& state) { chain_loop<nan_max>(state); }
+void chain_loop_plain_max(benchmark::State& state) { chain_loop<plain_max>(state); }
+BENCHMARK(chain_loop_nan_max)->Arg(4096)->Arg(10'000'000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(chain_loop_plain_max)->Arg(4096)->Arg(10'000'000)->Unit(benchmark::kMicrosecond);
 
 // ---- with exp and tanh ---------------------------------------------------------------------------
 Arrays transcendental(std::span<const Array> x) {
@@ -159,6 +168,12 @@ void row_sums_loop(benchmark::State& state) {
   for (auto _ : state) {
     for (std::int64_t i = 0; i < rows; ++i) {
       constexpr int kParts = 4 * kLanes;  // as many partial sums as keep the adders busy
+      if (columns < kParts) {             // short rows: plainly
+        float sum = 0;
+        for (std::int64_t j = 0; j < columns; ++j) sum += x[i * columns + j];
+        out[static_cast<std::size_t>(i)] = sum;
+        continue;
+      }
       float part[kParts] = {};
       std::int64_t j = 0;
       for (; j + kParts <= columns; j += kParts) {
@@ -204,6 +219,44 @@ BENCHMARK(column_sums_compiled)->Apply(sizes);
 BENCHMARK(column_sums_loop)->Apply(sizes);
 BENCHMARK(sum_compiled)->Arg(4096)->Arg(10'000'000)->Unit(benchmark::kMicrosecond);
 
+// ---- transposes ----------------------------------------------------------------------------------
+void transpose_compiled(benchmark::State& state) {
+  const Shape shape{state.range(0), state.range(1)};
+  run_compiled(
+      state, [](std::span<const Array> x) { return Arrays{lax::transpose(x[0], {1, 0})}; },
+      {uniform(shape, 1)}, shape.num_elements());
+}
+// By hand: element by element, and in square tiles.
+template <int Tile>
+void transpose_loop(benchmark::State& state) {
+  const std::int64_t rows = state.range(0), columns = state.range(1);
+  const float* x = data(uniform({rows, columns}, 1));
+  std::vector<float> out(static_cast<std::size_t>(rows * columns));
+  float* __restrict y = out.data();
+  for (auto _ : state) {
+    for (std::int64_t j0 = 0; j0 < columns; j0 += Tile) {
+      for (std::int64_t i0 = 0; i0 < rows; i0 += Tile) {
+        for (std::int64_t j = j0; j < std::min(j0 + Tile, columns); ++j) {
+          for (std::int64_t i = i0; i < std::min(i0 + Tile, rows); ++i)
+            y[j * rows + i] = x[i * columns + j];
+        }
+      }
+    }
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations() * rows * columns);
+}
+void transpose_loop_naive(benchmark::State& state) { transpose_loop<1 << 30>(state); }
+void transpose_loop_tiled(benchmark::State& state) { transpose_loop<16>(state); }
+void transpose_sizes(benchmark::internal::Benchmark* b) {
+  for (const auto& [rows, columns] : {std::pair{64, 64}, {1000, 1000}, {4096, 4096}, {100'000, 30}})
+    b->Args({rows, columns});
+  b->Unit(benchmark::kMicrosecond);
+}
+BENCHMARK(transpose_compiled)->Apply(transpose_sizes);
+BENCHMARK(transpose_loop_naive)->Apply(transpose_sizes);
+BENCHMARK(transpose_loop_tiled)->Apply(transpose_sizes);
+
 // ---- small products ------------------------------------------------------------------------------
 void product_compiled(benchmark::State& state) {
   const std::int64_t n = state.range(0);
@@ -244,7 +297,7 @@ void executable_call_of_scalar_function(benchmark::State& state) {
 }
 BENCHMARK(executable_call_of_scalar_function)->Unit(benchmark::kNanosecond);
 
-void trace_and_compile(benchmark::State& state, const Shape& shape) {
+void compile_chain(benchmark::State& state, const Shape& shape) {
   const Arrays inputs = {uniform(shape, 1), uniform(shape, 2)};
   const std::int64_t ops = state.range(0);
   for (auto _ : state) {
@@ -254,13 +307,14 @@ void trace_and_compile(benchmark::State& state, const Shape& shape) {
       return Arrays{y};
     };
     const Jaxpr jaxpr = detail::stage_arrays(f, inputs, "bench").jaxpr;
-    benchmark::DoNotOptimize(runtime::find_backend("llvm").compile(jaxpr, {}));
+    const auto executable = runtime::find_backend("llvm").compile(jaxpr, {});
+    state.counters["kernels"] = executable->info().kernels;
   }
 }
-void compile_vectors(benchmark::State& state) { trace_and_compile(state, {1000}); }
-void compile_scalars(benchmark::State& state) { trace_and_compile(state, {}); }
-BENCHMARK(compile_vectors)->Arg(10)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
-BENCHMARK(compile_scalars)->Arg(10)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
+void trace_and_compile_vectors(benchmark::State& state) { compile_chain(state, {1000}); }
+void trace_and_compile_scalars(benchmark::State& state) { compile_chain(state, {}); }
+BENCHMARK(trace_and_compile_vectors)->Arg(10)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
+BENCHMARK(trace_and_compile_scalars)->Arg(10)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

@@ -299,6 +299,45 @@ Scalar CodeGen::fold_rows(std::vector<Scalar> rows,
   return rows[0];
 }
 
+Scalar CodeGen::slide(Scalar a, Scalar c, int n) {
+  if (n == 0) return a;
+  Impl& m = *impl_;
+  std::vector<int> lanes;
+  for (int i = 0; i < m.lanes; ++i) lanes.push_back(n + i);
+  const int d = std::max(node_of(a)->depth, node_of(c)->depth);
+  Value *x = m.as_vector(node_of(a), m.lanes), *y = m.as_vector(node_of(c), m.lanes);
+  m.at(d);
+  return Scalar(m.make(m.b.CreateShuffleVector(x, y, lanes), d), a.dtype());
+}
+
+// Blocks of half the size change places, then those within: in round h, rows r and r + h (where bit
+// h of r is 0) exchange the lanes whose bit h differs from their own.
+Scalars CodeGen::transpose(Scalars rows) {
+  Impl& m = *impl_;
+  const int lanes = m.lanes;
+  int d = 0;
+  for (const Scalar r : rows) d = std::max(d, node_of(r)->depth);
+  std::vector<Value*> v;
+  for (const Scalar r : rows) v.push_back(m.as_vector(node_of(r), lanes));
+  m.at(d);
+  for (int h = lanes / 2; h > 0; h /= 2) {
+    std::vector<int> low, high;
+    for (int i = 0; i < lanes; ++i) {
+      low.push_back((i & h) == 0 ? i : lanes + i - h);
+      high.push_back((i & h) == 0 ? i + h : lanes + i);
+    }
+    for (int r = 0; r < lanes; ++r) {
+      if ((r & h) != 0) continue;
+      Value *&x = v[static_cast<std::size_t>(r)], *&y = v[static_cast<std::size_t>(r + h)];
+      Value* upper = m.b.CreateShuffleVector(x, y, low);
+      y = m.b.CreateShuffleVector(x, y, high);
+      x = upper;
+    }
+  }
+  for (std::size_t r = 0; r < rows.size(); ++r) rows[r] = Scalar(m.make(v[r], d), rows[r].dtype());
+  return rows;
+}
+
 // ---- memory --------------------------------------------------------------------------------------
 
 Value* CodeGen::Impl::context_field(int field) {

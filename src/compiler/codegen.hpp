@@ -96,6 +96,10 @@ class CodeGen final : public Emitter {
   /// The same for as many vectors as there are lanes, at once: lane i of the result is the fold of
   /// rows[i], bit for bit what fold_lanes gives.
   Scalar fold_rows(std::vector<Scalar> rows, const std::function<Scalar(Scalar, Scalar)>& combine);
+  /// Lanes n, n + 1, ... of a and b side by side.
+  Scalar slide(Scalar a, Scalar b, int n);
+  /// As many vectors as there are lanes: lane j of result i is lane i of rows[j].
+  Scalars transpose(Scalars rows);
   bool is_uniform(Scalar x) const;
   /// Whether a condition holds in any lane that counts.
   Scalar any_lane(Scalar condition);

@@ -323,10 +323,17 @@ std::int64_t cost_of(const Scope& scope, const Kernel& k) {
   return cost;
 }
 
+static bool transposes(const Scope& scope, const Kernel& k) {
+  return std::any_of(k.members.begin(), k.members.end(), [&](int e) {
+    return scope.jaxpr.eqns()[static_cast<std::size_t>(e)].primitive == &transpose_p;
+  });
+}
+
 Chunking chunking(const Plan& plan, const Step& step) {
   const Kernel& k = step.kernel;
   const Scope& scope = plan.scopes[static_cast<std::size_t>(step.scope)];
   constexpr std::int64_t kBlock = 64;  // a multiple of all lane counts
+  constexpr std::int64_t kTile = 16;   // the same of those that transposes are cut into
   switch (k.kind) {
     case Kernel::Kind::emitted:
     case Kernel::Kind::update: return {1, 0};
@@ -351,6 +358,7 @@ Chunking chunking(const Plan& plan, const Step& step) {
     while (inner > 0 && k.shape[inner] == 1) --inner;
     extent = k.linear ? size : k.shape[0];
     if (k.linear || inner == 0) unit = kBlock;
+    else if (transposes(scope, k)) unit = kTile;
   } else {
     // The emitter merges dimensions of linear kernels: the first kept run is the outermost loop.
     bool kept_before = false;

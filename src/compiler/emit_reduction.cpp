@@ -7,6 +7,7 @@
 // folded dimension is cut into parts that are folded apart, and their results in order. Either way
 // the order of combination depends on the shape only.
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "compiler/emit.hpp"
@@ -437,13 +438,13 @@ class ReductionEmitter {
     const std::int64_t size = dims_[inner].size;
     const Scalar begin = chunked ? k_.begin : gen_.index(0),
                  end = chunked ? k_.end : gen_.index(size);
-    if (!part_ && folded_.size() == 1 && size > kColumnVectors * lanes_ &&
-        dims_[folded_[0]].size > 1 && have_memory()) {
-      return column_tiles(inner, begin, end);
+    const std::int64_t widest = (part_ ? 2 : 1) * kColumnVectors * lanes_;
+    if (folded_.size() == 1 && size > widest && dims_[folded_[0]].size > 1) {
+      if (part_) return part_of_column_tiles(inner);
+      if (have_memory()) return column_tiles(inner, begin, end);
     }
     std::int64_t first = 0, last = 0;
     const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last);
-    const std::int64_t widest = (part_ ? 2 : 1) * kColumnVectors * lanes_;
     if (all && size <= widest && kernel_.members.size() <= 8) return narrow_columns(inner);
     vector_loop(gen_, begin, end, size, lanes_, [&](Scalar base) {
       const int active = gen_.active();
@@ -465,15 +466,22 @@ class ReductionEmitter {
       index_[inner] = gen_.lane_index(gen_.index(v * lanes_));
     };
     gen_.set_lanes(lanes_, lanes_);
-    const Scalars acc =
-        fold_nest(folded_, 0, identities(static_cast<int>(vectors)), [&](Scalars a) {
-          for (std::int64_t v = 0; v < vectors; ++v) {
-            at_vector(v);
-            accumulate(a, static_cast<std::size_t>(v) * count(), false);
-          }
-          gen_.set_lanes(lanes_, lanes_);
-          return a;
-        });
+    const auto add_row = [&](Scalars a) {
+      for (std::int64_t v = 0; v < vectors; ++v) {
+        at_vector(v);
+        accumulate(a, static_cast<std::size_t>(v) * count(), false);
+      }
+      gen_.set_lanes(lanes_, lanes_);
+      return a;
+    };
+    const std::size_t down = folded_[0];
+    const Scalars acc = is_stream(inner)
+                            ? gen_.loop_carried(stream_end(inner), upper(down), 1, stream(inner),
+                                                [&](Scalar n, const Scalars& carried) {
+                                                  index_[down] = n;
+                                                  return add_row(carried);
+                                                })
+                            : fold_nest(folded_, 0, identities(static_cast<int>(vectors)), add_row);
     for (std::int64_t v = 0; v < vectors; ++v) {
       at_vector(v);
       finish({acc.begin() + v * static_cast<std::int64_t>(count()),
@@ -482,10 +490,105 @@ class ReductionEmitter {
     gen_.set_lanes(1, 1);
   }
 
+  // Rows that end within a vector are read as one stream of whole vectors: after `period_rows` rows,
+  // lanes stand for the same columns again.
+  std::int64_t stream_vectors(std::size_t inner) const {
+    const std::int64_t size = dims_[inner].size, period = size / std::gcd(size, lanes_);
+    return period >= kAccumulators ? period : (kAccumulators + period - 1) / period * period;
+  }
+  std::int64_t period_rows(std::size_t inner) const {
+    return stream_vectors(inner) * lanes_ / dims_[inner].size;
+  }
+  bool is_stream(std::size_t inner) const {
+    return lanes_ > 1 && kernel_.linear && folded_.size() == 1 && folded_[0] + 1 == inner &&
+           static_cast<std::int64_t>(count()) * stream_vectors(inner) <= kColumnVectors &&
+           (is_split(folded_[0]) ? split_->length : dims_[folded_[0]].size) >=
+               4 * period_rows(inner);
+  }
+  Scalar stream_end(std::size_t inner) {
+    const Scalar rows = gen_.index(period_rows(inner)), from = lower(folded_[0]);
+    return gen_.add(from, gen_.mul(gen_.div(gen_.sub(upper(folded_[0]), from), rows), rows));
+  }
+  // The rows up to stream_end: first each lane by itself, then the rows of the period in order.
+  Scalars stream(std::size_t inner) {
+    const std::size_t down = folded_[0];
+    const std::int64_t size = dims_[inner].size, n = stream_vectors(inner),
+                       rows = period_rows(inner);
+    const Scalars sums =
+        gen_.loop_carried(lower(down), stream_end(inner), rows, identities(static_cast<int>(n)),
+                          [&](Scalar row, const Scalars& carried) {
+                            Scalars a = carried;
+                            index_[down] = row;
+                            for (std::int64_t v = 0; v < n; ++v) {
+                              index_[inner] = gen_.lane_index(gen_.index(v * lanes_));
+                              accumulate(a, static_cast<std::size_t>(v) * count(), false);
+                            }
+                            return a;
+                          });
+    Scalars out;
+    for (std::int64_t first = 0; first < size; first += lanes_) {
+      for (std::size_t k = 0; k < count(); ++k) {
+        const auto part = [&](std::int64_t row) {  // the columns from `first` on
+          const std::int64_t at = row * size + first, v = at / lanes_;
+          const auto sum = [&](std::int64_t i) {
+            return sums[static_cast<std::size_t>(std::min(i, n - 1)) * count() + k];
+          };
+          return gen_.slide(sum(v), sum(v + 1), static_cast<int>(at % lanes_));
+        };
+        Scalar x = part(0);
+        for (std::int64_t row = 1; row < rows; ++row) x = combine(k, x, part(row));
+        out.push_back(x);
+      }
+    }
+    return out;
+  }
+
   // The plan gives every reduction over leading dimensions memory for its partial results.
   bool have_memory() const {
     return std::all_of(kernel_.reductions.begin(), kernel_.reductions.end(),
                        [&](int e) { return k_.value_of(eqn(e).outputs[0]) >= 0; });
+  }
+
+  std::int64_t tile_rows() const {
+    return kernel_.members.size() <= 4 ? 8 : kernel_.members.size() <= 12 ? 4 : 1;
+  }
+
+  // The same for a part of the rows, whose partial results have memory of their own.
+  void part_of_column_tiles(std::size_t inner) {
+    const std::size_t down = folded_[0];
+    const std::int64_t size = dims_[inner].size, block = tile_rows();
+    const auto pass = [&](Scalar first, Scalar stop, Scalar row, std::int64_t n, bool fresh) {
+      vector_loop(gen_, first, stop, size, lanes_, [&](Scalar base) {
+        index_[inner] = gen_.lane_index(base);
+        Scalars acc;
+        if (fresh) acc = identities(1);
+        for (std::size_t r = 0; !fresh && r < count(); ++r) {
+          acc.push_back(gen_.load(value_at_.pointer(kernel_.partials[r]),
+                                  dtype(kernel_.reductions[r]), partial_index(*part_)));
+        }
+        for (std::int64_t r = 0; r < n; ++r) {
+          index_[down] = gen_.add(row, gen_.index(r));
+          accumulate(acc, 0, false);
+        }
+        store_partials(acc);
+      });
+    };
+    const auto passes = [&](Scalar first, Scalar stop, Scalar from, Scalar to, std::int64_t n) {
+      gen_.loop_carried(from, to, n, {}, [&](Scalar row, const Scalars&) {
+        gen_.region([&] { pass(first, stop, row, n, false); });
+        return Scalars{};
+      });
+    };
+    gen_.loop_carried(
+        gen_.index(0), gen_.index(size), kColumnTile, {}, [&](Scalar first, const Scalars&) {
+          const Scalar stop = gen_.min(gen_.index(size), gen_.add(first, gen_.index(kColumnTile)));
+          gen_.region([&] { pass(first, stop, from_, 1, true); });
+          const Scalar second = gen_.add(from_, gen_.index(1)), n = gen_.index(block);
+          const Scalar whole = gen_.add(second, gen_.mul(gen_.div(gen_.sub(to_, second), n), n));
+          passes(first, stop, second, whole, block);
+          passes(first, stop, whole, to_, 1);
+          return Scalars{};
+        });
   }
 
   // Wide arrays: several rows per pass over a tile of columns, whose partial results lie in the
@@ -493,9 +596,7 @@ class ReductionEmitter {
   void column_tiles(std::size_t inner, Scalar begin, Scalar end) {
     const std::size_t down = folded_[0];
     const std::int64_t rows = dims_[down].size, size = dims_[inner].size;
-    const std::int64_t block = kernel_.members.size() <= 4    ? 8
-                               : kernel_.members.size() <= 12 ? 4
-                                                              : 1;
+    const std::int64_t block = tile_rows();
     const std::int64_t last = (rows - 1) / block * block;  // the first row of the last pass
     const auto pass = [&](Scalar first, Scalar stop, Scalar row, std::int64_t n, bool fresh,
                           bool final) {

@@ -17,8 +17,8 @@ Point origin(CodeGen& gen, const Shape& shape) {
 
 }  // namespace
 
-Generator::Key Generator::key(Var v, const Point& at) {
-  Key k{v, {}};
+Generator::Key Generator::key(Var v, const Point& at) const {
+  Key k{v, gen_.active(), {}};
   if (at.flat) {
     k.index = {nullptr, at.flat->value()};
   } else {

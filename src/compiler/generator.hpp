@@ -45,10 +45,11 @@ class Generator {
  private:
   struct Key {
     Var var;
+    int active;  // lanes: those beyond were not loaded
     std::vector<void*> index;
     auto operator<=>(const Key&) const = default;
   };
-  static Key key(Var v, const Point& at);
+  Key key(Var v, const Point& at) const;
   Scalar compute(const Eqn& eqn, Var v, const Point& at);
 
   CodeGen& gen_;

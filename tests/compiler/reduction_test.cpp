@@ -83,6 +83,35 @@ TEST(CompiledReduction, LargeFoldsWithFewResultsAreCutIntoParts) {
   EXPECT_GT(executable->info().arena_bytes, 10u * 3 * 8);
 }
 
+TEST(CompiledReduction, NarrowColumnsAreReadAsOneStream) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (std::int64_t columns = 2; columns <= 24; ++columns) check_sum({1003, columns}, {0}, dtype);
+    for (const std::int64_t rows : {62, 63, 64, 65, 127, 128}) check_sum({rows, 10}, {0}, dtype);
+    check_sum({3, 700, 10}, {1}, dtype);
+    check_sum({200'001, 6}, {0}, dtype);
+  }
+  check(  // several folds at once, of what is computed on the way and stored
+      [](std::span<const Array> x) {
+        const Array y = lax::mul(x[0], x[0]);
+        return Arrays{lax::reduce_max(y, {0}), lax::reduce_min(y, {0}), y};
+      },
+      {uniform({1001, 12}, DType::f32)}, 1);
+  check([](std::span<const Array> x) { return Arrays{lax::reduce_xor(x[0], {0})}; },
+        {uniform({1001, 5}, DType::u8, 0, 200)}, 1);
+}
+
+TEST(CompiledReduction, PartsOfManyColumnsAreFoldedByTiles) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    check_sum({3001, 300}, {0}, dtype);
+    check_sum({157, 9001}, {0}, dtype);
+  }
+  check(
+      [](std::span<const Array> x) {
+        return Arrays{lax::reduce_max(x[0], {0}), lax::reduce_min(lax::mul(x[0], x[0]), {0})};
+      },
+      {uniform({3001, 333}, DType::f32)}, 1);
+}
+
 TEST(CompiledReduction, AllFoldsAgreeWithEagerOnes) {
   using Fold = Array (*)(const Operand&, const Shape&);
   for (const DType dtype : {DType::i32, DType::u64, DType::u8, DType::f32}) {

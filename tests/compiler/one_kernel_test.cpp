@@ -1,0 +1,56 @@
+// The programs whose times bench/compiler_bench.cpp shows: each is exactly one kernel.
+#include "support.hpp"
+#include "telamon/history.hpp"
+#include "telamon/jit.hpp"
+
+namespace telamon::testing {
+namespace {
+
+void expect_one_kernel(const Program& f, const Arrays& inputs) {
+  check(f, inputs, 1, 1e3);
+  EXPECT_EQ(last_executable().kernels, 1);
+  EXPECT_EQ(last_executable().library_calls, 0);
+}
+
+Arrays chain(std::span<const Array> x) {
+  const Array &a = x[0], &b = x[1];
+  Array y = lax::mul(lax::add(a, b), a);
+  y = lax::max(lax::sub(y, b), a);
+  y = lax::add(lax::mul(y, y), b);
+  y = lax::mul(lax::min(y, lax::full_like(y, 2)), a);
+  return {lax::mul(lax::sub(y, a), b)};
+}
+
+TEST(OneKernel, IsAChainOfTenOperations) {
+  for (const std::int64_t n : {4096, 1'000'000})
+    expect_one_kernel(chain, {uniform({n}, DType::f32), uniform({n}, DType::f32, -2, 2, 2)});
+}
+
+TEST(OneKernel, IsAChainWithExpAndTanh) {
+  const Program f = [](std::span<const Array> x) {
+    const Array e = lax::exp(lax::mul(x[0], x[1]));
+    return Arrays{lax::add(lax::tanh(lax::sub(e, x[1])), e)};
+  };
+  expect_one_kernel(f, {uniform({4096}, DType::f32), uniform({4096}, DType::f32)});
+}
+
+TEST(OneKernel, AreSumsOfRowsAndOfColumns) {
+  for (const Shape& shape : {Shape{1000, 1000}, Shape{10, 100'000}, Shape{100'000, 10}}) {
+    for (const std::int64_t axis : {0, 1}) {
+      const Program f = [&](std::span<const Array> x) {
+        return Arrays{lax::reduce_sum(x[0], {axis})};
+      };
+      // Whole numbers: the sums are exact in any order.
+      expect_one_kernel(f, {lax::round(uniform(shape, DType::f32, -9, 9))});
+    }
+  }
+}
+
+TEST(OneKernel, IsAJittedScalarFunction) {
+  const auto f = jit([](const Array& x) { return lax::mul(lax::sin(x), x); });
+  f(1.5);
+  EXPECT_EQ(last_executable().kernels, 1);
+}
+
+}  // namespace
+}  // namespace telamon::testing

@@ -1,0 +1,48 @@
+// Transposes: tiles in registers, borders, several dimensions, with work before, after and beside.
+#include "support.hpp"
+
+namespace telamon::testing {
+namespace {
+
+Program transposed(const Shape& order) {
+  return [order](std::span<const Array> x) { return Arrays{lax::transpose(x[0], order)}; };
+}
+
+TEST(CompiledTranspose, MovesEveryElementWhateverTheShape) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8, DType::bool_}) {
+    for (const Shape& shape : {Shape{16, 16}, Shape{64, 32}, Shape{37, 53}, Shape{8, 200},
+                               Shape{200, 3}, Shape{1, 40}, Shape{33, 1}, Shape{500, 301}}) {
+      check(transposed({1, 0}), {uniform(shape, dtype, 0, 100)}, 1);
+    }
+    for (const Shape& order :
+         {Shape{0, 2, 1}, Shape{1, 0, 2}, Shape{1, 2, 0}, Shape{2, 0, 1}, Shape{2, 1, 0}}) {
+      check(transposed(order), {uniform({18, 35, 20}, dtype, 0, 100)});
+      check(transposed(order), {uniform({1, 35, 20}, dtype, 0, 100)});
+    }
+  }
+}
+
+TEST(CompiledTranspose, TakesWorkBeforeBesideAndAfterIntoItsKernel) {
+  check(
+      [](std::span<const Array> x) {
+        const Array t = lax::transpose(lax::mul(x[0], x[0]), {1, 0});
+        return Arrays{lax::add(lax::mul(t, x[1]), t), lax::sub(t, x[1])};
+      },
+      {uniform({70, 45}, DType::f32), uniform({45, 70}, DType::f32)});
+  check(
+      [](std::span<const Array> x) {
+        return Arrays{lax::add(lax::transpose(x[0], {1, 0}), lax::transpose(x[1], {1, 0}))};
+      },
+      {uniform({70, 45}, DType::f64), uniform({70, 45}, DType::f64)}, 1);
+  check(  // a symmetric part: the same operand both ways
+      [](std::span<const Array> x) { return Arrays{lax::add(x[0], lax::transpose(x[0], {1, 0}))}; },
+      {uniform({100, 100}, DType::f32)}, 1);
+}
+
+TEST(CompiledTranspose, IsTheSameInChunks) {
+  check(transposed({1, 0}), {uniform({1003, 2001}, DType::f32)}, 1);
+  check(transposed({2, 1, 0}), {uniform({70, 90, 110}, DType::f64)}, 1);
+}
+
+}  // namespace
+}  // namespace telamon::testing
