@@ -13,6 +13,7 @@
 #include "runtime/math/vector_math.hpp"
 #include "runtime/thread_pool.hpp"
 #include "telamon/detail/flat.hpp"
+#include "telamon/history.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/lax.hpp"
 
@@ -287,6 +288,7 @@ void cached_call_of_scalar_function(benchmark::State& state) {
   const Array x = Array::from_data(std::vector<double>{1.5}.data(), DType::f64, {});
   f(x);
   for (auto _ : state) benchmark::DoNotOptimize(f(x));
+  state.counters["kernels"] = last_executable().kernels;
 }
 BENCHMARK(cached_call_of_scalar_function)->Unit(benchmark::kNanosecond);
 

@@ -59,7 +59,7 @@ namespace detail {
 /// returned, or a branch's whole result.
 struct TracedBody {
   FlatFunction f;
-  std::function<TreeDef()> structure;
+  Function<TreeDef()> structure;
 };
 /// scan: `body` maps the leaves of carry and row to those of carry and y. Gives carry and ys.
 TELAMON_API Arrays scan_arrays(const TracedBody& body, const TreeDef& carry,

@@ -35,10 +35,6 @@ struct CustomOptions {
 
 namespace detail {
 
-/// One address per type: types of anonymous namespaces differ too.
-template <class... T>
-inline constexpr char type_tag = 0;
-
 /// Which rule this is: by the code where that is known, else by the object.
 template <class... F>
 std::string rule_key(const void* object, const F&... f) {

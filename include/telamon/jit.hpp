@@ -5,7 +5,6 @@
 #include <mutex>
 #include <string>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -54,11 +53,10 @@ class TELAMON_API JitCache {
 
   /// The program for these traced arguments and this key of static values; null when not traced yet.
   const Entry* find(std::span<const Array> args, const KeyBuilder& key) const;
-  /// Traces f and remembers the program, unless it captured a tracer. `prototype` gives the
-  /// structure of the result after the trace.
+  /// Traces f and remembers the program, unless it captured a tracer. After the trace `prototype`
+  /// holds the structure of the result.
   EntryPtr trace(const FlatFunction& f, std::span<const Array> args, const KeyBuilder& key,
-                 const std::vector<bool>& donated,
-                 const std::function<std::shared_ptr<const void>()>& prototype);
+                 const std::vector<bool>& donated, const std::shared_ptr<const void>& prototype);
   /// Traces f once more: ValueError when the program is another one, because f captured something
   /// that has changed since.
   void check_constants(const Entry& entry, const FlatFunction& f,
@@ -87,33 +85,97 @@ class TELAMON_API JitCache {
 /// Appends the value of a static array to a key; an error on a tracer.
 TELAMON_API void add_static_array(KeyBuilder& key, const Array& x, std::size_t arg);
 
-template <class F>
-struct JitState {
-  JitState(F f, JitOptions options, bool is_shared)
-      : callee(std::move(f)), cache(std::move(options)), shared(is_shared) {}
-  Callee<F> callee;
+/// What a jitted callable and its copies share.
+struct TELAMON_API JitState {
+  explicit JitState(JitOptions options) : cache(std::move(options)) {}
+  virtual ~JitState() = default;
   JitCache cache;
-  bool shared;  // among all callables of this code identity
+  bool shared = false;  // among all callables of this code identity
 };
+template <class F>
+struct JitStateOf final : JitState {
+  JitStateOf(F f, JitOptions options) : JitState(std::move(options)), callee(std::move(f)) {}
+  Callee<F> callee;
+};
+using JitStatePtr = std::shared_ptr<JitState>;
 
-TELAMON_API void add_options(KeyBuilder& key, const JitOptions& options);
+/// The key of a callable's type, code identity and options; and what is shared under such a key.
+TELAMON_API std::string jit_key(const void* type, const KeyBuilder& identity,
+                                const JitOptions& options);
+TELAMON_API JitStatePtr find_jit_state(const std::string& key);
+/// The state that is shared from now on: this one, unless another came first.
+TELAMON_API JitStatePtr share_jit_state(const std::string& key, JitStatePtr state);
 
 /// The state for this callable: shared with equal code where that is known, else a new one.
 template <class F>
-std::shared_ptr<JitState<F>> jit_state(F f, JitOptions options) {
-  KeyBuilder key;
-  if (!code_identity(f, key))
-    return std::make_shared<JitState<F>>(std::move(f), std::move(options), false);
-  add_options(key, options);
-  struct Table {
-    std::mutex mutex;
-    std::unordered_map<std::string, std::shared_ptr<JitState<F>>> states;
-  };
-  static auto* const table = new Table;  // leaked: usable before and after main
-  const std::lock_guard lock(table->mutex);
-  auto& state = table->states[std::string(key.view())];
-  if (!state) state = std::make_shared<JitState<F>>(std::move(f), std::move(options), true);
-  return state;
+JitStatePtr jit_state(F f, JitOptions options) {
+  KeyBuilder identity;
+  const bool known = code_identity(f, identity);
+  const std::string key = known ? jit_key(&type_tag<F>, identity, options) : std::string();
+  if (known) {
+    if (JitStatePtr state = find_jit_state(key)) return state;
+  }
+  JitStatePtr state(static_cast<JitState*>(new JitStateOf<F>(std::move(f), std::move(options))));
+  return known ? share_jit_state(key, std::move(state)) : state;
+}
+
+// What follows depends on the types of the arguments only, not on the callable: compiled once for
+// all callables of one signature.
+template <class Args, class Visit>
+void for_each_argument(Args& args, Visit visit) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (visit(std::get<I>(args), I), ...);
+  }(std::make_index_sequence<std::tuple_size_v<std::remove_const_t<Args>>>());
+}
+
+/// Appends the traced leaves, and to the key what else the signature of a call consists of.
+template <class Args>
+void flatten_arguments(const JitCache& cache, const Args& args, Arrays& leaves, KeyBuilder& key) {
+  for_each_argument(args, [&](const auto& arg, std::size_t i) {
+    if (!cache.is_static(i, std::tuple_size_v<Args>)) {
+      flatten_into(arg, leaves, "jit");
+      hash_static(arg, key);
+    } else {
+      hash_static(arg, key);
+      for (const Array& x : tree_leaves(arg)) add_static_array(key, x, i);
+    }
+  });
+}
+
+/// Replaces the traced leaves.
+template <class Args>
+void assign_arguments(const JitCache& cache, Args& args, const Array* next) {
+  for_each_argument(args, [&](auto& arg, std::size_t i) {
+    if (cache.is_static(i, std::tuple_size_v<Args>)) return;
+    CountVisitor count;
+    walk_tree(arg, count);
+    AssignVisitor assign(next);
+    walk_tree(arg, assign);
+    next += count.leaves;
+  });
+}
+
+/// Of each traced leaf, whether its buffer may be reused.
+template <class Args>
+std::vector<bool> donated_leaves(const JitCache& cache, const Args& args) {
+  cache.check_argnums(std::tuple_size_v<Args>);
+  std::vector<bool> donated;
+  for_each_argument(args, [&](const auto& arg, std::size_t i) {
+    if (cache.is_static(i, std::tuple_size_v<Args>)) return;
+    CountVisitor count;
+    walk_tree(arg, count);
+    donated.insert(donated.end(), count.leaves, cache.is_donated(i, std::tuple_size_v<Args>));
+  });
+  return donated;
+}
+
+/// The leaves of the result of a jitted function, and its structure in `prototype`.
+template <class Result>
+Arrays flatten_result(Result result, std::shared_ptr<const void>& prototype) {
+  Arrays outs;
+  flatten_into(result, outs, "the result of a jitted function");
+  prototype = std::make_shared<const Result>(without_leaves(std::move(result)));
+  return outs;
 }
 
 template <class F>
@@ -134,32 +196,32 @@ class Jitted {
   std::size_t cache_size() const { return state_->cache.size(); }
 
  private:
+  F& callee() const { return *static_cast<const JitStateOf<F>&>(*state_).callee; }
+
   template <class Args, class References>
   auto run(const References& args) const {
-    using Result = std::decay_t<decltype(std::apply(*state_->callee, std::declval<Args&>()))>;
-    constexpr std::size_t kNumArgs = std::tuple_size_v<References>;
+    using Result = std::decay_t<decltype(std::apply(callee(), std::declval<Args&>()))>;
     JitCache& cache = state_->cache;
     Arrays leaves;
     leaves.reserve(8);
     KeyBuilder key;
-    for_each_argument(args, [&](const auto& arg, std::size_t i) {
-      if (!cache.is_static(i, kNumArgs)) {
-        flatten_into(arg, leaves, "jit");
-        hash_static(arg, key);
-      } else {
-        hash_static(arg, key);
-        for (const Array& x : tree_leaves(arg)) add_static_array(key, x, i);
-      }
-    });
+    flatten_arguments(cache, args, leaves, key);
     JitCache::EntryPtr owner;
     const JitCache::Entry* entry = cache.find(leaves, key);
-    if (!entry) {
-      owner = trace<Result>(Args(args), leaves, key);
-      entry = owner.get();
-    } else if (check_constants()) {
+    if (!entry || check_constants()) {
       const Args copies(args);
-      std::shared_ptr<const void> ignored;
-      cache.check_constants(*entry, flat_function<Result>(copies, ignored), leaves);
+      std::shared_ptr<const void> prototype;  // each call leaves the structure of its result here
+      const FlatFunction f = [this, &copies, &prototype](std::span<const Array> tracers) {
+        Args traced = copies;
+        assign_arguments(state_->cache, traced, tracers.data());
+        return flatten_result<Result>(std::apply(callee(), traced), prototype);
+      };
+      if (entry) {
+        cache.check_constants(*entry, f, leaves);
+      } else {
+        owner = cache.trace(f, leaves, key, donated_leaves(cache, copies), prototype);
+        entry = owner.get();
+      }
     }
     Arrays results;
     cache.call(*entry, leaves, results);
@@ -167,53 +229,7 @@ class Jitted {
     else return with_leaves(*static_cast<const Result*>(JitCache::prototype(*entry)), results);
   }
 
-  // f over the traced leaves. Each call leaves the structure of its result in `prototype`.
-  template <class Result, class Args>
-  FlatFunction flat_function(const Args& args, std::shared_ptr<const void>& prototype) const {
-    return [this, &args, &prototype](std::span<const Array> tracers) {
-      Args traced = args;
-      const Array* next = tracers.data();
-      for_each_argument(traced, [&](auto& arg, std::size_t i) {
-        if (state_->cache.is_static(i, std::tuple_size_v<Args>)) return;
-        CountVisitor count;
-        walk_tree(arg, count);
-        AssignVisitor assign(next);
-        walk_tree(arg, assign);
-        next += count.leaves;
-      });
-      Result result = std::apply(*state_->callee, traced);
-      Arrays outs;
-      flatten_into(result, outs, "the result of a jitted function");
-      prototype = std::make_shared<const Result>(without_leaves(std::move(result)));
-      return outs;
-    };
-  }
-
-  template <class Result, class Args>
-  JitCache::EntryPtr trace(const Args& args, const Arrays& leaves, const KeyBuilder& key) const {
-    constexpr std::size_t kNumArgs = std::tuple_size_v<Args>;
-    JitCache& cache = state_->cache;
-    cache.check_argnums(kNumArgs);
-    std::vector<bool> donated;
-    for_each_argument(args, [&](const auto& arg, std::size_t i) {
-      if (cache.is_static(i, kNumArgs)) return;
-      CountVisitor count;
-      walk_tree(arg, count);
-      donated.insert(donated.end(), count.leaves, cache.is_donated(i, kNumArgs));
-    });
-    std::shared_ptr<const void> prototype;
-    return cache.trace(flat_function<Result>(args, prototype), leaves, key, donated,
-                       [&] { return prototype; });
-  }
-
-  template <class Args, class Visit>
-  static void for_each_argument(Args& args, Visit visit) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (visit(std::get<I>(args), I), ...);
-    }(std::make_index_sequence<std::tuple_size_v<std::remove_const_t<Args>>>());
-  }
-
-  std::shared_ptr<JitState<F>> state_;  // copies share the cache
+  JitStatePtr state_;  // copies share the cache
 };
 
 }  // namespace detail

@@ -160,7 +160,7 @@ const Primitive<CustomVmapParams> custom_vmap_call_p{
 
 namespace detail {
 
-Arrays custom_vmap_arrays(const FlatFunction& f, const std::function<VmapRule()>& rule,
+Arrays custom_vmap_arrays(const FlatFunction& f, const Function<VmapRule()>& rule,
                           std::span<const Array> args, const std::string& name) {
   if (!tracing_under_way()) return f(args);
   std::vector<Aval> avals;

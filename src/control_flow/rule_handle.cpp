@@ -37,7 +37,7 @@ std::string plain(std::string_view name) {
 }  // namespace
 
 RulePointer intern_rule(std::type_index type, std::string_view name, std::string key,
-                        const std::function<std::shared_ptr<const void>()>& make) {
+                        const Function<std::shared_ptr<const void>()>& make) {
   Rules& r = rules();
   {
     const std::lock_guard lock(r.mutex);

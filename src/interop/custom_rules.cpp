@@ -9,9 +9,9 @@ inline namespace v1 {
 namespace interop {
 namespace {
 
-template <class F>
-F no_rule() {
-  return [](auto&&...) -> typename F::result_type {
+template <class Result>
+auto no_rule() {
+  return [](auto&&...) -> Result {
     throw InternalError("a rule of a program in a file was applied by reference");
   };
 }
@@ -52,7 +52,7 @@ std::optional<int> RuleSet::referred(const std::string& rule, const char* kind) 
 
 detail::JvpRule RuleSet::jvp(int number, bool inside) const {
   return detail::JvpRule::make("file_jvp", key("jvp", number, inside), [&] {
-    if (inside) return no_rule<detail::FlatJvpRule>();
+    if (inside) return detail::FlatJvpRule(no_rule<JvpResult>());
     return detail::FlatJvpRule(
         [set = shared_from_this(), number](std::span<const Array> x, std::span<const Tangent> dx) {
           return set->apply_jvp(number, x, dx);
@@ -62,7 +62,7 @@ detail::JvpRule RuleSet::jvp(int number, bool inside) const {
 
 detail::VjpForward RuleSet::fwd(int number, bool inside) const {
   return detail::VjpForward::make("file_fwd", key("fwd", number, inside), [&] {
-    if (inside) return no_rule<detail::FlatForward>();
+    if (inside) return detail::FlatForward(no_rule<detail::ForwardResult>());
     return detail::FlatForward([set = shared_from_this(), number](std::span<const Array> x) {
       return set->apply_fwd(number, x);
     });

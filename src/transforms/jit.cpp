@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <set>
 #include <string_view>
+#include <unordered_map>
 
 #include "core/concrete.hpp"
 #include "core/size_errors.hpp"
@@ -107,7 +108,21 @@ void add_static_array(KeyBuilder& key, const Array& x, std::size_t arg) {
                 static_cast<std::size_t>(value.size()) * size_of(value.dtype()));
 }
 
-void add_options(KeyBuilder& key, const JitOptions& o) {
+namespace {
+struct SharedStates {
+  std::mutex mutex;
+  std::unordered_map<std::string, JitStatePtr> states;
+};
+SharedStates& shared_states() {
+  static auto* const shared = new SharedStates;  // leaked: usable before and after main
+  return *shared;
+}
+}  // namespace
+
+std::string jit_key(const void* type, const KeyBuilder& identity, const JitOptions& o) {
+  KeyBuilder key;
+  key.add(type);
+  key.add_string(identity.view());
   key.add_string(o.backend);
   key.add_string(o.name);
   key.add(o.contract);
@@ -115,6 +130,21 @@ void add_options(KeyBuilder& key, const JitOptions& o) {
   for (const int i : o.donate) key.add(i);
   key.add(-1);
   for (const int i : o.static_argnums) key.add(i);
+  return std::string(key.view());
+}
+
+JitStatePtr find_jit_state(const std::string& key) {
+  SharedStates& shared = shared_states();
+  const std::lock_guard lock(shared.mutex);
+  const auto found = shared.states.find(key);
+  return found == shared.states.end() ? nullptr : found->second;
+}
+
+JitStatePtr share_jit_state(const std::string& key, JitStatePtr state) {
+  state->shared = true;
+  SharedStates& shared = shared_states();
+  const std::lock_guard lock(shared.mutex);
+  return shared.states.emplace(key, std::move(state)).first->second;
 }
 
 JitCache::JitCache(JitOptions options)
@@ -200,7 +230,7 @@ void JitCache::check_constants(const Entry& entry, const FlatFunction& f,
 
 JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array> args,
                                    const KeyBuilder& key, const std::vector<bool>& donated,
-                                   const std::function<std::shared_ptr<const void>()>& prototype) {
+                                   const std::shared_ptr<const void>& prototype) {
   auto entry = std::make_shared<Entry>();
   entry->hash = signature_hash(args, key);
   entry->key = std::string(key.view());
@@ -209,7 +239,7 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
   for (const Array& x : args) entry->avals.push_back(x.aval());
   runtime::count(runtime::live_counters().traces);
   KeptProgram kept = kept_program(f, entry->avals, options_);
-  entry->prototype = prototype();
+  entry->prototype = prototype;
   entry->donated.assign(kept.program.consts.size(), false);
   for (const std::size_t i : kept.args) entry->donated.push_back(donated[i]);
   if (std::none_of(entry->donated.begin(), entry->donated.end(), [](bool d) { return d; }))

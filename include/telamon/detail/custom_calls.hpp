@@ -15,18 +15,18 @@ inline namespace v1 {
 namespace detail {
 
 /// (primals, tangents) -> (results, their tangents).
-using FlatJvpRule = std::function<JvpResult(std::span<const Array>, std::span<const Tangent>)>;
+using FlatJvpRule = Function<JvpResult(std::span<const Array>, std::span<const Tangent>)>;
 using JvpRule = RuleHandle<FlatJvpRule>;
 /// (residuals, cotangents of the results) -> cotangents of the arguments.
 using FlatBackward =
-    std::function<std::vector<Tangent>(std::span<const Array>, std::span<const Tangent>)>;
+    Function<std::vector<Tangent>(std::span<const Array>, std::span<const Tangent>)>;
 using VjpBackward = RuleHandle<FlatBackward>;
 /// arguments -> (results, residuals), and the rule that takes these residuals.
 struct ForwardResult {
   Arrays results, residuals;
   VjpBackward bwd;
 };
-using FlatForward = std::function<ForwardResult(std::span<const Array>)>;
+using FlatForward = Function<ForwardResult(std::span<const Array>)>;
 using VjpForward = RuleHandle<FlatForward>;
 
 /// A call in final style: functions that live as long as the call.
@@ -35,14 +35,14 @@ struct CustomJvpCall {
   bool symbolic_zeros = false;
   FlatFunction fun;
   FlatJvpRule rule;
-  std::function<JvpRule()> durable;  ///< the rule for a program
+  Function<JvpRule()> durable;  ///< the rule for a program
 };
 struct CustomVjpCall {
   std::string name;
   bool symbolic_zeros = false;
   FlatFunction fun;
   FlatForward fwd;
-  std::function<VjpForward()> durable;
+  Function<VjpForward()> durable;
 };
 TELAMON_API Arrays custom_jvp_arrays(const CustomJvpCall& call, std::span<const Array> args);
 TELAMON_API Arrays custom_vjp_arrays(const CustomVjpCall& call, std::span<const Array> args);

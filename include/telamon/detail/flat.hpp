@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "telamon/array.hpp"
+#include "telamon/detail/function.hpp"
 #include "telamon/jaxpr.hpp"
 #include "telamon/primitive.hpp"
 
@@ -17,10 +18,10 @@ namespace telamon {
 inline namespace v1 {
 namespace detail {
 
-using FlatFunction = std::function<Arrays(std::span<const Array>)>;
+using FlatFunction = Function<Arrays(std::span<const Array>)>;
 
 /// Paths of the flattened leaves, made only when an error needs them.
-using LeafName = std::function<std::string(std::size_t leaf)>;
+using LeafName = Function<std::string(std::size_t leaf)>;
 
 /// Values and tangents. Tangents of integer results are float0 arrays; those of integer arguments
 /// may be empty handles or float0 arrays.
@@ -78,7 +79,7 @@ TELAMON_API LinearMap linear_map_of(const FlatFunction& f, std::span<const Aval>
 /// One batch axis per leaf (nullopt: not mapped), possibly negative; checked against the shapes.
 struct VmapSpec {
   std::vector<BatchAxis> in_axes;
-  std::function<std::vector<BatchAxis>(std::size_t num_results)> out_axes;
+  Function<std::vector<BatchAxis>(std::size_t num_results)> out_axes;
   std::optional<std::int64_t> axis_size;
   std::string axis_name;
 };

@@ -9,6 +9,10 @@ namespace telamon {
 inline namespace v1 {
 namespace detail {
 
+/// One address per type: types of anonymous namespaces differ too.
+template <class... T>
+inline constexpr char type_tag = 0;
+
 /// Appends what tells apart callables of type F that are known by more than their address, and
 /// returns true: nothing for closures without captures (the type is the code), the address of a
 /// function, and for our transforms their options and the identity of what they transform. Returns

@@ -30,8 +30,8 @@ struct MappedResults {
   Arrays values;
   std::vector<bool> mapped;
 };
-using FlatVmapRule = std::function<MappedResults(std::int64_t size, const std::vector<bool>& mapped,
-                                                 std::span<const Array>)>;
+using FlatVmapRule = Function<MappedResults(std::int64_t size, const std::vector<bool>& mapped,
+                                            std::span<const Array>)>;
 using VmapRule = RuleHandle<FlatVmapRule>;
 
 }  // namespace detail
@@ -50,7 +50,7 @@ namespace detail {
 TELAMON_API Arrays linear_call_arrays(const FlatFunction& callee, const FlatFunction& transpose,
                                       std::span<const Array> residuals,
                                       std::span<const Array> linear);
-TELAMON_API Arrays custom_vmap_arrays(const FlatFunction& f, const std::function<VmapRule()>& rule,
+TELAMON_API Arrays custom_vmap_arrays(const FlatFunction& f, const Function<VmapRule()>& rule,
                                       std::span<const Array> args, const std::string& name);
 
 /// x for each of `size` examples, along axis 0.

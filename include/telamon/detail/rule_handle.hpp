@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "telamon/config.hpp"
+#include "telamon/detail/function.hpp"
 #include "telamon/detail/hash.hpp"
 
 namespace telamon {
@@ -30,7 +31,7 @@ struct RuleNode {
 using RulePointer = std::shared_ptr<const RuleNode>;
 /// The living rule of this type and key, else a new one whose text starts with `name`.
 TELAMON_API RulePointer intern_rule(std::type_index type, std::string_view name, std::string key,
-                                    const std::function<std::shared_ptr<const void>()>& make);
+                                    const Function<std::shared_ptr<const void>()>& make);
 /// The living rule of this text; a ParseError when there is none.
 TELAMON_API RulePointer find_rule(std::type_index type, std::string_view text);
 
@@ -38,7 +39,7 @@ template <class F>
 class RuleHandle {
  public:
   RuleHandle() = default;
-  static RuleHandle make(std::string_view name, std::string key, const std::function<F()>& make) {
+  static RuleHandle make(std::string_view name, std::string key, const Function<F()>& make) {
     return RuleHandle(intern_rule(typeid(F), name, std::move(key),
                                   [&] { return std::make_shared<const F>(make()); }));
   }
