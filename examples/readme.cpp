@@ -1,3 +1,4 @@
+// A linear model: its loss compiled with its gradient, gradients of single rows, and a program.
 #include <iostream>
 #include <telamon/telamon.hpp>
 namespace tl = telamon;

@@ -19,6 +19,7 @@ struct Options {
   std::string file, transform, name;
   int threads = 1;
   double seconds = 1;
+  std::int64_t batch = 3;
   bool json = false, all = false;
 };
 
@@ -32,7 +33,7 @@ struct Timings {
 };
 
 Timings measure(const ProgramFile& file, const Options& o) {
-  const Arrays inputs = choose_inputs(file, "");
+  const Arrays inputs = example_inputs(file, o.transform, o.batch);
   const Function f =
       apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
   Timings t;
@@ -61,6 +62,8 @@ Timings measure(const ProgramFile& file, const Options& o) {
 int bench(const Options& o) {
   tl::runtime::set_num_threads(o.threads);
   for (const ProgramFile& file : load_programs(o.file, o.name, o.all)) {
+    if (!file.inputs && !o.json)
+      std::printf("(%s has no inputs on file: all are ones)\n", file.program.name().c_str());
     const Timings t = measure(file, o);
     if (o.json) {
       std::cout << Json{{"name", file.program.name()},
@@ -94,10 +97,13 @@ void add_bench(CLI::App& app, int& code) {
   command->add_option("file", options->file)->required();
   command->add_option("--transform", options->transform,
                       "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
+  add_batch_option(*command, options->batch);
   command->add_option("--case", options->name, "the case of that name");
   command->add_flag("--all", options->all, "all cases of the file");
-  command->add_option("--threads", options->threads, "threads of the pool");
-  command->add_option("--seconds", options->seconds, "how long to repeat the call");
+  command->add_option("--threads", options->threads, "threads of the pool")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--seconds", options->seconds, "how long to repeat the call")
+      ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", options->json, "one JSON object a line");
   command->callback([options, &code] { code = bench(*options); });
 }

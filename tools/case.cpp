@@ -6,6 +6,7 @@
 #include <set>
 
 #include "corrections.hpp"
+#include "interop/json_fields.hpp"
 
 namespace telamon_tool {
 namespace {
@@ -89,6 +90,7 @@ std::optional<std::string> difference(const Array& got, const Array& want, const
 
 // Compares results with a list of expected arrays in which null stands for "not differentiable".
 Verdict compare(const Arrays& got, const Json& want, const Tolerance& tol) {
+  if (!want.is_array()) throw tl::ParseError("'outputs' must be a list");
   if (got.size() != want.size()) {
     return {Verdict::Kind::failed, "got " + std::to_string(got.size()) + " results, expected " +
                                        std::to_string(want.size())};
@@ -106,6 +108,7 @@ Verdict compare(const Arrays& got, const Json& want, const Tolerance& tol) {
 
 // Empty handles where the value is not differentiable.
 Arrays optional_arrays(const Json& list) {
+  if (!list.is_array()) throw tl::ParseError("expected a list of arrays");
   Arrays out;
   for (const Json& j : list) out.push_back(j.is_null() ? Array() : tl::interop::array_from_json(j));
   return out;
@@ -296,14 +299,50 @@ Verdict agrees_with_loop(const Program& program, const Arrays& x, const Json& in
   return {};
 }
 
+// The data of a check must fit the program: one tangent for each input, one cotangent for each
+// result, of its type, and null where the value is not differentiable.
+void check_fits(const char* what, const Arrays& given, const std::vector<tl::Aval>& values) {
+  if (given.size() != values.size()) {
+    throw tl::ParseError(std::to_string(given.size()) + " " + what + " where the program has " +
+                         std::to_string(values.size()));
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const bool moves = tl::is_inexact(values[i].dtype);
+    if (given[i].has_value() ? moves && given[i].aval().same_type(values[i]) : !moves) continue;
+    throw tl::ParseError(std::string(what) + " " + std::to_string(i) + " is " +
+                         (given[i].has_value() ? given[i].aval().to_string() : "null") +
+                         " where the program has " + values[i].to_string());
+  }
+}
+
+// What a check gives for the inputs or results of the program; one that JAX refuses may give nothing:
+// then it is moved by ones.
+Arrays directions(const Json& part, const char* what, const std::vector<tl::Aval>& values) {
+  Arrays given;
+  if (part.contains(what)) given = optional_arrays(part.at(what));
+  else if (!part.contains("error")) throw tl::ParseError("'" + std::string(what) + "' are missing");
+  if (given.empty()) {
+    for (const tl::Aval& aval : values) {
+      given.push_back(tl::is_inexact(aval.dtype) ? tl::lax::full(aval.shape, aval.dtype, 1)
+                                                 : Array());
+    }
+  }
+  check_fits(what, given, values);
+  return given;
+}
+
 Verdict check_part(const Program& program, const Json& json, const Json& part, const Mode& mode,
                    const Tolerance& tol) {
   const Arrays x = arrays_from(part.contains("inputs") ? part.at("inputs") : json.at("inputs"));
   const Runner run(program, x);
-  const Arrays tangents =
-      part.contains("tangents") ? optional_arrays(part.at("tangents")) : Arrays();
-  const Arrays cotangents =
-      part.contains("cotangents") ? optional_arrays(part.at("cotangents")) : Arrays();
+  Arrays tangents, cotangents;
+  if (mode.check == "jvp" || mode.check == "hvp")
+    tangents = directions(part, "tangents", program.in_avals());
+  if (mode.check == "vjp" || mode.check == "hvp")
+    cotangents = directions(part, "cotangents", program.jaxpr().jaxpr.out_avals());
+  if (mode.check == "vmap" &&
+      (!part.at("in_axes").is_array() || part.at("in_axes").size() != x.size()))
+    throw tl::ParseError("'in_axes' must be a list with one entry for each input");
   const bool refused = part.contains("error");
   Arrays got;
   try {
@@ -318,7 +357,7 @@ Verdict check_part(const Program& program, const Json& json, const Json& part, c
   }
   if (!refused) return compare(got, part.at("outputs"), tol);
   if (mode.check == "vmap") return agrees_with_loop(program, x, part.at("in_axes"), got, tol);
-  if (tangents.empty() && cotangents.empty())
+  if (!part.contains("tangents") && !part.contains("cotangents"))
     return {Verdict::Kind::failed, "JAX refuses this, and nothing says what is right"};
   // 16-bit floats are too coarse to be differentiated by differences.
   const auto narrow = [](const Array& a) {
@@ -340,6 +379,7 @@ const std::vector<Mode>& all_modes() {
 }
 
 Arrays arrays_from(const Json& list) {
+  if (!list.is_array()) throw tl::ParseError("'inputs' must be a list of arrays");
   Arrays out;
   for (const Json& j : list) out.push_back(tl::interop::array_from_json(j));
   return out;
@@ -351,11 +391,29 @@ bool Case::has(const std::string& check) const {
   return checks != json.end() && checks->contains(check);
 }
 
-Case parse_case(const std::string& line) {
+Case parse_case(const std::string& line, const std::string& path, std::size_t number) {
   Case test;
-  test.json = Json::parse(line);
+  test.json = tl::interop::parse_json(line, path, number);
+  const std::string where = "'" + path + "', line " + std::to_string(number) + ": ";
+  try {
+    tl::interop::check_format(test.json, {tl::interop::kCaseFormat});
+  } catch (const tl::ParseError& e) {
+    if (test.json.is_object() && test.json.value("format", Json()) == tl::interop::kProgramFormat) {
+      throw tl::ParseError(where +
+                           "this is a program without inputs and answers, not a case: telamon run, "
+                           "show and bench take it, in a file named .json");
+    }
+    throw tl::ParseError(where + e.message());
+  }
+  for (const char* key : {"name", "program", "inputs"}) {
+    if (!test.json.contains(key))
+      throw tl::ParseError(where + "'" + key +
+                           "' is missing: expected a case with name, program, " +
+                           "inputs, outputs and tolerance");
+  }
+  if (!test.json.at("name").is_string() || !test.json.at("inputs").is_array())
+    throw tl::ParseError(where + "'name' must be a text and 'inputs' a list");
   test.name = test.json.at("name").get<std::string>();
-  test.primitives = test.json.value("primitives", std::vector<std::string>());
   for (const Mode& mode : all_modes()) {
     if (std::string why = correct_golden(test.json, mode.check); !why.empty())
       test.corrected[mode.check] = std::move(why);
@@ -380,6 +438,7 @@ Verdict run_mode(const Case& test, const Mode& mode) {
         verdict.reason = corrected->second;
       return verdict;
     }
+    if (!data.is_array() || data.empty()) throw tl::ParseError("'vmap' must be a list of checks");
     for (std::size_t i = 0; i < data.size(); ++i) {
       Verdict verdict = check_part(program, json, data[i], mode, tol);
       if (verdict.kind == Verdict::Kind::passed) continue;
@@ -393,6 +452,10 @@ Verdict run_mode(const Case& test, const Mode& mode) {
     return {Verdict::Kind::skipped, "primitive " + names};
   } catch (const tl::NotImplementedError& e) {
     return {Verdict::Kind::skipped, "rule: " + e.message()};
+  } catch (const tl::ParseError& e) {
+    return {Verdict::Kind::failed, "damaged case: " + e.message()};
+  } catch (const Json::exception& e) {
+    return {Verdict::Kind::failed, "damaged case: " + tl::interop::plain_message(e)};
   } catch (const std::exception& e) {
     return {Verdict::Kind::failed, std::string("raised: ") + e.what()};
   }

@@ -31,14 +31,14 @@ struct Verdict {
 
 struct Case {
   std::string name;
-  std::vector<std::string> primitives;
   Json json;
   std::map<std::string, std::string> corrected;  ///< why, by check, where the golden was wrong
   /// Whether the case holds data for this check.
   bool has(const std::string& check) const;
 };
 
-Case parse_case(const std::string& line);
+/// The case in line `number` of a file. ParseError names the file, the line and what is wrong.
+Case parse_case(const std::string& line, const std::string& path, std::size_t number);
 /// Runs one mode. Never throws: what the library throws becomes a verdict.
 Verdict run_mode(const Case& test, const Mode& mode);
 /// Inputs of a case, or of the check's own inputs (vmap).

@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <regex>
 #include <sstream>
 
@@ -13,6 +14,8 @@
 
 namespace telamon_tool {
 namespace {
+
+constexpr const char* kModeNames = "eval,jit,jvp,jit(jvp),vjp,jit(vjp),hvp,jit(hvp),vmap,jit(vmap)";
 
 struct Options {
   std::vector<std::string> files;
@@ -31,6 +34,10 @@ Json to_json(const Outcome& o) {
           {"mode", o.mode},
           {"verdict", names[static_cast<int>(o.verdict.kind)]},
           {"reason", o.verdict.reason}};
+}
+// Reasons may quote bytes of damaged files that are no UTF-8.
+std::string as_text(const Json& j) {
+  return j.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 Outcome from_json(const Json& j) {
   const auto verdict = j.at("verdict").get<std::string>();
@@ -51,28 +58,46 @@ std::vector<Mode> chosen_modes(const std::string& list) {
       if (m.name == name || (m.check == name && name != "eval")) chosen.push_back(m);
     }
     if (chosen.size() == before)
-      throw CLI::ValidationError("--modes", "unknown mode '" + name + "'");
+      throw CLI::ValidationError("--modes", "unknown mode '" + name + "': use " + kModeNames);
   }
   return chosen;
 }
 
-std::vector<Outcome> run_case(const std::string& line, const std::vector<Mode>& modes) {
+/// A line of a file of cases.
+struct Line {
+  const std::string& text;
+  const std::string& path;
+  std::size_t number;
+  std::string name() const { return path + ":" + std::to_string(number); }
+};
+
+std::vector<Outcome> run_case(const Line& line, const std::vector<Mode>& modes) {
   std::vector<Outcome> outcomes;
   try {
-    const Case test = parse_case(line);
+    const Case test = parse_case(line.text, line.path, line.number);
     for (const Mode& mode : modes) {
       if (test.has(mode.check)) outcomes.push_back({test.name, mode.name, run_mode(test, mode)});
     }
   } catch (const std::exception& e) {
-    outcomes.push_back({line.substr(0, 60),
-                        "read",
-                        {Verdict::Kind::failed, std::string("damaged case: ") + e.what()}});
+    outcomes.push_back({line.name(), "read", {Verdict::Kind::failed, e.what()}});
   }
   return outcomes;
 }
 
+// The name of a case, which comes first in its line; reading the whole case for it would be slow.
+std::string name_of(const Line& line) {
+  constexpr std::size_t kLongest = 1000;
+  const std::string key = "\"name\":";
+  const auto at = line.text.find(key);
+  if (at == std::string::npos) return line.name();
+  const auto begin = line.text.find('"', at + key.size());
+  const auto end = begin == std::string::npos ? begin : line.text.find('"', begin + 1);
+  if (end == std::string::npos || end - begin > kLongest) return line.name();
+  return line.text.substr(begin + 1, end - begin - 1);
+}
+
 // The case in a child process, so that a crash is a failure of that case alone.
-std::vector<Outcome> run_isolated(const std::string& line, const std::vector<Mode>& modes) {
+std::vector<Outcome> run_isolated(const Line& line, const std::vector<Mode>& modes) {
   int ends[2];
   if (pipe(ends) != 0) throw std::runtime_error("cannot make a pipe");
   std::cout.flush();
@@ -82,7 +107,7 @@ std::vector<Outcome> run_isolated(const std::string& line, const std::vector<Mod
     close(ends[0]);
     Json list = Json::array();
     for (const Outcome& o : run_case(line, modes)) list.push_back(to_json(o));
-    const std::string text = list.dump();
+    const std::string text = as_text(list);
     std::size_t written = 0;
     while (written < text.size()) {
       const ssize_t n = write(ends[1], text.data() + written, text.size() - written);
@@ -106,7 +131,7 @@ std::vector<Outcome> run_isolated(const std::string& line, const std::vector<Mod
     const std::string how = WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
                                                 : "exit " + std::to_string(WEXITSTATUS(status));
     outcomes.push_back(
-        {parse_case(line).name, "process", {Verdict::Kind::failed, "the process died: " + how}});
+        {name_of(line), "process", {Verdict::Kind::failed, "the process died: " + how}});
   }
   return outcomes;
 }
@@ -121,7 +146,7 @@ class Report {
   }
   void add(const Outcome& o) {
     ++counts_[static_cast<int>(o.verdict.kind)];
-    if (json_.is_open()) json_ << to_json(o).dump() << '\n';
+    if (json_.is_open()) json_ << as_text(to_json(o)) << '\n';
     if (o.verdict.kind == Verdict::Kind::skipped) ++skipped_[o.verdict.reason];
     if (o.verdict.kind == Verdict::Kind::passed && !o.verdict.reason.empty())
       std::cout << "golden corrected: " << o.test << ' ' << o.mode << ": " << o.verdict.reason
@@ -130,6 +155,7 @@ class Report {
       std::cout << "FAIL " << o.test << ' ' << o.mode << ": " << o.verdict.reason << '\n';
     }
   }
+  bool empty() const { return counts_[0] + counts_[1] + counts_[2] == 0; }
   int finish() const {
     for (const auto& [reason, count] : skipped_)
       std::cout << "skipped " << count << ": " << reason << '\n';
@@ -147,24 +173,40 @@ class Report {
   std::map<std::string, int> skipped_;
 };
 
+std::optional<std::regex> regex_of(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  try {
+    return std::regex(text);
+  } catch (const std::regex_error& e) {
+    throw CLI::ValidationError("--only", "'" + text + "' is not a regular expression: " + e.what());
+  }
+}
+
+std::string listed(const std::vector<std::string>& files) {
+  std::string text;
+  for (const std::string& f : files) text += (text.empty() ? "'" : ", '") + f + "'";
+  return text;
+}
+
 int check(const Options& options) {
   const std::vector<Mode> modes = chosen_modes(options.modes);
-  const std::regex only(options.only.empty() ? ".*" : options.only);
+  const std::optional<std::regex> only = regex_of(options.only);
   Report report(options);
+  std::size_t cases = 0;
   for (const std::string& path : options.files) {
-    for_each_line(path, [&](const std::string& line) {
-      if (!options.only.empty()) {
-        // The name comes first in a line; reading the whole case to drop it would be slow.
-        static const std::regex name_of("\"name\":\\s*\"([^\"]*)\"");
-        std::smatch match;
-        if (std::regex_search(line, match, name_of) &&
-            !std::regex_search(match[1].first, match[1].second, only))
-          return;
-      }
+    for_each_line(path, [&](const std::string& text, std::size_t number) {
+      const Line line{text, path, number};
+      if (only && !std::regex_search(name_of(line), *only)) return;
+      ++cases;
       for (const Outcome& o : options.isolate ? run_isolated(line, modes) : run_case(line, modes))
         report.add(o);
     });
   }
+  if (cases == 0) {
+    throw std::runtime_error(only ? "no case has a name that matches --only '" + options.only + "'"
+                                  : "there are no cases in " + listed(options.files));
+  }
+  if (report.empty()) throw std::runtime_error("no case has data for the modes " + options.modes);
   return report.finish();
 }
 
@@ -182,7 +224,7 @@ void add_check(CLI::App& app, int& code) {
                       "only cases whose name matches this regular expression");
   command->add_option(
       "--modes", options->modes,
-      "comma-separated: eval,jit,jvp,jit(jvp),vjp,jit(vjp),hvp,jit(hvp),vmap,jit(vmap)");
+      std::string("comma-separated: ") + kModeNames + "; jvp stands for jvp and jit(jvp), ...");
   command->add_option("--json", options->json_file,
                       "write every outcome to this file, one JSON object a line");
   command->add_flag("--list-missing", options->list_missing, "list only what is missing");

@@ -1,10 +1,56 @@
 // telamon: runs, shows, times and checks programs on file.
+#include <algorithm>
 #include <iostream>
 
 #include "commands.hpp"
+#include "interop/json_fields.hpp"
 #include "telamon/error.hpp"
 
-int main(int argc, char** argv) {
+namespace {
+
+constexpr int kWrongUse = 2;  // of the command, or of a file; 1 is a case that fails
+
+// The number of letters to change, add or drop (Wagner and Fischer 1974).
+std::size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+bool is_command(const CLI::App& app, const std::string& word) {
+  const auto commands = app.get_subcommands({});
+  return std::any_of(commands.begin(), commands.end(),
+                     [&](const CLI::App* c) { return c->get_name() == word; });
+}
+
+// "unknown command 'shwo'; did you mean 'show'?", with all commands.
+int refuse_command(const CLI::App& app, const std::string& word) {
+  std::string names, nearest;
+  std::size_t least = 3;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    const std::string& name = command->get_name();
+    names += (names.empty() ? "" : ", ") + name;
+    if (const std::size_t d = distance(word, name); d < least) {
+      least = d;
+      nearest = name;
+    }
+  }
+  std::cerr << "telamon: unknown command '" << word << "'"
+            << (nearest.empty() ? "" : "; did you mean '" + nearest + "'?")
+            << "\ncommands: " << names << "; telamon --help says what they do\n";
+  return kWrongUse;
+}
+
+int run(int argc, char** argv) {
   CLI::App app{"telamon: differentiate, batch, compile and check programs on file"};
   app.require_subcommand(1);
   int code = 0;
@@ -13,11 +59,27 @@ int main(int argc, char** argv) {
   telamon_tool::add_show(app, code);
   telamon_tool::add_bench(app, code);
   telamon_tool::add_info(app, code);
+  if (argc < 2) {
+    std::cerr << app.help();
+    return kWrongUse;
+  }
+  const std::string word = argv[1];
+  if (!word.starts_with('-') && !is_command(app, word)) return refuse_command(app, word);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) { return app.exit(e); } catch (const std::exception& e) {
-    std::cerr << "telamon: " << e.what() << '\n';
-    return 2;
-  }
+  } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : kWrongUse; }
   return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const nlohmann::json::exception& e) {
+    std::cerr << "telamon: damaged file: " << telamon::interop::plain_message(e) << '\n';
+  } catch (const std::bad_alloc&) {
+    std::cerr << "telamon: there is not enough memory for the arrays of this program\n";
+  } catch (const std::exception& e) { std::cerr << "telamon: " << e.what() << '\n'; }
+  return kWrongUse;
 }

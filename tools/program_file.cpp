@@ -12,17 +12,18 @@ namespace tl = telamon;
 
 bool differentiable(const Array& x) { return tl::is_inexact(x.dtype()); }
 
+// Parts between commas, without blanks around them.
 std::vector<std::string> split(const std::string& list) {
   std::vector<std::string> parts;
   std::stringstream in(list);
-  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
+  for (std::string part; std::getline(in, part, ',');) {
+    const auto begin = part.find_first_not_of(' '), end = part.find_last_not_of(' ');
+    parts.push_back(begin == std::string::npos ? "" : part.substr(begin, end - begin + 1));
+  }
   return parts;
 }
 
-Array ones_like(const tl::Aval& aval) {
-  const Array one = tl::lax::convert_element_type(Array(1), aval.dtype);
-  return tl::lax::broadcast_in_dim(one, aval.shape, {});
-}
+Array ones_like(const tl::Aval& aval) { return tl::lax::full(aval.shape, aval.dtype, 1); }
 
 Function grad_of(Function f) {
   return [f](const Arrays& x) {
@@ -30,13 +31,16 @@ Function grad_of(Function f) {
     for (const Array& a : x) {
       if (differentiable(a)) moved.push_back(a);
     }
+    if (moved.empty()) throw tl::TypeError("grad: no input is of a floating-point dtype");
     return tl::grad([&](const Arrays& part) {
       Arrays all = x;
       std::size_t next = 0;
       for (Array& a : all) {
         if (differentiable(a)) a = part[next++];
       }
-      const Array y = f(all).at(0);
+      const Arrays results = f(all);
+      if (results.empty()) throw tl::TypeError("grad: the program has no result");
+      const Array& y = results[0];
       tl::Shape axes;
       for (int i = 0; i < y.ndim(); ++i) axes.push_back(i);
       return tl::lax::reduce_sum(y, axes);
@@ -76,33 +80,75 @@ std::vector<ProgramFile> load_programs(const std::string& path, const std::strin
   std::vector<ProgramFile> found;
   if (path.ends_with(".json")) {
     found.push_back({tl::interop::load_jaxpr(path), std::nullopt});
+    if (!name.empty() && found[0].program.name() != name)
+      throw tl::ValueError("the program in '" + path + "' is '" + found[0].program.name() +
+                           "', not '" + name + "'");
     return found;
   }
-  for_each_line(path, [&](const std::string& line) {
+  for_each_line(path, [&](const std::string& line, std::size_t number) {
     if (!all && !found.empty()) return;
     if (!name.empty() && line.find("\"" + name + "\"") == std::string::npos) return;
-    const Case test = parse_case(line);
+    const Case test = parse_case(line, path, number);
     if (!name.empty() && test.name != name) return;
-    found.push_back(
-        {tl::interop::Program(test.name, tl::interop::program_from_json(test.json.at("program"))),
-         arrays_from(test.json.at("inputs"))});
+    const std::string where =
+        "'" + path + "', line " + std::to_string(number) + ", case '" + test.name + "': ";
+    try {
+      found.push_back(
+          {tl::interop::Program(test.name, tl::interop::program_from_json(test.json.at("program"))),
+           arrays_from(test.json.at("inputs"))});
+    } catch (const tl::interop::MissingPrimitiveError&) { throw; } catch (const tl::ParseError& e) {
+      throw tl::ParseError(where + e.message());
+    }
   });
-  if (found.empty())
-    throw std::runtime_error("no case" + (name.empty() ? "" : " '" + name + "'") + " in '" + path +
-                             "'");
+  if (found.empty()) {
+    throw tl::ValueError(name.empty() ? "there is no case in '" + path + "'"
+                                      : "there is no case '" + name + "' in '" + path + "'");
+  }
   return found;
 }
 
-Arrays choose_inputs(const ProgramFile& file, const std::string& npy_list) {
-  if (!npy_list.empty()) {
-    Arrays inputs;
-    for (const std::string& path : split(npy_list)) inputs.push_back(tl::interop::load_npy(path));
-    return inputs;
+namespace {
+
+// x for each example of each vmap, along new leading axes.
+Array repeated(const Array& x, const tl::Shape& batches) {
+  tl::Shape shape = batches, dimensions;
+  for (int i = 0; i < x.ndim(); ++i) {
+    shape.push_back(x.shape(i));
+    dimensions.push_back(batches.ndim() + i);
   }
-  if (file.inputs) return *file.inputs;
+  return tl::lax::broadcast_in_dim(x, shape, dimensions);
+}
+
+}  // namespace
+
+Arrays load_inputs(const std::string& npy_list) {
   Arrays inputs;
-  for (const tl::Aval& aval : file.program.in_avals()) inputs.push_back(ones_like(aval));
+  for (const std::string& path : split(npy_list)) inputs.push_back(tl::interop::load_npy(path));
   return inputs;
+}
+
+Arrays example_inputs(const ProgramFile& file, const std::string& transforms, std::int64_t batch) {
+  tl::Shape batches;
+  for (const std::string& name : split(transforms)) {
+    if (name == "vmap") batches.push_back(batch);
+  }
+  Arrays inputs;
+  if (file.inputs) inputs = *file.inputs;
+  else
+    for (const tl::Aval& aval : file.program.in_avals()) inputs.push_back(ones_like(aval));
+  if (!batches.empty())
+    for (Array& x : inputs) x = repeated(x, batches);
+  return inputs;
+}
+
+std::string inputs_text(const tl::interop::Program& program) {
+  std::string text;
+  const auto avals = program.in_avals();
+  for (std::size_t i = 0; i < avals.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + avals[i].to_string();
+    if (i < program.input_paths().size()) text += " (" + program.input_paths()[i] + ")";
+  }
+  return text;
 }
 
 Function apply_transforms(Function f, const std::string& transforms) {
@@ -113,7 +159,7 @@ Function apply_transforms(Function f, const std::string& transforms) {
     else if (*it == "grad") f = grad_of(f);
     else if (*it == "jvp") f = jvp_of(f);
     else if (*it == "vjp") f = vjp_of(f);
-    else throw std::runtime_error("unknown transform '" + *it + "': use jit, vmap, grad, jvp, vjp");
+    else throw tl::ValueError("unknown transform '" + *it + "': use jit, vmap, grad, jvp, vjp");
   }
   return f;
 }

@@ -21,9 +21,15 @@ struct ProgramFile {
 /// Reads a program (.json), the first case of a file of cases, or with `name` the case so called.
 std::vector<ProgramFile> load_programs(const std::string& path, const std::string& name, bool all);
 
-/// The inputs of a case, or the .npy files of a comma-separated list, checked against the program;
-/// where there are neither, ones (booleans true).
-Arrays choose_inputs(const ProgramFile& file, const std::string& npy_list);
+/// The arrays of a comma-separated list of .npy files.
+Arrays load_inputs(const std::string& npy_list);
+
+/// The inputs of the case, or ones (booleans true) for a bare program. Each vmap among the transforms
+/// adds a leading axis of `batch` equal examples.
+Arrays example_inputs(const ProgramFile& file, const std::string& transforms, std::int64_t batch);
+
+/// "f32[] ([0]['b']), f32[3] ([0]['w'])"
+std::string inputs_text(const telamon::interop::Program& program);
 
 /// "jit,vmap,grad" is jit(vmap(grad(f))). grad differentiates the sum of the first result with respect
 /// to all floating-point inputs; vmap maps axis 0 of all; jvp and vjp push and pull ones.

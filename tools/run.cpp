@@ -9,13 +9,25 @@ namespace {
 
 struct Options {
   std::string file, input, transform, name;
+  std::int64_t batch = 3;
 };
+
+Arrays inputs_of(const ProgramFile& file, const Options& o) {
+  if (!o.input.empty()) return load_inputs(o.input);
+  if (!file.inputs && !file.program.in_avals().empty()) {
+    throw telamon::ValueError("the program '" + file.program.name() +
+                              "' needs inputs, and its file has none; give them by --input "
+                              "a.npy,b.npy,...: " +
+                              inputs_text(file.program));
+  }
+  return example_inputs(file, o.transform, o.batch);
+}
 
 int run(const Options& o) {
   for (const ProgramFile& file : load_programs(o.file, o.name, false)) {
     const Function f =
         apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
-    for (const Array& y : f(choose_inputs(file, o.input)))
+    for (const Array& y : f(inputs_of(file, o)))
       std::cout << y.aval().to_string() << '\n' << y << '\n';
   }
   return 0;
@@ -28,7 +40,11 @@ void add_run(CLI::App& app, int& code) {
   CLI::App* command = app.add_subcommand(
       "run", "evaluate a program: a .json of jax_export.py, or a case of a .jsonl");
   command->add_option("file", options->file)->required();
-  command->add_option("--input", options->input, "comma-separated .npy files, one per input");
+  command->add_option(
+      "--input", options->input,
+      "comma-separated .npy files, one per input, instead of the inputs of the case; "
+      "with vmap their leading axes count the examples");
+  add_batch_option(*command, options->batch);
   command->add_option("--transform", options->transform,
                       "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
   command->add_option("--case", options->name, "the case of that name");

@@ -14,29 +14,40 @@ namespace tl = telamon;
 struct Options {
   std::string file, transform, pass, name;
   bool ir = false, assembly = false, timings = false;
+  std::int64_t batch = 3;
 };
+
+std::string pass_names(const tl::ExecutableInfo& info) {
+  std::string names;
+  for (const tl::PassTime& pass : info.passes)
+    names += (names.empty() ? "; its passes are " : ", ") + pass.name;
+  return names;
+}
+
+void print_stage(const tl::runtime::Executable& executable, const std::string& stage) {
+  const std::string text = executable.text(stage);
+  if (text.empty()) {
+    throw tl::ValueError("the backend " + executable.info().backend + " has no '" + stage +
+                         "' to show" + pass_names(executable.info()));
+  }
+  std::cout << text << '\n';
+}
 
 int show(const Options& o) {
   for (const ProgramFile& file : load_programs(o.file, o.name, false)) {
     const Function f =
         apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
-    const tl::ClosedJaxpr traced = tl::make_jaxpr(f)(choose_inputs(file, ""));
+    const tl::ClosedJaxpr traced = tl::make_jaxpr(f)(example_inputs(file, o.transform, o.batch));
     if (o.pass.empty() && !o.ir && !o.assembly && !o.timings) {
       std::cout << traced << '\n';
       continue;
     }
     const std::string name = display_name(file.program.name(), o.transform);
     const auto executable = tl::runtime::find_backend().compile(
-        traced.jaxpr, {.contract = false, .name = name, .disabled = {}});
-    if (!o.pass.empty()) {
-      const std::string text = executable->text(o.pass);
-      if (text.empty())
-        throw std::runtime_error("the backend has no pass '" + o.pass +
-                                 "'; see --timings for their names");
-      std::cout << text << '\n';
-    }
-    if (o.ir) std::cout << executable->text("ir") << '\n';
-    if (o.assembly) std::cout << executable->text("asm") << '\n';
+        traced.jaxpr, {.contract = false, .name = name, .disabled = {}, .keep_programs = true});
+    if (!o.pass.empty()) print_stage(*executable, o.pass);
+    if (o.ir) print_stage(*executable, "ir");
+    if (o.assembly) print_stage(*executable, "asm");
     if (o.timings) {
       for (const tl::PassTime& pass : executable->info().passes)
         std::printf("%-20s %10.1f us\n", pass.name.c_str(), pass.microseconds);
@@ -56,8 +67,10 @@ void add_show(CLI::App& app, int& code) {
   command->add_option("file", options->file)->required();
   command->add_option("--transform", options->transform,
                       "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
+  add_batch_option(*command, options->batch);
   command->add_option("--case", options->name, "the case of that name");
-  command->add_option("--pass", options->pass, "the program after this pass");
+  command->add_option("--pass", options->pass,
+                      "the program after this pass, which --timings names");
   command->add_flag("--ir", options->ir, "the LLVM IR");
   command->add_flag("--asm", options->assembly, "the assembly");
   command->add_flag("--timings", options->timings, "microseconds of each pass");

@@ -150,7 +150,7 @@ void show_times(const Times& times, const State& state, const Dataset& training)
               tl::count_eqns(program.jaxpr));
   std::printf("first call (trace and compile) %9.3f ms\n", times.compile);
   std::printf("a step with jit                %9.3f ms\n", times.step);
-  std::printf("a step without jit             %9.3f ms (%.1f times as long)\n", eager,
+  std::printf("a step without jit             %9.3f ms (jit runs at %.1f times its speed)\n", eager,
               eager / times.step);
 }
 

@@ -87,6 +87,7 @@ struct ElementwiseTypes {
   std::string_view name;
   DTypeSet accepts;
   std::optional<DType> result = {};
+  std::size_t arity = 0;  ///< the number of operands; 0: one or more
 
   /// The aval of the result. TypeError and ShapeError in JAX's words, naming the operands' avals.
   TELAMON_API Aval operator()(std::span<const Array> operands) const;
@@ -180,7 +181,7 @@ struct Unary {
 template <class P>
 Rules<P> unary(const Primitive<P>& primitive, Unary<std::type_identity_t<P>> u) {
   Rules<P> r;
-  detail::add_common_rules(r, primitive, {primitive.name(), u.accepts, u.result},
+  detail::add_common_rules(r, primitive, {primitive.name(), u.accepts, u.result, 1},
                            std::move(u.impl));
   detail::explain_absent(u.exempt, u.accepts, u.jvp || !u.zero_derivative.empty(),
                          static_cast<bool>(u.transpose));
@@ -230,7 +231,7 @@ TELAMON_API Tangent sum_tangents(const Aval& primal, std::span<const Tangent> te
 template <class P>
 Rules<P> binary(const Primitive<P>& primitive, Binary<std::type_identity_t<P>> b) {
   Rules<P> r;
-  detail::add_common_rules(r, primitive, {primitive.name(), b.accepts, b.result},
+  detail::add_common_rules(r, primitive, {primitive.name(), b.accepts, b.result, 2},
                            std::move(b.impl));
   const bool has_jvp = b.jvp_x || b.jvp_y || !b.zero_derivative.empty();
   detail::explain_absent(b.exempt, b.accepts, has_jvp, static_cast<bool>(b.transpose));

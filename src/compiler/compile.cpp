@@ -74,6 +74,7 @@ class Compilation {
     start();
     jaxpr = f(jaxpr);
     finish(pass, jaxpr.eqns().size(), "equations");
+    if (options_.keep_programs) programs_.emplace_back(pass, jaxpr);
 #ifdef TELAMON_DEBUG_CHECKS
     typecheck_jaxpr(jaxpr);
 #endif
@@ -100,6 +101,7 @@ class Compilation {
         << text() << '\n';
   }
   std::vector<PassTime> passes() const { return passes_; }
+  std::vector<std::pair<std::string, Jaxpr>> programs() const { return programs_; }
   int number() const { return number_; }
   const std::string& name() const { return name_; }
 
@@ -125,6 +127,7 @@ class Compilation {
   int number_ = 0, dumped_ = 0;
   std::chrono::steady_clock::time_point last_;
   std::vector<PassTime> passes_;
+  std::vector<std::pair<std::string, Jaxpr>> programs_;  // after each pass, when they are kept
 };
 
 void describe(const std::vector<Step>& steps, ExecutableInfo& info) {
@@ -171,6 +174,7 @@ std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutab
   c.record("link", timing.link);
 
   parts.jaxpr = jaxpr;
+  parts.programs = c.programs();
   parts.info.name = c.name();
   parts.info.backend = "llvm";
   parts.info.arena_bytes = static_cast<std::size_t>(parts.plan->arena_bytes);

@@ -112,11 +112,16 @@ void NativeExecutable::execute(std::span<const Array> inputs, const std::vector<
 
 std::string NativeExecutable::text(std::string_view stage) const {
   if (stage == "jaxpr") return parts_.jaxpr.to_string();
-  if (stage == "plan") return parts_.plan->to_string();
-  if (stage != "ir" && stage != "asm") return {};
+  for (const auto& [pass, jaxpr] : parts_.programs) {
+    if (pass == stage) return jaxpr.to_string();
+  }
+  // The later passes have no jaxpr: what they work on, they change in place.
+  if (stage == "plan" || stage == "fuse" || stage == "buffers") return parts_.plan->to_string();
+  const bool ir = stage == "ir" || stage == "emit";
+  if (!ir && stage != "asm" && stage != "codegen" && stage != "link") return {};
   CodeGen gen("telamon", {.contract = parts_.options.contract});
   emit_program(gen, *parts_.plan, "entry", true);
-  return stage == "ir" ? gen.ir() : gen.assembly();
+  return ir ? gen.ir() : gen.assembly();
 }
 
 }  // namespace compiler

@@ -14,7 +14,8 @@ namespace compiler {
 class NativeExecutable final : public runtime::Executable {
  public:
   struct Parts {
-    Jaxpr jaxpr;                  ///< after the passes
+    Jaxpr jaxpr;                                          ///< after the passes
+    std::vector<std::pair<std::string, Jaxpr>> programs;  ///< after each, when they are kept
     std::vector<Aval> out_avals;  ///< before them: the passes do not tell weak from strong
     Arrays consts;                ///< its leading inputs
     std::unique_ptr<Plan> plan;

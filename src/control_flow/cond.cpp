@@ -12,9 +12,15 @@ inline namespace v1 {
 namespace control_flow {
 namespace {
 
+// Indices out of range choose the nearest branch, as in compiled programs.
+const Jaxpr& branch_at(const CondParams& p, const Array& index) {
+  const auto last = static_cast<std::int64_t>(p.branches.size()) - 1;
+  return p.branches[static_cast<std::size_t>(
+      std::clamp<std::int64_t>(index.item<std::int64_t>(), 0, last))];
+}
+
 Arrays run_cond(const CondParams& p, std::span<const Array> args) {
-  const auto index = static_cast<std::size_t>(args[0].item<std::int64_t>());
-  return Program(p.branches.at(index), "cond")(dense(args.subspan(1)));
+  return Program(branch_at(p, args[0]), "cond")(dense(args.subspan(1)));
 }
 
 AbstractResult type_of_cond(const CondParams& p, std::span<const Aval> in) {
@@ -297,7 +303,7 @@ std::optional<PartialEvalResult> split_known_branch(const CondParams& p,
   if (!values[0]) return std::nullopt;
   const std::optional<Array> index = detail::known_value(*values[0]);
   if (!index) return std::nullopt;
-  const Jaxpr& branch = p.branches.at(static_cast<std::size_t>(index->item<std::int64_t>()));
+  const Jaxpr& branch = branch_at(p, *index);
   Mask unknown;
   for (const auto& value : values.subspan(1)) unknown.push_back(!value.has_value());
   const Split split = detail::partial_eval_jaxpr(

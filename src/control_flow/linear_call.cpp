@@ -36,6 +36,15 @@ Arrays run(const LinearCallParams& p, std::span<const Array> args) {
 }
 
 AbstractResult type_of(const LinearCallParams& p, std::span<const Aval> in) {
+  const auto callee_in = static_cast<std::size_t>(p.callee.num_inputs());
+  if (p.num_callee_consts < 0 || p.num_transpose_consts < 0 || p.num_res < 0 ||
+      in.size() != callee_in + static_cast<std::size_t>(p.num_transpose_consts) ||
+      callee_in <
+          static_cast<std::size_t>(p.num_callee_consts) + static_cast<std::size_t>(p.num_res)) {
+    throw TypeError("linear_call: " + std::to_string(in.size()) +
+                    " operands where its callee takes " + std::to_string(callee_in) +
+                    ", of which " + std::to_string(p.num_res) + " are residuals");
+  }
   return detail::type_of_program("linear_call", p.callee, Operands<Aval>(p, in).of_callee());
 }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "interpreters/interpreters.hpp"
+#include "primitives/rules.hpp"
 #include "telamon/checkpoint.hpp"
 
 namespace telamon {
@@ -75,6 +76,7 @@ const Primitive<NameParams> name_p{
       return Rules<NameParams>{
           .impl = identity,
           .abstract_eval = [](const NameParams&, std::span<const Aval> x) -> AbstractResult {
+            detail::check_arity("name", x, 1);
             return x[0];
           },
           .jvp =

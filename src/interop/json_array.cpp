@@ -1,10 +1,12 @@
 // Arrays in the neutral JSON form.
+#include <charconv>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/concrete.hpp"
 #include "core/element.hpp"
-#include "interop/json_program.hpp"
+#include "interop/json_fields.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -13,33 +15,62 @@ namespace {
 
 using detail::Element;
 
-double float_from_json(const Json& j) {
+[[noreturn]] void wrong_element(const Json& j, DType dtype) {
+  throw ParseError(found_text(j) + " is no element of an array of " +
+                   std::string(short_name(dtype)));
+}
+
+double float_from_json(const Json& j, DType dtype) {
   if (j.is_number()) return j.get<double>();
-  const auto text = j.get<std::string>();
-  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (text == "inf") return std::numeric_limits<double>::infinity();
-  if (text == "-inf") return -std::numeric_limits<double>::infinity();
-  throw ParseError("'" + text + "' is no floating-point element");
+  if (j == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (j == "inf") return std::numeric_limits<double>::infinity();
+  if (j == "-inf") return -std::numeric_limits<double>::infinity();
+  wrong_element(j, dtype);
+}
+
+// An integer, or (beyond 2^53) its decimal text, that fits T.
+template <class T>
+T integer_from_json(const Json& j, DType dtype) {
+  if (j.is_string()) {
+    const auto text = j.get<std::string>();
+    T value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size()) return value;
+  } else if (j.is_number_unsigned()) {
+    const auto value = j.get<std::uint64_t>();
+    if (std::in_range<T>(value)) return static_cast<T>(value);
+  } else if (j.is_number_integer()) {
+    const auto value = j.get<std::int64_t>();
+    if (std::in_range<T>(value)) return static_cast<T>(value);
+  }
+  wrong_element(j, dtype);
 }
 
 Element element_from_json(const Json& j, DType dtype) {
+  const auto bits = 8 * size_of(dtype);
   switch (kind_of(dtype)) {
     case Kind::boolean:
+      if (!j.is_boolean() && !j.is_number()) wrong_element(j, dtype);
       return {.form = Element::Form::unsigned_int,
               .u = j.is_boolean() ? j.get<bool>() : j.get<double>() != 0};
-    case Kind::signed_int:
-      return {.form = Element::Form::signed_int,
-              .i = j.is_string() ? std::stoll(j.get<std::string>()) : j.get<std::int64_t>()};
-    case Kind::unsigned_int:
-      return {.form = Element::Form::unsigned_int,
-              .u = j.is_string() ? std::stoull(j.get<std::string>()) : j.get<std::uint64_t>()};
+    case Kind::signed_int: {
+      const auto i = integer_from_json<std::int64_t>(j, dtype);
+      const std::int64_t limit = INT64_MAX >> (64 - bits);
+      if (i > limit || i < -limit - 1) wrong_element(j, dtype);
+      return {.form = Element::Form::signed_int, .i = i};
+    }
+    case Kind::unsigned_int: {
+      const auto u = integer_from_json<std::uint64_t>(j, dtype);
+      if (u > UINT64_MAX >> (64 - bits)) wrong_element(j, dtype);
+      return {.form = Element::Form::unsigned_int, .u = u};
+    }
     case Kind::complex:
-      if (j.is_array())
+      if (j.is_array() && j.size() == 2)
         return {.form = Element::Form::complex,
-                .re = float_from_json(j.at(0)),
-                .im = float_from_json(j.at(1))};
-      return {.form = Element::Form::complex, .re = float_from_json(j)};
-    default: return {.form = Element::Form::real, .re = float_from_json(j)};
+                .re = float_from_json(j[0], dtype),
+                .im = float_from_json(j[1], dtype)};
+      return {.form = Element::Form::complex, .re = float_from_json(j, dtype)};
+    default: return {.form = Element::Form::real, .re = float_from_json(j, dtype)};
   }
 }
 
@@ -68,20 +99,19 @@ Json element_to_json(const Element& e, DType dtype) {
 }  // namespace
 
 Array array_from_json(const Json& json) {
-  const auto name = json.at("dtype").get<std::string>();
-  const auto dtype = dtype_from_name(name);
-  if (!dtype) throw ParseError("unknown dtype '" + name + "'");
-  const Shape shape(json.at("shape").get<std::vector<std::int64_t>>());
-  const Json& data = json.at("data");
-  if (static_cast<std::int64_t>(data.size()) != shape.num_elements()) {
-    throw ParseError("an array of shape " + shape.to_string() + " has " +
+  const Aval aval = aval_from_json(json);
+  const DType dtype = aval.dtype;
+  const Json& data = list_member(json, "data");
+  if (static_cast<std::int64_t>(data.size()) != aval.size()) {
+    throw ParseError("an array of shape " + aval.shape.to_string() + " has " +
                      std::to_string(data.size()) + " elements");
   }
-  Array out = detail::make_uninitialized({shape, *dtype, false});
+  if (dtype == DType::float0) throw ParseError("an array of float0 has no elements to read");
+  Array out = detail::make_uninitialized(aval);
   std::byte* p = detail::concrete_node(out).data();
   for (const Json& element : data) {
-    detail::store_element(p, *dtype, element_from_json(element, *dtype));
-    p += size_of(*dtype);
+    detail::store_element(p, dtype, element_from_json(element, dtype));
+    p += size_of(dtype);
   }
   return out;
 }

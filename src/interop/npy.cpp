@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "core/concrete.hpp"
-#include "telamon/interop.hpp"
+#include "interop/json_program.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -66,8 +66,8 @@ Shape read_shape(const std::string& path, const std::string& header) {
 }  // namespace
 
 Array load_npy(const std::string& path) {
+  check_is_file(path);
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw ValueError("cannot open '" + path + "'");
   char start[10];
   if (!in.read(start, sizeof start) || std::memcmp(start, kMagic, 6) != 0)
     damaged(path, "no magic string");

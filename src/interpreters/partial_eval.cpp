@@ -248,7 +248,9 @@ Linearized linearize_flat(const FlatFunction& f, std::span<const Array> primals,
       inputs, std::move(name), [&](std::size_t i) { return i >= num_out; });
   for (std::size_t i = 0; i < num_out; ++i) {
     if (!split.known_out[i]) {
-      throw InternalError("a result of a linearized function depends on its tangents");
+      throw TypeError(
+          "a result of a linearized function depends on its tangents: the rule of a custom_jvp "
+          "function must compute its results from the primals alone");
     }
     result.primals_out.push_back(*split.known_out[i]);
   }

@@ -3,6 +3,7 @@
 
 #include "interpreters/interpreters.hpp"
 #include "primitives/elementwise.hpp"
+#include "primitives/rules.hpp"
 #include "runtime/kernels/copy.hpp"
 
 namespace telamon {
@@ -40,6 +41,7 @@ const Primitive<ConvertParams> convert_element_type_p{"convert_element_type", []
       return Arrays{convert_impl(x[0], convert_aval(p, x[0].aval()))};
     },
     .abstract_eval = [](const ConvertParams& p, std::span<const Aval> x) {
+      detail::check_arity("convert_element_type", x, 1);
       return AbstractResult(convert_aval(p, x[0]));
     },
     .jvp = [](const ConvertParams& p, std::span<const Array> x, std::span<const Tangent> t) {
@@ -128,6 +130,7 @@ const Primitive<BitcastParams> bitcast_convert_type_p{"bitcast_convert_type", []
       return Arrays{detail::with_aval(detail::contiguous(x[0]), bitcast_aval(p, x[0].aval()))};
     },
     .abstract_eval = [](const BitcastParams& p, std::span<const Aval> x) {
+      detail::check_arity("bitcast_convert_type", x, 1);
       return AbstractResult(bitcast_aval(p, x[0]));
     },
     .jvp = [](const BitcastParams& p, std::span<const Array> x, std::span<const Tangent>) {

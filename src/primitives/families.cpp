@@ -113,7 +113,13 @@ Aval result_aval(const ElementwiseTypes& types, Avals avals) {
 template <class Operands, class Get>
 Aval with_avals(const ElementwiseTypes& types, const Operands& operands, Get get) {
   constexpr std::size_t kFew = 4;
-  if (operands.empty()) throw TypeError(std::string(types.name) + " needs at least one operand");
+  if (operands.empty() && types.arity == 0)
+    throw TypeError(std::string(types.name) + " needs at least one operand");
+  if (types.arity != 0 && operands.size() != types.arity) {
+    throw TypeError(std::string(types.name) + " takes " + std::to_string(types.arity) +
+                    (types.arity == 1 ? " operand" : " operands") + ", but got " +
+                    std::to_string(operands.size()));
+  }
   if (operands.size() <= kFew) {
     const Aval* few[kFew];
     for (std::size_t i = 0; i < operands.size(); ++i) few[i] = get(operands[i]);

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "primitives/elementwise.hpp"
+#include "primitives/rules.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -108,6 +109,7 @@ namespace {
 
 /// x and y are floats of one dtype, or y is an integer: then it is converted to x's dtype.
 Aval pow_aval(std::span<const Aval> operands) {
+  detail::check_arity("pow", operands, 2);
   const Aval &x = operands[0], &y = operands[1];
   static constexpr ElementwiseTypes kBase{"pow", kFloats};
   if (!is_integer(y.dtype) || !kFloats.contains(x.dtype)) {

@@ -1,6 +1,7 @@
 // Choices by element: select_n and clamp. `which` and the bounds may be scalars.
 #include "interpreters/interpreters.hpp"
 #include "primitives/elementwise.hpp"
+#include "primitives/rules.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -184,6 +185,7 @@ const Primitive<> select_n_p{"select_n", [] { return Rules<>{
 namespace {
 
 Aval clamp_aval(std::span<const Aval> operands) {
+  detail::check_arity("clamp", operands, 3);
   const Aval &low = operands[0], &x = operands[1], &high = operands[2];
   const auto check_bound = [&x](const char* name, const Aval& bound) {
     if (bound.shape.empty() || bound.shape == x.shape) return;

@@ -44,7 +44,7 @@ Arrays threefry_impl(const Aval& word, std::span<const Array> x) {
   return {out0, out1};
 }
 
-constexpr ElementwiseTypes kTypes{"threefry2x32", {DType::u32}};
+constexpr ElementwiseTypes kTypes{"threefry2x32", {DType::u32}, {}, 4};
 
 }  // namespace
 

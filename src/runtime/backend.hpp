@@ -22,6 +22,7 @@ struct CompileOptions {
   /// Passes and optimisations to leave out, by name ("simplify", "fuse", "parallel", ...), besides
   /// those that the environment variable TELAMON_DISABLE lists.
   std::set<std::string, std::less<>> disabled;
+  bool keep_programs = false;  ///< remember the program after every pass, for Executable::text
 };
 
 /// A compiled program. Immutable: any number of threads may execute it at once.
@@ -37,8 +38,9 @@ class TELAMON_API Executable {
                        Arrays& outputs, const char* call = "") const = 0;
 
   const ExecutableInfo& info() const { return info_; }
-  /// What became of the program on its way: "jaxpr" after the passes, "plan", "ir", "asm". Empty
-  /// when the backend has no such stage.
+  /// What became of the program on its way: "jaxpr" after the passes, "plan", "ir", "asm"; with
+  /// keep_programs also what each pass of `info().passes` made, by its name. Empty when the backend
+  /// has no such stage.
   virtual std::string text(std::string_view stage) const = 0;
 
  protected:

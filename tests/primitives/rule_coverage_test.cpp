@@ -1,6 +1,7 @@
 // Every registered primitive has every rule, or says why not; and its rules agree with each other at
 // the examples that the files of this folder give.
 #include <algorithm>
+#include <set>
 
 #include "support.hpp"
 
@@ -41,6 +42,9 @@ TEST(RuleCoverage, ExplainsOnlyPrimitivesThatExist) {
   }
 }
 
+const std::set<std::string_view> kVariadic = {"concatenate", "stack", "select_n", "sort",
+                                              "optimization_barrier"};
+
 class Rules : public testing::TestWithParam<const PrimitiveBase*> {};
 
 TEST_P(Rules, AgreeAtEveryExample) {
@@ -50,6 +54,28 @@ TEST_P(Rules, AgreeAtEveryExample) {
   EXPECT_NE(examples.empty(), !elsewhere)
       << primitive.name() << " needs either RuleExamples or a CheckedElsewhere: see support.hpp";
   for (const Example& e : examples) check_rules(e);
+}
+
+// Another number of operands is refused, or (concatenate, sort, ...) is another application; it is
+// never read past its end.
+TEST_P(Rules, CountTheirOperands) {
+  const PrimitiveBase& primitive = *GetParam();
+  for (const Example& e : RuleExamples::of(primitive)) {
+    std::vector<Aval> all;
+    for (const Array& x : e.args()) all.push_back(x.aval());
+    if (!all.empty()) all.push_back(all.back());
+    for (std::size_t n = 0; n <= all.size(); ++n) {
+      if (n == e.args().size()) continue;
+      try {
+        const auto type = primitive.rules().abstract_eval(e.params, std::span(all).first(n));
+        EXPECT_TRUE(kVariadic.contains(primitive.name()))
+            << primitive.name() << " accepts " << n << " operands";
+      } catch (const InternalError& error) {
+        ADD_FAILURE() << primitive.name() << ": " << error.what();
+      } catch (const Error&) {  // as it should
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Rules, testing::ValuesIn(registered()),

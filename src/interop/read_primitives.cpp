@@ -1,0 +1,130 @@
+// Equations of the neutral JSON form that become one equation of ours. Most primitives have JAX's name
+// and parameters, so their parameters are read by reflection. The tables list what differs: names,
+// parameters to leave out, operands to broadcast or convert first.
+#include "interop/program_reader.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace interop {
+namespace {
+
+const std::map<std::string, std::string, std::less<>> kOtherNames = {
+    {"add_any", "add"}, {"scatter-add", "scatter_add"}};
+
+// Hints and placement: they say where or how, not what.
+const std::vector<std::string> kIgnored = {"precision",    "accuracy",     "sharding",
+                                           "out_sharding", "update_jaxpr", "algorithm",
+                                           "inplace",      "split_rng",    "fill_value_dtype"};
+
+// ---- equations in front --------------------------------------------------------------------------
+struct Preparation {
+  ProgramReader& reader;
+  Scope& scope;
+  FileEqn& eqn;
+  Json& params;
+
+  const Aval& aval(std::size_t i) const { return scope.builder.aval(eqn.inputs[i]); }
+
+  void broadcast(std::size_t i, const Shape& shape) const {
+    const Aval from = aval(i);
+    if (from.shape == shape) return;
+    Shape dims;
+    for (int d = 0; d < from.ndim(); ++d) dims.push_back(d + shape.ndim() - from.ndim());
+    eqn.inputs[i] = reader.add(scope, broadcast_in_dim_p,
+                               Params::of(BroadcastInDimParams{shape, dims}), {eqn.inputs[i]})[0];
+  }
+  void convert(std::size_t i, DType dtype) const {
+    if (aval(i).dtype == dtype) return;
+    eqn.inputs[i] = reader.add(scope, convert_element_type_p,
+                               Params::of(ConvertParams{dtype, false}), {eqn.inputs[i]})[0];
+  }
+};
+
+void broadcast_from(const Preparation& p, std::size_t first) {
+  for (std::size_t i = first; i < p.eqn.inputs.size(); ++i) p.broadcast(i, p.eqn.out_aval().shape);
+}
+void broadcast_all(const Preparation& p) { broadcast_from(p, 0); }
+void broadcast_cases(const Preparation& p) { broadcast_from(p, 1); }
+
+void prepare_clamp(const Preparation& p) {
+  p.eqn.needs(3);
+  p.broadcast(1, p.eqn.out_aval().shape);
+}
+
+// JAX multiplies operands of different dtypes into the result's.
+void prepare_dot(const Preparation& p) {
+  p.eqn.needs(2);
+  if (p.aval(0).dtype == p.aval(1).dtype) return;
+  for (std::size_t i = 0; i < 2; ++i) p.convert(i, p.eqn.out_aval().dtype);
+}
+
+void prepare_reshape(const Preparation& p) {
+  p.eqn.needs(1);
+  const auto dimensions = p.params.find("dimensions");
+  if (dimensions == p.params.end()) return;
+  if (!dimensions->is_null()) {
+    const TransposeParams order{shape_member(p.params, "dimensions")};
+    p.eqn.inputs[0] = p.reader.add(p.scope, transpose_p, Params::of(order), {p.eqn.inputs[0]})[0];
+  }
+  p.params.erase("dimensions");
+}
+
+void prepare_slice(const Preparation& p) {
+  if (p.params.contains("strides") && p.params.at("strides").is_null()) p.params.erase("strides");
+}
+
+using Prepare = void (*)(const Preparation&);
+const std::map<std::string, Prepare, std::less<>>& preparations() {
+  static const std::map<std::string, Prepare, std::less<>> table = [] {
+    std::map<std::string, Prepare, std::less<>> t = {{"select_n", broadcast_cases},
+                                                     {"clamp", prepare_clamp},
+                                                     {"dot_general", prepare_dot},
+                                                     {"reshape", prepare_reshape},
+                                                     {"slice", prepare_slice}};
+    // Elementwise primitives have operands of one shape once broadcasts are explicit.
+    for (const char* name : {"add",   "sub",          "mul",       "div",
+                             "rem",   "max",          "min",       "pow",
+                             "and",   "or",           "xor",       "shift_left",
+                             "eq",    "ne",           "lt",        "shift_right_logical",
+                             "le",    "gt",           "ge",        "shift_right_arithmetic",
+                             "atan2", "threefry2x32", "nextafter", "add_any"}) {
+      t[name] = broadcast_all;
+    }
+    return t;
+  }();
+  return table;
+}
+
+// JSON is close enough to the text of parameters that the parameters' own parser reads it.
+Params read_params(const PrimitiveBase& primitive, const Json& params) {
+  ParamsText text;
+  for (const auto& [key, value] : params.items()) text.fields.emplace_back(key, value.dump());
+  text.ignored = kIgnored;
+  return primitive.rules().parse_params(text);
+}
+
+// Calls are read by call_readers; those of our own that JAX lacks have no form in a file.
+bool holds_programs(const PrimitiveBase& primitive) {
+  return !primitive.rules().parse_params || !primitive.rules().parse_params({}).jaxprs().empty();
+}
+
+}  // namespace
+
+Atoms read_primitive(ProgramReader& reader, Scope& scope, FileEqn eqn) {
+  Json params = eqn.params;
+  const auto update = params.find("update_jaxpr");
+  if (eqn.name.starts_with("scatter") && update != params.end() && !update->is_null())
+    return reader.missing(scope, eqn.name + " with update_jaxpr", eqn.out_avals);
+  const auto other = kOtherNames.find(eqn.name);
+  const PrimitiveBase* found =
+      PrimitiveBase::find(other == kOtherNames.end() ? eqn.name : other->second);
+  if (!found || holds_programs(*found)) return reader.missing(scope, eqn.name, eqn.out_avals);
+  if (const auto prepare = preparations().find(eqn.name); prepare != preparations().end())
+    prepare->second({reader, scope, eqn, params});
+  return reader.add(scope, *found, read_params(*found, params), std::move(eqn.inputs));
+}
+
+}  // namespace interop
+}  // namespace v1
+}  // namespace telamon

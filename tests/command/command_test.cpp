@@ -1,0 +1,312 @@
+// The `telamon` command as its users meet it: what each option prints, and what is said to wrong ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "telamon/interop.hpp"
+#include "telamon/telamon.hpp"
+
+namespace telamon {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+using Json = nlohmann::json;
+
+struct Answer {
+  int code = -1;  ///< the exit status; 128 + n after signal n
+  std::string text;
+};
+
+/// What the command prints, on both of its streams.
+Answer telamon_command(const std::string& arguments) {
+  Answer answer;
+  FILE* pipe = popen(("'" TELAMON_COMMAND "' " + arguments + " 2>&1").c_str(), "r");
+  if (!pipe) return answer;
+  char buffer[4096];
+  for (std::size_t n = 0; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    answer.text.append(buffer, n);
+  const int status = pclose(pipe);
+  answer.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return answer;
+}
+
+/// A folder of files that goes with the test.
+class Command : public testing::Test {
+ protected:
+  Command()
+      : folder_(std::filesystem::temp_directory_path() /
+                ("telamon_command_" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~Command() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string file(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return path(name);
+  }
+  std::string array(const std::string& name, const Array& x) const {
+    interop::save_npy(path(name), x);
+    return path(name);
+  }
+
+  std::filesystem::path folder_;
+};
+
+// wave(x, w) = sin(x) w, with inputs and what JAX answers.
+const Json kCase =
+    Json::parse(R"({"format": "telamon-case/1", "name": "wave", "program": {"jaxpr": {
+    "invars": [{"id": 0, "aval": {"dtype": "f64", "shape": [], "weak_type": false}},
+               {"id": 1, "aval": {"dtype": "f64", "shape": [], "weak_type": false}}],
+    "constvars": [],
+    "eqns": [{"primitive": "sin", "inputs": [{"var": 0}], "params": {},
+              "outputs": [{"id": 2, "aval": {"dtype": "f64", "shape": [], "weak_type": false}}]},
+             {"primitive": "mul", "inputs": [{"var": 2}, {"var": 1}], "params": {},
+              "outputs": [{"id": 3, "aval": {"dtype": "f64", "shape": [], "weak_type": false}}]}],
+    "outvars": [{"var": 3}]}, "consts": []},
+  "inputs": [{"dtype": "f64", "shape": [], "data": [0.5]}, {"dtype": "f64", "shape": [], "data": [3.0]}],
+  "outputs": [{"dtype": "f64", "shape": [], "data": [1.438276615812609]}],
+  "tolerance": {"rtol": 1e-12, "atol": 1e-12},
+  "checks": {
+    "jvp": {"tangents": [{"dtype": "f64", "shape": [], "data": [1.0]}, {"dtype": "f64", "shape": [], "data": [0.0]}],
+            "outputs": [{"dtype": "f64", "shape": [], "data": [2.6327476856711183]}]},
+    "vjp": {"cotangents": [{"dtype": "f64", "shape": [], "data": [1.0]}],
+            "outputs": [{"dtype": "f64", "shape": [], "data": [2.6327476856711183]},
+                        {"dtype": "f64", "shape": [], "data": [0.479425538604203]}]}}})");
+
+Json program_of(const Json& test) {
+  return {{"format", "telamon-jaxpr/1"},
+          {"name", "wave"},
+          {"input_paths", {"[0]", "[1]"}},
+          {"program", test["program"]}};
+}
+
+TEST_F(Command, WithoutAWordOrWithAWrongOneListsWhatThereIs) {
+  EXPECT_THAT(telamon_command("").text, HasSubstr("bench"));
+  EXPECT_EQ(telamon_command("").code, 2);
+  const Answer wrong = telamon_command("shwo x.json");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.text, HasSubstr("unknown command 'shwo'; did you mean 'show'?"));
+  EXPECT_THAT(wrong.text, HasSubstr("check, run, show, bench, info"));
+  EXPECT_THAT(telamon_command("foo").text, Not(HasSubstr("did you mean")));
+  EXPECT_EQ(telamon_command("--help").code, 0);
+  EXPECT_EQ(telamon_command("show").code, 2);
+  EXPECT_THAT(telamon_command("run x.json --transfrom jit").text, HasSubstr("--transfrom"));
+}
+
+TEST_F(Command, CheckRunsEveryModeThatACaseHas) {
+  const std::string cases = file("cases.jsonl", kCase.dump() + "\n");
+  const Answer all = telamon_command("check " + cases);
+  EXPECT_EQ(all.code, 0);
+  EXPECT_THAT(all.text, HasSubstr("6 passed, 0 failed, 0 skipped"));
+  EXPECT_THAT(telamon_command("check --modes jvp " + cases).text, HasSubstr("2 passed"));
+  EXPECT_THAT(telamon_command("check --modes eval --isolate " + cases).text, HasSubstr("1 passed"));
+  EXPECT_THAT(telamon_command("check --modes evil " + cases).text,
+              HasSubstr("unknown mode 'evil': use eval,jit"));
+  const std::string report = path("report.jsonl");
+  telamon_command("check --json " + report + " " + cases);
+  std::ifstream lines(report);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count)
+    EXPECT_EQ(Json::parse(line)["verdict"], "passed");
+  EXPECT_EQ(count, 6);
+}
+
+TEST_F(Command, CheckFailsWhereAnswersDiffer) {
+  Json wrong = kCase;
+  wrong["outputs"][0]["data"][0] = 1.5;
+  const Answer answer = telamon_command("check " + file("cases.jsonl", wrong.dump()));
+  EXPECT_EQ(answer.code, 1);
+  EXPECT_THAT(answer.text, HasSubstr("FAIL wave eval: result 0 differs at element 0"));
+  EXPECT_THAT(answer.text, HasSubstr("4 passed, 2 failed"));
+}
+
+TEST_F(Command, CheckOfNothingIsAnError) {
+  const std::string cases = file("cases.jsonl", kCase.dump() + "\n"), none = file("none.jsonl", "");
+  EXPECT_EQ(telamon_command("check " + none).code, 2);
+  EXPECT_THAT(telamon_command("check " + none).text, HasSubstr("there are no cases in '" + none));
+  const Answer unmatched = telamon_command("check --only tide " + cases);
+  EXPECT_EQ(unmatched.code, 2);
+  EXPECT_THAT(unmatched.text, HasSubstr("no case has a name that matches --only 'tide'"));
+  EXPECT_EQ(telamon_command("check --modes hvp " + cases).code, 2);
+  EXPECT_THAT(telamon_command("check --only '(' " + cases).text,
+              HasSubstr("'(' is not a regular expression"));
+}
+
+TEST_F(Command, NamesFileLineAndPlaceOfWhatItCannotRead) {
+  const std::string cut = file("cut.jsonl", kCase.dump() + "\n" + kCase.dump().substr(0, 100));
+  const Answer check = telamon_command("check " + cut);
+  EXPECT_EQ(check.code, 1);
+  EXPECT_THAT(check.text, HasSubstr("'" + cut + "', line 2, column 100: not valid JSON"));
+  EXPECT_THAT(check.text, HasSubstr("6 passed, 1 failed"));
+  const std::string text = file("text.json", "{\n\"name\" 3}");
+  EXPECT_THAT(telamon_command("show " + text).text,
+              HasSubstr("'" + text + "', line 2, column 8: not valid JSON"));
+  for (const char* command : {"show ", "run ", "bench ", "check "}) {
+    EXPECT_THAT(telamon_command(command + folder_.string()).text, HasSubstr("is a directory"));
+    EXPECT_THAT(telamon_command(std::string(command) + "/no/such.jsonl").text,
+                HasSubstr("cannot open '/no/such.jsonl': No such file"));
+    for (const std::string& damaged : {text, cut})
+      EXPECT_THAT(telamon_command(command + damaged).text, Not(HasSubstr("json.exception")));
+  }
+  Json wrong = kCase;
+  wrong["program"]["jaxpr"]["eqns"][1]["inputs"] = Json::array();
+  const std::string arity = file("arity.jsonl", wrong.dump());
+  const Answer show = telamon_command("show " + arity);
+  EXPECT_EQ(show.code, 2);
+  EXPECT_THAT(show.text,
+              HasSubstr("line 1, case 'wave': equation 2 ('mul'): mul takes 2 operands"));
+}
+
+TEST_F(Command, RefusesOtherVersionsOfItsFormats) {
+  Json next = program_of(kCase);
+  next["format"] = "telamon-jaxpr/2";
+  const std::string program = file("next.json", next.dump());
+  for (const char* command : {"show ", "run ", "bench "}) {
+    const Answer answer = telamon_command(command + program);
+    EXPECT_EQ(answer.code, 2);
+    EXPECT_THAT(answer.text, HasSubstr("the format is 'telamon-jaxpr/2', but 'telamon-jaxpr/1'"));
+  }
+  Json other = kCase;
+  other["format"] = "telamon-case/2";
+  const Answer check = telamon_command("check " + file("next.jsonl", other.dump()));
+  EXPECT_EQ(check.code, 1);
+  EXPECT_THAT(check.text, HasSubstr("the format is 'telamon-case/2'"));
+  EXPECT_THAT(telamon_command("check " + file("program.json", program_of(kCase).dump())).text,
+              HasSubstr("this is a program without inputs and answers, not a case"));
+}
+
+TEST_F(Command, RunComposesTransformationsInOrder) {
+  const std::string cases = file("cases.jsonl", kCase.dump());
+  EXPECT_THAT(telamon_command("run " + cases).text, StartsWith("f64[]\n1.43827661581260"));
+  for (const char* order : {"grad", "jit,grad", "grad,jit", "jit,grad,jit", " jit , grad "}) {
+    EXPECT_THAT(
+        telamon_command("run " + cases + " --transform '" + order + "'").text,
+        AllOf(StartsWith("f64[]\n2.63274768567111"), HasSubstr("\nf64[]\n0.47942553860420")))
+        << order;
+  }
+  // Inputs of the case are repeated for vmap, unless arrays are given.
+  for (const char* order : {"vmap,grad", "jit,vmap,grad", "vmap,jit,grad", "vmap,grad,jit"}) {
+    EXPECT_THAT(telamon_command("run " + cases + " --batch 2 --transform " + order).text,
+                HasSubstr("f64[2]\n[2.63274769 2.63274769]"))
+        << order;
+  }
+  const std::string inputs =
+      array("x.npy", Array({0.0, 0.5})) + "," + array("w.npy", Array({1.0, 3.0}));
+  EXPECT_THAT(telamon_command("run " + cases + " --transform vmap,grad --input " + inputs).text,
+              HasSubstr("f64[2]\n[1.         2.63274769]"));
+  EXPECT_THAT(telamon_command("run " + cases + " --transform jit,jvp").text,
+              HasSubstr("3.112173224"));  // 3 cos 0.5 + sin 0.5
+  EXPECT_THAT(telamon_command("run " + cases + " --transform vjp,jit").text,
+              HasSubstr("f64[]\n0.47942553860420"));
+  EXPECT_THAT(telamon_command("run " + cases + " --transform jit,gard").text,
+              HasSubstr("unknown transform 'gard': use jit, vmap, grad, jvp, vjp"));
+}
+
+TEST_F(Command, RunAsksForTheInputsThatAProgramHasNot) {
+  const std::string program = file("wave.json", program_of(kCase).dump());
+  const Answer refused = telamon_command("run " + program);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.text, HasSubstr("needs inputs, and its file has none"));
+  EXPECT_THAT(refused.text, HasSubstr("f64[] ([0]), f64[] ([1])"));
+  const std::string x = array("x.npy", Array(0.5)), w = array("w.npy", Array(3.0));
+  EXPECT_THAT(telamon_command("run " + program + " --input " + x + "," + w).text,
+              StartsWith("f64[]\n1.43827661581260"));
+  EXPECT_THAT(telamon_command("run " + program + " --input " + x).text,
+              HasSubstr("takes 2 arrays"));
+  EXPECT_THAT(telamon_command("run " + program + " --input " + x + ",/no/such.npy").text,
+              HasSubstr("cannot open '/no/such.npy'"));
+}
+
+TEST_F(Command, ShowPrintsTheProgramAndWhatBecomesOfIt) {
+  const std::string program = file("wave.json", program_of(kCase).dump());
+  EXPECT_THAT(telamon_command("show " + program).text, HasSubstr("d:f64[] = mul c b"));
+  EXPECT_THAT(telamon_command("show " + program + " --transform jit,grad").text,
+              HasSubstr("= jit [ name="));
+  EXPECT_THAT(telamon_command("show " + program + " --transform vmap --batch 7").text,
+              HasSubstr("f64[7]"));
+  const Answer timings = telamon_command("show " + program + " --timings");
+  EXPECT_EQ(timings.code, 0);
+  if (timings.text.find("codegen") == std::string::npos) return;  // built without LLVM
+  EXPECT_THAT(telamon_command("show " + program + " --ir").text, HasSubstr("define"));
+  EXPECT_THAT(telamon_command("show " + program + " --asm").text, HasSubstr(".text"));
+  for (const char* pass : {"lower", "simplify", "cse", "dce"}) {
+    EXPECT_THAT(timings.text, HasSubstr(pass));
+    EXPECT_THAT(telamon_command("show " + program + " --pass " + pass).text, HasSubstr("{ lambda"))
+        << pass;
+  }
+  for (const char* pass : {"fuse", "buffers", "emit", "codegen"})
+    EXPECT_EQ(telamon_command("show " + program + " --pass " + pass).code, 0) << pass;
+  const Answer unknown = telamon_command("show " + program + " --pass fuss");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.text, HasSubstr("has no 'fuss' to show; its passes are lower, simplify"));
+}
+
+TEST_F(Command, BenchMeasuresAndWritesJson) {
+  const std::string cases = file("cases.jsonl", kCase.dump());
+  const Answer text = telamon_command("bench " + cases + " --seconds 0 --transform vmap,grad");
+  EXPECT_EQ(text.code, 0);
+  EXPECT_THAT(text.text, HasSubstr("vmap(grad(wave))"));
+  EXPECT_THAT(text.text, HasSubstr("median"));
+  const Answer json = telamon_command("bench " + cases + " --seconds 0 --threads 2 --json");
+  const Json line = Json::parse(json.text);
+  for (const char* key : {"name", "transform", "threads", "trace_us", "compile_us", "first_call_us",
+                          "min_ns", "median_ns", "runs"}) {
+    EXPECT_TRUE(line.contains(key)) << key;
+  }
+  EXPECT_EQ(line["threads"], 2);
+  EXPECT_GE(line["median_ns"], line["min_ns"]);
+  EXPECT_EQ(telamon_command("bench " + cases + " --threads 0").code, 2);
+  EXPECT_EQ(telamon_command("bench " + cases + " --seconds -1").code, 2);
+}
+
+TEST_F(Command, InfoTellsVersionAndMachine) {
+  const Answer info = telamon_command("info");
+  EXPECT_EQ(info.code, 0);
+  for (const char* word :
+       {"telamon ", "instruction set: ", "default backend: ", "BLAS: ", "threads: "})
+    EXPECT_THAT(info.text, HasSubstr(word));
+}
+
+// A case with any of its parts dropped or replaced is a failure of that case, not of the process.
+TEST_F(Command, CheckSurvivesEveryDamagedCase) {
+  const std::vector<Json> strange = {
+      nullptr, -1, 2, "x", Json::array(), Json::object(), Json::array({1, 2, 3})};
+  std::mt19937 random(3);
+  std::string lines;
+  constexpr int kCases = 400;
+  for (int i = 0; i < kCases; ++i) {
+    Json test = kCase;
+    std::vector<Json*> all;
+    const std::function<void(Json&)> collect = [&](Json& json) {
+      all.push_back(&json);
+      if (json.is_structured())
+        for (Json& inner : json) collect(inner);
+    };
+    for (const auto& [key, value] : test.items()) {
+      if (key != "program") collect(test[key]);  // programs have a test of their own
+    }
+    Json& victim = *all[random() % all.size()];
+    if (victim.is_structured() && !victim.empty() && random() % 2 == 0)
+      victim.erase(victim.begin());
+    else victim = strange[random() % strange.size()];
+    lines += test.dump() + "\n";
+  }
+  const Answer answer = telamon_command("check " + file("damaged.jsonl", lines));
+  EXPECT_EQ(answer.code, 1) << answer.text.substr(0, 2000);
+  EXPECT_THAT(answer.text, HasSubstr(" failed, 0 skipped"));
+  EXPECT_THAT(answer.text, Not(HasSubstr("json.exception")));
+}
+
+}  // namespace
+}  // namespace telamon
