@@ -1,7 +1,12 @@
 // telamon info: what this build and this machine have.
+#include <fmt/core.h>
+#include <zlib.h>
+
 #include <iostream>
+#include <thread>
 
 #include "commands.hpp"
+#include "interop/json_program.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/backend.hpp"
 #include "runtime/blas.hpp"
@@ -10,18 +15,50 @@
 #include "telamon/telamon.hpp"
 
 namespace telamon_tool {
+namespace {
+
+namespace rt = telamon::runtime;
+using telamon::interop::Json;
+
+std::string blas_description() {
+  if (!rt::blas()) return "none (own loops)";
+  const auto config = reinterpret_cast<const char* (*)()>(rt::blas_symbol("openblas_get_config"));
+  return config == nullptr ? "found" : config();
+}
+
+std::string mebibytes(std::size_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+
+void print_info() {
+  const rt::Backend& backend = rt::find_backend();
+  std::cout << "telamon " << TELAMON_VERSION_MAJOR << '.' << TELAMON_VERSION_MINOR << '.'
+            << TELAMON_VERSION_PATCH << '\n'
+            << "\nhost\n"
+            << "  instruction set: " << rt::isa_name(rt::host_isa()) << " (the processor has "
+            << rt::isa_name(rt::supported_isa()) << "), vectors of " << rt::vector_bytes()
+            << " bytes\n"
+            << "  threads: " << rt::num_threads() << " of " << std::thread::hardware_concurrency()
+            << '\n'
+            << "  memory: " << mebibytes(rt::memory_limit()) << '\n'
+            << "\nlibraries\n"
+            << "  default backend: " << backend.name() << ", " << backend.description() << '\n'
+            << "  BLAS: " << blas_description() << '\n'
+            << "  fmt: " << FMT_VERSION / 10000 << '.' << FMT_VERSION / 100 % 100 << '.'
+            << FMT_VERSION % 100 << '\n'
+            << "  nlohmann-json: " << Json::meta().at("version").at("string").get<std::string>()
+            << '\n'
+            << "  zlib: " << zlibVersion() << '\n'
+            << "\ncaches\n"
+            << "  array memory kept for reuse: " << mebibytes(rt::allocator_stats().cached)
+            << ", in use: " << mebibytes(rt::allocator_stats().in_use) << '\n'
+            << "  compiled programs: kept by each jitted object, in memory; none on disk\n"
+            << "\nprimitives: " << telamon::PrimitiveBase::all().size() << '\n';
+}
+
+}  // namespace
 
 void add_info(CLI::App& app, int& code) {
-  app.add_subcommand("info", "version, host features, libraries")->callback([&code] {
-    namespace tl = telamon;
-    std::cout << "telamon " << TELAMON_VERSION_MAJOR << '.' << TELAMON_VERSION_MINOR << '.'
-              << TELAMON_VERSION_PATCH << '\n'
-              << "instruction set: " << tl::runtime::isa_name(tl::runtime::host_isa()) << '\n'
-              << "default backend: " << tl::runtime::find_backend().name() << '\n'
-              << "BLAS: " << (tl::runtime::blas() ? "found" : "none (own loops)") << '\n'
-              << "threads: " << tl::runtime::num_threads() << '\n'
-              << "memory cached: " << tl::runtime::allocator_stats().cached << " bytes\n"
-              << "primitives: " << tl::PrimitiveBase::all().size() << '\n';
+  app.add_subcommand("info", "version, host features, libraries, caches")->callback([&code] {
+    print_info();
     code = 0;
   });
 }

@@ -18,6 +18,7 @@
 
 #include "compiler/emit.hpp"
 #include "compiler/executable.hpp"
+#include "compiler/llvm_session.hpp"
 #include "compiler/passes.hpp"
 #include "runtime/history.hpp"
 
@@ -250,6 +251,7 @@ void watch_for_the_end() {
 class LlvmBackend final : public Backend {
  public:
   std::string_view name() const override { return "llvm"; }
+  std::string description() const override { return compiler::target_description(); }
   std::shared_ptr<const Executable> compile(const Jaxpr& jaxpr,
                                             const CompileOptions& options) const override {
     if (process_ends) return interpret_backend().compile(jaxpr, options);

@@ -2,6 +2,7 @@
 // its pages go back when it dies (measured: 0.3 KB per compilation stay behind).
 #include "compiler/llvm_session.hpp"
 
+#include <llvm/Config/llvm-config.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
@@ -181,8 +182,8 @@ llvm::SmallVector<char, 0> emit_file(llvm::Module& module, llvm::CodeGenFileType
 }  // namespace
 
 std::string target_description() {
-  return Session::get().target().cpu + " (" + std::string(runtime::isa_name(runtime::host_isa())) +
-         ")";
+  return "LLVM " LLVM_VERSION_STRING " for " + Session::get().target().cpu + " (" +
+         std::string(runtime::isa_name(runtime::host_isa())) + ")";
 }
 
 OwnedModule make_module(const std::string& name) {

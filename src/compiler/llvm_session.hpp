@@ -12,7 +12,7 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
-/// The name of the processor and of the generated instruction set, for logs and cache keys.
+/// The version of LLVM, the processor and the generated instruction set, for reports.
 std::string target_description();
 
 /// Machine code in memory, given back when the last owner is gone.

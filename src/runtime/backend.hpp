@@ -51,6 +51,8 @@ class TELAMON_API Backend {
  public:
   virtual ~Backend();
   virtual std::string_view name() const = 0;
+  /// What it is made of and for which processor, for reports.
+  virtual std::string description() const = 0;
   /// Runs no user code but `ops` and `Emitter` lowering rules. Recorded in the history.
   virtual std::shared_ptr<const Executable> compile(const Jaxpr& jaxpr,
                                                     const CompileOptions& options) const = 0;

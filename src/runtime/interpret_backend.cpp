@@ -40,6 +40,7 @@ class InterpretedProgram final : public Executable {
 class InterpretBackend final : public Backend {
  public:
   std::string_view name() const override { return "interpret"; }
+  std::string description() const override { return "the eager kernels"; }
   std::shared_ptr<const Executable> compile(const Jaxpr& jaxpr,
                                             const CompileOptions& options) const override {
     count(live_counters().lowerings);

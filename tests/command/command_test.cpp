@@ -273,8 +273,8 @@ TEST_F(Command, BenchMeasuresAndWritesJson) {
 TEST_F(Command, InfoTellsVersionAndMachine) {
   const Answer info = telamon_command("info");
   EXPECT_EQ(info.code, 0);
-  for (const char* word :
-       {"telamon ", "instruction set: ", "default backend: ", "BLAS: ", "threads: "})
+  for (const char* word : {"telamon ", "instruction set: ", "threads: ", "default backend: ",
+                           "BLAS: ", "zlib: ", "caches"})
     EXPECT_THAT(info.text, HasSubstr(word));
 }
 
