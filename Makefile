@@ -22,6 +22,7 @@ demo: configure  ## train a network on handwritten digits and look inside
 	@$(BUILD)/bin/digits
 
 test: build   ## build, then run all but the long tests
+	@tests/conformance/check.sh --where .
 	@ctest --test-dir $(BUILD) -j $(JOBS) -LE long --output-on-failure
 
 bench: build  ## run the benchmarks

@@ -20,24 +20,13 @@
 #include "compiler/executable.hpp"
 #include "compiler/llvm_session.hpp"
 #include "compiler/passes.hpp"
+#include "core/environment.hpp"
 #include "runtime/history.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace compiler {
 namespace {
-
-bool listed(const char* variable, std::string_view word) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr) return false;
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::size_t comma = rest.find(',');
-    if (rest.substr(0, comma) == word) return true;
-    if (comma == std::string_view::npos) break;
-    rest.remove_prefix(comma + 1);
-  }
-  return false;
-}
 
 bool has_regions(const Jaxpr& jaxpr) {
   return std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(),
@@ -50,7 +39,7 @@ class Compilation {
   explicit Compilation(const runtime::CompileOptions& options)
       : options_(options),
         name_(options.name.empty() ? "program" : options.name),
-        logging_(listed("TELAMON_LOG", "compile")) {
+        logging_(detail::environment_lists("TELAMON_LOG", "compile")) {
     static std::atomic<int> serial{0};
     number_ = serial.fetch_add(1);
     if (const char* dir = std::getenv("TELAMON_DUMP"); dir != nullptr && *dir != '\0') {
@@ -65,7 +54,7 @@ class Compilation {
   }
 
   bool enabled(std::string_view pass) const {
-    return !options_.disabled.contains(pass) && !listed("TELAMON_DISABLE", pass);
+    return !options_.disabled.contains(pass) && !detail::environment_lists("TELAMON_DISABLE", pass);
   }
 
   /// A pass over the jaxpr: timed, checked, dumped, and left out when it is switched off.

@@ -32,10 +32,10 @@ auto with_operation(const Describe& describe, const F& f) {
     throw ShapeError(describe() + ": " + e.message());
   } catch (const UnnamedOutOfMemoryError& e) {
     throw OutOfMemoryError(describe() + ": " + e.message());
-  } catch (const std::bad_alloc&) {
-    throw OutOfMemoryError(describe() + ": out of memory");
-  } catch (const std::length_error&) {  // a std::vector beyond its limit
-    throw OutOfMemoryError(describe() + ": out of memory");
+  } catch (const std::bad_alloc& e) {
+    throw OutOfMemoryError(describe() + ": out of memory (" + e.what() + ")");
+  } catch (const std::length_error& e) {  // a std::vector beyond its limit, or a user's own
+    throw OutOfMemoryError(describe() + ": too long (" + e.what() + ")");
   }
 }
 

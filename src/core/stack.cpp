@@ -225,22 +225,29 @@ AbstractResult abstract_eval(const PrimitiveBase& primitive, const Params& param
 
 }  // namespace detail
 
+namespace {
+
+// The interpreter of the highest main trace among the operands applies the primitive.
+Arrays apply(const PrimitiveBase& primitive, const Params& params, std::span<const Array> args) {
+  detail::MainTrace* top = detail::find_top_trace(args);
+  if (!top) return detail::evaluate(primitive, params, args);
+  Arrays tracers;
+  tracers.reserve(args.size());
+  for (const Array& x : args) tracers.push_back(detail::full_raise(*top, x));
+  Arrays outs = top->trace().process_primitive(primitive, params, tracers);
+  for (Array& out : outs) out = detail::full_lower(out);
+  return outs;
+}
+
+}  // namespace
+
 Arrays PrimitiveBase::bind_erased(const Params& params, std::span<const Array> args) const {
   const auto describe = [&] {
     std::string text(name());
     for (const Array& x : args) text += (&x == args.data() ? " of " : ", ") + x.aval().to_string();
     return text;
   };
-  return detail::with_operation(describe, [&] {
-    detail::MainTrace* top = detail::find_top_trace(args);
-    if (!top) return detail::evaluate(*this, params, args);
-    Arrays tracers;
-    tracers.reserve(args.size());
-    for (const Array& x : args) tracers.push_back(detail::full_raise(*top, x));
-    Arrays outs = top->trace().process_primitive(*this, params, tracers);
-    for (Array& out : outs) out = detail::full_lower(out);
-    return outs;
-  });
+  return detail::with_operation(describe, [&] { return apply(*this, params, args); });
 }
 
 }  // namespace v1

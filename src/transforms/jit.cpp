@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <set>
 #include <string_view>
 #include <unordered_map>
 
 #include "core/concrete.hpp"
+#include "core/environment.hpp"
 #include "core/size_errors.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
@@ -72,11 +72,7 @@ const char* interned(const std::string& name) {
 
 // Captured arrays are frozen into the program. Above a kibibyte that may be a surprise.
 void log_constants(const std::string& name, const Arrays& consts) {
-  static const bool wanted = [] {
-    const char* topics = std::getenv("TELAMON_LOG");
-    return topics && std::string_view(topics).find("jit") != std::string_view::npos;
-  }();
-  if (!wanted) return;
+  if (!detail::environment_lists("TELAMON_LOG", "jit")) return;
   std::size_t bytes = 0;
   for (const Array& c : consts) bytes += static_cast<std::size_t>(c.size()) * size_of(c.dtype());
   if (bytes <= 1024) return;
