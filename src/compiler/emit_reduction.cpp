@@ -474,14 +474,14 @@ class ReductionEmitter {
       gen_.set_lanes(lanes_, lanes_);
       return a;
     };
-    const std::size_t down = folded_[0];
-    const Scalars acc = is_stream(inner)
-                            ? gen_.loop_carried(stream_end(inner), upper(down), 1, stream(inner),
-                                                [&](Scalar n, const Scalars& carried) {
-                                                  index_[down] = n;
-                                                  return add_row(carried);
-                                                })
-                            : fold_nest(folded_, 0, identities(static_cast<int>(vectors)), add_row);
+    // Dimensions of one element are not folded at all.
+    const Scalars acc =
+        is_stream(inner) ? gen_.loop_carried(stream_end(inner), upper(folded_[0]), 1, stream(inner),
+                                             [&](Scalar row, const Scalars& carried) {
+                                               index_[folded_[0]] = row;
+                                               return add_row(carried);
+                                             })
+                         : fold_nest(folded_, 0, identities(static_cast<int>(vectors)), add_row);
     for (std::int64_t v = 0; v < vectors; ++v) {
       at_vector(v);
       finish({acc.begin() + v * static_cast<std::int64_t>(count()),
