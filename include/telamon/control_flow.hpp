@@ -157,8 +157,8 @@ class ScanCall {
     Arrays outs;
     flatten_into(std::get<0>(result), outs, "the carry of scan");
     flatten_part(std::get<1>(result), outs, "the second result of scan's body");
-    carry_.emplace(without_leaves(std::get<0>(std::move(result))));
-    if constexpr (!is_none<Y>) y_.emplace(without_leaves(std::get<1>(std::move(result))));
+    carry_.emplace(without_leaves(std::move(std::get<0>(result))));
+    if constexpr (!is_none<Y>) y_.emplace(without_leaves(std::move(std::get<1>(result))));
     return outs;
   }
   TracedBody body() {

@@ -328,7 +328,8 @@ Scalars CodeGen::transpose(Scalars rows) {
     }
     for (int r = 0; r < lanes; ++r) {
       if ((r & h) != 0) continue;
-      Value *&x = v[static_cast<std::size_t>(r)], *&y = v[static_cast<std::size_t>(r + h)];
+      const auto row = static_cast<std::size_t>(r), step = static_cast<std::size_t>(h);
+      Value *&x = v[row], *&y = v[row + step];
       Value* upper = m.b.CreateShuffleVector(x, y, low);
       y = m.b.CreateShuffleVector(x, y, high);
       x = upper;
