@@ -58,19 +58,19 @@ void derive_missing_rules(RuleTable& table) {
       return AbstractResult(staged.jaxpr.out_avals(), staged.jaxpr.effect());
     };
   }
-  if (!table.jvp) {
+  if (!table.jvp && !table.exempt.contains("jvp")) {
     table.jvp = [ops](const Params& p, std::span<const Array> primals,
                       std::span<const Tangent> tangents) {
       return jvp_flat(with_params(ops, p), primals, tangents);
     };
   }
-  if (!table.transpose) {
+  if (!table.transpose && !table.exempt.contains("transpose")) {
     table.transpose = [ops](const Params& p, std::span<const Tangent> cts,
                             std::span<const LinearInput> inputs) {
       return transpose_ops(ops, p, cts, inputs);
     };
   }
-  if (!table.batch) {
+  if (!table.batch && !table.exempt.contains("batch")) {
     table.batch = [ops](const Params& p, const AxisInfo& axis, std::span<const Array> args,
                         std::span<const BatchAxis> axes) {
       std::vector<BatchAxis> out_axes;
