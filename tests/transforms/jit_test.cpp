@@ -191,8 +191,16 @@ TEST(EvalShape, GivesTheStructureAndTypesOfTheResultAndComputesNothing) {
 
 TEST(Jit, PrunesUnusedArgumentsUnlessAskedNotTo) {
   const auto g = [](Array x, Array) { return x * 2.0; };
-  EXPECT_EQ(value(tl::jit(g)(3.0, 5.0)), 6.0);
-  EXPECT_EQ(value(tl::jit(g, {.keep_unused = true})(3.0, 5.0)), 6.0);
+  for (const bool keep : {false, true}) {
+    const auto jitted = tl::jit(g, {.keep_unused = keep});
+    EXPECT_EQ(value(jitted(3.0, 5.0)), 6.0);
+    const tl::Jaxpr program = tl::make_jaxpr(jitted)(3.0, 5.0).jaxpr;
+    ASSERT_EQ(program.eqns().size(), 1u) << program;
+    const tl::Eqn& call = program.eqns()[0];
+    EXPECT_EQ(call.primitive, &tl::jit_p);
+    EXPECT_EQ(call.inputs.size(), keep ? 2u : 1u) << program;
+    EXPECT_EQ(call.params.as<tl::JitParams>().jaxpr.num_inputs(), keep ? 2 : 1) << program;
+  }
 }
 
 TEST(Jit, RunsZeroSizedAndScalarAndTupleResults) {
