@@ -6,8 +6,12 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <functional>
 #include <random>
+#include <regex>
 #include <sstream>
 
 #include "transforms/support.hpp"
@@ -15,125 +19,97 @@
 namespace telamon_test {
 namespace {
 
-struct Instruction {
-  enum class Kind { unary, binary, reduce, jit, vmap, jvp, grad } kind;
-  int op = 0;
-  std::size_t a = 0, b = 0;
-  std::vector<Instruction> body;  // of the transformed calls, over {a, b}
+// ---- formulas ----------------------------------------------------------------------------------
+using Body = std::function<Array(Array, Array)>;
+
+/// What an instruction computes: C++ over the values `a` and `b` and, in calls, a function `body` of
+/// two values. The same text is run and printed.
+struct Formula {
+  const char* text;
+  Array (*apply)(const Array& a, const Array& b, const Body& body);
 };
-
-using Program = std::vector<Instruction>;
-constexpr const char* kUnary[] = {"tl::sin", "tl::tanh", "tl::logistic", "tl::square", "-"};
-constexpr const char* kBinary[] = {"+", "-", "*", "tl::maximum"};
-
-Array apply_unary(int op, const Array& x) {
-  switch (op) {
-    case 0: return tl::sin(x);
-    case 1: return tl::tanh(x);
-    case 2: return tl::lax::logistic(x);
-    case 3: return tl::square(x) * 0.5;
-    default: return -x;
+#define FORMULA(...)                                                           \
+  Formula {                                                                    \
+    #__VA_ARGS__,                                                              \
+        []([[maybe_unused]] const Array& a, [[maybe_unused]] const Array& b,   \
+           [[maybe_unused]] const Body& body) -> Array { return __VA_ARGS__; } \
   }
-}
-Array apply_binary(int op, const Array& x, const Array& y) {
-  switch (op) {
-    case 0: return x + y;
-    case 1: return x - y;
-    case 2: return tl::sin(x) * y;
-    default: return tl::maximum(x, y);
-  }
-}
 
 // All values are vectors of one length (scalars inside vmap), so any two fit together.
+const Formula kUnary[] = {FORMULA(tl::sin(a)), FORMULA(tl::tanh(a)), FORMULA(tl::lax::logistic(a)),
+                          FORMULA(tl::square(a) * 0.5), FORMULA(-a)};
+const Formula kBinary[] = {FORMULA(a + b), FORMULA(a - b), FORMULA(tl::sin(a) * b),
+                           FORMULA(tl::maximum(a, b))};
+const Formula kReduce = FORMULA(b + tl::sum(tl::sin(a)) * 0.1);
+const Formula kCalls[] = {
+    FORMULA(tl::jit(body)(a, b)),
+    FORMULA(a.ndim() == 0 ? body(a, b) : tl::vmap(body)(a, b)),
+    FORMULA(
+        tl::jvp([&](Array u) { return body(u, b); }, std::tuple{a}, std::tuple{tl::sin(b)}).second),
+    FORMULA(tl::grad([&](Array u) { return tl::sum(body(u, b)); })(a)),
+};
+#undef FORMULA
+
+// ---- programs ----------------------------------------------------------------------------------
+struct Instruction {
+  const Formula* formula;
+  std::size_t a = 0, b = 0;
+  std::vector<Instruction> body;  // of the calls, over {a, b}
+};
+using Program = std::vector<Instruction>;
+
 Array run(const Program& program, Array x, Array y) {
   std::vector<Array> values = {x, y};
   for (const Instruction& in : program) {
-    const Array& a = values[in.a];
-    const Array& b = values[in.b];
-    switch (in.kind) {
-      case Instruction::Kind::unary: values.push_back(apply_unary(in.op, a)); break;
-      case Instruction::Kind::binary: values.push_back(apply_binary(in.op, a, b)); break;
-      case Instruction::Kind::reduce: values.push_back(b + tl::sum(tl::sin(a)) * 0.1); break;
-      case Instruction::Kind::jit:
-        values.push_back(tl::jit([&](Array u, Array v) { return run(in.body, u, v); })(a, b));
-        break;
-      case Instruction::Kind::vmap:
-        if (a.ndim() == 0) values.push_back(run(in.body, a, b));
-        else values.push_back(tl::vmap([&](Array u, Array v) { return run(in.body, u, v); })(a, b));
-        break;
-      case Instruction::Kind::jvp:
-        values.push_back(tl::jvp([&](Array u) { return run(in.body, u, b); }, std::tuple{a},
-                                 std::tuple{tl::sin(b)})
-                             .second);
-        break;
-      case Instruction::Kind::grad:
-        values.push_back(tl::grad([&](Array u) { return tl::sum(run(in.body, u, b)); })(a));
-        break;
-    }
+    const Body body = [&in](Array u, Array v) { return run(in.body, u, v); };
+    values.push_back(in.formula->apply(values[in.a], values[in.b], body));
   }
   return values.back();
 }
 
-std::string text(const Program& program, const std::string& indent) {
-  std::ostringstream out;
-  std::size_t next = 2;
-  for (const Instruction& in : program) {
-    out << indent << "Array v" << next++ << " = ";
-    switch (in.kind) {
-      case Instruction::Kind::unary: out << kUnary[in.op] << "(v" << in.a << ");\n"; break;
-      case Instruction::Kind::binary:
-        out << kBinary[in.op] << "(v" << in.a << ", v" << in.b << ");\n";
-        break;
-      case Instruction::Kind::reduce:
-        out << "v" << in.b << " + tl::sum(tl::sin(v" << in.a << ")) * 0.1;\n";
-        break;
-      case Instruction::Kind::jvp:
-        out << "tl::jvp([v1 = v" << in.b << "](Array v0) {\n"
-            << text(in.body, indent + "  ") << indent << "}, std::tuple{v" << in.a
-            << "}, std::tuple{tl::sin(v" << in.b << ")}).second;\n";
-        break;
-      case Instruction::Kind::grad:
-        out << "tl::grad([v1 = v" << in.b << "](Array v0) {  // of the sum of the last\n"
-            << text(in.body, indent + "  ") << indent << "})(v" << in.a << ");\n";
-        break;
-      default:
-        out << (in.kind == Instruction::Kind::jit ? "tl::jit" : "tl::vmap")
-            << "([](Array v0, Array v1) {\n"
-            << text(in.body, indent + "  ") << indent << "})(v" << in.a << ", v" << in.b << ");\n";
-    }
+// ---- programs as text ----------------------------------------------------------------------------
+std::string name_of(const char* letter, std::size_t i) { return letter + std::to_string(i); }
+
+std::string statement(const Instruction& in, std::size_t number) {
+  std::string formula = in.formula->text;
+  for (const auto& [word, name] :
+       {std::pair{"a", name_of("v", in.a)}, std::pair{"b", name_of("v", in.b)},
+        std::pair{"body", name_of("f", number)}}) {
+    formula = std::regex_replace(formula, std::regex("\\b" + std::string(word) + "\\b"), name);
   }
-  return out.str();
+  return "const Array " + name_of("v", number) + " = " + formula + ";\n";
 }
 
+/// The program as C++: the statements of a function of v0 and v1.
+std::string text(const Program& program, const std::string& indent) {
+  std::string out;
+  std::size_t next = 2;
+  for (const Instruction& in : program) {
+    if (!in.body.empty()) {
+      out += indent + "const auto " + name_of("f", next) + " = [](Array v0, Array v1) {\n" +
+             text(in.body, indent + "  ") + indent + "};\n";
+    }
+    out += indent + statement(in, next++);
+  }
+  return out + indent + "return " + name_of("v", next - 1) + ";\n";
+}
+std::string text(const Program& program) {
+  return "Array program(Array v0, Array v1) {\n" + text(program, "  ") + "}\n";
+}
+
+// ---- random programs -----------------------------------------------------------------------------
 Program random_program(std::mt19937& random, int size, int depth) {
   Program program;
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   for (int i = 0; i < size; ++i) {
     const std::size_t available = program.size() + 2;
-    Instruction in{Instruction::Kind::unary, 0, below(available), below(available), {}};
-    switch (below(depth > 0 ? 10 : 6)) {
-      case 0:
-      case 1: in.op = static_cast<int>(below(5)); break;
-      case 2:
-      case 3:
-      case 4:
-        in.kind = Instruction::Kind::binary;
-        in.op = static_cast<int>(below(4));
-        break;
-      case 5: in.kind = Instruction::Kind::reduce; break;
-      case 6:
-        in.kind = Instruction::Kind::jit;
-        in.body = random_program(random, 3, depth - 1);
-        break;
-      case 7:
-        in.kind = Instruction::Kind::vmap;
-        in.body = random_program(random, 3, depth - 1);
-        break;
-      case 8:
-        in.kind = Instruction::Kind::jvp;
-        in.body = random_program(random, 3, depth - 1);
-        break;
-      default: in.kind = Instruction::Kind::grad; in.body = random_program(random, 3, depth - 1);
+    Instruction in{&kReduce, below(available), below(available), {}};
+    const std::size_t kind = below(depth > 0 ? 10 : 6);
+    if (kind < 2) in.formula = &kUnary[below(std::size(kUnary))];
+    else if (kind < 5) in.formula = &kBinary[below(std::size(kBinary))];
+    else if (kind > 5) {
+      in.formula = &kCalls[kind - 6];
+      in.body = random_program(random, 3, depth - 1);
     }
     program.push_back(std::move(in));
   }
@@ -223,12 +199,37 @@ void check_seeds(int first, int count, int size, int depth) {
       prefix.push_back(in);
       if (fails(prefix)) break;
     }
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\nArray program(Array v0, Array v1) {\n" +
-                 text(prefix, "  ") + "}");
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text(prefix));
     check(prefix);
     ADD_FAILURE() << "compositions disagree";
     return;
   }
+}
+
+// The program of this seed as it was printed: a function `program`, compiled as part of this file.
+constexpr unsigned kPrintedSeed = 19331;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include "properties/printed_program.inc"
+#pragma GCC diagnostic pop
+
+TEST(Programs, PrintThemselvesAsTheCppThatRan) {
+  std::mt19937 random(kPrintedSeed);
+  const Program interpreted = random_program(random, 12, 2);
+  std::ifstream file(TELAMON_SOURCE_DIR "/tests/properties/printed_program.inc");
+  std::stringstream printed;
+  printed << file.rdbuf();
+  EXPECT_EQ(printed.str(), text(interpreted));
+  for (const Formula& call : kCalls) {
+    EXPECT_TRUE(std::any_of(interpreted.begin(), interpreted.end(),
+                            [&](const Instruction& in) { return in.formula == &call; }))
+        << "the program has no " << call.text;
+  }
+  const Array x({0.3, -0.8, 1.1}), y({0.9, 0.2, -0.4});
+  EXPECT_EQ(values(program(x, y)), values(run(interpreted, x, y)));
+  const auto of_source = [&](Array a) { return tl::sum(program(a, y)); };
+  const auto of_list = [&](Array a) { return tl::sum(run(interpreted, a, y)); };
+  expect_close(tl::grad(of_source)(x), tl::grad(of_list)(x), "grad");
 }
 
 TEST(Programs, AllCompositionsAgree) { check_seeds(1, 12, 6, 2); }
