@@ -4,11 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <regex>
 
 #include "telamon/interop.hpp"
 #include "telamon/telamon.hpp"
@@ -27,10 +29,10 @@ struct Answer {
   std::string text;
 };
 
-/// What the command prints, on both of its streams.
-Answer telamon_command(const std::string& arguments) {
+/// What the command prints, on both of its streams; `before` is for the shell to do first.
+Answer telamon_command(const std::string& arguments, const std::string& before = "") {
   Answer answer;
-  FILE* pipe = popen(("'" TELAMON_COMMAND "' " + arguments + " 2>&1").c_str(), "r");
+  FILE* pipe = popen((before + "'" TELAMON_COMMAND "' " + arguments + " 2>&1").c_str(), "r");
   if (!pipe) return answer;
   char buffer[4096];
   for (std::size_t n = 0; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;)
@@ -120,6 +122,48 @@ TEST_F(Command, CheckRunsEveryModeThatACaseHas) {
   for (std::string line; std::getline(lines, line); ++count)
     EXPECT_EQ(Json::parse(line)["verdict"], "passed");
   EXPECT_EQ(count, 6);
+}
+
+// loop(go) = while go: go, which a true `go` never leaves.
+const char* const kEndless =
+    R"({"format": "telamon-case/1", "name": "endless", "program": {"jaxpr": {
+    "invars": [{"id": 0, "aval": {"dtype": "bool", "shape": [], "weak_type": false}}],
+    "constvars": [],
+    "eqns": [{"primitive": "while", "inputs": [{"var": 0}],
+              "params": {"cond_nconsts": 0, "cond_jaxpr": SAME, "body_nconsts": 0, "body_jaxpr": SAME},
+              "outputs": [{"id": 1, "aval": {"dtype": "bool", "shape": [], "weak_type": false}}]}],
+    "outvars": [{"var": 1}]}, "consts": []},
+  "inputs": [{"dtype": "bool", "shape": [], "data": [true]}],
+  "outputs": [{"dtype": "bool", "shape": [], "data": [true]}],
+  "tolerance": {"rtol": 0, "atol": 0}})";
+const char* const kSame = R"({"jaxpr": {
+    "invars": [{"id": 0, "aval": {"dtype": "bool", "shape": [], "weak_type": false}}],
+    "constvars": [], "eqns": [], "outvars": [{"var": 0}]}, "consts": []})";
+
+// The limit is of each process: the case that never ends is killed, those around it are not.
+TEST_F(Command, CheckOutlivesACaseThatDiesAlone) {
+  const Json endless =
+      Json::parse(std::regex_replace(std::string(kEndless), std::regex("SAME"), kSame));
+  Json after = kCase;
+  after["name"] = "after";
+  const std::string cases =
+      file("cases.jsonl", kCase.dump() + "\n" + endless.dump() + "\n" + after.dump() + "\n");
+  const std::string report = path("report.jsonl");
+  const Answer answer =
+      telamon_command("check --modes eval --isolate --json " + report + " " + cases,
+                      "ulimit -S -c 0; ulimit -S -t 1; ");
+  EXPECT_EQ(answer.code, 1);
+  EXPECT_THAT(answer.text, HasSubstr("FAIL endless process: the process died: signal " +
+                                     std::to_string(SIGXCPU) + "\n"));
+  EXPECT_THAT(answer.text, HasSubstr("2 passed, 1 failed, 0 skipped"));
+  std::vector<std::string> verdicts;
+  std::ifstream lines(report);
+  for (std::string line; std::getline(lines, line);) {
+    const Json outcome = Json::parse(line);
+    verdicts.push_back(outcome["case"].get<std::string>() + " " +
+                       outcome["verdict"].get<std::string>());
+  }
+  EXPECT_THAT(verdicts, testing::ElementsAre("wave passed", "endless failed", "after passed"));
 }
 
 TEST_F(Command, CheckFailsWhereAnswersDiffer) {
