@@ -204,16 +204,6 @@ Scalar CodeGen::splat(Scalar x) {
   return Scalar(impl_->make(wide, n->depth), x.dtype());
 }
 
-Scalar CodeGen::any_lane(Scalar condition) {
-  Impl& m = *impl_;
-  Node* n = node_of(condition);
-  if (m.width(n) == 1) return condition;
-  m.at(m.depth());
-  Value* v = n->value;
-  if (Value* mask = m.mask()) v = m.b.CreateAnd(v, mask);
-  return Scalar(m.make(m.b.CreateOrReduce(v), m.depth()), DType::bool_);
-}
-
 namespace {
 bool loads_zeros(const Value* v) {
   const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(v);
@@ -628,54 +618,6 @@ Scalars CodeGen::loop_while(Scalars init,
   Scalars out;
   for (std::size_t k = 0; k < init.size(); ++k)
     out.emplace_back(m.make(phis[k], outer), init[k].dtype());
-  return out;
-}
-
-Scalars CodeGen::if_else(Scalar condition, const std::function<Scalars()>& then,
-                         const std::function<Scalars()>& otherwise) {
-  Impl& m = *impl_;
-  const int outer = m.depth();
-  llvm::BasicBlock* blocks[] = {m.block("then"), m.block("else")};
-  llvm::BasicBlock* after = m.block("endif");
-  m.at(outer);
-  m.b.CreateCondBr(node_of(condition)->value, blocks[0], blocks[1]);
-  Scalars results[2];
-  llvm::BasicBlock* ends[2];
-  for (int side = 0; side < 2; ++side) {
-    m.push_level(blocks[side], true);
-    results[side] = side == 0 ? then() : otherwise();
-    m.at(m.depth());  // left open: the widths of both sides decide what is handed on
-    ends[side] = m.b.GetInsertBlock();
-    m.pop_level();
-  }
-  Scalars out;
-  for (std::size_t k = 0; k < results[0].size(); ++k) {
-    Node *a = node_of(results[0][k]), *c = node_of(results[1][k]);
-    const int w = std::max(m.width(a), m.width(c));
-    Value* in[2];
-    for (int side = 0; side < 2; ++side) {
-      Node* n = side == 0 ? a : c;
-      in[side] = n->value;
-      if (w == 1 || (n->stride == 0 && n->value->getType()->isVectorTy())) continue;
-      m.b.SetInsertPoint(ends[side]);
-      in[side] = m.b.CreateVectorSplat(static_cast<unsigned>(w), n->value);
-      if (n->stride != 0) {
-        std::vector<llvm::Constant*> steps;
-        for (int i = 0; i < w; ++i)
-          steps.push_back(m.b.getInt64(static_cast<std::uint64_t>(i * n->stride)));
-        in[side] = m.b.CreateAdd(in[side], llvm::ConstantVector::get(steps));
-      }
-    }
-    m.b.SetInsertPoint(after);
-    auto* phi = m.b.CreatePHI(in[0]->getType(), 2);
-    for (int side = 0; side < 2; ++side) phi->addIncoming(in[side], ends[side]);
-    out.emplace_back(m.make(phi, outer), results[0][k].dtype());
-  }
-  for (int side = 0; side < 2; ++side) {
-    m.b.SetInsertPoint(ends[side]);
-    m.b.CreateBr(after);
-  }
-  m.levels.back().block = after;
   return out;
 }
 

@@ -191,9 +191,6 @@ struct CodeGen::Impl {
   llvm::Value* intrinsic(llvm::Intrinsic::ID id, std::initializer_list<llvm::Value*> args);
   llvm::Value* call_math(const std::string& symbol, llvm::Type* vector,
                          llvm::ArrayRef<llvm::Value*> args);
-  llvm::Constant* int_constant(llvm::Value* like, std::int64_t v) {
-    return llvm::ConstantInt::get(like->getType(), static_cast<std::uint64_t>(v), true);
-  }
   /// Mask of the active lanes; null when all are.
   llvm::Value* mask();
   llvm::Value* from_memory(llvm::Value* v, DType dtype);

@@ -137,10 +137,8 @@ class Session {
 
 class LinkedCode final : public NativeCode {
  public:
-  LinkedCode(llvm::orc::ResourceTrackerSP tracker, void* entry, std::size_t bytes)
-      : tracker_(std::move(tracker)) {
+  LinkedCode(llvm::orc::ResourceTrackerSP tracker, void* entry) : tracker_(std::move(tracker)) {
     entry_ = entry;
-    object_bytes_ = bytes;
   }
   ~LinkedCode() override {
     if (auto error = tracker_->remove()) llvm::consumeError(std::move(error));
@@ -221,7 +219,6 @@ std::shared_ptr<NativeCode> compile_module(llvm::Module& module, const std::stri
 #endif
   times.optimise = watch.lap();
   llvm::SmallVector<char, 0> object = emit_file(module, llvm::CodeGenFileType::ObjectFile);
-  const std::size_t bytes = object.size();
   times.codegen = watch.lap();
   auto tracker = session.jit().getMainJITDylib().createResourceTracker();
   if (auto error = session.jit().addObjectFile(
@@ -232,7 +229,7 @@ std::shared_ptr<NativeCode> compile_module(llvm::Module& module, const std::stri
   auto address = session.jit().lookup(entry);
   if (!address) throw InternalError("cannot link: " + error_text(address.takeError()));
   times.link = watch.lap();
-  return std::make_shared<LinkedCode>(std::move(tracker), address->toPtr<void*>(), bytes);
+  return std::make_shared<LinkedCode>(std::move(tracker), address->toPtr<void*>());
 }
 
 std::string assembly(llvm::Module& module) {

@@ -2,7 +2,6 @@
 // generated code may call. No LLVM type is seen here: native code is an address with an owner.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -20,11 +19,9 @@ class NativeCode {
  public:
   virtual ~NativeCode();
   void* entry() const { return entry_; }
-  std::size_t object_bytes() const { return object_bytes_; }
 
  protected:
   void* entry_ = nullptr;
-  std::size_t object_bytes_ = 0;
 };
 
 }  // namespace compiler

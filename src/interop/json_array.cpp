@@ -1,6 +1,5 @@
 // Arrays in the neutral JSON form.
 #include <charconv>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -74,28 +73,6 @@ Element element_from_json(const Json& j, DType dtype) {
   }
 }
 
-Json float_to_json(double v) {
-  if (std::isnan(v)) return "nan";
-  if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
-  return v;
-}
-
-Json element_to_json(const Element& e, DType dtype) {
-  constexpr std::uint64_t kExact = std::uint64_t{1} << 53;
-  switch (e.form) {
-    case Element::Form::signed_int:
-      if (e.i > static_cast<std::int64_t>(kExact) || e.i < -static_cast<std::int64_t>(kExact))
-        return std::to_string(e.i);
-      return e.i;
-    case Element::Form::unsigned_int:
-      if (dtype == DType::bool_) return e.u != 0;
-      if (e.u > kExact) return std::to_string(e.u);
-      return e.u;
-    case Element::Form::complex: return Json::array({float_to_json(e.re), float_to_json(e.im)});
-    default: return float_to_json(e.re);
-  }
-}
-
 }  // namespace
 
 Array array_from_json(const Json& json) {
@@ -114,19 +91,6 @@ Array array_from_json(const Json& json) {
     p += size_of(dtype);
   }
   return out;
-}
-
-Json array_to_json(const Array& x) {
-  const Array dense = detail::contiguous(x);
-  const std::byte* p = detail::concrete_node(dense).data();
-  Json data = Json::array();
-  for (std::int64_t i = 0; i < dense.size(); ++i) {
-    data.push_back(element_to_json(detail::load_element(p, dense.dtype()), dense.dtype()));
-    p += size_of(dense.dtype());
-  }
-  return {{"dtype", short_name(dense.dtype())},
-          {"shape", dense.shape().to_vector()},
-          {"data", std::move(data)}};
 }
 
 }  // namespace interop

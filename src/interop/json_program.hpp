@@ -17,7 +17,6 @@ inline constexpr const char* kCaseFormat = "telamon-case/1";
 
 /// {"dtype", "shape", "data"}. ParseError says what is wrong.
 TELAMON_API Array array_from_json(const Json& json);
-TELAMON_API Json array_to_json(const Array& x);
 /// {"jaxpr", "consts"}; MissingPrimitiveError names all primitives that are unknown, nested ones too.
 /// What is damaged or of the wrong type is a ParseError that names the equation.
 TELAMON_API ClosedJaxpr program_from_json(const Json& closed);

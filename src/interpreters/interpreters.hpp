@@ -56,20 +56,6 @@ Array batch_at_front(const Array& x, BatchAxis axis, std::int64_t size);
 ClosedJaxpr stage_flat(const FlatFunction& f, std::span<const Aval> avals, std::string name = {});
 
 // ---- partial_eval.cpp --------------------------------------------------------------------------
-/// f applied to known arrays and unknown avals: known results, and a jaxpr (consts, then unknown
-/// inputs) -> unknown results.
-struct PartialEvaluated {
-  std::vector<std::optional<Array>> known_out;  ///< nullopt: result of the jaxpr, in order
-  Jaxpr jaxpr;
-  Arrays consts;
-};
-struct PartialInput {
-  Array known;  ///< empty when unknown
-  Aval aval;
-};
-PartialEvaluated partial_eval_flat(const FlatFunction& f, std::span<const PartialInput> inputs,
-                                   std::string name = {});
-
 /// Splits a jaxpr by which inputs are unknown.
 ///   known:  known inputs -> known results, fresh residuals
 ///   staged: residuals, unknown inputs -> unknown results

@@ -184,6 +184,18 @@ class PartialEvalTrace final : public Trace {
   JaxprBuilder builder_;
 };
 
+struct PartialEvaluated {
+  std::vector<std::optional<Array>> known_out;  // nullopt: result of the jaxpr, in order
+  Jaxpr jaxpr;
+  Arrays consts;
+};
+struct PartialInput {
+  Array known;  // empty when unknown
+  Aval aval;
+};
+
+// f applied to known arrays and unknown avals: known results, and a jaxpr (consts, then unknown
+// inputs) -> unknown results, and those known ones that `instantiate_out` asks for.
 PartialEvaluated partial_eval(const FlatFunction& f, std::span<const PartialInput> inputs,
                               std::string name,
                               const std::function<bool(std::size_t)>& instantiate_out) {
@@ -213,11 +225,6 @@ PartialEvaluated partial_eval(const FlatFunction& f, std::span<const PartialInpu
 }
 
 }  // namespace
-
-PartialEvaluated partial_eval_flat(const FlatFunction& f, std::span<const PartialInput> inputs,
-                                   std::string name) {
-  return partial_eval(f, inputs, std::move(name), [](std::size_t) { return false; });
-}
 
 Linearized linearize_flat(const FlatFunction& f, std::span<const Array> primals, std::string name) {
   std::vector<PartialInput> inputs;

@@ -148,7 +148,6 @@ class Allocator {
   void deallocate(void* block, std::size_t bytes) noexcept;
   AllocatorStats stats();
   void release_cached();
-  void set_limit(std::size_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
 
   ThreadCache* new_thread_cache();
   void close(ThreadCache* cache) noexcept;
@@ -169,7 +168,7 @@ class Allocator {
   std::mutex large_mutex_;
   FreeList large_[kNumClasses];
   std::int64_t large_in_use_ = 0, large_cached_ = 0;
-  std::atomic<std::size_t> limit_{physical_memory() / 4};
+  const std::size_t limit_ = physical_memory() / 4;  // beyond it, freed blocks go to the system
 };
 
 // The thread's cache. A plain pointer outlives the thread's other objects; the closer empties the
@@ -325,7 +324,7 @@ void Allocator::deallocate_large(void* block, SizeClass c) noexcept {
   {
     const std::lock_guard lock(large_mutex_);
     large_in_use_ -= size;
-    if (static_cast<std::size_t>(large_cached_ + size) <= limit_.load(std::memory_order_relaxed)) {
+    if (static_cast<std::size_t>(large_cached_ + size) <= limit_) {
       large_[c.index].push(block);
       large_cached_ += size;
       return;
@@ -405,7 +404,6 @@ std::size_t memory_limit() {
   return limit;
 }
 void release_cached_memory() { Allocator::get().release_cached(); }
-void set_cache_limit(std::size_t bytes) { Allocator::get().set_limit(bytes); }
 std::size_t allocation_size(std::size_t bytes) { return size_class(bytes).size; }
 
 }  // namespace runtime

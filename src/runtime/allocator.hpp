@@ -31,9 +31,6 @@ TELAMON_API AllocatorStats allocator_stats();
 
 /// Returns the cached large blocks to the system.
 TELAMON_API void release_cached_memory();
-/// Beyond this many cached bytes, large blocks go back to the system when they are freed. At first a
-/// quarter of the machine's memory.
-TELAMON_API void set_cache_limit(std::size_t bytes);
 
 /// The size of the block that a request for `bytes` gets.
 TELAMON_API std::size_t allocation_size(std::size_t bytes);

@@ -109,7 +109,6 @@ bool is_move(Op op) { return op == Op::copy || op == Op::select; }
 }  // namespace
 
 const char* op_name(Op op) { return info(op).name; }
-int op_arity(Op op) { return info(op).arity; }
 DType op_result_dtype(Op op, DType dtype) {
   return info(op).result == Result::boolean ? DType::bool_ : dtype;
 }
@@ -205,30 +204,6 @@ void run_elementwise(Op op, DType dtype, std::span<const View> in, const View& o
   std::array<View, kMaxOperands> operands;
   for (std::size_t i = 0; i < in.size(); ++i) operands[i] = broadcast_view(in[i], out.shape);
   run_kernel(kernel, {operands.data(), in.size()}, out, params, info(op).cost);
-}
-
-void nd_iterate(Loop loop, std::span<const View> in, const View& out, const void* params) {
-  const std::int64_t n = out.shape.num_elements();
-  if (n == 0) return;
-  Cursor to(out);
-  std::array<std::optional<Cursor>, kMaxOperands> from;
-  for (std::size_t i = 0; i < in.size(); ++i) from[i].emplace(in[i]);
-  for (std::int64_t done = 0; done < n;) {
-    std::int64_t count = std::min(n - done, to.run_length() == 1 ? n : to.left_in_run());
-    const char* at[kMaxOperands] = {};
-    std::int64_t strides[kMaxOperands] = {};
-    for (std::size_t i = 0; i < in.size(); ++i) {
-      if (!from[i]->is_scalar()) count = std::min(count, from[i]->left_in_run());
-      at[i] = from[i]->at();
-      strides[i] = from[i]->stride();
-    }
-    loop(count, at, strides, to.at(), to.stride(), params);
-    to.advance(count);
-    for (std::size_t i = 0; i < in.size(); ++i) {
-      if (!from[i]->is_scalar()) from[i]->advance(count);
-    }
-    done += count;
-  }
 }
 
 }  // namespace kernels

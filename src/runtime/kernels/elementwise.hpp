@@ -94,7 +94,6 @@ inline constexpr int kNumOps = static_cast<int>(Op::count_);
 inline constexpr int kMaxOperands = 3;
 
 TELAMON_API const char* op_name(Op op);  ///< the primitive's name: "add", "not", "erf_inv"
-TELAMON_API int op_arity(Op op);
 /// The dtype of the result: bool for comparisons and is_finite, else the dtype of the operands.
 TELAMON_API DType op_result_dtype(Op op, DType dtype);
 
@@ -102,11 +101,6 @@ TELAMON_API DType op_result_dtype(Op op, DType dtype);
 /// if their elements have the same size; otherwise it must not overlap one.
 using ContiguousLoop = void (*)(std::int64_t n, const char* const* in, char* out,
                                 const void* params);
-
-/// A strided run: operand i starts at in[i] and advances in_strides[i] bytes an element (0: one
-/// scalar for all), likewise the result.
-using Loop = void (*)(std::int64_t n, const char* const* in, const std::int64_t* in_strides,
-                      char* out, std::int64_t out_stride, const void* params);
 
 /// An operation on a dtype as the host's instruction set has it.
 struct Kernel {
@@ -118,7 +112,9 @@ struct Kernel {
   const void* bound = nullptr;  ///< params of the loop that come with the kernel
   explicit operator bool() const { return loop != nullptr; }
 
-  /// A strided run. Operands that are not contiguous pass through a small buffer.
+  /// A strided run: operand i starts at in[i] and advances in_strides[i] bytes an element (0: one
+  /// scalar for all), likewise the result. Operands that are not contiguous pass through a small
+  /// buffer.
   TELAMON_API void operator()(std::int64_t n, const char* const* in, const std::int64_t* in_strides,
                               char* out, std::int64_t out_stride, const void* params) const;
 };
@@ -148,12 +144,6 @@ TELAMON_API View broadcast_view(const View& view, const Shape& shape);
 /// Throws NotImplementedError if there is no loop for the dtype.
 TELAMON_API void run_elementwise(Op op, DType dtype, std::span<const View> in, const View& out,
                                  const void* params = nullptr);
-
-/// Calls `loop` for runs that together cover out.shape, after merging dimensions that are
-/// contiguous in every operand. Operands must have the shape of the result (see broadcast_view).
-/// Serial: for loops of others that need no more than an iteration.
-TELAMON_API void nd_iterate(Loop loop, std::span<const View> in, const View& out,
-                            const void* params = nullptr);
 
 }  // namespace kernels
 }  // namespace v1
