@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "telamon/detail/call.hpp"
+#include "telamon/detail/transform_site.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -23,12 +24,15 @@ template <GradForm Form, bool Aux, class F, int... Argnums>
 class Gradient {
   template <class Args> using Selected =
       std::tuple<std::tuple_element_t<argument_index<Args, Argnums>(), Args>...>;
+  static constexpr const char* kName = Form == GradForm::grad ? "grad" : "value_and_grad";
 
  public:
-  explicit Gradient(F f, GradOptions options) : f_(std::move(f)), options_(options) {}
+  Gradient(F f, GradOptions options, SourceLocation where)
+      : f_(std::move(f)), options_(options), where_(where) {}
 
   template <class... X>
   auto operator()(const X&... x) const {
+    const TransformSite site(kName, where_);
     return compute(bind_args<F>(x...));
   }
 
@@ -68,8 +72,7 @@ class Gradient {
       return outs;
     };
     ValueAndGradient out =
-        value_and_grad_arrays(f, primals, options_.allow_int, leaf_names(selected),
-                              Form == GradForm::grad ? "grad" : "value_and_grad");
+        value_and_grad_arrays(f, primals, options_.allow_int, leaf_names(selected), kName);
     auto gradients = with_leaves(selected, out.gradients);
     auto gradient = [&] {
       if constexpr (sizeof...(Argnums) == 1) return std::get<0>(std::move(gradients));
@@ -94,12 +97,14 @@ class Gradient {
 
   Callee<F> f_;
   GradOptions options_;
+  SourceLocation where_;  // where the gradient was asked for
 };
 
 template <GradForm Form, bool Aux, int... Argnums, class F>
-auto make_gradient(F f, GradOptions options) {
-  if constexpr (sizeof...(Argnums) == 0) return Gradient<Form, Aux, F, 0>(std::move(f), options);
-  else return Gradient<Form, Aux, F, Argnums...>(std::move(f), options);
+auto make_gradient(F f, GradOptions options, SourceLocation where) {
+  if constexpr (sizeof...(Argnums) == 0)
+    return Gradient<Form, Aux, F, 0>(std::move(f), options, where);
+  else return Gradient<Form, Aux, F, Argnums...>(std::move(f), options, where);
 }
 
 }  // namespace detail
@@ -110,25 +115,29 @@ auto make_gradient(F f, GradOptions options) {
 /// Negative numbers count from the end. TypeError when the result is no real scalar or a
 /// differentiated leaf is an integer.
 template <int... Argnums, class F>
-auto grad(F f, GradOptions options = {}) {
-  return detail::make_gradient<detail::GradForm::grad, false, Argnums...>(std::move(f), options);
+auto grad(F f, GradOptions options = {}, SourceLocation where = SourceLocation::current()) {
+  return detail::make_gradient<detail::GradForm::grad, false, Argnums...>(std::move(f), options,
+                                                                          where);
 }
 /// std::pair{value, gradient}.
 template <int... Argnums, class F>
-auto value_and_grad(F f, GradOptions options = {}) {
+auto value_and_grad(F f, GradOptions options = {},
+                    SourceLocation where = SourceLocation::current()) {
   return detail::make_gradient<detail::GradForm::value_and_grad, false, Argnums...>(std::move(f),
-                                                                                    options);
+                                                                                    options, where);
 }
 /// For functions that return std::pair{value, aux}: std::pair{gradient, aux}.
 template <int... Argnums, class F>
-auto grad_aux(F f, GradOptions options = {}) {
-  return detail::make_gradient<detail::GradForm::grad, true, Argnums...>(std::move(f), options);
+auto grad_aux(F f, GradOptions options = {}, SourceLocation where = SourceLocation::current()) {
+  return detail::make_gradient<detail::GradForm::grad, true, Argnums...>(std::move(f), options,
+                                                                         where);
 }
 /// For functions that return std::pair{value, aux}: std::pair{std::pair{value, aux}, gradient}.
 template <int... Argnums, class F>
-auto value_and_grad_aux(F f, GradOptions options = {}) {
+auto value_and_grad_aux(F f, GradOptions options = {},
+                        SourceLocation where = SourceLocation::current()) {
   return detail::make_gradient<detail::GradForm::value_and_grad, true, Argnums...>(std::move(f),
-                                                                                   options);
+                                                                                   options, where);
 }
 
 }  // namespace v1

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "telamon/detail/call.hpp"
+#include "telamon/detail/transform_site.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -24,7 +25,7 @@ enum class JacobianMode { forward, reverse };
 template <JacobianMode Mode, class F, int Argnum>
 class JacobianCall {
  public:
-  explicit JacobianCall(F f) : f_(std::move(f)) {}
+  JacobianCall(F f, SourceLocation where) : f_(std::move(f)), where_(where) {}
   using signature = signature_of<F>;  ///< for its parameters; the result type differs
   bool identity(KeyBuilder& key) const { return code_identity(*f_, key); }
 
@@ -32,6 +33,7 @@ class JacobianCall {
   /// the result; tree -> tree a Jacobian.
   template <class... X>
   auto operator()(const X&... x) const {
+    const TransformSite site(Mode == JacobianMode::forward ? "jacfwd" : "jacrev", where_);
     const auto args = bind_args<F>(x...);
     using Args = std::remove_const_t<decltype(args)>;
     constexpr std::size_t kIndex = argument_index<Args, Argnum>();
@@ -66,24 +68,25 @@ class JacobianCall {
 
  private:
   Callee<F> f_;
+  SourceLocation where_;  // where the Jacobian was asked for
 };
 
 }  // namespace detail
 
 /// The Jacobian by forward mode: one pass per element of the argument. Good for tall Jacobians.
 template <int Argnum = 0, class F>
-auto jacfwd(F f) {
-  return detail::JacobianCall<detail::JacobianMode::forward, F, Argnum>(std::move(f));
+auto jacfwd(F f, SourceLocation where = SourceLocation::current()) {
+  return detail::JacobianCall<detail::JacobianMode::forward, F, Argnum>(std::move(f), where);
 }
 /// The Jacobian by reverse mode: one pass per element of the result. Good for wide Jacobians.
 template <int Argnum = 0, class F>
-auto jacrev(F f) {
-  return detail::JacobianCall<detail::JacobianMode::reverse, F, Argnum>(std::move(f));
+auto jacrev(F f, SourceLocation where = SourceLocation::current()) {
+  return detail::JacobianCall<detail::JacobianMode::reverse, F, Argnum>(std::move(f), where);
 }
 /// The Hessian of a scalar-valued function: jacfwd(jacrev(f)).
 template <int Argnum = 0, class F>
-auto hessian(F f) {
-  return jacfwd<Argnum>(jacrev<Argnum>(std::move(f)));
+auto hessian(F f, SourceLocation where = SourceLocation::current()) {
+  return jacfwd<Argnum>(jacrev<Argnum>(std::move(f), where), where);
 }
 
 }  // namespace v1

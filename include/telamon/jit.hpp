@@ -11,6 +11,7 @@
 #include "telamon/debug.hpp"
 #include "telamon/detail/call.hpp"
 #include "telamon/detail/identity.hpp"
+#include "telamon/detail/transform_site.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -181,7 +182,8 @@ Arrays flatten_result(Result result, std::shared_ptr<const void>& prototype) {
 template <class F>
 class Jitted {
  public:
-  Jitted(F f, JitOptions options) : state_(jit_state(std::move(f), std::move(options))) {}
+  Jitted(F f, JitOptions options, SourceLocation where)
+      : state_(jit_state(std::move(f), std::move(options))), where_(where) {}
   using signature = signature_of<F>;
   bool identity(KeyBuilder& key) const {
     key.add(static_cast<const void*>(state_.get()));
@@ -190,6 +192,7 @@ class Jitted {
 
   template <class... X>
   auto operator()(const X&... x) const {
+    const TransformSite site(nullptr, where_);  // what is wrong before the trace names jit itself
     return run<bound_arguments<F, X...>>(bind_references<F>(x...));
   }
   /// How many signatures have been traced.
@@ -229,7 +232,8 @@ class Jitted {
     else return with_leaves(*static_cast<const Result*>(JitCache::prototype(*entry)), results);
   }
 
-  JitStatePtr state_;  // copies share the cache
+  JitStatePtr state_;     // copies share the cache
+  SourceLocation where_;  // where the function was jitted
 };
 
 }  // namespace detail
@@ -239,8 +243,8 @@ class Jitted {
 /// into the program, so pass what changes as an argument.
 ///   auto step = tl::jit(train_step, {.donate = {0}, .name = "step"});
 template <class F>
-auto jit(F f, JitOptions options = {}) {
-  return detail::Jitted<F>(std::move(f), std::move(options));
+auto jit(F f, JitOptions options = {}, SourceLocation where = SourceLocation::current()) {
+  return detail::Jitted<F>(std::move(f), std::move(options), where);
 }
 
 }  // namespace v1

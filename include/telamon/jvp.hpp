@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "telamon/detail/call.hpp"
+#include "telamon/detail/transform_site.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -13,7 +14,9 @@ inline namespace v1 {
 /// of the same structure, shapes and dtypes; a tangent of an integer leaf may be an empty Array.
 ///   auto [y, dy] = tl::jvp(f, std::tuple{x}, std::tuple{dx});
 template <class F, class... X, class... DX>
-auto jvp(F f, const std::tuple<X...>& primals, const std::tuple<DX...>& tangents) {
+auto jvp(F f, const std::tuple<X...>& primals, const std::tuple<DX...>& tangents,
+         SourceLocation where = SourceLocation::current()) {
+  const detail::TransformSite site("jvp", where);
   static_assert(sizeof...(X) == sizeof...(DX), "jvp: give as many tangents as primals");
   const auto bind = [](const auto&... a) { return bind_args<F>(a...); };
   const auto args = std::apply(bind, primals);
@@ -30,21 +33,23 @@ auto jvp(F f, const std::tuple<X...>& primals, const std::tuple<DX...>& tangents
 /// The same for a function that returns std::pair{result, aux}: std::tuple{result, tangents of the
 /// result, aux}; aux is not differentiated.
 template <class F, class... X, class... DX>
-auto jvp_aux(F f, const std::tuple<X...>& primals, const std::tuple<DX...>& tangents) {
-  auto [y, dy] = jvp(std::move(f), primals, tangents);
+auto jvp_aux(F f, const std::tuple<X...>& primals, const std::tuple<DX...>& tangents,
+             SourceLocation where = SourceLocation::current()) {
+  auto [y, dy] = jvp(std::move(f), primals, tangents, where);
   return std::tuple{std::move(y.first), std::move(dy.first), std::move(y.second)};
 }
 
 /// The tangent map at a point: dy = f_lin(dx...). Does none of the primal work again.
-template <class Result, class Args>
+template <class Result, class... X>
 class TangentMap {
  public:
-  TangentMap(detail::LinearMap map, Args args, Result result)
+  using signature = Result(const X&...);  ///< without the default argument, for transformations
+
+  TangentMap(detail::LinearMap map, std::tuple<X...> args, Result result)
       : map_(std::move(map)), args_(std::move(args)), result_(std::move(result)) {}
-  template <class... DX>
-  Result operator()(const DX&... tangents) const {
-    static_assert(sizeof...(DX) == std::tuple_size_v<Args>, "give one tangent per argument");
-    const Args dargs{tangents...};
+  Result operator()(const X&... tangents, SourceLocation where = SourceLocation::current()) const {
+    const detail::TransformSite site("linearize", where);
+    const std::tuple<X...> dargs{tangents...};
     detail::check_same_structure("linearize", args_, dargs);
     return detail::with_leaves(result_, map_.apply(detail::leaves_or_empty(dargs)));
   }
@@ -53,7 +58,7 @@ class TangentMap {
 
  private:
   detail::LinearMap map_;
-  Args args_;
+  std::tuple<X...> args_;
   Result result_;
 };
 
@@ -61,27 +66,39 @@ class TangentMap {
 template <class Result, class Args>
 class Pullback {
  public:
-  Pullback(detail::LinearMap map, Args args, Result result, const char* complaint)
+  using signature = Args(const Result&);  ///< without the default argument, for transformations
+
+  /// `transform` and `complaint` are for errors: "vjp", and how an unfit cotangent is called.
+  Pullback(detail::LinearMap map, Args args, Result result, const char* transform,
+           const char* complaint)
       : map_(std::move(map)),
         args_(std::move(args)),
         result_(std::move(result)),
+        transform_(transform),
         complaint_(complaint) {}
-  Args operator()(const Result& cotangent) const {
+  Args operator()(const Result& cotangent, SourceLocation where = SourceLocation::current()) const {
+    const detail::TransformSite site(transform_, where);
     detail::check_same_structure(complaint_, result_, cotangent);
-    return detail::with_leaves(args_,
-                               map_.transpose(detail::leaves_or_empty(cotangent), complaint_));
+    Arrays cts = detail::leaves_or_empty(cotangent);
+    cts.resize(map_.out_avals().size());  // nothing flows back from aux
+    return detail::with_leaves(args_, map_.transpose(cts, complaint_));
   }
 
  private:
   detail::LinearMap map_;
   Args args_;
   Result result_;
+  const char* transform_;
   const char* complaint_;
 };
 
 namespace detail {
+inline constexpr const char* kVjpComplaint =
+    "unexpected type (e.g. shape/dtype) for argument to VJP function";
+
 template <class F, class... X>
 auto linearize_call(F& f, const char* name, const X&... x) {
+  const TransformSite site(name, {});
   auto args = bind_args<F>(x...);
   Arrays primals;
   flatten_into(args, primals, name);
@@ -103,41 +120,30 @@ auto linearize(F f, const X&... x) {
 template <class F, class... X>
 auto vjp(F f, const X&... x) {
   auto [y, map, args, result] = detail::linearize_call(f, "vjp", x...);
-  return std::pair{std::move(y),
-                   Pullback{std::move(map), std::move(args), std::move(result),
-                            "unexpected type (e.g. shape/dtype) for argument to VJP function"}};
+  return std::pair{std::move(y), Pullback{std::move(map), std::move(args), std::move(result), "vjp",
+                                          detail::kVjpComplaint}};
 }
 
 /// The same for a function that returns std::pair{result, aux}: ((result, aux), pullback); aux is
 /// not differentiated.
 template <class F, class... X>
 auto vjp_aux(F f, const X&... x) {
-  auto args = bind_args<F>(x...);
-  Arrays primals;
-  detail::flatten_into(args, primals, "vjp");
-  detail::TreeCall call(f, args);
-  detail::LinearizedArrays lin = detail::linearize_arrays(call.flat(), primals, "vjp");
-  auto result = call.prototype().first;
-  auto pull = [map = lin.map, args = detail::without_leaves(args),
-               result](const decltype(result)& ct) {
-    detail::check_same_structure("vjp", result, ct);
-    Arrays cts = detail::leaves_or_empty(ct);
-    cts.resize(map.out_avals().size());  // nothing flows back from aux
-    return detail::with_leaves(args, map.transpose(cts));
-  };
-  return std::pair{call.result(lin.primals), std::move(pull)};
+  auto [y, map, args, result] = detail::linearize_call(f, "vjp", x...);
+  return std::pair{std::move(y), Pullback{std::move(map), std::move(args), std::move(result.first),
+                                          "vjp", detail::kVjpComplaint}};
 }
 
 /// The transpose of a linear function, from example arguments of which only shapes and dtypes count.
 template <class F, class... X>
 auto linear_transpose(F f, const X&... example) {
+  const detail::TransformSite site("linear_transpose", {});
   auto args = bind_args<F>(example...);
   std::vector<Aval> avals;
   for (const Array& x : tree_leaves(args)) avals.push_back(x.aval());
   detail::TreeCall call(f, args);
   detail::LinearMap map = detail::linear_map_of(call.flat(), avals);
   return Pullback{std::move(map), detail::without_leaves(std::move(args)), call.prototype(),
-                  "linear_transpose: cotangent type does not match"};
+                  "linear_transpose", "linear_transpose: cotangent type does not match"};
 }
 
 }  // namespace v1

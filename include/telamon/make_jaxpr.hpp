@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "telamon/detail/call.hpp"
+#include "telamon/detail/transform_site.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -13,9 +14,10 @@ namespace detail {
 template <class F>
 class JaxprMaker {
  public:
-  explicit JaxprMaker(F f) : f_(std::move(f)) {}
+  JaxprMaker(F f, SourceLocation where) : f_(std::move(f)), where_(where) {}
   template <class... X>
   ClosedJaxpr operator()(const X&... x) const {
+    const TransformSite site("make_jaxpr", where_);
     const auto args = bind_args<F>(x...);
     Arrays leaves;
     flatten_into(args, leaves, "make_jaxpr");
@@ -25,6 +27,7 @@ class JaxprMaker {
 
  private:
   Callee<F> f_;
+  SourceLocation where_;
 };
 
 }  // namespace detail
@@ -32,14 +35,15 @@ class JaxprMaker {
 /// The program that f traces to, for arguments of these shapes and dtypes:
 ///   std::cout << tl::make_jaxpr(tl::grad(f))(3.0);
 template <class F>
-auto make_jaxpr(F f) {
-  return detail::JaxprMaker<F>(std::move(f));
+auto make_jaxpr(F f, SourceLocation where = SourceLocation::current()) {
+  return detail::JaxprMaker<F>(std::move(f), where);
 }
 
 /// The result of f as placeholders: the right structure, shapes and dtypes, nothing computed, and
 /// no storage to speak of.
 template <class F, class... X>
 auto eval_shape(F f, const X&... x) {
+  const detail::TransformSite site("eval_shape", {});
   const auto args = bind_args<F>(x...);
   Arrays leaves;
   detail::flatten_into(args, leaves, "eval_shape");

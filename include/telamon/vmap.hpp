@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "telamon/detail/call.hpp"
+#include "telamon/detail/transform_site.hpp"
 #include "telamon/none.hpp"
 
 namespace telamon {
@@ -21,7 +22,8 @@ class Axes {
  public:
   template <class T>
     requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
-  Axes(T axis) : value_(checked(detail::signed_integer(axis, "axis"))) {}
+  Axes(T axis, SourceLocation where = SourceLocation::current())
+      : value_(checked(detail::signed_integer(axis, "axis"), where)) {}
   Axes(std::nullopt_t) : value_(std::nullopt) {}
   Axes(std::initializer_list<Axes> children) : value_(std::vector<Axes>(children)) {}
   explicit Axes(std::vector<Axes> children) : value_(std::move(children)) {}
@@ -33,7 +35,8 @@ class Axes {
   TELAMON_API std::string to_string() const;
 
  private:
-  static TELAMON_API int checked(std::int64_t axis);  // IndexError beyond the range of int
+  // IndexError beyond the range of int.
+  static TELAMON_API int checked(std::int64_t axis, SourceLocation where);
   std::variant<int, std::nullopt_t, std::vector<Axes>> value_;
 };
 
@@ -53,7 +56,8 @@ TELAMON_API std::vector<BatchAxis> expand_axes(const Axes& axes, const TreeDef& 
 template <class F>
 class Vmapped {
  public:
-  Vmapped(F f, VmapOptions options) : f_(std::move(f)), options_(std::move(options)) {}
+  Vmapped(F f, VmapOptions options, SourceLocation where)
+      : f_(std::move(f)), options_(std::move(options)), where_(where) {}
   using signature = signature_of<F>;
   bool identity(KeyBuilder& key) const {
     key.add_string(options_.in_axes.to_string() + options_.out_axes.to_string() +
@@ -64,6 +68,7 @@ class Vmapped {
 
   template <class... X>
   auto operator()(const X&... x) const {
+    const TransformSite site("vmap", where_);
     const auto args = bind_args<F>(x...);
     Arrays leaves;
     flatten_into(args, leaves, "vmap");
@@ -81,6 +86,7 @@ class Vmapped {
  private:
   Callee<F> f_;
   VmapOptions options_;
+  SourceLocation where_;  // where the mapping was asked for
 };
 
 }  // namespace detail
@@ -90,8 +96,8 @@ class Vmapped {
 /// ValueError when axes are out of range, sizes disagree, nothing is mapped and no axis_size is
 /// given, or a mapped result has out axis none.
 template <class F>
-auto vmap(F f, VmapOptions options = {}) {
-  return detail::Vmapped<F>(std::move(f), std::move(options));
+auto vmap(F f, VmapOptions options = {}, SourceLocation where = SourceLocation::current()) {
+  return detail::Vmapped<F>(std::move(f), std::move(options), where);
 }
 
 }  // namespace v1

@@ -9,8 +9,7 @@ namespace {
 
 std::string full_text(const std::string& message) {
   std::string text = message;
-  if (const SourceLocation where = detail::current_call_site())
-    text += "\n  at " + where.to_string();
+  if (const SourceLocation where = detail::error_site()) text += "\n  at " + where.to_string();
   if (const std::string transforms = detail::transforms_under_way(); !transforms.empty()) {
     text += "\n  while tracing " + transforms;
   }
@@ -20,9 +19,7 @@ std::string full_text(const std::string& message) {
 }  // namespace
 
 Error::Error(const std::string& message)
-    : std::runtime_error(full_text(message)),
-      message_(message),
-      where_(detail::current_call_site()) {}
+    : std::runtime_error(full_text(message)), message_(message), where_(detail::error_site()) {}
 
 namespace detail {
 

@@ -7,6 +7,7 @@
 #include "core/size_errors.hpp"
 #include "core/trace.hpp"
 #include "telamon/debug.hpp"
+#include "telamon/detail/transform_site.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -16,8 +17,9 @@ namespace {
 struct InterpreterStack {
   std::vector<std::shared_ptr<MainTrace>> mains;  // mains[i] has level i + 1; level 0 is evaluation
   MainTrace* dynamic = nullptr;
-  int depth = 0;         // of all mains, those that an EvalScope set aside included
-  SourceLocation where;  // of the outermost public call under way
+  int depth = 0;                        // of all mains, those that an EvalScope set aside included
+  SourceLocation where;                 // of the outermost public call under way
+  const TransformSite* site = nullptr;  // the innermost
 };
 
 // Freed when the thread ends. Objects with static or thread storage may compute while they are
@@ -53,9 +55,7 @@ std::string tracer_name(const Tracer& tracer) {
 }  // namespace
 
 Tracer::Tracer(std::shared_ptr<MainTrace> main, ShapedArray aval)
-    : ArrayNode(Kind::tracer, std::move(aval)),
-      main_(std::move(main)),
-      created_(current_call_site()) {
+    : ArrayNode(Kind::tracer, std::move(aval)), main_(std::move(main)), created_(error_site()) {
   if (LiveTracers* live = main_->live_tracers()) {
     const std::lock_guard lock(live->mutex);
     live->tracers.insert(this);
@@ -128,9 +128,29 @@ EqnSite::~EqnSite() { stack().where = previous_; }
 
 SourceLocation current_call_site() { return stack().where; }
 
+TransformSite::TransformSite(const char* name, SourceLocation where) : name_(name), where_(where) {
+  InterpreterStack& s = stack();
+  depth_ = s.depth;
+  previous_ = std::exchange(s.site, this);
+}
+TransformSite::~TransformSite() { stack().site = previous_; }
+
+SourceLocation error_site() {
+  if (stack().where) return stack().where;
+  for (const TransformSite* s = stack().site; s; s = s->previous()) {
+    if (s->where()) return s->where();
+  }
+  return {};
+}
+
 std::string transforms_under_way() {
   const auto& mains = stack().mains;
   std::string text;
+  for (const TransformSite* s = stack().site; s && s->depth() == stack().depth; s = s->previous()) {
+    if (!s->name()) continue;
+    text = s->name();
+    break;
+  }
   int named = 0;
   constexpr int kListed = 12;  // more are a recursion
   for (auto it = mains.rbegin(); it != mains.rend(); ++it) {
@@ -145,7 +165,6 @@ std::string transforms_under_way() {
 
 bool tracing_under_way() { return !stack().mains.empty(); }
 bool has_dynamic_trace() { return stack().dynamic != nullptr; }
-MainTrace* top_main() { return stack().mains.empty() ? nullptr : stack().mains.back().get(); }
 
 MainTrace* find_top_trace(std::span<const Array> args) {
   const InterpreterStack& s = stack();

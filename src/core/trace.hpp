@@ -148,13 +148,13 @@ class EqnSite {
 };
 
 SourceLocation current_call_site();
+/// The same, or else the line of the innermost transformation under way: what errors show.
+SourceLocation error_site();
 /// "jit(loss), grad" of the stack, innermost first; "" when only evaluation is under way.
 std::string transforms_under_way();
 /// Whether any interpreter but evaluation is active (a trace or a dynamic trace).
 bool tracing_under_way();
 bool has_dynamic_trace();
-/// The innermost stack entry, null at the bottom.
-MainTrace* top_main();
 
 /// The tracer behind an array, null when it is concrete.
 inline const Tracer* as_tracer(const Array& x) {

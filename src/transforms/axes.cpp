@@ -1,6 +1,7 @@
 // Axes: prefix trees of batch axes, expanded over the structure of arguments and results.
 #include <limits>
 
+#include "telamon/primitive.hpp"
 #include "telamon/vmap.hpp"
 
 namespace telamon {
@@ -14,7 +15,8 @@ std::string Axes::to_string() const {
   return text + "}";
 }
 
-int Axes::checked(std::int64_t axis) {
+int Axes::checked(std::int64_t axis, SourceLocation where) {
+  const detail::CallSite site(where);
   if (axis < std::numeric_limits<int>::min() || axis > std::numeric_limits<int>::max())
     throw IndexError("vmap: axis " + std::to_string(axis) + " is out of bounds: no array has it");
   return static_cast<int>(axis);

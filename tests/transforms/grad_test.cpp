@@ -85,6 +85,33 @@ TEST(Grad, RefusesResultsThatAreNoRealScalar) {
                "real-valued outputs");
 }
 
+TEST(Grad, SaysWhereItWasAskedForAndUnderWhat) {
+  const auto g = [](Array x) { return x * 2.0; };
+  const Array x({1.0, 2.0});
+  const int line = __LINE__ + 1;
+  const auto gradient = tl::grad(g);
+  EXPECT_THAT(error_of([&] { gradient(x); }), tells(line, "grad"));
+  EXPECT_THAT(error_of([&] { gradient(Array({1, 2})); }), tells(line, "grad")) << "integers";
+  EXPECT_THAT(error_of([&] { gradient(Array()); }), tells(line, "grad")) << "an empty handle";
+  EXPECT_THAT(error_of([&] { tl::jit(gradient)(x); }), tells(line, "grad, jit[(]f[)]"));
+  EXPECT_THAT(error_of([&] { tl::vmap(gradient)(tl::ones({3, 2})); }), tells(line, "grad, vmap"));
+  const auto pair = [](Array z) { return std::pair{z, z}; };
+  const auto no_scalar = [&] { tl::value_and_grad_aux(pair)(x); };
+  EXPECT_THAT(error_of(no_scalar), tells(__LINE__ - 1, "value_and_grad"));
+  const auto integers = [&] { tl::jacrev(g)(Array({1, 2})); };
+  EXPECT_THAT(error_of(integers), tells(__LINE__ - 1, "jacrev"));
+}
+
+TEST(Grad, LeavesTheInnermostLineToErrorsOfTheFunction) {
+  const int line = __LINE__ + 1;
+  const auto adds = [](Array x) { return x + tl::ones({3}); };
+  EXPECT_THAT(error_of([&] { tl::grad(adds)(tl::ones({4})); }), tells(line, "grad"));
+  const auto throws = [](Array) -> Array { throw tl::ValueError("no"); };
+  const auto call = [&] { tl::grad(throws)(1.0); };
+  EXPECT_THAT(error_of(call), tells(__LINE__ - 1, "grad"));
+  EXPECT_EQ(error_of([] { throw tl::ValueError("nothing is under way"); }), "nothing is under way");
+}
+
 TEST(Grad, NamesTheIntegerLeafAndAllowsItOnRequest) {
   struct Model {
     Array w, steps;
@@ -161,6 +188,8 @@ TEST(Vjp, RefusesACotangentOfAnotherType) {
   EXPECT_ERROR(TypeError, (void)pull(tl::ones({2, 4})),
                "unexpected type (e.g. shape/dtype) for argument to VJP function");
   EXPECT_ERROR(TypeError, (void)pull(tl::ones({2, 4})), "expected f32[2,3]");
+  const auto misfit = [&] { (void)pull(tl::ones({2, 4})); };
+  EXPECT_THAT(error_of(misfit), tells(__LINE__ - 1, "vjp"));
 }
 
 TEST(Vjp, PassesAuxThrough) {
@@ -176,12 +205,23 @@ TEST(Vjp, RefusesACotangentOfAnotherStructure) {
   const auto [y, pull] = tl::vjp(g, 3.0);
   EXPECT_EQ(value(std::get<0>(pull(Arrays{Array(1.0), Array(2.0)}))), 13.0);
   EXPECT_ERROR(TypeError, (void)pull(Arrays{Array(1.0)}), "argument to VJP function");
+  const auto misfit = [&] { (void)pull(Arrays{Array(1.0)}); };
+  EXPECT_THAT(error_of(misfit), tells(__LINE__ - 1, "vjp"));
+}
+
+TEST(Vjp, GivesAPullbackThatIsAFunctionLikeAnother) {
+  const auto [y, pull] = tl::vjp([](Array x) { return x * x; }, 3.0);
+  const auto rows = tl::vmap(pull)(Array({1.0, 2.0}));
+  expect_near(std::get<0>(rows), {6, 12});
+  EXPECT_EQ(value(std::get<0>(tl::jit(pull)(2.0))), 12.0);
 }
 
 TEST(LinearTranspose, TransposesAtExampleShapes) {
   const auto transpose = tl::linear_transpose([](Array x) { return 2.0 * x; }, Array({1.0, 1.0}));
   expect_near(std::get<0>(transpose(Array({3.0, 4.0}))), {6.0, 8.0});
   EXPECT_ERROR(TypeError, (void)transpose(Array({1.0f, 2.0f})), "cotangent type does not match");
+  const auto misfit = [&] { (void)transpose(Array({1.0f, 2.0f})); };
+  EXPECT_THAT(error_of(misfit), tells(__LINE__ - 1, "linear_transpose"));
 }
 
 TEST(LinearTranspose, RefusesACotangentOfAnotherStructure) {
@@ -189,6 +229,8 @@ TEST(LinearTranspose, RefusesACotangentOfAnotherStructure) {
       tl::linear_transpose([](Array x) { return Arrays{2.0 * x, 3.0 * x}; }, Array(1.0));
   EXPECT_EQ(value(std::get<0>(transpose(Arrays{Array(1.0), Array(2.0)}))), 8.0);
   EXPECT_ERROR(TypeError, (void)transpose(Arrays{Array(1.0)}), "linear_transpose");
+  const auto misfit = [&] { (void)transpose(Arrays{Array(1.0)}); };
+  EXPECT_THAT(error_of(misfit), tells(__LINE__ - 1, "linear_transpose"));
 }
 
 TEST(LinearTranspose, IgnoresWhatTheResultDoesNotNeed) {

@@ -262,6 +262,9 @@ TEST(Jit, ErrorsShowTheUsersLineAndTheTransforms) {
   EXPECT_THAT(text, ::testing::HasSubstr("f32[3]"));
   EXPECT_THAT(text, ::testing::HasSubstr("f32[4]"));
   EXPECT_THAT(text, ::testing::HasSubstr("jit(loss)"));
+  const auto misuse = [] { tl::jit(f, {.donate = {2}})(1.0); };
+  const std::string line = std::to_string(__LINE__ - 1);
+  EXPECT_THAT(error_of(misuse), ::testing::HasSubstr("\n  at jit_test.cpp:" + line + " in "));
   EXPECT_EQ(value(tl::jit(f)(0.0)), 0.0) << "the stack must be as it was";
 }
 

@@ -94,6 +94,8 @@ TEST(Jvp, RefusesTangentsOfAnotherType) {
   const auto tree = [](const std::vector<Array>& x) { return x[0]; };
   EXPECT_ERROR(TypeError, tl::jvp(tree, std::tuple{Arrays{1.0}}, std::tuple{Arrays{1.0, 2.0}}),
                "jvp");
+  const auto misfit = [] { tl::jvp(f, std::tuple{1.0}, std::tuple{Array({1.0})}); };
+  EXPECT_THAT(error_of(misfit), tells(__LINE__ - 1, "jvp"));
 }
 
 TEST(Jvp, MakesNoZerosOfConstantTangents) {
@@ -172,6 +174,14 @@ TEST(Linearize, RefusesTangentsThatDoNotFit) {
   EXPECT_ERROR(TypeError, (void)lin(Array({1.0f, 2.0f})),
                "inconsistent with the original primal values");
   EXPECT_ERROR(TypeError, (void)lin(Array({1.0})), "inconsistent with the original primal values");
+  const auto misfit = [&] { (void)lin(Array({1.0})); };
+  EXPECT_THAT(error_of(misfit), tells(__LINE__ - 1, "linearize"));
+}
+
+TEST(Linearize, GivesATangentMapThatIsAFunctionLikeAnother) {
+  const auto [y, lin] = tl::linearize([](Array x, Array z) { return x * z; }, 3.0, 4.0);
+  expect_near(tl::vmap(lin)(Array({1.0, 2.0}), Array({0.0, 1.0})), {4, 11});
+  EXPECT_EQ(value(tl::jit(lin)(1.0, 1.0)), 7.0);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What the tests of transformations share: readable comparisons, and errors as text.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,6 +30,13 @@ inline void expect_near(const Array& got, const std::vector<double>& want,
 
 /// The function of the Autodidax tutorial: -(2 sin x) + x.
 inline Array f(const Array& x) { return -(tl::sin(x) * 2.0) + x; }
+
+/// An error text that ends with the user's line, in the file of the test, and the transformations
+/// under way, innermost first.
+inline auto tells(int line, const std::string& transforms) {
+  return ::testing::ContainsRegex("\n  at [a-z_]+_test[.]cpp:" + std::to_string(line) +
+                                  " in [^\n]+\n  while tracing " + transforms + "$");
+}
 
 }  // namespace telamon_test
 

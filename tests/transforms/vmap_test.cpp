@@ -96,11 +96,13 @@ TEST(Vmap, NestsInsideOut) {
 
 TEST(Vmap, ExplainsInconsistentSizes) {
   const auto g = [](Array x, Array y) { return x + y; };
-  const std::string text =
-      error_of<tl::ValueError>([&] { tl::vmap(g)(tl::ones({3}), tl::ones({4, 2})); });
+  const int line = __LINE__ + 1;
+  const auto misfit = [&] { tl::vmap(g)(tl::ones({3}), tl::ones({4, 2})); };
+  const std::string text = error_of<tl::ValueError>(misfit);
   EXPECT_THAT(text, ::testing::HasSubstr("inconsistent sizes for array axes to be mapped"));
   EXPECT_THAT(text, ::testing::HasSubstr("axis 0 of argument args[0] of type f32[3] has size 3"));
   EXPECT_THAT(text, ::testing::HasSubstr("axis 0 of argument args[1] of type f32[4,2] has size 4"));
+  EXPECT_THAT(text, tells(line, "vmap"));
 }
 
 TEST(Vmap, ExplainsOtherMisuse) {
@@ -112,6 +114,12 @@ TEST(Vmap, ExplainsOtherMisuse) {
   EXPECT_ERROR(ValueError, tl::vmap(g, {.out_axes = tl::none})(tl::ones({3})), "out_axes is none");
   EXPECT_ERROR(ValueError, tl::vmap(g, {.out_axes = 3})(tl::ones({3})), "out of range");
   EXPECT_ERROR(ValueError, tl::vmap(g, {.in_axes = {0, 0}})(tl::ones({3})), "in_axes");
+  const int line = __LINE__ + 1;
+  const auto mapped = tl::vmap(g, {.out_axes = tl::none});
+  EXPECT_THAT(error_of([&] { mapped(1.0); }), tells(line, "vmap"));
+  EXPECT_THAT(error_of([&] { mapped(tl::ones({3})); }), tells(line, "vmap"));
+  EXPECT_THAT(error_of([&] { tl::jit(mapped)(1.0); }), tells(line, "vmap, jit[(]f[)]"));
+  EXPECT_THAT(error_of([&] { tl::vmap(mapped)(tl::ones({3})); }), tells(line, "vmap, vmap"));
 }
 
 TEST(Vmap, RunsWithAxisSizeAlone) {
