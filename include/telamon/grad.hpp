@@ -92,7 +92,7 @@ class Gradient {
  private:
   template <class Args, std::size_t... K>
   static void assign(Args& all, Selected<Args> selected, std::index_sequence<K...>) {
-    ((std::get<argument_index<Args, Argnums>()>(all) = std::get<K>(std::move(selected))), ...);
+    ((std::get<argument_index<Args, Argnums>()>(all) = std::move(std::get<K>(selected))), ...);
   }
 
   Callee<F> f_;

@@ -7,7 +7,6 @@ namespace telamon_test {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 const auto twice = tl::custom_vjp(
     [](Array x) { return tl::sin(x); }, [](Array x) { return std::pair{tl::sin(x), tl::cos(x)}; },

@@ -238,8 +238,8 @@ TEST(ParamsHandle, MayBeSharedBetweenThreads) {
   for (std::size_t t = 0; t < hashes.size(); ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 1000; ++i) {
-        const Params mine = shared;
-        hashes[t] = mine.hash();
+        std::vector<Params> mine(1, shared);
+        hashes[t] = mine.back().hash();
       }
     });
   }
