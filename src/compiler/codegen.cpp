@@ -504,6 +504,19 @@ void CodeGen::set_streaming(bool on) { impl_->streaming = on; }
 
 // ---- control -------------------------------------------------------------------------------------
 
+CodeGen::Impl::Carried CodeGen::Impl::open_phis(const Scalars& init,
+                                                const std::vector<Value*>& initial,
+                                                llvm::BasicBlock* before) {
+  Carried carried;
+  for (std::size_t k = 0; k < init.size(); ++k) {
+    auto* phi = b.CreatePHI(initial[k]->getType(), 2);
+    phi->addIncoming(initial[k], before);
+    carried.phis.push_back(phi);
+    carried.scalars.emplace_back(make(phi, depth()), init[k].dtype());
+  }
+  return carried;
+}
+
 Scalars CodeGen::loop_carried(
     Scalar begin, Scalar end, std::int64_t step, Scalars init,
     const std::function<Scalars(Scalar i, const Scalars& carried)>& body) {
@@ -539,14 +552,7 @@ Scalars CodeGen::loop_carried(
   m.b.SetInsertPoint(loop);
   auto* i = m.b.CreatePHI(m.b.getInt64Ty(), 2, "i");
   i->addIncoming(node_of(begin)->value, before);
-  std::vector<llvm::PHINode*> phis;
-  Scalars carried;
-  for (std::size_t k = 0; k < init.size(); ++k) {
-    auto* phi = m.b.CreatePHI(initial[k]->getType(), 2);
-    phi->addIncoming(initial[k], before);
-    phis.push_back(phi);
-    carried.emplace_back(m.make(phi, m.depth()), init[k].dtype());
-  }
+  const auto [phis, carried] = m.open_phis(init, initial, before);
   const Scalars next = body(Scalar(m.make(i, m.depth()), DType::i64), carried);
   std::vector<Value*> values;
   for (std::size_t k = 0; k < init.size(); ++k) values.push_back(m.as(node_of(next[k]), widths[k]));
@@ -591,14 +597,7 @@ Scalars CodeGen::loop_while(Scalars init,
 
   m.push_level(head, false);
   m.b.SetInsertPoint(head);
-  std::vector<llvm::PHINode*> phis;
-  Scalars carried;
-  for (std::size_t k = 0; k < init.size(); ++k) {
-    auto* phi = m.b.CreatePHI(initial[k]->getType(), 2);
-    phi->addIncoming(initial[k], before);
-    phis.push_back(phi);
-    carried.emplace_back(m.make(phi, m.depth()), init[k].dtype());
-  }
+  const auto [phis, carried] = m.open_phis(init, initial, before);
   const Scalar go_on = condition(carried);
   m.at(m.depth());
   m.b.CreateCondBr(node_of(go_on)->value, inside, exit);

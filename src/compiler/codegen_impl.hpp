@@ -191,6 +191,13 @@ struct CodeGen::Impl {
   llvm::Value* intrinsic(llvm::Intrinsic::ID id, std::initializer_list<llvm::Value*> args);
   llvm::Value* call_math(const std::string& symbol, llvm::Type* vector,
                          llvm::ArrayRef<llvm::Value*> args);
+  /// What a loop carries, at its head: values that come in from `before`, and later from its end.
+  struct Carried {
+    std::vector<llvm::PHINode*> phis;
+    Scalars scalars;
+  };
+  Carried open_phis(const Scalars& init, const std::vector<llvm::Value*>& initial,
+                    llvm::BasicBlock* before);
   /// Mask of the active lanes; null when all are.
   llvm::Value* mask();
   llvm::Value* from_memory(llvm::Value* v, DType dtype);

@@ -1,4 +1,4 @@
-// What calls with rules of their own share: types, transposition, and rules over batches.
+// What calls with rules of their own share: transposition, and rules over batches.
 #include "control_flow/calls.hpp"
 
 #include "core/concrete.hpp"
@@ -8,71 +8,18 @@ namespace telamon {
 inline namespace v1 {
 namespace detail {
 
-AbstractResult type_of_program(const char* what, const Jaxpr& jaxpr, std::span<const Aval> in) {
-  const auto expected = jaxpr.in_avals();
-  if (in.size() != expected.size()) {
-    throw TypeError(std::string(what) + ": " + std::to_string(in.size()) +
-                    " operands cannot call jaxpr with " + std::to_string(expected.size()) +
-                    " inputs");
-  }
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    if (in[i].same_type(expected[i])) continue;
-    throw TypeError(std::string(what) + ": operand " + std::to_string(i) + " of type " +
-                    in[i].to_string() + " cannot be passed to an input of type " +
-                    expected[i].to_string());
-  }
-  return {jaxpr.out_avals(), jaxpr.effect()};
-}
-
 std::vector<Tangent> transpose_program(const Jaxpr& jaxpr, const std::string& name,
                                        std::span<const Tangent> cts,
                                        std::span<const LinearInput> inputs) {
-  Arrays args;
-  std::vector<bool> linear, zero;
-  for (const LinearInput& in : inputs) {
-    linear.push_back(in.is_linear());
-    if (!in.is_linear()) args.push_back(in.array());
-  }
-  for (const Tangent& ct : cts) {
-    zero.push_back(ct.is_zero());
-    if (!ct.is_zero()) args.push_back(ct.array());
-  }
-  const auto derived = transpose_jaxpr(jaxpr, linear, zero);
-  const Arrays outs = jit_p.bind({derived->jaxpr, name, 0, {}, false}, args);
-  std::vector<Tangent> result;
-  std::size_t next = 0, linear_index = 0;
-  for (const LinearInput& in : inputs) {
-    if (in.is_linear() && derived->nonzero_in_ct[linear_index++]) result.emplace_back(outs[next++]);
-    else result.emplace_back(Zero{in.aval().tangent()});
-  }
-  return result;
+  return transpose_of_call(jaxpr, cts, inputs, [&](const Jaxpr& program, const Arrays& args) {
+    return jit_p.bind({program, name, 0, {}, false}, args);
+  });
 }
 
 std::string batch_key(const AxisInfo& axis, std::span<const BatchAxis> axes) {
   std::string key = "vmap:" + std::to_string(axis.size) + ":" + axis.name + ":";
   for (const BatchAxis& a : axes) key += a ? std::to_string(*a) + "," : "-,";
   return key;
-}
-
-DenseTangents dense_tangents(std::span<const Tangent> tangents) {
-  DenseTangents dense;
-  for (const Tangent& t : tangents) {
-    dense.nonzero.push_back(!t.is_zero());
-    if (!t.is_zero()) dense.arrays.push_back(t.array());
-  }
-  return dense;
-}
-
-std::vector<Tangent> sparse_tangents(std::span<const Array> arrays,
-                                     const std::vector<bool>& nonzero,
-                                     const std::vector<Aval>& avals) {
-  std::vector<Tangent> tangents;
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < nonzero.size(); ++i) {
-    if (nonzero[i]) tangents.emplace_back(arrays[next++]);
-    else tangents.emplace_back(Zero{avals[i].tangent()});
-  }
-  return tangents;
 }
 
 namespace {

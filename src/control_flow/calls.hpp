@@ -5,15 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "interpreters/interpreters.hpp"
+#include "interpreters/program_calls.hpp"
 #include "telamon/detail/custom_calls.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace detail {
-
-/// The avals of the results, after a check of the operands; `what` names the primitive.
-AbstractResult type_of_program(const char* what, const Jaxpr& jaxpr, std::span<const Aval> in);
 
 /// The transpose of a program that is linear in the operands that are; a jit equation.
 std::vector<Tangent> transpose_program(const Jaxpr& jaxpr, const std::string& name,
@@ -22,17 +19,6 @@ std::vector<Tangent> transpose_program(const Jaxpr& jaxpr, const std::string& na
 
 /// "vmap:3:i:0,-," : how a rule was mapped, in the keys of mapped rules.
 std::string batch_key(const AxisInfo& axis, std::span<const BatchAxis> axes);
-
-/// Tangents with the zeros taken out, and where they were.
-struct DenseTangents {
-  Arrays arrays;
-  std::vector<bool> nonzero;
-};
-DenseTangents dense_tangents(std::span<const Tangent> tangents);
-/// The inverse: `avals` are those of the values that the tangents belong to.
-std::vector<Tangent> sparse_tangents(std::span<const Array> arrays,
-                                     const std::vector<bool>& nonzero,
-                                     const std::vector<Aval>& avals);
 
 /// A rule of one example as the rule of a batch: operands mapped along `axes`, results at axis 0.
 JvpRule batched_rule(const JvpRule& rule, const AxisInfo& axis, std::vector<BatchAxis> axes);

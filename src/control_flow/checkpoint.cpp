@@ -32,31 +32,11 @@ Arrays lowered(const CheckpointParams& p, std::span<const Array> args) {
   return eval_jaxpr(p.jaxpr, optimization_barrier_p.bind({}, args));
 }
 
-JvpResult differentiate(const CheckpointParams& p, std::span<const Array> primals,
-                        std::span<const Tangent> tangents) {
-  Arrays args(primals.begin(), primals.end());
-  const detail::DenseTangents dense = detail::dense_tangents(tangents);
-  args.insert(args.end(), dense.arrays.begin(), dense.arrays.end());
-  const auto num_out = static_cast<std::size_t>(p.jaxpr.num_outputs());
-  const auto derived = detail::jvp_jaxpr(p.jaxpr, dense.nonzero, std::vector<bool>(num_out, false));
-  const Arrays outs = checkpoint_p.bind(with_jaxpr(p, derived->jaxpr, p.differentiated), args);
-  JvpResult result;
-  std::size_t next = num_out;
-  for (std::size_t i = 0; i < num_out; ++i) {
-    result.primals.push_back(outs[i]);
-    if (derived->nonzero_out[i]) result.tangents.emplace_back(outs[next++]);
-    else result.tangents.emplace_back(Zero{outs[i].aval().tangent()});
-  }
-  return result;
-}
-
-BatchResult vectorise(const CheckpointParams& p, const AxisInfo& axis, std::span<const Array> args,
-                      std::span<const BatchAxis> axes) {
-  const auto num_out = static_cast<std::size_t>(p.jaxpr.num_outputs());
-  const auto derived = detail::batch_jaxpr(p.jaxpr, axis, {axes.begin(), axes.end()},
-                                           std::vector<bool>(num_out, false));
-  return {checkpoint_p.bind(with_jaxpr(p, derived->jaxpr, p.differentiated), args),
-          derived->out_axes};
+// Binds checkpoint again with another program.
+detail::Rebind again(const CheckpointParams& p, bool differentiated) {
+  return [&p, differentiated](const Jaxpr& program, const Arrays& args) {
+    return checkpoint_p.bind(with_jaxpr(p, program, differentiated), args);
+  };
 }
 
 PartialEvalResult split(const CheckpointParams& p, const Jaxpr&, const Eqn&,
@@ -79,29 +59,6 @@ PartialEvalResult split(const CheckpointParams& p, const Jaxpr&, const Eqn&,
   return {Params::of(with_jaxpr(p, halves->known, p.differentiated)),
           Params::of(with_jaxpr(p, halves->staged, true)), halves->unknown_out, halves->residuals,
           halves->fresh_avals};
-}
-
-std::vector<Tangent> transposed(const CheckpointParams& p, std::span<const Tangent> cts,
-                                std::span<const LinearInput> inputs) {
-  Arrays args;
-  std::vector<bool> linear, zero;
-  for (const LinearInput& in : inputs) {
-    linear.push_back(in.is_linear());
-    if (!in.is_linear()) args.push_back(in.array());
-  }
-  for (const Tangent& ct : cts) {
-    zero.push_back(ct.is_zero());
-    if (!ct.is_zero()) args.push_back(ct.array());
-  }
-  const auto derived = detail::transpose_jaxpr(p.jaxpr, linear, zero);
-  const Arrays outs = checkpoint_p.bind(with_jaxpr(p, derived->jaxpr, true), args);
-  std::vector<Tangent> result;
-  std::size_t next = 0, linear_index = 0;
-  for (const LinearInput& in : inputs) {
-    if (in.is_linear() && derived->nonzero_in_ct[linear_index++]) result.emplace_back(outs[next++]);
-    else result.emplace_back(Zero{in.aval().tangent()});
-  }
-  return result;
 }
 
 DceResult prune(const CheckpointParams& p, const std::vector<bool>& used_out) {
@@ -191,10 +148,22 @@ const Primitive<CheckpointParams> checkpoint_p{
       return Rules<CheckpointParams>{
           .impl = run,
           .abstract_eval = [](const CheckpointParams& p, std::span<const Aval> in)
-              -> AbstractResult { return detail::type_of_program("checkpoint", p.jaxpr, in); },
-          .jvp = differentiate,
-          .transpose = transposed,
-          .batch = vectorise,
+              -> AbstractResult { return detail::type_of_call("checkpoint", p.jaxpr, in); },
+          .jvp =
+              [](const CheckpointParams& p, std::span<const Array> primals,
+                 std::span<const Tangent> tangents) {
+                return detail::jvp_of_call(p.jaxpr, primals, tangents, again(p, p.differentiated));
+              },
+          .transpose =
+              [](const CheckpointParams& p, std::span<const Tangent> cts,
+                 std::span<const LinearInput> inputs) {
+                return detail::transpose_of_call(p.jaxpr, cts, inputs, again(p, true));
+              },
+          .batch =
+              [](const CheckpointParams& p, const AxisInfo& axis, std::span<const Array> args,
+                 std::span<const BatchAxis> axes) {
+                return detail::batch_of_call(p.jaxpr, axis, args, axes, again(p, p.differentiated));
+              },
           .partial_eval = split,
           .dce = prune,
           .lower = ops<CheckpointParams>(lowered),

@@ -21,7 +21,7 @@ std::optional<ClosedCall> close(const CustomJvpParams& p, std::span<const Aval> 
 }
 
 AbstractResult type_of(const CustomJvpParams& p, std::span<const Aval> in) {
-  if (!p.call) return detail::type_of_program("custom_jvp_call", p.call_jaxpr, in);
+  if (!p.call) return detail::type_of_call("custom_jvp_call", p.call_jaxpr, in);
   const ClosedJaxpr body = detail::stage_flat(p.call->fun, in);
   return {body.jaxpr.out_avals(), body.jaxpr.effect()};
 }

@@ -145,7 +145,7 @@ const Primitive<CustomVmapParams> custom_vmap_call_p{
       return Rules<CustomVmapParams>{
           .impl = run,
           .abstract_eval = [](const CustomVmapParams& p, std::span<const Aval> in)
-              -> AbstractResult { return detail::type_of_program("custom_vmap_call", p.call, in); },
+              -> AbstractResult { return detail::type_of_call("custom_vmap_call", p.call, in); },
           .jvp = differentiate,
           .transpose =
               [](const CustomVmapParams& p, std::span<const Tangent> cts,

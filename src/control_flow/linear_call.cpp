@@ -45,7 +45,7 @@ AbstractResult type_of(const LinearCallParams& p, std::span<const Aval> in) {
                     " operands where its callee takes " + std::to_string(callee_in) +
                     ", of which " + std::to_string(p.num_res) + " are residuals");
   }
-  return detail::type_of_program("linear_call", p.callee, Operands<Aval>(p, in).of_callee());
+  return detail::type_of_call("linear_call", p.callee, Operands<Aval>(p, in).of_callee());
 }
 
 // The tangents of the linear operands go through the call itself; those of all others through the
