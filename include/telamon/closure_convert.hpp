@@ -1,0 +1,58 @@
+// closure_convert: makes arguments of what a function captured.
+#pragma once
+
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "telamon/detail/call.hpp"
+#include "telamon/detail/linear_call.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+
+/// What closure_convert makes: f with the hoisted values as a further argument.
+template <class Result, class Args>
+class Converted;
+template <class Result, class... A>
+class Converted<Result, std::tuple<A...>> {
+ public:
+  Converted(ConvertedClosure closure, Result prototype)
+      : closure_(std::make_shared<const ConvertedClosure>(std::move(closure))),
+        prototype_(std::move(prototype)) {}
+  Result operator()(const A&... args, const std::vector<Array>& hoisted) const {
+    Arrays leaves;
+    flatten_into(std::tuple<A...>(args...), leaves, "a converted closure");
+    return with_leaves(prototype_, closure_->call(leaves, hoisted));
+  }
+
+ private:
+  std::shared_ptr<const ConvertedClosure> closure_;
+  Result prototype_;
+};
+
+}  // namespace detail
+
+/// f with what it captured made explicit, so that it can be differentiated with respect to it:
+///   auto [g, hoisted] = tl::closure_convert(f, x);      // x: an example of the argument
+///   g(x, hoisted) == f(x)
+/// Hoisted are the traced floating-point values; f is traced for this.
+template <class F, class... X>
+auto closure_convert(F f, const X&... example) {
+  const auto args = bind_args<F>(example...);
+  using Args = std::remove_const_t<decltype(args)>;
+  using Result = std::decay_t<decltype(std::apply(f, std::declval<Args&>()))>;
+  Arrays leaves;
+  detail::flatten_into(args, leaves, "closure_convert");
+  detail::TreeCall call(f, args);
+  detail::ConvertedClosure closure = detail::convert_closure(call.flat(), leaves);
+  std::vector<Array> hoisted = closure.hoisted;
+  closure.hoisted.clear();
+  return std::pair{detail::Converted<Result, Args>(std::move(closure), call.prototype()),
+                   std::move(hoisted)};
+}
+
+}  // namespace v1
+}  // namespace telamon
