@@ -142,12 +142,12 @@ struct AdamOptions {
 template <class P>
 struct AdamState {
   P mean, square;
-  Array step;  ///< the default float: the steps so far
+  Array step;  ///< f64: the steps so far
 };
 template <class P>
 AdamState<P> adam_init(const P& params) {
   const P zero = tree_map([](const Array& p) { return zeros_like(p); }, params);
-  return {zero, zero, zeros({})};
+  return {zero, zero, zeros({}, DType::f64)};
 }
 /// The next parameters and the next state.
 template <class P>
@@ -165,13 +165,12 @@ std::pair<P, AdamState<P>> adam_step(const P& params, const P& gradient, const A
   // The averages start at zero; dividing by 1 - decay^step makes up for it.
   const Array mean_scale = 1.0 / (1.0 - power(options.mean_decay, next.step));
   const Array square_scale = 1.0 / (1.0 - power(options.square_decay, next.step));
-  P moved = tree_map(
-      [&](const Array& p, const Array& m, const Array& v) {
-        const Array step =
-            rate.array * (m * mean_scale) / (sqrt(v * square_scale) + options.epsilon);
-        return p - step.astype(p.dtype());
-      },
-      params, next.mean, next.square);
+  const auto descend = [&](const Array& p, const Array& m, const Array& v) {
+    const Array mean = m * mean_scale.astype(p.dtype());
+    const Array size = sqrt(v * square_scale.astype(p.dtype())) + options.epsilon;
+    return p - (rate.array * mean / size).astype(p.dtype());
+  };
+  P moved = tree_map(descend, params, next.mean, next.square);
   return {std::move(moved), std::move(next)};
 }
 

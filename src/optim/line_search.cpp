@@ -62,12 +62,18 @@ LineSearch search_line(const Objective& f, const Point& start, const Array& dire
   const Array no = lax::full(Shape(), DType::bool_, 0);
   const Search begin{origin,         origin,   no, first.astype(start.value.dtype()),
                      start.gradient, count(0), no};
+  const double resolution = start.value.dtype() == DType::f64 ? 0x1p-52 : 0x1p-23;
+  const Array noise = 4 * resolution * abs(origin.value);
   const auto step = [&](const Search& s) {
     const Point point = evaluate(f, start.x + s.next * direction);
     const Sample sample{s.next, point.value, vdot(point.gradient, direction)};
-    const Array decreased = (sample.value <= origin.value + kDecrease * sample.a * slope) &
-                            (sample.value < s.low.value);
-    const Array found = decreased & (abs(sample.slope) <= -kCurvature * slope);
+    const Array flat = abs(sample.slope) <= -kCurvature * slope;
+    // Where values differ by rounding only, slopes decide (Hager and Zhang, 2005).
+    const Array same = abs(sample.value - origin.value) <= noise;
+    const Array decreased = ((sample.value <= origin.value + kDecrease * sample.a * slope) &
+                             (sample.value < s.low.value)) |
+                            (same & flat);
+    const Array found = decreased & flat;
     // Behind the sample as seen from low, f rises: the minimum lies between the two.
     const Array towards = where(s.bracketed, s.high.a - s.low.a, 1.0);
     const Array rises = decreased & (sample.slope * towards >= 0);

@@ -149,7 +149,7 @@ TEST(Adam, IsItsFormula) {
     m = 0.9 * m + 0.1 * gradient;
     v = 0.999 * v + 0.001 * gradient * gradient;
     want -= 0.1 * (m / (1 - std::pow(0.9, t))) / (std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-8);
-    EXPECT_NEAR(values(x)[0], want, 1e-6);  // the step counts in f32
+    EXPECT_NEAR(values(x)[0], want, 1e-14);
   }
   EXPECT_EQ(x.aval().to_string(), "f64[3]");
 }
