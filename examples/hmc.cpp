@@ -1,6 +1,6 @@
 // Hamiltonian Monte Carlo: samples of a probability density of which only the logarithm is written
-// down. The gradient drives a particle over the landscape; where it stops is the next sample. A
-// thousand lines of code elsewhere, here one scan, mapped over chains.
+// down. Its gradient drives a particle over the landscape; where it stops is the next sample. A chain
+// is a scan, and it is mapped over many.
 //
 // Data: the effects of coaching in eight schools (Rubin, "Estimation in Parallel Randomized
 // Experiments", 1981). The exact answers were found by numerical integration over tau.

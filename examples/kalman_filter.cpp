@@ -2,7 +2,7 @@
 // filter gives the probability of the measurements, and its gradient finds the two variances.
 //
 // Data: annual flow in 10^8 m^3, 1871 to 1970 (G. Balfour; in Durbin and Koopman, "Time Series Analysis
-// by State Space Methods", 2001). Their answer: variances 15099 and 1469.1, log-likelihood -632.54.
+// by State Space Methods", 2001). Their answer: variances 15099 and 1469.1.
 #include <cmath>
 #include <cstdio>
 #include <iostream>
