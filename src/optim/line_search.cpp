@@ -87,7 +87,7 @@ LineSearch search_line(const Objective& f, const Point& start, const Array& dire
     next.found = found;
     return next;
   };
-  const auto goes_on = [&](const Search& s) { return !s.found & (s.steps < max_steps); };
+  const auto goes_on = [&](const Search& s) { return (s.steps < max_steps) & !s.found; };
   const Search end = while_loop(goes_on, step, begin);
   const Array better = end.low.a > 0;
   return {{start.x + end.low.a * direction, end.low.value, end.best_gradient}, end.steps, better};

@@ -38,10 +38,10 @@ Array newton_direction(const Objective& f, const Point& here) {
                  next_square / c.square * c.direction - residual,
                  next_square,
                  c.steps + 1,
-                 !positive | (next_square <= enough)};
+                 (next_square <= enough) | !positive};
   };
   const std::int64_t most = 2 * here.x.size() + 10;
-  const auto goes_on = [&](const Carry& c) { return !c.done & (c.steps < most); };
+  const auto goes_on = [&](const Carry& c) { return (c.steps < most) & !c.done; };
   const Carry begin{zeros_like(g), g, -g, size, count(0), size == 0};
   return while_loop(goes_on, step, begin).p;
 }

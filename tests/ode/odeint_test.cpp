@@ -143,7 +143,6 @@ TEST(Rk4, ErrsWithTheFourthPowerOfTheStep) {
   }
 }
 
-/// The number of steps that dopri5 makes is not visible, but how often it calls f is: 2 + 6 for each.
 TEST(Dopri5, ErrsLittleMoreThanItsTolerance) {
   const auto f = [](const Array& y, const Array& t) { return -2.0 * t * y * y; };
   const Array ts = tl::linspace(0.0, 2.0, 33, {.dtype = tl::f64});
@@ -284,6 +283,21 @@ TEST(GradientOfOdeint, HasSecondOrder) {
     };
     EXPECT_NEAR(value(tl::jit(tl::grad(tl::grad(end)))(0.4)), 2.25 * std::exp(0.6), 1e-5);
   }
+}
+
+TEST(GradientOfOdeint, KeepsNothingOfTheSteps) {
+  // Only what holds at the requested times: the discrete way makes the steps of dopri5 again.
+  const auto kept = [](Gradient gradient, std::int64_t max_steps) {
+    const auto loss = [&](const Array& y0) {
+      const auto f = [](const Array& y, const Array& t) { return tl::sin(y) * t; };
+      return tl::sum(
+          odeint(f, y0, Array({0.0, 1.0, 2.0}), {.max_steps = max_steps, .gradient = gradient}));
+    };
+    return tl::saved_residuals(loss, tl::ones({50}, tl::f64)).bytes();
+  };
+  for (const Gradient gradient : {Gradient::adjoint, Gradient::discrete})
+    EXPECT_EQ(kept(gradient, 100), kept(gradient, 1000));
+  EXPECT_LT(kept(Gradient::discrete, 1000), 20 * 50 * sizeof(double));
 }
 
 TEST(GradientOfOdeint, ForwardModeIsForTheDiscreteOne) {
