@@ -39,7 +39,7 @@ enum class Gradient : std::uint8_t {
 struct Options {
   Method method = Method::dopri5;
   /// A step of dopri5 is accepted when its error is below atol + rtol |y|, in the root mean square.
-  /// Values that the state's dtype cannot resolve count as those it can.
+  /// An rtol that a leaf's dtype cannot resolve counts as the least that it can.
   double rtol = 1.4e-8, atol = 1.4e-8;
   /// dopri5: at most so many steps, rejected ones included, between two neighbouring times.
   std::int64_t max_steps = 4096;

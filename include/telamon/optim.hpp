@@ -5,7 +5,7 @@
 //
 //   auto [next, state] = tl::optim::adam_step(params, gradient, state, 1e-3);
 //
-// minimize works under jit and vmap. Its results are not differentiable in reverse mode.
+// minimize works under jit and vmap. Reverse mode does not go through it: it is a loop without bound.
 #pragma once
 
 #include <cstdint>

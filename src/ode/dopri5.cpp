@@ -68,12 +68,15 @@ Arrays chosen(const Array& condition, const Arrays& a, const Arrays& b) {
   return tree_map([&](const Array& x, const Array& y) { return where(condition, x, y); }, a, b);
 }
 
+/// The smallest relative tolerance that makes sense for a dtype.
+double resolution(DType dtype) {
+  return dtype == DType::f64 ? 1e-14 : dtype == DType::f32 ? 1e-6 : 1e-2;
+}
+
 struct Tolerances {
   double rtol, atol;
-  /// Neither is below what the leaf's dtype resolves.
   Array scale(const Array& magnitude) const {
-    const double resolution = magnitude.dtype() == DType::f64 ? 1e-14 : 1e-6;
-    return atol + std::max(rtol, resolution) * magnitude;
+    return atol + std::max(rtol, resolution(magnitude.dtype())) * magnitude;
   }
 };
 
