@@ -13,9 +13,11 @@
 #include "runtime/math/vector_math.hpp"
 #include "runtime/thread_pool.hpp"
 #include "telamon/detail/flat.hpp"
+#include "telamon/grad.hpp"
 #include "telamon/history.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/lax.hpp"
+#include "telamon/numpy.hpp"
 
 namespace {
 
@@ -317,6 +319,55 @@ void trace_and_compile_vectors(benchmark::State& state) { compile_chain(state, {
 void trace_and_compile_scalars(benchmark::State& state) { compile_chain(state, {}); }
 BENCHMARK(trace_and_compile_vectors)->Arg(10)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
 BENCHMARK(trace_and_compile_scalars)->Arg(10)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
+
+// About 1,000 operations each, in many kernels.
+void compile_program(benchmark::State& state, const Program& f, const Arrays& inputs) {
+  for (auto _ : state) {
+    const Jaxpr jaxpr = detail::stage_arrays(f, inputs, "bench").jaxpr;
+    const auto info = runtime::find_backend("llvm").compile(jaxpr, {})->info();
+    state.counters["operations"] = static_cast<double>(jaxpr.eqns().size());
+    state.counters["kernels"] = info.kernels;
+  }
+}
+void trace_and_compile_matmuls(benchmark::State& state) {
+  const Program f = [](std::span<const Array> x) {
+    Array y = x[0];
+    for (int i = 0; i < 500; ++i) y = tanh(matmul(y, x[1]));
+    return Arrays{y};
+  };
+  compile_program(state, f, {uniform({8, 8}, 1), uniform({8, 8}, 2)});
+}
+void trace_and_compile_row_means(benchmark::State& state) {
+  const Program f = [](std::span<const Array> x) {
+    Array y = x[0];
+    for (int i = 0; i < 200; ++i) y = y - mean(y, {.axes = {1}, .keepdims = true});
+    return Arrays{y};
+  };
+  compile_program(state, f, {uniform({100, 100}, 1)});
+}
+void trace_and_compile_rolls(benchmark::State& state) {
+  const Program f = [](std::span<const Array> x) {
+    Array y = x[0];
+    for (int i = 0; i < 250; ++i) y = roll(y, 1) + y;
+    return Arrays{y};
+  };
+  compile_program(state, f, {uniform({1000}, 1)});
+}
+void trace_and_compile_gradient_of_layers(benchmark::State& state) {
+  const Program f = [](std::span<const Array> x) {
+    const auto loss = [&](const Array& w) {
+      Array y = x[0];
+      for (int i = 0; i < 70; ++i) y = tanh(matmul(y, w) + x[2]);
+      return sum(y);
+    };
+    return Arrays{grad(loss)(x[1])};
+  };
+  compile_program(state, f, {uniform({100, 100}, 1), uniform({100, 100}, 2), uniform({100}, 3)});
+}
+BENCHMARK(trace_and_compile_matmuls)->Unit(benchmark::kMillisecond);
+BENCHMARK(trace_and_compile_row_means)->Unit(benchmark::kMillisecond);
+BENCHMARK(trace_and_compile_rolls)->Unit(benchmark::kMillisecond);
+BENCHMARK(trace_and_compile_gradient_of_layers)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 
