@@ -2,6 +2,7 @@
 #include "control_flow/bodies.hpp"
 
 #include "core/trace.hpp"
+#include "jaxpr/interned.hpp"
 #include "telamon/lax.hpp"
 
 namespace telamon {
@@ -14,7 +15,7 @@ ClosedJaxpr traced(const detail::FlatFunction& f, const std::vector<Aval>& avals
 }
 
 Jaxpr remembered(const Jaxpr& jaxpr) {
-  return detail::has_dynamic_trace() ? jaxpr : interned(jaxpr);
+  return detail::has_dynamic_trace() ? jaxpr : detail::interned(jaxpr);
 }
 
 std::string type_difference(const Aval& a, const Aval& b) {

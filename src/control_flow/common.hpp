@@ -82,10 +82,6 @@ PartialEvalResult unsplit(const PrimitiveBase& primitive, const Params& params,
 Jaxpr called(const Jaxpr& jaxpr, const std::vector<Aval>& avals, const Order& inputs,
              const std::string& name);
 
-/// The program of this text that was traced before, if it is remembered, with all that has been
-/// derived from it; else this one, which then is.
-Jaxpr interned(const Jaxpr& jaxpr);
-
 /// TypeError unless the avals are of the given types: "scan: operand 2 of type f32[] cannot be
 /// passed to an input of type f64[]".
 void check_operands(std::string_view name, std::span<const Aval> in,

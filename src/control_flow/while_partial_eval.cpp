@@ -11,6 +11,7 @@
 #include "control_flow/scan.hpp"
 #include "control_flow/while.hpp"
 #include "core/trace.hpp"
+#include "jaxpr/interned.hpp"
 #include "telamon/lax.hpp"
 
 namespace telamon {
@@ -118,7 +119,7 @@ ScanParams bounded_scan(const WhileParams& p, const Mask& frozen, std::int64_t s
         return next;
       },
       avals);
-  return {.jaxpr = interned(body.jaxpr),
+  return {.jaxpr = detail::interned(body.jaxpr),
           .length = steps,
           .num_consts = static_cast<int>(n.consts()),
           .num_carry = static_cast<int>(n.carry + (lanes ? kept.size() : 0))};
@@ -211,19 +212,19 @@ std::int64_t count_steps(const WhileParams& p, const Knowledge& k, Arrays operan
   for_body.push_back(counter);
   const Jaxpr old_cond = q.cond_jaxpr, old_body = q.body_jaxpr;
   const detail::EvalScope scope;
-  q.cond_jaxpr = interned(
+  q.cond_jaxpr = detail::interned(
       detail::stage_flat(
           [&](std::span<const Array> x) { return eval_jaxpr(old_cond, x.first(x.size() - 1)); },
           for_cond)
           .jaxpr);
-  q.body_jaxpr = interned(detail::stage_flat(
-                              [&](std::span<const Array> x) {
-                                Arrays outs = eval_jaxpr(old_body, x.first(x.size() - 1));
-                                outs.push_back(lax::add(x.back(), 1));
-                                return outs;
-                              },
-                              for_body)
-                              .jaxpr);
+  q.body_jaxpr = detail::interned(detail::stage_flat(
+                                      [&](std::span<const Array> x) {
+                                        Arrays outs = eval_jaxpr(old_body, x.first(x.size() - 1));
+                                        outs.push_back(lax::add(x.back(), 1));
+                                        return outs;
+                                      },
+                                      for_body)
+                                      .jaxpr);
   operands.push_back(zeros_of(counter));
   std::int64_t steps = 0;
   for (const std::int64_t s : while_p.bind(q, operands).back().to_vector<std::int64_t>())
