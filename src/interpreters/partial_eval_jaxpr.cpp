@@ -1,21 +1,19 @@
-// Partial evaluation at jaxpr time: one program becomes two, of which the known
-// one computes what depends on known inputs only and the residuals that the
-// staged one needs of it.
+// Partial evaluation at jaxpr time: one program becomes two, of which the known one computes what
+// depends on known inputs only and the residuals that the staged one needs of it.
 #include <algorithm>
 #include <map>
 
 #include "interpreters/interpreters.hpp"
 #include "jaxpr/builder.hpp"
-#include "telamon/primitives.hpp"
+#include "telamon/primitive.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace detail {
 namespace {
 
-// Splits the equations of one jaxpr. Variables of the source keep their numbers
-// in `known` and `staged` while the two programs are collected; JaxprBuilder
-// renumbers them.
+// Splits the equations of one jaxpr. Variables of the source keep their numbers in `known` and
+// `staged` while the two programs are collected; JaxprBuilder renumbers them.
 class Splitter {
  public:
   Splitter(const Jaxpr& jaxpr, const std::vector<bool>& unknown_in, const Policy& policy)
@@ -162,8 +160,7 @@ class Splitter {
     return outs;
   }
 
-  // Drops staged equations whose results nobody needs, so that they ask for no
-  // residuals.
+  // Drops staged equations whose results nobody needs, so that they ask for no residuals.
   void keep_live(std::vector<Eqn>& eqns, const std::vector<Atom>& outs) const {
     std::vector<bool> live(avals_.size(), false);
     const auto mark = [&](const Atom& a) {
@@ -182,18 +179,27 @@ class Splitter {
     eqns = std::move(kept);
   }
 
-  // What is cheaper to compute again than to keep: constants, and what is
-  // larger than its operand.
+  // Costs nothing to compute, and its result is larger than its operands together: a broadcast.
+  bool is_repetition(const Eqn& eqn) const {
+    const Lowering* lowering = eqn.primitive->rules().lowering();
+    if (lowering == nullptr || lowering->cost.cycles + lowering->cost.per_operand > 0) return false;
+    std::int64_t in = 0, out = 0;
+    for (const Atom& a : eqn.inputs)
+      in += a.is_literal() ? 1 : avals_[static_cast<std::size_t>(a.var())].size();
+    for (const Var v : eqn.outputs) out += avals_[static_cast<std::size_t>(v)].size();
+    return out > in;
+  }
+
+  // What is cheaper to compute again than to keep: constants, and what is larger than its operand.
   bool may_save(const Eqn& eqn) const {
     if (policy_) return policy_(eqn);
     const auto is_literal = [](const Atom& a) { return a.is_literal(); };
-    return eqn.primitive != &broadcast_in_dim_p && eqn.primitive != &iota_p &&
-           (eqn.params.has_jaxprs() ||
-            !std::all_of(eqn.inputs.begin(), eqn.inputs.end(), is_literal));
+    if (eqn.params.has_jaxprs()) return true;
+    return !std::all_of(eqn.inputs.begin(), eqn.inputs.end(), is_literal) && !is_repetition(eqn);
   }
 
-  // Known equations whose results the policy does not let us save are computed
-  // again, in front of the staged ones that need them.
+  // Known equations whose results the policy does not let us save are computed again, in front of
+  // the staged ones that need them.
   void recompute(const std::vector<Atom>& staged_outs) {
     std::vector<bool> needed(avals_.size(), false);
     const auto need = [&](const Atom& a) {
