@@ -78,6 +78,7 @@ enum Opcode : int {
   kBitcast,
   kFma,
   kLoad,
+  kField,
   kPointer,
   kOffset,
   kMask,
@@ -202,7 +203,10 @@ struct CodeGen::Impl {
   llvm::Value* mask();
   llvm::Value* from_memory(llvm::Value* v, DType dtype);
   llvm::Value* to_memory(llvm::Value* v, DType dtype);
+  /// A field of the Context, loaded once per function. At level 0.
   llvm::Value* context_field(int field);
+  /// The address of an element, by a uniform index.
+  llvm::Value* element_address(llvm::Type* t, const Node* base, const Node* index);
   /// Returns from the function when a status is not 0.
   void leave_unless_well(llvm::Value* status);
   void start_function(llvm::Function* f);
