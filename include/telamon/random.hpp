@@ -41,7 +41,7 @@ TELAMON_API Array randint(const Operand& key, const Shape& shape, const Operand&
 TELAMON_API Array bernoulli(const Operand& key, const Operand& p = 0.5,
                             const std::optional<Shape>& shape = none);
 /// 0, ..., n - 1 in random order; or an array with its slices along `axis` in random order.
-TELAMON_API Array permutation(const Operand& key, const Operand& x, std::int64_t axis = 0);
+TELAMON_API Array permutation(const Operand& key, const Operand& x, Axis axis = 0);
 
 }  // namespace random
 }  // namespace v1

@@ -32,5 +32,6 @@
 #include "telamon/primitives.hpp"
 #include "telamon/random.hpp"
 #include "telamon/special.hpp"
+#include "telamon/threads.hpp"
 #include "telamon/tree.hpp"
 #include "telamon/vmap.hpp"

@@ -358,9 +358,18 @@ Scalars CodeGen::transpose(Scalars rows) {
 
 Value* CodeGen::Impl::context_field(int field) {
   if (is_entry && field < 2) return function->getArg(static_cast<unsigned>(field + 1));
-  Value* address =
-      b.CreateConstInBoundsGEP1_64(b.getPtrTy(), function->getArg(0), static_cast<unsigned>(field));
-  return b.CreateLoad(b.getPtrTy(), address);
+  const Scalar loaded = op({kField, field}, DType::i64, {}, [&](int) -> Value* {
+    return b.CreateLoad(b.getPtrTy(),
+                        b.CreateConstInBoundsGEP1_64(b.getPtrTy(), function->getArg(0),
+                                                     static_cast<unsigned>(field)));
+  });
+  return node_of(loaded)->value;
+}
+
+Value* CodeGen::Impl::element_address(llvm::Type* t, const Node* base, const Node* index) {
+  const auto* known = llvm::dyn_cast<llvm::ConstantInt>(index->value);
+  if (known != nullptr && known->isZero()) return base->value;
+  return b.CreateGEP(t, base->value, index->value);
 }
 
 Value* CodeGen::Impl::place(std::int64_t index) {
@@ -447,12 +456,12 @@ Scalar CodeGen::load(Pointer from, DType dtype, Scalar index) {
   Value* v;
   const int w = m.width(i);
   if (w == 1) {
-    v = m.b.CreateAlignedLoad(t, m.b.CreateGEP(t, p->value, i->value), align);
+    v = m.b.CreateAlignedLoad(t, m.element_address(t, p, i), align);
   } else {
     llvm::Type* vt = m.vector_type(t, w);
     Value* mask = m.mask();
     if (i->stride == 1) {
-      Value* address = m.b.CreateGEP(t, p->value, i->value);
+      Value* address = m.element_address(t, p, i);
       v = mask == nullptr
               ? static_cast<Value*>(m.b.CreateAlignedLoad(vt, address, align))
               : m.b.CreateMaskedLoad(vt, address, align, mask, llvm::Constant::getNullValue(vt));
@@ -476,7 +485,7 @@ Scalar CodeGen::load_now(Pointer from, DType dtype, Scalar index) {
   Impl& m = *impl_;
   m.at(m.depth());
   llvm::Type* t = m.memory_type(dtype);
-  Value* address = m.b.CreateGEP(t, static_cast<Node*>(from.handle)->value, node_of(index)->value);
+  Value* address = m.element_address(t, static_cast<Node*>(from.handle), node_of(index));
   Value* v =
       m.b.CreateAlignedLoad(t, address, llvm::Align(std::max<std::size_t>(size_of(dtype), 1)));
   return Scalar(m.make(m.from_memory(v, dtype), m.depth()), dtype);
@@ -490,14 +499,14 @@ void CodeGen::store(Pointer to, DType dtype, Scalar index, Scalar value) {
   const llvm::Align align(std::max<std::size_t>(size_of(dtype), 1));
   const int w = m.width(i);
   if (w == 1) {
-    m.b.CreateAlignedStore(m.to_memory(node_of(value)->value, dtype),
-                           m.b.CreateGEP(t, p->value, i->value), align);
+    m.b.CreateAlignedStore(m.to_memory(node_of(value)->value, dtype), m.element_address(t, p, i),
+                           align);
     return;
   }
   Value* v = m.to_memory(m.as_vector(node_of(value), w), dtype);
   Value* mask = m.mask();
   if (i->stride == 1) {
-    Value* address = m.b.CreateGEP(t, p->value, i->value);
+    Value* address = m.element_address(t, p, i);
     if (mask != nullptr) {
       m.b.CreateMaskedStore(v, address, align, mask);
     } else if (m.streaming) {

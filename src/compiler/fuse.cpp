@@ -76,7 +76,8 @@ class Fuser {
   const std::vector<Use>& uses(int e) const { return uses_[static_cast<std::size_t>(e)]; }
   Cluster& cluster(int k) { return clusters_[static_cast<std::size_t>(k)]; }
 
-  // The cost of an element with all that would be recomputed for it.
+  // The cost of an element with all that would be recomputed for it. Single elements are computed
+  // outside the loops over larger values, but in a chain of them each recomputes those before.
   void find_costs() {
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
       int cost = element_cost(eqn(e));
@@ -84,7 +85,9 @@ class Fuser {
         const int p = producer(a);
         if (p < 0 || !is_fusible(form(p)) || forced_.contains(p)) continue;
         const int c = costs_[static_cast<std::size_t>(p)];
-        if (uses(p).size() == 1 || c <= kCheap) cost = std::min(cost + c, 1 << 20);
+        if (uses(p).size() == 1 || c <= kCheap ||
+            (size(static_cast<int>(e)) == 1 && recomputable(p)))
+          cost = std::min(cost + c, 1 << 20);
       }
       costs_.push_back(cost);
     }
@@ -180,6 +183,7 @@ class Fuser {
     c.form = f;
     c.position = e;
     if (!eqn(e).outputs.empty()) c.kernel.shape = shape(e);
+    if (!is_full(c)) open_.push_back(static_cast<int>(clusters_.size()));
     clusters_.push_back(std::move(c));
     reach_.add_node();
     return static_cast<int>(clusters_.size()) - 1;
@@ -231,9 +235,10 @@ class Fuser {
       for (const int k : readers) {
         if (may_root(k, e)) best = k;
       }
-      // ... or any other over the same space.
-      for (int k = static_cast<int>(clusters_.size()) - 1; best < 0 && k >= 0; --k) {
-        if (!readers.contains(k) && may_root(k, e)) best = k;
+      // ... or any other over the same space, the newest first.
+      std::erase_if(open_, [&](int k) { return is_full(cluster(k)); });
+      for (auto k = open_.rbegin(); best < 0 && k != open_.rend(); ++k) {
+        if (!readers.contains(*k) && may_root(*k, e)) best = *k;
       }
     }
     if (best < 0) best = new_cluster(e, Form::element);
@@ -248,9 +253,16 @@ class Fuser {
     store(e, best);
   }
 
+  // No value of the kernel's space can join it any more.
+  static bool is_full(const Cluster& c) {
+    if (c.form != Form::element && c.form != Form::reduction) return true;
+    const std::size_t roots = c.kernel.roots.size() + c.kernel.epilogue.size();
+    return roots >= kMaxRootsSmall || c.kernel.members.size() >= kMaxMembers;
+  }
+
   bool may_root(int k, int e) {
     Cluster& c = cluster(k);
-    if (c.form != Form::element && c.form != Form::reduction) return false;
+    if (is_full(c)) return false;
     const Usage u = usage(e, k);
     if (u.mixed || (u.other > 0 && !recomputable(e))) return false;
     if (u.other > 0 && u.aligned > 0) return false;
@@ -262,8 +274,7 @@ class Fuser {
       return false;
     }
     const std::size_t roots = c.kernel.roots.size() + c.kernel.epilogue.size();
-    if (roots >= (size(e) > kSmall ? kMaxRoots : kMaxRootsSmall)) return false;
-    if (c.kernel.members.size() >= kMaxMembers) return false;
+    if (size(e) > kSmall && roots >= kMaxRoots) return false;
     return may_produce(k, e);
   }
 
@@ -440,7 +451,8 @@ class Fuser {
   std::vector<int> costs_;
   std::vector<std::vector<int>> where_;  // the clusters that evaluate an equation
   std::vector<Cluster> clusters_;
-  Reachability reach_;  // of clusters, along `feeds`
+  Reachability reach_;     // of clusters, along `feeds`
+  std::vector<int> open_;  // clusters that may get further roots
 };
 
 }  // namespace

@@ -79,6 +79,7 @@ const Primitive<JitParams> jit_p{
           .partial_eval = split,
           .dce = prune,
           .exempt = {{"lower", "the compiler inlines calls"}},
+          .inlinable = true,
       };
     }};
 
