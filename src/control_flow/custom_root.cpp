@@ -106,6 +106,12 @@ JvpResult differentiate(const P& p, std::span<const Array> primals,
   return result;
 }
 
+// Tangent programs hold tangent_solve.
+std::vector<Tangent> refuse_transpose(const P&, std::span<const Tangent>,
+                                      std::span<const LinearInput>) {
+  throw TypeError("custom_root cannot be transposed: a root is not linear in any operand");
+}
+
 // All of x is mapped as soon as anything is.
 BatchResult vectorise(const P& p, const AxisInfo& axis, std::span<const Array> args,
                       std::span<const BatchAxis> axes) {
@@ -152,19 +158,18 @@ DceResult prune(const P& p, const Mask& used_out) {
 }  // namespace
 }  // namespace control_flow
 
-const Primitive<CustomRootParams> custom_root_p{
-    "custom_root", [] {
-      using namespace control_flow;
-      return Rules<CustomRootParams>{
-          .impl = run,
-          .abstract_eval = type_of,
-          .jvp = differentiate,
-          .batch = vectorise,
-          .dce = prune,
-          .lower = ops<CustomRootParams>(run),
-          .exempt = {{"transpose", "a root is not linear: tangent programs hold tangent_solve"}},
-      };
-    }};
+const Primitive<CustomRootParams> custom_root_p{"custom_root", [] {
+                                                  using namespace control_flow;
+                                                  return Rules<CustomRootParams>{
+                                                      .impl = run,
+                                                      .abstract_eval = type_of,
+                                                      .jvp = differentiate,
+                                                      .transpose = refuse_transpose,
+                                                      .batch = vectorise,
+                                                      .dce = prune,
+                                                      .lower = ops<CustomRootParams>(run),
+                                                  };
+                                                }};
 
 namespace detail {
 namespace {
