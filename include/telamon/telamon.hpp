@@ -31,6 +31,8 @@
 #include "telamon/primitive.hpp"
 #include "telamon/primitives.hpp"
 #include "telamon/random.hpp"
+#include "telamon/root.hpp"
+#include "telamon/solvers.hpp"
 #include "telamon/special.hpp"
 #include "telamon/threads.hpp"
 #include "telamon/tree.hpp"

@@ -93,6 +93,17 @@ Jaxpr with_inputs(const Jaxpr& jaxpr, const DceJaxpr& pruned, const Mask& used) 
   return substitute_inputs(pruned.jaxpr, inputs, map);
 }
 
+Jaxpr pruned(const Jaxpr& jaxpr, const DceJaxpr& dce, const Mask& used_in, const Mask& used_out) {
+  const std::string key =
+      "pruned:" + detail::mask_text(used_in) + ":" + detail::mask_text(used_out);
+  const auto memo = jaxpr.memo<std::optional<Jaxpr>>(key, [&]() -> std::optional<Jaxpr> {
+    Jaxpr result = with_inputs(jaxpr, dce, used_in);
+    if (result.same_as(jaxpr)) return std::nullopt;
+    return result;
+  });
+  return memo->value_or(jaxpr);
+}
+
 Array where_leading(const Array& mask, const Array& chosen, const Array& other) {
   Shape dims;
   for (int i = 0; i < mask.ndim(); ++i) dims.push_back(i);

@@ -71,6 +71,9 @@ bool any_of(const Mask& mask);
 void unite(Mask& mask, const Mask& other);
 /// The pruned form of `jaxpr`, taking also those inputs in `used` that it does not read.
 Jaxpr with_inputs(const Jaxpr& jaxpr, const DceJaxpr& pruned, const Mask& used);
+/// The same as a memo of `jaxpr`, so that what is pruned twice is compiled once; `used_out` are the
+/// results that `dce` keeps.
+Jaxpr pruned(const Jaxpr& jaxpr, const DceJaxpr& dce, const Mask& used_in, const Mask& used_out);
 
 /// `chosen` where the mask, whose shape leads that of both, is true, else `other`.
 Array where_leading(const Array& mask, const Array& chosen, const Array& other);

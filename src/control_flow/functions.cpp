@@ -116,6 +116,7 @@ Arrays while_arrays(const TracedBody& condition, const TracedBody& body, const T
   WhileParams p;
   p.cond_nconsts = test.num_consts();
   p.body_nconsts = step.num_consts();
+  p.checkpoint = options.checkpoint;
   if (options.max_steps) {
     if (*options.max_steps < 0 || *options.max_steps > std::numeric_limits<std::int32_t>::max())
       throw ValueError("while_loop: max_steps must be a count of at most 2^31 - 1, got " +
