@@ -1,5 +1,5 @@
-// The network and Adam, as formulas over arrays: derivatives, batching and native code come from
-// the transformations applied in main.cpp.
+// The network and a step of its training, as formulas over arrays: derivatives, batching and native
+// code come from the transformations applied in main.cpp.
 #include "network.hpp"
 
 #include <cmath>
@@ -18,8 +18,7 @@ Layer make_layer(const Array& key, std::int64_t inputs, std::int64_t outputs) {
 State make_state(const Array& key, std::int64_t hidden) {
   const Array keys = tl::random::split(key);
   const Network network{make_layer(keys(0), 64, hidden), make_layer(keys(1), hidden, 10)};
-  const Network zeros = tl::tree_map([](Array p) { return tl::zeros_like(p); }, network);
-  return {network, zeros, zeros, tl::zeros({})};
+  return {network, tl::optim::adam_init(network)};
 }
 
 Array apply(const Layer& layer, const Array& x) { return tl::matmul(x, layer.w) + layer.b; }
@@ -43,22 +42,9 @@ Array accuracy(const Network& network, const Array& images, const Array& labels)
 
 std::pair<State, Array> train_step(const State& state, const Array& images, const Array& labels,
                                    Array rate) {
-  constexpr double kMeanDecay = 0.9, kSquareDecay = 0.999, kEpsilon = 1e-8;
   const auto [value, gradient] = tl::value_and_grad(loss)(state.network, images, labels);
-  const Array step = state.step + 1.0;
-  const auto mean = tl::tree_map(
-      [](Array m, Array g) { return kMeanDecay * m + (1 - kMeanDecay) * g; }, state.mean, gradient);
-  const auto square = tl::tree_map(
-      [](Array v, Array g) { return kSquareDecay * v + (1 - kSquareDecay) * tl::square(g); },
-      state.square, gradient);
-  // The averages start at zero; dividing by 1 - decay^step makes up for it.
-  const Array mean_scale = 1.0 / (1.0 - tl::power(kMeanDecay, step));
-  const Array square_scale = 1.0 / (1.0 - tl::power(kSquareDecay, step));
-  const auto descend = [&](Array p, Array m, Array v) {
-    return p - rate * (m * mean_scale) / (tl::sqrt(v * square_scale) + kEpsilon);
-  };
-  const auto network = tl::tree_map(descend, state.network, mean, square);
-  return {State{network, mean, square, step}, value};
+  auto [network, adam] = tl::optim::adam_step(state.network, gradient, state.adam, rate);
+  return {State{std::move(network), std::move(adam)}, value};
 }
 
 }  // namespace digits

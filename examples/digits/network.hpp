@@ -21,8 +21,7 @@ struct Network {
 /// What training carries from step to step.
 struct State {
   Network network;
-  Network mean, square;  ///< Adam's running averages of gradients and of their squares
-  Array step;
+  telamon::optim::AdamState<Network> adam;
 };
 
 Layer make_layer(const Array& key, std::int64_t inputs, std::int64_t outputs);

@@ -40,6 +40,13 @@ TELAMON_API Array randint(const Operand& key, const Shape& shape, const Operand&
 /// True with probability p, in the given shape (default: that of p).
 TELAMON_API Array bernoulli(const Operand& key, const Operand& p = 0.5,
                             const std::optional<Shape>& shape = none);
+/// From the standard Gumbel distribution: -log(-log(u)).
+TELAMON_API Array gumbel(const Operand& key, const Shape& shape = {},
+                         std::optional<DType> dtype = none);
+/// Indices along `axis` with probabilities softmax(logits, axis), in the default int. `shape` is that
+/// of the result; it ends with the shape of the logits less `axis`, which is its default.
+TELAMON_API Array categorical(const Operand& key, const Operand& logits, std::int64_t axis = -1,
+                              const std::optional<Shape>& shape = none);
 /// 0, ..., n - 1 in random order; or an array with its slices along `axis` in random order.
 TELAMON_API Array permutation(const Operand& key, const Operand& x, Axis axis = 0);
 

@@ -226,10 +226,14 @@ Array hypot(const Operand& x, const Operand& y) {
 Array logaddexp(const Operand& x, const Operand& y) {
   const CallSite site(x.where);
   const auto [a, b] = detail::promote_inexact("logaddexp", x.array, y.array);
-  const Array difference = lax::sub(a, b);
+  // max(a, b) + log1p(exp(-|a - b|)), with a choice instead of max and |.|, whose second derivatives
+  // at a == b are not those of the sum.
+  const Array a_is_larger = lax::ge(a, b);
+  const Array larger = lax::select(a_is_larger, a, b), smaller = lax::select(a_is_larger, b, a);
+  const Array difference = lax::sub(smaller, larger);
   const Array undefined = lax::ne(difference, difference);
   const Array d = lax::select(undefined, lax::zeros_like(a), difference);
-  const Array regular = lax::add(lax::max(a, b), lax::log1p(lax::exp(lax::neg(lax::abs(d)))));
+  const Array regular = lax::add(larger, lax::log1p(lax::exp(d)));
   return lax::select(undefined, lax::add(a, b), regular);
 }
 

@@ -25,10 +25,11 @@ struct FloatFormat {
   int mantissa;            ///< bits of the fraction
   std::uint64_t one;       ///< the bits of 1.0
   double below_minus_one;  ///< the number after -1 toward 0
+  double tiny;             ///< the smallest normal number
 };
 constexpr FloatFormat kFormats[] = {
-    {DType::f32, DType::u32, 23, 0x3f800000u, -1 + 0x1p-24},
-    {DType::f64, DType::u64, 52, 0x3ff0000000000000u, -1 + 0x1p-53},
+    {DType::f32, DType::u32, 23, 0x3f800000u, -1 + 0x1p-24, 0x1p-126},
+    {DType::f64, DType::u64, 52, 0x3ff0000000000000u, -1 + 0x1p-53, 0x1p-1022},
 };
 
 const FloatFormat& float_format(const char* name, DType dtype) {
@@ -184,6 +185,43 @@ Array bernoulli(const Operand& key, const Operand& p, const std::optional<Shape>
   const Shape s = shape.value_or(p.array.shape());
   detail::check_dense("random::bernoulli", {s, dtype});
   return lax::lt(uniform(key, s, dtype), bound(p.array, dtype, s));
+}
+
+Array gumbel(const Operand& key, const Shape& shape, std::optional<DType> dtype) {
+  const CallSite site(key.where);
+  const FloatFormat& format = float_format("gumbel", dtype.value_or(default_float()));
+  detail::check_dense("random::gumbel", {shape, format.dtype});
+  const Array u = uniform(key, shape, format.dtype, format.tiny, 1.0);
+  return lax::neg(lax::log(lax::neg(lax::log(u))));
+}
+
+// The largest of logits + Gumbel noise falls on i with probability softmax(logits)[i].
+Array categorical(const Operand& key, const Operand& logits, std::int64_t axis,
+                  const std::optional<Shape>& shape) {
+  const CallSite site(key.where);
+  const Array& x = logits.array;
+  float_format("categorical", x.dtype());
+  if (x.ndim() == 0 || axis < -x.ndim() || axis >= x.ndim()) {
+    throw IndexError("random::categorical: axis " + std::to_string(axis) +
+                     " is out of bounds for " + x.aval().to_string());
+  }
+  const auto from_left = static_cast<std::size_t>(axis < 0 ? axis + x.ndim() : axis);
+  Shape rest = x.shape();
+  rest.erase(from_left);
+  Shape noise = shape.value_or(rest);
+  const int leading = noise.ndim() - rest.ndim();
+  const auto ends_with_rest = [&] {
+    for (int i = 0; i < rest.ndim(); ++i)
+      if (noise[static_cast<std::size_t>(leading + i)] != rest[static_cast<std::size_t>(i)])
+        return false;
+    return true;
+  };
+  if (leading < 0 || !ends_with_rest()) {
+    throw ValueError("random::categorical: the shape " + noise.to_string() +
+                     " must end with that of the logits less their axis, " + rest.to_string());
+  }
+  noise.insert(static_cast<std::size_t>(leading) + from_left, x.shape()[from_left]);
+  return argmax(gumbel(key, noise, x.dtype()) + x, leading + static_cast<std::int64_t>(from_left));
 }
 
 namespace {

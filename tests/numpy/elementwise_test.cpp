@@ -133,6 +133,16 @@ TEST(Elementwise, LogaddexpHasSoftmaxAsGradient) {
               1e-15);
 }
 
+TEST(Elementwise, LogaddexpHasItsSecondDerivativeAtATieToo) {
+  const auto f = [](const Array& x) { return tl::logaddexp(x(0), x(1)); };
+  for (const double shift : {0.0, 1e-9, -1e-9}) {
+    expect_near<double>(tl::hessian(f)(Array({2.0, 2.0 + shift})), {2, 2},
+                        {0.25, -0.25, -0.25, 0.25}, 1e-9);
+  }
+  expect_near<double>(tl::hessian([](const Array& x) { return tl::softplus(x); })(0.0), {}, {0.25},
+                      1e-15);
+}
+
 TEST(Elementwise, HypotDoesNotOverflow) {
   expect_near<double>(tl::hypot(Array({3e200, 0.0}), Array({-4e200, 0.0})), {2}, {5e200, 0}, 1e-15);
   expect_array<double>(tl::hypot(Array({tl::inf}), 1), {1}, {tl::inf});

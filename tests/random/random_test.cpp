@@ -189,5 +189,54 @@ TEST(Random, UnderJitIsTheSame) {
   EXPECT_TRUE(tl::allclose(tl::jit(draw)(key(8)), draw(key(8))));
 }
 
+TEST(Gumbel, NumbersAreThoseOfJax) {
+  // r.gumbel(k(5), (4,), dtype='float32'), r.gumbel(k(5), (3,))
+  expect_near<float>(random::gumbel(key(5), {4}), {4},
+                     {0.27081865f, 2.49587345f, 1.18161416f, -0.85570019f}, 1e-6);
+  expect_near<double>(random::gumbel(key(5), {3}, tl::f64), {3},
+                      {0.7870860216630391, -1.1164936934226324, 1.7256444640935666}, 1e-14);
+}
+
+TEST(Categorical, IndicesAreThoseOfJax) {
+  // r.categorical(k(0), [0.5, -1.0, 2.0, 0.0], shape=(12,))
+  const Array logits({0.5, -1.0, 2.0, 0.0});
+  expect_array<std::int32_t>(random::categorical(key(0), logits, -1, Shape{12}), {12},
+                             {2, 2, 2, 1, 3, 2, 2, 2, 0, 2, 2, 2});
+  // of l = float32 [[0.1, 1.2, -0.3], [2.0, 0.0, 0.5]]: categorical(k(7), l), (k(7), l, axis=0),
+  // (k(3), l, axis=0, shape=(4, 3)), (k(3), l, shape=(4, 2))
+  const Array rows({{0.1f, 1.2f, -0.3f}, {2.0f, 0.0f, 0.5f}});
+  expect_array<std::int32_t>(random::categorical(key(7), rows), {2}, {1, 0});
+  expect_array<std::int32_t>(random::categorical(key(7), rows, 0), {3}, {1, 0, 1});
+  expect_array<std::int32_t>(random::categorical(key(3), rows, 0, Shape{4, 3}), {4, 3},
+                             {1, 0, 1, 1, 0, 1, 1, 0, 0, 0, 0, 1});
+  expect_array<std::int32_t>(random::categorical(key(3), rows, -1, Shape{4, 2}), {4, 2},
+                             {1, 0, 1, 0, 2, 0, 0, 2});
+}
+
+TEST(Categorical, NeverGivesWhatHasNoProbability) {
+  // r.categorical(k(9), [-inf, 0., -inf, 1.], shape=(10,))
+  const Array logits({-tl::inf, 0.0, -tl::inf, 1.0});
+  expect_array<std::int32_t>(random::categorical(key(9), logits, -1, Shape{10}), {10},
+                             {3, 3, 3, 1, 1, 3, 1, 1, 3, 1});
+}
+
+TEST(Categorical, IsFoundAsOftenAsProbable) {
+  const Array p({0.1, 0.2, 0.7});
+  const Array found = random::categorical(key(4), tl::log(p), -1, Shape{20000});
+  const Array counts = tl::sum(tl::one_hot(found, 3, tl::f64), 0) / 20000;
+  EXPECT_LT(tl::max(tl::abs(counts - p)).item<double>(), 0.01);
+}
+
+TEST(Categorical, NamesWrongArguments) {
+  const auto text = [](const auto& f) { return message_of(f); };
+  const Array logits({{0.5, -1.0}, {2.0, 0.0}});
+  EXPECT_THAT(text([&] { random::categorical(key(0), logits, 2); }),
+              HasSubstr("axis 2 is out of bounds"));
+  EXPECT_THAT(text([&] { random::categorical(key(0), logits, -1, Shape{3}); }),
+              HasSubstr("must end with that of the logits less their axis"));
+  EXPECT_THAT(text([&] { random::categorical(key(0), Array({1, 2})); }),
+              HasSubstr("needs dtype f32 or f64"));
+}
+
 }  // namespace
 }  // namespace telamon_test

@@ -1,0 +1,168 @@
+// minimize by all methods on functions whose minima are known; update rules against their formulas.
+#include "control_flow/support.hpp"
+
+namespace telamon_test {
+namespace {
+
+namespace optim = tl::optim;
+using optim::Method;
+using optim::minimize;
+using testing::HasSubstr;
+
+constexpr Method kMethods[] = {Method::bfgs, Method::lbfgs, Method::newton_cg};
+const char* name_of(Method m) {
+  return m == Method::bfgs ? "bfgs" : m == Method::lbfgs ? "lbfgs" : "newton_cg";
+}
+
+Array rosenbrock(const Array& x) {
+  const Array head = x(tl::slice(tl::none, -1)), tail = x(tl::slice(1, tl::none));
+  return tl::sum(100.0 * tl::square(tail - tl::square(head)) + tl::square(1.0 - head));
+}
+
+TEST(Minimize, FindsTheMinimumOfRosenbrocksFunction) {
+  for (const Method method : kMethods) {
+    SCOPED_TRACE(name_of(method));
+    for (const Array& start : {Array({-1.2, 1.0}), Array({1.3, 0.7, 0.8, 1.9, 1.2})}) {
+      const auto result = minimize(rosenbrock, start, {.method = method, .gtol = 1e-8});
+      EXPECT_TRUE(bool(result.success)) << result.message();
+      expect_near(result.x, std::vector<double>(static_cast<std::size_t>(start.size()), 1.0), 1e-6);
+      EXPECT_NEAR(value(result.value), 0, 1e-12);
+      EXPECT_LE(value(result.grad_norm), 1e-8);
+      // SciPy needs 32, 36 and 86 iterations from the first start.
+      EXPECT_LT(value(result.iterations), 90);
+      EXPECT_GE(value(result.evaluations), value(result.iterations));
+      EXPECT_EQ(result.message(), "converged: the gradient is below gtol");
+    }
+  }
+}
+
+TEST(Minimize, SolvesQuadraticsInPytrees) {
+  struct Model {
+    Array w;
+    std::vector<Array> rest;
+  };
+  // sum over leaves of |a (x - c)|^2: the minimum is c.
+  const auto f = [](const Model& m) {
+    return tl::sum(tl::square(Array({{3.0, 1.0}, {0.5, 2.0}}) * (m.w - 2.0))) +
+           tl::square(m.rest[0] + 1.0) + 10.0 * tl::square(m.rest[1] - 0.5);
+  };
+  const Model start{tl::zeros({2, 2}, tl::f64), {0.0, 0.0}};
+  for (const Method method : kMethods) {
+    SCOPED_TRACE(name_of(method));
+    const auto result = minimize(f, start, {.method = method, .gtol = 1e-9});
+    EXPECT_TRUE(bool(result.success));
+    expect_near(result.x.w, {2, 2, 2, 2}, 1e-8);
+    EXPECT_NEAR(value(result.x.rest[0]), -1, 1e-8);
+    EXPECT_NEAR(value(result.x.rest[1]), 0.5, 1e-8);
+    EXPECT_EQ(result.gradient.w.shape().to_string(), result.x.w.shape().to_string());
+  }
+}
+
+TEST(Minimize, FitsALogisticRegression) {
+  const Array x = rows({40, 3});
+  const Array y =
+      (tl::sum(x * Array({1.0, -2.0, 0.5}), 1) + 0.4 * rows({40}, 9) > 0).astype(tl::f64);
+  const auto loss = [&](const Array& w) {
+    const Array z = tl::matmul(x, w);
+    return tl::mean(tl::softplus(z) - y * z) + 0.01 * tl::sum(tl::square(w));
+  };
+  // At the minimum of a strictly convex function the gradient is zero: that proves it.
+  Array first;
+  for (const Method method : kMethods) {
+    SCOPED_TRACE(name_of(method));
+    const auto result = minimize(loss, tl::zeros({3}, tl::f64), {.method = method, .gtol = 1e-9});
+    EXPECT_TRUE(bool(result.success));
+    EXPECT_LE(value(tl::max(tl::abs(tl::grad(loss)(result.x)))), 1e-9);
+    if (!first.has_value()) first = result.x;
+    expect_near(result.x, values(first), 1e-6);
+  }
+}
+
+TEST(Minimize, IsJittedAndMapped) {
+  for (const Method method : kMethods) {
+    SCOPED_TRACE(name_of(method));
+    // The minimum of cosh(x - a) + x^2 / 10 is where sinh(x - a) + x / 5 = 0.
+    const auto best = [&](const Array& a) {
+      const auto f = [&](const Array& x) { return tl::sum(tl::cosh(x - a) + 0.1 * tl::square(x)); };
+      return minimize(f, tl::zeros({2}, tl::f64), {.method = method, .gtol = 1e-9});
+    };
+    const Array as({-3.0, 0.0, 1.0, 2.5});
+    const auto result = tl::jit(tl::vmap(best))(as);
+    const Array residual = tl::sinh(result.x - as.reshape({4, 1})) + result.x / 5;
+    EXPECT_LT(value(tl::max(tl::abs(residual))), 1e-8);
+    EXPECT_TRUE(bool(tl::all(result.success)));
+    EXPECT_EQ(value(result.iterations(1)), 0) << "it starts at the minimum";
+    EXPECT_GT(value(result.iterations(3)), 0);
+  }
+}
+
+TEST(Minimize, EscapesFromASaddle) {
+  // x^4 / 4 - x^2 / 2 + y^2: minima at (+-1, 0), negative curvature in between.
+  const auto f = [](const Array& x) {
+    return 0.25 * tl::power(x(0), 4) - 0.5 * tl::square(x(0)) + tl::square(x(1));
+  };
+  for (const Method method : kMethods) {
+    SCOPED_TRACE(name_of(method));
+    const auto result = minimize(f, Array({0.05, 1.0}), {.method = method, .gtol = 1e-8});
+    expect_near(tl::abs(result.x), {1, 0}, 1e-6);
+  }
+}
+
+TEST(Minimize, WorksInSinglePrecision) {
+  for (const Method method : kMethods) {
+    const auto result =
+        minimize(rosenbrock, Array({-1.2f, 1.0f}), {.method = method, .gtol = 1e-3});
+    EXPECT_EQ(result.x.aval().to_string(), "f32[2]");
+    expect_near(result.x, {1, 1}, 5e-3);
+  }
+}
+
+TEST(Minimize, SaysWhyItEnded) {
+  const auto few = minimize(rosenbrock, Array({-1.2, 1.0}), {.max_iterations = 3});
+  EXPECT_FALSE(bool(few.success));
+  EXPECT_EQ(value(few.iterations), 3);
+  EXPECT_EQ(few.message(), "max_iterations were not enough");
+  const auto bad = minimize([](const Array& x) { return tl::log(x); }, -1.0);
+  EXPECT_EQ(value(bad.status), static_cast<int>(optim::Status::not_finite));
+  EXPECT_THAT(bad.message(), HasSubstr("not finite"));
+  // Without a lower bound values fall until they are infinite.
+  const auto down = minimize([](const Array& x) { return -tl::exp(x); }, 0.0);
+  EXPECT_FALSE(bool(down.success));
+}
+
+TEST(Minimize, NamesWrongArguments) {
+  EXPECT_ERROR(TypeError, minimize([](const Array& x) { return tl::sum(x); }, Array({1, 2})),
+               "the variables must be of floating-point dtypes, but args[0] is i32[2]");
+  EXPECT_ERROR(TypeError, minimize([](const Array& x) { return x; }, Array({1.0, 2.0})),
+               "must return a real scalar");
+  EXPECT_ERROR(ValueError, minimize(rosenbrock, Array({1.0, 2.0}), {.history = 0}), "history");
+}
+
+TEST(Adam, IsItsFormula) {
+  const Array p = rows({3}), g = rows({3}, 1);
+  optim::AdamState<Array> state = optim::adam_init(p);
+  Array x = p;
+  double m = 0, v = 0, want = values(p)[0];
+  for (int t = 1; t <= 4; ++t) {
+    std::tie(x, state) = optim::adam_step(x, g * t, state, 0.1);
+    const double gradient = values(g)[0] * t;
+    m = 0.9 * m + 0.1 * gradient;
+    v = 0.999 * v + 0.001 * gradient * gradient;
+    want -= 0.1 * (m / (1 - std::pow(0.9, t))) / (std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-8);
+    EXPECT_NEAR(values(x)[0], want, 1e-14);
+  }
+  EXPECT_EQ(x.aval().to_string(), "f64[3]");
+}
+
+TEST(Sgd, FollowsTheGradientWithAndWithoutMomentum) {
+  const std::pair p{Array(1.0), Array({2.0, 3.0})}, g{Array(0.5), Array({1.0, -1.0})};
+  const auto next = optim::sgd_step(p, g, 0.1);
+  EXPECT_NEAR(value(next.first), 0.95, 1e-15);
+  expect_near(next.second, {1.9, 3.1}, 1e-15);
+  const auto [moved, velocity] = optim::sgd_step(p, g, g, 0.1, 0.5);
+  EXPECT_NEAR(value(velocity.first), 0.75, 1e-15);
+  expect_near(moved.second, {1.85, 3.15}, 1e-15);
+}
+
+}  // namespace
+}  // namespace telamon_test
