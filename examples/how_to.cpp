@@ -198,6 +198,37 @@ void implicit_derivatives() {
   std::cout << tl::jit(tl::grad(decay))(0.001) << "\n";
 }
 
+// ---- docs/how-to/checking.md
+Array log_at(const Array& x, const Array& i) {
+  tl::check(i >= 0, "the index must not be negative, but it is {}", i);
+  return tl::log(x(i));
+}
+
+void checking() {
+  const Array x({1.0, 2.0, -3.0});
+  auto safe = tl::jit(tl::checkify(log_at, tl::all_checks));
+  for (const int i : {1, -1, 7, 2}) {
+    const auto [error, y] = safe(x, i);
+    std::cout << y << ": " << error.get().value_or("all is well") << "\n";
+  }
+
+  auto each = tl::vmap(tl::checkify(log_at), {.in_axes = {tl::none, 0}});
+  std::cout << *each(x, Array({-1, 0, -2})).first.get() << "\n";
+
+  auto [slope, error] = tl::grad_aux([](Array x) {
+    auto [e, y] = tl::checkify(log_at, tl::all_checks)(x, 1);
+    return std::pair{y, e};
+  })(x);
+  error.throw_();
+  std::cout << slope << "\n";
+
+  auto normalised = tl::jit([](Array v) { return v / tl::sum(v); });
+  try {
+    const tl::DebugNans scope;
+    normalised(Array({0.0, 0.0}));
+  } catch (const tl::FloatingPointError& error) { std::cout << error.message() << "\n"; }
+}
+
 }  // namespace
 
 int main() {
@@ -207,4 +238,5 @@ int main() {
   loops();
   custom_derivatives();
   implicit_derivatives();
+  checking();
 }

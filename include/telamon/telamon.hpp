@@ -11,6 +11,7 @@
 
 #include "telamon/array.hpp"
 #include "telamon/check.hpp"
+#include "telamon/checkify.hpp"
 #include "telamon/checkpoint.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/custom.hpp"

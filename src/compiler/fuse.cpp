@@ -52,8 +52,13 @@ class Fuser {
   }
 
   Fusion run() {
-    for (std::size_t e = jaxpr_.eqns().size(); e-- > 0;) place(static_cast<int>(e));
-    chain_effects();
+    int next_effect = -1;
+    for (int e = static_cast<int>(jaxpr_.eqns().size()) - 1; e >= 0; --e) {
+      place(e);
+      if (eqn(e).effect != Effect::ordered) continue;
+      if (next_effect >= 0) chain_effects(e, next_effect);
+      next_effect = e;
+    }
     std::vector<bool> in_place;
     for (const auto& chain : options_.updates) in_place.push_back(read_before(chain));
     return {ordered(), in_memory_, std::move(in_place)};
@@ -379,14 +384,12 @@ class Fuser {
   }
 
   // ---- order -------------------------------------------------------------------------------------
-  void chain_effects() {
-    int previous = -1;
-    for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
-      if (eqn(e).effect != Effect::ordered || where_[e].empty()) continue;
-      const int k = where_[e].front();
-      if (previous >= 0 && previous != k) add_feed(previous, k);
-      previous = k;
-    }
+  // Ordered effects happen in order. Known before earlier equations are placed, so that none of them
+  // joins a kernel that must wait for an effect which needs it.
+  void chain_effects(int first, int second) {
+    const int k = where_[static_cast<std::size_t>(first)].front();
+    const int l = where_[static_cast<std::size_t>(second)].front();
+    if (k != l) add_feed(k, l);
   }
 
   // Everything else that reads what the chain writes over is done before. False where it cannot be.

@@ -6,21 +6,27 @@
 #include <numeric>
 
 #include "core/concrete.hpp"
+#include "core/nans.hpp"
 #include "core/trace.hpp"
 #include "jaxpr/builder.hpp"
 #include "runtime/executable_cache.hpp"
+#include "telamon/debug.hpp"
 #include "telamon/lax.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace control_flow {
 
-Program::Program(const Jaxpr& jaxpr, std::string name)
-    : executable_(runtime::executable_for(jaxpr, {}, {.name = std::move(name), .disabled = {}})) {}
+Program::Program(const Jaxpr& jaxpr, const std::string& name) : jaxpr_(jaxpr), name_(name) {
+  if (!detail::finding_nan())
+    executable_ = runtime::executable_for(jaxpr, {}, {.name = name, .disabled = {}});
+}
 
 Arrays Program::operator()(const Arrays& inputs) const {
+  if (!executable_) return eval_jaxpr(jaxpr_, inputs);
   Arrays outputs;
   executable_->execute(inputs, {}, outputs);
+  if (debug_nans()) detail::find_nan(jaxpr_, name_, inputs, outputs);
   return outputs;
 }
 

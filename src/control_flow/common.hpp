@@ -21,11 +21,13 @@ using Mask = std::vector<bool>;
 /// A program to be run many times on concrete arrays.
 class Program {
  public:
-  explicit Program(const Jaxpr& jaxpr, std::string name);
+  explicit Program(const Jaxpr& jaxpr, const std::string& name);
   Arrays operator()(const Arrays& inputs) const;
 
  private:
-  std::shared_ptr<const runtime::Executable> executable_;
+  Jaxpr jaxpr_;
+  std::string name_;
+  std::shared_ptr<const runtime::Executable> executable_;  // null: operation by operation
 };
 
 /// Dense versions of concrete arrays.

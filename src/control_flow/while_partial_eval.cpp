@@ -260,13 +260,115 @@ std::int64_t count_steps(const WhileParams& p, const Knowledge& k, Arrays operan
   return steps;
 }
 
+// A loop with effects runs once, step by step, on the values at hand: its predicate is asked and the
+// known half of its body applied as long as it holds, and the residuals of each step are kept. The
+// unknown half is a scan over them.
+PartialEvalResult record_steps(const WhileParams& p, std::span<const std::optional<Array>> values,
+                               const Knowledge& k) {
+  const WhileShape n(p);
+  const WhileParams known = known_loop(p, k);
+  Arrays for_cond, for_body, carry, known_in;
+  Mask unknown_in;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    unknown_in.push_back(!values[i]);
+    if (!values[i]) continue;
+    known_in.push_back(*values[i]);
+    if (i < n.cond_consts) for_cond.push_back(*values[i]);
+    else if (i < n.consts()) for_body.push_back(*values[i]);
+    else if (!k.carry[i - n.consts()]) carry.push_back(*values[i]);
+  }
+  const auto with_carry = [&](Arrays consts) {
+    append(consts, carry);
+    return consts;
+  };
+  const std::size_t num_fresh = k.body->fresh_avals.size();
+  std::vector<Arrays> residuals;  // of each step
+  while (true) {
+    const Array holds = eval_jaxpr(known.cond_jaxpr, with_carry(for_cond))[0];
+    if (!detail::known_value(holds)->item<bool>()) break;
+    const Arrays before = with_carry(for_body);
+    const Arrays outs = eval_jaxpr(k.body->known, before);
+    Arrays kept;
+    for (const Residual& r : k.body->residuals) {
+      const auto i = static_cast<std::size_t>(r.index);
+      kept.push_back(r.kind == Residual::Kind::input    ? before[i]
+                     : r.kind == Residual::Kind::output ? outs[i]
+                                                        : outs[outs.size() - num_fresh + i]);
+    }
+    residuals.push_back(std::move(kept));
+    carry.assign(outs.begin(), outs.end() - static_cast<std::ptrdiff_t>(num_fresh));
+  }
+
+  PartialEvalResult r;
+  r.unknown_out = k.carry;
+  const auto steps = static_cast<std::int64_t>(residuals.size());
+  std::vector<Aval> avals;
+  Arrays rows;
+  for (std::size_t i = 0; i < k.body->residuals.size(); ++i) {
+    const Aval row = k.body->staged.in_avals()[i];
+    const Aval all = stacked(row, steps);
+    Shape one = row.shape;
+    one.insert(0, 1);
+    Arrays parts;
+    for (const Arrays& step : residuals)
+      parts.push_back(reshape_p.bind1({.new_sizes = one}, {step[i]}));
+    rows.push_back(parts.empty() ? zeros_of(all) : concatenate_p.bind({.dimension = 0}, parts)[0]);
+    r.residuals.push_back({Residual::Kind::fresh, static_cast<int>(i)});
+    r.fresh_avals.push_back(all);
+    avals.push_back(all);
+  }
+  // Behind the rows: known initial values of what becomes unknown, then what is unknown.
+  const std::vector<Aval> in = operand_avals(p);
+  Order number(n.inputs(), 0);
+  int next_known = 0;
+  for (std::size_t i = 0; i < n.inputs(); ++i) {
+    if (unknown_in[i]) continue;
+    if (i >= n.consts() && k.carry[i - n.consts()]) {
+      number[i] = avals.size();
+      avals.push_back(in[i]);
+      r.residuals.push_back({Residual::Kind::input, next_known});
+    }
+    ++next_known;
+  }
+  for (const std::size_t i : places(unknown_in)) {
+    number[i] = avals.size();
+    avals.push_back(in[i]);
+  }
+  Order consts, initial;
+  for (std::size_t i = n.cond_consts; i < n.consts(); ++i)
+    if (unknown_in[i]) consts.push_back(number[i]);
+  for (const std::size_t i : places(k.carry)) initial.push_back(number[n.consts() + i]);
+  // A step of the scan takes consts, carry, row; the staged half of the body takes its row first.
+  const std::size_t fixed = consts.size() + initial.size();
+  const Jaxpr& staged = k.body->staged;
+  const ScanParams scan{
+      .jaxpr = rearranged(staged, joined({counting(rows.size(), fixed), counting(0, rows.size())}),
+                          counting(0, initial.size())),
+      .length = steps,
+      .num_consts = static_cast<int>(consts.size()),
+      .num_carry = static_cast<int>(initial.size())};
+  r.staged_program =
+      detail::stage_flat(
+          [&](std::span<const Array> args) {
+            return scan_p.bind(scan,
+                               taken(args, joined({consts, initial, counting(0, rows.size())})));
+          },
+          avals)
+          .jaxpr;
+  append(carry, rows);
+  r.known_values = std::move(carry);
+  return r;
+}
+
 }  // namespace
 
 PartialEvalResult split_while(const WhileParams& p, const Jaxpr&, const Eqn&,
                               const Mask& unknown_in, const Mask& instantiate_out,
                               const Policy& policy) {
   const auto k = find_unknown(p, unknown_in, instantiate_out);
-  if (!k) {
+  // What runs twice must have no effects.
+  const bool effects = join(p.cond_jaxpr.effect(), p.body_jaxpr.effect()) != Effect::none;
+  if (!k || (effects && !p.max_steps)) {
     return unsplit(while_p, Params::of(p), operand_avals(p), unknown_in, WhileShape(p).carry);
   }
   if (!p.max_steps) return split_unbounded(p, unknown_in, *k);
@@ -287,6 +389,10 @@ std::optional<PartialEvalResult> split_known_loop(const WhileParams& p,
     const std::optional<Array> value = detail::known_value(*values[i]);
     if (!value) return std::nullopt;
     operands.push_back(*value);
+  }
+  if (join(p.cond_jaxpr.effect(), p.body_jaxpr.effect()) != Effect::none) {
+    if (p.cond_jaxpr.out_avals()[0].ndim() > 0) return std::nullopt;
+    return record_steps(p, values, *k);
   }
   const std::int64_t steps = count_steps(p, *k, std::move(operands));
   const auto bound = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(steps)));

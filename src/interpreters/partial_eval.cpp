@@ -164,11 +164,12 @@ class PartialEvalTrace final : public Trace {
       staged_avals.push_back(avals[i]);
     }
     Arrays unknown_out;
-    if (num_known_out != split->unknown_out.size()) {
-      unknown_out = split->staged_program
-                        ? record(*split->staged_program, std::move(inputs))
-                        : record(primitive, split->staged, std::move(inputs),
-                                 abstract_eval(primitive, split->staged, staged_avals));
+    if (split->staged_program) {
+      unknown_out = record(*split->staged_program, std::move(inputs));
+    } else {
+      const AbstractResult staged = abstract_eval(primitive, split->staged, staged_avals);
+      if (!staged.avals.empty() || staged.effect != Effect::none)
+        unknown_out = record(primitive, split->staged, std::move(inputs), staged);
     }
     Arrays outs;
     std::size_t k = 0, u = 0;

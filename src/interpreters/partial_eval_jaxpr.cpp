@@ -16,9 +16,11 @@ namespace {
 // `staged` while the two programs are collected; JaxprBuilder renumbers them.
 class Splitter {
  public:
-  Splitter(const Jaxpr& jaxpr, const std::vector<bool>& unknown_in, const Policy& policy)
+  Splitter(const Jaxpr& jaxpr, const std::vector<bool>& unknown_in, const Policy& policy,
+           bool effects_wait = false)
       : jaxpr_(jaxpr),
         policy_(policy),
+        effects_wait_(effects_wait),
         unknown_(static_cast<std::size_t>(jaxpr.num_vars()), false) {
     for (std::size_t i = 0; i < unknown_in.size(); ++i) unknown_[i] = unknown_in[i];
     avals_ = jaxpr.avals();
@@ -88,9 +90,10 @@ class Splitter {
     const auto unknown_input = [&](const Atom& a) { return is_unknown(a); };
     const bool any = std::any_of(eqn.inputs.begin(), eqn.inputs.end(), unknown_input);
     const bool all = std::all_of(eqn.inputs.begin(), eqn.inputs.end(), unknown_input);
-    if (!any) {
+    const bool waits = effects_wait_ && eqn.effect != Effect::none;
+    if (!any && !waits) {
       known_.push_back(eqn);
-    } else if (!all && eqn.primitive->rules().partial_eval) {
+    } else if (!all && !waits && eqn.primitive->rules().partial_eval) {
       split_call(source, eqn);
     } else {
       for (const Var v : eqn.outputs) unknown_[static_cast<std::size_t>(v)] = true;
@@ -129,11 +132,18 @@ class Splitter {
           r.unknown_out[i] ? staged_out[u++] : known_out[k++];
   }
 
+  // Of half an equation: that of the programs it carries. Each effect is in one of the halves.
+  static Effect effect_of(const Params& half) {
+    Effect effect = Effect::none;
+    for (const Jaxpr& jaxpr : half.jaxprs()) effect = join(effect, jaxpr.effect());
+    return effect;
+  }
+
   // The known results of the equation, then its fresh residuals.
   std::vector<Atom> known_half(const Eqn& eqn, const PartialEvalResult& r,
                                const std::vector<Atom>& inputs) {
     if (r.known_program) return inline_program(*r.known_program, inputs, false, known_);
-    Eqn known{eqn.primitive, r.known, inputs, {}, eqn.effect, eqn.where};
+    Eqn known{eqn.primitive, r.known, inputs, {}, effect_of(r.known), eqn.where};
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
       if (!r.unknown_out[i]) known.outputs.push_back(eqn.outputs[i]);
     }
@@ -148,7 +158,7 @@ class Splitter {
                                 std::vector<Atom> inputs) {
     if (r.staged_program)
       return inline_program(*r.staged_program, std::move(inputs), true, staged_);
-    Eqn staged{eqn.primitive, r.staged, std::move(inputs), {}, Effect::none, eqn.where};
+    Eqn staged{eqn.primitive, r.staged, std::move(inputs), {}, effect_of(r.staged), eqn.where};
     std::vector<Atom> outs;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
       if (!r.unknown_out[i]) continue;
@@ -156,7 +166,8 @@ class Splitter {
       staged.outputs.push_back(eqn.outputs[i]);
       outs.push_back(Atom::var(eqn.outputs[i]));
     }
-    if (!staged.outputs.empty()) staged_.push_back(std::move(staged));
+    if (!staged.outputs.empty() || staged.effect != Effect::none)
+      staged_.push_back(std::move(staged));
     return outs;
   }
 
@@ -300,6 +311,7 @@ class Splitter {
 
   const Jaxpr& jaxpr_;
   const Policy policy_;
+  const bool effects_wait_;    // equations with effects are staged
   std::vector<bool> unknown_;  // by variable
   std::vector<Aval> avals_;    // of the source's variables, then of new ones
   std::vector<Atom> atoms_;    // what the source's variables have become
@@ -323,6 +335,14 @@ std::shared_ptr<const PartialEvalJaxpr> partial_eval_jaxpr(
   const std::string key = "peval:" + mask_text(unknown_in) + ":" + mask_text(instantiate_out);
   return jaxpr.memo<PartialEvalJaxpr>(
       key, [&] { return Splitter(jaxpr, unknown_in, {}).split(instantiate_out); });
+}
+
+std::shared_ptr<const PartialEvalJaxpr> hoist_jaxpr(const Jaxpr& jaxpr,
+                                                    const std::vector<bool>& changes,
+                                                    const std::vector<bool>& instantiate_out) {
+  const std::string key = "hoist:" + mask_text(changes) + ":" + mask_text(instantiate_out);
+  return jaxpr.memo<PartialEvalJaxpr>(
+      key, [&] { return Splitter(jaxpr, changes, {}, true).split(instantiate_out); });
 }
 
 }  // namespace detail

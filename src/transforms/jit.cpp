@@ -9,6 +9,7 @@
 
 #include "core/concrete.hpp"
 #include "core/environment.hpp"
+#include "core/nans.hpp"
 #include "core/size_errors.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
@@ -314,14 +315,19 @@ void JitCache::call(const Entry& entry, std::span<const Array> args, Arrays& res
     if (x.is_tracer()) find_top_trace(inputs);  // nothing is being traced, so it is a leaked one
     x = contiguous(x);
   }
-  with_operation([this] { return "jit(" + display_name(options_) + ")"; },
-                 [&] {
-                   const runtime::Executable& executable = executable_of(entry, options_);
-                   if (entry.donated.empty())
-                     return executable.execute(inputs, entry.donated, results, "");
-                   executable.execute(inputs, donatable(entry.donated, inputs), results,
-                                      call_name_);
-                 });
+  with_operation(
+      [this] { return "jit(" + display_name(options_) + ")"; },
+      [&] {
+        const runtime::Executable& executable = executable_of(entry, options_);
+        if (entry.donated.empty() || debug_nans()) {
+          executable.execute(inputs, {}, results, "");
+          if (debug_nans()) {
+            find_nan(entry.program.jaxpr, "jit(" + display_name(options_) + ")", inputs, results);
+          }
+          return;
+        }
+        executable.execute(inputs, donatable(entry.donated, inputs), results, call_name_);
+      });
 }
 
 const void* JitCache::prototype(const Entry& entry) { return entry.prototype.get(); }

@@ -59,6 +59,15 @@ TEST(While, HasGradientsWhereTheNumberOfStepsIsKnown) {
                   {.order = 1, .rtol = 1e-4});
 }
 
+TEST(While, StagesOneScanOverTheStepsThatItTook) {
+  const auto linear = tl::linearize([](Array x) { return power(x, 5); }, 0.75).second;
+  EXPECT_EQ(tl::count_eqns(linear.jaxpr(), "scan"), 1) << linear.jaxpr();
+  EXPECT_EQ(tl::count_eqns(linear.jaxpr(), "while"), 0);
+  for (const char* again : {"sin", "cos", "lt"})
+    EXPECT_EQ(tl::count_eqns(linear.jaxpr(), again), 0) << linear.jaxpr();
+  expect_sound(linear.jaxpr());
+}
+
 TEST(While, HasGradientsUnderJitWithMaxSteps) {
   for (const int n : {0, 1, 4, 7, 10}) {
     const auto f = tl::jit([](Array x, Array m) { return power(x, m, {.max_steps = 10}); });

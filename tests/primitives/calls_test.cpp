@@ -17,6 +17,7 @@ const std::vector<CheckedElsewhere> kCalls = {
     {"checkpoint", "tests/control_flow/checkpoint_test.cpp: under every policy"},
     {"optimization_barrier",
      "tests/control_flow/checkpoint_test.cpp: the compiler passes memory on"},
+    {"check", "tests/transforms/checkify_test.cpp: it has no results"},
     {"name", "tests/control_flow/checkpoint_test.cpp: an identity with a name"},
 };
 
