@@ -54,6 +54,7 @@ class OptionalAxis : public std::optional<std::int64_t> {
  public:
   OptionalAxis(std::nullopt_t) {}
   OptionalAxis(std::optional<std::int64_t> axis) : optional(axis) {}
+  OptionalAxis(Axis axis) : optional(std::int64_t{axis}) {}
   template <class T>
     requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
   OptionalAxis(T axis, SourceLocation where = SourceLocation::current())
