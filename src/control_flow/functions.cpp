@@ -259,7 +259,7 @@ void check_structures(const BranchNames& names, std::span<const TracedBody> bran
     throw TypeError(names.what() +
                     " branch outputs must have the same pytree structure, but they differ:\n\n" +
                     names.name(first) + " output is " + expected.to_string() + " but " +
-                    names.name(i) + " output is " + given.to_string() + ": " +
+                    names.name(i) + " output is " + given.to_string() +
                     describe_difference(expected, given) + ".\n\nRevise " + names.name(first) +
                     " and/or " + names.name(i) + " so that they have the same pytree structure.");
   }
