@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -13,9 +14,12 @@
 #include "runtime/math/vector_math.hpp"
 #include "runtime/thread_pool.hpp"
 #include "telamon/detail/flat.hpp"
+#include "telamon/grad.hpp"
 #include "telamon/history.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/lax.hpp"
+#include "telamon/make_jaxpr.hpp"
+#include "telamon/numpy.hpp"
 
 namespace {
 
@@ -32,7 +36,7 @@ Array uniform(const Shape& shape, unsigned seed) {
 
 void run_compiled(benchmark::State& state, const Program& f, const Arrays& inputs,
                   std::int64_t elements) {
-  runtime::set_num_threads(1);
+  set_num_threads(1);
   const Jaxpr jaxpr = detail::stage_arrays(f, inputs, "bench").jaxpr;
   const auto executable = runtime::find_backend("llvm").compile(jaxpr, {});
   Arrays outputs;
@@ -317,6 +321,98 @@ void trace_and_compile_vectors(benchmark::State& state) { compile_chain(state, {
 void trace_and_compile_scalars(benchmark::State& state) { compile_chain(state, {}); }
 BENCHMARK(trace_and_compile_vectors)->Arg(10)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
 BENCHMARK(trace_and_compile_scalars)->Arg(10)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
+
+// About 1,000 operations each, in many kernels.
+void compile_program(benchmark::State& state, const Program& f, const Arrays& inputs) {
+  for (auto _ : state) {
+    const Jaxpr jaxpr = detail::stage_arrays(f, inputs, "bench").jaxpr;
+    const auto info = runtime::find_backend("llvm").compile(jaxpr, {})->info();
+    state.counters["operations"] = static_cast<double>(jaxpr.eqns().size());
+    state.counters["kernels"] = info.kernels;
+  }
+}
+void trace_and_compile_matmuls(benchmark::State& state) {
+  const Program f = [](std::span<const Array> x) {
+    Array y = x[0];
+    for (int i = 0; i < 500; ++i) y = tanh(matmul(y, x[1]));
+    return Arrays{y};
+  };
+  compile_program(state, f, {uniform({8, 8}, 1), uniform({8, 8}, 2)});
+}
+void trace_and_compile_row_means(benchmark::State& state) {
+  const Program f = [](std::span<const Array> x) {
+    Array y = x[0];
+    for (int i = 0; i < 200; ++i) y = y - mean(y, {.axes = {1}, .keepdims = true});
+    return Arrays{y};
+  };
+  compile_program(state, f, {uniform({100, 100}, 1)});
+}
+void trace_and_compile_rolls(benchmark::State& state) {
+  const Program f = [](std::span<const Array> x) {
+    Array y = x[0];
+    for (int i = 0; i < 250; ++i) y = roll(y, 1) + y;
+    return Arrays{y};
+  };
+  compile_program(state, f, {uniform({1000}, 1)});
+}
+void trace_and_compile_gradient_of_layers(benchmark::State& state) {
+  const Program f = [](std::span<const Array> x) {
+    const auto loss = [&](const Array& w) {
+      Array y = x[0];
+      for (int i = 0; i < 70; ++i) y = tanh(matmul(y, w) + x[2]);
+      return sum(y);
+    };
+    return Arrays{grad(loss)(x[1])};
+  };
+  compile_program(state, f, {uniform({100, 100}, 1), uniform({100, 100}, 2), uniform({100}, 3)});
+}
+BENCHMARK(trace_and_compile_matmuls)->Unit(benchmark::kMillisecond);
+BENCHMARK(trace_and_compile_row_means)->Unit(benchmark::kMillisecond);
+BENCHMARK(trace_and_compile_rolls)->Unit(benchmark::kMillisecond);
+BENCHMARK(trace_and_compile_gradient_of_layers)->Unit(benchmark::kMillisecond);
+// Long straight-line functions and their gradients: every step should be linear in the operations.
+// The counters are the milliseconds of tracing, of the passes over equations, and of the rest (fusion,
+// memory, code).
+void long_chain(benchmark::State& state, bool gradient, const Shape& shape) {
+  const std::int64_t ops = state.range(0);
+  const Array x = uniform(shape, 1);
+  const auto f = [&](Array y) {
+    for (std::int64_t i = 0; i < ops; ++i) {
+      y = i % 3 == 0   ? lax::sin(y)
+          : i % 3 == 1 ? lax::mul(y, lax::full_like(y, 1.5))
+                       : lax::add(y, x);
+    }
+    return shape.empty() ? y : lax::reduce_sum(y, {0});
+  };
+  double trace = 0, passes = 0, code = 0;
+  for (auto _ : state) {
+    const auto begin = std::chrono::steady_clock::now();
+    const ClosedJaxpr program = gradient ? make_jaxpr(grad(f))(x) : make_jaxpr(f)(x);
+    const std::chrono::duration<double, std::milli> traced =
+        std::chrono::steady_clock::now() - begin;
+    trace += traced.count();
+    const auto executable = runtime::find_backend("llvm").compile(program.jaxpr, {});
+    const ExecutableInfo info = executable->info();
+    for (const PassTime& p : info.passes) {
+      const bool over_equations =
+          p.name == "lower" || p.name == "simplify" || p.name == "cse" || p.name == "dce";
+      (over_equations ? passes : code) += p.microseconds / 1000;
+    }
+    state.counters["equations"] = static_cast<double>(program.jaxpr.eqns().size());
+    state.counters["kernels"] = info.kernels;
+  }
+  for (const auto& [name, ms] :
+       {std::pair{"trace_ms", trace}, {"passes_ms", passes}, {"code_ms", code}})
+    state.counters[name] = benchmark::Counter(ms, benchmark::Counter::kAvgIterations);
+}
+void long_chain_of_scalars(benchmark::State& state) { long_chain(state, false, {}); }
+void long_chain_of_vectors(benchmark::State& state) { long_chain(state, false, {1000}); }
+void gradient_of_long_chain_of_scalars(benchmark::State& state) { long_chain(state, true, {}); }
+void gradient_of_long_chain_of_vectors(benchmark::State& state) { long_chain(state, true, {1000}); }
+BENCHMARK(long_chain_of_scalars)->Arg(1000)->Arg(10'000)->Unit(benchmark::kMillisecond);
+BENCHMARK(long_chain_of_vectors)->Arg(1000)->Arg(10'000)->Unit(benchmark::kMillisecond);
+BENCHMARK(gradient_of_long_chain_of_scalars)->Arg(1000)->Arg(10'000)->Unit(benchmark::kMillisecond);
+BENCHMARK(gradient_of_long_chain_of_vectors)->Arg(1000)->Arg(10'000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

@@ -1,8 +1,8 @@
-// Autodidax, walked through: every example of "JAX core from scratch", Parts 1 to 4, in C++.
+// Autodidax, walked through: every example of "JAX core from scratch", Parts 1 to 5, in C++.
 //
 // Part 1 interprets a function in three ways: evaluation, jvp, vmap. Part 2 records it as a jaxpr.
 // Part 3 compiles it with jit. Part 4 splits its jvp into linearize, and transposes that into vjp
-// and grad. All numbers and programs below are printed by the library as it runs.
+// and grad. Part 5 adds control flow: cond. All numbers and programs below are printed by the library as it runs.
 #include <iostream>
 #include <map>
 #include <string>
@@ -344,6 +344,46 @@ void nested_calls() {
       << "\n";
 }
 
+// ---- Part 5 ------------------------------------------------------------------------------------
+
+/// x squared or zero, by a predicate whose value need not be known.
+Array square_if(Array pred, Array x) {
+  return tl::cond(pred, [](Array v) { return v * v; }, [](Array v) { return 0.0 * v; }, x);
+}
+
+void branches() {
+  step("cond: both branches are traced, one of them runs");
+  std::cout << tl::cond(true, [] { return Array(3); }, [] { return Array(4); }) << "\n";
+  const auto by_sign = [](Array x) {
+    return tl::cond(
+        x > 0.0, [](Array v) { return tl::sin(v); }, [](Array v) { return v * 2.0; }, x);
+  };
+  std::cout << tl::make_jaxpr(by_sign)(three) << "\n";
+
+  step("under each transformation");
+  const auto increment = [](Array x) {
+    return tl::cond(true, [&] { return x + 1.0; }, [&] { return 0.0 * x; });
+  };
+  const auto square = [](Array x) { return square_if(true, x); };
+  std::cout << "jvp            "
+            << tl::jvp(square, std::tuple{f64(1.0)}, std::tuple{f64(1.0)}).second << "\n"
+            << "vmap           " << tl::vmap(increment)(Array({1.0, 2.0, 3.0})) << "\n"
+            << "jit            " << tl::jit(square_if)(false, f64(2.0)) << "\n";
+  const auto either = [](Array x) {
+    return tl::cond(true, [&] { return x; }, [&] { return 0.0 * x; });
+  };
+  std::cout << "linearize      " << tl::linearize(either, f64(1.0)).second(3.14) << "\n"
+            << "linearize(jit) " << tl::linearize(tl::jit(either), f64(1.0)).second(3.14) << "\n"
+            << "grad           " << tl::grad(square)(f64(1.0)) << "\n"
+            << "vmap over pred " << tl::vmap(square_if)(Array({true, false}), Array({3.0, 4.0}))
+            << "\n";
+
+  step("branches must agree");
+  expect<tl::TypeError>("TypeError", [] {
+    tl::cond(true, [] { return tl::ones({3}); }, [] { return tl::ones({2}); });
+  });
+}
+
 }  // namespace
 
 int main() {
@@ -364,4 +404,6 @@ int main() {
   linear_maps();
   reverse_mode();
   nested_calls();
+  part("Part 5: the control flow primitive cond");
+  branches();
 }

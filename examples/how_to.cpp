@@ -143,6 +143,92 @@ void custom_derivatives() {
   std::cout << tl::grad(tl::checkpoint(layer))(0.5) << "\n";
 }
 
+// ---- docs/how-to/implicit_derivatives.md
+Array cube_root(const Array& a) {
+  return tl::root::newton([&](Array x) { return x * x * x - a; }, 1.0).x;
+}
+
+// u on a grid, where k u - u'' = f and u is 0 at both ends.
+Array diffused(const Array& k, const Array& f) {
+  const auto A = [&](Array u) {
+    const Array left = tl::pad(u(tl::slice(0, -1)), {1, 0});
+    const Array right = tl::pad(u(tl::slice(1, tl::none)), {0, 1});
+    return k * u + (2.0 * u - left - right);
+  };
+  return tl::cg(A, f, {.tol = 1e-12}).x;
+}
+
+// The solver that nobody has written for you: Jacobi's iteration.
+Array jacobi(const Array& a, const Array& b) {
+  const auto solve = [](const auto& A, Array rhs) {
+    return tl::fori_loop(
+        0, 60, [&](Array, Array x) { return x + 0.2 * (rhs - A(x)); }, tl::zeros_like(rhs));
+  };
+  return tl::custom_linear_solve([&](Array x) { return tl::matmul(a, x); }, b, solve, solve);
+}
+
+// A root by any method, with the slope of f at the root.
+Array square_root(const Array& a) {
+  const auto heron = [&](const auto&, Array x) {
+    return tl::while_loop([&](Array y) { return tl::abs(y * y - a) > 1e-14 * a; },
+                          [&](Array y) { return 0.5 * (y + a / y); }, x);
+  };
+  return tl::custom_root([&](Array x) { return x * x - a; }, a, heron,
+                         [](const auto& slope, Array y) { return y / slope(1.0); });
+}
+
+void implicit_derivatives() {
+  std::cout << cube_root(8.0) << " " << tl::grad(cube_root)(8.0) << "\n";
+  std::cout << tl::jit(tl::vmap(tl::grad(cube_root)))(Array({1.0, 8.0, 27.0})) << "\n";
+
+  auto total = [](Array k, Array f) { return tl::sum(diffused(k, f)); };
+  std::cout << tl::jit(tl::grad(total))(0.5, tl::ones({4}, tl::f64)) << "\n";
+
+  const Array a({{4.0, 1.0}, {2.0, 3.0}}), b({1.0, 2.0});
+  std::cout << jacobi(a, b) << " "
+            << tl::grad<1>([](Array m, Array r) { return tl::sum(jacobi(m, r)); })(a, b) << "\n";
+
+  std::cout << tl::grad(square_root)(4.0) << " " << tl::grad(tl::grad(square_root))(4.0) << "\n";
+
+  auto decay = [](Array rate) {
+    return tl::while_loop([](Array x) { return x > 0.5; },
+                          [&](Array x) { return x * (1.0 - rate); }, Array(1.0),
+                          {.max_steps = 10000, .checkpoint = true});
+  };
+  std::cout << tl::jit(tl::grad(decay))(0.001) << "\n";
+}
+
+// ---- docs/how-to/checking.md
+Array log_at(const Array& x, const Array& i) {
+  tl::check(i >= 0, "the index must not be negative, but it is {}", i);
+  return tl::log(x(i));
+}
+
+void checking() {
+  const Array x({1.0, 2.0, -3.0});
+  auto safe = tl::jit(tl::checkify(log_at, tl::all_checks));
+  for (const int i : {1, -1, 7, 2}) {
+    const auto [error, y] = safe(x, i);
+    std::cout << y << ": " << error.get().value_or("all is well") << "\n";
+  }
+
+  auto each = tl::vmap(tl::checkify(log_at), {.in_axes = {tl::none, 0}});
+  std::cout << *each(x, Array({-1, 0, -2})).first.get() << "\n";
+
+  auto [slope, error] = tl::grad_aux([](Array x) {
+    auto [e, y] = tl::checkify(log_at, tl::all_checks)(x, 1);
+    return std::pair{y, e};
+  })(x);
+  error.throw_();
+  std::cout << slope << "\n";
+
+  auto normalised = tl::jit([](Array v) { return v / tl::sum(v); });
+  try {
+    const tl::DebugNans scope;
+    normalised(Array({0.0, 0.0}));
+  } catch (const tl::FloatingPointError& error) { std::cout << error.message() << "\n"; }
+}
+
 }  // namespace
 
 int main() {
@@ -151,4 +237,6 @@ int main() {
   random_numbers();
   loops();
   custom_derivatives();
+  implicit_derivatives();
+  checking();
 }

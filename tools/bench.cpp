@@ -60,7 +60,7 @@ Timings measure(const ProgramFile& file, const Options& o) {
 }
 
 int bench(const Options& o) {
-  tl::runtime::set_num_threads(o.threads);
+  tl::set_num_threads(o.threads);
   for (const ProgramFile& file : load_programs(o.file, o.name, o.all)) {
     if (!file.inputs && !o.json)
       std::printf("(%s has no inputs on file: all are ones)\n", file.program.name().c_str());

@@ -161,9 +161,7 @@ class TELAMON_API Array {
   const ShapedArray& aval() const { return node()->aval(); }
   const Shape& shape() const { return aval().shape; }
   /// One dimension; negative axes count from the end. IndexError when there is none.
-  std::int64_t shape(std::int64_t axis) const {
-    return aval().shape[detail::checked_axis(aval(), axis)];
-  }
+  std::int64_t shape(Axis axis) const { return aval().shape[detail::checked_axis(aval(), axis)]; }
   DType dtype() const { return aval().dtype; }
   bool weak_type() const { return aval().weak_type; }
   int ndim() const { return aval().shape.ndim(); }

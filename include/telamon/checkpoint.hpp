@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "telamon/detail/call.hpp"
+#include "telamon/detail/located.hpp"
 #include "telamon/detail/rule_handle.hpp"
+#include "telamon/detail/transform_site.hpp"
 #include "telamon/primitive.hpp"
 
 namespace telamon {
@@ -153,6 +155,18 @@ class Checkpointed {
   CheckpointOptions options_;
 };
 
+struct SavedResidualsOf {
+  template <class F, class... X>
+  static SavedResiduals call(SourceLocation where, F f, const X&... x) {
+    const TransformSite site("saved_residuals", where);
+    const auto args = bind_args<F>(x...);
+    Arrays leaves;
+    flatten_into(args, leaves, "saved_residuals");
+    TreeCall call(f, args);
+    return saved_residuals_arrays(call.flat(), leaves, leaf_names(args));
+  }
+};
+
 }  // namespace detail
 
 /// f, of whose values reverse mode saves only what the policy allows (by default nothing but the
@@ -178,15 +192,8 @@ T optimization_barrier(const T& tree) {
   return tree_unflatten(tree, optimization_barrier_p.bind({}, leaves));
 }
 
-/// What reverse mode through f at these arguments would keep in memory.
-template <class F, class... X>
-SavedResiduals saved_residuals(F f, const X&... x) {
-  const auto args = bind_args<F>(x...);
-  Arrays leaves;
-  detail::flatten_into(args, leaves, "saved_residuals");
-  detail::TreeCall call(f, args);
-  return detail::saved_residuals_arrays(call.flat(), leaves, detail::leaf_names(args));
-}
+/// What reverse mode through f would keep in memory:  tl::saved_residuals(f, x...).
+inline constexpr detail::Located<detail::SavedResidualsOf> saved_residuals{};
 
 }  // namespace v1
 }  // namespace telamon

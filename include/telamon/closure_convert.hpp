@@ -8,6 +8,8 @@
 
 #include "telamon/detail/call.hpp"
 #include "telamon/detail/linear_call.hpp"
+#include "telamon/detail/located.hpp"
+#include "telamon/detail/transform_site.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -33,26 +35,31 @@ class Converted<Result, std::tuple<A...>> {
   Result prototype_;
 };
 
+struct ClosureConvert {
+  template <class F, class... X>
+  static auto call(SourceLocation where, F f, const X&... example) {
+    const TransformSite site("closure_convert", where);
+    const auto args = bind_args<F>(example...);
+    using Args = std::remove_const_t<decltype(args)>;
+    using Result = std::decay_t<decltype(std::apply(f, std::declval<Args&>()))>;
+    Arrays leaves;
+    flatten_into(args, leaves, "closure_convert");
+    TreeCall call(f, args);
+    ConvertedClosure closure = convert_closure(call.flat(), leaves);
+    std::vector<Array> hoisted = closure.hoisted;
+    closure.hoisted.clear();
+    return std::pair{Converted<Result, Args>(std::move(closure), call.prototype()),
+                     std::move(hoisted)};
+  }
+};
+
 }  // namespace detail
 
 /// f with what it captured made explicit, so that it can be differentiated with respect to it:
 ///   auto [g, hoisted] = tl::closure_convert(f, x);      // x: an example of the argument
 ///   g(x, hoisted) == f(x)
 /// Hoisted are the traced floating-point values; f is traced for this.
-template <class F, class... X>
-auto closure_convert(F f, const X&... example) {
-  const auto args = bind_args<F>(example...);
-  using Args = std::remove_const_t<decltype(args)>;
-  using Result = std::decay_t<decltype(std::apply(f, std::declval<Args&>()))>;
-  Arrays leaves;
-  detail::flatten_into(args, leaves, "closure_convert");
-  detail::TreeCall call(f, args);
-  detail::ConvertedClosure closure = detail::convert_closure(call.flat(), leaves);
-  std::vector<Array> hoisted = closure.hoisted;
-  closure.hoisted.clear();
-  return std::pair{detail::Converted<Result, Args>(std::move(closure), call.prototype()),
-                   std::move(hoisted)};
-}
+inline constexpr detail::Located<detail::ClosureConvert> closure_convert{};
 
 }  // namespace v1
 }  // namespace telamon

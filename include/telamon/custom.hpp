@@ -7,6 +7,7 @@
 
 #include "telamon/closure_convert.hpp"
 #include "telamon/custom_jvp.hpp"
+#include "telamon/custom_linear_solve.hpp"
 #include "telamon/custom_vjp.hpp"
 #include "telamon/custom_vmap.hpp"
 #include "telamon/linear_call.hpp"

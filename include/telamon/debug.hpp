@@ -3,6 +3,7 @@
 #pragma once
 
 #include "telamon/config.hpp"
+#include "telamon/error.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -16,6 +17,30 @@ TELAMON_API void set_check_leaks(bool on);
 /// program with the compiled one: a ValueError says that what the function captured has changed.
 TELAMON_API bool check_constants();
 TELAMON_API void set_check_constants(bool on);
+
+/// TELAMON_DEBUG_NANS: an operation that gives a NaN is a FloatingPointError, which names it and the
+/// line of the program. A compiled program with a NaN among its results runs once more, operation by
+/// operation, to find where it came from.
+TELAMON_API bool debug_nans();
+TELAMON_API void set_debug_nans(bool on);
+
+/// The same for a scope, in whichever thread.
+class TELAMON_API DebugNans {
+ public:
+  explicit DebugNans(bool on = true) : before_(debug_nans()) { set_debug_nans(on); }
+  ~DebugNans() { set_debug_nans(before_); }
+  DebugNans(const DebugNans&) = delete;
+  DebugNans& operator=(const DebugNans&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// An operation gave a NaN, and `debug_nans` is on.
+class TELAMON_API FloatingPointError : public Error {
+ public:
+  using Error::Error;
+};
 
 }  // namespace v1
 }  // namespace telamon

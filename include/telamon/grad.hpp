@@ -6,6 +6,8 @@
 
 #include "telamon/detail/call.hpp"
 #include "telamon/detail/transform_site.hpp"
+#include "telamon/lax.hpp"
+#include "telamon/tree.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -138,6 +140,13 @@ auto value_and_grad_aux(F f, GradOptions options = {},
                         SourceLocation where = SourceLocation::current()) {
   return detail::make_gradient<detail::GradForm::value_and_grad, true, Argnums...>(std::move(f),
                                                                                    options, where);
+}
+
+/// x, any pytree, with arrays that count as constants: their derivative is zero.
+///   loss = tl::sum(tl::square(prediction - tl::stop_gradient(target)));
+template <class T>
+T stop_gradient(const T& x, SourceLocation where = SourceLocation::current()) {
+  return tree_map([&](const Array& leaf) { return lax::stop_gradient({leaf, where}); }, x);
 }
 
 }  // namespace v1

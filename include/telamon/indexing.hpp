@@ -48,7 +48,9 @@ class IndexItem {
   template <class T>
     requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
   IndexItem(T index, SourceLocation where = SourceLocation::current())
-      : kind_(Kind::integer), where_(where), integer_(detail::signed_integer(index, "index")) {}
+      : kind_(Kind::integer),
+        where_(where),
+        integer_(detail::signed_integer(index, "index", where)) {}
   IndexItem(const Slice& range, SourceLocation where = SourceLocation::current())
       : kind_(Kind::slice), where_(where), slice_(range) {}
   IndexItem(Ellipsis, SourceLocation where = SourceLocation::current())

@@ -17,6 +17,7 @@ namespace telamon {
 inline namespace v1 {
 
 struct JitOptions {
+  // Of nested jitted functions the outermost one's backend and contract hold: all is one program.
   std::string backend = {};  ///< "llvm" or "interpret"; "" is the default
   bool contract = false;     ///< allow a*b + c to be fused, at the cost of eager = compiled
   /// Arguments whose buffers the results may reuse; negative numbers count from the end.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "telamon/detail/call.hpp"
+#include "telamon/detail/located.hpp"
 #include "telamon/detail/transform_site.hpp"
 
 namespace telamon {
@@ -97,8 +98,8 @@ inline constexpr const char* kVjpComplaint =
     "unexpected type (e.g. shape/dtype) for argument to VJP function";
 
 template <class F, class... X>
-auto linearize_call(F& f, const char* name, const X&... x) {
-  const TransformSite site(name, {});
+auto linearize_call(SourceLocation where, F& f, const char* name, const X&... x) {
+  const TransformSite site(name, where);
   auto args = bind_args<F>(x...);
   Arrays primals;
   flatten_into(args, primals, name);
@@ -107,44 +108,63 @@ auto linearize_call(F& f, const char* name, const X&... x) {
   return std::tuple{call.result(lin.primals), std::move(lin.map), without_leaves(std::move(args)),
                     call.prototype()};
 }
+
+struct Linearize {
+  template <class F, class... X>
+  static auto call(SourceLocation where, F f, const X&... x) {
+    auto [y, map, args, result] = linearize_call(where, f, "linearize", x...);
+    return std::pair{std::move(y), TangentMap{std::move(map), std::move(args), std::move(result)}};
+  }
+};
+
+struct Vjp {
+  template <class F, class... X>
+  static auto call(SourceLocation where, F f, const X&... x) {
+    auto [y, map, args, result] = linearize_call(where, f, "vjp", x...);
+    return std::pair{std::move(y), Pullback{std::move(map), std::move(args), std::move(result),
+                                            "vjp", kVjpComplaint}};
+  }
+};
+
+struct VjpAux {
+  template <class F, class... X>
+  static auto call(SourceLocation where, F f, const X&... x) {
+    auto [y, map, args, result] = linearize_call(where, f, "vjp", x...);
+    return std::pair{std::move(y), Pullback{std::move(map), std::move(args),
+                                            std::move(result.first), "vjp", kVjpComplaint}};
+  }
+};
+
+struct LinearTranspose {
+  template <class F, class... X>
+  static auto call(SourceLocation where, F f, const X&... example) {
+    const TransformSite site("linear_transpose", where);
+    auto args = bind_args<F>(example...);
+    std::vector<Aval> avals;
+    for (const Array& x : tree_leaves(args)) avals.push_back(x.aval());
+    TreeCall call(f, args);
+    LinearMap map = linear_map_of(call.flat(), avals);
+    return Pullback{std::move(map), without_leaves(std::move(args)), call.prototype(),
+                    "linear_transpose", "linear_transpose: cotangent type does not match"};
+  }
+};
+
 }  // namespace detail
 
-/// (f(x...), f_lin) with f_lin(dx...) = J(x...) dx...
-template <class F, class... X>
-auto linearize(F f, const X&... x) {
-  auto [y, map, args, result] = detail::linearize_call(f, "linearize", x...);
-  return std::pair{std::move(y), TangentMap{std::move(map), std::move(args), std::move(result)}};
-}
+/// (f(x...), f_lin) with f_lin(dx...) = J(x...) dx...:  auto [y, f_lin] = tl::linearize(f, x...);
+inline constexpr detail::Located<detail::Linearize> linearize{};
 
-/// (f(x...), pullback) with pullback(ct) = ct J(x...), a tuple of one cotangent per argument.
-template <class F, class... X>
-auto vjp(F f, const X&... x) {
-  auto [y, map, args, result] = detail::linearize_call(f, "vjp", x...);
-  return std::pair{std::move(y), Pullback{std::move(map), std::move(args), std::move(result), "vjp",
-                                          detail::kVjpComplaint}};
-}
+/// (f(x...), pullback) with pullback(ct) = ct J(x...), a tuple of one cotangent per argument:
+///   auto [y, pullback] = tl::vjp(f, x...);
+inline constexpr detail::Located<detail::Vjp> vjp{};
 
 /// The same for a function that returns std::pair{result, aux}: ((result, aux), pullback); aux is
 /// not differentiated.
-template <class F, class... X>
-auto vjp_aux(F f, const X&... x) {
-  auto [y, map, args, result] = detail::linearize_call(f, "vjp", x...);
-  return std::pair{std::move(y), Pullback{std::move(map), std::move(args), std::move(result.first),
-                                          "vjp", detail::kVjpComplaint}};
-}
+inline constexpr detail::Located<detail::VjpAux> vjp_aux{};
 
-/// The transpose of a linear function, from example arguments of which only shapes and dtypes count.
-template <class F, class... X>
-auto linear_transpose(F f, const X&... example) {
-  const detail::TransformSite site("linear_transpose", {});
-  auto args = bind_args<F>(example...);
-  std::vector<Aval> avals;
-  for (const Array& x : tree_leaves(args)) avals.push_back(x.aval());
-  detail::TreeCall call(f, args);
-  detail::LinearMap map = detail::linear_map_of(call.flat(), avals);
-  return Pullback{std::move(map), detail::without_leaves(std::move(args)), call.prototype(),
-                  "linear_transpose", "linear_transpose: cotangent type does not match"};
-}
+/// The transpose of a linear function, from example arguments of which only shapes and dtypes count:
+///   auto transposed = tl::linear_transpose(f, example...);
+inline constexpr detail::Located<detail::LinearTranspose> linear_transpose{};
 
 }  // namespace v1
 }  // namespace telamon

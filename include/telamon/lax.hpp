@@ -108,7 +108,7 @@ TELAMON_API Array full_like(const Operand& x, double value);
 TELAMON_API Array zeros_like(const Operand& x);
 TELAMON_API Array ones_like(const Operand& x);
 /// 0, 1, 2, ... along `dimension`.
-TELAMON_API Array iota(DType dtype, const Shape& shape, std::int64_t dimension = 0,
+TELAMON_API Array iota(DType dtype, const Shape& shape, Axis dimension = 0,
                        SourceLocation where = SourceLocation::current());
 /// The high and the low u32 words of the row-major index.
 TELAMON_API Arrays iota_2x32_shape(const Shape& shape,
@@ -126,32 +126,31 @@ TELAMON_API Array squeeze(const Operand& x, const Shape& dimensions);
 /// `dimensions` are positions in the result.
 TELAMON_API Array expand_dims(const Operand& x, const Shape& dimensions);
 TELAMON_API Array rev(const Operand& x, const Shape& dimensions);
-TELAMON_API Array concatenate(std::span<const Array> xs, std::int64_t dimension,
+TELAMON_API Array concatenate(std::span<const Array> xs, Axis dimension,
                               SourceLocation where = SourceLocation::current());
-TELAMON_API Arrays split(const Operand& x, const Shape& sizes, std::int64_t axis = 0);
-TELAMON_API Array stack(std::span<const Array> xs, std::int64_t axis = 0,
+TELAMON_API Arrays split(const Operand& x, const Shape& sizes, Axis axis = 0);
+TELAMON_API Array stack(std::span<const Array> xs, Axis axis = 0,
                         SourceLocation where = SourceLocation::current());
-TELAMON_API Arrays unstack(const Operand& x, std::int64_t axis = 0);
+TELAMON_API Arrays unstack(const Operand& x, Axis axis = 0);
 /// (low, high, interior) per dimension; low and high may be negative.
 TELAMON_API Array pad(const Operand& x, const Operand& value,
                       const std::vector<std::array<std::int64_t, 3>>& padding_config);
 TELAMON_API Array slice(const Operand& x, const Shape& start_indices, const Shape& limit_indices,
                         const Shape& strides = {});
 TELAMON_API Array slice_in_dim(const Operand& x, std::int64_t start, std::int64_t limit,
-                               std::int64_t stride = 1, std::int64_t axis = 0);
+                               std::int64_t stride = 1, Axis axis = 0);
 /// x[..., index, ...]: the axis disappears.
-TELAMON_API Array index_in_dim(const Operand& x, std::int64_t index, std::int64_t axis = 0);
+TELAMON_API Array index_in_dim(const Operand& x, std::int64_t index, Axis axis = 0);
 /// One scalar start per dimension (any integer dtype); starts are clamped so that the slice fits.
 TELAMON_API Array dynamic_slice(const Operand& x, std::span<const Array> starts,
                                 const Shape& slice_sizes);
 TELAMON_API Array dynamic_slice_in_dim(const Operand& x, const Operand& start, std::int64_t size,
-                                       std::int64_t axis = 0);
-TELAMON_API Array dynamic_index_in_dim(const Operand& x, const Operand& index,
-                                       std::int64_t axis = 0);
+                                       Axis axis = 0);
+TELAMON_API Array dynamic_index_in_dim(const Operand& x, const Operand& index, Axis axis = 0);
 TELAMON_API Array dynamic_update_slice(const Operand& x, const Operand& update,
                                        std::span<const Array> starts);
 TELAMON_API Array dynamic_update_slice_in_dim(const Operand& x, const Operand& update,
-                                              const Operand& start, std::int64_t axis = 0);
+                                              const Operand& start, Axis axis = 0);
 
 // ---- reductions --------------------------------------------------------------------------------
 TELAMON_API Array reduce_sum(const Operand& x, const Shape& axes);
@@ -161,12 +160,12 @@ TELAMON_API Array reduce_min(const Operand& x, const Shape& axes);
 TELAMON_API Array reduce_and(const Operand& x, const Shape& axes);
 TELAMON_API Array reduce_or(const Operand& x, const Shape& axes);
 TELAMON_API Array reduce_xor(const Operand& x, const Shape& axes);
-TELAMON_API Array argmax(const Operand& x, std::int64_t axis, DType index_dtype);
-TELAMON_API Array argmin(const Operand& x, std::int64_t axis, DType index_dtype);
-TELAMON_API Array cumsum(const Operand& x, std::int64_t axis = 0, bool reverse = false);
-TELAMON_API Array cumprod(const Operand& x, std::int64_t axis = 0, bool reverse = false);
-TELAMON_API Array cummax(const Operand& x, std::int64_t axis = 0, bool reverse = false);
-TELAMON_API Array cummin(const Operand& x, std::int64_t axis = 0, bool reverse = false);
+TELAMON_API Array argmax(const Operand& x, Axis axis, DType index_dtype);
+TELAMON_API Array argmin(const Operand& x, Axis axis, DType index_dtype);
+TELAMON_API Array cumsum(const Operand& x, Axis axis = 0, bool reverse = false);
+TELAMON_API Array cumprod(const Operand& x, Axis axis = 0, bool reverse = false);
+TELAMON_API Array cummax(const Operand& x, Axis axis = 0, bool reverse = false);
+TELAMON_API Array cummin(const Operand& x, Axis axis = 0, bool reverse = false);
 
 // ---- products, indexing, sorting ---------------------------------------------------------------
 TELAMON_API Array dot_general(const Operand& lhs, const Operand& rhs,
@@ -178,9 +177,9 @@ TELAMON_API Array scatter(const Operand& x, const Operand& indices, const Operan
 TELAMON_API Array scatter_add(const Operand& x, const Operand& indices, const Operand& updates,
                               const ScatterParams& params);
 /// All operands are permuted alike, by the first `num_keys` of them; stable.
-TELAMON_API Arrays sort(std::span<const Array> xs, std::int64_t dimension, int num_keys = 1,
+TELAMON_API Arrays sort(std::span<const Array> xs, Axis dimension, int num_keys = 1,
                         SourceLocation where = SourceLocation::current());
-TELAMON_API Array sort(const Operand& x, std::int64_t dimension);
+TELAMON_API Array sort(const Operand& x, Axis dimension);
 
 }  // namespace lax
 }  // namespace v1

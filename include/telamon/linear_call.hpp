@@ -6,6 +6,7 @@
 
 #include "telamon/detail/call.hpp"
 #include "telamon/detail/linear_call.hpp"
+#include "telamon/detail/transform_site.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -13,7 +14,9 @@ inline namespace v1 {
 /// f(residuals, x), which is linear in x, with its transpose given:
 /// transpose(residuals, cotangent) -> cotangent of x. Residuals, x and results are any trees.
 template <class F, class Transpose, class Residuals, class X>
-auto linear_call(F f, Transpose transpose, const Residuals& residuals, const X& x) {
+auto linear_call(F f, Transpose transpose, const Residuals& residuals, const X& x,
+                 SourceLocation where = SourceLocation::current()) {
+  const detail::TransformSite site("linear_call", where);
   using Result = std::decay_t<std::invoke_result_t<F&, const Residuals&, const X&>>;
   static_assert(std::is_invocable_r_v<X, Transpose&, const Residuals&, const Result&>,
                 "linear_call: the transpose must take the residuals and a cotangent of the "

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "telamon/detail/call.hpp"
+#include "telamon/detail/located.hpp"
 #include "telamon/detail/transform_site.hpp"
 
 namespace telamon {
@@ -30,6 +31,19 @@ class JaxprMaker {
   SourceLocation where_;
 };
 
+struct EvalShape {
+  template <class F, class... X>
+  static auto call(SourceLocation where, F f, const X&... x) {
+    const TransformSite site("eval_shape", where);
+    const auto args = bind_args<F>(x...);
+    Arrays leaves;
+    flatten_into(args, leaves, "eval_shape");
+    TreeCall call(f, args);
+    const ClosedJaxpr closed = stage_arrays(call.flat(), leaves, "eval_shape");
+    return call.result(placeholders(closed.jaxpr.out_avals()));
+  }
+};
+
 }  // namespace detail
 
 /// The program that f traces to, for arguments of these shapes and dtypes:
@@ -40,17 +54,8 @@ auto make_jaxpr(F f, SourceLocation where = SourceLocation::current()) {
 }
 
 /// The result of f as placeholders: the right structure, shapes and dtypes, nothing computed, and
-/// no storage to speak of.
-template <class F, class... X>
-auto eval_shape(F f, const X&... x) {
-  const detail::TransformSite site("eval_shape", {});
-  const auto args = bind_args<F>(x...);
-  Arrays leaves;
-  detail::flatten_into(args, leaves, "eval_shape");
-  detail::TreeCall call(f, args);
-  const ClosedJaxpr closed = detail::stage_arrays(call.flat(), leaves, "eval_shape");
-  return call.result(detail::placeholders(closed.jaxpr.out_avals()));
-}
+/// no storage to speak of:  auto y = tl::eval_shape(f, x...);
+inline constexpr detail::Located<detail::EvalShape> eval_shape{};
 
 }  // namespace v1
 }  // namespace telamon

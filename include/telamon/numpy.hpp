@@ -209,18 +209,16 @@ inline constexpr Reduction<Reduce> logsumexp{detail::numpy::logsumexp};
 
 /// The index of the first largest element (a NaN counts as largest); of the flattened array when
 /// no axis is given. The default int.
-TELAMON_API Array argmax(const Operand& x, std::optional<std::int64_t> axis = none,
-                         bool keepdims = false);
-TELAMON_API Array argmin(const Operand& x, std::optional<std::int64_t> axis = none,
-                         bool keepdims = false);
+TELAMON_API Array argmax(const Operand& x, OptionalAxis axis = none, bool keepdims = false);
+TELAMON_API Array argmin(const Operand& x, OptionalAxis axis = none, bool keepdims = false);
 /// Running sums along an axis; of the flattened array when none is given. Integers keep their dtype
 /// (and wrap around), bools count in the default int.
-TELAMON_API Array cumsum(const Operand& x, std::optional<std::int64_t> axis = none);
-TELAMON_API Array cumprod(const Operand& x, std::optional<std::int64_t> axis = none);
-TELAMON_API Array cummax(const Operand& x, std::optional<std::int64_t> axis = none);
-TELAMON_API Array cummin(const Operand& x, std::optional<std::int64_t> axis = none);
+TELAMON_API Array cumsum(const Operand& x, OptionalAxis axis = none);
+TELAMON_API Array cumprod(const Operand& x, OptionalAxis axis = none);
+TELAMON_API Array cummax(const Operand& x, OptionalAxis axis = none);
+TELAMON_API Array cummin(const Operand& x, OptionalAxis axis = none);
 /// Differences of neighbours, n times.
-TELAMON_API Array diff(const Operand& x, std::int64_t n = 1, std::int64_t axis = -1);
+TELAMON_API Array diff(const Operand& x, std::int64_t n = 1, Axis axis = -1);
 
 // ---- shapes ------------------------------------------------------------------------------------
 /// One dimension may be -1: it is inferred.
@@ -228,8 +226,8 @@ TELAMON_API Array reshape(const Operand& x, const Shape& shape);
 TELAMON_API Array ravel(const Operand& x);
 /// Axes in a new order; reversed when none are given.
 TELAMON_API Array transpose(const Operand& x, const AxisList& permutation = {});
-TELAMON_API Array swapaxes(const Operand& x, std::int64_t axis1, std::int64_t axis2);
-TELAMON_API Array moveaxis(const Operand& x, std::int64_t source, std::int64_t destination);
+TELAMON_API Array swapaxes(const Operand& x, Axis axis1, Axis axis2);
+TELAMON_API Array moveaxis(const Operand& x, Axis source, Axis destination);
 /// New axes of size 1 at these positions of the result.
 TELAMON_API Array expand_dims(const Operand& x, const AxisList& axes);
 /// Removes axes of size 1 (all of them when none are given).
@@ -238,14 +236,15 @@ TELAMON_API Array broadcast_to(const Operand& x, const Shape& shape);
 TELAMON_API Arrays broadcast_arrays(const Arrays& xs,
                                     SourceLocation where = SourceLocation::current());
 TELAMON_API Array flip(const Operand& x, const AxisList& axes = {});
-TELAMON_API Array concatenate(const Arrays& xs, std::int64_t axis = 0,
+TELAMON_API Array concatenate(const Arrays& xs, Axis axis = 0,
                               SourceLocation where = SourceLocation::current());
-TELAMON_API Array stack(const Arrays& xs, std::int64_t axis = 0,
+TELAMON_API Array stack(const Arrays& xs, Axis axis = 0,
                         SourceLocation where = SourceLocation::current());
-TELAMON_API Arrays unstack(const Operand& x, std::int64_t axis = 0);
-/// Into equal parts, or before each of the given indices.
-TELAMON_API Arrays split(const Operand& x, std::int64_t sections, std::int64_t axis = 0);
-TELAMON_API Arrays split(const Operand& x, const Shape& indices, std::int64_t axis = 0);
+/// The rows along an axis, at most 2^20 of them: else a ValueError.
+TELAMON_API Arrays unstack(const Operand& x, Axis axis = 0);
+/// Into equal parts (at most 2^20, else a ValueError), or before each of the given indices.
+TELAMON_API Arrays split(const Operand& x, std::int64_t sections, Axis axis = 0);
+TELAMON_API Arrays split(const Operand& x, const Shape& indices, Axis axis = 0);
 /// How much to add before and after each dimension: {{1, 2}, {0, 0}} names every dimension, {1, 2}
 /// and 1 hold for all of them.
 class PadWidths {
@@ -266,20 +265,18 @@ class PadWidths {
 TELAMON_API Array pad(const Operand& x, const PadWidths& widths, const Operand& value = 0);
 TELAMON_API Array tile(const Operand& x, const Shape& repetitions);
 /// Each element `count` times in a row; of the flattened array when no axis is given.
-TELAMON_API Array repeat(const Operand& x, std::int64_t count,
-                         std::optional<std::int64_t> axis = none);
+TELAMON_API Array repeat(const Operand& x, std::int64_t count, OptionalAxis axis = none);
 /// Elements shifted along an axis, what falls off comes in again; of the flattened array when no
 /// axis is given.
-TELAMON_API Array roll(const Operand& x, std::int64_t shift,
-                       std::optional<std::int64_t> axis = none);
+TELAMON_API Array roll(const Operand& x, std::int64_t shift, OptionalAxis axis = none);
 /// The lower triangle: zero above the k-th diagonal.
 TELAMON_API Array tril(const Operand& x, std::int64_t k = 0);
 TELAMON_API Array triu(const Operand& x, std::int64_t k = 0);
 /// The k-th diagonal of a matrix, or a matrix with that diagonal.
 TELAMON_API Array diag(const Operand& x, std::int64_t k = 0);
 /// The diagonal over two axes, as the last axis of the result.
-TELAMON_API Array diagonal(const Operand& x, std::int64_t offset = 0, std::int64_t axis1 = 0,
-                           std::int64_t axis2 = 1);
+TELAMON_API Array diagonal(const Operand& x, std::int64_t offset = 0, Axis axis1 = 0,
+                           Axis axis2 = 1);
 
 // ---- creation ----------------------------------------------------------------------------------
 /// Strong: a C++ scalar becomes an array of its own (or the given) dtype.
@@ -346,8 +343,7 @@ TELAMON_API Array einsum(std::string_view subscripts, const Operand& x,
                          const std::optional<Operand>& w = none);
 TELAMON_API Array einsum(std::string_view subscripts, const Arrays& operands,
                          SourceLocation where = SourceLocation::current());
-TELAMON_API Array trace(const Operand& x, std::int64_t offset = 0, std::int64_t axis1 = 0,
-                        std::int64_t axis2 = 1);
+TELAMON_API Array trace(const Operand& x, std::int64_t offset = 0, Axis axis1 = 0, Axis axis2 = 1);
 /// The vector product over the last axis (of size 3).
 TELAMON_API Array cross(const Operand& x, const Operand& y);
 
@@ -382,14 +378,13 @@ TELAMON_API Array one_hot(const Operand& x, std::int64_t num_classes,
 
 // ---- sorting, gathering ------------------------------------------------------------------------
 /// Ascending and stable; NaNs last. `none` flattens first.
-TELAMON_API Array sort(const Operand& x, std::optional<std::int64_t> axis = -1);
-TELAMON_API Array argsort(const Operand& x, std::optional<std::int64_t> axis = -1);
+TELAMON_API Array sort(const Operand& x, OptionalAxis axis = -1);
+TELAMON_API Array argsort(const Operand& x, OptionalAxis axis = -1);
 /// Elements at the given positions; of the flattened array when no axis is given. Negative indices
 /// count from the end; an index out of range gives NaN (lowest for integers), as in JAX.
-TELAMON_API Array take(const Operand& x, const Operand& indices,
-                       std::optional<std::int64_t> axis = none);
+TELAMON_API Array take(const Operand& x, const Operand& indices, OptionalAxis axis = none);
 /// x[i][indices[i][j]]: indices of x's shape but for `axis`.
-TELAMON_API Array take_along_axis(const Operand& x, const Operand& indices, std::int64_t axis);
+TELAMON_API Array take_along_axis(const Operand& x, const Operand& indices, Axis axis);
 /// result[k] = the sum of data[i] over all i with segment_ids[i] == k; ids out of range are
 /// dropped.
 TELAMON_API Array segment_sum(const Operand& data, const Operand& segment_ids,

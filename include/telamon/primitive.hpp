@@ -185,8 +185,20 @@ struct Lowering {
         f;
     std::string stable_id;  ///< lets programs with captured state into the disk cache
   };
-  std::variant<std::monostate, Ops, Element, AtIndex, Reduction, Kernel, Call> form;
+  /// About how many cycles a vector of results takes, beside its operands: an addition takes 1. The
+  /// compiler weighs it when it could compute a value again, and when it divides work.
+  struct Cost {
+    int cycles = 1;
+    int per_operand = 0;
+  };
+
+  std::variant<std::monostate, Ops, Element, AtIndex, Reduction, Kernel, Call> form = {};
+  Cost cost = {};
   explicit operator bool() const { return form.index() != 0; }
+  Lowering with_cost(int cycles, int per_operand = 0) && {
+    cost = {cycles, per_operand};
+    return std::move(*this);
+  }
 };
 
 namespace detail {
@@ -213,7 +225,15 @@ struct RuleTable {
   std::map<std::string, Lowering, std::less<>> lower;  // by platform
   // Whose absence is intended, and why: what the coverage test accepts.
   std::map<std::string, std::string, std::less<>> exempt;
+  bool updates_operand = false;
+  bool inlinable = false;
   std::function<Params(const ParamsText&)> parse_params;
+
+  /// The lowering for this platform; null when there is none.
+  const Lowering* lowering(std::string_view platform = "cpu") const {
+    const auto found = lower.find(platform);
+    return found == lower.end() || !found->second ? nullptr : &found->second;
+  }
 };
 
 }  // namespace detail
@@ -282,6 +302,12 @@ struct Rules {
   std::function<std::optional<ClosedCall>(const P&, std::span<const Aval>)> close = {};
   Lowering lower = {};                                          ///< for platform "cpu"
   std::map<std::string, std::string, std::less<>> exempt = {};  ///< rule -> reason of its absence
+  /// With a `kernel` lowering: result 0 is operand 0, copied by `copy`, with some elements overwritten.
+  /// Loops let it overwrite the operand's own memory.
+  bool updates_operand = false;
+  /// A call of its one program, on its operands, that says nothing more: the compiler puts the program
+  /// in its place, and it needs no lowering.
+  bool inlinable = false;
 };
 
 template <class P = NoParams>
@@ -401,6 +427,8 @@ detail::RuleTable Primitive<P>::erase(Rules<P> r) {
   wrap(t.close, std::move(r.close));
   if (r.lower) t.lower["cpu"] = std::move(r.lower);
   t.exempt = std::move(r.exempt);
+  t.updates_operand = r.updates_operand;
+  t.inlinable = r.inlinable;
   t.parse_params = [](const ParamsText& text) { return Params::parse<P>(text); };
   return t;
 }

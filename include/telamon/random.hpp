@@ -48,7 +48,7 @@ TELAMON_API Array gumbel(const Operand& key, const Shape& shape = {},
 TELAMON_API Array categorical(const Operand& key, const Operand& logits, std::int64_t axis = -1,
                               const std::optional<Shape>& shape = none);
 /// 0, ..., n - 1 in random order; or an array with its slices along `axis` in random order.
-TELAMON_API Array permutation(const Operand& key, const Operand& x, std::int64_t axis = 0);
+TELAMON_API Array permutation(const Operand& key, const Operand& x, Axis axis = 0);
 
 }  // namespace random
 }  // namespace v1

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "telamon/config.hpp"
+#include "telamon/source_location.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -20,15 +22,44 @@ namespace detail {
 /// What `num_elements` does when the product of the dimensions overflows on the way.
 TELAMON_API std::int64_t num_elements_of_large(const Shape& shape);
 /// IndexError: `what` ("index", "axis") is an unsigned number that no array has.
-[[noreturn]] TELAMON_API void no_such_integer(std::uint64_t value, const char* what);
+[[noreturn]] TELAMON_API void no_such_integer(std::uint64_t value, const char* what,
+                                              SourceLocation where);
 /// An integer of any C++ type as a signed one; nothing wraps around.
-template <class T> constexpr std::int64_t signed_integer(T value, const char* what) {
+template <class T> constexpr std::int64_t signed_integer(T value, const char* what,
+                                                         SourceLocation where = {}) {
   if constexpr (std::is_unsigned_v<T> && sizeof(T) == sizeof(std::int64_t))
     if (value > static_cast<T>(std::numeric_limits<std::int64_t>::max()))
-      no_such_integer(value, what);
+      no_such_integer(value, what, where);
   return static_cast<std::int64_t>(value);
 }
 }  // namespace detail
+
+/// An axis of an array, as functions take it: any integer, of which negative ones count from the end.
+/// IndexError for unsigned numbers that do not fit into 63 bits, which would wrap around to -1.
+class Axis {
+ public:
+  template <class T>
+    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+  constexpr Axis(T axis, SourceLocation where = SourceLocation::current())
+      : value_(detail::signed_integer(axis, "axis", where)) {}
+  constexpr operator std::int64_t() const { return value_; }
+
+ private:
+  std::int64_t value_;
+};
+
+/// The same where there may be none: `tl::none`, or any integer. (A std::optional<Axis> would convert
+/// within the standard library, and take that for the caller.)
+class OptionalAxis : public std::optional<std::int64_t> {
+ public:
+  OptionalAxis(std::nullopt_t) {}
+  OptionalAxis(std::optional<std::int64_t> axis) : optional(axis) {}
+  OptionalAxis(Axis axis) : optional(std::int64_t{axis}) {}
+  template <class T>
+    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+  OptionalAxis(T axis, SourceLocation where = SourceLocation::current())
+      : optional(detail::signed_integer(axis, "axis", where)) {}
+};
 
 /// A small vector of 64-bit integers with value semantics; used for shapes, axes and permutations.
 /// `Shape{2, 3}` is a 2x3 matrix, `Shape{}` a scalar.

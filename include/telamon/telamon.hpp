@@ -11,6 +11,7 @@
 
 #include "telamon/array.hpp"
 #include "telamon/check.hpp"
+#include "telamon/checkify.hpp"
 #include "telamon/checkpoint.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/custom.hpp"
@@ -34,6 +35,9 @@
 #include "telamon/primitive.hpp"
 #include "telamon/primitives.hpp"
 #include "telamon/random.hpp"
+#include "telamon/root.hpp"
+#include "telamon/solvers.hpp"
 #include "telamon/special.hpp"
+#include "telamon/threads.hpp"
 #include "telamon/tree.hpp"
 #include "telamon/vmap.hpp"

@@ -23,7 +23,7 @@ class Axes {
   template <class T>
     requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
   Axes(T axis, SourceLocation where = SourceLocation::current())
-      : value_(checked(detail::signed_integer(axis, "axis"), where)) {}
+      : value_(checked(detail::signed_integer(axis, "axis", where), where)) {}
   Axes(std::nullopt_t) : value_(std::nullopt) {}
   Axes(std::initializer_list<Axes> children) : value_(std::vector<Axes>(children)) {}
   explicit Axes(std::vector<Axes> children) : value_(std::move(children)) {}

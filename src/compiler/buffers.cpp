@@ -8,7 +8,9 @@
 // A loop that runs in chunks has a slice of the arena per chunk for the values that only its body
 // uses; all slices together are one block of the arena while the loop runs.
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <set>
 
 #include "compiler/plan.hpp"
 #include "core/size_errors.hpp"
@@ -99,47 +101,92 @@ class Liveness {
   int counter_ = 0;
 };
 
-/// Blocks of memory by live range.
+/// Blocks of memory by live range. Ranges come in the order in which they begin, so that what has
+/// ended by then is free for good: the gaps between living blocks are kept by place and by size.
 class Packing {
  public:
-  struct Placed {
-    int value;  // -1: the slices of a loop
-    Range range;
-    std::int64_t offset, bytes;
-    bool overwritten = false;  // in place, by the kernel that read it last
-  };
-  std::vector<Placed> placed;
+  explicit Packing(bool reuse) : reuse_(reuse) {}
   std::int64_t bytes = 0;
 
-  void add(int value, const Range& range, std::int64_t offset, std::int64_t size) {
-    placed.push_back({value, range, offset, size});
-    bytes = possible(std::max(bytes, offset + size));
-  }
-  /// The smallest gap between the blocks that are alive in that range.
-  std::int64_t best_fit(const Range& range, std::int64_t size, bool reuse) const {
-    std::vector<std::pair<std::int64_t, std::int64_t>> taken;  // [begin, end)
-    for (const Placed& p : placed) {
-      if (!p.range.apart(range) || !reuse) taken.push_back({p.offset, p.offset + p.bytes});
-    }
-    std::sort(taken.begin(), taken.end());
+  /// The offset of a new block, in the smallest gap where it fits.
+  std::int64_t add(const Range& range, std::int64_t size) {
+    if (reuse_) free_before(range.first);
     const std::int64_t unit = size >= 64 * kPage ? kPage : kAlignment;
     const auto aligned = [&](std::int64_t offset) { return (offset + unit - 1) / unit * unit; };
-    std::int64_t best = -1, best_gap = 0, end = 0;
-    for (const auto& [from, to] : taken) {
-      const std::int64_t gap = from - aligned(end);
-      if (gap >= size && (best < 0 || gap < best_gap)) {
-        best = aligned(end);
-        best_gap = gap;
-      }
-      end = std::max(end, to);
+    std::int64_t offset = aligned(end_);
+    auto gap = by_size_.lower_bound({size, 0});
+    while (gap != by_size_.end() && aligned(gap->second) + size > gap->second + gap->first) ++gap;
+    if (gap != by_size_.end()) {
+      const auto [length, begin] = *gap;
+      take_gap(gaps_.find(begin));
+      offset = aligned(begin);
+      add_gap(begin, offset);
+      add_gap(offset + size, begin + length);
+    } else {
+      add_gap(end_, offset);
+      end_ = possible(offset + size);
+      bytes = std::max(bytes, end_);
     }
-    return best >= 0 ? best : aligned(end);
+    blocks_[offset] = {size, range.last};
+    ends_.insert({range.last, offset});
+    return offset;
   }
+  /// The block at `offset` lives on, under another name.
+  void extend(std::int64_t offset, int last) {
+    Block& block = blocks_.at(offset);
+    ends_.erase({block.last, offset});
+    block.last = last;
+    ends_.insert({last, offset});
+  }
+
+ private:
+  struct Block {
+    std::int64_t size = 0;
+    int last = 0;
+  };
+  using Gaps = std::map<std::int64_t, std::int64_t>;  // begin -> end
+
+  void add_gap(std::int64_t begin, std::int64_t end) {
+    if (begin == end) return;
+    gaps_[begin] = end;
+    by_size_.insert({end - begin, begin});
+  }
+  void take_gap(Gaps::iterator gap) {
+    by_size_.erase({gap->second - gap->first, gap->first});
+    gaps_.erase(gap);
+  }
+  void free_before(int step) {
+    while (!ends_.empty() && ends_.begin()->first < step) {
+      std::int64_t begin = ends_.begin()->second;
+      std::int64_t end = begin + blocks_.at(begin).size;
+      blocks_.erase(begin);
+      ends_.erase(ends_.begin());
+      if (const auto after = gaps_.find(end); after != gaps_.end()) {
+        end = after->second;
+        take_gap(after);
+      }
+      auto before = gaps_.lower_bound(begin);
+      if (before != gaps_.begin() && (--before)->second == begin) {
+        begin = before->first;
+        take_gap(before);
+      }
+      if (end == end_) end_ = begin;
+      else add_gap(begin, end);
+    }
+  }
+
+  const bool reuse_;
+  std::map<std::int64_t, Block> blocks_;                     // by offset: those alive
+  std::set<std::pair<int, std::int64_t>> ends_;              // of blocks: (last step, offset)
+  Gaps gaps_;                                                // between blocks
+  std::set<std::pair<std::int64_t, std::int64_t>> by_size_;  // of gaps: (size, begin)
+  std::int64_t end_ = 0;                                     // of the last block
 };
 
 class Arena {
  public:
-  Arena(Plan& plan, const PlanOptions& options) : plan_(plan), options_(options), live_(plan) {}
+  Arena(Plan& plan, const PlanOptions& options)
+      : plan_(plan), options_(options), live_(plan), arena_(options.reuse_memory) {}
 
   void run() {
     // Inputs live from before the first step, results until after the last.
@@ -152,8 +199,19 @@ class Arena {
     std::sort(order.begin(), order.end(), [&](int a, int b) {
       return std::pair(range(a).first, a) < std::pair(range(b).first, b);
     });
-    for (const Chunked& loop : live_.chunked) place_slices(loop, order);
-    for (const int v : order) place(arena_, v, Location::Kind::arena);
+    for (const Chunked& loop : live_.chunked) place_slice(loop, order);
+    auto loop = live_.chunked.begin();
+    const auto place_loops = [&](int before) {
+      for (; loop != live_.chunked.end() && loop->range.first < before; ++loop) {
+        const std::int64_t bytes = Step::kMaxChunks * loop->step->slice_bytes;
+        if (bytes > 0) loop->step->slice = arena_.add(loop->range, bytes);
+      }
+    };
+    for (const int v : order) {
+      place_loops(range(v).first);
+      place(arena_, v, Location::Kind::arena);
+    }
+    place_loops(std::numeric_limits<int>::max());
     plan_.arena_bytes = arena_.bytes;
     for (Value& v : plan_.values) {
       if (v.slot < 0 || range(v.slot).first < 0) continue;
@@ -172,44 +230,52 @@ class Arena {
 
   // Whether the kernel at v's first write may store v over u, which it is the last to read.
   bool over(int v, int u) {
-    if (!options_.in_place || range(u).last != range(v).first ||
-        value(u).bytes() != value(v).bytes())
-      return false;
+    const Kernel* kernel = writer(v);
+    return kernel != nullptr && kernel->in_place.contains(u) && fits(v, u);
+  }
+  // The kernel at v's first write.
+  const Kernel* writer(int v) {
     const auto found = live_.kernels.find(range(v).first);
-    if (found == live_.kernels.end()) return false;
-    return found->second->kernel.in_place.contains(u) &&
+    return found == live_.kernels.end() ? nullptr : &found->second->kernel;
+  }
+  bool fits(int v, int u) {
+    return options_.in_place && range(u).last == range(v).first &&
+           value(u).bytes() == value(v).bytes() &&
            size_of(value(u).aval.dtype) == size_of(value(v).aval.dtype);
   }
 
   // The values that only this loop's body uses go into its slices, and out of `order`.
-  void place_slices(const Chunked& loop, std::vector<int>& order) {
-    Packing slice;
+  void place_slice(const Chunked& loop, std::vector<int>& order) {
+    Packing slice(options_.reuse_memory);
     std::erase_if(order, [&](int v) {
       if (!loop.range.contains(range(v))) return false;
       place(slice, v, Location::Kind::chunk);
       return true;
     });
-    if (slice.bytes == 0) return;
     // Neighbouring chunks share no line of the cache.
     loop.step->slice_bytes = (slice.bytes + 2 * kAlignment - 1) / (2 * kAlignment) * 2 * kAlignment;
-    const std::int64_t bytes = Step::kMaxChunks * loop.step->slice_bytes;
-    loop.step->slice = arena_.best_fit(loop.range, bytes, options_.reuse_memory);
-    arena_.add(-1, loop.range, loop.step->slice, bytes);
   }
 
   void place(Packing& memory, int v, Location::Kind kind) {
     const std::int64_t bytes = std::max<std::int64_t>(
         (possible(value(v).bytes()) + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
-    std::int64_t best = -1;
-    for (Packing::Placed& p : memory.placed) {
-      if (best >= 0 || p.value < 0 || p.overwritten || !options_.reuse_memory || !over(v, p.value))
-        continue;
-      p.overwritten = true;
-      best = p.offset;
+    const int u = overwritten_by(v, kind);
+    if (u < 0) {
+      value(v).location = {kind, memory.add(range(v), bytes)};
+    } else {
+      value(v).location = value(u).location;
+      memory.extend(value(v).location.index, range(v).last);
+      overwritten_.insert(u);
     }
-    if (best < 0) best = memory.best_fit(range(v), bytes, options_.reuse_memory);
-    memory.add(v, range(v), best, bytes);
-    value(v).location = {kind, best};
+  }
+  // A value of the same memory over which v is written; -1 when there is none.
+  int overwritten_by(int v, Location::Kind kind) {
+    const Kernel* kernel = options_.reuse_memory ? writer(v) : nullptr;
+    if (kernel == nullptr) return -1;
+    for (const int u : kernel->in_place) {
+      if (value(u).location.kind == kind && fits(v, u) && !overwritten_.contains(u)) return u;
+    }
+    return -1;
   }
 
   // Donated arguments become results where the argument is dead by the time the result is written.
@@ -231,6 +297,7 @@ class Arena {
   const PlanOptions& options_;
   Liveness live_;
   Packing arena_;
+  std::set<int> overwritten_;  // in place, by the kernel that read it last
 };
 
 }  // namespace

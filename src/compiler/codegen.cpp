@@ -4,6 +4,9 @@
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/MDBuilder.h>
+#include <llvm/IR/StructuralHash.h>
+
+#include <algorithm>
 
 #include "compiler/codegen_impl.hpp"
 #include "compiler/host_calls.hpp"
@@ -91,20 +94,20 @@ void CodeGen::Impl::start_function(llvm::Function* f) {
   constants.clear();
   levels.clear();
   fail = nullptr;
+  places.clear();
   lanes = active = 1;
   push_level(block("entry"), true);
 }
 
-void* CodeGen::begin_kernel(const std::string& name) {
+void CodeGen::begin_kernel(const std::string& name) {
   Impl& m = *impl_;
-  auto* type = llvm::FunctionType::get(m.b.getVoidTy(),
-                                       {m.b.getPtrTy(), m.b.getInt64Ty(), m.b.getInt64Ty()}, false);
+  auto* type = llvm::FunctionType::get(
+      m.b.getVoidTy(), {m.b.getPtrTy(), m.b.getInt64Ty(), m.b.getInt64Ty(), m.b.getPtrTy()}, false);
   auto* f = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, m.module);
   m.is_entry = false;
   m.start_function(f);
   m.begin = Scalar(m.make(f->getArg(1), 0), DType::i64);
   m.end = Scalar(m.make(f->getArg(2), 0), DType::i64);
-  return f;
 }
 
 void CodeGen::begin_entry(const std::string& name) {
@@ -120,30 +123,52 @@ void CodeGen::begin_entry(const std::string& name) {
   m.b.CreateStore(f->getArg(2), m.b.CreateConstInBoundsGEP1_64(p, f->getArg(0), 1));
 }
 
-void CodeGen::finish_function() {
-  Impl& m = *impl_;
-  m.at(0);
+void CodeGen::Impl::finish_function() {
+  at(0);
   const auto leave = [&](std::uint32_t status) {
-    if (m.is_entry) m.b.CreateRet(m.b.getInt32(status));
-    else m.b.CreateRetVoid();
+    if (is_entry) b.CreateRet(b.getInt32(status));
+    else b.CreateRetVoid();
   };
   leave(0);
-  if (m.fail != nullptr) {
-    m.b.SetInsertPoint(m.fail);
+  if (fail != nullptr) {
+    b.SetInsertPoint(fail);
     leave(1);
   }
-  m.function = nullptr;
+}
+
+void CodeGen::finish_entry() { impl_->finish_function(); }
+
+CodeGen::KernelCode CodeGen::finish_kernel() {
+  Impl& m = *impl_;
+  m.finish_function();
+  llvm::Function* f = m.function;
+  const std::uint64_t hash = llvm::StructuralHash(*f, true);
+  const auto [first, last] = m.kernels.equal_range(hash);
+  const auto equal = std::find_if(first, last, [&](const auto& entry) {
+    return llvm::FunctionComparator(entry.second, f, &m.numbers).compare() == 0;
+  });
+  if (equal == last) {
+    m.kernels.emplace(hash, f);
+  } else {
+    f->eraseFromParent();
+    f = equal->second;
+  }
+  llvm::Constant* table = llvm::ConstantDataArray::get(m.context, m.places);
+  auto* where = new llvm::GlobalVariable(m.module, table->getType(), true,
+                                         llvm::GlobalValue::PrivateLinkage, table);
+  return {f, where};
 }
 
 Scalar CodeGen::kernel_begin() const { return impl_->begin; }
 Scalar CodeGen::kernel_end() const { return impl_->end; }
 
-void CodeGen::call_kernel(void* kernel, std::int64_t begin, std::int64_t end) {
+void CodeGen::call_kernel(const KernelCode& kernel, std::int64_t begin, std::int64_t end) {
   Impl& m = *impl_;
   m.at(m.depth());
-  m.b.CreateCall(static_cast<llvm::Function*>(kernel),
-                 {m.function->getArg(0), m.b.getInt64(static_cast<std::uint64_t>(begin)),
-                  m.b.getInt64(static_cast<std::uint64_t>(end))});
+  m.b.CreateCall(
+      static_cast<llvm::Function*>(kernel.function),
+      {m.function->getArg(0), m.b.getInt64(static_cast<std::uint64_t>(begin)),
+       m.b.getInt64(static_cast<std::uint64_t>(end)), static_cast<Value*>(kernel.where)});
 }
 
 void CodeGen::Impl::leave_unless_well(Value* status) {
@@ -153,19 +178,19 @@ void CodeGen::Impl::leave_unless_well(Value* status) {
   levels.back().block = go_on;
 }
 
-void CodeGen::call_parallel(void* kernel, Scalar end, const Chunks& chunks) {
+void CodeGen::call_parallel(const KernelCode& kernel, Scalar end, const Chunks& chunks) {
   Impl& m = *impl_;
   define_symbol("telamon_jit_parallel", reinterpret_cast<void*>(&parallel_kernel));
-  llvm::Type* i64 = m.b.getInt64Ty();
+  llvm::Type *i64 = m.b.getInt64Ty(), *p = m.b.getPtrTy();
   const auto callee = m.module.getOrInsertFunction(
       "telamon_jit_parallel",
-      llvm::FunctionType::get(m.b.getInt32Ty(),
-                              {m.b.getPtrTy(), m.b.getPtrTy(), i64, i64, i64, i64, i64}, false));
+      llvm::FunctionType::get(m.b.getInt32Ty(), {p, p, p, i64, i64, i64, i64, i64}, false));
   m.at(m.depth());
   const auto n = [&](std::int64_t v) { return m.b.getInt64(static_cast<std::uint64_t>(v)); };
   Value* status = m.b.CreateCall(
-      callee, {m.function->getArg(0), static_cast<llvm::Function*>(kernel), node_of(end)->value,
-               n(chunks.grain), n(chunks.most), n(chunks.slice), n(chunks.slice_bytes)});
+      callee, {m.function->getArg(0), static_cast<Value*>(kernel.function),
+               static_cast<Value*>(kernel.where), node_of(end)->value, n(chunks.grain),
+               n(chunks.most), n(chunks.slice), n(chunks.slice_bytes)});
   if (chunks.may_fail) m.leave_unless_well(status);
 }
 
@@ -333,9 +358,26 @@ Scalars CodeGen::transpose(Scalars rows) {
 
 Value* CodeGen::Impl::context_field(int field) {
   if (is_entry && field < 2) return function->getArg(static_cast<unsigned>(field + 1));
-  Value* address =
-      b.CreateConstInBoundsGEP1_64(b.getPtrTy(), function->getArg(0), static_cast<unsigned>(field));
-  return b.CreateLoad(b.getPtrTy(), address);
+  const Scalar loaded = op({kField, field}, DType::i64, {}, [&](int) -> Value* {
+    return b.CreateLoad(b.getPtrTy(),
+                        b.CreateConstInBoundsGEP1_64(b.getPtrTy(), function->getArg(0),
+                                                     static_cast<unsigned>(field)));
+  });
+  return node_of(loaded)->value;
+}
+
+Value* CodeGen::Impl::element_address(llvm::Type* t, const Node* base, const Node* index) {
+  const auto* known = llvm::dyn_cast<llvm::ConstantInt>(index->value);
+  if (known != nullptr && known->isZero()) return base->value;
+  return b.CreateGEP(t, base->value, index->value);
+}
+
+Value* CodeGen::Impl::place(std::int64_t index) {
+  if (is_entry) return b.getInt64(static_cast<std::uint64_t>(index));
+  // In the order in which code asks for them, so that equal kernels have equal tables.
+  Value* entry = b.CreateConstInBoundsGEP1_64(b.getInt64Ty(), function->getArg(3), places.size());
+  places.push_back(index);
+  return b.CreateLoad(b.getInt64Ty(), entry);
 }
 
 Scalar CodeGen::address(Pointer p) {
@@ -365,16 +407,15 @@ Pointer CodeGen::pointer(Location where) {
   const OpKey key{kPointer, static_cast<int>(where.kind), nullptr, nullptr, nullptr, where.index};
   const Scalar p = m.op(key, DType::i64, {}, [&](int) -> Value* {
     if (where.kind == Location::Kind::arena || where.kind == Location::Kind::chunk) {
-      return m.b.CreateConstInBoundsGEP1_64(
-          m.b.getInt8Ty(), m.context_field(where.kind == Location::Kind::arena ? 2 : 3),
-          static_cast<std::uint64_t>(where.index));
+      return m.b.CreateInBoundsGEP(m.b.getInt8Ty(),
+                                   m.context_field(where.kind == Location::Kind::arena ? 2 : 3),
+                                   m.place(where.index));
     }
     if (where.kind == Location::Kind::none)
       throw InternalError("a value without memory is addressed");
     Value* table = m.context_field(where.kind == Location::Kind::argument ? 0 : 1);
     return m.b.CreateLoad(m.b.getPtrTy(),
-                          m.b.CreateConstInBoundsGEP1_64(m.b.getPtrTy(), table,
-                                                         static_cast<std::uint64_t>(where.index)));
+                          m.b.CreateInBoundsGEP(m.b.getPtrTy(), table, m.place(where.index)));
   });
   return {p.value()};
 }
@@ -415,12 +456,12 @@ Scalar CodeGen::load(Pointer from, DType dtype, Scalar index) {
   Value* v;
   const int w = m.width(i);
   if (w == 1) {
-    v = m.b.CreateAlignedLoad(t, m.b.CreateGEP(t, p->value, i->value), align);
+    v = m.b.CreateAlignedLoad(t, m.element_address(t, p, i), align);
   } else {
     llvm::Type* vt = m.vector_type(t, w);
     Value* mask = m.mask();
     if (i->stride == 1) {
-      Value* address = m.b.CreateGEP(t, p->value, i->value);
+      Value* address = m.element_address(t, p, i);
       v = mask == nullptr
               ? static_cast<Value*>(m.b.CreateAlignedLoad(vt, address, align))
               : m.b.CreateMaskedLoad(vt, address, align, mask, llvm::Constant::getNullValue(vt));
@@ -444,7 +485,7 @@ Scalar CodeGen::load_now(Pointer from, DType dtype, Scalar index) {
   Impl& m = *impl_;
   m.at(m.depth());
   llvm::Type* t = m.memory_type(dtype);
-  Value* address = m.b.CreateGEP(t, static_cast<Node*>(from.handle)->value, node_of(index)->value);
+  Value* address = m.element_address(t, static_cast<Node*>(from.handle), node_of(index));
   Value* v =
       m.b.CreateAlignedLoad(t, address, llvm::Align(std::max<std::size_t>(size_of(dtype), 1)));
   return Scalar(m.make(m.from_memory(v, dtype), m.depth()), dtype);
@@ -458,14 +499,14 @@ void CodeGen::store(Pointer to, DType dtype, Scalar index, Scalar value) {
   const llvm::Align align(std::max<std::size_t>(size_of(dtype), 1));
   const int w = m.width(i);
   if (w == 1) {
-    m.b.CreateAlignedStore(m.to_memory(node_of(value)->value, dtype),
-                           m.b.CreateGEP(t, p->value, i->value), align);
+    m.b.CreateAlignedStore(m.to_memory(node_of(value)->value, dtype), m.element_address(t, p, i),
+                           align);
     return;
   }
   Value* v = m.to_memory(m.as_vector(node_of(value), w), dtype);
   Value* mask = m.mask();
   if (i->stride == 1) {
-    Value* address = m.b.CreateGEP(t, p->value, i->value);
+    Value* address = m.element_address(t, p, i);
     if (mask != nullptr) {
       m.b.CreateMaskedStore(v, address, align, mask);
     } else if (m.streaming) {

@@ -33,7 +33,9 @@ struct Context {
   void* host = nullptr;        ///< the state of host calls
 };
 using EntryFunction = int (*)(Context*, const void* const* args, void* const* results);
-using KernelFunction = void (*)(Context*, std::int64_t begin, std::int64_t end);
+/// `where` tells a kernel where its values lie: equal kernels over different values are one function.
+using KernelFunction = void (*)(Context*, std::int64_t begin, std::int64_t end,
+                                const std::int64_t* where);
 
 /// Where a value lies in memory while the program runs.
 struct Location {
@@ -58,14 +60,21 @@ class CodeGen final : public Emitter {
   ~CodeGen() override;
 
   // ---- functions ---------------------------------------------------------------------------------
-  /// A function `void(Context*, begin, end)`; code goes into it until finish_function.
-  void* begin_kernel(const std::string& name);
+  /// A kernel that can be called: its code, and where the values lie that it works on.
+  struct KernelCode {
+    void* function = nullptr;
+    void* where = nullptr;
+  };
+  /// A KernelFunction; code goes into it until finish_kernel. That gives an earlier function if it is
+  /// the same but for the places of its values.
+  void begin_kernel(const std::string& name);
+  KernelCode finish_kernel();
   /// The entry point `int(Context*, args, results)`.
   void begin_entry(const std::string& name);
-  void finish_function();
+  void finish_entry();
   Scalar kernel_begin() const;  ///< the bounds that the current kernel was called with
   Scalar kernel_end() const;
-  void call_kernel(void* kernel, std::int64_t begin, std::int64_t end);
+  void call_kernel(const KernelCode& kernel, std::int64_t begin, std::int64_t end);
   /// How the trips of a region or kernel are cut into chunks.
   struct Chunks {
     std::int64_t grain = 1;  ///< trips per chunk, at least
@@ -75,7 +84,7 @@ class CodeGen final : public Emitter {
     bool may_fail = false;  ///< chunks call host functions: leaves the function when one threw
   };
   /// Calls the function for chunks of [0, end) on the thread pool.
-  void call_parallel(void* kernel, Scalar end, const Chunks& chunks);
+  void call_parallel(const KernelCode& kernel, Scalar end, const Chunks& chunks);
   /// Calls back into the runtime; leaves the function when that answers non-zero (the entry point
   /// with 1).
   void call_host(std::int64_t step);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/Transforms/Utils/FunctionComparator.h>
 
 #include <deque>
 #include <map>
@@ -78,6 +79,7 @@ enum Opcode : int {
   kBitcast,
   kFma,
   kLoad,
+  kField,
   kPointer,
   kOffset,
   kMask,
@@ -105,6 +107,9 @@ struct CodeGen::Impl {
   llvm::IRBuilder<> b;
   llvm::Function* function = nullptr;
   bool is_entry = false;
+  std::vector<std::int64_t> places;  // of the values of a kernel: arguments, results, offsets
+  std::multimap<std::uint64_t, llvm::Function*> kernels;  // by hash
+  llvm::GlobalNumberState numbers;                        // of globals, for comparing kernels
   llvm::BasicBlock* fail = nullptr;  // returns at once, from the entry point with 1
   std::deque<Node> nodes;
   std::vector<Level> levels;
@@ -202,7 +207,13 @@ struct CodeGen::Impl {
   llvm::Value* mask();
   llvm::Value* from_memory(llvm::Value* v, DType dtype);
   llvm::Value* to_memory(llvm::Value* v, DType dtype);
+  /// A field of the Context, loaded once per function. At level 0.
   llvm::Value* context_field(int field);
+  /// The index or offset of a location: a constant, or in kernels an entry of their table.
+  llvm::Value* place(std::int64_t index);
+  void finish_function();
+  /// The address of an element, by a uniform index.
+  llvm::Value* element_address(llvm::Type* t, const Node* base, const Node* index);
   /// Returns from the function when a status is not 0.
   void leave_unless_well(llvm::Value* status);
   void start_function(llvm::Function* f);

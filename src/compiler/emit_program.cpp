@@ -1,7 +1,9 @@
 // The entry point: steps one after the other, loops and branches around their bodies. Small programs
 // are one function; else each kernel is a function of its own, since LLVM takes more than twice as
 // long for a function of twice the size, and a kernel that is worth it is run in chunks by the pool.
+// Equal kernels share one function.
 #include <algorithm>
+#include <optional>
 
 #include "compiler/dot.hpp"
 #include "compiler/emit.hpp"
@@ -18,8 +20,8 @@ constexpr std::size_t kInlineMembers = 80;  // of all kernels together
 
 /// A step that is a function of its own, and how it is called.
 struct Outlined {
-  void* function = nullptr;
-  void* end = nullptr;  ///< folds the partial results of the first one
+  CodeGen::KernelCode code;
+  std::optional<CodeGen::KernelCode> end;  ///< folds the partial results of the first one
   std::int64_t trips = 0;
   CodeGen::Chunks chunks;
   bool parallel = false;
@@ -54,7 +56,7 @@ class ProgramEmitter {
     emit_functions(plan_.steps, false);
     gen_.begin_entry(name);
     emit_steps(plan_.steps);
-    gen_.finish_function();
+    gen_.finish_entry();
   }
 
  private:
@@ -103,15 +105,15 @@ class ProgramEmitter {
     if (inline_ && !f.parallel) return;
     f.trips = parts ? reduction_parts(s.kernel, s.kernel.part_cost) : c.extent;
     f.chunks.grain = parts ? 1 : c.grain;
-    f.function = begin(s.kernel.name);
+    begin(s.kernel.name);
     if (f.parallel) emit_kernel(s, gen_.kernel_begin(), gen_.kernel_end());
     else emit_kernel(s, gen_.index(0), gen_.index(f.trips));
-    gen_.finish_function();
+    f.code = gen_.finish_kernel();
     if (parts) {
-      f.end = begin(s.kernel.name + "_end");
+      begin(s.kernel.name + "_end");
       KernelContext k = context(s, gen_.index(0), gen_.index(0));
       emit_reduction_end(k);
-      gen_.finish_function();
+      f.end = gen_.finish_kernel();
     }
     functions_[&s] = f;
   }
@@ -121,14 +123,14 @@ class ProgramEmitter {
     f.parallel = true;
     f.chunks = {s.grain, Step::kMaxChunks, s.slice, s.slice_bytes, has_host_steps(s.bodies[0])};
     if (!parallel_) f.chunks.most = 1;
-    f.function = begin("loop");
+    begin("loop");
     emit_trips(s, gen_.kernel_begin(), gen_.kernel_end());
-    gen_.finish_function();
+    f.code = gen_.finish_kernel();
     functions_[&s] = f;
   }
 
-  void* begin(const std::string& name) {
-    return gen_.begin_kernel(name + "_" + std::to_string(next_function_++));
+  void begin(const std::string& name) {
+    gen_.begin_kernel(name + "_" + std::to_string(next_function_++));
   }
 
   Pointer pointer(int v) {
@@ -172,9 +174,9 @@ class ProgramEmitter {
       return;
     }
     const Outlined& f = found->second;
-    if (f.parallel) gen_.call_parallel(f.function, gen_.index(f.trips), f.chunks);
-    else gen_.call_kernel(f.function, 0, f.trips);
-    if (f.end != nullptr) gen_.call_kernel(f.end, 0, 0);
+    if (f.parallel) gen_.call_parallel(f.code, gen_.index(f.trips), f.chunks);
+    else gen_.call_kernel(f.code, 0, f.trips);
+    if (f.end) gen_.call_kernel(*f.end, 0, 0);
   }
 
   void fill(const Step& s) {
@@ -193,7 +195,7 @@ class ProgramEmitter {
     const Scalar trips = s.trips >= 0 ? gen_.index(s.trips) : load_integer(s.reads[0]);
     const auto found = functions_.find(&s);
     if (found == functions_.end()) return emit_trips(s, gen_.index(0), trips);
-    gen_.call_parallel(found->second.function, trips, found->second.chunks);
+    gen_.call_parallel(found->second.code, trips, found->second.chunks);
   }
 
   // ---- views -------------------------------------------------------------------------------------

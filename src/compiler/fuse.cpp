@@ -10,8 +10,9 @@
 #include "compiler/fuse.hpp"
 
 #include <algorithm>
-#include <functional>
 
+#include "compiler/index_space.hpp"
+#include "compiler/reachability.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -51,8 +52,13 @@ class Fuser {
   }
 
   Fusion run() {
-    for (std::size_t e = jaxpr_.eqns().size(); e-- > 0;) place(static_cast<int>(e));
-    chain_effects();
+    int next_effect = -1;
+    for (int e = static_cast<int>(jaxpr_.eqns().size()) - 1; e >= 0; --e) {
+      place(e);
+      if (eqn(e).effect != Effect::ordered) continue;
+      if (next_effect >= 0) chain_effects(e, next_effect);
+      next_effect = e;
+    }
     std::vector<bool> in_place;
     for (const auto& chain : options_.updates) in_place.push_back(read_before(chain));
     return {ordered(), in_memory_, std::move(in_place)};
@@ -75,7 +81,8 @@ class Fuser {
   const std::vector<Use>& uses(int e) const { return uses_[static_cast<std::size_t>(e)]; }
   Cluster& cluster(int k) { return clusters_[static_cast<std::size_t>(k)]; }
 
-  // The cost of an element with all that would be recomputed for it.
+  // The cost of an element with all that would be recomputed for it. Single elements are computed
+  // outside the loops over larger values, but in a chain of them each recomputes those before.
   void find_costs() {
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
       int cost = element_cost(eqn(e));
@@ -83,7 +90,9 @@ class Fuser {
         const int p = producer(a);
         if (p < 0 || !is_fusible(form(p)) || forced_.contains(p)) continue;
         const int c = costs_[static_cast<std::size_t>(p)];
-        if (uses(p).size() == 1 || c <= kCheap) cost = std::min(cost + c, 1 << 20);
+        if (uses(p).size() == 1 || c <= kCheap ||
+            (size(static_cast<int>(e)) == 1 && recomputable(p)))
+          cost = std::min(cost + c, 1 << 20);
       }
       costs_.push_back(cost);
     }
@@ -113,28 +122,15 @@ class Fuser {
     return all;
   }
 
-  bool reaches(int from, int to) {
-    if (from == to) return true;
-    std::vector<bool> seen(clusters_.size(), false);
-    std::vector<int> todo{from};
-    while (!todo.empty()) {
-      const int k = todo.back();
-      todo.pop_back();
-      for (const int next : cluster(k).feeds) {
-        if (next == to) return true;
-        if (!seen[static_cast<std::size_t>(next)]) {
-          seen[static_cast<std::size_t>(next)] = true;
-          todo.push_back(next);
-        }
-      }
-    }
-    return false;
+  void add_feed(int from, int to) {
+    cluster(from).feeds.insert(to);
+    reach_.add_edge(from, to);
   }
 
   // Whether cluster k may compute and store e: nothing that reads e's memory comes before k.
   bool may_produce(int k, int e) {
     for (const int l : consumer_clusters(e)) {
-      if (l != k && reaches(l, k)) return false;
+      if (l != k && reach_.reaches(l, k)) return false;
     }
     return true;
   }
@@ -192,14 +188,16 @@ class Fuser {
     c.form = f;
     c.position = e;
     if (!eqn(e).outputs.empty()) c.kernel.shape = shape(e);
+    if (!is_full(c)) open_.push_back(static_cast<int>(clusters_.size()));
     clusters_.push_back(std::move(c));
+    reach_.add_node();
     return static_cast<int>(clusters_.size()) - 1;
   }
 
   void store(int e, int k) {
     in_memory_[static_cast<std::size_t>(e)] = true;
     for (const int l : consumer_clusters(e)) {
-      if (l != k) cluster(k).feeds.insert(l);
+      if (l != k) add_feed(k, l);
     }
   }
 
@@ -242,9 +240,10 @@ class Fuser {
       for (const int k : readers) {
         if (may_root(k, e)) best = k;
       }
-      // ... or any other over the same space.
-      for (int k = static_cast<int>(clusters_.size()) - 1; best < 0 && k >= 0; --k) {
-        if (!readers.contains(k) && may_root(k, e)) best = k;
+      // ... or any other over the same space, the newest first.
+      std::erase_if(open_, [&](int k) { return is_full(cluster(k)); });
+      for (auto k = open_.rbegin(); best < 0 && k != open_.rend(); ++k) {
+        if (!readers.contains(*k) && may_root(*k, e)) best = *k;
       }
     }
     if (best < 0) best = new_cluster(e, Form::element);
@@ -259,9 +258,16 @@ class Fuser {
     store(e, best);
   }
 
+  // No value of the kernel's space can join it any more.
+  static bool is_full(const Cluster& c) {
+    if (c.form != Form::element && c.form != Form::reduction) return true;
+    const std::size_t roots = c.kernel.roots.size() + c.kernel.epilogue.size();
+    return roots >= kMaxRootsSmall || c.kernel.members.size() >= kMaxMembers;
+  }
+
   bool may_root(int k, int e) {
     Cluster& c = cluster(k);
-    if (c.form != Form::element && c.form != Form::reduction) return false;
+    if (is_full(c)) return false;
     const Usage u = usage(e, k);
     if (u.mixed || (u.other > 0 && !recomputable(e))) return false;
     if (u.other > 0 && u.aligned > 0) return false;
@@ -273,8 +279,7 @@ class Fuser {
       return false;
     }
     const std::size_t roots = c.kernel.roots.size() + c.kernel.epilogue.size();
-    if (roots >= (size(e) > kSmall ? kMaxRoots : kMaxRootsSmall)) return false;
-    if (c.kernel.members.size() >= kMaxMembers) return false;
+    if (size(e) > kSmall && roots >= kMaxRoots) return false;
     return may_produce(k, e);
   }
 
@@ -294,14 +299,16 @@ class Fuser {
     int best = -1;
     if (options_.fuse) {
       for (int k = static_cast<int>(clusters_.size()) - 1; best < 0 && k >= 0; --k) {
-        Cluster& c = cluster(k);
+        const Cluster& c = cluster(k);
+        const bool folds_alike = c.form == Form::reduction && c.kernel.shape == operand &&
+                                 c.kernel.axes == axes && c.kernel.reductions.size() < 6;
+        const bool over_results =
+            c.form == Form::element && c.kernel.shape == shape(e) && !(operand == c.kernel.shape);
+        if (!folds_alike && !over_results) continue;
         const Usage u = usage(e, k);
         if (u.other > 0 || u.mixed) continue;
-        const bool sibling = c.form == Form::reduction && c.kernel.shape == operand &&
-                             c.kernel.axes == axes && c.kernel.reductions.size() < 6 &&
-                             (u.aligned == 0 || u.align == Align::reduced);
-        const bool epilogue = c.form == Form::element && u.align == Align::iteration &&
-                              c.kernel.shape == shape(e) && !(operand == c.kernel.shape);
+        const bool sibling = folds_alike && (u.aligned == 0 || u.align == Align::reduced);
+        const bool epilogue = over_results && u.align == Align::iteration;
         if ((sibling || epilogue) && may_produce(k, e)) best = k;
       }
     }
@@ -340,7 +347,7 @@ class Fuser {
       if (a.kernel.reductions.size() + b.kernel.reductions.size() > 6 ||
           a.kernel.members.size() + b.kernel.members.size() > kMaxMembers)
         continue;
-      if (reaches(k, other) || reaches(other, k) || !same_alignment(a, b)) continue;
+      if (reach_.reaches(k, other) || reach_.reaches(other, k) || !same_alignment(a, b)) continue;
       absorb(k, other);
     }
   }
@@ -365,6 +372,7 @@ class Fuser {
     for (Cluster& c : clusters_) {
       if (c.feeds.erase(other) != 0) c.feeds.insert(k);
     }
+    reach_.merge(k, other);
     for (auto& at : where_) {
       const auto found = std::find(at.begin(), at.end(), other);
       if (found == at.end()) continue;
@@ -376,14 +384,12 @@ class Fuser {
   }
 
   // ---- order -------------------------------------------------------------------------------------
-  void chain_effects() {
-    int previous = -1;
-    for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
-      if (eqn(e).effect != Effect::ordered || where_[e].empty()) continue;
-      const int k = where_[e].front();
-      if (previous >= 0 && previous != k) cluster(previous).feeds.insert(k);
-      previous = k;
-    }
+  // Ordered effects happen in order. Known before earlier equations are placed, so that none of them
+  // joins a kernel that must wait for an effect which needs it.
+  void chain_effects(int first, int second) {
+    const int k = where_[static_cast<std::size_t>(first)].front();
+    const int l = where_[static_cast<std::size_t>(second)].front();
+    if (k != l) add_feed(k, l);
   }
 
   // Everything else that reads what the chain writes over is done before. False where it cannot be.
@@ -405,8 +411,8 @@ class Fuser {
         // Another name for the same memory may be read at any time.
         if (form(static_cast<int>(e)) == Form::reshape && in_memory_[e]) return false;
         for (const int reader : where_[e]) {
-          if (reader == k || reaches(k, reader)) return false;
-          cluster(reader).feeds.insert(k);
+          if (reader == k || reach_.reaches(k, reader)) return false;
+          add_feed(reader, k);
         }
       }
     }
@@ -448,116 +454,9 @@ class Fuser {
   std::vector<int> costs_;
   std::vector<std::vector<int>> where_;  // the clusters that evaluate an equation
   std::vector<Cluster> clusters_;
+  Reachability reach_;     // of clusters, along `feeds`
+  std::vector<int> open_;  // clusters that may get further roots
 };
-
-// ---- linear index spaces -------------------------------------------------------------------------
-
-int nontrivial_dims(const Shape& shape) {
-  int n = 0;
-  for (const std::int64_t d : shape) n += d != 1;
-  return n;
-}
-
-/// Follows how a kernel's values are indexed: by all indices or by the flat one only.
-class IndexWalk {
- public:
-  IndexWalk(const Jaxpr& jaxpr, const Kernel& kernel, const std::vector<int>& producer)
-      : jaxpr_(jaxpr), kernel_(kernel), producer_(producer) {}
-
-  /// True when the value can be had from the flat index alone.
-  bool flat(Var v) {
-    const int e = member(v);
-    if (e < 0 || !seen_flat_.insert(v).second) return true;
-    const Eqn& eqn = jaxpr_.eqns()[static_cast<std::size_t>(e)];
-    const Shape& shape = jaxpr_.aval(v).shape;
-    switch (form_of(jaxpr_, eqn)) {
-      case Form::element:
-      case Form::reshape:
-        for (const Atom& a : eqn.inputs) {
-          if (a.is_var() && !flat(a.var())) return fail(v);
-        }
-        return true;
-      case Form::reduction: return true;  // computed before
-      default: break;
-    }
-    if (nontrivial_dims(shape) <= 1) {
-      for (const Atom& a : eqn.inputs) {
-        if (a.is_var() && jaxpr_.aval(a).size() > 1) full(a.var());
-      }
-      return true;
-    }
-    const bool of_scalar =
-        eqn.primitive == &broadcast_in_dim_p && jaxpr_.aval(eqn.inputs[0]).size() == 1;
-    return of_scalar || fail(v);
-  }
-
-  /// The same with all indices known. Reshapes that lose them ask for `forced` to be stored.
-  void full(Var v) {
-    const int e = member(v);
-    if (e < 0 || !seen_full_.insert(v).second) return;
-    const Eqn& eqn = jaxpr_.eqns()[static_cast<std::size_t>(e)];
-    const Form f = form_of(jaxpr_, eqn);
-    if (f == Form::reduction) return;
-    for (const Atom& a : eqn.inputs) {
-      if (!a.is_var()) continue;
-      if (f == Form::reshape && !keeps_indices(jaxpr_.aval(v).shape, jaxpr_.aval(a).shape)) {
-        const std::set<Var> before = seen_flat_;
-        if (!flat(a.var()) && member(a.var()) >= 0) forced.insert(member(a.var()));
-        seen_flat_ = before;
-      } else {
-        full(a.var());
-      }
-    }
-  }
-
-  std::set<int> forced;
-
-  /// Whether indices of `from` give those of `to` without division.
-  static bool keeps_indices(const Shape& from, const Shape& to) {
-    Shape a, b;
-    for (const std::int64_t d : from)
-      if (d != 1) a.push_back(d);
-    for (const std::int64_t d : to)
-      if (d != 1) b.push_back(d);
-    std::size_t i = 0;
-    for (const std::int64_t d : b) {  // each dimension of `to` is a product of dimensions of `from`
-      std::int64_t n = 1;
-      while (n < d && i < a.size()) n *= a[i++];
-      if (n != d) return false;
-    }
-    return i == a.size();
-  }
-
- private:
-  int member(Var v) const {
-    const int e = producer_[static_cast<std::size_t>(v)];
-    return e >= 0 && kernel_.members.contains(e) ? e : -1;
-  }
-  bool fail(Var v) {
-    seen_flat_.erase(v);
-    return false;
-  }
-  const Jaxpr& jaxpr_;
-  const Kernel& kernel_;
-  const std::vector<int>& producer_;
-  std::set<Var> seen_flat_, seen_full_;
-};
-
-void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& producer,
-                  std::set<int>& forced) {
-  std::vector<Var> starts = kernel.roots;
-  starts.insert(starts.end(), kernel.epilogue.begin(), kernel.epilogue.end());
-  for (const int e : kernel.reductions) {
-    const Atom& a = jaxpr.eqns()[static_cast<std::size_t>(e)].inputs[0];
-    if (a.is_var()) starts.push_back(a.var());
-  }
-  IndexWalk walk(jaxpr, kernel, producer);
-  kernel.linear = std::all_of(starts.begin(), starts.end(), [&](Var v) { return walk.flat(v); });
-  if (!kernel.linear) {
-    for (const Var v : starts) walk.full(v);
-  }
-  forced.insert(walk.forced.begin(), walk.forced.end());
-}
 
 }  // namespace
 

@@ -36,11 +36,12 @@ struct HostState {
 /// executable rethrows the first error. Nothing ever unwinds through generated frames.
 int host_call(Context* context, std::int64_t step) noexcept;
 
-/// Runs kernel(context', b, e) for chunks [b, e) of at least `grain` that cover [0, end), at most
+/// Runs kernel(context', b, e, where) for chunks [b, e) of at least `grain` that cover [0, end), at most
 /// `most` of them if that is not 0; the context of chunk c has arena + slice + c * slice_bytes as
 /// its slice. 1 when a host step threw.
-int parallel_kernel(Context* context, KernelFunction kernel, std::int64_t end, std::int64_t grain,
-                    std::int64_t most, std::int64_t slice, std::int64_t slice_bytes) noexcept;
+int parallel_kernel(Context* context, KernelFunction kernel, const std::int64_t* where,
+                    std::int64_t end, std::int64_t grain, std::int64_t most, std::int64_t slice,
+                    std::int64_t slice_bytes) noexcept;
 
 /// The address of a value of the program at hand.
 inline void* address_of(const Context& c, Location where) {

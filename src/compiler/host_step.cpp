@@ -102,8 +102,9 @@ int host_call(Context* context, std::int64_t step) noexcept {
   }
 }
 
-int parallel_kernel(Context* context, KernelFunction kernel, std::int64_t end, std::int64_t grain,
-                    std::int64_t most, std::int64_t slice, std::int64_t slice_bytes) noexcept {
+int parallel_kernel(Context* context, KernelFunction kernel, const std::int64_t* where,
+                    std::int64_t end, std::int64_t grain, std::int64_t most, std::int64_t slice,
+                    std::int64_t slice_bytes) noexcept {
   if (end <= 0) return 0;
   if (most > 0) grain = std::max(grain, (end + most - 1) / most);
   const std::atomic<bool>& stopped = static_cast<HostState*>(context->host)->stopped;
@@ -111,7 +112,7 @@ int parallel_kernel(Context* context, KernelFunction kernel, std::int64_t end, s
     if (stopped) return;
     Context own = *context;
     own.chunk = context->arena + slice + chunk * slice_bytes;
-    call_native(kernel, &own, chunk * grain, std::min((chunk + 1) * grain, end));
+    call_native(kernel, &own, chunk * grain, std::min((chunk + 1) * grain, end), where);
   });
   return stopped ? 1 : 0;
 }

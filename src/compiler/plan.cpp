@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "compiler/emit.hpp"
+#include "compiler/forms.hpp"
 #include "compiler/fuse.hpp"
 #include "telamon/primitives.hpp"
 
@@ -245,11 +246,10 @@ class Planner {
     std::string name;
     int listed = 0;
     for (const int e : k.members) {
-      const std::string_view p = eqn(e).primitive->name();
-      if (p == "broadcast_in_dim" || p == "reshape") continue;
+      if (element_cost(eqn(e)) == 0) continue;
       if (++listed > 4) break;
       if (!name.empty()) name += '_';
-      name += p;
+      name += eqn(e).primitive->name();
     }
     if (listed > 4) name += "_etc";
     return name.empty() ? "copy" : name;

@@ -21,8 +21,8 @@ std::vector<int> update_chain(const Jaxpr& body, const std::vector<int>& produce
     const int e = producer[static_cast<std::size_t>(at.var())];
     if (e < 0) return {};
     const Eqn& eqn = body.eqns()[static_cast<std::size_t>(e)];
-    const std::string_view name = eqn.primitive->name();
-    if (eqn.primitive != &dynamic_update_slice_p && name.substr(0, 7) != "scatter") return {};
+    if (eqn.primitive != &dynamic_update_slice_p && !eqn.primitive->rules().updates_operand)
+      return {};
     chain.insert(chain.begin(), e);
     at = eqn.inputs[0];
   }

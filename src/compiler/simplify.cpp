@@ -175,10 +175,6 @@ std::optional<Atom> reshape_chain(Simplifier& s, const Eqn& e, const Aval& out) 
   }
   return std::nullopt;
 }
-// squeeze and expand_dims are reshapes: one rule serves all.
-std::optional<Atom> as_reshape(Simplifier& s, const Eqn& e, const Aval& out) {
-  return s.make(reshape_p, ReshapeParams{out.shape}, {e.inputs[0]}, out);
-}
 std::optional<Atom> transpose_chain(Simplifier& s, const Eqn& e, const Aval& out) {
   const Shape& outer = e.params.as<TransposeParams>().permutation;
   bool in_order = true;
@@ -230,8 +226,6 @@ const std::vector<Entry>& rules() {
       {&select_n_p, select_known},
       {&convert_element_type_p, convert_same},
       {&reshape_p, reshape_chain},
-      {&squeeze_p, as_reshape},
-      {&expand_dims_p, as_reshape},
       {&transpose_p, transpose_chain},
       {&broadcast_in_dim_p, broadcast_chain},
       {&slice_p, same_shape},

@@ -2,6 +2,7 @@
 #include "control_flow/bodies.hpp"
 
 #include "core/trace.hpp"
+#include "jaxpr/interned.hpp"
 #include "telamon/lax.hpp"
 
 namespace telamon {
@@ -14,7 +15,7 @@ ClosedJaxpr traced(const detail::FlatFunction& f, const std::vector<Aval>& avals
 }
 
 Jaxpr remembered(const Jaxpr& jaxpr) {
-  return detail::has_dynamic_trace() ? jaxpr : interned(jaxpr);
+  return detail::has_dynamic_trace() ? jaxpr : detail::interned(jaxpr);
 }
 
 std::string type_difference(const Aval& a, const Aval& b) {
@@ -47,7 +48,7 @@ void check_carry_structure(const char* what, const TreeDef& in, const TreeDef& o
       std::string(what) +
       " body function carry input and carry output must have the same pytree structure, "
       "but they differ:\n\nThe input carry is " +
-      in.to_string() + " but the carry output is " + out.to_string() + ": " +
+      in.to_string() + " but the carry output is " + out.to_string() +
       detail::describe_difference(in, out) +
       ".\n\nRevise the function so that the carry output has the same pytree structure "
       "as the carry input.");

@@ -6,21 +6,27 @@
 #include <numeric>
 
 #include "core/concrete.hpp"
+#include "core/nans.hpp"
 #include "core/trace.hpp"
 #include "jaxpr/builder.hpp"
 #include "runtime/executable_cache.hpp"
+#include "telamon/debug.hpp"
 #include "telamon/lax.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace control_flow {
 
-Program::Program(const Jaxpr& jaxpr, std::string name)
-    : executable_(runtime::executable_for(jaxpr, {}, {.name = std::move(name), .disabled = {}})) {}
+Program::Program(const Jaxpr& jaxpr, const std::string& name) : jaxpr_(jaxpr), name_(name) {
+  if (!detail::finding_nan())
+    executable_ = runtime::executable_for(jaxpr, {}, {.name = name, .disabled = {}});
+}
 
 Arrays Program::operator()(const Arrays& inputs) const {
+  if (!executable_) return eval_jaxpr(jaxpr_, inputs);
   Arrays outputs;
   executable_->execute(inputs, {}, outputs);
+  if (debug_nans()) detail::find_nan(jaxpr_, name_, inputs, outputs);
   return outputs;
 }
 
@@ -91,6 +97,17 @@ Jaxpr with_inputs(const Jaxpr& jaxpr, const DceJaxpr& pruned, const Mask& used) 
     if (used[i]) inputs.push_back(jaxpr.in_avals()[i]);
   }
   return substitute_inputs(pruned.jaxpr, inputs, map);
+}
+
+Jaxpr pruned(const Jaxpr& jaxpr, const DceJaxpr& dce, const Mask& used_in, const Mask& used_out) {
+  const std::string key =
+      "pruned:" + detail::mask_text(used_in) + ":" + detail::mask_text(used_out);
+  const auto memo = jaxpr.memo<std::optional<Jaxpr>>(key, [&]() -> std::optional<Jaxpr> {
+    Jaxpr result = with_inputs(jaxpr, dce, used_in);
+    if (result.same_as(jaxpr)) return std::nullopt;
+    return result;
+  });
+  return memo->value_or(jaxpr);
 }
 
 Array where_leading(const Array& mask, const Array& chosen, const Array& other) {

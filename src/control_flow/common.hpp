@@ -21,11 +21,13 @@ using Mask = std::vector<bool>;
 /// A program to be run many times on concrete arrays.
 class Program {
  public:
-  explicit Program(const Jaxpr& jaxpr, std::string name);
+  explicit Program(const Jaxpr& jaxpr, const std::string& name);
   Arrays operator()(const Arrays& inputs) const;
 
  private:
-  std::shared_ptr<const runtime::Executable> executable_;
+  Jaxpr jaxpr_;
+  std::string name_;
+  std::shared_ptr<const runtime::Executable> executable_;  // null: operation by operation
 };
 
 /// Dense versions of concrete arrays.
@@ -71,6 +73,9 @@ bool any_of(const Mask& mask);
 void unite(Mask& mask, const Mask& other);
 /// The pruned form of `jaxpr`, taking also those inputs in `used` that it does not read.
 Jaxpr with_inputs(const Jaxpr& jaxpr, const DceJaxpr& pruned, const Mask& used);
+/// The same as a memo of `jaxpr`, so that what is pruned twice is compiled once; `used_out` are the
+/// results that `dce` keeps.
+Jaxpr pruned(const Jaxpr& jaxpr, const DceJaxpr& dce, const Mask& used_in, const Mask& used_out);
 
 /// `chosen` where the mask, whose shape leads that of both, is true, else `other`.
 Array where_leading(const Array& mask, const Array& chosen, const Array& other);
@@ -81,10 +86,6 @@ PartialEvalResult unsplit(const PrimitiveBase& primitive, const Params& params,
 /// `jaxpr` over inputs of the given avals, of which it reads those in `inputs`, as one call.
 Jaxpr called(const Jaxpr& jaxpr, const std::vector<Aval>& avals, const Order& inputs,
              const std::string& name);
-
-/// The program of this text that was traced before, if it is remembered, with all that has been
-/// derived from it; else this one, which then is.
-Jaxpr interned(const Jaxpr& jaxpr);
 
 /// TypeError unless the avals are of the given types: "scan: operand 2 of type f32[] cannot be
 /// passed to an input of type f64[]".

@@ -116,6 +116,7 @@ Arrays while_arrays(const TracedBody& condition, const TracedBody& body, const T
   WhileParams p;
   p.cond_nconsts = test.num_consts();
   p.body_nconsts = step.num_consts();
+  p.checkpoint = options.checkpoint;
   if (options.max_steps) {
     if (*options.max_steps < 0 || *options.max_steps > std::numeric_limits<std::int32_t>::max())
       throw ValueError("while_loop: max_steps must be a count of at most 2^31 - 1, got " +
@@ -258,7 +259,7 @@ void check_structures(const BranchNames& names, std::span<const TracedBody> bran
     throw TypeError(names.what() +
                     " branch outputs must have the same pytree structure, but they differ:\n\n" +
                     names.name(first) + " output is " + expected.to_string() + " but " +
-                    names.name(i) + " output is " + given.to_string() + ": " +
+                    names.name(i) + " output is " + given.to_string() +
                     describe_difference(expected, given) + ".\n\nRevise " + names.name(first) +
                     " and/or " + names.name(i) + " so that they have the same pytree structure.");
   }

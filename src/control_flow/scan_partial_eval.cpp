@@ -99,7 +99,7 @@ class ScanSplitter {
     Mask steps(known_consts_, false), in_loop(outs, true);
     steps.resize(known_consts_ + known_carry_ + known_xs_, true);
     in_loop.resize(outs + fresh, false);
-    hoisted_ = detail::partial_eval_jaxpr(body_->known, steps, in_loop);
+    hoisted_ = detail::hoist_jaxpr(body_->known, steps, in_loop);
   }
 
   // Residuals of the body by where they are found; new rows that the known loop has to give.

@@ -283,16 +283,6 @@ DceResult prune(const WhileParams& p, const Mask& used_out) {
   };
   const Mask in_cond = with_carry(condition, n.cond_consts);
   const Mask in_body = with_carry(body, n.body_consts);
-  // Memos, so that what is pruned twice is compiled once.
-  const auto pruned = [](const Jaxpr& jaxpr, const DceJaxpr& dce, const Mask& in, const Mask& out) {
-    const std::string key = "while.dce:" + detail::mask_text(in) + ":" + detail::mask_text(out);
-    const auto memo = jaxpr.memo<std::optional<Jaxpr>>(key, [&]() -> std::optional<Jaxpr> {
-      Jaxpr result = with_inputs(jaxpr, dce, in);
-      if (result.same_as(jaxpr)) return std::nullopt;
-      return result;
-    });
-    return memo->value_or(jaxpr);
-  };
   DceResult result;
   WhileParams q = p;
   q.cond_jaxpr = pruned(p.cond_jaxpr, condition, in_cond, {true});

@@ -5,12 +5,19 @@
 // of steps that the loop takes on the values at hand, rounded up to a power of two so that loops of
 // about the same length share their compiled programs. Without a bound the known part of the carry is
 // computed at once, and the whole loop waits for the unknown part.
+//
+// With `checkpoint` the scan over N steps becomes one over sqrt(N) pieces, each a checkpoint around a
+// scan over sqrt(N) steps: what is kept is the carry before each piece and, while the backward pass
+// works on one, the residuals of its steps.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "control_flow/scan.hpp"
 #include "control_flow/while.hpp"
 #include "core/trace.hpp"
+#include "jaxpr/interned.hpp"
+#include "telamon/checkpoint.hpp"
 #include "telamon/lax.hpp"
 
 namespace telamon {
@@ -118,10 +125,30 @@ ScanParams bounded_scan(const WhileParams& p, const Mask& frozen, std::int64_t s
         return next;
       },
       avals);
-  return {.jaxpr = interned(body.jaxpr),
+  return {.jaxpr = detail::interned(body.jaxpr),
           .length = steps,
           .num_consts = static_cast<int>(n.consts()),
           .num_carry = static_cast<int>(n.carry + (lanes ? kept.size() : 0))};
+}
+
+// The same loop in pieces of about sqrt(length) steps whose residuals are not kept. Steps beyond the
+// length do nothing: the condition is false.
+ScanParams in_pieces(const ScanParams& scan) {
+  const auto size =
+      static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(scan.length))));
+  const auto in = scan.jaxpr.in_avals();
+  const std::vector<Aval> avals(in.begin(), in.end());
+  ScanParams piece = scan, whole = scan;
+  piece.length = size;
+  const ClosedJaxpr steps =
+      detail::stage_flat([&](std::span<const Array> x) { return scan_p.bind(piece, x); }, avals);
+  const CheckpointParams again{.jaxpr = steps.jaxpr, .policy = {}, .name = "while_loop"};
+  whole.jaxpr =
+      detail::interned(detail::stage_flat(
+                   [&](std::span<const Array> x) { return checkpoint_p.bind(again, x); }, avals)
+                   .jaxpr);
+  whole.length = (scan.length + size - 1) / size;
+  return whole;
 }
 
 PartialEvalResult split_bounded(const WhileParams& p, const Mask& unknown_in,
@@ -130,7 +157,9 @@ PartialEvalResult split_bounded(const WhileParams& p, const Mask& unknown_in,
   const WhileShape n(p);
   Mask frozen;
   for (const bool unknown : k.carry) frozen.push_back(!unknown);
-  const ScanParams scan = bounded_scan(p, frozen, steps);
+  constexpr std::int64_t kWorthPieces = 8;
+  ScanParams scan = bounded_scan(p, frozen, steps);
+  if (p.checkpoint && steps >= kWorthPieces) scan = in_pieces(scan);
   // Operands of the scan as those of the loop.
   Order operands = counting(0, n.inputs());
   const std::size_t num_last = static_cast<std::size_t>(scan.num_carry) - n.carry;
@@ -211,24 +240,124 @@ std::int64_t count_steps(const WhileParams& p, const Knowledge& k, Arrays operan
   for_body.push_back(counter);
   const Jaxpr old_cond = q.cond_jaxpr, old_body = q.body_jaxpr;
   const detail::EvalScope scope;
-  q.cond_jaxpr = interned(
+  q.cond_jaxpr = detail::interned(
       detail::stage_flat(
           [&](std::span<const Array> x) { return eval_jaxpr(old_cond, x.first(x.size() - 1)); },
           for_cond)
           .jaxpr);
-  q.body_jaxpr = interned(detail::stage_flat(
-                              [&](std::span<const Array> x) {
-                                Arrays outs = eval_jaxpr(old_body, x.first(x.size() - 1));
-                                outs.push_back(lax::add(x.back(), 1));
-                                return outs;
-                              },
-                              for_body)
-                              .jaxpr);
+  q.body_jaxpr = detail::interned(detail::stage_flat(
+                                      [&](std::span<const Array> x) {
+                                        Arrays outs = eval_jaxpr(old_body, x.first(x.size() - 1));
+                                        outs.push_back(lax::add(x.back(), 1));
+                                        return outs;
+                                      },
+                                      for_body)
+                                      .jaxpr);
   operands.push_back(zeros_of(counter));
   std::int64_t steps = 0;
   for (const std::int64_t s : while_p.bind(q, operands).back().to_vector<std::int64_t>())
     steps = std::max(steps, s);
   return steps;
+}
+
+// A loop with effects runs once, step by step, on the values at hand: its predicate is asked and the
+// known half of its body applied as long as it holds, and the residuals of each step are kept. The
+// unknown half is a scan over them.
+PartialEvalResult record_steps(const WhileParams& p, std::span<const std::optional<Array>> values,
+                               const Knowledge& k) {
+  const WhileShape n(p);
+  const WhileParams known = known_loop(p, k);
+  Arrays for_cond, for_body, carry, known_in;
+  Mask unknown_in;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    unknown_in.push_back(!values[i]);
+    if (!values[i]) continue;
+    known_in.push_back(*values[i]);
+    if (i < n.cond_consts) for_cond.push_back(*values[i]);
+    else if (i < n.consts()) for_body.push_back(*values[i]);
+    else if (!k.carry[i - n.consts()]) carry.push_back(*values[i]);
+  }
+  const auto with_carry = [&](Arrays consts) {
+    append(consts, carry);
+    return consts;
+  };
+  const std::size_t num_fresh = k.body->fresh_avals.size();
+  std::vector<Arrays> residuals;  // of each step
+  while (true) {
+    const Array holds = eval_jaxpr(known.cond_jaxpr, with_carry(for_cond))[0];
+    if (!detail::known_value(holds)->item<bool>()) break;
+    const Arrays before = with_carry(for_body);
+    const Arrays outs = eval_jaxpr(k.body->known, before);
+    Arrays kept;
+    for (const Residual& r : k.body->residuals) {
+      const auto i = static_cast<std::size_t>(r.index);
+      kept.push_back(r.kind == Residual::Kind::input    ? before[i]
+                     : r.kind == Residual::Kind::output ? outs[i]
+                                                        : outs[outs.size() - num_fresh + i]);
+    }
+    residuals.push_back(std::move(kept));
+    carry.assign(outs.begin(), outs.end() - static_cast<std::ptrdiff_t>(num_fresh));
+  }
+
+  PartialEvalResult r;
+  r.unknown_out = k.carry;
+  const auto steps = static_cast<std::int64_t>(residuals.size());
+  std::vector<Aval> avals;
+  Arrays rows;
+  for (std::size_t i = 0; i < k.body->residuals.size(); ++i) {
+    const Aval row = k.body->staged.in_avals()[i];
+    const Aval all = stacked(row, steps);
+    Shape one = row.shape;
+    one.insert(0, 1);
+    Arrays parts;
+    for (const Arrays& step : residuals)
+      parts.push_back(reshape_p.bind1({.new_sizes = one}, {step[i]}));
+    rows.push_back(parts.empty() ? zeros_of(all) : concatenate_p.bind({.dimension = 0}, parts)[0]);
+    r.residuals.push_back({Residual::Kind::fresh, static_cast<int>(i)});
+    r.fresh_avals.push_back(all);
+    avals.push_back(all);
+  }
+  // Behind the rows: known initial values of what becomes unknown, then what is unknown.
+  const std::vector<Aval> in = operand_avals(p);
+  Order number(n.inputs(), 0);
+  int next_known = 0;
+  for (std::size_t i = 0; i < n.inputs(); ++i) {
+    if (unknown_in[i]) continue;
+    if (i >= n.consts() && k.carry[i - n.consts()]) {
+      number[i] = avals.size();
+      avals.push_back(in[i]);
+      r.residuals.push_back({Residual::Kind::input, next_known});
+    }
+    ++next_known;
+  }
+  for (const std::size_t i : places(unknown_in)) {
+    number[i] = avals.size();
+    avals.push_back(in[i]);
+  }
+  Order consts, initial;
+  for (std::size_t i = n.cond_consts; i < n.consts(); ++i)
+    if (unknown_in[i]) consts.push_back(number[i]);
+  for (const std::size_t i : places(k.carry)) initial.push_back(number[n.consts() + i]);
+  // A step of the scan takes consts, carry, row; the staged half of the body takes its row first.
+  const std::size_t fixed = consts.size() + initial.size();
+  const Jaxpr& staged = k.body->staged;
+  const ScanParams scan{
+      .jaxpr = rearranged(staged, joined({counting(rows.size(), fixed), counting(0, rows.size())}),
+                          counting(0, initial.size())),
+      .length = steps,
+      .num_consts = static_cast<int>(consts.size()),
+      .num_carry = static_cast<int>(initial.size())};
+  r.staged_program =
+      detail::stage_flat(
+          [&](std::span<const Array> args) {
+            return scan_p.bind(scan,
+                               taken(args, joined({consts, initial, counting(0, rows.size())})));
+          },
+          avals)
+          .jaxpr;
+  append(carry, rows);
+  r.known_values = std::move(carry);
+  return r;
 }
 
 }  // namespace
@@ -237,7 +366,9 @@ PartialEvalResult split_while(const WhileParams& p, const Jaxpr&, const Eqn&,
                               const Mask& unknown_in, const Mask& instantiate_out,
                               const Policy& policy) {
   const auto k = find_unknown(p, unknown_in, instantiate_out);
-  if (!k) {
+  // What runs twice must have no effects.
+  const bool effects = join(p.cond_jaxpr.effect(), p.body_jaxpr.effect()) != Effect::none;
+  if (!k || (effects && !p.max_steps)) {
     return unsplit(while_p, Params::of(p), operand_avals(p), unknown_in, WhileShape(p).carry);
   }
   if (!p.max_steps) return split_unbounded(p, unknown_in, *k);
@@ -258,6 +389,10 @@ std::optional<PartialEvalResult> split_known_loop(const WhileParams& p,
     const std::optional<Array> value = detail::known_value(*values[i]);
     if (!value) return std::nullopt;
     operands.push_back(*value);
+  }
+  if (join(p.cond_jaxpr.effect(), p.body_jaxpr.effect()) != Effect::none) {
+    if (p.cond_jaxpr.out_avals()[0].ndim() > 0) return std::nullopt;
+    return record_steps(p, values, *k);
   }
   const std::int64_t steps = count_steps(p, *k, std::move(operands));
   const auto bound = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(steps)));

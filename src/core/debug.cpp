@@ -23,12 +23,19 @@ std::atomic<bool>& constants() {
   return on;
 }
 
+std::atomic<bool>& nans() {
+  static std::atomic<bool> on = wanted("TELAMON_DEBUG_NANS");
+  return on;
+}
+
 }  // namespace
 
 bool check_leaks() { return leaks().load(std::memory_order_relaxed); }
 void set_check_leaks(bool on) { leaks().store(on, std::memory_order_relaxed); }
 bool check_constants() { return constants().load(std::memory_order_relaxed); }
 void set_check_constants(bool on) { constants().store(on, std::memory_order_relaxed); }
+bool debug_nans() { return nans().load(std::memory_order_relaxed); }
+void set_debug_nans(bool on) { nans().store(on, std::memory_order_relaxed); }
 
 }  // namespace v1
 }  // namespace telamon

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 
 #include "core/concrete.hpp"
 #include "core/element.hpp"
+#include "core/trace.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -395,7 +397,14 @@ class Layout {
 
 std::string Array::to_string() const {
   if (!has_value()) return "Array()";
-  if (is_tracer()) return "Traced<" + aval().to_long_string() + ">";
+  if (is_tracer()) {
+    // Under grad and jvp of concrete arrays there is a value to show, elsewhere only its type.
+    const std::optional<Array> value = detail::known_value(*this);
+    if (!value) return "Traced<" + aval().to_long_string() + ">";
+    return "Traced<ConcreteArray(" + value->to_string() +
+           ", dtype=" + std::string(long_name(dtype())) + (weak_type() ? ", weak_type=True" : "") +
+           ")>";
+  }
   const Array dense = detail::contiguous(*this);
   if (dense.ndim() == 0) {
     return detail::scalar_text(detail::load_element(detail::data_of<std::byte>(dense), dtype()),

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/size_errors.hpp"
+#include "telamon/detail/transform_site.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -39,7 +40,8 @@ std::int64_t num_elements_of_large(const Shape& shape) {
                          (negative ? " has a negative size" : " has more than 2^63 - 1 elements"));
 }
 
-void no_such_integer(std::uint64_t value, const char* what) {
+void no_such_integer(std::uint64_t value, const char* what, SourceLocation where) {
+  const TransformSite site(nullptr, where);
   throw IndexError(std::string(what) + " " + std::to_string(value) +
                    " is out of bounds: it is beyond 2^63 - 1 (a negative number made unsigned?)");
 }

@@ -5,6 +5,7 @@
 #include "interop/program_reader.hpp"
 #include "telamon/checkpoint.hpp"
 #include "telamon/detail/linear_call.hpp"
+#include "telamon/detail/solves.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -161,6 +162,40 @@ Atoms read_cond(ProgramReader& reader, Scope& scope, FileEqn eqn) {
   return reader.add(scope, cond_p, Params::of(std::move(p)), std::move(operands));
 }
 
+// The consts of the four programs, then the right-hand side. vecmat and transpose_solve may be null.
+Atoms read_linear_solve(ProgramReader& reader, Scope& scope, FileEqn eqn) {
+  const Json& lengths = member(eqn.params, "const_lengths");
+  const Json& jaxprs = member(eqn.params, "jaxprs");
+  CustomLinearSolveParams p;
+  Atoms operands;
+  std::size_t next = 0;
+  const auto read = [&](const char* name, int& num_consts) -> std::optional<Jaxpr> {
+    num_consts = count_member(lengths, name, eqn.inputs.size() - next);
+    const Json& program = member(jaxprs, name);
+    const auto first = eqn.inputs.begin() + static_cast<std::ptrdiff_t>(next);
+    const Atoms given(first, first + num_consts);
+    next += given.size();
+    if (program.is_null()) {
+      if (!given.empty()) throw ParseError("'" + std::string(name) + "' is null but has consts");
+      return std::nullopt;
+    }
+    Jaxpr body = read_body(reader, scope, program, operands, num_consts);
+    operands.insert(operands.end(), given.begin(), given.end());
+    return body;
+  };
+  const auto required = [](std::optional<Jaxpr> program, const char* name) {
+    if (!program) throw ParseError("custom_linear_solve has no '" + std::string(name) + "'");
+    return *std::move(program);
+  };
+  p.matvec = required(read("matvec", p.num_matvec_consts), "matvec");
+  p.vecmat = read("vecmat", p.num_vecmat_consts);
+  p.solve = required(read("solve", p.num_solve_consts), "solve");
+  p.transpose_solve = read("transpose_solve", p.num_transpose_solve_consts);
+  operands.insert(operands.end(), eqn.inputs.begin() + static_cast<std::ptrdiff_t>(next),
+                  eqn.inputs.end());
+  return reader.add(scope, custom_linear_solve_p, Params::of(std::move(p)), std::move(operands));
+}
+
 // ---- calls with rules ----------------------------------------------------------------------------
 void append_tangents(std::vector<Aval>& avals, const std::vector<Aval>& of) {
   for (const Aval& aval : of) {
@@ -300,6 +335,7 @@ const std::map<std::string, EquationReader, std::less<>>& call_readers() {
       {"scan", read_scan},
       {"custom_jvp_call", read_custom_jvp},
       {"custom_vjp_call", read_custom_vjp},
+      {"custom_linear_solve", read_linear_solve},
       {"linear_call", read_linear_call},
       {"platform_index", read_platform_index}};
   return table;

@@ -76,24 +76,18 @@ void prepare_slice(const Preparation& p) {
 
 using Prepare = void (*)(const Preparation&);
 const std::map<std::string, Prepare, std::less<>>& preparations() {
-  static const std::map<std::string, Prepare, std::less<>> table = [] {
-    std::map<std::string, Prepare, std::less<>> t = {{"select_n", broadcast_cases},
-                                                     {"clamp", prepare_clamp},
-                                                     {"dot_general", prepare_dot},
-                                                     {"reshape", prepare_reshape},
-                                                     {"slice", prepare_slice}};
-    // Elementwise primitives have operands of one shape once broadcasts are explicit.
-    for (const char* name : {"add",   "sub",          "mul",       "div",
-                             "rem",   "max",          "min",       "pow",
-                             "and",   "or",           "xor",       "shift_left",
-                             "eq",    "ne",           "lt",        "shift_right_logical",
-                             "le",    "gt",           "ge",        "shift_right_arithmetic",
-                             "atan2", "threefry2x32", "nextafter", "add_any"}) {
-      t[name] = broadcast_all;
-    }
-    return t;
-  }();
+  static const std::map<std::string, Prepare, std::less<>> table = {{"select_n", broadcast_cases},
+                                                                    {"clamp", prepare_clamp},
+                                                                    {"dot_general", prepare_dot},
+                                                                    {"reshape", prepare_reshape},
+                                                                    {"slice", prepare_slice}};
   return table;
+}
+
+// Elementwise primitives have operands of one shape once broadcasts are explicit.
+bool wants_one_shape(const PrimitiveBase& primitive) {
+  const Lowering* lowering = primitive.rules().lowering();
+  return lowering != nullptr && std::holds_alternative<Lowering::Element>(lowering->form);
 }
 
 // JSON is close enough to the text of parameters that the parameters' own parser reads it.
@@ -122,6 +116,8 @@ Atoms read_primitive(ProgramReader& reader, Scope& scope, FileEqn eqn) {
   if (!found || holds_programs(*found)) return reader.missing(scope, eqn.name, eqn.out_avals);
   if (const auto prepare = preparations().find(eqn.name); prepare != preparations().end())
     prepare->second({reader, scope, eqn, params});
+  else if (eqn.inputs.size() > 1 && wants_one_shape(*found))
+    broadcast_all({reader, scope, eqn, params});
   return reader.add(scope, *found, read_params(*found, params), std::move(eqn.inputs));
 }
 

@@ -66,6 +66,7 @@ class BatchTrace final : public Trace {
       return process_primitive(primitive, closed->params,
                                closed_operands(main(), closed->consts, tracers));
     }
+    refuse_ordered_effects(primitive, params, tracers);
     const auto& rule = primitive.rules().batch;
     if (!rule) missing_rule(primitive, "batch");
     BatchResult result = rule(params, axis_, values, axes);
@@ -80,6 +81,23 @@ class BatchTrace final : public Trace {
   }
 
  private:
+  // One program for all examples gives no order between the effects of different examples. Effects
+  // are those of host functions; what carries programs or is defined by others says so within.
+  static void refuse_ordered_effects(const PrimitiveBase& primitive, const Params& params,
+                                     std::span<const Array> tracers) {
+    const auto& lowerings = primitive.rules().lower;
+    const auto cpu = lowerings.find("cpu");
+    const bool on_host =
+        cpu == lowerings.end() || std::holds_alternative<Lowering::Call>(cpu->second.form);
+    if (!on_host || params.has_jaxprs()) return;
+    std::vector<Aval> avals;
+    for (const Array& x : tracers) avals.push_back(x.aval());
+    if (abstract_eval(primitive, params, avals).effect != Effect::ordered) return;
+    throw TypeError(std::string(primitive.name()) +
+                    ": ordered effects cannot be mapped by vmap, which runs all examples at once; "
+                    "use map or scan, which run them in order, or an unordered effect");
+  }
+
   AxisInfo axis_;
   std::string name_;
 };

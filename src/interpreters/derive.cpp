@@ -46,9 +46,8 @@ std::vector<Tangent> transpose_ops(const OpsFunction& ops, const Params& params,
 }  // namespace
 
 void derive_missing_rules(RuleTable& table) {
-  const auto found = table.lower.find("cpu");
-  if (found == table.lower.end()) return;
-  const auto* form = std::get_if<Lowering::Ops>(&found->second.form);
+  const Lowering* lowering = table.lowering();
+  const auto* form = lowering ? std::get_if<Lowering::Ops>(&lowering->form) : nullptr;
   if (!form) return;
   const OpsFunction ops = form->f;
   if (!table.impl) table.impl = ops;

@@ -3,18 +3,30 @@
 //
 // The rule runs with the interpreter stack set aside: it may call library functions, and those must
 // be evaluated too, even while a trace is under way above.
+#include "core/nans.hpp"
 #include "core/trace.hpp"
+#include "telamon/debug.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace detail {
 
-Arrays evaluate(const PrimitiveBase& primitive, const Params& params, std::span<const Array> args) {
+namespace {
+
+Arrays apply(const PrimitiveBase& primitive, const Params& params, std::span<const Array> args) {
   const auto& impl = primitive.rules().impl;
   if (!impl) missing_rule(primitive, "impl");
   if (!tracing_under_way()) return impl(params, args);
   const EvalScope scope;
   return impl(params, args);
+}
+
+}  // namespace
+
+Arrays evaluate(const PrimitiveBase& primitive, const Params& params, std::span<const Array> args) {
+  Arrays results = apply(primitive, params, args);
+  if (debug_nans()) refuse_nan(primitive, args, results);
+  return results;
 }
 
 }  // namespace detail

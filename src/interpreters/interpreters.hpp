@@ -73,6 +73,11 @@ std::shared_ptr<const PartialEvalJaxpr> split_jaxpr(const Jaxpr& jaxpr,
                                                     const std::vector<bool>& unknown_in,
                                                     const std::vector<bool>& instantiate_out,
                                                     const Policy& policy);
+/// Splits the body of a loop: what does not change from step to step is known, but no equation with
+/// an effect is, for it happens in each step.
+std::shared_ptr<const PartialEvalJaxpr> hoist_jaxpr(const Jaxpr& jaxpr,
+                                                    const std::vector<bool>& changes,
+                                                    const std::vector<bool>& instantiate_out);
 
 struct Linearized {
   Arrays primals_out;

@@ -1,4 +1,4 @@
-// inline_calls: every jit equation becomes its body, at any depth.
+// inline_calls: every call that says nothing more than its program becomes that, at any depth.
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitive.hpp"
 
@@ -6,15 +6,13 @@ namespace telamon {
 inline namespace v1 {
 namespace {
 
-bool is_call(const Eqn& eqn) { return eqn.primitive->name() == "jit"; }
-
 // Appends the equations of `jaxpr` applied to `args`; gives its results.
 std::vector<Atom> emit(detail::JaxprBuilder& builder, const Jaxpr& jaxpr,
                        const std::vector<Atom>& args, bool& changed) {
   detail::Renaming rename(jaxpr);
   for (const Atom& arg : args) rename.push(arg);
   for (const Eqn& eqn : jaxpr.eqns()) {
-    if (is_call(eqn)) {
+    if (eqn.primitive->rules().inlinable) {
       changed = true;
       for (Atom& out : emit(builder, eqn.params.jaxprs()[0], rename(eqn.inputs), changed))
         rename.push(std::move(out));

@@ -72,7 +72,12 @@ std::string unquoted(const std::string& text) {
 std::vector<ParamText> printed_fields(const PrimitiveBase& primitive, const Params& params) {
   std::vector<ParamText> all = with_placeholders(params).fields();
   std::vector<ParamText> defaults;
-  if (std::any_of(all.begin(), all.end(), [](const ParamText& f) { return is_off(f.second); })) {
+  const auto is_default = [&](const ParamText& f) {
+    return std::find(defaults.begin(), defaults.end(), f) != defaults.end();
+  };
+  if (std::any_of(all.begin(), all.end(), [](const ParamText& f) {
+        return is_off(f.second) || f.second == placeholder();
+      })) {
     if (const auto& parse = primitive.rules().parse_params) defaults = parse({}).fields();
   }
   const bool one_sequence = std::count_if(all.begin(), all.end(), [](const ParamText& f) {
@@ -81,9 +86,10 @@ std::vector<ParamText> printed_fields(const PrimitiveBase& primitive, const Para
   std::vector<ParamText> printed;
   for (ParamText& field : all) {
     auto& [name, text] = field;
-    if (text == placeholder() || (one_sequence && is_jaxpr_sequence(text))) continue;
-    if (is_off(text) && std::find(defaults.begin(), defaults.end(), field) != defaults.end())
-      continue;
+    // A member that may be without a jaxpr says that it has one.
+    if (text == placeholder() && (defaults.empty() || is_default(field))) continue;
+    if (one_sequence && is_jaxpr_sequence(text)) continue;
+    if (is_off(text) && is_default(field)) continue;
     text = unquoted(replace_all(std::move(text), placeholder(), kNestedJaxpr));
     printed.push_back(std::move(field));
   }

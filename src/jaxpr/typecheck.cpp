@@ -1,6 +1,5 @@
 // typecheck_jaxpr: every equation against the abstract_eval rule of its primitive.
 #include <algorithm>
-#include <array>
 
 #include "core/trace.hpp"
 #include "jaxpr/print.hpp"
@@ -12,10 +11,6 @@ namespace {
 
 constexpr std::size_t kWindow = 5;     // equations shown before and after the offending one
 constexpr std::size_t kMaxLines = 40;  // of one equation with its nested jaxprs
-
-// Primitives whose operands are those of the jaxpr they carry.
-constexpr std::array<std::string_view, 4> kCalls = {"jit", "checkpoint", "custom_jvp_call",
-                                                    "custom_vjp_call"};
 
 std::string first_lines(const std::string& text, std::size_t count) {
   std::size_t end = 0;
@@ -53,14 +48,6 @@ std::string context(const Jaxpr& jaxpr, std::size_t index) {
   }
   if (end < eqns.size()) text += "\n    ...";
   return text;
-}
-
-void check_call_arity(const Eqn& eqn) {
-  if (std::find(kCalls.begin(), kCalls.end(), eqn.primitive->name()) == kCalls.end()) return;
-  const std::vector<Jaxpr> bodies = eqn.params.jaxprs();
-  if (bodies.empty() || bodies[0].num_inputs() == static_cast<int>(eqn.inputs.size())) return;
-  throw TypeError(std::to_string(eqn.inputs.size()) + " operands cannot call jaxpr with " +
-                  std::to_string(bodies[0].num_inputs()) + " inputs");
 }
 
 void check_results(const Jaxpr& jaxpr, const Eqn& eqn, const AbstractResult& result) {
@@ -104,7 +91,6 @@ void check_eqn(const Jaxpr& jaxpr, const Eqn& eqn, Var& next) {
   check_bound(eqn.inputs, next);
   check_binders(jaxpr, eqn.outputs, next);
   for (const Jaxpr& nested : eqn.params.jaxprs()) typecheck_jaxpr(nested);
-  check_call_arity(eqn);
   std::vector<Aval> avals;
   avals.reserve(eqn.inputs.size());
   for (const Atom& in : eqn.inputs) avals.push_back(jaxpr.aval(in));

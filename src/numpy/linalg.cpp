@@ -129,7 +129,7 @@ Array tensordot(const Operand& x, const Operand& y, std::int64_t axes) {
   return tensordot(x, y, x_axes, y_axes);
 }
 
-Array trace(const Operand& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2) {
+Array trace(const Operand& x, std::int64_t offset, Axis axis1, Axis axis2) {
   const CallSite site(x.where);
   return sum(diagonal(x.array, offset, axis1, axis2), -1);
 }

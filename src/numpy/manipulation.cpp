@@ -83,7 +83,7 @@ Array transpose(const Operand& x, const AxisList& permutation) {
   return lax::transpose(x.array, perm);
 }
 
-Array swapaxes(const Operand& x, std::int64_t axis1, std::int64_t axis2) {
+Array swapaxes(const Operand& x, Axis axis1, Axis axis2) {
   const CallSite site(x.where);
   Shape perm = detail::iota_axes(x.array.ndim());
   std::swap(perm[static_cast<std::size_t>(canonical_axis("swapaxes", axis1, x.array))],
@@ -91,7 +91,7 @@ Array swapaxes(const Operand& x, std::int64_t axis1, std::int64_t axis2) {
   return lax::transpose(x.array, perm);
 }
 
-Array moveaxis(const Operand& x, std::int64_t source, std::int64_t destination) {
+Array moveaxis(const Operand& x, Axis source, Axis destination) {
   const CallSite site(x.where);
   Shape perm = detail::iota_axes(x.array.ndim());
   const std::int64_t from = canonical_axis("moveaxis", source, x.array);
@@ -163,7 +163,7 @@ Array flip(const Operand& x, const AxisList& axes) {
   return lax::rev(x.array, detail::canonical_axes("flip", axes, x.array));
 }
 
-Array concatenate(const Arrays& xs, std::int64_t axis, SourceLocation where) {
+Array concatenate(const Arrays& xs, Axis axis, SourceLocation where) {
   const CallSite site(where);
   check_not_empty_list("concatenate", xs);
   if (xs[0].ndim() == 0)
@@ -171,7 +171,7 @@ Array concatenate(const Arrays& xs, std::int64_t axis, SourceLocation where) {
   return lax::concatenate(detail::promote_dtypes(xs), canonical_axis("concatenate", axis, xs[0]));
 }
 
-Array stack(const Arrays& xs, std::int64_t axis, SourceLocation where) {
+Array stack(const Arrays& xs, Axis axis, SourceLocation where) {
   const CallSite site(where);
   check_not_empty_list("stack", xs);
   for (const Array& x : xs) {
@@ -183,12 +183,14 @@ Array stack(const Arrays& xs, std::int64_t axis, SourceLocation where) {
   return lax::stack(detail::promote_dtypes(xs), canonical_axis("stack", axis, xs[0].ndim() + 1));
 }
 
-Arrays unstack(const Operand& x, std::int64_t axis) {
+Arrays unstack(const Operand& x, Axis axis) {
   const CallSite site(x.where);
-  return lax::unstack(x.array, canonical_axis("unstack", axis, x.array));
+  const std::int64_t a = canonical_axis("unstack", axis, x.array);
+  detail::check_number_of_results("unstack", x.array, x.array.shape(a));
+  return lax::unstack(x.array, a);
 }
 
-Arrays split(const Operand& x, std::int64_t sections, std::int64_t axis) {
+Arrays split(const Operand& x, std::int64_t sections, Axis axis) {
   const CallSite site(x.where);
   const std::int64_t a = canonical_axis("split", axis, x.array);
   const std::int64_t size = x.array.shape(static_cast<int>(a));
@@ -196,10 +198,11 @@ Arrays split(const Operand& x, std::int64_t sections, std::int64_t axis) {
     throw ValueError("split: axis " + std::to_string(a) + " of " + x.array.aval().to_string() +
                      " does not divide into " + std::to_string(sections) + " equal parts");
   }
+  detail::check_number_of_results("split", x.array, sections);
   return lax::split(x.array, Shape(static_cast<std::size_t>(sections), size / sections), a);
 }
 
-Arrays split(const Operand& x, const Shape& indices, std::int64_t axis) {
+Arrays split(const Operand& x, const Shape& indices, Axis axis) {
   const CallSite site(x.where);
   const std::int64_t a = canonical_axis("split", axis, x.array);
   const std::int64_t size = x.array.shape(static_cast<int>(a));
@@ -256,7 +259,7 @@ Array tile(const Operand& x, const Shape& repetitions) {
                       result);
 }
 
-Array repeat(const Operand& x, std::int64_t count, std::optional<std::int64_t> axis) {
+Array repeat(const Operand& x, std::int64_t count, OptionalAxis axis) {
   const CallSite site(x.where);
   if (count < 0) throw ValueError("repeat: negative count " + std::to_string(count));
   const Array flat = axis ? x.array : ravel(x.array);
@@ -268,7 +271,7 @@ Array repeat(const Operand& x, std::int64_t count, std::optional<std::int64_t> a
   return lax::reshape(detail::broadcast_array(lax::reshape(flat, split_shape), repeated), result);
 }
 
-Array roll(const Operand& x, std::int64_t shift, std::optional<std::int64_t> axis) {
+Array roll(const Operand& x, std::int64_t shift, OptionalAxis axis) {
   const CallSite site(x.where);
   if (!axis) return lax::reshape(roll(ravel(x.array), shift, 0), x.array.shape());
   const std::int64_t a = canonical_axis("roll", *axis, x.array);
@@ -307,7 +310,7 @@ Array triu(const Operand& x, std::int64_t k) {
 }
 
 // In the row-major order of an n by m matrix the diagonal lies m + 1 apart.
-Array diagonal(const Operand& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2) {
+Array diagonal(const Operand& x, std::int64_t offset, Axis axis1, Axis axis2) {
   const CallSite site(x.where);
   const std::int64_t a = canonical_axis("diagonal", axis1, x.array),
                      b = canonical_axis("diagonal", axis2, x.array);

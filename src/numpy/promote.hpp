@@ -46,6 +46,10 @@ std::pair<Array, Array> promote_inexact(std::string_view name, const Array& x, c
 Arrays promote_dtypes(std::span<const Array> xs);
 
 /// The axis counted from 0. IndexError "sum: axis 2 is out of bounds for f32[3,4]".
+/// The most arrays that split and unstack make.
+inline constexpr std::int64_t kMaxResults = std::int64_t{1} << 20;
+/// ValueError where a function of x would have more results than that.
+void check_number_of_results(std::string_view name, const Array& x, std::int64_t count);
 std::int64_t canonical_axis(std::string_view name, std::int64_t axis, const Array& x);
 std::int64_t canonical_axis(std::string_view name, std::int64_t axis, int ndim);
 /// AxisList counted from 0, sorted; all of them for `Axes()`. ValueError when one occurs twice.

@@ -58,10 +58,10 @@ Array extremum(const char* name, Strict strict, Strict on_bool, const Operand& x
   return reduce(name, a.dtype() == DType::bool_ ? on_bool : strict, a, options);
 }
 
-using StrictIndex = Array (*)(const Operand&, std::int64_t, DType);
+using StrictIndex = Array (*)(const Operand&, Axis, DType);
 
-Array arg_extremum(const char* name, StrictIndex strict, const Operand& x,
-                   std::optional<std::int64_t> axis, bool keepdims) {
+Array arg_extremum(const char* name, StrictIndex strict, const Operand& x, OptionalAxis axis,
+                   bool keepdims) {
   const CallSite site(x.where);
   const Array flat = axis ? x.array : ravel(x.array);
   const std::int64_t a = detail::canonical_axis(name, axis.value_or(0), flat);
@@ -72,10 +72,9 @@ Array arg_extremum(const char* name, StrictIndex strict, const Operand& x,
               : lax::reshape(index, Shape(x.array.shape().size(), 1));
 }
 
-using StrictRunning = Array (*)(const Operand&, std::int64_t, bool);
+using StrictRunning = Array (*)(const Operand&, Axis, bool);
 
-Array running(const char* name, StrictRunning strict, const Array& x,
-              std::optional<std::int64_t> axis) {
+Array running(const char* name, StrictRunning strict, const Array& x, OptionalAxis axis) {
   const Array flat = axis ? x : ravel(x);
   return strict(flat, detail::canonical_axis(name, axis.value_or(0), flat), false);
 }
@@ -156,35 +155,35 @@ Array logsumexp(const Operand& x, const Reduce& options) {
 }  // namespace numpy
 }  // namespace detail
 
-Array argmax(const Operand& x, std::optional<std::int64_t> axis, bool keepdims) {
+Array argmax(const Operand& x, OptionalAxis axis, bool keepdims) {
   return arg_extremum("argmax", lax::argmax, x, axis, keepdims);
 }
 
-Array argmin(const Operand& x, std::optional<std::int64_t> axis, bool keepdims) {
+Array argmin(const Operand& x, OptionalAxis axis, bool keepdims) {
   return arg_extremum("argmin", lax::argmin, x, axis, keepdims);
 }
 
-Array cumsum(const Operand& x, std::optional<std::int64_t> axis) {
+Array cumsum(const Operand& x, OptionalAxis axis) {
   const CallSite site(x.where);
   return running("cumsum", lax::cumsum, detail::strong(detail::numeric(x.array)), axis);
 }
 
-Array cumprod(const Operand& x, std::optional<std::int64_t> axis) {
+Array cumprod(const Operand& x, OptionalAxis axis) {
   const CallSite site(x.where);
   return running("cumprod", lax::cumprod, detail::strong(detail::numeric(x.array)), axis);
 }
 
-Array cummax(const Operand& x, std::optional<std::int64_t> axis) {
+Array cummax(const Operand& x, OptionalAxis axis) {
   const CallSite site(x.where);
   return running("cummax", lax::cummax, x.array, axis);
 }
 
-Array cummin(const Operand& x, std::optional<std::int64_t> axis) {
+Array cummin(const Operand& x, OptionalAxis axis) {
   const CallSite site(x.where);
   return running("cummin", lax::cummin, x.array, axis);
 }
 
-Array diff(const Operand& x, std::int64_t n, std::int64_t axis) {
+Array diff(const Operand& x, std::int64_t n, Axis axis) {
   const CallSite site(x.where);
   const std::int64_t a = detail::canonical_axis("diff", axis, x.array);
   if (n < 0) throw ValueError("diff: n must not be negative, got " + std::to_string(n));

@@ -137,7 +137,7 @@ const Primitive<> div_p{"div", [] { return binary(div_p, {
       if (x[1].is_linear()) refuse_nonlinear("div", x);
       return cotangents(x, ct[0].is_zero() ? ct[0] : Tangent(ct[0].array() / x[1].array()), {});
     },
-    .lower = emit(&Emitter::div),
+    .lower = emit(&Emitter::div).with_cost(5),
 }); }};
 
 /// rem(x, y) = x - y trunc(x / y), of x's sign; rem(x, 0) = x for integers.
@@ -150,7 +150,7 @@ const Primitive<> rem_p{"rem", [] { return binary(rem_p, {
       const Array quotient = x / y;
       return dy * -(lax::sign(quotient) * lax::floor(lax::abs(quotient)));
     },
-    .lower = emit(&Emitter::rem),
+    .lower = emit(&Emitter::rem).with_cost(30),
 }); }};
 // clang-format on
 

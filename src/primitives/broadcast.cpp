@@ -98,7 +98,7 @@ const Primitive<BroadcastInDimParams> broadcast_in_dim_p{
           .jvp = linear_jvp(broadcast_in_dim_p),
           .transpose = linear_transpose<BroadcastInDimParams>(sum_repeats),
           .batch = batch_in_place(broadcast_in_dim_p, insert_batch_axis),
-          .lower = at_index<BroadcastInDimParams>(read),
+          .lower = at_index<BroadcastInDimParams>(read).with_cost(0),
       };
     }};
 

@@ -88,17 +88,18 @@ Scalar read(Emitter& e, const ConcatenateParams& p, std::span<const Source> xs,
 }  // namespace
 }  // namespace detail
 
-const Primitive<ConcatenateParams> concatenate_p{detail::kName, [] {
-                                                   using namespace detail;
-                                                   return Rules<ConcatenateParams>{
-                                                       .impl = evaluate,
-                                                       .abstract_eval = result_aval,
-                                                       .jvp = linear_jvp(concatenate_p),
-                                                       .transpose = transpose,
-                                                       .batch = batch,
-                                                       .lower = at_index<ConcatenateParams>(read),
-                                                   };
-                                                 }};
+const Primitive<ConcatenateParams> concatenate_p{
+    detail::kName, [] {
+      using namespace detail;
+      return Rules<ConcatenateParams>{
+          .impl = evaluate,
+          .abstract_eval = result_aval,
+          .jvp = linear_jvp(concatenate_p),
+          .transpose = transpose,
+          .batch = batch,
+          .lower = at_index<ConcatenateParams>(read).with_cost(0, 3),
+      };
+    }};
 
 }  // namespace v1
 }  // namespace telamon

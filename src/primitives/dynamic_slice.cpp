@@ -242,7 +242,7 @@ const Primitive<DynamicSliceParams> dynamic_slice_p{
           .jvp = slice_jvp,
           .transpose = slice_transpose,
           .batch = slice_batch,
-          .lower = at_index<DynamicSliceParams>(slice_read),
+          .lower = at_index<DynamicSliceParams>(slice_read).with_cost(2),
       };
     }};
 
@@ -256,7 +256,8 @@ const Primitive<> dynamic_update_slice_p{
           .transpose = update_transpose,
           .batch = update_batch,
           .lower = at_index(std::function<Scalar(Emitter&, const NoParams&, std::span<const Source>,
-                                                 const Index&)>(update_read)),
+                                                 const Index&)>(update_read))
+                       .with_cost(6),
       };
     }};
 

@@ -24,10 +24,11 @@ Array run_kernel(Op op, DType dtype, const Aval& out, std::span<const Array> x,
   return result;
 }
 
-Lowering math(const char* name) {
+Lowering math(const char* name, int cycles) {
   return {Lowering::Element{[name](Emitter& e, const Params&, std::span<const Scalar> x) {
-    return Scalars{e.math(name, x)};
-  }}};
+            return Scalars{e.math(name, x)};
+          }},
+          {cycles, 0}};
 }
 Lowering emit(Scalar (Emitter::*instruction)(Scalar)) {
   return element([instruction](Emitter& e, Scalar x) { return (e.*instruction)(x); });

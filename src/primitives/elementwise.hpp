@@ -34,8 +34,9 @@ ElementwiseImpl<P> eager(Op op) {
   };
 }
 
-/// A lowering that is one vector math function, the one that the eager kernel calls.
-Lowering math(const char* name);
+/// A lowering that is one vector math function, the one that the eager kernel calls; about `cycles`
+/// for a vector.
+Lowering math(const char* name, int cycles);
 /// A lowering that is one instruction of the emitter: `emit(&Emitter::add)`.
 Lowering emit(Scalar (Emitter::*instruction)(Scalar));
 Lowering emit(Scalar (Emitter::*instruction)(Scalar, Scalar));

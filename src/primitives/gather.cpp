@@ -118,7 +118,7 @@ const Primitive<GatherParams> gather_p{detail::kName, [] {
                                              .jvp = jvp,
                                              .transpose = transpose,
                                              .batch = batch,
-                                             .lower = at_index<GatherParams>(read),
+                                             .lower = at_index<GatherParams>(read).with_cost(8),
                                          };
                                        }};
 

@@ -4,9 +4,11 @@
 #include <algorithm>
 
 #include "core/concrete.hpp"
+#include "core/nans.hpp"
 #include "core/trace.hpp"
 #include "interpreters/program_calls.hpp"
 #include "runtime/executable_cache.hpp"
+#include "telamon/debug.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -18,12 +20,14 @@ JitParams with_jaxpr(const JitParams& p, Jaxpr jaxpr, int num_consts = 0) {
 }
 
 Arrays run(const JitParams& p, std::span<const Array> args) {
+  if (detail::finding_nan()) return eval_jaxpr(p.jaxpr, args);
   const auto executable = runtime::executable_for(
       p.jaxpr, p.backend, {.contract = p.contract, .name = p.name, .disabled = {}});
   Arrays inputs, outputs;
   inputs.reserve(args.size());
   for (const Array& x : args) inputs.push_back(detail::contiguous(x));
   executable->execute(inputs, {}, outputs, p.name.c_str());
+  if (debug_nans()) detail::find_nan(p.jaxpr, "jit(" + p.name + ")", inputs, outputs);
   return outputs;
 }
 
@@ -79,6 +83,7 @@ const Primitive<JitParams> jit_p{
           .partial_eval = split,
           .dce = prune,
           .exempt = {{"lower", "the compiler inlines calls"}},
+          .inlinable = true,
       };
     }};
 

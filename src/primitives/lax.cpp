@@ -49,7 +49,7 @@ Array reduce(const Primitive<AxesParams>& primitive, const Operand& x, const Sha
   return primitive.bind1({axes}, {x.array});
 }
 
-Array cumulative(const Primitive<CumulativeParams>& primitive, const Operand& x, std::int64_t axis,
+Array cumulative(const Primitive<CumulativeParams>& primitive, const Operand& x, Axis axis,
                  bool reverse) {
   const CallSite site(x.where);
   return primitive.bind1({axis, reverse}, {x.array});
@@ -62,14 +62,14 @@ bool is_iota(const Shape& s) {
   return true;
 }
 
-void check_axis(const char* name, std::int64_t axis, const Array& x) {
+void check_axis(const char* name, Axis axis, const Array& x) {
   if (axis >= 0 && axis < x.ndim()) return;
   throw IndexError(std::string(name) + ": axis " + std::to_string(axis) + " is out of bounds for " +
                    x.aval().to_string() + "; axes count from 0");
 }
 
 /// Starts of a dynamic slice: `start` along `axis`, else 0 of the same dtype.
-Arrays starts_along(const Array& x, const Array& start, std::int64_t axis) {
+Arrays starts_along(const Array& x, const Array& start, Axis axis) {
   check_axis("a dynamic slice", axis, x);
   Arrays starts(static_cast<std::size_t>(x.ndim()), scalar(0, start.dtype()));
   starts[static_cast<std::size_t>(axis)] = start;
@@ -217,7 +217,7 @@ Array full_like(const Operand& x, double value) {
 Array zeros_like(const Operand& x) { return full_like(x, 0); }
 Array ones_like(const Operand& x) { return full_like(x, 1); }
 
-Array iota(DType dtype, const Shape& shape, std::int64_t dimension, SourceLocation where) {
+Array iota(DType dtype, const Shape& shape, Axis dimension, SourceLocation where) {
   const CallSite site(where);
   return iota_p.bind1({dtype, shape, dimension}, {});
 }
@@ -284,24 +284,24 @@ Array rev(const Operand& x, const Shape& dimensions) {
   return rev_p.bind1({dimensions}, {x.array});
 }
 
-Array concatenate(std::span<const Array> xs, std::int64_t dimension, SourceLocation where) {
+Array concatenate(std::span<const Array> xs, Axis dimension, SourceLocation where) {
   if (xs.size() == 1) return xs[0];
   const CallSite site(where);
   return concatenate_p.bind({dimension}, xs)[0];
 }
 
-Arrays split(const Operand& x, const Shape& sizes, std::int64_t axis) {
+Arrays split(const Operand& x, const Shape& sizes, Axis axis) {
   if (sizes.size() == 1) return {x.array};
   const CallSite site(x.where);
   return split_p.bind({sizes, axis}, {x.array});
 }
 
-Array stack(std::span<const Array> xs, std::int64_t axis, SourceLocation where) {
+Array stack(std::span<const Array> xs, Axis axis, SourceLocation where) {
   const CallSite site(where);
   return stack_p.bind({axis}, xs)[0];
 }
 
-Arrays unstack(const Operand& x, std::int64_t axis) {
+Arrays unstack(const Operand& x, Axis axis) {
   const CallSite site(x.where);
   return unstack_p.bind({axis}, {x.array});
 }
@@ -330,7 +330,7 @@ Array slice(const Operand& x, const Shape& start_indices, const Shape& limit_ind
 }
 
 Array slice_in_dim(const Operand& x, std::int64_t start, std::int64_t limit, std::int64_t stride,
-                   std::int64_t axis) {
+                   Axis axis) {
   check_axis("slice_in_dim", axis, x.array);
   const auto n = x.array.shape().size();
   const auto a = static_cast<std::size_t>(axis);
@@ -341,7 +341,7 @@ Array slice_in_dim(const Operand& x, std::int64_t start, std::int64_t limit, std
   return slice(x, starts, limits, strides);
 }
 
-Array index_in_dim(const Operand& x, std::int64_t index, std::int64_t axis) {
+Array index_in_dim(const Operand& x, std::int64_t index, Axis axis) {
   const CallSite site(x.where);
   check_axis("index_in_dim", axis, x.array);
   if (index < 0 || index >= x.array.shape(axis)) {
@@ -359,8 +359,7 @@ Array dynamic_slice(const Operand& x, std::span<const Array> starts, const Shape
   return dynamic_slice_p.bind({slice_sizes}, args)[0];
 }
 
-Array dynamic_slice_in_dim(const Operand& x, const Operand& start, std::int64_t size,
-                           std::int64_t axis) {
+Array dynamic_slice_in_dim(const Operand& x, const Operand& start, std::int64_t size, Axis axis) {
   const CallSite site(x.where);
   const Arrays starts = starts_along(x.array, start.array, axis);
   Shape sizes = x.array.shape();
@@ -368,7 +367,7 @@ Array dynamic_slice_in_dim(const Operand& x, const Operand& start, std::int64_t 
   return dynamic_slice(x, starts, sizes);
 }
 
-Array dynamic_index_in_dim(const Operand& x, const Operand& index, std::int64_t axis) {
+Array dynamic_index_in_dim(const Operand& x, const Operand& index, Axis axis) {
   const CallSite site(x.where);
   return squeeze(dynamic_slice_in_dim(x, index, 1, axis), {axis});
 }
@@ -381,7 +380,7 @@ Array dynamic_update_slice(const Operand& x, const Operand& update, std::span<co
 }
 
 Array dynamic_update_slice_in_dim(const Operand& x, const Operand& update, const Operand& start,
-                                  std::int64_t axis) {
+                                  Axis axis) {
   const CallSite site(x.where);
   return dynamic_update_slice(x, update, starts_along(x.array, start.array, axis));
 }
@@ -395,26 +394,26 @@ Array reduce_and(const Operand& x, const Shape& axes) { return reduce(reduce_and
 Array reduce_or(const Operand& x, const Shape& axes) { return reduce(reduce_or_p, x, axes); }
 Array reduce_xor(const Operand& x, const Shape& axes) { return reduce(reduce_xor_p, x, axes); }
 
-Array argmax(const Operand& x, std::int64_t axis, DType index_dtype) {
+Array argmax(const Operand& x, Axis axis, DType index_dtype) {
   const CallSite site(x.where);
   return argmax_p.bind1({{axis}, index_dtype}, {x.array});
 }
 
-Array argmin(const Operand& x, std::int64_t axis, DType index_dtype) {
+Array argmin(const Operand& x, Axis axis, DType index_dtype) {
   const CallSite site(x.where);
   return argmin_p.bind1({{axis}, index_dtype}, {x.array});
 }
 
-Array cumsum(const Operand& x, std::int64_t axis, bool reverse) {
+Array cumsum(const Operand& x, Axis axis, bool reverse) {
   return cumulative(cumsum_p, x, axis, reverse);
 }
-Array cumprod(const Operand& x, std::int64_t axis, bool reverse) {
+Array cumprod(const Operand& x, Axis axis, bool reverse) {
   return cumulative(cumprod_p, x, axis, reverse);
 }
-Array cummax(const Operand& x, std::int64_t axis, bool reverse) {
+Array cummax(const Operand& x, Axis axis, bool reverse) {
   return cumulative(cummax_p, x, axis, reverse);
 }
-Array cummin(const Operand& x, std::int64_t axis, bool reverse) {
+Array cummin(const Operand& x, Axis axis, bool reverse) {
   return cumulative(cummin_p, x, axis, reverse);
 }
 
@@ -443,12 +442,12 @@ Array scatter_add(const Operand& x, const Operand& indices, const Operand& updat
   return scatter_add_p.bind1(params, {x.array, indices.array, updates.array});
 }
 
-Arrays sort(std::span<const Array> xs, std::int64_t dimension, int num_keys, SourceLocation where) {
+Arrays sort(std::span<const Array> xs, Axis dimension, int num_keys, SourceLocation where) {
   const CallSite site(where);
   return sort_p.bind({dimension, true, num_keys}, xs);
 }
 
-Array sort(const Operand& x, std::int64_t dimension) {
+Array sort(const Operand& x, Axis dimension) {
   const CallSite site(x.where);
   return sort_p.bind1({dimension, true, 1}, {x.array});
 }

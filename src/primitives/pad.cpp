@@ -165,7 +165,7 @@ const Primitive<PadParams> pad_p{detail::kName, [] {
                                        .jvp = linear_jvp(pad_p),
                                        .transpose = transpose,
                                        .batch = batch,
-                                       .lower = at_index<PadParams>(read),
+                                       .lower = at_index<PadParams>(read).with_cost(4),
                                    };
                                  }};
 

@@ -15,7 +15,7 @@ using namespace families::formula;
 const Primitive<> sqrt_p{"sqrt", [] { return unary(sqrt_p, {
     .impl = eager(Op::sqrt),
     .jvp = [](Array dx, Array y, Array) { return dx * (0.5 / y); },
-    .lower = emit(&Emitter::sqrt),
+    .lower = emit(&Emitter::sqrt).with_cost(5),
 }); }};
 
 /// rsqrt(x) = 1 / sqrt(x).   d rsqrt(x) = -rsqrt(x) / (2 x) dx
@@ -24,14 +24,14 @@ const Primitive<> rsqrt_p{"rsqrt", [] { return unary(rsqrt_p, {
     .jvp = [](Array dx, Array y, Array x) { return dx * (-0.5 * (y / x)); },
     .lower = element([](Emitter& e, Scalar x) {
       return e.div(e.constant(x.dtype(), 1), e.sqrt(x));
-    }),
+    }).with_cost(6),
 }); }};
 
 /// cbrt(x), the real cube root.   d cbrt(x) = cbrt(x)^-2 / 3 dx
 const Primitive<> cbrt_p{"cbrt", [] { return unary(cbrt_p, {
     .impl = eager(Op::cbrt),
     .jvp = [](Array dx, Array y, Array) { return dx * (1.0 / 3 * lax::integer_pow(y, -2)); },
-    .lower = math("cbrt"),
+    .lower = math("cbrt", 25),
 }); }};
 
 /// square(x) = x x.   d square(x) = 2 x dx
@@ -167,7 +167,7 @@ const Primitive<> pow_p{"pow", [] {
       .lower = element([](Emitter& e, Scalar x, Scalar y) {
         const Scalar args[] = {x, e.convert(y, x.dtype())};
         return e.math("pow", args);
-      }),
+      }).with_cost(40),
       .exempt = {{"transpose", "never linear in its operands"}},
   };
 }};

@@ -185,6 +185,7 @@ Rules<ScatterParams> scatter_rules() {
       .transpose = kUpdate == Update::replace ? replace_transpose : add_transpose,
       .batch = batch<kUpdate>,
       .lower = kernel<ScatterParams>(emit<kUpdate>),
+      .updates_operand = true,
   };
 }
 

@@ -15,7 +15,7 @@ using namespace families::formula;
 const Primitive<> logistic_p{"logistic", [] { return unary(logistic_p, {
     .impl = eager(Op::logistic),
     .jvp = [](Array dx, Array y, Array) { return dx * (y * (1 - y)); },
-    .lower = math("logistic"),
+    .lower = math("logistic", 20),
 }); }};
 
 /// erf(x) = 2 / sqrt(pi) int_0^x e^(-t^2) dt.   d erf(x) = 2 / sqrt(pi) e^(-x^2) dx
@@ -24,7 +24,7 @@ const Primitive<> erf_p{"erf", [] { return unary(erf_p, {
     .jvp = [](Array dx, Array, Array x) {
       return dx * (2 * std::numbers::inv_sqrtpi * lax::exp(-lax::square(x)));
     },
-    .lower = math("erf"),
+    .lower = math("erf", 25),
 }); }};
 
 /// erfc(x) = 1 - erf(x), exact where erf(x) is near 1.   d erfc(x) = -2 / sqrt(pi) e^(-x^2) dx
@@ -33,7 +33,7 @@ const Primitive<> erfc_p{"erfc", [] { return unary(erfc_p, {
     .jvp = [](Array dx, Array, Array x) {
       return dx * (-2 * std::numbers::inv_sqrtpi * lax::exp(-lax::square(x)));
     },
-    .lower = math("erfc"),
+    .lower = math("erfc", 25),
 }); }};
 
 /// erf_inv(erf(x)) = x.   d erf_inv(x) = sqrt(pi) / 2 e^(y^2) dx, y = erf_inv(x)
@@ -42,7 +42,7 @@ const Primitive<> erf_inv_p{"erf_inv", [] { return unary(erf_inv_p, {
     .jvp = [](Array dx, Array y, Array) {
       return dx * (0.5 / std::numbers::inv_sqrtpi * lax::exp(lax::square(y)));
     },
-    .lower = math("erf_inv"),
+    .lower = math("erf_inv", 40),
 }); }};
 // clang-format on
 

@@ -61,7 +61,7 @@ const Primitive<> threefry2x32_p{"threefry2x32", [] { return Rules<>{
     .batch = elementwise_batch(threefry2x32_p),
     .lower = elements<NoParams>([](Emitter& e, const NoParams&, std::span<const Scalar> x) {
       return encrypt(e, x[0], x[1], x[2], x[3]);
-    }),
+    }).with_cost(100),
     .exempt = {{"jvp", "integer operands have no tangents"},
                {"transpose", "never linear in its operands"}},
 }; }};

@@ -244,7 +244,7 @@ Array shuffle(const Array& key, const Array& x) {
 
 }  // namespace
 
-Array permutation(const Operand& key, const Operand& x, std::int64_t axis) {
+Array permutation(const Operand& key, const Operand& x, Axis axis) {
   const CallSite site(key.where);
   key_words("permutation", key.array);
   const Array& a = x.array;

@@ -147,6 +147,7 @@ class Allocator {
   void* allocate(std::size_t bytes);
   void deallocate(void* block, std::size_t bytes) noexcept;
   AllocatorStats stats();
+  void reset_peak();
   void release_cached();
 
   ThreadCache* new_thread_cache();
@@ -167,7 +168,7 @@ class Allocator {
 
   std::mutex large_mutex_;
   FreeList large_[kNumClasses];
-  std::int64_t large_in_use_ = 0, large_cached_ = 0;
+  std::int64_t large_in_use_ = 0, large_cached_ = 0, large_peak_ = 0;
   const std::size_t limit_ = physical_memory() / 4;  // beyond it, freed blocks go to the system
 };
 
@@ -300,6 +301,7 @@ void* Allocator::allocate_large(SizeClass c, std::size_t bytes) {
   {
     const std::lock_guard lock(large_mutex_);
     large_in_use_ += size;
+    large_peak_ = std::max(large_peak_, large_in_use_);
     if (void* block = large_[c.index].pop()) {
       large_cached_ -= size;
       return block;
@@ -346,7 +348,12 @@ AllocatorStats Allocator::stats() {
   }
   const std::lock_guard lock(large_mutex_);
   return {static_cast<std::size_t>(in_use + large_in_use_),
-          static_cast<std::size_t>(cached + large_cached_)};
+          static_cast<std::size_t>(cached + large_cached_), static_cast<std::size_t>(large_peak_)};
+}
+
+void Allocator::reset_peak() {
+  const std::lock_guard lock(large_mutex_);
+  large_peak_ = large_in_use_;
 }
 
 void Allocator::release_cached() {
@@ -365,7 +372,7 @@ void Allocator::release_cached() {
 
 #if defined(TELAMON_ASAN)
 // Under the address sanitizer every block comes from malloc, which finds overruns and late uses.
-std::atomic<std::int64_t> asan_in_use{0};
+std::atomic<std::int64_t> asan_in_use{0}, asan_peak{0};
 #endif
 
 }  // namespace
@@ -379,7 +386,10 @@ void* allocate(std::size_t bytes) {
   const std::size_t limit = std::min(memory_limit(), std::size_t{1} << 39);
   if (bytes > limit || posix_memalign(&block, align, std::max<std::size_t>(bytes, 1)) != 0)
     out_of_memory(bytes);
-  asan_in_use += static_cast<std::int64_t>(size_class(bytes).size);
+  const auto size = static_cast<std::int64_t>(size_class(bytes).size);
+  const std::int64_t now = asan_in_use += size;
+  std::int64_t peak = asan_peak;
+  while (peak < now && !asan_peak.compare_exchange_weak(peak, now)) {}
   return block;
 }
 void deallocate(void* block, std::size_t bytes) noexcept {
@@ -387,7 +397,11 @@ void deallocate(void* block, std::size_t bytes) noexcept {
   asan_in_use -= static_cast<std::int64_t>(size_class(bytes).size);
   std::free(block);
 }
-AllocatorStats allocator_stats() { return {static_cast<std::size_t>(asan_in_use.load()), 0}; }
+AllocatorStats allocator_stats() {
+  return {static_cast<std::size_t>(asan_in_use.load()), 0,
+          static_cast<std::size_t>(asan_peak.load())};
+}
+void reset_allocator_peak() { asan_peak = asan_in_use.load(); }
 
 #else
 
@@ -396,6 +410,7 @@ void deallocate(void* block, std::size_t bytes) noexcept {
   if (block != nullptr) Allocator::get().deallocate(block, bytes);
 }
 AllocatorStats allocator_stats() { return Allocator::get().stats(); }
+void reset_allocator_peak() { Allocator::get().reset_peak(); }
 
 #endif
 

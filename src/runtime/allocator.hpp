@@ -26,8 +26,11 @@ TELAMON_API std::size_t memory_limit();
 struct AllocatorStats {
   std::size_t in_use = 0;  ///< bytes in blocks that are allocated, rounded up to their classes
   std::size_t cached = 0;  ///< bytes kept for reuse
+  std::size_t peak = 0;  ///< most bytes in large blocks (over 32 KiB) at once, since the last reset
 };
 TELAMON_API AllocatorStats allocator_stats();
+/// From now on `peak` is that of what follows.
+TELAMON_API void reset_allocator_peak();
 
 /// Returns the cached large blocks to the system.
 TELAMON_API void release_cached_memory();

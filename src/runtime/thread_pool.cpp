@@ -11,9 +11,13 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "telamon/error.hpp"
+#include "telamon/primitive.hpp"
 
 #if defined(__linux__)
 #include <pthread.h>
@@ -62,16 +66,17 @@ std::vector<int> allowed_cpus() {
   return cpus;
 }
 int current_cpu() { return sched_getcpu(); }
-void pin_to(int cpu) {
+void pin_to(const std::vector<int>& cpus) {
+  if (cpus.empty()) return;
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
+  for (const int cpu : cpus) CPU_SET(cpu, &set);
   pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 #else
 std::vector<int> allowed_cpus() { return {}; }
 int current_cpu() { return -1; }
-void pin_to(int) {}
+void pin_to(const std::vector<int>&) {}
 #endif
 
 thread_local bool inside = false;
@@ -90,9 +95,7 @@ class Pool {
   }
 
   int threads() const { return threads_.load(std::memory_order_relaxed); }
-  void set_threads(int threads) {
-    threads_.store(std::clamp(threads, 1, kMaxThreads), std::memory_order_relaxed);
-  }
+  void set_threads(int threads) { threads_.store(threads, std::memory_order_relaxed); }
   /// False if the pool is in use: the caller then runs the loop itself.
   bool run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* context);
 
@@ -103,9 +106,14 @@ class Pool {
   Pool();
   void start_workers(int wanted);
   void work(int index);
-  void take_part(int index, int& placed_for);
+  // What a worker chose its processor for.
+  struct Placement {
+    int caller_cpu = -1, threads = 0;
+    bool operator==(const Placement&) const = default;
+  };
+  void take_part(int index, Placement& placed_for);
   void run_chunks() noexcept;
-  void place(int index, int caller_cpu);
+  void place(int index, const Placement& now);
 
   std::mutex mutex_;  // held by the loop under way
   std::atomic<int> threads_{1};
@@ -142,13 +150,17 @@ void Pool::start_workers(int wanted) {
 }
 
 /// Unpinned threads that spin may share one processor for many milliseconds. Where the pool uses the
-/// whole machine, every worker keeps to a processor of its own, counted from that of the caller.
-void Pool::place(int index, int caller_cpu) {
+/// whole machine, every worker keeps to a processor of its own, counted from that of the caller;
+/// else it goes where it likes.
+void Pool::place(int index, const Placement& now) {
   const std::size_t n = cpus_.size();
-  if (n != static_cast<std::size_t>(threads())) return;
-  const auto it = std::find(cpus_.begin(), cpus_.end(), caller_cpu);
+  if (n != static_cast<std::size_t>(now.threads)) {
+    pin_to(cpus_);
+    return;
+  }
+  const auto it = std::find(cpus_.begin(), cpus_.end(), now.caller_cpu);
   const auto caller = static_cast<std::size_t>(it == cpus_.end() ? 0 : it - cpus_.begin());
-  pin_to(cpus_[(caller + 1 + static_cast<std::size_t>(index)) % n]);
+  pin_to({cpus_[(caller + 1 + static_cast<std::size_t>(index)) % n]});
 }
 
 void Pool::run_chunks() noexcept {
@@ -165,14 +177,15 @@ void Pool::run_chunks() noexcept {
   }
 }
 
-void Pool::take_part(int index, int& placed_for) {
+void Pool::take_part(int index, Placement& placed_for) {
   std::uint64_t state = state_.load(std::memory_order_acquire);
   do {
     if ((state & kOpen) == 0 || index + 1 >= threads()) return;
   } while (!state_.compare_exchange_weak(state, state + kWorker, std::memory_order_acq_rel));
-  if (caller_cpu_ != placed_for) {
-    placed_for = caller_cpu_;
-    place(index, caller_cpu_);
+  const Placement now{caller_cpu_, threads()};
+  if (now != placed_for) {
+    placed_for = now;
+    place(index, now);
   }
   run_chunks();
   state_.fetch_sub(kWorker, std::memory_order_release);
@@ -180,7 +193,7 @@ void Pool::take_part(int index, int& placed_for) {
 
 void Pool::work(int index) {
   std::uint32_t seen = 0;
-  int placed_for = -1;  // the caller's processor when this worker chose its own
+  Placement placed_for;
   for (;;) {
     const auto changed = [&] { return signal_.load(std::memory_order_acquire) != seen; };
     if (!spin_until(changed)) {
@@ -232,10 +245,20 @@ void parallel_for(std::int64_t chunks, void (*body)(void*, std::int64_t), void* 
   for (std::int64_t i = 0; i < chunks; ++i) body(context, i);
 }
 
-int num_threads() { return Pool::get().threads(); }
-void set_num_threads(int threads) { Pool::get().set_threads(threads); }
 bool in_parallel_region() { return inside; }
 
 }  // namespace runtime
+
+int num_threads() { return runtime::Pool::get().threads(); }
+
+void set_num_threads(int threads, SourceLocation where) {
+  const detail::CallSite site(where);
+  if (threads < 1 || threads > runtime::kMaxThreads) {
+    throw ValueError("set_num_threads: the number of threads must be between 1 and " +
+                     std::to_string(runtime::kMaxThreads) + ", got " + std::to_string(threads));
+  }
+  runtime::Pool::get().set_threads(threads);
+}
+
 }  // namespace v1
 }  // namespace telamon

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "telamon/config.hpp"
+#include "telamon/threads.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -30,11 +31,8 @@ void parallel_for(std::int64_t chunks, Body&& body) {
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// Threads that a loop uses, the caller included. At first the processors this process may use, or
-/// the environment variable TELAMON_NUM_THREADS.
-TELAMON_API int num_threads();
-/// Sets that number (at least 1) for the loops that follow.
-TELAMON_API void set_num_threads(int threads);
+using v1::num_threads;
+using v1::set_num_threads;
 
 /// Whether this thread is inside a chunk, where further loops run serially.
 TELAMON_API bool in_parallel_region();

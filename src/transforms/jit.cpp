@@ -9,9 +9,11 @@
 
 #include "core/concrete.hpp"
 #include "core/environment.hpp"
+#include "core/nans.hpp"
 #include "core/size_errors.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
+#include "jaxpr/interned.hpp"
 #include "runtime/executable_cache.hpp"
 #include "runtime/history.hpp"
 #include "telamon/primitives.hpp"
@@ -63,7 +65,7 @@ bool same_avals(std::span<const Array> args, const std::vector<Aval>& avals) {
 }
 
 // Donated buffers name the call that took them, perhaps long after the jitted object is gone.
-const char* interned(const std::string& name) {
+const char* kept_name(const std::string& name) {
   static auto* const mutex = new std::mutex;
   static auto* const names = new std::set<std::string>;
   const std::lock_guard lock(*mutex);
@@ -144,7 +146,7 @@ JitStatePtr share_jit_state(const std::string& key, JitStatePtr state) {
 }
 
 JitCache::JitCache(JitOptions options)
-    : options_(std::move(options)), call_name_(interned(display_name(options_))) {}
+    : options_(std::move(options)), call_name_(kept_name(display_name(options_))) {}
 JitCache::~JitCache() = default;
 
 void JitCache::check_argnums(std::size_t num_args) const {
@@ -244,8 +246,11 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
   entry->kept = std::move(kept.args);
   const Arrays& consts = entry->program.consts;
   log_constants(display_name(options_), consts);
-  if (std::any_of(consts.begin(), consts.end(), [](const Array& c) { return c.is_tracer(); }))
+  if (std::any_of(consts.begin(), consts.end(), [](const Array& c) { return c.is_tracer(); })) {
+    // Good for this call alone. The next one will trace the same program: its code is to be found.
+    entry->program.jaxpr = interned(entry->program.jaxpr);
     return entry;
+  }
 
   const std::lock_guard lock(mutex_);
   for (const EntryPtr& other : owned_) {  // another thread may have been faster
@@ -310,14 +315,19 @@ void JitCache::call(const Entry& entry, std::span<const Array> args, Arrays& res
     if (x.is_tracer()) find_top_trace(inputs);  // nothing is being traced, so it is a leaked one
     x = contiguous(x);
   }
-  with_operation([this] { return "jit(" + display_name(options_) + ")"; },
-                 [&] {
-                   const runtime::Executable& executable = executable_of(entry, options_);
-                   if (entry.donated.empty())
-                     return executable.execute(inputs, entry.donated, results, "");
-                   executable.execute(inputs, donatable(entry.donated, inputs), results,
-                                      call_name_);
-                 });
+  with_operation(
+      [this] { return "jit(" + display_name(options_) + ")"; },
+      [&] {
+        const runtime::Executable& executable = executable_of(entry, options_);
+        if (entry.donated.empty() || debug_nans()) {
+          executable.execute(inputs, {}, results, "");
+          if (debug_nans()) {
+            find_nan(entry.program.jaxpr, "jit(" + display_name(options_) + ")", inputs, results);
+          }
+          return;
+        }
+        executable.execute(inputs, donatable(entry.donated, inputs), results, call_name_);
+      });
 }
 
 const void* JitCache::prototype(const Entry& entry) { return entry.prototype.get(); }

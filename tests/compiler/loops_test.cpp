@@ -216,6 +216,41 @@ TEST(CompiledScan, UpdatesThatAreReadBeforeAndAfterAreRight) {
       1e3);
 }
 
+// x with y added to element 0. `updates` says that it may be done in x's own memory.
+Rules<> add_to_first(bool updates) {
+  return {.impl =
+              [](const NoParams&, std::span<const Array> x) {
+                return Arrays{lax::pad(lax::slice(x[0], {1}, {x[0].shape(0)}),
+                                       lax::add(lax::index_in_dim(x[0], 0), x[1]), {{1, 0, 0}})};
+              },
+          .abstract_eval = [](const NoParams&, std::span<const Aval> x) { return x[0]; },
+          .lower = kernel<NoParams>([](Emitter& e, const NoParams&, std::span<const Buffer> in,
+                                       std::span<const Buffer> out) {
+            e.copy(in[0], out[0]);
+            const Index first = {e.index(0)};
+            e.store(out[0], first, e.add(e.load(out[0], first), e.load(in[1], {})));
+          }),
+          .updates_operand = updates};
+}
+const Primitive<> add_in_place_p{"test_add_in_place", [] { return add_to_first(true); }};
+const Primitive<> add_to_copy_p{"test_add_to_copy", [] { return add_to_first(false); }};
+
+TEST(CompiledScan, LetsAUsersPrimitiveUpdateACarryInPlace) {
+  const auto arena = [](const Primitive<>& p) {
+    return check(
+               [&p](std::span<const Array> x) {
+                 return scan(
+                     {7, 0, 1},
+                     [&p](std::span<const Array> v) { return Arrays{p.bind1({}, {v[0], v[1]})}; },
+                     {x[0], x[1]});
+               },
+               {uniform({100}, DType::f64), uniform({7}, DType::f64, -2, 2, 2)})
+        ->info()
+        .arena_bytes;
+  };
+  EXPECT_LT(arena(add_in_place_p) + 99 * 8, arena(add_to_copy_p));
+}
+
 TEST(CompiledScan, ScattersIntoACarry) {
   check(
       [](std::span<const Array> x) {

@@ -6,6 +6,7 @@
 #include "compiler/compile.hpp"
 #include "runtime/thread_pool.hpp"
 #include "support.hpp"
+#include "telamon/families.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon::testing {
@@ -367,6 +368,79 @@ TEST(Lowering, CompositesFuseWithWhatIsAroundThem) {
         return Arrays{lax::neg(axpby_p.bind1({}, {lax::exp(x[0]), x[1]}))};
       },
       {uniform({50}, DType::f64), uniform({50}, DType::f64, -2, 2, 2)}, 1);
+}
+
+// A value that is read in two ways is computed again where that is cheap, and else stored.
+TEST(Lowering, TellsWhatItCosts) {
+  static const Primitive<> light_p{
+      "test_light", [] {
+        return families::unary(light_p,
+                               {.impl = [](const NoParams&, const Aval&,
+                                           std::span<const Array> x) { return lax::neg(x[0]); },
+                                .lower = element([](Emitter& e, Scalar x) { return e.neg(x); })});
+      }};
+  static const Primitive<> heavy_p{
+      "test_heavy", [] {
+        return families::unary(
+            heavy_p,
+            {.impl = [](const NoParams&, const Aval&,
+                        std::span<const Array> x) { return lax::neg(x[0]); },
+             .lower = element([](Emitter& e, Scalar x) { return e.neg(x); }).with_cost(50)});
+      }};
+  const auto twice = [](const Primitive<>& p) {
+    return [&p](std::span<const Array> x) {
+      const Array y = p.bind1({}, {x[0]});
+      return Arrays{lax::add(y, lax::rev(y, {0}))};
+    };
+  };
+  check(twice(light_p), {uniform({50}, DType::f64)}, 1);
+  check(twice(heavy_p), {uniform({50}, DType::f64)}, 2);
+}
+
+// Single elements are computed again too, but a chain of them is not computed again by each of the
+// kernels into which a long program falls: its code would grow with the square.
+TEST(Fusion, OfLongChainsComputesFewValuesTwice) {
+  const Program f = [](std::span<const Array> x) {
+    Array y = x[0];
+    Arrays kept;
+    for (int i = 0; i < 400; ++i) {
+      y = lax::sin(y);
+      kept.push_back(y);
+      y = lax::mul(y, lax::full({}, DType::f64, 1.5));
+    }
+    return kept;
+  };
+  const Arrays x = {Array::from_data(std::vector<double>{0.7}.data(), DType::f64, {})};
+  const auto executable = check(f, x, -1, 16);
+  EXPECT_LE(executable->info().kernels, 16);
+  const std::string ir = executable->text("ir");
+  std::size_t sines = 0;
+  for (auto at = ir.find(" call "); at != std::string::npos; at = ir.find(" call ", at + 1))
+    ++sines;
+  EXPECT_LT(sines, 500u);
+}
+
+// Live ranges of every kind: many values that overlap in part. None lies where another lives.
+TEST(Arena, HoldsManyValuesOfManySizes) {
+  const Program f = [](std::span<const Array> x) {
+    Arrays alive;
+    Array sum = lax::full({}, DType::f64, 0);
+    for (int i = 1; i <= 60; ++i) {
+      const Array part = lax::slice(x[0], {0}, {(i * 37) % 90 + 1});
+      alive.push_back(lax::cumsum(lax::sin(part)));
+      if (alive.size() > 5) {
+        sum = lax::add(sum, lax::reduce_sum(alive[static_cast<std::size_t>(i) % 5], {0}));
+        alive.erase(alive.begin() + i % 5);
+      }
+    }
+    for (const Array& a : alive) sum = lax::add(sum, lax::reduce_sum(a, {0}));
+    return Arrays{sum};
+  };
+  const Arrays x = {uniform({100}, DType::f64)};
+  const auto executable = check(f, x, -1, 1e3);
+  const auto wasteful =
+      check(f, x, -1, 1e3, {.contract = false, .name = {}, .disabled = {"reuse_memory"}});
+  EXPECT_LT(2 * executable->info().arena_bytes, wasteful->info().arena_bytes);
 }
 
 // ---- many threads --------------------------------------------------------------------------------

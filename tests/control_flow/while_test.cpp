@@ -59,6 +59,15 @@ TEST(While, HasGradientsWhereTheNumberOfStepsIsKnown) {
                   {.order = 1, .rtol = 1e-4});
 }
 
+TEST(While, StagesOneScanOverTheStepsThatItTook) {
+  const auto linear = tl::linearize([](Array x) { return power(x, 5); }, 0.75).second;
+  EXPECT_EQ(tl::count_eqns(linear.jaxpr(), "scan"), 1) << linear.jaxpr();
+  EXPECT_EQ(tl::count_eqns(linear.jaxpr(), "while"), 0);
+  for (const char* again : {"sin", "cos", "lt"})
+    EXPECT_EQ(tl::count_eqns(linear.jaxpr(), again), 0) << linear.jaxpr();
+  expect_sound(linear.jaxpr());
+}
+
 TEST(While, HasGradientsUnderJitWithMaxSteps) {
   for (const int n : {0, 1, 4, 7, 10}) {
     const auto f = tl::jit([](Array x, Array m) { return power(x, m, {.max_steps = 10}); });
@@ -68,6 +77,35 @@ TEST(While, HasGradientsUnderJitWithMaxSteps) {
   }
   tl::check_grads(tl::jit([](Array x) { return power(x, 5, {.max_steps = 7}); }),
                   std::tuple{Array(0.75)}, {.order = 2});
+}
+
+TEST(While, HasTheSameGradientsWithCheckpoints) {
+  for (const int n : {0, 1, 5, 8, 17, 40}) {
+    const tl::WhileOptions options{.max_steps = 40, .checkpoint = true};
+    const auto f = [&](Array x, Array m) { return power(x, m, options); };
+    const double want = slope_of(0.75, n);
+    EXPECT_NEAR(value(tl::jit(f)(0.75, n)), power_of(0.75, n), 1e-12);
+    EXPECT_NEAR(value(tl::jit(tl::grad(f))(0.75, n)), want, 1e-8) << n;
+    EXPECT_NEAR(value(tl::grad(tl::jit(f))(0.75, n)), want, 1e-8) << n;
+    const auto known = [&](Array x) { return power(x, n, {.checkpoint = true}); };
+    EXPECT_NEAR(value(tl::grad(known)(0.75)), want, 1e-8) << n;
+  }
+  const auto bounded = [](Array x, Array m) {
+    return power(x, m, {.max_steps = 12, .checkpoint = true});
+  };
+  tl::check_grads(tl::jit([&](Array x) { return bounded(x, 10); }), std::tuple{Array(0.75)},
+                  {.order = 2});
+  // Examples that end apart.
+  const Array ms({3, 12, 0, 9}), xs({0.5, 0.75, 1.0, 1.25});
+  const Array mapped = tl::jit(tl::vmap(tl::grad(bounded)))(xs, ms);
+  const Array outside =
+      tl::jit(tl::grad([&](Array x) { return tl::sum(tl::vmap(bounded)(x, ms)); }))(xs);
+  for (int i = 0; i < 4; ++i) {
+    const double want = slope_of(value(xs(i)), ms(i).item<int>());
+    EXPECT_NEAR(value(mapped(i)), want, 1e-8);
+    EXPECT_NEAR(value(outside(i)), want, 1e-8);
+  }
+  expect_sound(tl::make_jaxpr(tl::grad(bounded))(0.75, 10).jaxpr);
 }
 
 TEST(While, EndsAfterMaxSteps) {

@@ -8,7 +8,11 @@
 #include <vector>
 
 #include "telamon/array.hpp"
+#include "telamon/grad.hpp"
+#include "telamon/jit.hpp"
 #include "telamon/lax.hpp"
+#include "telamon/numpy.hpp"
+#include "telamon/vmap.hpp"
 
 namespace tl = telamon;
 using tl::Array;
@@ -90,6 +94,24 @@ TEST(ArrayText, OfViewsFollowsTheirStrides) {
   EXPECT_EQ(tl::lax::broadcast(1.5f, {2, 3}).to_string(), "[[1.5 1.5 1.5]\n [1.5 1.5 1.5]]");
   EXPECT_EQ(tl::lax::transpose(Array({{1, 2, 3}, {4, 5, 6}}), {1, 0}).to_string(),
             "[[1 4]\n [2 5]\n [3 6]]");
+}
+
+TEST(ArrayText, OfTracersShowsTheirValueWhereItIsKnown) {
+  std::string seen;
+  const auto look = [&](Array x) {
+    seen = x.to_string();
+    return x * x;
+  };
+  tl::grad(look)(tl::asarray(3.0));
+  EXPECT_EQ(seen, "Traced<ConcreteArray(3.0, dtype=float64)>");
+  tl::grad(look)(3.0);
+  EXPECT_EQ(seen, "Traced<ConcreteArray(3.0, dtype=float64, weak_type=True)>");
+  tl::grad(tl::grad(look))(tl::asarray(3.0));
+  EXPECT_EQ(seen, "Traced<ConcreteArray(3.0, dtype=float64)>");
+  tl::vmap(look)(Array({1.0, 2.0}));
+  EXPECT_EQ(seen, "Traced<ShapedArray(float64[])>");
+  tl::jit(look)(tl::asarray(3.0));
+  EXPECT_EQ(seen, "Traced<ShapedArray(float64[])>");
 }
 
 TEST(AvalText, IsShortOrLong) {

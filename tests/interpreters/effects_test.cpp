@@ -14,13 +14,15 @@ std::vector<double> noted;
 
 struct NoteParams {
   int label = 0;
+  bool ordered = true;
 };
 
-// Passes its operand on and notes the label: an ordered effect. As linear as the identity.
+// Passes its operand on and notes the label. As linear as the identity.
 tl::Rules<NoteParams> note_rules();
 const tl::Primitive<NoteParams> note_p{"test_note", [] { return note_rules(); }};
 
 Array note(const Array& x, int label) { return note_p.bind1({label}, {x}); }
+Array note_unordered(const Array& x, int label) { return note_p.bind1({label, false}, {x}); }
 
 tl::Rules<NoteParams> note_rules() {
   tl::Rules<NoteParams> rules;
@@ -28,15 +30,16 @@ tl::Rules<NoteParams> note_rules() {
     noted.push_back(p.label);
     return Arrays{x[0]};
   };
-  rules.abstract_eval = [](const NoteParams&, std::span<const tl::Aval> x) {
-    return tl::AbstractResult({x[0].strong()}, tl::Effect::ordered);
+  rules.abstract_eval = [](const NoteParams& p, std::span<const tl::Aval> x) {
+    return tl::AbstractResult({x[0].strong()},
+                              p.ordered ? tl::Effect::ordered : tl::Effect::unordered);
   };
   rules.jvp = [](const NoteParams& p, std::span<const Array> x, std::span<const tl::Tangent> dx) {
-    return tl::JvpResult{{note(x[0], p.label)}, {dx[0]}};
+    return tl::JvpResult{{note_p.bind1(p, {x[0]})}, {dx[0]}};
   };
   rules.batch = [](const NoteParams& p, const tl::AxisInfo&, std::span<const Array> x,
                    std::span<const tl::BatchAxis> axes) {
-    return tl::BatchResult{{note(x[0], p.label)}, {axes[0]}};
+    return tl::BatchResult{{note_p.bind1(p, {x[0]})}, {axes[0]}};
   };
   rules.lower = tl::call<NoteParams>([](const NoteParams& p, std::span<const tl::BufferView> in,
                                         std::span<const tl::MutableBufferView> out) {
@@ -96,7 +99,137 @@ TEST(Effects, HappenOncePerPassUnderDerivativesAndBatching) {
   EXPECT_EQ(notes_of([] { tl::grad(program)(0.5); }), (Notes{1, 2, 1}));
   EXPECT_EQ(notes_of([] { tl::grad(tl::jit(program))(0.5); }), (Notes{1, 2, 1}));
   EXPECT_EQ(notes_of([] { tl::jit(tl::grad(program))(0.5); }), (Notes{1, 2, 1}));
-  EXPECT_EQ(notes_of([] { tl::vmap(program)(Array({0.5, 1.0})); }), (Notes{1, 2, 1}));
+  const auto unordered = [](Array x) { return note_unordered(tl::sin(x), 2); };
+  EXPECT_EQ(notes_of([&] { tl::vmap(unordered)(Array({0.5, 1.0})); }), Notes{2});
+}
+
+TEST(Effects, ThatAreOrderedAreNotMapped) {
+  const Array xs({0.5, 1.0});
+  const char* const message = "test_note: ordered effects cannot be mapped by vmap";
+  EXPECT_ERROR(TypeError, tl::vmap(program)(xs), message);
+  EXPECT_ERROR(TypeError, tl::vmap(tl::jit(program))(xs), message);
+  EXPECT_ERROR(TypeError, tl::jit(tl::vmap(tl::grad(program)))(xs), message);
+  const auto in_loop = [](Array x) {
+    return tl::fori_loop(0, 3, [](Array, Array c) { return note(c, 1); }, x);
+  };
+  EXPECT_ERROR(TypeError, tl::vmap(in_loop)(xs), message);
+  // What is not mapped happens once.
+  const auto beside = [](Array x) { return x + note(Array(1.0) * 2.0, 3); };
+  EXPECT_EQ(notes_of([&] { tl::vmap(beside)(xs); }), Notes{3});
+}
+
+TEST(Effects, UnderAMappedPredicateAreRefused) {
+  const auto branch = [](Array p, Array x) {
+    return tl::cond(p, [](Array a) { return note_unordered(a, 1); }, [](Array a) { return a; }, x);
+  };
+  const Array preds({true, false}), xs({0.5, 1.0});
+  const char* const message = "cond: vmap with a mapped predicate runs every branch";
+  EXPECT_ERROR(TypeError, tl::vmap(branch)(preds, xs), message);
+  EXPECT_ERROR(TypeError, tl::jit(tl::vmap(tl::jit(branch)))(preds, xs), message);
+  EXPECT_EQ(notes_of([&] { tl::vmap(branch, {.in_axes = {tl::none, 0}})(true, xs); }), Notes{1});
+  EXPECT_EQ(notes_of([&] { tl::vmap(branch, {.in_axes = {tl::none, 0}})(false, xs); }), Notes{});
+  const auto loop = [](Array x) {
+    return tl::while_loop([](Array y) { return y < 3.0; },
+                          [](Array y) { return note_unordered(y, 1) + 1.0; }, x);
+  };
+  EXPECT_ERROR(TypeError, tl::vmap(loop)(xs), "while: vmap with a mapped condition");
+  const auto test = [](Array x) {
+    return tl::while_loop([](Array y) { return note_unordered(y, 1) < 3.0; },
+                          [](Array y) { return y + 1.0; }, x);
+  };
+  EXPECT_ERROR(TypeError, tl::vmap(test)(xs), "while: vmap with a mapped condition");
+}
+
+// Loops and branches: how often an effect happens does not depend on who transforms them.
+
+// Every note is of a value that does not change from step to step.
+Array scan_with_notes(const Array& x, const Array& w) {
+  return tl::scan(
+             [&](Array c) {
+               note(tl::sin(w), 1);
+               return std::pair{tl::sin(c) * note(w, 2), note(c, 3)};
+             },
+             x, tl::none, {.length = 2})
+      .first;
+}
+Array cond_with_notes(const Array& x, const Array& w) {
+  return tl::cond(
+      w > 0.0, [&](Array a) { return tl::sin(note(a, 1)) * note(w, 2); },
+      [&](Array a) { return a * note(w, 3); }, x);
+}
+Array while_with_notes(const Array& x, const Array& w) {
+  using Two = std::pair<Array, Array>;
+  return tl::while_loop([&](Two s) { return note(s.first, 1) < 2.0; },
+                        [&](Two s) { return Two{s.first + 1.0, tl::sin(s.second) * note(w, 2)}; },
+                        Two{Array({0.0})(0), x})
+      .second;
+}
+Array bounded_while_with_notes(const Array& x, const Array& w) {
+  using Two = std::pair<Array, Array>;
+  return tl::while_loop([&](Two s) { return s.first < 2.0; },
+                        [&](Two s) { return Two{s.first + 1.0, tl::sin(s.second) * note(w, 2)}; },
+                        Two{Array({0.0})(0), x}, {.max_steps = 5})
+      .second;
+}
+Array jit_with_notes(const Array& x, const Array& w) {
+  return tl::jit([](Array a, Array b) {
+    note(b, 1);
+    note(a, 2);
+    return tl::sin(a) * b;
+  })(x, w);
+}
+Array checkpoint_with_notes(const Array& x, const Array& w) {
+  return tl::checkpoint([](Array a, Array b) { return tl::sin(tl::sin(note(a, 1))) * note(b, 2); })(
+      x, w);
+}
+
+struct Case {
+  const char* name;
+  Array (*f)(const Array&, const Array&);
+  Notes notes;
+};
+const Case kCases[] = {
+    {"scan", scan_with_notes, {1, 2, 3, 1, 2, 3}},
+    {"cond", cond_with_notes, {1, 2}},
+    {"while", while_with_notes, {1, 2, 1, 2, 1}},
+    {"bounded while", bounded_while_with_notes, {2, 2}},
+    {"jit", jit_with_notes, {1, 2}},
+    {"checkpoint", checkpoint_with_notes, {1, 2}},
+};
+
+TEST(Effects, HappenAsOftenUnderEveryTransformation) {
+  const Array x = Array({0.5})(0), w = Array({2.0})(0);
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.name);
+    const auto f = [&](Array a, Array b) { return c.f(a, b); };
+    const auto of_x = [&](Array a) { return c.f(a, w); };
+    EXPECT_EQ(notes_of([&] { f(x, w); }), c.notes);
+    for (const char* backend : {"interpret", "llvm"}) {
+      const auto g = tl::jit(f, {.backend = backend});
+      EXPECT_EQ(notes_of([&] { g(x, w); }), c.notes) << backend;
+    }
+    EXPECT_EQ(notes_of([&] { tl::jvp(of_x, std::tuple{x}, std::tuple{x}); }), c.notes);
+    EXPECT_EQ(notes_of([&] { tl::linearize(of_x, x); }), c.notes);
+    EXPECT_EQ(notes_of([&] { tl::grad(of_x)(x); }), c.notes);
+    EXPECT_EQ(notes_of([&] { (tl::grad<0, 1>(f)(x, w)); }), c.notes);
+    EXPECT_EQ(notes_of([&] { tl::grad(tl::grad(of_x))(x); }), c.notes);
+    const bool unbounded = c.f == while_with_notes;  // reverse mode under jit is refused
+    if (unbounded) continue;
+    EXPECT_EQ(notes_of([&] { tl::jit(tl::grad(of_x))(x); }), c.notes);
+    EXPECT_EQ(notes_of([&] { tl::grad(tl::jit(of_x))(x); }), c.notes);
+  }
+}
+
+TEST(Effects, OfLoopsKeepTheirDerivatives) {
+  const Array x = Array({0.5})(0), w = Array({2.0})(0);
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.name);
+    const auto f = [&](Array a) { return c.f(a, w); };
+    tl::check_grads(f, std::tuple{x}, {.order = 2});
+    const tl::ClosedJaxpr program = tl::make_jaxpr(f)(x);
+    tl::typecheck_jaxpr(program.jaxpr);
+    EXPECT_EQ(tl::parse_jaxpr(program.jaxpr.to_string()), program.jaxpr);
+  }
 }
 
 }  // namespace

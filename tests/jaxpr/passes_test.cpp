@@ -133,6 +133,27 @@ TEST(InlineCalls, ReplacesNestedCallsByTheirBodies) {
             "  in ( d ) }");
 }
 
+struct CallParams {
+  Jaxpr program;
+};
+const tl::Primitive<CallParams> plain_call_p{
+    "test_plain_call", [] { return tl::Rules<CallParams>{.inlinable = true}; }};
+const tl::Primitive<CallParams> marked_call_p{"test_marked_call"};
+
+TEST(InlineCalls, ReplacesTheCallsWhosePrimitivesAllowIt) {
+  const Jaxpr body = parse_jaxpr("{ lambda a:f64[] . let b:f64[] = sin a in ( b ) }");
+  const auto calling = [&](const tl::PrimitiveBase& primitive) {
+    JaxprBuilder builder;
+    const Var x = builder.add_input(kF64);
+    const Var y = builder.add_eqn(primitive, Params::of(CallParams{body}), {Atom::var(x)}, {kF64},
+                                  tl::Effect::none, {})[0];
+    return builder.build({Atom::var(y)}).jaxpr;
+  };
+  EXPECT_EQ(text(inline_calls(calling(plain_call_p))), text(body));
+  const Jaxpr kept = calling(marked_call_p);
+  EXPECT_TRUE(inline_calls(kept).same_as(kept));
+}
+
 TEST(InlineCalls, ReachesIntoOtherNestedPrograms) {
   const Jaxpr jaxpr = parse_jaxpr(
       "{ lambda x:f64[] . let y:f64[] = test_branches x\n { lambda a:f64[] . let b:f64[] = jit [ "

@@ -6,6 +6,9 @@
 #include <string>
 
 #include "support/errors.hpp"
+#include "telamon/checkpoint.hpp"
+#include "telamon/detail/custom_calls.hpp"
+#include "telamon/detail/linear_call.hpp"
 #include "telamon/jaxpr.hpp"
 #include "telamon/primitives.hpp"
 #include "test_primitives.hpp"
@@ -48,7 +51,24 @@ TEST(Typecheck, CountsTheOperandsOfCalls) {
                                 "a:f64[], b:f64[] . let in ( a ) }\n in ( b ) }"));
   EXPECT_THAT(
       message,
-      StartsWith("0 operands cannot call jaxpr with 2 inputs\nin the equation\n  a:f64[] = jit"));
+      StartsWith(
+          "jit: 0 operands cannot call jaxpr with 2 inputs\nin the equation\n  a:f64[] = jit"));
+}
+
+TEST(Typecheck, CountsTheOperandsOfEveryCall) {
+  const tl::Jaxpr body = tl::parse_jaxpr("{ lambda a:f64[], b:f64[] . let in ( a ) }");
+  const std::vector<std::pair<const tl::PrimitiveBase*, tl::Params>> calls = {
+      {&tl::checkpoint_p, tl::Params::of(tl::CheckpointParams{body})},
+      {&tl::custom_jvp_call_p, tl::Params::of(tl::CustomJvpParams{body})},
+      {&tl::custom_vjp_call_p, tl::Params::of(tl::CustomVjpParams{body})},
+      {&tl::custom_vmap_call_p, tl::Params::of(tl::CustomVmapParams{body})}};
+  for (const auto& [primitive, params] : calls) {
+    const tl::Aval f64{{}, tl::DType::f64, false};
+    const tl::Jaxpr program(1, {f64, f64}, {tl::Eqn{primitive, params, {tl::Atom::var(0)}, {1}}},
+                            {tl::Atom::var(1)});
+    EXPECT_THAT(type_error_of(program), StartsWith(std::string(primitive->name()) +
+                                                   ": 1 operands cannot call jaxpr with 2 inputs"));
+  }
 }
 
 TEST(Typecheck, ComparesTheOperandsOfCalls) {

@@ -94,6 +94,44 @@ TEST(Limits, OfPermutationsAreChecked) {
   EXPECT_EQ(tl::transpose(x, {-1, 0}).shape(), (Shape{5, 1}));
 }
 
+TEST(Limits, AxesThatWouldWrapAroundAreRefused) {
+  const Array x = counting({2, 3});
+  constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
+  const auto expect_refused = [](int line, const auto& f) {
+    EXPECT_THAT(error_of<tl::IndexError>([&] { f(); }),
+                AllOf(HasSubstr("axis 18446744073709551615 is out of bounds"),
+                      HasSubstr("at limits_test.cpp:" + std::to_string(line) + " in ")));
+  };
+  expect_refused(__LINE__, [&] { return tl::cumsum(x, kNone); });
+  expect_refused(__LINE__, [&] { return tl::argmax(x, kNone); });
+  expect_refused(__LINE__, [&] { return tl::sort(x, kNone); });
+  expect_refused(__LINE__, [&] { return tl::concatenate({x, x}, kNone); });
+  expect_refused(__LINE__, [&] { return tl::swapaxes(x, 0, kNone); });
+  expect_refused(__LINE__, [&] { return tl::diagonal(x, 0, kNone); });
+  expect_refused(__LINE__, [&] { return tl::roll(x, 1, kNone); });
+  expect_refused(__LINE__, [&] { return tl::lax::cumsum(x, kNone); });
+  expect_refused(__LINE__, [&] { return tl::lax::iota(tl::DType::i32, {2}, kNone); });
+  expect_refused(__LINE__, [&] { return tl::vmap([](Array y) { return y; }, {.in_axes = kNone}); });
+  expect_refused(__LINE__, [&] { return Array(x.shape(kNone)); });
+  EXPECT_THAT(error_of<tl::IndexError>([&] { tl::sum(x, kNone); }), HasSubstr("out of bounds"));
+  // Unsigned numbers that are axes, and numbers that no array has.
+  expect_array<int>(tl::cumsum(x, std::size_t{1}), {2, 3}, {0, 1, 3, 3, 7, 12});
+  EXPECT_THAT(error_of<tl::IndexError>([&] { tl::cumsum(x, kMin); }),
+              HasSubstr("cumsum: axis -9223372036854775808 is out of bounds for i32[2,3]"));
+}
+
+TEST(Limits, OfTheNumberOfResults) {
+  const Array nothing = tl::zeros({0}), rows = tl::zeros({std::int64_t{1} << 31, 0});
+  EXPECT_EQ(tl::split(nothing, 3).size(), 3u);
+  EXPECT_THAT(
+      error_of<tl::ValueError>([&] { tl::split(nothing, std::numeric_limits<int>::max()); }),
+      AllOf(HasSubstr("split of f32[0] into 2147483647 arrays: the most is 1048576"),
+            HasSubstr("limits_test.cpp")));
+  EXPECT_THAT(error_of<tl::ValueError>([&] { tl::split(rows, 1 << 30); }), HasSubstr("the most"));
+  EXPECT_THAT(error_of<tl::ValueError>([&] { tl::unstack(rows); }),
+              HasSubstr("unstack of f32[2147483648,0] into 2147483648 arrays"));
+}
+
 TEST(Limits, OfSplitIndicesAreThoseOfTheAxis) {
   const Array x = counting({5});
   for (const Shape& indices : {Shape{3, 2}, Shape{2, 9}, Shape{-2}, Shape{6}, Shape{kMin},

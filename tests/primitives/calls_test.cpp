@@ -13,9 +13,11 @@ const std::vector<CheckedElsewhere> kCalls = {
     {"custom_vmap_call",
      "tests/control_flow/custom_vmap_test.cpp: its batching is what a rule says"},
     {"linear_call", "tests/control_flow/custom_vmap_test.cpp: its transpose is what it is told"},
+    {"custom_root", "tests/control_flow/custom_root_test.cpp: f and its solver change together"},
     {"checkpoint", "tests/control_flow/checkpoint_test.cpp: under every policy"},
     {"optimization_barrier",
      "tests/control_flow/checkpoint_test.cpp: the compiler passes memory on"},
+    {"check", "tests/transforms/checkify_test.cpp: it has no results"},
     {"name", "tests/control_flow/checkpoint_test.cpp: an identity with a name"},
 };
 

@@ -1,5 +1,9 @@
 // Examples of branches and loops.
 #include "support.hpp"
+#include "telamon/custom_linear_solve.hpp"
+#include "telamon/indexing.hpp"
+#include "telamon/make_jaxpr.hpp"
+#include "telamon/numpy.hpp"
 
 namespace telamon_test {
 namespace {
@@ -45,6 +49,26 @@ const RuleExamples kWhile([] {
   return std::vector{example(while_p, p, [](int i) {
     return Arrays{scalar(10), scalar(0.75), scalar(1.0 + 3 * i), scalar(0.5 - i)};
   })};
+});
+
+const RuleExamples kCustomLinearSolve([] {
+  // Sums of all elements so far, whose inverse are differences; beside it, where b is positive.
+  const Array b({0.5, -1.25, 2.0});
+  const auto traced = [&](auto f) { return make_jaxpr(f)(b).jaxpr; };
+  const auto ahead = [](const Array& x) { return x - pad(x(slice(0, 2)), PadWidths(1, 0)); };
+  const auto behind = [](const Array& x) { return x - pad(x(slice(1, 3)), PadWidths(0, 1)); };
+  const CustomLinearSolveParams p{
+      .matvec = traced([](Array x) { return cumsum(x); }),
+      .vecmat = traced([](Array x) { return flip(cumsum(flip(x))); }),
+      .solve = traced([&](Array x) { return std::pair{ahead(x), x > 0}; }),
+      .transpose_solve = traced([&](Array x) { return std::pair{behind(x), x > 0}; })};
+  CustomLinearSolveParams forward = p;
+  forward.vecmat.reset();
+  forward.transpose_solve.reset();
+  CheckPrimitiveOptions forward_only;
+  forward_only.grads.modes = GradMode::forward;
+  return std::vector{example(custom_linear_solve_p, p, {b}),
+                     example(custom_linear_solve_p, forward, {b}, forward_only)};
 });
 
 }  // namespace

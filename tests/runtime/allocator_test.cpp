@@ -84,6 +84,21 @@ TEST(Allocator, CountsBytesInUse) {
   EXPECT_EQ(allocator_stats().in_use, before);
 }
 
+TEST(Allocator, RemembersThePeakOfLargeBlocks) {
+  constexpr std::size_t kSize = std::size_t{1} << 20;
+  reset_allocator_peak();
+  const std::size_t start = allocator_stats().peak;
+  void* first = allocate(kSize);
+  void* second = allocate(kSize);
+  deallocate(first, kSize);
+  deallocate(second, kSize);
+  EXPECT_GE(allocator_stats().peak - start, 2 * kSize);
+  reset_allocator_peak();
+  void* third = allocate(kSize);
+  deallocate(third, kSize);
+  EXPECT_LT(allocator_stats().peak - start, 2 * kSize);
+}
+
 TEST(Allocator, GivesDisjointBlocks) {
   std::vector<std::pair<unsigned char*, std::size_t>> blocks;
   unsigned random = 1;

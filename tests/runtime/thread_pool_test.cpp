@@ -1,17 +1,24 @@
 // The thread pool: every chunk once, exceptions, nesting, many callers.
 #include "runtime/thread_pool.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "support/errors.hpp"
 
 namespace {
 
 using namespace telamon::runtime;
+using telamon::num_threads;
+using telamon::set_num_threads;
 
 class ThreadPool : public ::testing::Test {
  protected:
@@ -29,6 +36,33 @@ TEST_F(ThreadPool, RunsEveryChunkOnceForAnyNumberOfThreads) {
       for (const auto& c : count) ASSERT_EQ(c, 1);
     }
   }
+}
+
+TEST_F(ThreadPool, RefusesNumbersOfThreadsThatCannotBe) {
+  for (const int threads : {0, -1, std::numeric_limits<int>::min(), 1025}) {
+    const auto set = [&] { set_num_threads(threads); };
+    EXPECT_THAT(telamon_test::error_of<telamon::ValueError>(set),
+                testing::AllOf(testing::HasSubstr("set_num_threads: the number of threads must be "
+                                                  "between 1 and 1024, got " +
+                                                  std::to_string(threads)),
+                               testing::HasSubstr("at thread_pool_test.cpp:")));
+    EXPECT_EQ(num_threads(), before_);
+  }
+}
+
+// The number may change at any time: while another thread's loop is under way, and from inside one.
+TEST_F(ThreadPool, TakesAnotherNumberOfThreadsWhileLoopsRun) {
+  std::atomic<bool> done{false};
+  std::thread changing([&] {
+    for (int i = 0; !done; ++i) set_num_threads(1 + i % 5);
+  });
+  std::atomic<std::int64_t> count{0};
+  for (int i = 0; i < 3000; ++i) parallel_for(7, [&](std::int64_t) { ++count; });
+  done = true;
+  changing.join();
+  EXPECT_EQ(count, 3000 * 7);
+  parallel_for(4, [&](std::int64_t) { set_num_threads(2); });
+  EXPECT_EQ(num_threads(), 2);
 }
 
 TEST_F(ThreadPool, SurvivesManyShortLoopsAndSleeps) {

@@ -233,6 +233,16 @@ TEST(LinearTranspose, RefusesACotangentOfAnotherStructure) {
   EXPECT_THAT(error_of(misfit), tells(__LINE__ - 1, "linear_transpose"));
 }
 
+TEST(StopGradient, MakesConstantsOfArraysAndTrees) {
+  EXPECT_DOUBLE_EQ(value(tl::grad([](Array x) { return x * tl::stop_gradient(x); })(3.0)), 3.0);
+  const Linear m{tl::ones({2, 1}), tl::ones({1})};
+  const Array x = tl::ones({3, 2});
+  const auto frozen = [&](Linear p) { return loss(tl::stop_gradient(p), x) + tl::sum(p.b); };
+  const Linear g = tl::grad(frozen)(m);
+  EXPECT_EQ(g.w.to_vector<double>(), std::vector<double>({0, 0}));
+  EXPECT_EQ(g.b.to_vector<double>(), std::vector<double>({1}));
+}
+
 TEST(LinearTranspose, IgnoresWhatTheResultDoesNotNeed) {
   const auto transpose = tl::linear_transpose(
       [](Array x) {

@@ -230,6 +230,23 @@ TEST(Jit, SharesItsCacheAmongEqualClosures) {
   EXPECT_EQ(tl::counters().traces, 1);
 }
 
+TEST(Jit, ThatCapturedATracerFindsItsCodeAgain) {
+  const Array x({3.0, 4.0});
+  const auto loss = [&](Array w) {
+    return tl::sum(tl::jit([w](Array y) { return tl::tanh(y * w); })(x));
+  };
+  const auto g = tl::grad(loss);
+  const Array first = g(Array({1.0, 2.0}));
+  tl::reset_counters();
+  const Array second = g(Array({0.5, 0.25}));
+  EXPECT_EQ(tl::counters().compiles, 0);
+  EXPECT_NE(first.to_vector<double>(), second.to_vector<double>());
+  for (int i = 0; i < 2; ++i) {
+    const double w = i == 0 ? 0.5 : 0.25, y = i == 0 ? 3.0 : 4.0, t = std::tanh(w * y);
+    EXPECT_NEAR(second.to_vector<double>()[static_cast<std::size_t>(i)], y * (1 - t * t), 1e-12);
+  }
+}
+
 TEST(Jit, NeverCachesATraceThatCapturedATracer) {
   const auto outer = [](Array x) {
     const auto inner = tl::jit([x](Array y) { return x * y; });

@@ -184,5 +184,55 @@ TEST(Linearize, GivesATangentMapThatIsAFunctionLikeAnother) {
   EXPECT_EQ(value(tl::jit(lin)(1.0, 1.0)), 7.0);
 }
 
+TEST(VariadicTransformations, SayWhereTheyWereCalled) {
+  const auto f = [](Array x, Array y) { return x * y; };
+  const Array none;
+  const auto vjp = [&] { (void)tl::vjp(f, 1.0, none); };
+  EXPECT_THAT(error_of(vjp), tells(__LINE__ - 1, "vjp"));
+  const auto pair = [](Array x) { return std::pair{x, x}; };
+  const auto vjp_aux = [&] { (void)tl::vjp_aux(pair, none); };
+  EXPECT_THAT(error_of(vjp_aux), tells(__LINE__ - 1, "vjp"));
+  const auto linearize = [&] { (void)tl::linearize(f, none, 1.0); };
+  EXPECT_THAT(error_of(linearize), tells(__LINE__ - 1, "linearize"));
+  const auto transpose = [&] { (void)tl::linear_transpose([](Array x) { return x; }, none); };
+  EXPECT_THAT(error_of(transpose), tells(__LINE__ - 1, "linear_transpose"));
+  const auto shape = [&] { (void)tl::eval_shape(f, 1.0, none); };
+  EXPECT_THAT(error_of(shape), tells(__LINE__ - 1, "eval_shape"));
+  const auto residuals = [&] { (void)tl::saved_residuals(f, 1.0, none); };
+  EXPECT_THAT(error_of(residuals), tells(__LINE__ - 1, "saved_residuals"));
+  const auto convert = [&] { (void)tl::closure_convert(f, 1.0, none); };
+  EXPECT_THAT(error_of(convert), tells(__LINE__ - 1, "closure_convert"));
+  const auto linear = [&] {
+    const auto scale = [](Array r, Array x) { return r * x; };
+    (void)tl::linear_call(scale, scale, none, Array(1.0));
+  };
+  EXPECT_THAT(error_of(linear), tells(__LINE__ - 2, "linear_call"));
+  const auto throws = [&] {
+    (void)tl::vjp([](Array) -> Array { throw tl::ValueError("no"); }, 1.0);
+  };
+  EXPECT_THAT(error_of(throws), tells(__LINE__ - 2, "vjp"));
+}
+
+TEST(VariadicTransformations, TakeAnyNumberOfArguments) {
+  EXPECT_EQ(tl::eval_shape([] { return tl::ones({2}); }).shape(), tl::Shape{2});
+  const auto sum = [](auto... x) { return (x + ... + Array(0.0)); };
+  const auto check = [&](auto... x) {
+    const auto [y, pull] =
+        tl::vjp([&](std::type_identity_t<decltype(x)>... z) { return sum(z...); }, x...);
+    EXPECT_EQ(value(y), static_cast<double>(sizeof...(x)));
+    std::apply([](auto... ct) { EXPECT_EQ((value(ct) + ...), 2.0 * sizeof...(ct)); }, pull(2.0));
+  };
+  const Array one(1.0);
+  check(one, one, one);
+  check(one, one, one, one, one, one, one, one);
+  check(one, one, one, one, one, one, one, one, one, one, one);
+  // A wrapper hands its caller's line on.
+  const auto none = [&](tl::SourceLocation where) {
+    (void)tl::vjp([](Array x) { return x; }, Array(), where);
+  };
+  const auto call = [&] { none(tl::SourceLocation::current()); };
+  EXPECT_THAT(error_of(call), tells(__LINE__ - 1, "vjp"));
+}
+
 }  // namespace
 }  // namespace telamon_test

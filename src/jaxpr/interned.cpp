@@ -1,14 +1,14 @@
-// Remembers the bodies of loops and branches that were traced lately. Each call of scan traces its
-// function again; when the same program comes out, its compiled forms and derivatives are found again.
+// Remembers programs that were traced lately: bodies of loops and branches, and jitted functions that
+// captured a tracer. Each call traces them again.
+#include "jaxpr/interned.hpp"
+
 #include <list>
 #include <mutex>
 #include <unordered_map>
 
-#include "control_flow/common.hpp"
-
 namespace telamon {
 inline namespace v1 {
-namespace control_flow {
+namespace detail {
 namespace {
 
 constexpr std::size_t kCapacity = 1024;
@@ -55,6 +55,6 @@ Jaxpr interned(const Jaxpr& jaxpr) {
   return table->find_or_add(jaxpr);
 }
 
-}  // namespace control_flow
+}  // namespace detail
 }  // namespace v1
 }  // namespace telamon

@@ -1,0 +1,16 @@
+// The iterations of linear.cpp without their derivatives: what other solvers build on.
+#pragma once
+
+#include "telamon/solvers.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+
+/// Leaves of the solution, then info.
+Arrays run_bicgstab(const FlatFunction& A, const Arrays& b, const Arrays& x0,
+                    const FlatSolverOptions& options);
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon

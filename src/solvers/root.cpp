@@ -1,0 +1,190 @@
+// Newton's method, bisection and fixed-point iteration as solvers of custom_root.
+#include "telamon/root.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "solvers/linear.hpp"
+#include "solvers/vectors.hpp"
+#include "telamon/control_flow.hpp"
+#include "telamon/jvp.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+namespace {
+
+using namespace solvers;
+
+Array counter(int value) { return asarray(value, DType::i32); }
+
+Array most_iterations(const FlatRootOptions& options) {
+  return counter(static_cast<int>(std::min<std::int64_t>(options.maxiter, 2147483647)));
+}
+
+// ---- linear systems of the derivatives ---------------------------------------------------------
+
+// Two equations: the columns are g(e1) and g(e2); Cramer's rule.
+Arrays solve_two(const FlatFunction& g, const Arrays& y) {
+  const Array rhs = ravel(y);
+  const auto column = [&](int i) { return ravel(g(unravel(asarray(eye(2)(i), rhs.dtype()), y))); };
+  const Array a = column(0), b = column(1);
+  const Array det = a(0) * b(1) - b(0) * a(1);
+  const Array x0 = (rhs(0) * b(1) - b(0) * rhs(1)) / det;
+  const Array x1 = (a(0) * rhs(1) - rhs(0) * a(1)) / det;
+  return unravel(stack({x0, x1}), y);
+}
+
+// g(x) = y. The iterative method works to nearly the precision of the dtype: Newton's method
+// converges as fast as its systems are solved.
+Arrays solve_linear(const FlatFunction& g, std::span<const Array> rhs) {
+  const Arrays y = list(rhs);
+  const std::int64_t n = num_elements(y);
+  if (n == 1) {
+    const Array one = ravel(g(unravel(asarray(ones({1}), y[0].dtype()), y)));
+    return unravel(ravel(y) / one, y);
+  }
+  if (n == 2) return solve_two(g, y);
+  Arrays x = run_bicgstab(g, y, solvers::zeros_like(y), {64 * precision(y), 0, {}, {}, {}});
+  x.pop_back();
+  return x;
+}
+
+// The derivative's system by any solver: never differentiated itself.
+FlatSolve implicit(const FlatSolve& solve) {
+  return [solve](const FlatFunction& g, std::span<const Array> y) {
+    return custom_linear_solve_arrays(g, solve, &solve, false, y);
+  };
+}
+
+// ---- iterations --------------------------------------------------------------------------------
+
+struct IterationState {
+  std::vector<Array> x;
+  Array step, k;  // the last step, relative to 1 + |x|
+};
+
+// x = next(x) until a step is at most tol. Leaves of x, then info.
+Arrays iterate(const Function<Arrays(const Arrays&)>& next, std::span<const Array> x0, double tol,
+               const Array& most) {
+  const Arrays first = list(x0);
+  const DType dtype = largest(first).dtype();
+  const IterationState end =
+      while_loop([&](const IterationState& s) { return logical_and(s.step > tol, s.k < most); },
+                 [&](const IterationState& s) {
+                   IterationState n;
+                   n.x = next(s.x);
+                   n.step = asarray(largest(subtract(n.x, s.x)) / (1.0 + largest(n.x)), dtype);
+                   n.k = s.k + 1;
+                   return n;
+                 },
+                 IterationState{first, asarray(INFINITY, dtype), counter(0)});
+  Arrays out = end.x;
+  out.push_back(where(end.step <= tol, counter(0), end.k));
+  return out;
+}
+
+// The unknowns; numbers among them take the dtypes that f gives back.
+Arrays unknowns(const char* name, const FlatFunction& f, std::span<const Array> x0) {
+  if (x0.empty()) throw ValueError(std::string(name) + ": x0 holds no arrays");
+  Arrays x = list(x0);
+  if (std::any_of(x.begin(), x.end(), [](const Array& a) { return a.weak_type(); })) {
+    const Arrays y = f(x);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (x[i].weak_type() && i < y.size()) x[i] = asarray(x[i], y[i].dtype());
+  }
+  for (const Array& a : x) {
+    if (!is_float(a.dtype()))
+      throw TypeError(std::string(name) + ": the unknowns must be floats, but x0 holds " +
+                      a.aval().to_string());
+  }
+  return x;
+}
+
+}  // namespace
+
+Arrays newton_arrays(const FlatFunction& f, std::span<const Array> x0,
+                     const FlatRootOptions& options) {
+  const Arrays guess = unknowns("newton", f, x0);
+  const FlatSolve linear = options.linear_solve ? options.linear_solve : FlatSolve(solve_linear);
+  const FlatSolve solve = [&](const FlatFunction& function, std::span<const Array> start) {
+    const double tol = options.tol.value_or(std::sqrt(precision(list(start))));
+    const auto next = [&](const Arrays& x) {
+      const LinearizedArrays at = linearize_arrays(function, x, "newton");
+      return subtract(
+          x, linear([&](std::span<const Array> dx) { return at.map.apply(dx); }, at.primals));
+    };
+    return iterate(next, start, tol, most_iterations(options));
+  };
+  return custom_root_arrays(f, solve, implicit(linear), guess);
+}
+
+Arrays fixed_point_arrays(const FlatFunction& f, std::span<const Array> x0,
+                          const FlatRootOptions& options) {
+  const Arrays guess = unknowns("fixed_point", f, x0);
+  const auto tolerance = [&](std::span<const Array> x) {
+    return options.tol.value_or(16 * precision(list(x)));
+  };
+  const FlatFunction residual = [&](std::span<const Array> x) { return subtract(f(x), list(x)); };
+  const FlatSolve solve = [&](const FlatFunction&, std::span<const Array> start) {
+    return iterate([&](const Arrays& x) { return f(x); }, start, tolerance(start),
+                   most_iterations(options));
+  };
+  // (f' - 1) dx = y: dx = f' dx - y is a fixed point again, of the same rate; so is the transpose.
+  const FlatSolve linear = [&](const FlatFunction& g, std::span<const Array> y) {
+    const Arrays rhs = list(y);
+    Arrays x = iterate([&](const Arrays& dx) { return subtract(add(g(dx), dx), rhs); },
+                       solvers::zeros_like(rhs), tolerance(y), most_iterations(options));
+    x.pop_back();
+    return x;
+  };
+  return custom_root_arrays(residual, solve, implicit(linear), guess);
+}
+
+namespace {
+
+struct BisectionState {
+  Array low, high, k;
+};
+
+}  // namespace
+
+Arrays bisection_arrays(const FlatFunction& f, const Array& low, const Array& high,
+                        const FlatRootOptions& options) {
+  const Arrays both = broadcast_arrays({low, high});
+  const Array left = unknowns("bisection", f, std::span(both).first(1))[0];
+  const Arrays ends{left, asarray(both[1], left.dtype())};
+  const double tol = options.tol.value_or(4 * precision(ends));
+  const FlatSolve solve = [&](const FlatFunction& function, std::span<const Array>) {
+    const auto value = [&](const Array& x) { return function(Arrays{x})[0]; };
+    const Array at_low = value(ends[0]), at_high = value(ends[1]);
+    const Array brackets = at_low * sign(at_high) <= 0;
+    const auto wide = [&](const Array& a, const Array& b) {
+      return abs(b - a) > tol * maximum(abs(a), abs(b));
+    };
+    const BisectionState end = while_loop(
+        [&](const BisectionState& s) {
+          return logical_and(any(wide(s.low, s.high)), s.k < most_iterations(options));
+        },
+        [&](const BisectionState& s) {
+          const Array middle = s.low + 0.5 * (s.high - s.low);
+          const Array inside = value(middle) * sign(at_low) > 0;  // of the sign at the left end
+          return BisectionState{where(inside, middle, s.low), where(inside, s.high, middle),
+                                s.k + 1};
+        },
+        BisectionState{ends[0], ends[1], counter(0)});
+    const Array x = end.low + 0.5 * (end.high - end.low);
+    const Array info =
+        where(all(brackets), where(any(wide(end.low, end.high)), end.k, counter(0)), counter(-1));
+    return Arrays{where(brackets, x, asarray(NAN, x.dtype())), info};
+  };
+  // The derivative is diagonal: every element is an equation of its own.
+  const FlatSolve divide = [](const FlatFunction& g, std::span<const Array> y) {
+    return Arrays{y[0] / g(Arrays{telamon::ones_like(y[0])})[0]};
+  };
+  return custom_root_arrays(f, solve, divide, Arrays{ends[0]});
+}
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon

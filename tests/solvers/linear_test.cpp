@@ -1,0 +1,157 @@
+// cg and bicgstab: values (those of SciPy's algorithms), convergence, derivatives, batches.
+#include "control_flow/support.hpp"
+
+namespace telamon_test {
+namespace {
+
+// -u'' + u on a grid with u = 0 at both ends: symmetric positive definite.
+Array stencil(const Array& u) {
+  const Array left = tl::pad(u(tl::slice(0, -1)), tl::PadWidths(1, 0));
+  const Array right = tl::pad(u(tl::slice(1, tl::none)), tl::PadWidths(0, 1));
+  return 3.0 * u - left - right;
+}
+// With transport: no longer symmetric.
+Array transported(const Array& u, const Array& speed) {
+  const Array left = tl::pad(u(tl::slice(0, -1)), tl::PadWidths(1, 0));
+  return stencil(u) + speed * (u - left);
+}
+
+TEST(Cg, SolvesBelowTheTolerance) {
+  const Array b = rows({40});
+  const auto [x, info] = tl::cg(stencil, b, {.tol = 1e-12});
+  EXPECT_EQ(info.item<int>(), 0);
+  expect_equal(stencil(x), b, 1e-11);
+  const auto [y, same] = tl::jit([](Array r) { return tl::cg(stencil, r, {.tol = 1e-12}); })(b);
+  EXPECT_EQ(same.item<int>(), 0);
+  expect_equal(y, x);
+  // The tolerance is relative to b, or absolute.
+  const auto residual = [&](const Array& z) { return value(tl::norm(stencil(z) - b)); };
+  const double scale = value(tl::norm(b));
+  const Array coarse = tl::cg(stencil, b, {.tol = 1e-2}).x;
+  EXPECT_LE(residual(coarse), 1e-2 * scale);
+  EXPECT_GT(residual(coarse), 1e-6 * scale);
+  const Array absolute = tl::cg(stencil, b, {.tol = 0, .atol = 1e-3}).x;
+  EXPECT_LE(residual(absolute), 1e-3);
+  EXPECT_GT(residual(absolute), 1e-8);
+}
+
+// The iterates are those of the textbook: exact after as many steps as there are unknowns.
+TEST(Cg, FollowsTheIterationOfHestenesAndStiefel) {
+  const Array a({{4.0, 1.0}, {1.0, 3.0}}), b({1.0, 2.0}), x0({2.0, 1.0});
+  const auto [first, info] = tl::cg(a, b, {.maxiter = 1, .x0 = x0});
+  expect_near(first, {0.23564955, 0.33836858}, 1e-8);  // Wikipedia's example
+  EXPECT_EQ(info.item<int>(), 1);
+  const auto [second, done] = tl::cg(a, b, {.tol = 1e-12, .maxiter = 2, .x0 = x0});
+  expect_near(second, {1.0 / 11, 7.0 / 11});
+  EXPECT_EQ(done.item<int>(), 0);
+}
+
+TEST(Cg, CountsTheIterationsThatDidNotSuffice) {
+  EXPECT_EQ(tl::cg(stencil, rows({40}), {.tol = 1e-12, .maxiter = 3}).info.item<int>(), 3);
+  EXPECT_EQ(tl::cg(stencil, tl::zeros({4}, tl::f64)).info.item<int>(), 0);  // nothing to do
+  const Array start = tl::cg(stencil, rows({40}), {.tol = 1e-13}).x;
+  EXPECT_EQ(tl::cg(stencil, rows({40}), {.tol = 1e-12, .maxiter = 0, .x0 = start}).info.item<int>(),
+            0);
+}
+
+TEST(Cg, ConvergesFasterWithAPreconditioner) {
+  // A badly scaled diagonal, and its inverse as preconditioner.
+  const Array scales = tl::exp(tl::linspace(0.0, 9.0, 30));
+  const auto A = [&](Array x) { return scales * x + 0.01 * tl::sum(x); };
+  const Array b = rows({30});
+  const int slow = tl::cg(A, b, {.tol = 1e-10, .maxiter = 12}).info.item<int>();
+  const auto [x, info] =
+      tl::cg(A, b, {.tol = 1e-10, .maxiter = 12, .M = [&](Array r) { return r / scales; }});
+  EXPECT_EQ(slow, 12);
+  EXPECT_EQ(info.item<int>(), 0);
+  expect_equal(A(x), b, 1e-8);
+}
+
+TEST(Cg, IsDifferentiatedAsTheSystem) {
+  const auto f = [](Array k, Array b) {
+    const auto A = [&](Array x) { return stencil(x) + k * x; };
+    return tl::sum(tl::sin(tl::cg(A, b, {.tol = 1e-14}).x));
+  };
+  const auto args = std::tuple{Array(0.5), rows({6})};
+  tl::check_grads(f, args, {.order = 2});
+  tl::check_grads(tl::jit(f), args, {.order = 1});
+  const Array gradient = tl::grad<1>(f)(0.5, rows({6}));
+  expect_equal(tl::jit(tl::grad<1>(tl::jit(f)))(0.5, rows({6})), gradient);
+}
+
+TEST(Cg, MapsOverSystemsThatEndApart) {
+  const Array ks({0.0, 1.0, 50.0});
+  const auto f = [](Array k, Array b) {
+    const auto [x, info] = tl::cg([&](Array v) { return stencil(v) + k * v; }, b, {.tol = 1e-12});
+    return std::pair{x, info};
+  };
+  const auto slope = tl::grad([&](Array k, Array b) { return tl::sum(f(k, b).first); });
+  const Array b = rows({8});
+  const tl::VmapOptions axes{.in_axes = {0, tl::none}};
+  const auto [x, info] = tl::jit(tl::vmap(f, axes))(ks, b);
+  const Array slopes = tl::jit(tl::vmap(slope, axes))(ks, b);
+  EXPECT_EQ(info.to_vector<int>(), (std::vector<int>{0, 0, 0}));
+  for (int i = 0; i < 3; ++i) {
+    expect_equal(x(i), f(ks(i), b).first);
+    EXPECT_NEAR(value(slopes(i)), value(slope(ks(i), b)), 1e-12);
+  }
+}
+
+struct Field {
+  Array u, v;
+};
+
+TEST(Cg, TakesTreesAndMixedPrecision) {
+  const auto A = [](Field x) { return Field{2.0 * x.u, stencil(x.v)}; };
+  const Field b{Array({1.0f, 2.0f}), rows({5})};
+  const auto [x, info] = tl::cg(A, b, {.tol = 1e-6});
+  EXPECT_EQ(info.item<int>(), 0);
+  EXPECT_EQ(x.u.dtype(), tl::f32);
+  EXPECT_EQ(x.v.dtype(), tl::f64);
+  expect_near(x.u, {0.5, 1}, 1e-5);
+  expect_equal(stencil(x.v), b.v, 1e-5);
+}
+
+TEST(Cg, SaysWhatIsWrong) {
+  EXPECT_ERROR(ValueError, tl::cg(tl::ones({2, 3}), Array({1.0, 2.0})),
+               "cg: linear operator must be a square matrix, but has shape: (2, 3)");
+  EXPECT_ERROR(ValueError, tl::cg(stencil, rows({4}), {.x0 = rows({3})}),
+               "cg: arrays in x0 and b must have matching shapes: f64[3] and f64[4]");
+  EXPECT_ERROR(TypeError, tl::cg([](Array x) { return x; }, Array({1, 2})),
+               "cg: b must be of floats, but holds i32[2]");
+}
+
+TEST(Bicgstab, SolvesSystemsThatAreNotSymmetric) {
+  const Array b = rows({30});
+  const auto f = [](Array speed, Array rhs) {
+    return tl::bicgstab([&](Array u) { return transported(u, speed); }, rhs, {.tol = 1e-12});
+  };
+  const auto [x, info] = f(2.0, b);
+  EXPECT_EQ(info.item<int>(), 0);
+  expect_equal(transported(x, 2.0), b, 1e-10);
+  const auto [y, same] = tl::jit(f)(2.0, b);
+  EXPECT_EQ(same.item<int>(), 0);
+  expect_equal(y, x, 1e-11);
+}
+
+TEST(Bicgstab, IsDifferentiatedAsTheSystemAndItsTranspose) {
+  const auto f = [](Array speed, Array b) {
+    const auto A = [&](Array u) { return transported(u, speed); };
+    return tl::sum(tl::sin(tl::bicgstab(A, b, {.tol = 1e-14}).x));
+  };
+  tl::check_grads(f, std::tuple{Array(2.0), rows({6})}, {.order = 2});
+  const Array gradient = tl::grad<1>(f)(2.0, rows({6}));
+  expect_equal(tl::jit(tl::grad<1>(f))(2.0, rows({6})), gradient, 1e-11);
+  const Array mapped = tl::vmap(tl::grad<1>(f), {.in_axes = {tl::none, 0}})(
+      2.0, tl::stack({rows({6}), rows({6}, 1)}));
+  expect_equal(mapped(0), gradient, 1e-11);
+}
+
+TEST(Bicgstab, TellsABreakdown) {
+  // A rotation by a right angle: r' A r = 0.
+  const Array rotation({{0.0, -1.0}, {1.0, 0.0}});
+  EXPECT_NE(tl::bicgstab(rotation, Array({1.0, 0.0}), {.maxiter = 5}).info.item<int>(), 0);
+}
+
+}  // namespace
+}  // namespace telamon_test

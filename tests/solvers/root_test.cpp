@@ -1,0 +1,170 @@
+// Roots and fixed points: values, convergence, derivatives of the implicit function.
+#include "control_flow/support.hpp"
+
+namespace telamon_test {
+namespace {
+
+Array square_root(const Array& a) {
+  return tl::root::newton([&](Array x) { return x * x - a; }, 1.0).x;
+}
+
+TEST(Newton, FindsRootsToFullPrecision) {
+  for (const double a : {0.25, 2.0, 9.0, 1e6}) {
+    EXPECT_NEAR(value(square_root(a)), std::sqrt(a), 4e-16 * std::sqrt(a));
+    EXPECT_NEAR(value(tl::jit(square_root)(a)), std::sqrt(a), 4e-16 * std::sqrt(a));
+  }
+  const Array single = square_root(Array(2.0f) + tl::zeros({}, tl::f32));
+  EXPECT_EQ(single.dtype(), tl::f32);
+  EXPECT_NEAR(value(single), std::sqrt(2.0), 2e-7);
+}
+
+TEST(Newton, TellsWhetherItConverged) {
+  const auto f = [](Array x) { return x * x + 1.0; };
+  EXPECT_EQ(tl::root::newton(f, 1.3).info.item<int>(), 50);
+  EXPECT_EQ(tl::root::newton(f, 1.3, {.maxiter = 7}).info.item<int>(), 7);
+  EXPECT_EQ(tl::root::newton([](Array x) { return x * x - 2.0; }, 1.0).info.item<int>(), 0);
+}
+
+TEST(Newton, HasTheDerivativesOfTheImplicitFunction) {
+  EXPECT_NEAR(value(tl::grad(square_root)(2.0)), 0.5 / std::sqrt(2.0), 1e-14);
+  tl::check_grads(square_root, std::tuple{Array(2.0)}, {.order = 2});
+  tl::check_grads(tl::jit(square_root), std::tuple{Array(2.0)}, {.order = 2});
+  const Array as({1.0, 4.0, 9.0});
+  expect_near(tl::vmap(square_root)(as), {1, 2, 3});
+  expect_near(tl::jit(tl::vmap(tl::grad(square_root)))(as), {0.5, 0.25, 1.0 / 6});
+}
+
+struct Polar {
+  Array r, angle;
+};
+
+TEST(Newton, SolvesTwoEquationsInAnyTree) {
+  // (x, y) in polar coordinates, the hard way: its derivative is a rotation.
+  const auto polar = [](Array x, Array y) {
+    return tl::root::newton(
+               [&](Polar p) {
+                 return Polar{p.r * tl::cos(p.angle) - x, p.r * tl::sin(p.angle) - y};
+               },
+               Polar{1.0, 1.0})
+        .x;
+  };
+  const Polar p = tl::jit(polar)(3.0, 4.0);
+  EXPECT_NEAR(value(p.r), 5, 1e-14);
+  EXPECT_NEAR(value(p.angle), std::atan2(4, 3), 1e-14);
+  const auto angle = [&](Array x, Array y) { return polar(x, y).angle; };
+  const auto [dx, dy] = tl::grad<0, 1>(angle)(3.0, 4.0);
+  EXPECT_NEAR(value(dx), -4.0 / 25, 1e-14);
+  EXPECT_NEAR(value(dy), 3.0 / 25, 1e-14);
+}
+
+// -u'' + u^3 = c on a grid.
+Array equation(const Array& u, const Array& c) {
+  const Array left = tl::pad(u(tl::slice(0, -1)), tl::PadWidths(1, 0));
+  const Array right = tl::pad(u(tl::slice(1, tl::none)), tl::PadWidths(0, 1));
+  return 2.0 * u - left - right + u * u * u - c;
+}
+
+TEST(Newton, SolvesManyEquations) {
+  const auto solve = [](Array c) {
+    return tl::root::newton([&](Array u) { return equation(u, c); }, tl::ones_like(c));
+  };
+  const Array c = 1.0 + 0.5 * rows({8});
+  const auto [u, info] = tl::jit(solve)(c);
+  EXPECT_EQ(info.item<int>(), 0);
+  expect_equal(equation(u, c), tl::zeros({8}, tl::f64), 1e-12);
+  const auto total = [&](Array x) { return tl::sum(tl::square(solve(x).x)); };
+  tl::check_grads(total, std::tuple{c}, {.order = 1});
+  expect_equal(tl::jit(tl::grad(total))(c), tl::grad(total)(c), 1e-11);
+}
+
+TEST(Newton, TakesALinearSolver) {
+  const auto solve = [](Array c) {
+    return tl::root::newton([&](Array u) { return equation(u, c); }, tl::ones_like(c),
+                            {.linear_solve =
+                                 [](const auto& g, Array y) {
+                                   return tl::cg(g, y, {.tol = 1e-13}).x;  // symmetric here
+                                 }})
+        .x;
+  };
+  const Array c = 1.0 + 0.5 * rows({8});
+  expect_equal(equation(solve(c), c), tl::zeros({8}, tl::f64), 1e-12);
+  tl::check_grads([&](Array x) { return tl::sum(solve(x)); }, std::tuple{c}, {.order = 1});
+}
+
+Array cosine_root(const Array& a) {
+  return tl::root::bisection([&](Array x) { return tl::cos(x) - a * x; }, 0.0, 2.0).x;
+}
+
+TEST(Bisection, FindsTheRootInTheBracket) {
+  EXPECT_NEAR(value(cosine_root(1.0)), 0.7390851332151607, 1e-15);
+  EXPECT_NEAR(value(tl::jit(cosine_root)(1.0)), 0.7390851332151607, 1e-15);
+  const auto falling = [](Array x) { return 2.0 - x; };
+  EXPECT_NEAR(value(tl::root::bisection(falling, -10.0, 10.0).x), 2, 1e-14);
+  EXPECT_NEAR(value(tl::root::bisection(falling, 2.0, 3.0).x), 2, 1e-14);  // an end is the root
+  EXPECT_EQ(tl::root::bisection(falling, 0.0, 3.0).info.item<int>(), 0);
+  EXPECT_EQ(tl::root::bisection(falling, 0.0, 3.0, {.maxiter = 4}).info.item<int>(), 4);
+}
+
+TEST(Bisection, TellsThatTheSignDoesNotChange) {
+  const auto [x, info] = tl::root::bisection([](Array y) { return y * y + 1.0; }, 0.0, 1.0);
+  EXPECT_TRUE(std::isnan(value(x)));
+  EXPECT_EQ(info.item<int>(), -1);
+}
+
+TEST(Bisection, HasTheDerivativesOfTheImplicitFunction) {
+  // (-sin x - a) dx = x da
+  const double x = value(cosine_root(1.0));
+  EXPECT_NEAR(value(tl::grad(cosine_root)(1.0)), -x / (std::sin(x) + 1), 1e-14);
+  tl::check_grads(tl::jit(cosine_root), std::tuple{Array(1.0)}, {.order = 2});
+}
+
+TEST(Bisection, TakesOneProblemPerElement) {
+  const Array as({1.0, 8.0, 27.0});
+  const auto roots = [](Array a) {
+    return tl::root::bisection([&](Array x) { return x * x * x - a; }, 0.0, tl::maximum(a, 1.0)).x;
+  };
+  expect_near(roots(as), {1, 2, 3}, 1e-14);
+  expect_near(tl::jit(tl::vmap(tl::grad(roots)))(as), {1.0 / 3, 1.0 / 12, 1.0 / 27}, 1e-14);
+  expect_near(tl::grad([&](Array a) { return tl::sum(roots(a)); })(as),
+              {1.0 / 3, 1.0 / 12, 1.0 / 27}, 1e-14);
+}
+
+// z = tanh(w z + x)
+Array settled(const Array& w, const Array& x) {
+  return tl::root::fixed_point([&](Array z) { return tl::tanh(tl::matmul(w, z) + x); },
+                               tl::zeros_like(x))
+      .x;
+}
+const Array kWeights({{0.3, -0.2, 0.1}, {0.4, 0.1, 0.0}, {-0.1, 0.2, 0.5}});
+
+TEST(FixedPoint, SettlesAndIsDifferentiatedThere) {
+  const Array x({0.5, -1.0, 0.25});
+  const Array z = settled(kWeights, x);
+  expect_equal(tl::tanh(tl::matmul(kWeights, z) + x), z, 1e-14);
+  expect_equal(tl::jit(settled)(kWeights, x), z, 1e-14);
+  const auto f = [](Array w, Array u) { return tl::sum(tl::square(settled(w, u))); };
+  tl::check_grads(f, std::tuple{kWeights, x}, {.order = 2});
+  tl::check_grads(tl::jit(f), std::tuple{kWeights, x}, {.order = 1});
+}
+
+TEST(FixedPoint, GivesTheGradientOfTheUnrolledIteration) {
+  const Array x({0.5, -1.0, 0.25});
+  const auto implicit = [&](Array w) { return tl::sum(settled(w, x)); };
+  const auto unrolled = [&](Array w) {
+    return tl::sum(tl::fori_loop(
+        0, 60, [&](Array, Array z) { return tl::tanh(tl::matmul(w, z) + x); }, tl::zeros_like(x)));
+  };
+  expect_equal(tl::grad(implicit)(kWeights), tl::grad(unrolled)(kWeights), 1e-13);
+  const Array xs = tl::stack({x, x + 1.0});
+  const auto g = tl::grad<1>([](Array w, Array u) { return tl::sum(settled(w, u)); });
+  const Array mapped = tl::jit(tl::vmap(g, {.in_axes = {tl::none, 0}}))(kWeights, xs);
+  expect_equal(mapped(1), g(kWeights, xs(1)), 1e-13);
+}
+
+TEST(FixedPoint, TellsThatItDidNotSettle) {
+  const auto f = [](Array x) { return 2.0 * x; };
+  EXPECT_EQ(tl::root::fixed_point(f, 1.0, {.maxiter = 20}).info.item<int>(), 20);
+}
+
+}  // namespace
+}  // namespace telamon_test
