@@ -41,8 +41,8 @@ struct WhileOptions {
   /// The loop ends after so many steps at the latest, each example of a batch for itself. With it
   /// the loop can be differentiated in reverse mode under jit too: its residuals have a bounded size.
   std::optional<std::int64_t> max_steps = {};
-  /// Reverse mode keeps the carry of every sqrt(N)-th of N steps only, and takes the steps between
-  /// once more: about 2 sqrt(N) residuals instead of N, for one more pass of the loop.
+  /// With max_steps = N: reverse mode keeps the carry of every sqrt(N)-th step only, and takes the
+  /// steps between once more. About 2 sqrt(N) residuals instead of N, for one more pass of the loop.
   bool checkpoint = false;
 };
 struct ForiOptions {

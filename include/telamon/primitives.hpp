@@ -231,14 +231,12 @@ extern TELAMON_API const Primitive<CondParams> cond_p;
 ///
 /// With `max_steps` the first carry is an i32 of the condition's shape that counts steps from 0, and
 /// the condition is false once it reaches `max_steps`: a promise on which reverse mode builds its
-/// buffers. `checkpoint`: it keeps the carry of every sqrt(steps)-th step only, and repeats the steps
-/// between. Neither changes what the loop computes.
+/// buffers. It does not change what the loop computes.
 struct WhileParams {
   Jaxpr cond_jaxpr;
   Jaxpr body_jaxpr;
   int cond_nconsts = 0, body_nconsts = 0;
   std::optional<std::int64_t> max_steps = {};
-  bool checkpoint = false;
 };
 extern TELAMON_API const Primitive<WhileParams> while_p;
 

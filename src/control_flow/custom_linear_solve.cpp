@@ -96,6 +96,9 @@ AbstractResult type_of(const P& p, std::span<const Aval> in) {
   if (p.transpose_solve) consts(*p.transpose_solve, p.num_transpose_solve_consts);
   const auto x = p.matvec.in_avals().subspan(size(p.num_matvec_consts));
   const std::vector<Aval> b = p.matvec.out_avals();
+  if (x.size() != b.size())
+    bad_jaxpr("custom_linear_solve", "matvec takes " + avals_text(x) + " to " + avals_text(b) +
+                                         ": as many components are needed");
   append(expected, b);
   check_operands("custom_linear_solve", in, expected);
   check_program("solve", p.solve, p.num_solve_consts, b, x, true);

@@ -1,11 +1,13 @@
 // scan, while_loop, fori_loop, cond, switch_ and associative_scan over flat leaves: trace the bodies,
 // check them, bind the primitive.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "control_flow/bodies.hpp"
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
+#include "telamon/checkpoint.hpp"
 #include "telamon/lax.hpp"
 
 namespace telamon {
@@ -98,63 +100,131 @@ Arrays scan_arrays(const TracedBody& body, const TreeDef& carry, std::span<const
   return scan_p.bind(p, joined_operands(program.consts, operands));
 }
 
+namespace {
+
+// A loop as its two programs and what they captured.
+struct TracedLoop {
+  ClosedJaxpr test, step;
+
+  Arrays consts() const { return joined_operands(test.consts, step.consts); }
+  WhileParams params() const {
+    WhileParams p;
+    p.cond_jaxpr = test.jaxpr;
+    p.body_jaxpr = step.jaxpr;
+    p.cond_nconsts = test.num_consts();
+    p.body_nconsts = step.num_consts();
+    return p;
+  }
+};
+
+// The loop with the number of steps so far as its first carry, which ends it after `most`.
+TracedLoop counted(const TracedLoop& loop, std::int64_t most) {
+  const auto with_counter = [](const ClosedJaxpr& program,
+                               const std::function<Arrays(Array, const Arrays&)>& rest) {
+    const auto in = program.jaxpr.in_avals();
+    std::vector<Aval> avals(in.begin(), in.end());
+    avals.insert(avals.begin() + program.num_consts(), {Shape(), DType::i32, false});
+    ClosedJaxpr with = program;
+    with.jaxpr = stage_flat(
+                     [&](std::span<const Array> x) {
+                       Arrays args(x.begin(), x.end());
+                       args.erase(args.begin() + program.num_consts());
+                       return rest(x[static_cast<std::size_t>(program.num_consts())],
+                                   eval_jaxpr(program.jaxpr, args));
+                     },
+                     avals)
+                     .jaxpr;
+    return with;
+  };
+  return {with_counter(loop.test,
+                       [&](const Array& i, const Arrays& outs) {
+                         const Array more = lax::lt(i, static_cast<double>(most));
+                         return Arrays{and_p.bind1({}, {more, outs[0]})};
+                       }),
+          with_counter(loop.step, [&](const Array& i, const Arrays& outs) {
+            return joined_operands(Arrays{lax::add(i, 1)}, outs);
+          })};
+}
+
+Array no_steps() { return zeros_of({Shape(), DType::i32, false}); }
+
+// The same loop, each step of which is a checkpoint around up to `size` of the steps: reverse mode
+// keeps the carry before each such piece and, while it works on one, the residuals of its steps.
+TracedLoop in_pieces(const TracedLoop& loop, std::int64_t size) {
+  WhileParams piece = counted(loop, size).params();
+  piece.max_steps = size;
+  const auto cond_in = loop.test.jaxpr.in_avals(), body_in = loop.step.jaxpr.in_avals();
+  std::vector<Aval> avals(cond_in.begin(), cond_in.begin() + loop.test.num_consts());
+  avals.insert(avals.end(), body_in.begin(), body_in.end());
+  const Jaxpr steps =
+      stage_flat(
+          [&](std::span<const Array> x) {
+            Arrays args(x.begin(), x.end());
+            args.insert(args.begin() + piece.cond_nconsts + piece.body_nconsts, no_steps());
+            Arrays outs = while_p.bind(piece, args);
+            outs.erase(outs.begin());
+            return outs;
+          },
+          avals)
+          .jaxpr;
+  const CheckpointParams again{.jaxpr = steps, .policy = {}, .name = "while_loop"};
+  TracedLoop pieces = loop;
+  pieces.step.consts = loop.consts();
+  pieces.step.jaxpr =
+      stage_flat([&](std::span<const Array> x) { return checkpoint_p.bind(again, x); }, avals)
+          .jaxpr;
+  return pieces;
+}
+
+void check_max_steps(const WhileOptions& options) {
+  if (options.checkpoint && !options.max_steps)
+    throw ValueError("while_loop: checkpoint needs max_steps, whose root is the size of a piece");
+  if (!options.max_steps) return;
+  if (*options.max_steps < 0 || *options.max_steps > std::numeric_limits<std::int32_t>::max())
+    throw ValueError("while_loop: max_steps must be a count of at most 2^31 - 1, got " +
+                     std::to_string(*options.max_steps));
+}
+
+}  // namespace
+
 Arrays while_arrays(const TracedBody& condition, const TracedBody& body, const TreeDef& carry,
                     std::span<const Array> init, const WhileOptions& options) {
+  check_max_steps(options);
   Arrays operands(init.begin(), init.end());
-  ClosedJaxpr step = trace_carry("while_loop", body, carry, operands, {});
-  ClosedJaxpr test = traced(condition.f, avals_of(operands), "while_loop");
+  TracedLoop loop;
+  loop.step = trace_carry("while_loop", body, carry, operands, {});
+  loop.test = traced(condition.f, avals_of(operands), "while_loop");
   const TreeDef tested = condition.structure();
   if (tested.kind() != TreeKind::leaf) {
     throw TypeError("cond_fun must return a boolean scalar, but got pytree " + tested.to_string() +
                     ".");
   }
-  const Aval holds = test.jaxpr.out_avals()[0];
+  const Aval holds = loop.test.jaxpr.out_avals()[0];
   if (holds.dtype != DType::bool_ || !holds.shape.empty()) {
     throw TypeError("cond_fun must return a boolean scalar, but got output type " +
                     holds.to_string() + ".");
   }
-  WhileParams p;
-  p.cond_nconsts = test.num_consts();
-  p.body_nconsts = step.num_consts();
-  p.checkpoint = options.checkpoint;
-  if (options.max_steps) {
-    if (*options.max_steps < 0 || *options.max_steps > std::numeric_limits<std::int32_t>::max())
-      throw ValueError("while_loop: max_steps must be a count of at most 2^31 - 1, got " +
-                       std::to_string(*options.max_steps));
-    p.max_steps = options.max_steps;
-    const auto most = static_cast<double>(*options.max_steps);
-    // The number of steps so far comes first in the carry.
-    const Aval counter{Shape(), DType::i32, false};
-    const auto with_counter = [&](const ClosedJaxpr& program,
-                                  const std::function<Arrays(Array, const Arrays&)>& rest) {
-      const auto in = program.jaxpr.in_avals();
-      std::vector<Aval> avals(in.begin(), in.end());
-      avals.insert(avals.begin() + program.num_consts(), counter);
-      return stage_flat(
-                 [&](std::span<const Array> x) {
-                   Arrays args(x.begin(), x.end());
-                   args.erase(args.begin() + program.num_consts());
-                   return rest(x[static_cast<std::size_t>(program.num_consts())],
-                               eval_jaxpr(program.jaxpr, args));
-                 },
-                 avals)
-          .jaxpr;
-    };
-    test.jaxpr = with_counter(test, [&](const Array& i, const Arrays& outs) {
-      return Arrays{and_p.bind1({}, {lax::lt(i, most), outs[0]})};
-    });
-    step.jaxpr = with_counter(step, [&](const Array& i, const Arrays& outs) {
-      Arrays all{lax::add(i, 1)};
-      all.insert(all.end(), outs.begin(), outs.end());
-      return all;
-    });
-    operands.insert(operands.begin(), zeros_of(counter));
+  std::size_t num_counters = 0;
+  std::optional<std::int64_t> bound = options.max_steps;
+  const auto count = [&] {
+    loop = counted(loop, *bound);
+    operands.insert(operands.begin(), no_steps());
+    ++num_counters;
+  };
+  constexpr std::int64_t kWorthPieces = 8;
+  if (bound) count();
+  if (options.checkpoint && *bound >= kWorthPieces) {
+    const auto size = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(*bound))));
+    loop = in_pieces(loop, size);
+    bound = (*bound + size - 1) / size;
+    count();
   }
-  p.cond_jaxpr = remembered(test.jaxpr);
-  p.body_jaxpr = remembered(step.jaxpr);
-  Arrays outs =
-      while_p.bind(p, joined_operands(joined_operands(test.consts, step.consts), operands));
-  if (options.max_steps) outs.erase(outs.begin());
+  WhileParams p = loop.params();
+  p.max_steps = bound;
+  p.cond_jaxpr = remembered(p.cond_jaxpr);
+  p.body_jaxpr = remembered(p.body_jaxpr);
+  Arrays outs = while_p.bind(p, joined_operands(loop.consts(), operands));
+  outs.erase(outs.begin(), outs.begin() + static_cast<std::ptrdiff_t>(num_counters));
   return outs;
 }
 

@@ -5,19 +5,13 @@
 // of steps that the loop takes on the values at hand, rounded up to a power of two so that loops of
 // about the same length share their compiled programs. Without a bound the known part of the carry is
 // computed at once, and the whole loop waits for the unknown part.
-//
-// With `checkpoint` the scan over N steps becomes one over sqrt(N) pieces, each a checkpoint around a
-// scan over sqrt(N) steps: what is kept is the carry before each piece and, while the backward pass
-// works on one, the residuals of its steps.
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "control_flow/scan.hpp"
 #include "control_flow/while.hpp"
 #include "core/trace.hpp"
 #include "jaxpr/interned.hpp"
-#include "telamon/checkpoint.hpp"
 #include "telamon/lax.hpp"
 
 namespace telamon {
@@ -131,35 +125,13 @@ ScanParams bounded_scan(const WhileParams& p, const Mask& frozen, std::int64_t s
           .num_carry = static_cast<int>(n.carry + (lanes ? kept.size() : 0))};
 }
 
-// The same loop in pieces of about sqrt(length) steps whose residuals are not kept. Steps beyond the
-// length do nothing: the condition is false.
-ScanParams in_pieces(const ScanParams& scan) {
-  const auto size =
-      static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(scan.length))));
-  const auto in = scan.jaxpr.in_avals();
-  const std::vector<Aval> avals(in.begin(), in.end());
-  ScanParams piece = scan, whole = scan;
-  piece.length = size;
-  const ClosedJaxpr steps =
-      detail::stage_flat([&](std::span<const Array> x) { return scan_p.bind(piece, x); }, avals);
-  const CheckpointParams again{.jaxpr = steps.jaxpr, .policy = {}, .name = "while_loop"};
-  whole.jaxpr =
-      detail::interned(detail::stage_flat(
-                   [&](std::span<const Array> x) { return checkpoint_p.bind(again, x); }, avals)
-                   .jaxpr);
-  whole.length = (scan.length + size - 1) / size;
-  return whole;
-}
-
 PartialEvalResult split_bounded(const WhileParams& p, const Mask& unknown_in,
                                 const Mask& instantiate_out, const Knowledge& k, std::int64_t steps,
                                 const Policy& policy) {
   const WhileShape n(p);
   Mask frozen;
   for (const bool unknown : k.carry) frozen.push_back(!unknown);
-  constexpr std::int64_t kWorthPieces = 8;
-  ScanParams scan = bounded_scan(p, frozen, steps);
-  if (p.checkpoint && steps >= kWorthPieces) scan = in_pieces(scan);
+  const ScanParams scan = bounded_scan(p, frozen, steps);
   // Operands of the scan as those of the loop.
   Order operands = counting(0, n.inputs());
   const std::size_t num_last = static_cast<std::size_t>(scan.num_carry) - n.carry;

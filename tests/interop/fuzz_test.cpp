@@ -128,7 +128,39 @@ const char* const kPrograms[] = {
                        "invars": [{"id": 0, "aval": {"dtype": "f64", "shape": []}}], "constvars": [],
                        "eqns": [], "outvars": [{"var": 0}]}, "consts": []}},
                    "outputs": [{"id": 3, "aval": {"dtype": "f64", "shape": []}}]}],
-         "outvars": [{"var": 3}]}, "consts": []})"};
+         "outvars": [{"var": 3}]}, "consts": []})",
+    // a, b -> x with a x = b
+    R"({"jaxpr": {"invars": [{"id": 0, "aval": {"dtype": "f64", "shape": []}},
+                             {"id": 1, "aval": {"dtype": "f64", "shape": []}}], "constvars": [],
+         "eqns": [{"primitive": "custom_linear_solve",
+                   "inputs": [{"var": 0}, {"var": 0}, {"var": 0}, {"var": 0}, {"var": 1}],
+                   "params": {"const_lengths": {"matvec": 1, "vecmat": 1, "solve": 1, "transpose_solve": 1},
+                     "jaxprs": {"matvec": {"jaxpr": {
+                         "invars": [{"id": 0, "aval": {"dtype": "f64", "shape": []}},
+                                    {"id": 1, "aval": {"dtype": "f64", "shape": []}}], "constvars": [],
+                         "eqns": [{"primitive": "mul", "inputs": [{"var": 0}, {"var": 1}], "params": {},
+                                   "outputs": [{"id": 2, "aval": {"dtype": "f64", "shape": []}}]}],
+                         "outvars": [{"var": 2}]}, "consts": []},
+                       "vecmat": {"jaxpr": {
+                         "invars": [{"id": 0, "aval": {"dtype": "f64", "shape": []}},
+                                    {"id": 1, "aval": {"dtype": "f64", "shape": []}}], "constvars": [],
+                         "eqns": [{"primitive": "mul", "inputs": [{"var": 0}, {"var": 1}], "params": {},
+                                   "outputs": [{"id": 2, "aval": {"dtype": "f64", "shape": []}}]}],
+                         "outvars": [{"var": 2}]}, "consts": []},
+                       "solve": {"jaxpr": {
+                         "invars": [{"id": 0, "aval": {"dtype": "f64", "shape": []}},
+                                    {"id": 1, "aval": {"dtype": "f64", "shape": []}}], "constvars": [],
+                         "eqns": [{"primitive": "div", "inputs": [{"var": 1}, {"var": 0}], "params": {},
+                                   "outputs": [{"id": 2, "aval": {"dtype": "f64", "shape": []}}]}],
+                         "outvars": [{"var": 2}]}, "consts": []},
+                       "transpose_solve": {"jaxpr": {
+                         "invars": [{"id": 0, "aval": {"dtype": "f64", "shape": []}},
+                                    {"id": 1, "aval": {"dtype": "f64", "shape": []}}], "constvars": [],
+                         "eqns": [{"primitive": "div", "inputs": [{"var": 1}, {"var": 0}], "params": {},
+                                   "outputs": [{"id": 2, "aval": {"dtype": "f64", "shape": []}}]}],
+                         "outvars": [{"var": 2}]}, "consts": []}}},
+                   "outputs": [{"id": 2, "aval": {"dtype": "f64", "shape": []}}]}],
+         "outvars": [{"var": 2}]}, "consts": []})"};
 
 /// Every value inside a document, itself included.
 void collect(Json& json, std::vector<Json*>& all) {
