@@ -365,10 +365,13 @@ void branches() {
     return tl::cond(true, [&] { return x + 1.0; }, [&] { return 0.0 * x; });
   };
   const auto square = [](Array x) { return square_if(true, x); };
+  const auto one_or_two = [](Array p) {
+    return tl::cond(p, [] { return Array(1); }, [] { return Array(2); });
+  };
   std::cout << "jvp            "
             << tl::jvp(square, std::tuple{f64(1.0)}, std::tuple{f64(1.0)}).second << "\n"
             << "vmap           " << tl::vmap(increment)(Array({1.0, 2.0, 3.0})) << "\n"
-            << "jit            " << tl::jit(square_if)(false, f64(2.0)) << "\n";
+            << "jit            " << tl::jit(one_or_two)(false) << "\n";
   const auto either = [](Array x) {
     return tl::cond(true, [&] { return x; }, [&] { return 0.0 * x; });
   };
