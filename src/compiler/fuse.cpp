@@ -297,8 +297,9 @@ class Fuser {
         Cluster& c = cluster(k);
         const Usage u = usage(e, k);
         if (u.other > 0 || u.mixed) continue;
-        const bool sibling = c.form == Form::reduction && c.kernel.shape == operand &&
-                             c.kernel.axes == axes && c.kernel.reductions.size() < 6 &&
+        const bool sibling = options_.merge_siblings && c.form == Form::reduction &&
+                             c.kernel.shape == operand && c.kernel.axes == axes &&
+                             c.kernel.reductions.size() < 6 &&
                              (u.aligned == 0 || u.align == Align::reduced);
         const bool epilogue = c.form == Form::element && u.align == Align::iteration &&
                               c.kernel.shape == shape(e) && !(operand == c.kernel.shape);
@@ -327,7 +328,7 @@ class Fuser {
     bool elsewhere = is_out_[static_cast<std::size_t>(e)];
     for (const int l : readers) elsewhere |= l != best;
     if (elsewhere) store(e, best);
-    if (options_.fuse) merge_siblings(best);
+    if (options_.fuse && options_.merge_siblings) merge_siblings(best);
   }
 
   // Another kernel that folds the same axes of the same space can be done in the same pass.

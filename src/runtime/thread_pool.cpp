@@ -8,12 +8,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "core/environment.hpp"
 
 #if defined(__linux__)
 #include <pthread.h>
@@ -129,9 +130,7 @@ class Pool {
 Pool::Pool() {
   int threads = cpus_.empty() ? static_cast<int>(std::thread::hardware_concurrency())
                               : static_cast<int>(cpus_.size());
-  if (const char* wanted = std::getenv("TELAMON_NUM_THREADS")) {
-    if (const int n = std::atoi(wanted); n > 0) threads = n;
-  }
+  threads = detail::environment_number("TELAMON_NUM_THREADS").value_or(threads);
   threads_ = std::clamp(threads, 1, kMaxThreads);
 }
 
