@@ -160,11 +160,22 @@ void staging() {
 
 void typechecking() {
   step("typecheck finds programs that make no sense");
-  const auto check = [](const char* text) {
-    expect<tl::Error>("Error", [&] { tl::typecheck_jaxpr(tl::parse_jaxpr(text)); });
+  // The parser refuses text of this kind by itself, so the first programs are made by hand.
+  const tl::Aval real{{}, tl::f64, false};
+  const auto sine = [](tl::Var in, tl::Var out) {
+    return tl::Eqn{&tl::sin_p, {}, {tl::Atom::var(in)}, {out}, tl::Effect::none, {}};
   };
-  check("{ lambda a:f64[] . let b:f64[] = sin c in ( b ) }");
-  check("{ lambda a:f64[] . let b:f64[] = sin a\n b:f64[] = cos a in ( b ) }");
+  const auto by_hand = [&](std::vector<tl::Aval> avals, std::vector<tl::Eqn> eqns) {
+    expect<tl::TypeError>("TypeError", [&] {
+      tl::typecheck_jaxpr(tl::Jaxpr(1, std::move(avals), std::move(eqns), {tl::Atom::var(1)}));
+    });
+  };
+  by_hand({real, real}, {sine(2, 1)});
+  by_hand({real, real}, {sine(0, 1), sine(0, 1)});
+  by_hand({real, real, real}, {sine(0, 2), sine(0, 1)});
+  const auto check = [](const char* text) {
+    expect<tl::TypeError>("TypeError", [&] { tl::typecheck_jaxpr(tl::parse_jaxpr(text)); });
+  };
   check("{ lambda a:f64[3] . let b:f64[] = sin a in ( b ) }");
   check("{ lambda a:f64[], b:f32[] . let c:f64[] = add a b in ( c ) }");
 }

@@ -3,6 +3,7 @@
 //   digits [FILE]     FILE: a table as digits.csv.gz, which is the default
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -47,16 +48,21 @@ void progress(int epoch, double mean_loss, double test_accuracy) {
 }
 
 struct Times {
-  double compile = 0, step = 0;  // milliseconds
+  double compile = 0, step = 0;  // milliseconds; of all steps the median
 };
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 /// Trains `state` in place.
 Times train(State& state, const Dataset& training, const Dataset& test, Array key) {
   const auto step = tl::jit(train_step, {.donate = {0}, .name = "train_step"});
   const auto evaluate = tl::jit(accuracy, {.name = "accuracy"});
   const auto batches = training.labels.shape(0) / kBatch;
-  Times times;
-  int steps = 0;
+  std::vector<double> times;
   for (int epoch = 1; epoch <= kEpochs; ++epoch) {
     // Mini-batches are consecutive rows of the training set in a new random order.
     key = tl::random::fold_in(key, epoch);
@@ -69,14 +75,12 @@ Times train(State& state, const Dataset& training, const Dataset& test, Array ke
       auto [next, value] = step(state, images, labels, kRate);
       state = std::move(next);
       total += value.item<double>();
-      (steps == 0 ? times.compile : times.step) += milliseconds_since(start);
-      ++steps;
+      times.push_back(milliseconds_since(start));
     }
     progress(epoch, total / static_cast<double>(batches),
              evaluate(state.network, test.images, test.labels).item<double>());
   }
-  times.step /= steps - 1;
-  return times;
+  return {times.front(), median({times.begin() + 1, times.end()})};
 }
 
 void show_predictions(const Network& network, const Dataset& test) {
@@ -142,14 +146,17 @@ void show_times(const Times& times, const State& state, const Dataset& training)
   auto start = Clock::now();
   const auto program = tl::make_jaxpr(train_step)(state, batch.images, batch.labels, kRate);
   const double trace = milliseconds_since(start);
-  constexpr int kEager = 10;
-  start = Clock::now();
-  for (int i = 0; i < kEager; ++i) train_step(state, batch.images, batch.labels, kRate);
-  const double eager = milliseconds_since(start) / kEager;
+  std::vector<double> steps;
+  for (int i = 0; i < 50; ++i) {
+    start = Clock::now();
+    train_step(state, batch.images, batch.labels, kRate);
+    steps.push_back(milliseconds_since(start));
+  }
+  const double eager = median(std::move(steps));
   std::printf("tracing a training step        %9.3f ms, %d equations\n", trace,
               tl::count_eqns(program.jaxpr));
   std::printf("first call (trace and compile) %9.3f ms\n", times.compile);
-  std::printf("a step with jit                %9.3f ms\n", times.step);
+  std::printf("a step with jit                %9.3f ms (medians)\n", times.step);
   std::printf("a step without jit             %9.3f ms (jit runs at %.1f times its speed)\n", eager,
               eager / times.step);
 }

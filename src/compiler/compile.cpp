@@ -2,17 +2,18 @@
 //
 //   TELAMON_LOG=compile     one line per pass with its microseconds
 //   TELAMON_DUMP=directory  the jaxpr after every pass, the plan, the IR and the assembly
-//   TELAMON_DISABLE=a,b     leaves out passes and optimisations: simplify, cse, dce, loops, fuse,
-//                           in_place, reuse_memory, blas, parallel
+//   TELAMON_DISABLE=a,b     leaves out passes and optimisations; core/environment.cpp lists them
 #include "compiler/compile.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cctype>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -44,7 +45,9 @@ class Compilation {
     number_ = serial.fetch_add(1);
     if (const char* dir = std::getenv("TELAMON_DUMP"); dir != nullptr && *dir != '\0') {
       directory_ = std::filesystem::path(dir);
-      std::filesystem::create_directories(directory_);
+      std::error_code error;
+      std::filesystem::create_directories(directory_, error);
+      if (error) refuse_directory(error.message());
       file_name_ = name_;
       std::replace_if(
           file_name_.begin(), file_name_.end(),
@@ -57,10 +60,14 @@ class Compilation {
     return !options_.disabled.contains(pass) && !detail::environment_lists("TELAMON_DISABLE", pass);
   }
 
-  /// A pass over the jaxpr: timed, checked, dumped, and left out when it is switched off.
+  /// A pass over the jaxpr that is left out when it is switched off.
   template <class Pass>
   void run(const char* pass, Jaxpr& jaxpr, Pass&& f) {
-    if (!enabled(pass)) return;
+    if (enabled(pass)) run_always(pass, jaxpr, f);
+  }
+  /// A pass over the jaxpr: timed, checked, dumped.
+  template <class Pass>
+  void run_always(const char* pass, Jaxpr& jaxpr, Pass&& f) {
     start();
     jaxpr = f(jaxpr);
     finish(pass, jaxpr.eqns().size(), "equations");
@@ -86,9 +93,10 @@ class Compilation {
     if (directory_.empty()) return;
     char serial[16];
     std::snprintf(serial, sizeof serial, "%04d", number_);
-    std::ofstream(directory_ / (std::string(serial) + "-" + file_name_ + "." +
-                                std::to_string(dumped_++) + "-" + stage + "." + extension))
-        << text() << '\n';
+    std::ofstream file(directory_ / (std::string(serial) + "-" + file_name_ + "." +
+                                     std::to_string(dumped_++) + "-" + stage + "." + extension));
+    if (file) file << text() << '\n';
+    if (!file.flush()) refuse_directory(std::strerror(errno));
   }
   std::vector<PassTime> passes() const { return passes_; }
   std::vector<std::pair<std::string, Jaxpr>> programs() const { return programs_; }
@@ -96,6 +104,10 @@ class Compilation {
   const std::string& name() const { return name_; }
 
  private:
+  [[noreturn]] void refuse_directory(const std::string& why) const {
+    throw ValueError("TELAMON_DUMP='" + directory_.string() + "': cannot write there: " + why +
+                     "; name a folder that can be written to");
+  }
   void start() { last_ = std::chrono::steady_clock::now(); }
   void finish(const char* pass, std::size_t count, const char* unit) {
     const double us =
@@ -151,9 +163,11 @@ std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutab
   // 7. Vector code for every kernel, and one entry point.
   CodeGen gen(c.name(), {.contract = parts.options.contract});
   c.stage("emit", [&] {
-    return emit_program(gen, *parts.plan, "telamon_" + std::to_string(c.number()),
-                        c.enabled("parallel")),
-           0;
+    parts.plan->emit = {.parallel = c.enabled("parallel"),
+                        .inline_kernels = c.enabled("inline_kernels"),
+                        .transpose_tiles = c.enabled("transpose_tiles"),
+                        .row_blocks = c.enabled("row_blocks")};
+    return emit_program(gen, *parts.plan, "telamon_" + std::to_string(c.number())), 0;
   });
   c.dump("ir", "ll", [&] { return gen.ir(); });
 
@@ -188,7 +202,7 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
   // 1. User primitives, composites and calls become core operations.
   Jaxpr jaxpr = source;
   parts.out_avals = source.out_avals();
-  c.run("lower", jaxpr, [&](const Jaxpr& j) {
+  c.run_always("lower", jaxpr, [&](const Jaxpr& j) {
     ClosedJaxpr lowered = lower(j);
     parts.consts = std::move(lowered.consts);
     return lowered.jaxpr;
@@ -202,8 +216,12 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
   if (has_regions(jaxpr)) c.run("loops", jaxpr, prepare_loops);
 
   // 5. Which equations share a loop nest, and which values exist in memory.
-  const PlanOptions plan_options{c.enabled("fuse"), c.enabled("in_place"),
-                                 c.enabled("reuse_memory"), c.enabled("blas")};
+  const PlanOptions plan_options{.fuse = c.enabled("fuse"),
+                                 .merge_siblings = c.enabled("merge_siblings"),
+                                 .partial_reductions = c.enabled("partial_reductions"),
+                                 .in_place = c.enabled("in_place"),
+                                 .reuse_memory = c.enabled("reuse_memory"),
+                                 .blas = c.enabled("blas")};
   parts.plan = c.stage("fuse", [&] { return plan_kernels(jaxpr, plan_options); });
   return finish(c, std::move(parts), jaxpr, plan_options);
 }

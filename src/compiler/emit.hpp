@@ -62,7 +62,7 @@ constexpr std::int64_t kParallelCost = 100'000;
 std::int64_t cost_of(const Scope& scope, const Kernel& k);
 
 /// Emits the whole program; its entry point is called `name`.
-void emit_program(CodeGen& gen, const Plan& plan, const std::string& name, bool parallel);
+void emit_program(CodeGen& gen, const Plan& plan, const std::string& name);
 /// The host steps in the order in which generated code numbers them.
 std::vector<HostStep> host_steps(const Plan& plan);
 

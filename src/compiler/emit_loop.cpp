@@ -59,7 +59,9 @@ class TransposeEmitter {
         inner_(inner),
         lanes_(lanes) {
     constexpr std::size_t kMaxMembers = 8;  // all of them are emitted for each row of a tile
-    if (lanes < 2 || shape_[inner] < lanes / 2 || k.kernel().members.size() > kMaxMembers) return;
+    if (!k.plan.emit.transpose_tiles || lanes < 2 || shape_[inner] < lanes / 2 ||
+        k.kernel().members.size() > kMaxMembers)
+      return;
     for (const int e : k.kernel().members) {
       const std::optional<std::size_t> d = contiguous_dim(k.eqn(e));
       if (!d || *d == inner || shape_[*d] < lanes / 2 || (!transposes_.empty() && *d != dim_))

@@ -43,12 +43,11 @@ bool has_host_steps(const std::vector<Step>& steps) {
 
 class ProgramEmitter {
  public:
-  ProgramEmitter(CodeGen& gen, const Plan& plan, bool parallel)
-      : gen_(gen), plan_(plan), parallel_(parallel) {
+  ProgramEmitter(CodeGen& gen, const Plan& plan) : gen_(gen), plan_(plan) {
     for (const Scope& s : plan.scopes) producers_.push_back(producers(s.jaxpr));
     std::size_t members = 0;
     count_members(plan.steps, members);
-    inline_ = members <= kInlineMembers;
+    inline_ = plan.emit.inline_kernels && members <= kInlineMembers;
     number_host_steps(plan.steps, host_numbers_);
   }
 
@@ -92,7 +91,7 @@ class ProgramEmitter {
     for (const Step& s : steps) {
       const bool chunks = !inside && s.kind == Step::Kind::loop && s.grain > 0;
       for (const auto& body : s.bodies) emit_functions(body, inside || chunks);
-      if (s.kind == Step::Kind::kernel) outline_kernel(s, parallel_ && !inside);
+      if (s.kind == Step::Kind::kernel) outline_kernel(s, plan_.emit.parallel && !inside);
       else if (chunks) outline_loop(s);
     }
   }
@@ -122,7 +121,7 @@ class ProgramEmitter {
     Outlined f;
     f.parallel = true;
     f.chunks = {s.grain, Step::kMaxChunks, s.slice, s.slice_bytes, has_host_steps(s.bodies[0])};
-    if (!parallel_) f.chunks.most = 1;
+    if (!plan_.emit.parallel) f.chunks.most = 1;
     begin("loop");
     emit_trips(s, gen_.kernel_begin(), gen_.kernel_end());
     f.code = gen_.finish_kernel();
@@ -294,7 +293,6 @@ class ProgramEmitter {
 
   CodeGen& gen_;
   const Plan& plan_;
-  const bool parallel_;
   bool inline_ = true;
   std::vector<std::vector<int>> producers_;
   std::map<const Step*, Outlined> functions_;
@@ -384,8 +382,8 @@ Chunking chunking(const Plan& plan, const Step& step) {
   return {extent, grain > 0 && extent >= 2 * grain ? grain : 0};
 }
 
-void emit_program(CodeGen& gen, const Plan& plan, const std::string& name, bool parallel) {
-  ProgramEmitter(gen, plan, parallel).run(name);
+void emit_program(CodeGen& gen, const Plan& plan, const std::string& name) {
+  ProgramEmitter(gen, plan).run(name);
 }
 
 std::vector<HostStep> host_steps(const Plan& plan) {

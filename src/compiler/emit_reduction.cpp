@@ -97,7 +97,7 @@ class ReductionEmitter {
     std::vector<std::pair<Scalar, Scalar>> bounds = outer_bounds();
     if (!bounds.empty()) bounds[0] = {k_.begin, k_.end};
     const std::vector<std::size_t> outer = outer_dims();
-    const bool blocks = along_rows() && short_rows(outer);
+    const bool blocks = k_.plan.emit.row_blocks && along_rows() && short_rows(outer);
     if (blocks) bounds.pop_back();
     for_each_outer(bounds, [&] {
       if (blocks) row_blocks(outer.back(), bounds.empty());

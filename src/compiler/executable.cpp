@@ -120,7 +120,7 @@ std::string NativeExecutable::text(std::string_view stage) const {
   const bool ir = stage == "ir" || stage == "emit";
   if (!ir && stage != "asm" && stage != "codegen" && stage != "link") return {};
   CodeGen gen("telamon", {.contract = parts_.options.contract});
-  emit_program(gen, *parts_.plan, "entry", true);
+  emit_program(gen, *parts_.plan, "entry");
   return ir ? gen.ir() : gen.assembly();
 }
 

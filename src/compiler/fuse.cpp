@@ -307,7 +307,8 @@ class Fuser {
         if (!folds_alike && !over_results) continue;
         const Usage u = usage(e, k);
         if (u.other > 0 || u.mixed) continue;
-        const bool sibling = folds_alike && (u.aligned == 0 || u.align == Align::reduced);
+        const bool sibling = options_.merge_siblings && folds_alike &&
+                             (u.aligned == 0 || u.align == Align::reduced);
         const bool epilogue = over_results && u.align == Align::iteration;
         if ((sibling || epilogue) && may_produce(k, e)) best = k;
       }
@@ -334,7 +335,7 @@ class Fuser {
     bool elsewhere = is_out_[static_cast<std::size_t>(e)];
     for (const int l : readers) elsewhere |= l != best;
     if (elsewhere) store(e, best);
-    if (options_.fuse) merge_siblings(best);
+    if (options_.fuse && options_.merge_siblings) merge_siblings(best);
   }
 
   // Another kernel that folds the same axes of the same space can be done in the same pass.

@@ -168,7 +168,7 @@ class Planner {
   // Memory for partial results, where that lets several threads fold.
   void cut_reduction(Step& step) {
     Kernel& k = step.kernel;
-    if (chunking(plan_, step).grain > 0) return;
+    if (!options_.partial_reductions || chunking(plan_, step).grain > 0) return;
     k.part_cost = cost_of(scope(), k);
     const std::int64_t parts = reduction_parts(k, k.part_cost);
     if (parts == 1) return;

@@ -35,6 +35,14 @@ struct Scope {
   std::vector<int> value_of;  ///< of each variable: its value, -1 when it is never in memory
 };
 
+/// What the code of a plan may do besides the obvious. Each can be switched off.
+struct EmitOptions {
+  bool parallel = true;         ///< kernels and regions in chunks, by the pool
+  bool inline_kernels = true;   ///< small programs are one function
+  bool transpose_tiles = true;  ///< transposition in registers
+  bool row_blocks = true;       ///< short rows folded as many at a time as there are lanes
+};
+
 /// One loop nest.
 struct Kernel {
   enum class Kind : std::uint8_t { loop, reduction, dot, emitted, update };
@@ -96,6 +104,7 @@ struct Plan {
   std::vector<Step> steps;
   int num_inputs = 0, num_outputs = 0;
   std::int64_t arena_bytes = 0;
+  EmitOptions emit{};
   /// reusable[o]: arguments whose memory result o may take over when they are donated.
   std::vector<std::vector<int>> reusable;
   /// For each of PlanOptions::updates: whether nothing reads the old contents after it.
@@ -106,6 +115,8 @@ struct Plan {
 
 struct PlanOptions {
   bool fuse = true;
+  bool merge_siblings = true;      ///< reductions over the same axes of one space share a kernel
+  bool partial_reductions = true;  ///< parts of a large reduction are folded apart
   bool in_place = true;
   bool reuse_memory = true;
   bool blas = true;

@@ -2,17 +2,14 @@
 #include "telamon/debug.hpp"
 
 #include <atomic>
-#include <cstdlib>
-#include <string_view>
+
+#include "core/environment.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace {
 
-bool wanted(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value != nullptr && std::string_view(value) == "1";
-}
+bool wanted(const char* variable) { return detail::environment_word(variable) == "1"; }
 
 std::atomic<bool>& leaks() {
   static std::atomic<bool> on = wanted("TELAMON_CHECK_LEAKS");

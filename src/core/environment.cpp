@@ -1,22 +1,106 @@
-// Environment variables that hold lists of words, separated by commas.
+// What the library's environment variables may hold, and what is said when they hold something else.
 #include "core/environment.hpp"
 
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <set>
 
 namespace telamon {
 inline namespace v1 {
 namespace detail {
+namespace {
+
+constexpr std::string_view kLog[] = {"compile", "jit"};
+// Lowering is not among them: without it there is no program.
+constexpr std::string_view kDisable[] = {"simplify",
+                                         "cse",
+                                         "dce",
+                                         "loops",
+                                         "fuse",
+                                         "blas",
+                                         "parallel",
+                                         "merge_siblings",
+                                         "in_place",
+                                         "reuse_memory",
+                                         "partial_reductions",
+                                         "row_blocks",
+                                         "transpose_tiles",
+                                         "inline_kernels"};
+constexpr std::string_view kIsa[] = {"generic", "avx2", "avx512"};
+constexpr std::string_view kSwitch[] = {"0", "1"};
+
+struct Variable {
+  std::string_view name;
+  std::span<const std::string_view> words;
+};
+constexpr Variable kVariables[] = {{"TELAMON_LOG", kLog},
+                                   {"TELAMON_DISABLE", kDisable},
+                                   {"TELAMON_ISA", kIsa},
+                                   {"TELAMON_CHECK_LEAKS", kSwitch},
+                                   {"TELAMON_CHECK_CONSTANTS", kSwitch}};
+
+void complain_once(const std::string& text) {
+  static auto* const mutex = new std::mutex;
+  static auto* const said = new std::set<std::string>;
+  const std::lock_guard lock(*mutex);
+  if (said->insert(text).second) std::fprintf(stderr, "telamon: %s\n", text.c_str());
+}
+
+bool knows(const char* variable, std::string_view word) {
+  const auto words = environment_words(variable);
+  if (std::find(words.begin(), words.end(), word) != words.end()) return true;
+  std::string known;
+  for (const std::string_view w : words) known += (known.empty() ? "" : ", ") + std::string(w);
+  complain_once(std::string(variable) + ": there is no '" + std::string(word) + "'; it knows " +
+                known);
+  return false;
+}
+
+}  // namespace
+
+std::span<const std::string_view> environment_words(std::string_view variable) {
+  for (const Variable& v : kVariables) {
+    if (v.name == variable) return v.words;
+  }
+  return {};
+}
 
 bool environment_lists(const char* variable, std::string_view word) {
   const char* text = std::getenv(variable);
   if (text == nullptr) return false;
+  bool listed = false;
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t comma = rest.find(',');
-    if (rest.substr(0, comma) == word) return true;
-    if (comma == std::string_view::npos) break;
-    rest.remove_prefix(comma + 1);
+    const std::string_view one = rest.substr(0, comma);
+    if (!one.empty() && knows(variable, one)) listed = listed || one == word;
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
   }
-  return false;
+  return listed;
+}
+
+std::string environment_word(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text != nullptr && *text != '\0' && knows(variable, text) ? text : "";
+}
+
+std::optional<int> environment_number(const char* variable) {
+  const char* value = std::getenv(variable);
+  const std::string_view text = value == nullptr ? "" : value;
+  if (text.empty()) return std::nullopt;
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && number > 0) return number;
+  ignore_environment(variable, "it takes a number from 1 on");
+  return std::nullopt;
+}
+
+void ignore_environment(const char* variable, const std::string& why) {
+  const char* value = std::getenv(variable);
+  complain_once(std::string(variable) + "=" + (value == nullptr ? "" : value) +
+                " is ignored: " + why);
 }
 
 }  // namespace detail

@@ -1,14 +1,33 @@
-// Environment variables that hold lists of words.
+// The environment variables of the library: lists of words, single words, numbers. What a variable
+// holds and cannot mean is ignored, and said once on standard error together with what it may hold.
 #pragma once
 
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+
+#include "telamon/config.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace detail {
 
-/// Whether the variable holds the word: TELAMON_LOG=compile,jit holds "jit". Read anew at each call.
-bool environment_lists(const char* variable, std::string_view word);
+/// The words that the variable may hold: of TELAMON_LOG, TELAMON_DISABLE, TELAMON_ISA, ...
+TELAMON_API std::span<const std::string_view> environment_words(std::string_view variable);
+
+/// Whether the variable lists the word: TELAMON_LOG=compile,jit lists "jit". Read anew at each call.
+TELAMON_API bool environment_lists(const char* variable, std::string_view word);
+
+/// The word that the variable holds; "" if it is unset, or ignored since there is no such word.
+TELAMON_API std::string environment_word(const char* variable);
+
+/// The number, at least 1, that the variable holds, if it holds one.
+TELAMON_API std::optional<int> environment_number(const char* variable);
+
+/// Says on standard error, once in this process, that the variable is ignored, and why:
+///   telamon: TELAMON_NUM_THREADS=many is ignored: it takes a number from 1 on
+TELAMON_API void ignore_environment(const char* variable, const std::string& why);
 
 }  // namespace detail
 }  // namespace v1

@@ -6,8 +6,8 @@
 #include <map>
 #include <mutex>
 
-#include "core/check.hpp"
 #include "core/concrete.hpp"
+#include "jaxpr/typecheck.hpp"
 #include "telamon/detail/hash.hpp"
 #include "telamon/primitive.hpp"
 
@@ -67,40 +67,10 @@ struct JaxprNode {
 
 namespace {
 
-void check_atom(const JaxprNode& node, const Atom& atom, int bound) {
-  if (atom.is_var()) {
-    TELAMON_CHECK(atom.var() < bound,
-                  "a jaxpr uses variable " + std::to_string(atom.var()) + " before it is bound");
-    return;
-  }
-  TELAMON_CHECK(atom.literal().has_value(), "a literal of a jaxpr is empty");
-  TELAMON_CHECK(!atom.literal().is_tracer(), "a literal of a jaxpr is a tracer");
-  TELAMON_CHECK(atom.literal().ndim() == 0, "a literal of a jaxpr is not a scalar");
-  TELAMON_CHECK(node.num_inputs >= 0, "a jaxpr has a negative number of inputs");
-}
-
-// Inputs are 0..num_inputs-1 and every equation binds the next numbers.
-void check_numbering(const JaxprNode& node) {
-  int bound = node.num_inputs;
-  for (const Eqn& eqn : node.eqns) {
-    TELAMON_CHECK(eqn.primitive != nullptr, "an equation has no primitive");
-    for (const Atom& in : eqn.inputs) check_atom(node, in, bound);
-    for (const Var out : eqn.outputs) {
-      TELAMON_CHECK(out == bound, "the equation of '" + std::string(eqn.primitive->name()) +
-                                      "' binds variable " + std::to_string(out) + " where " +
-                                      std::to_string(bound) + " comes next");
-      ++bound;
-    }
-  }
-  for (const Atom& out : node.outs) check_atom(node, out, bound);
-  TELAMON_CHECK(static_cast<std::size_t>(bound) == node.avals.size(),
-                "a jaxpr has not one aval for each variable");
-}
-
 #if defined(TELAMON_DEBUG_CHECKS)
-constexpr bool kCheckNumbering = true;
+constexpr bool kCheckBinding = true;
 #else
-constexpr bool kCheckNumbering = false;
+constexpr bool kCheckBinding = false;
 #endif
 
 // Locations are left out: two programs are equal if they do the same.
@@ -143,8 +113,8 @@ Jaxpr::Jaxpr(int num_inputs, std::vector<Aval> avals, std::vector<Eqn> eqns,
   node->eqns = std::move(eqns);
   node->outs = std::move(outs);
   for (const Eqn& eqn : node->eqns) node->effect = join(node->effect, eqn.effect);
-  if (detail::kCheckNumbering) detail::check_numbering(*node);
   node_ = std::move(node);
+  if (detail::kCheckBinding) detail::check_binding(*this);
 }
 
 int Jaxpr::num_inputs() const { return node_->num_inputs; }

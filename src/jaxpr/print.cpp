@@ -110,7 +110,8 @@ void append_params(std::string& out, const PrimitiveBase& primitive, const Param
 }
 
 std::string binder_text(const Jaxpr& jaxpr, Var v) {
-  return var_name(v) + ":" + jaxpr.aval(v).to_string();
+  // Programs made by hand may lack the type; typecheck_jaxpr prints them too.
+  return var_name(v) + ":" + (v < jaxpr.num_vars() ? jaxpr.aval(v).to_string() : "?");
 }
 
 std::string_view effect_text(Effect effect) {

@@ -3,6 +3,7 @@
 
 #include "core/trace.hpp"
 #include "jaxpr/print.hpp"
+#include "jaxpr/typecheck.hpp"
 #include "telamon/primitive.hpp"
 
 namespace telamon {
@@ -73,28 +74,45 @@ void check_bound(const std::vector<Atom>& atoms, Var next) {
   for (const Atom& a : atoms) {
     if (a.is_var() && a.var() >= next)
       throw TypeError("variable '" + detail::var_name(a.var()) + "' is unbound");
+    if (a.is_var()) continue;
+    if (!a.literal().has_value() || a.literal().is_tracer() || a.literal().ndim() != 0)
+      throw TypeError("a literal must be a scalar with a value");
   }
 }
 
 void check_binders(const Jaxpr& jaxpr, const std::vector<Var>& binders, Var& next) {
   for (const Var v : binders) {
     if (v < next) throw TypeError("variable '" + detail::var_name(v) + "' is bound twice");
-    if (v != next || v >= jaxpr.num_vars()) {
+    if (v != next) {
       throw TypeError("variable '" + detail::var_name(v) + "' is out of order: '" +
                       detail::var_name(next) + "' comes next");
     }
+    if (v >= jaxpr.num_vars())
+      throw TypeError("variable '" + detail::var_name(v) + "' has no type");
     ++next;
   }
 }
 
-void check_eqn(const Jaxpr& jaxpr, const Eqn& eqn, Var& next) {
-  check_bound(eqn.inputs, next);
-  check_binders(jaxpr, eqn.outputs, next);
+void check_eqn(const Jaxpr& jaxpr, const Eqn& eqn) {
   for (const Jaxpr& nested : eqn.params.jaxprs()) typecheck_jaxpr(nested);
   std::vector<Aval> avals;
   avals.reserve(eqn.inputs.size());
   for (const Atom& in : eqn.inputs) avals.push_back(jaxpr.aval(in));
   check_results(jaxpr, eqn, detail::abstract_eval(*eqn.primitive, eqn.params, avals));
+}
+
+/// check(equation) for each; its errors show the equation.
+template <class Check>
+void for_each_eqn(const Jaxpr& jaxpr, Check&& check) {
+  for (std::size_t i = 0; i < jaxpr.eqns().size(); ++i) {
+    const Eqn& eqn = jaxpr.eqns()[i];
+    const detail::EqnSite site(eqn.where);
+    try {
+      check(eqn);
+    } catch (const TypeError& error) {
+      throw TypeError(first_lines(error.message(), 2 * kMaxLines) + context(jaxpr, i));
+    }
+  }
 }
 
 std::string aval_list(const std::vector<Aval>& avals) {
@@ -108,20 +126,34 @@ std::string aval_list(const std::vector<Aval>& avals) {
 
 }  // namespace
 
+namespace detail {
+
+void check_binding(const Jaxpr& jaxpr) {
+  Var next = jaxpr.num_inputs();
+  if (next < 0 || next > jaxpr.num_vars()) {
+    throw TypeError("a jaxpr of " + std::to_string(next) + " inputs with types of " +
+                    std::to_string(jaxpr.num_vars()) + " variables");
+  }
+  for (const Eqn& eqn : jaxpr.eqns()) {
+    if (eqn.primitive == nullptr) throw TypeError("an equation has no primitive");
+  }
+  for_each_eqn(jaxpr, [&](const Eqn& eqn) {
+    check_bound(eqn.inputs, next);
+    check_binders(jaxpr, eqn.outputs, next);
+  });
+  check_bound(jaxpr.outs(), next);
+  if (next < jaxpr.num_vars()) {
+    throw TypeError("variable '" + var_name(next) + "' has a type and is not bound");
+  }
+}
+
+}  // namespace detail
+
 std::string JaxprType::to_string() const { return aval_list(in) + " -> " + aval_list(out); }
 
 JaxprType typecheck_jaxpr(const Jaxpr& jaxpr) {
-  Var next = jaxpr.num_inputs();
-  for (std::size_t i = 0; i < jaxpr.eqns().size(); ++i) {
-    const Eqn& eqn = jaxpr.eqns()[i];
-    const detail::EqnSite site(eqn.where);
-    try {
-      check_eqn(jaxpr, eqn, next);
-    } catch (const TypeError& error) {
-      throw TypeError(first_lines(error.message(), 2 * kMaxLines) + context(jaxpr, i));
-    }
-  }
-  check_bound(jaxpr.outs(), next);
+  detail::check_binding(jaxpr);
+  for_each_eqn(jaxpr, [&](const Eqn& eqn) { check_eqn(jaxpr, eqn); });
   const std::span<const Aval> in = jaxpr.in_avals();
   return {{in.begin(), in.end()}, jaxpr.out_avals()};
 }

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "core/environment.hpp"
+
 namespace telamon {
 inline namespace v1 {
 namespace runtime {
@@ -13,8 +15,10 @@ namespace {
 
 void* open_library() {
   const char* wanted = std::getenv("TELAMON_BLAS");
-  if (wanted != nullptr) {
-    return std::string_view(wanted) == "none" ? nullptr : dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
+  if (wanted != nullptr && *wanted != '\0') {
+    if (std::string_view(wanted) == "none") return nullptr;
+    if (void* library = dlopen(wanted, RTLD_NOW | RTLD_LOCAL)) return library;
+    detail::ignore_environment("TELAMON_BLAS", dlerror());
   }
   for (const char* name : {"libopenblas.so.0", "libopenblas.so"}) {
     if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;

@@ -1,7 +1,9 @@
 // Finds the host's instruction set.
 #include "runtime/cpu.hpp"
 
-#include <cstdlib>
+#include <string>
+
+#include "core/environment.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -32,11 +34,13 @@ Isa supported_isa() {
 Isa host_isa() {
   static const Isa isa = [] {
     const Isa supported = supported_isa();
-    const char* wanted = std::getenv("TELAMON_ISA");
-    if (wanted == nullptr) return supported;
-    for (int i = 0; i < static_cast<int>(supported); ++i) {
+    const std::string wanted = detail::environment_word("TELAMON_ISA");
+    if (wanted.empty()) return supported;
+    for (int i = 0; i <= static_cast<int>(supported); ++i) {
       if (isa_name(static_cast<Isa>(i)) == wanted) return static_cast<Isa>(i);
     }
+    detail::ignore_environment("TELAMON_ISA",
+                               "this processor has " + std::string(isa_name(supported)) + " only");
     return supported;
   }();
   return isa;

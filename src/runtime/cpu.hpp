@@ -20,7 +20,7 @@ inline constexpr int kNumIsas = 3;
 TELAMON_API Isa supported_isa();
 
 /// The instruction set in use, found once: `supported_isa()`, or a lower one named by the
-/// environment variable TELAMON_ISA (generic, avx2, avx512). A higher or unknown name is ignored.
+/// environment variable TELAMON_ISA (generic, avx2, avx512). Others are ignored, which is said once.
 TELAMON_API Isa host_isa();
 
 /// Bytes in a full vector register: 16, 32, 64.

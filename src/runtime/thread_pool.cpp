@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <string>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/environment.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitive.hpp"
 
@@ -137,9 +137,7 @@ class Pool {
 Pool::Pool() {
   int threads = cpus_.empty() ? static_cast<int>(std::thread::hardware_concurrency())
                               : static_cast<int>(cpus_.size());
-  if (const char* wanted = std::getenv("TELAMON_NUM_THREADS")) {
-    if (const int n = std::atoi(wanted); n > 0) threads = n;
-  }
+  threads = detail::environment_number("TELAMON_NUM_THREADS").value_or(threads);
   threads_ = std::clamp(threads, 1, kMaxThreads);
 }
 

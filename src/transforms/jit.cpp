@@ -271,6 +271,9 @@ const runtime::Executable& executable_of(const JitCache::Entry& entry, const Jit
   if (const runtime::Executable* ready = entry.ready.load(std::memory_order_acquire)) return *ready;
   const std::lock_guard lock(entry.mutex);
   if (!entry.executable) {
+    const std::string name =
+        "jit(" + display_name(options) + ")";  // for lowerings that are missing
+    const TransformSite site(name.c_str(), {});
     entry.executable = runtime::executable_for(
         entry.program.jaxpr, options.backend,
         {.contract = options.contract, .name = display_name(options), .disabled = {}});

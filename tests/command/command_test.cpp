@@ -322,6 +322,208 @@ TEST_F(Command, InfoTellsVersionAndMachine) {
     EXPECT_THAT(info.text, HasSubstr(word));
 }
 
+// ---- cases made for what check says about them -----------------------------------------------------
+Json scalar(double value) {
+  return {{"dtype", "f64"}, {"shape", Json::array()}, {"data", {value}}};
+}
+Json vector_of(const std::vector<double>& values) {
+  return {{"dtype", "f64"}, {"shape", {values.size()}}, {"data", values}};
+}
+Json variable(int id, const std::string& dtype = "f64", const Json& shape = Json::array()) {
+  return {{"id", id}, {"aval", {{"dtype", dtype}, {"shape", shape}, {"weak_type", false}}}};
+}
+Json equation(const std::string& primitive, const std::vector<int>& in, const Json& out,
+              const Json& params = Json::object()) {
+  Json inputs = Json::array();
+  for (const int v : in) inputs.push_back({{"var", v}});
+  return {{"primitive", primitive}, {"inputs", inputs}, {"outputs", {out}}, {"params", params}};
+}
+Json program(const std::vector<Json>& inputs, const std::vector<Json>& eqns,
+             const std::vector<int>& results) {
+  Json outs = Json::array();
+  for (const int v : results) outs.push_back({{"var", v}});
+  return {{"jaxpr",
+           {{"invars", inputs}, {"constvars", Json::array()}, {"eqns", eqns}, {"outvars", outs}}},
+          {"consts", Json::array()}};
+}
+Json new_case(const std::string& name, const Json& program, const std::vector<Json>& inputs,
+              const Json& output, const Json& checks = Json::object()) {
+  return {{"format", "telamon-case/1"},
+          {"name", name},
+          {"program", program},
+          {"inputs", inputs},
+          {"outputs", {output}},
+          {"tolerance", {{"rtol", 1e-12}, {"atol", 1e-12}}},
+          {"checks", checks}};
+}
+/// name(x) = primitive(x), which nobody evaluates.
+Json case_of(const std::string& primitive, const std::string& dtype = "f64",
+             const Json& params = Json::object()) {
+  return new_case(
+      primitive,
+      program({variable(0, dtype)}, {equation(primitive, {0}, variable(1, dtype), params)}, {1}),
+      {scalar(0.5)}, scalar(0));
+}
+/// Steps from 0.5 to its neighbour. There is no derivative of it.
+Json step_case(const Json& jvp) {
+  return new_case(
+      "step",
+      program({variable(0), variable(1)}, {equation("nextafter", {0, 1}, variable(2))}, {2}),
+      {scalar(0.5), scalar(1)}, scalar(0.5), {{"jvp", jvp}});
+}
+/// f(x) = sin(x) with the derivative cos(x), or with 1 instead.
+Json sine_case(const std::string& name, bool right, const Json& checks) {
+  const Json rule =
+      right ? program({variable(0), variable(1)},
+                      {equation("sin", {0}, variable(2)), equation("cos", {0}, variable(3)),
+                       equation("mul", {3, 1}, variable(4))},
+                      {2, 4})
+            : program({variable(0), variable(1)}, {equation("sin", {0}, variable(2))}, {2, 1});
+  const Json params = {
+      {"call_jaxpr", program({variable(0)}, {equation("sin", {0}, variable(1))}, {1})},
+      {"jvp_jaxpr", rule}};
+  return new_case(
+      name, program({variable(0)}, {equation("custom_jvp_call", {0}, variable(1), params)}, {1}),
+      {scalar(0.5)}, scalar(std::sin(0.5)), checks);
+}
+std::string lines(const std::vector<Json>& cases) {
+  std::string text;
+  for (const Json& test : cases) text += test.dump() + "\n";
+  return text;
+}
+
+TEST_F(Command, CheckRunsOnlyTheCasesThatAreAskedFor) {
+  Json tide = kCase;
+  tide["name"] = "north/tide";
+  tide["outputs"][0]["data"][0] = 7;
+  const std::string cases = file("cases.jsonl", lines({kCase, tide}));
+  EXPECT_EQ(telamon_command("check " + cases).code, 1);
+  const Answer wave = telamon_command("check --only 'wa.e' " + cases);
+  EXPECT_EQ(wave.code, 0);
+  EXPECT_EQ(wave.text, "6 passed, 0 failed, 0 skipped\n");
+  EXPECT_THAT(telamon_command("check --only '^north/' " + cases).text,
+              AllOf(HasSubstr("FAIL north/tide eval: "), HasSubstr("4 passed, 2 failed")));
+}
+
+TEST_F(Command, CheckSkipsWhatIsMissingAndSaysHowOften) {
+  const Json rule = step_case({{"tangents", {scalar(1), scalar(0)}}, {"outputs", {scalar(1)}}});
+  const std::string cases =
+      file("cases.jsonl", lines({kCase, case_of("frobnicate"), case_of("transmogrify"),
+                                 case_of("frobnicate"), case_of("neg", "c64"), rule}));
+  const Answer answer = telamon_command("check " + cases);
+  EXPECT_EQ(answer.code, 0);
+  const std::string skipped =
+      "skipped 2: dtype c64\n"
+      "skipped 4: primitive frobnicate\n"
+      "skipped 2: primitive transmogrify\n"
+      "skipped 2: rule: Differentiation rule for 'nextafter' not implemented\n";
+  EXPECT_EQ(answer.text, skipped + "8 passed, 0 failed, 10 skipped\n");
+  EXPECT_EQ(telamon_command("check --list-missing " + cases).text, skipped);
+}
+
+// A reader that has lost a call would pass for a primitive that does not exist yet.
+TEST_F(Command, CheckFailsAPrimitiveThatExistsAndCannotBeRead) {
+  const std::string cases =
+      file("cases.jsonl", lines({case_of("checkpoint"), case_of("frobnicate")}));
+  const std::string why =
+      "FAIL checkpoint eval: primitive 'checkpoint' is registered, yet programs with it cannot be "
+      "read";
+  const Answer answer = telamon_command("check --modes eval " + cases);
+  EXPECT_EQ(answer.code, 1);
+  EXPECT_THAT(answer.text, AllOf(HasSubstr(why), HasSubstr("0 passed, 1 failed, 1 skipped")));
+  EXPECT_EQ(telamon_command("check --list-missing " + cases).code, 1);
+}
+
+// What JAX refuses may be refused, or be right.
+TEST_F(Command, CheckDecidesByDifferencesWhatJaxRefuses) {
+  const Json refused = {{"error", "TypeError"}, {"message", "no"}};
+  const Json all = {{"jvp", refused}, {"vjp", refused}, {"hvp", refused}};
+  const Answer raised =
+      telamon_command("check --modes jvp " + file("raised.jsonl", lines({step_case(refused)})));
+  EXPECT_EQ(raised.text, "2 passed, 0 failed, 0 skipped\n");
+  const Answer agrees =
+      telamon_command("check " + file("agrees.jsonl", lines({sine_case("right", true, all)})));
+  EXPECT_EQ(agrees.text, "8 passed, 0 failed, 0 skipped\n");
+  const Answer wrong =
+      telamon_command("check " + file("wrong.jsonl", lines({sine_case("wrong", false, all)})));
+  EXPECT_EQ(wrong.code, 1);
+  for (const char* mode : {"jvp", "jit(jvp)", "vjp", "jit(vjp)"}) {
+    EXPECT_THAT(wrong.text, HasSubstr("FAIL wrong " + std::string(mode) +
+                                      ": JAX refuses this, and finite differences disagree: "));
+  }
+  // The derivative 1 of the wrong rule has the derivative 0, as it should.
+  EXPECT_THAT(wrong.text, HasSubstr("4 passed, 4 failed"));
+  // Refusing a batch goes by a loop over the examples.
+  Json batched = sine_case("batched", true, {});
+  batched["checks"]["vmap"] = {
+      {{"in_axes", {0}}, {"inputs", {vector_of({0.1, 0.2, 0.3})}}, {"error", "TypeError"}}};
+  EXPECT_EQ(telamon_command("check --modes vmap " + file("batched.jsonl", lines({batched}))).text,
+            "2 passed, 0 failed, 0 skipped\n");
+}
+
+TEST_F(Command, CheckDoesNotLetNarrowFloatsPassUnchecked) {
+  for (const bool right : {true, false}) {
+    const Json refused = {{"error", "TypeError"}, {"message", "no"}};
+    std::string text = sine_case("narrow", right, {{"jvp", refused}, {"vjp", refused}}).dump();
+    for (std::size_t at = 0; (at = text.find("f64", at)) != std::string::npos;)
+      text.replace(at, 3, "f16");
+    const Answer answer = telamon_command("check --modes jvp,vjp " + file("narrow.jsonl", text));
+    EXPECT_THAT(answer.text, HasSubstr(right ? "4 passed, 0 failed" : "0 passed, 4 failed"));
+  }
+}
+
+// The name is that of a golden which corrections.cpp knows to be wrong; the program is x * x, whose
+// second derivative along half the right values is these values.
+TEST_F(Command, CheckTellsWhichGoldensItCorrects) {
+  const std::vector<double> right = {-91309.5218362083, 295250.6141505184, 246286.79584409125,
+                                     113148.66461494291};
+  std::vector<double> half = right, ones(4, 1.0), wrong(4, 0.0);
+  for (double& v : half) v /= 2;
+  const Json type = Json::array({4});
+  const Json square =
+      program({variable(0, "f64", type)}, {equation("mul", {0, 0}, variable(1, "f64", type))}, {1});
+  const Json hvp = {{"tangents", {vector_of(half)}},
+                    {"cotangents", {vector_of(ones)}},
+                    {"outputs", {vector_of(wrong)}}};
+  Json test = new_case("control_flow/custom_jvp/in_scan", square, {vector_of(ones)},
+                       vector_of(ones), {{"hvp", hvp}});
+  const Answer corrected =
+      telamon_command("check --modes hvp " + file("known.jsonl", lines({test})));
+  EXPECT_EQ(corrected.code, 0);
+  for (const char* mode : {"hvp", "jit(hvp)"}) {
+    EXPECT_THAT(corrected.text, HasSubstr("golden corrected: control_flow/custom_jvp/in_scan " +
+                                          std::string(mode) + ": JAX 0.10.2 forgets a function's"));
+  }
+  EXPECT_THAT(corrected.text, HasSubstr("\n2 passed, 0 failed, 0 skipped\n"));
+  test["name"] = "another";
+  EXPECT_THAT(telamon_command("check --modes hvp " + file("other.jsonl", lines({test}))).text,
+              AllOf(HasSubstr("0 passed, 2 failed"), Not(HasSubstr("golden corrected"))));
+}
+
+TEST_F(Command, SaysWhichEnvironmentVariablesItIgnores) {
+  const Answer info = telamon_command(
+      "info",
+      "TELAMON_ISA=avx3 TELAMON_NUM_THREADS=abc TELAMON_CHECK_LEAKS=yes TELAMON_BLAS=/no.so ");
+  EXPECT_EQ(info.code, 0);
+  for (const char* line :
+       {"telamon: TELAMON_ISA: there is no 'avx3'; it knows generic, avx2, avx512\n",
+        "telamon: TELAMON_NUM_THREADS=abc is ignored: it takes a number from 1 on\n",
+        "telamon: TELAMON_BLAS=/no.so is ignored: /no.so: cannot open shared object file"}) {
+    EXPECT_THAT(info.text, HasSubstr(line));
+    EXPECT_EQ(info.text.find(line), info.text.rfind(line));
+  }
+  EXPECT_THAT(telamon_command("info", "TELAMON_NUM_THREADS=0 ").text,
+              HasSubstr("TELAMON_NUM_THREADS=0 is ignored"));
+  EXPECT_THAT(telamon_command("info", "TELAMON_NUM_THREADS=3 TELAMON_ISA=generic ").text,
+              AllOf(HasSubstr("threads: 3 of"), HasSubstr("instruction set: generic"),
+                    Not(HasSubstr("telamon: "))));
+  const std::string cases = file("cases.jsonl", kCase.dump() + "\n");
+  EXPECT_THAT(telamon_command("check " + cases, "TELAMON_DISABLE=lower ").text,
+              HasSubstr("6 passed, 0 failed, 0 skipped"));
+  EXPECT_THAT(telamon_command("check --modes jit " + cases, "TELAMON_BACKEND=gpu ").text,
+              HasSubstr("Unknown backend 'gpu'"));
+}
+
 // A case with any of its parts dropped or replaced is a failure of that case, not of the process.
 TEST_F(Command, CheckSurvivesEveryDamagedCase) {
   const std::vector<Json> strange = {

@@ -87,5 +87,39 @@ TEST(Observability, PassesAreSwitchedOffByNameFromOutside) {
   EXPECT_THAT(names(compile_example()), ::testing::Not(HasSubstr("cse ")));
 }
 
+// Lowering is no optimisation: it cannot be left out.
+TEST(Observability, SaysOnceWhichWordsDoNotExist) {
+  ::testing::internal::CaptureStderr();
+  {
+    const Variable disable("TELAMON_DISABLE", "fuze,lower,cse"), log("TELAMON_LOG", "compiler");
+    for (int i = 0; i < 2; ++i) {
+      const Compiled executable = compile_example();
+      EXPECT_EQ(executable->info().passes.at(0).name, "lower");
+      EXPECT_EQ(executable->info().passes.at(2).name, "dce");
+    }
+  }
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text,
+              HasSubstr("telamon: TELAMON_LOG: there is no 'compiler'; it knows compile, jit\n"));
+  for (const char* wrong : {"fuze", "lower"}) {
+    EXPECT_THAT(text, HasSubstr("telamon: TELAMON_DISABLE: there is no '" + std::string(wrong) +
+                                "'; it knows simplify, cse, "));
+  }
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+}
+
+TEST(Observability, SaysWhichVariableNamesAFolderThatCannotBe) {
+  for (const char* folder : {"/dev/null/dumps", "/proc"}) {
+    const Variable dump("TELAMON_DUMP", folder);
+    try {
+      compile_example();
+      FAIL() << folder;
+    } catch (const ValueError& e) {
+      EXPECT_THAT(e.message(),
+                  HasSubstr(std::string("TELAMON_DUMP='") + folder + "': cannot write there: "));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace telamon::testing

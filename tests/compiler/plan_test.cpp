@@ -57,25 +57,6 @@ TEST(Donation, IsNotUsedWhereTheArgumentIsStillRead) {
   expect_equal(execute(executable, {x}, {true})[0], want, 0, "reversal");
 }
 
-// ---- switches ------------------------------------------------------------------------------------
-TEST(Switches, EveryOptimisationCanBeLeftOut) {
-  const Program f = [](std::span<const Array> x) {
-    const Array y = lax::mul(lax::exp(x[0]), lax::full_like(x[0], 1));
-    const Array mean = lax::div(lax::reduce_sum(y, {1}), lax::full({20}, DType::f64, 40));
-    return Arrays{lax::sub(y, lax::broadcast_in_dim(mean, {20, 40}, {0})), lax::exp(x[0])};
-  };
-  const Arrays x = {uniform({20, 40}, DType::f64)};
-  const int fused = check(f, x, -1, 1e6)->info().kernels;
-  for (const char* pass :
-       {"simplify", "cse", "dce", "fuse", "in_place", "reuse_memory", "blas", "parallel"}) {
-    const auto executable =
-        check(f, x, -1, 1e6, {.contract = false, .name = pass, .disabled = {pass}});
-    if (std::string(pass) == "fuse") { EXPECT_GT(executable->info().kernels, fused); }
-    for (const PassTime& p : executable->info().passes)
-      EXPECT_FALSE(p.name == pass && p.name != "fuse") << pass;
-  }
-}
-
 // ---- regions -------------------------------------------------------------------------------------
 struct ByHand {
   std::unique_ptr<Plan> plan = std::make_unique<Plan>();

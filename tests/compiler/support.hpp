@@ -39,7 +39,7 @@ inline Arrays execute(const Compiled& executable, const Arrays& inputs,
   return outputs;
 }
 
-/// Distance in units in the last place; NaN equals NaN, zeros of either sign are equal.
+/// Distance in units in the last place; NaN equals NaN, zeros of either sign are at 0.
 inline double ulps(double a, double b, DType dtype) {
   if (std::isnan(a) && std::isnan(b)) return 0;
   if (a == b) return 0;
@@ -48,14 +48,20 @@ inline double ulps(double a, double b, DType dtype) {
   return std::abs(a - b) / (std::max({std::abs(a), std::abs(b), 1e-30}) * eps);
 }
 
-/// Floats within `tolerance` ulps, everything else exactly.
+/// The same bits; any NaN equals any other.
+inline bool same_bits(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
+}
+
+/// Floats within `tolerance` ulps (0: the same bits), everything else exactly.
 inline void expect_equal(const Array& got, const Array& want, double tolerance,
                          const std::string& what) {
   ASSERT_EQ(got.aval().to_string(), want.aval().strong().to_string()) << what;
   if (is_float(got.dtype())) {
     const auto a = got.to_vector<double>(), b = want.to_vector<double>();
     for (std::size_t i = 0; i < a.size(); ++i) {
-      ASSERT_LE(ulps(a[i], b[i], got.dtype()), tolerance)
+      ASSERT_TRUE(tolerance > 0 ? ulps(a[i], b[i], got.dtype()) <= tolerance
+                                : same_bits(a[i], b[i]))
           << what << ": element " << i << " is " << a[i] << ", not " << b[i];
     }
   } else {

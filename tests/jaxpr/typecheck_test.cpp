@@ -41,6 +41,57 @@ TEST(Typecheck, ShowsTheBinderOfTheWrongTypeAndItsEquation) {
           "  b:i32[] = sin a\n"));
 }
 
+// Programs made by hand, since the parser refuses such text. Debug builds check them as they are made.
+std::string type_error_of(std::vector<tl::Aval> avals, std::vector<tl::Eqn> eqns,
+                          std::vector<tl::Atom> outs) {
+  return telamon_test::message_of<tl::TypeError>(
+      [&] { typecheck_jaxpr(tl::Jaxpr(1, std::move(avals), std::move(eqns), std::move(outs))); });
+}
+tl::Eqn sine(tl::Var in, tl::Var out) {
+  return {&tl::sin_p, {}, {tl::Atom::var(in)}, {out}, tl::Effect::none, {}};
+}
+const tl::Aval kReal{{}, tl::f64, false};
+
+TEST(Typecheck, NamesVariablesThatAreUsedBeforeTheyAreBound) {
+  EXPECT_THAT(type_error_of({kReal, kReal}, {sine(2, 1)}, {tl::Atom::var(1)}),
+              StartsWith("variable 'c' is unbound\nin the equation\n  b:f64[] = sin c\n"));
+  EXPECT_THAT(type_error_of({kReal, kReal}, {sine(1, 1)}, {tl::Atom::var(1)}),
+              StartsWith("variable 'b' is unbound"));
+  EXPECT_THAT(type_error_of({kReal, kReal}, {sine(0, 1)}, {tl::Atom::var(2)}),
+              StartsWith("variable 'c' is unbound"));
+}
+
+TEST(Typecheck, NamesVariablesThatAreBoundTwice) {
+  EXPECT_THAT(
+      type_error_of({kReal, kReal}, {sine(0, 1), sine(0, 1)}, {tl::Atom::var(1)}),
+      StartsWith("variable 'b' is bound twice\nin the equation\n  b:f64[] = sin a\nwhich is "
+                 "number 2 of 2 in\n"));
+  EXPECT_THAT(type_error_of({kReal}, {sine(0, 0)}, {tl::Atom::var(0)}),
+              StartsWith("variable 'a' is bound twice"));
+}
+
+TEST(Typecheck, NamesVariablesThatAreBoundOutOfOrder) {
+  EXPECT_THAT(
+      type_error_of({kReal, kReal, kReal}, {sine(0, 2), sine(0, 1)}, {tl::Atom::var(1)}),
+      StartsWith(
+          "variable 'c' is out of order: 'b' comes next\nin the equation\n  c:f64[] = sin a"));
+}
+
+TEST(Typecheck, WantsATypeForEachVariableAndNoneBesides) {
+  EXPECT_THAT(type_error_of({kReal}, {sine(0, 1)}, {tl::Atom::var(1)}),
+              StartsWith("variable 'b' has no type\nin the equation\n  b:? = sin a\n"));
+  EXPECT_EQ(type_error_of({kReal, kReal, kReal}, {sine(0, 1)}, {tl::Atom::var(1)}),
+            "variable 'c' has a type and is not bound");
+  EXPECT_EQ(type_error_of({}, {}, {}), "a jaxpr of 1 inputs with types of 0 variables");
+}
+
+TEST(Typecheck, WantsScalarsWithAValueForLiterals) {
+  for (const tl::Array& x : {tl::Array(), tl::Array({1.0, 2.0})}) {
+    EXPECT_EQ(type_error_of({kReal}, {}, {tl::Atom::literal(x)}),
+              "a literal must be a scalar with a value");
+  }
+}
+
 TEST(Typecheck, IgnoresWeakness) {
   EXPECT_EQ(type_error_of(parse_jaxpr("{ lambda a:~f32[] . let b:f32[] = sin a in ( b ) }")), "");
 }

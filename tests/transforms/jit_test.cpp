@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "runtime/backend.hpp"
 #include "telamon/history.hpp"
 #include "transforms/support.hpp"
 
@@ -150,8 +151,35 @@ TEST(Jit, HoistsACapturedArrayOnce) {
   const auto program = tl::make_jaxpr([c](Array x) { return x * c + c; })(Array({1.0, 1.0, 1.0}));
   EXPECT_EQ(program.num_consts(), 1);
   EXPECT_EQ(program.jaxpr.num_inputs(), 2);
+  // The compiled program has it once too, also where its parts are compiled functions of their own.
+  const auto scaled = tl::jit([c](Array x) { return x * c; });
+  const auto both = [&](Array x) { return scaled(x) + c + scaled(-x) * c; };
+  const auto compiled = tl::make_jaxpr(both)(c);
+  EXPECT_EQ(compiled.num_consts(), 1) << compiled;
+  const auto executable = telamon::runtime::find_backend().compile(compiled.jaxpr, {});
+  if (executable->info().backend == "llvm") {
+    const std::string plan = executable->text("plan");
+    EXPECT_THAT(plan, ::testing::ContainsRegex("reads 0:f64\\[3\\]@arg0 1:f64\\[3\\]@arg1 writes"));
+    EXPECT_THAT(executable->info().steps, ::testing::SizeIs(1)) << plan;
+  }
   const auto literal = tl::make_jaxpr([](Array x) { return x + 2.0; })(1.0);
   EXPECT_EQ(literal.num_consts(), 0);
+}
+
+const tl::Primitive<> not_compiled_p{
+    "jit_test_not_compiled", [] {
+      return tl::Rules<>{
+          .impl = [](const tl::NoParams&, std::span<const Array> x) { return Arrays{x[0]}; },
+          .abstract_eval = [](const tl::NoParams&,
+                              std::span<const tl::Aval> x) { return tl::AbstractResult(x[0]); }};
+    }};
+
+TEST(Jit, TellsLineAndTransformationsOfWhatItCannotDo) {
+  const int line = __LINE__ + 1;
+  const auto g = tl::jit([](Array x) { return not_compiled_p.bind1({}, {x}); });
+  EXPECT_THAT(error_of([&] { g(Array()); }), tells(line, "jit[(]f[)]")) << "an empty handle";
+  if (telamon::runtime::find_backend().name() != "llvm") return;
+  EXPECT_THAT(error_of([&] { g(1.0); }), tells(line, "jit[(]f[)]")) << "no lowering";
 }
 
 TEST(Jit, LetsGoOfWhatTheFunctionHolds) {  // a defect of the tutorial: its caches keep functions

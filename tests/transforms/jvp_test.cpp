@@ -159,6 +159,23 @@ TEST(Linearize, ForwardsInputsAsResiduals) {
   EXPECT_EQ(program.jaxpr.eqns()[0].outputs.size(), 1u) << program;
 }
 
+TEST(Linearize, ForwardsAResultThatIsAResidual) {
+  // d exp(x) = exp(x) dx: the tangent map wants the result, which is computed once and in memory once.
+  const auto g = tl::jit([](Array x) { return tl::exp(x); });
+  const Array x({1.0, 2.0});
+  const auto program = tl::make_jaxpr([&](Array a) {
+    const auto [y, lin] = tl::linearize(g, a);
+    return std::pair{y, lin(a)};
+  })(x);
+  EXPECT_EQ(tl::count_eqns(program.jaxpr, "exp"), 1) << program;
+  EXPECT_EQ(program.jaxpr.eqns().at(0).outputs.size(), 1u) << program;
+  const std::size_t before = tl::history().size();
+  const auto [y, lin] = tl::linearize(g, x);
+  ASSERT_EQ(tl::history().size(), before + 1);
+  EXPECT_THAT(tl::last_executable().steps, ::testing::ElementsAre("kernel exp (2,)"));
+  expect_near(lin(Array({1.0, 1.0})), values(y));
+}
+
 TEST(Linearize, LeavesNoPowersInTheTangentMap) {
   for (const int n : {2, 3, 7}) {
     const auto power = [n](Array x) { return tl::lax::integer_pow(x, n); };

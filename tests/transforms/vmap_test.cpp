@@ -28,8 +28,20 @@ TEST(Vmap, MapsAnyAxisAndMovesResults) {
     }
     expect_near(sums, values(tl::lax::reduce_sum(x, others)));
   }
-  const Array moved = tl::vmap([](Array y) { return y * 2; }, {.out_axes = -1})(x);
-  EXPECT_EQ(moved.shape(), (tl::Shape{4, 5, 3}));
+  const auto twice = [](Array y) { return y * 2; };
+  for (int in = -3; in < 3; ++in) {
+    for (int out = -3; out < 3; ++out) {
+      const Array moved = tl::vmap(twice, {.in_axes = in, .out_axes = out})(x);
+      const Array want = tl::moveaxis(x * 2, (in + 3) % 3, (out + 3) % 3);
+      EXPECT_EQ(moved.shape(), want.shape());
+      expect_near(moved, values(want));
+    }
+  }
+  for (const int axis : {-4, 3}) {
+    const std::string number = std::to_string(axis);
+    EXPECT_ERROR(ValueError, tl::vmap(twice, {.in_axes = axis})(x), number);
+    EXPECT_ERROR(ValueError, tl::vmap(twice, {.out_axes = axis})(x), number);
+  }
 }
 
 TEST(Vmap, TakesNoneAndPrefixTrees) {

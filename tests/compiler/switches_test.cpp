@@ -1,0 +1,143 @@
+// Optimisations can be left out, one by one: programs then do the same with more equations, kernels,
+// memory or instructions.
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "compiler/support.hpp"
+#include "core/environment.hpp"
+#include "runtime/blas.hpp"
+#include "telamon/control_flow.hpp"
+#include "telamon/numpy.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using runtime::Executable;
+
+std::int64_t occurrences(const std::string& text, const std::string& word) {
+  std::int64_t count = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    ++count;
+  return count;
+}
+// What a measure counts: a word in the text of a stage; `sign` -1 where the optimisation makes more.
+std::function<double(const Executable&)> words(const char* stage, const char* word, int sign = 1) {
+  return [=](const Executable& e) {
+    return sign * static_cast<double>(occurrences(e.text(stage), word));
+  };
+}
+double kernels(const Executable& e) { return e.info().kernels; }
+double arena(const Executable& e) { return static_cast<double>(e.info().arena_bytes); }
+
+struct Example {
+  Program f;
+  Arrays inputs;
+  std::function<double(const Executable&)> measure;  ///< larger without the optimisation
+};
+
+Array product(const Array& a, const Array& b) {
+  DotDimensionNumbers dn;
+  dn.lhs_contracting = {1};
+  dn.rhs_contracting = {0};
+  return lax::dot_general(a, b, dn);
+}
+
+std::map<std::string_view, Example> examples() {
+  const Array small = uniform({20, 40}, DType::f64), square = uniform({8, 8}, DType::f64, -1, 1),
+              large = uniform({1 << 20}, DType::f32, 0, 1);
+  std::map<std::string_view, Example> all;
+  all["simplify"] = {[](std::span<const Array> x) { return Arrays{lax::neg(lax::neg(x[0]))}; },
+                     {small},
+                     words("jaxpr", "= neg")};
+  all["cse"] = {
+      [](std::span<const Array> x) { return Arrays{lax::exp(x[0]), lax::sin(lax::exp(x[0]))}; },
+      {small},
+      words("jaxpr", "= exp")};
+  // Lowering and simplification drop dead code too, as they rebuild the program: the pass shows only
+  // in the list of passes.
+  all["dce"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
+                {small},
+                [](const Executable& e) { return -static_cast<double>(e.info().passes.size()); }};
+  // What does not change from trip to trip stays in the loop: exp comes after the word scan.
+  all["loops"] = {
+      [](std::span<const Array> x) {
+        return Arrays{
+            fori_loop(0, 5, [k = x[0]](const Array&, const Array& c) { return c * exp(k); }, x[1])};
+      },
+      {square, square},
+      [](const Executable& e) {
+        const std::string text = e.text("jaxpr");
+        return text.find("= exp") > text.find("while") || text.find("= exp") > text.find("scan")
+                   ? 1.0
+                   : 0.0;
+      }};
+  all["fuse"] = {
+      [](std::span<const Array> x) { return Arrays{lax::exp(lax::neg(x[0]))}; }, {small}, kernels};
+  all["merge_siblings"] = {[](std::span<const Array> x) {
+                             return Arrays{lax::reduce_sum(x[0], {1}), lax::reduce_max(x[0], {1})};
+                           },
+                           {small},
+                           kernels};
+  // exp may write where its operand lies; the products are kernels of their own.
+  all["in_place"] = {
+      [](std::span<const Array> x) { return Arrays{product(lax::exp(product(x[0], x[0])), x[0])}; },
+      {square},
+      arena};
+  all["reuse_memory"] = {[](std::span<const Array> x) {
+                           Array y = x[0];
+                           for (int i = 0; i < 6; ++i) y = product(y, x[0]);
+                           return Arrays{y};
+                         },
+                         {square},
+                         arena};
+  if (runtime::blas()) {
+    all["blas"] = {[](std::span<const Array> x) { return Arrays{product(x[0], x[0])}; },
+                   {uniform({128, 128}, DType::f32, 0, 1)},
+                   kernels};
+  }
+  all["parallel"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
+                     {large},
+                     words("ir", "telamon_jit_parallel", -1)};
+  all["partial_reductions"] = {
+      [](std::span<const Array> x) { return Arrays{lax::reduce_max(x[0], {0})}; },
+      {large},
+      [](const Executable& e) { return -arena(e); }};
+  all["row_blocks"] = {[](std::span<const Array> x) { return Arrays{lax::reduce_sum(x[0], {1})}; },
+                       {uniform({64, 8}, DType::f32)},
+                       words("ir", "shufflevector", -1)};
+  all["transpose_tiles"] = {
+      [](std::span<const Array> x) { return Arrays{lax::neg(lax::transpose(x[0], {1, 0}))}; },
+      {uniform({64, 48}, DType::f32)},
+      words("ir", "shufflevector", -1)};
+  all["inline_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
+                           {small},
+                           words("ir", "define ")};
+  return all;
+}
+
+TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
+  const auto all = examples();
+  for (const std::string_view word : detail::environment_words("TELAMON_DISABLE")) {
+    SCOPED_TRACE(word);
+    const auto found = all.find(word);
+    if (word == "blas" && !runtime::blas()) continue;
+    ASSERT_NE(found, all.end()) << "no program shows what is left out";
+    const auto& [f, inputs, measure] = found->second;
+    const Compiled with = check(f, inputs, -1, 1e3);
+    const Compiled without =
+        check(f, inputs, -1, 1e3,
+              {.contract = false, .name = std::string(word), .disabled = {std::string(word)}});
+    EXPECT_LT(measure(*with), measure(*without));
+    const bool is_pass = word == "simplify" || word == "cse" || word == "dce" || word == "loops";
+    const auto passes = [&](const Executable& e) {
+      return std::count_if(e.info().passes.begin(), e.info().passes.end(),
+                           [&](const PassTime& p) { return p.name == word; });
+    };
+    EXPECT_EQ(passes(*without), word == "fuse" ? 1 : 0);  // planning itself is always done
+    EXPECT_EQ(passes(*with), is_pass || word == "fuse" ? 1 : 0);
+  }
+}
+
+}  // namespace
+}  // namespace telamon::testing
