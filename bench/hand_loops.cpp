@@ -149,7 +149,7 @@ constexpr int kLanes = 16, kTileRows = 8;
 #else
 constexpr int kLanes = 8, kTileRows = 4;
 #endif
-using Floats = float __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
+using Floats = float __attribute__((vector_size(kLanes * 4)));
 constexpr int kBatch = 16, kHidden = 128, kGates = 3 * kHidden;
 
 // out = a b (+ bias): tiles of rows x 3 vectors stay in registers.
@@ -165,7 +165,8 @@ void product(const float* a, const float* b, const float* bias, float* out) {
         }
       }
       for (int k = 0; k < kHidden; ++k) {
-        const auto* w = reinterpret_cast<const Floats*>(b + k * kGates + col);
+        Floats w[3];
+        std::memcpy(w, b + k * kGates + col, sizeof w);
         for (int r = 0; r < kTileRows; ++r) {
           for (int v = 0; v < 3; ++v) sum[r][v] += a[(row + r) * kHidden + k] * w[v];
         }

@@ -88,6 +88,7 @@ struct Level {
   llvm::BasicBlock* block;  ///< where the level's instructions go, in front of its terminator
   unsigned serial;
   bool pinned;  ///< loads must not leave this level (a branch or another kernel)
+  int floor;    ///< nothing made here leaves this level (a branch that may not run)
 };
 
 struct CodeGen::Impl {
@@ -137,13 +138,18 @@ struct CodeGen::Impl {
   void at(int depth);
   /// 1 for uniform nodes, else the lanes; affine nodes count as vectors.
   int width(const Node* n) const;
-  /// The value as a vector of `n` lanes.
+  /// The value as a vector of `n` lanes, made where the builder stands.
+  llvm::Value* widen(const Node& node, int n);
+  /// The same, made once, where the value is.
   llvm::Value* as_vector(Node* node, int n);
   /// value or vector, as `n` says (1: uniform)
   llvm::Value* as(Node* node, int n) { return n == 1 ? node->value : as_vector(node, n); }
 
-  void push_level(llvm::BasicBlock* block, bool pinned) {
-    levels.push_back({block, next_serial++, pinned});
+  void push_level(llvm::BasicBlock* block, bool pinned, bool lazy = false) {
+    const int floor = lazy             ? static_cast<int>(levels.size())
+                      : levels.empty() ? 0
+                                       : levels.back().floor;
+    levels.push_back({block, next_serial++, pinned, floor});
   }
   void pop_level() { levels.pop_back(); }
   llvm::BasicBlock* block(const char* name) {
@@ -157,7 +163,7 @@ struct CodeGen::Impl {
     if (const auto found = made.find(key); found != made.end() && live(found->second)) {
       return Scalar(found->second, result);
     }
-    int d = 0, w = 1;
+    int d = operands.size() == 0 ? 0 : levels.back().floor, w = 1;
     for (const Scalar s : operands) {
       Node* n = node_of(s);
       d = n->depth > d ? n->depth : d;
