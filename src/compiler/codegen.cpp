@@ -18,7 +18,8 @@ using llvm::Value;
 // ---- nodes and levels ----------------------------------------------------------------------------
 
 Node* CodeGen::Impl::make(Value* value, int depth, std::int64_t stride) {
-  nodes.push_back({value, stride, nullptr, depth, levels[static_cast<std::size_t>(depth)].serial});
+  nodes.push_back(
+      {value, stride, nullptr, depth, levels[static_cast<std::size_t>(depth)].serial, {}});
   return &nodes.back();
 }
 
@@ -195,9 +196,19 @@ int CodeGen::active() const { return impl_->active; }
 
 Scalar CodeGen::lane_index(Scalar base) {
   if (impl_->lanes == 1) return base;
-  return impl_->op(
-      {kOffset, impl_->lanes, base.value()}, DType::i64, {base},
+  const Scalar index = impl_->op(
+      {kOffset, impl_->lanes, base.value(), nullptr, nullptr, impl_->active}, DType::i64, {base},
       [&](int) { return node_of(base)->value; }, 1);
+  const Range r = Impl::range(base);
+  return Impl::with_range(index, {r.low, r.high + impl_->active - 1});
+}
+
+Scalar CodeGen::within(Scalar index, std::int64_t low, std::int64_t high) {
+  const Node* n = node_of(index);
+  std::int64_t known = 0;
+  if (known_constant(index, known)) return index;
+  return Impl::with_range(Scalar(impl_->make(n->value, n->depth, n->stride), DType::i64),
+                          {low, high});
 }
 
 Scalar CodeGen::splat(Scalar x) {

@@ -3,6 +3,7 @@
 
 #include <llvm/IR/IRBuilder.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <unordered_map>
@@ -15,6 +16,13 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
+/// What an index is known to lie in, both ends included.
+struct Range {
+  static constexpr std::int64_t kFar = std::int64_t{1} << 61;  // sums of two do not overflow
+  std::int64_t low = -kFar, high = kFar;
+  bool known() const { return low > -kFar && high < kFar; }
+};
+
 /// What a Scalar's handle points to.
 struct Node {
   llvm::Value* value = nullptr;
@@ -22,6 +30,7 @@ struct Node {
   llvm::Value* wide = nullptr;  ///< the value as a vector, once somebody needed it
   int depth = 0;                ///< the level at which it was computed
   unsigned level = 0;           ///< the serial number of that level
+  Range range{};                ///< of indices: what all lanes are known to lie in
 };
 inline Node* node_of(Scalar s) { return static_cast<Node*>(s.value()); }
 
@@ -132,6 +141,9 @@ struct CodeGen::Impl {
   }
   int depth() const { return static_cast<int>(levels.size()) - 1; }
   int pinned_depth() const;
+  /// What an i64 is known to lie in.
+  static Range range(Scalar x);
+  static Scalar with_range(Scalar x, Range range);
   /// The node of an i64 constant.
   Node* constant_node(std::int64_t v);
   /// Positions the builder at the end of a level.
