@@ -30,6 +30,14 @@ struct Loops {
   /// the last ones, and its gradient.
   double (*scan32)(const double* c, long trips);
   void (*scan32_grad)(const double* c, long trips, double* gradient);
+  /// Runge-Kutta 4 of the Lorenz system from y0[4096][3] with parameters p[3]: the last states; the
+  /// mean of their squares, and its derivatives for p in forward and in reverse mode.
+  void (*lorenz)(const float* y0, const float* p, long steps, float* last);
+  float (*lorenz_mean)(const float* y0, const float* p, long steps);
+  void (*lorenz_jacfwd)(const float* y0, const float* p, long steps, float* gradient);
+  void (*lorenz_grad)(const float* y0, const float* p, long steps, float* gradient);
+  /// x - e sin x = M by Newton's iteration, 4096 lanes that finish apart.
+  void (*newton_4096)(const double* e, const double* M, double* x);
 };
 
 extern const Loops exact, contracted, fast;

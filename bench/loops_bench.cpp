@@ -1,5 +1,6 @@
-// What compiled loops cost beside the same loops by hand (hand_loops.hpp), on the same inputs: the B08
-// workloads. Before anything is timed, results are compared. After the timings come the ratios.
+// What compiled loops cost beside the same loops by hand (hand_loops.hpp), on the same inputs: the
+// workloads B08, B09 and B17.while_newton. Before anything is timed, results are compared. After the
+// timings come the ratios.
 //
 //   loops_bench --benchmark_filter=lstm
 //
@@ -253,6 +254,89 @@ Workload scan32(bool gradient) {
   return w;
 }
 
+enum class Lorenz { last, mean, jacfwd, grad };
+Workload lorenz(Lorenz what) {
+  constexpr std::int64_t n = 4096;
+  const std::int64_t steps = what == Lorenz::last ? 1000 : 200;
+  static const char* const kNames[] = {"B09.vmap_ode", "B09.primal_T200", "B09.jacfwd_T200",
+                                       "B09.grad_T200"};
+  std::vector<float> y0 = floats(normal_like(1, n * 3, 1));
+  for (std::size_t i = 0; i < y0.size(); ++i) y0[i] += i % 3 == 2 ? 20 : 1;
+  const std::vector<float> p = {10, 28, 8.f / 3};
+  Workload w{kNames[static_cast<int>(what)],
+             static_cast<double>(n * steps),
+             {},
+             {Array(p, {3}), Array(y0, {n, 3})},
+             {},
+             what == Lorenz::last ? 1e9 : 2e-2};  // chaotic
+  w.ours = [=](std::span<const Array> v) {
+    const auto field = [](const Array& y, const Array& q) {
+      return stack({q(0) * (y(1) - y(0)), y(0) * (q(1) - y(2)) - y(1), y(0) * y(1) - q(2) * y(2)});
+    };
+    const auto run = [&](const Array& y, const Array& q) {
+      const auto step = [&](const Array& s) {
+        const Array k1 = field(s, q), k2 = field(s + .005 * k1, q), k3 = field(s + .005 * k2, q),
+                    k4 = field(s + .01 * k3, q);
+        return std::pair{s + .01 / 6 * (k1 + 2 * k2 + 2 * k3 + k4), none};
+      };
+      return scan(step, y, none, {.length = steps}).first;
+    };
+    const auto last = [&](const Array& q, const Array& y) {
+      return vmap([&](const Array& one) { return run(one, q); })(y);
+    };
+    const auto average = [&](const Array& q, const Array& y) {
+      const Array end = last(q, y);
+      return mean(sum(end * end, {.axes = 1}));
+    };
+    switch (what) {
+      case Lorenz::last: return Arrays{last(v[0], v[1])};
+      case Lorenz::mean: return Arrays{average(v[0], v[1])};
+      case Lorenz::jacfwd: return Arrays{jacfwd(average)(v[0], v[1])};
+      case Lorenz::grad: break;
+    }
+    return Arrays{grad(average)(v[0], v[1])};
+  };
+  w.by_hand = [=](const hand::Loops& h) {
+    static std::vector<float> out(n * 3);
+    if (what == Lorenz::mean) return Numbers{h.lorenz_mean(y0.data(), p.data(), steps)};
+    if (what == Lorenz::last) {
+      h.lorenz(y0.data(), p.data(), steps, out.data());
+      return Numbers(out.begin(), out.end());
+    }
+    (what == Lorenz::grad ? h.lorenz_grad : h.lorenz_jacfwd)(y0.data(), p.data(), steps,
+                                                             out.data());
+    return Numbers(out.begin(), out.begin() + 3);
+  };
+  return w;
+}
+
+Workload newton() {
+  constexpr std::int64_t n = 4096;
+  Numbers e = uniform(1, n), M = uniform(2, n);
+  for (double& x : e) x *= .9;
+  for (double& x : M) x *= 6.28;
+  Workload w{"B17.while_newton", 1, {}, {Array(e, {n}), Array(M, {n})}, {}, 1e-9};
+  w.ours = [](std::span<const Array> v) {
+    const auto kepler = [](const Array& eccentricity, const Array& mean_anomaly) {
+      using State = std::pair<Array, Array>;
+      const auto more = [](const State& s) { return abs(s.second) > 1e-10; };
+      const auto step = [&](const State& s) {
+        const Array& x = s.first;
+        const Array d = (x - eccentricity * sin(x) - mean_anomaly) / (1.0 - eccentricity * cos(x));
+        return State{x - d, d};
+      };
+      return while_loop(more, step, State{mean_anomaly, ones_like(mean_anomaly)}).first;
+    };
+    return Arrays{vmap(kepler)(v[0], v[1])};
+  };
+  w.by_hand = [=](const hand::Loops& h) {
+    static Numbers out(n);
+    h.newton_4096(e.data(), M.data(), out.data());
+    return out;
+  };
+  return w;
+}
+
 // ---- runs ----------------------------------------------------------------------------------------
 constexpr const char* kHand[] = {"exact", "contracted", "fast"};
 
@@ -343,10 +427,22 @@ class Least : public benchmark::ConsoleReporter {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::vector<Workload> workloads = {
-      logistic_one(false), logistic_one(true), logistic_grad(), logistic_1024(),
-      lstm(false),         lstm(true),         gru(),           ode_rk4(false),
-      ode_rk4(true),       scan32(false),      scan32(true)};
+  const std::vector<Workload> workloads = {logistic_one(false),
+                                           logistic_one(true),
+                                           logistic_grad(),
+                                           logistic_1024(),
+                                           lstm(false),
+                                           lstm(true),
+                                           gru(),
+                                           ode_rk4(false),
+                                           ode_rk4(true),
+                                           scan32(false),
+                                           scan32(true),
+                                           lorenz(Lorenz::last),
+                                           lorenz(Lorenz::mean),
+                                           lorenz(Lorenz::jacfwd),
+                                           lorenz(Lorenz::grad),
+                                           newton()};
   for (const Workload& w : workloads) {
     const auto add = [&](const char* which, const auto& run) {
       benchmark::RegisterBenchmark((w.name + "/" + which).c_str(), run)

@@ -16,6 +16,8 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
+constexpr std::int64_t kUnrolledWork = 48;  // operations of all trips of a loop together
+
 /// An element of an operand of a loop.
 using Read = std::function<Scalar(std::size_t operand, const Point& at)>;
 /// The elements of each result, by number: the unrolled dimensions count.
@@ -204,25 +206,31 @@ class CellEmitter {
     const Program body(p.jaxpr);
     const std::vector<std::size_t> offset = offsets(p.jaxpr, program, consts, carries);
     const Scalars init = initial(p.jaxpr, program, consts, consts, carries, read);
-    const Scalars last = gen_.loop_carried(
-        gen_.index(0), gen_.index(p.length), 1, init, [&](Scalar trip, const Scalars& state) {
-          const Scalar row = p.reverse ? gen_.sub(gen_.index(p.length - 1), trip) : trip;
-          Body* self = nullptr;
-          Body values(*this, gen_, k_.plan, body.scope, body.kernel, body.producer, program,
-                      [&](std::size_t v, const Point& at) {
-                        if (v < consts) return read(v, at);
-                        if (v < consts + carries) {
-                          const std::int64_t n = number(program.labels[v], at, *self);
-                          return state[offset[v - consts] + static_cast<std::size_t>(n)];
-                        }
-                        return read(v, with_row(row, p.length, at, *self));
-                      });
-          self = &values;
-          values.run_loops();
-          Scalars next = components(values, p.jaxpr, program, consts, carries);
-          if (outermost) store_rows(values, p, program, row);
-          return next;
-        });
+    const auto turn = [&](Scalar trip, const Scalars& state) {
+      const Scalar row = p.reverse ? gen_.sub(gen_.index(p.length - 1), trip) : trip;
+      Body* self = nullptr;
+      Body values(*this, gen_, k_.plan, body.scope, body.kernel, body.producer, program,
+                  [&](std::size_t v, const Point& at) {
+                    if (v < consts) return read(v, at);
+                    if (v < consts + carries) {
+                      const std::int64_t n = number(program.labels[v], at, *self);
+                      return state[offset[v - consts] + static_cast<std::size_t>(n)];
+                    }
+                    return read(v, with_row(row, p.length, at, *self));
+                  });
+      self = &values;
+      values.run_loops();
+      Scalars next = components(values, p.jaxpr, program, consts, carries);
+      if (outermost) store_rows(values, p, program, row);
+      return next;
+    };
+    // A few short trips are code without a loop.
+    if (p.length * static_cast<std::int64_t>(p.jaxpr.eqns().size()) <= kUnrolledWork) {
+      Scalars state = init;
+      for (std::int64_t trip = 0; trip < p.length; ++trip) state = turn(gen_.index(trip), state);
+      return apart(state, offset);
+    }
+    const Scalars last = gen_.loop_carried(gen_.index(0), gen_.index(p.length), 1, init, turn);
     return apart(last, offset);
   }
   Point with_row(Scalar row, std::int64_t length, const Point& at, Generator& generator) {
