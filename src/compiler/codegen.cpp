@@ -21,7 +21,8 @@ using llvm::Value;
 // ---- nodes and levels ----------------------------------------------------------------------------
 
 Node* CodeGen::Impl::make(Value* value, int depth, std::int64_t stride) {
-  nodes.push_back({value, stride, nullptr, depth, levels[static_cast<std::size_t>(depth)].serial});
+  nodes.push_back(
+      {value, stride, nullptr, depth, levels[static_cast<std::size_t>(depth)].serial, {}});
   return &nodes.back();
 }
 
@@ -46,6 +47,16 @@ int CodeGen::Impl::width(const Node* n) const {
   return 1;
 }
 
+Value* CodeGen::Impl::widen(const Node& node, int n) {
+  if (node.stride == 0 && node.value->getType()->isVectorTy()) return node.value;
+  Value* wide = b.CreateVectorSplat(static_cast<unsigned>(n), node.value);
+  if (node.stride == 0) return wide;
+  std::vector<llvm::Constant*> steps;
+  for (int i = 0; i < n; ++i)
+    steps.push_back(b.getInt64(static_cast<std::uint64_t>(i * node.stride)));
+  return b.CreateAdd(wide, llvm::ConstantVector::get(steps));
+}
+
 Value* CodeGen::Impl::as_vector(Node* node, int n) {
   if (node->stride == 0 && node->value->getType()->isVectorTy()) return node->value;
   if (node->wide != nullptr &&
@@ -55,14 +66,7 @@ Value* CodeGen::Impl::as_vector(Node* node, int n) {
   }
   const llvm::IRBuilderBase::InsertPointGuard guard(b);
   at(node->depth);
-  Value* wide = b.CreateVectorSplat(static_cast<unsigned>(n), node->value);
-  if (node->stride != 0) {
-    std::vector<llvm::Constant*> steps;
-    for (int i = 0; i < n; ++i)
-      steps.push_back(b.getInt64(static_cast<std::uint64_t>(i * node->stride)));
-    wide = b.CreateAdd(wide, llvm::ConstantVector::get(steps));
-  }
-  return node->wide = wide;
+  return node->wide = widen(*node, n);
 }
 
 bool CodeGen::is_uniform(Scalar x) const { return impl_->width(node_of(x)) == 1; }
@@ -217,9 +221,19 @@ int CodeGen::active() const { return impl_->active; }
 
 Scalar CodeGen::lane_index(Scalar base) {
   if (impl_->lanes == 1) return base;
-  return impl_->op(
-      {kOffset, impl_->lanes, base.value()}, DType::i64, {base},
+  const Scalar index = impl_->op(
+      {kOffset, impl_->lanes, base.value(), nullptr, nullptr, impl_->active}, DType::i64, {base},
       [&](int) { return node_of(base)->value; }, 1);
+  const Range r = Impl::range(base);
+  return Impl::with_range(index, {r.low, r.high + impl_->active - 1});
+}
+
+Scalar CodeGen::within(Scalar index, std::int64_t low, std::int64_t high) {
+  const Node* n = node_of(index);
+  std::int64_t known = 0;
+  if (known_constant(index, known)) return index;
+  return Impl::with_range(Scalar(impl_->make(n->value, n->depth, n->stride), DType::i64),
+                          {low, high});
 }
 
 Scalar CodeGen::splat(Scalar x) {
@@ -227,6 +241,16 @@ Scalar CodeGen::splat(Scalar x) {
   if (impl_->lanes == 1 || !is_uniform(x)) return x;
   llvm::Value* wide = impl_->as_vector(n, impl_->lanes);
   return Scalar(impl_->make(wide, n->depth), x.dtype());
+}
+
+Scalar CodeGen::any_lane(Scalar condition) {
+  Impl& m = *impl_;
+  const Node* n = node_of(condition);
+  if (m.width(n) == 1) return condition;
+  m.at(m.depth());
+  Value* v = n->value;
+  if (Value* mask = m.mask()) v = m.b.CreateAnd(v, mask);
+  return Scalar(m.make(m.b.CreateOrReduce(v), m.depth()), DType::bool_);
 }
 
 namespace {
@@ -694,6 +718,45 @@ void CodeGen::if_then(Scalar condition, const std::function<void()>& then) {
   m.b.CreateBr(after);
   m.pop_level();
   m.levels.back().block = after;
+}
+
+// The sides stay open until both are known: the wider one decides how wide a result is.
+Scalars CodeGen::if_else(Scalar condition, const std::function<Scalars()>& then,
+                         const std::function<Scalars()>& otherwise) {
+  Impl& m = *impl_;
+  const int outer = m.depth();
+  llvm::BasicBlock* blocks[] = {m.block("then"), m.block("else")};
+  llvm::BasicBlock* after = m.block("endif");
+  m.at(outer);
+  m.b.CreateCondBr(node_of(condition)->value, blocks[0], blocks[1]);
+  Scalars results[2];
+  llvm::BasicBlock* ends[2];
+  for (int side = 0; side < 2; ++side) {
+    m.push_level(blocks[side], true, true);
+    results[side] = side == 0 ? then() : otherwise();
+    ends[side] = m.levels.back().block;
+    m.pop_level();
+  }
+  Scalars out;
+  for (std::size_t k = 0; k < results[0].size(); ++k) {
+    Node* nodes[] = {node_of(results[0][k]), node_of(results[1][k])};
+    const int w = std::max(m.width(nodes[0]), m.width(nodes[1]));
+    Value* in[2];
+    for (int side = 0; side < 2; ++side) {
+      m.b.SetInsertPoint(ends[side]);
+      in[side] = w == 1 ? nodes[side]->value : m.widen(*nodes[side], w);
+    }
+    m.b.SetInsertPoint(after);
+    auto* phi = m.b.CreatePHI(in[0]->getType(), 2);
+    for (int side = 0; side < 2; ++side) phi->addIncoming(in[side], ends[side]);
+    out.emplace_back(m.make(phi, outer), results[0][k].dtype());
+  }
+  for (llvm::BasicBlock* end : ends) {
+    m.b.SetInsertPoint(end);
+    m.b.CreateBr(after);
+  }
+  m.levels.back().block = after;
+  return out;
 }
 
 // ---- the kernel form -----------------------------------------------------------------------------

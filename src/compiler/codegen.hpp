@@ -96,6 +96,8 @@ class CodeGen final : public Emitter {
   int active() const;
   /// The index base + lane.
   Scalar lane_index(Scalar base);
+  /// The same index, known to lie in [low, high]: comparisons that this decides are not emitted.
+  Scalar within(Scalar index, std::int64_t low, std::int64_t high);
   /// x in every lane, as a vector.
   Scalar splat(Scalar x);
   /// Lanes beyond `active` replaced.
@@ -110,6 +112,8 @@ class CodeGen final : public Emitter {
   /// As many vectors as there are lanes: lane j of result i is lane i of rows[j].
   Scalars transpose(Scalars rows);
   bool is_uniform(Scalar x) const;
+  /// Whether a condition holds in any of the lanes that count. One uniform value.
+  Scalar any_lane(Scalar condition);
   /// a * b + c in one rounding.
   Scalar fma(Scalar a, Scalar b, Scalar c);
 
@@ -135,6 +139,9 @@ class CodeGen final : public Emitter {
   /// carried = init; while (condition(carried)) carried = body(carried); gives the last values.
   Scalars loop_while(Scalars init, const std::function<Scalar(const Scalars& carried)>& condition,
                      const std::function<Scalars(const Scalars& carried)>& body);
+  /// What one of two sides gives, which alone is run.
+  Scalars if_else(Scalar condition, const std::function<Scalars()>& then,
+                  const std::function<Scalars()>& otherwise);
   /// Code whose loads stay inside: a kernel within another function.
   void region(const std::function<void()>& body);
   /// Whether x may still be used here (the loop it was computed in has not ended).

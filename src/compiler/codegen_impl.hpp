@@ -4,6 +4,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/Transforms/Utils/FunctionComparator.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <unordered_map>
@@ -16,6 +17,13 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
+/// What an index is known to lie in, both ends included.
+struct Range {
+  static constexpr std::int64_t kFar = std::int64_t{1} << 61;  // sums of two do not overflow
+  std::int64_t low = -kFar, high = kFar;
+  bool known() const { return low > -kFar && high < kFar; }
+};
+
 /// What a Scalar's handle points to.
 struct Node {
   llvm::Value* value = nullptr;
@@ -23,6 +31,7 @@ struct Node {
   llvm::Value* wide = nullptr;  ///< the value as a vector, once somebody needed it
   int depth = 0;                ///< the level at which it was computed
   unsigned level = 0;           ///< the serial number of that level
+  Range range{};                ///< of indices: what all lanes are known to lie in
 };
 inline Node* node_of(Scalar s) { return static_cast<Node*>(s.value()); }
 
@@ -90,6 +99,7 @@ struct Level {
   llvm::BasicBlock* block;  ///< where the level's instructions go, in front of its terminator
   unsigned serial;
   bool pinned;  ///< loads must not leave this level (a branch or another kernel)
+  int floor;    ///< nothing made here leaves this level (a branch that may not run)
 };
 
 struct CodeGen::Impl {
@@ -136,19 +146,27 @@ struct CodeGen::Impl {
   }
   int depth() const { return static_cast<int>(levels.size()) - 1; }
   int pinned_depth() const;
+  /// What an i64 is known to lie in.
+  static Range range(Scalar x);
+  static Scalar with_range(Scalar x, Range range);
   /// The node of an i64 constant.
   Node* constant_node(std::int64_t v);
   /// Positions the builder at the end of a level.
   void at(int depth);
   /// 1 for uniform nodes, else the lanes; affine nodes count as vectors.
   int width(const Node* n) const;
-  /// The value as a vector of `n` lanes.
+  /// The value as a vector of `n` lanes, made where the builder stands.
+  llvm::Value* widen(const Node& node, int n);
+  /// The same, made once, where the value is.
   llvm::Value* as_vector(Node* node, int n);
   /// value or vector, as `n` says (1: uniform)
   llvm::Value* as(Node* node, int n) { return n == 1 ? node->value : as_vector(node, n); }
 
-  void push_level(llvm::BasicBlock* block, bool pinned) {
-    levels.push_back({block, next_serial++, pinned});
+  void push_level(llvm::BasicBlock* block, bool pinned, bool lazy = false) {
+    const int floor = lazy             ? static_cast<int>(levels.size())
+                      : levels.empty() ? 0
+                                       : levels.back().floor;
+    levels.push_back({block, next_serial++, pinned, floor});
   }
   void pop_level() { levels.pop_back(); }
   llvm::BasicBlock* block(const char* name) {
@@ -162,7 +180,7 @@ struct CodeGen::Impl {
     if (const auto found = made.find(key); found != made.end() && live(found->second)) {
       return Scalar(found->second, result);
     }
-    int d = 0, w = 1;
+    int d = operands.size() == 0 ? 0 : levels.back().floor, w = 1;
     for (const Scalar s : operands) {
       Node* n = node_of(s);
       d = n->depth > d ? n->depth : d;

@@ -213,7 +213,9 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
   c.run("cse", jaxpr, eliminate_common_subexpressions);
   c.run("dce", jaxpr, eliminate_dead_code);
   // 4. Loops compute only what changes from trip to trip.
-  if (has_regions(jaxpr)) c.run("loops", jaxpr, prepare_loops);
+  if (has_regions(jaxpr)) {
+    c.run("loops", jaxpr, [&](const Jaxpr& j) { return prepare_loops(j, c.enabled("cells")); });
+  }
 
   // 5. Which equations share a loop nest, and which values exist in memory.
   const PlanOptions plan_options{.fuse = c.enabled("fuse"),
@@ -221,7 +223,8 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
                                  .partial_reductions = c.enabled("partial_reductions"),
                                  .in_place = c.enabled("in_place"),
                                  .reuse_memory = c.enabled("reuse_memory"),
-                                 .blas = c.enabled("blas")};
+                                 .blas = c.enabled("blas"),
+                                 .cells = c.enabled("loops") && c.enabled("cells")};
   parts.plan = c.stage("fuse", [&] { return plan_kernels(jaxpr, plan_options); });
   return finish(c, std::move(parts), jaxpr, plan_options);
 }

@@ -47,6 +47,8 @@ void emit_reduction_end(KernelContext& k);
 std::int64_t reduction_parts(const Kernel& kernel, std::int64_t cost);
 void emit_dot(KernelContext& k);
 void emit_form(KernelContext& k);
+/// A cellular loop: cells outside, trips inside, its state in registers.
+void emit_cells(KernelContext& k);
 /// dynamic_update_slice where the operand lies, if that is where the result is to be.
 void emit_update(KernelContext& k);
 

@@ -1,6 +1,7 @@
 // Kernels whose every result has the shape of the loop nest.
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "compiler/emit.hpp"
 #include "compiler/forms.hpp"
@@ -34,6 +35,64 @@ bool should_stream(const KernelContext& k) {
 
 int vector_lanes_of(DType dtype) {
   return static_cast<int>(runtime::vector_bytes() / std::max<std::size_t>(size_of(dtype), 4));
+}
+
+// Where a concatenation or a padding along the dimension of the lanes goes from one operand to the
+// next. Only a guess of where it pays to tell the blocks apart: what is emitted is right anyway.
+std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent) {
+  constexpr std::size_t kMost = 4;
+  constexpr std::size_t kMostMembers = 60;  // each of them is emitted for each part
+  std::set<std::int64_t> seams;
+  const auto add = [&](std::int64_t at) {
+    if (at > 0 && at < extent) seams.insert(at);
+  };
+  for (const int e : k.kernel().members) {
+    const Eqn& eqn = k.eqn(e);
+    const Shape& shape = k.scope.jaxpr.aval(eqn.outputs[0]).shape;
+    if (shape.empty()) continue;
+    std::size_t inner = shape.size() - 1;
+    while (inner > 0 && shape[inner] == 1) --inner;
+    if (shape[inner] != extent) continue;
+    if (eqn.primitive == &pad_p) {
+      const auto& [low, high, interior] = eqn.params.as<PadParams>().padding_config[inner];
+      if (interior != 0) continue;
+      add(low);
+      add(extent - high);
+    } else if (eqn.primitive == &concatenate_p &&
+               eqn.params.as<ConcatenateParams>().dimension == static_cast<std::int64_t>(inner)) {
+      std::int64_t at = 0;
+      for (const Atom& a : eqn.inputs) add(at += k.scope.jaxpr.aval(a).shape[inner]);
+    }
+  }
+  if (seams.size() > kMost || k.kernel().members.size() > kMostMembers) return {};
+  return {seams.begin(), seams.end()};
+}
+
+/// vector_loop, apart for the blocks between seams, where indices are known well enough to decide
+/// which operand is read, and for those that a seam runs through.
+void seamed_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int lanes,
+                 const std::vector<std::int64_t>& seams,
+                 const std::function<void(Scalar base)>& body) {
+  std::vector<std::int64_t> ends;  // of the parts: multiples of `lanes`, but for the last
+  for (const std::int64_t at : seams) {
+    const std::int64_t block = at / lanes * lanes;
+    ends.push_back(block);
+    if (at % lanes != 0) ends.push_back(block + lanes);
+  }
+  ends.push_back(size);
+  std::int64_t from = 0, first = 0, last = 0;
+  const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last) &&
+                   first == 0 && last == size;
+  for (std::int64_t to : ends) {
+    to = std::min(to, size);
+    if (to <= from) continue;
+    const Scalar low = all ? gen.index(from) : gen.max(begin, gen.index(from));
+    const Scalar high = all ? gen.index(to) : gen.min(end, gen.index(to));
+    const std::int64_t last_base = std::max(from, to - lanes);
+    vector_loop(gen, low, high, to, lanes,
+                [&](Scalar base) { body(gen.within(base, from, last_base)); });
+    from = to;
+  }
 }
 
 void store_roots(KernelContext& k, Generator& value_at, const Point& at) {
@@ -260,7 +319,7 @@ void emit_loop(KernelContext& k) {
   const int lanes = vector_lanes(k);
   if (kernel.linear) {
     gen.set_streaming(should_stream(k));
-    vector_loop(gen, k.begin, k.end, size, lanes, [&](Scalar base) {
+    seamed_loop(gen, k.begin, k.end, size, lanes, find_seams(k, size), [&](Scalar base) {
       store_roots(k, value_at, {kernel.shape, std::nullopt, gen.lane_index(base)});
     });
     gen.set_streaming(false);
@@ -275,10 +334,11 @@ void emit_loop(KernelContext& k) {
   if (inner > 0) outer[0] = {k.begin, k.end};
   if (TransposeEmitter transposes(k, value_at, inner, lanes); transposes.applies())
     return transposes.run(outer);
+  const std::vector<std::int64_t> seams = find_seams(k, kernel.shape[inner]);
   loop_nest(gen, outer, [&](const Index& index) {
     const Scalar first = inner == 0 ? k.begin : gen.index(0);
     const Scalar last = inner == 0 ? k.end : gen.index(kernel.shape[inner]);
-    vector_loop(gen, first, last, kernel.shape[inner], lanes, [&](Scalar base) {
+    seamed_loop(gen, first, last, kernel.shape[inner], lanes, seams, [&](Scalar base) {
       Index full = index;
       full.push_back(gen.lane_index(base));
       full.resize(kernel.shape.size(), gen.index(0));

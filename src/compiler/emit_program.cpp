@@ -83,6 +83,7 @@ class ProgramEmitter {
       case Kernel::Kind::dot: return emit_dot(k);
       case Kernel::Kind::emitted: return emit_form(k);
       case Kernel::Kind::update: return emit_update(k);
+      case Kernel::Kind::cells: return emit_cells(k);
     }
   }
 
@@ -337,6 +338,17 @@ Chunking chunking(const Plan& plan, const Step& step) {
   switch (k.kind) {
     case Kernel::Kind::emitted:
     case Kernel::Kind::update: return {1, 0};
+    case Kernel::Kind::cells: {
+      const std::int64_t extent = k.shape.empty() ? 1 : k.shape[0];
+      const std::int64_t each = k.shape.num_elements() / std::max<std::int64_t>(extent, 1) *
+                                k.cell->work *
+                                expected_trips(scope.jaxpr.eqns()[static_cast<std::size_t>(k.eqn)]);
+      const std::int64_t unit = k.shape.ndim() > 1 ? 1 : 2 * kBlock;
+      std::int64_t grain = (kParallelCost + each - 1) / std::max<std::int64_t>(each, 1);
+      grain = std::max(grain, extent / 64);
+      grain = (grain + unit - 1) / unit * unit;
+      return {extent, grain > 0 && extent >= 2 * grain ? grain : 0};
+    }
     case Kernel::Kind::dot: {
       const Eqn& eqn = scope.jaxpr.eqns()[static_cast<std::size_t>(k.eqn)];
       const auto p =

@@ -94,6 +94,54 @@ bool CodeGen::known_constant(Scalar x, std::int64_t& value) {
   return true;
 }
 
+// ---- ranges of indices ---------------------------------------------------------------------------
+Range CodeGen::Impl::range(Scalar x) {
+  if (x.dtype() != DType::i64) return {};
+  const Node* n = node_of(x);
+  std::int64_t v = 0;
+  if (known_constant(x, v)) return v > -Range::kFar && v < Range::kFar ? Range{v, v} : Range{};
+  return n->range;
+}
+
+Scalar CodeGen::Impl::with_range(Scalar x, Range range) {
+  Node* n = node_of(x);
+  if (x.dtype() == DType::i64 && range.known()) n->range = range;
+  return x;
+}
+
+namespace {
+
+Range sum(Range a, Range b) {
+  if (!a.known() || !b.known()) return {};
+  return {a.low + b.low, a.high + b.high};
+}
+Range negative(Range a) { return a.known() ? Range{-a.high, -a.low} : Range{}; }
+Range product(Range a, std::int64_t k) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  if (!a.known() || k < 0 || k > kMost || a.low < -kMost || a.high > kMost) return {};
+  return {a.low * k, a.high * k};
+}
+
+/// Whether all of a are less than all of b.
+bool below(Range a, Range b) { return a.known() && b.known() && a.high < b.low; }
+bool not_above(Range a, Range b) { return a.known() && b.known() && a.high <= b.low; }
+
+/// A comparison that ranges decide: 0 or 1; else -1.
+int decided(Compare how, Range a, Range b) {
+  switch (how) {
+    case Compare::lt: return below(a, b) ? 1 : not_above(b, a) ? 0 : -1;
+    case Compare::le: return not_above(a, b) ? 1 : below(b, a) ? 0 : -1;
+    case Compare::gt: return decided(Compare::lt, b, a);
+    case Compare::ge: return decided(Compare::le, b, a);
+    case Compare::eq: return below(a, b) || below(b, a) ? 0 : -1;
+    case Compare::ne: return below(a, b) || below(b, a) ? 1 : -1;
+  }
+  return -1;
+}
+
+}  // namespace
+
+// ---- arithmetic ----------------------------------------------------------------------------------
 Scalar CodeGen::neg(Scalar x) {
   if (boolean_type(x)) return x;
   return impl_->unary(kNeg, x, x.dtype(), [&](Value* v) {
@@ -163,14 +211,17 @@ Scalar CodeGen::add(Scalar a, Scalar c) {
     Node *x = node_of(a), *y = node_of(c);
     if ((affine(x) || affine(y)) && (affine(x) || is_uniform(a)) && (affine(y) || is_uniform(c))) {
       const std::int64_t stride = x->stride + y->stride;
-      return impl_->op(
-          {kAdd, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
-          [&](int) { return impl_->b.CreateAdd(x->value, y->value); }, stride);
+      return Impl::with_range(
+          impl_->op(
+              {kAdd, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
+              [&](int) { return impl_->b.CreateAdd(x->value, y->value); }, stride),
+          sum(Impl::range(a), Impl::range(c)));
     }
   }
-  return impl_->binary(kAdd, a, c, a.dtype(), [&](Value* x, Value* y) {
+  const Scalar out = impl_->binary(kAdd, a, c, a.dtype(), [&](Value* x, Value* y) {
     return floating(a) ? impl_->b.CreateFAdd(x, y) : impl_->b.CreateAdd(x, y);
   });
+  return Impl::with_range(out, sum(Impl::range(a), Impl::range(c)));
 }
 
 Scalar CodeGen::sub(Scalar a, Scalar c) {
@@ -180,14 +231,17 @@ Scalar CodeGen::sub(Scalar a, Scalar c) {
     if (known_constant(c, k) && k == 0) return a;
     Node *x = node_of(a), *y = node_of(c);
     if ((affine(x) || affine(y)) && (affine(x) || is_uniform(a)) && (affine(y) || is_uniform(c))) {
-      return impl_->op(
-          {kSub, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
-          [&](int) { return impl_->b.CreateSub(x->value, y->value); }, x->stride - y->stride);
+      return Impl::with_range(
+          impl_->op(
+              {kSub, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
+              [&](int) { return impl_->b.CreateSub(x->value, y->value); }, x->stride - y->stride),
+          sum(Impl::range(a), negative(Impl::range(c))));
     }
   }
-  return impl_->binary(kSub, a, c, a.dtype(), [&](Value* x, Value* y) {
+  const Scalar out = impl_->binary(kSub, a, c, a.dtype(), [&](Value* x, Value* y) {
     return floating(a) ? impl_->b.CreateFSub(x, y) : impl_->b.CreateSub(x, y);
   });
+  return Impl::with_range(out, sum(Impl::range(a), negative(Impl::range(c))));
 }
 
 Scalar CodeGen::mul(Scalar a, Scalar c) {
@@ -200,15 +254,22 @@ Scalar CodeGen::mul(Scalar a, Scalar c) {
       if (k == 0) return c;
       Node* x = node_of(a);
       if (affine(x)) {
-        return impl_->op(
-            {kMul, static_cast<int>(DType::i64), x, c.value(), nullptr, 1}, DType::i64, {a, c},
-            [&](int) { return impl_->b.CreateMul(x->value, node_of(c)->value); }, x->stride * k);
+        return Impl::with_range(
+            impl_->op(
+                {kMul, static_cast<int>(DType::i64), x, c.value(), nullptr, 1}, DType::i64, {a, c},
+                [&](int) { return impl_->b.CreateMul(x->value, node_of(c)->value); },
+                x->stride * k),
+            product(Impl::range(a), k));
       }
     }
   }
-  return impl_->binary(kMul, a, c, a.dtype(), [&](Value* x, Value* y) {
+  const Scalar out = impl_->binary(kMul, a, c, a.dtype(), [&](Value* x, Value* y) {
     return floating(a) ? impl_->b.CreateFMul(x, y) : impl_->b.CreateMul(x, y);
   });
+  std::int64_t factor = 0;
+  return a.dtype() == DType::i64 && known_constant(c, factor)
+             ? Impl::with_range(out, product(Impl::range(a), factor))
+             : out;
 }
 
 Scalar CodeGen::fma(Scalar a, Scalar b, Scalar c) {
@@ -293,10 +354,10 @@ bool plain_constant(Value* v) {
 
 Scalar CodeGen::max(Scalar a, Scalar c) {
   if (boolean_type(a)) return or_(a, c);
-  if (std::int64_t x = 0, y = 0;
-      a.dtype() == DType::i64 && known_constant(a, x) && known_constant(c, y))
-    return x > y ? a : c;
-  return impl_->binary(kMax, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
+  const Range r = Impl::range(a), q = Impl::range(c);
+  if (not_above(r, q)) return c;
+  if (not_above(q, r)) return a;
+  const Scalar out = impl_->binary(kMax, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
     auto& b = impl_->b;
     if (floating(a)) {
       if (plain_constant(y)) std::swap(x, y);
@@ -306,14 +367,15 @@ Scalar CodeGen::max(Scalar a, Scalar c) {
     }
     return b.CreateBinaryIntrinsic(is_unsigned(a) ? Intrinsic::umax : Intrinsic::smax, x, y);
   });
+  return Impl::with_range(out, {std::max(r.low, q.low), std::max(r.high, q.high)});
 }
 
 Scalar CodeGen::min(Scalar a, Scalar c) {
   if (boolean_type(a)) return and_(a, c);
-  if (std::int64_t x = 0, y = 0;
-      a.dtype() == DType::i64 && known_constant(a, x) && known_constant(c, y))
-    return x < y ? a : c;
-  return impl_->binary(kMin, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
+  const Range r = Impl::range(a), q = Impl::range(c);
+  if (not_above(r, q)) return a;
+  if (not_above(q, r)) return c;
+  const Scalar out = impl_->binary(kMin, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
     auto& b = impl_->b;
     if (floating(a)) {
       if (plain_constant(y)) std::swap(x, y);
@@ -322,9 +384,13 @@ Scalar CodeGen::min(Scalar a, Scalar c) {
     }
     return b.CreateBinaryIntrinsic(is_unsigned(a) ? Intrinsic::umin : Intrinsic::smin, x, y);
   });
+  return Impl::with_range(out, {std::min(r.low, q.low), std::min(r.high, q.high)});
 }
 
 Scalar CodeGen::and_(Scalar a, Scalar c) {
+  std::int64_t known = 0;
+  if (boolean_type(a) && known_constant(a, known)) return known != 0 ? c : a;
+  if (boolean_type(c) && known_constant(c, known)) return known != 0 ? a : c;
   return impl_->binary(kAnd, a, c, a.dtype(),
                        [&](Value* x, Value* y) { return impl_->b.CreateAnd(x, y); });
 }
@@ -383,6 +449,8 @@ Scalar CodeGen::compare(Compare how, Scalar a, Scalar c) {
   static constexpr P kUnsigned[] = {P::ICMP_EQ,  P::ICMP_NE,  P::ICMP_ULT,
                                     P::ICMP_ULE, P::ICMP_UGT, P::ICMP_UGE};
   const auto i = static_cast<std::size_t>(how);
+  if (const int known = decided(how, Impl::range(a), Impl::range(c)); known >= 0)
+    return constant_int(DType::bool_, known);
   return impl_->binary(
       kCompare, a, c, DType::bool_,
       [&](Value* x, Value* y) {

@@ -57,11 +57,49 @@ Index Generator::indices(const Point& at) {
   return out;
 }
 
+// Groups of dimensions with equal products: all but 1 to 1 groups need indices that are known.
+std::optional<Index> Generator::split_constants(const Point& at, const Shape& shape) {
+  Index to(shape.size(), gen_.index(0));
+  std::size_t i = 0, d = 0;
+  while (true) {
+    while (i < at.shape.size() && at.shape[i] == 1) ++i;
+    while (d < shape.size() && shape[d] == 1) ++d;
+    if (i == at.shape.size() || d == shape.size()) break;
+    std::size_t i2 = i + 1, d2 = d + 1;
+    std::int64_t m = at.shape[i], n = shape[d];
+    while (m != n) {
+      if (m < n && i2 < at.shape.size()) m *= at.shape[i2++];
+      else if (n < m && d2 < shape.size()) n *= shape[d2++];
+      else return std::nullopt;
+    }
+    if (i2 == i + 1 && d2 == d + 1) {
+      to[d] = (*at.indices)[i];
+    } else {
+      std::int64_t flat = 0, k = 0;
+      for (std::size_t a = i; a < i2; ++a) {
+        if (!CodeGen::known_constant((*at.indices)[a], k)) return std::nullopt;
+        flat = flat * at.shape[a] + k;
+      }
+      for (std::size_t a = d2; a-- > d;) {
+        to[a] = gen_.index(flat % shape[a]);
+        flat /= shape[a];
+      }
+    }
+    i = i2;
+    d = d2;
+  }
+  return to;
+}
+
 // Dimensions of the new shape that are products of dimensions of the old one keep their indices;
 // anything else is known by its row-major number only.
 Point Generator::reshaped(const Point& at, const Shape& shape) {
   Point out{shape, std::nullopt, at.flat};
   if (!at.indices) return out;
+  if (auto split = split_constants(at, shape)) {
+    out.indices = std::move(split);
+    return out;
+  }
   Index to(shape.size(), gen_.index(0));
   std::size_t i = 0;
   const auto skip_ones = [&] {
@@ -108,9 +146,7 @@ Scalar Generator::operator()(Var v, const Point& at) {
   if (e >= 0 && kernel_.members.contains(e)) {
     value = compute(scope_.jaxpr.eqns()[static_cast<std::size_t>(e)], v, at);
   } else {
-    const int from = scope_.value_of[static_cast<std::size_t>(v)];
-    if (from < 0) throw InternalError("a fused kernel reads a value that is not in memory");
-    value = gen_.load(pointer(from), scope_.jaxpr.aval(v).dtype, flat(at));
+    value = outside(v, at);
   }
   known_[k] = value;
   return value;
@@ -154,10 +190,19 @@ Scalar Generator::compute(const Eqn& eqn, Var v, const Point& at) {
       return std::get<Lowering::AtIndex>(lowering_of(*eqn.primitive).form)
           .f(gen_, eqn.params, sources, indices(at));
     }
-    default:
-      throw InternalError("equation of primitive '" + std::string(eqn.primitive->name()) +
-                          "' cannot be fused");
+    default: return other(eqn, v, at);
   }
+}
+
+Scalar Generator::outside(Var v, const Point& at) {
+  const int from = scope_.value_of[static_cast<std::size_t>(v)];
+  if (from < 0) throw InternalError("a fused kernel reads a value that is not in memory");
+  return gen_.load(pointer(from), scope_.jaxpr.aval(v).dtype, flat(at));
+}
+
+Scalar Generator::other(const Eqn& eqn, Var, const Point&) {
+  throw InternalError("equation of primitive '" + std::string(eqn.primitive->name()) +
+                      "' cannot be fused");
 }
 
 void Generator::store(int value, const Point& at, Scalar x) {

@@ -21,6 +21,7 @@ struct Point {
 
 class Generator {
  public:
+  virtual ~Generator() = default;
   Generator(CodeGen& gen, const Plan& plan, const Scope& scope, const Kernel& kernel,
             const std::vector<int>& producer)
       : gen_(gen), plan_(plan), scope_(scope), kernel_(kernel), producer_(producer) {}
@@ -42,6 +43,14 @@ class Generator {
   Point reshaped(const Point& at, const Shape& shape);
   Scalar literal(const Array& scalar);
 
+ protected:
+  /// A variable that no member computes: read from memory.
+  virtual Scalar outside(Var v, const Point& at);
+  /// An equation that kernels do not fuse.
+  virtual Scalar other(const Eqn& eqn, Var v, const Point& at);
+  CodeGen& gen() { return gen_; }
+  const Jaxpr& jaxpr() const { return scope_.jaxpr; }
+
  private:
   struct Key {
     Var var;
@@ -50,6 +59,7 @@ class Generator {
     auto operator<=>(const Key&) const = default;
   };
   Key key(Var v, const Point& at) const;
+  std::optional<Index> split_constants(const Point& at, const Shape& shape);
   Scalar compute(const Eqn& eqn, Var v, const Point& at);
 
   CodeGen& gen_;

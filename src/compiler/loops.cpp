@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/cells.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/passes.hpp"
 #include "jaxpr/rewrite.hpp"
@@ -82,19 +83,22 @@ std::optional<Hoisted> hoist(const Jaxpr& body, int num_consts, bool always) {
 
 class Preparer {
  public:
+  explicit Preparer(bool cells) : cells_(cells) {}
   Jaxpr run(const Jaxpr& jaxpr) {
     Renaming renamed(jaxpr);
     for (const Aval& aval : jaxpr.in_avals()) renamed.push(Atom::var(builder_.add_input(aval)));
     for (const Eqn& eqn : jaxpr.eqns()) {
       Eqn e = eqn;
       bool changed = false;
-      e.params = detail::map_jaxprs(eqn.params, prepare_loops, changed);
+      e.params = detail::map_jaxprs(
+          eqn.params, [&](const Jaxpr& j) { return prepare_loops(j, cells_); }, changed);
       e.inputs = renamed(eqn.inputs);
       const std::vector<Aval> avals = renamed.out_avals(eqn);
       if (e.primitive == &scan_p) prepare_scan(e);
       if (e.primitive == &while_p) {
         prepare_while(e);
-        if (!e.params.as<WhileParams>().cond_jaxpr.out_avals()[0].shape.empty()) {
+        const bool batch = !e.params.as<WhileParams>().cond_jaxpr.out_avals()[0].shape.empty();
+        if (batch && !(cells_ && cellular(e, avals))) {
           for (const Atom& a : one_condition(e, avals)) renamed.push(a);
           continue;
         }
@@ -105,6 +109,20 @@ class Preparer {
   }
 
  private:
+  static bool cellular(const Eqn& e, const std::vector<Aval>& avals) {
+    JaxprBuilder b;
+    std::vector<Atom> inputs, outs;
+    const auto& p = e.params.as<WhileParams>();
+    for (int i = 0; i < p.cond_nconsts; ++i)
+      inputs.push_back(Atom::var(b.add_input(p.cond_jaxpr.aval(i))));
+    for (int i = 0; i < p.body_jaxpr.num_inputs(); ++i)
+      inputs.push_back(Atom::var(b.add_input(p.body_jaxpr.aval(i))));
+    for (const Var v : b.add_eqn(while_p, e.params, inputs, avals, e.effect))
+      outs.push_back(Atom::var(v));
+    const Jaxpr alone = b.build(outs, JaxprBuilder::DeadCode::keep).jaxpr;
+    return cell_loop(alone, alone.eqns()[0]).has_value();
+  }
+
   // The values that were kept, computed here; they become constants at `first` of the operands.
   int compute_before(const Jaxpr& before, std::vector<Atom>& operands, std::size_t first,
                      int num_consts) {
@@ -199,15 +217,16 @@ class Preparer {
     return atoms;
   }
 
+  const bool cells_;
   JaxprBuilder builder_;
 };
 
 }  // namespace
 
-Jaxpr prepare_loops(const Jaxpr& jaxpr) {
+Jaxpr prepare_loops(const Jaxpr& jaxpr, bool cells) {
   const bool any = std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(),
                                [](const Eqn& e) { return e.params.has_jaxprs(); });
-  return any ? Preparer().run(jaxpr) : jaxpr;
+  return any ? Preparer(cells).run(jaxpr) : jaxpr;
 }
 
 }  // namespace compiler

@@ -16,7 +16,8 @@ ClosedJaxpr lower(const Jaxpr& jaxpr);
 /// Rewrites loops for the planner: what does not change from trip to trip is computed before them,
 /// and loops that each element of an array leaves on its own account become loops with one condition.
 ///   scan(c -> c * exp(k))  ->  let e = exp(k) in scan(c -> c * e)
-Jaxpr prepare_loops(const Jaxpr& jaxpr);
+/// `cells`: batches of loops that are cellular (cells.hpp) stay as they are.
+Jaxpr prepare_loops(const Jaxpr& jaxpr, bool cells);
 
 /// Applies exact algebraic rules until none applies, and evaluates what is known.
 ///   let b = mul a 1.0, c = transpose[(1,0)] b, d = transpose[(1,0)] c   ->   a

@@ -112,6 +112,21 @@ class Planner {
       dies.push_back(a.is_literal() || only_use(a.var(), e));
     }
     for (const Var v : e.outputs) out.push_back(value_of(v));
+    if (options_.cells) {
+      if (auto cell = cell_loop(jaxpr(), e)) {
+        Step step;
+        step.kernel.kind = Kernel::Kind::cells;
+        step.kernel.eqn = static_cast<int>(&e - jaxpr().eqns().data());
+        step.kernel.members = {step.kernel.eqn};
+        step.kernel.name = std::string(e.primitive->name());
+        for (const std::int64_t n : cell->axes) step.kernel.shape.push_back(n);
+        step.kernel.cell = std::make_shared<const CellLoop>(std::move(*cell));
+        step.reads = std::move(in);
+        step.writes = std::move(out);
+        plan_.steps.push_back(std::move(step));
+        return;
+      }
+    }
     plan_region(plan_, jaxpr(), e, in, dies, out, options_, plan_.steps);
   }
   bool only_use(Var v, const Eqn& user) const {
@@ -277,7 +292,8 @@ void print_steps(std::ostream& os, const Plan& plan, const std::vector<Step>& st
   };
   static constexpr const char* kKinds[] = {"kernel", "call",   "copy",  "fill",
                                            "loop",   "branch", "repeat"};
-  static constexpr const char* kKernels[] = {"loop", "reduction", "dot", "emitted", "update"};
+  static constexpr const char* kKernels[] = {"loop",    "reduction", "dot",
+                                             "emitted", "update",    "cells"};
   for (const Step& s : steps) {
     os << std::string(static_cast<std::size_t>(indent), ' ') << kKinds[static_cast<int>(s.kind)];
     if (s.kind == Step::Kind::kernel) {

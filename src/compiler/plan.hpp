@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/cells.hpp"
 #include "compiler/codegen.hpp"
 #include "compiler/host_calls.hpp"
 #include "telamon/jaxpr.hpp"
@@ -45,14 +46,14 @@ struct EmitOptions {
 
 /// One loop nest.
 struct Kernel {
-  enum class Kind : std::uint8_t { loop, reduction, dot, emitted, update };
+  enum class Kind : std::uint8_t { loop, reduction, dot, emitted, update, cells };
   Kind kind = Kind::loop;
   Shape shape;                  ///< the iteration space (of reductions: the operand's shape)
   std::vector<Var> roots;       ///< stored at each index of `shape`
   std::vector<int> reductions;  ///< equations folded over `axes`
   Shape axes;
   std::vector<Var> epilogue;  ///< stored at each index of the reduced shape
-  int eqn = -1;               ///< of dot, emitted and update kernels
+  int eqn = -1;               ///< of dot, emitted, update and cell kernels
   std::set<int> members;      ///< equations that are evaluated inside
   bool linear = false;        ///< all accesses are at the flat index
   std::set<int> in_place;     ///< values read only where they may be overwritten at once
@@ -61,6 +62,7 @@ struct Kernel {
   std::vector<int> partials;
   std::int64_t part_cost = 0;  ///< of an element, by which the parts were chosen
   std::string name;
+  std::shared_ptr<const CellLoop> cell;  ///< of cells: the loop whose state lies in registers
 };
 
 struct Step {
@@ -120,6 +122,7 @@ struct PlanOptions {
   bool in_place = true;
   bool reuse_memory = true;
   bool blas = true;
+  bool cells = true;  ///< small loops keep their state in registers
   /// Chains of equations that write over a part of their first operand: the next one's is the result
   /// of the one before, and the last result is a result of the program. All share one memory.
   std::vector<std::vector<int>> updates{};

@@ -1,0 +1,52 @@
+// Loops whose state fits into registers.
+//
+// A loop (or branch) is *cellular* when its state falls apart into cells that go through all trips each
+// for itself: vmapped scalar loops, above all, and loops over single numbers, which have one cell. It is
+// then emitted inside out: the loop over cells is outside, its lanes are cells, and the trips run
+// inside, with the state in registers.
+//
+//   scan(c -> sin(c) * k, c: f32[1024])   ->   for blocks of 16 cells: for trips: c = sin(c) * k
+//
+// A dimension of the state is either an axis of cells (all operations keep its elements apart) or small,
+// and then unrolled: f32[1024, 3] is 1024 cells of three numbers each.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "telamon/jaxpr.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// What each dimension of a variable is: an axis of cells, or kUnrolled.
+using Labels = std::vector<int>;
+constexpr int kUnrolled = -1;
+
+/// One loop or branch, with those inside it.
+struct CellLoop {
+  struct Program {
+    std::vector<Labels> labels;     ///< of each variable
+    std::map<int, CellLoop> loops;  ///< by equation
+  };
+  std::vector<Labels> results;    ///< of the equation
+  std::vector<Program> programs;  ///< the body; condition and body; the branches
+  std::vector<std::int64_t>
+      axes;                ///< their sizes, at the outermost loop; the last one runs along lanes
+  int values = 0;          ///< numbers per cell that are alive from trip to trip
+  int work = 0;            ///< operations per cell and trip
+  std::size_t widest = 4;  ///< bytes of the widest type
+};
+
+/// Nothing if the loop is not cellular, or too large to be unrolled.
+std::optional<CellLoop> cell_loop(const Jaxpr& jaxpr, const Eqn& eqn);
+
+/// The trips of a scan; a guess for others.
+std::int64_t expected_trips(const Eqn& eqn);
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

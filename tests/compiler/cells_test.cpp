@@ -1,0 +1,257 @@
+// Loops whose state lies in registers: alone, in batches of any size, nested, differentiated.
+#include "support.hpp"
+#include "telamon/telamon.hpp"
+
+namespace telamon::testing {
+namespace {
+
+Array numbers(const Shape& shape, unsigned seed = 1, double low = -1, double high = 1) {
+  return uniform(shape, DType::f64, low, high, seed);
+}
+
+/// How many of the plan's lines say that.
+int lines_with(const Compiled& executable, const std::string& words) {
+  const std::string plan = executable->text("plan");
+  int n = 0;
+  for (std::size_t at = plan.find(words); at != std::string::npos; at = plan.find(words, at + 1))
+    ++n;
+  return n;
+}
+
+void expect_one_cell_loop(const Compiled& executable) {
+  EXPECT_EQ(lines_with(executable, "kernel cells"), 1) << executable->text("plan");
+  EXPECT_EQ(lines_with(executable, "\nloop") + lines_with(executable, "\nrepeat"), 0)
+      << executable->text("plan");
+}
+
+Array damped(const Array& x, const Array& k) {
+  return scan([&](Array c) { return std::pair{c * k - c * c * c, none}; }, x, none, {.length = 9})
+      .first;
+}
+
+TEST(CellLoops, OfSingleNumbersNeedNoMemory) {
+  const auto executable = check(
+      [](std::span<const Array> x) {
+        const auto [last, rows] = scan(
+            [&](const std::pair<Array, Array>& c, const Array& row) {
+              const auto& [a, b] = c;
+              return std::pair{std::pair{b, a * x[1] + row}, a - b};
+            },
+            std::pair{x[0], x[0] + 1.0}, x[2]);
+        return Arrays{last.first, last.second, rows};
+      },
+      {numbers({}), numbers({}, 2), numbers({1000}, 3)}, -1, 4);
+  expect_one_cell_loop(executable);
+  EXPECT_LE(executable->info().arena_bytes, 256u);
+}
+
+TEST(CellLoops, OfAMillionTripsAllocateNothingPerTrip) {
+  const auto executable = check(
+      [](std::span<const Array> x) {
+        return Arrays{fori_loop(
+            0, 1'000'000, [](const Array&, const Array& c) { return c * 0.999 + 0.5; }, x[0])};
+      },
+      {numbers({})});
+  expect_one_cell_loop(executable);
+  EXPECT_LE(executable->info().arena_bytes, 256u);
+}
+
+TEST(CellLoops, InBatchesOfAnySizeHaveLanes) {
+  for (const std::int64_t n : {1, 2, 7, 8, 15, 16, 17, 64, 100, 129, 1000}) {
+    const auto executable = check(
+        [](std::span<const Array> x) {
+          return Arrays{vmap([&](const Array& c) { return damped(c, x[1]); })(x[0])};
+        },
+        {numbers({n}), numbers({}, 2, 0, 1)}, -1, 4);
+    expect_one_cell_loop(executable);
+  }
+}
+
+TEST(CellLoops, OfSmallVectorsInBatchesUnrollThem) {
+  // The Lorenz system: f64[n, 3].
+  const auto lorenz = [](const Array& y) {
+    return stack({10.0 * (y(1) - y(0)), y(0) * (28.0 - y(2)) - y(1), y(0) * y(1) - 2.5 * y(2)});
+  };
+  const auto run = [&](const Array& y0) {
+    return scan(
+        [&](const Array& y) {
+          const Array half = y + 0.005 * lorenz(y);
+          return std::pair{y + 0.01 * lorenz(half), sum(y)};
+        },
+        y0, none, {.length = 5});
+  };
+  for (const std::int64_t n : {3, 20, 33}) {
+    const auto executable = check(
+        [&](std::span<const Array> x) {
+          const auto [last, sums] = vmap(run)(x[0]);
+          return Arrays{last, sums};
+        },
+        {numbers({n, 3})}, -1, 64);
+    expect_one_cell_loop(executable);
+  }
+}
+
+TEST(CellLoops, OverTwoBatchAxes) {
+  for (const Shape& shape : {Shape{3, 5}, Shape{40, 3}, Shape{2, 70}, Shape{1, 1}, Shape{0, 4}}) {
+    check(
+        [](std::span<const Array> x) {
+          const auto one = [&](const Array& c) {
+            const auto [last, ys] = scan(
+                [](const Array& a, const Array& row) { return std::pair{a * 0.5 + row, a - row}; },
+                c, x[1], {.reverse = true});
+            return std::pair{last, ys};
+          };
+          const auto [last, ys] = vmap(vmap(one))(x[0]);
+          return Arrays{last, ys};
+        },
+        {numbers(shape), numbers({6}, 2)}, -1, 4);
+  }
+}
+
+TEST(CellLoops, OfLengthZeroAndOne) {
+  for (const std::int64_t length : {0, 1}) {
+    for (const std::int64_t n : {0, 1, 20}) {
+      check(
+          [&](std::span<const Array> x) {
+            const auto one = [&](const Array& c) {
+              return scan(
+                  [](const Array& a, const Array& row) { return std::pair{a * row, a + row}; }, c,
+                  x[1]);
+            };
+            const auto [last, ys] = vmap(one)(x[0]);
+            return Arrays{last, ys};
+          },
+          {numbers({n}), numbers({length}, 2)}, -1, 4);
+    }
+  }
+}
+
+TEST(CellLoops, WhoseLanesStopApartLeaveWhenAllHave) {
+  // Newton's iteration for a square root; integers count the trips of each.
+  const auto root = [](const Array& a) {
+    using State = std::pair<Array, Array>;
+    const auto more = [&](const State& s) { return abs(s.first * s.first - a) > 1e-12 * a; };
+    const auto step = [&](const State& s) {
+      return State{0.5 * (s.first + a / s.first), s.second + 1};
+    };
+    return while_loop(more, step, State{a, zeros({}, DType::i32)});
+  };
+  for (const std::int64_t n : {1, 5, 16, 37, 300}) {
+    const auto executable = check(
+        [&](std::span<const Array> x) {
+          const auto [y, trips] = vmap(root)(x[0]);
+          return Arrays{y, trips};
+        },
+        {numbers({n}, 1, 1e-3, 1e6)});
+    expect_one_cell_loop(executable);
+  }
+}
+
+TEST(CellLoops, WithLoopsAndBranchesInside) {
+  // scan of (cond of while), the predicate of the cond shared by all, of the while by none.
+  const auto body = [](const Array& c, const Array& row) {
+    const Array next = cond(
+        row > 0,
+        [](const Array& v) {
+          return while_loop([](const Array& w) { return w < 3.0; },
+                            [](const Array& w) { return 1.5 * w + 0.25; }, abs(v));
+        },
+        [](const Array& v) { return -0.5 * v; }, c);
+    return std::pair{next, next + row};
+  };
+  for (const std::int64_t n : {1, 9, 50}) {
+    check(
+        [&](std::span<const Array> x) {
+          const auto [last, ys] = vmap([&](const Array& c) { return scan(body, c, x[1]); })(x[0]);
+          return Arrays{last, ys};
+        },
+        {numbers({n}), numbers({7}, 2)}, -1, 4);
+  }
+  check(
+      [&](std::span<const Array> x) {
+        const auto [last, ys] = scan(body, x[0], x[1]);
+        return Arrays{last, ys};
+      },
+      {numbers({}), numbers({7}, 2)}, -1, 4);
+}
+
+TEST(CellLoops, MixIntegersBoolsAndWidths) {
+  check(
+      [](std::span<const Array> x) {
+        const auto one = [](const Array& f, const Array& i, const Array& b) {
+          using State = std::tuple<Array, Array, Array>;
+          const auto step = [](const State& s) {
+            const auto& [u, n, odd] = s;
+            const Array next = where(odd, u * 0.5f, u + 1.0f);
+            return std::pair{State{next, n * 3 + 1, (n % 2) == 0}, where(odd, n, -n)};
+          };
+          return scan(step, State{f, i, b}, none, {.length = 11});
+        };
+        const auto [last, ys] = vmap(one)(x[0], x[1], x[2]);
+        return Arrays{std::get<0>(last), std::get<1>(last), std::get<2>(last), ys};
+      },
+      {uniform({21}, DType::f32), uniform({21}, DType::i64, -50, 50), uniform({21}, DType::bool_)},
+      -1, 4);
+}
+
+TEST(CellLoops, AreDifferentiatedInBothModes) {
+  const auto f = [](const Array& x) { return damped(x, 0.75 * x); };
+  for (const std::int64_t n : {1, 13, 40}) {
+    check(
+        [&](std::span<const Array> x) {
+          return Arrays{vmap(grad(f))(x[0]), vmap(jacfwd(f))(x[0]), vmap(grad(grad(f)))(x[0])};
+        },
+        {numbers({n})}, -1, 1e4);
+  }
+}
+
+TEST(CellLoops, MultiplySmallMatrices) {
+  const auto executable = check(
+      [](std::span<const Array> x) {
+        const auto step = [&](const Array& p, const Array& row) {
+          const Array q = matmul(matmul(x[0], p), transpose(x[0])) + x[2];
+          return std::pair{q * 0.5, sum(q * row)};
+        };
+        const auto [last, ys] = scan(step, x[1], x[3]);
+        return Arrays{last, ys};
+      },
+      {numbers({3, 3}), numbers({3, 3}, 2), numbers({3, 3}, 3), numbers({10, 3}, 4)}, -1, 1e4);
+  expect_one_cell_loop(executable);
+}
+
+// ---- concatenations and paddings along the lanes -------------------------------------------------
+TEST(Seams, BetweenOperandsAreRightWhereverTheyLie) {
+  for (const std::int64_t n : {1, 2, 8, 9, 31, 64, 100}) {
+    for (const std::int64_t m : {1, 3, 16, 40}) {
+      check(
+          [&](std::span<const Array> x) {
+            const Array both = lax::concatenate(Arrays{x[0], x[1], x[0]}, 0);
+            const Array turned = lax::concatenate(Arrays{x[1], lax::rev(x[0], {0})}, 0);
+            const Array padded = lax::pad(x[0], x[2], {{{m, 2, 0}}});
+            return Arrays{lax::mul(both, both), lax::sin(turned), lax::neg(padded),
+                          lax::pad(x[0], x[2], {{{-1 + n / 2, m, 1}}})};
+          },
+          {numbers({n}), numbers({m}, 2), numbers({}, 3)}, -1, 4);
+    }
+  }
+}
+
+TEST(Seams, InRowsAndInChunks) {
+  check(
+      [&](std::span<const Array> x) {
+        const Array both = lax::concatenate(Arrays{x[0], x[1]}, 1);
+        const Array shifted =
+            lax::pad(lax::slice(both, {0, 1}, {7, 50}), x[2], {{{0, 0, 0}, {0, 1, 0}}});
+        return Arrays{lax::sub(both, shifted), lax::concatenate(Arrays{x[0], x[0]}, 0)};
+      },
+      {numbers({7, 37}), numbers({7, 13}, 2), numbers({}, 3)});
+  check(
+      [&](std::span<const Array> x) {
+        const Array shifted = lax::concatenate(Arrays{x[1], lax::slice(x[0], {0}, {999'999})}, 0);
+        return Arrays{lax::sub(x[0], shifted)};
+      },
+      {numbers({1'000'000}), numbers({1}, 2)});
+}
+
+}  // namespace
+}  // namespace telamon::testing
