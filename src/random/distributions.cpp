@@ -255,11 +255,11 @@ Array permutation(const Operand& key, const Operand& x, Axis axis) {
     }
     return shuffle(key.array, arange(a, default_int()));
   }
-  if (a.ndim() == 1) return shuffle(key.array, asarray(a));
   if (axis < -a.ndim() || axis >= a.ndim()) {
     throw IndexError("random::permutation: axis " + std::to_string(axis) +
                      " is out of bounds for " + a.aval().to_string());
   }
+  if (a.ndim() == 1) return shuffle(key.array, asarray(a));
   return take(a, shuffle(key.array, arange(a.shape(axis), default_int())), axis);
 }
 
