@@ -68,6 +68,29 @@ ClosedJaxpr trace_carry(const char* what, const TracedBody& body, const TreeDef&
   return program;
 }
 
+// How many steps lead from one known integer to another, of any width and sign.
+std::int64_t known_steps(const Array& lower, const Array& upper) {
+  struct Bound {
+    bool negative;
+    std::uint64_t bits;  // two's complement
+  };
+  const auto bound = [](const Array& x) -> Bound {
+    if (is_unsigned_integer(x.dtype())) return {false, x.item<std::uint64_t>()};
+    const auto value = x.item<std::int64_t>();
+    return {value < 0, static_cast<std::uint64_t>(value)};
+  };
+  const Bound from = bound(lower), to = bound(upper);
+  if (from.negative == to.negative ? from.bits >= to.bits : to.negative) return 0;
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const std::uint64_t steps = to.bits - from.bits;  // modulo 2^64
+  const bool wraps = from.negative && !to.negative && steps < to.bits;
+  if (wraps || steps > kMost) {
+    throw ValueError("fori_loop: from " + lower.to_string() + " to " + upper.to_string() +
+                     " are more than 2^63 - 1 steps, which no loop can count");
+  }
+  return static_cast<std::int64_t>(steps);
+}
+
 Arrays joined_operands(const Arrays& consts, std::span<const Array> more) {
   Arrays all = consts;
   all.insert(all.end(), more.begin(), more.end());
@@ -170,6 +193,10 @@ Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& bod
   TypeInfo type =
       promote_types({lower.dtype(), lower.weak_type()}, {upper.dtype(), upper.weak_type()});
   if (type.weak) type = {default_int(), true};
+  if (!is_integer(type.dtype)) {
+    throw TypeError("fori_loop: no integer dtype holds both bounds, " + lower.aval().to_string() +
+                    " and " + upper.aval().to_string() + "; convert one of them with astype");
+  }
   const auto as_index = [&](const Array& x) {
     if (!x.is_tracer()) return convert_scalar(x, type.dtype);
     return x.dtype() == type.dtype ? x
@@ -199,7 +226,7 @@ Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& bod
   Arrays results;
   if (!lower.is_tracer() && !upper.is_tracer()) {
     ScanParams p;
-    p.length = std::max<std::int64_t>(0, upper.item<std::int64_t>() - lower.item<std::int64_t>());
+    p.length = known_steps(lower, upper);
     p.unroll = options.unroll;
     p.jaxpr = remembered(step.jaxpr);
     p.num_consts = step.num_consts();
