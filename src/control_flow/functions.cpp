@@ -128,12 +128,12 @@ Arrays while_arrays(const TracedBody& condition, const TracedBody& body, const T
   ClosedJaxpr test = traced(condition.f, avals_of(operands), "while_loop");
   const TreeDef tested = condition.structure();
   if (tested.kind() != TreeKind::leaf) {
-    throw TypeError("cond_fun must return a boolean scalar, but got pytree " + tested.to_string() +
-                    ".");
+    throw TypeError("while_loop: the condition must return a boolean scalar, but got pytree " +
+                    tested.to_string() + ".");
   }
   const Aval holds = test.jaxpr.out_avals()[0];
   if (holds.dtype != DType::bool_ || !holds.shape.empty()) {
-    throw TypeError("cond_fun must return a boolean scalar, but got output type " +
+    throw TypeError("while_loop: the condition must return a boolean scalar, but got output type " +
                     holds.to_string() + ".");
   }
   WhileParams p;
@@ -268,10 +268,10 @@ namespace {
 // The names of branches in errors.
 struct BranchNames {
   bool is_switch;
-  std::string what() const { return is_switch ? "switch" : "cond"; }
+  std::string what() const { return is_switch ? "switch_" : "cond"; }
   std::string name(std::size_t i) const {
     if (is_switch) return "branch " + std::to_string(i);
-    return i == 1 ? "true_fun" : "false_fun";
+    return i == 1 ? "the true branch" : "the false branch";
   }
   // The branch that the others are compared with comes first in messages.
   std::size_t reference() const { return is_switch ? 0 : 1; }
@@ -285,8 +285,8 @@ void check_structures(const BranchNames& names, std::span<const TracedBody> bran
     if (given == expected) continue;
     throw TypeError(names.what() +
                     " branch outputs must have the same pytree structure, but they differ:\n\n" +
-                    names.name(first) + " output is " + expected.to_string() + " but " +
-                    names.name(i) + " output is " + given.to_string() + ": " +
+                    "The output of " + names.name(first) + " is " + expected.to_string() +
+                    " but that of " + names.name(i) + " is " + given.to_string() + ": " +
                     describe_difference(expected, given) + ".\n\nRevise " + names.name(first) +
                     " and/or " + names.name(i) + " so that they have the same pytree structure.");
   }
@@ -326,20 +326,21 @@ std::vector<Aval> common_types(const std::vector<std::vector<Aval>>& outs) {
 
 Array branch_index(const BranchNames& names, const Array& given, std::size_t num_branches) {
   if (given.ndim() != 0) {
-    throw TypeError(
-        (names.is_switch ? "Branch index must be scalar, got " : "Pred must be a scalar, got ") +
-        given.aval().to_string() + " of shape " + given.shape().to_string() + ".");
+    throw TypeError((names.is_switch ? "switch_: the branch index must be a scalar, got "
+                                     : "cond: the predicate must be a scalar, got ") +
+                    given.aval().to_string() + " of shape " + given.shape().to_string() + ".");
   }
   if (!names.is_switch) {
     if (is_complex(given.dtype()))
-      throw TypeError("Pred type must be either boolean or number, got " +
+      throw TypeError("cond: the predicate must be a boolean or a real number, got " +
                       given.aval().to_string());
     const Array truth =
         given.dtype() == DType::bool_ ? given : lax::ne(given, zeros_of(given.aval().strong()));
     return convert_element_type_p.bind1({.new_dtype = DType::i32}, {truth});
   }
   if (!is_integer(given.dtype()))
-    throw TypeError("Index type must be an integer, got " + given.aval().to_string());
+    throw TypeError("switch_: the branch index must be an integer, got " +
+                    given.aval().to_string());
   const auto last = static_cast<double>(num_branches - 1);
   const Array low = lax::full(Shape(), given.dtype(), 0);
   const Array high = lax::full(Shape(), given.dtype(), last);
@@ -354,7 +355,7 @@ Array branch_index(const BranchNames& names, const Array& given, std::size_t num
 Arrays cond_arrays(bool is_switch, const Array& index, std::span<const TracedBody> branches,
                    std::span<const Array> operands) {
   const BranchNames names{is_switch};
-  if (branches.empty()) throw ValueError("Empty branch sequence");
+  if (branches.empty()) throw ValueError("switch_: there are no branches");
   const Array which = branch_index(names, index, branches.size());
   const std::vector<Aval> avals = avals_of(operands);
   std::vector<ClosedJaxpr> programs;
