@@ -100,10 +100,9 @@ void add_bench(CLI::App& app, int& code) {
   add_batch_option(*command, options->batch);
   command->add_option("--case", options->name, "the case of that name");
   command->add_flag("--all", options->all, "all cases of the file");
-  command->add_option("--threads", options->threads, "threads of the pool")
-      ->check(CLI::PositiveNumber);
+  command->add_option("--threads", options->threads, "threads of the pool")->check(count());
   command->add_option("--seconds", options->seconds, "how long to repeat the call")
-      ->check(CLI::NonNegativeNumber);
+      ->check(duration());
   command->add_flag("--json", options->json, "one JSON object a line");
   command->callback([options, &code] { code = bench(*options); });
 }

@@ -3,6 +3,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
 
 namespace telamon_tool {
 
@@ -12,12 +17,34 @@ void add_show(CLI::App& app, int& code);
 void add_bench(CLI::App& app, int& code);
 void add_info(CLI::App& app, int& code);
 
+/// A whole number that is at least 1.
+inline CLI::Validator count() {
+  const auto check = [](const std::string& text) {
+    std::int64_t n = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+    const bool good = error == std::errc() && end == text.data() + text.size() && n >= 1;
+    return good ? std::string() : "'" + text + "' is no whole number of at least 1";
+  };
+  return {check, "COUNT"};
+}
+
+/// A finite number of seconds that is not negative.
+inline CLI::Validator duration() {
+  const auto check = [](const std::string& text) {
+    char* end = nullptr;
+    const double s = std::strtod(text.c_str(), &end);
+    const bool good = !text.empty() && *end == '\0' && std::isfinite(s) && s >= 0;
+    return good ? std::string() : "'" + text + "' is no number of seconds from 0 on";
+  };
+  return {check, "SECONDS"};
+}
+
 /// --batch N, for the inputs that the command makes itself.
 inline void add_batch_option(CLI::App& command, std::int64_t& batch) {
   command
       .add_option("--batch", batch,
                   "with vmap: how often inputs of the case are repeated along the new axis")
-      ->check(CLI::PositiveNumber)
+      ->check(count())
       ->capture_default_str();
 }
 

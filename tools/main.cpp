@@ -1,6 +1,8 @@
 // telamon: runs, shows, times and checks programs on file.
 #include <algorithm>
 #include <iostream>
+#include <string>
+#include <string_view>
 
 #include "commands.hpp"
 #include "interop/json_fields.hpp"
@@ -50,6 +52,16 @@ int refuse_command(const CLI::App& app, const std::string& word) {
   return kWrongUse;
 }
 
+// The text of an error. A line of this command's own source tells users nothing.
+std::string text_of(const telamon::Error& e) {
+  std::string text = e.what();
+  if (!e.where() || std::string_view(e.where().file).find("tools/") == std::string_view::npos)
+    return text;
+  const std::string line = "\n  at " + e.where().to_string();
+  if (const auto at = text.find(line); at != std::string::npos) text.erase(at, line.size());
+  return text;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"telamon: differentiate, batch, compile and check programs on file"};
   app.require_subcommand(1);
@@ -80,6 +92,8 @@ int main(int argc, char** argv) {
     std::cerr << "telamon: damaged file: " << telamon::interop::plain_message(e) << '\n';
   } catch (const std::bad_alloc&) {
     std::cerr << "telamon: there is not enough memory for the arrays of this program\n";
+  } catch (const telamon::Error& e) {
+    std::cerr << "telamon: " << text_of(e) << '\n';
   } catch (const std::exception& e) { std::cerr << "telamon: " << e.what() << '\n'; }
   return kWrongUse;
 }

@@ -20,6 +20,7 @@ std::vector<std::string> split(const std::string& list) {
     const auto begin = part.find_first_not_of(' '), end = part.find_last_not_of(' ');
     parts.push_back(begin == std::string::npos ? "" : part.substr(begin, end - begin + 1));
   }
+  if (list.ends_with(',')) parts.emplace_back();
   return parts;
 }
 
@@ -159,6 +160,8 @@ Function apply_transforms(Function f, const std::string& transforms) {
     else if (*it == "grad") f = grad_of(f);
     else if (*it == "jvp") f = jvp_of(f);
     else if (*it == "vjp") f = vjp_of(f);
+    else if (it->empty())
+      throw tl::ValueError("--transform '" + transforms + "' has a comma with nothing beside it");
     else throw tl::ValueError("unknown transform '" + *it + "': use jit, vmap, grad, jvp, vjp");
   }
   return f;

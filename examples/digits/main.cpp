@@ -194,8 +194,16 @@ int run(const std::string& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::string word = argc > 1 ? argv[1] : "";
+  if (word == "--help" || word == "-h") {
+    std::printf(
+        "digits [FILE]: learns to read the digits of FILE, gzipped rows of 64 pixels and a "
+        "label\n(default: %s)\n",
+        TELAMON_EXAMPLE_DIR "/digits.csv.gz");
+    return 0;
+  }
   try {
-    return run(argc > 1 ? argv[1] : TELAMON_EXAMPLE_DIR "/digits.csv.gz");
+    return run(argc > 1 ? word : TELAMON_EXAMPLE_DIR "/digits.csv.gz");
   } catch (const std::exception& error) {
     std::fflush(stdout);
     std::fprintf(stderr, "%s\n", error.what());

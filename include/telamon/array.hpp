@@ -82,9 +82,10 @@ TELAMON_API Array make_scalar(ScalarValue value, bool weak);
 TELAMON_API Array make_from_data(const void* data, DType dtype, Shape shape);
 TELAMON_API void read_item(const Array& x, DType dtype, void* out);  // one element, converted
 TELAMON_API void read_all(const Array& x, DType dtype, void* out);   // all elements, converted
-[[noreturn]] TELAMON_API void empty_array_error();
+[[noreturn]] TELAMON_API void empty_array_error(SourceLocation where);
 /// The axis counted from 0; IndexError when the array has no such axis.
-TELAMON_API std::size_t checked_axis(const ShapedArray& aval, std::int64_t axis);
+TELAMON_API std::size_t checked_axis(const ShapedArray& aval, std::int64_t axis,
+                                     SourceLocation where);
 /// OutOfMemoryError when the elements of an array, as `element_size` bytes each, exceed the machine's
 /// memory; `no_memory_for` throws it in any case.
 TELAMON_API void check_memory_for(const ShapedArray& aval, std::size_t element_size);
@@ -122,11 +123,14 @@ class TELAMON_API Array {
                                      {static_cast<std::int64_t>(values.size())})) {}
   template <class T>
     requires std::is_arithmetic_v<T>
-  explicit Array(std::initializer_list<std::initializer_list<T>> rows) : Array(nested(rows)) {}
+  explicit Array(std::initializer_list<std::initializer_list<T>> rows,
+                 detail::Caller where = detail::Caller::current())
+      : Array(nested(rows, where)) {}
   template <class T>
     requires std::is_arithmetic_v<T>
-  explicit Array(std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks)
-      : Array(nested3(blocks)) {}
+  explicit Array(std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks,
+                 detail::Caller where = detail::Caller::current())
+      : Array(nested3(blocks, where)) {}
   /// Copies `values` (row-major) into an array of the given shape (default: a vector).
   template <class T>
     requires std::is_arithmetic_v<T>
@@ -134,9 +138,12 @@ class TELAMON_API Array {
       : Array(values, {static_cast<std::int64_t>(values.size())}) {}
   template <class T>
     requires std::is_arithmetic_v<T>
-  Array(const std::vector<T>& values, Shape shape) : Array(from_vector(values, std::move(shape))) {}
-  /// Copies `shape.num_elements()` elements of `dtype` from `data`.
-  static Array from_data(const void* data, DType dtype, Shape shape) {
+  Array(const std::vector<T>& values, Shape shape, detail::Caller where = detail::Caller::current())
+      : Array(from_vector(values, std::move(shape), where)) {}
+  /// Copies `shape.num_elements()` elements of `dtype` from `data`. Bytes that are not 0 are true bools.
+  static Array from_data(const void* data, DType dtype, Shape shape,
+                         SourceLocation where = SourceLocation::current()) {
+    const detail::CallSite site(where);
     return detail::make_from_data(data, dtype, std::move(shape));
   }
 
@@ -158,23 +165,38 @@ class TELAMON_API Array {
   void swap(Array& o) noexcept { std::swap(node_, o.node_); }
 
   bool has_value() const { return node_ != nullptr; }
-  const ShapedArray& aval() const { return node()->aval(); }
-  const Shape& shape() const { return aval().shape; }
+  const ShapedArray& aval(SourceLocation where = SourceLocation::current()) const {
+    return node(where)->aval();
+  }
+  const Shape& shape(SourceLocation where = SourceLocation::current()) const {
+    return aval(where).shape;
+  }
   /// One dimension; negative axes count from the end. IndexError when there is none.
-  std::int64_t shape(Axis axis) const { return aval().shape[detail::checked_axis(aval(), axis)]; }
-  DType dtype() const { return aval().dtype; }
-  bool weak_type() const { return aval().weak_type; }
-  int ndim() const { return aval().shape.ndim(); }
-  std::int64_t size() const { return aval().shape.num_elements(); }
+  std::int64_t shape(Axis axis, SourceLocation where = SourceLocation::current()) const {
+    return aval(where).shape[detail::checked_axis(aval(where), axis, where)];
+  }
+  DType dtype(SourceLocation where = SourceLocation::current()) const { return aval(where).dtype; }
+  bool weak_type(SourceLocation where = SourceLocation::current()) const {
+    return aval(where).weak_type;
+  }
+  int ndim(SourceLocation where = SourceLocation::current()) const {
+    return aval(where).shape.ndim();
+  }
+  std::int64_t size(SourceLocation where = SourceLocation::current()) const {
+    return aval(where).shape.num_elements();
+  }
 
   /// The value of a one-element array, converted to T. ConcretizationError on an abstract tracer.
-  template <class T> T item() const {
+  template <class T> T item(SourceLocation where = SourceLocation::current()) const {
+    const detail::CallSite site(where);
     T out{};
     detail::read_item(*this, dtype_of<T>, &out);
     return out;
   }
   /// All elements in row-major order, converted to T.
-  template <class T> std::vector<T> to_vector() const {
+  template <class T> std::vector<T> to_vector(
+      SourceLocation where = SourceLocation::current()) const {
+    const detail::CallSite site(where);
     if constexpr (std::is_same_v<T, bool>) {
       auto bytes = detail::vector_for<std::uint8_t>(aval());
       detail::read_all(*this, DType::bool_, bytes.data());
@@ -188,7 +210,7 @@ class TELAMON_API Array {
   /// Truth of a one-element array; ConcretizationError under jit and vmap (use cond or where).
   explicit operator bool() const;
   /// As NumPy prints: "[1. 2. 3.]"; a tracer prints "Traced<ShapedArray(float32[3])>".
-  std::string to_string() const;
+  std::string to_string(SourceLocation where = SourceLocation::current()) const;
   /// Waits until the value is computed (nothing to do on the CPU) and returns the array.
   const Array& block_until_ready() const { return *this; }
 
@@ -206,15 +228,17 @@ class TELAMON_API Array {
   Array astype(DType dtype, SourceLocation where = SourceLocation::current()) const;
   Array T(SourceLocation where = SourceLocation::current()) const;  ///< all axes reversed
 
-  bool is_tracer() const { return node()->is_tracer(); }
+  bool is_tracer(SourceLocation where = SourceLocation::current()) const {
+    return node(where)->is_tracer();
+  }
   /// Whether both handles name the same value (identity, not equality).
   bool is_same(const Array& o) const { return node_ == o.node_; }
 
   explicit Array(detail::ArrayNode* node) noexcept : node_(node) {
     if (node_) node_->retain();
   }
-  detail::ArrayNode* node() const {
-    if (!node_) detail::empty_array_error();
+  detail::ArrayNode* node(SourceLocation where = {}) const {
+    if (!node_) detail::empty_array_error(where);
     return node_;
   }
   detail::ArrayNode* node_or_null() const { return node_; }
@@ -225,11 +249,14 @@ class TELAMON_API Array {
   contiguous(std::initializer_list<T> values) {
     return {values.begin(), values.end()};
   }
-  template <class T> static Array from_vector(const std::vector<T>& values, Shape shape);
-  template <class T> static Array nested(std::initializer_list<std::initializer_list<T>> rows);
+  template <class T>
+  static Array from_vector(const std::vector<T>& values, Shape shape, SourceLocation where);
+  template <class T>
+  static Array nested(std::initializer_list<std::initializer_list<T>> rows, SourceLocation where);
   template <class T>
   static Array nested3(
-      std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks);
+      std::initializer_list<std::initializer_list<std::initializer_list<T>>> blocks,
+      SourceLocation where);
 
   detail::ArrayNode* node_ = nullptr;
 };
@@ -252,7 +279,8 @@ TELAMON_API std::ostream& operator<<(std::ostream& os, const Array& x);
 
 // The parameter is not called T: the member function T hides it here.
 template <class U>
-Array Array::from_vector(const std::vector<U>& values, Shape shape) {
+Array Array::from_vector(const std::vector<U>& values, Shape shape, SourceLocation where) {
+  const detail::CallSite site(where);
   if (shape.num_elements() != static_cast<std::int64_t>(values.size())) {
     throw ShapeError("Array: " + std::to_string(values.size()) + " values do not fill shape " +
                      shape.to_string());
@@ -266,23 +294,25 @@ Array Array::from_vector(const std::vector<U>& values, Shape shape) {
 }
 
 template <class U>
-Array Array::nested(std::initializer_list<std::initializer_list<U>> rows) {
+Array Array::nested(std::initializer_list<std::initializer_list<U>> rows, SourceLocation where) {
+  const detail::CallSite site(where);
   std::vector<U> flat;
   for (const auto& row : rows) {
     if (row.size() != rows.begin()->size()) throw ShapeError("Array: rows of different lengths");
     flat.insert(flat.end(), row.begin(), row.end());
   }
   const auto n = static_cast<std::int64_t>(rows.size());
-  return from_vector(flat, {n, n ? static_cast<std::int64_t>(rows.begin()->size()) : 0});
+  return from_vector(flat, {n, n ? static_cast<std::int64_t>(rows.begin()->size()) : 0}, where);
 }
 
 template <class U>
-Array Array::nested3(
-    std::initializer_list<std::initializer_list<std::initializer_list<U>>> blocks) {
+Array Array::nested3(std::initializer_list<std::initializer_list<std::initializer_list<U>>> blocks,
+                     SourceLocation where) {
+  const detail::CallSite site(where);
   std::vector<U> flat;
   Shape shape{static_cast<std::int64_t>(blocks.size()), 0, 0};
   for (const auto& block : blocks) {
-    const Array b = nested(block);
+    const Array b = nested(block, where);
     if (flat.empty()) {
       shape[1] = b.shape(0);
       shape[2] = b.shape(1);
@@ -292,7 +322,7 @@ Array Array::nested3(
     const auto values = b.template to_vector<U>();
     flat.insert(flat.end(), values.begin(), values.end());
   }
-  return from_vector(flat, shape);
+  return from_vector(flat, shape, where);
 }
 
 }  // namespace v1

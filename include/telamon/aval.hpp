@@ -35,8 +35,9 @@ struct TELAMON_API ShapedArray {
 using Aval = ShapedArray;
 
 namespace detail {
-/// The bytes that an array of this type fills. ShapeError when a size is negative, or when there are
-/// more than 2^63 - 1 bytes: every array and every tracer is checked when it is made.
+/// The bytes that an array of this type fills. ShapeError when a size is negative, when there are
+/// more than 2^63 - 1 bytes, or more than kMaxDimensions dimensions: every array and every tracer is
+/// checked when it is made.
 TELAMON_API std::int64_t checked_bytes(const ShapedArray& aval);
 }  // namespace detail
 

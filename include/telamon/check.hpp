@@ -16,6 +16,7 @@
 
 #include "telamon/array.hpp"
 #include "telamon/detail/flat.hpp"
+#include "telamon/detail/transform_site.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitive.hpp"
 #include "telamon/tree.hpp"
@@ -71,8 +72,9 @@ TELAMON_API void check_primitive_erased(const PrimitiveBase& primitive, const Pa
 /// <t, J' ct> = <J t, ct>; for higher orders the same is done to the jvp and the vjp of f. Leaves
 /// of integer and bool dtypes stay fixed. `args` is a tuple of f's arguments.
 template <class F, class... Args>
-void check_grads(const F& f, const std::tuple<Args...>& args,
-                 const CheckGradsOptions& options = {}) {
+void check_grads(const F& f, const std::tuple<Args...>& args, const CheckGradsOptions& options = {},
+                 SourceLocation where = SourceLocation::current()) {
+  const detail::TransformSite site(nullptr, where);
   const auto flat = [&](std::span<const Array> leaves) {
     Arrays results;
     detail::flatten_into(std::apply(f, tree_unflatten(args, leaves)), results, "check_grads");
@@ -87,7 +89,9 @@ void check_grads(const F& f, const std::tuple<Args...>& args,
 /// against a loop for every choice of axes.
 template <class P>
 void check_primitive(const Primitive<P>& primitive, const P& params,
-                     std::initializer_list<Array> args, const CheckPrimitiveOptions& options = {}) {
+                     std::initializer_list<Array> args, const CheckPrimitiveOptions& options = {},
+                     SourceLocation where = SourceLocation::current()) {
+  const detail::TransformSite site(nullptr, where);
   detail::check_primitive_erased(primitive, Params::of(params), {args.begin(), args.size()},
                                  options);
 }

@@ -24,6 +24,9 @@ class Converted<Result, std::tuple<A...>> {
   Converted(ConvertedClosure closure, Result prototype)
       : closure_(std::make_shared<const ConvertedClosure>(std::move(closure))),
         prototype_(std::move(prototype)) {}
+  // No moves: a moved-from one is a copy, and stays valid.
+  Converted(const Converted&) = default;
+  Converted& operator=(const Converted&) = default;
   Result operator()(const A&... args, const std::vector<Array>& hoisted) const {
     Arrays leaves;
     flatten_into(std::tuple<A...>(args...), leaves, "a converted closure");

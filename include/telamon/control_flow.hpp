@@ -113,6 +113,7 @@ class BodyCall {
       std::remove_cvref_t<decltype(std::apply(std::declval<F&>(), std::declval<Args&>()))>;
 
   BodyCall(F& f, const Args& args, const char* what) : f_(f), args_(args), what_(what) {
+    if (is_null_function(f)) null_function_error();
     static_assert(Pytree<Result>,
                   "a branch or a loop body must return a pytree: an Array, a container of these, "
                   "or an aggregate struct");
@@ -153,7 +154,9 @@ class ScanCall {
                 "the body of scan must return a pair of pytrees: Arrays, containers of these, or "
                 "aggregate structs");
 
-  ScanCall(F& f, const Args& args) : f_(f), args_(args) {}
+  ScanCall(F& f, const Args& args) : f_(f), args_(args) {
+    if (is_null_function(f)) null_function_error();
+  }
   Arrays operator()(std::span<const Array> leaves) {
     Args args = with_leaves(args_, leaves);
     Result result = std::apply(f_, args);

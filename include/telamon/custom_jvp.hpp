@@ -28,6 +28,9 @@ class CustomJvp {
     using Signature = signature_of<F>;
     if constexpr (!std::is_void_v<Signature>) check_signature(std::type_identity<Signature>{});
   }
+  // No moves: a moved-from one is a copy, and stays valid.
+  CustomJvp(const CustomJvp&) = default;
+  CustomJvp& operator=(const CustomJvp&) = default;
   using signature = signature_of<F>;
   bool identity(KeyBuilder& key) const { return state_->identity(key); }
 

@@ -43,6 +43,9 @@ class CustomVjp {
     using Signature = signature_of<F>;
     if constexpr (!std::is_void_v<Signature>) check_signature(std::type_identity<Signature>{});
   }
+  // No moves: a moved-from one is a copy, and stays valid.
+  CustomVjp(const CustomVjp&) = default;
+  CustomVjp& operator=(const CustomVjp&) = default;
   using signature = signature_of<F>;
   bool identity(KeyBuilder& key) const { return state_->identity(key); }
 

@@ -20,6 +20,9 @@ class CustomVmap {
  public:
   CustomVmap(F f, Rule rule, CustomOptions options)
       : state_(std::make_shared<State>(std::move(options), std::move(f), std::move(rule))) {}
+  // No moves: a moved-from one is a copy, and stays valid.
+  CustomVmap(const CustomVmap&) = default;
+  CustomVmap& operator=(const CustomVmap&) = default;
   using signature = signature_of<F>;
   bool identity(KeyBuilder& key) const { return state_->identity(key); }
 

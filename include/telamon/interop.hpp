@@ -22,8 +22,11 @@ class TELAMON_API Program {
         input_paths_(std::move(input_paths)) {}
 
   /// Applies the program to flat inputs. TypeError when their number, shapes or dtypes are wrong.
-  Arrays operator()(std::span<const Array> inputs) const;
-  Arrays operator()(const Arrays& inputs) const { return (*this)(std::span<const Array>(inputs)); }
+  Arrays operator()(std::span<const Array> inputs,
+                    SourceLocation where = SourceLocation::current()) const;
+  Arrays operator()(const Arrays& inputs, SourceLocation where = SourceLocation::current()) const {
+    return (*this)(std::span<const Array>(inputs), where);
+  }
 
   const std::string& name() const { return name_; }
   const ClosedJaxpr& jaxpr() const { return program_; }
@@ -50,11 +53,16 @@ class TELAMON_API MissingPrimitiveError : public NotImplementedError {
 
 /// Reads a JAX function written by tools/jax_export.py. ParseError on damaged files (with the place),
 /// MissingPrimitiveError on unknown primitives, ValueError when the file cannot be opened.
-TELAMON_API Program load_jaxpr(const std::string& path);
+TELAMON_API Program load_jaxpr(const std::string& path,
+                               SourceLocation where = SourceLocation::current());
 
-/// NumPy's .npy files, of any dtype that exists here, in row-major order.
-TELAMON_API Array load_npy(const std::string& path);
-TELAMON_API void save_npy(const std::string& path, const Array& x);
+/// NumPy's .npy files, of any dtype that exists here. Column-major ("Fortran order") data is read too:
+/// the array has the same elements at the same indices. Files are written in row-major order.
+/// ParseError on damaged files, ValueError when a file cannot be opened or written, with the reason.
+TELAMON_API Array load_npy(const std::string& path,
+                           SourceLocation where = SourceLocation::current());
+TELAMON_API void save_npy(const std::string& path, const Array& x,
+                          SourceLocation where = SourceLocation::current());
 
 }  // namespace interop
 }  // namespace v1

@@ -185,6 +185,9 @@ class Jitted {
  public:
   Jitted(F f, JitOptions options, SourceLocation where)
       : state_(jit_state(std::move(f), std::move(options))), where_(where) {}
+  // No moves: a moved-from one is a copy, and stays valid.
+  Jitted(const Jitted&) = default;
+  Jitted& operator=(const Jitted&) = default;
   using signature = signature_of<F>;
   bool identity(KeyBuilder& key) const {
     key.add(static_cast<const void*>(state_.get()));

@@ -48,6 +48,9 @@ class TangentMap {
 
   TangentMap(detail::LinearMap map, std::tuple<X...> args, Result result)
       : map_(std::move(map)), args_(std::move(args)), result_(std::move(result)) {}
+  // No moves: a moved-from one is a copy, and stays valid.
+  TangentMap(const TangentMap&) = default;
+  TangentMap& operator=(const TangentMap&) = default;
   Result operator()(const X&... tangents, SourceLocation where = SourceLocation::current()) const {
     const detail::TransformSite site("linearize", where);
     const std::tuple<X...> dargs{tangents...};
@@ -77,6 +80,9 @@ class Pullback {
         result_(std::move(result)),
         transform_(transform),
         complaint_(complaint) {}
+  // No moves: a moved-from one is a copy, and stays valid.
+  Pullback(const Pullback&) = default;
+  Pullback& operator=(const Pullback&) = default;
   Args operator()(const Result& cotangent, SourceLocation where = SourceLocation::current()) const {
     const detail::TransformSite site(transform_, where);
     detail::check_same_structure(complaint_, result_, cotangent);

@@ -447,21 +447,6 @@ const Primitive<P>& Primitive<P>::def(const std::function<void(Rules<P>&)>& set)
   return *this;
 }
 
-namespace detail {
-/// Remembers the outermost public call's location while it is in scope: that is the line that
-/// equations keep and errors show.
-class TELAMON_API CallSite {
- public:
-  explicit CallSite(SourceLocation where);
-  ~CallSite();
-  CallSite(const CallSite&) = delete;
-  CallSite& operator=(const CallSite&) = delete;
-
- private:
-  bool outermost_;
-};
-}  // namespace detail
-
 template <class P>
 Arrays Primitive<P>::operator()(const P& params, std::initializer_list<Operand> args,
                                 SourceLocation where) const {

@@ -61,6 +61,9 @@ class OptionalAxis : public std::optional<std::int64_t> {
       : optional(detail::signed_integer(axis, "axis", where)) {}
 };
 
+/// The most dimensions that an array has: ShapeError beyond.
+inline constexpr std::size_t kMaxDimensions = 32;
+
 /// A small vector of 64-bit integers with value semantics; used for shapes, axes and permutations.
 /// `Shape{2, 3}` is a 2x3 matrix, `Shape{}` a scalar.
 class Shape {

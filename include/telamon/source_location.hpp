@@ -24,5 +24,36 @@ struct SourceLocation {
   TELAMON_API std::string to_string() const;
 };
 
+namespace detail {
+
+/// Remembers the outermost public call's location while it is in scope: that is the line that
+/// equations keep and errors show.
+class TELAMON_API CallSite {
+ public:
+  explicit CallSite(SourceLocation where);
+  ~CallSite();
+  CallSite(const CallSite&) = delete;
+  CallSite& operator=(const CallSite&) = delete;
+
+ private:
+  bool outermost_;
+};
+
+/// A SourceLocation that braces cannot make. Where braces hold numbers, as in Array{{1, 2}, {0, 0}},
+/// the last of them must not be taken for a place.
+class Caller {
+ public:
+  static constexpr Caller current(const char* file = __builtin_FILE(), int line = __builtin_LINE(),
+                                  const char* function = __builtin_FUNCTION()) {
+    return Caller(SourceLocation{file, line, function});
+  }
+  constexpr operator SourceLocation() const { return where_; }
+
+ private:
+  explicit constexpr Caller(SourceLocation where) : where_(where) {}
+  SourceLocation where_;
+};
+
+}  // namespace detail
 }  // namespace v1
 }  // namespace telamon

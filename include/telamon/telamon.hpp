@@ -22,6 +22,7 @@
 #include "telamon/grad.hpp"
 #include "telamon/history.hpp"
 #include "telamon/indexing.hpp"
+#include "telamon/interop.hpp"
 #include "telamon/jacobian.hpp"
 #include "telamon/jaxpr.hpp"
 #include "telamon/jit.hpp"

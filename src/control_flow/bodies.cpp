@@ -44,14 +44,13 @@ bool adapt_weak(Arrays& init, std::span<const Aval> out) {
 
 void check_carry_structure(const char* what, const TreeDef& in, const TreeDef& out) {
   if (in == out) return;
-  throw TypeError(
-      std::string(what) +
-      " body function carry input and carry output must have the same pytree structure, "
-      "but they differ:\n\nThe input carry is " +
-      in.to_string() + " but the carry output is " + out.to_string() +
-      detail::describe_difference(in, out) +
-      ".\n\nRevise the function so that the carry output has the same pytree structure "
-      "as the carry input.");
+  throw TypeError(std::string(what) +
+                  ": the body's carry input and carry output must have the same pytree structure, "
+                  "but they differ:\n\nThe input carry is " +
+                  in.to_string() + " but the carry output is " + out.to_string() +
+                  detail::describe_difference(in, out) +
+                  ".\n\nRevise the function so that the carry output has the same pytree structure "
+                  "as the carry input.");
 }
 
 void check_carry_types(const char* what, const TreeDef& carry, std::span<const Array> init,
@@ -66,7 +65,7 @@ void check_carry_types(const char* what, const TreeDef& carry, std::span<const A
   }
   if (differences.empty()) return;
   throw TypeError(std::string(what) +
-                  " body function carry input and carry output must have equal types, but they "
+                  ": the body's carry input and carry output must have equal types, but they "
                   "differ:\n\n" +
                   differences +
                   "\nRevise the function so that all output types match the corresponding input "

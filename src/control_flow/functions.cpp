@@ -70,6 +70,29 @@ ClosedJaxpr trace_carry(const char* what, const TracedBody& body, const TreeDef&
   return program;
 }
 
+// How many steps lead from one known integer to another, of any width and sign.
+std::int64_t known_steps(const Array& lower, const Array& upper) {
+  struct Bound {
+    bool negative;
+    std::uint64_t bits;  // two's complement
+  };
+  const auto bound = [](const Array& x) -> Bound {
+    if (is_unsigned_integer(x.dtype())) return {false, x.item<std::uint64_t>()};
+    const auto value = x.item<std::int64_t>();
+    return {value < 0, static_cast<std::uint64_t>(value)};
+  };
+  const Bound from = bound(lower), to = bound(upper);
+  if (from.negative == to.negative ? from.bits >= to.bits : to.negative) return 0;
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const std::uint64_t steps = to.bits - from.bits;  // modulo 2^64
+  const bool wraps = from.negative && !to.negative && steps < to.bits;
+  if (wraps || steps > kMost) {
+    throw ValueError("fori_loop: from " + lower.to_string() + " to " + upper.to_string() +
+                     " are more than 2^63 - 1 steps, which no loop can count");
+  }
+  return static_cast<std::int64_t>(steps);
+}
+
 Arrays joined_operands(const Arrays& consts, std::span<const Array> more) {
   Arrays all = consts;
   all.insert(all.end(), more.begin(), more.end());
@@ -196,12 +219,12 @@ Arrays while_arrays(const TracedBody& condition, const TracedBody& body, const T
   loop.test = traced(condition.f, avals_of(operands), "while_loop");
   const TreeDef tested = condition.structure();
   if (tested.kind() != TreeKind::leaf) {
-    throw TypeError("cond_fun must return a boolean scalar, but got pytree " + tested.to_string() +
-                    ".");
+    throw TypeError("while_loop: the condition must return a boolean scalar, but got pytree " +
+                    tested.to_string() + ".");
   }
   const Aval holds = loop.test.jaxpr.out_avals()[0];
   if (holds.dtype != DType::bool_ || !holds.shape.empty()) {
-    throw TypeError("cond_fun must return a boolean scalar, but got output type " +
+    throw TypeError("while_loop: the condition must return a boolean scalar, but got output type " +
                     holds.to_string() + ".");
   }
   std::size_t num_counters = 0;
@@ -240,6 +263,10 @@ Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& bod
   TypeInfo type =
       promote_types({lower.dtype(), lower.weak_type()}, {upper.dtype(), upper.weak_type()});
   if (type.weak) type = {default_int(), true};
+  if (!is_integer(type.dtype)) {
+    throw TypeError("fori_loop: no integer dtype holds both bounds, " + lower.aval().to_string() +
+                    " and " + upper.aval().to_string() + "; convert one of them with astype");
+  }
   const auto as_index = [&](const Array& x) {
     if (!x.is_tracer()) return convert_scalar(x, type.dtype);
     return x.dtype() == type.dtype ? x
@@ -269,7 +296,7 @@ Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& bod
   Arrays results;
   if (!lower.is_tracer() && !upper.is_tracer()) {
     ScanParams p;
-    p.length = std::max<std::int64_t>(0, upper.item<std::int64_t>() - lower.item<std::int64_t>());
+    p.length = known_steps(lower, upper);
     p.unroll = options.unroll;
     p.jaxpr = remembered(step.jaxpr);
     p.num_consts = step.num_consts();
@@ -311,10 +338,10 @@ namespace {
 // The names of branches in errors.
 struct BranchNames {
   bool is_switch;
-  std::string what() const { return is_switch ? "switch" : "cond"; }
+  std::string what() const { return is_switch ? "switch_" : "cond"; }
   std::string name(std::size_t i) const {
     if (is_switch) return "branch " + std::to_string(i);
-    return i == 1 ? "true_fun" : "false_fun";
+    return i == 1 ? "the true branch" : "the false branch";
   }
   // The branch that the others are compared with comes first in messages.
   std::size_t reference() const { return is_switch ? 0 : 1; }
@@ -328,8 +355,8 @@ void check_structures(const BranchNames& names, std::span<const TracedBody> bran
     if (given == expected) continue;
     throw TypeError(names.what() +
                     " branch outputs must have the same pytree structure, but they differ:\n\n" +
-                    names.name(first) + " output is " + expected.to_string() + " but " +
-                    names.name(i) + " output is " + given.to_string() +
+                    "The output of " + names.name(first) + " is " + expected.to_string() +
+                    " but that of " + names.name(i) + " is " + given.to_string() +
                     describe_difference(expected, given) + ".\n\nRevise " + names.name(first) +
                     " and/or " + names.name(i) + " so that they have the same pytree structure.");
   }
@@ -369,20 +396,21 @@ std::vector<Aval> common_types(const std::vector<std::vector<Aval>>& outs) {
 
 Array branch_index(const BranchNames& names, const Array& given, std::size_t num_branches) {
   if (given.ndim() != 0) {
-    throw TypeError(
-        (names.is_switch ? "Branch index must be scalar, got " : "Pred must be a scalar, got ") +
-        given.aval().to_string() + " of shape " + given.shape().to_string() + ".");
+    throw TypeError((names.is_switch ? "switch_: the branch index must be a scalar, got "
+                                     : "cond: the predicate must be a scalar, got ") +
+                    given.aval().to_string() + " of shape " + given.shape().to_string() + ".");
   }
   if (!names.is_switch) {
     if (is_complex(given.dtype()))
-      throw TypeError("Pred type must be either boolean or number, got " +
+      throw TypeError("cond: the predicate must be a boolean or a real number, got " +
                       given.aval().to_string());
     const Array truth =
         given.dtype() == DType::bool_ ? given : lax::ne(given, zeros_of(given.aval().strong()));
     return convert_element_type_p.bind1({.new_dtype = DType::i32}, {truth});
   }
   if (!is_integer(given.dtype()))
-    throw TypeError("Index type must be an integer, got " + given.aval().to_string());
+    throw TypeError("switch_: the branch index must be an integer, got " +
+                    given.aval().to_string());
   const auto last = static_cast<double>(num_branches - 1);
   const Array low = lax::full(Shape(), given.dtype(), 0);
   const Array high = lax::full(Shape(), given.dtype(), last);
@@ -397,7 +425,7 @@ Array branch_index(const BranchNames& names, const Array& given, std::size_t num
 Arrays cond_arrays(bool is_switch, const Array& index, std::span<const TracedBody> branches,
                    std::span<const Array> operands) {
   const BranchNames names{is_switch};
-  if (branches.empty()) throw ValueError("Empty branch sequence");
+  if (branches.empty()) throw ValueError("switch_: there are no branches");
   const Array which = branch_index(names, index, branches.size());
   const std::vector<Aval> avals = avals_of(operands);
   std::vector<ClosedJaxpr> programs;

@@ -258,8 +258,8 @@ BatchResult vectorise(const WhileParams& p, const AxisInfo& axis, std::span<cons
 std::vector<Tangent> refuse_transpose(const WhileParams&, std::span<const Tangent>,
                                       std::span<const LinearInput>) {
   throw ValueError(
-      "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic "
-      "start/stop values. Try using lax.scan, or using fori_loop with static start/stop. Or give "
+      "Reverse-mode differentiation does not work for tl::while_loop or tl::fori_loop with dynamic "
+      "start/stop values. Try using tl::scan, or using fori_loop with static start/stop. Or give "
       "while_loop the option .max_steps, which bounds what it has to remember; or differentiate "
       "outside jit and vmap, where the number of steps is known.");
 }

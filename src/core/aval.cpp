@@ -41,6 +41,10 @@ std::size_t ShapedArray::hash() const {
 namespace detail {
 
 std::int64_t checked_bytes(const ShapedArray& aval) {
+  if (aval.shape.size() > kMaxDimensions) {
+    throw UnnamedSizeError("arrays have at most " + std::to_string(kMaxDimensions) +
+                           " dimensions, but the type would be " + aval.to_string());
+  }
   auto bytes = static_cast<std::int64_t>(std::max<std::size_t>(size_of(aval.dtype), 1));
   bool overflow = false, empty = false;
   for (const std::int64_t n : aval.shape) {

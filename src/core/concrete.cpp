@@ -209,17 +209,25 @@ Array make_from_data(const void* data, DType dtype, Shape shape) {
                      " needs " + std::to_string(bytes) + " bytes");
   }
   if (bytes) std::memcpy(concrete_node(out).data(), data, bytes);
+  if (dtype == DType::bool_) make_bools(concrete_node(out).data(), bytes);
   return out;
 }
 
-void empty_array_error() {
+void make_bools(void* bytes, std::size_t n) {
+  auto* p = static_cast<unsigned char*>(bytes);
+  for (std::size_t i = 0; i < n; ++i) p[i] = p[i] != 0;
+}
+
+void empty_array_error(SourceLocation where) {
+  const CallSite site(error_site() ? error_site() : where);  // `where` may be a line of the library
   throw TypeError(
       "an empty Array (default-constructed or moved from) was used where a value is needed");
 }
 
-std::size_t checked_axis(const ShapedArray& aval, std::int64_t axis) {
+std::size_t checked_axis(const ShapedArray& aval, std::int64_t axis, SourceLocation where) {
   const std::int64_t ndim = aval.ndim();
   if (axis < -ndim || axis >= ndim) {
+    const CallSite site(where);
     throw IndexError("shape: axis " + std::to_string(axis) + " is out of bounds for " +
                      aval.to_string() + ", which has " + std::to_string(ndim) + " dimensions");
   }

@@ -93,6 +93,8 @@ void check_type(std::string_view name, const ShapedArray& aval);
 void check_dense(std::string_view name, const ShapedArray& aval);
 /// An uninitialised dense array.
 Array make_uninitialized(const ShapedArray& aval);
+/// Makes every byte that is not 0 a 1: memory from outside may hold anything as a bool.
+void make_bools(void* bytes, std::size_t n);
 /// The node of a concrete array; InternalError on a tracer.
 ConcreteNode& concrete_node(const Array& x);
 /// The same elements in dense row-major memory (the array itself when it is dense already).

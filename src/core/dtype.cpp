@@ -38,7 +38,13 @@ constexpr std::array<Properties, kNumDTypes> kProperties = {{
     {0, Kind::float0, "float0", "float0"},
 }};
 
-constexpr const Properties& properties(DType dtype) {
+[[noreturn]] void no_such_dtype(std::size_t number) {
+  throw ValueError("no such dtype: number " + std::to_string(number) + ", of " +
+                   std::to_string(kNumDTypes));
+}
+
+const Properties& properties(DType dtype) {
+  if (static_cast<std::size_t>(dtype) >= kNumDTypes) no_such_dtype(static_cast<std::size_t>(dtype));
   return kProperties[static_cast<std::size_t>(dtype)];
 }
 

@@ -34,7 +34,8 @@ constexpr Variable kVariables[] = {{"TELAMON_LOG", kLog},
                                    {"TELAMON_DISABLE", kDisable},
                                    {"TELAMON_ISA", kIsa},
                                    {"TELAMON_CHECK_LEAKS", kSwitch},
-                                   {"TELAMON_CHECK_CONSTANTS", kSwitch}};
+                                   {"TELAMON_CHECK_CONSTANTS", kSwitch},
+                                   {"TELAMON_DEBUG_NANS", kSwitch}};
 
 void complain_once(const std::string& text) {
   static auto* const mutex = new std::mutex;

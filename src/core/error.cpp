@@ -2,6 +2,7 @@
 #include "telamon/error.hpp"
 
 #include "core/trace.hpp"
+#include "telamon/detail/function.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -22,6 +23,13 @@ Error::Error(const std::string& message)
     : std::runtime_error(full_text(message)), message_(message), where_(detail::error_site()) {}
 
 namespace detail {
+
+void null_function_error() {
+  throw ValueError(
+      "the function to transform is null: a null function pointer, or a std::function that is "
+      "empty "
+      "because nothing was put in or because it was moved from");
+}
 
 void check_failed(const char* condition, const char* file, int line, const std::string& message) {
   const std::string path(file);

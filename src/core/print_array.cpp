@@ -395,7 +395,8 @@ class Layout {
 }  // namespace
 }  // namespace detail
 
-std::string Array::to_string() const {
+std::string Array::to_string(SourceLocation where) const {
+  const detail::CallSite site(where);
   if (!has_value()) return "Array()";
   if (is_tracer()) {
     // Under grad and jvp of concrete arrays there is a value to show, elsewhere only its type.
@@ -414,7 +415,7 @@ std::string Array::to_string() const {
   return detail::Layout(dense).text();
 }
 
-std::ostream& operator<<(std::ostream& os, const Array& x) { return os << x.to_string(); }
+std::ostream& operator<<(std::ostream& os, const Array& x) { return os << x.to_string({}); }
 
 }  // namespace v1
 }  // namespace telamon

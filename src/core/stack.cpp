@@ -75,9 +75,12 @@ NewMain::NewMain(std::unique_ptr<Trace> trace) : exceptions_(std::uncaught_excep
   InterpreterStack& s = stack();
   const std::string name = trace->describe();
   if (s.depth >= kMaxDepth) {
-    throw RecursionError((name.empty() ? "a transformation" : name) + " is the " +
-                         std::to_string(kMaxDepth + 1) +
-                         "st within the others: a function that calls itself while it is traced "
+    const auto others = std::count_if(s.mains.begin(), s.mains.end(), [](const auto& main) {
+      return !main->description().empty();
+    });
+    throw RecursionError((name.empty() ? "a transformation" : name) + " is within " +
+                         std::to_string(others) +
+                         " others: a function that calls itself while it is traced "
                          "never ends, since no value is known that could stop it. Loop with "
                          "fori_loop, while_loop or scan, or recurse on a static argument");
   }
@@ -217,22 +220,25 @@ Array concrete_value(const Array& x, const char* what) {
 }
 
 void missing_rule(const PrimitiveBase& primitive, std::string_view stage) {
-  const std::string name = "'" + std::string(primitive.name()) + "'";
-  if (stage == "impl")
-    throw NotImplementedError("Evaluation rule for " + name + " not implemented");
-  if (stage == "abstract_eval")
-    throw NotImplementedError("Abstract evaluation for " + name + " not implemented");
-  if (stage == "lower") {
-    throw NotImplementedError("Lowering rule for primitive " + name +
-                              " not found for platform cpu");
+  struct Text {
+    std::string_view stage;
+    const char *before, *after, *advice;
+  };
+  constexpr Text kTexts[] = {
+      {"impl", "Evaluation rule for ", "", "def_impl, or an `ops` lowering"},
+      {"abstract_eval", "Abstract evaluation for ", "", "def_abstract_eval, or an `ops` lowering"},
+      {"lower", "Lowering rule for primitive ", " not found for platform cpu", "def_lower"},
+      {"jvp", "Differentiation rule for ", "", "def_jvp, or an `ops` lowering"},
+      {"transpose", "Transpose rule (for reverse-mode differentiation) for ", "",
+       "def_transpose, or an `ops` lowering"},
+      {"batch", "Batching rule for ", "", "def_batch, or an `ops` lowering"}};
+  for (const Text& t : kTexts) {
+    if (t.stage != stage) continue;
+    throw NotImplementedError(t.before + ("'" + std::string(primitive.name()) + "'") +
+                              (*t.after ? t.after : " not implemented") + "; give it one with " +
+                              t.advice);
   }
-  if (stage == "jvp")
-    throw NotImplementedError("Differentiation rule for " + name + " not implemented");
-  if (stage == "transpose") {
-    throw NotImplementedError("Transpose rule (for reverse-mode differentiation) for " + name +
-                              " not implemented");
-  }
-  throw NotImplementedError("Batching rule for " + name + " not implemented");
+  throw InternalError("no rule is called '" + std::string(stage) + "'");
 }
 
 AbstractResult abstract_eval(const PrimitiveBase& primitive, const Params& params,

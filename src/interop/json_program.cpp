@@ -38,7 +38,8 @@ ClosedJaxpr program_from_json(const Json& closed) {
   } catch (const Json::exception& e) { throw ParseError("damaged program: " + plain_message(e)); }
 }
 
-Program load_jaxpr(const std::string& path) {
+Program load_jaxpr(const std::string& path, SourceLocation where) {
+  const detail::CallSite site(where);
   const Json file = parse_json_file(path);
   try {
     check_format(file, {kProgramFormat, kCaseFormat});
@@ -54,7 +55,8 @@ std::vector<Aval> Program::in_avals() const {
   return {all.begin() + program_.num_consts(), all.end()};
 }
 
-Arrays Program::operator()(std::span<const Array> inputs) const {
+Arrays Program::operator()(std::span<const Array> inputs, SourceLocation where) const {
+  const detail::CallSite site(where);
   const std::vector<Aval> expected = in_avals();
   if (inputs.size() != expected.size()) {
     throw TypeError("the program '" + name_ + "' takes " + std::to_string(expected.size()) +

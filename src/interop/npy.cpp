@@ -1,9 +1,11 @@
 // NumPy's .npy format, versions 1 to 3: a magic string, a header that is a Python dict, raw data.
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 
 #include "core/concrete.hpp"
+#include "core/trace.hpp"
 #include "interop/json_program.hpp"
 
 namespace telamon {
@@ -39,12 +41,20 @@ std::string field(const std::string& path, const std::string& header, const std:
 
 DType read_dtype(const std::string& path, const std::string& header) {
   const std::string text = field(path, header, "descr");
+  if (text.starts_with('[')) {
+    damaged(path, "it holds records of a structured dtype, " + text.substr(0, text.find(']')) +
+                      "]; save one array for each of their fields");
+  }
   const std::string name = text.substr(1, text.find('\'', 1) - 1);
+  if (name.starts_with('>')) {
+    damaged(path, "its numbers are big-endian, dtype '" + name +
+                      "'; save a copy in the processor's own order: x.astype(x.dtype.newbyteorder"
+                      "('=')) in NumPy");
+  }
   for (const DescriptorEntry& d : kDescriptors) {
     if (name == d.text) return d.dtype;
   }
-  damaged(path,
-          "dtype '" + name + "' does not exist here (big-endian and structured data are not read)");
+  damaged(path, "dtype '" + name + "' does not exist here");
 }
 
 Shape read_shape(const std::string& path, const std::string& header) {
@@ -63,9 +73,25 @@ Shape read_shape(const std::string& path, const std::string& header) {
   return shape;
 }
 
+/// The array behind column-major data of this shape.
+Array from_column_major(const Array& data, const Shape& shape) {
+  Shape strides(shape.size(), 0);
+  auto step = static_cast<std::int64_t>(size_of(data.dtype()));
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    strides[d] = step;
+    step *= shape[d];
+  }
+  return detail::contiguous(detail::broadcast_view(data, data.aval().with_shape(shape), strides));
+}
+
+[[noreturn]] void cannot_write(const std::string& path) {
+  throw ValueError("save_npy: cannot write '" + path + "': " + std::strerror(errno));
+}
+
 }  // namespace
 
-Array load_npy(const std::string& path) {
+Array load_npy(const std::string& path, SourceLocation where) {
+  const detail::CallSite site(where);
   check_is_file(path);
   std::ifstream in(path, std::ios::binary);
   char start[10];
@@ -74,6 +100,10 @@ Array load_npy(const std::string& path) {
   const auto byte = [&](int i) {
     return static_cast<std::size_t>(static_cast<unsigned char>(start[i]));
   };
+  if (byte(6) < 1 || byte(6) > 3) {
+    damaged(path, "version " + std::to_string(byte(6)) + "." + std::to_string(byte(7)) +
+                      " of the format is not known, only 1 to 3 are");
+  }
   std::size_t length = byte(8) | byte(9) << 8;
   if (start[6] > 1) {  // versions 2 and 3 have a length of four bytes
     char more[2];
@@ -85,8 +115,7 @@ Array load_npy(const std::string& path) {
   std::string header(length, '\0');
   if (!in.read(header.data(), static_cast<std::streamsize>(length)))
     damaged(path, "the header is cut off");
-  if (field(path, header, "fortran_order").starts_with("True"))
-    damaged(path, "column-major order; save a C-ordered copy");
+  const bool column_major = field(path, header, "fortran_order").starts_with("True");
   const DType dtype = read_dtype(path, header);
   const Shape shape = read_shape(path, header);
   // Compare with what is there before allocating what the header claims.
@@ -102,24 +131,28 @@ Array load_npy(const std::string& path) {
   }
   if (bytes > available) damaged(path, "the data is cut off");
   Array x = detail::make_uninitialized({shape, dtype, false});
-  in.read(detail::mutable_data_of<char>(x), static_cast<std::streamsize>(bytes));
-  return x;
+  char* data = detail::mutable_data_of<char>(x);
+  if (!in.read(data, static_cast<std::streamsize>(bytes))) damaged(path, "the data is cut off");
+  if (dtype == DType::bool_) detail::make_bools(data, static_cast<std::size_t>(bytes));
+  return column_major && bytes ? from_column_major(x, shape) : x;
 }
 
-void save_npy(const std::string& path, const Array& x) {
-  const Array dense = detail::contiguous(x);
+void save_npy(const std::string& path, const Array& x, SourceLocation where) {
+  const detail::CallSite site(where);
+  const Array dense = detail::contiguous(detail::concrete_value(x, "save_npy"));
   std::string descriptor;
   for (const DescriptorEntry& d : kDescriptors) {
     if (d.dtype == x.dtype()) descriptor = d.text;
   }
   if (descriptor.empty())
-    throw TypeError("save_npy: dtype " + std::string(short_name(x.dtype())) + " has no .npy form");
+    throw TypeError("save_npy: dtype " + std::string(short_name(x.dtype())) +
+                    " has no .npy form, '" + path + "' is not written");
   std::string header = "{'descr': '" + descriptor +
                        "', 'fortran_order': False, 'shape': " + x.shape().to_string() + ", }";
   header.append(63 - (10 + header.size()) % 64, ' ');  // data starts at a multiple of 64
   header += '\n';
   std::ofstream out(path, std::ios::binary);
-  if (!out) throw ValueError("cannot write '" + path + "'");
+  if (!out) cannot_write(path);
   out.write(kMagic, 6);
   const char rest[] = {1, 0, static_cast<char>(header.size() & 0xff),
                        static_cast<char>(header.size() >> 8)};
@@ -127,7 +160,8 @@ void save_npy(const std::string& path, const Array& x) {
   out << header;
   out.write(detail::data_of<char>(dense),
             static_cast<std::streamsize>(static_cast<std::size_t>(x.size()) * size_of(x.dtype())));
-  if (!out) throw ValueError("cannot write '" + path + "'");
+  out.close();  // a full disk is noticed when the last bytes leave the buffer
+  if (!out) cannot_write(path);
 }
 
 }  // namespace interop

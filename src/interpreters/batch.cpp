@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "core/rule_results.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "telamon/primitives.hpp"
@@ -70,9 +71,7 @@ class BatchTrace final : public Trace {
     const auto& rule = primitive.rules().batch;
     if (!rule) missing_rule(primitive, "batch");
     BatchResult result = rule(params, axis_, values, axes);
-    TELAMON_CHECK(result.values.size() == result.axes.size(),
-                  "the batch rule of " + std::string(primitive.name()) +
-                      " gave results and axes of different number");
+    check_results(primitive, params, tracers, result);
     Arrays outs;
     outs.reserve(result.values.size());
     for (std::size_t i = 0; i < result.values.size(); ++i)
@@ -81,6 +80,29 @@ class BatchTrace final : public Trace {
   }
 
  private:
+  static void check_results(const PrimitiveBase& primitive, const Params& params,
+                            std::span<const Array> tracers, const BatchResult& result) {
+    if (result.values.size() != result.axes.size()) {
+      wrong_results(primitive, ResultOf::batch,
+                    "gave " + std::to_string(result.values.size()) + " results and " +
+                        std::to_string(result.axes.size()) + " batch axes");
+    }
+    std::vector<Aval> examples = result_avals(result.values);
+    for (std::size_t i = 0; i < examples.size(); ++i) {
+      if (!result.axes[i] || !result.values[i].has_value()) continue;
+      if (*result.axes[i] < 0 || *result.axes[i] >= examples[i].ndim()) {
+        wrong_results(primitive, ResultOf::batch,
+                      "gave batch axis " + std::to_string(*result.axes[i]) + " for result " +
+                          std::to_string(i) + " of type " + examples[i].to_string());
+      }
+      examples[i] = example_aval(examples[i], *result.axes[i]);
+    }
+    if (are_unusable(result.values) || is_among_first(primitive, ResultOf::batch)) {
+      compare_with_abstract_eval(primitive, ResultOf::batch, params, result_avals(tracers),
+                                 examples);
+    }
+  }
+
   // One program for all examples gives no order between the effects of different examples. Effects
   // are those of host functions; what carries programs or is defined by others says so within.
   static void refuse_ordered_effects(const PrimitiveBase& primitive, const Params& params,

@@ -4,6 +4,7 @@
 // The rule runs with the interpreter stack set aside: it may call library functions, and those must
 // be evaluated too, even while a trace is under way above.
 #include "core/nans.hpp"
+#include "core/rule_results.hpp"
 #include "core/trace.hpp"
 #include "telamon/debug.hpp"
 
@@ -25,6 +26,11 @@ Arrays apply(const PrimitiveBase& primitive, const Params& params, std::span<con
 
 Arrays evaluate(const PrimitiveBase& primitive, const Params& params, std::span<const Array> args) {
   Arrays results = apply(primitive, params, args);
+  if (are_unusable(results) || is_among_first(primitive, ResultOf::impl)) {
+    const std::vector<Aval> operands = result_avals(args), given = result_avals(results);
+    const EvalScope scope;
+    compare_with_abstract_eval(primitive, ResultOf::impl, params, operands, given);
+  }
   if (debug_nans()) refuse_nan(primitive, args, results);
   return results;
 }

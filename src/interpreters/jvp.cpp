@@ -1,6 +1,7 @@
 // Forward-mode differentiation: values become primal-tangent pairs, primitives are applied by their
 // `jvp` rules. Zero tangents are symbolic: a primitive whose operands have none is bound as it is.
 #include "core/check.hpp"
+#include "core/rule_results.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 
@@ -58,10 +59,7 @@ class JvpTrace final : public Trace {
     const auto& rule = primitive.rules().jvp;
     if (!rule) missing_rule(primitive, "jvp");
     JvpResult result = rule(params, primals, tangents);
-    TELAMON_CHECK(result.primals.size() == result.tangents.size(),
-                  "the jvp rule of " + std::string(primitive.name()) + " gave " +
-                      std::to_string(result.primals.size()) + " results and " +
-                      std::to_string(result.tangents.size()) + " tangents");
+    check_results(primitive, params, primals, result);
     Arrays outs;
     outs.reserve(result.primals.size());
     for (std::size_t i = 0; i < result.primals.size(); ++i) {
@@ -71,6 +69,27 @@ class JvpTrace final : public Trace {
   }
 
  private:
+  static void check_results(const PrimitiveBase& primitive, const Params& params,
+                            const Arrays& primals, const JvpResult& result) {
+    if (result.primals.size() != result.tangents.size()) {
+      wrong_results(primitive, ResultOf::jvp,
+                    "gave " + std::to_string(result.primals.size()) + " results and " +
+                        std::to_string(result.tangents.size()) + " tangents");
+    }
+    if (are_unusable(result.primals) || is_among_first(primitive, ResultOf::jvp)) {
+      compare_with_abstract_eval(primitive, ResultOf::jvp, params, result_avals(primals),
+                                 result_avals(result.primals));
+    }
+    for (std::size_t i = 0; i < result.primals.size(); ++i) {
+      const Aval primal = result.primals[i].aval();
+      const Aval& tangent = result.tangents[i].aval();
+      if (result.tangents[i].is_zero() || tangent.same_type(primal.tangent())) continue;
+      wrong_results(primitive, ResultOf::jvp,
+                    "gave a tangent of type " + tangent.to_string() + " with result " +
+                        std::to_string(i) + " of type " + primal.to_string());
+    }
+  }
+
   // What a rule gives belongs to a lower level, unless the rule reached for a tracer of this one.
   void check_explicit(const Array& x) const {
     const Tracer* t = as_tracer(x);

@@ -57,6 +57,13 @@ Array take(const Operand& x, const Operand& indices, OptionalAxis axis) {
   for (std::int64_t d = 0; d + 1 < a.ndim(); ++d) {
     params.dimension_numbers.offset_dims.push_back(d < dimension ? d : d + i.ndim());
   }
+  if (size == 0 && i.size() == 0) {  // no index: into an axis without elements no window fits
+    Shape shape = a.shape();
+    shape.erase(static_cast<std::size_t>(dimension));
+    for (std::int64_t d = i.ndim(); d-- > 0;)
+      shape.insert(static_cast<std::size_t>(dimension), i.shape(d));
+    return lax::full(shape, a.dtype(), 0);
+  }
   return lax::gather(a, lax::expand_dims(i, {i.ndim()}), params);
 }
 
@@ -81,6 +88,7 @@ Array take_along_axis(const Operand& x, const Operand& indices, Axis axis) {
     throw ShapeError("take_along_axis: indices " + i.aval().to_string() + " do not fit " +
                      a.aval().to_string() + ": all axes but the indexed one must agree");
   }
+  if (a.size() == 0 && i.size() == 0) return lax::full(i.shape(), a.dtype(), 0);
   dims.collapsed_slice_dims = {dimension};
   dims.start_index_map = {dimension};
   return lax::gather(a, lax::expand_dims(i, {i.ndim()}), params);

@@ -52,7 +52,7 @@ Array uniform(const Operand& key, const Shape& shape, std::optional<DType> dtype
               const Operand& minval, const Operand& maxval) {
   const CallSite site(key.where);
   const FloatFormat& format = float_format("uniform", dtype.value_or(default_float()));
-  key_words("uniform", key.array);
+  check_key("uniform", key.array);
   detail::check_dense("random::uniform", {shape, format.dtype});
   const Array words = bits(key, shape, format.bits);
   const int shift = 8 * static_cast<int>(size_of(format.bits)) - format.mantissa;
@@ -69,6 +69,7 @@ Array uniform(const Operand& key, const Shape& shape, std::optional<DType> dtype
 // sqrt(2) erf_inv(u), u uniform in (-1, 1).
 Array normal(const Operand& key, const Shape& shape, std::optional<DType> dtype) {
   const CallSite site(key.where);
+  check_key("normal", key.array);
   const FloatFormat& format = float_format("normal", dtype.value_or(default_float()));
   detail::check_dense("random::normal", {shape, format.dtype});
   const Array u = uniform(key, shape, format.dtype, format.below_minus_one, 1.0);
@@ -164,7 +165,7 @@ Array randint(const Operand& key, const Shape& shape, const Operand& minval, con
   const DType d = dtype.value_or(default_int());
   if (!is_integer(d))
     throw TypeError("random::randint needs an integer dtype, got " + std::string(short_name(d)));
-  key_words("randint", key.array);
+  check_key("randint", key.array);
   detail::check_dense("random::randint", {shape, d});
   const Array low = integer_bound(minval.array), high = integer_bound(maxval.array);
   check_in_range("minval", low, d, 0);
@@ -180,6 +181,7 @@ Array randint(const Operand& key, const Shape& shape, const Operand& minval, con
 
 Array bernoulli(const Operand& key, const Operand& p, const std::optional<Shape>& shape) {
   const CallSite site(key.where);
+  check_key("bernoulli", key.array);
   const DType own = p.array.dtype();
   const DType dtype = is_float(own) && !p.array.weak_type() ? own : default_float();
   const Shape s = shape.value_or(p.array.shape());
@@ -189,6 +191,7 @@ Array bernoulli(const Operand& key, const Operand& p, const std::optional<Shape>
 
 Array gumbel(const Operand& key, const Shape& shape, std::optional<DType> dtype) {
   const CallSite site(key.where);
+  check_key("gumbel", key.array);
   const FloatFormat& format = float_format("gumbel", dtype.value_or(default_float()));
   detail::check_dense("random::gumbel", {shape, format.dtype});
   const Array u = uniform(key, shape, format.dtype, format.tiny, 1.0);
@@ -200,6 +203,7 @@ Array categorical(const Operand& key, const Operand& logits, std::int64_t axis,
                   const std::optional<Shape>& shape) {
   const CallSite site(key.where);
   const Array& x = logits.array;
+  check_key("categorical", key.array);
   float_format("categorical", x.dtype());
   if (x.ndim() == 0 || axis < -x.ndim() || axis >= x.ndim()) {
     throw IndexError("random::categorical: axis " + std::to_string(axis) +
@@ -246,7 +250,7 @@ Array shuffle(const Array& key, const Array& x) {
 
 Array permutation(const Operand& key, const Operand& x, Axis axis) {
   const CallSite site(key.where);
-  key_words("permutation", key.array);
+  check_key("permutation", key.array);
   const Array& a = x.array;
   if (a.ndim() == 0) {
     if (!is_integer(a.dtype())) {
@@ -255,11 +259,11 @@ Array permutation(const Operand& key, const Operand& x, Axis axis) {
     }
     return shuffle(key.array, arange(a, default_int()));
   }
-  if (a.ndim() == 1) return shuffle(key.array, asarray(a));
   if (axis < -a.ndim() || axis >= a.ndim()) {
     throw IndexError("random::permutation: axis " + std::to_string(axis) +
                      " is out of bounds for " + a.aval().to_string());
   }
+  if (a.ndim() == 1) return shuffle(key.array, asarray(a));
   return take(a, shuffle(key.array, arange(a.shape(axis), default_int())), axis);
 }
 

@@ -15,12 +15,16 @@ namespace random {
 
 using detail::CallSite;
 
-std::pair<Array, Array> key_words(const char* name, const Array& key) {
+void check_key(const char* name, const Array& key) {
   if (key.dtype() != DType::u32 || key.shape() != Shape{2}) {
     throw TypeError(std::string("random::") + name + " needs a key, u32[2], got " +
                     key.aval().to_string() +
                     ". Keys come from random::key and random::split; use vmap for arrays of keys.");
   }
+}
+
+std::pair<Array, Array> key_words(const char* name, const Array& key) {
+  check_key(name, key);
   return {lax::index_in_dim(key, 0), lax::index_in_dim(key, 1)};
 }
 

@@ -146,6 +146,10 @@ void check_scalar_result(const Array& y) {
       text += " To get a scalar from it, return `output.reshape({})`";
       if (y.ndim() == 1) text += " or `output(0)`";
       text += ".";
+    } else {
+      text +=
+          " Reduce it to a scalar, as tl::sum and tl::mean do, or ask for the derivatives of all "
+          "its elements with tl::jacrev.";
     }
     throw TypeError(text);
   }

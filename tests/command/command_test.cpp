@@ -255,6 +255,25 @@ TEST_F(Command, RunComposesTransformationsInOrder) {
               HasSubstr("f64[]\n0.47942553860420"));
   EXPECT_THAT(telamon_command("run " + cases + " --transform jit,gard").text,
               HasSubstr("unknown transform 'gard': use jit, vmap, grad, jvp, vjp"));
+  const Answer comma = telamon_command("run " + cases + " --transform jit,");
+  EXPECT_EQ(comma.code, 2);
+  EXPECT_THAT(comma.text, HasSubstr("--transform 'jit,' has a comma with nothing beside it"));
+  EXPECT_THAT(comma.text, Not(HasSubstr("program_file.cpp")));
+}
+
+TEST_F(Command, OptionsSayWhichNumbersTheyTake) {
+  const std::string cases = file("cases.jsonl", kCase.dump() + "\n");
+  for (const char* batch : {"0", "-1", "1.5", "two"}) {
+    const Answer refused = telamon_command("bench " + cases + " --batch " + batch);
+    EXPECT_EQ(refused.code, 2) << batch;
+    EXPECT_THAT(refused.text,
+                HasSubstr("'" + std::string(batch) + "' is no whole number of at least 1"));
+  }
+  for (const char* seconds : {"nan", "inf", "-1"}) {
+    const Answer refused = telamon_command("bench " + cases + " --seconds " + seconds);
+    EXPECT_EQ(refused.code, 2) << seconds;
+    EXPECT_THAT(refused.text, HasSubstr("is no number of seconds from 0 on"));
+  }
 }
 
 TEST_F(Command, RunAsksForTheInputsThatAProgramHasNot) {

@@ -167,15 +167,17 @@ TEST(CondErrors, ShowBothSidesAndThePath) {
                tl::cond(
                    true, id, [](Array x) { return x.astype(tl::DType::i32); }, Array({1.0})(0)),
                "cond branches must have equal output types but they differ.\n\nThe output of "
-               "true_fun has type f64[] but the corresponding output of false_fun has type i32[], "
+               "the true branch has type f64[] but the corresponding output of the false branch "
+               "has type i32[], "
                "so the dtypes do not match.");
   const auto tree = [](Array x) { return std::pair{x, std::map<std::string, Array>{{"a", x}}}; };
   const auto other = [](Array x) {
     return std::pair{x, std::map<std::string, Array>{{"a", tl::ones({3})}}};
   };
-  EXPECT_ERROR(TypeError, tl::cond(true, tree, other, Array({1.0})(0)),
-               "The output of true_fun at path [1][\"a\"] has type f64[] but the corresponding "
-               "output of false_fun has type");
+  EXPECT_ERROR(
+      TypeError, tl::cond(true, tree, other, Array({1.0})(0)),
+      "The output of the true branch at path [1][\"a\"] has type f64[] but the corresponding "
+      "output of the false branch has type");
   const auto more = [](Array x) { return std::pair{x, std::map<std::string, Array>{{"b", x}}}; };
   EXPECT_ERROR(TypeError, tl::cond(true, tree, more, 1.0),
                "cond branch outputs must have the same pytree structure, but they differ");
@@ -190,13 +192,14 @@ TEST(CondErrors, ShowBothSidesAndThePath) {
 
 TEST(CondErrors, RefuseWhatIsNoPredicateOrIndex) {
   const auto id = [](Array x) { return x; };
-  EXPECT_ERROR(TypeError, tl::cond(tl::ones({2}), id, id, 1.0), "Pred must be a scalar");
+  EXPECT_ERROR(TypeError, tl::cond(tl::ones({2}), id, id, 1.0),
+               "cond: the predicate must be a scalar");
   EXPECT_ERROR(TypeError, tl::switch_(1.5, std::tuple{id, id}, 1.0),
-               "Index type must be an integer");
+               "switch_: the branch index must be an integer");
   EXPECT_ERROR(TypeError, tl::switch_(Array({1, 1}), std::tuple{id, id}, 1.0),
-               "Branch index must be scalar");
+               "switch_: the branch index must be a scalar");
   EXPECT_ERROR(ValueError, tl::switch_(0, std::vector<std::function<Array(Array)>>(), 1.0),
-               "Empty branch sequence");
+               "switch_: there are no branches");
 }
 
 }  // namespace

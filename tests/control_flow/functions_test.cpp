@@ -78,7 +78,7 @@ TEST(ScanErrors, NameTheComponentOfTheCarry) {
       tl::scan([](Two c,
                   Array x) { return std::pair{Two{c.first, c.second.astype(tl::DType::f32)}, x}; },
                init, xs),
-      "scan body function carry input and carry output must have equal types, but they "
+      "scan: the body's carry input and carry output must have equal types, but they "
       "differ:\n\nThe input carry component carry[1] has type f64[] but the corresponding output "
       "carry component has type f32[], so the dtypes do not match.\n\nRevise the function so that "
       "all output types match the corresponding input types.");
@@ -86,15 +86,14 @@ TEST(ScanErrors, NameTheComponentOfTheCarry) {
       TypeError,
       tl::scan([](Two c, Array x) { return std::pair{Two{c.first, tl::ones({3})}, x}; }, init, xs),
       "so the shapes and the dtypes do not match");
-  EXPECT_ERROR(
-      TypeError,
-      tl::scan(
-          [](std::vector<Array> c, Array x) {
-            c.push_back(x);
-            return std::pair{c, x};
-          },
-          std::vector<Array>{init.first}, xs),
-      "scan body function carry input and carry output must have the same pytree structure");
+  EXPECT_ERROR(TypeError,
+               tl::scan(
+                   [](std::vector<Array> c, Array x) {
+                     c.push_back(x);
+                     return std::pair{c, x};
+                   },
+                   std::vector<Array>{init.first}, xs),
+               "scan: the body's carry input and carry output must have the same pytree structure");
 }
 
 // ---- nesting ---------------------------------------------------------------------------------------

@@ -230,8 +230,8 @@ TEST(While, RefusesReverseModeWithoutABound) {
   const auto f = tl::jit([](Array x) { return newton(x); });
   const std::string message = error_of<tl::ValueError>([&] { tl::grad(f)(2.0); });
   EXPECT_THAT(message, testing::HasSubstr(
-                           "Reverse-mode differentiation does not work for lax.while_loop or "
-                           "lax.fori_loop with dynamic start/stop values. Try using lax.scan, or "
+                           "Reverse-mode differentiation does not work for tl::while_loop or "
+                           "tl::fori_loop with dynamic start/stop values. Try using tl::scan, or "
                            "using fori_loop with static start/stop."));
   EXPECT_THAT(message, testing::HasSubstr(".max_steps"));
   EXPECT_THAT(message, testing::HasSubstr("outside jit and vmap"));
@@ -257,15 +257,15 @@ TEST(WhileErrors, NameTheLeaf) {
       tl::while_loop(
           less, [](std::pair<Array, Array> s) { return std::pair{s.first, tl::ones({3})}; },
           std::pair{Array({1.0})(0), Array({1.0})(0)}),
-      "while_loop body function carry input and carry output must have equal types, but "
+      "while_loop: the body's carry input and carry output must have equal types, but "
       "they differ:\n\nThe input carry component carry[1] has type f64[] but the "
       "corresponding output carry component has type");
   EXPECT_ERROR(TypeError, tl::while_loop([](Array x) { return x; }, [](Array x) { return x; }, 1.0),
-               "cond_fun must return a boolean scalar, but got output type");
+               "while_loop: the condition must return a boolean scalar, but got output type");
   EXPECT_ERROR(
       TypeError,
       tl::while_loop([](Array x) { return x > tl::ones({2}); }, [](Array x) { return x; }, 1.0),
-      "cond_fun must return a boolean scalar, but got output type");
+      "while_loop: the condition must return a boolean scalar, but got output type");
 }
 
 // ---- fori_loop -----------------------------------------------------------------------------------

@@ -22,4 +22,5 @@ sed '5s/,[0-9]*$//' "$work/plain.csv" | gzip > "$work/short.csv.gz"
 expect "$work/short.csv.gz" "row 5: a row is 65 numbers"
 head -n 4 "$work/plain.csv" | gzip > "$work/few.csv.gz"
 expect "$work/few.csv.gz" "has only 4 rows"
+"$program" --help | grep -q '^digits \[FILE\]' || { echo "--help does not say the usage"; failed=1; }
 exit $failed

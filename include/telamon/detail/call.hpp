@@ -60,7 +60,9 @@ class TreeCall {
                 "a transformed function must return a pytree: an Array, a container of these, or "
                 "an aggregate struct");
 
-  TreeCall(F& f, const Args& args) : f_(f), args_(args) {}
+  TreeCall(F& f, const Args& args) : f_(f), args_(args) {
+    if (is_null_function(f)) null_function_error();
+  }
   Arrays operator()(std::span<const Array> leaves) {
     Args args = with_leaves(args_, leaves);
     Result result = std::apply(f_, args);
@@ -91,11 +93,15 @@ consteval std::size_t argument_index() {
 }
 
 /// Transforms keep the callable they were given, and call it as an lvalue whatever its constness.
+/// ValueError where there is nothing to call.
 template <class F>
 class Callee {
  public:
   explicit Callee(F f) : f_(std::move(f)) {}
-  F& operator*() const { return f_; }
+  F& operator*() const {
+    if (is_null_function(f_)) null_function_error();
+    return f_;
+  }
 
  private:
   mutable F f_;

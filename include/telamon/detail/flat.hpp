@@ -53,6 +53,9 @@ class TELAMON_API LinearMap {
     std::vector<bool> nonzero_out;
   };
   explicit LinearMap(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  // No moves: a moved-from one is a copy, and stays valid.
+  LinearMap(const LinearMap&) = default;
+  LinearMap& operator=(const LinearMap&) = default;
 
  private:
   std::shared_ptr<const State> state_;

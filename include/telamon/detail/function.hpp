@@ -15,6 +15,16 @@ namespace telamon {
 inline namespace v1 {
 namespace detail {
 
+/// ValueError: there is nothing to call.
+[[noreturn]] TELAMON_API void null_function_error();
+
+/// Whether a function pointer is null, or a std::function empty (a moved-from one is).
+template <class F>
+bool is_null_function(const F& f) {
+  if constexpr (std::is_pointer_v<F> || requires { f.target_type(); }) return !f;
+  else return false;
+}
+
 template <class Signature>
 class Function;
 
@@ -26,9 +36,7 @@ class Function<R(A...)> {
   template <class F>
     requires(!std::same_as<F, Function> && std::is_invocable_r_v<R, F&, A...>)
   Function(F f) {
-    if constexpr (std::is_pointer_v<F> || requires { f.target_type(); }) {
-      if (!f) return;
-    }
+    if (is_null_function(f)) return;
     held_ = new Holds<F>(std::move(f));
   }
   Function(const Function& other) : held_(other.held_) {

@@ -23,10 +23,9 @@ struct Dim {
   std::int64_t size, in_stride, out_stride;
 };
 struct Plan {
-  Dim dims[16] = {};
+  Dim dims[kMaxDimensions];  // the first `rank` of them
   int rank = 0;
 };
-constexpr int kMaxPlanRank = 16;
 
 /// The dimensions of a copy in the order of the result's strides, largest first, merged where both
 /// sides allow it.
@@ -110,7 +109,6 @@ void run_copy(const View& in, const View& out) {
   const std::int64_t n = out.shape.num_elements();
   if (n == 0 || size == 0) return;
   TELAMON_CHECK(size_of(in.dtype) == size_of(out.dtype), "a copy keeps the size of elements");
-  TELAMON_CHECK(out.shape.size() <= kMaxPlanRank, "arrays have at most 16 dimensions");
   Plan plan = plan_copy(wide, out);
   // The pair that is tiled goes innermost.
   if (plan.rank > 2) {

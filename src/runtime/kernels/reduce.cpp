@@ -66,13 +66,12 @@ struct Dim {
   bool reduced;
 };
 struct Dims {
-  std::array<Dim, 16> dim;
+  std::array<Dim, kMaxDimensions> dim;
   int rank = 0;
   const Dim* begin() const { return dim.data(); }
   const Dim* end() const { return dim.data() + rank; }
 };
 Dims merged_dims(const View& in, const Shape& axes) {
-  TELAMON_CHECK(in.shape.size() <= 16, "arrays have at most 16 dimensions");
   Dims dims;
   for (std::size_t d = 0; d < in.shape.size(); ++d) {
     if (in.shape[d] == 1) continue;

@@ -1,0 +1,54 @@
+// fori_loop between known bounds that are far apart or of different integer types.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+
+#include "support/errors.hpp"
+#include "telamon/telamon.hpp"
+
+namespace telamon {
+namespace {
+
+using telamon_test::message_of;
+using testing::HasSubstr;
+
+constexpr std::int64_t kLow = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kHigh = std::numeric_limits<std::int64_t>::max();
+
+Array number(std::int64_t value) { return Array(std::vector<std::int64_t>{value}).reshape({}); }
+Array number(std::uint64_t value) { return Array(std::vector<std::uint64_t>{value}).reshape({}); }
+
+std::int64_t steps(const Array& lower, const Array& upper) {
+  const auto count = [](Array, Array n) { return n + 1; };
+  return fori_loop(lower, upper, count, Array(std::int64_t{0})).item<std::int64_t>();
+}
+
+TEST(ForiLoop, CountsBetweenBoundsOfEverySize) {
+  EXPECT_EQ(steps(number(kHigh - 3), number(kHigh)), 3);
+  EXPECT_EQ(steps(number(kLow), number(kLow + 2)), 2);
+  EXPECT_EQ(steps(number(kHigh), number(kLow)), 0);
+  EXPECT_EQ(steps(number(std::int64_t{-2}), number(std::int64_t{2})), 4);
+  const std::uint64_t big = ~std::uint64_t{0};
+  EXPECT_EQ(steps(number(big - 2), number(big)), 2);
+  EXPECT_EQ(steps(number(big), number(std::uint64_t{0})), 0);
+}
+
+TEST(ForiLoop, BeyondAllCountsIsAnError) {
+  const auto says = HasSubstr("more than 2^63 - 1 steps");
+  EXPECT_THAT(message_of<ValueError>([] { steps(number(kLow), number(kHigh)); }), says);
+  EXPECT_THAT(message_of<ValueError>([] { steps(number(std::int64_t{-1}), number(kHigh)); }), says);
+  EXPECT_THAT(
+      message_of<ValueError>([] { steps(number(std::uint64_t{0}), number(~std::uint64_t{0})); }),
+      says);
+}
+
+TEST(ForiLoop, OfBoundsWithoutACommonIntegerTypeIsAnError) {
+  EXPECT_THAT(
+      message_of<TypeError>([] { steps(number(std::int64_t{0}), number(std::uint64_t{3})); }),
+      HasSubstr("no integer dtype holds both bounds, i64[] and u64[]"));
+}
+
+}  // namespace
+}  // namespace telamon

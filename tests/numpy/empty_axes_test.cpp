@@ -1,0 +1,90 @@
+// Indexing into axes without elements, and more dimensions than arrays have.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/errors.hpp"
+#include "telamon/telamon.hpp"
+
+namespace telamon {
+namespace {
+
+using telamon_test::message_of;
+using testing::HasSubstr;
+
+TEST(EmptyAxis, IsIndexedByNoIndex) {
+  const Array x = zeros({0, 2}), no_index = zeros({0}, i32);
+  EXPECT_EQ(x(no_index).shape(), Shape({0, 2}));
+  EXPECT_EQ(x(zeros({3, 0}, i32)).shape(), Shape({3, 0, 2}));
+  EXPECT_EQ(zeros({2, 0})(ellipsis, no_index).shape(), Shape({2, 0}));
+  EXPECT_EQ(x(zeros({0}, bool_)).shape(), Shape({0, 2}));
+  EXPECT_EQ(x(zeros({0, 2}, bool_)).shape(), Shape({0}));
+  EXPECT_EQ(x(no_index, no_index).shape(), Shape({0}));
+  EXPECT_EQ(take(x, no_index, 0).shape(), Shape({0, 2}));
+  EXPECT_EQ(take(zeros({2, 0}, i32), zeros({4, 0}, i32), 1).shape(), Shape({2, 4, 0}));
+  EXPECT_EQ(take(zeros({2, 0}, i32), no_index, 1).dtype(), i32);
+  EXPECT_EQ(take_along_axis(x, zeros({0, 2}, i32), 0).shape(), Shape({0, 2}));
+}
+
+TEST(EmptyAxis, IsUpdatedByNoValue) {
+  const Array x = zeros({0, 2}), no_index = zeros({0}, i32);
+  EXPECT_EQ(x.at(no_index).set(1.0).shape(), Shape({0, 2}));
+  EXPECT_EQ(x.at(no_index).add(1.0).shape(), Shape({0, 2}));
+  EXPECT_EQ(x.at(no_index).multiply(ones({0, 2})).shape(), Shape({0, 2}));
+  EXPECT_EQ(x.at(zeros({0}, bool_)).set(1.0).shape(), Shape({0, 2}));
+}
+
+TEST(EmptyAxis, IsIndexedUnderTransformations) {
+  const Array x = zeros({0, 2}), no_index = zeros({0}, i32);
+  const auto f = [](Array a, Array i) { return a(i).at(i).add(2.0) + take(a, i, 0); };
+  EXPECT_EQ(jit(f)(x, no_index).shape(), Shape({0, 2}));
+  EXPECT_EQ(grad([&](Array a) { return sum(f(a, no_index)); })(x).shape(), Shape({0, 2}));
+  EXPECT_EQ(vmap(f, {.in_axes = {0, telamon::none}})(zeros({3, 0, 2}), no_index).shape(),
+            Shape({3, 0, 2}));
+}
+
+TEST(EmptyAxis, IsPermuted) {
+  const Array key = random::key(0);
+  EXPECT_EQ(random::permutation(key, zeros({0, 2})).shape(), Shape({0, 2}));
+  EXPECT_EQ(random::permutation(key, zeros({0})).shape(), Shape({0}));
+}
+
+TEST(Permutation, OfAVectorRefusesABadAxis) {
+  const Array key = random::key(0);
+  EXPECT_THAT(message_of<IndexError>([&] { (void)random::permutation(key, zeros({3}), 1); }),
+              HasSubstr("random::permutation: axis 1 is out of bounds"));
+  EXPECT_EQ(random::permutation(key, zeros({3}), -1).shape(), Shape({3}));
+}
+
+TEST(Dimensions, AreAtMostThirtyTwo) {
+  const Shape most(kMaxDimensions, 1), more(kMaxDimensions + 1, 1);
+  const Array x = ones({1}).reshape(most);
+  EXPECT_EQ(sum(x + transpose(x)).item<double>(), 2);
+  EXPECT_EQ(jit([](Array a) { return sum(a + transpose(a)); })(x).item<double>(), 2);
+  const auto limit = HasSubstr("arrays have at most 32 dimensions");
+  EXPECT_THAT(message_of<ShapeError>([&] { (void)zeros(more); }), limit);
+  EXPECT_THAT(message_of<ShapeError>([&] { (void)ones({1}).reshape(more); }), limit);
+  EXPECT_THAT(message_of<ShapeError>([&] { (void)broadcast_to(Array(1.0), more); }), limit);
+  EXPECT_THAT(message_of<ShapeError>(
+                  [&] { (void)jit([&](Array a) { return a.reshape(more); })(ones({1})); }),
+              limit);
+}
+
+TEST(Dimensions, OfTwoEachAreReversed) {
+  const Shape shape(18, 2);  // more than half of the limit, none of which merge when reversed
+  const Array x = arange(1 << 18).reshape(shape);
+  EXPECT_EQ(transpose(x).reshape({1 << 18})(1).item<int>(), 1 << 17);
+}
+
+TEST(DTypes, OutOfRangeAreNamed) {
+  const auto unknown = static_cast<DType>(99);
+  EXPECT_THAT(message_of<ValueError>([&] { (void)zeros({2}, unknown); }),
+              HasSubstr("no such dtype: number 99"));
+  EXPECT_THAT(message_of<ValueError>([&] { (void)Array(1.0).astype(unknown); }),
+              HasSubstr("no such dtype"));
+  const double data = 1;
+  EXPECT_THAT(message_of<ValueError>([&] { (void)Array::from_data(&data, unknown, {1}); }),
+              HasSubstr("no such dtype"));
+}
+
+}  // namespace
+}  // namespace telamon

@@ -1,0 +1,199 @@
+// Misuse that used to end the process: functions that were moved from, null functions, rules whose
+// results are not what abstract_eval says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "support/errors.hpp"
+#include "telamon/telamon.hpp"
+
+namespace telamon {
+namespace {
+
+using telamon_test::message_of;
+using testing::AllOf;
+using testing::HasSubstr;
+
+const auto kSquare = [](Array x) { return x * x; };
+
+// ---- moved from --------------------------------------------------------------------------------
+TEST(MovedFrom, JittedFunctionStaysValid) {
+  const double two = 2;
+  auto f = jit([two](Array x) { return two * x; });
+  const auto g = std::move(f);
+  EXPECT_EQ(f(Array(3.0)).item<double>(), 6);  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(g(Array(4.0)).item<double>(), 8);
+  EXPECT_EQ(f.cache_size(), 1u);
+}
+
+TEST(MovedFrom, FunctionWithARuleOfItsOwnStaysValid) {
+  auto f = custom_jvp(kSquare, [](Array x, Array dx) { return std::pair{x * x, 7 * dx}; });
+  const auto g = std::move(f);
+  EXPECT_EQ(grad(f)(Array(3.0)).item<double>(), 7);  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(g(Array(3.0)).item<double>(), 9);
+  auto h = custom_vjp(
+      kSquare, [](Array x) { return std::pair{x * x, x}; },
+      [](Array, Array ct) { return std::tuple{5 * ct}; });
+  const auto k = std::move(h);
+  EXPECT_EQ(grad(h)(Array(3.0)).item<double>(), 5);  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(k(Array(3.0)).item<double>(), 9);
+}
+
+TEST(MovedFrom, LinearMapsStayValid) {
+  const auto f = [](const std::vector<Array>& x) { return x[0] * x[1]; };
+  const std::vector<Array> x{Array(2.0), Array(3.0)};
+  auto [y, push] = linearize(f, x);
+  auto other_push = std::move(push);
+  EXPECT_EQ(push(x).item<double>(), 12);  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(other_push(x).item<double>(), 12);
+  auto [z, pull] = vjp(f, x);
+  auto other_pull = std::move(pull);
+  EXPECT_EQ(std::get<0>(pull(Array(1.0)))[0].item<double>(), 3);  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(std::get<0>(other_pull(Array(1.0)))[1].item<double>(), 2);
+}
+
+// ---- null functions ----------------------------------------------------------------------------
+TEST(NullFunction, IsNamedByEveryTransformation) {
+  Array (*const f)(Array) = nullptr;
+  std::pair<Array, Array> (*const step)(Array, Array) = nullptr;
+  const auto rule = [](Array y, Array dy) { return std::pair{y, dy}; };
+  const Array x(2.0), row({1.0, 2.0});
+  const auto null = HasSubstr("the function to transform is null");
+  EXPECT_THAT(message_of<ValueError>([&] { (void)jit(f)(x); }), null);
+  EXPECT_THAT(message_of<ValueError>([&] { (void)grad(f)(x); }), null);
+  EXPECT_THAT(message_of<ValueError>([&] { (void)vmap(f)(row); }), null);
+  EXPECT_THAT(message_of<ValueError>([&] { (void)jacfwd(f)(x); }), null);
+  EXPECT_THAT(message_of<ValueError>([&] { (void)jvp(f, std::tuple{x}, std::tuple{x}); }), null);
+  EXPECT_THAT(message_of<ValueError>([&] { (void)vjp(f, x); }), null);
+  EXPECT_THAT(message_of<ValueError>([&] { (void)make_jaxpr(f)(x); }), null);
+  EXPECT_THAT(message_of<ValueError>([&] { (void)checkpoint(f)(x); }), null);
+  EXPECT_THAT(message_of<ValueError>([&] { (void)custom_jvp(f, rule); }), null);
+  EXPECT_THAT(message_of<ValueError>([&] { (void)scan(step, x, row); }), null);
+}
+
+TEST(NullFunction, IsAStdFunctionThatWasMovedFrom) {
+  std::function<Array(Array)> f = kSquare;
+  const auto g = std::move(f);
+  EXPECT_EQ(grad(g)(Array(3.0)).item<double>(), 6);
+  EXPECT_THAT(message_of<ValueError>([&] { (void)grad(f)(Array(3.0)); }),  // NOLINT
+              AllOf(HasSubstr("moved from"), HasSubstr("misuse_test.cpp")));
+}
+
+// ---- results of rules --------------------------------------------------------------------------
+const auto kOne = [](const NoParams&, std::span<const Aval> x) { return AbstractResult(x[0]); };
+
+TEST(RuleResults, OfImplAreAsManyAsAbstractEvalSays) {
+  const Primitive<> p{"p"};
+  p.def_abstract_eval(kOne).def_impl(
+      [](const NoParams&, std::span<const Array>) { return Arrays{}; });
+  EXPECT_THAT(message_of<TypeError>([&] { (void)p.bind({}, {Array(1.0)}); }),
+              HasSubstr("the impl rule of 'p' gave 0 results, abstract_eval says 1"));
+  p.def_impl([](const NoParams&, std::span<const Array>) { return Arrays{Array()}; });
+  EXPECT_THAT(
+      message_of<TypeError>([&] { (void)p.bind({}, {Array(1.0)}); }),
+      HasSubstr("the impl rule of 'p' gave an empty Array as result 0, abstract_eval says"));
+}
+
+TEST(RuleResults, OfImplHaveTheTypesThatAbstractEvalSays) {
+  const Primitive<> p{"p"};
+  p.def_abstract_eval(kOne).def_impl(
+      [](const NoParams&, std::span<const Array> x) { return Arrays{x[0].astype(f32)}; });
+  EXPECT_THAT(message_of<TypeError>([&] { (void)p.bind({}, {Array({1.0, 2.0})}); }),
+              HasSubstr("the impl rule of 'p' gave f32[2] as result 0, abstract_eval says f64[2]"));
+}
+
+TEST(RuleResults, OfImplMayBeNone) {
+  const Primitive<> p{"p"};
+  p.def_abstract_eval([](const NoParams&, std::span<const Aval>) {
+     return AbstractResult(std::vector<Aval>{});
+   }).def_impl([](const NoParams&, std::span<const Array>) { return Arrays{}; });
+  EXPECT_EQ(p.bind({}, {Array(1.0)}).size(), 0u);
+}
+
+TEST(RuleResults, OfJvpAreComparedToo) {
+  const Primitive<> p{"p"};
+  p.def_abstract_eval(kOne)
+      .def_impl([](const NoParams&, std::span<const Array> x) { return Arrays{x[0]}; })
+      .def_jvp([](const NoParams&, std::span<const Array>, std::span<const Tangent>) {
+        return JvpResult{};
+      });
+  const auto slope = [&] { (void)grad([&](Array x) { return p.bind1({}, {x}); })(Array(2.0)); };
+  EXPECT_THAT(message_of<TypeError>(slope),
+              HasSubstr("the jvp rule of 'p' gave 0 results, abstract_eval says 1"));
+  p.def_jvp([](const NoParams&, std::span<const Array> x, std::span<const Tangent>) {
+    return JvpResult{{x[0]}, {}};
+  });
+  EXPECT_THAT(message_of<TypeError>(slope),
+              HasSubstr("the jvp rule of 'p' gave 1 results and 0 tangents"));
+  p.def_jvp([](const NoParams&, std::span<const Array> x, std::span<const Tangent> dx) {
+    return JvpResult{{x[0]}, {dx[0].array().astype(f32)}};
+  });
+  EXPECT_THAT(message_of<TypeError>(slope),
+              HasSubstr("gave a tangent of type f32[] with result 0 of type"));
+}
+
+TEST(RuleResults, OfBatchAreComparedToo) {
+  const Primitive<> p{"p"};
+  p.def_abstract_eval(kOne)
+      .def_impl([](const NoParams&, std::span<const Array> x) { return Arrays{x[0]}; })
+      .def_batch([](const NoParams&, const AxisInfo&, std::span<const Array>,
+                    std::span<const BatchAxis>) { return BatchResult{}; });
+  const auto mapped = [&] {
+    (void)vmap([&](Array x) { return p.bind1({}, {x}); })(Array({1.0, 2.0}));
+  };
+  EXPECT_THAT(message_of<TypeError>(mapped),
+              HasSubstr("the batch rule of 'p' gave 0 results, abstract_eval says 1"));
+  p.def_batch([](const NoParams&, const AxisInfo&, std::span<const Array> x,
+                 std::span<const BatchAxis>) { return BatchResult{{x[0]}, {3}}; });
+  EXPECT_THAT(message_of<TypeError>(mapped),
+              HasSubstr("the batch rule of 'p' gave batch axis 3 for result 0 of type f64[2]"));
+  p.def_batch([](const NoParams&, const AxisInfo&, std::span<const Array> x,
+                 std::span<const BatchAxis>) { return BatchResult{{x[0]}, {std::nullopt}}; });
+  EXPECT_THAT(message_of<TypeError>(mapped),
+              HasSubstr("the batch rule of 'p' gave f64[2] as result 0, abstract_eval says f64[]"));
+}
+
+// ---- advice ------------------------------------------------------------------------------------
+TEST(Advice, SaysWhatToDoInstead) {
+  const auto doubled = [](Array x) { return x * 2.0; };
+  EXPECT_THAT(message_of<TypeError>([&] { (void)grad(doubled)(Array({1.0, 2.0})); }),
+              AllOf(HasSubstr("tl::sum"), HasSubstr("tl::jacrev")));
+  const Primitive<> p{"p"};
+  EXPECT_THAT(message_of<NotImplementedError>([&] { (void)p.bind({}, {Array(1.0)}); }),
+              AllOf(HasSubstr("Evaluation rule for 'p' not implemented"), HasSubstr("def_impl")));
+  EXPECT_THAT(message_of<TypeError>([] { (void)random::normal(zeros({3}), {2}); }),
+              HasSubstr("random::normal needs a key"));
+  EXPECT_THAT(message_of<TypeError>([] { (void)random::bernoulli(zeros({3}), 0.5, Shape{2}); }),
+              HasSubstr("random::bernoulli needs a key"));
+}
+
+// ---- places ------------------------------------------------------------------------------------
+TEST(ErrorPlaces, AreThoseOfReadsAndConstructors) {
+  const auto here = HasSubstr("at misuse_test.cpp:");
+  const Array empty, row({1.0, 2.0});
+  const auto text = [](const auto& f) -> std::string {
+    try {
+      f();
+    } catch (const Error& e) { return e.what(); }
+    return "no error";
+  };
+  EXPECT_THAT(text([&] { (void)row.item<double>(); }), here);
+  EXPECT_THAT(text([&] { (void)row.shape(4); }), here);
+  EXPECT_THAT(text([&] { (void)empty.shape(); }), here);
+  EXPECT_THAT(text([&] { (void)empty.dtype(); }), here);
+  EXPECT_THAT(text([&] { (void)empty.to_vector<double>(); }), here);
+  EXPECT_THAT(text([&] { (void)Array(std::vector<double>{1, 2}, {3}); }), here);
+  EXPECT_THAT(text([&] { (void)Array({{1.0, 2.0}, {3.0}}); }), here);
+  EXPECT_THAT(text([&] { (void)Array::from_data(nullptr, f32, {3}); }), here);
+  EXPECT_THAT(text([&] { (void)row(5); }), here);
+  EXPECT_THAT(text([&] { (void)row.at(5).set(1.0); }), here);
+  EXPECT_THAT(text([&] { check_grads([](Array x) { return stop_gradient(x); }, std::tuple{row}); }),
+              here);
+}
+
+}  // namespace
+}  // namespace telamon
