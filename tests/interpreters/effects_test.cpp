@@ -154,7 +154,11 @@ Array scan_with_notes(const Array& x, const Array& w) {
 }
 Array cond_with_notes(const Array& x, const Array& w) {
   return tl::cond(
-      w > 0.0, [&](Array a) { return tl::sin(note(a, 1)) * note(w, 2); },
+      w > 0.0,
+      [&](Array a) {
+        const Array first = note(a, 1), second = note(w, 2);
+        return tl::sin(first) * second;
+      },
       [&](Array a) { return a * note(w, 3); }, x);
 }
 Array while_with_notes(const Array& x, const Array& w) {
@@ -179,8 +183,10 @@ Array jit_with_notes(const Array& x, const Array& w) {
   })(x, w);
 }
 Array checkpoint_with_notes(const Array& x, const Array& w) {
-  return tl::checkpoint([](Array a, Array b) { return tl::sin(tl::sin(note(a, 1))) * note(b, 2); })(
-      x, w);
+  return tl::checkpoint([](Array a, Array b) {
+    const Array first = note(a, 1), second = note(b, 2);
+    return tl::sin(tl::sin(first)) * second;
+  })(x, w);
 }
 
 struct Case {

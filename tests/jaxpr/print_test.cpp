@@ -111,7 +111,7 @@ TEST(JaxprText, LeavesNestedProgramsOutOfTheParameters) {
             "  let b:f64[] = test_branches a\n"
             "        { lambda a:f64[] .\n          let \n          in ( a ) }\n"
             "        { lambda a:f64[] .\n          let \n          in ( 2.0 ) }\n"
-            "      c:f64[] = test_loop [ unroll=4 ] b\n"
+            "      c:f64[] = test_loop [ epilogue=jaxpr unroll=4 ] b\n"
             "        { lambda a:f64[] .\n          let \n          in ( a ) }\n"
             "        { lambda a:f64[] .\n          let \n          in ( 2.0 ) }\n"
             "        { lambda a:f64[] .\n          let \n          in ( a ) }\n"

@@ -219,7 +219,8 @@ TEST_P(Rules, AreMissedAsTheirAbsenceIsExplained) {
     SCOPED_TRACE("'" + rule + "' is missing: " + reason);
     const auto check = kWithoutRule.find(rule);
     ASSERT_NE(check, kWithoutRule.end()) << "a rule that every primitive must have";
-    EXPECT_FALSE(examples.empty()) << "no example shows what happens without the rule";
+    EXPECT_NE(examples.empty(), !CheckedElsewhere::all().contains(std::string(primitive.name())))
+        << "no example shows what happens without the rule";
     for (const Example& e : examples) check->second(e);
   }
 }
