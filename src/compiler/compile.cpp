@@ -3,7 +3,7 @@
 //   TELAMON_LOG=compile     one line per pass with its microseconds
 //   TELAMON_DUMP=directory  the jaxpr after every pass, the plan, the IR and the assembly
 //   TELAMON_DISABLE=a,b     leaves out passes and optimisations: simplify, cse, dce, loops, fuse,
-//                           cells, in_place, reuse_memory, blas, parallel
+//                           residuals, cells, in_place, reuse_memory, blas, parallel
 #include "compiler/compile.hpp"
 
 #include <algorithm>
@@ -198,15 +198,19 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
   // 3. What is computed twice is computed once; what nobody uses is not computed.
   c.run("cse", jaxpr, eliminate_common_subexpressions);
   c.run("dce", jaxpr, eliminate_dead_code);
-  // 4. Loops compute only what changes from trip to trip.
+  // 4. Loops write down only what cannot be computed again, and compute only what changes from trip to
+  // trip.
   if (has_regions(jaxpr)) {
-    c.run("loops", jaxpr, [&](const Jaxpr& j) { return prepare_loops(j, c.enabled("cells")); });
+    c.run("residuals", jaxpr, recompute_residuals);
+    // Loops with a condition per lane are rewritten in any case.
+    const bool hoist = c.enabled("loops"), cells = c.enabled("cells");
+    c.run(hoist ? "loops" : "conditions", jaxpr,
+          [&](const Jaxpr& j) { return prepare_loops(j, {hoist, cells}); });
   }
 
   // 5. Which equations share a loop nest, and which values exist in memory.
   const PlanOptions plan_options{c.enabled("fuse"), c.enabled("in_place"),
-                                 c.enabled("reuse_memory"), c.enabled("blas"),
-                                 c.enabled("loops") && c.enabled("cells")};
+                                 c.enabled("reuse_memory"), c.enabled("blas"), c.enabled("cells")};
   parts.plan = c.stage("fuse", [&] { return plan_kernels(jaxpr, plan_options); });
   return finish(c, std::move(parts), jaxpr, plan_options);
 }
