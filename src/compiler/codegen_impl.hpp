@@ -34,6 +34,10 @@ struct Node {
   Range range{};                ///< of indices: what all lanes are known to lie in
 };
 inline Node* node_of(Scalar s) { return static_cast<Node*>(s.value()); }
+inline bool affine(const Node* n) { return n->stride != 0; }
+inline bool is_unsigned(Scalar x) {
+  return is_unsigned_integer(x.dtype()) || x.dtype() == DType::bool_;
+}
 
 /// What an instruction is, for merging equal ones.
 struct OpKey {

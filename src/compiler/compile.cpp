@@ -212,9 +212,14 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
   // 3. What is computed twice is computed once; what nobody uses is not computed.
   c.run("cse", jaxpr, eliminate_common_subexpressions);
   c.run("dce", jaxpr, eliminate_dead_code);
-  // 4. Loops compute only what changes from trip to trip.
+  // 4. Loops write down only what cannot be computed again, and compute only what changes from trip to
+  // trip.
   if (has_regions(jaxpr)) {
-    c.run("loops", jaxpr, [&](const Jaxpr& j) { return prepare_loops(j, c.enabled("cells")); });
+    c.run("residuals", jaxpr, recompute_residuals);
+    // Loops with a condition per lane are rewritten in any case.
+    const bool hoist = c.enabled("loops"), cells = c.enabled("cells");
+    c.run(hoist ? "loops" : "conditions", jaxpr,
+          [&](const Jaxpr& j) { return prepare_loops(j, {hoist, cells}); });
   }
 
   // 5. Which equations share a loop nest, and which values exist in memory.
@@ -224,7 +229,7 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
                                  .in_place = c.enabled("in_place"),
                                  .reuse_memory = c.enabled("reuse_memory"),
                                  .blas = c.enabled("blas"),
-                                 .cells = c.enabled("loops") && c.enabled("cells")};
+                                 .cells = c.enabled("cells")};
   parts.plan = c.stage("fuse", [&] { return plan_kernels(jaxpr, plan_options); });
   return finish(c, std::move(parts), jaxpr, plan_options);
 }

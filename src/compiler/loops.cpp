@@ -83,7 +83,7 @@ std::optional<Hoisted> hoist(const Jaxpr& body, int num_consts, bool always) {
 
 class Preparer {
  public:
-  explicit Preparer(bool cells) : cells_(cells) {}
+  explicit Preparer(const LoopOptions& options) : options_(options) {}
   Jaxpr run(const Jaxpr& jaxpr) {
     Renaming renamed(jaxpr);
     for (const Aval& aval : jaxpr.in_avals()) renamed.push(Atom::var(builder_.add_input(aval)));
@@ -91,14 +91,14 @@ class Preparer {
       Eqn e = eqn;
       bool changed = false;
       e.params = detail::map_jaxprs(
-          eqn.params, [&](const Jaxpr& j) { return prepare_loops(j, cells_); }, changed);
+          eqn.params, [&](const Jaxpr& j) { return prepare_loops(j, options_); }, changed);
       e.inputs = renamed(eqn.inputs);
       const std::vector<Aval> avals = renamed.out_avals(eqn);
-      if (e.primitive == &scan_p) prepare_scan(e);
+      if (e.primitive == &scan_p && options_.hoist) prepare_scan(e);
       if (e.primitive == &while_p) {
-        prepare_while(e);
+        if (options_.hoist) prepare_while(e);
         const bool batch = !e.params.as<WhileParams>().cond_jaxpr.out_avals()[0].shape.empty();
-        if (batch && !(cells_ && cellular(e, avals))) {
+        if (batch && !(options_.cells && cellular(e, avals))) {
           for (const Atom& a : one_condition(e, avals)) renamed.push(a);
           continue;
         }
@@ -109,15 +109,12 @@ class Preparer {
   }
 
  private:
-  static bool cellular(const Eqn& e, const std::vector<Aval>& avals) {
+  // Whether the loop, as it now is, will run with its state in registers.
+  bool cellular(const Eqn& e, const std::vector<Aval>& avals) const {
     JaxprBuilder b;
     std::vector<Atom> inputs, outs;
-    const auto& p = e.params.as<WhileParams>();
-    for (int i = 0; i < p.cond_nconsts; ++i)
-      inputs.push_back(Atom::var(b.add_input(p.cond_jaxpr.aval(i))));
-    for (int i = 0; i < p.body_jaxpr.num_inputs(); ++i)
-      inputs.push_back(Atom::var(b.add_input(p.body_jaxpr.aval(i))));
-    for (const Var v : b.add_eqn(while_p, e.params, inputs, avals, e.effect))
+    for (const Atom& a : e.inputs) inputs.push_back(Atom::var(b.add_input(builder_.aval(a))));
+    for (const Var v : b.add_eqn(*e.primitive, e.params, inputs, avals, e.effect))
       outs.push_back(Atom::var(v));
     const Jaxpr alone = b.build(outs, JaxprBuilder::DeadCode::keep).jaxpr;
     return cell_loop(alone, alone.eqns()[0]).has_value();
@@ -217,16 +214,16 @@ class Preparer {
     return atoms;
   }
 
-  const bool cells_;
+  const LoopOptions options_;
   JaxprBuilder builder_;
 };
 
 }  // namespace
 
-Jaxpr prepare_loops(const Jaxpr& jaxpr, bool cells) {
+Jaxpr prepare_loops(const Jaxpr& jaxpr, const LoopOptions& options) {
   const bool any = std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(),
                                [](const Eqn& e) { return e.params.has_jaxprs(); });
-  return any ? Preparer(cells).run(jaxpr) : jaxpr;
+  return any ? Preparer(options).run(jaxpr) : jaxpr;
 }
 
 }  // namespace compiler

@@ -13,11 +13,19 @@ namespace compiler {
 ///   let b = axpby[alpha=2.0] x y   ->   let a = mul x 2.0, b = add a y
 ClosedJaxpr lower(const Jaxpr& jaxpr);
 
+struct LoopOptions {
+  bool hoist = true;  ///< what does not change from trip to trip is computed before the loop
+  bool cells = true;  ///< batches of loops that are cellular (cells.hpp) stay as they are
+};
 /// Rewrites loops for the planner: what does not change from trip to trip is computed before them,
 /// and loops that each element of an array leaves on its own account become loops with one condition.
 ///   scan(c -> c * exp(k))  ->  let e = exp(k) in scan(c -> c * e)
-/// `cells`: batches of loops that are cellular (cells.hpp) stay as they are.
-Jaxpr prepare_loops(const Jaxpr& jaxpr, bool cells);
+Jaxpr prepare_loops(const Jaxpr& jaxpr, const LoopOptions& options);
+
+/// What a loop writes down for one that runs backwards is computed again there where that is cheap.
+///   scan(c -> (f(c), 1 - c)), scan[reverse](g, s -> g * s)
+///   ->   scan(c -> (f(c), c)), scan[reverse](g, c -> g * (1 - c))
+Jaxpr recompute_residuals(const Jaxpr& jaxpr);
 
 /// Applies exact algebraic rules until none applies, and evaluates what is known.
 ///   let b = mul a 1.0, c = transpose[(1,0)] b, d = transpose[(1,0)] c   ->   a

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/plan.hpp"
+#include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -81,6 +82,8 @@ class RegionPlanner {
     const auto first = body_consts + static_cast<std::size_t>(p.body_nconsts);
     Step loop;
     loop.kind = Step::Kind::repeat;
+    if (!p.cond_jaxpr.out_avals()[0].shape.empty())
+      throw InternalError("a loop with a condition per lane is planned as one with a single one");
     const int holds = add({p.cond_jaxpr.out_avals()[0], {}});
     loop.reads = {holds};
     const auto body = plan_body(p.body_jaxpr, static_cast<std::size_t>(p.body_nconsts), num_carry);

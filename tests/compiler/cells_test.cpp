@@ -108,6 +108,19 @@ TEST(CellLoops, OverTwoBatchAxes) {
   }
 }
 
+TEST(CellLoops, InLargeBatchesRunInChunks) {
+  const auto f = [](std::span<const Array> x) {
+    const auto one = [&](const Array& c) {
+      const auto step = [&](const Array& a, const Array& row) {
+        return std::pair{a * 0.5 + row * row - a * row, none};
+      };
+      return scan(step, c, x[1]).first;
+    };
+    return Arrays{vmap(one)(x[0]), vmap(vmap(one))(x[2])};
+  };
+  check(f, {numbers({5003}), numbers({200}, 2), numbers({37, 129}, 3)}, -1, 1e4);
+}
+
 TEST(CellLoops, OfLengthZeroAndOne) {
   for (const std::int64_t length : {0, 1}) {
     for (const std::int64_t n : {0, 1, 20}) {
@@ -217,6 +230,65 @@ TEST(CellLoops, MultiplySmallMatrices) {
       },
       {numbers({3, 3}), numbers({3, 3}, 2), numbers({3, 3}, 3), numbers({10, 3}, 4)}, -1, 1e4);
   expect_one_cell_loop(executable);
+}
+
+// ---- what the backward pass reads ----------------------------------------------------------------
+std::size_t arena_of(const Program& f, const Arrays& x, const char* without) {
+  CompileOptions options;
+  if (without != nullptr) options.disabled = {without};
+  return check(f, x, -1, 1e5, options)->info().arena_bytes;
+}
+
+TEST(Residuals, ThatAreCheapAreComputedAgain) {
+  // Of c <- r c (1 - c), c alone is written down; of the Lorenz system, its state.
+  const Program logistic = [](std::span<const Array> x) {
+    const auto last = [](const Array& r, const Array& c0) {
+      return scan([&](const Array& c) { return std::pair{r * c * (1 - c), none}; }, c0, none,
+                  {.length = 20'000})
+          .first;
+    };
+    return Arrays{grad(last)(x[0], x[1])};
+  };
+  const Arrays numbers_of_one = {numbers({}, 1, 1.2, 1.5), numbers({}, 2, 0.4, 0.5)};
+  EXPECT_LE(arena_of(logistic, numbers_of_one, nullptr), 8u * 20'000 + 8192);
+  EXPECT_GT(arena_of(logistic, numbers_of_one, "residuals"), 8u * 40'000);
+
+  const Program lorenz = [](std::span<const Array> x) {
+    const auto field = [](const Array& y, const Array& p) {
+      return stack({p(0) * (y(1) - y(0)), y(0) * (p(1) - y(2)) - y(1), y(0) * y(1) - p(2) * y(2)});
+    };
+    const auto last = [&](const Array& p, const Array& y0) {
+      const auto step = [&](const Array& y) {
+        return std::pair{y + 0.01 * field(y + 0.005 * field(y, p), p), none};
+      };
+      return sum(scan(step, y0, none, {.length = 50}).first);
+    };
+    const auto all = [&](const Array& p, const Array& ys) {
+      return sum(vmap([&](const Array& y) { return last(p, y); })(ys));
+    };
+    return Arrays{grad(all)(x[0], x[1])};
+  };
+  const Arrays batch = {numbers({3}, 1, 1, 2), numbers({200, 3}, 2)};
+  const std::size_t least = 8u * 50 * 200 * 3;
+  EXPECT_LE(arena_of(lorenz, batch, nullptr), least + least / 4);
+  EXPECT_GT(arena_of(lorenz, batch, "residuals"), 2 * least);
+}
+
+TEST(Residuals, ThatAreExpensiveAreKeptAndSharedRowsToo) {
+  check(
+      [](std::span<const Array> x) {
+        const auto loss = [&](const Array& w) {
+          const auto step = [&](const Array& h, const Array& row) {
+            const Array a = tanh(w * h + row), b = a * a + row * 2.0;
+            return std::pair{a * b, b * h};
+          };
+          const auto [last, ys] = scan(step, x[1], x[2], {.reverse = true});
+          return last + sum(ys * ys);
+        };
+        const auto [value, g] = value_and_grad(loss)(x[0]);
+        return Arrays{value, g, grad(grad(loss))(x[0])};
+      },
+      {numbers({}), numbers({}, 2), numbers({10'000}, 3)}, -1, 1e7);
 }
 
 // ---- concatenations and paddings along the lanes -------------------------------------------------
