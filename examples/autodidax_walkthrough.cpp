@@ -353,7 +353,7 @@ Array square_if(Array pred, Array x) {
 
 void branches() {
   step("cond: both branches are traced, one of them runs");
-  std::cout << tl::cond(true, [] { return 3; }, [] { return 4; }) << "\n";
+  std::cout << tl::cond(true, [] { return Array(3); }, [] { return Array(4); }) << "\n";
   const auto by_sign = [](Array x) {
     return tl::cond(
         x > 0.0, [](Array v) { return tl::sin(v); }, [](Array v) { return v * 2.0; }, x);

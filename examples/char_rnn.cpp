@@ -107,7 +107,7 @@ int main() {
     if (terminal && i % 50 == 49) std::printf("step %d, loss %.2f\n", i + 1, average);
   }
   std::printf("after %d steps it is below 1.5: %s\n", kSteps, average < 1.5 ? "yes" : "no");
-  for (const char* beginning : {"the Lic", "Derivative W", "Work or Der"})
+  for (const char* beginning : {"the Lic", "Derivative W"})
     std::cout << "\"" << beginning << "\" -> \""
               << continued(training.network, beginning, 4, alphabet) << "\"\n";
   if (terminal)  // too random for a test

@@ -209,14 +209,14 @@ inline constexpr Reduction<Reduce> logsumexp{detail::numpy::logsumexp};
 
 /// The index of the first largest element (a NaN counts as largest); of the flattened array when
 /// no axis is given. The default int.
-TELAMON_API Array argmax(const Operand& x, std::optional<Axis> axis = none, bool keepdims = false);
-TELAMON_API Array argmin(const Operand& x, std::optional<Axis> axis = none, bool keepdims = false);
+TELAMON_API Array argmax(const Operand& x, OptionalAxis axis = none, bool keepdims = false);
+TELAMON_API Array argmin(const Operand& x, OptionalAxis axis = none, bool keepdims = false);
 /// Running sums along an axis; of the flattened array when none is given. Integers keep their dtype
 /// (and wrap around), bools count in the default int.
-TELAMON_API Array cumsum(const Operand& x, std::optional<Axis> axis = none);
-TELAMON_API Array cumprod(const Operand& x, std::optional<Axis> axis = none);
-TELAMON_API Array cummax(const Operand& x, std::optional<Axis> axis = none);
-TELAMON_API Array cummin(const Operand& x, std::optional<Axis> axis = none);
+TELAMON_API Array cumsum(const Operand& x, OptionalAxis axis = none);
+TELAMON_API Array cumprod(const Operand& x, OptionalAxis axis = none);
+TELAMON_API Array cummax(const Operand& x, OptionalAxis axis = none);
+TELAMON_API Array cummin(const Operand& x, OptionalAxis axis = none);
 /// Differences of neighbours, n times.
 TELAMON_API Array diff(const Operand& x, std::int64_t n = 1, Axis axis = -1);
 
@@ -265,10 +265,10 @@ class PadWidths {
 TELAMON_API Array pad(const Operand& x, const PadWidths& widths, const Operand& value = 0);
 TELAMON_API Array tile(const Operand& x, const Shape& repetitions);
 /// Each element `count` times in a row; of the flattened array when no axis is given.
-TELAMON_API Array repeat(const Operand& x, std::int64_t count, std::optional<Axis> axis = none);
+TELAMON_API Array repeat(const Operand& x, std::int64_t count, OptionalAxis axis = none);
 /// Elements shifted along an axis, what falls off comes in again; of the flattened array when no
 /// axis is given.
-TELAMON_API Array roll(const Operand& x, std::int64_t shift, std::optional<Axis> axis = none);
+TELAMON_API Array roll(const Operand& x, std::int64_t shift, OptionalAxis axis = none);
 /// The lower triangle: zero above the k-th diagonal.
 TELAMON_API Array tril(const Operand& x, std::int64_t k = 0);
 TELAMON_API Array triu(const Operand& x, std::int64_t k = 0);
@@ -378,11 +378,11 @@ TELAMON_API Array one_hot(const Operand& x, std::int64_t num_classes,
 
 // ---- sorting, gathering ------------------------------------------------------------------------
 /// Ascending and stable; NaNs last. `none` flattens first.
-TELAMON_API Array sort(const Operand& x, std::optional<Axis> axis = -1);
-TELAMON_API Array argsort(const Operand& x, std::optional<Axis> axis = -1);
+TELAMON_API Array sort(const Operand& x, OptionalAxis axis = -1);
+TELAMON_API Array argsort(const Operand& x, OptionalAxis axis = -1);
 /// Elements at the given positions; of the flattened array when no axis is given. Negative indices
 /// count from the end; an index out of range gives NaN (lowest for integers), as in JAX.
-TELAMON_API Array take(const Operand& x, const Operand& indices, std::optional<Axis> axis = none);
+TELAMON_API Array take(const Operand& x, const Operand& indices, OptionalAxis axis = none);
 /// x[i][indices[i][j]]: indices of x's shape but for `axis`.
 TELAMON_API Array take_along_axis(const Operand& x, const Operand& indices, Axis axis);
 /// result[k] = the sum of data[i] over all i with segment_ids[i] == k; ids out of range are

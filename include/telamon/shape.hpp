@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -45,6 +46,19 @@ class Axis {
 
  private:
   std::int64_t value_;
+};
+
+/// The same where there may be none: `tl::none`, or any integer. (A std::optional<Axis> would convert
+/// within the standard library, and take that for the caller.)
+class OptionalAxis : public std::optional<std::int64_t> {
+ public:
+  OptionalAxis(std::nullopt_t) {}
+  OptionalAxis(std::optional<std::int64_t> axis) : optional(axis) {}
+  OptionalAxis(Axis axis) : optional(std::int64_t{axis}) {}
+  template <class T>
+    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+  OptionalAxis(T axis, SourceLocation where = SourceLocation::current())
+      : optional(detail::signed_integer(axis, "axis", where)) {}
 };
 
 /// The most dimensions that an array has: ShapeError beyond.

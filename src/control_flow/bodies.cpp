@@ -47,7 +47,7 @@ void check_carry_structure(const char* what, const TreeDef& in, const TreeDef& o
   throw TypeError(std::string(what) +
                   ": the body's carry input and carry output must have the same pytree structure, "
                   "but they differ:\n\nThe input carry is " +
-                  in.to_string() + " but the carry output is " + out.to_string() + ": " +
+                  in.to_string() + " but the carry output is " + out.to_string() +
                   detail::describe_difference(in, out) +
                   ".\n\nRevise the function so that the carry output has the same pytree structure "
                   "as the carry input.");

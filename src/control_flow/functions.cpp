@@ -286,7 +286,7 @@ void check_structures(const BranchNames& names, std::span<const TracedBody> bran
     throw TypeError(names.what() +
                     " branch outputs must have the same pytree structure, but they differ:\n\n" +
                     "The output of " + names.name(first) + " is " + expected.to_string() +
-                    " but that of " + names.name(i) + " is " + given.to_string() + ": " +
+                    " but that of " + names.name(i) + " is " + given.to_string() +
                     describe_difference(expected, given) + ".\n\nRevise " + names.name(first) +
                     " and/or " + names.name(i) + " so that they have the same pytree structure.");
   }

@@ -259,7 +259,7 @@ Array tile(const Operand& x, const Shape& repetitions) {
                       result);
 }
 
-Array repeat(const Operand& x, std::int64_t count, std::optional<Axis> axis) {
+Array repeat(const Operand& x, std::int64_t count, OptionalAxis axis) {
   const CallSite site(x.where);
   if (count < 0) throw ValueError("repeat: negative count " + std::to_string(count));
   const Array flat = axis ? x.array : ravel(x.array);
@@ -271,7 +271,7 @@ Array repeat(const Operand& x, std::int64_t count, std::optional<Axis> axis) {
   return lax::reshape(detail::broadcast_array(lax::reshape(flat, split_shape), repeated), result);
 }
 
-Array roll(const Operand& x, std::int64_t shift, std::optional<Axis> axis) {
+Array roll(const Operand& x, std::int64_t shift, OptionalAxis axis) {
   const CallSite site(x.where);
   if (!axis) return lax::reshape(roll(ravel(x.array), shift, 0), x.array.shape());
   const std::int64_t a = canonical_axis("roll", *axis, x.array);

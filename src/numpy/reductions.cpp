@@ -60,7 +60,7 @@ Array extremum(const char* name, Strict strict, Strict on_bool, const Operand& x
 
 using StrictIndex = Array (*)(const Operand&, Axis, DType);
 
-Array arg_extremum(const char* name, StrictIndex strict, const Operand& x, std::optional<Axis> axis,
+Array arg_extremum(const char* name, StrictIndex strict, const Operand& x, OptionalAxis axis,
                    bool keepdims) {
   const CallSite site(x.where);
   const Array flat = axis ? x.array : ravel(x.array);
@@ -74,7 +74,7 @@ Array arg_extremum(const char* name, StrictIndex strict, const Operand& x, std::
 
 using StrictRunning = Array (*)(const Operand&, Axis, bool);
 
-Array running(const char* name, StrictRunning strict, const Array& x, std::optional<Axis> axis) {
+Array running(const char* name, StrictRunning strict, const Array& x, OptionalAxis axis) {
   const Array flat = axis ? x : ravel(x);
   return strict(flat, detail::canonical_axis(name, axis.value_or(0), flat), false);
 }
@@ -155,30 +155,30 @@ Array logsumexp(const Operand& x, const Reduce& options) {
 }  // namespace numpy
 }  // namespace detail
 
-Array argmax(const Operand& x, std::optional<Axis> axis, bool keepdims) {
+Array argmax(const Operand& x, OptionalAxis axis, bool keepdims) {
   return arg_extremum("argmax", lax::argmax, x, axis, keepdims);
 }
 
-Array argmin(const Operand& x, std::optional<Axis> axis, bool keepdims) {
+Array argmin(const Operand& x, OptionalAxis axis, bool keepdims) {
   return arg_extremum("argmin", lax::argmin, x, axis, keepdims);
 }
 
-Array cumsum(const Operand& x, std::optional<Axis> axis) {
+Array cumsum(const Operand& x, OptionalAxis axis) {
   const CallSite site(x.where);
   return running("cumsum", lax::cumsum, detail::strong(detail::numeric(x.array)), axis);
 }
 
-Array cumprod(const Operand& x, std::optional<Axis> axis) {
+Array cumprod(const Operand& x, OptionalAxis axis) {
   const CallSite site(x.where);
   return running("cumprod", lax::cumprod, detail::strong(detail::numeric(x.array)), axis);
 }
 
-Array cummax(const Operand& x, std::optional<Axis> axis) {
+Array cummax(const Operand& x, OptionalAxis axis) {
   const CallSite site(x.where);
   return running("cummax", lax::cummax, x.array, axis);
 }
 
-Array cummin(const Operand& x, std::optional<Axis> axis) {
+Array cummin(const Operand& x, OptionalAxis axis) {
   const CallSite site(x.where);
   return running("cummin", lax::cummin, x.array, axis);
 }

@@ -10,13 +10,13 @@ inline namespace v1 {
 using detail::CallSite;
 using detail::canonical_axis;
 
-Array sort(const Operand& x, std::optional<Axis> axis) {
+Array sort(const Operand& x, OptionalAxis axis) {
   const CallSite site(x.where);
   const Array a = axis ? x.array : ravel(x.array);
   return lax::sort(a, canonical_axis("sort", axis.value_or(0), a));
 }
 
-Array argsort(const Operand& x, std::optional<Axis> axis) {
+Array argsort(const Operand& x, OptionalAxis axis) {
   const CallSite site(x.where);
   const Array a = axis ? x.array : ravel(x.array);
   const std::int64_t dimension = canonical_axis("argsort", axis.value_or(0), a);
@@ -42,7 +42,7 @@ Array index_operand(const char* name, const Array& indices) {
 
 }  // namespace
 
-Array take(const Operand& x, const Operand& indices, std::optional<Axis> axis) {
+Array take(const Operand& x, const Operand& indices, OptionalAxis axis) {
   const CallSite site(x.where);
   const Array a = axis ? x.array : ravel(x.array);
   const std::int64_t dimension = canonical_axis("take", axis.value_or(0), a);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "control_flow/user_check.hpp"
+#include "core/check.hpp"
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
 #include "telamon/lax.hpp"
@@ -172,6 +173,7 @@ std::shared_ptr<const CheckedProgram> checked_program(const Jaxpr& jaxpr, Checks
           return outs;
         },
         in);
+    TELAMON_CHECK(staged.consts.empty(), "the checked form of a closed jaxpr captured a value");
     result.changed = !result.sites.sites.empty() || has_checks(jaxpr);
     if (result.changed) result.jaxpr = eliminate_dead_code(staged.jaxpr);
     return result;

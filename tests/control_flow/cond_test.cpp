@@ -181,6 +181,9 @@ TEST(CondErrors, ShowBothSidesAndThePath) {
   const auto more = [](Array x) { return std::pair{x, std::map<std::string, Array>{{"b", x}}}; };
   EXPECT_ERROR(TypeError, tl::cond(true, tree, more, 1.0),
                "cond branch outputs must have the same pytree structure, but they differ");
+  const auto deep = [](Array x) { return std::vector{std::vector{x}, std::vector{x, x}}; };
+  const auto flat = [](Array x) { return std::vector{std::vector{x}, std::vector{x}}; };
+  EXPECT_ERROR(TypeError, tl::cond(true, deep, flat, 1.0), " at [1]: ");
   EXPECT_ERROR(
       TypeError,
       tl::switch_(0, std::tuple{id, [](Array x) { return x.astype(tl::DType::i32); }}, 1.0),

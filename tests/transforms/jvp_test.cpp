@@ -189,8 +189,9 @@ TEST(VariadicTransformations, SayWhereTheyWereCalled) {
   const Array none;
   const auto vjp = [&] { (void)tl::vjp(f, 1.0, none); };
   EXPECT_THAT(error_of(vjp), tells(__LINE__ - 1, "vjp"));
-  const auto vjp_aux = [&] { (void)tl::vjp_aux([](Array x) { return std::pair{x, x}; }, none); };
-  EXPECT_THAT(error_of(vjp_aux), tells(__LINE__ - 2, "vjp"));
+  const auto pair = [](Array x) { return std::pair{x, x}; };
+  const auto vjp_aux = [&] { (void)tl::vjp_aux(pair, none); };
+  EXPECT_THAT(error_of(vjp_aux), tells(__LINE__ - 1, "vjp"));
   const auto linearize = [&] { (void)tl::linearize(f, none, 1.0); };
   EXPECT_THAT(error_of(linearize), tells(__LINE__ - 1, "linearize"));
   const auto transpose = [&] { (void)tl::linear_transpose([](Array x) { return x; }, none); };
