@@ -8,6 +8,7 @@
 #include "core/environment.hpp"
 #include "runtime/blas.hpp"
 #include "telamon/control_flow.hpp"
+#include "telamon/grad.hpp"
 #include "telamon/numpy.hpp"
 
 namespace telamon::testing {
@@ -72,6 +73,26 @@ std::map<std::string_view, Example> examples() {
                    ? 1.0
                    : 0.0;
       }};
+  // The state of a loop over single numbers stays in registers: the loop is one kernel.
+  all["cells"] = {
+      [](std::span<const Array> x) {
+        return Arrays{fori_loop(
+            0, 50, [](const Array&, const Array& c) { return 3.5 * c * (1.0 - c); }, x[0])};
+      },
+      {uniform({}, DType::f64, 0, 1)},
+      words("plan", "cells", -1)};
+  // Of c <- r c (1 - c) two numbers per trip would be written down for the way back, one is enough.
+  all["residuals"] = {
+      [](std::span<const Array> x) {
+        const auto last = [](const Array& r, const Array& c0) {
+          return scan([&](const Array& c) { return std::pair{r * c * (1 - c), none}; }, c0, none,
+                      {.length = 20'000})
+              .first;
+        };
+        return Arrays{grad(last)(x[0], x[1])};
+      },
+      {uniform({}, DType::f64, 1.2, 1.5), uniform({}, DType::f64, 0.4, 0.5)},
+      arena};
   all["fuse"] = {
       [](std::span<const Array> x) { return Arrays{lax::exp(lax::neg(x[0]))}; }, {small}, kernels};
   all["merge_siblings"] = {[](std::span<const Array> x) {
@@ -129,7 +150,8 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
         check(f, inputs, -1, 1e3,
               {.contract = false, .name = std::string(word), .disabled = {std::string(word)}});
     EXPECT_LT(measure(*with), measure(*without));
-    const bool is_pass = word == "simplify" || word == "cse" || word == "dce" || word == "loops";
+    const bool is_pass = word == "simplify" || word == "cse" || word == "dce" || word == "loops" ||
+                         word == "residuals";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });
