@@ -263,7 +263,8 @@ Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& bod
   TypeInfo type =
       promote_types({lower.dtype(), lower.weak_type()}, {upper.dtype(), upper.weak_type()});
   if (type.weak) type = {default_int(), true};
-  if (!is_integer(type.dtype)) {
+  if (!lower.weak_type() && !upper.weak_type() && lower.dtype() != upper.dtype() &&
+      !is_integer(promote_types({lower.dtype(), false}, {upper.dtype(), false}).dtype)) {
     throw TypeError("fori_loop: no integer dtype holds both bounds, " + lower.aval().to_string() +
                     " and " + upper.aval().to_string() + "; convert one of them with astype");
   }

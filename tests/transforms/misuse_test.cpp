@@ -79,7 +79,7 @@ TEST(NullFunction, IsAStdFunctionThatWasMovedFrom) {
   std::function<Array(Array)> f = kSquare;
   const auto g = std::move(f);
   EXPECT_EQ(grad(g)(Array(3.0)).item<double>(), 6);
-  EXPECT_THAT(message_of<ValueError>([&] { (void)grad(f)(Array(3.0)); }),  // NOLINT
+  EXPECT_THAT(telamon_test::error_of<ValueError>([&] { (void)grad(f)(Array(3.0)); }),  // NOLINT
               AllOf(HasSubstr("moved from"), HasSubstr("misuse_test.cpp")));
 }
 
