@@ -6,6 +6,7 @@
 #include "compiler/cells.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/passes.hpp"
+#include "compiler/sums.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
 
@@ -95,6 +96,12 @@ class Preparer {
       e.inputs = renamed(eqn.inputs);
       const std::vector<Aval> avals = renamed.out_avals(eqn);
       if (e.primitive == &scan_p && options_.hoist) prepare_scan(e);
+      if (e.primitive == &scan_p && options_.cells) {
+        if (const auto atoms = with_deferred_sums(e, avals)) {
+          for (const Atom& a : *atoms) renamed.push(a);
+          continue;
+        }
+      }
       if (e.primitive == &while_p) {
         if (options_.hoist) prepare_while(e);
         const bool batch = !e.params.as<WhileParams>().cond_jaxpr.out_avals()[0].shape.empty();
@@ -118,6 +125,41 @@ class Preparer {
       outs.push_back(Atom::var(v));
     const Jaxpr alone = b.build(outs, JaxprBuilder::DeadCode::keep).jaxpr;
     return cell_loop(alone, alone.eqns()[0]).has_value();
+  }
+
+  // The same loop with sums over a batch taken after it, if that is what keeps it from being cellular.
+  std::optional<std::vector<Atom>> with_deferred_sums(const Eqn& e,
+                                                      const std::vector<Aval>& avals) {
+    if (e.effect != Effect::none || cellular(e, avals)) return std::nullopt;
+    auto deferred = defer_sums(e.params.as<ScanParams>());
+    if (!deferred) return std::nullopt;
+    static constexpr double kZero = 0;  // of any type: all bits are 0
+    Eqn wide = e;
+    std::vector<Aval> wide_avals = avals;
+    for (const int k : deferred->carries) {
+      Aval& aval = wide_avals[static_cast<std::size_t>(k)];
+      BroadcastInDimParams to;
+      to.shape = aval.shape;
+      to.shape.insert(0, deferred->batch);
+      aval = aval.with_shape(to.shape).strong();
+      wide.inputs[static_cast<std::size_t>(deferred->params.num_consts + k)] = Atom::var(
+          builder_.add_eqn1(broadcast_in_dim_p, Params::of(std::move(to)),
+                            {Atom::literal(Array::from_data(&kZero, aval.dtype, {}))}, aval));
+    }
+    wide.params = Params::of(deferred->params);
+    if (!cellular(wide, wide_avals)) return std::nullopt;
+    const std::vector<Var> vars =
+        builder_.add_eqn(scan_p, wide.params, wide.inputs, wide_avals, wide.effect, wide.where);
+    std::vector<Atom> out;
+    for (const Var v : vars) out.push_back(Atom::var(v));
+    for (const int k : deferred->carries) {
+      const auto i = static_cast<std::size_t>(k);
+      const Atom sum = Atom::var(
+          builder_.add_eqn1(reduce_sum_p, Params::of(AxesParams{{0}}), {out[i]}, avals[i]));
+      const Atom& first = e.inputs[static_cast<std::size_t>(deferred->params.num_consts + k)];
+      out[i] = Atom::var(builder_.add_eqn1(add_p, Params(), {first, sum}, avals[i]));
+    }
+    return out;
   }
 
   // The values that were kept, computed here; they become constants at `first` of the operands.

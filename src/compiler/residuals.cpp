@@ -31,6 +31,33 @@ constexpr int kCheap = 5;                       // cycles of an operation that i
 constexpr std::int64_t kWorthIt = 8;            // operations per number that is not written down
 constexpr std::int64_t kLeastBytes = 32 << 10;  // of all trips: less stays in the caches
 
+// Of a batch of small vectors the components are written down one after the other, f32[n, 3] as
+// f32[3, n]: then the lanes of a batch are side by side.
+bool by_components(const Shape& shape) {
+  constexpr std::int64_t kBatch = 64, kMostComponents = 8;
+  return shape.size() > 1 && shape[0] >= kBatch &&
+         shape.num_elements() / shape[0] <= kMostComponents && shape.num_elements() > shape[0];
+}
+Shape batch_last(std::size_t rank) {  // the permutation
+  Shape out;
+  for (std::size_t d = 1; d < rank; ++d) out.push_back(static_cast<std::int64_t>(d));
+  out.push_back(0);
+  return out;
+}
+Shape batch_first(std::size_t rank) {
+  Shape out{static_cast<std::int64_t>(rank) - 1};
+  for (std::size_t d = 0; d + 1 < rank; ++d) out.push_back(static_cast<std::int64_t>(d));
+  return out;
+}
+Atom transposed(JaxprBuilder& b, const Atom& x, const Shape& order) {
+  const Aval aval = b.aval(x);
+  Shape shape;
+  for (const std::int64_t d : order) shape.push_back(aval.shape[static_cast<std::size_t>(d)]);
+  TransposeParams p;
+  p.permutation = order;
+  return Atom::var(b.add_eqn1(transpose_p, Params::of(std::move(p)), {x}, aval.with_shape(shape)));
+}
+
 /// What becomes of a pair of loops.
 struct Pair {
   int forward = -1, backward = -1;  ///< equations
@@ -229,10 +256,13 @@ class Residuals {
       avals.push_back(jaxpr_.aval(eqn.outputs[i]));
     }
     for (const int c : pair.carries) {
-      outs.push_back(inside(Atom::var(c)));
-      Shape shape = old.aval(static_cast<Var>(c)).shape;
+      Atom row = inside(Atom::var(c));
+      const Shape& whole = b.aval(row).shape;
+      if (by_components(whole)) row = transposed(b, row, batch_last(whole.size()));
+      Shape shape = b.aval(row).shape;
       shape.insert(0, p.length);
-      avals.push_back(old.aval(static_cast<Var>(c)).with_shape(shape));
+      avals.push_back(b.aval(row).with_shape(shape));
+      outs.push_back(row);
     }
     p.jaxpr = b.build(std::move(outs)).jaxpr;
     const std::vector<Var> results =
@@ -255,7 +285,8 @@ class Residuals {
       if (pair.dropped[i]) gone.insert(pair.row_of[i]);
     }
     JaxprBuilder b;
-    std::map<Var, Atom> again;  // the forward body's variables
+    std::map<Var, Atom> again;                 // the forward body's variables
+    std::vector<std::pair<Var, Atom>> turned;  // rows that are written by components
     std::vector<Atom> operands, inputs(static_cast<std::size_t>(old.num_inputs()), Atom::var(0));
     const auto take = [&](int from, int to) {
       for (int i = from; i < to; ++i) {
@@ -274,8 +305,21 @@ class Residuals {
     take(p.num_consts, old.num_inputs());
     for (const int r : pair.rows)
       take_too(r, renamed_(forward.inputs[static_cast<std::size_t>(r)]));
-    for (std::size_t c = 0; c < pair.carries.size(); ++c)
-      take_too(pair.carries[c], carries_.at(pair.forward)[c]);
+    for (std::size_t c = 0; c < pair.carries.size(); ++c) {
+      const Aval& aval = body.aval(static_cast<Var>(pair.carries[c]));
+      const Atom& rows = carries_.at(pair.forward)[c];
+      if (!by_components(aval.shape)) {
+        take_too(pair.carries[c], rows);
+        continue;
+      }
+      Shape shape = builder_.aval(rows).shape;
+      shape.erase(0);
+      const Atom row = Atom::var(b.add_input(aval.with_shape(shape)));
+      operands.push_back(rows);
+      turned.emplace_back(pair.carries[c], row);
+    }
+    for (const auto& [c, row] : turned)
+      again.emplace(c, transposed(b, row, batch_first(b.aval(row).shape.size())));
     p.num_consts += static_cast<int>(pair.consts.size());
 
     for (std::size_t i = 0; i < pair.dropped.size(); ++i) {  // rows that are read as before

@@ -232,6 +232,49 @@ TEST(CellLoops, MultiplySmallMatrices) {
   expect_one_cell_loop(executable);
 }
 
+// ---- sums over the batch -------------------------------------------------------------------------
+TEST(DeferredSums, OfGradientsOfWhatABatchSharesKeepLanesApart) {
+  // d/dp of the mean over trajectories: both loops are cellular, whatever form p is used in.
+  const auto loss = [](const Array& p, const Array& q, const Array& ys) {
+    const auto one = [&](const Array& y0) {
+      const auto step = [&](const Array& y) {
+        return std::pair{y * p(0) - q * sin(y) + p(1) * p(2), none};
+      };
+      return scan(step, y0, none, {.length = 12}).first;
+    };
+    const Array last = vmap(one)(ys);
+    return mean(last * last);
+  };
+  for (const std::int64_t n : {16, 50, 1000}) {
+    const auto executable = check(
+        [&](std::span<const Array> x) {
+          const auto g = grad<0, 1, 2>(loss)(x[0], x[1], x[2]);
+          return Arrays{std::get<0>(g), std::get<1>(g), std::get<2>(g)};
+        },
+        {numbers({3}, 1, 0.1, 0.9), numbers({}, 2), numbers({n}, 3)}, -1, 1e6);
+    EXPECT_EQ(lines_with(executable, "kernel cells"), 2) << executable->text("plan");
+    EXPECT_EQ(lines_with(executable, "\nloop"), 0) << executable->text("plan");
+  }
+}
+
+TEST(DeferredSums, LeaveAloneWhatTheLoopLooksAt) {
+  // The running sum is read by the body, or written down: it must be right at each trip.
+  for (const bool read : {false, true}) {
+    check(
+        [&](std::span<const Array> x) {
+          using State = std::pair<Array, Array>;
+          const auto step = [&](const State& s) {
+            const auto& [total, y] = s;
+            const Array next = read ? y * 0.5 + total * 0.01 : y * 0.5;
+            return std::pair{State{total + sum(y), next}, total};
+          };
+          const auto [last, ys] = scan(step, State{x[0], x[1]}, none, {.length = 6});
+          return Arrays{last.first, last.second, ys};
+        },
+        {numbers({}), numbers({40}, 2)}, -1, 1e5);
+  }
+}
+
 // ---- what the backward pass reads ----------------------------------------------------------------
 std::size_t arena_of(const Program& f, const Arrays& x, const char* without) {
   CompileOptions options;
