@@ -222,21 +222,18 @@ Array concrete_value(const Array& x, const char* what) {
 void missing_rule(const PrimitiveBase& primitive, std::string_view stage) {
   struct Text {
     std::string_view stage;
-    const char *before, *after, *advice;
+    const char *before, *after;
   };
   constexpr Text kTexts[] = {
-      {"impl", "Evaluation rule for ", "", "def_impl, or an `ops` lowering"},
-      {"abstract_eval", "Abstract evaluation for ", "", "def_abstract_eval, or an `ops` lowering"},
-      {"lower", "Lowering rule for primitive ", " not found for platform cpu", "def_lower"},
-      {"jvp", "Differentiation rule for ", "", "def_jvp, or an `ops` lowering"},
-      {"transpose", "Transpose rule (for reverse-mode differentiation) for ", "",
-       "def_transpose, or an `ops` lowering"},
-      {"batch", "Batching rule for ", "", "def_batch, or an `ops` lowering"}};
+      {"impl", "Evaluation rule for ", " not implemented"},
+      {"abstract_eval", "Abstract evaluation for ", " not implemented"},
+      {"lower", "Lowering rule for primitive ", " not found for platform cpu"},
+      {"jvp", "Differentiation rule for ", " not implemented"},
+      {"transpose", "Transpose rule (for reverse-mode differentiation) for ", " not implemented"},
+      {"batch", "Batching rule for ", " not implemented"}};
   for (const Text& t : kTexts) {
     if (t.stage != stage) continue;
-    throw NotImplementedError(t.before + ("'" + std::string(primitive.name()) + "'") +
-                              (*t.after ? t.after : " not implemented") + "; give it one with " +
-                              t.advice);
+    throw NotImplementedError(t.before + ("'" + std::string(primitive.name()) + "'") + t.after);
   }
   throw InternalError("no rule is called '" + std::string(stage) + "'");
 }

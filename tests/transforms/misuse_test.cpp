@@ -162,9 +162,6 @@ TEST(Advice, SaysWhatToDoInstead) {
   const auto doubled = [](Array x) { return x * 2.0; };
   EXPECT_THAT(message_of<TypeError>([&] { (void)grad(doubled)(Array({1.0, 2.0})); }),
               AllOf(HasSubstr("tl::sum"), HasSubstr("tl::jacrev")));
-  const Primitive<> p{"p"};
-  EXPECT_THAT(message_of<NotImplementedError>([&] { (void)p.bind({}, {Array(1.0)}); }),
-              AllOf(HasSubstr("Evaluation rule for 'p' not implemented"), HasSubstr("def_impl")));
   EXPECT_THAT(message_of<TypeError>([] { (void)random::normal(zeros({3}), {2}); }),
               HasSubstr("random::normal needs a key"));
   EXPECT_THAT(message_of<TypeError>([] { (void)random::bernoulli(zeros({3}), 0.5, Shape{2}); }),
