@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "core/concrete.hpp"
-#include "core/rule_results.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "telamon/primitives.hpp"
@@ -24,13 +23,6 @@ Registry& registry() {
   static auto* const r = new Registry;
   return *r;
 }
-
-// The table of a primitive, and how often the results of each of its rules have been compared.
-struct CountingTable final : detail::RuleTable {
-  explicit CountingTable(detail::RuleTable table) : detail::RuleTable(std::move(table)) {}
-  mutable std::atomic<int> compared[3] = {};
-};
-constexpr int kCompared = 16;
 
 }  // namespace
 
@@ -52,7 +44,7 @@ PrimitiveBase::~PrimitiveBase() {
 
 const detail::RuleTable& PrimitiveBase::rules() const {
   if (const detail::RuleTable* table = table_.load(std::memory_order_acquire)) return *table;
-  auto built = std::make_unique<CountingTable>(build_());
+  auto built = std::make_unique<detail::RuleTable>(build_());
   detail::derive_missing_rules(*built);
   detail::RuleTable* expected = nullptr;
   if (table_.compare_exchange_strong(expected, built.get(), std::memory_order_acq_rel))
@@ -60,19 +52,8 @@ const detail::RuleTable& PrimitiveBase::rules() const {
   return *expected;  // another thread was faster
 }
 
-// A rule that is new is compared anew.
 detail::RuleTable& PrimitiveBase::mutable_rules() const {
-  const auto& table = static_cast<const CountingTable&>(rules());
-  for (auto& count : table.compared) count.store(0, std::memory_order_relaxed);
-  return const_cast<CountingTable&>(table);
-}
-
-bool detail::is_among_first(const PrimitiveBase& primitive, ResultOf rule) {
-  const auto& table = static_cast<const CountingTable&>(primitive.rules());
-  std::atomic<int>& count = table.compared[static_cast<std::size_t>(rule)];
-  if (count.load(std::memory_order_relaxed) >= kCompared) return false;
-  count.fetch_add(1, std::memory_order_relaxed);
-  return true;
+  return const_cast<detail::RuleTable&>(rules());
 }
 
 void PrimitiveBase::add_lowering(std::string platform, Lowering lowering) const {

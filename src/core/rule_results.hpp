@@ -1,7 +1,7 @@
 // What the rules of a primitive return, compared with what abstract_eval says.
 //
-// Comparing takes about as long as a small operation. So the first results of each rule are compared,
-// and all that could not be used at all: a rule that is wrong is mostly wrong at once.
+// Comparing takes about as long as a small operation, so only what could not be used at all is compared
+// at each use. check_primitive compares types.
 #pragma once
 
 #include <span>
@@ -15,14 +15,11 @@ namespace detail {
 
 enum class ResultOf : std::uint8_t { impl, jvp, batch };
 
-/// Whether results of this rule are to be compared; counts the use.
-bool is_among_first(const PrimitiveBase& primitive, ResultOf rule);
-
 /// Whether there is nothing to go on with: no results, or one that is an empty Array.
 bool are_unusable(const Arrays& results);
 
 /// TypeError unless there are as many results as abstract_eval gives for these operands, of the same
-/// shapes and dtypes. `examples` are the avals of the results; of empty handles float0.
+/// shapes and dtypes. `results`: of empty handles float0.
 void compare_with_abstract_eval(const PrimitiveBase& primitive, ResultOf rule, const Params& params,
                                 std::span<const Aval> operands, std::span<const Aval> results);
 
