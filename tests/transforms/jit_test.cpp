@@ -177,7 +177,9 @@ const tl::Primitive<> not_compiled_p{
 TEST(Jit, TellsLineAndTransformationsOfWhatItCannotDo) {
   const int line = __LINE__ + 1;
   const auto g = tl::jit([](Array x) { return not_compiled_p.bind1({}, {x}); });
-  EXPECT_THAT(error_of([&] { g(Array()); }), tells(line, "jit[(]f[)]")) << "an empty handle";
+  EXPECT_THAT(error_of([&] { g(Array()); }),
+              ::testing::EndsWith("\n  at jit_test.cpp:" + std::to_string(line) + " in TestBody"))
+      << "an empty handle";
   if (telamon::runtime::find_backend().name() != "llvm") return;
   EXPECT_THAT(error_of([&] { g(1.0); }), tells(line, "jit[(]f[)]")) << "no lowering";
 }
