@@ -67,7 +67,10 @@ NOINLINE double lstm_forward(const double* main, const double* ex, const double*
     double in[B];
     for (int j = 0; j < B; ++j) in[j] = seq[t * B + j] * ex[j];
     for (int k = 0; k < kLayers; ++k) {
-      Record& r = kRecord ? tape.records[static_cast<std::size_t>(t * kLayers + k)] : local;
+      Record& r =
+          kRecord
+              ? tape.records[static_cast<std::size_t>(t) * kLayers + static_cast<std::size_t>(k)]
+              : local;
       const double *w = main + k * 8 * B, *b = w + 4 * B;
       for (int j = 0; j < B; ++j) r.x[j] = in[j], r.h[j] = h[k][j], r.c[j] = c[k][j];
       for (int j = 0; j < B; ++j) r.f[j] = sigmoid(r.x[j] * w[j] + b[j]);
@@ -88,7 +91,7 @@ NOINLINE double lstm_forward(const double* main, const double* ex, const double*
     for (int j = 0; j < B; ++j) total += gold[j] * (y[j] - l);
     if (kRecord) {
       tape.lse[static_cast<std::size_t>(t)] = l;
-      std::copy(y, y + B, &tape.y[static_cast<std::size_t>(t * B)]);
+      std::copy(y, y + B, &tape.y[static_cast<std::size_t>(t) * B]);
     }
   }
   return -total / (static_cast<double>(kSteps) * B);
@@ -109,8 +112,8 @@ NOINLINE double lstm_grad(const double* main, const double* ex, const double* st
   std::fill(dmain, dmain + kLayers * 8 * B, 0);
   std::fill(dex, dex + 3 * B, 0);
   for (int t = kSteps - 1; t >= 0; --t) {
-    const double *gold = seq + (t + 1) * B, *y = &tape.y[static_cast<std::size_t>(t * B)];
-    const Record* records = &tape.records[static_cast<std::size_t>(t * kLayers)];
+    const double *gold = seq + (t + 1) * B, *y = &tape.y[static_cast<std::size_t>(t) * B];
+    const Record* records = &tape.records[static_cast<std::size_t>(t) * kLayers];
     const double lse = tape.lse[static_cast<std::size_t>(t)];
     double gs = 0, up[B];
     for (int j = 0; j < B; ++j) gs += gold[j];

@@ -70,7 +70,7 @@ class SolverCall {
     if constexpr (has_aux) {
       check_same_structure(what_, b_, static_cast<const T&>(result.first));
     } else {
-      const T x = result;
+      const T& x = result;
       check_same_structure(what_, b_, x);
     }
     flatten_into(result, outs, what_);

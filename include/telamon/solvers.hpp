@@ -74,7 +74,7 @@ LinearSolution<T> solve_flat(decltype(cg_arrays)& method, const char* name, A& a
   if (options.M) flat.M = endomorphism<T>(options.M, prototype, "M and b");
   const Arrays outs = [&] {
     if constexpr (std::is_convertible_v<A, Array>) {
-      const Array matrix = a;
+      const Array& matrix = a;
       if (matrix.ndim() != 2 || matrix.shape(0) != matrix.shape(1)) {
         throw ValueError(std::string(name) +
                          ": linear operator must be a square matrix, but has shape: " +

@@ -307,8 +307,8 @@ class Fuser {
         if (!folds_alike && !over_results) continue;
         const Usage u = usage(e, k);
         if (u.other > 0 || u.mixed) continue;
-        const bool sibling = options_.merge_siblings && folds_alike &&
-                             (u.aligned == 0 || u.align == Align::reduced);
+        const bool sibling =
+            options_.merge_siblings && folds_alike && (u.aligned == 0 || u.align == Align::reduced);
         const bool epilogue = over_results && u.align == Align::iteration;
         if ((sibling || epilogue) && may_produce(k, e)) best = k;
       }

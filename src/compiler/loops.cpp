@@ -134,6 +134,7 @@ class Preparer {
     auto deferred = defer_sums(e.params.as<ScanParams>());
     if (!deferred) return std::nullopt;
     static constexpr double kZero = 0;  // of any type: all bits are 0
+    const auto num_consts = static_cast<std::size_t>(deferred->params.num_consts);
     Eqn wide = e;
     std::vector<Aval> wide_avals = avals;
     for (const int k : deferred->carries) {
@@ -142,7 +143,7 @@ class Preparer {
       to.shape = aval.shape;
       to.shape.insert(0, deferred->batch);
       aval = aval.with_shape(to.shape).strong();
-      wide.inputs[static_cast<std::size_t>(deferred->params.num_consts + k)] = Atom::var(
+      wide.inputs[num_consts + static_cast<std::size_t>(k)] = Atom::var(
           builder_.add_eqn1(broadcast_in_dim_p, Params::of(std::move(to)),
                             {Atom::literal(Array::from_data(&kZero, aval.dtype, {}))}, aval));
     }
@@ -156,7 +157,7 @@ class Preparer {
       const auto i = static_cast<std::size_t>(k);
       const Atom sum = Atom::var(
           builder_.add_eqn1(reduce_sum_p, Params::of(AxesParams{{0}}), {out[i]}, avals[i]));
-      const Atom& first = e.inputs[static_cast<std::size_t>(deferred->params.num_consts + k)];
+      const Atom& first = e.inputs[num_consts + static_cast<std::size_t>(k)];
       out[i] = Atom::var(builder_.add_eqn1(add_p, Params(), {first, sum}, avals[i]));
     }
     return out;

@@ -80,9 +80,9 @@ TEST(Npy, OfAnUnknownVersionIsRefused) {
 
 TEST(Npy, OfRecordsOrBigEndianNumbersIsRefusedByName) {
   const NpyFile records(header_of("[('a', '<f4'), ('b', '<i4')]", "(1,)"), "12345678");
-  EXPECT_THAT(
-      message_of<ParseError>([&] { (void)records.load(); }),
-      AllOf(HasSubstr("structured dtype, [('a', '<f4'), ('b', '<i4')]"), HasSubstr(records.path())));
+  EXPECT_THAT(message_of<ParseError>([&] { (void)records.load(); }),
+              AllOf(HasSubstr("structured dtype, [('a', '<f4'), ('b', '<i4')]"),
+                    HasSubstr(records.path())));
   const NpyFile big(header_of("'>f4'", "(1,)"), "1234");
   EXPECT_THAT(message_of<ParseError>([&] { (void)big.load(); }),
               AllOf(HasSubstr("big-endian, dtype '>f4'"), HasSubstr(big.path())));
