@@ -214,13 +214,7 @@ Array categorical(const Operand& key, const Operand& logits, std::int64_t axis,
   rest.erase(from_left);
   Shape noise = shape.value_or(rest);
   const int leading = noise.ndim() - rest.ndim();
-  const auto ends_with_rest = [&] {
-    for (int i = 0; i < rest.ndim(); ++i)
-      if (noise[static_cast<std::size_t>(leading + i)] != rest[static_cast<std::size_t>(i)])
-        return false;
-    return true;
-  };
-  if (leading < 0 || !ends_with_rest()) {
+  if (leading < 0 || !std::equal(rest.begin(), rest.end(), noise.begin() + leading)) {
     throw ValueError("random::categorical: the shape " + noise.to_string() +
                      " must end with that of the logits less their axis, " + rest.to_string());
   }
