@@ -152,12 +152,20 @@ Kernel find_kernel(Op op, DType dtype, runtime::Isa isa) {
 }
 Kernel find_kernel(Op op, DType dtype) { return host_kernel(op, dtype); }
 
+namespace {
+// Where a dimension is 0 the product of the others may overflow; then no element is at these strides.
+std::int64_t times(std::int64_t stride, std::int64_t size) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(stride) *
+                                   static_cast<std::uint64_t>(size));
+}
+}  // namespace
+
 Shape contiguous_strides(const Shape& shape, std::size_t element_size) {
   Shape strides(shape.size(), 0);
   auto stride = static_cast<std::int64_t>(element_size);
   for (std::size_t d = shape.size(); d-- > 0;) {
     strides[d] = stride;
-    stride *= shape[d];
+    stride = times(stride, shape[d]);
   }
   return strides;
 }
@@ -168,7 +176,7 @@ bool is_contiguous(const View& view) {
   auto stride = static_cast<std::int64_t>(size_of(view.dtype));
   for (std::size_t d = view.shape.size(); d-- > 0;) {
     if (view.shape[d] != 1 && view.strides[d] != stride) return false;
-    stride *= view.shape[d];
+    stride = times(stride, view.shape[d]);
   }
   return true;
 }
