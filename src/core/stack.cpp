@@ -71,7 +71,7 @@ Tracer::~Tracer() {
 // Each level takes some kilobytes of the thread's stack, of which systems grant 8 MiB or less.
 constexpr int kMaxDepth = 200;
 
-NewMain::NewMain(std::unique_ptr<Trace> trace) : exceptions_(std::uncaught_exceptions()) {
+NewMain::NewMain(std::unique_ptr<Trace> trace) {
   InterpreterStack& s = stack();
   const std::string name = trace->describe();
   if (s.depth >= kMaxDepth) {
@@ -93,12 +93,16 @@ NewMain::NewMain(std::unique_ptr<Trace> trace) : exceptions_(std::uncaught_excep
   s.mains.push_back(main_);
   ++s.depth;
 }
-NewMain::~NewMain() noexcept(false) {
+void NewMain::pop() {
+  if (!main_->alive_) return;
   main_->alive_ = false;
   stack().mains.pop_back();
   --stack().depth;
+}
+void NewMain::end() {
+  pop();
   LiveTracers* live = main_->live_tracers();
-  if (!live || std::uncaught_exceptions() > exceptions_) return;
+  if (!live) return;
   const std::lock_guard lock(live->mutex);
   if (live->tracers.empty()) return;
   throw LeakedTracerError(std::to_string(live->tracers.size()) + " tracers of " + main_->owner() +

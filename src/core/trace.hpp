@@ -94,21 +94,32 @@ class Tracer : public ArrayNode {
   SourceLocation created_;
 };
 
-/// Pushes a MainTrace for the duration of a scope. When it ends, tracers of it are leaked ones: an
-/// error at once where `check_leaks()` asks for it.
+/// Pushes a MainTrace for the duration of a scope.
 class NewMain {
  public:
   explicit NewMain(std::unique_ptr<Trace> trace);
-  ~NewMain() noexcept(false);
+  ~NewMain() { pop(); }
   NewMain(const NewMain&) = delete;
   NewMain& operator=(const NewMain&) = delete;
   const std::shared_ptr<MainTrace>& main() const { return main_; }
   template <class T> T& trace() const { return static_cast<T&>(main_->trace()); }
 
+  /// Pops it. Tracers of it that are still there have leaked: an error where `check_leaks()` asks for it.
+  void end();
+
  private:
+  void pop();
   std::shared_ptr<MainTrace> main_;
-  int exceptions_;  // under way at the start
 };
+
+/// body(scope) under a new MainTrace. The tracers that the body makes must be gone when it returns.
+template <class Body>
+auto under_new_main(std::unique_ptr<Trace> trace, Body&& body) {
+  NewMain scope(std::move(trace));
+  auto result = body(std::as_const(scope));
+  scope.end();
+  return result;
+}
 
 /// Makes `main` the dynamic trace (omnistaging): primitives without tracers go to it too.
 class NewDynamic {

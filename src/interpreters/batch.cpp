@@ -147,19 +147,22 @@ Array broadcast_batch(const Array& x, int axis, std::int64_t size) {
 
 BatchResult batch_flat(const FlatFunction& f, const AxisInfo& axis, std::span<const Array> args,
                        std::span<const BatchAxis> in_axes, std::string name) {
-  const NewMain scope(std::make_unique<BatchTrace>(axis, std::move(name)));
-  auto& trace = scope.trace<BatchTrace>();
-  Arrays inputs;
-  inputs.reserve(args.size());
-  for (std::size_t i = 0; i < args.size(); ++i) inputs.push_back(trace.box(args[i], in_axes[i]));
-  BatchResult result;
-  for (const Array& out : f(inputs)) {
-    const Array raised = full_raise(*scope.main(), out);
-    const auto& t = tracer_cast<BatchTracer>(raised);
-    result.values.push_back(t.value());
-    result.axes.push_back(t.axis());
-  }
-  return result;
+  return under_new_main(std::make_unique<BatchTrace>(axis, std::move(name)),
+                        [&](const NewMain& scope) {
+                          auto& trace = scope.trace<BatchTrace>();
+                          Arrays inputs;
+                          inputs.reserve(args.size());
+                          for (std::size_t i = 0; i < args.size(); ++i)
+                            inputs.push_back(trace.box(args[i], in_axes[i]));
+                          BatchResult result;
+                          for (const Array& out : f(inputs)) {
+                            const Array raised = full_raise(*scope.main(), out);
+                            const auto& t = tracer_cast<BatchTracer>(raised);
+                            result.values.push_back(t.value());
+                            result.axes.push_back(t.axis());
+                          }
+                          return result;
+                        });
 }
 
 Array move_axis(const Array& x, int from, int to) {

@@ -108,20 +108,21 @@ class JvpTrace final : public Trace {
 
 JvpResult jvp_flat(const FlatFunction& f, std::span<const Array> primals,
                    std::span<const Tangent> tangents, std::string name) {
-  const NewMain scope(std::make_unique<JvpTrace>(std::move(name)));
-  auto& trace = scope.trace<JvpTrace>();
-  Arrays inputs;
-  inputs.reserve(primals.size());
-  for (std::size_t i = 0; i < primals.size(); ++i)
-    inputs.push_back(trace.box(primals[i], tangents[i]));
-  JvpResult result;
-  for (const Array& out : f(inputs)) {
-    const Array raised = full_raise(*scope.main(), out);
-    const auto& t = tracer_cast<JvpTracer>(raised);
-    result.primals.push_back(t.primal());
-    result.tangents.push_back(t.tangent());
-  }
-  return result;
+  return under_new_main(std::make_unique<JvpTrace>(std::move(name)), [&](const NewMain& scope) {
+    auto& trace = scope.trace<JvpTrace>();
+    Arrays inputs;
+    inputs.reserve(primals.size());
+    for (std::size_t i = 0; i < primals.size(); ++i)
+      inputs.push_back(trace.box(primals[i], tangents[i]));
+    JvpResult result;
+    for (const Array& out : f(inputs)) {
+      const Array raised = full_raise(*scope.main(), out);
+      const auto& t = tracer_cast<JvpTracer>(raised);
+      result.primals.push_back(t.primal());
+      result.tangents.push_back(t.tangent());
+    }
+    return result;
+  });
 }
 
 std::shared_ptr<const JvpJaxpr> jvp_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& nonzero_in,

@@ -197,29 +197,31 @@ struct PartialInput {
 PartialEvaluated partial_eval(const FlatFunction& f, std::span<const PartialInput> inputs,
                               std::string name,
                               const std::function<bool(std::size_t)>& instantiate_out) {
-  const NewMain scope(std::make_unique<PartialEvalTrace>(std::move(name)));
-  auto& trace = scope.trace<PartialEvalTrace>();
-  Arrays args;
-  args.reserve(inputs.size());
-  for (const PartialInput& in : inputs)
-    args.push_back(in.known.has_value() ? in.known : trace.add_input(in.aval));
-  PartialEvaluated result;
-  std::vector<Atom> outs;
-  const Arrays results = f(args);
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const Array raised = full_raise(*scope.main(), results[i]);
-    const auto& t = tracer_cast<PartialEvalTracer>(raised);
-    if (t.is_known() && !instantiate_out(i)) {
-      result.known_out.emplace_back(t.known());
-    } else {
-      result.known_out.emplace_back(std::nullopt);
-      outs.push_back(trace.instantiate(raised));
-    }
-  }
-  ClosedJaxpr closed = trace.builder().build(std::move(outs));
-  result.jaxpr = std::move(closed.jaxpr);
-  result.consts = std::move(closed.consts);
-  return result;
+  return under_new_main(
+      std::make_unique<PartialEvalTrace>(std::move(name)), [&](const NewMain& scope) {
+        auto& trace = scope.trace<PartialEvalTrace>();
+        Arrays args;
+        args.reserve(inputs.size());
+        for (const PartialInput& in : inputs)
+          args.push_back(in.known.has_value() ? in.known : trace.add_input(in.aval));
+        PartialEvaluated result;
+        std::vector<Atom> outs;
+        const Arrays results = f(args);
+        for (std::size_t i = 0; i < results.size(); ++i) {
+          const Array raised = full_raise(*scope.main(), results[i]);
+          const auto& t = tracer_cast<PartialEvalTracer>(raised);
+          if (t.is_known() && !instantiate_out(i)) {
+            result.known_out.emplace_back(t.known());
+          } else {
+            result.known_out.emplace_back(std::nullopt);
+            outs.push_back(trace.instantiate(raised));
+          }
+        }
+        ClosedJaxpr closed = trace.builder().build(std::move(outs));
+        result.jaxpr = std::move(closed.jaxpr);
+        result.consts = std::move(closed.consts);
+        return result;
+      });
 }
 
 }  // namespace

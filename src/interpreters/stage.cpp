@@ -62,18 +62,19 @@ class StageTrace final : public Trace {
 }  // namespace
 
 ClosedJaxpr stage_flat(const FlatFunction& f, std::span<const Aval> avals, std::string name) {
-  const NewMain scope(std::make_unique<StageTrace>(std::move(name)));
-  const NewDynamic dynamic(*scope.main());
-  auto& trace = scope.trace<StageTrace>();
-  Arrays inputs;
-  inputs.reserve(avals.size());
-  for (const Aval& aval : avals) inputs.push_back(trace.add_input(aval));
-  std::vector<Atom> outs;
-  for (const Array& out : f(inputs)) {
-    const Array raised = full_raise(*scope.main(), out);
-    outs.push_back(tracer_cast<StageTracer>(raised).atom());
-  }
-  return trace.builder().build(std::move(outs));
+  return under_new_main(std::make_unique<StageTrace>(std::move(name)), [&](const NewMain& scope) {
+    const NewDynamic dynamic(*scope.main());
+    auto& trace = scope.trace<StageTrace>();
+    Arrays inputs;
+    inputs.reserve(avals.size());
+    for (const Aval& aval : avals) inputs.push_back(trace.add_input(aval));
+    std::vector<Atom> outs;
+    for (const Array& out : f(inputs)) {
+      const Array raised = full_raise(*scope.main(), out);
+      outs.push_back(tracer_cast<StageTracer>(raised).atom());
+    }
+    return trace.builder().build(std::move(outs));
+  });
 }
 
 }  // namespace detail
