@@ -173,7 +173,7 @@ struct Lowering {
     std::function<Scalar(Emitter&, const Params&, Scalar, Scalar)> combine;
     std::function<Shape(const Params&)> axes;
   };
-  /// Loops over whole buffers: sort, scatter. A fusion barrier.
+  /// Loops over whole buffers: cumsum, scatter. A fusion barrier.
   struct Kernel {
     std::function<void(Emitter&, const Params&, std::span<const Buffer>, std::span<const Buffer>)>
         f;

@@ -13,15 +13,6 @@ const char* name_of(ResultOf rule) {
   return kNames[static_cast<int>(rule)];
 }
 
-// A call in final style knows its types by tracing a C++ function, and so does a composition: their
-// results come from primitives that are compared themselves.
-bool is_composed(const PrimitiveBase& primitive, const Params& params) {
-  const RuleTable& rules = primitive.rules();
-  const Lowering* lowering = rules.lowering();
-  return rules.close || params.has_jaxprs() ||
-         (lowering && std::holds_alternative<Lowering::Ops>(lowering->form));
-}
-
 }  // namespace
 
 bool are_unusable(const Arrays& results) {
@@ -47,7 +38,7 @@ void wrong_results(const PrimitiveBase& primitive, ResultOf rule, const std::str
 void compare_with_abstract_eval(const PrimitiveBase& primitive, ResultOf rule, const Params& params,
                                 std::span<const Aval> operands, std::span<const Aval> results) {
   const auto& types = primitive.rules().abstract_eval;
-  if (!types || (is_composed(primitive, params) && !results.empty())) return;
+  if (!types) return;
   const std::vector<Aval> expected = types(params, operands).avals;
   if (results.size() != expected.size()) {
     wrong_results(primitive, rule,
