@@ -42,6 +42,20 @@ bool adapt_weak(Arrays& init, std::span<const Aval> out) {
   return changed;
 }
 
+ClosedJaxpr traced_to_fixpoint(
+    Arrays& init, std::size_t first,
+    const std::function<ClosedJaxpr(const std::vector<Aval>& init)>& trace) {
+  ClosedJaxpr program;
+  constexpr int kRounds = 8;
+  for (int round = 0; round < kRounds; ++round) {
+    program = trace(detail::avals_of(init));
+    const std::vector<Aval> outs = program.jaxpr.out_avals();
+    if (outs.size() < first + init.size()) break;  // for the caller to refuse
+    if (!adapt_weak(init, std::span(outs).subspan(first))) break;
+  }
+  return program;
+}
+
 void check_carry_structure(const char* what, const TreeDef& in, const TreeDef& out) {
   if (in == out) return;
   throw TypeError(std::string(what) +

@@ -1,6 +1,7 @@
 // What scan, while_loop and cond share when they trace their functions.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "control_flow/common.hpp"
@@ -20,6 +21,11 @@ Jaxpr remembered(const Jaxpr& jaxpr);
 std::string type_difference(const Aval& a, const Aval& b);
 /// Converts weakly typed initial values to the types that the body gives them. Whether any changed.
 bool adapt_weak(Arrays& init, std::span<const Aval> out);
+/// Traces a body until it gives the types of `init`, whose weak values are made strong or wider on
+/// the way. `trace` traces it once, for the types of `init`; its results from `first` on are theirs.
+ClosedJaxpr traced_to_fixpoint(
+    Arrays& init, std::size_t first,
+    const std::function<ClosedJaxpr(const std::vector<Aval>& init)>& trace);
 /// The type both may have when one of them is weak: of the value that `a` must be converted to.
 bool converts_to(const Aval& weak, const Aval& to);
 /// TypeErrors about the carry of `what` ("scan").

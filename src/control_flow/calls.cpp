@@ -24,12 +24,6 @@ std::string batch_key(const AxisInfo& axis, std::span<const BatchAxis> axes) {
 
 namespace {
 
-std::vector<Aval> avals_of(std::span<const Array> xs) {
-  std::vector<Aval> avals;
-  for (const Array& x : xs) avals.push_back(x.aval());
-  return avals;
-}
-
 // The rule for one example, applied to batches.
 JvpResult map_jvp_rule(const JvpRule& rule, const AxisInfo& axis,
                        const std::vector<BatchAxis>& axes, std::span<const Array> primals,

@@ -175,8 +175,7 @@ namespace detail {
 Arrays checkpoint_arrays(const FlatFunction& f, std::span<const Array> args,
                          const CheckpointOptions& options) {
   if (!tracing_under_way()) return f(args);
-  std::vector<Aval> avals;
-  for (const Array& x : args) avals.push_back(x.aval());
+  const std::vector<Aval> avals = avals_of(args);
   ClosedJaxpr body = stage_flat(f, avals, "checkpoint(" + options.name + ")");
   Arrays operands = std::move(body.consts);
   operands.insert(operands.end(), args.begin(), args.end());

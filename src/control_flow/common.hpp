@@ -66,6 +66,11 @@ template <class T>
 void append(std::vector<T>& to, const std::vector<T>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
+template <class T>
+std::vector<T> followed_by(std::vector<T> first, const std::vector<T>& second) {
+  append(first, second);
+  return first;
+}
 /// Zeros of the aval.
 Array zeros_of(const Aval& aval);
 bool any_of(const Mask& mask);

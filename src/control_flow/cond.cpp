@@ -39,11 +39,8 @@ AbstractResult type_of_cond(const CondParams& p, std::span<const Aval> in) {
   Effect effect = Effect::none;
   for (const Jaxpr& branch : p.branches) {
     const std::vector<Aval> other = branch.out_avals();
-    const auto same = [](std::span<const Aval> a, std::span<const Aval> b) {
-      return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                        [](const Aval& x, const Aval& y) { return x.same_type(y); });
-    };
-    if (!same(branch.in_avals(), first.in_avals()) || !same(other, outs)) {
+    if (!detail::same_types(branch.in_avals(), first.in_avals()) ||
+        !detail::same_types(other, outs)) {
       bad_jaxpr("cond", "branches have different types: " + avals_text(first.in_avals()) + " -> " +
                             avals_text(outs) + " and " + avals_text(branch.in_avals()) + " -> " +
                             avals_text(other));

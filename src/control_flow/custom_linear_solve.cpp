@@ -1,9 +1,7 @@
 // custom_linear_solve: a linear system, whose derivatives are those of the system and never of the
 // iteration that solves it.
 //   A x = b      dx = A^-1 (db - dA x)      b' = A'^-1 x'
-#include "control_flow/bodies.hpp"
-#include "core/trace.hpp"
-#include "telamon/detail/solves.hpp"
+#include "control_flow/solves.hpp"
 #include "telamon/lax.hpp"
 
 namespace telamon {
@@ -12,8 +10,6 @@ namespace control_flow {
 namespace {
 
 using P = CustomLinearSolveParams;
-
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
 
 /// The operands by what they are for.
 template <class T>
@@ -39,12 +35,6 @@ struct Operands {
   }
 };
 
-template <class T>
-std::vector<T> followed_by(std::vector<T> first, const std::vector<T>& second) {
-  append(first, second);
-  return first;
-}
-
 // The unknowns: the solution may have auxiliary results behind it.
 std::size_t num_unknowns(const P& p) { return size(p.matvec.num_outputs()); }
 
@@ -58,14 +48,12 @@ Arrays run(const P& p, std::span<const Array> args) {
 // One program maps `in` to `out` (and `more` of what results it likes), behind its consts.
 void check_program(const char* name, const Jaxpr& program, int num_consts, std::span<const Aval> in,
                    std::span<const Aval> out, bool more) {
-  const auto same = [](std::span<const Aval> a, std::span<const Aval> b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                      [](const Aval& x, const Aval& y) { return x.same_type(y); });
-  };
   const std::vector<Aval> results = program.out_avals();
   const auto takes = program.in_avals().subspan(size(num_consts));
   const bool fits = more ? results.size() >= out.size() : results.size() == out.size();
-  if (fits && same(takes, in) && same(std::span(results).first(out.size()), out)) return;
+  if (fits && detail::same_types(takes, in) &&
+      detail::same_types(std::span(results).first(out.size()), out))
+    return;
   bad_jaxpr("custom_linear_solve", std::string(name) + " of type " + avals_text(takes) + " -> " +
                                        avals_text(results) + " where " + avals_text(in) + " -> " +
                                        avals_text(out) + " is expected");
@@ -245,12 +233,7 @@ DceResult prune(const P& p, const Mask& used_out) {
   P q = p;
   DceResult result;
   const auto keep = [&](const Jaxpr& program, int& num_consts, const Mask& used) {
-    const DceJaxpr dce = dce_jaxpr(program, used);
-    Mask in = taken(dce.used_in, counting(0, size(num_consts)));
-    num_consts = static_cast<int>(places(in).size());
-    append(result.used_in, in);
-    in.resize(dce.used_in.size(), true);
-    return pruned(program, dce, in, used);
+    return prune_program(program, num_consts, used, result.used_in);
   };
   const auto whole = [](const Jaxpr& program) { return Mask(size(program.num_outputs()), true); };
   result.kept_out = used_out;
@@ -289,15 +272,6 @@ namespace {
 
 using namespace control_flow;
 
-// The matrix times a vector, as a function of the vector.
-FlatFunction applied(const ClosedJaxpr& program) {
-  return [&program](std::span<const Array> x) {
-    Arrays args = program.consts;
-    args.insert(args.end(), x.begin(), x.end());
-    return eval_jaxpr(program.jaxpr, args);
-  };
-}
-
 // x -> A' x, traced.
 ClosedJaxpr transpose_of(const ClosedJaxpr& matvec, const std::vector<Aval>& avals) {
   return traced(
@@ -317,18 +291,9 @@ ClosedJaxpr transpose_of(const ClosedJaxpr& matvec, const std::vector<Aval>& ava
 
 // The results of `what` must start with the types of b.
 void check_like_b(const char* what, std::span<const Aval> outs, std::span<const Aval> b) {
-  bool same = outs.size() >= b.size();
-  for (std::size_t i = 0; same && i < b.size(); ++i) same = outs[i].same_type(b[i]);
-  if (same) return;
-  throw ValueError(
-      std::string(what) + "() output shapes and dtypes must match b: custom_linear_solve got " +
-      avals_text(outs.first(std::min(outs.size(), b.size()))) + " and " + avals_text(b));
-}
-
-std::vector<Aval> avals_of(std::span<const Array> arrays) {
-  std::vector<Aval> avals;
-  for (const Array& x : arrays) avals.push_back(x.aval());
-  return avals;
+  if (const auto difference = unlike(outs, b))
+    throw ValueError(std::string(what) + "() output shapes and dtypes must match b: " +
+                     "custom_linear_solve got " + *difference);
 }
 
 }  // namespace
@@ -342,13 +307,9 @@ Arrays custom_linear_solve_arrays(const FlatFunction& matvec, const FlatSolve& s
     return x;
   }
   Arrays rhs(b.begin(), b.end());
-  ClosedJaxpr forward;
-  constexpr int kRounds = 4;  // each makes a weak component strong or wider
-  for (int round = 0; round < kRounds; ++round) {
-    forward = traced(matvec, avals_of(rhs), "custom_linear_solve, matvec");
-    const std::vector<Aval> outs = forward.jaxpr.out_avals();
-    if (outs.size() != rhs.size() || !adapt_weak(rhs, outs)) break;
-  }
+  const ClosedJaxpr forward = traced_to_fixpoint(rhs, 0, [&](const std::vector<Aval>& types) {
+    return traced(matvec, types, "custom_linear_solve, matvec");
+  });
   check_like_b("matvec", forward.jaxpr.out_avals(), avals_of(rhs));
   std::vector<Aval> avals;
   for (const Aval& aval : avals_of(rhs)) avals.push_back(aval.strong());

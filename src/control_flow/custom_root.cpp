@@ -1,9 +1,7 @@
 // custom_root: a root of a function, whose derivative is that of the implicit function and never of
 // the iteration that finds it. F(m, x(m)) = 0 gives
 //   dF/dm dm + dF/dx dx = 0      dx = -(dF/dx)^-1 (dF/dm dm)
-#include "control_flow/bodies.hpp"
-#include "core/trace.hpp"
-#include "telamon/detail/solves.hpp"
+#include "control_flow/solves.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -11,8 +9,6 @@ namespace control_flow {
 namespace {
 
 using P = CustomRootParams;
-
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
 
 /// The operands by what they are for.
 template <class T>
@@ -32,12 +28,6 @@ struct Operands {
   }
 };
 
-template <class T>
-std::vector<T> followed_by(std::vector<T> first, const std::vector<T>& second) {
-  append(first, second);
-  return first;
-}
-
 // The unknowns: the solution may have auxiliary results behind it.
 std::size_t num_unknowns(const P& p) { return size(p.f.num_outputs()); }
 
@@ -48,10 +38,6 @@ Arrays run(const P& p, std::span<const Array> args) {
 
 AbstractResult type_of(const P& p, std::span<const Aval> in) {
   const auto x = p.f.out_avals();
-  const auto same = [](std::span<const Aval> a, std::span<const Aval> b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                      [](const Aval& u, const Aval& v) { return u.same_type(v); });
-  };
   std::vector<Aval> expected;
   const auto check = [&](const char* name, const Jaxpr& program, int num_consts, bool twice,
                          bool more) {
@@ -62,8 +48,8 @@ AbstractResult type_of(const P& p, std::span<const Aval> in) {
     if (fits) {
       auto rest = program.in_avals().subspan(size(num_consts));
       for (; fits && !rest.empty(); rest = rest.subspan(x.size()))
-        fits = same(rest.first(x.size()), x);
-      fits = fits && same(std::span(outs).first(x.size()), x);
+        fits = detail::same_types(rest.first(x.size()), x);
+      fits = fits && detail::same_types(std::span(outs).first(x.size()), x);
     }
     if (!fits) {
       bad_jaxpr("custom_root", std::string(name) + " of type " + avals_text(program.in_avals()) +
@@ -138,12 +124,7 @@ DceResult prune(const P& p, const Mask& used_out) {
   P q = p;
   DceResult result;
   const auto keep = [&](const Jaxpr& program, int& num_consts, const Mask& used) {
-    const DceJaxpr dce = dce_jaxpr(program, used);
-    Mask in = taken(dce.used_in, counting(0, size(num_consts)));
-    num_consts = static_cast<int>(places(in).size());
-    append(result.used_in, in);
-    in.resize(dce.used_in.size(), true);
-    return pruned(program, dce, in, used);
+    return prune_program(program, num_consts, used, result.used_in);
   };
   result.kept_out = used_out;
   for (std::size_t i = 0; i < n; ++i) result.kept_out[i] = true;
@@ -177,18 +158,9 @@ namespace {
 using namespace control_flow;
 
 void check_like_x(const char* what, std::span<const Aval> outs, std::span<const Aval> x) {
-  bool same = outs.size() >= x.size();
-  for (std::size_t i = 0; same && i < x.size(); ++i) same = outs[i].same_type(x[i]);
-  if (same) return;
-  throw TypeError(
-      std::string(what) + "() output shapes and dtypes must match initial_guess: custom_root got " +
-      avals_text(outs.first(std::min(outs.size(), x.size()))) + " and " + avals_text(x));
-}
-
-std::vector<Aval> avals_of(std::span<const Array> arrays) {
-  std::vector<Aval> avals;
-  for (const Array& x : arrays) avals.push_back(x.aval());
-  return avals;
+  if (const auto difference = unlike(outs, x))
+    throw TypeError(std::string(what) + "() output shapes and dtypes must match initial_guess: " +
+                    "custom_root got " + *difference);
 }
 
 // The linearized function applied to a tangent of the given type.
@@ -215,13 +187,8 @@ Arrays custom_root_arrays(const FlatFunction& f, const FlatSolve& solve,
     return x;
   }
   Arrays start(guess.begin(), guess.end());
-  ClosedJaxpr function;
-  constexpr int kRounds = 4;  // each makes a weak component strong or wider
-  for (int round = 0; round < kRounds; ++round) {
-    function = traced(f, avals_of(start), "custom_root, f");
-    const std::vector<Aval> outs = function.jaxpr.out_avals();
-    if (outs.size() != start.size() || !adapt_weak(start, outs)) break;
-  }
+  const ClosedJaxpr function = traced_to_fixpoint(
+      start, 0, [&](const std::vector<Aval>& types) { return traced(f, types, "custom_root, f"); });
   check_like_x("f", function.jaxpr.out_avals(), avals_of(start));
   std::vector<Aval> avals;
   for (const Aval& aval : avals_of(start)) {
@@ -230,11 +197,7 @@ Arrays custom_root_arrays(const FlatFunction& f, const FlatSolve& solve,
                       aval.to_string());
     avals.push_back(aval.strong());
   }
-  const FlatFunction call = [&](std::span<const Array> x) {
-    Arrays args = function.consts;
-    args.insert(args.end(), x.begin(), x.end());
-    return eval_jaxpr(function.jaxpr, args);
-  };
+  const FlatFunction call = applied(function);
   const ClosedJaxpr solution =
       traced([&](std::span<const Array> x) { return solve(call, x); }, avals, "custom_root, solve");
   check_like_x("solve", solution.jaxpr.out_avals(), avals);

@@ -163,8 +163,7 @@ namespace detail {
 Arrays custom_vmap_arrays(const FlatFunction& f, const Function<VmapRule()>& rule,
                           std::span<const Array> args, const std::string& name) {
   if (!tracing_under_way()) return f(args);
-  std::vector<Aval> avals;
-  for (const Array& x : args) avals.push_back(x.aval());
+  const std::vector<Aval> avals = avals_of(args);
   ClosedJaxpr body = stage_flat(f, avals, "custom_vmap(" + name + ")");
   const int num_consts = body.num_consts();
   Arrays operands = std::move(body.consts);
@@ -175,8 +174,7 @@ Arrays custom_vmap_arrays(const FlatFunction& f, const Function<VmapRule()>& rul
 Array mapped_at_front(const Array& x, std::int64_t size) { return batch_at_front(x, {}, size); }
 
 ConvertedClosure convert_closure(const FlatFunction& f, std::span<const Array> args) {
-  std::vector<Aval> avals;
-  for (const Array& x : args) avals.push_back(x.aval());
+  const std::vector<Aval> avals = avals_of(args);
   ClosedJaxpr body = stage_flat(f, avals, "closure_convert");
   ConvertedClosure converted;
   converted.jaxpr = std::move(body.jaxpr);

@@ -48,24 +48,14 @@ std::int64_t scan_length(std::span<const Array> xs, const std::optional<std::int
   return xs[0].shape(0);
 }
 
-std::vector<Aval> avals_of(std::span<const Array> arrays) {
-  std::vector<Aval> avals;
-  for (const Array& x : arrays) avals.push_back(x.aval());
-  return avals;
-}
-
 // Traces the body until the types of the carry are what the body gives.
 ClosedJaxpr trace_carry(const char* what, const TracedBody& body, const TreeDef& carry,
                         Arrays& init, const std::vector<Aval>& rows) {
-  ClosedJaxpr program;
-  constexpr int kRounds = 8;  // each makes a weak leaf strong or wider
-  for (int round = 0; round < kRounds; ++round) {
-    std::vector<Aval> avals = avals_of(init);
-    append(avals, rows);
-    program = traced(body.f, avals, what);
+  ClosedJaxpr program = traced_to_fixpoint(init, 0, [&](const std::vector<Aval>& types) {
+    ClosedJaxpr once = traced(body.f, followed_by(types, rows), what);
     check_carry_structure(what, carry, body.structure());
-    if (!adapt_weak(init, program.jaxpr.out_avals())) break;
-  }
+    return once;
+  });
   check_carry_types(what, carry, init, program.jaxpr.out_avals());
   return program;
 }
@@ -276,22 +266,14 @@ Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& bod
   // The index comes first in the carry.
   Arrays operands(init.begin(), init.end());
   const Aval index{Shape(), type.dtype, false};
-  ClosedJaxpr step;
-  constexpr int kRounds = 8;
-  for (int round = 0; round < kRounds; ++round) {
-    std::vector<Aval> avals{index};
-    append(avals, avals_of(operands));
-    step = traced(
-        [&](std::span<const Array> x) {
-          Arrays outs{lax::add(x[0], 1)};
-          append(outs, body.f(x));
-          return outs;
-        },
-        avals, "fori_loop");
+  const auto counted = [&](std::span<const Array> x) {
+    return followed_by(Arrays{lax::add(x[0], 1)}, body.f(x));
+  };
+  const ClosedJaxpr step = traced_to_fixpoint(operands, 1, [&](const std::vector<Aval>& types) {
+    ClosedJaxpr once = traced(counted, followed_by(std::vector{index}, types), "fori_loop");
     check_carry_structure("fori_loop", carry, body.structure());
-    const std::vector<Aval> outs = step.jaxpr.out_avals();
-    if (!adapt_weak(operands, std::span<const Aval>(outs).subspan(1))) break;
-  }
+    return once;
+  });
   const std::vector<Aval> outs = step.jaxpr.out_avals();
   check_carry_types("fori_loop", carry, operands, std::span<const Aval>(outs).subspan(1));
   Arrays results;

@@ -161,9 +161,7 @@ Arrays linear_call_arrays(const FlatFunction& callee, const FlatFunction& transp
     all.insert(all.end(), linear.begin(), linear.end());
     return callee(all);
   }
-  std::vector<Aval> avals, back;
-  for (const Array& x : residuals) avals.push_back(x.aval());
-  back = avals;
+  std::vector<Aval> avals = avals_of(residuals), back = avals;
   for (const Array& x : linear) avals.push_back(x.aval());
   ClosedJaxpr forward = stage_flat(callee, avals, "linear_call");
   for (const Aval& aval : forward.jaxpr.out_avals()) back.push_back(aval.tangent());

@@ -56,8 +56,7 @@ namespace detail {
 
 SavedResiduals saved_residuals_arrays(const FlatFunction& f, std::span<const Array> args,
                                       const LeafName& leaf_name) {
-  std::vector<Aval> avals;
-  for (const Array& x : args) avals.push_back(x.aval());
+  const std::vector<Aval> avals = avals_of(args);
   const ClosedJaxpr staged = stage_flat(f, avals, "saved_residuals");
   const Jaxpr program = inline_calls(staged.jaxpr);
   const auto num_consts = static_cast<std::size_t>(staged.num_consts());

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/avals.hpp"
 #include "telamon/array.hpp"
 #include "telamon/primitive.hpp"
 
@@ -195,9 +196,7 @@ inline std::optional<ClosedCall> close_call(const PrimitiveBase& primitive, cons
                                             std::span<const Array> args) {
   const auto& rule = primitive.rules().close;
   if (!rule) return std::nullopt;
-  std::vector<Aval> avals;
-  for (const Array& x : args) avals.push_back(x.aval());
-  return rule(params, avals);
+  return rule(params, avals_of(args));
 }
 /// Consts and operands, all raised to this trace: the operands of a closed call.
 inline Arrays closed_operands(MainTrace& main, const Arrays& consts, std::span<const Array> args) {

@@ -2,6 +2,7 @@
 // rules of their own. The constants of a program become operands, in front of those that it takes.
 #include <algorithm>
 
+#include "core/avals.hpp"
 #include "interop/program_reader.hpp"
 #include "telamon/checkpoint.hpp"
 #include "telamon/detail/linear_call.hpp"
@@ -211,10 +212,7 @@ std::string type_text(std::span<const Aval> avals) {
 void check_types(const char* what, std::span<const Aval> got, std::span<const Aval> want,
                  bool more = false) {
   const bool counted = more ? got.size() >= want.size() : got.size() == want.size();
-  if (counted && std::equal(want.begin(), want.end(), got.begin(),
-                            [](const Aval& a, const Aval& b) { return a.same_type(b); })) {
-    return;
-  }
+  if (counted && detail::same_types(got.first(want.size()), want)) return;
   const auto list = [](std::span<const Aval> avals) {
     const std::string text = type_text(avals);
     return text.substr(0, text.find(" -> "));

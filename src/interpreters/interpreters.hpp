@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/avals.hpp"
 #include "telamon/detail/flat.hpp"
 #include "telamon/jaxpr.hpp"
 #include "telamon/primitive.hpp"

@@ -126,13 +126,6 @@ bool all_weak(std::span<const Aval> avals) {
   return !avals.empty();
 }
 
-std::vector<Aval> avals_of(std::span<const Array> arrays) {
-  std::vector<Aval> out;
-  out.reserve(arrays.size());
-  for (const Array& a : arrays) out.push_back(a.aval());
-  return out;
-}
-
 std::vector<Tangent> zero_cotangents(std::span<const LinearInput> inputs) {
   std::vector<Tangent> out;
   out.reserve(inputs.size());

@@ -65,8 +65,6 @@ void check_same_dtype(std::string_view operation, std::span<const Aval> avals);
 bool all_weak(std::span<const Aval> avals);
 
 // ---- adapters ----------------------------------------------------------------------------------
-std::vector<Aval> avals_of(std::span<const Array> arrays);
-
 /// The Zero cotangents of operands that are not linear, for the rule to fill in.
 std::vector<Tangent> zero_cotangents(std::span<const LinearInput> inputs);
 

@@ -113,8 +113,7 @@ class PrimitiveChecker {
 
   // abstract_eval against the results.
   void check_types() const {
-    std::vector<Aval> avals;
-    for (const Array& x : args_) avals.push_back(x.aval());
+    const std::vector<Aval> avals = avals_of(args_);
     const AbstractResult types = abstract_eval(primitive_, params_, avals);
     const auto& impl = primitive_.rules().impl;  // called directly: evaluation has such a check too
     const Arrays results = impl ? impl(params_, args_) : function()(args_);

@@ -206,8 +206,7 @@ Arrays error_of(const CheckedProgram& program, std::span<const Array> args) {
 namespace detail {
 
 CheckedArrays checkify_arrays(const FlatFunction& f, std::span<const Array> args, Checks checks) {
-  std::vector<Aval> avals;
-  for (const Array& x : args) avals.push_back(x.aval());
+  const std::vector<Aval> avals = avals_of(args);
   const ClosedJaxpr staged = stage_flat(f, avals, "checkify");
   Arrays operands = staged.consts;
   operands.insert(operands.end(), args.begin(), args.end());

@@ -42,12 +42,6 @@ Arrays zero_error(const Sites& sites) {
   for (const Aval& aval : sites.slots) error.push_back(zeros_of(aval));
   return error;
 }
-std::vector<Aval> avals_of(std::span<const Array> arrays) {
-  std::vector<Aval> avals;
-  for (const Array& x : arrays) avals.push_back(x.aval());
-  return avals;
-}
-
 // ---- calls ---------------------------------------------------------------------------------------
 
 template <class P>
@@ -133,7 +127,7 @@ Arrays of_scan(const Params& params, const Programs& programs, std::span<const A
   append(operands, zero_error(body.sites));
   operands.insert(operands.end(), args.begin() + p.num_consts, args.end());
   std::vector<Aval> avals(body.jaxpr.in_avals().begin(), body.jaxpr.in_avals().end());
-  const std::vector<Aval> error_avals = avals_of(zero_error(body.sites));
+  const std::vector<Aval> error_avals = detail::avals_of(zero_error(body.sites));
   avals.insert(avals.begin() + p.num_consts, error_avals.begin(), error_avals.end());
   ScanParams checked = p;
   checked.num_carry += static_cast<int>(size);
@@ -177,7 +171,7 @@ Arrays of_while(const Params& params, const Programs& programs, std::span<const 
   const auto cond_consts = static_cast<std::size_t>(p.cond_nconsts);
   const auto body_consts = static_cast<std::size_t>(p.body_nconsts);
   const std::size_t num_carry = static_cast<std::size_t>(p.body_jaxpr.num_outputs());
-  const std::vector<Aval> error_avals = avals_of(zero_error(all));
+  const std::vector<Aval> error_avals = detail::avals_of(zero_error(all));
 
   const auto test = [&](ErrorState& error, Arrays consts, const Arrays& carry) {
     append(consts, carry);

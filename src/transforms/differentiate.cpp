@@ -105,8 +105,8 @@ LinearizedArrays linearize_arrays(const FlatFunction& f, std::span<const Array> 
                                   std::string name) {
   Linearized lin = linearize_flat(f, primals, std::move(name));
   auto state = std::make_shared<LinearMap::State>();
-  for (const Array& x : primals) state->in_avals.push_back(x.aval());
-  for (const Array& y : lin.primals_out) state->out_avals.push_back(y.aval());
+  state->in_avals = avals_of(primals);
+  state->out_avals = avals_of(lin.primals_out);
   state->jaxpr = std::move(lin.jaxpr);
   state->consts = std::move(lin.consts);
   state->nonzero_out = std::move(lin.nonzero_out);

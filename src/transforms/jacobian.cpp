@@ -58,12 +58,6 @@ Shape joined(const Shape& a, const Shape& b) {
   return all;
 }
 
-std::vector<Aval> avals_of(std::span<const Array> xs) {
-  std::vector<Aval> avals;
-  for (const Array& x : xs) avals.push_back(x.aval());
-  return avals;
-}
-
 }  // namespace
 
 JacobianArrays jacfwd_arrays(const FlatFunction& f, std::span<const Array> primals,

@@ -209,8 +209,7 @@ KeptProgram kept_program(const FlatFunction& f, const std::vector<Aval>& avals,
 void JitCache::check_constants(const Entry& entry, const FlatFunction& f,
                                std::span<const Array> args) const {
   const std::string name = "jit(" + display_name(options_) + ")";
-  std::vector<Aval> avals;
-  for (const Array& x : args) avals.push_back(x.aval());
+  const std::vector<Aval> avals = avals_of(args);
   const ClosedJaxpr now = kept_program(f, avals, options_).program;
   const std::string advice = ": it is frozen into the compiled program; pass it as an argument";
   if (!(now.jaxpr == entry.program.jaxpr)) {
@@ -234,7 +233,7 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
   entry->key = std::string(key.view());
   entry->default_float = default_float();
   entry->default_int = default_int();
-  for (const Array& x : args) entry->avals.push_back(x.aval());
+  entry->avals = avals_of(args);
   runtime::count(runtime::live_counters().traces);
   KeptProgram kept = kept_program(f, entry->avals, options_);
   entry->prototype = prototype;
