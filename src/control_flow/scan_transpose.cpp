@@ -3,6 +3,7 @@
 // the linear xs go out as rows.
 #include <algorithm>
 
+#include "control_flow/preaccumulate.hpp"
 #include "control_flow/scan.hpp"
 
 namespace telamon {
@@ -25,9 +26,10 @@ TransposedBody transpose_body(const ScanParams& p, const Mask& linear, Mask zero
   const ScanShape n(p);
   const Mask consts = part(linear, 0, n.consts), xs = part(linear, n.fixed(), n.xs);
   const std::size_t num_consts = places(consts).size(), num_xs = places(xs).size();
+  const Jaxpr body = preaccumulated(p.jaxpr, linear);
   std::shared_ptr<const detail::TransposedJaxpr> derived;
   for (bool stable = false; !stable;) {
-    derived = detail::transpose_jaxpr(p.jaxpr, linear, zero);
+    derived = detail::transpose_jaxpr(body, linear, zero);
     stable = true;
     for (std::size_t i = 0; i < n.carry; ++i) {
       if (!derived->nonzero_in_ct[num_consts + i] || !zero[i]) continue;
