@@ -212,9 +212,10 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
   // 3. What is computed twice is computed once; what nobody uses is not computed.
   c.run("cse", jaxpr, eliminate_common_subexpressions);
   c.run("dce", jaxpr, eliminate_dead_code);
-  // 4. Loops write down only what cannot be computed again, and compute only what changes from trip to
-  // trip.
+  // 4. Loops that go together become one, write down only what cannot be computed again, and compute
+  // only what changes from trip to trip.
   if (has_regions(jaxpr)) {
+    c.run("join_loops", jaxpr, join_loops);
     c.run("residuals", jaxpr, recompute_residuals);
     // Loops with a condition per lane are rewritten in any case.
     const bool hoist = c.enabled("loops"), cells = c.enabled("cells");

@@ -22,6 +22,10 @@ struct LoopOptions {
 ///   scan(c -> c * exp(k))  ->  let e = exp(k) in scan(c -> c * e)
 Jaxpr prepare_loops(const Jaxpr& jaxpr, const LoopOptions& options);
 
+/// Two loops over the same trips become one where the second reads what the first writes down.
+///   scan(c -> (f(c), c)), scan(d, c -> g(c) * d)   ->   scan(c, d -> (f(c), g(c) * d))
+Jaxpr join_loops(const Jaxpr& jaxpr);
+
 /// What a loop writes down for one that runs backwards is computed again there where that is cheap.
 ///   scan(c -> (f(c), 1 - c)), scan[reverse](g, s -> g * s)
 ///   ->   scan(c -> (f(c), c)), scan[reverse](g, c -> g * (1 - c))

@@ -5,6 +5,7 @@
 
 #include "control_flow/preaccumulate.hpp"
 #include "control_flow/scan.hpp"
+#include "telamon/lax.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -128,10 +129,49 @@ std::vector<Tangent> transpose_staged_half(const ScanParams& p, const Mask& line
   return result;
 }
 
+// A loop that is linear in one number, x -> x (y_1, y_2, ...), and no larger than numbers need not run
+// backwards: it gives the y for x = 1, and the cotangent of x is their product with those of the
+// results. Forwards it runs along with the loop that computes what it reads, and nothing is stored.
+std::optional<std::size_t> only_number(const ScanParams& p, std::span<const LinearInput> inputs) {
+  const auto is_number = [](const Aval& aval) { return aval.shape.empty(); };
+  const auto linear = [](const LinearInput& in) { return in.is_linear(); };
+  const auto in = p.jaxpr.in_avals();
+  const std::vector<Aval> out = p.jaxpr.out_avals();
+  if (std::count_if(inputs.begin(), inputs.end(), linear) != 1 ||
+      !std::all_of(in.begin(), in.end(), is_number) ||
+      !std::all_of(out.begin(), out.end(), is_number)) {
+    return std::nullopt;
+  }
+  const auto i =
+      static_cast<std::size_t>(std::find_if(inputs.begin(), inputs.end(), linear) - inputs.begin());
+  return is_number(inputs[i].aval()) ? std::optional(i) : std::nullopt;
+}
+
+std::vector<Tangent> transpose_forwards(const ScanParams& p, std::size_t number,
+                                        std::span<const Tangent> cts,
+                                        std::span<const LinearInput> inputs) {
+  Arrays args;
+  std::vector<Tangent> result;
+  for (const LinearInput& in : inputs) {
+    args.push_back(in.is_linear() ? lax::full(in.aval(), 1) : in.array());
+    result.emplace_back(Zero{in.aval().tangent()});
+  }
+  const Arrays outs = scan_p.bind(p, args);
+  for (std::size_t i = 0; i < outs.size(); ++i) {
+    if (cts[i].is_zero()) continue;
+    Array term = mul_p.bind1({}, {cts[i].array(), outs[i]});
+    if (term.ndim() > 0) term = lax::reduce_sum(term, {0});
+    result[number] = detail::add_tangents(result[number], term);
+  }
+  return result;
+}
+
 }  // namespace
 
 std::vector<Tangent> transpose_scan(const ScanParams& p, std::span<const Tangent> cts,
                                     std::span<const LinearInput> inputs) {
+  if (const auto number = only_number(p, inputs))
+    return transpose_forwards(p, *number, cts, inputs);
   const ScanShape n(p);
   Mask given, zero;
   for (const LinearInput& in : inputs) given.push_back(in.is_linear());

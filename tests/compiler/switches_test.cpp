@@ -89,9 +89,22 @@ std::map<std::string_view, Example> examples() {
                       {.length = 20'000})
               .first;
         };
-        return Arrays{grad(last)(x[0], x[1])};
+        const auto [r, c0] = grad<0, 1>(last)(x[0], x[1]);
+        return Arrays{r, c0};
       },
       {uniform({}, DType::f64, 1.2, 1.5), uniform({}, DType::f64, 0.4, 0.5)},
+      arena};
+  // Of the derivative along one number nothing has to be written down: both loops run forwards.
+  all["join_loops"] = {
+      [](std::span<const Array> x) {
+        const auto last = [](const Array& r) {
+          return scan([&](const Array& c) { return std::pair{r * c * (1 - c), none}; },
+                      lax::full({}, DType::f64, 0.5), none, {.length = 20'000})
+              .first;
+        };
+        return Arrays{grad(last)(x[0])};
+      },
+      {uniform({}, DType::f64, 1.2, 1.5)},
       arena};
   all["fuse"] = {
       [](std::span<const Array> x) { return Arrays{lax::exp(lax::neg(x[0]))}; }, {small}, kernels};
