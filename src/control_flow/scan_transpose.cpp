@@ -150,13 +150,18 @@ std::optional<std::size_t> only_number(const ScanParams& p, std::span<const Line
 std::vector<Tangent> transpose_forwards(const ScanParams& p, std::size_t number,
                                         std::span<const Tangent> cts,
                                         std::span<const LinearInput> inputs) {
+  const ScanShape n(p);
   Arrays args;
+  Mask given;
   std::vector<Tangent> result;
   for (const LinearInput& in : inputs) {
+    given.push_back(in.is_linear());
     args.push_back(in.is_linear() ? lax::full(in.aval(), 1) : in.array());
     result.emplace_back(Zero{in.aval().tangent()});
   }
-  const Arrays outs = scan_p.bind(p, args);
+  const Mask linear = linear_inputs(p, given);
+  const Arrays outs =
+      scan_p.bind(with_body(p, preaccumulated(p.jaxpr, linear), n.consts, n.carry), args);
   for (std::size_t i = 0; i < outs.size(); ++i) {
     if (cts[i].is_zero()) continue;
     Array term = mul_p.bind1({}, {cts[i].array(), outs[i]});
