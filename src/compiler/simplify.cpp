@@ -42,7 +42,8 @@ class Simplifier {
       }
       renamed.push(emit(*e.primitive, e.params, e.inputs, avals, e.effect, e.where));
     }
-    return builder_.build(renamed(jaxpr.outs())).jaxpr;
+    // What the rules made superfluous is for the next passes: equal equations are merged first.
+    return builder_.build(renamed(jaxpr.outs()), JaxprBuilder::DeadCode::keep).jaxpr;
   }
 
   const Aval& aval(const Atom& a) const { return builder_.aval(a); }
