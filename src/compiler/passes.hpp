@@ -24,7 +24,7 @@ Jaxpr prepare_loops(const Jaxpr& jaxpr, const LoopOptions& options);
 
 /// Two loops over the same trips become one where the second reads what the first writes down.
 ///   scan(c -> (f(c), c)), scan(d, c -> g(c) * d)   ->   scan(c, d -> (f(c), g(c) * d))
-Jaxpr join_loops(const Jaxpr& jaxpr);
+TELAMON_API Jaxpr join_loops(const Jaxpr& jaxpr);
 
 /// What a loop writes down for one that runs backwards is computed again there where that is cheap.
 ///   scan(c -> (f(c), 1 - c)), scan[reverse](g, s -> g * s)

@@ -13,7 +13,7 @@ namespace control_flow {
 
 /// The rewritten body, or `body` itself where that has no more operations or is of another kind.
 /// `linear` says in which inputs it is linear.
-Jaxpr preaccumulated(const Jaxpr& body, const Mask& linear);
+TELAMON_API Jaxpr preaccumulated(const Jaxpr& body, const Mask& linear);
 
 }  // namespace control_flow
 }  // namespace v1

@@ -290,7 +290,8 @@ TEST(Residuals, ThatAreCheapAreComputedAgain) {
                   {.length = 20'000})
           .first;
     };
-    return Arrays{grad(last)(x[0], x[1])};
+    const auto [r, c0] = grad<0, 1>(last)(x[0], x[1]);
+    return Arrays{r, c0};
   };
   const Arrays numbers_of_one = {numbers({}, 1, 1.2, 1.5), numbers({}, 2, 0.4, 0.5)};
   EXPECT_LE(arena_of(logistic, numbers_of_one, nullptr), 8u * 20'000 + 8192);
