@@ -46,6 +46,39 @@ const char* const kProgram = R"({"name": "wave", "input_paths": ["[0]", "[1]"], 
     "outvars": [{"var": 3}]},
   "consts": []}})";
 
+// x, w -> call(sin(x) w), where the call is one of JAX's.
+std::string with_call(const std::string& primitive, const char* key) {
+  const std::string aval = R"("aval": {"dtype": "f64", "shape": [3], "weak_type": false})";
+  const std::string number = R"("aval": {"dtype": "f64", "shape": [], "weak_type": false})";
+  const std::string whole = kProgram, marker = R"("program": )";
+  std::string body = whole.substr(whole.find(marker) + marker.size());
+  body.pop_back();  // of the file
+  return R"({"name": "called", "input_paths": ["[0]", "[1]"], "program": {"jaxpr": {"invars": [{"id": 0, )" +
+         aval + R"(}, {"id": 1, )" + number + R"(}], "constvars": [], "eqns": [{"primitive": ")" +
+         primitive + R"(", "inputs": [{"var": 0}, {"var": 1}], "outputs": [{"id": 2, )" + aval +
+         R"(}], "params": {")" + key + R"(": )" + body +
+         R"(, "name": "wave"}}], "outvars": [{"var": 2}]}, "consts": []}})";
+}
+
+TEST(LoadJaxpr, ReadsEveryKindOfCallAsAJit) {
+  const File plain(".plain.json", kProgram);
+  const interop::Program want = interop::load_jaxpr(plain.path());
+  const Array x({0.5, -1.0, 2.0}), w = full({}, 3.0, f64);
+  for (const auto& [primitive, key] : {std::pair{"jit", "jaxpr"},
+                                       {"pjit", "jaxpr"},
+                                       {"composite", "jaxpr"},
+                                       {"closed_call", "call_jaxpr"},
+                                       {"core_call", "call_jaxpr"}}) {
+    SCOPED_TRACE(primitive);
+    const File file(".call.json", with_call(primitive, key));
+    const interop::Program called = interop::load_jaxpr(file.path());
+    EXPECT_THAT(called.jaxpr().jaxpr.to_string(), HasSubstr("jit ["));
+    EXPECT_TRUE(array_equal(called(Arrays{x, w})[0], want(Arrays{x, w})[0]));
+    const auto f = [&](Array u) { return sum(called(Arrays{u, w})[0]); };
+    EXPECT_TRUE(allclose(jit(grad(f))(x), cos(x) * 3.0));
+  }
+}
+
 TEST(LoadJaxpr, GivesAFunctionThatTransformsLikeAnyOther) {
   const File file(".json", kProgram);
   const interop::Program wave = interop::load_jaxpr(file.path());

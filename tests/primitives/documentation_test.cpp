@@ -6,6 +6,7 @@
 #include <regex>
 #include <set>
 
+#include "runtime/math/vector_math.hpp"
 #include "support.hpp"
 
 namespace telamon_test {
@@ -28,8 +29,8 @@ std::vector<std::string> cells(const std::string& line) {
   return found;
 }
 
-/// The rows of all tables whose first column is headed "primitive", by the name in it.
-std::multimap<std::string, Row> documented() {
+/// The rows of all tables whose first column has this heading, by the name in it.
+std::multimap<std::string, Row> documented(const std::string& first = "primitive") {
   std::multimap<std::string, Row> rows;
   const std::filesystem::path folder = std::string(TELAMON_SOURCE_DIR) + "/docs/primitives";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -43,7 +44,7 @@ std::multimap<std::string, Row> documented() {
       const std::vector<std::string> row = cells(line);
       if (heading.empty()) {
         heading = row;
-      } else if (heading[0] == "primitive" && row[0].starts_with('`')) {
+      } else if (heading[0] == first && row[0].starts_with('`')) {
         Row named;
         for (std::size_t i = 0; i < row.size(); ++i) named[heading.at(i)] = row[i];
         rows.emplace(row[0].substr(1, row[0].size() - 2), std::move(named));
@@ -110,6 +111,17 @@ TEST(Documentation, SaysWhichRulesThereAre) {
     EXPECT_EQ(row.at("derivative") != "none", p->has_rule("jvp")) << name;
     EXPECT_EQ(row.at("linear in") != "", p->has_rule("transpose")) << name;
   }
+}
+
+TEST(Documentation, StatesTheErrorBoundsOfTheMathFunctions) {
+  const auto rows = documented("function");
+  for (const math::MathFunction& function : math::math_functions()) {
+    const auto row = rows.find(function.name);
+    ASSERT_NE(row, rows.end()) << function.name << " has no row in the table of accuracy";
+    EXPECT_EQ(std::stof(row->second.at("f32")), function.ulp_f32) << function.name;
+    EXPECT_EQ(std::stof(row->second.at("f64")), function.ulp_f64) << function.name;
+  }
+  EXPECT_EQ(rows.size(), math::math_functions().size());
 }
 
 }  // namespace

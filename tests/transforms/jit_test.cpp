@@ -10,6 +10,13 @@
 namespace telamon_test {
 namespace {
 
+TEST(Jit, ResultsAreReadyAndSayThatTheyAre) {
+  const Array x({1.0, 2.0});
+  const Array y = tl::jit([](Array v) { return v * 2.0; })(x).block_until_ready();
+  EXPECT_EQ(values(y), (std::vector<double>{2, 4}));
+  EXPECT_EQ(&y.block_until_ready(), &y);
+}
+
 TEST(Jit, TracesOncePerSignature) {
   int traces = 0;
   const auto g = tl::jit([&traces](Array x, Array y) {
