@@ -27,4 +27,31 @@ inline void expect_equal(const Array& got, const Array& want, double tolerance =
   expect_near(got, values(want), tolerance);
 }
 
+/// The slope of a function of numbers, by every order of transformations that reverse mode allows.
+template <class F>
+void expect_slope_in_every_order(F f, const std::vector<double>& points,
+                                 const std::vector<double>& slopes) {
+  const Array xs(points), matrix = xs.reshape({xs.size(), 1});
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const double x = points[i];
+    EXPECT_NEAR(value(tl::grad(f)(x)), slopes[i], 1e-15);
+    EXPECT_NEAR(value(std::get<0>(tl::vjp(f, x).second(1.0))), slopes[i], 1e-15);
+    EXPECT_NEAR(value(tl::jit(tl::grad(f))(x)), slopes[i], 1e-15);
+    EXPECT_NEAR(value(tl::grad(tl::jit(f))(x)), slopes[i], 1e-15);
+    EXPECT_NEAR(value(tl::grad(tl::jit(tl::jit(f)))(x)), slopes[i], 1e-15);
+  }
+  const auto sum = [f](Array x) { return tl::sum(tl::vmap(f)(x)); };
+  expect_near(tl::vmap(tl::grad(f))(xs), slopes);
+  expect_near(tl::grad(sum)(xs), slopes);
+  expect_near(tl::jit(tl::vmap(tl::grad(f)))(xs), slopes);
+  expect_near(tl::vmap(tl::jit(tl::grad(f)))(xs), slopes);
+  expect_near(tl::vmap(tl::grad(tl::jit(f)))(xs), slopes);
+  expect_near(tl::vmap(tl::jit(tl::grad(tl::jit(f))))(xs), slopes);
+  expect_near(tl::grad(tl::jit(sum))(xs), slopes);
+  expect_near(tl::jit(tl::grad(sum))(xs), slopes);
+  expect_near(tl::grad([f](Array x) { return tl::sum(tl::vmap(tl::vmap(f))(x)); })(matrix), slopes);
+  expect_near(tl::grad([f](Array x) { return tl::sum(tl::vmap(tl::jit(tl::vmap(f)))(x)); })(matrix),
+              slopes);
+}
+
 }  // namespace telamon_test

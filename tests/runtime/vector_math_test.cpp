@@ -41,9 +41,11 @@ Wide erf_inv_reference(Wide x) {
   return std::copysign(y, x);
 }
 
-Wide reference(const std::string& name, Wide x, Wide y) {
-  static const std::map<std::string, Wide (*)(Wide, Wide)> functions = {
-#define ONE(f) {#f, [](Wide a, Wide) -> Wide { return std::f(a); }}
+/// The functions of one operand that the C++ library has, in a type of its floats.
+template <class T>
+const std::map<std::string, T (*)(T)>& library_functions() {
+  static const std::map<std::string, T (*)(T)> functions = {
+#define ONE(f) {#f, [](T a) -> T { return std::f(a); }}
       ONE(acos),
       ONE(acosh),
       ONE(asin),
@@ -65,12 +67,15 @@ Wide reference(const std::string& name, Wide x, Wide y) {
       ONE(tan),
       ONE(tanh),
 #undef ONE
-      {"atan2", [](Wide a, Wide b) -> Wide { return std::atan2(a, b); }},
-      {"pow", [](Wide a, Wide b) -> Wide { return std::pow(a, b); }},
-      {"erf_inv", [](Wide a, Wide) -> Wide { return erf_inv_reference(a); }},
-      {"logistic", [](Wide a, Wide) -> Wide { return 1 / (1 + std::exp(-a)); }},
+      {"logistic", [](T a) -> T { return 1 / (1 + std::exp(-a)); }},
   };
-  return functions.at(name)(x, y);
+  return functions;
+}
+
+Wide reference(const std::string& name, Wide x, Wide y) {
+  if (name == "atan2") return std::atan2(x, y);
+  if (name == "pow") return std::pow(x, y);
+  return name == "erf_inv" ? erf_inv_reference(x) : library_functions<Wide>().at(name)(x);
 }
 
 /// The distance of neighbours around x: a unit in the last place.
@@ -231,41 +236,16 @@ TEST_P(VectorMath, GivesALaneTheSameResultInAnyCompany) {
 // ---- every f32 -----------------------------------------------------------------------------------
 /// f(x) for f32 x, with the error of a double: half a billionth of what is measured.
 double (*reference_in_double(const std::string& name))(double) {
-  static const std::map<std::string, double (*)(double)> functions = {
-#define ONE(f) {#f, [](double a) { return std::f(a); }}
-      ONE(acos),
-      ONE(acosh),
-      ONE(asin),
-      ONE(asinh),
-      ONE(atan),
-      ONE(atanh),
-      ONE(cbrt),
-      ONE(cos),
-      ONE(cosh),
-      ONE(erf),
-      ONE(erfc),
-      ONE(exp),
-      ONE(exp2),
-      ONE(expm1),
-      ONE(log),
-      ONE(log1p),
-      ONE(sin),
-      ONE(sinh),
-      ONE(tan),
-      ONE(tanh),
-#undef ONE
-      {"logistic", [](double a) { return 1 / (1 + std::exp(-a)); }},
-      // A step of Newton's method from our own f64 function, which leaves nothing of its error.
-      {"erf_inv", [](double a) {
-         double y = 0;
-         math::run(*math::find_math_function("erf_inv"), DType::f64, Isa::generic, 1, &a, &a, &y);
-         if (!std::isfinite(y) || y == 0) return y;
-         const double u = std::fabs(y), slope = 2 / std::sqrt(std::numbers::pi) * std::exp(-u * u);
-         const double error =
-             u < 0.5 ? std::erf(u) - std::fabs(a) : (1 - std::fabs(a)) - std::erfc(u);
-         return std::copysign(u - error / slope, y);
-       }}};
-  return functions.at(name);
+  if (name != "erf_inv") return library_functions<double>().at(name);
+  // A step of Newton's method from our own f64 function, which leaves nothing of its error.
+  return [](double a) {
+    double y = 0;
+    math::run(*math::find_math_function("erf_inv"), DType::f64, Isa::generic, 1, &a, &a, &y);
+    if (!std::isfinite(y) || y == 0) return y;
+    const double u = std::fabs(y), slope = 2 / std::sqrt(std::numbers::pi) * std::exp(-u * u);
+    const double error = u < 0.5 ? std::erf(u) - std::fabs(a) : (1 - std::fabs(a)) - std::erfc(u);
+    return std::copysign(u - error / slope, y);
+  };
 }
 
 struct Worst {
