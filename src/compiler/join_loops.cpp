@@ -91,17 +91,28 @@ class Join {
     return pair;
   }
 
-  // Whether nothing but those rows leads from the first loop to the second.
-  bool stands_alone(const Pair& pair) const {
+  // The variables that come from the first loop, of those before the second.
+  std::set<Var> after_first(const Pair& pair) const {
     std::set<Var> after(eqn(pair.first).outputs.begin(), eqn(pair.first).outputs.end());
-    const auto depends = [&](const Atom& a) { return a.is_var() && after.contains(a.var()); };
-    for (std::size_t e = pair.first + 1; e < pair.second; ++e) {
-      if (std::any_of(eqn(e).inputs.begin(), eqn(e).inputs.end(), depends))
-        after.insert(eqn(e).outputs.begin(), eqn(e).outputs.end());
-    }
-    for (std::size_t i = 0; i < pair.row_of.size(); ++i)
-      if (pair.row_of[i] < 0 && depends(eqn(pair.second).inputs[i])) return false;
-    return true;
+    for (std::size_t e = pair.first + 1; e < pair.second; ++e)
+      if (reads(eqn(e), after)) after.insert(eqn(e).outputs.begin(), eqn(e).outputs.end());
+    return after;
+  }
+  static bool reads(const Eqn& eqn, const std::set<Var>& variables) {
+    return std::any_of(eqn.inputs.begin(), eqn.inputs.end(),
+                       [&](const Atom& a) { return a.is_var() && variables.contains(a.var()); });
+  }
+
+  // Whether nothing but those rows leads from the first loop to the second, and no effect between them
+  // waits for the first: it would come after others that it came before.
+  bool stands_alone(const Pair& pair) const {
+    const std::set<Var> after = after_first(pair);
+    Eqn second = eqn(pair.second);
+    for (std::size_t i = second.inputs.size(); i-- > 0;)
+      if (pair.row_of[i] >= 0) second.inputs.erase(second.inputs.begin() + static_cast<long>(i));
+    for (std::size_t e = pair.first + 1; e < pair.second; ++e)
+      if (eqn(e).effect != Effect::none && reads(eqn(e), after)) return false;
+    return !reads(second, after);
   }
 
   // Inputs: consts of both, carry of both, rows of both. Results: carry of both, rows of both.
@@ -154,18 +165,13 @@ class Join {
     const Parts m(p), n(q);
     ScanParams both = joined(pair);
 
-    // Everything that the second loop waits for comes before the joined one, the rest after it.
-    std::vector<std::size_t> order;
-    std::set<Var> after(f.outputs.begin(), f.outputs.end());
-    std::vector<std::size_t> later;
+    // What waits for the first loop comes after the joined one, which stands where the second stood.
+    const std::set<Var> after = after_first(pair);
+    std::vector<std::size_t> order, later;
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
       if (e == pair.first) continue;
-      const bool waits = std::any_of(eqn(e).inputs.begin(), eqn(e).inputs.end(), [&](auto& a) {
-        return a.is_var() && after.contains(a.var());
-      });
-      const bool moves = e > pair.first && e < pair.second && waits;
-      if (moves) after.insert(eqn(e).outputs.begin(), eqn(e).outputs.end());
-      (moves ? later : order).push_back(e);
+      const bool between = e > pair.first && e < pair.second;
+      (between && reads(eqn(e), after) ? later : order).push_back(e);
       if (e == pair.second) order.insert(order.end(), later.begin(), later.end());
     }
 

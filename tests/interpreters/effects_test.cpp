@@ -64,6 +64,31 @@ Array program(const Array& x) {
   return y * 2.0;
 }
 
+// The note of c waits for the first loop, that of x does not; the second loop would join the first.
+TEST(Effects, BetweenLoopsThatGoTogetherKeepTheirOrder) {
+  const auto f = [](Array x) {
+    const auto [c, cs] =
+        tl::scan([](Array s) { return std::pair{s * 0.5, s}; }, x, tl::none, {.length = 50});
+    const Array first = note(c, 1), second = note(x, 2);
+    return tl::scan([](Array d, Array s) { return std::pair{d + s * s, tl::none}; }, first + second,
+                    cs)
+        .first;
+  };
+  const auto apart = [](Array x) {
+    const auto [c, cs] =
+        tl::scan([](Array s) { return std::pair{s * 0.5, s}; }, x, tl::none, {.length = 50});
+    const Array first = note(c, 1), second = note(x, 2);
+    return tl::scan([](Array d, Array s) { return std::pair{d + s * s, tl::none}; }, second, cs)
+               .first +
+           first;
+  };
+  const Array x = Array({2.0})(0);
+  for (const bool jitted : {false, true}) {
+    EXPECT_EQ(notes_of([&] { (void)(jitted ? tl::jit(f)(x) : f(x)); }), (Notes{1, 2}));
+    EXPECT_EQ(notes_of([&] { (void)(jitted ? tl::jit(apart)(x) : apart(x)); }), (Notes{1, 2}));
+  }
+}
+
 TEST(Effects, HappenInOrderWhenEvaluated) {
   EXPECT_EQ(notes_of([] { program(0.5); }), (Notes{1, 2, 1}));
 }
