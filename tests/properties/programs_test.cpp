@@ -62,7 +62,7 @@ std::string text(const Program& program, std::size_t depth = 0) {
       out += indent + "const auto " + name_of(function, next) + " = [" + (captures ? "=" : "") +
              "](Array " + inner + "0, Array " + inner + "1) {\n";
       if (captures) {
-        out += indent + "  const Array " + inner + "2 = " + name_of(value, in.a) + ", " + inner +
+        out += indent + "  const Array &" + inner + "2 = " + name_of(value, in.a) + ", &" + inner +
                "3 = " + name_of(value, in.b) + ";\n";
       }
       out += text(in.body, depth + 1) + indent + "};\n";
