@@ -129,6 +129,30 @@ TEST(Checkify, FindsIndicesOutOfBounds) {
   EXPECT_THAT(told(tl::jit(at), tl::all_checks, two, Array(5)), HasSubstr("index 5"));
 }
 
+TEST(Checkify, LooksIntoProgramsThatMakeTheirArrays) {
+  const auto all_well = [](auto f, const auto&... x) {
+    EXPECT_EQ(told(f, tl::all_checks, x...), "");
+    EXPECT_EQ(told(tl::jit(f), tl::index_checks, x...), "");
+    const auto checked = tl::checkify(f, tl::all_checks);
+    tl::typecheck_jaxpr(tl::make_jaxpr(checked)(x...).jaxpr);
+    return value(checked(x...).second);
+  };
+  EXPECT_EQ(all_well([](Array x) { return tl::sum(tl::arange(3) * x); }, Array(0.5)), 1.5);
+  EXPECT_EQ(all_well([](Array i) { return tl::sum(tl::one_hot(i, 3)); }, Array({0, 2})), 2);
+  EXPECT_EQ(all_well([](Array x) { return tl::argsort(x)(0); }, Array({3.0, 1.0, 2.0})), 1);
+  EXPECT_EQ(all_well([](Array x) { return tl::sum(tl::eye(3) * tl::tril(x)); }, tl::ones({3, 3})),
+            3);
+  EXPECT_EQ(all_well([](Array x) { return tl::linspace(0.0, 1.0, 5)(4) * x; }, Array(2.0)), 2);
+  EXPECT_LT(
+      all_well([](Array x) { return tl::random::uniform(tl::random::key(0)) * x; }, Array(1.0)), 1);
+  const auto decay = [](Array rate) {
+    return tl::ode::odeint([](Array y, Array, Array k) { return -k * y; }, 1.0,
+                           tl::linspace(0.0, 1.0, 3), rate)(2);
+  };
+  EXPECT_NEAR(all_well(decay, Array(1.0)), std::exp(-1.0), 1e-6);
+  EXPECT_NEAR(all_well(tl::grad(decay), Array(1.0)), -std::exp(-1.0), 1e-5);
+}
+
 // ---- branches and loops ----------------------------------------------------------------------------
 
 TEST(Checkify, SeesTheBranchThatRuns) {
