@@ -199,6 +199,26 @@ TEST(Checkpoint, CallsPrintParseAndTypecheck) {
   EXPECT_ERROR(ParseError, tl::CheckpointPolicy::from_text("other_saveable"), "other_saveable");
 }
 
+TEST(Checkpoint, PoliciesOfAnyNamesComeBackFromTheirText) {
+  for (const tl::CheckpointPolicy& policy :
+       {policies::save_only_these_names({"a, b"}), policies::save_only_these_names({"a", "b"}),
+        policies::save_only_these_names({"f(x)", "(", ")", "),", ","}),
+        policies::save_only_these_names({""}), policies::save_only_these_names({}),
+        policies::save_only_these_names({"\\", "\\e", "e", "'", "a\n, b"}),
+        policies::save_anything_except_these_names({"", "a,b", "c\\, d"})}) {
+    SCOPED_TRACE(policy.to_string());
+    const auto g = tl::grad(tl::checkpoint(sin_sin, {.policy = policy}));
+    const tl::ClosedJaxpr traced = tl::make_jaxpr(g)(Array(0.5));
+    EXPECT_EQ(tl::parse_jaxpr(traced.to_string()), traced.jaxpr) << traced;
+  }
+  // Such a policy saves by its names, also when it has been parsed.
+  const auto named = [](Array x) {
+    return tl::sin(tl::checkpoint_name(tl::sin(x), "a, (b)") * tl::checkpoint_name(x, "b"));
+  };
+  const auto f = tl::checkpoint(named, {.policy = policies::save_only_these_names({"a, (b)"})});
+  EXPECT_THAT(tl::saved_residuals(f, 0.5).to_string(), HasSubstr("named 'a, (b)'"));
+}
+
 TEST(Checkpoint, ValuesAreNotKnownInside) {
   const auto f = tl::checkpoint([](Array x) { return x > 0.0 ? x : -x; }, {.name = "bent"});
   EXPECT_EQ(value(f(-2.0)), 2.0);
