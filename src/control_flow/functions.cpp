@@ -287,6 +287,12 @@ Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& bod
     Arrays all = joined_operands(step.consts, Arrays{as_index(lower)});
     results = scan_p.bind(p, joined_operands(all, operands));
   } else {
+    if (options.unroll != 1) {
+      throw ValueError(
+          "Can only use `unroll` in `fori_loop` if the loop bounds are statically known: with "
+          "traced "
+          "bounds it is a while loop.");
+    }
     // And the bound second.
     const auto in = step.jaxpr.in_avals();
     std::vector<Aval> avals(in.begin(), in.end());

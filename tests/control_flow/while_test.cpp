@@ -297,6 +297,17 @@ TEST(Fori, IsAWhileLoopWithTracedBounds) {
   expect_near(tl::vmap(f)(Array({1, 4}), Array({2.0, 3.0})), {2, 21});
 }
 
+// As in JAX.
+TEST(Fori, OfTracedBoundsRefusesToUnroll) {
+  const auto f = [](Array n, std::int64_t unroll) {
+    return tl::fori_loop(0, n, [](Array, Array c) { return c + 1.0; }, 0.5, {.unroll = unroll});
+  };
+  EXPECT_DOUBLE_EQ(value(f(4, 2)), 4.5);
+  EXPECT_DOUBLE_EQ(value(tl::jit([&](Array n) { return f(n, 1); })(4)), 4.5);
+  EXPECT_ERROR(ValueError, tl::jit([&](Array n) { return f(n, 2); })(4),
+               "Can only use `unroll` in `fori_loop` if the loop bounds are statically known");
+}
+
 TEST(Fori, IndexesArrays) {
   const auto f = [](Array x) {
     return tl::fori_loop(0, 4, [&](Array i, Array c) { return c * x(i); }, 1.0);
