@@ -338,9 +338,11 @@ PartialEvalResult split_while(const WhileParams& p, const Jaxpr&, const Eqn&,
                               const Mask& unknown_in, const Mask& instantiate_out,
                               const Policy& policy) {
   const auto k = find_unknown(p, unknown_in, instantiate_out);
-  // What runs twice must have no effects.
-  const bool effects = join(p.cond_jaxpr.effect(), p.body_jaxpr.effect()) != Effect::none;
-  if (!k || (effects && !p.max_steps)) {
+  // What runs twice must have no effects, nor the condition that each of max_steps steps asks:
+  // while_loop moves one with effects into the body.
+  const bool asks = p.cond_jaxpr.effect() != Effect::none;
+  const bool effects = asks || p.body_jaxpr.effect() != Effect::none;
+  if (!k || asks || (effects && !p.max_steps)) {
     return unsplit(while_p, Params::of(p), operand_avals(p), unknown_in, WhileShape(p).carry);
   }
   if (!p.max_steps) return split_unbounded(p, unknown_in, *k);

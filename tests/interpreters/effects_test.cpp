@@ -175,6 +175,18 @@ Array bounded_while_with_notes(const Array& x, const Array& w) {
                         Two{Array({0.0})(0), x}, {.max_steps = 5})
       .second;
 }
+template <bool checkpoint>
+Array bounded_while_with_noted_condition(const Array& x, const Array& w) {
+  using Two = std::pair<Array, Array>;
+  return tl::while_loop([&](Two s) { return note(s.first, 1) < w; },
+                        [&](Two s) { return Two{s.first + 0.375, tl::sin(s.second) * note(w, 2)}; },
+                        Two{Array({0.0})(0), x}, {.max_steps = 16, .checkpoint = checkpoint})
+      .second;
+}
+Array while_that_is_ended_with_notes(const Array& x, const Array& w) {
+  return tl::while_loop([&](Array y) { return note(w, 1) + 0.0 * y > 0.0; },
+                        [&](Array y) { return tl::sin(note(y, 2)) * w; }, x, {.max_steps = 3});
+}
 Array jit_with_notes(const Array& x, const Array& w) {
   return tl::jit([](Array a, Array b) {
     note(b, 1);
@@ -199,6 +211,13 @@ const Case kCases[] = {
     {"cond", cond_with_notes, {1, 2}},
     {"while", while_with_notes, {1, 2, 1, 2, 1}},
     {"bounded while", bounded_while_with_notes, {2, 2}},
+    {"bounded while, condition",
+     bounded_while_with_noted_condition<false>,
+     {1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1}},
+    {"checkpointed while",
+     bounded_while_with_noted_condition<true>,
+     {1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1}},
+    {"while ended by max_steps", while_that_is_ended_with_notes, {1, 2, 1, 2, 1, 2, 1}},
     {"jit", jit_with_notes, {1, 2}},
     {"checkpoint", checkpoint_with_notes, {1, 2}},
 };
