@@ -59,6 +59,50 @@ TEST(While, HasGradientsWhereTheNumberOfStepsIsKnown) {
                   {.order = 1, .rtol = 1e-4});
 }
 
+// The length of the one scan of a linear function.
+std::int64_t staged_steps(const tl::Jaxpr& linear) {
+  EXPECT_EQ(tl::count_eqns(linear, "scan"), 1) << linear;
+  for (const tl::Eqn& eqn : linear.eqns())
+    if (eqn.primitive == &tl::scan_p) return eqn.params.as<tl::ScanParams>().length;
+  return -1;
+}
+
+TEST(While, StagesAsManyStepsAsItTook) {
+  for (const int n : {0, 1, 3, 9, 16, 33}) {
+    const auto linear = tl::linearize([&](Array x) { return power(x, n); }, 0.75).second;
+    EXPECT_EQ(staged_steps(linear.jaxpr()), n) << linear.jaxpr();
+    for (const tl::Aval& kept : linear.jaxpr().in_avals())
+      EXPECT_LE(kept.size(), std::max(n, 1)) << linear.jaxpr();  // no mask, no padding
+    EXPECT_EQ(tl::count_eqns(linear.jaxpr(), "cond"), 0) << linear.jaxpr();
+    EXPECT_NEAR(value(linear(1.0)), slope_of(0.75, n), 1e-8);
+  }
+  // A batch: until the last example is done.
+  const auto batch = [](Array x) {
+    return tl::vmap([](Array a, Array n) { return power(a, n); })(x, Array({3, 9}));
+  };
+  const auto linear = tl::linearize(batch, Array({0.75, 0.5})).second;
+  EXPECT_EQ(staged_steps(linear.jaxpr()), 9) << linear.jaxpr();
+  expect_near(linear(Array({1.0, 1.0})), {slope_of(0.75, 3), slope_of(0.5, 9)}, 1e-8);
+}
+
+TEST(While, CompilesOnceForAllNumbersOfSteps) {
+  using Three = std::tuple<Array, Array, Array>;
+  const auto f = [](Array x, Array n) {
+    return std::get<2>(
+        tl::while_loop([](const Three& s) { return std::get<0>(s) < std::get<1>(s); },
+                       [&](const Three& s) {
+                         const auto& [i, m, y] = s;
+                         return Three{i + 1, m, tl::sin(y) * x};
+                       },
+                       Three{Array(0).astype(tl::i32), n.astype(tl::i32), x}));
+  };
+  const auto slope = [&](int n) { return value(tl::grad(f)(0.75, n)); };
+  EXPECT_NEAR(slope(3), slope_of(0.75, 3), 1e-8);
+  const auto before = tl::counters().lowerings;
+  for (int n = 4; n < 40; ++n) EXPECT_NEAR(slope(n), slope_of(0.75, n), 1e-8);
+  EXPECT_EQ(tl::counters().lowerings, before);
+}
+
 TEST(While, StagesOneScanOverTheStepsThatItTook) {
   const auto linear = tl::linearize([](Array x) { return power(x, 5); }, 0.75).second;
   EXPECT_EQ(tl::count_eqns(linear.jaxpr(), "scan"), 1) << linear.jaxpr();
