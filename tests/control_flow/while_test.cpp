@@ -278,7 +278,47 @@ TEST(While, RefusesReverseModeWithoutABound) {
                            "tl::fori_loop with dynamic start/stop values. Try using tl::scan, or "
                            "using fori_loop with static start/stop."));
   EXPECT_THAT(message, testing::HasSubstr(".max_steps"));
-  EXPECT_THAT(message, testing::HasSubstr("outside jit and vmap"));
+  EXPECT_THAT(message, testing::HasSubstr("not within jit, checkpoint, scan or another loop, nor "
+                                          "under a vmap of the derivative"));
+}
+
+TEST(While, HasGradientsInTheBranchThatIsTaken) {
+  const auto f = [](Array p, Array x) {
+    return tl::cond(
+        p,
+        [](Array a) {
+          const Array y = tl::sin(a);
+          return std::pair{tl::cos(power(y, 5)) * y, Array(1.0) * 2.0};
+        },
+        [](Array a) { return std::pair{a * a, Array(1.0) * 3.0}; }, x);
+  };
+  const auto first = [&](Array x) { return f(true, x).first; };
+  const auto want = [](double x) { return std::cos(power_of(std::sin(x), 5)) * std::sin(x); };
+  const double slope = (want(0.8 + 1e-6) - want(0.8 - 1e-6)) / 2e-6;
+  EXPECT_NEAR(value(tl::grad(first)(0.8)), slope, 1e-8);
+  EXPECT_NEAR(value(tl::grad([&](Array x) { return f(false, x).first; })(0.8)), 1.6, 1e-12);
+  EXPECT_EQ(value(tl::grad([&](Array x) { return f(true, x).second; })(0.8)), 0);
+  tl::check_grads(first, std::tuple{Array(0.8)}, {.order = 2});
+  // Branches in branches, and a batch of loops in one.
+  const auto nested = [&](Array x) {
+    return tl::cond(
+        true, [&](Array a) { return tl::cond(false, [](Array b) { return b; }, first, a); },
+        [](Array a) { return a; }, x);
+  };
+  EXPECT_NEAR(value(tl::grad(nested)(0.8)), slope, 1e-8);
+  const auto batch = [](Array xs) {
+    return tl::cond(
+        true,
+        [](Array a) {
+          return tl::sum(tl::vmap([](Array b, Array n) { return power(b, n); })(a, Array({2, 5})));
+        },
+        [](Array a) { return tl::sum(a); }, xs);
+  };
+  expect_near(tl::grad(batch)(Array({0.7, 0.9})), {slope_of(0.7, 2), slope_of(0.9, 5)}, 1e-8);
+  // Only the predicate's value is known there.
+  EXPECT_ERROR(ValueError, tl::grad(tl::jit([&](Array x) { return first(x); }))(0.8),
+               "not within jit, checkpoint, scan or another loop");
+  EXPECT_ERROR(ValueError, tl::jit(tl::grad(first))(0.8), "not within jit");
 }
 
 TEST(While, LosesDeadCarry) {
