@@ -102,6 +102,31 @@ TEST(Checkpoint, PoliciesDecideWhatIsSaved) {
   EXPECT_LT(least.bytes(), plain.bytes()) << plain;
 }
 
+TEST(SavedResiduals, TellTheLineOfALoop) {
+  const auto scanned = [](Array x) {
+    return tl::scan([](Array c) { return std::pair{tl::sin(c), tl::none}; }, x, tl::none,
+                    {.length = 4})
+        .first;
+  };
+  const int line = __LINE__ - 4;
+  const std::string at = " from checkpoint_test.cpp:" + std::to_string(line);
+  EXPECT_THAT(tl::saved_residuals(scanned, 0.5).to_string(),
+              HasSubstr("f64[4] output of scan" + at));
+  EXPECT_THAT(tl::saved_residuals(tl::checkpoint(scanned), 0.5).to_string(),
+              HasSubstr("f64[] from the argument"));
+  const auto loop = [](const tl::WhileOptions& options) {
+    return [=](Array x) {
+      return tl::while_loop([](Array c) { return c < 3.0; },
+                            [&](Array c) { return c + tl::sin(x); }, x, options);
+    };
+  };
+  const std::string unbounded = tl::saved_residuals(loop({}), 0.5).to_string();
+  EXPECT_THAT(unbounded, HasSubstr(", and a row for each step of the while_loop without max_steps "
+                                   "from checkpoint_test.cpp:"));
+  EXPECT_THAT(tl::saved_residuals(loop({.max_steps = 7}), 0.5).to_string(),
+              ::testing::Not(HasSubstr("without max_steps")));
+}
+
 TEST(Checkpoint, GradientsOfTreesAgreeUnderEveryPolicy) {
   const Params plain = tl::grad(net)(kParams, kData);
   for (const tl::CheckpointPolicy& policy : kAllPolicies) {
