@@ -218,6 +218,30 @@ TEST(Checkify, GoesThroughWhile) {
   EXPECT_EQ(told(bounded, tl::nan_checks, -20.0), "");
 }
 
+TEST(Checkify, GoesThroughTheConditionOfABoundedWhile) {
+  const auto f = [](Array x, bool checkpoint) {
+    return tl::while_loop(
+        [](Array c) {
+          tl::check(c < 2.0, "c must be less than 2, got {}", c);
+          return c < 3.0;
+        },
+        [](Array c) { return c + 0.5; }, x, {.max_steps = 20, .checkpoint = checkpoint});
+  };
+  for (const bool checkpoint : {false, true}) {
+    const auto g = [&](Array x) { return f(x, checkpoint); };
+    EXPECT_EQ(told(g, tl::user_checks, 1.25), "c must be less than 2, got 2.25 (`check` failed)");
+    EXPECT_EQ(told(tl::jit(tl::grad(g)), tl::all_checks, 1.25),
+              "c must be less than 2, got 2.25 (`check` failed)");
+    EXPECT_EQ(value(tl::checkify(g)(1.25).second), 3.25);
+    EXPECT_EQ(value(tl::grad([&](Array x) { return tl::checkify(g)(x).second; })(1.25)), 1.0);
+    const auto [error, y] = tl::vmap(tl::checkify(g))(Array({3.0, 1.25}));
+    EXPECT_EQ(error.get(),
+              "at mapped index 0: c must be less than 2, got 3.0 (`check` failed)\n"
+              "at mapped index 1: c must be less than 2, got 2.25 (`check` failed)");
+    expect_near(y, {3.0, 3.25});
+  }
+}
+
 TEST(Checkify, GoesThroughNests) {
   const auto f = [](Array xs, Array limit) {
     return tl::scan(
