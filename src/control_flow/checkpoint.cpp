@@ -79,6 +79,34 @@ bool takes_names(CheckpointPolicy::Kind kind) {
          kind == CheckpointPolicy::Kind::save_anything_except_these_names;
 }
 
+// Names in the list of a policy's text: commas and backslashes within them are escaped, and "\\e" is
+// the empty name.
+std::string escaped(const std::string& name) {
+  if (name.empty()) return "\\e";
+  std::string text;
+  for (const char c : name) {
+    if (c == ',' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text;
+}
+
+std::vector<std::string> names_in(std::string_view list) {
+  if (list.empty()) return {};
+  std::vector<std::string> names(1);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i] == '\\' && i + 1 < list.size()) {
+      if (list[++i] != 'e') names.back() += list[i];
+    } else if (list.substr(i, 2) == ", ") {
+      names.emplace_back();
+      ++i;
+    } else {
+      names.back() += list[i];
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 CheckpointPolicy::CheckpointPolicy(Kind kind, std::vector<std::string> names)
@@ -115,7 +143,7 @@ std::string CheckpointPolicy::to_string() const {
   std::string text(kPolicies[static_cast<std::size_t>(kind_)]);
   if (!takes_names(kind_)) return text;
   text += '(';
-  for (std::size_t i = 0; i < names_.size(); ++i) text += (i ? ", " : "") + names_[i];
+  for (std::size_t i = 0; i < names_.size(); ++i) text += (i ? ", " : "") + escaped(names_[i]);
   std::string quoted;
   detail::append_quoted(quoted, text + ")");
   return quoted;
@@ -132,14 +160,8 @@ CheckpointPolicy CheckpointPolicy::from_text(std::string_view text) {
   }
   CheckpointPolicy policy(static_cast<Kind>(found - kPolicies.begin()));
   if (word.size() == text.size()) return policy;
-  std::string_view rest = text.substr(word.size() + 1);
-  rest = rest.substr(0, rest.rfind(')'));
-  while (!rest.empty()) {
-    const std::size_t comma = rest.find(", ");
-    policy.names_.emplace_back(rest.substr(0, comma));
-    if (comma == std::string_view::npos) break;
-    rest.remove_prefix(comma + 2);
-  }
+  const std::string_view rest = text.substr(word.size() + 1);
+  policy.names_ = names_in(rest.substr(0, rest.rfind(')')));
   return policy;
 }
 

@@ -294,6 +294,37 @@ PartialEvalResult split_cond(const CondParams& p, const Jaxpr& around, const Eqn
   return r;
 }
 
+bool has_unbounded_loop(const Jaxpr& jaxpr) {
+  return std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(), [](const Eqn& eqn) {
+    if (eqn.primitive == &while_p) return !eqn.params.as<WhileParams>().max_steps;
+    if (eqn.primitive != &cond_p) return false;
+    const auto branches = eqn.params.jaxprs();
+    return std::any_of(branches.begin(), branches.end(), has_unbounded_loop);
+  });
+}
+
+// The branch on the values at hand, which say how many steps its loops take.
+PartialEvalResult run_known_half(const Jaxpr& branch,
+                                 std::span<const std::optional<Array>> values) {
+  detail::PartiallyEvaluated halves = detail::partial_eval_flat(
+      [&](std::span<const Array> args) { return eval_jaxpr(branch, args); }, values,
+      branch.in_avals());
+  PartialEvalResult r;
+  Arrays known;
+  for (const std::optional<Array>& out : halves.known_out) {
+    r.unknown_out.push_back(!out.has_value());
+    if (out) known.push_back(*out);
+  }
+  for (std::size_t i = 0; i < halves.consts.size(); ++i) {
+    r.residuals.push_back({Residual::Kind::fresh, static_cast<int>(i)});
+    r.fresh_avals.push_back(halves.consts[i].aval());
+  }
+  append(known, halves.consts);
+  r.known_values = std::move(known);
+  r.staged_program = halves.jaxpr;
+  return r;
+}
+
 // Where the index has a value, its branch is all there is.
 std::optional<PartialEvalResult> split_known_branch(const CondParams& p,
                                                     std::span<const std::optional<Array>> values) {
@@ -301,6 +332,7 @@ std::optional<PartialEvalResult> split_known_branch(const CondParams& p,
   const std::optional<Array> index = detail::known_value(*values[0]);
   if (!index) return std::nullopt;
   const Jaxpr& branch = branch_at(p, *index);
+  if (has_unbounded_loop(branch)) return run_known_half(branch, values.subspan(1));
   Mask unknown;
   for (const auto& value : values.subspan(1)) unknown.push_back(!value.has_value());
   const Split split = detail::partial_eval_jaxpr(

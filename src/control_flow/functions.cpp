@@ -130,6 +130,39 @@ struct TracedLoop {
   }
 };
 
+// The same loop with its condition's answer as the first carry, which the body renews after each
+// step. A condition with effects is so asked as often as the loop asks it, however the loop is
+// transformed: steps that do nothing, and pieces of the loop, look at the answer.
+TracedLoop with_answer(const TracedLoop& loop) {
+  const Aval answer{Shape(), DType::bool_, false};
+  const std::size_t test_consts = loop.test.consts.size(), step_consts = loop.step.consts.size();
+  const auto test_in = loop.test.jaxpr.in_avals(), step_in = loop.step.jaxpr.in_avals();
+  std::vector<Aval> avals(test_in.begin(), test_in.end());
+  avals.insert(avals.begin() + loop.test.num_consts(), answer);
+  TracedLoop result = loop;
+  result.test.consts.clear();
+  avals.erase(avals.begin(), avals.begin() + loop.test.num_consts());
+  result.test.jaxpr =
+      stage_flat([](std::span<const Array> x) { return Arrays{x[0]}; }, avals).jaxpr;
+  result.step.consts = loop.consts();
+  avals.assign(test_in.begin(), test_in.begin() + loop.test.num_consts());
+  avals.insert(avals.end(), step_in.begin(), step_in.end());
+  const std::size_t at = test_consts + step_consts;
+  avals.insert(avals.begin() + static_cast<std::ptrdiff_t>(at), answer);
+  result.step.jaxpr =
+      stage_flat(
+          [&](std::span<const Array> x) {
+            const Arrays next = eval_jaxpr(
+                loop.step.jaxpr,
+                joined_operands(taken(x, counting(test_consts, step_consts)), x.subspan(at + 1)));
+            const Arrays for_test = joined_operands(taken(x, counting(0, test_consts)), next);
+            return joined_operands(eval_jaxpr(loop.test.jaxpr, for_test), next);
+          },
+          avals)
+          .jaxpr;
+  return result;
+}
+
 // The loop with the number of steps so far as its first carry, which ends it after `most`.
 TracedLoop counted(const TracedLoop& loop, std::int64_t most) {
   const auto with_counter = [](const ClosedJaxpr& program,
@@ -217,12 +250,18 @@ Arrays while_arrays(const TracedBody& condition, const TracedBody& body, const T
     throw TypeError("while_loop: the condition must return a boolean scalar, but got output type " +
                     holds.to_string() + ".");
   }
-  std::size_t num_counters = 0;
+  std::size_t num_in_front = 0;  // of the carry: counters, the answer of the condition
   std::optional<std::int64_t> bound = options.max_steps;
+  if (bound && loop.test.jaxpr.effect() != Effect::none) {
+    operands = joined_operands(
+        eval_jaxpr(loop.test.jaxpr, joined_operands(loop.test.consts, operands)), operands);
+    loop = with_answer(loop);
+    ++num_in_front;
+  }
   const auto count = [&] {
     loop = counted(loop, *bound);
     operands.insert(operands.begin(), no_steps());
-    ++num_counters;
+    ++num_in_front;
   };
   constexpr std::int64_t kWorthPieces = 8;
   if (bound) count();
@@ -237,7 +276,7 @@ Arrays while_arrays(const TracedBody& condition, const TracedBody& body, const T
   p.cond_jaxpr = remembered(p.cond_jaxpr);
   p.body_jaxpr = remembered(p.body_jaxpr);
   Arrays outs = while_p.bind(p, joined_operands(loop.consts(), operands));
-  outs.erase(outs.begin(), outs.begin() + static_cast<std::ptrdiff_t>(num_counters));
+  outs.erase(outs.begin(), outs.begin() + static_cast<std::ptrdiff_t>(num_in_front));
   return outs;
 }
 
@@ -287,6 +326,12 @@ Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& bod
     Arrays all = joined_operands(step.consts, Arrays{as_index(lower)});
     results = scan_p.bind(p, joined_operands(all, operands));
   } else {
+    if (options.unroll != 1) {
+      throw ValueError(
+          "Can only use `unroll` in `fori_loop` if the loop bounds are statically known: with "
+          "traced "
+          "bounds it is a while loop.");
+    }
     // And the bound second.
     const auto in = step.jaxpr.in_avals();
     std::vector<Aval> avals(in.begin(), in.end());

@@ -1,4 +1,5 @@
 // The report of what a backward pass keeps in memory.
+#include <algorithm>
 #include <ostream>
 
 #include "interpreters/interpreters.hpp"
@@ -31,6 +32,28 @@ std::string describe(const Jaxpr& jaxpr, const Atom& value, const Describe& inpu
     }
   }
   return "unknown";
+}
+
+bool holds_while(const Eqn& eqn) {
+  if (eqn.primitive == &while_p) return true;
+  const auto programs = eqn.params.jaxprs();
+  return std::any_of(programs.begin(), programs.end(), [](const Jaxpr& program) {
+    return std::any_of(program.eqns().begin(), program.eqns().end(), holds_while);
+  });
+}
+
+// A loop that waits, whole: the number of its steps is not known before it runs, so what they keep
+// cannot be reported.
+std::string unbounded_loop(const Jaxpr& staged, std::size_t residual) {
+  for (const Eqn& eqn : staged.eqns()) {
+    if (!holds_while(eqn)) continue;
+    for (const Atom& in : eqn.inputs) {
+      if (in.is_var() && in.var() == static_cast<Var>(residual))
+        return ", and a row for each step of the while_loop without max_steps" +
+               (eqn.where ? " from " + eqn.where.to_string() : std::string());
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -81,7 +104,9 @@ SavedResiduals saved_residuals_arrays(const FlatFunction& f, std::span<const Arr
     const Atom value = r.kind == Residual::Kind::input    ? Atom::var(r.index)
                        : r.kind == Residual::Kind::output ? halves->known.outs()[i]
                                                           : halves->known.outs()[num_known + i];
-    report.push_back({halves->known.aval(value), describe(halves->known, value, input)});
+    report.push_back(
+        {halves->known.aval(value),
+         describe(halves->known, value, input) + unbounded_loop(halves->staged, report.size())});
   }
   return report;
 }

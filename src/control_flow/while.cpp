@@ -261,7 +261,8 @@ std::vector<Tangent> refuse_transpose(const WhileParams&, std::span<const Tangen
       "Reverse-mode differentiation does not work for tl::while_loop or tl::fori_loop with dynamic "
       "start/stop values. Try using tl::scan, or using fori_loop with static start/stop. Or give "
       "while_loop the option .max_steps, which bounds what it has to remember; or differentiate "
-      "outside jit and vmap, where the number of steps is known.");
+      "where its values, and so the number of its steps, are known: not within jit, checkpoint, "
+      "scan or another loop, nor under a vmap of the derivative.");
 }
 
 DceResult prune(const WhileParams& p, const Mask& used_out) {

@@ -1,12 +1,10 @@
 // Splitting a while loop.
 //
-// A loop whose number of steps is bounded becomes a scan over that many steps, each of which does
-// nothing once the condition is false; then the scan is split. The bound is `max_steps`, or the number
-// of steps that the loop takes on the values at hand, rounded up to a power of two so that loops of
-// about the same length share their compiled programs. Without a bound the known part of the carry is
-// computed at once, and the whole loop waits for the unknown part.
+// A loop of `max_steps` becomes a scan over that many steps, each of which does nothing once the
+// condition is false; then the scan is split. Where values are known, it becomes a scan over exactly
+// the steps that it takes on them. Otherwise the known part of the carry is computed at once, and the
+// whole loop waits for the unknown part.
 #include <algorithm>
-#include <bit>
 
 #include "control_flow/scan.hpp"
 #include "control_flow/while.hpp"
@@ -125,19 +123,42 @@ ScanParams bounded_scan(const WhileParams& p, const Mask& frozen, std::int64_t s
           .num_carry = static_cast<int>(n.carry + (lanes ? kept.size() : 0))};
 }
 
-PartialEvalResult split_bounded(const WhileParams& p, const Mask& unknown_in,
-                                const Mask& instantiate_out, const Knowledge& k, std::int64_t steps,
-                                const Policy& policy) {
+// A scan in place of the loop: each of its operands is one of the loop's. The results of the loop come
+// first.
+struct LoopAsScan {
+  ScanParams scan;
+  Order operands;
+};
+
+LoopAsScan at_most(const WhileParams& p, const Knowledge& k, std::int64_t steps) {
   const WhileShape n(p);
   Mask frozen;
   for (const bool unknown : k.carry) frozen.push_back(!unknown);
-  const ScanParams scan = bounded_scan(p, frozen, steps);
-  // Operands of the scan as those of the loop.
-  Order operands = counting(0, n.inputs());
-  const std::size_t num_last = static_cast<std::size_t>(scan.num_carry) - n.carry;
-  for (std::size_t i = 0; i < num_last; ++i) operands.push_back(n.consts() + places(frozen)[i]);
+  LoopAsScan loop{bounded_scan(p, frozen, steps), counting(0, n.inputs())};
+  const std::size_t num_last = static_cast<std::size_t>(loop.scan.num_carry) - n.carry;
+  for (std::size_t i = 0; i < num_last; ++i)
+    loop.operands.push_back(n.consts() + places(frozen)[i]);
+  return loop;
+}
+
+// As many steps as the loop takes: all of a batch of loops until the last is done.
+LoopAsScan exactly(const WhileParams& p, const Knowledge& k, std::int64_t steps) {
+  if (p.cond_jaxpr.out_avals()[0].ndim() > 0) return at_most(p, k, steps);
+  const WhileShape n(p);
+  return {{.jaxpr = p.body_jaxpr,
+           .length = steps,
+           .num_consts = static_cast<int>(n.body_consts),
+           .num_carry = static_cast<int>(n.carry)},
+          counting(n.cond_consts, n.body_consts + n.carry)};
+}
+
+PartialEvalResult split_as_scan(const WhileParams& p, const LoopAsScan& loop,
+                                const Mask& unknown_in, const Mask& instantiate_out,
+                                const Policy& policy) {
+  const WhileShape n(p);
+  const auto& [scan, operands] = loop;
   Mask unknown = taken(unknown_in, operands), wanted = instantiate_out;
-  wanted.resize(n.carry + num_last, false);
+  wanted.resize(static_cast<std::size_t>(scan.num_carry), false);
   const PartialEvalResult split = split_scan(scan, {}, {}, unknown, wanted, policy);
 
   PartialEvalResult r = split;
@@ -338,13 +359,15 @@ PartialEvalResult split_while(const WhileParams& p, const Jaxpr&, const Eqn&,
                               const Mask& unknown_in, const Mask& instantiate_out,
                               const Policy& policy) {
   const auto k = find_unknown(p, unknown_in, instantiate_out);
-  // What runs twice must have no effects.
-  const bool effects = join(p.cond_jaxpr.effect(), p.body_jaxpr.effect()) != Effect::none;
-  if (!k || (effects && !p.max_steps)) {
+  // What runs twice must have no effects, nor the condition that each of max_steps steps asks:
+  // while_loop moves one with effects into the body.
+  const bool asks = p.cond_jaxpr.effect() != Effect::none;
+  const bool effects = asks || p.body_jaxpr.effect() != Effect::none;
+  if (!k || asks || (effects && !p.max_steps)) {
     return unsplit(while_p, Params::of(p), operand_avals(p), unknown_in, WhileShape(p).carry);
   }
   if (!p.max_steps) return split_unbounded(p, unknown_in, *k);
-  return split_bounded(p, unknown_in, instantiate_out, *k, *p.max_steps, policy);
+  return split_as_scan(p, at_most(p, *k, *p.max_steps), unknown_in, instantiate_out, policy);
 }
 
 std::optional<PartialEvalResult> split_known_loop(const WhileParams& p,
@@ -367,8 +390,7 @@ std::optional<PartialEvalResult> split_known_loop(const WhileParams& p,
     return record_steps(p, values, *k);
   }
   const std::int64_t steps = count_steps(p, *k, std::move(operands));
-  const auto bound = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(steps)));
-  return split_bounded(p, unknown_in, instantiate_out, *k, steps == 0 ? 0 : bound, {});
+  return split_as_scan(p, exactly(p, *k, steps), unknown_in, instantiate_out, {});
 }
 
 }  // namespace control_flow

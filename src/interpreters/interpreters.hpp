@@ -80,6 +80,16 @@ std::shared_ptr<const PartialEvalJaxpr> hoist_jaxpr(const Jaxpr& jaxpr,
                                                     const std::vector<bool>& changes,
                                                     const std::vector<bool>& instantiate_out);
 
+/// f at the values that are known and, in place of the others, at unknown ones of these types.
+struct PartiallyEvaluated {
+  std::vector<std::optional<Array>> known_out;  ///< nullopt: a result of the program, in order
+  Jaxpr jaxpr;                                  ///< consts, unknown inputs -> unknown results
+  Arrays consts;
+};
+PartiallyEvaluated partial_eval_flat(const FlatFunction& f,
+                                     std::span<const std::optional<Array>> values,
+                                     std::span<const Aval> avals, std::string name = {});
+
 struct Linearized {
   Arrays primals_out;
   /// (consts, tangents of the inputs) -> tangents of those results that have one.

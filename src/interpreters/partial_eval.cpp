@@ -182,11 +182,6 @@ class PartialEvalTrace final : public Trace {
   JaxprBuilder builder_;
 };
 
-struct PartialEvaluated {
-  std::vector<std::optional<Array>> known_out;  // nullopt: result of the jaxpr, in order
-  Jaxpr jaxpr;
-  Arrays consts;
-};
 struct PartialInput {
   Array known;  // empty when unknown
   Aval aval;
@@ -194,9 +189,9 @@ struct PartialInput {
 
 // f applied to known arrays and unknown avals: known results, and a jaxpr (consts, then unknown
 // inputs) -> unknown results, and those known ones that `instantiate_out` asks for.
-PartialEvaluated partial_eval(const FlatFunction& f, std::span<const PartialInput> inputs,
-                              std::string name,
-                              const std::function<bool(std::size_t)>& instantiate_out) {
+PartiallyEvaluated partial_eval(const FlatFunction& f, std::span<const PartialInput> inputs,
+                                std::string name,
+                                const std::function<bool(std::size_t)>& instantiate_out) {
   return under_new_main(
       std::make_unique<PartialEvalTrace>(std::move(name)), [&](const NewMain& scope) {
         auto& trace = scope.trace<PartialEvalTrace>();
@@ -204,7 +199,7 @@ PartialEvaluated partial_eval(const FlatFunction& f, std::span<const PartialInpu
         args.reserve(inputs.size());
         for (const PartialInput& in : inputs)
           args.push_back(in.known.has_value() ? in.known : trace.add_input(in.aval));
-        PartialEvaluated result;
+        PartiallyEvaluated result;
         std::vector<Atom> outs;
         const Arrays results = f(args);
         for (std::size_t i = 0; i < results.size(); ++i) {
@@ -226,6 +221,15 @@ PartialEvaluated partial_eval(const FlatFunction& f, std::span<const PartialInpu
 
 }  // namespace
 
+PartiallyEvaluated partial_eval_flat(const FlatFunction& f,
+                                     std::span<const std::optional<Array>> values,
+                                     std::span<const Aval> avals, std::string name) {
+  std::vector<PartialInput> inputs;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    inputs.push_back({values[i].value_or(Array()), avals[i]});
+  return partial_eval(f, inputs, std::move(name), [](std::size_t) { return false; });
+}
+
 Linearized linearize_flat(const FlatFunction& f, std::span<const Array> primals, std::string name) {
   std::vector<PartialInput> inputs;
   for (const Array& x : primals) inputs.push_back({x, x.aval()});
@@ -235,7 +239,7 @@ Linearized linearize_flat(const FlatFunction& f, std::span<const Array> primals,
   Linearized result;
   const std::size_t n = primals.size();
   std::size_t num_out = 0;
-  PartialEvaluated split = partial_eval(
+  PartiallyEvaluated split = partial_eval(
       [&](std::span<const Array> args) {
         std::vector<Tangent> tangents;
         std::size_t next = n;

@@ -65,14 +65,15 @@ class Splitter {
     return eqn;
   }
 
-  // Appends the equations of a program; gives its results.
-  std::vector<Atom> inline_program(const Jaxpr& program, std::vector<Atom> env, bool unknown,
-                                   std::vector<Eqn>& into) {
+  // Appends the equations of a program, which stands for an equation at `where`; gives its results.
+  std::vector<Atom> inline_program(const Jaxpr& program, const SourceLocation& where,
+                                   std::vector<Atom> env, bool unknown, std::vector<Eqn>& into) {
     const auto read = [&env](const Atom& a) {
       return a.is_var() ? env[static_cast<std::size_t>(a.var())] : a;
     };
     for (const Eqn& source : program.eqns()) {
       Eqn eqn = source;
+      if (!eqn.where) eqn.where = where;
       for (Atom& a : eqn.inputs) a = read(a);
       for (Var& v : eqn.outputs) {
         v = fresh(program.aval(v), unknown);
@@ -142,7 +143,7 @@ class Splitter {
   // The known results of the equation, then its fresh residuals.
   std::vector<Atom> known_half(const Eqn& eqn, const PartialEvalResult& r,
                                const std::vector<Atom>& inputs) {
-    if (r.known_program) return inline_program(*r.known_program, inputs, false, known_);
+    if (r.known_program) return inline_program(*r.known_program, eqn.where, inputs, false, known_);
     Eqn known{eqn.primitive, r.known, inputs, {}, effect_of(r.known), eqn.where};
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
       if (!r.unknown_out[i]) known.outputs.push_back(eqn.outputs[i]);
@@ -157,7 +158,7 @@ class Splitter {
   std::vector<Atom> staged_half(const Eqn& eqn, const PartialEvalResult& r,
                                 std::vector<Atom> inputs) {
     if (r.staged_program)
-      return inline_program(*r.staged_program, std::move(inputs), true, staged_);
+      return inline_program(*r.staged_program, eqn.where, std::move(inputs), true, staged_);
     Eqn staged{eqn.primitive, r.staged, std::move(inputs), {}, effect_of(r.staged), eqn.where};
     std::vector<Atom> outs;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {

@@ -7,6 +7,8 @@
 #include "telamon/custom_jvp.hpp"
 #include "telamon/custom_vjp.hpp"
 #include "telamon/custom_vmap.hpp"
+#include "telamon/detail/linear_call.hpp"
+#include "telamon/detail/solves.hpp"
 #include "telamon/lax.hpp"
 #include "transforms/checkify.hpp"
 
@@ -62,17 +64,21 @@ Arrays of_checkpoint(const Params& p, const Programs& programs, std::span<const 
   return call_again(checkpoint_p, p.as<CheckpointParams>(), *programs[0], args, state);
 }
 
-// A call with rules of its own keeps them: its body goes on without the error, which is computed
-// beside it and has no derivative.
+// The error of a program, computed beside it: it has no derivative.
+void add_error(const CheckedProgram& program, std::span<const Array> args, ErrorState& state) {
+  Arrays constant;
+  for (const Array& x : args) constant.push_back(is_inexact(x.dtype()) ? lax::stop_gradient(x) : x);
+  state.merge(program.sites, error_of(program, constant));
+}
+
+// A call with rules of its own keeps them: its body goes on without the error.
 template <class P>
 Arrays call_with_rules(const Primitive<P>& primitive, P p, const CheckedProgram& program,
                        std::span<const Array> args, ErrorState& state) {
   if constexpr (requires { p.call_jaxpr; }) p.call_jaxpr = results_of(program);
   else p.call = results_of(program);
   Arrays results = primitive.bind(p, args);
-  Arrays constant;
-  for (const Array& x : args) constant.push_back(is_inexact(x.dtype()) ? lax::stop_gradient(x) : x);
-  state.merge(program.sites, error_of(program, constant));
+  add_error(program, args, state);
   return results;
 }
 Arrays of_custom_jvp(const Params& p, const Programs& programs, std::span<const Array> args,
@@ -86,6 +92,64 @@ Arrays of_custom_vjp(const Params& p, const Programs& programs, std::span<const 
 Arrays of_custom_vmap(const Params& p, const Programs& programs, std::span<const Array> args,
                       ErrorState& state) {
   return call_with_rules(custom_vmap_call_p, p.as<CustomVmapParams>(), *programs[0], args, state);
+}
+
+// Calls that carry several programs, of which one gives the results: the others serve derivatives.
+
+Arrays without(std::span<const Array> args, std::size_t from, int count) {
+  Arrays rest(args.begin(), args.end());
+  const auto begin = rest.begin() + static_cast<std::ptrdiff_t>(from);
+  rest.erase(begin, begin + count);
+  return rest;
+}
+void drop_checks(Jaxpr& jaxpr, const CheckedProgram& program) {
+  if (program.changed) jaxpr = results_of(program);
+}
+
+// The transpose stays as it is, like the rules of other calls.
+Arrays of_linear_call(const Params& params, const Programs& programs, std::span<const Array> args,
+                      ErrorState& state) {
+  auto p = params.as<LinearCallParams>();
+  drop_checks(p.callee, *programs[0]);
+  Arrays results = linear_call_p.bind(p, args);
+  add_error(*programs[0],
+            without(args, static_cast<std::size_t>(p.num_callee_consts), p.num_transpose_consts),
+            state);
+  return results;
+}
+
+// Of a solve, the error of its solver is told. The programs for its derivatives hold the same function
+// once more: what goes wrong in them is not looked for.
+Arrays of_linear_solve(const Params& params, const Programs& programs, std::span<const Array> args,
+                       ErrorState& state) {
+  auto p = params.as<CustomLinearSolveParams>();
+  auto program = programs.begin();
+  drop_checks(p.matvec, **program++);
+  if (p.vecmat) drop_checks(*p.vecmat, **program++);
+  const CheckedProgram& solver = **program++;
+  drop_checks(p.solve, solver);
+  if (p.transpose_solve) drop_checks(*p.transpose_solve, **program);
+  Arrays results = custom_linear_solve_p.bind(p, args);
+  const Arrays from_solver = without(args, 0, p.num_matvec_consts + p.num_vecmat_consts);
+  add_error(solver,
+            without(from_solver, static_cast<std::size_t>(p.num_solve_consts),
+                    p.num_transpose_solve_consts),
+            state);
+  return results;
+}
+Arrays of_root(const Params& params, const Programs& programs, std::span<const Array> args,
+               ErrorState& state) {
+  auto p = params.as<CustomRootParams>();
+  drop_checks(p.f, *programs[0]);
+  drop_checks(p.solve, *programs[1]);
+  drop_checks(p.tangent_solve, *programs[2]);
+  Arrays results = custom_root_p.bind(p, args);
+  const Arrays from_solver = without(args, 0, p.num_f_consts);
+  add_error(*programs[1],
+            without(from_solver, static_cast<std::size_t>(p.num_solve_consts),
+                    p.num_tangent_solve_consts),
+            state);
+  return results;
 }
 
 // ---- cond ----------------------------------------------------------------------------------------
@@ -229,6 +293,9 @@ Rule rule_of(const PrimitiveBase* primitive) {
       {&custom_jvp_call_p, of_custom_jvp},
       {&custom_vjp_call_p, of_custom_vjp},
       {&custom_vmap_call_p, of_custom_vmap},
+      {&linear_call_p, of_linear_call},
+      {&custom_linear_solve_p, of_linear_solve},
+      {&custom_root_p, of_root},
       {&cond_p, of_cond},
       {&scan_p, of_scan},
       {&while_p, of_while},

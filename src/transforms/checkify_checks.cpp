@@ -76,6 +76,7 @@ Indexing of_starts(const Shape& shape, const Shape& sizes, std::span<const Array
 }
 
 std::optional<Indexing> indexing_of(const Eqn& eqn, std::span<const Array> args) {
+  if (args.empty()) return std::nullopt;  // iota
   const Shape& shape = args[0].shape();
   if (eqn.primitive == &dynamic_slice_p)
     return of_starts(shape, eqn.params.as<DynamicSliceParams>().slice_sizes, args.subspan(1));

@@ -102,6 +102,31 @@ TEST(Checkpoint, PoliciesDecideWhatIsSaved) {
   EXPECT_LT(least.bytes(), plain.bytes()) << plain;
 }
 
+TEST(SavedResiduals, TellTheLineOfALoop) {
+  const auto scanned = [](Array x) {
+    return tl::scan([](Array c) { return std::pair{tl::sin(c), tl::none}; }, x, tl::none,
+                    {.length = 4})
+        .first;
+  };
+  const int line = __LINE__ - 4;
+  const std::string at = " from checkpoint_test.cpp:" + std::to_string(line);
+  EXPECT_THAT(tl::saved_residuals(scanned, 0.5).to_string(),
+              HasSubstr("f64[4] output of scan" + at));
+  EXPECT_THAT(tl::saved_residuals(tl::checkpoint(scanned), 0.5).to_string(),
+              HasSubstr("f64[] from the argument"));
+  const auto loop = [](const tl::WhileOptions& options) {
+    return [=](Array x) {
+      return tl::while_loop([](Array c) { return c < 3.0; },
+                            [&](Array c) { return c + tl::sin(x); }, x, options);
+    };
+  };
+  const std::string unbounded = tl::saved_residuals(loop({}), 0.5).to_string();
+  EXPECT_THAT(unbounded, HasSubstr(", and a row for each step of the while_loop without max_steps "
+                                   "from checkpoint_test.cpp:"));
+  EXPECT_THAT(tl::saved_residuals(loop({.max_steps = 7}), 0.5).to_string(),
+              ::testing::Not(HasSubstr("without max_steps")));
+}
+
 TEST(Checkpoint, GradientsOfTreesAgreeUnderEveryPolicy) {
   const Params plain = tl::grad(net)(kParams, kData);
   for (const tl::CheckpointPolicy& policy : kAllPolicies) {
@@ -197,6 +222,26 @@ TEST(Checkpoint, CallsPrintParseAndTypecheck) {
     EXPECT_EQ(tl::parse_jaxpr(traced.to_string()), traced.jaxpr) << traced;
   }
   EXPECT_ERROR(ParseError, tl::CheckpointPolicy::from_text("other_saveable"), "other_saveable");
+}
+
+TEST(Checkpoint, PoliciesOfAnyNamesComeBackFromTheirText) {
+  for (const tl::CheckpointPolicy& policy :
+       {policies::save_only_these_names({"a, b"}), policies::save_only_these_names({"a", "b"}),
+        policies::save_only_these_names({"f(x)", "(", ")", "),", ","}),
+        policies::save_only_these_names({""}), policies::save_only_these_names({}),
+        policies::save_only_these_names({"\\", "\\e", "e", "'", "a\n, b"}),
+        policies::save_anything_except_these_names({"", "a,b", "c\\, d"})}) {
+    SCOPED_TRACE(policy.to_string());
+    const auto g = tl::grad(tl::checkpoint(sin_sin, {.policy = policy}));
+    const tl::ClosedJaxpr traced = tl::make_jaxpr(g)(Array(0.5));
+    EXPECT_EQ(tl::parse_jaxpr(traced.to_string()), traced.jaxpr) << traced;
+  }
+  // Such a policy saves by its names, also when it has been parsed.
+  const auto named = [](Array x) {
+    return tl::sin(tl::checkpoint_name(tl::sin(x), "a, (b)") * tl::checkpoint_name(x, "b"));
+  };
+  const auto f = tl::checkpoint(named, {.policy = policies::save_only_these_names({"a, (b)"})});
+  EXPECT_THAT(tl::saved_residuals(f, 0.5).to_string(), HasSubstr("named 'a, (b)'"));
 }
 
 TEST(Checkpoint, ValuesAreNotKnownInside) {

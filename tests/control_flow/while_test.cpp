@@ -59,6 +59,50 @@ TEST(While, HasGradientsWhereTheNumberOfStepsIsKnown) {
                   {.order = 1, .rtol = 1e-4});
 }
 
+// The length of the one scan of a linear function.
+std::int64_t staged_steps(const tl::Jaxpr& linear) {
+  EXPECT_EQ(tl::count_eqns(linear, "scan"), 1) << linear;
+  for (const tl::Eqn& eqn : linear.eqns())
+    if (eqn.primitive == &tl::scan_p) return eqn.params.as<tl::ScanParams>().length;
+  return -1;
+}
+
+TEST(While, StagesAsManyStepsAsItTook) {
+  for (const int n : {0, 1, 3, 9, 16, 33}) {
+    const auto linear = tl::linearize([&](Array x) { return power(x, n); }, 0.75).second;
+    EXPECT_EQ(staged_steps(linear.jaxpr()), n) << linear.jaxpr();
+    for (const tl::Aval& kept : linear.jaxpr().in_avals())
+      EXPECT_LE(kept.size(), std::max(n, 1)) << linear.jaxpr();  // no mask, no padding
+    EXPECT_EQ(tl::count_eqns(linear.jaxpr(), "cond"), 0) << linear.jaxpr();
+    EXPECT_NEAR(value(linear(1.0)), slope_of(0.75, n), 1e-8);
+  }
+  // A batch: until the last example is done.
+  const auto batch = [](Array x) {
+    return tl::vmap([](Array a, Array n) { return power(a, n); })(x, Array({3, 9}));
+  };
+  const auto linear = tl::linearize(batch, Array({0.75, 0.5})).second;
+  EXPECT_EQ(staged_steps(linear.jaxpr()), 9) << linear.jaxpr();
+  expect_near(linear(Array({1.0, 1.0})), {slope_of(0.75, 3), slope_of(0.5, 9)}, 1e-8);
+}
+
+TEST(While, CompilesOnceForAllNumbersOfSteps) {
+  using Three = std::tuple<Array, Array, Array>;
+  const auto f = [](Array x, Array n) {
+    return std::get<2>(
+        tl::while_loop([](const Three& s) { return std::get<0>(s) < std::get<1>(s); },
+                       [&](const Three& s) {
+                         const auto& [i, m, y] = s;
+                         return Three{i + 1, m, tl::sin(y) * x};
+                       },
+                       Three{Array(0).astype(tl::i32), n.astype(tl::i32), x}));
+  };
+  const auto slope = [&](int n) { return value(tl::grad(f)(0.75, n)); };
+  EXPECT_NEAR(slope(3), slope_of(0.75, 3), 1e-8);
+  const auto before = tl::counters().lowerings;
+  for (int n = 4; n < 40; ++n) EXPECT_NEAR(slope(n), slope_of(0.75, n), 1e-8);
+  EXPECT_EQ(tl::counters().lowerings, before);
+}
+
 TEST(While, StagesOneScanOverTheStepsThatItTook) {
   const auto linear = tl::linearize([](Array x) { return power(x, 5); }, 0.75).second;
   EXPECT_EQ(tl::count_eqns(linear.jaxpr(), "scan"), 1) << linear.jaxpr();
@@ -234,7 +278,47 @@ TEST(While, RefusesReverseModeWithoutABound) {
                            "tl::fori_loop with dynamic start/stop values. Try using tl::scan, or "
                            "using fori_loop with static start/stop."));
   EXPECT_THAT(message, testing::HasSubstr(".max_steps"));
-  EXPECT_THAT(message, testing::HasSubstr("outside jit and vmap"));
+  EXPECT_THAT(message, testing::HasSubstr("not within jit, checkpoint, scan or another loop, nor "
+                                          "under a vmap of the derivative"));
+}
+
+TEST(While, HasGradientsInTheBranchThatIsTaken) {
+  const auto f = [](Array p, Array x) {
+    return tl::cond(
+        p,
+        [](Array a) {
+          const Array y = tl::sin(a);
+          return std::pair{tl::cos(power(y, 5)) * y, Array(1.0) * 2.0};
+        },
+        [](Array a) { return std::pair{a * a, Array(1.0) * 3.0}; }, x);
+  };
+  const auto first = [&](Array x) { return f(true, x).first; };
+  const auto want = [](double x) { return std::cos(power_of(std::sin(x), 5)) * std::sin(x); };
+  const double slope = (want(0.8 + 1e-6) - want(0.8 - 1e-6)) / 2e-6;
+  EXPECT_NEAR(value(tl::grad(first)(0.8)), slope, 1e-8);
+  EXPECT_NEAR(value(tl::grad([&](Array x) { return f(false, x).first; })(0.8)), 1.6, 1e-12);
+  EXPECT_EQ(value(tl::grad([&](Array x) { return f(true, x).second; })(0.8)), 0);
+  tl::check_grads(first, std::tuple{Array(0.8)}, {.order = 2});
+  // Branches in branches, and a batch of loops in one.
+  const auto nested = [&](Array x) {
+    return tl::cond(
+        true, [&](Array a) { return tl::cond(false, [](Array b) { return b; }, first, a); },
+        [](Array a) { return a; }, x);
+  };
+  EXPECT_NEAR(value(tl::grad(nested)(0.8)), slope, 1e-8);
+  const auto batch = [](Array xs) {
+    return tl::cond(
+        true,
+        [](Array a) {
+          return tl::sum(tl::vmap([](Array b, Array n) { return power(b, n); })(a, Array({2, 5})));
+        },
+        [](Array a) { return tl::sum(a); }, xs);
+  };
+  expect_near(tl::grad(batch)(Array({0.7, 0.9})), {slope_of(0.7, 2), slope_of(0.9, 5)}, 1e-8);
+  // Only the predicate's value is known there.
+  EXPECT_ERROR(ValueError, tl::grad(tl::jit([&](Array x) { return first(x); }))(0.8),
+               "not within jit, checkpoint, scan or another loop");
+  EXPECT_ERROR(ValueError, tl::jit(tl::grad(first))(0.8), "not within jit");
 }
 
 TEST(While, LosesDeadCarry) {
@@ -295,6 +379,17 @@ TEST(Fori, IsAWhileLoopWithTracedBounds) {
   EXPECT_DOUBLE_EQ(value(f(0, 2.0)), 2);
   EXPECT_EQ(tl::count_eqns(tl::make_jaxpr(f)(4, 2.0).jaxpr, "while"), 1);
   expect_near(tl::vmap(f)(Array({1, 4}), Array({2.0, 3.0})), {2, 21});
+}
+
+// As in JAX.
+TEST(Fori, OfTracedBoundsRefusesToUnroll) {
+  const auto f = [](Array n, std::int64_t unroll) {
+    return tl::fori_loop(0, n, [](Array, Array c) { return c + 1.0; }, 0.5, {.unroll = unroll});
+  };
+  EXPECT_DOUBLE_EQ(value(f(4, 2)), 4.5);
+  EXPECT_DOUBLE_EQ(value(tl::jit([&](Array n) { return f(n, 1); })(4)), 4.5);
+  EXPECT_ERROR(ValueError, tl::jit([&](Array n) { return f(n, 2); })(4),
+               "Can only use `unroll` in `fori_loop` if the loop bounds are statically known");
 }
 
 TEST(Fori, IndexesArrays) {
