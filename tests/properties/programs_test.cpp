@@ -110,6 +110,12 @@ bool has(const Program& program, const Formula& call) {
     return in.formula == &call || has(in.body, call);
   });
 }
+bool mentions(const Program& program, std::string_view word) {
+  return std::any_of(program.steps.begin(), program.steps.end(), [&](const Instruction& in) {
+    return std::string_view(in.formula->text).find(word) != std::string_view::npos ||
+           mentions(in.body, word);
+  });
+}
 bool is_forward(const Program& program) {
   return std::all_of(program.steps.begin(), program.steps.end(), [](const Instruction& in) {
     return in.formula->in_forward() && is_forward(in.body);
@@ -195,6 +201,13 @@ void check_program(const Program& program) {
     expect_close(batched_grad(i), tl::grad(scalar)(xs(i), ys(i)), "vmap of grad");
   }
   expect_close(tl::jit(tl::vmap(tl::jit(g)))(xs, ys), batched, "jit of vmap of jit");
+  // As in JAX, checkify refuses loops whose condition is mapped.
+  if (!mentions(program, "while_loop") ||
+      !(mentions(program, "vmap") || mentions(program, "map("))) {
+    const auto [error, checked] = tl::checkify(g, tl::all_checks)(x, y);
+    EXPECT_FALSE(error.get()) << *error.get();
+    expect_close(checked, value, "checkify");
+  }
   expect_sound("itself", g, x, y);
   expect_sound("grad", tl::grad<0, 1>(scalar), x, y);
   expect_sound("jit of vmap of grad of jit", tl::jit(tl::vmap(tl::grad(tl::jit(scalar)))), xs, ys);
@@ -304,6 +317,7 @@ Program with_every_call() {
 // That program as it was printed: a function `program`, compiled as part of this file.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wunused-variable"
 #include "properties/printed_program.inc"
 #pragma GCC diagnostic pop
 
