@@ -76,7 +76,11 @@ class Fuser {
   int producer(const Atom& a) const {
     return a.is_var() ? producer_[static_cast<std::size_t>(a.var())] : -1;
   }
-  const Shape& shape(int e) const { return jaxpr_.aval(eqn(e).outputs[0]).shape; }
+  // One element where an equation has effects and no results.
+  const Shape& shape(int e) const {
+    static const Shape kNone;
+    return eqn(e).outputs.empty() ? kNone : jaxpr_.aval(eqn(e).outputs[0]).shape;
+  }
   std::int64_t size(int e) const { return shape(e).num_elements(); }
   const std::vector<Use>& uses(int e) const { return uses_[static_cast<std::size_t>(e)]; }
   Cluster& cluster(int k) { return clusters_[static_cast<std::size_t>(k)]; }
