@@ -252,11 +252,13 @@ class Fuser {
     }
     if (best < 0) best = new_cluster(e, Form::element);
     Cluster& c = cluster(best);
-    const Align align = usage(e, best).align == Align::reduced ? Align::reduced : Align::iteration;
+    const Usage u = usage(e, best);
+    const Align align = u.align == Align::reduced ? Align::reduced : Align::iteration;
     auto& roots = align == Align::reduced ? c.kernel.epilogue : c.kernel.roots;
     for (const Var v : eqn(e).outputs) roots.push_back(v);
     c.kernel.members.insert(e);
-    c.align[e] = align;
+    // What is computed at other indices, too, asks that of its operands.
+    c.align[e] = u.other > 0 ? Align::other : align;
     c.position = std::max(c.position, e);
     where_[static_cast<std::size_t>(e)].push_back(best);
     store(e, best);

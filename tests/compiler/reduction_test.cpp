@@ -204,6 +204,19 @@ TEST(CompiledReduction, SoftmaxStoresItsExponentialsWhileItSumsThem) {
   }
 }
 
+// The sum times h is stored at its own index, and read at one that the program computes.
+TEST(CompiledReduction, ReadAtAnotherIndexToo) {
+  const Program f = [](std::span<const Array> x) {
+    const Array product = lax::mul(lax::reduce_sum(x[0], {1}), x[1]);
+    const Array wide = lax::broadcast_in_dim(product, {2, 5}, {0});
+    const Array column =
+        lax::dynamic_slice(wide, Arrays{lax::full({}, DType::i32, 0), x[2]}, {2, 1});
+    return Arrays{product, lax::squeeze(column, {1})};
+  };
+  check(f, {uniform({2, 5}, DType::f64), uniform({2}, DType::f64, 0, 1, 2),
+            lax::full({}, DType::i32, 3)});
+}
+
 TEST(CompiledReduction, BroadcastOperandsFuse) {
   check(
       [](std::span<const Array> x) {
