@@ -302,7 +302,8 @@ Arrays custom_linear_solve_arrays(const FlatFunction& matvec, const FlatSolve& s
                                   const FlatSolve* transpose_solve, bool symmetric,
                                   std::span<const Array> b) {
   if (!tracing_under_way()) {
-    Arrays x = solve(matvec, b);
+    const auto check = [](auto outs, auto like) { check_like_b("matvec", outs, like); };
+    Arrays x = solve(checked(matvec, b, check), b);
     check_like_b("solve", avals_of(x), avals_of(b));
     return x;
   }

@@ -182,7 +182,8 @@ Arrays pushed(const Linearized& at, std::span<const Array> dx, const std::vector
 Arrays custom_root_arrays(const FlatFunction& f, const FlatSolve& solve,
                           const FlatSolve& tangent_solve, std::span<const Array> guess) {
   if (!tracing_under_way()) {
-    Arrays x = solve(f, guess);
+    const auto check = [](auto outs, auto like) { check_like_x("f", outs, like); };
+    Arrays x = solve(checked(f, guess, check), guess);
     check_like_x("solve", avals_of(x), avals_of(guess));
     return x;
   }

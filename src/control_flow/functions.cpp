@@ -291,7 +291,12 @@ Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& bod
     throw ValueError("fori_loop: unroll must be positive, got " + std::to_string(options.unroll));
   TypeInfo type =
       promote_types({lower.dtype(), lower.weak_type()}, {upper.dtype(), upper.weak_type()});
-  if (type.weak) type = {default_int(), true};
+  // C++ numbers count in the default type of integers where that holds them.
+  const auto is_short = [](const Array& x) {
+    return x.is_tracer() ||
+           convert_scalar(x, default_int()).item<std::int64_t>() == x.item<std::int64_t>();
+  };
+  if (type.weak) type = {is_short(lower) && is_short(upper) ? default_int() : DType::i64, true};
   if (!lower.weak_type() && !upper.weak_type() && lower.dtype() != upper.dtype() &&
       !is_integer(promote_types({lower.dtype(), false}, {upper.dtype(), false}).dtype)) {
     throw TypeError("fori_loop: no integer dtype holds both bounds, " + lower.aval().to_string() +
@@ -329,8 +334,7 @@ Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& bod
     if (options.unroll != 1) {
       throw ValueError(
           "Can only use `unroll` in `fori_loop` if the loop bounds are statically known: with "
-          "traced "
-          "bounds it is a while loop.");
+          "traced bounds it is a while loop.");
     }
     // And the bound second.
     const auto in = step.jaxpr.in_avals();

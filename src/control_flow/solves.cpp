@@ -2,6 +2,7 @@
 #include "control_flow/solves.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace telamon {
 inline namespace v1 {
@@ -11,6 +12,21 @@ std::optional<std::string> unlike(std::span<const Aval> outs, std::span<const Av
   const auto compared = outs.first(std::min(outs.size(), like.size()));
   if (detail::same_types(compared, like)) return std::nullopt;
   return avals_text(compared) + " and " + avals_text(like);
+}
+
+detail::FlatFunction checked(
+    const detail::FlatFunction& map, std::span<const Array> unknowns,
+    std::function<void(std::span<const Aval> outs, std::span<const Aval> like)> check) {
+  return [&map, types = detail::avals_of(unknowns),
+          check = std::move(check)](std::span<const Array> x) {
+    Arrays outs = map(x);
+    const std::vector<Aval> given = detail::avals_of(outs);
+    std::vector<Aval> like = types;
+    for (std::size_t i = 0; i < std::min(like.size(), given.size()); ++i)
+      if (converts_to(like[i], given[i])) like[i] = given[i];
+    check(given, like);
+    return outs;
+  };
 }
 
 detail::FlatFunction applied(const ClosedJaxpr& program) {

@@ -2,6 +2,8 @@
 // stand beside others in one equation.
 #pragma once
 
+#include <functional>
+
 #include "control_flow/bodies.hpp"
 #include "core/trace.hpp"
 #include "telamon/detail/solves.hpp"
@@ -14,6 +16,12 @@ inline std::size_t size(int n) { return static_cast<std::size_t>(n); }
 
 /// "f64[2] and f64[3]" unless `outs` start with the types of `like`.
 std::optional<std::string> unlike(std::span<const Aval> outs, std::span<const Aval> like);
+
+/// The map, each of whose results is compared with the unknowns: `check(types of the results, types)`.
+/// Weakly typed unknowns may become what the map gives. `map` must outlive it.
+detail::FlatFunction checked(
+    const detail::FlatFunction& map, std::span<const Array> unknowns,
+    std::function<void(std::span<const Aval> outs, std::span<const Aval> like)> check);
 
 /// The program as a function of its unknowns. `program` must outlive it.
 detail::FlatFunction applied(const ClosedJaxpr& program);

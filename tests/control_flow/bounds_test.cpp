@@ -35,6 +35,18 @@ TEST(ForiLoop, CountsBetweenBoundsOfEverySize) {
   EXPECT_EQ(steps(number(big), number(std::uint64_t{0})), 0);
 }
 
+TEST(ForiLoop, CountsInTheTypeThatHoldsItsBounds) {
+  const auto last = [](auto lower, auto upper) {
+    return fori_loop(lower, upper, [](Array i, Array) { return i; }, Array(0));
+  };
+  EXPECT_EQ(last(0, 3).dtype(), default_int());
+  const Array end = last(3'000'000'000 - 2, 3'000'000'000);
+  EXPECT_EQ(end.dtype(), DType::i64);
+  EXPECT_EQ(end.item<std::int64_t>(), 2'999'999'999);
+  EXPECT_EQ(jit([&] { return last(-3'000'000'000, -2'999'999'998); })().item<std::int64_t>(),
+            -2'999'999'999);
+}
+
 TEST(ForiLoop, BeyondAllCountsIsAnError) {
   const auto says = HasSubstr("more than 2^63 - 1 steps");
   EXPECT_THAT(message_of<ValueError>([] { steps(number(kLow), number(kHigh)); }), says);

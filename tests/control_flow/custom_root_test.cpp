@@ -102,8 +102,10 @@ TEST(CustomRoot, SaysWhatIsWrong) {
     return tl::custom_root([&](Array x) { return tl::ones({2}, tl::f64) * x * a; }, 1.0, kNewton,
                            kDivide);
   };
-  EXPECT_ERROR(TypeError, tl::jit(shapes)(1.0),
-               "f() output shapes and dtypes must match initial_guess: custom_root got");
+  const auto* const kUnlike =
+      "f() output shapes and dtypes must match initial_guess: custom_root got";
+  EXPECT_ERROR(TypeError, tl::jit(shapes)(1.0), kUnlike);
+  EXPECT_ERROR(TypeError, shapes(1.0), kUnlike);
   const auto integers = [](Array a) {
     return tl::custom_root([&](Array x) { return x + 0 * a; }, a,
                            [](const auto&, Array x) { return x; },
