@@ -187,9 +187,9 @@ T checkpoint_name(const T& tree, const std::string& name,
 /// The tree itself, of which no Array is available before all are. Passes do not look through it.
 template <class T>
 T optimization_barrier(const T& tree) {
-  const Arrays leaves = tree_leaves(tree);
+  const Arrays leaves = tree_leaves(tree, {});
   if (leaves.empty()) return tree;
-  return tree_unflatten(tree, optimization_barrier_p.bind({}, leaves));
+  return tree_unflatten(tree, optimization_barrier_p.bind({}, leaves), {});
 }
 
 /// What reverse mode through f would keep in memory:  tl::saved_residuals(f, x...).
