@@ -135,7 +135,8 @@ class Checkpointed {
   Checkpointed(F f, CheckpointOptions options) : f_(std::move(f)), options_(std::move(options)) {}
   using signature = signature_of<F>;
   bool identity(KeyBuilder& key) const {
-    key.add_string(options_.policy.to_string() + "/" + options_.name);
+    key.add_string(options_.policy.to_string());
+    key.add_string(options_.name);
     key.add(options_.prevent_cse);
     return code_identity(*f_, key);
   }

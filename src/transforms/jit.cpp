@@ -125,9 +125,10 @@ std::string jit_key(const void* type, const KeyBuilder& identity, const JitOptio
   key.add_string(o.name);
   key.add(o.contract);
   key.add(o.keep_unused);
-  for (const int i : o.donate) key.add(i);
-  key.add(-1);
-  for (const int i : o.static_argnums) key.add(i);
+  for (const auto* argnums : {&o.donate, &o.static_argnums}) {
+    key.add(argnums->size());
+    for (const int i : *argnums) key.add(i);
+  }
   return std::string(key.view());
 }
 
