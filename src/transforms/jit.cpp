@@ -92,12 +92,16 @@ std::string display_name(const JitOptions& options) {
 }  // namespace
 
 void add_static_array(KeyBuilder& key, const Array& x, std::size_t arg) {
-  if (x.is_tracer() && !known_value(x)) {
-    throw ConcretizationError("jit: argument " + std::to_string(arg) +
-                              " is static but its value is traced (" + x.aval().to_string() +
-                              "); make it a traced argument, or static in the outer function too");
+  if (const Tracer* t = as_tracer(x)) {
+    throw ConcretizationError(
+        "jit: argument " + std::to_string(arg) + " is static, but its value " +
+        x.aval().to_string() + " is traced by " + t->main().owner() +
+        ": a static value is a constant of the compiled program. Take argument " +
+        std::to_string(arg) +
+        " out of static_argnums, or pass an array that is not traced (static in the outer "
+        "function, or not among the arguments it differentiates or maps)");
   }
-  const Array value = contiguous(concrete_value(x, "a static argument"));
+  const Array value = contiguous(x);
   key.add(value.dtype());
   key.add(value.weak_type());
   key.add(value.shape().size());

@@ -67,6 +67,30 @@ TEST(Jit, StaticArgnumsMakeArraysConstants) {
   EXPECT_EQ(traces, 2);
 }
 
+TEST(Jit, RefusesStaticArraysThatAreTraced) {
+  const auto g = tl::jit([](Array x, Array n) { return x * n; }, {.static_argnums = {1}});
+  const auto of_n = [&](Array n) { return g(3.0, n); };
+  const auto expect_refused = [&] {
+    const auto refused = [](const auto& call, const std::string& by) {
+      const std::string text = error_of<tl::ConcretizationError>([&] { call(); });
+      EXPECT_THAT(text, ::testing::HasSubstr("jit: argument 1 is static"));
+      EXPECT_THAT(text, ::testing::HasSubstr("is traced by " + by));
+      EXPECT_THAT(text, ::testing::HasSubstr("Take argument 1 out of static_argnums"));
+    };
+    refused([&] { return tl::grad(of_n)(2.0); }, "grad");
+    refused([&] { return tl::grad<1>(g)(3.0, 2.0); }, "grad");
+    refused([&] { return tl::jvp(of_n, std::tuple{2.0}, std::tuple{1.0}); }, "jvp");
+    refused([&] { return tl::linearize(of_n, 2.0); }, "linearize");
+    refused([&] { return tl::hessian(of_n)(2.0); }, "jac");
+    refused([&] { return tl::vmap(of_n)(Array({2.0, 2.0})); }, "vmap");
+    refused([&] { return tl::jit(of_n)(2.0); }, "jit");
+  };
+  expect_refused();
+  EXPECT_EQ(value(g(3.0, 2.0)), 6.0);
+  expect_refused();  // also when there is a program for this value
+  EXPECT_EQ(value(tl::grad<0>(g)(3.0, 2.0)), 2.0);
+}
+
 TEST(Jit, CountsNegativeArgumentNumbersFromTheEnd) {
   const auto g = [](Array x, Array n) { return n.item<double>() > 2.0 ? x * n : x; };
   EXPECT_EQ(value(tl::jit(g, {.static_argnums = {-1}})(2.0, Array(3.0))), 6.0);
