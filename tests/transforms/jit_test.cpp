@@ -494,9 +494,54 @@ TEST(Jit, DonatesBuffersAndNamesLaterUse) {
     EXPECT_ERROR(DonatedBufferError, (void)x.to_vector<float>(), "step");
   }
   const Array w = tl::ones({10}) * 2.0;
+  tl::reset_counters();
   expect_near(step(w, w), std::vector<double>(10, 6.0));  // passed twice: not donated
   EXPECT_EQ(values(w)[0], 2.0);
   EXPECT_EQ(tl::counters().donations_skipped, 1);
+}
+
+TEST(Jit, DonatesAnyNumberOfLeaves) {
+  const auto doubled = [](std::vector<Array> x) {
+    for (Array& leaf : x) leaf = leaf * 2.0;
+    return x;
+  };
+  const std::vector<Array> x = [] {
+    std::vector<Array> leaves;
+    for (int i = 0; i < 100; ++i) leaves.push_back(tl::arange(16.0) + i);
+    return leaves;
+  }();
+  const auto step = tl::jit(doubled, {.donate = {0}});
+  tl::reset_counters();
+  const std::vector<Array> y = step(x);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(values(y[static_cast<std::size_t>(i)])[3], 2 * (3.0 + i));
+  const bool native = tl::last_executable().backend == "llvm";
+  EXPECT_EQ(tl::counters().donations, native ? 100 : 0);
+  EXPECT_EQ(tl::counters().donations_skipped, native ? 0 : 100);
+  for (const Array& leaf : x) {
+    if (native) EXPECT_THROW((void)values(leaf), tl::DonatedBufferError);
+    else EXPECT_EQ(values(leaf).size(), 16u);
+  }
+}
+
+TEST(Jit, CountsDonationsThatAreSkipped) {
+  const auto expect_skipped = [](int skipped, const auto& call, const Array& argument) {
+    const std::vector<double> before = values(argument);
+    tl::reset_counters();
+    call(argument);
+    EXPECT_EQ(tl::counters().donations, 0);
+    EXPECT_EQ(tl::counters().donations_skipped, skipped);
+    EXPECT_EQ(values(argument), before);  // can still be read
+  };
+  const auto twice = [](Array x) { return x * 2.0; };
+  const Array x = tl::arange(10.0) + 1.0;
+  const auto sum = tl::jit([](Array a) { return tl::sum(a); }, {.donate = {0}});
+  expect_skipped(1, sum, x);                                           // no result has its size
+  expect_skipped(1, tl::jit(twice, {.donate = {0}}), tl::ones({10}));  // a view of one number
+  expect_skipped(1, tl::jit(twice, {.backend = "interpret", .donate = {0}}), x);
+  const auto unused = tl::jit([](Array, Array b) { return b * 2.0; }, {.donate = {0, 1}});
+  expect_skipped(2, [&](Array a) { return unused(a, tl::ones({10})); }, x);
+  const auto product = tl::jit([](Array a, Array b) { return a * b; }, {.donate = {0, 1}});
+  expect_skipped(2, [&](Array a) { return product(a, a); }, x);
 }
 
 TEST(Jit, AgreesWithEagerAndItselfFromManyThreads) {
