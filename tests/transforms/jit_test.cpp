@@ -326,6 +326,23 @@ TEST(Jit, RefusesToBranchOnATracedValue) {
                "item()");
 }
 
+TEST(Jit, NamesTheTransformationThatHidesAValue) {
+  const auto reads = [](Array x) { return x * x.item<double>(); };
+  const auto copies = [](Array x) { return x * x.to_vector<double>()[0]; };
+  const auto expect_hidden = [&](const std::string& by, const auto& call) {
+    EXPECT_ERROR(ConcretizationError, call(reads), "known under " + by + ";");
+    EXPECT_ERROR(ConcretizationError, call(copies), "known under " + by + ";");
+  };
+  const Array row({1.0, 2.0});
+  expect_hidden("jit(f)", [](auto g) { return tl::jit(g)(1.0); });
+  expect_hidden("vmap", [&](auto g) { return tl::vmap(g)(row); });
+  expect_hidden("jit(f)", [](auto g) { return tl::jit(tl::grad(g))(1.0); });
+  expect_hidden("vmap", [&](auto g) { return tl::vmap(tl::grad(g))(row); });
+  expect_hidden("vmap", [&](auto g) { return tl::vmap(tl::jacfwd(g))(row); });
+  expect_hidden("vmap", [&](auto g) { return tl::jit(tl::vmap(tl::grad(g)))(row); });
+  expect_hidden("jit(f)", [](auto g) { return tl::grad(tl::jit(g))(1.0); });
+}
+
 TEST(Jit, ErrorsShowTheUsersLineAndTheTransforms) {
   const auto g = tl::jit([](Array x, Array y) { return x + y; }, {.name = "loss"});
   const std::string text = error_of([&] { g(tl::ones({3}), tl::ones({4})); });
