@@ -30,6 +30,9 @@ PrimitiveBase::PrimitiveBase(const char* name, Builder build)
     : name_(name), build_(std::move(build)) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
+  // No exception: this may be before main.
+  name_taken_ = std::any_of(r.primitives.begin(), r.primitives.end(),
+                            [&](const PrimitiveBase* p) { return p->name() == this->name(); });
   r.primitives.push_back(this);
 }
 

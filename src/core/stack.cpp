@@ -273,6 +273,10 @@ Arrays PrimitiveBase::bind_erased(const Params& params, std::span<const Array> a
     for (const Array& x : args) text += (&x == args.data() ? " of " : ", ") + x.aval().to_string();
     return text;
   };
+  if (name_taken_) [[unlikely]] {
+    throw ValueError("two primitives are called '" + std::string(name()) +
+                     "'; give yours another name: printed programs refer to primitives by name");
+  }
   return detail::with_operation(describe, [&] { return apply(*this, params, args); });
 }
 
