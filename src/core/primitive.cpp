@@ -105,7 +105,7 @@ Array Tangent::instantiate() const {
   if (!is_zero()) return value_;
   if (aval_.dtype == DType::float0) { throw InternalError("a zero of dtype float0 has no array"); }
   // A literal and an equation, not a constant array: under a trace nothing is captured.
-  const Array zero = detail::full_of({{}, aval_.dtype, false}, 0);
+  const Array zero = detail::full_of({{}, aval_.dtype, aval_.weak_type}, 0);
   if (aval_.shape.empty()) return zero;
   return broadcast_in_dim_p.bind1({.shape = aval_.shape, .broadcast_dimensions = {}}, {zero});
 }
