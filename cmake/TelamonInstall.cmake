@@ -1,5 +1,6 @@
 # `cmake --install`: headers, library, the command, and what find_package and pkg-config read. Nothing
-# installed holds an absolute path, so the prefix may be moved.
+# installed holds an absolute path, so the prefix may be moved. A static library needs LLVM and more on
+# the command line: find_package knows what, and there is no file for pkg-config.
 include(CMakePackageConfigHelpers)
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/telamon)
 
@@ -14,6 +15,11 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/telamonConfigVersion.cmak
 install(FILES ${PROJECT_BINARY_DIR}/telamonConfig.cmake ${PROJECT_BINARY_DIR}/telamonConfigVersion.cmake
   DESTINATION ${config_dir})
 
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+if(NOT TELAMON_SHARED)
+  return()
+endif()
 file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
 configure_file(${CMAKE_CURRENT_LIST_DIR}/telamon.pc.in ${PROJECT_BINARY_DIR}/telamon.pc @ONLY)

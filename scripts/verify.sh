@@ -19,7 +19,7 @@ build() { cmake --preset "$1" > /dev/null && cmake --build build/"$1" -j "$jobs"
 run_tests() { ctest --test-dir build/"$1" -j "$jobs" --output-on-failure "${@:2}"; }
 build_and_test() { build "$1" && run_tests "$1" -LE long; }
 
-# clang's builds of release and dev share nothing with gcc's: their own folder.
+# clang's build shares nothing with gcc's of the same preset: a folder of its own.
 clang_build() {
   cmake --preset dev -B build/clang -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_C_COMPILER=clang-19 > /dev/null &&
     cmake --build build/clang -j "$jobs" && run_tests clang -LE long

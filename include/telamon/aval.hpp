@@ -23,7 +23,10 @@ struct TELAMON_API ShapedArray {
   int ndim() const { return shape.ndim(); }
   std::int64_t size() const { return shape.num_elements(); }
   /// The aval of tangents and cotangents: the same for floats and complex numbers, float0 otherwise.
-  ShapedArray tangent() const { return {shape, tangent_dtype(dtype), false}; }
+  ShapedArray tangent() const {
+    const DType d = tangent_dtype(dtype);
+    return {shape, d, weak_type && d == dtype};
+  }
   ShapedArray strong() const { return {shape, dtype, false}; }
   ShapedArray with_shape(Shape s) const { return {std::move(s), dtype, weak_type}; }
   ShapedArray with_dtype(DType d) const { return {shape, d, false}; }

@@ -77,10 +77,10 @@ void check_grads(const F& f, const std::tuple<Args...>& args, const CheckGradsOp
   const detail::TransformSite site(nullptr, where);
   const auto flat = [&](std::span<const Array> leaves) {
     Arrays results;
-    detail::flatten_into(std::apply(f, tree_unflatten(args, leaves)), results, "check_grads");
+    detail::flatten_into(std::apply(f, tree_unflatten(args, leaves, {})), results, "check_grads");
     return results;
   };
-  detail::check_grads_arrays(flat, tree_leaves(args), options);
+  detail::check_grads_arrays(flat, tree_leaves(args, {}), options);
 }
 
 /// Checks every rule of a primitive at these operands: abstract_eval against the results; printed

@@ -135,7 +135,8 @@ class Checkpointed {
   Checkpointed(F f, CheckpointOptions options) : f_(std::move(f)), options_(std::move(options)) {}
   using signature = signature_of<F>;
   bool identity(KeyBuilder& key) const {
-    key.add_string(options_.policy.to_string() + "/" + options_.name);
+    key.add_string(options_.policy.to_string());
+    key.add_string(options_.name);
     key.add(options_.prevent_cse);
     return code_identity(*f_, key);
   }
@@ -187,9 +188,9 @@ T checkpoint_name(const T& tree, const std::string& name,
 /// The tree itself, of which no Array is available before all are. Passes do not look through it.
 template <class T>
 T optimization_barrier(const T& tree) {
-  const Arrays leaves = tree_leaves(tree);
+  const Arrays leaves = tree_leaves(tree, {});
   if (leaves.empty()) return tree;
-  return tree_unflatten(tree, optimization_barrier_p.bind({}, leaves));
+  return tree_unflatten(tree, optimization_barrier_p.bind({}, leaves), {});
 }
 
 /// What reverse mode through f would keep in memory:  tl::saved_residuals(f, x...).

@@ -315,7 +315,7 @@ auto map(F f, const X& xs, MapOptions options = {},
                 std::vector<Array>(), over)
         .second;
   };
-  const std::int64_t n = detail::leading_size("map", tree_leaves(rows));
+  const std::int64_t n = detail::leading_size("map", tree_leaves(rows, {}));
   const std::int64_t size = options.batch_size.value_or(0);
   if (options.batch_size && size < 1)
     throw ValueError("map: batch_size must be positive, got " + std::to_string(size));

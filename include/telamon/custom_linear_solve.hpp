@@ -92,7 +92,7 @@ FlatFunction endomorphism(F& f, const T& prototype, const char* what) {
   return [&f, &prototype, what](std::span<const Array> leaves) {
     const T y = f(with_leaves(prototype, leaves));
     check_same_structure(what, prototype, y);
-    return tree_leaves(y);
+    return tree_leaves(y, {});
   };
 }
 

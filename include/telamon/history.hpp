@@ -20,8 +20,8 @@ struct Counters {
   std::int64_t cache_hits = 0;         ///< jit calls whose signature was known
   std::int64_t kernels = 0;            ///< kernels in all executables made
   std::int64_t executions = 0;         ///< executables run
-  std::int64_t donations = 0;          ///< buffers donated to calls
-  std::int64_t donations_skipped = 0;  ///< donations that had to be ignored
+  std::int64_t donations = 0;          ///< arrays whose memory became that of a result
+  std::int64_t donations_skipped = 0;  ///< arrays in donated arguments that were left alone
 };
 TELAMON_API Counters counters();
 TELAMON_API void reset_counters();

@@ -131,7 +131,8 @@ TELAMON_API std::ostream& operator<<(std::ostream& os, const ClosedJaxpr& jaxpr)
 TELAMON_API Jaxpr parse_jaxpr(std::string_view text);
 
 /// Applies the program to arrays or tracers, binding one primitive after the other.
-TELAMON_API Arrays eval_jaxpr(const Jaxpr& jaxpr, std::span<const Array> args);
+TELAMON_API Arrays eval_jaxpr(const Jaxpr& jaxpr, std::span<const Array> args,
+                              SourceLocation where = SourceLocation::current());
 
 /// "(f64[], f64[]) -> (f64[])"
 struct JaxprType {

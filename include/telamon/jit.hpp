@@ -84,7 +84,8 @@ class TELAMON_API JitCache {
   std::atomic<const Entry*> newest_{nullptr};  // a list that only grows
 };
 
-/// Appends the value of a static array to a key; an error on a tracer.
+/// Appends the value of a static array to a key. ConcretizationError on a tracer, even on one whose
+/// value is known: the program would hold the value as a constant, without its derivative.
 TELAMON_API void add_static_array(KeyBuilder& key, const Array& x, std::size_t arg);
 
 /// What a jitted callable and its copies share.
@@ -139,7 +140,7 @@ void flatten_arguments(const JitCache& cache, const Args& args, Arrays& leaves, 
       hash_static(arg, key);
     } else {
       hash_static(arg, key);
-      for (const Array& x : tree_leaves(arg)) add_static_array(key, x, i);
+      for (const Array& x : tree_leaves(arg, {})) add_static_array(key, x, i);
     }
   });
 }

@@ -147,7 +147,7 @@ struct LinearTranspose {
     const TransformSite site("linear_transpose", where);
     auto args = bind_args<F>(example...);
     std::vector<Aval> avals;
-    for (const Array& x : tree_leaves(args)) avals.push_back(x.aval());
+    for (const Array& x : tree_leaves(args, {})) avals.push_back(x.aval());
     TreeCall call(f, args);
     LinearMap map = linear_map_of(call.flat(), avals);
     return Pullback{std::move(map), without_leaves(std::move(args)), call.prototype(),

@@ -29,12 +29,12 @@ auto linear_call(F f, Transpose transpose, const Residuals& residuals, const X& 
     const Result y = f(detail::with_leaves(residuals, xs.first(res.size())),
                        detail::with_leaves(x, xs.subspan(res.size())));
     prototype.emplace(detail::without_leaves(y));
-    return tree_leaves(y);
+    return tree_leaves(y, {});
   };
   const auto backward = [&](std::span<const Array> xs) {
     const X ct = transpose(detail::with_leaves(residuals, xs.first(res.size())),
                            detail::with_leaves(*prototype, xs.subspan(res.size())));
-    return tree_leaves(ct);
+    return tree_leaves(ct, {});
   };
   const Arrays outs = detail::linear_call_arrays(forward, backward, res, linear);
   return detail::with_leaves(*prototype, outs);

@@ -381,7 +381,8 @@ TELAMON_API Array one_hot(const Operand& x, std::int64_t num_classes,
 TELAMON_API Array sort(const Operand& x, OptionalAxis axis = -1);
 TELAMON_API Array argsort(const Operand& x, OptionalAxis axis = -1);
 /// Elements at the given positions; of the flattened array when no axis is given. Negative indices
-/// count from the end; an index out of range gives NaN (lowest for integers), as in JAX.
+/// count from the end; of an index out of range as in JAX: NaN, the lowest signed integer, the
+/// highest unsigned one, true.
 TELAMON_API Array take(const Operand& x, const Operand& indices, OptionalAxis axis = none);
 /// x[i][indices[i][j]]: indices of x's shape but for `axis`.
 TELAMON_API Array take_along_axis(const Operand& x, const Operand& indices, Axis axis);

@@ -242,6 +242,8 @@ struct RuleTable {
 class TELAMON_API PrimitiveBase {
  public:
   using Builder = std::function<detail::RuleTable()>;
+  /// Programs refer to primitives by name: each needs one of its own. A second primitive of a name
+  /// can be made (this may be before main) but not applied.
   PrimitiveBase(const char* name, Builder build);
   PrimitiveBase(const PrimitiveBase&) = delete;
   PrimitiveBase& operator=(const PrimitiveBase&) = delete;
@@ -259,6 +261,7 @@ class TELAMON_API PrimitiveBase {
   static const PrimitiveBase* find(std::string_view name);  ///< null when there is none
 
   /// The interception point: finds the interpreter for the operands and lets it apply the primitive.
+  /// ValueError when an older primitive has its name.
   Arrays bind_erased(const Params& params, std::span<const Array> args) const;
 
  protected:
@@ -268,6 +271,7 @@ class TELAMON_API PrimitiveBase {
   const char* name_;
   mutable Builder build_;
   mutable std::atomic<detail::RuleTable*> table_{nullptr};
+  bool name_taken_ = false;  // by an older primitive
 };
 
 /// The rules of a primitive with parameters P. All are optional.

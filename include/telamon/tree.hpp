@@ -20,6 +20,8 @@
 
 #include "telamon/array.hpp"
 #include "telamon/detail/key.hpp"
+#include "telamon/detail/located.hpp"
+#include "telamon/detail/transform_site.hpp"
 #include "telamon/detail/tree_restore.hpp"
 #include "telamon/detail/tree_walk.hpp"
 #include "telamon/error.hpp"
@@ -83,6 +85,28 @@ void check_same_structure(std::string_view operation, const A& a, const B& b) {
 template <class Outer>
 auto transpose_tree(const Outer& t);
 
+struct TreeMap {
+  template <class F, class T, class... Rest>
+  static T call(SourceLocation where, F f, const T& t, const Rest&... rest) {
+    const TransformSite site(nullptr, where);
+    (check_same_structure("tree_map", t, rest), ...);
+    Arrays leaves[1 + sizeof...(Rest)];
+    Arrays* next_tree = leaves;
+    flatten_into(t, *next_tree++, "tree_map");
+    (flatten_into(rest, *next_tree++, "tree_map"), ...);
+    const std::size_t n = leaves[0].size();
+    for (std::size_t i = 0; i < n; ++i) {
+      leaves[0][i] = [&]<std::size_t... K>(std::index_sequence<K...>) -> Array {
+        return f(std::as_const(leaves[0][i]), std::as_const(leaves[K + 1][i])...);
+      }(std::make_index_sequence<sizeof...(Rest)>{});
+    }
+    T result = t;
+    AssignVisitor visitor(leaves[0].data());
+    walk_tree(result, visitor);
+    return result;
+  }
+};
+
 /// Whether dtype, shape and every element are equal (so a nan equals nothing).
 TELAMON_API bool arrays_equal(const Array& a, const Array& b);
 
@@ -90,7 +114,8 @@ TELAMON_API bool arrays_equal(const Array& a, const Array& b);
 
 /// The Arrays of `t` in order: members and elements as they stand, maps by key.
 template <class T>
-Arrays tree_leaves(const T& t) {
+Arrays tree_leaves(const T& t, SourceLocation where = SourceLocation::current()) {
+  const detail::TransformSite site(nullptr, where);
   Arrays leaves;
   detail::flatten_into(t, leaves, "tree_leaves");
   return leaves;
@@ -98,7 +123,9 @@ Arrays tree_leaves(const T& t) {
 
 /// The Arrays and the structure of `t`.
 template <class T>
-std::pair<Arrays, TreeDef> tree_flatten(const T& t) {
+std::pair<Arrays, TreeDef> tree_flatten(const T& t,
+                                        SourceLocation where = SourceLocation::current()) {
+  const detail::TransformSite site(nullptr, where);
   Arrays leaves;
   detail::flatten_into(t, leaves);
   return {std::move(leaves), tree_structure(t)};
@@ -107,7 +134,9 @@ std::pair<Arrays, TreeDef> tree_flatten(const T& t) {
 /// A tree like `prototype` (sizes, static values) with these leaves.
 template <class T>
   requires(!std::is_same_v<T, TreeDef>)
-T tree_unflatten(const T& prototype, std::span<const Array> leaves) {
+T tree_unflatten(const T& prototype, std::span<const Array> leaves,
+                 SourceLocation where = SourceLocation::current()) {
+  const detail::TransformSite site(nullptr, where);
   T result = prototype;
   detail::CountVisitor count;
   detail::walk_tree(prototype, count);
@@ -120,7 +149,9 @@ T tree_unflatten(const T& prototype, std::span<const Array> leaves) {
 
 /// The T that a structure describes, with these leaves. A TypeError when it describes no T.
 template <class T>
-T tree_unflatten(const TreeDef& structure, std::span<const Array> leaves) {
+T tree_unflatten(const TreeDef& structure, std::span<const Array> leaves,
+                 SourceLocation where = SourceLocation::current()) {
+  const detail::TransformSite site(nullptr, where);
   static_assert(std::is_default_constructible_v<T>,
                 "tree_unflatten from a TreeDef needs a default-constructible type: give a "
                 "prototype instead");
@@ -134,21 +165,7 @@ T tree_unflatten(const TreeDef& structure, std::span<const Array> leaves) {
 
 /// Applies f(leaf, leaf of each of `rest`...) to all leaves; the result has the type of `t`, its
 /// sizes and its static values. All trees must have one structure.
-template <class F, class T, class... Rest>
-T tree_map(F&& f, const T& t, const Rest&... rest) {
-  (detail::check_same_structure("tree_map", t, rest), ...);
-  Arrays leaves[] = {tree_leaves(t), tree_leaves(rest)...};
-  const std::size_t n = leaves[0].size();
-  for (std::size_t i = 0; i < n; ++i) {
-    leaves[0][i] = [&]<std::size_t... K>(std::index_sequence<K...>) -> Array {
-      return f(std::as_const(leaves[0][i]), std::as_const(leaves[K + 1][i])...);
-    }(std::make_index_sequence<sizeof...(Rest)>{});
-  }
-  T result = t;
-  detail::AssignVisitor visitor(leaves[0].data());
-  detail::walk_tree(result, visitor);
-  return result;
-}
+inline constexpr detail::Located<detail::TreeMap> tree_map{};
 
 /// tree_map with f(path, leaf); the path is a KeyPath, which converts to std::string.
 template <class F, class T>
@@ -161,15 +178,17 @@ T tree_map_with_path(F&& f, const T& t) {
 
 /// f(... f(f(init, leaf 0), leaf 1) ..., last leaf).
 template <class F, class T, class Init>
-Init tree_reduce(F&& f, const T& t, Init init) {
-  for (const Array& leaf : tree_leaves(t)) init = f(std::move(init), leaf);
+Init tree_reduce(F&& f, const T& t, Init init, SourceLocation where = SourceLocation::current()) {
+  const detail::TransformSite site(nullptr, where);
+  for (const Array& leaf : tree_leaves(t, where)) init = f(std::move(init), leaf);
   return init;
 }
 
 /// The same, starting with the first leaf. A ValueError when there is none.
 template <class F, class T>
-Array tree_reduce(F&& f, const T& t) {
-  const Arrays leaves = tree_leaves(t);
+Array tree_reduce(F&& f, const T& t, SourceLocation where = SourceLocation::current()) {
+  const detail::TransformSite site(nullptr, where);
+  const Arrays leaves = tree_leaves(t, where);
   if (leaves.empty()) throw ValueError("tree_reduce: a tree without leaves needs an initial value");
   Array result = leaves[0];
   for (std::size_t i = 1; i < leaves.size(); ++i) result = f(std::as_const(result), leaves[i]);
@@ -178,9 +197,9 @@ Array tree_reduce(F&& f, const T& t) {
 
 /// Whether both trees have one structure and all leaves the same dtype, shape and elements.
 template <class A, class B>
-bool tree_equal(const A& a, const B& b) {
-  const auto [leaves_a, structure_a] = tree_flatten(a);
-  const auto [leaves_b, structure_b] = tree_flatten(b);
+bool tree_equal(const A& a, const B& b, SourceLocation where = SourceLocation::current()) {
+  const auto [leaves_a, structure_a] = tree_flatten(a, where);
+  const auto [leaves_b, structure_b] = tree_flatten(b, where);
   if (!(structure_a == structure_b)) return false;
   for (std::size_t i = 0; i < leaves_a.size(); ++i)
     if (!detail::arrays_equal(leaves_a[i], leaves_b[i])) return false;
@@ -193,13 +212,15 @@ bool tree_equal(const A& a, const B& b) {
 /// aggregate templates over their leaf type (`template <class A> struct Linear { A w, b; }`),
 /// because its leaf type changes. A TypeError when the inner structures differ.
 template <class Outer>
-auto tree_transpose(const Outer& t) {
+auto tree_transpose(const Outer& t, SourceLocation where = SourceLocation::current()) {
+  const detail::TransformSite site(nullptr, where);
   return detail::transpose_tree(t);  // in detail/tree_transpose.hpp, included below
 }
 
 /// The same for flat leaves, as in jax.tree.transpose: from outer-major to inner-major order.
 TELAMON_API Arrays tree_transpose(const TreeDef& outer, const TreeDef& inner,
-                                  std::span<const Array> leaves);
+                                  std::span<const Array> leaves,
+                                  SourceLocation where = SourceLocation::current());
 
 }  // namespace v1
 }  // namespace telamon

@@ -60,9 +60,11 @@ class Vmapped {
       : f_(std::move(f)), options_(std::move(options)), where_(where) {}
   using signature = signature_of<F>;
   bool identity(KeyBuilder& key) const {
-    key.add_string(options_.in_axes.to_string() + options_.out_axes.to_string() +
-                   options_.axis_name);
-    key.add(options_.axis_size.value_or(-1));
+    key.add_string(options_.in_axes.to_string());
+    key.add_string(options_.out_axes.to_string());
+    key.add_string(options_.axis_name);
+    key.add(options_.axis_size.has_value());
+    key.add(options_.axis_size.value_or(0));
     return code_identity(*f_, key);
   }
 

@@ -58,22 +58,20 @@ NativeExecutable::NativeExecutable(Parts parts)
   info_ = parts_.info;
 }
 
-// The memory of result o: that of a donated argument which the plan lets it take over, or new.
+// The memory of result o: that of a donated argument which the plan lets it take over and no other
+// result has taken, or new.
 Array NativeExecutable::result(int o, std::span<const Array> inputs,
-                               const std::vector<bool>& donated, std::uint64_t& taken,
-                               const char* call) const {
+                               const std::vector<bool>& donated, const char* call) const {
   const Aval& aval = out_avals_[static_cast<std::size_t>(o)];
   if (!donated.empty()) {
     for (const int argument : parts_.plan->reusable[static_cast<std::size_t>(o)]) {
       const int i = argument - static_cast<int>(parts_.consts.size());
-      if (i < 0 || i >= 64 || !donated[static_cast<std::size_t>(i)] || (taken >> i & 1) != 0)
-        continue;
+      if (i < 0 || !donated[static_cast<std::size_t>(i)]) continue;
       detail::DeviceBuffer& buffer =
           detail::concrete_node(inputs[static_cast<std::size_t>(i)]).buffer();
       if (buffer.donated() ||
           buffer.bytes() != static_cast<std::size_t>(aval.size()) * size_of(aval.dtype))
         continue;
-      taken |= std::uint64_t{1} << i;
       runtime::count(runtime::live_counters().donations);
       return detail::with_aval(buffer.donate_into(inputs[static_cast<std::size_t>(i)], call), aval);
     }
@@ -93,10 +91,9 @@ void NativeExecutable::execute(std::span<const Array> inputs, const std::vector<
 
   outputs.clear();
   outputs.reserve(out_avals_.size());
-  std::uint64_t taken = 0;
   Pointers<void*> results(out_avals_.size());
   for (std::size_t o = 0; o < out_avals_.size(); ++o) {
-    outputs.push_back(result(static_cast<int>(o), inputs, donated, taken, call));
+    outputs.push_back(result(static_cast<int>(o), inputs, donated, call));
     results.data()[o] = detail::mutable_data_of<void>(outputs.back());
   }
 

@@ -31,7 +31,7 @@ class NativeExecutable final : public runtime::Executable {
 
  private:
   Array result(int o, std::span<const Array> inputs, const std::vector<bool>& donated,
-               std::uint64_t& taken, const char* call) const;
+               const char* call) const;
   Parts parts_;
   std::vector<HostStep> host_steps_;
   std::vector<Aval> out_avals_;

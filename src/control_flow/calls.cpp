@@ -208,8 +208,8 @@ JvpResult custom_jvp_result(const std::string& name, Arrays results, Arrays tang
           "Custom JVP rule of " + name +
           " must produce primal and tangent outputs with corresponding shapes and dtypes. "
           "Expected " +
-          want.to_string() + " (tangent type of " + results[i].aval().strong().to_string() +
-          ") but got " + t.aval().strong().to_string());
+          want.strong().to_string() + " (tangent type of " +
+          results[i].aval().strong().to_string() + ") but got " + t.aval().strong().to_string());
     }
     out.tangents.emplace_back(t);
   }

@@ -30,6 +30,9 @@ PrimitiveBase::PrimitiveBase(const char* name, Builder build)
     : name_(name), build_(std::move(build)) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
+  // No exception: this may be before main.
+  name_taken_ = std::any_of(r.primitives.begin(), r.primitives.end(),
+                            [&](const PrimitiveBase* p) { return p->name() == this->name(); });
   r.primitives.push_back(this);
 }
 
@@ -102,7 +105,7 @@ Array Tangent::instantiate() const {
   if (!is_zero()) return value_;
   if (aval_.dtype == DType::float0) { throw InternalError("a zero of dtype float0 has no array"); }
   // A literal and an equation, not a constant array: under a trace nothing is captured.
-  const Array zero = detail::full_of({{}, aval_.dtype, false}, 0);
+  const Array zero = detail::full_of({{}, aval_.dtype, aval_.weak_type}, 0);
   if (aval_.shape.empty()) return zero;
   return broadcast_in_dim_p.bind1({.shape = aval_.shape, .broadcast_dimensions = {}}, {zero});
 }

@@ -216,7 +216,7 @@ Array concrete_value(const Array& x, const char* what) {
     if (auto value = t->known_value()) return *value;
     throw ConcretizationError(
         std::string(what) + " needs the value of a tracer " + x.aval().to_string() +
-        ", of which only shape and dtype are known under " + t->main().description() +
+        ", of which only shape and dtype are known under " + t->hidden_by().main().owner() +
         "; use telamon::cond or telamon::where to choose by a traced value, or make the "
         "argument static");
   }
@@ -273,6 +273,10 @@ Arrays PrimitiveBase::bind_erased(const Params& params, std::span<const Array> a
     for (const Array& x : args) text += (&x == args.data() ? " of " : ", ") + x.aval().to_string();
     return text;
   };
+  if (name_taken_) [[unlikely]] {
+    throw ValueError("two primitives are called '" + std::string(name()) +
+                     "'; give yours another name: printed programs refer to primitives by name");
+  }
   return detail::with_operation(describe, [&] { return apply(*this, params, args); });
 }
 

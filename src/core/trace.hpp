@@ -89,6 +89,8 @@ class Tracer : public ArrayNode {
   virtual Array full_lower(const Array& self) const { return self; }
   /// The value when it is known: what bool(), item() and printing ask for.
   virtual std::optional<Array> known_value() const { return std::nullopt; }
+  /// The tracer for whose sake the value is not known: this one, or one that it boxes.
+  virtual const Tracer& hidden_by() const { return *this; }
 
  private:
   std::shared_ptr<MainTrace> main_;

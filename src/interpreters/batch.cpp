@@ -33,6 +33,10 @@ class BatchTracer final : public Tracer {
   std::optional<Array> known_value() const override {
     return axis_ ? std::nullopt : detail::known_value(value_);
   }
+  const Tracer& hidden_by() const override {
+    const Tracer* inner = axis_ ? nullptr : as_tracer(value_);
+    return inner ? inner->hidden_by() : *this;
+  }
 
  private:
   Array value_;

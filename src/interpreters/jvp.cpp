@@ -19,6 +19,10 @@ class JvpTracer final : public Tracer {
   const Array& primal() const { return primal_; }
   const Tangent& tangent() const { return tangent_; }
   std::optional<Array> known_value() const override { return detail::known_value(primal_); }
+  const Tracer& hidden_by() const override {
+    const Tracer* inner = as_tracer(primal_);
+    return inner ? inner->hidden_by() : *this;
+  }
 
  private:
   Array primal_;

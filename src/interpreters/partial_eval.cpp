@@ -29,6 +29,10 @@ class PartialEvalTracer final : public Tracer {
   std::optional<Array> known_value() const override {
     return is_known() ? detail::known_value(known_) : std::nullopt;
   }
+  const Tracer& hidden_by() const override {
+    const Tracer* inner = is_known() ? as_tracer(known_) : nullptr;
+    return inner ? inner->hidden_by() : *this;
+  }
 
  private:
   Array known_;

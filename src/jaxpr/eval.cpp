@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "core/trace.hpp"
+#include "telamon/detail/transform_site.hpp"
 #include "telamon/jaxpr.hpp"
 #include "telamon/primitive.hpp"
 
@@ -46,7 +47,8 @@ LastUses last_uses(const Jaxpr& jaxpr) {
   return uses;
 }
 
-void check_args(const Jaxpr& jaxpr, std::span<const Array> args) {
+void check_args(const Jaxpr& jaxpr, std::span<const Array> args, SourceLocation where) {
+  const detail::TransformSite site(nullptr, where);
   if (args.size() != static_cast<std::size_t>(jaxpr.num_inputs())) {
     throw TypeError("eval_jaxpr: " + std::to_string(args.size()) +
                     " operands cannot call jaxpr with " + std::to_string(jaxpr.num_inputs()) +
@@ -62,8 +64,8 @@ void check_args(const Jaxpr& jaxpr, std::span<const Array> args) {
 
 }  // namespace
 
-Arrays eval_jaxpr(const Jaxpr& jaxpr, std::span<const Array> args) {
-  check_args(jaxpr, args);
+Arrays eval_jaxpr(const Jaxpr& jaxpr, std::span<const Array> args, SourceLocation where) {
+  check_args(jaxpr, args, where);
   const auto uses = jaxpr.memo<LastUses>("last_uses", [&] { return last_uses(jaxpr); });
   Arrays env(static_cast<std::size_t>(jaxpr.num_vars()));
   std::copy(args.begin(), args.end(), env.begin());

@@ -39,6 +39,13 @@ std::int64_t floats_between(double first, double last, double by) {
                          : static_cast<std::int64_t>(std::max(count, 0.0));
 }
 
+// The dtype of what zeros and ones make, after a look at the type in their name.
+DType checked_dtype(std::string_view name, const Shape& shape, std::optional<DType> dtype) {
+  const DType d = dtype.value_or(default_float());
+  detail::check_type(name, {shape, d});
+  return d;
+}
+
 }  // namespace
 
 Array asarray(const Operand& x, std::optional<DType> dtype) {
@@ -46,17 +53,20 @@ Array asarray(const Operand& x, std::optional<DType> dtype) {
 }
 
 Array zeros(const Shape& shape, std::optional<DType> dtype, SourceLocation where) {
-  return lax::full(shape, dtype.value_or(default_float()), 0, where);
+  const CallSite site(where);
+  return lax::full(shape, checked_dtype("zeros", shape, dtype), 0, where);
 }
 
 Array ones(const Shape& shape, std::optional<DType> dtype, SourceLocation where) {
-  return lax::full(shape, dtype.value_or(default_float()), 1, where);
+  const CallSite site(where);
+  return lax::full(shape, checked_dtype("ones", shape, dtype), 1, where);
 }
 
 Array full(const Shape& shape, const Operand& value, std::optional<DType> dtype) {
   const CallSite site(value.where);
   const Array v =
       asarray(value.array, dtype.value_or(creation_dtype(detail::type_of(value.array))));
+  detail::check_type("full", {shape, v.dtype()});
   return broadcast_to(v, shape);
 }
 

@@ -48,14 +48,15 @@ const Primitive<ConvertParams> convert_element_type_p{"convert_element_type", []
       Array y = convert_element_type_p.bind1(p, {x[0]});
       Tangent dy = Zero{y.aval().tangent()};
       if (is_inexact(p.new_dtype) && !t[0].is_zero())
-        dy = lax::convert_element_type(t[0].array(), p.new_dtype);
+        dy = lax::convert_element_type(t[0].array(), p.new_dtype, p.weak_type);
       return JvpResult{{std::move(y)}, {std::move(dy)}};
     },
     .transpose = [](const ConvertParams&, std::span<const Tangent> ct,
                     std::span<const LinearInput> x) {
       const Aval aval = x[0].aval().tangent();
       if (ct[0].is_zero() || aval.dtype == DType::float0) return std::vector<Tangent>{Zero{aval}};
-      return std::vector<Tangent>{lax::convert_element_type(ct[0].array(), aval.dtype)};
+      return std::vector<Tangent>{
+          lax::convert_element_type(ct[0].array(), aval.dtype, aval.weak_type)};
     },
     .batch = elementwise_batch(convert_element_type_p),
     .lower = element<ConvertParams>(

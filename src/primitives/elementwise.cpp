@@ -72,8 +72,8 @@ void refuse_nonlinear(std::string_view name, std::span<const LinearInput> x) {
     operands += (operands.empty() ? "" : ", ") + in.aval().to_string() +
                 (in.is_linear() ? " (linear)" : "");
   }
-  throw InternalError(std::string(name) +
-                      " is not linear in these operands and cannot be transposed: " + operands);
+  throw TypeError(std::string(name) +
+                  " is not linear in these operands and cannot be transposed: " + operands);
 }
 
 }  // namespace families

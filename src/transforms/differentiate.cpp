@@ -3,6 +3,7 @@
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "telamon/detail/flat.hpp"
+#include "telamon/lax.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -22,7 +23,8 @@ std::string position(const LeafName& leaf_name, std::size_t i) {
   return leaf_name ? leaf_name(i) : "[" + std::to_string(i) + "]";
 }
 
-// A tangent or cotangent as given by a caller: a weak scalar takes the dtype; zero where there is none.
+// A tangent or cotangent as given by a caller, of the type and weakness of the primal's: a weak scalar
+// takes the dtype; zero where there is none.
 Tangent given_tangent(const Array& given, const Aval& primal, const std::string& complaint) {
   const Aval expected = primal.tangent();
   if (expected.dtype == DType::float0) {
@@ -41,7 +43,9 @@ Tangent given_tangent(const Array& given, const Aval& primal, const std::string&
     throw TypeError(complaint + ": expected " + expected.to_string() + " (the tangent type of " +
                     primal.to_string() + ") but got " + value.aval().to_string());
   }
-  return value;
+  if (value.weak_type() == expected.weak_type) return value;
+  return value.is_tracer() ? lax::convert_element_type(value, expected.dtype, expected.weak_type)
+                           : with_aval(value, expected);
 }
 
 }  // namespace

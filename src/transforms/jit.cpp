@@ -30,7 +30,8 @@ struct JitCache::Entry {
 
   ClosedJaxpr program;            // over the kept arguments
   std::vector<std::size_t> kept;  // arguments that the program uses
-  std::vector<bool> donated;      // per input of the program
+  std::vector<bool> donated;      // per input of the program; empty when there is none
+  int donated_unused = 0;         // that are no inputs of the program
   std::shared_ptr<const void> prototype;
   const Entry* next = nullptr;
 
@@ -92,12 +93,16 @@ std::string display_name(const JitOptions& options) {
 }  // namespace
 
 void add_static_array(KeyBuilder& key, const Array& x, std::size_t arg) {
-  if (x.is_tracer() && !known_value(x)) {
-    throw ConcretizationError("jit: argument " + std::to_string(arg) +
-                              " is static but its value is traced (" + x.aval().to_string() +
-                              "); make it a traced argument, or static in the outer function too");
+  if (const Tracer* t = as_tracer(x)) {
+    throw ConcretizationError(
+        "jit: argument " + std::to_string(arg) + " is static, but its value " +
+        x.aval().to_string() + " is traced by " + t->main().owner() +
+        ": a static value is a constant of the compiled program. Take argument " +
+        std::to_string(arg) +
+        " out of static_argnums, or pass an array that is not traced (static in the outer "
+        "function, or not among the arguments it differentiates or maps)");
   }
-  const Array value = contiguous(concrete_value(x, "a static argument"));
+  const Array value = contiguous(x);
   key.add(value.dtype());
   key.add(value.weak_type());
   key.add(value.shape().size());
@@ -125,9 +130,10 @@ std::string jit_key(const void* type, const KeyBuilder& identity, const JitOptio
   key.add_string(o.name);
   key.add(o.contract);
   key.add(o.keep_unused);
-  for (const int i : o.donate) key.add(i);
-  key.add(-1);
-  for (const int i : o.static_argnums) key.add(i);
+  for (const auto* argnums : {&o.donate, &o.static_argnums}) {
+    key.add(argnums->size());
+    for (const int i : *argnums) key.add(i);
+  }
   return std::string(key.view());
 }
 
@@ -239,8 +245,9 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
   entry->prototype = prototype;
   entry->donated.assign(kept.program.consts.size(), false);
   for (const std::size_t i : kept.args) entry->donated.push_back(donated[i]);
-  if (std::none_of(entry->donated.begin(), entry->donated.end(), [](bool d) { return d; }))
-    entry->donated.clear();
+  const auto used = std::count(entry->donated.begin(), entry->donated.end(), true);
+  entry->donated_unused = static_cast<int>(std::count(donated.begin(), donated.end(), true) - used);
+  if (used == 0) entry->donated.clear();
   entry->program = std::move(kept.program);
   entry->kept = std::move(kept.args);
   const Arrays& consts = entry->program.consts;
@@ -282,22 +289,30 @@ const runtime::Executable& executable_of(const JitCache::Entry& entry, const Jit
 }
 
 // Which inputs may really be donated: not one that is passed twice or shares its buffer with another
-// array, and not a view.
-std::vector<bool> donatable(const std::vector<bool>& wanted, std::span<const Array> inputs) {
-  std::vector<bool> donated(wanted);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
+// array, and not a view, of which `inputs` holds a dense copy.
+std::vector<bool> donatable(const JitCache::Entry& entry, std::span<const Array> args,
+                            std::span<const Array> inputs) {
+  std::vector<const DeviceBuffer*> buffers;
+  for (const Array& x : inputs) buffers.push_back(&concrete_node(x).buffer());
+  std::sort(buffers.begin(), buffers.end());
+  std::vector<bool> donated(entry.donated);
+  const std::size_t num_consts = inputs.size() - entry.kept.size();
+  for (std::size_t i = num_consts; i < inputs.size(); ++i) {
     if (!donated[i]) continue;
     const DeviceBuffer* buffer = &concrete_node(inputs[i]).buffer();
-    bool alone = buffer->use_count() == 1;
-    for (std::size_t j = 0; j < inputs.size(); ++j) {
-      alone = alone && (j == i || &concrete_node(inputs[j]).buffer() != buffer);
-    }
-    if (!alone) {
-      donated[i] = false;
-      runtime::count(runtime::live_counters().donations_skipped);
-    }
+    const auto [first, last] = std::equal_range(buffers.begin(), buffers.end(), buffer);
+    donated[i] = concrete_node(args[entry.kept[i - num_consts]]).is_dense() &&
+                 buffer->use_count() == 1 && last - first == 1;
   }
   return donated;
+}
+
+// The arrays in donated arguments that can still be read.
+void count_skipped(const JitCache::Entry& entry, std::span<const Array> inputs) {
+  int skipped = entry.donated_unused;
+  for (std::size_t i = 0; i < entry.donated.size(); ++i)
+    skipped += entry.donated[i] && !concrete_node(inputs[i]).buffer().donated();
+  if (skipped > 0) runtime::count(runtime::live_counters().donations_skipped, skipped);
 }
 
 }  // namespace
@@ -326,9 +341,10 @@ void JitCache::call(const Entry& entry, std::span<const Array> args, Arrays& res
           if (debug_nans()) {
             find_nan(entry.program.jaxpr, "jit(" + display_name(options_) + ")", inputs, results);
           }
-          return;
+        } else {
+          executable.execute(inputs, donatable(entry, args, inputs), results, call_name_);
         }
-        executable.execute(inputs, donatable(entry.donated, inputs), results, call_name_);
+        count_skipped(entry, inputs);
       });
 }
 

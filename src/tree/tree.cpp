@@ -36,7 +36,9 @@ bool arrays_equal(const Array& a, const Array& b) {
 
 }  // namespace detail
 
-Arrays tree_transpose(const TreeDef& outer, const TreeDef& inner, std::span<const Array> leaves) {
+Arrays tree_transpose(const TreeDef& outer, const TreeDef& inner, std::span<const Array> leaves,
+                      SourceLocation where) {
+  const detail::TransformSite site(nullptr, where);
   const std::size_t rows = outer.num_leaves(), columns = inner.num_leaves();
   if (leaves.size() != rows * columns) {
     throw TypeError("tree_transpose: " + std::to_string(leaves.size()) + " leaves do not fill " +

@@ -23,7 +23,7 @@ constexpr std::int64_t kLarge = std::int64_t{1} << 33;
 
 TEST(Sizes, ThatOverflowAreErrorsThatNameTheFunction) {
   EXPECT_THAT(message_of<tl::ShapeError>([] { return tl::zeros({kHuge, 8}); }),
-              AllOf(HasSubstr("full: "), HasSubstr("f32[4611686018427387904,8]"),
+              AllOf(HasSubstr("zeros: "), HasSubstr("f32[4611686018427387904,8]"),
                     HasSubstr("more than 2^63 - 1 bytes; use smaller sizes")));
   EXPECT_THAT(error_of<tl::ShapeError>([] { return tl::broadcast_to(1.f, {kLarge, kLarge}); }),
               AllOf(HasSubstr("broadcast: "), HasSubstr("sizes_test.cpp")));

@@ -9,6 +9,7 @@
 
 #include "core/concrete.hpp"
 #include "jaxpr/builder.hpp"
+#include "support/errors.hpp"
 #include "telamon/primitives.hpp"
 #include "test_primitives.hpp"
 
@@ -215,6 +216,10 @@ TEST(EvalJaxpr, ChecksItsOperands) {
   const Jaxpr jaxpr = parse_jaxpr("{ lambda a:f64[], b:f64[] . let in ( a ) }");
   EXPECT_THROW(eval_jaxpr(jaxpr, Arrays{Array(1.0)}), tl::TypeError);
   EXPECT_THROW(eval_jaxpr(jaxpr, Arrays{Array(1.0), Array(1.0f)}), tl::TypeError);
+  const int line = __LINE__ + 1;
+  const auto misuse = [&] { eval_jaxpr(jaxpr, Arrays{Array(1.0)}); };
+  EXPECT_THAT(telamon_test::error_of(misuse),
+              testing::HasSubstr("jaxpr_test.cpp:" + std::to_string(line) + " in "));
 }
 
 namespace {

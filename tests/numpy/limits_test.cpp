@@ -33,6 +33,11 @@ TEST(Limits, OfSizesAreCheckedByTheFunctionThatIsCalled) {
     expect_refused("one_hot", [&] { return tl::one_hot(Array({0, 1}), n); });
     expect_refused("linspace", [&] { return tl::linspace(0, 1, n); });
   }
+  for (const std::int64_t n : {std::int64_t{-1}, kMin, kMax}) {
+    expect_refused("zeros", [&] { return tl::zeros({n}); });
+    expect_refused("ones", [&] { return tl::ones({2, n}); });
+    expect_refused("full", [&] { return tl::full({n}, 2.0); });
+  }
   expect_refused("arange", [] { return tl::arange(kMax); });
   expect_refused("arange", [] { return tl::arange(kMin, kMax); });
   expect_refused("arange", [] { return tl::arange(0.0, 1e30); });

@@ -15,6 +15,7 @@ if grep -rlI -e "$build" -e "$work/first" "$prefix"; then
   echo "the files above hold paths of the build"
   exit 1
 fi
+find "$prefix" -name LICENSE | grep -q . || { echo "the license is not installed"; exit 1; }
 
 echo "with find_package:"
 cmake -S "$consumer" -B "$work/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$CXX" \
@@ -28,5 +29,8 @@ if [ "$SHARED" = ON ]; then
   # shellcheck disable=SC2046,SC2086  # flags are lists of words
   "$CXX" $CXXFLAGS "$consumer/main.cpp" $(pkg-config --cflags --libs telamon) -o "$work/with_pkg_config"
   LD_LIBRARY_PATH=$prefix/$LIBDIR "$work/with_pkg_config"
+elif [ -e "$prefix/$LIBDIR/pkgconfig/telamon.pc" ]; then
+  echo "telamon.pc does not say what a static library needs"
+  exit 1
 fi
 if [ -x "$prefix/bin/telamon" ]; then "$prefix/bin/telamon" info; fi

@@ -261,6 +261,8 @@ TEST(LinearTranspose, IgnoresWhatTheResultDoesNotNeed) {
 }
 
 TEST(LinearTranspose, RefusesWhatIsNotLinear) {
+  const auto square = tl::linear_transpose([](Array x) { return x * x; }, 1.0);
+  EXPECT_ERROR(TypeError, square(1.0), "mul is not linear in these operands");
   const auto transpose = tl::linear_transpose([](Array x) { return tl::sin(x); }, 1.0);
   EXPECT_ERROR(NotImplementedError, (void)transpose(1.0),
                "Transpose rule (for reverse-mode differentiation) for 'sin' not implemented");

@@ -74,6 +74,30 @@ TEST(Jit, StaticArgnumsMakeArraysConstants) {
   EXPECT_EQ(traces, 2);
 }
 
+TEST(Jit, RefusesStaticArraysThatAreTraced) {
+  const auto g = tl::jit([](Array x, Array n) { return x * n; }, {.static_argnums = {1}});
+  const auto of_n = [&](Array n) { return g(3.0, n); };
+  const auto expect_refused = [&] {
+    const auto refused = [](const auto& call, const std::string& by) {
+      const std::string text = error_of<tl::ConcretizationError>([&] { call(); });
+      EXPECT_THAT(text, ::testing::HasSubstr("jit: argument 1 is static"));
+      EXPECT_THAT(text, ::testing::HasSubstr("is traced by " + by));
+      EXPECT_THAT(text, ::testing::HasSubstr("Take argument 1 out of static_argnums"));
+    };
+    refused([&] { return tl::grad(of_n)(2.0); }, "grad");
+    refused([&] { return tl::grad<1>(g)(3.0, 2.0); }, "grad");
+    refused([&] { return tl::jvp(of_n, std::tuple{2.0}, std::tuple{1.0}); }, "jvp");
+    refused([&] { return tl::linearize(of_n, 2.0); }, "linearize");
+    refused([&] { return tl::hessian(of_n)(2.0); }, "jac");
+    refused([&] { return tl::vmap(of_n)(Array({2.0, 2.0})); }, "vmap");
+    refused([&] { return tl::jit(of_n)(2.0); }, "jit");
+  };
+  expect_refused();
+  EXPECT_EQ(value(g(3.0, 2.0)), 6.0);
+  expect_refused();  // also when there is a program for this value
+  EXPECT_EQ(value(tl::grad<0>(g)(3.0, 2.0)), 2.0);
+}
+
 TEST(Jit, CountsNegativeArgumentNumbersFromTheEnd) {
   const auto g = [](Array x, Array n) { return n.item<double>() > 2.0 ? x * n : x; };
   EXPECT_EQ(value(tl::jit(g, {.static_argnums = {-1}})(2.0, Array(3.0))), 6.0);
@@ -309,6 +333,23 @@ TEST(Jit, RefusesToBranchOnATracedValue) {
                "item()");
 }
 
+TEST(Jit, NamesTheTransformationThatHidesAValue) {
+  const auto reads = [](Array x) { return x * x.item<double>(); };
+  const auto copies = [](Array x) { return x * x.to_vector<double>()[0]; };
+  const auto expect_hidden = [&](const std::string& by, const auto& call) {
+    EXPECT_ERROR(ConcretizationError, call(reads), "known under " + by + ";");
+    EXPECT_ERROR(ConcretizationError, call(copies), "known under " + by + ";");
+  };
+  const Array row({1.0, 2.0});
+  expect_hidden("jit(f)", [](auto g) { return tl::jit(g)(1.0); });
+  expect_hidden("vmap", [&](auto g) { return tl::vmap(g)(row); });
+  expect_hidden("jit(f)", [](auto g) { return tl::jit(tl::grad(g))(1.0); });
+  expect_hidden("vmap", [&](auto g) { return tl::vmap(tl::grad(g))(row); });
+  expect_hidden("vmap", [&](auto g) { return tl::vmap(tl::jacfwd(g))(row); });
+  expect_hidden("vmap", [&](auto g) { return tl::jit(tl::vmap(tl::grad(g)))(row); });
+  expect_hidden("jit(f)", [](auto g) { return tl::grad(tl::jit(g))(1.0); });
+}
+
 TEST(Jit, ErrorsShowTheUsersLineAndTheTransforms) {
   const auto g = tl::jit([](Array x, Array y) { return x + y; }, {.name = "loss"});
   const std::string text = error_of([&] { g(tl::ones({3}), tl::ones({4})); });
@@ -477,9 +518,54 @@ TEST(Jit, DonatesBuffersAndNamesLaterUse) {
     EXPECT_ERROR(DonatedBufferError, (void)x.to_vector<float>(), "step");
   }
   const Array w = tl::ones({10}) * 2.0;
+  tl::reset_counters();
   expect_near(step(w, w), std::vector<double>(10, 6.0));  // passed twice: not donated
   EXPECT_EQ(values(w)[0], 2.0);
   EXPECT_EQ(tl::counters().donations_skipped, 1);
+}
+
+TEST(Jit, DonatesAnyNumberOfLeaves) {
+  const auto doubled = [](std::vector<Array> x) {
+    for (Array& leaf : x) leaf = leaf * 2.0;
+    return x;
+  };
+  const std::vector<Array> x = [] {
+    std::vector<Array> leaves;
+    for (int i = 0; i < 100; ++i) leaves.push_back(tl::arange(16.0) + i);
+    return leaves;
+  }();
+  const auto step = tl::jit(doubled, {.donate = {0}});
+  tl::reset_counters();
+  const std::vector<Array> y = step(x);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(values(y[static_cast<std::size_t>(i)])[3], 2 * (3.0 + i));
+  const bool native = tl::last_executable().backend == "llvm";
+  EXPECT_EQ(tl::counters().donations, native ? 100 : 0);
+  EXPECT_EQ(tl::counters().donations_skipped, native ? 0 : 100);
+  for (const Array& leaf : x) {
+    if (native) EXPECT_THROW((void)values(leaf), tl::DonatedBufferError);
+    else EXPECT_EQ(values(leaf).size(), 16u);
+  }
+}
+
+TEST(Jit, CountsDonationsThatAreSkipped) {
+  const auto expect_skipped = [](int skipped, const auto& call, const Array& argument) {
+    const std::vector<double> before = values(argument);
+    tl::reset_counters();
+    call(argument);
+    EXPECT_EQ(tl::counters().donations, 0);
+    EXPECT_EQ(tl::counters().donations_skipped, skipped);
+    EXPECT_EQ(values(argument), before);  // can still be read
+  };
+  const auto twice = [](Array x) { return x * 2.0; };
+  const Array x = tl::arange(10.0) + 1.0;
+  const auto sum = tl::jit([](Array a) { return tl::sum(a); }, {.donate = {0}});
+  expect_skipped(1, sum, x);                                           // no result has its size
+  expect_skipped(1, tl::jit(twice, {.donate = {0}}), tl::ones({10}));  // a view of one number
+  expect_skipped(1, tl::jit(twice, {.backend = "interpret", .donate = {0}}), x);
+  const auto unused = tl::jit([](Array, Array b) { return b * 2.0; }, {.donate = {0, 1}});
+  expect_skipped(2, [&](Array a) { return unused(a, tl::ones({10})); }, x);
+  const auto product = tl::jit([](Array a, Array b) { return a * b; }, {.donate = {0, 1}});
+  expect_skipped(2, [&](Array a) { return product(a, a); }, x);
 }
 
 TEST(Jit, AgreesWithEagerAndItselfFromManyThreads) {

@@ -251,5 +251,42 @@ TEST(VariadicTransformations, TakeAnyNumberOfArguments) {
   EXPECT_THAT(error_of(call), tells(__LINE__ - 1, "vjp"));
 }
 
+// As in JAX 0.10: tangents and gradients of weakly typed values are weakly typed.
+TEST(Jvp, TangentsAreAsWeakAsTheirPrimals) {
+  const auto types = [](const auto& g, const Array& x, const Array& dx) {
+    const auto [y, dy] = g(x, dx);
+    return y.aval().to_string() + " " + dy.aval().to_string();
+  };
+  const auto expect_types = [&](const auto& g, const Array& x, const std::string& want) {
+    const auto jvp_of = [](const auto& h) {
+      return [h](Array at, Array along) {
+        return tl::jvp(h, std::tuple{std::move(at)}, std::tuple{std::move(along)});
+      };
+    };
+    for (const Array& dx : {Array(1.0), Array(1.0).astype(tl::f64)}) {
+      EXPECT_EQ(types(jvp_of(g), x, dx), want);
+      EXPECT_EQ(types(jvp_of(tl::jit(g)), x, dx), want);
+      EXPECT_EQ(types(tl::jit(jvp_of(g)), x, dx), want);
+    }
+    const std::string type = x.aval().to_string();
+    EXPECT_EQ(tl::grad(g)(x).aval().to_string(), type);
+    EXPECT_EQ(tl::grad(tl::jit(g))(x).aval().to_string(), type);
+    EXPECT_EQ(tl::jit(tl::grad(g))(x).aval().to_string(), type);
+  };
+  const Array weak(0.5), strong = weak.astype(tl::f64);
+  ASSERT_TRUE(weak.weak_type() && !strong.weak_type());
+  const auto sine = [](Array x) { return tl::sin(x); };
+  const auto twice = [](Array x) { return x * 2.0; };
+  const auto square = [](Array x) { return x * x; };
+  const auto converted = [](Array x) { return x.astype(tl::f32); };
+  for (const Array& x : {weak, strong}) {
+    const std::string type = x.aval().to_string();
+    expect_types(sine, x, type + " " + type);
+    expect_types(twice, x, type + " " + type);
+    expect_types(square, x, type + " " + type);
+    expect_types(converted, x, "f32[] f32[]");
+  }
+}
+
 }  // namespace
 }  // namespace telamon_test

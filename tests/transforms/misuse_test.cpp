@@ -83,6 +83,33 @@ TEST(NullFunction, IsAStdFunctionThatWasMovedFrom) {
               AllOf(HasSubstr("moved from"), HasSubstr("misuse_test.cpp")));
 }
 
+// ---- names -------------------------------------------------------------------------------------
+TEST(PrimitiveNames, AreUsedOnce) {
+  const auto twice = [](const NoParams&, std::span<const Array> x) { return Arrays{x[0] * 2.0}; };
+  const Primitive<> mine{"sin", [&] { return Rules<>{.lower = ops<NoParams>(twice)}; }};
+  const auto expected = AllOf(HasSubstr("two primitives are called 'sin'; give yours another name"),
+                              HasSubstr("misuse_test.cpp:"));
+  EXPECT_THAT(telamon_test::error_of<ValueError>([&] { (void)mine({}, {1.0}); }), expected);
+  EXPECT_THAT(telamon_test::error_of<ValueError>(
+                  [&] { (void)make_jaxpr([&](Array x) { return mine({}, {x})[0]; })(1.0); }),
+              expected);
+  EXPECT_EQ(PrimitiveBase::find("sin"), &sin_p);
+  const Jaxpr program = make_jaxpr([](Array x) { return sin(x); })(1.0).jaxpr;
+  EXPECT_EQ(parse_jaxpr(program.to_string()), program);
+}
+
+TEST(PrimitiveNames, AreFreeAgainWhenTheirPrimitiveIsGone) {
+  for (const double scale : {2.0, 3.0}) {
+    const Primitive<> p{
+        "test_scale", [&] {
+          return Rules<>{.lower = ops<NoParams>([=](const NoParams&, std::span<const Array> x) {
+                           return Arrays{x[0] * scale};
+                         })};
+        }};
+    EXPECT_EQ(p({}, {4.0})[0].item<double>(), 4.0 * scale);
+  }
+}
+
 // ---- results of rules --------------------------------------------------------------------------
 const auto kOne = [](const NoParams&, std::span<const Aval> x) { return AbstractResult(x[0]); };
 

@@ -284,6 +284,28 @@ TEST(TreeMap, KeepsTypeSizesAndStatics) {
   EXPECT_EQ(pair.second, 2);
 }
 
+TEST(Tree, ErrorsShowTheUsersLine) {
+  const Mlp mlp = make_mlp();
+  const Arrays three{1, 2, 3};
+  const std::vector<std::pair<Array, Array>> none;
+  const auto add = [](Array a, Array b) { return a.item<double>() + b.item<double>(); };
+  const auto line_of = [](const auto& f) {
+    return telamon_test::error_of<tl::Error>([&] { (void)f(); });
+  };
+  const auto here = [](int line) { return HasSubstr("tree_test.cpp:" + std::to_string(line)); };
+  EXPECT_THAT(line_of([&] { return tl::tree_map(add, mlp, three); }), here(__LINE__));
+  EXPECT_THAT(line_of([&] { return tl::tree_unflatten(mlp, three); }), here(__LINE__));
+  EXPECT_THAT(line_of([&] { return tl::tree_unflatten<Linear>(tl::tree_structure(mlp), three); }),
+              here(__LINE__ - 1));
+  EXPECT_THAT(line_of([&] { return tl::tree_reduce(add, none); }), here(__LINE__));
+  EXPECT_THAT(line_of([&] { return tl::tree_reduce(add, Array(), Array(1)); }), here(__LINE__));
+  EXPECT_THAT(line_of([&] { return tl::tree_transpose(none); }), here(__LINE__));
+  const tl::TreeDef list = tl::tree_structure(three);
+  EXPECT_THAT(line_of([&] { return tl::tree_transpose(list, list, three); }), here(__LINE__));
+  EXPECT_THAT(line_of([&] { return tl::tree_leaves(Array()); }), here(__LINE__));
+  EXPECT_THAT(line_of([&] { return tl::tree_flatten(Array()); }), here(__LINE__));
+}
+
 TEST(TreeMap, NamesTheFirstPlaceWhereStructuresDiffer) {
   const auto first = [](Array a, Array) { return a; };
   Mlp a = make_mlp(), b = make_mlp();

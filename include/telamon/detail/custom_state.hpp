@@ -23,18 +23,20 @@ struct CustomOptions {
 
 namespace detail {
 
-/// Which rule this is: by the code where that is known, else by the object.
+/// Which rule this is, with which options: by the code where that is known, else by the object.
 template <class... F>
-std::string rule_key(const void* object, const F&... f) {
+std::string rule_key(const CustomOptions& options, const void* object, const F&... f) {
   KeyBuilder key;
   KeyBuilder code;
   if ((code_identity(f, code) && ...)) {
     key.add(static_cast<const void*>(&type_tag<F...>));
-    key.add_bytes(code.view().data(), code.view().size());
+    key.add_string(code.view());
   } else {
     key.add(object);
     key.add(next_identity());
   }
+  key.add_string(options.name);
+  key.add(options.symbolic_zeros);
   return std::string(key.view());
 }
 
@@ -43,8 +45,7 @@ template <class F, class... Rules>
 struct CustomState {
   CustomState(CustomOptions given, F function, Rules... its_rules)
       : f(std::move(function)), rules(std::move(its_rules)...), options(std::move(given)) {
-    key = std::apply([&](const auto&... r) { return rule_key(this, *f, *r...); }, rules) +
-          options.name + (options.symbolic_zeros ? "z" : "");
+    key = std::apply([&](const auto&... r) { return rule_key(options, this, *f, *r...); }, rules);
   }
   bool identity(KeyBuilder& builder) const {
     builder.add_string(key);

@@ -118,7 +118,7 @@ auto transpose_tree(const Outer& t) {
   const auto add_row = [&](const Inner& inner) {
     if (first) check_same_structure("tree_transpose", *first, inner);
     else first = &inner;
-    rows.push_back(tree_leaves(inner));
+    rows.push_back(tree_leaves(inner, {}));
   };
   if constexpr (is_tuple<Outer>) std::apply([&](const auto&... x) { (add_row(x), ...); }, t);
   else
