@@ -293,8 +293,9 @@ Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& bod
       promote_types({lower.dtype(), lower.weak_type()}, {upper.dtype(), upper.weak_type()});
   // C++ numbers count in the default type of integers where that holds them.
   const auto is_short = [](const Array& x) {
-    return x.is_tracer() ||
-           convert_scalar(x, default_int()).item<std::int64_t>() == x.item<std::int64_t>();
+    if (x.is_tracer() || default_int() != DType::i32) return true;
+    const auto value = x.item<std::int64_t>();
+    return value == static_cast<std::int32_t>(value);
   };
   if (type.weak) type = {is_short(lower) && is_short(upper) ? default_int() : DType::i64, true};
   if (!lower.weak_type() && !upper.weak_type() && lower.dtype() != upper.dtype() &&
