@@ -244,6 +244,7 @@ class Preparer {
     cond_args.insert(cond_args.end(), next.begin(), next.end());
     next.insert(next.begin(), b.inline_jaxpr(p.cond_jaxpr, cond_args)[0]);
     out.body_jaxpr = b.build(next).jaxpr;
+    if (options_.simplify) out.body_jaxpr = simplify(out.body_jaxpr);
 
     std::vector<Atom> operands(e.inputs.begin(), carry_begin);
     operands.push_back(first);

@@ -36,8 +36,11 @@ class Planner {
     alias(fusion);
     plan_.updates_in_place = fusion.updates_in_place;
     for (const auto& chain : options_.updates) {
-      const int last = value_of(eqn(chain.back()).outputs[0]);
-      for (const int e : chain) value_of(eqn(e).outputs[0]) = last;
+      const auto result = [&](const Update& u) -> int& {
+        return value_of(eqn(u.eqn).outputs[static_cast<std::size_t>(u.result)]);
+      };
+      const int last = result(chain.back());
+      for (const Update& u : chain) result(u) = last;
     }
     place_results();
     for (Cluster& c : fusion.clusters) add_step(c);

@@ -115,6 +115,13 @@ struct Plan {
   std::string to_string() const;
 };
 
+/// An equation whose result `result` is its operand `operand` with parts overwritten.
+struct Update {
+  int eqn, operand, result;
+};
+/// Updates of which each one's operand is the result of the one before.
+using UpdateChain = std::vector<Update>;
+
 struct PlanOptions {
   bool fuse = true;
   bool merge_siblings = true;      ///< reductions over the same axes of one space share a kernel
@@ -123,9 +130,8 @@ struct PlanOptions {
   bool reuse_memory = true;
   bool blas = true;
   bool cells = true;  ///< small loops keep their state in registers
-  /// Chains of equations that write over a part of their first operand: the next one's is the result
-  /// of the one before, and the last result is a result of the program. All share one memory.
-  std::vector<std::vector<int>> updates{};
+  /// The last of each chain gives a result of the program. All of its results share one memory.
+  std::vector<UpdateChain> updates{};
 };
 
 /// Decides which equations share a loop nest and which values exist in memory.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/plan.hpp"
+#include "compiler/updates.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
 
@@ -12,23 +13,6 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 namespace {
-
-/// The equations through which a result of a body is its carried operand with parts overwritten.
-std::vector<int> update_chain(const Jaxpr& body, const std::vector<int>& producer, Var in,
-                              const Atom& out) {
-  std::vector<int> chain;
-  Atom at = out;
-  while (at.is_var() && at.var() != in) {
-    const int e = producer[static_cast<std::size_t>(at.var())];
-    if (e < 0) return {};
-    const Eqn& eqn = body.eqns()[static_cast<std::size_t>(e)];
-    if (eqn.primitive != &dynamic_update_slice_p && !eqn.primitive->rules().updates_operand)
-      return {};
-    chain.insert(chain.begin(), e);
-    at = eqn.inputs[0];
-  }
-  return at.is_var() ? chain : std::vector<int>{};
-}
 
 void replace_value(std::vector<Step>& steps, int from, int to) {
   const auto replace = [&](int& v) { v = v == from ? to : v; };
@@ -106,8 +90,14 @@ class RegionPlanner {
     branch.kind = Step::Kind::branch;
     branch.reads = {in_[0]};
     const std::vector<int> operands(in_.begin() + 1, in_.end());
-    for (const Jaxpr& j : p.branches)
-      branch.bodies.push_back(splice(plan_, *plan_kernels(j, options_), operands, out_));
+    // An operand that the branches only write over may be in the same memory as the result. Where it
+    // is not, the first update copies it.
+    BranchUpdates updates = branch_updates(p, options_);
+    for (std::size_t b = 0; b < p.branches.size(); ++b) {
+      const auto body = plan_with(p.branches[b], std::move(updates.chains[b]));
+      branch.bodies.push_back(splice(plan_, *body, operands, out_));
+      drop_idle_copies(branch.bodies.back());
+    }
     steps_.push_back(std::move(branch));
   }
 
@@ -130,57 +120,25 @@ class RegionPlanner {
     std::erase_if(steps, [](const Step& s) {
       return s.kind == Step::Kind::copy && s.reads[0] == s.writes[0];
     });
+    for (Step& s : steps) {
+      for (auto& body : s.bodies) drop_idle_copies(body);
+    }
   }
 
-  // The body's plan; carries that can be overwritten in part are asked to.
+  // The body's plan; carries that can be overwritten in part are.
   std::unique_ptr<Plan> plan_body(const Jaxpr& body, std::size_t first, std::size_t num_carry) {
-    std::vector<int> producer(static_cast<std::size_t>(body.num_vars()), -1);
-    for (std::size_t e = 0; e < body.eqns().size(); ++e) {
-      for (const Var v : body.eqns()[e].outputs)
-        producer[static_cast<std::size_t>(v)] = static_cast<int>(e);
-    }
-    PlanOptions options = options_;
-    asked_.assign(num_carry, -1);
-    for (std::size_t i = 0; options_.in_place && i < num_carry; ++i) {
-      const Atom& out = body.outs()[i];
-      if (out == Atom::var(static_cast<Var>(first + i))) {
-        asked_[i] = kUnchanged;
-        continue;
-      }
-      const auto chain = update_chain(body, producer, static_cast<Var>(first + i), out);
-      if (chain.empty() || returned_otherwise(body, chain, i)) continue;
-      asked_[i] = static_cast<int>(options.updates.size());
-      options.updates.push_back(chain);
-    }
-    auto plan = plan_kernels(body, options);
-    // What is refused is planned as anything else.
-    if (std::find(plan->updates_in_place.begin(), plan->updates_in_place.end(), false) ==
-        plan->updates_in_place.end())
-      return plan;
-    std::vector<std::vector<int>> granted;
-    for (int& asked : asked_) {
-      if (asked < 0 || asked == kUnchanged) continue;
-      if (plan->updates_in_place[static_cast<std::size_t>(asked)]) {
-        granted.push_back(options.updates[static_cast<std::size_t>(asked)]);
-        asked = static_cast<int>(granted.size()) - 1;
-      } else {
-        asked = -1;
-      }
-    }
-    options.updates = std::move(granted);
-    return plan_kernels(body, options);
+    CarriedUpdates updates = carried_updates(body, first, num_carry, options_);
+    chain_of_ = std::move(updates.chain_of);
+    return plan_with(body, std::move(updates.chains));
   }
-
-  // Whether what the chain writes over, or its result, is another result of the body too.
-  static bool returned_otherwise(const Jaxpr& body, const std::vector<int>& chain, std::size_t i) {
-    for (std::size_t o = 0; o < body.outs().size(); ++o) {
-      const Atom& out = body.outs()[o];
-      for (const int e : chain) {
-        const Eqn& eqn = body.eqns()[static_cast<std::size_t>(e)];
-        if (out == eqn.inputs[0] || (o < i && out == Atom::var(eqn.outputs[0]))) return true;
-      }
-    }
-    return false;
+  std::unique_ptr<Plan> plan_with(const Jaxpr& body, std::vector<UpdateChain> updates) {
+    PlanOptions options = options_;
+    options.updates = std::move(updates);
+    auto plan = plan_kernels(body, options);
+    const std::vector<bool>& granted = plan->updates_in_place;
+    if (std::find(granted.begin(), granted.end(), false) != granted.end())
+      throw InternalError("an update in place was granted and then refused");
+    return plan;
   }
 
   // The carry's operands and results of the body. `first`: of its initial values among the operands;
@@ -192,7 +150,7 @@ class RegionPlanner {
     for (std::size_t i = 0; i < num_carry; ++i) {
       const Aval& aval = body.aval(static_cast<Var>(body_first + i));
       const int init = in_[first + i], last = out_[i];
-      if (asked_[i] >= 0) {
+      if (chain_of_[i] >= 0) {
         take_over(init, last, dies_[first + i]);
         inputs.push_back(last);
         outputs.push_back(last);
@@ -228,8 +186,7 @@ class RegionPlanner {
   std::vector<int>& out_;
   PlanOptions options_;
   std::vector<Step>& steps_;
-  static constexpr int kUnchanged = 1 << 30;
-  std::vector<int> asked_;  // of each carry: its chain of updates, kUnchanged, or -1
+  std::vector<int> chain_of_;  // of each carry: see CarriedUpdates
 };
 
 }  // namespace
