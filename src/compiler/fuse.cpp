@@ -238,7 +238,8 @@ class Fuser {
 
   void make_root(int e, const std::set<int>& readers) {
     int best = -1;
-    if (options_.fuse) {
+    const bool alone = options_.alone.contains(e);
+    if (options_.fuse && !alone) {
       // A kernel that needs the value at its own index anyway ...
       for (const int k : readers) {
         if (may_root(k, e)) best = k;
@@ -250,6 +251,7 @@ class Fuser {
       }
     }
     if (best < 0) best = new_cluster(e, Form::element);
+    if (alone) std::erase(open_, best);
     Cluster& c = cluster(best);
     const Align align = usage(e, best).align == Align::reduced ? Align::reduced : Align::iteration;
     auto& roots = align == Align::reduced ? c.kernel.epilogue : c.kernel.roots;
@@ -475,7 +477,7 @@ std::vector<int> producers(const Jaxpr& jaxpr) {
 
 Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
   const std::vector<int> producer = producers(jaxpr);
-  std::set<int> forced;
+  std::set<int> forced = options.alone;
   while (true) {
     Fusion fusion = Fuser(jaxpr, options, forced).run();
     const std::size_t before = forced.size();

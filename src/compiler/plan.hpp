@@ -132,6 +132,7 @@ struct PlanOptions {
   bool cells = true;  ///< small loops keep their state in registers
   /// The last of each chain gives a result of the program. All of its results share one memory.
   std::vector<UpdateChain> updates{};
+  std::set<int> alone{};  ///< equations with kernels of their own
 };
 
 /// Decides which equations share a loop nest and which values exist in memory.

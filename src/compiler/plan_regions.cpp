@@ -38,6 +38,7 @@ class RegionPlanner {
                 std::vector<int>& out, const PlanOptions& options, std::vector<Step>& steps)
       : plan_(plan), in_(in), dies_(dies), out_(out), options_(options), steps_(steps) {
     options_.updates.clear();
+    options_.alone.clear();
   }
 
   void scan(const ScanParams& p) {
@@ -94,7 +95,8 @@ class RegionPlanner {
     // is not, the first update copies it.
     BranchUpdates updates = branch_updates(p, options_);
     for (std::size_t b = 0; b < p.branches.size(); ++b) {
-      const auto body = plan_with(p.branches[b], std::move(updates.chains[b]));
+      const auto body =
+          plan_with(p.branches[b], std::move(updates.chains[b]), std::move(updates.alone[b]));
       branch.bodies.push_back(splice(plan_, *body, operands, out_));
       drop_idle_copies(branch.bodies.back());
     }
@@ -129,11 +131,13 @@ class RegionPlanner {
   std::unique_ptr<Plan> plan_body(const Jaxpr& body, std::size_t first, std::size_t num_carry) {
     CarriedUpdates updates = carried_updates(body, first, num_carry, options_);
     chain_of_ = std::move(updates.chain_of);
-    return plan_with(body, std::move(updates.chains));
+    return plan_with(body, std::move(updates.chains), std::move(updates.alone));
   }
-  std::unique_ptr<Plan> plan_with(const Jaxpr& body, std::vector<UpdateChain> updates) {
+  std::unique_ptr<Plan> plan_with(const Jaxpr& body, std::vector<UpdateChain> updates,
+                                  std::set<int> alone) {
     PlanOptions options = options_;
     options.updates = std::move(updates);
+    options.alone = std::move(alone);
     auto plan = plan_kernels(body, options);
     const std::vector<bool>& granted = plan->updates_in_place;
     if (std::find(granted.begin(), granted.end(), false) != granted.end())

@@ -86,22 +86,49 @@ bool returned_otherwise(const Jaxpr& jaxpr, const UpdateChain& chain, std::size_
   return false;
 }
 
-/// Strikes those of `chains` out that cannot be made in place beside the others; true if it did.
-bool refuse(const Jaxpr& jaxpr, std::vector<UpdateChain>& chains, const PlanOptions& options) {
+/// The small values that are read off what the chain writes over. Computed together with what comes
+/// after the update they would keep it from being made in place.
+void add_readers(const Jaxpr& jaxpr, const UpdateChain& chain, std::set<int>& readers) {
+  for (const Update& u : chain) {
+    const Atom& old =
+        jaxpr.eqns()[static_cast<std::size_t>(u.eqn)].inputs[static_cast<std::size_t>(u.operand)];
+    for (std::size_t e = 0; e < jaxpr.eqns().size(); ++e) {
+      const Eqn& eqn = jaxpr.eqns()[e];
+      if (static_cast<int>(e) == u.eqn || !is_fusible(form_of(jaxpr, eqn)) ||
+          2 * jaxpr.aval(eqn.outputs[0]).size() > jaxpr.aval(old).size())
+        continue;
+      if (std::find(eqn.inputs.begin(), eqn.inputs.end(), old) != eqn.inputs.end())
+        readers.insert(static_cast<int>(e));
+    }
+  }
+}
+
+/// Strikes those of `chains` out that cannot be made in place beside the others; true if it did. Else
+/// `alone` says which equations have kernels of their own then.
+bool refuse(const Jaxpr& jaxpr, std::vector<UpdateChain>& chains, std::set<int>& alone,
+            const PlanOptions& options) {
   PlanOptions asking = options;
   asking.updates.clear();
+  asking.alone.clear();
   std::vector<std::size_t> asked;
   for (std::size_t i = 0; i < chains.size(); ++i) {
     if (chains[i].empty()) continue;
     asked.push_back(i);
     asking.updates.push_back(chains[i]);
   }
+  alone.clear();
   if (asked.empty()) return false;
-  const std::vector<bool> granted = fuse(jaxpr, asking).updates_in_place;
+  const auto granted = [&] { return fuse(jaxpr, asking).updates_in_place; };
+  std::vector<bool> in_place = granted();
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    if (!granted[i]) chains[asked[i]].clear();
+    if (!in_place[i]) add_readers(jaxpr, chains[asked[i]], asking.alone);
   }
-  return std::find(granted.begin(), granted.end(), false) != granted.end();
+  if (!asking.alone.empty()) in_place = granted();
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (!in_place[i]) chains[asked[i]].clear();
+  }
+  alone = asking.alone;
+  return std::find(in_place.begin(), in_place.end(), false) != in_place.end();
 }
 
 }  // namespace
@@ -119,7 +146,7 @@ CarriedUpdates carried_updates(const Jaxpr& body, std::size_t first, std::size_t
     if (traced->chain.empty()) out.chain_of[i] = CarriedUpdates::kUnchanged;
     else if (!returned_otherwise(body, traced->chain, i)) chains[i] = traced->chain;
   }
-  while (refuse(body, chains, options)) {}
+  while (refuse(body, chains, out.alone, options)) {}
   for (std::size_t i = 0; i < num_carry; ++i) {
     if (chains[i].empty()) continue;
     out.chain_of[i] = static_cast<int>(out.chains.size());
@@ -133,6 +160,7 @@ BranchUpdates branch_updates(const CondParams& p, const PlanOptions& options) {
   BranchUpdates out;
   out.operand_of.assign(num_results, -1);
   out.chains.resize(p.branches.size());
+  out.alone.resize(p.branches.size());
   if (!options.in_place) return out;
   std::vector<std::vector<UpdateChain>> chains(p.branches.size());
   for (auto& of_branch : chains) of_branch.resize(num_results);
@@ -165,7 +193,7 @@ BranchUpdates branch_updates(const CondParams& p, const PlanOptions& options) {
     stable = true;
     for (std::size_t b = 0; b < p.branches.size(); ++b) {
       const std::vector<UpdateChain> before = chains[b];
-      if (!refuse(p.branches[b], chains[b], options)) continue;
+      if (!refuse(p.branches[b], chains[b], out.alone[b], options)) continue;
       stable = false;
       for (std::size_t r = 0; r < num_results; ++r) {
         if (chains[b][r].empty() && !before[r].empty()) give_up(r);

@@ -16,6 +16,7 @@ struct CarriedUpdates {
   static constexpr int kUnchanged = 1 << 30;
   std::vector<UpdateChain> chains;
   std::vector<int> chain_of;  ///< of each component: its chain, kUnchanged, or -1 for a new value
+  std::set<int> alone;        ///< equations that must have kernels of their own for that
 };
 /// Of `num_carry` components, of which the first is input `first` of the body. All chains together can
 /// be made in place.
@@ -26,6 +27,7 @@ CarriedUpdates carried_updates(const Jaxpr& body, std::size_t first, std::size_t
 struct BranchUpdates {
   std::vector<int> operand_of;  ///< of each result: an input of the branches, or -1
   std::vector<std::vector<UpdateChain>> chains;  ///< of each branch
+  std::vector<std::set<int>> alone;              ///< of each branch
 };
 BranchUpdates branch_updates(const CondParams& p, const PlanOptions& options);
 

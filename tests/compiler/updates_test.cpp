@@ -1,6 +1,9 @@
 // Carries that are overwritten in part, in branches and loops of the body: made in place, and right
 // where that cannot be.
 #include <algorithm>
+#include <map>
+#include <sstream>
+#include <utility>
 
 #include "support.hpp"
 #include "telamon/telamon.hpp"
@@ -11,6 +14,7 @@ namespace {
 constexpr std::int64_t kLarge = 20'000;
 constexpr std::size_t kLargeBytes = 8 * kLarge;
 
+using Two = std::pair<Array, Array>;
 using Body = std::function<Array(Array i, Array y)>;
 Array fori(std::int64_t trips, const Body& body, const Array& y) {
   return fori_loop(0, trips, body, y);
@@ -176,12 +180,144 @@ TEST(UpdatesInPlace, WhereTheyAreSelected) {
   }
 }
 
+// ---- backwards -----------------------------------------------------------------------------------
+Array steps_of(std::int64_t trips, const std::function<Array(Array, Array)>& f) {
+  return fori_loop(0, trips, f, Array(1.0));
+}
+/// Functions of an array, of which each step of a loop reads or writes a small part.
+std::map<std::string, std::function<Array(Array)>> of_parts() {
+  const auto written = [](const Array& x, const Body& body) { return sum(sin(fori(9, body, x))); };
+  return {
+      {"one is read",
+       [](Array x) { return steps_of(9, [&](Array i, Array c) { return sin(c) * x(i); }); }},
+      {"a row is read",
+       [](Array x) {
+         return steps_of(
+             9, [&](Array i, Array c) { return sum(c * lax::dynamic_slice(x, Arrays{i}, {4})); });
+       }},
+      {"several are read, and meet",
+       [](Array x) {
+         return steps_of(9, [&](Array i, Array c) { return c * x(i) + x(3) * x(2 * i) - x(i); });
+       }},
+      {"places are looked up",
+       [](Array x) {
+         return steps_of(
+             9, [&](Array i, Array c) { return c * sum(x.at(stack({i, 2 * i, i})).get()); });
+       }},
+      {"one is read in a branch",
+       [](Array x) {
+         return steps_of(9, [&](Array i, Array c) {
+           return cond(
+               i % 2 == 0, [&](Array c) { return c * x(i); }, [](Array c) { return c * 0.5; }, c);
+         });
+       }},
+      {"each branch reads its own",
+       [](Array x) {
+         return steps_of(9, [&](Array i, Array c) {
+           return x(11) * cond(
+                              i % 2 == 0, [&](Array c) { return c * x(i) + x(i + 1); },
+                              [&](Array c) { return c - x(7); }, c);
+         });
+       }},
+      {"an inner loop reads",
+       [](Array x) {
+         return steps_of(5, [&](Array i, Array c) {
+           return x(i) * fori(3, [&](Array k, Array c) { return sin(c) * x(i + k); }, c);
+         });
+       }},
+      {"a branch of an inner loop reads",
+       [](Array x) {
+         return steps_of(5, [&](Array i, Array c) {
+           return fori(
+               3,
+               [&](Array k, Array c) {
+                 return cond(
+                     k == 1, [&](Array c) { return sin(c) * x(i + k); }, [](Array c) { return c; },
+                     c);
+               },
+               c);
+         });
+       }},
+      {"a bounded loop reads",
+       [](Array x) {
+         return while_loop([](Two s) { return s.first < 5; },
+                           [&](Two s) { return Two{s.first + 1, s.second * x(s.first)}; },
+                           Two{Array(0), Array(1.5)}, {.max_steps = 7})
+             .second;
+       }},
+      {"one is written",
+       [=](Array x) {
+         return written(0.0 * x, [&](Array i, Array y) { return y.at(i).set(cos(x(i)) * 2.0); });
+       }},
+      {"one is read and written",
+       [=](Array x) {
+         return written(x, [](Array i, Array y) { return y.at(i + 1).set(cos(y(i)) * 2.0); });
+       }},
+      {"one is added to",
+       [=](Array x) {
+         return written(x, [](Array i, Array y) { return y.at(i + 1).add(cos(y(i)) * 2.0); });
+       }},
+      {"one is written in a branch",
+       [=](Array x) {
+         return written(x, [&](Array i, Array y) {
+           return cond(
+               x(i) > 0.0, [&](Array y) { return y.at(i + 1).set(cos(y(i)) * x(i)); },
+               [](Array y) { return y; }, y);
+         });
+       }},
+  };
+}
+
+TEST(UpdatesInPlace, OfCotangents) {
+  for (const auto& [what, f] : of_parts()) {
+    SCOPED_TRACE(what);
+    const auto executable = check(
+        [&f = f](std::span<const Array> x) { return Arrays{grad(f)(x[0])}; }, {large()}, -1, 64);
+    std::istringstream plan(executable->text("plan"));
+    int steps = 0;
+    for (std::string line; std::getline(plan, line);) {
+      const bool within = line.starts_with(" ");
+      const std::size_t step = line.find_first_not_of(' ');
+      const bool copy = line.compare(step, 10, "copy reads") == 0 &&
+                        line.find("f64[" + std::to_string(kLarge) + "]") != std::string::npos;
+      const bool whole = line.find("(" + std::to_string(kLarge) + ",)") != std::string::npos;
+      steps += within;
+      if (!within || !(whole || copy)) continue;
+      EXPECT_TRUE(line.compare(step, 16, "kernel emitted s") == 0 ||
+                  line.compare(step, 13, "kernel update") == 0)
+          << line << "\nof\n"
+          << executable->text("jaxpr") << executable->text("plan");
+    }
+    EXPECT_GT(steps, 0);
+  }
+}
+
+TEST(UpdatesInPlace, OfCotangentsAreTheSums) {
+  for (const auto& [what, f] : of_parts()) {
+    SCOPED_TRACE(what);
+    for (const bool compiled : {false, true}) {
+      const Array x = uniform({100}, DType::f64);
+      const auto g = grad(f);
+      const Array got = compiled ? jit(g)(x) : g(x);
+      const auto want = jacfwd(f)(x).to_vector<double>();
+      const auto values = got.to_vector<double>();
+      ASSERT_EQ(values.size(), want.size());
+      for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(values[i], want[i], 1e-12) << i;
+      const Array batch = uniform({3, 100}, DType::f64, -2, 2, 5);
+      const Array all = compiled ? jit(vmap(g))(batch) : vmap(g)(batch);
+      for (int row = 0; row < 3; ++row) {
+        const auto mine = all(row).to_vector<double>(), alone = g(batch(row)).to_vector<double>();
+        for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(mine[i], alone[i], 1e-12) << i;
+      }
+    }
+  }
+}
+
 // ---- right in any case -----------------------------------------------------------------------------
 const Arrays& small() {
   static const auto* x = new Arrays{uniform({12}, DType::f64), uniform({12}, DType::f64, -1, 1, 2)};
   return *x;
 }
-using Two = std::pair<Array, Array>;
 void expect_right(const std::function<Two(Array, Array)>& f) {
   for (const char* left_out : {"", "in_place", "simplify", "cells", "fuse"}) {
     check(
