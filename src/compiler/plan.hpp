@@ -67,9 +67,10 @@ struct Kernel {
 
 struct Step {
   enum class Kind : std::uint8_t { kernel, host, copy, fill, loop, branch, repeat };
-  /// On trip i, `view` is row i of `base` (row trips - 1 - i in reverse).
+  /// On trip i, `view` is row first + i * every of `base`.
   struct Row {
     int view, base;
+    std::int64_t first = 0, every = 1;
   };
   /// `in` is what the trip before wrote as `out`, at first `init`. `out` alternates between two
   /// blocks; the last trip writes to `first`.
@@ -91,7 +92,6 @@ struct Step {
   std::vector<std::vector<Step>> bodies;
   std::vector<Row> rows;
   std::vector<Carry> carries;
-  bool reverse = false;
   /// Loops whose trips are independent, when not 0: the pool runs chunks of at least so many trips.
   /// Values that live in the body alone then exist once per chunk, in slices of the arena.
   std::int64_t grain = 0;

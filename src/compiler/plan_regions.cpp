@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/plan.hpp"
+#include "compiler/turns.hpp"
 #include "compiler/updates.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
@@ -42,23 +43,18 @@ class RegionPlanner {
   }
 
   void scan(const ScanParams& p) {
-    const auto num_carry = static_cast<std::size_t>(p.num_carry);
-    const auto num_consts = static_cast<std::size_t>(p.num_consts);
-    Step loop;
-    loop.kind = Step::Kind::loop;
-    loop.trips = p.length;
-    loop.reverse = p.reverse;
-    const auto body = plan_body(p.jaxpr, num_consts, num_carry);
-    std::vector<int> inputs(in_.begin(), in_.begin() + p.num_consts), outputs;
-    carry(loop, p.jaxpr, *body, num_consts, num_carry, inputs, outputs);
-    const std::vector<Aval> results = p.jaxpr.out_avals();
-    for (std::size_t i = num_consts + num_carry; i < in_.size(); ++i)
-      inputs.push_back(row(loop, p.jaxpr.aval(static_cast<Var>(i)), in_[i]));
-    for (std::size_t i = num_carry; i < results.size(); ++i)
-      outputs.push_back(row(loop, results[i], out_[i]));
-    loop.bodies = {splice(plan_, *body, inputs, outputs)};
-    drop_idle_copies(loop.bodies[0]);
-    steps_.push_back(std::move(loop));
+    const auto [copies, count, rest] = turns_of(p);
+    if (rest == 0) return turns(p, copies, 0, count);
+    // The trips that are left over go on from where the turns ended.
+    const std::vector<int> results = out_;
+    const std::vector<Aval> avals = p.jaxpr.out_avals();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(p.num_carry); ++i)
+      out_[i] = add({avals[i], {}});
+    turns(p, copies, 0, count);
+    std::copy_n(out_.begin(), p.num_carry, in_.begin() + p.num_consts);
+    std::copy_n(results.begin(), p.num_carry, out_.begin());
+    std::fill_n(dies_.begin() + p.num_consts, p.num_carry, true);
+    turns(p, rest, p.length - rest, 1);
   }
 
   void repeat(const WhileParams& p) {
@@ -104,6 +100,36 @@ class RegionPlanner {
   }
 
  private:
+  // `count` turns of so many copies of the body each; the first one's trip is number `first`.
+  void turns(const ScanParams& p, std::int64_t copies, std::int64_t first, std::int64_t count) {
+    const auto num_carry = static_cast<std::size_t>(p.num_carry);
+    const auto num_consts = static_cast<std::size_t>(p.num_consts);
+    Step loop;
+    loop.kind = Step::Kind::loop;
+    loop.trips = count;
+    const Jaxpr body = repeated_body(p, copies);
+    const auto plan = plan_body(body, num_consts, num_carry);
+    std::vector<int> inputs(in_.begin(), in_.begin() + p.num_consts), outputs;
+    carry(loop, body, *plan, num_consts, num_carry, inputs, outputs);
+    const std::vector<Aval> results = p.jaxpr.out_avals();
+    for (std::int64_t k = 0; k < copies; ++k) {
+      const std::int64_t trip = first + k;
+      const auto row_of = [&](const Aval& aval, int base) {
+        const int view = add_view(aval, {base});
+        if (p.reverse) loop.rows.push_back({view, base, p.length - 1 - trip, -copies});
+        else loop.rows.push_back({view, base, trip, copies});
+        return view;
+      };
+      for (std::size_t i = num_consts + num_carry; i < in_.size(); ++i)
+        inputs.push_back(row_of(p.jaxpr.aval(static_cast<Var>(i)), in_[i]));
+      for (std::size_t i = num_carry; i < results.size(); ++i)
+        outputs.push_back(row_of(results[i], out_[i]));
+    }
+    loop.bodies = {splice(plan_, *plan, inputs, outputs)};
+    drop_idle_copies(loop.bodies[0]);
+    steps_.push_back(std::move(loop));
+  }
+
   int add(Value v) {
     plan_.values.push_back(std::move(v));
     return static_cast<int>(plan_.values.size()) - 1;
@@ -112,12 +138,6 @@ class RegionPlanner {
     const int slot = add({Aval{{}, DType::i64, false}, {}});
     return add({aval, {}, slot, std::move(bases)});
   }
-  int row(Step& loop, const Aval& aval, int base) {
-    const int view = add_view(aval, {base});
-    loop.rows.push_back({view, base});
-    return view;
-  }
-
   static void drop_idle_copies(std::vector<Step>& steps) {
     std::erase_if(steps, [](const Step& s) {
       return s.kind == Step::Kind::copy && s.reads[0] == s.writes[0];
@@ -185,8 +205,8 @@ class RegionPlanner {
   }
 
   Plan& plan_;
-  const std::vector<int>& in_;
-  const std::vector<bool>& dies_;
+  std::vector<int> in_;
+  std::vector<bool> dies_;
   std::vector<int>& out_;
   PlanOptions options_;
   std::vector<Step>& steps_;

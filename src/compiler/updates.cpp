@@ -14,6 +14,7 @@
 #include "compiler/cells.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/fuse.hpp"
+#include "compiler/turns.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -33,7 +34,14 @@ int operand_handed_on(const Jaxpr& jaxpr, const Eqn& eqn, std::size_t r,
   };
   if (eqn.primitive == &scan_p) {
     const auto& p = eqn.params.as<ScanParams>();
-    return carried(p.jaxpr, p.num_consts, p.num_carry, p.num_consts);
+    const Turns turns = turns_of(p);
+    int operand = -1;
+    for (const std::int64_t copies : {turns.copies, turns.rest}) {
+      if (copies == 0) continue;
+      operand = carried(repeated_body(p, copies), p.num_consts, p.num_carry, p.num_consts);
+      if (operand < 0) return -1;
+    }
+    return operand;
   }
   if (eqn.primitive == &while_p) {
     const auto& p = eqn.params.as<WhileParams>();
