@@ -220,7 +220,7 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
     // Loops with a condition per lane are rewritten in any case.
     const bool hoist = c.enabled("loops"), cells = c.enabled("cells");
     c.run(hoist ? "loops" : "conditions", jaxpr,
-          [&](const Jaxpr& j) { return prepare_loops(j, {hoist, cells}); });
+          [&](const Jaxpr& j) { return prepare_loops(j, {hoist, cells, c.enabled("simplify")}); });
   }
 
   // 5. Which equations share a loop nest, and which values exist in memory.

@@ -224,14 +224,19 @@ class CellEmitter {
       if (outermost) store_rows(values, p, program, row);
       return next;
     };
+    const auto turns = [&](Scalar first, std::int64_t count, Scalars state) {
+      for (std::int64_t k = 0; k < count; ++k) state = turn(gen_.add(first, gen_.index(k)), state);
+      return state;
+    };
     // A few short trips are code without a loop.
-    if (p.length * static_cast<std::int64_t>(p.jaxpr.eqns().size()) <= kUnrolledWork) {
-      Scalars state = init;
-      for (std::int64_t trip = 0; trip < p.length; ++trip) state = turn(gen_.index(trip), state);
-      return apart(state, offset);
-    }
-    const Scalars last = gen_.loop_carried(gen_.index(0), gen_.index(p.length), 1, init, turn);
-    return apart(last, offset);
+    const bool few = p.length * static_cast<std::int64_t>(p.jaxpr.eqns().size()) <= kUnrolledWork;
+    const std::int64_t together = few ? p.length : std::min(p.unroll, p.length);
+    if (together == p.length) return apart(turns(gen_.index(0), p.length, init), offset);
+    const std::int64_t rest = p.length % together;
+    const Scalars last = gen_.loop_carried(
+        gen_.index(0), gen_.index(p.length - rest), together, init,
+        [&](Scalar trip, const Scalars& state) { return turns(trip, together, state); });
+    return apart(turns(gen_.index(p.length - rest), rest, last), offset);
   }
   Point with_row(Scalar row, std::int64_t length, const Point& at, Generator& generator) {
     Point out{at.shape, generator.indices(at), std::nullopt};

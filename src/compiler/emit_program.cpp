@@ -224,8 +224,9 @@ class ProgramEmitter {
         }
         for (std::size_t r = 0; r < s.rows.size(); ++r) {
           const std::int64_t bytes = value(s.rows[r].view).bytes();
-          point(s.rows[r].view,
-                gen_.add(bases[r], gen_.mul(s.reverse ? left : i, gen_.index(bytes))));
+          const Scalar at = gen_.add(gen_.mul(i, gen_.index(s.rows[r].every * bytes)),
+                                     gen_.index(s.rows[r].first * bytes));
+          point(s.rows[r].view, gen_.add(bases[r], at));
         }
         std::vector<Scalar> outs;
         for (std::size_t c = 0; c < s.carries.size(); ++c) {

@@ -37,7 +37,10 @@ class Fuser {
     in_memory_.assign(n, false);
     for (const Eqn& eqn : jaxpr.eqns()) forms_.push_back(form_of(jaxpr, eqn));
     for (const auto& chain : options.updates) {
-      for (const int e : chain) forms_[static_cast<std::size_t>(e)] = Form::kernel;
+      for (const Update& u : chain) {
+        Form& form = forms_[static_cast<std::size_t>(u.eqn)];
+        if (form != Form::region) form = Form::kernel;
+      }
     }
     for (std::size_t c = 0; c < n; ++c) {
       for (const Atom& a : eqn(c).inputs) {
@@ -239,7 +242,8 @@ class Fuser {
 
   void make_root(int e, const std::set<int>& readers) {
     int best = -1;
-    if (options_.fuse) {
+    const bool alone = options_.alone.contains(e);
+    if (options_.fuse && !alone) {
       // A kernel that needs the value at its own index anyway ...
       for (const int k : readers) {
         if (may_root(k, e)) best = k;
@@ -251,6 +255,7 @@ class Fuser {
       }
     }
     if (best < 0) best = new_cluster(e, Form::element);
+    if (alone) std::erase(open_, best);
     Cluster& c = cluster(best);
     const Usage u = usage(e, best);
     const Align align = u.align == Align::reduced ? Align::reduced : Align::iteration;
@@ -400,23 +405,23 @@ class Fuser {
   }
 
   // Everything else that reads what the chain writes over is done before. False where it cannot be.
-  bool read_before(const std::vector<int>& chain) {
-    const auto at = [&](int e) { return where_[static_cast<std::size_t>(e)].front(); };
-    for (std::size_t i = 0; i < chain.size(); ++i) {
-      const Atom& old = eqn(chain[i]).inputs[0];
-      const int k = at(chain[i]);
+  bool read_before(const UpdateChain& chain) {
+    for (const Update& update : chain) {
+      const Atom& old = eqn(update.eqn).inputs[static_cast<std::size_t>(update.operand)];
+      const int k = where_[static_cast<std::size_t>(update.eqn)].front();
       for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
         const auto& in = eqn(e).inputs;
         const auto reads = std::count_if(in.begin(), in.end(), [&](const Atom& a) {
           return a.is_var() && old.is_var() && a.var() == old.var();
         });
         if (reads == 0) continue;
-        if (static_cast<int>(e) == chain[i]) {
+        if (static_cast<int>(e) == update.eqn) {
           if (reads > 1) return false;
           continue;
         }
         // Another name for the same memory may be read at any time.
-        if (form(static_cast<int>(e)) == Form::reshape && in_memory_[e]) return false;
+        const Form f = form(static_cast<int>(e));
+        if (f == Form::barrier || (f == Form::reshape && in_memory_[e])) return false;
         for (const int reader : where_[e]) {
           if (reader == k || reach_.reaches(k, reader)) return false;
           add_feed(reader, k);
@@ -478,7 +483,7 @@ std::vector<int> producers(const Jaxpr& jaxpr) {
 
 Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
   const std::vector<int> producer = producers(jaxpr);
-  std::set<int> forced;
+  std::set<int> forced = options.alone;
   while (true) {
     Fusion fusion = Fuser(jaxpr, options, forced).run();
     const std::size_t before = forced.size();

@@ -7,6 +7,7 @@
 #include "compiler/forms.hpp"
 #include "compiler/passes.hpp"
 #include "compiler/sums.hpp"
+#include "compiler/updates.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
 
@@ -96,6 +97,10 @@ class Preparer {
       e.inputs = renamed(eqn.inputs);
       const std::vector<Aval> avals = renamed.out_avals(eqn);
       if (e.primitive == &scan_p && options_.hoist) prepare_scan(e);
+      if (e.primitive == &scan_p && no_loop(e) && !(options_.cells && cellular(e, avals))) {
+        for (const Atom& a : trip_by_trip(e)) renamed.push(a);
+        continue;
+      }
       if (e.primitive == &scan_p && options_.cells) {
         if (const auto atoms = with_deferred_sums(e, avals)) {
           for (const Atom& a : *atoms) renamed.push(a);
@@ -125,6 +130,69 @@ class Preparer {
       outs.push_back(Atom::var(v));
     const Jaxpr alone = b.build(outs, JaxprBuilder::DeadCode::keep).jaxpr;
     return cell_loop(alone, alone.eqns()[0]).has_value();
+  }
+
+  // Whether all trips are to be one turn. A loop that overwrites parts of its carry stays one: it does
+  // so in place.
+  static bool no_loop(const Eqn& e) {
+    const auto& p = e.params.as<ScanParams>();
+    return p.length > 0 && p.unroll >= p.length && p.unroll > 1 &&
+           carried_updates(p.jaxpr, static_cast<std::size_t>(p.num_consts),
+                           static_cast<std::size_t>(p.num_carry), {})
+               .chains.empty();
+  }
+  std::vector<Atom> trip_by_trip(const Eqn& e) {
+    const auto& p = e.params.as<ScanParams>();
+    const auto num_carry = static_cast<std::size_t>(p.num_carry);
+    const auto carry = e.inputs.begin() + p.num_consts, xs = carry + p.num_carry;
+    const std::vector<Aval> avals = p.jaxpr.out_avals();
+    std::vector<Atom> state(carry, xs);
+    std::vector<std::vector<Atom>> ys(
+        avals.size() - num_carry,
+        std::vector<Atom>(static_cast<std::size_t>(p.length), Atom::var(0)));
+    for (std::int64_t trip = 0; trip < p.length; ++trip) {
+      const std::int64_t row = p.reverse ? p.length - 1 - trip : trip;
+      std::vector<Atom> args(e.inputs.begin(), carry);
+      args.insert(args.end(), state.begin(), state.end());
+      for (auto x = xs; x != e.inputs.end(); ++x) args.push_back(row_of(*x, row));
+      const std::vector<Atom> outs = builder_.inline_jaxpr(p.jaxpr, args);
+      std::copy_n(outs.begin(), num_carry, state.begin());
+      for (std::size_t i = 0; i < ys.size(); ++i)
+        ys[i][static_cast<std::size_t>(row)] = as_row(outs[num_carry + i]);
+    }
+    for (std::size_t i = 0; i < ys.size(); ++i) {
+      Aval all = avals[num_carry + i];
+      all.shape.insert(0, p.length);
+      state.push_back(Atom::var(builder_.add_eqn1(
+          concatenate_p, Params::of(ConcatenateParams{.dimension = 0}), ys[i], all.strong())));
+    }
+    return state;
+  }
+  Atom row_of(const Atom& x, std::int64_t row) {
+    const Aval& all = builder_.aval(x);
+    SliceParams p;
+    p.start_indices.push_back(row);
+    p.limit_indices.push_back(row + 1);
+    Shape shape;
+    for (std::size_t d = 1; d < all.shape.size(); ++d) {
+      p.start_indices.push_back(0);
+      p.limit_indices.push_back(all.shape[d]);
+      shape.push_back(all.shape[d]);
+    }
+    Shape one = shape;
+    one.insert(0, 1);
+    const Aval aval = all;
+    const Atom slice =
+        Atom::var(builder_.add_eqn1(slice_p, Params::of(std::move(p)), {x}, aval.with_shape(one)));
+    return Atom::var(builder_.add_eqn1(reshape_p, Params::of(ReshapeParams{shape}), {slice},
+                                       aval.with_shape(shape)));
+  }
+  Atom as_row(const Atom& x) {
+    const Aval aval = builder_.aval(x).strong();
+    Shape shape = aval.shape;
+    shape.insert(0, 1);
+    return Atom::var(builder_.add_eqn1(reshape_p, Params::of(ReshapeParams{shape}), {x},
+                                       aval.with_shape(shape)));
   }
 
   // The same loop with sums over a batch taken after it, if that is what keeps it from being cellular.
@@ -244,6 +312,7 @@ class Preparer {
     cond_args.insert(cond_args.end(), next.begin(), next.end());
     next.insert(next.begin(), b.inline_jaxpr(p.cond_jaxpr, cond_args)[0]);
     out.body_jaxpr = b.build(next).jaxpr;
+    if (options_.simplify) out.body_jaxpr = simplify(out.body_jaxpr);
 
     std::vector<Atom> operands(e.inputs.begin(), carry_begin);
     operands.push_back(first);

@@ -14,8 +14,9 @@ namespace compiler {
 ClosedJaxpr lower(const Jaxpr& jaxpr);
 
 struct LoopOptions {
-  bool hoist = true;  ///< what does not change from trip to trip is computed before the loop
-  bool cells = true;  ///< batches of loops that are cellular (cells.hpp) stay as they are
+  bool hoist = true;     ///< what does not change from trip to trip is computed before the loop
+  bool cells = true;     ///< batches of loops that are cellular (cells.hpp) stay as they are
+  bool simplify = true;  ///< what a rewritten body selects
 };
 /// Rewrites loops for the planner: what does not change from trip to trip is computed before them,
 /// and loops that each element of an array leaves on its own account become loops with one condition.

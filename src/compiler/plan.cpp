@@ -36,8 +36,11 @@ class Planner {
     alias(fusion);
     plan_.updates_in_place = fusion.updates_in_place;
     for (const auto& chain : options_.updates) {
-      const int last = value_of(eqn(chain.back()).outputs[0]);
-      for (const int e : chain) value_of(eqn(e).outputs[0]) = last;
+      const auto result = [&](const Update& u) -> int& {
+        return value_of(eqn(u.eqn).outputs[static_cast<std::size_t>(u.result)]);
+      };
+      const int last = result(chain.back());
+      for (const Update& u : chain) result(u) = last;
     }
     place_results();
     for (Cluster& c : fusion.clusters) add_step(c);
@@ -306,7 +309,10 @@ void print_steps(std::ostream& os, const Plan& plan, const std::vector<Step>& st
     os << " writes";
     list(s.writes);
     if (s.kind == Step::Kind::loop && s.trips >= 0) os << " trips " << s.trips;
-    for (const Step::Row& r : s.rows) os << " row " << r.view << " of " << r.base;
+    for (const Step::Row& r : s.rows) {
+      os << " row " << r.view << " of " << r.base;
+      if (r.first != 0 || r.every != 1) os << " from " << r.first << " by " << r.every;
+    }
     for (const Step::Carry& c : s.carries)
       os << " carry " << c.in << "->" << c.out << " from " << c.init << " to " << c.first;
     if (s.grain > 0) os << " in chunks of " << s.grain;
@@ -358,7 +364,7 @@ std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& i
       for (const int v : s.kernel.in_place) in_place.insert(renamed(v));
       s.kernel.in_place = std::move(in_place);
       for (int& v : s.kernel.partials) v = renamed(v);
-      for (Step::Row& r : s.rows) r = {renamed(r.view), renamed(r.base)};
+      for (Step::Row& r : s.rows) r = {renamed(r.view), renamed(r.base), r.first, r.every};
       for (Step::Carry& c : s.carries) {
         c = {renamed(c.in), renamed(c.out), renamed(c.init), renamed(c.first), renamed(c.second)};
       }

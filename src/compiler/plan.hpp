@@ -67,9 +67,10 @@ struct Kernel {
 
 struct Step {
   enum class Kind : std::uint8_t { kernel, host, copy, fill, loop, branch, repeat };
-  /// On trip i, `view` is row i of `base` (row trips - 1 - i in reverse).
+  /// On trip i, `view` is row first + i * every of `base`.
   struct Row {
     int view, base;
+    std::int64_t first = 0, every = 1;
   };
   /// `in` is what the trip before wrote as `out`, at first `init`. `out` alternates between two
   /// blocks; the last trip writes to `first`.
@@ -91,7 +92,6 @@ struct Step {
   std::vector<std::vector<Step>> bodies;
   std::vector<Row> rows;
   std::vector<Carry> carries;
-  bool reverse = false;
   /// Loops whose trips are independent, when not 0: the pool runs chunks of at least so many trips.
   /// Values that live in the body alone then exist once per chunk, in slices of the arena.
   std::int64_t grain = 0;
@@ -115,6 +115,13 @@ struct Plan {
   std::string to_string() const;
 };
 
+/// An equation whose result `result` is its operand `operand` with parts overwritten.
+struct Update {
+  int eqn, operand, result;
+};
+/// Updates of which each one's operand is the result of the one before.
+using UpdateChain = std::vector<Update>;
+
 struct PlanOptions {
   bool fuse = true;
   bool merge_siblings = true;      ///< reductions over the same axes of one space share a kernel
@@ -123,9 +130,9 @@ struct PlanOptions {
   bool reuse_memory = true;
   bool blas = true;
   bool cells = true;  ///< small loops keep their state in registers
-  /// Chains of equations that write over a part of their first operand: the next one's is the result
-  /// of the one before, and the last result is a result of the program. All share one memory.
-  std::vector<std::vector<int>> updates{};
+  /// The last of each chain gives a result of the program. All of its results share one memory.
+  std::vector<UpdateChain> updates{};
+  std::set<int> alone{};  ///< equations with kernels of their own
 };
 
 /// Decides which equations share a loop nest and which values exist in memory.

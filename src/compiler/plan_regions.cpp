@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "compiler/plan.hpp"
+#include "compiler/turns.hpp"
+#include "compiler/updates.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
 
@@ -12,23 +14,6 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 namespace {
-
-/// The equations through which a result of a body is its carried operand with parts overwritten.
-std::vector<int> update_chain(const Jaxpr& body, const std::vector<int>& producer, Var in,
-                              const Atom& out) {
-  std::vector<int> chain;
-  Atom at = out;
-  while (at.is_var() && at.var() != in) {
-    const int e = producer[static_cast<std::size_t>(at.var())];
-    if (e < 0) return {};
-    const Eqn& eqn = body.eqns()[static_cast<std::size_t>(e)];
-    if (eqn.primitive != &dynamic_update_slice_p && !eqn.primitive->rules().updates_operand)
-      return {};
-    chain.insert(chain.begin(), e);
-    at = eqn.inputs[0];
-  }
-  return at.is_var() ? chain : std::vector<int>{};
-}
 
 void replace_value(std::vector<Step>& steps, int from, int to) {
   const auto replace = [&](int& v) { v = v == from ? to : v; };
@@ -54,26 +39,22 @@ class RegionPlanner {
                 std::vector<int>& out, const PlanOptions& options, std::vector<Step>& steps)
       : plan_(plan), in_(in), dies_(dies), out_(out), options_(options), steps_(steps) {
     options_.updates.clear();
+    options_.alone.clear();
   }
 
   void scan(const ScanParams& p) {
-    const auto num_carry = static_cast<std::size_t>(p.num_carry);
-    const auto num_consts = static_cast<std::size_t>(p.num_consts);
-    Step loop;
-    loop.kind = Step::Kind::loop;
-    loop.trips = p.length;
-    loop.reverse = p.reverse;
-    const auto body = plan_body(p.jaxpr, num_consts, num_carry);
-    std::vector<int> inputs(in_.begin(), in_.begin() + p.num_consts), outputs;
-    carry(loop, p.jaxpr, *body, num_consts, num_carry, inputs, outputs);
-    const std::vector<Aval> results = p.jaxpr.out_avals();
-    for (std::size_t i = num_consts + num_carry; i < in_.size(); ++i)
-      inputs.push_back(row(loop, p.jaxpr.aval(static_cast<Var>(i)), in_[i]));
-    for (std::size_t i = num_carry; i < results.size(); ++i)
-      outputs.push_back(row(loop, results[i], out_[i]));
-    loop.bodies = {splice(plan_, *body, inputs, outputs)};
-    drop_idle_copies(loop.bodies[0]);
-    steps_.push_back(std::move(loop));
+    const auto [copies, count, rest] = turns_of(p);
+    if (rest == 0) return turns(p, copies, 0, count);
+    // The trips that are left over go on from where the turns ended.
+    const std::vector<int> results = out_;
+    const std::vector<Aval> avals = p.jaxpr.out_avals();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(p.num_carry); ++i)
+      out_[i] = add({avals[i], {}});
+    turns(p, copies, 0, count);
+    std::copy_n(out_.begin(), p.num_carry, in_.begin() + p.num_consts);
+    std::copy_n(results.begin(), p.num_carry, out_.begin());
+    std::fill_n(dies_.begin() + p.num_consts, p.num_carry, true);
+    turns(p, rest, p.length - rest, 1);
   }
 
   void repeat(const WhileParams& p) {
@@ -106,12 +87,49 @@ class RegionPlanner {
     branch.kind = Step::Kind::branch;
     branch.reads = {in_[0]};
     const std::vector<int> operands(in_.begin() + 1, in_.end());
-    for (const Jaxpr& j : p.branches)
-      branch.bodies.push_back(splice(plan_, *plan_kernels(j, options_), operands, out_));
+    // An operand that the branches only write over may be in the same memory as the result. Where it
+    // is not, the first update copies it.
+    BranchUpdates updates = branch_updates(p, options_);
+    for (std::size_t b = 0; b < p.branches.size(); ++b) {
+      const auto body =
+          plan_with(p.branches[b], std::move(updates.chains[b]), std::move(updates.alone[b]));
+      branch.bodies.push_back(splice(plan_, *body, operands, out_));
+      drop_idle_copies(branch.bodies.back());
+    }
     steps_.push_back(std::move(branch));
   }
 
  private:
+  // `count` turns of so many copies of the body each; the first one's trip is number `first`.
+  void turns(const ScanParams& p, std::int64_t copies, std::int64_t first, std::int64_t count) {
+    const auto num_carry = static_cast<std::size_t>(p.num_carry);
+    const auto num_consts = static_cast<std::size_t>(p.num_consts);
+    Step loop;
+    loop.kind = Step::Kind::loop;
+    loop.trips = count;
+    const Jaxpr body = repeated_body(p, copies);
+    const auto plan = plan_body(body, num_consts, num_carry);
+    std::vector<int> inputs(in_.begin(), in_.begin() + p.num_consts), outputs;
+    carry(loop, body, *plan, num_consts, num_carry, inputs, outputs);
+    const std::vector<Aval> results = p.jaxpr.out_avals();
+    for (std::int64_t k = 0; k < copies; ++k) {
+      const std::int64_t trip = first + k;
+      const auto row_of = [&](const Aval& aval, int base) {
+        const int view = add_view(aval, {base});
+        if (p.reverse) loop.rows.push_back({view, base, p.length - 1 - trip, -copies});
+        else loop.rows.push_back({view, base, trip, copies});
+        return view;
+      };
+      for (std::size_t i = num_consts + num_carry; i < in_.size(); ++i)
+        inputs.push_back(row_of(p.jaxpr.aval(static_cast<Var>(i)), in_[i]));
+      for (std::size_t i = num_carry; i < results.size(); ++i)
+        outputs.push_back(row_of(results[i], out_[i]));
+    }
+    loop.bodies = {splice(plan_, *plan, inputs, outputs)};
+    drop_idle_copies(loop.bodies[0]);
+    steps_.push_back(std::move(loop));
+  }
+
   int add(Value v) {
     plan_.values.push_back(std::move(v));
     return static_cast<int>(plan_.values.size()) - 1;
@@ -120,67 +138,31 @@ class RegionPlanner {
     const int slot = add({Aval{{}, DType::i64, false}, {}});
     return add({aval, {}, slot, std::move(bases)});
   }
-  int row(Step& loop, const Aval& aval, int base) {
-    const int view = add_view(aval, {base});
-    loop.rows.push_back({view, base});
-    return view;
-  }
-
   static void drop_idle_copies(std::vector<Step>& steps) {
     std::erase_if(steps, [](const Step& s) {
       return s.kind == Step::Kind::copy && s.reads[0] == s.writes[0];
     });
+    for (Step& s : steps) {
+      for (auto& body : s.bodies) drop_idle_copies(body);
+    }
   }
 
-  // The body's plan; carries that can be overwritten in part are asked to.
+  // The body's plan; carries that can be overwritten in part are.
   std::unique_ptr<Plan> plan_body(const Jaxpr& body, std::size_t first, std::size_t num_carry) {
-    std::vector<int> producer(static_cast<std::size_t>(body.num_vars()), -1);
-    for (std::size_t e = 0; e < body.eqns().size(); ++e) {
-      for (const Var v : body.eqns()[e].outputs)
-        producer[static_cast<std::size_t>(v)] = static_cast<int>(e);
-    }
-    PlanOptions options = options_;
-    asked_.assign(num_carry, -1);
-    for (std::size_t i = 0; options_.in_place && i < num_carry; ++i) {
-      const Atom& out = body.outs()[i];
-      if (out == Atom::var(static_cast<Var>(first + i))) {
-        asked_[i] = kUnchanged;
-        continue;
-      }
-      const auto chain = update_chain(body, producer, static_cast<Var>(first + i), out);
-      if (chain.empty() || returned_otherwise(body, chain, i)) continue;
-      asked_[i] = static_cast<int>(options.updates.size());
-      options.updates.push_back(chain);
-    }
-    auto plan = plan_kernels(body, options);
-    // What is refused is planned as anything else.
-    if (std::find(plan->updates_in_place.begin(), plan->updates_in_place.end(), false) ==
-        plan->updates_in_place.end())
-      return plan;
-    std::vector<std::vector<int>> granted;
-    for (int& asked : asked_) {
-      if (asked < 0 || asked == kUnchanged) continue;
-      if (plan->updates_in_place[static_cast<std::size_t>(asked)]) {
-        granted.push_back(options.updates[static_cast<std::size_t>(asked)]);
-        asked = static_cast<int>(granted.size()) - 1;
-      } else {
-        asked = -1;
-      }
-    }
-    options.updates = std::move(granted);
-    return plan_kernels(body, options);
+    CarriedUpdates updates = carried_updates(body, first, num_carry, options_);
+    chain_of_ = std::move(updates.chain_of);
+    return plan_with(body, std::move(updates.chains), std::move(updates.alone));
   }
-
-  // Whether what the chain writes over, or its result, is another result of the body too.
-  static bool returned_otherwise(const Jaxpr& body, const std::vector<int>& chain, std::size_t i) {
-    for (std::size_t o = 0; o < body.outs().size(); ++o) {
-      const Atom& out = body.outs()[o];
-      for (const int e : chain) {
-        const Eqn& eqn = body.eqns()[static_cast<std::size_t>(e)];
-        if (out == eqn.inputs[0] || (o < i && out == Atom::var(eqn.outputs[0]))) return true;
-      }
-    }
-    return false;
+  std::unique_ptr<Plan> plan_with(const Jaxpr& body, std::vector<UpdateChain> updates,
+                                  std::set<int> alone) {
+    PlanOptions options = options_;
+    options.updates = std::move(updates);
+    options.alone = std::move(alone);
+    auto plan = plan_kernels(body, options);
+    const std::vector<bool>& granted = plan->updates_in_place;
+    if (std::find(granted.begin(), granted.end(), false) != granted.end())
+      throw InternalError("an update in place was granted and then refused");
+    return plan;
   }
 
   // The carry's operands and results of the body. `first`: of its initial values among the operands;
@@ -192,7 +174,7 @@ class RegionPlanner {
     for (std::size_t i = 0; i < num_carry; ++i) {
       const Aval& aval = body.aval(static_cast<Var>(body_first + i));
       const int init = in_[first + i], last = out_[i];
-      if (asked_[i] >= 0) {
+      if (chain_of_[i] >= 0) {
         take_over(init, last, dies_[first + i]);
         inputs.push_back(last);
         outputs.push_back(last);
@@ -223,13 +205,12 @@ class RegionPlanner {
   }
 
   Plan& plan_;
-  const std::vector<int>& in_;
-  const std::vector<bool>& dies_;
+  std::vector<int> in_;
+  std::vector<bool> dies_;
   std::vector<int>& out_;
   PlanOptions options_;
   std::vector<Step>& steps_;
-  static constexpr int kUnchanged = 1 << 30;
-  std::vector<int> asked_;  // of each carry: its chain of updates, kUnchanged, or -1
+  std::vector<int> chain_of_;  // of each carry: see CarriedUpdates
 };
 
 }  // namespace

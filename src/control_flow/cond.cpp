@@ -1,6 +1,7 @@
 // cond: one of several programs, chosen by an index.
 #include <algorithm>
 
+#include "control_flow/accumulate.hpp"
 #include "control_flow/common.hpp"
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
@@ -359,20 +360,20 @@ Jaxpr transposed_branch(const Jaxpr& branch, const Mask& linear, const Mask& zer
     const auto derived = detail::transpose_jaxpr(branch, linear, zero);
     const auto in = derived->jaxpr.in_avals();
     const Order operands = places(linear);
-    return detail::stage_flat(
-               [&](std::span<const Array> args) {
-                 const Arrays cts = eval_jaxpr(derived->jaxpr, args);
-                 Arrays outs;
-                 std::size_t next = 0;
-                 for (std::size_t i = 0; i < wanted.size(); ++i) {
-                   if (derived->nonzero_in_ct[i]) outs.push_back(cts[next++]);
-                   else if (wanted[i])
-                     outs.push_back(zeros_of(branch.in_avals()[operands[i]].tangent()));
-                 }
-                 return outs;
-               },
-               std::vector<Aval>(in.begin(), in.end()))
-        .jaxpr;
+    return accumulated(detail::stage_flat(
+                           [&](std::span<const Array> args) {
+                             const Arrays cts = eval_jaxpr(derived->jaxpr, args);
+                             Arrays outs;
+                             std::size_t next = 0;
+                             for (std::size_t i = 0; i < wanted.size(); ++i) {
+                               if (derived->nonzero_in_ct[i]) outs.push_back(cts[next++]);
+                               else if (wanted[i])
+                                 outs.push_back(zeros_of(branch.in_avals()[operands[i]].tangent()));
+                             }
+                             return outs;
+                           },
+                           std::vector<Aval>(in.begin(), in.end()))
+                           .jaxpr);
   });
 }
 

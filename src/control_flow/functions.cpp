@@ -289,6 +289,11 @@ Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& bod
   }
   if (options.unroll < 1)
     throw ValueError("fori_loop: unroll must be positive, got " + std::to_string(options.unroll));
+  if (options.unroll != 1 && (lower.is_tracer() || upper.is_tracer()))
+    throw ValueError(
+        "fori_loop: unroll = " + std::to_string(options.unroll) +
+        " needs bounds that are known while the program is traced; leave it out or make "
+        "the bounds static");
   TypeInfo type =
       promote_types({lower.dtype(), lower.weak_type()}, {upper.dtype(), upper.weak_type()});
   // C++ numbers count in the default type of integers where that holds them.

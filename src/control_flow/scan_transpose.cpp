@@ -3,6 +3,7 @@
 // the linear xs go out as rows.
 #include <algorithm>
 
+#include "control_flow/accumulate.hpp"
 #include "control_flow/preaccumulate.hpp"
 #include "control_flow/scan.hpp"
 #include "telamon/lax.hpp"
@@ -79,7 +80,7 @@ TransposedBody transpose_body(const ScanParams& p, const Mask& linear, Mask zero
         return outs;
       },
       avals);
-  t.body = closed.jaxpr;
+  t.body = accumulated(closed.jaxpr);
   return t;
 }
 

@@ -76,6 +76,19 @@ Array gather_back(const Array& x, const Array& indices, const ScatterParams& p,
                      {w.numbers, w.window, mode, 0.0, p.unique_indices, p.indices_are_sorted});
 }
 
+/// Whether there is one index vector, or one for each row of a batch: then all updates survive that were
+/// in bounds.
+bool one_each(const ScatterParams& p, const Shape& updates) {
+  const Shape axes = batch_axes(as_gather(p.dimension_numbers), updates.ndim());
+  const Shape& rows = p.dimension_numbers.scatter_indices_batching_dims;
+  for (std::size_t k = 0; k < axes.size(); ++k) {
+    const bool row =
+        std::find(rows.begin(), rows.end(), static_cast<std::int64_t>(k)) != rows.end();
+    if (!row && updates[static_cast<std::size_t>(axes[k])] > 1) return false;
+  }
+  return true;
+}
+
 /// Where update elements survived: scatter a number for each index vector and look which is left.
 Array survived(const Array& indices, const ScatterParams& p, const Shape& operand,
                const Shape& updates) {
@@ -101,9 +114,10 @@ std::vector<Tangent> replace_transpose(const ScatterParams& p, std::span<const T
   if (x[0].is_linear()) out[0] = lax::scatter(ct, indices, lax::full(updates, ct.dtype(), 0), p);
   if (x[2].is_linear()) {
     const Array there = gather_back(ct, indices, p, updates);
-    out[2] = p.unique_indices ? there
-                              : lax::select(survived(indices, p, ct.shape(), updates), there,
-                                            lax::full(updates, ct.dtype(), 0));
+    out[2] = p.unique_indices || one_each(p, updates)
+                 ? there
+                 : lax::select(survived(indices, p, ct.shape(), updates), there,
+                               lax::full(updates, ct.dtype(), 0));
   }
   return out;
 }

@@ -1,0 +1,24 @@
+// Loops that take several trips in a turn: scan's parameter `unroll`.
+#pragma once
+
+#include <cstdint>
+
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// length = copies * count + rest
+struct Turns {
+  std::int64_t copies, count, rest;
+};
+Turns turns_of(const ScanParams& p);
+
+/// The body several times in a row: consts, carry, the rows of xs of each copy -> carry, the rows of ys
+/// of each copy.
+Jaxpr repeated_body(const ScanParams& p, std::int64_t copies);
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

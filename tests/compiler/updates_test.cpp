@@ -1,0 +1,544 @@
+// Carries that are overwritten in part, in branches and loops of the body: made in place, and right
+// where that cannot be.
+#include <algorithm>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "support.hpp"
+#include "telamon/telamon.hpp"
+
+namespace telamon::testing {
+namespace {
+
+constexpr std::int64_t kLarge = 20'000;
+constexpr std::size_t kLargeBytes = 8 * kLarge;
+
+using Two = std::pair<Array, Array>;
+using Body = std::function<Array(Array i, Array y)>;
+Array fori(std::int64_t trips, const Body& body, const Array& y) {
+  return fori_loop(0, trips, body, y);
+}
+const Array& large() {
+  static const auto* x = new Array(uniform({kLarge}, DType::f64));
+  return *x;
+}
+
+/// No memory but the result's, no copy but the first.
+void expect_in_place(const std::function<Array(Array)>& f) {
+  const auto executable =
+      check([&](std::span<const Array> x) { return Arrays{f(x[0])}; }, {large()});
+  const auto& info = executable->info();
+  const std::string what = executable->text("jaxpr") + executable->text("plan");
+  EXPECT_LT(info.arena_bytes, kLargeBytes / 2) << what;
+  EXPECT_LE(std::count(info.steps.begin(), info.steps.end(), "copy"), 1) << what;
+  const std::string plan = executable->text("plan");
+  const std::size_t loop = plan.find("loop reads");
+  ASSERT_NE(loop, std::string::npos) << what;
+  EXPECT_EQ(plan.find("copy reads", loop), std::string::npos) << what;
+  for (const std::string& step : info.steps) {  // nothing goes through the whole array
+    if (step.find("(" + std::to_string(kLarge) + ",)") == std::string::npos) continue;
+    EXPECT_TRUE(step.starts_with("kernel scatter") ||
+                step.starts_with("kernel dynamic_update_slice"))
+        << step << "\n"
+        << what;
+  }
+}
+
+// ---- in place ------------------------------------------------------------------------------------
+TEST(UpdatesInPlace, InABranch) {
+  expect_in_place([](Array x) {
+    return fori(
+        9,
+        [&](Array i, Array y) {
+          return cond(
+              x(i) > 0.5, [&](Array y) { return y.at(i).set(x(i) * 2.0); },
+              [](Array y) { return y; }, y);
+        },
+        x);
+  });
+  // Each in its own way, reading before and after.
+  expect_in_place([](Array x) {
+    return fori(
+        9,
+        [&](Array i, Array y) {
+          return cond(
+              y(i + 1) > 0.5,
+              [&](Array y) { return y.at(i).set(y(i + 3) * 2.0).at(i + 3).set(y(i)); },
+              [&](Array y) {
+                return lax::dynamic_update_slice(y, lax::dynamic_slice(y, Arrays{i * 5}, {7}),
+                                                 Arrays{i + 4});
+              },
+              y);
+        },
+        x);
+  });
+}
+
+TEST(UpdatesInPlace, InOneOfMany) {
+  expect_in_place([](Array x) {
+    return fori(
+        9,
+        [&](Array i, Array y) {
+          return switch_(
+              i % 3,
+              std::tuple([&](Array y) { return y.at(i).add(1.5); }, [](Array y) { return y; },
+                         [&](Array y) { return y.at(i).set(0.25).at(2 * i).add(3.0); }),
+              y);
+        },
+        x);
+  });
+}
+
+TEST(UpdatesInPlace, InLoopsOfEveryDepth) {
+  expect_in_place([](Array x) {
+    return fori(
+        5,
+        [&](Array i, Array y) {
+          return fori(3, [&](Array k, Array z) { return z.at(3 * i + k).set(z(k) + x(i)); }, y);
+        },
+        x);
+  });
+  expect_in_place([](Array x) {
+    return fori(
+        3,
+        [&](Array i, Array y) {
+          return fori(
+                     2,
+                     [&](Array j, Array y) {
+                       return fori(
+                           4, [&](Array k, Array z) { return z.at(i + j + 7 * k).add(1.25); },
+                           y.at(i).set(0.5));
+                     },
+                     y)
+              .at(3 * i + 1)
+              .add(2.0);
+        },
+        x);
+  });
+}
+
+TEST(UpdatesInPlace, InAWhileLoopThatReadsThem) {
+  expect_in_place([](Array x) {
+    return fori(
+        6,
+        [&](Array i, Array y) {
+          return while_loop([&](Array z) { return z(i) < 4.0; },
+                            [&](Array z) { return z.at(i).set(z(i) * 1.5 + 3.0); }, y);
+        },
+        x);
+  });
+}
+
+TEST(UpdatesInPlace, InBranchesOfLoopsInBranches) {
+  expect_in_place([](Array x) {
+    return fori(
+        6,
+        [&](Array i, Array y) {
+          return cond(
+              x(i) < 1.0,
+              [&](Array y) {
+                return fori(
+                    4,
+                    [&](Array k, Array z) {
+                      return cond(
+                          z(k) > 0.0, [&](Array z) { return z.at(i + k).set(z(k) - 1.0); },
+                          [&](Array z) { return z.at(k).set(-z(i)); }, z);
+                    },
+                    y);
+              },
+              [](Array y) { return y; }, y);
+        },
+        x);
+  });
+}
+
+TEST(UpdatesInPlace, WhereTheyAreSelected) {
+  for (const bool updated_first : {false, true}) {
+    const auto either = [&](const Array& p, const Array& updated, const Array& old) {
+      return updated_first ? where(p, updated, old) : where(!p, old, updated);
+    };
+    expect_in_place([&](Array x) {
+      return fori(9, [&](Array i, Array y) { return either(x(i) > 0.5, y.at(i).set(1.0), y); }, x);
+    });
+    expect_in_place([&](Array x) {
+      return fori(9, [&](Array i, Array y) { return either(x(i) > 0.5, y.at(i).add(x(i)), y); }, x);
+    });
+    // A window at an end, where starts are clamped; several updates in a row.
+    expect_in_place([&](Array x) {
+      return fori(
+          9,
+          [&](Array i, Array y) {
+            const Array row = lax::dynamic_slice(x, Arrays{i}, {5});
+            const Array once = lax::dynamic_update_slice(y, row, Arrays{kLarge - 7 + i});
+            const Array twice = lax::dynamic_update_slice(once, -row, Arrays{-i});
+            return either(x(i) > 0.5, twice.at(kLarge + i).set(7.0).at(stack({i, i})).add(once(i)),
+                          y);
+          },
+          x);
+    });
+  }
+}
+
+// ---- backwards -----------------------------------------------------------------------------------
+Array steps_of(std::int64_t trips, const std::function<Array(Array, Array)>& f) {
+  return fori_loop(0, trips, f, Array(1.0));
+}
+/// Functions of an array, of which each step of a loop reads or writes a small part.
+std::map<std::string, std::function<Array(Array)>> of_parts() {
+  const auto written = [](const Array& x, const Body& body) { return sum(sin(fori(9, body, x))); };
+  return {
+      {"one is read",
+       [](Array x) { return steps_of(9, [&](Array i, Array c) { return sin(c) * x(i); }); }},
+      {"a row is read",
+       [](Array x) {
+         return steps_of(
+             9, [&](Array i, Array c) { return sum(c * lax::dynamic_slice(x, Arrays{i}, {4})); });
+       }},
+      {"several are read, and meet",
+       [](Array x) {
+         return steps_of(9, [&](Array i, Array c) { return c * x(i) + x(3) * x(2 * i) - x(i); });
+       }},
+      {"places are looked up",
+       [](Array x) {
+         return steps_of(
+             9, [&](Array i, Array c) { return c * sum(x.at(stack({i, 2 * i, i})).get()); });
+       }},
+      {"one is read in a branch",
+       [](Array x) {
+         return steps_of(9, [&](Array i, Array c) {
+           return cond(
+               i % 2 == 0, [&](Array c) { return c * x(i); }, [](Array c) { return c * 0.5; }, c);
+         });
+       }},
+      {"each branch reads its own",
+       [](Array x) {
+         return steps_of(9, [&](Array i, Array c) {
+           return x(11) * cond(
+                              i % 2 == 0, [&](Array c) { return c * x(i) + x(i + 1); },
+                              [&](Array c) { return c - x(7); }, c);
+         });
+       }},
+      {"an inner loop reads",
+       [](Array x) {
+         return steps_of(5, [&](Array i, Array c) {
+           return x(i) * fori(3, [&](Array k, Array c) { return sin(c) * x(i + k); }, c);
+         });
+       }},
+      {"a branch of an inner loop reads",
+       [](Array x) {
+         return steps_of(5, [&](Array i, Array c) {
+           return fori(
+               3,
+               [&](Array k, Array c) {
+                 return cond(
+                     k == 1, [&](Array c) { return sin(c) * x(i + k); }, [](Array c) { return c; },
+                     c);
+               },
+               c);
+         });
+       }},
+      {"a bounded loop reads",
+       [](Array x) {
+         return while_loop([](Two s) { return s.first < 5; },
+                           [&](Two s) { return Two{s.first + 1, s.second * x(s.first)}; },
+                           Two{Array(0), Array(1.5)}, {.max_steps = 7})
+             .second;
+       }},
+      {"one is written",
+       [=](Array x) {
+         return written(0.0 * x, [&](Array i, Array y) { return y.at(i).set(cos(x(i)) * 2.0); });
+       }},
+      {"one is read and written",
+       [=](Array x) {
+         return written(x, [](Array i, Array y) { return y.at(i + 1).set(cos(y(i)) * 2.0); });
+       }},
+      {"one is added to",
+       [=](Array x) {
+         return written(x, [](Array i, Array y) { return y.at(i + 1).add(cos(y(i)) * 2.0); });
+       }},
+      {"one is written in a branch",
+       [=](Array x) {
+         return written(x, [&](Array i, Array y) {
+           return cond(
+               x(i) > 0.0, [&](Array y) { return y.at(i + 1).set(cos(y(i)) * x(i)); },
+               [](Array y) { return y; }, y);
+         });
+       }},
+  };
+}
+
+TEST(UpdatesInPlace, OfCotangents) {
+  for (const auto& [what, f] : of_parts()) {
+    SCOPED_TRACE(what);
+    const auto executable = check(
+        [&f = f](std::span<const Array> x) { return Arrays{grad(f)(x[0])}; }, {large()}, -1, 64);
+    std::istringstream plan(executable->text("plan"));
+    int steps = 0;
+    for (std::string line; std::getline(plan, line);) {
+      const bool within = line.starts_with(" ");
+      const std::size_t step = line.find_first_not_of(' ');
+      const bool copy = line.compare(step, 10, "copy reads") == 0 &&
+                        line.find("f64[" + std::to_string(kLarge) + "]") != std::string::npos;
+      const bool whole = line.find("(" + std::to_string(kLarge) + ",)") != std::string::npos;
+      steps += within;
+      if (!within || !(whole || copy)) continue;
+      EXPECT_TRUE(line.compare(step, 16, "kernel emitted s") == 0 ||
+                  line.compare(step, 13, "kernel update") == 0)
+          << line << "\nof\n"
+          << executable->text("jaxpr") << executable->text("plan");
+    }
+    EXPECT_GT(steps, 0);
+  }
+}
+
+TEST(UpdatesInPlace, OfCotangentsAreTheSums) {
+  for (const auto& [what, f] : of_parts()) {
+    SCOPED_TRACE(what);
+    for (const bool compiled : {false, true}) {
+      const Array x = uniform({100}, DType::f64);
+      const auto g = grad(f);
+      const Array got = compiled ? jit(g)(x) : g(x);
+      const auto want = jacfwd(f)(x).to_vector<double>();
+      const auto values = got.to_vector<double>();
+      ASSERT_EQ(values.size(), want.size());
+      for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(values[i], want[i], 1e-12) << i;
+      const Array batch = uniform({3, 100}, DType::f64, -2, 2, 5);
+      const Array all = compiled ? jit(vmap(g))(batch) : vmap(g)(batch);
+      for (int row = 0; row < 3; ++row) {
+        const auto mine = all(row).to_vector<double>(), alone = g(batch(row)).to_vector<double>();
+        for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(mine[i], alone[i], 1e-12) << i;
+      }
+    }
+  }
+}
+
+// ---- right in any case -----------------------------------------------------------------------------
+const Arrays& small() {
+  static const auto* x = new Arrays{uniform({12}, DType::f64), uniform({12}, DType::f64, -1, 1, 2)};
+  return *x;
+}
+void expect_right(const std::function<Two(Array, Array)>& f) {
+  for (const char* left_out : {"", "in_place", "simplify", "cells", "fuse"}) {
+    check(
+        [&](std::span<const Array> x) {
+          const Two out = f(x[0], x[1]);
+          return Arrays{out.first, out.second};
+        },
+        small(), -1, 0, {.contract = false, .disabled = {left_out}});
+  }
+}
+Two both(std::int64_t trips, const std::function<Two(Array, Two)>& body, Two init) {
+  return fori_loop(0, trips, body, init);
+}
+
+TEST(UpdatesInPlace, WaitForThoseThatReadTheOldContents) {
+  // After the region in the program, and before it in time.
+  expect_right([](Array x, Array w) {
+    return both(5,
+                [&](Array i, Two s) {
+                  const Array y = cond(
+                      w(i) > 0.0, [&](Array y) { return y.at(i).set(9.0); },
+                      [](Array y) { return y; }, s.first);
+                  return Two{y, s.second.at(i).set(sum(s.first * 2.0))};
+                },
+                {x, w});
+  });
+  // Together with the new ones: not in place.
+  expect_right([](Array x, Array w) {
+    return both(5,
+                [&](Array i, Two s) {
+                  const Array y = cond(
+                      w(i) > 0.0, [&](Array y) { return y.at(i).set(9.0); },
+                      [](Array y) { return y; }, s.first);
+                  return Two{y, s.second + s.first * y};
+                },
+                {x, w});
+  });
+  // In a branch.
+  expect_right([](Array x, Array w) {
+    return both(5,
+                [&](Array i, Two s) {
+                  return cond(
+                      w(i) > 0.0,
+                      [&](Array y, Array v) {
+                        const Array z = y.at(i).set(9.0);
+                        return Two{z.at(i + 1).set(sum(y)), v + z * y};
+                      },
+                      [](Array y, Array v) { return Two{y, v}; }, s.first, s.second);
+                },
+                {x, w});
+  });
+  // Through a barrier, whose result is the same memory.
+  expect_right([](Array x, Array w) {
+    return both(5,
+                [&](Array i, Two s) {
+                  const Array same = optimization_barrier(s.first);
+                  const Array y = s.first.at(i).set(9.0);
+                  return Two{y, s.second * y(0) + same};
+                },
+                {x, w});
+  });
+}
+
+TEST(UpdatesInPlace, OfTwoCarriesThatReadEachOther) {
+  expect_right([](Array x, Array w) {
+    return both(5,
+                [&](Array i, Two s) {
+                  return cond(
+                      w(i) > 0.0,
+                      [&](Array y, Array v) {
+                        return Two{y.at(i).set(v(i + 1)), v.at(i + 1).set(y(i) * 2.0)};
+                      },
+                      [&](Array y, Array v) { return Two{y.at(3).set(v(i)), v}; }, s.first,
+                      s.second);
+                },
+                {x, w});
+  });
+  // Swapped in one branch, in all branches, in the body.
+  expect_right([](Array x, Array w) {
+    return both(5,
+                [&](Array i, Two s) {
+                  return cond(
+                      w(i) > 0.0, [&](Array y, Array v) { return Two{v, y.at(i).set(3.0)}; },
+                      [](Array y, Array v) { return Two{y, v}; }, s.first, s.second);
+                },
+                {x, w});
+  });
+  expect_right([](Array x, Array w) {
+    return both(5,
+                [&](Array i, Two s) {
+                  const Two t = cond(
+                      w(i) > 0.0, [&](Array y, Array v) { return Two{v, y.at(i).set(3.0)}; },
+                      [&](Array y, Array v) { return Two{v.at(i).set(2.0), y}; }, s.first,
+                      s.second);
+                  return Two{t.second, t.first};
+                },
+                {x, w});
+  });
+  // The same operand twice; the same result twice.
+  expect_right([](Array x, Array w) {
+    return both(5,
+                [&](Array i, Two s) {
+                  return cond(
+                      w(i) > 0.0,
+                      [&](Array y, Array v) { return Two{y.at(i).set(v(0)), v.at(0).set(y(i))}; },
+                      [](Array y, Array v) { return Two{y, v}; }, s.first, s.first);
+                },
+                {x, w});
+  });
+  expect_right([](Array x, Array w) {
+    return both(5,
+                [&](Array i, Two s) {
+                  return cond(
+                      w(i) > 0.0,
+                      [&](Array y, Array) {
+                        const Array z = y.at(i).set(4.0);
+                        return Two{z, z};
+                      },
+                      [](Array y, Array v) { return Two{y, v}; }, s.first, s.second);
+                },
+                {x, w});
+  });
+}
+
+TEST(UpdatesInPlace, OfWhatIsCapturedToo) {
+  expect_right([](Array x, Array w) {
+    const Array z = x * w;
+    const Array y = fori(
+        5,
+        [&](Array i, Array y) {
+          return fori(2, [&](Array k, Array y) { return y.at(i + k).set(z(11 - i) + y(k)); }, y);
+        },
+        z);
+    return Two{y, z};
+  });
+  // The inner loop goes through the rows of what it carries.
+  expect_right([](Array x, Array w) {
+    const Array y = fori(
+        3,
+        [&](Array i, Array y) {
+          return scan([&](Array c,
+                          Array row) { return std::pair{c.at(i + 1).add(row), row * c(i)}; },
+                      y, y)
+              .first;
+        },
+        x);
+    return Two{y, w};
+  });
+}
+
+TEST(UpdatesInPlace, InLoopsWithoutTrips) {
+  expect_right([](Array x, Array w) {
+    const auto never = [](Array, Array z) { return z.at(0).set(5.0); };
+    const Array y = fori(4, [&](Array i, Array y) { return fori(0, never, y).at(i).add(2.0); }, x);
+    const Array z = fori(0, [&](Array, Array y) { return fori(3, never, y); }, w);
+    return Two{y, z};
+  });
+  expect_right([](Array x, Array w) {
+    const Array y = fori(
+        4,
+        [&](Array i, Array y) {
+          return while_loop([&](Array z) { return z(i) > 100.0; },
+                            [&](Array z) { return z.at(i).set(0.0); }, y);
+        },
+        x);
+    return Two{y, w};
+  });
+}
+
+TEST(UpdatesInPlace, InBatches) {
+  // The predicate, the place or the trips differ from row to row.
+  const auto rows = [](const std::function<Array(Array, Array)>& f) {
+    check([&](std::span<const Array> x) { return Arrays{vmap(f)(x[0], x[1])}; },
+          {uniform({4, 40}, DType::f64), uniform({4, 40}, DType::f64, -1, 1, 2)});
+  };
+  rows([](Array x, Array w) {
+    return fori(
+        5,
+        [&](Array i, Array y) {
+          return cond(
+              w(i) > 0.0, [&](Array y) { return y.at(i).set(9.0).at(i + 2).add(1.0); },
+              [&](Array y) { return y.at(0).set(y(i)); }, y);
+        },
+        x);
+  });
+  rows([](Array x, Array w) {
+    return fori(
+        5,
+        [&](Array i, Array y) {
+          const Array at = (w(i) * 50.0).astype(DType::i32);  // also out of bounds
+          return where(w(i) > 0.0, y.at(at).set(9.0), y);
+        },
+        x);
+  });
+  rows([](Array x, Array w) {
+    return while_loop([](Two s) { return s.first < 3.0; },
+                      [&](Two s) {
+                        const Array i = s.first.astype(DType::i32);
+                        return Two{s.first + 1.0, s.second.at(i).set(w(i + 1))};
+                      },
+                      Two{w(0), x})
+        .second;
+  });
+}
+
+TEST(UpdatesInPlace, OfLanesThatStopOnTheirOwn) {
+  const auto executable = check(
+      [](std::span<const Array> x) {
+        return Arrays{vmap([](Array start, Array x) {
+          return while_loop([](Two s) { return s.first < 40.0; },
+                            [](Two s) {
+                              const Array i = s.first.astype(DType::i32);
+                              return Two{s.first + 1.0, s.second.at(i).set(s.second(i + 1) * 0.5)};
+                            },
+                            Two{start, x})
+              .second;
+        })(x[0], x[1])};
+      },
+      {uniform({5}, DType::f64, 0, 40), uniform({5, 4000}, DType::f64)});
+  EXPECT_LT(executable->info().arena_bytes, 5u * 4000 * 8) << executable->text("plan");
+}
+
+}  // namespace
+}  // namespace telamon::testing
