@@ -284,13 +284,13 @@ auto switch_(const Operand& index, Branches branches, const X&... operands) {
   } else {
     return std::apply(
         [&]<class... F>(F&... f) {
-          const std::tuple all_args(bind_args<F>(operands...)...);
+          const auto all_args = std::make_tuple(bind_args<F>(operands...)...);  // a tuple of tuples
           Arrays leaves;
           detail::flatten_into(std::get<0>(all_args), leaves, "switch_");
           return std::apply(
               [&](const auto&... args) {
-                std::tuple calls(detail::BodyCall<F, std::remove_cvref_t<decltype(args)>>(
-                    f, args, "a branch of switch_")...);
+                std::tuple<detail::BodyCall<F, std::remove_cvref_t<decltype(args)>>...> calls{
+                    {f, args, "a branch of switch_"}...};
                 const std::array bodies =
                     std::apply([](auto&... call) { return std::array{call.body()...}; }, calls);
                 const Arrays outs = detail::cond_arrays(true, index.array, bodies, leaves);

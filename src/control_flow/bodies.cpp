@@ -26,6 +26,8 @@ std::string type_difference(const Aval& a, const Aval& b) {
 
 bool converts_to(const Aval& weak, const Aval& to) {
   if (!weak.weak_type || weak.shape != to.shape) return false;
+  // Of two C++ numbers of one kind the body's wins: 0.5 becomes the default float that c + i gives.
+  if (to.weak_type && is_float(weak.dtype) == is_float(to.dtype) && is_float(to.dtype)) return true;
   return promote_types({weak.dtype, true}, {to.dtype, to.weak_type}).dtype == to.dtype;
 }
 

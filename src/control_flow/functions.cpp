@@ -289,16 +289,12 @@ Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& bod
   }
   if (options.unroll < 1)
     throw ValueError("fori_loop: unroll must be positive, got " + std::to_string(options.unroll));
-  if (options.unroll != 1 && (lower.is_tracer() || upper.is_tracer()))
-    throw ValueError(
-        "fori_loop: unroll = " + std::to_string(options.unroll) +
-        " needs bounds that are known while the program is traced; leave it out or make "
-        "the bounds static");
   TypeInfo type =
       promote_types({lower.dtype(), lower.weak_type()}, {upper.dtype(), upper.weak_type()});
   // C++ numbers count in the default type of integers where that holds them.
   const auto is_short = [](const Array& x) {
-    if (x.is_tracer() || default_int() != DType::i32) return true;
+    if (default_int() != DType::i32) return true;
+    if (x.is_tracer()) return size_of(x.dtype()) <= size_of(DType::i32);
     const auto value = x.item<std::int64_t>();
     return value == static_cast<std::int32_t>(value);
   };

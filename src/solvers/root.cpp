@@ -111,8 +111,13 @@ Arrays newton_arrays(const FlatFunction& f, std::span<const Array> x0,
     const double tol = options.tol.value_or(std::sqrt(precision(list(start))));
     const auto next = [&](const Arrays& x) {
       const LinearizedArrays at = linearize_arrays(function, x, "newton");
-      return subtract(
-          x, linear([&](std::span<const Array> dx) { return at.map.apply(dx); }, at.primals));
+      const Arrays steps =
+          linear([&](std::span<const Array> dx) { return at.map.apply(dx); }, at.primals);
+      // At a root f' may be zero, too.
+      const Array arrived = largest(at.primals) == 0;
+      Arrays moved = subtract(x, steps);
+      for (std::size_t i = 0; i < x.size(); ++i) moved[i] = where(arrived, x[i], moved[i]);
+      return moved;
     };
     return iterate(next, start, tol, most_iterations(options));
   };
@@ -172,7 +177,9 @@ Arrays bisection_arrays(const FlatFunction& f, const Array& low, const Array& hi
           return BisectionState{where(inside, middle, s.low), where(inside, s.high, middle),
                                 s.k + 1};
         },
-        BisectionState{ends[0], ends[1], counter(0)});
+        // A root at an end is the bracket.
+        BisectionState{where(logical_and(at_high == 0, at_low != 0), ends[1], ends[0]),
+                       where(at_low == 0, ends[0], ends[1]), counter(0)});
     const Array x = end.low + 0.5 * (end.high - end.low);
     const Array info =
         where(all(brackets), where(any(wide(end.low, end.high)), end.k, counter(0)), counter(-1));

@@ -263,8 +263,8 @@ std::string text_of(const ErrorValue& error, std::int64_t number, std::int64_t e
 }  // namespace detail
 
 std::optional<std::string> ErrorValue::get() const {
-  const detail::EvalScope scope;
   const Array codes = detail::concrete_value(code, "the text of an error");
+  const detail::EvalScope scope;
   const std::vector<std::int64_t> numbers = codes.to_vector<std::int64_t>();
   const std::vector<std::int64_t> batch(codes.shape().begin(), codes.shape().end());
   std::string text;

@@ -47,6 +47,26 @@ TEST(ForiLoop, CountsInTheTypeThatHoldsItsBounds) {
             -2'999'999'999);
 }
 
+TEST(ForiLoop, CountsToATracedBoundInItsType) {
+  const auto last = [](Array n) {
+    return fori_loop(0, n, [](Array i, Array) { return i.astype(i64); }, full({}, 0, i64));
+  };
+  const std::int64_t far = 2'147'483'650;
+  const auto near_the_end = [&](Array n) {
+    return fori_loop(far - 2, n, [](Array i, Array) { return i; }, full({}, 0, i64));
+  };
+  EXPECT_EQ(jit(last)(5).item<std::int64_t>(), 4);
+  EXPECT_EQ(jit(near_the_end)(far).item<std::int64_t>(), far - 1);
+}
+
+// 0.5 is a weak f64, and an index times or plus it a weak default float.
+TEST(ForiLoop, GivesANumberInTheCarryTheTypeOfTheBody) {
+  const auto sum = [] { return fori_loop(0, 3, [](Array i, Array c) { return c + i; }, 0.5); };
+  EXPECT_EQ(sum().item<double>(), 3.5);
+  EXPECT_EQ(sum().dtype(), default_float());
+  EXPECT_EQ(jit(sum)().item<double>(), 3.5);
+}
+
 TEST(ForiLoop, BeyondAllCountsIsAnError) {
   const auto says = HasSubstr("more than 2^63 - 1 steps");
   EXPECT_THAT(message_of<ValueError>([] { steps(number(kLow), number(kHigh)); }), says);

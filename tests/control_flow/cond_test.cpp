@@ -134,6 +134,14 @@ TEST(Switch, ClampsTheIndex) {
   expect_near(d, {1, 1, 2, 6, 6});
 }
 
+TEST(Switch, OfOneBranchIsThatBranch) {
+  const auto twice = [](Array x) { return x * 2.0; };
+  EXPECT_EQ(value(tl::switch_(Array(7), std::tuple{twice}, 1.5)), 3.0);
+  EXPECT_EQ(
+      value(tl::grad([&](Array x) { return tl::switch_(Array(0), std::tuple{twice}, x); })(1.5)),
+      2.0);
+}
+
 TEST(Switch, TakesAVectorOfFunctions) {
   std::vector<std::function<Array(Array)>> f;
   for (int i = 0; i < 4; ++i) f.emplace_back([i](Array x) { return x + i; });

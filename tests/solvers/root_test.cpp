@@ -95,6 +95,26 @@ Array cosine_root(const Array& a) {
   return tl::root::bisection([&](Array x) { return tl::cos(x) - a * x; }, 0.0, 2.0).x;
 }
 
+TEST(Newton, StaysAtARootWhereTheSlopeIsZero) {
+  const auto [x, info] = tl::root::newton([](Array z) { return z * z; }, 0.0);
+  EXPECT_EQ(value(x), 0.0);
+  EXPECT_EQ(info.item<int>(), 0);
+}
+
+TEST(Newton, RefusesAFunctionOfAnotherType) {
+  EXPECT_ERROR(tl::TypeError,
+               tl::root::newton([](Array x) { return tl::stack({x, x}); }, Array({1.0})(0)),
+               "must match initial_guess");
+}
+
+TEST(Bisection, FindsARootAtAnEnd) {
+  for (const double root : {0.0, 1.0}) {
+    const auto [x, info] = tl::root::bisection([root](Array z) { return z - root; }, 0.0, 1.0);
+    EXPECT_EQ(value(x), root);
+    EXPECT_EQ(info.item<int>(), 0);
+  }
+}
+
 TEST(Bisection, FindsTheRootInTheBracket) {
   EXPECT_NEAR(value(cosine_root(1.0)), 0.7390851332151607, 1e-15);
   EXPECT_NEAR(value(tl::jit(cosine_root)(1.0)), 0.7390851332151607, 1e-15);

@@ -53,6 +53,18 @@ TEST(Checkify, SurvivesJit) {
   }
 }
 
+TEST(Checkify, TellsWhoHidesTheErrorWhileItIsTraced) {
+  const auto f = [](Array x) {
+    const auto [error, y] = tl::checkify([](Array z) {
+      tl::check(z > 0.0, "negative");
+      return z;
+    })(x);
+    error.throw_();
+    return y;
+  };
+  EXPECT_ERROR(tl::ConcretizationError, tl::jit(f)(-3.0), "the text of an error");
+}
+
 TEST(Checkify, FirstErrorIsTold) {
   const auto f = [](Array x) {
     tl::check(x > 2.0, "first {}", x);
