@@ -80,6 +80,8 @@ MinimizeResult minimize_arrays(const FlatFunction& f, std::span<const Array> x0,
       options.max_iterations.value_or(0) < 0)
     throw ValueError(
         "minimize: history and line_search_steps must be positive, max_iterations not negative");
+  if (!(options.gtol >= 0))
+    throw ValueError("minimize: gtol must not be negative, got " + std::to_string(options.gtol));
   DType dtype = dtypes[0];
   for (const DType d : dtypes) dtype = promote_types({dtype, false}, {d, false}).dtype;
 
@@ -91,6 +93,7 @@ MinimizeResult minimize_arrays(const FlatFunction& f, std::span<const Array> x0,
     return value.astype(dtype);
   };
   const Array start = joined(x0, dtype);
+  if (start.size() == 0) throw ValueError("minimize: x0 has no elements");
   Options all = options;
   all.max_iterations = options.max_iterations.value_or(200 * start.size());
 

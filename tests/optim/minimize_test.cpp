@@ -136,6 +136,8 @@ TEST(Minimize, NamesWrongArguments) {
   EXPECT_ERROR(TypeError, minimize([](const Array& x) { return x; }, Array({1.0, 2.0})),
                "must return a real scalar");
   EXPECT_ERROR(ValueError, minimize(rosenbrock, Array({1.0, 2.0}), {.history = 0}), "history");
+  EXPECT_ERROR(ValueError, minimize(rosenbrock, Array({1.0, 2.0}), {.gtol = NAN}), "gtol");
+  EXPECT_ERROR(ValueError, minimize(rosenbrock, tl::zeros({0}, tl::f64)), "no elements");
 }
 
 TEST(Adam, IsItsFormula) {

@@ -102,7 +102,7 @@ TEST(Newton, StaysAtARootWhereTheSlopeIsZero) {
 }
 
 TEST(Newton, RefusesAFunctionOfAnotherType) {
-  EXPECT_ERROR(tl::TypeError,
+  EXPECT_ERROR(TypeError,
                tl::root::newton([](Array x) { return tl::stack({x, x}); }, Array({1.0})(0)),
                "must match initial_guess");
 }

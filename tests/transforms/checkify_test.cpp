@@ -62,7 +62,7 @@ TEST(Checkify, TellsWhoHidesTheErrorWhileItIsTraced) {
     error.throw_();
     return y;
   };
-  EXPECT_ERROR(tl::ConcretizationError, tl::jit(f)(-3.0), "the text of an error");
+  EXPECT_ERROR(ConcretizationError, tl::jit(f)(-3.0), "the text of an error");
 }
 
 TEST(Checkify, FirstErrorIsTold) {
