@@ -9,6 +9,7 @@
 #include "compiler/updates.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "compiler/cells.hpp"
@@ -22,35 +23,59 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-/// The operand of a region which its result `r` is, with parts overwritten; -1 if there is none.
-int operand_handed_on(const Jaxpr& jaxpr, const Eqn& eqn, std::size_t r,
-                      const PlanOptions& options) {
-  if (options.cells && cell_loop(jaxpr, eqn)) return -1;
+/// Of each result of a region, the operand that it is with parts overwritten; -1 if there is none.
+std::vector<int> operands_handed_on(const Jaxpr& jaxpr, const Eqn& eqn,
+                                    const PlanOptions& options) {
+  std::vector<int> operands(eqn.outputs.size(), -1);
+  if (options.cells && cell_loop(jaxpr, eqn)) return operands;
+  // Of the first results, which are carried by the body: -1 where it gives a new value.
   const auto carried = [&](const Jaxpr& body, int body_first, int num_carry, int first) {
-    if (static_cast<int>(r) >= num_carry) return -1;
     const auto updates = carried_updates(body, static_cast<std::size_t>(body_first),
                                          static_cast<std::size_t>(num_carry), options);
-    return updates.chain_of[r] < 0 ? -1 : first + static_cast<int>(r);
+    for (int r = 0; r < num_carry; ++r) {
+      const auto i = static_cast<std::size_t>(r);
+      operands[i] = updates.chain_of[i] < 0 ? -1 : first + r;
+    }
   };
   if (eqn.primitive == &scan_p) {
     const auto& p = eqn.params.as<ScanParams>();
     const Turns turns = turns_of(p);
-    int operand = -1;
+    std::vector<bool> refused(operands.size(), false);
     for (const std::int64_t copies : {turns.copies, turns.rest}) {
       if (copies == 0) continue;
-      operand = carried(repeated_body(p, copies), p.num_consts, p.num_carry, p.num_consts);
-      if (operand < 0) return -1;
+      carried(repeated_body(p, copies), p.num_consts, p.num_carry, p.num_consts);
+      for (std::size_t r = 0; r < operands.size(); ++r) refused[r] = refused[r] || operands[r] < 0;
     }
-    return operand;
-  }
-  if (eqn.primitive == &while_p) {
+    for (std::size_t r = 0; r < operands.size(); ++r)
+      if (refused[r]) operands[r] = -1;
+  } else if (eqn.primitive == &while_p) {
     const auto& p = eqn.params.as<WhileParams>();
-    const int num_carry = static_cast<int>(eqn.outputs.size());
-    return carried(p.body_jaxpr, p.body_nconsts, num_carry, p.cond_nconsts + p.body_nconsts);
+    carried(p.body_jaxpr, p.body_nconsts, static_cast<int>(eqn.outputs.size()),
+            p.cond_nconsts + p.body_nconsts);
+  } else {
+    operands = branch_updates(eqn.params.as<CondParams>(), options).operand_of;
+    for (int& operand : operands)
+      if (operand >= 0) ++operand;  // the index comes first
   }
-  const int operand = branch_updates(eqn.params.as<CondParams>(), options).operand_of[r];
-  return operand < 0 ? -1 : operand + 1;  // the index comes first
+  return operands;
 }
+
+/// What the regions of one program hand on, found once for all that ask.
+class HandedOn {
+ public:
+  HandedOn(const Jaxpr& jaxpr, const PlanOptions& options) : jaxpr_(jaxpr), options_(options) {}
+  int operator()(int e, std::size_t result) {
+    const auto [at, is_new] = operands_.try_emplace(e);
+    if (is_new)
+      at->second = operands_handed_on(jaxpr_, jaxpr_.eqns()[static_cast<std::size_t>(e)], options_);
+    return at->second[result];
+  }
+
+ private:
+  const Jaxpr& jaxpr_;
+  const PlanOptions& options_;
+  std::map<int, std::vector<int>> operands_;  // by equation
+};
 
 struct Traced {
   UpdateChain chain;
@@ -58,7 +83,7 @@ struct Traced {
 };
 /// The equations through which a result is an input of the program with parts overwritten.
 std::optional<Traced> trace(const Jaxpr& jaxpr, const std::vector<int>& producer, const Atom& out,
-                            const PlanOptions& options) {
+                            HandedOn& handed_on) {
   Traced t{};
   Atom at = out;
   while (at.is_var() && producer[static_cast<std::size_t>(at.var())] >= 0) {
@@ -67,8 +92,7 @@ std::optional<Traced> trace(const Jaxpr& jaxpr, const std::vector<int>& producer
     Update update{e, -1, 0};
     while (eqn.outputs[static_cast<std::size_t>(update.result)] != at.var()) ++update.result;
     if (is_region(*eqn.primitive))
-      update.operand =
-          operand_handed_on(jaxpr, eqn, static_cast<std::size_t>(update.result), options);
+      update.operand = handed_on(e, static_cast<std::size_t>(update.result));
     else if (eqn.primitive == &dynamic_update_slice_p || eqn.primitive->rules().updates_operand)
       update.operand = 0;
     if (update.operand < 0) return std::nullopt;
@@ -147,9 +171,10 @@ CarriedUpdates carried_updates(const Jaxpr& body, std::size_t first, std::size_t
   out.chain_of.assign(num_carry, -1);
   if (!options.in_place) return out;
   const std::vector<int> producer = producers(body);
+  HandedOn handed_on(body, options);
   std::vector<UpdateChain> chains(num_carry);
   for (std::size_t i = 0; i < num_carry; ++i) {
-    const auto traced = trace(body, producer, body.outs()[i], options);
+    const auto traced = trace(body, producer, body.outs()[i], handed_on);
     if (!traced || traced->root != static_cast<Var>(first + i)) continue;
     if (traced->chain.empty()) out.chain_of[i] = CarriedUpdates::kUnchanged;
     else if (!returned_otherwise(body, traced->chain, i)) chains[i] = traced->chain;
@@ -173,11 +198,15 @@ BranchUpdates branch_updates(const CondParams& p, const PlanOptions& options) {
   std::vector<std::vector<UpdateChain>> chains(p.branches.size());
   for (auto& of_branch : chains) of_branch.resize(num_results);
   std::vector<std::vector<int>> producer;
-  for (const Jaxpr& j : p.branches) producer.push_back(producers(j));
+  std::vector<HandedOn> handed_on;
+  for (const Jaxpr& j : p.branches) {
+    producer.push_back(producers(j));
+    handed_on.emplace_back(j, options);
+  }
   const auto operand_of = [&](std::size_t r) {
     int operand = -1;
     for (std::size_t b = 0; b < p.branches.size(); ++b) {
-      auto traced = trace(p.branches[b], producer[b], p.branches[b].outs()[r], options);
+      auto traced = trace(p.branches[b], producer[b], p.branches[b].outs()[r], handed_on[b]);
       if (!traced || (operand >= 0 && traced->root != operand)) return -1;
       if (returned_otherwise(p.branches[b], traced->chain, r)) return -1;
       operand = traced->root;
