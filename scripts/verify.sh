@@ -25,10 +25,17 @@ clang_build() {
     cmake --build build/clang -j "$jobs" && run_tests clang -LE long
 }
 
+# The options that no other step builds: a static library, and one without a compiler of its own.
+static_build() {
+  cmake --preset release -B build/static -DTELAMON_SHARED=OFF -DTELAMON_LLVM=off > /dev/null &&
+    cmake --build build/static -j "$jobs" && run_tests static -LE long
+}
+
 step "gcc, release"              build_and_test release
 step "long tests"                run_tests release -L long
 step "gcc, dev"                  build_and_test dev
 step "clang, dev"                clang_build
+step "static, interpreted"       static_build
 step "address and undefined"     build_and_test asan
 step "threads"                   build_and_test tsan
 step "clang-format, clang-tidy"  scripts/lint.sh --all
