@@ -18,24 +18,11 @@ namespace telamon {
 inline namespace v1 {
 namespace control_flow {
 
-namespace {
-
-// Bodies are derived anew for each length of a loop, but compiled once.
-Jaxpr compiled_before(const Jaxpr& jaxpr) {
-  const auto memo = jaxpr.memo<std::optional<Jaxpr>>("interned", [&]() -> std::optional<Jaxpr> {
-    Jaxpr equal = detail::interned(jaxpr);
-    if (equal.same_as(jaxpr)) return std::nullopt;
-    return equal;
-  });
-  return memo->value_or(jaxpr);
-}
-
-}  // namespace
-
 Program::Program(const Jaxpr& jaxpr, const std::string& name) : jaxpr_(jaxpr), name_(name) {
   if (!detail::finding_nan())
     executable_ =
-        runtime::executable_for(compiled_before(jaxpr), {}, {.name = name, .disabled = {}});
+        // Bodies are derived anew for each length of a loop, but compiled once.
+        runtime::executable_for(detail::interned(jaxpr), {}, {.name = name, .disabled = {}});
 }
 
 Arrays Program::operator()(const Arrays& inputs) const {

@@ -295,8 +295,8 @@ TEST(Tree, ErrorsShowTheUsersLine) {
   const auto here = [](int line) { return HasSubstr("tree_test.cpp:" + std::to_string(line)); };
   EXPECT_THAT(line_of([&] { return tl::tree_map(add, mlp, three); }), here(__LINE__));
   EXPECT_THAT(line_of([&] { return tl::tree_unflatten(mlp, three); }), here(__LINE__));
-  EXPECT_THAT(line_of([&] { return tl::tree_unflatten<Linear>(tl::tree_structure(mlp), three); }),
-              here(__LINE__ - 1));
+  const auto wrong = [&] { return tl::tree_unflatten<Linear>(tl::tree_structure(mlp), three); };
+  EXPECT_THAT(line_of(wrong), here(__LINE__ - 1));
   EXPECT_THAT(line_of([&] { return tl::tree_reduce(add, none); }), here(__LINE__));
   EXPECT_THAT(line_of([&] { return tl::tree_reduce(add, Array(), Array(1)); }), here(__LINE__));
   EXPECT_THAT(line_of([&] { return tl::tree_transpose(none); }), here(__LINE__));
