@@ -126,10 +126,10 @@ TEST(JaxprEquality, SeesEveryDifferenceOfMeaning) {
       "{ lambda x:f64[] . let y:f64[] = mul x -0.0 in ( y ) }",
       "{ lambda x:f64[] . let y:f64[] = reduce_sum [ axes=(0,) ] x in ( y ) }",
       "{ lambda x:f64[] . let y:f64[] = reduce_sum [ axes=(1,) ] x in ( y ) }",
-      "{ lambda x:f64[] . let y:f64[] = jit [ name=f ] x\n { lambda a:f64[] . let in ( a ) }\n in "
-      "( y ) }",
-      "{ lambda x:f64[] . let y:f64[] = jit [ name=f ] x\n { lambda a:f64[] . let in ( 1.0 ) }\n "
-      "in ( y ) }",
+      ("{ lambda x:f64[] . let y:f64[] = jit [ name=f ] x\n { lambda a:f64[] . let in ( a ) }\n in "
+       "( y ) }"),
+      ("{ lambda x:f64[] . let y:f64[] = jit [ name=f ] x\n { lambda a:f64[] . let in ( 1.0 ) }\n "
+       "in ( y ) }"),
   };
   for (std::size_t i = 0; i < texts.size(); ++i) {
     for (std::size_t j = 0; j < texts.size(); ++j) {

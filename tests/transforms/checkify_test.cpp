@@ -7,7 +7,6 @@
 namespace telamon_test {
 namespace {
 
-using testing::Eq;
 using testing::HasSubstr;
 using testing::StartsWith;
 
