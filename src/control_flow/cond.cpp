@@ -72,12 +72,18 @@ JvpResult differentiate(const CondParams& p, std::span<const Array> primals,
   for (const Jaxpr& branch : p.branches)
     derived.branches.push_back(detail::jvp_jaxpr(branch, nonzero, wanted)->jaxpr);
   const Arrays outs = cond_p.bind(derived, args);
+  // Where it is known which branch runs, so is which results have no tangent.
+  Mask nonzero_out = wanted;
+  if (const std::optional<Array> index = detail::known_value(primals[0]))
+    nonzero_out =
+        detail::jvp_jaxpr(branch_at(p, *index), nonzero, Mask(num_out, false))->nonzero_out;
   JvpResult result;
   std::size_t next = num_out;
   for (std::size_t i = 0; i < num_out; ++i) {
     result.primals.push_back(outs[i]);
-    if (wanted[i]) result.tangents.emplace_back(outs[next++]);
+    if (nonzero_out[i]) result.tangents.emplace_back(outs[next]);
     else result.tangents.emplace_back(Zero{outs[i].aval().tangent()});
+    if (wanted[i]) ++next;
   }
   return result;
 }

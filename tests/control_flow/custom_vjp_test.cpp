@@ -37,6 +37,22 @@ TEST(CustomVjp, HigherDerivativesAreThoseOfTheRules) {
   EXPECT_NEAR(value(tl::jit(tl::hessian(twice))(kX)), -2 * std::sin(kX), 1e-15);
 }
 
+// The branch that runs does not depend on what is differentiated: the tangent of y is known, and zero.
+TEST(CustomVjp, AppliesToAConstantFromABranch) {
+  const auto f = [](Array x, Array c) {
+    const Array y = tl::cond(
+        c > 0.0, [](Array a, Array b) { return a * b; }, [](Array, Array b) { return b + 1.0; }, x,
+        c);
+    return twice(y) * x;
+  };
+  for (const double c : {-0.5, 0.5}) {
+    const double y = c > 0 ? kX * c : c + 1;
+    const double slope = std::sin(y) + (c > 0 ? 2 * std::cos(y) * c * kX : 0);
+    EXPECT_NEAR(value(tl::grad(f)(kX, c)), slope, 1e-15);
+    EXPECT_NEAR(value(tl::jit(tl::grad(f))(kX, c)), slope, 1e-15);
+  }
+}
+
 TEST(CustomVjp, ForwardModeIsRefused) {
   EXPECT_ERROR(TypeError, tl::jvp(twice, std::tuple{kX}, std::tuple{1.0}), kRefusal);
   const Array xs({0.1, 0.2});
