@@ -64,10 +64,13 @@ class Facts {
     if (eqn == nullptr || eqn->effect != Effect::none) return std::nullopt;
     const int here = position(a);
     if (eqn->primitive == &dynamic_update_slice_p) {
-      if (zero(eqn->inputs[0])) return here;
+      if (zero(eqn->inputs[0]))
+        return is_part(eqn->inputs[1], a) ? std::optional(here) : std::nullopt;
       return adds_to_window(*eqn) ? sparse_from(eqn->inputs[0], 2) : std::nullopt;
     }
-    if (eqn->primitive == &pad_p) return pads_with_zeros(*eqn) ? std::optional(here) : std::nullopt;
+    if (eqn->primitive == &pad_p)
+      return pads_with_zeros(*eqn) && is_part(eqn->inputs[0], a) ? std::optional(here)
+                                                                 : std::nullopt;
     if (eqn->primitive == &scatter_add_p) return base_from(eqn->inputs[0], here);
     if (eqn->primitive == &add_p) {
       const auto first = sparse_from(eqn->inputs[0]), second = sparse_from(eqn->inputs[1]);
@@ -117,6 +120,14 @@ class Facts {
   std::optional<int> base_from(const Atom& base, int here) const {
     return zero(base) ? std::optional(here) : sparse_from(base);
   }
+
+  // Columns of a few, as batches of small vectors have them, are added whole: loops over such batches
+  // keep them in registers.
+  bool is_part(const Atom& part, const Atom& whole) const {
+    constexpr std::int64_t kFew = 8;
+    return kFew * size(part) <= size(whole);
+  }
+  std::int64_t size(const Atom& a) const { return a.is_var() ? jaxpr_.aval(a.var()).size() : 1; }
 
   bool pads_with_zeros(const Eqn& eqn) const {
     const auto& padding = eqn.params.as<PadParams>().padding_config;
