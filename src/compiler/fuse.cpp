@@ -472,15 +472,6 @@ class Fuser {
 
 }  // namespace
 
-std::vector<int> producers(const Jaxpr& jaxpr) {
-  std::vector<int> out(static_cast<std::size_t>(jaxpr.num_vars()), -1);
-  for (std::size_t e = 0; e < jaxpr.eqns().size(); ++e) {
-    for (const Var v : jaxpr.eqns()[e].outputs)
-      out[static_cast<std::size_t>(v)] = static_cast<int>(e);
-  }
-  return out;
-}
-
 Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
   const std::vector<int> producer = producers(jaxpr);
   std::set<int> forced = options.alone;

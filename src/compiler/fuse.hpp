@@ -7,6 +7,7 @@
 
 #include "compiler/forms.hpp"
 #include "compiler/plan.hpp"
+#include "jaxpr/rewrite.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -31,10 +32,9 @@ struct Fusion {
   std::vector<bool> updates_in_place;
 };
 
-Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options);
+using detail::producers;
 
-/// The equation that computes a variable, -1 for inputs.
-std::vector<int> producers(const Jaxpr& jaxpr);
+Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options);
 
 }  // namespace compiler
 }  // namespace v1

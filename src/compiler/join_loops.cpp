@@ -30,14 +30,13 @@ struct Pair {
   std::vector<int> row_of;    ///< of each input of the second body: the first's result, or -1
 };
 
-/// The number of inputs and results of each kind.
+/// The number of inputs of each kind.
 struct Parts {
-  std::size_t consts, carry, inputs, outputs;
+  std::size_t consts, carry, inputs;
   explicit Parts(const ScanParams& p)
       : consts(static_cast<std::size_t>(p.num_consts)),
         carry(static_cast<std::size_t>(p.num_carry)),
-        inputs(static_cast<std::size_t>(p.jaxpr.num_inputs())),
-        outputs(p.jaxpr.outs().size()) {}
+        inputs(static_cast<std::size_t>(p.jaxpr.num_inputs())) {}
 };
 
 std::size_t at(Var v) { return static_cast<std::size_t>(v); }
@@ -115,66 +114,85 @@ class Join {
     return !reads(second, after);
   }
 
-  // Inputs: consts of both, carry of both, rows of both. Results: carry of both, rows of both.
+  /// An input of the joined body: input `i` of the first one's or of the second one's.
+  struct Input {
+    bool of_second;
+    std::size_t i;
+  };
+  // Consts of both, carry of both, rows of both but for those that lead from one to the other.
+  std::vector<Input> inputs(const Pair& pair) const {
+    const Parts m(eqn(pair.first).params.as<ScanParams>()),
+        n(eqn(pair.second).params.as<ScanParams>());
+    std::vector<Input> out;
+    const auto take = [&](bool of_second, std::size_t from, std::size_t to) {
+      for (std::size_t i = from; i < to; ++i)
+        if (!of_second || pair.row_of[i] < 0) out.push_back({of_second, i});
+    };
+    take(false, 0, m.consts);
+    take(true, 0, n.consts);
+    take(false, m.consts, m.consts + m.carry);
+    take(true, n.consts, n.consts + n.carry);
+    take(false, m.consts + m.carry, m.inputs);
+    take(true, n.consts + n.carry, n.inputs);
+    return out;
+  }
+  // Results of the bodies or of the loops: carry of both, then rows of both.
+  template <class T>
+  static std::vector<T> results(const std::vector<T>& a, std::size_t carry_a,
+                                const std::vector<T>& b, std::size_t carry_b) {
+    const auto ca = static_cast<std::ptrdiff_t>(carry_a), cb = static_cast<std::ptrdiff_t>(carry_b);
+    std::vector<T> out(a.begin(), a.begin() + ca);
+    out.insert(out.end(), b.begin(), b.begin() + cb);
+    out.insert(out.end(), a.begin() + ca, a.end());
+    out.insert(out.end(), b.begin() + cb, b.end());
+    return out;
+  }
+
   ScanParams joined(const Pair& pair) const {
     ScanParams p = eqn(pair.first).params.as<ScanParams>();
     const auto& q = eqn(pair.second).params.as<ScanParams>();
     const Parts m(p), n(q);
     JaxprBuilder b;
     std::vector<Atom> a(m.inputs, Atom::var(0)), c(n.inputs, Atom::var(0));
-    const auto take = [&](const Jaxpr& body, std::vector<Atom>& atoms, std::size_t from,
-                          std::size_t to, const std::vector<int>* rows = nullptr) {
-      for (std::size_t i = from; i < to; ++i) {
-        if (rows && (*rows)[i] >= 0) continue;
-        atoms[i] = Atom::var(b.add_input(body.in_avals()[i]));
-      }
-    };
-    take(p.jaxpr, a, 0, m.consts);
-    take(q.jaxpr, c, 0, n.consts);
-    take(p.jaxpr, a, m.consts, m.consts + m.carry);
-    take(q.jaxpr, c, n.consts, n.consts + n.carry);
-    take(p.jaxpr, a, m.consts + m.carry, m.inputs);
-    take(q.jaxpr, c, n.consts + n.carry, n.inputs, &pair.row_of);
+    for (const Input& in : inputs(pair)) {
+      const Jaxpr& body = in.of_second ? q.jaxpr : p.jaxpr;
+      (in.of_second ? c : a)[in.i] = Atom::var(b.add_input(body.in_avals()[in.i]));
+    }
     const std::vector<Atom> first = b.inline_jaxpr(p.jaxpr, a);
     for (std::size_t i = 0; i < n.inputs; ++i)
       if (pair.row_of[i] >= 0) c[i] = first[static_cast<std::size_t>(pair.row_of[i])];
     const std::vector<Atom> second = b.inline_jaxpr(q.jaxpr, c);
-    p.jaxpr = eliminate_common_subexpressions(
-        b.build(interleaved(first, m.carry, second, n.carry)).jaxpr);
+    p.jaxpr =
+        eliminate_common_subexpressions(b.build(results(first, m.carry, second, n.carry)).jaxpr);
     p.num_consts += q.num_consts;
     p.num_carry += q.num_carry;
     return p;
   }
-
-  // Head of both, then the rest of both.
-  template <class T>
-  static std::vector<T> interleaved(const std::vector<T>& a, std::size_t head_a,
-                                    const std::vector<T>& b, std::size_t head_b) {
-    const auto ha = static_cast<std::ptrdiff_t>(head_a), hb = static_cast<std::ptrdiff_t>(head_b);
-    std::vector<T> out(a.begin(), a.begin() + ha);
-    out.insert(out.end(), b.begin(), b.begin() + hb);
-    out.insert(out.end(), a.begin() + ha, a.end());
-    out.insert(out.end(), b.begin() + hb, b.end());
-    return out;
+  Eqn joined_eqn(const Pair& pair) const {
+    const Eqn &f = eqn(pair.first), &g = eqn(pair.second);
+    Eqn both{&scan_p, Params::of(joined(pair)), {}, {}, Effect::none, f.where};
+    for (const Input& in : inputs(pair))
+      both.inputs.push_back(in.of_second ? g.inputs[in.i] : f.inputs[in.i]);
+    const Parts m(f.params.as<ScanParams>()), n(g.params.as<ScanParams>());
+    both.outputs = results(f.outputs, m.carry, g.outputs, n.carry);
+    return both;
   }
 
-  std::optional<Jaxpr> rewrite(const Pair& pair) const {
-    const Eqn &f = eqn(pair.first), &g = eqn(pair.second);
-    const auto& p = f.params.as<ScanParams>();
-    const auto& q = g.params.as<ScanParams>();
-    const Parts m(p), n(q);
-    ScanParams both = joined(pair);
-
-    // What waits for the first loop comes after the joined one, which stands where the second stood.
+  // What waits for the first loop comes after the joined one, which stands where the second stood.
+  std::vector<Eqn> reordered(const Pair& pair) const {
     const std::set<Var> after = after_first(pair);
-    std::vector<std::size_t> order, later;
+    std::vector<Eqn> order, later;
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
       if (e == pair.first) continue;
       const bool between = e > pair.first && e < pair.second;
-      (between && reads(eqn(e), after) ? later : order).push_back(e);
+      if (between && reads(eqn(e), after)) later.push_back(eqn(e));
+      else order.push_back(e == pair.second ? joined_eqn(pair) : eqn(e));
       if (e == pair.second) order.insert(order.end(), later.begin(), later.end());
     }
+    return order;
+  }
 
+  std::optional<Jaxpr> rewrite(const Pair& pair) const {
     JaxprBuilder b;
     std::vector<Atom> atoms(static_cast<std::size_t>(jaxpr_.num_vars()), Atom::var(0));
     for (int i = 0; i < jaxpr_.num_inputs(); ++i)
@@ -184,35 +202,12 @@ class Join {
       for (const Atom& a : in) out.push_back(a.is_var() ? atoms[at(a.var())] : a);
       return out;
     };
-    const auto avals = [&](const std::vector<Var>& vars) {
-      std::vector<Aval> out;
-      for (const Var v : vars) out.push_back(jaxpr_.aval(v));
-      return out;
-    };
-    for (const std::size_t e : order) {
-      if (e == pair.second) {
-        std::vector<Atom> rest;  // operands of the second loop that are not the first one's rows
-        for (std::size_t i = 0; i < n.inputs; ++i)
-          if (pair.row_of[i] < 0) rest.push_back(g.inputs[i]);
-        const auto split = static_cast<std::ptrdiff_t>(m.consts);
-        std::vector<Atom> operands(f.inputs.begin(), f.inputs.begin() + split);
-        operands.insert(operands.end(), rest.begin(),
-                        rest.begin() + static_cast<std::ptrdiff_t>(n.consts));
-        const std::vector<Atom> tail = interleaved<Atom>(
-            {f.inputs.begin() + split, f.inputs.end()}, m.carry,
-            {rest.begin() + static_cast<std::ptrdiff_t>(n.consts), rest.end()}, n.carry);
-        operands.insert(operands.end(), tail.begin(), tail.end());
-        const std::vector<Var> olds = interleaved(f.outputs, m.carry, g.outputs, n.carry);
-        const std::vector<Var> news = b.add_eqn(scan_p, Params::of(both), mapped(operands),
-                                                avals(olds), Effect::none, f.where);
-        for (std::size_t i = 0; i < olds.size(); ++i) atoms[at(olds[i])] = Atom::var(news[i]);
-        continue;
-      }
+    for (const Eqn& e : reordered(pair)) {
+      std::vector<Aval> avals;
+      for (const Var v : e.outputs) avals.push_back(jaxpr_.aval(v));
       const std::vector<Var> news =
-          b.add_eqn(*eqn(e).primitive, eqn(e).params, mapped(eqn(e).inputs), avals(eqn(e).outputs),
-                    eqn(e).effect, eqn(e).where);
-      for (std::size_t i = 0; i < news.size(); ++i)
-        atoms[at(eqn(e).outputs[i])] = Atom::var(news[i]);
+          b.add_eqn(*e.primitive, e.params, mapped(e.inputs), avals, e.effect, e.where);
+      for (std::size_t i = 0; i < news.size(); ++i) atoms[at(e.outputs[i])] = Atom::var(news[i]);
     }
     Jaxpr result = b.build(mapped(jaxpr_.outs())).jaxpr;
     return stays_cellular(result) ? std::optional(std::move(result)) : std::nullopt;

@@ -72,13 +72,9 @@ struct Pair {
 class Choice {
  public:
   Choice(const Jaxpr& body, const ScanParams& p, std::vector<int> row_of)
-      : body_(body), p_(p), producer_(static_cast<std::size_t>(body.num_vars()), -1) {
+      : body_(body), p_(p), producer_(detail::producers(body)) {
     pair_.row_of = std::move(row_of);
     pair_.dropped.assign(body.outs().size(), false);
-    for (std::size_t e = 0; e < body.eqns().size(); ++e) {
-      for (const Var v : body.eqns()[e].outputs)
-        producer_[static_cast<std::size_t>(v)] = static_cast<int>(e);
-    }
   }
 
   std::optional<Pair> run() {

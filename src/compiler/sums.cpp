@@ -33,15 +33,8 @@ class Deferral {
   explicit Deferral(const ScanParams& p)
       : p_(p),
         body_(p.jaxpr),
-        producer_(static_cast<std::size_t>(body_.num_vars()), -1),
-        uses_(static_cast<std::size_t>(body_.num_vars()), 0) {
-    for (std::size_t e = 0; e < body_.eqns().size(); ++e) {
-      for (const Var v : body_.eqns()[e].outputs)
-        producer_[static_cast<std::size_t>(v)] = static_cast<int>(e);
-      for (const Atom& a : body_.eqns()[e].inputs) use(a);
-    }
-    for (const Atom& a : body_.outs()) use(a);
-  }
+        producer_(detail::producers(p.jaxpr)),
+        uses_(detail::use_counts(p.jaxpr)) {}
 
   /// The carries that are such sums, with the terms over the batch.
   std::map<int, std::vector<Var>> find() {
@@ -68,10 +61,6 @@ class Deferral {
   }
 
  private:
-  void use(const Atom& a) {
-    if (a.is_var()) ++uses_[static_cast<std::size_t>(a.var())];
-  }
-
   // v = carry + terms, all of them sums over the batch.
   bool split(Var v, Var carry) {
     if (v == carry) {

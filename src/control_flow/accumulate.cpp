@@ -19,16 +19,7 @@ constexpr std::int64_t kSmall = 64;  // elements: to add them all costs no more
 class Facts {
  public:
   explicit Facts(const Jaxpr& jaxpr)
-      : jaxpr_(jaxpr),
-        producer_(static_cast<std::size_t>(jaxpr.num_vars()), -1),
-        uses_(static_cast<std::size_t>(jaxpr.num_vars()), 0) {
-    for (std::size_t e = 0; e < jaxpr.eqns().size(); ++e) {
-      for (const Var v : jaxpr.eqns()[e].outputs)
-        producer_[static_cast<std::size_t>(v)] = static_cast<int>(e);
-      for (const Atom& a : jaxpr.eqns()[e].inputs) count(a);
-    }
-    for (const Atom& a : jaxpr.outs()) count(a);
-  }
+      : jaxpr_(jaxpr), producer_(detail::producers(jaxpr)), uses_(detail::use_counts(jaxpr)) {}
 
   /// The number of the equation that gives it, -1 for inputs and literals.
   int position(const Atom& a) const {
@@ -114,9 +105,6 @@ class Facts {
   }
 
  private:
-  void count(const Atom& a) {
-    if (a.is_var()) ++uses_[static_cast<std::size_t>(a.var())];
-  }
   std::optional<int> base_from(const Atom& base, int here) const {
     return zero(base) ? std::optional(here) : sparse_from(base);
   }

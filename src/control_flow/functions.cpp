@@ -335,8 +335,9 @@ Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& bod
   } else {
     if (options.unroll != 1) {
       throw ValueError(
-          "Can only use `unroll` in `fori_loop` if the loop bounds are statically known: with "
-          "traced bounds it is a while loop.");
+          "Can only use `unroll` in `fori_loop` if the loop bounds are statically known; of " +
+          lower.aval().to_string() + " and " + upper.aval().to_string() +
+          " one is traced, so it is a while loop.");
     }
     // And the bound second.
     const auto in = step.jaxpr.in_avals();

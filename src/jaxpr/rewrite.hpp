@@ -67,6 +67,28 @@ struct Remainder {
 /// By the primitive's `dce` rule; without one all operands and results stay. `used` is by variable.
 Remainder remainder_of(const Eqn& eqn, const std::vector<bool>& used);
 
+/// The equation that computes each variable; -1 for inputs.
+inline std::vector<int> producers(const Jaxpr& jaxpr) {
+  std::vector<int> out(static_cast<std::size_t>(jaxpr.num_vars()), -1);
+  for (std::size_t e = 0; e < jaxpr.eqns().size(); ++e) {
+    for (const Var v : jaxpr.eqns()[e].outputs)
+      out[static_cast<std::size_t>(v)] = static_cast<int>(e);
+  }
+  return out;
+}
+
+/// How often each variable is an operand or a result of the program.
+inline std::vector<int> use_counts(const Jaxpr& jaxpr) {
+  std::vector<int> out(static_cast<std::size_t>(jaxpr.num_vars()), 0);
+  const auto count = [&](const Atom& a) {
+    if (a.is_var()) ++out[static_cast<std::size_t>(a.var())];
+  };
+  for (const Eqn& eqn : jaxpr.eqns())
+    for (const Atom& a : eqn.inputs) count(a);
+  for (const Atom& a : jaxpr.outs()) count(a);
+  return out;
+}
+
 /// The elements that are marked.
 template <class T>
 std::vector<T> select(const std::vector<T>& from, const std::vector<bool>& mask) {

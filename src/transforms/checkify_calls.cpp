@@ -118,6 +118,14 @@ Arrays of_linear_call(const Params& params, const Programs& programs, std::span<
   return results;
 }
 
+// The error of a solver with `num_consts` consts, behind `before` and in front of `after` operands of
+// other programs.
+void add_solver_error(const CheckedProgram& solver, std::span<const Array> args, int before,
+                      int num_consts, int after, ErrorState& state) {
+  const Arrays from_solver = without(args, 0, before);
+  add_error(solver, without(from_solver, static_cast<std::size_t>(num_consts), after), state);
+}
+
 // Of a solve, the error of its solver is told. The programs for its derivatives hold the same function
 // once more: what goes wrong in them is not looked for.
 Arrays of_linear_solve(const Params& params, const Programs& programs, std::span<const Array> args,
@@ -130,11 +138,8 @@ Arrays of_linear_solve(const Params& params, const Programs& programs, std::span
   drop_checks(p.solve, solver);
   if (p.transpose_solve) drop_checks(*p.transpose_solve, **program);
   Arrays results = custom_linear_solve_p.bind(p, args);
-  const Arrays from_solver = without(args, 0, p.num_matvec_consts + p.num_vecmat_consts);
-  add_error(solver,
-            without(from_solver, static_cast<std::size_t>(p.num_solve_consts),
-                    p.num_transpose_solve_consts),
-            state);
+  add_solver_error(solver, args, p.num_matvec_consts + p.num_vecmat_consts, p.num_solve_consts,
+                   p.num_transpose_solve_consts, state);
   return results;
 }
 Arrays of_root(const Params& params, const Programs& programs, std::span<const Array> args,
@@ -144,11 +149,8 @@ Arrays of_root(const Params& params, const Programs& programs, std::span<const A
   drop_checks(p.solve, *programs[1]);
   drop_checks(p.tangent_solve, *programs[2]);
   Arrays results = custom_root_p.bind(p, args);
-  const Arrays from_solver = without(args, 0, p.num_f_consts);
-  add_error(*programs[1],
-            without(from_solver, static_cast<std::size_t>(p.num_solve_consts),
-                    p.num_tangent_solve_consts),
-            state);
+  add_solver_error(*programs[1], args, p.num_f_consts, p.num_solve_consts,
+                   p.num_tangent_solve_consts, state);
   return results;
 }
 

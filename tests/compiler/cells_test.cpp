@@ -318,6 +318,32 @@ TEST(Residuals, ThatAreCheapAreComputedAgain) {
   EXPECT_GT(arena_of(lorenz, batch, "residuals"), 2 * least);
 }
 
+// The columns y(0), y(1), y(2) of a batch, and the parameters p: their cotangents are sums of zeros but
+// for one column. The loop backwards keeps them in registers like the loop forwards.
+TEST(CellLoops, AreTheGradientsOfBatchesOfSmallVectors) {
+  const Program f = [](std::span<const Array> x) {
+    const auto last = [](const Array& p, const Array& y0) {
+      const auto step = [&](const Array& y) {
+        const Array slope =
+            stack({p(0) * (y(1) - y(0)), y(0) * (p(1) - y(2)) - y(1), y(0) * y(1) - p(2) * y(2)});
+        return std::pair{y + 0.01 * slope, none};
+      };
+      return scan(step, y0, none, {.length = 20}).first;
+    };
+    const auto average = [&](const Array& p, const Array& ys) {
+      const Array end = vmap([&](const Array& y) { return last(p, y); })(ys);
+      return mean(sum(end * end, {.axes = 1}));
+    };
+    return Arrays{grad(average)(x[0], x[1])};
+  };
+  const auto executable = check(f, {numbers({3}, 1, 1, 2), numbers({200, 3}, 2)}, -1, 1e5);
+  const std::string plan = executable->text("plan");
+  EXPECT_EQ(plan.find("loop reads"), std::string::npos) << plan;
+  const std::size_t forwards = plan.find("kernel cells");
+  ASSERT_NE(forwards, std::string::npos) << plan;
+  EXPECT_NE(plan.find("kernel cells", forwards + 1), std::string::npos) << plan;
+}
+
 TEST(Residuals, ThatAreExpensiveAreKeptAndSharedRowsToo) {
   check(
       [](std::span<const Array> x) {

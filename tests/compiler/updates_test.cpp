@@ -45,111 +45,67 @@ void expect_in_place(const std::function<Array(Array)>& f) {
   }
 }
 
+/// The same of a loop whose body makes the next y from the argument x, the trip i and y.
+using Step = std::function<Array(Array x, Array i, Array y)>;
+void expect_in_place(std::int64_t trips, const Step& step) {
+  expect_in_place(
+      [&](Array x) { return fori(trips, [&](Array i, Array y) { return step(x, i, y); }, x); });
+}
+const auto itself = [](Array y) { return y; };
+
 // ---- in place ------------------------------------------------------------------------------------
 TEST(UpdatesInPlace, InABranch) {
-  expect_in_place([](Array x) {
-    return fori(
-        9,
-        [&](Array i, Array y) {
-          return cond(
-              x(i) > 0.5, [&](Array y) { return y.at(i).set(x(i) * 2.0); },
-              [](Array y) { return y; }, y);
-        },
-        x);
+  expect_in_place(9, [](Array x, Array i, Array y) {
+    return cond(x(i) > 0.5, [&](Array z) { return z.at(i).set(x(i) * 2.0); }, itself, y);
   });
   // Each in its own way, reading before and after.
-  expect_in_place([](Array x) {
-    return fori(
-        9,
-        [&](Array i, Array y) {
-          return cond(
-              y(i + 1) > 0.5,
-              [&](Array y) { return y.at(i).set(y(i + 3) * 2.0).at(i + 3).set(y(i)); },
-              [&](Array y) {
-                return lax::dynamic_update_slice(y, lax::dynamic_slice(y, Arrays{i * 5}, {7}),
-                                                 Arrays{i + 4});
-              },
-              y);
+  expect_in_place(9, [](Array, Array i, Array y) {
+    return cond(
+        y(i + 1) > 0.5, [&](Array z) { return z.at(i).set(z(i + 3) * 2.0).at(i + 3).set(z(i)); },
+        [&](Array z) {
+          return lax::dynamic_update_slice(z, lax::dynamic_slice(z, Arrays{i * 5}, {7}),
+                                           Arrays{i + 4});
         },
-        x);
+        y);
   });
 }
 
 TEST(UpdatesInPlace, InOneOfMany) {
-  expect_in_place([](Array x) {
-    return fori(
-        9,
-        [&](Array i, Array y) {
-          return switch_(
-              i % 3,
-              std::tuple([&](Array y) { return y.at(i).add(1.5); }, [](Array y) { return y; },
-                         [&](Array y) { return y.at(i).set(0.25).at(2 * i).add(3.0); }),
-              y);
-        },
-        x);
+  expect_in_place(9, [](Array, Array i, Array y) {
+    const auto add = [&](Array z) { return z.at(i).add(1.5); };
+    const auto set_and_add = [&](Array z) { return z.at(i).set(0.25).at(2 * i).add(3.0); };
+    return switch_(i % 3, std::tuple(add, itself, set_and_add), y);
   });
 }
 
 TEST(UpdatesInPlace, InLoopsOfEveryDepth) {
-  expect_in_place([](Array x) {
-    return fori(
-        5,
-        [&](Array i, Array y) {
-          return fori(3, [&](Array k, Array z) { return z.at(3 * i + k).set(z(k) + x(i)); }, y);
-        },
-        x);
+  expect_in_place(5, [](Array x, Array i, Array y) {
+    return fori(3, [&](Array k, Array z) { return z.at(3 * i + k).set(z(k) + x(i)); }, y);
   });
-  expect_in_place([](Array x) {
-    return fori(
-        3,
-        [&](Array i, Array y) {
-          return fori(
-                     2,
-                     [&](Array j, Array y) {
-                       return fori(
-                           4, [&](Array k, Array z) { return z.at(i + j + 7 * k).add(1.25); },
-                           y.at(i).set(0.5));
-                     },
-                     y)
-              .at(3 * i + 1)
-              .add(2.0);
-        },
-        x);
+  expect_in_place(3, [](Array, Array i, Array y) {
+    const auto inner = [&](Array j, Array z) {
+      const auto innermost = [&](Array k, Array w) { return w.at(i + j + 7 * k).add(1.25); };
+      return fori(4, innermost, z.at(i).set(0.5));
+    };
+    return fori(2, inner, y).at(3 * i + 1).add(2.0);
   });
 }
 
 TEST(UpdatesInPlace, InAWhileLoopThatReadsThem) {
-  expect_in_place([](Array x) {
-    return fori(
-        6,
-        [&](Array i, Array y) {
-          return while_loop([&](Array z) { return z(i) < 4.0; },
-                            [&](Array z) { return z.at(i).set(z(i) * 1.5 + 3.0); }, y);
-        },
-        x);
+  expect_in_place(6, [](Array, Array i, Array y) {
+    return while_loop([&](Array z) { return z(i) < 4.0; },
+                      [&](Array z) { return z.at(i).set(z(i) * 1.5 + 3.0); }, y);
   });
 }
 
 TEST(UpdatesInPlace, InBranchesOfLoopsInBranches) {
-  expect_in_place([](Array x) {
-    return fori(
-        6,
-        [&](Array i, Array y) {
-          return cond(
-              x(i) < 1.0,
-              [&](Array y) {
-                return fori(
-                    4,
-                    [&](Array k, Array z) {
-                      return cond(
-                          z(k) > 0.0, [&](Array z) { return z.at(i + k).set(z(k) - 1.0); },
-                          [&](Array z) { return z.at(k).set(-z(i)); }, z);
-                    },
-                    y);
-              },
-              [](Array y) { return y; }, y);
-        },
-        x);
+  expect_in_place(6, [](Array x, Array i, Array y) {
+    const auto inner = [&](Array k, Array z) {
+      return cond(
+          z(k) > 0.0, [&](Array w) { return w.at(i + k).set(w(k) - 1.0); },
+          [&](Array w) { return w.at(k).set(-w(i)); }, z);
+    };
+    return cond(x(i) < 1.0, [&](Array z) { return fori(4, inner, z); }, itself, y);
   });
 }
 
@@ -158,24 +114,17 @@ TEST(UpdatesInPlace, WhereTheyAreSelected) {
     const auto either = [&](const Array& p, const Array& updated, const Array& old) {
       return updated_first ? where(p, updated, old) : where(!p, old, updated);
     };
-    expect_in_place([&](Array x) {
-      return fori(9, [&](Array i, Array y) { return either(x(i) > 0.5, y.at(i).set(1.0), y); }, x);
-    });
-    expect_in_place([&](Array x) {
-      return fori(9, [&](Array i, Array y) { return either(x(i) > 0.5, y.at(i).add(x(i)), y); }, x);
-    });
+    expect_in_place(
+        9, [&](Array x, Array i, Array y) { return either(x(i) > 0.5, y.at(i).set(1.0), y); });
+    expect_in_place(
+        9, [&](Array x, Array i, Array y) { return either(x(i) > 0.5, y.at(i).add(x(i)), y); });
     // A window at an end, where starts are clamped; several updates in a row.
-    expect_in_place([&](Array x) {
-      return fori(
-          9,
-          [&](Array i, Array y) {
-            const Array row = lax::dynamic_slice(x, Arrays{i}, {5});
-            const Array once = lax::dynamic_update_slice(y, row, Arrays{kLarge - 7 + i});
-            const Array twice = lax::dynamic_update_slice(once, -row, Arrays{-i});
-            return either(x(i) > 0.5, twice.at(kLarge + i).set(7.0).at(stack({i, i})).add(once(i)),
-                          y);
-          },
-          x);
+    expect_in_place(9, [&](Array x, Array i, Array y) {
+      const Array row = lax::dynamic_slice(x, Arrays{i}, {5});
+      const Array once = lax::dynamic_update_slice(y, row, Arrays{kLarge - 7 + i});
+      const Array twice = lax::dynamic_update_slice(once, -row, Arrays{-i});
+      const Array all = twice.at(kLarge + i).set(7.0).at(stack({i, i})).add(once(i));
+      return either(x(i) > 0.5, all, y);
     });
   }
 }

@@ -389,7 +389,8 @@ TEST(Fori, OfTracedBoundsRefusesToUnroll) {
   EXPECT_DOUBLE_EQ(value(f(4, 2)), 4.5);
   EXPECT_DOUBLE_EQ(value(tl::jit([&](Array n) { return f(n, 1); })(4)), 4.5);
   EXPECT_ERROR(ValueError, tl::jit([&](Array n) { return f(n, 2); })(4),
-               "Can only use `unroll` in `fori_loop` if the loop bounds are statically known");
+               "Can only use `unroll` in `fori_loop` if the loop bounds are statically known; of "
+               "~i32[] and ~i32[] one is traced");
 }
 
 TEST(Fori, IndexesArrays) {
