@@ -1,0 +1,77 @@
+// What every C++ contender of the side-by-side shares: the registry of workloads, the inputs, how time is
+// taken, and the program around them. `compare.py` drives several contenders by the protocol of
+// harness.cpp; run by hand, a contender prints a table of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+/// One array of results, as bytes of a NumPy dtype: "<f4", "<f8", "<i4", "<u4", ...
+struct Output {
+  std::string dtype;
+  std::vector<char> bytes;
+};
+Output make_output(const char* dtype, const void* data, std::size_t bytes);
+inline Output output(std::span<const float> x) {
+  return make_output("<f4", x.data(), x.size_bytes());
+}
+inline Output output(std::span<const double> x) {
+  return make_output("<f8", x.data(), x.size_bytes());
+}
+inline Output output(std::span<const std::int32_t> x) {
+  return make_output("<i4", x.data(), x.size_bytes());
+}
+
+/// Seconds of each sample, by metric: "time", or the phases of what a workload measures by itself.
+using Samples = std::map<std::string, std::vector<double>>;
+
+/// What a workload returns once its inputs exist.
+struct Case {
+  /// Runs once, to the result in hand.
+  std::function<void()> call;
+  /// The results of one run from the stated inputs, in the order that all contenders use; compared
+  /// before anything is timed. Empty: there is nothing to compare.
+  std::function<std::vector<Output>()> outputs;
+  double per = 1;  ///< a time is divided by this: trips, steps, elements
+  /// What one call moves, computes and handles at least: the limits.
+  double bytes = 0, flops = 0, items = 0;
+  /// Relative to the largest number of an output; negative: results cannot be compared (chaos).
+  double tolerance = 2e-4;
+  std::string note;
+  /// Instead of `call`, for what is no repeated call: processes, compilations.
+  std::function<Samples(double seconds)> measure;
+};
+
+/// Registers a workload; units are ns, us, ms, s, MB.
+struct Register {
+  Register(std::string id, std::string unit, std::function<Case()> make);
+};
+/// For rows that do not exist yet: they stand in the table with the reason.
+struct NotYet {
+  NotYet(std::string id, std::string unit, std::string why);
+};
+
+/// As numpy.random.RandomState(seed).random_sample(n): uniform in [0, 1).
+std::vector<double> uniform(unsigned seed, std::size_t n);
+/// The same, scaled to mean 0 and variance 1.
+std::vector<double> centred(unsigned seed, std::size_t n);
+std::vector<float> to_floats(std::span<const double> x);
+/// (uniform(seed, n) * k) rounded down.
+std::vector<std::int32_t> indices(unsigned seed, std::size_t n, int k);
+
+/// The threads that this process may use, and whether products may be contracted: options of the
+/// command line, known before any workload is made.
+int threads();
+bool contract();
+
+/// Runs a contender: see harness.cpp for its options. `start` is called once, after the options are read.
+int run(int argc, char** argv, const std::string& contender, const std::function<void()>& start);
+
+}  // namespace bench

@@ -1,0 +1,58 @@
+// Short words for the workloads of Telamon: arrays from the common inputs, and a case of a jitted function.
+#pragma once
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "harness.hpp"
+#include "telamon/telamon.hpp"
+
+namespace bench {
+
+using telamon::Array;
+using telamon::Arrays;
+using telamon::Shape;
+
+/// uniform and centred numbers as arrays.
+inline Array u(unsigned seed, const Shape& shape) {
+  return Array(to_floats(uniform(seed, static_cast<std::size_t>(shape.num_elements()))), shape);
+}
+inline Array z(unsigned seed, const Shape& shape) {
+  return Array(to_floats(centred(seed, static_cast<std::size_t>(shape.num_elements()))), shape);
+}
+inline Array u64(unsigned seed, const Shape& shape) {
+  return Array(uniform(seed, static_cast<std::size_t>(shape.num_elements())), shape);
+}
+inline Array z64(unsigned seed, const Shape& shape) {
+  return Array(centred(seed, static_cast<std::size_t>(shape.num_elements())), shape);
+}
+/// A scalar that is not weakly typed.
+inline Array number(float x) { return Array(std::vector<float>{x}, {}); }
+
+inline Output output_of(const Array& x) { return output(x.to_vector<double>()); }
+
+/// jit with the options of this run.
+template <class F>
+auto compiled(F f, telamon::JitOptions options = {}) {
+  options.contract = contract();
+  return telamon::jit(std::move(f), std::move(options));
+}
+
+/// A case that calls f(args...), which must wait for its results (all of ours do).
+template <class F, class... Args>
+Case go(F f, Args... args) {
+  const auto call = [f, kept = std::make_tuple(std::move(args)...)] {
+    return std::apply([&](const auto&... x) { return f(x...); }, kept);
+  };
+  Case c;
+  c.call = [call] { static_cast<void>(call()); };
+  c.outputs = [call] {
+    std::vector<Output> out;
+    for (const Array& x : telamon::tree_leaves(call())) out.push_back(output_of(x));
+    return out;
+  };
+  return c;
+}
+
+}  // namespace bench
