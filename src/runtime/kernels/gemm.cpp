@@ -1,13 +1,11 @@
-// Matrix products: which loop or library, over which tiles.
+// Matrix products: which loop, over which tiles.
 #include "runtime/kernels/gemm.hpp"
 
 #include <algorithm>
-#include <climits>
 #include <string>
 #include <utility>
 
 #include "core/check.hpp"
-#include "runtime/blas.hpp"
 #include "runtime/kernels/copy.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/temporary.hpp"
@@ -18,9 +16,8 @@ inline namespace v1 {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kTile = 512;               // rows and columns of a tile of a large product
-constexpr std::int64_t kBlasFrom = 96 * 96 * 96;  // multiplications; below, our loops are faster
-constexpr std::int64_t kChunkWork = 1 << 20;      // multiplications worth a chunk of their own
+constexpr std::int64_t kTile = 512;           // rows and columns of a tile of a large product
+constexpr std::int64_t kChunkWork = 1 << 20;  // multiplications worth a chunk of their own
 
 /// The matrices of a batch; strides count elements.
 struct Matrices {
@@ -52,42 +49,10 @@ void check_shapes(const View& lhs, const View& rhs, const View& out) {
                 "a matrix product has one dtype and a dense result");
 }
 
-/// Whether BLAS can take the matrix as it lies: one of its strides is 1 and the other a leading
-/// dimension.
-bool is_blas_layout(std::int64_t rows, std::int64_t columns, const Matrices& x) {
-  const bool by_rows = (columns == 1 || x.column == 1) && (rows == 1 || x.row >= columns);
-  const bool by_columns = (rows == 1 || x.row == 1) && (columns == 1 || x.column >= rows);
-  return (by_rows || by_columns) && x.row < INT_MAX && x.column < INT_MAX;
-}
-
-/// op and leading dimension for a row-major matrix seen as its column-major transpose.
-struct BlasOperand {
-  char op;
-  int leading;
-};
-BlasOperand blas_operand(std::int64_t rows, std::int64_t columns, const Matrices& x) {
-  const bool by_rows = (columns == 1 || x.column == 1) && (rows == 1 || x.row >= columns);
-  if (by_rows) return {'N', static_cast<int>(rows == 1 ? columns : x.row)};
-  return {'T', static_cast<int>(columns == 1 ? rows : x.column)};
-}
-
 /// The rectangle of rows [i, i + m) and columns [j, j + n) of product `batch`.
 struct Rectangle {
   std::int64_t batch, i, j, m, n;
 };
-
-/// C = A B in row-major order is C' = B' A' in BLAS's column-major order.
-template <class T, class Gemm>
-void call_blas(Gemm gemm, const Product& p, const Rectangle& r) {
-  const BlasOperand a = blas_operand(p.m, p.k, p.a), b = blas_operand(p.k, p.n, p.b);
-  const int m = static_cast<int>(r.m), n = static_cast<int>(r.n), k = static_cast<int>(p.k);
-  const int ldc = static_cast<int>(p.n);
-  const T one = 1, zero = 0;
-  const T* from_a = reinterpret_cast<const T*>(p.a.data) + r.batch * p.a.batch + r.i * p.a.row;
-  const T* from_b = reinterpret_cast<const T*>(p.b.data) + r.batch * p.b.batch + r.j * p.b.column;
-  T* to = reinterpret_cast<T*>(p.c) + (r.batch * p.m + r.i) * p.n + r.j;
-  gemm(&b.op, &a.op, &n, &m, &k, &one, from_b, &b.leading, from_a, &a.leading, &zero, to, &ldc);
-}
 
 GemmLoop find_loop(DType dtype, bool dots) {
   constexpr decltype(&telamon_generic_gemm_loop) kLoops[runtime::kNumIsas] =
@@ -95,10 +60,10 @@ GemmLoop find_loop(DType dtype, bool dots) {
   return kLoops[static_cast<int>(runtime::host_isa())](dtype, dots);
 }
 
-void call_loop(GemmLoop loop, const Product& p, const Rectangle& r) {
+void call_loop(GemmLoop loop, const Product& p, const Rectangle& r, void* workspace = nullptr) {
   loop({r.m, r.n, p.k, p.a.data + (r.batch * p.a.batch + r.i * p.a.row) * p.size, p.a.row,
         p.a.column, p.b.data + (r.batch * p.b.batch + r.j * p.b.column) * p.size, p.b.row,
-        p.c + ((r.batch * p.m + r.i) * p.n + r.j) * p.size, p.n});
+        p.b.column, p.c + ((r.batch * p.m + r.i) * p.n + r.j) * p.size, p.n, workspace});
 }
 
 /// Calls run(rectangle) for all tiles of the products, in chunks of enough work.
@@ -128,6 +93,17 @@ void run_dots(GemmLoop loop, const Product& p) {
   });
 }
 
+void run_floats(const Product& p) {
+  constexpr decltype(&telamon_generic_float_gemm_loop) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(float_gemm_loop);
+  const GemmLoop loop = kLoops[static_cast<int>(runtime::host_isa())](p.dtype);
+  const Shape workspace{gemm_workspace(std::min(p.m, kTile), p.size)};
+  for_each_tile(p, [&](const Rectangle& r) {
+    const Temporary memory(workspace, DType::u8);
+    call_loop(loop, p, r, memory.data());
+  });
+}
+
 void multiply(const View& lhs, const View& rhs, const View& out) {
   Product p{out.dtype,     static_cast<std::int64_t>(size_of(out.dtype)),
             out.shape[0],  out.shape[1],
@@ -146,25 +122,8 @@ void multiply(const View& lhs, const View& rhs, const View& out) {
     std::swap(p.m, p.n);
     return run_dots(find_loop(p.dtype, true), p);
   }
-  const bool large = real && p.m * p.n * p.k >= kBlasFrom && p.m > 1 && p.n > 1 &&
-                     std::max({p.m, p.n, p.k}) < INT_MAX;
-  if (large && runtime::blas()) {
-    if (!is_blas_layout(p.m, p.k, p.a)) {
-      const Temporary copy(lhs.shape, lhs.dtype);
-      run_copy(lhs, copy.view());
-      return multiply(copy.view(), rhs, out);
-    }
-    if (!is_blas_layout(p.k, p.n, p.b)) {
-      const Temporary copy(rhs.shape, rhs.dtype);
-      run_copy(rhs, copy.view());
-      return multiply(lhs, copy.view(), out);
-    }
-    return for_each_tile(p, [&](const Rectangle& r) {
-      if (p.dtype == DType::f32) call_blas<float>(runtime::blas().sgemm, p, r);
-      else call_blas<double>(runtime::blas().dgemm, p, r);
-    });
-  }
-  if (p.n > 1 && p.b.column != 1) {  // our loops read rows of b
+  if (real) return run_floats(p);
+  if (p.n > 1 && p.b.column != 1) {  // the other loops read rows of b
     const Temporary copy(rhs.shape, rhs.dtype);
     run_copy(rhs, copy.view());
     return multiply(lhs, copy.view(), out);

@@ -1,8 +1,5 @@
-// Matrix products in registers, for one instruction set: what BLAS is too slow to call for, the types
-// it does not know, and its place where it is absent.
-//
-// Every element of the result is one sum over k from first to last, fused for floats, whatever the
-// tile it lies in: so a row of a batch gives what the matrix alone would give.
+// Matrix products of integers and complex numbers, and matrices of floats times a vector, for one
+// instruction set. The other products of floats are in gemm_float_isa.cpp.
 #include "runtime/kernels/gemm_tile.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/loop_isa.hpp"
@@ -26,61 +23,6 @@ TELAMON_INLINE V load_lanes(const simd::ScalarOf<V>* from, std::int64_t count) {
   }
   return x;
 }
-template <class V>
-TELAMON_INLINE void store_lanes(simd::ScalarOf<V>* to, V x, std::int64_t count) {
-  if (count >= simd::Lanes<V>::kCount) {
-    __builtin_memcpy(to, &x, sizeof x);
-  } else {
-    __builtin_memcpy(to, &x, static_cast<std::size_t>(count) * sizeof(*to));
-  }
-}
-
-/// Rows x (Vectors registers) of the result; `count` columns of the last register are used.
-template <class V, int Rows, int Vectors>
-void register_tile(const GemmTile& t, std::int64_t row, std::int64_t column, std::int64_t count) {
-  using T = simd::ScalarOf<V>;
-  constexpr int kLanes = simd::Lanes<V>::kCount;
-  const T* a = static_cast<const T*>(t.a) + row * t.a_row;
-  const T* b = static_cast<const T*>(t.b) + column;
-  T* c = static_cast<T*>(t.c) + row * t.c_row + column;
-  V sums[Rows][Vectors] = {};
-  for (std::int64_t k = 0; k < t.k; ++k, a += t.a_column, b += t.b_row) {
-    V from_b[Vectors];
-    for (int j = 0; j < Vectors; ++j) {
-      from_b[j] = load_lanes<V>(b + j * kLanes, j + 1 < Vectors ? kLanes : count);
-    }
-    for (int i = 0; i < Rows; ++i) {
-      const V from_a = simd::splat<V>(a[i * t.a_row]);
-      for (int j = 0; j < Vectors; ++j) sums[i][j] = simd::fma(from_a, from_b[j], sums[i][j]);
-    }
-  }
-  for (int i = 0; i < Rows; ++i) {
-    for (int j = 0; j < Vectors; ++j) {
-      store_lanes<V>(c + i * t.c_row + j * kLanes, sums[i][j], j + 1 < Vectors ? kLanes : count);
-    }
-  }
-}
-
-template <class V, int Rows>
-void register_rows(const GemmTile& t, std::int64_t row) {
-  constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
-  std::int64_t j = 0;
-  for (; j + 2 * kLanes <= t.n; j += 2 * kLanes) register_tile<V, Rows, 2>(t, row, j, kLanes);
-  if (t.n - j > kLanes) {
-    register_tile<V, Rows, 2>(t, row, j, t.n - j - kLanes);
-  } else if (t.n - j > 0) {
-    register_tile<V, Rows, 1>(t, row, j, t.n - j);
-  }
-}
-
-template <class V>
-void float_gemm(const GemmTile& t) {
-  std::int64_t i = 0;
-  for (; i + 4 <= t.m; i += 4) register_rows<V, 4>(t, i);
-  for (; i + 2 <= t.m; i += 2) register_rows<V, 2>(t, i);
-  if (i < t.m) register_rows<V, 1>(t, i);
-}
-
 /// Rows of a times one contiguous vector b: four registers of partial sums along k.
 template <class V>
 void float_dots(const GemmTile& t) {
@@ -164,8 +106,6 @@ extern "C" telamon::kernels::GemmLoop TELAMON_ISA_SYMBOL(gemm_loop)(telamon::DTy
     case DType::u32: return plain_gemm<Add, Mul, std::uint32_t>;
     case DType::i64:
     case DType::u64: return plain_gemm<Add, Mul, std::uint64_t>;
-    case DType::f32: return float_gemm<F32>;
-    case DType::f64: return float_gemm<F64>;
     case DType::c64: return complex_gemm<telamon::Complex64>;
     case DType::c128: return complex_gemm<telamon::Complex128>;
     default: return nullptr;

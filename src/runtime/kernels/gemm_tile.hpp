@@ -7,16 +7,24 @@ namespace telamon {
 inline namespace v1 {
 namespace kernels {
 
-/// c (m, n) = a (m, k) b (k, n). Strides count elements; columns of b and c are adjacent.
+/// c (m, n) = a (m, k) b (k, n). Strides count elements; columns of c are adjacent.
 struct GemmTile {
   std::int64_t m, n, k;
   const void* a;
   std::int64_t a_row, a_column;
   const void* b;
-  std::int64_t b_row;
+  std::int64_t b_row, b_column;
   void* c;
   std::int64_t c_row;
+  void* workspace;  ///< of products of floats: gemm_workspace bytes
 };
+
+/// Products of floats take so many elements of k at a time, so that a strip of b stays close.
+constexpr std::int64_t kGemmDepth = 384;
+/// Bytes for a strip of b, 256 bytes wide, and for m rows of a, of elements of 4 or 8 bytes.
+constexpr std::int64_t gemm_workspace(std::int64_t m, std::int64_t size) {
+  return kGemmDepth * (256 + m * size);
+}
 using GemmLoop = void (*)(const GemmTile& tile);
 
 }  // namespace kernels

@@ -14,7 +14,10 @@
   /* in: k0, k1, x0, x1, each n words */                                                          \
   extern "C" __attribute__((visibility("hidden"))) void telamon_##isa##_threefry2x32(             \
       std::int64_t n, const std::uint32_t* const* in, std::uint32_t* out0, std::uint32_t* out1);  \
-  /* dots: n = 1, columns of a and b adjacent */                                                  \
+  /* any strides */                                                                               \
+  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::GemmLoop                     \
+      telamon_##isa##_float_gemm_loop(telamon::DType dtype);                                      \
+  /* columns of b adjacent; dots: n = 1, columns of a and b adjacent */                           \
   extern "C"                                                                                      \
       __attribute__((visibility("hidden"))) telamon::kernels::GemmLoop telamon_##isa##_gemm_loop( \
           telamon::DType dtype, bool dots);                                                       \

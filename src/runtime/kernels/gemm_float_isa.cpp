@@ -1,0 +1,263 @@
+// Matrix products of floats, for one instruction set: register tiles over blocks that stay in the caches
+// (Goto, van de Geijn: Anatomy of high-performance matrix multiplication, 2008).
+//
+// Every element of the result is one sum over k from first to last, fused where the set can, whatever
+// the tile it lies in: blocks of k continue from the result as it stands. So a row of a batch gives what
+// the matrix alone would give, and one thread what several give.
+#include <utility>
+
+#include "runtime/kernels/gemm_tile.hpp"
+#include "runtime/kernels/isa_loops.hpp"
+#include "runtime/kernels/loop_isa.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+namespace loops {
+
+using kernels::GemmTile;
+using kernels::kGemmDepth;
+using simd::F32;
+using simd::F64;
+
+/// The widest register tile, in vectors; and the rows of one of `Vectors`: as many as there are
+/// registers for, beside a row of b and an element of a.
+#if defined(TELAMON_ISA_AVX512)
+constexpr int kWidest = 4;
+template <int Vectors> constexpr int kRows = Vectors == 4 ? 6 : Vectors == 3 ? 8 : 12;
+#else
+constexpr int kWidest = 2;
+template <int Vectors> constexpr int kRows = 6;
+#endif
+
+template <class V>
+TELAMON_INLINE V load_lanes(const simd::ScalarOf<V>* from, std::int64_t count) {
+  V x = {};
+  if (count >= simd::Lanes<V>::kCount) {
+    __builtin_memcpy(&x, from, sizeof x);
+  } else {
+    __builtin_memcpy(&x, from, static_cast<std::size_t>(count) * sizeof(*from));
+  }
+  return x;
+}
+template <class V>
+TELAMON_INLINE void store_lanes(simd::ScalarOf<V>* to, V x, std::int64_t count) {
+  if (count >= simd::Lanes<V>::kCount) {
+    __builtin_memcpy(to, &x, sizeof x);
+  } else {
+    __builtin_memcpy(to, &x, static_cast<std::size_t>(count) * sizeof(*to));
+  }
+}
+
+/// A block of k: rows of a, some vectors of columns of b, and the results they add to.
+template <class T>
+struct Block {
+  std::int64_t k;
+  const T* a;
+  std::int64_t a_row;  ///< k is adjacent
+  const T* b;
+  std::int64_t b_row;  ///< whole vectors can be read
+  T* c;
+  std::int64_t c_row;
+  std::int64_t count;  ///< columns of the last vector that exist
+  bool first;          ///< c does not hold anything yet
+};
+
+template <class V, int Rows, int Vectors, class T>
+void register_tile(const Block<T>& t, std::int64_t row) {
+  constexpr int kLanes = simd::Lanes<V>::kCount;
+  const T* a = t.a + row * t.a_row;
+  const T* b = t.b;
+  T* c = t.c + row * t.c_row;
+  const auto count = [&](int j) { return j + 1 < Vectors ? kLanes : t.count; };
+  V sums[Rows][Vectors] = {};
+  if (!t.first) {
+    for (int i = 0; i < Rows; ++i) {
+      for (int j = 0; j < Vectors; ++j) {
+        sums[i][j] = load_lanes<V>(c + i * t.c_row + j * kLanes, count(j));
+      }
+    }
+  }
+  for (std::int64_t k = 0; k < t.k; ++k, b += t.b_row) {
+    V from_b[Vectors];
+    for (int j = 0; j < Vectors; ++j) from_b[j] = load_lanes<V>(b + j * kLanes, kLanes);
+    for (int i = 0; i < Rows; ++i) {
+      const V from_a = simd::splat<V>(a[i * t.a_row + k]);
+      for (int j = 0; j < Vectors; ++j) sums[i][j] = simd::fma(from_a, from_b[j], sums[i][j]);
+    }
+  }
+  for (int i = 0; i < Rows; ++i) {
+    for (int j = 0; j < Vectors; ++j) {
+      store_lanes<V>(c + i * t.c_row + j * kLanes, sums[i][j], count(j));
+    }
+  }
+}
+
+template <class V, int Vectors, class T>
+void column_strip(const Block<T>& t, std::int64_t rows) {
+  constexpr int kMost = kRows<Vectors>;
+  std::int64_t i = 0;
+  for (; i + kMost <= rows; i += kMost) register_tile<V, kMost, Vectors>(t, i);
+  if constexpr (kMost > 6) {
+    for (; i + 6 <= rows; i += 6) register_tile<V, 6, Vectors>(t, i);
+  }
+  for (; i + 4 <= rows; i += 4) register_tile<V, 4, Vectors>(t, i);
+  for (; i + 2 <= rows; i += 2) register_tile<V, 2, Vectors>(t, i);
+  if (i < rows) register_tile<V, 1, Vectors>(t, i);
+}
+
+template <class V, class T>
+void strip_of(int vectors, const Block<T>& t, std::int64_t rows) {
+  if (vectors == 1) column_strip<V, 1>(t, rows);
+  else if (vectors == 2) column_strip<V, 2>(t, rows);
+#if defined(TELAMON_ISA_AVX512)
+  else if (vectors == 3) column_strip<V, 3>(t, rows);
+  else column_strip<V, 4>(t, rows);
+#endif
+}
+
+// ---- transposition in registers ------------------------------------------------------------------
+
+/// Of two vectors, one of each pair of `Step` lanes: stage of a transposition.
+template <class V, int Step, int... Lane>
+TELAMON_INLINE void exchange(V& a, V& b, std::integer_sequence<int, Lane...>) {
+  constexpr int kCount = simd::Lanes<V>::kCount;
+  const V low = __builtin_shufflevector(a, b, ((Lane & Step) ? kCount + Lane - Step : Lane)...);
+  b = __builtin_shufflevector(a, b, ((Lane & Step) ? kCount + Lane : Lane + Step)...);
+  a = low;
+}
+template <class V, int Step>
+TELAMON_INLINE void transpose_lanes(V* rows) {
+  constexpr int kCount = simd::Lanes<V>::kCount;
+  if constexpr (Step < kCount) {
+    for (int i = 0; i < kCount; ++i) {
+      if ((i & Step) == 0) {
+        exchange<V, Step>(rows[i], rows[i + Step], std::make_integer_sequence<int, kCount>());
+      }
+    }
+    transpose_lanes<V, 2 * Step>(rows);
+  }
+}
+
+/// to[j * to_row + i] = from[i * from_row + j] for i < rows, j < columns.
+template <class V, class T>
+void transpose_block(const T* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns,
+                     T* to, std::int64_t to_row) {
+  constexpr std::int64_t kCount = simd::Lanes<V>::kCount;
+  std::int64_t i = 0;
+  for (; i + kCount <= rows; i += kCount) {
+    std::int64_t j = 0;
+    for (; j + kCount <= columns; j += kCount) {
+      V block[kCount];
+      for (std::int64_t x = 0; x < kCount; ++x) {
+        __builtin_memcpy(&block[x], from + (i + x) * from_row + j, sizeof(V));
+      }
+      transpose_lanes<V, 1>(block);
+      for (std::int64_t x = 0; x < kCount; ++x) {
+        __builtin_memcpy(to + (j + x) * to_row + i, &block[x], sizeof(V));
+      }
+    }
+    for (; j < columns; ++j) {
+      for (std::int64_t x = i; x < i + kCount; ++x) to[j * to_row + x] = from[x * from_row + j];
+    }
+  }
+  for (; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) to[j * to_row + i] = from[i * from_row + j];
+  }
+}
+
+// ---- packing ---------------------------------------------------------------------------------------
+
+/// k rows of `width` columns of b, side by side, with zeros up to whole vectors.
+template <class V, class T>
+void pack_strip(const GemmTile& t, const T* b, std::int64_t k, std::int64_t width, T* to) {
+  constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
+  const std::int64_t padded = (width + kLanes - 1) / kLanes * kLanes;
+  if (t.b_column == 1) {
+    for (std::int64_t i = 0; i < k; ++i, b += t.b_row, to += padded) {
+      if (width == padded) {
+        for (std::int64_t j = 0; j < width; j += kLanes) __builtin_memcpy(to + j, b + j, sizeof(V));
+      } else {
+        for (std::int64_t j = 0; j < padded; ++j) to[j] = j < width ? b[j] : T(0);
+      }
+    }
+    return;
+  }
+  if (width < padded) {
+    for (std::int64_t i = 0; i < k; ++i) {
+      for (std::int64_t j = width; j < padded; ++j) to[i * padded + j] = 0;
+    }
+  }
+  if (t.b_row == 1) return transpose_block<V>(b, t.b_column, width, k, to, padded);
+  for (std::int64_t i = 0; i < k; ++i) {
+    for (std::int64_t j = 0; j < width; ++j) to[i * padded + j] = b[i * t.b_row + j * t.b_column];
+  }
+}
+
+/// m rows of a block of a, k adjacent.
+template <class V, class T>
+void pack_rows(const GemmTile& t, const T* a, std::int64_t k, T* to) {
+  if (t.a_row == 1) return transpose_block<V>(a, t.a_column, k, t.m, to, k);
+  for (std::int64_t i = 0; i < t.m; ++i) {
+    for (std::int64_t j = 0; j < k; ++j) to[i * k + j] = a[i * t.a_row + j * t.a_column];
+  }
+}
+
+template <class V>
+void float_gemm(const GemmTile& t) {
+  using T = simd::ScalarOf<V>;
+  constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
+  // Where b is small, or used for a few rows only, it is read as it lies.
+  constexpr std::int64_t kSmall = 256 << 10;
+  const bool pack_b =
+      t.b_column != 1 || (t.m >= 24 && t.k * t.n * static_cast<std::int64_t>(sizeof(T)) > kSmall);
+  // A few rows: the product reads b once, so its rows are followed to their ends, a few at a time.
+  const bool stream = !pack_b && t.m <= 4 && t.n > 4 * kWidest * kLanes;
+  const std::int64_t depth = stream ? 16 : kGemmDepth;
+  T* const packed_b = static_cast<T*>(t.workspace);
+  T* const packed_a = packed_b + kGemmDepth * kWidest * kLanes;
+  Block<T> block{};
+  block.c_row = t.c_row;
+  for (std::int64_t kk = 0; kk < t.k || kk == 0; kk += depth) {
+    block.k = t.k - kk < depth ? t.k - kk : depth;
+    block.first = kk == 0;
+    block.a = static_cast<const T*>(t.a) + kk * t.a_column;
+    block.a_row = t.a_row;
+    if (t.a_column != 1 && t.k > 1) {
+      pack_rows<V>(t, block.a, block.k, packed_a);
+      block.a = packed_a;
+      block.a_row = block.k;
+    }
+    // Strips as wide as there are registers for, the last two evened out.
+    std::int64_t vectors = (t.n + kLanes - 1) / kLanes;
+    for (std::int64_t j = 0; vectors > 0;) {
+      const int now = static_cast<int>(vectors <= kWidest      ? vectors
+                                       : vectors < 2 * kWidest ? (vectors + 1) / 2
+                                                               : kWidest);
+      const std::int64_t width = t.n - j < now * kLanes ? t.n - j : now * kLanes;
+      block.b = static_cast<const T*>(t.b) + kk * t.b_row + j * t.b_column;
+      block.b_row = t.b_row;
+      if (pack_b || width < now * kLanes) {
+        pack_strip<V>(t, block.b, block.k, width, packed_b);
+        block.b = packed_b;
+        block.b_row = now * kLanes;
+      }
+      block.c = static_cast<T*>(t.c) + j;
+      block.count = width - (now - 1) * kLanes;
+      strip_of<V>(now, block, t.m);
+      j += width;
+      vectors -= now;
+    }
+  }
+}
+
+}  // namespace loops
+}  // namespace
+}  // namespace v1
+}  // namespace telamon
+
+extern "C" telamon::kernels::GemmLoop TELAMON_ISA_SYMBOL(float_gemm_loop)(telamon::DType dtype) {
+  using namespace telamon::loops;  // NOLINT: this is their C face
+  using telamon::DType;
+  return dtype == DType::f32 ? float_gemm<F32> : dtype == DType::f64 ? float_gemm<F64> : nullptr;
+}
