@@ -9,7 +9,6 @@
 #include "interop/json_program.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/backend.hpp"
-#include "runtime/blas.hpp"
 #include "runtime/cpu.hpp"
 #include "runtime/thread_pool.hpp"
 #include "telamon/telamon.hpp"
@@ -19,12 +18,6 @@ namespace {
 
 namespace rt = telamon::runtime;
 using telamon::interop::Json;
-
-std::string blas_description() {
-  if (!rt::blas()) return "none (own loops)";
-  const auto config = reinterpret_cast<const char* (*)()>(rt::blas_symbol("openblas_get_config"));
-  return config == nullptr ? "found" : config();
-}
 
 std::string mebibytes(std::size_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
@@ -41,7 +34,6 @@ void print_info() {
             << "  memory: " << mebibytes(rt::memory_limit()) << '\n'
             << "\nlibraries\n"
             << "  default backend: " << backend.name() << ", " << backend.description() << '\n'
-            << "  BLAS: " << blas_description() << '\n'
             << "  fmt: " << FMT_VERSION / 10000 << '.' << FMT_VERSION / 100 % 100 << '.'
             << FMT_VERSION % 100 << '\n'
             << "  nlohmann-json: " << Json::meta().at("version").at("string").get<std::string>()

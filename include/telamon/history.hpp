@@ -36,7 +36,7 @@ struct ExecutableInfo {
   std::string name;                ///< of the jitted function
   std::string backend;             ///< "llvm", "interpret"
   int kernels = 0;                 ///< loops over arrays that were generated
-  int library_calls = 0;           ///< calls of BLAS and of C++ functions
+  int library_calls = 0;           ///< calls of large matrix products and of C++ functions
   std::vector<std::string> steps;  ///< one line for each kernel and call, in order
   std::size_t arena_bytes = 0;     ///< memory for intermediate values
   std::vector<PassTime> passes;    ///< in order, with their times

@@ -229,7 +229,7 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
                                  .partial_reductions = c.enabled("partial_reductions"),
                                  .in_place = c.enabled("in_place"),
                                  .reuse_memory = c.enabled("reuse_memory"),
-                                 .blas = c.enabled("blas"),
+                                 .matmul = c.enabled("matmul"),
                                  .cells = c.enabled("cells")};
   parts.plan = c.stage("fuse", [&] { return plan_kernels(jaxpr, plan_options); });
   return finish(c, std::move(parts), jaxpr, plan_options);

@@ -1,4 +1,4 @@
-// Recognises matrix products in dot_general, and gives the large ones to BLAS.
+// Recognises matrix products in dot_general, and gives the large ones to the runtime's product.
 //
 // A loop that multiplies by the same weights on each trip does not pack them beforehand. Measured with
 // 16x128 by 128x384 in f32, the GRU of bench/loops_bench: 8 us a trip as it is, 7.3 us for a product of
@@ -37,6 +37,8 @@ std::optional<Group> merge(const Shape& shape, const Shape& dims) {
   return g;
 }
 
+}  // namespace
+
 Shape free_dims(int rank, const Shape& batch, const Shape& contracting) {
   Shape out;
   for (int d = 0; d < rank; ++d) {
@@ -44,8 +46,6 @@ Shape free_dims(int rank, const Shape& batch, const Shape& contracting) {
   }
   return out;
 }
-
-}  // namespace
 
 Shape grouped_order(int rank, const Shape& batch, const Shape& contracting) {
   Shape order = batch;
@@ -72,16 +72,16 @@ std::optional<MatrixProduct> matrix_product(const Aval& lhs, const Aval& rhs,
   return p;
 }
 
-HostFunction blas_function(const Jaxpr& jaxpr, const Eqn& eqn, std::string& name) {
+HostFunction matmul_function(const Jaxpr& jaxpr, const Eqn& eqn, std::string& name) {
   const Aval &lhs = jaxpr.aval(eqn.inputs[0]), &rhs = jaxpr.aval(eqn.inputs[1]);
   const DType out = jaxpr.aval(eqn.outputs[0]).dtype;
-  const bool blas_type = out == DType::f32 || out == DType::f64;
-  if (!blas_type || lhs.dtype != out || rhs.dtype != out || eqn.inputs[0].is_literal() ||
+  const bool float_type = out == DType::f32 || out == DType::f64;
+  if (!float_type || lhs.dtype != out || rhs.dtype != out || eqn.inputs[0].is_literal() ||
       eqn.inputs[1].is_literal())
     return {};
   const auto p = matrix_product(lhs, rhs, eqn.params.as<DotGeneralParams>());
-  // Below about 48^3 the call and the packing cost more than the arithmetic.
-  if (!p || p->m * p->n * p->k < 48 * 48 * 48 || p->n == 1 || p->m == 1) return {};
+  // Below about 48^3 the call costs more than it gains.
+  if (!p || p->m * p->n * p->k < 48 * 48 * 48) return {};
   name = "matmul " + std::to_string(p->m) + "x" + std::to_string(p->k) + "x" + std::to_string(p->n);
   const auto bytes = static_cast<std::int64_t>(size_of(out));
   const auto view = [&](const MatrixProduct::Strides& s, Shape shape) {

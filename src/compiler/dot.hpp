@@ -26,6 +26,8 @@ struct MatrixProduct {
 std::optional<MatrixProduct> matrix_product(const Aval& lhs, const Aval& rhs,
                                             const DotGeneralParams& params);
 
+/// The dimensions of an operand of this rank that are neither batch nor contracting.
+Shape free_dims(int rank, const Shape& batch, const Shape& contracting);
 /// The permutation that brings an operand to (batch, free, contracting) order.
 Shape grouped_order(int rank, const Shape& batch, const Shape& contracting);
 

@@ -1,4 +1,4 @@
-// Matrix products in our own loops: what is too small for BLAS, vectors, integers.
+// Matrix products in our own loops: what is too small for a call, integers.
 //
 // Lanes run along the dimension that lies contiguously in memory: the columns of the result, or the
 // contraction (then each result is a sum over lanes), or the rows of the result. Multiplication and

@@ -1,4 +1,4 @@
-// What generated code calls back: host functions (BLAS, `call` lowerings) and the thread pool.
+// What generated code calls back: host functions (large matrix products, `call` lowerings) and the thread pool.
 #pragma once
 
 #include <atomic>

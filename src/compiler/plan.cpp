@@ -164,7 +164,7 @@ class Planner {
         step.name = std::string(e.primitive->name());
       } else if (c.form == Form::dot) {
         c.kernel.kind = Kernel::Kind::dot;
-        if (options_.blas) step.host = blas_function(jaxpr(), e, step.name);
+        if (options_.matmul) step.host = matmul_function(jaxpr(), e, step.name);
       } else {
         const bool form = std::holds_alternative<Lowering::Kernel>(lowering_of(*e.primitive).form);
         c.kernel.kind = form ? Kernel::Kind::emitted : Kernel::Kind::update;

@@ -128,8 +128,8 @@ struct PlanOptions {
   bool partial_reductions = true;  ///< parts of a large reduction are folded apart
   bool in_place = true;
   bool reuse_memory = true;
-  bool blas = true;
-  bool cells = true;  ///< small loops keep their state in registers
+  bool matmul = true;  ///< large matrix products are calls of the runtime's
+  bool cells = true;   ///< small loops keep their state in registers
   /// The last of each chain gives a result of the program. All of its results share one memory.
   std::vector<UpdateChain> updates{};
   std::set<int> alone{};  ///< equations with kernels of their own
@@ -155,8 +155,8 @@ void plan_region(Plan& plan, const Jaxpr& jaxpr, const Eqn& eqn, const std::vect
 
 /// A `call` lowering, or the eager kernel of any other primitive, over the equation's variables.
 HostFunction host_function(const Jaxpr& jaxpr, const Eqn& eqn);
-/// dot_general by BLAS where it is large and of a plain layout; empty where loops are better.
-HostFunction blas_function(const Jaxpr& jaxpr, const Eqn& eqn, std::string& name);
+/// dot_general of floats by the runtime's product where it is large; empty where loops are better.
+HostFunction matmul_function(const Jaxpr& jaxpr, const Eqn& eqn, std::string& name);
 
 }  // namespace compiler
 }  // namespace v1

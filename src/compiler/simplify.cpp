@@ -3,8 +3,10 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <string_view>
 
+#include "compiler/dot.hpp"
 #include "compiler/passes.hpp"
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
@@ -24,6 +26,7 @@ class Simplifier {
  public:
   Jaxpr run(const Jaxpr& jaxpr) {
     Renaming renamed(jaxpr);
+    const std::vector<int> uses = detail::use_counts(jaxpr);
     for (const Aval& aval : jaxpr.in_avals()) {
       renamed.push(Atom::var(builder_.add_input(aval)));
       definitions_.push_back(-1);
@@ -36,11 +39,18 @@ class Simplifier {
       const std::vector<Aval> avals = renamed.out_avals(eqn);
       if (eqn.effect == Effect::none && eqn.outputs.size() == 1) {
         if (const auto atom = rewrite(e, avals[0])) {
+          if (atom->is_var() && uses[static_cast<std::size_t>(eqn.outputs[0])] != 1) {
+            used_once_.erase(atom->var());
+          }
           renamed.push(*atom);
           continue;
         }
       }
-      renamed.push(emit(*e.primitive, e.params, e.inputs, avals, e.effect, e.where));
+      const auto results = emit(*e.primitive, e.params, e.inputs, avals, e.effect, e.where);
+      if (results.size() == 1 && uses[static_cast<std::size_t>(eqn.outputs[0])] == 1) {
+        used_once_.insert(results[0]);
+      }
+      renamed.push(results);
     }
     // What the rules made superfluous is for the next passes: equal equations are merged first.
     return builder_.build(renamed(jaxpr.outs()), JaxprBuilder::DeadCode::keep).jaxpr;
@@ -56,6 +66,9 @@ class Simplifier {
     const Eqn& eqn = builder_.eqns()[static_cast<std::size_t>(e)];
     return eqn.primitive == &p ? &eqn : nullptr;
   }
+
+  /// Whether nothing but the equation being rewritten reads the atom: then what defines it goes away.
+  bool used_once(const Atom& a) const { return !a.is_literal() && used_once_.contains(a.var()); }
 
   /// The scalar that all elements of the atom are.
   const Array* splat(const Atom& a) const {
@@ -95,6 +108,7 @@ class Simplifier {
 
   JaxprBuilder builder_;
   std::vector<int> definitions_;
+  std::set<Var> used_once_;
 };
 
 using Rule = std::optional<Atom> (*)(Simplifier&, const Eqn&, const Aval&);
@@ -176,6 +190,7 @@ std::optional<Atom> reshape_chain(Simplifier& s, const Eqn& e, const Aval& out) 
   }
   return std::nullopt;
 }
+std::optional<Atom> transpose_of_dot(Simplifier& s, const Eqn& e, const Aval& out);
 std::optional<Atom> transpose_chain(Simplifier& s, const Eqn& e, const Aval& out) {
   const Shape& outer = e.params.as<TransposeParams>().permutation;
   bool in_order = true;
@@ -183,7 +198,7 @@ std::optional<Atom> transpose_chain(Simplifier& s, const Eqn& e, const Aval& out
     in_order &= outer[d] == static_cast<std::int64_t>(d);
   if (in_order) return e.inputs[0];
   const Eqn* inner = s.defined_by(e.inputs[0], transpose_p);
-  if (inner == nullptr) return std::nullopt;
+  if (inner == nullptr) return transpose_of_dot(s, e, out);
   Shape both;
   for (const std::int64_t d : outer)
     both.push_back(inner->params.as<TransposeParams>().permutation[static_cast<std::size_t>(d)]);
@@ -207,6 +222,54 @@ std::optional<Atom> fold_nothing(Simplifier&, const Eqn& e, const Aval&) {
 std::optional<Atom> concatenate_one(Simplifier&, const Eqn& e, const Aval&) {
   if (e.inputs.size() == 1) return e.inputs[0];
   return std::nullopt;
+}
+
+// ---- matrix products -----------------------------------------------------------------------------
+Shape permuted(const Shape& dims, const Shape& permutation) {
+  Shape out;
+  for (const std::int64_t d : dims) out.push_back(permutation[static_cast<std::size_t>(d)]);
+  return out;
+}
+// dot(transpose(x), y) reads x as it lies: the dimensions get other numbers. The free dimensions of x
+// must come in the same order, and each group must lie side by side in memory.
+std::optional<Atom> dot_of_transpose(Simplifier& s, const Eqn& e, const Aval& out) {
+  for (const std::size_t side : {0, 1}) {
+    const Eqn* inner = s.defined_by(e.inputs[side], transpose_p);
+    if (inner == nullptr) continue;
+    const Shape& permutation = inner->params.as<TransposeParams>().permutation;
+    DotGeneralParams params = e.params.as<DotGeneralParams>();
+    DotDimensionNumbers& dn = params.dimension_numbers;
+    Shape& batch = side == 0 ? dn.lhs_batch : dn.rhs_batch;
+    Shape& contracting = side == 0 ? dn.lhs_contracting : dn.rhs_contracting;
+    const Shape free = permuted(free_dims(permutation.ndim(), batch, contracting), permutation);
+    if (!std::is_sorted(free.begin(), free.end())) continue;
+    batch = permuted(batch, permutation);
+    contracting = permuted(contracting, permutation);
+    std::vector<Atom> inputs = e.inputs;
+    inputs[side] = inner->inputs[0];
+    if (!matrix_product(s.aval(inputs[0]), s.aval(inputs[1]), params)) continue;
+    return s.make(dot_general_p, params, std::move(inputs), out);
+  }
+  return std::nullopt;
+}
+// transpose(dot(x, y)) = dot(y, x) where it exchanges the free dimensions of x and y. Products and
+// their sums are the same numbers.
+std::optional<Atom> transpose_of_dot(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* dot = s.defined_by(e.inputs[0], dot_general_p);
+  if (dot == nullptr || !s.used_once(e.inputs[0])) return std::nullopt;
+  const Shape& permutation = e.params.as<TransposeParams>().permutation;
+  DotGeneralParams params = dot->params.as<DotGeneralParams>();
+  DotDimensionNumbers& dn = params.dimension_numbers;
+  const std::int64_t batch = dn.lhs_batch.ndim();
+  const std::int64_t rows = s.aval(dot->inputs[0]).ndim() - batch - dn.lhs_contracting.ndim();
+  Shape exchanged;
+  for (std::int64_t d = 0; d < batch; ++d) exchanged.push_back(d);
+  for (std::int64_t d = batch + rows; d < permutation.ndim(); ++d) exchanged.push_back(d);
+  for (std::int64_t d = batch; d < batch + rows; ++d) exchanged.push_back(d);
+  if (permutation != exchanged) return std::nullopt;
+  std::swap(dn.lhs_batch, dn.rhs_batch);
+  std::swap(dn.lhs_contracting, dn.rhs_contracting);
+  return s.make(dot_general_p, params, {dot->inputs[1], dot->inputs[0]}, out);
 }
 
 // ---- updates -------------------------------------------------------------------------------------
@@ -332,6 +395,7 @@ const std::vector<Entry>& rules() {
       {&reduce_min_p, fold_nothing},
       {&reduce_prod_p, fold_nothing},
       {&concatenate_p, concatenate_one},
+      {&dot_general_p, dot_of_transpose},
   };
   return *table;
 }

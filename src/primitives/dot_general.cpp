@@ -193,7 +193,7 @@ const Primitive<DotGeneralParams> dot_general_p{
           .jvp = jvp,
           .transpose = transpose,
           .batch = batch,
-          .exempt = {{"lower", "the compiler chooses between its own loops and BLAS"}},
+          .exempt = {{"lower", "the compiler chooses between loops of its own and the runtime's product"}},
       };
     }};
 

@@ -336,8 +336,8 @@ TEST_F(Command, BenchMeasuresAndWritesJson) {
 TEST_F(Command, InfoTellsVersionAndMachine) {
   const Answer info = telamon_command("info");
   EXPECT_EQ(info.code, 0);
-  for (const char* word : {"telamon ", "instruction set: ", "threads: ", "default backend: ",
-                           "BLAS: ", "zlib: ", "caches"})
+  for (const char* word :
+       {"telamon ", "instruction set: ", "threads: ", "default backend: ", "zlib: ", "caches"})
     EXPECT_THAT(info.text, HasSubstr(word));
 }
 
@@ -520,14 +520,12 @@ TEST_F(Command, CheckTellsWhichGoldensItCorrects) {
 }
 
 TEST_F(Command, SaysWhichEnvironmentVariablesItIgnores) {
-  const Answer info = telamon_command(
-      "info",
-      "TELAMON_ISA=avx3 TELAMON_NUM_THREADS=abc TELAMON_CHECK_LEAKS=yes TELAMON_BLAS=/no.so ");
+  const Answer info =
+      telamon_command("info", "TELAMON_ISA=avx3 TELAMON_NUM_THREADS=abc TELAMON_CHECK_LEAKS=yes ");
   EXPECT_EQ(info.code, 0);
   for (const char* line :
        {"telamon: TELAMON_ISA: there is no 'avx3'; it knows generic, avx2, avx512\n",
-        "telamon: TELAMON_NUM_THREADS=abc is ignored: it takes a number from 1 on\n",
-        "telamon: TELAMON_BLAS=/no.so is ignored: /no.so: cannot open shared object file"}) {
+        "telamon: TELAMON_NUM_THREADS=abc is ignored: it takes a number from 1 on\n"}) {
     EXPECT_THAT(info.text, HasSubstr(line));
     EXPECT_EQ(info.text.find(line), info.text.rfind(line));
   }

@@ -413,7 +413,7 @@ TEST(CompiledLoops, AreRightWithEveryOptimisationLeftOut) {
   const Arrays x = {uniform({8}, DType::f64), uniform({8}, DType::f64, -1, 1, 2),
                     lax::full({}, DType::i32, 0)};
   for (const char* pass : {"simplify", "cse", "dce", "loops", "fuse", "in_place", "reuse_memory",
-                           "blas", "parallel", "cells", "residuals"}) {
+                           "matmul", "parallel", "cells", "residuals"}) {
     check(f, x, -1, 64, {.contract = false, .name = pass, .disabled = {pass}});
   }
 }

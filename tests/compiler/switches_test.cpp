@@ -6,7 +6,6 @@
 
 #include "compiler/support.hpp"
 #include "core/environment.hpp"
-#include "runtime/blas.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/numpy.hpp"
@@ -124,11 +123,9 @@ std::map<std::string_view, Example> examples() {
                          },
                          {square},
                          arena};
-  if (runtime::blas()) {
-    all["blas"] = {[](std::span<const Array> x) { return Arrays{product(x[0], x[0])}; },
+  all["matmul"] = {[](std::span<const Array> x) { return Arrays{product(x[0], x[0])}; },
                    {uniform({128, 128}, DType::f32, 0, 1)},
                    kernels};
-  }
   all["parallel"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
                      {large},
                      words("ir", "telamon_jit_parallel", -1)};
@@ -154,7 +151,6 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
   for (const std::string_view word : detail::environment_words("TELAMON_DISABLE")) {
     SCOPED_TRACE(word);
     const auto found = all.find(word);
-    if (word == "blas" && !runtime::blas()) continue;
     ASSERT_NE(found, all.end()) << "no program shows what is left out";
     const auto& [f, inputs, measure] = found->second;
     const Compiled with = check(f, inputs, -1, 1e3);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "runtime/cpu.hpp"
 #include "runtime/kernels/copy.hpp"
 #include "runtime/thread_pool.hpp"
 
@@ -126,6 +127,49 @@ TEST(MatmulTiles, GiveTheSameBitsForAnyNumberOfThreads) {
   for (std::size_t k = 0; k < 300; ++k)
     want += static_cast<double>(a[5 * 300 + k]) * b[k * 900 + 7];
   EXPECT_NEAR(c1[5 * 900 + 7], want, 1e-4);
+}
+
+/// Each element is one sum from the first product to the last, fused where the instruction set can:
+/// whatever the shape, the layout, the tile.
+template <class T>
+void expect_sums_in_order(std::int64_t m, std::int64_t n, std::int64_t k, Layout of_a,
+                          Layout of_b) {
+  Matrix<T> a(1, m, k, of_a, 1), b(1, k, n, of_b, 2);
+  for (std::size_t i = 0; i < a.memory.size(); ++i)
+    a.memory[i] = static_cast<T>(std::sin(static_cast<double>(i)));
+  for (std::size_t i = 0; i < b.memory.size(); ++i)
+    b.memory[i] = static_cast<T>(std::cos(static_cast<double>(i)));
+  std::vector<T> c(static_cast<std::size_t>(m * n), T(99));
+  kernels::run_matmul(a.view, b.view, contiguous_view(c.data(), dtype_of<T>, Shape{1, m, n}));
+  const bool fused = runtime::host_isa() != runtime::Isa::generic;
+  for (std::int64_t i = 0; i < m; i += 1 + i % 3) {
+    for (std::int64_t j = 0; j < n; j += 1 + j % 5) {
+      T want = 0;
+      for (std::int64_t q = 0; q < k; ++q) {
+        const T x = a.at(0, i, q), y = b.at(0, q, j);
+        const T product = x * y;
+        want = fused ? std::fma(x, y, want) : want + product;
+      }
+      ASSERT_EQ(c[static_cast<std::size_t>(i * n + j)], want)
+          << m << "x" << k << "x" << n << " layouts " << int(of_a) << int(of_b) << " at " << i
+          << ", " << j;
+    }
+  }
+}
+
+TEST(MatmulTiles, AddInOrderWhateverTheTile) {
+  for (const Layout of_a : {Layout::rows, Layout::columns, Layout::strided}) {
+    for (const Layout of_b : {Layout::rows, Layout::columns, Layout::padded}) {
+      for (const std::int64_t m : {2, 23, 70}) {
+        for (const std::int64_t n : {3, 47, 130}) {
+          expect_sums_in_order<float>(m, n, 400, of_a, of_b);
+          expect_sums_in_order<double>(m, n, 400, of_a, of_b);
+        }
+      }
+      expect_sums_in_order<float>(33, 300, 900, of_a, of_b);
+      expect_sums_in_order<double>(3, 2100, 70, of_a, of_b);
+    }
+  }
 }
 
 TEST(MatmulTypes, KnowBoolSmallFloatsAndComplex) {

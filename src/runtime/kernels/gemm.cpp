@@ -69,16 +69,18 @@ void call_loop(GemmLoop loop, const Product& p, const Rectangle& r, void* worksp
 /// Calls run(rectangle) for all tiles of the products, in chunks of enough work.
 template <class Run>
 void for_each_tile(const Product& p, const Run& run) {
-  const std::int64_t rows = (p.m + kTile - 1) / kTile, columns = (p.n + kTile - 1) / kTile;
+  // A few rows only: the columns of a tile are adjacent in b, and b is all that is read.
+  const std::int64_t width = p.m <= 4 ? 4 * kTile : kTile;
+  const std::int64_t rows = (p.m + kTile - 1) / kTile, columns = (p.n + width - 1) / width;
   const std::int64_t tiles = p.batch * rows * columns;
   const std::int64_t work =
-      std::min(p.m, kTile) * std::min(p.n, kTile) * std::max<std::int64_t>(p.k, 1);
+      std::min(p.m, kTile) * std::min(p.n, width) * std::max<std::int64_t>(p.k, 1);
   const std::int64_t per_chunk = std::max<std::int64_t>(kChunkWork / work, 1);
   runtime::parallel_for((tiles + per_chunk - 1) / per_chunk, [&](std::int64_t chunk) {
     const std::int64_t end = std::min(tiles, (chunk + 1) * per_chunk);
     for (std::int64_t t = chunk * per_chunk; t < end; ++t) {
-      const std::int64_t i = t / columns % rows * kTile, j = t % columns * kTile;
-      run(Rectangle{t / columns / rows, i, j, std::min(kTile, p.m - i), std::min(kTile, p.n - j)});
+      const std::int64_t i = t / columns % rows * kTile, j = t % columns * width;
+      run(Rectangle{t / columns / rows, i, j, std::min(kTile, p.m - i), std::min(width, p.n - j)});
     }
   });
 }

@@ -9,7 +9,7 @@ namespace kernels {
 
 /// out[b, m, n] = sum over k of lhs[b, m, k] rhs[b, k, n]. All of one dtype and rank 3, with any
 /// strides (so transposes cost no copy); integers wrap, bool is or of ands; f16 and bf16 accumulate in
-/// f32. `out` is contiguous. f32 and f64 go to BLAS where it is present and the product is large.
+/// f32. `out` is contiguous.
 /// Results do not depend on the number of threads.
 TELAMON_API void run_matmul(const View& lhs, const View& rhs, const View& out);
 
