@@ -49,6 +49,18 @@ struct Case {
   std::function<Samples(double seconds)> measure;
 };
 
+/// A case whose times are divided by n.
+inline Case per(double n, Case c, std::string note = {}) {
+  c.per = n;
+  c.note = std::move(note);
+  return c;
+}
+/// A case whose results cannot be compared: rounding decides them.
+inline Case chaotic(Case c) {
+  c.tolerance = -1;
+  return c;
+}
+
 /// Registers a workload; units are ns, us, ms, s, MB.
 struct Register {
   Register(std::string id, std::string unit, std::function<Case()> make);
