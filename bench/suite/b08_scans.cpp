@@ -22,8 +22,7 @@ const Register scan_one("B08.logistic_scan", "ns", [] {
 });
 const Register fori_one("B08.logistic_fori", "ns", [] {
   const auto f = [](const Array& x) {
-    return fori_loop(
-        0, 1'000'000, [](const Array&, const Array& c) { return logistic(c); }, x);
+    return fori_loop(0, 1'000'000, [](const Array&, const Array& c) { return logistic(c); }, x);
   };
   return chaotic(per(1e6, go(compiled(f), number(.5f)), "per trip"));
 });

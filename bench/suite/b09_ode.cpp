@@ -24,9 +24,7 @@ Array lorenz_mean(const Array& p, const Array& y) {
   return mean(sum(square(last), 1));
 }
 
-Array start() {
-  return Array(std::vector<float>{1, 1, 20}, {3}) + z(1, {kTrajectories, 3});
-}
+Array start() { return Array(std::vector<float>{1, 1, 20}, {3}) + z(1, {kTrajectories, 3}); }
 Array parameters() { return Array(std::vector<float>{10, 28, 8.f / 3}, {3}); }
 
 template <class F>
@@ -40,8 +38,8 @@ Case of_mean(F f) {
 const Register vmap_ode("B09.vmap_ode", "ns", [] {
   const auto f = vmap([](const Array& y, const Array& p) { return lorenz(y, p, 1000); },
                       {.in_axes = {0, none}});
-  Case c = per(kTrajectories * 1000, go(compiled(f), start(), parameters()),
-               "per trajectory and step");
+  Case c =
+      per(kTrajectories * 1000, go(compiled(f), start(), parameters()), "per trajectory and step");
   c.flops = 71 * kTrajectories * 1000;
   return chaotic(c);
 });

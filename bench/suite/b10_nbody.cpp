@@ -37,12 +37,10 @@ Case pairs(double n, Case c) {
   c.items = n * kBodies * kBodies;
   return c;
 }
-const Register energies("B10.nbody_energy", "us", [] {
-  return pairs(1, go(compiled(energy), positions(), masses()));
-});
-const Register forces("B10.nbody_force", "us", [] {
-  return pairs(1, go(compiled(acceleration), positions(), masses()));
-});
+const Register energies("B10.nbody_energy", "us",
+                        [] { return pairs(1, go(compiled(energy), positions(), masses())); });
+const Register forces("B10.nbody_force", "us",
+                      [] { return pairs(1, go(compiled(acceleration), positions(), masses())); });
 const Register steps("B10.nbody_leapfrog10", "ms", [] {
   return pairs(20, go(compiled(leapfrog), positions(), velocities(), masses()));
 });

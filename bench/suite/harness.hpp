@@ -47,6 +47,7 @@ struct Case {
   std::string note;
   /// Instead of `call`, for what is no repeated call: processes, compilations.
   std::function<Samples(double seconds)> measure;
+  std::function<std::string()> note_after;  ///< replaces `note` once times are taken
 };
 
 /// A case whose times are divided by n.
