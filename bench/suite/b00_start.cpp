@@ -78,7 +78,7 @@ const bool processes = [] {
   process("B00.first_grad", "first_grad", "grad(sin(x)*x), no jit");
   process("B00.first_jit", "first_jit", "");
   process("B00.first_jit_grad", "first_jit_grad", "");
-  process("B00.second_start", "first_jit", "first_jit once more in a new process");
+  process("B00.second_start", "first_jit_grad", "first_jit_grad once more in a new process");
   return true;
 }();
 

@@ -21,7 +21,7 @@ Block block_params() {
 }
 Array block(const Block& p, const Array& x) {
   const std::int64_t batch = x.shape(0), steps = x.shape(1), d = x.shape(2);
-  const Array h = layernorm(x, p.g1, p.b);
+  const Array h = layernorm_rows(x, p.g1, p.b);
   const Array qkv = transpose(reshape(matmul(h, p.w_qkv), {batch, steps, 3, kHeads, d / kHeads}),
                               {2, 0, 3, 1, 4});
   const Array q = qkv(0), k = qkv(1), v = qkv(2);
@@ -31,7 +31,7 @@ Array block(const Block& p, const Array& x) {
   const Array attended =
       reshape(transpose(matmul(softmax(s, -1), v), {0, 2, 1, 3}), {batch, steps, d});
   const Array y = x + matmul(attended, p.w_o);
-  return y + matmul(gelu(matmul(layernorm(y, p.g2, p.b), p.w1)), p.w2);
+  return y + matmul(gelu(matmul(layernorm_rows(y, p.g2, p.b), p.w1)), p.w2);
 }
 
 const Register forward("B07.block_fwd", "ms", [] {

@@ -15,11 +15,15 @@ inline Array chain10(const Array& x) {
   return telamon::log(y) * x;
 }
 
-inline Array layernorm(const Array& x, const Array& w, const Array& b) {
-  const Array m = telamon::mean(x, {.axes = -1, .keepdims = true});
-  const Array v = telamon::var(x, {.axes = -1, .keepdims = true});
+inline Array layernorm(const Array& x, const Array& w, const Array& b, std::int64_t axis) {
+  const Array m = telamon::mean(x, {.axes = axis, .keepdims = true});
+  const Array v = telamon::var(x, {.axes = axis, .keepdims = true});
   return (x - m) * telamon::rsqrt(v + 1e-5) * w + b;
 }
+/// Of rows.
+inline constexpr auto layernorm_rows = [](const Array& x, const Array& w, const Array& b) {
+  return layernorm(x, w, b, -1);
+};
 
 /// A perceptron with tanh layers, log-probabilities at its end, and its negative log-likelihood.
 struct Layer {
