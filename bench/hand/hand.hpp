@@ -29,6 +29,13 @@ inline void keep(T* p) {
 /// Lanes of one 64-byte line: enough for any vector unit; inner loops over so many partial results
 /// vectorise without permission to reorder.
 inline constexpr std::size_t kLanes = 16;
+/// For loops that are written in vectors: the floats of a register of this machine.
+#ifdef __AVX512F__
+inline constexpr int kWide = 16;
+#else
+inline constexpr int kWide = 8;
+#endif
+using FloatVector = float __attribute__((vector_size(kWide * 4)));
 
 /// The sum of n numbers, in 64 lanes.
 template <class T>

@@ -10,11 +10,9 @@
 namespace bench {
 namespace {
 
-using Floats8 = float __attribute__((vector_size(32)));
-
-// ---- the Lorenz system, lanes of 8 trajectories --------------------------------------------------
+// ---- the Lorenz system, a trajectory in each lane --------------------------------------------------
 struct Dual {  // a value and its derivatives for three parameters
-  Floats8 v, p, q, r;
+  FloatVector v, p, q, r;
 };
 inline Dual operator+(const Dual& a, const Dual& b) {
   return {a.v + b.v, a.p + b.p, a.q + b.q, a.r + b.r};
@@ -45,37 +43,37 @@ template <class V> inline Point<V> rk4(Point<V> y, Point<V> p) {
 }
 
 constexpr int kTrajectories = 4096;
-inline Point<Floats8> eight(const float* y0, int b) {
-  Point<Floats8> y{};
-  for (int l = 0; l < 8; ++l) {
+inline Point<FloatVector> lanes_of(const float* y0, int b) {
+  Point<FloatVector> y{};
+  for (int l = 0; l < kWide; ++l) {
     y.a[l] = y0[(b + l) * 3];
     y.b[l] = y0[(b + l) * 3 + 1];
     y.c[l] = y0[(b + l) * 3 + 2];
   }
   return y;
 }
-inline Point<Floats8> spread(const float* p) {
-  return {Floats8{} + p[0], Floats8{} + p[1], Floats8{} + p[2]};
+inline Point<FloatVector> spread(const float* p) {
+  return {FloatVector{} + p[0], FloatVector{} + p[1], FloatVector{} + p[2]};
 }
 template <class Use> void trajectories(const float* y0, const float* p, long steps,
                                        const Use& use) {
-  const Point<Floats8> P = spread(p);
-  for (int b = 0; b < kTrajectories; b += 16) {
-    Point<Floats8> y = eight(y0, b), z = eight(y0, b + 8);
+  const Point<FloatVector> P = spread(p);
+  for (int b = 0; b < kTrajectories; b += 2 * kWide) {
+    Point<FloatVector> y = lanes_of(y0, b), z = lanes_of(y0, b + kWide);
     for (long t = 0; t < steps; ++t) y = rk4(y, P), z = rk4(z, P);
     use(b, y);
-    use(b + 8, z);
+    use(b + kWide, z);
   }
 }
-inline float total(Floats8 x) {
+inline float total(FloatVector x) {
   float s = 0;
-  for (int l = 0; l < 8; ++l) s += x[l];
+  for (int l = 0; l < kWide; ++l) s += x[l];
   return s;
 }
 
 NOINLINE void lorenz(const float* y0, const float* p, long steps, float* last) {
-  trajectories(y0, p, steps, [&](int b, const Point<Floats8>& y) {
-    for (int l = 0; l < 8; ++l) {
+  trajectories(y0, p, steps, [&](int b, const Point<FloatVector>& y) {
+    for (int l = 0; l < kWide; ++l) {
       last[(b + l) * 3] = y.a[l];
       last[(b + l) * 3 + 1] = y.b[l];
       last[(b + l) * 3 + 2] = y.c[l];
@@ -83,18 +81,18 @@ NOINLINE void lorenz(const float* y0, const float* p, long steps, float* last) {
   });
 }
 NOINLINE float lorenz_mean(const float* y0, const float* p, long steps) {
-  Floats8 sum{};
+  FloatVector sum{};
   trajectories(y0, p, steps,
-               [&](int, const Point<Floats8>& y) { sum += y.a * y.a + y.b * y.b + y.c * y.c; });
+               [&](int, const Point<FloatVector>& y) { sum += y.a * y.a + y.b * y.b + y.c * y.c; });
   return total(sum) / kTrajectories;
 }
 NOINLINE void lorenz_jacfwd(const float* y0, const float* p, long steps, float* gradient) {
-  const Point<Floats8> P = spread(p);
-  const Floats8 one = Floats8{} + 1, zero{};
+  const Point<FloatVector> P = spread(p);
+  const FloatVector one = FloatVector{} + 1, zero{};
   const Point<Dual> D{{P.a, one, zero, zero}, {P.b, zero, one, zero}, {P.c, zero, zero, one}};
-  Floats8 g[3] = {};
-  for (int b = 0; b < kTrajectories; b += 8) {
-    const Point<Floats8> first = eight(y0, b);
+  FloatVector g[3] = {};
+  for (int b = 0; b < kTrajectories; b += kWide) {
+    const Point<FloatVector> first = lanes_of(y0, b);
     Point<Dual> y{
         {first.a, zero, zero, zero}, {first.b, zero, zero, zero}, {first.c, zero, zero, zero}};
     for (long t = 0; t < steps; ++t) y = rk4(y, D);
@@ -105,27 +103,27 @@ NOINLINE void lorenz_jacfwd(const float* y0, const float* p, long steps, float* 
   for (int k = 0; k < 3; ++k) gradient[k] = 2 * total(g[k]) / kTrajectories;
 }
 NOINLINE void lorenz_grad(const float* y0, const float* parameters, long steps, float* gradient) {
-  static std::vector<Point<Floats8>> tape;
+  static std::vector<Point<FloatVector>> tape;
   tape.resize(static_cast<std::size_t>(steps));
-  const Point<Floats8> p = spread(parameters);
+  const Point<FloatVector> p = spread(parameters);
   const float h = .01f;
-  Floats8 gs{}, gr{}, gb{};
-  for (int b = 0; b < kTrajectories; b += 8) {
-    Point<Floats8> y = eight(y0, b);
+  FloatVector gs{}, gr{}, gb{};
+  for (int b = 0; b < kTrajectories; b += kWide) {
+    Point<FloatVector> y = lanes_of(y0, b);
     for (auto& record : tape) record = y, y = rk4(y, p);
-    Point<Floats8> g{2 * y.a, 2 * y.b, 2 * y.c};
-    const auto vjp = [&](Point<Floats8> at, Point<Floats8> k) {
+    Point<FloatVector> g{2 * y.a, 2 * y.b, 2 * y.c};
+    const auto vjp = [&](Point<FloatVector> at, Point<FloatVector> k) {
       gs += (at.b - at.a) * k.a;
       gr += at.a * k.b;
       gb -= at.c * k.c;
-      return Point<Floats8>{-p.a * k.a + (p.b - at.c) * k.b + at.b * k.c,
-                            p.a * k.a - k.b + at.a * k.c, -at.a * k.b - p.c * k.c};
+      return Point<FloatVector>{-p.a * k.a + (p.b - at.c) * k.b + at.b * k.c,
+                                p.a * k.a - k.b + at.a * k.c, -at.a * k.b - p.c * k.c};
     };
     for (long t = steps - 1; t >= 0; --t) {
       y = tape[static_cast<std::size_t>(t)];
       const auto y2 = axpy(y, h / 2, field(y, p)), y3 = axpy(y, h / 2, field(y2, p)),
                  y4 = axpy(y, h, field(y3, p));
-      const Point<Floats8> zero{};
+      const Point<FloatVector> zero{};
       const auto w4 = vjp(y4, axpy(zero, h / 6, g));
       const auto w3 = vjp(y3, axpy(axpy(zero, h / 3, g), h, w4));
       const auto w2 = vjp(y2, axpy(axpy(zero, h / 3, g), h / 2, w3));
@@ -133,7 +131,7 @@ NOINLINE void lorenz_grad(const float* y0, const float* parameters, long steps, 
       g = axpy(axpy(axpy(axpy(g, 1, w1), 1, w2), 1, w3), 1, w4);
     }
   }
-  const Floats8 sums[] = {gs, gr, gb};
+  const FloatVector sums[] = {gs, gr, gb};
   for (int k = 0; k < 3; ++k) gradient[k] = total(sums[k]) / kTrajectories;
 }
 

@@ -10,8 +10,8 @@
 namespace bench {
 namespace {
 
-constexpr std::size_t kWide = 8;
-using V = double __attribute__((vector_size(kWide * 8)));
+constexpr std::size_t kDoubles = 8;
+using V = double __attribute__((vector_size(kDoubles * 8)));
 inline V load(const double* p) {
   V v;
   std::memcpy(&v, p, sizeof v);
@@ -24,7 +24,7 @@ inline void store(double* p, V v) { std::memcpy(p, &v, sizeof v); }
 // matrix S_k = sum_i w_ik (x_i - mu_k) (x_i - mu_k)^T, so nothing is computed twice.
 template <std::size_t D, std::size_t K>
 struct Mixture {
-  static constexpr std::size_t N = 1000, kBlock = 2 * kWide, kPadded = (N + 15) / 16 * 16;
+  static constexpr std::size_t N = 1000, kBlock = 2 * kDoubles, kPadded = (N + 15) / 16 * 16;
   static constexpr std::size_t C = (D + 7) / 8 * 8;  // rows and columns with zeros at their ends
   static constexpr std::size_t kBelow = D * (D - 1) / 2;
 
@@ -61,7 +61,7 @@ struct Mixture {
       V from[C][2] = {}, distance[2] = {};
       for (std::size_t j = 0; j < D; ++j) {
         from[j][0] = load(&columns[j * kPadded + b]) - mu[k * D + j];
-        from[j][1] = load(&columns[j * kPadded + b + kWide]) - mu[k * D + j];
+        from[j][1] = load(&columns[j * kPadded + b + kDoubles]) - mu[k * D + j];
       }
       for (std::size_t i = 0; i < C; i += 4) {
         V y[4][2] = {};
@@ -78,7 +78,7 @@ struct Mixture {
         }
       }
       store(&terms[k * kPadded + b], start - .5 * distance[0]);
-      store(&terms[k * kPadded + b + kWide], start - .5 * distance[1]);
+      store(&terms[k * kPadded + b + kDoubles], start - .5 * distance[1]);
     }
   }
 
@@ -144,15 +144,15 @@ struct Mixture {
           first[j] += weighted[p][j];
         }
       }
-      for (std::size_t i = 0; i < C; i += kWide) {
-        for (std::size_t j = 0; j <= i; j += kWide) {
-          V sum[kWide];
-          for (std::size_t r = 0; r < kWide; ++r) sum[r] = load(&second[(i + r) * C + j]);
+      for (std::size_t i = 0; i < C; i += kDoubles) {
+        for (std::size_t j = 0; j <= i; j += kDoubles) {
+          V sum[kDoubles];
+          for (std::size_t r = 0; r < kDoubles; ++r) sum[r] = load(&second[(i + r) * C + j]);
           for (std::size_t p = 0; p < kPoints; ++p) {
             const V y = load(&from[p][j]);
-            for (std::size_t r = 0; r < kWide; ++r) sum[r] += weighted[p][i + r] * y;
+            for (std::size_t r = 0; r < kDoubles; ++r) sum[r] += weighted[p][i + r] * y;
           }
-          for (std::size_t r = 0; r < kWide; ++r) store(&second[(i + r) * C + j], sum[r]);
+          for (std::size_t r = 0; r < kDoubles; ++r) store(&second[(i + r) * C + j], sum[r]);
         }
       }
     }
@@ -231,7 +231,8 @@ struct Clusters {
   void nearest(std::size_t b, V (&best)[2], double* which) const {
     V x[D][2], index[2] = {};
     for (std::size_t j = 0; j < D; ++j) {
-      for (std::size_t i = 0; i < kBlock; ++i) x[j][i / kWide][i % kWide] = points[(b + i) * D + j];
+      for (std::size_t i = 0; i < kBlock; ++i)
+        x[j][i / kDoubles][i % kDoubles] = points[(b + i) * D + j];
     }
     best[0] = best[1] = V{} + 1e300;
     for (std::size_t k = 0; k < K; ++k) {
@@ -248,7 +249,7 @@ struct Clusters {
         if (kWhich) index[h] = nearer ? V{} + static_cast<double>(k) : index[h];
       }
     }
-    if (kWhich) store(which, index[0]), store(which + kWide, index[1]);
+    if (kWhich) store(which, index[0]), store(which + kDoubles, index[1]);
   }
 
   NOINLINE void compute_cost() {
@@ -259,7 +260,7 @@ struct Clusters {
       sum += best[0] + best[1];
     }
     cost = 0;
-    for (std::size_t l = 0; l < kWide; ++l) cost += sum[l];
+    for (std::size_t l = 0; l < kDoubles; ++l) cost += sum[l];
   }
 
   /// The gradient over the diagonal of the Hessian: centre minus mean of its points.

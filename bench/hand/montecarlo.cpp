@@ -54,6 +54,11 @@ struct Option {
   float price = 0, by_spot = 0, by_volatility = 0, by_rate = 0;
 };
 
+/// Of the paths b, b + 1, ... at a date.
+NOINLINE void normals_of_paths(std::uint32_t b, std::uint32_t date, float* out) {
+  for (std::uint32_t l = 0; l < kLanes; ++l) out[l] = normal((b + l) * kSteps + date);
+}
+
 /// Paths go side by side in lanes; S_t = S_0 exp((r - s^2 / 2) t + s W_t) and its derivatives.
 template <bool kGreeks>
 NOINLINE void asian(Option& o) {
@@ -64,7 +69,7 @@ NOINLINE void asian(Option& o) {
     float W[kLanes] = {}, sum[kLanes] = {}, ds[kLanes] = {}, dr[kLanes] = {}, n[kLanes];
     for (std::uint32_t t = 1; t <= kSteps; ++t) {
       const float time = dt * static_cast<float>(t), drift = (r - .5f * s * s) * time;
-      for (std::uint32_t l = 0; l < kLanes; ++l) n[l] = normal((b + l) * kSteps + t - 1);
+      normals_of_paths(b, t - 1, n);
       for (std::size_t l = 0; l < kLanes; ++l) {
         W[l] += root * n[l];
         const float S = o.spot * std::exp(drift + s * W[l]);

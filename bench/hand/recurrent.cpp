@@ -119,28 +119,23 @@ NOINLINE double lstm_grad(const double* main, const double* ex, const double* st
 }
 
 // ---- GRU -----------------------------------------------------------------------------------------
-#ifdef __AVX512F__
-constexpr int kVector = 16, kTileRows = 8;
-#else
-constexpr int kVector = 8, kTileRows = 4;
-#endif
-using Vector = float __attribute__((vector_size(kVector * 4)));
+constexpr int kTileRows = kWide == 16 ? 8 : 4;
 constexpr int kBatch = 16, kHidden = 128, kGates = 3 * kHidden;
 
 // out = a b (+ bias): tiles of rows x 3 vectors stay in registers.
 template <bool kBias>
 void product(const float* a, const float* b, const float* bias, float* out) {
-  for (int col = 0; col < kGates; col += 3 * kVector) {
+  for (int col = 0; col < kGates; col += 3 * kWide) {
     for (int row = 0; row < kBatch; row += kTileRows) {
-      Vector sum[kTileRows][3];
+      FloatVector sum[kTileRows][3];
       for (auto& r : sum) {
         for (int v = 0; v < 3; ++v) {
-          if (kBias) std::memcpy(&r[v], bias + col + v * kVector, sizeof(Vector));
-          else r[v] = Vector{};
+          if (kBias) std::memcpy(&r[v], bias + col + v * kWide, sizeof(FloatVector));
+          else r[v] = FloatVector{};
         }
       }
       for (int k = 0; k < kHidden; ++k) {
-        Vector w[3];
+        FloatVector w[3];
         std::memcpy(w, b + k * kGates + col, sizeof w);
         for (int r = 0; r < kTileRows; ++r) {
           for (int v = 0; v < 3; ++v) sum[r][v] += a[(row + r) * kHidden + k] * w[v];

@@ -25,11 +25,10 @@ NOINLINE float logistic_grad(float r, long trips) {
   return d;
 }
 
-using Floats8 = float __attribute__((vector_size(32)));
-
 NOINLINE void logistic_1024(const float* x, float* out, long trips) {
-  for (int b = 0; b < 1024; b += 64) {
-    Floats8 c[8];
+  constexpr int kVectors = 8;
+  for (std::size_t b = 0; b < 1024; b += kVectors * kWide) {
+    FloatVector c[kVectors];
     std::memcpy(c, x + b, sizeof c);
     for (long t = 0; t < trips; ++t) {
       for (auto& q : c) q = 3.7f * q * (1 - q);
