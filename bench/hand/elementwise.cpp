@@ -1,0 +1,244 @@
+// B01.eager_sin and B02 by hand. In the fast build the compiler calls the vector functions of libmvec.
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "hand.hpp"
+
+namespace bench {
+namespace {
+
+/// Inputs and outputs, all of one length.
+template <class T>
+struct Buffers {
+  std::vector<std::vector<T>> in, out;
+  std::size_t n() const { return out[0].size(); }
+};
+template <class T, class Work>
+Case elementwise(Buffers<T> buffers, double bytes, Work work) {
+  Case c = by_hand(std::move(buffers), work, [](const Buffers<T>& b) {
+    std::vector<Output> out;
+    for (const auto& x : b.out) out.push_back(output(x));
+    return out;
+  });
+  c.bytes = bytes;
+  return c;
+}
+template <class T>
+std::vector<std::vector<T>> blank(std::size_t count, std::size_t n) {
+  return std::vector<std::vector<T>>(count, std::vector<T>(n));
+}
+
+// ---- one input, one output -----------------------------------------------------------------------
+template <class T>
+void chain10(const T* __restrict x, T* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    T y = std::sin(x[i] * x[i]) + x[i];
+    y = std::tanh(std::exp(-y) * T(.5)) + T(1);
+    out[i] = std::log(y) * x[i];
+  }
+}
+/// Sine and cosine in loops of their own: one call of sincos would not become a vector function.
+void chain10_grad(const float* __restrict x, float* __restrict out, std::size_t n) {
+  constexpr std::size_t kBlock = 512;
+  for (std::size_t b = 0; b < n; b += kBlock) {
+    float sine[kBlock], cosine[kBlock];
+    for (std::size_t i = 0; i < kBlock; ++i) sine[i] = std::sin(x[b + i] * x[b + i]);
+    keep(sine);
+    for (std::size_t i = 0; i < kBlock; ++i) cosine[i] = std::cos(x[b + i] * x[b + i]);
+    for (std::size_t i = 0; i < kBlock; ++i) {
+      const float v = x[b + i], y = sine[i] + v, dy = 2 * v * cosine[i] + 1;
+      const float e = std::exp(-y) * .5f, t = std::tanh(e), w = t + 1;
+      out[b + i] = std::log(w) + v * (1 - t * t) * (-e * dy) / w;
+    }
+  }
+}
+void horner10(const float* __restrict x, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    float y = .1f;
+    for (const float c : {.2f, -.3f, .4f, -.5f, .6f, -.7f, .8f, -.9f, 1.f, -1.1f}) y = y * x[i] + c;
+    out[i] = y;
+  }
+}
+void sines(const float* __restrict x, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = std::sin(x[i]);
+}
+void gelu10(const float* __restrict x, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    float v = x[i];
+    for (int k = 0; k < 10; ++k) v = v * (1 + std::erf(v * .70710678f)) * .5f;
+    out[i] = v;
+  }
+}
+
+template <class T>
+void map(const std::string& id, std::size_t n, void (*f)(const T*, T*, std::size_t),
+         std::vector<T> (*input)(unsigned, std::size_t)) {
+  Register(id, "us", [n, f, input] {
+    return elementwise<T>({{input(1, n)}, blank<T>(1, n)}, 2. * sizeof(T) * static_cast<double>(n),
+                          [f](Buffers<T>& b) { f(b.in[0].data(), b.out[0].data(), b.n()); });
+  });
+}
+const bool maps = [] {
+  map("B01.eager_sin_1M", 1 << 20, sines, uf);
+  for (const auto& [name, n] : {std::pair{"1k", 1 << 10}, {"16k", 1 << 14}, {"1M", 1 << 20}}) {
+    map<float>(std::string("B02.chain10_f32_") + name, static_cast<std::size_t>(n), chain10, uf);
+  }
+  for (const auto& [name, n] : {std::pair{"1k", 1 << 10},
+                                {"16k", 1 << 14},
+                                {"256k", 1 << 18},
+                                {"1M", 1 << 20},
+                                {"32M", 1 << 25}}) {
+    map<float>(std::string("B02.horner10_f32_") + name, static_cast<std::size_t>(n), horner10, uf);
+  }
+  map<double>("B02.chain10_f64_1M", 1 << 20, chain10, uniform);
+  map("B02.chain10_grad_1M", 1 << 20, chain10_grad, uf);
+  map("B02.gelu10", 1000 * 1024, gelu10, zf);
+  return true;
+}();
+
+// ---- a * b + sin(c) * exp(-d) --------------------------------------------------------------------
+constexpr std::size_t kMillion = 1 << 20;
+
+Buffers<float> four_inputs(std::size_t outputs) {
+  return {{uf(1, kMillion), uf(2, kMillion), uf(3, kMillion), uf(4, kMillion)},
+          blank<float>(outputs, kMillion)};
+}
+void four(const float* __restrict a, const float* __restrict b, const float* __restrict c,
+          const float* __restrict d, float* __restrict out) {
+  for (std::size_t i = 0; i < kMillion; ++i)
+    out[i] = a[i] * b[i] + std::sin(c[i]) * std::exp(-d[i]);
+}
+const Register four_terms("B02.four_1M", "us", [] {
+  return elementwise(four_inputs(1), 20. * kMillion, [](Buffers<float>& b) {
+    four(b.in[0].data(), b.in[1].data(), b.in[2].data(), b.in[3].data(), b.out[0].data());
+  });
+});
+/// The derivatives for c and d; those for a and b are b and a.
+void four_grad(const float* __restrict c, const float* __restrict d, float* __restrict dc,
+               float* __restrict dd) {
+  constexpr std::size_t kBlock = 512;
+  for (std::size_t b = 0; b < kMillion; b += kBlock) {
+    float e[kBlock];
+    for (std::size_t i = 0; i < kBlock; ++i) e[i] = std::exp(-d[b + i]);
+    keep(e);
+    for (std::size_t i = 0; i < kBlock; ++i) dd[b + i] = -std::sin(c[b + i]) * e[i];
+    keep(dd);
+    for (std::size_t i = 0; i < kBlock; ++i) dc[b + i] = std::cos(c[b + i]) * e[i];
+  }
+}
+const Register four_gradient("B02.four_grad_1M", "us", [] {
+  return elementwise(four_inputs(4), 32. * kMillion, [](Buffers<float>& b) {
+    b.out[0] = b.in[1];
+    b.out[1] = b.in[0];
+    four_grad(b.in[2].data(), b.in[3].data(), b.out[2].data(), b.out[3].data());
+  });
+});
+
+// ---- prices of options and their derivatives -----------------------------------------------------
+constexpr std::size_t kOptions = 1 << 18;
+
+void option_greeks(const std::array<const float*, 5>& in, const std::array<float*, 6>& out) {
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < kOptions; ++i) {
+    const float S = in[0][i], K = in[1][i], r = in[2][i], s = in[3][i], T = in[4][i];
+    const float root = std::sqrt(T), d1 = (std::log(S / K) + (r + .5f * s * s) * T) / (s * root);
+    const float d2 = d1 - s * root, discount = std::exp(-r * T);
+    const float n1 = .5f * (1 + std::erf(d1 * .70710678f));
+    const float n2 = .5f * (1 + std::erf(d2 * .70710678f));
+    const float density = .39894228f * std::exp(-.5f * d1 * d1), vega = S * density * root;
+    out[0][i] = S * n1 - K * discount * n2;
+    out[1][i] = n1;
+    out[2][i] = -discount * n2;
+    out[3][i] = K * T * discount * n2;
+    out[4][i] = vega;
+    out[5][i] = vega * s / (2 * T) + r * K * discount * n2;
+  }
+}
+Floats line(double start, double slope, const Floats& x) {
+  Floats y(x);
+  for (float& v : y) v *= static_cast<float>(slope);
+  keep(y.data());  // two roundings in every build
+  for (float& v : y) v += static_cast<float>(start);
+  return y;
+}
+const Register black_scholes("B02.black_scholes", "us", [] {
+  Buffers<float> b{{line(100, 20, zf(1, kOptions)), line(90, 20, uf(2, kOptions)),
+                    line(.01, .05, uf(3, kOptions)), line(.1, .3, uf(4, kOptions)),
+                    line(.2, 1, uf(5, kOptions))},
+                   blank<float>(6, kOptions)};
+  Case c = elementwise(std::move(b), 11. * 4 * kOptions, [](Buffers<float>& x) {
+    std::array<const float*, 5> in;
+    std::array<float*, 6> out;
+    for (std::size_t k = 0; k < 5; ++k) in[k] = x.in[k].data();
+    for (std::size_t k = 0; k < 6; ++k) out[k] = x.out[k].data();
+    option_greeks(in, out);
+  });
+  c.note = "price + 5 greeks, 256k options";
+  return c;
+});
+
+// ---- broadcast, transposed -----------------------------------------------------------------------
+constexpr std::size_t kRows = 1024, kColumns = 4096;
+
+const Register bcast_add("B02.bcast_add", "us", [] {
+  Buffers<float> b{{uf(1, kRows * kColumns), uf(2, kColumns)}, blank<float>(1, kRows * kColumns)};
+  return elementwise(std::move(b), 32 << 20, [](Buffers<float>& x) {
+    const float* __restrict row = x.in[1].data();
+    for (std::size_t i = 0; i < kRows; ++i) {
+      const float* a = &x.in[0][i * kColumns];
+      float* __restrict out = &x.out[0][i * kColumns];
+      for (std::size_t j = 0; j < kColumns; ++j) out[j] = a[j] + row[j];
+    }
+  });
+});
+
+/// out = a + b transposed, by tiles of 16 x 16 that are transposed in registers.
+using Line = float __attribute__((vector_size(64), aligned(4), may_alias));
+template <int Distance, int... Lane>
+void exchange(Line& a, Line& b, std::integer_sequence<int, Lane...>) {
+  // Of each group of 2 * Distance lanes, a keeps its first half and takes b's first half.
+  const Line low =
+      __builtin_shufflevector(a, b, (Lane & Distance ? 16 + (Lane - Distance) : Lane)...);
+  b = __builtin_shufflevector(a, b, (Lane & Distance ? 16 + Lane : Lane + Distance)...);
+  a = low;
+}
+template <int Distance>
+void exchange_rows(Line (&tile)[16]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    if ((i & Distance) == 0) {
+      exchange<Distance>(tile[i], tile[i + Distance], std::make_integer_sequence<int, 16>());
+    }
+  }
+}
+void transposed_add(const float* a, const float* b, float* out) {
+  for (std::size_t j0 = 0; j0 < kColumns; j0 += 16) {
+    for (std::size_t i0 = 0; i0 < kRows; i0 += 16) {
+      Line tile[16];
+#pragma GCC unroll 16
+      for (std::size_t k = 0; k < 16; ++k) {
+        tile[k] = *reinterpret_cast<const Line*>(b + (j0 + k) * kRows + i0);
+      }
+      exchange_rows<8>(tile);
+      exchange_rows<4>(tile);
+      exchange_rows<2>(tile);
+      exchange_rows<1>(tile);
+#pragma GCC unroll 16
+      for (std::size_t k = 0; k < 16; ++k) {
+        const std::size_t at = (i0 + k) * kColumns + j0;
+        *reinterpret_cast<Line*>(out + at) = *reinterpret_cast<const Line*>(a + at) + tile[k];
+      }
+    }
+  }
+}
+const Register transposed("B02.transposed_add", "us", [] {
+  Buffers<float> b{{uf(1, kRows * kColumns), uf(2, kRows * kColumns)},
+                   blank<float>(1, kRows * kColumns)};
+  return elementwise(std::move(b), 48 << 20, [](Buffers<float>& x) {
+    transposed_add(x.in[0].data(), x.in[1].data(), x.out[0].data());
+  });
+});
+
+}  // namespace
+}  // namespace bench

@@ -1,0 +1,92 @@
+// SWEEP by hand: softmax and normalisation over rows of every length, along the last axis and (strided)
+// along the first.
+#include <string>
+
+#include "rows.hpp"
+
+namespace bench {
+namespace {
+
+struct Sweep {
+  Floats x, w, b, out;
+  std::size_t rows, n;
+};
+Case sweep(std::size_t n, void (*work)(Sweep&)) {
+  const std::size_t rows = (std::size_t{1} << 20) / n;
+  Case c = by_hand(Sweep{zf(1, rows * n), uf(2, n), uf(3, n), Floats(rows * n), rows, n}, work,
+                   [](const Sweep& s) { return std::vector{output(s.out)}; });
+  c.bytes = 8. * static_cast<double>(rows * n);
+  return c;
+}
+
+/// Short rows in groups of 16, turned so that the loops run across rows.
+constexpr std::size_t kShort = 32;
+template <class Columns>
+void turned(Sweep& s, Columns columns) {
+  float in[kShort * kLanes], out[kShort * kLanes];
+  for (std::size_t i = 0; i < s.rows; i += kLanes) {
+    const std::size_t count = std::min(kLanes, s.rows - i);
+    const float* x = &s.x[i * s.n];
+    float* to = &s.out[i * s.n];
+    for (std::size_t l = 0; l < count; ++l) {
+      for (std::size_t j = 0; j < s.n; ++j) in[j * kLanes + l] = x[l * s.n + j];
+    }
+    columns(in, out);
+    for (std::size_t l = 0; l < count; ++l) {
+      for (std::size_t j = 0; j < s.n; ++j) to[l * s.n + j] = out[j * kLanes + l];
+    }
+  }
+}
+void softmax(Sweep& s) {
+  if (s.n < kShort) {
+    return turned(
+        s, [&](const float* x, float* out) { softmax_columns<kLanes>(x, out, s.n, kLanes); });
+  }
+  for (std::size_t i = 0; i < s.rows; ++i) softmax_row(&s.x[i * s.n], &s.out[i * s.n], s.n);
+}
+void layernorm(Sweep& s) {
+  if (s.n < kShort) {
+    return turned(s, [&](const float* x, float* out) {
+      layernorm_columns<kLanes>(x, s.w.data(), s.b.data(), out, s.n, kLanes);
+    });
+  }
+  for (std::size_t i = 0; i < s.rows; ++i) {
+    layernorm_row(&s.x[i * s.n], s.w.data(), s.b.data(), &s.out[i * s.n], s.n);
+  }
+}
+/// So many columns at once that they fit the second-level cache.
+template <std::size_t Width>
+void softmax_groups(Sweep& s) {
+  by_columns<Width>(
+      s.rows, [&](std::size_t k) { softmax_columns<Width>(&s.x[k], &s.out[k], s.n, s.rows); },
+      [&](std::size_t k) { softmax_columns<1>(&s.x[k], &s.out[k], s.n, s.rows); });
+}
+template <std::size_t Width>
+void layernorm_groups(Sweep& s) {
+  const float *w = s.w.data(), *b = s.b.data();
+  by_columns<Width>(
+      s.rows,
+      [&](std::size_t k) { layernorm_columns<Width>(&s.x[k], w, b, &s.out[k], s.n, s.rows); },
+      [&](std::size_t k) { layernorm_columns<1>(&s.x[k], w, b, &s.out[k], s.n, s.rows); });
+}
+void softmax_strided(Sweep& s) {
+  s.n <= 1000 ? softmax_groups<4 * kLanes>(s) : softmax_groups<kLanes>(s);
+}
+void layernorm_strided(Sweep& s) {
+  s.n <= 1000 ? layernorm_groups<4 * kLanes>(s) : layernorm_groups<kLanes>(s);
+}
+
+const bool sweeps = [] {
+  for (const std::size_t n : {7, 64, 1000, 4096, 65536}) {
+    const std::string tail = std::to_string(n);
+    Register("SWEEP.softmax_" + tail, "us", [n] { return sweep(n, softmax); });
+    Register("SWEEP.layernorm_" + tail, "us", [n] { return sweep(n, layernorm); });
+    Register("SWEEP.softmax_" + tail + "_strided", "us", [n] { return sweep(n, softmax_strided); });
+    Register("SWEEP.layernorm_" + tail + "_strided", "us",
+             [n] { return sweep(n, layernorm_strided); });
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace bench

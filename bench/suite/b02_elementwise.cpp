@@ -1,0 +1,97 @@
+// B02: elementwise programs, from one kilobyte to more than any cache.
+#include <fmt/format.h>
+
+#include "models.hpp"
+
+namespace bench {
+namespace {
+
+using namespace telamon;
+
+Array horner10(const Array& x) {
+  Array y = full_like(x, .1);
+  for (const double c : {.2, -.3, .4, -.5, .6, -.7, .8, -.9, 1., -1.1}) y = y * x + c;
+  return y;
+}
+Array four(const Array& a, const Array& b, const Array& c, const Array& d) {
+  return a * b + sin(c) * exp(-d);
+}
+Case moving(double bytes, Case c) {
+  c.bytes = bytes;
+  return c;
+}
+
+struct Size {
+  const char* name;
+  std::int64_t n;
+};
+void by_size(const char* name, Array (*f)(const Array&), std::initializer_list<Size> sizes) {
+  for (const Size s : sizes) {
+    Register(fmt::format("B02.{}_f32_{}", name, s.name), "us", [f, n = s.n] {
+      return moving(8. * static_cast<double>(n), go(compiled(f), u(1, {n})));
+    });
+  }
+}
+const bool sizes = [] {
+  by_size("chain10", chain10, {{"1k", 1 << 10}, {"16k", 1 << 14}, {"1M", 1 << 20}});
+  by_size(
+      "horner10", horner10,
+      {{"1k", 1 << 10}, {"16k", 1 << 14}, {"256k", 1 << 18}, {"1M", 1 << 20}, {"32M", 1 << 25}});
+  return true;
+}();
+
+const Register chain10_f64("B02.chain10_f64_1M", "us", [] {
+  return moving(16 << 20, go(compiled(chain10), u64(1, {1 << 20})));
+});
+const Register chain10_grad("B02.chain10_grad_1M", "us", [] {
+  const auto total = [](const Array& x) { return sum(chain10(x)); };
+  return moving(8 << 20, go(compiled(grad(total)), u(1, {1 << 20})));
+});
+const Register four_terms("B02.four_1M", "us", [] {
+  const Shape n{1 << 20};
+  return moving(20 << 20, go(compiled(four), u(1, n), u(2, n), u(3, n), u(4, n)));
+});
+const Register four_grad("B02.four_grad_1M", "us", [] {
+  const Shape n{1 << 20};
+  const auto total = [](const Array& a, const Array& b, const Array& c, const Array& d) {
+    return sum(four(a, b, c, d));
+  };
+  return moving(32 << 20,
+                go(compiled(grad<0, 1, 2, 3>(total)), u(1, n), u(2, n), u(3, n), u(4, n)));
+});
+const Register gelu10("B02.gelu10", "us", [] {
+  const auto f = [](Array x) {
+    for (int i = 0; i < 10; ++i) x = x * (1 + erf(x * .7071067811865476)) * .5;
+    return x;
+  };
+  return moving(8. * 1024000, go(compiled(f), z(1, {1000, 1024})));
+});
+
+/// S, K, r, s, T: price, strike, rate, volatility, years.
+Array option_price(const Array& S, const Array& K, const Array& r, const Array& s, const Array& T) {
+  const Array d1 = (log(S / K) + (r + .5 * s * s) * T) / (s * sqrt(T));
+  const Array d2 = d1 - s * sqrt(T);
+  const auto N = [](const Array& x) { return .5 * (1 + erf(x * .7071067811865476)); };
+  return S * N(d1) - K * exp(-r * T) * N(d2);
+}
+const Register black_scholes("B02.black_scholes", "us", [] {
+  const Shape n{1 << 18};
+  Case c = go(compiled(vmap(value_and_grad<0, 1, 2, 3, 4>(option_price))), 100 + 20 * z(1, n),
+              90 + 20 * u(2, n), .01 + .05 * u(3, n), .1 + .3 * u(4, n), .2 + u(5, n));
+  c.bytes = 11. * 4 * (1 << 18);
+  c.note = "price + 5 greeks, 256k options";
+  return c;
+});
+
+const Register bcast_add("B02.bcast_add", "us", [] {
+  return moving(32 << 20, go(compiled([](const Array& a, const Array& b) { return a + b; }),
+                             u(1, {1024, 4096}), u(2, {1, 4096})));
+});
+const Register transposed_add("B02.transposed_add", "us", [] {
+  return moving(48 << 20,
+                go(compiled([](const Array& a, const Array& b) { return a + transpose(b); }),
+                   u(1, {1024, 4096}), u(2, {4096, 1024})));
+});
+
+}  // namespace
+}  // namespace bench

@@ -1,0 +1,63 @@
+// B03: reductions, normalisations and what scans along rows.
+#include "models.hpp"
+
+namespace bench {
+namespace {
+
+using namespace telamon;
+
+Case moving(double bytes, Case c) {
+  c.bytes = bytes;
+  return c;
+}
+
+const Register sum_all("B03.sum_all", "us", [] {
+  return moving(4. * 10 * 1024 * 128,
+                go(compiled([](const Array& x) { return sum(x); }), u(1, {10, 1024, 128})));
+});
+const Register sum_ax0("B03.sum_ax0", "us", [] {
+  return moving(4 << 20,
+                go(compiled([](const Array& x) { return sum(x, 0); }), u(1, {1024, 1024})));
+});
+const Register sum_ax1("B03.sum_ax1", "us", [] {
+  return moving(4 << 20,
+                go(compiled([](const Array& x) { return sum(x, 1); }), u(1, {1024, 1024})));
+});
+const Register softmax_rows("B03.softmax", "us", [] {
+  return moving(8. * 32 * 16 * 1024,
+                go(compiled([](const Array& x) { return softmax(x, 2); }), z(1, {32, 16, 1024})));
+});
+const Register logsumexp_rows("B03.logsumexp", "us", [] {
+  return moving(4 << 20,
+                go(compiled([](const Array& x) { return logsumexp(x, 1); }), z(1, {1024, 1024})));
+});
+const Register layernorm_of_rows("B03.layernorm", "us", [] {
+  return moving(8. * 4096000,
+                go(compiled(layernorm_rows), z(1, {1000, 4096}), u(2, {4096}), u(3, {4096})));
+});
+const Register layernorm_vjp("B03.layernorm_vjp", "us", [] {
+  const auto f = [](const Array& x, const Array& w, const Array& b, const Array& g) {
+    return vjp(layernorm_rows, x, w, b).second(g);
+  };
+  return moving(12. * 4096000, go(compiled(f), z(1, {1000, 4096}), u(2, {4096}), u(3, {4096}),
+                                  z(4, {1000, 4096})));
+});
+const Register cumsum_rows("B03.cumsum", "us", [] {
+  return moving(8 << 20,
+                go(compiled([](const Array& x) { return cumsum(x, 1); }), u(1, {1024, 1024})));
+});
+const Register argmax_rows("B03.argmax", "us", [] {
+  return moving(4 << 20,
+                go(compiled([](const Array& x) { return argmax(x, 1); }), u(1, {1024, 1024})));
+});
+
+Array lse(const Array& x) { return max(x) + log(sum(exp(x - max(x)))); }
+const Register lse_f64("B03.lse_f64_1280k", "us", [] {
+  return moving(8. * 1280000, go(compiled(lse), u64(31337, {1280000})));
+});
+const Register lse_grad_f64("B03.lse_grad_f64_1280k", "us", [] {
+  return moving(16. * 1280000, go(compiled(grad(lse)), u64(31337, {1280000})));
+});
+
+}  // namespace
+}  // namespace bench

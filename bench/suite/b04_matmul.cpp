@@ -1,0 +1,39 @@
+// B04: products of matrices.
+#include <fmt/format.h>
+
+#include "ours.hpp"
+
+namespace bench {
+namespace {
+
+using namespace telamon;
+
+Case computing(double flops, Case c) {
+  c.flops = flops;
+  return c;
+}
+const bool squares = [] {
+  for (const std::int64_t n : {16, 64, 256, 512, 1024}) {
+    Register(fmt::format("B04.matmul_{}", n), "us", [n] {
+      return computing(2. * static_cast<double>(n * n * n),
+                       go(compiled(dot), u(1, {n, n}), u(2, {n, n})));
+    });
+  }
+  return true;
+}();
+const Register f64_512("B04.matmul_f64_512", "us", [] {
+  return computing(2. * 512 * 512 * 512, go(compiled(dot), u64(1, {512, 512}), u64(2, {512, 512})));
+});
+const Register gemv("B04.gemv_4096", "us", [] {
+  Case c = go(compiled(dot), u(1, {1, 4096}), u(2, {4096, 4096}));
+  c.bytes = 64 << 20;
+  return c;
+});
+const Register batch("B04.batch_16x768", "ms", [] {
+  const auto f = [](const Array& a, const Array& b) { return matmul(a, swapaxes(b, 1, 2)); };
+  return computing(32. * 768 * 768 * 768,
+                   go(compiled(f), u(1, {16, 768, 768}), u(2, {16, 768, 768})));
+});
+
+}  // namespace
+}  // namespace bench
