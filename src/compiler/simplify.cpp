@@ -85,9 +85,15 @@ class Simplifier {
 
   template <class P>
   Atom make(const Primitive<P>& p, const P& params, std::vector<Atom> inputs, const Aval& out) {
-    Eqn e{&p, Params::of(params), std::move(inputs), {}, Effect::none, {}};
+    return make(p, Params::of(params), std::move(inputs), out);
+  }
+  /// The equation, simplified. Its result is for one reader.
+  Atom make(const PrimitiveBase& p, Params params, std::vector<Atom> inputs, const Aval& out) {
+    Eqn e{&p, std::move(params), std::move(inputs), {}, Effect::none, {}};
     if (const auto atom = rewrite(e, out)) return *atom;
-    return Atom::var(emit(p, e.params, e.inputs, {out}, Effect::none, {})[0]);
+    const Var made = emit(p, e.params, e.inputs, {out}, Effect::none, {})[0];
+    used_once_.insert(made);
+    return Atom::var(made);
   }
 
  private:
@@ -112,6 +118,7 @@ class Simplifier {
 };
 
 using Rule = std::optional<Atom> (*)(Simplifier&, const Eqn&, const Aval&);
+std::optional<Atom> element_of_transposes(Simplifier& s, const Eqn& e, const Aval& out);
 
 bool integral(const Aval& a) { return is_integer(a.dtype); }
 
@@ -215,21 +222,82 @@ std::optional<Atom> broadcast_chain(Simplifier& s, const Eqn& e, const Aval& out
   }
   return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, both}, {inner->inputs[0]}, out);
 }
-std::optional<Atom> fold_nothing(Simplifier&, const Eqn& e, const Aval&) {
+std::optional<Atom> reduction_of_transpose(Simplifier& s, const Eqn& e, const Aval& out);
+std::optional<Atom> simpler_reduction(Simplifier& s, const Eqn& e, const Aval& out) {
   if (e.params.as<AxesParams>().axes.empty()) return e.inputs[0];
-  return std::nullopt;
+  return reduction_of_transpose(s, e, out);
 }
 std::optional<Atom> concatenate_one(Simplifier&, const Eqn& e, const Aval&) {
   if (e.inputs.size() == 1) return e.inputs[0];
   return std::nullopt;
 }
 
-// ---- matrix products -----------------------------------------------------------------------------
+// ---- transposes move outwards, until something takes them up --------------------------------------
 Shape permuted(const Shape& dims, const Shape& permutation) {
   Shape out;
   for (const std::int64_t d : dims) out.push_back(permutation[static_cast<std::size_t>(d)]);
   return out;
 }
+/// The operand of a transpose that nothing else reads, if `a` is one of this permutation (or of any,
+/// which becomes the permutation).
+const Atom* transposed(Simplifier& s, const Atom& a, const Shape*& permutation) {
+  const Eqn* inner = s.used_once(a) ? s.defined_by(a, transpose_p) : nullptr;
+  if (inner == nullptr) return nullptr;
+  const Shape& this_one = inner->params.as<TransposeParams>().permutation;
+  if (permutation != nullptr && *permutation != this_one) return nullptr;
+  permutation = &this_one;
+  return &inner->inputs[0];
+}
+// f(transpose(x), transpose(y)) = transpose(f(x, y)), element by element.
+std::optional<Atom> element_of_transposes(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Lowering* lowering = e.primitive->rules().lowering();
+  if (lowering == nullptr || !std::holds_alternative<Lowering::Element>(lowering->form))
+    return std::nullopt;
+  const Shape* permutation = nullptr;
+  std::vector<Atom> inputs;
+  for (const Atom& a : e.inputs) {
+    const Atom* x = s.aval(a).shape.empty() ? &a : transposed(s, a, permutation);
+    if (x == nullptr && s.splat(a) == nullptr) return std::nullopt;
+    inputs.push_back(x == nullptr ? a : *x);
+  }
+  if (permutation == nullptr) return std::nullopt;
+  const TransposeParams outer{*permutation};
+  Shape shape(outer.permutation.size(), 0);
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    shape[static_cast<std::size_t>(outer.permutation[d])] = out.shape[d];
+  for (Atom& x : inputs) {
+    const Array* all = s.splat(x);
+    if (all == nullptr || s.aval(x).shape.empty() || s.aval(x).shape == shape) continue;
+    x = s.make(broadcast_in_dim_p, BroadcastInDimParams{shape, {}}, {Atom::literal(*all)},
+               s.aval(x).with_shape(shape));
+  }
+  const Atom inner = s.make(*e.primitive, e.params, std::move(inputs), out.with_shape(shape));
+  return s.make(transpose_p, outer, {inner}, out);
+}
+// A fold of transpose(x) is one of x over other axes; what is left of the transpose comes after it.
+std::optional<Atom> reduction_of_transpose(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Shape* permutation = nullptr;
+  const Atom* x = transposed(s, e.inputs[0], permutation);
+  if (x == nullptr) return std::nullopt;
+  const Shape axes = e.params.as<AxesParams>().axes;
+  Shape from = permuted(axes, *permutation);
+  std::sort(from.begin(), from.end());
+  const auto before = [&](const Shape& dims, std::int64_t d) {
+    return std::count_if(dims.begin(), dims.end(), [d](std::int64_t x) { return x < d; });
+  };
+  Shape shape, order;
+  for (std::int64_t d = 0; d < permutation->ndim(); ++d) {
+    if (!from.contains(d)) shape.push_back(s.aval(*x).shape[static_cast<std::size_t>(d)]);
+    if (axes.contains(d)) continue;
+    const std::int64_t source = (*permutation)[static_cast<std::size_t>(d)];
+    order.push_back(source - before(from, source));
+  }
+  const Atom inner =
+      s.make(*e.primitive, Params::of(AxesParams{from}), {*x}, out.with_shape(shape));
+  return s.make(transpose_p, TransposeParams{order}, {inner}, out);
+}
+
+// ---- matrix products -----------------------------------------------------------------------------
 // dot(transpose(x), y) reads x as it lies: the dimensions get other numbers. The free dimensions of x
 // must come in the same order, and each group must lie side by side in memory.
 std::optional<Atom> dot_of_transpose(Simplifier& s, const Eqn& e, const Aval& out) {
@@ -390,10 +458,10 @@ const std::vector<Entry>& rules() {
       {&transpose_p, transpose_chain},
       {&broadcast_in_dim_p, broadcast_chain},
       {&slice_p, same_shape},
-      {&reduce_sum_p, fold_nothing},
-      {&reduce_max_p, fold_nothing},
-      {&reduce_min_p, fold_nothing},
-      {&reduce_prod_p, fold_nothing},
+      {&reduce_sum_p, simpler_reduction},
+      {&reduce_max_p, simpler_reduction},
+      {&reduce_min_p, simpler_reduction},
+      {&reduce_prod_p, simpler_reduction},
       {&concatenate_p, concatenate_one},
       {&dot_general_p, dot_of_transpose},
   };
@@ -408,7 +476,7 @@ std::optional<Atom> Simplifier::rewrite(const Eqn& eqn, const Aval& out) {
     // A literal operand may be a scalar where the result is not: then the rule does not fit.
     if (atom && aval(*atom).shape == out.shape && aval(*atom).dtype == out.dtype) return atom;
   }
-  return std::nullopt;
+  return element_of_transposes(*this, eqn, out);
 }
 
 // A scalar computed from literals only is a literal.

@@ -69,8 +69,9 @@ void call_loop(GemmLoop loop, const Product& p, const Rectangle& r, void* worksp
 /// Calls run(rectangle) for all tiles of the products, in chunks of enough work.
 template <class Run>
 void for_each_tile(const Product& p, const Run& run) {
-  // A few rows only: the columns of a tile are adjacent in b, and b is all that is read.
-  const std::int64_t width = p.m <= 4 ? 4 * kTile : kTile;
+  // Of a few rows: b is all that is read, by whole rows if it can be. Tiles do not change the sums.
+  const std::int64_t share = (p.n / runtime::num_threads() / 64 + 1) * 64;
+  const std::int64_t width = p.m <= 4 ? std::max(share, kTile) : kTile;
   const std::int64_t rows = (p.m + kTile - 1) / kTile, columns = (p.n + width - 1) / width;
   const std::int64_t tiles = p.batch * rows * columns;
   const std::int64_t work =

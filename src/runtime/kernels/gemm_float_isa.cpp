@@ -213,7 +213,7 @@ void float_gemm(const GemmTile& t) {
       t.b_column != 1 || (t.m >= 24 && t.k * t.n * static_cast<std::int64_t>(sizeof(T)) > kSmall);
   // A few rows: the product reads b once, so its rows are followed to their ends, a few at a time.
   const bool stream = !pack_b && t.m <= 4 && t.n > 4 * kWidest * kLanes;
-  const std::int64_t depth = stream ? 32 : kGemmDepth;
+  const std::int64_t depth = stream ? 16 : kGemmDepth;
   T* const packed_b = static_cast<T*>(t.workspace);
   T* const packed_a = packed_b + kGemmDepth * kWidest * kLanes;
   Block<T> block{};
