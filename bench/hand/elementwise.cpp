@@ -4,6 +4,7 @@
 #include <string>
 
 #include "hand.hpp"
+#include "lines.hpp"
 
 namespace bench {
 namespace {
@@ -193,41 +194,21 @@ const Register bcast_add("B02.bcast_add", "us", [] {
   });
 });
 
-/// out = a + b transposed, by tiles of 16 x 16 that are transposed in registers.
-using Line = float __attribute__((vector_size(64), aligned(4), may_alias));
-template <int Distance, int... Lane>
-void exchange(Line& a, Line& b, std::integer_sequence<int, Lane...>) {
-  // Of each group of 2 * Distance lanes, a keeps its first half and takes b's first half.
-  const Line low =
-      __builtin_shufflevector(a, b, (Lane & Distance ? 16 + (Lane - Distance) : Lane)...);
-  b = __builtin_shufflevector(a, b, (Lane & Distance ? 16 + Lane : Lane + Distance)...);
-  a = low;
-}
-template <int Distance>
-void exchange_rows(Line (&tile)[16]) {
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) {
-    if ((i & Distance) == 0) {
-      exchange<Distance>(tile[i], tile[i + Distance], std::make_integer_sequence<int, 16>());
-    }
-  }
-}
+/// out = a + b transposed: squares are turned in registers, four of them side by side, so that each page
+/// of `a` and `out` gives four lines at a time.
 void transposed_add(const float* a, const float* b, float* out) {
-  for (std::size_t j0 = 0; j0 < kColumns; j0 += 16) {
+  for (std::size_t j0 = 0; j0 < kColumns; j0 += 64) {
     for (std::size_t i0 = 0; i0 < kRows; i0 += 16) {
-      Line tile[16];
+      for (std::size_t j = j0; j < j0 + 64; j += 16) {
+        Line square[16];
 #pragma GCC unroll 16
-      for (std::size_t k = 0; k < 16; ++k) {
-        tile[k] = *reinterpret_cast<const Line*>(b + (j0 + k) * kRows + i0);
-      }
-      exchange_rows<8>(tile);
-      exchange_rows<4>(tile);
-      exchange_rows<2>(tile);
-      exchange_rows<1>(tile);
+        for (std::size_t k = 0; k < 16; ++k) square[k] = load(b + (j + k) * kRows + i0);
+        turn(square);
 #pragma GCC unroll 16
-      for (std::size_t k = 0; k < 16; ++k) {
-        const std::size_t at = (i0 + k) * kColumns + j0;
-        *reinterpret_cast<Line*>(out + at) = *reinterpret_cast<const Line*>(a + at) + tile[k];
+        for (std::size_t k = 0; k < 16; ++k) {
+          const std::size_t at = (i0 + k) * kColumns + j;
+          store(out + at, load(a + at) + square[k]);
+        }
       }
     }
   }

@@ -54,7 +54,7 @@ void layernorm(Sweep& s) {
     layernorm_row(&s.x[i * s.n], s.w.data(), s.b.data(), &s.out[i * s.n], s.n);
   }
 }
-/// So many columns at once that they fit the second-level cache.
+/// So many columns at once that they fit the second-level cache; with short ones, whole pages of each row.
 template <std::size_t Width>
 void softmax_groups(Sweep& s) {
   by_columns<Width>(
@@ -70,10 +70,12 @@ void layernorm_groups(Sweep& s) {
       [&](std::size_t k) { layernorm_columns<1>(&s.x[k], w, b, &s.out[k], s.n, s.rows); });
 }
 void softmax_strided(Sweep& s) {
-  s.n <= 1000 ? softmax_groups<4 * kLanes>(s) : softmax_groups<kLanes>(s);
+  if (s.n <= 64) softmax_groups<64 * kLanes>(s);
+  else s.rows >= 4 * kLanes ? softmax_groups<4 * kLanes>(s) : softmax_groups<kLanes>(s);
 }
 void layernorm_strided(Sweep& s) {
-  s.n <= 1000 ? layernorm_groups<4 * kLanes>(s) : layernorm_groups<kLanes>(s);
+  if (s.n <= 64) layernorm_groups<64 * kLanes>(s);
+  else s.rows >= 4 * kLanes ? layernorm_groups<4 * kLanes>(s) : layernorm_groups<kLanes>(s);
 }
 
 const bool sweeps = [] {
