@@ -36,4 +36,68 @@ inline void turn(Line (&square)[16]) {
   exchange_rows<1>(square);
 }
 
+// 16 rows of N numbers, one after the other, are N lines; turned, line j holds number j of each row.
+template <int N, int J, int K, int... Lane>
+inline void take_column(Line& column, Line from, std::integer_sequence<int, Lane...>) {
+  column = __builtin_shufflevector(column, from,
+                                   ((Lane * N + J) / 16 == K ? 16 + (Lane * N + J) % 16 : Lane)...);
+}
+template <int N, int I, int K, int... Lane>
+inline void take_row(Line& row, Line from, std::integer_sequence<int, Lane...>) {
+  row = __builtin_shufflevector(row, from,
+                                ((16 * I + Lane) % N == K ? 16 + (16 * I + Lane) / N : Lane)...);
+}
+template <int N, int... K>
+inline void rows_to_columns(const float* rows, float* columns,
+                            std::integer_sequence<int, K...> all) {
+  constexpr auto kLanes = std::make_integer_sequence<int, 16>();
+  const auto one = [&]<int J>(std::integral_constant<int, J>) {
+    Line column{};
+    (take_column<N, J, K>(column, load(rows + 16 * K), kLanes), ...);
+    store(columns + 16 * J, column);
+  };
+  static_cast<void>(all);
+  (one(std::integral_constant<int, K>()), ...);
+}
+template <int N, int... K>
+inline void columns_to_rows(const float* columns, float* rows,
+                            std::integer_sequence<int, K...> all) {
+  constexpr auto kLanes = std::make_integer_sequence<int, 16>();
+  const auto one = [&]<int I>(std::integral_constant<int, I>) {
+    Line row{};
+    (take_row<N, I, K>(row, load(columns + 16 * K), kLanes), ...);
+    store(rows + 16 * I, row);
+  };
+  static_cast<void>(all);
+  (one(std::integral_constant<int, K>()), ...);
+}
+template <int N>
+inline void rows_to_columns(const float* rows, float* columns) {
+  if constexpr (N % 16 != 0) {
+    return rows_to_columns<N>(rows, columns, std::make_integer_sequence<int, N>());
+  }
+  for (int j = 0; j < N; j += 16) {
+    Line square[16];
+#pragma GCC unroll 16
+    for (int k = 0; k < 16; ++k) square[k] = load(rows + k * N + j);
+    turn(square);
+#pragma GCC unroll 16
+    for (int k = 0; k < 16; ++k) store(columns + (j + k) * 16, square[k]);
+  }
+}
+template <int N>
+inline void columns_to_rows(const float* columns, float* rows) {
+  if constexpr (N % 16 != 0) {
+    return columns_to_rows<N>(columns, rows, std::make_integer_sequence<int, N>());
+  }
+  for (int j = 0; j < N; j += 16) {
+    Line square[16];
+#pragma GCC unroll 16
+    for (int k = 0; k < 16; ++k) square[k] = load(columns + (j + k) * 16);
+    turn(square);
+#pragma GCC unroll 16
+    for (int k = 0; k < 16; ++k) store(rows + k * N + j, square[k]);
+  }
+}
+
 }  // namespace bench

@@ -157,27 +157,6 @@ const Register sort_ax0("B14.sort_ax0", "ms", [] {
       "1024 columns, 16 at once");
 });
 
-/// 16 rows, turned.
-void rows_to_columns(const float* x, Group& v) {
-  for (std::size_t i = 0; i < kSide; i += 16) {
-    Line square[16];
-#pragma GCC unroll 16
-    for (std::size_t k = 0; k < 16; ++k) square[k] = load(x + k * kSide + i);
-    turn(square);
-#pragma GCC unroll 16
-    for (std::size_t k = 0; k < 16; ++k) store(v[i + k], square[k]);
-  }
-}
-void columns_to_rows(const Group& v, float* out) {
-  for (std::size_t i = 0; i < kSide; i += 16) {
-    Line square[16];
-#pragma GCC unroll 16
-    for (std::size_t k = 0; k < 16; ++k) square[k] = load(v[i + k]);
-    turn(square);
-#pragma GCC unroll 16
-    for (std::size_t k = 0; k < 16; ++k) store(out + k * kSide + i, square[k]);
-  }
-}
 const Register sort_ax1("B14.sort_ax1", "ms", [] {
   Sorting s = numbers();
   s.out.resize(kMany);
@@ -186,11 +165,11 @@ const Register sort_ax1("B14.sort_ax1", "ms", [] {
       [](Sorting& r) {
         alignas(64) static Group v;
         for (std::size_t k = 0; k < kMany; k += kLanes * kSide) {
-          rows_to_columns(&r.x[k], v);
+          rows_to_columns<kSide>(&r.x[k], reinterpret_cast<float*>(v));
           convert(v);
           sort_columns(v);
           convert(v);
-          columns_to_rows(v, &r.out[k]);
+          columns_to_rows<kSide>(reinterpret_cast<const float*>(v), &r.out[k]);
         }
       },
       "1024 rows, 16 at once");

@@ -2,6 +2,7 @@
 // along the first.
 #include <string>
 
+#include "lines.hpp"
 #include "rows.hpp"
 
 namespace bench {
@@ -19,37 +20,38 @@ Case sweep(std::size_t n, void (*work)(Sweep&)) {
   return c;
 }
 
-/// Short rows in groups of 16, turned so that the loops run across rows.
-constexpr std::size_t kShort = 32;
-template <class Columns>
-void turned(Sweep& s, Columns columns) {
-  float in[kShort * kLanes], out[kShort * kLanes];
-  for (std::size_t i = 0; i < s.rows; i += kLanes) {
-    const std::size_t count = std::min(kLanes, s.rows - i);
-    const float* x = &s.x[i * s.n];
-    float* to = &s.out[i * s.n];
-    for (std::size_t l = 0; l < count; ++l) {
-      for (std::size_t j = 0; j < s.n; ++j) in[j * kLanes + l] = x[l * s.n + j];
-    }
+/// Short rows in groups of 16, turned so that the loops run across rows; the last ones by `single`.
+template <int N, class Columns, class Single>
+void turned(Sweep& s, Columns columns, Single single) {
+  alignas(64) float in[N * kLanes], out[N * kLanes];
+  std::size_t i = 0;
+  for (; i + kLanes <= s.rows; i += kLanes) {
+    rows_to_columns<N>(&s.x[i * N], in);
     columns(in, out);
-    for (std::size_t l = 0; l < count; ++l) {
-      for (std::size_t j = 0; j < s.n; ++j) to[l * s.n + j] = out[j * kLanes + l];
-    }
+    columns_to_rows<N>(out, &s.out[i * N]);
   }
+  for (; i < s.rows; ++i) single(&s.x[i * N], &s.out[i * N]);
+}
+template <int N>
+void softmax_short(Sweep& s) {
+  turned<N>(
+      s, [](const float* x, float* out) { softmax_columns<kLanes>(x, out, N, kLanes); },
+      [](const float* x, float* out) { softmax_row(x, out, N); });
+}
+template <int N>
+void layernorm_short(Sweep& s) {
+  const float *w = s.w.data(), *b = s.b.data();
+  turned<N>(
+      s, [=](const float* x, float* out) { layernorm_columns<kLanes>(x, w, b, out, N, kLanes); },
+      [=](const float* x, float* out) { layernorm_row(x, w, b, out, N); });
 }
 void softmax(Sweep& s) {
-  if (s.n < kShort) {
-    return turned(
-        s, [&](const float* x, float* out) { softmax_columns<kLanes>(x, out, s.n, kLanes); });
-  }
+  if (s.n == 7) return softmax_short<7>(s);
   for (std::size_t i = 0; i < s.rows; ++i) softmax_row(&s.x[i * s.n], &s.out[i * s.n], s.n);
 }
 void layernorm(Sweep& s) {
-  if (s.n < kShort) {
-    return turned(s, [&](const float* x, float* out) {
-      layernorm_columns<kLanes>(x, s.w.data(), s.b.data(), out, s.n, kLanes);
-    });
-  }
+  if (s.n == 7) return layernorm_short<7>(s);
+  if (s.n == 64) return layernorm_short<64>(s);
   for (std::size_t i = 0; i < s.rows; ++i) {
     layernorm_row(&s.x[i * s.n], s.w.data(), s.b.data(), &s.out[i * s.n], s.n);
   }
