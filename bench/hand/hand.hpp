@@ -36,6 +36,12 @@ inline constexpr int kWide = 16;
 inline constexpr int kWide = 8;
 #endif
 using FloatVector = float __attribute__((vector_size(kWide * 4)));
+inline FloatVector load(const float* p) {
+  FloatVector v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+inline void store(float* p, FloatVector v) { __builtin_memcpy(p, &v, sizeof v); }
 
 /// The sum of n numbers, in 64 lanes.
 template <class T>
