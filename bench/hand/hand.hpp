@@ -28,6 +28,19 @@ inline void keep(T* p) {
 }
 /// Partial results in so many lanes vectorise without permission to reorder.
 inline constexpr std::size_t kLanes = 16;
+/// For loops that are written in vectors: the floats of a register of this machine.
+#ifdef __AVX512F__
+inline constexpr int kWide = 16;
+#else
+inline constexpr int kWide = 8;
+#endif
+using FloatVector = float __attribute__((vector_size(kWide * 4)));
+inline FloatVector load(const float* p) {
+  FloatVector v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+inline void store(float* p, FloatVector v) { __builtin_memcpy(p, &v, sizeof v); }
 
 /// 64 bytes of numbers, at any address.
 template <class T>

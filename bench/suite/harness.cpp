@@ -8,7 +8,7 @@
 //   prepare ID FOLDER       makes the inputs and runs once; writes each output to FOLDER/0.npy, 1.npy, ...:
 //                           {"outputs": 2, "per", "bytes", "flops", "items", "tolerance", "note"},
 //                           or {"not_yet": why}, or {"error": why}
-//   time SECONDS            {"samples": {"time": [seconds of a call, ...]}} of the prepared workload
+//   time SECONDS            {"samples": {"time": [seconds of a call, ...]}, "note"} of the prepared workload
 //   release                 {} and the workload and its inputs are gone
 #include "harness.hpp"
 
@@ -123,7 +123,8 @@ Json answer(const std::string& line, Case& current) {
   if (command == "time") {
     double seconds = 1;
     words >> seconds;
-    return {{"samples", time_case(current, seconds)}};
+    const Samples samples = time_case(current, seconds);
+    return {{"samples", samples}, {"note", current.note_after ? current.note_after() : ""}};
   }
   if (command == "release") {
     current = Case();
@@ -157,7 +158,7 @@ void print_row(const Workload& w, const Case& c, const std::string& metric,
   if (c.bytes > 0) rate = fmt::format("{:.4g} GB/s", c.bytes / least / 1e9);
   fmt::print("{:<30} {:<8} {:<3} {:>11.5g} {:>11.5g}  {:>12}  {}\n", w.id,
              metric == "time" ? "" : metric, w.unit, in_unit(least, w.unit) / c.per,
-             in_unit(median, w.unit) / c.per, rate, c.note);
+             in_unit(median, w.unit) / c.per, rate, c.note_after ? c.note_after() : c.note);
   std::fflush(stdout);
 }
 

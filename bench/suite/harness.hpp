@@ -47,7 +47,20 @@ struct Case {
   std::string note;
   /// Instead of `call`, for what is no repeated call: processes, compilations.
   std::function<Samples(double seconds)> measure;
+  std::function<std::string()> note_after;  ///< replaces `note` once times are taken
 };
+
+/// A case whose times are divided by n.
+inline Case per(double n, Case c, std::string note = {}) {
+  c.per = n;
+  c.note = std::move(note);
+  return c;
+}
+/// A case whose results cannot be compared: rounding decides them.
+inline Case chaotic(Case c) {
+  c.tolerance = -1;
+  return c;
+}
 
 /// Registers a workload; units are ns, us, ms, s, MB.
 struct Register {

@@ -1,0 +1,51 @@
+// B09: 4096 trajectories of the Lorenz system, and derivatives by its parameters.
+#include "ours.hpp"
+
+namespace bench {
+namespace {
+
+using namespace telamon;
+
+constexpr std::int64_t kTrajectories = 4096;
+
+Array field(const Array& y, const Array& p) {
+  return stack({p(0) * (y(1) - y(0)), y(0) * (p(1) - y(2)) - y(1), y(0) * y(1) - p(2) * y(2)});
+}
+Array lorenz(const Array& y, const Array& p, std::int64_t steps) {
+  const auto step = [&](const Array& s) {
+    const Array k1 = field(s, p), k2 = field(s + .005 * k1, p), k3 = field(s + .005 * k2, p),
+                k4 = field(s + .01 * k3, p);
+    return std::pair{s + .01 / 6 * (k1 + 2 * k2 + 2 * k3 + k4), none};
+  };
+  return scan(step, y, none, {.length = steps}).first;
+}
+Array lorenz_mean(const Array& p, const Array& y) {
+  const Array last = vmap([&](const Array& y0) { return lorenz(y0, p, 200); })(y);
+  return mean(sum(square(last), 1));
+}
+
+Array start() { return Array(std::vector<float>{1, 1, 20}, {3}) + z(1, {kTrajectories, 3}); }
+Array parameters() { return Array(std::vector<float>{10, 28, 8.f / 3}, {3}); }
+
+template <class F>
+Case of_mean(F f) {
+  Case c = per(kTrajectories * 200, go(compiled(std::move(f)), parameters(), start()),
+               "per trajectory and step");
+  c.tolerance = 2e-2;  // sensitive, not yet chaotic
+  return c;
+}
+
+const Register vmap_ode("B09.vmap_ode", "ns", [] {
+  const auto f = vmap([](const Array& y, const Array& p) { return lorenz(y, p, 1000); },
+                      {.in_axes = {0, none}});
+  Case c =
+      per(kTrajectories * 1000, go(compiled(f), start(), parameters()), "per trajectory and step");
+  c.flops = 71 * kTrajectories * 1000;
+  return chaotic(c);
+});
+const Register primal("B09.primal_T200", "ns", [] { return of_mean(lorenz_mean); });
+const Register forward("B09.jacfwd_T200", "ns", [] { return of_mean(jacfwd(lorenz_mean)); });
+const Register reverse("B09.grad_T200", "ns", [] { return of_mean(grad(lorenz_mean)); });
+
+}  // namespace
+}  // namespace bench

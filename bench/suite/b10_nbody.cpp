@@ -1,0 +1,55 @@
+// B10: gravity among 1024 bodies: arrays whose last axis has length 3.
+#include "ours.hpp"
+
+namespace bench {
+namespace {
+
+using namespace telamon;
+
+constexpr std::int64_t kBodies = 1024;
+
+Array energy(const Array& x, const Array& m) {
+  const Array r = x(slice(), newaxis) - x(newaxis), d2 = sum(square(r), -1) + 1e-4;
+  return -.5 * sum(m(slice(), newaxis) * m * rsqrt(d2));
+}
+Array acceleration(const Array& x, const Array& m) {
+  return -grad(energy)(x, m) / m(slice(), newaxis);
+}
+std::pair<Array, Array> leapfrog(Array x, Array v, const Array& m) {
+  constexpr double h = 1e-3;
+  for (int i = 0; i < 10; ++i) {
+    v = v + h / 2 * acceleration(x, m);
+    x = x + h * v;
+    v = v + h / 2 * acceleration(x, m);
+  }
+  return {x, v};
+}
+Array final_energy(const Array& m, const Array& x0, const Array& v0) {
+  const auto [x, v] = leapfrog(x0, v0, m);
+  return energy(x, m) + .5 * sum(m(slice(), newaxis) * v * v);
+}
+
+Array positions() { return u(1, {kBodies, 3}); }
+Array velocities() { return .1 * z(2, {kBodies, 3}); }
+Array masses() { return (.5 + u(3, {kBodies})) / kBodies; }
+
+Case pairs(double n, Case c) {
+  c.items = n * kBodies * kBodies;
+  return c;
+}
+const Register energies("B10.nbody_energy", "us",
+                        [] { return pairs(1, go(compiled(energy), positions(), masses())); });
+const Register forces("B10.nbody_force", "us",
+                      [] { return pairs(1, go(compiled(acceleration), positions(), masses())); });
+const Register steps("B10.nbody_leapfrog10", "ms", [] {
+  return pairs(20, go(compiled(leapfrog), positions(), velocities(), masses()));
+});
+const Register through_steps("B10.nbody_grad", "ms", [] {
+  Case c = pairs(20, go(compiled(grad(final_energy)), masses(), positions(), velocities()));
+  c.note = "by the masses, through 10 steps";
+  c.tolerance = 2e-3;  // close encounters
+  return c;
+});
+
+}  // namespace
+}  // namespace bench

@@ -1,0 +1,76 @@
+// B12: gradients, Hessian-vector products, Hessians and Jacobians.
+#include "models.hpp"
+
+namespace bench {
+namespace {
+
+using namespace telamon;
+
+// ---- logistic regression: 569 examples of 30 features --------------------------------------------
+Array logreg(const Array& w, const Array& X, const Array& y) {
+  return mean(logaddexp(0.0, -y * matmul(X, w))) + .5e-3 * dot(w, w);
+}
+Array weights() { return .1 * z(1, {30}); }
+Array features() { return z(2, {569, 30}); }
+Array labels() { return where(u(3, {569}) > .5, ones({569}, DType::f32), -1); }
+
+const Register gradient("B12.grad", "us",
+                        [] { return go(compiled(grad(logreg)), weights(), features(), labels()); });
+const Register hvp("B12.hvp", "us", [] {
+  const auto f = [](const Array& w, const Array& v, const Array& X, const Array& y) {
+    return jvp([&](const Array& p) { return grad(logreg)(p, X, y); }, std::tuple{w}, std::tuple{v})
+        .second;
+  };
+  return go(compiled(f), weights(), z(9, {30}), features(), labels());
+});
+const Register hessian30("B12.hessian30", "us", [] {
+  return go(compiled(hessian(logreg)), weights(), features(), labels());
+});
+
+// ---- a small network -----------------------------------------------------------------------------
+const Register hvp_mlp("B12.hvp_mlp", "us", [] {
+  const auto f = [](const Mlp& p, const Mlp& v, const Array& x, const Array& y) {
+    const auto g = [&](const Mlp& q) { return grad(mlp_loss)(q, x, y); };
+    return jvp(g, std::tuple{p}, std::tuple{v}).second;
+  };
+  const Mlp p = mlp_params({64, 128, 10});
+  const Mlp v = tree_map([](const Array& a) { return ones_like(a); }, p);
+  return go(compiled(f), p, v, u(1, {64, 64}), one_hot_rows(2, 64, 10));
+});
+
+// ---- bundle adjustment: blocks of 2 x (11 + 3 + 1), f64 ------------------------------------------
+struct Observed {
+  Array camera, point, weight;
+};
+Array reprojection(const Observed& o, const Array& feature) {
+  const auto& [cam, X, w] = o;
+  const Array r = cam(slice(0, 3)), C = cam(slice(3, 6)), f = cam(6), uv = cam(slice(7, 9)),
+              k = cam(slice(9, 11));
+  const Array th2 = dot(r, r), th = sqrt(th2), axis = r / th, D = X - C, c = cos(th);
+  const Array Y = D * c + cross(axis, D) * sin(th) + axis * dot(axis, D) * (1 - c);
+  const Array p = Y(slice(0, 2)) / Y(2), s = dot(p, p);
+  return w * (f * p * (1 + k(0) * s + k(1) * s * s) + uv - feature);
+}
+const Register ba_block("B12.ba_block", "ns", [] {
+  constexpr std::int64_t p = 31843;
+  const Array X = u64(2, {p, 3}) + Array(std::vector<double>{0, 0, 5}, {3});
+  return per(p,
+             go(compiled(vmap(jacrev(reprojection))), Observed{u64(1, {p, 11}), X, u64(3, {p})},
+                u64(4, {p, 2})),
+             "per 2 x 15 block, f64");
+});
+
+// ---- Jacobians of three layers of 64 -------------------------------------------------------------
+Array tanh3(Array x, const Array& W) {
+  for (int i = 0; i < 3; ++i) x = tanh(matmul(W(i), x));
+  return x;
+}
+const Register by_forward("B12.jacfwd_mlp64", "us", [] {
+  return go(compiled(jacfwd(tanh3)), z(1, {64}), .1 * z(2, {3, 64, 64}));
+});
+const Register by_reverse("B12.jacrev_mlp64", "us", [] {
+  return go(compiled(jacrev(tanh3)), z(1, {64}), .1 * z(2, {3, 64, 64}));
+});
+
+}  // namespace
+}  // namespace bench

@@ -1,0 +1,90 @@
+// GMM and KMEANS, as gradbench defines them: the posterior of a mixture of Gaussians, and k-means.
+#include <cmath>
+#include <numeric>
+
+#include "ours.hpp"
+
+namespace bench {
+namespace {
+
+using namespace telamon;
+
+constexpr std::int64_t kPoints = 1000;
+
+/// log of pi^(d (d - 1) / 4) prod_j gamma(a + (1 - j) / 2)
+double log_multivariate_gamma(double a, std::int64_t d) {
+  double sum = static_cast<double>(d * (d - 1)) / 4 * std::log(pi);
+  for (std::int64_t j = 0; j < d; ++j) sum += std::lgamma(a - static_cast<double>(j) / 2);
+  return sum;
+}
+
+struct Mixture {
+  Array alpha, mu, q, l;
+};
+
+/// Q_k is lower triangular: exp(q_k) on the diagonal, l_k below it, column by column.
+Array triangles(const Array& q, const Array& l) {
+  const std::int64_t k = q.shape(0), d = q.shape(1);
+  std::vector<std::int32_t> rows, columns, diagonal(static_cast<std::size_t>(d));
+  for (std::int32_t j = 0; j < d; ++j) {
+    for (std::int32_t i = j + 1; i < d; ++i) rows.push_back(i), columns.push_back(j);
+  }
+  std::iota(diagonal.begin(), diagonal.end(), 0);
+  const Array below = zeros({k, d, d}, q.dtype()).at(slice(), Array(rows), Array(columns)).set(l);
+  return below.at(slice(), Array(diagonal), Array(diagonal)).set(exp(q));
+}
+
+/// With a Wishart prior (gamma 1, m 0).
+Array posterior(const Mixture& mixture, const Array& x) {
+  const auto& [alpha, mu, q, l] = mixture;
+  const std::int64_t k = mu.shape(0), d = mu.shape(1), n = x.shape(0), nu = d + 1;
+  const Array Q = triangles(q, l);
+  const Array distance = sum(square(einsum("kij,nkj->nki", Q, x(slice(), newaxis) - mu)), -1);
+  const Array likelihood = sum(logsumexp(alpha + sum(q, 1) - .5 * distance, 1));
+  const double dd = static_cast<double>(d), dnu = static_cast<double>(nu);
+  const double constant = static_cast<double>(k) * (dnu * dd * std::log(1 / std::sqrt(2.)) -
+                                                    log_multivariate_gamma(dnu / 2, d));
+  const Array norm = dd / 2 * std::log(2 * pi) + logsumexp(alpha);
+  return static_cast<double>(-n) * norm + likelihood + (constant - .5 * sum(square(Q)));
+}
+
+template <class F>
+Case mixture_case(F f, std::int64_t d, std::int64_t k, double flops) {
+  const Mixture m{z64(2, {k}), u64(3, {k, d}), z64(4, {k, d}), z64(5, {k, d * (d - 1) / 2})};
+  Case c = go(compiled(std::move(f)), m, z64(1, {kPoints, d}));
+  c.flops = flops * static_cast<double>(kPoints * k * d * d);
+  c.note = "n = 1000, f64";
+  return c;
+}
+const bool sizes = [] {
+  for (const auto& [d, k] : {std::pair{10, 25}, {32, 50}}) {
+    const std::string size = "_" + std::to_string(d) + "_" + std::to_string(k);
+    Register("GMM.objective" + size, "ms", [=] { return mixture_case(posterior, d, k, 2); });
+    Register("GMM.gradient" + size, "ms", [=] { return mixture_case(grad(posterior), d, k, 6); });
+  }
+  return true;
+}();
+
+// ---- k-means: 100 centres, 10,000 points of 8 numbers --------------------------------------------
+Array cost(const Array& centres, const Array& points) {
+  return sum(min(sum(square(points(slice(), newaxis) - centres(newaxis)), -1), 1));
+}
+/// Newton's step: the Hessian is diagonal, so a product with ones is all of it.
+Array direction(const Array& centres, const Array& points) {
+  const auto gradient = [&](const Array& c) { return grad(cost)(c, points); };
+  const auto [g, diagonal] = jvp(gradient, std::tuple{centres}, std::tuple{ones_like(centres)});
+  return g / diagonal;
+}
+template <class F>
+Case clusters(F f) {
+  const Array points = u64(1, {10'000, 8});
+  Case c = go(compiled(f), points(slice(-100, none)), points);
+  c.items = 100 * 10'000;
+  c.note = "k = 100, n = 10000, d = 8, f64";
+  return c;
+}
+const Register kmeans_cost("KMEANS.cost", "ms", [] { return clusters(cost); });
+const Register kmeans_dir("KMEANS.dir", "ms", [] { return clusters(direction); });
+
+}  // namespace
+}  // namespace bench

@@ -1,0 +1,42 @@
+// Programs of many operations chosen by a generator of numbers, the same for every contender.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "ours.hpp"
+
+namespace bench {
+
+/// Which operation, and how far back its second operand lies.
+struct Step {
+  unsigned operation, back;
+};
+inline std::vector<Step> plan(std::int64_t n) {
+  std::vector<Step> steps;
+  std::uint32_t s = 1;
+  for (std::int64_t i = 0; i < n; ++i) {
+    s = s * 1664525 + 1013904223;
+    steps.push_back({s >> 16 & 3, (s >> 20) % 8});
+  }
+  return steps;
+}
+
+/// n operations in a straight line. `half` is .5, or a number that makes the program a new one.
+inline auto straight_program(std::int64_t n, double half = .5) {
+  return [steps = plan(n), half](const Array& x) {
+    Arrays v = {x};
+    for (const Step& step : steps) {
+      const Array& a = v.back();
+      const Array& b = v[v.size() - 1 - std::min<std::size_t>(v.size() - 1, step.back)];
+      v.push_back(step.operation == 0   ? a + b
+                  : step.operation == 1 ? a * b
+                  : step.operation == 2 ? telamon::sin(a) - b
+                                        : telamon::maximum(a, b) * half);
+    }
+    return v.back();
+  };
+}
+
+}  // namespace bench
