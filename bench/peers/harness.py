@@ -131,8 +131,8 @@ class Server:
         for x in self.outputs(case):
             np.save(os.path.join(folder, f"{count}.npy"), np.asarray(x))
             count += 1
-        return {key: getattr(case, key) for key in ("per", "bytes", "flops", "items", "tolerance", "note")} | {
-            "outputs": count}
+        reply = {key: getattr(case, key) for key in ("per", "bytes", "flops", "items", "tolerance", "note")}
+        return reply | {"outputs": count}
 
     def release(self):
         self.case = None
@@ -179,8 +179,10 @@ class Server:
         samples, note = time_case(case, seconds)
         for metric, values in samples.items():
             scale = UNITS[found.unit] / case.per
-            print(f"{found.id:<30} {'' if metric == 'time' else metric:<12} {found.unit:<3} {min(values) * scale:>11.5g} "
-                  f"{statistics.median(values) * scale:>11.5g}  {note or case.note}", flush=True)
+            least, median = min(values) * scale, statistics.median(values) * scale
+            label = "" if metric == "time" else metric
+            print(f"{found.id:<30} {label:<12} {found.unit:<3} {least:>11.5g} {median:>11.5g}  {note or case.note}",
+                  flush=True)
 
     def run(self, options):
         if options.serve:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import jax.scipy
 import numpy as np
 from harness import Case, workload
-from inputs import LORENZ, ones, u, u64, z, z64
+from inputs import LORENZ, u, u64, z, z64
 from jax import lax
 from jax_common import chain10, compiled, eager, mlp_loss
 
@@ -152,7 +152,8 @@ def _():
 
 
 def lorenz_case(transform, note="", tolerance=1e-2):
-    return compiled(transform(lorenz_mean), LORENZ, inputs.lorenz_starts(), per=4096 * 200, note=note, tolerance=tolerance)
+    more = dict(per=4096 * 200, note=note, tolerance=tolerance)
+    return compiled(transform(lorenz_mean), LORENZ, inputs.lorenz_starts(), **more)
 
 
 workload("B09.primal_T200", "ns")(lambda: lorenz_case(lambda f: f))
