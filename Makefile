@@ -6,7 +6,7 @@ ARGS =
 
 .PHONY: help setup configure build demo test bench bench-jax lint format docs clean verify
 help:     ## print what each target does
-	@sed -nE 's/^([a-z-]+): .*## (.*)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -nE 's/^([a-z-]+): .*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
 
 setup:    ## install the Debian packages that are missing
 	@$(SETUP)
