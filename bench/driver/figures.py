@@ -100,5 +100,7 @@ def behind(line):
 
 
 def missing(line):
-    """Whether others have a figure where we have none."""
-    return not line.least(OURS) and any(line.least(c) for c in line.contenders)
+    """Whether others have figures of a workload where we have none at all. Limits are nobody's workload."""
+    if group(line.id) == "LIMIT" or line.contenders.get(OURS, {}).get("metrics"):
+        return False
+    return any(line.least(c) for c in line.contenders) or line.trouble(OURS) != ""

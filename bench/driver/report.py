@@ -13,7 +13,8 @@ GROUPS = {
     "B05": "network step", "B06": "convolution", "B07": "transformer block", "B08": "loops", "B09": "ensembles of ODEs",
     "B10": "N-body", "B11": "Monte Carlo", "B12": "second order", "B13": "gather and scatter", "B14": "sorting",
     "B15": "Gaussian process", "B16": "compilation", "B17": "small and deep", "GMM": "mixture of Gaussians",
-    "KMEANS": "k-means", "PEG": "per-example gradients", "SWEEP": "rows of every length",
+    "KMEANS": "k-means", "LIMIT": "the machine",
+    "PEG": "per-example gradients", "SWEEP": "rows of every length",
 }
 
 
@@ -67,8 +68,9 @@ def lost_table(title, lines, kind):
 
 
 def missing_table(lines):
-    rows = [[line.name, line.contenders.get(OURS, {}).get("not_yet") or line.trouble(OURS) or "not yet"]
-            for line in lines if figures.missing(line)]
+    why = {line.id: line.contenders.get(OURS, {}).get("not_yet") or line.trouble(OURS) or "not yet"
+           for line in lines if figures.missing(line)}
+    rows = [[name, text] for name, text in why.items()]
     return ["### Not yet, or failed", "", *table(["id", "why"], rows), ""] if rows else []
 
 
@@ -86,7 +88,7 @@ def trouble_list(lines):
 def full_row(line, names):
     best = line.best(line.libraries())
     limit = line.of_limit()
-    ours = cell(line, OURS) or "not yet"
+    ours = cell(line, OURS) or ("not yet" if figures.missing(line) else "")
     return [line.name, line.unit, *[ours if n == OURS else cell(line, n) for n in names], times(line.ratio("jax")),
             times(best and line.least(OURS) and best[0] / line.least(OURS)), times(line.ratio(HAND)),
             "" if limit is None else f"{100 * limit:.0f} %", line.note().replace("|", "\\|")]
