@@ -9,6 +9,7 @@ CONTRACT = "telamon contract"
 FREE_HAND = ("hand contracted", "hand fast")
 HAND = "hand exact"
 TROUBLE = {"mismatch": "MISMATCH", "crashed": "CRASHED", "error": "FAILED", "not_yet": "not yet"}
+NOT_OURS = ("LIMIT.", "B00.python")  # of the machine, of an interpreter
 NOISY = 1.3  # median over minimum
 
 
@@ -100,7 +101,7 @@ def behind(line):
 
 
 def missing(line):
-    """Whether others have figures of a workload where we have none at all. Limits are nobody's workload."""
-    if group(line.id) == "LIMIT" or line.contenders.get(OURS, {}).get("metrics"):
+    """Whether others have figures of a workload where we have none at all."""
+    if line.id.startswith(NOT_OURS) or line.contenders.get(OURS, {}).get("metrics"):
         return False
     return any(line.least(c) for c in line.contenders) or line.trouble(OURS) != ""
