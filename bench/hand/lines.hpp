@@ -9,8 +9,8 @@ namespace bench {
 /// 16 numbers side by side, at any address.
 using Line = float __attribute__((vector_size(64), aligned(4), may_alias));
 
-inline Line load(const void* p) { return *static_cast<const Line*>(p); }
-inline void store(void* p, Line v) { *static_cast<Line*>(p) = v; }
+inline Line load_line(const void* p) { return *static_cast<const Line*>(p); }
+inline void store_line(void* p, Line v) { *static_cast<Line*>(p) = v; }
 
 /// Of each group of 2 * Distance lanes, a keeps its first half and takes b's first half; b likewise.
 template <int Distance, int... Lane>
@@ -53,8 +53,8 @@ inline void rows_to_columns(const float* rows, float* columns,
   constexpr auto kLanes = std::make_integer_sequence<int, 16>();
   const auto one = [&]<int J>(std::integral_constant<int, J>) {
     Line column{};
-    (take_column<N, J, K>(column, load(rows + 16 * K), kLanes), ...);
-    store(columns + 16 * J, column);
+    (take_column<N, J, K>(column, load_line(rows + 16 * K), kLanes), ...);
+    store_line(columns + 16 * J, column);
   };
   static_cast<void>(all);
   (one(std::integral_constant<int, K>()), ...);
@@ -65,8 +65,8 @@ inline void columns_to_rows(const float* columns, float* rows,
   constexpr auto kLanes = std::make_integer_sequence<int, 16>();
   const auto one = [&]<int I>(std::integral_constant<int, I>) {
     Line row{};
-    (take_row<N, I, K>(row, load(columns + 16 * K), kLanes), ...);
-    store(rows + 16 * I, row);
+    (take_row<N, I, K>(row, load_line(columns + 16 * K), kLanes), ...);
+    store_line(rows + 16 * I, row);
   };
   static_cast<void>(all);
   (one(std::integral_constant<int, K>()), ...);
@@ -79,10 +79,10 @@ inline void rows_to_columns(const float* rows, float* columns) {
   for (int j = 0; j < N; j += 16) {
     Line square[16];
 #pragma GCC unroll 16
-    for (int k = 0; k < 16; ++k) square[k] = load(rows + k * N + j);
+    for (int k = 0; k < 16; ++k) square[k] = load_line(rows + k * N + j);
     turn(square);
 #pragma GCC unroll 16
-    for (int k = 0; k < 16; ++k) store(columns + (j + k) * 16, square[k]);
+    for (int k = 0; k < 16; ++k) store_line(columns + (j + k) * 16, square[k]);
   }
 }
 template <int N>
@@ -93,10 +93,10 @@ inline void columns_to_rows(const float* columns, float* rows) {
   for (int j = 0; j < N; j += 16) {
     Line square[16];
 #pragma GCC unroll 16
-    for (int k = 0; k < 16; ++k) square[k] = load(columns + (j + k) * 16);
+    for (int k = 0; k < 16; ++k) square[k] = load_line(columns + (j + k) * 16);
     turn(square);
 #pragma GCC unroll 16
-    for (int k = 0; k < 16; ++k) store(rows + k * N + j, square[k]);
+    for (int k = 0; k < 16; ++k) store_line(rows + k * N + j, square[k]);
   }
 }
 

@@ -72,13 +72,13 @@ void cumsum_row(const float* x, float* out, std::size_t n) {
   constexpr auto kAll = std::make_integer_sequence<int, 16>();
   float before = 0;
   for (std::size_t j = 0; j < n; j += 16) {
-    Line v = load(x + j);
+    Line v = load_line(x + j);
     v += from_before<1>(v, kAll);
     v += from_before<2>(v, kAll);
     v += from_before<4>(v, kAll);
     v += from_before<8>(v, kAll);
     const float all = v[15];
-    store(out + j, v + before);
+    store_line(out + j, v + before);
     before += all;
   }
 }

@@ -147,11 +147,12 @@ const Register sort_ax0("B14.sort_ax0", "ms", [] {
       [](Sorting& r) {
         alignas(64) static Group v;
         for (std::size_t k = 0; k < kSide; k += kLanes) {
-          for (std::size_t i = 0; i < kSide; ++i) store(v[i], load(&r.x[i * kSide + k]));
+          for (std::size_t i = 0; i < kSide; ++i) store_line(v[i], load_line(&r.x[i * kSide + k]));
           convert(v);
           sort_columns(v);
           convert(v);
-          for (std::size_t i = 0; i < kSide; ++i) store(&r.out[i * kSide + k], load(v[i]));
+          for (std::size_t i = 0; i < kSide; ++i)
+            store_line(&r.out[i * kSide + k], load_line(v[i]));
         }
       },
       "1024 columns, 16 at once");

@@ -1,4 +1,4 @@
-// SWEEP by hand: softmax and normalisation over rows of every length, along the last axis and (strided)
+// SWEEP by hand: softmax, normalisation and plain sums over rows of every length, along the last axis and (strided)
 // along the first.
 #include <string>
 
@@ -80,9 +80,56 @@ void layernorm_strided(Sweep& s) {
   else s.rows >= 4 * kLanes ? layernorm_groups<4 * kLanes>(s) : layernorm_groups<kLanes>(s);
 }
 
+// ---- plain sums ----------------------------------------------------------------------------------
+void sum_rows(Sweep& s) {
+  if (s.n != 7) {
+    for (std::size_t i = 0; i < s.rows; ++i) s.out[i] = lane_sum(&s.x[i * s.n], s.n);
+    return;
+  }
+  std::size_t i = 0;
+  for (; i + kLanes <= s.rows; i += kLanes) {
+    float x[7 * kLanes];
+    rows_to_columns<7>(&s.x[i * 7], x);
+    Line sum = load_line(x);
+    for (std::size_t j = 1; j < 7; ++j) sum += load_line(x + j * kLanes);
+    store_line(&s.out[i], sum);
+  }
+  for (; i < s.rows; ++i) s.out[i] = lane_sum(&s.x[i * 7], 7);
+}
+/// Four rows at a time go into blocks of results that stay in the first-level cache.
+void sum_columns(Sweep& s) {
+  constexpr std::size_t kBlock = 2048;
+  for (std::size_t k = 0; k < s.rows; k += kBlock) {
+    const std::size_t width = std::min(kBlock, s.rows - k);
+    float* out = &s.out[k];
+    std::fill(out, out + width, 0.f);
+    std::size_t j = 0;
+    for (; j + 4 <= s.n; j += 4) {
+      const float* a = &s.x[j * s.rows + k];
+      const float *b = a + s.rows, *c = b + s.rows, *d = c + s.rows;
+#pragma omp simd
+      for (std::size_t l = 0; l < width; ++l) out[l] += (a[l] + b[l]) + (c[l] + d[l]);
+    }
+    for (; j < s.n; ++j) {
+      const float* a = &s.x[j * s.rows + k];
+#pragma omp simd
+      for (std::size_t l = 0; l < width; ++l) out[l] += a[l];
+    }
+  }
+}
+Case sum_case(std::size_t n, void (*work)(Sweep&)) {
+  const std::size_t rows = (std::size_t{1} << 20) / n;
+  Case c = by_hand(Sweep{zf(1, rows * n), {}, {}, Floats(rows), rows, n}, work,
+                   [](const Sweep& s) { return std::vector{output(s.out)}; });
+  c.bytes = 4. * static_cast<double>(rows * n);
+  return c;
+}
+
 const bool sweeps = [] {
   for (const std::size_t n : {7, 64, 1000, 4096, 65536}) {
     const std::string tail = std::to_string(n);
+    Register("SWEEP.sum_" + tail, "us", [n] { return sum_case(n, sum_rows); });
+    Register("SWEEP.sum_" + tail + "_strided", "us", [n] { return sum_case(n, sum_columns); });
     Register("SWEEP.softmax_" + tail, "us", [n] { return sweep(n, softmax); });
     Register("SWEEP.layernorm_" + tail, "us", [n] { return sweep(n, layernorm); });
     Register("SWEEP.softmax_" + tail + "_strided", "us", [n] { return sweep(n, softmax_strided); });

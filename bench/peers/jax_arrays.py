@@ -58,6 +58,8 @@ workload("B02.chain10_f64_1M", x64=True)(lambda: compiled(chain10, u64(1, M), by
 workload("B02.chain10_grad_1M")(lambda: compiled(jax.grad(lambda x: chain10(x).sum()), u(1, M), bytes=8 * M))
 workload("B02.gelu10")(lambda: compiled(gelu10, z(1, (1000, 1024)), bytes=8 * 1024000))
 workload("B02.bcast_add")(lambda: compiled(lambda a, b: a + b, u(1, (1024, 4096)), u(2, (1, 4096)), bytes=32 * M))
+for _s in ((64, 64), (4096, 4096), (100000, 30)):
+    workload("B02.transpose_%dx%d" % _s)(lambda s=_s: compiled(jnp.transpose, u(1, s), bytes=8 * s[0] * s[1]))
 workload("B02.transposed_add")(
     lambda: compiled(lambda a, b: a + b.T, u(1, (1024, 4096)), u(2, (4096, 1024)), bytes=48 * M))
 
@@ -127,11 +129,17 @@ def sweep_layernorm(length, strided):
     return compiled(lambda x, w, b: layernorm(x, w, b, 0 if strided else 1), x, w, b, bytes=2 * x.nbytes)
 
 
+def sweep_sum(length, strided):
+    x, _, _ = inputs.sweep_inputs(length, strided)
+    return compiled(lambda x: x.sum(0 if strided else 1), x, bytes=x.nbytes)
+
+
 for _length in inputs.SWEEP_LENGTHS:
     for _strided in (False, True):
         _tail = f"{_length}_strided" if _strided else f"{_length}"
         workload(f"SWEEP.softmax_{_tail}")(lambda n=_length, s=_strided: sweep_softmax(n, s))
         workload(f"SWEEP.layernorm_{_tail}")(lambda n=_length, s=_strided: sweep_layernorm(n, s))
+        workload(f"SWEEP.sum_{_tail}")(lambda n=_length, s=_strided: sweep_sum(n, s))
 
 
 # ---- B04: products ----
@@ -139,7 +147,7 @@ def matmul(n, numbers, **more):
     return compiled(jnp.dot, numbers(1, (n, n)), numbers(2, (n, n)), flops=2 * n**3, **more)
 
 
-for _n in (16, 64, 256, 512, 1024):
+for _n in (4, 8, 16, 32, 47, 64, 128, 256, 512, 1024):
     workload(f"B04.matmul_{_n}")(lambda n=_n: matmul(n, u))
 workload("B04.matmul_f64_512", x64=True)(lambda: matmul(512, u64))
 workload("B04.gemv_4096")(lambda: compiled(jnp.dot, u(1, (1, 4096)), u(2, (4096, 4096)), bytes=64 * M))

@@ -72,7 +72,39 @@ def unrolled(n):
     return f, (u(1, 1024), np.float32(0.9), np.float32(0.1))
 
 
+def products(n, size):
+    def f(x, a):
+        y = x
+        for _ in range(n):
+            y = jnp.tanh(y @ a + x)
+        return y
+
+    return f, (u(1, (size, size)), 0.05 * z(2, (size, size)))
+
+
+def row_means(n):
+    def f(x):
+        for _ in range(n):
+            x = x - 0.5 * x.mean(1, keepdims=True)
+        return x
+
+    return f, (u(1, (100, 100)),)
+
+
+def rolls(n):
+    def f(x):
+        for _ in range(n):
+            x = (jnp.roll(x, 1) + x) * 0.5
+        return x
+
+    return f, (u(1, 1024),)
+
+
 PROGRAMS = {
+    "products": lambda n: products(n, 8),
+    "products_grad": lambda n: with_gradient(products(n, 100)),
+    "row_means": row_means,
+    "rolls": rolls,
     "straight": straight,
     "unrolled": unrolled,
     "straight_grad": lambda n: with_gradient(straight(n)),
@@ -141,6 +173,10 @@ for _n in (10, 100, 300, 475, 1000, 10000):  # XLA computes shared values again 
     workload(f"B16.compile_grad_{_n}", "ms")(lambda n=_n: compile_case("straight_grad", n))
 workload("B16.unrolled_192", "ms")(lambda: compile_case("unrolled", 192))
 workload("B16.unrolled_192_grad", "ms")(lambda: compile_case("unrolled_grad", 192))
+workload("B16.products_330", "ms")(lambda: compile_case("products", 330))  # many kernels
+workload("B16.products_70_grad", "ms")(lambda: compile_case("products_grad", 70))
+workload("B16.row_means_200", "ms")(lambda: compile_case("row_means", 200))
+workload("B16.rolls_250", "ms")(lambda: compile_case("rolls", 250))
 
 if __name__ == "__main__":
     compile_here(sys.argv[1], int(sys.argv[2]))

@@ -49,6 +49,8 @@ workload("B02.chain10_f64_1M")(lambda: run(chain10, u64(1, 1 << 20)))
 workload("B02.four_1M")(
     lambda: run(lambda a, b, c, d: a * b + np.sin(c) * np.exp(-d), *[u(i, 1 << 20) for i in range(1, 5)]))
 workload("B02.bcast_add")(lambda: run(np.add, u(1, (1024, 4096)), u(2, (1, 4096))))
+for _s in ((64, 64), (4096, 4096), (100000, 30)):
+    workload("B02.transpose_%dx%d" % _s)(lambda s=_s: run(lambda x: np.ascontiguousarray(x.T), u(1, s)))
 workload("B02.transposed_add")(lambda: run(lambda a, b: a + b.T, u(1, (1024, 4096)), u(2, (4096, 1024))))
 workload("B03.sum_all")(lambda: run(np.sum, u(1, (10, 1024, 128))))
 workload("B03.sum_ax0")(lambda: run(lambda x: x.sum(0), square()))
@@ -64,15 +66,17 @@ def sweep(name, length, strided):
     axis = 0 if strided else 1
     if name == "softmax":
         return run(softmax, x, axis)
+    if name == "sum":
+        return run(np.sum, x, axis)
     return run(layernorm, x, w[:, None] if strided else w, b[:, None] if strided else b, axis)
 
 
-for _f in ("softmax", "layernorm"):
+for _f in ("softmax", "layernorm", "sum"):
     for _n in inputs.SWEEP_LENGTHS:
         workload(f"SWEEP.{_f}_{_n}")(lambda f=_f, n=_n: sweep(f, n, False))
         workload(f"SWEEP.{_f}_{_n}_strided")(lambda f=_f, n=_n: sweep(f, n, True))
 
-for _n in (16, 64, 256, 512, 1024):
+for _n in (4, 8, 16, 32, 47, 64, 128, 256, 512, 1024):
     workload(f"B04.matmul_{_n}")(lambda n=_n: run(np.dot, u(1, (n, n)), u(2, (n, n)), flops=2 * n**3))
 workload("B04.matmul_f64_512")(lambda: run(np.dot, u64(1, (512, 512)), u64(2, (512, 512)), flops=2 * 512**3))
 workload("B04.gemv_4096")(lambda: run(np.dot, u(1, (1, 4096)), u(2, (4096, 4096))))

@@ -118,7 +118,7 @@ for _f in ("softmax", "layernorm"):
         workload(f"SWEEP.{_f}_{_n}_strided")(lambda f=_f, n=_n: sweep(f, n, True))
 
 # ---- B04 ----
-for _n in (16, 64, 256, 512, 1024):
+for _n in (4, 8, 16, 32, 47, 64, 128, 256, 512, 1024):
     workload(f"B04.matmul_{_n}")(lambda n=_n: run(torch.matmul, u(1, (n, n)), u(2, (n, n)), flops=2 * n**3))
 workload("B04.matmul_f64_512")(lambda: run(torch.matmul, u64(1, (512, 512)), u64(2, (512, 512)), flops=2 * 512**3))
 workload("B04.gemv_4096")(lambda: run(torch.matmul, u(1, (1, 4096)), u(2, (4096, 4096))))

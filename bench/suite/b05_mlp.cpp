@@ -43,8 +43,8 @@ const Register per_example("PEG.mlp_digits", "us", [] {
   const auto gradient = [](const Mlp& p, const Array& x, const Array& y) {
     return grad(mlp_loss)(p, x(newaxis), y(newaxis));
   };
-  Case c = go(compiled(vmap(gradient, {.in_axes = {none, 0, 0}})), mlp_params({64, 128, 10}), u(1, {64, 64}),
-              one_hot_rows(2, 64, 10));
+  Case c = go(compiled(vmap(gradient, {.in_axes = {none, 0, 0}})), mlp_params({64, 128, 10}),
+              u(1, {64, 64}), one_hot_rows(2, 64, 10));
   c.bytes = 4. * 64 * (64 * 128 + 128 + 128 * 10 + 10);
   c.note = "of each of 64 examples";
   return c;
