@@ -2,10 +2,11 @@
 SETUP ?= scripts/setup.sh
 JOBS ?= $(shell nproc)
 BUILD = build/release
+ARGS =
 
-.PHONY: help setup configure build demo test bench lint format docs clean verify
+.PHONY: help setup configure build demo test bench bench-jax lint format docs clean verify
 help:     ## print what each target does
-	@sed -nE 's/^([a-z]+): .*## (.*)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -nE 's/^([a-z-]+): .*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
 
 setup:    ## install the Debian packages that are missing
 	@$(SETUP)
@@ -25,8 +26,11 @@ test: build   ## build, then run all but the long tests
 	@tests/conformance/check.sh --where .
 	@ctest --test-dir $(BUILD) -j $(JOBS) -LE long --output-on-failure
 
-bench: build  ## run the benchmarks
-	@for program in $(BUILD)/bench/*; do [ ! -x $$program ] || $$program || exit 1; done
+bench: build  ## run our benchmarks (ARGS="--only REGEX --threads 2")
+	@$(BUILD)/bench/telamon_bench $(ARGS)
+
+bench-jax: build  ## ... beside JAX and others (PEERS="mlx drjit torch"), into docs/performance.md
+	@scripts/bench_jax.sh $(ARGS)
 
 lint: build   ## clang-format and clang-tidy on the files changed since main
 	@$(SETUP) --lint

@@ -9,7 +9,7 @@ set -eu
 packages=(
   g++ cmake ninja-build pkg-config ccache
   llvm-19-dev libzstd-dev zlib1g-dev libfmt-dev nlohmann-json3-dev libcli11-dev
-  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
+  libgtest-dev libgmock-dev librapidcheck-dev
 )
 for argument in "$@"; do
   case $argument in

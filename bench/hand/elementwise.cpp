@@ -4,6 +4,7 @@
 #include <string>
 
 #include "hand.hpp"
+#include "lines.hpp"
 
 namespace bench {
 namespace {
@@ -193,45 +194,61 @@ const Register bcast_add("B02.bcast_add", "us", [] {
   });
 });
 
-/// out = a + b transposed, by tiles of 16 x 16 that are transposed in registers.
-using Line = float __attribute__((vector_size(64), aligned(4), may_alias));
-template <int Distance, int... Lane>
-void exchange(Line& a, Line& b, std::integer_sequence<int, Lane...>) {
-  // Of each group of 2 * Distance lanes, a keeps its first half and takes b's first half.
-  const Line low =
-      __builtin_shufflevector(a, b, (Lane & Distance ? 16 + (Lane - Distance) : Lane)...);
-  b = __builtin_shufflevector(a, b, (Lane & Distance ? 16 + Lane : Lane + Distance)...);
-  a = low;
-}
-template <int Distance>
-void exchange_rows(Line (&tile)[16]) {
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) {
-    if ((i & Distance) == 0) {
-      exchange<Distance>(tile[i], tile[i + Distance], std::make_integer_sequence<int, 16>());
-    }
-  }
-}
+/// out = a + b transposed: squares are turned in registers, four of them side by side, so that each page
+/// of `a` and `out` gives four lines at a time.
 void transposed_add(const float* a, const float* b, float* out) {
-  for (std::size_t j0 = 0; j0 < kColumns; j0 += 16) {
+  for (std::size_t j0 = 0; j0 < kColumns; j0 += 64) {
     for (std::size_t i0 = 0; i0 < kRows; i0 += 16) {
-      Line tile[16];
+      for (std::size_t j = j0; j < j0 + 64; j += 16) {
+        Line square[16];
 #pragma GCC unroll 16
-      for (std::size_t k = 0; k < 16; ++k) {
-        tile[k] = *reinterpret_cast<const Line*>(b + (j0 + k) * kRows + i0);
-      }
-      exchange_rows<8>(tile);
-      exchange_rows<4>(tile);
-      exchange_rows<2>(tile);
-      exchange_rows<1>(tile);
+        for (std::size_t k = 0; k < 16; ++k) square[k] = load_line(b + (j + k) * kRows + i0);
+        turn(square);
 #pragma GCC unroll 16
-      for (std::size_t k = 0; k < 16; ++k) {
-        const std::size_t at = (i0 + k) * kColumns + j0;
-        *reinterpret_cast<Line*>(out + at) = *reinterpret_cast<const Line*>(a + at) + tile[k];
+        for (std::size_t k = 0; k < 16; ++k) {
+          const std::size_t at = (i0 + k) * kColumns + j;
+          store_line(out + at, load_line(a + at) + square[k]);
+        }
       }
     }
   }
 }
+/// The same without a sum; what is left over at the edges, number by number.
+void transpose(const float* x, float* out, std::size_t rows, std::size_t columns) {
+  const std::size_t whole_rows = rows / 16 * 16, whole_columns = columns / 16 * 16;
+  const auto one = [&](std::size_t i, std::size_t j) { out[j * rows + i] = x[i * columns + j]; };
+  for (std::size_t i0 = 0; i0 < whole_rows; i0 += 64) {
+    const std::size_t i1 = std::min(i0 + 64, whole_rows);
+    for (std::size_t j0 = 0; j0 < whole_columns; j0 += 16) {
+      for (std::size_t i = i0; i < i1; i += 16) {
+        Line square[16];
+#pragma GCC unroll 16
+        for (std::size_t k = 0; k < 16; ++k) square[k] = load_line(x + (i + k) * columns + j0);
+        turn(square);
+#pragma GCC unroll 16
+        for (std::size_t k = 0; k < 16; ++k) store_line(out + (j0 + k) * rows + i, square[k]);
+      }
+    }
+    for (std::size_t j = whole_columns; j < columns; ++j) {
+      for (std::size_t i = i0; i < i1; ++i) one(i, j);
+    }
+  }
+  for (std::size_t i = whole_rows; i < rows; ++i) {
+    for (std::size_t j = 0; j < columns; ++j) one(i, j);
+  }
+}
+const bool transposes = [] {
+  for (const auto& [rows, columns] :
+       {std::pair<std::size_t, std::size_t>{64, 64}, {4096, 4096}, {100'000, 30}}) {
+    const std::size_t m = rows, n = columns;
+    Register("B02.transpose_" + std::to_string(m) + "x" + std::to_string(n), "us", [m, n] {
+      return elementwise<float>(
+          {{uf(1, m * n)}, blank<float>(1, m * n)}, 8. * static_cast<double>(m * n),
+          [m, n](Buffers<float>& b) { transpose(b.in[0].data(), b.out[0].data(), m, n); });
+    });
+  }
+  return true;
+}();
 const Register transposed("B02.transposed_add", "us", [] {
   Buffers<float> b{{uf(1, kRows * kColumns), uf(2, kRows * kColumns)},
                    blank<float>(1, kRows * kColumns)};

@@ -26,8 +26,7 @@ template <class T>
 inline void keep(T* p) {
   asm volatile("" : : "g"(p) : "memory");
 }
-/// Lanes of one 64-byte line: enough for any vector unit; inner loops over so many partial results
-/// vectorise without permission to reorder.
+/// Partial results in so many lanes vectorise without permission to reorder.
 inline constexpr std::size_t kLanes = 16;
 /// For loops that are written in vectors: the floats of a register of this machine.
 #ifdef __AVX512F__
@@ -36,35 +35,73 @@ inline constexpr int kWide = 16;
 inline constexpr int kWide = 8;
 #endif
 using FloatVector = float __attribute__((vector_size(kWide * 4)));
+inline FloatVector load(const float* p) {
+  FloatVector v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+inline void store(float* p, FloatVector v) { __builtin_memcpy(p, &v, sizeof v); }
 
-/// The sum of n numbers, in 64 lanes.
+/// 64 bytes of numbers, at any address.
+template <class T>
+using Vector [[gnu::vector_size(64), gnu::aligned(sizeof(T)), gnu::may_alias]] = T;
+template <class T>
+inline Vector<T> vector_at(const T* p) {
+  return *reinterpret_cast<const Vector<T>*>(p);
+}
+template <class T>
+inline constexpr std::size_t kLanesOf = 64 / sizeof(T);
+
+/// The lanes of a vector put together by f, half with half.
+template <class T, class F>
+inline T across(Vector<T> v, F f) {
+  T lane[kLanesOf<T>];
+#pragma GCC unroll 16
+  for (std::size_t l = 0; l < kLanesOf<T>; ++l) lane[l] = v[l];
+#pragma GCC unroll 4
+  for (std::size_t width = kLanesOf<T> / 2; width > 0; width /= 2) {
+#pragma GCC unroll 8
+    for (std::size_t l = 0; l < width; ++l) lane[l] = f(lane[l], lane[l + width]);
+  }
+  return lane[0];
+}
+/// The sum of f(x[i]) over n numbers, in four vectors.
+template <class T, class F>
+inline T lane_sum(const T* x, std::size_t n, F f) {
+  constexpr std::size_t kLanes = kLanesOf<T>;
+  Vector<T> a{}, b{}, c{}, d{};
+  std::size_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    a += f(vector_at(x + i));
+    b += f(vector_at(x + i + kLanes));
+    c += f(vector_at(x + i + 2 * kLanes));
+    d += f(vector_at(x + i + 3 * kLanes));
+  }
+  for (; i + kLanes <= n; i += kLanes) a += f(vector_at(x + i));
+  T sum = across<T>((a + b) + (c + d), [](T p, T q) { return p + q; });
+  for (; i < n; ++i) sum += f(x[i]);
+  return sum;
+}
 template <class T>
 inline T lane_sum(const T* x, std::size_t n) {
-  constexpr std::size_t kParts = 4 * kLanes;
-  T part[kParts] = {};
-  std::size_t i = 0;
-  for (; i + kParts <= n; i += kParts) {
-    for (std::size_t l = 0; l < kParts; ++l) part[l] += x[i + l];
-  }
-  for (std::size_t width = kParts / 2; width > 0; width /= 2) {
-    for (std::size_t l = 0; l < width; ++l) part[l] += part[l + width];
-  }
-  T sum = part[0];
-  for (; i < n; ++i) sum += x[i];
-  return sum;
+  return lane_sum(x, n, [](auto v) { return v; });
 }
 /// The largest of n numbers (none of them NaN).
 template <class T>
 inline T lane_max(const T* x, std::size_t n) {
-  T part[kLanes];
-  for (T& p : part) p = x[0];
+  constexpr std::size_t kLanes = kLanesOf<T>;
+  const auto larger = [](auto p, auto q) { return p > q ? p : q; };
+  T most = x[0];
   std::size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (std::size_t l = 0; l < kLanes; ++l) part[l] = x[i + l] > part[l] ? x[i + l] : part[l];
+  if (n >= 2 * kLanes) {
+    Vector<T> a = vector_at(x), b = vector_at(x + kLanes);
+    for (i = 2 * kLanes; i + 2 * kLanes <= n; i += 2 * kLanes) {
+      a = larger(a, vector_at(x + i));
+      b = larger(b, vector_at(x + i + kLanes));
+    }
+    most = across<T>(larger(a, b), larger);
   }
-  T most = part[0];
-  for (const T p : part) most = p > most ? p : most;
-  for (; i < n; ++i) most = x[i] > most ? x[i] : most;
+  for (; i < n; ++i) most = larger(most, x[i]);
   return most;
 }
 

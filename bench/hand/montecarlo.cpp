@@ -70,6 +70,7 @@ NOINLINE void asian(Option& o) {
     for (std::uint32_t t = 1; t <= kSteps; ++t) {
       const float time = dt * static_cast<float>(t), drift = (r - .5f * s * s) * time;
       normals_of_paths(b, t - 1, n);
+#pragma GCC unroll 1  // else the loop is unrolled before it could become vectors
       for (std::size_t l = 0; l < kLanes; ++l) {
         W[l] += root * n[l];
         const float S = o.spot * std::exp(drift + s * W[l]);

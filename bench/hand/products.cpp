@@ -109,7 +109,7 @@ Case product(const Product& p, std::vector<T> (*input)(unsigned, std::size_t)) {
 }
 
 const bool products = [] {
-  for (const std::size_t n : {16, 64, 256, 512, 1024}) {
+  for (const std::size_t n : {4, 8, 16, 32, 47, 64, 128, 256, 512, 1024}) {
     Register("B04.matmul_" + std::to_string(n), "us",
              [n] { return product({n, n, n, 1, false}, uf); });
   }

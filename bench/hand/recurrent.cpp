@@ -127,22 +127,29 @@ template <bool kBias>
 void product(const float* a, const float* b, const float* bias, float* out) {
   for (int col = 0; col < kGates; col += 3 * kWide) {
     for (int row = 0; row < kBatch; row += kTileRows) {
-      FloatVector sum[kTileRows][3];
-      for (auto& r : sum) {
-        for (int v = 0; v < 3; ++v) {
-          if (kBias) std::memcpy(&r[v], bias + col + v * kWide, sizeof(FloatVector));
-          else r[v] = FloatVector{};
+      FloatVector sum[kTileRows][3] = {};
+      if (kBias) {
+#pragma GCC unroll 8
+        for (auto& r : sum) {
+#pragma GCC unroll 8
+          for (int v = 0; v < 3; ++v) r[v] = load(bias + col + v * kWide);
         }
       }
       for (int k = 0; k < kHidden; ++k) {
         FloatVector w[3];
-        std::memcpy(w, b + k * kGates + col, sizeof w);
+#pragma GCC unroll 8
+        for (int v = 0; v < 3; ++v) w[v] = load(b + k * kGates + col + v * kWide);
+#pragma GCC unroll 8
         for (int r = 0; r < kTileRows; ++r) {
+#pragma GCC unroll 8
           for (int v = 0; v < 3; ++v) sum[r][v] += a[(row + r) * kHidden + k] * w[v];
         }
       }
-      for (int r = 0; r < kTileRows; ++r)
-        std::memcpy(out + (row + r) * kGates + col, sum[r], sizeof sum[r]);
+#pragma GCC unroll 8
+      for (int r = 0; r < kTileRows; ++r) {
+#pragma GCC unroll 8
+        for (int v = 0; v < 3; ++v) store(out + (row + r) * kGates + col + v * kWide, sum[r][v]);
+      }
     }
   }
 }

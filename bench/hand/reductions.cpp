@@ -1,6 +1,7 @@
 // B03 by hand: partial results in lanes, so that the loops vectorise in every build.
 #include <cmath>
 
+#include "lines.hpp"
 #include "rows.hpp"
 
 namespace bench {
@@ -63,7 +64,6 @@ const Register logsumexp("B03.logsumexp", "us", [] {
 });
 
 /// Running sums: within 16 numbers in four steps, each adding what is 1, 2, 4, 8 places before.
-using Line = float __attribute__((vector_size(64), aligned(4), may_alias));
 template <int Distance, int... Lane>
 Line from_before(Line v, std::integer_sequence<int, Lane...>) {
   return __builtin_shufflevector(Line{}, v, (Lane < Distance ? Lane : 16 + Lane - Distance)...);
@@ -72,13 +72,13 @@ void cumsum_row(const float* x, float* out, std::size_t n) {
   constexpr auto kAll = std::make_integer_sequence<int, 16>();
   float before = 0;
   for (std::size_t j = 0; j < n; j += 16) {
-    Line v = *reinterpret_cast<const Line*>(x + j);
+    Line v = load_line(x + j);
     v += from_before<1>(v, kAll);
     v += from_before<2>(v, kAll);
     v += from_before<4>(v, kAll);
     v += from_before<8>(v, kAll);
     const float all = v[15];
-    *reinterpret_cast<Line*>(out + j) = v + before;
+    store_line(out + j, v + before);
     before += all;
   }
 }

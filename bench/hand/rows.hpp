@@ -32,16 +32,9 @@ struct Moments {
   float mean, scale;
 };
 inline Moments moments_of_row(const float* x, std::size_t n) {
-  constexpr std::size_t kParts = 4 * kLanes;
-  const float mean = lane_sum(x, n) / static_cast<float>(n);
-  float part[kParts] = {};
-  std::size_t j = 0;
-  for (; j + kParts <= n; j += kParts) {
-    for (std::size_t l = 0; l < kParts; ++l) part[l] += (x[j + l] - mean) * (x[j + l] - mean);
-  }
-  float square = lane_sum(part, kParts);
-  for (; j < n; ++j) square += (x[j] - mean) * (x[j] - mean);
-  return {mean, 1 / std::sqrt(square / static_cast<float>(n) + 1e-5f)};
+  const float count = static_cast<float>(n), mean = lane_sum(x, n) / count;
+  const float square = lane_sum(x, n, [mean](auto v) { return (v - mean) * (v - mean); });
+  return {mean, 1 / std::sqrt(square / count + 1e-5f)};
 }
 inline void layernorm_row(const float* __restrict x, const float* __restrict w,
                           const float* __restrict b, float* __restrict out, std::size_t n) {
@@ -54,14 +47,17 @@ template <std::size_t Width>
 void softmax_columns(const float* __restrict x, float* __restrict out, std::size_t n,
                      std::size_t stride) {
   float most[Width], sum[Width] = {};
+#pragma omp simd
   for (std::size_t l = 0; l < Width; ++l) most[l] = x[l];
   for (std::size_t j = 1; j < n; ++j) {
     const float* row = x + j * stride;
+#pragma omp simd
     for (std::size_t l = 0; l < Width; ++l) most[l] = row[l] > most[l] ? row[l] : most[l];
   }
   for (std::size_t j = 0; j < n; ++j) {
     const float* __restrict row = x + j * stride;
     float* __restrict to = out + j * stride;
+#pragma omp simd
     for (std::size_t l = 0; l < Width; ++l) {
       to[l] = std::exp(row[l] - most[l]);
       sum[l] += to[l];
@@ -70,6 +66,7 @@ void softmax_columns(const float* __restrict x, float* __restrict out, std::size
   for (float& s : sum) s = 1 / s;
   for (std::size_t j = 0; j < n; ++j) {
     float* __restrict to = out + j * stride;
+#pragma omp simd
     for (std::size_t l = 0; l < Width; ++l) to[l] *= sum[l];
   }
 }
@@ -78,10 +75,12 @@ void layernorm_columns(const float* __restrict x, const float* w, const float* b
                        float* __restrict out, std::size_t n, std::size_t stride) {
   float mean[Width] = {}, scale[Width] = {};
   for (std::size_t j = 0; j < n; ++j) {
+#pragma omp simd
     for (std::size_t l = 0; l < Width; ++l) mean[l] += x[j * stride + l];
   }
   for (float& m : mean) m /= static_cast<float>(n);
   for (std::size_t j = 0; j < n; ++j) {
+#pragma omp simd
     for (std::size_t l = 0; l < Width; ++l) {
       const float d = x[j * stride + l] - mean[l];
       scale[l] += d * d;
@@ -91,6 +90,7 @@ void layernorm_columns(const float* __restrict x, const float* w, const float* b
   for (std::size_t j = 0; j < n; ++j) {
     const float* __restrict row = x + j * stride;
     float* __restrict to = out + j * stride;
+#pragma omp simd
     for (std::size_t l = 0; l < Width; ++l) to[l] = (row[l] - mean[l]) * scale[l] * w[j] + b[j];
   }
 }

@@ -61,18 +61,25 @@ struct Regression {
     // Six rows of the result at a time, in registers.
     constexpr std::size_t kRows = 6, kVectors = kPadded / kWide;
     for (std::size_t a = 0; a < kFeatures; a += kRows) {
-      FloatVector sum[kRows][kVectors] = {};
+      FloatVector sum[kRows][kVectors] = {}, x[kVectors];
       for (std::size_t i = 0; i < kExamples; ++i) {
-        FloatVector x[kVectors];
-        std::memcpy(x, &rows[i * kPadded], sizeof x);
-        for (auto& q : x) q *= weight[i];
+#pragma GCC unroll 8
+        for (std::size_t c = 0; c < kVectors; ++c) {
+          x[c] = load(&rows[i * kPadded + c * kWide]) * weight[i];
+        }
+#pragma GCC unroll 8
         for (std::size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
           for (std::size_t c = 0; c < kVectors; ++c) sum[r][c] += rows[i * kPadded + a + r] * x[c];
         }
       }
+#pragma GCC unroll 8
       for (std::size_t r = 0; r < kRows; ++r) {
-        std::memcpy(&out[(a + r) * kFeatures], sum[r], kFeatures * 4);
-        out[(a + r) * kFeatures + a + r] += 1e-3f;
+        float row[kPadded];
+#pragma GCC unroll 8
+        for (std::size_t c = 0; c < kVectors; ++c) store(row + c * kWide, sum[r][c]);
+        row[a + r] += 1e-3f;
+        std::copy_n(row, kFeatures, &out[(a + r) * kFeatures]);
       }
     }
   }
@@ -108,14 +115,20 @@ struct Layers {
         FloatVector sum[kRows][kVectors] = {};
         for (std::size_t k = 0; k < kWidth; ++k) {
           FloatVector x[kVectors];
-          std::memcpy(x, &J[k * kWidth + b], sizeof x);
+#pragma GCC unroll 8
+          for (std::size_t c = 0; c < kVectors; ++c) x[c] = load(&J[k * kWidth + b + c * kWide]);
+#pragma GCC unroll 8
           for (std::size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
             for (std::size_t c = 0; c < kVectors; ++c) sum[r][c] += w[(a + r) * kWidth + k] * x[c];
           }
         }
+#pragma GCC unroll 8
         for (std::size_t r = 0; r < kRows; ++r) {
-          for (auto& q : sum[r]) q *= slope[a + r];
-          std::memcpy(&next[(a + r) * kWidth + b], sum[r], sizeof sum[r]);
+#pragma GCC unroll 8
+          for (std::size_t c = 0; c < kVectors; ++c) {
+            store(&next[(a + r) * kWidth + b + c * kWide], slope[a + r] * sum[r][c]);
+          }
         }
       }
     }

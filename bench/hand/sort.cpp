@@ -1,8 +1,9 @@
 // B14 by hand: radix sort of long vectors; of many short rows 16 at a time through Batcher's network.
+#include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "hand.hpp"
+#include "lines.hpp"
 
 namespace bench {
 namespace {
@@ -112,12 +113,14 @@ std::int32_t ordered(std::int32_t bits) { return bits ^ ((bits >> 31) & 0x7fffff
 
 /// Batcher's odd-even merge sort of 16 columns at once.
 void sort_columns(Group& v) {
-  for (std::size_t p = 1; p < kSide; p *= 2) {
+  for (int t = 0; t < 10; ++t) {
+    const std::size_t p = std::size_t{1} << t;
     for (std::size_t k = p; k >= 1; k /= 2) {
       for (std::size_t j = k % p; j + k < kSide; j += 2 * k) {
         for (std::size_t i = j; i < std::min(j + k, kSide - k); ++i) {
-          if (i / (2 * p) != (i + k) / (2 * p)) continue;
+          if (i >> (t + 1) != (i + k) >> (t + 1)) continue;
           std::int32_t *low = v[i], *high = v[i + k];
+#pragma omp simd
           for (std::size_t l = 0; l < kLanes; ++l) {
             const std::int32_t a = low[l], b = high[l];
             low[l] = a < b ? a : b;
@@ -128,8 +131,13 @@ void sort_columns(Group& v) {
     }
   }
 }
-std::int32_t read(const float& x) { return ordered(std::bit_cast<std::int32_t>(x)); }
-void write(float& x, std::int32_t k) { x = std::bit_cast<float>(ordered(k)); }
+/// Floats to numbers in their order, or back.
+void convert(Group& v) {
+  for (auto& row : v) {
+#pragma omp simd
+    for (std::size_t l = 0; l < kLanes; ++l) row[l] = ordered(row[l]);
+  }
+}
 
 const Register sort_ax0("B14.sort_ax0", "ms", [] {
   Sorting s = numbers();
@@ -139,17 +147,17 @@ const Register sort_ax0("B14.sort_ax0", "ms", [] {
       [](Sorting& r) {
         alignas(64) static Group v;
         for (std::size_t k = 0; k < kSide; k += kLanes) {
-          for (std::size_t i = 0; i < kSide; ++i) {
-            for (std::size_t l = 0; l < kLanes; ++l) v[i][l] = read(r.x[i * kSide + k + l]);
-          }
+          for (std::size_t i = 0; i < kSide; ++i) store_line(v[i], load_line(&r.x[i * kSide + k]));
+          convert(v);
           sort_columns(v);
-          for (std::size_t i = 0; i < kSide; ++i) {
-            for (std::size_t l = 0; l < kLanes; ++l) write(r.out[i * kSide + k + l], v[i][l]);
-          }
+          convert(v);
+          for (std::size_t i = 0; i < kSide; ++i)
+            store_line(&r.out[i * kSide + k], load_line(v[i]));
         }
       },
       "1024 columns, 16 at once");
 });
+
 const Register sort_ax1("B14.sort_ax1", "ms", [] {
   Sorting s = numbers();
   s.out.resize(kMany);
@@ -157,14 +165,12 @@ const Register sort_ax1("B14.sort_ax1", "ms", [] {
       std::move(s),
       [](Sorting& r) {
         alignas(64) static Group v;
-        for (std::size_t k = 0; k < kSide; k += kLanes) {
-          for (std::size_t l = 0; l < kLanes; ++l) {
-            for (std::size_t i = 0; i < kSide; ++i) v[i][l] = read(r.x[(k + l) * kSide + i]);
-          }
+        for (std::size_t k = 0; k < kMany; k += kLanes * kSide) {
+          rows_to_columns<kSide>(&r.x[k], reinterpret_cast<float*>(v));
+          convert(v);
           sort_columns(v);
-          for (std::size_t l = 0; l < kLanes; ++l) {
-            for (std::size_t i = 0; i < kSide; ++i) write(r.out[(k + l) * kSide + i], v[i][l]);
-          }
+          convert(v);
+          columns_to_rows<kSide>(reinterpret_cast<const float*>(v), &r.out[k]);
         }
       },
       "1024 rows, 16 at once");

@@ -87,6 +87,15 @@ const Register bcast_add("B02.bcast_add", "us", [] {
   return moving(32 << 20, go(compiled([](const Array& a, const Array& b) { return a + b; }),
                              u(1, {1024, 4096}), u(2, {1, 4096})));
 });
+const bool transposes = [] {
+  for (const Shape& shape : {Shape{64, 64}, Shape{4096, 4096}, Shape{100'000, 30}}) {
+    Register(fmt::format("B02.transpose_{}x{}", shape[0], shape[1]), "us", [shape] {
+      return moving(8. * static_cast<double>(shape.num_elements()),
+                    go(compiled([](const Array& x) { return transpose(x); }), u(1, shape)));
+    });
+  }
+  return true;
+}();
 const Register transposed_add("B02.transposed_add", "us", [] {
   return moving(48 << 20,
                 go(compiled([](const Array& a, const Array& b) { return a + transpose(b); }),

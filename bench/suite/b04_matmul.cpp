@@ -13,7 +13,7 @@ Case computing(double flops, Case c) {
   return c;
 }
 const bool squares = [] {
-  for (const std::int64_t n : {16, 64, 256, 512, 1024}) {
+  for (const std::int64_t n : {4, 8, 16, 32, 47, 64, 128, 256, 512, 1024}) {
     Register(fmt::format("B04.matmul_{}", n), "us", [n] {
       return computing(2. * static_cast<double>(n * n * n),
                        go(compiled(dot), u(1, {n, n}), u(2, {n, n})));

@@ -42,6 +42,35 @@ MakeProgram unrolled(int n) {
     };
   };
 }
+// Programs of many kernels, about 1,000 operations each.
+Array fresh(const Array& x, double one) { return one == 1 ? x : x * one; }
+MakeProgram products(int n) {
+  return [n](double one) -> Program {
+    return [n, one](const Array& x, const Array& a, const Array&) {
+      Array y = fresh(x, one);
+      for (int i = 0; i < n; ++i) y = tanh(matmul(y, a) + x);
+      return y;
+    };
+  };
+}
+MakeProgram row_means(int n) {
+  return [n](double one) -> Program {
+    return [n, one](const Array& x, const Array&, const Array&) {
+      Array y = fresh(x, one);
+      for (int i = 0; i < n; ++i) y = y - .5 * mean(y, {.axes = 1, .keepdims = true});
+      return y;
+    };
+  };
+}
+MakeProgram rolls(int n) {
+  return [n](double one) -> Program {
+    return [n, one](const Array& x, const Array&, const Array&) {
+      Array y = fresh(x, one);
+      for (int i = 0; i < n; ++i) y = (roll(y, 1) + y) * .5;
+      return y;
+    };
+  };
+}
 MakeProgram gradient(MakeProgram make) {
   return [make](double one) -> Program {
     const auto total = [f = make(one)](const Array& x, const Array& a, const Array& b) {
@@ -61,15 +90,18 @@ double peak() {
   return 0;
 }
 
-Case compilation(const MakeProgram& make) {
-  const Arrays x = {u(1, {1024}), number(.9f), number(.1f)};
+Arrays vector_and_scalars() { return {u(1, {1024}), number(.9f), number(.1f)}; }
+/// Two matrices of n columns.
+Arrays matrices(std::int64_t n) { return {u(1, {n, n}), .05 * z(2, {n, n}), number(.1f)}; }
+
+Case compilation(const MakeProgram& make, const Arrays& x = vector_and_scalars()) {
   const auto most = std::make_shared<double>(0);
   Case c;
   c.measure = [=](double seconds) {
     static int serial = 0;
     const auto next = [&] { return make(1 + 1e-6 * ++serial); };
     forget_peak();
-    compiled([](const Array& v) { return sin(v) * v + 1; })(x[0]);  // the backend starts
+    compiled([](const Array& v) { return sin(v) * v + 1; })(u(1, {1024}));  // the backend starts
     Samples out;
     const auto begin = Clock::now();
     do {
@@ -111,6 +143,14 @@ const bool sizes = [] {
 const Register loop("B16.unrolled_192", "ms", [] { return compilation(unrolled(192)); });
 const Register loop_grad("B16.unrolled_192_grad", "ms",
                          [] { return compilation(gradient(unrolled(192))); });
+
+const Register kernels("B16.products_330", "ms",
+                       [] { return compilation(products(330), matrices(8)); });
+const Register kernels_grad("B16.products_70_grad", "ms",
+                            [] { return compilation(gradient(products(70)), matrices(100)); });
+const Register means("B16.row_means_200", "ms",
+                     [] { return compilation(row_means(200), matrices(100)); });
+const Register rotations("B16.rolls_250", "ms", [] { return compilation(rolls(250)); });
 
 }  // namespace
 }  // namespace bench

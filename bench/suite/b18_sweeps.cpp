@@ -1,4 +1,4 @@
-// SWEEP: softmax and normalisation over rows of every length, along the last axis and (strided) along the
+// SWEEP: softmax, normalisation and plain sums over rows of every length, along the last axis and (strided) along the
 // first.
 #include <string>
 
@@ -34,12 +34,19 @@ Case layernorm_case(const Sweep& s) {
   };
   return s.moving(go(compiled(f), s.x(), s.along(2), s.along(3)));
 }
+Case sum_case(const Sweep& s) {
+  const std::int64_t axis = s.axis();
+  Case c = go(compiled([axis](const Array& x) { return sum(x, axis); }), s.x());
+  c.bytes = 4. * static_cast<double>(s.n * s.rows);
+  return c;
+}
 
 const bool sweeps = [] {
   for (const std::int64_t n : {7, 64, 1000, 4096, 65536}) {
     for (const bool strided : {false, true}) {
       const std::string tail = std::to_string(n) + (strided ? "_strided" : "");
       Register("SWEEP.softmax_" + tail, "us", [=] { return softmax_case(Sweep(n, strided)); });
+      Register("SWEEP.sum_" + tail, "us", [=] { return sum_case(Sweep(n, strided)); });
       Register("SWEEP.layernorm_" + tail, "us", [=] { return layernorm_case(Sweep(n, strided)); });
     }
   }

@@ -1,4 +1,4 @@
-// The programs whose times bench/compiler_bench.cpp shows: each is exactly one kernel.
+// Programs like those that the side-by-side (bench/) measures: each is exactly one kernel.
 #include "support.hpp"
 #include "telamon/history.hpp"
 #include "telamon/jit.hpp"

@@ -1,0 +1,66 @@
+"""One contender of the side-by-side: a process that is asked by lines and answers in JSON (suite/harness.cpp)."""
+import json
+import os
+import select
+import subprocess
+import tempfile
+
+
+class Failed(Exception):
+    """A contender that ended, or gave no answer in time."""
+
+
+class Contender:
+    """Runs on the given processors only; between two questions it sleeps on its standard input."""
+
+    def __init__(self, name, command, cpus, patience=600, env=None):
+        self.name, self.command, self.cpus, self.patience = name, command, cpus, patience
+        self.env = dict(os.environ, **(env or {}))
+        self.process, self.errors = None, tempfile.TemporaryFile()
+        self.folder = tempfile.TemporaryDirectory(prefix="telamon-bench-")
+        self.ids, self.version = {}, ""
+
+    def start(self):
+        """Asks for the workloads: {id: unit}."""
+        pinned = ["taskset", "-c", ",".join(map(str, self.cpus)), *self.command]
+        self.process = subprocess.Popen(pinned, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+                                        env=self.env, text=True, bufsize=1)
+        reply = self.ask("list")
+        self.ids = {w["id"]: w["unit"] for w in reply["ids"]}
+        self.version = reply.get("name", "")
+
+    def stop(self):
+        if self.process is None:
+            return
+        self.process.stdin.close()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.process = None
+
+    def last_words(self):
+        """The end of what it wrote to standard error, in one line."""
+        self.errors.seek(0)
+        lines = self.errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1][:200] if lines else ""
+
+    def ask(self, question):
+        """The answer; Failed if there is none, and then the process is gone."""
+        if self.process is None:
+            self.start()
+        try:
+            self.process.stdin.write(question + "\n")
+            ready, _, _ = select.select([self.process.stdout], [], [], self.patience)
+            line = self.process.stdout.readline() if ready else ""
+        except BrokenPipeError:
+            ready, line = True, ""
+        if line:
+            return json.loads(line)
+        self.process.kill()
+        code = self.process.wait()
+        self.process = None
+        reason = f"crashed ({code}) {self.last_words()}" if ready else f"no answer in {self.patience} s"
+        raise Failed(f"{reason} at `{question.split()[0]}`")

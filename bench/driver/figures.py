@@ -1,0 +1,107 @@
+"""Figures of one run: which contender is how far ahead, row by row. What report.py and plot.py draw from."""
+import re
+
+import limits
+
+OURS = "telamon"
+# Telamon with contraction is compared with those that may contract or reassociate too.
+CONTRACT = "telamon contract"
+FREE_HAND = ("hand contracted", "hand fast")
+HAND = "hand exact"
+TROUBLE = {"mismatch": "MISMATCH", "crashed": "CRASHED", "error": "FAILED", "not_yet": "not yet"}
+NOT_OURS = ("LIMIT.", "B00.python")  # of the machine, of an interpreter
+NOISY = 1.3  # median over minimum
+
+
+def natural(name):
+    """A key that puts _64 before _1000."""
+    return [int(x) if x.isdigit() else x for x in re.split(r"(\d+)", name)]
+
+
+def group(name):
+    return name.split(".")[0]
+
+
+class Line:
+    """One line of the table: a metric of a workload."""
+
+    def __init__(self, row, metric, limits_of_run):
+        self.id, self.metric, self.unit = row["id"], metric, row["unit"]
+        self.contenders, self.wide, self.limits = row["contenders"], row["wide"], limits_of_run
+
+    @property
+    def name(self):
+        return self.id if self.metric == "time" else f"{self.id} {self.metric}"
+
+    def least(self, contender):
+        figures = self.figures(contender)
+        return figures["min"] if figures else None
+
+    def figures(self, contender):
+        return self.contenders.get(contender, {}).get("metrics", {}).get(self.metric)
+
+    def noisy(self, contender):
+        figures = self.figures(contender)
+        return figures["median"] > NOISY * figures["min"]
+
+    def trouble(self, contender):
+        """Why there is no figure: "" where the contender has no such workload."""
+        entry = self.contenders.get(contender)
+        if entry is None:
+            return ""
+        return next((text for key, text in TROUBLE.items() if entry.get(key)), "")
+
+    def ratio(self, other, mine=OURS):
+        """How many times longer the other takes, or None."""
+        a, b = self.least(other), self.least(mine)
+        return a / b if a and b else None
+
+    def libraries(self):
+        return [c for c in self.contenders if not c.startswith(("telamon", "hand"))]
+
+    def best(self, names):
+        """(time, name) of the fastest, or None."""
+        return min(((self.least(n), n) for n in names if self.least(n)), default=None)
+
+    def of_limit(self):
+        """What share of the machine's limit our time is."""
+        ours = self.contenders.get(OURS, {})
+        known = [e for e in (ours, *self.contenders.values()) if e.get("bytes") or e.get("flops")]
+        if not self.least(OURS) or not known or self.metric not in ("time", "steady"):
+            return None
+        least = limits.least_time(self.limits, known[0], self.wide)
+        return least / ours["per"] / self.least(OURS) if least else None
+
+    def note(self):
+        notes = [f"{name}: {e['note']}" for name, e in self.contenders.items() if e.get("note") and name != "jax"]
+        first = self.contenders.get("jax", {}).get("note")
+        return "; ".join(dict.fromkeys([first, *notes] if first else notes))
+
+
+def lines_of(result):
+    """The lines of a run in the order of the ids; a row of which no contender has figures is one line too."""
+    lines = []
+    for row in sorted(result["rows"], key=lambda r: natural(r["id"])):
+        metrics = []
+        for entry in row["contenders"].values():
+            metrics += [m for m in entry.get("metrics", {}) if m not in metrics]
+        lines += [Line(row, m, result["limits"]) for m in metrics or ["time"]]
+    return lines
+
+
+def behind(line):
+    """[(ratio, our contender, the other)]: by whom this line is lost, the worst first."""
+    lost = []
+    for mine, others in ((OURS, [*line.libraries(), HAND]), (CONTRACT, FREE_HAND)):
+        for other in others:
+            ratio = line.ratio(other, mine)
+            if ratio is not None and ratio < 0.995:
+                lost.append((ratio, mine, other))
+    return sorted(lost)
+
+
+def missing(line):
+    """Whether others have figures of a workload where we have none at all."""
+    if line.id.startswith(NOT_OURS) or line.contenders.get(OURS, {}).get("metrics"):
+        return False
+    return any(line.least(c) for c in line.contenders) or line.trouble(OURS) != ""

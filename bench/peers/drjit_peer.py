@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Dr.Jit in the side-by-side: see harness.py for what this program does.
+
+Needs LLVM: DRJIT_LIBLLVM_PATH=libLLVM.so. Calls are frozen (dr.freeze) unless said otherwise.
+"""
+import harness
+
+if __name__ == "__main__":
+    OPTIONS = harness.read_options()
+    harness.limit_threads(OPTIONS.threads)  # before Dr.Jit is imported
+
+import random
+import time
+
+import drjit as dr
+import inputs
+import numpy as np
+from drjit.llvm.ad import PCG32, Array3f, Float, Float64, UInt
+from harness import Case, process_start, workload
+from inputs import LORENZ, ids, u, u64
+
+M = 1 << 20
+
+
+def run(f, *args, freeze=True, **more):
+    dr.eval(*args)
+    f = dr.freeze(f) if freeze else f
+
+    def call():
+        result = f(*args)
+        dr.eval(result)
+        dr.sync_thread()
+        return result
+
+    return Case(call, **more)
+
+
+def leaves(result):
+    return [np.array(x) for x in result] if isinstance(result, (tuple, list)) else [np.array(result)]
+
+
+# ---- B00, B01, B02, B03 ----
+IMPORT = "import drjit as dr\nfrom drjit.llvm.ad import Float\n"
+FIRST_GRAD = """
+x = Float(1.0)
+dr.enable_grad(x)
+dr.backward(dr.sin(x) * x)
+g = dr.grad(x)
+dr.eval(g)
+dr.sync_thread()"""
+workload("B00.import", "ms")(lambda: process_start(IMPORT))
+workload("B00.first_grad", "ms")(lambda: process_start(IMPORT + FIRST_GRAD))
+
+
+def chain10(x):
+    y = dr.sin(x * x) + x
+    y = dr.tanh(dr.exp(-y) * 0.5) + 1
+    return dr.log(y) * x
+
+
+def chain10_grad(x):
+    x = Float(x)
+    dr.enable_grad(x)
+    dr.backward(dr.sum(chain10(x)))
+    return dr.detach(dr.grad(x))
+
+
+def four(a, b, c, d):
+    return a * b + dr.sin(c) * dr.exp(-d)
+
+
+workload("B01.jit_scalar_add", "ns")(lambda: run(lambda x: x + 1, dr.opaque(Float, 1.0)))
+workload("B01.eager_sin_1M")(lambda: run(dr.sin, Float(u(1, M)), freeze=False))
+for _s, _n in {"1k": 1 << 10, "16k": 1 << 14, "1M": M}.items():
+    workload(f"B02.chain10_f32_{_s}")(lambda n=_n: run(chain10, Float(u(1, n))))
+workload("B02.chain10_f64_1M")(lambda: run(chain10, Float64(u64(1, M))))
+workload("B02.chain10_grad_1M")(lambda: run(chain10_grad, Float(u(1, M)), freeze=False, note="not frozen"))
+workload("B02.four_1M")(lambda: run(four, *[Float(u(i, M)) for i in range(1, 5)]))
+workload("B03.sum_all")(lambda: run(lambda x: dr.sum(x), Float(u(1, 10 * 1024 * 128))))
+workload("B17.small_jit_10", "ns")(lambda: run(chain10, Float(u(1, 16))))
+
+
+# ---- B08, B09 ----
+def repeat(trips, step, *state):
+    return dr.while_loop((UInt(0), *state), lambda i, *_: i < trips, lambda i, *s: (i + 1, *step(*s)))[1:]
+
+
+def logistic(c, trips):
+    return repeat(trips, lambda c: (3.7 * c * (1 - c),), c)[0]
+
+
+workload("B08.logistic_scan", "ns")(
+    lambda: run(lambda c: logistic(c, 1000000), Float(np.float32([0.5])), per=1e6, tolerance=-1))
+workload("B08.logistic_vmap_1024", "ns")(
+    lambda: run(lambda c: logistic(c, 1000), Float(u(1, 1024)), per=1024e3, tolerance=-1))
+
+
+def lorenz(x, y, z, s, r, b):
+    def field(q):
+        return Array3f(s * (q.y - q.x), q.x * (r - q.z) - q.y, q.x * q.y - b * q.z)
+
+    def step(q):
+        k1 = field(q)
+        k2 = field(q + 0.005 * k1)
+        k3 = field(q + 0.005 * k2)
+        k4 = field(q + 0.01 * k3)
+        return (q + 0.01 / 6 * (k1 + 2 * k2 + 2 * k3 + k4),)
+
+    (q,) = repeat(1000, step, Array3f(x, y, z))
+    return q.x, q.y, q.z
+
+
+@workload("B09.vmap_ode", "ns")
+def _():
+    start = [Float(np.ascontiguousarray(column)) for column in inputs.lorenz_starts().T]
+    return run(lorenz, *start, *[dr.opaque(Float, float(p)) for p in LORENZ], per=4096e3, tolerance=-1)
+
+
+# ---- B11, B13 ----
+@workload("B11.normals", "ns")
+def _():
+    def normals(key):
+        return dr.sqrt(2.0) * dr.erfinv(1.99999 * PCG32(65536 * 64, key).next_float32() - 0.999995)
+
+    return run(normals, dr.opaque(UInt, 1), per=65536 * 64, tolerance=-1, note="PCG32, not threefry")
+
+
+@workload("B13.gather")
+def _():
+    indices = (ids(2, 16384, 50000)[:, None] * 64 + np.arange(64)).astype(np.uint32).ravel()
+    return run(lambda t, i: dr.gather(Float, t, i), Float(u(1, 50000 * 64)), UInt(indices), note="an index an element")
+
+
+@workload("B13.deposit", "ns")
+def _():
+    def deposit(i, v):
+        out = dr.zeros(Float, 16384)
+        dr.scatter_add(out, v, i)
+        return out
+
+    return run(deposit, UInt(ids(1, 1000000, 16384).astype(np.uint32)), Float(u(2, 1000000)), per=1e6)
+
+
+# ---- B17, B16 ----
+@workload("B17.while_newton")
+def _():
+    def kepler(e, M):
+        def step(x, _):
+            d = (x - e * dr.sin(x) - M) / (1 - e * dr.cos(x))
+            return x - d, d
+
+        return dr.while_loop((Float64(M), dr.full(Float64, 1, 4096)), lambda x, d: dr.abs(d) > 1e-10, step)[0]
+
+    return run(kepler, *[Float64(x) for x in inputs.kepler_inputs()])
+
+
+def compile_case(n):
+    x = Float(u(1, 1024))
+    dr.eval(x)
+    f = inputs.program(n, dr)
+
+    def measure(seconds):
+        times = []
+        for _ in range(5 if n <= 100 else 2):
+            salt = random.random()  # a new literal: a new kernel
+            start = time.perf_counter()
+            dr.eval(f(x * salt))
+            dr.sync_thread()
+            times.append(time.perf_counter() - start)
+        return {"total": times}
+
+    return Case(lambda: f(x), measure=measure)
+
+
+for _n in (10, 100, 1000):
+    workload(f"B16.compile_{_n}", "ms")(lambda n=_n: compile_case(n))
+
+if __name__ == "__main__":
+    dr.set_thread_count(OPTIONS.threads if OPTIONS.threads > 1 else 0)  # 0: no pool, the caller computes
+    harness.Server(f"drjit {dr.__version__}", leaves).run(OPTIONS)

@@ -1,0 +1,175 @@
+"""Inputs of the workloads, the same bytes for every contender.
+
+u(seed, shape) is uniform in [0, 1): RandomState(seed).random_sample, which in C++ is
+    std::mt19937 g(seed);  ((g() >> 5) * 67108864.0 + (g() >> 6)) / 9007199254740992.0
+z scales it to mean 0 and variance 1 (uniform, not normal). Numbers are made in float64, then converted.
+"""
+import numpy as np
+
+
+def u(seed, shape, dtype=np.float32):
+    return np.random.RandomState(seed).random_sample(shape).astype(dtype)
+
+
+def z(seed, shape, dtype=np.float32):
+    return ((np.random.RandomState(seed).random_sample(shape) - 0.5) * 12**0.5).astype(dtype)
+
+
+def u64(seed, shape):
+    return u(seed, shape, np.float64)
+
+
+def z64(seed, shape):
+    return z(seed, shape, np.float64)
+
+
+def ids(seed, n, k):
+    """n indices below k."""
+    return (u64(seed, n) * k).astype(np.int32)
+
+
+def zeros(*shape):
+    return np.zeros(shape, np.float32)
+
+
+def ones(*shape):
+    return np.ones(shape, np.float32)
+
+
+# ---- networks ----
+DIGITS = [64, 128, 10]
+
+
+def mlp_params(sizes):
+    """[(W, b), ...]"""
+    return [(0.05 * z(10 + i, (m, n)), zeros(n)) for i, (m, n) in enumerate(zip(sizes, sizes[1:]))]
+
+
+def one_hot(seed, n, k):
+    return np.eye(k, dtype=np.float32)[(u(seed, n) * k).astype(int)]
+
+
+def mlp_inputs(sizes, batch):
+    return mlp_params(sizes), u(1, (batch, sizes[0])), one_hot(2, batch, sizes[-1])
+
+
+def cnn_inputs():
+    """Eight parameters, images NHWC, labels."""
+    kernels = 0.1 * z(1, (8, 8, 1, 16)), 0.1 * z(2, (4, 4, 16, 32))
+    dense = 0.05 * z(3, (512, 32)), 0.1 * z(4, (32, 10))
+    params = [kernels[0], zeros(16), kernels[1], zeros(32), dense[0], zeros(32), dense[1], zeros(10)]
+    return params, u(8, (64, 28, 28, 1)), one_hot(9, 64, 10)
+
+
+def block_inputs():
+    """Wqkv, Wo, W1, W2, g1, g2, b of one transformer block of width 256, and x."""
+    d = 256
+    weights = [0.05 * z(i, s) for i, s in enumerate([(d, 3 * d), (d, d), (d, 4 * d), (4 * d, d)], 1)]
+    return [*weights, ones(d), ones(d), zeros(d)], z(9, (4, 128, d))
+
+
+def sweep_inputs(length, strided):
+    """About 2^20 numbers in rows of this length: rows lie along the last axis, or, strided, along the first."""
+    rows = 2**20 // length
+    return z(1, (length, rows) if strided else (rows, length)), u(2, length), u(3, length)
+
+
+SWEEP_LENGTHS = (7, 64, 1000, 4096, 65536)
+
+
+# ---- loops ----
+def lstm_inputs():
+    """ADBench's D-LSTM: main[layer] = (weights, biases) of gates f i o g; extra; state[layer] = h, c; the sequence."""
+    sequence = (u64(4, (1024, 14)) > 0.5).astype(np.float64)
+    return u64(1, (2, 2, 4, 14)), u64(2, (3, 14)), u64(3, (2, 2, 14)), sequence
+
+
+def gru_inputs():
+    width, batch, steps = 128, 16, 256
+    return 0.1 * z(1, (width, 3 * width)), 0.1 * z(2, (width, 3 * width)), zeros(3 * width), z(4, (steps, batch, width))
+
+
+LORENZ = np.array([10.0, 28.0, 8 / 3], np.float32)
+
+
+def lorenz_starts():
+    return np.float32([1.0, 1.0, 20.0]) + z(1, (4096, 3))
+
+
+def nbody_inputs(n=1024):
+    """x, v, m"""
+    return u(1, (n, 3)), 0.1 * z(2, (n, 3)), (0.5 + u(3, n)) / n
+
+
+def kepler_inputs():
+    """e, M"""
+    return 0.9 * u64(1, 4096), 6.28 * u64(2, 4096)
+
+
+# ---- models ----
+def logreg_inputs():
+    """w, X, y"""
+    return 0.1 * z(1, 30), z(2, (569, 30)), np.where(u(3, 569) > 0.5, 1, -1).astype(np.float32)
+
+
+def ba_inputs():
+    """Cameras, points, weights, features of bundle adjustment."""
+    p = 31843
+    return u64(1, (p, 11)), u64(2, (p, 3)) + np.array([0, 0, 5.0]), u64(3, p), u64(4, (p, 2))
+
+
+def gp_inputs(n):
+    """Logarithms of the hyperparameters, X, y."""
+    return np.r_[0.0, -1.0, np.full(10, 0.5)], z64(1, (n, 10)), z64(2, n)
+
+
+def cholesky_input():
+    a = u64(1, (512, 512))
+    return a @ a.T + 512 * np.eye(512)
+
+
+def gmm_inputs(d, k, n=1000):
+    """alpha [k], mu [k][d], q [k][d], l [k][d(d-1)/2], x [n][d]"""
+    return z64(2, k), u64(3, (k, d)), z64(4, (k, d)), z64(5, (k, d * (d - 1) // 2)), z64(1, (n, d))
+
+
+def kmeans_inputs():
+    """Centres [100][8], which are the last of the points, and points [10000][8]."""
+    points = u64(1, (10000, 8))
+    return points[-100:], points
+
+
+def black_scholes_inputs(n=1 << 18):
+    """S, K, r, s, T"""
+    return 100 + 20 * z(1, n), 90 + 20 * u(2, n), 0.01 + 0.05 * u(3, n), 0.1 + 0.3 * u(4, n), 0.2 + u(5, n)
+
+
+# ---- programs made of random operations ----
+def plan(n):
+    """n pairs: which operation, and how far back its second operand lies."""
+    s, out = 1, []
+    for _ in range(n):
+        s = (s * 1664525 + 1013904223) & 0xFFFFFFFF
+        out.append(((s >> 16) & 3, (s >> 20) % 8))
+    return out
+
+
+def program(n, numpy):
+    """x -> the last of n values, each of one of four operations on the last value and an earlier one."""
+    steps = plan(n)
+
+    def f(x):
+        v = [x]
+        for operation, back in steps:
+            a, b = v[-1], v[max(0, len(v) - 1 - back)]
+            if operation == 0:
+                v.append(a + b)
+            elif operation == 1:
+                v.append(a * b)
+            elif operation == 2:
+                v.append(numpy.sin(a) - b)
+            else:
+                v.append(numpy.maximum(a, b) * 0.5)
+        return v[-1]
+
+    return f

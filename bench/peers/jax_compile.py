@@ -1,0 +1,182 @@
+"""Start and compile latency of JAX: B00 and B16, measured in processes of their own.
+
+As a program (jax_compile.py NAME N): compiles one such program again and again and prints JSON; see compile_here.
+"""
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import inputs
+import jax
+import jax.numpy as jnp
+import numpy as np
+from harness import Case, process_start, time_call, workload
+from inputs import u
+
+# ---- B00: from the start of the process ----
+IMPORT = "import jax, jax.numpy as jnp\n"
+SYNC = IMPORT + "jax.config.update('jax_cpu_enable_async_dispatch', False)\n"
+JIT_GRAD = SYNC + "jax.jit(jax.grad(lambda x: jnp.sum(jnp.sin(x)*x)))(jnp.arange(1024.)).block_until_ready()"
+STARTS = {
+    "B00.python": "",
+    "B00.import": IMPORT,
+    "B00.first_op": SYNC + "jnp.negative(1.0).block_until_ready()",
+    "B00.first_grad": SYNC + "jax.grad(lambda x: jnp.sin(x)*x)(1.0).block_until_ready()",
+    "B00.first_jit": SYNC + "jax.jit(lambda x: jnp.sum(jnp.sin(x)*x))(jnp.arange(1024.)).block_until_ready()",
+    "B00.first_jit_grad": JIT_GRAD,
+}
+for _name, _code in STARTS.items():
+    workload(_name, "ms")(lambda code=_code: process_start(code))
+
+
+@workload("B00.second_start", "ms")
+def _():
+    """first_jit_grad with a warm cache on disk."""
+    folder = tempfile.TemporaryDirectory()
+    env = dict(os.environ, JAX_COMPILATION_CACHE_DIR=folder.name, JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
+               JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES="-1")
+    case = process_start(JIT_GRAD, env)
+    measure = case.measure
+    case.measure = lambda seconds: (measure(seconds), f"{len(os.listdir(folder.name))} files in the cache")
+    return case
+
+
+@workload("B00.size", "MB")
+def _():
+    files = [f for name in ("jax", "jaxlib") for f in importlib.metadata.files(name)]
+    size = sum(f.locate().stat().st_size for f in files if f.locate().exists()) / 1e6
+    return Case(measure=lambda seconds: {"time": [size]}, outputs=list, note="jax and jaxlib, installed")
+
+
+# ---- B16: programs of many operations ----
+PATIENCE = 90  # seconds that one program may take
+
+
+def straight(n):
+    """(f, arguments): n operations on 1024 elements in a straight line."""
+    return inputs.program(n, jnp), (u(1, 1024),)
+
+
+def unrolled(n):
+    """A loop of n trips, unrolled by hand."""
+
+    def f(x, a, b):
+        for _ in range(n):
+            x = jnp.sin(x) * a + x * b
+        return x
+
+    return f, (u(1, 1024), np.float32(0.9), np.float32(0.1))
+
+
+def products(n, size):
+    def f(x, a):
+        y = x
+        for _ in range(n):
+            y = jnp.tanh(y @ a + x)
+        return y
+
+    return f, (u(1, (size, size)), 0.05 * z(2, (size, size)))
+
+
+def row_means(n):
+    def f(x):
+        for _ in range(n):
+            x = x - 0.5 * x.mean(1, keepdims=True)
+        return x
+
+    return f, (u(1, (100, 100)),)
+
+
+def rolls(n):
+    def f(x):
+        for _ in range(n):
+            x = (jnp.roll(x, 1) + x) * 0.5
+        return x
+
+    return f, (u(1, 1024),)
+
+
+PROGRAMS = {
+    "products": lambda n: products(n, 8),
+    "products_grad": lambda n: with_gradient(products(n, 100)),
+    "row_means": row_means,
+    "rolls": rolls,
+    "straight": straight,
+    "unrolled": unrolled,
+    "straight_grad": lambda n: with_gradient(straight(n)),
+    "unrolled_grad": lambda n: with_gradient(unrolled(n)),
+}
+
+
+def with_gradient(program):
+    """The gradient of the sum of the results by the first argument."""
+    f, args = program
+    return jax.grad(lambda *a: f(*a).sum()), args
+
+
+def compile_here(name, n):
+    """Seconds of each phase, a new function each time: the phases known so far are printed as they come, as JSON."""
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+    jax.jit(lambda x: jnp.sin(x) * x + 1)(u(1, 1024)).block_until_ready()  # the backend starts
+    times = {}
+
+    def add(phase, seconds):
+        times.setdefault(phase, []).append(seconds)
+        print(json.dumps(times), flush=True)
+
+    for _ in range(4 if n <= 100 else 1):
+        f, args = PROGRAMS[name](n)
+        args = jax.device_put(args)
+        start = time.perf_counter()
+        traced = jax.jit(f).trace(*args)
+        middle = time.perf_counter()
+        add("trace", middle - start)
+        executable = traced.lower().compile()
+        end = time.perf_counter()
+        add("compile", end - middle)
+        executable(*args).block_until_ready()
+        add("first_run", time.perf_counter() - end)
+        add("total", time.perf_counter() - start)
+        jax.clear_caches()
+    for x in time_call(lambda: executable(*args).block_until_ready(), 0.2):
+        times.setdefault("steady", []).append(x)
+    print(json.dumps(times), flush=True)
+
+
+def compile_apart(name, n):
+    """({phase: samples}, note)"""
+    child = [sys.executable, os.path.abspath(__file__), name, str(n)]
+    try:
+        run = subprocess.run(child, capture_output=True, text=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired as e:
+        lines = (e.stdout or b"").decode().splitlines()
+        times = json.loads(lines[-1]) if lines else {}
+        return times | {"total": [PATIENCE]}, f"not finished after {PATIENCE} s, stopped"
+    if run.returncode:
+        raise RuntimeError(run.stderr[-300:])
+    return json.loads(run.stdout.splitlines()[-1]), ""
+
+
+def compile_case(name, n):
+    f, args = PROGRAMS[name](n)  # evaluated, for the results: compiled gradients of long programs do not end
+    return Case(measure=lambda seconds: compile_apart(name, n), outputs=lambda: [f(*args)],
+                note="trace, compile, first run; a new function")
+
+
+for _n in (10, 100, 1000, 10000):
+    workload(f"B16.compile_{_n}", "ms")(lambda n=_n: compile_case("straight", n))
+for _n in (10, 100, 300, 475, 1000, 10000):  # XLA computes shared values again and again: past 450 the run explodes
+    workload(f"B16.compile_grad_{_n}", "ms")(lambda n=_n: compile_case("straight_grad", n))
+workload("B16.unrolled_192", "ms")(lambda: compile_case("unrolled", 192))
+workload("B16.unrolled_192_grad", "ms")(lambda: compile_case("unrolled_grad", 192))
+workload("B16.products_330", "ms")(lambda: compile_case("products", 330))  # many kernels
+workload("B16.products_70_grad", "ms")(lambda: compile_case("products_grad", 70))
+workload("B16.row_means_200", "ms")(lambda: compile_case("row_means", 200))
+workload("B16.rolls_250", "ms")(lambda: compile_case("rolls", 250))
+
+if __name__ == "__main__":
+    compile_here(sys.argv[1], int(sys.argv[2]))

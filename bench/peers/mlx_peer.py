@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""MLX in the side-by-side: see harness.py for what this program does. Functions are compiled unless said otherwise."""
+import harness
+
+if __name__ == "__main__":
+    OPTIONS = harness.read_options()
+    harness.limit_threads(OPTIONS.threads)  # before MLX is imported
+
+import importlib.metadata
+
+import inputs
+import mlx.core as mx
+import numpy as np
+from harness import Case, process_start, workload
+from inputs import LORENZ, ids, u, z
+
+
+def eager(f, *args, **more):
+    args = [mx.array(x) for x in args]
+    mx.eval(args)
+
+    def call():
+        result = f(*args)
+        mx.eval(result)
+        return result
+
+    return Case(call, **more)
+
+
+def compiled(f, *args, **more):
+    return eager(mx.compile(f), *args, **more)
+
+
+def leaves(result):
+    if isinstance(result, mx.array):
+        return [np.array(result)]
+    return [leaf for x in result for leaf in leaves(x)]
+
+
+# ---- B00, B01 ----
+ONE = np.float32(1)
+IMPORT = "import mlx.core as mx\n"
+workload("B00.import", "ms")(lambda: process_start(IMPORT))
+workload("B00.first_grad", "ms")(
+    lambda: process_start(IMPORT + "mx.eval(mx.grad(lambda x: mx.sin(x) * x)(mx.array(1.0)))"))
+workload("B00.first_jit", "ms")(
+    lambda: process_start(IMPORT + "mx.eval(mx.compile(lambda x: mx.sum(mx.sin(x) * x))(mx.arange(1024.)))"))
+workload("B01.eager_neg", "ns")(lambda: eager(mx.negative, ONE))
+workload("B01.eager_add_16", "ns")(lambda: eager(mx.add, u(1, 16), u(2, 16)))
+workload("B01.eager_sin_1M")(lambda: eager(mx.sin, u(1, 1 << 20)))
+workload("B01.eager_grad")(lambda: eager(mx.grad(lambda x: mx.sin(x) * x), ONE))
+workload("B01.jit_scalar_add", "ns")(lambda: compiled(lambda x: x + 1, ONE))
+
+
+# ---- B02, B03, B04 ----
+def chain10(x):
+    y = mx.sin(x * x) + x
+    y = mx.tanh(mx.exp(-y) * 0.5) + 1
+    return mx.log(y) * x
+
+
+def four(a, b, c, d):
+    return a * b + mx.sin(c) * mx.exp(-d)
+
+
+def layernorm(x, w, b):
+    return mx.fast.layer_norm(x, w, b, 1e-5)
+
+
+def square():
+    return u(1, (1024, 1024))
+
+
+def layernorm_inputs():
+    return z(1, (1000, 4096)), u(2, 4096), u(3, 4096)
+
+
+for _s, _n in {"1k": 1 << 10, "16k": 1 << 14, "1M": 1 << 20}.items():
+    workload(f"B02.chain10_f32_{_s}")(lambda n=_n: compiled(chain10, u(1, n)))
+workload("B02.chain10_grad_1M")(lambda: compiled(mx.grad(lambda x: chain10(x).sum()), u(1, 1 << 20)))
+workload("B02.four_1M")(lambda: compiled(four, *[u(i, 1 << 20) for i in range(1, 5)]))
+workload("B03.sum_all")(lambda: compiled(mx.sum, u(1, (10, 1024, 128))))
+workload("B03.sum_ax0")(lambda: compiled(lambda x: x.sum(0), square()))
+workload("B03.sum_ax1")(lambda: compiled(lambda x: x.sum(1), square()))
+workload("B03.softmax")(lambda: compiled(lambda x: mx.softmax(x, axis=2), z(1, (32, 16, 1024))))
+workload("B03.logsumexp")(lambda: compiled(lambda x: mx.logsumexp(x, axis=1), z(1, (1024, 1024))))
+workload("B03.layernorm")(lambda: compiled(layernorm, *layernorm_inputs()))
+workload("B03.layernorm_vjp")(
+    lambda: compiled(lambda x, w, b, g: mx.vjp(layernorm, [x, w, b], [g])[1], *layernorm_inputs(), z(4, (1000, 4096))))
+workload("B03.cumsum")(lambda: compiled(lambda x: mx.cumsum(x, axis=1), square()))
+workload("B03.argmax")(lambda: compiled(lambda x: mx.argmax(x, axis=1), square()))
+for _n in (64, 256, 512, 1024):
+    workload(f"B04.matmul_{_n}")(lambda n=_n: eager(mx.matmul, u(1, (n, n)), u(2, (n, n)), flops=2 * n**3))
+workload("B04.gemv_4096")(lambda: eager(mx.matmul, u(1, (1, 4096)), u(2, (4096, 4096))))
+
+
+# ---- B05 ----
+def mlp_loss(params, x, y):
+    for W, b in zip(params[:-2:2], params[1:-2:2]):
+        x = mx.tanh(x @ W + b)
+    o = x @ params[-2] + params[-1]
+    return -((o - mx.logsumexp(o, axis=1, keepdims=True)) * y).sum(1).mean()
+
+
+def mlp_case(sizes, batch):
+    layers, x, y = inputs.mlp_inputs(sizes, batch)
+    params = [mx.array(a) for layer in layers for a in layer]
+    x, y = mx.array(x), mx.array(y)
+    step = mx.compile(lambda p, x, y: [a - 1e-3 * g for a, g in zip(p, mx.grad(mlp_loss)(p, x, y))])
+    first = [np.array(a) for a in step(params, x, y)]
+
+    def call():
+        nonlocal params
+        params = step(params, x, y)
+        mx.eval(params)
+
+    return Case(call, outputs=lambda: first)
+
+
+workload("B05.mlp_step", "ms")(lambda: mlp_case([784, 1024, 1024, 10], 128))
+workload("B05.mlp_digits_step")(lambda: mlp_case(inputs.DIGITS, 64))
+
+
+# ---- B09, B10, B11, B12 ----
+def lorenz_step(p, y):
+    def field(y):
+        return mx.stack([p[0] * (y[1] - y[0]), y[0] * (p[1] - y[2]) - y[1], y[0] * y[1] - p[2] * y[2]])
+
+    k1 = field(y)
+    k2 = field(y + 0.005 * k1)
+    k3 = field(y + 0.005 * k2)
+    k4 = field(y + 0.01 * k3)
+    return y + 0.01 / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+
+@workload("B09.vmap_ode", "ns")
+def _():
+    p, start = mx.array(LORENZ), mx.array(np.ascontiguousarray(inputs.lorenz_starts().T))
+    step = mx.compile(lorenz_step)
+
+    def call():
+        y = start
+        for _ in range(50):
+            y = step(p, y)
+        mx.eval(y)
+        return y
+
+    return Case(call, per=4096 * 50, tolerance=-1, note="no loops in MLX: 50 calls of a compiled step")
+
+
+def potential(x, m):
+    r = x[:, None] - x[None]
+    return -0.5 * (m[:, None] * m * mx.rsqrt((r**2).sum(-1) + 1e-4)).sum()
+
+
+@workload("B10.nbody_energy")
+def _():
+    x, _, m = inputs.nbody_inputs()
+    return compiled(potential, x, m)
+
+
+@workload("B10.nbody_force")
+def _():
+    x, _, m = inputs.nbody_inputs()
+    return compiled(lambda x, m: -mx.grad(potential)(x, m) / m[:, None], x, m)
+
+
+workload("B11.normals", "ns")(
+    lambda: compiled(lambda k: mx.random.normal((65536, 64), key=k), np.array([0, 0], np.uint32), per=65536 * 64,
+                     tolerance=-1, note="threefry of another order"))
+
+
+def logreg(w, X, y):
+    return mx.logaddexp(mx.array(0.0), -y * (X @ w)).mean() + 0.5e-3 * (w * w).sum()
+
+
+workload("B12.grad")(lambda: compiled(mx.grad(logreg), *inputs.logreg_inputs()))
+
+
+@workload("B12.hvp")
+def _():
+    def hvp(w, v, X, y):
+        return mx.jvp(lambda q: mx.grad(logreg)(q, X, y), [w], [v])[1]
+
+    w, X, y = inputs.logreg_inputs()
+    return compiled(hvp, w, z(9, 30), X, y)
+
+
+# ---- B13, B14, B17 ----
+workload("B13.gather")(lambda: compiled(lambda t, i: t[i], u(1, (50000, 64)), ids(2, 16384, 50000)))
+workload("B13.scatter_add")(
+    lambda: compiled(lambda t, i, g: mx.zeros_like(t).at[i].add(g), u(1, (50000, 64)), ids(2, 16384, 50000),
+                     u(3, (16384, 64))))
+workload("B13.deposit", "ns")(
+    lambda: compiled(lambda i, v: mx.zeros(16384).at[i].add(v), ids(1, 1000000, 16384), u(2, 1000000), per=1e6))
+workload("B14.sort", "ms")(lambda: compiled(mx.sort, u(1, 1 << 20)))
+workload("B14.argsort", "ms")(lambda: compiled(mx.argsort, u(1, 1 << 20), tolerance=-1, note="equal ones in any order"))
+workload("B14.sort_ax1", "ms")(lambda: compiled(lambda x: mx.sort(x, axis=1), square()))
+
+
+def rosenbrock(x):
+    return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+
+workload("B17.small_jit_10", "ns")(lambda: compiled(chain10, u(1, 16)))
+workload("B17.small_jit_10_grad", "ns")(lambda: compiled(mx.value_and_grad(lambda x: chain10(x).sum()), u(1, 16)))
+workload("B17.grad_small", "ns")(lambda: compiled(mx.grad(rosenbrock), u(1, 10), note="f32"))
+
+if __name__ == "__main__":
+    harness.Server(f"mlx {importlib.metadata.version('mlx')}", leaves).run(OPTIONS)

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""NumPy in the side-by-side, where a workload is natural for it: see harness.py for what this program does."""
+import harness
+
+if __name__ == "__main__":
+    OPTIONS = harness.read_options()
+    harness.limit_threads(OPTIONS.threads)  # before NumPy is imported
+
+import inputs
+import numpy as np
+from harness import Case, process_start, workload
+from inputs import ids, u, u64, z
+
+
+def run(f, *args, **more):
+    return Case(lambda: f(*args), **more)
+
+
+def leaves(result):
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def chain10(x):
+    y = np.sin(x * x) + x
+    y = np.tanh(np.exp(-y) * 0.5) + 1
+    return np.log(y) * x
+
+
+def softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def layernorm(x, w, b, axis=-1):
+    return (x - x.mean(axis, keepdims=True)) / np.sqrt(x.var(axis, keepdims=True) + np.float32(1e-5)) * w + b
+
+
+def square():
+    return u(1, (1024, 1024))
+
+
+workload("B00.import", "ms")(lambda: process_start("import numpy"))
+workload("B01.eager_neg", "ns")(lambda: run(np.negative, np.float32(1)))
+workload("B01.eager_add_16", "ns")(lambda: run(np.add, u(1, 16), u(2, 16)))
+workload("B01.eager_sin_1M")(lambda: run(np.sin, u(1, 1 << 20)))
+for _s, _n in {"1k": 1 << 10, "16k": 1 << 14, "1M": 1 << 20}.items():
+    workload(f"B02.chain10_f32_{_s}")(lambda n=_n: run(chain10, u(1, n)))
+workload("B02.chain10_f64_1M")(lambda: run(chain10, u64(1, 1 << 20)))
+workload("B02.four_1M")(
+    lambda: run(lambda a, b, c, d: a * b + np.sin(c) * np.exp(-d), *[u(i, 1 << 20) for i in range(1, 5)]))
+workload("B02.bcast_add")(lambda: run(np.add, u(1, (1024, 4096)), u(2, (1, 4096))))
+for _s in ((64, 64), (4096, 4096), (100000, 30)):
+    workload("B02.transpose_%dx%d" % _s)(lambda s=_s: run(lambda x: np.ascontiguousarray(x.T), u(1, s)))
+workload("B02.transposed_add")(lambda: run(lambda a, b: a + b.T, u(1, (1024, 4096)), u(2, (4096, 1024))))
+workload("B03.sum_all")(lambda: run(np.sum, u(1, (10, 1024, 128))))
+workload("B03.sum_ax0")(lambda: run(lambda x: x.sum(0), square()))
+workload("B03.sum_ax1")(lambda: run(lambda x: x.sum(1), square()))
+workload("B03.cumsum")(lambda: run(lambda x: x.cumsum(1), square()))
+workload("B03.argmax")(lambda: run(lambda x: x.argmax(1), square()))
+workload("B03.softmax")(lambda: run(softmax, z(1, (32, 16, 1024))))
+workload("B03.layernorm")(lambda: run(layernorm, z(1, (1000, 4096)), u(2, 4096), u(3, 4096)))
+
+
+def sweep(name, length, strided):
+    x, w, b = inputs.sweep_inputs(length, strided)
+    axis = 0 if strided else 1
+    if name == "softmax":
+        return run(softmax, x, axis)
+    if name == "sum":
+        return run(np.sum, x, axis)
+    return run(layernorm, x, w[:, None] if strided else w, b[:, None] if strided else b, axis)
+
+
+for _f in ("softmax", "layernorm", "sum"):
+    for _n in inputs.SWEEP_LENGTHS:
+        workload(f"SWEEP.{_f}_{_n}")(lambda f=_f, n=_n: sweep(f, n, False))
+        workload(f"SWEEP.{_f}_{_n}_strided")(lambda f=_f, n=_n: sweep(f, n, True))
+
+for _n in (4, 8, 16, 32, 47, 64, 128, 256, 512, 1024):
+    workload(f"B04.matmul_{_n}")(lambda n=_n: run(np.dot, u(1, (n, n)), u(2, (n, n)), flops=2 * n**3))
+workload("B04.matmul_f64_512")(lambda: run(np.dot, u64(1, (512, 512)), u64(2, (512, 512)), flops=2 * 512**3))
+workload("B04.gemv_4096")(lambda: run(np.dot, u(1, (1, 4096)), u(2, (4096, 4096))))
+workload("B04.batch_16x768", "ms")(
+    lambda: run(lambda a, b: a @ b.swapaxes(1, 2), u(1, (16, 768, 768)), u(2, (16, 768, 768)), flops=32 * 768**3))
+workload("B13.gather")(lambda: run(lambda t, i: t[i], u(1, (50000, 64)), ids(2, 16384, 50000)))
+workload("B13.deposit", "ns")(
+    lambda: run(lambda i, v: np.bincount(i, v, 16384), ids(1, 1000000, 16384), u(2, 1000000), per=1e6,
+                note="bincount, sums in f64"))
+workload("B13.segment_sum", "ns")(
+    lambda: run(lambda v, i: np.bincount(i, v, 65536), u(1, 1000000), ids(2, 1000000, 65536), per=1e6,
+                note="bincount, sums in f64"))
+workload("B13.histogram", "ns")(
+    lambda: run(lambda x: np.bincount((x * 256).astype(np.int32), minlength=256), u(1, 1000000), per=1e6))
+workload("B14.sort", "ms")(lambda: run(np.sort, u(1, 1 << 20)))
+workload("B14.argsort", "ms")(lambda: run(np.argsort, u(1, 1 << 20), tolerance=-1, note="equal ones in any order"))
+workload("B14.sort_ax1", "ms")(lambda: run(lambda x: np.sort(x, 1), square()))
+workload("B14.sort_ax0", "ms")(lambda: run(lambda x: np.sort(x, 0), square()))
+workload("B15.cholesky_512", "ms")(lambda: run(np.linalg.cholesky, inputs.cholesky_input()))
+workload("B17.small_jit_10", "ns")(lambda: run(chain10, u(1, 16)))
+
+if __name__ == "__main__":
+    harness.Server(f"numpy {np.__version__}", leaves).run(OPTIONS)

@@ -1,0 +1,423 @@
+#!/usr/bin/env python3
+"""torch in the side-by-side, eager: see harness.py for what this program does."""
+import harness
+
+if __name__ == "__main__":
+    OPTIONS = harness.read_options()
+    harness.limit_threads(OPTIONS.threads)  # before torch is imported
+
+import inputs
+import numpy as np
+import torch
+import torch.nn.functional as F
+from harness import Case, process_start, workload
+from inputs import LORENZ, ids, u, u64, z, z64
+
+
+def tensors(args):
+    return [torch.from_numpy(np.ascontiguousarray(x)) for x in args]
+
+
+def run(f, *args, **more):
+    args = tensors(args)
+    return Case(lambda: f(*args), **more)
+
+
+def leaves(result):
+    if isinstance(result, torch.Tensor):
+        return [result.detach().numpy()]
+    return [leaf for x in result for leaf in leaves(x)]
+
+
+def grad(f, count=1, value=False):
+    """The gradients of f by its first arguments, and its value before them where asked."""
+
+    def g(*args):
+        variables = [x.detach().requires_grad_() for x in args[:count]]
+        y = f(*variables, *args[count:])
+        gradients = torch.autograd.grad(y, variables)
+        return (y, *gradients) if value else gradients
+
+    return g
+
+
+# ---- B00, B01 ----
+workload("B00.import", "ms")(lambda: process_start("import torch"))
+workload("B00.first_grad", "ms")(
+    lambda: process_start("import torch\nx = torch.tensor(1.0, requires_grad=True)\n(torch.sin(x) * x).backward()"))
+workload("B01.eager_neg", "ns")(lambda: run(torch.neg, np.ones((), np.float32)))
+workload("B01.eager_add_16", "ns")(lambda: run(torch.add, u(1, 16), u(2, 16)))
+workload("B01.eager_sin_1M")(lambda: run(torch.sin, u(1, 1 << 20)))
+workload("B01.eager_grad")(lambda: run(grad(lambda x: torch.sin(x) * x), np.ones((), np.float32)))
+
+
+# ---- B02, B03, SWEEP ----
+def chain10(x):
+    y = torch.sin(x * x) + x
+    y = torch.tanh(torch.exp(-y) * 0.5) + 1
+    return torch.log(y) * x
+
+
+def four(a, b, c, d):
+    return a * b + torch.sin(c) * torch.exp(-d)
+
+
+def layernorm(x, w, b):
+    return F.layer_norm(x, (x.shape[-1],), w, b)
+
+
+def square():
+    return u(1, (1024, 1024))
+
+
+def fours():
+    return [u(i, 1 << 20) for i in range(1, 5)]
+
+
+for _s, _n in {"1k": 1 << 10, "16k": 1 << 14, "1M": 1 << 20}.items():
+    workload(f"B02.chain10_f32_{_s}")(lambda n=_n: run(chain10, u(1, n)))
+workload("B02.chain10_f64_1M")(lambda: run(chain10, u64(1, 1 << 20)))
+workload("B02.chain10_grad_1M")(lambda: run(grad(lambda x: chain10(x).sum()), u(1, 1 << 20)))
+workload("B02.four_1M")(lambda: run(four, *fours()))
+workload("B02.four_grad_1M")(lambda: run(grad(lambda *t: four(*t).sum(), 4), *fours()))
+workload("B02.bcast_add")(lambda: run(torch.add, u(1, (1024, 4096)), u(2, (1, 4096))))
+workload("B02.transposed_add")(lambda: run(lambda a, b: a + b.T, u(1, (1024, 4096)), u(2, (4096, 1024))))
+workload("B03.sum_all")(lambda: run(torch.sum, u(1, (10, 1024, 128))))
+workload("B03.sum_ax0")(lambda: run(lambda x: x.sum(0), square()))
+workload("B03.sum_ax1")(lambda: run(lambda x: x.sum(1), square()))
+workload("B03.softmax")(lambda: run(lambda x: torch.softmax(x, 2), z(1, (32, 16, 1024))))
+workload("B03.logsumexp")(lambda: run(lambda x: torch.logsumexp(x, 1), z(1, (1024, 1024))))
+workload("B03.layernorm")(lambda: run(layernorm, z(1, (1000, 4096)), u(2, 4096), u(3, 4096)))
+workload("B03.cumsum")(lambda: run(lambda x: torch.cumsum(x, 1), square()))
+workload("B03.argmax")(lambda: run(lambda x: torch.argmax(x, 1), square()))
+workload("B03.lse_f64_1280k")(lambda: run(lambda x: torch.logsumexp(x, 0), u64(31337, 1280000)))
+workload("B03.lse_grad_f64_1280k")(lambda: run(grad(lambda x: torch.logsumexp(x, 0)), u64(31337, 1280000)))
+
+
+@workload("B03.layernorm_vjp")
+def _():
+    def f(x, w, b, g):
+        variables = [t.detach().requires_grad_() for t in (x, w, b)]
+        return torch.autograd.grad(layernorm(*variables), variables, g)
+
+    return run(f, z(1, (1000, 4096)), u(2, 4096), u(3, 4096), z(4, (1000, 4096)))
+
+
+def sweep(name, length, strided):
+    x, w, b = inputs.sweep_inputs(length, strided)
+    if name == "softmax":
+        return run(lambda x: torch.softmax(x, 0 if strided else 1), x)
+    if strided:
+        return run(lambda x, w, b: layernorm(x.T, w, b).T, x, w, b)
+    return run(layernorm, x, w, b)
+
+
+for _f in ("softmax", "layernorm"):
+    for _n in inputs.SWEEP_LENGTHS:
+        workload(f"SWEEP.{_f}_{_n}")(lambda f=_f, n=_n: sweep(f, n, False))
+        workload(f"SWEEP.{_f}_{_n}_strided")(lambda f=_f, n=_n: sweep(f, n, True))
+
+# ---- B04 ----
+for _n in (4, 8, 16, 32, 47, 64, 128, 256, 512, 1024):
+    workload(f"B04.matmul_{_n}")(lambda n=_n: run(torch.matmul, u(1, (n, n)), u(2, (n, n)), flops=2 * n**3))
+workload("B04.matmul_f64_512")(lambda: run(torch.matmul, u64(1, (512, 512)), u64(2, (512, 512)), flops=2 * 512**3))
+workload("B04.gemv_4096")(lambda: run(torch.matmul, u(1, (1, 4096)), u(2, (4096, 4096))))
+workload("B04.batch_16x768", "ms")(
+    lambda: run(lambda a, b: a @ b.transpose(1, 2), u(1, (16, 768, 768)), u(2, (16, 768, 768)), flops=32 * 768**3))
+
+
+# ---- B05, PEG, B06, B07 ----
+def mlp_loss(params, x, y):
+    for W, b in zip(params[:-2:2], params[1:-2:2]):
+        x = torch.tanh(x @ W + b)
+    return -(torch.log_softmax(x @ params[-2] + params[-1], 1) * y).sum(1).mean()
+
+
+def mlp_case(sizes, batch):
+    layers, x, y = inputs.mlp_inputs(sizes, batch)
+    params = [t.requires_grad_() for layer in layers for t in tensors(layer)]
+    x, y = tensors((x, y))
+
+    def call():
+        gradients = torch.autograd.grad(mlp_loss(params, x, y), params)
+        with torch.no_grad():
+            for p, g in zip(params, gradients):
+                p.sub_(g, alpha=1e-3)
+
+    call()
+    first = [p.detach().numpy().copy() for p in params]
+    return Case(call, outputs=lambda: first)
+
+
+workload("B05.mlp_step", "ms")(lambda: mlp_case([784, 1024, 1024, 10], 128))
+workload("B05.mlp_digits_step")(lambda: mlp_case(inputs.DIGITS, 64))
+
+
+@workload("PEG.mlp_digits")
+def _():
+    layers, x, y = inputs.mlp_inputs(inputs.DIGITS, 64)
+    params = [t for layer in layers for t in tensors(layer)]
+
+    def gradient(params, x, y):
+        return torch.func.grad(lambda p: mlp_loss(p, x[None], y[None]))(params)
+
+    f = torch.func.vmap(gradient, (None, 0, 0))
+    x, y = tensors((x, y))
+    return Case(lambda: f(params, x, y))
+
+
+def cnn_loss(*args):
+    p, x, y = args[:8], args[8].permute(0, 3, 1, 2), args[9]
+    x = F.conv2d(F.pad(x, (3, 3, 3, 3)), p[0].permute(3, 2, 0, 1), p[1], 2)
+    x = F.max_pool2d(F.relu(x), 2, 1)
+    x = F.max_pool2d(F.relu(F.conv2d(x, p[2].permute(3, 2, 0, 1), p[3], 2)), 2, 1)
+    x = F.relu(x.permute(0, 2, 3, 1).reshape(x.shape[0], -1) @ p[4] + p[5])
+    return -(torch.log_softmax(x @ p[6] + p[7], 1) * y).sum(1).mean()
+
+
+@workload("B06.cnn_step", "ms")
+def _():
+    def step(*args):
+        return [x - 1e-3 * g for x, g in zip(args[:8], grad(cnn_loss, 8)(*args))]
+
+    params, x, y = inputs.cnn_inputs()
+    return run(step, *params, x, y)
+
+
+@workload("B06.conv3x3_fwd", "ms")
+def _():
+    def f(x, w):
+        return F.conv2d(x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1), padding=1).permute(0, 2, 3, 1)
+
+    return run(f, u(1, (8, 32, 32, 64)), z(2, (3, 3, 64, 64)))
+
+
+def block(Wqkv, Wo, W1, W2, g1, g2, b, x):
+    B, T, d = x.shape
+    q, k, v = (layernorm(x, g1, b) @ Wqkv).reshape(B, T, 3, 8, d // 8).permute(2, 0, 3, 1, 4)
+    s = (q @ k.transpose(-1, -2)) * (d // 8) ** -0.5
+    s = s.masked_fill(~torch.ones(T, T, dtype=torch.bool).tril(), -1e9)
+    x = x + (torch.softmax(s, -1) @ v).permute(0, 2, 1, 3).reshape(B, T, d) @ Wo
+    return x + F.gelu(layernorm(x, g2, b) @ W1, approximate="tanh") @ W2
+
+
+def block_case(f):
+    params, x = inputs.block_inputs()
+    return run(f, *params, x)
+
+
+workload("B07.block_fwd", "ms")(lambda: block_case(block))
+workload("B07.block_fwdbwd", "ms")(lambda: block_case(grad(lambda *a: (block(*a) ** 2).mean(), 8)))
+
+
+# ---- B08, B09, B10 ----
+@torch.jit.script
+def logistic(c: torch.Tensor, n: int):
+    for _ in range(n):
+        c = 3.7 * c * (1 - c)
+    return c
+
+
+workload("B08.logistic_scan", "ns")(
+    lambda: run(lambda c: logistic(c, 10000), np.full((), 0.5, np.float32), per=1e4, tolerance=-1,
+                note="torch.jit.script, 1e4 trips"))
+
+
+def lstm(main, extra, state, seq):
+    h, c = [state[k, 0] for k in range(2)], [state[k, 1] for k in range(2)]
+    total = 0
+    for t in range(1023):
+        x = seq[t] * extra[0]
+        for k in range(2):
+            W, b = main[k, 0], main[k, 1]
+            of_x = torch.sigmoid(x * W[0::2] + b[0::2])
+            of_h = h[k] * W[1::2] + b[1::2]
+            c[k] = c[k] * of_x[0] + torch.sigmoid(of_h[0]) * torch.tanh(of_h[1])
+            h[k] = x = of_x[1] * torch.tanh(c[k])
+        y = x * extra[1] + extra[2]
+        total = total + (seq[t + 1] * (y - torch.log(2 + torch.exp(y).sum()))).sum()
+    return -total / (1023 * 14)
+
+
+workload("B08.lstm", "ns")(lambda: run(lstm, *inputs.lstm_inputs(), per=1023))
+workload("B08.lstm_grad", "ns")(lambda: run(grad(lstm, 2, value=True), *inputs.lstm_inputs(), per=1023))
+
+
+def rk4(field, y, h):
+    k1 = field(y)
+    k2 = field(y + h / 2 * k1)
+    k3 = field(y + h / 2 * k2)
+    k4 = field(y + h * k3)
+    return y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+
+def ode(x):
+    y, one = torch.zeros_like(x), x.new_ones(1)
+    for _ in range(100):
+        y = rk4(lambda y: x * torch.cat([one, y[:-1]]), y, 0.02)
+    return y
+
+
+workload("B08.ode_rk4")(lambda: run(ode, u64(31337, 1000)))
+workload("B08.ode_rk4_grad")(lambda: run(grad(lambda x: ode(x)[99]), u64(31337, 1000)))
+
+
+def lorenz(p, y, steps):
+    def field(y):
+        return torch.stack([p[0] * (y[1] - y[0]), y[0] * (p[1] - y[2]) - y[1], y[0] * y[1] - p[2] * y[2]])
+
+    for _ in range(steps):
+        y = rk4(field, y, 0.01)
+    return y
+
+
+def lorenz_mean(p, y):
+    return (lorenz(p, y, 200) ** 2).sum(0).mean()
+
+
+def lorenz_case(f, steps, **more):
+    return run(f, LORENZ, inputs.lorenz_starts().T, per=4096 * steps, note="arrays of shape [3, 4096]", **more)
+
+
+workload("B09.vmap_ode", "ns")(lambda: lorenz_case(lambda p, y: lorenz(p, y, 1000).T, 1000, tolerance=-1))
+workload("B09.primal_T200", "ns")(lambda: lorenz_case(lorenz_mean, 200, tolerance=1e-2))
+workload("B09.grad_T200", "ns")(lambda: lorenz_case(grad(lorenz_mean), 200, tolerance=1e-2))
+
+
+def potential(x, m):
+    r = x[:, None] - x[None]
+    return -0.5 * (m[:, None] * m * torch.rsqrt((r**2).sum(-1) + 1e-4)).sum()
+
+
+@workload("B10.nbody_energy")
+def _():
+    x, _, m = inputs.nbody_inputs()
+    return run(potential, x, m)
+
+
+@workload("B10.nbody_force")
+def _():
+    x, _, m = inputs.nbody_inputs()
+    return run(lambda x, m: -grad(potential)(x, m)[0] / m[:, None], x, m)
+
+
+# ---- B12 ----
+def logreg(w, X, y):
+    return F.softplus(-y * (X @ w)).mean() + 0.5e-3 * w @ w
+
+
+def hvp(f):
+    def g(x, direction, *args):
+        x = x.detach().requires_grad_()
+        (first,) = torch.autograd.grad(f(x, *args), x, create_graph=True)
+        return torch.autograd.grad(first, x, direction)
+
+    return g
+
+
+def hessian(f):
+    return lambda x, *args: torch.autograd.functional.hessian(lambda q: f(q, *args), x, vectorize=True)
+
+
+workload("B12.grad")(lambda: run(grad(logreg), *inputs.logreg_inputs()))
+workload("B12.hessian30")(lambda: run(hessian(logreg), *inputs.logreg_inputs()))
+
+
+@workload("B12.hvp")
+def _():
+    w, X, y = inputs.logreg_inputs()
+    return run(hvp(logreg), w, z(9, 30), X, y)
+
+
+# ---- B13, B14, B15 ----
+workload("B13.gather")(lambda: run(lambda t, i: t[i], u(1, (50000, 64)), ids(2, 16384, 50000).astype(np.int64)))
+workload("B13.scatter_add")(
+    lambda: run(lambda t, i, g: torch.zeros_like(t).index_add_(0, i, g), u(1, (50000, 64)), ids(2, 16384, 50000),
+                u(3, (16384, 64))))
+
+
+def index_add(size):
+    return lambda i, v: torch.zeros(size).index_add_(0, i, v)
+
+
+workload("B13.deposit", "ns")(lambda: run(index_add(16384), ids(1, 1000000, 16384), u(2, 1000000), per=1e6))
+workload("B13.segment_sum", "ns")(lambda: run(index_add(65536), ids(2, 1000000, 65536), u(1, 1000000), per=1e6))
+workload("B13.histogram", "ns")(lambda: run(lambda x: torch.histc(x, 256, 0, 1), u(1, 1000000), per=1e6))
+workload("B14.sort", "ms")(lambda: run(lambda x: torch.sort(x)[0], u(1, 1 << 20)))
+workload("B14.argsort", "ms")(lambda: run(torch.argsort, u(1, 1 << 20), tolerance=-1, note="equal ones in any order"))
+workload("B14.sort_ax1", "ms")(lambda: run(lambda x: torch.sort(x, 1)[0], square()))
+workload("B14.sort_ax0", "ms")(lambda: run(lambda x: torch.sort(x, 0)[0], square()))
+workload("B14.topk", "ms")(
+    lambda: run(lambda x: torch.topk(x, 32), u(1, (64, 32768)), tolerance=-1, note="equal ones in any order"))
+
+
+def gp_loss(t, X, y):
+    Z = X / torch.exp(t[2:])
+    s, n = (Z**2).sum(1), len(y)
+    K = torch.exp(2 * t[0]) * torch.exp(-0.5 * (s[:, None] + s - 2 * Z @ Z.T))
+    C = torch.linalg.cholesky(K + torch.exp(2 * t[1]) * torch.eye(n, dtype=t.dtype))
+    a = torch.linalg.solve_triangular(C, y[:, None], upper=False)[:, 0]
+    return 0.5 * a @ a + torch.log(torch.diagonal(C)).sum() + 0.5 * n * np.log(2 * np.pi)
+
+
+workload("B15.gp_nlml", "ms")(lambda: run(gp_loss, *inputs.gp_inputs(442)))
+workload("B15.gp_nlml_grad", "ms")(lambda: run(grad(gp_loss, value=True), *inputs.gp_inputs(442)))
+workload("B15.gp_nlml_grad_2048", "ms")(lambda: run(grad(gp_loss, value=True), *inputs.gp_inputs(2048)))
+workload("B15.cholesky_512", "ms")(lambda: run(torch.linalg.cholesky, inputs.cholesky_input()))
+
+
+# ---- KMEANS, B17 ----
+def kmeans_cost(centres, points):
+    return ((points[:, None] - centres[None]) ** 2).sum(-1).min(1).values.sum()
+
+
+workload("KMEANS.cost", "ms")(lambda: run(kmeans_cost, *inputs.kmeans_inputs()))
+
+
+@workload("KMEANS.dir", "ms")
+def _():
+    def direction(centres, points):
+        def gradient(c):
+            return torch.func.grad(kmeans_cost)(c, points)
+
+        first, diagonal = torch.func.jvp(gradient, (centres,), (torch.ones_like(centres),))
+        return first / diagonal
+
+    return run(direction, *inputs.kmeans_inputs())
+
+
+def rosenbrock(x):
+    return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+
+def lorenz96(x):
+    return (torch.roll(x, -1) - torch.roll(x, 2)) * torch.roll(x, 1) - x + 8
+
+
+def jacobian(f):
+    return lambda x: torch.autograd.functional.jacobian(f, x, vectorize=True)
+
+
+EAGER = dict(note="eager")
+workload("B17.small_jit_10", "ns")(lambda: run(chain10, u(1, 16), **EAGER))
+
+
+@workload("B17.small_jit_10_grad", "ns")
+def _():
+    return run(grad(lambda x: chain10(x).sum(), value=True), u(1, 16), **EAGER)
+
+
+workload("B17.grad_small", "ns")(lambda: run(grad(rosenbrock), u64(1, 10), **EAGER))
+workload("B17.hessian_small", "ns")(lambda: run(hessian(rosenbrock), u64(1, 10), **EAGER))
+workload("B17.jacrev", "ns")(lambda: run(jacobian(lorenz96), z64(1, 40), **EAGER))
+
+
+@workload("B17.eager_grad_100")
+def _():
+    f = inputs.program(100, torch)
+    return run(grad(lambda x: f(x).sum()), u(1, 16))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(OPTIONS.threads)
+    harness.Server(f"torch {torch.__version__}", leaves).run(OPTIONS)

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The side-by-side with JAX, NumPy and hand-written C++, and with the libraries that PEERS names, into docs/performance.md.
+#   [PEERS="mlx drjit torch"] scripts/bench_jax.sh [options of bench/compare.py]
+# The libraries come from PyPI into a virtual environment outside the tree: ${XDG_CACHE_HOME:-~/.cache}/telamon/peers.
+set -eu
+cd "$(dirname "$0")/.."
+
+peers=${XDG_CACHE_HOME:-$HOME/.cache}/telamon/peers
+packages=(jax numpy)
+names=jax,hand,numpy
+for peer in ${PEERS:-}; do
+  case $peer in
+    mlx) packages+=('mlx[cpu]') ;;
+    drjit | torch) packages+=("$peer") ;;
+    jax | hand | numpy) continue ;;
+    *) echo "$0: no such peer: $peer (mlx, drjit, torch)" >&2; exit 2 ;;
+  esac
+  names+=,$peer
+done
+[ -x "$peers/bin/python" ] || python3 -m venv "$peers"
+"$peers/bin/python" -m pip install --quiet --disable-pip-version-check "${packages[@]}"
+exec "$peers/bin/python" bench/compare.py --threads 1,2 --peers "$names" --out docs/performance.md "$@"
