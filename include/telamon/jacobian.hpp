@@ -39,7 +39,7 @@ class JacobianCall {
     constexpr std::size_t kIndex = argument_index<Args, Argnum>();
     detail::check_differentiable<kIndex, Args>();
     using In = std::tuple_element_t<kIndex, Args>;
-    const auto selected = std::tuple{std::get<kIndex>(args)};
+    const std::tuple<In> selected(std::get<kIndex>(args));  // In may be a tuple itself
     const auto g = [&](const In& in) {
       Args all = args;
       std::get<kIndex>(all) = in;

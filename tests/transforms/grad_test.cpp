@@ -288,6 +288,16 @@ TEST(Jacobian, OfTreesHasARowPerResult) {
   expect_near(j.rows[1].b, {6});
 }
 
+TEST(Jacobian, OfATupleHasAnArrayPerElement) {
+  using Pair = std::tuple<Array, Array>;
+  const auto g = [](const Pair& p) { return std::get<0>(p) * std::get<1>(p); };
+  const Pair x{Array({1.0, 2.0}), Array(3.0)};
+  for (const Pair& j : {tl::jacrev(g)(x), tl::jacfwd(g)(x)}) {
+    expect_near(std::get<0>(j), {3, 0, 0, 3});
+    expect_near(std::get<1>(j), {1, 2});
+  }
+}
+
 TEST(Hessian, ComposesInEveryOrder) {
   const auto g = [](Array x) { return tl::sum(tl::sin(x) * x * x); };
   const Array x({0.3, -0.7});
