@@ -11,7 +11,7 @@ namespace compiler {
 /// dot_general transposed where their dimensions are scattered. What an expansion captured becomes a
 /// leading input with a constant. NotImplementedError names a primitive that has no lowering.
 ///   let b = axpby[alpha=2.0] x y   ->   let a = mul x 2.0, b = add a y
-ClosedJaxpr lower(const Jaxpr& jaxpr);
+TELAMON_API ClosedJaxpr lower(const Jaxpr& jaxpr);
 
 struct LoopOptions {
   bool hoist = true;     ///< what does not change from trip to trip is computed before the loop
@@ -34,8 +34,9 @@ Jaxpr recompute_residuals(const Jaxpr& jaxpr);
 
 /// Applies exact algebraic rules until none applies, and evaluates what is known.
 ///   let b = mul a 1.0, c = transpose[(1,0)] b, d = transpose[(1,0)] c   ->   a
-/// No rule changes a bit of any result: x + 0 stays (it turns -0 into 0), x - 0 goes.
-Jaxpr simplify(const Jaxpr& jaxpr);
+/// No rule changes a bit of any result: x + 0 stays (it turns -0 into 0), x - 0 goes. Only the order in
+/// which a sum is taken may change, with the layout of what it sums.
+TELAMON_API Jaxpr simplify(const Jaxpr& jaxpr);
 
 }  // namespace compiler
 }  // namespace v1

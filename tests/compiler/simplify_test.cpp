@@ -1,0 +1,221 @@
+// The rules of the simplifier, one by one: what is left of a program, and that it gives the same values.
+#include <gmock/gmock.h>
+
+#include "compiler/passes.hpp"
+#include "support.hpp"
+#include "telamon/telamon.hpp"
+
+namespace telamon::testing {
+namespace {
+
+Array numbers(const Shape& shape, DType dtype = DType::f32) {
+  return lax::convert_element_type(lax::sub(uniform(shape, DType::f32, 0, 8), 4), dtype);
+}
+
+/// The primitives of the simplified program, in order; evaluated and compiled it gives what f gives.
+std::string left(const Program& f, const Arrays& inputs, double tolerance = 0) {
+  check(f, inputs, -1, tolerance);
+  const Jaxpr program = inline_calls(compiler::lower(stage(f, inputs)).jaxpr);
+  const Jaxpr simple = eliminate_dead_code(compiler::simplify(program));
+  const Arrays want = f(inputs), got = eval_jaxpr(simple, inputs);
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    expect_equal(got[i], want[i], tolerance, simple.to_string());
+  }
+  std::string names;
+  for (const Eqn& e : simple.eqns()) {
+    names += (names.empty() ? "" : " ") + std::string(e.primitive->name());
+  }
+  return names;
+}
+std::string left(const std::function<Array(const Array&)>& f, const Array& x,
+                 double tolerance = 0) {
+  return left([&](std::span<const Array> in) { return Arrays{f(in[0])}; }, {x}, tolerance);
+}
+
+TEST(Simplify, ArithmeticThatChangesNothingGoes) {
+  const Array x = numbers({5});
+  EXPECT_EQ(left([](const Array& a) { return lax::mul(a, 1.f); }, x), "");
+  EXPECT_EQ(left([](const Array& a) { return lax::sub(a, 0.f); }, x), "");
+  EXPECT_EQ(left([](const Array& a) { return lax::add(a, -0.f); }, x), "");
+  EXPECT_EQ(left([](const Array& a) { return lax::neg(lax::neg(a)); }, x), "");
+  EXPECT_EQ(left([](const Array& a) { return lax::integer_pow(a, 1); }, x), "");
+  EXPECT_NE(left([](const Array& a) { return lax::add(a, 0.f); }, x), "");  // -0 + 0 is 0
+}
+
+TEST(Simplify, DivisionByAPowerOfTwoIsMultiplication) {
+  const auto halves = [](double by) {
+    return left([by](const Array& a) { return a / by; }, numbers({5}));
+  };
+  EXPECT_THAT(halves(4), ::testing::HasSubstr("mul"));
+  EXPECT_THAT(halves(3), ::testing::HasSubstr("div"));
+}
+
+TEST(Simplify, SelectionsThatAreKnownGo) {
+  const Array x = numbers({5});
+  const auto below = [](const Array& a) { return lax::lt(a, zeros_like(a)); };
+  EXPECT_EQ(left([&](const Array& a) { return lax::select(below(a), a, a); }, x), "");
+  const std::string swapped = left(
+      [&](const Array& a) { return lax::select(lax::bitwise_not(below(a)), a, lax::neg(a)); }, x);
+  EXPECT_EQ(swapped.find("not"), std::string::npos) << swapped;
+}
+
+TEST(Simplify, ConversionsThatLoseNothingOnTheWayAreOne) {
+  const auto through = [](DType from, DType by, DType to) {
+    return left(
+        [=](const Array& a) {
+          return lax::convert_element_type(lax::convert_element_type(a, by), to);
+        },
+        numbers({5}, from));
+  };
+  EXPECT_EQ(through(DType::f32, DType::f64, DType::f32), "");
+  EXPECT_EQ(through(DType::i16, DType::i64, DType::i16), "");
+  EXPECT_EQ(through(DType::i16, DType::f32, DType::i16), "");
+  EXPECT_EQ(through(DType::i8, DType::i32, DType::f64), "convert_element_type");
+  // Values are lost here: large i32 in f32, fractions in i32, signs in u32.
+  EXPECT_EQ(through(DType::i32, DType::f32, DType::i32),
+            "convert_element_type convert_element_type");
+  EXPECT_EQ(through(DType::f32, DType::i32, DType::f32),
+            "convert_element_type convert_element_type");
+  EXPECT_EQ(through(DType::f64, DType::f32, DType::f64),
+            "convert_element_type convert_element_type");
+}
+
+TEST(Simplify, ChangesOfShapeCancel) {
+  const Array x = numbers({3, 4});
+  EXPECT_EQ(left([](const Array& a) { return lax::reshape(lax::reshape(a, {12}), {3, 4}); }, x),
+            "");
+  EXPECT_EQ(
+      left([](const Array& a) { return lax::transpose(lax::transpose(a, {1, 0}), {1, 0}); }, x),
+      "");
+  EXPECT_EQ(left(
+                [](const Array& a) {
+                  const Array once = lax::broadcast_in_dim(a, {2, 3, 4}, {1, 2});
+                  return lax::broadcast_in_dim(once, {5, 2, 3, 4}, {1, 2, 3});
+                },
+                x),
+            "broadcast_in_dim");
+}
+
+TEST(Simplify, SlicesOfSlicesAreOne) {
+  EXPECT_EQ(left(
+                [](const Array& a) {
+                  return lax::slice(lax::slice(a, {1, 0}, {9, 7}, {2, 3}), {1, 1}, {4, 3}, {2, 1});
+                },
+                numbers({10, 8})),
+            "slice");
+}
+
+TEST(Simplify, SlicesOfConcatenationsAreSlicesOfAPart) {
+  const auto part = [](std::int64_t from, std::int64_t to) {
+    return left(
+        [=](const Array& a) {
+          const Arrays parts = {a, lax::neg(a)};
+          return lax::slice(lax::concatenate(parts, 0), {from}, {to});
+        },
+        numbers({6}));
+  };
+  EXPECT_EQ(part(0, 6), "");
+  EXPECT_EQ(part(1, 5), "slice");
+  EXPECT_EQ(part(7, 10), "neg slice");
+  EXPECT_EQ(part(4, 8), "neg concatenate slice");
+}
+
+TEST(Simplify, StartsThatAreKnownMakeASlice) {
+  for (const int start : {-3, 2, 100}) {  // clamped
+    EXPECT_EQ(left(
+                  [start](const Array& a) {
+                    const Arrays starts = {Array(start)};
+                    return lax::dynamic_slice(a, starts, {3});
+                  },
+                  numbers({6})),
+              "slice");
+  }
+}
+
+TEST(Simplify, GatheringARangeIsASlice) {
+  const auto rows = [](std::int64_t n, int from, int axis) {
+    return left(
+        [=](const Array& a) {
+          return take(a, lax::add(lax::iota(DType::i32, {n}, 0), from), axis);
+        },
+        numbers({6, 7}));
+  };
+  EXPECT_EQ(rows(6, 0, 0), "");
+  EXPECT_EQ(rows(3, 2, 0), "slice");
+  EXPECT_EQ(rows(4, 3, 1), "slice");
+  EXPECT_THAT(rows(6, 2, 0), ::testing::HasSubstr("gather"));  // beyond the end
+}
+
+TEST(Simplify, TheLargestOfRepeatedNumbersIsTheNumber) {
+  const auto folded = [](const Shape& axes) {
+    return left(
+        [&](const Array& a) {
+          return lax::reduce_max(lax::broadcast_in_dim(a, {2, 4, 3}, {1}), axes);
+        },
+        numbers({4}));
+  };
+  EXPECT_EQ(folded({0, 2}), "");
+  EXPECT_EQ(folded({0}), "broadcast_in_dim");
+  EXPECT_EQ(folded({1}), "broadcast_in_dim reduce_max");
+}
+
+TEST(Simplify, FoldsOfTransposedArraysRunOverOtherAxes) {
+  const auto folded = [](const Shape& axes) {
+    return left(
+        [&](const Array& a) {
+          return lax::reduce_sum(lax::exp(lax::transpose(a, {2, 0, 1})) * 2.f, axes);
+        },
+        numbers({3, 4, 5}), 1e3);
+  };
+  EXPECT_EQ(folded({2}).find("reduce_sum transpose") != std::string::npos, true) << folded({2});
+  EXPECT_EQ(folded({0, 1, 2}).find("transpose"), std::string::npos);
+  EXPECT_EQ(folded({0}).find("transpose"), std::string::npos);
+}
+
+TEST(Simplify, ElementsOfArraysTransposedAlikeAreTransposedOnce) {
+  const std::string names = left(
+      [](std::span<const Array> x) {
+        return Arrays{lax::add(lax::transpose(x[0], {1, 0}), lax::transpose(x[1], {1, 0}))};
+      },
+      {numbers({3, 4}), numbers({3, 4})});
+  EXPECT_EQ(names, "add transpose");
+}
+
+TEST(Simplify, ProductsReadTransposedOperandsAsTheyLie) {
+  const auto product = [](bool left_one, bool right_one, bool result) {
+    return left(
+        [=](std::span<const Array> x) {
+          const Array a = left_one ? lax::transpose(x[0], {1, 0}) : x[0];
+          const Array b = right_one ? lax::transpose(x[1], {1, 0}) : x[1];
+          DotDimensionNumbers dn;
+          dn.lhs_contracting = {1};
+          dn.rhs_contracting = {0};
+          const Array c = lax::dot_general(a, b, dn);
+          return Arrays{result ? lax::transpose(c, {1, 0}) : c};
+        },
+        {numbers(left_one ? Shape{5, 3} : Shape{3, 5}),
+         numbers(right_one ? Shape{4, 5} : Shape{5, 4})},
+        1e3);
+  };
+  for (const bool a : {false, true}) {
+    for (const bool b : {false, true}) {
+      for (const bool c : {false, true}) EXPECT_EQ(product(a, b, c), "dot_general") << a << b << c;
+    }
+  }
+}
+
+TEST(Simplify, AProductThatIsReadTwiceIsNotTakenTwice) {
+  const std::string names = left(
+      [](std::span<const Array> x) {
+        DotDimensionNumbers dn;
+        dn.lhs_contracting = {1};
+        dn.rhs_contracting = {0};
+        const Array c = lax::dot_general(x[0], x[1], dn);
+        return Arrays{c, lax::transpose(c, {1, 0})};
+      },
+      {numbers({3, 5}), numbers({5, 4})}, 1e3);
+  EXPECT_EQ(names, "dot_general transpose");
+}
+
+}  // namespace
+}  // namespace telamon::testing
