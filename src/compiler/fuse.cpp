@@ -25,6 +25,14 @@ constexpr int kCheapSingle = 64;
 constexpr std::size_t kMaxMembers = 300;  // LLVM is superlinear in the size of a function
 constexpr std::size_t kMaxRoots = 8, kMaxRootsSmall = 32;
 constexpr std::int64_t kSmall = 4096;
+constexpr int kStridedCost = 12;  // a vector of elements that do not lie side by side
+
+// One column of an array of several.
+bool reads_with_stride(const Jaxpr& jaxpr, const Eqn& eqn) {
+  if (eqn.primitive != &slice_p) return false;
+  const Shape &from = jaxpr.aval(eqn.inputs[0]).shape, &to = jaxpr.aval(eqn.outputs[0]).shape;
+  return to.num_elements() > 1 && to.back() == 1 && from.back() > 1;
+}
 
 class Fuser {
  public:
@@ -92,7 +100,7 @@ class Fuser {
   // outside the loops over larger values, but in a chain of them each recomputes those before.
   void find_costs() {
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
-      int cost = element_cost(eqn(e));
+      int cost = element_cost(eqn(e)) + (reads_with_stride(jaxpr_, eqn(e)) ? kStridedCost : 0);
       for (const Atom& a : eqn(e).inputs) {
         const int p = producer(a);
         if (p < 0 || !is_fusible(form(p)) || forced_.contains(p)) continue;
