@@ -234,6 +234,7 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
   // 5. Which equations share a loop nest, and which values exist in memory.
   const PlanOptions plan_options{.fuse = c.enabled("fuse"),
                                  .merge_siblings = c.enabled("merge_siblings"),
+                                 .both_ways = c.enabled("both_ways"),
                                  .partial_reductions = c.enabled("partial_reductions"),
                                  .in_place = c.enabled("in_place"),
                                  .reuse_memory = c.enabled("reuse_memory"),

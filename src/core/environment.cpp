@@ -32,7 +32,8 @@ constexpr std::string_view kDisable[] = {"simplify",
                                          "row_blocks",
                                          "transpose_tiles",
                                          "inline_kernels",
-                                         "short_axes"};
+                                         "short_axes",
+                                         "both_ways"};
 constexpr std::string_view kIsa[] = {"generic", "avx2", "avx512"};
 constexpr std::string_view kSwitch[] = {"0", "1"};
 

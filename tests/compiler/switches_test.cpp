@@ -149,6 +149,11 @@ std::map<std::string_view, Example> examples() {
                        },
                        {uniform({64, 3}, DType::f64)},
                        words("jaxpr", "[64,64,3]")};
+  all["both_ways"] = {[](std::span<const Array> x) {
+                        return Arrays{lax::reduce_sum(x[0], {0}), lax::reduce_sum(x[0], {1})};
+                      },
+                      {uniform({100, 90}, DType::f64)},
+                      kernels};
   all["inline_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
                            {small},
                            words("ir", "define ")};
