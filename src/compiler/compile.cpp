@@ -212,6 +212,14 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
   // 3. What is computed twice is computed once; what nobody uses is not computed.
   c.run("cse", jaxpr, eliminate_common_subexpressions);
   c.run("dce", jaxpr, eliminate_dead_code);
+  // Points in space become their coordinates.
+  const Jaxpr whole = jaxpr;
+  c.run("short_axes", jaxpr, split_short_axes);
+  if (!jaxpr.same_as(whole)) {
+    c.run("simplify", jaxpr, simplify);
+    c.run("cse", jaxpr, eliminate_common_subexpressions);
+    c.run("dce", jaxpr, eliminate_dead_code);
+  }
   // 4. Loops that go together become one, write down only what cannot be computed again, and compute
   // only what changes from trip to trip.
   if (has_regions(jaxpr)) {
@@ -226,6 +234,7 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
   // 5. Which equations share a loop nest, and which values exist in memory.
   const PlanOptions plan_options{.fuse = c.enabled("fuse"),
                                  .merge_siblings = c.enabled("merge_siblings"),
+                                 .both_ways = c.enabled("both_ways"),
                                  .partial_reductions = c.enabled("partial_reductions"),
                                  .in_place = c.enabled("in_place"),
                                  .reuse_memory = c.enabled("reuse_memory"),

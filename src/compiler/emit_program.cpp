@@ -325,6 +325,15 @@ std::int64_t cost_of(const Scope& scope, const Kernel& k) {
   return cost;
 }
 
+// Whether the outermost loop is over results, not over columns of the innermost dimension.
+static bool starts_kept(const Kernel& k) {
+  for (std::size_t d = 0; d < k.shape.size(); ++d) {
+    if (k.axes.contains(static_cast<std::int64_t>(d))) return false;
+    if (k.shape[d] != 1) return true;
+  }
+  return false;
+}
+
 static bool transposes(const Scope& scope, const Kernel& k) {
   return std::any_of(k.members.begin(), k.members.end(), [&](int e) {
     return scope.jaxpr.eqns()[static_cast<std::size_t>(e)].primitive == &transpose_p;
@@ -334,8 +343,9 @@ static bool transposes(const Scope& scope, const Kernel& k) {
 Chunking chunking(const Plan& plan, const Step& step) {
   const Kernel& k = step.kernel;
   const Scope& scope = plan.scopes[static_cast<std::size_t>(step.scope)];
-  constexpr std::int64_t kBlock = 64;  // a multiple of all lane counts
-  constexpr std::int64_t kTile = 16;   // the same of those that transposes are cut into
+  constexpr std::int64_t kBlock = 64;     // a multiple of all lane counts
+  constexpr std::int64_t kColumns = 512;  // fewer side by side are no stream
+  constexpr std::int64_t kTile = 16;      // the same of those that transposes are cut into
   switch (k.kind) {
     case Kernel::Kind::emitted:
     case Kernel::Kind::update: return {1, 0};
@@ -373,6 +383,7 @@ Chunking chunking(const Plan& plan, const Step& step) {
     if (k.linear || inner == 0) unit = kBlock;
     else if (transposes(scope, k)) unit = kTile;
   } else {
+    const bool along_results = !k.shape.empty() && !k.axes.contains(k.shape.ndim() - 1);
     // The emitter merges dimensions of linear kernels: the first kept run is the outermost loop.
     bool kept_before = false;
     for (std::size_t d = 0; d < k.shape.size(); ++d) {
@@ -384,7 +395,7 @@ Chunking chunking(const Plan& plan, const Step& step) {
       kept_before = true;
       if (!k.linear) break;
     }
-    unit = kBlock;
+    unit = along_results && !starts_kept(k) ? kColumns : kBlock;
   }
   const std::int64_t each =
       std::max<std::int64_t>(size / std::max<std::int64_t>(extent, 1) * cost, 1);
@@ -392,7 +403,9 @@ Chunking chunking(const Plan& plan, const Step& step) {
   grain = (grain + unit - 1) / unit * unit;
   // At most 64 chunks: enough to balance any machine, few enough to cost nothing.
   grain = std::max(grain, (extent / 64 + unit - 1) / unit * unit);
-  return {extent, grain > 0 && extent >= 2 * grain ? grain : 0};
+  // Rather than few chunks of columns, parts of the rows (cut_reduction in plan.cpp).
+  const std::int64_t least = unit == kColumns ? 4 : 2;
+  return {extent, grain > 0 && extent >= least * grain ? grain : 0};
 }
 
 void emit_program(CodeGen& gen, const Plan& plan, const std::string& name) {

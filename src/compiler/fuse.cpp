@@ -25,6 +25,15 @@ constexpr int kCheapSingle = 64;
 constexpr std::size_t kMaxMembers = 300;  // LLVM is superlinear in the size of a function
 constexpr std::size_t kMaxRoots = 8, kMaxRootsSmall = 32;
 constexpr std::int64_t kSmall = 4096;
+constexpr std::int64_t kLarge = 1 << 14, kExpansion = 8;
+constexpr int kStridedCost = 12;  // a vector of elements that do not lie side by side
+
+// One column of an array of several.
+bool reads_with_stride(const Jaxpr& jaxpr, const Eqn& eqn) {
+  if (eqn.primitive != &slice_p) return false;
+  const Shape &from = jaxpr.aval(eqn.inputs[0]).shape, &to = jaxpr.aval(eqn.outputs[0]).shape;
+  return to.num_elements() > 1 && to.back() == 1 && from.back() > 1;
+}
 
 class Fuser {
  public:
@@ -52,6 +61,7 @@ class Fuser {
       if (const int p = producer(a); p >= 0) is_out_[static_cast<std::size_t>(p)] = true;
     }
     find_costs();
+    if (options.fuse && options.both_ways) find_crossed();
   }
 
   Fusion run() {
@@ -92,10 +102,11 @@ class Fuser {
   // outside the loops over larger values, but in a chain of them each recomputes those before.
   void find_costs() {
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
-      int cost = element_cost(eqn(e));
+      int cost = element_cost(eqn(e)) + (reads_with_stride(jaxpr_, eqn(e)) ? kStridedCost : 0);
       for (const Atom& a : eqn(e).inputs) {
         const int p = producer(a);
         if (p < 0 || !is_fusible(form(p)) || forced_.contains(p)) continue;
+        if (size(static_cast<int>(e)) >= kExpansion * size(p)) continue;  // hoisted, or stored
         const int c = costs_[static_cast<std::size_t>(p)];
         if (uses(p).size() == 1 || c <= kCheap ||
             (size(static_cast<int>(e)) == 1 && recomputable(p)))
@@ -109,10 +120,10 @@ class Fuser {
     const Cluster& c = clusters_[static_cast<std::size_t>(k)];
     const Form f = form(use.consumer);
     if (f == Form::reduction) {
-      const auto& folded = c.kernel.reductions;
-      return std::find(folded.begin(), folded.end(), use.consumer) != folded.end()
-                 ? Align::iteration
-                 : Align::other;
+      const auto in = [&](const std::vector<int>& folded) {
+        return std::find(folded.begin(), folded.end(), use.consumer) != folded.end();
+      };
+      return in(c.kernel.reductions) || in(c.kernel.columns) ? Align::iteration : Align::other;
     }
     const auto found = c.align.find(use.consumer);
     if (found == c.align.end()) return Align::other;
@@ -178,6 +189,17 @@ class Fuser {
     const Usage u = usage(e, k);
     return !u.mixed && !u.expanding && (u.aligned > 0 ? 1 : 0) + u.other <= 1;
   }
+  // Whether a use computes e anew for each row of something much larger: as b is in a + b[None, :]. The
+  // same for each column is computed once per row.
+  bool repeats(const Use& use, int e) const {
+    if (costs_[static_cast<std::size_t>(e)] < 2 ||
+        eqn(use.consumer).primitive != &broadcast_in_dim_p)
+      return false;
+    const std::int64_t to = size(use.consumer);
+    const Shape& dims = eqn(use.consumer).params.as<BroadcastInDimParams>().broadcast_dimensions;
+    return to >= kLarge && to >= kExpansion * size(e) && !dims.empty() && shape(e).back() > 1 &&
+           dims.back() + 1 == static_cast<std::int64_t>(shape(use.consumer).size());
+  }
   bool trivial(int e) const {
     return form(e) == Form::reshape || costs_[static_cast<std::size_t>(e)] == 0;
   }
@@ -227,7 +249,7 @@ class Fuser {
   void place_element(int e) {
     bool needs_memory = is_out_[static_cast<std::size_t>(e)] || forced_.contains(e) ||
                         eqn(e).effect != Effect::none || !options_.fuse;
-    for (const Use& u : uses(e)) needs_memory |= is_barrier(form(u.consumer));
+    for (const Use& u : uses(e)) needs_memory |= is_barrier(form(u.consumer)) || repeats(u, e);
     const std::set<int> readers = consumer_clusters(e);
     if (!needs_memory) {
       bool everywhere = readers.size() == 1 || recomputable(e);
@@ -320,7 +342,7 @@ class Fuser {
         if (u.other > 0 || u.mixed) continue;
         const bool sibling =
             options_.merge_siblings && folds_alike && (u.aligned == 0 || u.align == Align::reduced);
-        const bool epilogue = over_results && u.align == Align::iteration;
+        const bool epilogue = over_results && u.align == Align::iteration && !crossed_.contains(e);
         if ((sibling || epilogue) && may_produce(k, e)) best = k;
       }
     }
@@ -347,6 +369,91 @@ class Fuser {
     for (const int l : readers) elsewhere |= l != best;
     if (elsewhere) store(e, best);
     if (options_.fuse && options_.merge_siblings) merge_siblings(best);
+    if (crossed_.contains(e)) merge_crossed(cluster_of(e));
+  }
+  int cluster_of(int e) const { return where_[static_cast<std::size_t>(e)].front(); }
+
+  // Sums of the columns of a space whose rows another kernel folds.
+  void merge_crossed(int k) {
+    for (int other = 0; other < static_cast<int>(clusters_.size()); ++other) {
+      if (other == k || cluster(other).form != Form::reduction) continue;
+      const bool rows = folds_rows(cluster(k).kernel.axes, cluster(k).kernel.shape);
+      const int to = rows ? k : other, from = rows ? other : k;
+      const Cluster &a = cluster(to), &b = cluster(from);
+      if (!(a.kernel.shape == b.kernel.shape) || !folds_rows(a.kernel.axes, a.kernel.shape) ||
+          !folds_columns(b.kernel.axes, b.kernel.shape) || !b.kernel.epilogue.empty() ||
+          a.kernel.reductions.size() + a.kernel.columns.size() + b.kernel.reductions.size() > 8 ||
+          a.kernel.members.size() + b.kernel.members.size() > kMaxMembers ||
+          reach_.reaches(to, from) || reach_.reaches(from, to) || !same_alignment(a, b))
+        continue;
+      const auto crossed = [&](int f) { return crossed_.contains(f); };
+      if (!std::any_of(a.kernel.reductions.begin(), a.kernel.reductions.end(), crossed) ||
+          !std::any_of(b.kernel.reductions.begin(), b.kernel.reductions.end(), crossed))
+        continue;
+      std::vector<int>& columns = cluster(from).kernel.columns;
+      columns = std::move(cluster(from).kernel.reductions);
+      cluster(from).kernel.reductions.clear();
+      absorb(to, from);
+      if (to != k) return;
+    }
+  }
+  static bool folds_rows(const Shape& axes, const Shape& shape) {
+    return axes.size() == 1 && axes[0] + 1 == static_cast<std::int64_t>(shape.size());
+  }
+  static bool folds_columns(const Shape& axes, const Shape& shape) {
+    return axes.size() + 1 == shape.size() &&
+           !axes.contains(static_cast<std::int64_t>(shape.size()) - 1);
+  }
+
+  // Pairs of a sum along rows and one over columns that read or compute the same, neither needed for
+  // the other.
+  void find_crossed() {
+    constexpr std::int64_t kLeastRow = 32, kLeastColumn = 16;
+    constexpr std::size_t kMost = 200;
+    std::vector<int> candidates;
+    for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
+      if (forms_[e] != Form::reduction || !eqn(e).inputs[0].is_var()) continue;
+      const Shape &operand = jaxpr_.aval(eqn(e).inputs[0]).shape, axes = reduction_axes(eqn(e));
+      if (operand.size() < 2 || operand.back() < kLeastRow ||
+          operand.num_elements() < kLeastColumn * operand.back() || operand.num_elements() < kSmall)
+        continue;
+      if (folds_rows(axes, operand) || folds_columns(axes, operand))
+        candidates.push_back(static_cast<int>(e));
+    }
+    if (candidates.size() < 2 || candidates.size() > kMost) return;
+    std::vector<std::set<int>> needed(candidates.size());  // equations
+    std::vector<std::set<Var>> shared(candidates.size());  // variables of the operand's size
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+      find_needed(candidates[i], needed[i], shared[i]);
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      for (std::size_t j = 0; j < candidates.size(); ++j) {
+        const int a = candidates[i], b = candidates[j];
+        const Shape &s = jaxpr_.aval(eqn(a).inputs[0]).shape,
+                    &t = jaxpr_.aval(eqn(b).inputs[0]).shape;
+        if (!(s == t) || !folds_rows(reduction_axes(eqn(a)), s) ||
+            !folds_columns(reduction_axes(eqn(b)), s) || needed[i].contains(b) ||
+            needed[j].contains(a))
+          continue;
+        const bool common = std::any_of(shared[i].begin(), shared[i].end(),
+                                        [&](Var v) { return shared[j].contains(v); });
+        if (common) crossed_.insert({a, b});
+      }
+    }
+  }
+  void find_needed(int e, std::set<int>& needed, std::set<Var>& shared) const {
+    std::vector<int> todo = {e};
+    const std::int64_t n = jaxpr_.aval(eqn(e).inputs[0]).size();
+    while (!todo.empty()) {
+      const int at = todo.back();
+      todo.pop_back();
+      for (const Atom& a : eqn(at).inputs) {
+        if (!a.is_var()) continue;
+        const int p = producer(a);
+        const bool spread = p >= 0 && eqn(p).primitive == &broadcast_in_dim_p;
+        if (jaxpr_.aval(a).size() == n && !spread) shared.insert(a.var());
+        if (p >= 0 && needed.insert(p).second) todo.push_back(p);
+      }
+    }
   }
 
   // Another kernel that folds the same axes of the same space can be done in the same pass.
@@ -376,6 +483,7 @@ class Fuser {
     };
     append(a.kernel.roots, b.kernel.roots);
     append(a.kernel.reductions, b.kernel.reductions);
+    append(a.kernel.columns, b.kernel.columns);
     append(a.kernel.epilogue, b.kernel.epilogue);
     a.kernel.members.insert(b.kernel.members.begin(), b.kernel.members.end());
     a.align.insert(b.align.begin(), b.align.end());
@@ -464,6 +572,7 @@ class Fuser {
   std::vector<std::vector<Use>> uses_;
   std::vector<bool> is_out_, in_memory_;
   std::vector<int> costs_;
+  std::set<int> crossed_;  // reductions that fold a space the other way than another one does
   std::vector<std::vector<int>> where_;  // the clusters that evaluate an equation
   std::vector<Cluster> clusters_;
   Reachability reach_;     // of clusters, along `feeds`

@@ -107,7 +107,9 @@ void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& pr
                   std::set<int>& forced) {
   std::vector<Var> starts = kernel.roots;
   starts.insert(starts.end(), kernel.epilogue.begin(), kernel.epilogue.end());
-  for (const int e : kernel.reductions) {
+  std::vector<int> folds = kernel.reductions;
+  folds.insert(folds.end(), kernel.columns.begin(), kernel.columns.end());
+  for (const int e : folds) {
     const Atom& a = jaxpr.eqns()[static_cast<std::size_t>(e)].inputs[0];
     if (a.is_var()) starts.push_back(a.var());
   }

@@ -32,6 +32,12 @@ TELAMON_API Jaxpr join_loops(const Jaxpr& jaxpr);
 ///   ->   scan(c -> (f(c), c)), scan[reverse](g, c -> g * (1 - c))
 Jaxpr recompute_residuals(const Jaxpr& jaxpr);
 
+/// Arrays with a short last axis, in the midst of a computation over a larger space, become one array per
+/// component.
+///   let r = sub p[n,n,3] q, s = mul r r, d = reduce_sum[axes=(2,)] s
+///   ->   let r0 = sub p0[n,n] q0, ..., d = add (add s0 s2) s1
+TELAMON_API Jaxpr split_short_axes(const Jaxpr& jaxpr);
+
 /// Applies exact algebraic rules until none applies, and evaluates what is known.
 ///   let b = mul a 1.0, c = transpose[(1,0)] b, d = transpose[(1,0)] c   ->   a
 /// No rule changes a bit of any result: x + 0 stays (it turns -0 into 0), x - 0 goes. Only the order in

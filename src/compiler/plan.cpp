@@ -186,16 +186,23 @@ class Planner {
   // Memory for partial results, where that lets several threads fold.
   void cut_reduction(Step& step) {
     Kernel& k = step.kernel;
+    if (!k.columns.empty()) {
+      k.part_cost = cost_of(scope(), k);
+      add_partials(step, k.columns, reduction_parts(k, k.part_cost));
+      return;
+    }
     if (!options_.partial_reductions || chunking(plan_, step).grain > 0) return;
     k.part_cost = cost_of(scope(), k);
     const std::int64_t parts = reduction_parts(k, k.part_cost);
-    if (parts == 1) return;
-    for (const int e : k.reductions) {
+    if (parts > 1) add_partials(step, k.reductions, parts);
+  }
+  void add_partials(Step& step, const std::vector<int>& reductions, std::int64_t parts) {
+    for (const int e : reductions) {
       Shape shape = jaxpr().aval(eqn(e).outputs[0]).shape;
       shape.insert(0, parts);
       const Aval& operand = jaxpr().aval(eqn(e).inputs[0]);
-      k.partials.push_back(add_value(operand.with_shape(shape), {}));
-      step.writes.push_back(k.partials.back());
+      step.kernel.partials.push_back(add_value(operand.with_shape(shape), {}));
+      step.writes.push_back(step.kernel.partials.back());
     }
   }
 
@@ -251,6 +258,11 @@ class Planner {
       // Sums over leading dimensions keep their partial results in memory.
       if (v < 0 && down_columns) v = add_value(jaxpr().aval(eqn(e).outputs[0]), {});
       if (v >= 0) writes.insert(v);
+    }
+    for (const int e : k.columns) {
+      int& v = value_of(eqn(e).outputs[0]);
+      if (v < 0) v = add_value(jaxpr().aval(eqn(e).outputs[0]), {});
+      writes.insert(v);
     }
     step.reads.assign(reads.begin(), reads.end());
     step.writes.assign(writes.begin(), writes.end());

@@ -52,13 +52,16 @@ struct Kernel {
   std::vector<Var> roots;       ///< stored at each index of `shape`
   std::vector<int> reductions;  ///< equations folded over `axes`
   Shape axes;
+  /// Equations folded over all dimensions but the last, in the same pass: `axes` is the last then.
+  std::vector<int> columns;
   std::vector<Var> epilogue;  ///< stored at each index of the reduced shape
   int eqn = -1;               ///< of dot, emitted, update and cell kernels
   std::set<int> members;      ///< equations that are evaluated inside
   bool linear = false;        ///< all accesses are at the flat index
   std::set<int> in_place;     ///< values read only where they may be overwritten at once
   /// Reductions with too few results to share out: the parts of the folded space are folded apart,
-  /// each reduction into its value here, of shape (parts, results). A matter of the shape alone.
+  /// each reduction into its value here, of shape (parts, results). A matter of the shape alone. Where
+  /// there are columns, theirs only.
   std::vector<int> partials;
   std::int64_t part_cost = 0;  ///< of an element, by which the parts were chosen
   std::string name;
@@ -125,6 +128,7 @@ using UpdateChain = std::vector<Update>;
 struct PlanOptions {
   bool fuse = true;
   bool merge_siblings = true;      ///< reductions over the same axes of one space share a kernel
+  bool both_ways = true;           ///< sums of rows and of columns share a kernel
   bool partial_reductions = true;  ///< parts of a large reduction are folded apart
   bool in_place = true;
   bool reuse_memory = true;

@@ -15,11 +15,25 @@ namespace {
 
 constexpr std::string_view kLog[] = {"compile", "jit"};
 // Lowering is not among them: without it there is no program.
-constexpr std::string_view kDisable[] = {
-    "simplify",        "cse",           "dce",          "join_loops",         "residuals",
-    "loops",           "fuse",          "matmul",       "parallel",           "merge_siblings",
-    "cells",           "in_place",      "reuse_memory", "partial_reductions", "row_blocks",
-    "transpose_tiles", "inline_kernels"};
+constexpr std::string_view kDisable[] = {"simplify",
+                                         "cse",
+                                         "dce",
+                                         "join_loops",
+                                         "residuals",
+                                         "loops",
+                                         "fuse",
+                                         "matmul",
+                                         "parallel",
+                                         "merge_siblings",
+                                         "cells",
+                                         "in_place",
+                                         "reuse_memory",
+                                         "partial_reductions",
+                                         "row_blocks",
+                                         "transpose_tiles",
+                                         "inline_kernels",
+                                         "short_axes",
+                                         "both_ways"};
 constexpr std::string_view kIsa[] = {"generic", "avx2", "avx512"};
 constexpr std::string_view kSwitch[] = {"0", "1"};
 

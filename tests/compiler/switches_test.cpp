@@ -140,6 +140,17 @@ std::map<std::string_view, Example> examples() {
       [](std::span<const Array> x) { return Arrays{lax::neg(lax::transpose(x[0], {1, 0}))}; },
       {uniform({64, 48}, DType::f32)},
       words("ir", "shufflevector", -1)};
+  all["short_axes"] = {[](std::span<const Array> x) {
+                         const Array r = x[0](slice(), newaxis) - x[0](newaxis);
+                         return Arrays{lax::reduce_sum(r * r, {2})};
+                       },
+                       {uniform({64, 3}, DType::f64)},
+                       words("jaxpr", "[64,64,3]")};
+  all["both_ways"] = {[](std::span<const Array> x) {
+                        return Arrays{lax::reduce_sum(x[0], {0}), lax::reduce_sum(x[0], {1})};
+                      },
+                      {uniform({100, 90}, DType::f64)},
+                      kernels};
   all["inline_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
                            {small},
                            words("ir", "define ")};
@@ -159,7 +170,7 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
               {.contract = false, .name = std::string(word), .disabled = {std::string(word)}});
     EXPECT_LT(measure(*with), measure(*without));
     const bool is_pass = word == "simplify" || word == "cse" || word == "dce" || word == "loops" ||
-                         word == "join_loops" || word == "residuals";
+                         word == "join_loops" || word == "residuals" || word == "short_axes";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });

@@ -1,0 +1,118 @@
+// Arrays of short vectors, in the midst of computations over all pairs, become one array per component.
+#include <gmock/gmock.h>
+
+#include "compiler/support.hpp"
+#include "telamon/control_flow.hpp"
+#include "telamon/grad.hpp"
+#include "telamon/numpy.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// r[i, j, :] = x[i, :] - x[j, :]
+Array differences(const Array& x) { return x(slice(), newaxis) - x(newaxis); }
+Array energy(const Array& x, const Array& m) {
+  const Array r = differences(x);
+  return sum(m(slice(), newaxis) * m * lax::rsqrt(sum(r * r, -1) + .5));
+}
+Array force(const Array& x, const Array& m) {
+  return grad([&](const Array& y) { return energy(y, m); })(x);
+}
+std::string cubes(std::int64_t n, std::int64_t k) {
+  const std::string s = std::to_string(n);
+  return "[" + s + "," + s + "," + std::to_string(k) + "]";
+}
+
+TEST(ShortAxes, OfAllLengthsAreTakenApart) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (std::int64_t k = 2; k <= 8; ++k) {
+      for (const std::int64_t n : {37, 64}) {
+        const Array x = uniform({n, k}, dtype), m = uniform({n}, dtype, .5, 1.5);
+        const Compiled e = check(
+            [](std::span<const Array> a) { return Arrays{energy(a[0], a[1]), force(a[0], a[1])}; },
+            {x, m}, -1, 2e4);
+        EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr(cubes(n, k)))) << e->text("jaxpr");
+        EXPECT_THAT(e->text("plan"), Not(HasSubstr(cubes(n, k))));
+      }
+    }
+  }
+}
+
+TEST(ShortAxes, BeyondEightStayWhole) {
+  const Array x = uniform({40, 9}, DType::f64);
+  const Compiled e = check(
+      [](std::span<const Array> a) {
+        const Array r = differences(a[0]);
+        return Arrays{sum(r * r, -1)};
+      },
+      {x}, -1, 1e3);
+  EXPECT_THAT(e->text("jaxpr"), HasSubstr(cubes(40, 9)));
+}
+
+TEST(ShortAxes, OfWhatLiesInMemoryAnywayStayWhole) {
+  const Array x = uniform({4096, 3}, DType::f64);
+  const Compiled e =
+      check([](std::span<const Array> a) { return Arrays{sum(a[0] * a[0], -1)}; }, {x}, 1, 1e3);
+  EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("slice")));
+}
+
+TEST(ShortAxes, AreFoldedByEveryReduction) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8}) {
+    for (const std::int64_t k : {2, 3, 5, 7, 8}) {
+      const Array x = uniform({33, k}, dtype, 0, 4);
+      const Compiled e = check(
+          [](std::span<const Array> a) {
+            const Array r = differences(a[0]);
+            return Arrays{sum(r, -1),
+                          max(r, -1),
+                          min(r, -1),
+                          prod(r, -1),
+                          sum(r, {.axes = {0, 2}}),
+                          max(r, {.axes = {0, 1, 2}}),
+                          sum(r, 0)};
+          },
+          {x}, -1, 1e6);
+      EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr(cubes(33, k) + " = sub")));
+    }
+  }
+}
+
+TEST(ShortAxes, OfResultsArePutTogetherAgain) {
+  const Array x = uniform({48, 3}, DType::f64);
+  const Compiled e = check(
+      [](std::span<const Array> a) {
+        const Array r = differences(a[0]);
+        const Array near = lax::select(r > 0, r, -2 * r);
+        return Arrays{sum(near, 0), sum(transpose(near, {1, 0, 2}), 0) + a[0],
+                      max(lax::reshape(near, {48 * 48, 3}), 0)};
+      },
+      {x}, -1, 1e4);
+  EXPECT_THAT(e->text("jaxpr"), HasSubstr("concatenate"));
+}
+
+TEST(ShortAxes, WithinLoopsAreTakenApartToo) {
+  const Array x = uniform({40, 3}, DType::f64), m = uniform({40}, DType::f64, .5, 1.5);
+  const Compiled e = check(
+      [](std::span<const Array> a) {
+        return Arrays{fori_loop(
+            0, 3, [m = a[1]](const Array&, const Array& y) { return y - .1 * force(y, m); }, a[0])};
+      },
+      {x, m}, -1, 1e4);
+  EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr(cubes(40, 3))));
+}
+
+TEST(ShortAxes, OfPairsOfNothingStay) {
+  const Array x = uniform({0, 3}, DType::f64);
+  check(
+      [](std::span<const Array> a) {
+        const Array r = differences(a[0]);
+        return Arrays{sum(r * r, -1), sum(r, 0)};
+      },
+      {x}, -1, 0);
+}
+
+}  // namespace
+}  // namespace telamon::testing
