@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "runtime/kernels/copy.hpp"
@@ -92,6 +93,48 @@ TYPED_TEST(Sort, OrdersTwoKeysAndCarriesAPayloadStably) {
         ASSERT_TRUE(same_bits(b_sorted[i], b[at]));
       }
     }
+  }
+}
+
+// One operand is sorted by another way than several: bit by bit what a stable sort of positions gives.
+TYPED_TEST(Sort, OfOneOperandKeepsTheBitsOfEqualElementsInOrder) {
+  using T = TypeParam;
+  for (const auto& [lines, n] : {std::pair<std::int64_t, std::int64_t>{1, 0},
+                                 {1, 1},
+                                 {5, 3},
+                                 {40, 17},
+                                 {33, 64},
+                                 {1, 1024},
+                                 {17, 1025},
+                                 {3, 5000},
+                                 {1, 300001}}) {
+    const auto x = keys<T>(static_cast<std::size_t>(lines * n), 3);
+    std::vector<T> want = x, got(x.size());
+    for (std::int64_t i = 0; i < lines; ++i)
+      std::stable_sort(want.begin() + i * n, want.begin() + (i + 1) * n, before<T>);
+    const Shape shape{lines, n};
+    const View in = contiguous_view(const_cast<T*>(x.data()), dtype_of<T>, shape);
+    const View out = contiguous_view(got.data(), dtype_of<T>, shape);
+    kernels::run_sort({&in, 1}, 1, 1, {&out, 1});
+    for (std::size_t i = 0; i < x.size(); ++i)
+      ASSERT_TRUE(same_bits(got[i], want[i])) << lines << " lines of " << n << ", element " << i;
+  }
+}
+
+TEST(SortLines, OfDistinctAscendingDescendingAndEqualKeysAreSorted) {
+  const std::int64_t n = 100000;
+  for (int kind = 0; kind < 4; ++kind) {
+    std::vector<std::int64_t> x(static_cast<std::size_t>(n)), y(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      x[i] = kind == 0 ? at : kind == 1 ? -at : kind == 2 ? 7 : (at * 7919) % n << (at % 40);
+    }
+    std::vector<std::int64_t> want = x;
+    std::sort(want.begin(), want.end());
+    const View in = contiguous_view(x.data(), i64, Shape{n});
+    const View out = contiguous_view(y.data(), i64, Shape{n});
+    kernels::run_sort({&in, 1}, 0, 1, {&out, 1});
+    EXPECT_EQ(y, want) << kind;
   }
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/kernels/gemm_tile.hpp"
 #include "runtime/kernels/reduce.hpp"
 #include "runtime/kernels/reduce_loops.hpp"
+#include "runtime/kernels/sort_runs.hpp"
 
 #define TELAMON_DECLARE_LOOPS(isa)                                                                \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ContiguousLoop               \
@@ -27,7 +28,13 @@
       __attribute__((visibility("hidden"))) telamon::kernels::ScanLoop telamon_##isa##_scan_loop( \
           telamon::kernels::ReduceOp op, telamon::DType dtype);                                   \
   extern "C" __attribute__((visibility("hidden")))                                                \
-  const telamon::kernels::ArgLoop* telamon_##isa##_arg_loop(bool largest, telamon::DType dtype);
+  const telamon::kernels::ArgLoop* telamon_##isa##_arg_loop(bool largest, telamon::DType dtype);  \
+  extern "C" __attribute__((visibility("hidden")))                                                \
+  const telamon::kernels::SortKeys* telamon_##isa##_sort_keys(telamon::DType dtype);              \
+  extern "C" __attribute__((visibility("hidden"))) void telamon_##isa##_sort_runs(                \
+      int key_bytes, const telamon::kernels::SortRun* runs, std::int64_t count, void* tile);      \
+  extern "C" __attribute__((visibility("hidden"))) std::int64_t telamon_##isa##_sort_partition(   \
+      int key_bytes, void* keys, std::int64_t n, std::uint64_t pivot, void* low);
 
 TELAMON_DECLARE_LOOPS(generic)
 TELAMON_DECLARE_LOOPS(avx2)

@@ -1,24 +1,23 @@
-// Stable sorting by keys that have been mapped to unsigned integers of the same order.
+// Stable sorting along an axis, by keys that have been mapped to unsigned integers of the same order.
 //
-// Each line is sorted by its last key first, then by the one before, and so on: stability makes that
-// the lexicographic order. A sort permutes (key, position) pairs: by insertion when there are few, by
-// bytes from the lowest otherwise, skipping bytes in which all keys agree. The pairs' final order then
-// gathers every operand.
+// One operand is its own key: the integers are sorted and mapped back. Which of equal elements comes
+// first shows in -0 and 0 and in NaNs only; where there are such, they are written again in the order
+// of the operand. Several operands: each key is cut into words of 32 bits, and (word, position) pairs,
+// which are 64-bit integers that all differ, are sorted by the last word first, then by the one before,
+// and so on. The final order then gathers every operand. Since no two pairs are equal, the result is
+// the same however the integers are sorted.
 #include "runtime/kernels/sort.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <limits>
-#include <memory>
+#include <optional>
 #include <string>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "core/check.hpp"
 #include "runtime/kernels/copy.hpp"
-#include "runtime/kernels/cursor.hpp"
+#include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/temporary.hpp"
 #include "runtime/thread_pool.hpp"
 
@@ -27,165 +26,255 @@ inline namespace v1 {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kChunk = 16 * 1024;  // elements worth a chunk of their own
-constexpr std::size_t kInsertion = 40;      // elements up to which insertion is faster
+constexpr std::int64_t kChunk = 64 * 1024;  // elements worth a chunk of their own
 
-struct Entry {
-  std::uint64_t key;
-  std::int64_t position;
+SortRuns sort_runs() {
+  constexpr decltype(&telamon_generic_sort_runs) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(sort_runs);
+  return kLoops[static_cast<int>(runtime::host_isa())];
+}
+
+const SortKeys& keys_of(DType dtype) {
+  constexpr decltype(&telamon_generic_sort_keys) kTables[runtime::kNumIsas] =
+      TELAMON_BY_ISA(sort_keys);
+  const SortKeys* keys = kTables[static_cast<int>(runtime::host_isa())](dtype);
+  if (keys->bytes == 0) {
+    throw NotImplementedError("sort has no evaluation rule for dtype " +
+                              std::string(short_name(dtype)));
+  }
+  return *keys;
+}
+
+/// Memory of a chunk.
+class Room {
+ public:
+  explicit Room(std::int64_t bytes) : memory_(Shape{bytes}, DType::u8) {}
+  char* at(std::int64_t byte) const { return memory_.data() + byte; }
+  template <class T> T* as() const { return reinterpret_cast<T*>(memory_.data()); }
+
+ private:
+  Temporary memory_;
 };
 
-// ---- Keys: unsigned integers in the order of the elements
+/// A run is cut in two by a pivot, and the parts by theirs, until there is one for each thread.
+/// Partitions of halves go on side by side. The result does not depend on where runs are cut.
+constexpr std::int64_t kCut = 128 * 1024;  // keys worth a thread of their own
 
 template <class T>
-std::uint64_t key_of(T x) {
-  if constexpr (std::is_floating_point_v<T>) {
-    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-    constexpr Bits kSign = Bits(1) << (8 * sizeof(T) - 1);
-    if (x != x) return std::numeric_limits<Bits>::max();  // NaNs are equal and last
-    const Bits bits = std::bit_cast<Bits>(x == 0 ? T(0) : x);
-    return (bits & kSign) != 0 ? static_cast<Bits>(~bits) : static_cast<Bits>(bits | kSign);
-  } else if constexpr (std::is_signed_v<T>) {
-    return static_cast<std::uint64_t>(static_cast<std::int64_t>(x)) ^ (std::uint64_t{1} << 63);
-  } else {
-    return x;
-  }
+T median_of_sample(const T* keys, std::int64_t n) {
+  constexpr std::int64_t kSample = 255;
+  T sample[kSample];
+  for (std::int64_t i = 0; i < kSample; ++i) sample[i] = keys[n / kSample * i];
+  std::nth_element(sample, sample + kSample / 2, sample + kSample);
+  return sample[kSample / 2];
 }
 
-/// Writes keys[i].key for the element at keys[i].position of a line.
-using WriteKeys = void (*)(std::span<Entry> entries, const char* line, std::int64_t stride);
 template <class T>
-void write_keys(std::span<Entry> entries, const char* line, std::int64_t stride) {
-  for (Entry& entry : entries) {
-    T x;
-    std::memcpy(&x, line + entry.position * stride, sizeof x);
-    entry.key = key_of(x);
+void cut(const SortRun& run, int parts, std::vector<SortRun>& runs) {
+  if (parts < 2 || run.n < 2 * kCut) {
+    runs.push_back(run);
+    return;
   }
+  constexpr decltype(&telamon_generic_sort_partition) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(sort_partition);
+  const auto partition = kLoops[static_cast<int>(runtime::host_isa())];
+  T *keys = static_cast<T*>(run.keys), *scratch = static_cast<T*>(run.scratch);
+  T* out = static_cast<T*>(run.out);
+  const T pivot = median_of_sample(keys, run.n);
+  // Each half leaves its lower keys in the scratch memory and the others at its front.
+  const std::int64_t half = run.n / 2, sizes[2] = {half, run.n - half};
+  std::int64_t below[2];
+  runtime::parallel_for(2, [&](std::int64_t i) {
+    below[i] = partition(sizeof(T), keys + i * half, sizes[i], pivot, scratch + i * half);
+  });
+  const std::int64_t low = below[0] + below[1], high = run.n - low;
+  const auto move = [](T* to, const T* from, std::int64_t n) {
+    std::memmove(to, from, static_cast<std::size_t>(n) * sizeof(T));
+  };
+  move(scratch + below[0], scratch + half, below[1]);
+  move(keys + (sizes[0] - below[0]), keys + half, sizes[1] - below[1]);
+  cut<T>({scratch, keys + high, out, low}, parts / 2, runs);
+  cut<T>({keys, scratch + low, out + low, high}, parts - parts / 2, runs);
 }
 
-/// A key as it lies in memory: complex numbers and 16-bit floats have been taken apart before.
+/// One line, by several threads.
+void sort_long_run(int bytes, const SortRun& run) {
+  std::vector<SortRun> runs;
+  const int parts = runtime::num_threads();
+  if (bytes == 4) cut<std::uint32_t>(run, parts, runs);
+  else cut<std::uint64_t>(run, parts, runs);
+  runtime::parallel_for(static_cast<std::int64_t>(runs.size()), [&](std::int64_t i) {
+    const Room tile(kSortTileBytes);
+    sort_runs()(bytes, &runs[static_cast<std::size_t>(i)], 1, tile.at(0));
+  });
+}
+
+void sort_all(int bytes, std::span<const SortRun> runs) {
+  if (runs.size() == 1 && runs[0].n >= 2 * kCut) return sort_long_run(bytes, runs[0]);
+  const Room tile(kSortTileBytes);
+  sort_runs()(bytes, runs.data(), static_cast<std::int64_t>(runs.size()), tile.at(0));
+}
+
+// ---- One operand
+
+void sort_lines(const SortKeys& type, std::int64_t lines, std::int64_t length, std::int64_t size,
+                const char* from, char* to) {
+  const std::int64_t n = lines * length, bytes = n * type.bytes;
+  const Room keys(bytes), scratch(bytes), sorted(bytes);
+  const bool special = type.encode(from, n, keys.at(0));
+  std::vector<SortRun> runs;
+  for (std::int64_t at = 0; at < bytes; at += length * type.bytes)
+    runs.push_back({keys.at(at), scratch.at(at), sorted.at(at), length});
+  sort_all(type.bytes, runs);
+  type.decode(sorted.at(0), n, to);
+  if (!special) return;
+  for (std::int64_t i = 0; i < n; i += length) type.restore(from + i * size, length, to + i * size);
+}
+
+// ---- Several operands
+
+/// A key as it lies in memory: complex numbers are two.
 struct Key {
-  View view;
-  WriteKeys write;
+  const SortKeys* type;
+  std::size_t operand;
+  std::int64_t offset, stride;
 };
-WriteKeys writer(DType dtype) {
-  switch (dtype) {
-    case DType::bool_:
-    case DType::u8: return write_keys<std::uint8_t>;
-    case DType::i8: return write_keys<std::int8_t>;
-    case DType::i16: return write_keys<std::int16_t>;
-    case DType::i32: return write_keys<std::int32_t>;
-    case DType::i64: return write_keys<std::int64_t>;
-    case DType::u16: return write_keys<std::uint16_t>;
-    case DType::u32: return write_keys<std::uint32_t>;
-    case DType::u64: return write_keys<std::uint64_t>;
-    case DType::f32: return write_keys<float>;
-    case DType::f64: return write_keys<double>;
-    default: return nullptr;
-  }
-}
-
-// ---- Sorting entries
-
-void insertion_sort(std::span<Entry> entries) {
-  for (std::size_t i = 1; i < entries.size(); ++i) {
-    const Entry entry = entries[i];
-    std::size_t j = i;
-    for (; j > 0 && entries[j - 1].key > entry.key; --j) entries[j] = entries[j - 1];
-    entries[j] = entry;
-  }
-}
-
-void radix_sort(std::span<Entry> entries, std::vector<Entry>& scratch) {
-  std::uint64_t all_set = ~std::uint64_t{0}, any_set = 0;
-  bool sorted = true;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    all_set &= entries[i].key;
-    any_set |= entries[i].key;
-    sorted = sorted && (i == 0 || entries[i - 1].key <= entries[i].key);
-  }
-  if (sorted) return;
-  const std::uint64_t varying = all_set ^ any_set;
-  scratch.resize(entries.size());
-  Entry* from = entries.data();
-  Entry* to = scratch.data();
-  for (int shift = 0; shift < 64; shift += 8) {
-    if (((varying >> shift) & 0xff) == 0) continue;
-    std::size_t starts[257] = {};
-    for (std::size_t i = 0; i < entries.size(); ++i) ++starts[((from[i].key >> shift) & 0xff) + 1];
-    for (int b = 0; b < 256; ++b) starts[b + 1] += starts[b];
-    for (std::size_t i = 0; i < entries.size(); ++i)
-      to[starts[(from[i].key >> shift) & 0xff]++] = from[i];
-    std::swap(from, to);
-  }
-  if (from != entries.data()) std::copy_n(from, entries.size(), entries.data());
-}
-
-void sort_line(std::span<Entry> entries, std::vector<Entry>& scratch, std::span<const Key> keys,
-               std::span<const char* const> lines, std::span<const std::int64_t> strides) {
-  for (std::size_t i = 0; i < entries.size(); ++i)
-    entries[i].position = static_cast<std::int64_t>(i);
-  for (std::size_t k = keys.size(); k-- > 0;) {
-    keys[k].write(entries, lines[k], strides[k]);
-    if (entries.size() <= kInsertion) insertion_sort(entries);
-    else radix_sort(entries, scratch);
-  }
-}
-
-void gather(std::span<const Entry> entries, const char* from, std::int64_t from_stride, char* to,
-            std::int64_t to_stride, std::size_t size) {
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    std::memcpy(to + static_cast<std::int64_t>(i) * to_stride,
-                from + entries[i].position * from_stride, size);
-  }
-}
-
-/// The view without `axis`: where the lines begin.
-View line_starts(const View& view, std::size_t axis) {
-  View starts = view;
-  starts.shape.erase(axis);
-  starts.strides.erase(axis);
-  return starts;
-}
-
-/// The part of a complex number at `offset`, as an array of floats.
-View part_of(const View& z, DType part, std::int64_t offset) {
-  return {z.data + offset, part, z.shape, z.strides};
-}
-
-/// The views that are compared, most significant first. 16-bit floats are widened into `wide`.
-std::vector<Key> keys_of(std::span<const View> in, std::vector<std::unique_ptr<Temporary>>& wide) {
+std::vector<Key> keys_of(std::span<const View> in) {
   std::vector<Key> keys;
-  for (const View& view : in) {
-    if (is_complex(view.dtype)) {
-      const DType part = view.dtype == DType::c64 ? DType::f32 : DType::f64;
-      keys.push_back({part_of(view, part, 0), writer(part)});
-      keys.push_back({part_of(view, part, static_cast<std::int64_t>(size_of(part))), writer(part)});
-    } else if (view.dtype == DType::f16 || view.dtype == DType::bf16) {
-      wide.push_back(std::make_unique<Temporary>(view.shape, DType::f32));
-      run_convert(view, wide.back()->view());
-      keys.push_back({wide.back()->view(), writer(DType::f32)});
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const auto size = static_cast<std::int64_t>(size_of(in[i].dtype));
+    if (is_complex(in[i].dtype)) {
+      const SortKeys& part = keys_of(in[i].dtype == DType::c64 ? DType::f32 : DType::f64);
+      keys.push_back({&part, i, 0, size});
+      keys.push_back({&part, i, size / 2, size});
     } else {
-      keys.push_back({view, writer(view.dtype)});
-    }
-    if (keys.back().write == nullptr) {
-      throw NotImplementedError("sort has no evaluation rule for dtype " +
-                                std::string(short_name(view.dtype)));
+      keys.push_back({&keys_of(in[i].dtype), i, 0, size});
     }
   }
   return keys;
 }
 
-/// The address of each view's line number `line`.
-std::vector<const char*> addresses(std::span<const View> views, std::size_t axis,
-                                   std::int64_t line) {
-  std::vector<const char*> at;
-  for (const View& view : views) {
-    Cursor cursor(line_starts(view, axis));
-    cursor.seek(line);
-    at.push_back(cursor.at());
+/// The order of the elements of several lines, which are sorted side by side.
+class Orders {
+ public:
+  Orders(std::int64_t lines, std::int64_t n)
+      : n_(n),
+        entries_(8 * lines * n),
+        scratch_(8 * lines * n),
+        sorted_(8 * lines * n),
+        orders_(4 * lines * n) {}
+
+  /// Of the lines [first, first + count).
+  void find(std::span<const Key> keys, std::span<const View> in, std::int64_t first,
+            std::int64_t count) {
+    changed_.assign(static_cast<std::size_t>(count), false);
+    for (std::size_t k = keys.size(); k-- > 0;) {
+      const Key& key = keys[k];
+      const char* from = in[key.operand].data + key.offset + first * n_ * key.stride;
+      for (int word = 0; word < key.type->bytes / 4; ++word) {
+        std::vector<SortRun> runs;
+        std::vector<std::int64_t> lines;
+        for (std::int64_t line = 0; line < count; ++line) {
+          const std::int64_t at = 8 * line * n_;
+          if (!key.type->entries(from + line * n_ * key.stride, key.stride, of(line), n_, word,
+                                 reinterpret_cast<std::uint64_t*>(entries_.at(at))))
+            continue;
+          runs.push_back({entries_.at(at), scratch_.at(at), sorted_.at(at), n_});
+          lines.push_back(line);
+        }
+        sort_all(8, runs);
+        for (std::size_t i = 0; i < runs.size(); ++i) follow(lines[i], runs[i]);
+      }
+    }
   }
-  return at;
+  /// Of a line; null: as they are.
+  const std::uint32_t* of(std::int64_t line) const {
+    return changed_[static_cast<std::size_t>(line)] ? at(line) : nullptr;
+  }
+
+ private:
+  std::uint32_t* at(std::int64_t line) const { return orders_.as<std::uint32_t>() + line * n_; }
+
+  void follow(std::int64_t line, const SortRun& run) {
+    const auto* sorted = static_cast<const std::uint64_t*>(run.out);
+    const std::uint32_t* old = of(line);
+    auto* next = static_cast<std::uint32_t*>(run.scratch);
+    for (std::int64_t i = 0; i < n_; ++i) {
+      const auto place = static_cast<std::uint32_t>(sorted[i]);
+      next[i] = old == nullptr ? place : old[place];
+    }
+    std::memcpy(at(line), next, static_cast<std::size_t>(4 * n_));
+    changed_[static_cast<std::size_t>(line)] = true;
+  }
+
+  std::int64_t n_;
+  Room entries_, scratch_, sorted_, orders_;
+  std::vector<bool> changed_;
+};
+
+template <std::size_t kSize>
+void gather_elements(const std::uint32_t* order, std::int64_t n, const char* from, char* to) {
+  for (std::int64_t i = 0; i < n; ++i)
+    std::memcpy(to + static_cast<std::size_t>(i) * kSize, from + order[i] * kSize, kSize);
+}
+void gather(const std::uint32_t* order, std::int64_t n, std::size_t size, const char* from,
+            char* to) {
+  if (order == nullptr) {
+    std::memcpy(to, from, static_cast<std::size_t>(n) * size);
+    return;
+  }
+  switch (size) {
+    case 1: return gather_elements<1>(order, n, from, to);
+    case 2: return gather_elements<2>(order, n, from, to);
+    case 4: return gather_elements<4>(order, n, from, to);
+    case 8: return gather_elements<8>(order, n, from, to);
+    default: return gather_elements<16>(order, n, from, to);
+  }
+}
+
+void sort_together(std::span<const Key> keys, std::span<const View> in, std::span<const View> out,
+                   std::int64_t first, std::int64_t last, std::int64_t n) {
+  constexpr std::int64_t kAtOnce = 16;
+  Orders orders(std::min(kAtOnce, last - first), n);
+  for (; first < last; first += kAtOnce) {
+    const std::int64_t count = std::min(kAtOnce, last - first);
+    orders.find(keys, in, first, count);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      const std::size_t size = size_of(in[i].dtype);
+      for (std::int64_t line = 0; line < count; ++line) {
+        const std::int64_t at = (first + line) * n * static_cast<std::int64_t>(size);
+        gather(orders.of(line), n, size, in[i].data + at, out[i].data + at);
+      }
+    }
+  }
+}
+
+/// Dense operands and results, along the last axis.
+void sort_dense(std::span<const View> in, int num_keys, std::span<const View> out) {
+  const std::int64_t length = in[0].shape.back(), lines = in[0].shape.num_elements() / length;
+  if (length > std::numeric_limits<std::uint32_t>::max())
+    throw NotImplementedError("sort: lines of 2^32 elements and more");
+  const std::vector<Key> keys = keys_of(in.first(static_cast<std::size_t>(num_keys)));
+  const bool alone = in.size() == 1 && !is_complex(in[0].dtype);
+  const auto size = static_cast<std::int64_t>(size_of(in[0].dtype));
+  const std::int64_t step = std::max<std::int64_t>(kChunk / length, 1);
+  const auto sort_chunk = [&](std::int64_t chunk) {
+    const std::int64_t first = chunk * step, last = std::min(lines, first + step);
+    if (!alone) return sort_together(keys, in, out, first, last, length);
+    sort_lines(*keys[0].type, last - first, length, size, in[0].data + first * length * size,
+               out[0].data + first * length * size);
+  };
+  if (lines <= step) return sort_chunk(0);  // outside the pool, which one line may use itself
+  runtime::parallel_for((lines + step - 1) / step, sort_chunk);
+}
+
+View with_axis_last(View view, int axis) {
+  const auto d = static_cast<std::size_t>(axis);
+  view.shape.push_back(view.shape[d]);
+  view.strides.push_back(view.strides[d]);
+  view.shape.erase(d);
+  view.strides.erase(d);
+  return view;
 }
 
 }  // namespace
@@ -194,30 +283,27 @@ void run_sort(std::span<const View> in, int axis, int num_keys, std::span<const 
   TELAMON_CHECK(
       in.size() == out.size() && num_keys >= 1 && static_cast<std::size_t>(num_keys) <= in.size(),
       "sort has as many results as operands, and keys among them");
-  const auto dimension = static_cast<std::size_t>(axis);
-  const std::int64_t length = in[0].shape[dimension];
   if (in[0].shape.num_elements() == 0) return;
-  std::vector<std::unique_ptr<Temporary>> wide;
-  const std::vector<Key> keys = keys_of(in.first(static_cast<std::size_t>(num_keys)), wide);
-  std::vector<View> key_views;
-  std::vector<std::int64_t> key_strides;
-  for (const Key& key : keys) {
-    key_views.push_back(key.view);
-    key_strides.push_back(key.view.strides[dimension]);
-  }
-  const std::int64_t lines = in[0].shape.num_elements() / length;
-  const std::int64_t step = std::max<std::int64_t>(kChunk / length, 1);
-  runtime::parallel_for((lines + step - 1) / step, [&](std::int64_t chunk) {
-    std::vector<Entry> entries(static_cast<std::size_t>(length)), scratch;
-    for (std::int64_t line = chunk * step; line < std::min(lines, (chunk + 1) * step); ++line) {
-      sort_line(entries, scratch, keys, addresses(key_views, dimension, line), key_strides);
-      const auto from = addresses(in, dimension, line), to = addresses(out, dimension, line);
-      for (std::size_t i = 0; i < in.size(); ++i) {
-        gather(entries, from[i], in[i].strides[dimension], const_cast<char*>(to[i]),
-               out[i].strides[dimension], size_of(in[i].dtype));
-      }
+  // Copies where lines are not adjacent elements.
+  std::vector<std::optional<Temporary>> copies(2 * in.size());
+  std::vector<View> from, to;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    from.push_back(with_axis_last(in[i], axis));
+    to.push_back(with_axis_last(out[i], axis));
+    if (!is_contiguous(from[i])) {
+      copies[2 * i].emplace(from[i].shape, from[i].dtype);
+      run_copy(from[i], copies[2 * i]->view());
+      from[i] = copies[2 * i]->view();
     }
-  });
+    if (!is_contiguous(to[i])) {
+      copies[2 * i + 1].emplace(to[i].shape, to[i].dtype);
+      to[i] = copies[2 * i + 1]->view();
+    }
+  }
+  sort_dense(from, num_keys, to);
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (copies[2 * i + 1]) run_copy(to[i], with_axis_last(out[i], axis));
+  }
 }
 
 }  // namespace kernels

@@ -1,0 +1,476 @@
+// Sorting of unsigned integers, for one instruction set.
+//
+// A long run is cut by quicksort whose partition moves whole registers (Bramas: A novel hybrid
+// quicksort algorithm vectorized using AVX-512, 2017), until its pieces are short. Short pieces lie side
+// by side, one in each lane, and go through a bitonic network whose comparators are the minimum and the
+// maximum of two registers (Batcher 1968), all of them in the same direction.
+#include "runtime/kernels/isa_loops.hpp"
+#include "runtime/kernels/loop_isa.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+namespace loops {
+
+using kernels::kSortTileRows;
+using kernels::SortRun;
+
+template <class T> struct Register;
+template <> struct Register<std::uint32_t> {
+  typedef std::uint32_t Type __attribute__((vector_size(simd::kBytes)));
+};
+template <> struct Register<std::uint64_t> {
+  typedef std::uint64_t Type __attribute__((vector_size(simd::kBytes)));
+};
+template <class T> using RegisterOf = typename Register<T>::Type;
+template <class T> constexpr int kLanes = simd::kBytes / static_cast<int>(sizeof(T));
+template <class T> constexpr T kLast = static_cast<T>(~T{0});
+
+template <class T>
+TELAMON_INLINE RegisterOf<T> load(const T* from) {
+  RegisterOf<T> v;
+  __builtin_memcpy(&v, from, sizeof v);
+  return v;
+}
+template <class T>
+TELAMON_INLINE void store(T* to, RegisterOf<T> v) {
+  __builtin_memcpy(to, &v, sizeof v);
+}
+
+using V32 = RegisterOf<std::uint32_t>;
+using V64 = RegisterOf<std::uint64_t>;
+
+/// a, b = min(a, b), max(a, b)
+#if defined(TELAMON_ISA_AVX512)
+TELAMON_INLINE void order(V32& a, V32& b) {
+  const __m512i x = (__m512i)a, y = (__m512i)b;
+  a = (V32)_mm512_maskz_min_epu32(0xffff, x, y);  // the plain forms trip -Wuninitialized in gcc 12
+  b = (V32)_mm512_maskz_max_epu32(0xffff, x, y);
+}
+TELAMON_INLINE void order(V64& a, V64& b) {
+  const __m512i x = (__m512i)a, y = (__m512i)b;
+  a = (V64)_mm512_maskz_min_epu64(0xff, x, y);
+  b = (V64)_mm512_maskz_max_epu64(0xff, x, y);
+}
+#else
+template <class V>
+TELAMON_INLINE void order(V& a, V& b) {
+  const V x = a, y = b;
+  a = x < y ? x : y;
+  b = x < y ? y : x;
+}
+#if defined(TELAMON_ISA_AVX2)
+TELAMON_INLINE void order(V32& a, V32& b) {
+  const __m256i x = (__m256i)a, y = (__m256i)b;
+  a = (V32)_mm256_min_epu32(x, y);
+  b = (V32)_mm256_max_epu32(x, y);
+}
+#endif
+#endif
+
+// ---- The network: rows of a tile are registers, each lane is a piece of its own ---------------------
+
+/// Batcher's odd-even merge sort of sixteen keys (Knuth, The Art of Computer Programming 5.2.2M).
+struct SixteenKeys {
+  static constexpr int kCount = 63;
+  unsigned char pair[kCount][2] = {};
+  constexpr SixteenKeys() {
+    int n = 0;
+    for (int p = 8; p > 0; p /= 2) {
+      for (int q = 8, r = 0, d = p; d > 0; d = q - p, q /= 2, r = p) {
+        for (int i = 0; i + d < 16; ++i) {
+          if ((i & p) != r) continue;
+          pair[n][0] = static_cast<unsigned char>(i);
+          pair[n++][1] = static_cast<unsigned char>(i + d);
+        }
+        if (q == p) break;
+      }
+    }
+  }
+};
+constexpr SixteenKeys kSixteen;
+template <class V>
+TELAMON_INLINE void sort_sixteen(V* r) {
+  V x[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) x[i] = r[i];
+#pragma GCC unroll 63
+  for (int i = 0; i < SixteenKeys::kCount; ++i)
+    order(x[kSixteen.pair[i][0]], x[kSixteen.pair[i][1]]);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) r[i] = x[i];
+}
+
+/// The last four steps of a merge: distances 8, 4, 2, 1 within sixteen rows.
+template <class V>
+TELAMON_INLINE void finish_sixteen(V* r) {
+  V x[16];
+  for (int i = 0; i < 16; ++i) x[i] = r[i];
+#pragma GCC unroll 4
+  for (int distance = 8; distance > 0; distance /= 2) {
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) {
+      if ((i & distance) == 0) order(x[i], x[i + distance]);
+    }
+  }
+  for (int i = 0; i < 16; ++i) r[i] = x[i];
+}
+
+/// Two steps at once, of distances 2 * d and d.
+template <class V>
+TELAMON_INLINE void two_steps(V* r, int rows, int d) {
+  for (int base = 0; base < rows; base += 4 * d) {
+    for (int i = base; i < base + d; ++i) {
+      V w = r[i], x = r[i + d], y = r[i + 2 * d], z = r[i + 3 * d];
+      order(w, y);
+      order(x, z);
+      order(w, x);
+      order(y, z);
+      r[i] = w;
+      r[i + d] = x;
+      r[i + 2 * d] = y;
+      r[i + 3 * d] = z;
+    }
+  }
+}
+/// The first step of merging blocks of k / 2 rows: row i with its mirror image in the block of k.
+template <class V>
+TELAMON_INLINE void mirror(V* r, int rows, int k) {
+  for (int base = 0; base < rows; base += k) {
+    for (int i = 0; i < k / 2; ++i) order(r[base + i], r[base + k - 1 - i]);
+  }
+}
+/// The same together with the next step, of distance k / 4.
+template <class V>
+TELAMON_INLINE void mirror_and_step(V* r, int rows, int k) {
+  for (int base = 0; base < rows; base += k) {
+    V *low = r + base, *high = r + base + k - 1;
+    for (int i = 0; i < k / 4; ++i) {
+      V w = low[i], x = low[i + k / 4], y = high[-i - k / 4], z = high[-i];
+      order(w, z);
+      order(x, y);
+      order(w, x);
+      order(y, z);
+      low[i] = w;
+      low[i + k / 4] = x;
+      high[-i - k / 4] = y;
+      high[-i] = z;
+    }
+  }
+}
+
+/// Sorts every lane of a tile; rows: a power of two, at least 16.
+template <class V>
+void sort_tile(V* r, int rows) {
+  for (int i = 0; i < rows; i += 16) sort_sixteen(r + i);
+  for (int k = 32; k <= rows; k *= 2) {
+    int d = k / 2;  // the distance that is next
+    int steps = 0;  // left before the last four
+    for (int left = k; left > 16; left /= 2) ++steps;
+    if (steps % 2 == 1) {
+      mirror(r, rows, k);
+      d /= 2;
+    } else {
+      mirror_and_step(r, rows, k);
+      d /= 4;
+    }
+    for (; d >= 16; d /= 4) two_steps(r, rows, d / 2);
+    for (int i = 0; i < rows; i += 16) finish_sixteen(r + i);
+  }
+}
+
+// ---- Pieces into lanes and back -----------------------------------------------------------------
+
+/// The lower (upper) halves of two registers, lane by lane in turn.
+template <class V>
+TELAMON_INLINE V interleave_low(V a, V b) {
+  constexpr int kN = sizeof(V) / sizeof(a[0]);
+  if constexpr (kN == 2) return __builtin_shufflevector(a, b, 0, 2);
+  else if constexpr (kN == 4) return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  else if constexpr (kN == 8) return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+  else return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+template <class V>
+TELAMON_INLINE V interleave_high(V a, V b) {
+  constexpr int kN = sizeof(V) / sizeof(a[0]);
+  if constexpr (kN == 2) return __builtin_shufflevector(a, b, 1, 3);
+  else if constexpr (kN == 4) return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  else if constexpr (kN == 8) return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+  else
+    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                   31);
+}
+
+/// Rows become columns: log2(lanes) perfect shuffles of the register numbers and the lanes.
+template <class T>
+TELAMON_INLINE void transpose(RegisterOf<T>* x) {
+  constexpr int kN = kLanes<T>;
+#pragma GCC unroll 4
+  for (int step = 1; step < kN; step *= 2) {
+    RegisterOf<T> y[kN];
+#pragma GCC unroll 8
+    for (int i = 0; i < kN / 2; ++i) {
+      y[2 * i] = interleave_low(x[i], x[i + kN / 2]);
+      y[2 * i + 1] = interleave_high(x[i], x[i + kN / 2]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kN; ++i) x[i] = y[i];
+  }
+}
+
+/// Up to one piece for each lane. What a piece lacks is filled up with the last of all keys.
+template <class T>
+struct Pieces {
+  const T* from[kLanes<T>];
+  T* to[kLanes<T>];
+  std::int64_t size[kLanes<T>];
+  int count = 0;
+  RegisterOf<T>* tile;
+
+  void add(const T* keys, std::int64_t n, T* out) {
+    from[count] = keys;
+    to[count] = out;
+    size[count] = n;
+    if (++count == kLanes<T>) sort();
+  }
+
+  void sort() {
+    constexpr int kN = kLanes<T>;
+    std::int64_t longest = 0;
+    for (int j = 0; j < count; ++j) longest = size[j] > longest ? size[j] : longest;
+    int rows = 16;
+    while (rows < longest) rows *= 2;
+    for (int r = 0; r < rows; r += kN) {
+      RegisterOf<T> x[kN];
+      for (int j = 0; j < kN; ++j) x[j] = j < count ? piece(j, r) : filler();
+      transpose<T>(x);
+      for (int j = 0; j < kN; ++j) tile[r + j] = x[j];
+    }
+    sort_tile(tile, rows);
+    for (int r = 0; r < longest; r += kN) {
+      RegisterOf<T> x[kN];
+      for (int j = 0; j < kN; ++j) x[j] = tile[r + j];
+      transpose<T>(x);
+      for (int j = 0; j < count; ++j) {
+        if (r + kN <= size[j]) {
+          store<T>(to[j] + r, x[j]);
+        } else {
+          for (int i = 0; r + i < size[j]; ++i) to[j][r + i] = x[j][i];
+        }
+      }
+    }
+    count = 0;
+  }
+
+ private:
+  static TELAMON_INLINE RegisterOf<T> filler() { return RegisterOf<T>{} - 1; }
+  TELAMON_INLINE RegisterOf<T> piece(int j, int r) const {
+    if (r + kLanes<T> <= size[j]) return load<T>(from[j] + r);
+    RegisterOf<T> x = filler();
+    for (int i = 0; r + i < size[j]; ++i) x[i] = from[j][r + i];
+    return x;
+  }
+};
+
+// ---- Quicksort ----------------------------------------------------------------------------------
+
+#if defined(TELAMON_ISA_AVX2)
+/// Which lanes come first when those of a mask are moved to the front, as words of four bytes.
+struct FrontTables {
+  unsigned char words[256][8] = {}, pairs[16][8] = {};
+  constexpr FrontTables() {
+    for (int mask = 0; mask < 256; ++mask) {
+      int at = 0;
+      for (int i = 0; i < 8; ++i) {
+        if ((mask >> i & 1) != 0) words[mask][at++] = static_cast<unsigned char>(i);
+      }
+    }
+    for (int mask = 0; mask < 16; ++mask) {
+      int at = 0;
+      for (int i = 0; i < 4; ++i) {
+        if ((mask >> i & 1) == 0) continue;
+        pairs[mask][at++] = static_cast<unsigned char>(2 * i);
+        pairs[mask][at++] = static_cast<unsigned char>(2 * i + 1);
+      }
+    }
+  }
+};
+constexpr FrontTables kFront;
+
+TELAMON_INLINE __m256i front(__m256i x, const unsigned char* lanes) {
+  long long packed;
+  __builtin_memcpy(&packed, lanes, sizeof packed);
+  return _mm256_permutevar8x32_epi32(x, _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(packed)));
+}
+#endif
+
+/// Moves the keys below `pivot` to `low` and the others to the front of `keys`, in their order, and
+/// returns the number of the former.
+template <class T>
+std::int64_t partition(T* keys, std::int64_t n, T pivot, T* low) {
+  std::int64_t i = 0, below = 0;
+#if defined(TELAMON_ISA_AVX512)
+  const __m512i p = sizeof(T) == 4 ? _mm512_set1_epi32(static_cast<int>(pivot))
+                                   : _mm512_set1_epi64(static_cast<long long>(pivot));
+  for (; i + kLanes<T> <= n; i += kLanes<T>) {
+    const auto x = (__m512i)load<T>(keys + i);
+    if constexpr (sizeof(T) == 4) {
+      const __mmask16 less = _mm512_cmplt_epu32_mask(x, p);
+      _mm512_storeu_si512(low + below, _mm512_maskz_compress_epi32(less, x));
+      _mm512_storeu_si512(keys + i - below,
+                          _mm512_maskz_compress_epi32(static_cast<__mmask16>(~less), x));
+      below += __builtin_popcount(less);
+    } else {
+      const __mmask8 less = _mm512_cmplt_epu64_mask(x, p);
+      _mm512_storeu_si512(low + below, _mm512_maskz_compress_epi64(less, x));
+      _mm512_storeu_si512(keys + i - below,
+                          _mm512_maskz_compress_epi64(static_cast<__mmask8>(~less), x));
+      below += __builtin_popcount(less);
+    }
+  }
+#elif defined(TELAMON_ISA_AVX2)
+  if constexpr (sizeof(T) == 4) {
+    const __m256i sign = _mm256_set1_epi32(INT32_MIN);
+    const __m256i p = _mm256_xor_si256(_mm256_set1_epi32(static_cast<int>(pivot)), sign);
+    for (; i + 8 <= n; i += 8) {
+      const auto x = (__m256i)load<T>(keys + i);
+      const auto less = static_cast<unsigned>(_mm256_movemask_ps(
+          _mm256_castsi256_ps(_mm256_cmpgt_epi32(p, _mm256_xor_si256(x, sign)))));
+      store<T>(low + below, (RegisterOf<T>)front(x, kFront.words[less]));
+      store<T>(keys + i - below, (RegisterOf<T>)front(x, kFront.words[less ^ 0xff]));
+      below += __builtin_popcount(less);
+    }
+  } else {
+    const __m256i sign = _mm256_set1_epi64x(INT64_MIN);
+    const __m256i p = _mm256_xor_si256(_mm256_set1_epi64x(static_cast<long long>(pivot)), sign);
+    for (; i + 4 <= n; i += 4) {
+      const auto x = (__m256i)load<T>(keys + i);
+      const auto less = static_cast<unsigned>(_mm256_movemask_pd(
+          _mm256_castsi256_pd(_mm256_cmpgt_epi64(p, _mm256_xor_si256(x, sign)))));
+      store<T>(low + below, (RegisterOf<T>)front(x, kFront.pairs[less]));
+      store<T>(keys + i - below, (RegisterOf<T>)front(x, kFront.pairs[less ^ 0xf]));
+      below += __builtin_popcount(less);
+    }
+  }
+#endif
+  for (; i < n; ++i) {
+    const T x = keys[i];
+    low[below] = x;
+    keys[i - below] = x;
+    below += x < pivot ? 1 : 0;
+  }
+  return below;
+}
+
+template <class T>
+TELAMON_INLINE void order_two(T& a, T& b) {
+  const T x = a, y = b;
+  a = x < y ? x : y;
+  b = x < y ? y : x;
+}
+/// The median of nine keys `step` apart (Devillard 1998).
+template <class T>
+TELAMON_INLINE T median_of_nine(const T* keys, std::int64_t step) {
+  constexpr unsigned char kPairs[19][2] = {{1, 2}, {4, 5}, {7, 8}, {0, 1}, {3, 4}, {6, 7}, {1, 2},
+                                           {4, 5}, {7, 8}, {0, 3}, {5, 8}, {4, 7}, {3, 6}, {1, 4},
+                                           {2, 5}, {4, 7}, {4, 2}, {6, 4}, {4, 2}};
+  T x[9];
+  for (int i = 0; i < 9; ++i) x[i] = keys[i * step];
+#pragma GCC unroll 19
+  for (int i = 0; i < 19; ++i) order_two(x[kPairs[i][0]], x[kPairs[i][1]]);
+  return x[4];
+}
+template <class T>
+T sampled_median(const T* keys, std::int64_t n) {
+  if (n < 8192) return median_of_nine(keys + n / 18, n / 9);
+  T medians[9];
+  for (int i = 0; i < 9; ++i) medians[i] = median_of_nine(keys + n / 9 * i + n / 162, n / 81);
+  return median_of_nine(medians, 1);
+}
+/// The middle of the range of the keys: halves whatever is there in as many steps as a key has bits.
+template <class T>
+T middle(const T* keys, std::int64_t n) {
+  T lowest = keys[0], highest = keys[0];
+  for (std::int64_t i = 1; i < n; ++i) {
+    lowest = keys[i] < lowest ? keys[i] : lowest;
+    highest = keys[i] > highest ? keys[i] : highest;
+  }
+  return static_cast<T>(lowest + (highest - lowest) / 2 + (highest > lowest ? 1 : 0));
+}
+
+/// Cuts a run into pieces of at most `shortest` keys, in ascending order. Left parts move to the scratch
+/// memory, right parts stay: each then has as much of the other memory for its own scratch.
+template <class T>
+void quicksort(const SortRun& run, std::int64_t shortest, Pieces<T>& pieces) {
+  struct Part {
+    T *keys, *scratch;
+    std::int64_t n;
+    int depth;
+  };
+  Part waiting[192];
+  int count = 0;
+  T* out = static_cast<T*>(run.out);
+  int depth_limit = 8;
+  for (std::int64_t left = run.n; left > shortest; left /= 2) depth_limit += 2;
+  waiting[count++] = {static_cast<T*>(run.keys), static_cast<T*>(run.scratch), run.n, 0};
+  while (count > 0) {
+    const Part part = waiting[--count];
+    if (part.n <= shortest) {
+      if (part.n > 0) pieces.add(part.keys, part.n, out);
+      out += part.n;
+      continue;
+    }
+    const T pivot =
+        part.depth < depth_limit ? sampled_median(part.keys, part.n) : middle(part.keys, part.n);
+    std::int64_t below = partition(part.keys, part.n, pivot, part.scratch);
+    if (below > 0) {
+      waiting[count++] = {part.keys, part.scratch + below, part.n - below, part.depth + 1};
+      waiting[count++] = {part.scratch, part.keys + (part.n - below), below, part.depth + 1};
+      continue;
+    }
+    // The pivot is the lowest key, and perhaps all there is.
+    below = pivot == kLast<T> ? part.n : partition<T>(part.keys, part.n, pivot + 1, part.scratch);
+    for (std::int64_t i = 0; i < below; ++i) out[i] = pivot;
+    out += below;
+    if (below < part.n)
+      waiting[count++] = {part.keys, part.scratch + below, part.n - below, part.depth + 1};
+  }
+}
+
+template <class T>
+void sort_runs(const SortRun* runs, std::int64_t count, void* tile) {
+  Pieces<T> pieces;
+  pieces.tile = static_cast<RegisterOf<T>*>(tile);
+  // As many runs as there are lanes are cut alike: into pieces that fill the tile if they can (512 and
+  // 1024 rows are equally fast, 256 are slower), but enough of them to use all lanes.
+  for (std::int64_t first = 0; first < count; first += kLanes<T>) {
+    const std::int64_t last = first + kLanes<T> < count ? first + kLanes<T> : count;
+    std::int64_t keys = 0;
+    for (std::int64_t i = first; i < last; ++i) keys += runs[i].n;
+    std::int64_t shortest = keys / kLanes<T>;
+    if (shortest < 64) shortest = 64;
+    if (shortest > kSortTileRows) shortest = kSortTileRows;
+    for (std::int64_t i = first; i < last; ++i) quicksort<T>(runs[i], shortest, pieces);
+  }
+  if (pieces.count > 0) pieces.sort();
+}
+
+}  // namespace loops
+}  // namespace
+}  // namespace v1
+}  // namespace telamon
+
+extern "C" void TELAMON_ISA_SYMBOL(sort_runs)(int key_bytes, const telamon::kernels::SortRun* runs,
+                                              std::int64_t count, void* tile) {
+  if (key_bytes == 4) telamon::loops::sort_runs<std::uint32_t>(runs, count, tile);
+  else telamon::loops::sort_runs<std::uint64_t>(runs, count, tile);
+}
+extern "C" std::int64_t TELAMON_ISA_SYMBOL(sort_partition)(int key_bytes, void* keys,
+                                                           std::int64_t n, std::uint64_t pivot,
+                                                           void* low) {
+  using namespace telamon::loops;  // NOLINT: this is their C face
+  if (key_bytes == 8)
+    return partition(static_cast<std::uint64_t*>(keys), n, pivot, static_cast<std::uint64_t*>(low));
+  return partition(static_cast<std::uint32_t*>(keys), n, static_cast<std::uint32_t>(pivot),
+                   static_cast<std::uint32_t*>(low));
+}
