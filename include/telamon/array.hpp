@@ -29,6 +29,19 @@ class AtIndex;    // indexing.hpp
 using Arrays = std::vector<Array>;
 
 namespace detail {
+class BorrowedArrays;
+
+/// Counting references without locked instructions where nobody can interfere: an object that nobody
+/// refers to yet is not shared, and the only holder of one is alone, since copying takes a holder.
+inline void add_reference(std::atomic<int>& count) {
+  if (count.load(std::memory_order_relaxed) == 0) count.store(1, std::memory_order_relaxed);
+  else count.fetch_add(1, std::memory_order_relaxed);
+}
+/// Whether it was the last one.
+inline bool drop_reference(std::atomic<int>& count) {
+  return count.load(std::memory_order_acquire) == 1 ||
+         count.fetch_sub(1, std::memory_order_acq_rel) == 1;
+}
 
 /// What an Array points to: the aval, and either a buffer or the state of a tracer.
 class TELAMON_API ArrayNode {
@@ -38,15 +51,18 @@ class TELAMON_API ArrayNode {
   ArrayNode(Kind kind, ShapedArray aval) : aval_(std::move(aval)), kind_(kind) {
     checked_bytes(aval_);
   }
+  /// The type is known to be one of an array.
+  struct Checked {};
+  ArrayNode(Kind kind, const ShapedArray& aval, Checked) : aval_(aval), kind_(kind) {}
   ArrayNode(const ArrayNode&) = delete;
   ArrayNode& operator=(const ArrayNode&) = delete;
   virtual ~ArrayNode();
 
   const ShapedArray& aval() const { return aval_; }
   bool is_tracer() const { return kind_ == Kind::tracer; }
-  void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
+  void retain() const { add_reference(count_); }
   void release() const {
-    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    if (drop_reference(count_)) delete this;
   }
   int use_count() const { return count_.load(std::memory_order_acquire); }
 
@@ -244,6 +260,10 @@ class TELAMON_API Array {
   detail::ArrayNode* node_or_null() const { return node_; }
 
  private:
+  friend class detail::BorrowedArrays;
+  struct Borrowed {};
+  Array(Borrowed, detail::ArrayNode* node) noexcept : node_(node) {}  // takes no reference
+
   template <class T> static std::vector<
       std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>>
   contiguous(std::initializer_list<T> values) {

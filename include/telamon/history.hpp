@@ -22,6 +22,7 @@ struct Counters {
   std::int64_t executions = 0;         ///< executables run
   std::int64_t donations = 0;          ///< arrays whose memory became that of a result
   std::int64_t donations_skipped = 0;  ///< arrays in donated arguments that were left alone
+  std::int64_t evictions = 0;  ///< programs that jit forgot, as a function had too many signatures
 };
 TELAMON_API Counters counters();
 TELAMON_API void reset_counters();

@@ -3,18 +3,23 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "telamon/debug.hpp"
+#include "telamon/detail/array_lists.hpp"
 #include "telamon/detail/call.hpp"
 #include "telamon/detail/identity.hpp"
 #include "telamon/detail/transform_site.hpp"
 
 namespace telamon {
 inline namespace v1 {
+namespace runtime {
+class Executable;
+}
 
 struct JitOptions {
   // Of nested jitted functions the outermost one's backend and contract hold: all is one program.
@@ -26,6 +31,9 @@ struct JitOptions {
   std::string name = {};     ///< in jaxprs, logs and errors
   /// Arguments whose Arrays are compile-time constants; negative numbers count from the end.
   std::vector<int> static_argnums = {};
+  /// The most signatures whose programs are remembered: beyond, the one that was called longest ago is
+  /// forgotten, and its code freed.
+  int max_signatures = 1024;
 };
 
 namespace detail {
@@ -63,13 +71,18 @@ class TELAMON_API JitCache {
   /// that has changed since.
   void check_constants(const Entry& entry, const FlatFunction& f,
                        std::span<const Array> args) const;
-  /// Runs the program: the executable when nothing is being traced, else a jit equation.
-  void call(const Entry& entry, std::span<const Array> args, Arrays& results) const;
+  /// Runs the program: the executable when nothing is being traced, else a jit equation. The
+  /// caller's arguments are held by others, and only looked at.
+  void call(const Entry& entry, std::span<const Array> args, ArrayPlaces& results) const;
   static const void* prototype(const Entry& entry);
   /// The number of signatures traced.
   std::size_t size() const;
 
  private:
+  void run(const runtime::Executable& executable, const Entry& entry, std::span<const Array> args,
+           std::span<const Array> inputs, std::span<Array> results) const;
+  void forget_oldest();
+  const Entry* find_in_list(std::span<const Array> args, const KeyBuilder& key) const;
   static bool holds(const std::vector<int>& argnums, std::size_t arg, std::size_t num_args) {
     for (const int i : argnums) {
       if (static_cast<std::size_t>(i < 0 ? i + static_cast<int>(num_args) : i) == arg) return true;
@@ -81,12 +94,27 @@ class TELAMON_API JitCache {
   const char* call_name_;     // lives forever
   mutable std::mutex mutex_;  // guards publication
   std::vector<EntryPtr> owned_;
-  std::atomic<const Entry*> newest_{nullptr};  // a list that only grows
+  std::atomic<const Entry*> newest_{nullptr};        // a list that only grows
+  mutable std::atomic<const Entry*> last_{nullptr};  // the one that was called last
+  mutable std::atomic<std::uint64_t> clock_{0};
 };
 
 /// Appends the value of a static array to a key. ConcretizationError on a tracer, even on one whose
 /// value is known: the program would hold the value as a constant, without its derivative.
 TELAMON_API void add_static_array(KeyBuilder& key, const Array& x, std::size_t arg);
+
+/// A call of a jitted function: where its errors arise, and that its program must not be freed.
+class TELAMON_API JitCall {
+ public:
+  explicit JitCall(SourceLocation where);
+  ~JitCall();
+  JitCall(const JitCall&) = delete;
+  JitCall& operator=(const JitCall&) = delete;
+
+ private:
+  TransformSite site_;
+  void* reading_;
+};
 
 /// What a jitted callable and its copies share.
 struct TELAMON_API JitState {
@@ -133,7 +161,8 @@ void for_each_argument(Args& args, Visit visit) {
 
 /// Appends the traced leaves, and to the key what else the signature of a call consists of.
 template <class Args>
-void flatten_arguments(const JitCache& cache, const Args& args, Arrays& leaves, KeyBuilder& key) {
+void flatten_arguments(const JitCache& cache, const Args& args, BorrowedArrays& leaves,
+                       KeyBuilder& key) {
   for_each_argument(args, [&](const auto& arg, std::size_t i) {
     if (!cache.is_static(i, std::tuple_size_v<Args>)) {
       flatten_into(arg, leaves, "jit");
@@ -197,7 +226,7 @@ class Jitted {
 
   template <class... X>
   auto operator()(const X&... x) const {
-    const TransformSite site(nullptr, where_);  // what is wrong before the trace names jit itself
+    const JitCall call(where_);  // what is wrong before the trace names jit itself
     return run<bound_arguments<F, X...>>(bind_references<F>(x...));
   }
   /// How many signatures have been traced.
@@ -210,14 +239,14 @@ class Jitted {
   auto run(const References& args) const {
     using Result = std::decay_t<decltype(std::apply(callee(), std::declval<Args&>()))>;
     JitCache& cache = state_->cache;
-    Arrays leaves;
-    leaves.reserve(8);
+    BorrowedArrays leaves;  // of `args`
     KeyBuilder key;
     flatten_arguments(cache, args, leaves, key);
     JitCache::EntryPtr owner;
+    std::optional<const Args> held;  // for the user's code may change what it passed
     const JitCache::Entry* entry = cache.find(leaves, key);
-    if (!entry || check_constants()) {
-      const Args copies(args);
+    if (!entry || check_constants()) [[unlikely]] {
+      const Args& copies = held.emplace(args);
       std::shared_ptr<const void> prototype;  // each call leaves the structure of its result here
       const FlatFunction f = [this, &copies, &prototype](std::span<const Array> tracers) {
         Args traced = copies;
@@ -231,10 +260,16 @@ class Jitted {
         entry = owner.get();
       }
     }
-    Arrays results;
+    ArrayPlaces results;
     cache.call(*entry, leaves, results);
-    if constexpr (std::is_same_v<Result, Array>) return std::move(results[0]);
-    else return with_leaves(*static_cast<const Result*>(JitCache::prototype(*entry)), results);
+    if constexpr (std::is_same_v<Result, Array>) {
+      return std::move(results[0]);
+    } else {
+      Result result = *static_cast<const Result*>(JitCache::prototype(*entry));
+      TakeVisitor take(results.data());
+      walk_tree(result, take);
+      return result;
+    }
   }
 
   JitStatePtr state_;     // copies share the cache

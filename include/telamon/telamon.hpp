@@ -29,6 +29,7 @@
 #include "telamon/jvp.hpp"
 #include "telamon/lax.hpp"
 #include "telamon/make_jaxpr.hpp"
+#include "telamon/memory.hpp"
 #include "telamon/nn.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/ode.hpp"

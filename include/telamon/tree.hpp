@@ -45,8 +45,8 @@ TreeDef tree_structure(const T& t) {
 namespace detail {
 
 /// Appends the leaves of `t`. A TypeError, which names the key path, when one is an empty handle.
-template <class T>
-void flatten_into(const T& t, Arrays& out, std::string_view operation = "tree_flatten") {
+template <class T, class Out>
+void flatten_into(const T& t, Out& out, std::string_view operation = "tree_flatten") {
   const std::size_t begin = out.size();
   FlattenVisitor visitor(out);
   walk_tree(t, visitor);

@@ -1,6 +1,8 @@
 // Running native code.
 #include "compiler/executable.hpp"
 
+#include <algorithm>
+
 #include "compiler/emit.hpp"
 #include "compiler/native_call.hpp"
 #include "core/concrete.hpp"
@@ -51,7 +53,8 @@ class ArenaMemory {
 }  // namespace
 
 NativeExecutable::NativeExecutable(Parts parts)
-    : parts_(std::move(parts)),
+    : Executable(parts.out_avals.size(), !host_steps(*parts.plan).empty()),
+      parts_(std::move(parts)),
       host_steps_(host_steps(*parts_.plan)),
       out_avals_(std::move(parts_.out_avals)),
       entry_(reinterpret_cast<EntryFunction>(parts_.code->entry())) {
@@ -79,22 +82,20 @@ Array NativeExecutable::result(int o, std::span<const Array> inputs,
   return detail::make_uninitialized(aval);
 }
 
-void NativeExecutable::execute(std::span<const Array> inputs, const std::vector<bool>& donated,
-                               Arrays& outputs, const char* call) const {
-  runtime::count(runtime::live_counters().executions);
+void NativeExecutable::execute_into(std::span<const Array> inputs, const std::vector<bool>& donated,
+                                    std::span<Array> outputs, const char* call) const {
+  runtime::count(runtime::call_counters().executions);
   const std::size_t num_consts = parts_.consts.size(), num_args = num_consts + inputs.size();
   Pointers<const void*> args(num_args);
   for (std::size_t i = 0; i < num_consts; ++i)
     args.data()[i] = detail::data_of<void>(parts_.consts[i]);
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    args.data()[num_consts + i] = detail::data_of<void>(inputs[i]);
+    args.data()[num_consts + i] = detail::known_concrete_node(inputs[i]).data();
 
-  outputs.clear();
-  outputs.reserve(out_avals_.size());
-  Pointers<void*> results(out_avals_.size());
-  for (std::size_t o = 0; o < out_avals_.size(); ++o) {
-    outputs.push_back(result(static_cast<int>(o), inputs, donated, call));
-    results.data()[o] = detail::mutable_data_of<void>(outputs.back());
+  Pointers<void*> results(outputs.size());
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    outputs[o] = result(static_cast<int>(o), inputs, donated, call);
+    results.data()[o] = detail::known_concrete_node(outputs[o]).data();
   }
 
   const ArenaMemory arena(parts_.plan->arena_bytes);
@@ -102,7 +103,7 @@ void NativeExecutable::execute(std::span<const Array> inputs, const std::vector<
   host.steps = &host_steps_;
   Context context{nullptr, nullptr, arena.data(), nullptr, &host};
   if (call_native(entry_, &context, args.data(), results.data()) != 0) {
-    outputs.clear();
+    std::fill(outputs.begin(), outputs.end(), Array());
     std::rethrow_exception(host.error);
   }
 }

@@ -25,8 +25,8 @@ class NativeExecutable final : public runtime::Executable {
   };
   explicit NativeExecutable(Parts parts);
 
-  void execute(std::span<const Array> inputs, const std::vector<bool>& donated, Arrays& outputs,
-               const char* call) const override;
+  void execute_into(std::span<const Array> inputs, const std::vector<bool>& donated,
+                    std::span<Array> outputs, const char* call) const override;
   std::string text(std::string_view stage) const override;
 
  private:

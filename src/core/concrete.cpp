@@ -18,25 +18,51 @@ const Device& host_device() {
   return *device;
 }
 
-DeviceBuffer::DeviceBuffer(std::size_t bytes)
-    : data_(static_cast<std::byte*>(runtime::allocate(bytes))), bytes_(bytes) {}
-DeviceBuffer::~DeviceBuffer() {
-  if (data_) runtime::deallocate(data_, bytes_);
+namespace {
+// A small buffer lies behind its header in one block, both aligned to 64 bytes.
+constexpr std::size_t kHeader = 64, kInlineBytes = 960;
+static_assert(sizeof(DeviceBuffer) <= kHeader);
+}  // namespace
+
+DeviceBuffer* DeviceBuffer::make(std::size_t bytes) {
+  const bool one_block = bytes <= kInlineBytes;
+  auto* const header =
+      static_cast<std::byte*>(runtime::allocate(one_block ? kHeader + bytes : kHeader));
+  if (one_block) return new (header) DeviceBuffer(header + kHeader, bytes);
+  try {
+    return new (header) DeviceBuffer(static_cast<std::byte*>(runtime::allocate(bytes)), bytes);
+  } catch (...) {
+    runtime::deallocate(header, kHeader);
+    throw;
+  }
 }
-void* DeviceBuffer::operator new(std::size_t size) { return runtime::allocate(size); }
-void DeviceBuffer::operator delete(void* p, std::size_t size) { runtime::deallocate(p, size); }
+
+bool DeviceBuffer::is_inline() const { return lender_ == nullptr && bytes_ <= kInlineBytes; }
+
+void DeviceBuffer::destroy() const {
+  const std::size_t block = is_inline() ? kHeader + bytes_ : kHeader;
+  if (lender_ != nullptr) lender_->release();
+  else if (!is_inline() && data_ != nullptr) runtime::deallocate(data_, bytes_);
+  runtime::deallocate(const_cast<DeviceBuffer*>(this), block);
+}
 
 Array DeviceBuffer::donate_into(const Array& like, const char* call) {
-  auto* fresh = new DeviceBuffer(0);
-  runtime::deallocate(fresh->data_, fresh->bytes_);
+  auto* const fresh = new (runtime::allocate(kHeader)) DeviceBuffer(nullptr, bytes_);
   fresh->data_ = std::exchange(data_, nullptr);
-  fresh->bytes_ = bytes_;
+  if (lender_ != nullptr || is_inline()) {
+    fresh->lender_ = lender_ != nullptr ? lender_ : this;
+    fresh->lender_->retain();
+  }
   mark_donated(call);
   return Array(new ConcreteNode(like.aval(), fresh));
 }
 
 ConcreteNode::ConcreteNode(ShapedArray aval, DeviceBuffer* buffer)
     : ArrayNode(Kind::concrete, std::move(aval)), buffer_(buffer) {
+  buffer_->retain();
+}
+ConcreteNode::ConcreteNode(const ShapedArray& aval, DeviceBuffer* buffer, Checked)
+    : ArrayNode(Kind::concrete, aval, Checked{}), buffer_(buffer) {
   buffer_->retain();
 }
 ConcreteNode::ConcreteNode(ShapedArray aval, DeviceBuffer* buffer, Shape strides,
@@ -80,7 +106,7 @@ void check_dense(std::string_view name, const ShapedArray& aval) {
 
 Array make_uninitialized(const ShapedArray& aval) {
   const auto bytes = static_cast<std::size_t>(checked_bytes(aval));
-  return Array(new ConcreteNode(aval, new DeviceBuffer(bytes)));
+  return Array(new ConcreteNode(aval, DeviceBuffer::make(bytes), ArrayNode::Checked{}));
 }
 
 ConcreteNode& concrete_node(const Array& x) {

@@ -25,10 +25,10 @@ const Device& host_device();
 /// Reference-counted memory. Donation leaves the buffer empty: later use is an error that names the call.
 class DeviceBuffer {
  public:
-  explicit DeviceBuffer(std::size_t bytes);
+  /// Memory of that size, not initialised. Nobody holds it yet.
+  static DeviceBuffer* make(std::size_t bytes);
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
-  ~DeviceBuffer();
 
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
@@ -38,30 +38,32 @@ class DeviceBuffer {
   /// Moves the memory into a new buffer; every handle of this one becomes unusable.
   /// `call` (a string that lives forever) names the donation in later errors.
   Array donate_into(const Array& like, const char* call);
-  void mark_donated(const char* call) { donated_to_ = call; }
-  /// Gives up the memory to the caller, who deallocates it with `bytes()`.
-  std::byte* take() { return std::exchange(data_, nullptr); }
 
-  void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
+  void retain() const { add_reference(count_); }
   void release() const {
-    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    if (drop_reference(count_)) destroy();
   }
   int use_count() const { return count_.load(std::memory_order_acquire); }
 
-  static void* operator new(std::size_t size);
-  static void operator delete(void* p, std::size_t size);
-
  private:
+  DeviceBuffer(std::byte* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
+  ~DeviceBuffer() = default;
+  void mark_donated(const char* call) { donated_to_ = call; }
+  void destroy() const;
+  bool is_inline() const;
+
   std::byte* data_;
   std::size_t bytes_;
   const char* donated_to_ = nullptr;
   mutable std::atomic<int> count_{0};
+  const DeviceBuffer* lender_ = nullptr;  // whose block the memory lies in, after a donation
 };
 
 class ConcreteNode final : public ArrayNode {
  public:
   /// Dense row-major array over `buffer`.
   ConcreteNode(ShapedArray aval, DeviceBuffer* buffer);
+  ConcreteNode(const ShapedArray& aval, DeviceBuffer* buffer, Checked);
   /// View with byte strides.
   ConcreteNode(ShapedArray aval, DeviceBuffer* buffer, Shape strides, std::ptrdiff_t offset);
   ~ConcreteNode() override;
@@ -97,6 +99,13 @@ Array make_uninitialized(const ShapedArray& aval);
 void make_bools(void* bytes, std::size_t n);
 /// The node of a concrete array; InternalError on a tracer.
 ConcreteNode& concrete_node(const Array& x);
+/// The same of an array that is known to be concrete.
+inline const ConcreteNode& known_concrete_node(const Array& x) {
+  return static_cast<const ConcreteNode&>(*x.node_or_null());
+}
+inline bool is_dense_value(const Array& x) {
+  return !x.node_or_null()->is_tracer() && known_concrete_node(x).is_dense();
+}
 /// The same elements in dense row-major memory (the array itself when it is dense already).
 Array contiguous(const Array& x);
 /// Dense data for reading. The array must be dense.

@@ -5,6 +5,7 @@
 
 #include "core/concrete.hpp"
 #include "core/size_errors.hpp"
+#include "core/thread_storage.hpp"
 #include "core/trace.hpp"
 #include "telamon/debug.hpp"
 #include "telamon/detail/transform_site.hpp"
@@ -24,18 +25,21 @@ struct InterpreterStack {
 
 // Freed when the thread ends. Objects with static or thread storage may compute while they are
 // destroyed, after that: they get a new stack, which nobody frees.
-constinit thread_local InterpreterStack* this_thread = nullptr;
+TELAMON_INITIAL_EXEC constinit thread_local InterpreterStack* this_thread = nullptr;
 struct StackOwner {
   StackOwner() { this_thread = new InterpreterStack; }
   ~StackOwner() { delete std::exchange(this_thread, nullptr); }
   StackOwner(const StackOwner&) = delete;
   StackOwner& operator=(const StackOwner&) = delete;
 };
-InterpreterStack& stack() {
-  if (this_thread == nullptr) {
-    thread_local const StackOwner owner;
-    if (this_thread == nullptr) this_thread = new InterpreterStack;
-  }
+[[gnu::noinline]] InterpreterStack& new_stack() {
+  thread_local const StackOwner owner;
+  if (this_thread == nullptr) this_thread = new InterpreterStack;
+  return *this_thread;
+}
+inline InterpreterStack& stack() {
+  if (this_thread == nullptr) [[unlikely]]
+    return new_stack();
   return *this_thread;
 }
 

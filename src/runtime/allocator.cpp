@@ -5,6 +5,7 @@
 // Large blocks come from the system one by one.
 #include "runtime/allocator.hpp"
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #if defined(__linux__)
@@ -21,7 +22,9 @@
 #include <string>
 #include <utility>
 
+#include "core/environment.hpp"
 #include "core/size_errors.hpp"
+#include "core/thread_storage.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define TELAMON_ASAN 1
@@ -41,7 +44,7 @@ constexpr int kNumSmall = 32;  // up to 32 KiB
 constexpr std::size_t kHugeFrom = std::size_t{2} << 20;
 constexpr std::size_t kChunk = std::size_t{1} << 20;
 constexpr int kNumClasses = 4 * 52;
-constexpr std::size_t kThreadCacheBytes = std::size_t{256} << 10;  // of one class, per thread
+constexpr std::int64_t kThreadCacheBytes = std::int64_t{256} << 10;  // of one class, per thread
 
 struct SizeClass {
   int index;
@@ -57,38 +60,52 @@ SizeClass size_class(std::size_t bytes) {
   return {4 * (log - 1) + static_cast<int>(step), ((step + 5) << shift) * kUnit};
 }
 
+std::size_t class_size(int index) {
+  if (index < 4) return static_cast<std::size_t>(index + 1) * kUnit;
+  const int log = index / 4 + 1, step = index % 4;
+  return (static_cast<std::size_t>(step + 5) << (log - 2)) * kUnit;
+}
+
 struct FreeBlock {
   FreeBlock* next;
 };
 
+/// A number that one thread writes, or several under a lock, and any may read.
+class Count {
+ public:
+  operator std::int64_t() const { return n_.load(std::memory_order_relaxed); }
+  void add(std::int64_t amount) { n_.store(*this + amount, std::memory_order_relaxed); }
+  std::int64_t take() { return n_.exchange(0, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::int64_t> n_{0};
+};
+
 struct FreeList {
   FreeBlock* head = nullptr;
-  std::size_t count = 0;
+  Count count;
 
   void push(void* block) {
     head = new (block) FreeBlock{head};
-    ++count;
+    count.add(1);
   }
   void* pop() {
     FreeBlock* block = head;
     if (block != nullptr) {
       head = block->next;
-      --count;
+      count.add(-1);
     }
     return block;
   }
 };
 
-/// Written by its thread only; the counters are read by allocator_stats.
+/// Written by its thread only; the numbers are read by memory_stats.
 struct ThreadCache {
   FreeList lists[kNumSmall];
-  std::atomic<std::int64_t> in_use{0}, cached{0};
+  Count in_use, allocations;
   ThreadCache* next_registered = nullptr;
   ThreadCache* next_spare = nullptr;
 };
-void add(std::atomic<std::int64_t>& counter, std::int64_t amount) {
-  counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
-}
 
 std::size_t physical_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -146,14 +163,19 @@ class Allocator {
 
   void* allocate(std::size_t bytes);
   void deallocate(void* block, std::size_t bytes) noexcept;
-  AllocatorStats stats();
+  MemoryStats stats();
   void reset_peak();
-  void release_cached();
+  std::size_t release_cached();
+  std::size_t limit() const { return limit_.load(std::memory_order_relaxed); }
+  void set_limit(std::size_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
 
   ThreadCache* new_thread_cache();
   void close(ThreadCache* cache) noexcept;
 
  private:
+  Allocator();
+  void lock();
+  void unlock();
   void refill(FreeList& list, SizeClass c);
   void* allocate_large(SizeClass c, std::size_t bytes);
   void deallocate_large(void* block, SizeClass c) noexcept;
@@ -162,20 +184,38 @@ class Allocator {
   FreeList shared_[kNumSmall];
   char* chunk_ = nullptr;  // the part of the current chunk that is not cut yet
   std::size_t chunk_left_ = 0;
-  std::int64_t in_use_ = 0, cached_ = 0;  // outside the thread caches
+  std::int64_t in_use_ = 0, allocations_ = 0;  // outside the thread caches
+  std::int64_t fresh_ = 0;                     // times that blocks were cut from a chunk
   ThreadCache* registered_ = nullptr;
   ThreadCache* spare_ = nullptr;
 
   std::mutex large_mutex_;
   FreeList large_[kNumClasses];
   std::int64_t large_in_use_ = 0, large_cached_ = 0, large_peak_ = 0;
-  const std::size_t limit_ = physical_memory() / 4;  // beyond it, freed blocks go to the system
+  std::int64_t large_allocations_ = 0, large_fresh_ = 0;
+  std::atomic<std::size_t> limit_;  // beyond it, freed blocks go to the system
 };
+
+// A child after fork() has one thread, the one that forked: it finds the lists as they were when no
+// other thread was changing them.
+Allocator::Allocator() {
+  const auto mebibytes = detail::environment_number("TELAMON_CACHE_MIB");
+  limit_ = mebibytes ? static_cast<std::size_t>(*mebibytes) << 20 : physical_memory() / 4;
+  pthread_atfork([] { get().lock(); }, [] { get().unlock(); }, [] { get().unlock(); });
+}
+void Allocator::lock() {
+  mutex_.lock();
+  large_mutex_.lock();
+}
+void Allocator::unlock() {
+  large_mutex_.unlock();
+  mutex_.unlock();
+}
 
 // The thread's cache. A plain pointer outlives the thread's other objects; the closer empties the
 // cache when the thread ends, and what is freed later goes to the shared lists.
-constinit thread_local ThreadCache* thread_cache = nullptr;
-constinit thread_local bool thread_closed = false;
+TELAMON_INITIAL_EXEC constinit thread_local ThreadCache* thread_cache = nullptr;
+TELAMON_INITIAL_EXEC constinit thread_local bool thread_closed = false;
 struct ThreadCloser {
   ~ThreadCloser() {
     if (thread_cache != nullptr) Allocator::get().close(thread_cache);
@@ -210,10 +250,8 @@ void Allocator::close(ThreadCache* cache) noexcept {
   for (int i = 0; i < kNumSmall; ++i) {
     while (void* block = cache->lists[i].pop()) shared_[i].push(block);
   }
-  cached_ += cache->cached.load(std::memory_order_relaxed);
-  in_use_ += cache->in_use.load(std::memory_order_relaxed);
-  cache->cached.store(0, std::memory_order_relaxed);
-  cache->in_use.store(0, std::memory_order_relaxed);
+  in_use_ += cache->in_use.take();
+  allocations_ += cache->allocations.take();
   cache->next_spare = spare_;
   spare_ = cache;
 }
@@ -221,6 +259,7 @@ void Allocator::close(ThreadCache* cache) noexcept {
 /// Moves up to 16 KiB of blocks (at least one) into `list`. Called with the lock held.
 void Allocator::refill(FreeList& list, SizeClass c) {
   const std::size_t wanted = std::max<std::size_t>(1, (std::size_t{16} << 10) / c.size);
+  bool fresh = false;
   for (std::size_t i = 0; i < wanted; ++i) {
     void* block = shared_[c.index].pop();
     if (block == nullptr) {
@@ -234,14 +273,15 @@ void Allocator::refill(FreeList& list, SizeClass c) {
         }
         chunk_ = static_cast<char*>(map_chunk());
         chunk_left_ = kChunk;
-        cached_ += static_cast<std::int64_t>(kChunk);
       }
       block = chunk_;
       chunk_ += c.size;
       chunk_left_ -= c.size;
+      fresh = true;
     }
     list.push(block);
   }
+  fresh_ += fresh;
 }
 
 void* Allocator::allocate(std::size_t bytes) {
@@ -253,19 +293,16 @@ void* Allocator::allocate(std::size_t bytes) {
     if (list.head == nullptr) {
       const std::lock_guard lock(mutex_);
       refill(list, c);
-      const auto moved = static_cast<std::int64_t>(list.count) * size;
-      cached_ -= moved;
-      add(cache->cached, moved);
     }
-    add(cache->cached, -size);
-    add(cache->in_use, size);
+    cache->in_use.add(size);
+    cache->allocations.add(1);
     return list.pop();
   }
   const std::lock_guard lock(mutex_);
   FreeList& list = shared_[c.index];
   if (list.head == nullptr) refill(list, c);
-  cached_ -= size;
   in_use_ += size;
+  ++allocations_;
   return list.pop();
 }
 
@@ -276,21 +313,16 @@ void Allocator::deallocate(void* block, std::size_t bytes) noexcept {
   if (ThreadCache* cache = current_cache()) {
     FreeList& list = cache->lists[c.index];
     list.push(block);
-    add(cache->cached, size);
-    add(cache->in_use, -size);
-    if (list.count * c.size > kThreadCacheBytes && list.count > 4) {
+    cache->in_use.add(-size);
+    const std::int64_t count = list.count;
+    if (count * size > kThreadCacheBytes && count > 4) [[unlikely]] {
       const std::lock_guard lock(mutex_);
-      const std::size_t keep = list.count / 2;
-      const auto moved = static_cast<std::int64_t>((list.count - keep) * c.size);
-      while (list.count > keep) shared_[c.index].push(list.pop());
-      cached_ += moved;
-      add(cache->cached, -moved);
+      while (list.count > count / 2) shared_[c.index].push(list.pop());
     }
     return;
   }
   const std::lock_guard lock(mutex_);
   shared_[c.index].push(block);
-  cached_ += size;
   in_use_ -= size;
 }
 
@@ -302,10 +334,12 @@ void* Allocator::allocate_large(SizeClass c, std::size_t bytes) {
     const std::lock_guard lock(large_mutex_);
     large_in_use_ += size;
     large_peak_ = std::max(large_peak_, large_in_use_);
+    ++large_allocations_;
     if (void* block = large_[c.index].pop()) {
       large_cached_ -= size;
       return block;
     }
+    ++large_fresh_;
   }
   try {
     return map_memory(c.size);
@@ -316,6 +350,8 @@ void* Allocator::allocate_large(SizeClass c, std::size_t bytes) {
     } catch (const std::bad_alloc&) {
       const std::lock_guard lock(large_mutex_);
       large_in_use_ -= size;
+      --large_allocations_;
+      --large_fresh_;
     }
     out_of_memory(bytes);
   }
@@ -326,7 +362,7 @@ void Allocator::deallocate_large(void* block, SizeClass c) noexcept {
   {
     const std::lock_guard lock(large_mutex_);
     large_in_use_ -= size;
-    if (static_cast<std::size_t>(large_cached_ + size) <= limit_) {
+    if (static_cast<std::size_t>(large_cached_ + size) <= limit()) {
       large_[c.index].push(block);
       large_cached_ += size;
       return;
@@ -335,20 +371,25 @@ void Allocator::deallocate_large(void* block, SizeClass c) noexcept {
   munmap(block, c.size);
 }
 
-AllocatorStats Allocator::stats() {
-  std::int64_t in_use = 0, cached = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    in_use += in_use_;
-    cached += cached_;
-    for (ThreadCache* cache = registered_; cache != nullptr; cache = cache->next_registered) {
-      in_use += cache->in_use.load(std::memory_order_relaxed);
-      cached += cache->cached.load(std::memory_order_relaxed);
-    }
+MemoryStats Allocator::stats() {
+  const std::scoped_lock locks(mutex_, large_mutex_);
+  std::int64_t in_use = in_use_ + large_in_use_, allocations = allocations_ + large_allocations_;
+  std::int64_t cached = static_cast<std::int64_t>(chunk_left_) + large_cached_;
+  const auto add_lists = [&](const FreeList(&lists)[kNumSmall]) {
+    for (int i = 0; i < kNumSmall; ++i)
+      cached += lists[i].count * static_cast<std::int64_t>(class_size(i));
+  };
+  add_lists(shared_);
+  for (const ThreadCache* c = registered_; c != nullptr; c = c->next_registered) {
+    in_use += c->in_use;
+    allocations += c->allocations;
+    add_lists(c->lists);
   }
-  const std::lock_guard lock(large_mutex_);
-  return {static_cast<std::size_t>(in_use + large_in_use_),
-          static_cast<std::size_t>(cached + large_cached_), static_cast<std::size_t>(large_peak_)};
+  return {.in_use = static_cast<std::size_t>(in_use),
+          .cached = static_cast<std::size_t>(cached),
+          .peak = static_cast<std::size_t>(large_peak_),
+          .allocations = allocations,
+          .reused = allocations - fresh_ - large_fresh_};
 }
 
 void Allocator::reset_peak() {
@@ -356,23 +397,30 @@ void Allocator::reset_peak() {
   large_peak_ = large_in_use_;
 }
 
-void Allocator::release_cached() {
-  FreeList lists[kNumClasses];
+std::size_t Allocator::release_cached() {
+  FreeBlock* heads[kNumClasses] = {};
+  std::size_t released = 0;
   {
     const std::lock_guard lock(large_mutex_);
-    std::swap(lists, large_);
-    large_cached_ = 0;
+    for (int i = kNumSmall; i < kNumClasses; ++i) {
+      heads[i] = std::exchange(large_[i].head, nullptr);
+      large_[i].count.take();
+    }
+    released = static_cast<std::size_t>(std::exchange(large_cached_, 0));
   }
   for (int i = kNumSmall; i < kNumClasses; ++i) {
-    const int log = i / 4 + 1, step = i % 4;
-    const std::size_t size = (static_cast<std::size_t>(step + 5) << (log - 2)) * kUnit;
-    while (void* block = lists[i].pop()) munmap(block, size);
+    for (FreeBlock* block = heads[i]; block != nullptr;) {
+      FreeBlock* const next = block->next;
+      munmap(block, class_size(i));
+      block = next;
+    }
   }
+  return released;
 }
 
 #if defined(TELAMON_ASAN)
 // Under the address sanitizer every block comes from malloc, which finds overruns and late uses.
-std::atomic<std::int64_t> asan_in_use{0}, asan_peak{0};
+std::atomic<std::int64_t> asan_in_use{0}, asan_peak{0}, asan_allocations{0};
 #endif
 
 }  // namespace
@@ -388,6 +436,7 @@ void* allocate(std::size_t bytes) {
     out_of_memory(bytes);
   const auto size = static_cast<std::int64_t>(size_class(bytes).size);
   const std::int64_t now = asan_in_use += size;
+  ++asan_allocations;
   std::int64_t peak = asan_peak;
   while (peak < now && !asan_peak.compare_exchange_weak(peak, now)) {}
   return block;
@@ -397,11 +446,12 @@ void deallocate(void* block, std::size_t bytes) noexcept {
   asan_in_use -= static_cast<std::int64_t>(size_class(bytes).size);
   std::free(block);
 }
-AllocatorStats allocator_stats() {
-  return {static_cast<std::size_t>(asan_in_use.load()), 0,
-          static_cast<std::size_t>(asan_peak.load())};
+static MemoryStats current_stats() {
+  return {.in_use = static_cast<std::size_t>(asan_in_use.load()),
+          .peak = static_cast<std::size_t>(asan_peak.load()),
+          .allocations = asan_allocations};
 }
-void reset_allocator_peak() { asan_peak = asan_in_use.load(); }
+static void reset_peak() { asan_peak = asan_in_use.load(); }
 
 #else
 
@@ -409,8 +459,8 @@ void* allocate(std::size_t bytes) { return Allocator::get().allocate(bytes); }
 void deallocate(void* block, std::size_t bytes) noexcept {
   if (block != nullptr) Allocator::get().deallocate(block, bytes);
 }
-AllocatorStats allocator_stats() { return Allocator::get().stats(); }
-void reset_allocator_peak() { Allocator::get().reset_peak(); }
+static MemoryStats current_stats() { return Allocator::get().stats(); }
+static void reset_peak() { Allocator::get().reset_peak(); }
 
 #endif
 
@@ -418,9 +468,15 @@ std::size_t memory_limit() {
   static const std::size_t limit = physical_memory() + swap_space();
   return limit;
 }
-void release_cached_memory() { Allocator::get().release_cached(); }
 std::size_t allocation_size(std::size_t bytes) { return size_class(bytes).size; }
 
 }  // namespace runtime
+
+MemoryStats memory_stats() { return runtime::current_stats(); }
+void reset_peak_memory() { runtime::reset_peak(); }
+std::size_t trim_memory() { return runtime::Allocator::get().release_cached(); }
+std::size_t memory_cache_limit() { return runtime::Allocator::get().limit(); }
+void set_memory_cache_limit(std::size_t bytes) { runtime::Allocator::get().set_limit(bytes); }
+
 }  // namespace v1
 }  // namespace telamon

@@ -4,12 +4,13 @@
 // next request of its size class: four classes to a doubling, thread-local lists up to 32 KiB, a
 // shared list beyond. Blocks are aligned to 64 bytes, from 64 KiB on to pages, and from 2 MiB on lie
 // in huge pages where the system grants them. The allocator is never destroyed: it may be used before
-// main, while static and thread-local objects are destroyed, and after.
+// main, while static and thread-local objects are destroyed, and after; and in a child after fork().
 #pragma once
 
 #include <cstddef>
 
 #include "telamon/config.hpp"
+#include "telamon/memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -23,17 +24,10 @@ TELAMON_API void deallocate(void* block, std::size_t bytes) noexcept;
 /// No block can be larger: the machine's memory, with its swap space.
 TELAMON_API std::size_t memory_limit();
 
-struct AllocatorStats {
-  std::size_t in_use = 0;  ///< bytes in blocks that are allocated, rounded up to their classes
-  std::size_t cached = 0;  ///< bytes kept for reuse
-  std::size_t peak = 0;  ///< most bytes in large blocks (over 32 KiB) at once, since the last reset
-};
-TELAMON_API AllocatorStats allocator_stats();
-/// From now on `peak` is that of what follows.
-TELAMON_API void reset_allocator_peak();
-
-/// Returns the cached large blocks to the system.
-TELAMON_API void release_cached_memory();
+using AllocatorStats = MemoryStats;
+inline AllocatorStats allocator_stats() { return memory_stats(); }
+inline void reset_allocator_peak() { reset_peak_memory(); }
+inline void release_cached_memory() { trim_memory(); }
 
 /// The size of the block that a request for `bytes` gets.
 TELAMON_API std::size_t allocation_size(std::size_t bytes);

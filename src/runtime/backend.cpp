@@ -15,6 +15,16 @@ inline namespace v1 {
 namespace runtime {
 
 Executable::~Executable() = default;
+void Executable::execute(std::span<const Array> inputs, const std::vector<bool>& donated,
+                         Arrays& outputs, const char* call) const {
+  outputs.assign(num_outputs_, Array());
+  try {
+    execute_into(inputs, donated, outputs, call);
+  } catch (...) {
+    outputs.clear();
+    throw;
+  }
+}
 Backend::~Backend() = default;
 
 namespace {

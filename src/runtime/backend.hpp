@@ -34,8 +34,14 @@ class TELAMON_API Executable {
   /// `donated[i]` (the vector may be empty) says that nobody reads input i any more: its memory may
   /// become a result, in which case its buffer is marked as donated to `call` (a string that lives
   /// forever). `outputs` is overwritten. What a host callback throws is rethrown.
-  virtual void execute(std::span<const Array> inputs, const std::vector<bool>& donated,
-                       Arrays& outputs, const char* call = "") const = 0;
+  void execute(std::span<const Array> inputs, const std::vector<bool>& donated, Arrays& outputs,
+               const char* call = "") const;
+  /// The same into `num_outputs()` places, which are empty; so they are after an exception.
+  virtual void execute_into(std::span<const Array> inputs, const std::vector<bool>& donated,
+                            std::span<Array> outputs, const char* call = "") const = 0;
+  std::size_t num_outputs() const { return num_outputs_; }
+  /// Whether functions of the user's run in it: they may let go of an array that is an input.
+  bool runs_user_code() const { return runs_user_code_; }
 
   const ExecutableInfo& info() const { return info_; }
   /// What became of the program on its way: "jaxpr" after the passes, "plan", "ir", "asm"; with
@@ -44,7 +50,13 @@ class TELAMON_API Executable {
   virtual std::string text(std::string_view stage) const = 0;
 
  protected:
+  explicit Executable(std::size_t num_outputs, bool runs_user_code = true)
+      : num_outputs_(num_outputs), runs_user_code_(runs_user_code) {}
   ExecutableInfo info_;
+
+ private:
+  const std::size_t num_outputs_;
+  const bool runs_user_code_;
 };
 
 class TELAMON_API Backend {

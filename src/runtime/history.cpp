@@ -3,6 +3,9 @@
 
 #include <deque>
 #include <mutex>
+#include <utility>
+
+#include "core/thread_storage.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -22,6 +25,62 @@ Log& history_log() {
 }  // namespace
 
 namespace runtime {
+namespace {
+
+// The counters of all threads, those that have ended included. A new thread goes on with the counters
+// of one that has ended.
+struct AllCallCounters {
+  struct Node {
+    CallCounters counters{};
+    bool used = true;
+    Node* next = nullptr;
+  };
+  std::mutex mutex;
+  Node* first = nullptr;
+  std::int64_t cache_hits_before = 0, executions_before = 0;  // at the last reset
+
+  Node* take() {
+    const std::lock_guard lock(mutex);
+    for (Node* n = first; n != nullptr; n = n->next) {
+      if (n->used) continue;
+      n->used = true;
+      return n;
+    }
+    return first = new Node{.next = first};
+  }
+  void give_back(Node* node) {
+    const std::lock_guard lock(mutex);
+    node->used = false;
+  }
+  std::int64_t sum(CallCounters::Counter CallCounters::* counter) const {
+    std::int64_t total = 0;
+    for (const Node* n = first; n != nullptr; n = n->next) total += (n->counters.*counter).value();
+    return total;
+  }
+};
+AllCallCounters& all_call_counters() {
+  static auto* const all = new AllCallCounters;  // leaked: threads may end after main
+  return *all;
+}
+
+TELAMON_INITIAL_EXEC constinit thread_local AllCallCounters::Node* own_counters = nullptr;
+struct CountersOwner {
+  CountersOwner() { own_counters = all_call_counters().take(); }
+  ~CountersOwner() { all_call_counters().give_back(std::exchange(own_counters, nullptr)); }
+  CountersOwner(const CountersOwner&) = delete;
+  CountersOwner& operator=(const CountersOwner&) = delete;
+};
+
+}  // namespace
+
+CallCounters& call_counters() {
+  if (own_counters == nullptr) [[unlikely]] {
+    thread_local const CountersOwner owner;
+    // Thread-local objects may compute while they are destroyed, after the owner: they keep theirs.
+    if (own_counters == nullptr) own_counters = all_call_counters().take();
+  }
+  return own_counters->counters;
+}
 
 LiveCounters& live_counters() {
   static constinit LiveCounters counters;
@@ -41,16 +100,29 @@ void record_executable(const ExecutableInfo& info) {
 
 Counters counters() {
   const runtime::LiveCounters& c = runtime::live_counters();
-  return {c.traces,  c.lowerings,  c.compiles,  c.cache_hits,
-          c.kernels, c.executions, c.donations, c.donations_skipped};
+  auto& calls = runtime::all_call_counters();
+  const std::lock_guard lock(calls.mutex);
+  return {.traces = c.traces,
+          .lowerings = c.lowerings,
+          .compiles = c.compiles,
+          .cache_hits = calls.sum(&runtime::CallCounters::cache_hits) - calls.cache_hits_before,
+          .kernels = c.kernels,
+          .executions = calls.sum(&runtime::CallCounters::executions) - calls.executions_before,
+          .donations = c.donations,
+          .donations_skipped = c.donations_skipped,
+          .evictions = c.evictions};
 }
 
 void reset_counters() {
   runtime::LiveCounters& c = runtime::live_counters();
-  for (auto* counter : {&c.traces, &c.lowerings, &c.compiles, &c.cache_hits, &c.kernels,
-                        &c.executions, &c.donations, &c.donations_skipped}) {
+  for (auto* counter : {&c.traces, &c.lowerings, &c.compiles, &c.kernels, &c.donations,
+                        &c.donations_skipped, &c.evictions}) {
     counter->store(0, std::memory_order_relaxed);
   }
+  auto& calls = runtime::all_call_counters();
+  const std::lock_guard lock(calls.mutex);
+  calls.cache_hits_before = calls.sum(&runtime::CallCounters::cache_hits);
+  calls.executions_before = calls.sum(&runtime::CallCounters::executions);
 }
 
 std::vector<ExecutableInfo> history() {

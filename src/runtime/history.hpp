@@ -11,13 +11,29 @@ namespace runtime {
 
 /// The counters while they count. Relaxed increments: they order nothing.
 struct LiveCounters {
-  std::atomic<std::int64_t> traces{0}, lowerings{0}, compiles{0}, cache_hits{0}, kernels{0},
-      executions{0}, donations{0}, donations_skipped{0};
+  std::atomic<std::int64_t> traces{0}, lowerings{0}, compiles{0}, kernels{0}, donations{0},
+      donations_skipped{0}, evictions{0};
 };
 TELAMON_API LiveCounters& live_counters();
 inline void count(std::atomic<std::int64_t>& counter, std::int64_t by = 1) {
   counter.fetch_add(by, std::memory_order_relaxed);
 }
+
+/// What every call counts, per thread: only its thread writes it.
+struct CallCounters {
+  /// Written by one thread, read by all.
+  class Counter {
+   public:
+    void add() { n_.store(n_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+    std::int64_t value() const { return n_.load(std::memory_order_relaxed); }
+
+   private:
+    std::atomic<std::int64_t> n_{0};
+  };
+  Counter cache_hits, executions;
+};
+CallCounters& call_counters();
+inline void count(CallCounters::Counter& counter) { counter.add(); }
 /// Adds a compiled program to the history and to the counters `compiles` and `kernels`.
 TELAMON_API void record_executable(const ExecutableInfo& info);
 

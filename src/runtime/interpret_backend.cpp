@@ -15,18 +15,19 @@ namespace {
 
 class InterpretedProgram final : public Executable {
  public:
-  InterpretedProgram(Jaxpr jaxpr, const CompileOptions& options) : jaxpr_(std::move(jaxpr)) {
+  InterpretedProgram(Jaxpr jaxpr, const CompileOptions& options)
+      : Executable(static_cast<std::size_t>(jaxpr.num_outputs())), jaxpr_(std::move(jaxpr)) {
     info_.name = options.name;
     info_.backend = "interpret";
     record_executable(info_);
   }
 
-  void execute(std::span<const Array> inputs, const std::vector<bool>&, Arrays& outputs,
-               const char*) const override {
-    count(live_counters().executions);
+  void execute_into(std::span<const Array> inputs, const std::vector<bool>&,
+                    std::span<Array> outputs, const char*) const override {
+    count(call_counters().executions);
     const detail::EvalScope scope;
-    outputs = eval_jaxpr(jaxpr_, inputs);
-    for (Array& out : outputs) out = detail::contiguous(out);
+    const Arrays results = eval_jaxpr(jaxpr_, inputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i] = detail::contiguous(results[i]);
   }
 
   std::string text(std::string_view stage) const override {

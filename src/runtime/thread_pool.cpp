@@ -16,11 +16,12 @@
 #include <vector>
 
 #include "core/environment.hpp"
+#include "core/thread_storage.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitive.hpp"
 
-#if defined(__linux__)
 #include <pthread.h>
+#if defined(__linux__)
 #include <sched.h>
 #endif
 
@@ -79,7 +80,7 @@ int current_cpu() { return -1; }
 void pin_to(const std::vector<int>&) {}
 #endif
 
-thread_local bool inside = false;
+TELAMON_INITIAL_EXEC constinit thread_local bool inside = false;
 
 struct InsideScope {
   const bool before = inside;
@@ -87,15 +88,42 @@ struct InsideScope {
   ~InsideScope() { inside = before; }
 };
 
+std::atomic<int> wanted_threads{0};  // 0: not asked for yet
+
+int threads_at_first() {
+  const std::size_t cpus = allowed_cpus().size();
+  const int threads =
+      cpus == 0 ? static_cast<int>(std::thread::hardware_concurrency()) : static_cast<int>(cpus);
+  return std::clamp(detail::environment_number("TELAMON_NUM_THREADS").value_or(threads), 1,
+                    kMaxThreads);
+}
+
+int threads() {
+  int n = wanted_threads.load(std::memory_order_relaxed);
+  if (n == 0) [[unlikely]] {
+    if (wanted_threads.compare_exchange_strong(n, threads_at_first())) n = wanted_threads.load();
+  }
+  return n;
+}
+
 class Pool {
  public:
+  /// Never destroyed: workers may outlive static objects. A child after fork() has none of the
+  /// workers, and perhaps a lock that nobody will open: it gets a pool of its own.
   static Pool& get() {
-    static Pool* const pool = new Pool;  // never destroyed: workers may outlive static objects
-    return *pool;
+    Pool* pool = instance.load(std::memory_order_acquire);
+    if (pool != nullptr) [[likely]]
+      return *pool;
+    [[maybe_unused]] static const int registered =
+        pthread_atfork(nullptr, nullptr, [] { instance.store(nullptr); });
+    auto* fresh = new Pool;
+    if (!instance.compare_exchange_strong(pool, fresh, std::memory_order_acq_rel)) {
+      delete fresh;
+      return *pool;
+    }
+    return *fresh;
   }
 
-  int threads() const { return threads_.load(std::memory_order_relaxed); }
-  void set_threads(int threads) { threads_.store(threads, std::memory_order_relaxed); }
   /// False if the pool is in use: the caller then runs the loop itself.
   bool run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* context);
 
@@ -103,7 +131,7 @@ class Pool {
   // state_: bit 0 open, bits 1-15 workers inside, the rest counts loops.
   static constexpr std::uint64_t kOpen = 1, kWorker = 2, kWorkers = 0xfffe, kLoop = 0x10000;
 
-  Pool();
+  Pool() = default;
   void start_workers(int wanted);
   void work(int index);
   // What a worker chose its processor for.
@@ -115,8 +143,9 @@ class Pool {
   void run_chunks() noexcept;
   void place(int index, const Placement& now);
 
+  static constinit std::atomic<Pool*> instance;
+
   std::mutex mutex_;  // held by the loop under way
-  std::atomic<int> threads_{1};
   int started_ = 0;
   const std::vector<int> cpus_ = allowed_cpus();
 
@@ -134,12 +163,7 @@ class Pool {
   std::atomic<int> sleepers_{0};
 };
 
-Pool::Pool() {
-  int threads = cpus_.empty() ? static_cast<int>(std::thread::hardware_concurrency())
-                              : static_cast<int>(cpus_.size());
-  threads = detail::environment_number("TELAMON_NUM_THREADS").value_or(threads);
-  threads_ = std::clamp(threads, 1, kMaxThreads);
-}
+constinit std::atomic<Pool*> Pool::instance{nullptr};
 
 void Pool::start_workers(int wanted) {
   for (; started_ < wanted; ++started_) {
@@ -235,10 +259,7 @@ bool Pool::run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* con
 
 void parallel_for(std::int64_t chunks, void (*body)(void*, std::int64_t), void* context) {
   if (chunks <= 0) return;
-  if (chunks > 1 && !inside && Pool::get().threads() > 1 &&
-      Pool::get().run(chunks, body, context)) {
-    return;
-  }
+  if (chunks > 1 && !inside && threads() > 1 && Pool::get().run(chunks, body, context)) return;
   const InsideScope scope;
   for (std::int64_t i = 0; i < chunks; ++i) body(context, i);
 }
@@ -247,7 +268,7 @@ bool in_parallel_region() { return inside; }
 
 }  // namespace runtime
 
-int num_threads() { return runtime::Pool::get().threads(); }
+int num_threads() { return runtime::threads(); }
 
 void set_num_threads(int threads, SourceLocation where) {
   const detail::CallSite site(where);
@@ -255,7 +276,7 @@ void set_num_threads(int threads, SourceLocation where) {
     throw ValueError("set_num_threads: the number of threads must be between 1 and " +
                      std::to_string(runtime::kMaxThreads) + ", got " + std::to_string(threads));
   }
-  runtime::Pool::get().set_threads(threads);
+  runtime::wanted_threads = threads;
 }
 
 }  // namespace v1

@@ -4,7 +4,7 @@
 // bitwise the same for any number of them. The caller works too and returns when all chunks are done.
 // Workers watch for the next loop for about 50 us before they sleep: loops that follow closely start
 // in under a microsecond, a cold start costs 10 to 30 us. A loop inside a chunk runs serially, as
-// does one started while another thread's loop has the pool.
+// does one started while another thread's loop has the pool. A child after fork() makes its own pool.
 #pragma once
 
 #include <cstdint>

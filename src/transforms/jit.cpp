@@ -16,6 +16,7 @@
 #include "jaxpr/interned.hpp"
 #include "runtime/executable_cache.hpp"
 #include "runtime/history.hpp"
+#include "runtime/reclaim.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -23,46 +24,56 @@ inline namespace v1 {
 namespace detail {
 
 struct JitCache::Entry {
+  // What tells signatures apart.
   std::size_t hash = 0;
-  std::vector<Aval> avals;
+  std::size_t num_args = 0;
+  std::vector<std::int64_t> types;  // of the arguments, one after the other: type_word, shape
   std::string key;
   DType default_float = DType::f32, default_int = DType::i32;
 
-  ClosedJaxpr program;            // over the kept arguments
-  std::vector<std::size_t> kept;  // arguments that the program uses
-  std::vector<bool> donated;      // per input of the program; empty when there is none
-  int donated_unused = 0;         // that are no inputs of the program
+  ClosedJaxpr program;                       // over the kept arguments
+  std::vector<std::size_t> kept;             // arguments that the program uses
+  bool takes_arguments_as_they_are = false;  // all, and it has no constants
+  std::vector<bool> donated;                 // per input of the program; empty when there is none
+  int donated_unused = 0;                    // that are no inputs of the program
   std::shared_ptr<const void> prototype;
-  const Entry* next = nullptr;
+  mutable std::atomic<const Entry*> next{nullptr};
+  mutable bool forgotten = false;  // guarded by the cache's mutex
+  mutable std::atomic<std::uint64_t> last_call{
+      0};  // by the cache's clock; only when signatures change
 
   // Set once, by whoever calls first without a trace under way.
   mutable std::shared_ptr<const runtime::Executable> executable;
   mutable std::atomic<const runtime::Executable*> ready{nullptr};
   mutable std::mutex mutex;
+
+  bool is_for(std::span<const Array> args, std::string_view static_key) const;
+  bool same_signature(const Entry& o) const {
+    return hash == o.hash && num_args == o.num_args && types == o.types && key == o.key &&
+           default_float == o.default_float && default_int == o.default_int;
+  }
 };
 
 namespace {
 
+// All of a type but the sizes; the number of sizes included.
+std::int64_t type_word(const Aval& a) {
+  return static_cast<std::int64_t>(a.shape.size()) << 16 | static_cast<std::int64_t>(a.dtype) << 1 |
+         static_cast<std::int64_t>(a.weak_type);
+}
+const Aval& aval_of(const Array& x) { return x.node_or_null()->aval(); }  // there is one
+
 std::size_t signature_hash(std::span<const Array> args, const KeyBuilder& key) {
   std::size_t h = key.hash();
-  const auto mix = [&](std::size_t v) {
-    h = (h ^ v) * 0x9e3779b97f4a7c15u;
+  const auto mix = [&](std::int64_t v) {
+    h = (h ^ static_cast<std::size_t>(v)) * 0x9e3779b97f4a7c15u;
     h ^= h >> 29;
   };
   for (const Array& x : args) {
-    const Aval& a = x.aval();
-    mix(static_cast<std::size_t>(a.dtype) * 2 + a.weak_type);
-    for (const std::int64_t d : a.shape) mix(static_cast<std::size_t>(d) + 17);
+    mix(type_word(aval_of(x)));
+    for (const std::int64_t d : aval_of(x).shape) mix(d + 17);
   }
   return h;
-}
-
-bool same_avals(std::span<const Array> args, const std::vector<Aval>& avals) {
-  if (args.size() != avals.size()) return false;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (!(args[i].aval() == avals[i])) return false;
-  }
-  return true;
 }
 
 // Donated buffers name the call that took them, perhaps long after the jitted object is gone.
@@ -91,6 +102,21 @@ std::string display_name(const JitOptions& options) {
 }
 
 }  // namespace
+
+bool JitCache::Entry::is_for(std::span<const Array> args, std::string_view static_key) const {
+  if (args.size() != num_args || key != static_key || default_float != v1::default_float() ||
+      default_int != v1::default_int())
+    return false;
+  const std::int64_t* next = types.data();
+  for (const Array& x : args) {
+    const Aval& a = aval_of(x);
+    if (*next++ != type_word(a)) return false;
+    for (const std::int64_t d : a.shape) {
+      if (*next++ != d) return false;
+    }
+  }
+  return true;
+}
 
 void add_static_array(KeyBuilder& key, const Array& x, std::size_t arg) {
   if (const Tracer* t = as_tracer(x)) {
@@ -130,6 +156,7 @@ std::string jit_key(const void* type, const KeyBuilder& identity, const JitOptio
   key.add_string(o.name);
   key.add(o.contract);
   key.add(o.keep_unused);
+  key.add(o.max_signatures);
   for (const auto* argnums : {&o.donate, &o.static_argnums}) {
     key.add(argnums->size());
     for (const int i : *argnums) key.add(i);
@@ -152,8 +179,18 @@ JitStatePtr share_jit_state(const std::string& key, JitStatePtr state) {
 }
 
 JitCache::JitCache(JitOptions options)
-    : options_(std::move(options)), call_name_(kept_name(display_name(options_))) {}
+    : options_(std::move(options)), call_name_(kept_name(display_name(options_))) {
+  if (options_.max_signatures < 1) {
+    throw ValueError("jit(" + display_name(options_) +
+                     "): max_signatures must be at least 1, got " +
+                     std::to_string(options_.max_signatures));
+  }
+}
 JitCache::~JitCache() = default;
+
+JitCall::JitCall(SourceLocation where)
+    : site_(nullptr, where), reading_(runtime::Reading::begin()) {}
+JitCall::~JitCall() { runtime::Reading::end(reading_); }
 
 void JitCache::check_argnums(std::size_t num_args) const {
   const auto n = static_cast<int>(num_args);
@@ -167,16 +204,51 @@ void JitCache::check_argnums(std::size_t num_args) const {
   }
 }
 
+// Most calls have the signature of the call before: that comparison needs no hash.
 const JitCache::Entry* JitCache::find(std::span<const Array> args, const KeyBuilder& key) const {
+  const Entry* found = last_.load(std::memory_order_acquire);
+  if (found == nullptr || !found->is_for(args, key.view())) found = find_in_list(args, key);
+  if (found != nullptr) runtime::count(runtime::call_counters().cache_hits);
+  return found;
+}
+
+const JitCache::Entry* JitCache::find_in_list(std::span<const Array> args,
+                                              const KeyBuilder& key) const {
   const std::size_t hash = signature_hash(args, key);
-  for (const Entry* e = newest_.load(std::memory_order_acquire); e; e = e->next) {
-    if (e->hash == hash && e->key == key.view() && same_avals(args, e->avals) &&
-        e->default_float == default_float() && e->default_int == default_int()) {
-      runtime::count(runtime::live_counters().cache_hits);
-      return e;
-    }
+  for (const Entry* e = newest_.load(std::memory_order_acquire); e != nullptr;
+       e = e->next.load(std::memory_order_acquire)) {
+    if (e->hash != hash || !e->is_for(args, key.view())) continue;
+    e->last_call.store(clock_.fetch_add(1, std::memory_order_relaxed) + 1,
+                       std::memory_order_relaxed);
+    // Under the lock, for it must not be one that is being forgotten; not worth waiting for.
+    if (const std::unique_lock lock(mutex_, std::try_to_lock); lock && !e->forgotten)
+      last_.store(e, std::memory_order_release);
+    return e;
   }
   return nullptr;
+}
+
+// Calls that are using the program, on this or another thread, keep it until they have ended.
+void JitCache::forget_oldest() {
+  const auto oldest = std::min_element(
+      owned_.begin(), owned_.end(),
+      [](const EntryPtr& a, const EntryPtr& b) { return a->last_call < b->last_call; });
+  EntryPtr entry = std::move(*oldest);
+  owned_.erase(oldest);
+  entry->forgotten = true;
+  const Entry* const next = entry->next.load(std::memory_order_relaxed);
+  if (newest_.load(std::memory_order_relaxed) == entry.get()) {
+    newest_.store(next, std::memory_order_release);
+  } else {
+    for (const EntryPtr& e : owned_) {
+      if (e->next.load(std::memory_order_relaxed) == entry.get())
+        e->next.store(next, std::memory_order_release);
+    }
+  }
+  if (last_.load(std::memory_order_relaxed) == entry.get())
+    last_.store(nullptr, std::memory_order_release);
+  runtime::count(runtime::live_counters().evictions);
+  runtime::retire(std::move(entry));
 }
 
 namespace {
@@ -239,9 +311,14 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
   entry->key = std::string(key.view());
   entry->default_float = default_float();
   entry->default_int = default_int();
-  entry->avals = avals_of(args);
+  const std::vector<Aval> avals = avals_of(args);
+  entry->num_args = avals.size();
+  for (const Aval& a : avals) {
+    entry->types.push_back(type_word(a));
+    entry->types.insert(entry->types.end(), a.shape.begin(), a.shape.end());
+  }
   runtime::count(runtime::live_counters().traces);
-  KeptProgram kept = kept_program(f, entry->avals, options_);
+  KeptProgram kept = kept_program(f, avals, options_);
   entry->prototype = prototype;
   entry->donated.assign(kept.program.consts.size(), false);
   for (const std::size_t i : kept.args) entry->donated.push_back(donated[i]);
@@ -250,6 +327,8 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
   if (used == 0) entry->donated.clear();
   entry->program = std::move(kept.program);
   entry->kept = std::move(kept.args);
+  entry->takes_arguments_as_they_are =
+      entry->program.consts.empty() && entry->kept.size() == entry->num_args;
   const Arrays& consts = entry->program.consts;
   log_constants(display_name(options_), consts);
   if (std::any_of(consts.begin(), consts.end(), [](const Array& c) { return c.is_tracer(); })) {
@@ -258,16 +337,18 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
     return entry;
   }
 
+  runtime::reclaim();
   const std::lock_guard lock(mutex_);
   for (const EntryPtr& other : owned_) {  // another thread may have been faster
-    if (other->hash == entry->hash && other->key == entry->key && other->avals == entry->avals &&
-        other->default_float == entry->default_float && other->default_int == entry->default_int) {
-      return other;
-    }
+    if (other->same_signature(*entry)) return other;
   }
-  entry->next = newest_.load(std::memory_order_relaxed);
+  entry->next.store(newest_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  // What was called again and again without a change of signature has not been noted.
+  if (const Entry* last = last_.load(std::memory_order_relaxed)) last->last_call = ++clock_;
+  entry->last_call = ++clock_;
   owned_.push_back(entry);
   newest_.store(entry.get(), std::memory_order_release);
+  while (owned_.size() > static_cast<std::size_t>(options_.max_signatures)) forget_oldest();
   return entry;
 }
 
@@ -317,35 +398,58 @@ void count_skipped(const JitCache::Entry& entry, std::span<const Array> inputs) 
 
 }  // namespace
 
-void JitCache::call(const Entry& entry, std::span<const Array> args, Arrays& results) const {
-  Arrays inputs;
-  inputs.reserve(entry.program.consts.size() + entry.kept.size());
-  inputs.insert(inputs.end(), entry.program.consts.begin(), entry.program.consts.end());
-  for (const std::size_t i : entry.kept) inputs.push_back(args[i]);
+void JitCache::call(const Entry& entry, std::span<const Array> args, ArrayPlaces& results) const {
+  BorrowedArrays some;  // held by the entry and the caller
+  std::span<const Array> inputs = args;
+  if (!entry.takes_arguments_as_they_are) {
+    some.reserve(entry.program.consts.size() + entry.kept.size());
+    for (const Array& c : entry.program.consts) some.push_back(c);
+    for (const std::size_t i : entry.kept) some.push_back(args[i]);
+    inputs = some;
+  }
+  results.resize(static_cast<std::size_t>(entry.program.jaxpr.num_outputs()));
   if (tracing_under_way()) {
     const JitParams params{entry.program.jaxpr, display_name(options_), entry.program.num_consts(),
                            options_.backend, options_.contract};
-    results = jit_p.bind(params, inputs);
+    Arrays outs = jit_p.bind(params, inputs);
+    std::move(outs.begin(), outs.end(), results.data());
     return;
   }
-  for (Array& x : inputs) {
-    if (x.is_tracer()) find_top_trace(inputs);  // nothing is being traced, so it is a leaked one
-    x = contiguous(x);
+  with_operation([this] { return "jit(" + display_name(options_) + ")"; },
+                 [&] {
+                   const runtime::Executable& executable = executable_of(entry, options_);
+                   const bool plain = std::all_of(inputs.begin(), inputs.end(), is_dense_value);
+                   if (plain && !executable.runs_user_code()) {
+                     run(executable, entry, args, inputs, results);
+                     return;
+                   }
+                   Arrays held;  // views become dense, and the user's code may drop what it passed
+                   held.reserve(inputs.size());
+                   for (const Array& x : inputs) {
+                     // Nothing is being traced, so a tracer is a leaked one.
+                     if (x.is_tracer()) find_top_trace(inputs);
+                     held.push_back(contiguous(x));
+                   }
+                   run(executable, entry, args, held, results);
+                 });
+}
+
+void JitCache::run(const runtime::Executable& executable, const Entry& entry,
+                   std::span<const Array> args, std::span<const Array> inputs,
+                   std::span<Array> results) const {
+  static const std::vector<bool> none;
+  if (entry.donated.empty() && entry.donated_unused == 0 && !debug_nans()) [[likely]] {
+    executable.execute_into(inputs, none, results, "");
+    return;
   }
-  with_operation(
-      [this] { return "jit(" + display_name(options_) + ")"; },
-      [&] {
-        const runtime::Executable& executable = executable_of(entry, options_);
-        if (entry.donated.empty() || debug_nans()) {
-          executable.execute(inputs, {}, results, "");
-          if (debug_nans()) {
-            find_nan(entry.program.jaxpr, "jit(" + display_name(options_) + ")", inputs, results);
-          }
-        } else {
-          executable.execute(inputs, donatable(entry, args, inputs), results, call_name_);
-        }
-        count_skipped(entry, inputs);
-      });
+  if (entry.donated.empty() || debug_nans()) {
+    executable.execute_into(inputs, none, results, "");
+    if (debug_nans())
+      find_nan(entry.program.jaxpr, "jit(" + display_name(options_) + ")", inputs, results);
+  } else {
+    executable.execute_into(inputs, donatable(entry, args, inputs), results, call_name_);
+  }
+  count_skipped(entry, inputs);
 }
 
 const void* JitCache::prototype(const Entry& entry) { return entry.prototype.get(); }

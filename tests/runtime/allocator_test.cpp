@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/errors.hpp"
+#include "telamon/memory.hpp"
 
 namespace {
 
@@ -56,9 +57,42 @@ TEST(Allocator, ReusesWhatWasFreedLast) {
 
 TEST(Allocator, ReturnsCachedLargeBlocksOnRequest) {
   deallocate(allocate(32 << 20), 32 << 20);
-  EXPECT_GE(allocator_stats().cached, std::size_t{32} << 20);
-  release_cached_memory();
-  EXPECT_LT(allocator_stats().cached, std::size_t{32} << 20);
+  EXPECT_GE(telamon::memory_stats().cached, std::size_t{32} << 20);
+  EXPECT_GE(telamon::trim_memory(), std::size_t{32} << 20);
+  EXPECT_LT(telamon::memory_stats().cached, std::size_t{32} << 20);
+  EXPECT_EQ(telamon::trim_memory(), 0u);
+}
+
+TEST(Allocator, CountsAllocationsAndThoseThatNeededNoFreshMemory) {
+  for (const std::size_t bytes : {200, 5 << 20}) {
+    deallocate(allocate(bytes), bytes);
+    const telamon::MemoryStats before = telamon::memory_stats();
+    for (int i = 0; i < 10; ++i) deallocate(allocate(bytes), bytes);
+    const telamon::MemoryStats after = telamon::memory_stats();
+    EXPECT_EQ(after.allocations - before.allocations, 10) << bytes;
+    EXPECT_EQ(after.reused - before.reused, 10) << bytes;
+    EXPECT_EQ(after.cached, before.cached);
+  }
+  telamon::trim_memory();
+  const telamon::MemoryStats before = telamon::memory_stats();
+  deallocate(allocate(5 << 20), 5 << 20);
+  EXPECT_EQ(telamon::memory_stats().reused, before.reused) << "after a trim, memory is fresh";
+}
+
+TEST(Allocator, KeepsNoMoreThanItsLimit) {
+  const std::size_t limit = telamon::memory_cache_limit();
+  EXPECT_GT(limit, 0u);
+  telamon::trim_memory();
+  const std::size_t small = telamon::memory_stats().cached;  // of blocks that are not large
+  telamon::set_memory_cache_limit(std::size_t{20} << 20);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 10; ++i) blocks.push_back(allocate(8 << 20));
+  for (void* block : blocks) deallocate(block, 8 << 20);
+  EXPECT_EQ(telamon::memory_stats().cached - small, std::size_t{16} << 20);
+  telamon::set_memory_cache_limit(0);
+  deallocate(allocate(1 << 20), 1 << 20);
+  EXPECT_EQ(telamon::memory_stats().cached - small, std::size_t{16} << 20);
+  telamon::set_memory_cache_limit(limit);
 }
 #endif
 

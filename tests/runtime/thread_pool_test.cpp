@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -12,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/allocator.hpp"
 #include "support/errors.hpp"
 
 namespace {
@@ -122,6 +125,72 @@ TEST_F(ThreadPool, RunsNestedLoopsSeriallyOnTheSameThread) {
   EXPECT_EQ(count, 40);
   EXPECT_EQ(elsewhere, 0);
 }
+
+#if defined(__SANITIZE_THREAD__)
+#define TELAMON_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TELAMON_TSAN 1
+#endif
+#endif
+#if !defined(TELAMON_TSAN)  // which refuses threads in a child after fork()
+
+/// The exit status of a child that runs f; -1 if a signal, or the alarm after 20 seconds, ended it.
+template <class F>
+int status_of_child(const F& f) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    _exit(f() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+bool sums_in_parallel() {
+  std::atomic<std::int64_t> sum{0};
+  for (int i = 0; i < 200; ++i) parallel_for(16, [&](std::int64_t chunk) { sum += chunk; });
+  return sum == 200 * 120;
+}
+
+TEST_F(ThreadPool, WorksInAChildAfterFork) {
+  set_num_threads(3);
+  ASSERT_TRUE(sums_in_parallel());  // workers exist, and spin or sleep
+  EXPECT_EQ(status_of_child([] { return num_threads() == 3 && sums_in_parallel(); }), 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(status_of_child([] {
+              // And in a child of the child.
+              return sums_in_parallel() && status_of_child(sums_in_parallel) == 0;
+            }),
+            0);
+  EXPECT_TRUE(sums_in_parallel());
+}
+
+TEST_F(ThreadPool, WorksInAChildThatWasForkedWhileAnotherThreadComputed) {
+  set_num_threads(3);
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    while (!done) {
+      parallel_for(16, [](std::int64_t) {});
+      deallocate(allocate(100), 100);
+      deallocate(allocate(1 << 20), 1 << 20);
+    }
+  });
+  for (int i = 0; i < 20; ++i) {
+    const auto compute = [] {
+      for (const std::size_t bytes : {100, 1000, 40000, 1 << 20}) {
+        void* const block = allocate(bytes);
+        deallocate(block, bytes);
+      }
+      return sums_in_parallel();
+    };
+    EXPECT_EQ(status_of_child(compute), 0);
+  }
+  done = true;
+  other.join();
+}
+#endif
 
 TEST_F(ThreadPool, ServesSeveralCallersAtOnce) {
   set_num_threads(3);

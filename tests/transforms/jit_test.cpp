@@ -641,5 +641,77 @@ Array tower(const Array& x, int height) {
 
 TEST(Recursion, OfOneHundredLevelsIsFine) { EXPECT_EQ(value(tower(0.0, 100)), 100); }
 
+TEST(Jit, ForgetsTheSignatureThatWasCalledLongestAgo) {
+  int traces = 0;
+  const auto f = tl::jit(
+      [&](const Array& x) {
+        ++traces;
+        return tl::sum(x) * 2.0;
+      },
+      {.max_signatures = 3});
+  const auto call = [&](int n) { return value(f(tl::ones({n}))); };
+  tl::reset_counters();
+  for (const int n : {1, 2, 3, 1, 1, 2}) EXPECT_EQ(call(n), 2.0 * n);
+  EXPECT_EQ(traces, 3);
+  EXPECT_EQ(call(4), 8.0);  // in place of 3
+  EXPECT_EQ(f.cache_size(), 3u);
+  EXPECT_EQ(tl::counters().evictions, 1);
+  for (const int n : {1, 2, 4}) EXPECT_EQ(call(n), 2.0 * n);
+  EXPECT_EQ(traces, 4) << "these were remembered";
+  EXPECT_EQ(call(3), 6.0);
+  EXPECT_EQ(traces, 5);
+  EXPECT_EQ(f.cache_size(), 3u);
+}
+
+TEST(Jit, WithOnePlaceAlternatesBetweenSignatures) {
+  const auto f = tl::jit([](const Array& x) { return tl::sum(x); }, {.max_signatures = 1});
+  for (const int n : {1, 2, 1, 1, 2, 2}) EXPECT_EQ(value(f(tl::ones({n}))), n);
+  EXPECT_EQ(f.cache_size(), 1u);
+  EXPECT_ERROR(ValueError, tl::jit([](const Array& x) { return x; }, {.max_signatures = 0}),
+               "max_signatures must be at least 1, got 0");
+}
+
+// The structure of results and the arrays in them arrive whole, for few leaves and many.
+TEST(Jit, GivesAsManyResultsAsTheFunctionReturns) {
+  for (const std::size_t n : {0, 1, 5, 6, 7, 40}) {
+    const auto f = tl::jit([](const Arrays& xs) {
+      Arrays outs;
+      for (const Array& x : xs) outs.push_back(x * 2.0);
+      return outs;
+    });
+    Arrays xs;
+    for (std::size_t i = 0; i < n; ++i) xs.push_back(Array(static_cast<double>(i)));
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      const Arrays got = f(xs);
+      ASSERT_EQ(got.size(), n);
+      for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(value(got[i]), 2.0 * static_cast<double>(i));
+    }
+  }
+}
+
+// The call looks at its arguments without a reference to them: functions of the user's that run in the
+// program may let go of them.
+TEST(Jit, KeepsArgumentsThatTheUsersCodeLetsGoOf) {
+  static Array held, other;
+  static const tl::Primitive<> letting_go_p("letting_go", [] {
+    return tl::Rules<>{
+        .abstract_eval = [](const tl::NoParams&, std::span<const tl::Aval> x) { return x[0]; },
+        .lower = tl::call<tl::NoParams>([](const tl::NoParams&, std::span<const tl::BufferView> in,
+                                           std::span<const tl::MutableBufferView> out) {
+          held = Array();
+          other = tl::zeros({1000}) + 5.0;  // would lie where the argument lay
+          for (std::int64_t i = 0; i < in[0].size(); ++i)
+            out[0].as<double>()[i] = in[0].as<double>()[i];
+        })};
+  });
+  const auto f = tl::jit([](const Array& x) { return tl::sum(letting_go_p.bind1({}, {x}) + x); });
+  for (int i = 0; i < 2; ++i) {
+    held = Array(std::vector<double>(1000, 3.0));
+    EXPECT_EQ(value(f(held)), 6000.0);
+    EXPECT_FALSE(held.has_value());
+  }
+  other = Array();
+}
+
 }  // namespace
 }  // namespace telamon_test

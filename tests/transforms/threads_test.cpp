@@ -98,5 +98,63 @@ TEST(Threads, TraceDifferentNestsOfTransformationsTogether) {
   for (std::size_t k = 0; k < want.size(); ++k) EXPECT_EQ(got[k], want[k]) << "nest " << k;
 }
 
+// Compiling, calling what others compile, eager work and derivatives, all at once.
+TEST(Threads, CompileAndCallProgramsTogether) {
+  const auto shared = tl::jit([](const Array& x) { return tl::sum(tl::sin(x) * x); });
+  const auto slope = tl::grad(shared);
+  std::vector<Array> inputs;
+  std::vector<double> want;
+  std::vector<std::vector<double>> want_slope;
+  for (int n = 1; n <= 5; ++n) {  // a signature each
+    inputs.push_back(tl::linspace(0.1, 2.0, n));
+    want.push_back(value(tl::sum(tl::sin(inputs.back()) * inputs.back())));
+    want_slope.push_back(values(tl::sin(inputs.back()) + inputs.back() * tl::cos(inputs.back())));
+  }
+  on_all_threads([&](int t) {
+    for (int round = 0; round < 10; ++round) {
+      const double c = 100 * t + round;
+      const auto own = tl::jit([c](const Array& x) { return x * c + 1.0; });
+      ASSERT_EQ(values(own(Array({1.0, 2.0}))), (std::vector<double>{c + 1, 2 * c + 1}));
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const std::size_t k = (i + static_cast<std::size_t>(t)) % inputs.size();
+        ASSERT_NEAR(value(shared(inputs[k])), want[k], 1e-5 * (1 + std::abs(want[k])));
+        expect_near(slope(inputs[k]), want_slope[k], 1e-5);
+        ASSERT_EQ(values(inputs[k] + 1.0).size(), k + 1);
+      }
+    }
+  });
+  EXPECT_EQ(shared.cache_size(), inputs.size());
+}
+
+// More signatures than a function remembers: programs are forgotten while other threads call them.
+TEST(Threads, CallProgramsWhileOthersAreForgotten) {
+  const auto f = tl::jit([](const Array& x) { return tl::sum(x) + 1.0; },
+                         {.backend = "interpret", .max_signatures = 2});
+  on_all_threads([&](int t) {
+    for (int i = 0; i < 60; ++i) {
+      const int n = 1 + (i * (t + 1)) % 5;
+      ASSERT_EQ(value(f(tl::ones({n}))), n + 1.0);
+    }
+  });
+  EXPECT_LE(f.cache_size(), 2u);
+}
+
+// One Array is referred to, and let go, by all at once.
+TEST(Threads, ShareArraysWithoutALock) {
+  const auto f = tl::jit([](const Array& x, const Array& y) { return x + y; });
+  const Array x({1.0, 2.0}), y({3.0, 4.0});
+  const std::vector<double> want{4, 6};
+  on_all_threads([&](int) {
+    Array mine = x;
+    for (int i = 0; i < 500; ++i) {
+      const Array copy = i % 2 ? x : mine;
+      mine = copy;
+      ASSERT_EQ(values(f(mine, y)), want);
+    }
+  });
+  EXPECT_EQ(x.node()->use_count(), 1);
+  EXPECT_EQ(y.node()->use_count(), 1);
+}
+
 }  // namespace
 }  // namespace telamon_test

@@ -236,13 +236,14 @@ void walk_tree(T& t, V& v) {
   }
 }
 
+template <class Out>
 struct FlattenVisitor : TreeVisitor {
-  explicit FlattenVisitor(Arrays& o) : out(o) {}
+  explicit FlattenVisitor(Out& o) : out(o) {}
   void leaf(const Array& a) {
     complete = complete && a.has_value();
     out.push_back(a);
   }
-  Arrays& out;
+  Out& out;
   bool complete = true;  // no empty handle so far
 };
 
@@ -294,6 +295,13 @@ struct AssignVisitor : TreeVisitor {
   explicit AssignVisitor(const Array* n) : next(n) {}
   void leaf(Array& a) { a = *next++; }
   const Array* next;
+};
+
+/// Moves the leaves in.
+struct TakeVisitor : TreeVisitor {
+  explicit TakeVisitor(Array* n) : next(n) {}
+  void leaf(Array& a) { a = std::move(*next++); }
+  Array* next;
 };
 
 template <class F>

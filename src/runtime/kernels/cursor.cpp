@@ -222,6 +222,34 @@ void Cursor::scatter(const char* from, std::int64_t count) {
   }
 }
 
+namespace {
+
+constexpr std::size_t kFewBytes = 1024;
+
+bool is_one_element(const View& view) {
+  return std::all_of(view.strides.begin(), view.strides.end(), [](auto s) { return s == 0; });
+}
+
+/// Few elements, of which some operands repeat one: those are written out on the stack, which costs
+/// less than blocks. False where that is not the case.
+bool run_few(const Kernel& kernel, std::span<const View> in, const View& out, std::int64_t n,
+             const void* params) {
+  alignas(64) char repeated[kMaxOperands][kFewBytes];
+  const char* at[kMaxOperands] = {};
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    at[i] = in[i].data;
+    if (is_contiguous(in[i])) continue;
+    const auto size = static_cast<int>(size_of(in[i].dtype));
+    if (!is_one_element(in[i]) || static_cast<std::size_t>(n * size) > kFewBytes) return false;
+    copy_run(n, size, in[i].data, 0, repeated[i], size);
+    at[i] = repeated[i];
+  }
+  kernel.loop(n, at, out.data, params != nullptr ? params : kernel.bound);
+  return true;
+}
+
+}  // namespace
+
 void run_kernel(const Kernel& kernel, std::span<const View> in, const View& out, const void* params,
                 int cost) {
   const std::int64_t n = out.shape.num_elements();
@@ -242,6 +270,10 @@ void run_kernel(const Kernel& kernel, std::span<const View> in, const View& out,
     return runtime::parallel_for((n + chunk - 1) / chunk, [&](std::int64_t i) {
       run(i * chunk, std::min(n, (i + 1) * chunk));
     });
+  }
+  if (!kernel.widens && n > 0 && n <= static_cast<std::int64_t>(kFewBytes) && is_contiguous(out) &&
+      run_few(kernel, in, out, n, params)) {
+    return;
   }
   if (n <= 2 * chunk) {
     if (n > 0) Blocks(kernel, in, out, params).run(0, n);

@@ -1,0 +1,146 @@
+// Reclamation: one word per thread, odd while it reads.
+#include "runtime/reclaim.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <iterator>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/thread_storage.hpp"
+
+#if defined(__linux__)
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace telamon {
+inline namespace v1 {
+namespace runtime {
+namespace {
+
+struct ThreadWord {
+  std::atomic<std::uint64_t> phase{0};  // odd: within a Reading
+  int depth = 0;
+  bool used = true;
+  ThreadWord* next = nullptr;
+};
+
+struct Retired {
+  std::shared_ptr<const void> object;
+  std::vector<std::pair<const ThreadWord*, std::uint64_t>> readers;  // that have not ended yet
+};
+
+/// Every thread's next loads come after this one's stores, and its stores before are visible here.
+bool fence_all_threads() {
+#if defined(__linux__) && defined(SYS_membarrier)
+  static const bool registered =
+      syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+  return registered && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+#else
+  return false;
+#endif
+}
+
+struct Registry {
+  std::mutex mutex;
+  ThreadWord* first = nullptr;
+  std::vector<Retired> retired;
+
+  // Words are never freed: a new thread takes one that another has left.
+  ThreadWord* take() {
+    const std::lock_guard lock(mutex);
+    for (ThreadWord* w = first; w != nullptr; w = w->next) {
+      if (!w->used) {
+        w->used = true;
+        return w;
+      }
+    }
+    auto* fresh = new ThreadWord;
+    fresh->next = std::exchange(first, fresh);
+    return fresh;
+  }
+  void give_back(ThreadWord* word) {
+    const std::lock_guard lock(mutex);
+    word->used = false;
+  }
+};
+Registry& registry() {
+  static auto* const r = new Registry;  // leaked: threads may end after main
+  return *r;
+}
+
+TELAMON_INITIAL_EXEC constinit thread_local ThreadWord* own_word = nullptr;
+struct WordOwner {
+  WordOwner() { own_word = registry().take(); }
+  ~WordOwner() { registry().give_back(std::exchange(own_word, nullptr)); }
+  WordOwner(const WordOwner&) = delete;
+  WordOwner& operator=(const WordOwner&) = delete;
+};
+[[gnu::noinline]] ThreadWord& new_word() {
+  thread_local const WordOwner owner;
+  // Thread-local objects may read while they are destroyed, after the owner: they keep theirs.
+  if (own_word == nullptr) own_word = registry().take();
+  return *own_word;
+}
+
+/// Those that can be freed now. Called with the lock held.
+std::vector<Retired> take_free(Registry& r) {
+  for (Retired& x : r.retired) {
+    std::erase_if(x.readers, [](const auto& reader) {
+      return reader.first->phase.load(std::memory_order_acquire) != reader.second;
+    });
+  }
+  const auto first = std::partition(r.retired.begin(), r.retired.end(),
+                                    [](const Retired& x) { return !x.readers.empty(); });
+  std::vector<Retired> free(std::make_move_iterator(first),
+                            std::make_move_iterator(r.retired.end()));
+  r.retired.erase(first, r.retired.end());
+  return free;
+}
+
+}  // namespace
+
+void* Reading::begin() {
+  ThreadWord& word = own_word != nullptr ? *own_word : new_word();
+  if (word.depth++ > 0) return &word;
+  word.phase.store(word.phase.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // the other half: fence_all_threads
+  return &word;
+}
+
+void Reading::end(void* thread) {
+  ThreadWord& word = *static_cast<ThreadWord*>(thread);
+  if (--word.depth > 0) return;
+  word.phase.store(word.phase.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+void retire(std::shared_ptr<const void> object) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  if (!fence_all_threads()) {
+    static auto* const kept = new std::vector<std::shared_ptr<const void>>;
+    kept->push_back(std::move(object));
+    return;
+  }
+  Retired& fresh = r.retired.emplace_back(Retired{std::move(object), {}});
+  for (const ThreadWord* w = r.first; w != nullptr; w = w->next) {
+    const std::uint64_t phase = w->phase.load(std::memory_order_acquire);
+    if (phase % 2 == 1) fresh.readers.emplace_back(w, phase);
+  }
+}
+
+std::size_t reclaim() {
+  Registry& r = registry();
+  std::vector<Retired> free;  // destroyed after the lock is open: destructors run code of others
+  const std::lock_guard lock(r.mutex);
+  free = take_free(r);
+  return r.retired.size();
+}
+
+}  // namespace runtime
+}  // namespace v1
+}  // namespace telamon
