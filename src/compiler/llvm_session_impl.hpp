@@ -19,8 +19,6 @@ struct OwnedModule {
 
 /// An empty module for the host.
 OwnedModule make_module(const std::string& name);
-/// Makes `symbol` callable from generated code.
-void define_symbol(const std::string& symbol, void* address);
 /// The attributes that every generated function needs for full-width vectors.
 void set_target_attributes(llvm::Function& function);
 /// Times of the steps of code generation, in microseconds.
