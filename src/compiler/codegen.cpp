@@ -209,10 +209,10 @@ void CodeGen::call_host(std::int64_t step) {
 std::string CodeGen::ir() const { return ir_text(impl_->module); }
 std::string CodeGen::assembly() { return compiler::assembly(impl_->module); }
 
-std::shared_ptr<NativeCode> CodeGen::compile(Timing& timing) {
+std::shared_ptr<NativeCode> CodeGen::compile(Timing& timing, std::string& object) {
   CodegenTimes times;
-  auto code = compile_module(impl_->module, impl_->entry_name, times);
-  timing = {times.optimise, times.codegen, times.link};
+  auto code = compile_module(impl_->module, impl_->entry_name, times, object);
+  timing = {times.codegen, times.link};
   return code;
 }
 

@@ -1,6 +1,7 @@
 // Running native code.
 #include "compiler/executable.hpp"
 
+#include "compiler/compile.hpp"
 #include "compiler/emit.hpp"
 #include "compiler/native_call.hpp"
 #include "core/concrete.hpp"
@@ -52,7 +53,6 @@ class ArenaMemory {
 
 NativeExecutable::NativeExecutable(Parts parts)
     : parts_(std::move(parts)),
-      host_steps_(host_steps(*parts_.plan)),
       out_avals_(std::move(parts_.out_avals)),
       entry_(reinterpret_cast<EntryFunction>(parts_.code->entry())) {
   info_ = parts_.info;
@@ -64,7 +64,7 @@ Array NativeExecutable::result(int o, std::span<const Array> inputs,
                                const std::vector<bool>& donated, const char* call) const {
   const Aval& aval = out_avals_[static_cast<std::size_t>(o)];
   if (!donated.empty()) {
-    for (const int argument : parts_.plan->reusable[static_cast<std::size_t>(o)]) {
+    for (const int argument : parts_.launch.reusable[static_cast<std::size_t>(o)]) {
       const int i = argument - static_cast<int>(parts_.consts.size());
       if (i < 0 || !donated[static_cast<std::size_t>(i)]) continue;
       detail::DeviceBuffer& buffer =
@@ -97,9 +97,9 @@ void NativeExecutable::execute(std::span<const Array> inputs, const std::vector<
     results.data()[o] = detail::mutable_data_of<void>(outputs.back());
   }
 
-  const ArenaMemory arena(parts_.plan->arena_bytes);
+  const ArenaMemory arena(parts_.launch.arena_bytes);
   HostState host;
-  host.steps = &host_steps_;
+  host.steps = &parts_.launch.host_steps;
   Context context{nullptr, nullptr, arena.data(), nullptr, &host};
   if (call_native(entry_, &context, args.data(), results.data()) != 0) {
     outputs.clear();
@@ -108,16 +108,21 @@ void NativeExecutable::execute(std::span<const Array> inputs, const std::vector<
 }
 
 std::string NativeExecutable::text(std::string_view stage) const {
-  if (stage == "jaxpr") return parts_.jaxpr.to_string();
-  for (const auto& [pass, jaxpr] : parts_.programs) {
+  if (parts_.plan != nullptr) return text_of(parts_, stage);
+  return text_of(plan_again(parts_.source, parts_.options), stage);
+}
+
+std::string NativeExecutable::text_of(const Parts& parts, std::string_view stage) const {
+  if (stage == "jaxpr") return parts.jaxpr.to_string();
+  for (const auto& [pass, jaxpr] : parts.programs) {
     if (pass == stage) return jaxpr.to_string();
   }
   // The later passes have no jaxpr: what they work on, they change in place.
-  if (stage == "plan" || stage == "fuse" || stage == "buffers") return parts_.plan->to_string();
+  if (stage == "plan" || stage == "fuse" || stage == "buffers") return parts.plan->to_string();
   const bool ir = stage == "ir" || stage == "emit";
   if (!ir && stage != "asm" && stage != "codegen" && stage != "link") return {};
-  CodeGen gen("telamon", {.contract = parts_.options.contract});
-  emit_program(gen, *parts_.plan, "entry");
+  CodeGen gen("telamon", {.contract = parts.options.contract});
+  emit_program(gen, *parts.plan, "entry");
   return ir ? gen.ir() : gen.assembly();
 }
 

@@ -47,6 +47,11 @@ Target find_target() {
   return {"", ""};
 }
 
+const Target& target() {
+  static const auto* found = new Target(find_target());
+  return *found;
+}
+
 class Session {
  public:
   static Session& get() {
@@ -55,7 +60,6 @@ class Session {
   }
 
   const llvm::DataLayout& layout() const { return layout_; }
-  const Target& target() const { return target_; }
   std::string triple() const { return triple_; }
 
   /// Target machines are not thread-safe and cost 0.1 ms: they are lent and given back.
@@ -74,7 +78,7 @@ class Session {
     llvm::TargetOptions options;
     options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // only where an instruction allows it
     return std::unique_ptr<llvm::TargetMachine>(
-        t->createTargetMachine(triple_, target_.cpu, target_.features, options, llvm::Reloc::PIC_,
+        t->createTargetMachine(triple_, target().cpu, target().features, options, llvm::Reloc::PIC_,
                                llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, true));
   }
   void give_back(std::unique_ptr<llvm::TargetMachine> machine) {
@@ -90,14 +94,12 @@ class Session {
     // generation and change nothing in loops that are written as ours are.
     const char* flags[] = {"telamon", "-disable-lsr"};
     llvm::cl::ParseCommandLineOptions(2, flags, "", &llvm::nulls());
-    target_ = find_target();
     triple_ = llvm::sys::getProcessTriple();
     auto machine = borrow_machine();
     layout_ = machine->createDataLayout();
     give_back(std::move(machine));
   }
 
-  Target target_;
   std::string triple_;
   llvm::DataLayout layout_{""};
   std::mutex mutex_;
@@ -136,8 +138,14 @@ llvm::SmallVector<char, 0> emit_file(llvm::Module& module, llvm::CodeGenFileType
 }  // namespace
 
 std::string target_description() {
-  return "LLVM " LLVM_VERSION_STRING " for " + Session::get().target().cpu + " (" +
+  return "LLVM " LLVM_VERSION_STRING " for " + target().cpu + " (" +
          std::string(runtime::isa_name(runtime::host_isa())) + ")";
+}
+
+const std::string& target_features() {
+  static const auto* text = new std::string(target().cpu + " " + target().features + " " +
+                                            std::string(runtime::isa_name(runtime::host_isa())));
+  return *text;
 }
 
 OwnedModule make_module(const std::string& name) {
@@ -159,7 +167,7 @@ void set_target_attributes(llvm::Function& function) {
 }
 
 std::shared_ptr<NativeCode> compile_module(llvm::Module& module, const std::string& entry,
-                                           CodegenTimes& times) {
+                                           CodegenTimes& times, std::string& object) {
   Stopwatch watch;
 #ifdef TELAMON_DEBUG_CHECKS
   std::string problems;
@@ -168,10 +176,10 @@ std::shared_ptr<NativeCode> compile_module(llvm::Module& module, const std::stri
     throw InternalError("the generated code is malformed: " + problems + "\n" + ir_text(module));
   }
 #endif
-  times.optimise = watch.lap();
-  llvm::SmallVector<char, 0> object = emit_file(module, llvm::CodeGenFileType::ObjectFile);
+  const auto file = emit_file(module, llvm::CodeGenFileType::ObjectFile);
+  object.assign(file.data(), file.size());
   times.codegen = watch.lap();
-  auto code = load_object({object.data(), object.size()}, entry);
+  auto code = load_object(object, entry);
   times.link = watch.lap();
   return code;
 }
