@@ -3,7 +3,11 @@
 #include "compiler/native_loader.hpp"
 
 #include <dlfcn.h>
+#if defined(__x86_64__) && defined(__ELF__)
+#include <llvm/ExecutionEngine/JITLink/ELF_x86_64.h>
+#else
 #include <llvm/ExecutionEngine/JITLink/JITLink.h>
+#endif
 #include <llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h>
 
 #include <mutex>
@@ -135,6 +139,17 @@ class LinkContext final : public jitlink::JITLinkContext {
   Linked& result_;
 };
 
+// By name, so that the linkers of all other formats and processors stay out of the library.
+#if defined(__x86_64__) && defined(__ELF__)
+constexpr auto kReadObject = &jitlink::createLinkGraphFromELFObject_x86_64;
+constexpr auto kLink = &jitlink::link_ELF_x86_64;
+#else
+constexpr auto kReadObject =
+    static_cast<llvm::Expected<std::unique_ptr<jitlink::LinkGraph> > (*)(llvm::MemoryBufferRef)>(
+        &jitlink::createLinkGraphFromObject);
+constexpr auto kLink = &jitlink::link;
+#endif
+
 }  // namespace
 
 void define_symbol(const std::string& symbol, void* address) {
@@ -142,13 +157,12 @@ void define_symbol(const std::string& symbol, void* address) {
 }
 
 std::shared_ptr<NativeCode> load_object(std::string_view object, const std::string& entry) {
-  auto graph = jitlink::createLinkGraphFromObject(
-      llvm::MemoryBufferRef({object.data(), object.size()}, "telamon"));
+  auto graph = kReadObject(llvm::MemoryBufferRef({object.data(), object.size()}, "telamon"));
   if (!graph) {
     throw InternalError("cannot read generated code: " + llvm::toString(graph.takeError()));
   }
   Linked linked;
-  jitlink::link(std::move(*graph), std::make_unique<LinkContext>(entry, linked));
+  kLink(std::move(*graph), std::make_unique<LinkContext>(entry, linked));
   if (!linked.error.empty()) throw InternalError("cannot link generated code: " + linked.error);
   return std::make_shared<LinkedCode>(std::move(linked.memory), linked.entry);
 }

@@ -38,8 +38,8 @@ struct StoredProgram {
 
 /// The key of a lowered program; none when it has operations that are not the library's own, or
 /// parameters that their text does not say completely.
-std::optional<runtime::disk_cache::Key> program_key(const Jaxpr& lowered,
-                                                    const runtime::CompileOptions& options);
+TELAMON_API std::optional<runtime::disk_cache::Key> program_key(
+    const Jaxpr& lowered, const runtime::CompileOptions& options);
 /// The key of an object by the text of its IR.
 runtime::disk_cache::Key object_key(const std::string& ir);
 
