@@ -8,6 +8,6 @@ if(TELAMON_LLVM STREQUAL shared)
   set(TELAMON_LLVM_LIBRARIES LLVM)
 else()
   llvm_map_components_to_libnames(TELAMON_LLVM_LIBRARIES
-    core support orcjit native nativecodegen passes instcombine scalaropts vectorize analysis ipo
+    core support jitlink orcshared native nativecodegen passes instcombine scalaropts vectorize analysis ipo
     transformutils target mc object executionengine)
 endif()

@@ -16,6 +16,7 @@ void add_run(CLI::App& app, int& code);
 void add_show(CLI::App& app, int& code);
 void add_bench(CLI::App& app, int& code);
 void add_info(CLI::App& app, int& code);
+void add_cache(CLI::App& app, int& code);
 
 /// A whole number that is at least 1.
 inline CLI::Validator count() {

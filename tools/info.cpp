@@ -21,6 +21,13 @@ using telamon::interop::Json;
 
 std::string mebibytes(std::size_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
+std::string disk_cache_description() {
+  const telamon::DiskCacheContents c = telamon::disk_cache_contents();
+  if (c.folder.empty()) return "switched off (TELAMON_CACHE_DIR)";
+  return std::to_string(c.files) + " programs in " + c.folder + ", at most " +
+         mebibytes(static_cast<std::size_t>(c.bound));
+}
+
 void print_info() {
   const rt::Backend& backend = rt::find_backend();
   std::cout << "telamon " << TELAMON_VERSION_MAJOR << '.' << TELAMON_VERSION_MINOR << '.'
@@ -42,7 +49,8 @@ void print_info() {
             << "\ncaches\n"
             << "  array memory kept for reuse: " << mebibytes(rt::allocator_stats().cached)
             << ", in use: " << mebibytes(rt::allocator_stats().in_use) << '\n'
-            << "  compiled programs: kept by each jitted object, in memory; none on disk\n"
+            << "  compiled programs: kept by each jitted object, in memory\n"
+            << "  on disk: " << disk_cache_description() << '\n'
             << "\nprimitives: " << telamon::PrimitiveBase::all().size() << '\n';
 }
 

@@ -16,6 +16,7 @@
 #include "telamon/control_flow.hpp"
 #include "telamon/custom.hpp"
 #include "telamon/debug.hpp"
+#include "telamon/disk_cache.hpp"
 #include "telamon/emitter.hpp"
 #include "telamon/error.hpp"
 #include "telamon/families.hpp"

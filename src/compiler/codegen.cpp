@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "compiler/codegen_impl.hpp"
-#include "compiler/host_calls.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -181,7 +180,6 @@ void CodeGen::Impl::leave_unless_well(Value* status) {
 
 void CodeGen::call_parallel(const KernelCode& kernel, Scalar end, const Chunks& chunks) {
   Impl& m = *impl_;
-  define_symbol("telamon_jit_parallel", reinterpret_cast<void*>(&parallel_kernel));
   llvm::Type *i64 = m.b.getInt64Ty(), *p = m.b.getPtrTy();
   const auto callee = m.module.getOrInsertFunction(
       "telamon_jit_parallel",
@@ -197,7 +195,6 @@ void CodeGen::call_parallel(const KernelCode& kernel, Scalar end, const Chunks& 
 
 void CodeGen::call_host(std::int64_t step) {
   Impl& m = *impl_;
-  define_symbol("telamon_jit_host_call", reinterpret_cast<void*>(&host_call));
   const auto callee = m.module.getOrInsertFunction(
       "telamon_jit_host_call",
       llvm::FunctionType::get(m.b.getInt32Ty(), {m.b.getPtrTy(), m.b.getInt64Ty()}, false));
@@ -212,10 +209,10 @@ void CodeGen::call_host(std::int64_t step) {
 std::string CodeGen::ir() const { return ir_text(impl_->module); }
 std::string CodeGen::assembly() { return compiler::assembly(impl_->module); }
 
-std::shared_ptr<NativeCode> CodeGen::compile(Timing& timing) {
+std::shared_ptr<NativeCode> CodeGen::compile(Timing& timing, std::string& object) {
   CodegenTimes times;
-  auto code = compile_module(impl_->module, impl_->entry_name, times);
-  timing = {times.optimise, times.codegen, times.link};
+  auto code = compile_module(impl_->module, impl_->entry_name, times, object);
+  timing = {times.codegen, times.link};
   return code;
 }
 

@@ -151,11 +151,12 @@ class CodeGen final : public Emitter {
 
   // ---- the end -----------------------------------------------------------------------------------
   struct Timing {
-    double optimise = 0, codegen = 0, link = 0;
+    double codegen = 0, link = 0;
   };
   std::string ir() const;
   std::string assembly();
-  std::shared_ptr<NativeCode> compile(Timing& timing);
+  /// Links the code; `object` is what was linked.
+  std::shared_ptr<NativeCode> compile(Timing& timing, std::string& object);
 
   // ---- Emitter -----------------------------------------------------------------------------------
   Scalar constant(DType dtype, double value) override;

@@ -16,11 +16,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "compiler/emit.hpp"
 #include "compiler/executable.hpp"
-#include "compiler/llvm_session.hpp"
+#include "compiler/native_loader.hpp"
 #include "compiler/passes.hpp"
+#include "compiler/program_store.hpp"
 #include "core/environment.hpp"
 #include "runtime/history.hpp"
 
@@ -37,10 +39,13 @@ bool has_regions(const Jaxpr& jaxpr) {
 /// One compilation: its switches, times and dumps.
 class Compilation {
  public:
-  explicit Compilation(const runtime::CompileOptions& options)
+  enum Voice : std::uint8_t { normal, silent };  // silent: neither logs nor dumps
+  explicit Compilation(const runtime::CompileOptions& options, Voice voice = normal)
       : options_(options),
         name_(options.name.empty() ? "program" : options.name),
-        logging_(detail::environment_lists("TELAMON_LOG", "compile")) {
+        logging_(voice != silent && detail::environment_lists("TELAMON_LOG", "compile")) {
+    last_ = std::chrono::steady_clock::now();
+    if (voice == silent) return;
     static std::atomic<int> serial{0};
     number_ = serial.fetch_add(1);
     if (const char* dir = std::getenv("TELAMON_DUMP"); dir != nullptr && *dir != '\0') {
@@ -53,7 +58,11 @@ class Compilation {
           file_name_.begin(), file_name_.end(),
           [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
     }
-    last_ = std::chrono::steady_clock::now();
+  }
+
+  /// Whether the program may be taken from the disk cache: not when its passes are to be seen.
+  bool uses_disk() const {
+    return directory_.empty() && !options_.keep_programs && !runtime::disk_cache::folder().empty();
   }
 
   bool enabled(std::string_view pass) const {
@@ -153,60 +162,92 @@ void describe(const std::vector<Step>& steps, ExecutableInfo& info) {
   }
 }
 
-std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutable::Parts parts,
-                                                  const Jaxpr& jaxpr,
-                                                  const PlanOptions& plan_options) {
-  // 6. Live ranges, one arena, results over donated arguments.
-  c.stage("buffers", [&] { return assign_buffers(*parts.plan, plan_options), 0; });
-  c.dump("plan", "txt", [&] { return parts.plan->to_string(); });
+using Key = runtime::disk_cache::Key;
 
-  // 7. Vector code for every kernel, and one entry point.
-  CodeGen gen(c.name(), {.contract = parts.options.contract});
-  c.stage("emit", [&] {
-    parts.plan->emit = {.parallel = c.enabled("parallel"),
-                        .inline_kernels = c.enabled("inline_kernels"),
-                        .transpose_tiles = c.enabled("transpose_tiles"),
-                        .row_blocks = c.enabled("row_blocks")};
-    return emit_program(gen, *parts.plan, "telamon_" + std::to_string(c.number())), 0;
-  });
-  c.dump("ir", "ll", [&] { return gen.ir(); });
+constexpr const char* kEntry = "telamon_program";
 
-  // 8. Machine code.
-  CodeGen::Timing timing;
-  parts.code = gen.compile(timing);
-  c.record("codegen", timing.optimise + timing.codegen);
-  c.record("link", timing.link);
+/// 6. Live ranges, one arena, results over donated arguments.
+void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
+  c.stage("buffers", [&] { return assign_buffers(plan, options), 0; });
+  c.dump("plan", "txt", [&] { return plan.to_string(); });
+  plan.emit = {.parallel = c.enabled("parallel"),
+               .inline_kernels = c.enabled("inline_kernels"),
+               .transpose_tiles = c.enabled("transpose_tiles"),
+               .row_blocks = c.enabled("row_blocks")};
+}
 
-  parts.jaxpr = jaxpr;
+/// The object stored under the key, linked; null when there is none.
+std::shared_ptr<NativeCode> load_stored(Compilation& c, const std::optional<Key>& key) {
+  if (!key) return nullptr;
+  const std::optional<std::string> object =
+      c.stage("find", [&] { return runtime::disk_cache::load(*key); });
+  if (!object) return nullptr;
+  try {
+    return c.stage("link", [&] { return load_object(*object, kEntry); });
+  } catch (const InternalError& e) { runtime::disk_cache::reject(*key, e.what()); }
+  return nullptr;
+}
+
+std::shared_ptr<const runtime::Executable> executable(Compilation& c,
+                                                      NativeExecutable::Parts parts) {
   parts.programs = c.programs();
   parts.info.name = c.name();
   parts.info.backend = "llvm";
-  parts.info.arena_bytes = static_cast<std::size_t>(parts.plan->arena_bytes);
+  parts.info.arena_bytes = static_cast<std::size_t>(parts.launch.arena_bytes);
   parts.info.passes = c.passes();
-  describe(parts.plan->steps, parts.info);
   auto executable = std::make_shared<NativeExecutable>(std::move(parts));
   c.dump("asm", "s", [&] { return executable->text("asm"); });
   runtime::record_executable(executable->info());
   return executable;
 }
 
-}  // namespace
+/// From the plan to memory and code. With a key, the program is stored under it.
+std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutable::Parts parts,
+                                                  const std::optional<Key>& key) {
+  // 7. Vector code for every kernel, and one entry point.
+  CodeGen gen(c.name(), {.contract = parts.options.contract});
+  c.stage("emit", [&] { return emit_program(gen, *parts.plan, kEntry), 0; });
+  c.dump("ir", "ll", [&] { return gen.ir(); });
 
-std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
-                                                   const runtime::CompileOptions& options) {
-  Compilation c(options);
-  NativeExecutable::Parts parts;
-  parts.options = options;
-  c.dump("source", "jaxpr", [&] { return source.to_string(); });
+  // 8. Machine code.
+  const bool by_ir = !key && c.uses_disk();
+  const std::optional<Key> object_key =
+      by_ir ? std::optional(compiler::object_key(gen.ir())) : std::nullopt;
+  CodeGen::Timing timing;
+  std::string object;
+  parts.code = load_stored(c, object_key);
+  if (!parts.code) {
+    parts.code = gen.compile(timing, object);
+    c.record("codegen", timing.codegen);
+    c.record("link", timing.link);
+  }
+  parts.launch = launch_of(*parts.plan);
+  describe(parts.plan->steps, parts.info);
+  if (key) store_program(*key, *parts.plan, parts.info, object);
+  if (object_key && !object.empty()) runtime::disk_cache::store(*object_key, object);
+  return executable(c, std::move(parts));
+}
 
-  // 1. User primitives, composites and calls become core operations.
-  Jaxpr jaxpr = source;
-  parts.out_avals = source.out_avals();
-  c.run_always("lower", jaxpr, [&](const Jaxpr& j) {
-    ClosedJaxpr lowered = lower(j);
-    parts.consts = std::move(lowered.consts);
-    return lowered.jaxpr;
-  });
+/// The executable that another process has left under the key; null when there is none.
+std::shared_ptr<const runtime::Executable> find_stored(Compilation& c,
+                                                       NativeExecutable::Parts& parts,
+                                                       const Key& key) {
+  std::optional<StoredProgram> stored = c.stage("find", [&] { return find_program(key); });
+  if (!stored) return nullptr;
+  try {
+    parts.code = c.stage("link", [&] { return load_object(stored->object, kEntry); });
+  } catch (const InternalError& e) {
+    runtime::disk_cache::reject(key, e.what());
+    return nullptr;
+  }
+  parts.launch = std::move(stored->launch);
+  parts.info = std::move(stored->info);
+  return executable(c, std::move(parts));
+}
+
+/// What the passes make of the lowered program: the plan, with all values in memory.
+void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
+  Jaxpr& jaxpr = parts.jaxpr;
   // 2. Algebra that changes no bit of any result.
   c.run("simplify", jaxpr, simplify);
   // 3. What is computed twice is computed once; what nobody uses is not computed.
@@ -241,7 +282,49 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
                                  .matmul = c.enabled("matmul"),
                                  .cells = c.enabled("cells")};
   parts.plan = c.stage("fuse", [&] { return plan_kernels(jaxpr, plan_options); });
-  return finish(c, std::move(parts), jaxpr, plan_options);
+  place_values(c, *parts.plan, plan_options);
+}
+
+/// 1. User primitives, composites and calls become core operations.
+void lower_program(Compilation& c, NativeExecutable::Parts& parts) {
+  parts.jaxpr = parts.source;
+  parts.out_avals = parts.source.out_avals();
+  c.run_always("lower", parts.jaxpr, [&](const Jaxpr& j) {
+    ClosedJaxpr lowered = lower(j);
+    parts.consts = std::move(lowered.consts);
+    return lowered.jaxpr;
+  });
+}
+
+}  // namespace
+
+std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
+                                                   const runtime::CompileOptions& options) {
+  Compilation c(options);
+  NativeExecutable::Parts parts;
+  parts.options = options;
+  parts.source = source;
+  c.dump("source", "jaxpr", [&] { return source.to_string(); });
+  lower_program(c, parts);
+  std::optional<Key> key;
+  if (c.uses_disk()) {
+    key = c.stage("key", [&] { return program_key(parts.jaxpr, options); });
+    if (key) {
+      if (auto found = find_stored(c, parts, *key)) return found;
+    }
+  }
+  make_plan(c, parts);
+  return finish(c, std::move(parts), key);
+}
+
+NativeExecutable::Parts plan_again(const Jaxpr& source, const runtime::CompileOptions& options) {
+  Compilation c(options, Compilation::silent);
+  NativeExecutable::Parts parts;
+  parts.options = options;
+  parts.source = source;
+  lower_program(c, parts);
+  make_plan(c, parts);
+  return parts;
 }
 
 std::shared_ptr<const runtime::Executable> compile_plan(std::unique_ptr<Plan> plan,
@@ -251,8 +334,10 @@ std::shared_ptr<const runtime::Executable> compile_plan(std::unique_ptr<Plan> pl
   NativeExecutable::Parts parts;
   parts.options = options;
   parts.plan = std::move(plan);
+  parts.jaxpr = parts.source = signature;
   parts.out_avals = signature.out_avals();
-  return finish(c, std::move(parts), signature, {});
+  place_values(c, *parts.plan, {});
+  return finish(c, std::move(parts), std::nullopt);
 }
 
 }  // namespace compiler

@@ -109,7 +109,6 @@ Scalar CodeGen::math(std::string_view name, std::span<const Scalar> args) {
                               std::string(short_name(dtype)));
   }
   const std::string symbol = entry.symbol;
-  define_symbol(symbol, entry.address);
   Impl& m = *impl_;
   const int full = static_cast<int>(runtime::vector_bytes() / size_of(dtype));
   llvm::Type* full_type = m.vector_type(m.type(dtype), full);

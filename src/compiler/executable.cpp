@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/compile.hpp"
 #include "compiler/emit.hpp"
 #include "compiler/native_call.hpp"
 #include "core/concrete.hpp"
@@ -53,9 +54,8 @@ class ArenaMemory {
 }  // namespace
 
 NativeExecutable::NativeExecutable(Parts parts)
-    : Executable(parts.out_avals.size(), !host_steps(*parts.plan).empty()),
+    : Executable(parts.out_avals.size(), !parts.launch.host_steps.empty()),
       parts_(std::move(parts)),
-      host_steps_(host_steps(*parts_.plan)),
       out_avals_(std::move(parts_.out_avals)),
       entry_(reinterpret_cast<EntryFunction>(parts_.code->entry())) {
   info_ = parts_.info;
@@ -67,7 +67,7 @@ Array NativeExecutable::result(int o, std::span<const Array> inputs,
                                const std::vector<bool>& donated, const char* call) const {
   const Aval& aval = out_avals_[static_cast<std::size_t>(o)];
   if (!donated.empty()) {
-    for (const int argument : parts_.plan->reusable[static_cast<std::size_t>(o)]) {
+    for (const int argument : parts_.launch.reusable[static_cast<std::size_t>(o)]) {
       const int i = argument - static_cast<int>(parts_.consts.size());
       if (i < 0 || !donated[static_cast<std::size_t>(i)]) continue;
       detail::DeviceBuffer& buffer =
@@ -98,9 +98,9 @@ void NativeExecutable::execute_into(std::span<const Array> inputs, const std::ve
     results.data()[o] = detail::known_concrete_node(outputs[o]).data();
   }
 
-  const ArenaMemory arena(parts_.plan->arena_bytes);
+  const ArenaMemory arena(parts_.launch.arena_bytes);
   HostState host;
-  host.steps = &host_steps_;
+  host.steps = &parts_.launch.host_steps;
   Context context{nullptr, nullptr, arena.data(), nullptr, &host};
   if (call_native(entry_, &context, args.data(), results.data()) != 0) {
     std::fill(outputs.begin(), outputs.end(), Array());
@@ -109,16 +109,21 @@ void NativeExecutable::execute_into(std::span<const Array> inputs, const std::ve
 }
 
 std::string NativeExecutable::text(std::string_view stage) const {
-  if (stage == "jaxpr") return parts_.jaxpr.to_string();
-  for (const auto& [pass, jaxpr] : parts_.programs) {
+  if (parts_.plan != nullptr) return text_of(parts_, stage);
+  return text_of(plan_again(parts_.source, parts_.options), stage);
+}
+
+std::string NativeExecutable::text_of(const Parts& parts, std::string_view stage) const {
+  if (stage == "jaxpr") return parts.jaxpr.to_string();
+  for (const auto& [pass, jaxpr] : parts.programs) {
     if (pass == stage) return jaxpr.to_string();
   }
   // The later passes have no jaxpr: what they work on, they change in place.
-  if (stage == "plan" || stage == "fuse" || stage == "buffers") return parts_.plan->to_string();
+  if (stage == "plan" || stage == "fuse" || stage == "buffers") return parts.plan->to_string();
   const bool ir = stage == "ir" || stage == "emit";
   if (!ir && stage != "asm" && stage != "codegen" && stage != "link") return {};
-  CodeGen gen("telamon", {.contract = parts_.options.contract});
-  emit_program(gen, *parts_.plan, "entry");
+  CodeGen gen("telamon", {.contract = parts.options.contract});
+  emit_program(gen, *parts.plan, "entry");
   return ir ? gen.ir() : gen.assembly();
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/plan.hpp"
+#include "compiler/program_store.hpp"
 #include "runtime/backend.hpp"
 
 namespace telamon {
@@ -18,7 +19,9 @@ class NativeExecutable final : public runtime::Executable {
     std::vector<std::pair<std::string, Jaxpr>> programs;  ///< after each, when they are kept
     std::vector<Aval> out_avals;  ///< before them: the passes do not tell weak from strong
     Arrays consts;                ///< its leading inputs
-    std::unique_ptr<Plan> plan;
+    Launch launch;
+    std::unique_ptr<Plan> plan;  ///< null where the disk cache had the program: made when asked for
+    Jaxpr source;                ///< to make the plan from
     std::shared_ptr<NativeCode> code;
     ExecutableInfo info;
     runtime::CompileOptions options;
@@ -32,8 +35,9 @@ class NativeExecutable final : public runtime::Executable {
  private:
   Array result(int o, std::span<const Array> inputs, const std::vector<bool>& donated,
                const char* call) const;
+  std::string text_of(const Parts& parts, std::string_view stage) const;
+
   Parts parts_;
-  std::vector<HostStep> host_steps_;
   std::vector<Aval> out_avals_;
   EntryFunction entry_;
 };

@@ -1,15 +1,11 @@
-// ORC with one dylib: every executable is one object file with its own resource tracker, so that
-// its pages go back when it dies (measured: 0.3 KB per compilation stay behind).
+// Every executable is one object file, made by a target machine that is lent and given back.
 #include "compiler/llvm_session.hpp"
 
 #include <llvm/Config/llvm-config.h>
-#include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/CommandLine.h>
-#include <llvm/Support/MemoryBuffer.h>
-#include <llvm/Support/SmallVectorMemoryBuffer.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
@@ -19,23 +15,19 @@
 
 #include <chrono>
 #include <mutex>
-#include <set>
 #include <vector>
 
 #include "compiler/llvm_session_impl.hpp"
+#include "compiler/native_loader.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
-NativeCode::~NativeCode() = default;
-
 namespace {
 
 using runtime::Isa;
-
-std::string error_text(llvm::Error error) { return llvm::toString(std::move(error)); }
 
 /// The processor to generate for: the host, less what TELAMON_ISA forbids.
 struct Target {
@@ -55,6 +47,11 @@ Target find_target() {
   return {"", ""};
 }
 
+const Target& target() {
+  static const auto* found = new Target(find_target());
+  return *found;
+}
+
 class Session {
  public:
   static Session& get() {
@@ -62,9 +59,7 @@ class Session {
     return *session;
   }
 
-  llvm::orc::LLJIT& jit() { return *jit_; }
   const llvm::DataLayout& layout() const { return layout_; }
-  const Target& target() const { return target_; }
   std::string triple() const { return triple_; }
 
   /// Target machines are not thread-safe and cost 0.1 ms: they are lent and given back.
@@ -83,7 +78,7 @@ class Session {
     llvm::TargetOptions options;
     options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // only where an instruction allows it
     return std::unique_ptr<llvm::TargetMachine>(
-        t->createTargetMachine(triple_, target_.cpu, target_.features, options, llvm::Reloc::PIC_,
+        t->createTargetMachine(triple_, target().cpu, target().features, options, llvm::Reloc::PIC_,
                                llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, true));
   }
   void give_back(std::unique_ptr<llvm::TargetMachine> machine) {
@@ -91,61 +86,26 @@ class Session {
     machines_.push_back(std::move(machine));
   }
 
-  void define(const std::string& symbol, void* address) {
-    const std::lock_guard lock(mutex_);
-    if (!defined_.insert(symbol).second) return;
-    llvm::orc::SymbolMap map;
-    map[jit_->mangleAndIntern(symbol)] = {llvm::orc::ExecutorAddr::fromPtr(address),
-                                          llvm::JITSymbolFlags::Exported};
-    if (auto error = jit_->getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(map)))) {
-      throw InternalError("cannot define symbol " + symbol + ": " + error_text(std::move(error)));
-    }
-  }
-
  private:
   Session() {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
-    // Loop strength reduction and the IR-level code preparation cost a third of the time of code
-    // generation and change nothing in loops that are written as ours are.
-    const char* flags[] = {"telamon", "-disable-lsr"};
-    llvm::cl::ParseCommandLineOptions(2, flags, "", &llvm::nulls());
-    target_ = find_target();
+    // Loop strength reduction, and scheduling once more after registers are allocated, cost a third of the
+    // time of code generation and change nothing in loops like ours on processors that reorder.
+    const char* flags[] = {"telamon", "-disable-lsr", "-disable-post-ra",
+                           "-disable-x86-domain-reassignment"};
+    llvm::cl::ParseCommandLineOptions(static_cast<int>(std::size(flags)), flags, "",
+                                      &llvm::nulls());
     triple_ = llvm::sys::getProcessTriple();
-    auto created =
-        llvm::orc::LLJITBuilder().setPlatformSetUp(llvm::orc::setUpInactivePlatform).create();
-    if (!created) throw InternalError("cannot start the JIT: " + error_text(created.takeError()));
-    jit_ = std::move(*created);
-    // What code generation itself may call: memcpy, memset, fmod, ...
-    auto process = llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(
-        jit_->getDataLayout().getGlobalPrefix());
-    if (process) jit_->getMainJITDylib().addGenerator(std::move(*process));
-    else llvm::consumeError(process.takeError());
     auto machine = borrow_machine();
     layout_ = machine->createDataLayout();
     give_back(std::move(machine));
   }
 
-  Target target_;
   std::string triple_;
-  std::unique_ptr<llvm::orc::LLJIT> jit_;
   llvm::DataLayout layout_{""};
   std::mutex mutex_;
   std::vector<std::unique_ptr<llvm::TargetMachine>> machines_;
-  std::set<std::string> defined_;
-};
-
-class LinkedCode final : public NativeCode {
- public:
-  LinkedCode(llvm::orc::ResourceTrackerSP tracker, void* entry) : tracker_(std::move(tracker)) {
-    entry_ = entry;
-  }
-  ~LinkedCode() override {
-    if (auto error = tracker_->remove()) llvm::consumeError(std::move(error));
-  }
-
- private:
-  llvm::orc::ResourceTrackerSP tracker_;
 };
 
 class Stopwatch {
@@ -180,8 +140,14 @@ llvm::SmallVector<char, 0> emit_file(llvm::Module& module, llvm::CodeGenFileType
 }  // namespace
 
 std::string target_description() {
-  return "LLVM " LLVM_VERSION_STRING " for " + Session::get().target().cpu + " (" +
+  return "LLVM " LLVM_VERSION_STRING " for " + target().cpu + " (" +
          std::string(runtime::isa_name(runtime::host_isa())) + ")";
+}
+
+const std::string& target_features() {
+  static const auto* text = new std::string(target().cpu + " " + target().features + " " +
+                                            std::string(runtime::isa_name(runtime::host_isa())));
+  return *text;
 }
 
 OwnedModule make_module(const std::string& name) {
@@ -194,10 +160,6 @@ OwnedModule make_module(const std::string& name) {
   return m;
 }
 
-void define_symbol(const std::string& symbol, void* address) {
-  Session::get().define(symbol, address);
-}
-
 void set_target_attributes(llvm::Function& function) {
   const std::string bits = std::to_string(runtime::vector_bytes() * 8);
   // Without these LLVM splits 512-bit vectors in two on processors that it believes prefer 256.
@@ -207,8 +169,7 @@ void set_target_attributes(llvm::Function& function) {
 }
 
 std::shared_ptr<NativeCode> compile_module(llvm::Module& module, const std::string& entry,
-                                           CodegenTimes& times) {
-  Session& session = Session::get();
+                                           CodegenTimes& times, std::string& object) {
   Stopwatch watch;
 #ifdef TELAMON_DEBUG_CHECKS
   std::string problems;
@@ -217,19 +178,12 @@ std::shared_ptr<NativeCode> compile_module(llvm::Module& module, const std::stri
     throw InternalError("the generated code is malformed: " + problems + "\n" + ir_text(module));
   }
 #endif
-  times.optimise = watch.lap();
-  llvm::SmallVector<char, 0> object = emit_file(module, llvm::CodeGenFileType::ObjectFile);
+  const auto file = emit_file(module, llvm::CodeGenFileType::ObjectFile);
+  object.assign(file.data(), file.size());
   times.codegen = watch.lap();
-  auto tracker = session.jit().getMainJITDylib().createResourceTracker();
-  if (auto error = session.jit().addObjectFile(
-          tracker,
-          std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(object), entry, false))) {
-    throw InternalError("cannot link generated code: " + error_text(std::move(error)));
-  }
-  auto address = session.jit().lookup(entry);
-  if (!address) throw InternalError("cannot link: " + error_text(address.takeError()));
+  auto code = load_object(object, entry);
   times.link = watch.lap();
-  return std::make_shared<LinkedCode>(std::move(tracker), address->toPtr<void*>());
+  return code;
 }
 
 std::string assembly(llvm::Module& module) {

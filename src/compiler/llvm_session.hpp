@@ -14,6 +14,9 @@ namespace compiler {
 /// The version of LLVM, the processor and the generated instruction set, for reports.
 std::string target_description();
 
+/// The processor that code is generated for, with its features.
+const std::string& target_features();
+
 /// Machine code in memory, given back when the last owner is gone.
 class NativeCode {
  public:

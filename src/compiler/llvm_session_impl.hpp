@@ -19,17 +19,15 @@ struct OwnedModule {
 
 /// An empty module for the host.
 OwnedModule make_module(const std::string& name);
-/// Makes `symbol` callable from generated code.
-void define_symbol(const std::string& symbol, void* address);
 /// The attributes that every generated function needs for full-width vectors.
 void set_target_attributes(llvm::Function& function);
 /// Times of the steps of code generation, in microseconds.
 struct CodegenTimes {
-  double optimise = 0, codegen = 0, link = 0;
+  double codegen = 0, link = 0;
 };
-/// Compiles and links; `entry` is the name of the function to find.
+/// Compiles and links; `entry` is the name of the function to find. `object` is what was linked.
 std::shared_ptr<NativeCode> compile_module(llvm::Module& module, const std::string& entry,
-                                           CodegenTimes& times);
+                                           CodegenTimes& times, std::string& object);
 /// The assembly text of the module.
 std::string assembly(llvm::Module& module);
 std::string ir_text(const llvm::Module& module);

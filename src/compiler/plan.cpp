@@ -169,8 +169,12 @@ class Planner {
         const bool form = std::holds_alternative<Lowering::Kernel>(lowering_of(*e.primitive).form);
         c.kernel.kind = form ? Kernel::Kind::emitted : Kernel::Kind::update;
       }
-      if (step.host) step.kind = Step::Kind::host;
-      else step.kernel = c.kernel;
+      if (step.host) {
+        step.kind = Step::Kind::host;
+        step.eqn = c.kernel.eqn;
+      } else {
+        step.kernel = c.kernel;
+      }
       step.kernel.name = std::string(e.primitive->name());
     } else {
       Kernel& k = c.kernel;

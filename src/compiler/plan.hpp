@@ -85,6 +85,7 @@ struct Step {
   Kernel kernel;
   std::vector<int> reads, writes;  ///< values
   HostFunction host;
+  int eqn = -1;      ///< of host calls: what the function is made from, in `scope`
   std::string name;  ///< of host calls
   Array constant;    ///< fill: the scalar to store in writes[0]
   // Loops run bodies[0] `trips` times, or as often as the integer value reads[0] says when trips is

@@ -13,7 +13,7 @@ inline namespace v1 {
 namespace detail {
 namespace {
 
-constexpr std::string_view kLog[] = {"compile", "jit"};
+constexpr std::string_view kLog[] = {"compile", "jit", "cache"};
 // Lowering is not among them: without it there is no program.
 constexpr std::string_view kDisable[] = {"simplify",
                                          "cse",

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 
 #include "core/concrete.hpp"
+#include "core/replaced_lowering.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "telamon/primitives.hpp"
@@ -18,6 +20,7 @@ struct Registry {
   std::mutex mutex;
   std::vector<const PrimitiveBase*> primitives;
   std::vector<const detail::RuleTable*> retired;  // of destroyed primitives
+  std::set<const PrimitiveBase*> extended;        // by a lowering, since they were made
 };
 Registry& registry() {
   static auto* const r = new Registry;
@@ -60,9 +63,18 @@ detail::RuleTable& PrimitiveBase::mutable_rules() const {
 }
 
 void PrimitiveBase::add_lowering(std::string platform, Lowering lowering) const {
+  {
+    const std::lock_guard lock(registry().mutex);
+    registry().extended.insert(this);
+  }
   detail::RuleTable& table = mutable_rules();
   table.lower[std::move(platform)] = std::move(lowering);
   detail::derive_missing_rules(table);
+}
+
+bool detail::has_replaced_lowering(const PrimitiveBase& primitive) {
+  const std::lock_guard lock(registry().mutex);
+  return registry().extended.contains(&primitive);
 }
 
 bool PrimitiveBase::has_rule(std::string_view rule) const {

@@ -1,0 +1,172 @@
+// JITLink with a context of our own. An ORC session would add a table of symbols and half a
+// millisecond at the start of a process; objects of ours need neither: each has one entry point.
+#include "compiler/native_loader.hpp"
+
+#include <dlfcn.h>
+#if defined(__x86_64__) && defined(__ELF__)
+#include <llvm/ExecutionEngine/JITLink/ELF_x86_64.h>
+#else
+#include <llvm/ExecutionEngine/JITLink/JITLink.h>
+#endif
+#include <llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h>
+
+#include <mutex>
+#include <unordered_map>
+
+#include "compiler/host_calls.hpp"
+#include "runtime/math/vector_math.hpp"
+#include "telamon/error.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+NativeCode::~NativeCode() = default;
+
+namespace {
+
+namespace jitlink = llvm::jitlink;
+
+/// What generated code may call.
+class Symbols {
+ public:
+  static Symbols& get() {
+    static auto* symbols = new Symbols;  // leaked: code runs until the very end of the process
+    return *symbols;
+  }
+
+  void define(const std::string& symbol, void* address) {
+    const std::lock_guard lock(mutex_);
+    addresses_.emplace(symbol, address);
+  }
+
+  void* find(const std::string& symbol) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = addresses_.find(symbol); found != addresses_.end())
+        return found->second;
+    }
+    return dlsym(RTLD_DEFAULT, symbol.c_str());  // what code generation itself calls: memcpy, fmod
+  }
+
+ private:
+  Symbols() {
+    addresses_.emplace("telamon_jit_parallel", reinterpret_cast<void*>(&parallel_kernel));
+    addresses_.emplace("telamon_jit_host_call", reinterpret_cast<void*>(&host_call));
+    for (const math::MathFunction& f : math::math_functions()) {
+      for (const auto* entries : {f.f32, f.f64}) {
+        for (int isa = 0; isa < runtime::kNumIsas; ++isa) {
+          if (entries[isa].address != nullptr)
+            addresses_.emplace(entries[isa].symbol, entries[isa].address);
+        }
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<std::string, void*> addresses_;
+};
+
+jitlink::InProcessMemoryManager& memory() {
+  static auto* manager =
+      llvm::cantFail(jitlink::InProcessMemoryManager::Create()).release();  // leaked, as above
+  return *manager;
+}
+
+class LinkedCode final : public NativeCode {
+ public:
+  LinkedCode(jitlink::JITLinkMemoryManager::FinalizedAlloc memory, void* entry)
+      : memory_(std::move(memory)) {
+    entry_ = entry;
+  }
+  ~LinkedCode() override {
+    if (auto error = memory().deallocate(std::move(memory_))) llvm::consumeError(std::move(error));
+  }
+
+ private:
+  jitlink::JITLinkMemoryManager::FinalizedAlloc memory_;
+};
+
+struct Linked {
+  jitlink::JITLinkMemoryManager::FinalizedAlloc memory;
+  void* entry = nullptr;
+  std::string error;
+};
+
+/// Everything happens in the calling thread, before jitlink::link returns.
+class LinkContext final : public jitlink::JITLinkContext {
+ public:
+  LinkContext(const std::string& entry, Linked& result)
+      : JITLinkContext(nullptr), entry_(entry), result_(result) {}
+
+  jitlink::JITLinkMemoryManager& getMemoryManager() override { return memory(); }
+
+  void notifyFailed(llvm::Error error) override {
+    result_.error = llvm::toString(std::move(error));
+  }
+
+  void lookup(const LookupMap& symbols,
+              std::unique_ptr<jitlink::JITLinkAsyncLookupContinuation> next) override {
+    jitlink::AsyncLookupResult found;
+    for (const auto& symbol : symbols) {
+      void* address = Symbols::get().find(symbol.first.str());
+      if (address == nullptr) {
+        return next->run(llvm::make_error<llvm::StringError>(
+            "there is no function " + symbol.first.str(), llvm::inconvertibleErrorCode()));
+      }
+      found[symbol.first] = {llvm::orc::ExecutorAddr::fromPtr(address),
+                             llvm::JITSymbolFlags::Exported};
+    }
+    next->run(std::move(found));
+  }
+
+  llvm::Error notifyResolved(jitlink::LinkGraph& graph) override {
+    for (const auto* symbol : graph.defined_symbols()) {
+      if (symbol->hasName() && symbol->getName() == entry_)
+        result_.entry = symbol->getAddress().toPtr<void*>();
+    }
+    if (result_.entry != nullptr) return llvm::Error::success();
+    return llvm::make_error<llvm::StringError>("there is no entry point " + entry_,
+                                               llvm::inconvertibleErrorCode());
+  }
+
+  void notifyFinalized(jitlink::JITLinkMemoryManager::FinalizedAlloc memory) override {
+    result_.memory = std::move(memory);
+  }
+
+ private:
+  const std::string& entry_;
+  Linked& result_;
+};
+
+// By name, so that the linkers of all other formats and processors stay out of the library.
+#if defined(__x86_64__) && defined(__ELF__)
+constexpr auto kReadObject = &jitlink::createLinkGraphFromELFObject_x86_64;
+constexpr auto kLink = &jitlink::link_ELF_x86_64;
+#else
+constexpr auto kReadObject =
+    static_cast<llvm::Expected<std::unique_ptr<jitlink::LinkGraph> > (*)(llvm::MemoryBufferRef)>(
+        &jitlink::createLinkGraphFromObject);
+constexpr auto kLink = &jitlink::link;
+#endif
+
+}  // namespace
+
+void define_symbol(const std::string& symbol, void* address) {
+  Symbols::get().define(symbol, address);
+}
+
+std::shared_ptr<NativeCode> load_object(std::string_view object, const std::string& entry) {
+  auto graph = kReadObject(llvm::MemoryBufferRef({object.data(), object.size()}, "telamon"));
+  if (!graph) {
+    throw InternalError("cannot read generated code: " + llvm::toString(graph.takeError()));
+  }
+  Linked linked;
+  kLink(std::move(*graph), std::make_unique<LinkContext>(entry, linked));
+  if (!linked.error.empty()) throw InternalError("cannot link generated code: " + linked.error);
+  return std::make_shared<LinkedCode>(std::move(linked.memory), linked.entry);
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

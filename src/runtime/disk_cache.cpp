@@ -1,0 +1,354 @@
+// The folder of the disk cache.
+#include "runtime/disk_cache.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <utility>
+#include <vector>
+
+#include "core/environment.hpp"
+#include "runtime/history.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace runtime {
+namespace disk_cache {
+namespace {
+
+constexpr std::int64_t kDefaultBound = 512;         // megabytes
+constexpr std::uint64_t kLargestFile = 1ull << 30;  // what claims to be more is damaged
+constexpr std::time_t kAbandoned = 600;             // seconds until a temporary file is nobody's
+constexpr std::string_view kSuffix = ".tlc", kTemporary = "tmp-";
+
+struct Header {
+  char magic[8];           // with the version of this format: others are as good as absent
+  std::uint32_t checksum;  // CRC-32 of key, size and bytes
+  std::uint32_t zero;
+  Key key;
+  std::uint64_t size;
+};
+constexpr char kMagic[8] = {'T', 'L', 'M', 'C', 'O', 'D', 'E', '1'};
+
+struct Live {
+  std::atomic<std::int64_t> hits{0}, misses{0}, stores{0}, evictions{0}, errors{0};
+  std::atomic<std::int64_t> written{0};  // bytes since the folder was last looked through
+};
+constinit Live live;
+
+void log(const std::string& text) {
+  if (!detail::environment_lists("TELAMON_LOG", "cache")) return;
+  std::fprintf(stderr, "[telamon cache] %s\n", text.c_str());
+}
+
+/// Counted and logged; the cache goes on without.
+void fail(const std::string& what, int error) {
+  count(live.errors);
+  log(what + (error == 0 ? "" : std::string(": ") + std::strerror(error)));
+}
+
+/// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(Descriptor&& o) noexcept : fd_(std::exchange(o.fd_, -1)) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  explicit operator bool() const { return fd_ >= 0; }
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+std::int64_t bound() {
+  return std::int64_t{1 << 20} *
+         detail::environment_number("TELAMON_CACHE_SIZE").value_or(kDefaultBound);
+}
+
+std::uint32_t checksum(const Header& header, std::string_view bytes) {
+  uLong crc = crc32(0, header.key.data(), static_cast<uInt>(header.key.size()));
+  crc = crc32(crc, reinterpret_cast<const Bytef*>(&header.size), sizeof header.size);
+  crc = crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
+  return static_cast<std::uint32_t>(crc);
+}
+
+std::string name_of(const Key& key) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string name;
+  for (const std::uint8_t byte : key) {
+    name += kDigits[byte >> 4];
+    name += kDigits[byte & 15];
+  }
+  return name.append(kSuffix);
+}
+
+/// Ours, and nobody else may write to it.
+bool is_safe(const struct stat& s) {
+  return s.st_uid == ::geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+void make_folders(const std::string& path) {
+  for (std::size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
+    ::mkdir(path.substr(0, at).c_str(), 0700);
+  ::mkdir(path.c_str(), 0700);
+}
+
+/// The folder, made if need be. Code is run that comes from there: it must be the user's own, also
+/// where a link leads to it. A missing folder is no error for those who only read.
+Descriptor open_folder(bool make) {
+  const std::string path = folder();
+  if (path.empty()) return Descriptor(-1);
+  struct stat link{};
+  if (::lstat(path.c_str(), &link) != 0) {
+    if (!make && errno == ENOENT) return Descriptor(-1);
+    if (make) make_folders(path);
+  } else if (S_ISLNK(link.st_mode) && link.st_uid != ::geteuid() && link.st_uid != 0) {
+    fail(path + " is a link of another user's", 0);
+    return Descriptor(-1);
+  }
+  Descriptor opened(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) {
+    fail("cannot open " + path, errno);
+    return opened;
+  }
+  struct stat s{};
+  if (::fstat(opened.get(), &s) == 0 && is_safe(s)) return opened;
+  fail(path + " belongs to another user, or others may write to it", 0);
+  return Descriptor(-1);
+}
+
+bool read_all(int fd, char* to, std::size_t size) {
+  while (size > 0) {
+    const ssize_t n = ::read(fd, to, size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    to += n;
+    size -= static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+enum class Found { whole, absent, damaged };
+
+Found read_file(int fd, const Key& key, std::string& bytes) {
+  struct stat s{};
+  if (::fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) || !is_safe(s)) return Found::damaged;
+  Header header{};
+  const auto size = static_cast<std::uint64_t>(s.st_size);
+  if (size < sizeof header || size > kLargestFile ||
+      !read_all(fd, reinterpret_cast<char*>(&header), sizeof header))
+    return Found::damaged;
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0)
+    return std::memcmp(header.magic, kMagic, sizeof kMagic - 1) == 0 ? Found::absent
+                                                                     : Found::damaged;
+  if (header.zero != 0 || header.key != key || header.size != size - sizeof header)
+    return Found::damaged;
+  bytes.resize(static_cast<std::size_t>(header.size));
+  if (!read_all(fd, bytes.data(), bytes.size()) || checksum(header, bytes) != header.checksum)
+    return Found::damaged;
+  ::futimens(fd, nullptr);  // used now: the last to be evicted
+  return Found::whole;
+}
+
+struct File {
+  std::string name;
+  std::int64_t size;
+  timespec used;
+};
+
+/// Calls f(name, stat) for the cache's own files.
+template <class F>
+void for_each_file(const Descriptor& folder, F&& f) {
+  const int again = ::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* entries = again < 0 ? nullptr : ::fdopendir(again);
+  if (entries == nullptr) {
+    if (again >= 0) ::close(again);
+    return;
+  }
+  while (const dirent* entry = ::readdir(entries)) {
+    const std::string_view name = entry->d_name;
+    struct stat s{};
+    if ((name.ends_with(kSuffix) || name.starts_with(kTemporary)) &&
+        ::fstatat(folder.get(), entry->d_name, &s, AT_SYMLINK_NOFOLLOW) == 0)
+      f(name, s);
+  }
+  ::closedir(entries);
+}
+
+void remove(const Descriptor& folder, const std::string& name) {
+  ::unlinkat(folder.get(), name.c_str(), 0);
+}
+
+void trim(const Descriptor& folder) {
+  live.written = 0;
+  std::vector<File> files;
+  std::int64_t total = 0;
+  const std::time_t now = std::time(nullptr);
+  for_each_file(folder, [&](std::string_view name, const struct stat& s) {
+    if (name.starts_with(kTemporary)) {
+      if (s.st_mtim.tv_sec + kAbandoned < now) remove(folder, std::string(name));
+      return;
+    }
+    files.push_back({std::string(name), s.st_size, s.st_mtim});
+    total += s.st_size;
+  });
+  const std::int64_t most = bound();
+  if (total <= most) return;
+  std::sort(files.begin(), files.end(), [](const File& a, const File& b) {
+    return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
+  });
+  // Somewhat below the bound, so that the next store need not look through the folder again.
+  for (const File& file : files) {
+    if (total <= most - most / 8) break;
+    remove(folder, file.name);
+    total -= file.size;
+    count(live.evictions);
+    log("evicted " + file.name);
+  }
+}
+
+}  // namespace
+
+std::string folder() {
+  // Of no use, and not to be trusted, in programs that run with more rights than their caller.
+  if (const char* path = ::secure_getenv("TELAMON_CACHE_DIR"); path != nullptr)
+    return std::strcmp(path, "none") == 0 ? "" : path;
+  if (const char* caches = ::secure_getenv("XDG_CACHE_HOME"); caches != nullptr && *caches == '/')
+    return std::string(caches) + "/telamon";
+  if (const char* home = ::secure_getenv("HOME"); home != nullptr && *home == '/')
+    return std::string(home) + "/.cache/telamon";
+  return "";
+}
+
+std::optional<std::string> load(const Key& key) {
+  const Descriptor folder = open_folder(false);
+  const std::string name = name_of(key);
+  if (folder) {
+    const Descriptor file(
+        ::openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    std::string bytes;
+    const Found found = file              ? read_file(file.get(), key, bytes)
+                        : errno == ENOENT ? Found::absent
+                                          : Found::damaged;
+    if (found == Found::whole) {
+      count(live.hits);
+      log("hit " + name);
+      return bytes;
+    }
+    if (found == Found::damaged) {
+      fail(name + " is damaged or not ours: removed", 0);
+      remove(folder, name);
+    }
+  }
+  count(live.misses);
+  log("miss " + name);
+  return std::nullopt;
+}
+
+void reject(const Key& key, std::string_view why) {
+  count(live.hits, -1);
+  count(live.misses);
+  fail(name_of(key) + " cannot be used: " + std::string(why), 0);
+  if (const Descriptor folder = open_folder(false)) remove(folder, name_of(key));
+}
+
+void store(const Key& key, std::string_view bytes) {
+  const Descriptor folder = open_folder(true);
+  const std::int64_t most = bound();
+  const auto size = static_cast<std::int64_t>(sizeof(Header) + bytes.size());
+  if (!folder || size > most / 4) return;
+
+  static std::atomic<unsigned> serial{0};
+  const std::string temporary = std::string(kTemporary) + std::to_string(::getpid()) + "-" +
+                                std::to_string(serial.fetch_add(1)) + "-" +
+                                std::to_string(std::clock());
+  Descriptor file(::openat(folder.get(), temporary.c_str(),
+                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) return fail("cannot write " + temporary, errno);
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.key = key;
+  header.size = bytes.size();
+  header.checksum = checksum(header, bytes);
+  const std::string_view head(reinterpret_cast<const char*>(&header), sizeof header);
+  const bool written = write_all(file.get(), head) && write_all(file.get(), bytes);
+  // Some file systems say only when it is closed that there was no room.
+  int error = written ? 0 : errno != 0 ? errno : EIO;
+  if (::close(file.release()) != 0 && error == 0) error = errno;
+  const std::string name = name_of(key);
+  if (error != 0 || ::renameat(folder.get(), temporary.c_str(), folder.get(), name.c_str()) != 0) {
+    fail("cannot write " + name, error != 0 ? error : errno);
+    return remove(folder, temporary);
+  }
+  count(live.stores);
+  log("stored " + name + ", " + std::to_string(size) + " bytes");
+  // Looking through the folder takes as long as a small compilation: processes that store little do it
+  // now and then, by the luck of the key.
+  if ((live.written += size) > most / 16 || key[0] % 16 == 0) trim(folder);
+}
+
+void trim() {
+  if (const Descriptor folder = open_folder(false)) trim(folder);
+}
+
+}  // namespace disk_cache
+}  // namespace runtime
+
+namespace disk_cache = runtime::disk_cache;
+
+DiskCacheCounters disk_cache_counters() {
+  const disk_cache::Live& c = disk_cache::live;
+  return {c.hits, c.misses, c.stores, c.evictions, c.errors};
+}
+
+DiskCacheContents disk_cache_contents() {
+  DiskCacheContents contents;
+  contents.folder = disk_cache::folder();
+  contents.bound = disk_cache::bound();
+  if (const disk_cache::Descriptor opened = disk_cache::open_folder(false)) {
+    disk_cache::for_each_file(opened, [&](std::string_view name, const struct stat& s) {
+      contents.files += name.ends_with(disk_cache::kSuffix);
+      contents.bytes += s.st_size;
+    });
+  }
+  return contents;
+}
+
+std::int64_t clear_disk_cache() {
+  std::int64_t removed = 0;
+  if (const disk_cache::Descriptor opened = disk_cache::open_folder(false)) {
+    disk_cache::for_each_file(opened, [&](std::string_view name, const struct stat&) {
+      removed += name.ends_with(disk_cache::kSuffix);
+      disk_cache::remove(opened, std::string(name));
+    });
+  }
+  return removed;
+}
+
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,42 @@
+// Files by key, shared with other processes: the store below telamon/disk_cache.hpp.
+//
+// A file is a header with a checksum and the bytes. It is written under a temporary name and renamed,
+// so a reader meets whole files only, whoever is killed when. Nothing here throws: what does not work
+// is counted, logged with TELAMON_LOG=cache, and as good as absent.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "telamon/disk_cache.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace runtime {
+namespace disk_cache {
+
+using Key = std::array<std::uint8_t, 32>;
+
+/// The folder, from the environment, read anew at each call; empty when the cache is switched off.
+TELAMON_API std::string folder();
+
+/// The bytes stored under the key. Counts a hit or a miss, and damage as an error besides.
+TELAMON_API std::optional<std::string> load(const Key& key);
+
+/// Stores the bytes; removes the files that were not used for longest where the bound is exceeded.
+TELAMON_API void store(const Key& key, std::string_view bytes);
+
+/// What was loaded under the key cannot be used after all: the hit becomes a miss and an error, and
+/// the file goes.
+TELAMON_API void reject(const Key& key, std::string_view why);
+
+/// Removes temporary files left by processes that were killed, and what exceeds the bound.
+TELAMON_API void trim();
+
+}  // namespace disk_cache
+}  // namespace runtime
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,249 @@
+// Programs in the disk cache: a program that is found computes what the compiled one does, and none is
+// taken for another.
+#include "compiler/program_store.hpp"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include "compiler/support.hpp"
+#include "support/disk_cache.hpp"
+#include "telamon/control_flow.hpp"
+#include "telamon/grad.hpp"
+#include "telamon/numpy.hpp"
+#include "telamon/primitive.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Array wave(const Array& x) { return sin(x) * 2.0 + x; }
+
+/// The names of the passes that a compilation went through.
+std::string passes(const Compiled& executable) {
+  std::string names;
+  for (const PassTime& p : executable->info().passes) names += p.name + " ";
+  return names;
+}
+
+/// Compiles the program twice, the second time from the disk, and compares bit for bit.
+void expect_found_again(const Program& f, const Arrays& inputs) {
+  const CacheFolder folder;
+  const CacheChanges changes;
+  const Compiled first = compile(stage(f, inputs)), second = compile(stage(f, inputs));
+  EXPECT_EQ(changes().stores, 1);
+  EXPECT_EQ(changes().hits, 1);
+  EXPECT_EQ(changes().errors, 0);
+  EXPECT_THAT(passes(first), HasSubstr("codegen"));
+  EXPECT_THAT(passes(second), Not(HasSubstr("codegen")));
+  EXPECT_EQ(first->info().kernels, second->info().kernels);
+  EXPECT_EQ(first->info().library_calls, second->info().library_calls);
+  EXPECT_EQ(first->info().steps, second->info().steps);
+  EXPECT_EQ(first->info().arena_bytes, second->info().arena_bytes);
+  const Arrays want = execute(first, inputs), got = execute(second, inputs);
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (!is_complex(got[i].dtype()))
+      expect_equal(got[i], want[i], 0, "result " + std::to_string(i));
+  }
+  EXPECT_EQ(first->text("plan"), second->text("plan"));
+  EXPECT_EQ(first->text("jaxpr"), second->text("jaxpr"));
+}
+
+TEST(ProgramStore, FindsElementwiseProgramsAndReductions) {
+  const Array x = uniform({40, 30}, DType::f32);
+  expect_found_again([](std::span<const Array> a) { return Arrays{wave(a[0]), sum(a[0])}; }, {x});
+}
+
+TEST(ProgramStore, FindsProgramsThatCallBlas) {
+  const Array a = uniform({100, 80}, DType::f32), b = uniform({80, 90}, DType::f32);
+  expect_found_again(
+      [](std::span<const Array> x) { return Arrays{tanh(matmul(x[0], x[1])) + 1.0}; }, {a, b});
+}
+
+TEST(ProgramStore, FindsProgramsThatCallTheLibrary) {
+  const Array x = uniform({50}, DType::f64);
+  expect_found_again([](std::span<const Array> a) { return Arrays{sort(a[0]) * 2.0}; }, {x});
+}
+
+TEST(ProgramStore, FindsLoopsAndBranches) {
+  const Array x = uniform({16}, DType::f64);
+  expect_found_again(
+      [](std::span<const Array> a) {
+        const Array looped =
+            fori_loop(0, 5, [](const Array&, const Array& c) { return sin(c) + 0.5; }, a[0]);
+        return Arrays{cond(
+            sum(a[0]) > 0.0, [](Array v) { return v * 2.0; }, [](Array v) { return v - 1.0; },
+            looped)};
+      },
+      {x});
+}
+
+TEST(ProgramStore, TellsProgramsApart) {
+  const CacheFolder folder;
+  const Array x = uniform({64}, DType::f32), y = uniform({64}, DType::f64),
+              z = uniform({63}, DType::f32);
+  const CacheChanges changes;
+  const auto with = [](double c) {
+    return Program([c](std::span<const Array> a) { return Arrays{a[0] * c}; });
+  };
+  check(with(2.0), {x});
+  check(with(2.5), {x});                                                    // another literal
+  check(with(2.0), {y});                                                    // type
+  check(with(2.0), {z});                                                    // shape
+  check([](std::span<const Array> a) { return Arrays{a[0] + 2.0}; }, {x});  // operation
+  check([](std::span<const Array> a) { return Arrays{a[0] * 2.0, a[0]}; }, {x});
+  check([](std::span<const Array> a) { return Arrays{lax::cumsum(a[0], 0)}; }, {x});
+  check([](std::span<const Array> a) { return Arrays{lax::cumsum(a[0], 0, true)}; },
+        {x});  // parameter
+  check([](std::span<const Array> a) { return Arrays{sum(a[0])}; }, {x});
+  EXPECT_EQ(changes().hits, 0);
+  const CompileOptions contracted{.contract = true, .name = {}, .disabled = {}};
+  check(with(2.0), {x}, -1, 1, contracted);
+  EXPECT_EQ(changes().hits, 0);
+  setenv("TELAMON_DISABLE", "fuse", 1);
+  check(with(2.0), {x});
+  unsetenv("TELAMON_DISABLE");
+  EXPECT_EQ(changes().hits, 0);
+  check(with(2.0), {x});
+  EXPECT_EQ(changes().hits, 1);
+}
+
+TEST(ProgramStore, StaysOutOfTheWayOfDumpsAndKeptPrograms) {
+  const CacheFolder folder;
+  const Array x = uniform({64}, DType::f32);
+  const Program f = [](std::span<const Array> a) { return Arrays{wave(a[0])}; };
+  compile(stage(f, {x}));
+  CompileOptions keeping;
+  keeping.keep_programs = true;
+  const Compiled kept = compile(stage(f, {x}), keeping);
+  EXPECT_THAT(kept->text("simplify"), HasSubstr("sin"));
+  const Compiled found = compile(stage(f, {x}));
+  EXPECT_THAT(found->text("ir"), HasSubstr("define"));
+  EXPECT_THAT(found->text("asm"), HasSubstr(".text"));
+}
+
+TEST(ProgramStore, CompilesWhatIsDamaged) {
+  const CacheFolder folder;
+  const Array x = uniform({64}, DType::f32);
+  const Program f = [](std::span<const Array> a) { return Arrays{wave(a[0])}; };
+  compile(stage(f, {x}));
+  const auto file = folder.files().at(0);
+  std::string bytes = CacheFolder::read(file);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
+  CacheFolder::write(file, bytes);
+  const CacheChanges changes;
+  check(f, {x});
+  EXPECT_EQ(changes().errors, 1);
+  EXPECT_EQ(changes().stores, 1);
+  check(f, {x});
+  EXPECT_EQ(changes().hits, 1);
+}
+
+TEST(ProgramStore, CompilesWhereTheBytesAreNoProgram) {
+  const CacheFolder folder;
+  const Array x = uniform({64}, DType::f32);
+  const Program f = [](std::span<const Array> a) { return Arrays{wave(a[0])}; };
+  const Jaxpr jaxpr = stage(f, {x});
+  const auto key = compiler::program_key(jaxpr, {});
+  ASSERT_TRUE(key.has_value());
+  for (const std::string& bytes : {std::string(), std::string("no program"), std::string(4000, 'x'),
+                                   std::string(4000, '\0')}) {
+    runtime::disk_cache::store(*key, bytes);
+    const CacheChanges changes;
+    const Compiled executable = compile(jaxpr);
+    expect_equal(execute(executable, {x})[0], wave(x), 0, "compiled");
+    EXPECT_EQ(changes().errors, 1);
+    EXPECT_EQ(changes().hits, 0);
+  }
+}
+
+// An operation of the user's own is known by the code that it becomes.
+TEST(ProgramStore, KnowsOperationsOfUsersByTheirCode) {
+  const CacheFolder folder;
+  static const Primitive<NoParams> own_p{"program_store_own"};
+  own_p.def_abstract_eval([](const NoParams&, std::span<const Aval> x) { return x[0]; });
+  own_p.def_impl([](const NoParams&, std::span<const Array> x) { return Arrays{x[0] * 2.0}; });
+  const auto times = [](double c) {
+    return element<NoParams>([c](Emitter& e, const NoParams&, std::span<const Scalar> x) {
+      return e.mul(x[0], e.constant(x[0].dtype(), c));
+    });
+  };
+  const Array x = uniform({64}, DType::f64);
+  const Program f = [](std::span<const Array> a) { return Arrays{own_p.bind1({}, {a[0]}) + 1.0}; };
+  own_p.def_lower(times(2.0));
+  const CacheChanges changes;
+  for (int i = 0; i < 2; ++i)
+    expect_equal(execute(compile(stage(f, {x})), {x})[0], x * 2.0 + 1.0, 0, "doubled");
+  EXPECT_EQ(changes().hits, 1);
+  own_p.def_lower(times(3.0));
+  expect_equal(execute(compile(stage(f, {x})), {x})[0], x * 3.0 + 1.0, 0, "tripled");
+  EXPECT_EQ(changes().hits, 1);
+}
+
+// What lowering leaves are operations that programs are known by, so that none is looked for in vain.
+TEST(ProgramStore, KnowsAllOperationsOfTheLibrary) {
+  const auto known = compiler::stored_operations();
+  EXPECT_TRUE(std::is_sorted(known.begin(), known.end()));
+  int own = 0;
+  for (const PrimitiveBase* p : PrimitiveBase::all()) {
+    // Those of tests are no symbols of the library: telamon::v1::NAME_p.
+    const std::string object = std::string(p->name()) + "_p";
+    const std::string symbol = "_ZN7telamon2v1" + std::to_string(object.size()) + object + "E";
+    if (dlsym(RTLD_DEFAULT, symbol.c_str()) == nullptr) continue;
+    const Lowering* lowering = p->rules().lowering();
+    if (lowering != nullptr && std::holds_alternative<Lowering::Ops>(lowering->form)) continue;
+    if (p->rules().inlinable || p->name() == "jit" || p->name() == "check") continue;
+    ++own;
+    EXPECT_TRUE(std::binary_search(known.begin(), known.end(), p->name())) << p->name();
+  }
+  if (own == 0) GTEST_SKIP() << "a static library exports no symbols";
+  EXPECT_GT(own, 60);
+}
+
+TEST(ProgramStore, SaysSoInTheLog) {
+  const CacheFolder folder;
+  const Array x = uniform({64}, DType::f32);
+  const Program f = [](std::span<const Array> a) { return Arrays{wave(a[0])}; };
+  setenv("TELAMON_LOG", "cache", 1);
+  ::testing::internal::CaptureStderr();
+  compile(stage(f, {x}));
+  compile(stage(f, {x}));
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  unsetenv("TELAMON_LOG");
+  for (const char* word : {"miss", "stored", "hit"}) EXPECT_THAT(text, HasSubstr(word));
+}
+
+TEST(ProgramStore, ServesFourProcessesAtOnce) {
+  const CacheFolder folder;
+  std::vector<pid_t> children;
+  for (int c = 0; c < 4; ++c) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      execl("/proc/self/exe", "test_compiler", "--gtest_brief=1",
+            "--gtest_filter=ProgramStore.ComputesTheSameWhoeverCompiled", nullptr);
+      _exit(3);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(folder.files().size(), 6u);
+}
+
+// Run by the test above in four processes with one folder.
+TEST(ProgramStore, ComputesTheSameWhoeverCompiled) {
+  for (int n = 1; n <= 6; ++n) {
+    const Array x = uniform({10 * n}, DType::f64);
+    check([](std::span<const Array> a) { return Arrays{cos(wave(a[0]))}; }, {x});
+  }
+}
+
+}  // namespace
+}  // namespace telamon::testing

@@ -1,0 +1,343 @@
+// The files of the disk cache: what is found again, and what happens when files are damaged, folders
+// cannot be used, writers die and processes meet.
+#include "runtime/disk_cache.hpp"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <thread>
+
+#include "support/disk_cache.hpp"
+
+namespace telamon::testing {
+namespace {
+
+namespace cache = runtime::disk_cache;
+
+cache::Key key(int n) {
+  cache::Key k{};
+  k[0] = 1;  // stores that look through the folder by the luck of their key begin with 0, 16, ...
+  k[1] = static_cast<std::uint8_t>(n);
+  k[2] = static_cast<std::uint8_t>(n >> 8);
+  return k;
+}
+
+std::string text(int n, std::size_t size = 300) {
+  std::string s = "program " + std::to_string(n) + " ";
+  while (s.size() < size)
+    s += static_cast<char>('a' + (s.size() * 7 + static_cast<unsigned>(n)) % 26);
+  return s;
+}
+
+TEST(DiskCache, FindsWhatWasStored) {
+  const CacheFolder folder;
+  const CacheChanges changes;
+  EXPECT_EQ(cache::load(key(1)), std::nullopt);
+  cache::store(key(1), text(1));
+  EXPECT_EQ(cache::load(key(1)), text(1));
+  EXPECT_EQ(cache::load(key(2)), std::nullopt);
+  cache::store(key(1), text(5));  // the later one stays
+  EXPECT_EQ(cache::load(key(1)), text(5));
+  EXPECT_EQ(changes().hits, 2);
+  EXPECT_EQ(changes().misses, 2);
+  EXPECT_EQ(changes().stores, 2);
+  EXPECT_EQ(changes().errors, 0);
+  EXPECT_EQ(disk_cache_contents().files, 1);
+  EXPECT_EQ(disk_cache_contents().folder, folder.path());
+}
+
+TEST(DiskCache, IsReadableByItsOwnerOnly) {
+  const CacheFolder folder;
+  cache::store(key(1), text(1));
+  struct stat s{};
+  ASSERT_EQ(stat(folder.path().c_str(), &s), 0);
+  EXPECT_EQ(s.st_mode & 0777, 0700u);
+  ASSERT_EQ(stat(folder.files().at(0).c_str(), &s), 0);
+  EXPECT_EQ(s.st_mode & 0777, 0600u);
+}
+
+TEST(DiskCache, IsOffWhenItsFolderIsNoneOrEmpty) {
+  const CacheFolder folder;
+  for (const char* off : {"none", ""}) {
+    setenv("TELAMON_CACHE_DIR", off, 1);
+    const CacheChanges changes;
+    EXPECT_EQ(cache::folder(), "");
+    cache::store(key(1), text(1));
+    EXPECT_EQ(cache::load(key(1)), std::nullopt);
+    EXPECT_EQ(changes().stores, 0);
+    EXPECT_EQ(changes().errors, 0);
+  }
+}
+
+TEST(DiskCache, LiesInTheCacheFolderOfTheUser) {
+  const CacheFolder folder;
+  const char* was = getenv("XDG_CACHE_HOME");
+  const std::string before = was == nullptr ? "" : was;
+  unsetenv("TELAMON_CACHE_DIR");
+  setenv("XDG_CACHE_HOME", "/somewhere", 1);
+  EXPECT_EQ(cache::folder(), "/somewhere/telamon");
+  unsetenv("XDG_CACHE_HOME");
+  EXPECT_THAT(cache::folder(), ::testing::EndsWith("/.cache/telamon"));
+  if (was != nullptr) setenv("XDG_CACHE_HOME", before.c_str(), 1);
+}
+
+TEST(DiskCache, TakesNoFileWithOneByteChanged) {
+  const CacheFolder folder;
+  cache::store(key(1), text(1));
+  const std::filesystem::path file = folder.files().at(0);
+  const std::string good = CacheFolder::read(file);
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+    CacheFolder::write(file, bad);
+    EXPECT_EQ(cache::load(key(1)), std::nullopt) << "byte " << i;
+    cache::store(key(1), text(1));
+    ASSERT_EQ(cache::load(key(1)), text(1)) << "byte " << i;
+  }
+}
+
+TEST(DiskCache, TakesNoFileThatIsCutOrLonger) {
+  const CacheFolder folder;
+  cache::store(key(1), text(1));
+  const std::filesystem::path file = folder.files().at(0);
+  const std::string good = CacheFolder::read(file);
+  for (std::size_t size = 0; size <= good.size() + 3; ++size) {
+    if (size == good.size()) continue;
+    std::string bad = good;
+    bad.resize(size, 'x');
+    CacheFolder::write(file, bad);
+    const CacheChanges changes;
+    EXPECT_EQ(cache::load(key(1)), std::nullopt) << size;
+    EXPECT_EQ(changes().errors, 1) << size;
+    EXPECT_FALSE(std::filesystem::exists(file)) << "what is damaged goes";
+  }
+}
+
+TEST(DiskCache, TakesNoFileOfAnotherKeyOrFormat) {
+  const CacheFolder folder;
+  cache::store(key(1), text(1));
+  const std::filesystem::path one = folder.files().at(0);
+  cache::store(key(2), text(2));
+  for (const auto& file : folder.files()) {
+    if (file != one) CacheFolder::write(file, CacheFolder::read(one));
+  }
+  EXPECT_EQ(cache::load(key(2)), std::nullopt);
+  std::string later = CacheFolder::read(one);
+  later[7] = '2';  // the version of the format
+  CacheFolder::write(one, later);
+  const CacheChanges changes;
+  EXPECT_EQ(cache::load(key(1)), std::nullopt);
+  EXPECT_EQ(changes().errors, 0);
+  EXPECT_TRUE(std::filesystem::exists(one)) << "it is no damage";
+  cache::store(key(1), text(1));
+  EXPECT_EQ(cache::load(key(1)), text(1));
+}
+
+TEST(DiskCache, FollowsNoLinkInPlaceOfAFile) {
+  const CacheFolder folder;
+  cache::store(key(1), text(1));
+  const std::filesystem::path file = folder.files().at(0);
+  const std::filesystem::path elsewhere = folder.path() / "elsewhere";
+  std::filesystem::rename(file, elsewhere);
+  std::filesystem::create_symlink(elsewhere, file);
+  const CacheChanges changes;
+  EXPECT_EQ(cache::load(key(1)), std::nullopt);
+  EXPECT_EQ(changes().errors, 1);
+}
+
+TEST(DiskCache, DoesWithoutAFolderThatOthersMayWriteTo) {
+  const CacheFolder folder;
+  cache::store(key(1), text(1));
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  const CacheChanges changes;
+  EXPECT_EQ(cache::load(key(1)), std::nullopt);
+  cache::store(key(2), text(2));
+  EXPECT_EQ(changes().errors, 2);
+  EXPECT_EQ(changes().stores, 0);
+}
+
+TEST(DiskCache, DoesWithoutAFolderThatCannotBeMade) {
+  const CacheFolder folder;
+  CacheFolder::write(folder.path(), "a file stands there");
+  const CacheChanges changes;
+  cache::store(key(1), text(1));
+  EXPECT_EQ(cache::load(key(1)), std::nullopt);
+  EXPECT_EQ(changes().stores, 0);
+  EXPECT_GE(changes().errors, 1);
+}
+
+/// Whether f() holds in a process of its own; of root's, as a user without rights.
+template <class F>
+bool holds_for_a_user(F&& f) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (geteuid() == 0 && seteuid(65534) != 0) _exit(2);
+    _exit(f() ? 0 : 1);
+  }
+  int status = 0;
+  return waitpid(child, &status, 0) == child && status == 0;
+}
+
+TEST(DiskCache, ReadsAFolderThatCannotBeWrittenTo) {
+  const CacheFolder folder;
+  cache::store(key(1), text(1));
+  const std::filesystem::path file = folder.files().at(0);
+  std::filesystem::permissions(
+      folder.path(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(folder.path().c_str(), 65534, 65534), 0);
+    ASSERT_EQ(chown(file.c_str(), 65534, 65534), 0);
+  }
+  EXPECT_TRUE(holds_for_a_user([] {
+    const CacheChanges changes;
+    const bool read = cache::load(key(1)) == text(1);
+    cache::store(key(2), text(2));
+    return read && changes().errors == 1 && changes().stores == 0;
+  }));
+}
+
+TEST(DiskCache, DoesWithoutAFolderOfAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root makes folders of others";
+  const CacheFolder folder;
+  cache::store(key(1), text(1));
+  std::filesystem::permissions(folder.path(), static_cast<std::filesystem::perms>(0755));
+  std::filesystem::permissions(folder.files().at(0), static_cast<std::filesystem::perms>(0644));
+  EXPECT_TRUE(holds_for_a_user([] {
+    const CacheChanges changes;
+    return cache::load(key(1)) == std::nullopt && changes().errors == 1;
+  }));
+}
+
+TEST(DiskCache, LeavesNothingBehindWhereThereIsNoRoom) {
+  const CacheFolder folder;
+  cache::store(key(1), text(1));
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {  // a limit on the size of files is a disk that is full
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{1000, 1000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const CacheChanges changes;
+    cache::store(key(2), text(2, 5000));
+    _exit(changes().stores == 0 && changes().errors == 1 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(folder.files().size(), 1u);
+  EXPECT_EQ(cache::load(key(1)), text(1));
+}
+
+TEST(DiskCache, EvictsWhatWasNotUsedForLongest) {
+  const CacheFolder folder;
+  setenv("TELAMON_CACHE_SIZE", "1", 1);
+  const CacheChanges changes;
+  const std::size_t each = 100 << 10;
+  for (int i = 0; i < 9; ++i) {
+    cache::store(key(i), text(i, each));
+    std::this_thread::sleep_for(std::chrono::milliseconds(15));  // the clock of files is coarse
+  }
+  EXPECT_EQ(changes().evictions, 0);
+  EXPECT_EQ(cache::load(key(0)), text(0, each));  // the oldest, but now used
+  std::this_thread::sleep_for(std::chrono::milliseconds(15));
+  for (int i = 9; i < 12; ++i) cache::store(key(i), text(i, each));
+  EXPECT_GE(changes().evictions, 2);
+  EXPECT_LE(disk_cache_contents().bytes, disk_cache_contents().bound);
+  EXPECT_EQ(cache::load(key(0)), text(0, each));
+  EXPECT_EQ(cache::load(key(1)), std::nullopt);
+  EXPECT_EQ(cache::load(key(11)), text(11, each));
+}
+
+TEST(DiskCache, StoresNothingThatWouldFillIt) {
+  const CacheFolder folder;
+  setenv("TELAMON_CACHE_SIZE", "1", 1);
+  const CacheChanges changes;
+  cache::store(key(1), text(1, 600 << 10));
+  EXPECT_EQ(changes().stores, 0);
+  EXPECT_TRUE(folder.files().empty());
+}
+
+TEST(DiskCache, IsEmptiedAtOnce) {
+  const CacheFolder folder;
+  for (int i = 0; i < 5; ++i) cache::store(key(i), text(i));
+  EXPECT_EQ(clear_disk_cache(), 5);
+  EXPECT_EQ(disk_cache_contents().files, 0);
+  EXPECT_EQ(cache::load(key(3)), std::nullopt);
+}
+
+// Stores and loads until it is killed; ends with 1 when it reads what nobody wrote.
+[[noreturn]] void use_for_ever(int seed) {
+  for (int i = seed;; ++i) {
+    const int n = i % 7;
+    if (const auto bytes = cache::load(key(n)); bytes && *bytes != text(n, 20000)) _exit(1);
+    cache::store(key(n), text(n, 20000));
+  }
+}
+
+TEST(DiskCache, SurvivesWritersThatAreKilled) {
+  const CacheFolder folder;
+  for (int round = 0; round < 25; ++round) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) use_for_ever(round);
+    std::this_thread::sleep_for(std::chrono::microseconds(500 + 400 * (round % 10)));
+    kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "it read what nobody had written";
+    const CacheChanges changes;
+    for (int n = 0; n < 7; ++n) {
+      if (const auto bytes = cache::load(key(n))) { EXPECT_EQ(*bytes, text(n, 20000)); }
+    }
+    EXPECT_EQ(changes().errors, 0) << "files are whole or absent";
+  }
+  // What the dead have left under temporary names goes once it is old.
+  const auto is_temporary = [](const std::filesystem::path& p) {
+    return p.filename().string().starts_with("tmp-");
+  };
+  CacheFolder::write(folder.path() / "tmp-of-the-dead", "half a pro");
+  for (const auto& file : folder.files()) {
+    if (is_temporary(file))
+      std::filesystem::last_write_time(
+          file, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+  CacheFolder::write(folder.path() / "tmp-of-the-living", "half a pro");
+  cache::trim();
+  int temporary = 0;
+  for (const auto& file : folder.files()) temporary += is_temporary(file);
+  EXPECT_EQ(temporary, 1);
+}
+
+TEST(DiskCache, IsSharedByProcesses) {
+  const CacheFolder folder;
+  std::vector<pid_t> children;
+  for (int c = 0; c < 4; ++c) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const CacheChanges changes;
+      for (int i = 0; i < 200; ++i) {
+        const int n = (i * 5 + c) % 11;
+        if (const auto bytes = cache::load(key(n)); bytes && *bytes != text(n, 3000)) _exit(1);
+        cache::store(key(n), text(n, 3000));
+        if (i % 50 == 0) cache::trim();
+      }
+      _exit(changes().errors == 0 ? 0 : 2);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(folder.files().size(), 11u);
+  for (int n = 0; n < 11; ++n) EXPECT_EQ(cache::load(key(n)), text(n, 3000));
+}
+
+}  // namespace
+}  // namespace telamon::testing

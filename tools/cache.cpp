@@ -1,0 +1,35 @@
+// telamon cache: what lies in the disk cache, and how to empty it.
+#include <iostream>
+
+#include "commands.hpp"
+#include "telamon/disk_cache.hpp"
+
+namespace telamon_tool {
+namespace {
+
+void print_contents() {
+  const telamon::DiskCacheContents c = telamon::disk_cache_contents();
+  if (c.folder.empty()) {
+    std::cout << "the disk cache is switched off (TELAMON_CACHE_DIR)\n";
+    return;
+  }
+  std::cout << c.folder << "\n  programs: " << c.files << ", " << (c.bytes + 1023) / 1024
+            << " KiB of at most " << (c.bound >> 20) << " MiB\n";
+}
+
+}  // namespace
+
+void add_cache(CLI::App& app, int& code) {
+  CLI::App* command = app.add_subcommand("cache", "compiled programs on disk");
+  command->require_subcommand(1);
+  command->add_subcommand("info", "where they lie and how many there are")->callback([&code] {
+    print_contents();
+    code = 0;
+  });
+  command->add_subcommand("clear", "removes them all")->callback([&code] {
+    std::cout << "removed " << telamon::clear_disk_cache() << " programs\n";
+    code = 0;
+  });
+}
+
+}  // namespace telamon_tool
