@@ -101,7 +101,7 @@ HostFunction host_function_of(std::string_view text) {
   const Eqn& eqn = program.eqns().at(0);
   std::string name;
   // As the planner decides.
-  if (form_of(program, eqn) == Form::dot) return blas_function(program, eqn, name);
+  if (form_of(program, eqn) == Form::dot) return matmul_function(program, eqn, name);
   return host_function(program, eqn);
 }
 
