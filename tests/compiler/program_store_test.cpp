@@ -57,7 +57,7 @@ TEST(ProgramStore, FindsElementwiseProgramsAndReductions) {
   expect_found_again([](std::span<const Array> a) { return Arrays{wave(a[0]), sum(a[0])}; }, {x});
 }
 
-TEST(ProgramStore, FindsProgramsThatCallBlas) {
+TEST(ProgramStore, FindsProgramsThatCallTheProductOfLargeMatrices) {
   const Array a = uniform({100, 80}, DType::f32), b = uniform({80, 90}, DType::f32);
   expect_found_again(
       [](std::span<const Array> x) { return Arrays{tanh(matmul(x[0], x[1])) + 1.0}; }, {a, b});
