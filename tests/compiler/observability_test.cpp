@@ -100,7 +100,7 @@ TEST(Observability, SaysOnceWhichWordsDoNotExist) {
   }
   const std::string text = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(text,
-              HasSubstr("telamon: TELAMON_LOG: there is no 'compiler'; it knows compile, jit\n"));
+              HasSubstr("telamon: TELAMON_LOG: there is no 'compiler'; it knows compile, jit, cache\n"));
   for (const char* wrong : {"fuze", "lower"}) {
     EXPECT_THAT(text, HasSubstr("telamon: TELAMON_DISABLE: there is no '" + std::string(wrong) +
                                 "'; it knows simplify, cse, "));
