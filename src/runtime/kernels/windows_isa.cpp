@@ -1,0 +1,77 @@
+// Places of windows, and sums of single elements, for one instruction set.
+#include "runtime/kernels/isa_loops.hpp"
+#include "runtime/kernels/loop_isa.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+namespace loops {
+
+/// Component by component: offset += start * step, or kOutside for good.
+template <class T>
+void window_offsets(std::int64_t n, const char* indices, std::int64_t stride, bool clips,
+                    std::int64_t step, std::int64_t last, std::int64_t* offsets) {
+  using kernels::kOutside;
+  const auto add = [=](T index, std::int64_t offset) {
+    const auto wanted = static_cast<std::int64_t>(index);
+    std::int64_t start = wanted;
+    if constexpr (sizeof(T) == 8 && !std::is_signed_v<T>) start = start < 0 ? INT64_MAX : start;
+    const std::int64_t low = start < 0 ? 0 : start, place = low > last ? last : low;
+    const bool dropped = !clips & (place != start);
+    return dropped ? kOutside : offset + place * step;
+  };
+  if (stride == sizeof(T)) {
+    const T* index = reinterpret_cast<const T*>(indices);
+    TELAMON_INDEPENDENT
+    for (std::int64_t i = 0; i < n; ++i) offsets[i] = add(index[i], offsets[i]);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i)
+      offsets[i] = add(*reinterpret_cast<const T*>(indices + i * stride), offsets[i]);
+  }
+}
+
+template <class T>
+void add_elements(std::int64_t n, const std::int64_t* offsets, char* operand, const char* slices,
+                  std::int64_t stride) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (offsets[i] < 0) continue;
+    T* to = reinterpret_cast<T*>(operand + offsets[i]);
+    *to = Add::apply(*to, *reinterpret_cast<const T*>(slices + i * stride));
+  }
+}
+
+}  // namespace loops
+}  // namespace
+}  // namespace v1
+}  // namespace telamon
+
+extern "C" telamon::kernels::WindowOffsets TELAMON_ISA_SYMBOL(window_offsets)(
+    telamon::DType dtype) {
+  using namespace telamon::loops;  // NOLINT: this is their C face
+  switch (dtype) {
+    case telamon::DType::i8: return window_offsets<std::int8_t>;
+    case telamon::DType::i16: return window_offsets<std::int16_t>;
+    case telamon::DType::i32: return window_offsets<std::int32_t>;
+    case telamon::DType::i64: return window_offsets<std::int64_t>;
+    case telamon::DType::u16: return window_offsets<std::uint16_t>;
+    case telamon::DType::u32: return window_offsets<std::uint32_t>;
+    case telamon::DType::u64: return window_offsets<std::uint64_t>;
+    default: return window_offsets<std::uint8_t>;
+  }
+}
+extern "C" telamon::kernels::AddElements TELAMON_ISA_SYMBOL(add_elements)(telamon::DType dtype) {
+  using namespace telamon::loops;  // NOLINT: this is their C face
+  switch (dtype) {
+    case telamon::DType::i8:
+    case telamon::DType::u8: return add_elements<std::uint8_t>;
+    case telamon::DType::i16:
+    case telamon::DType::u16: return add_elements<std::uint16_t>;
+    case telamon::DType::i32:
+    case telamon::DType::u32: return add_elements<std::uint32_t>;
+    case telamon::DType::i64:
+    case telamon::DType::u64: return add_elements<std::uint64_t>;
+    case telamon::DType::f32: return add_elements<float>;
+    case telamon::DType::f64: return add_elements<double>;
+    default: return nullptr;
+  }
+}
