@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/kernels/add_indexed.hpp"
 #include "runtime/kernels/cursor.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/thread_pool.hpp"
@@ -251,9 +252,28 @@ void gather(const Loop& loop, char* operand, const char* indices, char* slices, 
   });
 }
 
+/// Single elements at places along one dimension, all in one row: no list of places. False if this is
+/// something else.
+bool add_indexed(const Loop& loop, char* operand, const char* indices, const char* slices) {
+  constexpr decltype(&telamon_generic_add_indexed) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(add_indexed);
+  if (loop.op != WindowOp::add || !loop.window.empty() || loop.components.size() != 1 ||
+      loop.counts.size() != 1 || loop.counts[0].operand_stride != 0)
+    return false;
+  const AddIndexed run =
+      kLoops[static_cast<int>(runtime::host_isa())](loop.index_dtype, loop.dtype);
+  if (run == nullptr) return false;
+  const WindowLoop::Count& count = loop.counts[0];
+  const WindowLoop::Component& c = loop.components[0];
+  run(count.size, indices + c.index_offset, count.index_stride, loop.clips, c.operand_stride,
+      c.last, operand, slices, count.slice_stride);
+  return true;
+}
+
 /// Each part of the operand by one thread, which looks at all windows in their order: the result does
 /// not depend on the number of parts.
 void scatter(const Loop& loop, char* operand, const char* indices, char* slices) {
+  if (add_indexed(loop, operand, indices, slices)) return;
   const Adder add(loop);
   const auto apply = [&](const Block& b) {
     if (!loop.dense()) strided(loop, b, nullptr, &add);

@@ -1,4 +1,5 @@
 // Places of windows, and sums of single elements, for one instruction set.
+#include "runtime/kernels/add_indexed.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/loop_isa.hpp"
 
@@ -40,6 +41,33 @@ void add_elements(std::int64_t n, const std::int64_t* offsets, char* operand, co
   }
 }
 
+template <class Index, class T>
+void add_indexed(std::int64_t n, const char* indices, std::int64_t stride, bool clips,
+                 std::int64_t step, std::int64_t last, char* operand, const char* slices,
+                 std::int64_t slice_stride) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    auto start = static_cast<std::int64_t>(*reinterpret_cast<const Index*>(indices + i * stride));
+    if (start < 0 || start > last) [[unlikely]] {
+      if (!clips) continue;
+      start = start < 0 ? 0 : last;
+    }
+    T* to = reinterpret_cast<T*>(operand + start * step);
+    *to = Add::apply(*to, *reinterpret_cast<const T*>(slices + i * slice_stride));
+  }
+}
+template <class Index>
+kernels::AddIndexed add_indexed_of(DType dtype) {
+  switch (dtype) {
+    case DType::i32:
+    case DType::u32: return add_indexed<Index, std::uint32_t>;
+    case DType::i64:
+    case DType::u64: return add_indexed<Index, std::uint64_t>;
+    case DType::f32: return add_indexed<Index, float>;
+    case DType::f64: return add_indexed<Index, double>;
+    default: return nullptr;
+  }
+}
+
 }  // namespace loops
 }  // namespace
 }  // namespace v1
@@ -72,6 +100,16 @@ extern "C" telamon::kernels::AddElements TELAMON_ISA_SYMBOL(add_elements)(telamo
     case telamon::DType::u64: return add_elements<std::uint64_t>;
     case telamon::DType::f32: return add_elements<float>;
     case telamon::DType::f64: return add_elements<double>;
+    default: return nullptr;
+  }
+}
+extern "C" telamon::kernels::AddIndexed TELAMON_ISA_SYMBOL(add_indexed)(telamon::DType index_dtype,
+                                                                        telamon::DType dtype) {
+  using namespace telamon::loops;  // NOLINT: this is their C face
+  switch (index_dtype) {
+    case telamon::DType::i32: return add_indexed_of<std::int32_t>(dtype);
+    case telamon::DType::i64: return add_indexed_of<std::int64_t>(dtype);
+    case telamon::DType::u32: return add_indexed_of<std::uint32_t>(dtype);
     default: return nullptr;
   }
 }
