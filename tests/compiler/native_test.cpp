@@ -75,6 +75,20 @@ TEST(NativeScatter, OfRowsAndElementsIsTheEagerOne) {
   for (std::size_t k = 0; k < counts.size(); ++k) expect_same(compiled[k], counts[k]);
 }
 
+TEST(NativeScatter, OfManyWholeNumbersCountsThemAll) {
+  const std::size_t n = 20003;
+  std::vector<std::int32_t> bins(n), want(7);
+  for (std::size_t i = 0; i < n; ++i) {
+    bins[i] = static_cast<std::int32_t>(i * 7919 % 11) - 2;  // -2 and -1 count from the end
+    const std::int32_t at = bins[i] < 0 ? bins[i] + 7 : bins[i];
+    if (at < 7) ++want[static_cast<std::size_t>(at)];
+  }
+  const auto count = [](Array i) { return tl::zeros({7}, i32).at(i).add(1); };
+  const Array i(bins, {static_cast<std::int64_t>(n)});
+  EXPECT_EQ(jit(count)(i).to_vector<std::int32_t>(), want);
+  EXPECT_EQ(count(i).to_vector<std::int32_t>(), want);
+}
+
 TEST(NativeScatter, InPlaceLeavesWhatOthersReadAsItWas) {
   const Array i(std::vector<std::int32_t>(80, 3), {80}), u = numbers({80}, f32);
   const auto f = [](Array x, Array i, Array u) {

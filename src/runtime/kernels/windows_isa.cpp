@@ -41,17 +41,68 @@ void add_elements(std::int64_t n, const std::int64_t* offsets, char* operand, co
   }
 }
 
+/// The index, moved inside or -1.
+template <class Index>
+TELAMON_INLINE std::int64_t place_of(Index index, bool clips, std::int64_t last) {
+  const auto start = static_cast<std::int64_t>(index);
+  if (start >= 0 && start <= last) [[likely]]
+    return start;
+  if (!clips) return -1;
+  return start < 0 ? 0 : last;
+}
+
+/// Dense indices; kStep: of the slices, in elements.
+template <int kStep, class Index, class T>
+void add_dense(std::int64_t n, const Index* index, bool clips, std::int64_t last, T* operand,
+               const T* slices) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t place = place_of(index[i], clips, last);
+    if (place >= 0) operand[place] = Add::apply(operand[place], slices[kStep * i]);
+  }
+}
+
+/// Whole numbers come out the same in any order: in four tables, so that no sum waits for the one
+/// before it.
+template <int kStep, class Index, class T>
+void add_to_tables(std::int64_t n, const Index* index, bool clips, std::int64_t last, T* operand,
+                   const T* slices) {
+  constexpr std::int64_t kSize = 1024;
+  T tables[4][kSize];
+  __builtin_memset(tables, 0, sizeof tables);
+  for (std::int64_t i = 0; i + 4 <= n; i += 4) {
+    for (int j = 0; j < 4; ++j) {
+      const std::int64_t place = place_of(index[i + j], clips, last);
+      if (place >= 0) tables[j][place] = Add::apply(tables[j][place], slices[kStep * (i + j)]);
+    }
+  }
+  const std::int64_t done = n / 4 * 4;
+  add_dense<kStep>(n - done, index + done, clips, last, operand, slices + kStep * done);
+  for (std::int64_t k = 0; k <= last; ++k) {
+    for (const auto& table : tables) operand[k] = Add::apply(operand[k], table[k]);
+  }
+}
+
 template <class Index, class T>
 void add_indexed(std::int64_t n, const char* indices, std::int64_t stride, bool clips,
                  std::int64_t step, std::int64_t last, char* operand, const char* slices,
                  std::int64_t slice_stride) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    auto start = static_cast<std::int64_t>(*reinterpret_cast<const Index*>(indices + i * stride));
-    if (start < 0 || start > last) [[unlikely]] {
-      if (!clips) continue;
-      start = start < 0 ? 0 : last;
+  if (stride == sizeof(Index) && step == sizeof(T) &&
+      (slice_stride == sizeof(T) || slice_stride == 0)) {
+    const auto* index = reinterpret_cast<const Index*>(indices);
+    T* to = reinterpret_cast<T*>(operand);
+    const T* from = reinterpret_cast<const T*>(slices);
+    if (std::is_integral_v<T> && last < 1024 && n >= 8 * 1024) {
+      return slice_stride == 0 ? add_to_tables<0>(n, index, clips, last, to, from)
+                               : add_to_tables<1>(n, index, clips, last, to, from);
     }
-    T* to = reinterpret_cast<T*>(operand + start * step);
+    return slice_stride == 0 ? add_dense<0>(n, index, clips, last, to, from)
+                             : add_dense<1>(n, index, clips, last, to, from);
+  }
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t place =
+        place_of(*reinterpret_cast<const Index*>(indices + i * stride), clips, last);
+    if (place < 0) continue;
+    T* to = reinterpret_cast<T*>(operand + place * step);
     *to = Add::apply(*to, *reinterpret_cast<const T*>(slices + i * slice_stride));
   }
 }
