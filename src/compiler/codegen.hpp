@@ -89,8 +89,8 @@ class CodeGen final : public Emitter {
   /// with 1).
   void call_host(std::int64_t step);
 
-  /// Calls f(addresses, numbers). The symbol is what f is called in object code.
-  void call_native(const std::string& symbol, void* f, const std::vector<Pointer>& buffers,
+  /// Calls the native function of this name (runtime/native_forms.hpp): f(addresses, numbers).
+  void call_native(const std::string& symbol, const std::vector<Pointer>& buffers,
                    const std::vector<std::int64_t>& numbers);
 
   // ---- lanes -------------------------------------------------------------------------------------
