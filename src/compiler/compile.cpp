@@ -1,6 +1,7 @@
 // The story of a compilation, pass by pass.
 //
-//   TELAMON_LOG=compile     one line per pass with its microseconds
+//   TELAMON_LOG=compile     one line per pass with its microseconds, and one per executable; with
+//                           compile=debug also one per step
 //   TELAMON_DUMP=directory  the jaxpr after every pass, the plan, the IR and the assembly
 //   TELAMON_DISABLE=a,b     leaves out passes and optimisations; core/environment.cpp lists them
 #include "compiler/compile.hpp"
@@ -22,6 +23,7 @@
 #include "compiler/llvm_session.hpp"
 #include "compiler/passes.hpp"
 #include "core/environment.hpp"
+#include "core/log.hpp"
 #include "runtime/history.hpp"
 
 namespace telamon {
@@ -38,9 +40,8 @@ bool has_regions(const Jaxpr& jaxpr) {
 class Compilation {
  public:
   explicit Compilation(const runtime::CompileOptions& options)
-      : options_(options),
-        name_(options.name.empty() ? "program" : options.name),
-        logging_(detail::environment_lists("TELAMON_LOG", "compile")) {
+      : options_(options), name_(options.name.empty() ? "program" : options.name) {
+    detail::read_log_settings();
     static std::atomic<int> serial{0};
     number_ = serial.fetch_add(1);
     if (const char* dir = std::getenv("TELAMON_DUMP"); dir != nullptr && *dir != '\0') {
@@ -116,15 +117,18 @@ class Compilation {
     log(pass, us, count, unit);
   }
   void log(const char* pass, double us, std::size_t count, const char* unit) const {
-    if (!logging_) return;
-    std::fprintf(stderr, "[telamon compile] %-16s %-10s %9.1f us", name_.c_str(), pass, us);
-    if (unit != nullptr) std::fprintf(stderr, "  %zu %s", count, unit);
-    std::fputc('\n', stderr);
+    detail::log(detail::Subsystem::compile, detail::LogLevel::info, [&] {
+      char line[160];
+      const int length =
+          std::snprintf(line, sizeof line, "%-16s %-10s %9.1f us", name_.c_str(), pass, us);
+      std::string text(line, std::min(static_cast<std::size_t>(length), sizeof line - 1));
+      if (unit != nullptr) text += "  " + std::to_string(count) + " " + unit;
+      return text;
+    });
   }
 
   const runtime::CompileOptions& options_;
   std::string name_, file_name_;
-  bool logging_;
   std::filesystem::path directory_;
   int number_ = 0, dumped_ = 0;
   std::chrono::steady_clock::time_point last_;
@@ -150,6 +154,19 @@ void describe(const std::vector<Step>& steps, ExecutableInfo& info) {
       case Step::Kind::repeat: info.steps.push_back("while"); break;
     }
     for (const auto& body : s.bodies) describe(body, info);
+  }
+}
+
+void log_executable(const ExecutableInfo& info) {
+  detail::log(detail::Subsystem::compile, detail::LogLevel::info, [&] {
+    char line[160];
+    std::snprintf(line, sizeof line, ": %d kernels, %d calls, arena of %zu bytes; %.1f us in all",
+                  info.kernels, info.library_calls, info.arena_bytes, info.microseconds());
+    return info.name + line;
+  });
+  for (const std::string& step : info.steps) {
+    detail::log(detail::Subsystem::compile, detail::LogLevel::debug,
+                [&] { return info.name + ": " + step; });
   }
 }
 
@@ -187,6 +204,7 @@ std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutab
   auto executable = std::make_shared<NativeExecutable>(std::move(parts));
   c.dump("asm", "s", [&] { return executable->text("asm"); });
   runtime::record_executable(executable->info());
+  log_executable(executable->info());
   return executable;
 }
 

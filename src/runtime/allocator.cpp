@@ -21,6 +21,7 @@
 #include <string>
 #include <utility>
 
+#include "core/log.hpp"
 #include "core/size_errors.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -131,8 +132,16 @@ void* map_memory(std::size_t bytes) {
   return block;
 }
 
+// Growth: memory that the process did not have before.
+void log_growth(std::size_t bytes, const char* what) {
+  detail::log(detail::Subsystem::memory,
+              bytes >= kHugeFrom ? detail::LogLevel::info : detail::LogLevel::debug,
+              [&] { return std::to_string(bytes) + " bytes from the system for " + what; });
+}
+
 void* map_chunk() {
   try {
+    log_growth(kChunk, "small blocks");
     return map_memory(kChunk);
   } catch (const std::bad_alloc&) { out_of_memory(kChunk); }
 }
@@ -308,6 +317,7 @@ void* Allocator::allocate_large(SizeClass c, std::size_t bytes) {
     }
   }
   try {
+    log_growth(c.size, "a large block");
     return map_memory(c.size);
   } catch (const std::bad_alloc&) {
     release_cached();  // what other sizes keep may be enough

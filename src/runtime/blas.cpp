@@ -4,9 +4,11 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include "core/environment.hpp"
+#include "core/log.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -26,9 +28,23 @@ void* open_library() {
   return nullptr;
 }
 
+// The file of an opened library that has sgemm_.
+std::string file_of(void* opened) {
+  Dl_info info{};
+  void* const symbol = dlsym(opened, "sgemm_");
+  return symbol != nullptr && dladdr(symbol, &info) != 0 ? info.dli_fname : "a library";
+}
+
 void* library() {
   static void* const handle = [] {
+    const double start = detail::microseconds_since_start();
     void* opened = open_library();
+    detail::log(detail::Subsystem::blas, detail::LogLevel::info, [&] {
+      const double us = detail::microseconds_since_start() - start;
+      return opened == nullptr
+                 ? std::string("no BLAS library: own loops only")
+                 : file_of(opened) + " loaded in " + std::to_string(static_cast<int>(us)) + " us";
+    });
     if (opened != nullptr) {
       if (void* set = dlsym(opened, "openblas_set_num_threads")) {
         reinterpret_cast<void (*)(int)>(set)(1);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "core/log.hpp"
 #include "core/trace.hpp"
 
 namespace telamon {
@@ -59,6 +60,11 @@ Jaxpr detached(const Jaxpr& jaxpr) {
   return Jaxpr(jaxpr.num_inputs(), jaxpr.avals(), jaxpr.eqns(), jaxpr.outs());
 }
 
+void log(const CompileOptions& options, detail::LogLevel level, const char* what) {
+  detail::log(detail::Subsystem::cache, level,
+              [&] { return "executable of " + options.name + ": " + what; });
+}
+
 }  // namespace
 
 std::shared_ptr<const Executable> executable_for(const Jaxpr& jaxpr, const std::string& backend,
@@ -68,12 +74,18 @@ std::shared_ptr<const Executable> executable_for(const Jaxpr& jaxpr, const std::
   std::shared_ptr<const void> found = jaxpr.memo_find(kKey, typeid(Slots));
   if (!found) found = jaxpr.memo_publish(kKey, typeid(Slots), std::make_shared<const Slots>());
   Slot& slot = static_cast<const Slots*>(found.get())->find(chosen, options);
-  if (slot.ready.load(std::memory_order_acquire)) return slot.executable;
+  if (slot.ready.load(std::memory_order_acquire)) {
+    log(options, detail::LogLevel::debug, "found again");
+    return slot.executable;
+  }
   const std::lock_guard lock(slot.mutex);
   if (!slot.executable) {
     const detail::EvalScope scope;  // constant folding computes, whatever is being traced above
     slot.executable = chosen.compile(detached(jaxpr), options);
     slot.ready.store(true, std::memory_order_release);
+    log(options, detail::LogLevel::info, "compiled and kept with its program");
+  } else {
+    log(options, detail::LogLevel::debug, "found again, compiled by another thread");
   }
   return slot.executable;
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/environment.hpp"
+#include "core/log.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitive.hpp"
 
@@ -142,6 +143,12 @@ Pool::Pool() {
 }
 
 void Pool::start_workers(int wanted) {
+  if (started_ >= wanted) return;
+  detail::log(detail::Subsystem::threads, detail::LogLevel::info, [&] {
+    return "the pool grows from " + std::to_string(started_) + " to " + std::to_string(wanted) +
+           " workers, for " + std::to_string(threads()) + " threads on " +
+           std::to_string(cpus_.size()) + " processors";
+  });
   for (; started_ < wanted; ++started_) {
     std::thread([this, index = started_] { work(index); }).detach();
   }

@@ -2,13 +2,12 @@
 #include "telamon/jit.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 #include <string_view>
 #include <unordered_map>
 
 #include "core/concrete.hpp"
-#include "core/environment.hpp"
+#include "core/log.hpp"
 #include "core/nans.hpp"
 #include "core/size_errors.hpp"
 #include "core/trace.hpp"
@@ -75,15 +74,14 @@ const char* kept_name(const std::string& name) {
 
 // Captured arrays are frozen into the program. Above a kibibyte that may be a surprise.
 void log_constants(const std::string& name, const Arrays& consts) {
-  if (!detail::environment_lists("TELAMON_LOG", "jit")) return;
+  if (!logs(Subsystem::jit, LogLevel::warn)) return;
   std::size_t bytes = 0;
   for (const Array& c : consts) bytes += static_cast<std::size_t>(c.size()) * size_of(c.dtype());
   if (bytes <= 1024) return;
-  std::fprintf(
-      stderr,
-      "telamon: jit(%s) captured %zu arrays of %zu bytes: they are constants of the program; "
-      "pass them as arguments if they change\n",
-      name.c_str(), consts.size(), bytes);
+  write_log(Subsystem::jit, "jit(" + name + ") captured " + std::to_string(consts.size()) +
+                                " arrays of " + std::to_string(bytes) +
+                                " bytes: they are constants of the program; pass them as arguments "
+                                "if they change");
 }
 
 std::string display_name(const JitOptions& options) {
@@ -241,7 +239,15 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
   entry->default_int = default_int();
   entry->avals = avals_of(args);
   runtime::count(runtime::live_counters().traces);
+  read_log_settings();
+  const double start = microseconds_since_start();
   KeptProgram kept = kept_program(f, entry->avals, options_);
+  log(Subsystem::jit, LogLevel::info, [&] {
+    return "jit(" + display_name(options_) + ") traced signature " + std::to_string(size() + 1) +
+           ": " + std::to_string(args.size()) + " arrays, " +
+           std::to_string(kept.program.jaxpr.eqns().size()) + " equations, " +
+           std::to_string(static_cast<std::int64_t>(microseconds_since_start() - start)) + " us";
+  });
   entry->prototype = prototype;
   entry->donated.assign(kept.program.consts.size(), false);
   for (const std::size_t i : kept.args) entry->donated.push_back(donated[i]);

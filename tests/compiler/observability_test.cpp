@@ -13,6 +13,7 @@ namespace telamon::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Sets an environment variable for the duration of a test.
 class Variable {
@@ -44,6 +45,17 @@ TEST(Observability, LogHasALinePerPassWithItsMicroseconds) {
   EXPECT_THAT(text, HasSubstr(" us"));
   ASSERT_FALSE(executable->info().passes.empty());
   for (const PassTime& pass : executable->info().passes) EXPECT_THAT(text, HasSubstr(pass.name));
+  EXPECT_THAT(text, HasSubstr("watched: 1 kernels, 0 calls, arena of 0 bytes; "));
+  EXPECT_THAT(text, Not(HasSubstr(executable->info().steps.at(0))));  // "debug" says that
+}
+
+TEST(Observability, LogAtLevelDebugNamesTheSteps) {
+  const Variable log("TELAMON_LOG", "compile=debug");
+  ::testing::internal::CaptureStderr();
+  const Compiled executable =
+      compile_example({.contract = false, .name = "watched", .disabled = {}});
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("watched: " + executable->info().steps.at(0) + "\n"));
 }
 
 TEST(Observability, SaysNothingUnlessAsked) {
@@ -83,8 +95,8 @@ TEST(Observability, PassesAreSwitchedOffByNameFromOutside) {
   };
   EXPECT_THAT(names(compile_example()), HasSubstr("simplify "));
   const Variable disable("TELAMON_DISABLE", "cse,simplify");
-  EXPECT_THAT(names(compile_example()), ::testing::Not(HasSubstr("simplify ")));
-  EXPECT_THAT(names(compile_example()), ::testing::Not(HasSubstr("cse ")));
+  EXPECT_THAT(names(compile_example()), Not(HasSubstr("simplify ")));
+  EXPECT_THAT(names(compile_example()), Not(HasSubstr("cse ")));
 }
 
 // Lowering is no optimisation: it cannot be left out.
@@ -99,8 +111,11 @@ TEST(Observability, SaysOnceWhichWordsDoNotExist) {
     }
   }
   const std::string text = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(text,
-              HasSubstr("telamon: TELAMON_LOG: there is no 'compiler'; it knows compile, jit\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "telamon: TELAMON_LOG: there is no 'compiler'; it knows compile, jit, cache, memory, "
+          "threads, blas, all\n"));
   for (const char* wrong : {"fuze", "lower"}) {
     EXPECT_THAT(text, HasSubstr("telamon: TELAMON_DISABLE: there is no '" + std::string(wrong) +
                                 "'; it knows simplify, cse, "));
