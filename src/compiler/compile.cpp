@@ -25,6 +25,7 @@
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "runtime/history.hpp"
+#include "runtime/profile.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -61,6 +62,8 @@ class Compilation {
     return !options_.disabled.contains(pass) && !detail::environment_lists("TELAMON_DISABLE", pass);
   }
 
+  Arrays consts;  ///< the leading inputs of the program, from lowering on
+
   /// A pass over the jaxpr that is left out when it is switched off.
   template <class Pass>
   void run(const char* pass, Jaxpr& jaxpr, Pass&& f) {
@@ -72,6 +75,7 @@ class Compilation {
     start();
     jaxpr = f(jaxpr);
     finish(pass, jaxpr.eqns().size(), "equations");
+    if (options_.after_pass) options_.after_pass(pass, jaxpr, consts);
     if (options_.keep_programs) programs_.emplace_back(pass, jaxpr);
 #ifdef TELAMON_DEBUG_CHECKS
     typecheck_jaxpr(jaxpr);
@@ -87,6 +91,7 @@ class Compilation {
   }
   void record(const char* name, double us) {
     passes_.push_back({name, us});
+    span(name, us);
     log(name, us, 0, nullptr);
   }
   template <class Text>
@@ -114,7 +119,12 @@ class Compilation {
     const double us =
         std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - last_).count();
     passes_.push_back({pass, us});
+    span(pass, us);
     log(pass, us, count, unit);
+  }
+  void span(const char* pass, double us) const {
+    if (runtime::profiling())
+      runtime::add_span(runtime::profile_label("pass", name_ + ": " + pass), us);
   }
   void log(const char* pass, double us, std::size_t count, const char* unit) const {
     detail::log(detail::Subsystem::compile, detail::LogLevel::info, [&] {
@@ -183,7 +193,9 @@ std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutab
     parts.plan->emit = {.parallel = c.enabled("parallel"),
                         .inline_kernels = c.enabled("inline_kernels"),
                         .transpose_tiles = c.enabled("transpose_tiles"),
-                        .row_blocks = c.enabled("row_blocks")};
+                        .row_blocks = c.enabled("row_blocks"),
+                        .streaming = c.enabled("streaming"),
+                        .profile = parts.options.profile};
     return emit_program(gen, *parts.plan, "telamon_" + std::to_string(c.number())), 0;
   });
   c.dump("ir", "ll", [&] { return gen.ir(); });
@@ -213,6 +225,7 @@ std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutab
 std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
                                                    const runtime::CompileOptions& options) {
   Compilation c(options);
+  const runtime::ProfileSpan span("compile", [&] { return c.name(); });
   NativeExecutable::Parts parts;
   parts.options = options;
   c.dump("source", "jaxpr", [&] { return source.to_string(); });
@@ -222,7 +235,7 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
   parts.out_avals = source.out_avals();
   c.run_always("lower", jaxpr, [&](const Jaxpr& j) {
     ClosedJaxpr lowered = lower(j);
-    parts.consts = std::move(lowered.consts);
+    c.consts = parts.consts = std::move(lowered.consts);
     return lowered.jaxpr;
   });
   // 2. Algebra that changes no bit of any result.

@@ -56,6 +56,9 @@ NativeExecutable::NativeExecutable(Parts parts)
       out_avals_(std::move(parts_.out_avals)),
       entry_(reinterpret_cast<EntryFunction>(parts_.code->entry())) {
   info_ = parts_.info;
+  if (!parts_.options.profile) return;
+  labels_ = step_labels(*parts_.plan, info_.name);
+  run_label_ = runtime::profile_label("run", info_.name);
 }
 
 // The memory of result o: that of a donated argument which the plan lets it take over and no other
@@ -100,6 +103,8 @@ void NativeExecutable::execute(std::span<const Array> inputs, const std::vector<
   const ArenaMemory arena(parts_.plan->arena_bytes);
   HostState host;
   host.steps = &host_steps_;
+  host.labels = &labels_;
+  const runtime::ProfileSpan span(run_label_);
   Context context{nullptr, nullptr, arena.data(), nullptr, &host};
   if (call_native(entry_, &context, args.data(), results.data()) != 0) {
     outputs.clear();

@@ -28,12 +28,16 @@ class NativeExecutable final : public runtime::Executable {
   void execute(std::span<const Array> inputs, const std::vector<bool>& donated, Arrays& outputs,
                const char* call) const override;
   std::string text(std::string_view stage) const override;
+  CostAnalysis cost_analysis() const override;
+  MemoryAnalysis memory_analysis(const std::vector<bool>& donated) const override;
 
  private:
   Array result(int o, std::span<const Array> inputs, const std::vector<bool>& donated,
                const char* call) const;
   Parts parts_;
   std::vector<HostStep> host_steps_;
+  std::vector<runtime::ProfileLabelPtr> labels_;  ///< of the steps, in code that marks them
+  runtime::ProfileLabelPtr run_label_;
   std::vector<Aval> out_avals_;
   EntryFunction entry_;
 };

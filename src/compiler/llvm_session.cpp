@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "compiler/llvm_session_impl.hpp"
+#include "compiler/perf_map.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -220,6 +221,8 @@ std::shared_ptr<NativeCode> compile_module(llvm::Module& module, const std::stri
   times.optimise = watch.lap();
   llvm::SmallVector<char, 0> object = emit_file(module, llvm::CodeGenFileType::ObjectFile);
   times.codegen = watch.lap();
+  // Linking takes the object away.
+  const std::string named(object.data(), perf_map_wanted() ? object.size() : 0);
   auto tracker = session.jit().getMainJITDylib().createResourceTracker();
   if (auto error = session.jit().addObjectFile(
           tracker,
@@ -228,6 +231,8 @@ std::shared_ptr<NativeCode> compile_module(llvm::Module& module, const std::stri
   }
   auto address = session.jit().lookup(entry);
   if (!address) throw InternalError("cannot link: " + error_text(address.takeError()));
+  if (!named.empty())
+    name_code(module.getModuleIdentifier(), named, entry, address->toPtr<void*>());
   times.link = watch.lap();
   return std::make_shared<LinkedCode>(std::move(tracker), address->toPtr<void*>());
 }

@@ -20,7 +20,7 @@ constexpr std::string_view kDisable[] = {
     "simplify",        "cse",           "dce",          "join_loops",         "residuals",
     "loops",           "fuse",          "blas",         "parallel",           "merge_siblings",
     "cells",           "in_place",      "reuse_memory", "partial_reductions", "row_blocks",
-    "transpose_tiles", "inline_kernels"};
+    "transpose_tiles", "inline_kernels", "streaming"};
 constexpr std::string_view kIsa[] = {"generic", "avx2", "avx512"};
 constexpr std::string_view kSwitch[] = {"0", "1"};
 
@@ -33,6 +33,8 @@ constexpr Variable kVariables[] = {{"TELAMON_LOG", kLog},
                                    {"TELAMON_ISA", kIsa},
                                    {"TELAMON_CHECK_LEAKS", kSwitch},
                                    {"TELAMON_CHECK_CONSTANTS", kSwitch},
+                                   {"TELAMON_EXPLAIN_CACHE_MISSES", kSwitch},
+                                   {"TELAMON_PERF_MAP", kSwitch},
                                    {"TELAMON_DEBUG_NANS", kSwitch}};
 
 void complain_once(const std::string& text) {

@@ -6,6 +6,7 @@
 
 #include "core/log.hpp"
 #include "core/trace.hpp"
+#include "runtime/profile.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -15,13 +16,17 @@ namespace {
 // One way to compile the program. Filled under its own lock.
 struct Slot {
   Slot(const Backend& chosen, const CompileOptions& options)
-      : backend(&chosen), contract(options.contract), disabled(options.disabled) {}
+      : backend(&chosen),
+        contract(options.contract),
+        profile(options.profile),
+        disabled(options.disabled) {}
   bool is_for(const Backend& chosen, const CompileOptions& options) const {
-    return backend == &chosen && contract == options.contract && disabled == options.disabled;
+    return backend == &chosen && contract == options.contract && profile == options.profile &&
+           disabled == options.disabled;
   }
 
   const Backend* backend;
-  const bool contract;
+  const bool contract, profile;
   const std::set<std::string, std::less<>> disabled;
   std::unique_ptr<Slot> next;
   std::mutex mutex;
@@ -68,7 +73,9 @@ void log(const CompileOptions& options, detail::LogLevel level, const char* what
 }  // namespace
 
 std::shared_ptr<const Executable> executable_for(const Jaxpr& jaxpr, const std::string& backend,
-                                                 const CompileOptions& options) {
+                                                 const CompileOptions& wanted) {
+  CompileOptions options = wanted;
+  options.profile = options.profile || profiling();
   const Backend& chosen = find_backend(backend);
   constexpr const char* kKey = "executables";
   std::shared_ptr<const void> found = jaxpr.memo_find(kKey, typeid(Slots));

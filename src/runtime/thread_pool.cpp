@@ -17,6 +17,7 @@
 
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "runtime/profile.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitive.hpp"
 
@@ -114,6 +115,7 @@ class Pool {
   };
   void take_part(int index, Placement& placed_for);
   void run_chunks() noexcept;
+  void set_label();
   void place(int index, const Placement& now);
 
   std::mutex mutex_;  // held by the loop under way
@@ -126,6 +128,7 @@ class Pool {
   void* context_ = nullptr;
   std::int64_t chunks_ = 0;
   int caller_cpu_ = -1;
+  ProfileLabelPtr label_;  // when there is a profile
   std::exception_ptr error_;
   std::atomic_flag failed_;
 
@@ -170,6 +173,7 @@ void Pool::place(int index, const Placement& now) {
 
 void Pool::run_chunks() noexcept {
   const InsideScope scope;
+  const ProfileSpan span(label_);
   for (;;) {
     const std::int64_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
     if (chunk >= chunks_) return;
@@ -211,6 +215,8 @@ void Pool::work(int index) {
   }
 }
 
+void Pool::set_label() { label_ = profiling() ? part_of_loop(open_span()) : nullptr; }
+
 bool Pool::run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* context) {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
@@ -219,6 +225,7 @@ bool Pool::run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* con
   context_ = context;
   chunks_ = chunks;
   caller_cpu_ = current_cpu();
+  if (profiling() || label_) set_label();
   error_ = nullptr;
   failed_.clear();
   next_.store(0, std::memory_order_relaxed);

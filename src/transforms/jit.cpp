@@ -15,7 +15,10 @@
 #include "jaxpr/interned.hpp"
 #include "runtime/executable_cache.hpp"
 #include "runtime/history.hpp"
+#include "runtime/profile.hpp"
 #include "telamon/primitives.hpp"
+#include "transforms/explain_misses.hpp"
+#include "transforms/lowered.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -35,7 +38,7 @@ struct JitCache::Entry {
   const Entry* next = nullptr;
 
   // Set once, by whoever calls first without a trace under way.
-  mutable std::shared_ptr<const runtime::Executable> executable;
+  mutable std::shared_ptr<const runtime::Executable> executable, profiled;
   mutable std::atomic<const runtime::Executable*> ready{nullptr};
   mutable std::mutex mutex;
 };
@@ -149,8 +152,16 @@ JitStatePtr share_jit_state(const std::string& key, JitStatePtr state) {
   return shared.states.emplace(key, std::move(state)).first->second;
 }
 
+// What was said about signatures: entries do not remember what their static values looked like.
+struct JitCache::Misses {
+  std::mutex mutex;
+  std::vector<std::pair<Signature, std::vector<std::string>>> explained;
+};
+
 JitCache::JitCache(JitOptions options)
-    : options_(std::move(options)), call_name_(kept_name(display_name(options_))) {}
+    : options_(std::move(options)),
+      call_name_(kept_name(display_name(options_))),
+      misses_(std::make_unique<Misses>()) {}
 JitCache::~JitCache() = default;
 
 void JitCache::check_argnums(std::size_t num_args) const {
@@ -241,7 +252,10 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
   runtime::count(runtime::live_counters().traces);
   read_log_settings();
   const double start = microseconds_since_start();
-  KeptProgram kept = kept_program(f, entry->avals, options_);
+  KeptProgram kept = [&] {
+    const runtime::ProfileSpan span("trace", [&] { return "jit(" + display_name(options_) + ")"; });
+    return kept_program(f, entry->avals, options_);
+  }();
   log(Subsystem::jit, LogLevel::info, [&] {
     return "jit(" + display_name(options_) + ") traced signature " + std::to_string(size() + 1) +
            ": " + std::to_string(args.size()) + " arrays, " +
@@ -280,18 +294,23 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
 namespace {
 
 const runtime::Executable& executable_of(const JitCache::Entry& entry, const JitOptions& options) {
-  if (const runtime::Executable* ready = entry.ready.load(std::memory_order_acquire)) return *ready;
+  const bool profiling = runtime::profiling();
+  if (!profiling) [[likely]] {
+    if (const runtime::Executable* ready = entry.ready.load(std::memory_order_acquire))
+      return *ready;
+  }
   const std::lock_guard lock(entry.mutex);
-  if (!entry.executable) {
+  auto& executable = profiling ? entry.profiled : entry.executable;
+  if (!executable) {
     const std::string name =
         "jit(" + display_name(options) + ")";  // for lowerings that are missing
     const TransformSite site(name.c_str(), {});
-    entry.executable = runtime::executable_for(
+    executable = runtime::executable_for(
         entry.program.jaxpr, options.backend,
         {.contract = options.contract, .name = display_name(options), .disabled = {}});
-    entry.ready.store(entry.executable.get(), std::memory_order_release);
+    if (!profiling) entry.ready.store(executable.get(), std::memory_order_release);
   }
-  return *entry.executable;
+  return *executable;
 }
 
 // Which inputs may really be donated: not one that is passed twice or shares its buffer with another
@@ -352,6 +371,66 @@ void JitCache::call(const Entry& entry, std::span<const Array> args, Arrays& res
         }
         count_skipped(entry, inputs);
       });
+}
+
+std::shared_ptr<const LoweredProgram> JitCache::lowered(EntryPtr owner) const {
+  auto program = std::make_shared<LoweredProgram>();
+  program->program = owner->program;
+  program->donated = owner->donated;
+  program->options = options_;
+  program->executable = [owner, options = options_]() -> const runtime::Executable& {
+    return executable_of(*owner, options);
+  };
+  return program;
+}
+
+void JitCache::explain_miss(std::span<const Array> args, const KeyBuilder& key,
+                            const std::vector<std::string>& names, std::vector<std::string> statics,
+                            SourceLocation where) {
+  const Signature now{avals_of(args), std::string(key.view()), default_float(), default_int()};
+  const std::lock_guard lock(misses_->mutex);
+  const auto kinds = [](const std::vector<Difference>& lines) {
+    int sum = 0;
+    for (const Difference& line : lines) sum += line.kinds;
+    return sum;
+  };
+  std::vector<Difference> nearest;
+  std::size_t known = 0;
+  for (const Entry* e = newest_.load(std::memory_order_acquire); e; e = e->next, ++known) {
+    const Signature then{e->avals, e->key, e->default_float, e->default_int};
+    std::vector<std::string> statics_then;
+    for (const auto& [signature, texts] : misses_->explained) {
+      if (signature.key == then.key && signature.avals == then.avals) statics_then = texts;
+    }
+    auto lines = differences(now, then, names, statics, statics_then);
+    if (known == 0 || kinds(lines) < kinds(nearest)) nearest = std::move(lines);
+  }
+  std::string text = "cache miss of jit(" + display_name(options_) + ")";
+  if (where) text += ", jitted at " + where.to_string();
+  if (known > 0) {
+    text += "; against the nearest of " + std::to_string(known) + " known signatures";
+    for (const Difference& line : nearest) text += "\n  " + line.text;
+  } else if (jitted_here_before(display_name(options_), where, this)) {
+    text +=
+        ":\n  another object that was jitted there has been called: each traces for itself; jit "
+        "once, and pass what changes as an argument";
+  } else {
+    text += ":\n  called for the first time";
+  }
+  write_log(Subsystem::jit, text);
+  misses_->explained.emplace_back(now, std::move(statics));
+}
+
+void JitCache::check_compiled_for(const Entry& entry, std::span<const Array> args,
+                                  const KeyBuilder& key,
+                                  const std::vector<std::string>& names) const {
+  const Signature now{avals_of(args), std::string(key.view()), default_float(), default_int()};
+  const Signature then{entry.avals, entry.key, entry.default_float, entry.default_int};
+  std::string text;
+  for (const Difference& line : differences(now, then, names, {}, {})) text += "\n  " + line.text;
+  if (text.empty()) return;
+  throw TypeError("jit(" + display_name(options_) +
+                  "): compiled for arguments of another signature:" + text);
 }
 
 const void* JitCache::prototype(const Entry& entry) { return entry.prototype.get(); }

@@ -1,9 +1,12 @@
 // TELAMON_LOG, TELAMON_DUMP and TELAMON_DISABLE: what a user sees of a compilation, and switches off.
 #include <gmock/gmock.h>
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "compiler/support.hpp"
@@ -121,6 +124,29 @@ TEST(Observability, SaysOnceWhichWordsDoNotExist) {
                                 "'; it knows simplify, cse, "));
   }
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+}
+
+TEST(Observability, PerfMapNamesKernelsAndPrograms) {
+  const std::string path = "/tmp/perf-" + std::to_string(getpid()) + ".map";
+  std::filesystem::remove(path);
+  compile_example();
+  EXPECT_FALSE(std::filesystem::exists(path));
+  {
+    const Variable map("TELAMON_PERF_MAP", "1");
+    compile_example({.contract = false, .name = "watched", .disabled = {"inline_kernels"}});
+  }
+  std::ifstream file(path);
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> functions;
+  std::string name;
+  std::uint64_t begin = 0, bytes = 0;
+  while (file >> std::hex >> begin >> bytes >> name) functions[name] = {begin, bytes};
+  std::filesystem::remove(path);
+  ASSERT_TRUE(functions.contains("telamon:watched"));
+  ASSERT_TRUE(functions.contains("telamon:watched:sin_mul_add_0"));
+  const auto [kernel, kernel_bytes] = functions["telamon:watched:sin_mul_add_0"];
+  const auto [entry, entry_bytes] = functions["telamon:watched"];
+  EXPECT_GT(kernel_bytes, 0u);
+  EXPECT_TRUE(kernel + kernel_bytes <= entry || entry + entry_bytes <= kernel);
 }
 
 TEST(Observability, SaysWhichVariableNamesAFolderThatCannotBe) {

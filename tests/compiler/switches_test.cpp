@@ -143,6 +143,9 @@ std::map<std::string_view, Example> examples() {
       [](std::span<const Array> x) { return Arrays{lax::neg(lax::transpose(x[0], {1, 0}))}; },
       {uniform({64, 48}, DType::f32)},
       words("ir", "shufflevector", -1)};
+  all["streaming"] = {[](std::span<const Array> x) { return Arrays{lax::neg(x[0])}; },
+                      {uniform({1 << 22}, DType::f32)},
+                      words("ir", "!nontemporal", -1)};
   all["inline_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
                            {small},
                            words("ir", "define ")};
