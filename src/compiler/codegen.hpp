@@ -88,6 +88,8 @@ class CodeGen final : public Emitter {
   /// Calls back into the runtime; leaves the function when that answers non-zero (the entry point
   /// with 1).
   void call_host(std::int64_t step);
+  /// Tells the runtime's profile that a step begins; of ~step, that it ends.
+  void mark_step(std::int64_t step);
 
   // ---- lanes -------------------------------------------------------------------------------------
   /// The lanes of vectors in this kernel, and how many of them count (the rest is masked).
