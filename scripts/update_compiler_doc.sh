@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 program=${1:-build/release/bin/compiler_walk}
 "$program" > examples/compiler_walk.expected
 awk '
+  FNR == 1 { part = "" }
   FNR == NR {
     if ($1 == "==") part = $2
     else text[part] = text[part] $0 "\n"
