@@ -124,6 +124,11 @@ class CodeGen final : public Emitter {
   Pointer offset(Pointer base, DType dtype, Scalar elements);
   Scalar load(Pointer from, DType dtype, Scalar index);
   void store(Pointer to, DType dtype, Scalar index, Scalar value);
+  /// Vectors of the elements first, first + k, ...; of first + 1, first + 1 + k, ...; up to k - 1. `first`
+  /// is affine: lane l stands for first + l * k.
+  Scalars load_columns(Pointer from, DType dtype, Scalar first, int k);
+  /// The other way round: as many columns as there are values.
+  void store_columns(Pointer to, DType dtype, Scalar first, const Scalars& columns);
   /// An address as an i64, to be kept in a slot.
   Scalar address(Pointer p);
   /// A load that is neither moved nor merged.

@@ -96,6 +96,7 @@ enum Opcode : int {
   kPointer,
   kOffset,
   kMask,
+  kColumn,
   kMath0
 };
 
@@ -227,6 +228,8 @@ struct CodeGen::Impl {
                     llvm::BasicBlock* before);
   /// Mask of the active lanes; null when all are.
   llvm::Value* mask();
+  /// Mask of the lanes from the first up to `count`; null for all.
+  llvm::Value* mask_of(int count, int lanes);
   llvm::Value* from_memory(llvm::Value* v, DType dtype);
   llvm::Value* to_memory(llvm::Value* v, DType dtype);
   /// A field of the Context, loaded once per function. At level 0.

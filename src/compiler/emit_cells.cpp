@@ -41,6 +41,7 @@ class Body final : public Generator {
 
  protected:
   Scalar outside(Var v, const Point& at) override { return read_(static_cast<std::size_t>(v), at); }
+  bool reads_arrays() const override { return false; }
   Scalar other(const Eqn& eqn, Var v, const Point& at) override;
 
  private:

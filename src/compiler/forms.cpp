@@ -64,6 +64,17 @@ Shape reduction_axes(const Eqn& eqn) {
   return std::get<Lowering::Reduction>(lowering_of(*eqn.primitive).form).axes(eqn.params);
 }
 
+bool weaves(const Jaxpr& jaxpr, const Eqn& eqn) {
+  if (eqn.primitive != &concatenate_p || eqn.inputs.size() < 2 ||
+      eqn.inputs.size() > static_cast<std::size_t>(kShortRow))
+    return false;
+  const Aval& out = jaxpr.aval(eqn.outputs[0]);
+  return eqn.params.as<ConcatenateParams>().dimension + 1 ==
+             static_cast<std::int64_t>(out.ndim()) &&
+         out.ndim() > 1 && out.shape.back() == static_cast<std::int64_t>(eqn.inputs.size()) &&
+         is_native(out.dtype);
+}
+
 int element_cost(const Eqn& eqn) {
   const Lowering* lowering = eqn.primitive->rules().lowering();
   const Lowering::Cost cost = lowering ? lowering->cost : Lowering::Cost{};

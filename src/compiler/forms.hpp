@@ -32,6 +32,11 @@ Form form_of(const Jaxpr& jaxpr, const Eqn& eqn);
 /// The axes of a reduction.
 Shape reduction_axes(const Eqn& eqn);
 
+/// The longest rows whose columns are taken apart and put together in registers.
+constexpr std::int64_t kShortRow = 8;
+/// Whether an equation puts a short row together from one column each: (n, 1), (n, 1), ... -> (n, k).
+bool weaves(const Jaxpr& jaxpr, const Eqn& eqn);
+
 /// About how many cycles a vector of results takes, operands not counted: 1 for an addition.
 int element_cost(const Eqn& eqn);
 

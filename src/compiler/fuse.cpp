@@ -125,11 +125,23 @@ class Fuser {
       };
       return in(c.kernel.reductions) || in(c.kernel.columns) ? Align::iteration : Align::other;
     }
+    if (is_woven(c, use.consumer)) return Align::iteration;
     const auto found = c.align.find(use.consumer);
     if (found == c.align.end()) return Align::other;
     if (f == Form::element && shape(e) == shape(use.consumer)) return found->second;
     if (f == Form::reshape) return found->second;
     return Align::other;
+  }
+
+  // Whether the cluster stores rows that an equation puts together of their columns.
+  bool is_woven(const Cluster& c, int e) const {
+    return !c.kernel.woven.empty() && weaves(jaxpr_, eqn(e)) &&
+           c.kernel.woven.contains(eqn(e).outputs[0]);
+  }
+  // The loops that store an equation's results.
+  const Shape& space(int e) const {
+    return weaves(jaxpr_, eqn(e)) && eqn(e).inputs[0].is_var() ? jaxpr_.aval(eqn(e).inputs[0]).shape
+                                                               : shape(e);
   }
 
   std::set<int> consumer_clusters(int e) const {
@@ -216,7 +228,7 @@ class Fuser {
     Cluster c;
     c.form = f;
     c.position = e;
-    if (!eqn(e).outputs.empty()) c.kernel.shape = shape(e);
+    if (!eqn(e).outputs.empty()) c.kernel.shape = space(e);
     if (!is_full(c)) open_.push_back(static_cast<int>(clusters_.size()));
     clusters_.push_back(std::move(c));
     reach_.add_node();
@@ -283,6 +295,7 @@ class Fuser {
     const Align align = u.align == Align::reduced ? Align::reduced : Align::iteration;
     auto& roots = align == Align::reduced ? c.kernel.epilogue : c.kernel.roots;
     for (const Var v : eqn(e).outputs) roots.push_back(v);
+    if (!(space(e) == shape(e))) c.kernel.woven.insert(eqn(e).outputs[0]);
     c.kernel.members.insert(e);
     // What is computed at other indices, too, asks that of its operands.
     c.align[e] = u.other > 0 ? Align::other : align;
@@ -305,7 +318,9 @@ class Fuser {
     if (u.mixed || (u.other > 0 && !recomputable(e))) return false;
     if (u.other > 0 && u.aligned > 0) return false;
     if (c.form == Form::element) {
-      if (!(c.kernel.shape == shape(e))) return false;
+      if (!(c.kernel.shape == space(e))) return false;
+    } else if (weaves(jaxpr_, eqn(e))) {
+      return false;
     } else if (u.align == Align::reduced) {
       if (!(reduced_shape(c.kernel) == shape(e))) return false;
     } else if (u.align != Align::iteration || !(c.kernel.shape == shape(e))) {
@@ -335,8 +350,8 @@ class Fuser {
         const Cluster& c = cluster(k);
         const bool folds_alike = c.form == Form::reduction && c.kernel.shape == operand &&
                                  c.kernel.axes == axes && c.kernel.reductions.size() < 6;
-        const bool over_results =
-            c.form == Form::element && c.kernel.shape == shape(e) && !(operand == c.kernel.shape);
+        const bool over_results = c.form == Form::element && c.kernel.woven.empty() &&
+                                  c.kernel.shape == shape(e) && !(operand == c.kernel.shape);
         if (!folds_alike && !over_results) continue;
         const Usage u = usage(e, k);
         if (u.other > 0 || u.mixed) continue;

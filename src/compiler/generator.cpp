@@ -1,6 +1,8 @@
 // Composition of index-to-value generators.
 #include "compiler/generator.hpp"
 
+#include <algorithm>
+
 #include "compiler/forms.hpp"
 #include "core/concrete.hpp"
 #include "telamon/error.hpp"
@@ -178,6 +180,7 @@ Scalar Generator::compute(const Eqn& eqn, Var v, const Point& at) {
       if (eqn.primitive == &broadcast_in_dim_p && jaxpr.aval(x).size() == 1) {
         return (*this)(x, origin(gen_, jaxpr.aval(x).shape));
       }
+      if (const auto column = column_at(eqn, at)) return *column;
       std::vector<Source> sources;
       for (const Atom& a : eqn.inputs) {
         const Aval& aval = jaxpr.aval(a);
@@ -194,6 +197,28 @@ Scalar Generator::compute(const Eqn& eqn, Var v, const Point& at) {
   }
 }
 
+// One column of an array with short rows that lies in memory: all of them are read together.
+std::optional<Scalar> Generator::column_at(const Eqn& eqn, const Point& at) {
+  if (eqn.primitive != &slice_p || !eqn.inputs[0].is_var() || gen_.lanes() == 1 || !reads_arrays())
+    return {};
+  const Var x = eqn.inputs[0].var();
+  const int e = producer_[static_cast<std::size_t>(x)];
+  const int from = scope_.value_of[static_cast<std::size_t>(x)];
+  const Aval& of = scope_.jaxpr.aval(x);
+  const auto& p = eqn.params.as<SliceParams>();
+  const bool plain = std::all_of(p.strides.begin(), p.strides.end(), [](auto s) { return s == 1; });
+  if (from < 0 || (e >= 0 && kernel_.members.contains(e)) || !plain || of.shape.back() < 2 ||
+      of.shape.back() > kShortRow || p.limit_indices.back() - p.start_indices.back() != 1)
+    return {};
+  Index index = indices(at);
+  for (std::size_t d = 0; d < index.size(); ++d)
+    index[d] = gen_.add(index[d], gen_.index(p.start_indices[d]));
+  index.back() = gen_.index(0);
+  const int k = static_cast<int>(of.shape.back());
+  return gen_.load_columns(pointer(from), of.dtype, flat({of.shape, index, std::nullopt}),
+                           k)[static_cast<std::size_t>(p.start_indices.back())];
+}
+
 Scalar Generator::outside(Var v, const Point& at) {
   const int from = scope_.value_of[static_cast<std::size_t>(v)];
   if (from < 0) throw InternalError("a fused kernel reads a value that is not in memory");
@@ -203,6 +228,12 @@ Scalar Generator::outside(Var v, const Point& at) {
 Scalar Generator::other(const Eqn& eqn, Var, const Point&) {
   throw InternalError("equation of primitive '" + std::string(eqn.primitive->name()) +
                       "' cannot be fused");
+}
+
+void Generator::store_columns(int value, const Point& at, const Scalars& columns) {
+  const Value& v = plan_.values[static_cast<std::size_t>(value)];
+  const Scalar first = gen_.mul(flat(at), gen_.index(static_cast<std::int64_t>(columns.size())));
+  gen_.store_columns(pointer(value), v.aval.dtype, first, columns);
 }
 
 void Generator::store(int value, const Point& at, Scalar x) {

@@ -33,6 +33,8 @@ class Generator {
   void define(Var v, const Point& at, Scalar value);
   /// Stores an element of a value in memory.
   void store(int value, const Point& at, Scalar x);
+  /// The same of a whole row, of which `at` knows all indices but the last.
+  void store_columns(int value, const Point& at, const Scalars& columns);
   Pointer pointer(int value) {
     return gen_.pointer(plan_.values[static_cast<std::size_t>(value)].location);
   }
@@ -46,6 +48,8 @@ class Generator {
  protected:
   /// A variable that no member computes: read from memory.
   virtual Scalar outside(Var v, const Point& at);
+  /// Whether `outside` reads the elements of whole arrays.
+  virtual bool reads_arrays() const { return true; }
   /// An equation that kernels do not fuse.
   virtual Scalar other(const Eqn& eqn, Var v, const Point& at);
   CodeGen& gen() { return gen_; }
@@ -59,6 +63,7 @@ class Generator {
     auto operator<=>(const Key&) const = default;
   };
   Key key(Var v, const Point& at) const;
+  std::optional<Scalar> column_at(const Eqn& eqn, const Point& at);
   std::optional<Index> split_constants(const Point& at, const Shape& shape);
   Scalar compute(const Eqn& eqn, Var v, const Point& at);
 

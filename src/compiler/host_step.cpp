@@ -118,12 +118,13 @@ int parallel_kernel(Context* context, KernelFunction kernel, const std::int64_t*
   // One thread walks through memory in order. What a chunk computes does not depend on where it ends.
   if (slice_bytes == 0 && runtime::num_threads() == 1) grain = end;
   const std::atomic<bool>& stopped = static_cast<HostState*>(context->host)->stopped;
-  runtime::parallel_for((end + grain - 1) / grain, [&](std::int64_t chunk) {
+  const auto run = [&](std::int64_t chunk) {
     if (stopped) return;
     Context own = *context;
     own.chunk = context->arena + slice + chunk * slice_bytes;
     call_native(kernel, &own, chunk * grain, std::min((chunk + 1) * grain, end), where);
-  });
+  };
+  runtime::parallel_for((end + grain - 1) / grain, run, reinterpret_cast<const void*>(kernel));
   return stopped ? 1 : 0;
 }
 

@@ -105,7 +105,17 @@ class IndexWalk {
 
 void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& producer,
                   std::set<int>& forced) {
-  std::vector<Var> starts = kernel.roots;
+  std::vector<Var> starts;
+  for (const Var v : kernel.roots) {
+    if (!kernel.woven.contains(v)) {
+      starts.push_back(v);
+      continue;
+    }
+    const int e = producer[static_cast<std::size_t>(v)];
+    for (const Atom& a : jaxpr.eqns()[static_cast<std::size_t>(e)].inputs) {
+      if (a.is_var()) starts.push_back(a.var());
+    }
+  }
   starts.insert(starts.end(), kernel.epilogue.begin(), kernel.epilogue.end());
   std::vector<int> folds = kernel.reductions;
   folds.insert(folds.end(), kernel.columns.begin(), kernel.columns.end());

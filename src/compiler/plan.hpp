@@ -50,8 +50,9 @@ struct EmitOptions {
 struct Kernel {
   enum class Kind : std::uint8_t { loop, reduction, dot, emitted, update, cells };
   Kind kind = Kind::loop;
-  Shape shape;                  ///< the iteration space (of reductions: the operand's shape)
-  std::vector<Var> roots;       ///< stored at each index of `shape`
+  Shape shape;             ///< the iteration space (of reductions: the operand's shape)
+  std::vector<Var> roots;  ///< stored at each index of `shape`
+  std::set<Var> woven;     ///< those of shape (n, k) whose columns are known at an index of (n, 1)
   std::vector<int> reductions;  ///< equations folded over `axes`
   Shape axes;
   /// Equations folded over all dimensions but the last, in the same pass: `axes` is the last then.

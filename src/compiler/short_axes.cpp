@@ -5,9 +5,9 @@
 //   let r = sub p[n,n,3] q[n,n,3], s = mul r r, d = reduce_sum[axes=(2,)] s
 //   ->  let r0 = sub p0[n,n] q0, r1 = sub p1 q1, r2 = sub p2 q2, ..., d = add (add s0 s2) s1
 //
-// Worth it where what lies in memory before and after is much smaller than what is computed in between:
-// taking an array apart and putting it together again reads and writes with strides. What is connected
-// by such equations is taken apart as a whole or not at all.
+// Worth it where what lies in memory before and after is much smaller than what is computed in between,
+// and where rows are folded: their columns are then taken apart and put together in registers
+// (codegen_columns.cpp). What is connected by such equations is taken apart as a whole or not at all.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -25,9 +25,11 @@ namespace {
 
 using detail::JaxprBuilder;
 
-constexpr std::int64_t kShortest = 2, kLongest = 8;
+constexpr std::int64_t kShortest = 2, kLongest = kShortRow;
 constexpr std::int64_t kLeastSize = 1 << 11;  // of what is computed in between
 constexpr std::int64_t kLeastGain = 4;  // how many times larger that is than what lies around it
+constexpr std::int64_t kLeastRows = 1 << 12;  // elements of arrays whose rows are folded
+constexpr std::int64_t kLongestFolded = 4;    // rows that nothing is done with but to fold them
 constexpr std::size_t kMostEquations = 20'000;
 
 bool has_short_axis(const Aval& a) {
@@ -134,7 +136,7 @@ class Choice {
   // The largest thing that lies in memory, and the largest that is computed.
   void weigh() {
     const auto n = static_cast<std::size_t>(jaxpr_.num_vars());
-    std::vector<std::int64_t> around(n, 0), between(n, 0);
+    std::vector<std::int64_t> around(n, 0), between(n, 0), whole(n, 0), folded(n, 0), spread(n, 0);
     const auto note = [&](std::vector<std::int64_t>& what, Var v) {
       if (!has_short_axis(jaxpr_.aval(v))) return;
       std::int64_t& most = what[static_cast<std::size_t>(find(v))];
@@ -146,14 +148,29 @@ class Choice {
     }
     for (std::size_t e = 0; e < roles_.size(); ++e) {
       const Eqn& eqn = jaxpr_.eqns()[e];
+      const bool none = roles_[e] == Role::none;
       for (const Atom& a : eqn.inputs) {
-        if (a.is_var() && roles_[e] == Role::none) note(around, a.var());
+        if (a.is_var() && none) note(around, a.var()), note(whole, a.var());
+        if (a.is_var() && roles_[e] == Role::folded) note(folded, a.var());
       }
-      for (const Var v : eqn.outputs) note(roles_[e] == Role::none ? around : between, v);
+      for (const Var v : eqn.outputs) {
+        note(none ? around : between, v);
+        if (none) note(whole, v);
+        if (roles_[e] == Role::spread && jaxpr_.aval(eqn.inputs[0]).size() > 1) note(spread, v);
+      }
     }
     chosen_.resize(n);
+    std::vector<std::int64_t> longest(n, 0);
+    for (Var v = 0; v < jaxpr_.num_vars(); ++v) {
+      if (has_short_axis(jaxpr_.aval(v)))
+        longest[static_cast<std::size_t>(find(v))] = jaxpr_.aval(v).shape.back();
+    }
     for (std::size_t v = 0; v < n; ++v) {
-      chosen_[v] = between[v] >= kLeastSize && between[v] >= kLeastGain * around[v];
+      const bool larger = between[v] >= kLeastGain * around[v];
+      // Rows that are folded and whose results their elements need, all in one pass: lanes run over rows.
+      const bool rows = whole[v] == 0 && folded[v] >= kLeastRows &&
+                        (spread[v] >= kLeastRows || longest[v] <= kLongestFolded);
+      chosen_[v] = between[v] >= kLeastSize && (larger || rows);
       any_ |= chosen_[v];
     }
   }

@@ -3,7 +3,9 @@
 // A loop is cut into chunks by the shape of the work, never by the number of threads, so results are
 // bitwise the same for any number of them. The caller works too and returns when all chunks are done.
 // Workers watch for the next loop for about 50 us before they sleep: loops that follow closely start
-// in under a microsecond, a cold start costs 10 to 30 us. A loop inside a chunk runs serially, as
+// in under a microsecond. To wake them costs tens of microseconds, so that is done for loops that took
+// long the last time, and for short ones that follow each other closely; a short loop that comes alone
+// is run by the caller. A loop inside a chunk runs serially, as
 // does one started while another thread's loop has the pool. A child after fork() makes its own pool.
 #pragma once
 
@@ -18,17 +20,18 @@ inline namespace v1 {
 namespace runtime {
 
 /// Calls body(context, i) for 0 <= i < chunks, in any order, on several threads. The first exception
-/// stops chunks that have not begun and is rethrown here after all others have ended.
+/// stops chunks that have not begun and is rethrown here after all others have ended. `work` tells
+/// loops of one body apart whose chunks take different times.
 TELAMON_API void parallel_for(std::int64_t chunks, void (*body)(void* context, std::int64_t chunk),
-                              void* context);
+                              void* context, const void* work = nullptr);
 
 /// The same for any callable: parallel_for(n, [&](std::int64_t chunk) { ... }).
 template <class Body>
-void parallel_for(std::int64_t chunks, Body&& body) {
+void parallel_for(std::int64_t chunks, Body&& body, const void* work = nullptr) {
   using Callable = std::remove_reference_t<Body>;
   parallel_for(
       chunks, [](void* context, std::int64_t chunk) { (*static_cast<Callable*>(context))(chunk); },
-      const_cast<void*>(static_cast<const void*>(&body)));
+      const_cast<void*>(static_cast<const void*>(&body)), work);
 }
 
 using v1::num_threads;

@@ -52,11 +52,56 @@ TEST(ShortAxes, BeyondEightStayWhole) {
   EXPECT_THAT(e->text("jaxpr"), HasSubstr(cubes(40, 9)));
 }
 
-TEST(ShortAxes, OfWhatLiesInMemoryAnywayStayWhole) {
-  const Array x = uniform({4096, 3}, DType::f64);
+TEST(ShortAxes, OfElementwiseProgramsAndOfLongSumsStayWhole) {
+  const Array x = uniform({4096, 3}, DType::f64), y = uniform({4096, 7}, DType::f64);
   const Compiled e =
-      check([](std::span<const Array> a) { return Arrays{sum(a[0] * a[0], -1)}; }, {x}, 1, 1e3);
+      check([](std::span<const Array> a) { return Arrays{a[0] * a[0] + 1, sum(a[1] * a[1], -1)}; },
+            {x, y}, -1, 1e3);
   EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("slice")));
+}
+
+// Columns are taken apart and put together in registers: rows of all lengths, and vectors of rows that
+// are cut off at the end.
+TEST(ShortAxes, OfRowsThatAreNormalisedTakeOneKernel) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (std::int64_t k = 2; k <= 8; ++k) {
+      for (const std::int64_t n : {2048, 2049, 2055, 4111}) {
+        SCOPED_TRACE(std::to_string(n) + " rows of " + std::to_string(k));
+        const Compiled e = check(
+            [](std::span<const Array> a) {
+              return Arrays{a[0] / lax::sqrt(sum(a[0] * a[0], {.axes = -1, .keepdims = true})),
+                            softmax(a[0], 1)};
+            },
+            {uniform({n, k}, dtype)}, -1, 1e3);
+        EXPECT_LE(e->info().kernels, 2) << e->text("plan");
+        EXPECT_THAT(e->text("ir"), Not(HasSubstr("gather")));
+        EXPECT_THAT(e->text("ir"), Not(HasSubstr("scatter")));
+      }
+    }
+  }
+}
+
+TEST(ShortAxes, OfIntegersAndOfMoreDimensionsAreWovenToo) {
+  for (const DType dtype : {DType::i32, DType::i64, DType::u8, DType::i16}) {
+    for (const std::int64_t k : {2, 3, 4}) {
+      check(
+          [](std::span<const Array> a) {
+            return Arrays{a[0] - sum(a[0], {.axes = -1, .keepdims = true}), max(a[0], -1),
+                          a[0](slice(1, 50), slice(), 1) + a[0](slice(0, 49), slice(), 0)};
+          },
+          {uniform({50, 83, k}, dtype, 0, 4)}, -1, 0);
+    }
+  }
+}
+
+TEST(ShortAxes, OfWhatOthersReadAreStoredOnce) {
+  const Array x = uniform({3000, 4}, DType::f64);
+  check(
+      [](std::span<const Array> a) {
+        const Array y = a[0] - mean(a[0], {.axes = -1, .keepdims = true});
+        return Arrays{y, sum(y, 0), transpose(y), y(slice(), 2), exp(y) + y(slice(5, 6))};
+      },
+      {x}, -1, 1e4);
 }
 
 TEST(ShortAxes, AreFoldedByEveryReduction) {
