@@ -117,8 +117,7 @@ TEST(CostAnalysis, CountsTheFoldsOfReductions) {
                 .cost_analysis()
                 .flops,
             20 * 9);
-            20 * 9);
-            EXPECT_EQ(cost([](Array x) { return cumsum(x, 1); }, ones({10, 20})).flops, 10 * 19);
+  EXPECT_EQ(cost([](Array x) { return cumsum(x, 1); }, ones({10, 20})).flops, 10 * 19);
 }
 
 TEST(CostAnalysis, DoesNotCountIntegersAndMovingData) {
