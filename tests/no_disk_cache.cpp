@@ -3,5 +3,6 @@
 #include <cstdlib>
 
 namespace {
-[[maybe_unused]] const int off = setenv("TELAMON_CACHE_DIR", "none", 0);
-}
+// Before the objects of namespace scope, of which some call jitted functions.
+[[gnu::constructor(101)]] void switch_off() { setenv("TELAMON_CACHE_DIR", "none", 0); }
+}  // namespace

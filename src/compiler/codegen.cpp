@@ -171,6 +171,30 @@ void CodeGen::call_kernel(const KernelCode& kernel, std::int64_t begin, std::int
        m.b.getInt64(static_cast<std::uint64_t>(end)), static_cast<Value*>(kernel.where)});
 }
 
+void CodeGen::call_native(const std::string& symbol, void* f, const std::vector<Pointer>& buffers,
+                          const std::vector<std::int64_t>& numbers) {
+  Impl& m = *impl_;
+  define_symbol(symbol, f);
+  m.at(m.depth());
+  llvm::Type* p = m.b.getPtrTy();
+  // One slot per function, not one per trip of a loop.
+  llvm::IRBuilder<> top(&m.function->getEntryBlock(), m.function->getEntryBlock().begin());
+  Value* table = top.CreateAlloca(p, top.getInt64(buffers.size()));
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    m.b.CreateStore(static_cast<Node*>(buffers[i].handle)->value,
+                    m.b.CreateConstInBoundsGEP1_64(p, table, i));
+  }
+  llvm::Constant* list = llvm::ConstantDataArray::get(
+      m.context, llvm::ArrayRef<std::uint64_t>(
+                     reinterpret_cast<const std::uint64_t*>(numbers.data()), numbers.size()));
+  auto* constant = new llvm::GlobalVariable(m.module, list->getType(), true,
+                                            llvm::GlobalValue::PrivateLinkage, list, "numbers");
+  llvm::FunctionCallee callee =
+      m.module.getOrInsertFunction(symbol, llvm::FunctionType::get(m.b.getVoidTy(), {p, p}, false));
+  llvm::cast<llvm::Function>(callee.getCallee())->setDoesNotThrow();
+  m.b.CreateCall(callee, {table, constant});
+}
+
 void CodeGen::Impl::leave_unless_well(Value* status) {
   if (fail == nullptr) fail = block("fail");
   llvm::BasicBlock* go_on = block("went_well");

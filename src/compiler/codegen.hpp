@@ -91,6 +91,10 @@ class CodeGen final : public Emitter {
   /// Tells the runtime's profile that a step begins; of ~step, that it ends.
   void mark_step(std::int64_t step);
 
+  /// Calls f(addresses, numbers). The symbol is what f is called in object code.
+  void call_native(const std::string& symbol, void* f, const std::vector<Pointer>& buffers,
+                   const std::vector<std::int64_t>& numbers);
+
   // ---- lanes -------------------------------------------------------------------------------------
   /// The lanes of vectors in this kernel, and how many of them count (the rest is masked).
   void set_lanes(int lanes, int active);

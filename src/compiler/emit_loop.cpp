@@ -6,6 +6,7 @@
 #include "compiler/emit.hpp"
 #include "compiler/forms.hpp"
 #include "runtime/cpu.hpp"
+#include "runtime/native_forms.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -404,6 +405,26 @@ void emit_update(KernelContext& k) {
   });
 }
 
+// A call of the runtime's own kernel, where the primitive has one for these shapes.
+static bool emit_native(KernelContext& k, const Eqn& eqn, const std::vector<Buffer>& in,
+                        const std::vector<Buffer>& out) {
+  std::vector<Aval> avals;
+  for (const Atom& a : eqn.inputs) avals.push_back(k.scope.jaxpr.aval(a));
+  const auto call = runtime::native_call(eqn.primitive->name(), eqn.params, avals);
+  if (!call) return false;
+  using Call = runtime::NativeCall;
+  if (std::find(call->buffers.begin(), call->buffers.end(), 0) == call->buffers.end())
+    k.gen.copy(in[0], out[0]);
+  std::vector<Pointer> pointers;
+  for (const int b : call->buffers) {
+    const Buffer& buffer =
+        b >= 0 ? in[static_cast<std::size_t>(b)] : out[static_cast<std::size_t>(Call::kResult - b)];
+    pointers.push_back({buffer.pointer()});
+  }
+  k.gen.call_native(call->symbol, reinterpret_cast<void*>(call->function), pointers, call->numbers);
+  return true;
+}
+
 void emit_form(KernelContext& k) {
   const Eqn& eqn = k.eqn(k.kernel().eqn);
   std::vector<Buffer> in, out;
@@ -420,6 +441,7 @@ void emit_form(KernelContext& k) {
     out.emplace_back(aval.shape, aval.dtype, buffer(k.step.writes[i]));
   }
   k.gen.set_lanes(1, 1);
+  if (emit_native(k, eqn, in, out)) return;
   std::get<Lowering::Kernel>(lowering_of(*eqn.primitive).form).f(k.gen, eqn.params, in, out);
 }
 

@@ -57,6 +57,10 @@ Form form_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (std::holds_alternative<Lowering::Element>(lowering.form)) {
     return pointwise_shapes(jaxpr, eqn) ? Form::element : Form::host;
   }
+  // The same bits, element by element, unless it changes their number.
+  if (eqn.primitive == &bitcast_convert_type_p &&
+      size_of(jaxpr.aval(eqn.inputs[0]).dtype) == size_of(jaxpr.aval(eqn.outputs[0]).dtype))
+    return Form::element;
   return eqn.primitive == &reshape_p ? Form::reshape : Form::index;
 }
 

@@ -164,8 +164,10 @@ Scalar Generator::compute(const Eqn& eqn, Var v, const Point& at) {
         const Shape& shape = jaxpr.aval(a).shape;
         operands.push_back((*this)(a, shape == at.shape ? at : origin(gen_, shape)));
       }
-      const Scalars results = std::get<Lowering::Element>(lowering_of(*eqn.primitive).form)
-                                  .f(gen_, eqn.params, operands);
+      const auto* element = std::get_if<Lowering::Element>(&lowering_of(*eqn.primitive).form);
+      const Scalars results = element != nullptr
+                                  ? element->f(gen_, eqn.params, operands)
+                                  : Scalars{gen_.bitcast(operands[0], jaxpr.aval(v).dtype)};
       Scalar result;
       for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
         if (eqn.outputs[i] == v) result = results[i];

@@ -42,6 +42,7 @@ class Planner {
       const int last = result(chain.back());
       for (const Update& u : chain) result(u) = last;
     }
+    update_in_place(fusion);
     place_results();
     for (Cluster& c : fusion.clusters) add_step(c);
     plan_.steps.insert(plan_.steps.end(), copies_.begin(), copies_.end());
@@ -81,6 +82,23 @@ class Planner {
         std::erase(c.kernel.roots, v);
         std::erase(c.kernel.epilogue, v);
       }
+    }
+  }
+
+  // What an update starts from, if nobody else wants it, is made where its result will be: the zeros of
+  // zeros(n).at(i).add(w) are written once. From the last update to the first of a chain.
+  void update_in_place(const Fusion& fusion) {
+    if (!options_.in_place) return;
+    for (std::size_t e = jaxpr().eqns().size(); e-- > 0;) {
+      const Eqn& update = jaxpr().eqns()[e];
+      if (!update.primitive->rules().updates_operand || !update.inputs[0].is_var()) continue;
+      const Var from = update.inputs[0].var();
+      const int source = producer_[static_cast<std::size_t>(from)];
+      if (source < 0 || !fusion.in_memory[static_cast<std::size_t>(source)]) continue;
+      const Form form = form_of(jaxpr(), eqn(source));
+      if (form == Form::region || form == Form::reshape || form == Form::barrier) continue;
+      if (value_of(from) >= 0 && only_use(from, update))
+        value_of(from) = value_of(update.outputs[0]);
     }
   }
 

@@ -3,6 +3,7 @@
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
 #include "runtime/kernels/reduce.hpp"
+#include "runtime/native_forms.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -131,6 +132,29 @@ void emit(Emitter& e, const CumulativeParams& p, std::span<const Buffer> in,
     });
   });
 }
+
+/// The runtime's kernel in generated code: the same sums, several lines at a time.
+template <Scan kScan>
+runtime::NativeForm native_form() {
+  return {kName<kScan>,
+          [](const Params& params, std::span<const Aval> x) -> std::optional<runtime::NativeCall> {
+            constexpr std::int64_t kWorthwhile = 64;  // elements
+            const auto& p = params.as<CumulativeParams>();
+            const Shape& shape = x[0].shape;
+            if (!kernels::has_cumulative(x[0].dtype) || x[0].size() < kWorthwhile)
+              return std::nullopt;
+            const std::int64_t outer = taken(shape, range(0, p.axis)).num_elements();
+            const std::int64_t inner = taken(shape, range(p.axis + 1, shape.ndim())).num_elements();
+            return runtime::NativeCall{
+                "telamon_native_cumulative",
+                kernels::run_dense_cumulative,
+                {static_cast<std::int64_t>(kScan), static_cast<std::int64_t>(x[0].dtype), outer,
+                 shape[static_cast<std::size_t>(p.axis)], inner, p.reverse ? 1 : 0},
+                {0, runtime::NativeCall::kResult}};
+          }};
+}
+const runtime::NativeForm kNativeForms[] = {native_form<Scan::sum>(), native_form<Scan::prod>(),
+                                            native_form<Scan::max>(), native_form<Scan::min>()};
 
 template <Scan kScan>
 Rules<CumulativeParams> cumulative() {

@@ -1,5 +1,6 @@
 // gather: windows of the operand at the places that the indices name (window_indexing.hpp). Out of
 // bounds, mode `fill_or_drop` gives the fill value; the others move the window inside.
+#include <algorithm>
 #include <limits>
 
 #include "primitives/window_indexing.hpp"
@@ -28,19 +29,18 @@ Array fill_scalar(const GatherParams& p, DType dtype) {
 
 Arrays evaluate(const GatherParams& p, std::span<const Array> x) {
   const Aval aval = result_aval(p, avals_of(x));
-  const WindowIndexing w = window_indexing(p);
   Array out = make_uninitialized(aval);
   if (aval.size() == 0) return {out};
-  const View to = view_of(out);
-  const std::size_t bytes = size_of(aval.dtype);
   const Array fill = fill_scalar(p, aval.dtype);
-  const View fill_view = view_of(fill);
-  const Walk copy = window_walk(w, byte_strides(x[0]), to.strides);
-  const Walk fill_in = window_walk(w, Shape(x[0].shape().size(), 0), to.strides);
-  for_each_window(w, x[0], x[1], to, [&](const WindowPair& at) {
-    const bool inside = at.operand != nullptr;
-    copy_along(inside ? copy : fill_in, bytes, inside ? at.operand : fill_view.data, at.slice);
-  });
+  const View operand = view_of(x[0]), indices = view_of(x[1]), slices = view_of(out);
+  if (std::any_of(operand.strides.begin(), operand.strides.end(),
+                  [](std::int64_t stride) { return stride < 0; })) {
+    return evaluate(p, Arrays{copy_to_dense(x[0].aval(), operand), x[1]});
+  }
+  const auto numbers =
+      window_loop(kernels::WindowOp::gather, window_indexing(p), operand, indices, slices)
+          .numbers();
+  kernels::run_windows(numbers.data(), operand.data, indices.data, slices.data, view_of(fill).data);
   return {out};
 }
 

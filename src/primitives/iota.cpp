@@ -51,6 +51,10 @@ Arrays iota_2x32_impl(const Iota2x32Params& p, std::span<const Array> x) {
 }
 
 Arrays iota_2x32_lower(const Iota2x32Params& p, std::span<const Array>) {
+  if (p.shape.num_elements() <= std::int64_t{1} << 32) {  // 32 bits are enough: twice the lanes
+    return {lax::full(p.shape, DType::u32, 0),
+            lax::reshape(lax::iota(DType::u32, {p.shape.num_elements()}), p.shape)};
+  }
   const Array i = lax::reshape(lax::iota(DType::u64, {p.shape.num_elements()}), p.shape);
   const Array high = lax::shift_right_logical(i, lax::full(p.shape, DType::u64, 32));
   const Array low = lax::bitwise_and(i, lax::full(p.shape, DType::u64, 4294967295.0));

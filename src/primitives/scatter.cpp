@@ -34,28 +34,33 @@ AbstractResult result_aval(const ScatterParams& p, std::span<const Aval> avals) 
 }
 
 template <Update kUpdate>
+constexpr kernels::WindowOp kOp =
+    kUpdate == Update::replace ? kernels::WindowOp::replace : kernels::WindowOp::add;
+
+template <Update kUpdate>
 Arrays evaluate(const ScatterParams& p, std::span<const Array> x) {
   const Aval aval = result_aval<kUpdate>(p, avals_of(x)).avals[0];
-  const WindowIndexing w = window_indexing(p, x[0].shape(), x[2].shape());
   Array out = copy_to_dense(aval, view_of(x[0]));
   if (x[2].size() == 0) return {out};
-  const View updates = view_of(x[2]);
-  const std::size_t bytes = size_of(aval.dtype);
-  const Walk walk = window_walk(w, byte_strides(out), updates.strides);
-  const Walk copy{walk.shape, walk.b, walk.a};  // from the updates
-  const kernels::Kernel add = kernels::find_kernel(kernels::Op::add, aval.dtype);
-  if (kUpdate == Update::add && !add) missing_rule(scatter_add_p, "impl");
-  for_each_window(w, out, x[1], updates, [&](const WindowPair& at) {
-    if (at.operand == nullptr) return;
-    if (kUpdate == Update::replace) return copy_along(copy, bytes, at.slice, at.operand);
-    for_each_run(walk, at.operand, at.slice,
-                 [&](char* to, const char* from, std::int64_t n, std::int64_t st, std::int64_t sf) {
-                   const char* operands[] = {to, from};
-                   const std::int64_t strides[] = {st, sf};
-                   add(n, operands, strides, to, st, nullptr);
-                 });
-  });
+  if (kUpdate == Update::add && !is_complex(aval.dtype) &&
+      !kernels::find_kernel(kernels::Op::add, aval.dtype))
+    missing_rule(scatter_add_p, "impl");
+  const View operand = view_of(out), indices = view_of(x[1]), updates = view_of(x[2]);
+  const WindowIndexing w = window_indexing(p, x[0].shape(), x[2].shape());
+  const auto numbers = window_loop(kOp<kUpdate>, w, operand, indices, updates).numbers();
+  kernels::run_windows(numbers.data(), operand.data, indices.data, updates.data, nullptr);
   return {out};
+}
+
+/// The same in a compiled program, on a copy of the operand that generated code has made.
+template <Update kUpdate>
+std::optional<runtime::NativeCall> native_call(const ScatterParams& p, std::span<const Aval> x) {
+  if (kUpdate == Update::add && !kernels::find_kernel(kernels::Op::add, x[0].dtype))
+    return std::nullopt;
+  auto call =
+      native_windows(kOp<kUpdate>, window_indexing(p, x[0].shape, x[2].shape), x[0], x[1], x[2]);
+  if (call) call->buffers = {runtime::NativeCall::kResult, 1, 2};
+  return call;
 }
 
 // ---- derivatives -------------------------------------------------------------------------------
@@ -205,6 +210,17 @@ Rules<ScatterParams> scatter_rules() {
 
 }  // namespace
 }  // namespace detail
+
+namespace {
+const runtime::NativeForm kNativeForms[] = {
+    {"scatter",
+     [](const Params& p, std::span<const Aval> x) {
+       return detail::native_call<detail::Update::replace>(p.as<ScatterParams>(), x);
+     }},
+    {"scatter_add", [](const Params& p, std::span<const Aval> x) {
+       return detail::native_call<detail::Update::add>(p.as<ScatterParams>(), x);
+     }}};
+}  // namespace
 
 const Primitive<ScatterParams> scatter_p{
     "scatter", [] { return detail::scatter_rules<detail::Update::replace>(); }};

@@ -149,60 +149,60 @@ Shape check_indexing(const char* name, std::span<const Aval> avals, const Window
 }
 
 // ---- evaluation --------------------------------------------------------------------------------
-Walk window_walk(const WindowIndexing& w, const Shape& operand_strides,
-                 const Shape& slices_strides) {
-  Shape strides(w.window.size(), 0);
-  const Shape axes = window_axes(w.numbers, w.window.ndim());
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    strides[static_cast<std::size_t>(axes[i])] =
-        slices_strides[static_cast<std::size_t>(w.numbers.offset_dims[i])];
+kernels::WindowLoop window_loop(kernels::WindowOp op, const WindowIndexing& w,
+                                const kernels::View& operand, const kernels::View& indices,
+                                const kernels::View& slices) {
+  const GatherDimensionNumbers& d = w.numbers;
+  const auto size = static_cast<std::int64_t>(size_of(operand.dtype));
+  kernels::WindowLoop loop;
+  loop.op = op;
+  loop.dtype = operand.dtype;
+  loop.index_dtype = indices.dtype;
+  loop.clips = w.mode == GatherScatterMode::clip;
+  loop.operand_bytes = operand.shape.num_elements() * size;
+  const Shape slice_strides = taken(slices.strides, batch_axes(d, slices.strides.ndim()));
+  for (std::size_t i = 0; i + 1 < indices.shape.size(); ++i)
+    loop.counts.push_back({indices.shape[i], indices.strides[i], slice_strides[i], 0});
+  for (std::size_t j = 0; j < d.operand_batching_dims.size(); ++j) {
+    loop.counts[static_cast<std::size_t>(d.start_indices_batching_dims[j])].operand_stride +=
+        operand.strides[static_cast<std::size_t>(d.operand_batching_dims[j])];
   }
-  return merged_walk(w.window, operand_strides, strides);
+  for (std::size_t k = 0; k < d.start_index_map.size(); ++k) {
+    const auto axis = static_cast<std::size_t>(d.start_index_map[k]);
+    loop.components.push_back({static_cast<std::int64_t>(k) * indices.strides.back(),
+                               operand.strides[axis], operand.shape[axis] - w.window[axis]});
+    loop.disjoint = loop.disjoint && w.window[axis] == 1;
+  }
+  const Shape axes = window_axes(d, w.window.ndim());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = static_cast<std::size_t>(axes[i]);
+    loop.window.push_back({w.window[axis], operand.strides[axis],
+                           slices.strides[static_cast<std::size_t>(d.offset_dims[i])]});
+  }
+  return loop;
 }
 
 namespace {
 
-/// Clamps the start or, if the mode drops windows that are out of bounds, says whether it is in.
-bool place_start(const WindowIndexing& w, const Shape& operand, std::size_t axis,
-                 std::int64_t& start) {
-  const std::int64_t last = operand[axis] - w.window[axis];
-  if (w.mode == GatherScatterMode::clip) start = std::clamp<std::int64_t>(start, 0, last);
-  return start >= 0 && start <= last;
+void run_native(void* const* buffers, const std::int64_t* numbers) noexcept {
+  kernels::run_windows(numbers, static_cast<char*>(buffers[0]),
+                       static_cast<const char*>(buffers[1]), static_cast<char*>(buffers[2]),
+                       nullptr);
 }
 
 }  // namespace
 
-void for_each_window(const WindowIndexing& w, const Array& operand, const Array& indices,
-                     const View& slices, const std::function<void(const WindowPair&)>& visit) {
-  const GatherDimensionNumbers& d = w.numbers;
-  const View from = view_of(operand), vectors = view_of(indices);
-  const Shape slice_strides = taken(slices.strides, batch_axes(d, slices.strides.ndim()));
-  Shape counts = indices.shape();
-  counts.pop_back();
-  for_each_index(counts, [&](const Shape& place) {
-    WindowPair pair{from.data, slices.data};
-    const char* vector = vectors.data;
-    for (std::size_t i = 0; i < place.size(); ++i) {
-      pair.slice += place[i] * slice_strides[i];
-      vector += place[i] * vectors.strides[i];
-    }
-    bool inside = true;
-    const auto step = [&](std::int64_t dimension, std::int64_t start) {
-      const auto axis = static_cast<std::size_t>(dimension);
-      inside = place_start(w, operand.shape(), axis, start) && inside;
-      if (inside) pair.operand += start * from.strides[axis];
-    };
-    for (std::size_t k = 0; k < d.start_index_map.size(); ++k) {
-      step(d.start_index_map[k],
-           read_index(vector + static_cast<std::int64_t>(k) * vectors.strides.back(),
-                      indices.dtype()));
-    }
-    for (std::size_t j = 0; j < d.operand_batching_dims.size(); ++j) {
-      step(d.operand_batching_dims[j],
-           place[static_cast<std::size_t>(d.start_indices_batching_dims[j])]);
-    }
-    visit({inside ? pair.operand : nullptr, pair.slice});
-  });
+std::optional<runtime::NativeCall> native_windows(kernels::WindowOp op, const WindowIndexing& w,
+                                                  const Aval& operand, const Aval& indices,
+                                                  const Aval& slices) {
+  constexpr std::int64_t kWorthwhile = 64;  // elements
+  if (slices.size() < kWorthwhile) return std::nullopt;
+  const auto dense = [](const Aval& a) {
+    return kernels::contiguous_view(nullptr, a.dtype, a.shape);
+  };
+  return runtime::NativeCall{
+      "telamon_native_windows", run_native,
+      window_loop(op, w, dense(operand), dense(indices), dense(slices)).numbers()};
 }
 
 // ---- batching ----------------------------------------------------------------------------------

@@ -15,6 +15,8 @@
 
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
+#include "runtime/kernels/windows.hpp"
+#include "runtime/native_forms.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -42,17 +44,15 @@ Shape batch_axes(const GatherDimensionNumbers& d, int slices_ndim);
 Shape check_indexing(const char* name, std::span<const Aval> avals, const WindowIndexing& w);
 
 // ---- evaluation --------------------------------------------------------------------------------
-/// Calls visit(window in the operand, window in slices) for each index vector in row-major order, by
-/// the addresses of the first elements; the operand's is null where the mode says that the window
-/// is out of bounds. The walk runs through any such pair of windows.
-struct WindowPair {
-  char* operand;
-  char* slice;
-};
-void for_each_window(const WindowIndexing& w, const Array& operand, const Array& indices,
-                     const View& slices, const std::function<void(const WindowPair&)>& visit);
-Walk window_walk(const WindowIndexing& w, const Shape& operand_strides,
-                 const Shape& slices_strides);
+/// What there is to do for arrays that lie in memory like this.
+kernels::WindowLoop window_loop(kernels::WindowOp op, const WindowIndexing& w,
+                                const kernels::View& operand, const kernels::View& indices,
+                                const kernels::View& slices);
+/// The same for the dense arrays of a compiled program; nothing where there is too little to do for a
+/// function of its own.
+std::optional<runtime::NativeCall> native_windows(kernels::WindowOp op, const WindowIndexing& w,
+                                                  const Aval& operand, const Aval& indices,
+                                                  const Aval& slices);
 
 // ---- batching ----------------------------------------------------------------------------------
 /// The same indexing with a batch axis in the operand, in the indices (at 0), or in both, and where

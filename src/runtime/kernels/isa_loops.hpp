@@ -6,6 +6,7 @@
 #include "runtime/kernels/reduce.hpp"
 #include "runtime/kernels/reduce_loops.hpp"
 #include "runtime/kernels/sort_runs.hpp"
+#include "runtime/kernels/window_loops.hpp"
 
 #define TELAMON_DECLARE_LOOPS(isa)                                                                \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::ContiguousLoop               \
@@ -29,6 +30,10 @@
           telamon::kernels::ReduceOp op, telamon::DType dtype);                                   \
   extern "C" __attribute__((visibility("hidden")))                                                \
   const telamon::kernels::ArgLoop* telamon_##isa##_arg_loop(bool largest, telamon::DType dtype);  \
+  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::WindowOffsets                \
+      telamon_##isa##_window_offsets(telamon::DType index_dtype);                                 \
+  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::AddElements                  \
+      telamon_##isa##_add_elements(telamon::DType dtype);                                         \
   extern "C" __attribute__((visibility("hidden")))                                                \
   const telamon::kernels::SortKeys* telamon_##isa##_sort_keys(telamon::DType dtype);              \
   extern "C" __attribute__((visibility("hidden"))) void telamon_##isa##_sort_runs(                \

@@ -28,6 +28,11 @@ enum class Direction : std::uint8_t { forward, reverse };
 TELAMON_API void run_cumulative(ReduceOp op, const View& in, int axis, Direction direction,
                                 const View& out);
 
+/// The same for generated code: buffers operand and result, dense; numbers op, dtype, outer, length,
+/// inner, reverse. For the dtypes that need no memory of their own.
+TELAMON_API bool has_cumulative(DType dtype);
+TELAMON_API void run_dense_cumulative(void* const* buffers, const std::int64_t* numbers) noexcept;
+
 /// An array of complex numbers as one of floats, with a last dimension of 2.
 View as_parts(const View& z);
 

@@ -1,6 +1,7 @@
 // Reductions, scans and arg-reductions of contiguous runs, for one instruction set.
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/loop_isa.hpp"
+#include "runtime/kernels/transpose_isa.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -85,27 +86,124 @@ void reduce_run(std::int64_t n, const char* in, char* out) {
   *reinterpret_cast<T*>(out) = reduce_range<F, T>(reinterpret_cast<const T*>(in), n);
 }
 
-/// out[i] = out[i - 1] op in[i]; strides in bytes.
+template <class V, class T>
+TELAMON_INLINE V load_from(const T* from) {
+  V v;
+  __builtin_memcpy(&v, from, sizeof v);
+  return v;
+}
+
 template <class F, class T>
-void scan_run(std::int64_t n, const char* in, std::int64_t in_stride, char* out,
-              std::int64_t out_stride) {
-  T running = *reinterpret_cast<const T*>(in);
-  *reinterpret_cast<T*>(out) = running;
+void scan_line(std::int64_t n, const T* in, T* out, bool reverse) {
+  const std::int64_t step = reverse ? -1 : 1;
+  if (reverse) {
+    in += n - 1;
+    out += n - 1;
+  }
+  T running = *in;
+  *out = running;
   for (std::int64_t i = 1; i < n; ++i) {
-    running = F::apply(running, *reinterpret_cast<const T*>(in + i * in_stride));
-    *reinterpret_cast<T*>(out + i * out_stride) = running;
+    running = F::apply(running, in[i * step]);
+    out[i * step] = running;
   }
 }
 
-/// The extreme value by registers, then the first element that has it.
+/// As many lines as there are lanes, side by side: a square of elements is turned, its columns are
+/// combined one after the other, and it is turned back. Fewer lines are filled up with the last.
 template <class F, class T>
-std::int64_t arg_run(std::int64_t n, const char* in) {
+void scan_side_by_side(std::int64_t lines, std::int64_t n, const T* in, T* out, bool reverse) {
+  using V = typename VectorOf<T>::Type;
+  constexpr int kLanes = VectorOf<T>::kLanes;
+  const auto line = [&](int j) { return (j < lines ? j : lines - 1) * n; };
+  const std::int64_t whole = n / kLanes * kLanes;
+  V running = {};
+  bool started = false;
+  const auto rest = [&](std::int64_t i) {  // a column without a square of its own
+    V x;
+    for (int j = 0; j < kLanes; ++j) x[j] = in[line(j) + i];
+    running = started ? combine(F{}, running, x) : x;
+    started = true;
+    for (int j = 0; j < kLanes; ++j) out[line(j) + i] = running[j];
+  };
+  const auto square = [&](std::int64_t i) {
+    V x[kLanes];
+#pragma GCC unroll 16
+    for (int j = 0; j < kLanes; ++j) x[j] = load_from<V>(in + line(j) + i);
+    transpose(x);
+    const int first = reverse ? kLanes - 1 : 0;
+    running = started ? combine(F{}, running, x[first]) : x[first];
+    started = true;
+    x[first] = running;
+    if (reverse) {
+#pragma GCC unroll 16
+      for (int j = kLanes - 2; j >= 0; --j) x[j] = running = combine(F{}, running, x[j]);
+    } else {
+#pragma GCC unroll 16
+      for (int j = 1; j < kLanes; ++j) x[j] = running = combine(F{}, running, x[j]);
+    }
+    transpose(x);
+#pragma GCC unroll 16
+    for (int j = 0; j < kLanes; ++j) __builtin_memcpy(out + line(j) + i, &x[j], sizeof(V));
+  };
+  if (reverse) {
+    for (std::int64_t i = n; i-- > whole;) rest(i);
+    for (std::int64_t i = whole; i > 0; i -= kLanes) square(i - kLanes);
+  } else {
+    for (std::int64_t i = 0; i < whole; i += kLanes) square(i);
+    for (std::int64_t i = whole; i < n; ++i) rest(i);
+  }
+}
+
+template <class F, class T>
+void scan_run(std::int64_t lines, std::int64_t n, const char* in, char* out, bool reverse) {
   const T* x = reinterpret_cast<const T*>(in);
-  const T best = reduce_range<F, T>(x, n);
-  for (std::int64_t i = 0; i < n; ++i) {
+  T* y = reinterpret_cast<T*>(out);
+  if constexpr (sizeof(T) >= 4) {
+    constexpr std::int64_t kLanes = VectorOf<T>::kLanes;
+    for (std::int64_t i = 0; lines > 1 && n >= kLanes && i < lines; i += kLanes)
+      scan_side_by_side<F, T>(lines - i, n, x + i * n, y + i * n, reverse);
+    if (lines > 1 && n >= kLanes) return;
+  }
+  for (std::int64_t i = 0; i < lines; ++i) scan_line<F, T>(n, x + i * n, y + i * n, reverse);
+}
+
+/// The first of n elements that is `best` or NaN. By groups of four registers.
+template <class T>
+std::int64_t find_first(const T* x, std::int64_t n, T best) {
+  using V = typename VectorOf<T>::Type;
+  constexpr std::int64_t kLanes = VectorOf<T>::kLanes;
+  const V wanted = best - V{};
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    auto found = (wanted != wanted);
+    for (int j = 0; j < 4; ++j) {
+      const V v = load_from<V>(x + i + j * kLanes);
+      found |= (v == wanted) | (v != v);
+    }
+    std::uint64_t words[sizeof(V) / 8], any = 0;
+    __builtin_memcpy(words, &found, sizeof found);
+    for (const std::uint64_t word : words) any |= word;
+    if (any != 0) break;
+  }
+  for (; i < n; ++i) {
     if (x[i] == best || x[i] != x[i]) return i;
   }
   return 0;
+}
+
+/// The extreme value of one block after the other, then the first element of its block that has it.
+template <class F, class T>
+std::int64_t arg_run(std::int64_t n, const char* in) {
+  constexpr std::int64_t kStep = 64 * VectorOf<T>::kLanes;
+  const T* x = reinterpret_cast<const T*>(in);
+  std::int64_t where = 0;
+  T best = reduce_block<F, T>(x, n < kStep ? n : kStep);
+  for (std::int64_t i = kStep; i < n && best == best; i += kStep) {
+    const T candidate = F::apply(best, reduce_block<F, T>(x + i, n - i < kStep ? n - i : kStep));
+    where = candidate != best ? i : where;
+    best = candidate;
+  }
+  return where + find_first(x + where, n - where < kStep ? n - where : kStep, best);
 }
 /// One row of a run of arg-reductions side by side: takes `index` where x is better than `best`.
 template <class F, class T>

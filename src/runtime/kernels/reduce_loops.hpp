@@ -9,9 +9,10 @@ namespace kernels {
 
 /// Reduces n > 0 contiguous elements to one.
 using ReduceLoop = void (*)(std::int64_t n, const char* in, char* out);
-/// out[0] = in[0], out[i] = out[i - 1] op in[i]; strides in bytes, n > 0.
-using ScanLoop = void (*)(std::int64_t n, const char* in, std::int64_t in_stride, char* out,
-                          std::int64_t out_stride);
+/// Lines of n > 0 elements that follow each other: out[0] = in[0], out[i] = out[i - 1] op in[i], or the
+/// same from the end.
+using ScanLoop = void (*)(std::int64_t lines, std::int64_t n, const char* in, char* out,
+                          bool reverse);
 struct ArgLoop {
   /// The index of the extreme among n > 0 contiguous elements.
   std::int64_t (*run)(std::int64_t n, const char* in);

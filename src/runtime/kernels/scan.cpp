@@ -74,13 +74,23 @@ void scan_dense(ReduceOp op, const View& in, int axis, Direction direction, cons
   if (scan == nullptr || !rows) unsupported(kNames[static_cast<int>(op)], in.dtype);
   const Lines lines = lines_along(in.shape, axis);
   const auto size = static_cast<std::int64_t>(size_of(in.dtype));
-  const std::int64_t step = (direction == Direction::reverse ? -1 : 1) * lines.inner * size;
-  const std::int64_t first = direction == Direction::reverse ? (lines.length - 1) * lines.inner : 0;
+  const bool reverse = direction == Direction::reverse;
+  if (lines.inner == 1) {
+    // By chunks of whole groups of lines: as many as the widest register has lanes.
+    const std::int64_t all = lines.outer;
+    const std::int64_t rows = (kChunk / lines.length / 16 + 1) * 16;
+    return runtime::parallel_for((all + rows - 1) / rows, [&](std::int64_t chunk) {
+      const std::int64_t start = chunk * rows * lines.length * size;
+      scan(std::min(rows, all - chunk * rows), lines.length, in.data + start, out.data + start,
+           reverse);
+    });
+  }
+  const std::int64_t step = (reverse ? -1 : 1) * lines.inner * size;
+  const std::int64_t first = reverse ? (lines.length - 1) * lines.inner : 0;
   for_each_tile(lines, [&](std::int64_t outer, std::int64_t column, std::int64_t columns) {
     const std::int64_t start = (outer * lines.length * lines.inner + first + column) * size;
     const char* from = in.data + start;
     char* to = out.data + start;
-    if (lines.inner == 1) return scan(lines.length, from, step, to, step);
     std::memcpy(to, from, static_cast<std::size_t>(columns * size));
     for (std::int64_t i = 1; i < lines.length; ++i) {
       const char* pair[] = {to, from + i * step};
@@ -141,6 +151,19 @@ void run_cumulative(ReduceOp op, const View& in, int axis, Direction direction, 
     scan_dense(op, dense, axis, direction, wide.view());
     run_convert(wide.view(), out);
   });
+}
+
+bool has_cumulative(DType dtype) {
+  return !is_complex(dtype) && dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::bool_;
+}
+
+void run_dense_cumulative(void* const* buffers, const std::int64_t* numbers) noexcept {
+  const auto dtype = static_cast<DType>(numbers[1]);
+  const Shape shape{numbers[2], numbers[3], numbers[4]};
+  if (shape.num_elements() == 0) return;
+  scan_dense(static_cast<ReduceOp>(numbers[0]), contiguous_view(buffers[0], dtype, shape), 1,
+             numbers[5] != 0 ? Direction::reverse : Direction::forward,
+             contiguous_view(buffers[1], dtype, shape));
 }
 
 void run_argmax(const View& in, int axis, const View& out) { run_arg(true, in, axis, out); }

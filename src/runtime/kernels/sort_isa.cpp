@@ -6,6 +6,7 @@
 // maximum of two registers (Batcher 1968), all of them in the same direction.
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/loop_isa.hpp"
+#include "runtime/kernels/transpose_isa.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -181,43 +182,6 @@ void sort_tile(V* r, int rows) {
 
 // ---- Pieces into lanes and back -----------------------------------------------------------------
 
-/// The lower (upper) halves of two registers, lane by lane in turn.
-template <class V>
-TELAMON_INLINE V interleave_low(V a, V b) {
-  constexpr int kN = sizeof(V) / sizeof(a[0]);
-  if constexpr (kN == 2) return __builtin_shufflevector(a, b, 0, 2);
-  else if constexpr (kN == 4) return __builtin_shufflevector(a, b, 0, 4, 1, 5);
-  else if constexpr (kN == 8) return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-  else return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-}
-template <class V>
-TELAMON_INLINE V interleave_high(V a, V b) {
-  constexpr int kN = sizeof(V) / sizeof(a[0]);
-  if constexpr (kN == 2) return __builtin_shufflevector(a, b, 1, 3);
-  else if constexpr (kN == 4) return __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  else if constexpr (kN == 8) return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-  else
-    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
-                                   31);
-}
-
-/// Rows become columns: log2(lanes) perfect shuffles of the register numbers and the lanes.
-template <class T>
-TELAMON_INLINE void transpose(RegisterOf<T>* x) {
-  constexpr int kN = kLanes<T>;
-#pragma GCC unroll 4
-  for (int step = 1; step < kN; step *= 2) {
-    RegisterOf<T> y[kN];
-#pragma GCC unroll 8
-    for (int i = 0; i < kN / 2; ++i) {
-      y[2 * i] = interleave_low(x[i], x[i + kN / 2]);
-      y[2 * i + 1] = interleave_high(x[i], x[i + kN / 2]);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < kN; ++i) x[i] = y[i];
-  }
-}
-
 /// Up to one piece for each lane. What a piece lacks is filled up with the last of all keys.
 template <class T>
 struct Pieces {
@@ -243,14 +207,14 @@ struct Pieces {
     for (int r = 0; r < rows; r += kN) {
       RegisterOf<T> x[kN];
       for (int j = 0; j < kN; ++j) x[j] = j < count ? piece(j, r) : filler();
-      transpose<T>(x);
+      transpose(x);
       for (int j = 0; j < kN; ++j) tile[r + j] = x[j];
     }
     sort_tile(tile, rows);
     for (int r = 0; r < longest; r += kN) {
       RegisterOf<T> x[kN];
       for (int j = 0; j < kN; ++j) x[j] = tile[r + j];
-      transpose<T>(x);
+      transpose(x);
       for (int j = 0; j < count; ++j) {
         if (r + kN <= size[j]) {
           store<T>(to[j] + r, x[j]);

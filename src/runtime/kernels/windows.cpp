@@ -1,0 +1,369 @@
+// Gathers and scatters: the places of a block of windows first, then their contents.
+#include "runtime/kernels/windows.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/kernels/add_indexed.hpp"
+#include "runtime/kernels/cursor.hpp"
+#include "runtime/kernels/isa_loops.hpp"
+#include "runtime/thread_pool.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace kernels {
+namespace {
+
+constexpr std::int64_t kBlock = 512;              // windows
+constexpr std::int64_t kChunkBytes = 512 * 1024;  // worth a chunk of their own
+constexpr std::int64_t kMaxParts = 16;            // of an operand
+constexpr std::int64_t kAhead = 8;                // windows that are fetched beforehand
+
+/// What numbers() wrote.
+struct Loop {
+  WindowOp op;
+  DType dtype, index_dtype;
+  bool clips, disjoint;
+  std::int64_t operand_bytes;
+  std::span<const WindowLoop::Count> counts;
+  std::span<const WindowLoop::Component> components;
+  std::span<const WindowLoop::Extent> window;
+  std::int64_t size, windows = 1, elements = 1;
+
+  explicit Loop(const std::int64_t* p)
+      : op(static_cast<WindowOp>(p[0])),
+        dtype(static_cast<DType>(p[1])),
+        index_dtype(static_cast<DType>(p[2])),
+        clips(p[3] != 0),
+        disjoint(p[4] != 0),
+        operand_bytes(p[5]),
+        size(static_cast<std::int64_t>(size_of(dtype))) {
+    const std::int64_t* at = p + 9;
+    const auto take = [&at]<class T>(std::span<const T>& list, std::int64_t n) {
+      list = {reinterpret_cast<const T*>(at), static_cast<std::size_t>(n)};
+      at += n * static_cast<std::int64_t>(sizeof(T) / sizeof(std::int64_t));
+    };
+    take(counts, p[6]);
+    take(components, p[7]);
+    take(window, p[8]);
+    for (const auto& c : counts) windows *= c.size;
+    for (const auto& e : window) elements *= e.size;
+  }
+  /// Whether a window is one run of adjacent elements on both sides.
+  bool dense() const {
+    return window.empty() || (window.size() == 1 && window[0].operand_stride == size &&
+                              window[0].slice_stride == size);
+  }
+};
+
+/// Some windows in a row.
+struct Block {
+  std::int64_t n;
+  std::int64_t offsets[kBlock];  // in the operand; kOutside: dropped
+  char* operand;
+  char* slices;
+  std::int64_t slice_stride;
+};
+
+/// Calls visit(block) for the windows [first, last).
+template <class Visit>
+void for_each_block(const Loop& loop, std::int64_t first, std::int64_t last, char* operand,
+                    const char* indices, char* slices, const Visit& visit) {
+  constexpr decltype(&telamon_generic_window_offsets) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(window_offsets);
+  const WindowOffsets find = kLoops[static_cast<int>(runtime::host_isa())](loop.index_dtype);
+  constexpr WindowLoop::Count kOne{1, 0, 0, 0};
+  const WindowLoop::Count inner = loop.counts.empty() ? kOne : loop.counts.back();
+  Block block;
+  block.slice_stride = inner.slice_stride;
+  while (first < last) {
+    std::int64_t row = first / inner.size;
+    const std::int64_t column = first % inner.size;
+    block.n = std::min({kBlock, last - first, inner.size - column});
+    block.operand = operand;
+    block.slices = slices + column * inner.slice_stride;
+    const char* vectors = indices + column * inner.index_stride;
+    for (std::size_t d = loop.counts.size(); d-- > 1;) {
+      const WindowLoop::Count& c = loop.counts[d - 1];
+      const std::int64_t i = row % c.size;
+      row /= c.size;
+      block.operand += i * c.operand_stride;
+      block.slices += i * c.slice_stride;
+      vectors += i * c.index_stride;
+    }
+    for (std::int64_t i = 0; i < block.n; ++i)
+      block.offsets[i] = (column + i) * inner.operand_stride;
+    for (const WindowLoop::Component& c : loop.components) {
+      find(block.n, vectors + c.index_offset, inner.index_stride, loop.clips, c.operand_stride,
+           c.last, block.offsets);
+    }
+    visit(block);
+    first += block.n;
+  }
+}
+
+void prefetch(const Block& block, std::int64_t i) {
+  const std::int64_t ahead = std::min(i + kAhead, block.n - 1);
+  if (block.offsets[ahead] >= 0) __builtin_prefetch(block.operand + block.offsets[ahead]);
+}
+
+// ---- Windows of adjacent elements ----------------------------------------------------------------
+
+/// n bytes, of which there are few in general.
+inline void copy_bytes(char* to, const char* from, std::int64_t n) {
+  if (n > 512) {
+    std::memcpy(to, from, static_cast<std::size_t>(n));
+    return;
+  }
+  std::int64_t i = 0;
+  for (; i + 32 <= n; i += 32) std::memcpy(to + i, from + i, 32);
+  if (i < n && n >= 32) std::memcpy(to + n - 32, from + n - 32, 32);
+  else if (i < n) std::memcpy(to + i, from + i, static_cast<std::size_t>(n - i));
+}
+
+template <int kSize>
+void gather_elements(const Block& b, const char* fill) {
+  for (std::int64_t i = 0; i < b.n; ++i) {
+    const char* from = b.offsets[i] < 0 ? fill : b.operand + b.offsets[i];
+    std::memcpy(b.slices + i * b.slice_stride, from, kSize);
+  }
+}
+template <int kSize>
+void replace_elements(const Block& b) {
+  for (std::int64_t i = 0; i < b.n; ++i) {
+    if (b.offsets[i] < 0) continue;
+    std::memcpy(b.operand + b.offsets[i], b.slices + i * b.slice_stride, kSize);
+  }
+}
+/// f.operator()<size>() for the size of an element.
+template <class F>
+void with_size(std::int64_t size, const F& f) {
+  switch (size) {
+    case 1: return f.template operator()<1>();
+    case 2: return f.template operator()<2>();
+    case 4: return f.template operator()<4>();
+    case 8: return f.template operator()<8>();
+    default: return f.template operator()<16>();
+  }
+}
+
+void fill_run(const char* value, std::int64_t size, std::int64_t n, char* to, std::int64_t stride) {
+  for (std::int64_t i = 0; i < n; ++i)
+    std::memcpy(to + i * stride, value, static_cast<std::size_t>(size));
+}
+
+void dense_gather(const Loop& loop, const Block& b, const char* fill) {
+  if (loop.window.empty())
+    return with_size(loop.size, [&]<int kSize> { gather_elements<kSize>(b, fill); });
+  const std::int64_t bytes = loop.elements * loop.size;
+  for (std::int64_t i = 0; i < b.n; ++i) {
+    prefetch(b, i);
+    char* to = b.slices + i * b.slice_stride;
+    if (b.offsets[i] >= 0) copy_bytes(to, b.operand + b.offsets[i], bytes);
+    else fill_run(fill, loop.size, loop.elements, to, loop.size);
+  }
+}
+void dense_replace(const Loop& loop, const Block& b) {
+  if (loop.window.empty())
+    return with_size(loop.size, [&]<int kSize> { replace_elements<kSize>(b); });
+  const std::int64_t bytes = loop.elements * loop.size;
+  for (std::int64_t i = 0; i < b.n; ++i) {
+    if (b.offsets[i] >= 0)
+      copy_bytes(b.operand + b.offsets[i], b.slices + i * b.slice_stride, bytes);
+  }
+}
+
+struct Adder {
+  explicit Adder(const Loop& loop) : kernel(find_kernel(Op::add, loop.dtype)) {
+    constexpr decltype(&telamon_generic_add_elements) kLoops[runtime::kNumIsas] =
+        TELAMON_BY_ISA(add_elements);
+    elements = kLoops[static_cast<int>(runtime::host_isa())](loop.dtype);
+  }
+  Kernel kernel;
+  AddElements elements;  // null: by the kernel
+
+  void run(std::int64_t n, char* to, std::int64_t to_stride, const char* from,
+           std::int64_t from_stride) const {
+    const char* operands[] = {to, from};
+    const std::int64_t strides[] = {to_stride, from_stride};
+    kernel(n, operands, strides, to, to_stride, nullptr);
+  }
+};
+void dense_add(const Loop& loop, const Block& b, const Adder& add) {
+  if (loop.window.empty() && add.elements != nullptr)
+    return add.elements(b.n, b.offsets, b.operand, b.slices, b.slice_stride);
+  for (std::int64_t i = 0; i < b.n; ++i) {
+    prefetch(b, i);
+    if (b.offsets[i] < 0) continue;
+    char* to = b.operand + b.offsets[i];
+    const char* from = b.slices + i * b.slice_stride;
+    if (add.elements == nullptr) {
+      add.run(loop.elements, to, loop.size, from, loop.size);
+    } else {
+      const char* operands[] = {to, from};
+      add.kernel.loop(loop.elements, operands, to, nullptr);
+    }
+  }
+}
+
+// ---- Other windows -------------------------------------------------------------------------------
+
+/// Calls run(operand, slice, extent) for each innermost run of a window; the operand may be null.
+template <class Run>
+void for_each_run(std::span<const WindowLoop::Extent> window, char* operand, char* slice,
+                  const Run& run) {
+  if (window.size() == 1) return run(operand, slice, window[0]);
+  for (std::int64_t i = 0; i < window[0].size; ++i) {
+    for_each_run(window.subspan(1),
+                 operand == nullptr ? nullptr : operand + i * window[0].operand_stride,
+                 slice + i * window[0].slice_stride, run);
+  }
+}
+
+void strided(const Loop& loop, const Block& b, const char* fill, const Adder* add) {
+  const auto size = static_cast<int>(loop.size);
+  for (std::int64_t i = 0; i < b.n; ++i) {
+    if (b.offsets[i] < 0 && loop.op != WindowOp::gather) continue;
+    char* at = b.offsets[i] < 0 ? nullptr : b.operand + b.offsets[i];
+    for_each_run(
+        loop.window, at, b.slices + i * b.slice_stride,
+        [&](char* operand, char* slice, const WindowLoop::Extent& e) {
+          if (operand == nullptr) return fill_run(fill, loop.size, e.size, slice, e.slice_stride);
+          if (loop.op == WindowOp::gather)
+            return copy_run(e.size, size, operand, e.operand_stride, slice, e.slice_stride);
+          if (loop.op == WindowOp::replace)
+            return copy_run(e.size, size, slice, e.slice_stride, operand, e.operand_stride);
+          add->run(e.size, operand, e.operand_stride, slice, e.slice_stride);
+        });
+  }
+}
+
+// ---- Several threads -----------------------------------------------------------------------------
+
+void gather(const Loop& loop, char* operand, const char* indices, char* slices, const char* fill) {
+  const std::int64_t each = std::max<std::int64_t>(loop.elements * loop.size, 8);
+  const std::int64_t grain = std::max<std::int64_t>(kChunkBytes / each, 1);
+  const auto visit = [&](const Block& b) {
+    loop.dense() ? dense_gather(loop, b, fill) : strided(loop, b, fill, nullptr);
+  };
+  runtime::parallel_for((loop.windows + grain - 1) / grain, [&](std::int64_t chunk) {
+    for_each_block(loop, chunk * grain, std::min(loop.windows, (chunk + 1) * grain), operand,
+                   indices, slices, visit);
+  });
+}
+
+/// Single elements at places along one dimension, all in one row: no list of places. False if this is
+/// something else.
+bool add_indexed(const Loop& loop, char* operand, const char* indices, const char* slices) {
+  constexpr decltype(&telamon_generic_add_indexed) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(add_indexed);
+  if (loop.op != WindowOp::add || !loop.window.empty() || loop.components.size() != 1 ||
+      loop.counts.size() != 1 || loop.counts[0].operand_stride != 0)
+    return false;
+  const AddIndexed run =
+      kLoops[static_cast<int>(runtime::host_isa())](loop.index_dtype, loop.dtype);
+  if (run == nullptr) return false;
+  const WindowLoop::Count& count = loop.counts[0];
+  const WindowLoop::Component& c = loop.components[0];
+  run(count.size, indices + c.index_offset, count.index_stride, loop.clips, c.operand_stride,
+      c.last, operand, slices, count.slice_stride);
+  return true;
+}
+
+/// Each part of the operand by one thread, which looks at all windows in their order: the result does
+/// not depend on the number of parts.
+void scatter(const Loop& loop, char* operand, const char* indices, char* slices) {
+  if (add_indexed(loop, operand, indices, slices)) return;
+  const Adder add(loop);
+  const auto apply = [&](const Block& b) {
+    if (!loop.dense()) strided(loop, b, nullptr, &add);
+    else if (loop.op == WindowOp::add) dense_add(loop, b, add);
+    else dense_replace(loop, b);
+  };
+  const std::int64_t each = loop.elements * loop.size;
+  const bool divisible = loop.disjoint && each >= 64;
+  const std::int64_t parts =
+      divisible ? std::clamp<std::int64_t>(loop.windows * each / kChunkBytes, 1, kMaxParts) : 1;
+  if (parts == 1 || runtime::num_threads() == 1 || runtime::in_parallel_region())
+    return for_each_block(loop, 0, loop.windows, operand, indices, slices, apply);
+  const std::int64_t part_bytes = (loop.operand_bytes + parts - 1) / parts;
+  runtime::parallel_for(parts, [&](std::int64_t part) {
+    const auto apply_part = [&](const Block& all) {
+      Block block = all;
+      const std::int64_t low = part * part_bytes - (block.operand - operand);
+      for (std::int64_t i = 0; i < block.n; ++i) {
+        const bool here = block.offsets[i] >= low && block.offsets[i] < low + part_bytes;
+        if (!here) block.offsets[i] = kOutside;
+      }
+      apply(block);
+    };
+    for_each_block(loop, 0, loop.windows, operand, indices, slices, apply_part);
+  });
+}
+
+/// Whether a dimension continues the one within it.
+bool continues(const WindowLoop::Count& outer, const WindowLoop::Count& inner) {
+  return outer.index_stride == inner.index_stride * inner.size &&
+         outer.slice_stride == inner.slice_stride * inner.size &&
+         outer.operand_stride == inner.operand_stride * inner.size;
+}
+bool continues(const WindowLoop::Extent& outer, const WindowLoop::Extent& inner) {
+  return outer.operand_stride == inner.operand_stride * inner.size &&
+         outer.slice_stride == inner.slice_stride * inner.size;
+}
+template <class Dim>
+std::vector<Dim> merged(const std::vector<Dim>& dims) {
+  std::vector<Dim> out;
+  for (const Dim& dim : dims) {
+    if (dim.size == 1) continue;
+    if (!out.empty() && continues(out.back(), dim)) {
+      const std::int64_t size = out.back().size * dim.size;
+      out.back() = dim;
+      out.back().size = size;
+    } else {
+      out.push_back(dim);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> WindowLoop::numbers() const {
+  WindowLoop loop = *this;
+  if (is_complex(dtype) && op == WindowOp::add) {
+    loop.dtype = dtype == DType::c64 ? DType::f32 : DType::f64;
+    const auto part = static_cast<std::int64_t>(size_of(loop.dtype));
+    loop.window.push_back({2, part, part});
+  }
+  loop.counts = merged(loop.counts);
+  loop.window = merged(loop.window);
+  std::vector<std::int64_t> out = {static_cast<std::int64_t>(loop.op),
+                                   static_cast<std::int64_t>(loop.dtype),
+                                   static_cast<std::int64_t>(index_dtype),
+                                   clips ? 1 : 0,
+                                   disjoint ? 1 : 0,
+                                   operand_bytes,
+                                   static_cast<std::int64_t>(loop.counts.size()),
+                                   static_cast<std::int64_t>(components.size()),
+                                   static_cast<std::int64_t>(loop.window.size())};
+  for (const Count& c : loop.counts)
+    out.insert(out.end(), {c.size, c.index_stride, c.slice_stride, c.operand_stride});
+  for (const Component& c : components)
+    out.insert(out.end(), {c.index_offset, c.operand_stride, c.last});
+  for (const Extent& e : loop.window)
+    out.insert(out.end(), {e.size, e.operand_stride, e.slice_stride});
+  return out;
+}
+
+void run_windows(const std::int64_t* numbers, char* operand, const char* indices, char* slices,
+                 const char* fill) noexcept {
+  const Loop loop(numbers);
+  if (loop.windows == 0 || loop.elements == 0) return;
+  if (loop.op == WindowOp::gather) gather(loop, operand, indices, slices, fill);
+  else scatter(loop, operand, indices, slices);
+}
+
+}  // namespace kernels
+}  // namespace v1
+}  // namespace telamon

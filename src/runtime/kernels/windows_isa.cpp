@@ -1,0 +1,166 @@
+// Places of windows, and sums of single elements, for one instruction set.
+#include "runtime/kernels/add_indexed.hpp"
+#include "runtime/kernels/isa_loops.hpp"
+#include "runtime/kernels/loop_isa.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+namespace loops {
+
+/// Component by component: offset += start * step, or kOutside for good.
+template <class T>
+void window_offsets(std::int64_t n, const char* indices, std::int64_t stride, bool clips,
+                    std::int64_t step, std::int64_t last, std::int64_t* offsets) {
+  using kernels::kOutside;
+  const auto add = [=](T index, std::int64_t offset) {
+    const auto wanted = static_cast<std::int64_t>(index);
+    std::int64_t start = wanted;
+    if constexpr (sizeof(T) == 8 && !std::is_signed_v<T>) start = start < 0 ? INT64_MAX : start;
+    const std::int64_t low = start < 0 ? 0 : start, place = low > last ? last : low;
+    const bool dropped = !clips & (place != start);
+    return dropped ? kOutside : offset + place * step;
+  };
+  if (stride == sizeof(T)) {
+    const T* index = reinterpret_cast<const T*>(indices);
+    TELAMON_INDEPENDENT
+    for (std::int64_t i = 0; i < n; ++i) offsets[i] = add(index[i], offsets[i]);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i)
+      offsets[i] = add(*reinterpret_cast<const T*>(indices + i * stride), offsets[i]);
+  }
+}
+
+template <class T>
+void add_elements(std::int64_t n, const std::int64_t* offsets, char* operand, const char* slices,
+                  std::int64_t stride) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (offsets[i] < 0) continue;
+    T* to = reinterpret_cast<T*>(operand + offsets[i]);
+    *to = Add::apply(*to, *reinterpret_cast<const T*>(slices + i * stride));
+  }
+}
+
+/// The index, moved inside or -1.
+template <class Index>
+TELAMON_INLINE std::int64_t place_of(Index index, bool clips, std::int64_t last) {
+  const auto start = static_cast<std::int64_t>(index);
+  if (start >= 0 && start <= last) [[likely]]
+    return start;
+  if (!clips) return -1;
+  return start < 0 ? 0 : last;
+}
+
+/// Dense indices; kStep: of the slices, in elements.
+template <int kStep, class Index, class T>
+void add_dense(std::int64_t n, const Index* index, bool clips, std::int64_t last, T* operand,
+               const T* slices) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t place = place_of(index[i], clips, last);
+    if (place >= 0) operand[place] = Add::apply(operand[place], slices[kStep * i]);
+  }
+}
+
+/// Whole numbers come out the same in any order: in four tables, so that no sum waits for the one
+/// before it.
+template <int kStep, class Index, class T>
+void add_to_tables(std::int64_t n, const Index* index, bool clips, std::int64_t last, T* operand,
+                   const T* slices) {
+  constexpr std::int64_t kSize = 1024;
+  T tables[4][kSize];
+  __builtin_memset(tables, 0, sizeof tables);
+  for (std::int64_t i = 0; i + 4 <= n; i += 4) {
+    for (int j = 0; j < 4; ++j) {
+      const std::int64_t place = place_of(index[i + j], clips, last);
+      if (place >= 0) tables[j][place] = Add::apply(tables[j][place], slices[kStep * (i + j)]);
+    }
+  }
+  const std::int64_t done = n / 4 * 4;
+  add_dense<kStep>(n - done, index + done, clips, last, operand, slices + kStep * done);
+  for (std::int64_t k = 0; k <= last; ++k) {
+    for (const auto& table : tables) operand[k] = Add::apply(operand[k], table[k]);
+  }
+}
+
+template <class Index, class T>
+void add_indexed(std::int64_t n, const char* indices, std::int64_t stride, bool clips,
+                 std::int64_t step, std::int64_t last, char* operand, const char* slices,
+                 std::int64_t slice_stride) {
+  if (stride == sizeof(Index) && step == sizeof(T) &&
+      (slice_stride == sizeof(T) || slice_stride == 0)) {
+    const auto* index = reinterpret_cast<const Index*>(indices);
+    T* to = reinterpret_cast<T*>(operand);
+    const T* from = reinterpret_cast<const T*>(slices);
+    if (std::is_integral_v<T> && last < 1024 && n >= 8 * 1024) {
+      return slice_stride == 0 ? add_to_tables<0>(n, index, clips, last, to, from)
+                               : add_to_tables<1>(n, index, clips, last, to, from);
+    }
+    return slice_stride == 0 ? add_dense<0>(n, index, clips, last, to, from)
+                             : add_dense<1>(n, index, clips, last, to, from);
+  }
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t place =
+        place_of(*reinterpret_cast<const Index*>(indices + i * stride), clips, last);
+    if (place < 0) continue;
+    T* to = reinterpret_cast<T*>(operand + place * step);
+    *to = Add::apply(*to, *reinterpret_cast<const T*>(slices + i * slice_stride));
+  }
+}
+template <class Index>
+kernels::AddIndexed add_indexed_of(DType dtype) {
+  switch (dtype) {
+    case DType::i32:
+    case DType::u32: return add_indexed<Index, std::uint32_t>;
+    case DType::i64:
+    case DType::u64: return add_indexed<Index, std::uint64_t>;
+    case DType::f32: return add_indexed<Index, float>;
+    case DType::f64: return add_indexed<Index, double>;
+    default: return nullptr;
+  }
+}
+
+}  // namespace loops
+}  // namespace
+}  // namespace v1
+}  // namespace telamon
+
+extern "C" telamon::kernels::WindowOffsets TELAMON_ISA_SYMBOL(window_offsets)(
+    telamon::DType dtype) {
+  using namespace telamon::loops;  // NOLINT: this is their C face
+  switch (dtype) {
+    case telamon::DType::i8: return window_offsets<std::int8_t>;
+    case telamon::DType::i16: return window_offsets<std::int16_t>;
+    case telamon::DType::i32: return window_offsets<std::int32_t>;
+    case telamon::DType::i64: return window_offsets<std::int64_t>;
+    case telamon::DType::u16: return window_offsets<std::uint16_t>;
+    case telamon::DType::u32: return window_offsets<std::uint32_t>;
+    case telamon::DType::u64: return window_offsets<std::uint64_t>;
+    default: return window_offsets<std::uint8_t>;
+  }
+}
+extern "C" telamon::kernels::AddElements TELAMON_ISA_SYMBOL(add_elements)(telamon::DType dtype) {
+  using namespace telamon::loops;  // NOLINT: this is their C face
+  switch (dtype) {
+    case telamon::DType::i8:
+    case telamon::DType::u8: return add_elements<std::uint8_t>;
+    case telamon::DType::i16:
+    case telamon::DType::u16: return add_elements<std::uint16_t>;
+    case telamon::DType::i32:
+    case telamon::DType::u32: return add_elements<std::uint32_t>;
+    case telamon::DType::i64:
+    case telamon::DType::u64: return add_elements<std::uint64_t>;
+    case telamon::DType::f32: return add_elements<float>;
+    case telamon::DType::f64: return add_elements<double>;
+    default: return nullptr;
+  }
+}
+extern "C" telamon::kernels::AddIndexed TELAMON_ISA_SYMBOL(add_indexed)(telamon::DType index_dtype,
+                                                                        telamon::DType dtype) {
+  using namespace telamon::loops;  // NOLINT: this is their C face
+  switch (index_dtype) {
+    case telamon::DType::i32: return add_indexed_of<std::int32_t>(dtype);
+    case telamon::DType::i64: return add_indexed_of<std::int64_t>(dtype);
+    case telamon::DType::u32: return add_indexed_of<std::uint32_t>(dtype);
+    default: return nullptr;
+  }
+}

@@ -1,0 +1,47 @@
+// Kernels of the runtime that generated code calls directly, in place of the loops that a primitive's
+// `kernel` lowering would write: they use all threads and know nothing of the compiler.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "telamon/aval.hpp"
+#include "telamon/params.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace runtime {
+
+/// Must not throw: nothing unwinds through generated frames.
+using NativeFunction = void (*)(void* const* buffers, const std::int64_t* numbers) noexcept;
+
+struct NativeCall {
+  static constexpr int kResult = -1;
+  std::string symbol;  ///< what the function is called in object code: one name, one function
+  NativeFunction function;
+  std::vector<std::int64_t> numbers;  ///< a constant of the program
+  /// The operands and results whose addresses it gets: i is operand i, kResult - i result i. If the
+  /// first operand is not among them, the first result is a copy of it beforehand.
+  std::vector<int> buffers = {};
+};
+
+/// Registers, as a static object, what to call for an equation of a primitive: nothing where loops are
+/// better.
+class NativeForm {
+ public:
+  using Make = std::function<std::optional<NativeCall>(const Params&, std::span<const Aval>)>;
+  NativeForm(std::string_view primitive, Make make);
+};
+
+/// What was registered for the primitive of this name.
+std::optional<NativeCall> native_call(std::string_view primitive, const Params& params,
+                                      std::span<const Aval> operands);
+
+}  // namespace runtime
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,147 @@
+// Gathers and scatters over memory against loops over their definition.
+#include "runtime/kernels/windows.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "telamon/threads.hpp"
+
+namespace {
+
+using namespace telamon;
+using kernels::WindowLoop;
+using kernels::WindowOp;
+
+std::vector<std::int32_t> some_indices(std::size_t n, int from, int to) {
+  std::vector<std::int32_t> out(n);
+  unsigned seed = 7;
+  for (auto& x : out) {
+    seed = seed * 1664525u + 1013904223u;
+    x = from + static_cast<int>(seed >> 8) % (to - from);
+  }
+  return out;
+}
+
+/// Rows of `width` floats of a table, named by n indices.
+WindowLoop rows_of_table(WindowOp op, std::int64_t rows, std::int64_t width, std::int64_t n,
+                         bool clips) {
+  WindowLoop loop;
+  loop.op = op;
+  loop.clips = clips;
+  loop.operand_bytes = rows * width * 4;
+  loop.counts = {{n, 4, width * 4, 0}};
+  loop.components = {{0, width * 4, rows - 1}};
+  loop.window = {{1, width * 4, width * 4}, {width, 4, 4}};
+  return loop;
+}
+
+float* row(std::vector<float>& x, std::int64_t i, std::int64_t width) {
+  return x.data() + i * width;
+}
+
+TEST(Windows, OfRowsAreGatheredFilledReplacedAndAdded) {
+  for (const std::int64_t width : {1, 3, 8, 64, 200}) {
+    for (const std::int64_t n : {0, 1, 5, 700, 3000}) {
+      for (const bool clips : {false, true}) {
+        const std::int64_t rows = 97;
+        const auto index = some_indices(static_cast<std::size_t>(n), -5, 105);
+        std::vector<float> table(static_cast<std::size_t>(rows * width));
+        for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i % 1013);
+        std::vector<float> slices(static_cast<std::size_t>(n * width));
+        const float fill = -1;
+        const auto run = [&](WindowOp op, std::vector<float>& operand, std::vector<float>& s) {
+          const auto numbers = rows_of_table(op, rows, width, n, clips).numbers();
+          kernels::run_windows(numbers.data(), reinterpret_cast<char*>(operand.data()),
+                               reinterpret_cast<const char*>(index.data()),
+                               reinterpret_cast<char*>(s.data()),
+                               reinterpret_cast<const char*>(&fill));
+        };
+        run(WindowOp::gather, table, slices);
+        std::vector<float> updates(slices.size());
+        for (std::size_t i = 0; i < updates.size(); ++i)
+          updates[i] = 0.1f * static_cast<float>(i % 311);
+        std::vector<float> replaced = table, added = table, want_replaced = table,
+                           want_added = table;
+        run(WindowOp::replace, replaced, updates);
+        run(WindowOp::add, added, updates);
+        for (std::int64_t k = 0; k < n; ++k) {
+          std::int64_t at = index[static_cast<std::size_t>(k)];
+          const bool inside = at >= 0 && at < rows;
+          if (clips) at = at < 0 ? 0 : at >= rows ? rows - 1 : at;
+          for (std::int64_t j = 0; j < width; ++j) {
+            const bool taken = inside || clips;
+            ASSERT_EQ(row(slices, k, width)[j], taken ? row(table, at, width)[j] : fill);
+            if (!taken) continue;
+            row(want_replaced, at, width)[j] = row(updates, k, width)[j];
+            row(want_added, at, width)[j] += row(updates, k, width)[j];
+          }
+        }
+        EXPECT_EQ(replaced, want_replaced) << width << " x " << n;
+        EXPECT_EQ(added, want_added) << width << " x " << n;
+      }
+    }
+  }
+}
+
+// out[i, b] = x[b, p[i, b] .. + 2, q[i, b]]: two components, a batch, a window with strides.
+TEST(Windows, WithBatchesAndTwoComponentsFollowAllStrides) {
+  const std::int64_t n = 600, batch = 3, height = 11, width = 7;
+  const auto index = some_indices(static_cast<std::size_t>(n * batch * 2), -3, 12);
+  std::vector<double> x(static_cast<std::size_t>(batch * height * width));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i);
+  std::vector<double> out(static_cast<std::size_t>(n * batch * 2)), sums = x, want = x;
+  WindowLoop loop;
+  loop.dtype = DType::f64;
+  loop.disjoint = false;
+  loop.operand_bytes = static_cast<std::int64_t>(x.size()) * 8;
+  loop.counts = {{n, batch * 8, batch * 16, 0}, {batch, 8, 16, height * width * 8}};
+  loop.components = {{0, width * 8, height - 2}, {4, 8, width - 1}};
+  loop.window = {{2, width * 8, 8}};
+  const double fill = -1;
+  const auto run = [&](WindowOp op, std::vector<double>& operand) {
+    loop.op = op;
+    const auto numbers = loop.numbers();
+    kernels::run_windows(numbers.data(), reinterpret_cast<char*>(operand.data()),
+                         reinterpret_cast<const char*>(index.data()),
+                         reinterpret_cast<char*>(out.data()), reinterpret_cast<const char*>(&fill));
+  };
+  run(WindowOp::gather, x);
+  for (std::int64_t k = 0; k < n * batch; ++k) {
+    const auto at = static_cast<std::size_t>(k);
+    const std::int64_t p = index[2 * at], q = index[2 * at + 1];
+    const bool inside = p >= 0 && p + 2 <= height && q >= 0 && q < width;
+    for (std::size_t j = 0; j < 2; ++j) {
+      const auto place = static_cast<std::size_t>((k % batch * height + p) * width + q) +
+                         j * static_cast<std::size_t>(width);
+      ASSERT_EQ(out[2 * at + j], inside ? x[place] : fill) << k;
+      if (inside) want[place] += out[2 * at + j];
+    }
+  }
+  run(WindowOp::add, sums);
+  EXPECT_EQ(sums, want);
+}
+
+TEST(Windows, AddedByAnyNumberOfThreadsGiveTheSameBits) {
+  const std::int64_t rows = 500, width = 64, n = 40000;
+  const auto index = some_indices(static_cast<std::size_t>(n), 0, 500);
+  std::vector<float> updates(static_cast<std::size_t>(n * width));
+  for (std::size_t i = 0; i < updates.size(); ++i)
+    updates[i] = 1.0f / static_cast<float>(i % 977 + 1);
+  const auto numbers = rows_of_table(WindowOp::add, rows, width, n, false).numbers();
+  const int before = num_threads();
+  std::vector<float> first;
+  for (const int threads : {1, 2, 5}) {
+    set_num_threads(threads);
+    std::vector<float> sums(static_cast<std::size_t>(rows * width));
+    kernels::run_windows(numbers.data(), reinterpret_cast<char*>(sums.data()),
+                         reinterpret_cast<const char*>(index.data()),
+                         reinterpret_cast<char*>(updates.data()), nullptr);
+    if (threads == 1) first = sums;
+    EXPECT_EQ(sums, first) << threads << " threads";
+  }
+  set_num_threads(before);
+}
+
+}  // namespace
