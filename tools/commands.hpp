@@ -15,6 +15,7 @@ void add_check(CLI::App& app, int& code);
 void add_run(CLI::App& app, int& code);
 void add_show(CLI::App& app, int& code);
 void add_bench(CLI::App& app, int& code);
+void add_bisect(CLI::App& app, int& code);
 void add_info(CLI::App& app, int& code);
 void add_cache(CLI::App& app, int& code);
 

@@ -70,6 +70,7 @@ int run(int argc, char** argv) {
   telamon_tool::add_run(app, code);
   telamon_tool::add_show(app, code);
   telamon_tool::add_bench(app, code);
+  telamon_tool::add_bisect(app, code);
   telamon_tool::add_info(app, code);
   telamon_tool::add_cache(app, code);
   if (argc < 2) {

@@ -1,6 +1,8 @@
 // Loading programs and composing transformations by name.
 #include "program_file.hpp"
 
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "text_lines.hpp"
@@ -84,6 +86,16 @@ std::vector<ProgramFile> load_programs(const std::string& path, const std::strin
     if (!name.empty() && found[0].program.name() != name)
       throw tl::ValueError("the program in '" + path + "' is '" + found[0].program.name() +
                            "', not '" + name + "'");
+    return found;
+  }
+  if (path.ends_with(".jaxpr")) {
+    std::ifstream in(path);
+    if (!in) throw tl::ValueError("cannot read '" + path + "'");
+    std::ostringstream text;
+    text << in.rdbuf();
+    found.push_back({tl::interop::Program(std::filesystem::path(path).stem().string(),
+                                          {tl::parse_jaxpr(text.str()), {}}),
+                     std::nullopt});
     return found;
   }
   for_each_line(path, [&](const std::string& line, std::size_t number) {

@@ -18,7 +18,7 @@ struct ProgramFile {
   std::optional<Arrays> inputs;  ///< those of a case; a bare program has none
 };
 
-/// Reads a program (.json), the first case of a file of cases, or with `name` the case so called.
+/// Reads a program (.json, or .jaxpr: its text), the first case of a file of cases, or with `name` the case so called.
 std::vector<ProgramFile> load_programs(const std::string& path, const std::string& name, bool all);
 
 /// The arrays of a comma-separated list of .npy files.

@@ -13,7 +13,7 @@ namespace tl = telamon;
 
 struct Options {
   std::string file, transform, pass, name;
-  bool ir = false, assembly = false, timings = false;
+  bool ir = false, assembly = false, plan = false, timings = false, cost = false;
   std::int64_t batch = 3;
 };
 
@@ -33,19 +33,33 @@ void print_stage(const tl::runtime::Executable& executable, const std::string& s
   std::cout << text << '\n';
 }
 
+// The program after each pass that changed it; the names of those that did not.
+void print_passes(const tl::runtime::Executable& executable) {
+  std::string before;
+  for (const tl::PassTime& pass : executable.info().passes) {
+    if (pass.name == "emit") break;  // what follows is no program, nor a plan of one
+    const std::string text = executable.text(pass.name);
+    if (text == before) std::cout << "== " << pass.name << ": the same\n";
+    else std::cout << "== " << pass.name << '\n' << text << '\n';
+    before = text;
+  }
+}
+
 int show(const Options& o) {
   for (const ProgramFile& file : load_programs(o.file, o.name, false)) {
     const Function f =
         apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
     const tl::ClosedJaxpr traced = tl::make_jaxpr(f)(example_inputs(file, o.transform, o.batch));
-    if (o.pass.empty() && !o.ir && !o.assembly && !o.timings) {
+    if (o.pass.empty() && !o.ir && !o.assembly && !o.plan && !o.timings && !o.cost) {
       std::cout << traced << '\n';
       continue;
     }
     const std::string name = display_name(file.program.name(), o.transform);
     const auto executable = tl::runtime::find_backend().compile(
         traced.jaxpr, {.contract = false, .name = name, .disabled = {}, .keep_programs = true});
-    if (!o.pass.empty()) print_stage(*executable, o.pass);
+    if (o.pass == "all") print_passes(*executable);
+    else if (!o.pass.empty()) print_stage(*executable, o.pass);
+    if (o.plan) print_stage(*executable, "plan");
     if (o.ir) print_stage(*executable, "ir");
     if (o.assembly) print_stage(*executable, "asm");
     if (o.timings) {
@@ -54,6 +68,7 @@ int show(const Options& o) {
       std::printf("%-20s %10.1f us, %d kernels\n", "all", executable->info().microseconds(),
                   executable->info().kernels);
     }
+    if (o.cost) std::cout << executable->cost_analysis() << executable->memory_analysis({});
   }
   return 0;
 }
@@ -70,7 +85,9 @@ void add_show(CLI::App& app, int& code) {
   add_batch_option(*command, options->batch);
   command->add_option("--case", options->name, "the case of that name");
   command->add_option("--pass", options->pass,
-                      "the program after this pass, which --timings names");
+                      "the program after this pass, which --timings names; all: after every pass");
+  command->add_flag("--plan", options->plan, "the kernels and calls, and where values lie");
+  command->add_flag("--cost", options->cost, "the arithmetic and the memory of one run");
   command->add_flag("--ir", options->ir, "the LLVM IR");
   command->add_flag("--asm", options->assembly, "the assembly");
   command->add_flag("--timings", options->timings, "microseconds of each pass");

@@ -18,6 +18,11 @@ TELAMON_API void set_check_leaks(bool on);
 TELAMON_API bool check_constants();
 TELAMON_API void set_check_constants(bool on);
 
+/// TELAMON_EXPLAIN_CACHE_MISSES: each time that jit has to trace a function, standard error says which
+/// one and what differs from the signatures that were known: shapes, dtypes, static values, structure.
+TELAMON_API bool explain_cache_misses();
+TELAMON_API void set_explain_cache_misses(bool on);
+
 /// TELAMON_DEBUG_NANS: an operation that gives a NaN is a FloatingPointError, which names it and the
 /// line of the program. A compiled program with a NaN among its results runs once more, operation by
 /// operation, to find where it came from.

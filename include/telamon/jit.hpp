@@ -14,6 +14,7 @@
 #include "telamon/detail/call.hpp"
 #include "telamon/detail/identity.hpp"
 #include "telamon/detail/transform_site.hpp"
+#include "telamon/lowered.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -71,6 +72,19 @@ class TELAMON_API JitCache {
   /// that has changed since.
   void check_constants(const Entry& entry, const FlatFunction& f,
                        std::span<const Array> args) const;
+  /// What keeps an entry that was found alive when its call has ended.
+  static EntryPtr owner(const Entry& entry);
+  /// What `lower` of a jitted function gives. `owner` keeps the entry alive.
+  std::shared_ptr<const LoweredProgram> lowered(EntryPtr owner) const;
+  /// Says on standard error why there is no program yet for this signature: what differs from the
+  /// nearest one that there is. `names` are those of the leaves, `statics` what each argument holds
+  /// besides arrays.
+  void explain_miss(std::span<const Array> args, const KeyBuilder& key,
+                    const std::vector<std::string>& names, std::vector<std::string> statics,
+                    SourceLocation where);
+  /// TypeError unless these are the arguments that the program was compiled for.
+  void check_compiled_for(const Entry& entry, std::span<const Array> args, const KeyBuilder& key,
+                          const std::vector<std::string>& names) const;
   /// Runs the program: the executable when nothing is being traced, else a jit equation. The
   /// caller's arguments are held by others, and only looked at.
   void call(const Entry& entry, std::span<const Array> args, ArrayPlaces& results) const;
@@ -91,7 +105,9 @@ class TELAMON_API JitCache {
   }
 
   JitOptions options_;
-  const char* call_name_;     // lives forever
+  const char* call_name_;  // lives forever
+  struct Misses;           // that have been explained
+  std::unique_ptr<Misses> misses_;
   mutable std::mutex mutex_;  // guards publication
   std::vector<EntryPtr> owned_;
   std::atomic<const Entry*> newest_{nullptr};        // a list that only grows
@@ -201,6 +217,29 @@ std::vector<bool> donated_leaves(const JitCache& cache, const Args& args) {
   return donated;
 }
 
+/// The names of the traced leaves: "args[0].w".
+template <class Args>
+std::vector<std::string> leaf_names_of(const JitCache& cache, const Args& args) {
+  std::vector<std::string> names;
+  for_each_argument(args, [&](const auto& arg, std::size_t i) {
+    if (cache.is_static(i, std::tuple_size_v<Args>)) return;
+    for (const KeyPath& path : tree_structure(arg).leaf_paths())
+      names.push_back(path.to_string("args[" + std::to_string(i) + "]"));
+  });
+  return names;
+}
+/// What each argument holds besides traced leaves, as text.
+template <class Args>
+std::vector<std::string> statics_of(const JitCache& cache, const Args& args) {
+  std::vector<std::string> statics;
+  for_each_argument(args, [&](const auto& arg, std::size_t i) {
+    statics.push_back(tree_structure(arg).to_string());
+    if (!cache.is_static(i, std::tuple_size_v<Args>)) return;
+    for (const Array& x : tree_leaves(arg, {})) statics.back() += " " + x.to_string();
+  });
+  return statics;
+}
+
 /// The leaves of the result of a jitted function, and its structure in `prototype`.
 template <class Result>
 Arrays flatten_result(Result result, std::shared_ptr<const void>& prototype) {
@@ -232,8 +271,43 @@ class Jitted {
   /// How many signatures have been traced.
   std::size_t cache_size() const { return state_->cache.size(); }
 
+  class LoweredCall;
+  /// The program for these arguments, traced unless it is known, to be looked at and compiled.
+  template <class... X>
+  LoweredCall lower(const X&... x) const {
+    const JitCall call(where_);
+    const bound_arguments<F, X...> args = bind_args<F>(x...);
+    BorrowedArrays leaves;  // of `args`
+    KeyBuilder key;
+    flatten_arguments(state_->cache, args, leaves, key);
+    const JitCache::Entry* known = state_->cache.find(leaves, key);
+    JitCache::EntryPtr entry = known ? JitCache::owner(*known) : trace(args, leaves, key);
+    return LoweredCall(*this, std::move(entry));
+  }
+
  private:
   F& callee() const { return *static_cast<const JitStateOf<F>&>(*state_).callee; }
+
+  // The callee over leaves. Each call leaves the structure of its result in `prototype`.
+  template <class Args>
+  FlatFunction flat(const Args& args, std::shared_ptr<const void>& prototype) const {
+    using Result = std::decay_t<decltype(std::apply(callee(), std::declval<Args&>()))>;
+    return [this, &args, &prototype](std::span<const Array> tracers) {
+      Args traced = args;
+      assign_arguments(state_->cache, traced, tracers.data());
+      return flatten_result<Result>(std::apply(callee(), traced), prototype);
+    };
+  }
+  template <class Args>
+  JitCache::EntryPtr trace(const Args& args, std::span<const Array> leaves,
+                           const KeyBuilder& key) const {
+    JitCache& cache = state_->cache;
+    if (explain_cache_misses())
+      cache.explain_miss(leaves, key, leaf_names_of(cache, args), statics_of(cache, args), where_);
+    std::shared_ptr<const void> prototype;
+    const FlatFunction f = flat(args, prototype);
+    return cache.trace(f, leaves, key, donated_leaves(cache, args), prototype);
+  }
 
   template <class Args, class References>
   auto run(const References& args) const {
@@ -247,16 +321,11 @@ class Jitted {
     const JitCache::Entry* entry = cache.find(leaves, key);
     if (!entry || check_constants()) [[unlikely]] {
       const Args& copies = held.emplace(args);
-      std::shared_ptr<const void> prototype;  // each call leaves the structure of its result here
-      const FlatFunction f = [this, &copies, &prototype](std::span<const Array> tracers) {
-        Args traced = copies;
-        assign_arguments(state_->cache, traced, tracers.data());
-        return flatten_result<Result>(std::apply(callee(), traced), prototype);
-      };
       if (entry) {
-        cache.check_constants(*entry, f, leaves);
+        std::shared_ptr<const void> prototype;
+        cache.check_constants(*entry, flat(copies, prototype), leaves);
       } else {
-        owner = cache.trace(f, leaves, key, donated_leaves(cache, copies), prototype);
+        owner = trace(copies, leaves, key);
         entry = owner.get();
       }
     }
@@ -274,6 +343,40 @@ class Jitted {
 
   JitStatePtr state_;     // copies share the cache
   SourceLocation where_;  // where the function was jitted
+};
+
+/// A Lowered whose executable can be called like the function.
+template <class F>
+class Jitted<F>::LoweredCall : public Lowered {
+ public:
+  class CompiledCall : public Compiled {
+   public:
+    CompiledCall(Compiled compiled, const LoweredCall& from)
+        : Compiled(std::move(compiled)), f_(from.f_), entry_(from.entry_) {}
+    template <class... X>
+    auto operator()(const X&... x) const {
+      const TransformSite site(nullptr, f_.where_);
+      const auto args = bind_args<F>(x...);
+      const JitCache& cache = f_.state_->cache;
+      BorrowedArrays leaves;  // of `args`
+      KeyBuilder key;
+      flatten_arguments(cache, args, leaves, key);
+      cache.check_compiled_for(*entry_, leaves, key, leaf_names_of(cache, args));
+      return f_(x...);
+    }
+
+   private:
+    Jitted f_;
+    JitCache::EntryPtr entry_;
+  };
+
+  LoweredCall(Jitted f, JitCache::EntryPtr entry)
+      : Lowered(f.state_->cache.lowered(entry)), f_(std::move(f)), entry_(std::move(entry)) {}
+  CompiledCall compile() const { return CompiledCall(Lowered::compile(), *this); }
+
+ private:
+  Jitted f_;
+  JitCache::EntryPtr entry_;
 };
 
 }  // namespace detail

@@ -37,6 +37,7 @@
 #include "telamon/optim.hpp"
 #include "telamon/primitive.hpp"
 #include "telamon/primitives.hpp"
+#include "telamon/profile.hpp"
 #include "telamon/random.hpp"
 #include "telamon/root.hpp"
 #include "telamon/solvers.hpp"

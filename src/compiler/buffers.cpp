@@ -107,6 +107,7 @@ class Packing {
  public:
   explicit Packing(bool reuse) : reuse_(reuse) {}
   std::int64_t bytes = 0;
+  std::int64_t most_alive = 0;  ///< bytes of living blocks
 
   /// The offset of a new block, in the smallest gap where it fits.
   std::int64_t add(const Range& range, std::int64_t size) {
@@ -128,6 +129,8 @@ class Packing {
       bytes = std::max(bytes, end_);
     }
     blocks_[offset] = {size, range.last};
+    alive_ += size;
+    most_alive = std::max(most_alive, alive_);
     ends_.insert({range.last, offset});
     return offset;
   }
@@ -159,6 +162,7 @@ class Packing {
     while (!ends_.empty() && ends_.begin()->first < step) {
       std::int64_t begin = ends_.begin()->second;
       std::int64_t end = begin + blocks_.at(begin).size;
+      alive_ -= blocks_.at(begin).size;
       blocks_.erase(begin);
       ends_.erase(ends_.begin());
       if (const auto after = gaps_.find(end); after != gaps_.end()) {
@@ -176,6 +180,7 @@ class Packing {
   }
 
   const bool reuse_;
+  std::int64_t alive_ = 0;
   std::map<std::int64_t, Block> blocks_;                     // by offset: those alive
   std::set<std::pair<int, std::int64_t>> ends_;              // of blocks: (last step, offset)
   Gaps gaps_;                                                // between blocks
@@ -213,6 +218,7 @@ class Arena {
     }
     place_loops(std::numeric_limits<int>::max());
     plan_.arena_bytes = arena_.bytes;
+    plan_.live_bytes = arena_.most_alive;
     for (Value& v : plan_.values) {
       if (v.slot < 0 || range(v.slot).first < 0) continue;
       const Location slot = value(v.slot).location;

@@ -227,6 +227,15 @@ void CodeGen::call_host(std::int64_t step) {
   m.leave_unless_well(status);
 }
 
+void CodeGen::mark_step(std::int64_t step) {
+  Impl& m = *impl_;
+  const auto callee = m.module.getOrInsertFunction(
+      "telamon_jit_mark_step",
+      llvm::FunctionType::get(m.b.getVoidTy(), {m.b.getPtrTy(), m.b.getInt64Ty()}, false));
+  m.at(m.depth());
+  m.b.CreateCall(callee, {m.function->getArg(0), m.b.getInt64(static_cast<std::uint64_t>(step))});
+}
+
 // ---- the end -------------------------------------------------------------------------------------
 
 std::string CodeGen::ir() const { return ir_text(impl_->module); }

@@ -88,6 +88,8 @@ class CodeGen final : public Emitter {
   /// Calls back into the runtime; leaves the function when that answers non-zero (the entry point
   /// with 1).
   void call_host(std::int64_t step);
+  /// Tells the runtime's profile that a step begins; of ~step, that it ends.
+  void mark_step(std::int64_t step);
 
   /// Calls the native function of this name (runtime/native_forms.hpp): f(addresses, numbers).
   void call_native(const std::string& symbol, const std::vector<Pointer>& buffers,

@@ -1,6 +1,7 @@
 // The story of a compilation, pass by pass.
 //
-//   TELAMON_LOG=compile     one line per pass with its microseconds
+//   TELAMON_LOG=compile     one line per pass with its microseconds, and one per executable; with
+//                           compile=debug also one per step
 //   TELAMON_DUMP=directory  the jaxpr after every pass, the plan, the IR and the assembly
 //   TELAMON_DISABLE=a,b     leaves out passes and optimisations; core/environment.cpp lists them
 #include "compiler/compile.hpp"
@@ -24,7 +25,9 @@
 #include "compiler/passes.hpp"
 #include "compiler/program_store.hpp"
 #include "core/environment.hpp"
+#include "core/log.hpp"
 #include "runtime/history.hpp"
+#include "runtime/profile.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -39,13 +42,14 @@ bool has_regions(const Jaxpr& jaxpr) {
 /// One compilation: its switches, times and dumps.
 class Compilation {
  public:
-  enum Voice : std::uint8_t { normal, silent };  // silent: neither logs nor dumps
-  explicit Compilation(const runtime::CompileOptions& options, Voice voice = normal)
+  enum class Voice : std::uint8_t { normal, silent };  // silent: neither logs, spans nor dumps
+  explicit Compilation(const runtime::CompileOptions& options, Voice voice = Voice::normal)
       : options_(options),
         name_(options.name.empty() ? "program" : options.name),
-        logging_(voice != silent && detail::environment_lists("TELAMON_LOG", "compile")) {
+        silent_(voice == Voice::silent) {
     last_ = std::chrono::steady_clock::now();
-    if (voice == silent) return;
+    if (silent_) return;
+    detail::read_log_settings();
     static std::atomic<int> serial{0};
     number_ = serial.fetch_add(1);
     if (const char* dir = std::getenv("TELAMON_DUMP"); dir != nullptr && *dir != '\0') {
@@ -62,12 +66,15 @@ class Compilation {
 
   /// Whether the program may be taken from the disk cache: not when its passes are to be seen.
   bool uses_disk() const {
-    return directory_.empty() && !options_.keep_programs && !runtime::disk_cache::folder().empty();
+    return directory_.empty() && !options_.keep_programs && !options_.after_pass &&
+           !runtime::disk_cache::folder().empty();
   }
 
   bool enabled(std::string_view pass) const {
     return !options_.disabled.contains(pass) && !detail::environment_lists("TELAMON_DISABLE", pass);
   }
+
+  Arrays consts;  ///< the leading inputs of the program, from lowering on
 
   /// A pass over the jaxpr that is left out when it is switched off.
   template <class Pass>
@@ -80,6 +87,7 @@ class Compilation {
     start();
     jaxpr = f(jaxpr);
     finish(pass, jaxpr.eqns().size(), "equations");
+    if (options_.after_pass) options_.after_pass(pass, jaxpr, consts);
     if (options_.keep_programs) programs_.emplace_back(pass, jaxpr);
 #ifdef TELAMON_DEBUG_CHECKS
     typecheck_jaxpr(jaxpr);
@@ -95,6 +103,7 @@ class Compilation {
   }
   void record(const char* name, double us) {
     passes_.push_back({name, us});
+    span(name, us);
     log(name, us, 0, nullptr);
   }
   template <class Text>
@@ -109,7 +118,7 @@ class Compilation {
   }
   std::vector<PassTime> passes() const { return passes_; }
   std::vector<std::pair<std::string, Jaxpr>> programs() const { return programs_; }
-  int number() const { return number_; }
+  bool profile() const { return options_.profile; }
   const std::string& name() const { return name_; }
 
  private:
@@ -122,18 +131,28 @@ class Compilation {
     const double us =
         std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - last_).count();
     passes_.push_back({pass, us});
+    span(pass, us);
     log(pass, us, count, unit);
   }
+  void span(const char* pass, double us) const {
+    if (!silent_ && runtime::profiling())
+      runtime::add_span(runtime::profile_label("pass", name_ + ": " + pass), us);
+  }
   void log(const char* pass, double us, std::size_t count, const char* unit) const {
-    if (!logging_) return;
-    std::fprintf(stderr, "[telamon compile] %-16s %-10s %9.1f us", name_.c_str(), pass, us);
-    if (unit != nullptr) std::fprintf(stderr, "  %zu %s", count, unit);
-    std::fputc('\n', stderr);
+    if (silent_) return;
+    detail::log(detail::Subsystem::compile, detail::LogLevel::info, [&] {
+      char line[160];
+      const int length =
+          std::snprintf(line, sizeof line, "%-16s %-10s %9.1f us", name_.c_str(), pass, us);
+      std::string text(line, std::min(static_cast<std::size_t>(length), sizeof line - 1));
+      if (unit != nullptr) text += "  " + std::to_string(count) + " " + unit;
+      return text;
+    });
   }
 
   const runtime::CompileOptions& options_;
   std::string name_, file_name_;
-  bool logging_;
+  bool silent_;
   std::filesystem::path directory_;
   int number_ = 0, dumped_ = 0;
   std::chrono::steady_clock::time_point last_;
@@ -166,6 +185,19 @@ using Key = runtime::disk_cache::Key;
 
 constexpr const char* kEntry = "telamon_program";
 
+void log_executable(const ExecutableInfo& info) {
+  detail::log(detail::Subsystem::compile, detail::LogLevel::info, [&] {
+    char line[160];
+    std::snprintf(line, sizeof line, ": %d kernels, %d calls, arena of %zu bytes; %.1f us in all",
+                  info.kernels, info.library_calls, info.arena_bytes, info.microseconds());
+    return info.name + line;
+  });
+  for (const std::string& step : info.steps) {
+    detail::log(detail::Subsystem::compile, detail::LogLevel::debug,
+                [&] { return info.name + ": " + step; });
+  }
+}
+
 /// 6. Live ranges, one arena, results over donated arguments.
 void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
   c.stage("buffers", [&] { return assign_buffers(plan, options), 0; });
@@ -173,7 +205,9 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
   plan.emit = {.parallel = c.enabled("parallel"),
                .inline_kernels = c.enabled("inline_kernels"),
                .transpose_tiles = c.enabled("transpose_tiles"),
-               .row_blocks = c.enabled("row_blocks")};
+               .row_blocks = c.enabled("row_blocks"),
+               .streaming = c.enabled("streaming"),
+               .profile = c.profile()};
 }
 
 /// The object stored under the key, linked; null when there is none.
@@ -183,7 +217,7 @@ std::shared_ptr<NativeCode> load_stored(Compilation& c, const std::optional<Key>
       c.stage("find", [&] { return runtime::disk_cache::load(*key); });
   if (!object) return nullptr;
   try {
-    return c.stage("link", [&] { return load_object(*object, kEntry); });
+    return c.stage("link", [&] { return load_object(*object, kEntry, c.name()); });
   } catch (const InternalError& e) { runtime::disk_cache::reject(*key, e.what()); }
   return nullptr;
 }
@@ -198,6 +232,7 @@ std::shared_ptr<const runtime::Executable> executable(Compilation& c,
   auto executable = std::make_shared<NativeExecutable>(std::move(parts));
   c.dump("asm", "s", [&] { return executable->text("asm"); });
   runtime::record_executable(executable->info());
+  log_executable(executable->info());
   return executable;
 }
 
@@ -250,7 +285,7 @@ std::shared_ptr<const runtime::Executable> find_stored(Compilation& c,
   std::optional<StoredProgram> stored = c.stage("find", [&] { return find_program(key); });
   if (!stored) return nullptr;
   try {
-    parts.code = c.stage("link", [&] { return load_object(stored->object, kEntry); });
+    parts.code = c.stage("link", [&] { return load_object(stored->object, kEntry, c.name()); });
   } catch (const InternalError& e) {
     runtime::disk_cache::reject(key, e.what());
     return nullptr;
@@ -306,7 +341,7 @@ void lower_program(Compilation& c, NativeExecutable::Parts& parts) {
   parts.out_avals = parts.source.out_avals();
   c.run_always("lower", parts.jaxpr, [&](const Jaxpr& j) {
     ClosedJaxpr lowered = lower(j);
-    parts.consts = std::move(lowered.consts);
+    c.consts = parts.consts = std::move(lowered.consts);
     return lowered.jaxpr;
   });
 }
@@ -316,6 +351,7 @@ void lower_program(Compilation& c, NativeExecutable::Parts& parts) {
 std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
                                                    const runtime::CompileOptions& options) {
   Compilation c(options);
+  const runtime::ProfileSpan span("compile", [&] { return c.name(); });
   NativeExecutable::Parts parts;
   parts.options = options;
   parts.source = source;
@@ -333,7 +369,7 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
 }
 
 NativeExecutable::Parts plan_again(const Jaxpr& source, const runtime::CompileOptions& options) {
-  Compilation c(options, Compilation::silent);
+  Compilation c(options, Compilation::Voice::silent);
   NativeExecutable::Parts parts;
   parts.options = options;
   parts.source = source;

@@ -65,6 +65,8 @@ std::int64_t cost_of(const Scope& scope, const Kernel& k);
 
 /// Emits the whole program; its entry point is called `name`.
 void emit_program(CodeGen& gen, const Plan& plan, const std::string& name);
+/// What profiles call each step of a program, in the order in which generated code numbers them.
+std::vector<runtime::ProfileLabelPtr> step_labels(const Plan& plan, const std::string& program);
 /// The host steps in the order in which generated code numbers them.
 std::vector<HostStep> host_steps(const Plan& plan);
 

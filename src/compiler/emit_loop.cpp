@@ -18,6 +18,7 @@ constexpr std::int64_t kStreamingBytes = std::int64_t{16} << 20;
 
 // Results that are larger than the caches and that this program does not read again.
 bool should_stream(const KernelContext& k) {
+  if (!k.plan.emit.streaming) return false;
   std::int64_t bytes = 0;
   for (const Var v : k.kernel().roots) {
     const Value& value = k.value(k.value_of(v));

@@ -34,6 +34,14 @@ void number_host_steps(const std::vector<Step>& steps, std::map<const Step*, std
   }
 }
 
+// In the order of step_labels.
+void number_steps(const std::vector<Step>& steps, std::map<const Step*, std::int64_t>& out) {
+  for (const Step& s : steps) {
+    out.emplace(&s, static_cast<std::int64_t>(out.size()));
+    for (const auto& body : s.bodies) number_steps(body, out);
+  }
+}
+
 bool has_host_steps(const std::vector<Step>& steps) {
   return std::any_of(steps.begin(), steps.end(), [](const Step& s) {
     return s.kind == Step::Kind::host ||
@@ -49,6 +57,7 @@ class ProgramEmitter {
     count_members(plan.steps, members);
     inline_ = plan.emit.inline_kernels && members <= kInlineMembers;
     number_host_steps(plan.steps, host_numbers_);
+    if (plan.emit.profile) number_steps(plan.steps, step_numbers_);
   }
 
   void run(const std::string& name) {
@@ -143,6 +152,8 @@ class ProgramEmitter {
 
   void emit_steps(const std::vector<Step>& steps) {
     for (const Step& s : steps) {
+      const auto number = step_numbers_.find(&s);
+      if (number != step_numbers_.end()) gen_.mark_step(number->second);
       switch (s.kind) {
         case Step::Kind::kernel: emit_call(s); break;
         case Step::Kind::host: gen_.call_host(host_numbers_.at(&s)); break;
@@ -154,6 +165,7 @@ class ProgramEmitter {
         case Step::Kind::branch: emit_branch(s); break;
         case Step::Kind::repeat: emit_repeat(s); break;
       }
+      if (number != step_numbers_.end()) gen_.mark_step(~number->second);
     }
   }
 
@@ -299,6 +311,7 @@ class ProgramEmitter {
   std::vector<std::vector<int>> producers_;
   std::map<const Step*, Outlined> functions_;
   std::map<const Step*, std::int64_t> host_numbers_;
+  std::map<const Step*, std::int64_t> step_numbers_;  // when the code tells profiles of its steps
   int next_function_ = 0;
 };
 

@@ -59,6 +59,9 @@ NativeExecutable::NativeExecutable(Parts parts)
       out_avals_(std::move(parts_.out_avals)),
       entry_(reinterpret_cast<EntryFunction>(parts_.code->entry())) {
   info_ = parts_.info;
+  if (!parts_.options.profile) return;
+  labels_ = with_plan([&](const Parts& parts) { return step_labels(*parts.plan, info_.name); });
+  run_label_ = runtime::profile_label("run", info_.name);
 }
 
 // The memory of result o: that of a donated argument which the plan lets it take over and no other
@@ -101,6 +104,8 @@ void NativeExecutable::execute_into(std::span<const Array> inputs, const std::ve
   const ArenaMemory arena(parts_.launch.arena_bytes);
   HostState host;
   host.steps = &parts_.launch.host_steps;
+  host.labels = &labels_;
+  const runtime::ProfileSpan span(run_label_);
   Context context{nullptr, nullptr, arena.data(), nullptr, &host};
   if (call_native(entry_, &context, args.data(), results.data()) != 0) {
     std::fill(outputs.begin(), outputs.end(), Array());
@@ -108,9 +113,12 @@ void NativeExecutable::execute_into(std::span<const Array> inputs, const std::ve
   }
 }
 
+NativeExecutable::Parts NativeExecutable::planned() const {
+  return plan_again(parts_.source, parts_.options);
+}
+
 std::string NativeExecutable::text(std::string_view stage) const {
-  if (parts_.plan != nullptr) return text_of(parts_, stage);
-  return text_of(plan_again(parts_.source, parts_.options), stage);
+  return with_plan([&](const Parts& parts) { return text_of(parts, stage); });
 }
 
 std::string NativeExecutable::text_of(const Parts& parts, std::string_view stage) const {

@@ -31,13 +31,25 @@ class NativeExecutable final : public runtime::Executable {
   void execute_into(std::span<const Array> inputs, const std::vector<bool>& donated,
                     std::span<Array> outputs, const char* call) const override;
   std::string text(std::string_view stage) const override;
+  CostAnalysis cost_analysis() const override;
+  MemoryAnalysis memory_analysis(const std::vector<bool>& donated) const override;
 
  private:
   Array result(int o, std::span<const Array> inputs, const std::vector<bool>& donated,
                const char* call) const;
+  Parts planned() const;  ///< the same once more, with a plan
+  /// f of the parts with a plan.
+  template <class F>
+  auto with_plan(F&& f) const {
+    return parts_.plan != nullptr ? f(parts_) : f(planned());
+  }
   std::string text_of(const Parts& parts, std::string_view stage) const;
+  CostAnalysis cost_of(const Parts& parts) const;
+  MemoryAnalysis memory_of(const Parts& parts, const std::vector<bool>& donated) const;
 
   Parts parts_;
+  std::vector<runtime::ProfileLabelPtr> labels_;  ///< of the steps, in code that marks them
+  runtime::ProfileLabelPtr run_label_;
   std::vector<Aval> out_avals_;
   EntryFunction entry_;
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/codegen.hpp"
+#include "runtime/profile.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -27,6 +28,7 @@ struct HostStep {
 /// Behind Context::host. Several chunks of a region may call at once.
 struct HostState {
   const std::vector<HostStep>* steps = nullptr;
+  const std::vector<runtime::ProfileLabelPtr>* labels = nullptr;  ///< of the steps, for profiles
   std::atomic_flag failing;          ///< somebody keeps the first error
   std::atomic<bool> stopped{false};  ///< it is kept: nothing new begins
   std::exception_ptr error;
@@ -35,6 +37,9 @@ struct HostState {
 /// Runs a host step. 1 when it or another one threw: generated code then returns at once and the
 /// executable rethrows the first error. Nothing ever unwinds through generated frames.
 int host_call(Context* context, std::int64_t step) noexcept;
+
+/// Opens a span of the step's label, or closes that of step ~mark.
+void mark_step_of_profile(Context* context, std::int64_t mark) noexcept;
 
 /// Runs kernel(context', b, e, where) for chunks [b, e) of at least `grain` that cover [0, end), at most
 /// `most` of them if that is not 0; the context of chunk c has arena + slice + c * slice_bytes as

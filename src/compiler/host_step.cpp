@@ -102,6 +102,14 @@ int host_call(Context* context, std::int64_t step) noexcept {
   }
 }
 
+void mark_step_of_profile(Context* context, std::int64_t mark) noexcept {
+  if (!runtime::profiling()) return;
+  const auto& labels = *static_cast<HostState*>(context->host)->labels;
+  const runtime::ProfileLabelPtr& label = labels[static_cast<std::size_t>(mark < 0 ? ~mark : mark)];
+  if (mark < 0) runtime::end_span(label);
+  else runtime::begin_span(label);
+}
+
 int parallel_kernel(Context* context, KernelFunction kernel, const std::int64_t* where,
                     std::int64_t end, std::int64_t grain, std::int64_t most, std::int64_t slice,
                     std::int64_t slice_bytes) noexcept {

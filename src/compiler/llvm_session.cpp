@@ -181,7 +181,7 @@ std::shared_ptr<NativeCode> compile_module(llvm::Module& module, const std::stri
   const auto file = emit_file(module, llvm::CodeGenFileType::ObjectFile);
   object.assign(file.data(), file.size());
   times.codegen = watch.lap();
-  auto code = load_object(object, entry);
+  auto code = load_object(object, entry, module.getModuleIdentifier());
   times.link = watch.lap();
   return code;
 }

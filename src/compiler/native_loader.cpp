@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "compiler/host_calls.hpp"
+#include "compiler/perf_map.hpp"
 #include "runtime/math/vector_math.hpp"
 #include "runtime/native_forms.hpp"
 #include "telamon/error.hpp"
@@ -54,6 +55,7 @@ class Symbols {
   Symbols() {
     addresses_.emplace("telamon_jit_parallel", reinterpret_cast<void*>(&parallel_kernel));
     addresses_.emplace("telamon_jit_host_call", reinterpret_cast<void*>(&host_call));
+    addresses_.emplace("telamon_jit_mark_step", reinterpret_cast<void*>(&mark_step_of_profile));
     for (const runtime::NamedFunction& f : runtime::native_functions()) {
       addresses_.emplace(f.symbol, reinterpret_cast<void*>(f.function));
     }
@@ -160,7 +162,8 @@ void define_symbol(const std::string& symbol, void* address) {
   Symbols::get().define(symbol, address);
 }
 
-std::shared_ptr<NativeCode> load_object(std::string_view object, const std::string& entry) {
+std::shared_ptr<NativeCode> load_object(std::string_view object, const std::string& entry,
+                                        std::string_view program) {
   auto graph = kReadObject(llvm::MemoryBufferRef({object.data(), object.size()}, "telamon"));
   if (!graph) {
     throw InternalError("cannot read generated code: " + llvm::toString(graph.takeError()));
@@ -168,6 +171,7 @@ std::shared_ptr<NativeCode> load_object(std::string_view object, const std::stri
   Linked linked;
   kLink(std::move(*graph), std::make_unique<LinkContext>(entry, linked));
   if (!linked.error.empty()) throw InternalError("cannot link generated code: " + linked.error);
+  if (perf_map_wanted()) name_code(program, object, entry, linked.entry);
   return std::make_shared<LinkedCode>(std::move(linked.memory), linked.entry);
 }
 

@@ -17,8 +17,10 @@ namespace compiler {
 void define_symbol(const std::string& symbol, void* address);
 
 /// Links one object file into this process; `entry` is the name of the function to find. Objects see
-/// none of each other's symbols. InternalError when the object is malformed or lacks a symbol.
-std::shared_ptr<NativeCode> load_object(std::string_view object, const std::string& entry);
+/// none of each other's symbols. InternalError when the object is malformed or lacks a symbol. `program`
+/// is what `perf` calls it.
+std::shared_ptr<NativeCode> load_object(std::string_view object, const std::string& entry,
+                                        std::string_view program);
 
 }  // namespace compiler
 }  // namespace v1

@@ -412,7 +412,7 @@ std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& i
 std::string Plan::to_string() const {
   std::ostringstream os;
   print_steps(os, *this, steps, 0);
-  os << "arena " << arena_bytes << " bytes\n";
+  os << "arena " << arena_bytes << " bytes, at least " << live_bytes << " alive at once\n";
   return os.str();
 }
 

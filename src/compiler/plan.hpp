@@ -42,6 +42,8 @@ struct EmitOptions {
   bool inline_kernels = true;   ///< small programs are one function
   bool transpose_tiles = true;  ///< transposition in registers
   bool row_blocks = true;       ///< short rows folded as many at a time as there are lanes
+  bool streaming = true;        ///< large results that are not read again go around the caches
+  bool profile = false;         ///< tell when each step begins and ends
 };
 
 /// One loop nest.
@@ -111,6 +113,7 @@ struct Plan {
   std::vector<Step> steps;
   int num_inputs = 0, num_outputs = 0;
   std::int64_t arena_bytes = 0;
+  std::int64_t live_bytes = 0;  ///< the most that is alive at one time: a lower bound of the arena
   EmitOptions emit{};
   /// reusable[o]: arguments whose memory result o may take over when they are donated.
   std::vector<std::vector<int>> reusable;

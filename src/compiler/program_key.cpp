@@ -62,8 +62,9 @@ class Bytes {
 
 /// The variables that may change what is compiled: all of the library's but these.
 bool is_setting(std::string_view variable) {
-  constexpr std::string_view kOthers[] = {"TELAMON_CACHE_", "TELAMON_LOG=", "TELAMON_NUM_THREADS=",
-                                          "TELAMON_PROFILE=", "TELAMON_CHECK_"};
+  constexpr std::string_view kOthers[] = {
+      "TELAMON_CACHE_", "TELAMON_LOG=",      "TELAMON_NUM_THREADS=", "TELAMON_PROFILE=",
+      "TELAMON_CHECK_", "TELAMON_PERF_MAP=", "TELAMON_EXPLAIN_"};
   return variable.starts_with("TELAMON_") &&
          std::none_of(std::begin(kOthers), std::end(kOthers),
                       [&](std::string_view other) { return variable.starts_with(other); });
@@ -196,6 +197,7 @@ std::optional<Key> program_key(const Jaxpr& lowered, const runtime::CompileOptio
   bytes.text("program");
   add_settings(bytes);
   bytes.byte(options.contract ? 1 : 0);
+  bytes.byte(options.profile ? 1 : 0);
   bytes.number(static_cast<std::int64_t>(options.disabled.size()));
   for (const std::string& pass : options.disabled) bytes.text(pass);
   if (!ProgramBytes(bytes).add(lowered)) return std::nullopt;

@@ -13,7 +13,8 @@ inline namespace v1 {
 namespace detail {
 namespace {
 
-constexpr std::string_view kLog[] = {"compile", "jit", "cache"};
+// Each may be followed by "=" and a level: core/log.hpp.
+constexpr std::string_view kLog[] = {"compile", "jit", "cache", "memory", "threads", "all"};
 // Lowering is not among them: without it there is no program.
 constexpr std::string_view kDisable[] = {"simplify",
                                          "cse",
@@ -33,7 +34,8 @@ constexpr std::string_view kDisable[] = {"simplify",
                                          "transpose_tiles",
                                          "inline_kernels",
                                          "short_axes",
-                                         "both_ways"};
+                                         "both_ways",
+                                         "streaming"};
 constexpr std::string_view kIsa[] = {"generic", "avx2", "avx512"};
 constexpr std::string_view kSwitch[] = {"0", "1"};
 
@@ -46,6 +48,8 @@ constexpr Variable kVariables[] = {{"TELAMON_LOG", kLog},
                                    {"TELAMON_ISA", kIsa},
                                    {"TELAMON_CHECK_LEAKS", kSwitch},
                                    {"TELAMON_CHECK_CONSTANTS", kSwitch},
+                                   {"TELAMON_EXPLAIN_CACHE_MISSES", kSwitch},
+                                   {"TELAMON_PERF_MAP", kSwitch},
                                    {"TELAMON_DEBUG_NANS", kSwitch}};
 
 void complain_once(const std::string& text) {
@@ -55,7 +59,9 @@ void complain_once(const std::string& text) {
   if (said->insert(text).second) std::fprintf(stderr, "telamon: %s\n", text.c_str());
 }
 
-bool knows(const char* variable, std::string_view word) {
+}  // namespace
+
+bool environment_knows(const char* variable, std::string_view word) {
   const auto words = environment_words(variable);
   if (std::find(words.begin(), words.end(), word) != words.end()) return true;
   std::string known;
@@ -65,8 +71,6 @@ bool knows(const char* variable, std::string_view word) {
   return false;
 }
 
-}  // namespace
-
 std::span<const std::string_view> environment_words(std::string_view variable) {
   for (const Variable& v : kVariables) {
     if (v.name == variable) return v.words;
@@ -74,22 +78,27 @@ std::span<const std::string_view> environment_words(std::string_view variable) {
   return {};
 }
 
-bool environment_lists(const char* variable, std::string_view word) {
+std::vector<std::string_view> environment_list(const char* variable) {
   const char* text = std::getenv(variable);
-  if (text == nullptr) return false;
-  bool listed = false;
-  for (std::string_view rest = text; !rest.empty();) {
+  std::vector<std::string_view> words;
+  for (std::string_view rest = text == nullptr ? "" : text; !rest.empty();) {
     const std::size_t comma = rest.find(',');
-    const std::string_view one = rest.substr(0, comma);
-    if (!one.empty() && knows(variable, one)) listed = listed || one == word;
+    if (comma != 0) words.push_back(rest.substr(0, comma));
     rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
   }
+  return words;
+}
+
+bool environment_lists(const char* variable, std::string_view word) {
+  bool listed = false;
+  for (const std::string_view one : environment_list(variable))
+    listed = (environment_knows(variable, one) && one == word) || listed;
   return listed;
 }
 
 std::string environment_word(const char* variable) {
   const char* text = std::getenv(variable);
-  return text != nullptr && *text != '\0' && knows(variable, text) ? text : "";
+  return text != nullptr && *text != '\0' && environment_knows(variable, text) ? text : "";
 }
 
 std::optional<int> environment_number(const char* variable) {

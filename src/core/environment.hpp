@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "telamon/config.hpp"
 
@@ -16,7 +17,13 @@ namespace detail {
 /// The words that the variable may hold: of TELAMON_LOG, TELAMON_DISABLE, TELAMON_ISA, ...
 TELAMON_API std::span<const std::string_view> environment_words(std::string_view variable);
 
-/// Whether the variable lists the word: TELAMON_LOG=compile,jit lists "jit". Read anew at each call.
+/// Whether the word is one of these; if not, that is said once on standard error.
+TELAMON_API bool environment_knows(const char* variable, std::string_view word);
+
+/// What stands between the commas of the variable's value. Valid until the variable is set anew.
+TELAMON_API std::vector<std::string_view> environment_list(const char* variable);
+
+/// Whether the variable lists the word: TELAMON_DISABLE=fuse,cse lists "cse". Read anew at each call.
 TELAMON_API bool environment_lists(const char* variable, std::string_view word);
 
 /// The word that the variable holds; "" if it is unset, or ignored since there is no such word.

@@ -6,6 +6,7 @@
 #include "core/nans.hpp"
 #include "core/rule_results.hpp"
 #include "core/trace.hpp"
+#include "runtime/profile.hpp"
 #include "telamon/debug.hpp"
 
 namespace telamon {
@@ -25,6 +26,7 @@ Arrays apply(const PrimitiveBase& primitive, const Params& params, std::span<con
 }  // namespace
 
 Arrays evaluate(const PrimitiveBase& primitive, const Params& params, std::span<const Array> args) {
+  const runtime::ProfileSpan span("eager", [&] { return primitive.name(); });
   Arrays results = apply(primitive, params, args);
   if (are_unusable(results)) {
     const std::vector<Aval> operands = result_avals(args), given = result_avals(results);

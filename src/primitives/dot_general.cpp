@@ -193,7 +193,8 @@ const Primitive<DotGeneralParams> dot_general_p{
           .jvp = jvp,
           .transpose = transpose,
           .batch = batch,
-          .exempt = {{"lower", "the compiler chooses between loops of its own and the runtime's product"}},
+          .exempt = {{"lower",
+                      "the compiler chooses between loops of its own and the runtime's product"}},
       };
     }};
 

@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "core/environment.hpp"
+#include "core/log.hpp"
 #include "core/size_errors.hpp"
 #include "core/thread_storage.hpp"
 
@@ -148,8 +149,16 @@ void* map_memory(std::size_t bytes) {
   return block;
 }
 
+// Growth: memory that the process did not have before.
+void log_growth(std::size_t bytes, const char* what) {
+  detail::log(detail::Subsystem::memory,
+              bytes >= kHugeFrom ? detail::LogLevel::info : detail::LogLevel::debug,
+              [&] { return std::to_string(bytes) + " bytes from the system for " + what; });
+}
+
 void* map_chunk() {
   try {
+    log_growth(kChunk, "small blocks");
     return map_memory(kChunk);
   } catch (const std::bad_alloc&) { out_of_memory(kChunk); }
 }
@@ -342,6 +351,7 @@ void* Allocator::allocate_large(SizeClass c, std::size_t bytes) {
     ++large_fresh_;
   }
   try {
+    log_growth(c.size, "a large block");
     return map_memory(c.size);
   } catch (const std::bad_alloc&) {
     release_cached();  // what other sizes keep may be enough

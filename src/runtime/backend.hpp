@@ -2,6 +2,7 @@
 // with the eager kernels; `llvm` (src/compiler) makes native code. jit sees nothing else of either.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <span>
@@ -11,6 +12,7 @@
 
 #include "telamon/history.hpp"
 #include "telamon/jaxpr.hpp"
+#include "telamon/lowered.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -22,7 +24,10 @@ struct CompileOptions {
   /// Passes and optimisations to leave out, by name ("simplify", "fuse", "parallel", ...), besides
   /// those that the environment variable TELAMON_DISABLE lists.
   std::set<std::string, std::less<>> disabled;
+  bool profile = false;  ///< tell begin and end of each step to profiles (runtime/profile.hpp)
   bool keep_programs = false;  ///< remember the program after every pass, for Executable::text
+  /// Sees the program after each pass, and the constants that are its leading inputs; may change it.
+  std::function<void(std::string_view pass, Jaxpr& program, const Arrays& consts)> after_pass = {};
 };
 
 /// A compiled program. Immutable: any number of threads may execute it at once.
@@ -48,6 +53,10 @@ class TELAMON_API Executable {
   /// keep_programs also what each pass of `info().passes` made, by its name. Empty when the backend
   /// has no such stage.
   virtual std::string text(std::string_view stage) const = 0;
+
+  /// What one run does and needs. `donated` as in execute.
+  virtual CostAnalysis cost_analysis() const = 0;
+  virtual MemoryAnalysis memory_analysis(const std::vector<bool>& donated) const = 0;
 
  protected:
   explicit Executable(std::size_t num_outputs, bool runs_user_code = true)

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/environment.hpp"
+#include "core/log.hpp"
 #include "runtime/history.hpp"
 
 namespace telamon {
@@ -46,15 +47,14 @@ struct Live {
 };
 constinit Live live;
 
-void log(const std::string& text) {
-  if (!detail::environment_lists("TELAMON_LOG", "cache")) return;
-  std::fprintf(stderr, "[telamon cache] %s\n", text.c_str());
+void log(const std::string& text, detail::LogLevel level = detail::LogLevel::info) {
+  detail::log(detail::Subsystem::cache, level, [&] { return text; });
 }
 
 /// Counted and logged; the cache goes on without.
 void fail(const std::string& what, int error) {
   count(live.errors);
-  log(what + (error == 0 ? "" : std::string(": ") + std::strerror(error)));
+  log(what + (error == 0 ? "" : std::string(": ") + std::strerror(error)), detail::LogLevel::warn);
 }
 
 /// A file descriptor that closes itself.

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <mutex>
 
+#include "core/log.hpp"
 #include "core/trace.hpp"
+#include "runtime/profile.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -14,13 +16,17 @@ namespace {
 // One way to compile the program. Filled under its own lock.
 struct Slot {
   Slot(const Backend& chosen, const CompileOptions& options)
-      : backend(&chosen), contract(options.contract), disabled(options.disabled) {}
+      : backend(&chosen),
+        contract(options.contract),
+        profile(options.profile),
+        disabled(options.disabled) {}
   bool is_for(const Backend& chosen, const CompileOptions& options) const {
-    return backend == &chosen && contract == options.contract && disabled == options.disabled;
+    return backend == &chosen && contract == options.contract && profile == options.profile &&
+           disabled == options.disabled;
   }
 
   const Backend* backend;
-  const bool contract;
+  const bool contract, profile;
   const std::set<std::string, std::less<>> disabled;
   std::unique_ptr<Slot> next;
   std::mutex mutex;
@@ -59,21 +65,34 @@ Jaxpr detached(const Jaxpr& jaxpr) {
   return Jaxpr(jaxpr.num_inputs(), jaxpr.avals(), jaxpr.eqns(), jaxpr.outs());
 }
 
+void log(const CompileOptions& options, detail::LogLevel level, const char* what) {
+  detail::log(detail::Subsystem::cache, level,
+              [&] { return "executable of " + options.name + ": " + what; });
+}
+
 }  // namespace
 
 std::shared_ptr<const Executable> executable_for(const Jaxpr& jaxpr, const std::string& backend,
-                                                 const CompileOptions& options) {
+                                                 const CompileOptions& wanted) {
+  CompileOptions options = wanted;
+  options.profile = options.profile || profiling();
   const Backend& chosen = find_backend(backend);
   constexpr const char* kKey = "executables";
   std::shared_ptr<const void> found = jaxpr.memo_find(kKey, typeid(Slots));
   if (!found) found = jaxpr.memo_publish(kKey, typeid(Slots), std::make_shared<const Slots>());
   Slot& slot = static_cast<const Slots*>(found.get())->find(chosen, options);
-  if (slot.ready.load(std::memory_order_acquire)) return slot.executable;
+  if (slot.ready.load(std::memory_order_acquire)) {
+    log(options, detail::LogLevel::debug, "found again");
+    return slot.executable;
+  }
   const std::lock_guard lock(slot.mutex);
   if (!slot.executable) {
     const detail::EvalScope scope;  // constant folding computes, whatever is being traced above
     slot.executable = chosen.compile(detached(jaxpr), options);
     slot.ready.store(true, std::memory_order_release);
+    log(options, detail::LogLevel::info, "compiled and kept with its program");
+  } else {
+    log(options, detail::LogLevel::debug, "found again, compiled by another thread");
   }
   return slot.executable;
 }

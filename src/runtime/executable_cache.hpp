@@ -9,7 +9,8 @@ namespace telamon {
 inline namespace v1 {
 namespace runtime {
 
-/// The executable of `jaxpr` for a backend ("" is the default one). Compiles at most once, whichever
+/// The executable of `jaxpr` for a backend ("" is the default one); while there is a profile, one that
+/// tells it of its steps. Compiles at most once, whichever
 /// thread asks first; others wait for it. An error leaves nothing behind: the next call tries again.
 std::shared_ptr<const Executable> executable_for(const Jaxpr& jaxpr, const std::string& backend,
                                                  const CompileOptions& options);

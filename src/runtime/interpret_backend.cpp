@@ -7,6 +7,7 @@
 #include "core/trace.hpp"
 #include "runtime/backend.hpp"
 #include "runtime/history.hpp"
+#include "runtime/work.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -32,6 +33,19 @@ class InterpretedProgram final : public Executable {
 
   std::string text(std::string_view stage) const override {
     return stage == "jaxpr" ? jaxpr_.to_string() : std::string();
+  }
+
+  CostAnalysis cost_analysis() const override {
+    Work work = count_work(jaxpr_);
+    return {work.flops, work.transcendentals, work.bytes, 0, 0, std::move(work.unknown)};
+  }
+  // What is alive between equations is not planned.
+  MemoryAnalysis memory_analysis(const std::vector<bool>&) const override {
+    MemoryAnalysis memory;
+    for (int i = 0; i < jaxpr_.num_inputs(); ++i)
+      memory.arguments += detail::checked_bytes(jaxpr_.avals()[static_cast<std::size_t>(i)]);
+    for (const Aval& a : jaxpr_.out_avals()) memory.results += detail::checked_bytes(a);
+    return memory;
   }
 
  private:

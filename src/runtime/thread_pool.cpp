@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "core/environment.hpp"
+#include "core/log.hpp"
 #include "core/thread_storage.hpp"
+#include "runtime/profile.hpp"
 #include "telamon/detail/hash.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitive.hpp"
@@ -145,6 +147,7 @@ class Pool {
     bool operator==(const Placement&) const = default;
   };
   void take_part(int index, Placement& placed_for);
+  void set_label();
   std::int64_t run_chunks() noexcept;  // how many
   void place(int index, const Placement& now);
 
@@ -170,6 +173,7 @@ class Pool {
   void* context_ = nullptr;
   std::int64_t chunks_ = 0;
   int caller_cpu_ = -1;
+  ProfileLabelPtr label_;  // when there is a profile
   std::exception_ptr error_;
   std::atomic_flag failed_;
 
@@ -182,6 +186,12 @@ class Pool {
 constinit std::atomic<Pool*> Pool::instance{nullptr};
 
 void Pool::start_workers(int wanted) {
+  if (started_ >= wanted) return;
+  detail::log(detail::Subsystem::threads, detail::LogLevel::info, [&] {
+    return "the pool grows from " + std::to_string(started_) + " to " + std::to_string(wanted) +
+           " workers, for " + std::to_string(threads()) + " threads on " +
+           std::to_string(cpus_.size()) + " processors";
+  });
   for (; started_ < wanted; ++started_) {
     std::thread([this, index = started_] { work(index); }).detach();
   }
@@ -203,6 +213,7 @@ void Pool::place(int index, const Placement& now) {
 
 std::int64_t Pool::run_chunks() noexcept {
   const InsideScope scope;
+  const ProfileSpan span(label_);
   for (std::int64_t done = 0;; ++done) {
     const std::int64_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
     if (chunk >= chunks_) return done;
@@ -244,6 +255,8 @@ void Pool::work(int index) {
   }
 }
 
+void Pool::set_label() { label_ = profiling() ? part_of_loop(open_span()) : nullptr; }
+
 Pool::Memory& Pool::memory_of(std::size_t key) {
   Memory& memory = memories_[key % memories_.size()];
   if (memory.key != key) memory = {key, Clock::duration::max()};
@@ -270,6 +283,7 @@ bool Pool::run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* con
   context_ = context;
   chunks_ = chunks;
   caller_cpu_ = current_cpu();
+  if (profiling() || label_) set_label();
   error_ = nullptr;
   failed_.clear();
   next_.store(0, std::memory_order_relaxed);

@@ -2,13 +2,12 @@
 #include "telamon/jit.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 #include <string_view>
 #include <unordered_map>
 
 #include "core/concrete.hpp"
-#include "core/environment.hpp"
+#include "core/log.hpp"
 #include "core/nans.hpp"
 #include "core/size_errors.hpp"
 #include "core/trace.hpp"
@@ -16,14 +15,17 @@
 #include "jaxpr/interned.hpp"
 #include "runtime/executable_cache.hpp"
 #include "runtime/history.hpp"
+#include "runtime/profile.hpp"
 #include "runtime/reclaim.hpp"
 #include "telamon/primitives.hpp"
+#include "transforms/explain_misses.hpp"
+#include "transforms/lowered.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace detail {
 
-struct JitCache::Entry {
+struct JitCache::Entry : std::enable_shared_from_this<JitCache::Entry> {
   // What tells signatures apart.
   std::size_t hash = 0;
   std::size_t num_args = 0;
@@ -43,11 +45,12 @@ struct JitCache::Entry {
       0};  // by the cache's clock; only when signatures change
 
   // Set once, by whoever calls first without a trace under way.
-  mutable std::shared_ptr<const runtime::Executable> executable;
+  mutable std::shared_ptr<const runtime::Executable> executable, profiled;
   mutable std::atomic<const runtime::Executable*> ready{nullptr};
   mutable std::mutex mutex;
 
   bool is_for(std::span<const Array> args, std::string_view static_key) const;
+  Signature signature() const;
   bool same_signature(const Entry& o) const {
     return hash == o.hash && num_args == o.num_args && types == o.types && key == o.key &&
            default_float == o.default_float && default_int == o.default_int;
@@ -86,15 +89,14 @@ const char* kept_name(const std::string& name) {
 
 // Captured arrays are frozen into the program. Above a kibibyte that may be a surprise.
 void log_constants(const std::string& name, const Arrays& consts) {
-  if (!detail::environment_lists("TELAMON_LOG", "jit")) return;
+  if (!logs(Subsystem::jit, LogLevel::warn)) return;
   std::size_t bytes = 0;
   for (const Array& c : consts) bytes += static_cast<std::size_t>(c.size()) * size_of(c.dtype());
   if (bytes <= 1024) return;
-  std::fprintf(
-      stderr,
-      "telamon: jit(%s) captured %zu arrays of %zu bytes: they are constants of the program; "
-      "pass them as arguments if they change\n",
-      name.c_str(), consts.size(), bytes);
+  write_log(Subsystem::jit, "jit(" + name + ") captured " + std::to_string(consts.size()) +
+                                " arrays of " + std::to_string(bytes) +
+                                " bytes: they are constants of the program; pass them as arguments "
+                                "if they change");
 }
 
 std::string display_name(const JitOptions& options) {
@@ -116,6 +118,18 @@ bool JitCache::Entry::is_for(std::span<const Array> args, std::string_view stati
     }
   }
   return true;
+}
+
+Signature JitCache::Entry::signature() const {
+  Signature s{{}, key, default_float, default_int};
+  const std::int64_t* next = types.data();
+  for (std::size_t i = 0; i < num_args; ++i) {
+    const std::int64_t word = *next++, rank = word >> 16;
+    s.avals.push_back({Shape(std::span(next, static_cast<std::size_t>(rank))),
+                       static_cast<DType>(word >> 1 & 0x7fff), (word & 1) != 0});
+    next += rank;
+  }
+  return s;
 }
 
 void add_static_array(KeyBuilder& key, const Array& x, std::size_t arg) {
@@ -178,8 +192,16 @@ JitStatePtr share_jit_state(const std::string& key, JitStatePtr state) {
   return shared.states.emplace(key, std::move(state)).first->second;
 }
 
+// What was said about signatures: entries do not remember what their static values looked like.
+struct JitCache::Misses {
+  std::mutex mutex;
+  std::vector<std::pair<Signature, std::vector<std::string>>> explained;
+};
+
 JitCache::JitCache(JitOptions options)
-    : options_(std::move(options)), call_name_(kept_name(display_name(options_))) {
+    : options_(std::move(options)),
+      call_name_(kept_name(display_name(options_))),
+      misses_(std::make_unique<Misses>()) {
   if (options_.max_signatures < 1) {
     throw ValueError("jit(" + display_name(options_) +
                      "): max_signatures must be at least 1, got " +
@@ -318,7 +340,18 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
     entry->types.insert(entry->types.end(), a.shape.begin(), a.shape.end());
   }
   runtime::count(runtime::live_counters().traces);
-  KeptProgram kept = kept_program(f, avals, options_);
+  read_log_settings();
+  const double start = microseconds_since_start();
+  KeptProgram kept = [&] {
+    const runtime::ProfileSpan span("trace", [&] { return "jit(" + display_name(options_) + ")"; });
+    return kept_program(f, avals, options_);
+  }();
+  log(Subsystem::jit, LogLevel::info, [&] {
+    return "jit(" + display_name(options_) + ") traced signature " + std::to_string(size() + 1) +
+           ": " + std::to_string(args.size()) + " arrays, " +
+           std::to_string(kept.program.jaxpr.eqns().size()) + " equations, " +
+           std::to_string(static_cast<std::int64_t>(microseconds_since_start() - start)) + " us";
+  });
   entry->prototype = prototype;
   entry->donated.assign(kept.program.consts.size(), false);
   for (const std::size_t i : kept.args) entry->donated.push_back(donated[i]);
@@ -355,18 +388,23 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
 namespace {
 
 const runtime::Executable& executable_of(const JitCache::Entry& entry, const JitOptions& options) {
-  if (const runtime::Executable* ready = entry.ready.load(std::memory_order_acquire)) return *ready;
+  const bool profiling = runtime::profiling();
+  if (!profiling) [[likely]] {
+    if (const runtime::Executable* ready = entry.ready.load(std::memory_order_acquire))
+      return *ready;
+  }
   const std::lock_guard lock(entry.mutex);
-  if (!entry.executable) {
+  auto& executable = profiling ? entry.profiled : entry.executable;
+  if (!executable) {
     const std::string name =
         "jit(" + display_name(options) + ")";  // for lowerings that are missing
     const TransformSite site(name.c_str(), {});
-    entry.executable = runtime::executable_for(
+    executable = runtime::executable_for(
         entry.program.jaxpr, options.backend,
         {.contract = options.contract, .name = display_name(options), .disabled = {}});
-    entry.ready.store(entry.executable.get(), std::memory_order_release);
+    if (!profiling) entry.ready.store(executable.get(), std::memory_order_release);
   }
-  return *entry.executable;
+  return *executable;
 }
 
 // Which inputs may really be donated: not one that is passed twice or shares its buffer with another
@@ -450,6 +488,69 @@ void JitCache::run(const runtime::Executable& executable, const Entry& entry,
     executable.execute_into(inputs, donatable(entry, args, inputs), results, call_name_);
   }
   count_skipped(entry, inputs);
+}
+
+JitCache::EntryPtr JitCache::owner(const Entry& entry) { return entry.shared_from_this(); }
+
+std::shared_ptr<const LoweredProgram> JitCache::lowered(EntryPtr owner) const {
+  auto program = std::make_shared<LoweredProgram>();
+  program->program = owner->program;
+  program->donated = owner->donated;
+  program->options = options_;
+  program->executable = [owner, options = options_]() -> const runtime::Executable& {
+    return executable_of(*owner, options);
+  };
+  return program;
+}
+
+void JitCache::explain_miss(std::span<const Array> args, const KeyBuilder& key,
+                            const std::vector<std::string>& names, std::vector<std::string> statics,
+                            SourceLocation where) {
+  const Signature now{avals_of(args), std::string(key.view()), default_float(), default_int()};
+  const std::lock_guard lock(misses_->mutex);
+  const auto kinds = [](const std::vector<Difference>& lines) {
+    int sum = 0;
+    for (const Difference& line : lines) sum += line.kinds;
+    return sum;
+  };
+  std::vector<Difference> nearest;
+  std::size_t known = 0;
+  for (const Entry* e = newest_.load(std::memory_order_acquire); e;
+       e = e->next.load(std::memory_order_acquire), ++known) {
+    const Signature then = e->signature();
+    std::vector<std::string> statics_then;
+    for (const auto& [signature, texts] : misses_->explained) {
+      if (signature.key == then.key && signature.avals == then.avals) statics_then = texts;
+    }
+    auto lines = differences(now, then, names, statics, statics_then);
+    if (known == 0 || kinds(lines) < kinds(nearest)) nearest = std::move(lines);
+  }
+  std::string text = "cache miss of jit(" + display_name(options_) + ")";
+  if (where) text += ", jitted at " + where.to_string();
+  if (known > 0) {
+    text += "; against the nearest of " + std::to_string(known) + " known signatures";
+    for (const Difference& line : nearest) text += "\n  " + line.text;
+  } else if (jitted_here_before(display_name(options_), where, this)) {
+    text +=
+        ":\n  another object that was jitted there has been called: each traces for itself; jit "
+        "once, and pass what changes as an argument";
+  } else {
+    text += ":\n  called for the first time";
+  }
+  write_log(Subsystem::jit, text);
+  misses_->explained.emplace_back(now, std::move(statics));
+}
+
+void JitCache::check_compiled_for(const Entry& entry, std::span<const Array> args,
+                                  const KeyBuilder& key,
+                                  const std::vector<std::string>& names) const {
+  const Signature now{avals_of(args), std::string(key.view()), default_float(), default_int()};
+  const Signature then = entry.signature();
+  std::string text;
+  for (const Difference& line : differences(now, then, names, {}, {})) text += "\n  " + line.text;
+  if (text.empty()) return;
+  throw TypeError("jit(" + display_name(options_) +
+                  "): compiled for arguments of another signature:" + text);
 }
 
 const void* JitCache::prototype(const Entry& entry) { return entry.prototype.get(); }

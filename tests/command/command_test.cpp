@@ -99,7 +99,7 @@ TEST_F(Command, WithoutAWordOrWithAWrongOneListsWhatThereIs) {
   const Answer wrong = telamon_command("shwo x.json");
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.text, HasSubstr("unknown command 'shwo'; did you mean 'show'?"));
-  EXPECT_THAT(wrong.text, HasSubstr("check, run, show, bench, info"));
+  EXPECT_THAT(wrong.text, HasSubstr("check, run, show, bench, bisect, info"));
   EXPECT_THAT(telamon_command("foo").text, Not(HasSubstr("did you mean")));
   EXPECT_EQ(telamon_command("--help").code, 0);
   EXPECT_EQ(telamon_command("show").code, 2);
@@ -313,6 +313,50 @@ TEST_F(Command, ShowPrintsTheProgramAndWhatBecomesOfIt) {
   const Answer unknown = telamon_command("show " + program + " --pass fuss");
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.text, HasSubstr("has no 'fuss' to show; its passes are lower, simplify"));
+}
+
+TEST_F(Command, ShowPrintsEveryPassThePlanAndTheCosts) {
+  const std::string program = file("wave.jsonl", kCase.dump() + "\n");
+  const Answer all = telamon_command("show --pass all " + program);
+  EXPECT_EQ(all.code, 0);
+  EXPECT_THAT(all.text, AllOf(HasSubstr("== lower\n{ lambda"), HasSubstr("== simplify: the same\n"),
+                              HasSubstr("== buffers"), Not(HasSubstr("== emit"))));
+  EXPECT_THAT(telamon_command("show --plan " + program).text, HasSubstr("sin_mul"));
+  const Answer cost = telamon_command("show --cost " + program);
+  EXPECT_THAT(cost.text, AllOf(HasSubstr("flops                         1\n"),
+                               HasSubstr("transcendentals               1\n"),
+                               HasSubstr("arguments              16 bytes")));
+}
+
+TEST_F(Command, BisectComparesWithTheInterpreter) {
+  const std::string cases = file("cases.jsonl", kCase.dump() + "\n");
+  const Answer plain = telamon_command("bisect " + cases);
+  EXPECT_EQ(plain.code, 0);
+  EXPECT_EQ(plain.text, "wave: compiled and interpreted results agree\n");
+  EXPECT_EQ(telamon_command("bisect --transform vmap,grad --case wave " + cases).text,
+            "vmap(grad(wave)): compiled and interpreted results agree\n");
+  const std::string text = file(
+      "double.jaxpr", "{ lambda a:f32[5] . let b:f32[5] = exp a c:f32[5] = add b b in ( c ) }");
+  EXPECT_EQ(telamon_command("bisect " + text).text,
+            "double: compiled and interpreted results agree\n");
+  EXPECT_EQ(telamon_command("bisect " + path("none.jaxpr")).code, 2);
+}
+
+TEST_F(Command, LogsAndProfilesTheProcessWhenAsked) {
+  const std::string program = file("wave.jsonl", kCase.dump() + "\n");
+  const Answer logged =
+      telamon_command("run --transform jit " + program, "TELAMON_LOG=jit,compile ");
+  EXPECT_THAT(logged.text, AllOf(HasSubstr(" jit] jit("), HasSubstr(" compile] ")));
+  const std::string trace = path("trace.json");
+  EXPECT_EQ(
+      telamon_command("run --transform jit " + program, "TELAMON_PROFILE='" + trace + "' ").code,
+      0);
+  const Json events = Json::parse(std::ifstream(trace)).at("traceEvents");
+  EXPECT_TRUE(std::any_of(events.begin(), events.end(),
+                          [](const Json& e) { return e.value("cat", "") == "kernel"; }));
+  const Answer refused = telamon_command("run " + program, "TELAMON_PROFILE=/proc/none/t.json ");
+  EXPECT_EQ(refused.code, 0);
+  EXPECT_THAT(refused.text, HasSubstr("TELAMON_PROFILE=/proc/none/t.json is ignored: "));
 }
 
 TEST_F(Command, BenchMeasuresAndWritesJson) {

@@ -1,9 +1,12 @@
 // TELAMON_LOG, TELAMON_DUMP and TELAMON_DISABLE: what a user sees of a compilation, and switches off.
 #include <gmock/gmock.h>
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "compiler/support.hpp"
@@ -13,6 +16,7 @@ namespace telamon::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Sets an environment variable for the duration of a test.
 class Variable {
@@ -44,6 +48,17 @@ TEST(Observability, LogHasALinePerPassWithItsMicroseconds) {
   EXPECT_THAT(text, HasSubstr(" us"));
   ASSERT_FALSE(executable->info().passes.empty());
   for (const PassTime& pass : executable->info().passes) EXPECT_THAT(text, HasSubstr(pass.name));
+  EXPECT_THAT(text, HasSubstr("watched: 1 kernels, 0 calls, arena of 0 bytes; "));
+  EXPECT_THAT(text, Not(HasSubstr(executable->info().steps.at(0))));  // "debug" says that
+}
+
+TEST(Observability, LogAtLevelDebugNamesTheSteps) {
+  const Variable log("TELAMON_LOG", "compile=debug");
+  ::testing::internal::CaptureStderr();
+  const Compiled executable =
+      compile_example({.contract = false, .name = "watched", .disabled = {}});
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("watched: " + executable->info().steps.at(0) + "\n"));
 }
 
 TEST(Observability, SaysNothingUnlessAsked) {
@@ -83,8 +98,8 @@ TEST(Observability, PassesAreSwitchedOffByNameFromOutside) {
   };
   EXPECT_THAT(names(compile_example()), HasSubstr("simplify "));
   const Variable disable("TELAMON_DISABLE", "cse,simplify");
-  EXPECT_THAT(names(compile_example()), ::testing::Not(HasSubstr("simplify ")));
-  EXPECT_THAT(names(compile_example()), ::testing::Not(HasSubstr("cse ")));
+  EXPECT_THAT(names(compile_example()), Not(HasSubstr("simplify ")));
+  EXPECT_THAT(names(compile_example()), Not(HasSubstr("cse ")));
 }
 
 // Lowering is no optimisation: it cannot be left out.
@@ -99,13 +114,39 @@ TEST(Observability, SaysOnceWhichWordsDoNotExist) {
     }
   }
   const std::string text = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(text,
-              HasSubstr("telamon: TELAMON_LOG: there is no 'compiler'; it knows compile, jit, cache\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "telamon: TELAMON_LOG: there is no 'compiler'; it knows compile, jit, cache, memory, "
+          "threads, all\n"));
   for (const char* wrong : {"fuze", "lower"}) {
     EXPECT_THAT(text, HasSubstr("telamon: TELAMON_DISABLE: there is no '" + std::string(wrong) +
                                 "'; it knows simplify, cse, "));
   }
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+}
+
+TEST(Observability, PerfMapNamesKernelsAndPrograms) {
+  const std::string path = "/tmp/perf-" + std::to_string(getpid()) + ".map";
+  std::filesystem::remove(path);
+  compile_example();
+  EXPECT_FALSE(std::filesystem::exists(path));
+  {
+    const Variable map("TELAMON_PERF_MAP", "1");
+    compile_example({.contract = false, .name = "watched", .disabled = {"inline_kernels"}});
+  }
+  std::ifstream file(path);
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> functions;
+  std::string name;
+  std::uint64_t begin = 0, bytes = 0;
+  while (file >> std::hex >> begin >> bytes >> name) functions[name] = {begin, bytes};
+  std::filesystem::remove(path);
+  ASSERT_TRUE(functions.contains("telamon:watched"));
+  ASSERT_TRUE(functions.contains("telamon:watched:sin_mul_add_0"));
+  const auto [kernel, kernel_bytes] = functions["telamon:watched:sin_mul_add_0"];
+  const auto [entry, entry_bytes] = functions["telamon:watched"];
+  EXPECT_GT(kernel_bytes, 0u);
+  EXPECT_TRUE(kernel + kernel_bytes <= entry || entry + entry_bytes <= kernel);
 }
 
 TEST(Observability, SaysWhichVariableNamesAFolderThatCannotBe) {

@@ -151,6 +151,9 @@ std::map<std::string_view, Example> examples() {
                       },
                       {uniform({100, 90}, DType::f64)},
                       kernels};
+  all["streaming"] = {[](std::span<const Array> x) { return Arrays{lax::neg(x[0])}; },
+                      {uniform({1 << 22}, DType::f32)},
+                      words("ir", "!nontemporal", -1)};
   all["inline_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
                            {small},
                            words("ir", "define ")};

@@ -1,0 +1,44 @@
+// Bisection: which pass or optimisation makes a program compute something else than it says.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/backend.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+struct Finding {
+  enum class Kind : std::uint8_t {
+    agrees,        ///< compiled and interpreted results are the same
+    pass,          ///< the program that this pass left behind, interpreted, gives other results
+    optimisation,  ///< it is right without this one, by the name that TELAMON_DISABLE knows
+    combination,   ///< right without these, and with any one of them alone switched off it is not
+    generation     ///< wrong whatever is switched off: planning, code generation, LLVM
+  };
+  Kind kind = Kind::agrees;
+  std::vector<std::string> names;  ///< the pass; the optimisations, each of which does it
+  std::string difference;          ///< which result differs, by how much and where
+  std::string before, after;       ///< the program on both sides of the pass
+};
+
+struct BisectOptions {
+  double rtol = 0;  ///< 0: by dtype, 1e-9 for f64, 1e-4 for f32, 1e-2 for narrower ones
+  /// How programs are compiled, where not by the backend llvm: tests break a pass there.
+  std::function<std::shared_ptr<const runtime::Executable>(const Jaxpr&,
+                                                           const runtime::CompileOptions&)>
+      compile = {};
+};
+
+/// Compiles the program and compares what comes of it, on these inputs, with what the interpreter
+/// makes of it: after each pass over jaxprs, and at the end with each optimisation switched off.
+TELAMON_API Finding bisect(const Jaxpr& program, const Arrays& inputs,
+                           const BisectOptions& options = {});
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

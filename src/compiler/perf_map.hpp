@@ -1,0 +1,23 @@
+// Names of generated code for `perf`: with TELAMON_PERF_MAP=1, the file /tmp/perf-PID.map, where perf
+// looks for functions that no file on disk holds.
+//   perf record ./program && perf report          # telamon:step:exp_mul_0, telamon:step, ...
+#pragma once
+
+#include <string_view>
+
+#include "telamon/config.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+bool perf_map_wanted();
+
+/// Adds the functions of an object file that has been linked: `program` is the name of the whole, and
+/// the function `entry` of the object lies at `address`.
+void name_code(std::string_view program, std::string_view object, std::string_view entry,
+               const void* address);
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,71 @@
+// Explanations of cache misses.
+#include "transforms/explain_misses.hpp"
+
+#include <map>
+#include <mutex>
+#include <tuple>
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+namespace {
+
+Difference difference(const std::string& name, const Aval& now, const Aval& then) {
+  std::string kinds;
+  int count = 0;
+  const auto add = [&](bool differ, const char* kind) {
+    if (differ) kinds += (count++ == 0 ? "" : ", ") + std::string(kind);
+  };
+  const bool same_rank = now.shape.size() == then.shape.size();
+  add(!same_rank, "rank");
+  add(same_rank && !(now.shape == then.shape), "shape");
+  add(now.dtype != then.dtype, "dtype");
+  add(now.weak_type != then.weak_type, "weak type");
+  return {name + " is " + now.to_string() + ", was " + then.to_string() + " (" + kinds + ")",
+          count};
+}
+
+}  // namespace
+
+std::vector<Difference> differences(const Signature& now, const Signature& then,
+                                    const std::vector<std::string>& names,
+                                    const std::vector<std::string>& statics_now,
+                                    const std::vector<std::string>& statics_then) {
+  std::vector<Difference> lines;
+  if (now.avals.size() == then.avals.size()) {
+    for (std::size_t i = 0; i < now.avals.size(); ++i) {
+      if (!(now.avals[i] == then.avals[i]))
+        lines.push_back(difference(names[i], now.avals[i], then.avals[i]));
+    }
+  } else if (now.key == then.key || statics_then.empty()) {
+    lines.push_back({std::to_string(now.avals.size()) + " arrays, were " +
+                     std::to_string(then.avals.size()) + " (structure)"});
+  }
+  if (now.key != then.key) {
+    if (statics_now.size() == statics_then.size() && !statics_then.empty()) {
+      for (std::size_t i = 0; i < statics_now.size(); ++i) {
+        if (statics_now[i] == statics_then[i]) continue;
+        lines.push_back({"args[" + std::to_string(i) + "] is " + statics_now[i] + ", was " +
+                         statics_then[i] + " (static value or structure)"});
+      }
+    } else {
+      lines.push_back({"a static value or the structure of an argument is another one"});
+    }
+  }
+  if (now.default_float != then.default_float || now.default_int != then.default_int)
+    lines.push_back({"the default dtypes are other ones (global setting)"});
+  return lines;
+}
+
+bool jitted_here_before(const std::string& name, SourceLocation where, const void* object) {
+  static auto* const mutex = new std::mutex;
+  static auto* const seen = new std::map<std::tuple<std::string, std::string, int>, const void*>;
+  const std::lock_guard lock(*mutex);
+  const auto [entry, fresh] = seen->try_emplace(
+      std::tuple(name, std::string(where.file == nullptr ? "" : where.file), where.line), object);
+  return !fresh && entry->second != object;
+}
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon

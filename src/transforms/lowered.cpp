@@ -1,0 +1,87 @@
+// Lowered and Compiled: what is known of a jitted function for one signature.
+#include "transforms/lowered.hpp"
+
+#include <fmt/core.h>
+
+#include <ostream>
+
+#include "core/trace.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+
+const runtime::Executable& LoweredProgram::with_stages() const {
+  const std::lock_guard lock(mutex_);
+  if (!with_stages_) {
+    const EvalScope scope;
+    with_stages_ = runtime::find_backend(options.backend)
+                       .compile(program.jaxpr, {.contract = options.contract,
+                                                .name = executable().info().name,
+                                                .disabled = {},
+                                                .keep_programs = true});
+  }
+  return *with_stages_;
+}
+
+}  // namespace detail
+
+Lowered::Lowered(std::shared_ptr<const detail::LoweredProgram> program)
+    : program_(std::move(program)) {}
+const ClosedJaxpr& Lowered::jaxpr() const { return program_->program; }
+Compiled Lowered::compile() const {
+  program_->executable();
+  return Compiled(program_);
+}
+
+Compiled::Compiled(std::shared_ptr<const detail::LoweredProgram> program)
+    : program_(std::move(program)) {}
+const ExecutableInfo& Compiled::info() const { return program_->executable().info(); }
+CostAnalysis Compiled::cost_analysis() const { return program_->with_stages().cost_analysis(); }
+
+// What the function captured belongs to the executable: its constants, not its arguments.
+MemoryAnalysis Compiled::memory_analysis() const {
+  MemoryAnalysis memory = program_->with_stages().memory_analysis(program_->donated);
+  std::int64_t captured = 0;
+  for (const Array& c : program_->program.consts) captured += detail::checked_bytes(c.aval());
+  memory.arguments -= captured;
+  memory.constants += captured;
+  return memory;
+}
+
+std::string Compiled::text(std::string_view stage) const {
+  const runtime::Executable& executable = program_->with_stages();
+  std::string text = executable.text(stage);
+  if (!text.empty()) return text;
+  std::string stages = "jaxpr";
+  for (const PassTime& pass : executable.info().passes) stages += ", " + pass.name;
+  if (executable.info().backend == "llvm") stages += ", plan, ir, asm";
+  throw ValueError("Compiled::text: there is no stage '" + std::string(stage) + "' of " +
+                   executable.info().name + "; its stages are " + stages);
+}
+
+std::string CostAnalysis::to_string() const {
+  std::string text = fmt::format(
+      "flops            {:>14.6g}\ntranscendentals  {:>14.6g}\nbytes accessed   {:>14.6g}\n"
+      "kernels          {:>14}\nlibrary calls    {:>14}\n",
+      flops, transcendentals, bytes_accessed, kernels, library_calls);
+  for (const std::string& why : unknown) text += "not exact: " + why + "\n";
+  return text;
+}
+std::ostream& operator<<(std::ostream& os, const CostAnalysis& cost) {
+  return os << cost.to_string();
+}
+
+std::string MemoryAnalysis::to_string() const {
+  return fmt::format(
+      "arguments  {:>14} bytes\nconstants  {:>14} bytes\nresults    {:>14} bytes\n"
+      "arena      {:>14} bytes, of which {} are alive at one time at least\n"
+      "aliased    {:>14} bytes of results in donated arguments\npeak       {:>14} bytes\n",
+      arguments, constants, results, arena, live_bound, aliased, peak());
+}
+std::ostream& operator<<(std::ostream& os, const MemoryAnalysis& memory) {
+  return os << memory.to_string();
+}
+
+}  // namespace v1
+}  // namespace telamon

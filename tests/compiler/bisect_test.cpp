@@ -1,0 +1,116 @@
+// Bisection finds the pass that was broken, and the optimisation that is to blame.
+#include "compiler/bisect.hpp"
+
+#include <gmock/gmock.h>
+
+#include "compiler/support.hpp"
+#include "telamon/numpy.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using compiler::bisect;
+using compiler::Finding;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Program example() {
+  return
+      [](std::span<const Array> x) { return Arrays{exp(x[0]) + sin(exp(x[0])) * x[1], sum(x[1])}; };
+}
+Arrays example_inputs() { return {uniform({20}, DType::f32), uniform({20}, DType::f32)}; }
+
+// The program with sines where there were exponentials.
+Jaxpr with_sines(const Jaxpr& jaxpr) {
+  std::string text = jaxpr.to_string();
+  for (std::size_t at = text.find("= exp"); at != std::string::npos; at = text.find("= exp", at))
+    text.replace(at, 5, "= sin");
+  return parse_jaxpr(text);
+}
+
+TEST(Bisect, AgreesOnSoundPrograms) {
+  const Arrays inputs = example_inputs();
+  const Finding finding = bisect(stage(example(), inputs), inputs);
+  EXPECT_EQ(finding.kind, Finding::Kind::agrees);
+  EXPECT_THAT(finding.names, IsEmpty());
+}
+
+// A compiler one of whose passes is replaced.
+std::function<Compiled(const Jaxpr&, const CompileOptions&)> with_pass(
+    std::string_view broken, std::function<Jaxpr(const Jaxpr&)> f) {
+  return [=](const Jaxpr& jaxpr, const CompileOptions& options) {
+    CompileOptions wrapped = options;
+    wrapped.after_pass = [&](std::string_view pass, Jaxpr& program, const Arrays& consts) {
+      if (pass == broken) program = f(program);
+      options.after_pass(pass, program, consts);
+    };
+    return compile(jaxpr, wrapped);
+  };
+}
+// A compiler that is right only where the predicate says so of what is switched off.
+std::function<Compiled(const Jaxpr&, const CompileOptions&)> right_if(
+    std::function<bool(const std::set<std::string, std::less<>>& disabled)> right) {
+  return [=](const Jaxpr& jaxpr, const CompileOptions& options) {
+    if (right(options.disabled)) return compile(jaxpr, options);
+    CompileOptions unwatched = options;
+    unwatched.after_pass = {};
+    return compile(with_sines(jaxpr), unwatched);
+  };
+}
+
+TEST(Bisect, FindsThePassThatWasBroken) {
+  const Arrays inputs = example_inputs();
+  const Jaxpr program = stage(example(), inputs);
+  for (const char* broken : {"lower", "simplify", "cse", "dce"}) {
+    const Finding finding = bisect(program, inputs, {.compile = with_pass(broken, with_sines)});
+    ASSERT_EQ(finding.kind, Finding::Kind::pass) << broken;
+    EXPECT_THAT(finding.names, ElementsAre(broken));
+    EXPECT_THAT(finding.difference,
+                HasSubstr("result 0: 20 of 20 numbers differ; the first, at 0"));
+    EXPECT_THAT(finding.before, HasSubstr("= exp"));
+    EXPECT_THAT(finding.after, Not(HasSubstr("= exp")));
+  }
+}
+
+TEST(Bisect, FindsPassesThatLeaveOtherResults) {
+  const Arrays inputs = example_inputs();
+  const auto swap = [](const Jaxpr&) {
+    return parse_jaxpr("{ lambda a:f32[20], b:f32[20] . let in ( a, b ) }");
+  };
+  const Finding finding =
+      bisect(stage(example(), inputs), inputs, {.compile = with_pass("cse", swap)});
+  EXPECT_EQ(finding.kind, Finding::Kind::pass);
+  EXPECT_THAT(finding.names, ElementsAre("cse"));
+}
+
+TEST(Bisect, FindsTheOptimisationWithoutWhichTheResultIsRight) {
+  const Arrays inputs = example_inputs();
+  const Finding finding =
+      bisect(stage(example(), inputs), inputs,
+             {.compile = right_if([](const auto& disabled) { return disabled.contains("fuse"); })});
+  EXPECT_EQ(finding.kind, Finding::Kind::optimisation);
+  EXPECT_THAT(finding.names, ElementsAre("fuse"));
+  EXPECT_THAT(finding.difference, HasSubstr("result 0: "));
+}
+
+TEST(Bisect, FindsOptimisationsThatMustGoTogether) {
+  const Arrays inputs = example_inputs();
+  const Finding finding =
+      bisect(stage(example(), inputs), inputs, {.compile = right_if([](const auto& disabled) {
+                                                  return disabled.contains("matmul") &&
+                                                         disabled.contains("in_place");
+                                                })});
+  EXPECT_EQ(finding.kind, Finding::Kind::combination);
+  EXPECT_THAT(finding.names, ElementsAre("in_place", "matmul"));
+}
+
+TEST(Bisect, BlamesCodeGenerationForTheRest) {
+  const Arrays inputs = example_inputs();
+  const Finding finding = bisect(stage(example(), inputs), inputs,
+                                 {.compile = right_if([](const auto&) { return false; })});
+  EXPECT_EQ(finding.kind, Finding::Kind::generation);
+}
+
+}  // namespace
+}  // namespace telamon::testing

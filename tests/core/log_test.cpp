@@ -1,0 +1,152 @@
+// The log: who speaks, at which level, and in which form.
+#include "core/log.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <regex>
+#include <sstream>
+#include <thread>
+
+#include "runtime/allocator.hpp"
+#include "runtime/thread_pool.hpp"
+#include "telamon/jit.hpp"
+#include "telamon/numpy.hpp"
+#include "telamon/threads.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using detail::LogLevel;
+using detail::Subsystem;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// TELAMON_LOG for the duration of a test.
+class Log {
+ public:
+  explicit Log(const char* value) {
+    setenv("TELAMON_LOG", value, 1);
+    detail::read_log_settings();
+  }
+  ~Log() {
+    unsetenv("TELAMON_LOG");
+    detail::read_log_settings();
+  }
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+};
+
+template <class F>
+std::string logged(F f) {
+  ::testing::internal::CaptureStderr();
+  f();
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(Log, IsOffUnlessAskedFor) {
+  for (const auto who : {Subsystem::compile, Subsystem::jit, Subsystem::cache, Subsystem::memory,
+                         Subsystem::threads}) {
+    EXPECT_FALSE(detail::logs(who, LogLevel::error));
+  }
+  EXPECT_THAT(logged([] {
+                detail::log(Subsystem::jit, LogLevel::error,
+                            []() -> std::string { throw std::logic_error("nobody reads this"); });
+              }),
+              IsEmpty());
+}
+
+TEST(Log, WordsNameSubsystemsWithLevels) {
+  const Log log("jit,memory=debug,threads=warn");
+  EXPECT_TRUE(detail::logs(Subsystem::jit, LogLevel::info));
+  EXPECT_FALSE(detail::logs(Subsystem::jit, LogLevel::debug));
+  EXPECT_TRUE(detail::logs(Subsystem::memory, LogLevel::debug));
+  EXPECT_TRUE(detail::logs(Subsystem::threads, LogLevel::warn));
+  EXPECT_FALSE(detail::logs(Subsystem::threads, LogLevel::info));
+  EXPECT_FALSE(detail::logs(Subsystem::compile, LogLevel::error));
+}
+
+TEST(Log, LaterWordsAreHeardOverEarlierOnes) {
+  const Log log("all=debug,threads=error");
+  EXPECT_TRUE(detail::logs(Subsystem::cache, LogLevel::debug));
+  EXPECT_TRUE(detail::logs(Subsystem::threads, LogLevel::error));
+  EXPECT_FALSE(detail::logs(Subsystem::threads, LogLevel::warn));
+}
+
+TEST(Log, UnknownLevelsAreSaidOnce) {
+  const std::string text = logged([] {
+    const Log first("jit=loud");
+    EXPECT_FALSE(detail::logs(Subsystem::jit, LogLevel::error));
+    const Log second("jit=loud,threads");
+    EXPECT_TRUE(detail::logs(Subsystem::threads, LogLevel::info));
+  });
+  EXPECT_THAT(text,
+              HasSubstr("telamon: TELAMON_LOG=jit=loud is ignored: the levels are error, warn, "
+                        "info, debug; there is no 'loud'\n"));
+}
+
+TEST(Log, LinesBeginWithMicrosecondsAndTheSubsystem) {
+  const std::string text = logged([] { detail::write_log(Subsystem::threads, "four"); });
+  EXPECT_TRUE(std::regex_match(text, std::regex(R"(\[telamon \d+ threads\] four\n)"))) << text;
+}
+
+TEST(Log, LinesOfManyThreadsStayWhole) {
+  const std::string text = logged([] {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([] {
+        for (int i = 0; i < 200; ++i) detail::write_log(Subsystem::cache, std::string(60, 'x'));
+      });
+    }
+    for (std::thread& t : threads) t.join();
+  });
+  const std::regex whole(R"(\[telamon \d+ cache\] x{60})");
+  std::istringstream lines(text);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count)
+    EXPECT_TRUE(std::regex_match(line, whole)) << line;
+  EXPECT_EQ(count, 800);
+}
+
+TEST(Log, JitSaysWhatItTracesAndCaptures) {
+  const Log log("jit,cache");
+  const Array large = arange(1000), small = arange(3);
+  const std::string text = logged([&] {
+    const auto f = jit([large](const Array& x) { return x + sum(large); }, {.name = "surprise"});
+    f(small);
+    f(small);  // known by now
+  });
+  EXPECT_THAT(text, HasSubstr("jit] jit(surprise) traced signature 1: 1 arrays, "));
+  EXPECT_THAT(text, HasSubstr("jit] jit(surprise) captured 1 arrays of 4000 bytes: they are "
+                              "constants of the program"));
+  EXPECT_THAT(text, HasSubstr("cache] executable of surprise: compiled and kept"));
+  EXPECT_THAT(text, Not(HasSubstr("signature 2")));
+}
+
+TEST(Log, ThreadsSayHowThePoolGrows) {
+  const Log log("threads");
+  const int before = num_threads();
+  const std::string text = logged([] {
+    set_num_threads(7);
+    runtime::parallel_for(7, [](std::int64_t) {});
+  });
+  set_num_threads(before);
+  EXPECT_THAT(text, HasSubstr("threads] the pool grows from "));
+  EXPECT_THAT(text, HasSubstr(" to 6 workers, for 7 threads on "));
+}
+
+TEST(Log, MemorySaysWhatTheSystemGave) {
+  const Log log("memory");
+  const std::string text = logged([] {
+    constexpr std::size_t bytes = std::size_t{97} << 20;  // a size that nothing has freed before
+    runtime::deallocate(runtime::allocate(bytes), bytes);
+  });
+#if defined(__SANITIZE_ADDRESS__)
+  EXPECT_THAT(text, IsEmpty());  // all comes from malloc then
+#else
+  EXPECT_THAT(text, HasSubstr(" bytes from the system for a large block"));
+#endif
+}
+
+}  // namespace
+}  // namespace telamon::testing

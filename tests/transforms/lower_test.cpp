@@ -1,0 +1,280 @@
+// jit(f).lower(x).compile(): what is known of a program before and after it is compiled.
+#include <gmock/gmock.h>
+
+#include "telamon/control_flow.hpp"
+#include "telamon/grad.hpp"
+#include "telamon/jit.hpp"
+#include "telamon/numpy.hpp"
+#include "telamon/vmap.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+template <class F, class... X>
+CostAnalysis cost(F f, const X&... x) {
+  return jit(f).lower(x...).compile().cost_analysis();
+}
+
+TEST(Lower, TracesWithoutCompilingOrComputing) {
+  const auto before = counters();
+  const auto lowered = jit([](Array x) { return sin(x) * 2.0; }, {.name = "f"}).lower(ones({}));
+  EXPECT_EQ(counters().traces, before.traces + 1);
+  EXPECT_EQ(counters().compiles, before.compiles);
+  EXPECT_EQ(lowered.jaxpr().jaxpr.to_string(),
+            "{ lambda a:f32[] .\n"
+            "  let b:f32[] = sin a\n"
+            "      c:f32[] = mul b 2.0:f32\n"
+            "  in ( c ) }");
+}
+
+TEST(Lower, SharesTheCacheOfTheJittedFunction) {
+  const auto f = jit([](Array x) { return exp(x); });
+  const Array x = ones({3});
+  f(x);
+  const auto before = counters();
+  const auto compiled = f.lower(x).compile();
+  EXPECT_TRUE(all(compiled(x) == f(x)).item<bool>());
+  EXPECT_EQ(counters().traces, before.traces);
+  EXPECT_EQ(counters().compiles, before.compiles);
+  EXPECT_EQ(f.cache_size(), 1u);
+}
+
+struct Layer {
+  Array w, b;
+};
+
+TEST(Lower, CompiledTakesTheSameArgumentsAndRefusesOthers) {
+  const auto f = jit([](Layer p, Array x, int n) { return matmul(x, p.w) * double(n) + p.b; },
+                     {.name = "layer"});
+  const Layer p{ones({3, 2}), ones({2})};
+  const auto compiled = f.lower(p, ones({4, 3}), 2).compile();
+  EXPECT_EQ(sum(compiled(p, ones({4, 3}), 2)).item<float>(), 4 * 2 * 7);
+  try {
+    compiled(Layer{ones({3, 2}), ones({3})}, arange(12.0).reshape({4, 3}), 2);
+    FAIL();
+  } catch (const TypeError& e) {
+    EXPECT_THAT(e.message(), HasSubstr("jit(layer): compiled for arguments of another signature:"));
+    EXPECT_THAT(e.message(), HasSubstr("args[0].b is f32[3], was f32[2] (shape)"));
+    EXPECT_THAT(e.message(), Not(HasSubstr("args[0].w")));
+  }
+  EXPECT_THROW(compiled(p, ones({4, 3}), 3), TypeError);
+}
+
+TEST(Lower, TextHasEveryStage) {
+  const auto compiled =
+      jit([](Array x) { return -(-x) + exp(x); }, {.name = "f"}).lower(ones({8})).compile();
+  EXPECT_THAT(compiled.text("lower"), HasSubstr("neg"));
+  EXPECT_THAT(compiled.text("dce"), Not(HasSubstr("neg")));
+  EXPECT_THAT(compiled.text("plan"), HasSubstr("exp_add"));
+  EXPECT_THAT(compiled.text("ir"), HasSubstr("define "));
+  EXPECT_THAT(compiled.text("asm"), HasSubstr(".text"));
+  EXPECT_EQ(compiled.info().kernels, 1);
+  try {
+    (void)compiled.text("hlo");
+    FAIL();
+  } catch (const ValueError& e) {
+    EXPECT_THAT(e.message(),
+                HasSubstr("there is no stage 'hlo' of f; its stages are jaxpr, lower, "));
+  }
+}
+
+TEST(CostAnalysis, CountsElementwiseOperationsAndTheMemoryOfTheirKernel) {
+  // x * y + 1, then sin: 2 operations and one transcendental for each of 1000 elements.
+  const CostAnalysis c =
+      cost([](Array x, Array y) { return sin(x * y + 1.0); }, ones({1000}), ones({1000}));
+  EXPECT_EQ(c.flops, 2000);
+  EXPECT_EQ(c.transcendentals, 1000);
+  EXPECT_EQ(c.bytes_accessed, 3 * 4000);
+  EXPECT_EQ(c.kernels, 1);
+  EXPECT_EQ(c.library_calls, 0);
+  EXPECT_THAT(c.unknown, IsEmpty());
+}
+
+TEST(CostAnalysis, CountsTwoOperationsForEachProductOfAMatrixProduct) {
+  const CostAnalysis c =
+      cost([](Array a, Array b) { return matmul(a, b); }, ones({5, 7}), ones({7, 11}));
+  EXPECT_EQ(c.flops, 2 * 5 * 7 * 11);
+  EXPECT_EQ(c.bytes_accessed, 4 * (5 * 7 + 7 * 11 + 5 * 11));
+  // A batch of 3.
+  EXPECT_EQ(cost([](Array a,
+                    Array b) { return vmap([](Array u, Array v) { return matmul(u, v); })(a, b); },
+                 ones({3, 5, 7}), ones({3, 7, 11}))
+                .flops,
+            3 * 2 * 5 * 7 * 11);
+}
+
+TEST(CostAnalysis, CountsTheFoldsOfReductions) {
+  EXPECT_EQ(cost([](Array x) { return sum(x); }, ones({100})).flops, 99);
+  EXPECT_EQ(cost([](Array x) { return max(x, 1); }, ones({10, 20})).flops, 10 * 19);
+  // The compiler has other operations for it.
+  EXPECT_EQ(jit([](Array x) { return lax::argmin(x, 0, DType::i32); }, {.backend = "interpret"})
+                .lower(ones({10, 20}))
+                .compile()
+                .cost_analysis()
+                .flops,
+            20 * 9);
+  EXPECT_EQ(cost([](Array x) { return cumsum(x, 1); }, ones({10, 20})).flops, 10 * 19);
+}
+
+TEST(CostAnalysis, DoesNotCountIntegersAndMovingData) {
+  const CostAnalysis c = cost([](Array x) { return transpose(x) + 1; }, ones({10, 20}, DType::i32));
+  EXPECT_EQ(c.flops, 0);
+  EXPECT_EQ(c.bytes_accessed, 2 * 4 * 200);
+}
+
+TEST(CostAnalysis, MultipliesScansByTheirTrips) {
+  const CostAnalysis c = cost(
+      [](Array x) {
+        return scan([](Array c, Array row) { return std::pair{sin(c) * row, c}; }, ones({6}), x);
+      },
+      ones({50, 6}));
+  EXPECT_EQ(c.flops, 50 * 6);
+  EXPECT_EQ(c.transcendentals, 50 * 6);
+  EXPECT_THAT(c.unknown, IsEmpty());
+}
+
+TEST(CostAnalysis, SaysWhichLoopsItCannotCount) {
+  const CostAnalysis c = cost(
+      [](Array x) {
+        return while_loop([](Array c) { return sum(c) < 100.0; }, [](Array c) { return c * 2.0; },
+                          x);
+      },
+      ones({10}));
+  EXPECT_THAT(c.unknown, ElementsAre("the trips of a while loop are not known: one is counted"));
+  EXPECT_EQ(c.flops, 10 + 9 + 1);
+  EXPECT_THAT(c.to_string(), HasSubstr("not exact: the trips of a while loop"));
+}
+
+TEST(CostAnalysis, TakesTheDearestBranch) {
+  const CostAnalysis c = cost(
+      [](Array which, Array x) {
+        return cond(which, [](Array v) { return sin(v) * v; }, [](Array v) { return v * 2.0; }, x);
+      },
+      lax::full({}, DType::bool_, 1), ones({10}));
+  EXPECT_EQ(c.flops, 10);
+  EXPECT_EQ(c.transcendentals, 10);
+}
+
+TEST(CostAnalysis, IsKnownForTheInterpretBackendToo) {
+  const auto compiled =
+      jit([](Array x) { return sum(x * x); }, {.backend = "interpret"}).lower(ones({10})).compile();
+  EXPECT_EQ(compiled.cost_analysis().flops, 19);
+  EXPECT_EQ(compiled.memory_analysis().arguments, 40);
+}
+
+TEST(MemoryAnalysis, CountsArgumentsConstantsAndResults) {
+  const Array table = arange(300.0);
+  const auto f = jit([table](Array x) { return std::pair{x + table, sum(x * table)}; });
+  const MemoryAnalysis m = f.lower(ones({300})).compile().memory_analysis();
+  EXPECT_EQ(m.arguments, 1200);
+  EXPECT_EQ(m.constants, 1200);
+  EXPECT_EQ(m.results, 1204);
+  EXPECT_EQ(m.aliased, 0);
+  EXPECT_EQ(m.peak(), 3 * 1200 + 4 + m.arena);
+}
+
+TEST(MemoryAnalysis, BoundsTheArenaByWhatIsAliveAtOnce) {
+  // Three products in a row: each reads the one before, so two of 64 x 64 are alive at once.
+  const auto f = jit([](Array a) { return matmul(matmul(matmul(matmul(a, a), a), a), a); });
+  const MemoryAnalysis m = f.lower(ones({64, 64})).compile().memory_analysis();
+  EXPECT_EQ(m.live_bound, 2 * 64 * 64 * 4);
+  EXPECT_GE(m.arena, m.live_bound);
+  EXPECT_LE(static_cast<double>(m.arena), 1.1 * static_cast<double>(m.live_bound));
+}
+
+TEST(MemoryAnalysis, KnowsWhichResultsTakeOverDonatedArguments) {
+  const auto update = [](Array p, Array g) { return p - 0.1 * g; };
+  const Array x = ones({1000});
+  EXPECT_EQ(jit(update).lower(x, x).compile().memory_analysis().aliased, 0);
+  const MemoryAnalysis m = jit(update, {.donate = {0}}).lower(x, x).compile().memory_analysis();
+  EXPECT_EQ(m.aliased, 4000);
+  EXPECT_EQ(m.peak(), 8000);
+}
+
+// ---- explanations of cache misses ------------------------------------------------------------------
+
+class Explained {
+ public:
+  Explained() {
+    set_explain_cache_misses(true);
+    ::testing::internal::CaptureStderr();
+  }
+  ~Explained() { set_explain_cache_misses(false); }
+  Explained(const Explained&) = delete;
+  Explained& operator=(const Explained&) = delete;
+  std::string text() {
+    std::string all = ::testing::internal::GetCapturedStderr();
+    ::testing::internal::CaptureStderr();
+    return all;
+  }
+};
+
+TEST(ExplainCacheMisses, NamesTheLeafThatDiffersFromTheNearestSignature) {
+  const auto f = jit([](Layer p, Array x) { return matmul(x, p.w) + p.b; }, {.name = "layer"});
+  Explained explained;
+  f(Layer{ones({3, 2}), ones({2})}, ones({4, 3}));
+  EXPECT_THAT(explained.text(), HasSubstr("cache miss of jit(layer), jitted at lower_test.cpp:"));
+  f(Layer{ones({3, 5}), ones({5})}, ones({9, 3}));
+  EXPECT_THAT(explained.text(), HasSubstr("args[1] is f32[9,3], was f32[4,3] (shape)"));
+  f(Layer{ones({3, 5}), ones({5})}, ones({4, 3}));
+  // Nearer to the second signature than to the first.
+  const std::string text = explained.text();
+  EXPECT_THAT(text, HasSubstr("against the nearest of 2 known signatures\n"
+                              "  args[1] is f32[4,3], was f32[9,3] (shape)\n"));
+  EXPECT_THAT(text, Not(HasSubstr("args[0]")));
+  f(Layer{ones({3, 5}), ones({5})}, ones({4, 3}));
+  EXPECT_EQ(explained.text(), "");  // a hit
+  (void)::testing::internal::GetCapturedStderr();
+}
+
+TEST(ExplainCacheMisses, NamesDtypesWeakTypesAndStaticValues) {
+  const auto f = jit([](Array x, int n) { return x * double(n); }, {.name = "scaled"});
+  Explained explained;
+  f(ones({3}), 2);
+  (void)explained.text();
+  f(ones({3}, DType::i32), 2);
+  EXPECT_THAT(explained.text(), HasSubstr("args[0] is i32[3], was f32[3] (dtype)"));
+  f(ones({3}), 7);
+  EXPECT_THAT(explained.text(), HasSubstr("args[1] is 7, was 2 (static value or structure)"));
+  f(ones({}), 2);
+  EXPECT_THAT(explained.text(), HasSubstr("args[0] is f32[], was f32[3] (rank)"));
+  f(ones({}, DType::f64), 2);
+  EXPECT_THAT(explained.text(), HasSubstr("args[0] is f64[], was f32[] (dtype)"));
+  f(1.0, 2);
+  EXPECT_THAT(explained.text(), HasSubstr("args[0] is ~f64[], was f64[] (weak type)"));
+  (void)::testing::internal::GetCapturedStderr();
+}
+
+TEST(ExplainCacheMisses, NamesStructure) {
+  const auto f = jit([](std::vector<Array> xs) { return xs[0] + xs.back(); }, {.name = "ends"});
+  Explained explained;
+  f(std::vector<Array>{ones({3}), ones({3})});
+  EXPECT_THAT(explained.text(), HasSubstr("called for the first time"));
+  f(std::vector<Array>{ones({3}), ones({3}), ones({3})});
+  EXPECT_THAT(explained.text(),
+              HasSubstr("args[0] is [*, *, *], was [*, *] (static value or structure)"));
+  (void)::testing::internal::GetCapturedStderr();
+}
+
+TEST(ExplainCacheMisses, FindsFunctionsThatAreJittedAgainAndAgain) {
+  Explained explained;
+  for (int i = 0; i < 2; ++i) {
+    const Array k = ones({3});
+    jit([k](Array x) { return x + k; }, {.name = "again"})(ones({3}));
+  }
+  EXPECT_THAT(explained.text(), HasSubstr("another object that was jitted there has been called"));
+  (void)::testing::internal::GetCapturedStderr();
+}
+
+TEST(ExplainCacheMisses, AreSilentUnlessAskedFor) {
+  ::testing::internal::CaptureStderr();
+  jit([](Array x) { return x + 3.0; })(ones({3}));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+}  // namespace
+}  // namespace telamon::testing
