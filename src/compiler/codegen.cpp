@@ -171,10 +171,9 @@ void CodeGen::call_kernel(const KernelCode& kernel, std::int64_t begin, std::int
        m.b.getInt64(static_cast<std::uint64_t>(end)), static_cast<Value*>(kernel.where)});
 }
 
-void CodeGen::call_native(const std::string& symbol, void* f, const std::vector<Pointer>& buffers,
+void CodeGen::call_native(const std::string& symbol, const std::vector<Pointer>& buffers,
                           const std::vector<std::int64_t>& numbers) {
   Impl& m = *impl_;
-  define_symbol(symbol, f);
   m.at(m.depth());
   llvm::Type* p = m.b.getPtrTy();
   // One slot per function, not one per trip of a loop.

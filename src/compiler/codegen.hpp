@@ -91,8 +91,8 @@ class CodeGen final : public Emitter {
   /// Tells the runtime's profile that a step begins; of ~step, that it ends.
   void mark_step(std::int64_t step);
 
-  /// Calls f(addresses, numbers). The symbol is what f is called in object code.
-  void call_native(const std::string& symbol, void* f, const std::vector<Pointer>& buffers,
+  /// Calls the native function of this name (runtime/native_forms.hpp): f(addresses, numbers).
+  void call_native(const std::string& symbol, const std::vector<Pointer>& buffers,
                    const std::vector<std::int64_t>& numbers);
 
   // ---- lanes -------------------------------------------------------------------------------------

@@ -421,7 +421,7 @@ static bool emit_native(KernelContext& k, const Eqn& eqn, const std::vector<Buff
         b >= 0 ? in[static_cast<std::size_t>(b)] : out[static_cast<std::size_t>(Call::kResult - b)];
     pointers.push_back({buffer.pointer()});
   }
-  k.gen.call_native(call->symbol, reinterpret_cast<void*>(call->function), pointers, call->numbers);
+  k.gen.call_native(call->callee.symbol, pointers, call->numbers);
   return true;
 }
 

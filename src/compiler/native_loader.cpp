@@ -16,6 +16,7 @@
 #include "compiler/host_calls.hpp"
 #include "compiler/perf_map.hpp"
 #include "runtime/math/vector_math.hpp"
+#include "runtime/native_forms.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -55,6 +56,9 @@ class Symbols {
     addresses_.emplace("telamon_jit_parallel", reinterpret_cast<void*>(&parallel_kernel));
     addresses_.emplace("telamon_jit_host_call", reinterpret_cast<void*>(&host_call));
     addresses_.emplace("telamon_jit_mark_step", reinterpret_cast<void*>(&mark_step_of_profile));
+    for (const runtime::NamedFunction& f : runtime::native_functions()) {
+      addresses_.emplace(f.symbol, reinterpret_cast<void*>(f.function));
+    }
     for (const math::MathFunction& f : math::math_functions()) {
       for (const auto* entries : {f.f32, f.f64}) {
         for (int isa = 0; isa < runtime::kNumIsas; ++isa) {

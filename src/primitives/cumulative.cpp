@@ -137,6 +137,7 @@ void emit(Emitter& e, const CumulativeParams& p, std::span<const Buffer> in,
 template <Scan kScan>
 runtime::NativeForm native_form() {
   return {kName<kScan>,
+          {"telamon_native_cumulative", kernels::run_dense_cumulative},
           [](const Params& params, std::span<const Aval> x) -> std::optional<runtime::NativeCall> {
             constexpr std::int64_t kWorthwhile = 64;  // elements
             const auto& p = params.as<CumulativeParams>();
@@ -146,8 +147,6 @@ runtime::NativeForm native_form() {
             const std::int64_t outer = taken(shape, range(0, p.axis)).num_elements();
             const std::int64_t inner = taken(shape, range(p.axis + 1, shape.ndim())).num_elements();
             return runtime::NativeCall{
-                "telamon_native_cumulative",
-                kernels::run_dense_cumulative,
                 {static_cast<std::int64_t>(kScan), static_cast<std::int64_t>(x[0].dtype), outer,
                  shape[static_cast<std::size_t>(p.axis)], inner, p.reverse ? 1 : 0},
                 {0, runtime::NativeCall::kResult}};

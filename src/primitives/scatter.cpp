@@ -213,11 +213,11 @@ Rules<ScatterParams> scatter_rules() {
 
 namespace {
 const runtime::NativeForm kNativeForms[] = {
-    {"scatter",
+    {"scatter", detail::kNativeWindows,
      [](const Params& p, std::span<const Aval> x) {
        return detail::native_call<detail::Update::replace>(p.as<ScatterParams>(), x);
      }},
-    {"scatter_add", [](const Params& p, std::span<const Aval> x) {
+    {"scatter_add", detail::kNativeWindows, [](const Params& p, std::span<const Aval> x) {
        return detail::native_call<detail::Update::add>(p.as<ScatterParams>(), x);
      }}};
 }  // namespace

@@ -192,6 +192,7 @@ void run_native(void* const* buffers, const std::int64_t* numbers) noexcept {
 
 }  // namespace
 
+constinit const runtime::NamedFunction kNativeWindows{"telamon_native_windows", run_native};
 std::optional<runtime::NativeCall> native_windows(kernels::WindowOp op, const WindowIndexing& w,
                                                   const Aval& operand, const Aval& indices,
                                                   const Aval& slices) {
@@ -201,7 +202,6 @@ std::optional<runtime::NativeCall> native_windows(kernels::WindowOp op, const Wi
     return kernels::contiguous_view(nullptr, a.dtype, a.shape);
   };
   return runtime::NativeCall{
-      "telamon_native_windows", run_native,
       window_loop(op, w, dense(operand), dense(indices), dense(slices)).numbers()};
 }
 

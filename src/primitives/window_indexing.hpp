@@ -50,6 +50,7 @@ kernels::WindowLoop window_loop(kernels::WindowOp op, const WindowIndexing& w,
                                 const kernels::View& slices);
 /// The same for the dense arrays of a compiled program; nothing where there is too little to do for a
 /// function of its own.
+extern const runtime::NamedFunction kNativeWindows;
 std::optional<runtime::NativeCall> native_windows(kernels::WindowOp op, const WindowIndexing& w,
                                                   const Aval& operand, const Aval& indices,
                                                   const Aval& slices);

@@ -9,21 +9,34 @@ inline namespace v1 {
 namespace runtime {
 namespace {
 
-std::map<std::string, NativeForm::Make, std::less<>>& forms() {
-  static std::map<std::string, NativeForm::Make, std::less<>> table;
-  return table;
+struct Form {
+  NamedFunction callee;
+  NativeForm::Make make;
+};
+std::map<std::string, Form, std::less<>>& forms() {
+  static auto* table = new std::map<std::string, Form, std::less<>>;  // static objects may compile
+  return *table;
 }
 
 }  // namespace
 
-NativeForm::NativeForm(std::string_view primitive, Make make) {
-  forms()[std::string(primitive)] = std::move(make);
+NativeForm::NativeForm(std::string_view primitive, NamedFunction callee, Make make) {
+  forms()[std::string(primitive)] = {callee, std::move(make)};
+}
+
+std::vector<NamedFunction> native_functions() {
+  std::vector<NamedFunction> all;
+  for (const auto& [primitive, form] : forms()) all.push_back(form.callee);
+  return all;
 }
 
 std::optional<NativeCall> native_call(std::string_view primitive, const Params& params,
                                       std::span<const Aval> operands) {
   const auto found = forms().find(primitive);
-  return found == forms().end() ? std::nullopt : found->second(params, operands);
+  if (found == forms().end()) return std::nullopt;
+  std::optional<NativeCall> call = found->second.make(params, operands);
+  if (call) call->callee = found->second.callee;
+  return call;
 }
 
 }  // namespace runtime

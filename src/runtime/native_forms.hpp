@@ -20,14 +20,19 @@ namespace runtime {
 /// Must not throw: nothing unwinds through generated frames.
 using NativeFunction = void (*)(void* const* buffers, const std::int64_t* numbers) noexcept;
 
+/// A function with what it is called in object code. Programs of the disk cache find it by this name.
+struct NamedFunction {
+  const char* symbol = nullptr;
+  NativeFunction function = nullptr;
+};
+
 struct NativeCall {
   static constexpr int kResult = -1;
-  std::string symbol;  ///< what the function is called in object code: one name, one function
-  NativeFunction function;
   std::vector<std::int64_t> numbers;  ///< a constant of the program
   /// The operands and results whose addresses it gets: i is operand i, kResult - i result i. If the
   /// first operand is not among them, the first result is a copy of it beforehand.
   std::vector<int> buffers = {};
+  NamedFunction callee = {};  ///< that of the form
 };
 
 /// Registers, as a static object, what to call for an equation of a primitive: nothing where loops are
@@ -35,8 +40,11 @@ struct NativeCall {
 class NativeForm {
  public:
   using Make = std::function<std::optional<NativeCall>(const Params&, std::span<const Aval>)>;
-  NativeForm(std::string_view primitive, Make make);
+  NativeForm(std::string_view primitive, NamedFunction callee, Make make);
 };
+
+/// The functions of all forms.
+std::vector<NamedFunction> native_functions();
 
 /// What was registered for the primitive of this name.
 std::optional<NativeCall> native_call(std::string_view primitive, const Params& params,
