@@ -335,8 +335,9 @@ TEST_F(Command, BisectComparesWithTheInterpreter) {
   EXPECT_EQ(plain.text, "wave: compiled and interpreted results agree\n");
   EXPECT_EQ(telamon_command("bisect --transform vmap,grad --case wave " + cases).text,
             "vmap(grad(wave)): compiled and interpreted results agree\n");
-  const std::string text = file(
-      "double.jaxpr", "{ lambda a:f32[5] . let b:f32[5] = exp a c:f32[5] = add b b in ( c ) }");
+  const std::string text =
+      file("double.jaxpr",
+           "{ lambda a:f32[5] .\n  let b:f32[5] = exp a\n      c:f32[5] = add b b\n  in ( c ) }");
   EXPECT_EQ(telamon_command("bisect " + text).text,
             "double: compiled and interpreted results agree\n");
   EXPECT_EQ(telamon_command("bisect " + path("none.jaxpr")).code, 2);
