@@ -12,10 +12,12 @@
 #include "telamon/grad.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/primitive.hpp"
+#include "telamon/profile.hpp"
 
 namespace telamon::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -201,6 +203,66 @@ TEST(ProgramStore, KnowsAllOperationsOfTheLibrary) {
   }
   if (own == 0) GTEST_SKIP() << "a static library exports no symbols";
   EXPECT_GT(own, 60);
+}
+
+// Code that tells profiles of its steps is another program, and its steps have names when it is found.
+TEST(ProgramStore, KeepsProfiledProgramsApartAndNamesTheirSteps) {
+  const CacheFolder folder;
+  const Array x = uniform({64}, DType::f32);
+  const Jaxpr program = stage([](std::span<const Array> a) { return Arrays{wave(a[0])}; }, {x});
+  const CompileOptions profiled{.contract = false, .name = "seen", .disabled = {}, .profile = true};
+  const CacheChanges changes;
+  compile(program);
+  const Compiled first = compile(program, profiled);
+  EXPECT_EQ(changes().hits, 0);
+  const Compiled found = compile(program, profiled);
+  EXPECT_EQ(changes().hits, 1);
+  const auto kernels_of = [&](const Compiled& executable) {
+    std::vector<std::string> names;
+    const ProfileReport report = profile([&] { execute(executable, {x}); });
+    for (const ProfileEntry& entry : report.entries) {
+      if (entry.category == "kernel") names.push_back(entry.name + " " + entry.detail);
+    }
+    return names;
+  };
+  EXPECT_THAT(kernels_of(first), ElementsAre("seen: sin_mul_add f32[64] <- f32[64]"));
+  EXPECT_EQ(kernels_of(found), kernels_of(first));
+  EXPECT_TRUE(kernels_of(compile(program)).empty());
+}
+
+TEST(ProgramStore, AnalysesProgramsThatAreFoundLikeThoseThatAreCompiled) {
+  const CacheFolder folder;
+  const Array x = uniform({60, 50}, DType::f32);
+  const Jaxpr program = stage(
+      [](std::span<const Array> a) { return Arrays{sort(wave(a[0])) * 2.0, sum(a[0])}; }, {x});
+  const CacheChanges changes;
+  const Compiled first = compile(program), found = compile(program);
+  ASSERT_EQ(changes().hits, 1);
+  EXPECT_GT(first->cost_analysis().flops, 0);
+  EXPECT_GT(first->memory_analysis({}).arena, 0);
+  EXPECT_EQ(found->cost_analysis().to_string(), first->cost_analysis().to_string());
+  for (const std::vector<bool>& donated : {std::vector<bool>{}, std::vector<bool>{true}}) {
+    EXPECT_EQ(found->memory_analysis(donated).to_string(),
+              first->memory_analysis(donated).to_string());
+  }
+}
+
+TEST(ProgramStore, NamesTheCodeOfProgramsThatAreFoundForPerf) {
+  const CacheFolder folder;
+  const Array x = uniform({64}, DType::f32);
+  const Jaxpr program = stage([](std::span<const Array> a) { return Arrays{wave(a[0])}; }, {x});
+  const CompileOptions options{.contract = false, .name = "kept", .disabled = {}};
+  const std::string path = "/tmp/perf-" + std::to_string(getpid()) + ".map";
+  std::filesystem::remove(path);
+  const CacheChanges changes;
+  compile(program, options);
+  EXPECT_FALSE(std::filesystem::exists(path));
+  setenv("TELAMON_PERF_MAP", "1", 1);
+  compile(program, options);
+  unsetenv("TELAMON_PERF_MAP");
+  EXPECT_EQ(changes().hits, 1);
+  EXPECT_THAT(CacheFolder::read(path), HasSubstr(" telamon:kept\n"));
+  std::filesystem::remove(path);
 }
 
 TEST(ProgramStore, SaysSoInTheLog) {

@@ -64,6 +64,18 @@ TEST(Lower, CompiledTakesTheSameArgumentsAndRefusesOthers) {
   EXPECT_THROW(compiled(p, ones({4, 3}), 3), TypeError);
 }
 
+TEST(Lower, KeepsItsProgramWhenTheSignatureIsForgotten) {
+  const auto f = jit([](const Array& x) { return x * 2.0; }, {.max_signatures = 1});
+  f(ones({3}));
+  const auto lowered = f.lower(ones({3}));
+  for (int n = 4; n < 9; ++n) f(ones({n}));
+  EXPECT_EQ(f.cache_size(), 1u);
+  const auto compiled = lowered.compile();
+  EXPECT_EQ(compiled.memory_analysis().arguments, 12);
+  EXPECT_EQ(compiled(ones({3}))(0).item<float>(), 2.0f);
+  EXPECT_THROW(compiled(ones({4})), TypeError);
+}
+
 TEST(Lower, TextHasEveryStage) {
   const auto compiled =
       jit([](Array x) { return -(-x) + exp(x); }, {.name = "f"}).lower(ones({8})).compile();
