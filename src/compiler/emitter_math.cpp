@@ -1,6 +1,8 @@
 // Conversions, and the math functions that generated code calls.
 #include <llvm/IR/Intrinsics.h>
 
+#include <cmath>
+
 #include "compiler/codegen_impl.hpp"
 #include "runtime/math/vector_math.hpp"
 #include "telamon/error.hpp"
@@ -27,6 +29,35 @@ static Value* round_to_odd(llvm::IRBuilder<>& b, Value* x, llvm::Type* f32_type)
   Value* toward_zero = b.CreateSub(bits, b.CreateZExt(away, bits_type));
   Value* odd = b.CreateOr(toward_zero, llvm::ConstantInt::get(bits_type, 1));
   return b.CreateBitCast(b.CreateSelect(b.CreateFCmpONE(back, x), odd, bits), f32_type);
+}
+
+// Saturating, NaN to 0. LLVM's own fptosi.sat takes vectors apart.
+static Value* to_integer(llvm::IRBuilder<>& b, Value* x, llvm::Type* to, bool is_unsigned) {
+  const auto as_vector = [x](llvm::Type* scalar) -> llvm::Type* {
+    const auto* v = llvm::dyn_cast<llvm::VectorType>(x->getType());
+    return v == nullptr ? scalar : llvm::VectorType::get(scalar, v->getElementCount());
+  };
+  if (x->getType()->getScalarSizeInBits() < 32) x = b.CreateFPExt(x, as_vector(b.getFloatTy()));
+  llvm::Type* from = x->getType();
+  const unsigned bits = to->getScalarSizeInBits();
+  const auto number = [from](double value) { return llvm::ConstantFP::get(from, value); };
+  // Powers of two, which every float type holds.
+  Value* high = number(std::ldexp(1.0, static_cast<int>(is_unsigned ? bits : bits - 1)));
+  Value* low = number(is_unsigned ? -1.0 : -std::ldexp(1.0, static_cast<int>(bits) - 1));
+  Value* above = is_unsigned ? b.CreateFCmpOGT(x, low) : b.CreateFCmpOGE(x, low);
+  Value* inside = b.CreateAnd(above, b.CreateFCmpOLT(x, high));
+  Value* safe = b.CreateSelect(inside, x, number(0));
+  // There are instructions for 32 and 64 bits only.
+  llvm::Type* wide = bits < 32 ? as_vector(b.getInt32Ty()) : to;
+  Value* whole =
+      is_unsigned && bits >= 32 ? b.CreateFPToUI(safe, wide) : b.CreateFPToSI(safe, wide);
+  whole = b.CreateTrunc(whole, to);
+  const auto most =
+      is_unsigned ? llvm::APInt::getMaxValue(bits) : llvm::APInt::getSignedMaxValue(bits);
+  whole = b.CreateSelect(b.CreateFCmpOGE(x, high), llvm::ConstantInt::get(to, most), whole);
+  if (is_unsigned) return whole;
+  return b.CreateSelect(b.CreateFCmpOLT(x, low),
+                        llvm::ConstantInt::get(to, llvm::APInt::getSignedMinValue(bits)), whole);
 }
 
 Scalar CodeGen::convert(Scalar x, DType to) {
@@ -62,9 +93,7 @@ Scalar CodeGen::convert(Scalar x, DType to) {
             if (from == DType::f64 && to == DType::bf16) v = round_to_odd(b, v, f32_type);
             return b.CreateFPCast(v, t);
           }
-          return b.CreateIntrinsic(
-              is_unsigned_integer(to) ? Intrinsic::fptoui_sat : Intrinsic::fptosi_sat,
-              {t, v->getType()}, {v});
+          return to_integer(b, v, t, is_unsigned_integer(to));
         }
         if (is_float(to)) return is_unsigned(x) ? b.CreateUIToFP(v, t) : b.CreateSIToFP(v, t);
         return b.CreateIntCast(v, t, !is_unsigned(x));

@@ -41,14 +41,13 @@ void add_elements(std::int64_t n, const std::int64_t* offsets, char* operand, co
   }
 }
 
-/// The index, moved inside or -1.
-template <class Index>
-TELAMON_INLINE std::int64_t place_of(Index index, bool clips, std::int64_t last) {
+/// Calls use(start) for an index that is in bounds or moved inside.
+template <class Index, class Use>
+TELAMON_INLINE void with_place(Index index, bool clips, std::int64_t last, const Use& use) {
   const auto start = static_cast<std::int64_t>(index);
-  if (start >= 0 && start <= last) [[likely]]
-    return start;
-  if (!clips) return -1;
-  return start < 0 ? 0 : last;
+  if (static_cast<std::uint64_t>(start) <= static_cast<std::uint64_t>(last)) [[likely]]
+    use(start);
+  else if (clips) use(start < 0 ? 0 : last);
 }
 
 /// Dense indices; kStep: of the slices, in elements.
@@ -56,8 +55,9 @@ template <int kStep, class Index, class T>
 void add_dense(std::int64_t n, const Index* index, bool clips, std::int64_t last, T* operand,
                const T* slices) {
   for (std::int64_t i = 0; i < n; ++i) {
-    const std::int64_t place = place_of(index[i], clips, last);
-    if (place >= 0) operand[place] = Add::apply(operand[place], slices[kStep * i]);
+    with_place(index[i], clips, last, [=](std::int64_t place) {
+      operand[place] = Add::apply(operand[place], slices[kStep * i]);
+    });
   }
 }
 
@@ -71,8 +71,9 @@ void add_to_tables(std::int64_t n, const Index* index, bool clips, std::int64_t 
   __builtin_memset(tables, 0, sizeof tables);
   for (std::int64_t i = 0; i + 4 <= n; i += 4) {
     for (int j = 0; j < 4; ++j) {
-      const std::int64_t place = place_of(index[i + j], clips, last);
-      if (place >= 0) tables[j][place] = Add::apply(tables[j][place], slices[kStep * (i + j)]);
+      with_place(index[i + j], clips, last, [&](std::int64_t place) {
+        tables[j][place] = Add::apply(tables[j][place], slices[kStep * (i + j)]);
+      });
     }
   }
   const std::int64_t done = n / 4 * 4;
@@ -99,11 +100,11 @@ void add_indexed(std::int64_t n, const char* indices, std::int64_t stride, bool 
                              : add_dense<1>(n, index, clips, last, to, from);
   }
   for (std::int64_t i = 0; i < n; ++i) {
-    const std::int64_t place =
-        place_of(*reinterpret_cast<const Index*>(indices + i * stride), clips, last);
-    if (place < 0) continue;
-    T* to = reinterpret_cast<T*>(operand + place * step);
-    *to = Add::apply(*to, *reinterpret_cast<const T*>(slices + i * slice_stride));
+    with_place(*reinterpret_cast<const Index*>(indices + i * stride), clips, last,
+               [&](std::int64_t place) {
+                 T* to = reinterpret_cast<T*>(operand + place * step);
+                 *to = Add::apply(*to, *reinterpret_cast<const T*>(slices + i * slice_stride));
+               });
   }
 }
 template <class Index>
