@@ -140,7 +140,7 @@ const Register four_gradient("B02.four_grad_1M", "us", [] {
 constexpr std::size_t kOptions = 1 << 18;
 
 void option_greeks(const std::array<const float*, 5>& in, const std::array<float*, 6>& out) {
-#pragma GCC ivdep
+  HAND_INDEPENDENT
   for (std::size_t i = 0; i < kOptions; ++i) {
     const float S = in[0][i], K = in[1][i], r = in[2][i], s = in[3][i], T = in[4][i];
     const float root = std::sqrt(T), d1 = (std::log(S / K) + (r + .5f * s * s) * T) / (s * root);

@@ -12,6 +12,13 @@
 
 #include "../suite/harness.hpp"
 
+// No iteration of the loop that follows depends on another.
+#if defined(__clang__)
+#define HAND_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define HAND_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 namespace bench {
 
 using Floats = std::vector<float>;

@@ -25,7 +25,8 @@ Array block(const Block& p, const Array& x) {
   const Array qkv = transpose(reshape(matmul(h, p.w_qkv), {batch, steps, 3, kHeads, d / kHeads}),
                               {2, 0, 3, 1, 4});
   const Array q = qkv(0), k = qkv(1), v = qkv(2);
-  const double scale = 1 / std::sqrt(static_cast<double>(d / kHeads));
+  const std::int64_t width = d / kHeads;
+  const double scale = 1 / std::sqrt(static_cast<double>(width));
   Array s = matmul(q, swapaxes(k, -1, -2)) * scale;
   s = where(tril(ones({steps, steps}, boolean)), s, -1e9);
   const Array attended =

@@ -122,13 +122,13 @@ void multiply_add(V& result) {
 }
 
 template <class V>
-Case fma(double lanes) {
+Case fma(std::size_t lanes) {
   Case c = passes([](int) {
     V result{};
     multiply_add(result);
     keep(result);
   });
-  c.flops = 2 * 12 * 1e5 * lanes * threads();
+  c.flops = 2 * 12 * 1e5 * static_cast<double>(lanes) * threads();
   return c;
 }
 
@@ -140,8 +140,10 @@ struct RegisterSizes {
     }
   }
 } const register_sizes;
-const Register fma_f32("M.fma_f32", "us", [] { return fma<Floats>(kVectorBytes / 4); });
-const Register fma_f64("M.fma_f64", "us", [] { return fma<Doubles>(kVectorBytes / 8); });
+const Register fma_f32("M.fma_f32", "us",
+                       [] { return fma<Floats>(sizeof(Floats) / sizeof(float)); });
+const Register fma_f64("M.fma_f64", "us",
+                       [] { return fma<Doubles>(sizeof(Doubles) / sizeof(double)); });
 
 }  // namespace
 }  // namespace bench

@@ -110,7 +110,7 @@ class TELAMON_API JitCache {
   std::unique_ptr<Misses> misses_;
   mutable std::mutex mutex_;  // guards publication
   std::vector<EntryPtr> owned_;
-  std::atomic<const Entry*> newest_{nullptr};        // a list that only grows
+  std::atomic<const Entry*> newest_{nullptr};        // newest first; forgotten ones are taken out
   mutable std::atomic<const Entry*> last_{nullptr};  // the one that was called last
   mutable std::atomic<std::uint64_t> clock_{0};
 };
