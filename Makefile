@@ -30,6 +30,7 @@ bench: build  ## run our benchmarks (ARGS="--only REGEX --threads 2")
 	@$(BUILD)/bench/telamon_bench $(ARGS)
 
 bench-jax: build  ## ... beside JAX and others (PEERS="mlx drjit torch"), into docs/performance.md
+	@$(SETUP) --bench
 	@scripts/bench_jax.sh $(ARGS)
 
 lint: build   ## clang-format and clang-tidy on the files changed since main

@@ -9,7 +9,7 @@ CONTRACT = "telamon contract"
 FREE_HAND = ("hand contracted", "hand fast")
 HAND = "hand exact"
 TROUBLE = {"mismatch": "MISMATCH", "crashed": "CRASHED", "error": "FAILED", "not_yet": "not yet"}
-NOT_OURS = ("LIMIT.", "B00.python")  # of the machine, of an interpreter
+NOT_OURS = ("B00.python",)  # of an interpreter
 NOISY = 1.3  # median over minimum
 
 

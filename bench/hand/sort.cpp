@@ -54,7 +54,8 @@ void radix_argsort(Sorting& s, Last last) {
       [&](std::size_t i) { return std::uint64_t{key_of(s.x[i])} << 32 | i; }, last);
 }
 
-Case million(Sorting s, void (*work)(Sorting&), const char* note) {
+template <class Work>
+Case million(Sorting s, Work work, const char* note) {
   Case c = by_hand(std::move(s), work, [](const Sorting& r) {
     return std::vector{r.places.empty() ? output(r.out) : output(r.places)};
   });
@@ -139,39 +140,47 @@ void convert(Group& v) {
   }
 }
 
-const Register sort_ax0("B14.sort_ax0", "ms", [] {
+/// 1024 sequences of 1024 numbers, sixteen at once: load(x, k, group) and store(group, k, out) say
+/// where the k-th sixteen lie.
+template <class Load, class Store>
+Case sequences(Load load, Store store, const char* note) {
   Sorting s = numbers();
   s.out.resize(kMany);
   return million(
       std::move(s),
-      [](Sorting& r) {
+      [load, store](Sorting& r) {
         alignas(64) static Group v;
-        for (std::size_t k = 0; k < kSide; k += kLanes) {
-          for (std::size_t i = 0; i < kSide; ++i) store_line(v[i], load_line(&r.x[i * kSide + k]));
+        for (std::size_t k = 0; k < kSide / kLanes; ++k) {
+          load(r.x.data(), k, v);
           convert(v);
           sort_columns(v);
           convert(v);
-          for (std::size_t i = 0; i < kSide; ++i)
-            store_line(&r.out[i * kSide + k], load_line(v[i]));
+          store(v, k, r.out.data());
         }
+      },
+      note);
+}
+
+const Register sort_ax0("B14.sort_ax0", "ms", [] {
+  return sequences(
+      [](const float* x, std::size_t k, Group& v) {
+        for (std::size_t i = 0; i < kSide; ++i)
+          store_line(v[i], load_line(x + i * kSide + k * kLanes));
+      },
+      [](const Group& v, std::size_t k, float* out) {
+        for (std::size_t i = 0; i < kSide; ++i)
+          store_line(out + i * kSide + k * kLanes, load_line(v[i]));
       },
       "1024 columns, 16 at once");
 });
 
 const Register sort_ax1("B14.sort_ax1", "ms", [] {
-  Sorting s = numbers();
-  s.out.resize(kMany);
-  return million(
-      std::move(s),
-      [](Sorting& r) {
-        alignas(64) static Group v;
-        for (std::size_t k = 0; k < kMany; k += kLanes * kSide) {
-          rows_to_columns<kSide>(&r.x[k], reinterpret_cast<float*>(v));
-          convert(v);
-          sort_columns(v);
-          convert(v);
-          columns_to_rows<kSide>(reinterpret_cast<const float*>(v), &r.out[k]);
-        }
+  return sequences(
+      [](const float* x, std::size_t k, Group& v) {
+        rows_to_columns<kSide>(x + k * kLanes * kSide, reinterpret_cast<float*>(v));
+      },
+      [](const Group& v, std::size_t k, float* out) {
+        columns_to_rows<kSide>(reinterpret_cast<const float*>(v), out + k * kLanes * kSide);
       },
       "1024 rows, 16 at once");
 });

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cctype>
 #include <cerrno>
 #include <chrono>
@@ -236,20 +235,6 @@ std::shared_ptr<const runtime::Executable> executable(Compilation& c,
   return executable;
 }
 
-// LLVM's own static objects, most of them made by the first compilations, are destroyed while the
-// process ends, before static objects of the user that were made earlier. A handler that is registered
-// after them runs before they go: from then on nothing new is compiled, and programs are interpreted.
-std::atomic<bool> process_ends{false};
-
-/// After each use of the code generator: programs that are found on disk do not touch it.
-void watch_for_the_end() {
-  static std::atomic<unsigned> compilations{0};
-  // Later compilations make ever fewer such objects, so handlers are registered ever more rarely.
-  if (std::has_single_bit(compilations.fetch_add(1) + 1)) {
-    std::atexit([] { process_ends = true; });
-  }
-}
-
 /// From the plan to memory and code. With a key, the program is stored under it.
 std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutable::Parts parts,
                                                   const std::optional<Key>& key) {
@@ -267,7 +252,6 @@ std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutab
   parts.code = load_stored(c, object_key);
   if (!parts.code) {
     parts.code = gen.compile(timing, object);
-    watch_for_the_end();
     c.record("codegen", timing.codegen);
     c.record("link", timing.link);
   }
@@ -402,7 +386,7 @@ class LlvmBackend final : public Backend {
   std::string description() const override { return compiler::target_description(); }
   std::shared_ptr<const Executable> compile(const Jaxpr& jaxpr,
                                             const CompileOptions& options) const override {
-    if (compiler::process_ends) return interpret_backend().compile(jaxpr, options);
+    if (compiler::process_ends()) return interpret_backend().compile(jaxpr, options);
     count(live_counters().lowerings);
     return compiler::compile(jaxpr, options);
   }

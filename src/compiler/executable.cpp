@@ -130,6 +130,7 @@ std::string NativeExecutable::text_of(const Parts& parts, std::string_view stage
   if (stage == "plan" || stage == "fuse" || stage == "buffers") return parts.plan->to_string();
   const bool ir = stage == "ir" || stage == "emit";
   if (!ir && stage != "asm" && stage != "codegen" && stage != "link") return {};
+  if (process_ends()) return {};
   CodeGen gen("telamon", {.contract = parts.options.contract});
   emit_program(gen, *parts.plan, "entry");
   return ir ? gen.ir() : gen.assembly();

@@ -13,7 +13,10 @@
 #include <llvm/Transforms/Scalar.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 
+#include <atomic>
+#include <bit>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <vector>
 
@@ -121,6 +124,18 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
+// LLVM's own static objects, most of them made by the first compilations, are destroyed while the
+// process ends, before static objects of the user that were made earlier. A handler that is registered
+// after them runs before they go.
+std::atomic<bool> ending{false};
+
+/// After each use of the code generator: programs that are found on disk do not touch it.
+void watch_for_the_end() {
+  static std::atomic<unsigned> uses{0};
+  // Later uses make ever fewer such objects, so handlers are registered ever more rarely.
+  if (std::has_single_bit(uses.fetch_add(1) + 1)) std::atexit([] { ending = true; });
+}
+
 llvm::SmallVector<char, 0> emit_file(llvm::Module& module, llvm::CodeGenFileType type) {
   Session& session = Session::get();
   auto machine = session.borrow_machine();
@@ -134,10 +149,13 @@ llvm::SmallVector<char, 0> emit_file(llvm::Module& module, llvm::CodeGenFileType
     passes.run(module);
   }
   session.give_back(std::move(machine));
+  watch_for_the_end();
   return out;
 }
 
 }  // namespace
+
+bool process_ends() { return ending; }
 
 std::string target_description() {
   return "LLVM " LLVM_VERSION_STRING " for " + target().cpu + " (" +

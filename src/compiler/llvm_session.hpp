@@ -17,6 +17,10 @@ std::string target_description();
 /// The processor that code is generated for, with its features.
 const std::string& target_features();
 
+/// Whether the process is ending and LLVM may be gone: nothing more is generated, programs are
+/// interpreted.
+bool process_ends();
+
 /// Machine code in memory, given back when the last owner is gone.
 class NativeCode {
  public:

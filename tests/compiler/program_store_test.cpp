@@ -4,10 +4,10 @@
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
 #include "compiler/support.hpp"
 #include "support/disk_cache.hpp"
+#include "support/processes.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/numpy.hpp"
@@ -280,22 +280,11 @@ TEST(ProgramStore, SaysSoInTheLog) {
 
 TEST(ProgramStore, ServesFourProcessesAtOnce) {
   const CacheFolder folder;
-  std::vector<pid_t> children;
-  for (int c = 0; c < 4; ++c) {
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      execl("/proc/self/exe", "test_compiler", "--gtest_brief=1",
-            "--gtest_filter=ProgramStore.ComputesTheSameWhoeverCompiled", nullptr);
-      _exit(3);
-    }
-    children.push_back(child);
-  }
-  for (const pid_t child : children) {
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
-  }
+  expect_success_in_processes(4, [](int) {
+    execl("/proc/self/exe", "test_compiler", "--gtest_brief=1",
+          "--gtest_filter=ProgramStore.ComputesTheSameWhoeverCompiled", nullptr);
+    return 3;
+  });
   EXPECT_EQ(folder.files().size(), 6u);
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "support/disk_cache.hpp"
+#include "support/processes.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -314,27 +315,16 @@ TEST(DiskCache, SurvivesWritersThatAreKilled) {
 
 TEST(DiskCache, IsSharedByProcesses) {
   const CacheFolder folder;
-  std::vector<pid_t> children;
-  for (int c = 0; c < 4; ++c) {
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      const CacheChanges changes;
-      for (int i = 0; i < 200; ++i) {
-        const int n = (i * 5 + c) % 11;
-        if (const auto bytes = cache::load(key(n)); bytes && *bytes != text(n, 3000)) _exit(1);
-        cache::store(key(n), text(n, 3000));
-        if (i % 50 == 0) cache::trim();
-      }
-      _exit(changes().errors == 0 ? 0 : 2);
+  expect_success_in_processes(4, [](int c) {
+    const CacheChanges changes;
+    for (int i = 0; i < 200; ++i) {
+      const int n = (i * 5 + c) % 11;
+      if (const auto bytes = cache::load(key(n)); bytes && *bytes != text(n, 3000)) return 1;
+      cache::store(key(n), text(n, 3000));
+      if (i % 50 == 0) cache::trim();
     }
-    children.push_back(child);
-  }
-  for (const pid_t child : children) {
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
-  }
+    return changes().errors == 0 ? 0 : 2;
+  });
   EXPECT_EQ(folder.files().size(), 11u);
   for (int n = 0; n < 11; ++n) EXPECT_EQ(cache::load(key(n)), text(n, 3000));
 }
