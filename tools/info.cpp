@@ -1,11 +1,12 @@
 // telamon info: what this build and this machine have.
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <zlib.h>
 
 #include <iostream>
 #include <thread>
 
 #include "commands.hpp"
+#include "core/environment.hpp"
 #include "interop/json_program.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/backend.hpp"
@@ -26,6 +27,11 @@ std::string disk_cache_description() {
   if (c.folder.empty()) return "switched off (TELAMON_CACHE_DIR)";
   return std::to_string(c.files) + " programs in " + c.folder + ", at most " +
          mebibytes(static_cast<std::size_t>(c.bound));
+}
+
+/// What TELAMON_DISABLE may name.
+std::span<const std::string_view> optimisations() {
+  return telamon::detail::environment_words("TELAMON_DISABLE");
 }
 
 void print_info() {
@@ -51,6 +57,7 @@ void print_info() {
             << ", in use: " << mebibytes(rt::allocator_stats().in_use) << '\n'
             << "  compiled programs: kept by each jitted object, in memory\n"
             << "  on disk: " << disk_cache_description() << '\n'
+            << "\noptimisations: " << fmt::format("{}", fmt::join(optimisations(), " ")) << '\n'
             << "\nprimitives: " << telamon::PrimitiveBase::all().size() << '\n';
 }
 
