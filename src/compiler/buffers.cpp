@@ -11,9 +11,12 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <tuple>
+#include <vector>
 
 #include "compiler/plan.hpp"
 #include "core/size_errors.hpp"
+#include "telamon/error.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -101,52 +104,50 @@ class Liveness {
   int counter_ = 0;
 };
 
-/// Blocks of memory by live range. Ranges come in the order in which they begin, so that what has
+struct Block {
+  Range range;
+  std::int64_t size = 0, offset = 0;
+  std::int64_t end() const { return offset + size; }
+};
+
+std::int64_t aligned(std::int64_t offset, const Block& block) {
+  const std::int64_t unit = block.size >= 64 * kPage ? kPage : kAlignment;
+  return (offset + unit - 1) / unit * unit;
+}
+
+/// Places blocks in the order in which they begin, each in the smallest gap where it fits. What has
 /// ended by then is free for good: the gaps between living blocks are kept by place and by size.
-class Packing {
+class InOrder {
  public:
-  explicit Packing(bool reuse) : reuse_(reuse) {}
+  explicit InOrder(bool reuse) : reuse_(reuse) {}
   std::int64_t bytes = 0;
   std::int64_t most_alive = 0;  ///< bytes of living blocks
 
-  /// The offset of a new block, in the smallest gap where it fits.
-  std::int64_t add(const Range& range, std::int64_t size) {
-    if (reuse_) free_before(range.first);
-    const std::int64_t unit = size >= 64 * kPage ? kPage : kAlignment;
-    const auto aligned = [&](std::int64_t offset) { return (offset + unit - 1) / unit * unit; };
-    std::int64_t offset = aligned(end_);
+  void place(Block& block) {
+    if (reuse_) free_before(block.range.first);
+    const std::int64_t size = block.size;
+    block.offset = aligned(end_, block);
     auto gap = by_size_.lower_bound({size, 0});
-    while (gap != by_size_.end() && aligned(gap->second) + size > gap->second + gap->first) ++gap;
+    while (gap != by_size_.end() && aligned(gap->second, block) + size > gap->second + gap->first) {
+      ++gap;
+    }
     if (gap != by_size_.end()) {
       const auto [length, begin] = *gap;
       take_gap(gaps_.find(begin));
-      offset = aligned(begin);
-      add_gap(begin, offset);
-      add_gap(offset + size, begin + length);
+      block.offset = aligned(begin, block);
+      add_gap(begin, block.offset);
+      add_gap(block.end(), begin + length);
     } else {
-      add_gap(end_, offset);
-      end_ = possible(offset + size);
+      add_gap(end_, block.offset);
+      end_ = possible(block.end());
       bytes = std::max(bytes, end_);
     }
-    blocks_[offset] = {size, range.last};
     alive_ += size;
     most_alive = std::max(most_alive, alive_);
-    ends_.insert({range.last, offset});
-    return offset;
-  }
-  /// The block at `offset` lives on, under another name.
-  void extend(std::int64_t offset, int last) {
-    Block& block = blocks_.at(offset);
-    ends_.erase({block.last, offset});
-    block.last = last;
-    ends_.insert({last, offset});
+    ends_.insert({block.range.last, block.offset, size});
   }
 
  private:
-  struct Block {
-    std::int64_t size = 0;
-    int last = 0;
-  };
   using Gaps = std::map<std::int64_t, std::int64_t>;  // begin -> end
 
   void add_gap(std::int64_t begin, std::int64_t end) {
@@ -159,11 +160,10 @@ class Packing {
     gaps_.erase(gap);
   }
   void free_before(int step) {
-    while (!ends_.empty() && ends_.begin()->first < step) {
-      std::int64_t begin = ends_.begin()->second;
-      std::int64_t end = begin + blocks_.at(begin).size;
-      alive_ -= blocks_.at(begin).size;
-      blocks_.erase(begin);
+    while (!ends_.empty() && std::get<int>(*ends_.begin()) < step) {
+      auto [last, begin, size] = *ends_.begin();
+      std::int64_t end = begin + size;
+      alive_ -= size;
       ends_.erase(ends_.begin());
       if (const auto after = gaps_.find(end); after != gaps_.end()) {
         end = after->second;
@@ -181,17 +181,92 @@ class Packing {
 
   const bool reuse_;
   std::int64_t alive_ = 0;
-  std::map<std::int64_t, Block> blocks_;                     // by offset: those alive
-  std::set<std::pair<int, std::int64_t>> ends_;              // of blocks: (last step, offset)
+  std::set<std::tuple<int, std::int64_t, std::int64_t>>
+      ends_;                                                 // of those alive: (last, offset, size)
   Gaps gaps_;                                                // between blocks
   std::set<std::pair<std::int64_t, std::int64_t>> by_size_;  // of gaps: (size, begin)
   std::int64_t end_ = 0;                                     // of the last block
 };
 
+/// Places the largest blocks first, each in the smallest gap between those that live at its time; gives
+/// the bytes of all. Often denser than by order, and quadratic.
+std::int64_t place_by_size(std::vector<Block>& blocks) {
+  std::vector<Block*> order, placed;  // placed: by offset
+  for (Block& b : blocks) order.push_back(&b);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Block* a, const Block* b) { return a->size > b->size; });
+  std::int64_t bytes = 0;
+  for (Block* block : order) {
+    std::int64_t best = -1, smallest = std::numeric_limits<std::int64_t>::max(), end = 0;
+    for (const Block* other : placed) {
+      if (other->range.apart(block->range)) continue;
+      const std::int64_t offset = aligned(end, *block), gap = other->offset - end;
+      if (offset + block->size <= other->offset && gap < smallest) best = offset, smallest = gap;
+      end = std::max(end, other->end());
+    }
+    block->offset = best >= 0 ? best : aligned(end, *block);
+    bytes = std::max(bytes, block->end());
+    const auto later =
+        std::upper_bound(placed.begin(), placed.end(), block,
+                         [](const Block* a, const Block* b) { return a->offset < b->offset; });
+    placed.insert(later, block);
+  }
+  return bytes;
+}
+
+#ifdef TELAMON_DEBUG_CHECKS
+void check_apart(const std::vector<Block>& blocks) {
+  for (const Block& a : blocks) {
+    for (const Block& b : blocks) {
+      if (&a < &b && !a.range.apart(b.range) && a.offset < b.end() && b.offset < a.end()) {
+        throw InternalError("two values that are alive at the same time share memory");
+      }
+    }
+  }
+}
+#endif
+
+/// Blocks of memory by live range, added in the order in which they begin.
+class Packing {
+ public:
+  /// The number of a new block.
+  std::int64_t add(const Range& range, std::int64_t size) {
+    blocks_.push_back({range, size});
+    return static_cast<std::int64_t>(blocks_.size()) - 1;
+  }
+  /// The block lives on, under another name.
+  void extend(std::int64_t block, int last) { at(block).range.last = last; }
+  std::int64_t offset(std::int64_t block) { return at(block).offset; }
+
+  std::int64_t bytes = 0;
+  std::int64_t most_alive = 0;  ///< bytes of living blocks
+  /// Once all are there.
+  void pack(bool reuse) {
+    InOrder in_order(reuse);
+    for (Block& b : blocks_) in_order.place(b);
+    bytes = in_order.bytes;
+    most_alive = in_order.most_alive;
+    constexpr std::size_t kMost = 1024;  // blocks: a millisecond
+    if (reuse && bytes > most_alive + most_alive / 32 && blocks_.size() <= kMost) {
+      std::vector<Block> by_size = blocks_;
+      if (const std::int64_t fewer = place_by_size(by_size); fewer < bytes) {
+        blocks_ = std::move(by_size);
+        bytes = fewer;
+      }
+    }
+#ifdef TELAMON_DEBUG_CHECKS
+    check_apart(blocks_);
+#endif
+  }
+
+ private:
+  Block& at(std::int64_t block) { return blocks_[static_cast<std::size_t>(block)]; }
+  std::vector<Block> blocks_;
+};
+
 class Arena {
  public:
-  Arena(Plan& plan, const PlanOptions& options)
-      : plan_(plan), options_(options), live_(plan), arena_(options.reuse_memory) {}
+  Arena(Plan& plan, const PlanOptions& options) : plan_(plan), options_(options), live_(plan) {}
 
   void run() {
     // Inputs live from before the first step, results until after the last.
@@ -217,6 +292,10 @@ class Arena {
       place(arena_, v, Location::Kind::arena);
     }
     place_loops(std::numeric_limits<int>::max());
+    pack(arena_, order);
+    for (const Chunked& c : live_.chunked) {
+      if (c.step->slice_bytes > 0) c.step->slice = arena_.offset(c.step->slice);
+    }
     plan_.arena_bytes = arena_.bytes;
     plan_.live_bytes = arena_.most_alive;
     for (Value& v : plan_.values) {
@@ -252,16 +331,29 @@ class Arena {
 
   // The values that only this loop's body uses go into its slices, and out of `order`.
   void place_slice(const Chunked& loop, std::vector<int>& order) {
-    Packing slice(options_.reuse_memory);
+    Packing slice;
+    std::vector<int> inside;
     std::erase_if(order, [&](int v) {
       if (!loop.range.contains(range(v))) return false;
       place(slice, v, Location::Kind::chunk);
+      inside.push_back(v);
       return true;
     });
+    pack(slice, inside);
     // Neighbouring chunks share no line of the cache.
     loop.step->slice_bytes = (slice.bytes + 2 * kAlignment - 1) / (2 * kAlignment) * 2 * kAlignment;
   }
 
+  /// From numbers of blocks to offsets.
+  void pack(Packing& memory, const std::vector<int>& values) {
+    memory.pack(options_.reuse_memory);
+    for (const int v : values) {
+      std::int64_t& index = value(v).location.index;
+      index = memory.offset(index);
+    }
+  }
+
+  // Until all are packed, the number of a block stands for its offset.
   void place(Packing& memory, int v, Location::Kind kind) {
     const std::int64_t bytes = std::max<std::int64_t>(
         (possible(value(v).bytes()) + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
