@@ -53,7 +53,7 @@ void expect_flat(int warm, int programs, const std::string& backend) {
 }
 
 TEST(LONG_Soak, CompilesAndFreesOfNativeProgramsHoldMemoryFlat) {
-  expect_flat(1000, 10000, "llvm");
+  expect_flat(1000, 100000, "llvm");
 }
 
 TEST(LONG_Soak, TracesAndFreesOfProgramsHoldMemoryFlat) { expect_flat(2000, 100000, "interpret"); }
