@@ -10,7 +10,6 @@ FREE_HAND = ("hand contracted", "hand fast")
 HAND = "hand exact"
 TROUBLE = {"mismatch": "MISMATCH", "crashed": "CRASHED", "error": "FAILED", "not_yet": "not yet"}
 NOT_OURS = ("B00.python",)  # of an interpreter
-NOISY = 1.3  # median over minimum
 
 
 def natural(name):
@@ -39,10 +38,6 @@ class Line:
 
     def figures(self, contender):
         return self.contenders.get(contender, {}).get("metrics", {}).get(self.metric)
-
-    def noisy(self, contender):
-        figures = self.figures(contender)
-        return figures["median"] > NOISY * figures["min"]
 
     def trouble(self, contender):
         """Why there is no figure: "" where the contender has no such workload."""

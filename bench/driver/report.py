@@ -24,10 +24,11 @@ def number(x):
 
 
 def cell(line, contender):
-    least = line.least(contender)
-    if least is None:
+    """The least time and the median."""
+    figures_of = line.figures(contender)
+    if figures_of is None:
         return line.trouble(contender)
-    return number(least * UNITS[line.unit]) + ("~" if line.noisy(contender) else "")
+    return " / ".join(number(figures_of[which] * UNITS[line.unit]) for which in ("min", "median"))
 
 
 def times(ratio):
@@ -154,12 +155,12 @@ PROSE = """# Performance, side by side
 The same workloads in Telamon, in other libraries and in hand-written C++, in one run on one machine.
 `make bench-jax` repeats it; [bench/README.md](../bench/README.md) says how it is done.
 
-Times are the least of a run, in the unit of the row; `~` marks a median of more than 1.3 times that. Ratios are the
-other's time over ours: above 1 we are ahead, and what is below stands in bold. `telamon` does the arithmetic that is
-written (no product is contracted with its sum), as `hand exact` does; `telamon contract` is compared with
-`hand contracted` and `hand fast` (`-ffast-math`). The limit is the time that the machine needs to move the bytes of
-the row, at the bandwidth measured for that much data, or to do its multiply-adds. Rows whose results differ between
-contenders say MISMATCH and are not timed. No row is left out because it is slow.
+Times are the least of a run and its median, in the unit of the row. Ratios are the other's least time over ours: above
+1 we are ahead, and what is below stands in bold. `telamon` does the arithmetic that is written (no product is
+contracted with its sum), as `hand exact` does; `telamon contract` is compared with `hand contracted` and `hand fast`
+(`-ffast-math`). The limit is the time that the machine needs to move the bytes of the row, at the bandwidth measured
+for that much data, or to do its multiply-adds. Rows whose results differ between contenders say MISMATCH and are not
+timed. No row is left out because it is slow.
 """
 
 
