@@ -26,6 +26,8 @@ constexpr std::size_t kMaxMembers = 300;  // LLVM is superlinear in the size of 
 constexpr std::size_t kMaxRoots = 8, kMaxRootsSmall = 32;
 constexpr std::int64_t kSmall = 4096;
 constexpr std::int64_t kLarge = 1 << 14, kExpansion = 8;
+/// Whether `to` elements are many for each of `from`; sizes go up to 2^62.
+constexpr bool expands(std::int64_t from, std::int64_t to) { return to / kExpansion >= from; }
 constexpr int kStridedCost = 12;  // a vector of elements that do not lie side by side
 
 // One column of an array of several.
@@ -106,7 +108,7 @@ class Fuser {
       for (const Atom& a : eqn(e).inputs) {
         const int p = producer(a);
         if (p < 0 || !is_fusible(form(p)) || forced_.contains(p)) continue;
-        if (size(static_cast<int>(e)) >= kExpansion * size(p)) continue;  // hoisted, or stored
+        if (expands(size(p), size(static_cast<int>(e)))) continue;  // hoisted, or stored
         const int c = costs_[static_cast<std::size_t>(p)];
         if (uses(p).size() == 1 || c <= kCheap ||
             (size(static_cast<int>(e)) == 1 && recomputable(p)))
@@ -209,7 +211,7 @@ class Fuser {
       return false;
     const std::int64_t to = size(use.consumer);
     const Shape& dims = eqn(use.consumer).params.as<BroadcastInDimParams>().broadcast_dimensions;
-    return to >= kLarge && to >= kExpansion * size(e) && !dims.empty() && shape(e).back() > 1 &&
+    return to >= kLarge && expands(size(e), to) && !dims.empty() && shape(e).back() > 1 &&
            dims.back() + 1 == static_cast<std::int64_t>(shape(use.consumer).size());
   }
   bool trivial(int e) const {

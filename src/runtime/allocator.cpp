@@ -24,16 +24,9 @@
 
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "core/sanitizers.hpp"
 #include "core/size_errors.hpp"
 #include "core/thread_storage.hpp"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define TELAMON_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TELAMON_ASAN 1
-#endif
-#endif
 
 namespace telamon {
 inline namespace v1 {

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "core/sanitizers.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/thread_pool.hpp"
 #include "telamon/jit.hpp"
@@ -141,7 +142,7 @@ TEST(Log, MemorySaysWhatTheSystemGave) {
     constexpr std::size_t bytes = std::size_t{97} << 20;  // a size that nothing has freed before
     runtime::deallocate(runtime::allocate(bytes), bytes);
   });
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TELAMON_ASAN)
   EXPECT_THAT(text, IsEmpty());  // all comes from malloc then
 #else
   EXPECT_THAT(text, HasSubstr(" bytes from the system for a large block"));

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/sanitizers.hpp"
 #include "support/errors.hpp"
 #include "telamon/memory.hpp"
 
@@ -37,13 +38,6 @@ TEST(Allocator, RoundsUpByAQuarterAtMost) {
   }
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-#define TELAMON_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TELAMON_ASAN 1
-#endif
-#endif
 #if !defined(TELAMON_ASAN)  // under that sanitizer nothing is kept for reuse
 TEST(Allocator, ReusesWhatWasFreedLast) {
   for (std::size_t bytes : {100, 5000, 1 << 20, 9 << 20}) {

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/sanitizers.hpp"
 #include "runtime/allocator.hpp"
 #include "support/errors.hpp"
 
@@ -126,13 +127,6 @@ TEST_F(ThreadPool, RunsNestedLoopsSeriallyOnTheSameThread) {
   EXPECT_EQ(elsewhere, 0);
 }
 
-#if defined(__SANITIZE_THREAD__)
-#define TELAMON_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define TELAMON_TSAN 1
-#endif
-#endif
 #if !defined(TELAMON_TSAN)  // which refuses threads in a child after fork()
 
 /// The exit status of a child that runs f; -1 if a signal, or the alarm after 20 seconds, ended it.
