@@ -148,7 +148,7 @@ class Analysis {
     const Shape& shape = s.jaxpr->aval(eqn.inputs[0]).shape;
     std::int64_t folded = 1;
     for (const std::int64_t d : axes) folded *= shape[static_cast<std::size_t>(d)];
-    if (folded > kMostUnrolled) return refuse();
+    if (folded > kMostUnrolled || finds_place(eqn)) return refuse();
     if (!state) return;
     const std::vector<int>& in = dims(s, eqn.inputs[0]);
     std::size_t kept = 0;

@@ -110,9 +110,12 @@ class CodeGen final : public Emitter {
   Scalar mask_lanes(Scalar x, Scalar replacement);
   /// combine(...combine(lane 0, lane W/2)...): a fixed tree of halves. One uniform value.
   Scalar fold_lanes(Scalar x, const std::function<Scalar(Scalar, Scalar)>& combine);
+  /// The same for several vectors that are combined as one: a value and where it was found.
+  using Combine = std::function<Scalars(const Scalars&, const Scalars&)>;
+  Scalars fold_lanes(Scalars x, const Combine& combine);
   /// The same for as many vectors as there are lanes, at once: lane i of the result is the fold of
   /// rows[i], bit for bit what fold_lanes gives.
-  Scalar fold_rows(std::vector<Scalar> rows, const std::function<Scalar(Scalar, Scalar)>& combine);
+  Scalars fold_rows(std::vector<Scalars> rows, const Combine& combine);
   /// Lanes n, n + 1, ... of a and b side by side.
   Scalar slide(Scalar a, Scalar b, int n);
   /// As many vectors as there are lanes: lane j of result i is lane i of rows[j].

@@ -73,39 +73,46 @@ Scalar CodeGen::mask_lanes(Scalar x, Scalar replacement) {
 }
 
 Scalar CodeGen::fold_lanes(Scalar x, const std::function<Scalar(Scalar, Scalar)>& combine) {
+  return fold_lanes(Scalars{x}, [&](const Scalars& a, const Scalars& b) {
+    return Scalars{combine(a[0], b[0])};
+  })[0];
+}
+
+Scalars CodeGen::fold_lanes(Scalars x, const Combine& combine) {
   Impl& m = *impl_;
-  Node* node = node_of(x);
-  int n = m.width(node);
-  if (n == 1) return x;
-  while (n > 1) {
+  int n = 1;
+  for (const Scalar s : x) n = std::max(n, m.width(node_of(s)));
+  for (; n > 1; n /= 2) {
     const int half = n / 2;
     std::vector<int> low, high;
     for (int i = 0; i < half; ++i) {
       low.push_back(i);
       high.push_back(half + i);
     }
-    m.at(node->depth);
-    Value* v = m.as_vector(node, n);
-    Value *a, *c;
-    if (half == 1) {
-      a = m.b.CreateExtractElement(v, std::uint64_t{0});
-      c = m.b.CreateExtractElement(v, std::uint64_t{1});
-    } else {
-      a = m.b.CreateShuffleVector(v, low);
-      c = m.b.CreateShuffleVector(v, high);
+    Scalars lower, upper;
+    for (const Scalar s : x) {
+      Node* node = node_of(s);
+      m.at(node->depth);
+      Value* v = m.as_vector(node, n);
+      Value *a, *c;
+      if (half == 1) {
+        a = m.b.CreateExtractElement(v, std::uint64_t{0});
+        c = m.b.CreateExtractElement(v, std::uint64_t{1});
+      } else {
+        a = m.b.CreateShuffleVector(v, low);
+        c = m.b.CreateShuffleVector(v, high);
+      }
+      lower.emplace_back(m.make(a, node->depth), s.dtype());
+      upper.emplace_back(m.make(c, node->depth), s.dtype());
     }
-    x = combine(Scalar(m.make(a, node->depth), x.dtype()),
-                Scalar(m.make(c, node->depth), x.dtype()));
-    node = node_of(x);
-    n = half;
+    x = combine(lower, upper);
   }
   return x;
 }
 
 // Two vectors of groups become one: their lower halves side by side, combined with their upper
 // halves side by side. After log2(W) rounds every group is one lane.
-Scalar CodeGen::fold_rows(std::vector<Scalar> rows,
-                          const std::function<Scalar(Scalar, Scalar)>& combine) {
+Scalars CodeGen::fold_rows(std::vector<Scalars> rows, const Combine& combine) {
   Impl& m = *impl_;
   const int lanes = m.lanes;
   for (int group = lanes; group > 1; group /= 2) {
@@ -118,17 +125,20 @@ Scalar CodeGen::fold_rows(std::vector<Scalar> rows,
         }
       }
     }
-    std::vector<Scalar> next;
+    std::vector<Scalars> next;
     for (std::size_t r = 0; r < rows.size();
          r += 2) {  // neighbours, so that groups keep their order
-      Node *a = node_of(rows[r]), *c = node_of(rows[r + 1]);
-      const int d = std::max(a->depth, c->depth);
-      m.at(d);
-      Value *x = m.as_vector(a, lanes), *y = m.as_vector(c, lanes);
-      m.at(d);
-      const DType dtype = rows[r].dtype();
-      const Scalar lower(m.make(m.b.CreateShuffleVector(x, y, low), d), dtype);
-      const Scalar upper(m.make(m.b.CreateShuffleVector(x, y, high), d), dtype);
+      Scalars lower, upper;
+      for (std::size_t i = 0; i < rows[r].size(); ++i) {
+        Node *a = node_of(rows[r][i]), *c = node_of(rows[r + 1][i]);
+        const int d = std::max(a->depth, c->depth);
+        m.at(d);
+        Value *x = m.as_vector(a, lanes), *y = m.as_vector(c, lanes);
+        m.at(d);
+        const DType dtype = rows[r][i].dtype();
+        lower.emplace_back(m.make(m.b.CreateShuffleVector(x, y, low), d), dtype);
+        upper.emplace_back(m.make(m.b.CreateShuffleVector(x, y, high), d), dtype);
+      }
       next.push_back(combine(lower, upper));
     }
     rows = std::move(next);

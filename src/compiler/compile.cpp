@@ -324,7 +324,7 @@ void lower_program(Compilation& c, NativeExecutable::Parts& parts) {
   parts.jaxpr = parts.source;
   parts.out_avals = parts.source.out_avals();
   c.run_always("lower", parts.jaxpr, [&](const Jaxpr& j) {
-    ClosedJaxpr lowered = lower(j);
+    ClosedJaxpr lowered = lower(j, c.enabled("fold_places"));
     c.consts = parts.consts = std::move(lowered.consts);
     return lowered.jaxpr;
   });

@@ -271,7 +271,8 @@ int vector_lanes(const KernelContext& k) {
       if (k.scope.jaxpr.aval(a).size() > 1) consider(k.scope.jaxpr.aval(a).dtype);
     }
     for (const Var v : k.eqn(e).outputs) {
-      if (k.scope.jaxpr.aval(v).size() > 1) consider(k.scope.jaxpr.aval(v).dtype);
+      if (k.scope.jaxpr.aval(v).size() > 1 && !finds_place(k.eqn(e)))
+        consider(k.scope.jaxpr.aval(v).dtype);
     }
   }
   return static_cast<int>(runtime::vector_bytes() / widest);

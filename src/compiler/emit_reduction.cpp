@@ -9,6 +9,9 @@
 #include "compiler/emit_reduction.hpp"
 
 #include <algorithm>
+#include <limits>
+
+#include "telamon/primitives.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -67,6 +70,11 @@ ReductionEmitter::ReductionEmitter(KernelContext& k)
   for (std::size_t d = 0; d < kernel_.shape.size(); ++d) {
     if (!kernel_.axes.contains(static_cast<std::int64_t>(d))) reduced_.push_back(kernel_.shape[d]);
   }
+  for (const int e : kernel_.reductions) {
+    slots_.push_back({e, false, dtype(e)});
+    if (finds_place(eqn(e)))
+      slots_.push_back({e, true, place_type(k.scope.jaxpr.aval(eqn(e).inputs[0]))});
+  }
   dims_ = merged_dims(kernel_);
   for (std::size_t d = 0; d < dims_.size(); ++d) (dims_[d].folded ? folded_ : kept_).push_back(d);
 }
@@ -98,8 +106,7 @@ void ReductionEmitter::end() {
       for (std::size_t r = 0; r < count(); ++r) acc.push_back(identity(r));
       acc = fold_partials(std::move(acc));
       if (split_->dim + 1 == dims_.size()) {  // what is left of the row beyond the last part
-        const Scalars rest = row_rest();
-        for (std::size_t r = 0; r < count(); ++r) acc[r] = combine(r, acc[r], rest[r]);
+        acc = combine(acc, row_rest());
       }
       return finish(acc);
     }
@@ -162,7 +169,7 @@ Scalar ReductionEmitter::partial_index(Scalar part) {
 void ReductionEmitter::store_partials(const Scalars& acc) {
   const Scalar at = partial_index(*part_);
   for (std::size_t r = 0; r < count(); ++r)
-    gen_.store(value_at_.pointer(kernel_.partials[r]), dtype(kernel_.reductions[r]), at, acc[r]);
+    gen_.store(value_at_.pointer(kernel_.partials[r]), slots_[r].dtype, at, acc[r]);
 }
 
 Scalars ReductionEmitter::fold_partials(Scalars acc) {
@@ -171,23 +178,119 @@ Scalars ReductionEmitter::fold_partials(Scalars acc) {
       [&](Scalar part, const Scalars& carried) {
         const Scalar at = partial_index(part);
         Scalars next;
-        for (std::size_t r = 0; r < count(); ++r) {
-          next.push_back(combine(
-              r, carried[r],
-              gen_.load(value_at_.pointer(kernel_.partials[r]), dtype(kernel_.reductions[r]), at)));
-        }
-        return next;
+        for (std::size_t r = 0; r < count(); ++r)
+          next.push_back(gen_.load(value_at_.pointer(kernel_.partials[r]), slots_[r].dtype, at));
+        return combine(carried, next);
       });
 }
 
-Scalar ReductionEmitter::combine(std::size_t r, Scalar a, Scalar b) {
-  const int e = kernel_.reductions[r];
-  return rule(e).combine(gen_, eqn(e).params, a, b);
+Scalar ReductionEmitter::better(int e, Scalar x, Scalar best) {
+  const bool largest = eqn(e).primitive == &argmax_p;
+  if (!is_float(best.dtype())) return gen_.compare(largest ? Compare::gt : Compare::lt, x, best);
+  const Scalar no_better = gen_.compare(largest ? Compare::le : Compare::ge, x, best);
+  return gen_.and_(gen_.not_(no_better), gen_.compare(Compare::eq, best, best));
 }
 
-Scalar ReductionEmitter::identity(std::size_t r) {
-  const int e = kernel_.reductions[r];
-  return rule(e).identity(gen_, eqn(e).params, dtype(e));
+Scalar ReductionEmitter::combine_values(int e, Scalar a, Scalar b) {
+  if (!finds_place(eqn(e))) return rule(e).combine(gen_, eqn(e).params, a, b);
+  return eqn(e).primitive == &argmax_p ? gen_.max(a, b) : gen_.min(a, b);
+}
+
+Scalars ReductionEmitter::combine(const Scalars& a, const Scalars& b) {
+  Scalars out;
+  for (std::size_t s = 0; s < count(); ++s) {
+    const int e = slots_[s].e;
+    if (!finds_place(eqn(e))) {
+      out.push_back(combine_values(e, a[s], b[s]));
+      continue;
+    }
+    Scalar same = gen_.compare(Compare::eq, a[s], b[s]);
+    if (is_float(slots_[s].dtype)) {
+      same = gen_.or_(same, gen_.and_(gen_.compare(Compare::ne, a[s], a[s]),
+                                      gen_.compare(Compare::ne, b[s], b[s])));
+    }
+    const Scalar earlier = gen_.and_(same, gen_.compare(Compare::lt, b[s + 1], a[s + 1]));
+    const Scalar other = gen_.or_(better(e, b[s], a[s]), earlier);
+    out.push_back(gen_.select(other, b[s], a[s]));
+    out.push_back(gen_.select(other, b[s + 1], a[s + 1]));
+    ++s;
+  }
+  return out;
+}
+
+// No place is better than the first: where it is the extreme itself, all elements are.
+Scalar ReductionEmitter::identity(std::size_t slot) {
+  const auto& [e, place, type] = slots_[slot];
+  if (place) return gen_.constant_int(type, 0);
+  if (!finds_place(eqn(e))) return rule(e).identity(gen_, eqn(e).params, type);
+  const PrimitiveBase& fold = eqn(e).primitive == &argmax_p
+                                  ? static_cast<const PrimitiveBase&>(reduce_max_p)
+                                  : reduce_min_p;
+  return std::get<Lowering::Reduction>(lowering_of(fold).form).identity(gen_, {}, type);
+}
+
+Scalars ReductionEmitter::take(const Scalars& all, std::size_t first) const {
+  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
+  return {begin, begin + static_cast<std::ptrdiff_t>(count())};
+}
+
+Scalars ReductionEmitter::fold_lanes(const Scalars& acc) {
+  Scalars out;
+  for (std::size_t s = 0; s < count(); ++s) {
+    const int e = slots_[s].e;
+    const auto fold = [&](Scalar a, Scalar b) { return combine_values(e, a, b); };
+    Scalars x;
+    for (std::size_t i = s; i < acc.size(); i += count()) x.push_back(acc[i]);
+    for (std::size_t width = x.size(); width > 1; width /= 2) {
+      for (std::size_t c = 0; c < width / 2; ++c) x[c] = fold(x[c], x[c + width / 2]);
+    }
+    out.push_back(gen_.fold_lanes(x[0], fold));
+    if (!finds_place(eqn(e))) continue;
+    out.push_back(first_place(acc, s, out.back()));
+    ++s;
+  }
+  return out;
+}
+
+Scalar ReductionEmitter::first_place(const Scalars& acc, std::size_t slot, Scalar extreme) {
+  const DType type = slots_[slot + 1].dtype;
+  const auto least = [&](Scalar a, Scalar b) { return gen_.min(a, b); };
+  const Scalar none = gen_.constant_int(
+      type, type == DType::i32 ? INT32_MAX : std::numeric_limits<std::int64_t>::max());
+  Scalar place;
+  for (std::size_t i = slot; i < acc.size(); i += count()) {
+    Scalar here = gen_.compare(Compare::eq, acc[i], extreme);
+    if (is_float(slots_[slot].dtype))
+      here = gen_.or_(here, gen_.compare(Compare::ne, acc[i], acc[i]));
+    const Scalar x = gen_.select(here, acc[i + 1], none);
+    place = i == slot ? x : least(place, x);
+  }
+  return gen_.fold_lanes(place, least);
+}
+
+int ReductionEmitter::memory_of(std::size_t slot) const {
+  const auto& [e, place, type] = slots_[slot];
+  if (place || !finds_place(eqn(e))) return k_.value_of(eqn(e).outputs[0]);
+  const auto found = kernel_.extremes.find(e);
+  return found == kernel_.extremes.end() ? -1 : found->second;
+}
+
+Scalars ReductionEmitter::load_memory(Scalar at) {
+  Scalars acc;
+  for (std::size_t s = 0; s < count(); ++s) {
+    const int v = memory_of(s);
+    acc.push_back(
+        gen_.convert(gen_.load(value_at_.pointer(v), k_.value(v).aval.dtype, at), slots_[s].dtype));
+  }
+  return acc;
+}
+
+void ReductionEmitter::store_memory(Scalar at, const Scalars& acc) {
+  for (std::size_t s = 0; s < count(); ++s) {
+    const int v = memory_of(s);
+    const DType type = k_.value(v).aval.dtype;
+    gen_.store(value_at_.pointer(v), type, at, gen_.convert(acc[s], type));
+  }
 }
 
 // The element of the operand's shape at index_.
@@ -223,10 +326,19 @@ void ReductionEmitter::accumulate(Scalars& acc, std::size_t first, bool mask) {
   const Point at = operand_point();
   Scalars stored;
   for (const Var v : kernel_.roots) stored.push_back(value_at_(v, at));
-  for (std::size_t r = 0; r < count(); ++r) {
-    Scalar x = value_at_(eqn(kernel_.reductions[r]).inputs[0], at);
-    if (mask) x = gen_.mask_lanes(x, identity(r));
-    acc[first + r] = combine(r, acc[first + r], x);
+  for (std::size_t s = 0; s < count(); ++s) {
+    const int e = slots_[s].e;
+    Scalar x = value_at_(eqn(e).inputs[0], at);
+    if (mask) x = gen_.mask_lanes(x, identity(s));
+    Scalar& to = acc[first + s];
+    if (!finds_place(eqn(e))) {
+      to = combine_values(e, to, x);
+      continue;
+    }
+    const Scalar replaces = better(e, x, to);
+    to = gen_.select(replaces, x, to);
+    ++s;
+    acc[first + s] = gen_.select(replaces, gen_.convert(place(), slots_[s].dtype), acc[first + s]);
   }
   for (std::size_t i = 0; i < stored.size(); ++i)
     value_at_.store(k_.value_of(kernel_.roots[i]), at, stored[i]);
@@ -236,13 +348,17 @@ void ReductionEmitter::accumulate(Scalars& acc, std::size_t first, bool mask) {
 void ReductionEmitter::finish(const Scalars& acc) {
   if (part_) return store_partials(acc);
   const Point at = reduced_point();
-  for (std::size_t r = 0; r < count(); ++r)
-    value_at_.define(eqn(kernel_.reductions[r]).outputs[0], at, acc[r]);
+  std::vector<std::pair<Var, Scalar>> results;
+  for (std::size_t s = 0; s < count(); ++s) {
+    const Var v = eqn(slots_[s].e).outputs[0];
+    if (slots_[s].place || !finds_place(eqn(slots_[s].e)))
+      results.emplace_back(v, gen_.convert(acc[s], k_.scope.jaxpr.aval(v).dtype));
+  }
+  for (const auto& [v, x] : results) value_at_.define(v, at, x);
   Scalars epilogue;
   for (const Var v : kernel_.epilogue) epilogue.push_back(value_at_(v, at));
-  for (std::size_t r = 0; r < count(); ++r) {
-    const int v = k_.value_of(eqn(kernel_.reductions[r]).outputs[0]);
-    if (v >= 0) value_at_.store(v, at, acc[r]);
+  for (const auto& [v, x] : results) {
+    if (k_.value_of(v) >= 0) value_at_.store(k_.value_of(v), at, x);
   }
   for (std::size_t i = 0; i < epilogue.size(); ++i)
     value_at_.store(k_.value_of(kernel_.epilogue[i]), at, epilogue[i]);

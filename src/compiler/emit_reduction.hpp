@@ -67,9 +67,31 @@ class ReductionEmitter {
     return std::get<Lowering::Reduction>(lowering_of(*eqn(e).primitive).form);
   }
   DType dtype(int e) const { return k_.scope.jaxpr.aval(eqn(e).inputs[0]).dtype; }
-  std::size_t count() const { return kernel_.reductions.size(); }
-  Scalar combine(std::size_t r, Scalar a, Scalar b);
-  Scalar identity(std::size_t r);
+  /// What is folded: one accumulator for each reduction; for argmax and argmin the extreme, then its
+  /// place.
+  struct Slot {
+    int e;
+    bool place;
+    DType dtype;
+  };
+  std::size_t count() const { return slots_.size(); }
+  Scalar identity(std::size_t slot);
+  Scalar combine_values(int e, Scalar a, Scalar b);
+  // Two sets of accumulators become one. Of equal extremes the first place stays.
+  Scalars combine(const Scalars& a, const Scalars& b);
+  Scalars take(const Scalars& all, std::size_t first) const;
+  // Several sets of accumulators, then their lanes.
+  Scalars fold_lanes(const Scalars& acc);
+  // The first place of the extreme among the lanes of these accumulators.
+  Scalar first_place(const Scalars& acc, std::size_t slot, Scalar extreme);
+  // Where a slot is kept in memory while columns are folded; -1: nowhere.
+  int memory_of(std::size_t slot) const;
+  Scalars load_memory(Scalar at);
+  void store_memory(Scalar at, const Scalars& acc);
+  // The index along the only axis.
+  Scalar place() { return folded_.empty() ? gen_.index(0) : index_[folded_[0]]; }
+  // Whether x, which comes later, replaces the extreme so far: also if it is the first NaN.
+  Scalar better(int e, Scalar x, Scalar best);
   // The element of the operand's shape at index_.
   Point operand_point();
   // The element of the reduced shape.
@@ -93,7 +115,11 @@ class ReductionEmitter {
   void prefetch_rows(Scalar base, std::int64_t columns);
   void row();
   // Accumulators of a row, and how much of it they share out evenly.
-  int copies() const { return dims_.back().size >= kAccumulators * lanes_ ? kAccumulators : 1; }
+  int copies() const {
+    // What is done to an extreme and its place takes twice as long before the next can begin.
+    const int most = count() > kernel_.reductions.size() ? 2 * kAccumulators : kAccumulators;
+    return dims_.back().size >= most * lanes_ ? most : 1;
+  }
   std::int64_t whole_blocks() const;
   // The last vectors of a row, into the first accumulators.
   Scalars rest_of_row(Scalars a);
@@ -134,6 +160,7 @@ class ReductionEmitter {
   KernelContext& k_;
   CodeGen& gen_;
   const Kernel& kernel_;
+  std::vector<Slot> slots_;
   Generator value_at_;
   int lanes_;
   Shape reduced_;

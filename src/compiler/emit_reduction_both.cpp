@@ -113,11 +113,8 @@ void ReductionEmitter::rows_both_ways(Scalar row, int n, Scalar first) {
     acc = step(gen_.index(whole), std::move(acc), true);
     gen_.set_lanes(lanes_, lanes_);
   }
-  std::vector<Scalars> folded(static_cast<std::size_t>(n));
-  for (std::size_t i = 0; i < acc.size(); ++i) {
-    folded[i / count()].push_back(
-        gen_.fold_lanes(acc[i], [&](Scalar a, Scalar b) { return combine(i % count(), a, b); }));
-  }
+  std::vector<Scalars> folded;
+  for (std::size_t i = 0; i < acc.size(); i += count()) folded.push_back(fold_lanes(take(acc, i)));
   gen_.set_lanes(1, 1);
   for (int r = 0; r < n; ++r) {
     index_[down] = gen_.add(row, gen_.index(r));

@@ -85,6 +85,7 @@ std::int64_t ReductionEmitter::period_rows(std::size_t inner) const {
 
 bool ReductionEmitter::is_stream(std::size_t inner) const {
   return lanes_ > 1 && kernel_.linear && folded_.size() == 1 && folded_[0] + 1 == inner &&
+         count() == kernel_.reductions.size() &&  // of each vector, the rows are not known
          static_cast<std::int64_t>(count()) * stream_vectors(inner) <= kColumnVectors &&
          (is_split(folded_[0]) ? split_->length : dims_[folded_[0]].size) >= 4 * period_rows(inner);
 }
@@ -120,7 +121,7 @@ Scalars ReductionEmitter::stream(std::size_t inner) {
         return gen_.slide(sum(v), sum(v + 1), static_cast<int>(at % lanes_));
       };
       Scalar x = part(0);
-      for (std::int64_t row = 1; row < rows; ++row) x = combine(k, x, part(row));
+      for (std::int64_t row = 1; row < rows; ++row) x = combine_values(slots_[k].e, x, part(row));
       out.push_back(x);
     }
   }
@@ -129,8 +130,10 @@ Scalars ReductionEmitter::stream(std::size_t inner) {
 
 // The plan gives every reduction over leading dimensions memory for its partial results.
 bool ReductionEmitter::have_memory() const {
-  return std::all_of(kernel_.reductions.begin(), kernel_.reductions.end(),
-                     [&](int e) { return k_.value_of(eqn(e).outputs[0]) >= 0; });
+  for (std::size_t s = 0; s < count(); ++s) {
+    if (memory_of(s) < 0) return false;
+  }
+  return true;
 }
 
 std::int64_t ReductionEmitter::tile_rows() const {
@@ -147,8 +150,8 @@ void ReductionEmitter::part_of_column_tiles(std::size_t inner) {
       Scalars acc;
       if (fresh) acc = identities(1);
       for (std::size_t r = 0; !fresh && r < count(); ++r) {
-        acc.push_back(gen_.load(value_at_.pointer(kernel_.partials[r]),
-                                dtype(kernel_.reductions[r]), partial_index(*part_)));
+        acc.push_back(gen_.load(value_at_.pointer(kernel_.partials[r]), slots_[r].dtype,
+                                partial_index(*part_)));
       }
       for (std::int64_t r = 0; r < n; ++r) {
         index_[down] = gen_.add(row, gen_.index(r));
@@ -191,19 +194,13 @@ void ReductionEmitter::column_tiles(std::size_t inner, Scalar begin, Scalar end)
     vector_loop(gen_, first, stop, size, lanes_, [&](Scalar base) {
       index_[inner] = gen_.lane_index(base);
       const Point at = reduced_point();
-      Scalars acc;
-      if (fresh) acc = identities(1);
-      for (std::size_t r = 0; !fresh && r < count(); ++r) {
-        const int v = k_.value_of(eqn(kernel_.reductions[r]).outputs[0]);
-        acc.push_back(gen_.load(value_at_.pointer(v), k_.value(v).aval.dtype, value_at_.flat(at)));
-      }
+      Scalars acc = fresh ? identities(1) : load_memory(value_at_.flat(at));
       for (std::int64_t r = 0; r < n; ++r) {
         index_[down] = gen_.add(row, gen_.index(r));
         accumulate(acc, 0, false);
       }
       if (final) return finish(acc);
-      for (std::size_t r = 0; r < count(); ++r)
-        value_at_.store(k_.value_of(eqn(kernel_.reductions[r]).outputs[0]), at, acc[r]);
+      store_memory(value_at_.flat(at), acc);
     });
   };
   gen_.loop_carried(begin, end, kColumnTile, {}, [&](Scalar first, const Scalars&) {

@@ -22,7 +22,7 @@ void ReductionEmitter::row_blocks(std::size_t rows, bool chunked) {
   const Scalar stop = gen_.min(end, gen_.index(whole_rows));
   gen_.loop_carried(begin, stop, lanes_, {}, [&](Scalar base, const Scalars&) {
     prefetch_rows(base, columns);
-    std::vector<std::vector<Scalar>> partial(count());
+    std::vector<Scalars> partial;
     for (int r = 0; r < lanes_; ++r) {
       index_[rows] = gen_.add(base, gen_.index(r));
       gen_.set_lanes(lanes_, lanes_);
@@ -36,14 +36,11 @@ void ReductionEmitter::row_blocks(std::size_t rows, bool chunked) {
         index_[inner] = gen_.lane_index(gen_.index(whole));
         accumulate(acc, 0, true);
       }
-      for (std::size_t k = 0; k < count(); ++k) partial[k].push_back(acc[k]);
+      partial.push_back(std::move(acc));
     }
     gen_.set_lanes(lanes_, lanes_);
-    Scalars out;
-    for (std::size_t k = 0; k < count(); ++k) {
-      out.push_back(
-          gen_.fold_rows(partial[k], [&](Scalar a, Scalar b) { return combine(k, a, b); }));
-    }
+    const Scalars out = gen_.fold_rows(
+        std::move(partial), [&](const Scalars& a, const Scalars& b) { return combine(a, b); });
     index_[rows] = gen_.lane_index(base);
     finish(out);
     gen_.set_lanes(1, 1);
@@ -118,16 +115,7 @@ Scalars ReductionEmitter::row_rest() {
 
 // Accumulators, then lanes, folded together.
 Scalars ReductionEmitter::across(Scalars acc) {
-  Scalars out;
-  for (std::size_t r = 0; r < count(); ++r) {
-    for (int width = copies(); width > 1; width /= 2) {
-      for (int c = 0; c < width / 2; ++c) {
-        Scalar& a = acc[static_cast<std::size_t>(c) * count() + r];
-        a = combine(r, a, acc[static_cast<std::size_t>(c + width / 2) * count() + r]);
-      }
-    }
-    out.push_back(gen_.fold_lanes(acc[r], [&](Scalar a, Scalar b) { return combine(r, a, b); }));
-  }
+  const Scalars out = fold_lanes(acc);
   gen_.set_lanes(1, 1);
   return out;
 }

@@ -47,6 +47,7 @@ Form form_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (eqn.primitive == &optimization_barrier_p) return Form::barrier;
   const bool native = native_everywhere(jaxpr, eqn);
   if (eqn.primitive == &dot_general_p) return native ? Form::dot : Form::host;
+  if (finds_place(eqn)) return native ? Form::reduction : Form::host;
   const Lowering& lowering = lowering_of(*eqn.primitive);
   if (std::holds_alternative<Lowering::Ops>(lowering.form)) return Form::ops;
   if (std::holds_alternative<Lowering::Call>(lowering.form)) return Form::host;
@@ -64,7 +65,26 @@ Form form_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   return eqn.primitive == &reshape_p ? Form::reshape : Form::index;
 }
 
+bool finds_place(const Eqn& eqn) {
+  return eqn.primitive == &argmax_p || eqn.primitive == &argmin_p;
+}
+
+bool folds_place(const Params& params, const Aval& operand) {
+  // Below, folding the lanes of each row costs more than a second pass.
+  constexpr std::int64_t kLeastRow = 128, kLeastColumns = 64;
+  const auto& p = params.as<ArgReduceParams>();
+  const bool rows = p.axes[0] + 1 == static_cast<std::int64_t>(operand.shape.size());
+  return is_native(operand.dtype) && is_native(p.index_dtype) && operand.dtype != DType::bool_ &&
+         operand.shape[static_cast<std::size_t>(p.axes[0])] > kShortRow &&
+         operand.shape.back() >= (rows ? kLeastRow : kLeastColumns);
+}
+
+DType place_type(const Aval& operand) {
+  return size_of(operand.dtype) <= 4 && operand.size() <= INT32_MAX ? DType::i32 : DType::i64;
+}
+
 Shape reduction_axes(const Eqn& eqn) {
+  if (finds_place(eqn)) return eqn.params.as<ArgReduceParams>().axes;
   return std::get<Lowering::Reduction>(lowering_of(*eqn.primitive).form).axes(eqn.params);
 }
 

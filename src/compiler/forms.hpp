@@ -32,6 +32,13 @@ Form form_of(const Jaxpr& jaxpr, const Eqn& eqn);
 /// The axes of a reduction.
 Shape reduction_axes(const Eqn& eqn);
 
+/// argmax and argmin fold the extreme and its place together.
+bool finds_place(const Eqn& eqn);
+/// Whether that serves the axis at hand: short rows are better folded twice.
+bool folds_place(const Params& params, const Aval& operand);
+/// What the place is counted in while it is sought: as wide as the elements, if that is enough.
+DType place_type(const Aval& operand);
+
 /// The longest rows whose columns are taken apart and put together in registers.
 constexpr std::int64_t kShortRow = 8;
 /// Whether an equation puts a short row together from one column each: (n, 1), (n, 1), ... -> (n, k).

@@ -404,6 +404,8 @@ class Fuser {
           reach_.reaches(to, from) || reach_.reaches(from, to) || !same_alignment(a, b))
         continue;
       const auto crossed = [&](int f) { return crossed_.contains(f); };
+      const auto places = [&](int f) { return finds_place(eqn(f)); };
+      if (std::any_of(b.kernel.reductions.begin(), b.kernel.reductions.end(), places)) continue;
       if (!std::any_of(a.kernel.reductions.begin(), a.kernel.reductions.end(), crossed) ||
           !std::any_of(b.kernel.reductions.begin(), b.kernel.reductions.end(), crossed))
         continue;
@@ -429,7 +431,8 @@ class Fuser {
     constexpr std::size_t kMost = 200;
     std::vector<int> candidates;
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
-      if (forms_[e] != Form::reduction || !eqn(e).inputs[0].is_var()) continue;
+      if (forms_[e] != Form::reduction || !eqn(e).inputs[0].is_var() || finds_place(eqn(e)))
+        continue;
       const Shape &operand = jaxpr_.aval(eqn(e).inputs[0]).shape, axes = reduction_axes(eqn(e));
       if (operand.size() < 2 || operand.back() < kLeastRow ||
           operand.num_elements() < kLeastColumn * operand.back() || operand.num_elements() < kSmall)

@@ -16,6 +16,8 @@ using detail::Renaming;
 
 class Lowerer {
  public:
+  explicit Lowerer(bool fold_places) : fold_places_(fold_places) {}
+
   ClosedJaxpr run(const Jaxpr& source) {
     const Jaxpr jaxpr = inline_calls(source);
     std::vector<Atom> inputs;
@@ -42,7 +44,9 @@ class Lowerer {
         renamed.push(lower_region(eqn, operands, renamed.out_avals(eqn)));
         continue;
       }
-      const auto* ops = std::get_if<Lowering::Ops>(&lowering_of(*eqn.primitive).form);
+      const auto* ops = stays(eqn, operands)
+                            ? nullptr
+                            : std::get_if<Lowering::Ops>(&lowering_of(*eqn.primitive).form);
       if (ops == nullptr) {
         renamed.push(builder_.add_eqn(*eqn.primitive, eqn.params, operands, renamed.out_avals(eqn),
                                       eqn.effect, eqn.where));
@@ -52,6 +56,10 @@ class Lowerer {
     }
     --depth_;
     return renamed(jaxpr.outs());
+  }
+
+  bool stays(const Eqn& eqn, const std::vector<Atom>& operands) const {
+    return fold_places_ && finds_place(eqn) && folds_place(eqn.params, builder_.aval(operands[0]));
   }
 
   std::vector<Atom> expand_ops(const Lowering::Ops& ops, const Params& params,
@@ -71,7 +79,7 @@ class Lowerer {
   std::vector<Var> lower_region(const Eqn& eqn, std::vector<Atom> operands,
                                 const std::vector<Aval>& out_avals) {
     std::vector<ClosedJaxpr> lowered;
-    for (const Jaxpr& j : eqn.params.jaxprs()) lowered.push_back(Lowerer().run(j));
+    for (const Jaxpr& j : eqn.params.jaxprs()) lowered.push_back(Lowerer(fold_places_).run(j));
     const auto captured = [&](const ClosedJaxpr& c) {
       std::vector<Atom> atoms;
       for (const Array& x : c.consts) atoms.push_back(Atom::var(builder_.add_const(x)));
@@ -150,13 +158,14 @@ class Lowerer {
     return Atom::var(builder_.add_eqn1(transpose_p, Params::of(TransposeParams{order}), {x}, to));
   }
 
+  bool fold_places_;
   JaxprBuilder builder_;
   int depth_ = 0;
 };
 
 }  // namespace
 
-ClosedJaxpr lower(const Jaxpr& jaxpr) { return Lowerer().run(jaxpr); }
+ClosedJaxpr lower(const Jaxpr& jaxpr, bool fold_places) { return Lowerer(fold_places).run(jaxpr); }
 
 }  // namespace compiler
 }  // namespace v1

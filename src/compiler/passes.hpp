@@ -11,7 +11,9 @@ namespace compiler {
 /// dot_general transposed where their dimensions are scattered. What an expansion captured becomes a
 /// leading input with a constant. NotImplementedError names a primitive that has no lowering.
 ///   let b = axpby[alpha=2.0] x y   ->   let a = mul x 2.0, b = add a y
-TELAMON_API ClosedJaxpr lower(const Jaxpr& jaxpr);
+/// argmax and argmin may stay (`fold_places`): they are folds of pairs. Otherwise they become a fold of the
+/// values and one of the places where the result occurs.
+TELAMON_API ClosedJaxpr lower(const Jaxpr& jaxpr, bool fold_places = true);
 
 struct LoopOptions {
   bool hoist = true;     ///< what does not change from trip to trip is computed before the loop

@@ -223,8 +223,12 @@ class Planner {
       Shape shape = jaxpr().aval(eqn(e).outputs[0]).shape;
       shape.insert(0, parts);
       const Aval& operand = jaxpr().aval(eqn(e).inputs[0]);
-      step.kernel.partials.push_back(add_value(operand.with_shape(shape), {}));
-      step.writes.push_back(step.kernel.partials.back());
+      const auto add = [&](Aval aval) {
+        step.kernel.partials.push_back(add_value(aval.with_shape(shape), {}));
+        step.writes.push_back(step.kernel.partials.back());
+      };
+      add(operand);
+      if (finds_place(eqn(e))) add(Aval{{}, place_type(operand)});
     }
   }
 
@@ -280,6 +284,13 @@ class Planner {
       // Sums over leading dimensions keep their partial results in memory.
       if (v < 0 && down_columns) v = add_value(jaxpr().aval(eqn(e).outputs[0]), {});
       if (v >= 0) writes.insert(v);
+      if (down_columns && finds_place(eqn(e))) {
+        const Aval& operand = jaxpr().aval(eqn(e).inputs[0]);
+        const int extreme =
+            add_value(operand.with_shape(jaxpr().aval(eqn(e).outputs[0]).shape), {});
+        const_cast<Kernel&>(k).extremes[e] = extreme;
+        writes.insert(extreme);
+      }
     }
     for (const int e : k.columns) {
       int& v = value_of(eqn(e).outputs[0]);
@@ -398,6 +409,7 @@ std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& i
       for (const int v : s.kernel.in_place) in_place.insert(renamed(v));
       s.kernel.in_place = std::move(in_place);
       for (int& v : s.kernel.partials) v = renamed(v);
+      for (auto& [e, v] : s.kernel.extremes) v = renamed(v);
       for (Step::Row& r : s.rows) r = {renamed(r.view), renamed(r.base), r.first, r.every};
       for (Step::Carry& c : s.carries) {
         c = {renamed(c.in), renamed(c.out), renamed(c.init), renamed(c.first), renamed(c.second)};

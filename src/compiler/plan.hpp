@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -66,6 +67,8 @@ struct Kernel {
   /// each reduction into its value here, of shape (parts, results). A matter of the shape alone. Where
   /// there are columns, theirs only.
   std::vector<int> partials;
+  /// Of argmax and argmin over leading dimensions: where the extremes are kept meanwhile.
+  std::map<int, int> extremes{};
   std::int64_t part_cost = 0;  ///< of an element, by which the parts were chosen
   std::string name;
   std::shared_ptr<const CellLoop> cell;  ///< of cells: the loop whose state lies in registers

@@ -126,6 +126,10 @@ std::map<std::string_view, Example> examples() {
   all["matmul"] = {[](std::span<const Array> x) { return Arrays{product(x[0], x[0])}; },
                    {uniform({128, 128}, DType::f32, 0, 1)},
                    kernels};
+  all["fold_places"] = {
+      [](std::span<const Array> x) { return Arrays{lax::argmax(x[0], 1, DType::i32)}; },
+      {uniform({16, 256}, DType::f32)},
+      words("jaxpr", "= reduce_max")};
   all["parallel"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
                      {large},
                      words("ir", "telamon_jit_parallel", -1)};

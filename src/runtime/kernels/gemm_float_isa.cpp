@@ -4,11 +4,10 @@
 // Every element of the result is one sum over k from first to last, fused where the set can, whatever
 // the tile it lies in: blocks of k continue from the result as it stands. So a row of a batch gives what
 // the matrix alone would give, and one thread what several give.
-#include <utility>
-
 #include "runtime/kernels/gemm_tile.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/loop_isa.hpp"
+#include "runtime/kernels/transpose_isa.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -19,6 +18,8 @@ using kernels::GemmTile;
 using kernels::kGemmDepth;
 using simd::F32;
 using simd::F64;
+using simd::load_lanes;
+using simd::store_lanes;
 
 /// The widest register tile, in vectors; and the rows of one of `Vectors`: as many as there are
 /// registers for, beside a row of b and an element of a.
@@ -29,25 +30,6 @@ template <int Vectors> constexpr int kRows = Vectors == 4 ? 6 : Vectors == 3 ? 8
 constexpr int kWidest = 2;
 template <int Vectors> constexpr int kRows = 6;
 #endif
-
-template <class V>
-TELAMON_INLINE V load_lanes(const simd::ScalarOf<V>* from, std::int64_t count) {
-  V x = {};
-  if (count >= simd::Lanes<V>::kCount) {
-    __builtin_memcpy(&x, from, sizeof x);
-  } else {
-    __builtin_memcpy(&x, from, static_cast<std::size_t>(count) * sizeof(*from));
-  }
-  return x;
-}
-template <class V>
-TELAMON_INLINE void store_lanes(simd::ScalarOf<V>* to, V x, std::int64_t count) {
-  if (count >= simd::Lanes<V>::kCount) {
-    __builtin_memcpy(to, &x, sizeof x);
-  } else {
-    __builtin_memcpy(to, &x, static_cast<std::size_t>(count) * sizeof(*to));
-  }
-}
 
 /// A block of k: rows of a, some vectors of columns of b, and the results they add to.
 template <class T>
@@ -116,29 +98,6 @@ void strip_of(int vectors, const Block<T>& t, std::int64_t rows) {
 #endif
 }
 
-// ---- transposition in registers ------------------------------------------------------------------
-
-/// Of two vectors, one of each pair of `Step` lanes: stage of a transposition.
-template <class V, int Step, int... Lane>
-TELAMON_INLINE void exchange(V& a, V& b, std::integer_sequence<int, Lane...>) {
-  constexpr int kCount = simd::Lanes<V>::kCount;
-  const V low = __builtin_shufflevector(a, b, ((Lane & Step) ? kCount + Lane - Step : Lane)...);
-  b = __builtin_shufflevector(a, b, ((Lane & Step) ? kCount + Lane : Lane + Step)...);
-  a = low;
-}
-template <class V, int Step>
-TELAMON_INLINE void transpose_lanes(V* rows) {
-  constexpr int kCount = simd::Lanes<V>::kCount;
-  if constexpr (Step < kCount) {
-    for (int i = 0; i < kCount; ++i) {
-      if ((i & Step) == 0) {
-        exchange<V, Step>(rows[i], rows[i + Step], std::make_integer_sequence<int, kCount>());
-      }
-    }
-    transpose_lanes<V, 2 * Step>(rows);
-  }
-}
-
 /// to[j * to_row + i] = from[i * from_row + j] for i < rows, j < columns.
 template <class V, class T>
 void transpose_block(const T* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns,
@@ -152,7 +111,7 @@ void transpose_block(const T* from, std::int64_t from_row, std::int64_t rows, st
       for (std::int64_t x = 0; x < kCount; ++x) {
         __builtin_memcpy(&block[x], from + (i + x) * from_row + j, sizeof(V));
       }
-      transpose_lanes<V, 1>(block);
+      transpose(block);
       for (std::int64_t x = 0; x < kCount; ++x) {
         __builtin_memcpy(to + (j + x) * to_row + i, &block[x], sizeof(V));
       }

@@ -12,17 +12,8 @@ namespace loops {
 using kernels::GemmTile;
 using simd::F32;
 using simd::F64;
+using simd::load_lanes;
 
-template <class V>
-TELAMON_INLINE V load_lanes(const simd::ScalarOf<V>* from, std::int64_t count) {
-  V x = {};
-  if (count >= simd::Lanes<V>::kCount) {
-    __builtin_memcpy(&x, from, sizeof x);
-  } else {
-    __builtin_memcpy(&x, from, static_cast<std::size_t>(count) * sizeof(*from));
-  }
-  return x;
-}
 /// Rows of a times one contiguous vector b: four registers of partial sums along k.
 template <class V>
 void float_dots(const GemmTile& t) {

@@ -191,9 +191,71 @@ std::int64_t find_first(const T* x, std::int64_t n, T best) {
   return 0;
 }
 
+/// Whether x, which comes later, replaces the extreme so far: also if it is the first NaN.
+TELAMON_INLINE auto better(Max, auto x, auto best) { return ~(x <= best) & (best == best); }
+TELAMON_INLINE auto better(Min, auto x, auto best) { return ~(x >= best) & (best == best); }
+
+/// By halves; x has a power of two elements.
+template <class F, int kCount, class T>
+TELAMON_INLINE T fold_array(T (&x)[kCount]) {
+  for (int half = kCount / 2; half > 0; half /= 2) {
+    for (int j = 0; j < half; ++j) x[j] = F::apply(x[j], x[j + half]);
+  }
+  return x[0];
+}
+
+/// Each lane keeps its extreme and where it was; then the extreme of all lanes, and its first place.
+template <class F, class T>
+std::int64_t arg_lanes(std::int64_t n, const T* x) {
+  using V = typename VectorOf<T>::Type;
+  using I = SignedBitsOf<T>;
+  using P = typename VectorOf<I>::Type;
+  constexpr int kLanes = VectorOf<T>::kLanes, kCopies = 4;
+  V best[kCopies];
+  P place[kCopies], lane = {};
+  for (int j = 0; j < kLanes; ++j) lane[j] = static_cast<I>(j);
+  const int copies = n >= kCopies * kLanes ? kCopies : 1;
+  for (int c = 0; c < copies; ++c) {
+    best[c] = load_from<V>(x + c * kLanes);
+    place[c] = lane + static_cast<I>(c * kLanes);
+  }
+  const auto take = [&](int c, std::int64_t i) {
+    const V v = load_from<V>(x + i);
+    const auto taken = better(F{}, v, best[c]);
+    best[c] = taken ? v : best[c];
+    place[c] = taken ? lane + static_cast<I>(i) : place[c];
+  };
+  std::int64_t i = copies * kLanes;
+  if (copies > 1) {
+    for (; i + kCopies * kLanes <= n; i += kCopies * kLanes) {
+      for (int c = 0; c < kCopies; ++c) take(c, i + c * kLanes);
+    }
+  }
+  for (; i + kLanes <= n; i += kLanes) take(0, i);
+  if (i < n) take(0, n - kLanes);  // what was seen before replaces nothing
+  V all = best[0];
+  for (int c = 1; c < copies; ++c) all = combine(F{}, all, best[c]);
+  T values[kLanes];
+  __builtin_memcpy(values, &all, sizeof all);
+  const V wanted = fold_array<F>(values) - V{};
+  const P none = P{} + static_cast<I>(INT32_MAX);
+  P first = none;
+  for (int c = 0; c < copies; ++c) {
+    const P at = (best[c] == wanted) | (best[c] != best[c]) ? place[c] : none;
+    first = at < first ? at : first;
+  }
+  I places[kLanes];
+  __builtin_memcpy(places, &first, sizeof first);
+  return fold_array<Min>(places);
+}
+
 /// The extreme value of one block after the other, then the first element of its block that has it.
 template <class F, class T>
 std::int64_t arg_run(std::int64_t n, const char* in) {
+  if constexpr (sizeof(T) >= 4) {
+    if (n >= VectorOf<T>::kLanes && n <= INT32_MAX)
+      return arg_lanes<F>(n, reinterpret_cast<const T*>(in));
+  }
   constexpr std::int64_t kStep = 64 * VectorOf<T>::kLanes;
   const T* x = reinterpret_cast<const T*>(in);
   std::int64_t where = 0;

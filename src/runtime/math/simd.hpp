@@ -6,6 +6,7 @@
 // reason *_isa.cpp files instantiate nothing from the standard library.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #if defined(TELAMON_ISA_AVX2) || defined(TELAMON_ISA_AVX512)
@@ -62,6 +63,26 @@ template <class V> using ScalarOf = typename Lanes<V>::Scalar;
 template <class V> using IntOf = typename Lanes<V>::Int;
 
 template <class V> TELAMON_INLINE V splat(ScalarOf<V> x) { return x - V{}; }
+
+/// As many of the lanes as `count` says; zeros in the others.
+template <class V>
+TELAMON_INLINE V load_lanes(const ScalarOf<V>* from, std::int64_t count) {
+  V x = {};
+  if (count >= Lanes<V>::kCount) {
+    __builtin_memcpy(&x, from, sizeof x);
+  } else {
+    __builtin_memcpy(&x, from, static_cast<std::size_t>(count) * sizeof(*from));
+  }
+  return x;
+}
+template <class V>
+TELAMON_INLINE void store_lanes(ScalarOf<V>* to, V x, std::int64_t count) {
+  if (count >= Lanes<V>::kCount) {
+    __builtin_memcpy(to, &x, sizeof x);
+  } else {
+    __builtin_memcpy(to, &x, static_cast<std::size_t>(count) * sizeof(*to));
+  }
+}
 
 /// a * b + c, rounded once where the instruction set has it.
 TELAMON_INLINE F32 fma(F32 a, F32 b, F32 c) {
