@@ -7,6 +7,7 @@
 #include "compiler/emit.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/fuse.hpp"
+#include "compiler/segments.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -201,6 +202,7 @@ class Planner {
       k.name = kernel_name(k);
       step.kernel = std::move(k);
       if (step.kernel.kind == Kernel::Kind::reduction) cut_reduction(step);
+      else if (options_.segments) cut_loop(step);
     }
     plan_.steps.push_back(std::move(step));
   }
@@ -226,6 +228,16 @@ class Planner {
       step.kernel.partials.push_back(add_value(operand.with_shape(shape), {}));
       step.writes.push_back(step.kernel.partials.back());
     }
+  }
+
+  // A long loop becomes functions, with memory for what they leave each other.
+  void cut_loop(Step& step) {
+    Kernel& k = step.kernel;
+    k.segments = cut_kernel(jaxpr(), k, producer_);
+    if (!k.segments) return;
+    const std::int64_t tapes = chunking(plan_, step).grain > 0 ? num_tapes(*k.segments) : 1;
+    k.tape = add_value(Aval(Shape{tapes, k.segments->bytes}, DType::u8), {});
+    step.writes.push_back(k.tape);
   }
 
   // All that is left of an optimization_barrier: the memory of its literals.
