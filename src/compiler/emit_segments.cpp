@@ -71,8 +71,10 @@ class SegmentsEmitter {
     OnTape tape(gen, k_.scope.jaxpr, segments_, memory);
     Kernel part;
     part.shape = kernel_.shape;
-    part.members = segments_.names;
     part.members.insert(segments_.equations[s].begin(), segments_.equations[s].end());
+    for (const int e : segments_.equations[s]) {
+      for (const Atom& a : k_.eqn(e).inputs) add_names(a, part.members);
+    }
     SegmentGenerator value_at(gen, k_, part, tape);
     const Point at{kernel_.shape, std::nullopt, gen.lane_index(gen.index(0))};
     for (const int e : segments_.equations[s]) {
@@ -81,6 +83,14 @@ class SegmentsEmitter {
       }
     }
     gen.finish_segment();
+  }
+  // What an operand goes by.
+  void add_names(Atom a, std::set<int>& members) const {
+    while (a.is_var()) {
+      const int e = k_.producer[static_cast<std::size_t>(a.var())];
+      if (e < 0 || !segments_.names.contains(e) || !members.insert(e).second) return;
+      a = k_.eqn(e).inputs[0];
+    }
   }
   // The same row-major index, in the shape that the variable has.
   Point here(const Point& at, Var v) const {

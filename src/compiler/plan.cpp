@@ -266,9 +266,11 @@ class Planner {
   void find_accesses(const Cluster& c, Step& step) {
     const Kernel& k = c.kernel;
     std::set<int> reads, writes, moved;
+    is_member_.resize(jaxpr().eqns().size());
+    for (const int e : k.members) is_member_[static_cast<std::size_t>(e)] = true;
     const auto member = [&](Var v) {
       const int p = producer_[static_cast<std::size_t>(v)];
-      return p >= 0 && k.members.contains(p);
+      return p >= 0 && is_member_[static_cast<std::size_t>(p)];
     };
     for (const int e : k.members) {
       const Form f = form_of(jaxpr(), eqn(e));
@@ -284,6 +286,7 @@ class Planner {
         if (!same_index) moved.insert(v);
       }
     }
+    for (const int e : k.members) is_member_[static_cast<std::size_t>(e)] = false;
     for (const Var v : k.roots) writes.insert(value_of(v));
     for (const Var v : k.epilogue) writes.insert(value_of(v));
     const bool down_columns = !k.shape.empty() && !k.axes.contains(k.shape.ndim() - 1);
@@ -322,6 +325,7 @@ class Planner {
   const PlanOptions& options_;
   Plan& plan_;
   std::vector<int> producer_;
+  std::vector<bool> is_member_;  // of the kernel whose accesses are being found
   std::vector<Step> copies_;
 };
 

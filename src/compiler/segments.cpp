@@ -44,12 +44,16 @@ class Tape {
 };
 
 class Cutter {
+  static constexpr int kNoSegment = -1, kNoMember = -2;
+
  public:
   Cutter(const Jaxpr& jaxpr, const Kernel& kernel, const std::vector<int>& producer)
       : jaxpr_(jaxpr), kernel_(kernel), producer_(producer), size_(kernel.shape.num_elements()) {}
 
   std::shared_ptr<const Segments> run() {
     if (!kernel_.can_be_cut || kernel_.members.size() < kLeast || size_ == 0) return nullptr;
+    segment_of_.assign(jaxpr_.eqns().size(), kNoMember);
+    for (const int e : kernel_.members) segment_of_[static_cast<std::size_t>(e)] = kNoSegment;
     out_.lanes = size_ == 1 ? 1 : vector_lanes(jaxpr_, kernel_);
     cut();
     if (out_.equations.empty()) return nullptr;
@@ -60,9 +64,10 @@ class Cutter {
 
  private:
   const Eqn& eqn(int e) const { return jaxpr_.eqns()[static_cast<std::size_t>(e)]; }
-  int member(Var v) const {
+  int segment_of(int e) const { return segment_of_[static_cast<std::size_t>(e)]; }
+  bool computed(Var v) const {
     const int e = producer_[static_cast<std::size_t>(v)];
-    return e >= 0 && kernel_.members.contains(e) ? e : -1;
+    return e >= 0 && segment_of(e) != kNoMember;
   }
   bool uniform(Var v) const { return size_ > 1 && jaxpr_.aval(v).size() == 1; }
 
@@ -80,7 +85,8 @@ class Cutter {
         return all.begin() + static_cast<std::ptrdiff_t>(all.size() * k / n);
       };
       out_.equations.emplace_back(at(i), at(i + 1));
-      for (const int e : out_.equations.back()) segment_of_[e] = static_cast<int>(i);
+      for (const int e : out_.equations.back())
+        segment_of_[static_cast<std::size_t>(e)] = static_cast<int>(i);
     }
   }
 
@@ -95,10 +101,9 @@ class Cutter {
     const auto [at, is_new] = uses_.try_emplace(v);
     Use& u = at->second;
     if (is_new) {
-      const int e = member(v);
       if (uniform(v)) out_.uniforms.push_back(v);
-      else if (e < 0) out_.inputs.push_back(v);
-      else u.first = segment_of_.at(e);
+      else if (!computed(v)) out_.inputs.push_back(v);
+      else u.first = segment_of(producer_[static_cast<std::size_t>(v)]);
     }
     u.last = std::max(u.last, segment);
   }
@@ -138,7 +143,7 @@ class Cutter {
   const std::vector<int>& producer_;
   std::int64_t size_;
   Segments out_;
-  std::unordered_map<int, int> segment_of_;
+  std::vector<int> segment_of_;  // of equations
   std::unordered_map<Var, Use> uses_;
 };
 
