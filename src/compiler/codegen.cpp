@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "compiler/codegen_impl.hpp"
+#include "compiler/native_loader.hpp"
+#include "runtime/thread_pool.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -194,6 +196,44 @@ void CodeGen::call_native(const std::string& symbol, const std::vector<Pointer>&
   m.b.CreateCall(callee, {table, constant});
 }
 
+CodeGen& CodeGen::part(std::size_t size) {
+  constexpr std::size_t kLargest = 1000;
+  Impl& m = *impl_;
+  if (m.parts.empty() || m.last_part_size + size > kLargest) {
+    Options options = m.options;
+    // What may be one operation becomes one where code is optimised.
+    options.quick = !options.contract;
+    m.parts.push_back(std::make_unique<CodeGen>(m.module.getModuleIdentifier(), options));
+    m.last_part_size = 0;
+  }
+  m.last_part_size += size;
+  return *m.parts.back();
+}
+
+std::string CodeGen::segment_name(const std::string& kernel) {
+  return kernel + "_part_" + std::to_string(impl_->num_segments++);
+}
+
+Pointer CodeGen::begin_segment(const std::string& name) {
+  Impl& m = *impl_;
+  auto* type = llvm::FunctionType::get(m.b.getVoidTy(), {m.b.getPtrTy()}, false);
+  auto* f = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, m.module);
+  m.is_entry = false;
+  m.start_function(f);
+  return {m.make(f->getArg(0), 0)};
+}
+
+void CodeGen::finish_segment() { impl_->finish_function(); }
+
+void CodeGen::call_segment(const std::string& name, Pointer tape) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  auto callee = m.module.getOrInsertFunction(
+      name, llvm::FunctionType::get(m.b.getVoidTy(), {m.b.getPtrTy()}, false));
+  llvm::cast<llvm::Function>(callee.getCallee())->setDoesNotThrow();
+  m.b.CreateCall(callee, {static_cast<Node*>(tape.handle)->value});
+}
+
 void CodeGen::Impl::leave_unless_well(Value* status) {
   if (fail == nullptr) fail = block("fail");
   llvm::BasicBlock* go_on = block("went_well");
@@ -238,13 +278,28 @@ void CodeGen::mark_step(std::int64_t step) {
 
 // ---- the end -------------------------------------------------------------------------------------
 
-std::string CodeGen::ir() const { return ir_text(impl_->module); }
-std::string CodeGen::assembly() { return compiler::assembly(impl_->module); }
+std::string CodeGen::ir() const {
+  std::string text = ir_text(impl_->module);
+  for (const auto& part : impl_->parts) text += part->ir();
+  return text;
+}
+std::string CodeGen::assembly() {
+  std::string text = compiler::assembly(impl_->module, impl_->options.quick);
+  for (const auto& part : impl_->parts) text += part->assembly();
+  return text;
+}
 
 std::shared_ptr<NativeCode> CodeGen::compile(Timing& timing, std::string& object) {
-  CodegenTimes times;
-  auto code = compile_module(impl_->module, impl_->entry_name, times, object);
-  timing = {times.codegen, times.link};
+  Stopwatch watch;
+  std::vector<std::string> objects(1 + impl_->parts.size());
+  runtime::parallel_for(static_cast<std::int64_t>(objects.size()), [&](std::int64_t i) {
+    Impl& m = i == 0 ? *impl_ : *impl_->parts[static_cast<std::size_t>(i) - 1]->impl_;
+    objects[static_cast<std::size_t>(i)] = object_file(m.module, m.options.quick);
+  });
+  object = join_objects(std::move(objects));
+  timing.codegen = watch.lap();
+  auto code = load_object(object, impl_->entry_name, impl_->module.getModuleIdentifier());
+  timing.link = watch.lap();
   return code;
 }
 

@@ -55,6 +55,9 @@ class CodeGen final : public Emitter {
  public:
   struct Options {
     bool contract = false;
+    /// Machine code is to be had soon rather than to be the best: for long straight-line code, which
+    /// hardly gains from more.
+    bool quick = false;
   };
   CodeGen(const std::string& name, Options options);
   ~CodeGen() override;
@@ -83,6 +86,18 @@ class CodeGen final : public Emitter {
     std::int64_t slice_bytes = 0;
     bool may_fail = false;  ///< chunks call host functions: leaves the function when one threw
   };
+  // ---- segments: functions of long kernels, in modules of their own ------------------------------
+  /// Where the code of a segment goes: a module that is compiled apart from this one, and at the same
+  /// time. `size` tells how much code that will be.
+  CodeGen& part(std::size_t size);
+  /// A name that no other segment of this has.
+  std::string segment_name(const std::string& kernel);
+  /// A function of one argument, `void name(tape)`; gives that argument.
+  Pointer begin_segment(const std::string& name);
+  void finish_segment();
+  /// Calls a segment of a part of this.
+  void call_segment(const std::string& name, Pointer tape);
+
   /// Calls the function for chunks of [0, end) on the thread pool.
   void call_parallel(const KernelCode& kernel, Scalar end, const Chunks& chunks);
   /// Calls back into the runtime; leaves the function when that answers non-zero (the entry point
@@ -138,7 +153,7 @@ class CodeGen final : public Emitter {
   void store_columns(Pointer to, DType dtype, Scalar first, const Scalars& columns);
   /// An address as an i64, to be kept in a slot.
   Scalar address(Pointer p);
-  /// A load that is neither moved nor merged.
+  /// A load that is neither moved nor merged: of a number, or of a whole vector.
   Scalar load_now(Pointer from, DType dtype, Scalar index);
   /// Asks for the line of the cache that holds this element; any index is allowed.
   void prefetch(Pointer from, DType dtype, Scalar index);
@@ -167,9 +182,9 @@ class CodeGen final : public Emitter {
   struct Timing {
     double codegen = 0, link = 0;
   };
-  std::string ir() const;
+  std::string ir() const;  ///< of the parts, too
   std::string assembly();
-  /// Links the code; `object` is what was linked.
+  /// Links the code; `object` is what was linked, with all parts.
   std::shared_ptr<NativeCode> compile(Timing& timing, std::string& object);
 
   // ---- Emitter -----------------------------------------------------------------------------------

@@ -135,6 +135,9 @@ struct CodeGen::Impl {
   bool streaming = false;
   std::string entry_name;
   Scalar begin, end;
+  std::vector<std::unique_ptr<CodeGen>> parts;
+  std::size_t last_part_size = 0;
+  int num_segments = 0;
 
   // types
   llvm::Type* type(DType dtype);         ///< in registers (bool: i1)

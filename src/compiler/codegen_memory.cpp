@@ -140,6 +140,7 @@ Scalar CodeGen::load_now(Pointer from, DType dtype, Scalar index) {
   m.at(m.depth());
   llvm::Type* t = m.memory_type(dtype);
   Value* address = m.element_address(t, static_cast<Node*>(from.handle), node_of(index));
+  if (const int w = m.width(node_of(index)); w > 1) t = m.vector_type(t, w);
   Value* v =
       m.b.CreateAlignedLoad(t, address, llvm::Align(std::max<std::size_t>(size_of(dtype), 1)));
   return Scalar(m.make(m.from_memory(v, dtype), m.depth()), dtype);

@@ -314,7 +314,8 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
                                  .in_place = c.enabled("in_place"),
                                  .reuse_memory = c.enabled("reuse_memory"),
                                  .matmul = c.enabled("matmul"),
-                                 .cells = c.enabled("cells")};
+                                 .cells = c.enabled("cells"),
+                                 .segments = c.enabled("segments")};
   parts.plan = c.stage("fuse", [&] { return plan_kernels(jaxpr, plan_options); });
   place_values(c, *parts.plan, plan_options);
 }

@@ -19,6 +19,7 @@ struct KernelContext {
   const Step& step;
   const std::vector<int>& producer;  ///< of the scope's variables
   Scalar begin, end;                 ///< the part of the outermost loop to do
+  bool in_chunks = false;            ///< that part is a chunk with a slice of the arena
 
   const Kernel& kernel() const { return step.kernel; }
   const Eqn& eqn(int e) const { return scope.jaxpr.eqns()[static_cast<std::size_t>(e)]; }
@@ -28,7 +29,10 @@ struct KernelContext {
 
 /// Lanes of a vector of the widest data in the kernel: 16 where all is 4 bytes or less and vectors
 /// have 64 bytes.
-int vector_lanes(const KernelContext& k);
+int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel);
+inline int vector_lanes(const KernelContext& k) { return vector_lanes(k.scope.jaxpr, k.kernel()); }
+/// Whether a kernel's results are larger than the caches and not read again by this program.
+bool should_stream(const KernelContext& k);
 
 /// body(base) for blocks of `lanes` indices from begin to end, the last one masked; `size` is the
 /// extent of the whole dimension.
@@ -39,6 +43,8 @@ void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bound
                const std::function<void(const Index&)>& body);
 
 void emit_loop(KernelContext& k);
+/// The same of a kernel that is cut into functions.
+void emit_segments(KernelContext& k);
 /// Folds and what follows them; of kernels with partial results, the parts [begin, end) only.
 void emit_reduction(KernelContext& k);
 /// Of those: folds the partial results, and what follows.

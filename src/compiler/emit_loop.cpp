@@ -16,25 +16,6 @@ namespace {
 
 constexpr std::int64_t kStreamingBytes = std::int64_t{16} << 20;
 
-// Results that are larger than the caches and that this program does not read again.
-bool should_stream(const KernelContext& k) {
-  if (!k.plan.emit.streaming) return false;
-  std::int64_t bytes = 0;
-  for (const Var v : k.kernel().roots) {
-    const Value& value = k.value(k.value_of(v));
-    if (value.location.kind != Location::Kind::result || value.aval.dtype == DType::bool_)
-      return false;
-    bytes = std::max(bytes, value.bytes());
-  }
-  if (bytes < kStreamingBytes || !k.kernel().linear) return false;
-  for (const Step& s : k.plan.steps) {
-    for (const int w : k.step.writes) {
-      if (std::find(s.reads.begin(), s.reads.end(), w) != s.reads.end()) return false;
-    }
-  }
-  return true;
-}
-
 int vector_lanes_of(DType dtype) {
   return static_cast<int>(runtime::vector_bytes() / std::max<std::size_t>(size_of(dtype), 4));
 }
@@ -262,17 +243,35 @@ class TransposeEmitter {
 
 }  // namespace
 
-int vector_lanes(const KernelContext& k) {
+bool should_stream(const KernelContext& k) {
+  if (!k.plan.emit.streaming) return false;
+  std::int64_t bytes = 0;
+  for (const Var v : k.kernel().roots) {
+    const Value& value = k.value(k.value_of(v));
+    if (value.location.kind != Location::Kind::result || value.aval.dtype == DType::bool_)
+      return false;
+    bytes = std::max(bytes, value.bytes());
+  }
+  if (bytes < kStreamingBytes || !k.kernel().linear) return false;
+  for (const Step& s : k.plan.steps) {
+    for (const int w : k.step.writes) {
+      if (std::find(s.reads.begin(), s.reads.end(), w) != s.reads.end()) return false;
+    }
+  }
+  return true;
+}
+
+int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel) {
   std::size_t widest = 4;
   const auto consider = [&](DType d) { widest = std::max(widest, size_of(d)); };
-  for (const int e : k.kernel().members) {
-    for (const Atom& a : k.eqn(e).inputs) {
+  for (const int e : kernel.members) {
+    for (const Atom& a : jaxpr.eqns()[static_cast<std::size_t>(e)].inputs) {
       // Scalars are spread over the lanes only where they are used, as what they are used for.
-      if (k.scope.jaxpr.aval(a).size() > 1) consider(k.scope.jaxpr.aval(a).dtype);
+      if (jaxpr.aval(a).size() > 1) consider(jaxpr.aval(a).dtype);
     }
-    for (const Var v : k.eqn(e).outputs) {
-      if (k.scope.jaxpr.aval(v).size() > 1 && !finds_place(k.eqn(e)))
-        consider(k.scope.jaxpr.aval(v).dtype);
+    const Eqn& eqn = jaxpr.eqns()[static_cast<std::size_t>(e)];
+    for (const Var v : eqn.outputs) {
+      if (jaxpr.aval(v).size() > 1 && !finds_place(eqn)) consider(jaxpr.aval(v).dtype);
     }
   }
   return static_cast<int>(runtime::vector_bytes() / widest);
@@ -323,6 +322,7 @@ void emit_loop(KernelContext& k) {
   const Kernel& kernel = k.kernel();
   const std::int64_t size = kernel.shape.num_elements();
   if (size == 0) return;
+  if (kernel.segments) return emit_segments(k);
   Generator value_at(gen, k.plan, k.scope, kernel, k.producer);
   if (size == 1) {
     gen.set_lanes(1, 1);

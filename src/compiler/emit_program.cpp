@@ -9,6 +9,7 @@
 #include "compiler/emit.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/fuse.hpp"
+#include "compiler/segments.hpp"
 #include "core/concrete.hpp"
 
 namespace telamon {
@@ -82,10 +83,12 @@ class ProgramEmitter {
             step,
             producers_[static_cast<std::size_t>(step.scope)],
             begin,
-            end};
+            end,
+            false};
   }
-  void emit_kernel(const Step& step, Scalar begin, Scalar end) {
+  void emit_kernel(const Step& step, Scalar begin, Scalar end, bool in_chunks = false) {
     KernelContext k = context(step, begin, end);
+    k.in_chunks = in_chunks;
     switch (step.kernel.kind) {
       case Kernel::Kind::loop: return emit_loop(k);
       case Kernel::Kind::reduction: return emit_reduction(k);
@@ -114,8 +117,13 @@ class ProgramEmitter {
     if (inline_ && !f.parallel) return;
     f.trips = parts ? reduction_parts(s.kernel, s.kernel.part_cost) : c.extent;
     f.chunks.grain = parts ? 1 : c.grain;
+    if (f.parallel && s.kernel.segments) {
+      f.chunks.most = num_tapes(*s.kernel.segments);
+      f.chunks.slice = value(s.kernel.tape).location.index;
+      f.chunks.slice_bytes = s.kernel.segments->bytes;
+    }
     begin(s.kernel.name);
-    if (f.parallel) emit_kernel(s, gen_.kernel_begin(), gen_.kernel_end());
+    if (f.parallel) emit_kernel(s, gen_.kernel_begin(), gen_.kernel_end(), true);
     else emit_kernel(s, gen_.index(0), gen_.index(f.trips));
     f.code = gen_.finish_kernel();
     if (parts) {

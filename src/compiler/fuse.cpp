@@ -13,6 +13,7 @@
 
 #include "compiler/index_space.hpp"
 #include "compiler/reachability.hpp"
+#include "compiler/segments.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -198,7 +199,7 @@ class Fuser {
 
   // Whether k can evaluate e wherever it needs it without doing expensive work twice.
   bool can_inline(int e, int k) {
-    if (cluster(k).kernel.members.size() >= kMaxMembers && !trivial(e)) return false;
+    if (!has_room(cluster(k), e)) return false;
     if (recomputable(e) || size(e) == 1) return true;
     const Usage u = usage(e, k);
     return !u.mixed && !u.expanding && (u.aligned > 0 ? 1 : 0) + u.other <= 1;
@@ -218,10 +219,27 @@ class Fuser {
     return form(e) == Form::reshape || costs_[static_cast<std::size_t>(e)] == 0;
   }
 
+  // LLVM is superlinear in the size of a function, but loops over elements at one index can be cut into
+  // functions. `numbers`, which are computed outside, stay in one.
+  bool has_room(const Cluster& c, int e) const {
+    if (c.kernel.members.size() < kMaxMembers) return true;
+    const bool cut = c.uncut == 0 && can_cut(jaxpr_, eqn(e), form(e), c.kernel.shape);
+    if (!options_.segments || c.form != Form::element || !cut) return trivial(e) && !is_cut(c);
+    return size(e) == c.kernel.shape.num_elements() || c.numbers < kMaxMembers;
+  }
+  bool is_cut(const Cluster& c) const {
+    return options_.segments && c.form == Form::element && c.uncut == 0;
+  }
+  void insert(int e, Cluster& c) {
+    if (!c.kernel.members.insert(e).second) return;
+    if (!can_cut(jaxpr_, eqn(e), form(e), c.kernel.shape)) ++c.uncut;
+    else if (size(e) != c.kernel.shape.num_elements()) ++c.numbers;
+  }
+
   void add_member(int e, int k) {
     Cluster& c = cluster(k);
     const Usage u = usage(e, k);
-    c.kernel.members.insert(e);
+    insert(e, c);
     c.align[e] = u.mixed || u.other > 0 ? Align::other : u.align;
     where_[static_cast<std::size_t>(e)].push_back(k);
   }
@@ -298,7 +316,7 @@ class Fuser {
     auto& roots = align == Align::reduced ? c.kernel.epilogue : c.kernel.roots;
     for (const Var v : eqn(e).outputs) roots.push_back(v);
     if (!(space(e) == shape(e))) c.kernel.woven.insert(eqn(e).outputs[0]);
-    c.kernel.members.insert(e);
+    insert(e, c);
     // What is computed at other indices, too, asks that of its operands.
     c.align[e] = u.other > 0 ? Align::other : align;
     c.position = std::max(c.position, e);
@@ -307,15 +325,15 @@ class Fuser {
   }
 
   // No value of the kernel's space can join it any more.
-  static bool is_full(const Cluster& c) {
+  bool is_full(const Cluster& c) const {
     if (c.form != Form::element && c.form != Form::reduction) return true;
     const std::size_t roots = c.kernel.roots.size() + c.kernel.epilogue.size();
-    return roots >= kMaxRootsSmall || c.kernel.members.size() >= kMaxMembers;
+    return roots >= kMaxRootsSmall || (c.kernel.members.size() >= kMaxMembers && !is_cut(c));
   }
 
   bool may_root(int k, int e) {
     Cluster& c = cluster(k);
-    if (is_full(c)) return false;
+    if (is_full(c) || !has_room(c, e)) return false;
     const Usage u = usage(e, k);
     if (u.mixed || (u.other > 0 && !recomputable(e))) return false;
     if (u.other > 0 && u.aligned > 0) return false;
@@ -608,6 +626,7 @@ Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
     Fusion fusion = Fuser(jaxpr, options, forced).run();
     const std::size_t before = forced.size();
     for (Cluster& c : fusion.clusters) {
+      c.kernel.can_be_cut = c.form == Form::element && c.uncut == 0 && c.kernel.woven.empty();
       if (!is_barrier(c.form)) index_kernel(jaxpr, c.kernel, producer, forced);
     }
     if (forced.size() == before) return fusion;

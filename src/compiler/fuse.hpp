@@ -24,6 +24,8 @@ struct Cluster {
   std::map<int, Align> align;  ///< of its members
   std::set<int> feeds;         ///< clusters that read its results
   int position = 0;            ///< of its last equation: the order among independent clusters
+  std::size_t uncut = 0;       ///< members that keep it from being cut into functions
+  std::size_t numbers = 0;     ///< members that are single numbers, while the space is not
 };
 
 struct Fusion {

@@ -116,7 +116,7 @@ int parallel_kernel(Context* context, KernelFunction kernel, const std::int64_t*
   if (end <= 0) return 0;
   if (most > 0) grain = std::max(grain, (end + most - 1) / most);
   // One thread walks through memory in order. What a chunk computes does not depend on where it ends.
-  if (slice_bytes == 0 && runtime::num_threads() == 1) grain = end;
+  if (runtime::num_threads() == 1) grain = end;
   const std::atomic<bool>& stopped = static_cast<HostState*>(context->host)->stopped;
   const auto run = [&](std::int64_t chunk) {
     if (stopped) return;

@@ -105,6 +105,10 @@ class IndexWalk {
 
 void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& producer,
                   std::set<int>& forced) {
+  if (kernel.can_be_cut) {
+    kernel.linear = true;
+    return;
+  }
   std::vector<Var> starts;
   for (const Var v : kernel.roots) {
     if (!kernel.woven.contains(v)) {

@@ -15,13 +15,11 @@
 
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <vector>
 
 #include "compiler/llvm_session_impl.hpp"
-#include "compiler/native_loader.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -66,12 +64,12 @@ class Session {
   std::string triple() const { return triple_; }
 
   /// Target machines are not thread-safe and cost 0.1 ms: they are lent and given back.
-  std::unique_ptr<llvm::TargetMachine> borrow_machine() {
+  std::unique_ptr<llvm::TargetMachine> borrow_machine(bool quick) {
     {
       const std::lock_guard lock(mutex_);
-      if (!machines_.empty()) {
-        auto machine = std::move(machines_.back());
-        machines_.pop_back();
+      if (auto& idle = machines_[quick]; !idle.empty()) {
+        auto machine = std::move(idle.back());
+        idle.pop_back();
         return machine;
       }
     }
@@ -80,13 +78,14 @@ class Session {
     if (t == nullptr) throw InternalError("LLVM knows no target " + triple_ + ": " + error);
     llvm::TargetOptions options;
     options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // only where an instruction allows it
-    return std::unique_ptr<llvm::TargetMachine>(
-        t->createTargetMachine(triple_, target().cpu, target().features, options, llvm::Reloc::PIC_,
-                               llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, true));
+    return std::unique_ptr<llvm::TargetMachine>(t->createTargetMachine(
+        triple_, target().cpu, target().features, options, llvm::Reloc::PIC_,
+        llvm::CodeModel::Small,
+        quick ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default, true));
   }
-  void give_back(std::unique_ptr<llvm::TargetMachine> machine) {
+  void give_back(std::unique_ptr<llvm::TargetMachine> machine, bool quick) {
     const std::lock_guard lock(mutex_);
-    machines_.push_back(std::move(machine));
+    machines_[quick].push_back(std::move(machine));
   }
 
  private:
@@ -100,28 +99,15 @@ class Session {
     llvm::cl::ParseCommandLineOptions(static_cast<int>(std::size(flags)), flags, "",
                                       &llvm::nulls());
     triple_ = llvm::sys::getProcessTriple();
-    auto machine = borrow_machine();
+    auto machine = borrow_machine(false);
     layout_ = machine->createDataLayout();
-    give_back(std::move(machine));
+    give_back(std::move(machine), false);
   }
 
   std::string triple_;
   llvm::DataLayout layout_{""};
   std::mutex mutex_;
-  std::vector<std::unique_ptr<llvm::TargetMachine>> machines_;
-};
-
-class Stopwatch {
- public:
-  double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    const double us = std::chrono::duration<double, std::micro>(now - last_).count();
-    last_ = now;
-    return us;
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  std::vector<std::unique_ptr<llvm::TargetMachine>> machines_[2];  // by `quick`
 };
 
 // LLVM's own static objects, most of them made by the first compilations, are destroyed while the
@@ -136,9 +122,9 @@ void watch_for_the_end() {
   if (std::has_single_bit(uses.fetch_add(1) + 1)) std::atexit([] { ending = true; });
 }
 
-llvm::SmallVector<char, 0> emit_file(llvm::Module& module, llvm::CodeGenFileType type) {
+llvm::SmallVector<char, 0> emit_file(llvm::Module& module, llvm::CodeGenFileType type, bool quick) {
   Session& session = Session::get();
-  auto machine = session.borrow_machine();
+  auto machine = session.borrow_machine(quick);
   llvm::SmallVector<char, 0> out;
   {
     llvm::raw_svector_ostream stream(out);
@@ -148,7 +134,7 @@ llvm::SmallVector<char, 0> emit_file(llvm::Module& module, llvm::CodeGenFileType
     }
     passes.run(module);
   }
-  session.give_back(std::move(machine));
+  session.give_back(std::move(machine), quick);
   watch_for_the_end();
   return out;
 }
@@ -186,9 +172,7 @@ void set_target_attributes(llvm::Function& function) {
   function.addFnAttr(llvm::Attribute::NoUnwind);
 }
 
-std::shared_ptr<NativeCode> compile_module(llvm::Module& module, const std::string& entry,
-                                           CodegenTimes& times, std::string& object) {
-  Stopwatch watch;
+std::string object_file(llvm::Module& module, bool quick) {
 #ifdef TELAMON_DEBUG_CHECKS
   std::string problems;
   llvm::raw_string_ostream stream(problems);
@@ -196,16 +180,12 @@ std::shared_ptr<NativeCode> compile_module(llvm::Module& module, const std::stri
     throw InternalError("the generated code is malformed: " + problems + "\n" + ir_text(module));
   }
 #endif
-  const auto file = emit_file(module, llvm::CodeGenFileType::ObjectFile);
-  object.assign(file.data(), file.size());
-  times.codegen = watch.lap();
-  auto code = load_object(object, entry, module.getModuleIdentifier());
-  times.link = watch.lap();
-  return code;
+  const auto file = emit_file(module, llvm::CodeGenFileType::ObjectFile, quick);
+  return {file.data(), file.size()};
 }
 
-std::string assembly(llvm::Module& module) {
-  const auto text = emit_file(module, llvm::CodeGenFileType::AssemblyFile);
+std::string assembly(llvm::Module& module, bool quick) {
+  const auto text = emit_file(module, llvm::CodeGenFileType::AssemblyFile, quick);
   return {text.data(), text.size()};
 }
 

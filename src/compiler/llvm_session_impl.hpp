@@ -4,6 +4,9 @@
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
 
+#include <chrono>
+#include <string>
+
 #include "compiler/llvm_session.hpp"
 #include "runtime/cpu.hpp"
 
@@ -21,16 +24,25 @@ struct OwnedModule {
 OwnedModule make_module(const std::string& name);
 /// The attributes that every generated function needs for full-width vectors.
 void set_target_attributes(llvm::Function& function);
-/// Times of the steps of code generation, in microseconds.
-struct CodegenTimes {
-  double codegen = 0, link = 0;
-};
-/// Compiles and links; `entry` is the name of the function to find. `object` is what was linked.
-std::shared_ptr<NativeCode> compile_module(llvm::Module& module, const std::string& entry,
-                                           CodegenTimes& times, std::string& object);
+/// The object file of the module. `quick`: LLVM's fast instruction selection and register allocation.
+std::string object_file(llvm::Module& module, bool quick);
 /// The assembly text of the module.
-std::string assembly(llvm::Module& module);
+std::string assembly(llvm::Module& module, bool quick);
 std::string ir_text(const llvm::Module& module);
+
+class Stopwatch {
+ public:
+  /// Microseconds since the last lap.
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double us = std::chrono::duration<double, std::micro>(now - last_).count();
+    last_ = now;
+    return us;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace compiler
 }  // namespace v1

@@ -10,8 +10,10 @@
 #endif
 #include <llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h>
 
+#include <cstring>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "compiler/host_calls.hpp"
 #include "compiler/perf_map.hpp"
@@ -81,29 +83,32 @@ jitlink::InProcessMemoryManager& memory() {
 
 class LinkedCode final : public NativeCode {
  public:
-  LinkedCode(jitlink::JITLinkMemoryManager::FinalizedAlloc memory, void* entry)
-      : memory_(std::move(memory)) {
-    entry_ = entry;
-  }
+  LinkedCode() = default;
+  LinkedCode(const LinkedCode&) = delete;
+  LinkedCode& operator=(const LinkedCode&) = delete;
   ~LinkedCode() override {
+    if (memory_.empty()) return;
     if (auto error = memory().deallocate(std::move(memory_))) llvm::consumeError(std::move(error));
   }
+  void add(jitlink::JITLinkMemoryManager::FinalizedAlloc memory) {
+    memory_.push_back(std::move(memory));
+  }
+  void set_entry(void* entry) { entry_ = entry; }
 
  private:
-  jitlink::JITLinkMemoryManager::FinalizedAlloc memory_;
+  std::vector<jitlink::JITLinkMemoryManager::FinalizedAlloc> memory_;
 };
 
 struct Linked {
   jitlink::JITLinkMemoryManager::FinalizedAlloc memory;
-  void* entry = nullptr;
+  std::unordered_map<std::string, void*> functions;  // that this object and those before it define
   std::string error;
 };
 
 /// Everything happens in the calling thread, before jitlink::link returns.
 class LinkContext final : public jitlink::JITLinkContext {
  public:
-  LinkContext(const std::string& entry, Linked& result)
-      : JITLinkContext(nullptr), entry_(entry), result_(result) {}
+  explicit LinkContext(Linked& result) : JITLinkContext(nullptr), result_(result) {}
 
   jitlink::JITLinkMemoryManager& getMemoryManager() override { return memory(); }
 
@@ -115,7 +120,9 @@ class LinkContext final : public jitlink::JITLinkContext {
               std::unique_ptr<jitlink::JITLinkAsyncLookupContinuation> next) override {
     jitlink::AsyncLookupResult found;
     for (const auto& symbol : symbols) {
-      void* address = Symbols::get().find(symbol.first.str());
+      const auto own = result_.functions.find(symbol.first.str());
+      void* address =
+          own != result_.functions.end() ? own->second : Symbols::get().find(symbol.first.str());
       if (address == nullptr) {
         return next->run(llvm::make_error<llvm::StringError>(
             "there is no function " + symbol.first.str(), llvm::inconvertibleErrorCode()));
@@ -128,12 +135,10 @@ class LinkContext final : public jitlink::JITLinkContext {
 
   llvm::Error notifyResolved(jitlink::LinkGraph& graph) override {
     for (const auto* symbol : graph.defined_symbols()) {
-      if (symbol->hasName() && symbol->getName() == entry_)
-        result_.entry = symbol->getAddress().toPtr<void*>();
+      if (symbol->hasName() && symbol->getScope() != jitlink::Scope::Local)
+        result_.functions[symbol->getName().str()] = symbol->getAddress().toPtr<void*>();
     }
-    if (result_.entry != nullptr) return llvm::Error::success();
-    return llvm::make_error<llvm::StringError>("there is no entry point " + entry_,
-                                               llvm::inconvertibleErrorCode());
+    return llvm::Error::success();
   }
 
   void notifyFinalized(jitlink::JITLinkMemoryManager::FinalizedAlloc memory) override {
@@ -141,7 +146,6 @@ class LinkContext final : public jitlink::JITLinkContext {
   }
 
  private:
-  const std::string& entry_;
   Linked& result_;
 };
 
@@ -156,23 +160,63 @@ constexpr auto kReadObject =
 constexpr auto kLink = &jitlink::link;
 #endif
 
+constexpr std::string_view kSeveral = "telamon objects\n";
+
+std::vector<std::string_view> split_objects(std::string_view all) {
+  if (!all.starts_with(kSeveral)) return {all};
+  all.remove_prefix(kSeveral.size());
+  std::vector<std::string_view> objects;
+  while (!all.empty()) {
+    std::uint64_t size = 0;
+    if (all.size() >= sizeof size) std::memcpy(&size, all.data(), sizeof size);
+    if (all.size() < sizeof size || size > all.size() - sizeof size || size == 0)
+      throw InternalError("cannot read generated code: an object is cut short");
+    objects.push_back(all.substr(sizeof size, size));
+    all.remove_prefix(sizeof size + size);
+  }
+  return objects;
+}
+
 }  // namespace
 
 void define_symbol(const std::string& symbol, void* address) {
   Symbols::get().define(symbol, address);
 }
 
+// Each object after its size, unless there is only one.
+std::string join_objects(std::vector<std::string> objects) {
+  if (objects.size() == 1) return std::move(objects[0]);
+  std::string all(kSeveral);
+  for (const std::string& object : objects) {
+    const std::uint64_t size = object.size();
+    all.append(reinterpret_cast<const char*>(&size), sizeof size);
+    all += object;
+  }
+  return all;
+}
+
 std::shared_ptr<NativeCode> load_object(std::string_view object, const std::string& entry,
                                         std::string_view program) {
-  auto graph = kReadObject(llvm::MemoryBufferRef({object.data(), object.size()}, "telamon"));
-  if (!graph) {
-    throw InternalError("cannot read generated code: " + llvm::toString(graph.takeError()));
-  }
+  const std::vector<std::string_view> objects = split_objects(object);
+  auto code = std::make_shared<LinkedCode>();
   Linked linked;
-  kLink(std::move(*graph), std::make_unique<LinkContext>(entry, linked));
-  if (!linked.error.empty()) throw InternalError("cannot link generated code: " + linked.error);
-  if (perf_map_wanted()) name_code(program, object, entry, linked.entry);
-  return std::make_shared<LinkedCode>(std::move(linked.memory), linked.entry);
+  for (std::size_t i = objects.size(); i-- > 0;) {  // the first one calls the others
+    auto graph =
+        kReadObject(llvm::MemoryBufferRef({objects[i].data(), objects[i].size()}, "telamon"));
+    if (!graph)
+      throw InternalError("cannot read generated code: " + llvm::toString(graph.takeError()));
+    kLink(std::move(*graph), std::make_unique<LinkContext>(linked));
+    if (!linked.error.empty()) throw InternalError("cannot link generated code: " + linked.error);
+    code->add(std::move(linked.memory));
+  }
+  const auto found = linked.functions.find(entry);
+  if (found == linked.functions.end())
+    throw InternalError("cannot link generated code: there is no entry point " + entry);
+  code->set_entry(found->second);
+  if (perf_map_wanted()) {
+    for (const std::string_view part : objects) name_code(program, part, entry, linked.functions);
+  }
+  return code;
 }
 
 }  // namespace compiler

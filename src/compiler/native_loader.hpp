@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "compiler/llvm_session.hpp"
 
@@ -16,8 +17,11 @@ namespace compiler {
 /// without: the runtime's entry points and all math functions.
 void define_symbol(const std::string& symbol, void* address);
 
-/// Links one object file into this process; `entry` is the name of the function to find. Objects see
-/// none of each other's symbols. InternalError when the object is malformed or lacks a symbol. `program`
+/// Several object files as one: the first may call functions of the others.
+std::string join_objects(std::vector<std::string> objects);
+
+/// Links an object file, or several that were joined, into this process; `entry` is the name of the
+/// function to find. Programs see none of each other's symbols. InternalError when the object is malformed or lacks a symbol. `program`
 /// is what `perf` calls it.
 std::shared_ptr<NativeCode> load_object(std::string_view object, const std::string& entry,
                                         std::string_view program);

@@ -50,7 +50,7 @@ std::vector<Function> functions_of(const ObjectFile& object) {
 bool perf_map_wanted() { return detail::environment_word("TELAMON_PERF_MAP") == "1"; }
 
 void name_code(std::string_view program, std::string_view object, std::string_view entry,
-               const void* address) {
+               const std::unordered_map<std::string, void*>& addresses) {
   auto parsed = ObjectFile::createObjectFile(
       llvm::MemoryBufferRef(llvm::StringRef(object.data(), object.size()), "program"));
   if (!parsed || !(*parsed)->isELF()) {
@@ -58,8 +58,11 @@ void name_code(std::string_view program, std::string_view object, std::string_vi
     return;
   }
   const std::vector<Function> functions = functions_of(**parsed);
-  std::uint64_t base = reinterpret_cast<std::uintptr_t>(address);
-  for (const Function& f : functions) base -= f.name == entry ? f.offset : 0;
+  std::uint64_t base = 0;
+  for (const Function& f : functions) {
+    if (const auto found = addresses.find(f.name); found != addresses.end())
+      base = reinterpret_cast<std::uintptr_t>(found->second) - f.offset;
+  }
   std::string lines;
   for (const Function& f : functions) {
     lines += fmt::format("{:x} {:x} telamon:{}{}\n", base + f.offset, f.bytes, program,

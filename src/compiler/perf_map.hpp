@@ -3,7 +3,9 @@
 //   perf record ./program && perf report          # telamon:step:exp_mul_0, telamon:step, ...
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "telamon/config.hpp"
 
@@ -13,10 +15,10 @@ namespace compiler {
 
 bool perf_map_wanted();
 
-/// Adds the functions of an object file that has been linked: `program` is the name of the whole, and
-/// the function `entry` of the object lies at `address`.
+/// Adds the functions of an object file that has been linked: `program` is the name of the whole and of
+/// its function `entry`; `addresses` tells where functions lie that others may call.
 void name_code(std::string_view program, std::string_view object, std::string_view entry,
-               const void* address);
+               const std::unordered_map<std::string, void*>& addresses);
 
 }  // namespace compiler
 }  // namespace v1

@@ -7,6 +7,7 @@
 #include "compiler/emit.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/fuse.hpp"
+#include "compiler/segments.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -201,6 +202,7 @@ class Planner {
       k.name = kernel_name(k);
       step.kernel = std::move(k);
       if (step.kernel.kind == Kernel::Kind::reduction) cut_reduction(step);
+      else if (options_.segments) cut_loop(step);
     }
     plan_.steps.push_back(std::move(step));
   }
@@ -232,6 +234,16 @@ class Planner {
     }
   }
 
+  // A long loop becomes functions, with memory for what they leave each other.
+  void cut_loop(Step& step) {
+    Kernel& k = step.kernel;
+    k.segments = cut_kernel(jaxpr(), k, producer_);
+    if (!k.segments) return;
+    const std::int64_t tapes = chunking(plan_, step).grain > 0 ? num_tapes(*k.segments) : 1;
+    k.tape = add_value(Aval(Shape{tapes, k.segments->bytes}, DType::u8), {});
+    step.writes.push_back(k.tape);
+  }
+
   // All that is left of an optimization_barrier: the memory of its literals.
   void fill_literals(const Eqn& e) {
     for (std::size_t i = 0; i < e.inputs.size(); ++i) {
@@ -258,9 +270,11 @@ class Planner {
   void find_accesses(const Cluster& c, Step& step) {
     const Kernel& k = c.kernel;
     std::set<int> reads, writes, moved;
+    is_member_.resize(jaxpr().eqns().size());
+    for (const int e : k.members) is_member_[static_cast<std::size_t>(e)] = true;
     const auto member = [&](Var v) {
       const int p = producer_[static_cast<std::size_t>(v)];
-      return p >= 0 && k.members.contains(p);
+      return p >= 0 && is_member_[static_cast<std::size_t>(p)];
     };
     for (const int e : k.members) {
       const Form f = form_of(jaxpr(), eqn(e));
@@ -276,6 +290,7 @@ class Planner {
         if (!same_index) moved.insert(v);
       }
     }
+    for (const int e : k.members) is_member_[static_cast<std::size_t>(e)] = false;
     for (const Var v : k.roots) writes.insert(value_of(v));
     for (const Var v : k.epilogue) writes.insert(value_of(v));
     const bool down_columns = !k.shape.empty() && !k.axes.contains(k.shape.ndim() - 1);
@@ -321,6 +336,7 @@ class Planner {
   const PlanOptions& options_;
   Plan& plan_;
   std::vector<int> producer_;
+  std::vector<bool> is_member_;  // of the kernel whose accesses are being found
   std::vector<Step> copies_;
 };
 

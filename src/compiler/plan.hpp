@@ -47,6 +47,8 @@ struct EmitOptions {
   bool profile = false;         ///< tell when each step begins and ends
 };
 
+struct Segments;
+
 /// One loop nest.
 struct Kernel {
   enum class Kind : std::uint8_t { loop, reduction, dot, emitted, update, cells };
@@ -62,6 +64,7 @@ struct Kernel {
   int eqn = -1;               ///< of dot, emitted, update and cell kernels
   std::set<int> members;      ///< equations that are evaluated inside
   bool linear = false;        ///< all accesses are at the flat index
+  bool can_be_cut = false;    ///< of loops: every member is what can_cut (segments.hpp) says
   std::set<int> in_place;     ///< values read only where they may be overwritten at once
   /// Reductions with too few results to share out: the parts of the folded space are folded apart,
   /// each reduction into its value here, of shape (parts, results). A matter of the shape alone. Where
@@ -72,6 +75,9 @@ struct Kernel {
   std::int64_t part_cost = 0;  ///< of an element, by which the parts were chosen
   std::string name;
   std::shared_ptr<const CellLoop> cell;  ///< of cells: the loop whose state lies in registers
+  std::shared_ptr<const Segments>
+      segments;   ///< of long loops: the functions that they are cut into
+  int tape = -1;  ///< of those: the value in which functions leave each other values
 };
 
 struct Step {
@@ -140,8 +146,9 @@ struct PlanOptions {
   bool partial_reductions = true;  ///< parts of a large reduction are folded apart
   bool in_place = true;
   bool reuse_memory = true;
-  bool matmul = true;  ///< large matrix products are calls of the runtime's
-  bool cells = true;   ///< small loops keep their state in registers
+  bool matmul = true;    ///< large matrix products are calls of the runtime's
+  bool cells = true;     ///< small loops keep their state in registers
+  bool segments = true;  ///< long kernels are cut into functions rather than into kernels
   /// The last of each chain gives a result of the program. All of its results share one memory.
   std::vector<UpdateChain> updates{};
   std::set<int> alone{};  ///< equations with kernels of their own

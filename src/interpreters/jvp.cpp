@@ -52,6 +52,8 @@ class JvpTrace final : public Trace {
                            std::span<const Array> tracers) override {
     Arrays primals;
     std::vector<Tangent> tangents;
+    primals.reserve(tracers.size());
+    tangents.reserve(tracers.size());
     bool all_zero = true;
     for (const Array& x : tracers) {
       const auto& t = tracer_cast<JvpTracer>(x);

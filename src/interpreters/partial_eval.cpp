@@ -89,6 +89,8 @@ class PartialEvalTrace final : public Trace {
     }
     std::vector<Atom> inputs;
     std::vector<Aval> avals;
+    inputs.reserve(tracers.size());
+    avals.reserve(tracers.size());
     for (const Array& x : tracers) {
       inputs.push_back(instantiate(x));
       avals.push_back(x.aval());

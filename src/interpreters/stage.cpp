@@ -37,6 +37,8 @@ class StageTrace final : public Trace {
     }
     std::vector<Atom> inputs;
     std::vector<Aval> avals;
+    inputs.reserve(tracers.size());
+    avals.reserve(tracers.size());
     for (const Array& x : tracers) {
       inputs.push_back(tracer_cast<StageTracer>(x).atom());
       avals.push_back(x.aval());

@@ -22,6 +22,7 @@ class BackwardPass {
   BackwardPass(const Jaxpr& jaxpr, std::span<const LinearInput> inputs) : jaxpr_(jaxpr) {
     const auto n = static_cast<std::size_t>(jaxpr.num_vars());
     values_.resize(n);
+    cotangents_.reserve(n);
     for (std::size_t v = 0; v < n; ++v) cotangents_.emplace_back(Zero{jaxpr.avals()[v].tangent()});
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].is_linear()) values_[i] = inputs[i].array();
@@ -30,8 +31,10 @@ class BackwardPass {
 
   // Equations of known operands are evaluated; the others are linear and wait.
   void forward() {
+    linear_.reserve(jaxpr_.eqns().size());
+    Arrays args;
     for (const Eqn& eqn : jaxpr_.eqns()) {
-      Arrays args;
+      args.clear();
       bool known = true;
       for (const Atom& a : eqn.inputs) {
         const Array x = value(a);
@@ -76,6 +79,7 @@ class BackwardPass {
 
   void transpose(const Eqn& eqn) {
     std::vector<Tangent> cts;
+    cts.reserve(eqn.outputs.size());
     bool all_zero = true;
     for (const Var v : eqn.outputs) {
       Tangent& ct = cotangents_[static_cast<std::size_t>(v)];
@@ -88,6 +92,7 @@ class BackwardPass {
     const auto& rule = eqn.primitive->rules().transpose;
     if (!rule) missing_rule(*eqn.primitive, "transpose");
     std::vector<LinearInput> inputs;
+    inputs.reserve(eqn.inputs.size());
     for (const Atom& a : eqn.inputs) {
       const Array x = value(a);
       if (x.has_value()) inputs.emplace_back(x);

@@ -156,38 +156,50 @@ const Primitive<> rem_p{"rem", [] { return binary(rem_p, {
 
 namespace {
 
-// 1 where x is the extremum z alone, 1/2 where y is it too, else 0.
-Array share(const Array& x, const Array& z, const Array& y) {
-  return lax::select(lax::eq(x, z), lax::ones_like(z), lax::zeros_like(z)) /
-         lax::select(lax::eq(y, z), lax::full_like(z, 2), lax::ones_like(z));
-}
-Array share_of_x(const Array& g, const Array& z, const Array& x, const Array& y) {
-  return g * share(x, z, y);
-}
-Array share_of_y(const Array& g, const Array& z, const Array& x, const Array& y) {
-  return g * share(y, z, x);
+// The tangent of the extremum z of x and y: that of the one it is, or half of each. Both shares are made
+// of the same comparisons and constants, which long chains of maxima are full of.
+JvpResult jvp_of_extremum(const Array& z, std::span<const Array> x, std::span<const Tangent> t) {
+  const Array is_z[] = {lax::eq(x[0], z), lax::eq(x[1], z)};
+  const Array half = lax::full_like(z, 0.5), one = lax::ones_like(z), zero = lax::zeros_like(z);
+  std::vector<Tangent> terms;
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (t[i].is_zero()) continue;
+    const Array share = lax::select(is_z[i], lax::select(is_z[1 - i], half, one), zero);
+    terms.emplace_back(t[i].array() * share);
+  }
+  return {{z}, {families::sum_tangents(z.aval(), terms)}};
 }
 
 }  // namespace
 
 // clang-format off: a primitive is a paragraph
 /// max(x, y); NaN if either is.   d max(x, y) is the tangent of the greater; equals share it.
-const Primitive<> max_p{"max", [] { return binary(max_p, {
-    .accepts = kOrdered,
-    .impl = eager(Op::max),
-    .jvp_x = share_of_x,
-    .jvp_y = share_of_y,
-    .lower = emit(&Emitter::max),
-}); }};
+const Primitive<> max_p{"max", [] {
+  auto rules = binary(max_p, {
+      .accepts = kOrdered,
+      .impl = eager(Op::max),
+      .jvp_x = {},
+      .lower = emit(&Emitter::max),
+  });
+  rules.jvp = [](const NoParams&, std::span<const Array> x, std::span<const Tangent> t) {
+    return jvp_of_extremum(lax::max(x[0], x[1]), x, t);
+  };
+  return rules;
+}};
 
 /// min(x, y); NaN if either is.   d min(x, y) is the tangent of the lesser; equals share it.
-const Primitive<> min_p{"min", [] { return binary(min_p, {
-    .accepts = kOrdered,
-    .impl = eager(Op::min),
-    .jvp_x = share_of_x,
-    .jvp_y = share_of_y,
-    .lower = emit(&Emitter::min),
-}); }};
+const Primitive<> min_p{"min", [] {
+  auto rules = binary(min_p, {
+      .accepts = kOrdered,
+      .impl = eager(Op::min),
+      .jvp_x = {},
+      .lower = emit(&Emitter::min),
+  });
+  rules.jvp = [](const NoParams&, std::span<const Array> x, std::span<const Tangent> t) {
+    return jvp_of_extremum(lax::min(x[0], x[1]), x, t);
+  };
+  return rules;
+}};
 // clang-format on
 
 }  // namespace v1

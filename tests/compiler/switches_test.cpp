@@ -158,6 +158,14 @@ std::map<std::string_view, Example> examples() {
   all["streaming"] = {[](std::span<const Array> x) { return Arrays{lax::neg(x[0])}; },
                       {uniform({1 << 22}, DType::f32)},
                       words("ir", "!nontemporal", -1)};
+  // Each of 400 functions would be a kernel's, and what one computes for another would be an array.
+  all["segments"] = {[](std::span<const Array> x) {
+                       Array y = x[0];
+                       for (int i = 0; i < 200; ++i) y = lax::sub(lax::sin(y), x[0]);
+                       return Arrays{y};
+                     },
+                     {small},
+                     kernels};
   all["inline_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
                            {small},
                            words("ir", "define ")};

@@ -1,0 +1,145 @@
+// Long chains of operations are one kernel, whose loop calls a function for each stretch of it.
+#include <gmock/gmock.h>
+
+#include "compiler/support.hpp"
+#include "telamon/control_flow.hpp"
+#include "telamon/grad.hpp"
+#include "telamon/numpy.hpp"
+#include "telamon/threads.hpp"
+
+namespace telamon::testing {
+namespace {
+
+/// n operations, each on results of a few before it: numbers, conditions, integers, a single number.
+Program chain(int n, unsigned seed = 1) {
+  return [=](std::span<const Array> x) {
+    std::mt19937 random(seed);
+    Arrays v = {x[0]};
+    Array yes = lax::gt(x[0], lax::full_like(x[0], 0));
+    for (int i = 0; i < n; ++i) {
+      const Array a = v.back(),
+                  b = v[v.size() - 1 - std::min<std::size_t>(v.size() - 1, random() % 9)];
+      switch (random() % 8) {
+        case 0: v.push_back(lax::mul(lax::add(a, b), lax::full_like(a, 0.5))); break;
+        case 1: v.push_back(lax::mul(a, lax::sin(b))); break;
+        case 2: v.push_back(lax::sub(lax::sin(a), b)); break;
+        case 3: v.push_back(lax::max(a, lax::neg(b))); break;
+        case 4: yes = lax::lt(a, b); [[fallthrough]];
+        case 5: v.push_back(lax::select_n(yes, Arrays{a, lax::neg(b)})); break;
+        case 6: {
+          const Array whole =
+              lax::convert_element_type(lax::mul(a, lax::full_like(a, 8)), DType::i32);
+          v.push_back(lax::add(
+              a, lax::convert_element_type(lax::rem(whole, lax::full_like(whole, 5)), a.dtype())));
+          break;
+        }
+        default:
+          v.push_back(lax::sub(a, lax::broadcast_in_dim(lax::mul(x[1], x[1]), a.shape(), {})));
+      }
+      if (i % 50 == 7) v.push_back(lax::reshape(lax::reshape(v.back(), {a.size()}), a.shape()));
+    }
+    return Arrays{v.back(), v[v.size() / 2], lax::reshape(v[v.size() / 3], {x[0].size(), 1}),
+                  lax::lt(v.back(), x[0])};
+  };
+}
+
+Array number(DType dtype) { return lax::full({}, dtype, 0.3); }
+
+TEST(Segments, ComputeTheBitsOfEagerEvaluation) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const Shape& shape : {Shape{1}, Shape{7}, Shape{64}, Shape{3, 341}, Shape{100'003}}) {
+      check(chain(400), {uniform(shape, dtype), number(dtype)}, 1);
+    }
+  }
+  for (const unsigned seed : {2u, 3u, 4u}) {
+    check(chain(700, seed), {uniform({37}, DType::f32), number(DType::f32)}, 1);
+  }
+}
+
+TEST(Segments, DoNotDependOnTheNumberOfThreads) {
+  const Arrays inputs{uniform({100'003}, DType::f32), number(DType::f32)};
+  const Compiled f = compile(stage(chain(300), inputs));
+  const int before = num_threads();
+  set_num_threads(1);
+  const Arrays want = execute(f, inputs);
+  for (const int threads : {2, 3, 7}) {
+    set_num_threads(threads);
+    const Arrays got = execute(f, inputs);
+    for (std::size_t i = 0; i < got.size(); ++i) expect_equal(got[i], want[i], 0, "result");
+  }
+  set_num_threads(before);
+}
+
+Array waves(const Array& x, int n) {
+  Array y = x;
+  for (int i = 0; i < n; ++i) y = sin(y) * x + maximum(y, -x) * .5;
+  return y;
+}
+Program gradient(int n) {
+  return [n](std::span<const Array> x) {
+    return Arrays{grad([n](const Array& a) { return sum(waves(a, n)); })(x[0])};
+  };
+}
+
+TEST(Segments, MakeOneKernelOfTheGradientOfAChain) {
+  for (const int n : {20, 100, 400}) check(gradient(n), {uniform({1000}, DType::f32, 0, 1)}, 1);
+  check(gradient(20), {uniform({100'003}, DType::f64, 0, 1)}, 1);
+}
+
+// What the way back needs of the way there lies in the caches: a vector of each value per thread.
+TEST(Segments, KeepNoArrayInMemory) {
+  const auto arena = [](std::int64_t n) {
+    const Arrays inputs{uniform({n}, DType::f32, 0, 1)};
+    return compile(stage(gradient(100), inputs))->info().arena_bytes;
+  };
+  EXPECT_EQ(arena(1 << 20), arena(1 << 22));
+  EXPECT_LT(arena(1 << 20), 8u << 20);  // of the 2 GB that 500 arrays would take
+}
+
+TEST(Segments, HoldUnderContraction) {
+  const Arrays inputs{uniform({1000}, DType::f64), number(DType::f64)};
+  CompileOptions options;
+  options.contract = true;
+  EXPECT_EQ(compile(stage(chain(200), inputs), options)->info().kernels, 1);
+  const Program cubes = [](std::span<const Array> x) {
+    Array y = x[0];
+    for (int i = 0; i < 100; ++i) y = lax::add(lax::mul(y, lax::full_like(y, .25)), x[0]);
+    return Arrays{y};
+  };
+  check(cubes, {uniform({1000}, DType::f64)}, 1, 4, options);
+}
+
+TEST(Segments, RunInsideLoops) {
+  const Program f = [](std::span<const Array> x) {
+    return Arrays{
+        fori_loop(0, 3, [](const Array&, const Array& c) { return waves(c, 60) * .1; }, x[0])};
+  };
+  check(f, {uniform({1000}, DType::f32, 0, 1)});
+  const Program rows = [](std::span<const Array> x) {
+    return Arrays{map([](const Array& row) { return waves(row, 60); }, x[0])};
+  };
+  check(rows, {uniform({40, 1000}, DType::f32, 0, 1)});
+}
+
+TEST(Segments, MayBeDonatedTheirOperands) {
+  const Program f = [](std::span<const Array> x) { return Arrays{waves(x[0], 60)}; };
+  const Arrays inputs{uniform({1003}, DType::f32, 0, 1)};
+  const Compiled compiled = compile(stage(f, inputs));
+  const Arrays want = f(inputs);
+  const Arrays own{uniform({1003}, DType::f32, 0, 1)};
+  expect_equal(execute(compiled, own, {true})[0], want[0], 0, "result over its operand");
+}
+
+// One result that is an operand, one that is a literal, one that is a single number.
+TEST(Segments, GiveWhatTheyDoNotCompute) {
+  const Program f = [](std::span<const Array> x) {
+    const Array one = lax::broadcast_in_dim(lax::sin(x[1]), x[0].shape(), {});
+    return Arrays{waves(x[0], 60), one, lax::full_like(x[0], 3),
+                  lax::reshape(x[0], {x[0].size(), 1})};
+  };
+  for (const std::int64_t n : {1, 1000})
+    check(f, {uniform({n}, DType::f32, 0, 1), number(DType::f32)});
+}
+
+}  // namespace
+}  // namespace telamon::testing
