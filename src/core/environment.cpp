@@ -35,7 +35,8 @@ constexpr std::string_view kDisable[] = {"simplify",
                                          "inline_kernels",
                                          "short_axes",
                                          "both_ways",
-                                         "streaming"};
+                                         "streaming",
+                                         "loop_stages"};
 constexpr std::string_view kIsa[] = {"generic", "avx2", "avx512"};
 constexpr std::string_view kSwitch[] = {"0", "1"};
 
