@@ -30,8 +30,9 @@ using llvm::Value;
 // Of vector functions, about: cycles until the result is there, and instructions.
 constexpr int kCallCycles = 64, kCallInstructions = 30;
 constexpr int kStageCycles = kCallCycles;
-/// Loops of fewer instructions overlap as they are.
-constexpr int kFewInstructions = 2 * kCallInstructions;
+/// Loops of fewer instructions overlap as they are; in very long ones, registers would take long to
+/// allocate.
+constexpr int kFewInstructions = 2 * kCallInstructions, kManyInstructions = 64 * kCallInstructions;
 constexpr int kTripsPerKept = 64;
 constexpr int kMostKept = 64;  // values from trip to trip
 
@@ -85,7 +86,8 @@ class Stages {
     // The trips at the ends are an eighth of all at most.
     const std::int64_t wanted = (deepest + kStageCycles / 2) / kStageCycles;
     count_ = static_cast<int>(std::min(wanted, 1 + trips / 8));
-    if (instructions < kFewInstructions || count_ < 2) return false;
+    if (instructions < kFewInstructions || instructions > kManyInstructions || count_ < 2)
+      return false;
     const int cycles = std::max(kStageCycles, deepest / count_);
     for (auto& [i, stage] : stage_)
       stage = i->mayWriteToMemory() ? count_ - 1 : std::min(stage / cycles, count_ - 1);
