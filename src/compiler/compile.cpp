@@ -205,6 +205,7 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
                .inline_kernels = c.enabled("inline_kernels"),
                .transpose_tiles = c.enabled("transpose_tiles"),
                .row_blocks = c.enabled("row_blocks"),
+               .loop_stages = c.enabled("loop_stages"),
                .streaming = c.enabled("streaming"),
                .profile = c.profile()};
 }

@@ -35,9 +35,9 @@ inline int vector_lanes(const KernelContext& k) { return vector_lanes(k.scope.ja
 bool should_stream(const KernelContext& k);
 
 /// body(base) for blocks of `lanes` indices from begin to end, the last one masked; `size` is the
-/// extent of the whole dimension.
+/// extent of the whole dimension. `in_stages`: see CodeGen::loop_in_stages.
 void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int lanes,
-                 const std::function<void(Scalar base)>& body);
+                 const std::function<void(Scalar base)>& body, bool in_stages = false);
 /// Nested loops over dims[0], dims[1], ...: body(indices).
 void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bounds,
                const std::function<void(const Index&)>& body);

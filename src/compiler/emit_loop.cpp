@@ -54,7 +54,7 @@ std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent
 /// vector_loop, apart for the blocks between seams, where indices are known well enough to decide
 /// which operand is read, and for those that a seam runs through.
 void seamed_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int lanes,
-                 const std::vector<std::int64_t>& seams,
+                 const std::vector<std::int64_t>& seams, bool in_stages,
                  const std::function<void(Scalar base)>& body) {
   std::vector<std::int64_t> ends;  // of the parts: multiples of `lanes`, but for the last
   for (const std::int64_t at : seams) {
@@ -72,8 +72,9 @@ void seamed_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int 
     const Scalar low = all ? gen.index(from) : gen.max(begin, gen.index(from));
     const Scalar high = all ? gen.index(to) : gen.min(end, gen.index(to));
     const std::int64_t last_base = std::max(from, to - lanes);
-    vector_loop(gen, low, high, to, lanes,
-                [&](Scalar base) { body(gen.within(base, from, last_base)); });
+    vector_loop(
+        gen, low, high, to, lanes, [&](Scalar base) { body(gen.within(base, from, last_base)); },
+        in_stages);
     from = to;
   }
 }
@@ -278,7 +279,7 @@ int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel) {
 }
 
 void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int lanes,
-                 const std::function<void(Scalar base)>& body) {
+                 const std::function<void(Scalar base)>& body, bool in_stages) {
   const std::int64_t rest = size % lanes, whole = size - rest;
   std::int64_t first = 0, last = 0;
   const bool all =
@@ -286,10 +287,14 @@ void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int 
   if (whole > 0) {
     gen.set_lanes(lanes, lanes);
     const Scalar stop = all ? gen.index(whole) : rest == 0 ? end : gen.min(end, gen.index(whole));
-    gen.loop_carried(begin, stop, lanes, {}, [&](Scalar i, const Scalars&) {
-      body(i);
-      return Scalars{};
-    });
+    if (in_stages && lanes > 1) {
+      gen.loop_in_stages(begin, stop, lanes, whole / lanes, body);
+    } else {
+      gen.loop_carried(begin, stop, lanes, {}, [&](Scalar i, const Scalars&) {
+        body(i);
+        return Scalars{};
+      });
+    }
   }
   if (rest > 0) {
     const auto tail = [&] {
@@ -331,9 +336,10 @@ void emit_loop(KernelContext& k) {
     return;
   }
   const int lanes = vector_lanes(k);
+  const bool in_stages = k.plan.emit.loop_stages;
   if (kernel.linear) {
     gen.set_streaming(should_stream(k));
-    seamed_loop(gen, k.begin, k.end, size, lanes, find_seams(k, size), [&](Scalar base) {
+    seamed_loop(gen, k.begin, k.end, size, lanes, find_seams(k, size), in_stages, [&](Scalar base) {
       store_roots(k, value_at, {kernel.shape, std::nullopt, gen.lane_index(base)});
     });
     gen.set_streaming(false);
@@ -352,7 +358,7 @@ void emit_loop(KernelContext& k) {
   loop_nest(gen, outer, [&](const Index& index) {
     const Scalar first = inner == 0 ? k.begin : gen.index(0);
     const Scalar last = inner == 0 ? k.end : gen.index(kernel.shape[inner]);
-    seamed_loop(gen, first, last, kernel.shape[inner], lanes, seams, [&](Scalar base) {
+    seamed_loop(gen, first, last, kernel.shape[inner], lanes, seams, in_stages, [&](Scalar base) {
       Index full = index;
       full.push_back(gen.lane_index(base));
       full.resize(kernel.shape.size(), gen.index(0));

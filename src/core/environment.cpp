@@ -37,7 +37,8 @@ constexpr std::string_view kDisable[] = {"simplify",
                                          "short_axes",
                                          "both_ways",
                                          "streaming",
-                                         "segments"};
+                                         "segments",
+                                         "loop_stages"};
 constexpr std::string_view kIsa[] = {"generic", "avx2", "avx512"};
 constexpr std::string_view kSwitch[] = {"0", "1"};
 
