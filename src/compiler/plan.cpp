@@ -425,6 +425,7 @@ std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& i
       for (const int v : s.kernel.in_place) in_place.insert(renamed(v));
       s.kernel.in_place = std::move(in_place);
       for (int& v : s.kernel.partials) v = renamed(v);
+      s.kernel.tape = renamed(s.kernel.tape);
       for (auto& [e, v] : s.kernel.extremes) v = renamed(v);
       for (Step::Row& r : s.rows) r = {renamed(r.view), renamed(r.base), r.first, r.every};
       for (Step::Carry& c : s.carries) {
