@@ -23,6 +23,8 @@ namespace {
 
 constexpr int kCheap = 6;  // recompute rather than store
 constexpr int kCheapSingle = 64;
+constexpr int kCheapTiny = 16;  // one kernel more costs more than some vectors of arithmetic
+constexpr std::int64_t kTiny = 128;
 constexpr std::size_t kMaxRoots = 8, kMaxRootsSmall = 32;
 constexpr std::int64_t kLarge = 1 << 14, kExpansion = 8;
 constexpr int kStridedCost = 12;  // a vector of elements that do not lie side by side
@@ -89,7 +91,8 @@ void Fuser::find_costs() {
       if (p < 0 || !is_fusible(form(p)) || forced_.contains(p)) continue;
       if (size(static_cast<int>(e)) >= kExpansion * size(p)) continue;  // hoisted, or stored
       const int c = costs_[static_cast<std::size_t>(p)];
-      if (uses(p).size() == 1 || c <= kCheap || (size(static_cast<int>(e)) == 1 && recomputable(p)))
+      if (uses(p).size() == 1 || c <= cheap(p) ||
+          (size(static_cast<int>(e)) == 1 && recomputable(p)))
         cost = std::min(cost + c, 1 << 20);
     }
     costs_.push_back(cost);
@@ -161,9 +164,16 @@ Fuser::Usage Fuser::usage(int e, int k) const {
   return u;
 }
 
+int Fuser::cheap(int e) const {
+  const bool tiny =
+      size(e) <= kTiny && std::all_of(uses(e).begin(), uses(e).end(),
+                                      [&](const Use& u) { return size(u.consumer) <= kTiny; });
+  return tiny ? kCheapTiny : kCheap;
+}
+
 bool Fuser::recomputable(int e) const {
   const int cost = costs_[static_cast<std::size_t>(e)];
-  return cost <= kCheap || (size(e) == 1 && cost <= kCheapSingle);
+  return cost <= cheap(e) || (size(e) == 1 && cost <= kCheapSingle);
 }
 
 bool Fuser::can_inline(int e, int k) {

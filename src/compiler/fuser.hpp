@@ -54,6 +54,8 @@ class Fuser {
     Align align = Align::other;
   };
   Usage usage(int e, int k) const;
+  // The cost up to which an equation is recomputed rather than stored.
+  int cheap(int e) const;
   // Single elements are computed once per kernel, outside its loops.
   bool recomputable(int e) const;
   // Whether k can evaluate e wherever it needs it without doing expensive work twice.
