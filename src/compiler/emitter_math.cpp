@@ -120,6 +120,9 @@ Value* CodeGen::Impl::call_math(const std::string& symbol, llvm::Type* vector,
   f->setDoesNotThrow();
   f->setMemoryEffects(llvm::MemoryEffects::none());
   f->addFnAttr(llvm::Attribute::WillReturn);
+  // Calls leave no vector in a register, and spilled ones are whole lines of the cache: on a stack
+  // that is aligned for 16 bytes they would be parts of two.
+  function->addFnAttr("stackrealign");
   return b.CreateCall(callee, args);
 }
 
