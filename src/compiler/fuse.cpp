@@ -24,7 +24,7 @@ namespace {
 constexpr int kCheap = 6;  // recompute rather than store
 constexpr int kCheapSingle = 64;
 constexpr int kCheapTiny = 16;  // one kernel more costs more than some vectors of arithmetic
-constexpr std::int64_t kTiny = 128;
+constexpr std::int64_t kTiny = 32;
 constexpr std::size_t kMaxRoots = 8, kMaxRootsSmall = 32;
 constexpr std::int64_t kLarge = 1 << 14, kExpansion = 8;
 constexpr int kStridedCost = 12;  // a vector of elements that do not lie side by side
