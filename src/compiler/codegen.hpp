@@ -176,6 +176,8 @@ class CodeGen final : public Emitter {
   /// What one of two sides gives, which alone is run.
   Scalars if_else(Scalar condition, const std::function<Scalars()>& then,
                   const std::function<Scalars()>& otherwise);
+  /// Code of which everything may leave that does not depend on it, loads too.
+  void scope(const std::function<void()>& body);
   /// Code whose loads stay inside: a kernel within another function.
   void region(const std::function<void()>& body);
   /// Whether x may still be used here (the loop it was computed in has not ended).

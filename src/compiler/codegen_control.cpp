@@ -123,19 +123,20 @@ Scalars CodeGen::loop_while(Scalars init,
   return out;
 }
 
-void CodeGen::region(const std::function<void()>& body) {
-  Impl& m = *impl_;
-  llvm::BasicBlock* inside = m.block("region");
-  llvm::BasicBlock* after = m.block("after");
-  m.at(m.depth());
-  m.b.CreateBr(inside);
-  m.push_level(inside, true);
+void CodeGen::Impl::inside(const std::function<void()>& body, bool pinned) {
+  llvm::BasicBlock* inner = block("region");
+  llvm::BasicBlock* after = block("after");
+  at(depth());
+  b.CreateBr(inner);
+  push_level(inner, pinned);
   body();
-  m.at(m.depth());
-  m.b.CreateBr(after);
-  m.pop_level();
-  m.levels.back().block = after;
+  at(depth());
+  b.CreateBr(after);
+  pop_level();
+  levels.back().block = after;
 }
+void CodeGen::region(const std::function<void()>& body) { impl_->inside(body, true); }
+void CodeGen::scope(const std::function<void()>& body) { impl_->inside(body, false); }
 
 void CodeGen::loop(Scalar begin, Scalar end, const std::function<void(Scalar i)>& body) {
   loop_carried(begin, end, 1, {}, [&](Scalar i, const Scalars&) {

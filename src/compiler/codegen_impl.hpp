@@ -176,6 +176,8 @@ struct CodeGen::Impl {
                                        : levels.back().floor;
     levels.push_back({block, next_serial++, pinned, floor});
   }
+  /// Code in a block of its own.
+  void inside(const std::function<void()>& body, bool pinned);
   void pop_level() { levels.pop_back(); }
   llvm::BasicBlock* block(const char* name) {
     return llvm::BasicBlock::Create(context, name, function);

@@ -34,10 +34,16 @@ inline int vector_lanes(const KernelContext& k) { return vector_lanes(k.scope.ja
 /// Whether a kernel's results are larger than the caches and not read again by this program.
 bool should_stream(const KernelContext& k);
 
+struct BlockOptions {
+  /// Loads of a block that is the only one of its kind may go outside the loops around it: where those
+  /// store nothing that the body reads at another index.
+  bool loads_leave = false;
+  bool in_stages = false;  ///< see CodeGen::loop_in_stages
+};
 /// body(base) for blocks of `lanes` indices from begin to end, the last one masked; `size` is the
-/// extent of the whole dimension. `in_stages`: see CodeGen::loop_in_stages.
+/// extent of the whole dimension.
 void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int lanes,
-                 const std::function<void(Scalar base)>& body, bool in_stages = false);
+                 const std::function<void(Scalar base)>& body, BlockOptions options = {});
 /// Nested loops over dims[0], dims[1], ...: body(indices).
 void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bounds,
                const std::function<void(const Index&)>& body);

@@ -72,9 +72,9 @@ void seamed_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int 
     const Scalar low = all ? gen.index(from) : gen.max(begin, gen.index(from));
     const Scalar high = all ? gen.index(to) : gen.min(end, gen.index(to));
     const std::int64_t last_base = std::max(from, to - lanes);
-    vector_loop(
-        gen, low, high, to, lanes, [&](Scalar base) { body(gen.within(base, from, last_base)); },
-        in_stages);
+    vector_loop(gen, low, high, to, lanes,
+                [&](Scalar base) { body(gen.within(base, from, last_base)); },
+                {.loads_leave = true, .in_stages = in_stages});
     from = to;
   }
 }
@@ -279,15 +279,22 @@ int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel) {
 }
 
 void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int lanes,
-                 const std::function<void(Scalar base)>& body, bool in_stages) {
+                 const std::function<void(Scalar base)>& body, BlockOptions options) {
   const std::int64_t rest = size % lanes, whole = size - rest;
   std::int64_t first = 0, last = 0;
   const bool all =
       CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last) && last == size;
+  const auto once = [&](std::int64_t base) {
+    const auto block = [&] { body(gen.index(base)); };
+    if (options.loads_leave) gen.scope(block);
+    else gen.region(block);
+  };
   if (whole > 0) {
     gen.set_lanes(lanes, lanes);
     const Scalar stop = all ? gen.index(whole) : rest == 0 ? end : gen.min(end, gen.index(whole));
-    if (in_stages && lanes > 1) {
+    if (all && first + lanes == whole) {
+      once(first);
+    } else if (options.in_stages && lanes > 1) {
       gen.loop_in_stages(begin, stop, lanes, whole / lanes, body);
     } else {
       gen.loop_carried(begin, stop, lanes, {}, [&](Scalar i, const Scalars&) {
@@ -299,7 +306,7 @@ void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int 
   if (rest > 0) {
     const auto tail = [&] {
       gen.set_lanes(lanes, static_cast<int>(rest));
-      gen.region([&] { body(gen.index(whole)); });
+      once(whole);
     };
     if (all) tail();
     else gen.if_then(gen.compare(Compare::gt, end, gen.index(whole)), tail);

@@ -20,6 +20,11 @@ namespace {
 
 bool integral(const Aval& a) { return is_integer(a.dtype); }
 
+bool is_elementwise(const PrimitiveBase& p) {
+  const Lowering* lowering = p.rules().lowering();
+  return lowering != nullptr && std::holds_alternative<Lowering::Element>(lowering->form);
+}
+
 // ---- arithmetic ----------------------------------------------------------------------------------
 std::optional<Atom> add_zero(Simplifier& s, const Eqn& e, const Aval& out) {
   for (const int i : {0, 1}) {
@@ -159,6 +164,13 @@ std::optional<Atom> broadcast_chain(Simplifier& s, const Eqn& e, const Aval& out
   }
   return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, both}, {inner->inputs[0]}, out);
 }
+// Along a dimension of one element there is nothing to count.
+std::optional<Atom> iota_of_one(Simplifier& s, const Eqn& e, const Aval& out) {
+  const auto d = static_cast<std::size_t>(e.params.as<IotaParams>().dimension);
+  if (out.shape[d] != 1 || is_complex(out.dtype)) return std::nullopt;
+  const Atom zero = Atom::literal(detail::convert_scalar(Array(0), out.dtype));
+  return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {zero}, out.strong());
+}
 std::optional<Atom> fold_nothing(Simplifier&, const Eqn& e, const Aval&) {
   if (e.params.as<AxesParams>().axes.empty()) return e.inputs[0];
   return std::nullopt;
@@ -206,6 +218,7 @@ const std::vector<Entry>& rules() {
       {&transpose_p, transpose_chain},
       {&transpose_p, transpose_of_dot},
       {&broadcast_in_dim_p, broadcast_chain},
+      {&iota_p, iota_of_one},
       {&slice_p, same_shape},
       {&slice_p, slice_chain},
       {&slice_p, slice_of_splat},
@@ -318,19 +331,25 @@ std::optional<Atom> Simplifier::rewrite(const Eqn& eqn, const Aval& out) {
   return element_of_transposes(*this, eqn, out);
 }
 
-// A scalar computed from literals only is a literal.
+// A scalar computed from literals only is a literal; an array whose elements are all computed from the
+// same literals is one of them, spread.
 std::optional<Atom> Simplifier::fold(const Eqn& eqn, const Aval& out) {
-  if (!out.shape.empty() || eqn.inputs.empty() || !eqn.primitive->has_rule("impl"))
-    return std::nullopt;
+  if (eqn.inputs.empty() || !eqn.primitive->has_rule("impl")) return std::nullopt;
   if (eqn.params.has_jaxprs() || eqn.primitive->rules().impl == nullptr) return std::nullopt;
+  const bool scalar = out.shape.empty();
+  if (!scalar && !is_elementwise(*eqn.primitive)) return std::nullopt;
   Arrays x;
   for (const Atom& a : eqn.inputs) {
-    if (!a.is_literal()) return std::nullopt;
-    x.push_back(a.literal());
+    const Array* known = scalar && !a.is_literal() ? nullptr : splat(a);
+    if (known == nullptr) return std::nullopt;
+    x.push_back(*known);
   }
   const detail::EvalScope scope;
   const Arrays y = eqn.primitive->rules().impl(eqn.params, x);
-  return Atom::literal(detail::contiguous(y.at(0)));
+  const Atom value = Atom::literal(detail::contiguous(y.at(0)));
+  if (scalar) return value;
+  if (y.size() != 1 || !y[0].shape().empty() || y[0].dtype() != out.dtype) return std::nullopt;
+  return make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {value}, out.strong());
 }
 
 Jaxpr simplify(const Jaxpr& jaxpr) { return Simplifier().run(jaxpr); }

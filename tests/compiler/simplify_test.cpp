@@ -50,6 +50,22 @@ TEST(Simplify, DivisionByAPowerOfTwoIsMultiplication) {
   EXPECT_THAT(halves(3), ::testing::HasSubstr("div"));
 }
 
+TEST(Simplify, ArraysOfOneNumberAreComputedOnce) {
+  const auto of_two = [](const Array& a) {
+    const Array two = lax::full_like(a, 2);
+    return lax::add(a, lax::select(lax::gt(two, lax::sin(two)), lax::exp(two), two));
+  };
+  EXPECT_EQ(left(of_two, numbers({5})), "broadcast_in_dim add");
+}
+
+TEST(Simplify, OneElementIsNotCounted) {
+  const auto identity = [](const Array& a) {
+    const Array i = lax::iota(DType::i32, {1, 1}, 0), j = lax::iota(DType::i32, {1, 1}, 1);
+    return lax::mul(a, lax::convert_element_type(lax::eq(i, j), a.dtype()));
+  };
+  EXPECT_EQ(left(identity, numbers({1, 1})), "");
+}
+
 TEST(Simplify, SelectionsThatAreKnownGo) {
   const Array x = numbers({5});
   const auto below = [](const Array& a) { return lax::lt(a, zeros_like(a)); };
