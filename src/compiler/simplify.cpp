@@ -227,6 +227,7 @@ const std::vector<Entry>& rules() {
       {&gather_p, gather_of_range},
       {&concatenate_p, concatenate_one},
       {&dot_general_p, dot_of_transpose},
+      {&dot_general_p, dot_of_broadcasts},
       {&reduce_sum_p, fold_nothing},
       {&reduce_max_p, fold_nothing},
       {&reduce_min_p, fold_nothing},
@@ -277,12 +278,15 @@ Jaxpr Simplifier::run(const Jaxpr& jaxpr) {
   return builder_.build(renamed(jaxpr.outs()), detail::JaxprBuilder::DeadCode::keep).jaxpr;
 }
 
-const Eqn* Simplifier::defined_by(const Atom& a, const PrimitiveBase& p) const {
+const Eqn* Simplifier::definition(const Atom& a) const {
   if (a.is_literal()) return nullptr;
   const int e = definitions_[static_cast<std::size_t>(a.var())];
-  if (e < 0) return nullptr;
-  const Eqn& eqn = builder_.eqns()[static_cast<std::size_t>(e)];
-  return eqn.primitive == &p ? &eqn : nullptr;
+  return e < 0 ? nullptr : &builder_.eqns()[static_cast<std::size_t>(e)];
+}
+
+const Eqn* Simplifier::defined_by(const Atom& a, const PrimitiveBase& p) const {
+  const Eqn* eqn = definition(a);
+  return eqn != nullptr && eqn->primitive == &p ? eqn : nullptr;
 }
 
 const Array* Simplifier::splat(const Atom& a) const {

@@ -22,6 +22,8 @@ class Simplifier {
   const Aval& aval(const Atom& a) const { return builder_.aval(a); }
   /// The equation that defines an atom, if it is of this primitive.
   const Eqn* defined_by(const Atom& a, const PrimitiveBase& p) const;
+  /// The equation that defines an atom; null for inputs and literals.
+  const Eqn* definition(const Atom& a) const;
   /// Whether nothing but the equation being rewritten reads the atom: then what defines it goes away.
   bool used_once(const Atom& a) const { return !a.is_literal() && used_once_.contains(a.var()); }
   /// The scalar that all elements of the atom are.
@@ -56,6 +58,7 @@ Shape permuted(const Shape& dims, const Shape& permutation);
 std::optional<Atom> element_of_transposes(Simplifier& s, const Eqn& e, const Aval& out);
 std::optional<Atom> reduction_of_transpose(Simplifier& s, const Eqn& e, const Aval& out);
 std::optional<Atom> dot_of_transpose(Simplifier& s, const Eqn& e, const Aval& out);
+std::optional<Atom> dot_of_broadcasts(Simplifier& s, const Eqn& e, const Aval& out);
 std::optional<Atom> transpose_of_dot(Simplifier& s, const Eqn& e, const Aval& out);
 // simplify_slices.cpp
 std::optional<Atom> slice_chain(Simplifier& s, const Eqn& e, const Aval& out);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/dot.hpp"
+#include "compiler/forms.hpp"
 #include "compiler/simplify.hpp"
 
 namespace telamon {
@@ -17,41 +18,112 @@ Shape permuted(const Shape& dims, const Shape& permutation) {
 }
 namespace {
 
+Shape inverse(const Shape& permutation) {
+  Shape out(permutation.size(), 0);
+  for (std::size_t d = 0; d < permutation.size(); ++d)
+    out[static_cast<std::size_t>(permutation[d])] = static_cast<std::int64_t>(d);
+  return out;
+}
+
 /// The operand of a transpose that nothing else reads, if `a` is one of this permutation (or of any,
-/// which becomes the permutation).
+/// which becomes the permutation). Of a matrix product, which lies in memory as it comes, everybody
+/// may read the transpose.
 const Atom* transposed(Simplifier& s, const Atom& a, const Shape*& permutation) {
-  const Eqn* inner = s.used_once(a) ? s.defined_by(a, transpose_p) : nullptr;
+  const Eqn* inner = s.defined_by(a, transpose_p);
   if (inner == nullptr) return nullptr;
+  if (!s.used_once(a) && s.defined_by(inner->inputs[0], dot_general_p) == nullptr) return nullptr;
   const Shape& this_one = inner->params.as<TransposeParams>().permutation;
   if (permutation != nullptr && *permutation != this_one) return nullptr;
   permutation = &this_one;
   return &inner->inputs[0];
 }
+
+const Eqn* element_of(const Simplifier& s, const Atom& a) {
+  const Eqn* e = s.definition(a);
+  const Lowering* lowering = e == nullptr ? nullptr : e->primitive->rules().lowering();
+  return lowering != nullptr && std::holds_alternative<Lowering::Element>(lowering->form) ? e
+                                                                                          : nullptr;
+}
+
+/// transpose(b) for a broadcast of something much smaller: dimension d of the result is
+/// permutation[d] of b.
+std::optional<Atom> broadcast_in_order(Simplifier& s, const Eqn& b, const Aval& aval,
+                                       const Shape& permutation) {
+  constexpr std::int64_t kMuchSmaller = 8;
+  Atom x = b.inputs[0];
+  const Aval small = s.aval(x);
+  if (small.size() * kMuchSmaller > aval.size()) return std::nullopt;
+  const Shape place = inverse(permutation);
+  Shape dims, shape;  // of x without dimensions of 1: where they go
+  for (std::size_t d = 0; d < small.shape.size(); ++d) {
+    if (small.shape[d] == 1) continue;
+    shape.push_back(small.shape[d]);
+    dims.push_back(place[static_cast<std::size_t>(
+        b.params.as<BroadcastInDimParams>().broadcast_dimensions[d])]);
+  }
+  if (shape.size() != small.shape.size())
+    x = s.make(reshape_p, ReshapeParams{shape}, {x}, small.with_shape(shape));
+  if (!std::is_sorted(dims.begin(), dims.end())) {
+    Shape order;
+    for (std::size_t d = 0; d < dims.size(); ++d) order.push_back(static_cast<std::int64_t>(d));
+    std::sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
+      return dims[static_cast<std::size_t>(i)] < dims[static_cast<std::size_t>(j)];
+    });
+    x = s.make(transpose_p, TransposeParams{order}, {x}, small.with_shape(permuted(order, shape)));
+    std::sort(dims.begin(), dims.end());
+  }
+  const Shape to = permuted(permutation, aval.shape);
+  return s.make(broadcast_in_dim_p, BroadcastInDimParams{to, dims}, {x}, aval.with_shape(to));
+}
+
+/// transpose(a), where that takes no transposition: a few operations on broadcasts.
+std::optional<Atom> made_in_order(Simplifier& s, const Atom& a, const Shape& permutation,
+                                  int depth = 3) {
+  const Aval aval = s.aval(a);
+  if (aval.shape.empty()) return a;
+  if (const Eqn* b = s.defined_by(a, broadcast_in_dim_p)) {
+    const Eqn copy = *b;
+    return broadcast_in_order(s, copy, aval, permutation);
+  }
+  const Eqn* e = depth > 0 ? element_of(s, a) : nullptr;
+  if (e == nullptr || element_cost(*e) > 1) return std::nullopt;
+  const Eqn copy = *e;
+  std::vector<Atom> inputs;
+  for (const Atom& x : copy.inputs) {
+    auto in_order = made_in_order(s, x, permutation, depth - 1);
+    if (!in_order) return std::nullopt;
+    inputs.push_back(*in_order);
+  }
+  return s.make(*copy.primitive, copy.params, std::move(inputs),
+                aval.with_shape(permuted(permutation, aval.shape)));
+}
+
 }  // namespace
 
-// f(transpose(x), transpose(y)) = transpose(f(x, y)), element by element.
+// f(transpose(x), transpose(y)) = transpose(f(x, y)), element by element; broadcasts of something
+// small are made as they are needed.
 std::optional<Atom> element_of_transposes(Simplifier& s, const Eqn& e, const Aval& out) {
   const Lowering* lowering = e.primitive->rules().lowering();
   if (lowering == nullptr || !std::holds_alternative<Lowering::Element>(lowering->form))
     return std::nullopt;
   const Shape* permutation = nullptr;
-  std::vector<Atom> inputs;
   for (const Atom& a : e.inputs) {
-    const Atom* x = s.aval(a).shape.empty() ? &a : transposed(s, a, permutation);
-    if (x == nullptr && s.splat(a) == nullptr) return std::nullopt;
-    inputs.push_back(x == nullptr ? a : *x);
+    if (!s.aval(a).shape.empty() && transposed(s, a, permutation) == nullptr &&
+        s.defined_by(a, broadcast_in_dim_p) == nullptr)
+      return std::nullopt;
   }
   if (permutation == nullptr) return std::nullopt;
   const TransposeParams outer{*permutation};
-  Shape shape(outer.permutation.size(), 0);
-  for (std::size_t d = 0; d < shape.size(); ++d)
-    shape[static_cast<std::size_t>(outer.permutation[d])] = out.shape[d];
-  for (Atom& x : inputs) {
-    const Array* all = s.splat(x);
-    if (all == nullptr || s.aval(x).shape.empty() || s.aval(x).shape == shape) continue;
-    x = s.make(broadcast_in_dim_p, BroadcastInDimParams{shape, {}}, {Atom::literal(*all)},
-               s.aval(x).with_shape(shape));
+  const Shape order = inverse(outer.permutation);
+  std::vector<Atom> inputs;
+  for (const Atom& a : e.inputs) {
+    const Shape* same = &outer.permutation;
+    const Atom* x = s.aval(a).shape.empty() ? &a : transposed(s, a, same);
+    const std::optional<Atom> in_order = x != nullptr ? *x : made_in_order(s, a, order, 0);
+    if (!in_order) return std::nullopt;
+    inputs.push_back(*in_order);
   }
+  const Shape shape = permuted(order, out.shape);
   const Atom inner = s.make(*e.primitive, e.params, std::move(inputs), out.with_shape(shape));
   return s.make(transpose_p, outer, {inner}, out);
 }
@@ -97,6 +169,31 @@ std::optional<Atom> dot_of_transpose(Simplifier& s, const Eqn& e, const Aval& ou
     std::vector<Atom> inputs = e.inputs;
     inputs[side] = inner->inputs[0];
     if (!matrix_product(s.aval(inputs[0]), s.aval(inputs[1]), params)) continue;
+    return s.make(dot_general_p, params, std::move(inputs), out);
+  }
+  return std::nullopt;
+}
+// Matrices of a batch that do not lie side by side, in an operand that is a few operations on
+// broadcasts: it is made in another order instead.
+std::optional<Atom> dot_of_broadcasts(Simplifier& s, const Eqn& e, const Aval& out) {
+  for (const std::size_t side : {0, 1}) {
+    DotGeneralParams params = e.params.as<DotGeneralParams>();
+    DotDimensionNumbers& dn = params.dimension_numbers;
+    Shape& batch = side == 0 ? dn.lhs_batch : dn.rhs_batch;
+    Shape& contracting = side == 0 ? dn.lhs_contracting : dn.rhs_contracting;
+    const std::int64_t n = s.aval(e.inputs[side]).ndim();
+    Shape permutation = batch;
+    for (std::int64_t d = 0; d < n; ++d) {
+      if (!batch.contains(d)) permutation.push_back(d);
+    }
+    if (std::is_sorted(permutation.begin(), permutation.end())) continue;
+    const auto in_order = made_in_order(s, e.inputs[side], permutation);
+    if (!in_order) continue;
+    const Shape place = inverse(permutation);
+    batch = permuted(batch, place);
+    contracting = permuted(contracting, place);
+    std::vector<Atom> inputs = e.inputs;
+    inputs[side] = *in_order;
     return s.make(dot_general_p, params, std::move(inputs), out);
   }
   return std::nullopt;

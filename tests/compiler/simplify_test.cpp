@@ -220,6 +220,43 @@ TEST(Simplify, ProductsReadTransposedOperandsAsTheyLie) {
   }
 }
 
+TEST(Simplify, ReadersOfATransposedProductTakeItAsItLies) {
+  const auto names = [](const Program& f) {
+    return left(f, {numbers({6, 9, 4}), numbers({7, 6, 4}), numbers({7, 6})}, 1e5);
+  };
+  const auto product = [](std::span<const Array> x) {  // (7, 6, 9) of what lies as (6, 9, 7)
+    return lax::transpose(
+        lax::dot_general(
+            x[0], x[1],
+            {.lhs_contracting = {2}, .rhs_contracting = {2}, .lhs_batch = {0}, .rhs_batch = {1}}),
+        {2, 0, 1});
+  };
+  // Two readers, one of them beside a broadcast: only the small arrays change their order.
+  const std::string found = names([&](std::span<const Array> x) {
+    const Array t = product(x), w = lax::broadcast_in_dim(x[2], {7, 6, 9}, {0, 1});
+    return Arrays{lax::reduce_sum(lax::square(t), {0, 2}),
+                  lax::reduce_sum(lax::mul(lax::mul(t, 2.0f), w), {0, 1, 2})};
+  });
+  EXPECT_EQ(found,
+            "dot_general square reduce_sum broadcast_in_dim mul transpose broadcast_in_dim mul "
+            "reduce_sum");
+}
+
+TEST(Simplify, MatricesOfABatchAreMadeSideBySide) {
+  const auto differences = [](std::span<const Array> x) {
+    const Shape shape{20, 10, 12};
+    const Array d = lax::sub(lax::broadcast_in_dim(x[0], shape, {0, 2}),
+                             lax::broadcast_in_dim(x[1], shape, {1, 2}));
+    return Arrays{lax::dot_general(
+        x[2], d,
+        {.lhs_contracting = {2}, .rhs_contracting = {2}, .lhs_batch = {0}, .rhs_batch = {1}})};
+  };
+  const Arrays x = {numbers({20, 12}), numbers({10, 12}), numbers({10, 3, 12})};
+  const std::string text = check(differences, x, -1, 1e6)->text("jaxpr");
+  EXPECT_NE(text.find("[10,20,12] = sub"), std::string::npos) << text;
+  EXPECT_EQ(text.find("transpose"), std::string::npos) << text;
+}
+
 TEST(Simplify, AProductThatIsReadTwiceIsNotTakenTwice) {
   const std::string names = left(
       [](std::span<const Array> x) {

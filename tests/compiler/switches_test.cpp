@@ -166,6 +166,10 @@ std::map<std::string_view, Example> examples() {
                      },
                      {small},
                      kernels};
+  all["loop_stages"] = {
+      [](std::span<const Array> x) { return Arrays{lax::log(lax::tanh(lax::exp(x[0])))}; },
+      {large},
+      words("ir", "last_stage", -1)};
   all["inline_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
                            {small},
                            words("ir", "define ")};

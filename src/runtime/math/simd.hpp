@@ -105,12 +105,35 @@ TELAMON_INLINE F64 fma(F64 a, F64 b, F64 c) {
 }
 template <class V> TELAMON_INLINE V fma(V a, ScalarOf<V> b, V c) { return fma(a, splat<V>(b), c); }
 
-/// Horner's rule, highest coefficient first.
+/// `kCount` coefficients from kFirst on, with x^(2^i) in powers[i].
+template <int kFirst, int kCount, class V, int N>
+TELAMON_INLINE V polynomial_part(const V* powers, const ScalarOf<V> (&coefficients)[N]) {
+  if constexpr (kCount == 1) {
+    return splat<V>(coefficients[kFirst]);
+  } else {
+    constexpr int kLog = kCount > 8 ? 3 : kCount > 4 ? 2 : kCount > 2 ? 1 : 0;
+    constexpr int kHigh = kCount - (1 << kLog);
+    return fma(polynomial_part<kFirst, kHigh>(powers, coefficients), powers[kLog],
+               polynomial_part<kFirst + kHigh, (1 << kLog)>(powers, coefficients));
+  }
+}
+
+/// A polynomial, highest coefficient first. By Estrin's scheme: about as many operations as Horner's
+/// rule, in a chain of the logarithm of their number. Long ones by Horner's rule: they are evaluated
+/// where |x| exceeds 1, and high powers of that would cost accuracy.
 template <class V, int N>
 TELAMON_INLINE V polynomial(V x, const ScalarOf<V> (&coefficients)[N]) {
-  V sum = splat<V>(coefficients[0]);
-  for (int i = 1; i < N; ++i) sum = fma(sum, x, splat<V>(coefficients[i]));
-  return sum;
+  constexpr int kLong = 16;
+  if constexpr (N > kLong) {
+    V sum = splat<V>(coefficients[0]);
+    for (int i = 1; i < N; ++i) sum = fma(sum, x, splat<V>(coefficients[i]));
+    return sum;
+  } else {
+    V powers[4] = {x, {}, {}, {}};
+    for (int i = 1; i < 4; ++i)
+      powers[i] = powers[i - 1] * powers[i - 1];  // as far as they are used
+    return polynomial_part<0, N>(powers, coefficients);
+  }
 }
 
 TELAMON_INLINE F32 abs(F32 x) { return (F32)((I32)x & 0x7fffffff); }

@@ -1,0 +1,78 @@
+// Loops in stages: chains of function calls, taken apart so that the calls of several trips overlap.
+#include "support.hpp"
+
+namespace telamon::testing {
+namespace {
+
+Array chain(const Array& x) {
+  const Array y = lax::add(lax::sin(lax::mul(x, x)), x);
+  const Array e = lax::exp(lax::neg(y));
+  return lax::mul(lax::log(lax::add(lax::tanh(e), e)), x);
+}
+bool has_stages(const Compiled& e) { return e->text("ir").find("last_stage") != std::string::npos; }
+
+TEST(LoopStages, GiveTheBitsOfEagerFunctionsWhateverTheLength) {
+  const auto f = [](std::span<const Array> x) { return Arrays{chain(x[0])}; };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const std::int64_t n : {1, 15, 64, 127, 255, 256, 1000, 1024, 4096, 5001}) {
+      SCOPED_TRACE(n);
+      const Compiled e = check(f, {uniform({n}, dtype)}, 1);
+      if (n >= 4096) { EXPECT_TRUE(has_stages(e)); }
+    }
+    EXPECT_TRUE(has_stages(check(f, {uniform({9, 2048}, dtype)}, 1)));
+    // In chunks, by several threads.
+    EXPECT_TRUE(has_stages(check(f, {uniform({70'001}, dtype)}, 1)));
+  }
+}
+
+TEST(LoopStages, OfSpecialOperands) {
+  std::vector<double> values;
+  for (int i = 0; i < 600; ++i) {
+    for (const double x : {0.0, -0.0, 1e-40, -1.0, 88.0, 1e30, -1e30, double(INFINITY),
+                           -double(INFINITY), double(NAN), 0.5 + i})
+      values.push_back(x);
+  }
+  const auto f = [](std::span<const Array> x) {
+    return Arrays{lax::log(lax::exp(lax::tanh(lax::log(x[0]))))};
+  };
+  for (const DType dtype : {DType::f32, DType::f64})
+    EXPECT_TRUE(has_stages(check(f, {lax::convert_element_type(Array(values), dtype)}, 1)));
+}
+
+TEST(LoopStages, KeepConditionsIntegersAndSeveralResultsApart) {
+  const auto f = [](std::span<const Array> x) {
+    const Array e = lax::exp(x[0]), c = lax::gt(x[0], x[1]);
+    const Array t = lax::tanh(lax::select(c, e, x[1]));
+    const Array l = lax::log(lax::add(lax::select(c, t, e), x[0]));
+    const Array n = lax::convert_element_type(x[1], DType::i32);
+    return Arrays{l, e, c, lax::add(n, lax::convert_element_type(lax::exp(t), DType::i32))};
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Arrays x = {uniform({3000}, dtype, 0.5, 2), uniform({3000}, dtype, 0.5, 2, 2)};
+    EXPECT_TRUE(has_stages(check(f, x, 1)));
+  }
+}
+
+TEST(LoopStages, WriteOverWhatTheyRead) {
+  const auto f = [](std::span<const Array> x) { return Arrays{chain(x[0]), lax::exp(x[1])}; };
+  const auto fresh = [] {
+    return Arrays{uniform({5000}, DType::f32), uniform({5000}, DType::f32, 0, 1, 2)};
+  };
+  const Compiled e = compile(stage(f, fresh()));
+  EXPECT_TRUE(has_stages(e));
+  const Arrays want = f(fresh());
+  Arrays donated = fresh();
+  Arrays got;
+  e->execute(donated, {true, true}, got, "test");
+  for (std::size_t i = 0; i < 2; ++i) expect_equal(got[i], want[i], 0, "in place");
+}
+
+TEST(LoopStages, AreNotMadeOfSingleCallsNorOfShortLoops) {
+  const auto one = [](std::span<const Array> x) { return Arrays{lax::exp(lax::neg(x[0]))}; };
+  EXPECT_FALSE(has_stages(check(one, {uniform({4096}, DType::f32)}, 1)));
+  const auto several = [](std::span<const Array> x) { return Arrays{chain(x[0])}; };
+  EXPECT_FALSE(has_stages(check(several, {uniform({16}, DType::f64)}, 1)));
+}
+
+}  // namespace
+}  // namespace telamon::testing
