@@ -168,7 +168,7 @@ template <int kFrom, class V, int... Lane>
 TELAMON_INLINE V of_lane(V v, std::integer_sequence<int, Lane...>) {
   return __builtin_shufflevector(v, v, (Lane * 0 + kFrom)...);
 }
-/// Running results within a register, in log2(lanes) steps: each takes in what is 1, 2, 4, ... places before.
+/// Running results within a register: log2(lanes) steps, each takes in what is 1, 2, 4, ... before.
 template <class F, bool kReverse, int kDistance = 1, class V>
 TELAMON_INLINE V scan_lanes(V v, const auto& lane) {
   constexpr int kN = sizeof(V) / sizeof(v[0]);
