@@ -11,8 +11,8 @@ namespace compiler {
 /// dot_general transposed where their dimensions are scattered. What an expansion captured becomes a
 /// leading input with a constant. NotImplementedError names a primitive that has no lowering.
 ///   let b = axpby[alpha=2.0] x y   ->   let a = mul x 2.0, b = add a y
-/// argmax and argmin may stay (`fold_places`): they are folds of pairs. Otherwise they become a fold of the
-/// values and one of the places where the result occurs.
+/// argmax and argmin may stay (`fold_places`): they are folds of pairs. Otherwise they become a fold
+/// of the values and one of the places where the result occurs.
 TELAMON_API ClosedJaxpr lower(const Jaxpr& jaxpr, bool fold_places = true);
 
 struct LoopOptions {

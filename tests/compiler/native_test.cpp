@@ -1,7 +1,9 @@
 // Kernels of the runtime within compiled programs: the same bits as eager evaluation.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "telamon/telamon.hpp"
@@ -54,6 +56,41 @@ TEST(NativeScan, IsTheSumOneAfterTheOther) {
       sum += v[50 * i + j];
       EXPECT_EQ(y[50 * i + j], sum);
     }
+  }
+}
+
+// Lines of 64 elements and more are summed a register at a time.
+TEST(NativeScan, OfLongLinesIsCloseAndTheSameForEachLineAlone) {
+  for (const std::int64_t n : {64, 65, 79, 1000, 4099}) {
+    const Array x = random::uniform(random::key(1), {5, n}) - 0.5f;
+    const auto v = x.to_vector<double>();
+    for (const bool reverse : {false, true}) {
+      const auto scan = [reverse](Array a) { return lax::cumsum(a, a.ndim() - 1, reverse); };
+      const auto y = jit(scan)(x).to_vector<float>();
+      for (std::int64_t i = 0; i < 5; ++i) {
+        EXPECT_EQ(scan(x(i)).to_vector<float>(),
+                  std::vector<float>(y.begin() + i * n, y.begin() + (i + 1) * n));
+        double sum = 0;
+        for (std::int64_t j = 0; j < n; ++j) {
+          const auto at = static_cast<std::size_t>(i * n + (reverse ? n - 1 - j : j));
+          sum += v[at];
+          ASSERT_NEAR(y[at], sum, 2e-6 * static_cast<double>(j + 1)) << n << " " << i << " " << j;
+        }
+      }
+    }
+  }
+}
+
+TEST(NativeScan, OfLongLinesKeepsTheSignOfZeroAndSpreadsNan) {
+  std::vector<float> zeros(200, -0.0f);
+  for (const float y : lax::cumsum(Array(zeros, {200}), 0).to_vector<float>())
+    ASSERT_TRUE(y == 0 && std::signbit(y));
+  std::vector<float> x(200, 1);
+  x[100] = std::numeric_limits<float>::quiet_NaN();
+  for (const auto& scan : {lax::cumsum(Array(x, {200}), 0), lax::cummax(Array(x, {200}), 0),
+                           lax::cummin(Array(x, {200}), 0)}) {
+    const auto y = scan.to_vector<float>();
+    for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(std::isnan(y[i]), i >= 100) << i;
   }
 }
 

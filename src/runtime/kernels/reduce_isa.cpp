@@ -1,4 +1,6 @@
 // Reductions, scans and arg-reductions of contiguous runs, for one instruction set.
+#include <utility>
+
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/loop_isa.hpp"
 #include "runtime/kernels/transpose_isa.hpp"
@@ -154,11 +156,69 @@ void scan_side_by_side(std::int64_t lines, std::int64_t n, const T* in, T* out, 
   }
 }
 
+/// The lanes `Distance` places before (Distance > 0) or after each; those without one stay.
+template <int Distance, class V, int... Lane>
+TELAMON_INLINE V moved(V v, std::integer_sequence<int, Lane...>) {
+  constexpr int kN = sizeof...(Lane);
+  return __builtin_shufflevector(
+      v, v, (Lane - Distance >= 0 && Lane - Distance < kN ? Lane - Distance : Lane)...);
+}
+/// One lane in all places.
+template <int kFrom, class V, int... Lane>
+TELAMON_INLINE V of_lane(V v, std::integer_sequence<int, Lane...>) {
+  return __builtin_shufflevector(v, v, (Lane * 0 + kFrom)...);
+}
+/// Running results within a register: log2(lanes) steps, each takes in what is 1, 2, 4, ... before.
+template <class F, bool kReverse, int kDistance = 1, class V>
+TELAMON_INLINE V scan_lanes(V v, const auto& lane) {
+  constexpr int kN = sizeof(V) / sizeof(v[0]);
+  if constexpr (kDistance >= kN) {
+    return v;
+  } else {
+    constexpr int kFrom = kReverse ? -kDistance : kDistance;
+    const V before = moved<kFrom>(v, std::make_integer_sequence<int, kN>());
+    const auto has = kReverse ? lane < kN - kDistance : lane >= kDistance;
+    return scan_lanes<F, kReverse, 2 * kDistance>(has ? combine(F{}, before, v) : v, lane);
+  }
+}
+/// One line, a register at a time: what was before is known one operation after it was for the last.
+template <class F, bool kReverse, class T>
+void scan_long_line(std::int64_t n, const T* in, T* out) {
+  using V = typename VectorOf<T>::Type;
+  using P = typename VectorOf<SignedBitsOf<T>>::Type;
+  constexpr int kLanes = VectorOf<T>::kLanes, kLast = kReverse ? 0 : kLanes - 1;
+  P lane = {};
+  for (int j = 0; j < kLanes; ++j) lane[j] = j;
+  const std::int64_t vectors = n / kLanes, rest = n - vectors * kLanes;
+  const auto place = [&](std::int64_t i) { return kReverse ? n - (i + 1) * kLanes : i * kLanes; };
+  V before = {};
+  for (std::int64_t i = 0; i < vectors; ++i) {
+    const V v = scan_lanes<F, kReverse>(load_from<V>(in + place(i)), lane);
+    const V sum = i == 0 ? v : combine(F{}, before, v);
+    __builtin_memcpy(out + place(i), &sum, sizeof sum);
+    const V all = of_lane<kLast>(v, std::make_integer_sequence<int, kLanes>());
+    before = i == 0 ? all : combine(F{}, before, all);
+  }
+  T running = before[0];
+  for (std::int64_t i = 0; i < rest; ++i) {
+    const std::int64_t at = kReverse ? rest - 1 - i : n - rest + i;
+    out[at] = running = F::apply(running, in[at]);
+  }
+}
+
+/// Shorter lines are sums in order, as in the loops that are generated for a few elements.
+constexpr std::int64_t kLongLine = 64;
+
 template <class F, class T>
 void scan_run(std::int64_t lines, std::int64_t n, const char* in, char* out, bool reverse) {
   const T* x = reinterpret_cast<const T*>(in);
   T* y = reinterpret_cast<T*>(out);
   if constexpr (sizeof(T) >= 4) {
+    for (std::int64_t i = 0; n >= kLongLine && i < lines; ++i) {
+      if (reverse) scan_long_line<F, true, T>(n, x + i * n, y + i * n);
+      else scan_long_line<F, false, T>(n, x + i * n, y + i * n);
+    }
+    if (n >= kLongLine) return;
     constexpr std::int64_t kLanes = VectorOf<T>::kLanes;
     for (std::int64_t i = 0; lines > 1 && n >= kLanes && i < lines; i += kLanes)
       scan_side_by_side<F, T>(lines - i, n, x + i * n, y + i * n, reverse);

