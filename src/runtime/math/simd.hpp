@@ -119,11 +119,11 @@ TELAMON_INLINE V polynomial_part(const V* powers, const ScalarOf<V> (&coefficien
 }
 
 /// A polynomial, highest coefficient first. By Estrin's scheme: about as many operations as Horner's
-/// rule, in a chain of the logarithm of their number. Long ones by Horner's rule: they are evaluated
-/// where |x| exceeds 1, and high powers of that would cost accuracy.
+/// rule, in a chain of the logarithm of their number. Long ones by Horner's rule, which takes fewer
+/// registers (in f32, 16 lanes, that is what random::normal is bound by); some are evaluated where |x| exceeds 1, and high powers of that would cost accuracy.
 template <class V, int N>
 TELAMON_INLINE V polynomial(V x, const ScalarOf<V> (&coefficients)[N]) {
-  constexpr int kLong = 16;
+  constexpr int kLong = sizeof(ScalarOf<V>) == 4 ? 8 : 10;
   if constexpr (N > kLong) {
     V sum = splat<V>(coefficients[0]);
     for (int i = 1; i < N; ++i) sum = fma(sum, x, splat<V>(coefficients[i]));
