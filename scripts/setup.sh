@@ -3,6 +3,7 @@
 #   scripts/setup.sh            what `make build test bench demo` need
 #   scripts/setup.sh --lint     also clang-format and clang-tidy
 #   scripts/setup.sh --bench    also what the side-by-side compares with, `make bench-jax`
+#   scripts/setup.sh --cross    also what builds for AArch64 and runs that, scripts/cross_aarch64.sh
 #   scripts/setup.sh --verify   also clang with its sanitizers, for `make verify`
 # Does nothing when all is there. Without the right to install it prints the command and stops.
 set -eu
@@ -16,8 +17,9 @@ for argument in "$@"; do
   case $argument in
     --lint) packages+=(clang-format-19 clang-tidy-19) ;;
     --bench) packages+=(python3-venv python3-numpy libopenblas0-pthread libdnnl2) ;;
+    --cross) packages+=(g++-12-aarch64-linux-gnu qemu-user-static) ;;
     --verify) packages+=(clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev) ;;
-    *) echo "usage: scripts/setup.sh [--lint | --bench | --verify]" >&2; exit 2 ;;
+    *) echo "usage: scripts/setup.sh [--lint | --bench | --cross | --verify]" >&2; exit 2 ;;
   esac
 done
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The long checks: gcc and clang, address, undefined behaviour and thread sanitizers, the long tests,
+# The long checks: gcc and clang, address, undefined behaviour and thread sanitizers, AArch64, the long tests,
 # and clang-tidy over everything. Every step runs, the table at the end says how each ended.
 set -u
 cd "$(dirname "$0")/.."
@@ -38,6 +38,7 @@ step "clang, dev"                clang_build
 step "static, interpreted"       static_build
 step "address and undefined"     build_and_test asan
 step "threads"                   build_and_test tsan
+step "AArch64, emulated"         scripts/cross_aarch64.sh test_compiler
 step "clang-format, clang-tidy"  scripts/lint.sh --all
 
 echo

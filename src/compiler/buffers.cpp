@@ -188,13 +188,14 @@ class InOrder {
   std::int64_t end_ = 0;                                     // of the last block
 };
 
-/// Places the largest blocks first, each in the smallest gap between those that live at its time; gives
-/// the bytes of all. Often denser than by order, and quadratic.
+/// Places the largest blocks first, equal ones in order, each in the smallest gap between those that
+/// live at its time; gives the bytes of all. Often denser than by order, and quadratic.
 std::int64_t place_by_size(std::vector<Block>& blocks) {
   std::vector<Block*> order, placed;  // placed: by offset
   for (Block& b : blocks) order.push_back(&b);
-  std::stable_sort(order.begin(), order.end(),
-                   [](const Block* a, const Block* b) { return a->size > b->size; });
+  std::sort(order.begin(), order.end(), [](const Block* a, const Block* b) {
+    return a->size != b->size ? a->size > b->size : a < b;
+  });
   std::int64_t bytes = 0;
   for (Block* block : order) {
     std::int64_t best = -1, smallest = std::numeric_limits<std::int64_t>::max(), end = 0;
