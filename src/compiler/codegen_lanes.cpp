@@ -65,11 +65,15 @@ Scalar CodeGen::mask_lanes(Scalar x, Scalar replacement) {
   // A masked load has put zeros there already.
   const auto* zero = llvm::dyn_cast<llvm::Constant>(node_of(replacement)->value);
   if (zero != nullptr && zero->isNullValue() && loads_zeros(node_of(x)->value)) return x;
-  return m.op({kMask, m.active, x.value(), replacement.value()}, x.dtype(), {x, replacement},
-              [&](int) {
-                return m.b.CreateSelect(m.mask(), m.as_vector(node_of(x), m.lanes),
-                                        m.as_vector(node_of(replacement), m.lanes));
-              });
+  return m.op(
+      {kMask, m.active, x.value(), replacement.value()}, x.dtype(), {x, replacement}, [&](int) {
+        Value* with = m.as_vector(node_of(replacement), m.lanes);
+        // Where a masked load has put zeros, LLVM 19 takes 0 / 0 for zero and drops a selection
+        // of it. It does not drop one of -0, which is as neutral in a sum that begins with +0.
+        if (zero != nullptr && zero->isNullValue() && with->getType()->isFPOrFPVectorTy())
+          with = llvm::ConstantFP::getNegativeZero(with->getType());
+        return m.b.CreateSelect(m.mask(), m.as_vector(node_of(x), m.lanes), with);
+      });
 }
 
 Scalar CodeGen::fold_lanes(Scalar x, const std::function<Scalar(Scalar, Scalar)>& combine) {

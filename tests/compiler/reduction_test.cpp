@@ -227,5 +227,21 @@ TEST(CompiledReduction, BroadcastOperandsFuse) {
       {uniform({8, 50}, DType::f64), uniform({8}, DType::f64)}, 2, 1e5);
 }
 
+// Lanes beyond the end of a row divide 0 by 0.
+TEST(CompiledReduction, LeavesOutWhatLanesBeyondARowCompute) {
+  const Program f = [](std::span<const Array> x) {
+    const auto spread = [&](const Array& a) { return lax::broadcast_in_dim(a, x[0].shape(), {1}); };
+    return Arrays{lax::reduce_sum(lax::mul(x[0], spread(lax::div(x[1], x[2]))), {1})};
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const std::int64_t rows : {3, 4, 9, 17}) {
+      for (const std::int64_t n : {1, 2, 3, 5, 6, 7, 9, 13, 18, 31}) {
+        const Array numbers = uniform({n}, dtype, 1, 2);
+        check(f, {uniform({rows, n}, dtype, 1, 2), numbers, numbers}, -1, 8);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace telamon::testing

@@ -301,7 +301,7 @@ std::int64_t arg_lanes(std::int64_t n, const T* x) {
   const P none = P{} + static_cast<I>(INT32_MAX);
   P first = none;
   for (int c = 0; c < copies; ++c) {
-    const P at = (best[c] == wanted) | (best[c] != best[c]) ? place[c] : none;
+    const P at = ((best[c] == wanted) | (best[c] != best[c])) ? place[c] : none;
     first = at < first ? at : first;
   }
   I places[kLanes];
