@@ -2,6 +2,7 @@
 import json
 import os
 import select
+import signal
 import subprocess
 import tempfile
 
@@ -24,7 +25,7 @@ class Contender:
         """Asks for the workloads: {id: unit}."""
         pinned = ["taskset", "-c", ",".join(map(str, self.cpus)), *self.command]
         self.process = subprocess.Popen(pinned, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-                                        env=self.env, text=True, bufsize=1)
+                                        env=self.env, text=True, bufsize=1, start_new_session=True)
         reply = self.ask("list")
         self.ids = {w["id"]: w["unit"] for w in reply["ids"]}
         self.version = reply.get("name", "")
@@ -36,10 +37,14 @@ class Contender:
         try:
             self.process.wait(5)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            self.kill()
         self.process.stdout.close()
         self.process = None
+
+    def kill(self):
+        """With what it has started: that would go on, and slow down all that is timed afterwards."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        return self.process.wait()
 
     def last_words(self):
         """The end of what it wrote to standard error, in one line."""
@@ -59,8 +64,7 @@ class Contender:
             ready, line = True, ""
         if line:
             return json.loads(line)
-        self.process.kill()
-        code = self.process.wait()
+        code = self.kill()
         self.process = None
         reason = f"crashed ({code}) {self.last_words()}" if ready else f"no answer in {self.patience} s"
         raise Failed(f"{reason} at `{question.split()[0]}`")
