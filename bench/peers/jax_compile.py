@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from harness import Case, process_start, time_call, workload
-from inputs import u
+from inputs import u, z
 
 # ---- B00: from the start of the process ----
 IMPORT = "import jax, jax.numpy as jnp\n"
