@@ -133,7 +133,7 @@ def say(row):
 def save(path, result):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".new", "w") as file:
-        json.dump(result, file, indent=1)
+        json.dump(result, file, separators=(",", ":"))
     os.replace(path + ".new", path)
 
 

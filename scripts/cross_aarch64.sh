@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the library for AArch64 and runs the tests of its compiler and runtime under emulation.
+# Builds the library for AArch64 and runs tests under emulation.
 #   scripts/cross_aarch64.sh [TEST ...]      default: test_compiler
 # Debian's arm64 packages are unpacked below build/aarch64-root: the system stays as it is.
 set -eu

@@ -43,7 +43,7 @@ struct EmitOptions {
   bool inline_kernels = true;   ///< small programs are one function
   bool transpose_tiles = true;  ///< transposition in registers
   bool row_blocks = true;       ///< short rows folded as many at a time as there are lanes
-  bool loop_stages = true;      ///< chains of function calls are cut into loops of their own
+  bool loop_stages = true;      ///< chains of function calls overlap those of the next trips
   bool streaming = true;        ///< large results that are not read again go around the caches
   bool profile = false;         ///< tell when each step begins and ends
 };
