@@ -5,6 +5,7 @@
 
 #include "core/concrete.hpp"
 #include "core/size_errors.hpp"
+#include "core/small_list.hpp"
 #include "core/thread_storage.hpp"
 #include "core/trace.hpp"
 #include "telamon/debug.hpp"
@@ -261,9 +262,8 @@ namespace {
 Arrays apply(const PrimitiveBase& primitive, const Params& params, std::span<const Array> args) {
   detail::MainTrace* top = detail::find_top_trace(args);
   if (!top) return detail::evaluate(primitive, params, args);
-  Arrays tracers;
-  tracers.reserve(args.size());
-  for (const Array& x : args) tracers.push_back(detail::full_raise(*top, x));
+  detail::SmallList<Array> tracers(args.size());
+  for (const Array& x : args) tracers.emplace_back(detail::full_raise(*top, x));
   Arrays outs = top->trace().process_primitive(primitive, params, tracers);
   for (Array& out : outs) out = detail::full_lower(out);
   return outs;

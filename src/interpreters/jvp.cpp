@@ -2,6 +2,7 @@
 // `jvp` rules. Zero tangents are symbolic: a primitive whose operands have none is bound as it is.
 #include "core/check.hpp"
 #include "core/rule_results.hpp"
+#include "core/small_list.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 
@@ -50,15 +51,13 @@ class JvpTrace final : public Trace {
 
   Arrays process_primitive(const PrimitiveBase& primitive, const Params& params,
                            std::span<const Array> tracers) override {
-    Arrays primals;
-    std::vector<Tangent> tangents;
-    primals.reserve(tracers.size());
-    tangents.reserve(tracers.size());
+    SmallList<Array> primals(tracers.size());
+    SmallList<Tangent> tangents(tracers.size());
     bool all_zero = true;
     for (const Array& x : tracers) {
       const auto& t = tracer_cast<JvpTracer>(x);
-      primals.push_back(t.primal());
-      tangents.push_back(t.tangent());
+      primals.emplace_back(t.primal());
+      tangents.emplace_back(t.tangent());
       all_zero = all_zero && t.tangent().is_zero();
     }
     if (all_zero) return primitive.bind_erased(params, primals);
@@ -76,7 +75,7 @@ class JvpTrace final : public Trace {
 
  private:
   static void check_results(const PrimitiveBase& primitive, const Params& params,
-                            const Arrays& primals, const JvpResult& result) {
+                            std::span<const Array> primals, const JvpResult& result) {
     if (result.primals.size() != result.tangents.size()) {
       wrong_results(primitive, ResultOf::jvp,
                     "gave " + std::to_string(result.primals.size()) + " results and " +

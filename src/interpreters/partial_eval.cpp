@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "core/small_list.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "jaxpr/builder.hpp"
@@ -76,8 +77,8 @@ class PartialEvalTrace final : public Trace {
       return tracer_cast<PartialEvalTracer>(x).is_known();
     };
     if (std::all_of(tracers.begin(), tracers.end(), is_known)) {
-      Arrays values;
-      for (const Array& x : tracers) values.push_back(tracer_cast<PartialEvalTracer>(x).known());
+      SmallList<Array> values(tracers.size());
+      for (const Array& x : tracers) values.emplace_back(tracer_cast<PartialEvalTracer>(x).known());
       return primitive.bind_erased(params, values);
     }
     if (const auto closed = close_call(primitive, params, tracers)) {
@@ -88,12 +89,11 @@ class PartialEvalTrace final : public Trace {
       if (auto outs = process_split(primitive, params, tracers)) return std::move(*outs);
     }
     std::vector<Atom> inputs;
-    std::vector<Aval> avals;
+    SmallList<Aval> avals(tracers.size());
     inputs.reserve(tracers.size());
-    avals.reserve(tracers.size());
     for (const Array& x : tracers) {
       inputs.push_back(instantiate(x));
-      avals.push_back(x.aval());
+      avals.emplace_back(x.aval());
     }
     const AbstractResult result = abstract_eval(primitive, params, avals);
     return record(primitive, params, std::move(inputs), result);
@@ -106,7 +106,7 @@ class PartialEvalTrace final : public Trace {
 
   Arrays record(const PrimitiveBase& primitive, const Params& params, std::vector<Atom> inputs,
                 const AbstractResult& result) {
-    const std::vector<Var> outputs = builder_.add_eqn(
+    const std::vector<Var>& outputs = builder_.add_eqn(
         primitive, params, std::move(inputs), result.avals, result.effect, current_call_site());
     Arrays outs;
     outs.reserve(outputs.size());

@@ -1,5 +1,6 @@
 // Staging: primitives are not applied but recorded, as equations of a jaxpr. The trace is dynamic
 // (omnistaging), so primitives without traced operands are recorded too and nothing is computed.
+#include "core/small_list.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "jaxpr/builder.hpp"
@@ -36,15 +37,14 @@ class StageTrace final : public Trace {
                                closed_operands(main(), closed->consts, tracers));
     }
     std::vector<Atom> inputs;
-    std::vector<Aval> avals;
+    SmallList<Aval> avals(tracers.size());
     inputs.reserve(tracers.size());
-    avals.reserve(tracers.size());
     for (const Array& x : tracers) {
       inputs.push_back(tracer_cast<StageTracer>(x).atom());
-      avals.push_back(x.aval());
+      avals.emplace_back(x.aval());
     }
     const AbstractResult result = abstract_eval(primitive, params, avals);
-    const std::vector<Var> outputs = builder_.add_eqn(
+    const std::vector<Var>& outputs = builder_.add_eqn(
         primitive, params, std::move(inputs), result.avals, result.effect, current_call_site());
     Arrays outs;
     outs.reserve(outputs.size());

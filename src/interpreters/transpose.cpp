@@ -1,6 +1,7 @@
 // Transposition: runs a linear program backwards. Cotangents of the results flow to cotangents of
 // the linear inputs, through the `transpose` rules; where a value was used twice, they add up.
 #include "core/check.hpp"
+#include "core/small_list.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "telamon/primitives.hpp"
@@ -22,8 +23,7 @@ class BackwardPass {
   BackwardPass(const Jaxpr& jaxpr, std::span<const LinearInput> inputs) : jaxpr_(jaxpr) {
     const auto n = static_cast<std::size_t>(jaxpr.num_vars());
     values_.resize(n);
-    cotangents_.reserve(n);
-    for (std::size_t v = 0; v < n; ++v) cotangents_.emplace_back(Zero{jaxpr.avals()[v].tangent()});
+    cotangents_.resize(n);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].is_linear()) values_[i] = inputs[i].array();
     }
@@ -60,7 +60,10 @@ class BackwardPass {
     for (auto it = linear_.rbegin(); it != linear_.rend(); ++it) transpose(**it);
   }
 
-  const Tangent& cotangent(std::size_t v) const { return cotangents_[v]; }
+  Tangent cotangent(std::size_t v) const {
+    if (cotangents_[v].has_value()) return cotangents_[v];
+    return Zero{jaxpr_.avals()[v].tangent()};
+  }
 
  private:
   Array value(const Atom& a) const {
@@ -70,29 +73,26 @@ class BackwardPass {
   void accumulate(const Atom& a, const Tangent& ct) {
     if (ct.is_zero() || a.is_literal() || values_[static_cast<std::size_t>(a.var())].has_value())
       return;
-    Tangent& sum = cotangents_[static_cast<std::size_t>(a.var())];
+    Array& sum = cotangents_[static_cast<std::size_t>(a.var())];
     TELAMON_CHECK(ct.aval().same_type(jaxpr_.aval(a.var()).tangent()),
                   "cotangent " + ct.aval().to_string() + " for a variable of type " +
                       jaxpr_.aval(a.var()).to_string());
-    sum = add_tangents(sum, ct);
+    sum = sum.has_value() ? add_p.bind1({}, {sum, ct.array()}) : ct.array();
   }
 
   void transpose(const Eqn& eqn) {
-    std::vector<Tangent> cts;
-    cts.reserve(eqn.outputs.size());
+    SmallList<Tangent> cts(eqn.outputs.size());
     bool all_zero = true;
     for (const Var v : eqn.outputs) {
-      Tangent& ct = cotangents_[static_cast<std::size_t>(v)];
-      cts.push_back(ct);
-      all_zero = all_zero && ct.is_zero();
-      ct = Zero{ct.aval()};  // frees the cotangent: nobody reads it again
+      cts.emplace_back(cotangent(static_cast<std::size_t>(v)));
+      all_zero = all_zero && cts[cts.size() - 1].is_zero();
+      cotangents_[static_cast<std::size_t>(v)] = {};  // nobody reads it again
     }
     if (all_zero) return;
     const EqnSite site(eqn.where);
     const auto& rule = eqn.primitive->rules().transpose;
     if (!rule) missing_rule(*eqn.primitive, "transpose");
-    std::vector<LinearInput> inputs;
-    inputs.reserve(eqn.inputs.size());
+    SmallList<LinearInput> inputs(eqn.inputs.size());
     for (const Atom& a : eqn.inputs) {
       const Array x = value(a);
       if (x.has_value()) inputs.emplace_back(x);
@@ -107,8 +107,8 @@ class BackwardPass {
   }
 
   const Jaxpr& jaxpr_;
-  Arrays values_;                    // by variable; empty where linear
-  std::vector<Tangent> cotangents_;  // by variable
+  Arrays values_;      // by variable; empty where linear
+  Arrays cotangents_;  // by variable; empty where zero
   std::vector<const Eqn*> linear_;
 };
 

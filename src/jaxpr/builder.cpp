@@ -35,16 +35,18 @@ Var JaxprBuilder::add_const(const Array& value) {
   return entry->second;
 }
 
-std::vector<Var> JaxprBuilder::add_eqn(const PrimitiveBase& primitive, Params params,
-                                       std::vector<Atom> inputs, const std::vector<Aval>& out_avals,
-                                       Effect effect, SourceLocation where) {
+const std::vector<Var>& JaxprBuilder::add_eqn(const PrimitiveBase& primitive, Params params,
+                                              std::vector<Atom> inputs,
+                                              const std::vector<Aval>& out_avals, Effect effect,
+                                              SourceLocation where) {
   std::vector<Var> outputs(out_avals.size());
   for (std::size_t i = 0; i < out_avals.size(); ++i) {
     outputs[i] = static_cast<Var>(avals_.size());
     avals_.push_back(out_avals[i]);
   }
-  eqns_.push_back({&primitive, std::move(params), std::move(inputs), outputs, effect, where});
-  return outputs;
+  eqns_.push_back(
+      {&primitive, std::move(params), std::move(inputs), std::move(outputs), effect, where});
+  return eqns_.back().outputs;
 }
 
 std::vector<Atom> JaxprBuilder::inline_jaxpr(const Jaxpr& jaxpr, std::vector<Atom> env) {
@@ -142,21 +144,22 @@ ClosedJaxpr JaxprBuilder::build(std::vector<Atom> outs, DeadCode dead_code) {
       if (a.is_var()) a = Atom::var(number[static_cast<std::size_t>(a.var())]);
     }
   };
-  std::vector<Eqn> eqns;
-  eqns.reserve(eqns_.size());
+  std::size_t kept = 0;
   for (std::size_t i = 0; i < eqns_.size(); ++i) {
     if (!live[i]) continue;
-    Eqn& eqn = eqns.emplace_back(std::move(eqns_[i]));
+    Eqn& eqn = eqns_[kept];
+    if (kept++ != i) eqn = std::move(eqns_[i]);
     rename(eqn.inputs);
     for (Var& v : eqn.outputs) {
       assign(v);
       v = number[static_cast<std::size_t>(v)];
     }
   }
+  eqns_.resize(kept);
   rename(outs);
 
   const int num_inputs = static_cast<int>(consts.size() + inputs_.size());
-  ClosedJaxpr closed{Jaxpr(num_inputs, std::move(avals), std::move(eqns), std::move(outs)),
+  ClosedJaxpr closed{Jaxpr(num_inputs, std::move(avals), std::move(eqns_), std::move(outs)),
                      std::move(consts)};
   *this = JaxprBuilder();
   return closed;

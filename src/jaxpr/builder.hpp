@@ -30,10 +30,11 @@ class TELAMON_API JaxprBuilder {
   Atom capture(const Array& value);
   /// The same, but never a literal.
   Var add_const(const Array& value);
-  /// Adds an equation; gives the variables of its results. Operands are provisional atoms.
-  std::vector<Var> add_eqn(const PrimitiveBase& primitive, Params params, std::vector<Atom> inputs,
-                           const std::vector<Aval>& out_avals, Effect effect = Effect::none,
-                           SourceLocation where = {});
+  /// Adds an equation; gives the variables of its results, until the next one is added. Operands are
+  /// provisional atoms.
+  const std::vector<Var>& add_eqn(const PrimitiveBase& primitive, Params params,
+                                  std::vector<Atom> inputs, const std::vector<Aval>& out_avals,
+                                  Effect effect = Effect::none, SourceLocation where = {});
   Var add_eqn1(const PrimitiveBase& primitive, Params params, std::vector<Atom> inputs,
                const Aval& out_aval, Effect effect = Effect::none, SourceLocation where = {}) {
     return add_eqn(primitive, std::move(params), std::move(inputs), {out_aval}, effect, where)[0];
