@@ -416,7 +416,9 @@ Chunking chunking(const Plan& plan, const Step& step) {
       kept_before = true;
       if (!k.linear) break;
     }
-    unit = along_results && !starts_kept(k) ? kColumns : kBlock;
+    // Short rows are folded as many at a time as there are lanes (row_blocks in emit_reduction_rows.cpp).
+    const bool short_rows = !along_results && (k.shape.empty() || k.shape.back() <= 2 * kBlock);
+    unit = along_results && !starts_kept(k) ? kColumns : short_rows ? kBlock : 1;
   }
   const std::int64_t each =
       std::max<std::int64_t>(size / std::max<std::int64_t>(extent, 1) * cost, 1);

@@ -16,7 +16,8 @@ inline namespace v1 {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kTile = 512;           // rows and columns of a tile of a large product
+constexpr std::int64_t kTile = 512;      // rows and columns of a tile of a large product, at most
+constexpr std::int64_t kLeastTile = 64;  // at least, where there are more threads than tiles
 constexpr std::int64_t kChunkWork = 1 << 20;  // multiplications worth a chunk of their own
 
 /// The matrices of a batch; strides count elements.
@@ -66,22 +67,43 @@ void call_loop(GemmLoop loop, const Product& p, const Rectangle& r, void* worksp
         p.b.column, p.c + ((r.batch * p.m + r.i) * p.n + r.j) * p.size, p.n, workspace});
 }
 
+/// How the results of a product are cut: tiles of so many rows and columns. Tiles do not change the
+/// sums, so their number may depend on that of the threads.
+struct Tiling {
+  std::int64_t height = kTile, width = kTile;
+};
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+Tiling tiling(const Product& p) {
+  const std::int64_t threads = runtime::num_threads();
+  // Of a few rows: b is all that is read, by whole rows if it can be.
+  if (p.m <= 4) return {kTile, std::max((p.n / threads / 64 + 1) * 64, kTile)};
+  Tiling t{std::min(p.m, kTile), std::min(p.n, kTile)};
+  const auto tiles = [&] { return p.batch * ceil_div(p.m, t.height) * ceil_div(p.n, t.width); };
+  const auto halved = [](std::int64_t size) { return ceil_div(size, 2 * kLeastTile) * kLeastTile; };
+  while (tiles() < threads && t.height * t.width * p.k >= 2 * kChunkWork) {
+    std::int64_t& longer = t.height >= t.width ? t.height : t.width;
+    if (longer <= kLeastTile) break;
+    longer = halved(longer);
+  }
+  return t;
+}
+
 /// Calls run(rectangle) for all tiles of the products, in chunks of enough work.
 template <class Run>
 void for_each_tile(const Product& p, const Run& run) {
-  // Of a few rows: b is all that is read, by whole rows if it can be. Tiles do not change the sums.
-  const std::int64_t share = (p.n / runtime::num_threads() / 64 + 1) * 64;
-  const std::int64_t width = p.m <= 4 ? std::max(share, kTile) : kTile;
-  const std::int64_t rows = (p.m + kTile - 1) / kTile, columns = (p.n + width - 1) / width;
+  const auto [height, width] = tiling(p);
+  const std::int64_t rows = ceil_div(p.m, height), columns = ceil_div(p.n, width);
   const std::int64_t tiles = p.batch * rows * columns;
   const std::int64_t work =
-      std::min(p.m, kTile) * std::min(p.n, width) * std::max<std::int64_t>(p.k, 1);
+      std::min(p.m, height) * std::min(p.n, width) * std::max<std::int64_t>(p.k, 1);
   const std::int64_t per_chunk = std::max<std::int64_t>(kChunkWork / work, 1);
-  runtime::parallel_for((tiles + per_chunk - 1) / per_chunk, [&](std::int64_t chunk) {
+  runtime::parallel_for(ceil_div(tiles, per_chunk), [&](std::int64_t chunk) {
     const std::int64_t end = std::min(tiles, (chunk + 1) * per_chunk);
     for (std::int64_t t = chunk * per_chunk; t < end; ++t) {
-      const std::int64_t i = t / columns % rows * kTile, j = t % columns * width;
-      run(Rectangle{t / columns / rows, i, j, std::min(kTile, p.m - i), std::min(width, p.n - j)});
+      const std::int64_t i = t / columns % rows * height, j = t % columns * width;
+      run(Rectangle{t / columns / rows, i, j, std::min(height, p.m - i), std::min(width, p.n - j)});
     }
   });
 }

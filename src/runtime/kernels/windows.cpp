@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::int64_t kBlock = 512;              // windows
 constexpr std::int64_t kChunkBytes = 512 * 1024;  // worth a chunk of their own
-constexpr std::int64_t kMaxParts = 16;            // of an operand
 constexpr std::int64_t kAhead = 8;                // windows that are fetched beforehand
 
 /// What numbers() wrote.
@@ -271,7 +270,7 @@ bool add_indexed(const Loop& loop, char* operand, const char* indices, const cha
 }
 
 /// Each part of the operand by one thread, which looks at all windows in their order: the result does
-/// not depend on the number of parts.
+/// not depend on the number of parts, and one for each thread is the least to look at.
 void scatter(const Loop& loop, char* operand, const char* indices, char* slices) {
   if (add_indexed(loop, operand, indices, slices)) return;
   const Adder add(loop);
@@ -282,9 +281,10 @@ void scatter(const Loop& loop, char* operand, const char* indices, char* slices)
   };
   const std::int64_t each = loop.elements * loop.size;
   const bool divisible = loop.disjoint && each >= 64;
-  const std::int64_t parts =
-      divisible ? std::clamp<std::int64_t>(loop.windows * each / kChunkBytes, 1, kMaxParts) : 1;
-  if (parts == 1 || runtime::num_threads() == 1 || runtime::in_parallel_region())
+  const std::int64_t parts = divisible ? std::clamp<std::int64_t>(loop.windows * each / kChunkBytes,
+                                                                  1, runtime::num_threads())
+                                       : 1;
+  if (parts == 1 || runtime::in_parallel_region())
     return for_each_block(loop, 0, loop.windows, operand, indices, slices, apply);
   const std::int64_t part_bytes = (loop.operand_bytes + parts - 1) / parts;
   runtime::parallel_for(parts, [&](std::int64_t part) {
