@@ -1,0 +1,108 @@
+// The direct way from arrays to the inner loop of an eager kernel and back.
+#include "primitives/direct.hpp"
+
+#include "core/concrete.hpp"
+#include "core/trace.hpp"
+#include "runtime/profile.hpp"
+#include "telamon/debug.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+namespace {
+
+using kernels::Op;
+
+constexpr std::int64_t kMost = 1024;          // elements: below, no kernel runs in chunks
+constexpr std::size_t kRepeatedBytes = 1024;  // of a scalar, written out
+
+/// Operations of which the primitive takes integers wherever there is a kernel for them.
+bool takes_integers(Op op) {
+  return op == Op::neg || op == Op::abs || op == Op::sign || (op >= Op::add && op <= Op::min) ||
+         (op >= Op::eq && op <= Op::ge);
+}
+
+/// Whether nobody but evaluation has to see an operation on the value, and its elements are at hand.
+bool is_plain(const Array& x) {
+  const ArrayNode* const node = x.node_or_null();
+  if (node == nullptr || node->is_tracer()) return false;
+  const auto& value = static_cast<const ConcreteNode&>(*node);
+  return value.is_dense() && !value.buffer().donated();
+}
+
+const kernels::Kernel* kernel_for(Op op, DType dtype) {
+  const bool known = dtype == DType::f32 || dtype == DType::f64 ||
+                     ((dtype == DType::i32 || dtype == DType::i64) && takes_integers(op));
+  if (!known || tracing_under_way() || runtime::profiling() || debug_nans()) return nullptr;
+  const kernels::Kernel& kernel = kernels::host_kernel(op, dtype);
+  return kernel ? &kernel : nullptr;
+}
+
+const char* elements(const Array& x) {
+  return reinterpret_cast<const char*>(known_concrete_node(x).data());
+}
+
+/// The elements of x as often as `count` says.
+const char* written_out(const Array& x, std::int64_t count, std::size_t size, char* to) {
+  const char* const one = elements(x);
+  const auto fill = [&]<class T>(T* out) {
+    T value;
+    __builtin_memcpy(&value, one, sizeof value);
+    for (std::int64_t i = 0; i < count; ++i) out[i] = value;
+  };
+  if (size == 4) fill(reinterpret_cast<std::uint32_t*>(to));
+  else fill(reinterpret_cast<std::uint64_t*>(to));
+  return to;
+}
+
+Array run(const kernels::Kernel& kernel, const ShapedArray& like, bool weak, const char* const* in,
+          std::int64_t count) {
+  Array result = kernel.out_dtype == like.dtype && weak == like.weak_type
+                     ? make_uninitialized(like)
+                     : make_uninitialized({like.shape, kernel.out_dtype, weak});
+  char* const out = reinterpret_cast<char*>(known_concrete_node(result).data());
+  kernel.loop(count, in, out, kernel.bound);
+  return result;
+}
+
+}  // namespace
+
+Array apply_direct(Op op, const Array& x) {
+  if (!is_plain(x)) return {};
+  const ShapedArray& aval = x.node_or_null()->aval();
+  const kernels::Kernel* const kernel = kernel_for(op, aval.dtype);
+  const std::int64_t count = aval.size();
+  if (kernel == nullptr || count > kMost) return {};
+  const char* const in[] = {elements(x)};
+  return run(*kernel, aval, aval.weak_type, in, count);
+}
+
+Array apply_direct(Op op, const Array& x, const Array& y) {
+  if (!is_plain(x) || !is_plain(y)) return {};
+  const ShapedArray &a = x.node_or_null()->aval(), &b = y.node_or_null()->aval();
+  if (a.dtype != b.dtype) return {};
+  const kernels::Kernel* const kernel = kernel_for(op, a.dtype);
+  if (kernel == nullptr) return {};
+  const bool weak = a.weak_type && b.weak_type;
+  if (a.shape == b.shape) {
+    const std::int64_t count = a.size();
+    if (count > kMost) return {};
+    const char* const in[] = {elements(x), elements(y)};
+    return run(*kernel, a, weak, in, count);
+  }
+  // A scalar that gives way to the array beside it, as C++ numbers do.
+  const bool second = b.shape.empty() && b.weak_type;
+  if (!second && !(a.shape.empty() && a.weak_type)) return {};
+  const ShapedArray& shaped = second ? a : b;
+  const std::int64_t count = shaped.size();
+  const std::size_t size = a.dtype == DType::f32 || a.dtype == DType::i32 ? 4 : 8;
+  if (count > kMost || static_cast<std::size_t>(count) * size > kRepeatedBytes) return {};
+  alignas(64) char repeated[kRepeatedBytes];
+  const char* const other = written_out(second ? y : x, count, size, repeated);
+  const char* const in[] = {second ? elements(x) : other, second ? other : elements(y)};
+  return run(*kernel, shaped, weak, in, count);
+}
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon
