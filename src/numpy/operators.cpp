@@ -85,7 +85,8 @@ Array minimum(const Operand& x, const Operand& y) {
 }
 
 Array divide(const Operand& x, const Operand& y) {
-  if (x.array.has_value() && is_inexact(x.array.dtype())) {
+  if (x.array.has_value() && y.array.has_value() &&
+      (is_inexact(x.array.dtype()) || is_inexact(y.array.dtype()))) {
     if (Array z = detail::apply_direct(Op::div, x.array, y.array); z.has_value()) return z;
   }
   const CallSite site(x.where);
