@@ -87,7 +87,9 @@ class TELAMON_API JitCache {
                           const std::vector<std::string>& names) const;
   /// Runs the program: the executable when nothing is being traced, else a jit equation. The
   /// caller's arguments are held by others, and only looked at.
-  void call(const Entry& entry, std::span<const Array> args, ArrayPlaces& results) const;
+  void call(const Entry& entry, std::span<const Array> args, std::span<Array> results) const;
+  /// How many results it has.
+  static std::size_t num_results(const Entry& entry);
   static const void* prototype(const Entry& entry);
   /// The number of signatures traced.
   std::size_t size() const;
@@ -169,7 +171,7 @@ JitStatePtr jit_state(F f, JitOptions options) {
 // What follows depends on the types of the arguments only, not on the callable: compiled once for
 // all callables of one signature.
 template <class Args, class Visit>
-void for_each_argument(Args& args, Visit visit) {
+void for_each_argument(Args& args, const Visit& visit) {
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     (visit(std::get<I>(args), I), ...);
   }(std::make_index_sequence<std::tuple_size_v<std::remove_const_t<Args>>>());
@@ -181,6 +183,9 @@ void flatten_arguments(const JitCache& cache, const Args& args, BorrowedArrays& 
                        KeyBuilder& key) {
   for_each_argument(args, [&](const auto& arg, std::size_t i) {
     if (!cache.is_static(i, std::tuple_size_v<Args>)) {
+      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(arg)>, Array>) {
+        if (arg.has_value()) return leaves.push_back(arg);
+      }
       flatten_into(arg, leaves, "jit");
       hash_static(arg, key);
     } else {
@@ -329,11 +334,14 @@ class Jitted {
         entry = owner.get();
       }
     }
-    ArrayPlaces results;
-    cache.call(*entry, leaves, results);
     if constexpr (std::is_same_v<Result, Array>) {
-      return std::move(results[0]);
+      Array result;
+      cache.call(*entry, leaves, {&result, 1});
+      return result;
     } else {
+      ArrayPlaces results;
+      results.resize(JitCache::num_results(*entry));
+      cache.call(*entry, leaves, results);
       Result result = *static_cast<const Result*>(JitCache::prototype(*entry));
       TakeVisitor take(results.data());
       walk_tree(result, take);

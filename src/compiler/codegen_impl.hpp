@@ -244,6 +244,8 @@ struct CodeGen::Impl {
   void finish_function();
   /// The address of an element, by a uniform index.
   llvm::Value* element_address(llvm::Type* t, const Node* base, const Node* index);
+  /// Elements by constant indices that differ by less than there are lanes; null for others.
+  llvm::Value* load_near(llvm::Type* t, const Node* base, llvm::Value* indices, llvm::Align align);
   /// Returns from the function when a status is not 0.
   void leave_unless_well(llvm::Value* status);
   void start_function(llvm::Function* f);

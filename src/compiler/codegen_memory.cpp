@@ -96,6 +96,38 @@ Value* CodeGen::Impl::to_memory(Value* v, DType dtype) {
   return b.CreateZExt(v, t);
 }
 
+// Elements at known places that lie within one vector, as at the ends of rows that are rolled or padded:
+// one load, of no more than lies between them, and a permutation.
+Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
+                                llvm::Align align) {
+  const auto* known = llvm::dyn_cast<llvm::Constant>(indices);
+  if (known == nullptr) return nullptr;
+  const int all =
+      static_cast<int>(llvm::cast<llvm::FixedVectorType>(indices->getType())->getNumElements());
+  const int count = mask() == nullptr ? all : active;
+  std::vector<std::int64_t> at;
+  for (int l = 0; l < count; ++l) {
+    const auto* one = llvm::dyn_cast_or_null<llvm::ConstantInt>(
+        known->getAggregateElement(static_cast<unsigned>(l)));
+    if (one == nullptr) return nullptr;
+    at.push_back(one->getSExtValue());
+  }
+  const auto [low, high] = std::minmax_element(at.begin(), at.end());
+  const std::int64_t first = *low, span = *high - first + 1;
+  if (span > all) return nullptr;
+  std::vector<int> lanes;
+  std::vector<llvm::Constant*> read;
+  for (int l = 0; l < all; ++l) {
+    lanes.push_back(l < count ? static_cast<int>(at[static_cast<std::size_t>(l)] - first) : all);
+    read.push_back(b.getInt1(l < span));
+  }
+  llvm::Type* vt = vector_type(t, all);
+  Value* address = b.CreateGEP(t, base->value, b.getInt64(static_cast<std::uint64_t>(first)));
+  llvm::Constant* const zeros = llvm::Constant::getNullValue(vt);
+  Value* loaded = b.CreateMaskedLoad(vt, address, align, llvm::ConstantVector::get(read), zeros);
+  return b.CreateShuffleVector(loaded, zeros, lanes);
+}
+
 Scalar CodeGen::load(Pointer from, DType dtype, Scalar index) {
   Impl& m = *impl_;
   Node *p = static_cast<Node*>(from.handle), *i = node_of(index);
@@ -123,6 +155,8 @@ Scalar CodeGen::load(Pointer from, DType dtype, Scalar index) {
       Value* last = m.b.CreateSub(i->value, m.b.getInt64(static_cast<std::uint64_t>(w - 1)));
       v = m.b.CreateVectorReverse(
           m.b.CreateAlignedLoad(vt, m.b.CreateGEP(t, p->value, last), align));
+    } else if (Value* near = m.load_near(t, p, m.as_vector(i, w), align)) {
+      v = near;
     } else {
       Value* addresses = m.b.CreateGEP(t, p->value, m.as_vector(i, w));
       if (mask == nullptr)

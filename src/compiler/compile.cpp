@@ -288,8 +288,9 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   // 3. What is computed twice is computed once; what nobody uses is not computed.
   c.run("cse", jaxpr, eliminate_common_subexpressions);
   c.run("dce", jaxpr, eliminate_dead_code);
-  // Points in space become their coordinates.
+  // Columns of derivatives come side by side; points in space become their coordinates.
   const Jaxpr whole = jaxpr;
+  c.run("reorder", jaxpr, reorder);
   c.run("short_axes", jaxpr, split_short_axes);
   if (!jaxpr.same_as(whole)) {
     c.run("simplify", jaxpr, simplify);

@@ -95,6 +95,9 @@ Scalar CodeGen::convert(Scalar x, DType to) {
           }
           return to_integer(b, v, t, is_unsigned_integer(to));
         }
+        // A conversion of masks would go through integers.
+        if (is_float(to) && from == DType::bool_)
+          return b.CreateSelect(v, llvm::ConstantFP::get(t, 1), llvm::ConstantFP::get(t, 0));
         if (is_float(to)) return is_unsigned(x) ? b.CreateUIToFP(v, t) : b.CreateSIToFP(v, t);
         return b.CreateIntCast(v, t, !is_unsigned(x));
       });

@@ -34,21 +34,23 @@ class Pointers {
   T* data_ = inline_;
 };
 
+/// The arena, on the stack too where it is small.
 class ArenaMemory {
  public:
   explicit ArenaMemory(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {
-    if (bytes > 0) memory_ = runtime::allocate(bytes_);
+    if (bytes_ > sizeof inline_) memory_ = static_cast<std::byte*>(runtime::allocate(bytes_));
   }
   ~ArenaMemory() {
-    if (memory_ != nullptr) runtime::deallocate(memory_, bytes_);
+    if (memory_ != inline_) runtime::deallocate(memory_, bytes_);
   }
   ArenaMemory(const ArenaMemory&) = delete;
   ArenaMemory& operator=(const ArenaMemory&) = delete;
-  std::byte* data() const { return static_cast<std::byte*>(memory_); }
+  std::byte* data() const { return memory_; }
 
  private:
+  alignas(64) std::byte inline_[4096];
   std::size_t bytes_;
-  void* memory_ = nullptr;
+  std::byte* memory_ = inline_;
 };
 
 }  // namespace
@@ -58,6 +60,8 @@ NativeExecutable::NativeExecutable(Parts parts)
       parts_(std::move(parts)),
       out_avals_(std::move(parts_.out_avals)),
       entry_(reinterpret_cast<EntryFunction>(parts_.code->entry())) {
+  for (const Aval& a : out_avals_)
+    out_bytes_.push_back(static_cast<std::size_t>(detail::checked_bytes(a)));
   info_ = parts_.info;
   if (!parts_.options.profile) return;
   labels_ = with_plan([&](const Parts& parts) { return step_labels(*parts.plan, info_.name); });
@@ -69,20 +73,19 @@ NativeExecutable::NativeExecutable(Parts parts)
 Array NativeExecutable::result(int o, std::span<const Array> inputs,
                                const std::vector<bool>& donated, const char* call) const {
   const Aval& aval = out_avals_[static_cast<std::size_t>(o)];
+  const std::size_t bytes = out_bytes_[static_cast<std::size_t>(o)];
   if (!donated.empty()) {
     for (const int argument : parts_.launch.reusable[static_cast<std::size_t>(o)]) {
       const int i = argument - static_cast<int>(parts_.consts.size());
       if (i < 0 || !donated[static_cast<std::size_t>(i)]) continue;
       detail::DeviceBuffer& buffer =
           detail::concrete_node(inputs[static_cast<std::size_t>(i)]).buffer();
-      if (buffer.donated() ||
-          buffer.bytes() != static_cast<std::size_t>(aval.size()) * size_of(aval.dtype))
-        continue;
+      if (buffer.donated() || buffer.bytes() != bytes) continue;
       runtime::count(runtime::live_counters().donations);
       return detail::with_aval(buffer.donate_into(inputs[static_cast<std::size_t>(i)], call), aval);
     }
   }
-  return detail::make_uninitialized(aval);
+  return detail::make_uninitialized(aval, bytes);
 }
 
 void NativeExecutable::execute_into(std::span<const Array> inputs, const std::vector<bool>& donated,

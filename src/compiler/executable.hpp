@@ -51,6 +51,7 @@ class NativeExecutable final : public runtime::Executable {
   std::vector<runtime::ProfileLabelPtr> labels_;  ///< of the steps, in code that marks them
   runtime::ProfileLabelPtr run_label_;
   std::vector<Aval> out_avals_;
+  std::vector<std::size_t> out_bytes_;
   EntryFunction entry_;
 };
 

@@ -46,6 +46,11 @@ TELAMON_API Jaxpr split_short_axes(const Jaxpr& jaxpr);
 /// which a sum is taken may change, with the layout of what it sums.
 TELAMON_API Jaxpr simplify(const Jaxpr& jaxpr);
 
+/// Transposes of what is computed from iotas and broadcasts of something smaller vanish: all of it is
+/// computed in the order that is wanted.
+///   let i = iota[dimension=0] , c = mul i 2, d = transpose[(1,0)] c   ->   iota[dimension=1], mul
+TELAMON_API Jaxpr reorder(const Jaxpr& jaxpr);
+
 }  // namespace compiler
 }  // namespace v1
 }  // namespace telamon

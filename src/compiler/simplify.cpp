@@ -124,6 +124,35 @@ std::optional<Atom> convert_chain(Simplifier& s, const Eqn& e, const Aval& out) 
   return s.make(convert_element_type_p, e.params, {inner->inputs[0]}, out);
 }
 
+/// An integer atom in i32, if that is an equation as cheap and no value of it is out of range.
+std::optional<Atom> narrowed(Simplifier& s, const Atom& a) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const Aval aval = s.aval(a);
+  if (aval.dtype != DType::i64 && aval.dtype != DType::u64) return std::nullopt;
+  const Aval narrow{aval.shape, DType::i32, false};
+  if (const Eqn* iota = s.defined_by(a, iota_p)) {
+    IotaParams p = iota->params.as<IotaParams>();
+    if (p.shape[static_cast<std::size_t>(p.dimension)] > kMost) return std::nullopt;
+    p.dtype = DType::i32;
+    return s.make(iota_p, p, {}, narrow);
+  }
+  const Array* c = s.splat(a);
+  if (c == nullptr || aval.dtype != DType::i64) return std::nullopt;
+  const auto value = c->item<std::int64_t>();
+  if (value > kMost || value < -kMost) return std::nullopt;
+  const Atom literal = Atom::literal(detail::convert_scalar(Array(value), DType::i32));
+  if (aval.shape.empty() || a.is_literal()) return literal;
+  return s.make(broadcast_in_dim_p, BroadcastInDimParams{aval.shape, {}}, {literal}, narrow);
+}
+// Rows of the identity: what is compared are positions, which take half the width of a result in f32.
+std::optional<Atom> compare_positions(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (s.defined_by(e.inputs[0], iota_p) == nullptr && s.defined_by(e.inputs[1], iota_p) == nullptr)
+    return std::nullopt;
+  const auto x = narrowed(s, e.inputs[0]), y = x ? narrowed(s, e.inputs[1]) : std::nullopt;
+  if (!x || !y) return std::nullopt;
+  return s.make(*e.primitive, e.params, {*x, *y}, out);
+}
+
 // ---- shape ---------------------------------------------------------------------------------------
 std::optional<Atom> same_shape(Simplifier& s, const Eqn& e, const Aval& out) {
   if (s.aval(e.inputs[0]).shape == out.shape) return e.inputs[0];
@@ -200,6 +229,7 @@ struct Entry {
 const std::vector<Entry>& rules() {
   static const auto* table = new std::vector<Entry>{
       {&add_p, add_zero},
+      {&add_p, sum_of_pads},
       {&sub_p, sub_zero},
       {&mul_p, mul_one},
       {&div_p, div_constant},
@@ -214,6 +244,12 @@ const std::vector<Entry>& rules() {
       {&select_n_p, select_update},
       {&convert_element_type_p, convert_same},
       {&convert_element_type_p, convert_chain},
+      {&eq_p, compare_positions},
+      {&ne_p, compare_positions},
+      {&lt_p, compare_positions},
+      {&le_p, compare_positions},
+      {&gt_p, compare_positions},
+      {&ge_p, compare_positions},
       {&reshape_p, reshape_chain},
       {&transpose_p, transpose_chain},
       {&transpose_p, transpose_of_dot},
@@ -226,6 +262,7 @@ const std::vector<Entry>& rules() {
       {&dynamic_slice_p, slice_from_known},
       {&gather_p, gather_of_range},
       {&concatenate_p, concatenate_one},
+      {&concatenate_p, concatenation_of_parts},
       {&dot_general_p, dot_of_transpose},
       {&dot_general_p, dot_of_broadcasts},
       {&reduce_sum_p, fold_nothing},

@@ -66,6 +66,9 @@ std::optional<Atom> slice_of_splat(Simplifier& s, const Eqn& e, const Aval& out)
 std::optional<Atom> slice_of_concatenation(Simplifier& s, const Eqn& e, const Aval& out);
 std::optional<Atom> slice_from_known(Simplifier& s, const Eqn& e, const Aval& out);
 std::optional<Atom> gather_of_range(Simplifier& s, const Eqn& e, const Aval& out);
+// simplify_rolls.cpp
+std::optional<Atom> concatenation_of_parts(Simplifier& s, const Eqn& e, const Aval& out);
+std::optional<Atom> sum_of_pads(Simplifier& s, const Eqn& e, const Aval& out);
 // simplify_updates.cpp
 std::optional<Atom> select_update(Simplifier& s, const Eqn& e, const Aval& out);
 

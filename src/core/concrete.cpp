@@ -1,6 +1,7 @@
 // Buffers and concrete arrays.
 #include "core/concrete.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/element.hpp"
@@ -18,36 +19,33 @@ const Device& host_device() {
   return *device;
 }
 
-namespace {
-// A small buffer lies behind its header in one block, both aligned to 64 bytes.
-constexpr std::size_t kHeader = 64, kInlineBytes = 960;
-static_assert(sizeof(DeviceBuffer) <= kHeader);
-}  // namespace
-
 DeviceBuffer* DeviceBuffer::make(std::size_t bytes) {
-  const bool one_block = bytes <= kInlineBytes;
-  auto* const header =
-      static_cast<std::byte*>(runtime::allocate(one_block ? kHeader + bytes : kHeader));
-  if (one_block) return new (header) DeviceBuffer(header + kHeader, bytes);
+  static_assert(sizeof(DeviceBuffer) <= kHeader);
+  if (is_small(bytes)) return make_with_room(bytes, 0);
+  auto* const header = static_cast<std::byte*>(runtime::allocate(kAlign));
   try {
-    return new (header) DeviceBuffer(static_cast<std::byte*>(runtime::allocate(bytes)), bytes);
+    return new (header)
+        DeviceBuffer(static_cast<std::byte*>(runtime::allocate(bytes)), bytes, kAlign);
   } catch (...) {
-    runtime::deallocate(header, kHeader);
+    runtime::deallocate(header, kAlign);
     throw;
   }
 }
 
-bool DeviceBuffer::is_inline() const { return lender_ == nullptr && bytes_ <= kInlineBytes; }
+DeviceBuffer* DeviceBuffer::make_with_room(std::size_t bytes, std::size_t room) {
+  const std::size_t before = aligned(kHeader + room), block = before + std::max(bytes, kAlign);
+  auto* const header = static_cast<std::byte*>(runtime::allocate(block));
+  return new (header) DeviceBuffer(header + before, bytes, block);
+}
 
 void DeviceBuffer::destroy() const {
-  const std::size_t block = is_inline() ? kHeader + bytes_ : kHeader;
   if (lender_ != nullptr) lender_->release();
   else if (!is_inline() && data_ != nullptr) runtime::deallocate(data_, bytes_);
-  runtime::deallocate(const_cast<DeviceBuffer*>(this), block);
+  runtime::deallocate(const_cast<DeviceBuffer*>(this), block_);
 }
 
 Array DeviceBuffer::donate_into(const Array& like, const char* call) {
-  auto* const fresh = new (runtime::allocate(kHeader)) DeviceBuffer(nullptr, bytes_);
+  auto* const fresh = new (runtime::allocate(kAlign)) DeviceBuffer(nullptr, bytes_, kAlign);
   fresh->data_ = std::exchange(data_, nullptr);
   if (lender_ != nullptr || is_inline()) {
     fresh->lender_ = lender_ != nullptr ? lender_ : this;
@@ -61,22 +59,19 @@ ConcreteNode::ConcreteNode(ShapedArray aval, DeviceBuffer* buffer)
     : ArrayNode(Kind::concrete, std::move(aval)), buffer_(buffer) {
   buffer_->retain();
 }
-ConcreteNode::ConcreteNode(const ShapedArray& aval, DeviceBuffer* buffer, Checked)
-    : ArrayNode(Kind::concrete, aval, Checked{}), buffer_(buffer) {
+ConcreteNode::ConcreteNode(ShapedArray aval, DeviceBuffer* buffer, std::ptrdiff_t offset)
+    : ArrayNode(Kind::concrete, std::move(aval)), buffer_(buffer), offset_(offset), dense_(false) {
   buffer_->retain();
 }
-ConcreteNode::ConcreteNode(ShapedArray aval, DeviceBuffer* buffer, Shape strides,
-                           std::ptrdiff_t offset)
-    : ArrayNode(Kind::concrete, std::move(aval)),
-      buffer_(buffer),
-      strides_(std::move(strides)),
-      offset_(offset),
-      dense_(false) {
-  buffer_->retain();
+// In the buffer's block the node holds the buffer until its own memory is no longer needed.
+ConcreteNode::~ConcreteNode() {
+  if (!DeviceBuffer::is_room(this)) buffer_->release();
 }
-ConcreteNode::~ConcreteNode() { buffer_->release(); }
 void* ConcreteNode::operator new(std::size_t size) { return runtime::allocate(size); }
-void ConcreteNode::operator delete(void* p, std::size_t size) { runtime::deallocate(p, size); }
+void ConcreteNode::operator delete(void* p, std::size_t size) {
+  if (DeviceBuffer::is_room(p)) DeviceBuffer::of_room(p)->release();
+  else runtime::deallocate(p, size);
+}
 
 void ConcreteNode::throw_donated() const {
   throw DonatedBufferError(
@@ -105,8 +100,14 @@ void check_dense(std::string_view name, const ShapedArray& aval) {
 }
 
 Array make_uninitialized(const ShapedArray& aval) {
-  const auto bytes = static_cast<std::size_t>(checked_bytes(aval));
-  return Array(new ConcreteNode(aval, DeviceBuffer::make(bytes), ArrayNode::Checked{}));
+  return make_uninitialized(aval, static_cast<std::size_t>(checked_bytes(aval)));
+}
+
+Array make_uninitialized(const ShapedArray& aval, std::size_t bytes) {
+  if (!DeviceBuffer::is_small(bytes))
+    return Array(new ConcreteNode(aval, DeviceBuffer::make(bytes), ArrayNode::Checked{}));
+  DeviceBuffer* const buffer = DeviceBuffer::make_with_room(bytes, sizeof(ConcreteNode));
+  return Array(new (buffer->room()) ConcreteNode(aval, buffer, ArrayNode::Checked{}));
 }
 
 ConcreteNode& concrete_node(const Array& x) {
@@ -152,7 +153,7 @@ Array with_aval(const Array& x, ShapedArray aval) {
 
 Array broadcast_view(const Array& x, const ShapedArray& aval, const Shape& strides) {
   const ConcreteNode& node = concrete_node(x);
-  return Array(new ConcreteNode(aval, &node.buffer(), strides, node.data() - node.buffer().data()));
+  return Array(new StridedNode(aval, &node.buffer(), strides, node.data() - node.buffer().data()));
 }
 
 namespace {

@@ -6,8 +6,10 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "telamon/array.hpp"
 
@@ -27,6 +29,16 @@ class DeviceBuffer {
  public:
   /// Memory of that size, not initialised. Nobody holds it yet.
   static DeviceBuffer* make(std::size_t bytes);
+  /// The same, for small buffers, with room for an object of `room` bytes in the block: it may lie there
+  /// as long as it holds the buffer.
+  static DeviceBuffer* make_with_room(std::size_t bytes, std::size_t room);
+  static bool is_small(std::size_t bytes) { return bytes <= kInlineBytes; }
+  /// Where the room is, and back. Never at a multiple of kAlign, where all other blocks begin.
+  void* room() { return reinterpret_cast<std::byte*>(this) + kHeader; }
+  static DeviceBuffer* of_room(void* room) {
+    return reinterpret_cast<DeviceBuffer*>(static_cast<std::byte*>(room) - kHeader);
+  }
+  static bool is_room(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % kAlign != 0; }
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
 
@@ -46,26 +58,34 @@ class DeviceBuffer {
   int use_count() const { return count_.load(std::memory_order_acquire); }
 
  private:
-  DeviceBuffer(std::byte* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
+  // A small buffer lies behind its header in one block, aligned as every block is.
+  static constexpr std::size_t kAlign = 64, kHeader = 48, kInlineBytes = 960;
+  static constexpr std::size_t aligned(std::size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
+
+  DeviceBuffer(std::byte* data, std::size_t bytes, std::size_t block)
+      : data_(data), bytes_(bytes), block_(static_cast<std::uint32_t>(block)) {}
   ~DeviceBuffer() = default;
   void mark_donated(const char* call) { donated_to_ = call; }
   void destroy() const;
-  bool is_inline() const;
+  bool is_inline() const { return block_ > kAlign; }  // more than the header
 
   std::byte* data_;
   std::size_t bytes_;
   const char* donated_to_ = nullptr;
   mutable std::atomic<int> count_{0};
+  std::uint32_t block_;                   // its bytes: this header, and what lies behind it
   const DeviceBuffer* lender_ = nullptr;  // whose block the memory lies in, after a donation
 };
 
-class ConcreteNode final : public ArrayNode {
+/// An array over a buffer: dense and row-major, unless it is a StridedNode. The node of an array that
+/// was just made lies in the block of its buffer where that is small.
+class ConcreteNode : public ArrayNode {
  public:
-  /// Dense row-major array over `buffer`.
   ConcreteNode(ShapedArray aval, DeviceBuffer* buffer);
-  ConcreteNode(const ShapedArray& aval, DeviceBuffer* buffer, Checked);
-  /// View with byte strides.
-  ConcreteNode(ShapedArray aval, DeviceBuffer* buffer, Shape strides, std::ptrdiff_t offset);
+  ConcreteNode(const ShapedArray& aval, DeviceBuffer* buffer, Checked)
+      : ArrayNode(Kind::concrete, aval, Checked{}), buffer_(buffer) {
+    buffer_->retain();
+  }
   ~ConcreteNode() override;
 
   DeviceBuffer& buffer() const { return *buffer_; }
@@ -74,19 +94,38 @@ class ConcreteNode final : public ArrayNode {
     if (buffer_->donated()) throw_donated();
     return buffer_->data() + offset_;
   }
-  const Shape& strides() const { return strides_; }  ///< in bytes; empty when dense
+  const Shape& strides() const;  ///< in bytes, of an array that is not dense
   bool is_dense() const { return dense_; }
 
   static void* operator new(std::size_t size);
+  static void* operator new(std::size_t, void* where) { return where; }
   static void operator delete(void* p, std::size_t size);
+  static void operator delete(void*, void*) {}
+
+ protected:
+  ConcreteNode(ShapedArray aval, DeviceBuffer* buffer, std::ptrdiff_t offset);
 
  private:
   [[noreturn]] void throw_donated() const;
   DeviceBuffer* buffer_;
-  Shape strides_;
   std::ptrdiff_t offset_ = 0;
   bool dense_ = true;
 };
+
+/// A view with byte strides.
+class StridedNode final : public ConcreteNode {
+ public:
+  StridedNode(ShapedArray aval, DeviceBuffer* buffer, Shape strides, std::ptrdiff_t offset)
+      : ConcreteNode(std::move(aval), buffer, offset), strides_(std::move(strides)) {}
+
+ private:
+  friend class ConcreteNode;
+  Shape strides_;
+};
+
+inline const Shape& ConcreteNode::strides() const {
+  return static_cast<const StridedNode&>(*this).strides_;
+}
 
 /// ShapeError unless an array can have this type: "eye: sizes must not be negative, got (2, -1)".
 void check_type(std::string_view name, const ShapedArray& aval);
@@ -95,6 +134,8 @@ void check_type(std::string_view name, const ShapedArray& aval);
 void check_dense(std::string_view name, const ShapedArray& aval);
 /// An uninitialised dense array.
 Array make_uninitialized(const ShapedArray& aval);
+/// The same where the size of its elements together is known.
+Array make_uninitialized(const ShapedArray& aval, std::size_t bytes);
 /// Makes every byte that is not 0 a 1: memory from outside may hold anything as a bool.
 void make_bools(void* bytes, std::size_t n);
 /// The node of a concrete array; InternalError on a tracer.

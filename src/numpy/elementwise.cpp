@@ -4,6 +4,7 @@
 
 #include "core/concrete.hpp"
 #include "numpy/promote.hpp"
+#include "primitives/direct.hpp"
 #include "telamon/lax.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/primitives.hpp"
@@ -13,9 +14,11 @@ inline namespace v1 {
 namespace {
 
 using detail::CallSite;
+using kernels::Op;
 
 /// A function of floats: integers and bools become the default float.
-Array of_float(const Primitive<>& primitive, const Operand& x) {
+Array of_float(const Primitive<>& primitive, Op op, const Operand& x) {
+  if (Array y = detail::apply_direct(op, x.array); y.has_value()) return y;
   const CallSite site(x.where);
   return primitive.bind1({}, {detail::inexact(x.array)});
 }
@@ -49,29 +52,29 @@ Array logical(const char* name, const Primitive<>& primitive, const Operand& x, 
 
 }  // namespace
 
-Array sin(const Operand& x) { return of_float(sin_p, x); }
-Array cos(const Operand& x) { return of_float(cos_p, x); }
-Array tan(const Operand& x) { return of_float(tan_p, x); }
-Array asin(const Operand& x) { return of_float(asin_p, x); }
-Array acos(const Operand& x) { return of_float(acos_p, x); }
-Array atan(const Operand& x) { return of_float(atan_p, x); }
-Array sinh(const Operand& x) { return of_float(sinh_p, x); }
-Array cosh(const Operand& x) { return of_float(cosh_p, x); }
-Array tanh(const Operand& x) { return of_float(tanh_p, x); }
-Array asinh(const Operand& x) { return of_float(asinh_p, x); }
-Array acosh(const Operand& x) { return of_float(acosh_p, x); }
-Array atanh(const Operand& x) { return of_float(atanh_p, x); }
-Array exp(const Operand& x) { return of_float(exp_p, x); }
-Array exp2(const Operand& x) { return of_float(exp2_p, x); }
-Array expm1(const Operand& x) { return of_float(expm1_p, x); }
-Array log(const Operand& x) { return of_float(log_p, x); }
-Array log1p(const Operand& x) { return of_float(log1p_p, x); }
-Array sqrt(const Operand& x) { return of_float(sqrt_p, x); }
-Array rsqrt(const Operand& x) { return of_float(rsqrt_p, x); }
-Array cbrt(const Operand& x) { return of_float(cbrt_p, x); }
-Array erf(const Operand& x) { return of_float(erf_p, x); }
-Array erf_inv(const Operand& x) { return of_float(erf_inv_p, x); }
-Array sigmoid(const Operand& x) { return of_float(logistic_p, x); }
+Array sin(const Operand& x) { return of_float(sin_p, Op::sin, x); }
+Array cos(const Operand& x) { return of_float(cos_p, Op::cos, x); }
+Array tan(const Operand& x) { return of_float(tan_p, Op::tan, x); }
+Array asin(const Operand& x) { return of_float(asin_p, Op::asin, x); }
+Array acos(const Operand& x) { return of_float(acos_p, Op::acos, x); }
+Array atan(const Operand& x) { return of_float(atan_p, Op::atan, x); }
+Array sinh(const Operand& x) { return of_float(sinh_p, Op::sinh, x); }
+Array cosh(const Operand& x) { return of_float(cosh_p, Op::cosh, x); }
+Array tanh(const Operand& x) { return of_float(tanh_p, Op::tanh, x); }
+Array asinh(const Operand& x) { return of_float(asinh_p, Op::asinh, x); }
+Array acosh(const Operand& x) { return of_float(acosh_p, Op::acosh, x); }
+Array atanh(const Operand& x) { return of_float(atanh_p, Op::atanh, x); }
+Array exp(const Operand& x) { return of_float(exp_p, Op::exp, x); }
+Array exp2(const Operand& x) { return of_float(exp2_p, Op::exp2, x); }
+Array expm1(const Operand& x) { return of_float(expm1_p, Op::expm1, x); }
+Array log(const Operand& x) { return of_float(log_p, Op::log, x); }
+Array log1p(const Operand& x) { return of_float(log1p_p, Op::log1p, x); }
+Array sqrt(const Operand& x) { return of_float(sqrt_p, Op::sqrt, x); }
+Array rsqrt(const Operand& x) { return of_float(rsqrt_p, Op::rsqrt, x); }
+Array cbrt(const Operand& x) { return of_float(cbrt_p, Op::cbrt, x); }
+Array erf(const Operand& x) { return of_float(erf_p, Op::erf, x); }
+Array erf_inv(const Operand& x) { return of_float(erf_inv_p, Op::erf_inv, x); }
+Array sigmoid(const Operand& x) { return of_float(logistic_p, Op::logistic, x); }
 Array square(const Operand& x) {
   const CallSite site(x.where);
   return lax::square(detail::numeric(x.array));

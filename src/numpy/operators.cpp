@@ -1,6 +1,7 @@
 // The operators, and the named functions that they share: arithmetic, comparison, bits.
 #include "core/concrete.hpp"
 #include "numpy/promote.hpp"
+#include "primitives/direct.hpp"
 #include "telamon/lax.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/primitives.hpp"
@@ -10,14 +11,17 @@ inline namespace v1 {
 namespace {
 
 using detail::CallSite;
+using kernels::Op;
 
 bool both_bool(const Array& x, const Array& y) {
   return x.dtype() == DType::bool_ && y.dtype() == DType::bool_;
 }
 
-/// Promotes, then applies `primitive`; on two bools `on_bool` instead (null: a TypeError).
-Array arithmetic(const char* name, const Primitive<>& primitive, const Primitive<>* on_bool,
+/// Promotes, then applies `primitive`, which `op` evaluates; on two bools `on_bool` instead (null: a
+/// TypeError).
+Array arithmetic(const char* name, const Primitive<>& primitive, Op op, const Primitive<>* on_bool,
                  const Operand& x, const Operand& y) {
+  if (Array z = detail::apply_direct(op, x.array, y.array); z.has_value()) return z;
   const CallSite site(x.where);
   if (both_bool(x.array, y.array) && !on_bool)
     detail::type_error(name, "numbers (use ^ or logical_xor)", x.array);
@@ -25,8 +29,9 @@ Array arithmetic(const char* name, const Primitive<>& primitive, const Primitive
   return (a.dtype() == DType::bool_ && on_bool ? *on_bool : primitive).bind1({}, {a, b});
 }
 
-Array comparison(const char* name, const Primitive<>& primitive, const Operand& x,
+Array comparison(const char* name, const Primitive<>& primitive, Op op, const Operand& x,
                  const Operand& y) {
+  if (Array z = detail::apply_direct(op, x.array, y.array); z.has_value()) return z;
   const CallSite site(x.where);
   const auto [a, b] = detail::promote(name, x.array, y.array);
   return primitive.bind1({}, {a, b});
@@ -63,27 +68,34 @@ Array shift(const char* name, const Primitive<>& primitive, const Operand& x, co
 }  // namespace
 
 // On bools + is or, * is and, as in NumPy; - is a TypeError.
-Array add(const Operand& x, const Operand& y) { return arithmetic("add", add_p, &or_p, x, y); }
+Array add(const Operand& x, const Operand& y) {
+  return arithmetic("add", add_p, Op::add, &or_p, x, y);
+}
 Array subtract(const Operand& x, const Operand& y) {
-  return arithmetic("subtract", sub_p, nullptr, x, y);
+  return arithmetic("subtract", sub_p, Op::sub, nullptr, x, y);
 }
 Array multiply(const Operand& x, const Operand& y) {
-  return arithmetic("multiply", mul_p, &and_p, x, y);
+  return arithmetic("multiply", mul_p, Op::mul, &and_p, x, y);
 }
 Array maximum(const Operand& x, const Operand& y) {
-  return arithmetic("maximum", max_p, &or_p, x, y);
+  return arithmetic("maximum", max_p, Op::max, &or_p, x, y);
 }
 Array minimum(const Operand& x, const Operand& y) {
-  return arithmetic("minimum", min_p, &and_p, x, y);
+  return arithmetic("minimum", min_p, Op::min, &and_p, x, y);
 }
 
 Array divide(const Operand& x, const Operand& y) {
+  if (x.array.has_value() && y.array.has_value() &&
+      (is_inexact(x.array.dtype()) || is_inexact(y.array.dtype()))) {
+    if (Array z = detail::apply_direct(Op::div, x.array, y.array); z.has_value()) return z;
+  }
   const CallSite site(x.where);
   const auto [a, b] = detail::promote_inexact("divide", x.array, y.array);
   return lax::div(a, b);
 }
 
 Array negative(const Operand& x) {
+  if (Array y = detail::apply_direct(Op::neg, x.array); y.has_value()) return y;
   const CallSite site(x.where);
   if (x.array.dtype() == DType::bool_)
     detail::type_error("negative", "numbers (use ~ or !)", x.array);
@@ -171,15 +183,23 @@ Array operator>>(const Operand& x, const Operand& y) {
   return shift("right_shift", logical ? shift_right_logical_p : shift_right_arithmetic_p, x, y);
 }
 
-Array operator==(const Operand& x, const Operand& y) { return comparison("equal", eq_p, x, y); }
-Array operator!=(const Operand& x, const Operand& y) { return comparison("not_equal", ne_p, x, y); }
-Array operator<(const Operand& x, const Operand& y) { return comparison("less", lt_p, x, y); }
-Array operator<=(const Operand& x, const Operand& y) {
-  return comparison("less_equal", le_p, x, y);
+Array operator==(const Operand& x, const Operand& y) {
+  return comparison("equal", eq_p, Op::eq, x, y);
 }
-Array operator>(const Operand& x, const Operand& y) { return comparison("greater", gt_p, x, y); }
+Array operator!=(const Operand& x, const Operand& y) {
+  return comparison("not_equal", ne_p, Op::ne, x, y);
+}
+Array operator<(const Operand& x, const Operand& y) {
+  return comparison("less", lt_p, Op::lt, x, y);
+}
+Array operator<=(const Operand& x, const Operand& y) {
+  return comparison("less_equal", le_p, Op::le, x, y);
+}
+Array operator>(const Operand& x, const Operand& y) {
+  return comparison("greater", gt_p, Op::gt, x, y);
+}
 Array operator>=(const Operand& x, const Operand& y) {
-  return comparison("greater_equal", ge_p, x, y);
+  return comparison("greater_equal", ge_p, Op::ge, x, y);
 }
 
 Array& operator+=(Array& x, const Operand& y) { return x = add({x, y.where}, y); }

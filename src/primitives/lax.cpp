@@ -8,6 +8,7 @@
 
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
+#include "primitives/direct.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -15,6 +16,7 @@ namespace lax {
 namespace {
 
 using detail::CallSite;
+using kernels::Op;
 
 /// Whether x can be a C++ scalar. Those are weak but for bools.
 bool is_weak_constant(const Array& x) {
@@ -36,11 +38,20 @@ Array unary(const Primitive<>& primitive, const Operand& x) {
   const CallSite site(x.where);
   return primitive.bind1({}, {x.array});
 }
+/// Of a primitive whose evaluation rule is the kernel of `op`.
+Array unary(const Primitive<>& primitive, Op op, const Operand& x) {
+  if (Array y = detail::apply_direct(op, x.array); y.has_value()) return y;
+  return unary(primitive, x);
+}
 
 Array binary(const Primitive<>& primitive, const Operand& x, const Operand& y) {
   const CallSite site(x.where);
   const auto [a, b] = match(x.array, y.array);
   return primitive.bind1({}, {a, b});
+}
+Array binary(const Primitive<>& primitive, Op op, const Operand& x, const Operand& y) {
+  if (Array z = detail::apply_direct(op, x.array, y.array); z.has_value()) return z;
+  return binary(primitive, x, y);
 }
 
 Array reduce(const Primitive<AxesParams>& primitive, const Operand& x, const Shape& axes) {
@@ -79,37 +90,37 @@ Arrays starts_along(const Array& x, const Array& start, Axis axis) {
 }  // namespace
 
 // ---- elementwise -------------------------------------------------------------------------------
-Array neg(const Operand& x) { return unary(neg_p, x); }
-Array sign(const Operand& x) { return unary(sign_p, x); }
-Array floor(const Operand& x) { return unary(floor_p, x); }
-Array ceil(const Operand& x) { return unary(ceil_p, x); }
-Array exp(const Operand& x) { return unary(exp_p, x); }
-Array exp2(const Operand& x) { return unary(exp2_p, x); }
-Array log(const Operand& x) { return unary(log_p, x); }
-Array expm1(const Operand& x) { return unary(expm1_p, x); }
-Array log1p(const Operand& x) { return unary(log1p_p, x); }
-Array sin(const Operand& x) { return unary(sin_p, x); }
-Array cos(const Operand& x) { return unary(cos_p, x); }
-Array tan(const Operand& x) { return unary(tan_p, x); }
-Array asin(const Operand& x) { return unary(asin_p, x); }
-Array acos(const Operand& x) { return unary(acos_p, x); }
-Array atan(const Operand& x) { return unary(atan_p, x); }
-Array sinh(const Operand& x) { return unary(sinh_p, x); }
-Array cosh(const Operand& x) { return unary(cosh_p, x); }
-Array tanh(const Operand& x) { return unary(tanh_p, x); }
-Array asinh(const Operand& x) { return unary(asinh_p, x); }
-Array acosh(const Operand& x) { return unary(acosh_p, x); }
-Array atanh(const Operand& x) { return unary(atanh_p, x); }
-Array logistic(const Operand& x) { return unary(logistic_p, x); }
-Array sqrt(const Operand& x) { return unary(sqrt_p, x); }
-Array rsqrt(const Operand& x) { return unary(rsqrt_p, x); }
-Array cbrt(const Operand& x) { return unary(cbrt_p, x); }
-Array square(const Operand& x) { return unary(square_p, x); }
-Array abs(const Operand& x) { return unary(abs_p, x); }
-Array is_finite(const Operand& x) { return unary(is_finite_p, x); }
+Array neg(const Operand& x) { return unary(neg_p, Op::neg, x); }
+Array sign(const Operand& x) { return unary(sign_p, Op::sign, x); }
+Array floor(const Operand& x) { return unary(floor_p, Op::floor, x); }
+Array ceil(const Operand& x) { return unary(ceil_p, Op::ceil, x); }
+Array exp(const Operand& x) { return unary(exp_p, Op::exp, x); }
+Array exp2(const Operand& x) { return unary(exp2_p, Op::exp2, x); }
+Array log(const Operand& x) { return unary(log_p, Op::log, x); }
+Array expm1(const Operand& x) { return unary(expm1_p, Op::expm1, x); }
+Array log1p(const Operand& x) { return unary(log1p_p, Op::log1p, x); }
+Array sin(const Operand& x) { return unary(sin_p, Op::sin, x); }
+Array cos(const Operand& x) { return unary(cos_p, Op::cos, x); }
+Array tan(const Operand& x) { return unary(tan_p, Op::tan, x); }
+Array asin(const Operand& x) { return unary(asin_p, Op::asin, x); }
+Array acos(const Operand& x) { return unary(acos_p, Op::acos, x); }
+Array atan(const Operand& x) { return unary(atan_p, Op::atan, x); }
+Array sinh(const Operand& x) { return unary(sinh_p, Op::sinh, x); }
+Array cosh(const Operand& x) { return unary(cosh_p, Op::cosh, x); }
+Array tanh(const Operand& x) { return unary(tanh_p, Op::tanh, x); }
+Array asinh(const Operand& x) { return unary(asinh_p, Op::asinh, x); }
+Array acosh(const Operand& x) { return unary(acosh_p, Op::acosh, x); }
+Array atanh(const Operand& x) { return unary(atanh_p, Op::atanh, x); }
+Array logistic(const Operand& x) { return unary(logistic_p, Op::logistic, x); }
+Array sqrt(const Operand& x) { return unary(sqrt_p, Op::sqrt, x); }
+Array rsqrt(const Operand& x) { return unary(rsqrt_p, Op::rsqrt, x); }
+Array cbrt(const Operand& x) { return unary(cbrt_p, Op::cbrt, x); }
+Array square(const Operand& x) { return unary(square_p, Op::square, x); }
+Array abs(const Operand& x) { return unary(abs_p, Op::abs, x); }
+Array is_finite(const Operand& x) { return unary(is_finite_p, Op::is_finite, x); }
 Array bitwise_not(const Operand& x) { return unary(not_p, x); }
-Array erf(const Operand& x) { return unary(erf_p, x); }
-Array erf_inv(const Operand& x) { return unary(erf_inv_p, x); }
+Array erf(const Operand& x) { return unary(erf_p, Op::erf, x); }
+Array erf_inv(const Operand& x) { return unary(erf_inv_p, Op::erf_inv, x); }
 Array stop_gradient(const Operand& x) { return unary(stop_gradient_p, x); }
 Array copy(const Operand& x) { return unary(copy_p, x); }
 
@@ -135,15 +146,15 @@ Array bitcast_convert_type(const Operand& x, DType dtype) {
   return bitcast_convert_type_p.bind1({dtype}, {x.array});
 }
 
-Array add(const Operand& x, const Operand& y) { return binary(add_p, x, y); }
-Array sub(const Operand& x, const Operand& y) { return binary(sub_p, x, y); }
-Array mul(const Operand& x, const Operand& y) { return binary(mul_p, x, y); }
-Array div(const Operand& x, const Operand& y) { return binary(div_p, x, y); }
-Array rem(const Operand& x, const Operand& y) { return binary(rem_p, x, y); }
-Array max(const Operand& x, const Operand& y) { return binary(max_p, x, y); }
-Array min(const Operand& x, const Operand& y) { return binary(min_p, x, y); }
+Array add(const Operand& x, const Operand& y) { return binary(add_p, Op::add, x, y); }
+Array sub(const Operand& x, const Operand& y) { return binary(sub_p, Op::sub, x, y); }
+Array mul(const Operand& x, const Operand& y) { return binary(mul_p, Op::mul, x, y); }
+Array div(const Operand& x, const Operand& y) { return binary(div_p, Op::div, x, y); }
+Array rem(const Operand& x, const Operand& y) { return binary(rem_p, Op::rem, x, y); }
+Array max(const Operand& x, const Operand& y) { return binary(max_p, Op::max, x, y); }
+Array min(const Operand& x, const Operand& y) { return binary(min_p, Op::min, x, y); }
 Array pow(const Operand& x, const Operand& y) { return binary(pow_p, x, y); }
-Array atan2(const Operand& x, const Operand& y) { return binary(atan2_p, x, y); }
+Array atan2(const Operand& x, const Operand& y) { return binary(atan2_p, Op::atan2, x, y); }
 Array bitwise_and(const Operand& x, const Operand& y) { return binary(and_p, x, y); }
 Array bitwise_or(const Operand& x, const Operand& y) { return binary(or_p, x, y); }
 Array bitwise_xor(const Operand& x, const Operand& y) { return binary(xor_p, x, y); }
@@ -154,12 +165,12 @@ Array shift_right_logical(const Operand& x, const Operand& y) {
 Array shift_right_arithmetic(const Operand& x, const Operand& y) {
   return binary(shift_right_arithmetic_p, x, y);
 }
-Array eq(const Operand& x, const Operand& y) { return binary(eq_p, x, y); }
-Array ne(const Operand& x, const Operand& y) { return binary(ne_p, x, y); }
-Array lt(const Operand& x, const Operand& y) { return binary(lt_p, x, y); }
-Array le(const Operand& x, const Operand& y) { return binary(le_p, x, y); }
-Array gt(const Operand& x, const Operand& y) { return binary(gt_p, x, y); }
-Array ge(const Operand& x, const Operand& y) { return binary(ge_p, x, y); }
+Array eq(const Operand& x, const Operand& y) { return binary(eq_p, Op::eq, x, y); }
+Array ne(const Operand& x, const Operand& y) { return binary(ne_p, Op::ne, x, y); }
+Array lt(const Operand& x, const Operand& y) { return binary(lt_p, Op::lt, x, y); }
+Array le(const Operand& x, const Operand& y) { return binary(le_p, Op::le, x, y); }
+Array gt(const Operand& x, const Operand& y) { return binary(gt_p, Op::gt, x, y); }
+Array ge(const Operand& x, const Operand& y) { return binary(ge_p, Op::ge, x, y); }
 
 Array select(const Operand& pred, const Operand& on_true, const Operand& on_false) {
   const CallSite site(pred.where);

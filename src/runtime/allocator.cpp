@@ -46,7 +46,7 @@ struct SizeClass {
 };
 
 // In units of 64 bytes: 1, 2, 3, 4, then four steps to each doubling: 5 6 7 8, 10 12 14 16, 20 ...
-SizeClass size_class(std::size_t bytes) {
+inline SizeClass size_class(std::size_t bytes) {
   const std::size_t units = bytes == 0 ? 0 : (bytes - 1) / kUnit;  // one less than needed
   if (units < 4) return {static_cast<int>(units), (units + 1) * kUnit};
   const int log = std::bit_width(units) - 1, shift = log - 2;
@@ -458,9 +458,32 @@ static void reset_peak() { asan_peak = asan_in_use.load(); }
 
 #else
 
-void* allocate(std::size_t bytes) { return Allocator::get().allocate(bytes); }
+// Almost always the thread's cache has what is wanted, or room for what comes back.
+void* allocate(std::size_t bytes) {
+  const SizeClass c = size_class(bytes);
+  if (ThreadCache* cache = thread_cache; cache != nullptr && c.index < kNumSmall) [[likely]] {
+    if (void* block = cache->lists[c.index].pop()) [[likely]] {
+      cache->in_use.add(static_cast<std::int64_t>(c.size));
+      cache->allocations.add(1);
+      return block;
+    }
+  }
+  return Allocator::get().allocate(bytes);
+}
 void deallocate(void* block, std::size_t bytes) noexcept {
-  if (block != nullptr) Allocator::get().deallocate(block, bytes);
+  if (block == nullptr) return;
+  const SizeClass c = size_class(bytes);
+  if (ThreadCache* cache = thread_cache; cache != nullptr && c.index < kNumSmall) [[likely]] {
+    FreeList& list = cache->lists[c.index];
+    const auto size = static_cast<std::int64_t>(c.size);
+    const std::int64_t count = list.count + 1;
+    if (count * size <= kThreadCacheBytes || count <= 4) [[likely]] {
+      list.push(block);
+      cache->in_use.add(-size);
+      return;
+    }
+  }
+  Allocator::get().deallocate(block, bytes);
 }
 static MemoryStats current_stats() { return Allocator::get().stats(); }
 static void reset_peak() { Allocator::get().reset_peak(); }

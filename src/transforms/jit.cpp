@@ -436,7 +436,12 @@ void count_skipped(const JitCache::Entry& entry, std::span<const Array> inputs) 
 
 }  // namespace
 
-void JitCache::call(const Entry& entry, std::span<const Array> args, ArrayPlaces& results) const {
+std::size_t JitCache::num_results(const Entry& entry) {
+  return static_cast<std::size_t>(entry.program.jaxpr.num_outputs());
+}
+
+void JitCache::call(const Entry& entry, std::span<const Array> args,
+                    std::span<Array> results) const {
   BorrowedArrays some;  // held by the entry and the caller
   std::span<const Array> inputs = args;
   if (!entry.takes_arguments_as_they_are) {
@@ -445,12 +450,11 @@ void JitCache::call(const Entry& entry, std::span<const Array> args, ArrayPlaces
     for (const std::size_t i : entry.kept) some.push_back(args[i]);
     inputs = some;
   }
-  results.resize(static_cast<std::size_t>(entry.program.jaxpr.num_outputs()));
   if (tracing_under_way()) {
     const JitParams params{entry.program.jaxpr, display_name(options_), entry.program.num_consts(),
                            options_.backend, options_.contract};
     Arrays outs = jit_p.bind(params, inputs);
-    std::move(outs.begin(), outs.end(), results.data());
+    std::move(outs.begin(), outs.end(), results.begin());
     return;
   }
   with_operation([this] { return "jit(" + display_name(options_) + ")"; },

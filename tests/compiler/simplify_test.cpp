@@ -270,5 +270,61 @@ TEST(Simplify, AProductThatIsReadTwiceIsNotTakenTwice) {
   EXPECT_EQ(names, "dot_general transpose");
 }
 
+TEST(Simplify, PositionsAreComparedInThirtyTwoBits) {
+  const auto identity = [](const Array& x) {
+    const Array i = lax::iota(DType::i64, {6, 6}, 0), j = lax::iota(DType::i64, {6, 6}, 1);
+    return lax::select(lax::eq(i, j), x, lax::select(lax::lt(i, lax::full_like(i, 3)), x, -x));
+  };
+  const Array x = numbers({6, 6});
+  left(identity, x);
+  const Jaxpr program =
+      stage([&](std::span<const Array> a) { return Arrays{identity(a[0])}; }, {x});
+  const Jaxpr simple = eliminate_dead_code(compiler::simplify(inline_calls(program)));
+  EXPECT_THAT(simple.to_string(), ::testing::Not(::testing::HasSubstr("i64")));
+}
+
+TEST(Simplify, NumbersBeyondThirtyTwoBitsKeepTheirType) {
+  const Array x = numbers({6});
+  const auto f = [](const Array& a) {
+    const Array i = lax::iota(DType::i64, {6}, 0);
+    return lax::select(lax::lt(i, lax::full_like(i, 5e9)), a, -a);
+  };
+  EXPECT_THAT(left(f, x), ::testing::HasSubstr("lt"));
+}
+
+TEST(Simplify, PadsThatFillEachOthersZerosAreOneArray) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const bool first : {false, true}) {
+      const auto f = [&](std::span<const Array> in) {
+        const Array &p = in[0], &x = in[1];
+        const Array zero = lax::full({}, dtype, 0);
+        const Array left =
+            lax::pad(lax::slice(x, {0, 2}, {3, 7}), zero, {{{0, 0, 0}}, {{0, 2, 0}}});
+        const Array right =
+            lax::pad(lax::slice(x, {0, 0}, {3, 2}), zero, {{{0, 0, 0}}, {{5, 0, 0}}});
+        return Arrays{first ? lax::add(left, right) : lax::add(lax::add(p, left), right)};
+      };
+      const Array signs = lax::mul(numbers({3, 7}, dtype), lax::full({3, 7}, dtype, -0.0));
+      for (const Array& p : {numbers({3, 7}, dtype), signs}) {
+        for (const Array& x : {numbers({3, 7}, dtype), signs, lax::neg(p)})
+          EXPECT_THAT(left(f, {p, x}), ::testing::Not(::testing::HasSubstr("pad")));
+      }
+    }
+  }
+}
+
+TEST(Simplify, PadsThatLeaveAGapOrOverlapStay) {
+  const Array zero = lax::full({}, DType::f32, 0), x = numbers({7});
+  const auto f = [&](std::int64_t cut) {
+    return [=](const Array& a) {
+      return lax::add(lax::pad(lax::slice(a, {cut}, {7}), zero, {{{0, cut, 0}}}),
+                      lax::pad(lax::slice(a, {0}, {3}), zero, {{{4, 0, 0}}}));
+    };
+  };
+  EXPECT_THAT(left(f(2), x), ::testing::HasSubstr("pad"));
+  EXPECT_THAT(left(f(4), x), ::testing::HasSubstr("pad"));
+  EXPECT_THAT(left(f(3), x), ::testing::Not(::testing::HasSubstr("pad")));
+}
+
 }  // namespace
 }  // namespace telamon::testing

@@ -150,6 +150,11 @@ std::map<std::string_view, Example> examples() {
                        },
                        {uniform({64, 3}, DType::f64)},
                        words("jaxpr", "[64,64,3]")};
+  all["reorder"] = {[](std::span<const Array> x) {
+                      return Arrays{lax::transpose(lax::exp(broadcast_to(x[0], {40, 8})), {1, 0})};
+                    },
+                    {uniform({8}, DType::f32)},
+                    words("jaxpr", "transpose")};
   all["both_ways"] = {[](std::span<const Array> x) {
                         return Arrays{lax::reduce_sum(x[0], {0}), lax::reduce_sum(x[0], {1})};
                       },
@@ -189,7 +194,8 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
               {.contract = false, .name = std::string(word), .disabled = {std::string(word)}});
     EXPECT_LT(measure(*with), measure(*without));
     const bool is_pass = word == "simplify" || word == "cse" || word == "dce" || word == "loops" ||
-                         word == "join_loops" || word == "residuals" || word == "short_axes";
+                         word == "join_loops" || word == "residuals" || word == "reorder" ||
+                         word == "short_axes";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });

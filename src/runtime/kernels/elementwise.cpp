@@ -113,9 +113,7 @@ DType op_result_dtype(Op op, DType dtype) {
   return info(op).result == Result::boolean ? DType::bool_ : dtype;
 }
 
-namespace {
-
-/// The host's kernels, looked up once: finding a math function by name costs more than a small loop.
+// Finding a math function by name costs more than a small loop.
 const Kernel& host_kernel(Op op, DType dtype) {
   static const auto* const kernels = [] {
     auto* all = new std::array<std::array<Kernel, kNumDTypes>, kNumOps>;  // never destroyed
@@ -129,8 +127,6 @@ const Kernel& host_kernel(Op op, DType dtype) {
   }();
   return (*kernels)[static_cast<std::size_t>(op)][static_cast<std::size_t>(dtype)];
 }
-
-}  // namespace
 
 Kernel find_kernel(Op op, DType dtype, runtime::Isa isa) {
   constexpr decltype(&telamon_generic_elementwise_loop) kLoops[runtime::kNumIsas] =

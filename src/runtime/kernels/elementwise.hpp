@@ -123,6 +123,8 @@ struct Kernel {
 /// `dtype` is that of the operands (of the cases for select).
 TELAMON_API Kernel find_kernel(Op op, DType dtype);
 TELAMON_API Kernel find_kernel(Op op, DType dtype, runtime::Isa isa);
+/// The first one, where it lies: all are looked up once.
+const Kernel& host_kernel(Op op, DType dtype);
 
 /// A strided array in memory; strides are in bytes, 0 along broadcast dimensions, may be negative.
 struct View {
