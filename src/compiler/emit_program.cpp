@@ -416,7 +416,9 @@ Chunking chunking(const Plan& plan, const Step& step) {
       kept_before = true;
       if (!k.linear) break;
     }
-    unit = along_results && !starts_kept(k) ? kColumns : kBlock;
+    // Whole matrices whose rows are added go apart one by one.
+    const bool matrices = along_results && starts_kept(k) && k.shape.ndim() > 2;
+    unit = matrices ? 1 : along_results && !starts_kept(k) ? kColumns : kBlock;
   }
   const std::int64_t each =
       std::max<std::int64_t>(size / std::max<std::int64_t>(extent, 1) * cost, 1);

@@ -288,11 +288,16 @@ class Grouping {
     const std::int64_t rows = jaxpr_.aval(stored[0]).shape[0];
     if (rows < 2) return std::nullopt;
     std::optional<Group> group = group_of({seed}, rows);
-    for (int s = seed + 1; group && s < static_cast<int>(steps().size()); ++s) {
-      if (taken.contains(s) || !reads_from(s, *group) || stored_by(s).empty()) continue;
-      std::set<int> more = group->steps;
-      more.insert(s);
-      if (auto larger = group_of(std::move(more), rows)) group = std::move(larger);
+    for (std::size_t before = 0; group && before < group->steps.size();) {
+      before = group->steps.size();
+      for (int s = 0; s < static_cast<int>(steps().size()); ++s) {
+        if (taken.contains(s) || group->steps.contains(s) || stored_by(s).empty() ||
+            !(reads_from(s, *group) || writes_for(s, *group)))
+          continue;
+        std::set<int> more = group->steps;
+        more.insert(s);
+        if (auto larger = group_of(std::move(more), rows)) group = std::move(larger);
+      }
     }
     return group;
   }
@@ -301,6 +306,11 @@ class Grouping {
     return std::any_of(step(s).reads.begin(), step(s).reads.end(), [&](int v) {
       return g.steps.contains(writer_[static_cast<std::size_t>(v)]);
     });
+  }
+
+  bool writes_for(int s, const Group& g) const {
+    return std::any_of(g.by_blocks.begin(), g.by_blocks.end(),
+                       [&](Var v) { return writer(v) == s && bytes(v) >= kCache / 4; });
   }
 
   // ---- is it worth it? ---------------------------------------------------------------------------
@@ -330,7 +340,7 @@ class Grouping {
       g.block = r;
       break;
     }
-    return g.block > 0 && g.block * each <= kCache && 4 * g.block >= std::min(most, g.rows / 2);
+    return g.block > 0 && g.block * each <= 2 * kCache && 4 * g.block >= std::min(most, g.rows / 2);
   }
 
   std::int64_t least_product_rows(const Group& g) const {
@@ -470,8 +480,14 @@ class Grouping {
     }
   }
   Atom reshaped(const Atom& a, const Aval& aval) {
-    return Atom::var(
-        builder_.add_eqn1(reshape_p, Params::of(ReshapeParams{aval.shape}), {a}, aval));
+    // What one group leaves another has the shape of blocks already.
+    const auto found = reshaped_from_.find(a.var());
+    const Atom from = found == reshaped_from_.end() ? a : found->second;
+    if (builder_.aval(from).shape == aval.shape) return from;
+    const Var made =
+        builder_.add_eqn1(reshape_p, Params::of(ReshapeParams{aval.shape}), {from}, aval);
+    reshaped_from_.emplace(made, from);
+    return Atom::var(made);
   }
 
   Jaxpr body(const Group& g) const {
@@ -516,6 +532,7 @@ class Grouping {
   std::vector<Group> groups_;
   JaxprBuilder builder_;
   std::vector<std::optional<Atom>> atoms_;  // of each variable
+  std::map<Var, Atom> reshaped_from_;
 };
 
 }  // namespace
