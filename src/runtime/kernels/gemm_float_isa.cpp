@@ -82,6 +82,7 @@ void register_tile(const Block<T>& t, std::int64_t row) {
                                                         j.value + 1 < Vectors ? kLanes : last);
     });
   }
+#pragma GCC unroll 4
   for (std::int64_t k = t.k; k > 0; --k, b += b_row, ++a) {
     V from_b[Vectors];
     repeat<Vectors>([&](auto j) __attribute__((always_inline)) {
