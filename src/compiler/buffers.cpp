@@ -284,7 +284,7 @@ class Arena {
     auto loop = live_.chunked.begin();
     const auto place_loops = [&](int before) {
       for (; loop != live_.chunked.end() && loop->range.first < before; ++loop) {
-        const std::int64_t bytes = Step::kMaxChunks * loop->step->slice_bytes;
+        const std::int64_t bytes = loop->step->num_chunks() * loop->step->slice_bytes;
         if (bytes > 0) loop->step->slice = arena_.add(loop->range, bytes);
       }
     };

@@ -23,6 +23,7 @@
 #include "compiler/native_loader.hpp"
 #include "compiler/passes.hpp"
 #include "compiler/program_store.hpp"
+#include "compiler/row_groups.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "runtime/history.hpp"
@@ -318,6 +319,9 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
                                  .matmul = c.enabled("matmul"),
                                  .cells = c.enabled("cells"),
                                  .segments = c.enabled("segments")};
+  // Chains of kernels over large arrays become loops over blocks of rows.
+  if (has_large_values(jaxpr))
+    c.run("row_groups", jaxpr, [&](const Jaxpr& j) { return group_rows(j, plan_options); });
   parts.plan = c.stage("fuse", [&] { return plan_kernels(jaxpr, plan_options); });
   place_values(c, *parts.plan, plan_options);
 }

@@ -138,7 +138,7 @@ class ProgramEmitter {
   void outline_loop(const Step& s) {
     Outlined f;
     f.parallel = true;
-    f.chunks = {s.grain, Step::kMaxChunks, s.slice, s.slice_bytes, has_host_steps(s.bodies[0])};
+    f.chunks = {s.grain, s.num_chunks(), s.slice, s.slice_bytes, has_host_steps(s.bodies[0])};
     if (!plan_.emit.parallel) f.chunks.most = 1;
     begin("loop");
     emit_trips(s, gen_.kernel_begin(), gen_.kernel_end());

@@ -186,7 +186,10 @@ bool Fuser::can_inline(int e, int k) {
 }
 
 bool Fuser::repeats(const Use& use, int e) const {
-  if (costs_[static_cast<std::size_t>(e)] < 2 || eqn(use.consumer).primitive != &broadcast_in_dim_p)
+  // What is read across its rows costs as much as arithmetic.
+  const bool moves = eqn(e).primitive == &transpose_p && shape(e).back() > 1;
+  if ((costs_[static_cast<std::size_t>(e)] < 2 && !moves) ||
+      eqn(use.consumer).primitive != &broadcast_in_dim_p)
     return false;
   const std::int64_t to = size(use.consumer);
   const Shape& dims = eqn(use.consumer).params.as<BroadcastInDimParams>().broadcast_dimensions;

@@ -134,7 +134,7 @@ class Planner {
       dies.push_back(a.is_literal() || only_use(a.var(), e));
     }
     for (const Var v : e.outputs) out.push_back(value_of(v));
-    if (options_.cells) {
+    if (options_.cells && !is_map_of_arrays(e)) {
       if (auto cell = cell_loop(jaxpr(), e)) {
         Step step;
         step.kernel.kind = Kernel::Kind::cells;
@@ -150,6 +150,13 @@ class Planner {
       }
     }
     plan_region(plan_, jaxpr(), e, in, dies, out, options_, plan_.steps);
+  }
+  // Without a carry there is no state to keep in registers: worth it only where trips are short.
+  static bool is_map_of_arrays(const Eqn& e) {
+    constexpr std::int64_t kLong = 4096;
+    if (e.primitive != &scan_p || e.params.as<ScanParams>().num_carry > 0) return false;
+    const std::vector<Aval>& avals = e.params.as<ScanParams>().jaxpr.avals();
+    return std::any_of(avals.begin(), avals.end(), [](const Aval& a) { return a.size() >= kLong; });
   }
   bool only_use(Var v, const Eqn& user) const {
     if (v < jaxpr().num_inputs()) return false;

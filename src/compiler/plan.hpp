@@ -5,6 +5,7 @@
 // give a flat list; control flow will give deeper trees.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -115,6 +116,9 @@ struct Step {
   std::int64_t slice = 0, slice_bytes = 0;  ///< set by assign_buffers
 
   static constexpr std::int64_t kMaxChunks = 64;  ///< of a loop
+  std::int64_t num_chunks() const {
+    return trips < 0 ? kMaxChunks : std::min(kMaxChunks, (trips + grain - 1) / grain);
+  }
 };
 
 struct Plan {

@@ -3,7 +3,10 @@
 // the next alternates between two blocks of memory, so that nothing is copied from trip to trip. A
 // carry of which a trip only overwrites a part stays where it is.
 #include <algorithm>
+#include <optional>
 
+#include "compiler/dot.hpp"
+#include "compiler/emit.hpp"
 #include "compiler/plan.hpp"
 #include "compiler/turns.hpp"
 #include "compiler/updates.hpp"
@@ -108,7 +111,8 @@ class RegionPlanner {
     loop.kind = Step::Kind::loop;
     loop.trips = count;
     const Jaxpr body = repeated_body(p, copies);
-    const auto plan = plan_body(body, num_consts, num_carry);
+    auto plan = plan_body(body, num_consts, num_carry);
+    if (num_carry == 0) share_out(loop, body, plan);
     std::vector<int> inputs(in_.begin(), in_.begin() + p.num_consts), outputs;
     carry(loop, body, *plan, num_consts, num_carry, inputs, outputs);
     const std::vector<Aval> results = p.jaxpr.out_avals();
@@ -128,6 +132,54 @@ class RegionPlanner {
     loop.bodies = {splice(plan_, *plan, inputs, outputs)};
     drop_idle_copies(loop.bodies[0]);
     steps_.push_back(std::move(loop));
+  }
+
+  // Trips that hand each other nothing run in chunks, where memory for each chunk costs little. Their
+  // kernels are then not shared out again.
+  void share_out(Step& loop, const Jaxpr& body, std::unique_ptr<Plan>& plan) {
+    constexpr std::int64_t kLeastTrips = 8, kMemory = std::int64_t{1} << 21, kAll = kMemory * 4;
+    if (loop.trips < kLeastTrips) return;
+    if (std::any_of(body.eqns().begin(), body.eqns().end(),
+                    [](const Eqn& e) { return e.effect != Effect::none; }))
+      return;
+    std::int64_t memory = 1;
+    for (const Value& v : plan->values) {
+      if (v.location.kind == Location::Kind::none && v.slot < 0) memory += v.bytes();
+      if (memory > kMemory) return;
+    }
+    const std::optional<std::int64_t> work = work_of(*plan);
+    if (!work || *work > 64 * kParallelCost) return;
+    const std::int64_t grain = (kParallelCost + *work - 1) / *work;
+    if (loop.trips < 2 * grain) return;
+    const std::int64_t chunks = std::clamp<std::int64_t>(kAll / memory, 8, Step::kMaxChunks);
+    loop.grain = std::max(grain, (loop.trips + chunks - 1) / chunks);
+    PlanOptions serial = options_;
+    serial.partial_reductions = false;
+    plan = plan_kernels(body, serial);
+  }
+  // Cycles, about; nothing where that is not known, or where steps may not run side by side.
+  static std::optional<std::int64_t> work_of(const Plan& plan) {
+    std::int64_t work = 1;
+    for (const Step& s : plan.steps) {
+      const Scope& scope = plan.scopes[static_cast<std::size_t>(s.scope)];
+      const int product = s.kind == Step::Kind::host           ? s.eqn
+                          : s.kernel.kind == Kernel::Kind::dot ? s.kernel.eqn
+                                                               : -1;
+      if (product >= 0) {
+        const Eqn& e = scope.jaxpr.eqns()[static_cast<std::size_t>(product)];
+        if (e.primitive != &dot_general_p) return std::nullopt;
+        const auto p = matrix_product(scope.jaxpr.aval(e.inputs[0]), scope.jaxpr.aval(e.inputs[1]),
+                                      e.params.as<DotGeneralParams>());
+        if (!p) return std::nullopt;
+        work += p->work() / 4;
+      } else if (s.kind == Step::Kind::kernel && (s.kernel.kind == Kernel::Kind::loop ||
+                                                  s.kernel.kind == Kernel::Kind::reduction)) {
+        work += s.kernel.shape.num_elements() * cost_of(scope, s.kernel);
+      } else {
+        return std::nullopt;
+      }
+    }
+    return work;
   }
 
   int add(Value v) {

@@ -173,22 +173,40 @@ std::optional<Atom> dot_of_transpose(Simplifier& s, const Eqn& e, const Aval& ou
   }
   return std::nullopt;
 }
-// Matrices of a batch that do not lie side by side, in an operand that is a few operations on
-// broadcasts: it is made in another order instead.
+// The order of dimensions in which a matrix product would rather read an operand; empty where any will do.
+static Shape wanted_order(const Aval& x, std::size_t side, const DotGeneralParams& params) {
+  constexpr std::int64_t kLeast = 8;  // rows of the other one, columns of this one
+  const DotDimensionNumbers& dn = params.dimension_numbers;
+  const Shape& batch = side == 0 ? dn.lhs_batch : dn.rhs_batch;
+  const Shape& contracting = side == 0 ? dn.lhs_contracting : dn.rhs_contracting;
+  const Shape free = free_dims(x.ndim(), batch, contracting);
+  Shape order = batch;
+  for (std::int64_t d = 0; d < x.ndim(); ++d) {
+    if (!batch.contains(d)) order.push_back(d);
+  }
+  // Lanes run along the columns of the result: they are to lie side by side on the right.
+  std::int64_t columns = 1, work = x.size();
+  for (const std::int64_t d : free) columns *= x.shape[static_cast<std::size_t>(d)];
+  if (side == 1 && columns >= kLeast && work > 0 && !contracting.empty() && !free.empty() &&
+      contracting.back() > free.back()) {
+    order = batch;
+    for (const std::int64_t d : contracting) order.push_back(d);
+    for (const std::int64_t d : free) order.push_back(d);
+  }
+  return std::is_sorted(order.begin(), order.end()) ? Shape() : order;
+}
+// An operand that is a few operations on broadcasts is made in the order in which it is wanted: with the
+// matrices of a batch side by side, and on the right their rows.
 std::optional<Atom> dot_of_broadcasts(Simplifier& s, const Eqn& e, const Aval& out) {
   for (const std::size_t side : {0, 1}) {
     DotGeneralParams params = e.params.as<DotGeneralParams>();
     DotDimensionNumbers& dn = params.dimension_numbers;
-    Shape& batch = side == 0 ? dn.lhs_batch : dn.rhs_batch;
-    Shape& contracting = side == 0 ? dn.lhs_contracting : dn.rhs_contracting;
-    const std::int64_t n = s.aval(e.inputs[side]).ndim();
-    Shape permutation = batch;
-    for (std::int64_t d = 0; d < n; ++d) {
-      if (!batch.contains(d)) permutation.push_back(d);
-    }
-    if (std::is_sorted(permutation.begin(), permutation.end())) continue;
+    const Shape permutation = wanted_order(s.aval(e.inputs[side]), side, params);
+    if (permutation.empty()) continue;
     const auto in_order = made_in_order(s, e.inputs[side], permutation);
     if (!in_order) continue;
+    Shape& batch = side == 0 ? dn.lhs_batch : dn.rhs_batch;
+    Shape& contracting = side == 0 ? dn.lhs_contracting : dn.rhs_contracting;
     const Shape place = inverse(permutation);
     batch = permuted(batch, place);
     contracting = permuted(contracting, place);

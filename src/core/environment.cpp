@@ -38,6 +38,7 @@ constexpr std::string_view kDisable[] = {"simplify",
                                          "short_axes",
                                          "both_ways",
                                          "streaming",
+                                         "row_groups",
                                          "segments",
                                          "loop_stages"};
 constexpr std::string_view kIsa[] = {"generic", "avx2", "avx512"};

@@ -163,6 +163,17 @@ std::map<std::string_view, Example> examples() {
   all["streaming"] = {[](std::span<const Array> x) { return Arrays{lax::neg(x[0])}; },
                       {uniform({1 << 22}, DType::f32)},
                       words("ir", "!nontemporal", -1)};
+  // The products of a batch need not all be in memory.
+  all["row_groups"] = {
+      [](std::span<const Array> x) {
+        DotDimensionNumbers dn;
+        dn.lhs_contracting = {2};
+        dn.rhs_contracting = {1};
+        dn.lhs_batch = dn.rhs_batch = {0};
+        return Arrays{lax::reduce_sum(lax::square(lax::dot_general(x[0], x[1], dn)), {1})};
+      },
+      {uniform({32, 8, 16}, DType::f64), uniform({32, 16, 1000}, DType::f64)},
+      arena};
   // Each of 400 functions would be a kernel's, and what one computes for another would be an array.
   all["segments"] = {[](std::span<const Array> x) {
                        Array y = x[0];
@@ -195,7 +206,7 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
     EXPECT_LT(measure(*with), measure(*without));
     const bool is_pass = word == "simplify" || word == "cse" || word == "dce" || word == "loops" ||
                          word == "join_loops" || word == "residuals" || word == "reorder" ||
-                         word == "short_axes";
+                         word == "short_axes" || word == "row_groups";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });

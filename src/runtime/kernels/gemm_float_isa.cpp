@@ -45,34 +45,61 @@ struct Block {
   bool first;          ///< c does not hold anything yet
 };
 
+/// A number that is known where a template is made.
+template <int N>
+struct Known {
+  static constexpr int value = N;
+};
+/// f(Known<0>), ..., f(Known<N - 1>): an array whose indices are all constants lies in registers, while
+/// loops, unrolled too late, leave it on the stack.
+template <int N, int First = 0, class F>
+TELAMON_INLINE void repeat(const F& f) {
+  if constexpr (First < N) {
+    f(Known<First>{});
+    repeat<N, First + 1>(f);
+  }
+}
+
 template <class V, int Rows, int Vectors, class T>
 void register_tile(const Block<T>& t, std::int64_t row) {
   constexpr int kLanes = simd::Lanes<V>::kCount;
-  const T* a = t.a + row * t.a_row;
+  const std::int64_t a_row = t.a_row, b_row = t.b_row, c_row = t.c_row, last = t.count;
+  const T* a = t.a + row * a_row;
   const T* b = t.b;
-  T* c = t.c + row * t.c_row;
-  const auto count = [&](int j) { return j + 1 < Vectors ? kLanes : t.count; };
-  V sums[Rows][Vectors] = {};
-  if (!t.first) {
-    for (int i = 0; i < Rows; ++i) {
-      for (int j = 0; j < Vectors; ++j) {
-        sums[i][j] = load_lanes<V>(c + i * t.c_row + j * kLanes, count(j));
-      }
-    }
+  T* const c = t.c + row * c_row;
+  V sums[Rows * Vectors];
+  const auto for_each = [](const auto& f) __attribute__((always_inline)) {
+    repeat<Rows>([&](auto i) __attribute__((always_inline)) {
+      repeat<Vectors>([&](auto j) __attribute__((always_inline)) { f(i, j); });
+    });
+  };
+  if (t.first) {
+    for_each([&](auto i, auto j)
+                 __attribute__((always_inline)) { sums[i.value * Vectors + j.value] = V{}; });
+  } else {
+    for_each([&](auto i, auto j) __attribute__((always_inline)) {
+      sums[i.value * Vectors + j.value] = load_lanes<V>(c + i.value * c_row + j.value * kLanes,
+                                                        j.value + 1 < Vectors ? kLanes : last);
+    });
   }
-  for (std::int64_t k = 0; k < t.k; ++k, b += t.b_row) {
+#pragma GCC unroll 4
+  for (std::int64_t k = t.k; k > 0; --k, b += b_row, ++a) {
     V from_b[Vectors];
-    for (int j = 0; j < Vectors; ++j) from_b[j] = load_lanes<V>(b + j * kLanes, kLanes);
-    for (int i = 0; i < Rows; ++i) {
-      const V from_a = simd::splat<V>(a[i * t.a_row + k]);
-      for (int j = 0; j < Vectors; ++j) sums[i][j] = simd::fma(from_a, from_b[j], sums[i][j]);
-    }
+    repeat<Vectors>([&](auto j) __attribute__((always_inline)) {
+      from_b[j.value] = load_lanes<V>(b + j.value * kLanes, kLanes);
+    });
+    repeat<Rows>([&](auto i) __attribute__((always_inline)) {
+      const V from_a = simd::splat<V>(a[i.value * a_row]);
+      repeat<Vectors>([&](auto j) __attribute__((always_inline)) {
+        V& sum = sums[i.value * Vectors + j.value];
+        sum = simd::fma(from_a, from_b[j.value], sum);
+      });
+    });
   }
-  for (int i = 0; i < Rows; ++i) {
-    for (int j = 0; j < Vectors; ++j) {
-      store_lanes<V>(c + i * t.c_row + j * kLanes, sums[i][j], count(j));
-    }
-  }
+  for_each([&](auto i, auto j) __attribute__((always_inline)) {
+    store_lanes<V>(c + i.value * c_row + j.value * kLanes, sums[i.value * Vectors + j.value],
+                   j.value + 1 < Vectors ? kLanes : last);
+  });
 }
 
 template <class V, int Vectors, class T>

@@ -20,7 +20,7 @@ struct GemmTile {
 };
 
 /// Products of floats take so many elements of k at a time, so that a strip of b stays close.
-constexpr std::int64_t kGemmDepth = 384;
+constexpr std::int64_t kGemmDepth = 512;
 /// Bytes for a strip of b, 256 bytes wide, and for m rows of a, of elements of 4 or 8 bytes.
 constexpr std::int64_t gemm_workspace(std::int64_t m, std::int64_t size) {
   return kGemmDepth * (256 + m * size);

@@ -219,7 +219,35 @@ void for_each_run(std::span<const WindowLoop::Extent> window, char* operand, cha
   }
 }
 
+/// Whether elements of windows of one dimension lie far apart, and those at one place of several windows
+/// nowhere else: what is done to them is the same in any order of the places.
+bool goes_by_places(const Loop& loop) {
+  constexpr std::int64_t kFar = 512;
+  if (loop.window.size() != 1 || loop.window[0].operand_stride < kFar) return false;
+  if (loop.op == WindowOp::gather) return true;
+  std::int64_t farthest = loop.size;
+  for (const auto& c : loop.counts) farthest += (c.size - 1) * c.operand_stride;
+  for (const auto& c : loop.components) farthest += c.last * c.operand_stride;
+  return farthest <= loop.window[0].operand_stride;
+}
+
 void strided(const Loop& loop, const Block& b, const char* fill, const Adder* add) {
+  if (goes_by_places(loop) && (loop.op != WindowOp::add || add->elements != nullptr)) {
+    Block at = b;
+    for (std::int64_t i = 0; i < loop.window[0].size; ++i) {
+      if (loop.op == WindowOp::add) {
+        add->elements(at.n, at.offsets, at.operand, at.slices, at.slice_stride);
+      } else {
+        with_size(loop.size, [&]<int kSize> {
+          loop.op == WindowOp::gather ? gather_elements<kSize>(at, fill)
+                                      : replace_elements<kSize>(at);
+        });
+      }
+      at.operand += loop.window[0].operand_stride;
+      at.slices += loop.window[0].slice_stride;
+    }
+    return;
+  }
   const auto size = static_cast<int>(loop.size);
   for (std::int64_t i = 0; i < b.n; ++i) {
     if (b.offsets[i] < 0 && loop.op != WindowOp::gather) continue;

@@ -64,14 +64,35 @@ template <class V> using IntOf = typename Lanes<V>::Int;
 
 template <class V> TELAMON_INLINE V splat(ScalarOf<V> x) { return x - V{}; }
 
-/// As many of the lanes as `count` says; zeros in the others.
+#if defined(TELAMON_ISA_AVX512)
+/// The first `count` lanes.
+TELAMON_INLINE unsigned lanes_mask(std::int64_t count) { return (1u << count) - 1; }
+TELAMON_INLINE F32 load_some(const float* from, std::int64_t count) {
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>(lanes_mask(count)), from);
+}
+TELAMON_INLINE F64 load_some(const double* from, std::int64_t count) {
+  return _mm512_maskz_loadu_pd(static_cast<__mmask8>(lanes_mask(count)), from);
+}
+TELAMON_INLINE void store_some(float* to, F32 x, std::int64_t count) {
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>(lanes_mask(count)), x);
+}
+TELAMON_INLINE void store_some(double* to, F64 x, std::int64_t count) {
+  _mm512_mask_storeu_pd(to, static_cast<__mmask8>(lanes_mask(count)), x);
+}
+#endif
+
+/// As many of the lanes as `count` says, no more than there are; zeros in the others.
 template <class V>
 TELAMON_INLINE V load_lanes(const ScalarOf<V>* from, std::int64_t count) {
   V x = {};
   if (count >= Lanes<V>::kCount) {
     __builtin_memcpy(&x, from, sizeof x);
   } else {
+#if defined(TELAMON_ISA_AVX512)
+    x = load_some(from, count);
+#else
     __builtin_memcpy(&x, from, static_cast<std::size_t>(count) * sizeof(*from));
+#endif
   }
   return x;
 }
@@ -80,7 +101,11 @@ TELAMON_INLINE void store_lanes(ScalarOf<V>* to, V x, std::int64_t count) {
   if (count >= Lanes<V>::kCount) {
     __builtin_memcpy(to, &x, sizeof x);
   } else {
+#if defined(TELAMON_ISA_AVX512)
+    store_some(to, x, count);
+#else
     __builtin_memcpy(to, &x, static_cast<std::size_t>(count) * sizeof(*to));
+#endif
   }
 }
 

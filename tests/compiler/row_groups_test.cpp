@@ -1,0 +1,206 @@
+// Chains of kernels over the rows of large arrays become loops over blocks of rows, and nothing but memory
+// and time changes by that.
+#include <gmock/gmock.h>
+
+#include "compiler/support.hpp"
+#include "telamon/control_flow.hpp"
+#include "telamon/grad.hpp"
+#include "telamon/numpy.hpp"
+#include "telamon/threads.hpp"
+#include "telamon/vmap.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Array numbers(Shape shape, DType dtype = DType::f64) { return uniform(shape, dtype, -1, 1); }
+
+Array batch_of_products(const Array& a, const Array& b) {
+  DotDimensionNumbers dn;
+  dn.lhs_contracting = {2};
+  dn.rhs_contracting = {1};
+  dn.lhs_batch = dn.rhs_batch = {0};
+  return lax::dot_general(a, b, dn);
+}
+Array product(const Array& a, const Array& b) {
+  DotDimensionNumbers dn;
+  dn.lhs_contracting = {a.ndim() - 1};
+  dn.rhs_contracting = {0};
+  return lax::dot_general(a, b, dn);
+}
+/// exp(x - max x) / sum, along the last dimension.
+Array weights(const Array& x) {
+  const Shape shape = x.shape();
+  Shape dims;
+  for (std::int64_t d = 0; d + 1 < shape.ndim(); ++d) dims.push_back(d);
+  const auto spread = [&](const Array& y) { return lax::broadcast_in_dim(y, shape, dims); };
+  const Array e = lax::exp(lax::sub(x, spread(lax::reduce_max(x, {shape.ndim() - 1}))));
+  return lax::div(e, spread(lax::reduce_sum(e, {shape.ndim() - 1})));
+}
+
+/// The same bits with and without groups, for one to four threads. Gives the plan with them.
+std::string same_either_way(const Program& f, const Arrays& inputs) {
+  const Jaxpr jaxpr = stage(f, inputs);
+  const Compiled with = compile(jaxpr);
+  const Compiled without =
+      compile(jaxpr, {.contract = false, .name = "without", .disabled = {"row_groups"}});
+  const Arrays want = execute(without, inputs);
+  const int before = num_threads();
+  for (int threads = 1; threads <= 4; ++threads) {
+    set_num_threads(threads);
+    const Arrays got = execute(with, inputs);
+    for (std::size_t i = 0; i < got.size(); ++i)
+      expect_equal(got[i], want[i], 0, with->text("jaxpr") + std::to_string(threads));
+  }
+  set_num_threads(before);
+  return with->text("plan");
+}
+
+TEST(RowGroups, TakeProductsOfABatchAndWhatFollows) {
+  for (const auto& [batch, m, k, n] :
+       {std::tuple{32, 8, 16, 1000}, {17, 33, 31, 517}, {60, 10, 10, 1000}, {64, 5, 3, 999}}) {
+    const std::string plan = same_either_way(
+        [](std::span<const Array> x) {
+          const Array y = batch_of_products(x[0], x[1]);
+          return Arrays{lax::reduce_sum(lax::square(y), {1})};
+        },
+        {numbers({batch, m, k}), numbers({batch, k, n})});
+    EXPECT_THAT(plan, HasSubstr("loop")) << batch;
+    EXPECT_THAT(plan, HasSubstr("@chunk")) << batch;
+  }
+}
+
+TEST(RowGroups, TakeWeightsOfLongRows) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const std::string plan = same_either_way(
+        [](std::span<const Array> x) {
+          return Arrays{product(weights(product(x[0], x[1])), x[2])};
+        },
+        {numbers({1024, 24}, dtype), numbers({24, 900}, dtype), numbers({900, 20}, dtype)});
+    EXPECT_THAT(plan, HasSubstr(" trips ")) << plan;
+  }
+}
+
+TEST(RowGroups, LeaveSumsOverRowsOutside) {
+  const std::string plan = same_either_way(
+      [](std::span<const Array> x) {
+        const Array y = batch_of_products(x[0], x[1]);
+        const Array z = lax::exp(lax::neg(y));
+        return Arrays{lax::reduce_sum(lax::mul(z, z), {0}), lax::reduce_sum(z, {2})};
+      },
+      {numbers({40, 9, 16}), numbers({40, 16, 700})});
+  EXPECT_THAT(plan, HasSubstr("reduce_sum")) << plan;
+}
+
+TEST(RowGroups, LeaveAloneWhatFits) {
+  const std::string plan = same_either_way(
+      [](std::span<const Array> x) {
+        return Arrays{lax::reduce_sum(lax::square(batch_of_products(x[0], x[1])), {1})};
+      },
+      {numbers({8, 8, 16}), numbers({8, 16, 100})});
+  EXPECT_THAT(plan, Not(HasSubstr("loop reads"))) << plan;
+}
+
+TEST(RowGroups, LeaveAloneRowsThatCannotBeShared) {
+  // A prime number of short rows.
+  same_either_way(
+      [](std::span<const Array> x) { return Arrays{product(weights(product(x[0], x[1])), x[2])}; },
+      {numbers({1021, 24}), numbers({24, 300}), numbers({300, 20})});
+}
+
+TEST(RowGroups, ReadRowsAndTheWholeOfOneArray) {
+  // x by rows on the left, all of it on the right.
+  same_either_way(
+      [](std::span<const Array> x) {
+        const Array y = product(x[0], lax::transpose(x[0], {1, 0}));
+        return Arrays{lax::reduce_max(lax::tanh(lax::mul(y, y)), {1}), weights(y)};
+      },
+      {numbers({720, 16})});
+}
+
+TEST(RowGroups, KeepWhatOthersNeed) {
+  // The products are results, too, and one that depends on them is needed by the last kernel.
+  same_either_way(
+      [](std::span<const Array> x) {
+        const Array y = batch_of_products(x[0], x[1]);
+        const Array total = lax::reduce_sum(y, {0, 1, 2});
+        const Array z = lax::sub(y, lax::broadcast_in_dim(total, y.shape(), {}));
+        const Array t = batch_of_products(x[0], lax::exp(lax::mul(z, z)));
+        return Arrays{y, lax::reduce_sum(t, {2}), lax::reduce_max(z, {1})};
+      },
+      {numbers({24, 16, 16}), numbers({24, 16, 800})});
+}
+
+TEST(RowGroups, InLoopsAndBranches) {
+  const auto step = [](const Array& a, const Array& b) {
+    const Array y = batch_of_products(a, b);
+    const Array s = lax::reduce_sum(lax::tanh(y), {1});
+    return lax::sub(b, lax::broadcast_in_dim(s, b.shape(), {0, 2}));
+  };
+  const Arrays inputs = {numbers({24, 16, 16}), numbers({24, 16, 800}),
+                         lax::full({}, DType::i32, 1)};
+  same_either_way(
+      [&](std::span<const Array> x) {
+        return Arrays{fori_loop(
+            0, 3, [&, a = x[0]](const Array&, const Array& b) { return step(a, b); }, x[1])};
+      },
+      inputs);
+  same_either_way(
+      [&](std::span<const Array> x) {
+        return Arrays{cond(
+            lax::gt(x[2], lax::full({}, DType::i32, 0)),
+            [&](const Array& a, const Array& b) { return step(a, b); },
+            [](const Array&, const Array& b) { return b; }, x[0], x[1])};
+      },
+      inputs);
+}
+
+TEST(RowGroups, OfGradientsAndBatches) {
+  const auto loss = [](const Array& a, const Array& b) {
+    const Array y = batch_of_products(a, b);
+    return lax::reduce_sum(lax::log(lax::reduce_sum(lax::exp(y), {1})), {0, 1});
+  };
+  same_either_way(
+      [&](std::span<const Array> x) {
+        const auto [a, b] = grad<0, 1>(loss)(x[0], x[1]);
+        return Arrays{a, b};
+      },
+      {numbers({30, 12, 16}), numbers({30, 16, 700})});
+  same_either_way([&](std::span<const Array> x) { return Arrays{vmap(loss)(x[0], x[1])}; },
+                  {numbers({40, 3, 12, 16}), numbers({40, 3, 16, 200})});
+}
+
+TEST(RowGroups, WriteOverDonatedArguments) {
+  const Program f = [](std::span<const Array> x) {
+    const Array y = batch_of_products(x[0], x[1]);
+    const Array s = lax::reduce_sum(lax::square(y), {1});
+    return Arrays{lax::sub(x[1], lax::broadcast_in_dim(s, x[1].shape(), {0, 2}))};
+  };
+  const Array a = numbers({24, 16, 16}), b = numbers({24, 16, 800});
+  const Arrays want = f(std::vector{a, b});
+  const Compiled compiled = compile(stage(f, {a, b}));
+  const Array copy = lax::add(b, lax::full(b.shape(), DType::f64, 0));
+  copy.block_until_ready();
+  expect_equal(execute(compiled, {a, copy}, {false, true})[0], want[0], 1e4, "donated");
+}
+
+TEST(RowGroups, ShowTheirKernelsInProfilesAndCounts) {
+  const Jaxpr jaxpr = stage(
+      [](std::span<const Array> x) {
+        return Arrays{lax::reduce_sum(lax::square(batch_of_products(x[0], x[1])), {1})};
+      },
+      {numbers({64, 32, 16}), numbers({64, 16, 1000})});
+  const Compiled with = compile(jaxpr);
+  const Compiled without =
+      compile(jaxpr, {.contract = false, .name = "without", .disabled = {"row_groups"}});
+  const auto& steps = with->info().steps;
+  EXPECT_THAT(steps, ::testing::Contains(HasSubstr("matmul 32x16x1000")));
+  EXPECT_THAT(steps, ::testing::Contains(HasSubstr("square_reduce_sum")));
+  EXPECT_DOUBLE_EQ(with->cost_analysis().flops, without->cost_analysis().flops);
+  EXPECT_LT(with->memory_analysis({}).arena, without->memory_analysis({}).arena);
+}
+
+}  // namespace
+}  // namespace telamon::testing
