@@ -169,7 +169,7 @@ std::map<std::string_view, Example> examples() {
   all["loop_stages"] = {
       [](std::span<const Array> x) { return Arrays{lax::log(lax::tanh(lax::exp(x[0])))}; },
       {large},
-      words("ir", "last_stage", -1)};
+      words("ir", "in_stages", -1)};
   all["inline_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
                            {small},
                            words("ir", "define ")};
