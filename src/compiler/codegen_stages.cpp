@@ -6,13 +6,13 @@
 // of one trip do not depend on each other:
 //
 //   for (i = 0; i < n; ++i) y[i] = log(tanh(x[i]));
-//   ->  for (i = 0; i <= n; ++i) { (i > 0 ? y[i - 1] : nowhere) = log(t);  t = tanh(x[min(i, n - 1)]); }
+//   ->  for (i = 0; i <= n; ++i) { if (i > 0) y[i - 1] = log(t);  t = tanh(x[min(i, n - 1)]); }
 //
 // Each instruction is emitted once, so that code does not grow as it would by unrolling. The last
-// stage, which has all the stores, comes last in a trip, and what it stores goes nowhere until all
-// stages have worked on a vector; the others work on zeros, or on the last vector once more, at the
-// ends. Where there is more arithmetic than calls, their instructions are side by side, so that long
-// chains of it overlap, too: the two halves of threefry2x32 take the time of one.
+// stage, which has all the stores, is left out until there is something for it; the others work on
+// zeros, or on the last vector once more, at the ends. Where there is more arithmetic than calls, the
+// instructions of the stages are side by side, so that long chains of it overlap, too: the two halves
+// of threefry2x32 take the time of one.
 #include <llvm/IR/IntrinsicInst.h>
 
 #include <map>
@@ -185,12 +185,12 @@ class StageWriter {
     Value* full = b_.CreateAdd(loop_.begin, number(lag(last)));  // where the last stage begins
     Value* stop = b_.CreateAdd(loop_.stop, number(lag(last)));
     open_phis();
-    loop_.block->setName("in_stages");
+
     b_.SetInsertPoint(loop_.block);
     here_.resize(static_cast<std::size_t>(stages_.count()));
-    nowhere_ = make_nowhere();
     full_ = b_.CreateICmpSGE(loop_.i, full);
-    do_all();
+    if (stages_.side_by_side()) side_by_side();
+    else in_turn();
     Value* following = b_.CreateAdd(loop_.i, number(loop_.step), "", true, true);
     b_.CreateCondBr(b_.CreateICmpSLT(following, stop), loop_.block, loop_.exit);
     BasicBlock* latch = b_.GetInsertBlock();
@@ -222,35 +222,60 @@ class StageWriter {
     }
   }
 
-  // Stages come one after the other. Where their instructions are to be side by side, all but the last
-  // are in the order of the cycles of each: a processor looks ahead by fewer instructions than a stage
-  // may have. Then each call begins a block, for within a block LLVM brings the instructions of one
-  // stage together again; many calls leave it too little room for that.
-  void do_all() {
+  // One after the other; the last one, which has all the stores, is left out at the beginning.
+  void in_turn() {
     const int last = stages_.count() - 1;
-    const bool mix = stages_.side_by_side();
-    std::vector<const Instruction*> order(body_.begin(), body_.end());
-    const auto time = [&](const Instruction* x) {
-      const int stage = stages_.of(x);
-      return mix && stage < last ? std::pair(0, stages_.cycle_of(x)) : std::pair(stage, 0);
-    };
-    std::stable_sort(order.begin(), order.end(),
-                     [&](const Instruction* a, const Instruction* b) { return time(a) < time(b); });
+    for (int s = 0; s < last; ++s) stage(s);
+    BasicBlock* store = block("last_stage");
+    BasicBlock* next = block("next");
+    b_.CreateCondBr(full_, store, next);
+    b_.SetInsertPoint(store);
+    stage(last);
+    b_.CreateBr(next);
+    b_.SetInsertPoint(next);
+  }
+  void stage(int s) {
+    for (const Instruction* x : body_) {
+      if (stages_.of(x) == s) made_[x] = do_again(*x, s);
+    }
+  }
+
+  // All but the last in the order of the cycles of each: a processor looks ahead by fewer instructions
+  // than a stage may have. Each call begins a block, for within a block LLVM brings the instructions of
+  // one stage together again. So it does with a branch around the last stage: at the beginning, that
+  // stores where nobody looks instead.
+  void side_by_side() {
+    const int last = stages_.count() - 1;
+    nowhere_ = make_nowhere();
+    std::vector<const Instruction*> order;
+    for (const Instruction* x : body_) {
+      if (stages_.of(x) < last) order.push_back(x);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](const Instruction* a, const Instruction* b) {
+      return stages_.cycle_of(a) < stages_.cycle_of(b);
+    });
     for (const Instruction* x : order) {
-      if (mix && is_function_call(*x)) {
-        BasicBlock* next = BasicBlock::Create(b_.getContext(), "call", loop_.block->getParent());
+      if (is_function_call(*x)) {
+        BasicBlock* next = block("call");
         b_.CreateBr(next);
         b_.SetInsertPoint(next);
       }
       made_[x] = do_again(*x, stages_.of(x));
     }
+    BasicBlock* store = block("last_stage");
+    b_.CreateBr(store);
+    b_.SetInsertPoint(store);
+    stage(last);
+  }
+  BasicBlock* block(const char* name) {
+    return BasicBlock::Create(b_.getContext(), name, loop_.block->getParent());
   }
 
   std::map<const Value*, Value*>& here(int stage) { return here_[static_cast<std::size_t>(stage)]; }
   Value* do_again(const Instruction& x, int stage) {
     Instruction* copy = x.clone();
     for (llvm::Use& operand : copy->operands()) operand.set(find(operand.get(), stage));
-    if (x.mayWriteToMemory()) store_when_full(*copy);
+    if (x.mayWriteToMemory() && nowhere_ != nullptr) store_when_full(*copy);
     return here(stage)[&x] = b_.Insert(copy);
   }
   /// A value of the loop, in a stage.
@@ -264,8 +289,6 @@ class StageWriter {
     }
     return do_again(*original, stage);
   }
-  // Before the last stage has something to store, stores go where nobody looks. (A branch around it
-  // would have LLVM sink the other stages behind it, one after the other.)
   void store_when_full(Instruction& store) {
     constexpr unsigned kAddress = 1;  // the operand, also of masked stores and scatters
     Value* address = store.getOperand(kAddress);
@@ -291,8 +314,10 @@ class StageWriter {
   Value* index(int stage) {
     if (stage == 0) return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, loop_.i, last_base_);
     Value* i = b_.CreateSub(loop_.i, number(lag(stage)));
+    const bool is_last = stage + 1 == stages_.count();
+    if (is_last && nowhere_ == nullptr) return i;
     i = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, i, loop_.begin);
-    if (stage + 1 == stages_.count()) return i;
+    if (is_last) return i;
     return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, last_base_);
   }
 

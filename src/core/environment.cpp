@@ -36,6 +36,7 @@ constexpr std::string_view kDisable[] = {"simplify",
                                          "inline_kernels",
                                          "short_axes",
                                          "both_ways",
+                                         "recompute",
                                          "streaming",
                                          "segments",
                                          "loop_stages"};
