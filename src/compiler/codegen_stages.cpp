@@ -10,7 +10,9 @@
 //
 // Each instruction is emitted once, so that code does not grow as it would by unrolling. The last
 // stage, which has all the stores, is left out until there is something for it; the others work on
-// zeros, or on the last vector once more, at the ends.
+// zeros, or on the last vector once more, at the ends. Where there is more arithmetic than calls, the
+// instructions of the stages are side by side, so that long chains of it overlap, too: the two halves
+// of threefry2x32 take the time of one.
 #include <llvm/IR/IntrinsicInst.h>
 
 #include <map>
@@ -69,7 +71,7 @@ class Stages {
 
   /// False where the loop, of about so many trips, is better left as it is.
   bool assign(std::int64_t trips) {
-    int deepest = 0, instructions = 0;
+    int deepest = 0, instructions = 0, in_calls = 0;
     bool stored = false;
     for (Instruction& i : loop_) {
       if (llvm::isa<PHINode>(i)) continue;
@@ -81,16 +83,22 @@ class Stages {
       }
       stage_[&i] = start;
       deepest = std::max(deepest, start + latency(i));
-      instructions += is_function_call(i) ? kCallInstructions : latency(i) > 0 ? 1 : 0;
+      if (is_function_call(i)) in_calls += kCallInstructions;
+      else if (latency(i) > 0) ++instructions;
     }
+    side_by_side_ = instructions >= 2 * in_calls;
+    instructions += in_calls;
     // The trips at the ends are an eighth of all at most.
     const std::int64_t wanted = (deepest + kStageCycles / 2) / kStageCycles;
     count_ = static_cast<int>(std::min(wanted, 1 + trips / 8));
     if (instructions < kFewInstructions || instructions > kManyInstructions || count_ < 2)
       return false;
     const int cycles = std::max(kStageCycles, deepest / count_);
-    for (auto& [i, stage] : stage_)
-      stage = i->mayWriteToMemory() ? count_ - 1 : std::min(stage / cycles, count_ - 1);
+    for (auto& [i, stage] : stage_) {
+      const int start = stage;
+      stage = i->mayWriteToMemory() ? count_ - 1 : std::min(start / cycles, count_ - 1);
+      in_stage_[i] = start - stage * cycles;
+    }
     sink();
     for (Instruction& i : loop_) {
       if (!has(&i)) continue;
@@ -108,6 +116,10 @@ class Stages {
     return i != nullptr && stage_.contains(i);
   }
   int of(const Value* v) const { return stage_.at(llvm::cast<Instruction>(v)); }
+  /// The cycle of its stage in which an instruction can start.
+  int cycle_of(const Instruction* i) const { return in_stage_.at(i); }
+  /// Whether most of the work is between the calls.
+  bool side_by_side() const { return side_by_side_; }
   /// The values that are kept from trip to trip, and the last stage that needs each.
   const std::map<const Instruction*, int>& kept() const { return last_use_; }
 
@@ -126,7 +138,9 @@ class Stages {
       int kept = 0;
       for (const Value* x : i.operands())
         kept += has(x) && !is_done_again(*llvm::cast<Instruction>(x)) ? 1 : 0;
-      if (kept <= 1) stage_[&i] = first_use;
+      if (kept > 1) continue;
+      stage_[&i] = first_use;
+      in_stage_[&i] = 0;
     }
   }
 
@@ -143,8 +157,10 @@ class Stages {
 
   BasicBlock& loop_;
   std::map<const Instruction*, int> stage_;  ///< at first the cycle in which it can start
+  std::map<const Instruction*, int> in_stage_;
   std::map<const Instruction*, int> last_use_;
   int count_ = 0;
+  bool side_by_side_ = false;
 };
 
 /// Writes the stages in the place of `loop`, a block of trips `i` from `begin` to `stop`.
@@ -169,23 +185,20 @@ class StageWriter {
     Value* full = b_.CreateAdd(loop_.begin, number(lag(last)));  // where the last stage begins
     Value* stop = b_.CreateAdd(loop_.stop, number(lag(last)));
     open_phis();
-    llvm::Function* f = loop_.block->getParent();
-    BasicBlock* store = BasicBlock::Create(f->getContext(), "last_stage", f);
-    BasicBlock* next = BasicBlock::Create(f->getContext(), "next", f);
+
     b_.SetInsertPoint(loop_.block);
-    for (int s = 0; s < last; ++s) stage(s);
-    b_.CreateCondBr(b_.CreateICmpSGE(loop_.i, full), store, next);
-    b_.SetInsertPoint(store);
-    stage(last);
-    b_.CreateBr(next);
-    b_.SetInsertPoint(next);
+    here_.resize(static_cast<std::size_t>(stages_.count()));
+    full_ = b_.CreateICmpSGE(loop_.i, full);
+    if (stages_.side_by_side()) side_by_side();
+    else in_turn();
     Value* following = b_.CreateAdd(loop_.i, number(loop_.step), "", true, true);
     b_.CreateCondBr(b_.CreateICmpSLT(following, stop), loop_.block, loop_.exit);
-    loop_.i->addIncoming(following, next);
+    BasicBlock* latch = b_.GetInsertBlock();
+    loop_.i->addIncoming(following, latch);
     for (auto& [x, line] : delayed_) {
       Value* value = made_.at(x);
       for (PHINode* phi : line) {
-        phi->addIncoming(value, next);
+        phi->addIncoming(value, latch);
         value = phi;
       }
     }
@@ -209,36 +222,102 @@ class StageWriter {
     }
   }
 
+  // One after the other; the last one, which has all the stores, is left out at the beginning.
+  void in_turn() {
+    const int last = stages_.count() - 1;
+    for (int s = 0; s < last; ++s) stage(s);
+    BasicBlock* store = block("last_stage");
+    BasicBlock* next = block("next");
+    b_.CreateCondBr(full_, store, next);
+    b_.SetInsertPoint(store);
+    stage(last);
+    b_.CreateBr(next);
+    b_.SetInsertPoint(next);
+  }
   void stage(int s) {
-    stage_ = s;
-    here_.clear();
     for (const Instruction* x : body_) {
-      if (stages_.of(x) != s) continue;
-      made_[x] = do_again(*x);
+      if (stages_.of(x) == s) made_[x] = do_again(*x, s);
     }
   }
 
-  Value* do_again(const Instruction& x) {
-    Instruction* copy = x.clone();
-    for (llvm::Use& operand : copy->operands()) operand.set(find(operand.get()));
-    return here_[&x] = b_.Insert(copy);
+  // All but the last in the order of the cycles of each: a processor looks ahead by fewer instructions
+  // than a stage may have. Each call begins a block, for within a block LLVM brings the instructions of
+  // one stage together again. So it does with a branch around the last stage: at the beginning, that
+  // stores where nobody looks instead.
+  void side_by_side() {
+    const int last = stages_.count() - 1;
+    nowhere_ = make_nowhere();
+    std::vector<const Instruction*> order;
+    for (const Instruction* x : body_) {
+      if (stages_.of(x) < last) order.push_back(x);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](const Instruction* a, const Instruction* b) {
+      return stages_.cycle_of(a) < stages_.cycle_of(b);
+    });
+    for (const Instruction* x : order) {
+      if (is_function_call(*x)) {
+        BasicBlock* next = block("call");
+        b_.CreateBr(next);
+        b_.SetInsertPoint(next);
+      }
+      made_[x] = do_again(*x, stages_.of(x));
+    }
+    BasicBlock* store = block("last_stage");
+    b_.CreateBr(store);
+    b_.SetInsertPoint(store);
+    stage(last);
   }
-  /// A value of the loop, in this stage.
-  Value* find(Value* x) {
-    if (const auto found = here_.find(x); found != here_.end()) return found->second;
-    if (x == loop_.i) return here_[x] = index();
+  BasicBlock* block(const char* name) {
+    return BasicBlock::Create(b_.getContext(), name, loop_.block->getParent());
+  }
+
+  std::map<const Value*, Value*>& here(int stage) { return here_[static_cast<std::size_t>(stage)]; }
+  Value* do_again(const Instruction& x, int stage) {
+    Instruction* copy = x.clone();
+    for (llvm::Use& operand : copy->operands()) operand.set(find(operand.get(), stage));
+    if (x.mayWriteToMemory() && nowhere_ != nullptr) store_when_full(*copy);
+    return here(stage)[&x] = b_.Insert(copy);
+  }
+  /// A value of the loop, in a stage.
+  Value* find(Value* x, int stage) {
+    if (const auto found = here(stage).find(x); found != here(stage).end()) return found->second;
+    if (x == loop_.i) return here(stage)[x] = index(stage);
     if (!stages_.has(x)) return x;
     const auto* original = llvm::cast<Instruction>(x);
     if (const auto found = delayed_.find(original); found != delayed_.end()) {
-      return found->second[static_cast<std::size_t>(stage_ - stages_.of(x) - 1)];
+      return found->second[static_cast<std::size_t>(stage - stages_.of(x) - 1)];
     }
-    return do_again(*original);
+    return do_again(*original, stage);
   }
-  Value* index() {
-    if (stage_ == 0) return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, loop_.i, last_base_);
-    Value* i = b_.CreateSub(loop_.i, number(lag(stage_)));
-    if (stage_ + 1 == stages_.count()) return i;
+  void store_when_full(Instruction& store) {
+    constexpr unsigned kAddress = 1;  // the operand, also of masked stores and scatters
+    Value* address = store.getOperand(kAddress);
+    Value* nowhere = nowhere_;
+    if (const auto* many = llvm::dyn_cast<llvm::VectorType>(address->getType()))
+      nowhere = b_.CreateVectorSplat(many->getElementCount(), nowhere);
+    store.setOperand(kAddress, b_.CreateSelect(full_, address, nowhere));
+  }
+  llvm::AllocaInst* make_nowhere() {
+    constexpr std::uint64_t kLine = 64;
+    llvm::Function* f = loop_.block->getParent();
+    std::uint64_t bytes = kLine;
+    for (const Instruction* x : body_) {
+      if (x->mayWriteToMemory())
+        bytes = std::max<std::uint64_t>(
+            bytes, f->getDataLayout().getTypeAllocSize(x->getOperand(0)->getType()));
+    }
+    llvm::IRBuilder<> top(&f->getEntryBlock(), f->getEntryBlock().begin());
+    llvm::AllocaInst* place = top.CreateAlloca(top.getInt8Ty(), top.getInt64(bytes));
+    place->setAlignment(llvm::Align(kLine));
+    return place;
+  }
+  Value* index(int stage) {
+    if (stage == 0) return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, loop_.i, last_base_);
+    Value* i = b_.CreateSub(loop_.i, number(lag(stage)));
+    const bool is_last = stage + 1 == stages_.count();
+    if (is_last && nowhere_ == nullptr) return i;
     i = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, i, loop_.begin);
+    if (is_last) return i;
     return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, last_base_);
   }
 
@@ -247,8 +326,10 @@ class StageWriter {
   Loop loop_;
   std::vector<Instruction*> body_;
   Value* last_base_ = nullptr;
-  int stage_ = 0;
-  std::map<const Value*, Value*> here_;  ///< what there is of the loop's values in this stage
+  /// What there is of the loop's values in each stage.
+  std::vector<std::map<const Value*, Value*>> here_;
+  Value* full_ = nullptr;  ///< whether the last stage has something to store
+  Value* nowhere_ = nullptr;
   std::map<const Instruction*, Value*> made_;
   std::map<const Instruction*, std::vector<PHINode*>> delayed_;  ///< by one trip, by two, ...
 };

@@ -313,6 +313,7 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   const PlanOptions plan_options{.fuse = c.enabled("fuse"),
                                  .merge_siblings = c.enabled("merge_siblings"),
                                  .both_ways = c.enabled("both_ways"),
+                                 .recompute = c.enabled("recompute"),
                                  .partial_reductions = c.enabled("partial_reductions"),
                                  .in_place = c.enabled("in_place"),
                                  .reuse_memory = c.enabled("reuse_memory"),

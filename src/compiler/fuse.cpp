@@ -29,6 +29,10 @@ constexpr std::size_t kMaxRoots = 8, kMaxRootsSmall = 32;
 constexpr std::int64_t kLarge = 1 << 14, kExpansion = 8;
 /// Whether `to` elements are many for each of `from`; sizes go up to 2^62.
 constexpr bool expands(std::int64_t from, std::int64_t to) { return to / kExpansion >= from; }
+/// Large arrays are recomputed from small ones rather than read from beyond the caches: a vector that is
+/// stored and read again takes as long as so many cycles of arithmetic.
+constexpr int kCheapOfSmall = 24;
+constexpr std::int64_t kBeyondCaches = std::int64_t{2} << 20, kWideRow = 64;
 constexpr int kStridedCost = 12;  // a vector of elements that do not lie side by side
 
 // One column of an array of several.
@@ -63,6 +67,9 @@ Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>
   for (const Atom& a : jaxpr.outs()) {
     if (const int p = producer(a); p >= 0) is_out_[static_cast<std::size_t>(p)] = true;
   }
+  of_small_.assign(n, false);
+  for (std::size_t e = 0; options.fuse && options.recompute && e < n; ++e)
+    of_small_[e] = is_cheap_of_small(static_cast<int>(e));
   find_costs();
   if (options.fuse && options.both_ways) find_crossed();
 }
@@ -173,7 +180,34 @@ int Fuser::cheap(int e) const {
   return tiny ? kCheapTiny : kCheap;
 }
 
+bool Fuser::is_cheap_of_small(int e) const {
+  if (!is_fusible(form(e)) || eqn(e).outputs.size() != 1 || eqn(e).effect != Effect::none)
+    return false;
+  const Aval& out = jaxpr_.aval(eqn(e).outputs[0]);
+  const std::int64_t n = out.size();
+  if (n * static_cast<std::int64_t>(size_of(out.dtype)) < kBeyondCaches ||
+      out.shape.back() < kWideRow)
+    return false;
+  std::set<int> seen = {e};
+  std::vector<int> todo = {e};
+  int cost = 0;
+  while (!todo.empty()) {
+    const int at = todo.back();
+    todo.pop_back();
+    cost += element_cost(eqn(at));
+    if (cost > kCheapOfSmall) return false;
+    for (const Atom& a : eqn(at).inputs) {
+      if (!a.is_var() || expands(jaxpr_.aval(a).size(), n)) continue;
+      const int p = producer(a);
+      if (p < 0 || !is_fusible(form(p)) || forced_.contains(p)) return false;
+      if (seen.insert(p).second) todo.push_back(p);
+    }
+  }
+  return true;
+}
+
 bool Fuser::recomputable(int e) const {
+  if (of_small_[static_cast<std::size_t>(e)]) return true;
   const int cost = costs_[static_cast<std::size_t>(e)];
   return cost <= cheap(e) || (size(e) == 1 && cost <= kCheapSingle);
 }

@@ -1,6 +1,7 @@
 // Fusion of reductions: with what is computed of their results, with those that fold the same axes of the
 // same space, and sums of rows with sums of columns.
 #include <algorithm>
+#include <iterator>
 
 #include "compiler/fuser.hpp"
 #include "telamon/primitives.hpp"
@@ -30,6 +31,7 @@ void Fuser::place_reduction(int e) {
       const bool over_results = c.form == Form::element && c.kernel.woven.empty() &&
                                 c.kernel.shape == shape(e) && !(operand == c.kernel.shape);
       if (!folds_alike && !over_results) continue;
+      if (folds_alike && !share_work(e, c.kernel.reductions.front())) continue;
       const Usage u = usage(e, k);
       if (u.other > 0 || u.mixed) continue;
       const bool sibling =
@@ -71,9 +73,10 @@ void Fuser::merge_crossed(int k) {
     const Cluster &a = cluster(to), &b = cluster(from);
     if (!(a.kernel.shape == b.kernel.shape) || !folds_rows(a.kernel.axes, a.kernel.shape) ||
         !folds_columns(b.kernel.axes, b.kernel.shape) || !b.kernel.epilogue.empty() ||
-        a.kernel.reductions.size() + a.kernel.columns.size() + b.kernel.reductions.size() > 8 ||
+        a.kernel.reductions.size() + a.kernel.columns.size() + b.kernel.reductions.size() > 12 ||
         a.kernel.members.size() + b.kernel.members.size() > kMaxMembers ||
-        reach_.reaches(to, from) || reach_.reaches(from, to) || !same_alignment(a, b))
+        reach_.reaches(to, from) || reach_.reaches(from, to) || !same_alignment(a, b) ||
+        !share_work(a, b))
       continue;
     const auto crossed = [&](int f) { return crossed_.contains(f); };
     const auto places = [&](int f) { return finds_place(eqn(f)); };
@@ -124,7 +127,7 @@ void Fuser::find_crossed() {
         continue;
       const bool common = std::any_of(shared[i].begin(), shared[i].end(),
                                       [&](Var v) { return shared[j].contains(v); });
-      if (common) crossed_.insert({a, b});
+      if (common && share_work(a, b)) crossed_.insert({a, b});
     }
   }
 }
@@ -145,6 +148,49 @@ void Fuser::find_needed(int e, std::set<int>& needed, std::set<Var>& shared) con
   }
 }
 
+const std::vector<int>& Fuser::work_of(int e) {
+  const auto [found, is_new] = work_.try_emplace(e);
+  if (!is_new) return found->second;
+  const std::int64_t n = jaxpr_.aval(eqn(e).inputs[0]).size();
+  std::set<int> seen;
+  std::vector<int> todo = {e};
+  while (!todo.empty()) {
+    const int at = todo.back();
+    todo.pop_back();
+    for (const Atom& a : eqn(at).inputs) {
+      const int p = producer(a);
+      if (p >= 0 && is_fusible(form(p)) && size(p) == n && !forced_.contains(p) &&
+          seen.insert(p).second)
+        todo.push_back(p);
+    }
+  }
+  found->second.assign(seen.begin(), seen.end());
+  return found->second;
+}
+
+bool Fuser::share_work(int a, int b) {
+  if (a == b) return true;
+  const auto cost = [&](const std::vector<int>& work) {
+    int sum = 0;
+    for (const int e : work) sum += element_cost(eqn(e));
+    return sum;
+  };
+  constexpr int kLittle = 12;
+  const std::vector<int>&x = work_of(a), &y = work_of(b);
+  const int less = std::min(cost(x), cost(y));
+  if (less <= kLittle) return true;
+  std::vector<int> both;
+  std::set_intersection(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(both));
+  return 2 * cost(both) >= less;
+}
+
+bool Fuser::share_work(const Cluster& a, const Cluster& b) {
+  const auto any = [](const Kernel& k) {
+    return k.reductions.empty() ? k.columns.front() : k.reductions.front();
+  };
+  return share_work(any(a.kernel), any(b.kernel));
+}
+
 void Fuser::merge_siblings(int k) {
   for (int other = 0; other < static_cast<int>(clusters_.size()); ++other) {
     Cluster &a = cluster(k), &b = cluster(other);
@@ -155,6 +201,7 @@ void Fuser::merge_siblings(int k) {
         a.kernel.members.size() + b.kernel.members.size() > kMaxMembers)
       continue;
     if (reach_.reaches(k, other) || reach_.reaches(other, k) || !same_alignment(a, b)) continue;
+    if (!share_work(a, b)) continue;
     absorb(k, other);
   }
 }

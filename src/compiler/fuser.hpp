@@ -1,6 +1,9 @@
 // The state of fusion, which fuse.cpp, fuse_reductions.cpp and fuse_order.cpp work on.
 #pragma once
 
+#include <map>
+#include <vector>
+
 #include "compiler/fuse.hpp"
 #include "compiler/reachability.hpp"
 
@@ -56,6 +59,8 @@ class Fuser {
   Usage usage(int e, int k) const;
   // The cost up to which an equation is recomputed rather than stored.
   int cheap(int e) const;
+  // Whether it takes little to make a large array of small ones.
+  bool is_cheap_of_small(int e) const;
   // Single elements are computed once per kernel, outside its loops.
   bool recomputable(int e) const;
   // Whether k can evaluate e wherever it needs it without doing expensive work twice.
@@ -99,6 +104,11 @@ class Fuser {
   // the other.
   void find_crossed();
   void find_needed(int e, std::set<int>& needed, std::set<Var>& shared) const;
+  // The arithmetic on elements of its operand's space that a reduction folds, by number.
+  const std::vector<int>& work_of(int e);
+  // Whether two folds of one space have most of what is not cheap in common, or little to do.
+  bool share_work(int a, int b);
+  bool share_work(const Cluster& a, const Cluster& b);
   // Another kernel that folds the same axes of the same space can be done in the same pass.
   void merge_siblings(int k);
   static bool same_alignment(const Cluster& a, const Cluster& b);
@@ -120,6 +130,8 @@ class Fuser {
   std::vector<std::vector<Use>> uses_;
   std::vector<bool> is_out_, in_memory_;
   std::vector<int> costs_;
+  std::vector<bool> of_small_;
+  std::map<int, std::vector<int>> work_;  // of reductions, as far as asked for
   std::set<int> crossed_;  // reductions that fold a space the other way than another one does
   std::vector<std::vector<int>> where_;  // the clusters that evaluate an equation
   std::vector<Cluster> clusters_;

@@ -146,8 +146,9 @@ using UpdateChain = std::vector<Update>;
 
 struct PlanOptions {
   bool fuse = true;
-  bool merge_siblings = true;      ///< reductions over the same axes of one space share a kernel
-  bool both_ways = true;           ///< sums of rows and of columns share a kernel
+  bool merge_siblings = true;  ///< reductions over the same axes of one space share a kernel
+  bool both_ways = true;       ///< sums of rows and of columns share a kernel
+  bool recompute = true;  ///< large arrays are made of small ones again rather than stored and read
   bool partial_reductions = true;  ///< parts of a large reduction are folded apart
   bool in_place = true;
   bool reuse_memory = true;

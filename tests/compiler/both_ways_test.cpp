@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/support.hpp"
+#include "telamon/indexing.hpp"
 #include "telamon/jvp.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/threads.hpp"
@@ -54,6 +55,50 @@ TEST(BothWays, SumsThatNeedEachOtherAreFoldedApart) {
         return Arrays{sum(p, 0), sum(q, 1), sum(p, 1)};
       },
       {x}, -1, 1e3);
+}
+
+// Each kernel folds what it computes: of two programs side by side none keeps arrays for the other.
+TEST(BothWays, FoldsOfDifferentWorkHaveKernelsOfTheirOwn) {
+  const auto f = [](std::span<const Array> a) {
+    Arrays out;
+    for (const std::size_t i : {0, 2}) {
+      const Array d = a[i](slice(), newaxis) - a[i + 1];
+      const Array r = lax::exp(lax::rsqrt(d * d + 1.0));
+      for (const Array& y : {r, r * d, r / (d + 3.0)}) {
+        out.push_back(sum(y, 0));
+        out.push_back(sum(y, 1));
+      }
+    }
+    return out;
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Arrays in;
+    for (unsigned i = 0; i < 4; ++i)
+      in.push_back(uniform({i % 2 == 0 ? 131 : 77}, dtype, 0, 1, i + 1));
+    check(f, in, 2, 1e3);
+  }
+}
+
+// Arrays beyond the caches are made anew where that takes little, from operands that are in them.
+TEST(BothWays, LargeArraysOfSmallOnesAreRecomputed) {
+  const auto distances = [](std::span<const Array> a) {
+    const Array d = a[0](slice(), newaxis) - a[1];
+    return lax::rsqrt(d * d + 1.0);
+  };
+  const auto cheap = [&](std::span<const Array> a) {
+    const Array r = distances(a);
+    return Arrays{sum(r / sum(r, {.axes = 1, .keepdims = true}), 0)};
+  };
+  const auto dear = [&](std::span<const Array> a) {
+    const Array r = lax::exp(lax::sin(distances(a)));
+    return Arrays{sum(r / sum(r, {.axes = 1, .keepdims = true}), 0)};
+  };
+  const auto arena = [](const Compiled& e) { return e->info().arena_bytes; };
+  const Arrays in = {uniform({1030}, DType::f64), uniform({701}, DType::f64, 0, 1, 2)};
+  EXPECT_LT(arena(check(cheap, in, -1, 1e3)), 1 << 20);
+  EXPECT_GT(arena(check(dear, in, -1, 1e3)), 1030 * 701 * 8);
+  const Arrays small = {uniform({103}, DType::f64), uniform({701}, DType::f64, 0, 1, 2)};
+  EXPECT_GT(arena(check(cheap, small, -1, 1e3)), 103 * 701 * 8);
 }
 
 TEST(BothWays, ResultsDoNotDependOnTheNumberOfThreads) {

@@ -1,5 +1,6 @@
 // Loops in stages: chains of function calls, taken apart so that the calls of several trips overlap.
 #include "support.hpp"
+#include "telamon/random.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -65,6 +66,19 @@ TEST(LoopStages, WriteOverWhatTheyRead) {
   Arrays got;
   e->execute(donated, {true, true}, got, "test");
   for (std::size_t i = 0; i < 2; ++i) expect_equal(got[i], want[i], 0, "in place");
+}
+
+// Long chains of integer arithmetic, whose halves are side by side.
+TEST(LoopStages, OfRandomNumbers) {
+  const Arrays key = {Array(std::vector<std::uint32_t>{3, 5}, {2})};
+  for (const Shape& shape : {Shape{5000}, Shape{9, 2047}, Shape{70'001}}) {
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      const auto f = [&](std::span<const Array> k) {
+        return Arrays{telamon::random::normal(k[0], shape, dtype)};
+      };
+      EXPECT_TRUE(has_stages(check(f, key, 1)));
+    }
+  }
 }
 
 TEST(LoopStages, AreNotMadeOfSingleCallsNorOfShortLoops) {

@@ -190,6 +190,30 @@ TELAMON_INLINE F64 sqrt(F64 x) {
 #endif
 }
 
+/// Whether x > bound in all lanes; a NaN is not.
+TELAMON_INLINE bool all_above(F32 x, float bound) {
+#if defined(TELAMON_ISA_AVX512)
+  return _mm512_cmp_ps_mask(x, splat<F32>(bound), _CMP_GT_OQ) == 0xffff;
+#elif defined(TELAMON_ISA_AVX2)
+  return _mm256_movemask_ps(_mm256_cmp_ps(x, splat<F32>(bound), _CMP_GT_OQ)) == 0xff;
+#else
+  bool all = true;
+  for (int i = 0; i < Lanes<F32>::kCount; ++i) all &= x[i] > bound;
+  return all;
+#endif
+}
+TELAMON_INLINE bool all_above(F64 x, double bound) {
+#if defined(TELAMON_ISA_AVX512)
+  return _mm512_cmp_pd_mask(x, splat<F64>(bound), _CMP_GT_OQ) == 0xff;
+#elif defined(TELAMON_ISA_AVX2)
+  return _mm256_movemask_pd(_mm256_cmp_pd(x, splat<F64>(bound), _CMP_GT_OQ)) == 0xf;
+#else
+  bool all = true;
+  for (int i = 0; i < Lanes<F64>::kCount; ++i) all &= x[i] > bound;
+  return all;
+#endif
+}
+
 /// The integer next to x, for |x| < 2^21 (f32) or 2^50 (f64), as float and as integer: adding 1.5 *
 /// 2^23 (2^52) leaves it in the low bits, in two's complement. Needs no conversion instruction,
 /// which 64-bit integers lack before AVX-512.
