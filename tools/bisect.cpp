@@ -1,5 +1,6 @@
 // telamon bisect: the first pass or the optimisation after which a program computes something else.
 #include <iostream>
+#include <optional>
 
 #include "commands.hpp"
 #include "compiler/bisect.hpp"
@@ -14,7 +15,7 @@ using tl::compiler::Finding;
 struct Options {
   std::string file, transform, name, input;
   std::int64_t batch = 3;
-  double rtol = 0;
+  std::optional<double> rtol;
   bool all = false;
 };
 
@@ -95,9 +96,10 @@ void add_bisect(CLI::App& app, int& code) {
   command->add_option("--case", options->name, "the case of that name");
   command->add_flag("--all", options->all, "all cases of the file");
   command->add_option("--input", options->input, "comma-separated .npy files, one per input");
-  command->add_option(
-      "--rtol", options->rtol,
-      "how far results may be apart, relatively; by default it depends on the dtype");
+  command
+      ->add_option("--rtol", options->rtol,
+                   "how far results may be apart, relatively; by default it depends on the dtype")
+      ->check(CLI::NonNegativeNumber);
   command->callback([options, &code] { code = bisect(*options); });
 }
 

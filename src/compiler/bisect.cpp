@@ -22,7 +22,7 @@ double tolerance_of(DType dtype) {
 }
 
 // How a result differs from what it should be; empty where it does not.
-std::string difference(const Array& got, const Array& want, double rtol) {
+std::string difference(const Array& got, const Array& want, std::optional<double> rtol) {
   if (!(got.aval().shape == want.aval().shape) || got.dtype() != want.dtype())
     return "is " + got.aval().to_string() + ", not " + want.aval().to_string();
   const Array g = detail::contiguous(got), w = detail::contiguous(want);
@@ -36,11 +36,12 @@ std::string difference(const Array& got, const Array& want, double rtol) {
   for (std::int64_t i = 0; i < n; ++i) {
     if (std::isfinite(y[i])) largest = std::max(largest, std::abs(y[i]));
   }
-  const double relative = rtol > 0 ? rtol : tolerance_of(w.dtype());
+  const double relative = rtol.value_or(tolerance_of(w.dtype()));
   std::int64_t wrong = 0, first = -1;
   for (std::int64_t i = 0; i < n; ++i) {
     const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i])) ||
-                      std::abs(x[i] - y[i]) <= relative * (std::abs(y[i]) + largest);
+                      (std::isfinite(x[i]) && std::isfinite(y[i]) &&
+                       std::abs(x[i] - y[i]) <= relative * (std::abs(y[i]) + largest));
     if (same) continue;
     if (wrong++ == 0) first = i;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,9 @@ struct Finding {
 };
 
 struct BisectOptions {
-  double rtol = 0;  ///< 0: by dtype, 1e-9 for f64, 1e-4 for f32, 1e-2 for narrower ones
+  /// Relative to the number and the largest of its array; by default by dtype: 1e-9 for f64, 1e-4 for
+  /// f32, 1e-2 for narrower ones. What is not finite has to be the same.
+  std::optional<double> rtol = {};
   /// How programs are compiled, where not by the backend llvm: tests break a pass there.
   std::function<std::shared_ptr<const runtime::Executable>(const Jaxpr&,
                                                            const runtime::CompileOptions&)>

@@ -73,6 +73,29 @@ TEST(Bisect, FindsThePassThatWasBroken) {
   }
 }
 
+TEST(Bisect, TakesInfinityForRightOnlyWhereItIs) {
+  const Program f = [](std::span<const Array> x) { return Arrays{exp(x[0])}; };
+  const Arrays inputs = {Array({1000.0, 1.0})};
+  EXPECT_EQ(bisect(stage(f, inputs), inputs).kind, Finding::Kind::agrees);
+  const Jaxpr one = stage(f, {Array({1000.0})});
+  const Finding finding = bisect(one, {Array({1000.0})}, {.compile = with_pass("cse", with_sines)});
+  EXPECT_EQ(finding.kind, Finding::Kind::pass);
+  EXPECT_THAT(finding.difference, HasSubstr("should be inf"));
+}
+
+TEST(Bisect, ComparesBitsWhereTheToleranceIsZero) {
+  const Arrays inputs = example_inputs();
+  const Jaxpr program = stage([](std::span<const Array> x) { return Arrays{x[0] * x[1]}; }, inputs);
+  const auto almost = [](const Jaxpr&) {
+    return stage([](std::span<const Array> x) { return Arrays{x[0] * x[1] * (1 + 1e-6)}; },
+                 example_inputs());
+  };
+  EXPECT_EQ(bisect(program, inputs, {.compile = with_pass("cse", almost)}).kind,
+            Finding::Kind::agrees);
+  EXPECT_EQ(bisect(program, inputs, {.rtol = 0, .compile = with_pass("cse", almost)}).kind,
+            Finding::Kind::pass);
+}
+
 TEST(Bisect, FindsPassesThatLeaveOtherResults) {
   const Arrays inputs = example_inputs();
   const auto swap = [](const Jaxpr&) {
