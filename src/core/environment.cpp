@@ -107,14 +107,16 @@ std::string environment_word(const char* variable) {
   return text != nullptr && *text != '\0' && environment_knows(variable, text) ? text : "";
 }
 
-std::optional<int> environment_number(const char* variable) {
+std::optional<int> environment_number(const char* variable, int least, int most) {
   const char* value = std::getenv(variable);
   const std::string_view text = value == nullptr ? "" : value;
   if (text.empty()) return std::nullopt;
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number > 0) return number;
-  ignore_environment(variable, "it takes a number from 1 on");
+  if (error == std::errc() && end == text.data() + text.size() && number >= least && number <= most)
+    return number;
+  ignore_environment(variable, "it takes a number from " + std::to_string(least) +
+                                   (most == INT_MAX ? " on" : " to " + std::to_string(most)));
   return std::nullopt;
 }
 

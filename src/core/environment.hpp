@@ -2,6 +2,7 @@
 // holds and cannot mean is ignored, and said once on standard error together with what it may hold.
 #pragma once
 
+#include <climits>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,11 +30,12 @@ TELAMON_API bool environment_lists(const char* variable, std::string_view word);
 /// The word that the variable holds; "" if it is unset, or ignored since there is no such word.
 TELAMON_API std::string environment_word(const char* variable);
 
-/// The number, at least 1, that the variable holds, if it holds one.
-TELAMON_API std::optional<int> environment_number(const char* variable);
+/// The number from `least` to `most` that the variable holds, if it holds one.
+TELAMON_API std::optional<int> environment_number(const char* variable, int least = 1,
+                                                  int most = INT_MAX);
 
 /// Says on standard error, once in this process, that the variable is ignored, and why:
-///   telamon: TELAMON_NUM_THREADS=many is ignored: it takes a number from 1 on
+///   telamon: TELAMON_NUM_THREADS=many is ignored: it takes a number from 1 to 1024
 TELAMON_API void ignore_environment(const char* variable, const std::string& why);
 
 }  // namespace detail

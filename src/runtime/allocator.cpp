@@ -201,7 +201,7 @@ class Allocator {
 // A child after fork() has one thread, the one that forked: it finds the lists as they were when no
 // other thread was changing them.
 Allocator::Allocator() {
-  const auto mebibytes = detail::environment_number("TELAMON_CACHE_MIB");
+  const auto mebibytes = detail::environment_number("TELAMON_CACHE_MIB", 0);
   limit_ = mebibytes ? static_cast<std::size_t>(*mebibytes) << 20 : physical_memory() / 4;
   pthread_atfork([] { get().lock(); }, [] { get().unlock(); }, [] { get().unlock(); });
 }

@@ -9,9 +9,11 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <exception>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -101,8 +103,8 @@ int threads_at_first() {
   const std::size_t cpus = allowed_cpus().size();
   const int threads =
       cpus == 0 ? static_cast<int>(std::thread::hardware_concurrency()) : static_cast<int>(cpus);
-  return std::clamp(detail::environment_number("TELAMON_NUM_THREADS").value_or(threads), 1,
-                    kMaxThreads);
+  return detail::environment_number("TELAMON_NUM_THREADS", 1, kMaxThreads)
+      .value_or(std::clamp(threads, 1, kMaxThreads));
 }
 
 int threads() {
@@ -193,7 +195,15 @@ void Pool::start_workers(int wanted) {
            std::to_string(cpus_.size()) + " processors";
   });
   for (; started_ < wanted; ++started_) {
-    std::thread([this, index = started_] { work(index); }).detach();
+    try {
+      std::thread([this, index = started_] { work(index); }).detach();
+    } catch (const std::system_error& e) {  // as many as the system grants will do
+      const int granted = started_ + 1;
+      std::fprintf(stderr, "telamon: no more than %d threads: the system refused another (%s)\n",
+                   granted, e.what());
+      wanted_threads = granted;
+      return;
+    }
   }
 }
 

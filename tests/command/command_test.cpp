@@ -570,12 +570,15 @@ TEST_F(Command, SaysWhichEnvironmentVariablesItIgnores) {
   EXPECT_EQ(info.code, 0);
   for (const char* line :
        {"telamon: TELAMON_ISA: there is no 'avx3'; it knows generic, avx2, avx512\n",
-        "telamon: TELAMON_NUM_THREADS=abc is ignored: it takes a number from 1 on\n"}) {
+        "telamon: TELAMON_NUM_THREADS=abc is ignored: it takes a number from 1 to 1024\n"}) {
     EXPECT_THAT(info.text, HasSubstr(line));
     EXPECT_EQ(info.text.find(line), info.text.rfind(line));
   }
   EXPECT_THAT(telamon_command("info", "TELAMON_NUM_THREADS=0 ").text,
               HasSubstr("TELAMON_NUM_THREADS=0 is ignored"));
+  EXPECT_THAT(telamon_command("info", "TELAMON_NUM_THREADS=1025 ").text,
+              HasSubstr("TELAMON_NUM_THREADS=1025 is ignored"));
+  EXPECT_THAT(telamon_command("info", "TELAMON_CACHE_MIB=0 ").text, Not(HasSubstr("ignored")));
   EXPECT_THAT(telamon_command("info", "TELAMON_NUM_THREADS=3 TELAMON_ISA=generic ").text,
               AllOf(HasSubstr("threads: 3 of"), HasSubstr("instruction set: generic"),
                     Not(HasSubstr("telamon: "))));

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -160,6 +161,21 @@ TEST_F(ThreadPool, WorksInAChildAfterFork) {
             0);
   EXPECT_TRUE(sums_in_parallel());
 }
+
+#if !defined(TELAMON_ASAN)  // whose shadow is address space too
+TEST_F(ThreadPool, GoesOnWithTheThreadsThatTheSystemGrants) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(status_of_child([] {
+              const rlimit limit{1 << 30, 1 << 30};
+              setrlimit(RLIMIT_AS, &limit);
+              set_num_threads(1000);
+              return sums_in_parallel() && num_threads() < 1000 && sums_in_parallel();
+            }),
+            0);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr("threads: the system refused another"));
+}
+#endif
 
 TEST_F(ThreadPool, WorksInAChildThatWasForkedWhileAnotherThreadComputed) {
   set_num_threads(3);
