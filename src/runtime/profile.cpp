@@ -254,6 +254,7 @@ struct Profile::State {
   std::string path;
   std::ofstream file;
   double begin = 0;
+  pid_t process = getpid();
   runtime::Recorder::Snapshot before;
 };
 
@@ -278,7 +279,8 @@ ProfileReport Profile::stop() {
   if (!state_) throw ValueError("Profile: it has been stopped before");
   const std::unique_ptr<State> state = std::move(state_);
   ProfileReport report = runtime::Recorder::get().stop(state->before, state->begin);
-  if (!state->path.empty()) {
+  // A child after fork() has a copy of the profile, but the file is its parent's.
+  if (!state->path.empty() && state->process == getpid()) {
     runtime::Recorder::get().write(state->file, report, state->begin);
     if (!state->file.flush())
       std::fprintf(stderr, "telamon: the profile '%s' could not be written\n", state->path.c_str());

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "compiler/support.hpp"
+#include "support/processes.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/jit.hpp"
@@ -203,6 +204,20 @@ TEST(Profile, SurvivesWhatHostFunctionsThrow) {
     f(arange(8) * 0.1);
   });
   EXPECT_EQ(entries_of(report, "run").at(0).calls, 1);
+}
+
+TEST(Profile, IsWrittenByTheProcessThatBeganItAlone) {
+  const TraceFile file;
+  const auto f = wave();
+  {
+    Profile profile(file.path);
+    f(arange(64) * 0.1);
+    expect_success_in_processes(2, [&](int) {
+      profile.stop();
+      return 0;
+    });
+  }
+  EXPECT_FALSE(file.read().at("traceEvents").empty());
 }
 
 TEST(Profile, RefusesAFileThatCannotBeWritten) {
