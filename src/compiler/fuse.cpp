@@ -312,7 +312,7 @@ void Fuser::make_root(int e, const std::set<int>& readers) {
     // ... or any other over the same space, the newest first.
     std::erase_if(open_, [&](int k) { return is_full(cluster(k)); });
     for (auto k = open_.rbegin(); best < 0 && k != open_.rend(); ++k) {
-      if (!readers.contains(*k) && may_root(*k, e)) best = *k;
+      if (!readers.contains(*k) && !piles_up(*k, e) && may_root(*k, e)) best = *k;
     }
   }
   if (best < 0) best = new_cluster(e, Form::element);
@@ -355,6 +355,18 @@ bool Fuser::may_root(int k, int e) {
   const std::size_t roots = c.kernel.roots.size() + c.kernel.epilogue.size();
   if (size(e) > kSmallSpace && roots >= kMaxRoots) return false;
   return may_produce(k, e);
+}
+
+bool Fuser::piles_up(int k, int e) {
+  constexpr std::int64_t kLarge = 256 << 10;
+  constexpr std::int64_t kMost = 2;
+  const auto is_temporary = [&](Var v) {
+    return !is_out_[static_cast<std::size_t>(producer_[static_cast<std::size_t>(v)])];
+  };
+  const Var v = eqn(e).outputs.empty() ? -1 : eqn(e).outputs[0];
+  if (v < 0 || !is_temporary(v) || detail::checked_bytes(jaxpr_.aval(v)) < kLarge) return false;
+  const std::vector<Var>& roots = cluster(k).kernel.roots;
+  return std::count_if(roots.begin(), roots.end(), is_temporary) >= kMost;
 }
 
 Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {

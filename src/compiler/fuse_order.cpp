@@ -40,8 +40,74 @@ bool Fuser::read_before(const UpdateChain& chain) {
   return true;
 }
 
-std::vector<Cluster> Fuser::ordered() {
-  std::vector<int> waiting(clusters_.size(), 0);
+// ---- what is alive ---------------------------------------------------------------------------------
+
+Fuser::Storage Fuser::storage() const {
+  Storage s;
+  s.writes.resize(clusters_.size());
+  s.reads.resize(clusters_.size());
+  const auto num_eqns = jaxpr_.eqns().size();
+  std::vector<int> place(num_eqns,
+                         -1);  // of an equation's result; a reshape has that of its operand
+  const auto place_of = [&](const Atom& a) {
+    const int p = producer(a);
+    return p < 0 ? -1 : place[static_cast<std::size_t>(p)];
+  };
+  for (std::size_t e = 0; e < num_eqns; ++e) {
+    for (const int k : where_[e]) {
+      for (const Atom& a : eqn(e).inputs) {
+        const int read = place_of(a);
+        if (read >= 0) s.reads[static_cast<std::size_t>(k)].insert(read);
+      }
+    }
+    if (!in_memory_[e]) continue;
+    if (form(static_cast<int>(e)) == Form::reshape) {
+      place[e] = place_of(eqn(e).inputs[0]);
+      continue;
+    }
+    if (where_[e].empty()) continue;
+    place[e] = static_cast<int>(s.bytes.size());
+    std::int64_t bytes = 0;
+    for (const Var v : eqn(e).outputs) bytes += detail::checked_bytes(jaxpr_.aval(v));
+    s.bytes.push_back(bytes);
+    s.writes[static_cast<std::size_t>(where_[e].front())].push_back(place[e]);
+  }
+  s.readers.assign(s.bytes.size(), 0);
+  for (const auto& places : s.reads) {
+    for (const int p : places) ++s.readers[static_cast<std::size_t>(p)];
+  }
+  // Results have memory of their own.
+  for (const Atom& a : jaxpr_.outs()) {
+    if (const int p = place_of(a); p >= 0) s.bytes[static_cast<std::size_t>(p)] = 0;
+  }
+  return s;
+}
+
+std::int64_t Fuser::Storage::run(int k) {
+  for (const int p : writes[static_cast<std::size_t>(k)])
+    alive += bytes[static_cast<std::size_t>(p)];
+  const std::int64_t most = alive;
+  for (const int p : reads[static_cast<std::size_t>(k)]) {
+    if (--readers[static_cast<std::size_t>(p)] == 0) alive -= bytes[static_cast<std::size_t>(p)];
+  }
+  return most;
+}
+
+std::int64_t Fuser::Storage::growth(int k) const {
+  std::int64_t more = 0;
+  for (const int p : writes[static_cast<std::size_t>(k)])
+    more += bytes[static_cast<std::size_t>(p)];
+  for (const int p : reads[static_cast<std::size_t>(k)]) {
+    if (readers[static_cast<std::size_t>(p)] == 1) more -= bytes[static_cast<std::size_t>(p)];
+  }
+  return more;
+}
+
+// ---- the order -------------------------------------------------------------------------------------
+
+template <class Choose>
+std::vector<int> Fuser::order_by(const Choose& choose) const {
+  std::vector<int> waiting(clusters_.size(), 0), out;
   for (const Cluster& c : clusters_) {
     for (const int next : c.feeds) ++waiting[static_cast<std::size_t>(next)];
   }
@@ -49,19 +115,50 @@ std::vector<Cluster> Fuser::ordered() {
   for (std::size_t k = 0; k < clusters_.size(); ++k) {
     if (waiting[k] == 0) ready.insert({clusters_[k].position, static_cast<int>(k)});
   }
-  std::vector<Cluster> out;
-  std::size_t done = 0;
   while (!ready.empty()) {
-    const int k = ready.begin()->second;
-    ready.erase(ready.begin());
-    for (const int next : cluster(k).feeds) {
+    const auto chosen = choose(ready);
+    const int k = chosen->second;
+    ready.erase(chosen);
+    out.push_back(k);
+    for (const int next : clusters_[static_cast<std::size_t>(k)].feeds) {
       if (--waiting[static_cast<std::size_t>(next)] == 0)
-        ready.insert({cluster(next).position, next});
+        ready.insert({clusters_[static_cast<std::size_t>(next)].position, next});
     }
-    ++done;
+  }
+  if (out.size() != clusters_.size()) throw InternalError("fusion made a cycle of kernels");
+  return out;
+}
+
+// The order of the program, unless one that prefers what frees memory needs much less of it.
+std::vector<Cluster> Fuser::ordered() {
+  constexpr std::size_t kMostClusters = 1000;
+  constexpr std::int64_t kMuch = 1 << 20;
+  using Ready = std::set<std::pair<int, int>>;
+  std::vector<int> order = order_by([](const Ready& ready) { return ready.begin(); });
+  if (clusters_.size() <= kMostClusters) {
+    const Storage start = storage();
+    const auto peak = [&](const std::vector<int>& by) {
+      Storage s = start;
+      std::int64_t most = 0;
+      for (const int k : by) most = std::max(most, s.run(k));
+      return most;
+    };
+    if (const std::int64_t most = peak(order); most >= kMuch) {
+      Storage now = start;
+      std::vector<int> frugal = order_by([&](const Ready& ready) {
+        const auto least = std::min_element(ready.begin(), ready.end(), [&](auto& a, auto& b) {
+          return now.growth(a.second) < now.growth(b.second);
+        });
+        now.run(least->second);
+        return least;
+      });
+      if (4 * peak(frugal) <= 3 * most) order = std::move(frugal);
+    }
+  }
+  std::vector<Cluster> out;
+  for (const int k : order) {
     if (cluster(k).form != Form::ops) out.push_back(std::move(cluster(k)));
   }
-  if (done != clusters_.size()) throw InternalError("fusion made a cycle of kernels");
   return out;
 }
 

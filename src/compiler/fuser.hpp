@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include "compiler/fuse.hpp"
@@ -89,6 +90,8 @@ class Fuser {
   // No value of the kernel's space can join it any more.
   bool is_full(const Cluster& c) const;
   bool may_root(int k, int e);
+  // Whether a kernel that stores e along with what it stores for others keeps much memory alive.
+  bool piles_up(int k, int e);
 
   // ---- reductions (fuse_reductions.cpp)
   static Shape reduced_shape(const Kernel& k);
@@ -120,6 +123,22 @@ class Fuser {
   void chain_effects(int first, int second);
   // Everything else that reads what the chain writes over is done before. False where it cannot be.
   bool read_before(const UpdateChain& chain);
+  // What clusters leave in memory, and which of them read it.
+  struct Storage {
+    std::vector<std::int64_t> bytes;       // of each place
+    std::vector<int> readers;              // clusters that are still to read it
+    std::vector<std::vector<int>> writes;  // places, by cluster
+    std::vector<std::set<int>> reads;
+    std::int64_t alive = 0;
+    // Runs a cluster: the bytes that are alive meanwhile.
+    std::int64_t run(int k);
+    // By how much running it would change what is alive afterwards.
+    std::int64_t growth(int k) const;
+  };
+  Storage storage() const;
+  // One after the other, as `choose` picks them of those that are ready.
+  template <class Choose>
+  std::vector<int> order_by(const Choose& choose) const;
   std::vector<Cluster> ordered();
 
   const Jaxpr& jaxpr_;
