@@ -10,7 +10,8 @@ namespace {
 void print_contents() {
   const telamon::DiskCacheContents c = telamon::disk_cache_contents();
   if (c.folder.empty()) {
-    std::cout << "the disk cache is switched off (TELAMON_CACHE_DIR)\n";
+    std::cout << "the disk cache is switched off: TELAMON_CACHE_DIR is none, or neither it nor "
+                 "HOME is set\n";
     return;
   }
   std::cout << c.folder << "\n  programs: " << c.files << ", " << (c.bytes + 1023) / 1024

@@ -24,7 +24,8 @@ std::string mebibytes(std::size_t bytes) { return std::to_string(bytes >> 20) + 
 
 std::string disk_cache_description() {
   const telamon::DiskCacheContents c = telamon::disk_cache_contents();
-  if (c.folder.empty()) return "switched off (TELAMON_CACHE_DIR)";
+  if (c.folder.empty())
+    return "switched off: TELAMON_CACHE_DIR is none, or neither it nor HOME is set";
   return std::to_string(c.files) + " programs in " + c.folder + ", at most " +
          mebibytes(static_cast<std::size_t>(c.bound));
 }

@@ -45,7 +45,7 @@ TELAMON_API std::ostream& operator<<(std::ostream& os, const ProfileReport& repo
 /// Without a profile nothing of this is in the code. Several may live at once.
 ///
 /// The trace file holds at most 2,000 spans of a kind and 10^6 in all, and says what it omits; reports
-/// count all. A child after fork() does not write it: the file is its parent's.
+/// count all.
 class TELAMON_API Profile {
  public:
   /// `path`: the file to write when it ends; none when empty. ValueError when it cannot be written.

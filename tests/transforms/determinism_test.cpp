@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "telamon/control_flow.hpp"
 #include "telamon/random.hpp"
 #include "telamon/threads.hpp"
 #include "transforms/support.hpp"
@@ -41,6 +42,36 @@ const std::vector<Program>& programs() {
        [](const Array&, const Array&) {
          return tl::random::normal(tl::random::key(3), {700, 300});
        }},
+      {"rows added at places",
+       [](const Array& x, const Array& y) {
+         const Array places = tl::floor(tl::abs(x.T()(0)) * 300.f).astype(tl::DType::i32);
+         return tl::zeros({700, 300}, tl::DType::f32).at(places).add(y);
+       }},
+      {"numbers added at places",
+       [](const Array& x, const Array& y) {
+         const Array places = tl::floor(tl::abs(x) * 40.f).astype(tl::DType::i32).reshape({-1});
+         return tl::zeros({100}, tl::DType::f32).at(places).add(y.reshape({-1}));
+       }},
+      {"gathered rows",
+       [](const Array& x, const Array& y) {
+         return y(tl::floor(tl::abs(x.T()(1)) * 300.f).astype(tl::DType::i32));
+       }},
+      {"scan over rows",
+       [](const Array& x, const Array& y) {
+         const auto step = [](Array carry, std::pair<Array, Array> row) {
+           carry = tl::tanh(carry + row.first * row.second);
+           return std::pair{carry, tl::sum(carry)};
+         };
+         const auto [last, sums] =
+             tl::scan(step, tl::zeros({300}, tl::DType::f32), std::pair{x, y});
+         return tl::concatenate({last, sums}, 0);
+       }},
+      {"large products",
+       [](const Array& x, const Array& y) {
+         return tl::matmul(tl::matmul(x, y.T()), tl::concatenate({x, y}, 1));
+       }},
+      {"sums within matrices",
+       [](const Array& x, const Array& y) { return tl::sum((x * y).reshape({7, 100, 300}), 1); }},
       {"gradient",
        [](const Array& x, const Array& y) {
          const auto loss = [y](const Array& v) { return tl::sum(tl::tanh(tl::matmul(v, y.T()))); };
