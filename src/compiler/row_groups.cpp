@@ -11,6 +11,7 @@
 #include "compiler/row_groups.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -32,7 +33,7 @@ using detail::JaxprBuilder;
 // Measured on Zen 5 (1 MiB of L2 per core) with the mixtures and networks of bench/suite.
 constexpr std::int64_t kCache = 1 << 20;        // values that take less stay there anyway
 constexpr std::int64_t kBlock = 384 << 10;      // bytes of all values of a block, about
-constexpr std::int64_t kWhole = 256 << 10;      // bytes that each block reads again, at most
+constexpr std::int64_t kWhole = 512 << 10;      // bytes that each block reads again, at most
 constexpr std::int64_t kLeastWork = 4096;       // elements of a block
 constexpr std::int64_t kLeastRows = 16;         // of blocks of short rows: a multiple of all lanes
 constexpr std::int64_t kLeastProductRows = 32;  // fewer do not pay for reading the other operand
@@ -354,7 +355,9 @@ class Grouping {
           matrix_product(jaxpr_.aval(eqn(e).inputs[0]), jaxpr_.aval(eqn(e).inputs[1]), params);
       if (!p) return g.rows;
       if (!params.dimension_numbers.lhs_batch.empty()) continue;
-      least = std::max(least, kLeastProductRows);
+      // A large matrix is packed again for each block.
+      const bool packs = bytes(eqn(e).inputs[1].var()) > kWhole / 2;
+      least = std::max(least, packs ? 4 * kLeastProductRows : kLeastProductRows);
       const std::int64_t row = std::max<std::int64_t>(p->m / g.rows * p->n * p->k, 1);
       if (row * g.rows >= kCall) least = std::max(least, (kCall + row - 1) / row);
     }
@@ -490,6 +493,40 @@ class Grouping {
     return Atom::var(made);
   }
 
+  // The steps in an order in which little is alive at a time: of those that can run, the one that leaves
+  // the fewest bytes more than before.
+  std::vector<int> in_order(const Group& g) const {
+    std::set<int> left = g.steps;
+    std::vector<int> out;
+    const auto reads = [&](int s, Var v) {
+      const std::vector<int>& all = step(s).reads;
+      return std::find(all.begin(), all.end(), value_of(v)) != all.end();
+    };
+    while (!left.empty()) {
+      int best = -1;
+      std::int64_t least = 0;
+      for (const int s : left) {
+        std::int64_t more = 0;
+        bool ready = true;
+        for (const Var v : stored_by(s)) more += bytes(v);
+        for (const Var v : g.stored) {
+          if (!reads(s, v)) continue;
+          ready = ready && !left.contains(writer(v));
+          const bool last =
+              std::none_of(left.begin(), left.end(), [&](int t) { return t != s && reads(t, v); });
+          if (last) more -= bytes(v);
+        }
+        if (ready && (best < 0 || more < least)) {
+          best = s;
+          least = more;
+        }
+      }
+      left.erase(best);
+      out.push_back(best);
+    }
+    return out;
+  }
+
   Jaxpr body(const Group& g) const {
     JaxprBuilder b;
     std::map<Var, Atom> whole, block;
@@ -501,23 +538,31 @@ class Grouping {
     for (const Var v : g.as_a_whole) whole.emplace(v, Atom::var(b.add_input(jaxpr_.aval(v))));
     for (const Var v : g.by_blocks) block.emplace(v, Atom::var(b.add_input(small(v))));
     const Rows rules(jaxpr_, g.rows);
-    for (const auto& [e, need] : g.eqns) {
-      const bool by_rows = need == Need::block;
+    const std::function<void(int)> emit = [&](int e) {
+      const bool by_rows = g.eqns.at(e) == Need::block;
+      auto& made = by_rows ? block : whole;
+      if (made.contains(eqn(e).outputs[0])) return;
       const std::vector<Need> needs =
           by_rows ? *rules.needs(eqn(e)) : std::vector<Need>(eqn(e).inputs.size(), Need::whole);
       std::vector<Atom> inputs;
       for (std::size_t i = 0; i < needs.size(); ++i) {
         const Atom& a = eqn(e).inputs[i];
-        inputs.push_back(a.is_literal() ? a
-                                        : (needs[i] == Need::block ? block : whole).at(a.var()));
+        inputs.push_back(a);
+        if (a.is_literal()) continue;
+        const auto& known = needs[i] == Need::block ? block : whole;
+        if (!known.contains(a.var())) emit(producer(a.var()));
+        inputs.back() = known.at(a.var());
       }
       std::vector<Aval> avals;
       for (const Var v : eqn(e).outputs) avals.push_back(by_rows ? small(v) : jaxpr_.aval(v));
-      const auto made =
+      const auto results =
           b.add_eqn(*eqn(e).primitive, by_rows ? Rows::with_rows(eqn(e), g.block) : eqn(e).params,
                     std::move(inputs), avals, Effect::none, eqn(e).where);
-      for (std::size_t i = 0; i < made.size(); ++i)
-        (by_rows ? block : whole).emplace(eqn(e).outputs[i], Atom::var(made[i]));
+      for (std::size_t i = 0; i < results.size(); ++i)
+        made.emplace(eqn(e).outputs[i], Atom::var(results[i]));
+    };
+    for (const int s : in_order(g)) {
+      for (const Var v : stored_by(s)) emit(producer(v));
     }
     std::vector<Atom> outs;
     for (const Var v : g.outputs) outs.push_back(block.at(v));

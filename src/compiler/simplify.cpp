@@ -286,6 +286,7 @@ const std::vector<Entry>& rules() {
 Jaxpr Simplifier::run(const Jaxpr& jaxpr) {
   detail::Renaming renamed(jaxpr);
   const std::vector<int> uses = detail::use_counts(jaxpr);
+  const std::vector<bool> taken_up = transposes_taken_up(jaxpr);
   for (const Aval& aval : jaxpr.in_avals()) {
     renamed.push(Atom::var(builder_.add_input(aval)));
     definitions_.push_back(-1);
@@ -301,6 +302,8 @@ Jaxpr Simplifier::run(const Jaxpr& jaxpr) {
         if (atom->is_var() && uses[static_cast<std::size_t>(eqn.outputs[0])] != 1) {
           used_once_.erase(atom->var());
         }
+        if (atom->is_var() && taken_up[static_cast<std::size_t>(eqn.outputs[0])])
+          taken_up_.insert(atom->var());
         renamed.push(*atom);
         continue;
       }
@@ -309,6 +312,8 @@ Jaxpr Simplifier::run(const Jaxpr& jaxpr) {
     if (results.size() == 1 && uses[static_cast<std::size_t>(eqn.outputs[0])] == 1) {
       used_once_.insert(results[0]);
     }
+    if (results.size() == 1 && taken_up[static_cast<std::size_t>(eqn.outputs[0])])
+      taken_up_.insert(results[0]);
     renamed.push(results);
   }
   // What the rules made superfluous is for the next passes: equal equations are merged first.

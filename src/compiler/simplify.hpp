@@ -26,6 +26,8 @@ class Simplifier {
   const Eqn* definition(const Atom& a) const;
   /// Whether nothing but the equation being rewritten reads the atom: then what defines it goes away.
   bool used_once(const Atom& a) const { return !a.is_literal() && used_once_.contains(a.var()); }
+  /// Whether the atom is a transpose that none of its readers needs: see transposes_taken_up.
+  bool taken_up(const Atom& a) const { return !a.is_literal() && taken_up_.contains(a.var()); }
   /// The scalar that all elements of the atom are.
   const Array* splat(const Atom& a) const;
   /// Whether all elements are this number; -0 is not 0.
@@ -46,7 +48,7 @@ class Simplifier {
 
   detail::JaxprBuilder builder_;
   std::vector<int> definitions_;  ///< of each variable: its equation, -1 for inputs
-  std::set<Var> used_once_;
+  std::set<Var> used_once_, taken_up_;
 };
 
 using Rule = std::optional<Atom> (*)(Simplifier&, const Eqn&, const Aval& out);
@@ -55,6 +57,9 @@ using Rule = std::optional<Atom> (*)(Simplifier&, const Eqn&, const Aval& out);
 Shape permuted(const Shape& dims, const Shape& permutation);
 
 // simplify_transposes.cpp
+/// For each variable, whether it is a transpose, or computed element by element of such, of which
+/// everything that follows can do without the transposition: folds, other transposes, broadcasts.
+std::vector<bool> transposes_taken_up(const Jaxpr& jaxpr);
 std::optional<Atom> element_of_transposes(Simplifier& s, const Eqn& e, const Aval& out);
 std::optional<Atom> reduction_of_transpose(Simplifier& s, const Eqn& e, const Aval& out);
 std::optional<Atom> dot_of_transpose(Simplifier& s, const Eqn& e, const Aval& out);

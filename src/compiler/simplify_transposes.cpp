@@ -18,6 +18,8 @@ Shape permuted(const Shape& dims, const Shape& permutation) {
 }
 namespace {
 
+constexpr std::int64_t kMuchSmaller = 8;
+
 Shape inverse(const Shape& permutation) {
   Shape out(permutation.size(), 0);
   for (std::size_t d = 0; d < permutation.size(); ++d)
@@ -25,13 +27,14 @@ Shape inverse(const Shape& permutation) {
   return out;
 }
 
-/// The operand of a transpose that nothing else reads, if `a` is one of this permutation (or of any,
-/// which becomes the permutation). Of a matrix product, which lies in memory as it comes, everybody
+/// The operand of a transpose that nothing else reads, or that all readers take up, if `a` is one of this
+/// permutation (or of any, which becomes the permutation). Of a matrix product, which lies in memory as it comes, everybody
 /// may read the transpose.
 const Atom* transposed(Simplifier& s, const Atom& a, const Shape*& permutation) {
   const Eqn* inner = s.defined_by(a, transpose_p);
   if (inner == nullptr) return nullptr;
-  if (!s.used_once(a) && s.defined_by(inner->inputs[0], dot_general_p) == nullptr) return nullptr;
+  if (!s.used_once(a) && !s.taken_up(a) && s.defined_by(inner->inputs[0], dot_general_p) == nullptr)
+    return nullptr;
   const Shape& this_one = inner->params.as<TransposeParams>().permutation;
   if (permutation != nullptr && *permutation != this_one) return nullptr;
   permutation = &this_one;
@@ -49,7 +52,6 @@ const Eqn* element_of(const Simplifier& s, const Atom& a) {
 /// permutation[d] of b.
 std::optional<Atom> broadcast_in_order(Simplifier& s, const Eqn& b, const Aval& aval,
                                        const Shape& permutation) {
-  constexpr std::int64_t kMuchSmaller = 8;
   Atom x = b.inputs[0];
   const Aval small = s.aval(x);
   if (small.size() * kMuchSmaller > aval.size()) return std::nullopt;
@@ -127,23 +129,93 @@ std::optional<Atom> element_of_transposes(Simplifier& s, const Eqn& e, const Ava
   const Atom inner = s.make(*e.primitive, e.params, std::move(inputs), out.with_shape(shape));
   return s.make(transpose_p, outer, {inner}, out);
 }
+
+namespace {
+
+/// A fold of transpose(x) over `axes`: the axes of x, and the permutation of what is left of x.
+std::pair<Shape, Shape> folded_order(const Shape& permutation, const Shape& axes) {
+  Shape from = permuted(axes, permutation), order;
+  std::sort(from.begin(), from.end());
+  for (std::int64_t d = 0; d < permutation.ndim(); ++d) {
+    if (axes.contains(d)) continue;
+    const std::int64_t source = permutation[static_cast<std::size_t>(d)];
+    order.push_back(source - std::count_if(from.begin(), from.end(),
+                                           [source](std::int64_t x) { return x < source; }));
+  }
+  return {from, order};
+}
+
+bool is_elementwise(const Eqn& e) {
+  const Lowering* lowering = e.primitive->rules().lowering();
+  return e.outputs.size() == 1 && e.effect == Effect::none && lowering != nullptr &&
+         std::holds_alternative<Lowering::Element>(lowering->form);
+}
+bool folds(const Eqn& e) {
+  return e.primitive == &reduce_sum_p || e.primitive == &reduce_max_p ||
+         e.primitive == &reduce_min_p || e.primitive == &reduce_prod_p;
+}
+
+}  // namespace
+
+std::vector<bool> transposes_taken_up(const Jaxpr& jaxpr) {
+  const auto n = static_cast<std::size_t>(jaxpr.num_vars());
+  const auto at = [](Var v) { return static_cast<std::size_t>(v); };
+  // What is a transpose, or computed of transposes by this permutation and of small broadcasts.
+  std::vector<Shape> order(n);  // empty: neither
+  std::vector<bool> spread(n, false);
+  for (const Eqn& e : jaxpr.eqns()) {
+    if (e.outputs.size() != 1) continue;
+    const Aval& out = jaxpr.aval(e.outputs[0]);
+    if (e.primitive == &transpose_p)
+      order[at(e.outputs[0])] = e.params.as<TransposeParams>().permutation;
+    if (e.primitive == &broadcast_in_dim_p)
+      spread[at(e.outputs[0])] = jaxpr.aval(e.inputs[0]).size() * kMuchSmaller <= out.size();
+    if (folds(e) && e.inputs[0].is_var() && !order[at(e.inputs[0].var())].empty()) {
+      Shape left =
+          folded_order(order[at(e.inputs[0].var())], e.params.as<AxesParams>().axes).second;
+      if (!std::is_sorted(left.begin(), left.end())) order[at(e.outputs[0])] = std::move(left);
+    }
+    if (!is_elementwise(e)) continue;
+    Shape same;
+    bool fits = true;
+    for (const Atom& a : e.inputs) {
+      if (jaxpr.aval(a).shape.empty() || (a.is_var() && spread[at(a.var())])) continue;
+      const Shape of = a.is_var() ? order[at(a.var())] : Shape();
+      fits = fits && !of.empty() && (same.empty() || same == of);
+      same = of;
+    }
+    if (fits) order[at(e.outputs[0])] = same;
+  }
+  std::vector<bool> taken_up(n, true), read(n, false);
+  for (const Atom& a : jaxpr.outs()) {
+    if (a.is_var()) taken_up[at(a.var())] = false;
+  }
+  for (std::size_t i = jaxpr.eqns().size(); i-- > 0;) {
+    const Eqn& e = jaxpr.eqns()[i];
+    const bool passes =
+        e.outputs.size() == 1 && !order[at(e.outputs[0])].empty() && taken_up[at(e.outputs[0])];
+    // What is spread is made in the order in which that is needed.
+    const bool takes = folds(e) || e.primitive == &transpose_p || (is_elementwise(e) && passes) ||
+                       (e.outputs.size() == 1 && spread[at(e.outputs[0])]);
+    for (const Atom& a : e.inputs) {
+      if (!a.is_var()) continue;
+      read[at(a.var())] = true;
+      if (!takes) taken_up[at(a.var())] = false;
+    }
+  }
+  for (std::size_t v = 0; v < n; ++v) taken_up[v] = taken_up[v] && read[v] && !order[v].empty();
+  return taken_up;
+}
+
 // A fold of transpose(x) is one of x over other axes; what is left of the transpose comes after it.
 std::optional<Atom> reduction_of_transpose(Simplifier& s, const Eqn& e, const Aval& out) {
   const Shape* permutation = nullptr;
   const Atom* x = transposed(s, e.inputs[0], permutation);
   if (x == nullptr) return std::nullopt;
-  const Shape axes = e.params.as<AxesParams>().axes;
-  Shape from = permuted(axes, *permutation);
-  std::sort(from.begin(), from.end());
-  const auto before = [&](const Shape& dims, std::int64_t d) {
-    return std::count_if(dims.begin(), dims.end(), [d](std::int64_t x) { return x < d; });
-  };
-  Shape shape, order;
+  const auto [from, order] = folded_order(*permutation, e.params.as<AxesParams>().axes);
+  Shape shape;
   for (std::int64_t d = 0; d < permutation->ndim(); ++d) {
     if (!from.contains(d)) shape.push_back(s.aval(*x).shape[static_cast<std::size_t>(d)]);
-    if (axes.contains(d)) continue;
-    const std::int64_t source = (*permutation)[static_cast<std::size_t>(d)];
-    order.push_back(source - before(from, source));
   }
   const Atom inner =
       s.make(*e.primitive, Params::of(AxesParams{from}), {*x}, out.with_shape(shape));

@@ -259,6 +259,26 @@ TEST(Simplify, MatricesOfABatchAreMadeSideBySide) {
   EXPECT_EQ(text.find("transpose"), text.rfind("transpose")) << text;
 }
 
+TEST(Simplify, FoldsTakeUpATransposeThatSeveralRead) {
+  // logsumexp of a transpose reads it twice, and needs it neither time.
+  const auto logsumexp = [](std::span<const Array> x) {
+    const Array t = lax::transpose(lax::mul(x[0], x[0]), {1, 0});
+    const Array most = lax::reduce_max(t, {1});
+    const Array e = lax::exp(lax::sub(t, lax::broadcast_in_dim(most, t.shape(), {0})));
+    return Arrays{lax::add(lax::log(lax::reduce_sum(e, {1})), most)};
+  };
+  const std::string text = check(logsumexp, {numbers({40, 50})}, -1, 100)->text("jaxpr");
+  EXPECT_EQ(text.find("transpose"), std::string::npos) << text;
+  // What somebody needs stays.
+  const auto weights = [](std::span<const Array> x) {
+    const Array t = lax::transpose(x[0], {1, 0});
+    const Array most = lax::reduce_max(t, {1});
+    return Arrays{lax::exp(lax::sub(t, lax::broadcast_in_dim(most, t.shape(), {0})))};
+  };
+  const std::string kept = check(weights, {numbers({40, 50})}, -1, 4)->text("jaxpr");
+  EXPECT_NE(kept.find("transpose"), std::string::npos) << kept;
+}
+
 TEST(Simplify, AProductThatIsReadTwiceIsNotTakenTwice) {
   const std::string names = left(
       [](std::span<const Array> x) {
