@@ -56,7 +56,8 @@ Scalars CodeGen::loop_carried(
   auto* i = m.b.CreatePHI(m.b.getInt64Ty(), 2, "i");
   i->addIncoming(node_of(begin)->value, before);
   const auto [phis, carried] = m.open_phis(init, initial, before);
-  const Scalars next = body(Scalar(m.make(i, m.depth()), DType::i64), carried);
+  const Scalar index(m.make(i, m.depth()), DType::i64);
+  const Scalars next = body(known ? Impl::with_range(index, {first, last - 1}) : index, carried);
   std::vector<Value*> values;
   for (std::size_t k = 0; k < init.size(); ++k) values.push_back(m.as(node_of(next[k]), widths[k]));
   m.at(m.depth());

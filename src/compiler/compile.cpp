@@ -205,6 +205,7 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
   plan.emit = {.parallel = c.enabled("parallel"),
                .inline_kernels = c.enabled("inline_kernels"),
                .transpose_tiles = c.enabled("transpose_tiles"),
+               .columns_first = c.enabled("columns_first"),
                .row_blocks = c.enabled("row_blocks"),
                .loop_stages = c.enabled("loop_stages"),
                .streaming = c.enabled("streaming"),

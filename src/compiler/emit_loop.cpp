@@ -262,6 +262,38 @@ bool should_stream(const KernelContext& k) {
   return true;
 }
 
+// Rows of a small matrix that have more in common, by columns of operands that are the same in all of
+// them, than its columns have: what is the same is computed once where the loop over rows is inside.
+static bool columns_first(const KernelContext& k, std::size_t inner) {
+  constexpr std::int64_t kMost = 1 << 11;  // elements: all lie in the nearest cache
+  const Kernel& kernel = k.kernel();
+  std::int64_t first = 0, last = 0;
+  if (!k.plan.emit.columns_first || inner == 0 || kernel.shape.num_elements() > kMost ||
+      !CodeGen::known_constant(k.begin, first) || !CodeGen::known_constant(k.end, last) ||
+      first != 0 || last != kernel.shape[0])
+    return false;
+  int in_rows = 0, in_columns = 0;
+  for (const int e : kernel.members) {
+    const Eqn& eqn = k.eqn(e);
+    if (k.scope.jaxpr.aval(eqn.outputs[0]).shape != kernel.shape) continue;
+    const auto along = static_cast<std::int64_t>(inner);
+    bool same_rows = false;
+    if (eqn.primitive == &iota_p) {
+      same_rows = eqn.params.as<IotaParams>().dimension == along;
+    } else if (eqn.primitive == &broadcast_in_dim_p &&
+               k.scope.jaxpr.aval(eqn.inputs[0]).size() > 1) {
+      const Shape& dims = eqn.params.as<BroadcastInDimParams>().broadcast_dimensions;
+      const Shape& from = k.scope.jaxpr.aval(eqn.inputs[0]).shape;
+      for (std::size_t d = 0; d < dims.size(); ++d)
+        same_rows |= dims[d] == along && from.num_elements() == from[d];
+    } else {
+      continue;
+    }
+    ++(same_rows ? in_rows : in_columns);
+  }
+  return in_rows > in_columns + 1;
+}
+
 int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel) {
   std::size_t widest = 4;
   const auto consider = [&](DType d) { widest = std::max(widest, size_of(d)); };
@@ -362,15 +394,24 @@ void emit_loop(KernelContext& k) {
   if (TransposeEmitter transposes(k, value_at, inner, lanes); transposes.applies())
     return transposes.run(outer);
   const std::vector<std::int64_t> seams = find_seams(k, kernel.shape[inner]);
+  const auto point = [&](const Index& index, Scalar base) {
+    Index full = index;
+    full.push_back(gen.lane_index(base));
+    full.resize(kernel.shape.size(), gen.index(0));
+    store_roots(k, value_at, {kernel.shape, full, std::nullopt});
+  };
+  if (columns_first(k, inner)) {
+    seamed_loop(gen, gen.index(0), gen.index(kernel.shape[inner]), kernel.shape[inner], lanes,
+                seams, false, [&](Scalar base) {
+                  loop_nest(gen, outer, [&](const Index& index) { point(index, base); });
+                });
+    return;
+  }
   loop_nest(gen, outer, [&](const Index& index) {
     const Scalar first = inner == 0 ? k.begin : gen.index(0);
     const Scalar last = inner == 0 ? k.end : gen.index(kernel.shape[inner]);
-    seamed_loop(gen, first, last, kernel.shape[inner], lanes, seams, in_stages, [&](Scalar base) {
-      Index full = index;
-      full.push_back(gen.lane_index(base));
-      full.resize(kernel.shape.size(), gen.index(0));
-      store_roots(k, value_at, {kernel.shape, full, std::nullopt});
-    });
+    seamed_loop(gen, first, last, kernel.shape[inner], lanes, seams, in_stages,
+                [&](Scalar base) { point(index, base); });
   });
 }
 

@@ -43,6 +43,7 @@ struct EmitOptions {
   bool parallel = true;         ///< kernels and regions in chunks, by the pool
   bool inline_kernels = true;   ///< small programs are one function
   bool transpose_tiles = true;  ///< transposition in registers
+  bool columns_first = true;    ///< small matrices whose rows have much in common, column by column
   bool row_blocks = true;       ///< short rows folded as many at a time as there are lanes
   bool loop_stages = true;      ///< chains of function calls overlap those of the next trips
   bool streaming = true;        ///< large results that are not read again go around the caches

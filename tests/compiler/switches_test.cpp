@@ -144,6 +144,18 @@ std::map<std::string_view, Example> examples() {
       [](std::span<const Array> x) { return Arrays{lax::neg(lax::transpose(x[0], {1, 0}))}; },
       {uniform({64, 48}, DType::f32)},
       words("ir", "shufflevector", -1)};
+  // How many loops are open where the first vector is read.
+  all["columns_first"] = {
+      [](std::span<const Array> x) {
+        const Shape shape{8, 40};
+        const auto rows = [&](const Array& a) { return lax::broadcast_in_dim(a, shape, {1}); };
+        return Arrays{lax::add(lax::mul(x[2], rows(x[0])), rows(x[1]))};
+      },
+      {uniform({40}, DType::f64), uniform({40}, DType::f64), uniform({8, 40}, DType::f64)},
+      [](const Executable& e) {
+        const std::string text = e.text("ir");
+        return static_cast<double>(occurrences(text.substr(0, text.find("load <")), " phi "));
+      }};
   all["short_axes"] = {[](std::span<const Array> x) {
                          const Array r = x[0](slice(), newaxis) - x[0](newaxis);
                          return Arrays{lax::reduce_sum(r * r, {2})};
