@@ -32,7 +32,8 @@ struct KernelContext {
 int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel);
 inline int vector_lanes(const KernelContext& k) { return vector_lanes(k.scope.jaxpr, k.kernel()); }
 /// Whether a kernel's results are larger than the caches and not read again by this program.
-bool should_stream(const KernelContext& k);
+constexpr std::int64_t kStreamingBytes = std::int64_t{16} << 20;
+bool should_stream(const KernelContext& k, std::int64_t least = kStreamingBytes);
 
 struct BlockOptions {
   /// Loads of a block that is the only one of its kind may go outside the loops around it: where those

@@ -14,7 +14,10 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-constexpr std::int64_t kStreamingBytes = std::int64_t{16} << 20;
+// Results beyond what a processor has of caches for itself: memory is written at once, rather than read
+// before, and written when other lines need the room.
+// Several streams of moderate size gain nothing.
+constexpr std::int64_t kStreamingOne = std::int64_t{4} << 20;
 
 int vector_lanes_of(DType dtype) {
   return static_cast<int>(runtime::vector_bytes() / std::max<std::size_t>(size_of(dtype), 4));
@@ -244,7 +247,7 @@ class TransposeEmitter {
 
 }  // namespace
 
-bool should_stream(const KernelContext& k) {
+bool should_stream(const KernelContext& k, std::int64_t least) {
   if (!k.plan.emit.streaming) return false;
   std::int64_t bytes = 0;
   for (const Var v : k.kernel().roots) {
@@ -253,7 +256,7 @@ bool should_stream(const KernelContext& k) {
       return false;
     bytes = std::max(bytes, value.bytes());
   }
-  if (bytes < kStreamingBytes || !k.kernel().linear) return false;
+  if (bytes < least || !k.kernel().linear) return false;
   for (const Step& s : k.plan.steps) {
     for (const int w : k.step.writes) {
       if (std::find(s.reads.begin(), s.reads.end(), w) != s.reads.end()) return false;
@@ -292,6 +295,23 @@ static bool columns_first(const KernelContext& k, std::size_t inner) {
     ++(same_rows ? in_rows : in_columns);
   }
   return in_rows > in_columns + 1;
+}
+
+// Whether a result of the kernel lies where an argument did that was donated: lines that were just read
+// are in the caches, and stores past these would have to throw them out. None: it cannot.
+static std::optional<Scalar> is_in_place(KernelContext& k) {
+  CodeGen& gen = k.gen;
+  std::optional<Scalar> any;
+  for (const Var v : k.kernel().roots) {
+    const Value& value = k.value(k.value_of(v));
+    const Scalar to = gen.address(gen.pointer(value.location));
+    for (const int a : k.plan.reusable[static_cast<std::size_t>(value.location.index)]) {
+      const Scalar from = gen.address(gen.pointer(k.value(a).location));
+      const Scalar same = gen.compare(Compare::eq, to, from);
+      any = any ? gen.or_(*any, same) : same;
+    }
+  }
+  return any;
 }
 
 int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel) {
@@ -377,11 +397,21 @@ void emit_loop(KernelContext& k) {
   const int lanes = vector_lanes(k);
   const bool in_stages = k.plan.emit.loop_stages;
   if (kernel.linear) {
-    gen.set_streaming(should_stream(k));
-    seamed_loop(gen, k.begin, k.end, size, lanes, find_seams(k, size), in_stages, [&](Scalar base) {
-      store_roots(k, value_at, {kernel.shape, std::nullopt, gen.lane_index(base)});
-    });
-    gen.set_streaming(false);
+    const auto loop = [&](bool streaming) {
+      Generator values(gen, k.plan, k.scope, kernel, k.producer);
+      gen.set_streaming(streaming);
+      seamed_loop(gen, k.begin, k.end, size, lanes, find_seams(k, size), in_stages,
+                  [&](Scalar base) {
+                    store_roots(k, values, {kernel.shape, std::nullopt, gen.lane_index(base)});
+                  });
+      gen.set_streaming(false);
+    };
+    const bool streaming =
+        should_stream(k, kernel.roots.size() == 1 ? kStreamingOne : kStreamingBytes);
+    const std::optional<Scalar> in_place = streaming ? is_in_place(k) : std::nullopt;
+    if (!in_place) return loop(streaming);
+    gen.if_then(*in_place, [&] { loop(false); });
+    gen.if_then(gen.not_(*in_place), [&] { loop(true); });
     return;
   }
   // The innermost dimension that is not 1 runs along the lanes.

@@ -184,5 +184,21 @@ TEST(CompiledElementwise, LongStraightLineProgramsCompileInPieces) {
   check(f, {uniform({100}, DType::f32), uniform({100}, DType::f32, -0.5, 0.5, 2)});
 }
 
+// Stores go around the caches, unless the result takes the place of what was just read.
+TEST(CompiledElementwise, LargeResultsAreWrittenAnywhere) {
+  const auto f = [](std::span<const Array> x) {
+    return Arrays{lax::add(lax::mul(x[0], x[1]), x[0])};
+  };
+  const auto fresh = [] {
+    return Arrays{uniform({(1 << 20) + 5}, DType::f32),
+                  uniform({(1 << 20) + 5}, DType::f32, 0, 1, 2)};
+  };
+  const Compiled e = check(f, fresh(), 1);
+  EXPECT_NE(e->text("ir").find("!nontemporal"), std::string::npos);
+  Arrays in = fresh(), got;
+  e->execute(in, {true, false}, got, "test");
+  expect_equal(got[0], f(fresh())[0], 0, "in place");
+}
+
 }  // namespace
 }  // namespace telamon::testing
