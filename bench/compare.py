@@ -7,13 +7,12 @@
 
 Each contender is a process (driver/contender.py) on processors of its own. For each workload all contenders make the
 inputs, results are compared with JAX's, then they are timed one at a time, in rounds: A B A B ... (driver/rounds.py).
-The figures go to bench/results/DATE-CPU-THREADSt.json after each workload; with --out, tables and a plot as well.
-The exit status is 1 if results differ or one of our own rows fails.
+The figures go to bench/results/DATE-CPU-THREADSt.json after each workload: rows are replaced, the others stay. With
+--out, tables and plots are written as well, but never over a report that has rows which this run has not.
+The exit status is 1 if results differ or one of our own rows fails or is missing, 2 if the options cannot be followed.
 """
-import argparse
 import ctypes.util
 import datetime
-import json
 import os
 import re
 import sys
@@ -25,33 +24,16 @@ sys.path.insert(0, os.path.join(HERE, "driver"))
 import figures  # noqa: E402
 import limits  # noqa: E402
 import machine  # noqa: E402
+import options as command_line  # noqa: E402
 import plot  # noqa: E402
 import report  # noqa: E402
-import rounds  # noqa: E402
+import results  # noqa: E402
 from contender import Contender, Failed  # noqa: E402
+from options import PYTHON_PEERS, Refused  # noqa: E402
 
-PYTHON_PEERS = ("jax", "numpy", "torch", "mlx", "drjit")
 
-
-def read_options(words):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default=".", metavar="REGEX", help="workloads whose id has a match")
-    parser.add_argument("--threads", default="1", metavar="N,...", help="one run for each")
-    parser.add_argument("--cpus", metavar="N,...", help="processors to use; by default the first ones")
-    parser.add_argument("--peers", default="jax,hand,numpy", metavar="NAME,...",
-                        help=f"hand, {', '.join(PYTHON_PEERS)}")
-    parser.add_argument("--seconds", type=float, default=0.2, help="of a contender in a round")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--budget", type=float, default=20, help="seconds of a contender: slow ones do fewer rounds")
-    parser.add_argument("--patience", type=float, default=600, help="seconds to wait for an answer")
-    parser.add_argument("--build", default=os.path.join(ROOT, "build/release"), metavar="FOLDER")
-    parser.add_argument("--python", default=sys.executable, help="of the peers")
-    parser.add_argument("--json", default=os.path.join(HERE, "results"), metavar="FOLDER", help="for the results")
-    parser.add_argument("--resume", action="store_true", help="keep the rows that the file of results has already")
-    parser.add_argument("--out", metavar="FILE.md", help="write the report into this file, the plot beside it")
-    parser.add_argument("--report", nargs="+", metavar="RESULT.json")
-    parser.add_argument("--self-test", action="store_true")
-    return parser.parse_args(words)
+class Broken(Exception):
+    """A run that cannot go on."""
 
 
 def shown(path):
@@ -61,8 +43,9 @@ def shown(path):
 
 # ---- contenders ----
 def environment(threads):
-    """The sizes of thread pools; XLA's pool has no size by itself."""
-    env = {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    """The sizes of thread pools; XLA's pool has no size by itself. No cache that an earlier run has filled."""
+    env = {"JAX_COMPILATION_CACHE_DIR": None}
+    env |= {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     env["OMP_WAIT_POLICY"] = "passive"
     llvm = next((x for v in range(21, 13, -1) if (x := ctypes.util.find_library(f"LLVM-{v}"))), None)
     if llvm and "DRJIT_LIBLLVM_PATH" not in os.environ:
@@ -75,7 +58,7 @@ def commands(options, threads):
     def program(name, *more):
         return [os.path.join(options.build, "bench", name), "--serve", "--threads", str(threads), *more]
 
-    peers = options.peers.split(",")
+    peers = options.peers
     ours = {figures.OURS: program("telamon_bench"), figures.CONTRACT: program("telamon_bench", "--contract")}
     hand = {f"hand {x}": program(f"hand_{x}") for x in ("exact", "contracted", "fast")} if "hand" in peers else {}
     python = {x: [options.python, os.path.join(HERE, "peers", f"{x}_peer.py"), "--serve", "--threads", str(threads)]
@@ -118,10 +101,10 @@ def shown_command(words):
     return " ".join(["bench/compare.py", *(f"'{w}'" if re.search(r"[^\w./,=-]", w) else w for w in words)])
 
 
-def say(row):
+def say(row, threads):
     """One line of progress."""
     cells = []
-    for line in figures.lines_of({"rows": [row], "limits": {}}):
+    for line in figures.lines_of({"rows": [row], "limits": {}, "threads": threads}):
         known = [(c, report.cell(line, c)) for c in row["contenders"]]
         cells.append(f"{line.name:<30} {row['unit']:<3} " + "  ".join(f"{c} {x}" for c, x in known if x))
     print("\n".join(cells), flush=True)
@@ -130,71 +113,106 @@ def say(row):
             print(f"*** {row['id']}, {name}: {entry.get('mismatch') or entry['error']}", file=sys.stderr, flush=True)
 
 
-def save(path, result):
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path + ".new", "w") as file:
-        json.dump(result, file, separators=(",", ":"))
-    os.replace(path + ".new", path)
+def measure(options, contenders, result, path, selected, stamp):
+    """Takes the rows and saves each: those taken."""
+    import rounds  # needs NumPy
+
+    meters = sorted({i for c in contenders for i in c.ids if i.startswith("M.")}, key=figures.natural)
+    result["limits"] = limits.measured([rounds.run(i, contenders, options) for i in meters])
+    taken = []
+    for name in selected:
+        here = {c.name for c in contenders if name in c.ids}
+        if options.resume and results.has(result, name, stamp["build"], here):
+            continue
+        now = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
+        taken.append(rounds.run(name, contenders, options) | stamp | {"time": now})
+        say(taken[-1], result["threads"])
+        results.put(result, taken[-1])
+        results.save(path, result)
+    return taken
 
 
-def load(path):
-    with open(path) as file:
-        return json.load(file)
+def selection(options, contenders):
+    """(the ids to be timed, whether that is all)"""
+    ours = {c.name for c in contenders} & {figures.OURS, figures.CONTRACT}
+    if len(ours) < 2:
+        raise Broken("our own contender does not run: nothing is compared")
+    names = sorted({i for c in contenders for i in c.ids if not i.startswith("M.")}, key=figures.natural)
+    selected = [i for i in names if re.search(options.only, i)]
+    if not selected:
+        raise Refused(f"--only {options.only!r}: no workload's id has a match")
+    return selected, len(selected) == len(names)
 
 
 def run(options, threads, command):
-    """All workloads with so many threads: the path of the results."""
-    cpus = [int(x) for x in options.cpus.split(",")] if options.cpus else sorted(os.sched_getaffinity(0))
-    contenders, missing = start(options, threads, cpus[:threads])
+    """The workloads with so many threads: (path of the results, rows taken, whether these are all)."""
+    contenders, missing = start(options, threads, options.cpus[:threads])
     about, date = machine.describe(), datetime.date.today().isoformat()
-    path = os.path.join(options.json, f"{date}-{machine.slug(about['cpu'])}-{threads}t.json")
-    kept = load(path)["rows"] if options.resume and os.path.exists(path) else []
-    result = {"date": date, "command": command, "threads": threads, "seconds": options.seconds, "machine": about,
-              "contenders": described(contenders, missing, options), "limits": {}, "rows": kept}
     try:
-        names = sorted({i for c in contenders for i in c.ids}, key=figures.natural)
-        meters = [i for i in names if i.startswith("M.")]
-        result["limits"] = limits.measured([rounds.run(i, contenders, options) for i in meters])
-        done = {row["id"] for row in kept}
-        for name in names:
-            if name in meters or name in done or not re.search(options.only, name):
-                continue
-            row = rounds.run(name, contenders, options)
-            say(row)
-            result["rows"].append(row)
-            save(path, result)
+        selected, whole = selection(options, contenders)
+        path, old = results.place(options.json, about, date, threads, {c.name for c in contenders}, whole)
+        stamp = {"revision": machine.build_version(ROOT, options.build)[0],
+                 "build": machine.fingerprint(options.build), "command": command}
+        known = described(contenders, missing, options)
+        result = {"date": date, "command": command, "threads": threads, "seconds": options.seconds, "machine": about,
+                  "contenders": results.merged_contenders(known, old), "limits": {}, "rows": old["rows"] if old else []}
+        taken = measure(options, contenders, result, path, selected, stamp)
+        if whole:  # what no contender has any more
+            result["rows"] = [row for row in result["rows"] if row["id"] in selected]
+            result["contenders"] = known
+        results.save(path, result)
     finally:
         for contender in contenders:
             contender.stop()
-    save(path, result)
-    return path
+    return path, taken, whole
+
+
+def drawings(out, count):
+    """The files of the plots: page.svg, page-2.svg, ..."""
+    stem = os.path.splitext(out)[0]
+    return [f"{stem}.svg" if k == 0 else f"{stem}-{k + 1}.svg" for k in range(count)]
 
 
 def write_report(paths, out):
-    results = [load(p) for p in paths]
-    drawing = os.path.splitext(out)[0] + ".svg"
+    all_results = [results.load(p) for p in paths]
+    files = drawings(out, len(paths))
     folder = os.path.dirname(os.path.abspath(out))
     links = [os.path.relpath(p, folder) for p in paths]
-    report.write(out, report.generated(results, os.path.basename(drawing), links))
-    with open(drawing, "w") as file:
-        file.write(plot.svg(results[0]))
+    report.write(out, report.generated(all_results, [os.path.basename(f) for f in files], links))
+    for result, path in zip(all_results, files):
+        with open(path, "w") as file:
+            file.write(plot.svg(result))
 
 
-def sound(path):
-    """Whether no results differ and none of our own rows failed."""
-    return not any(entry.get("mismatch") or (entry.get("error") and name.startswith("telamon"))
-                   for row in load(path)["rows"] for name, entry in row["contenders"].items())
+def report_of_run(paths, out, whole):
+    """Unless the page has rows that would be lost."""
+    lost = report.would_lose(out, [results.load(p) for p in paths], whole)
+    if not lost:
+        return write_report(paths, out)
+    print(f"*** {shown(out)} has {len(lost)} rows that this run has not: it stays as it is; to write it:\n"
+          f"    bench/compare.py --report {' '.join(map(shown, paths))} --out ...", file=sys.stderr)
 
 
-def main(words):
-    options = read_options(words)
+def follow(options, command):
+    """The exit status."""
     if options.self_test:
         import self_test
         return self_test.main()
-    paths = options.report or [run(options, int(n), shown_command(words)) for n in options.threads.split(",")]
+    if options.report:
+        write_report(options.report, options.out)
+        return 0 if all(results.sound(results.load(p)["rows"]) for p in options.report) else 1
+    done = [run(options, n, command) for n in options.threads]
     if options.out:
-        write_report(paths, options.out)
-    return 0 if all(sound(p) for p in paths) else 1
+        report_of_run([path for path, _, _ in done], options.out, all(whole for _, _, whole in done))
+    return 0 if all(results.sound(taken) for _, taken, _ in done) else 1
+
+
+def main(words):
+    try:
+        return follow(command_line.read(words, __doc__), shown_command(words))
+    except (Refused, Broken) as e:
+        print(f"compare.py: {e}", file=sys.stderr)
+        return 2 if isinstance(e, Refused) else 1
 
 
 if __name__ == "__main__":

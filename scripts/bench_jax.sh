@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The side-by-side with JAX, NumPy and hand-written C++, and with the libraries that PEERS names, into docs/performance.md.
+# The side-by-side with JAX, NumPy and hand-written C++, and with the libraries that PEERS names, into
+# docs/performance.md (another page with --out; a page stays as it is if it has rows which the run has not).
 #   [PEERS="mlx drjit torch"] scripts/bench_jax.sh [options of bench/compare.py]
 # The libraries come from PyPI into a virtual environment outside the tree: ${XDG_CACHE_HOME:-~/.cache}/telamon/peers.
 set -eu

@@ -11,12 +11,16 @@ class Failed(Exception):
     """A contender that ended, or gave no answer in time."""
 
 
+class Late(Failed):
+    """The latter."""
+
+
 class Contender:
     """Runs on the given processors only; between two questions it sleeps on its standard input."""
 
     def __init__(self, name, command, cpus, patience=600, env=None):
         self.name, self.command, self.cpus, self.patience = name, command, cpus, patience
-        self.env = dict(os.environ, **(env or {}))
+        self.env = {k: v for k, v in {**os.environ, **(env or {})}.items() if v is not None}
         self.process, self.errors = None, tempfile.TemporaryFile()
         self.folder = tempfile.TemporaryDirectory(prefix="telamon-bench-")
         self.ids, self.version = {}, ""
@@ -66,5 +70,7 @@ class Contender:
             return json.loads(line)
         code = self.kill()
         self.process = None
-        reason = f"crashed ({code}) {self.last_words()}" if ready else f"no answer in {self.patience} s"
-        raise Failed(f"{reason} at `{question.split()[0]}`")
+        where = f"at `{question.split()[0]}`"
+        if not ready:
+            raise Late(f"no answer in {self.patience:g} s {where}")
+        raise Failed(f"crashed ({code}) {self.last_words()} {where}")

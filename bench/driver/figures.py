@@ -8,7 +8,7 @@ OURS = "telamon"
 CONTRACT = "telamon contract"
 FREE_HAND = ("hand contracted", "hand fast")
 HAND = "hand exact"
-TROUBLE = {"mismatch": "MISMATCH", "crashed": "CRASHED", "error": "FAILED", "not_yet": "not yet"}
+TROUBLE = {"mismatch": "MISMATCH", "timeout": "TIMEOUT", "crashed": "CRASHED", "error": "FAILED", "not_yet": "not yet"}
 NOT_OURS = ("B00.python",)  # of an interpreter
 
 
@@ -24,7 +24,8 @@ def group(name):
 class Line:
     """One line of the table: a metric of a workload."""
 
-    def __init__(self, row, metric, limits_of_run):
+    def __init__(self, row, metric, limits_of_run, threads=1):
+        self.threads = threads
         self.id, self.metric, self.unit = row["id"], metric, row["unit"]
         self.contenders, self.wide, self.limits = row["contenders"], row["wide"], limits_of_run
 
@@ -50,6 +51,15 @@ class Line:
         """How many times longer the other takes, or None."""
         a, b = self.least(other), self.least(mine)
         return a / b if a and b else None
+
+    def serial(self, contender):
+        """Whether this one has one thread here, where others have more."""
+        return self.threads > 1 and self.contenders.get(contender, {}).get("threads") == 1
+
+    def compared(self, other, mine=OURS):
+        """The ratio, but None where the other is slower with fewer threads: that says nothing."""
+        ratio = self.ratio(other, mine)
+        return None if ratio is not None and ratio >= 1 and self.serial(other) else ratio
 
     def libraries(self):
         return [c for c in self.contenders if not c.startswith(("telamon", "hand"))]
@@ -80,7 +90,7 @@ def lines_of(result):
         metrics = []
         for entry in row["contenders"].values():
             metrics += [m for m in entry.get("metrics", {}) if m not in metrics]
-        lines += [Line(row, m, result["limits"]) for m in metrics or ["time"]]
+        lines += [Line(row, m, result["limits"], result["threads"]) for m in metrics or ["time"]]
     return lines
 
 

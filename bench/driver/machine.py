@@ -1,4 +1,6 @@
 """What a report says of the machine and of the build; nothing of it names a path."""
+import glob
+import hashlib
 import os
 import platform
 import re
@@ -41,6 +43,16 @@ def slug(cpu):
     """For the name of a file: the words before the details."""
     words = re.sub(r"\(.*?\)", " ", cpu).lower()
     return "-".join(re.findall(r"[a-z0-9]+", words)[:4]) or "cpu"
+
+
+def fingerprint(build):
+    """Of our program and library, "" if they are not here: two builds of one revision may differ."""
+    files = [os.path.join(build, "bench/telamon_bench"), *sorted(glob.glob(os.path.join(build, "lib/libtelamon.so")))]
+    digest = hashlib.sha256()
+    for path in filter(os.path.exists, files):
+        with open(path, "rb") as file:
+            digest.update(file.read())
+    return digest.hexdigest()[:8] if os.path.exists(files[0]) else ""
 
 
 def build_version(root, build):

@@ -13,7 +13,7 @@ def rows_of(lines):
     """[(name, {contender: ratio})] of one metric a workload."""
     rows = []
     for line in lines:
-        ratios = {c: line.ratio(c) for c in COLOURS}
+        ratios = {c: line.ratio(c) for c in COLOURS if not line.serial(c)}
         if line.metric in ("time", "total") and any(ratios.values()):
             rows.append((line.name, {c: r for c, r in ratios.items() if r}))
     return rows

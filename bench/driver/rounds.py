@@ -3,7 +3,7 @@ import os
 import statistics
 
 import numpy as np
-from contender import Failed
+from contender import Failed, Late
 
 TOLERANCE = 2e-4  # where no contender states one
 
@@ -13,7 +13,7 @@ def ask(contender, question):
     try:
         return contender.ask(question)
     except Failed as e:
-        return {"error": str(e), "crashed": True}
+        return {"error": str(e), "timeout" if isinstance(e, Late) else "crashed": True}
 
 
 def read_outputs(contender, count):

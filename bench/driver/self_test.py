@@ -20,6 +20,8 @@ import figures  # noqa: E402
 import harness  # noqa: E402
 import numpy as np  # noqa: E402
 import report  # noqa: E402
+import rounds  # noqa: E402
+import self_test_tables  # noqa: E402
 from contender import Contender  # noqa: E402
 
 SECONDS = {"jax": 6e-3, "hand exact": 1e-3, "telamon": 2e-3, "telamon contract": 1e-3, "machine": 1e-3}
@@ -67,17 +69,32 @@ def paper_commands(log):
     return {**commands, "hand fast": [os.path.join(os.path.dirname(log), "no-such-program")]}
 
 
-def run(folder):
-    """(exit status, result, text of the report, what was said)"""
-    log = os.path.join(folder, "log")
-    compare.commands = lambda options, threads: paper_commands(log)
-    out = os.path.join(folder, "report.md")
-    words = ["--only", "P", "--rounds", "3", "--json", folder, "--out", out]
+def called(*words):
+    """(exit status, what was said)"""
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        status = compare.main(words)
+        status = compare.main(list(words))
+    return status, said.getvalue()
+
+
+def run(folder, *words, build="one", without=()):
+    """(exit status, result, text of the report, what was said)"""
+    log = os.path.join(folder, "log")
+    compare.commands = lambda options, threads: {n: c for n, c in paper_commands(log).items() if n not in without}
+    compare.machine.fingerprint = lambda folder: build
+    out = os.path.join(folder, "report.md")
+    status, said = called("--rounds", "3", "--json", folder, "--out", out, *words)
     (path,) = [os.path.join(folder, f) for f in os.listdir(folder) if f.endswith("-1t.json")]
-    return status, json.load(open(path)), open(out).read(), said.getvalue()
+    return status, read_json(path), read(out), said
+
+
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
+def read_json(path):
+    return json.loads(read(path))
 
 
 def lines_by_name(result):
@@ -128,23 +145,87 @@ def check_paths(folder, text):
 
 def check_a_silent_contender_is_given_up():
     silent = Contender("silent", [sys.executable, "-c", "import time; time.sleep(60)"], os.sched_getaffinity(0), 0.2)
-    try:
-        silent.start()
-    except compare.Failed as e:
-        return check("no answer" in str(e), "a silent contender")
-    check(False, "a silent contender")
+    reply = rounds.ask(silent, "list")
+    row = {"id": "P.silent", "unit": "us", "wide": False, "contenders": {"silent": reply}}
+    line = figures.Line(row, "time", {})
+    check("no answer" in reply["error"] and line.trouble("silent") == "TIMEOUT", "a silent contender")
+
+
+def check_environment():
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = "full"
+    env = Contender("any", [], [0], env=compare.environment(1)).env
+    check("JAX_COMPILATION_CACHE_DIR" not in env and env["OMP_NUM_THREADS"] == "1", "the environment of contenders")
+
+
+def builds_of(result):
+    return {row["id"]: row["build"] for row in result["rows"]}
+
+
+def check_part_of_the_rows(folder, before):
+    """A run of one row replaces this row and keeps the others, in the file and on the page."""
+    status, result, text, _ = run(folder, "--only", "P.ahead", build="two")
+    check(status == 0, "rows that an earlier run has lost are not this run's")
+    check(builds_of(result) == builds_of(before) | {"P.ahead": "two"}, "the build of each row")
+    check("P.behind_10" in text and "of 2 builds" in text and "(build two)" in text, "a page of two builds")
+
+
+def check_resume(folder):
+    """Rows of this build are kept, those of another are taken again."""
+    log = os.path.join(folder, "log")
+    before = read(log)
+    _, result, _, _ = run(folder, "--resume", "--only", "P.ahead", build="two")
+    check(read(log) == before + "m" * (len(read(log)) - len(before)), "nothing is taken twice")
+    _, result, _, _ = run(folder, "--resume", build="two")
+    check(set(builds_of(result).values()) == {"two"} and len(read(log)) > len(before), "no row of another build")
+
+
+def check_fewer_contenders(folder, before):
+    """They do not take the others' figures away."""
+    _, result, text, said = run(folder, "--only", "P.ahead", without=["hand exact"])
+    check(result["rows"] == before["rows"] and text.count("P.behind_10") > 1, "the file of the day")
+    check("hand exact too" in said and "stays as it is" in said, "what was not written is said")
+    (part,) = [f for f in os.listdir(folder) if f.endswith("-part.json")]
+    check([r["id"] for r in read_json(os.path.join(folder, part))["rows"]] == ["P.ahead"], "the file beside it")
+
+
+def check_our_own_must_run(folder):
+    status, said = called("--only", "P.ahead", "--json", folder)
+    check(status == 0, said)
+    compare.commands = lambda options, threads: {"jax": paper_commands(os.path.join(folder, "log"))["jax"]}
+    status, said = called("--json", folder)
+    check(status == 1 and "our own contender" in said, "a run without us")
+
+
+def check_refusals(folder):
+    """One line and status 2 for what cannot be followed."""
+    away = os.path.join(folder, "no-such-file")
+    for words in (["--cpus", "4095"], ["--threads", "0"], ["--threads", "x"], ["--threads", "4096"], ["--rounds", "0"],
+                  ["--peers", "foo"], ["--only", "("], ["--only", "no.such.workload"], ["--seconds", "-1"],
+                  ["--seconds", "nan"], ["--report", away], ["--report", away, "--out", away],
+                  ["--report", __file__, "--out", "x.md"], ["--out", os.path.join(away, "x.md")],
+                  ["--python", away], ["--budget"], ["--unknown"]):
+        status, said = called("--json", folder, *words)
+        lines = [x for x in said.strip().splitlines() if not x.startswith("***")]
+        check(status == 2 and len(lines) == 1 and lines[0].startswith("compare.py: "), f"{words}: {status} {said}")
 
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        status, result, text, said = run(folder)
+        status, result, text, said = run(folder, "--only", "P")
         check(status == 1, "a mismatch fails the run")
         check_figures(result)
         check_report(text, said)
         check_alternation(folder)
         check_paths(folder, text)
+        check_part_of_the_rows(folder, result)
+        check_resume(folder)
+        check_fewer_contenders(folder, run(folder)[1])
+        check_refusals(folder)
+        check_our_own_must_run(folder)
         check_prose_is_kept(folder)
     check_a_silent_contender_is_given_up()
+    check_environment()
+    self_test_tables.main()
     print("self-test: all is well")
     return 0
 

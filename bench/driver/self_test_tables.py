@@ -1,0 +1,138 @@
+"""Checks the tables of reports with results of paper: targets, threads, plots, what a page must not lose."""
+import os
+import tempfile
+
+import compare
+import figures
+import plot
+import report
+import results
+import targets
+
+
+def check(condition, what):
+    if not condition:
+        raise SystemExit(f"self-test: {what}")
+
+
+def entry(seconds, metric="time", **more):
+    return {"per": 1, "metrics": {metric: {"min": seconds, "median": seconds, "samples": 3}}} | more
+
+
+def row(name, unit="us", **contenders):
+    named = {key.replace("_", " "): value for key, value in contenders.items()}
+    about = {"reference": "jax", "revision": "r", "build": "b"}
+    return {"id": name, "unit": unit, "wide": False, "contenders": named} | about
+
+
+def result(*rows, threads=1):
+    contenders = [{"name": name, "version": "1"} for name in ("telamon", "telamon contract", "jax", *targets.HAND)]
+    machine = {"cpu": "Paper", "cores": 2, "memory": "1 GiB", "vectors": "none", "system": "none"}
+    limits = {"bandwidth": [[1024, 1e9]], "f32": 1e9, "f64": 1e9}
+    return {"date": "2026-01-01", "command": "compare", "threads": threads, "machine": machine,
+            "contenders": contenders, "limits": limits, "rows": list(rows)}
+
+
+def some_rows():
+    return [
+        row("B01.jit_scalar_add", "ns", telamon=entry(100e-9), jax=entry(5e-6)),
+        row("B17.hessian_small", "ns", telamon=entry(190e-9), hand_exact=entry(60e-9), hand_fast=entry(50e-9)),
+        row("B17.grad_small", "ns", telamon=entry(201e-9), hand_exact=entry(60e-9), hand_fast=entry(50e-9)),
+        row("B02.chain10_f32_1M", telamon=entry(9e-6), telamon_contract=entry(4e-6), hand_fast=entry(3e-6)),
+        row("B03.sum_all", telamon=entry(2e-6, bytes=1000), jax=entry(4e-6)),
+        row("B04.batch_small_8", telamon=entry(2e-6), jax=entry(4e-6), hand_exact=entry(3e-6)),
+        row("B16.compile_100", "ms", telamon=entry(14e-3, "total"), jax=entry(1, "total")),
+        row("B16.compile_1000", "ms", telamon=entry(240e-3, "total"), jax=entry(1, "total")),
+        row("B13.gather", telamon={"error": "gone"}, hand_exact=entry(3e-6)),
+    ]
+
+
+def check_targets():
+    found = {v.name: (v, target) for target, all_of_it in targets.verdicts(figures.lines_of(result(*some_rows())))
+             for v in all_of_it}
+    figure = {name: v.figure for name, (v, _) in found.items()}
+    met = {name: v.met for name, (v, _) in found.items()}
+    check(met["B01.jit_scalar_add"] and figure["B01.jit_scalar_add"] == 100e-9, "a time that is reached")
+    check(abs(figure["B17.hessian_small"] - 1.8) < 1e-9 and met["B17.hessian_small"], "hand-written C++ plus the call")
+    check(not met["B17.grad_small"], "what takes 2.02 times as long as that")
+    check(abs(figure["B02.chain10_f32_1M"] - 0.75) < 1e-9 and not met["B02.chain10_f32_1M"], "our contracted build")
+    check(abs(figure["B03.sum_all"] - 0.5) < 1e-9 and not met["B03.sum_all"], "a share of the limit")
+    check(met["B04.batch_small_8"] and abs(figure["B04.batch_small_8"] - 1.5) < 1e-9, "the best of several")
+    check(met["B16.compile_100 total"] and not met["B16.compile_1000 total"], "bounds by number of operations")
+    check(figure["B13.gather"] is None and not met["B13.gather"], "a row that failed is not measured")
+
+
+def check_targets_of_threads():
+    """Two threads take 1/1.6 of the time for large work, and longer for a call."""
+    one = [row("B04.matmul_1024", telamon=entry(1.6)), row("B01.jit_scalar_add", telamon=entry(0.8))]
+    two = [row("B04.matmul_1024", telamon=entry(1.0)), row("B01.jit_scalar_add", telamon=entry(1.0))]
+    lines, single = figures.lines_of(result(*two, threads=2)), figures.lines_of(result(*one))
+    found = {(t.kind, v.name): (v.figure, v.met) for t, all_of_it in targets.verdicts(lines, single) for v in all_of_it}
+    check(found["threads", "B04.matmul_1024"] == (0.8, False), "the efficiency of threads")
+    check(found["speedup", "B01.jit_scalar_add"] == (0.8, False), "threads in the way")
+    check("threads" not in {t.kind for t, _ in targets.verdicts(single)}, "one thread has no efficiency")
+
+
+def check_table_of_targets():
+    text = "\n".join(report.targets_table(figures.lines_of(result(*some_rows())), []))
+    order = [text.index(x) for x in ("Compiling n", "Large elementwise", "Vector functions", "Gather", "Cached call")]
+    check(order == sorted(order), "the furthest off on top, then what is not measured, then what is met")
+    check("**missed** in 1 of 2 | B16.compile_1000 total 240 ms | B16.compile_100 total 14 ms |" in text, "both")
+    check("| met |  | B01.jit_scalar_add 100 ns |" in text and "| B03.sum_all 50 % |" in text, "figures with units")
+    whole = report.generated([result(*some_rows())], ["a.svg"], ["a.json"])
+    check(whole.index("### Targets") < whole.index("### Behind another library"), "above the lost rows")
+
+
+def check_one_thread_among_two():
+    """Who has one thread only is compared where it is ahead nevertheless."""
+    rows = [row("P.slow", telamon=entry(1e-6), hand_exact=entry(3e-6, threads=1)),
+            row("P.fast", telamon=entry(2e-6), hand_exact=entry(1e-6, threads=1))]
+    slow, fast = sorted(figures.lines_of(result(*rows, threads=2)), key=lambda x: x.name, reverse=True)
+    check(slow.compared("hand exact") is None and fast.compared("hand exact") == 0.5, "one thread among two")
+    check(report.cell(slow, "hand exact") == "3 / 3 (1 thread)", "it is said")
+    check(figures.lines_of(result(*rows))[1].compared("hand exact") == 3, "one thread among one")
+    check("P.slow" not in plot.svg(result(*rows, threads=2)), "it is not drawn")
+
+
+def check_plots():
+    with tempfile.TemporaryDirectory() as folder:
+        paths = []
+        for n in (1, 2):
+            paths.append(os.path.join(folder, f"{n}t.json"))
+            results.save(paths[-1], result(*some_rows(), threads=n))
+        out = os.path.join(folder, "page.md")
+        compare.write_report(paths, out)
+        with open(out) as page, open(os.path.join(folder, "page-2.svg")) as second:
+            text, drawing = page.read(), second.read()
+    check("1 thread](page.svg)" in text and "2 threads](page-2.svg)" in text, "a plot in each section")
+    check("2 thread(s)" in drawing, "the second plot")
+
+
+def check_what_a_page_must_not_lose():
+    one, two = result(*some_rows()), result(*some_rows(), threads=2)
+    part = result(*some_rows()[:2])
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "page.md")
+        check(not report.would_lose(out, [part], False), "there is no page yet")
+        report.write(out, report.generated([one, two], ["a.svg", "b.svg"], ["a.json", "b.json"]))
+        check(not report.would_lose(out, [one, two], False), "all rows")
+        check((1, "B13.gather") in report.would_lose(out, [part, two], False), "some rows")
+        check(not report.would_lose(out, [part, two], True), "rows that do not exist any more")
+        check({t for t, _ in report.would_lose(out, [one], True)} == {2}, "the other number of threads")
+
+
+def check_soundness():
+    check(results.sound([row("P.a", telamon=entry(1), jax=entry(1)), row("B00.python", jax=entry(1))]), "sound rows")
+    check(not results.sound([row("P.a", jax=entry(1))]), "a row that we have not")
+    check(not results.sound([row("P.a", telamon=entry(1), telamon_contract={"error": "x"})]), "one of ours failed")
+    check(results.sound([row("P.a", telamon=entry(1), jax={"error": "x"})]), "another's failure")
+
+
+def main():
+    check_targets()
+    check_targets_of_threads()
+    check_table_of_targets()
+    check_one_thread_among_two()
+    check_plots()
+    check_what_a_page_must_not_lose()
+    check_soundness()
