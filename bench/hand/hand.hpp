@@ -117,6 +117,7 @@ template <class Buffers, class Work, class Results>
 Case by_hand(Buffers buffers, Work work, Results results) {
   const auto b = std::make_shared<Buffers>(std::move(buffers));
   Case c;
+  c.threads = 1;
   c.call = [b, work] {
     work(*b);
     keep(b.get());

@@ -104,6 +104,7 @@ Case product(const Product& p, std::vector<T> (*input)(unsigned, std::size_t)) {
       std::move(m), [multiply](Matrices<T>& x) { run(x, multiply); },
       [](const Matrices<T>& x) { return std::vector{output(x.c)}; });
   c.flops = 2. * static_cast<double>(p.batch * p.rows * p.columns * p.depth);
+  c.threads = 0;  // the libraries have threads of their own
   c.note = note;
   return c;
 }
@@ -116,6 +117,10 @@ const bool products = [] {
   Register("B01.jit_matmul_2", "ns", [] { return product({2, 2, 2, 1, false}, uf); });
   Register("B01.jit_matmul_100", "us", [] { return product({100, 100, 100, 1, false}, uf); });
   Register("B04.matmul_f64_512", "us", [] { return product({512, 512, 512, 1, false}, uniform); });
+  for (const std::size_t n : {8, 16, 32}) {
+    Register("B04.batch_small_" + std::to_string(n), "us",
+             [n] { return product({n, n, n, 1024, false}, uf); });
+  }
   Register("B04.batch_16x768", "ms", [] { return product({768, 768, 768, 16, true}, uf); });
   return true;
 }();

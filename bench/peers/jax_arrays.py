@@ -153,6 +153,11 @@ workload("B04.matmul_f64_512", x64=True)(lambda: matmul(512, u64))
 workload("B04.gemv_4096")(lambda: compiled(jnp.dot, u(1, (1, 4096)), u(2, (4096, 4096)), bytes=64 * M))
 
 
+for _n in (8, 16, 32):
+    workload(f"B04.batch_small_{_n}")(
+        lambda n=_n: compiled(jnp.matmul, u(1, (1024, n, n)), u(2, (1024, n, n)), flops=2048 * n**3))
+
+
 @workload("B04.batch_16x768", "ms")
 def _():
     shape = 16, 768, 768

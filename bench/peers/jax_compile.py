@@ -1,6 +1,7 @@
 """Start and compile latency of JAX: B00 and B16, measured in processes of their own.
 
-As a program (jax_compile.py NAME N): compiles one such program again and again and prints JSON; see compile_here.
+As a program (jax_compile.py NAME N): compiles one such program again and again and prints JSON; see compile_here, and
+find_here for the NAME cache_hit.
 """
 import importlib.metadata
 import json
@@ -147,6 +148,30 @@ def compile_here(name, n):
     print(json.dumps(times), flush=True)
 
 
+def find_here(n):
+    """As compile_here, for a program that a cache on disk has: compiling it once more, and all from its definition."""
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    times = {"time": [], "total": []}
+    with tempfile.TemporaryDirectory() as folder:
+        jax.config.update("jax_compilation_cache_dir", folder)
+        for attempt in range(6 if n <= 1000 else 3):
+            f, args = straight(n)
+            args = jax.device_put(args)
+            start = time.perf_counter()
+            traced = jax.jit(f).trace(*args)
+            middle = time.perf_counter()
+            executable = traced.lower().compile()
+            end = time.perf_counter()
+            executable(*args).block_until_ready()
+            if attempt > 0:  # the first one fills it
+                times["time"].append(end - middle)
+                times["total"].append(time.perf_counter() - start)
+            jax.clear_caches()
+    print(json.dumps(times), flush=True)
+
+
 def compile_apart(name, n):
     """({phase: samples}, note)"""
     child = [sys.executable, os.path.abspath(__file__), name, str(n)]
@@ -171,6 +196,10 @@ for _n in (10, 100, 1000, 10000):
     workload(f"B16.compile_{_n}", "ms")(lambda n=_n: compile_case("straight", n))
 for _n in (10, 100, 300, 475, 1000, 10000):  # XLA computes shared values again and again: past 450 the run explodes
     workload(f"B16.compile_grad_{_n}", "ms")(lambda n=_n: compile_case("straight_grad", n))
+for _n in (100, 1000, 10000):
+    workload(f"B16.cache_hit_{_n}", "ms")(
+        lambda n=_n: Case(measure=lambda seconds: compile_apart("cache_hit", n),
+                          outputs=lambda: [straight(n)[0](u(1, 1024))], note="found on disk by a new function"))
 workload("B16.unrolled_192", "ms")(lambda: compile_case("unrolled", 192))
 workload("B16.unrolled_192_grad", "ms")(lambda: compile_case("unrolled_grad", 192))
 workload("B16.products_330", "ms")(lambda: compile_case("products", 330))  # many kernels
@@ -179,4 +208,7 @@ workload("B16.row_means_200", "ms")(lambda: compile_case("row_means", 200))
 workload("B16.rolls_250", "ms")(lambda: compile_case("rolls", 250))
 
 if __name__ == "__main__":
-    compile_here(sys.argv[1], int(sys.argv[2]))
+    if sys.argv[1] == "cache_hit":
+        find_here(int(sys.argv[2]))
+    else:
+        compile_here(sys.argv[1], int(sys.argv[2]))

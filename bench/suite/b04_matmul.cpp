@@ -12,6 +12,17 @@ Case computing(double flops, Case c) {
   c.flops = flops;
   return c;
 }
+/// 1024 products of small squares: flops say how many operations one call has.
+const bool small_squares = [] {
+  for (const std::int64_t n : {8, 16, 32}) {
+    Register(fmt::format("B04.batch_small_{}", n), "us", [n] {
+      const auto f = [](const Array& a, const Array& b) { return matmul(a, b); };
+      return computing(2048. * static_cast<double>(n * n * n),
+                       go(compiled(f), u(1, {1024, n, n}), u(2, {1024, n, n})));
+    });
+  }
+  return true;
+}();
 const bool squares = [] {
   for (const std::int64_t n : {4, 8, 16, 32, 47, 64, 128, 256, 512, 1024}) {
     Register(fmt::format("B04.matmul_{}", n), "us", [n] {

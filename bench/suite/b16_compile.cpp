@@ -3,13 +3,17 @@
 //   trace     make_jaxpr of the function
 //   compile   what the backend took of it
 //   total     the first call of the jitted function, from its definition to the result in hand
-//   steady    a later call
+//   steady    a later call; its limit is the arithmetic of programs.hpp
+// The disk cache is off (telamon_bench.cpp) but for the rows cache_hit, which have a warm one of their own:
+//   time      compiling the program once more, traced anew: its code is found on disk
+//   total     the same from the definition of the function to the result in hand
 #include <fmt/format.h>
 
 #include <chrono>
 #include <fstream>
 
 #include "programs.hpp"
+#include "temporary_folder.hpp"
 
 namespace bench {
 namespace {
@@ -100,6 +104,7 @@ Case compilation(const MakeProgram& make, const Arrays& x = vector_and_scalars()
   c.measure = [=](double seconds) {
     static int serial = 0;
     const auto next = [&] { return make(1 + 1e-6 * ++serial); };
+    give_memory_back();
     forget_peak();
     compiled([](const Array& v) { return sin(v) * v + 1; })(u(1, {1024}));  // the backend starts
     Samples out;
@@ -130,13 +135,65 @@ Case compilation(const MakeProgram& make, const Arrays& x = vector_and_scalars()
   return c;
 }
 
+/// While it lives, the disk cache is in this folder.
+class DiskCache {
+ public:
+  explicit DiskCache(const TemporaryFolder& folder) {
+    setenv("TELAMON_CACHE_DIR", folder.path().c_str(), 1);
+  }
+  ~DiskCache() { setenv("TELAMON_CACHE_DIR", "none", 1); }
+  DiskCache(const DiskCache&) = delete;
+  DiskCache& operator=(const DiskCache&) = delete;
+};
+
+Case cache_hit(const MakeProgram& make) {
+  const auto folder = std::make_shared<TemporaryFolder>();
+  Case c;
+  c.measure = [=, x = vector_and_scalars()](double seconds) {
+    const DiskCache warm(*folder);
+    const auto fresh = [&] { return compiled(make(1)); };
+    static_cast<void>(fresh()(x[0], x[1], x[2]));
+    Samples out;
+    const auto begin = Clock::now();
+    const std::int64_t hits = disk_cache_counters().hits;
+    do {
+      const auto lowered = fresh().lower(x[0], x[1], x[2]);
+      auto start = Clock::now();
+      static_cast<void>(lowered.compile());
+      out["time"].push_back(since(start));
+      start = Clock::now();
+      static_cast<void>(fresh()(x[0], x[1], x[2]));
+      out["total"].push_back(since(start));
+    } while (since(begin) < seconds || out["time"].size() < 5);
+    const auto times = static_cast<std::int64_t>(2 * out["time"].size());
+    if (disk_cache_counters().hits < hits + times) throw std::runtime_error("not found on disk");
+    return out;
+  };
+  c.outputs = [=, x = vector_and_scalars()] {
+    return std::vector{output_of(compiled(make(1))(x[0], x[1], x[2]))};
+  };
+  c.note = "found on disk by a new function";
+  c.tolerance = 1e-3;
+  return c;
+}
+
+/// With its limit: `work` multiply-adds for each of 1024 elements.
+Case limited(double work, Case c) {
+  c.flops = 2 * 1024 * work;
+  return c;
+}
+
 const bool sizes = [] {
   for (const std::int64_t n : {10, 100, 1000, 10'000}) {
-    Register("B16.compile_" + std::to_string(n), "ms", [n] { return compilation(straight(n)); });
+    Register("B16.compile_" + std::to_string(n), "ms",
+             [n] { return limited(straight_work(n), compilation(straight(n))); });
+  }
+  for (const std::int64_t n : {100, 1000, 10'000}) {
+    Register("B16.cache_hit_" + std::to_string(n), "ms", [n] { return cache_hit(straight(n)); });
   }
   for (const std::int64_t n : {10, 100, 300, 475, 1000, 10'000}) {
     Register("B16.compile_grad_" + std::to_string(n), "ms",
-             [n] { return compilation(gradient(straight(n))); });
+             [n] { return limited(straight_grad_work(n), compilation(gradient(straight(n)))); });
   }
   return true;
 }();

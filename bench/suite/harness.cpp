@@ -6,7 +6,7 @@
 // Serving, each line of standard input is a command and is answered by one line of JSON:
 //   list                    {"ids": [{"id", "unit"}, ...]}
 //   prepare ID FOLDER       makes the inputs and runs once; writes each output to FOLDER/0.npy, 1.npy, ...:
-//                           {"outputs": 2, "per", "bytes", "flops", "items", "tolerance", "note"},
+//                           {"outputs": 2, "per", "bytes", "flops", "items", "threads", "tolerance", "note"},
 //                           or {"not_yet": why}, or {"error": why}
 //   time SECONDS            {"samples": {"time": [seconds of a call, ...]}, "note"} of the prepared workload
 //   release                 {} and the workload and its inputs are gone
@@ -15,15 +15,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <regex>
 #include <sstream>
+#include <stdexcept>
+#include <system_error>
 
 namespace bench {
 namespace {
@@ -42,12 +46,13 @@ std::vector<Workload>& workloads() {
 }
 
 struct Options {
-  std::string only = ".";
+  std::regex only{"."};
   int threads = 1;
   double seconds = 0.5;
   bool contract = false, list = false, serve = false;
 };
 Options options;
+std::function<void()> forget_workload;
 
 double seconds_of(const std::function<void()>& f, long times) {
   const auto start = Clock::now();
@@ -90,10 +95,16 @@ const Workload* find(const std::string& id) {
   return nullptr;
 }
 
+void release(Case& current) {
+  current = Case();
+  forget_workload();
+}
+
 Json prepare(const std::string& id, const std::string& folder, Case& current) {
   const Workload* w = find(id);
   if (w == nullptr) return {{"error", "there is no workload " + id}};
   if (!w->not_yet.empty()) return {{"not_yet", w->not_yet}};
+  release(current);
   current = w->make();
   std::size_t outputs = 0;
   if (current.outputs) {
@@ -101,9 +112,9 @@ Json prepare(const std::string& id, const std::string& folder, Case& current) {
       write_npy(fmt::format("{}/{}.npy", folder, outputs++), x);
     }
   }
-  return {{"outputs", outputs},     {"per", current.per},     {"bytes", current.bytes},
-          {"flops", current.flops}, {"items", current.items}, {"tolerance", current.tolerance},
-          {"note", current.note}};
+  return {{"outputs", outputs},     {"per", current.per},        {"bytes", current.bytes},
+          {"flops", current.flops}, {"items", current.items},    {"tolerance", current.tolerance},
+          {"note", current.note},   {"threads", current.threads}};
 }
 
 Json answer(const std::string& line, Case& current) {
@@ -127,7 +138,7 @@ Json answer(const std::string& line, Case& current) {
     return {{"samples", samples}, {"note", current.note_after ? current.note_after() : ""}};
   }
   if (command == "release") {
-    current = Case();
+    release(current);
     return Json::object();
   }
   return {{"error", "there is no command " + command}};
@@ -154,62 +165,100 @@ void print_row(const Workload& w, const Case& c, const std::string& metric,
   std::sort(samples.begin(), samples.end());
   const double least = samples.front(), median = samples[samples.size() / 2];
   std::string rate;
-  if (c.flops > 0) rate = fmt::format("{:.4g} GF/s", c.flops / least / 1e9);
-  if (c.bytes > 0) rate = fmt::format("{:.4g} GB/s", c.bytes / least / 1e9);
+  const bool whole = metric == "time" || metric == "steady";
+  if (whole && c.flops > 0) rate = fmt::format("{:.4g} GF/s", c.flops / least / 1e9);
+  if (whole && c.bytes > 0) rate = fmt::format("{:.4g} GB/s", c.bytes / least / 1e9);
   fmt::print("{:<30} {:<8} {:<3} {:>11.5g} {:>11.5g}  {:>12}  {}\n", w.id,
              metric == "time" ? "" : metric, w.unit, in_unit(least, w.unit) / c.per,
              in_unit(median, w.unit) / c.per, rate, c.note_after ? c.note_after() : c.note);
   std::fflush(stdout);
 }
 
+/// A row for each metric of the workload.
+void print_rows(const Workload& w) {
+  const Case c = w.make();
+  for (const auto& [metric, samples] : time_case(c, options.seconds)) {
+    print_row(w, c, metric, samples);
+  }
+}
+
+int refuse(const std::string& why) {
+  fmt::print(stderr, "{}\n", why);
+  return 2;
+}
+
+bool is_selected(const Workload& w) { return std::regex_search(w.id, options.only); }
+
 int print_table(const std::string& contender) {
-  const std::regex only(options.only);
+  if (std::none_of(workloads().begin(), workloads().end(), is_selected)) {
+    return refuse(contender + ": no workload's id has a match of --only");
+  }
   fmt::print("# {}, {} thread(s)\n{:<30} {:<8} {:<3} {:>11} {:>11}\n", contender, options.threads,
              "id", "", "", "min", "median");
   int failed = 0;
   for (const Workload& w : workloads()) {
-    if (!std::regex_search(w.id, only)) continue;
+    if (!is_selected(w)) continue;
     if (options.list || !w.not_yet.empty()) {
       fmt::print("{:<30} {}\n", w.id, w.not_yet.empty() ? "" : "not yet: " + w.not_yet);
       continue;
     }
     try {
-      const Case c = w.make();
-      for (const auto& [metric, samples] : time_case(c, options.seconds)) {
-        print_row(w, c, metric, samples);
-      }
+      print_rows(w);
     } catch (const std::exception& e) {
       ++failed;
       fmt::print("{:<30} FAILED {}\n", w.id, e.what());
     }
+    forget_workload();
   }
   return failed == 0 ? 0 : 1;
 }
 
-bool read_options(int argc, char** argv) {
+constexpr const char* kUsage =
+    "[--only REGEX] [--threads N] [--seconds S] [--contract] [--list] [--serve]";
+
+/// The whole word as a number within the bounds; the option's name is for those who are told otherwise.
+template <class T>
+T number(const std::string& option, const std::string& word, T least, T most) {
+  T value{};
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size() || !(value >= least) ||
+      value > most) {
+    throw std::invalid_argument(
+        fmt::format("{} {}: not a number from {} to {}", option, word, least, most));
+  }
+  return value;
+}
+std::regex regex(const std::string& word) {
+  try {
+    return std::regex(word);
+  } catch (const std::regex_error& e) {
+    throw std::invalid_argument(fmt::format("--only {}: {}", word, e.what()));
+  }
+}
+
+void read_options(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    const bool more = i + 1 < argc;
+    const auto next = [&]() -> std::string {
+      if (i + 1 == argc) throw std::invalid_argument(word + " of what? " + kUsage);
+      return argv[++i];
+    };
     if (word == "--serve") {
       options.serve = true;
     } else if (word == "--list") {
       options.list = true;
     } else if (word == "--contract") {
       options.contract = true;
-    } else if (word == "--only" && more) {
-      options.only = argv[++i];
-    } else if (word == "--threads" && more) {
-      options.threads = std::max(1, std::atoi(argv[++i]));
-    } else if (word == "--seconds" && more) {
-      options.seconds = std::atof(argv[++i]);
+    } else if (word == "--only") {
+      options.only = regex(next());
+    } else if (word == "--threads") {
+      options.threads = number(word, next(), 1, 4096);
+    } else if (word == "--seconds") {
+      options.seconds = number(word, next(), 1e-6, 1e6);
     } else {
-      fmt::print(stderr,
-                 "{}: [--only REGEX] [--threads N] [--seconds S] [--contract] [--list] [--serve]\n",
-                 argv[0]);
-      return false;
+      throw std::invalid_argument(word + ": no such option: " + kUsage);
     }
   }
-  return true;
 }
 
 }  // namespace
@@ -250,8 +299,15 @@ std::vector<std::int32_t> indices(unsigned seed, std::size_t n, int k) {
 int threads() { return options.threads; }
 bool contract() { return options.contract; }
 
-int run(int argc, char** argv, const std::string& contender, const std::function<void()>& start) {
-  if (!read_options(argc, argv)) return 2;
+int run(int argc, char** argv, const std::string& contender, const std::function<void()>& start,
+        const std::function<void()>& forget) {
+  try {
+    read_options(argc, argv);
+  } catch (const std::invalid_argument& e) {
+    return refuse(
+        fmt::format("{}: {}", std::filesystem::path(argv[0]).filename().string(), e.what()));
+  }
+  forget_workload = forget;
   // Of several files, in no order of the linker's.
   std::sort(workloads().begin(), workloads().end(),
             [](const Workload& a, const Workload& b) { return a.id < b.id; });

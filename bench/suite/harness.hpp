@@ -42,6 +42,7 @@ struct Case {
   double per = 1;  ///< a time is divided by this: trips, steps, elements
   /// What one call moves, computes and handles at least: the limits.
   double bytes = 0, flops = 0, items = 0;
+  int threads = 0;  ///< that it uses at most; 0: as many as were asked for
   /// Relative to the largest number of an output; negative: results cannot be compared (chaos).
   double tolerance = 2e-4;
   std::string note;
@@ -84,7 +85,10 @@ std::vector<std::int32_t> indices(unsigned seed, std::size_t n, int k);
 int threads();
 bool contract();
 
-/// Runs a contender: see harness.cpp for its options. `start` is called once, after the options are read.
-int run(int argc, char** argv, const std::string& contender, const std::function<void()>& start);
+/// Runs a contender: see harness.cpp for its options. `start` is called once, after the options are read,
+/// `forget` after each workload.
+int run(
+    int argc, char** argv, const std::string& contender, const std::function<void()>& start,
+    const std::function<void()>& forget = [] {});
 
 }  // namespace bench

@@ -1,6 +1,8 @@
 // Short words for the workloads of Telamon: arrays from the common inputs, and a case of a jitted function.
 #pragma once
 
+#include <malloc.h>
+
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -30,7 +32,17 @@ inline Array z64(unsigned seed, const Shape& shape) {
 /// A scalar that is not weakly typed.
 inline Array number(float x) { return Array(std::vector<float>{x}, {}); }
 
-inline Output output_of(const Array& x) { return output(x.to_vector<double>()); }
+inline Output output_of(const Array& x) {
+  if (x.dtype() == telamon::DType::f32) return output(x.to_vector<float>());
+  return output(x.to_vector<double>());
+}
+
+/// To the system: what blocks and the heap keep for reuse. Otherwise a row has the memory of those before
+/// it.
+inline void give_memory_back() {
+  telamon::trim_memory();
+  malloc_trim(0);
+}
 
 /// jit with the options of this run.
 template <class F>

@@ -23,6 +23,25 @@ inline std::vector<Step> plan(std::int64_t n) {
   return steps;
 }
 
+/// What a program of n steps needs at least, in multiply-adds of one element: one for an operation, 16 for
+/// a sine or cosine (reduction, two polynomials of degree 3 or 4, selection).
+inline double straight_work(std::int64_t n) {
+  constexpr double kSine = 16,
+                   kOf[] = {1, 1, kSine + 1, 2};  // a + b, a b, sin a - b, max(a, b) / 2
+  double sum = 0;
+  for (const Step& step : plan(n)) sum += kOf[step.operation];
+  return sum;
+}
+/// ... and of its gradient: the values once more, then for each step the cotangents of both operands, added
+/// to what they have.
+inline double straight_grad_work(std::int64_t n) {
+  // The cosine shares the reduction of its sine.
+  constexpr double kCosine = 8, kOf[] = {2, 4, kCosine + 3, 5};
+  double sum = straight_work(n);
+  for (const Step& step : plan(n)) sum += kOf[step.operation];
+  return sum;
+}
+
 /// n operations in a straight line. `half` is .5, or a number that makes the program a new one.
 inline auto straight_program(std::int64_t n, double half = .5) {
   return [steps = plan(n), half](const Array& x) {
