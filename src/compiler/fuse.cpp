@@ -30,8 +30,9 @@ constexpr std::int64_t kLarge = 1 << 14, kExpansion = 8;
 /// Whether `to` elements are many for each of `from`; sizes go up to 2^62.
 constexpr bool expands(std::int64_t from, std::int64_t to) { return to / kExpansion >= from; }
 /// Large arrays are recomputed from small ones rather than read from beyond the caches: a vector that is
-/// stored and read again takes as long as so many cycles of arithmetic.
-constexpr int kCheapOfSmall = 24;
+/// stored and read again takes as long as so many cycles of arithmetic. Kernels that read it after that
+/// do so for less.
+constexpr int kCheapOfSmall = 24, kCheapOfSmallInAll = 48;
 constexpr std::int64_t kBeyondCaches = std::int64_t{2} << 20, kWideRow = 64;
 constexpr int kStridedCost = 12;  // a vector of elements that do not lie side by side
 
@@ -67,9 +68,9 @@ Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>
   for (const Atom& a : jaxpr.outs()) {
     if (const int p = producer(a); p >= 0) is_out_[static_cast<std::size_t>(p)] = true;
   }
-  of_small_.assign(n, false);
+  of_small_.assign(n, 0);
   for (std::size_t e = 0; options.fuse && options.recompute && e < n; ++e)
-    of_small_[e] = is_cheap_of_small(static_cast<int>(e));
+    of_small_[e] = cost_of_small(static_cast<int>(e));
   find_costs();
   if (options.fuse && options.both_ways) find_crossed();
 }
@@ -180,14 +181,13 @@ int Fuser::cheap(int e) const {
   return tiny ? kCheapTiny : kCheap;
 }
 
-bool Fuser::is_cheap_of_small(int e) const {
-  if (!is_fusible(form(e)) || eqn(e).outputs.size() != 1 || eqn(e).effect != Effect::none)
-    return false;
+int Fuser::cost_of_small(int e) const {
+  if (!is_fusible(form(e)) || eqn(e).outputs.size() != 1 || eqn(e).effect != Effect::none) return 0;
   const Aval& out = jaxpr_.aval(eqn(e).outputs[0]);
   const std::int64_t n = out.size();
   if (n * static_cast<std::int64_t>(size_of(out.dtype)) < kBeyondCaches ||
       out.shape.back() < kWideRow)
-    return false;
+    return 0;
   std::set<int> seen = {e};
   std::vector<int> todo = {e};
   int cost = 0;
@@ -195,19 +195,19 @@ bool Fuser::is_cheap_of_small(int e) const {
     const int at = todo.back();
     todo.pop_back();
     cost += element_cost(eqn(at));
-    if (cost > kCheapOfSmall) return false;
+    if (cost > kCheapOfSmall) return 0;
     for (const Atom& a : eqn(at).inputs) {
       if (!a.is_var() || expands(jaxpr_.aval(a).size(), n)) continue;
       const int p = producer(a);
-      if (p < 0 || !is_fusible(form(p)) || forced_.contains(p)) return false;
+      if (p < 0 || !is_fusible(form(p)) || forced_.contains(p)) return 0;
       if (seen.insert(p).second) todo.push_back(p);
     }
   }
-  return true;
+  return std::max(cost, 1);
 }
 
 bool Fuser::recomputable(int e) const {
-  if (of_small_[static_cast<std::size_t>(e)]) return true;
+  if (of_small_[static_cast<std::size_t>(e)] > 0) return true;
   const int cost = costs_[static_cast<std::size_t>(e)];
   return cost <= cheap(e) || (size(e) == 1 && cost <= kCheapSingle);
 }
@@ -291,6 +291,8 @@ void Fuser::place_element(int e) {
   for (const Use& u : uses(e)) needs_memory |= is_barrier(form(u.consumer)) || repeats(u, e);
   const std::set<int> readers = consumer_clusters(e);
   if (!needs_memory) {
+    int& of_small = of_small_[static_cast<std::size_t>(e)];
+    if (of_small * (static_cast<int>(readers.size()) - 1) > kCheapOfSmallInAll) of_small = 0;
     bool everywhere = readers.size() == 1 || recomputable(e);
     for (const int k : readers) everywhere = everywhere && can_inline(e, k);
     if (everywhere) {

@@ -60,8 +60,8 @@ class Fuser {
   Usage usage(int e, int k) const;
   // The cost up to which an equation is recomputed rather than stored.
   int cheap(int e) const;
-  // Whether it takes little to make a large array of small ones.
-  bool is_cheap_of_small(int e) const;
+  // What it takes to make an element of a large array of small ones, if that is little; else 0.
+  int cost_of_small(int e) const;
   // Single elements are computed once per kernel, outside its loops.
   bool recomputable(int e) const;
   // Whether k can evaluate e wherever it needs it without doing expensive work twice.
@@ -149,7 +149,8 @@ class Fuser {
   std::vector<std::vector<Use>> uses_;
   std::vector<bool> is_out_, in_memory_;
   std::vector<int> costs_;
-  std::vector<bool> of_small_;
+  std::vector<int>
+      of_small_;  // by equation: cost_of_small, until too many kernels would compute it
   std::map<int, std::vector<int>> work_;  // of reductions, as far as asked for
   std::set<int> crossed_;  // reductions that fold a space the other way than another one does
   std::vector<std::vector<int>> where_;  // the clusters that evaluate an equation
