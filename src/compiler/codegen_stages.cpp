@@ -15,7 +15,9 @@
 // of threefry2x32 take the time of one.
 #include <llvm/IR/IntrinsicInst.h>
 
+#include <algorithm>
 #include <map>
+#include <utility>
 
 #include "compiler/codegen_impl.hpp"
 
@@ -247,14 +249,13 @@ class StageWriter {
   void side_by_side() {
     const int last = stages_.count() - 1;
     nowhere_ = make_nowhere();
-    std::vector<const Instruction*> order;
-    for (const Instruction* x : body_) {
-      if (stages_.of(x) < last) order.push_back(x);
+    std::vector<std::pair<int, std::size_t>> order;  // the cycle, the place in the body
+    for (std::size_t i = 0; i < body_.size(); ++i) {
+      if (stages_.of(body_[i]) < last) order.emplace_back(stages_.cycle_of(body_[i]), i);
     }
-    std::stable_sort(order.begin(), order.end(), [&](const Instruction* a, const Instruction* b) {
-      return stages_.cycle_of(a) < stages_.cycle_of(b);
-    });
-    for (const Instruction* x : order) {
+    std::sort(order.begin(), order.end());
+    for (const auto& [cycle, place] : order) {
+      const Instruction* x = body_[place];
       if (is_function_call(*x)) {
         BasicBlock* next = block("call");
         b_.CreateBr(next);
