@@ -123,8 +123,6 @@ class Pool {
     Pool* pool = instance.load(std::memory_order_acquire);
     if (pool != nullptr) [[likely]]
       return *pool;
-    [[maybe_unused]] static const int registered =
-        pthread_atfork(nullptr, nullptr, [] { instance.store(nullptr); });
     auto* fresh = new Pool;
     if (!instance.compare_exchange_strong(pool, fresh, std::memory_order_acq_rel)) {
       delete fresh;
@@ -135,6 +133,8 @@ class Pool {
 
   /// False if the pool is in use: the caller then runs the loop itself.
   bool run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* context, const void* work);
+
+  static void forget() { instance.store(nullptr); }
 
  private:
   // state_: bit 0 open, bits 1-15 workers inside, the rest counts loops.
@@ -174,7 +174,7 @@ class Pool {
   void (*body_)(void*, std::int64_t) = nullptr;
   void* context_ = nullptr;
   std::int64_t chunks_ = 0;
-  int caller_cpu_ = -1;
+  std::atomic<int> caller_cpu_{-1};
   ProfileLabelPtr label_;  // when there is a profile
   std::exception_ptr error_;
   std::atomic_flag failed_;
@@ -186,6 +186,10 @@ class Pool {
 };
 
 constinit std::atomic<Pool*> Pool::instance{nullptr};
+
+// When the library is loaded: a thread that did it later could wait for a fork() under way, and the child
+// for that thread.
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { Pool::forget(); });
 
 void Pool::start_workers(int wanted) {
   if (started_ >= wanted) return;
@@ -237,15 +241,16 @@ std::int64_t Pool::run_chunks() noexcept {
 }
 
 void Pool::take_part(int index, Placement& placed_for) {
-  std::uint64_t state = state_.load(std::memory_order_acquire);
-  do {
-    if ((state & kOpen) == 0 || index + 1 >= threads()) return;
-  } while (!state_.compare_exchange_weak(state, state + kWorker, std::memory_order_acq_rel));
-  const Placement now{caller_cpu_, threads()};
+  // Also by who comes too late: a worker on the processor that the caller has moved to would be late again.
+  const Placement now{caller_cpu_.load(std::memory_order_relaxed), threads()};
   if (now != placed_for) {
     placed_for = now;
     place(index, now);
   }
+  std::uint64_t state = state_.load(std::memory_order_acquire);
+  do {
+    if ((state & kOpen) == 0 || index + 1 >= threads()) return;
+  } while (!state_.compare_exchange_weak(state, state + kWorker, std::memory_order_acq_rel));
   run_chunks();
   state_.fetch_sub(kWorker, std::memory_order_release);
 }
@@ -292,7 +297,7 @@ bool Pool::run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* con
   body_ = body;
   context_ = context;
   chunks_ = chunks;
-  caller_cpu_ = current_cpu();
+  caller_cpu_.store(current_cpu(), std::memory_order_relaxed);
   if (profiling() || label_) set_label();
   error_ = nullptr;
   failed_.clear();
