@@ -1,7 +1,8 @@
 // The thread pool: loops over chunks.
 //
-// A loop is cut into chunks by the shape of the work, never by the number of threads, so results are
-// bitwise the same for any number of them. The caller works too and returns when all chunks are done.
+// A loop is cut into chunks by the shape of the work, so results are bitwise the same for any number of
+// threads. Only where no result depends on the cuts (tiles of products, parts of scatters) may these count
+// the threads. The caller works too and returns when all chunks are done.
 // Workers watch for the next loop for about 50 us before they sleep: loops that follow closely start
 // in under a microsecond. To wake them costs tens of microseconds, so that is done for loops that took
 // long the last time, and for short ones that follow each other closely; a short loop that comes alone
