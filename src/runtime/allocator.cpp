@@ -458,6 +458,10 @@ static void reset_peak() { asan_peak = asan_in_use.load(); }
 
 #else
 
+// When the library is loaded: a thread that made it later could wait for a fork() under way, and the child
+// for that thread.
+[[maybe_unused]] static const Allocator& made_at_load = Allocator::get();
+
 // Almost always the thread's cache has what is wanted, or room for what comes back.
 void* allocate(std::size_t bytes) {
   const SizeClass c = size_class(bytes);
