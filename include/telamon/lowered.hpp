@@ -43,7 +43,8 @@ struct TELAMON_API MemoryAnalysis {
   std::int64_t arena = 0;       ///< intermediate values, together
   std::int64_t live_bound = 0;  ///< what they need at least: the most that is alive at one time
   std::int64_t aliased = 0;     ///< results in the memory of donated arguments
-  std::int64_t peak() const { return arguments + constants + results + arena - aliased; }
+  std::int64_t scratch = 0;  ///< the most that one library call takes for itself, as sorting does
+  std::int64_t peak() const { return arguments + constants + results + arena + scratch - aliased; }
   std::string to_string() const;
 };
 TELAMON_API std::ostream& operator<<(std::ostream& os, const MemoryAnalysis& memory);

@@ -2,7 +2,10 @@
 #include <algorithm>
 
 #include "compiler/executable.hpp"
+#include "runtime/kernels/sort.hpp"
+#include "runtime/thread_pool.hpp"
 #include "runtime/work.hpp"
+#include "telamon/primitives.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -47,6 +50,20 @@ class Traffic {
   const Plan& plan_;
 };
 
+/// What the calls of a program take for themselves, each in its turn: the most of them.
+std::int64_t scratch_of(const Jaxpr& jaxpr) {
+  std::int64_t most = 0;
+  for (const Eqn& eqn : jaxpr.eqns()) {
+    for (const Jaxpr& body : eqn.params.jaxprs()) most = std::max(most, scratch_of(body));
+    if (eqn.primitive != &sort_p) continue;
+    std::vector<Aval> operands;
+    for (const Atom& a : eqn.inputs) operands.push_back(jaxpr.aval(a));
+    const auto axis = static_cast<int>(eqn.params.as<SortParams>().dimension);
+    most = std::max(most, kernels::sort_scratch(operands, axis, runtime::num_threads()));
+  }
+  return most;
+}
+
 }  // namespace
 
 CostAnalysis NativeExecutable::cost_analysis() const {
@@ -79,6 +96,7 @@ MemoryAnalysis NativeExecutable::memory_of(const Parts& parts,
   MemoryAnalysis memory;
   memory.arena = plan.arena_bytes;
   memory.live_bound = plan.live_bytes;
+  memory.scratch = scratch_of(parts.jaxpr);
   const std::vector<Aval>& avals = parts.jaxpr.avals();
   for (std::int64_t i = 0; i < parts.jaxpr.num_inputs(); ++i) {
     const Value argument{avals[static_cast<std::size_t>(i)], {}};

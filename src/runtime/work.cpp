@@ -68,7 +68,11 @@ class Counter {
       const auto& scan = eqn.params.as<ScanParams>();
       return add(count_work(scan.jaxpr), static_cast<double>(scan.length));
     }
-    if (eqn.primitive == &cond_p) return add_dearest(eqn.params.as<CondParams>().branches);
+    if (eqn.primitive == &cond_p) {
+      work.unknown.emplace_back(
+          "the branch that a cond takes is not known: the dearest is counted");
+      return add_dearest(eqn.params.as<CondParams>().branches);
+    }
     if (eqn.primitive == &while_p) {
       work.unknown.emplace_back("the trips of a while loop are not known: one is counted");
     }

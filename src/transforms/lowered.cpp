@@ -76,8 +76,9 @@ std::string MemoryAnalysis::to_string() const {
   return fmt::format(
       "arguments  {:>14} bytes\nconstants  {:>14} bytes\nresults    {:>14} bytes\n"
       "arena      {:>14} bytes, of which {} are alive at one time at least\n"
+      "scratch    {:>14} bytes that a library call takes for itself at most\n"
       "aliased    {:>14} bytes of results in donated arguments\npeak       {:>14} bytes\n",
-      arguments, constants, results, arena, live_bound, aliased, peak());
+      arguments, constants, results, arena, live_bound, scratch, aliased, peak());
 }
 std::ostream& operator<<(std::ostream& os, const MemoryAnalysis& memory) {
   return os << memory.to_string();

@@ -169,6 +169,7 @@ TEST(CostAnalysis, TakesTheDearestBranch) {
       lax::full({}, DType::bool_, 1), ones({10}));
   EXPECT_EQ(c.flops, 10);
   EXPECT_EQ(c.transcendentals, 10);
+  EXPECT_THAT(c.unknown, ElementsAre(HasSubstr("the branch that a cond takes is not known")));
 }
 
 TEST(CostAnalysis, IsKnownForTheInterpretBackendToo) {
@@ -226,6 +227,31 @@ TEST(MemoryAnalysis, KnowsWhichResultsTakeOverDonatedArguments) {
   const MemoryAnalysis m = jit(update, {.donate = {0}}).lower(x, x).compile().memory_analysis();
   EXPECT_EQ(m.aliased, 4000);
   EXPECT_EQ(m.peak(), 8000);
+}
+
+TEST(MemoryAnalysis, CountsWhatSortingTakesForItself) {
+  const auto scratch = [](auto f, const Array& x) {
+    return jit(f).lower(x).compile().memory_analysis().scratch;
+  };
+  const auto sorted = [](Array x) { return sort(x); };
+  const auto along_columns = [](Array x) { return sort(x, 0); };
+  constexpr std::int64_t kBytes = 4 * 100'000;
+  EXPECT_EQ(scratch([](Array x) { return x * 2; }, ones({100'000})), 0);
+  // Keys, room to part them in, and what they are sorted into; registers of a tile beside them.
+  const std::int64_t line = scratch(sorted, ones({100'000}));
+  EXPECT_GE(line, 3 * kBytes);
+  EXPECT_LE(line, 3 * kBytes + 65'536);
+  // Columns are copied, there and back.
+  EXPECT_GE(scratch(along_columns, ones({50'000, 2})), 2 * kBytes);
+  // Numbers of elements go along: three times eight bytes, and four for the order.
+  EXPECT_GE(scratch([](Array x) { return argsort(x); }, ones({100'000})), 7 * kBytes);
+  const MemoryAnalysis m = jit(sorted).lower(ones({100'000})).compile().memory_analysis();
+  EXPECT_EQ(m.peak(), m.arguments + m.results + m.arena + m.scratch);
+  // Within a loop too.
+  const auto in_loop = [](Array x) {
+    return fori_loop(0, 3, [](Array, Array y) { return sort(y) * 2; }, x);
+  };
+  EXPECT_GE(scratch(in_loop, ones({100'000})), 3 * kBytes);
 }
 
 // ---- explanations of cache misses ------------------------------------------------------------------

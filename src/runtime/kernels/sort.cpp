@@ -154,9 +154,13 @@ std::vector<Key> keys_of(std::span<const View> in) {
   return keys;
 }
 
+constexpr std::int64_t kAtOnce = 16;  // lines
+
 /// The order of the elements of several lines, which are sorted side by side.
 class Orders {
  public:
+  static constexpr std::int64_t kBytes = 28;  ///< for each element
+
   Orders(std::int64_t lines, std::int64_t n)
       : n_(n),
         entries_(8 * lines * n),
@@ -234,7 +238,6 @@ void gather(const std::uint32_t* order, std::int64_t n, std::size_t size, const 
 
 void sort_together(std::span<const Key> keys, std::span<const View> in, std::span<const View> out,
                    std::int64_t first, std::int64_t last, std::int64_t n) {
-  constexpr std::int64_t kAtOnce = 16;
   Orders orders(std::min(kAtOnce, last - first), n);
   for (; first < last; first += kAtOnce) {
     const std::int64_t count = std::min(kAtOnce, last - first);
@@ -249,6 +252,11 @@ void sort_together(std::span<const Key> keys, std::span<const View> in, std::spa
   }
 }
 
+/// The lines of a chunk.
+std::int64_t lines_at_once(std::int64_t length) {
+  return std::max<std::int64_t>(kChunk / length, 1);
+}
+
 /// Dense operands and results, along the last axis.
 void sort_dense(std::span<const View> in, int num_keys, std::span<const View> out) {
   const std::int64_t length = in[0].shape.back(), lines = in[0].shape.num_elements() / length;
@@ -257,7 +265,7 @@ void sort_dense(std::span<const View> in, int num_keys, std::span<const View> ou
   const std::vector<Key> keys = keys_of(in.first(static_cast<std::size_t>(num_keys)));
   const bool alone = in.size() == 1 && !is_complex(in[0].dtype);
   const auto size = static_cast<std::int64_t>(size_of(in[0].dtype));
-  const std::int64_t step = std::max<std::int64_t>(kChunk / length, 1);
+  const std::int64_t step = lines_at_once(length);
   const auto sort_chunk = [&](std::int64_t chunk) {
     const std::int64_t first = chunk * step, last = std::min(lines, first + step);
     if (!alone) return sort_together(keys, in, out, first, last, length);
@@ -304,6 +312,23 @@ void run_sort(std::span<const View> in, int axis, int num_keys, std::span<const 
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (copies[2 * i + 1]) run_copy(to[i], with_axis_last(out[i], axis));
   }
+}
+
+std::int64_t sort_scratch(std::span<const Aval> operands, int axis, int threads) {
+  if (operands.empty() || operands[0].size() == 0) return 0;
+  std::int64_t copies = 0;
+  for (const Aval& a : operands) {
+    if (!is_contiguous(with_axis_last(contiguous_view(nullptr, a.dtype, a.shape), axis)))
+      copies += 2 * a.size() * static_cast<std::int64_t>(size_of(a.dtype));
+  }
+  const std::int64_t length = operands[0].shape[static_cast<std::size_t>(axis)];
+  const std::int64_t lines = operands[0].size() / length;
+  const std::int64_t step = std::min(lines_at_once(length), lines);
+  const std::int64_t chunks = std::min<std::int64_t>((lines + step - 1) / step, threads);
+  const bool alone = operands.size() == 1 && !is_complex(operands[0].dtype);
+  const std::int64_t chunk = alone ? 3 * step * length * keys_of(operands[0].dtype).bytes
+                                   : Orders::kBytes * std::min(kAtOnce, step) * length;
+  return copies + chunks * (chunk + kSortTileBytes);
 }
 
 }  // namespace kernels

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/kernels/elementwise.hpp"
+#include "telamon/aval.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -12,6 +13,10 @@ namespace kernels {
 /// equal; complex numbers compare by real, then imaginary part. Results are contiguous.
 TELAMON_API void run_sort(std::span<const View> in, int axis, int num_keys,
                           std::span<const View> out);
+
+/// The bytes that run_sort takes for itself with so many threads, for operands of these types that lie
+/// contiguously: copies where lines are not adjacent elements, keys, and where they are sorted into.
+TELAMON_API std::int64_t sort_scratch(std::span<const Aval> operands, int axis, int threads);
 
 }  // namespace kernels
 }  // namespace v1
