@@ -318,6 +318,7 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
                                  .partial_reductions = c.enabled("partial_reductions"),
                                  .in_place = c.enabled("in_place"),
                                  .reuse_memory = c.enabled("reuse_memory"),
+                                 .epilogues = c.enabled("epilogues"),
                                  .matmul = c.enabled("matmul"),
                                  .cells = c.enabled("cells"),
                                  .segments = c.enabled("segments")};

@@ -4,7 +4,7 @@
 // 16x128 by 128x384 in f32, the GRU of B08 in bench/suite: 8 us a trip as it is, 7.3 us for a product of
 // packed weights. With larger weights (256x768) packed ones would gain more: there is room for it.
 //
-// What follows a product (bias, activation, residual) stays a kernel of its own. Run on each tile of
+// What follows such a product (bias, activation, residual) stays a kernel of its own. Run on each tile of
 // the result instead, while that was in the cache, it was between 0.9 and 1.1 times as fast on eight
 // shapes from 64x64x64 to 20000x64x256, no more than the noise, and slower where it reads another
 // large array (4096x64x4096: 0.8): what a tile needs of that comes in short pieces of rows.
@@ -77,16 +77,28 @@ std::optional<MatrixProduct> matrix_product(const Aval& lhs, const Aval& rhs,
   return p;
 }
 
-HostFunction matmul_function(const Jaxpr& jaxpr, const Eqn& eqn, std::string& name) {
+DotLanes dot_lanes(const MatrixProduct& p) {
+  const bool along_k = p.lhs.column == 1 && p.rhs.row == 1 && p.k > 1;
+  if (p.n > 1 && (p.rhs.column == 1 || !along_k)) return DotLanes::columns;
+  return p.m > 1 && !along_k ? DotLanes::rows : DotLanes::contraction;
+}
+
+std::optional<MatrixProduct> large_product(const Jaxpr& jaxpr, const Eqn& eqn) {
   const Aval &lhs = jaxpr.aval(eqn.inputs[0]), &rhs = jaxpr.aval(eqn.inputs[1]);
   const DType out = jaxpr.aval(eqn.outputs[0]).dtype;
   const bool float_type = out == DType::f32 || out == DType::f64;
   if (!float_type || lhs.dtype != out || rhs.dtype != out || eqn.inputs[0].is_literal() ||
       eqn.inputs[1].is_literal())
-    return {};
+    return std::nullopt;
   const auto p = matrix_product(lhs, rhs, eqn.params.as<DotGeneralParams>());
   // Below about 48^3 the call costs more than it gains.
-  if (!p || p->m * p->n * p->k < 48 * 48 * 48) return {};
+  return p && p->m * p->n * p->k >= 48 * 48 * 48 ? p : std::nullopt;
+}
+
+HostFunction matmul_function(const Jaxpr& jaxpr, const Eqn& eqn, std::string& name) {
+  const auto p = large_product(jaxpr, eqn);
+  if (!p) return {};
+  const DType out = jaxpr.aval(eqn.outputs[0]).dtype;
   name = "matmul " + std::to_string(p->m) + "x" + std::to_string(p->k) + "x" + std::to_string(p->n);
   const auto bytes = static_cast<std::int64_t>(size_of(out));
   const auto view = [&](const MatrixProduct::Strides& s, Shape shape) {

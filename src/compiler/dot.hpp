@@ -26,6 +26,13 @@ struct MatrixProduct {
 std::optional<MatrixProduct> matrix_product(const Aval& lhs, const Aval& rhs,
                                             const DotGeneralParams& params);
 
+/// Which dimension the lanes of our own loops run along: one that lies contiguously.
+enum class DotLanes : std::uint8_t { columns, contraction, rows };
+DotLanes dot_lanes(const MatrixProduct& p);
+
+/// The product of floats that the runtime's own computes faster than generated loops; nullopt: loops.
+std::optional<MatrixProduct> large_product(const Jaxpr& jaxpr, const Eqn& eqn);
+
 /// The dimensions of an operand of this rank that are neither batch nor contracting.
 Shape free_dims(int rank, const Shape& batch, const Shape& contracting);
 /// The permutation that brings an operand to (batch, free, contracting) order.

@@ -49,6 +49,9 @@ void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int 
 void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bounds,
                const std::function<void(const Index&)>& body);
 
+/// Computes what a kernel has for results at an element, and stores it.
+void store_roots(KernelContext& k, Generator& value_at, const Point& at);
+
 void emit_loop(KernelContext& k);
 /// The same of a kernel that is cut into functions.
 void emit_segments(KernelContext& k);

@@ -1,4 +1,5 @@
-// Matrix products in our own loops: what is too small for a call, integers.
+// Matrix products in our own loops: what is too small for a call, integers. Cheap arithmetic that follows
+// (bias, activation, residual) is done on the results while they lie in registers.
 //
 // Lanes run along the dimension that lies contiguously in memory: the columns of the result, or the
 // contraction (then each result is a sum over lanes), or the rows of the result. Multiplication and
@@ -17,7 +18,11 @@ namespace {
 
 class DotEmitter {
  public:
-  explicit DotEmitter(KernelContext& k) : k_(k), gen_(k.gen) {
+  explicit DotEmitter(KernelContext& k)
+      : k_(k),
+        gen_(k.gen),
+        value_at_(k.gen, k.plan, k.scope, k.kernel(), k.producer),
+        product_(k.eqn(k.kernel().eqn).outputs[0]) {
     const Eqn& eqn = k.eqn(k.kernel().eqn);
     const Aval &lhs = k.scope.jaxpr.aval(eqn.inputs[0]), &rhs = k.scope.jaxpr.aval(eqn.inputs[1]);
     const auto p = matrix_product(lhs, rhs, eqn.params.as<DotGeneralParams>());
@@ -27,9 +32,14 @@ class DotEmitter {
     rhs_type_ = rhs.dtype;
     out_type_ = k.scope.jaxpr.aval(eqn.outputs[0]).dtype;
     sum_type_ = out_type_ == DType::f16 || out_type_ == DType::bf16 ? DType::f32 : out_type_;
-    a_ = k.gen.pointer(k.value(k.step.reads[0]).location);
-    b_ = k.gen.pointer(k.value(k.step.reads[1]).location);
-    c_ = k.gen.pointer(k.value(k.step.writes[0]).location);
+    // Literals have memory of their own, in the order of the operands; nothing follows such a product.
+    const auto operand = [&](std::size_t i) {
+      const Atom& a = eqn.inputs[i];
+      return k.gen.pointer(k.value(a.is_var() ? k.value_of(a.var()) : k.step.reads[i]).location);
+    };
+    a_ = operand(0);
+    b_ = operand(1);
+    if (!has_epilogue()) c_ = k.gen.pointer(k.value(k.step.writes[0]).location);
     const std::size_t widest =
         std::max({size_of(lhs_type_), size_of(rhs_type_), size_of(sum_type_), std::size_t{4}});
     lanes_ = static_cast<int>(runtime::vector_bytes() / widest);
@@ -39,11 +49,11 @@ class DotEmitter {
     if (p_.batch * p_.m * p_.n == 0) return;
     gen_.loop(k_.begin, k_.end, [&](Scalar batch) {
       batch_ = batch;
-      const bool along_k = p_.lhs.column == 1 && p_.rhs.row == 1 && p_.k > 1;
-      if (p_.n > 1 && (p_.rhs.column == 1 || !along_k)) columns();
-      else if (along_k) contraction();
-      else if (p_.m > 1) rows();
-      else contraction();
+      switch (dot_lanes(p_)) {
+        case DotLanes::columns: return columns();
+        case DotLanes::contraction: return contraction();
+        case DotLanes::rows: return rows();
+      }
     });
   }
 
@@ -59,9 +69,46 @@ class DotEmitter {
   Scalar rhs(Scalar k, Scalar column) {
     return gen_.convert(gen_.load(b_, rhs_type_, product_index(p_.rhs, k, column)), sum_type_);
   }
+  bool has_epilogue() const { return !k_.kernel().roots.empty(); }
+
   void store(Scalar row, Scalar column, Scalar x) {
+    x = gen_.convert(x, out_type_);
+    if (has_epilogue()) {
+      const Point at{k_.kernel().shape, index_of(row, column), {}};
+      value_at_.define(product_, at, x);
+      return store_roots(k_, value_at_, at);
+    }
     const MatrixProduct::Strides s{p_.m * p_.n, p_.n, 1};
-    gen_.store(c_, out_type_, product_index(s, row, column), gen_.convert(x, out_type_));
+    gen_.store(c_, out_type_, product_index(s, row, column), x);
+  }
+  // By the dimensions of the result: those of the batch, of the rows and of the columns, of which one at
+  // most is not 1.
+  Index index_of(Scalar row, Scalar column) {
+    const Shape& shape = k_.kernel().shape;
+    const auto& dn = k_.eqn(k_.kernel().eqn).params.as<DotGeneralParams>().dimension_numbers;
+    const Aval& lhs = k_.scope.jaxpr.aval(k_.eqn(k_.kernel().eqn).inputs[0]);
+    const std::size_t batch = dn.lhs_batch.size();
+    const std::size_t rows = static_cast<std::size_t>(lhs.ndim()) - dn.lhs_contracting.size();
+    Index index(shape.size(), gen_.index(0));
+    split(batch_, shape, 0, batch, index);
+    split(row, shape, batch, rows, index);
+    split(column, shape, rows, shape.size(), index);
+    return index;
+  }
+  void split(Scalar number, const Shape& shape, std::size_t first, std::size_t last, Index& index) {
+    std::int64_t rest = 1;  // indices of the dimensions not yet seen
+    for (std::size_t d = first; d < last; ++d) rest *= shape[d];
+    for (std::size_t d = first; d < last; ++d) {
+      if (shape[d] == 1) continue;
+      rest /= shape[d];
+      if (rest == 1) {
+        index[d] = number;
+        return;
+      }
+      const Scalar inner = gen_.index(rest);
+      index[d] = gen_.div(number, inner);
+      number = gen_.rem(number, inner);
+    }
   }
   Scalar multiply_add(Scalar a, Scalar b, Scalar c) { return gen_.fma(a, b, c); }
 
@@ -182,6 +229,8 @@ class DotEmitter {
 
   KernelContext& k_;
   CodeGen& gen_;
+  Generator value_at_;
+  Var product_;
   MatrixProduct p_;
   DType lhs_type_, rhs_type_, out_type_, sum_type_;
   Pointer a_, b_, c_;

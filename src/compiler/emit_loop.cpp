@@ -81,26 +81,6 @@ void seamed_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int 
   }
 }
 
-void store_roots(KernelContext& k, Generator& value_at, const Point& at) {
-  // All are computed before the first is stored: a store may overwrite an operand.
-  const Kernel& kernel = k.kernel();
-  std::vector<Scalars> values;
-  for (const Var v : kernel.roots) {
-    values.emplace_back();
-    if (!kernel.woven.contains(v)) {
-      values.back().push_back(value_at(v, at));
-      continue;
-    }
-    for (const Atom& column : k.eqn(k.producer[static_cast<std::size_t>(v)]).inputs)
-      values.back().push_back(value_at(column, at));
-  }
-  for (std::size_t i = 0; i < kernel.roots.size(); ++i) {
-    const int to = k.value_of(kernel.roots[i]);
-    if (kernel.woven.contains(kernel.roots[i])) value_at.store_columns(to, at, values[i]);
-    else value_at.store(to, at, values[i][0]);
-  }
-}
-
 // Kernels that transpose: one dimension is contiguous in the results, another in the operands. Both
 // are read and written by whole vectors where tiles of lanes x lanes elements are transposed in
 // registers.
@@ -245,6 +225,26 @@ class TransposeEmitter {
 };
 
 }  // namespace
+
+void store_roots(KernelContext& k, Generator& value_at, const Point& at) {
+  // All are computed before the first is stored: a store may overwrite an operand.
+  const Kernel& kernel = k.kernel();
+  std::vector<Scalars> values;
+  for (const Var v : kernel.roots) {
+    values.emplace_back();
+    if (!kernel.woven.contains(v)) {
+      values.back().push_back(value_at(v, at));
+      continue;
+    }
+    for (const Atom& column : k.eqn(k.producer[static_cast<std::size_t>(v)]).inputs)
+      values.back().push_back(value_at(column, at));
+  }
+  for (std::size_t i = 0; i < kernel.roots.size(); ++i) {
+    const int to = k.value_of(kernel.roots[i]);
+    if (kernel.woven.contains(kernel.roots[i])) value_at.store_columns(to, at, values[i]);
+    else value_at.store(to, at, values[i][0]);
+  }
+}
 
 bool should_stream(const KernelContext& k, std::int64_t least) {
   if (!k.plan.emit.streaming) return false;

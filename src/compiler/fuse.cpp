@@ -83,6 +83,7 @@ Fusion Fuser::run() {
     if (next_effect >= 0) chain_effects(e, next_effect);
     next_effect = e;
   }
+  if (options_.fuse && options_.epilogues) join_epilogues();
   std::vector<bool> in_place;
   for (const auto& chain : options_.updates) in_place.push_back(read_before(chain));
   return {ordered(), in_memory_, std::move(in_place)};
@@ -379,7 +380,8 @@ Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
     const std::size_t before = forced.size();
     for (Cluster& c : fusion.clusters) {
       c.kernel.can_be_cut = c.form == Form::element && c.uncut == 0 && c.kernel.woven.empty();
-      if (!is_barrier(c.form)) index_kernel(jaxpr, c.kernel, producer, forced);
+      if (!is_barrier(c.form) || !c.kernel.roots.empty())
+        index_kernel(jaxpr, c.kernel, producer, forced);
     }
     if (forced.size() == before) return fusion;
   }

@@ -1,4 +1,5 @@
-// The state of fusion, which fuse.cpp, fuse_reductions.cpp and fuse_order.cpp work on.
+// The state of fusion, which fuse.cpp, fuse_reductions.cpp, fuse_products.cpp and fuse_order.cpp work
+// on.
 #pragma once
 
 #include <map>
@@ -116,6 +117,12 @@ class Fuser {
   void merge_siblings(int k);
   static bool same_alignment(const Cluster& a, const Cluster& b);
   void absorb(int k, int other);
+
+  // ---- products (fuse_products.cpp)
+  // Cheap arithmetic on the results of products in loops goes into these.
+  void join_epilogues();
+  // The kernel that does nothing else than to go on with the result of product e; -1: none.
+  int epilogue_of(int e);
 
   // ---- order (fuse_order.cpp)
   // Ordered effects happen in order. Known before earlier equations are placed, so that none of them

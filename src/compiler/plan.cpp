@@ -179,7 +179,7 @@ class Planner {
       fill_literals(eqn(c.kernel.eqn));
       return;
     }
-    if (is_barrier(c.form)) {
+    if (is_barrier(c.form) && c.kernel.roots.empty()) {
       const Eqn& e = eqn(c.kernel.eqn);
       for (const Atom& a : e.inputs)
         step.reads.push_back(c.form == Form::host && a.is_literal() ? -1 : in_memory(a));
@@ -204,12 +204,13 @@ class Planner {
       step.kernel.name = std::string(e.primitive->name());
     } else {
       Kernel& k = c.kernel;
+      if (c.form == Form::dot) k.kind = Kernel::Kind::dot;
       find_accesses(c, step);
       if (step.writes.empty()) return;
       k.name = kernel_name(k);
       step.kernel = std::move(k);
       if (step.kernel.kind == Kernel::Kind::reduction) cut_reduction(step);
-      else if (options_.segments) cut_loop(step);
+      else if (step.kernel.kind == Kernel::Kind::loop && options_.segments) cut_loop(step);
     }
     plan_.steps.push_back(std::move(step));
   }
@@ -321,7 +322,7 @@ class Planner {
     }
     step.reads.assign(reads.begin(), reads.end());
     step.writes.assign(writes.begin(), writes.end());
-    if (k.kind != Kernel::Kind::loop) return;
+    if (k.kind == Kernel::Kind::reduction) return;
     for (const int v : reads) {
       if (!moved.contains(v)) const_cast<Kernel&>(k).in_place.insert(v);
     }

@@ -64,11 +64,11 @@ struct Kernel {
   /// Equations folded over all dimensions but the last, in the same pass: `axes` is the last then.
   std::vector<int> columns;
   std::vector<Var> epilogue;  ///< stored at each index of the reduced shape
-  int eqn = -1;               ///< of dot, emitted, update and cell kernels
-  std::set<int> members;      ///< equations that are evaluated inside
-  bool linear = false;        ///< all accesses are at the flat index
-  bool can_be_cut = false;    ///< of loops: every member is what can_cut (segments.hpp) says
-  std::set<int> in_place;     ///< values read only where they may be overwritten at once
+  int eqn = -1;  ///< of dot, emitted, update and cell kernels. Products with `roots` store these.
+  std::set<int> members;    ///< equations that are evaluated inside
+  bool linear = false;      ///< all accesses are at the flat index
+  bool can_be_cut = false;  ///< of loops: every member is what can_cut (segments.hpp) says
+  std::set<int> in_place;   ///< values read only where they may be overwritten at once
   /// Reductions with too few results to share out: the parts of the folded space are folded apart,
   /// each reduction into its value here, of shape (parts, results). A matter of the shape alone. Where
   /// there are columns, theirs only.
@@ -153,9 +153,10 @@ struct PlanOptions {
   bool partial_reductions = true;  ///< parts of a large reduction are folded apart
   bool in_place = true;
   bool reuse_memory = true;
-  bool matmul = true;    ///< large matrix products are calls of the runtime's
-  bool cells = true;     ///< small loops keep their state in registers
-  bool segments = true;  ///< long kernels are cut into functions rather than into kernels
+  bool epilogues = true;  ///< cheap arithmetic on the results of products in loops is done there
+  bool matmul = true;     ///< large matrix products are calls of the runtime's
+  bool cells = true;      ///< small loops keep their state in registers
+  bool segments = true;   ///< long kernels are cut into functions rather than into kernels
   /// The last of each chain gives a result of the program. All of its results share one memory.
   std::vector<UpdateChain> updates{};
   std::set<int> alone{};  ///< equations with kernels of their own

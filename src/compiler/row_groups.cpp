@@ -206,7 +206,7 @@ class Grouping {
         (s.kind == Step::Kind::kernel && k.kind == Kernel::Kind::dot)) {
       const int e = s.kind == Step::Kind::host ? s.eqn : k.eqn;
       if (eqn(e).primitive != &dot_general_p) return {};
-      out = eqn(e).outputs;
+      out = k.roots.empty() ? eqn(e).outputs : k.roots;
     } else if (s.kind == Step::Kind::kernel &&
                (k.kind == Kernel::Kind::loop || k.kind == Kernel::Kind::reduction)) {
       // Parts of sums depend on how much there is to sum.

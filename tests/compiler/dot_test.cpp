@@ -113,5 +113,122 @@ TEST(CompiledDot, ProducersAndConsumersOfProductsWork) {
       1e5);
 }
 
+// ---- what follows a product ------------------------------------------------------------------------
+
+Array times(const Array& a, const Array& b, Shape lhs = {1}, Shape rhs = {0}, Shape batch = {}) {
+  DotDimensionNumbers dn;
+  dn.lhs_contracting = std::move(lhs);
+  dn.rhs_contracting = std::move(rhs);
+  dn.lhs_batch = batch;
+  dn.rhs_batch = std::move(batch);
+  return lax::dot_general(a, b, dn);
+}
+Array along(const Array& row, const Array& like) {
+  return lax::broadcast_in_dim(row, like.shape(), {static_cast<std::int64_t>(like.ndim()) - 1});
+}
+Array relu(const Array& x) { return lax::max(x, lax::full_like(x, 0)); }
+
+/// With the same bits whether what follows the product is done on its tiles or in a kernel of its own.
+void check_epilogue(const Program& f, const Arrays& inputs, int kernels) {
+  const Jaxpr jaxpr = stage(f, inputs);
+  const Compiled joined = compile(jaxpr);
+  const Compiled apart = compile(jaxpr, {.name = "apart", .disabled = {"epilogues"}});
+  const std::string what = jaxpr.to_string() + joined->text("plan");
+  EXPECT_EQ(joined->info().kernels, kernels) << what;
+  const Arrays got = execute(joined, inputs), want = execute(apart, inputs);
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) expect_equal(got[i], want[i], 0, what);
+}
+
+TEST(CompiledDot, CheapArithmeticOnItsResultsIsDoneOnTheTiles) {
+  const Program layer = [](std::span<const Array> x) {
+    const Array y = times(x[0], x[1]);
+    return Arrays{relu(lax::add(y, along(x[2], y)))};
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32}) {
+    for (const std::int64_t m : {2, 6, 13}) {
+      for (const std::int64_t k : {1, 7, 32}) {
+        for (const std::int64_t n : {5, 16, 37}) {
+          check_epilogue(layer,
+                         {uniform({m, k}, dtype, -3, 3, 1), uniform({k, n}, dtype, -3, 3, 2),
+                          uniform({n}, dtype, -3, 3, 3)},
+                         1);
+        }
+      }
+    }
+  }
+}
+
+TEST(CompiledDot, EpiloguesKnowTheirPlaceInBatchesAndAmongSeveralDimensionsOfRows) {
+  const Program batched = [](std::span<const Array> x) {
+    const Array y = times(x[0], x[1], {2}, {1}, {0});
+    return Arrays{lax::add(lax::mul(y, along(x[2], y)), x[3])};
+  };
+  check_epilogue(batched,
+                 {uniform({5, 3, 4}, DType::f64), uniform({5, 4, 19}, DType::f64),
+                  uniform({19}, DType::f64, -1, 1, 3), uniform({5, 3, 19}, DType::f64)},
+                 1);
+  // Rows of two dimensions, each of which has a number of its own.
+  const Program rows = [](std::span<const Array> x) {
+    const Array y = times(x[0], x[1], {2}, {0});
+    return Arrays{lax::sub(y, lax::broadcast_in_dim(x[2], y.shape(), {0, 1})),
+                  lax::mul(y, lax::broadcast_in_dim(x[3], y.shape(), {1}))};
+  };
+  check_epilogue(rows,
+                 {uniform({3, 7, 4}, DType::f32), uniform({4, 18}, DType::f32),
+                  uniform({3, 7}, DType::f32, -1, 1, 3), uniform({7}, DType::f32, -1, 1, 4)},
+                 1);
+  // A matrix, read by columns, and a vector: lanes along its rows.
+  const Program column = [](std::span<const Array> x) {
+    return Arrays{relu(lax::sub(times(x[0], x[1], {0}, {0}), x[2]))};
+  };
+  check_epilogue(column,
+                 {uniform({9, 35}, DType::f32), uniform({9}, DType::f32, -1, 1, 2),
+                  uniform({35}, DType::f32, -1, 1, 3)},
+                 1);
+}
+
+TEST(CompiledDot, AResidualThatIsAnOperandTooIsNotOverwritten) {
+  const Program f = [](std::span<const Array> x) {
+    Array y = lax::sin(x[0]);
+    for (int i = 1; i < 5; ++i) y = lax::add(y, times(y, x[static_cast<std::size_t>(i)]));
+    return Arrays{y};
+  };
+  Arrays inputs = {uniform({12, 12}, DType::f32)};
+  for (unsigned i = 1; i < 5; ++i) inputs.push_back(uniform({12, 12}, DType::f32, -1, 1, i + 1));
+  check_epilogue(f, inputs, 5);
+  // One that is needed here only may be.
+  const Program g = [](std::span<const Array> x) {
+    return Arrays{lax::add(lax::sin(x[0]), times(x[0], x[1]))};
+  };
+  check_epilogue(g, {inputs[0], inputs[1]}, 2);
+}
+
+TEST(CompiledDot, WhatIsDearOrNeededElsewhereStaysAKernelOfItsOwn) {
+  const Arrays small = {uniform({8, 8}, DType::f32), uniform({8, 8}, DType::f32, -1, 1, 2)};
+  // Functions, which would be called for each vector of a tile.
+  check_epilogue([](std::span<const Array> x) { return Arrays{lax::tanh(times(x[0], x[1]))}; },
+                 small, 2);
+  // A product that is itself a result, or that is read at other places.
+  check_epilogue(
+      [](std::span<const Array> x) {
+        const Array y = times(x[0], x[1]);
+        return Arrays{y, relu(y)};
+      },
+      small, 2);
+  check_epilogue(
+      [](std::span<const Array> x) {
+        const Array y = times(x[0], x[1]);
+        return Arrays{lax::add(y, lax::transpose(y, {1, 0}))};
+      },
+      small, 2);
+  // Inner products, which come one by one.
+  check_epilogue([](std::span<const Array> x) { return Arrays{relu(times(x[0], x[1], {1}, {1}))}; },
+                 {uniform({8, 40}, DType::f32), uniform({8, 40}, DType::f32, -1, 1, 2)}, 2);
+  // Large products, which are the runtime's.
+  check_epilogue([](std::span<const Array> x) { return Arrays{relu(times(x[0], x[1]))}; },
+                 {uniform({64, 64}, DType::f32), uniform({64, 64}, DType::f32)}, 1);
+}
+
 }  // namespace
 }  // namespace telamon::testing

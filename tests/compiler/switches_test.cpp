@@ -179,6 +179,10 @@ std::map<std::string_view, Example> examples() {
                       },
                       {uniform({1024}, DType::f32), uniform({1024}, DType::f32)},
                       arena};
+  all["epilogues"] = {
+      [](std::span<const Array> x) { return Arrays{lax::abs(product(x[0], x[1]))}; },
+      {square, square},
+      kernels};
   all["streaming"] = {[](std::span<const Array> x) { return Arrays{lax::neg(x[0])}; },
                       {uniform({1 << 22}, DType::f32)},
                       words("ir", "!nontemporal", -1)};
