@@ -144,6 +144,15 @@ Array contiguous(const Array& x) {
   return out;
 }
 
+Array contiguous_and_kept(const Array& x) {
+  const ConcreteNode& node = concrete_node(x);
+  if (node.is_dense()) return x;
+  const auto& view = static_cast<const StridedNode&>(node);
+  view.data();  // throws if it was donated since
+  std::call_once(view.once_, [&] { view.dense_ = contiguous(x); });
+  return view.dense_;
+}
+
 Array with_aval(const Array& x, ShapedArray aval) {
   const ConcreteNode& node = concrete_node(x);
   if (node.is_dense()) return Array(new ConcreteNode(std::move(aval), &node.buffer()));

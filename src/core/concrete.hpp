@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -112,7 +113,8 @@ class ConcreteNode : public ArrayNode {
   bool dense_ = true;
 };
 
-/// A view with byte strides.
+/// A view with byte strides. Once compiled code has asked for its elements in dense memory they are kept
+/// with it: weights of zeros(...) are written out at the first of a thousand calls.
 class StridedNode final : public ConcreteNode {
  public:
   StridedNode(ShapedArray aval, DeviceBuffer* buffer, Shape strides, std::ptrdiff_t offset)
@@ -120,7 +122,10 @@ class StridedNode final : public ConcreteNode {
 
  private:
   friend class ConcreteNode;
+  friend Array contiguous_and_kept(const Array& x);
   Shape strides_;
+  mutable std::once_flag once_;
+  mutable Array dense_;
 };
 
 inline const Shape& ConcreteNode::strides() const {
@@ -149,6 +154,9 @@ inline bool is_dense_value(const Array& x) {
 }
 /// The same elements in dense row-major memory (the array itself when it is dense already).
 Array contiguous(const Array& x);
+/// The same, made once for all who hold this view: to be read, and as large as the view as long as that
+/// lives.
+Array contiguous_and_kept(const Array& x);
 /// Dense data for reading. The array must be dense.
 template <class T> const T* data_of(const Array& x) {
   return reinterpret_cast<const T*>(concrete_node(x).data());

@@ -25,7 +25,7 @@ Arrays run(const JitParams& p, std::span<const Array> args) {
       p.jaxpr, p.backend, {.contract = p.contract, .name = p.name, .disabled = {}});
   Arrays inputs, outputs;
   inputs.reserve(args.size());
-  for (const Array& x : args) inputs.push_back(detail::contiguous(x));
+  for (const Array& x : args) inputs.push_back(detail::contiguous_and_kept(x));
   executable->execute(inputs, {}, outputs, p.name.c_str());
   if (debug_nans()) detail::find_nan(p.jaxpr, "jit(" + p.name + ")", inputs, outputs);
   return outputs;

@@ -470,7 +470,7 @@ void JitCache::call(const Entry& entry, std::span<const Array> args,
                    for (const Array& x : inputs) {
                      // Nothing is being traced, so a tracer is a leaked one.
                      if (x.is_tracer()) find_top_trace(inputs);
-                     held.push_back(contiguous(x));
+                     held.push_back(contiguous_and_kept(x));
                    }
                    run(executable, entry, args, held, results);
                  });

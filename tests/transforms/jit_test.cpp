@@ -524,6 +524,31 @@ TEST(Jit, DonatesBuffersAndNamesLaterUse) {
   EXPECT_EQ(tl::counters().donations_skipped, 1);
 }
 
+TEST(Jit, WritesAViewOutAtItsFirstCallOnly) {
+  const auto f = tl::jit([](Array x) { return tl::sum(x); });
+  const auto allocations = [&](const Array& x) {
+    const auto before = tl::memory_stats().allocations;
+    EXPECT_EQ(value(f(x)), 40'000);
+    return tl::memory_stats().allocations - before;
+  };
+  const Array view = tl::ones({200, 200}), same = view,
+              dense = f(view) * 0.0 + tl::ones({200, 200});
+  const auto first = allocations(view), second = allocations(same);
+  EXPECT_EQ(second, allocations(dense));
+  EXPECT_EQ(first, second) << "f has seen the view already";
+  EXPECT_GT(allocations(tl::ones({200, 200})), second);
+}
+
+TEST(Jit, DoesNotReadWhatItKeptOfAViewWhoseBufferIsGone) {
+  Array x = Array(2.0f) * 1.0f;
+  const Array view = tl::broadcast_to(x, {8});
+  const auto f = tl::jit([](Array v) { return v + 1.0f; });
+  const auto take = tl::jit([](Array v) { return v * 2.0f; }, {.donate = {0}, .name = "take"});
+  expect_near(f(view), std::vector<double>(8, 3.0));
+  (void)take(x);  // the view holds the buffer: it is not donated
+  expect_near(f(view), std::vector<double>(8, 3.0));
+}
+
 TEST(Jit, DonatesAnyNumberOfLeaves) {
   const auto doubled = [](std::vector<Array> x) {
     for (Array& leaf : x) leaf = leaf * 2.0;
