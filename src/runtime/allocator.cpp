@@ -97,6 +97,24 @@ struct FreeList {
 struct ThreadCache {
   FreeList lists[kNumSmall];
   Count in_use, allocations;
+
+  /// Null where the list is empty.
+  void* take(SizeClass c) {
+    void* const block = lists[c.index].pop();
+    if (block == nullptr) return nullptr;
+    in_use.add(static_cast<std::int64_t>(c.size));
+    allocations.add(1);
+    return block;
+  }
+  void give(void* block, SizeClass c) {
+    lists[c.index].push(block);
+    in_use.add(-static_cast<std::int64_t>(c.size));
+  }
+  bool has_too_many(SizeClass c) const {
+    const std::int64_t count = lists[c.index].count;
+    return count > 4 && count * static_cast<std::int64_t>(c.size) > kThreadCacheBytes;
+  }
+
   ThreadCache* next_registered = nullptr;
   ThreadCache* next_spare = nullptr;
 };
@@ -179,6 +197,7 @@ class Allocator {
   void lock();
   void unlock();
   void refill(FreeList& list, SizeClass c);
+  void give_back_half(FreeList& list, SizeClass c) noexcept;
   void* allocate_large(SizeClass c, std::size_t bytes);
   void deallocate_large(void* block, SizeClass c) noexcept;
 
@@ -289,21 +308,17 @@ void Allocator::refill(FreeList& list, SizeClass c) {
 void* Allocator::allocate(std::size_t bytes) {
   const SizeClass c = size_class(bytes);
   if (c.index >= kNumSmall) return allocate_large(c, bytes);
-  const auto size = static_cast<std::int64_t>(c.size);
   if (ThreadCache* cache = current_cache()) {
-    FreeList& list = cache->lists[c.index];
-    if (list.head == nullptr) {
+    if (cache->lists[c.index].head == nullptr) {
       const std::lock_guard lock(mutex_);
-      refill(list, c);
+      refill(cache->lists[c.index], c);
     }
-    cache->in_use.add(size);
-    cache->allocations.add(1);
-    return list.pop();
+    return cache->take(c);
   }
   const std::lock_guard lock(mutex_);
   FreeList& list = shared_[c.index];
   if (list.head == nullptr) refill(list, c);
-  in_use_ += size;
+  in_use_ += static_cast<std::int64_t>(c.size);
   ++allocations_;
   return list.pop();
 }
@@ -311,21 +326,20 @@ void* Allocator::allocate(std::size_t bytes) {
 void Allocator::deallocate(void* block, std::size_t bytes) noexcept {
   const SizeClass c = size_class(bytes);
   if (c.index >= kNumSmall) return deallocate_large(block, c);
-  const auto size = static_cast<std::int64_t>(c.size);
   if (ThreadCache* cache = current_cache()) {
-    FreeList& list = cache->lists[c.index];
-    list.push(block);
-    cache->in_use.add(-size);
-    const std::int64_t count = list.count;
-    if (count * size > kThreadCacheBytes && count > 4) [[unlikely]] {
-      const std::lock_guard lock(mutex_);
-      while (list.count > count / 2) shared_[c.index].push(list.pop());
-    }
+    cache->give(block, c);
+    if (cache->has_too_many(c)) give_back_half(cache->lists[c.index], c);
     return;
   }
   const std::lock_guard lock(mutex_);
   shared_[c.index].push(block);
-  in_use_ -= size;
+  in_use_ -= static_cast<std::int64_t>(c.size);
+}
+
+void Allocator::give_back_half(FreeList& list, SizeClass c) noexcept {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t half = list.count / 2;
+  while (list.count > half) shared_[c.index].push(list.pop());
 }
 
 void* Allocator::allocate_large(SizeClass c, std::size_t bytes) {
@@ -466,11 +480,8 @@ static void reset_peak() { asan_peak = asan_in_use.load(); }
 void* allocate(std::size_t bytes) {
   const SizeClass c = size_class(bytes);
   if (ThreadCache* cache = thread_cache; cache != nullptr && c.index < kNumSmall) [[likely]] {
-    if (void* block = cache->lists[c.index].pop()) [[likely]] {
-      cache->in_use.add(static_cast<std::int64_t>(c.size));
-      cache->allocations.add(1);
+    if (void* block = cache->take(c)) [[likely]]
       return block;
-    }
   }
   return Allocator::get().allocate(bytes);
 }
@@ -478,14 +489,8 @@ void deallocate(void* block, std::size_t bytes) noexcept {
   if (block == nullptr) return;
   const SizeClass c = size_class(bytes);
   if (ThreadCache* cache = thread_cache; cache != nullptr && c.index < kNumSmall) [[likely]] {
-    FreeList& list = cache->lists[c.index];
-    const auto size = static_cast<std::int64_t>(c.size);
-    const std::int64_t count = list.count + 1;
-    if (count * size <= kThreadCacheBytes || count <= 4) [[likely]] {
-      list.push(block);
-      cache->in_use.add(-size);
-      return;
-    }
+    if (!cache->has_too_many(c)) [[likely]]
+      return cache->give(block, c);
   }
   Allocator::get().deallocate(block, bytes);
 }
