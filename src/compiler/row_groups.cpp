@@ -18,16 +18,14 @@
 
 #include "compiler/dot.hpp"
 #include "compiler/forms.hpp"
+#include "compiler/row_loops.hpp"
 #include "jaxpr/rewrite.hpp"
-#include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace compiler {
 namespace {
-
-using detail::JaxprBuilder;
 
 // ---- what is worth it ----------------------------------------------------------------------------
 // Measured on Zen 5 (1 MiB of L2 per core) with the mixtures and networks of bench/suite.
@@ -40,136 +38,29 @@ constexpr std::int64_t kLeastProductRows = 32;  // fewer do not pay for reading 
 constexpr std::int64_t kSmall = 1024;           // elements that each block may compute again
 constexpr std::size_t kMostEquations = 4000, kMostSteps = 300;
 
-/// How an equation needs an operand in order to give a block of its rows.
-enum class Need : std::uint8_t { block, whole };
-
-bool rows_of(const Aval& aval, std::int64_t rows) {
-  return !aval.shape.empty() && aval.shape[0] == rows;
-}
-
-/// The rules: `needs[i]` of operand i, where rows of the results come from rows of operands.
-class Rows {
- public:
-  Rows(const Jaxpr& jaxpr, std::int64_t rows) : jaxpr_(jaxpr), rows_(rows) {}
-
-  std::optional<std::vector<Need>> needs(const Eqn& e) const {
-    std::vector<Need> all(e.inputs.size(), Need::block);
-    if (e.effect != Effect::none) return std::nullopt;
-    for (const Var v : e.outputs) {
-      if (!rows_of(jaxpr_.aval(v), rows_)) return std::nullopt;
-    }
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (e.inputs[i].is_literal() || shape(e, i).empty()) all[i] = Need::whole;
-    }
-    if (!through(e, all)) return std::nullopt;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (all[i] == Need::block && !rows_of(jaxpr_.aval(e.inputs[i]), rows_)) return std::nullopt;
-    }
-    return all;
-  }
-
-  /// The parameters of the same equation over fewer rows.
-  static Params with_rows(const Eqn& e, std::int64_t rows) {
-    const PrimitiveBase* p = e.primitive;
-    if (p == &broadcast_in_dim_p) {
-      auto params = e.params.as<BroadcastInDimParams>();
-      params.shape[0] = rows;
-      return Params::of(std::move(params));
-    }
-    if (p == &reshape_p) {
-      auto params = e.params.as<ReshapeParams>();
-      params.new_sizes[0] = rows;
-      return Params::of(std::move(params));
-    }
-    if (p == &slice_p) {
-      auto params = e.params.as<SliceParams>();
-      params.limit_indices[0] = rows;
-      return Params::of(std::move(params));
-    }
-    if (p == &iota_p) {
-      auto params = e.params.as<IotaParams>();
-      params.shape[0] = rows;
-      return Params::of(std::move(params));
-    }
-    return e.params;
-  }
-
- private:
-  const Shape& shape(const Eqn& e, std::size_t i) const { return jaxpr_.aval(e.inputs[i]).shape; }
-
-  bool through(const Eqn& e, std::vector<Need>& needs) const {
-    const PrimitiveBase* p = e.primitive;
-    if (p == &dot_general_p) return product(e, needs);
-    if (p == &broadcast_in_dim_p) {
-      const Shape& dims = e.params.as<BroadcastInDimParams>().broadcast_dimensions;
-      if (dims.empty() || dims[0] != 0 || shape(e, 0)[0] == 1) needs[0] = Need::whole;
-      return true;
-    }
-    if (p == &reshape_p) return true;
-    if (p == &transpose_p) return e.params.as<TransposeParams>().permutation[0] == 0;
-    if (p == &slice_p) {
-      const auto& s = e.params.as<SliceParams>();
-      return s.start_indices[0] == 0 && s.limit_indices[0] == rows_ &&
-             (s.strides.empty() || s.strides[0] == 1);
-    }
-    if (p == &pad_p)
-      return e.params.as<PadParams>().padding_config[0] == std::array<std::int64_t, 3>{0, 0, 0};
-    if (p == &concatenate_p) return e.params.as<ConcatenateParams>().dimension != 0;
-    if (p == &rev_p) return !e.params.as<DimensionsParams>().dimensions.contains(0);
-    if (p == &iota_p) return e.params.as<IotaParams>().dimension != 0;
-    const Form form = form_of(jaxpr_, e);
-    if (form == Form::reduction) return !reduction_axes(e).contains(0);
-    return form == Form::element;
-  }
-
-  // Of a batch, or of rows with a matrix that all of them share.
-  bool product(const Eqn& e, std::vector<Need>& needs) const {
-    const DotDimensionNumbers& dn = e.params.as<DotGeneralParams>().dimension_numbers;
-    if (e.inputs[0].is_literal() || e.inputs[1].is_literal()) return false;
-    if (!dn.lhs_batch.empty()) return dn.lhs_batch[0] == 0 && dn.rhs_batch[0] == 0;
-    if (dn.lhs_contracting.contains(0) || shape(e, 0).empty()) return false;
-    needs[1] = Need::whole;
-    return true;
-  }
-
-  const Jaxpr& jaxpr_;
-  const std::int64_t rows_;
-};
-
-/// Kernels that go together, and what of the program they evaluate.
-struct Group {
-  std::int64_t rows = 0, block = 0;
-  std::set<int> steps;
-  std::set<Var> stored;                 ///< what they leave in memory
-  std::map<int, Need> eqns;             ///< in the order of the program
-  std::set<Var> by_blocks, as_a_whole;  ///< what they read of what others made
-  std::vector<Var> outputs;             ///< of `stored`, what others need
-};
-
 class Grouping {
  public:
   Grouping(const Jaxpr& jaxpr, const PlanOptions& options)
       : jaxpr_(jaxpr),
         plan_(plan_kernels(jaxpr, options)),
         producer_(detail::producers(jaxpr)),
-        writer_(plan_->values.size(), kNobody),
-        group_of_(static_cast<std::size_t>(jaxpr.num_vars()), -1) {
+        writer_(plan_->values.size(), kNobody) {
     for (std::size_t s = 0; s < steps().size(); ++s) note_writes(steps()[s], static_cast<int>(s));
   }
 
   Jaxpr run() {
     if (steps().size() > kMostSteps) return jaxpr_;
     std::set<int> taken;
+    std::vector<RowGroup> groups;
     for (std::size_t s = 0; s < steps().size(); ++s) {
       if (taken.contains(static_cast<int>(s))) continue;
-      std::optional<Group> group = grow(static_cast<int>(s), taken);
+      std::optional<RowGroup> group = grow(static_cast<int>(s), taken);
       if (!group || !is_worth_it(*group)) continue;
       taken.insert(group->steps.begin(), group->steps.end());
-      for (const Var v : group->stored)
-        group_of_[static_cast<std::size_t>(v)] = static_cast<int>(groups_.size());
-      groups_.push_back(std::move(*group));
+      group->order = in_order(*group);
+      groups.push_back(std::move(*group));
     }
-    return groups_.empty() ? jaxpr_ : rewritten();
+    return groups.empty() ? jaxpr_ : with_row_loops(jaxpr_, groups);
   }
 
  private:
@@ -223,8 +114,8 @@ class Grouping {
   }
 
   // The group of these steps, with all they need; nothing where that is not by rows.
-  std::optional<Group> group_of(std::set<int> steps, std::int64_t rows) const {
-    Group g;
+  std::optional<RowGroup> group_of(std::set<int> steps, std::int64_t rows) const {
+    RowGroup g;
     g.rows = rows;
     g.steps = std::move(steps);
     std::vector<std::pair<Var, Need>> todo;
@@ -234,12 +125,12 @@ class Grouping {
         todo.emplace_back(v, Need::block);
       }
     }
-    const Rows rules(jaxpr_, rows);
+    const RowRules rules(jaxpr_, rows);
     while (!todo.empty()) {
       const auto [v, need] = todo.back();
       todo.pop_back();
       const Aval& aval = jaxpr_.aval(v);
-      if (need == Need::block && !rows_of(aval, rows)) return std::nullopt;
+      if (need == Need::block && !has_rows(aval, rows)) return std::nullopt;
       const bool elsewhere = value_of(v) >= 0 && !g.steps.contains(writer(v));
       if (v < jaxpr_.num_inputs() || elsewhere) {
         (need == Need::block ? g.by_blocks : g.as_a_whole).insert(v);
@@ -268,7 +159,7 @@ class Grouping {
   }
 
   // Whether something that the group reads is computed from its results.
-  bool waits_for_itself(const Group& g) const {
+  bool waits_for_itself(const RowGroup& g) const {
     std::vector<bool> after(static_cast<std::size_t>(jaxpr_.num_vars()), false);
     for (const Var v : g.stored) after[static_cast<std::size_t>(v)] = true;
     for (const Eqn& e : jaxpr_.eqns()) {
@@ -283,12 +174,12 @@ class Grouping {
            std::any_of(g.as_a_whole.begin(), g.as_a_whole.end(), is_after);
   }
 
-  std::optional<Group> grow(int seed, const std::set<int>& taken) const {
+  std::optional<RowGroup> grow(int seed, const std::set<int>& taken) const {
     const std::vector<Var> stored = stored_by(seed);
     if (stored.empty() || jaxpr_.aval(stored[0]).shape.empty()) return std::nullopt;
     const std::int64_t rows = jaxpr_.aval(stored[0]).shape[0];
     if (rows < 2) return std::nullopt;
-    std::optional<Group> group = group_of({seed}, rows);
+    std::optional<RowGroup> group = group_of({seed}, rows);
     for (std::size_t before = 0; group && before < group->steps.size();) {
       before = group->steps.size();
       for (int s = 0; s < static_cast<int>(steps().size()); ++s) {
@@ -303,20 +194,20 @@ class Grouping {
     return group;
   }
 
-  bool reads_from(int s, const Group& g) const {
+  bool reads_from(int s, const RowGroup& g) const {
     return std::any_of(step(s).reads.begin(), step(s).reads.end(), [&](int v) {
       return g.steps.contains(writer_[static_cast<std::size_t>(v)]);
     });
   }
 
-  bool writes_for(int s, const Group& g) const {
+  bool writes_for(int s, const RowGroup& g) const {
     return std::any_of(g.by_blocks.begin(), g.by_blocks.end(),
                        [&](Var v) { return writer(v) == s && bytes(v) >= kCache / 4; });
   }
 
   // ---- is it worth it? ---------------------------------------------------------------------------
   // Sets the outputs and the number of rows of a block.
-  bool is_worth_it(Group& g) {
+  bool is_worth_it(RowGroup& g) {
     if (g.steps.size() < 2) return false;
     const std::set<Var> needed = needed_outside(g);
     std::int64_t inside = 0, all = 0, whole = 0, elements = 0;
@@ -344,7 +235,7 @@ class Grouping {
     return g.block > 0 && g.block * each <= 2 * kCache && 4 * g.block >= std::min(most, g.rows / 2);
   }
 
-  std::int64_t least_product_rows(const Group& g) const {
+  std::int64_t least_product_rows(const RowGroup& g) const {
     constexpr std::int64_t kCall =
         48 * 48 * 48;  // see matmul_function: smaller ones add in other orders
     std::int64_t least = 1;
@@ -365,9 +256,9 @@ class Grouping {
   }
 
   // Of what the group stores, what the rest of the program reads.
-  std::set<Var> needed_outside(const Group& g) const {
+  std::set<Var> needed_outside(const RowGroup& g) const {
     const std::vector<bool> needed =
-        live([&](Var v) { return g.stored.contains(v) ? &g : nullptr; });
+        needed_variables(jaxpr_, [&](Var v) { return g.stored.contains(v) ? &g : nullptr; });
     std::set<Var> out;
     for (const Var v : g.stored) {
       if (needed[static_cast<std::size_t>(v)]) out.insert(v);
@@ -375,129 +266,11 @@ class Grouping {
     return out;
   }
 
-  // The variables that the program needs where groups compute what they store.
-  template <class GroupOf>
-  std::vector<bool> live(const GroupOf& group_of) const {
-    std::vector<bool> out(static_cast<std::size_t>(jaxpr_.num_vars()), false);
-    std::vector<Var> todo;
-    const auto want = [&](Var v) {
-      if (out[static_cast<std::size_t>(v)]) return;
-      out[static_cast<std::size_t>(v)] = true;
-      todo.push_back(v);
-    };
-    const auto want_all = [&](const std::vector<Atom>& atoms) {
-      for (const Atom& a : atoms) {
-        if (a.is_var()) want(a.var());
-      }
-    };
-    want_all(jaxpr_.outs());
-    for (const Eqn& e : jaxpr_.eqns()) {
-      if (e.effect != Effect::none) want_all(e.inputs);
-    }
-    while (!todo.empty()) {
-      const Var v = todo.back();
-      todo.pop_back();
-      if (const Group* g = group_of(v)) {
-        for (const Var leaf : g->by_blocks) want(leaf);
-        for (const Var leaf : g->as_a_whole) want(leaf);
-      } else if (producer(v) >= 0) {
-        want_all(eqn(producer(v)).inputs);
-      }
-    }
-    return out;
-  }
-
-  // ---- the program with loops --------------------------------------------------------------------
-  Jaxpr rewritten() {
-    atoms_.resize(static_cast<std::size_t>(jaxpr_.num_vars()));
-    for (Var v = 0; v < jaxpr_.num_inputs(); ++v)
-      atoms_[static_cast<std::size_t>(v)] = Atom::var(builder_.add_input(jaxpr_.aval(v)));
-    const std::vector<bool> needed = live([&](Var v) -> const Group* {
-      const int g = group_of_[static_cast<std::size_t>(v)];
-      return g < 0 ? nullptr : &groups_[static_cast<std::size_t>(g)];
-    });
-    for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
-      const Eqn& equation = jaxpr_.eqns()[e];
-      bool any = false;
-      for (const Var v : equation.outputs) {
-        any = any || needed[static_cast<std::size_t>(v)];
-        if (needed[static_cast<std::size_t>(v)]) atom(Atom::var(v));
-      }
-      if (!any && equation.effect != Effect::none) emit(static_cast<int>(e));
-    }
-    std::vector<Atom> outs;
-    for (const Atom& a : jaxpr_.outs()) outs.push_back(atom(a));
-    return builder_.build(std::move(outs)).jaxpr;
-  }
-
-  // What an atom has become; first, what computes it.
-  Atom atom(const Atom& a) {
-    if (a.is_literal()) return a;
-    std::optional<Atom>& known = atoms_[static_cast<std::size_t>(a.var())];
-    if (known) return *known;
-    const int g = group_of_[static_cast<std::size_t>(a.var())];
-    if (g >= 0) {
-      emit_group(groups_[static_cast<std::size_t>(g)]);
-      if (!known) throw InternalError("a value inside a group of kernels is needed outside");
-      return *known;
-    }
-    emit(producer(a.var()));
-    return *known;
-  }
-  void emit(int e) {
-    std::vector<Atom> inputs;
-    for (const Atom& a : eqn(e).inputs) inputs.push_back(atom(a));
-    std::vector<Aval> avals;
-    for (const Var v : eqn(e).outputs) avals.push_back(jaxpr_.aval(v));
-    const auto made = builder_.add_eqn(*eqn(e).primitive, eqn(e).params, std::move(inputs), avals,
-                                       eqn(e).effect, eqn(e).where);
-    for (std::size_t i = 0; i < made.size(); ++i)
-      atoms_[static_cast<std::size_t>(eqn(e).outputs[i])] = Atom::var(made[i]);
-  }
-
-  void emit_group(const Group& g) {
-    const std::int64_t length = g.rows / g.block;
-    ScanParams params;
-    params.length = length;
-    params.num_consts = static_cast<int>(g.as_a_whole.size());
-    std::vector<Atom> inputs;
-    for (const Var v : g.as_a_whole) inputs.push_back(atom(Atom::var(v)));
-    for (const Var v : g.by_blocks) {
-      Aval aval = jaxpr_.aval(v);
-      aval.shape[0] = g.block;
-      aval.shape.insert(0, length);
-      inputs.push_back(reshaped(atom(Atom::var(v)), aval));
-    }
-    params.jaxpr = body(g);
-    std::vector<Aval> avals;
-    for (Aval aval : params.jaxpr.out_avals()) {
-      aval.shape.insert(0, length);
-      avals.push_back(aval);
-    }
-    const SourceLocation where = eqn(g.eqns.begin()->first).where;
-    const auto made = builder_.add_eqn(scan_p, Params::of(std::move(params)), std::move(inputs),
-                                       avals, Effect::none, where);
-    for (std::size_t i = 0; i < made.size(); ++i) {
-      atoms_[static_cast<std::size_t>(g.outputs[i])] =
-          reshaped(Atom::var(made[i]), jaxpr_.aval(g.outputs[i]));
-    }
-  }
-  Atom reshaped(const Atom& a, const Aval& aval) {
-    // What one group leaves another has the shape of blocks already.
-    const auto found = reshaped_from_.find(a.var());
-    const Atom from = found == reshaped_from_.end() ? a : found->second;
-    if (builder_.aval(from).shape == aval.shape) return from;
-    const Var made =
-        builder_.add_eqn1(reshape_p, Params::of(ReshapeParams{aval.shape}), {from}, aval);
-    reshaped_from_.emplace(made, from);
-    return Atom::var(made);
-  }
-
   // The steps in an order in which little is alive at a time: of those that can run, the one that leaves
   // the fewest bytes more than before.
-  std::vector<int> in_order(const Group& g) const {
+  std::vector<Var> in_order(const RowGroup& g) const {
     std::set<int> left = g.steps;
-    std::vector<int> out;
+    std::vector<Var> out;
     const auto reads = [&](int s, Var v) {
       const std::vector<int>& all = step(s).reads;
       return std::find(all.begin(), all.end(), value_of(v)) != all.end();
@@ -522,62 +295,16 @@ class Grouping {
         }
       }
       left.erase(best);
-      out.push_back(best);
+      const std::vector<Var> stored = stored_by(best);
+      out.insert(out.end(), stored.begin(), stored.end());
     }
     return out;
-  }
-
-  Jaxpr body(const Group& g) const {
-    JaxprBuilder b;
-    std::map<Var, Atom> whole, block;
-    const auto small = [&](Var v) {
-      Aval aval = jaxpr_.aval(v);
-      aval.shape[0] = g.block;
-      return aval;
-    };
-    for (const Var v : g.as_a_whole) whole.emplace(v, Atom::var(b.add_input(jaxpr_.aval(v))));
-    for (const Var v : g.by_blocks) block.emplace(v, Atom::var(b.add_input(small(v))));
-    const Rows rules(jaxpr_, g.rows);
-    const std::function<void(int)> emit = [&](int e) {
-      const bool by_rows = g.eqns.at(e) == Need::block;
-      auto& made = by_rows ? block : whole;
-      if (made.contains(eqn(e).outputs[0])) return;
-      const std::vector<Need> needs =
-          by_rows ? *rules.needs(eqn(e)) : std::vector<Need>(eqn(e).inputs.size(), Need::whole);
-      std::vector<Atom> inputs;
-      for (std::size_t i = 0; i < needs.size(); ++i) {
-        const Atom& a = eqn(e).inputs[i];
-        inputs.push_back(a);
-        if (a.is_literal()) continue;
-        const auto& known = needs[i] == Need::block ? block : whole;
-        if (!known.contains(a.var())) emit(producer(a.var()));
-        inputs.back() = known.at(a.var());
-      }
-      std::vector<Aval> avals;
-      for (const Var v : eqn(e).outputs) avals.push_back(by_rows ? small(v) : jaxpr_.aval(v));
-      const auto results =
-          b.add_eqn(*eqn(e).primitive, by_rows ? Rows::with_rows(eqn(e), g.block) : eqn(e).params,
-                    std::move(inputs), avals, Effect::none, eqn(e).where);
-      for (std::size_t i = 0; i < results.size(); ++i)
-        made.emplace(eqn(e).outputs[i], Atom::var(results[i]));
-    };
-    for (const int s : in_order(g)) {
-      for (const Var v : stored_by(s)) emit(producer(v));
-    }
-    std::vector<Atom> outs;
-    for (const Var v : g.outputs) outs.push_back(block.at(v));
-    return b.build(std::move(outs)).jaxpr;
   }
 
   const Jaxpr& jaxpr_;
   const std::unique_ptr<Plan> plan_;
   std::vector<int> producer_;
-  std::vector<int> writer_;    // of each value: the step
-  std::vector<int> group_of_;  // of each variable that one stores
-  std::vector<Group> groups_;
-  JaxprBuilder builder_;
-  std::vector<std::optional<Atom>> atoms_;  // of each variable
-  std::map<Var, Atom> reshaped_from_;
+  std::vector<int> writer_;  // of each value: the step
 };
 
 }  // namespace
