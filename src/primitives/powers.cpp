@@ -18,10 +18,11 @@ const Primitive<> sqrt_p{"sqrt", [] { return unary(sqrt_p, {
     .lower = emit(&Emitter::sqrt).with_cost(5),
 }); }};
 
-/// rsqrt(x) = 1 / sqrt(x).   d rsqrt(x) = -rsqrt(x) / (2 x) dx
+/// rsqrt(x) = 1 / sqrt(x).   d rsqrt(x) = -rsqrt(x)^3 / 2 dx. Two products take a fraction of the time of a division, and
+/// leave the range of the type only where their result does.
 const Primitive<> rsqrt_p{"rsqrt", [] { return unary(rsqrt_p, {
     .impl = eager(Op::rsqrt),
-    .jvp = [](Array dx, Array y, Array x) { return dx * (-0.5 * (y / x)); },
+    .jvp = [](Array dx, Array y, Array) { return dx * (-0.5 * (y * y * y)); },
     .lower = element([](Emitter& e, Scalar x) {
       return e.div(e.constant(x.dtype(), 1), e.sqrt(x));
     }).with_cost(6),

@@ -20,6 +20,18 @@ TEST(ElementwiseDerivatives, OfMaxAndMinAreSharedAtTies) {
   EXPECT_EQ(pulled(function_of(min_p), args, 1), (Values{0, 0.5, 1}));
 }
 
+TEST(ElementwiseDerivatives, OfRsqrtAreProductsAndKeepTheRangeOfTheirResult) {
+  const Arrays at{Array({1e-200, 1e-100, 0.25, 4.0, 1e100, 1e200})};
+  const Function slope = [](std::span<const Array> x) {
+    const Arrays tangents{lax::ones_like(x[0])};
+    return Arrays{detail::jvp_arrays(function_of(rsqrt_p), x, tangents, {}).tangents[0]};
+  };
+  EXPECT_EQ(count_eqns(detail::stage_arrays(slope, at, "f").jaxpr, "div"), 0);
+  const Values x = at[0].to_vector<double>(), slopes = slope(at)[0].to_vector<double>();
+  for (std::size_t i = 0; i < x.size(); ++i)
+    EXPECT_NEAR(slopes[i] / (-0.5 / std::sqrt(x[i]) / x[i]), 1, 2e-15) << x[i];
+}
+
 TEST(ElementwiseDerivatives, OfRemAlongTheDivisorIsMinusTheQuotient) {
   const Arrays args{Array({7.5, -7.5}), Array({2.0, 2.0})};
   EXPECT_EQ(pushed(function_of(rem_p), args, 0), (Values{1, 1}));
