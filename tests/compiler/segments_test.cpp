@@ -96,6 +96,18 @@ TEST(Segments, KeepNoArrayInMemory) {
   EXPECT_LT(arena(1 << 20), 8u << 20);  // of the 2 GB that 500 arrays would take
 }
 
+// The gradient of 400 waves has room for fewer tapes than there would be chunks.
+TEST(Segments, BeginChunksAtWholeVectorsWhereMemoryBoundsTheirNumber) {
+  const Arrays inputs{uniform({100'003}, DType::f32, 0, 1)};
+  const Compiled f = compile(stage(gradient(400), inputs));
+  const int before = num_threads();
+  set_num_threads(1);
+  const Array want = execute(f, inputs)[0];
+  set_num_threads(3);
+  expect_equal(execute(f, inputs)[0], want, 0, "gradient");
+  set_num_threads(before);
+}
+
 TEST(Segments, HoldUnderContraction) {
   const Arrays inputs{uniform({1000}, DType::f64), number(DType::f64)};
   CompileOptions options;
