@@ -2,7 +2,7 @@
 import math
 import re
 
-BANDWIDTH = re.compile(r"M\.(read|copy)_(\d+)k$")
+BANDWIDTH = re.compile(r"M\.(read|copy|stream)_(\d+)k$")
 
 
 def measured(rows):

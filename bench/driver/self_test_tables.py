@@ -4,6 +4,7 @@ import tempfile
 
 import compare
 import figures
+import limits
 import plot
 import report
 import results
@@ -28,9 +29,9 @@ def row(name, unit="us", **contenders):
 def result(*rows, threads=1):
     contenders = [{"name": name, "version": "1"} for name in ("telamon", "telamon contract", "jax", *targets.HAND)]
     machine = {"cpu": "Paper", "cores": 2, "memory": "1 GiB", "vectors": "none", "system": "none"}
-    limits = {"bandwidth": [[1024, 1e9]], "f32": 1e9, "f64": 1e9}
+    best = {"bandwidth": [[1024, 1e9]], "f32": 1e9, "f64": 1e9}
     return {"date": "2026-01-01", "command": "compare", "threads": threads, "machine": machine,
-            "contenders": contenders, "limits": limits, "rows": list(rows)}
+            "contenders": contenders, "limits": best, "rows": list(rows)}
 
 
 def some_rows():
@@ -60,6 +61,14 @@ def check_targets():
     check(met["B04.batch_small_8"] and abs(figure["B04.batch_small_8"] - 1.5) < 1e-9, "the best of several")
     check(met["B16.compile_100 total"] and not met["B16.compile_1000 total"], "bounds by number of operations")
     check(figure["B13.gather"] is None and not met["B13.gather"], "a row that failed is not measured")
+
+
+def check_limits():
+    """The best way of moving as many bytes counts, and no smaller working set stands in for a larger one."""
+    rates = {"M.read_16k": 8, "M.read_32k": 1, "M.copy_32k": 2, "M.stream_32k": 4}
+    best = limits.measured([row(name, machine=entry(1 / rate, bytes=1)) for name, rate in rates.items()])
+    check(best["bandwidth"] == [[16 << 10, 8], [32 << 10, 4]], "the best bandwidth of each size")
+    check(limits.bandwidth(best, 30 << 10) == 4 and limits.bandwidth(best, 20 << 10) == 8, "the nearest size")
 
 
 def check_targets_of_threads():
@@ -129,6 +138,7 @@ def check_soundness():
 
 
 def main():
+    check_limits()
     check_targets()
     check_targets_of_threads()
     check_table_of_targets()

@@ -1,9 +1,18 @@
 // What the machine can do, as a contender of its own: the ratios to the limit come from these.
 //   M.read_SIZEk, M.copy_SIZEk   passes over a working set of so many KiB, shared out between the threads
+//   M.stream_SIZEk               the same copies, written past the caches
 //   M.fma_f32, M.fma_f64         multiply-adds in registers
 // Each thread passes over its part on its own; a sample is the mean time of a pass.
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -76,16 +85,42 @@ float sum_of(const float* x, std::size_t n) {
   return sums[0][0];
 }
 
-/// A part of the working set for each thread, in floats.
-std::vector<std::vector<float>> parts(std::size_t kilobytes) {
-  const std::size_t each = kilobytes * 256 / static_cast<std::size_t>(threads()) / 256 * 256;
-  return {static_cast<std::size_t>(threads()), std::vector<float>(each, 1.f)};
+/// Ones, on large pages where the system has them: on small ones a pass is bound by finding its pages.
+class Part {
+ public:
+  explicit Part(std::size_t size) : size_(size) {
+    constexpr std::size_t kPage = std::size_t{2} << 20;
+    const std::size_t bytes = (4 * size + kPage - 1) / kPage * kPage;
+    data_.reset(static_cast<float*>(std::aligned_alloc(kPage, bytes)));
+    if (!data_) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+    madvise(data_.get(), bytes, MADV_HUGEPAGE);
+#endif
+    std::fill_n(data(), size, 1.f);
+  }
+  float* data() const { return data_.get(); }
+  std::size_t size() const { return size_; }
+
+ private:
+  struct Free {
+    void operator()(float* data) const { std::free(data); }
+  };
+  std::unique_ptr<float, Free> data_;
+  std::size_t size_;
+};
+/// What each thread has of the working set.
+using Parts = std::vector<Part>;
+std::shared_ptr<Parts> parts(std::size_t kilobytes) {
+  const auto n = static_cast<std::size_t>(threads());
+  auto all = std::make_shared<Parts>();
+  for (std::size_t i = 0; i < n; ++i) all->emplace_back(kilobytes * 256 / n / 256 * 256);
+  return all;
 }
 
 Case read(std::size_t kilobytes) {
-  const auto data = std::make_shared<std::vector<std::vector<float>>>(parts(kilobytes));
+  const auto data = parts(kilobytes);
   Case c = passes([data](int thread) {
-    const std::vector<float>& mine = (*data)[static_cast<std::size_t>(thread)];
+    const Part& mine = (*data)[static_cast<std::size_t>(thread)];
     float sum = sum_of(mine.data(), mine.size());
     keep(sum);
   });
@@ -93,14 +128,22 @@ Case read(std::size_t kilobytes) {
   return c;
 }
 
-Case copy(std::size_t kilobytes) {
-  const auto from = std::make_shared<std::vector<std::vector<float>>>(parts(kilobytes / 2));
-  const auto to = std::make_shared<std::vector<std::vector<float>>>(parts(kilobytes / 2));
-  Case c = passes([from, to](int thread) {
-    const std::vector<float>& mine = (*from)[static_cast<std::size_t>(thread)];
-    std::vector<float>& out = (*to)[static_cast<std::size_t>(thread)];
-    std::memcpy(out.data(), mine.data(), 4 * mine.size());
-    keep(out[0]);
+using Copy = void(float* to, const float* from, std::size_t n);
+void copy_all(float* to, const float* from, std::size_t n) { std::memcpy(to, from, 4 * n); }
+#ifdef __SSE2__
+void stream_all(float* to, const float* from, std::size_t n) {  // n: whole lines
+  for (std::size_t i = 0; i < n; i += 4) _mm_stream_ps(to + i, _mm_load_ps(from + i));
+  _mm_sfence();
+}
+#endif
+
+Case copy(std::size_t kilobytes, Copy* copy) {
+  const auto from = parts(kilobytes / 2), to = parts(kilobytes / 2);
+  Case c = passes([from, to, copy](int thread) {
+    const Part& mine = (*from)[static_cast<std::size_t>(thread)];
+    const Part& out = (*to)[static_cast<std::size_t>(thread)];
+    copy(out.data(), mine.data(), mine.size());
+    keep(out.data()[0]);
   });
   c.bytes = 8. * static_cast<double>(from->size() * from->front().size());
   return c;
@@ -134,9 +177,15 @@ Case fma(std::size_t lanes) {
 
 struct RegisterSizes {
   RegisterSizes() {
-    for (const std::size_t size : {32, 256, 2048, 16384, 131072}) {
+    for (const std::size_t size : {32, 256, 2048, 16384, 32768, 65536, 131072}) {
       Register("M.read_" + std::to_string(size) + "k", "us", [size] { return read(size); });
-      Register("M.copy_" + std::to_string(size) + "k", "us", [size] { return copy(size); });
+      Register("M.copy_" + std::to_string(size) + "k", "us",
+               [size] { return copy(size, copy_all); });
+#ifdef __SSE2__
+      if (size >= 2048)  // less lies in caches
+        Register("M.stream_" + std::to_string(size) + "k", "us",
+                 [size] { return copy(size, stream_all); });
+#endif
     }
   }
 } const register_sizes;

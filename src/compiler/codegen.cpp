@@ -214,24 +214,24 @@ std::string CodeGen::segment_name(const std::string& kernel) {
   return kernel + "_part_" + std::to_string(impl_->num_segments++);
 }
 
-Pointer CodeGen::begin_segment(const std::string& name) {
+CodeGen::SegmentArguments CodeGen::begin_segment(const std::string& name) {
   Impl& m = *impl_;
-  auto* type = llvm::FunctionType::get(m.b.getVoidTy(), {m.b.getPtrTy()}, false);
-  auto* f = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, m.module);
+  auto* f =
+      llvm::Function::Create(m.segment_type(), llvm::Function::ExternalLinkage, name, m.module);
   m.is_entry = false;
   m.start_function(f);
-  return {m.make(f->getArg(0), 0)};
+  return {{m.make(f->getArg(0), 0)}, Scalar(m.make(f->getArg(1), 0), DType::i64)};
 }
 
 void CodeGen::finish_segment() { impl_->finish_function(); }
 
-void CodeGen::call_segment(const std::string& name, Pointer tape) {
+void CodeGen::call_segment(const std::string& name, const SegmentArguments& arguments) {
   Impl& m = *impl_;
   m.at(m.depth());
-  auto callee = m.module.getOrInsertFunction(
-      name, llvm::FunctionType::get(m.b.getVoidTy(), {m.b.getPtrTy()}, false));
+  auto callee = m.module.getOrInsertFunction(name, m.segment_type());
   llvm::cast<llvm::Function>(callee.getCallee())->setDoesNotThrow();
-  m.b.CreateCall(callee, {static_cast<Node*>(tape.handle)->value});
+  m.b.CreateCall(callee, {static_cast<Node*>(arguments.tape.handle)->value,
+                          node_of(arguments.end)->value});
 }
 
 void CodeGen::Impl::leave_unless_well(Value* status) {

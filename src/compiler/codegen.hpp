@@ -92,11 +92,15 @@ class CodeGen final : public Emitter {
   CodeGen& part(std::size_t size);
   /// A name that no other segment of this has.
   std::string segment_name(const std::string& kernel);
-  /// A function of one argument, `void name(tape)`; gives that argument.
-  Pointer begin_segment(const std::string& name);
+  /// What a segment works on: `void name(tape, end)`, both addresses.
+  struct SegmentArguments {
+    Pointer tape;
+    Scalar end;
+  };
+  SegmentArguments begin_segment(const std::string& name);
   void finish_segment();
   /// Calls a segment of a part of this.
-  void call_segment(const std::string& name, Pointer tape);
+  void call_segment(const std::string& name, const SegmentArguments& arguments);
 
   /// Calls the function for chunks of [0, end) on the thread pool.
   void call_parallel(const KernelCode& kernel, Scalar end, const Chunks& chunks);
@@ -151,8 +155,9 @@ class CodeGen final : public Emitter {
   Scalars load_columns(Pointer from, DType dtype, Scalar first, int k);
   /// The other way round: as many columns as there are values.
   void store_columns(Pointer to, DType dtype, Scalar first, const Scalars& columns);
-  /// An address as an i64, to be kept in a slot.
+  /// An address as an i64, to be kept in a slot or counted up; and back.
   Scalar address(Pointer p);
+  Pointer pointer_to(Scalar address);
   /// A load that is neither moved nor merged: of a number, or of a whole vector.
   Scalar load_now(Pointer from, DType dtype, Scalar index);
   /// Asks for the line of the cache that holds this element; any index is allowed.

@@ -142,6 +142,9 @@ struct CodeGen::Impl {
   // types
   llvm::Type* type(DType dtype);         ///< in registers (bool: i1)
   llvm::Type* memory_type(DType dtype);  ///< bool: i8
+  llvm::FunctionType* segment_type() {
+    return llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty()}, false);
+  }
   llvm::Type* vector_type(llvm::Type* t, int n) {
     return llvm::FixedVectorType::get(t, static_cast<unsigned>(n));
   }

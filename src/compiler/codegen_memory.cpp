@@ -41,6 +41,12 @@ Scalar CodeGen::address(Pointer p) {
   return Scalar(m.make(m.b.CreatePtrToInt(n->value, m.b.getInt64Ty()), m.depth()), DType::i64);
 }
 
+Pointer CodeGen::pointer_to(Scalar address) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  return {m.make(m.b.CreateIntToPtr(node_of(address)->value, m.b.getPtrTy()), m.depth())};
+}
+
 Pointer CodeGen::pointer(Location where) {
   Impl& m = *impl_;
   if (where.kind == Location::Kind::arena_slot || where.kind == Location::Kind::chunk_slot) {

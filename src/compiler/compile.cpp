@@ -321,7 +321,8 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
                                  .epilogues = c.enabled("epilogues"),
                                  .matmul = c.enabled("matmul"),
                                  .cells = c.enabled("cells"),
-                                 .segments = c.enabled("segments")};
+                                 .segments = c.enabled("segments"),
+                                 .overlap_segments = c.enabled("loop_stages")};
   // Chains of kernels over large arrays become loops over blocks of rows.
   if (has_large_values(jaxpr))
     c.run("row_groups", jaxpr, [&](const Jaxpr& j) { return group_rows(j, plan_options); });

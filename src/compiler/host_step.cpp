@@ -114,7 +114,8 @@ int parallel_kernel(Context* context, KernelFunction kernel, const std::int64_t*
                     std::int64_t end, std::int64_t grain, std::int64_t most, std::int64_t slice,
                     std::int64_t slice_bytes) noexcept {
   if (end <= 0) return 0;
-  if (most > 0) grain = std::max(grain, (end + most - 1) / most);
+  // Where that makes too many chunks, each is several of them: they begin at whole vectors.
+  if (most > 0) grain *= ((end + grain - 1) / grain + most - 1) / most;
   // One thread walks through memory in order. What a chunk computes does not depend on where it ends.
   if (runtime::num_threads() == 1) grain = end;
   const std::atomic<bool>& stopped = static_cast<HostState*>(context->host)->stopped;

@@ -245,7 +245,7 @@ class Planner {
   // A long loop becomes functions, with memory for what they leave each other.
   void cut_loop(Step& step) {
     Kernel& k = step.kernel;
-    k.segments = cut_kernel(jaxpr(), k, producer_);
+    k.segments = cut_kernel(jaxpr(), k, producer_, options_.overlap_segments);
     if (!k.segments) return;
     const std::int64_t tapes = chunking(plan_, step).grain > 0 ? num_tapes(*k.segments) : 1;
     k.tape = add_value(Aval(Shape{tapes, k.segments->bytes}, DType::u8), {});

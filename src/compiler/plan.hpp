@@ -157,6 +157,7 @@ struct PlanOptions {
   bool matmul = true;     ///< large matrix products are calls of the runtime's
   bool cells = true;      ///< small loops keep their state in registers
   bool segments = true;   ///< long kernels are cut into functions rather than into kernels
+  bool overlap_segments = true;  ///< these take several vectors at a time
   /// The last of each chain gives a result of the program. All of its results share one memory.
   std::vector<UpdateChain> updates{};
   std::set<int> alone{};  ///< equations with kernels of their own

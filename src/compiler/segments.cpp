@@ -1,9 +1,11 @@
 #include "compiler/segments.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <unordered_map>
 
 #include "compiler/emit.hpp"
+#include "runtime/cpu.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -13,14 +15,17 @@ namespace {
 
 constexpr std::size_t kLeast = 96;     // equations of a kernel that is cut
 constexpr std::size_t kLongest = 160;  // of a function
-constexpr std::int64_t kLine = 64;     // bytes
+constexpr int kStretch = 48;           // cycles of a stretch, about
+constexpr std::int64_t kVectors =
+    8;  // at a time: code that the caches do not hold is read once for all
+constexpr std::int64_t kLine = 64;  // bytes
 
 bool is_name(const Eqn& eqn) {
   return eqn.primitive == &reshape_p || eqn.primitive == &broadcast_in_dim_p;
 }
 
-/// Memory for values that live from one function to another. What a function reads for the last time
-/// is free for what the next one writes.
+/// Memory for values that live from one stretch to another. What a stretch reads for the last time is
+/// free for what the next one writes.
 class Tape {
  public:
   std::int64_t bytes = 0;
@@ -44,19 +49,25 @@ class Tape {
 };
 
 class Cutter {
-  static constexpr int kNoSegment = -1, kNoMember = -2;
+  static constexpr int kNoStretch = -1, kNoMember = -2;
 
  public:
   Cutter(const Jaxpr& jaxpr, const Kernel& kernel, const std::vector<int>& producer)
       : jaxpr_(jaxpr), kernel_(kernel), producer_(producer), size_(kernel.shape.num_elements()) {}
 
-  std::shared_ptr<const Segments> run() {
+  std::shared_ptr<const Segments> run(bool overlap) {
     if (!kernel_.can_be_cut || kernel_.members.size() < kLeast || size_ == 0) return nullptr;
-    segment_of_.assign(jaxpr_.eqns().size(), kNoMember);
-    for (const int e : kernel_.members) segment_of_[static_cast<std::size_t>(e)] = kNoSegment;
+    stretch_of_.assign(jaxpr_.eqns().size(), kNoMember);
+    for (const int e : kernel_.members) stretch_of_[static_cast<std::size_t>(e)] = kNoStretch;
     out_.lanes = size_ == 1 ? 1 : vector_lanes(jaxpr_, kernel_);
+    constexpr std::int64_t kNumber = 8;  // bytes of a number, at most
+    out_.vector_bytes = size_ == 1 ? kNumber : static_cast<std::int64_t>(runtime::vector_bytes());
+    if (overlap) {
+      const auto whole = static_cast<std::uint64_t>(std::max<std::int64_t>(size_ / out_.lanes, 1));
+      out_.vectors = std::min(kVectors, static_cast<std::int64_t>(std::bit_floor(whole)));
+    }
     cut();
-    if (out_.equations.empty()) return nullptr;
+    if (out_.functions.empty()) return nullptr;
     find_uses();
     place();
     return std::make_shared<const Segments>(std::move(out_));
@@ -64,10 +75,10 @@ class Cutter {
 
  private:
   const Eqn& eqn(int e) const { return jaxpr_.eqns()[static_cast<std::size_t>(e)]; }
-  int segment_of(int e) const { return segment_of_[static_cast<std::size_t>(e)]; }
+  int stretch_of(int e) const { return stretch_of_[static_cast<std::size_t>(e)]; }
   bool computed(Var v) const {
     const int e = producer_[static_cast<std::size_t>(v)];
-    return e >= 0 && segment_of(e) != kNoMember;
+    return e >= 0 && stretch_of(e) != kNoMember;
   }
   bool uniform(Var v) const { return size_ > 1 && jaxpr_.aval(v).size() == 1; }
 
@@ -84,17 +95,32 @@ class Cutter {
       const auto at = [&](std::size_t k) {
         return all.begin() + static_cast<std::ptrdiff_t>(all.size() * k / n);
       };
-      out_.equations.emplace_back(at(i), at(i + 1));
-      for (const int e : out_.equations.back())
-        segment_of_[static_cast<std::size_t>(e)] = static_cast<int>(i);
+      out_.functions.emplace_back();
+      cut_function({at(i), at(i + 1)});
+    }
+  }
+  // One vector at a time gains nothing from stretches.
+  void cut_function(std::span<const int> equations) {
+    int cycles = kStretch;
+    for (const int e : equations) {
+      const int cost = element_cost(eqn(e));
+      const bool full = out_.vectors > 1 && cycles + cost > kStretch;
+      if (std::vector<Segments::Stretch>& f = out_.functions.back(); f.empty() || full) {
+        f.emplace_back();
+        ++num_stretches_;
+        cycles = 0;
+      }
+      cycles += cost;
+      out_.functions.back().back().push_back(e);
+      stretch_of_[static_cast<std::size_t>(e)] = num_stretches_ - 1;
     }
   }
 
   struct Use {
     int first = -1,
-        last = -1;  // the functions that make it and read it last; -1: it comes from outside
+        last = -1;  // the stretches that make it and read it last; -1: it comes from outside
   };
-  void use(const Atom& a, int segment) {
+  void use(const Atom& a, int stretch) {
     const Atom named = out_.named(jaxpr_, producer_, a);
     if (named.is_literal()) return;
     const Var v = named.var();
@@ -103,26 +129,28 @@ class Cutter {
     if (is_new) {
       if (uniform(v)) out_.uniforms.push_back(v);
       else if (!computed(v)) out_.inputs.push_back(v);
-      else u.first = segment_of(producer_[static_cast<std::size_t>(v)]);
+      else u.first = stretch_of(producer_[static_cast<std::size_t>(v)]);
     }
-    u.last = std::max(u.last, segment);
+    u.last = std::max(u.last, stretch);
   }
   void find_uses() {
-    for (std::size_t s = 0; s < out_.equations.size(); ++s) {
-      for (const int e : out_.equations[s]) {
-        for (const Atom& a : eqn(e).inputs) use(a, static_cast<int>(s));
+    for (const auto& function : out_.functions) {
+      for (const Segments::Stretch& stretch : function) {
+        for (const int e : stretch) {
+          for (const Atom& a : eqn(e).inputs) use(a, stretch_of(e));
+        }
       }
     }
-    for (const Var v : kernel_.roots) use(Atom::var(v), static_cast<int>(out_.equations.size()));
+    for (const Var v : kernel_.roots) use(Atom::var(v), num_stretches_);
   }
 
   std::int64_t bytes(Var v) const {
-    const auto each = static_cast<std::int64_t>(size_of(jaxpr_.aval(v).dtype));
-    return uniform(v) ? each : each * out_.lanes;
+    return uniform(v) ? static_cast<std::int64_t>(size_of(jaxpr_.aval(v).dtype))
+                      : out_.vectors * out_.vector_bytes;
   }
   void place() {
     Tape tape;
-    const auto n = out_.equations.size();
+    const auto n = static_cast<std::size_t>(num_stretches_);
     std::vector<std::vector<Var>> made(n + 1), read_last(n + 1);  // made before: in made[0]
     for (const auto& [v, u] : uses_) {
       if (u.first == u.last) continue;
@@ -143,7 +171,8 @@ class Cutter {
   const std::vector<int>& producer_;
   std::int64_t size_;
   Segments out_;
-  std::vector<int> segment_of_;  // of equations
+  std::vector<int> stretch_of_;  // of equations, counted over all functions
+  int num_stretches_ = 0;
   std::unordered_map<Var, Use> uses_;
 };
 
@@ -172,12 +201,12 @@ bool can_cut(const Jaxpr& jaxpr, const Eqn& eqn, Form form, const Shape& space) 
 }
 
 std::shared_ptr<const Segments> cut_kernel(const Jaxpr& jaxpr, const Kernel& kernel,
-                                           const std::vector<int>& producer) {
-  return Cutter(jaxpr, kernel, producer).run();
+                                           const std::vector<int>& producer, bool overlap) {
+  return Cutter(jaxpr, kernel, producer).run(overlap);
 }
 
 std::int64_t num_tapes(const Segments& segments) {
-  constexpr std::int64_t kMost = Step::kMaxChunks, kLeastTapes = 8, kBytes = std::int64_t{1} << 22;
+  constexpr std::int64_t kMost = Step::kMaxChunks, kLeastTapes = 8, kBytes = std::int64_t{1} << 24;
   return std::clamp(kBytes / std::max<std::int64_t>(segments.bytes, 1), kLeastTapes, kMost);
 }
 

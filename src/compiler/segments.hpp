@@ -1,10 +1,16 @@
 // Long kernels cut into functions. A kernel of thousands of equations at one index is straight-line code
 // in a loop: as one function it would take LLVM's register allocator far too long, and as many kernels
 // it would send every value that one computes and another needs through memory. So it stays one kernel,
-// whose loop calls one function after the other for each vector; what one leaves to another lies on a
-// tape, a piece of memory for one vector of each such value, which the caches hold.
+// whose loop calls one function after the other for a few vectors at a time; what one leaves to another
+// lies on a tape, a piece of memory for these vectors of each such value, which the caches hold.
 //
-//   for each vector i:  tape[0] = x[i];  segment_0(tape);  segment_1(tape);  ...;  y[i] = tape[7]
+//   for each n vectors i:  tape[0] = x[i];  segment_0(tape, n);  segment_1(tape, n);  ...;  y[i] = tape[7]
+//
+// In a chain each operation waits for the one before, and a processor looks ahead by a few hundred
+// instructions only. So a function is a row of short loops, each over a stretch of its equations: while
+// one vector waits in a stretch, others are on their way through the same instructions.
+//
+//   segment_0(tape, n):  for k < n: stretch 0 of vector k;  for k < n: stretch 1 of vector k;  ...
 #pragma once
 
 #include <map>
@@ -19,13 +25,16 @@ inline namespace v1 {
 namespace compiler {
 
 struct Segments {
-  std::vector<std::vector<int>> equations;  ///< of each function, in the order of the program
+  using Stretch = std::vector<int>;             ///< equations, in the order of the program
+  std::vector<std::vector<Stretch>> functions;  ///< what each of them is made of
   std::set<int> names;        ///< equations that only name a value: reshapes, spread numbers
   std::vector<Var> inputs;    ///< vectors that the kernel reads
   std::vector<Var> uniforms;  ///< numbers that are the same at every index: read or computed before
   std::map<Var, std::int64_t> places;  ///< of all these and of what crosses: offsets on the tape
   std::int64_t bytes = 0;              ///< of the tape
   int lanes = 1;
+  std::int64_t vectors = 1;       ///< that a function takes at a time, at most
+  std::int64_t vector_bytes = 0;  ///< what each of them has of a place; they lie side by side there
 
   /// What an atom names after all: a variable that is computed or read, or a literal.
   Atom named(const Jaxpr& jaxpr, const std::vector<int>& producer, Atom a) const;
@@ -35,9 +44,10 @@ struct Segments {
 /// element from the elements of its operands at the same row-major index, or from single numbers.
 bool can_cut(const Jaxpr& jaxpr, const Eqn& eqn, Form form, const Shape& space);
 
-/// How to cut a kernel; null when it is short, or not of that kind.
+/// How to cut a kernel; null when it is short, or not of that kind. `overlap`: functions take several
+/// vectors at a time.
 std::shared_ptr<const Segments> cut_kernel(const Jaxpr& jaxpr, const Kernel& kernel,
-                                           const std::vector<int>& producer);
+                                           const std::vector<int>& producer, bool overlap);
 
 /// Slices of memory for the tapes of a kernel whose chunks run at once.
 std::int64_t num_tapes(const Segments& segments);

@@ -93,7 +93,30 @@ TEST(Segments, KeepNoArrayInMemory) {
     return compile(stage(gradient(100), inputs))->info().arena_bytes;
   };
   EXPECT_EQ(arena(1 << 20), arena(1 << 22));
-  EXPECT_LT(arena(1 << 20), 8u << 20);  // of the 2 GB that 500 arrays would take
+  EXPECT_LT(arena(1 << 20), 17u << 20);  // of the 2 GB that 500 arrays would take
+}
+
+// The gradient of 400 waves has room for fewer tapes than there would be chunks.
+TEST(Segments, BeginChunksAtWholeVectorsWhereMemoryBoundsTheirNumber) {
+  const Arrays inputs{uniform({100'003}, DType::f32, 0, 1)};
+  const Compiled f = compile(stage(gradient(400), inputs));
+  const int before = num_threads();
+  set_num_threads(1);
+  const Array want = execute(f, inputs)[0];
+  set_num_threads(3);
+  expect_equal(execute(f, inputs)[0], want, 0, "gradient");
+  set_num_threads(before);
+}
+
+// The tape has room for them.
+TEST(Segments, TakeSeveralVectorsAtATime) {
+  const auto arena = [](std::int64_t n, CompileOptions options = {}) {
+    const Arrays inputs{uniform({n}, DType::f64, 0, 1)};
+    return check(gradient(100), inputs, 1, 0, options)->info().arena_bytes;
+  };
+  const CompileOptions one{.contract = false, .name = "one", .disabled = {"loop_stages"}};
+  EXPECT_GT(arena(100), 4 * arena(100, one));
+  EXPECT_EQ(arena(3), arena(3, one));  // less than two of the narrowest
 }
 
 TEST(Segments, HoldUnderContraction) {
