@@ -40,6 +40,8 @@ struct BlockOptions {
   /// store nothing that the body reads at another index.
   bool loads_leave = false;
   bool in_stages = false;  ///< see CodeGen::loop_in_stages
+  /// The last block may have fewer lanes: a power of two of them needs no mask.
+  bool narrow_tail = false;
 };
 /// body(base) for blocks of `lanes` indices from begin to end, the last one masked; `size` is the
 /// extent of the whole dimension.

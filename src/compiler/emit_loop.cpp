@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "compiler/emit.hpp"
 #include "compiler/forms.hpp"
@@ -76,7 +77,7 @@ void seamed_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int 
     const std::int64_t last_base = std::max(from, to - lanes);
     vector_loop(gen, low, high, to, lanes,
                 [&](Scalar base) { body(gen.within(base, from, last_base)); },
-                {.loads_leave = true, .in_stages = in_stages});
+                {.loads_leave = true, .in_stages = in_stages, .narrow_tail = true});
     from = to;
   }
 }
@@ -356,7 +357,8 @@ void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int 
   }
   if (rest > 0) {
     const auto tail = [&] {
-      gen.set_lanes(lanes, static_cast<int>(rest));
+      const bool narrow = options.narrow_tail && (rest & (rest - 1)) == 0;
+      gen.set_lanes(narrow ? static_cast<int>(rest) : lanes, static_cast<int>(rest));
       once(whole);
     };
     if (all) tail();
@@ -376,6 +378,37 @@ void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bound
       nest();
       index.pop_back();
     });
+  };
+  nest();
+}
+
+// Whether the rows of a small kernel are written out one after the other: what an index decides (a padding,
+// a row of the identity) is decided by the compiler then, and there is no loop to go round.
+static bool writes_rows_out(const KernelContext& k, std::size_t inner, int lanes) {
+  constexpr std::int64_t kMostRows = 16, kMost = 512;  // kMost: operations on vectors
+  constexpr std::size_t kFewSteps = 8;  // of the program: others take long enough to compile
+  const Shape& shape = k.kernel().shape;
+  std::int64_t first = 0, last = 0;
+  if (!k.plan.emit.inline_kernels || inner == 0 || k.plan.steps.size() > kFewSteps ||
+      !CodeGen::known_constant(k.begin, first) || !CodeGen::known_constant(k.end, last) ||
+      first != 0 || last != shape[0])
+    return false;
+  const std::int64_t columns = shape[inner], rows = shape.num_elements() / columns;
+  const std::int64_t blocks = (columns + lanes - 1) / lanes;
+  return rows <= kMostRows && rows * blocks * cost_of(k.scope, k.kernel()) <= kMost;
+}
+
+/// body(index) for each index of these sizes, without a loop.
+static void each_index(CodeGen& gen, std::span<const std::int64_t> sizes,
+                       const std::function<void(const Index&)>& body) {
+  Index index;
+  const std::function<void()> nest = [&] {
+    if (index.size() == sizes.size()) return gen.region([&] { body(index); });
+    for (std::int64_t i = 0; i < sizes[index.size()]; ++i) {
+      index.push_back(gen.index(i));
+      nest();
+      index.pop_back();
+    }
   };
   nest();
 }
@@ -436,12 +469,15 @@ void emit_loop(KernelContext& k) {
                 });
     return;
   }
-  loop_nest(gen, outer, [&](const Index& index) {
+  const auto row = [&](const Index& index) {
     const Scalar first = inner == 0 ? k.begin : gen.index(0);
     const Scalar last = inner == 0 ? k.end : gen.index(kernel.shape[inner]);
     seamed_loop(gen, first, last, kernel.shape[inner], lanes, seams, in_stages,
                 [&](Scalar base) { point(index, base); });
-  });
+  };
+  if (writes_rows_out(k, inner, lanes))
+    return each_index(gen, std::span(kernel.shape.data(), inner), row);
+  loop_nest(gen, outer, row);
 }
 
 void emit_update(KernelContext& k) {

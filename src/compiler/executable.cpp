@@ -74,16 +74,14 @@ Array NativeExecutable::result(int o, std::span<const Array> inputs,
                                const std::vector<bool>& donated, const char* call) const {
   const Aval& aval = out_avals_[static_cast<std::size_t>(o)];
   const std::size_t bytes = out_bytes_[static_cast<std::size_t>(o)];
-  if (!donated.empty()) {
-    for (const int argument : parts_.launch.reusable[static_cast<std::size_t>(o)]) {
-      const int i = argument - static_cast<int>(parts_.consts.size());
-      if (i < 0 || !donated[static_cast<std::size_t>(i)]) continue;
-      detail::DeviceBuffer& buffer =
-          detail::concrete_node(inputs[static_cast<std::size_t>(i)]).buffer();
-      if (buffer.donated() || buffer.bytes() != bytes) continue;
-      runtime::count(runtime::live_counters().donations);
-      return detail::with_aval(buffer.donate_into(inputs[static_cast<std::size_t>(i)], call), aval);
-    }
+  for (const int argument : parts_.launch.reusable[static_cast<std::size_t>(o)]) {
+    const int i = argument - static_cast<int>(parts_.consts.size());
+    if (i < 0 || !donated[static_cast<std::size_t>(i)]) continue;
+    detail::DeviceBuffer& buffer =
+        detail::concrete_node(inputs[static_cast<std::size_t>(i)]).buffer();
+    if (buffer.donated() || buffer.bytes() != bytes) continue;
+    runtime::count(runtime::live_counters().donations);
+    return detail::with_aval(buffer.donate_into(inputs[static_cast<std::size_t>(i)], call), aval);
   }
   return detail::make_uninitialized(aval, bytes);
 }
@@ -100,7 +98,8 @@ void NativeExecutable::execute_into(std::span<const Array> inputs, const std::ve
 
   Pointers<void*> results(outputs.size());
   for (std::size_t o = 0; o < outputs.size(); ++o) {
-    outputs[o] = result(static_cast<int>(o), inputs, donated, call);
+    outputs[o] = donated.empty() ? detail::make_uninitialized(out_avals_[o], out_bytes_[o])
+                                 : result(static_cast<int>(o), inputs, donated, call);
     results.data()[o] = detail::known_concrete_node(outputs[o]).data();
   }
 

@@ -31,6 +31,7 @@ class SmallList {
   }
   std::size_t size() const { return size_; }
   const T& operator[](std::size_t i) const { return items_[i]; }
+  const T& back() const { return items_[size_ - 1]; }
   operator std::span<const T>() const { return {items_, size_}; }
 
  private:

@@ -8,6 +8,7 @@
 #include "core/small_list.hpp"
 #include "core/thread_storage.hpp"
 #include "core/trace.hpp"
+#include "runtime/allocator.hpp"
 #include "telamon/debug.hpp"
 #include "telamon/detail/transform_site.hpp"
 
@@ -59,8 +60,8 @@ std::string tracer_name(const Tracer& tracer) {
 
 }  // namespace
 
-Tracer::Tracer(std::shared_ptr<MainTrace> main, ShapedArray aval)
-    : ArrayNode(Kind::tracer, std::move(aval)), main_(std::move(main)), created_(error_site()) {
+Tracer::Tracer(std::shared_ptr<MainTrace> main, const ShapedArray& aval)
+    : ArrayNode(Kind::tracer, aval), main_(std::move(main)), created_(error_site()) {
   if (LiveTracers* live = main_->live_tracers()) {
     const std::lock_guard lock(live->mutex);
     live->tracers.insert(this);
@@ -72,6 +73,8 @@ Tracer::~Tracer() {
     live->tracers.erase(this);
   }
 }
+void* Tracer::operator new(std::size_t size) { return runtime::allocate(size); }
+void Tracer::operator delete(void* p, std::size_t size) { runtime::deallocate(p, size); }
 
 // Each level takes some kilobytes of the thread's stack, of which systems grant 8 MiB or less.
 constexpr int kMaxDepth = 200;
@@ -202,9 +205,14 @@ Array full_raise(MainTrace& main, const Array& x) {
                       " to level " + std::to_string(main.level()));
 }
 
-Array full_lower(const Array& x) {
-  const Tracer* t = as_tracer(x);
-  return t ? t->full_lower(x) : x;
+const Array& full_lower(const Array& x) {
+  const Array* lowest = &x;
+  while (const Tracer* t = as_tracer(*lowest)) {
+    const Array* inner = t->lowered();
+    if (!inner) break;
+    lowest = inner;
+  }
+  return *lowest;
 }
 
 std::optional<Array> known_value(const Array& x) {
@@ -262,10 +270,18 @@ namespace {
 Arrays apply(const PrimitiveBase& primitive, const Params& params, std::span<const Array> args) {
   detail::MainTrace* top = detail::find_top_trace(args);
   if (!top) return detail::evaluate(primitive, params, args);
-  detail::SmallList<Array> tracers(args.size());
-  for (const Array& x : args) tracers.emplace_back(detail::full_raise(*top, x));
+  detail::SmallList<Array> boxes(args.size());
+  detail::BorrowedArrays tracers;
+  for (const Array& x : args) {
+    const bool raised = detail::is_tracer_of(*top, x);
+    if (!raised) boxes.emplace_back(detail::full_raise(*top, x));
+    tracers.push_back(raised ? x : boxes.back());
+  }
   Arrays outs = top->trace().process_primitive(primitive, params, tracers);
-  for (Array& out : outs) out = detail::full_lower(out);
+  for (Array& out : outs) {
+    const Array& lowered = detail::full_lower(out);
+    if (&lowered != &out) out = Array(lowered);
+  }
   return outs;
 }
 

@@ -14,6 +14,7 @@
 
 #include "core/avals.hpp"
 #include "telamon/array.hpp"
+#include "telamon/detail/array_lists.hpp"
 #include "telamon/primitive.hpp"
 
 namespace telamon {
@@ -80,17 +81,22 @@ std::shared_ptr<MainTrace> Trace::main_ptr() const { return main_->shared_from_t
 /// A boxed value: an aval and the interpreter it belongs to.
 class Tracer : public ArrayNode {
  public:
-  Tracer(std::shared_ptr<MainTrace> main, ShapedArray aval);
+  Tracer(std::shared_ptr<MainTrace> main, const ShapedArray& aval);
   ~Tracer() override;
   MainTrace& main() const { return *main_; }
   const std::shared_ptr<MainTrace>& main_ptr() const { return main_; }
   SourceLocation created() const { return created_; }
-  /// Unboxes as far as possible. `self` is the handle of this tracer.
-  virtual Array full_lower(const Array& self) const { return self; }
+  /// The value that it boxes and adds nothing to; null where it does.
+  virtual const Array* lowered() const { return nullptr; }
   /// The value when it is known: what bool(), item() and printing ask for.
   virtual std::optional<Array> known_value() const { return std::nullopt; }
   /// The tracer for whose sake the value is not known: this one, or one that it boxes.
   virtual const Tracer& hidden_by() const { return *this; }
+
+  // A trace makes several for each operation, and lets go of all of them together: they lie in blocks that
+  // are kept for the next trace.
+  static void* operator new(std::size_t size);
+  static void operator delete(void* p, std::size_t size);
 
  private:
   std::shared_ptr<MainTrace> main_;
@@ -181,11 +187,31 @@ MainTrace* find_top_trace(std::span<const Array> args);
 /// Applies `primitive` to concrete arrays (interpreters/evaluate.cpp).
 Arrays evaluate(const PrimitiveBase& primitive, const Params& params, std::span<const Array> args);
 Array full_raise(MainTrace& main, const Array& x);
-Array full_lower(const Array& x);
+/// What x boxes at the lowest level at which nothing is lost, or x itself.
+const Array& full_lower(const Array& x);
+/// Whether x is a tracer of this trace: raising it would change nothing.
+inline bool is_tracer_of(const MainTrace& main, const Array& x) {
+  const Tracer* t = as_tracer(x);
+  return t && &t->main() == &main;
+}
 /// The concrete value behind x, if it is known at this moment.
 std::optional<Array> known_value(const Array& x);
 /// The same, or ConcretizationError: `what` says what was tried ("bool()", "item()").
 Array concrete_value(const Array& x, const char* what);
+
+/// The only result of a primitive of operands that somebody holds: no references are counted. For
+/// primitives of the library, whose rules run no code of the user's that might let go of them.
+template <class... X>
+Array bind_held(const PrimitiveBase& primitive, const Params& params, const X&... x) {
+  BorrowedArrays operands;
+  (operands.push_back(x), ...);
+  return std::move(primitive.bind_erased(params, operands)[0]);
+}
+
+/// Whether tangents and cotangents of `primal` have this shape and dtype.
+inline bool is_tangent_type(const Aval& tangent, const Aval& primal) {
+  return tangent.dtype == tangent_dtype(primal.dtype) && tangent.shape == primal.shape;
+}
 
 /// The staged NotImplementedErrors: stage is "impl", "abstract_eval", "lower", "jvp", "transpose",
 /// or "batch".

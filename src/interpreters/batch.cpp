@@ -27,9 +27,7 @@ class BatchTracer final : public Tracer {
         axis_(axis) {}
   const Array& value() const { return value_; }
   BatchAxis axis() const { return axis_; }
-  Array full_lower(const Array& self) const override {
-    return axis_ ? self : detail::full_lower(value_);
-  }
+  const Array* lowered() const override { return axis_ ? nullptr : &value_; }
   std::optional<Array> known_value() const override {
     return axis_ ? std::nullopt : detail::known_value(value_);
   }

@@ -35,14 +35,14 @@ class JvpTrace final : public Trace {
   explicit JvpTrace(std::string name) : name_(std::move(name)) {}
   std::string describe() const override { return name_; }
 
-  Array box(const Array& primal, const Tangent& tangent) const {
+  Array box(Array primal, Tangent tangent) const {
     check_explicit(primal);
     if (!tangent.is_zero()) check_explicit(tangent.array());
     if (tangent.is_zero()) return primal;  // nothing to carry: stays at its own level
     TELAMON_CHECK(
-        tangent.aval().same_type(primal.aval().tangent()),
+        is_tangent_type(tangent.aval(), primal.aval()),
         "tangent " + tangent.aval().to_string() + " of primal " + primal.aval().to_string());
-    return Array(new JvpTracer(main_ptr(), primal, tangent));
+    return Array(new JvpTracer(main_ptr(), std::move(primal), std::move(tangent)));
   }
   Array pure(const Array& x) override {
     return Array(new JvpTracer(main_ptr(), x, Zero{x.aval().tangent()}));
@@ -51,12 +51,12 @@ class JvpTrace final : public Trace {
 
   Arrays process_primitive(const PrimitiveBase& primitive, const Params& params,
                            std::span<const Array> tracers) override {
-    SmallList<Array> primals(tracers.size());
+    BorrowedArrays primals;  // the tracers hold them
     SmallList<Tangent> tangents(tracers.size());
     bool all_zero = true;
     for (const Array& x : tracers) {
       const auto& t = tracer_cast<JvpTracer>(x);
-      primals.emplace_back(t.primal());
+      primals.push_back(t.primal());
       tangents.emplace_back(t.tangent());
       all_zero = all_zero && t.tangent().is_zero();
     }
@@ -67,9 +67,8 @@ class JvpTrace final : public Trace {
     check_results(primitive, params, primals, result);
     Arrays outs;
     outs.reserve(result.primals.size());
-    for (std::size_t i = 0; i < result.primals.size(); ++i) {
-      outs.push_back(box(result.primals[i], result.tangents[i]));
-    }
+    for (std::size_t i = 0; i < result.primals.size(); ++i)
+      outs.push_back(box(std::move(result.primals[i]), std::move(result.tangents[i])));
     return outs;
   }
 
@@ -86,9 +85,10 @@ class JvpTrace final : public Trace {
                                  result_avals(result.primals));
     }
     for (std::size_t i = 0; i < result.primals.size(); ++i) {
-      const Aval primal = result.primals[i].aval();
+      if (result.tangents[i].is_zero()) continue;
+      const Aval& primal = result.primals[i].aval();
       const Aval& tangent = result.tangents[i].aval();
-      if (result.tangents[i].is_zero() || tangent.same_type(primal.tangent())) continue;
+      if (is_tangent_type(tangent, primal)) continue;
       wrong_results(primitive, ResultOf::jvp,
                     "gave a tangent of type " + tangent.to_string() + " with result " +
                         std::to_string(i) + " of type " + primal.to_string());

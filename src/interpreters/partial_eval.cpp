@@ -19,14 +19,12 @@ class PartialEvalTracer final : public Tracer {
  public:
   PartialEvalTracer(std::shared_ptr<MainTrace> main, Array known)
       : Tracer(std::move(main), known.aval()), known_(std::move(known)), atom_(Atom::var(0)) {}
-  PartialEvalTracer(std::shared_ptr<MainTrace> main, Aval aval, Atom atom)
-      : Tracer(std::move(main), std::move(aval)), atom_(std::move(atom)) {}
+  PartialEvalTracer(std::shared_ptr<MainTrace> main, const Aval& aval, Atom atom)
+      : Tracer(std::move(main), aval), atom_(std::move(atom)) {}
   bool is_known() const { return known_.has_value(); }
   const Array& known() const { return known_; }
   const Atom& atom() const { return atom_; }
-  Array full_lower(const Array& self) const override {
-    return is_known() ? detail::full_lower(known_) : self;
-  }
+  const Array* lowered() const override { return is_known() ? &known_ : nullptr; }
   std::optional<Array> known_value() const override {
     return is_known() ? detail::known_value(known_) : std::nullopt;
   }
@@ -77,8 +75,8 @@ class PartialEvalTrace final : public Trace {
       return tracer_cast<PartialEvalTracer>(x).is_known();
     };
     if (std::all_of(tracers.begin(), tracers.end(), is_known)) {
-      SmallList<Array> values(tracers.size());
-      for (const Array& x : tracers) values.emplace_back(tracer_cast<PartialEvalTracer>(x).known());
+      BorrowedArrays values;  // the tracers hold them
+      for (const Array& x : tracers) values.push_back(tracer_cast<PartialEvalTracer>(x).known());
       return primitive.bind_erased(params, values);
     }
     if (const auto closed = close_call(primitive, params, tracers)) {

@@ -12,8 +12,8 @@ namespace {
 
 class StageTracer final : public Tracer {
  public:
-  StageTracer(std::shared_ptr<MainTrace> main, Aval aval, Atom atom)
-      : Tracer(std::move(main), std::move(aval)), atom_(std::move(atom)) {}
+  StageTracer(std::shared_ptr<MainTrace> main, const Aval& aval, Atom atom)
+      : Tracer(std::move(main), aval), atom_(std::move(atom)) {}
   const Atom& atom() const { return atom_; }
 
  private:

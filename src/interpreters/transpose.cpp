@@ -1,5 +1,8 @@
 // Transposition: runs a linear program backwards. Cotangents of the results flow to cotangents of
 // the linear inputs, through the `transpose` rules; where a value was used twice, they add up.
+#include <algorithm>
+#include <utility>
+
 #include "core/check.hpp"
 #include "core/small_list.hpp"
 #include "core/trace.hpp"
@@ -13,7 +16,7 @@ namespace detail {
 Tangent add_tangents(const Tangent& a, const Tangent& b) {
   if (a.is_zero()) return b;
   if (b.is_zero()) return a;
-  return add_p.bind1({}, {a.array(), b.array()});
+  return bind_held(add_p, {}, a.array(), b.array());
 }
 
 namespace {
@@ -32,19 +35,15 @@ class BackwardPass {
   // Equations of known operands are evaluated; the others are linear and wait.
   void forward() {
     linear_.reserve(jaxpr_.eqns().size());
+    const auto is_known = [&](const Atom& a) { return value(a).has_value(); };
     Arrays args;
     for (const Eqn& eqn : jaxpr_.eqns()) {
-      args.clear();
-      bool known = true;
-      for (const Atom& a : eqn.inputs) {
-        const Array x = value(a);
-        known = known && x.has_value();
-        args.push_back(x);
-      }
-      if (!known) {
+      if (!std::all_of(eqn.inputs.begin(), eqn.inputs.end(), is_known)) {
         linear_.push_back(&eqn);
         continue;
       }
+      args.clear();
+      for (const Atom& a : eqn.inputs) args.push_back(value(a));
       const EqnSite site(eqn.where);
       Arrays outs = eqn.primitive->bind_erased(eqn.params, args);
       for (std::size_t i = 0; i < outs.size(); ++i)
@@ -66,7 +65,7 @@ class BackwardPass {
   }
 
  private:
-  Array value(const Atom& a) const {
+  const Array& value(const Atom& a) const {
     return a.is_literal() ? a.literal() : values_[static_cast<std::size_t>(a.var())];
   }
 
@@ -74,19 +73,20 @@ class BackwardPass {
     if (ct.is_zero() || a.is_literal() || values_[static_cast<std::size_t>(a.var())].has_value())
       return;
     Array& sum = cotangents_[static_cast<std::size_t>(a.var())];
-    TELAMON_CHECK(ct.aval().same_type(jaxpr_.aval(a.var()).tangent()),
+    TELAMON_CHECK(is_tangent_type(ct.aval(), jaxpr_.aval(a.var())),
                   "cotangent " + ct.aval().to_string() + " for a variable of type " +
                       jaxpr_.aval(a.var()).to_string());
-    sum = sum.has_value() ? add_p.bind1({}, {sum, ct.array()}) : ct.array();
+    sum = sum.has_value() ? bind_held(add_p, {}, sum, ct.array()) : ct.array();
   }
 
   void transpose(const Eqn& eqn) {
     SmallList<Tangent> cts(eqn.outputs.size());
     bool all_zero = true;
     for (const Var v : eqn.outputs) {
-      cts.emplace_back(cotangent(static_cast<std::size_t>(v)));
-      all_zero = all_zero && cts[cts.size() - 1].is_zero();
-      cotangents_[static_cast<std::size_t>(v)] = {};  // nobody reads it again
+      Array& ct = cotangents_[static_cast<std::size_t>(v)];
+      all_zero = all_zero && !ct.has_value();
+      if (ct.has_value()) cts.emplace_back(std::exchange(ct, {}));  // nobody reads it again
+      else cts.emplace_back(Zero{jaxpr_.aval(v).tangent()});
     }
     if (all_zero) return;
     const EqnSite site(eqn.where);
@@ -94,7 +94,7 @@ class BackwardPass {
     if (!rule) missing_rule(*eqn.primitive, "transpose");
     SmallList<LinearInput> inputs(eqn.inputs.size());
     for (const Atom& a : eqn.inputs) {
-      const Array x = value(a);
+      const Array& x = value(a);
       if (x.has_value()) inputs.emplace_back(x);
       else inputs.emplace_back(UndefPrimal{jaxpr_.aval(a)});
     }

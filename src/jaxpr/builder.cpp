@@ -106,9 +106,30 @@ std::vector<bool> JaxprBuilder::mark_live(const std::vector<Atom>& outs, DeadCod
   return live;
 }
 
+// Whether `build` would give every variable the number that it has: nothing is left out, nothing was
+// captured, and the inputs came first.
+static bool is_dense(const std::vector<Var>& inputs, const ChunkedList<Eqn>& eqns,
+                     const std::vector<bool>& live, std::size_t num_vars) {
+  std::size_t next = 0;
+  for (const Var v : inputs) {
+    if (v != static_cast<Var>(next++)) return false;
+  }
+  for (std::size_t i = 0; i < eqns.size(); ++i) {
+    if (!live[i]) return false;
+    next += eqns[i].outputs.size();  // in ascending order, but perhaps not all that there were
+  }
+  return next == num_vars;
+}
+
 ClosedJaxpr JaxprBuilder::build(std::vector<Atom> outs, DeadCode dead_code) {
   std::vector<bool> used(avals_.size(), false);
   const std::vector<bool> live = mark_live(outs, dead_code, used);
+  if (is_dense(inputs_, eqns_, live, avals_.size())) {
+    const int num_inputs = static_cast<int>(inputs_.size());
+    ClosedJaxpr closed{Jaxpr(num_inputs, avals_.take(), eqns_.take(), std::move(outs)), {}};
+    *this = JaxprBuilder();
+    return closed;
+  }
 
   // Constants in the order of their first use, then the inputs, then the results.
   std::vector<Var> number(avals_.size(), -1);
@@ -144,22 +165,21 @@ ClosedJaxpr JaxprBuilder::build(std::vector<Atom> outs, DeadCode dead_code) {
       if (a.is_var()) a = Atom::var(number[static_cast<std::size_t>(a.var())]);
     }
   };
-  std::size_t kept = 0;
+  std::vector<Eqn> eqns;
+  eqns.reserve(static_cast<std::size_t>(std::count(live.begin(), live.end(), true)));
   for (std::size_t i = 0; i < eqns_.size(); ++i) {
     if (!live[i]) continue;
-    Eqn& eqn = eqns_[kept];
-    if (kept++ != i) eqn = std::move(eqns_[i]);
+    Eqn& eqn = eqns.emplace_back(std::move(eqns_[i]));
     rename(eqn.inputs);
     for (Var& v : eqn.outputs) {
       assign(v);
       v = number[static_cast<std::size_t>(v)];
     }
   }
-  eqns_.resize(kept);
   rename(outs);
 
   const int num_inputs = static_cast<int>(consts.size() + inputs_.size());
-  ClosedJaxpr closed{Jaxpr(num_inputs, std::move(avals), std::move(eqns_), std::move(outs)),
+  ClosedJaxpr closed{Jaxpr(num_inputs, std::move(avals), std::move(eqns), std::move(outs)),
                      std::move(consts)};
   *this = JaxprBuilder();
   return closed;

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "jaxpr/chunked_list.hpp"
 #include "telamon/jaxpr.hpp"
 
 namespace telamon {
@@ -45,7 +46,7 @@ class TELAMON_API JaxprBuilder {
   const Aval& aval(Var v) const { return avals_[static_cast<std::size_t>(v)]; }
   const Aval& aval(const Atom& a) const { return a.is_var() ? aval(a.var()) : a.literal().aval(); }
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
-  const std::vector<Eqn>& eqns() const { return eqns_; }
+  const ChunkedList<Eqn>& eqns() const { return eqns_; }
 
   /// The program and its constants, which become its leading inputs in the order of their first use.
   /// Drops equations without effect whose results nobody uses, what of others nobody uses (by their
@@ -57,12 +58,12 @@ class TELAMON_API JaxprBuilder {
   std::vector<bool> mark_live(const std::vector<Atom>& outs, DeadCode dead_code,
                               std::vector<bool>& used);
 
-  std::vector<Aval> avals_;  // of all provisional variables
+  ChunkedList<Aval> avals_;  // of all provisional variables
   std::vector<Var> inputs_;
   std::vector<Var> const_vars_;
   Arrays consts_;
   std::unordered_map<const ArrayNode*, Var> const_of_;
-  std::vector<Eqn> eqns_;
+  ChunkedList<Eqn> eqns_;
 };
 
 /// A literal's value: concrete, dense and of rank 0.

@@ -1,5 +1,6 @@
 // The operators, and the named functions that they share: arithmetic, comparison, bits.
 #include "core/concrete.hpp"
+#include "core/trace.hpp"
 #include "numpy/promote.hpp"
 #include "primitives/direct.hpp"
 #include "telamon/lax.hpp"
@@ -17,6 +18,9 @@ bool both_bool(const Array& x, const Array& y) {
   return x.dtype() == DType::bool_ && y.dtype() == DType::bool_;
 }
 
+/// Whether promotion leaves both as they are.
+bool agree(const Array& x, const Array& y) { return x.aval() == y.aval(); }
+
 /// Promotes, then applies `primitive`, which `op` evaluates; on two bools `on_bool` instead (null: a
 /// TypeError).
 Array arithmetic(const char* name, const Primitive<>& primitive, Op op, const Primitive<>* on_bool,
@@ -25,16 +29,19 @@ Array arithmetic(const char* name, const Primitive<>& primitive, Op op, const Pr
   const CallSite site(x.where);
   if (both_bool(x.array, y.array) && !on_bool)
     detail::type_error(name, "numbers (use ^ or logical_xor)", x.array);
+  const bool bools = x.array.dtype() == DType::bool_;
+  if (agree(x.array, y.array) && !bools) return detail::bind_held(primitive, {}, x.array, y.array);
   const auto [a, b] = detail::promote(name, x.array, y.array);
-  return (a.dtype() == DType::bool_ && on_bool ? *on_bool : primitive).bind1({}, {a, b});
+  return detail::bind_held(a.dtype() == DType::bool_ && on_bool ? *on_bool : primitive, {}, a, b);
 }
 
 Array comparison(const char* name, const Primitive<>& primitive, Op op, const Operand& x,
                  const Operand& y) {
   if (Array z = detail::apply_direct(op, x.array, y.array); z.has_value()) return z;
   const CallSite site(x.where);
+  if (agree(x.array, y.array)) return detail::bind_held(primitive, {}, x.array, y.array);
   const auto [a, b] = detail::promote(name, x.array, y.array);
-  return primitive.bind1({}, {a, b});
+  return detail::bind_held(primitive, {}, a, b);
 }
 
 void check_bits(const char* name, const Operand& x, const Operand& y) {

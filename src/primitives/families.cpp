@@ -159,8 +159,12 @@ AlignedBatch align_batch(const AxisInfo& axis, std::span<const Array> args,
 }
 
 Tangent sum_tangents(const Aval& primal, std::span<const Tangent> terms) {
-  Tangent sum = Zero{primal.tangent()};
-  for (const Tangent& t : terms) sum = detail::add_tangents(sum, t);
+  Array sum;
+  for (const Tangent& t : terms) {
+    if (t.is_zero()) continue;
+    sum = sum.has_value() ? detail::add_tangents(sum, t).array() : t.array();
+  }
+  if (!sum.has_value()) return Zero{primal.tangent()};
   return sum;
 }
 

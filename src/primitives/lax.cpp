@@ -36,7 +36,7 @@ std::pair<Array, Array> match(const Array& x, const Array& y) {
 
 Array unary(const Primitive<>& primitive, const Operand& x) {
   const CallSite site(x.where);
-  return primitive.bind1({}, {x.array});
+  return detail::bind_held(primitive, {}, x.array);
 }
 /// Of a primitive whose evaluation rule is the kernel of `op`.
 Array unary(const Primitive<>& primitive, Op op, const Operand& x) {
@@ -46,8 +46,10 @@ Array unary(const Primitive<>& primitive, Op op, const Operand& x) {
 
 Array binary(const Primitive<>& primitive, const Operand& x, const Operand& y) {
   const CallSite site(x.where);
+  if (is_weak_constant(x.array) == is_weak_constant(y.array))
+    return detail::bind_held(primitive, {}, x.array, y.array);
   const auto [a, b] = match(x.array, y.array);
-  return primitive.bind1({}, {a, b});
+  return detail::bind_held(primitive, {}, a, b);
 }
 Array binary(const Primitive<>& primitive, Op op, const Operand& x, const Operand& y) {
   if (Array z = detail::apply_direct(op, x.array, y.array); z.has_value()) return z;

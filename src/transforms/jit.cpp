@@ -460,7 +460,8 @@ void JitCache::call(const Entry& entry, std::span<const Array> args,
   with_operation([this] { return "jit(" + display_name(options_) + ")"; },
                  [&] {
                    const runtime::Executable& executable = executable_of(entry, options_);
-                   const bool plain = std::all_of(inputs.begin(), inputs.end(), is_dense_value);
+                   const bool plain = std::all_of(inputs.begin(), inputs.end(),
+                                                  [](const Array& x) { return is_dense_value(x); });
                    if (plain && !executable.runs_user_code()) {
                      run(executable, entry, args, inputs, results);
                      return;

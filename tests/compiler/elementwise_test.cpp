@@ -1,4 +1,5 @@
 // Elementwise programs: every primitive, tails of every length, one kernel for a fused chain.
+#include "runtime/cpu.hpp"
 #include "support.hpp"
 
 namespace telamon::testing {
@@ -182,6 +183,35 @@ TEST(CompiledElementwise, LongStraightLineProgramsCompileInPieces) {
   };
   check(f, {uniform({}, DType::f64), uniform({}, DType::f64, -0.5, 0.5, 2)});
   check(f, {uniform({100}, DType::f32), uniform({100}, DType::f32, -0.5, 0.5, 2)});
+}
+
+// A derivative of the kind that Jacobians of small functions are made of: rows of an identity, padded.
+TEST(CompiledElementwise, SmallKernelsWriteTheirRowsOut) {
+  const Program f = [](std::span<const Array> x) {
+    const auto column = lax::iota(DType::i32, {7, 9}, 1), row = lax::iota(DType::i32, {7, 9}, 0);
+    const Array identity = lax::convert_element_type(lax::eq(column, row), DType::f64);
+    const Array scaled = lax::mul(identity, lax::broadcast_in_dim(x[0], {7, 9}, {0}));
+    return Arrays{lax::add(lax::pad(scaled, 0.0, {{0, 1, 0}, {0, 0, 0}}),
+                           lax::pad(x[1], 0.0, {{1, 0, 0}, {0, 0, 0}}))};
+  };
+  const Arrays inputs = {uniform({7}, DType::f64), uniform({7, 9}, DType::f64)};
+  const Compiled loops =
+      check(f, inputs, -1, 0, {.contract = false, .name = "loops", .disabled = {"inline_kernels"}});
+  EXPECT_NE(loops->text("ir").find("loop:"), std::string::npos);
+  const Compiled rows = check(f, inputs);
+  EXPECT_EQ(rows->text("ir").find("loop:"), std::string::npos) << rows->text("plan");
+}
+
+TEST(CompiledElementwise, TailsOfHalfAVectorNeedNoMask) {
+  const auto lanes = static_cast<std::int64_t>(runtime::vector_bytes() / 8);
+  const auto masks = [](std::int64_t n) {
+    const Compiled e =
+        check([](std::span<const Array> x) { return Arrays{lax::sin(lax::mul(x[0], x[0]))}; },
+              {uniform({n}, DType::f64)});
+    return e->text("ir").find("masked") != std::string::npos;
+  };
+  EXPECT_FALSE(masks(2 * lanes + lanes / 2));
+  if (lanes > 2) { EXPECT_TRUE(masks(3 * lanes - 1)); }
 }
 
 // Stores go around the caches, unless the result takes the place of what was just read.

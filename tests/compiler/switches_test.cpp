@@ -147,11 +147,11 @@ std::map<std::string_view, Example> examples() {
   // How many loops are open where the first vector is read.
   all["columns_first"] = {
       [](std::span<const Array> x) {
-        const Shape shape{8, 40};
+        const Shape shape{40, 40};
         const auto rows = [&](const Array& a) { return lax::broadcast_in_dim(a, shape, {1}); };
         return Arrays{lax::add(lax::mul(x[2], rows(x[0])), rows(x[1]))};
       },
-      {uniform({40}, DType::f64), uniform({40}, DType::f64), uniform({8, 40}, DType::f64)},
+      {uniform({40}, DType::f64), uniform({40}, DType::f64), uniform({40, 40}, DType::f64)},
       [](const Executable& e) {
         const std::string text = e.text("ir");
         return static_cast<double>(occurrences(text.substr(0, text.find("load <")), " phi "));

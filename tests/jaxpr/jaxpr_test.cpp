@@ -5,11 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <thread>
+#include <utility>
 
 #include "core/concrete.hpp"
 #include "jaxpr/builder.hpp"
 #include "support/errors.hpp"
+#include "telamon/make_jaxpr.hpp"
+#include "telamon/memory.hpp"
+#include "telamon/numpy.hpp"
 #include "telamon/primitives.hpp"
 #include "test_primitives.hpp"
 
@@ -20,6 +25,46 @@ Atom var(tl::Var v) { return Atom::var(v); }
 }  // namespace
 
 // ---- Builder -------------------------------------------------------------------------------------
+
+TEST(ChunkedList, GrowsWithoutMovingAndGivesEverythingInOrder) {
+  using Counted = std::shared_ptr<int>;
+  const Counted counted = std::make_shared<int>(0);
+  {
+    tl::detail::ChunkedList<std::pair<int, Counted>> list;
+    list.push_back({0, counted});
+    const auto* first = &list[0];
+    for (int i = 1; i < 1000; ++i) list.push_back({i, counted});
+    EXPECT_EQ(&list[0], first);
+    EXPECT_EQ(list.back().first, 999);
+    auto moved = std::move(list);
+    EXPECT_EQ(list.size(), 0u);
+    const auto all = moved.take();
+    ASSERT_EQ(all.size(), 1000u);
+    for (int i = 0; i < 1000; ++i) EXPECT_EQ(all[static_cast<std::size_t>(i)].first, i);
+    EXPECT_EQ(moved.size(), 0u);
+    moved.push_back({7, counted});
+    EXPECT_EQ(counted.use_count(), 1002);
+  }
+  EXPECT_EQ(counted.use_count(), 1);
+}
+
+// What a trace needs while it lasts, it takes from blocks that are kept: the next one finds them.
+TEST(JaxprBuilder, TakesBlocksThatAreKept) {
+  const auto blocks = [](std::int64_t operations) {
+    const auto f = [operations](tl::Array x) {
+      for (std::int64_t i = 0; i < operations; ++i) x = x * x;
+      return x;
+    };
+    const std::int64_t before = tl::memory_stats().allocations;
+    EXPECT_EQ(tl::make_jaxpr(f)(Array(2.0)).jaxpr.eqns().size(),
+              static_cast<std::size_t>(operations));
+    return tl::memory_stats().allocations - before;
+  };
+  // A tracer for each result, and a block for many equations.
+  const std::int64_t few = blocks(10), many = blocks(1010);
+  EXPECT_GE(many - few, 1000);
+  EXPECT_LE(many - few, 1100);
+}
 
 TEST(JaxprBuilder, MakesCapturedArraysLeadingInputsInOrderOfUse) {
   const Array c({1.0, 2.0, 3.0}), d({4.0, 5.0, 6.0}), unused({7.0, 8.0, 9.0});
