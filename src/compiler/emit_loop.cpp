@@ -419,7 +419,7 @@ void emit_loop(KernelContext& k) {
   std::vector<std::pair<Scalar, Scalar>> outer;
   for (std::size_t d = 0; d < inner; ++d)
     outer.emplace_back(gen.index(0), gen.index(kernel.shape[d]));
-  if (inner > 0) outer[0] = {k.begin, k.end};
+  if (inner > 0 && !k.by_columns) outer[0] = {k.begin, k.end};
   if (TransposeEmitter transposes(k, value_at, inner, lanes); transposes.applies())
     return transposes.run(outer);
   const std::vector<std::int64_t> seams = find_seams(k, kernel.shape[inner]);
@@ -437,8 +437,9 @@ void emit_loop(KernelContext& k) {
     return;
   }
   loop_nest(gen, outer, [&](const Index& index) {
-    const Scalar first = inner == 0 ? k.begin : gen.index(0);
-    const Scalar last = inner == 0 ? k.end : gen.index(kernel.shape[inner]);
+    const bool part = inner == 0 || k.by_columns;
+    const Scalar first = part ? k.begin : gen.index(0);
+    const Scalar last = part ? k.end : gen.index(kernel.shape[inner]);
     seamed_loop(gen, first, last, kernel.shape[inner], lanes, seams, in_stages,
                 [&](Scalar base) { point(index, base); });
   });
