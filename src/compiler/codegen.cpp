@@ -230,8 +230,8 @@ void CodeGen::call_segment(const std::string& name, const SegmentArguments& argu
   m.at(m.depth());
   auto callee = m.module.getOrInsertFunction(name, m.segment_type());
   llvm::cast<llvm::Function>(callee.getCallee())->setDoesNotThrow();
-  m.b.CreateCall(callee, {static_cast<Node*>(arguments.tape.handle)->value,
-                          node_of(arguments.end)->value});
+  m.b.CreateCall(callee,
+                 {static_cast<Node*>(arguments.tape.handle)->value, node_of(arguments.end)->value});
 }
 
 void CodeGen::Impl::leave_unless_well(Value* status) {

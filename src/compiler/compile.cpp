@@ -24,6 +24,7 @@
 #include "compiler/passes.hpp"
 #include "compiler/program_store.hpp"
 #include "compiler/row_groups.hpp"
+#include "compiler/tiles.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "runtime/history.hpp"
@@ -176,6 +177,7 @@ void describe(const std::vector<Step>& steps, ExecutableInfo& info) {
       case Step::Kind::loop: info.steps.push_back("loop"); break;
       case Step::Kind::branch: info.steps.push_back("branch"); break;
       case Step::Kind::repeat: info.steps.push_back("while"); break;
+      case Step::Kind::tiles: info.steps.push_back("tiles"); break;
     }
     for (const auto& body : s.bodies) describe(body, info);
   }
@@ -201,6 +203,8 @@ void log_executable(const ExecutableInfo& info) {
 /// 6. Live ranges, one arena, results over donated arguments.
 void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
   c.stage("buffers", [&] { return assign_buffers(plan, options), 0; });
+  if (has_large_arrays(plan) && c.enabled("tiles"))
+    c.stage("tiles", [&] { return group_tiles(plan), 0; });
   c.dump("plan", "txt", [&] { return plan.to_string(); });
   plan.emit = {.parallel = c.enabled("parallel"),
                .inline_kernels = c.enabled("inline_kernels"),

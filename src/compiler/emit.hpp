@@ -20,6 +20,7 @@ struct KernelContext {
   const std::vector<int>& producer;  ///< of the scope's variables
   Scalar begin, end;                 ///< the part of the outermost loop to do
   bool in_chunks = false;            ///< that part is a chunk with a slice of the arena
+  bool by_columns = false;           ///< that part is one of the innermost dimension instead
 
   const Kernel& kernel() const { return step.kernel; }
   const Eqn& eqn(int e) const { return scope.jaxpr.eqns()[static_cast<std::size_t>(e)]; }

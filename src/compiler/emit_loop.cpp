@@ -389,9 +389,9 @@ static bool writes_rows_out(const KernelContext& k, std::size_t inner, int lanes
   constexpr std::size_t kFewSteps = 8;  // of the program: others take long enough to compile
   const Shape& shape = k.kernel().shape;
   std::int64_t first = 0, last = 0;
-  if (!k.plan.emit.inline_kernels || inner == 0 || k.plan.steps.size() > kFewSteps ||
-      !CodeGen::known_constant(k.begin, first) || !CodeGen::known_constant(k.end, last) ||
-      first != 0 || last != shape[0])
+  if (!k.plan.emit.inline_kernels || inner == 0 || k.by_columns ||
+      k.plan.steps.size() > kFewSteps || !CodeGen::known_constant(k.begin, first) ||
+      !CodeGen::known_constant(k.end, last) || first != 0 || last != shape[0])
     return false;
   const std::int64_t columns = shape[inner], rows = shape.num_elements() / columns;
   const std::int64_t blocks = (columns + lanes - 1) / lanes;
@@ -452,7 +452,7 @@ void emit_loop(KernelContext& k) {
   std::vector<std::pair<Scalar, Scalar>> outer;
   for (std::size_t d = 0; d < inner; ++d)
     outer.emplace_back(gen.index(0), gen.index(kernel.shape[d]));
-  if (inner > 0) outer[0] = {k.begin, k.end};
+  if (inner > 0 && !k.by_columns) outer[0] = {k.begin, k.end};
   if (TransposeEmitter transposes(k, value_at, inner, lanes); transposes.applies())
     return transposes.run(outer);
   const std::vector<std::int64_t> seams = find_seams(k, kernel.shape[inner]);
@@ -470,8 +470,9 @@ void emit_loop(KernelContext& k) {
     return;
   }
   const auto row = [&](const Index& index) {
-    const Scalar first = inner == 0 ? k.begin : gen.index(0);
-    const Scalar last = inner == 0 ? k.end : gen.index(kernel.shape[inner]);
+    const bool part = inner == 0 || k.by_columns;
+    const Scalar first = part ? k.begin : gen.index(0);
+    const Scalar last = part ? k.end : gen.index(kernel.shape[inner]);
     seamed_loop(gen, first, last, kernel.shape[inner], lanes, seams, in_stages,
                 [&](Scalar base) { point(index, base); });
   };

@@ -89,7 +89,10 @@ class ProgramEmitter {
   void emit_kernel(const Step& step, Scalar begin, Scalar end, bool in_chunks = false) {
     KernelContext k = context(step, begin, end);
     k.in_chunks = in_chunks;
-    switch (step.kernel.kind) {
+    emit_kernel(k);
+  }
+  static void emit_kernel(KernelContext& k) {
+    switch (k.kernel().kind) {
       case Kernel::Kind::loop: return emit_loop(k);
       case Kernel::Kind::reduction: return emit_reduction(k);
       case Kernel::Kind::dot: return emit_dot(k);
@@ -103,6 +106,10 @@ class ProgramEmitter {
   void emit_functions(const std::vector<Step>& steps, bool inside) {
     for (const Step& s : steps) {
       const bool chunks = !inside && s.kind == Step::Kind::loop && s.grain > 0;
+      if (s.kind == Step::Kind::tiles) {
+        outline_tiles(s, plan_.emit.parallel && !inside);
+        continue;
+      }
       for (const auto& body : s.bodies) emit_functions(body, inside || chunks);
       if (s.kind == Step::Kind::kernel) outline_kernel(s, plan_.emit.parallel && !inside);
       else if (chunks) outline_loop(s);
@@ -146,6 +153,40 @@ class ProgramEmitter {
     functions_[&s] = f;
   }
 
+  static std::int64_t num_tiles(const Step& s) { return (s.trips + s.grain - 1) / s.grain; }
+
+  void outline_tiles(const Step& s, bool parallel) {
+    std::int64_t cost = 0;
+    for (const Step& k : s.bodies[0]) {
+      cost += k.kernel.shape.num_elements() *
+              cost_of(plan_.scopes[static_cast<std::size_t>(k.scope)], k.kernel);
+    }
+    Outlined f;
+    f.trips = num_tiles(s);
+    f.chunks.grain = std::max<std::int64_t>(kParallelCost * f.trips / cost, 1);
+    f.parallel = parallel && f.trips >= 2 * f.chunks.grain;
+    if (inline_ && !f.parallel) return;
+    begin("tiles");
+    if (f.parallel) emit_tiles(s, gen_.kernel_begin(), gen_.kernel_end());
+    else emit_tiles(s, gen_.index(0), gen_.index(f.trips));
+    f.code = gen_.finish_kernel();
+    functions_[&s] = f;
+  }
+
+  void emit_tiles(const Step& s, Scalar begin, Scalar end) {
+    gen_.loop(begin, end, [&](Scalar tile) {
+      const Scalar low = gen_.mul(tile, gen_.index(s.grain));
+      const Scalar high = gen_.min(gen_.add(low, gen_.index(s.grain)), gen_.index(s.trips));
+      for (const Step& k : s.bodies[0]) {
+        gen_.region([&] {
+          KernelContext context = this->context(k, low, high);
+          context.by_columns = true;
+          marked(k, [&] { emit_kernel(context); });
+        });
+      }
+    });
+  }
+
   void begin(const std::string& name) {
     gen_.begin_kernel(name + "_" + std::to_string(next_function_++));
   }
@@ -159,21 +200,27 @@ class ProgramEmitter {
   }
 
   void emit_steps(const std::vector<Step>& steps) {
-    for (const Step& s : steps) {
-      const auto number = step_numbers_.find(&s);
-      if (number != step_numbers_.end()) gen_.mark_step(number->second);
-      switch (s.kind) {
-        case Step::Kind::kernel: emit_call(s); break;
-        case Step::Kind::host: gen_.call_host(host_numbers_.at(&s)); break;
-        case Step::Kind::copy:
-          gen_.copy_bytes(pointer(s.reads[0]), pointer(s.writes[0]), value(s.writes[0]).bytes());
-          break;
-        case Step::Kind::fill: fill(s); break;
-        case Step::Kind::loop: emit_loop_region(s); break;
-        case Step::Kind::branch: emit_branch(s); break;
-        case Step::Kind::repeat: emit_repeat(s); break;
-      }
-      if (number != step_numbers_.end()) gen_.mark_step(~number->second);
+    for (const Step& s : steps) marked(s, [&] { emit_step(s); });
+  }
+  // Between the marks that profiles are told.
+  void marked(const Step& s, const std::function<void()>& emit) {
+    const auto number = step_numbers_.find(&s);
+    if (number != step_numbers_.end()) gen_.mark_step(number->second);
+    emit();
+    if (number != step_numbers_.end()) gen_.mark_step(~number->second);
+  }
+  void emit_step(const Step& s) {
+    switch (s.kind) {
+      case Step::Kind::kernel: emit_call(s); break;
+      case Step::Kind::host: gen_.call_host(host_numbers_.at(&s)); break;
+      case Step::Kind::copy:
+        gen_.copy_bytes(pointer(s.reads[0]), pointer(s.writes[0]), value(s.writes[0]).bytes());
+        break;
+      case Step::Kind::fill: fill(s); break;
+      case Step::Kind::loop: emit_loop_region(s); break;
+      case Step::Kind::branch: emit_branch(s); break;
+      case Step::Kind::repeat: emit_repeat(s); break;
+      case Step::Kind::tiles: call_tiles(s); break;
     }
   }
 
@@ -216,6 +263,15 @@ class ProgramEmitter {
     const auto found = functions_.find(&s);
     if (found == functions_.end()) return emit_trips(s, gen_.index(0), trips);
     gen_.call_parallel(found->second.code, trips, found->second.chunks);
+  }
+
+  void call_tiles(const Step& s) {
+    const auto found = functions_.find(&s);
+    if (found == functions_.end())
+      return gen_.region([&] { emit_tiles(s, gen_.index(0), gen_.index(num_tiles(s))); });
+    const Outlined& f = found->second;
+    if (f.parallel) gen_.call_parallel(f.code, gen_.index(f.trips), f.chunks);
+    else gen_.call_kernel(f.code, 0, f.trips);
   }
 
   // ---- views -------------------------------------------------------------------------------------

@@ -223,12 +223,14 @@ bool Fuser::can_inline(int e, int k) {
 bool Fuser::repeats(const Use& use, int e) const {
   // What is read across its rows costs as much as arithmetic.
   const bool moves = eqn(e).primitive == &transpose_p && shape(e).back() > 1;
-  if ((costs_[static_cast<std::size_t>(e)] < 2 && !moves) ||
-      eqn(use.consumer).primitive != &broadcast_in_dim_p)
-    return false;
-  const std::int64_t to = size(use.consumer);
+  const int cost = costs_[static_cast<std::size_t>(e)];
+  if ((cost < 2 && !moves) || eqn(use.consumer).primitive != &broadcast_in_dim_p) return false;
+  const std::int64_t to = size(use.consumer), times = to / std::max<std::int64_t>(size(e), 1);
   const Shape& dims = eqn(use.consumer).params.as<BroadcastInDimParams>().broadcast_dimensions;
-  return to >= kLarge && expands(size(e), to) && !dims.empty() && shape(e).back() > 1 &&
+  // A division is worth a row of results earlier than a product is.
+  const bool often =
+      times >= kExpansion || (times >= kExpansion / 2 && times * cost >= 2 * kExpansion);
+  return to >= kLarge && often && !dims.empty() && shape(e).back() > 1 &&
          dims.back() + 1 == static_cast<std::int64_t>(shape(use.consumer).size());
 }
 

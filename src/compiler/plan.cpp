@@ -362,8 +362,8 @@ void print_steps(std::ostream& os, const Plan& plan, const std::vector<Step>& st
       }
     }
   };
-  static constexpr const char* kKinds[] = {"kernel", "call",   "copy",  "fill",
-                                           "loop",   "branch", "repeat"};
+  static constexpr const char* kKinds[] = {"kernel", "call",   "copy",   "fill",
+                                           "loop",   "branch", "repeat", "tiles"};
   static constexpr const char* kKernels[] = {"loop",    "reduction", "dot",
                                              "emitted", "update",    "cells"};
   for (const Step& s : steps) {
@@ -384,7 +384,8 @@ void print_steps(std::ostream& os, const Plan& plan, const std::vector<Step>& st
     }
     for (const Step::Carry& c : s.carries)
       os << " carry " << c.in << "->" << c.out << " from " << c.init << " to " << c.first;
-    if (s.grain > 0) os << " in chunks of " << s.grain;
+    if (s.kind == Step::Kind::tiles) os << " of " << s.grain << " columns";
+    else if (s.grain > 0) os << " in chunks of " << s.grain;
     os << '\n';
     for (const auto& body : s.bodies) print_steps(os, plan, body, indent + 2);
   }

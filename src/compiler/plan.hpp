@@ -84,7 +84,7 @@ struct Kernel {
 };
 
 struct Step {
-  enum class Kind : std::uint8_t { kernel, host, copy, fill, loop, branch, repeat };
+  enum class Kind : std::uint8_t { kernel, host, copy, fill, loop, branch, repeat, tiles };
   /// On trip i, `view` is row first + i * every of `base`.
   struct Row {
     int view, base;
@@ -106,7 +106,8 @@ struct Step {
   // Loops run bodies[0] `trips` times, or as often as the integer value reads[0] says when trips is
   // -1; they store the trip's number in writes[0] if there is one. Branches run the body that the
   // i32 value reads[0] selects, clamped. Repetitions run bodies[0], which writes the bool reads[0], and
-  // then bodies[1], as long as it is true.
+  // then bodies[1], as long as it is true. Tiles run the kernels bodies[0] for `grain` of `trips` columns at
+  // a time (tiles.hpp).
   std::int64_t trips = -1;
   std::vector<std::vector<Step>> bodies;
   std::vector<Row> rows;

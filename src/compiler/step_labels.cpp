@@ -45,6 +45,8 @@ class LabelList {
         return label("loop", "loop", s.trips < 0 ? "" : std::to_string(s.trips) + " trips");
       case Step::Kind::branch: return label("loop", "branch", "");
       case Step::Kind::repeat: return label("loop", "while", "");
+      case Step::Kind::tiles:
+        return label("loop", "tiles", "of " + std::to_string(s.grain) + " columns");
     }
   }
   void label(const char* category, const std::string& name, const std::string& detail) {

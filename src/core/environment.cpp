@@ -42,6 +42,7 @@ constexpr std::string_view kDisable[] = {"simplify",
                                          "recompute",
                                          "streaming",
                                          "row_groups",
+                                         "tiles",
                                          "segments",
                                          "loop_stages"};
 constexpr std::string_view kIsa[] = {"generic", "avx2", "avx512"};

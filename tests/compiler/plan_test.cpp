@@ -7,6 +7,7 @@
 #include "runtime/thread_pool.hpp"
 #include "support.hpp"
 #include "telamon/families.hpp"
+#include "telamon/numpy.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon::testing {
@@ -399,6 +400,20 @@ TEST(Fusion, OfLongChainsComputesFewValuesTwice) {
   for (auto at = ir.find(" call "); at != std::string::npos; at = ir.find(" call ", at + 1))
     ++sines;
   EXPECT_LT(sines, 500u);
+}
+
+TEST(Fusion, DoesNotRepeatDivisionsForManyRows) {
+  const auto kernels = [](std::int64_t rows, Array (*change)(const Array&)) {
+    const Program f = [change](std::span<const Array> x) {
+      return Arrays{x[1] - expand_dims(change(x[0]), 0)};
+    };
+    const Arrays x{uniform({8192}, DType::f32), uniform({rows, 8192}, DType::f32)};
+    return check(f, x, -1, 1)->info().kernels;
+  };
+  const auto divided = [](const Array& x) { return x / 7; };
+  EXPECT_EQ(kernels(7, divided), 2);
+  EXPECT_EQ(kernels(3, divided), 1);
+  EXPECT_EQ(kernels(7, [](const Array& x) { return x * 7; }), 1);
 }
 
 // Live ranges of every kind: many values that overlap in part. None lies where another lives.

@@ -197,6 +197,11 @@ std::map<std::string_view, Example> examples() {
       },
       {uniform({32, 8, 16}, DType::f64), uniform({32, 16, 1000}, DType::f64)},
       arena};
+  all["tiles"] = {[](std::span<const Array> x) {
+                    return Arrays{x[0] - expand_dims(lax::reduce_max(x[0], {0}), 0)};
+                  },
+                  {uniform({32, 1 << 14}, DType::f32)},
+                  words("plan", "tiles ", -1)};
   // Each of 400 functions would be a kernel's, and what one computes for another would be an array.
   all["segments"] = {[](std::span<const Array> x) {
                        Array y = x[0];
@@ -229,7 +234,7 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
     EXPECT_LT(measure(*with), measure(*without));
     const bool is_pass = word == "simplify" || word == "cse" || word == "dce" || word == "loops" ||
                          word == "join_loops" || word == "residuals" || word == "reorder" ||
-                         word == "short_axes" || word == "row_groups";
+                         word == "short_axes" || word == "row_groups" || word == "tiles";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });

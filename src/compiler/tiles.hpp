@@ -1,0 +1,22 @@
+// Kernels that read the columns of the same large arrays one after the other, run tile by tile.
+#pragma once
+
+#include "compiler/plan.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// Of a plan whose values all have their place: consecutive kernels over the same columns become one step
+/// of `Step::Kind::tiles` where some read a large array that others have read or written: what belongs to
+/// a tile stays in the caches from one kernel to the next. Only the order changes in which kernels do their
+/// work: no bit of any result does.
+///   sums of the columns of x[64,n], their variances, normalised x: each over all columns
+///   ->  tiles of 1024 columns: sums, variances, normalised x
+TELAMON_API void group_tiles(Plan& plan);
+/// Whether a plan has any array for which that might be worth it.
+bool has_large_arrays(const Plan& plan);
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

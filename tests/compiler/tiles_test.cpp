@@ -1,0 +1,119 @@
+// Kernels over the columns of large arrays run tile by tile, and nothing but time changes by that.
+#include <gmock/gmock.h>
+
+#include "compiler/support.hpp"
+#include "telamon/jit.hpp"
+#include "telamon/numpy.hpp"
+#include "telamon/threads.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// The same bits with and without tiles, for one to four threads. Gives the plan with them.
+std::string same_either_way(const Program& f, const Arrays& inputs) {
+  const Jaxpr jaxpr = stage(f, inputs);
+  const Compiled with = compile(jaxpr);
+  const Arrays want = execute(
+      compile(jaxpr, {.contract = false, .name = "without", .disabled = {"tiles"}}), inputs);
+  const int before = num_threads();
+  for (int threads = 1; threads <= 4; ++threads) {
+    set_num_threads(threads);
+    const Arrays got = execute(with, inputs);
+    for (std::size_t i = 0; i < got.size(); ++i)
+      expect_equal(got[i], want[i], 0, with->text("plan") + std::to_string(threads));
+  }
+  set_num_threads(before);
+  return with->text("plan");
+}
+
+Array numbers(Shape shape, DType dtype) { return uniform(std::move(shape), dtype, -1, 1); }
+
+/// (x - mean) / deviation of the columns.
+Array normalised(const Array& x) {
+  const Array m = mean(x, {.axes = 0, .keepdims = true});
+  return (x - m) * lax::rsqrt(var(x, {.axes = 0, .keepdims = true}) + 1e-5);
+}
+
+TEST(Tiles, HoldColumnsThatAreNormalised) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const auto& [rows, columns] : {std::pair{7, 149796}, {64, 16384}, {33, 32801}}) {
+      const std::string plan = same_either_way(
+          [](std::span<const Array> x) { return Arrays{normalised(x[0]) * x[1] + x[2]}; },
+          {numbers({rows, columns}, dtype), numbers({rows, 1}, dtype), numbers({columns}, dtype)});
+      EXPECT_THAT(plan, HasSubstr("tiles ")) << rows;
+      EXPECT_THAT(plan, HasSubstr("of 1024 columns"));
+    }
+  }
+}
+
+TEST(Tiles, HoldWhatTheirKernelsLeaveEachOther) {
+  for (const auto& [rows, columns] : {std::pair{7, 149796}, {40, 8209}}) {
+    const std::string plan = same_either_way(
+        [](std::span<const Array> x) {
+          const Array y = softmax(x[0], 0);
+          return Arrays{y, lax::reduce_max(y, {0}), argmax(x[0], 0)};
+        },
+        {numbers({rows, columns}, DType::f32)});
+    EXPECT_THAT(plan, HasSubstr("tiles ")) << rows;
+  }
+}
+
+TEST(Tiles, HoldColumnsOfSeveralDimensions) {
+  const std::string plan = same_either_way(
+      [](std::span<const Array> x) {
+        const Array m = mean(x[0], {.axes = {0, 1}, .keepdims = true});
+        return Arrays{lax::exp(x[0] - m), lax::reduce_sum(lax::abs(x[0] - m), {0, 1})};
+      },
+      {numbers({3, 5, 30011}, DType::f32)});
+  EXPECT_THAT(plan, HasSubstr("tiles "));
+}
+
+TEST(Tiles, HoldWholeNumbersAndTruthValues) {
+  const std::string plan = same_either_way(
+      [](std::span<const Array> x) {
+        const Array least = expand_dims(lax::reduce_min(x[0], {0}), 0), y = x[0] - least;
+        return Arrays{y, y > 1000, (y + x[1]).astype(u8), lax::reduce_sum(y, {0})};
+      },
+      {uniform({17, 1 << 16}, DType::i32, -1000, 1000), uniform({1 << 16}, DType::i64, 0, 9)});
+  EXPECT_THAT(plan, HasSubstr("tiles "));
+}
+
+TEST(Tiles, LeaveAloneWhatReadsOtherColumns) {
+  const Arrays square{numbers({1 << 14}, DType::f32), numbers({64, 1 << 14}, DType::f32)};
+  const auto plan_of = [&](const std::function<Array(const Array& sums)>& moved) {
+    return same_either_way(
+        [&](std::span<const Array> x) {
+          return Arrays{x[1] * x[0] + moved(lax::reduce_sum(x[1], {0}))};
+        },
+        square);
+  };
+  EXPECT_THAT(plan_of([](const Array& s) { return s; }), HasSubstr("tiles "));
+  EXPECT_THAT(plan_of([](const Array& s) { return lax::rev(s, {0}); }), Not(HasSubstr("tiles ")));
+  EXPECT_THAT(plan_of([](const Array& s) { return roll(s, 1); }), Not(HasSubstr("tiles ")));
+  EXPECT_THAT(plan_of([](const Array& s) { return expand_dims(lax::slice(s, {0}, {64}), 1); }),
+              Not(HasSubstr("tiles ")));
+}
+
+TEST(Tiles, LeaveAloneRowsAndWhatFits) {
+  const auto f = [](std::span<const Array> x) { return Arrays{normalised(x[0])}; };
+  EXPECT_THAT(same_either_way(f, {numbers({8, 9000}, DType::f32)}), Not(HasSubstr("tiles ")));
+  EXPECT_THAT(same_either_way(f, {numbers({3000, 100}, DType::f32)}), Not(HasSubstr("tiles ")));
+}
+
+TEST(Tiles, WriteOverDonatedColumns) {
+  const auto f = [](const Array& x) { return normalised(x); };
+  const Array x = numbers({7, 149796}, DType::f32), again = x + 0.0f;
+  const Array want = jit(f)(x);
+  expect_equal(jit(f, {.donate = {0}})(again), want, 0, "donated");
+  EXPECT_THROW((void)again.to_vector<float>(), DonatedBufferError);
+  // What is read at other columns may not be written over before.
+  const auto g = [](const Array& x) { return normalised(x) + lax::rev(x, {1}); };
+  const Array other = x + 0.0f, expected = jit(g)(x);
+  expect_equal(jit(g, {.donate = {0}})(other), expected, 0, "reversed");
+}
+
+}  // namespace
+}  // namespace telamon::testing
