@@ -137,7 +137,10 @@ Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
 Scalar CodeGen::load(Pointer from, DType dtype, Scalar index) {
   Impl& m = *impl_;
   Node *p = static_cast<Node*>(from.handle), *i = node_of(index);
-  const OpKey key{kLoad, static_cast<int>(dtype), p, i, nullptr, m.active};
+  const int w = m.width(i);
+  // A single number is the same for any lanes.
+  const int active = w == 1 && i->stride == 0 ? 0 : m.active;
+  const OpKey key{kLoad, static_cast<int>(dtype), p, i, nullptr, active};
   if (const auto found = m.made.find(key); found != m.made.end() && m.live(found->second)) {
     return Scalar(found->second, dtype);
   }
@@ -146,7 +149,6 @@ Scalar CodeGen::load(Pointer from, DType dtype, Scalar index) {
   llvm::Type* t = m.memory_type(dtype);
   const llvm::Align align(std::max<std::size_t>(size_of(dtype), 1));
   Value* v;
-  const int w = m.width(i);
   if (w == 1) {
     v = m.b.CreateAlignedLoad(t, m.element_address(t, p, i), align);
   } else {

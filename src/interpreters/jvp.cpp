@@ -13,12 +13,16 @@ namespace {
 
 class JvpTracer final : public Tracer {
  public:
-  JvpTracer(std::shared_ptr<MainTrace> main, Array primal, Tangent tangent)
+  /// Without a tangent: it is zero.
+  JvpTracer(std::shared_ptr<MainTrace> main, Array primal, Array tangent)
       : Tracer(std::move(main), primal.aval()),
         primal_(std::move(primal)),
         tangent_(std::move(tangent)) {}
   const Array& primal() const { return primal_; }
-  const Tangent& tangent() const { return tangent_; }
+  Tangent tangent() const {
+    if (tangent_.has_value()) return tangent_;
+    return Zero{aval().tangent()};
+  }
   std::optional<Array> known_value() const override { return detail::known_value(primal_); }
   const Tracer& hidden_by() const override {
     const Tracer* inner = as_tracer(primal_);
@@ -26,8 +30,7 @@ class JvpTracer final : public Tracer {
   }
 
  private:
-  Array primal_;
-  Tangent tangent_;
+  Array primal_, tangent_;
 };
 
 class JvpTrace final : public Trace {
@@ -35,18 +38,16 @@ class JvpTrace final : public Trace {
   explicit JvpTrace(std::string name) : name_(std::move(name)) {}
   std::string describe() const override { return name_; }
 
-  Array box(Array primal, Tangent tangent) const {
+  Array box(Array primal, const Tangent& tangent) const {
     check_explicit(primal);
     if (!tangent.is_zero()) check_explicit(tangent.array());
     if (tangent.is_zero()) return primal;  // nothing to carry: stays at its own level
     TELAMON_CHECK(
         is_tangent_type(tangent.aval(), primal.aval()),
         "tangent " + tangent.aval().to_string() + " of primal " + primal.aval().to_string());
-    return Array(new JvpTracer(main_ptr(), std::move(primal), std::move(tangent)));
+    return Array(new JvpTracer(main_ptr(), std::move(primal), tangent.array()));
   }
-  Array pure(const Array& x) override {
-    return Array(new JvpTracer(main_ptr(), x, Zero{x.aval().tangent()}));
-  }
+  Array pure(const Array& x) override { return Array(new JvpTracer(main_ptr(), x, Array())); }
   Array lift(const Array& x) override { return pure(x); }
 
   Arrays process_primitive(const PrimitiveBase& primitive, const Params& params,
@@ -58,7 +59,7 @@ class JvpTrace final : public Trace {
       const auto& t = tracer_cast<JvpTracer>(x);
       primals.push_back(t.primal());
       tangents.emplace_back(t.tangent());
-      all_zero = all_zero && t.tangent().is_zero();
+      all_zero = all_zero && tangents.back().is_zero();
     }
     if (all_zero) return primitive.bind_erased(params, primals);
     const auto& rule = primitive.rules().jvp;
@@ -68,7 +69,7 @@ class JvpTrace final : public Trace {
     Arrays outs;
     outs.reserve(result.primals.size());
     for (std::size_t i = 0; i < result.primals.size(); ++i)
-      outs.push_back(box(std::move(result.primals[i]), std::move(result.tangents[i])));
+      outs.push_back(box(std::move(result.primals[i]), result.tangents[i]));
     return outs;
   }
 

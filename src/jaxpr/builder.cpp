@@ -2,9 +2,11 @@
 #include "jaxpr/builder.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "jaxpr/rewrite.hpp"
+#include "telamon/detail/hash.hpp"
 #include "telamon/primitive.hpp"
 
 namespace telamon {
@@ -12,6 +14,32 @@ inline namespace v1 {
 namespace detail {
 
 bool is_literal_value(const Array& value) { return !value.is_tracer() && value.ndim() == 0; }
+
+CapturedVars::Slot& CapturedVars::slot_of(const ArrayNode* node) {
+  std::size_t i = mix_bits(reinterpret_cast<std::uintptr_t>(node));
+  for (;; ++i) {
+    Slot& slot = slots_[i & (slots_.size() - 1)];
+    if (slot.node == node || slot.node == nullptr) return slot;
+  }
+}
+
+void CapturedVars::grow() {
+  const std::vector<Slot> old =
+      std::exchange(slots_, std::vector<Slot>(slots_.empty() ? 16 : 4 * slots_.size()));
+  for (const Slot& slot : old) {
+    if (slot.node != nullptr) slot_of(slot.node) = slot;
+  }
+}
+
+Var CapturedVars::find_or_add(const ArrayNode* node, Var next) {
+  if (2 * size_ >= slots_.size()) grow();
+  Slot& slot = slot_of(node);
+  if (slot.node == nullptr) {
+    slot = {node, next};
+    ++size_;
+  }
+  return slot.var;
+}
 
 Var JaxprBuilder::add_input(Aval aval) {
   const Var v = static_cast<Var>(avals_.size());
@@ -26,13 +54,13 @@ Atom JaxprBuilder::capture(const Array& value) {
 
 Var JaxprBuilder::add_const(const Array& value) {
   const Var next = static_cast<Var>(avals_.size());
-  const auto [entry, is_new] = const_of_.try_emplace(value.node(), next);
-  if (is_new) {
+  const Var var = const_of_.find_or_add(value.node(), next);
+  if (var == next) {
     avals_.push_back(value.aval());
     const_vars_.push_back(next);
     consts_.push_back(value);  // keeps the node alive, so its address stays its identity
   }
-  return entry->second;
+  return var;
 }
 
 const std::vector<Var>& JaxprBuilder::add_eqn(const PrimitiveBase& primitive, Params params,

@@ -11,7 +11,6 @@
 #pragma once
 
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "jaxpr/chunked_list.hpp"
@@ -20,6 +19,25 @@
 namespace telamon {
 inline namespace v1 {
 namespace detail {
+
+/// The variables of captured arrays, by identity: a table with open addressing, since gradients capture an
+/// array in every other equation.
+class CapturedVars {
+ public:
+  /// The variable of this node: `next` where it is new.
+  Var find_or_add(const ArrayNode* node, Var next);
+
+ private:
+  struct Slot {
+    const ArrayNode* node = nullptr;
+    Var var = 0;
+  };
+  Slot& slot_of(const ArrayNode* node);  // its own, or the free one that it would get
+  void grow();
+
+  std::vector<Slot> slots_;  // a power of two, at most half of them taken
+  std::size_t size_ = 0;
+};
 
 class TELAMON_API JaxprBuilder {
  public:
@@ -62,7 +80,7 @@ class TELAMON_API JaxprBuilder {
   std::vector<Var> inputs_;
   std::vector<Var> const_vars_;
   Arrays consts_;
-  std::unordered_map<const ArrayNode*, Var> const_of_;
+  CapturedVars const_of_;
   ChunkedList<Eqn> eqns_;
 };
 

@@ -156,16 +156,16 @@ const Primitive<> rem_p{"rem", [] { return binary(rem_p, {
 
 namespace {
 
-// The tangent of the extremum z of x and y: that of the one it is, or half of each. Both shares are made
-// of the same comparisons and constants, which long chains of maxima are full of.
+// The tangent of the extremum z of x and y: that of the one it is, or half of each. Long chains of maxima
+// are full of this: it takes as few equations, and as few constants, as it can.
 JvpResult jvp_of_extremum(const Array& z, std::span<const Array> x, std::span<const Tangent> t) {
   const Array is_z[] = {lax::eq(x[0], z), lax::eq(x[1], z)};
-  const Array half = lax::full_like(z, 0.5), one = lax::ones_like(z), zero = lax::zeros_like(z);
-  std::vector<Tangent> terms;
+  const Array both = lax::bitwise_and(is_z[0], is_z[1]), half = lax::full_like(z, 0.5);
+  Tangent terms[] = {Zero{}, Zero{}};
   for (std::size_t i = 0; i < 2; ++i) {
     if (t[i].is_zero()) continue;
-    const Array share = lax::select(is_z[i], lax::select(is_z[1 - i], half, one), zero);
-    terms.emplace_back(t[i].array() * share);
+    const Array all = lax::convert_element_type(is_z[i], z.dtype(), z.weak_type());
+    terms[i] = t[i].array() * lax::select(both, half, all);
   }
   return {{z}, {families::sum_tangents(z.aval(), terms)}};
 }

@@ -187,14 +187,16 @@ TEST(CompiledElementwise, LongStraightLineProgramsCompileInPieces) {
 
 // A derivative of the kind that Jacobians of small functions are made of: rows of an identity, padded.
 TEST(CompiledElementwise, SmallKernelsWriteTheirRowsOut) {
-  const Program f = [](std::span<const Array> x) {
-    const auto column = lax::iota(DType::i32, {7, 9}, 1), row = lax::iota(DType::i32, {7, 9}, 0);
+  const auto columns = static_cast<std::int64_t>(runtime::vector_bytes() / 8) + 1;
+  const Shape shape{7, columns};
+  const Program f = [shape](std::span<const Array> x) {
+    const auto column = lax::iota(DType::i32, shape, 1), row = lax::iota(DType::i32, shape, 0);
     const Array identity = lax::convert_element_type(lax::eq(column, row), DType::f64);
-    const Array scaled = lax::mul(identity, lax::broadcast_in_dim(x[0], {7, 9}, {0}));
+    const Array scaled = lax::mul(identity, lax::broadcast_in_dim(x[0], shape, {0}));
     return Arrays{lax::add(lax::pad(scaled, 0.0, {{0, 1, 0}, {0, 0, 0}}),
                            lax::pad(x[1], 0.0, {{1, 0, 0}, {0, 0, 0}}))};
   };
-  const Arrays inputs = {uniform({7}, DType::f64), uniform({7, 9}, DType::f64)};
+  const Arrays inputs = {uniform({7}, DType::f64), uniform(shape, DType::f64)};
   const Compiled loops =
       check(f, inputs, -1, 0, {.contract = false, .name = "loops", .disabled = {"inline_kernels"}});
   EXPECT_NE(loops->text("ir").find("loop:"), std::string::npos);

@@ -2,6 +2,8 @@
 #include <cmath>
 
 #include "support.hpp"
+#include "telamon/jvp.hpp"
+#include "telamon/make_jaxpr.hpp"
 
 namespace telamon_test {
 namespace {
@@ -30,6 +32,26 @@ TEST(ElementwiseDerivatives, OfRsqrtAreProductsAndKeepTheRangeOfTheirResult) {
   const Values x = at[0].to_vector<double>(), slopes = slope(at)[0].to_vector<double>();
   for (std::size_t i = 0; i < x.size(); ++i)
     EXPECT_NEAR(slopes[i] / (-0.5 / std::sqrt(x[i]) / x[i]), 1, 2e-15) << x[i];
+}
+
+TEST(ElementwiseDerivatives, OfMaxAtNanIsZero) {
+  const Arrays args{Array({std::nan(""), 1.0}), Array({1.0, std::nan("")})};
+  EXPECT_EQ(pulled(function_of(max_p), args, 0), (Values{0, 0}));
+  EXPECT_EQ(pulled(function_of(max_p), args, 1), (Values{0, 0}));
+}
+
+// Long chains of maxima are full of it: one constant, which ties need, and no comparison twice.
+TEST(ElementwiseDerivatives, OfMaxTakesFewEquations) {
+  const Array x({1.0, 2.0});
+  const Jaxpr jaxpr =
+      make_jaxpr([](const Array& a, const Array& b, const Array& da, const Array& db) {
+        return jvp([](Array p, Array q) { return lax::max(p, q); }, std::tuple{a, b},
+                   std::tuple{da, db});
+      })(x, x, x, x)
+          .jaxpr;
+  EXPECT_EQ(count_eqns(jaxpr, "broadcast_in_dim"), 1);
+  EXPECT_EQ(count_eqns(jaxpr, "eq"), 2);
+  EXPECT_EQ(count_eqns(jaxpr), 12) << jaxpr;
 }
 
 TEST(ElementwiseDerivatives, OfRemAlongTheDivisorIsMinusTheQuotient) {
