@@ -129,8 +129,10 @@ class Tiling {
     for (const int w : written) {
       const Location at = value(w).location;
       if (at.kind != Location::Kind::result) continue;
-      const auto& donated = plan_.reusable[static_cast<std::size_t>(at.index)];
-      alike.insert(donated.begin(), donated.end());
+      for (const int a : plan_.reusable[static_cast<std::size_t>(at.index)]) {
+        if (touched.contains(a) && value(a).aval.size() != value(w).aval.size()) return false;
+        alike.insert(a);
+      }
     }
     return std::all_of(steps.begin(), steps.end(),
                        [&](const Step& s) { return reads_alike(s, alike, cut); }) &&

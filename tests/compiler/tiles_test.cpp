@@ -150,6 +150,14 @@ TEST(Tiles, WriteOverDonatedColumns) {
   const Array want = jit(f)(x);
   expect_equal(jit(f, {.donate = {0}})(again), want, 0, "donated");
   EXPECT_THROW((void)again.to_vector<float>(), DonatedBufferError);
+  // Columns of narrower numbers lie elsewhere.
+  const auto h = [](const Array& x, const Array& y) {
+    const Array away = y - expand_dims(lax::reduce_max(x, {0}).astype(f32), 0);
+    return away * lax::reduce_sum(lax::square(away), {0});
+  };
+  const Array narrow = uniform({128, 1 << 14}, DType::i16, -100, 100);
+  const Array y = numbers({64, 1 << 14}, DType::f32), wide = jit(h)(narrow, y);
+  expect_equal(jit(h, {.donate = {0}})(lax::neg(lax::neg(narrow)), y), wide, 0, "narrow");
   // What is read at other columns may not be written over before.
   const auto g = [](const Array& x) { return normalised(x) + lax::rev(x, {1}); };
   const Array other = x + 0.0f, expected = jit(g)(x);
