@@ -56,15 +56,17 @@ template <> struct ExpRange<F32> {
   static constexpr float kDenormal = -87.33f;      // just above ln of the least normal number
   static constexpr float kZero = -103.972084f;     // ln of half the least denormal
   static constexpr float kOverflow2 = 128.0f, kDenormal2 = -126.0f, kZero2 = -150.0f;  // for exp2
-  static constexpr int kMantissa = 23, kRaise = 32;
-  static constexpr float kLower = 0x1p-32f;
+  static constexpr int kMantissa = 23;
+  [[maybe_unused]] static constexpr int kRaise = 32;  // see scale
+  [[maybe_unused]] static constexpr float kLower = 0x1p-32f;
 };
 template <> struct ExpRange<F64> {
   static constexpr double kOverflow = 709.78271289338397, kDenormal = -708.39,
                           kZero = -745.13321910194122;
   static constexpr double kOverflow2 = 1024.0, kDenormal2 = -1022.0, kZero2 = -1075.0;
-  static constexpr int kMantissa = 52, kRaise = 64;
-  static constexpr double kLower = 0x1p-64;
+  static constexpr int kMantissa = 52;
+  [[maybe_unused]] static constexpr int kRaise = 64;
+  [[maybe_unused]] static constexpr double kLower = 0x1p-64;
 };
 
 /// The larger one of x and the bound, NaN where x is.
