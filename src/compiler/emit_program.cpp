@@ -179,8 +179,10 @@ class ProgramEmitter {
       const Scalar high = gen_.min(gen_.add(low, gen_.index(s.grain)), gen_.index(s.trips));
       for (const Step& k : s.bodies[0]) {
         gen_.region([&] {
-          KernelContext context = this->context(k, low, high);
-          context.by_columns = true;
+          // The outermost loop of a linear kernel is over all that belongs to a row.
+          const Scalar each = gen_.index(s.by_columns ? 1 : chunking(plan_, k).extent / s.trips);
+          KernelContext context = this->context(k, gen_.mul(low, each), gen_.mul(high, each));
+          context.by_columns = s.by_columns;
           marked(k, [&] { emit_kernel(context); });
         });
       }

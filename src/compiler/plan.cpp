@@ -384,7 +384,8 @@ void print_steps(std::ostream& os, const Plan& plan, const std::vector<Step>& st
     }
     for (const Step::Carry& c : s.carries)
       os << " carry " << c.in << "->" << c.out << " from " << c.init << " to " << c.first;
-    if (s.kind == Step::Kind::tiles) os << " of " << s.grain << " columns";
+    if (s.kind == Step::Kind::tiles)
+      os << " of " << s.grain << (s.by_columns ? " columns" : " rows");
     else if (s.grain > 0) os << " in chunks of " << s.grain;
     os << '\n';
     for (const auto& body : s.bodies) print_steps(os, plan, body, indent + 2);

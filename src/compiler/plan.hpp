@@ -106,8 +106,8 @@ struct Step {
   // Loops run bodies[0] `trips` times, or as often as the integer value reads[0] says when trips is
   // -1; they store the trip's number in writes[0] if there is one. Branches run the body that the
   // i32 value reads[0] selects, clamped. Repetitions run bodies[0], which writes the bool reads[0], and
-  // then bodies[1], as long as it is true. Tiles run the kernels bodies[0] for `grain` of `trips` columns at
-  // a time (tiles.hpp).
+  // then bodies[1], as long as it is true. Tiles run the kernels bodies[0] for `grain` of `trips` rows, or
+  // columns, at a time (tiles.hpp).
   std::int64_t trips = -1;
   std::vector<std::vector<Step>> bodies;
   std::vector<Row> rows;
@@ -115,6 +115,7 @@ struct Step {
   /// Loops whose trips are independent, when not 0: the pool runs chunks of at least so many trips.
   /// Values that live in the body alone then exist once per chunk, in slices of the arena.
   std::int64_t grain = 0;
+  bool by_columns = false;                  ///< of tiles
   std::int64_t slice = 0, slice_bytes = 0;  ///< set by assign_buffers
 
   static constexpr std::int64_t kMaxChunks = 64;  ///< of a loop

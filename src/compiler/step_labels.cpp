@@ -46,7 +46,8 @@ class LabelList {
       case Step::Kind::branch: return label("loop", "branch", "");
       case Step::Kind::repeat: return label("loop", "while", "");
       case Step::Kind::tiles:
-        return label("loop", "tiles", "of " + std::to_string(s.grain) + " columns");
+        return label("loop", "tiles",
+                     "of " + std::to_string(s.grain) + (s.by_columns ? " columns" : " rows"));
     }
   }
   void label(const char* category, const std::string& name, const std::string& detail) {

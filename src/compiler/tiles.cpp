@@ -1,12 +1,13 @@
-// Kernels that read the columns of the same large arrays one after the other, run tile by tile.
+// Kernels that read the same large arrays one after the other, run tile by tile.
 //
-// A softmax or a normalisation along the first dimension reads its array three times. Where all of it does
-// not fit into the second cache, a thousand columns do. A column is what belongs to one index of the last
-// dimension. Kernels go together if what they read of each other's results is of the same column, and if no
-// two values share memory in another way than element by element.
+// A softmax or a normalisation reads its array three times. Where all of it does not fit into the second
+// cache, some rows do; and where it goes along the first dimension, a thousand columns. A row is what belongs
+// to one index of the first dimension, a column to one of the last. Kernels go together if what they read of
+// each other's results is of the same row (or column), and if no two values share memory in another way than
+// element by element.
 //
-// Rows are left to one kernel after the other: processors see them coming. Tiles of rows gained 5 % where
-// 4 MiB are normalised, and lost as much where 16 MiB are (Zen 4).
+// Rows of arrays beyond the last cache are left to one kernel after the other: there tiles were no faster,
+// since memory is read best while nothing is written.
 #include "compiler/tiles.hpp"
 
 #include <algorithm>
@@ -23,12 +24,31 @@ namespace compiler {
 namespace {
 
 constexpr std::int64_t kLarge = 1 << 20;  // bytes of a value: smaller ones stay in the cache anyway
-constexpr std::int64_t kTile = 1024;      // columns, whole pages of a row: fewer are no stream
+constexpr std::int64_t kLargest = 8 << 20;  // where rows are concerned
+constexpr std::int64_t kColumns = 1024;  // whole pages of a row: fewer side by side are no stream
+constexpr std::int64_t kRows = 16;       // at least: a multiple of all lane counts
 constexpr std::int64_t kTileBytes = 1 << 20;  // of all large values of a tile, at most
 constexpr std::int64_t kLeastTiles = 8;       // that threads share out
 constexpr std::size_t kMostMembers = 80;      // of a function
 
-std::int64_t columns_of(const Shape& shape) { return shape.empty() ? 1 : shape.back(); }
+/// Which way arrays are cut.
+struct Cut {
+  bool by_columns;
+  std::int64_t extent;  ///< of the dimension: rows or columns
+
+  static std::int64_t extent_of(const Shape& shape, bool by_columns) {
+    return shape.empty() ? 1 : by_columns ? shape.back() : shape[0];
+  }
+  bool fits(const Shape& shape) const { return extent_of(shape, by_columns) == extent; }
+  std::int64_t dim(const Shape& shape) const { return by_columns ? shape.ndim() - 1 : 0; }
+};
+
+/// Steps that go together.
+struct Group {
+  std::size_t count = 1;
+  Cut cut{};
+  std::int64_t width = 0;  ///< of a tile
+};
 
 class Tiling {
  public:
@@ -39,10 +59,10 @@ class Tiling {
   void run() {
     std::vector<Step> out;
     for (std::span<Step> rest(plan_.steps); !rest.empty();) {
-      const std::size_t count = steps_together(rest);
-      if (count == 1) out.push_back(std::move(rest[0]));
-      else out.push_back(tiles_of(rest.first(count)));
-      rest = rest.subspan(count);
+      const Group group = steps_together(rest);
+      if (group.count == 1) out.push_back(std::move(rest[0]));
+      else out.push_back(tiles_of(rest.first(group.count), group));
+      rest = rest.subspan(group.count);
     }
     plan_.steps = std::move(out);
   }
@@ -56,21 +76,25 @@ class Tiling {
     return scope.jaxpr.eqns()[static_cast<std::size_t>(e)];
   }
 
-  // How many of these steps, from the first on, are worth to go together.
-  std::size_t steps_together(std::span<const Step> steps) const {
-    std::size_t best = 1;
-    const std::int64_t columns = columns_of(steps[0].kernel.shape);
-    for (std::size_t n = 1; n <= steps.size() && go_together(steps.first(n), columns); ++n) {
-      if (is_worth_it(steps.first(n), columns)) best = n;
+  // Those of these steps, from the first on, that are worth to go together.
+  Group steps_together(std::span<const Step> steps) const {
+    Group best;
+    for (const bool by_columns : {false, true}) {
+      const Cut cut{by_columns, Cut::extent_of(steps[0].kernel.shape, by_columns)};
+      for (std::size_t n = 1; n <= steps.size() && go_together(steps.first(n), cut); ++n) {
+        const std::int64_t width = tile_width(steps.first(n), cut);
+        if (width > 0 && n > best.count) best = {n, cut, width};
+      }
     }
     return best;
   }
 
-  Step tiles_of(std::span<Step> steps) const {
+  Step tiles_of(std::span<Step> steps, const Group& group) const {
     Step out;
     out.kind = Step::Kind::tiles;
-    out.trips = columns_of(steps[0].kernel.shape);
-    out.grain = kTile;
+    out.trips = group.cut.extent;
+    out.grain = group.width;
+    out.by_columns = group.cut.by_columns;
     std::set<int> reads, writes;
     for (const Step& s : steps) {
       reads.insert(s.reads.begin(), s.reads.end());
@@ -85,9 +109,9 @@ class Tiling {
 
   // ---- what goes together ------------------------------------------------------------------------
   // Whether the last step can go with those before it, which can go together.
-  bool go_together(std::span<const Step> steps, std::int64_t columns) const {
+  bool go_together(std::span<const Step> steps, const Cut& cut) const {
     const Step& last = steps.back();
-    if (!can_be_cut(last, columns)) return false;
+    if (!can_be_cut(last, cut)) return false;
     std::set<int> touched, written;
     std::size_t members = 0;
     for (const Step& s : steps) {
@@ -101,15 +125,17 @@ class Tiling {
     }
     if (members > kMostMembers) return false;
     // Results may lie where donated arguments do.
-    std::set<int> by_columns = written;
+    std::set<int> alike = written;
     for (const int w : written) {
       const Location at = value(w).location;
       if (at.kind != Location::Kind::result) continue;
-      const auto& donated = plan_.reusable[static_cast<std::size_t>(at.index)];
-      by_columns.insert(donated.begin(), donated.end());
+      for (const int a : plan_.reusable[static_cast<std::size_t>(at.index)]) {
+        if (touched.contains(a) && value(a).aval.size() != value(w).aval.size()) return false;
+        alike.insert(a);
+      }
     }
     return std::all_of(steps.begin(), steps.end(),
-                       [&](const Step& s) { return reads_by_columns(s, by_columns, columns); }) &&
+                       [&](const Step& s) { return reads_alike(s, alike, cut); }) &&
            std::all_of(written.begin(), written.end(), [&](int w) {
              return std::all_of(touched.begin(), touched.end(), [&](int v) {
                return v == w || lie_apart(v, w, written.contains(v));
@@ -117,32 +143,33 @@ class Tiling {
            });
   }
 
-  // Whether some columns of a kernel can be done alone (KernelContext::by_columns).
-  bool can_be_cut(const Step& s, std::int64_t columns) const {
+  // Whether some rows or columns of a kernel can be done alone.
+  bool can_be_cut(const Step& s, const Cut& cut) const {
     const Kernel& k = s.kernel;
-    if (s.kind != Step::Kind::kernel || columns_of(k.shape) != columns || k.segments ||
-        !k.partials.empty())
+    if (s.kind != Step::Kind::kernel || !cut.fits(k.shape) || k.segments || !k.partials.empty())
       return false;
     const Scope& in = scope(s);
-    const auto fits = [&](Var v) { return columns_of(in.jaxpr.aval(v).shape) == columns; };
+    const auto fits = [&](Var v) { return cut.fits(in.jaxpr.aval(v).shape); };
     if (!std::all_of(k.roots.begin(), k.roots.end(), fits) ||
         !std::all_of(k.epilogue.begin(), k.epilogue.end(), fits))
       return false;
     if (k.kind == Kernel::Kind::loop) {
       const auto transposes = [&](int e) { return eqn(in, e).primitive == &transpose_p; };
-      return k.woven.empty() && (!k.linear || k.shape.num_elements() == columns) &&
-             std::none_of(k.members.begin(), k.members.end(), transposes);
+      const bool flat = k.linear && k.shape.num_elements() != cut.extent;
+      return std::none_of(k.members.begin(), k.members.end(), transposes) &&
+             (!cut.by_columns || (k.woven.empty() && !flat));
     }
     if (k.kind != Kernel::Kind::reduction || !k.columns.empty()) return false;
-    // Nothing but the columns is kept.
     const std::vector<FoldDim> dims = merged_dims(k);
-    return dims.size() > 1 && dims.back().size == columns &&
-           std::none_of(dims.begin(), dims.end(),
-                        [&](const FoldDim& d) { return d.folded == (&d == &dims.back()); });
+    const auto kept = std::count_if(dims.begin(), dims.end(), [](auto& d) { return !d.folded; });
+    if (kept == static_cast<std::int64_t>(dims.size())) return false;
+    // Nothing but the columns is kept; or rows are what is kept first.
+    return cut.by_columns ? kept == 1 && !dims.back().folded && dims.back().size == cut.extent
+                          : !dims[0].folded;
   }
 
-  // Whether a step reads these values at the columns that it computes, if at all.
-  bool reads_by_columns(const Step& s, const std::set<int>& values, std::int64_t columns) const {
+  // Whether a step reads these values at the rows or columns that it computes, if at all.
+  bool reads_alike(const Step& s, const std::set<int>& values, const Cut& cut) const {
     const Scope& in = scope(s);
     const std::vector<int>& producer = producers_[static_cast<std::size_t>(s.scope)];
     std::set<Var> made_of_them;
@@ -152,26 +179,26 @@ class Tiling {
         const auto v = static_cast<std::size_t>(a.var());
         const bool inside = producer[v] >= 0 && s.kernel.members.contains(producer[v]);
         if (!(inside ? made_of_them.contains(a.var()) : values.contains(in.value_of[v]))) continue;
-        if (!keeps_columns(in.jaxpr, eqn(in, e), a, columns)) return false;
+        if (!keeps_place(in.jaxpr, eqn(in, e), a, cut)) return false;
         made_of_them.insert(eqn(in, e).outputs.begin(), eqn(in, e).outputs.end());
       }
     }
     return true;
   }
 
-  // Whether column i of the results needs column i of the operand only.
-  static bool keeps_columns(const Jaxpr& jaxpr, const Eqn& e, const Atom& operand,
-                            std::int64_t columns) {
+  // Whether row (or column) i of the results needs that of the operand only.
+  static bool keeps_place(const Jaxpr& jaxpr, const Eqn& e, const Atom& operand, const Cut& cut) {
     const Shape &from = jaxpr.aval(operand).shape, &to = jaxpr.aval(e.outputs[0]).shape;
-    if (columns_of(from) != columns || columns_of(to) != columns) return false;
+    if (!cut.fits(from) || !cut.fits(to)) return false;
     switch (form_of(jaxpr, e)) {
       case Form::element: return from == to;
       case Form::reshape: return true;
-      case Form::reduction: return !reduction_axes(e).contains(from.ndim() - 1);
+      case Form::reduction: return !reduction_axes(e).contains(cut.dim(from));
       default: break;
     }
-    return e.primitive == &broadcast_in_dim_p &&
-           e.params.as<BroadcastInDimParams>().broadcast_dimensions.back() + 1 == to.ndim();
+    if (e.primitive != &broadcast_in_dim_p) return false;
+    const Shape& dims = e.params.as<BroadcastInDimParams>().broadcast_dimensions;
+    return dims[static_cast<std::size_t>(cut.dim(from))] == cut.dim(to);
   }
 
   // Whether two values lie apart, or one where the other did, element by element.
@@ -190,7 +217,8 @@ class Tiling {
   }
 
   // ---- is it worth it? ---------------------------------------------------------------------------
-  bool is_worth_it(std::span<const Step> steps, std::int64_t columns) const {
+  // The rows or columns of a tile; 0 where nothing large is read again.
+  std::int64_t tile_width(std::span<const Step> steps, const Cut& cut) const {
     std::set<int> once, again;
     for (const Step& s : steps) {
       std::set<int> here(s.reads.begin(), s.reads.end());
@@ -199,10 +227,15 @@ class Tiling {
         if (value(v).bytes() >= kLarge && !once.insert(v).second) again.insert(v);
       }
     }
+    const auto too_large = [&](int v) { return !cut.by_columns && value(v).bytes() > kLargest; };
+    if (again.empty() || std::any_of(once.begin(), once.end(), too_large)) return 0;
     std::int64_t bytes = 0;
     for (const int v : once) bytes += value(v).bytes();
-    return !again.empty() && columns >= kLeastTiles * kTile &&
-           bytes / columns * kTile <= kTileBytes;
+    const std::int64_t each = std::max<std::int64_t>(bytes / cut.extent, 1);
+    const std::int64_t width =
+        cut.by_columns ? kColumns
+                       : std::max(kTileBytes / 2 / each / kRows, std::int64_t{1}) * kRows;
+    return width * each <= kTileBytes && cut.extent >= kLeastTiles * width ? width : 0;
   }
 
   Plan& plan_;

@@ -1,4 +1,4 @@
-// Kernels that read the columns of the same large arrays one after the other, run tile by tile.
+// Kernels that read the same large arrays one after the other, run tile by tile.
 #pragma once
 
 #include "compiler/plan.hpp"
@@ -7,10 +7,10 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
-/// Of a plan whose values all have their place: consecutive kernels over the same columns become one step
-/// of `Step::Kind::tiles` where some read a large array that others have read or written: what belongs to
-/// a tile stays in the caches from one kernel to the next. Only the order changes in which kernels do their
-/// work: no bit of any result does.
+/// Of a plan whose values all have their place: consecutive kernels over the same rows, or columns, become
+/// one step of `Step::Kind::tiles` where some read a large array that others have read or written: what
+/// belongs to a tile stays in the caches from one kernel to the next. Only the order changes in which kernels
+/// do their work: no bit of any result does.
 ///   sums of the columns of x[64,n], their variances, normalised x: each over all columns
 ///   ->  tiles of 1024 columns: sums, variances, normalised x
 TELAMON_API void group_tiles(Plan& plan);

@@ -233,6 +233,34 @@ TEST_P(VectorMath, GivesALaneTheSameResultInAnyCompany) {
   });
 }
 
+/// Scaled by an instruction where there is one, else by hand: into denormal numbers, to zero, to infinity.
+template <class T>
+void expect_same_bits_with_fma(const char* name, double from, double to) {
+  constexpr std::int64_t kCount = 1 << 18;
+  const auto& function = *math::find_math_function(name);
+  std::vector<T> x{0, -std::numeric_limits<T>::infinity(), std::numeric_limits<T>::infinity(),
+                   std::numeric_limits<T>::max(), std::numeric_limits<T>::lowest()};
+  for (std::int64_t i = 0; i <= kCount; ++i)
+    x.push_back(static_cast<T>(from + (to - from) * static_cast<double>(i) / kCount));
+  std::vector<T> avx2(x.size()), avx512(x.size());
+  const DType dtype = sizeof(T) == 4 ? DType::f32 : DType::f64;
+  const auto n = static_cast<std::int64_t>(x.size());
+  math::run(function, dtype, Isa::avx2, n, x.data(), x.data(), avx2.data());
+  math::run(function, dtype, Isa::avx512, n, x.data(), x.data(), avx512.data());
+  for (std::size_t i = 0; i < x.size(); ++i)
+    ASSERT_EQ(avx2[i], avx512[i]) << name << " of " << x[i];
+}
+
+TEST(Exponentials, AreTheSameHoweverTheyAreScaled) {
+  if (runtime::supported_isa() < Isa::avx512) GTEST_SKIP() << "needs AVX-512";
+  expect_same_bits_with_fma<float>("exp", -110, 95);
+  expect_same_bits_with_fma<float>("exp", -104.1, -103.9);
+  expect_same_bits_with_fma<float>("exp2", -155, 130);
+  expect_same_bits_with_fma<double>("exp", -760, 720);
+  expect_same_bits_with_fma<double>("exp", -745.2, -745.1);
+  expect_same_bits_with_fma<double>("exp2", -1080, 1030);
+}
+
 // ---- every f32 -----------------------------------------------------------------------------------
 /// f(x) for f32 x, with the error of a double: half a billionth of what is measured.
 double (*reference_in_double(const std::string& name))(double) {

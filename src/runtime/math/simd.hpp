@@ -223,11 +223,19 @@ template <class V> struct Rounded {
 };  // bits: above the integer, garbage
 TELAMON_INLINE Rounded<F32> round_to_integer(F32 x) {
   const F32 shifted = x + 0x1.8p23f;
+#if defined(TELAMON_ISA_AVX512)
+  return {_mm512_maskz_roundscale_ps(0xffff, x, 0), (I32)shifted};  // to the next, ties to even
+#else
   return {shifted - 0x1.8p23f, (I32)shifted};
+#endif
 }
 TELAMON_INLINE Rounded<F64> round_to_integer(F64 x) {
   const F64 shifted = x + 0x1.8p52;
+#if defined(TELAMON_ISA_AVX512)
+  return {_mm512_maskz_roundscale_pd(0xff, x, 0), (I64)shifted};
+#else
   return {shifted - 0x1.8p52, (I64)shifted};
+#endif
 }
 
 }  // namespace simd

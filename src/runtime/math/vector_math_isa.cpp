@@ -56,37 +56,59 @@ template <> struct ExpRange<F32> {
   static constexpr float kDenormal = -87.33f;      // just above ln of the least normal number
   static constexpr float kZero = -103.972084f;     // ln of half the least denormal
   static constexpr float kOverflow2 = 128.0f, kDenormal2 = -126.0f, kZero2 = -150.0f;  // for exp2
-  static constexpr int kMantissa = 23, kRaise = 32;
-  static constexpr float kLower = 0x1p-32f;
+  static constexpr int kMantissa = 23;
+  [[maybe_unused]] static constexpr int kRaise = 32;  // see scale
+  [[maybe_unused]] static constexpr float kLower = 0x1p-32f;
 };
 template <> struct ExpRange<F64> {
   static constexpr double kOverflow = 709.78271289338397, kDenormal = -708.39,
                           kZero = -745.13321910194122;
   static constexpr double kOverflow2 = 1024.0, kDenormal2 = -1022.0, kZero2 = -1075.0;
-  static constexpr int kMantissa = 52, kRaise = 64;
-  static constexpr double kLower = 0x1p-64;
+  static constexpr int kMantissa = 52;
+  [[maybe_unused]] static constexpr int kRaise = 64;
+  [[maybe_unused]] static constexpr double kLower = 0x1p-64;
 };
 
-/// p 2^n, n in the low bits of `n_bits`, by adding to p's exponent. Where `denormal`, the addition
-/// is done 2^kRaise higher and undone by a product that rounds once; `zero` avoids that product's
-/// slow denormal result where it underflows altogether.
+/// The larger one of x and the bound, NaN where x is.
+template <class V> TELAMON_INLINE V at_least(V x, ScalarOf<V> bound) {
+#if defined(TELAMON_ISA_AVX512)
+  if constexpr (sizeof(bound) == 4) return _mm512_maskz_max_ps(0xffff, splat<V>(bound), x);
+  else return _mm512_maskz_max_pd(0xff, splat<V>(bound), x);
+#else
+  return x < bound ? splat<V>(bound) : x;
+#endif
+}
+
+#if defined(TELAMON_ISA_AVX512)
+/// p 2^n, rounded once: an instruction of its own.
+TELAMON_INLINE F32 scale(F32 p, Rounded<F32> n, I32, I32) {
+  return _mm512_maskz_scalef_ps(0xffff, p, n.value);
+}
+TELAMON_INLINE F64 scale(F64 p, Rounded<F64> n, I64, I64) {
+  return _mm512_maskz_scalef_pd(0xff, p, n.value);
+}
+#else
+/// p 2^n by adding to p's exponent. Where `denormal`, the addition is done 2^kRaise higher and undone by
+/// a product that rounds once; `zero` avoids that product's slow denormal result where it underflows
+/// altogether.
 template <class V>
-TELAMON_INLINE V scale(V p, IntOf<V> n_bits, IntOf<V> denormal, IntOf<V> zero) {
+TELAMON_INLINE V scale(V p, Rounded<V> n, IntOf<V> denormal, IntOf<V> zero) {
   using R = ExpRange<V>;
   const V lower = zero ? splat<V>(0) : denormal ? splat<V>(R::kLower) : splat<V>(1);
-  const IntOf<V> n = n_bits + (denormal & R::kRaise);
-  return (V)((IntOf<V>)p + (n << R::kMantissa)) * lower;
+  const IntOf<V> raised = n.bits + (denormal & R::kRaise);
+  return (V)((IntOf<V>)p + (raised << R::kMantissa)) * lower;
 }
+#endif
 
 template <class V> TELAMON_INLINE V exp(V x) {
   using R = ExpRange<V>;
-  const auto n = round_to_integer((x < R::kZero ? splat<V>(R::kZero) : x) * Ln2<V>::kInverse);
-  V r = fma(n.value, -Ln2<V>::kHigh, x < R::kZero ? splat<V>(R::kZero) : x);
+  const V clamped = at_least(x, R::kZero);
+  const auto n = round_to_integer(clamped * Ln2<V>::kInverse);
+  V r = fma(n.value, -Ln2<V>::kHigh, clamped);
   r = fma(n.value, -Ln2<V>::kLow, r);
   const V p = fma(r * r, exp_tail(r), r) + 1;
-  V y = scale<V>(p, n.bits, x < R::kDenormal, x <= R::kZero);
-  y = x > R::kOverflow ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
-  return x != x ? x : y;
+  const V y = scale(p, n, x < R::kDenormal, x <= R::kZero);
+  return x <= R::kOverflow ? y : x + static_cast<ScalarOf<V>>(kInf);  // infinity, or NaN
 }
 
 // 2^x = 2^n 2^r, 2^r = 1 + r P(r), |r| <= 1/2.
@@ -105,13 +127,12 @@ TELAMON_INLINE F64 exp2_tail(F64 r) {
 }
 template <class V> TELAMON_INLINE V exp2(V x) {
   using R = ExpRange<V>;
-  const V clamped = x < R::kZero2 ? splat<V>(R::kZero2) : x;
+  const V clamped = at_least(x, R::kZero2);
   const auto n = round_to_integer(clamped);
   const V r = clamped - n.value;
   const V p = fma(r, exp2_tail(r), splat<V>(1));
-  V y = scale<V>(p, n.bits, x < R::kDenormal2, x <= R::kZero2);
-  y = x >= R::kOverflow2 ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
-  return x != x ? x : y;
+  const V y = scale(p, n, x < R::kDenormal2, x <= R::kZero2);
+  return x < R::kOverflow2 ? y : x + static_cast<ScalarOf<V>>(kInf);
 }
 
 /// e^x - 1 = 2^n (e^r - 1) + (2^n - 1), without the special cases: x in [-60, ln max].
