@@ -196,6 +196,8 @@ void CodeGen::store(Pointer to, DType dtype, Scalar index, Scalar value) {
   const llvm::Align align(std::max<std::size_t>(size_of(dtype), 1));
   const int w = m.width(i);
   if (w == 1) {
+    if (m.width(node_of(value)) != 1)
+      throw InternalError("generated code would store a vector where there is room for a number");
     m.b.CreateAlignedStore(m.to_memory(node_of(value)->value, dtype), m.element_address(t, p, i),
                            align);
     return;

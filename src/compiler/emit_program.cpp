@@ -7,6 +7,7 @@
 
 #include "compiler/dot.hpp"
 #include "compiler/emit.hpp"
+#include "compiler/emit_reduction.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/fuse.hpp"
 #include "compiler/segments.hpp"
@@ -404,15 +405,6 @@ std::int64_t cost_of(const Scope& scope, const Kernel& k) {
   return cost;
 }
 
-// Whether the outermost loop is over results, not over columns of the innermost dimension.
-static bool starts_kept(const Kernel& k) {
-  for (std::size_t d = 0; d < k.shape.size(); ++d) {
-    if (k.axes.contains(static_cast<std::int64_t>(d))) return false;
-    if (k.shape[d] != 1) return true;
-  }
-  return false;
-}
-
 static bool transposes(const Scope& scope, const Kernel& k) {
   return std::any_of(k.members.begin(), k.members.end(), [&](int e) {
     return scope.jaxpr.eqns()[static_cast<std::size_t>(e)].primitive == &transpose_p;
@@ -462,21 +454,16 @@ Chunking chunking(const Plan& plan, const Step& step) {
     if (k.linear || inner == 0) unit = kBlock;
     else if (transposes(scope, k)) unit = kTile;
   } else {
-    const bool along_results = !k.shape.empty() && !k.axes.contains(k.shape.ndim() - 1);
-    // The emitter merges dimensions of linear kernels: the first kept run is the outermost loop.
-    bool kept_before = false;
-    for (std::size_t d = 0; d < k.shape.size(); ++d) {
-      if (k.linear && k.shape[d] == 1) continue;
-      const bool folded = k.axes.contains(static_cast<std::int64_t>(d));
-      if (folded && kept_before) break;
-      if (folded) continue;
-      extent *= k.shape[d];
-      kept_before = true;
-      if (!k.linear) break;
-    }
+    // As the emitter goes: over what is kept first, or else over columns of results.
+    const std::vector<FoldDim> dims = merged_dims(k);
+    const auto kept = [](const FoldDim& d) { return !d.folded; };
+    const auto first = std::find_if(dims.begin(), dims.end(), kept);
+    if (first != dims.end()) extent = first->size;
+    const bool along_results = !dims.empty() && kept(dims.back());
+    const bool columns = along_results && (first != dims.begin() || dims.size() == 1);
     // Short rows are folded as many at a time as there are lanes (row_blocks in emit_reduction_rows.cpp).
-    const bool short_rows = !along_results && (k.shape.empty() || k.shape.back() <= 2 * kBlock);
-    unit = along_results && !starts_kept(k) ? kColumns : short_rows ? kBlock : 1;
+    const bool short_rows = !along_results && (dims.empty() || dims.back().size <= 2 * kBlock);
+    unit = columns ? kColumns : short_rows ? kBlock : 1;
   }
   const std::int64_t each =
       std::max<std::int64_t>(size / std::max<std::int64_t>(extent, 1) * cost, 1);

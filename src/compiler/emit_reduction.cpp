@@ -1,7 +1,7 @@
 // Reductions, with what is fused before and after them.
 //
-// Adjacent dimensions of one kind (kept or folded) count as one where the kernel is linear. If the
-// last dimension is folded, lanes run along it: several vector accumulators, combined in a fixed
+// Dimensions of one element do not count, and adjacent ones of one kind (kept or folded) count as one where
+// the kernel is linear. If the last dimension is folded, lanes run along it: several vector accumulators, combined in a fixed
 // tree at the end of each row. If it is kept, lanes run along the results: each lane folds its own
 // column, a tile of columns at a time. Where there are too few results to share out, the largest
 // folded dimension is cut into parts that are folded apart, and their results in order. Either way
@@ -28,7 +28,7 @@ std::vector<FoldDim> merged_dims(const Kernel& k) {
   std::vector<FoldDim> dims;
   for (std::size_t d = 0; d < k.shape.size(); ++d) {
     const bool folded = k.axes.contains(static_cast<std::int64_t>(d));
-    if (k.shape[d] == 1 && k.linear) continue;
+    if (k.shape[d] == 1) continue;
     if (k.linear && !dims.empty() && dims.back().folded == folded) dims.back().size *= k.shape[d];
     else dims.push_back({k.shape[d], folded});
   }
@@ -51,6 +51,7 @@ std::optional<FoldParts> FoldParts::of(const Kernel& k, const std::vector<FoldDi
     largest = dims[d].size;
     out.dim = d;
   }
+  if (largest == 0) return {};
   const std::int64_t each = (largest + wanted - 1) / wanted;
   const std::int64_t unit = out.dim + 1 == dims.size() ? kPartUnit
                             : each >= 2 * kRowUnit     ? kRowUnit
@@ -295,7 +296,13 @@ void ReductionEmitter::store_memory(Scalar at, const Scalars& acc) {
 
 // The element of the operand's shape at index_.
 Point ReductionEmitter::operand_point() {
-  if (!kernel_.linear) return {kernel_.shape, index_, std::nullopt};
+  if (!kernel_.linear) {
+    Index all;
+    std::size_t next = 0;
+    for (const std::int64_t size : kernel_.shape)
+      all.push_back(size == 1 ? gen_.index(0) : index_[next++]);
+    return {kernel_.shape, all, std::nullopt};
+  }
   Scalar flat = gen_.index(0);
   std::int64_t stride = 1;
   for (std::size_t d = dims_.size(); d-- > 0;) {
@@ -309,7 +316,9 @@ Point ReductionEmitter::operand_point() {
 Point ReductionEmitter::reduced_point() {
   if (!kernel_.linear) {
     Index kept;
-    for (const std::size_t d : kept_) kept.push_back(index_[d]);
+    std::size_t next = 0;
+    for (const std::int64_t size : reduced_)
+      kept.push_back(size == 1 ? gen_.index(0) : index_[kept_[next++]]);
     return {reduced_, kept, std::nullopt};
   }
   Scalar flat = gen_.index(0);

@@ -14,7 +14,7 @@ namespace compiler {
 
 constexpr int kAccumulators = 4;
 
-/// A dimension, or several adjacent ones of a kind in linear kernels.
+/// A dimension of more than one element, or several adjacent ones of a kind in linear kernels.
 struct FoldDim {
   std::int64_t size;
   bool folded;

@@ -58,6 +58,62 @@ TEST(CompiledReduction, SumsOverAnyAxesAreRight) {
   }
 }
 
+// Lanes run along dimensions of several elements only: along others a vector would be stored where there is
+// room for a number.
+TEST(CompiledReduction, DimensionsOfOneElementHaveNoLanes) {
+  const auto pairs = [](std::int64_t axis) -> Program {
+    return [axis](std::span<const Array> x) {
+      const auto spread = [&](const Array& a, std::int64_t at) {
+        Shape shape = a.shape(), dims;
+        shape.insert(at, x[static_cast<std::size_t>(1 - at)].shape()[0]);
+        for (std::int64_t d = 0; d < shape.ndim(); ++d) {
+          if (d != at) dims.push_back(d);
+        }
+        return lax::broadcast_in_dim(a, shape, dims);
+      };
+      const Array d = lax::sub(spread(x[0], 1), spread(x[1], 0));
+      return Arrays{lax::reduce_sum(d, {axis}), lax::reduce_max(lax::mul(d, d), {axis})};
+    };
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32}) {
+    for (const Shape& rest : {Shape{1}, Shape{1, 1}, Shape{3, 1}, Shape{1, 3}, Shape{1, 20, 1}}) {
+      for (const std::int64_t n : {1, 2, 16, 37}) {
+        Shape left{n}, right{5};
+        for (const std::int64_t d : rest) {
+          left.push_back(d);
+          right.push_back(d);
+        }
+        for (std::int64_t axis = 0; axis <= left.ndim(); ++axis)
+          check(pairs(axis), {uniform(left, dtype, -9, 9), uniform(right, dtype, -9, 9, 2)}, -1,
+                1e4);
+      }
+    }
+  }
+}
+
+TEST(CompiledReduction, LargeFoldsOverDimensionsOfOneElementAreRight) {
+  for (const Shape& shape :
+       {Shape{1, 100'001}, Shape{100'001, 1}, Shape{1, 300, 300}, Shape{300, 300, 1},
+        Shape{5, 1, 60'000}, Shape{1, 60'000, 1}, Shape{3, 1, 40'000, 1}}) {
+    for (std::int64_t axis = 0; axis < shape.ndim(); ++axis) {
+      check_sum(shape, {axis}, DType::f32);
+      // With what is fused before and after, at all indices.
+      check(
+          [axis](std::span<const Array> x) {
+            Shape dims;
+            for (std::int64_t d = 0; d < x[0].ndim(); ++d) {
+              if (d != axis) dims.push_back(d);
+            }
+            const Array most = lax::reduce_max(x[0], {axis});
+            const Array rest = lax::sub(x[0], lax::broadcast_in_dim(most, x[0].shape(), dims));
+            return Arrays{lax::reduce_sum(lax::mul(rest, x[0]), {axis}),
+                          lax::argmax(x[0], axis, DType::i32)};
+          },
+          {uniform(shape, DType::f64)}, -1, 1e9);
+    }
+  }
+}
+
 TEST(CompiledReduction, LargeFoldsWithFewResultsAreCutIntoParts) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const auto& [shape, axes] : {std::pair{Shape{1'000'003}, Shape{0}},
