@@ -4,6 +4,7 @@
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/jit.hpp"
+#include "telamon/memory.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/vmap.hpp"
 
@@ -218,6 +219,36 @@ TEST(MemoryAnalysis, FindsAPlaceForBlocksOfManySizes) {
   };
   EXPECT_LE(ratio(f.lower(ones({64, 50})).compile().memory_analysis()), 1.1);
   EXPECT_LE(ratio(jit(grad(f)).lower(ones({64, 50})).compile().memory_analysis()), 1.1);
+}
+
+// Of large arrays: what the allocator has seen during a run against what the program cannot do without.
+TEST(MemoryAnalysis, IsWhatARunTakes) {
+  const auto expect_bounded = [](const char* what, auto f, const auto&... x) {
+    const auto jitted = jit(f);
+    const MemoryAnalysis m = jitted.lower(x...).compile().memory_analysis();
+    (void)jitted(x...);
+    const std::size_t before = memory_stats().in_use;
+    reset_peak_memory();
+    const auto kept = jitted(x...);
+    const auto taken = static_cast<double>(memory_stats().peak) - static_cast<double>(before);
+    EXPECT_LE(taken, 1.1 * static_cast<double>(m.results + m.live_bound + m.scratch)) << what << m;
+  };
+  const Array x = ones({1024, 1024}) * 1.0f, y = sin(x);
+  expect_bounded("elementwise", [](Array a, Array b) { return sin(a) * b + exp(b); }, x, y);
+  expect_bounded(
+      "products", [](Array a, Array b) { return sum(tanh(matmul(tanh(matmul(a, b)), b)), 0); }, x,
+      y);
+  expect_bounded("gradient of a network", grad([](Array a, Array b) {
+                   for (int i = 0; i < 4; ++i) a = tanh(matmul(a, b));
+                   return sum(a * a);
+                 }),
+                 x, y);
+  expect_bounded(
+      "loop",
+      [](Array a, Array b) {
+        return fori_loop(0, 5, [b](Array, Array c) { return tanh(matmul(c, b)); }, a);
+      },
+      x, y);
 }
 
 TEST(MemoryAnalysis, KnowsWhichResultsTakeOverDonatedArguments) {
