@@ -109,6 +109,11 @@ TELAMON_INLINE void store_lanes(ScalarOf<V>* to, V x, std::int64_t count) {
   }
 }
 
+#if defined(TELAMON_ISA_AVX2) || defined(TELAMON_ISA_AVX512)
+constexpr bool kFused = true;
+#else
+constexpr bool kFused = false;
+#endif
 /// a * b + c, rounded once where the instruction set has it.
 TELAMON_INLINE F32 fma(F32 a, F32 b, F32 c) {
 #if defined(TELAMON_ISA_AVX512)
@@ -211,6 +216,19 @@ TELAMON_INLINE bool all_above(F64 x, double bound) {
   bool all = true;
   for (int i = 0; i < Lanes<F64>::kCount; ++i) all &= x[i] > bound;
   return all;
+#endif
+}
+
+/// Whether x > bound in any lane.
+TELAMON_INLINE bool any_above(F32 x, float bound) {
+#if defined(TELAMON_ISA_AVX512)
+  return _mm512_cmp_ps_mask(x, splat<F32>(bound), _CMP_GT_OQ) != 0;
+#elif defined(TELAMON_ISA_AVX2)
+  return _mm256_movemask_ps(_mm256_cmp_ps(x, splat<F32>(bound), _CMP_GT_OQ)) != 0;
+#else
+  bool any = false;
+  for (int i = 0; i < Lanes<F32>::kCount; ++i) any |= x[i] > bound;
+  return any;
 #endif
 }
 

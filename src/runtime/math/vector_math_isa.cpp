@@ -3,7 +3,8 @@
 //
 // Ours are those that machine learning feeds with infinities, zeros and saturated values (masked
 // softmax is exp(-inf)), where libmvec falls back to scalar code for every such lane and is 5 to 20
-// times slower. They are branch-free. The polynomials are near-minimax fits (interpolation at
+// times slower; and sin and cos of f32, which take less than a call of libmvec's. They are branch-free, but
+// for what is rare. The polynomials are near-minimax fits (interpolation at
 // Chebyshev nodes in 60 digits) on the stated interval.
 #include "runtime/math/isa_entries.hpp"
 #include "runtime/math/math_list.hpp"
@@ -14,6 +15,63 @@
 #define TELAMON_LIBMVEC 1
 #endif
 #endif
+
+// ---- The library's functions. They are also what ours leave rare operands to.
+
+using telamon::v1::simd::F32;
+using telamon::v1::simd::F64;
+namespace simd = telamon::v1::simd;
+
+#define TELAMON_HIDDEN extern "C" __attribute__((visibility("hidden")))
+
+#if defined(TELAMON_LIBMVEC)
+// The x86-64 vector ABI: _ZGV, the set (b SSE, d AVX2, e AVX-512), N (no mask), lanes, v per operand.
+#if defined(TELAMON_ISA_AVX512)
+#define TELAMON_MVEC(params, name) _ZGVeN16##params##_##name##f
+#define TELAMON_MVEC64(params, name) _ZGVeN8##params##_##name
+#elif defined(TELAMON_ISA_AVX2)
+#define TELAMON_MVEC(params, name) _ZGVdN8##params##_##name##f
+#define TELAMON_MVEC64(params, name) _ZGVdN4##params##_##name
+#else
+#define TELAMON_MVEC(params, name) _ZGVbN4##params##_##name##f
+#define TELAMON_MVEC64(params, name) _ZGVbN2##params##_##name
+#endif
+#define TELAMON_LIB_F32(params, name) TELAMON_MVEC(params, name)
+#define TELAMON_LIB_F64(params, name) TELAMON_MVEC64(params, name)
+#define LIB1(name, ulp32, ulp64)                \
+  extern "C" F32 TELAMON_LIB_F32(v, name)(F32); \
+  extern "C" F64 TELAMON_LIB_F64(v, name)(F64);
+#define LIB2(name, ulp32, ulp64)                      \
+  extern "C" F32 TELAMON_LIB_F32(vv, name)(F32, F32); \
+  extern "C" F64 TELAMON_LIB_F64(vv, name)(F64, F64);
+#else
+// Without libmvec: the scalar function, lane by lane.
+#define TELAMON_LIB_F32(params, name) TELAMON_ISA_SYMBOL(library_##name##_f32)
+#define TELAMON_LIB_F64(params, name) TELAMON_ISA_SYMBOL(library_##name##_f64)
+#define LIB1(name, ulp32, ulp64)                                                         \
+  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(library_##name##_f32)(F32 x) {                   \
+    for (int i = 0; i < simd::Lanes<F32>::kCount; ++i) x[i] = __builtin_##name##f(x[i]); \
+    return x;                                                                            \
+  }                                                                                      \
+  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(library_##name##_f64)(F64 x) {                   \
+    for (int i = 0; i < simd::Lanes<F64>::kCount; ++i) x[i] = __builtin_##name(x[i]);    \
+    return x;                                                                            \
+  }
+#define LIB2(name, ulp32, ulp64)                                                               \
+  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(library_##name##_f32)(F32 x, F32 y) {                  \
+    for (int i = 0; i < simd::Lanes<F32>::kCount; ++i) x[i] = __builtin_##name##f(x[i], y[i]); \
+    return x;                                                                                  \
+  }                                                                                            \
+  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(library_##name##_f64)(F64 x, F64 y) {                  \
+    for (int i = 0; i < simd::Lanes<F64>::kCount; ++i) x[i] = __builtin_##name(x[i], y[i]);    \
+    return x;                                                                                  \
+  }
+#endif
+
+#define NONE(name, ulp32, ulp64)
+TELAMON_MATH_FUNCTIONS(NONE, LIB1, LIB1, LIB2)
+#undef LIB1
+#undef LIB2
 
 namespace telamon {
 inline namespace v1 {
@@ -224,6 +282,43 @@ template <class V> TELAMON_INLINE V log1p(V x) {
   return log_special<V>(x, y, -1);
 }
 
+// ---- sin x = (-1)^n sin r with x = n pi + r, and cos x with n - 1/2 for n; |r| <= pi / 2, and sin r =
+// r + r^3 P(r^2). The parts of pi are all positive, so that r has the sign of a zero.
+
+/// (-1)^bits sin(x - n pi)
+TELAMON_INLINE F32 sine(F32 x, F32 n, I32 bits) {
+  static constexpr float kP[] = {2.6054558e-06f, -0.00019809464f, 0.008333065f, -0.1666666f};
+  F32 r = fma(n, -0x1.921fb4p+1f, x);
+  r = fma(n, -0x1.4442d0p-23f, r);
+  r = fma(n, -0x1.846988p-47f, r);
+  const F32 z = r * r;
+  F32 p = splat<F32>(kP[0]);
+  for (int i = 1; i < 4; ++i) p = fma(p, z, splat<F32>(kP[i]));
+  // The sign is that of r, not of the sum: zeros have one.
+  return copysign(fma(r * z, p, r), (F32)((I32)r ^ (bits << 31)));
+}
+constexpr float kMostAngle = 8192;  // beyond, n has too many bits for the parts of pi
+constexpr float kInversePi = 0x1.45f306p-2f;
+
+__attribute__((noinline)) F32 sin_beyond(F32 x, F32 y) {
+  return abs(x) > kMostAngle ? TELAMON_LIB_F32(v, sin)(x) : y;
+}
+TELAMON_INLINE F32 sin(F32 x) {
+  if (!kFused) return TELAMON_LIB_F32(v, sin)(x);  // the products with n would be rounded
+  const auto n = round_to_integer(x * kInversePi);
+  const F32 y = sine(x, n.value, n.bits);
+  return any_above(abs(x), kMostAngle) ? sin_beyond(x, y) : y;
+}
+__attribute__((noinline)) F32 cos_beyond(F32 x, F32 y) {
+  return abs(x) > kMostAngle ? TELAMON_LIB_F32(v, cos)(x) : y;
+}
+TELAMON_INLINE F32 cos(F32 x) {
+  if (!kFused) return TELAMON_LIB_F32(v, cos)(x);
+  const auto n = round_to_integer(fma(x, kInversePi, splat<F32>(0.5f)));
+  const F32 y = sine(x, n.value - 0.5f, n.bits);
+  return any_above(abs(x), kMostAngle) ? cos_beyond(x, y) : y;
+}
+
 // ---- erf_inv(x) = x G(w), w = -log(1 - x^2): G is smooth in w for small w and in sqrt(w) beyond.
 // Of numbers spread evenly over (-1, 1), as random::normal has them, one in 300 is beyond (in f64, one
 // in 1000), and that half of the work is left out of vectors where none is.
@@ -301,64 +396,17 @@ TELAMON_INLINE F64 erf_inv(F64 x) {
 
 // ---- Symbols. Ours are hidden: generated code reaches them through their addresses.
 
-using telamon::v1::simd::F32;
-using telamon::v1::simd::F64;
-namespace simd = telamon::v1::simd;
-
-#define TELAMON_HIDDEN extern "C" __attribute__((visibility("hidden")))
-
 #define OWN1(name, ulp32, ulp64)                                                     \
   TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) { return simd::name(x); } \
   TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x) { return simd::name(x); }
 
-#if defined(TELAMON_LIBMVEC)
-// The x86-64 vector ABI: _ZGV, the set (b SSE, d AVX2, e AVX-512), N (no mask), lanes, v per operand.
-#if defined(TELAMON_ISA_AVX512)
-#define TELAMON_MVEC(params, name) _ZGVeN16##params##_##name##f
-#define TELAMON_MVEC64(params, name) _ZGVeN8##params##_##name
-#elif defined(TELAMON_ISA_AVX2)
-#define TELAMON_MVEC(params, name) _ZGVdN8##params##_##name##f
-#define TELAMON_MVEC64(params, name) _ZGVdN4##params##_##name
-#else
-#define TELAMON_MVEC(params, name) _ZGVbN4##params##_##name##f
-#define TELAMON_MVEC64(params, name) _ZGVbN2##params##_##name
-#endif
-#define TELAMON_LIB_F32(params, name) TELAMON_MVEC(params, name)
-#define TELAMON_LIB_F64(params, name) TELAMON_MVEC64(params, name)
-#define LIB1(name, ulp32, ulp64)                \
-  extern "C" F32 TELAMON_LIB_F32(v, name)(F32); \
-  extern "C" F64 TELAMON_LIB_F64(v, name)(F64);
-#define LIB2(name, ulp32, ulp64)                      \
-  extern "C" F32 TELAMON_LIB_F32(vv, name)(F32, F32); \
-  extern "C" F64 TELAMON_LIB_F64(vv, name)(F64, F64);
-#else
-// Without libmvec: the scalar function, lane by lane.
-#define TELAMON_LIB_F32(params, name) TELAMON_ISA_SYMBOL(name##_f32)
-#define TELAMON_LIB_F64(params, name) TELAMON_ISA_SYMBOL(name##_f64)
-#define LIB1(name, ulp32, ulp64)                                                         \
-  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) {                             \
-    for (int i = 0; i < simd::Lanes<F32>::kCount; ++i) x[i] = __builtin_##name##f(x[i]); \
-    return x;                                                                            \
-  }                                                                                      \
-  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x) {                             \
-    for (int i = 0; i < simd::Lanes<F64>::kCount; ++i) x[i] = __builtin_##name(x[i]);    \
-    return x;                                                                            \
-  }
-#define LIB2(name, ulp32, ulp64)                                                               \
-  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x, F32 y) {                            \
-    for (int i = 0; i < simd::Lanes<F32>::kCount; ++i) x[i] = __builtin_##name##f(x[i], y[i]); \
-    return x;                                                                                  \
-  }                                                                                            \
-  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x, F64 y) {                            \
-    for (int i = 0; i < simd::Lanes<F64>::kCount; ++i) x[i] = __builtin_##name(x[i], y[i]);    \
-    return x;                                                                                  \
-  }
-#endif
+#define OWN_F32(name, ulp32, ulp64) \
+  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) { return simd::name(x); }
 
-TELAMON_MATH_FUNCTIONS(OWN1, LIB1, LIB2)
+TELAMON_MATH_FUNCTIONS(OWN1, OWN_F32, NONE, NONE)
 #undef OWN1
-#undef LIB1
-#undef LIB2
+#undef OWN_F32
+#undef NONE
 
 // ---- Runs of elements. The tail is a register filled up with its first element.
 
@@ -428,10 +476,12 @@ extern "C" void TELAMON_ISA_SYMBOL(math_run)(void* function, int arity, bool is_
 #define TELAMON_ENTRY(symbol) {reinterpret_cast<void*>(&symbol), TELAMON_STRING(symbol)}
 #define OWN1(name, ulp32, ulp64) \
   {TELAMON_ENTRY(TELAMON_ISA_SYMBOL(name##_f32)), TELAMON_ENTRY(TELAMON_ISA_SYMBOL(name##_f64))},
+#define OWN_F32(name, ulp32, ulp64) \
+  {TELAMON_ENTRY(TELAMON_ISA_SYMBOL(name##_f32)), TELAMON_ENTRY(TELAMON_LIB_F64(v, name))},
 #define LIB1(name, ulp32, ulp64) \
   {TELAMON_ENTRY(TELAMON_LIB_F32(v, name)), TELAMON_ENTRY(TELAMON_LIB_F64(v, name))},
 #define LIB2(name, ulp32, ulp64) \
   {TELAMON_ENTRY(TELAMON_LIB_F32(vv, name)), TELAMON_ENTRY(TELAMON_LIB_F64(vv, name))},
 
 const telamon::math::MathEntry TELAMON_ISA_SYMBOL(math_entries)[][2] = {
-    TELAMON_MATH_FUNCTIONS(OWN1, LIB1, LIB2)};
+    TELAMON_MATH_FUNCTIONS(OWN1, OWN_F32, LIB1, LIB2)};
