@@ -169,7 +169,13 @@ TELAMON_INLINE V polynomial(V x, const ScalarOf<V> (&coefficients)[N]) {
 TELAMON_INLINE F32 abs(F32 x) { return (F32)((I32)x & 0x7fffffff); }
 TELAMON_INLINE F64 abs(F64 x) { return (F64)((I64)x & 0x7fffffffffffffff); }
 TELAMON_INLINE F32 copysign(F32 x, F32 sign) {
+#if defined(TELAMON_ISA_AVX512)
+  constexpr int kFirstChooses = 0xca;  // the bits of the second or the third
+  return (F32)_mm512_ternarylogic_epi32((__m512i)(I32{} + 0x7fffffff), (__m512i)x, (__m512i)sign,
+                                        kFirstChooses);
+#else
   return (F32)(((I32)x & 0x7fffffff) | ((I32)sign & INT32_MIN));
+#endif
 }
 TELAMON_INLINE F64 copysign(F64 x, F64 sign) {
   return (F64)(((I64)x & 0x7fffffffffffffff) | ((I64)sign & INT64_MIN));
