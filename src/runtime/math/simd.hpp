@@ -201,6 +201,24 @@ TELAMON_INLINE F64 sqrt(F64 x) {
 #endif
 }
 
+#if defined(TELAMON_ISA_AVX512)
+constexpr bool kScales = true;
+/// p 2^n for whole n, also where that is denormal, 0 or infinite; and x, or the bound it is beyond, or NaN.
+TELAMON_INLINE F32 times_power(F32 p, F32 n) { return _mm512_maskz_scalef_ps(0xffff, p, n); }
+TELAMON_INLINE F64 times_power(F64 p, F64 n) { return _mm512_maskz_scalef_pd(0xff, p, n); }
+TELAMON_INLINE F32 within(F32 x, float low, float high) {
+  return _mm512_maskz_max_ps(0xffff, splat<F32>(low),
+                             _mm512_maskz_min_ps(0xffff, splat<F32>(high), x));
+}
+TELAMON_INLINE F64 within(F64 x, double low, double high) {
+  return _mm512_maskz_max_pd(0xff, splat<F64>(low), _mm512_maskz_min_pd(0xff, splat<F64>(high), x));
+}
+#else
+constexpr bool kScales = false;
+template <class V> V times_power(V p, V n);
+template <class V> V within(V x, ScalarOf<V> low, ScalarOf<V> high);
+#endif
+
 /// Whether x > bound in all lanes; a NaN is not.
 TELAMON_INLINE bool all_above(F32 x, float bound) {
 #if defined(TELAMON_ISA_AVX512)

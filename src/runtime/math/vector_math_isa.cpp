@@ -138,10 +138,14 @@ TELAMON_INLINE V scale(V p, IntOf<V> n_bits, IntOf<V> denormal, IntOf<V> zero) {
 
 template <class V> TELAMON_INLINE V exp(V x) {
   using R = ExpRange<V>;
-  const auto n = round_to_integer((x < R::kZero ? splat<V>(R::kZero) : x) * Ln2<V>::kInverse);
-  V r = fma(n.value, -Ln2<V>::kHigh, x < R::kZero ? splat<V>(R::kZero) : x);
+  V clamped;
+  if constexpr (kScales) clamped = within(x, R::kZero - 1, R::kOverflow + 1);
+  else clamped = x < R::kZero ? splat<V>(R::kZero) : x;
+  const auto n = round_to_integer(clamped * Ln2<V>::kInverse);
+  V r = fma(n.value, -Ln2<V>::kHigh, clamped);
   r = fma(n.value, -Ln2<V>::kLow, r);
   const V p = fma(r * r, exp_tail(r), r) + 1;
+  if constexpr (kScales) return times_power(p, n.value);
   V y = scale<V>(p, n.bits, x < R::kDenormal, x <= R::kZero);
   y = x > R::kOverflow ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
   return x != x ? x : y;
@@ -163,10 +167,13 @@ TELAMON_INLINE F64 exp2_tail(F64 r) {
 }
 template <class V> TELAMON_INLINE V exp2(V x) {
   using R = ExpRange<V>;
-  const V clamped = x < R::kZero2 ? splat<V>(R::kZero2) : x;
+  V clamped;
+  if constexpr (kScales) clamped = within(x, R::kZero2, R::kOverflow2);
+  else clamped = x < R::kZero2 ? splat<V>(R::kZero2) : x;
   const auto n = round_to_integer(clamped);
   const V r = clamped - n.value;
   const V p = fma(r, exp2_tail(r), splat<V>(1));
+  if constexpr (kScales) return times_power(p, n.value);
   V y = scale<V>(p, n.bits, x < R::kDenormal2, x <= R::kZero2);
   y = x >= R::kOverflow2 ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
   return x != x ? x : y;
