@@ -213,8 +213,18 @@ TELAMON_INLINE F32 within(F32 x, float low, float high) {
 TELAMON_INLINE F64 within(F64 x, double low, double high) {
   return _mm512_maskz_max_pd(0xff, splat<F64>(low), _mm512_maskz_min_pd(0xff, splat<F64>(high), x));
 }
+/// y = log x for x above 0; and what it is for all others.
+constexpr int kLogOfOthers =
+    0x03530422;  // by class of x, from NaN on: x, x, -inf, y, NaN, inf, NaN, y
+TELAMON_INLINE F32 log_of_all(F32 y, F32 x) {
+  return _mm512_fixupimm_ps(y, x, _mm512_set1_epi32(kLogOfOthers), 0);
+}
+TELAMON_INLINE F64 log_of_all(F64 y, F64 x) {
+  return _mm512_fixupimm_pd(y, x, _mm512_set1_epi64(kLogOfOthers), 0);
+}
 #else
 constexpr bool kScales = false;
+template <class V> V log_of_all(V y, V x);
 template <class V> V times_power(V p, V n);
 template <class V> V within(V x, ScalarOf<V> low, ScalarOf<V> high);
 #endif

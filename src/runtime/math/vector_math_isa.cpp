@@ -261,7 +261,9 @@ template <> struct LogRange<F64> {
   static constexpr double kLeastNormal = 0x1p-1022, kRaise = 0x1p52, kRaiseExponent = 52;
 };
 
-template <class V> TELAMON_INLINE V log_special(V x, V y, ScalarOf<V> pole) {
+/// y but for x beyond what has a logarithm; there the one of `u`, which is 0 at the pole.
+template <class V> TELAMON_INLINE V log_special(V x, V y, V u, ScalarOf<V> pole) {
+  if constexpr (kScales) return log_of_all(y, u);
   y = x == static_cast<ScalarOf<V>>(kInf) ? x : y;
   y = x < pole ? splat<V>(kNan<V>) : y;
   y = x == pole ? splat<V>(static_cast<ScalarOf<V>>(-kInf)) : y;
@@ -273,7 +275,7 @@ template <class V> TELAMON_INLINE V log(V x) {
   const auto denormal = x < R::kLeastNormal;
   const auto [e, m] = split(denormal ? x * R::kRaise : x);
   const V y = log_core(denormal ? e - R::kRaiseExponent : e, m - 1, V{});
-  return log_special<V>(x, y, 0);
+  return log_special<V>(x, y, x, 0);
 }
 
 // log(1 + x) with u = 1 + x rounded and d = (1 + x) - u its error: log u + d / u.
@@ -286,7 +288,7 @@ template <class V> TELAMON_INLINE V log1p(V x) {
   const V inverse = (V)((IntOf<V>)splat<V>(1) + ((IntOf<V>)m - (IntOf<V>)u));
   V y = log_core(e, m - 1, d * (u < R::kRaise * 4 ? inverse : V{}) / m);
   y = x == 0 ? x : y;
-  return log_special<V>(x, y, -1);
+  return log_special<V>(x, y, u, -1);
 }
 
 // ---- sin x = (-1)^n sin r with x = n pi + r, and cos x with n - 1/2 for n; |r| <= pi / 2, and sin r =
