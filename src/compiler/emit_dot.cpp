@@ -5,6 +5,7 @@
 // contraction (then each result is a sum over lanes), or the rows of the result. Multiplication and
 // addition are fused into one rounding here, and only here.
 #include <algorithm>
+#include <bit>
 
 #include "compiler/dot.hpp"
 #include "compiler/emit.hpp"
@@ -169,8 +170,9 @@ class DotEmitter {
       };
       strip(0, pairs, 2);
       strip(pairs, whole, 1);
-      if (rest > 0) {
-        gen_.set_lanes(lanes_, static_cast<int>(rest));
+      if (rest > 0) {  // vectors no wider than need be: those of 4 or 8 columns have no mask
+        gen_.set_lanes(static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(rest))),
+                       static_cast<int>(rest));
         gen_.region([&] { tile(row, rows, gen_.index(whole), 1); });
       }
       gen_.set_lanes(1, 1);

@@ -1,4 +1,6 @@
 // Lowering to core operations.
+#include <algorithm>
+
 #include "compiler/dot.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/passes.hpp"
@@ -20,12 +22,29 @@ class Lowerer {
 
   ClosedJaxpr run(const Jaxpr& source) {
     const Jaxpr jaxpr = inline_calls(source);
+    if (is_low(jaxpr)) return {jaxpr, {}};
     std::vector<Atom> inputs;
     for (const Aval& aval : jaxpr.in_avals()) inputs.push_back(Atom::var(builder_.add_input(aval)));
     return builder_.build(expand(jaxpr, inputs));
   }
 
  private:
+  // Whether nothing is to be lowered, as in most long programs: they stay as they are.
+  bool is_low(const Jaxpr& jaxpr) const {
+    return std::all_of(jaxpr.eqns().begin(), jaxpr.eqns().end(), [&](const Eqn& eqn) {
+      if (is_region(*eqn.primitive)) return false;
+      const auto operand = [&](std::size_t i) { return jaxpr.aval(eqn.inputs[i]); };
+      if (eqn.primitive == &dot_general_p) {
+        const auto& params = eqn.params.as<DotGeneralParams>();
+        return matrix_product(operand(0), operand(1), params).has_value();
+      }
+      const Lowering* lowering = eqn.primitive->rules().lowering();
+      if (lowering == nullptr) return false;  // which is an error
+      return !std::holds_alternative<Lowering::Ops>(lowering->form) ||
+             (finds_place(eqn) && stays(eqn, operand(0)));
+    });
+  }
+
   // Appends the equations of `jaxpr`, lowered.
   std::vector<Atom> expand(const Jaxpr& jaxpr, const std::vector<Atom>& args) {
     if (++depth_ > 100)
@@ -44,7 +63,7 @@ class Lowerer {
         renamed.push(lower_region(eqn, operands, renamed.out_avals(eqn)));
         continue;
       }
-      const auto* ops = stays(eqn, operands)
+      const auto* ops = finds_place(eqn) && stays(eqn, builder_.aval(operands[0]))
                             ? nullptr
                             : std::get_if<Lowering::Ops>(&lowering_of(*eqn.primitive).form);
       if (ops == nullptr) {
@@ -58,8 +77,9 @@ class Lowerer {
     return renamed(jaxpr.outs());
   }
 
-  bool stays(const Eqn& eqn, const std::vector<Atom>& operands) const {
-    return fold_places_ && finds_place(eqn) && folds_place(eqn.params, builder_.aval(operands[0]));
+  // Of argmax and argmin.
+  bool stays(const Eqn& eqn, const Aval& operand) const {
+    return fold_places_ && folds_place(eqn.params, operand);
   }
 
   std::vector<Atom> expand_ops(const Lowering::Ops& ops, const Params& params,

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -42,7 +41,12 @@ constexpr std::string_view kOperations[] = {
 /// What is hashed, as bytes. Every part says its length, so no two programs give the same.
 class Bytes {
  public:
-  void number(std::int64_t n) { raw(&n, sizeof n); }
+  /// Seven bits in a byte, the last of which is below 128: most numbers are small.
+  void number(std::int64_t n) {
+    auto rest = static_cast<std::uint64_t>(n);
+    for (; rest >= 128; rest >>= 7) byte(static_cast<int>(rest % 128 + 128));
+    byte(static_cast<int>(rest));
+  }
   void byte(int n) { bytes_ += static_cast<char>(n); }
   void text(std::string_view s) {
     number(static_cast<std::int64_t>(s.size()));
@@ -167,8 +171,8 @@ class ProgramBytes {
   }
 
   void add(const Atom& a) {
-    if (a.is_var()) return out_.number(a.var());
-    out_.number(-1);
+    if (a.is_var()) return out_.number(a.var() + 1);
+    out_.number(kLiteral);
     add(a.literal().aval());
     out_.raw(detail::data_of<char>(a.literal()), size_of(a.literal().dtype()));
   }
@@ -179,12 +183,13 @@ class ProgramBytes {
     for (const std::int64_t d : aval.shape) out_.number(d);
   }
 
+  static constexpr std::int64_t kLiteral = 0;  // else the number of a variable, from 1 on
   struct ParamsHash {
     std::size_t operator()(const Params& p) const { return p.hash(); }
   };
 
   Bytes& out_;
-  std::map<const PrimitiveBase*, int> operations_;
+  std::unordered_map<const PrimitiveBase*, int> operations_;
   std::unordered_map<Params, Text, ParamsHash> texts_;
 };
 

@@ -1,4 +1,6 @@
 // inline_calls: every call that says nothing more than its program becomes that, at any depth.
+#include <algorithm>
+
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitive.hpp"
 
@@ -28,6 +30,10 @@ std::vector<Atom> emit(detail::JaxprBuilder& builder, const Jaxpr& jaxpr,
 }  // namespace
 
 Jaxpr inline_calls(const Jaxpr& jaxpr) {
+  const bool any = std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(), [](const Eqn& eqn) {
+    return eqn.params.has_jaxprs() || eqn.primitive->rules().inlinable;
+  });
+  if (!any) return jaxpr;
   detail::JaxprBuilder builder;
   std::vector<Atom> args;
   for (const Aval& aval : jaxpr.in_avals()) args.push_back(Atom::var(builder.add_input(aval)));

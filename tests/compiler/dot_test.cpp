@@ -49,6 +49,19 @@ TEST(CompiledDot, ProductsOfEverySmallShapeAndLayoutAreRight) {
   }
 }
 
+// A row of a small matrix is a vector of its own, of which no lanes are masked.
+TEST(CompiledDot, RowsOfFourAndEightNeedNoMask) {
+  for (const std::int64_t n : {4, 8, 7}) {
+    const Array a = uniform({n, n}, DType::f32);
+    DotDimensionNumbers dn;
+    dn.lhs_contracting = {1};
+    dn.rhs_contracting = {0};
+    const Jaxpr jaxpr = stage(
+        [&](std::span<const Array> x) { return Arrays{lax::dot_general(x[0], x[0], dn)}; }, {a});
+    EXPECT_EQ(compile(jaxpr)->text("ir").find("masked") != std::string::npos, n == 7);
+  }
+}
+
 TEST(CompiledDot, EmptyContractionsGiveZeros) {
   check_product(3, 0, 5, DType::f32, false, false);
   check_product(0, 3, 5, DType::f32, false, false);

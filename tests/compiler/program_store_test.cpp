@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
+#include "compiler/passes.hpp"
 #include "compiler/support.hpp"
 #include "support/disk_cache.hpp"
 #include "support/processes.hpp"
@@ -142,6 +143,23 @@ TEST(ProgramStore, CompilesWhatIsDamaged) {
   EXPECT_EQ(changes().stores, 1);
   check(f, {x});
   EXPECT_EQ(changes().hits, 1);
+}
+
+// Long programs are found in less time than it takes to write them down again.
+TEST(ProgramStore, KeysProgramsThatAreLowAsTheyAre) {
+  const auto of = [](const Program& f) { return stage(f, {uniform({6, 6}, DType::f32)}); };
+  const Jaxpr low = of([](std::span<const Array> a) {
+    DotDimensionNumbers dn;
+    dn.lhs_contracting = {1};
+    dn.rhs_contracting = {0};
+    return Arrays{lax::sin(lax::dot_general(a[0], a[0], dn)), lax::reduce_sum(a[0], {1})};
+  });
+  EXPECT_TRUE(compiler::lower(low).jaxpr.same_as(low));
+  const Jaxpr high =
+      of([](std::span<const Array> a) { return Arrays{lax::expand_dims(a[0], {0})}; });
+  const Jaxpr lowered = compiler::lower(high).jaxpr;
+  EXPECT_FALSE(lowered.same_as(high));
+  EXPECT_TRUE(compiler::lower(lowered).jaxpr.same_as(lowered));
 }
 
 TEST(ProgramStore, CompilesWhereTheBytesAreNoProgram) {

@@ -65,7 +65,7 @@ TEST(CompiledReduction, DimensionsOfOneElementHaveNoLanes) {
     return [axis](std::span<const Array> x) {
       const auto spread = [&](const Array& a, std::int64_t at) {
         Shape shape = a.shape(), dims;
-        shape.insert(at, x[static_cast<std::size_t>(1 - at)].shape()[0]);
+        shape.insert(static_cast<std::size_t>(at), x[at == 0 ? 0 : 1].shape()[0]);
         for (std::int64_t d = 0; d < shape.ndim(); ++d) {
           if (d != at) dims.push_back(d);
         }

@@ -1,6 +1,7 @@
 // The list of vector math functions, in the order of their names: the only place that lists them.
 //
 //   OWN1(name, ulp f32, ulp f64)          one operand, ours (vector_math_isa.cpp)
+//   OWN_F32(name, ulp f32, ulp f64)       one operand, f32 ours, f64 libmvec or libm
 //   LIB1(name, ulp f32, ulp f64)          one operand, libmvec or libm
 //   LIB2(name, ulp f32, ulp f64)          two operands, libmvec or libm
 //
@@ -9,7 +10,7 @@
 #pragma once
 
 // clang-format off
-#define TELAMON_MATH_FUNCTIONS(OWN1, LIB1, LIB2) \
+#define TELAMON_MATH_FUNCTIONS(OWN1, OWN_F32, LIB1, LIB2) \
   LIB1(acos, 4, 4)     \
   LIB1(acosh, 4, 4)    \
   LIB1(asin, 4, 4)     \
@@ -18,7 +19,7 @@
   LIB2(atan2, 4, 4)    \
   LIB1(atanh, 4, 4)    \
   LIB1(cbrt, 4, 4)     \
-  LIB1(cos, 4, 4)      \
+  OWN_F32(cos, 2.5, 4) \
   LIB1(cosh, 4, 4)     \
   LIB1(erf, 4, 4)      \
   OWN1(erf_inv, 4, 5)  \
@@ -30,7 +31,7 @@
   OWN1(log1p, 2.5, 2.5) \
   OWN1(logistic, 2.5, 2.5) \
   LIB2(pow, 4, 4)      \
-  LIB1(sin, 4, 4)      \
+  OWN_F32(sin, 2.5, 4) \
   LIB1(sinh, 4, 4)     \
   LIB1(tan, 4, 4)      \
   OWN1(tanh, 3, 3)

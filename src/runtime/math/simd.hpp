@@ -109,6 +109,11 @@ TELAMON_INLINE void store_lanes(ScalarOf<V>* to, V x, std::int64_t count) {
   }
 }
 
+#if defined(TELAMON_ISA_AVX2) || defined(TELAMON_ISA_AVX512)
+constexpr bool kFused = true;
+#else
+constexpr bool kFused = false;
+#endif
 /// a * b + c, rounded once where the instruction set has it.
 TELAMON_INLINE F32 fma(F32 a, F32 b, F32 c) {
 #if defined(TELAMON_ISA_AVX512)
@@ -164,7 +169,13 @@ TELAMON_INLINE V polynomial(V x, const ScalarOf<V> (&coefficients)[N]) {
 TELAMON_INLINE F32 abs(F32 x) { return (F32)((I32)x & 0x7fffffff); }
 TELAMON_INLINE F64 abs(F64 x) { return (F64)((I64)x & 0x7fffffffffffffff); }
 TELAMON_INLINE F32 copysign(F32 x, F32 sign) {
+#if defined(TELAMON_ISA_AVX512)
+  constexpr int kFirstChooses = 0xca;  // the bits of the second or the third
+  return (F32)_mm512_ternarylogic_epi32((__m512i)(I32{} + 0x7fffffff), (__m512i)x, (__m512i)sign,
+                                        kFirstChooses);
+#else
   return (F32)(((I32)x & 0x7fffffff) | ((I32)sign & INT32_MIN));
+#endif
 }
 TELAMON_INLINE F64 copysign(F64 x, F64 sign) {
   return (F64)(((I64)x & 0x7fffffffffffffff) | ((I64)sign & INT64_MIN));
@@ -190,6 +201,34 @@ TELAMON_INLINE F64 sqrt(F64 x) {
 #endif
 }
 
+#if defined(TELAMON_ISA_AVX512)
+constexpr bool kScales = true;
+/// p 2^n for whole n, also where that is denormal, 0 or infinite; and x, or the bound it is beyond, or NaN.
+TELAMON_INLINE F32 times_power(F32 p, F32 n) { return _mm512_maskz_scalef_ps(0xffff, p, n); }
+TELAMON_INLINE F64 times_power(F64 p, F64 n) { return _mm512_maskz_scalef_pd(0xff, p, n); }
+TELAMON_INLINE F32 within(F32 x, float low, float high) {
+  return _mm512_maskz_max_ps(0xffff, splat<F32>(low),
+                             _mm512_maskz_min_ps(0xffff, splat<F32>(high), x));
+}
+TELAMON_INLINE F64 within(F64 x, double low, double high) {
+  return _mm512_maskz_max_pd(0xff, splat<F64>(low), _mm512_maskz_min_pd(0xff, splat<F64>(high), x));
+}
+/// y = log x for x above 0; and what it is for all others.
+constexpr int kLogOfOthers =
+    0x03530422;  // by class of x, from NaN on: x, x, -inf, y, NaN, inf, NaN, y
+TELAMON_INLINE F32 log_of_all(F32 y, F32 x) {
+  return _mm512_fixupimm_ps(y, x, _mm512_set1_epi32(kLogOfOthers), 0);
+}
+TELAMON_INLINE F64 log_of_all(F64 y, F64 x) {
+  return _mm512_fixupimm_pd(y, x, _mm512_set1_epi64(kLogOfOthers), 0);
+}
+#else
+constexpr bool kScales = false;
+template <class V> V log_of_all(V y, V x);
+template <class V> V times_power(V p, V n);
+template <class V> V within(V x, ScalarOf<V> low, ScalarOf<V> high);
+#endif
+
 /// Whether x > bound in all lanes; a NaN is not.
 TELAMON_INLINE bool all_above(F32 x, float bound) {
 #if defined(TELAMON_ISA_AVX512)
@@ -214,6 +253,19 @@ TELAMON_INLINE bool all_above(F64 x, double bound) {
 #endif
 }
 
+/// Whether x > bound in any lane.
+TELAMON_INLINE bool any_above(F32 x, float bound) {
+#if defined(TELAMON_ISA_AVX512)
+  return _mm512_cmp_ps_mask(x, splat<F32>(bound), _CMP_GT_OQ) != 0;
+#elif defined(TELAMON_ISA_AVX2)
+  return _mm256_movemask_ps(_mm256_cmp_ps(x, splat<F32>(bound), _CMP_GT_OQ)) != 0;
+#else
+  bool any = false;
+  for (int i = 0; i < Lanes<F32>::kCount; ++i) any |= x[i] > bound;
+  return any;
+#endif
+}
+
 /// The integer next to x, for |x| < 2^21 (f32) or 2^50 (f64), as float and as integer: adding 1.5 *
 /// 2^23 (2^52) leaves it in the low bits, in two's complement. Needs no conversion instruction,
 /// which 64-bit integers lack before AVX-512.
@@ -223,19 +275,11 @@ template <class V> struct Rounded {
 };  // bits: above the integer, garbage
 TELAMON_INLINE Rounded<F32> round_to_integer(F32 x) {
   const F32 shifted = x + 0x1.8p23f;
-#if defined(TELAMON_ISA_AVX512)
-  return {_mm512_maskz_roundscale_ps(0xffff, x, 0), (I32)shifted};  // to the next, ties to even
-#else
   return {shifted - 0x1.8p23f, (I32)shifted};
-#endif
 }
 TELAMON_INLINE Rounded<F64> round_to_integer(F64 x) {
   const F64 shifted = x + 0x1.8p52;
-#if defined(TELAMON_ISA_AVX512)
-  return {_mm512_maskz_roundscale_pd(0xff, x, 0), (I64)shifted};
-#else
   return {shifted - 0x1.8p52, (I64)shifted};
-#endif
 }
 
 }  // namespace simd

@@ -3,7 +3,8 @@
 //
 // Ours are those that machine learning feeds with infinities, zeros and saturated values (masked
 // softmax is exp(-inf)), where libmvec falls back to scalar code for every such lane and is 5 to 20
-// times slower. They are branch-free. The polynomials are near-minimax fits (interpolation at
+// times slower; and sin and cos of f32, which take less than a call of libmvec's. They are branch-free, but
+// for what is rare. The polynomials are near-minimax fits (interpolation at
 // Chebyshev nodes in 60 digits) on the stated interval.
 #include "runtime/math/isa_entries.hpp"
 #include "runtime/math/math_list.hpp"
@@ -14,6 +15,63 @@
 #define TELAMON_LIBMVEC 1
 #endif
 #endif
+
+// ---- The library's functions. They are also what ours leave rare operands to.
+
+using telamon::v1::simd::F32;
+using telamon::v1::simd::F64;
+namespace simd = telamon::v1::simd;
+
+#define TELAMON_HIDDEN extern "C" __attribute__((visibility("hidden")))
+
+#if defined(TELAMON_LIBMVEC)
+// The x86-64 vector ABI: _ZGV, the set (b SSE, d AVX2, e AVX-512), N (no mask), lanes, v per operand.
+#if defined(TELAMON_ISA_AVX512)
+#define TELAMON_MVEC(params, name) _ZGVeN16##params##_##name##f
+#define TELAMON_MVEC64(params, name) _ZGVeN8##params##_##name
+#elif defined(TELAMON_ISA_AVX2)
+#define TELAMON_MVEC(params, name) _ZGVdN8##params##_##name##f
+#define TELAMON_MVEC64(params, name) _ZGVdN4##params##_##name
+#else
+#define TELAMON_MVEC(params, name) _ZGVbN4##params##_##name##f
+#define TELAMON_MVEC64(params, name) _ZGVbN2##params##_##name
+#endif
+#define TELAMON_LIB_F32(params, name) TELAMON_MVEC(params, name)
+#define TELAMON_LIB_F64(params, name) TELAMON_MVEC64(params, name)
+#define LIB1(name, ulp32, ulp64)                \
+  extern "C" F32 TELAMON_LIB_F32(v, name)(F32); \
+  extern "C" F64 TELAMON_LIB_F64(v, name)(F64);
+#define LIB2(name, ulp32, ulp64)                      \
+  extern "C" F32 TELAMON_LIB_F32(vv, name)(F32, F32); \
+  extern "C" F64 TELAMON_LIB_F64(vv, name)(F64, F64);
+#else
+// Without libmvec: the scalar function, lane by lane.
+#define TELAMON_LIB_F32(params, name) TELAMON_ISA_SYMBOL(library_##name##_f32)
+#define TELAMON_LIB_F64(params, name) TELAMON_ISA_SYMBOL(library_##name##_f64)
+#define LIB1(name, ulp32, ulp64)                                                         \
+  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(library_##name##_f32)(F32 x) {                   \
+    for (int i = 0; i < simd::Lanes<F32>::kCount; ++i) x[i] = __builtin_##name##f(x[i]); \
+    return x;                                                                            \
+  }                                                                                      \
+  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(library_##name##_f64)(F64 x) {                   \
+    for (int i = 0; i < simd::Lanes<F64>::kCount; ++i) x[i] = __builtin_##name(x[i]);    \
+    return x;                                                                            \
+  }
+#define LIB2(name, ulp32, ulp64)                                                               \
+  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(library_##name##_f32)(F32 x, F32 y) {                  \
+    for (int i = 0; i < simd::Lanes<F32>::kCount; ++i) x[i] = __builtin_##name##f(x[i], y[i]); \
+    return x;                                                                                  \
+  }                                                                                            \
+  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(library_##name##_f64)(F64 x, F64 y) {                  \
+    for (int i = 0; i < simd::Lanes<F64>::kCount; ++i) x[i] = __builtin_##name(x[i], y[i]);    \
+    return x;                                                                                  \
+  }
+#endif
+
+#define NONE(name, ulp32, ulp64)
+TELAMON_MATH_FUNCTIONS(NONE, LIB1, LIB1, LIB2)
+#undef LIB1
+#undef LIB2
 
 namespace telamon {
 inline namespace v1 {
@@ -56,59 +114,41 @@ template <> struct ExpRange<F32> {
   static constexpr float kDenormal = -87.33f;      // just above ln of the least normal number
   static constexpr float kZero = -103.972084f;     // ln of half the least denormal
   static constexpr float kOverflow2 = 128.0f, kDenormal2 = -126.0f, kZero2 = -150.0f;  // for exp2
-  static constexpr int kMantissa = 23;
-  [[maybe_unused]] static constexpr int kRaise = 32;  // see scale
-  [[maybe_unused]] static constexpr float kLower = 0x1p-32f;
+  static constexpr int kMantissa = 23, kRaise = 32;
+  static constexpr float kLower = 0x1p-32f;
 };
 template <> struct ExpRange<F64> {
   static constexpr double kOverflow = 709.78271289338397, kDenormal = -708.39,
                           kZero = -745.13321910194122;
   static constexpr double kOverflow2 = 1024.0, kDenormal2 = -1022.0, kZero2 = -1075.0;
-  static constexpr int kMantissa = 52;
-  [[maybe_unused]] static constexpr int kRaise = 64;
-  [[maybe_unused]] static constexpr double kLower = 0x1p-64;
+  static constexpr int kMantissa = 52, kRaise = 64;
+  static constexpr double kLower = 0x1p-64;
 };
 
-/// The larger one of x and the bound, NaN where x is.
-template <class V> TELAMON_INLINE V at_least(V x, ScalarOf<V> bound) {
-#if defined(TELAMON_ISA_AVX512)
-  if constexpr (sizeof(bound) == 4) return _mm512_maskz_max_ps(0xffff, splat<V>(bound), x);
-  else return _mm512_maskz_max_pd(0xff, splat<V>(bound), x);
-#else
-  return x < bound ? splat<V>(bound) : x;
-#endif
-}
-
-#if defined(TELAMON_ISA_AVX512)
-/// p 2^n, rounded once: an instruction of its own.
-TELAMON_INLINE F32 scale(F32 p, Rounded<F32> n, I32, I32) {
-  return _mm512_maskz_scalef_ps(0xffff, p, n.value);
-}
-TELAMON_INLINE F64 scale(F64 p, Rounded<F64> n, I64, I64) {
-  return _mm512_maskz_scalef_pd(0xff, p, n.value);
-}
-#else
-/// p 2^n by adding to p's exponent. Where `denormal`, the addition is done 2^kRaise higher and undone by
-/// a product that rounds once; `zero` avoids that product's slow denormal result where it underflows
-/// altogether.
+/// p 2^n, n in the low bits of `n_bits`, by adding to p's exponent. Where `denormal`, the addition
+/// is done 2^kRaise higher and undone by a product that rounds once; `zero` avoids that product's
+/// slow denormal result where it underflows altogether.
 template <class V>
-TELAMON_INLINE V scale(V p, Rounded<V> n, IntOf<V> denormal, IntOf<V> zero) {
+TELAMON_INLINE V scale(V p, IntOf<V> n_bits, IntOf<V> denormal, IntOf<V> zero) {
   using R = ExpRange<V>;
   const V lower = zero ? splat<V>(0) : denormal ? splat<V>(R::kLower) : splat<V>(1);
-  const IntOf<V> raised = n.bits + (denormal & R::kRaise);
-  return (V)((IntOf<V>)p + (raised << R::kMantissa)) * lower;
+  const IntOf<V> n = n_bits + (denormal & R::kRaise);
+  return (V)((IntOf<V>)p + (n << R::kMantissa)) * lower;
 }
-#endif
 
 template <class V> TELAMON_INLINE V exp(V x) {
   using R = ExpRange<V>;
-  const V clamped = at_least(x, R::kZero);
+  V clamped;
+  if constexpr (kScales) clamped = within(x, R::kZero - 1, R::kOverflow + 1);
+  else clamped = x < R::kZero ? splat<V>(R::kZero) : x;
   const auto n = round_to_integer(clamped * Ln2<V>::kInverse);
   V r = fma(n.value, -Ln2<V>::kHigh, clamped);
   r = fma(n.value, -Ln2<V>::kLow, r);
   const V p = fma(r * r, exp_tail(r), r) + 1;
-  const V y = scale(p, n, x < R::kDenormal, x <= R::kZero);
-  return x <= R::kOverflow ? y : x + static_cast<ScalarOf<V>>(kInf);  // infinity, or NaN
+  if constexpr (kScales) return times_power(p, n.value);
+  V y = scale<V>(p, n.bits, x < R::kDenormal, x <= R::kZero);
+  y = x > R::kOverflow ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
+  return x != x ? x : y;
 }
 
 // 2^x = 2^n 2^r, 2^r = 1 + r P(r), |r| <= 1/2.
@@ -127,12 +167,16 @@ TELAMON_INLINE F64 exp2_tail(F64 r) {
 }
 template <class V> TELAMON_INLINE V exp2(V x) {
   using R = ExpRange<V>;
-  const V clamped = at_least(x, R::kZero2);
+  V clamped;
+  if constexpr (kScales) clamped = within(x, R::kZero2, R::kOverflow2);
+  else clamped = x < R::kZero2 ? splat<V>(R::kZero2) : x;
   const auto n = round_to_integer(clamped);
   const V r = clamped - n.value;
   const V p = fma(r, exp2_tail(r), splat<V>(1));
-  const V y = scale(p, n, x < R::kDenormal2, x <= R::kZero2);
-  return x < R::kOverflow2 ? y : x + static_cast<ScalarOf<V>>(kInf);
+  if constexpr (kScales) return times_power(p, n.value);
+  V y = scale<V>(p, n.bits, x < R::kDenormal2, x <= R::kZero2);
+  y = x >= R::kOverflow2 ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
+  return x != x ? x : y;
 }
 
 /// e^x - 1 = 2^n (e^r - 1) + (2^n - 1), without the special cases: x in [-60, ln max].
@@ -217,7 +261,9 @@ template <> struct LogRange<F64> {
   static constexpr double kLeastNormal = 0x1p-1022, kRaise = 0x1p52, kRaiseExponent = 52;
 };
 
-template <class V> TELAMON_INLINE V log_special(V x, V y, ScalarOf<V> pole) {
+/// y but for x beyond what has a logarithm; there the one of `u`, which is 0 at the pole.
+template <class V> TELAMON_INLINE V log_special(V x, V y, V u, ScalarOf<V> pole) {
+  if constexpr (kScales) return log_of_all(y, u);
   y = x == static_cast<ScalarOf<V>>(kInf) ? x : y;
   y = x < pole ? splat<V>(kNan<V>) : y;
   y = x == pole ? splat<V>(static_cast<ScalarOf<V>>(-kInf)) : y;
@@ -229,7 +275,7 @@ template <class V> TELAMON_INLINE V log(V x) {
   const auto denormal = x < R::kLeastNormal;
   const auto [e, m] = split(denormal ? x * R::kRaise : x);
   const V y = log_core(denormal ? e - R::kRaiseExponent : e, m - 1, V{});
-  return log_special<V>(x, y, 0);
+  return log_special<V>(x, y, x, 0);
 }
 
 // log(1 + x) with u = 1 + x rounded and d = (1 + x) - u its error: log u + d / u.
@@ -242,7 +288,44 @@ template <class V> TELAMON_INLINE V log1p(V x) {
   const V inverse = (V)((IntOf<V>)splat<V>(1) + ((IntOf<V>)m - (IntOf<V>)u));
   V y = log_core(e, m - 1, d * (u < R::kRaise * 4 ? inverse : V{}) / m);
   y = x == 0 ? x : y;
-  return log_special<V>(x, y, -1);
+  return log_special<V>(x, y, u, -1);
+}
+
+// ---- sin x = (-1)^n sin r with x = n pi + r, and cos x with n - 1/2 for n; |r| <= pi / 2, and sin r =
+// r + r^3 P(r^2). The parts of pi are all positive, so that r has the sign of a zero.
+
+/// (-1)^bits sin(x - n pi)
+TELAMON_INLINE F32 sine(F32 x, F32 n, I32 bits) {
+  static constexpr float kP[] = {2.6054558e-06f, -0.00019809464f, 0.008333065f, -0.1666666f};
+  F32 r = fma(n, -0x1.921fb4p+1f, x);
+  r = fma(n, -0x1.4442d0p-23f, r);
+  r = fma(n, -0x1.846988p-47f, r);
+  const F32 z = r * r;
+  F32 p = splat<F32>(kP[0]);
+  for (int i = 1; i < 4; ++i) p = fma(p, z, splat<F32>(kP[i]));
+  // The sign is that of r, not of the sum: zeros have one.
+  return copysign(fma(r * z, p, r), (F32)((I32)r ^ (bits << 31)));
+}
+constexpr float kMostAngle = 8192;  // beyond, n has too many bits for the parts of pi
+constexpr float kInversePi = 0x1.45f306p-2f;
+
+__attribute__((noinline)) F32 sin_beyond(F32 x, F32 y) {
+  return abs(x) > kMostAngle ? TELAMON_LIB_F32(v, sin)(x) : y;
+}
+TELAMON_INLINE F32 sin(F32 x) {
+  if (!kFused) return TELAMON_LIB_F32(v, sin)(x);  // the products with n would be rounded
+  const auto n = round_to_integer(x * kInversePi);
+  const F32 y = sine(x, n.value, n.bits);
+  return any_above(abs(x), kMostAngle) ? sin_beyond(x, y) : y;
+}
+__attribute__((noinline)) F32 cos_beyond(F32 x, F32 y) {
+  return abs(x) > kMostAngle ? TELAMON_LIB_F32(v, cos)(x) : y;
+}
+TELAMON_INLINE F32 cos(F32 x) {
+  if (!kFused) return TELAMON_LIB_F32(v, cos)(x);
+  const auto n = round_to_integer(fma(x, kInversePi, splat<F32>(0.5f)));
+  const F32 y = sine(x, n.value - 0.5f, n.bits);
+  return any_above(abs(x), kMostAngle) ? cos_beyond(x, y) : y;
 }
 
 // ---- erf_inv(x) = x G(w), w = -log(1 - x^2): G is smooth in w for small w and in sqrt(w) beyond.
@@ -322,64 +405,17 @@ TELAMON_INLINE F64 erf_inv(F64 x) {
 
 // ---- Symbols. Ours are hidden: generated code reaches them through their addresses.
 
-using telamon::v1::simd::F32;
-using telamon::v1::simd::F64;
-namespace simd = telamon::v1::simd;
-
-#define TELAMON_HIDDEN extern "C" __attribute__((visibility("hidden")))
-
 #define OWN1(name, ulp32, ulp64)                                                     \
   TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) { return simd::name(x); } \
   TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x) { return simd::name(x); }
 
-#if defined(TELAMON_LIBMVEC)
-// The x86-64 vector ABI: _ZGV, the set (b SSE, d AVX2, e AVX-512), N (no mask), lanes, v per operand.
-#if defined(TELAMON_ISA_AVX512)
-#define TELAMON_MVEC(params, name) _ZGVeN16##params##_##name##f
-#define TELAMON_MVEC64(params, name) _ZGVeN8##params##_##name
-#elif defined(TELAMON_ISA_AVX2)
-#define TELAMON_MVEC(params, name) _ZGVdN8##params##_##name##f
-#define TELAMON_MVEC64(params, name) _ZGVdN4##params##_##name
-#else
-#define TELAMON_MVEC(params, name) _ZGVbN4##params##_##name##f
-#define TELAMON_MVEC64(params, name) _ZGVbN2##params##_##name
-#endif
-#define TELAMON_LIB_F32(params, name) TELAMON_MVEC(params, name)
-#define TELAMON_LIB_F64(params, name) TELAMON_MVEC64(params, name)
-#define LIB1(name, ulp32, ulp64)                \
-  extern "C" F32 TELAMON_LIB_F32(v, name)(F32); \
-  extern "C" F64 TELAMON_LIB_F64(v, name)(F64);
-#define LIB2(name, ulp32, ulp64)                      \
-  extern "C" F32 TELAMON_LIB_F32(vv, name)(F32, F32); \
-  extern "C" F64 TELAMON_LIB_F64(vv, name)(F64, F64);
-#else
-// Without libmvec: the scalar function, lane by lane.
-#define TELAMON_LIB_F32(params, name) TELAMON_ISA_SYMBOL(name##_f32)
-#define TELAMON_LIB_F64(params, name) TELAMON_ISA_SYMBOL(name##_f64)
-#define LIB1(name, ulp32, ulp64)                                                         \
-  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) {                             \
-    for (int i = 0; i < simd::Lanes<F32>::kCount; ++i) x[i] = __builtin_##name##f(x[i]); \
-    return x;                                                                            \
-  }                                                                                      \
-  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x) {                             \
-    for (int i = 0; i < simd::Lanes<F64>::kCount; ++i) x[i] = __builtin_##name(x[i]);    \
-    return x;                                                                            \
-  }
-#define LIB2(name, ulp32, ulp64)                                                               \
-  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x, F32 y) {                            \
-    for (int i = 0; i < simd::Lanes<F32>::kCount; ++i) x[i] = __builtin_##name##f(x[i], y[i]); \
-    return x;                                                                                  \
-  }                                                                                            \
-  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x, F64 y) {                            \
-    for (int i = 0; i < simd::Lanes<F64>::kCount; ++i) x[i] = __builtin_##name(x[i], y[i]);    \
-    return x;                                                                                  \
-  }
-#endif
+#define OWN_F32(name, ulp32, ulp64) \
+  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) { return simd::name(x); }
 
-TELAMON_MATH_FUNCTIONS(OWN1, LIB1, LIB2)
+TELAMON_MATH_FUNCTIONS(OWN1, OWN_F32, NONE, NONE)
 #undef OWN1
-#undef LIB1
-#undef LIB2
+#undef OWN_F32
+#undef NONE
 
 // ---- Runs of elements. The tail is a register filled up with its first element.
 
@@ -449,10 +485,12 @@ extern "C" void TELAMON_ISA_SYMBOL(math_run)(void* function, int arity, bool is_
 #define TELAMON_ENTRY(symbol) {reinterpret_cast<void*>(&symbol), TELAMON_STRING(symbol)}
 #define OWN1(name, ulp32, ulp64) \
   {TELAMON_ENTRY(TELAMON_ISA_SYMBOL(name##_f32)), TELAMON_ENTRY(TELAMON_ISA_SYMBOL(name##_f64))},
+#define OWN_F32(name, ulp32, ulp64) \
+  {TELAMON_ENTRY(TELAMON_ISA_SYMBOL(name##_f32)), TELAMON_ENTRY(TELAMON_LIB_F64(v, name))},
 #define LIB1(name, ulp32, ulp64) \
   {TELAMON_ENTRY(TELAMON_LIB_F32(v, name)), TELAMON_ENTRY(TELAMON_LIB_F64(v, name))},
 #define LIB2(name, ulp32, ulp64) \
   {TELAMON_ENTRY(TELAMON_LIB_F32(vv, name)), TELAMON_ENTRY(TELAMON_LIB_F64(vv, name))},
 
 const telamon::math::MathEntry TELAMON_ISA_SYMBOL(math_entries)[][2] = {
-    TELAMON_MATH_FUNCTIONS(OWN1, LIB1, LIB2)};
+    TELAMON_MATH_FUNCTIONS(OWN1, OWN_F32, LIB1, LIB2)};
