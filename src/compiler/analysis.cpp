@@ -1,7 +1,9 @@
 // What one run of an executable does and needs, read off its program and its plan.
 #include <algorithm>
 
+#include "compiler/dot.hpp"
 #include "compiler/executable.hpp"
+#include "runtime/kernels/gemm.hpp"
 #include "runtime/kernels/sort.hpp"
 #include "runtime/thread_pool.hpp"
 #include "runtime/work.hpp"
@@ -55,6 +57,12 @@ std::int64_t scratch_of(const Jaxpr& jaxpr) {
   std::int64_t most = 0;
   for (const Eqn& eqn : jaxpr.eqns()) {
     for (const Jaxpr& body : eqn.params.jaxprs()) most = std::max(most, scratch_of(body));
+    if (eqn.primitive == &dot_general_p) {
+      if (const auto product = large_product(jaxpr, eqn)) {
+        const DType dtype = jaxpr.aval(eqn.outputs[0]).dtype;
+        most = std::max(most, kernels::matmul_scratch(dtype, product->m, runtime::num_threads()));
+      }
+    }
     if (eqn.primitive != &sort_p) continue;
     std::vector<Aval> operands;
     for (const Atom& a : eqn.inputs) operands.push_back(jaxpr.aval(a));

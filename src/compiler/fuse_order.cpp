@@ -68,7 +68,7 @@ Fuser::Storage Fuser::storage() const {
     if (where_[e].empty()) continue;
     place[e] = static_cast<int>(s.bytes.size());
     std::int64_t bytes = 0;
-    for (const Var v : eqn(e).outputs) bytes += detail::checked_bytes(jaxpr_.aval(v));
+    for (const Var v : eqn(e).outputs) bytes += weight_of(jaxpr_.aval(v));
     s.bytes.push_back(bytes);
     s.writes[static_cast<std::size_t>(where_[e].front())].push_back(place[e]);
   }

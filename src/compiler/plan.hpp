@@ -32,6 +32,12 @@ struct Value {
   std::int64_t bytes() const { return detail::checked_bytes(aval); }
 };
 
+/// The bytes of an array as what is weighed against others, by plans that nobody may ever run: no machine
+/// has more than 2^48, and sums of thousands of them are still numbers.
+inline std::int64_t weight_of(const Aval& aval) {
+  return std::min(detail::checked_bytes(aval), std::int64_t{1} << 48);
+}
+
 /// A program whose equations the kernels of some steps evaluate: the executable's, or a region's.
 struct Scope {
   Jaxpr jaxpr;

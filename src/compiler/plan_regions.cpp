@@ -144,7 +144,7 @@ class RegionPlanner {
       return;
     std::int64_t memory = 1;
     for (const Value& v : plan->values) {
-      if (v.location.kind == Location::Kind::none && v.slot < 0) memory += v.bytes();
+      if (v.location.kind == Location::Kind::none && v.slot < 0) memory += weight_of(v.aval);
       if (memory > kMemory) return;
     }
     const std::optional<std::int64_t> work = work_of(*plan);

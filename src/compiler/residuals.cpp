@@ -15,6 +15,7 @@
 
 #include "compiler/forms.hpp"
 #include "compiler/passes.hpp"
+#include "compiler/plan.hpp"
 #include "core/size_errors.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
@@ -96,14 +97,14 @@ class Choice {
       }
       pair_.dropped[i] = true;
       saved += body_.aval(v).size();
-      bytes += detail::checked_bytes(body_.aval(v));
+      bytes += weight_of(body_.aval(v));
     }
     for (const std::size_t i : rows) {
       if (pair_.dropped[i]) need(var(i));
     }
     for (const int c : pair_.carries) {
       saved -= body_.aval(static_cast<Var>(c)).size();
-      bytes -= detail::checked_bytes(body_.aval(static_cast<Var>(c)));
+      bytes -= weight_of(body_.aval(static_cast<Var>(c)));
     }
     std::int64_t work = 0;
     std::sort(pair_.again.begin(), pair_.again.end());

@@ -75,7 +75,7 @@ class Grouping {
     const int value = value_of(v);
     return value < 0 ? kNobody : writer_[static_cast<std::size_t>(value)];
   }
-  std::int64_t bytes(Var v) const { return detail::checked_bytes(jaxpr_.aval(v)); }
+  std::int64_t bytes(Var v) const { return weight_of(jaxpr_.aval(v)); }
 
   void note_writes(const Step& s, int number) {
     for (const int v : s.writes) {

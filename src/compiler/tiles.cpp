@@ -230,7 +230,7 @@ class Tiling {
     const auto too_large = [&](int v) { return !cut.by_columns && value(v).bytes() > kLargest; };
     if (again.empty() || std::any_of(once.begin(), once.end(), too_large)) return 0;
     std::int64_t bytes = 0;
-    for (const int v : once) bytes += value(v).bytes();
+    for (const int v : once) bytes += weight_of(value(v).aval);
     const std::int64_t each = std::max<std::int64_t>(bytes / cut.extent, 1);
     const std::int64_t width =
         cut.by_columns ? kColumns

@@ -233,7 +233,7 @@ TEST(MemoryAnalysis, IsWhatARunTakes) {
     const auto taken = static_cast<double>(memory_stats().peak) - static_cast<double>(before);
     EXPECT_LE(taken, 1.1 * static_cast<double>(m.results + m.live_bound + m.scratch)) << what << m;
   };
-  const Array x = ones({1024, 1024}) * 1.0f, y = sin(x);
+  const Array x = ones({1500, 1500}) * 1.0f, y = sin(x);
   expect_bounded("elementwise", [](Array a, Array b) { return sin(a) * b + exp(b); }, x, y);
   expect_bounded(
       "products", [](Array a, Array b) { return sum(tanh(matmul(tanh(matmul(a, b)), b)), 0); }, x,

@@ -174,6 +174,10 @@ void run_matmul(const View& lhs, const View& rhs, const View& out) {
   run_convert(c.view(), out);
 }
 
+std::int64_t matmul_scratch(DType dtype, std::int64_t rows, int threads) {
+  return threads * gemm_workspace(std::min(rows, kTile), static_cast<std::int64_t>(size_of(dtype)));
+}
+
 }  // namespace kernels
 }  // namespace v1
 }  // namespace telamon

@@ -13,6 +13,10 @@ namespace kernels {
 /// Results do not depend on the number of threads.
 TELAMON_API void run_matmul(const View& lhs, const View& rhs, const View& out);
 
+/// The bytes that products of f32 or f64 with so many rows take for themselves, at most, with so many
+/// threads.
+TELAMON_API std::int64_t matmul_scratch(DType dtype, std::int64_t rows, int threads);
+
 }  // namespace kernels
 }  // namespace v1
 }  // namespace telamon
