@@ -74,20 +74,8 @@ bool is_setting(std::string_view variable) {
                       [&](std::string_view other) { return variable.starts_with(other); });
 }
 
-/// The library, LLVM and the processor.
-const std::string& machine() {
-  static const auto* text = [] {
-    unsigned major = 0, minor = 0, patch = 0;
-    LLVMGetVersion(&major, &minor, &patch);
-    return new std::string(std::string(detail::build_id()) + " LLVM " + std::to_string(major) +
-                           "." + std::to_string(minor) + "." + std::to_string(patch) + " " +
-                           target_features());
-  }();
-  return *text;
-}
-
-void add_settings(Bytes& out) {
-  out.text(machine());
+void add_settings(Bytes& out, const std::string& build) {
+  out.text(build);
   std::set<std::string_view> settings;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     if (is_setting(*variable)) settings.insert(*variable);
@@ -197,10 +185,22 @@ class ProgramBytes {
 
 std::span<const std::string_view> stored_operations() { return kOperations; }
 
-std::optional<Key> program_key(const Jaxpr& lowered, const runtime::CompileOptions& options) {
+const std::string& this_build() {
+  static const auto* text = [] {
+    unsigned major = 0, minor = 0, patch = 0;
+    LLVMGetVersion(&major, &minor, &patch);
+    return new std::string(std::string(detail::build_id()) + " LLVM " + std::to_string(major) +
+                           "." + std::to_string(minor) + "." + std::to_string(patch) + " " +
+                           target_features());
+  }();
+  return *text;
+}
+
+std::optional<Key> program_key(const Jaxpr& lowered, const runtime::CompileOptions& options,
+                               const std::string& build) {
   Bytes bytes;
   bytes.text("program");
-  add_settings(bytes);
+  add_settings(bytes, build);
   bytes.byte(options.contract ? 1 : 0);
   bytes.byte(options.profile ? 1 : 0);
   bytes.number(static_cast<std::int64_t>(options.disabled.size()));
@@ -212,7 +212,7 @@ std::optional<Key> program_key(const Jaxpr& lowered, const runtime::CompileOptio
 Key object_key(const std::string& ir) {
   Bytes bytes;
   bytes.text("object");
-  add_settings(bytes);
+  add_settings(bytes, this_build());
   bytes.text(ir);
   return bytes.hash();
 }

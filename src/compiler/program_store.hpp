@@ -36,14 +36,18 @@ struct StoredProgram {
   std::string object;
 };
 
-/// The key of a lowered program; none when it has operations that are not the library's own, or
+/// What compiles a program, and for what: this build of the library, LLVM and the processor.
+TELAMON_API const std::string& this_build();
+
+/// The key of a lowered program as `build` compiles it; none when it has operations that are not the library's own, or
 /// parameters that their text does not say completely.
 TELAMON_API std::optional<runtime::disk_cache::Key> program_key(
-    const Jaxpr& lowered, const runtime::CompileOptions& options);
+    const Jaxpr& lowered, const runtime::CompileOptions& options,
+    const std::string& build = this_build());
 /// The key of an object by the text of its IR.
 runtime::disk_cache::Key object_key(const std::string& ir);
 
-std::optional<StoredProgram> find_program(const runtime::disk_cache::Key& key);
+TELAMON_API std::optional<StoredProgram> find_program(const runtime::disk_cache::Key& key);
 /// Stores the program if its host steps can be made again from their equations.
 void store_program(const runtime::disk_cache::Key& key, const Plan& plan,
                    const ExecutableInfo& info, std::string_view object);

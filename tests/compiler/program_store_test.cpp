@@ -18,6 +18,7 @@
 namespace telamon::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -160,6 +161,30 @@ TEST(ProgramStore, KeysProgramsThatAreLowAsTheyAre) {
   const Jaxpr lowered = compiler::lower(high).jaxpr;
   EXPECT_FALSE(lowered.same_as(high));
   EXPECT_TRUE(compiler::lower(lowered).jaxpr.same_as(lowered));
+}
+
+// Two versions of the library, of LLVM, or two processors, that share a folder.
+TEST(ProgramStore, IsNoneOfAnotherBuild) {
+  const CacheFolder folder;
+  const Array x = uniform({64}, DType::f32);
+  const Jaxpr jaxpr = stage([](std::span<const Array> a) { return Arrays{wave(a[0])}; }, {x});
+  const std::string& build = compiler::this_build();
+  EXPECT_THAT(build, ContainsRegex("^[0-9a-f]{16,} LLVM [0-9]+"));
+  const auto mine = compiler::program_key(jaxpr, {}),
+             other = compiler::program_key(jaxpr, {}, "0" + build.substr(1) + "+other");
+  ASSERT_TRUE(mine.has_value() && other.has_value());
+  EXPECT_NE(*mine, *other);
+  // What the other build has left is neither taken nor touched.
+  runtime::disk_cache::store(*other, "of the other build");
+  {
+    const CacheChanges changes;
+    (void)compile(jaxpr);
+    EXPECT_EQ(changes().hits, 0);
+    EXPECT_EQ(changes().stores, 1);
+    EXPECT_EQ(changes().errors, 0);
+  }
+  EXPECT_EQ(runtime::disk_cache::load(*other), "of the other build");
+  EXPECT_TRUE(compiler::find_program(*mine).has_value());
 }
 
 TEST(ProgramStore, CompilesWhereTheBytesAreNoProgram) {
