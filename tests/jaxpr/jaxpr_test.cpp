@@ -36,8 +36,9 @@ TEST(ChunkedList, GrowsWithoutMovingAndGivesEverythingInOrder) {
     for (int i = 1; i < 1000; ++i) list.push_back({i, counted});
     EXPECT_EQ(&list[0], first);
     EXPECT_EQ(list.back().first, 999);
+    const auto& left = list;
     auto moved = std::move(list);
-    EXPECT_EQ(list.size(), 0u);
+    EXPECT_EQ(left.size(), 0u);
     const auto all = moved.take();
     ASSERT_EQ(all.size(), 1000u);
     for (int i = 0; i < 1000; ++i) EXPECT_EQ(all[static_cast<std::size_t>(i)].first, i);
