@@ -6,6 +6,7 @@
 // addition are fused into one rounding here, and only here.
 #include <algorithm>
 #include <bit>
+#include <span>
 
 #include "compiler/dot.hpp"
 #include "compiler/emit.hpp"
@@ -90,26 +91,15 @@ class DotEmitter {
     const Aval& lhs = k_.scope.jaxpr.aval(k_.eqn(k_.kernel().eqn).inputs[0]);
     const std::size_t batch = dn.lhs_batch.size();
     const std::size_t rows = static_cast<std::size_t>(lhs.ndim()) - dn.lhs_contracting.size();
-    Index index(shape.size(), gen_.index(0));
-    split(batch_, shape, 0, batch, index);
-    split(row, shape, batch, rows, index);
-    split(column, shape, rows, shape.size(), index);
+    Index index;
+    const auto append = [&](Scalar number, std::size_t first, std::size_t last) {
+      const Shape group(std::span(shape.data() + first, last - first));
+      for (const Scalar i : value_at_.indices({group, std::nullopt, number})) index.push_back(i);
+    };
+    append(batch_, 0, batch);
+    append(row, batch, rows);
+    append(column, rows, shape.size());
     return index;
-  }
-  void split(Scalar number, const Shape& shape, std::size_t first, std::size_t last, Index& index) {
-    std::int64_t rest = 1;  // indices of the dimensions not yet seen
-    for (std::size_t d = first; d < last; ++d) rest *= shape[d];
-    for (std::size_t d = first; d < last; ++d) {
-      if (shape[d] == 1) continue;
-      rest /= shape[d];
-      if (rest == 1) {
-        index[d] = number;
-        return;
-      }
-      const Scalar inner = gen_.index(rest);
-      index[d] = gen_.div(number, inner);
-      number = gen_.rem(number, inner);
-    }
   }
   Scalar multiply_add(Scalar a, Scalar b, Scalar c) { return gen_.fma(a, b, c); }
 
