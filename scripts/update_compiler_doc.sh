@@ -4,7 +4,9 @@
 set -eu
 cd "$(dirname "$0")/.."
 program=${1:-build/release/bin/compiler_walk}
-"$program" > examples/compiler_walk.expected
+expected=examples/compiler_walk.expected
+"$program" > $expected.new || { rm -f $expected.new; exit 1; }
+mv $expected.new $expected
 awk '
   FNR == 1 { part = "" }
   FNR == NR {
@@ -19,5 +21,5 @@ awk '
     next
   }
   !inside
-' examples/compiler_walk.expected docs/compiler.md > docs/compiler.md.new
+' $expected docs/compiler.md > docs/compiler.md.new
 mv docs/compiler.md.new docs/compiler.md
