@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "telamon/array.hpp"
+#include "telamon/detail/inline_vector.hpp"
 #include "telamon/params.hpp"
 
 namespace telamon {
@@ -57,12 +58,16 @@ class Atom {
   Array literal_;
 };
 
+/// The operands and the results of an equation; most have one or two, which lie in the equation itself.
+using Atoms = detail::InlineVector<Atom, 2>;
+using Vars = detail::InlineVector<Var, 2>;
+
 /// One application of a primitive: outputs = primitive[params] inputs.
 struct Eqn {
   const PrimitiveBase* primitive;
   Params params;
-  std::vector<Atom> inputs;
-  std::vector<Var> outputs;
+  Atoms inputs;
+  Vars outputs;
   Effect effect = Effect::none;
   SourceLocation where;
 };
@@ -77,14 +82,14 @@ class TELAMON_API Jaxpr {
   Jaxpr();  ///< the empty program: no inputs, no results
   /// `avals[v]` is the aval of variable v; inputs are the variables 0..num_inputs-1 and the
   /// equations' outputs follow in order. Checked in debug builds.
-  Jaxpr(int num_inputs, std::vector<Aval> avals, std::vector<Eqn> eqns, std::vector<Atom> outs);
+  Jaxpr(int num_inputs, std::vector<Aval> avals, std::vector<Eqn> eqns, Atoms outs);
 
   int num_inputs() const;
   int num_vars() const;
   int num_outputs() const { return static_cast<int>(outs().size()); }
   const std::vector<Aval>& avals() const;  ///< of every variable
   const std::vector<Eqn>& eqns() const;
-  const std::vector<Atom>& outs() const;
+  const Atoms& outs() const;
   const Aval& aval(Var v) const { return avals()[static_cast<std::size_t>(v)]; }
   const Aval& aval(const Atom& a) const { return a.is_var() ? aval(a.var()) : a.literal().aval(); }
   std::span<const Aval> in_avals() const {
@@ -159,7 +164,7 @@ TELAMON_API Jaxpr inline_calls(const Jaxpr& jaxpr);
 /// Replaces leading inputs by literals or reorders, drops and repeats inputs: `map[i]` is the atom
 /// that input i becomes, over `num_inputs` new inputs of the given avals.
 TELAMON_API Jaxpr substitute_inputs(const Jaxpr& jaxpr, const std::vector<Aval>& new_inputs,
-                                    const std::vector<Atom>& map);
+                                    const Atoms& map);
 /// The number of equations, nested jaxprs included, of the named primitive ("" counts all).
 TELAMON_API int count_eqns(const Jaxpr& jaxpr, std::string_view primitive = "");
 

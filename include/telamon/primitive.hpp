@@ -78,10 +78,10 @@ struct AxisInfo {
 using BatchAxis = std::optional<int>;  ///< nullopt: not mapped
 
 struct AbstractResult {
-  std::vector<Aval> avals;
+  detail::InlineVector<Aval, 1> avals;
   Effect effect = Effect::none;
   AbstractResult(std::vector<Aval> a, Effect e = Effect::none) : avals(std::move(a)), effect(e) {}
-  AbstractResult(Aval a) : avals{std::move(a)} {}
+  AbstractResult(Aval a) { avals.push_back(std::move(a)); }
 };
 struct JvpResult {
   Arrays primals;

@@ -1,4 +1,4 @@
-// Shape: the sizes of an array's dimensions. Up to six live inline, so avals cost no allocation.
+// Shape: the sizes of an array's dimensions. Up to four live inline, so avals cost no allocation.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "telamon/config.hpp"
+#include "telamon/detail/inline_vector.hpp"
 #include "telamon/source_location.hpp"
 
 namespace telamon {
@@ -69,67 +70,33 @@ inline constexpr std::size_t kMaxDimensions = 32;
 class Shape {
  public:
   using value_type = std::int64_t;
-  static constexpr std::size_t kInline = 6;
 
   Shape() = default;
-  Shape(std::initializer_list<std::int64_t> dims) { assign(dims.begin(), dims.end()); }
-  explicit Shape(std::span<const std::int64_t> dims) {
-    assign(dims.data(), dims.data() + dims.size());
-  }
-  Shape(const std::vector<std::int64_t>& dims) { assign(dims.data(), dims.data() + dims.size()); }
-  Shape(std::size_t n, std::int64_t value) { resize(n, value); }
-  Shape(const Shape& o) { assign(o.begin(), o.end()); }
-  Shape(Shape&& o) noexcept { steal(o); }
-  Shape& operator=(const Shape& o) {
-    if (this != &o) {
-      size_ = 0;
-      assign(o.begin(), o.end());
-    }
-    return *this;
-  }
-  Shape& operator=(Shape&& o) noexcept {
-    if (this != &o) {
-      release();
-      steal(o);
-    }
-    return *this;
-  }
-  ~Shape() { release(); }
+  Shape(std::initializer_list<std::int64_t> dims) : dims_(dims) {}
+  explicit Shape(std::span<const std::int64_t> dims) : dims_(dims.begin(), dims.end()) {}
+  Shape(const std::vector<std::int64_t>& dims) : dims_(dims.begin(), dims.end()) {}
+  Shape(std::size_t n, std::int64_t value) : dims_(n, value) {}
 
-  std::size_t size() const { return size_; }
-  int ndim() const { return static_cast<int>(size_); }
-  bool empty() const { return size_ == 0; }
-  std::int64_t* data() { return heap_ ? heap_ : inline_; }
-  const std::int64_t* data() const { return heap_ ? heap_ : inline_; }
-  std::int64_t* begin() { return data(); }
-  std::int64_t* end() { return data() + size_; }
-  const std::int64_t* begin() const { return data(); }
-  const std::int64_t* end() const { return data() + size_; }
-  std::int64_t& operator[](std::size_t i) { return data()[i]; }
-  std::int64_t operator[](std::size_t i) const { return data()[i]; }
-  std::int64_t back() const { return data()[size_ - 1]; }
-  std::int64_t front() const { return data()[0]; }
-  operator std::span<const std::int64_t>() const { return {data(), size_}; }
+  std::size_t size() const { return dims_.size(); }
+  int ndim() const { return static_cast<int>(size()); }
+  bool empty() const { return dims_.empty(); }
+  std::int64_t* data() { return dims_.data(); }
+  const std::int64_t* data() const { return dims_.data(); }
+  std::int64_t* begin() { return dims_.begin(); }
+  std::int64_t* end() { return dims_.end(); }
+  const std::int64_t* begin() const { return dims_.begin(); }
+  const std::int64_t* end() const { return dims_.end(); }
+  std::int64_t& operator[](std::size_t i) { return dims_[i]; }
+  std::int64_t operator[](std::size_t i) const { return dims_[i]; }
+  std::int64_t back() const { return dims_.back(); }
+  std::int64_t front() const { return dims_.front(); }
+  operator std::span<const std::int64_t>() const { return {data(), size()}; }
 
-  void push_back(std::int64_t v) {
-    reserve(size_ + 1);
-    data()[size_++] = v;
-  }
-  void pop_back() { --size_; }
-  void resize(std::size_t n, std::int64_t value = 0) {
-    reserve(n);
-    for (std::size_t i = size_; i < n; ++i) data()[i] = value;
-    size_ = n;
-  }
-  void insert(std::size_t pos, std::int64_t v) {
-    push_back(v);
-    for (std::size_t i = size_ - 1; i > pos; --i) data()[i] = data()[i - 1];
-    data()[pos] = v;
-  }
-  void erase(std::size_t pos) {
-    for (std::size_t i = pos; i + 1 < size_; ++i) data()[i] = data()[i + 1];
-    --size_;
-  }
+  void push_back(std::int64_t v) { dims_.push_back(v); }
+  void pop_back() { dims_.pop_back(); }
+  void resize(std::size_t n, std::int64_t value = 0) { dims_.resize(n, value); }
+  void insert(std::size_t pos, std::int64_t v) { dims_.insert(dims_.begin() + pos, v); }
+  void erase(std::size_t pos) { dims_.erase(dims_.begin() + pos); }
   bool contains(std::int64_t v) const {
     for (std::int64_t d : *this)
       if (d == v) return true;
@@ -147,50 +114,12 @@ class Shape {
     return n;
   }
 
-  bool operator==(const Shape& o) const {
-    if (size_ != o.size_) return false;
-    for (std::size_t i = 0; i < size_; ++i)
-      if (data()[i] != o.data()[i]) return false;
-    return true;
-  }
+  bool operator==(const Shape& o) const = default;
   TELAMON_API std::size_t hash() const;
   TELAMON_API std::string to_string() const;  ///< as a Python tuple: "(2, 3)", "(3,)", "()"
 
  private:
-  void assign(const std::int64_t* first, const std::int64_t* last) {
-    const auto n = static_cast<std::size_t>(last - first);
-    reserve(n);
-    for (std::size_t i = 0; i < n; ++i) data()[i] = first[i];
-    size_ = n;
-  }
-  void reserve(std::size_t n) {
-    if (n <= (heap_ ? capacity_ : kInline)) return;
-    const std::size_t capacity = n * 2;
-    auto* grown = new std::int64_t[capacity];
-    for (std::size_t i = 0; i < size_; ++i) grown[i] = data()[i];
-    delete[] heap_;
-    heap_ = grown;
-    capacity_ = capacity;
-  }
-  void release() {
-    delete[] heap_;
-    heap_ = nullptr;
-    size_ = 0;
-  }
-  void steal(Shape& o) noexcept {
-    heap_ = o.heap_;
-    capacity_ = o.capacity_;
-    size_ = o.size_;
-    if (!heap_)
-      for (std::size_t i = 0; i < size_; ++i) inline_[i] = o.inline_[i];
-    o.heap_ = nullptr;
-    o.size_ = 0;
-  }
-
-  std::size_t size_ = 0;
-  std::int64_t inline_[kInline] = {};
-  std::int64_t* heap_ = nullptr;
-  std::size_t capacity_ = 0;
+  detail::InlineVector<std::int64_t, 4> dims_;
 };
 
 }  // namespace v1

@@ -370,7 +370,7 @@ bool Fuser::piles_up(int k, int e) {
   };
   const Var v = eqn(e).outputs.empty() ? -1 : eqn(e).outputs[0];
   if (v < 0 || !is_temporary(v) || detail::checked_bytes(jaxpr_.aval(v)) < kLarge) return false;
-  const std::vector<Var>& roots = cluster(k).kernel.roots;
+  const Vars& roots = cluster(k).kernel.roots;
   return std::count_if(roots.begin(), roots.end(), is_temporary) >= kMost;
 }
 

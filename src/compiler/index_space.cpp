@@ -109,7 +109,7 @@ void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& pr
     kernel.linear = true;
     return;
   }
-  std::vector<Var> starts;
+  Vars starts;
   for (const Var v : kernel.roots) {
     if (!kernel.woven.contains(v)) {
       starts.push_back(v);

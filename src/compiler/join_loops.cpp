@@ -137,11 +137,10 @@ class Join {
     return out;
   }
   // Results of the bodies or of the loops: carry of both, then rows of both.
-  template <class T>
-  static std::vector<T> results(const std::vector<T>& a, std::size_t carry_a,
-                                const std::vector<T>& b, std::size_t carry_b) {
+  template <class List>
+  static List results(const List& a, std::size_t carry_a, const List& b, std::size_t carry_b) {
     const auto ca = static_cast<std::ptrdiff_t>(carry_a), cb = static_cast<std::ptrdiff_t>(carry_b);
-    std::vector<T> out(a.begin(), a.begin() + ca);
+    List out(a.begin(), a.begin() + ca);
     out.insert(out.end(), b.begin(), b.begin() + cb);
     out.insert(out.end(), a.begin() + ca, a.end());
     out.insert(out.end(), b.begin() + cb, b.end());
@@ -153,15 +152,15 @@ class Join {
     const auto& q = eqn(pair.second).params.as<ScanParams>();
     const Parts m(p), n(q);
     JaxprBuilder b;
-    std::vector<Atom> a(m.inputs, Atom::var(0)), c(n.inputs, Atom::var(0));
+    Atoms a(m.inputs, Atom::var(0)), c(n.inputs, Atom::var(0));
     for (const Input& in : inputs(pair)) {
       const Jaxpr& body = in.of_second ? q.jaxpr : p.jaxpr;
       (in.of_second ? c : a)[in.i] = Atom::var(b.add_input(body.in_avals()[in.i]));
     }
-    const std::vector<Atom> first = b.inline_jaxpr(p.jaxpr, a);
+    const Atoms first = b.inline_jaxpr(p.jaxpr, a);
     for (std::size_t i = 0; i < n.inputs; ++i)
       if (pair.row_of[i] >= 0) c[i] = first[static_cast<std::size_t>(pair.row_of[i])];
-    const std::vector<Atom> second = b.inline_jaxpr(q.jaxpr, c);
+    const Atoms second = b.inline_jaxpr(q.jaxpr, c);
     p.jaxpr =
         eliminate_common_subexpressions(b.build(results(first, m.carry, second, n.carry)).jaxpr);
     p.num_consts += q.num_consts;
@@ -194,18 +193,18 @@ class Join {
 
   std::optional<Jaxpr> rewrite(const Pair& pair) const {
     JaxprBuilder b;
-    std::vector<Atom> atoms(static_cast<std::size_t>(jaxpr_.num_vars()), Atom::var(0));
+    Atoms atoms(static_cast<std::size_t>(jaxpr_.num_vars()), Atom::var(0));
     for (int i = 0; i < jaxpr_.num_inputs(); ++i)
       atoms[at(i)] = Atom::var(b.add_input(jaxpr_.in_avals()[at(i)]));
-    const auto mapped = [&](const std::vector<Atom>& in) {
-      std::vector<Atom> out;
+    const auto mapped = [&](const Atoms& in) {
+      Atoms out;
       for (const Atom& a : in) out.push_back(a.is_var() ? atoms[at(a.var())] : a);
       return out;
     };
     for (const Eqn& e : reordered(pair)) {
       std::vector<Aval> avals;
       for (const Var v : e.outputs) avals.push_back(jaxpr_.aval(v));
-      const std::vector<Var> news =
+      const Vars news =
           b.add_eqn(*e.primitive, e.params, mapped(e.inputs), avals, e.effect, e.where);
       for (std::size_t i = 0; i < news.size(); ++i) atoms[at(e.outputs[i])] = Atom::var(news[i]);
     }

@@ -31,7 +31,7 @@ struct Hoisted {
 std::optional<Hoisted> hoist(const Jaxpr& body, int num_consts, bool always) {
   std::vector<bool> invariant(static_cast<std::size_t>(body.num_vars()), false);
   std::fill_n(invariant.begin(), num_consts, true);
-  std::vector<Var> kept;
+  Vars kept;
   for (const Eqn& eqn : body.eqns()) {
     const bool fixed = eqn.effect == Effect::none &&
                        std::all_of(eqn.inputs.begin(), eqn.inputs.end(), [&](auto& a) {
@@ -61,13 +61,13 @@ std::optional<Hoisted> hoist(const Jaxpr& body, int num_consts, bool always) {
         for (std::size_t i = 0; i < eqn.outputs.size(); ++i) renamed.push(Atom::var(0));
       }
     }
-    std::vector<Atom> outs;
+    Atoms outs;
     for (const Var v : kept) outs.push_back(renamed(Atom::var(v)));
     out.before = b.build(std::move(outs)).jaxpr;
   }
   JaxprBuilder b;
   Renaming renamed(body);
-  std::vector<Atom> values;
+  Atoms values;
   for (const Var v : kept) values.push_back(Atom::var(b.add_input(body.aval(v))));
   for (int i = 0; i < body.num_inputs(); ++i) renamed.push(Atom::var(b.add_input(body.aval(i))));
   std::size_t next = 0;
@@ -124,7 +124,7 @@ class Preparer {
   // Whether the loop, as it now is, will run with its state in registers.
   bool cellular(const Eqn& e, const std::vector<Aval>& avals) const {
     JaxprBuilder b;
-    std::vector<Atom> inputs, outs;
+    Atoms inputs, outs;
     for (const Atom& a : e.inputs) inputs.push_back(Atom::var(b.add_input(builder_.aval(a))));
     for (const Var v : b.add_eqn(*e.primitive, e.params, inputs, avals, e.effect))
       outs.push_back(Atom::var(v));
@@ -141,21 +141,21 @@ class Preparer {
                            static_cast<std::size_t>(p.num_carry), {})
                .chains.empty();
   }
-  std::vector<Atom> trip_by_trip(const Eqn& e) {
+  Atoms trip_by_trip(const Eqn& e) {
     const auto& p = e.params.as<ScanParams>();
     const auto num_carry = static_cast<std::size_t>(p.num_carry);
     const auto carry = e.inputs.begin() + p.num_consts, xs = carry + p.num_carry;
     const std::vector<Aval> avals = p.jaxpr.out_avals();
-    std::vector<Atom> state(carry, xs);
-    std::vector<std::vector<Atom>> ys(
+    Atoms state(carry, xs);
+    std::vector<Atoms> ys(
         avals.size() - num_carry,
-        std::vector<Atom>(static_cast<std::size_t>(p.length), Atom::var(0)));
+        Atoms(static_cast<std::size_t>(p.length), Atom::var(0)));
     for (std::int64_t trip = 0; trip < p.length; ++trip) {
       const std::int64_t row = p.reverse ? p.length - 1 - trip : trip;
-      std::vector<Atom> args(e.inputs.begin(), carry);
+      Atoms args(e.inputs.begin(), carry);
       args.insert(args.end(), state.begin(), state.end());
       for (auto x = xs; x != e.inputs.end(); ++x) args.push_back(row_of(*x, row));
-      const std::vector<Atom> outs = builder_.inline_jaxpr(p.jaxpr, args);
+      const Atoms outs = builder_.inline_jaxpr(p.jaxpr, args);
       std::copy_n(outs.begin(), num_carry, state.begin());
       for (std::size_t i = 0; i < ys.size(); ++i)
         ys[i][static_cast<std::size_t>(row)] = as_row(outs[num_carry + i]);
@@ -196,7 +196,7 @@ class Preparer {
   }
 
   // The same loop with sums over a batch taken after it, if that is what keeps it from being cellular.
-  std::optional<std::vector<Atom>> with_deferred_sums(const Eqn& e,
+  std::optional<Atoms> with_deferred_sums(const Eqn& e,
                                                       const std::vector<Aval>& avals) {
     if (e.effect != Effect::none || cellular(e, avals)) return std::nullopt;
     auto deferred = defer_sums(e.params.as<ScanParams>());
@@ -217,9 +217,9 @@ class Preparer {
     }
     wide.params = Params::of(deferred->params);
     if (!cellular(wide, wide_avals)) return std::nullopt;
-    const std::vector<Var> vars =
+    const Vars vars =
         builder_.add_eqn(scan_p, wide.params, wide.inputs, wide_avals, wide.effect, wide.where);
-    std::vector<Atom> out;
+    Atoms out;
     for (const Var v : vars) out.push_back(Atom::var(v));
     for (const int k : deferred->carries) {
       const auto i = static_cast<std::size_t>(k);
@@ -232,11 +232,11 @@ class Preparer {
   }
 
   // The values that were kept, computed here; they become constants at `first` of the operands.
-  int compute_before(const Jaxpr& before, std::vector<Atom>& operands, std::size_t first,
+  int compute_before(const Jaxpr& before, Atoms& operands, std::size_t first,
                      int num_consts) {
     const auto begin = operands.begin() + static_cast<std::ptrdiff_t>(first);
-    const std::vector<Atom> kept =
-        builder_.inline_jaxpr(before, std::vector<Atom>(begin, begin + num_consts));
+    const Atoms kept =
+        builder_.inline_jaxpr(before, Atoms(begin, begin + num_consts));
     operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(first), kept.begin(),
                     kept.end());
     return static_cast<int>(kept.size());
@@ -268,10 +268,10 @@ class Preparer {
   }
 
   // while any(p): (p, c) = let n = select(p, body(c), c) in (cond(n), n)
-  std::vector<Atom> one_condition(const Eqn& e, const std::vector<Aval>& avals) {
+  Atoms one_condition(const Eqn& e, const std::vector<Aval>& avals) {
     const auto& p = e.params.as<WhileParams>();
     const auto carry_begin = e.inputs.begin() + p.cond_nconsts + p.body_nconsts;
-    std::vector<Atom> for_cond(e.inputs.begin(), e.inputs.begin() + p.cond_nconsts);
+    Atoms for_cond(e.inputs.begin(), e.inputs.begin() + p.cond_nconsts);
     for_cond.insert(for_cond.end(), carry_begin, e.inputs.end());
     const Atom first = builder_.inline_jaxpr(p.cond_jaxpr, for_cond)[0];
     const Aval lanes = p.cond_jaxpr.out_avals()[0];
@@ -289,7 +289,7 @@ class Preparer {
                            .jaxpr;
     }
     JaxprBuilder b;
-    std::vector<Atom> cond_args, body_args, old;
+    Atoms cond_args, body_args, old;
     for (int i = 0; i < p.cond_nconsts; ++i)
       cond_args.push_back(Atom::var(b.add_input(p.cond_jaxpr.aval(i))));
     for (int i = 0; i < p.body_nconsts; ++i)
@@ -297,7 +297,7 @@ class Preparer {
     const Atom holds = Atom::var(b.add_input(lanes));
     for (const Aval& aval : avals) old.push_back(Atom::var(b.add_input(aval)));
     body_args.insert(body_args.end(), old.begin(), old.end());
-    std::vector<Atom> next = b.inline_jaxpr(p.body_jaxpr, body_args);
+    Atoms next = b.inline_jaxpr(p.body_jaxpr, body_args);
     for (std::size_t i = 0; i < next.size(); ++i) {
       Atom which = holds;
       if (!(avals[i].shape == lanes.shape)) {
@@ -314,14 +314,14 @@ class Preparer {
     out.body_jaxpr = b.build(next).jaxpr;
     if (options_.simplify) out.body_jaxpr = simplify(out.body_jaxpr);
 
-    std::vector<Atom> operands(e.inputs.begin(), carry_begin);
+    Atoms operands(e.inputs.begin(), carry_begin);
     operands.push_back(first);
     operands.insert(operands.end(), carry_begin, e.inputs.end());
     std::vector<Aval> results = avals;
     results.insert(results.begin(), lanes);
-    const std::vector<Var> vars =
+    const Vars vars =
         builder_.add_eqn(while_p, Params::of(std::move(out)), operands, results, e.effect, e.where);
-    std::vector<Atom> atoms;
+    Atoms atoms;
     for (std::size_t i = 1; i < vars.size(); ++i) atoms.push_back(Atom::var(vars[i]));
     return atoms;
   }

@@ -23,7 +23,7 @@ class Lowerer {
   ClosedJaxpr run(const Jaxpr& source) {
     const Jaxpr jaxpr = inline_calls(source);
     if (is_low(jaxpr)) return {jaxpr, {}};
-    std::vector<Atom> inputs;
+    Atoms inputs;
     for (const Aval& aval : jaxpr.in_avals()) inputs.push_back(Atom::var(builder_.add_input(aval)));
     return builder_.build(expand(jaxpr, inputs));
   }
@@ -46,14 +46,14 @@ class Lowerer {
   }
 
   // Appends the equations of `jaxpr`, lowered.
-  std::vector<Atom> expand(const Jaxpr& jaxpr, const std::vector<Atom>& args) {
+  Atoms expand(const Jaxpr& jaxpr, const Atoms& args) {
     if (++depth_ > 100)
       throw InternalError("lowering does not end: an `ops` rule uses its own primitive");
     Renaming renamed(jaxpr);
     for (const Atom& a : args) renamed.push(a);
     for (const Eqn& eqn : jaxpr.eqns()) {
       const detail::EqnSite site(eqn.where);  // for the error that there is no lowering
-      const std::vector<Atom> operands = renamed(eqn.inputs);
+      const Atoms operands = renamed(eqn.inputs);
       if (const auto* dot =
               eqn.primitive == &dot_general_p ? &eqn.params.as<DotGeneralParams>() : nullptr) {
         renamed.push(lower_dot(eqn, *dot, operands, jaxpr.aval(eqn.outputs[0])));
@@ -82,13 +82,13 @@ class Lowerer {
     return fold_places_ && folds_place(eqn.params, operand);
   }
 
-  std::vector<Atom> expand_ops(const Lowering::Ops& ops, const Params& params,
-                               const std::vector<Atom>& operands) {
+  Atoms expand_ops(const Lowering::Ops& ops, const Params& params,
+                               const Atoms& operands) {
     std::vector<Aval> avals;
     for (const Atom& a : operands) avals.push_back(builder_.aval(a));
     const ClosedJaxpr body =
         detail::stage_flat([&](std::span<const Array> x) { return ops.f(params, x); }, avals);
-    std::vector<Atom> args;
+    Atoms args;
     for (const Array& c : body.consts) args.push_back(Atom::var(builder_.add_const(c)));
     args.insert(args.end(), operands.begin(), operands.end());
     return expand(inline_calls(body.jaxpr), args);
@@ -96,16 +96,16 @@ class Lowerer {
 
   // The programs of a loop or branch are lowered for themselves; what that captured is handed to them
   // as further constants.
-  std::vector<Var> lower_region(const Eqn& eqn, std::vector<Atom> operands,
+  Vars lower_region(const Eqn& eqn, Atoms operands,
                                 const std::vector<Aval>& out_avals) {
     std::vector<ClosedJaxpr> lowered;
     for (const Jaxpr& j : eqn.params.jaxprs()) lowered.push_back(Lowerer(fold_places_).run(j));
     const auto captured = [&](const ClosedJaxpr& c) {
-      std::vector<Atom> atoms;
+      Atoms atoms;
       for (const Array& x : c.consts) atoms.push_back(Atom::var(builder_.add_const(x)));
       return atoms;
     };
-    const auto insert = [&](std::size_t at, const std::vector<Atom>& atoms) {
+    const auto insert = [&](std::size_t at, const Atoms& atoms) {
       operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(at), atoms.begin(),
                       atoms.end());
       return static_cast<int>(atoms.size());
@@ -125,11 +125,11 @@ class Lowerer {
       params = Params::of(std::move(p));
     } else {
       CondParams p;
-      std::vector<Atom> all;
+      Atoms all;
       std::vector<std::size_t> first;
       for (const ClosedJaxpr& c : lowered) {
         first.push_back(all.size());
-        const std::vector<Atom> atoms = captured(c);
+        const Atoms atoms = captured(c);
         all.insert(all.end(), atoms.begin(), atoms.end());
       }
       for (std::size_t i = 0; i < lowered.size(); ++i)
@@ -142,10 +142,10 @@ class Lowerer {
   }
 
   // A branch with the constants of all branches as its leading inputs.
-  Jaxpr taking_all(const ClosedJaxpr& branch, const std::vector<Atom>& all, std::size_t first) {
+  Jaxpr taking_all(const ClosedJaxpr& branch, const Atoms& all, std::size_t first) {
     if (all.size() == branch.consts.size()) return branch.jaxpr;
     JaxprBuilder b;
-    std::vector<Atom> consts, args;
+    Atoms consts, args;
     for (const Atom& a : all) consts.push_back(Atom::var(b.add_input(builder_.aval(a))));
     for (std::size_t i = 0; i < branch.consts.size(); ++i) args.push_back(consts[first + i]);
     for (int i = static_cast<int>(branch.consts.size()); i < branch.jaxpr.num_inputs(); ++i)
@@ -154,7 +154,7 @@ class Lowerer {
   }
 
   // A matrix product needs the dimensions of each group side by side: a transpose sees to it.
-  Atom lower_dot(const Eqn& eqn, DotGeneralParams params, std::vector<Atom> operands,
+  Atom lower_dot(const Eqn& eqn, DotGeneralParams params, Atoms operands,
                  const Aval& out) {
     if (!matrix_product(builder_.aval(operands[0]), builder_.aval(operands[1]), params)) {
       DotDimensionNumbers& dn = params.dimension_numbers;

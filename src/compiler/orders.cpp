@@ -232,7 +232,7 @@ class Reorder {
     if (is_identity(order) || a.is_literal()) return renamed_(a);
     return in_order_.at(a.var());
   }
-  Atom add(const PrimitiveBase& p, Params params, std::vector<Atom> in, const Aval& out,
+  Atom add(const PrimitiveBase& p, Params params, Atoms in, const Aval& out,
            SourceLocation where) {
     return Atom::var(b_.add_eqn1(p, std::move(params), std::move(in), out, Effect::none, where));
   }
@@ -272,7 +272,7 @@ class Reorder {
         pad.padding_config[d] = sides[static_cast<std::size_t>(order[d])];
       params = Params::of(std::move(pad));
     }
-    std::vector<Atom> in;
+    Atoms in;
     for (const Atom& a : eqn.inputs)
       in.push_back(jaxpr_.aval(a).shape.empty() ? renamed_(a) : operand(a, order));
     return add(*p, std::move(params), std::move(in), out, eqn.where);

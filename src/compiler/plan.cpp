@@ -80,8 +80,8 @@ class Planner {
       const Var v = reshape.outputs[0];
       value_of(v) = from;
       for (Cluster& c : fusion.clusters) {
-        std::erase(c.kernel.roots, v);
-        std::erase(c.kernel.epilogue, v);
+        for (Vars* const stored : {&c.kernel.roots, &c.kernel.epilogue})
+          stored->erase(std::remove(stored->begin(), stored->end(), v), stored->end());
       }
     }
   }

@@ -66,12 +66,12 @@ class Reader {
 /// The equation of a host step as a program of its own.
 Jaxpr program_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   detail::JaxprBuilder builder;
-  std::vector<Atom> inputs;
+  Atoms inputs;
   std::vector<Aval> out_avals;
   for (const Atom& a : eqn.inputs)
     inputs.push_back(a.is_var() ? Atom::var(builder.add_input(jaxpr.aval(a))) : a);
   for (const Var v : eqn.outputs) out_avals.push_back(jaxpr.aval(v));
-  std::vector<Atom> outs;
+  Atoms outs;
   for (const Var v :
        builder.add_eqn(*eqn.primitive, eqn.params, inputs, out_avals, eqn.effect, eqn.where))
     outs.push_back(Atom::var(v));

@@ -245,7 +245,7 @@ class Residuals {
       inside.push(b.add_eqn(*e.primitive, e.params, inside(e.inputs), inside.out_avals(e), e.effect,
                             e.where));
     }
-    std::vector<Atom> outs;
+    Atoms outs;
     std::vector<Aval> avals;
     for (std::size_t i = 0; i < old.outs().size(); ++i) {
       if (pair.dropped[i]) continue;
@@ -262,7 +262,7 @@ class Residuals {
       outs.push_back(row);
     }
     p.jaxpr = b.build(std::move(outs)).jaxpr;
-    const std::vector<Var> results =
+    const Vars results =
         builder_.add_eqn(scan_p, inner(Params::of(std::move(p))), renamed_(eqn.inputs), avals,
                          eqn.effect, eqn.where);
     std::size_t next = 0;
@@ -284,7 +284,7 @@ class Residuals {
     JaxprBuilder b;
     std::map<Var, Atom> again;                 // the forward body's variables
     std::vector<std::pair<Var, Atom>> turned;  // rows that are written by components
-    std::vector<Atom> operands, inputs(static_cast<std::size_t>(old.num_inputs()), Atom::var(0));
+    Atoms operands, inputs(static_cast<std::size_t>(old.num_inputs()), Atom::var(0));
     const auto take = [&](int from, int to) {
       for (int i = from; i < to; ++i) {
         if (gone.contains(i)) continue;
@@ -326,11 +326,11 @@ class Residuals {
     const auto value = [&](const Atom& a) { return a.is_var() ? again.at(a.var()) : a; };
     for (const int e : pair.again) {
       const Eqn& f = body.eqns()[static_cast<std::size_t>(e)];
-      std::vector<Atom> in;
+      Atoms in;
       std::vector<Aval> avals;
       for (const Atom& a : f.inputs) in.push_back(value(a));
       for (const Var v : f.outputs) avals.push_back(body.aval(v));
-      const std::vector<Var> out =
+      const Vars out =
           b.add_eqn(*f.primitive, f.params, in, avals, Effect::none, f.where);
       for (std::size_t i = 0; i < out.size(); ++i)
         again.insert_or_assign(f.outputs[i], Atom::var(out[i]));
@@ -348,7 +348,7 @@ class Residuals {
   JaxprBuilder builder_;
   std::map<int, Pair> forward_;
   std::map<int, int> backward_;               // to forward_
-  std::map<int, std::vector<Atom>> carries_;  // written down, by forward loop
+  std::map<int, Atoms> carries_;  // written down, by forward loop
 };
 
 }  // namespace

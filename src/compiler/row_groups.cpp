@@ -89,10 +89,10 @@ class Grouping {
 
   // ---- groups ------------------------------------------------------------------------------------
   // What a step leaves in memory; empty where it cannot be part of a group.
-  std::vector<Var> stored_by(int number) const {
+  Vars stored_by(int number) const {
     const Step& s = step(number);
     const Kernel& k = s.kernel;
-    std::vector<Var> out;
+    Vars out;
     if (s.kind == Step::Kind::host ||
         (s.kind == Step::Kind::kernel && k.kind == Kernel::Kind::dot)) {
       const int e = s.kind == Step::Kind::host ? s.eqn : k.eqn;
@@ -110,7 +110,7 @@ class Grouping {
     }
     const bool alone =
         std::all_of(out.begin(), out.end(), [&](Var v) { return writer(v) == number; });
-    return alone ? out : std::vector<Var>();
+    return alone ? out : Vars();
   }
 
   // The group of these steps, with all they need; nothing where that is not by rows.
@@ -175,7 +175,7 @@ class Grouping {
   }
 
   std::optional<RowGroup> grow(int seed, const std::set<int>& taken) const {
-    const std::vector<Var> stored = stored_by(seed);
+    const Vars stored = stored_by(seed);
     if (stored.empty() || jaxpr_.aval(stored[0]).shape.empty()) return std::nullopt;
     const std::int64_t rows = jaxpr_.aval(stored[0]).shape[0];
     if (rows < 2) return std::nullopt;
@@ -268,9 +268,9 @@ class Grouping {
 
   // The steps in an order in which little is alive at a time: of those that can run, the one that leaves
   // the fewest bytes more than before.
-  std::vector<Var> in_order(const RowGroup& g) const {
+  Vars in_order(const RowGroup& g) const {
     std::set<int> left = g.steps;
-    std::vector<Var> out;
+    Vars out;
     const auto reads = [&](int s, Var v) {
       const std::vector<int>& all = step(s).reads;
       return std::find(all.begin(), all.end(), value_of(v)) != all.end();
@@ -295,7 +295,7 @@ class Grouping {
         }
       }
       left.erase(best);
-      const std::vector<Var> stored = stored_by(best);
+      const Vars stored = stored_by(best);
       out.insert(out.end(), stored.begin(), stored.end());
     }
     return out;

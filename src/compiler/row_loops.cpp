@@ -45,7 +45,7 @@ class RowLoops {
       }
       if (!any && equation.effect != Effect::none) emit(static_cast<int>(e));
     }
-    std::vector<Atom> outs;
+    Atoms outs;
     for (const Atom& a : jaxpr_.outs()) outs.push_back(atom(a));
     return builder_.build(std::move(outs)).jaxpr;
   }
@@ -69,7 +69,7 @@ class RowLoops {
     return *known;
   }
   void emit(int e) {
-    std::vector<Atom> inputs;
+    Atoms inputs;
     for (const Atom& a : eqn(e).inputs) inputs.push_back(atom(a));
     std::vector<Aval> avals;
     for (const Var v : eqn(e).outputs) avals.push_back(jaxpr_.aval(v));
@@ -84,7 +84,7 @@ class RowLoops {
     ScanParams params;
     params.length = length;
     params.num_consts = static_cast<int>(g.as_a_whole.size());
-    std::vector<Atom> inputs;
+    Atoms inputs;
     for (const Var v : g.as_a_whole) inputs.push_back(atom(Atom::var(v)));
     for (const Var v : g.by_blocks) {
       Aval aval = jaxpr_.aval(v);
@@ -134,7 +134,7 @@ class RowLoops {
       if (made.contains(eqn(e).outputs[0])) return;
       const std::vector<Need> needs =
           by_rows ? *rules.needs(eqn(e)) : std::vector<Need>(eqn(e).inputs.size(), Need::whole);
-      std::vector<Atom> inputs;
+      Atoms inputs;
       for (std::size_t i = 0; i < needs.size(); ++i) {
         const Atom& a = eqn(e).inputs[i];
         inputs.push_back(a);
@@ -152,7 +152,7 @@ class RowLoops {
         made.emplace(eqn(e).outputs[i], Atom::var(results[i]));
     };
     for (const Var v : g.order) emit(producer(v));
-    std::vector<Atom> outs;
+    Atoms outs;
     for (const Var v : g.outputs) outs.push_back(block.at(v));
     return b.build(std::move(outs)).jaxpr;
   }
@@ -172,13 +172,13 @@ std::vector<bool> needed_variables(const Jaxpr& jaxpr,
                                    const std::function<const RowGroup*(Var)>& group_of) {
   const std::vector<int> producer = detail::producers(jaxpr);
   std::vector<bool> out(static_cast<std::size_t>(jaxpr.num_vars()), false);
-  std::vector<Var> todo;
+  Vars todo;
   const auto want = [&](Var v) {
     if (out[static_cast<std::size_t>(v)]) return;
     out[static_cast<std::size_t>(v)] = true;
     todo.push_back(v);
   };
-  const auto want_all = [&](const std::vector<Atom>& atoms) {
+  const auto want_all = [&](const Atoms& atoms) {
     for (const Atom& a : atoms) {
       if (a.is_var()) want(a.var());
     }

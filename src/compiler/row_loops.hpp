@@ -19,8 +19,8 @@ struct RowGroup {
   std::set<Var> stored;                 ///< what they leave in memory
   std::map<int, Need> eqns;             ///< in the order of the program
   std::set<Var> by_blocks, as_a_whole;  ///< what they read of what others made
-  std::vector<Var> outputs;             ///< of `stored`, what others need
-  std::vector<Var> order{};  ///< what is stored, as it comes where little is to be alive at a time
+  Vars outputs;             ///< of `stored`, what others need
+  Vars order{};  ///< what is stored, as it comes where little is to be alive at a time
 };
 
 /// The variables that a program needs where groups (null: none) compute what they store.

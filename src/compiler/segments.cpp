@@ -151,7 +151,7 @@ class Cutter {
   void place() {
     Tape tape;
     const auto n = static_cast<std::size_t>(num_stretches_);
-    std::vector<std::vector<Var>> made(n + 1), read_last(n + 1);  // made before: in made[0]
+    std::vector<Vars> made(n + 1), read_last(n + 1);  // made before: in made[0]
     for (const auto& [v, u] : uses_) {
       if (u.first == u.last) continue;
       made[static_cast<std::size_t>(std::max(u.first, 0))].push_back(v);

@@ -205,7 +205,7 @@ class Splitter {
       }
     }
     if (!changed) return jaxpr_;
-    std::vector<Atom> outs;
+    Atoms outs;
     for (const Atom& a : jaxpr_.outs()) outs.push_back(as_whole(a));
     return b_.build(std::move(outs)).jaxpr;
   }
@@ -213,8 +213,8 @@ class Splitter {
  private:
   std::size_t vars() const { return static_cast<std::size_t>(jaxpr_.num_vars()); }
   std::optional<Atom>& whole(Var v) { return whole_[static_cast<std::size_t>(v)]; }
-  std::vector<Atom>& parts(Var v) { return components_[static_cast<std::size_t>(v)]; }
-  Atom add(const PrimitiveBase& p, Params params, std::vector<Atom> in, const Aval& out) {
+  Atoms& parts(Var v) { return components_[static_cast<std::size_t>(v)]; }
+  Atom add(const PrimitiveBase& p, Params params, Atoms in, const Aval& out) {
     return Atom::var(b_.add_eqn1(p, std::move(params), std::move(in), out, Effect::none, where_));
   }
   Atom reshaped(Atom a, const Aval& out) {
@@ -222,8 +222,8 @@ class Splitter {
   }
 
   // x[..., k] for each k.
-  std::vector<Atom>& apart(Var v) {
-    std::vector<Atom>& out = parts(v);
+  Atoms& apart(Var v) {
+    Atoms& out = parts(v);
     if (!out.empty()) return out;
     const Aval& aval = jaxpr_.aval(v);
     for (std::int64_t k = 0; k < aval.shape.back(); ++k) {
@@ -239,7 +239,7 @@ class Splitter {
     std::optional<Atom>& out = whole(a.var());
     if (out) return *out;
     const Aval& aval = jaxpr_.aval(a);
-    std::vector<Atom> columns;
+    Atoms columns;
     for (const Atom& part : parts(a.var())) columns.push_back(reshaped(part, one_of(aval)));
     ConcatenateParams p;
     p.dimension = static_cast<std::int64_t>(aval.ndim()) - 1;
@@ -248,7 +248,7 @@ class Splitter {
   }
 
   void keep(const Eqn& eqn, bool& changed) {
-    std::vector<Atom> in;
+    Atoms in;
     for (const Atom& a : eqn.inputs) in.push_back(as_whole(a));
     std::vector<Aval> avals;
     for (const Var v : eqn.outputs) avals.push_back(jaxpr_.aval(v));
@@ -263,7 +263,7 @@ class Splitter {
     where_ = eqn.where;
     const Atom& x = eqn.inputs[0];
     const Aval of = component(jaxpr_.aval(x));
-    std::vector<Atom> terms = apart(x.var());
+    Atoms terms = apart(x.var());
     const Primitive<>& combine = *combination(eqn.primitive);
     for (std::size_t half = 4; half > 0; half /= 2) {
       for (std::size_t i = half; i < terms.size() && i < 2 * half; ++i)
@@ -297,10 +297,10 @@ class Splitter {
   void through(const Eqn& eqn) {
     where_ = eqn.where;
     const Aval& out = jaxpr_.aval(eqn.outputs[0]);
-    std::vector<Atom> made;
+    Atoms made;
     std::map<std::vector<int>, Atom> known;  // components that are all the same stay one
     for (std::size_t k = 0; k < static_cast<std::size_t>(out.shape.back()); ++k) {
-      std::vector<Atom> in;
+      Atoms in;
       std::vector<int> key;
       for (const Atom& a : eqn.inputs) {
         in.push_back(a.is_var() && has_short_axis(jaxpr_.aval(a)) ? apart(a.var())[k]
@@ -335,7 +335,7 @@ class Splitter {
   Choice choice_;
   JaxprBuilder b_;
   std::vector<std::optional<Atom>> whole_;
-  std::vector<std::vector<Atom>> components_;
+  std::vector<Atoms> components_;
   SourceLocation where_;
 };
 

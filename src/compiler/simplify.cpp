@@ -344,7 +344,7 @@ bool Simplifier::is(const Atom& a, double value) const {
   return v == value && std::signbit(v) == std::signbit(value);
 }
 
-Atom Simplifier::make(const PrimitiveBase& p, Params params, std::vector<Atom> inputs,
+Atom Simplifier::make(const PrimitiveBase& p, Params params, Atoms inputs,
                       const Aval& out) {
   Eqn e{&p, std::move(params), std::move(inputs), {}, Effect::none, {}};
   if (const auto atom = rewrite(e, out)) return *atom;
@@ -353,8 +353,8 @@ Atom Simplifier::make(const PrimitiveBase& p, Params params, std::vector<Atom> i
   return Atom::var(made);
 }
 
-std::vector<Var> Simplifier::emit(const PrimitiveBase& p, const Params& params,
-                                  std::vector<Atom> inputs, const std::vector<Aval>& avals,
+Vars Simplifier::emit(const PrimitiveBase& p, const Params& params,
+                                  Atoms inputs, const std::vector<Aval>& avals,
                                   Effect effect, SourceLocation where) {
   const auto vars = builder_.add_eqn(p, params, std::move(inputs), avals, effect, where);
   const int e = static_cast<int>(builder_.eqns().size()) - 1;

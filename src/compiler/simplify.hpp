@@ -34,14 +34,14 @@ class Simplifier {
   bool is(const Atom& a, double value) const;
 
   template <class P>
-  Atom make(const Primitive<P>& p, const P& params, std::vector<Atom> inputs, const Aval& out) {
+  Atom make(const Primitive<P>& p, const P& params, Atoms inputs, const Aval& out) {
     return make(p, Params::of(params), std::move(inputs), out);
   }
   /// The equation, simplified. Its result is for one reader.
-  Atom make(const PrimitiveBase& p, Params params, std::vector<Atom> inputs, const Aval& out);
+  Atom make(const PrimitiveBase& p, Params params, Atoms inputs, const Aval& out);
 
  private:
-  std::vector<Var> emit(const PrimitiveBase& p, const Params& params, std::vector<Atom> inputs,
+  Vars emit(const PrimitiveBase& p, const Params& params, Atoms inputs,
                         const std::vector<Aval>& avals, Effect effect, SourceLocation where);
   std::optional<Atom> rewrite(const Eqn& eqn, const Aval& out);
   std::optional<Atom> fold(const Eqn& eqn, const Aval& out);

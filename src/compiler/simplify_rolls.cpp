@@ -45,7 +45,7 @@ std::optional<Parts::Part> part_of(const Eqn& slice, const Shape& shape, std::si
 }
 
 /// The operand of these slices, and which parts of it they are; null if they are not parts of one.
-const Atom* parts_of(Simplifier& s, const std::vector<Atom>& slices, std::size_t d, Parts& out) {
+const Atom* parts_of(Simplifier& s, const Atoms& slices, std::size_t d, Parts& out) {
   if (slices.size() > kMostParts) return nullptr;
   out.d = d;
   const Atom* whole = nullptr;
@@ -91,7 +91,7 @@ Atom positions(Simplifier& s, const Parts& parts, const Aval& out) {
 
 Atom put_together(Simplifier& s, const Parts& parts, const Atom& x, std::size_t d) {
   const Aval aval = s.aval(x);
-  std::vector<Atom> slices;
+  Atoms slices;
   for (const Parts::Part& part : parts.parts) {
     SliceParams p{Shape(aval.shape.size(), 0), aval.shape, Shape(aval.shape.size(), 1)};
     p.start_indices[d] = part.start;
@@ -145,7 +145,7 @@ std::optional<Atom> made_of_parts(Simplifier& s, const Parts& parts, const Atom&
   if (depth == 0 || e.effect != Effect::none || e.outputs.size() != 1 || lowering == nullptr ||
       !std::holds_alternative<Lowering::Element>(lowering->form) || element_cost(e) > 1)
     return std::nullopt;
-  std::vector<Atom> inputs;
+  Atoms inputs;
   for (const Atom& x : e.inputs) {
     auto made = made_of_parts(s, parts, x, depth - 1);
     if (!made) return std::nullopt;
@@ -183,7 +183,7 @@ std::optional<Atom> filled(Simplifier& s, const Atom& a, const Atom& b) {
   const Aval out = s.aval(a);
   if (left.before != 0 || right.behind != 0 || left.behind + right.before != out.shape[p->d])
     return std::nullopt;
-  const std::vector<Atom> inputs{*left.x, *right.x};
+  const Atoms inputs{*left.x, *right.x};
   Parts parts;
   if (parts_of(s, inputs, p->d, parts) == nullptr) return std::nullopt;
   ConcatenateParams c;
@@ -218,7 +218,7 @@ std::optional<Atom> sum_of_pads(Simplifier& s, const Eqn& e, const Aval& out) {
   for (const std::size_t i : {0, 1}) {
     const Eqn* inner = s.used_once(e.inputs[i]) ? s.defined_by(e.inputs[i], add_p) : nullptr;
     if (inner == nullptr) continue;
-    const std::vector<Atom> terms = inner->inputs;
+    const Atoms terms = inner->inputs;
     const Atom last = e.inputs[1 - i];
     for (const std::size_t j : {1, 0}) {
       const auto both = filled(s, terms[j], last);

@@ -90,7 +90,7 @@ std::optional<Atom> made_in_order(Simplifier& s, const Atom& a, const Shape& per
   const Eqn* e = depth > 0 ? element_of(s, a) : nullptr;
   if (e == nullptr || element_cost(*e) > 1) return std::nullopt;
   const Eqn copy = *e;
-  std::vector<Atom> inputs;
+  Atoms inputs;
   for (const Atom& x : copy.inputs) {
     auto in_order = made_in_order(s, x, permutation, depth - 1);
     if (!in_order) return std::nullopt;
@@ -117,7 +117,7 @@ std::optional<Atom> element_of_transposes(Simplifier& s, const Eqn& e, const Ava
   if (permutation == nullptr) return std::nullopt;
   const TransposeParams outer{*permutation};
   const Shape order = inverse(outer.permutation);
-  std::vector<Atom> inputs;
+  Atoms inputs;
   for (const Atom& a : e.inputs) {
     const Shape* same = &outer.permutation;
     const Atom* x = s.aval(a).shape.empty() ? &a : transposed(s, a, same);
@@ -238,7 +238,7 @@ std::optional<Atom> dot_of_transpose(Simplifier& s, const Eqn& e, const Aval& ou
     if (!std::is_sorted(free.begin(), free.end())) continue;
     batch = permuted(batch, permutation);
     contracting = permuted(contracting, permutation);
-    std::vector<Atom> inputs = e.inputs;
+    Atoms inputs = e.inputs;
     inputs[side] = inner->inputs[0];
     if (!matrix_product(s.aval(inputs[0]), s.aval(inputs[1]), params)) continue;
     return s.make(dot_general_p, params, std::move(inputs), out);
@@ -282,7 +282,7 @@ std::optional<Atom> dot_of_broadcasts(Simplifier& s, const Eqn& e, const Aval& o
     const Shape place = inverse(permutation);
     batch = permuted(batch, place);
     contracting = permuted(contracting, place);
-    std::vector<Atom> inputs = e.inputs;
+    Atoms inputs = e.inputs;
     inputs[side] = *in_order;
     return s.make(dot_general_p, params, std::move(inputs), out);
   }

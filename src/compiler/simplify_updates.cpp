@@ -37,7 +37,7 @@ struct Overwriting {
   Shape window;        ///< its shape
   Atom read(Simplifier& s, const Atom& from) const {
     const Aval aval = s.aval(from).with_shape(window).strong();
-    std::vector<Atom> inputs{from};
+    Atoms inputs{from};
     if (eqn.primitive == &dynamic_update_slice_p) {
       inputs.insert(inputs.end(), eqn.inputs.begin() + 2, eqn.inputs.end());
       return s.make(dynamic_slice_p, DynamicSliceParams{window}, std::move(inputs), aval);
@@ -84,7 +84,7 @@ std::optional<Atom> select_update(Simplifier& s, const Eqn& e, const Aval& out) 
     if (adds && !is_float(out.dtype) && !is_integer(out.dtype)) return std::nullopt;
     const auto either = [&](const Atom& which, const Atom& updated, const Atom& kept,
                             const Aval& aval) {
-      std::vector<Atom> inputs = {which, updated, kept};
+      Atoms inputs = {which, updated, kept};
       if (side == 2) std::swap(inputs[1], inputs[2]);
       return s.make(select_n_p, NoParams{}, std::move(inputs), aval);
     };
@@ -96,7 +96,7 @@ std::optional<Atom> select_update(Simplifier& s, const Eqn& e, const Aval& out) 
     if (!adds) kept = o.read(s, base);
     else if (!o.window.empty())
       kept = s.make(broadcast_in_dim_p, BroadcastInDimParams{o.window, {}}, {kept}, window);
-    std::vector<Atom> inputs = o.eqn.inputs;
+    Atoms inputs = o.eqn.inputs;
     inputs[0] = base;
     inputs[o.update] = either(which, inputs[o.update], kept, window);
     if (o.eqn.primitive == &dynamic_update_slice_p)

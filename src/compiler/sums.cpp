@@ -37,8 +37,8 @@ class Deferral {
         uses_(detail::use_counts(p.jaxpr)) {}
 
   /// The carries that are such sums, with the terms over the batch.
-  std::map<int, std::vector<Var>> find() {
-    std::map<int, std::vector<Var>> out;
+  std::map<int, Vars> find() {
+    std::map<int, Vars> out;
     for (int k = 0; k < p_.num_carry; ++k) {
       const Atom& result = body_.outs()[static_cast<std::size_t>(k)];
       const Var carry = p_.num_consts + k;
@@ -108,7 +108,7 @@ class Deferral {
   const ScanParams& p_;
   const Jaxpr& body_;
   std::vector<int> producer_, uses_;
-  std::vector<Var> terms_;
+  Vars terms_;
   bool found_carry_ = false;
   std::int64_t batch_ = 0;
 };
@@ -135,7 +135,7 @@ class Unsummed {
     const PrimitiveBase* p = eqn.primitive;
     const std::int64_t n = terms_.batch();
     const Aval aval = with_batch(body_.aval(v), n);
-    const auto add = [&](const PrimitiveBase& q, Params params, std::vector<Atom> in) {
+    const auto add = [&](const PrimitiveBase& q, Params params, Atoms in) {
       return Atom::var(
           b_.add_eqn1(q, std::move(params), std::move(in), aval, Effect::none, eqn.where));
     };
@@ -148,7 +148,7 @@ class Unsummed {
       return axes.empty() ? x : add(reduce_sum_p, Params::of(AxesParams{axes}), {x});
     }
     if (p == &mul_p) return scaled(eqn, aval);
-    std::vector<Atom> in = {(*this)(eqn.inputs[0].var())};
+    Atoms in = {(*this)(eqn.inputs[0].var())};
     if (p == &add_p) in.push_back((*this)(eqn.inputs[1].var()));
     if (p == &neg_p || p == &add_p) return add(*p, eqn.params, std::move(in));
     if (p == &reshape_p) {
@@ -194,7 +194,7 @@ class Unsummed {
 
 std::optional<DeferredSums> defer_sums(const ScanParams& p) {
   Deferral terms(p);
-  const std::map<int, std::vector<Var>> sums = terms.find();
+  const std::map<int, Vars> sums = terms.find();
   if (sums.empty()) return std::nullopt;
   DeferredSums out;
   out.params = p;
@@ -225,7 +225,7 @@ std::optional<DeferredSums> defer_sums(const ScanParams& p) {
     renamed.push(b.add_eqn(*eqn.primitive, eqn.params, renamed(eqn.inputs), renamed.out_avals(eqn),
                            eqn.effect, eqn.where));
   }
-  std::vector<Atom> outs;
+  Atoms outs;
   Unsummed unsummed(b, p.jaxpr, terms, renamed);
   for (std::size_t i = 0; i < p.jaxpr.outs().size(); ++i) {
     const auto sum = sums.find(static_cast<int>(i));

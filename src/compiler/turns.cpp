@@ -17,10 +17,10 @@ Turns turns_of(const ScanParams& p) {
 Jaxpr repeated_body(const ScanParams& p, std::int64_t copies) {
   if (copies == 1) return p.jaxpr;
   detail::JaxprBuilder b;
-  std::vector<Atom> consts, state, ys;
+  Atoms consts, state, ys;
   const auto in = p.jaxpr.in_avals();
   const auto inputs = [&](int begin, int end) {
-    std::vector<Atom> atoms;
+    Atoms atoms;
     for (int i = begin; i < end; ++i)
       atoms.push_back(Atom::var(b.add_input(in[static_cast<std::size_t>(i)])));
     return atoms;
@@ -28,13 +28,13 @@ Jaxpr repeated_body(const ScanParams& p, std::int64_t copies) {
   const int num_fixed = p.num_consts + p.num_carry;
   consts = inputs(0, p.num_consts);
   state = inputs(p.num_consts, num_fixed);
-  std::vector<std::vector<Atom>> rows;
+  std::vector<Atoms> rows;
   for (std::int64_t k = 0; k < copies; ++k) rows.push_back(inputs(num_fixed, p.jaxpr.num_inputs()));
-  for (const std::vector<Atom>& xs : rows) {
-    std::vector<Atom> args = consts;
+  for (const Atoms& xs : rows) {
+    Atoms args = consts;
     args.insert(args.end(), state.begin(), state.end());
     args.insert(args.end(), xs.begin(), xs.end());
-    const std::vector<Atom> outs = b.inline_jaxpr(p.jaxpr, args);
+    const Atoms outs = b.inline_jaxpr(p.jaxpr, args);
     state.assign(outs.begin(), outs.begin() + p.num_carry);
     ys.insert(ys.end(), outs.begin() + p.num_carry, outs.end());
   }

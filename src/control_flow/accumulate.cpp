@@ -228,7 +228,7 @@ class Accumulation {
     const auto& same =
         eqn.outputs.size() == 1 ? same_[static_cast<std::size_t>(eqn.outputs[0])] : std::nullopt;
     if (same) return renamed.push(renamed(*same));
-    std::vector<Atom> operands = renamed(eqn.inputs);
+    Atoms operands = renamed(eqn.inputs);
     Params params = eqn.params;
     const PrimitiveBase* primitive = eqn.primitive;
     std::vector<std::size_t> based;  // results to which something is added
@@ -268,9 +268,9 @@ class Accumulation {
   }
 
   // x[i] + u for an update of x by u.
-  Atom added_to_window(const std::vector<Atom>& update) {
+  Atom added_to_window(const Atoms& update) {
     const Aval& window = builder_.aval(update[1]);
-    std::vector<Atom> read = update;
+    Atoms read = update;
     read.erase(read.begin() + 1);
     const Atom old =
         Atom::var(builder_.add_eqn1(dynamic_slice_p, Params::of(DynamicSliceParams{window.shape}),
@@ -281,11 +281,11 @@ class Accumulation {
   // The branch with further inputs, to which these of its results are added.
   static Jaxpr added_to_results(const Jaxpr& branch, const std::vector<std::size_t>& results) {
     JaxprBuilder b;
-    std::vector<Atom> args, sums;
+    Atoms args, sums;
     for (const Aval& aval : branch.in_avals()) args.push_back(Atom::var(b.add_input(aval)));
     for (const std::size_t r : results)
       sums.push_back(Atom::var(b.add_input(branch.aval(branch.outs()[r]))));
-    std::vector<Atom> outs = b.inline_jaxpr(branch, args);
+    Atoms outs = b.inline_jaxpr(branch, args);
     for (std::size_t i = 0; i < results.size(); ++i) {
       Atom& out = outs[results[i]];
       out = Atom::var(b.add_eqn1(add_p, Params(), {sums[i], out}, b.aval(sums[i])));

@@ -58,9 +58,9 @@ void copy_to(std::span<const Array> arrays, std::span<const MutableBufferView> v
 
 Jaxpr rearranged(const Jaxpr& jaxpr, const Order& inputs, const Order& outs) {
   detail::JaxprBuilder builder;
-  std::vector<Atom> env(static_cast<std::size_t>(jaxpr.num_inputs()), Atom::var(0));
+  Atoms env(static_cast<std::size_t>(jaxpr.num_inputs()), Atom::var(0));
   for (const std::size_t i : inputs) env[i] = Atom::var(builder.add_input(jaxpr.in_avals()[i]));
-  const std::vector<Atom> results = builder.inline_jaxpr(jaxpr, std::move(env));
+  const Atoms results = builder.inline_jaxpr(jaxpr, std::move(env));
   return builder.build(taken(results, outs)).jaxpr;
 }
 
@@ -94,7 +94,7 @@ void unite(Mask& mask, const Mask& other) {
 
 Jaxpr with_inputs(const Jaxpr& jaxpr, const DceJaxpr& pruned, const Mask& used) {
   std::vector<Aval> inputs;
-  std::vector<Atom> map;
+  Atoms map;
   for (std::size_t i = 0; i < used.size(); ++i) {
     if (pruned.used_in[i]) map.push_back(Atom::var(static_cast<Var>(inputs.size())));
     if (used[i]) inputs.push_back(jaxpr.in_avals()[i]);
@@ -147,12 +147,12 @@ PartialEvalResult unsplit(const PrimitiveBase& primitive, const Params& params,
 Jaxpr called(const Jaxpr& jaxpr, const std::vector<Aval>& avals, const Order& inputs,
              const std::string& name) {
   detail::JaxprBuilder builder;
-  std::vector<Atom> all;
+  Atoms all;
   for (const Aval& aval : avals) all.push_back(Atom::var(builder.add_input(aval)));
   JitParams params;
   params.jaxpr = jaxpr;
   params.name = name;
-  std::vector<Atom> outs;
+  Atoms outs;
   for (const Var v :
        builder.add_eqn(jit_p, Params::of(params), taken(all, inputs), jaxpr.out_avals(),
                        jaxpr.effect(), detail::current_call_site()))

@@ -55,9 +55,10 @@ std::vector<T> taken(std::span<const T> from, const Order& order) {
   for (const std::size_t i : order) out.push_back(from[i]);
   return out;
 }
-template <class T>
-std::vector<T> taken(const std::vector<T>& from, const Order& order) {
-  std::vector<T> out;  // not by a span: a vector<bool> has none
+template <class List>
+  requires(!std::is_same_v<List, std::span<const typename List::value_type>>)
+List taken(const List& from, const Order& order) {
+  List out;  // not by a span: a vector<bool> has none
   out.reserve(order.size());
   for (const std::size_t i : order) out.push_back(from[i]);
   return out;

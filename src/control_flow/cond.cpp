@@ -233,7 +233,7 @@ Jaxpr known_branch(const detail::PartialEvalJaxpr& split, const Slots& slots, st
 Jaxpr staged_branch(const detail::PartialEvalJaxpr& split, const Slots& slots, std::size_t branch,
                     const std::vector<Aval>& avals) {
   detail::JaxprBuilder builder;
-  std::vector<Atom> inputs, args;
+  Atoms inputs, args;
   for (const Aval& aval : avals) inputs.push_back(Atom::var(builder.add_input(aval)));
   const auto at = [](const Order& order, std::size_t i) {
     return static_cast<std::size_t>(std::find(order.begin(), order.end(), i) - order.begin());

@@ -139,10 +139,10 @@ class ScanSplitter {
   Jaxpr loop_body() const {
     const Jaxpr& staged = hoisted_->staged;
     detail::JaxprBuilder builder;
-    std::vector<Atom> inputs;
+    Atoms inputs;
     for (const Aval& aval : staged.in_avals()) inputs.push_back(Atom::var(builder.add_input(aval)));
-    const std::vector<Atom> results = builder.inline_jaxpr(staged, inputs);
-    std::vector<Atom> outs = taken(results, counting(0, known_carry_ + known_ys_));
+    const Atoms results = builder.inline_jaxpr(staged, inputs);
+    Atoms outs = taken(results, counting(0, known_carry_ + known_ys_));
     for (const Row& row : rows_) {
       outs.push_back(row.carry_in ? inputs[hoisted_->residuals.size() + row.index]
                                   : results[row.index]);

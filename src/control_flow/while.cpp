@@ -130,7 +130,7 @@ Jaxpr widened_condition(const Jaxpr& condition, const std::vector<Aval>& more) {
   std::string key = "while.wider:";
   for (const Aval& aval : more) key += aval.to_string();
   return *condition.memo<Jaxpr>(key, [&] {
-    std::vector<Atom> map;
+    Atoms map;
     for (std::size_t i = 0; i < in.size(); ++i) map.push_back(Atom::var(static_cast<Var>(i)));
     return substitute_inputs(condition, avals, map);
   });

@@ -39,7 +39,7 @@ void compare_with_abstract_eval(const PrimitiveBase& primitive, ResultOf rule, c
                                 std::span<const Aval> operands, std::span<const Aval> results) {
   const auto& types = primitive.rules().abstract_eval;
   if (!types) return;
-  const std::vector<Aval> expected = types(params, operands).avals;
+  const auto expected = types(params, operands).avals;
   if (results.size() != expected.size()) {
     wrong_results(primitive, rule,
                   "gave " + std::to_string(results.size()) + " results, abstract_eval says " +

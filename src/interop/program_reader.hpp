@@ -17,7 +17,6 @@ namespace telamon {
 inline namespace v1 {
 namespace interop {
 
-using Atoms = std::vector<Atom>;
 
 /// One jaxpr being read: variables by their number in the file.
 struct Scope {

@@ -43,7 +43,7 @@ Jaxpr jaxpr_of_equation(const PrimitiveBase& primitive, const Params& params,
                         std::vector<Aval> in_avals, const AbstractResult& result) {
   const int n = static_cast<int>(in_avals.size());
   Eqn eqn{&primitive, params, {}, {}, result.effect, current_call_site()};
-  std::vector<Atom> outs;
+  Atoms outs;
   for (int i = 0; i < n; ++i) eqn.inputs.push_back(Atom::var(i));
   for (std::size_t i = 0; i < result.avals.size(); ++i) {
     eqn.outputs.push_back(n + static_cast<int>(i));
@@ -86,7 +86,7 @@ class PartialEvalTrace final : public Trace {
     if (std::any_of(tracers.begin(), tracers.end(), is_known)) {
       if (auto outs = process_split(primitive, params, tracers)) return std::move(*outs);
     }
-    std::vector<Atom> inputs;
+    Atoms inputs;
     SmallList<Aval> avals(tracers.size());
     inputs.reserve(tracers.size());
     for (const Array& x : tracers) {
@@ -102,9 +102,9 @@ class PartialEvalTrace final : public Trace {
     return Array(new PartialEvalTracer(main_ptr(), aval, std::move(atom)));
   }
 
-  Arrays record(const PrimitiveBase& primitive, const Params& params, std::vector<Atom> inputs,
+  Arrays record(const PrimitiveBase& primitive, const Params& params, Atoms inputs,
                 const AbstractResult& result) {
-    const std::vector<Var>& outputs = builder_.add_eqn(
+    const Vars& outputs = builder_.add_eqn(
         primitive, params, std::move(inputs), result.avals, result.effect, current_call_site());
     Arrays outs;
     outs.reserve(outputs.size());
@@ -113,8 +113,8 @@ class PartialEvalTrace final : public Trace {
     return outs;
   }
 
-  Arrays record(const Jaxpr& program, std::vector<Atom> inputs) {
-    const std::vector<Atom> results = builder_.inline_jaxpr(program, std::move(inputs));
+  Arrays record(const Jaxpr& program, Atoms inputs) {
+    const Atoms results = builder_.inline_jaxpr(program, std::move(inputs));
     Arrays outs;
     outs.reserve(results.size());
     for (const Atom& a : results) outs.push_back(unknown(builder_.aval(a), a));
@@ -152,7 +152,7 @@ class PartialEvalTrace final : public Trace {
                              : split->known_program ? eval_jaxpr(*split->known_program, known_in)
                                                     : primitive.bind_erased(split->known, known_in);
 
-    std::vector<Atom> inputs;
+    Atoms inputs;
     std::vector<Aval> staged_avals;
     for (const Residual& r : split->residuals) {
       const auto i = static_cast<std::size_t>(r.index);
@@ -204,7 +204,7 @@ PartiallyEvaluated partial_eval(const FlatFunction& f, std::span<const PartialIn
         for (const PartialInput& in : inputs)
           args.push_back(in.known.has_value() ? in.known : trace.add_input(in.aval));
         PartiallyEvaluated result;
-        std::vector<Atom> outs;
+        Atoms outs;
         const Arrays results = f(args);
         for (std::size_t i = 0; i < results.size(); ++i) {
           const Array raised = full_raise(*scope.main(), results[i]);

@@ -31,7 +31,7 @@ class Splitter {
   PartialEvalJaxpr split(const std::vector<bool>& instantiate_out) {
     for (const Eqn& eqn : jaxpr_.eqns()) split_equation(eqn);
     PartialEvalJaxpr result;
-    std::vector<Atom> known_outs, staged_outs;
+    Atoms known_outs, staged_outs;
     for (std::size_t i = 0; i < jaxpr_.outs().size(); ++i) {
       const Atom out = renamed(jaxpr_.outs()[i]);
       const bool unknown = is_unknown(out) || instantiate_out[i];
@@ -66,8 +66,8 @@ class Splitter {
   }
 
   // Appends the equations of a program, which stands for an equation at `where`; gives its results.
-  std::vector<Atom> inline_program(const Jaxpr& program, const SourceLocation& where,
-                                   std::vector<Atom> env, bool unknown, std::vector<Eqn>& into) {
+  Atoms inline_program(const Jaxpr& program, const SourceLocation& where,
+                                   Atoms env, bool unknown, std::vector<Eqn>& into) {
     const auto read = [&env](const Atom& a) {
       return a.is_var() ? env[static_cast<std::size_t>(a.var())] : a;
     };
@@ -81,7 +81,7 @@ class Splitter {
       }
       into.push_back(std::move(eqn));
     }
-    std::vector<Atom> outs;
+    Atoms outs;
     for (const Atom& a : program.outs()) outs.push_back(read(a));
     return outs;
   }
@@ -109,11 +109,11 @@ class Splitter {
     const PartialEvalResult r =
         eqn.primitive->rules().partial_eval(eqn.params, jaxpr_, source, unknown_in,
                                             std::vector<bool>(eqn.outputs.size(), false), policy_);
-    std::vector<Atom> known_in, staged_in;
+    Atoms known_in, staged_in;
     for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
       if (!unknown_in[i]) known_in.push_back(eqn.inputs[i]);
     }
-    const std::vector<Atom> known_out = known_half(eqn, r, known_in);
+    const Atoms known_out = known_half(eqn, r, known_in);
     const auto num_known_out = known_out.size() - r.fresh_avals.size();
     for (const Residual& residual : r.residuals) {
       const auto i = static_cast<std::size_t>(residual.index);
@@ -126,7 +126,7 @@ class Splitter {
     for (const Atom& a : eqn.inputs) {
       if (is_unknown(a)) staged_in.push_back(a);
     }
-    const std::vector<Atom> staged_out = staged_half(eqn, r, std::move(staged_in));
+    const Atoms staged_out = staged_half(eqn, r, std::move(staged_in));
     std::size_t k = 0, u = 0;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i)
       atoms_[static_cast<std::size_t>(eqn.outputs[i])] =
@@ -141,26 +141,26 @@ class Splitter {
   }
 
   // The known results of the equation, then its fresh residuals.
-  std::vector<Atom> known_half(const Eqn& eqn, const PartialEvalResult& r,
-                               const std::vector<Atom>& inputs) {
+  Atoms known_half(const Eqn& eqn, const PartialEvalResult& r,
+                               const Atoms& inputs) {
     if (r.known_program) return inline_program(*r.known_program, eqn.where, inputs, false, known_);
     Eqn known{eqn.primitive, r.known, inputs, {}, effect_of(r.known), eqn.where};
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
       if (!r.unknown_out[i]) known.outputs.push_back(eqn.outputs[i]);
     }
     for (const Aval& aval : r.fresh_avals) known.outputs.push_back(fresh(aval, false));
-    std::vector<Atom> outs;
+    Atoms outs;
     for (const Var v : known.outputs) outs.push_back(Atom::var(v));
     known_.push_back(std::move(known));
     return outs;
   }
 
-  std::vector<Atom> staged_half(const Eqn& eqn, const PartialEvalResult& r,
-                                std::vector<Atom> inputs) {
+  Atoms staged_half(const Eqn& eqn, const PartialEvalResult& r,
+                                Atoms inputs) {
     if (r.staged_program)
       return inline_program(*r.staged_program, eqn.where, std::move(inputs), true, staged_);
     Eqn staged{eqn.primitive, r.staged, std::move(inputs), {}, effect_of(r.staged), eqn.where};
-    std::vector<Atom> outs;
+    Atoms outs;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
       if (!r.unknown_out[i]) continue;
       unknown_[static_cast<std::size_t>(eqn.outputs[i])] = true;
@@ -173,7 +173,7 @@ class Splitter {
   }
 
   // Drops staged equations whose results nobody needs, so that they ask for no residuals.
-  void keep_live(std::vector<Eqn>& eqns, const std::vector<Atom>& outs) const {
+  void keep_live(std::vector<Eqn>& eqns, const Atoms& outs) const {
     std::vector<bool> live(avals_.size(), false);
     const auto mark = [&](const Atom& a) {
       if (a.is_var()) live[static_cast<std::size_t>(a.var())] = true;
@@ -212,7 +212,7 @@ class Splitter {
 
   // Known equations whose results the policy does not let us save are computed again, in front of
   // the staged ones that need them.
-  void recompute(const std::vector<Atom>& staged_outs) {
+  void recompute(const Atoms& staged_outs) {
     std::vector<bool> needed(avals_.size(), false);
     const auto need = [&](const Atom& a) {
       if (a.is_var()) needed[static_cast<std::size_t>(a.var())] = true;
@@ -232,7 +232,7 @@ class Splitter {
   }
 
   // Residuals in order of first use by the staged program.
-  void find_residuals(const std::vector<Atom>& staged_outs, const std::vector<Atom>& known_outs,
+  void find_residuals(const Atoms& staged_outs, const Atoms& known_outs,
                       PartialEvalJaxpr& result) {
     std::vector<bool> defined(avals_.size(), false);
     for (int i = 0; i < jaxpr_.num_inputs(); ++i)
@@ -271,15 +271,15 @@ class Splitter {
     std::for_each(staged_outs.begin(), staged_outs.end(), use);
   }
 
-  Jaxpr build(const std::vector<Var>& inputs, const std::vector<Eqn>& eqns,
-              const std::vector<Atom>& outs) const {
+  Jaxpr build(const Vars& inputs, const std::vector<Eqn>& eqns,
+              const Atoms& outs) const {
     JaxprBuilder builder;
     std::map<Var, Atom> env;
     for (const Var v : inputs)
       env.emplace(v, Atom::var(builder.add_input(avals_[static_cast<std::size_t>(v)])));
     const auto read = [&](const Atom& a) { return a.is_var() ? env.at(a.var()) : a; };
     for (const Eqn& eqn : eqns) {
-      std::vector<Atom> args;
+      Atoms args;
       std::vector<Aval> out_avals;
       for (const Atom& a : eqn.inputs) args.push_back(read(a));
       for (const Var v : eqn.outputs) out_avals.push_back(avals_[static_cast<std::size_t>(v)]);
@@ -288,13 +288,13 @@ class Splitter {
       for (std::size_t i = 0; i < results.size(); ++i)
         env.insert_or_assign(eqn.outputs[i], Atom::var(results[i]));
     }
-    std::vector<Atom> results;
+    Atoms results;
     for (const Atom& a : outs) results.push_back(read(a));
     return builder.build(std::move(results)).jaxpr;
   }
 
-  Jaxpr build_known(std::vector<Atom> outs, const PartialEvalJaxpr&) const {
-    std::vector<Var> inputs;
+  Jaxpr build_known(Atoms outs, const PartialEvalJaxpr&) const {
+    Vars inputs;
     for (int i = 0; i < jaxpr_.num_inputs(); ++i) {
       if (!unknown_[static_cast<std::size_t>(i)]) inputs.push_back(i);
     }
@@ -302,8 +302,8 @@ class Splitter {
     return build(inputs, known_, outs);
   }
 
-  Jaxpr build_staged(const std::vector<Atom>& outs) const {
-    std::vector<Var> inputs = residual_vars_;
+  Jaxpr build_staged(const Atoms& outs) const {
+    Vars inputs = residual_vars_;
     for (int i = 0; i < jaxpr_.num_inputs(); ++i) {
       if (unknown_[static_cast<std::size_t>(i)]) inputs.push_back(i);
     }
@@ -315,9 +315,9 @@ class Splitter {
   const bool effects_wait_;    // equations with effects are staged
   std::vector<bool> unknown_;  // by variable
   std::vector<Aval> avals_;    // of the source's variables, then of new ones
-  std::vector<Atom> atoms_;    // what the source's variables have become
+  Atoms atoms_;    // what the source's variables have become
   std::vector<Eqn> known_, staged_;
-  std::vector<Var> residual_vars_, fresh_vars_;
+  Vars residual_vars_, fresh_vars_;
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ class StageTrace final : public Trace {
       return process_primitive(primitive, closed->params,
                                closed_operands(main(), closed->consts, tracers));
     }
-    std::vector<Atom> inputs;
+    Atoms inputs;
     SmallList<Aval> avals(tracers.size());
     inputs.reserve(tracers.size());
     for (const Array& x : tracers) {
@@ -44,7 +44,7 @@ class StageTrace final : public Trace {
       avals.emplace_back(x.aval());
     }
     const AbstractResult result = abstract_eval(primitive, params, avals);
-    const std::vector<Var>& outputs = builder_.add_eqn(
+    const Vars& outputs = builder_.add_eqn(
         primitive, params, std::move(inputs), result.avals, result.effect, current_call_site());
     Arrays outs;
     outs.reserve(outputs.size());
@@ -70,7 +70,7 @@ ClosedJaxpr stage_flat(const FlatFunction& f, std::span<const Aval> avals, std::
     Arrays inputs;
     inputs.reserve(avals.size());
     for (const Aval& aval : avals) inputs.push_back(trace.add_input(aval));
-    std::vector<Atom> outs;
+    Atoms outs;
     for (const Array& out : f(inputs)) {
       const Array raised = full_raise(*scope.main(), out);
       outs.push_back(tracer_cast<StageTracer>(raised).atom());

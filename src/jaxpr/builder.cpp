@@ -63,24 +63,25 @@ Var JaxprBuilder::add_const(const Array& value) {
   return var;
 }
 
-const std::vector<Var>& JaxprBuilder::add_eqn(const PrimitiveBase& primitive, Params params,
-                                              std::vector<Atom> inputs,
-                                              const std::vector<Aval>& out_avals, Effect effect,
+const Vars& JaxprBuilder::add_eqn(const PrimitiveBase& primitive, Params params,
+                                              Atoms inputs,
+                                              std::span<const Aval> out_avals, Effect effect,
                                               SourceLocation where) {
-  std::vector<Var> outputs(out_avals.size());
-  for (std::size_t i = 0; i < out_avals.size(); ++i) {
-    outputs[i] = static_cast<Var>(avals_.size());
-    avals_.push_back(out_avals[i]);
+  Vars outputs;
+  outputs.reserve(out_avals.size());
+  for (const Aval& aval : out_avals) {
+    outputs.push_back(static_cast<Var>(avals_.size()));
+    avals_.push_back(aval);
   }
   eqns_.push_back(
       {&primitive, std::move(params), std::move(inputs), std::move(outputs), effect, where});
   return eqns_.back().outputs;
 }
 
-std::vector<Atom> JaxprBuilder::inline_jaxpr(const Jaxpr& jaxpr, std::vector<Atom> env) {
+Atoms JaxprBuilder::inline_jaxpr(const Jaxpr& jaxpr, Atoms env) {
   env.reserve(static_cast<std::size_t>(jaxpr.num_vars()));
-  const auto read = [&](const std::vector<Atom>& atoms) {
-    std::vector<Atom> out;
+  const auto read = [&](std::span<const Atom> atoms) {
+    Atoms out;
     out.reserve(atoms.size());
     for (const Atom& a : atoms)
       out.push_back(a.is_var() ? env[static_cast<std::size_t>(a.var())] : a);
@@ -114,9 +115,9 @@ void drop_unused(Eqn& eqn, const std::vector<bool>& used) {
 }  // namespace
 
 // Which equations stay; `used` gets the variables that they and the results read.
-std::vector<bool> JaxprBuilder::mark_live(const std::vector<Atom>& outs, DeadCode dead_code,
+std::vector<bool> JaxprBuilder::mark_live(const Atoms& outs, DeadCode dead_code,
                                           std::vector<bool>& used) {
-  const auto use = [&](const std::vector<Atom>& atoms) {
+  const auto use = [&](std::span<const Atom> atoms) {
     for (const Atom& a : atoms) {
       if (a.is_var()) used[static_cast<std::size_t>(a.var())] = true;
     }
@@ -136,7 +137,7 @@ std::vector<bool> JaxprBuilder::mark_live(const std::vector<Atom>& outs, DeadCod
 
 // Whether `build` would give every variable the number that it has: nothing is left out, nothing was
 // captured, and the inputs came first.
-static bool is_dense(const std::vector<Var>& inputs, const ChunkedList<Eqn>& eqns,
+static bool is_dense(const Vars& inputs, const ChunkedList<Eqn>& eqns,
                      const std::vector<bool>& live, std::size_t num_vars) {
   std::size_t next = 0;
   for (const Var v : inputs) {
@@ -149,7 +150,7 @@ static bool is_dense(const std::vector<Var>& inputs, const ChunkedList<Eqn>& eqn
   return next == num_vars;
 }
 
-ClosedJaxpr JaxprBuilder::build(std::vector<Atom> outs, DeadCode dead_code) {
+ClosedJaxpr JaxprBuilder::build(Atoms outs, DeadCode dead_code) {
   std::vector<bool> used(avals_.size(), false);
   const std::vector<bool> live = mark_live(outs, dead_code, used);
   if (is_dense(inputs_, eqns_, live, avals_.size())) {
@@ -160,7 +161,7 @@ ClosedJaxpr JaxprBuilder::build(std::vector<Atom> outs, DeadCode dead_code) {
   }
 
   // Constants in the order of their first use, then the inputs, then the results.
-  std::vector<Var> number(avals_.size(), -1);
+  Vars number(avals_.size(), -1);
   std::vector<int> const_index(avals_.size(), -1);
   for (std::size_t i = 0; i < const_vars_.size(); ++i)
     const_index[static_cast<std::size_t>(const_vars_[i])] = static_cast<int>(i);
@@ -171,7 +172,7 @@ ClosedJaxpr JaxprBuilder::build(std::vector<Atom> outs, DeadCode dead_code) {
     avals.push_back(std::move(avals_[static_cast<std::size_t>(v)]));
   };
   Arrays consts;
-  const auto visit_consts = [&](const std::vector<Atom>& atoms) {
+  const auto visit_consts = [&](std::span<const Atom> atoms) {
     for (const Atom& a : atoms) {
       if (!a.is_var()) continue;
       const auto v = static_cast<std::size_t>(a.var());
@@ -188,7 +189,7 @@ ClosedJaxpr JaxprBuilder::build(std::vector<Atom> outs, DeadCode dead_code) {
   }
   for (const Var v : inputs_) assign(v);
 
-  const auto rename = [&](std::vector<Atom>& atoms) {
+  const auto rename = [&](Atoms& atoms) {
     for (Atom& a : atoms) {
       if (a.is_var()) a = Atom::var(number[static_cast<std::size_t>(a.var())]);
     }

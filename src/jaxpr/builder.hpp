@@ -10,6 +10,7 @@
 // hands out are provisional; `build` numbers those that are left densely.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,15 +52,15 @@ class TELAMON_API JaxprBuilder {
   Var add_const(const Array& value);
   /// Adds an equation; gives the variables of its results, until the next one is added. Operands are
   /// provisional atoms.
-  const std::vector<Var>& add_eqn(const PrimitiveBase& primitive, Params params,
-                                  std::vector<Atom> inputs, const std::vector<Aval>& out_avals,
+  const Vars& add_eqn(const PrimitiveBase& primitive, Params params,
+                                  Atoms inputs, std::span<const Aval> out_avals,
                                   Effect effect = Effect::none, SourceLocation where = {});
-  Var add_eqn1(const PrimitiveBase& primitive, Params params, std::vector<Atom> inputs,
+  Var add_eqn1(const PrimitiveBase& primitive, Params params, Atoms inputs,
                const Aval& out_aval, Effect effect = Effect::none, SourceLocation where = {}) {
-    return add_eqn(primitive, std::move(params), std::move(inputs), {out_aval}, effect, where)[0];
+    return add_eqn(primitive, std::move(params), std::move(inputs), {&out_aval, 1}, effect, where)[0];
   }
   /// Appends the equations of `jaxpr` with its inputs replaced by `args`; gives its results.
-  std::vector<Atom> inline_jaxpr(const Jaxpr& jaxpr, std::vector<Atom> args);
+  Atoms inline_jaxpr(const Jaxpr& jaxpr, Atoms args);
 
   const Aval& aval(Var v) const { return avals_[static_cast<std::size_t>(v)]; }
   const Aval& aval(const Atom& a) const { return a.is_var() ? aval(a.var()) : a.literal().aval(); }
@@ -70,15 +71,15 @@ class TELAMON_API JaxprBuilder {
   /// Drops equations without effect whose results nobody uses, what of others nobody uses (by their
   /// `dce` rule), and unused constants; inputs stay.
   /// Empties the builder.
-  ClosedJaxpr build(std::vector<Atom> outs, DeadCode dead_code = DeadCode::remove);
+  ClosedJaxpr build(Atoms outs, DeadCode dead_code = DeadCode::remove);
 
  private:
-  std::vector<bool> mark_live(const std::vector<Atom>& outs, DeadCode dead_code,
+  std::vector<bool> mark_live(const Atoms& outs, DeadCode dead_code,
                               std::vector<bool>& used);
 
   ChunkedList<Aval> avals_;  // of all provisional variables
-  std::vector<Var> inputs_;
-  std::vector<Var> const_vars_;
+  Vars inputs_;
+  Vars const_vars_;
   Arrays consts_;
   CapturedVars const_of_;
   ChunkedList<Eqn> eqns_;

@@ -14,7 +14,7 @@ namespace {
 struct Computation {
   const PrimitiveBase* primitive;
   Params params;
-  std::vector<Atom> inputs;
+  Atoms inputs;
   bool operator==(const Computation&) const = default;
 };
 
@@ -32,11 +32,11 @@ Jaxpr eliminate_common_subexpressions(const Jaxpr& jaxpr) {
   detail::JaxprBuilder builder;
   detail::Renaming rename(jaxpr);
   for (const Aval& aval : jaxpr.in_avals()) rename.push(Atom::var(builder.add_input(aval)));
-  std::unordered_map<Computation, std::vector<Var>, HashComputation> known;
+  std::unordered_map<Computation, Vars, HashComputation> known;
   bool changed = false;
   for (const Eqn& eqn : jaxpr.eqns()) {
     const Params params = detail::map_jaxprs(eqn.params, eliminate_common_subexpressions, changed);
-    std::vector<Atom> inputs = rename(eqn.inputs);
+    Atoms inputs = rename(eqn.inputs);
     const bool mergeable = eqn.effect == Effect::none;
     if (mergeable) {
       const auto [entry, is_new] = known.try_emplace({eqn.primitive, params, inputs});

@@ -80,7 +80,7 @@ Jaxpr rebuild(const Jaxpr& jaxpr, const Liveness& live, const std::vector<bool>&
   for (std::size_t i = 0; i < jaxpr.eqns().size(); ++i) {
     const Eqn& eqn = jaxpr.eqns()[i];
     const detail::Remainder& r = live.eqns[i];
-    std::vector<Var> outputs;
+    Vars outputs;
     if (r.live) {
       outputs =
           builder.add_eqn(*eqn.primitive, r.params, detail::select(rename(eqn.inputs), r.used_in),

@@ -13,7 +13,7 @@ namespace {
 // The variables whose value nobody reads after equation i are dying[begin[i]] .. dying[begin[i+1]].
 struct LastUses {
   std::vector<int> begin;
-  std::vector<Var> dying;
+  Vars dying;
 };
 
 LastUses last_uses(const Jaxpr& jaxpr) {

@@ -9,8 +9,8 @@ inline namespace v1 {
 namespace {
 
 // Appends the equations of `jaxpr` applied to `args`; gives its results.
-std::vector<Atom> emit(detail::JaxprBuilder& builder, const Jaxpr& jaxpr,
-                       const std::vector<Atom>& args, bool& changed) {
+Atoms emit(detail::JaxprBuilder& builder, const Jaxpr& jaxpr,
+                       const Atoms& args, bool& changed) {
   detail::Renaming rename(jaxpr);
   for (const Atom& arg : args) rename.push(arg);
   for (const Eqn& eqn : jaxpr.eqns()) {
@@ -35,10 +35,10 @@ Jaxpr inline_calls(const Jaxpr& jaxpr) {
   });
   if (!any) return jaxpr;
   detail::JaxprBuilder builder;
-  std::vector<Atom> args;
+  Atoms args;
   for (const Aval& aval : jaxpr.in_avals()) args.push_back(Atom::var(builder.add_input(aval)));
   bool changed = false;
-  std::vector<Atom> outs = emit(builder, jaxpr, args, changed);
+  Atoms outs = emit(builder, jaxpr, args, changed);
   if (!changed) return jaxpr;
   return builder.build(std::move(outs), detail::JaxprBuilder::DeadCode::keep).jaxpr;
 }

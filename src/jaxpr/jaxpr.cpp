@@ -57,7 +57,7 @@ struct JaxprNode {
   int num_inputs = 0;
   std::vector<Aval> avals;
   std::vector<Eqn> eqns;
-  std::vector<Atom> outs;
+  Atoms outs;
   Effect effect = Effect::none;
 
   mutable std::atomic<std::size_t> hash{0};  // 0: not computed yet
@@ -106,7 +106,7 @@ Jaxpr::Jaxpr() {
 }
 
 Jaxpr::Jaxpr(int num_inputs, std::vector<Aval> avals, std::vector<Eqn> eqns,
-             std::vector<Atom> outs) {
+             Atoms outs) {
   auto node = std::make_shared<detail::JaxprNode>();
   node->num_inputs = num_inputs;
   node->avals = std::move(avals);
@@ -121,7 +121,7 @@ int Jaxpr::num_inputs() const { return node_->num_inputs; }
 int Jaxpr::num_vars() const { return static_cast<int>(node_->avals.size()); }
 const std::vector<Aval>& Jaxpr::avals() const { return node_->avals; }
 const std::vector<Eqn>& Jaxpr::eqns() const { return node_->eqns; }
-const std::vector<Atom>& Jaxpr::outs() const { return node_->outs; }
+const Atoms& Jaxpr::outs() const { return node_->outs; }
 Effect Jaxpr::effect() const { return node_->effect; }
 
 std::vector<Aval> Jaxpr::out_avals() const {

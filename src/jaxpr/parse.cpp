@@ -55,7 +55,7 @@ class Parser {
     while (!lexer_.peek().is("in")) eqns.push_back(parse_eqn(scope, depth));
     lexer_.expect("in");
     lexer_.expect("(");
-    std::vector<Atom> outs;
+    Atoms outs;
     if (!lexer_.peek().is(")")) {
       do outs.push_back(parse_atom(scope));
       while (lexer_.accept(","));

@@ -19,14 +19,14 @@ class Renaming {
   }
   /// Variables are set in order of their number.
   void push(Atom atom) { atoms_.push_back(std::move(atom)); }
-  void push(const std::vector<Var>& vars) {
+  void push(const Vars& vars) {
     for (const Var v : vars) push(Atom::var(v));
   }
   Atom operator()(const Atom& a) const {
     return a.is_var() ? atoms_[static_cast<std::size_t>(a.var())] : a;
   }
-  std::vector<Atom> operator()(const std::vector<Atom>& atoms) const {
-    std::vector<Atom> out;
+  Atoms operator()(std::span<const Atom> atoms) const {
+    Atoms out;
     out.reserve(atoms.size());
     for (const Atom& a : atoms) out.push_back((*this)(a));
     return out;
@@ -40,7 +40,7 @@ class Renaming {
 
  private:
   const Jaxpr& jaxpr_;
-  std::vector<Atom> atoms_;
+  Atoms atoms_;
 };
 
 /// The parameters with `pass` applied to their jaxprs; the same ones when none of them changes.
@@ -90,9 +90,8 @@ inline std::vector<int> use_counts(const Jaxpr& jaxpr) {
 }
 
 /// The elements that are marked.
-template <class T>
-std::vector<T> select(const std::vector<T>& from, const std::vector<bool>& mask) {
-  std::vector<T> out;
+template <class List> List select(const List& from, const std::vector<bool>& mask) {
+  List out;
   for (std::size_t i = 0; i < from.size(); ++i) {
     if (mask[i]) out.push_back(from[i]);
   }

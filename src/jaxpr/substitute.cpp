@@ -8,7 +8,7 @@ inline namespace v1 {
 namespace {
 
 bool is_identity(const Jaxpr& jaxpr, const std::vector<Aval>& new_inputs,
-                 const std::vector<Atom>& map) {
+                 const Atoms& map) {
   if (new_inputs.size() != map.size()) return false;
   for (std::size_t i = 0; i < map.size(); ++i) {
     if (!map[i].is_var() || map[i].var() != static_cast<Var>(i) ||
@@ -21,7 +21,7 @@ bool is_identity(const Jaxpr& jaxpr, const std::vector<Aval>& new_inputs,
 }  // namespace
 
 Jaxpr substitute_inputs(const Jaxpr& jaxpr, const std::vector<Aval>& new_inputs,
-                        const std::vector<Atom>& map) {
+                        const Atoms& map) {
   TELAMON_CHECK(map.size() == static_cast<std::size_t>(jaxpr.num_inputs()),
                 "substitute_inputs needs one atom for each input");
   if (is_identity(jaxpr, new_inputs, map)) return jaxpr;
@@ -34,7 +34,7 @@ Jaxpr substitute_inputs(const Jaxpr& jaxpr, const std::vector<Aval>& new_inputs,
                   "substitute_inputs puts " + builder.aval(map[i]).to_string() + " in place of " +
                       jaxpr.avals()[i].to_string());
   }
-  std::vector<Atom> outs = builder.inline_jaxpr(jaxpr, map);
+  Atoms outs = builder.inline_jaxpr(jaxpr, map);
   return builder.build(std::move(outs), detail::JaxprBuilder::DeadCode::keep).jaxpr;
 }
 

@@ -70,7 +70,7 @@ void check_results(const Jaxpr& jaxpr, const Eqn& eqn, const AbstractResult& res
   }
 }
 
-void check_bound(const std::vector<Atom>& atoms, Var next) {
+void check_bound(const Atoms& atoms, Var next) {
   for (const Atom& a : atoms) {
     if (a.is_var() && a.var() >= next)
       throw TypeError("variable '" + detail::var_name(a.var()) + "' is unbound");
@@ -80,7 +80,7 @@ void check_bound(const std::vector<Atom>& atoms, Var next) {
   }
 }
 
-void check_binders(const Jaxpr& jaxpr, const std::vector<Var>& binders, Var& next) {
+void check_binders(const Jaxpr& jaxpr, const Vars& binders, Var& next) {
   for (const Var v : binders) {
     if (v < next) throw TypeError("variable '" + detail::var_name(v) + "' is bound twice");
     if (v != next) {

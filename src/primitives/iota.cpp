@@ -38,7 +38,7 @@ AbstractResult iota_2x32_avals(const Iota2x32Params& p, std::span<const Aval> av
 }
 
 Arrays iota_2x32_impl(const Iota2x32Params& p, std::span<const Array> x) {
-  const std::vector<Aval> avals = iota_2x32_avals(p, avals_of(x)).avals;
+  const auto avals = iota_2x32_avals(p, avals_of(x)).avals;
   Arrays words = {make_uninitialized(avals[0]), make_uninitialized(avals[1])};
   auto* high = mutable_data_of<std::uint32_t>(words[0]);
   auto* low = mutable_data_of<std::uint32_t>(words[1]);

@@ -36,7 +36,7 @@ AbstractResult split_avals(const SplitParams& p, std::span<const Aval> avals) {
 }
 
 Arrays split_impl(const SplitParams& p, std::span<const Array> x) {
-  const std::vector<Aval> avals = split_avals(p, avals_of(x)).avals;
+  const auto avals = split_avals(p, avals_of(x)).avals;
   const auto d = static_cast<std::size_t>(p.axis);
   Shape start(x[0].shape().size(), 0);
   Arrays parts;
@@ -135,7 +135,7 @@ AbstractResult unstack_avals(const StackParams& p, std::span<const Aval> avals) 
 }
 
 Arrays unstack_impl(const StackParams& p, std::span<const Array> x) {
-  const std::vector<Aval> avals = unstack_avals(p, avals_of(x)).avals;
+  const auto avals = unstack_avals(p, avals_of(x)).avals;
   const auto d = static_cast<std::size_t>(p.axis);
   View from = without_axis(view_of(x[0]), d);
   Arrays parts;

@@ -174,7 +174,7 @@ Jaxpr random_program(int depth) {
   const std::vector<Aval> avals = {
       {{}, DType::f64, false}, {{2, 3}, DType::f32, false}, {{4}, DType::i32, true}};
   tl::detail::JaxprBuilder b;
-  std::vector<Atom> atoms;
+  Atoms atoms;
   const int num_inputs = *rc::gen::inRange(0, 4);
   for (int i = 0; i < num_inputs; ++i)
     atoms.push_back(Atom::var(b.add_input(*rc::gen::elementOf(avals))));
@@ -215,7 +215,7 @@ Jaxpr random_program(int depth) {
     }
     for (const tl::Var v : outs) atoms.push_back(Atom::var(v));
   }
-  std::vector<Atom> outs;
+  Atoms outs;
   for (int i = *rc::gen::inRange(0, 3); i > 0; --i) outs.push_back(pick());
   return b.build(outs, tl::detail::JaxprBuilder::DeadCode::keep).jaxpr;
 }
