@@ -147,9 +147,8 @@ class Preparer {
     const auto carry = e.inputs.begin() + p.num_consts, xs = carry + p.num_carry;
     const std::vector<Aval> avals = p.jaxpr.out_avals();
     Atoms state(carry, xs);
-    std::vector<Atoms> ys(
-        avals.size() - num_carry,
-        Atoms(static_cast<std::size_t>(p.length), Atom::var(0)));
+    std::vector<Atoms> ys(avals.size() - num_carry,
+                          Atoms(static_cast<std::size_t>(p.length), Atom::var(0)));
     for (std::int64_t trip = 0; trip < p.length; ++trip) {
       const std::int64_t row = p.reverse ? p.length - 1 - trip : trip;
       Atoms args(e.inputs.begin(), carry);
@@ -196,8 +195,7 @@ class Preparer {
   }
 
   // The same loop with sums over a batch taken after it, if that is what keeps it from being cellular.
-  std::optional<Atoms> with_deferred_sums(const Eqn& e,
-                                                      const std::vector<Aval>& avals) {
+  std::optional<Atoms> with_deferred_sums(const Eqn& e, const std::vector<Aval>& avals) {
     if (e.effect != Effect::none || cellular(e, avals)) return std::nullopt;
     auto deferred = defer_sums(e.params.as<ScanParams>());
     if (!deferred) return std::nullopt;
@@ -232,11 +230,9 @@ class Preparer {
   }
 
   // The values that were kept, computed here; they become constants at `first` of the operands.
-  int compute_before(const Jaxpr& before, Atoms& operands, std::size_t first,
-                     int num_consts) {
+  int compute_before(const Jaxpr& before, Atoms& operands, std::size_t first, int num_consts) {
     const auto begin = operands.begin() + static_cast<std::ptrdiff_t>(first);
-    const Atoms kept =
-        builder_.inline_jaxpr(before, Atoms(begin, begin + num_consts));
+    const Atoms kept = builder_.inline_jaxpr(before, Atoms(begin, begin + num_consts));
     operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(first), kept.begin(),
                     kept.end());
     return static_cast<int>(kept.size());

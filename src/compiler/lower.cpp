@@ -82,8 +82,7 @@ class Lowerer {
     return fold_places_ && folds_place(eqn.params, operand);
   }
 
-  Atoms expand_ops(const Lowering::Ops& ops, const Params& params,
-                               const Atoms& operands) {
+  Atoms expand_ops(const Lowering::Ops& ops, const Params& params, const Atoms& operands) {
     std::vector<Aval> avals;
     for (const Atom& a : operands) avals.push_back(builder_.aval(a));
     const ClosedJaxpr body =
@@ -96,8 +95,7 @@ class Lowerer {
 
   // The programs of a loop or branch are lowered for themselves; what that captured is handed to them
   // as further constants.
-  Vars lower_region(const Eqn& eqn, Atoms operands,
-                                const std::vector<Aval>& out_avals) {
+  Vars lower_region(const Eqn& eqn, Atoms operands, const std::vector<Aval>& out_avals) {
     std::vector<ClosedJaxpr> lowered;
     for (const Jaxpr& j : eqn.params.jaxprs()) lowered.push_back(Lowerer(fold_places_).run(j));
     const auto captured = [&](const ClosedJaxpr& c) {
@@ -154,8 +152,7 @@ class Lowerer {
   }
 
   // A matrix product needs the dimensions of each group side by side: a transpose sees to it.
-  Atom lower_dot(const Eqn& eqn, DotGeneralParams params, Atoms operands,
-                 const Aval& out) {
+  Atom lower_dot(const Eqn& eqn, DotGeneralParams params, Atoms operands, const Aval& out) {
     if (!matrix_product(builder_.aval(operands[0]), builder_.aval(operands[1]), params)) {
       DotDimensionNumbers& dn = params.dimension_numbers;
       operands[0] = grouped(operands[0], dn.lhs_batch, dn.lhs_contracting);

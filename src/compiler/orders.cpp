@@ -232,8 +232,7 @@ class Reorder {
     if (is_identity(order) || a.is_literal()) return renamed_(a);
     return in_order_.at(a.var());
   }
-  Atom add(const PrimitiveBase& p, Params params, Atoms in, const Aval& out,
-           SourceLocation where) {
+  Atom add(const PrimitiveBase& p, Params params, Atoms in, const Aval& out, SourceLocation where) {
     return Atom::var(b_.add_eqn1(p, std::move(params), std::move(in), out, Effect::none, where));
   }
 

@@ -62,15 +62,15 @@ struct Segments;
 struct Kernel {
   enum class Kind : std::uint8_t { loop, reduction, dot, emitted, update, cells };
   Kind kind = Kind::loop;
-  Shape shape;             ///< the iteration space (of reductions: the operand's shape)
-  Vars roots;  ///< stored at each index of `shape`
-  std::set<Var> woven;     ///< those of shape (n, k) whose columns are known at an index of (n, 1)
+  Shape shape;          ///< the iteration space (of reductions: the operand's shape)
+  Vars roots;           ///< stored at each index of `shape`
+  std::set<Var> woven;  ///< those of shape (n, k) whose columns are known at an index of (n, 1)
   std::vector<int> reductions;  ///< equations folded over `axes`
   Shape axes;
   /// Equations folded over all dimensions but the last, in the same pass: `axes` is the last then.
   std::vector<int> columns;
   Vars epilogue;  ///< stored at each index of the reduced shape
-  int eqn = -1;  ///< of dot, emitted, update and cell kernels. Products with `roots` store these.
+  int eqn = -1;   ///< of dot, emitted, update and cell kernels. Products with `roots` store these.
   std::set<int> members;    ///< equations that are evaluated inside
   bool linear = false;      ///< all accesses are at the flat index
   bool can_be_cut = false;  ///< of loops: every member is what can_cut (segments.hpp) says

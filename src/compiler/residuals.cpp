@@ -262,9 +262,8 @@ class Residuals {
       outs.push_back(row);
     }
     p.jaxpr = b.build(std::move(outs)).jaxpr;
-    const Vars results =
-        builder_.add_eqn(scan_p, inner(Params::of(std::move(p))), renamed_(eqn.inputs), avals,
-                         eqn.effect, eqn.where);
+    const Vars results = builder_.add_eqn(scan_p, inner(Params::of(std::move(p))),
+                                          renamed_(eqn.inputs), avals, eqn.effect, eqn.where);
     std::size_t next = 0;
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i)
       renamed_.push(pair.dropped[i] ? Atom::var(0) : Atom::var(results[next++]));
@@ -330,8 +329,7 @@ class Residuals {
       std::vector<Aval> avals;
       for (const Atom& a : f.inputs) in.push_back(value(a));
       for (const Var v : f.outputs) avals.push_back(body.aval(v));
-      const Vars out =
-          b.add_eqn(*f.primitive, f.params, in, avals, Effect::none, f.where);
+      const Vars out = b.add_eqn(*f.primitive, f.params, in, avals, Effect::none, f.where);
       for (std::size_t i = 0; i < out.size(); ++i)
         again.insert_or_assign(f.outputs[i], Atom::var(out[i]));
     }
@@ -347,7 +345,7 @@ class Residuals {
   Renaming renamed_;
   JaxprBuilder builder_;
   std::map<int, Pair> forward_;
-  std::map<int, int> backward_;               // to forward_
+  std::map<int, int> backward_;   // to forward_
   std::map<int, Atoms> carries_;  // written down, by forward loop
 };
 

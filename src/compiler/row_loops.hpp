@@ -19,7 +19,7 @@ struct RowGroup {
   std::set<Var> stored;                 ///< what they leave in memory
   std::map<int, Need> eqns;             ///< in the order of the program
   std::set<Var> by_blocks, as_a_whole;  ///< what they read of what others made
-  Vars outputs;             ///< of `stored`, what others need
+  Vars outputs;                         ///< of `stored`, what others need
   Vars order{};  ///< what is stored, as it comes where little is to be alive at a time
 };
 

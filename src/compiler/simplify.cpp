@@ -344,8 +344,7 @@ bool Simplifier::is(const Atom& a, double value) const {
   return v == value && std::signbit(v) == std::signbit(value);
 }
 
-Atom Simplifier::make(const PrimitiveBase& p, Params params, Atoms inputs,
-                      const Aval& out) {
+Atom Simplifier::make(const PrimitiveBase& p, Params params, Atoms inputs, const Aval& out) {
   Eqn e{&p, std::move(params), std::move(inputs), {}, Effect::none, {}};
   if (const auto atom = rewrite(e, out)) return *atom;
   const Var made = emit(p, e.params, e.inputs, {out}, Effect::none, {})[0];
@@ -353,9 +352,8 @@ Atom Simplifier::make(const PrimitiveBase& p, Params params, Atoms inputs,
   return Atom::var(made);
 }
 
-Vars Simplifier::emit(const PrimitiveBase& p, const Params& params,
-                                  Atoms inputs, const std::vector<Aval>& avals,
-                                  Effect effect, SourceLocation where) {
+Vars Simplifier::emit(const PrimitiveBase& p, const Params& params, Atoms inputs,
+                      const std::vector<Aval>& avals, Effect effect, SourceLocation where) {
   const auto vars = builder_.add_eqn(p, params, std::move(inputs), avals, effect, where);
   const int e = static_cast<int>(builder_.eqns().size()) - 1;
   for (const Var v : vars) {

@@ -42,7 +42,7 @@ class Simplifier {
 
  private:
   Vars emit(const PrimitiveBase& p, const Params& params, Atoms inputs,
-                        const std::vector<Aval>& avals, Effect effect, SourceLocation where);
+            const std::vector<Aval>& avals, Effect effect, SourceLocation where);
   std::optional<Atom> rewrite(const Eqn& eqn, const Aval& out);
   std::optional<Atom> fold(const Eqn& eqn, const Aval& out);
 

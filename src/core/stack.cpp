@@ -18,7 +18,7 @@ namespace detail {
 namespace {
 
 struct InterpreterStack {
-  std::vector<std::shared_ptr<MainTrace>> mains;  // mains[i] has level i + 1; level 0 is evaluation
+  std::vector<MainPtr> mains;  // mains[i] has level i + 1; level 0 is evaluation
   MainTrace* dynamic = nullptr;
   int depth = 0;                        // of all mains, those that an EvalScope set aside included
   SourceLocation where;                 // of the outermost public call under way
@@ -60,8 +60,15 @@ std::string tracer_name(const Tracer& tracer) {
 
 }  // namespace
 
-Tracer::Tracer(std::shared_ptr<MainTrace> main, const ShapedArray& aval)
-    : ArrayNode(Kind::tracer, aval), main_(std::move(main)), created_(error_site()) {
+Tracer::Tracer(MainTrace& main, const ShapedArray& aval)
+    : ArrayNode(Kind::tracer, aval), main_(main), created_(error_site()) {
+  register_live();
+}
+Tracer::Tracer(MainTrace& main, const Array& like)
+    : ArrayNode(Kind::tracer, like.aval(), Checked{}), main_(main), created_(error_site()) {
+  register_live();
+}
+void Tracer::register_live() {
   if (LiveTracers* live = main_->live_tracers()) {
     const std::lock_guard lock(live->mutex);
     live->tracers.insert(this);
@@ -79,20 +86,25 @@ void Tracer::operator delete(void* p, std::size_t size) { runtime::deallocate(p,
 // Each level takes some kilobytes of the thread's stack, of which systems grant 8 MiB or less.
 constexpr int kMaxDepth = 200;
 
-NewMain::NewMain(std::unique_ptr<Trace> trace) {
+static void check_depth(const InterpreterStack& s, const Trace& trace) {
+  if (s.depth < kMaxDepth) return;
+  const auto others = std::count_if(s.mains.begin(), s.mains.end(),
+                                    [](const auto& main) { return !main->description().empty(); });
+  const std::string name = trace.describe();
+  throw RecursionError((name.empty() ? "a transformation" : name) + " is within " +
+                       std::to_string(others) +
+                       " others: a function that calls itself while it is traced "
+                       "never ends, since no value is known that could stop it. Loop with "
+                       "fori_loop, while_loop or scan, or recurse on a static argument");
+}
+static MainTrace& new_main(const InterpreterStack& s, std::unique_ptr<Trace> trace) {
+  check_depth(s, *trace);
+  return *new MainTrace(static_cast<int>(s.mains.size()) + 1, std::move(trace));
+}
+
+NewMain::NewMain(std::unique_ptr<Trace> trace) : main_(new_main(stack(), std::move(trace))) {
   InterpreterStack& s = stack();
-  const std::string name = trace->describe();
-  if (s.depth >= kMaxDepth) {
-    const auto others = std::count_if(s.mains.begin(), s.mains.end(), [](const auto& main) {
-      return !main->description().empty();
-    });
-    throw RecursionError((name.empty() ? "a transformation" : name) + " is within " +
-                         std::to_string(others) +
-                         " others: a function that calls itself while it is traced "
-                         "never ends, since no value is known that could stop it. Loop with "
-                         "fori_loop, while_loop or scan, or recurse on a static argument");
-  }
-  main_ = std::make_shared<MainTrace>(static_cast<int>(s.mains.size()) + 1, std::move(trace));
+  const std::string name = main_->trace().describe();
   main_->description_ = name;
   main_->owner_ = name;
   if (name.empty())  // a part of the transformation around it, as the jvp in a grad

@@ -5,6 +5,7 @@
 // it and lets its Trace process the primitive. Evaluation, at level 0, is always at the bottom.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -38,7 +39,6 @@ class Trace {
   virtual std::string describe() const = 0;
 
   MainTrace& main() const { return *main_; }
-  inline std::shared_ptr<MainTrace> main_ptr() const;
 
  private:
   friend class MainTrace;
@@ -53,7 +53,7 @@ struct LiveTracers {
 };
 
 /// One entry of the interpreter stack. Tracers keep it alive, so that a leaked one can be named.
-class MainTrace : public std::enable_shared_from_this<MainTrace> {
+class MainTrace {
  public:
   MainTrace(int level, std::unique_ptr<Trace> trace) : level_(level), trace_(std::move(trace)) {
     trace_->main_ = this;
@@ -67,8 +67,14 @@ class MainTrace : public std::enable_shared_from_this<MainTrace> {
   /// The tracers of this trace that still exist; null unless leaks are checked.
   LiveTracers* live_tracers() const { return live_.get(); }
 
+  void retain() const { add_reference(count_); }
+  void release() const {
+    if (drop_reference(count_)) delete this;
+  }
+
  private:
   friend class NewMain;
+  mutable std::atomic<int> count_{0};
   int level_;
   std::unique_ptr<LiveTracers> live_;
   bool alive_ = true;
@@ -76,15 +82,32 @@ class MainTrace : public std::enable_shared_from_this<MainTrace> {
   std::unique_ptr<Trace> trace_;
 };
 
-std::shared_ptr<MainTrace> Trace::main_ptr() const { return main_->shared_from_this(); }
+/// One of those who hold a MainTrace. The count is in the object: tracers are many, and small.
+class MainPtr {
+ public:
+  explicit MainPtr(MainTrace& main) : main_(&main) { main.retain(); }
+  MainPtr(const MainPtr& o) : MainPtr(*o.main_) {}
+  MainPtr& operator=(MainPtr o) noexcept {
+    std::swap(main_, o.main_);
+    return *this;
+  }
+  ~MainPtr() { main_->release(); }
+  MainTrace* get() const { return main_; }
+  MainTrace& operator*() const { return *main_; }
+  MainTrace* operator->() const { return main_; }
+
+ private:
+  MainTrace* main_;
+};
 
 /// A boxed value: an aval and the interpreter it belongs to.
 class Tracer : public ArrayNode {
  public:
-  Tracer(std::shared_ptr<MainTrace> main, const ShapedArray& aval);
+  Tracer(MainTrace& main, const ShapedArray& aval);
+  /// ... of the type of an array.
+  Tracer(MainTrace& main, const Array& like);
   ~Tracer() override;
   MainTrace& main() const { return *main_; }
-  const std::shared_ptr<MainTrace>& main_ptr() const { return main_; }
   SourceLocation created() const { return created_; }
   /// The value that it boxes and adds nothing to; null where it does.
   virtual const Array* lowered() const { return nullptr; }
@@ -99,7 +122,8 @@ class Tracer : public ArrayNode {
   static void operator delete(void* p, std::size_t size);
 
  private:
-  std::shared_ptr<MainTrace> main_;
+  void register_live();
+  MainPtr main_;
   SourceLocation created_;
 };
 
@@ -110,7 +134,7 @@ class NewMain {
   ~NewMain() { pop(); }
   NewMain(const NewMain&) = delete;
   NewMain& operator=(const NewMain&) = delete;
-  const std::shared_ptr<MainTrace>& main() const { return main_; }
+  MainTrace& main() const { return *main_; }
   template <class T> T& trace() const { return static_cast<T&>(main_->trace()); }
 
   /// Pops it. Tracers of it that are still there have leaked: an error where `check_leaks()` asks for it.
@@ -118,7 +142,7 @@ class NewMain {
 
  private:
   void pop();
-  std::shared_ptr<MainTrace> main_;
+  MainPtr main_;
 };
 
 /// body(scope) under a new MainTrace. The tracers that the body makes must be gone when it returns.
@@ -151,7 +175,7 @@ class EvalScope {
   EvalScope& operator=(const EvalScope&) = delete;
 
  private:
-  std::vector<std::shared_ptr<MainTrace>> mains_;
+  std::vector<MainPtr> mains_;
   MainTrace* dynamic_;
 };
 

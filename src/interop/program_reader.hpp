@@ -17,7 +17,6 @@ namespace telamon {
 inline namespace v1 {
 namespace interop {
 
-
 /// One jaxpr being read: variables by their number in the file.
 struct Scope {
   detail::JaxprBuilder builder;

@@ -21,8 +21,8 @@ Aval example_aval(const Aval& batch, int axis) {
 
 class BatchTracer final : public Tracer {
  public:
-  BatchTracer(std::shared_ptr<MainTrace> main, Array value, BatchAxis axis)
-      : Tracer(std::move(main), axis ? example_aval(value.aval(), *axis) : value.aval()),
+  BatchTracer(MainTrace& main, Array value, BatchAxis axis)
+      : Tracer(main, axis ? example_aval(value.aval(), *axis) : value.aval()),
         value_(std::move(value)),
         axis_(axis) {}
   const Array& value() const { return value_; }
@@ -46,11 +46,9 @@ class BatchTrace final : public Trace {
   BatchTrace(AxisInfo axis, std::string name) : axis_(std::move(axis)), name_(std::move(name)) {}
   std::string describe() const override { return name_; }
   Array box(const Array& x, BatchAxis axis) const {
-    return axis ? Array(new BatchTracer(main_ptr(), x, axis)) : x;
+    return axis ? Array(new BatchTracer(main(), x, axis)) : x;
   }
-  Array pure(const Array& x) override {
-    return Array(new BatchTracer(main_ptr(), x, std::nullopt));
-  }
+  Array pure(const Array& x) override { return Array(new BatchTracer(main(), x, std::nullopt)); }
   Array lift(const Array& x) override { return pure(x); }
 
   Arrays process_primitive(const PrimitiveBase& primitive, const Params& params,
@@ -158,7 +156,7 @@ BatchResult batch_flat(const FlatFunction& f, const AxisInfo& axis, std::span<co
                             inputs.push_back(trace.box(args[i], in_axes[i]));
                           BatchResult result;
                           for (const Array& out : f(inputs)) {
-                            const Array raised = full_raise(*scope.main(), out);
+                            const Array raised = full_raise(scope.main(), out);
                             const auto& t = tracer_cast<BatchTracer>(raised);
                             result.values.push_back(t.value());
                             result.axes.push_back(t.axis());

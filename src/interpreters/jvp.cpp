@@ -14,10 +14,8 @@ namespace {
 class JvpTracer final : public Tracer {
  public:
   /// Without a tangent: it is zero.
-  JvpTracer(std::shared_ptr<MainTrace> main, Array primal, Array tangent)
-      : Tracer(std::move(main), primal.aval()),
-        primal_(std::move(primal)),
-        tangent_(std::move(tangent)) {}
+  JvpTracer(MainTrace& main, Array primal, Array tangent)
+      : Tracer(main, primal), primal_(std::move(primal)), tangent_(std::move(tangent)) {}
   const Array& primal() const { return primal_; }
   Tangent tangent() const {
     if (tangent_.has_value()) return tangent_;
@@ -45,9 +43,9 @@ class JvpTrace final : public Trace {
     TELAMON_CHECK(
         is_tangent_type(tangent.aval(), primal.aval()),
         "tangent " + tangent.aval().to_string() + " of primal " + primal.aval().to_string());
-    return Array(new JvpTracer(main_ptr(), std::move(primal), tangent.array()));
+    return Array(new JvpTracer(main(), std::move(primal), tangent.array()));
   }
-  Array pure(const Array& x) override { return Array(new JvpTracer(main_ptr(), x, Array())); }
+  Array pure(const Array& x) override { return Array(new JvpTracer(main(), x, Array())); }
   Array lift(const Array& x) override { return pure(x); }
 
   Arrays process_primitive(const PrimitiveBase& primitive, const Params& params,
@@ -122,7 +120,7 @@ JvpResult jvp_flat(const FlatFunction& f, std::span<const Array> primals,
       inputs.push_back(trace.box(primals[i], tangents[i]));
     JvpResult result;
     for (const Array& out : f(inputs)) {
-      const Array raised = full_raise(*scope.main(), out);
+      const Array raised = full_raise(scope.main(), out);
       const auto& t = tracer_cast<JvpTracer>(raised);
       result.primals.push_back(t.primal());
       result.tangents.push_back(t.tangent());

@@ -17,10 +17,10 @@ namespace {
 
 class PartialEvalTracer final : public Tracer {
  public:
-  PartialEvalTracer(std::shared_ptr<MainTrace> main, Array known)
-      : Tracer(std::move(main), known.aval()), known_(std::move(known)), atom_(Atom::var(0)) {}
-  PartialEvalTracer(std::shared_ptr<MainTrace> main, const Aval& aval, Atom atom)
-      : Tracer(std::move(main), aval), atom_(std::move(atom)) {}
+  PartialEvalTracer(MainTrace& main, Array known)
+      : Tracer(main, known), known_(std::move(known)), atom_(Atom::var(0)) {}
+  PartialEvalTracer(MainTrace& main, const Aval& aval, Atom atom)
+      : Tracer(main, aval), atom_(std::move(atom)) {}
   bool is_known() const { return known_.has_value(); }
   const Array& known() const { return known_; }
   const Atom& atom() const { return atom_; }
@@ -60,7 +60,7 @@ class PartialEvalTrace final : public Trace {
   JaxprBuilder& builder() { return builder_; }
 
   Array add_input(const Aval& aval) { return unknown(aval, Atom::var(builder_.add_input(aval))); }
-  Array pure(const Array& x) override { return Array(new PartialEvalTracer(main_ptr(), x)); }
+  Array pure(const Array& x) override { return Array(new PartialEvalTracer(main(), x)); }
   Array lift(const Array& x) override { return pure(x); }
 
   /// The variable (or literal) that stands for a tracer in the jaxpr; a known value becomes a const.
@@ -99,13 +99,13 @@ class PartialEvalTrace final : public Trace {
 
  private:
   Array unknown(const Aval& aval, Atom atom) {
-    return Array(new PartialEvalTracer(main_ptr(), aval, std::move(atom)));
+    return Array(new PartialEvalTracer(main(), aval, std::move(atom)));
   }
 
   Arrays record(const PrimitiveBase& primitive, const Params& params, Atoms inputs,
                 const AbstractResult& result) {
-    const Vars& outputs = builder_.add_eqn(
-        primitive, params, std::move(inputs), result.avals, result.effect, current_call_site());
+    const Vars& outputs = builder_.add_eqn(primitive, params, std::move(inputs), result.avals,
+                                           result.effect, current_call_site());
     Arrays outs;
     outs.reserve(outputs.size());
     for (std::size_t i = 0; i < outputs.size(); ++i)
@@ -207,7 +207,7 @@ PartiallyEvaluated partial_eval(const FlatFunction& f, std::span<const PartialIn
         Atoms outs;
         const Arrays results = f(args);
         for (std::size_t i = 0; i < results.size(); ++i) {
-          const Array raised = full_raise(*scope.main(), results[i]);
+          const Array raised = full_raise(scope.main(), results[i]);
           const auto& t = tracer_cast<PartialEvalTracer>(raised);
           if (t.is_known() && !instantiate_out(i)) {
             result.known_out.emplace_back(t.known());

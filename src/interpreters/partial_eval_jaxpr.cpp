@@ -66,8 +66,8 @@ class Splitter {
   }
 
   // Appends the equations of a program, which stands for an equation at `where`; gives its results.
-  Atoms inline_program(const Jaxpr& program, const SourceLocation& where,
-                                   Atoms env, bool unknown, std::vector<Eqn>& into) {
+  Atoms inline_program(const Jaxpr& program, const SourceLocation& where, Atoms env, bool unknown,
+                       std::vector<Eqn>& into) {
     const auto read = [&env](const Atom& a) {
       return a.is_var() ? env[static_cast<std::size_t>(a.var())] : a;
     };
@@ -141,8 +141,7 @@ class Splitter {
   }
 
   // The known results of the equation, then its fresh residuals.
-  Atoms known_half(const Eqn& eqn, const PartialEvalResult& r,
-                               const Atoms& inputs) {
+  Atoms known_half(const Eqn& eqn, const PartialEvalResult& r, const Atoms& inputs) {
     if (r.known_program) return inline_program(*r.known_program, eqn.where, inputs, false, known_);
     Eqn known{eqn.primitive, r.known, inputs, {}, effect_of(r.known), eqn.where};
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
@@ -155,8 +154,7 @@ class Splitter {
     return outs;
   }
 
-  Atoms staged_half(const Eqn& eqn, const PartialEvalResult& r,
-                                Atoms inputs) {
+  Atoms staged_half(const Eqn& eqn, const PartialEvalResult& r, Atoms inputs) {
     if (r.staged_program)
       return inline_program(*r.staged_program, eqn.where, std::move(inputs), true, staged_);
     Eqn staged{eqn.primitive, r.staged, std::move(inputs), {}, effect_of(r.staged), eqn.where};
@@ -232,8 +230,7 @@ class Splitter {
   }
 
   // Residuals in order of first use by the staged program.
-  void find_residuals(const Atoms& staged_outs, const Atoms& known_outs,
-                      PartialEvalJaxpr& result) {
+  void find_residuals(const Atoms& staged_outs, const Atoms& known_outs, PartialEvalJaxpr& result) {
     std::vector<bool> defined(avals_.size(), false);
     for (int i = 0; i < jaxpr_.num_inputs(); ++i)
       defined[static_cast<std::size_t>(i)] = unknown_[static_cast<std::size_t>(i)];
@@ -271,8 +268,7 @@ class Splitter {
     std::for_each(staged_outs.begin(), staged_outs.end(), use);
   }
 
-  Jaxpr build(const Vars& inputs, const std::vector<Eqn>& eqns,
-              const Atoms& outs) const {
+  Jaxpr build(const Vars& inputs, const std::vector<Eqn>& eqns, const Atoms& outs) const {
     JaxprBuilder builder;
     std::map<Var, Atom> env;
     for (const Var v : inputs)
@@ -315,7 +311,7 @@ class Splitter {
   const bool effects_wait_;    // equations with effects are staged
   std::vector<bool> unknown_;  // by variable
   std::vector<Aval> avals_;    // of the source's variables, then of new ones
-  Atoms atoms_;    // what the source's variables have become
+  Atoms atoms_;                // what the source's variables have become
   std::vector<Eqn> known_, staged_;
   Vars residual_vars_, fresh_vars_;
 };

@@ -12,8 +12,8 @@ namespace {
 
 class StageTracer final : public Tracer {
  public:
-  StageTracer(std::shared_ptr<MainTrace> main, const Aval& aval, Atom atom)
-      : Tracer(std::move(main), aval), atom_(std::move(atom)) {}
+  StageTracer(MainTrace& main, const Aval& aval, Atom atom)
+      : Tracer(main, aval), atom_(std::move(atom)) {}
   const Atom& atom() const { return atom_; }
 
  private:
@@ -44,8 +44,8 @@ class StageTrace final : public Trace {
       avals.emplace_back(x.aval());
     }
     const AbstractResult result = abstract_eval(primitive, params, avals);
-    const Vars& outputs = builder_.add_eqn(
-        primitive, params, std::move(inputs), result.avals, result.effect, current_call_site());
+    const Vars& outputs = builder_.add_eqn(primitive, params, std::move(inputs), result.avals,
+                                           result.effect, current_call_site());
     Arrays outs;
     outs.reserve(outputs.size());
     for (std::size_t i = 0; i < outputs.size(); ++i)
@@ -55,7 +55,7 @@ class StageTrace final : public Trace {
 
  private:
   Array tracer(const Aval& aval, Atom atom) {
-    return Array(new StageTracer(main_ptr(), aval, std::move(atom)));
+    return Array(new StageTracer(main(), aval, std::move(atom)));
   }
   std::string name_;
   JaxprBuilder builder_;
@@ -65,14 +65,14 @@ class StageTrace final : public Trace {
 
 ClosedJaxpr stage_flat(const FlatFunction& f, std::span<const Aval> avals, std::string name) {
   return under_new_main(std::make_unique<StageTrace>(std::move(name)), [&](const NewMain& scope) {
-    const NewDynamic dynamic(*scope.main());
+    const NewDynamic dynamic(scope.main());
     auto& trace = scope.trace<StageTrace>();
     Arrays inputs;
     inputs.reserve(avals.size());
     for (const Aval& aval : avals) inputs.push_back(trace.add_input(aval));
     Atoms outs;
     for (const Array& out : f(inputs)) {
-      const Array raised = full_raise(*scope.main(), out);
+      const Array raised = full_raise(scope.main(), out);
       outs.push_back(tracer_cast<StageTracer>(raised).atom());
     }
     return trace.builder().build(std::move(outs));

@@ -63,10 +63,9 @@ Var JaxprBuilder::add_const(const Array& value) {
   return var;
 }
 
-const Vars& JaxprBuilder::add_eqn(const PrimitiveBase& primitive, Params params,
-                                              Atoms inputs,
-                                              std::span<const Aval> out_avals, Effect effect,
-                                              SourceLocation where) {
+const Vars& JaxprBuilder::add_eqn(const PrimitiveBase& primitive, Params params, Atoms inputs,
+                                  std::span<const Aval> out_avals, Effect effect,
+                                  SourceLocation where) {
   Vars outputs;
   outputs.reserve(out_avals.size());
   for (const Aval& aval : out_avals) {
@@ -114,57 +113,59 @@ void drop_unused(Eqn& eqn, const std::vector<bool>& used) {
 
 }  // namespace
 
-// Which equations stay; `used` gets the variables that they and the results read.
-std::vector<bool> JaxprBuilder::mark_live(const Atoms& outs, DeadCode dead_code,
-                                          std::vector<bool>& used) {
-  const auto use = [&](std::span<const Atom> atoms) {
-    for (const Atom& a : atoms) {
-      if (a.is_var()) used[static_cast<std::size_t>(a.var())] = true;
+// What `build` has to know of the equations, found in one look at them.
+struct JaxprBuilder::Live {
+  std::vector<bool> eqns;                     // which stay
+  std::size_t num_eqns = 0, num_results = 0;  // of those
+  Vars
+      consts;  // captured variables that they and the results of the program read: a use each, backwards
+};
+
+JaxprBuilder::Live JaxprBuilder::mark_live(const Atoms& outs, DeadCode dead_code) {
+  Live live;
+  live.eqns.assign(eqns_.size(), false);
+  std::vector<bool> used(avals_.size(), false), captured;
+  if (!const_vars_.empty()) captured.assign(avals_.size(), false);
+  for (const Var v : const_vars_) captured[static_cast<std::size_t>(v)] = true;
+  const auto use = [&](const Atoms& atoms) {
+    for (std::size_t i = atoms.size(); i-- > 0;) {
+      if (atoms[i].is_literal()) continue;
+      const auto v = static_cast<std::size_t>(atoms[i].var());
+      used[v] = true;
+      if (!captured.empty() && captured[v]) live.consts.push_back(atoms[i].var());
     }
   };
-  std::vector<bool> live(eqns_.size(), dead_code == DeadCode::keep);
   use(outs);
   for (std::size_t i = eqns_.size(); i-- > 0;) {
     Eqn& eqn = eqns_[i];
-    if (eqn.effect != Effect::none) live[i] = true;
-    for (const Var v : eqn.outputs) live[i] = live[i] || used[static_cast<std::size_t>(v)];
-    if (!live[i]) continue;
+    const bool stays = dead_code == DeadCode::keep || eqn.effect != Effect::none ||
+                       std::any_of(eqn.outputs.begin(), eqn.outputs.end(),
+                                   [&](Var v) { return used[static_cast<std::size_t>(v)]; });
+    if (!stays) continue;
     if (dead_code == DeadCode::remove) drop_unused(eqn, used);
     use(eqn.inputs);
+    live.eqns[i] = true;
+    ++live.num_eqns;
+    live.num_results += eqn.outputs.size();
   }
   return live;
 }
 
-// Whether `build` would give every variable the number that it has: nothing is left out, nothing was
-// captured, and the inputs came first.
-static bool is_dense(const Vars& inputs, const ChunkedList<Eqn>& eqns,
-                     const std::vector<bool>& live, std::size_t num_vars) {
-  std::size_t next = 0;
-  for (const Var v : inputs) {
-    if (v != static_cast<Var>(next++)) return false;
-  }
-  for (std::size_t i = 0; i < eqns.size(); ++i) {
-    if (!live[i]) return false;
-    next += eqns[i].outputs.size();  // in ascending order, but perhaps not all that there were
-  }
-  return next == num_vars;
-}
-
 ClosedJaxpr JaxprBuilder::build(Atoms outs, DeadCode dead_code) {
-  std::vector<bool> used(avals_.size(), false);
-  const std::vector<bool> live = mark_live(outs, dead_code, used);
-  if (is_dense(inputs_, eqns_, live, avals_.size())) {
-    const int num_inputs = static_cast<int>(inputs_.size());
+  const Live live = mark_live(outs, dead_code);
+  // Where nothing is left out, nothing was captured and the inputs came first, every variable has its
+  // number already.
+  const int num_inputs = static_cast<int>(inputs_.size());
+  const bool inputs_first = inputs_.empty() || inputs_.back() == num_inputs - 1;
+  if (inputs_first && live.num_eqns == eqns_.size() &&
+      inputs_.size() + live.num_results == avals_.size()) {
     ClosedJaxpr closed{Jaxpr(num_inputs, avals_.take(), eqns_.take(), std::move(outs)), {}};
     *this = JaxprBuilder();
     return closed;
   }
 
   // Constants in the order of their first use, then the inputs, then the results.
-  Vars number(avals_.size(), -1);
-  std::vector<int> const_index(avals_.size(), -1);
-  for (std::size_t i = 0; i < const_vars_.size(); ++i)
-    const_index[static_cast<std::size_t>(const_vars_[i])] = static_cast<int>(i);
+  std::vector<Var> number(avals_.size(), -1);
   std::vector<Aval> avals;
   avals.reserve(avals_.size());
   const auto assign = [&](Var v) {
@@ -172,20 +173,12 @@ ClosedJaxpr JaxprBuilder::build(Atoms outs, DeadCode dead_code) {
     avals.push_back(std::move(avals_[static_cast<std::size_t>(v)]));
   };
   Arrays consts;
-  const auto visit_consts = [&](std::span<const Atom> atoms) {
-    for (const Atom& a : atoms) {
-      if (!a.is_var()) continue;
-      const auto v = static_cast<std::size_t>(a.var());
-      if (const_index[v] < 0 || number[v] >= 0) continue;
-      consts.push_back(consts_[static_cast<std::size_t>(const_index[v])]);
-      assign(a.var());
-    }
-  };
-  if (!const_vars_.empty()) {
-    for (std::size_t i = 0; i < eqns_.size(); ++i) {
-      if (live[i]) visit_consts(eqns_[i].inputs);
-    }
-    visit_consts(outs);
+  for (std::size_t i = live.consts.size(); i-- > 0;) {
+    const Var v = live.consts[i];
+    if (number[static_cast<std::size_t>(v)] >= 0) continue;
+    const auto place = std::lower_bound(const_vars_.begin(), const_vars_.end(), v);
+    consts.push_back(consts_[static_cast<std::size_t>(place - const_vars_.begin())]);
+    assign(v);
   }
   for (const Var v : inputs_) assign(v);
 
@@ -195,9 +188,9 @@ ClosedJaxpr JaxprBuilder::build(Atoms outs, DeadCode dead_code) {
     }
   };
   std::vector<Eqn> eqns;
-  eqns.reserve(static_cast<std::size_t>(std::count(live.begin(), live.end(), true)));
+  eqns.reserve(live.num_eqns);
   for (std::size_t i = 0; i < eqns_.size(); ++i) {
-    if (!live[i]) continue;
+    if (!live.eqns[i]) continue;
     Eqn& eqn = eqns.emplace_back(std::move(eqns_[i]));
     rename(eqn.inputs);
     for (Var& v : eqn.outputs) {
@@ -207,8 +200,8 @@ ClosedJaxpr JaxprBuilder::build(Atoms outs, DeadCode dead_code) {
   }
   rename(outs);
 
-  const int num_inputs = static_cast<int>(consts.size() + inputs_.size());
-  ClosedJaxpr closed{Jaxpr(num_inputs, std::move(avals), std::move(eqns), std::move(outs)),
+  const int num_leading = static_cast<int>(consts.size()) + num_inputs;
+  ClosedJaxpr closed{Jaxpr(num_leading, std::move(avals), std::move(eqns), std::move(outs)),
                      std::move(consts)};
   *this = JaxprBuilder();
   return closed;

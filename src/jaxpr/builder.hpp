@@ -52,12 +52,13 @@ class TELAMON_API JaxprBuilder {
   Var add_const(const Array& value);
   /// Adds an equation; gives the variables of its results, until the next one is added. Operands are
   /// provisional atoms.
-  const Vars& add_eqn(const PrimitiveBase& primitive, Params params,
-                                  Atoms inputs, std::span<const Aval> out_avals,
-                                  Effect effect = Effect::none, SourceLocation where = {});
-  Var add_eqn1(const PrimitiveBase& primitive, Params params, Atoms inputs,
-               const Aval& out_aval, Effect effect = Effect::none, SourceLocation where = {}) {
-    return add_eqn(primitive, std::move(params), std::move(inputs), {&out_aval, 1}, effect, where)[0];
+  const Vars& add_eqn(const PrimitiveBase& primitive, Params params, Atoms inputs,
+                      std::span<const Aval> out_avals, Effect effect = Effect::none,
+                      SourceLocation where = {});
+  Var add_eqn1(const PrimitiveBase& primitive, Params params, Atoms inputs, const Aval& out_aval,
+               Effect effect = Effect::none, SourceLocation where = {}) {
+    return add_eqn(primitive, std::move(params), std::move(inputs), {&out_aval, 1}, effect,
+                   where)[0];
   }
   /// Appends the equations of `jaxpr` with its inputs replaced by `args`; gives its results.
   Atoms inline_jaxpr(const Jaxpr& jaxpr, Atoms args);
@@ -74,8 +75,8 @@ class TELAMON_API JaxprBuilder {
   ClosedJaxpr build(Atoms outs, DeadCode dead_code = DeadCode::remove);
 
  private:
-  std::vector<bool> mark_live(const Atoms& outs, DeadCode dead_code,
-                              std::vector<bool>& used);
+  struct Live;
+  Live mark_live(const Atoms& outs, DeadCode dead_code);
 
   ChunkedList<Aval> avals_;  // of all provisional variables
   Vars inputs_;

@@ -9,8 +9,7 @@ inline namespace v1 {
 namespace {
 
 // Appends the equations of `jaxpr` applied to `args`; gives its results.
-Atoms emit(detail::JaxprBuilder& builder, const Jaxpr& jaxpr,
-                       const Atoms& args, bool& changed) {
+Atoms emit(detail::JaxprBuilder& builder, const Jaxpr& jaxpr, const Atoms& args, bool& changed) {
   detail::Renaming rename(jaxpr);
   for (const Atom& arg : args) rename.push(arg);
   for (const Eqn& eqn : jaxpr.eqns()) {

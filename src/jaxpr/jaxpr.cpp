@@ -105,8 +105,7 @@ Jaxpr::Jaxpr() {
   node_ = *empty;
 }
 
-Jaxpr::Jaxpr(int num_inputs, std::vector<Aval> avals, std::vector<Eqn> eqns,
-             Atoms outs) {
+Jaxpr::Jaxpr(int num_inputs, std::vector<Aval> avals, std::vector<Eqn> eqns, Atoms outs) {
   auto node = std::make_shared<detail::JaxprNode>();
   node->num_inputs = num_inputs;
   node->avals = std::move(avals);

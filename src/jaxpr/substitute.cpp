@@ -7,8 +7,7 @@ namespace telamon {
 inline namespace v1 {
 namespace {
 
-bool is_identity(const Jaxpr& jaxpr, const std::vector<Aval>& new_inputs,
-                 const Atoms& map) {
+bool is_identity(const Jaxpr& jaxpr, const std::vector<Aval>& new_inputs, const Atoms& map) {
   if (new_inputs.size() != map.size()) return false;
   for (std::size_t i = 0; i < map.size(); ++i) {
     if (!map[i].is_var() || map[i].var() != static_cast<Var>(i) ||
@@ -20,8 +19,7 @@ bool is_identity(const Jaxpr& jaxpr, const std::vector<Aval>& new_inputs,
 
 }  // namespace
 
-Jaxpr substitute_inputs(const Jaxpr& jaxpr, const std::vector<Aval>& new_inputs,
-                        const Atoms& map) {
+Jaxpr substitute_inputs(const Jaxpr& jaxpr, const std::vector<Aval>& new_inputs, const Atoms& map) {
   TELAMON_CHECK(map.size() == static_cast<std::size_t>(jaxpr.num_inputs()),
                 "substitute_inputs needs one atom for each input");
   if (is_identity(jaxpr, new_inputs, map)) return jaxpr;

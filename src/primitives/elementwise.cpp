@@ -58,6 +58,7 @@ Scalar as_dtype(Emitter& e, Scalar x, DType dtype) {
 std::vector<Tangent> cotangents(std::span<const LinearInput> x, const std::optional<Tangent>& ct_x,
                                 const std::optional<Tangent>& ct_y) {
   std::vector<Tangent> cts;
+  cts.reserve(2);
   for (const auto* ct : {&ct_x, &ct_y}) {
     const LinearInput& operand = x[cts.size()];
     const bool given = operand.is_linear() && ct->has_value();

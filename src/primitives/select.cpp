@@ -116,8 +116,7 @@ JvpResult select_jvp(std::span<const Array> x, std::span<const Tangent> t) {
 // The cotangent goes to the case that was chosen, zeros to the others.
 std::vector<Tangent> select_transpose(std::span<const Tangent> ct, std::span<const LinearInput> x) {
   if (x[0].is_linear()) refuse_nonlinear("select_n", x);
-  std::vector<Tangent> cts;
-  for (const LinearInput& in : x) cts.emplace_back(Zero{in.aval().tangent()});
+  std::vector<Tangent> cts = detail::zero_cotangents(x);
   if (ct[0].is_zero()) return cts;
   const Array &g = ct[0].array(), &which = x[0].array();
   const Array zeros = lax::zeros_like(g);
