@@ -65,7 +65,9 @@ template <class T>
 std::string show(const std::vector<T>& values) {
   return values.size() == 1 ? show(values[0]) : tuple(std::span(values));
 }
-std::string show(const tl::AbstractResult& r) { return show(r.avals); }
+std::string show(const tl::AbstractResult& r) {
+  return show(std::vector(r.avals.begin(), r.avals.end()));
+}
 std::string show(const tl::JvpResult& r) {
   return "(" + show(r.primals) + ", " + show(r.tangents) + ")";
 }

@@ -36,6 +36,8 @@ struct TELAMON_API ShapedArray {
   std::size_t hash() const;
 };
 using Aval = ShapedArray;
+/// The types of the results of an equation: most have one.
+using Avals = detail::InlineVector<Aval, 1>;
 
 namespace detail {
 /// The bytes that an array of this type fills. ShapeError when a size is negative, when there are

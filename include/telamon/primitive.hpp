@@ -78,7 +78,7 @@ struct AxisInfo {
 using BatchAxis = std::optional<int>;  ///< nullopt: not mapped
 
 struct AbstractResult {
-  detail::InlineVector<Aval, 1> avals;
+  Avals avals;
   Effect effect = Effect::none;
   AbstractResult(std::vector<Aval> a, Effect e = Effect::none) : avals(std::move(a)), effect(e) {}
   AbstractResult(Aval a) { avals.push_back(std::move(a)); }

@@ -95,7 +95,7 @@ class Preparer {
       e.params = detail::map_jaxprs(
           eqn.params, [&](const Jaxpr& j) { return prepare_loops(j, options_); }, changed);
       e.inputs = renamed(eqn.inputs);
-      const std::vector<Aval> avals = renamed.out_avals(eqn);
+      const Avals avals = renamed.out_avals(eqn);
       if (e.primitive == &scan_p && options_.hoist) prepare_scan(e);
       if (e.primitive == &scan_p && no_loop(e) && !(options_.cells && cellular(e, avals))) {
         for (const Atom& a : trip_by_trip(e)) renamed.push(a);
@@ -122,7 +122,7 @@ class Preparer {
 
  private:
   // Whether the loop, as it now is, will run with its state in registers.
-  bool cellular(const Eqn& e, const std::vector<Aval>& avals) const {
+  bool cellular(const Eqn& e, const Avals& avals) const {
     JaxprBuilder b;
     Atoms inputs, outs;
     for (const Atom& a : e.inputs) inputs.push_back(Atom::var(b.add_input(builder_.aval(a))));
@@ -195,14 +195,14 @@ class Preparer {
   }
 
   // The same loop with sums over a batch taken after it, if that is what keeps it from being cellular.
-  std::optional<Atoms> with_deferred_sums(const Eqn& e, const std::vector<Aval>& avals) {
+  std::optional<Atoms> with_deferred_sums(const Eqn& e, const Avals& avals) {
     if (e.effect != Effect::none || cellular(e, avals)) return std::nullopt;
     auto deferred = defer_sums(e.params.as<ScanParams>());
     if (!deferred) return std::nullopt;
     static constexpr double kZero = 0;  // of any type: all bits are 0
     const auto num_consts = static_cast<std::size_t>(deferred->params.num_consts);
     Eqn wide = e;
-    std::vector<Aval> wide_avals = avals;
+    Avals wide_avals = avals;
     for (const int k : deferred->carries) {
       Aval& aval = wide_avals[static_cast<std::size_t>(k)];
       BroadcastInDimParams to;
@@ -264,7 +264,7 @@ class Preparer {
   }
 
   // while any(p): (p, c) = let n = select(p, body(c), c) in (cond(n), n)
-  Atoms one_condition(const Eqn& e, const std::vector<Aval>& avals) {
+  Atoms one_condition(const Eqn& e, const Avals& avals) {
     const auto& p = e.params.as<WhileParams>();
     const auto carry_begin = e.inputs.begin() + p.cond_nconsts + p.body_nconsts;
     Atoms for_cond(e.inputs.begin(), e.inputs.begin() + p.cond_nconsts);
@@ -313,7 +313,7 @@ class Preparer {
     Atoms operands(e.inputs.begin(), carry_begin);
     operands.push_back(first);
     operands.insert(operands.end(), carry_begin, e.inputs.end());
-    std::vector<Aval> results = avals;
+    Avals results = avals;
     results.insert(results.begin(), lanes);
     const Vars vars =
         builder_.add_eqn(while_p, Params::of(std::move(out)), operands, results, e.effect, e.where);

@@ -95,7 +95,7 @@ class Lowerer {
 
   // The programs of a loop or branch are lowered for themselves; what that captured is handed to them
   // as further constants.
-  Vars lower_region(const Eqn& eqn, Atoms operands, const std::vector<Aval>& out_avals) {
+  Vars lower_region(const Eqn& eqn, Atoms operands, const Avals& out_avals) {
     std::vector<ClosedJaxpr> lowered;
     for (const Jaxpr& j : eqn.params.jaxprs()) lowered.push_back(Lowerer(fold_places_).run(j));
     const auto captured = [&](const ClosedJaxpr& c) {

@@ -296,7 +296,7 @@ Jaxpr Simplifier::run(const Jaxpr& jaxpr) {
     bool changed = false;
     e.params = detail::map_jaxprs(eqn.params, simplify, changed);
     e.inputs = renamed(eqn.inputs);
-    const std::vector<Aval> avals = renamed.out_avals(eqn);
+    const Avals avals = renamed.out_avals(eqn);
     if (eqn.effect == Effect::none && eqn.outputs.size() == 1) {
       if (const auto atom = rewrite(e, avals[0])) {
         if (atom->is_var() && uses[static_cast<std::size_t>(eqn.outputs[0])] != 1) {
@@ -353,7 +353,7 @@ Atom Simplifier::make(const PrimitiveBase& p, Params params, Atoms inputs, const
 }
 
 Vars Simplifier::emit(const PrimitiveBase& p, const Params& params, Atoms inputs,
-                      const std::vector<Aval>& avals, Effect effect, SourceLocation where) {
+                      const Avals& avals, Effect effect, SourceLocation where) {
   const auto vars = builder_.add_eqn(p, params, std::move(inputs), avals, effect, where);
   const int e = static_cast<int>(builder_.eqns().size()) - 1;
   for (const Var v : vars) {

@@ -41,8 +41,8 @@ class Simplifier {
   Atom make(const PrimitiveBase& p, Params params, Atoms inputs, const Aval& out);
 
  private:
-  Vars emit(const PrimitiveBase& p, const Params& params, Atoms inputs,
-            const std::vector<Aval>& avals, Effect effect, SourceLocation where);
+  Vars emit(const PrimitiveBase& p, const Params& params, Atoms inputs, const Avals& avals,
+            Effect effect, SourceLocation where);
   std::optional<Atom> rewrite(const Eqn& eqn, const Aval& out);
   std::optional<Atom> fold(const Eqn& eqn, const Aval& out);
 

@@ -64,8 +64,7 @@ Var JaxprBuilder::add_const(const Array& value) {
 }
 
 const Vars& JaxprBuilder::add_eqn(const PrimitiveBase& primitive, Params params, Atoms inputs,
-                                  std::span<const Aval> out_avals, Effect effect,
-                                  SourceLocation where) {
+                                  const Avals& out_avals, Effect effect, SourceLocation where) {
   Vars outputs;
   outputs.reserve(out_avals.size());
   for (const Aval& aval : out_avals) {
@@ -86,7 +85,7 @@ Atoms JaxprBuilder::inline_jaxpr(const Jaxpr& jaxpr, Atoms env) {
       out.push_back(a.is_var() ? env[static_cast<std::size_t>(a.var())] : a);
     return out;
   };
-  std::vector<Aval> out_avals;
+  Avals out_avals;
   for (const Eqn& eqn : jaxpr.eqns()) {
     out_avals.clear();
     for (const Var v : eqn.outputs) out_avals.push_back(jaxpr.aval(v));

@@ -53,12 +53,11 @@ class TELAMON_API JaxprBuilder {
   /// Adds an equation; gives the variables of its results, until the next one is added. Operands are
   /// provisional atoms.
   const Vars& add_eqn(const PrimitiveBase& primitive, Params params, Atoms inputs,
-                      std::span<const Aval> out_avals, Effect effect = Effect::none,
+                      const Avals& out_avals, Effect effect = Effect::none,
                       SourceLocation where = {});
   Var add_eqn1(const PrimitiveBase& primitive, Params params, Atoms inputs, const Aval& out_aval,
                Effect effect = Effect::none, SourceLocation where = {}) {
-    return add_eqn(primitive, std::move(params), std::move(inputs), {&out_aval, 1}, effect,
-                   where)[0];
+    return add_eqn(primitive, std::move(params), std::move(inputs), {out_aval}, effect, where)[0];
   }
   /// Appends the equations of `jaxpr` with its inputs replaced by `args`; gives its results.
   Atoms inline_jaxpr(const Jaxpr& jaxpr, Atoms args);

@@ -31,8 +31,8 @@ class Renaming {
     for (const Atom& a : atoms) out.push_back((*this)(a));
     return out;
   }
-  std::vector<Aval> out_avals(const Eqn& eqn) const {
-    std::vector<Aval> avals;
+  Avals out_avals(const Eqn& eqn) const {
+    Avals avals;
     avals.reserve(eqn.outputs.size());
     for (const Var v : eqn.outputs) avals.push_back(jaxpr_.aval(v));
     return avals;

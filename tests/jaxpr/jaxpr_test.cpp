@@ -139,7 +139,7 @@ TEST(JaxprBuilder, InlinesWholePrograms) {
       parse_jaxpr("{ lambda a:f64[], b:f64[] . let c:f64[] = mul a b in ( c, a, 1.0 ) }");
   JaxprBuilder b;
   const Atom x = var(b.add_input(kF64));
-  const Atoms outs = b.inline_jaxpr(body, {x, x});
+  const tl::Atoms outs = b.inline_jaxpr(body, {x, x});
   EXPECT_EQ(b.build(outs).to_string(),
             "{ lambda a:f64[] .\n  let b:f64[] = mul a a\n  in ( b, a, 1.0 ) }");
 }

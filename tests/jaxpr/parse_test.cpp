@@ -174,7 +174,7 @@ Jaxpr random_program(int depth) {
   const std::vector<Aval> avals = {
       {{}, DType::f64, false}, {{2, 3}, DType::f32, false}, {{4}, DType::i32, true}};
   tl::detail::JaxprBuilder b;
-  Atoms atoms;
+  tl::Atoms atoms;
   const int num_inputs = *rc::gen::inRange(0, 4);
   for (int i = 0; i < num_inputs; ++i)
     atoms.push_back(Atom::var(b.add_input(*rc::gen::elementOf(avals))));
@@ -183,7 +183,7 @@ Jaxpr random_program(int depth) {
   const int num_eqns = *rc::gen::inRange(0, 8);
   for (int i = 0; i < num_eqns; ++i) {
     const Aval aval = *rc::gen::elementOf(avals);
-    std::vector<tl::Var> outs;
+    tl::Vars outs;
     switch (*rc::gen::inRange(0, depth > 0 ? 7 : 5)) {
       case 0: outs = b.add_eqn(tl::add_p, {}, {pick(), pick()}, {aval}); break;
       case 1:
@@ -215,7 +215,7 @@ Jaxpr random_program(int depth) {
     }
     for (const tl::Var v : outs) atoms.push_back(Atom::var(v));
   }
-  Atoms outs;
+  tl::Atoms outs;
   for (int i = *rc::gen::inRange(0, 3); i > 0; --i) outs.push_back(pick());
   return b.build(outs, tl::detail::JaxprBuilder::DeadCode::keep).jaxpr;
 }

@@ -201,11 +201,11 @@ namespace {
 
 Jaxpr random_program(int depth, int num_inputs) {
   tl::detail::JaxprBuilder b;
-  Atoms atoms = {Atom::literal(Array(0.5)), Atom::literal(Array(0.5))};
+  tl::Atoms atoms = {Atom::literal(Array(0.5)), Atom::literal(Array(0.5))};
   for (int i = 0; i < num_inputs; ++i) atoms.push_back(Atom::var(b.add_input(kF64)));
   const auto pick = [&] { return atoms[*rc::gen::inRange<std::size_t>(0, atoms.size())]; };
   for (int i = *rc::gen::inRange(0, 10); i > 0; --i) {
-    std::vector<tl::Var> outs;
+    tl::Vars outs;
     switch (*rc::gen::inRange(0, depth > 0 ? 5 : 4)) {
       case 0: outs = b.add_eqn(tl::sin_p, {}, {pick()}, {kF64}); break;
       case 1: outs = b.add_eqn(tl::mul_p, {}, {pick(), pick()}, {kF64}); break;
@@ -219,7 +219,7 @@ Jaxpr random_program(int depth, int num_inputs) {
     }
     for (const tl::Var v : outs) atoms.push_back(Atom::var(v));
   }
-  Atoms outs = {pick()};
+  tl::Atoms outs = {pick()};
   if (*rc::gen::arbitrary<bool>()) outs.push_back(pick());
   return b.build(outs, tl::detail::JaxprBuilder::DeadCode::keep).jaxpr;
 }

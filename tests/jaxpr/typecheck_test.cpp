@@ -42,8 +42,7 @@ TEST(Typecheck, ShowsTheBinderOfTheWrongTypeAndItsEquation) {
 }
 
 // Programs made by hand, since the parser refuses such text. Debug builds check them as they are made.
-std::string type_error_of(std::vector<tl::Aval> avals, std::vector<tl::Eqn> eqns,
-                          std::vector<tl::Atom> outs) {
+std::string type_error_of(std::vector<tl::Aval> avals, std::vector<tl::Eqn> eqns, tl::Atoms outs) {
   return telamon_test::message_of<tl::TypeError>(
       [&] { typecheck_jaxpr(tl::Jaxpr(1, std::move(avals), std::move(eqns), std::move(outs))); });
 }
