@@ -46,23 +46,25 @@ inline bool drop_reference(std::atomic<int>& count) {
 /// What an Array points to: the aval, and either a buffer or the state of a tracer.
 class TELAMON_API ArrayNode {
  public:
-  enum class Kind : std::uint8_t { concrete, tracer };
+  enum class Kind : std::uint8_t { dense, strided, tracer };
   /// ShapeError when no array can have this type (detail::checked_bytes).
   ArrayNode(Kind kind, ShapedArray aval) : aval_(std::move(aval)), kind_(kind) {
     checked_bytes(aval_);
   }
-  /// The type is known to be one of an array.
-  struct Checked {};
-  ArrayNode(Kind kind, const ShapedArray& aval, Checked) : aval_(aval), kind_(kind) {}
+  /// The type is known to be one of an array, and whoever makes the node is the first to hold it.
+  struct Held {};
+  ArrayNode(Kind kind, const ShapedArray& aval, Held) : aval_(aval), count_(1), kind_(kind) {}
   ArrayNode(const ArrayNode&) = delete;
   ArrayNode& operator=(const ArrayNode&) = delete;
   virtual ~ArrayNode();
 
   const ShapedArray& aval() const { return aval_; }
   bool is_tracer() const { return kind_ == Kind::tracer; }
+  /// Whether it is a concrete array in row-major order, without gaps.
+  bool is_dense() const { return kind_ == Kind::dense; }
   void retain() const { add_reference(count_); }
   void release() const {
-    if (drop_reference(count_)) delete this;
+    if (drop_reference(count_)) destroy();
   }
   int use_count() const { return count_.load(std::memory_order_acquire); }
 
@@ -70,6 +72,7 @@ class TELAMON_API ArrayNode {
   ShapedArray aval_;
 
  private:
+  void destroy() const;
   mutable std::atomic<int> count_{0};
   Kind kind_;
 };
@@ -253,6 +256,8 @@ class TELAMON_API Array {
   explicit Array(detail::ArrayNode* node) noexcept : node_(node) {
     if (node_) node_->retain();
   }
+  /// A handle to a node that was made for it (ArrayNode::Held).
+  static Array holder_of(detail::ArrayNode* node) noexcept { return Array(Borrowed{}, node); }
   detail::ArrayNode* node(SourceLocation where = {}) const {
     if (!node_) detail::empty_array_error(where);
     return node_;

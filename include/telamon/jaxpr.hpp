@@ -99,6 +99,8 @@ class TELAMON_API Jaxpr {
   Effect effect() const;  ///< the join of the equations' effects
 
   bool same_as(const Jaxpr& o) const { return node_ == o.node_; }
+  /// The same program as an object of its own, with memos of its own: what a memo of this one may keep.
+  Jaxpr detached() const;
   /// Identity, then equality up to names (params and literals included; locations are not).
   bool operator==(const Jaxpr& o) const;
   std::size_t hash() const;       ///< structural, cached
@@ -118,6 +120,7 @@ class TELAMON_API Jaxpr {
                                            std::shared_ptr<const void> value) const;
 
  private:
+  explicit Jaxpr(std::shared_ptr<const detail::JaxprNode> node) : node_(std::move(node)) {}
   std::shared_ptr<const detail::JaxprNode> node_;
 };
 

@@ -20,7 +20,8 @@ namespace telamon {
 inline namespace v1 {
 namespace runtime {
 class Executable;
-}
+struct ReadingThread;
+}  // namespace runtime
 
 struct JitOptions {
   // Of nested jitted functions the outermost one's backend and contract hold: all is one program.
@@ -95,6 +96,8 @@ class TELAMON_API JitCache {
   std::size_t size() const;
 
  private:
+  void call_in_context(const Entry& entry, std::span<const Array> args,
+                       std::span<Array> results) const;
   void run(const runtime::Executable& executable, const Entry& entry, std::span<const Array> args,
            std::span<const Array> inputs, std::span<Array> results) const;
   void forget_oldest();
@@ -131,7 +134,7 @@ class TELAMON_API JitCall {
 
  private:
   TransformSite site_;
-  void* reading_;
+  runtime::ReadingThread& reading_;
 };
 
 /// What a jitted callable and its copies share.
@@ -339,8 +342,7 @@ class Jitted {
       cache.call(*entry, leaves, {&result, 1});
       return result;
     } else {
-      ArrayPlaces results;
-      results.resize(JitCache::num_results(*entry));
+      ArrayPlaces results(JitCache::num_results(*entry));
       cache.call(*entry, leaves, results);
       Result result = *static_cast<const Result*>(JitCache::prototype(*entry));
       TakeVisitor take(results.data());

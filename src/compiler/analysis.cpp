@@ -112,8 +112,8 @@ MemoryAnalysis NativeExecutable::memory_of(const Parts& parts,
   }
   // As the results of a run take over arguments, first come first served.
   std::set<int> taken;
-  for (std::size_t o = 0; o < out_avals_.size(); ++o) {
-    const std::int64_t bytes = Value{out_avals_[o], {}}.bytes();
+  for (std::size_t o = 0; o < results_.size(); ++o) {
+    const auto bytes = static_cast<std::int64_t>(results_[o].bytes());
     memory.results += bytes;
     if (donated.empty() || o >= plan.reusable.size()) continue;
     for (const int argument : plan.reusable[o]) {

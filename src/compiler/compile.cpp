@@ -276,7 +276,7 @@ std::shared_ptr<const runtime::Executable> find_stored(Compilation& c,
   std::optional<StoredProgram> stored = c.stage("find", [&] { return find_program(key); });
   if (!stored) return nullptr;
   try {
-    parts.code = c.stage("link", [&] { return load_object(stored->object, kEntry, c.name()); });
+    parts.code = c.stage("link", [&] { return load_object(stored->object(), kEntry, c.name()); });
   } catch (const InternalError& e) {
     runtime::disk_cache::reject(key, e.what());
     return nullptr;

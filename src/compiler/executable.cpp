@@ -2,11 +2,11 @@
 #include "compiler/executable.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include "compiler/compile.hpp"
 #include "compiler/emit.hpp"
 #include "compiler/native_call.hpp"
-#include "core/concrete.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/history.hpp"
 
@@ -15,23 +15,20 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-/// Addresses, on the stack unless there are many.
-template <class T>
-class Pointers {
+/// Room for addresses, on the stack unless there are many.
+class Addresses {
  public:
-  explicit Pointers(std::size_t n) {
-    if (n > kInline) {
-      heap_.resize(n);
-      data_ = heap_.data();
-    }
+  explicit Addresses(std::size_t n) {
+    if (n <= std::size(inline_)) return;
+    heap_ = std::make_unique_for_overwrite<void*[]>(n);
+    data_ = heap_.get();
   }
-  T* data() { return data_; }
+  void** data() { return data_; }
 
  private:
-  static constexpr std::size_t kInline = 32;
-  T inline_[kInline];
-  std::vector<T> heap_;
-  T* data_ = inline_;
+  void* inline_[48];
+  std::unique_ptr<void*[]> heap_;
+  void** data_ = inline_;
 };
 
 /// The arena, on the stack too where it is small.
@@ -58,50 +55,53 @@ class ArenaMemory {
 NativeExecutable::NativeExecutable(Parts parts)
     : Executable(parts.out_avals.size(), !parts.launch.host_steps.empty()),
       parts_(std::move(parts)),
-      out_avals_(std::move(parts_.out_avals)),
+      results_(parts_.out_avals.begin(), parts_.out_avals.end()),
       entry_(reinterpret_cast<EntryFunction>(parts_.code->entry())) {
-  for (const Aval& a : out_avals_)
-    out_bytes_.push_back(static_cast<std::size_t>(detail::checked_bytes(a)));
+  parts_.out_avals.clear();
+  for (const Array& c : parts_.consts) const_data_.push_back(detail::dense_data(c));
   info_ = parts_.info;
   if (!parts_.options.profile) return;
   labels_ = with_plan([&](const Parts& parts) { return step_labels(*parts.plan, info_.name); });
   run_label_ = runtime::profile_label("run", info_.name);
 }
 
-// The memory of result o: that of a donated argument which the plan lets it take over and no other
+// The memory of a result: that of a donated argument which the plan lets it take over and no other
 // result has taken, or new.
-Array NativeExecutable::result(int o, std::span<const Array> inputs,
-                               const std::vector<bool>& donated, const char* call) const {
-  const Aval& aval = out_avals_[static_cast<std::size_t>(o)];
-  const std::size_t bytes = out_bytes_[static_cast<std::size_t>(o)];
-  for (const int argument : parts_.launch.reusable[static_cast<std::size_t>(o)]) {
-    const int i = argument - static_cast<int>(parts_.consts.size());
-    if (i < 0 || !donated[static_cast<std::size_t>(i)]) continue;
-    detail::DeviceBuffer& buffer =
-        detail::concrete_node(inputs[static_cast<std::size_t>(i)]).buffer();
-    if (buffer.donated() || buffer.bytes() != bytes) continue;
-    runtime::count(runtime::live_counters().donations);
-    return detail::with_aval(buffer.donate_into(inputs[static_cast<std::size_t>(i)], call), aval);
+void NativeExecutable::make_results(std::span<const Array> inputs, const std::vector<bool>& donated,
+                                    const char* call, std::span<Array> outputs,
+                                    void** addresses) const {
+  const auto num_consts = static_cast<int>(parts_.consts.size());
+  const auto taken_over = [&](std::size_t o) {
+    for (const int argument : parts_.launch.reusable[o]) {
+      const int i = argument - num_consts;
+      if (i < 0 || !donated[static_cast<std::size_t>(i)]) continue;
+      const Array& input = inputs[static_cast<std::size_t>(i)];
+      detail::DeviceBuffer& buffer = detail::concrete_node(input).buffer();
+      if (buffer.donated() || buffer.bytes() != results_[o].bytes()) continue;
+      runtime::count(runtime::live_counters().donations);
+      return detail::with_aval(buffer.donate_into(input, call), results_[o].aval());
+    }
+    return results_[o].make_uninitialized();
+  };
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    outputs[o] = taken_over(o);
+    addresses[o] = detail::dense_data(outputs[o]);
   }
-  return detail::make_uninitialized(aval, bytes);
 }
 
 void NativeExecutable::execute_into(std::span<const Array> inputs, const std::vector<bool>& donated,
                                     std::span<Array> outputs, const char* call) const {
   runtime::count(runtime::call_counters().executions);
-  const std::size_t num_consts = parts_.consts.size(), num_args = num_consts + inputs.size();
-  Pointers<const void*> args(num_args);
-  for (std::size_t i = 0; i < num_consts; ++i)
-    args.data()[i] = detail::data_of<void>(parts_.consts[i]);
+  const std::size_t num_consts = const_data_.size(), num_args = num_consts + inputs.size();
+  Addresses addresses(num_args + outputs.size());
+  void** const args = addresses.data();
+  void** const results = args + num_args;
+  std::copy(const_data_.begin(), const_data_.end(), args);
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    args.data()[num_consts + i] = detail::known_concrete_node(inputs[i]).data();
-
-  Pointers<void*> results(outputs.size());
-  for (std::size_t o = 0; o < outputs.size(); ++o) {
-    outputs[o] = donated.empty() ? detail::make_uninitialized(out_avals_[o], out_bytes_[o])
-                                 : result(static_cast<int>(o), inputs, donated, call);
-    results.data()[o] = detail::known_concrete_node(outputs[o]).data();
-  }
+    args[num_consts + i] = detail::dense_data(inputs[i]);
+  if (donated.empty()) [[likely]]
+    detail::DenseType::make_uninitialized(results_, outputs, results);
+  else make_results(inputs, donated, call, outputs, results);
 
   const ArenaMemory arena(parts_.launch.arena_bytes);
   HostState host;
@@ -109,7 +109,7 @@ void NativeExecutable::execute_into(std::span<const Array> inputs, const std::ve
   host.labels = &labels_;
   const runtime::ProfileSpan span(run_label_);
   Context context{nullptr, nullptr, arena.data(), nullptr, &host};
-  if (call_native(entry_, &context, args.data(), results.data()) != 0) {
+  if (call_native(entry_, &context, args, results) != 0) {
     std::fill(outputs.begin(), outputs.end(), Array());
     std::rethrow_exception(host.error);
   }

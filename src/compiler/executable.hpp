@@ -6,6 +6,7 @@
 
 #include "compiler/plan.hpp"
 #include "compiler/program_store.hpp"
+#include "core/concrete.hpp"
 #include "runtime/backend.hpp"
 
 namespace telamon {
@@ -35,8 +36,8 @@ class NativeExecutable final : public runtime::Executable {
   MemoryAnalysis memory_analysis(const std::vector<bool>& donated) const override;
 
  private:
-  Array result(int o, std::span<const Array> inputs, const std::vector<bool>& donated,
-               const char* call) const;
+  void make_results(std::span<const Array> inputs, const std::vector<bool>& donated,
+                    const char* call, std::span<Array> outputs, void** addresses) const;
   Parts planned() const;  ///< the same once more, with a plan
   /// f of the parts with a plan.
   template <class F>
@@ -50,8 +51,8 @@ class NativeExecutable final : public runtime::Executable {
   Parts parts_;
   std::vector<runtime::ProfileLabelPtr> labels_;  ///< of the steps, in code that marks them
   runtime::ProfileLabelPtr run_label_;
-  std::vector<Aval> out_avals_;
-  std::vector<std::size_t> out_bytes_;
+  std::vector<void*> const_data_;  ///< only read
+  std::vector<detail::DenseType> results_;
   EntryFunction entry_;
 };
 

@@ -1,5 +1,6 @@
 // Lowering to core operations.
 #include <algorithm>
+#include <unordered_set>
 
 #include "compiler/dot.hpp"
 #include "compiler/forms.hpp"
@@ -31,7 +32,9 @@ class Lowerer {
  private:
   // Whether nothing is to be lowered, as in most long programs: they stay as they are.
   bool is_low(const Jaxpr& jaxpr) const {
+    std::unordered_set<const PrimitiveBase*> low;  // with whatever parameters
     return std::all_of(jaxpr.eqns().begin(), jaxpr.eqns().end(), [&](const Eqn& eqn) {
+      if (low.contains(eqn.primitive)) return true;
       if (is_region(*eqn.primitive)) return false;
       const auto operand = [&](std::size_t i) { return jaxpr.aval(eqn.inputs[i]); };
       if (eqn.primitive == &dot_general_p) {
@@ -40,8 +43,10 @@ class Lowerer {
       }
       const Lowering* lowering = eqn.primitive->rules().lowering();
       if (lowering == nullptr) return false;  // which is an error
-      return !std::holds_alternative<Lowering::Ops>(lowering->form) ||
-             (finds_place(eqn) && stays(eqn, operand(0)));
+      if (std::holds_alternative<Lowering::Ops>(lowering->form))
+        return finds_place(eqn) && stays(eqn, operand(0));
+      low.insert(eqn.primitive);
+      return true;
     });
   }
 

@@ -3,6 +3,8 @@
 #include "compiler/native_loader.hpp"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #if defined(__x86_64__) && defined(__ELF__)
 #include <llvm/ExecutionEngine/JITLink/ELF_x86_64.h>
 #else
@@ -10,6 +12,7 @@
 #endif
 #include <llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
@@ -75,32 +78,119 @@ class Symbols {
   std::unordered_map<std::string, void*> addresses_;
 };
 
-jitlink::InProcessMemoryManager& memory() {
-  static auto* manager =
-      llvm::cantFail(jitlink::InProcessMemoryManager::Create()).release();  // leaked, as above
-  return *manager;
-}
+/// Memory for the code of one program: filled first, then run. All its objects lie in one mapping, whose
+/// pages come with it: a mapping for each of them, and a fault for each page, takes as long as the linking.
+class CodeMemory {
+ public:
+  CodeMemory() = default;
+  CodeMemory(const CodeMemory&) = delete;
+  CodeMemory& operator=(const CodeMemory&) = delete;
+  ~CodeMemory() {
+    for (const Mapping& m : mappings_) ::munmap(m.begin, m.size);
+  }
+  /// About as many bytes will be wanted in all.
+  void expect(std::size_t bytes) { expected_ = bytes; }
+  /// Zeros; null when there is no memory. What may be written to while the program runs lies apart.
+  char* take(std::size_t bytes, std::size_t align, bool writable) {
+    for (Mapping& m : mappings_) {
+      const std::size_t at = (m.used + align - 1) / align * align;
+      if (m.writable != writable || at + bytes > m.size) continue;
+      m.used = at + bytes;
+      return m.begin + at;
+    }
+    if (!map(writable ? bytes : std::max(bytes, expected_), writable)) return nullptr;
+    mappings_.back().used = bytes;
+    return mappings_.back().begin;
+  }
+  /// From now on the code can be run, and no longer be written to.
+  bool seal() {
+    for (Mapping& m : mappings_) {
+      const std::size_t used = whole_pages(m.used);
+      if (used < m.size) ::munmap(m.begin + used, m.size - used);
+      m.size = used;
+      if (m.writable) continue;
+      if (::mprotect(m.begin, m.size, PROT_READ | PROT_EXEC) != 0) return false;
+      __builtin___clear_cache(m.begin, m.begin + m.size);
+    }
+    return true;
+  }
+
+ private:
+  struct Mapping {
+    char* begin;
+    std::size_t size, used;
+    bool writable;
+  };
+  static std::size_t whole_pages(std::size_t bytes) {
+    static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    return std::max<std::size_t>((bytes + page - 1) / page, 1) * page;
+  }
+  bool map(std::size_t bytes, bool writable) {
+#if defined(MAP_POPULATE)
+    constexpr int kPages = MAP_POPULATE;
+#else
+    constexpr int kPages = 0;
+#endif
+    const std::size_t size = whole_pages(bytes);
+    void* const begin =
+        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | kPages, -1, 0);
+    if (begin == MAP_FAILED) return false;
+    mappings_.push_back({static_cast<char*>(begin), size, 0, writable});
+    return true;
+  }
+
+  std::size_t expected_ = 0;
+  std::vector<Mapping> mappings_;
+};
 
 class LinkedCode final : public NativeCode {
  public:
-  LinkedCode() = default;
-  LinkedCode(const LinkedCode&) = delete;
-  LinkedCode& operator=(const LinkedCode&) = delete;
-  ~LinkedCode() override {
-    if (memory_.empty()) return;
-    if (auto error = memory().deallocate(std::move(memory_))) llvm::consumeError(std::move(error));
-  }
-  void add(jitlink::JITLinkMemoryManager::FinalizedAlloc memory) {
-    memory_.push_back(std::move(memory));
-  }
+  CodeMemory& memory() { return memory_; }
   void set_entry(void* entry) { entry_ = entry; }
 
  private:
-  std::vector<jitlink::JITLinkMemoryManager::FinalizedAlloc> memory_;
+  CodeMemory memory_;
+};
+
+/// What the linker knows of that memory: it is given back with the program, never by object.
+class MemoryManager final : public jitlink::JITLinkMemoryManager {
+ public:
+  explicit MemoryManager(CodeMemory& memory) : memory_(memory) {}
+
+  void allocate(const jitlink::JITLinkDylib*, jitlink::LinkGraph& graph,
+                OnAllocatedFunction next) override {
+    jitlink::BasicLayout layout(graph);
+    for (auto& [group, segment] : layout.segments()) {
+      const bool writable = is_writable(group.getMemProt());
+      segment.WorkingMem = memory_.take(segment.ContentSize + segment.ZeroFillSize,
+                                        segment.Alignment.value(), writable);
+      if (segment.WorkingMem == nullptr)
+        return next(llvm::make_error<llvm::StringError>("there is no memory for it",
+                                                        llvm::inconvertibleErrorCode()));
+      segment.Addr = llvm::orc::ExecutorAddr::fromPtr(segment.WorkingMem);
+    }
+    if (auto error = layout.apply()) return next(std::move(error));
+    next(std::make_unique<Filled>());
+  }
+  void deallocate(std::vector<FinalizedAlloc> parts, OnDeallocatedFunction done) override {
+    for (FinalizedAlloc& part : parts) part.release();
+    done(llvm::Error::success());
+  }
+
+ private:
+  struct Filled final : InFlightAlloc {
+    void abandon(OnAbandonedFunction done) override { done(llvm::Error::success()); }
+    void finalize(OnFinalizedFunction done) override {
+      done(FinalizedAlloc(llvm::orc::ExecutorAddr()));
+    }
+  };
+  static bool is_writable(llvm::orc::MemProt protection) {
+    return (static_cast<int>(protection) & static_cast<int>(llvm::orc::MemProt::Write)) != 0;
+  }
+  CodeMemory& memory_;
 };
 
 struct Linked {
-  jitlink::JITLinkMemoryManager::FinalizedAlloc memory;
   std::unordered_map<std::string, void*> functions;  // that this object and those before it define
   std::string error;
 };
@@ -108,9 +198,10 @@ struct Linked {
 /// Everything happens in the calling thread, before jitlink::link returns.
 class LinkContext final : public jitlink::JITLinkContext {
  public:
-  explicit LinkContext(Linked& result) : JITLinkContext(nullptr), result_(result) {}
+  LinkContext(Linked& result, CodeMemory& memory)
+      : JITLinkContext(nullptr), result_(result), memory_(memory) {}
 
-  jitlink::JITLinkMemoryManager& getMemoryManager() override { return memory(); }
+  jitlink::JITLinkMemoryManager& getMemoryManager() override { return memory_; }
 
   void notifyFailed(llvm::Error error) override {
     result_.error = llvm::toString(std::move(error));
@@ -142,11 +233,12 @@ class LinkContext final : public jitlink::JITLinkContext {
   }
 
   void notifyFinalized(jitlink::JITLinkMemoryManager::FinalizedAlloc memory) override {
-    result_.memory = std::move(memory);
+    memory.release();
   }
 
  private:
   Linked& result_;
+  MemoryManager memory_;
 };
 
 // By name, so that the linkers of all other formats and processors stay out of the library.
@@ -199,16 +291,18 @@ std::shared_ptr<NativeCode> load_object(std::string_view object, const std::stri
                                         std::string_view program) {
   const std::vector<std::string_view> objects = split_objects(object);
   auto code = std::make_shared<LinkedCode>();
+  code->memory().expect(object.size());
   Linked linked;
   for (std::size_t i = objects.size(); i-- > 0;) {  // the first one calls the others
     auto graph =
         kReadObject(llvm::MemoryBufferRef({objects[i].data(), objects[i].size()}, "telamon"));
     if (!graph)
       throw InternalError("cannot read generated code: " + llvm::toString(graph.takeError()));
-    kLink(std::move(*graph), std::make_unique<LinkContext>(linked));
+    kLink(std::move(*graph), std::make_unique<LinkContext>(linked, code->memory()));
     if (!linked.error.empty()) throw InternalError("cannot link generated code: " + linked.error);
-    code->add(std::move(linked.memory));
   }
+  if (!code->memory().seal())
+    throw InternalError("cannot link generated code: the system does not let it be run");
   const auto found = linked.functions.find(entry);
   if (found == linked.functions.end())
     throw InternalError("cannot link generated code: there is no entry point " + entry);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <set>
 #include <unordered_map>
 
@@ -43,25 +44,44 @@ class Bytes {
  public:
   /// Seven bits in a byte, the last of which is below 128: most numbers are small.
   void number(std::int64_t n) {
+    make_room(10);
     auto rest = static_cast<std::uint64_t>(n);
-    for (; rest >= 128; rest >>= 7) byte(static_cast<int>(rest % 128 + 128));
-    byte(static_cast<int>(rest));
+    for (; rest >= 128; rest >>= 7) *end_++ = static_cast<std::uint8_t>(rest % 128 + 128);
+    *end_++ = static_cast<std::uint8_t>(rest);
   }
-  void byte(int n) { bytes_ += static_cast<char>(n); }
+  void byte(int n) {
+    make_room(1);
+    *end_++ = static_cast<std::uint8_t>(n);
+  }
   void text(std::string_view s) {
     number(static_cast<std::int64_t>(s.size()));
-    bytes_ += s;
+    raw(s.data(), s.size());
   }
   void raw(const void* from, std::size_t size) {
-    bytes_.append(static_cast<const char*>(from), size);
+    make_room(size);
+    if (size > 0) std::memcpy(end_, from, size);
+    end_ += size;
   }
-  Key hash() const {
-    return llvm::BLAKE3::hash<std::tuple_size_v<Key>>(
-        {reinterpret_cast<const std::uint8_t*>(bytes_.data()), bytes_.size()});
-  }
+  Key hash() const { return llvm::BLAKE3::hash<std::tuple_size_v<Key>>({bytes_.get(), size()}); }
 
  private:
-  std::string bytes_;
+  // No std::string: a call and a zero at the end for each byte are half the time of a key.
+  void make_room(std::size_t n) {
+    if (static_cast<std::size_t>(limit_ - end_) < n) [[unlikely]]
+      grow(n);
+  }
+  void grow(std::size_t n) {
+    const std::size_t old = size(), wanted = std::max<std::size_t>(2 * (old + n), 4096);
+    auto grown = std::make_unique_for_overwrite<std::uint8_t[]>(wanted);
+    if (old > 0) std::memcpy(grown.get(), bytes_.get(), old);
+    bytes_ = std::move(grown);
+    end_ = bytes_.get() + old;
+    limit_ = bytes_.get() + wanted;
+  }
+  std::size_t size() const { return static_cast<std::size_t>(end_ - bytes_.get()); }
+
+  std::unique_ptr<std::uint8_t[]> bytes_;
+  std::uint8_t *end_ = nullptr, *limit_ = nullptr;
 };
 
 /// The variables that may change what is compiled: all of the library's but these.
@@ -104,16 +124,51 @@ class ProgramBytes {
   }
 
  private:
+  /// A primitive with its parameters, as the bytes say it.
+  struct Application {
+    const PrimitiveBase* primitive;
+    Params params;
+    int operation;       // -1: the program cannot be known by its text
+    std::string fields;  // of the parameters
+  };
+
   bool add(const Eqn& eqn) {
-    const auto [known, fresh] = operations_.try_emplace(eqn.primitive, -1);
-    if (fresh) known->second = operation(*eqn.primitive);
-    if (known->second < 0) return false;
-    out_.byte(known->second);
+    const Application& applied = application(*eqn.primitive, eqn.params);
+    if (applied.operation < 0) return false;
+    out_.byte(applied.operation);
     out_.byte(static_cast<int>(eqn.effect));
     out_.number(static_cast<std::int64_t>(eqn.inputs.size()));
     for (const Atom& a : eqn.inputs) add(a);
     out_.number(static_cast<std::int64_t>(eqn.outputs.size()));
-    return add(*eqn.primitive, eqn.params);
+    out_.text(applied.fields);
+    if (!eqn.params.has_jaxprs()) return true;
+    const auto jaxprs = eqn.params.jaxprs();
+    return std::all_of(jaxprs.begin(), jaxprs.end(), [&](const Jaxpr& j) { return add(j); });
+  }
+
+  // Long programs apply few primitives in few ways: most are found among those met last.
+  const Application& application(const PrimitiveBase& primitive, const Params& params) {
+    const std::size_t hash =
+        detail::combine_hash(std::hash<const void*>{}(&primitive), params.hash());
+    const Application*& last = met_last_[hash % std::size(met_last_)];
+    const auto is_it = [&](const Application& a) {
+      return a.primitive == &primitive && a.params == params;
+    };
+    if (last != nullptr && is_it(*last)) return *last;
+    const auto [begin, end] = applications_.equal_range(hash);
+    const auto found = std::find_if(begin, end, [&](const auto& a) { return is_it(a.second); });
+    last = found != end ? &found->second
+                        : &applications_.emplace(hash, describe(primitive, params))->second;
+    return *last;
+  }
+
+  static Application describe(const PrimitiveBase& primitive, const Params& params) {
+    Application a{&primitive, params, operation(primitive), {}};
+    if (a.operation < 0) return a;
+    const Text t = text(primitive, params);
+    if (t.complete) a.fields = t.fields;
+    else a.operation = -1;
+    return a;
   }
 
   static int operation(const PrimitiveBase& primitive) {
@@ -122,18 +177,6 @@ class ProgramBytes {
     const bool own = found != std::end(kOperations) && *found == primitive.name() &&
                      !detail::has_replaced_lowering(primitive);
     return own ? static_cast<int>(found - std::begin(kOperations)) : -1;
-  }
-
-  bool add(const PrimitiveBase& primitive, const Params& params) {
-    const auto [known, fresh] = texts_.try_emplace(params);
-    Text& t = known->second;
-    if (fresh) t = text(primitive, params);
-    if (!t.complete) return false;
-    out_.text(t.fields);
-    for (const Jaxpr& j : params.jaxprs()) {
-      if (!add(j)) return false;
-    }
-    return true;
   }
 
   struct Text {
@@ -165,20 +208,15 @@ class ProgramBytes {
     out_.raw(detail::data_of<char>(a.literal()), size_of(a.literal().dtype()));
   }
   void add(const Aval& aval) {
-    out_.byte(static_cast<int>(aval.dtype));
-    out_.byte(aval.weak_type ? 1 : 0);
+    out_.byte(2 * static_cast<int>(aval.dtype) + (aval.weak_type ? 1 : 0));
     out_.number(aval.ndim());
     for (const std::int64_t d : aval.shape) out_.number(d);
   }
 
   static constexpr std::int64_t kLiteral = 0;  // else the number of a variable, from 1 on
-  struct ParamsHash {
-    std::size_t operator()(const Params& p) const { return p.hash(); }
-  };
-
   Bytes& out_;
-  std::unordered_map<const PrimitiveBase*, int> operations_;
-  std::unordered_map<Params, Text, ParamsHash> texts_;
+  std::unordered_multimap<std::size_t, Application> applications_;  // by hash
+  const Application* met_last_[256] = {};
 };
 
 }  // namespace

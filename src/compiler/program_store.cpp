@@ -148,8 +148,10 @@ void store_program(const runtime::disk_cache::Key& key, const Plan& plan,
 
 namespace {
 
-std::optional<StoredProgram> read_program(Reader in) {
+std::optional<StoredProgram> read_program(std::string bytes) {
   StoredProgram p;
+  p.bytes = std::move(bytes);
+  Reader in(p.bytes);
   p.launch.arena_bytes = in.number();
   in.list(p.launch.reusable, [&] {
     std::vector<int> arguments;
@@ -170,7 +172,7 @@ std::optional<StoredProgram> read_program(Reader in) {
   p.info.library_calls = static_cast<int>(in.number());
   in.list(p.info.steps, [&] { return std::string(in.text()); });
   p.info.arena_bytes = static_cast<std::size_t>(p.launch.arena_bytes);
-  p.object = std::string(in.text());
+  p.object_bytes = in.text().size();
   if (in.at_end() && p.launch.host_steps.size() == programs.size()) return p;
   return std::nullopt;
 }
@@ -178,11 +180,11 @@ std::optional<StoredProgram> read_program(Reader in) {
 }  // namespace
 
 std::optional<StoredProgram> find_program(const runtime::disk_cache::Key& key) {
-  const std::optional<std::string> bytes = runtime::disk_cache::load(key);
+  std::optional<std::string> bytes = runtime::disk_cache::load(key);
   if (!bytes) return std::nullopt;
   std::string why = "it is of another form";
   try {
-    if (auto program = read_program(Reader(*bytes))) return program;
+    if (auto program = read_program(std::move(*bytes))) return program;
   } catch (const Error& e) { why = e.what(); }
   runtime::disk_cache::reject(key, why);
   return std::nullopt;

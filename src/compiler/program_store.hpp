@@ -11,6 +11,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/plan.hpp"
@@ -33,7 +34,11 @@ Launch launch_of(const Plan& plan);
 struct StoredProgram {
   Launch launch;
   ExecutableInfo info;  ///< without name and times
-  std::string object;
+  std::string bytes;    ///< as they were found
+  std::size_t object_bytes = 0;
+  std::string_view object() const {  ///< the last of them
+    return std::string_view(bytes).substr(bytes.size() - object_bytes);
+  }
 };
 
 /// What compiles a program, and for what: this build of the library, LLVM and the processor.

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "core/element.hpp"
 #include "core/size_errors.hpp"
 #include "core/trace.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/kernels/copy.hpp"
+#include "runtime/small_blocks.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -21,46 +23,36 @@ const Device& host_device() {
 
 DeviceBuffer* DeviceBuffer::make(std::size_t bytes) {
   static_assert(sizeof(DeviceBuffer) <= kHeader);
-  if (is_small(bytes)) return make_with_room(bytes, 0);
-  auto* const header = static_cast<std::byte*>(runtime::allocate(kAlign));
+  void* const header = runtime::take_block(0);
   try {
-    return new (header)
-        DeviceBuffer(static_cast<std::byte*>(runtime::allocate(bytes)), bytes, kAlign);
+    return new (header) DeviceBuffer(static_cast<std::byte*>(runtime::allocate(bytes)), bytes, 0);
   } catch (...) {
-    runtime::deallocate(header, kAlign);
+    runtime::give_block(header, 0);
     throw;
   }
-}
-
-DeviceBuffer* DeviceBuffer::make_with_room(std::size_t bytes, std::size_t room) {
-  const std::size_t before = aligned(kHeader + room), block = before + std::max(bytes, kAlign);
-  auto* const header = static_cast<std::byte*>(runtime::allocate(block));
-  return new (header) DeviceBuffer(header + before, bytes, block);
 }
 
 void DeviceBuffer::destroy() const {
   if (lender_ != nullptr) lender_->release();
   else if (!is_inline() && data_ != nullptr) runtime::deallocate(data_, bytes_);
-  runtime::deallocate(const_cast<DeviceBuffer*>(this), block_);
+  runtime::give_block(const_cast<DeviceBuffer*>(this), size_class_);
 }
 
 Array DeviceBuffer::donate_into(const Array& like, const char* call) {
-  auto* const fresh = new (runtime::allocate(kAlign)) DeviceBuffer(nullptr, bytes_, kAlign);
+  auto* const fresh = new (runtime::take_block(0)) DeviceBuffer(nullptr, bytes_, 0);
   fresh->data_ = std::exchange(data_, nullptr);
   if (lender_ != nullptr || is_inline()) {
     fresh->lender_ = lender_ != nullptr ? lender_ : this;
     fresh->lender_->retain();
   }
   mark_donated(call);
-  return Array(new ConcreteNode(like.aval(), fresh));
+  return Array::holder_of(new ConcreteNode(like.aval(), fresh, ArrayNode::Held{}));
 }
 
 ConcreteNode::ConcreteNode(ShapedArray aval, DeviceBuffer* buffer)
-    : ArrayNode(Kind::concrete, std::move(aval)), buffer_(buffer) {
-  buffer_->retain();
-}
-ConcreteNode::ConcreteNode(ShapedArray aval, DeviceBuffer* buffer, std::ptrdiff_t offset)
-    : ArrayNode(Kind::concrete, std::move(aval)), buffer_(buffer), offset_(offset), dense_(false) {
+    : ConcreteNode(Kind::dense, std::move(aval), buffer) {}
+ConcreteNode::ConcreteNode(Kind kind, ShapedArray aval, DeviceBuffer* buffer)
+    : ArrayNode(kind, std::move(aval)), buffer_(buffer) {
   buffer_->retain();
 }
 // In the buffer's block the node holds the buffer until its own memory is no longer needed.
@@ -71,6 +63,19 @@ void* ConcreteNode::operator new(std::size_t size) { return runtime::allocate(si
 void ConcreteNode::operator delete(void* p, std::size_t size) {
   if (DeviceBuffer::is_room(p)) DeviceBuffer::of_room(p)->release();
   else runtime::deallocate(p, size);
+}
+inline void ConcreteNode::destroy_in_room() const {
+  const DeviceBuffer* const buffer = buffer_;
+  std::destroy_at(&aval_);  // all that a destructor would do
+  if (drop_reference(buffer->count_))
+    runtime::give_block(const_cast<DeviceBuffer*>(buffer), buffer->size_class_);
+}
+
+// The way of most arrays: their node lies in the block of their buffer, which nobody shares.
+void ArrayNode::destroy() const {
+  if (is_dense() && DeviceBuffer::is_room(this)) [[likely]]
+    static_cast<const ConcreteNode*>(this)->destroy_in_room();
+  else delete this;
 }
 
 void ConcreteNode::throw_donated() const {
@@ -99,15 +104,54 @@ void check_dense(std::string_view name, const ShapedArray& aval) {
                          "; use smaller sizes, or compute it under jit with what it is used for");
 }
 
-Array make_uninitialized(const ShapedArray& aval) {
-  return make_uninitialized(aval, static_cast<std::size_t>(checked_bytes(aval)));
+namespace {
+
+struct SmallBlock {
+  std::size_t data;
+  int size_class;
+};
+SmallBlock small_block(std::size_t bytes) {
+  const std::size_t data = DeviceBuffer::data_behind(sizeof(ConcreteNode), bytes);
+  return {data, runtime::size_class(data + bytes).index};
+}
+inline ConcreteNode* make_small(const ShapedArray& aval, std::size_t bytes, SmallBlock b) {
+  void* const block = runtime::take_block(b.size_class);
+  DeviceBuffer* const buffer = DeviceBuffer::make_in(block, b.size_class, b.data, bytes);
+  return new (buffer->room()) ConcreteNode(aval, buffer, ArrayNode::Held{});
+}
+ConcreteNode* make_large(const ShapedArray& aval, std::size_t bytes) {
+  return new ConcreteNode(aval, DeviceBuffer::make(bytes), ArrayNode::Held{});
 }
 
-Array make_uninitialized(const ShapedArray& aval, std::size_t bytes) {
-  if (!DeviceBuffer::is_small(bytes))
-    return Array(new ConcreteNode(aval, DeviceBuffer::make(bytes), ArrayNode::Checked{}));
-  DeviceBuffer* const buffer = DeviceBuffer::make_with_room(bytes, sizeof(ConcreteNode));
-  return Array(new (buffer->room()) ConcreteNode(aval, buffer, ArrayNode::Checked{}));
+}  // namespace
+
+Array make_uninitialized(const ShapedArray& aval) {
+  const auto bytes = static_cast<std::size_t>(checked_bytes(aval));
+  return Array::holder_of(DeviceBuffer::is_small(bytes)
+                              ? make_small(aval, bytes, small_block(bytes))
+                              : make_large(aval, bytes));
+}
+
+DenseType::DenseType(const ShapedArray& aval)
+    : aval_(aval), bytes_(static_cast<std::size_t>(checked_bytes(aval))) {
+  if (!DeviceBuffer::is_small(bytes_)) return;
+  const SmallBlock block = small_block(bytes_);
+  data_ = block.data;
+  size_class_ = block.size_class;
+}
+inline ConcreteNode* DenseType::make() const {
+  return size_class_ >= 0 ? make_small(aval_, bytes_, {data_, size_class_})
+                          : make_large(aval_, bytes_);
+}
+Array DenseType::make_uninitialized() const { return Array::holder_of(make()); }
+void DenseType::make_uninitialized(std::span<const DenseType> types, std::span<Array> places,
+                                   void** data) {
+  Array* place = places.data();
+  for (const DenseType& type : types) {
+    ConcreteNode* const node = type.make();
+    *data++ = node->buffer().data();
+    Array::holder_of(node).swap(*place++);
+  }
 }
 
 ConcreteNode& concrete_node(const Array& x) {

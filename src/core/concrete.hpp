@@ -4,10 +4,13 @@
 // needs dense memory asks for `contiguous(x)` first.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,12 +31,20 @@ const Device& host_device();
 /// Reference-counted memory. Donation leaves the buffer empty: later use is an error that names the call.
 class DeviceBuffer {
  public:
-  /// Memory of that size, not initialised. Nobody holds it yet.
+  /// Where the data of a small buffer begin in its block if `room` bytes lie before them; the size of the
+  /// block is both together.
+  static constexpr std::size_t data_behind(std::size_t room, std::size_t bytes) {
+    const std::size_t align = std::clamp<std::size_t>(std::bit_ceil(bytes), 8, kAlign);
+    return (kHeader + room + align - 1) / align * align;
+  }
+  static constexpr bool is_small(std::size_t bytes) { return bytes <= kInlineBytes; }
+  /// Memory of that size, not initialised. Whoever makes a buffer holds it.
   static DeviceBuffer* make(std::size_t bytes);
-  /// The same, for small buffers, with room for an object of `room` bytes in the block: it may lie there
-  /// as long as it holds the buffer.
-  static DeviceBuffer* make_with_room(std::size_t bytes, std::size_t room);
-  static bool is_small(std::size_t bytes) { return bytes <= kInlineBytes; }
+  /// The same in a block of that size class (runtime/small_blocks.hpp), with room for an object before the
+  /// data: it may lie there as long as it holds the buffer.
+  static DeviceBuffer* make_in(void* block, int size_class, std::size_t data, std::size_t bytes) {
+    return new (block) DeviceBuffer(static_cast<std::byte*>(block) + data, bytes, size_class);
+  }
   /// Where the room is, and back. Never at a multiple of kAlign, where all other blocks begin.
   void* room() { return reinterpret_cast<std::byte*>(this) + kHeader; }
   static DeviceBuffer* of_room(void* room) {
@@ -46,7 +57,7 @@ class DeviceBuffer {
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   const Device& device() const { return host_device(); }
-  bool donated() const { return donated_to_ != nullptr; }
+  bool donated() const { return data_ == nullptr; }
   const char* donated_to() const { return donated_to_; }
   /// Moves the memory into a new buffer; every handle of this one becomes unusable.
   /// `call` (a string that lives forever) names the donation in later errors.
@@ -59,22 +70,22 @@ class DeviceBuffer {
   int use_count() const { return count_.load(std::memory_order_acquire); }
 
  private:
-  // A small buffer lies behind its header in one block, aligned as every block is.
-  static constexpr std::size_t kAlign = 64, kHeader = 48, kInlineBytes = 960;
-  static constexpr std::size_t aligned(std::size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
+  friend class ConcreteNode;
+  // A small buffer lies behind its header in one block, as aligned as its size asks for.
+  static constexpr std::size_t kAlign = 64, kHeader = 40, kInlineBytes = 960;
 
-  DeviceBuffer(std::byte* data, std::size_t bytes, std::size_t block)
-      : data_(data), bytes_(bytes), block_(static_cast<std::uint32_t>(block)) {}
+  DeviceBuffer(std::byte* data, std::size_t bytes, int size_class)
+      : data_(data), bytes_(bytes), size_class_(size_class) {}
   ~DeviceBuffer() = default;
   void mark_donated(const char* call) { donated_to_ = call; }
   void destroy() const;
-  bool is_inline() const { return block_ > kAlign; }  // more than the header
+  bool is_inline() const { return size_class_ > 0; }  // more than the header
 
-  std::byte* data_;
+  std::byte* data_;  // null after a donation
   std::size_t bytes_;
   const char* donated_to_ = nullptr;
-  mutable std::atomic<int> count_{0};
-  std::uint32_t block_;                   // its bytes: this header, and what lies behind it
+  mutable std::atomic<int> count_{1};
+  int size_class_;                        // of its block: this header, and what lies behind it
   const DeviceBuffer* lender_ = nullptr;  // whose block the memory lies in, after a donation
 };
 
@@ -83,20 +94,15 @@ class DeviceBuffer {
 class ConcreteNode : public ArrayNode {
  public:
   ConcreteNode(ShapedArray aval, DeviceBuffer* buffer);
-  ConcreteNode(const ShapedArray& aval, DeviceBuffer* buffer, Checked)
-      : ArrayNode(Kind::concrete, aval, Checked{}), buffer_(buffer) {
-    buffer_->retain();
-  }
+  /// Takes over the buffer from whoever made it.
+  ConcreteNode(const ShapedArray& aval, DeviceBuffer* buffer, Held)
+      : ArrayNode(Kind::dense, aval, Held{}), buffer_(buffer) {}
   ~ConcreteNode() override;
 
   DeviceBuffer& buffer() const { return *buffer_; }
   /// First element. DonatedBufferError after donation.
-  std::byte* data() const {
-    if (buffer_->donated()) throw_donated();
-    return buffer_->data() + offset_;
-  }
+  inline std::byte* data() const;
   const Shape& strides() const;  ///< in bytes, of an array that is not dense
-  bool is_dense() const { return dense_; }
 
   static void* operator new(std::size_t size);
   static void* operator new(std::size_t, void* where) { return where; }
@@ -104,13 +110,13 @@ class ConcreteNode : public ArrayNode {
   static void operator delete(void*, void*) {}
 
  protected:
-  ConcreteNode(ShapedArray aval, DeviceBuffer* buffer, std::ptrdiff_t offset);
+  ConcreteNode(Kind kind, ShapedArray aval, DeviceBuffer* buffer);
 
  private:
+  friend class ArrayNode;
+  void destroy_in_room() const;
   [[noreturn]] void throw_donated() const;
   DeviceBuffer* buffer_;
-  std::ptrdiff_t offset_ = 0;
-  bool dense_ = true;
 };
 
 /// A view with byte strides. Once compiled code has asked for its elements in dense memory they are kept
@@ -118,18 +124,27 @@ class ConcreteNode : public ArrayNode {
 class StridedNode final : public ConcreteNode {
  public:
   StridedNode(ShapedArray aval, DeviceBuffer* buffer, Shape strides, std::ptrdiff_t offset)
-      : ConcreteNode(std::move(aval), buffer, offset), strides_(std::move(strides)) {}
+      : ConcreteNode(Kind::strided, std::move(aval), buffer),
+        strides_(std::move(strides)),
+        offset_(offset) {}
 
  private:
   friend class ConcreteNode;
   friend Array contiguous_and_kept(const Array& x);
   Shape strides_;
+  std::ptrdiff_t offset_;
   mutable std::once_flag once_;
   mutable Array dense_;
 };
 
 inline const Shape& ConcreteNode::strides() const {
   return static_cast<const StridedNode&>(*this).strides_;
+}
+inline std::byte* ConcreteNode::data() const {
+  std::byte* const first = buffer_->data();
+  if (first == nullptr) [[unlikely]]
+    throw_donated();
+  return is_dense() ? first : first + static_cast<const StridedNode&>(*this).offset_;
 }
 
 /// ShapeError unless an array can have this type: "eye: sizes must not be negative, got (2, -1)".
@@ -139,8 +154,25 @@ void check_type(std::string_view name, const ShapedArray& aval);
 void check_dense(std::string_view name, const ShapedArray& aval);
 /// An uninitialised dense array.
 Array make_uninitialized(const ShapedArray& aval);
-/// The same where the size of its elements together is known.
-Array make_uninitialized(const ShapedArray& aval, std::size_t bytes);
+/// The same of a type that is known to be one of an array, for those who make many.
+class DenseType {
+ public:
+  explicit DenseType(const ShapedArray& aval);
+  const ShapedArray& aval() const { return aval_; }
+  std::size_t bytes() const { return bytes_; }
+  Array make_uninitialized() const;
+  /// One of each, in places that are empty, and where their elements begin.
+  static void make_uninitialized(std::span<const DenseType> types, std::span<Array> places,
+                                 void** data);
+
+ private:
+  ConcreteNode* make() const;
+  ShapedArray aval_;
+  std::size_t bytes_;  // of its elements together
+  // The block of a small array.
+  std::size_t data_ = 0;
+  int size_class_ = -1;
+};
 /// Makes every byte that is not 0 a 1: memory from outside may hold anything as a bool.
 void make_bools(void* bytes, std::size_t n);
 /// The node of a concrete array; InternalError on a tracer.
@@ -149,8 +181,11 @@ ConcreteNode& concrete_node(const Array& x);
 inline const ConcreteNode& known_concrete_node(const Array& x) {
   return static_cast<const ConcreteNode&>(*x.node_or_null());
 }
-inline bool is_dense_value(const Array& x) {
-  return !x.node_or_null()->is_tracer() && known_concrete_node(x).is_dense();
+inline bool is_dense_value(const Array& x) { return x.node_or_null()->is_dense(); }
+/// First element of an array that is known to be concrete and dense.
+inline std::byte* dense_data(const Array& x) {
+  std::byte* const first = known_concrete_node(x).buffer().data();
+  return first != nullptr ? first : known_concrete_node(x).data();  // which throws
 }
 /// The same elements in dense row-major memory (the array itself when it is dense already).
 Array contiguous(const Array& x);

@@ -23,9 +23,10 @@ class UnnamedOutOfMemoryError : public OutOfMemoryError {
   using OutOfMemoryError::OutOfMemoryError;
 };
 
-/// f(), whose errors of size get a name: `describe()` gives "add of f32[3], f32[3]".
+/// f(), whose errors of size get a name: `describe()` gives "add of f32[3], f32[3]". Inline, since it is
+/// around every call of a compiled program, and what it catches lies apart anyway.
 template <class Describe, class F>
-auto with_operation(const Describe& describe, const F& f) {
+[[gnu::always_inline]] inline auto with_operation(const Describe& describe, const F& f) {
   try {
     return f();
   } catch (const UnnamedSizeError& e) {

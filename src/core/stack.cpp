@@ -61,11 +61,12 @@ std::string tracer_name(const Tracer& tracer) {
 }  // namespace
 
 Tracer::Tracer(MainTrace& main, const ShapedArray& aval)
-    : ArrayNode(Kind::tracer, aval), main_(main), created_(error_site()) {
+    : ArrayNode(Kind::tracer, aval, Held{}), main_(main), created_(error_site()) {
+  checked_bytes(aval);
   register_live();
 }
 Tracer::Tracer(MainTrace& main, const Array& like)
-    : ArrayNode(Kind::tracer, like.aval(), Checked{}), main_(main), created_(error_site()) {
+    : ArrayNode(Kind::tracer, like.aval(), Held{}), main_(main), created_(error_site()) {
   register_live();
 }
 void Tracer::register_live() {

@@ -100,7 +100,8 @@ class MainPtr {
   MainTrace* main_;
 };
 
-/// A boxed value: an aval and the interpreter it belongs to.
+/// A boxed value: an aval and the interpreter it belongs to. Made for the handle that holds it first
+/// (Array::holder_of).
 class Tracer : public ArrayNode {
  public:
   Tracer(MainTrace& main, const ShapedArray& aval);

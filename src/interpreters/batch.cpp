@@ -46,9 +46,11 @@ class BatchTrace final : public Trace {
   BatchTrace(AxisInfo axis, std::string name) : axis_(std::move(axis)), name_(std::move(name)) {}
   std::string describe() const override { return name_; }
   Array box(const Array& x, BatchAxis axis) const {
-    return axis ? Array(new BatchTracer(main(), x, axis)) : x;
+    return axis ? Array::holder_of(new BatchTracer(main(), x, axis)) : x;
   }
-  Array pure(const Array& x) override { return Array(new BatchTracer(main(), x, std::nullopt)); }
+  Array pure(const Array& x) override {
+    return Array::holder_of(new BatchTracer(main(), x, std::nullopt));
+  }
   Array lift(const Array& x) override { return pure(x); }
 
   Arrays process_primitive(const PrimitiveBase& primitive, const Params& params,

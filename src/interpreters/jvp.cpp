@@ -43,9 +43,11 @@ class JvpTrace final : public Trace {
     TELAMON_CHECK(
         is_tangent_type(tangent.aval(), primal.aval()),
         "tangent " + tangent.aval().to_string() + " of primal " + primal.aval().to_string());
-    return Array(new JvpTracer(main(), std::move(primal), tangent.array()));
+    return Array::holder_of(new JvpTracer(main(), std::move(primal), tangent.array()));
   }
-  Array pure(const Array& x) override { return Array(new JvpTracer(main(), x, Array())); }
+  Array pure(const Array& x) override {
+    return Array::holder_of(new JvpTracer(main(), x, Array()));
+  }
   Array lift(const Array& x) override { return pure(x); }
 
   Arrays process_primitive(const PrimitiveBase& primitive, const Params& params,

@@ -60,7 +60,7 @@ class PartialEvalTrace final : public Trace {
   JaxprBuilder& builder() { return builder_; }
 
   Array add_input(const Aval& aval) { return unknown(aval, Atom::var(builder_.add_input(aval))); }
-  Array pure(const Array& x) override { return Array(new PartialEvalTracer(main(), x)); }
+  Array pure(const Array& x) override { return Array::holder_of(new PartialEvalTracer(main(), x)); }
   Array lift(const Array& x) override { return pure(x); }
 
   /// The variable (or literal) that stands for a tracer in the jaxpr; a known value becomes a const.
@@ -99,7 +99,7 @@ class PartialEvalTrace final : public Trace {
 
  private:
   Array unknown(const Aval& aval, Atom atom) {
-    return Array(new PartialEvalTracer(main(), aval, std::move(atom)));
+    return Array::holder_of(new PartialEvalTracer(main(), aval, std::move(atom)));
   }
 
   Arrays record(const PrimitiveBase& primitive, const Params& params, Atoms inputs,

@@ -55,7 +55,7 @@ class StageTrace final : public Trace {
 
  private:
   Array tracer(const Aval& aval, Atom atom) {
-    return Array(new StageTracer(main(), aval, std::move(atom)));
+    return Array::holder_of(new StageTracer(main(), aval, std::move(atom)));
   }
   std::string name_;
   JaxprBuilder builder_;

@@ -36,7 +36,19 @@ std::size_t Atom::hash() const {
 
 namespace detail {
 
+/// The program itself, which detached handles share.
+struct JaxprBody {
+  int num_inputs = 0;
+  std::vector<Aval> avals;
+  std::vector<Eqn> eqns;
+  Atoms outs;
+  Effect effect = Effect::none;
+  mutable std::atomic<std::size_t> hash{0};  // 0: not computed yet
+};
+
 struct JaxprNode {
+  explicit JaxprNode(std::shared_ptr<const JaxprBody> b) : body(std::move(b)) {}
+
   // Derived programs, by type and key.
   struct MemoKey {
     std::type_index type;
@@ -54,13 +66,7 @@ struct JaxprNode {
     }
   };
 
-  int num_inputs = 0;
-  std::vector<Aval> avals;
-  std::vector<Eqn> eqns;
-  Atoms outs;
-  Effect effect = Effect::none;
-
-  mutable std::atomic<std::size_t> hash{0};  // 0: not computed yet
+  const std::shared_ptr<const JaxprBody> body;
   mutable std::mutex memo_mutex;
   mutable std::map<MemoKey, std::shared_ptr<const void>, MemoLess> memos;
 };
@@ -85,11 +91,11 @@ std::size_t hash_eqn(const Eqn& eqn) {
   return combine_hash(h, eqn.outputs.size());
 }
 
-std::size_t hash_node(const JaxprNode& node) {
-  std::size_t h = static_cast<std::size_t>(node.num_inputs);
-  for (const Aval& aval : node.avals) h = combine_hash(h, aval.hash());
-  for (const Eqn& eqn : node.eqns) h = combine_hash(h, hash_eqn(eqn));
-  for (const Atom& out : node.outs) h = combine_hash(h, out.hash());
+std::size_t hash_body(const JaxprBody& body) {
+  std::size_t h = static_cast<std::size_t>(body.num_inputs);
+  for (const Aval& aval : body.avals) h = combine_hash(h, aval.hash());
+  for (const Eqn& eqn : body.eqns) h = combine_hash(h, hash_eqn(eqn));
+  for (const Atom& out : body.outs) h = combine_hash(h, out.hash());
   return h == 0 ? 1 : h;
 }
 
@@ -100,28 +106,30 @@ std::size_t hash_node(const JaxprNode& node) {
 
 Jaxpr::Jaxpr() {
   // Leaked: parameter structs at namespace scope hold empty jaxprs.
-  static const auto* const empty =
-      new std::shared_ptr<const detail::JaxprNode>(std::make_shared<detail::JaxprNode>());
+  static const auto* const empty = new std::shared_ptr<const detail::JaxprNode>(
+      std::make_shared<detail::JaxprNode>(std::make_shared<detail::JaxprBody>()));
   node_ = *empty;
 }
 
 Jaxpr::Jaxpr(int num_inputs, std::vector<Aval> avals, std::vector<Eqn> eqns, Atoms outs) {
-  auto node = std::make_shared<detail::JaxprNode>();
-  node->num_inputs = num_inputs;
-  node->avals = std::move(avals);
-  node->eqns = std::move(eqns);
-  node->outs = std::move(outs);
-  for (const Eqn& eqn : node->eqns) node->effect = join(node->effect, eqn.effect);
-  node_ = std::move(node);
+  auto body = std::make_shared<detail::JaxprBody>();
+  body->num_inputs = num_inputs;
+  body->avals = std::move(avals);
+  body->eqns = std::move(eqns);
+  body->outs = std::move(outs);
+  for (const Eqn& eqn : body->eqns) body->effect = join(body->effect, eqn.effect);
+  node_ = std::make_shared<detail::JaxprNode>(std::move(body));
   if (detail::kCheckBinding) detail::check_binding(*this);
 }
 
-int Jaxpr::num_inputs() const { return node_->num_inputs; }
-int Jaxpr::num_vars() const { return static_cast<int>(node_->avals.size()); }
-const std::vector<Aval>& Jaxpr::avals() const { return node_->avals; }
-const std::vector<Eqn>& Jaxpr::eqns() const { return node_->eqns; }
-const Atoms& Jaxpr::outs() const { return node_->outs; }
-Effect Jaxpr::effect() const { return node_->effect; }
+Jaxpr Jaxpr::detached() const { return Jaxpr(std::make_shared<detail::JaxprNode>(node_->body)); }
+
+int Jaxpr::num_inputs() const { return node_->body->num_inputs; }
+int Jaxpr::num_vars() const { return static_cast<int>(node_->body->avals.size()); }
+const std::vector<Aval>& Jaxpr::avals() const { return node_->body->avals; }
+const std::vector<Eqn>& Jaxpr::eqns() const { return node_->body->eqns; }
+const Atoms& Jaxpr::outs() const { return node_->body->outs; }
+Effect Jaxpr::effect() const { return node_->body->effect; }
 
 std::vector<Aval> Jaxpr::out_avals() const {
   std::vector<Aval> avals;
@@ -131,8 +139,8 @@ std::vector<Aval> Jaxpr::out_avals() const {
 }
 
 bool Jaxpr::operator==(const Jaxpr& o) const {
-  if (node_ == o.node_) return true;
-  const detail::JaxprNode &a = *node_, &b = *o.node_;
+  if (node_->body == o.node_->body) return true;
+  const detail::JaxprBody &a = *node_->body, &b = *o.node_->body;
   const std::size_t ha = a.hash.load(std::memory_order_relaxed),
                     hb = b.hash.load(std::memory_order_relaxed);
   if (ha != 0 && hb != 0 && ha != hb) return false;
@@ -147,10 +155,11 @@ bool Jaxpr::operator==(const Jaxpr& o) const {
 }
 
 std::size_t Jaxpr::hash() const {
-  std::size_t h = node_->hash.load(std::memory_order_relaxed);
+  const detail::JaxprBody& body = *node_->body;
+  std::size_t h = body.hash.load(std::memory_order_relaxed);
   if (h == 0) {
-    h = detail::hash_node(*node_);
-    node_->hash.store(h, std::memory_order_relaxed);
+    h = detail::hash_body(body);
+    body.hash.store(h, std::memory_order_relaxed);
   }
   return h;
 }

@@ -26,9 +26,7 @@ bool takes_integers(Op op) {
 /// Whether nobody but evaluation has to see an operation on the value, and its elements are at hand.
 bool is_plain(const Array& x) {
   const ArrayNode* const node = x.node_or_null();
-  if (node == nullptr || node->is_tracer()) return false;
-  const auto& value = static_cast<const ConcreteNode&>(*node);
-  return value.is_dense() && !value.buffer().donated();
+  return node != nullptr && node->is_dense() && !known_concrete_node(x).buffer().donated();
 }
 
 bool is_known_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }

@@ -1,7 +1,7 @@
 // Caching size-class allocator.
 //
 // Small blocks (up to 32 KiB) are cut from 1 MiB chunks and move between a list per thread and class,
-// which takes no lock, and a shared list per class. A free block holds the link in its first bytes.
+// which takes no lock (runtime/small_blocks.hpp), and a shared list per class.
 // Large blocks come from the system one by one.
 #include "runtime/allocator.hpp"
 
@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
@@ -27,97 +26,20 @@
 #include "core/sanitizers.hpp"
 #include "core/size_errors.hpp"
 #include "core/thread_storage.hpp"
+#include "runtime/small_blocks.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace runtime {
+
+constinit thread_local ThreadCache* thread_cache = nullptr;
+
 namespace {
 
 constexpr std::size_t kUnit = 64;
-constexpr int kNumSmall = 32;  // up to 32 KiB
 constexpr std::size_t kHugeFrom = std::size_t{2} << 20;
 constexpr std::size_t kChunk = std::size_t{1} << 20;
 constexpr int kNumClasses = 4 * 52;
-constexpr std::int64_t kThreadCacheBytes = std::int64_t{256} << 10;  // of one class, per thread
-
-struct SizeClass {
-  int index;
-  std::size_t size;
-};
-
-// In units of 64 bytes: 1, 2, 3, 4, then four steps to each doubling: 5 6 7 8, 10 12 14 16, 20 ...
-inline SizeClass size_class(std::size_t bytes) {
-  const std::size_t units = bytes == 0 ? 0 : (bytes - 1) / kUnit;  // one less than needed
-  if (units < 4) return {static_cast<int>(units), (units + 1) * kUnit};
-  const int log = std::bit_width(units) - 1, shift = log - 2;
-  const std::size_t step = (units >> shift) - 4;
-  return {4 * (log - 1) + static_cast<int>(step), ((step + 5) << shift) * kUnit};
-}
-
-std::size_t class_size(int index) {
-  if (index < 4) return static_cast<std::size_t>(index + 1) * kUnit;
-  const int log = index / 4 + 1, step = index % 4;
-  return (static_cast<std::size_t>(step + 5) << (log - 2)) * kUnit;
-}
-
-struct FreeBlock {
-  FreeBlock* next;
-};
-
-/// A number that one thread writes, or several under a lock, and any may read.
-class Count {
- public:
-  operator std::int64_t() const { return n_.load(std::memory_order_relaxed); }
-  void add(std::int64_t amount) { n_.store(*this + amount, std::memory_order_relaxed); }
-  std::int64_t take() { return n_.exchange(0, std::memory_order_relaxed); }
-
- private:
-  std::atomic<std::int64_t> n_{0};
-};
-
-struct FreeList {
-  FreeBlock* head = nullptr;
-  Count count;
-
-  void push(void* block) {
-    head = new (block) FreeBlock{head};
-    count.add(1);
-  }
-  void* pop() {
-    FreeBlock* block = head;
-    if (block != nullptr) {
-      head = block->next;
-      count.add(-1);
-    }
-    return block;
-  }
-};
-
-/// Written by its thread only; the numbers are read by memory_stats.
-struct ThreadCache {
-  FreeList lists[kNumSmall];
-  Count in_use, allocations;
-
-  /// Null where the list is empty.
-  void* take(SizeClass c) {
-    void* const block = lists[c.index].pop();
-    if (block == nullptr) return nullptr;
-    in_use.add(static_cast<std::int64_t>(c.size));
-    allocations.add(1);
-    return block;
-  }
-  void give(void* block, SizeClass c) {
-    lists[c.index].push(block);
-    in_use.add(-static_cast<std::int64_t>(c.size));
-  }
-  bool has_too_many(SizeClass c) const {
-    const std::int64_t count = lists[c.index].count;
-    return count > 4 && count * static_cast<std::int64_t>(c.size) > kThreadCacheBytes;
-  }
-
-  ThreadCache* next_registered = nullptr;
-  ThreadCache* next_spare = nullptr;
-};
 
 std::size_t physical_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -205,8 +127,9 @@ class Allocator {
   FreeList shared_[kNumSmall];
   char* chunk_ = nullptr;  // the part of the current chunk that is not cut yet
   std::size_t chunk_left_ = 0;
-  std::int64_t in_use_ = 0, allocations_ = 0;  // outside the thread caches
-  std::int64_t fresh_ = 0;                     // times that blocks were cut from a chunk
+  std::int64_t cut_ = 0;          // bytes of all small blocks, in use or free
+  std::int64_t allocations_ = 0;  // of threads without a cache
+  std::int64_t fresh_ = 0;        // times that blocks were cut from a chunk
   ThreadCache* registered_ = nullptr;
   ThreadCache* spare_ = nullptr;
 
@@ -235,7 +158,6 @@ void Allocator::unlock() {
 
 // The thread's cache. A plain pointer outlives the thread's other objects; the closer empties the
 // cache when the thread ends, and what is freed later goes to the shared lists.
-TELAMON_INITIAL_EXEC constinit thread_local ThreadCache* thread_cache = nullptr;
 TELAMON_INITIAL_EXEC constinit thread_local bool thread_closed = false;
 struct ThreadCloser {
   ~ThreadCloser() {
@@ -269,10 +191,8 @@ ThreadCache* Allocator::new_thread_cache() {
 void Allocator::close(ThreadCache* cache) noexcept {
   const std::lock_guard lock(mutex_);
   for (int i = 0; i < kNumSmall; ++i) {
-    while (void* block = cache->lists[i].pop()) shared_[i].push(block);
+    while (void* block = cache->lists[i].take_back()) shared_[i].give(block);
   }
-  in_use_ += cache->in_use.take();
-  allocations_ += cache->allocations.take();
   cache->next_spare = spare_;
   spare_ = cache;
 }
@@ -282,15 +202,16 @@ void Allocator::refill(FreeList& list, SizeClass c) {
   const std::size_t wanted = std::max<std::size_t>(1, (std::size_t{16} << 10) / c.size);
   bool fresh = false;
   for (std::size_t i = 0; i < wanted; ++i) {
-    void* block = shared_[c.index].pop();
+    void* block = shared_[c.index].take_back();
     if (block == nullptr) {
       if (chunk_left_ < c.size) {
         // The rest of the old chunk, a multiple of 64 bytes, serves small classes.
         while (chunk_left_ >= kUnit) {
           const std::size_t part = std::min(chunk_left_, 4 * kUnit);
-          shared_[part / kUnit - 1].push(chunk_);
+          shared_[part / kUnit - 1].give(chunk_);
           chunk_ += part;
           chunk_left_ -= part;
+          cut_ += static_cast<std::int64_t>(part);
         }
         chunk_ = static_cast<char*>(map_chunk());
         chunk_left_ = kChunk;
@@ -298,9 +219,10 @@ void Allocator::refill(FreeList& list, SizeClass c) {
       block = chunk_;
       chunk_ += c.size;
       chunk_left_ -= c.size;
+      cut_ += static_cast<std::int64_t>(c.size);
       fresh = true;
     }
-    list.push(block);
+    list.give(block);
   }
   fresh_ += fresh;
 }
@@ -313,33 +235,32 @@ void* Allocator::allocate(std::size_t bytes) {
       const std::lock_guard lock(mutex_);
       refill(cache->lists[c.index], c);
     }
-    return cache->take(c);
+    return cache->lists[c.index].take();
   }
   const std::lock_guard lock(mutex_);
   FreeList& list = shared_[c.index];
   if (list.head == nullptr) refill(list, c);
-  in_use_ += static_cast<std::int64_t>(c.size);
   ++allocations_;
-  return list.pop();
+  return list.take_back();
 }
 
 void Allocator::deallocate(void* block, std::size_t bytes) noexcept {
   const SizeClass c = size_class(bytes);
   if (c.index >= kNumSmall) return deallocate_large(block, c);
   if (ThreadCache* cache = current_cache()) {
-    cache->give(block, c);
-    if (cache->has_too_many(c)) give_back_half(cache->lists[c.index], c);
+    FreeList& list = cache->lists[c.index];
+    list.give(block);
+    if (list.size() > kMostKept.of[c.index]) give_back_half(list, c);
     return;
   }
   const std::lock_guard lock(mutex_);
-  shared_[c.index].push(block);
-  in_use_ -= static_cast<std::int64_t>(c.size);
+  shared_[c.index].give(block);
 }
 
 void Allocator::give_back_half(FreeList& list, SizeClass c) noexcept {
   const std::lock_guard lock(mutex_);
-  const std::int64_t half = list.count / 2;
-  while (list.count > half) shared_[c.index].push(list.pop());
+  const std::int64_t half = list.size() / 2;
+  while (list.size() > half) shared_[c.index].give(list.take_back());
 }
 
 void* Allocator::allocate_large(SizeClass c, std::size_t bytes) {
@@ -351,7 +272,7 @@ void* Allocator::allocate_large(SizeClass c, std::size_t bytes) {
     large_in_use_ += size;
     large_peak_ = std::max(large_peak_, large_in_use_);
     ++large_allocations_;
-    if (void* block = large_[c.index].pop()) {
+    if (void* block = large_[c.index].take_back()) {
       large_cached_ -= size;
       return block;
     }
@@ -380,7 +301,7 @@ void Allocator::deallocate_large(void* block, SizeClass c) noexcept {
     const std::lock_guard lock(large_mutex_);
     large_in_use_ -= size;
     if (static_cast<std::size_t>(large_cached_ + size) <= limit()) {
-      large_[c.index].push(block);
+      large_[c.index].give(block);
       large_cached_ += size;
       return;
     }
@@ -390,20 +311,18 @@ void Allocator::deallocate_large(void* block, SizeClass c) noexcept {
 
 MemoryStats Allocator::stats() {
   const std::scoped_lock locks(mutex_, large_mutex_);
-  std::int64_t in_use = in_use_ + large_in_use_, allocations = allocations_ + large_allocations_;
-  std::int64_t cached = static_cast<std::int64_t>(chunk_left_) + large_cached_;
+  std::int64_t free = 0, allocations = allocations_ + large_allocations_;
   const auto add_lists = [&](const FreeList(&lists)[kNumSmall]) {
-    for (int i = 0; i < kNumSmall; ++i)
-      cached += lists[i].count * static_cast<std::int64_t>(class_size(i));
+    for (int i = 0; i < kNumSmall; ++i) {
+      free += lists[i].size() * static_cast<std::int64_t>(class_size(i));
+      allocations += lists[i].taken;
+    }
   };
   add_lists(shared_);
-  for (const ThreadCache* c = registered_; c != nullptr; c = c->next_registered) {
-    in_use += c->in_use;
-    allocations += c->allocations;
+  for (const ThreadCache* c = registered_; c != nullptr; c = c->next_registered)
     add_lists(c->lists);
-  }
-  return {.in_use = static_cast<std::size_t>(in_use),
-          .cached = static_cast<std::size_t>(cached),
+  return {.in_use = static_cast<std::size_t>(cut_ - free + large_in_use_),
+          .cached = static_cast<std::size_t>(free + large_cached_) + chunk_left_,
           .peak = static_cast<std::size_t>(large_peak_),
           .allocations = allocations,
           .reused = allocations - fresh_ - large_fresh_};
@@ -419,10 +338,7 @@ std::size_t Allocator::release_cached() {
   std::size_t released = 0;
   {
     const std::lock_guard lock(large_mutex_);
-    for (int i = kNumSmall; i < kNumClasses; ++i) {
-      heads[i] = std::exchange(large_[i].head, nullptr);
-      large_[i].count.take();
-    }
+    for (int i = kNumSmall; i < kNumClasses; ++i) { heads[i] = large_[i].take_all(); }
     released = static_cast<std::size_t>(std::exchange(large_cached_, 0));
   }
   for (int i = kNumSmall; i < kNumClasses; ++i) {
@@ -480,7 +396,7 @@ static void reset_peak() { asan_peak = asan_in_use.load(); }
 void* allocate(std::size_t bytes) {
   const SizeClass c = size_class(bytes);
   if (ThreadCache* cache = thread_cache; cache != nullptr && c.index < kNumSmall) [[likely]] {
-    if (void* block = cache->take(c)) [[likely]]
+    if (void* block = cache->lists[c.index].take()) [[likely]]
       return block;
   }
   return Allocator::get().allocate(bytes);
@@ -489,8 +405,9 @@ void deallocate(void* block, std::size_t bytes) noexcept {
   if (block == nullptr) return;
   const SizeClass c = size_class(bytes);
   if (ThreadCache* cache = thread_cache; cache != nullptr && c.index < kNumSmall) [[likely]] {
-    if (!cache->has_too_many(c)) [[likely]]
-      return cache->give(block, c);
+    FreeList& list = cache->lists[c.index];
+    if (list.size() < kMostKept.of[c.index]) [[likely]]
+      return list.give(block);
   }
   Allocator::get().deallocate(block, bytes);
 }

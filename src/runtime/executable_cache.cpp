@@ -59,12 +59,6 @@ class Slots {
   mutable std::atomic<Slot*> first_{nullptr};
 };
 
-// An executable may keep its program, and the program keeps the executable: a copy of the program
-// breaks the cycle.
-Jaxpr detached(const Jaxpr& jaxpr) {
-  return Jaxpr(jaxpr.num_inputs(), jaxpr.avals(), jaxpr.eqns(), jaxpr.outs());
-}
-
 void log(const CompileOptions& options, detail::LogLevel level, const char* what) {
   detail::log(detail::Subsystem::cache, level,
               [&] { return "executable of " + options.name + ": " + what; });
@@ -88,7 +82,8 @@ std::shared_ptr<const Executable> executable_for(const Jaxpr& jaxpr, const std::
   const std::lock_guard lock(slot.mutex);
   if (!slot.executable) {
     const detail::EvalScope scope;  // constant folding computes, whatever is being traced above
-    slot.executable = chosen.compile(detached(jaxpr), options);
+    // An executable may keep its program, which must not keep the executable.
+    slot.executable = chosen.compile(jaxpr.detached(), options);
     slot.ready.store(true, std::memory_order_release);
     log(options, detail::LogLevel::info, "compiled and kept with its program");
   } else {

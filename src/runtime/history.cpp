@@ -5,8 +5,6 @@
 #include <mutex>
 #include <utility>
 
-#include "core/thread_storage.hpp"
-
 namespace telamon {
 inline namespace v1 {
 namespace {
@@ -25,13 +23,15 @@ Log& history_log() {
 }  // namespace
 
 namespace runtime {
+
+constinit thread_local CallCounters* own_call_counters = nullptr;
+
 namespace {
 
 // The counters of all threads, those that have ended included. A new thread goes on with the counters
 // of one that has ended.
 struct AllCallCounters {
-  struct Node {
-    CallCounters counters{};
+  struct Node : CallCounters {
     bool used = true;
     Node* next = nullptr;
   };
@@ -46,7 +46,9 @@ struct AllCallCounters {
       n->used = true;
       return n;
     }
-    return first = new Node{.next = first};
+    auto* const fresh = new Node;
+    fresh->next = first;
+    return first = fresh;
   }
   void give_back(Node* node) {
     const std::lock_guard lock(mutex);
@@ -54,7 +56,7 @@ struct AllCallCounters {
   }
   std::int64_t sum(CallCounters::Counter CallCounters::* counter) const {
     std::int64_t total = 0;
-    for (const Node* n = first; n != nullptr; n = n->next) total += (n->counters.*counter).value();
+    for (const Node* n = first; n != nullptr; n = n->next) total += (n->*counter).value();
     return total;
   }
 };
@@ -63,23 +65,27 @@ AllCallCounters& all_call_counters() {
   return *all;
 }
 
-TELAMON_INITIAL_EXEC constinit thread_local AllCallCounters::Node* own_counters = nullptr;
-struct CountersOwner {
-  CountersOwner() { own_counters = all_call_counters().take(); }
-  ~CountersOwner() { all_call_counters().give_back(std::exchange(own_counters, nullptr)); }
+class CountersOwner {
+ public:
+  CountersOwner() : node_(all_call_counters().take()) { own_call_counters = node_; }
+  ~CountersOwner() {
+    own_call_counters = nullptr;
+    all_call_counters().give_back(node_);
+  }
   CountersOwner(const CountersOwner&) = delete;
   CountersOwner& operator=(const CountersOwner&) = delete;
+
+ private:
+  AllCallCounters::Node* const node_;
 };
 
 }  // namespace
 
-CallCounters& call_counters() {
-  if (own_counters == nullptr) [[unlikely]] {
-    thread_local const CountersOwner owner;
-    // Thread-local objects may compute while they are destroyed, after the owner: they keep theirs.
-    if (own_counters == nullptr) own_counters = all_call_counters().take();
-  }
-  return own_counters->counters;
+CallCounters& new_call_counters() {
+  thread_local const CountersOwner owner;
+  // Thread-local objects may compute while they are destroyed, after the owner: they keep theirs.
+  if (own_call_counters == nullptr) own_call_counters = all_call_counters().take();
+  return *own_call_counters;
 }
 
 LiveCounters& live_counters() {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "core/thread_storage.hpp"
 #include "telamon/history.hpp"
 
 namespace telamon {
@@ -32,7 +33,12 @@ struct CallCounters {
   };
   Counter cache_hits, executions;
 };
-CallCounters& call_counters();
+/// This thread's; null before it has counted anything.
+extern TELAMON_INITIAL_EXEC constinit thread_local CallCounters* own_call_counters;
+CallCounters& new_call_counters();
+inline CallCounters& call_counters() {
+  return own_call_counters != nullptr ? *own_call_counters : new_call_counters();
+}
 inline void count(CallCounters::Counter& counter) { counter.add(); }
 /// Adds a compiled program to the history and to the counters `compiles` and `kernels`.
 TELAMON_API void record_executable(const ExecutableInfo& info);

@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/thread_storage.hpp"
-
 #if defined(__linux__)
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
@@ -20,11 +18,12 @@
 namespace telamon {
 inline namespace v1 {
 namespace runtime {
+
+constinit thread_local ReadingThread* reading_thread = nullptr;
+
 namespace {
 
-struct ThreadWord {
-  std::atomic<std::uint64_t> phase{0};  // odd: within a Reading
-  int depth = 0;
+struct ThreadWord : ReadingThread {
   bool used = true;
   ThreadWord* next = nullptr;
 };
@@ -73,19 +72,19 @@ Registry& registry() {
   return *r;
 }
 
-TELAMON_INITIAL_EXEC constinit thread_local ThreadWord* own_word = nullptr;
-struct WordOwner {
-  WordOwner() { own_word = registry().take(); }
-  ~WordOwner() { registry().give_back(std::exchange(own_word, nullptr)); }
+class WordOwner {
+ public:
+  WordOwner() : word_(registry().take()) { reading_thread = word_; }
+  ~WordOwner() {
+    reading_thread = nullptr;
+    registry().give_back(word_);
+  }
   WordOwner(const WordOwner&) = delete;
   WordOwner& operator=(const WordOwner&) = delete;
+
+ private:
+  ThreadWord* const word_;
 };
-[[gnu::noinline]] ThreadWord& new_word() {
-  thread_local const WordOwner owner;
-  // Thread-local objects may read while they are destroyed, after the owner: they keep theirs.
-  if (own_word == nullptr) own_word = registry().take();
-  return *own_word;
-}
 
 /// Those that can be freed now. Called with the lock held.
 std::vector<Retired> take_free(Registry& r) {
@@ -104,18 +103,11 @@ std::vector<Retired> take_free(Registry& r) {
 
 }  // namespace
 
-void* Reading::begin() {
-  ThreadWord& word = own_word != nullptr ? *own_word : new_word();
-  if (word.depth++ > 0) return &word;
-  word.phase.store(word.phase.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  std::atomic_signal_fence(std::memory_order_seq_cst);  // the other half: fence_all_threads
-  return &word;
-}
-
-void Reading::end(void* thread) {
-  ThreadWord& word = *static_cast<ThreadWord*>(thread);
-  if (--word.depth > 0) return;
-  word.phase.store(word.phase.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+ReadingThread& new_reading_thread() {
+  thread_local const WordOwner owner;
+  // Thread-local objects may read while they are destroyed, after the owner: they keep theirs.
+  if (reading_thread == nullptr) reading_thread = registry().take();
+  return *reading_thread;
 }
 
 void retire(std::shared_ptr<const void> object) {

@@ -7,14 +7,26 @@
 // Epoch-based reclamation (Fraser 2004) with an asymmetric fence.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
+#include "core/thread_storage.hpp"
 #include "telamon/config.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace runtime {
+
+/// What a thread says of itself.
+struct ReadingThread {
+  std::atomic<std::uint64_t> phase{0};  ///< odd: within a Reading
+  int depth = 0;
+};
+/// This thread's; null before its first Reading.
+extern TELAMON_INITIAL_EXEC constinit thread_local ReadingThread* reading_thread;
+ReadingThread& new_reading_thread();
 
 /// While it is in scope, nothing that this thread can reach is freed by `retire`. May be nested.
 class Reading {
@@ -22,13 +34,24 @@ class Reading {
   Reading() : thread_(begin()) {}
   ~Reading() { end(thread_); }
   /// The two halves, for scopes of other kinds. `end` takes what `begin` gave, on the same thread.
-  static TELAMON_API void* begin();
-  static TELAMON_API void end(void* thread);
+  static ReadingThread& begin() {
+    ReadingThread& thread = reading_thread != nullptr ? *reading_thread : new_reading_thread();
+    if (thread.depth++ > 0) return thread;
+    step(thread, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // the other half: fence_all_threads
+    return thread;
+  }
+  static void end(ReadingThread& thread) {
+    if (--thread.depth == 0) step(thread, std::memory_order_release);
+  }
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
 
  private:
-  void* thread_;
+  static void step(ReadingThread& thread, std::memory_order order) {
+    thread.phase.store(thread.phase.load(std::memory_order_relaxed) + 1, order);
+  }
+  ReadingThread& thread_;
 };
 
 /// Remembers the object until no reader can see it any more; it must be out of reach of those that

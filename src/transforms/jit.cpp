@@ -47,6 +47,8 @@ struct JitCache::Entry : std::enable_shared_from_this<JitCache::Entry> {
   // Set once, by whoever calls first without a trace under way.
   mutable std::shared_ptr<const runtime::Executable> executable, profiled;
   mutable std::atomic<const runtime::Executable*> ready{nullptr};
+  /// The same where it can be run with the arguments as they are, if those are dense.
+  mutable std::atomic<const runtime::Executable*> plain{nullptr};
   mutable std::mutex mutex;
 
   bool is_for(std::span<const Array> args, std::string_view static_key) const;
@@ -102,6 +104,7 @@ void log_constants(const std::string& name, const Arrays& consts) {
 std::string display_name(const JitOptions& options) {
   return options.name.empty() ? "f" : options.name;
 }
+std::string call_text(const JitOptions& options) { return "jit(" + display_name(options) + ")"; }
 
 }  // namespace
 
@@ -308,7 +311,7 @@ KeptProgram kept_program(const FlatFunction& f, const std::vector<Aval>& avals,
 
 void JitCache::check_constants(const Entry& entry, const FlatFunction& f,
                                std::span<const Array> args) const {
-  const std::string name = "jit(" + display_name(options_) + ")";
+  const std::string name = call_text(options_);
   const std::vector<Aval> avals = avals_of(args);
   const ClosedJaxpr now = kept_program(f, avals, options_).program;
   const std::string advice = ": it is frozen into the compiled program; pass it as an argument";
@@ -343,7 +346,7 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
   read_log_settings();
   const double start = microseconds_since_start();
   KeptProgram kept = [&] {
-    const runtime::ProfileSpan span("trace", [&] { return "jit(" + display_name(options_) + ")"; });
+    const runtime::ProfileSpan span("trace", [&] { return call_text(options_); });
     return kept_program(f, avals, options_);
   }();
   log(Subsystem::jit, LogLevel::info, [&] {
@@ -396,13 +399,17 @@ const runtime::Executable& executable_of(const JitCache::Entry& entry, const Jit
   const std::lock_guard lock(entry.mutex);
   auto& executable = profiling ? entry.profiled : entry.executable;
   if (!executable) {
-    const std::string name =
-        "jit(" + display_name(options) + ")";  // for lowerings that are missing
+    const std::string name = call_text(options);  // for lowerings that are missing
     const TransformSite site(name.c_str(), {});
     executable = runtime::executable_for(
         entry.program.jaxpr, options.backend,
         {.contract = options.contract, .name = display_name(options), .disabled = {}});
-    if (!profiling) entry.ready.store(executable.get(), std::memory_order_release);
+    if (!profiling) {
+      entry.ready.store(executable.get(), std::memory_order_release);
+      if (entry.takes_arguments_as_they_are && entry.donated.empty() && entry.donated_unused == 0 &&
+          !executable->runs_user_code())
+        entry.plain.store(executable.get(), std::memory_order_release);
+    }
   }
   return *executable;
 }
@@ -440,12 +447,32 @@ std::size_t JitCache::num_results(const Entry& entry) {
   return static_cast<std::size_t>(entry.program.jaxpr.num_outputs());
 }
 
+namespace {
+
+bool all_dense(std::span<const Array> args) {
+  return std::all_of(args.begin(), args.end(), [](const Array& x) { return is_dense_value(x); });
+}
+const std::vector<bool> kNothingDonated;
+
+}  // namespace
+
 void JitCache::call(const Entry& entry, std::span<const Array> args,
                     std::span<Array> results) const {
+  // Nearly always there is nothing to do but to run it.
+  const auto* plain = entry.plain.load(std::memory_order_acquire);
+  if (plain == nullptr || runtime::profiling() || tracing_under_way() || debug_nans() ||
+      !all_dense(args)) [[unlikely]]
+    return call_in_context(entry, args, results);
+  with_operation([this] { return call_text(options_); },
+                 [&] { plain->execute_into(args, kNothingDonated, results, ""); });
+}
+
+void JitCache::call_in_context(const Entry& entry, std::span<const Array> args,
+                               std::span<Array> results) const {
   BorrowedArrays some;  // held by the entry and the caller
   std::span<const Array> inputs = args;
   if (!entry.takes_arguments_as_they_are) {
-    some.reserve(entry.program.consts.size() + entry.kept.size());
+    some.make_room(entry.program.consts.size() + entry.kept.size());
     for (const Array& c : entry.program.consts) some.push_back(c);
     for (const std::size_t i : entry.kept) some.push_back(args[i]);
     inputs = some;
@@ -457,15 +484,11 @@ void JitCache::call(const Entry& entry, std::span<const Array> args,
     std::move(outs.begin(), outs.end(), results.begin());
     return;
   }
-  with_operation([this] { return "jit(" + display_name(options_) + ")"; },
+  with_operation([this] { return call_text(options_); },
                  [&] {
                    const runtime::Executable& executable = executable_of(entry, options_);
-                   const bool plain = std::all_of(inputs.begin(), inputs.end(),
-                                                  [](const Array& x) { return is_dense_value(x); });
-                   if (plain && !executable.runs_user_code()) {
-                     run(executable, entry, args, inputs, results);
-                     return;
-                   }
+                   if (all_dense(inputs) && !executable.runs_user_code())
+                     return run(executable, entry, args, inputs, results);
                    Arrays held;  // views become dense, and the user's code may drop what it passed
                    held.reserve(inputs.size());
                    for (const Array& x : inputs) {
@@ -480,15 +503,9 @@ void JitCache::call(const Entry& entry, std::span<const Array> args,
 void JitCache::run(const runtime::Executable& executable, const Entry& entry,
                    std::span<const Array> args, std::span<const Array> inputs,
                    std::span<Array> results) const {
-  static const std::vector<bool> none;
-  if (entry.donated.empty() && entry.donated_unused == 0 && !debug_nans()) [[likely]] {
-    executable.execute_into(inputs, none, results, "");
-    return;
-  }
   if (entry.donated.empty() || debug_nans()) {
-    executable.execute_into(inputs, none, results, "");
-    if (debug_nans())
-      find_nan(entry.program.jaxpr, "jit(" + display_name(options_) + ")", inputs, results);
+    executable.execute_into(inputs, kNothingDonated, results, "");
+    if (debug_nans()) find_nan(entry.program.jaxpr, call_text(options_), inputs, results);
   } else {
     executable.execute_into(inputs, donatable(entry, args, inputs), results, call_name_);
   }

@@ -221,6 +221,21 @@ TEST(JaxprMemo, ComputesOncePerKeyAndType) {
   EXPECT_EQ(computed, 2);
 }
 
+TEST(JaxprMemo, MayKeepTheProgramDetachedWithoutKeepingItAlive) {
+  auto jaxpr =
+      std::make_unique<Jaxpr>(parse_jaxpr("{ lambda a:f32[3] . let b:f32[3] = sin a in ( b ) }"));
+  const Jaxpr detached = jaxpr->detached();
+  EXPECT_EQ(detached, *jaxpr);
+  EXPECT_FALSE(detached.same_as(*jaxpr));
+  EXPECT_EQ(detached.eqns().data(), jaxpr->eqns().data()) << "it is no copy";
+  const std::weak_ptr<const Jaxpr> memo =
+      jaxpr->memo<Jaxpr>("key", [&] { return jaxpr->detached(); });
+  EXPECT_EQ(detached.memo_find("key", typeid(Jaxpr)), nullptr) << "it has memos of its own";
+  jaxpr.reset();
+  EXPECT_TRUE(memo.expired());
+  EXPECT_EQ(count_eqns(detached, "sin"), 1);
+}
+
 TEST(JaxprMemo, KeepsTheFirstOfSeveralThreads) {
   for (int round = 0; round < 20; ++round) {
     const Jaxpr jaxpr = parse_jaxpr("{ lambda . let in (  ) }");

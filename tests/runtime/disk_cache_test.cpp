@@ -128,7 +128,7 @@ TEST(DiskCache, TakesNoFileOfAnotherKeyOrFormat) {
   }
   EXPECT_EQ(cache::load(key(2)), std::nullopt);
   std::string later = CacheFolder::read(one);
-  later[7] = '2';  // the version of the format
+  later[7] = '3';  // the version of the format
   CacheFolder::write(one, later);
   const CacheChanges changes;
   EXPECT_EQ(cache::load(key(1)), std::nullopt);

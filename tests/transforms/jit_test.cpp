@@ -548,6 +548,44 @@ TEST(Jit, DoesNotReadWhatItKeptOfAViewWhoseBufferIsGone) {
   expect_near(f(view), std::vector<double>(8, 3.0));
 }
 
+// Nodes of small arrays lie in the blocks of their buffers, which others may hold longer.
+TEST(Jit, GivesTheMemoryOfResultsBackInWhateverOrderTheyGo) {
+  const auto next = tl::jit([](Array x) { return x + 1.0; });
+  const auto take = tl::jit([](Array x) { return x * 2.0; }, {.donate = {0}});
+  for (const std::int64_t n : {1, 2, 8, 119, 120, 121, 1000}) {
+    const Array x = tl::ones({n}), zero = x * 0.0;
+    const auto run = [&] {
+      Array one = next(zero), reshaped = one.reshape({1, n}), wide = tl::broadcast_to(one, {2, n});
+      one = Array();
+      EXPECT_EQ(value(tl::sum(reshaped)), static_cast<double>(n));
+      reshaped = Array();
+      EXPECT_EQ(value(tl::sum(wide)), static_cast<double>(2 * n));
+      Array given = next(zero), taken = take(given);
+      if (n % 2 == 0) given = Array();
+      EXPECT_EQ(value(tl::sum(taken)), static_cast<double>(2 * n));
+      taken = Array();
+    };
+    run();  // which compiles
+    const auto before = tl::memory_stats().in_use;
+    for (int i = 0; i < 10; ++i) run();
+    EXPECT_EQ(tl::memory_stats().in_use, before) << n;
+  }
+}
+
+TEST(Jit, ReturnsMoreResultsThanLieOnTheStack) {
+  const auto next = tl::jit([](std::vector<Array> x) {
+    for (Array& one : x) one = one + 1.0;
+    return x;
+  });
+  for (const std::size_t n : {1u, 15u, 16u, 17u, 47u, 48u, 49u, 1000u}) {
+    std::vector<Array> x;
+    for (std::size_t i = 0; i < n; ++i) x.push_back(tl::full({}, static_cast<double>(i)) * 1.0);
+    for (int round = 0; round < 2; ++round) x = next(x);
+    ASSERT_EQ(x.size(), n);
+    for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(value(x[i]), static_cast<double>(i + 2));
+  }
+}
+
 TEST(Jit, DonatesAnyNumberOfLeaves) {
   const auto doubled = [](std::vector<Array> x) {
     for (Array& leaf : x) leaf = leaf * 2.0;

@@ -2,7 +2,10 @@
 // somebody else holds the arrays.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
+#include <memory>
 #include <new>
 #include <span>
 
@@ -12,64 +15,74 @@ namespace telamon {
 inline namespace v1 {
 namespace detail {
 
+/// Memory for Arrays, on the stack unless there are many. It makes and destroys none of them.
+template <std::size_t Inline>
+class ArrayMemory {
+ public:
+  ArrayMemory() = default;
+  explicit ArrayMemory(std::size_t n) {
+    if (n > Inline) grow(n, 0);
+  }
+  ArrayMemory(const ArrayMemory&) = delete;
+  ArrayMemory& operator=(const ArrayMemory&) = delete;
+  ~ArrayMemory() { free(); }
+  /// For `capacity` of them, the first `size` of which are there and move.
+  void grow(std::size_t capacity, std::size_t size) {
+    void* const grown = ::operator new(capacity * sizeof(Array));
+    if (size > 0) std::memcpy(grown, static_cast<const void*>(items_), size * sizeof(Array));
+    free();
+    items_ = static_cast<Array*>(grown);
+    capacity_ = capacity;
+  }
+  std::size_t capacity() const { return capacity_; }
+  Array* data() const { return items_; }
+
+ private:
+  void free() {
+    if (capacity_ > Inline) ::operator delete(items_);
+  }
+  std::size_t capacity_ = Inline;
+  alignas(Array) std::byte inline_[Inline * sizeof(Array)];
+  Array* items_ = reinterpret_cast<Array*>(inline_);
+};
+
 /// Arrays that others hold for as long as the list is there: it counts no references.
 class BorrowedArrays {
  public:
-  BorrowedArrays() = default;
-  BorrowedArrays(const BorrowedArrays&) = delete;
-  BorrowedArrays& operator=(const BorrowedArrays&) = delete;
-  ~BorrowedArrays() {
-    if (capacity_ > kInline) ::operator delete(items_);
-  }
+  // The elements are never destroyed: that would give back references that they did not take.
   void push_back(const Array& x) {
-    if (size_ == capacity_) grow(2 * capacity_);
-    ::new (static_cast<void*>(items_ + size_++)) Array(Array::Borrowed{}, x.node_or_null());
+    if (size_ == memory_.capacity()) memory_.grow(2 * size_, size_);
+    ::new (static_cast<void*>(memory_.data() + size_++)) Array(Array::Borrowed{}, x.node_or_null());
   }
-  void reserve(std::size_t n) {
-    if (n > capacity_) grow(n);
+  /// For n more, which saves push_back to look for it again and again.
+  void make_room(std::size_t n) {
+    if (size_ + n > memory_.capacity())
+      memory_.grow(std::max(size_ + n, 2 * memory_.capacity()), size_);
   }
   std::size_t size() const { return size_; }
-  const Array& operator[](std::size_t i) const { return items_[i]; }
-  operator std::span<const Array>() const { return {items_, size_}; }
+  const Array& operator[](std::size_t i) const { return memory_.data()[i]; }
+  operator std::span<const Array>() const { return {memory_.data(), size_}; }
 
  private:
-  static constexpr std::size_t kInline = 16;
-
-  // The elements are never destroyed: that would give back references that they did not take.
-  void grow(std::size_t capacity) {
-    auto* grown = static_cast<Array*>(::operator new(capacity * sizeof(Array)));
-    for (std::size_t i = 0; i < size_; ++i)
-      ::new (static_cast<void*>(grown + i)) Array(Array::Borrowed{}, items_[i].node_or_null());
-    if (capacity_ > kInline) ::operator delete(items_);
-    items_ = grown;
-    capacity_ = capacity;
-  }
-
-  std::size_t size_ = 0, capacity_ = kInline;
-  alignas(Array) std::byte inline_[kInline * sizeof(Array)];
-  Array* items_ = reinterpret_cast<Array*>(inline_);
+  std::size_t size_ = 0;
+  ArrayMemory<16> memory_;
 };
 
 /// Places for results: empty handles at first.
 class ArrayPlaces {
  public:
-  ArrayPlaces() = default;
+  explicit ArrayPlaces(std::size_t n) : size_(n), memory_(n) {
+    std::uninitialized_value_construct_n(memory_.data(), n);
+  }
+  ~ArrayPlaces() { std::destroy_n(memory_.data(), size_); }
   ArrayPlaces(const ArrayPlaces&) = delete;
   ArrayPlaces& operator=(const ArrayPlaces&) = delete;
-  void resize(std::size_t n) {
-    size_ = n;
-    if (n > kInline) many_.resize(n);
-  }
-  std::size_t size() const { return size_; }
-  Array* data() { return size_ > kInline ? many_.data() : inline_; }
-  Array& operator[](std::size_t i) { return data()[i]; }
-  operator std::span<Array>() { return {data(), size_}; }
+  Array* data() { return memory_.data(); }
+  operator std::span<Array>() { return {memory_.data(), size_}; }
 
  private:
-  static constexpr std::size_t kInline = 6;
-  std::size_t size_ = 0;
-  Array inline_[kInline];
-  Arrays many_;
+  std::size_t size_;
+  ArrayMemory<16> memory_;
 };
 
 }  // namespace detail

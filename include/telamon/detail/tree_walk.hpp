@@ -239,6 +239,11 @@ void walk_tree(T& t, V& v) {
 template <class Out>
 struct FlattenVisitor : TreeVisitor {
   explicit FlattenVisitor(Out& o) : out(o) {}
+  template <class T>
+  void open(const T& t) {
+    if constexpr (std::is_same_v<T, Arrays> && requires { out.make_room(1); })
+      out.make_room(t.size());
+  }
   void leaf(const Array& a) {
     complete = complete && a.has_value();
     out.push_back(a);
@@ -297,10 +302,10 @@ struct AssignVisitor : TreeVisitor {
   const Array* next;
 };
 
-/// Moves the leaves in.
+/// Moves the leaves in; those that were there are left in their places.
 struct TakeVisitor : TreeVisitor {
   explicit TakeVisitor(Array* n) : next(n) {}
-  void leaf(Array& a) { a = std::move(*next++); }
+  void leaf(Array& a) { a.swap(*next++); }
   Array* next;
 };
 

@@ -1,0 +1,143 @@
+// Small blocks of memory, for those who take and give back one for each array: what of the allocator is
+// worth having inline. Everybody else calls runtime/allocator.hpp, whose blocks these are.
+//
+// Each thread keeps lists of free blocks, one per size class, which take no lock. A free block holds the
+// link in its first bytes.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+#include "core/sanitizers.hpp"
+#include "core/thread_storage.hpp"
+#include "runtime/allocator.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace runtime {
+
+inline constexpr int kNumSmall = 32;  // classes, up to 32 KiB
+
+struct SizeClass {
+  int index;
+  std::size_t size;
+};
+
+/// In units of 64 bytes: 1, 2, 3, 4, then four steps to each doubling: 5 6 7 8, 10 12 14 16, 20 ...
+constexpr SizeClass size_class(std::size_t bytes) {
+  constexpr std::size_t kUnit = 64;
+  const std::size_t units = bytes == 0 ? 0 : (bytes - 1) / kUnit;  // one less than needed
+  if (units < 4) return {static_cast<int>(units), (units + 1) * kUnit};
+  const int log = std::bit_width(units) - 1, shift = log - 2;
+  const std::size_t step = (units >> shift) - 4;
+  return {4 * (log - 1) + static_cast<int>(step), ((step + 5) << shift) * kUnit};
+}
+constexpr std::size_t class_size(int index) {
+  if (index < 4) return static_cast<std::size_t>(index + 1) * 64;
+  const int log = index / 4 + 1, step = index % 4;
+  return (static_cast<std::size_t>(step + 5) << (log - 2)) * 64;
+}
+
+/// A number that one thread writes, or several under a lock, and any may read.
+class Count {
+ public:
+  operator std::int64_t() const { return n_.load(std::memory_order_relaxed); }
+  void add(std::int64_t amount) { n_.store(*this + amount, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::int64_t> n_{0};
+};
+
+struct FreeBlock {
+  FreeBlock* next;
+};
+
+/// Blocks that can be taken. What a thread took from its list is an allocation; what moves between lists
+/// is none.
+struct FreeList {
+  FreeBlock* head = nullptr;
+  Count given, taken;
+
+  std::int64_t size() const { return given - taken; }
+  void give(void* block) {
+    head = new (block) FreeBlock{head};
+    given.add(1);
+  }
+  /// Null where there is none.
+  void* take() {
+    FreeBlock* const block = head;
+    if (block != nullptr) {
+      head = block->next;
+      taken.add(1);
+    }
+    return block;
+  }
+  /// The block that was given last, as if it never had been.
+  void* take_back() {
+    FreeBlock* const block = head;
+    if (block != nullptr) {
+      head = block->next;
+      given.add(-1);
+    }
+    return block;
+  }
+  /// All, linked, as if they never had been given.
+  FreeBlock* take_all() {
+    given.add(-size());
+    return std::exchange(head, nullptr);
+  }
+};
+
+/// Written by its thread only; the numbers are read by memory_stats.
+struct ThreadCache {
+  FreeList lists[kNumSmall];
+  ThreadCache* next_registered = nullptr;
+  ThreadCache* next_spare = nullptr;
+};
+
+/// How many blocks of a class a thread keeps: beyond, half of them go to all threads.
+constexpr std::int64_t most_kept(int index) {
+  constexpr std::int64_t kBytes = std::int64_t{256} << 10;  // of one class
+  const std::int64_t most = kBytes / static_cast<std::int64_t>(class_size(index));
+  return most < 4 ? 4 : most;
+}
+struct MostKept {
+  std::int64_t of[kNumSmall] = {};
+  constexpr MostKept() {
+    for (int i = 0; i < kNumSmall; ++i) of[i] = most_kept(i);
+  }
+};
+inline constexpr MostKept kMostKept;
+
+/// This thread's; null before its first block and after its last.
+extern TELAMON_INITIAL_EXEC constinit thread_local ThreadCache* thread_cache;
+
+/// A block of class `index`, which is a small one, and back: what allocate and deallocate do for sizes
+/// that are known before.
+inline void* take_block(int index) {
+#if !defined(TELAMON_ASAN)
+  if (ThreadCache* cache = thread_cache; cache != nullptr) [[likely]] {
+    if (void* block = cache->lists[index].take()) [[likely]]
+      return block;
+  }
+#endif
+  return allocate(class_size(index));
+}
+inline void give_block(void* block, int index) noexcept {
+#if !defined(TELAMON_ASAN)
+  if (ThreadCache* cache = thread_cache; cache != nullptr) [[likely]] {
+    FreeList& list = cache->lists[index];
+    if (list.size() < kMostKept.of[index]) [[likely]]
+      return list.give(block);
+  }
+#endif
+  deallocate(block, class_size(index));
+}
+
+}  // namespace runtime
+}  // namespace v1
+}  // namespace telamon
