@@ -15,10 +15,6 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-// One result beyond what a processor has of caches for itself: memory is written at once, rather than read
-// before, and written when other lines need the room. Several streams of that size gain nothing.
-constexpr std::int64_t kStreamingOne = std::int64_t{4} << 20;
-
 int vector_lanes_of(DType dtype) {
   return static_cast<int>(runtime::vector_bytes() / std::max<std::size_t>(size_of(dtype), 4));
 }
