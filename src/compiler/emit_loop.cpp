@@ -422,7 +422,10 @@ void emit_loop(KernelContext& k) {
                 {kernel.shape, Index(kernel.shape.size(), gen.index(0)), gen.index(0)});
     return;
   }
-  const int lanes = vector_lanes(k);
+  int lanes = vector_lanes(k);
+  // Of a single row that lanes run across, there is a single element.
+  const bool across = kernel.linear || kernel.shape.num_elements() == kernel.shape[0];
+  if (across && k.unit % lanes != 0) lanes = 1;
   const bool in_stages = k.plan.emit.loop_stages;
   if (kernel.linear) {
     const auto loop = [&](bool streaming) {
