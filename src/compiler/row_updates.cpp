@@ -1,5 +1,5 @@
 // Scatters of many single elements whose places are computed: block by block, so that what is computed
-// for them stays in the first cache.
+// for them stays in a cache.
 //   let i = select (lt j 0) (add j n) j, y = scatter_add x i u
 //   ->   y = scan(x, block of j, block of u -> scatter_add x (select (lt j 0) (add j n) j) u)
 // Updates come in the same order, one block after the other, so no bit changes.
@@ -21,7 +21,7 @@ namespace {
 
 using detail::JaxprBuilder;
 
-constexpr std::int64_t kMostRows = 8192;   // of a block: an operand of it fits into the first cache
+constexpr std::int64_t kMostRows = 20480;  // of a block: its operands fit into the second cache
 constexpr std::int64_t kLeastRows = 4096;  // fewer do not pay for a trip of the loop
 constexpr std::int64_t kFullLanes = 16;    // blocks of whole vectors are preferred
 constexpr int kMostCost = 16;  // cycles per vector: all of it is done by the thread that updates
