@@ -3,7 +3,8 @@
 // Steps are numbered in the order in which they run. A value lives from the first step that writes
 // it to the last that uses it; what is used inside a loop but written outside lives until the loop
 // ends, since the next trip uses it again. A kernel may write a result over an operand that dies
-// with it when it reads that operand only at the index that it writes.
+// with it when it reads that operand only at the index that it writes. Where it writes a result of the
+// program, the operand is in the result's memory from the start.
 //
 // A loop that runs in chunks has a slice of the arena per chunk for the values that only its body
 // uses; all slices together are one block of the arena while the loop runs.
@@ -54,6 +55,7 @@ class Liveness {
 
   std::vector<Range> ranges;
   std::map<int, const Step*> kernels;  // by number
+  std::set<int> outer;                 // the numbers of steps that are in no loop nor branch
   std::vector<Chunked> chunked;        // in order; none inside another
 
  private:
@@ -61,6 +63,7 @@ class Liveness {
     for (Step& s : steps) {
       const int now = counter_++;
       if (s.kind == Step::Kind::kernel) kernels[now] = &s;
+      if (s.bodies.empty() && &steps == &plan_.steps) outer.insert(now);
       const bool loop = s.kind == Step::Kind::loop || s.kind == Step::Kind::repeat;
       const bool chunks = s.kind == Step::Kind::loop && s.grain > 0 && !inside;
       for (const int v : s.reads) touch(v, now);
@@ -270,6 +273,7 @@ class Arena {
   Arena(Plan& plan, const PlanOptions& options) : plan_(plan), options_(options), live_(plan) {}
 
   void run() {
+    place_in_results();
     // Inputs live from before the first step, results until after the last.
     std::vector<int> order;
     for (std::size_t v = 0; v < plan_.values.size(); ++v) {
@@ -328,6 +332,38 @@ class Arena {
     return options_.in_place && range(u).last == range(v).first &&
            value(u).bytes() == value(v).bytes() &&
            size_of(value(u).aval.dtype) == size_of(value(v).aval.dtype);
+  }
+
+  // What a result is written over, and what that was written over, and so on.
+  void place_in_results() {
+    if (!options_.reuse_memory) return;
+    std::map<std::int64_t, int> sharing;  // of each result's memory: values
+    for (const Value& v : plan_.values) {
+      if (v.location.kind == Location::Kind::result) ++sharing[v.location.index];
+    }
+    for (std::size_t r = 0; r < plan_.values.size(); ++r) {
+      const Location where = plan_.values[r].location;
+      if (where.kind != Location::Kind::result || sharing.at(where.index) > 1) continue;
+      for (int v = static_cast<int>(r), u = within_reach(v); u >= 0; u = within_reach(v)) {
+        value(u).location = where;
+        range(r).first = range(u).first;  // what it may be written over is gone by then
+        v = u;
+      }
+    }
+  }
+  // A value without a place over which v is written, outside of loops; -1 when there is none.
+  int within_reach(int v) {
+    const Kernel* kernel = live_.outer.contains(range(v).first) ? writer(v) : nullptr;
+    if (kernel == nullptr) return -1;
+    // What goes around the caches had better not be there.
+    if (kernel->linear && value(v).bytes() >= kStreamingOne) return -1;
+    for (const int u : kernel->in_place) {
+      const Value& operand = value(u);
+      if (operand.location.kind == Location::Kind::none && operand.slot < 0 &&
+          operand.bases.empty() && fits(v, u) && live_.outer.contains(range(u).first))
+        return u;
+    }
+    return -1;
   }
 
   // The values that only this loop's body uses go into its slices, and out of `order`.

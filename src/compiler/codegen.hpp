@@ -175,6 +175,9 @@ class CodeGen final : public Emitter {
   /// for (i = begin; i < end; i += step) carried = body(i, carried); gives the last values.
   Scalars loop_carried(Scalar begin, Scalar end, std::int64_t step, Scalars init,
                        const std::function<Scalars(Scalar i, const Scalars& carried)>& body);
+  /// The same, but a body that divides or takes roots does so one trip ahead of what follows.
+  Scalars loop_ahead(Scalar begin, Scalar end, std::int64_t step, Scalars init,
+                     const std::function<Scalars(Scalar i, const Scalars& carried)>& body);
   /// carried = init; while (condition(carried)) carried = body(carried); gives the last values.
   Scalars loop_while(Scalars init, const std::function<Scalar(const Scalars& carried)>& condition,
                      const std::function<Scalars(const Scalars& carried)>& body);
@@ -240,6 +243,10 @@ class CodeGen final : public Emitter {
   struct Impl;
 
  private:
+  enum class Ahead : std::uint8_t { nothing, quotients };
+  Scalars carry(Scalar begin, Scalar end, std::int64_t step, Scalars init,
+                const std::function<Scalars(Scalar i, const Scalars& carried)>& body, Ahead ahead);
+
   std::unique_ptr<Impl> impl_;
 };
 

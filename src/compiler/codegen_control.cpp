@@ -23,6 +23,17 @@ CodeGen::Impl::Carried CodeGen::Impl::open_phis(const Scalars& init,
 Scalars CodeGen::loop_carried(
     Scalar begin, Scalar end, std::int64_t step, Scalars init,
     const std::function<Scalars(Scalar i, const Scalars& carried)>& body) {
+  return carry(begin, end, step, std::move(init), body, Ahead::nothing);
+}
+
+Scalars CodeGen::loop_ahead(Scalar begin, Scalar end, std::int64_t step, Scalars init,
+                            const std::function<Scalars(Scalar i, const Scalars& carried)>& body) {
+  return carry(begin, end, step, std::move(init), body, Ahead::quotients);
+}
+
+Scalars CodeGen::carry(Scalar begin, Scalar end, std::int64_t step, Scalars init,
+                       const std::function<Scalars(Scalar i, const Scalars& carried)>& body,
+                       Ahead ahead) {
   Impl& m = *impl_;
   const int outer = m.depth();
   std::int64_t first = 0, last = 0;
@@ -67,6 +78,8 @@ Scalars CodeGen::loop_carried(
   m.b.CreateCondBr(m.b.CreateICmpSLT(following, stop), loop, exit);
   i->addIncoming(following, latch);
   for (std::size_t k = 0; k < phis.size(); ++k) phis[k]->addIncoming(values[k], latch);
+  if (ahead == Ahead::quotients && known && latch == loop)
+    m.divide_ahead({before, loop, i, first, last, step});
   m.pop_level();
 
   m.levels.back().block = exit;

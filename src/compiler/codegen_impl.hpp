@@ -234,6 +234,14 @@ struct CodeGen::Impl {
   };
   Carried open_phis(const Scalars& init, const std::vector<llvm::Value*>& initial,
                     llvm::BasicBlock* before);
+  /// A loop that is one block, of constant bounds; what it carries has come in from both sides.
+  struct ClosedLoop {
+    llvm::BasicBlock *before, *block;
+    llvm::PHINode* i;
+    std::int64_t begin, end, step;
+  };
+  /// See loop_ahead; leaves alone what would not gain by that.
+  void divide_ahead(const ClosedLoop& loop);
   /// Mask of the active lanes; null when all are.
   llvm::Value* mask();
   /// Mask of the lanes from the first up to `count`; null for all.

@@ -15,10 +15,6 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-// One result beyond what a processor has of caches for itself: memory is written at once, rather than read
-// before, and written when other lines need the room. Several streams of that size gain nothing.
-constexpr std::int64_t kStreamingOne = std::int64_t{4} << 20;
-
 int vector_lanes_of(DType dtype) {
   return static_cast<int>(runtime::vector_bytes() / std::max<std::size_t>(size_of(dtype), 4));
 }
@@ -426,7 +422,10 @@ void emit_loop(KernelContext& k) {
                 {kernel.shape, Index(kernel.shape.size(), gen.index(0)), gen.index(0)});
     return;
   }
-  const int lanes = vector_lanes(k);
+  int lanes = vector_lanes(k);
+  // Of a single row that lanes run across, there is a single element.
+  const bool across = kernel.linear || kernel.shape.num_elements() == kernel.shape[0];
+  if (across && k.unit % lanes != 0) lanes = 1;
   const bool in_stages = k.plan.emit.loop_stages;
   if (kernel.linear) {
     const auto loop = [&](bool streaming) {

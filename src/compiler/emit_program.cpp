@@ -181,9 +181,11 @@ class ProgramEmitter {
       for (const Step& k : s.bodies[0]) {
         gen_.region([&] {
           // The outermost loop of a linear kernel is over all that belongs to a row.
-          const Scalar each = gen_.index(s.by_columns ? 1 : chunking(plan_, k).extent / s.trips);
-          KernelContext context = this->context(k, gen_.mul(low, each), gen_.mul(high, each));
+          const std::int64_t each = s.by_columns ? 1 : chunking(plan_, k).extent / s.trips;
+          KernelContext context =
+              this->context(k, gen_.mul(low, gen_.index(each)), gen_.mul(high, gen_.index(each)));
           context.by_columns = s.by_columns;
+          context.unit = s.grain * each;
           marked(k, [&] { emit_kernel(context); });
         });
       }

@@ -373,6 +373,13 @@ void ReductionEmitter::finish(const Scalars& acc) {
     value_at_.store(k_.value_of(kernel_.epilogue[i]), at, epilogue[i]);
 }
 
+Scalars ReductionEmitter::lanes_carried(
+    Scalar begin, Scalar end, std::int64_t step, Scalars init,
+    const std::function<Scalars(Scalar i, const Scalars& carried)>& body) {
+  return k_.plan.emit.loop_stages ? gen_.loop_ahead(begin, end, step, std::move(init), body)
+                                  : gen_.loop_carried(begin, end, step, std::move(init), body);
+}
+
 // Loops over the folded dimensions dims[i...], carrying the accumulators; `innermost` does the last.
 Scalars ReductionEmitter::fold_nest(const std::vector<std::size_t>& dims, std::size_t i,
                                     Scalars acc, const std::function<Scalars(Scalars)>& innermost) {

@@ -100,6 +100,9 @@ class ReductionEmitter {
   void accumulate(Scalars& acc, std::size_t first, bool mask);
   // What follows the fold: results and epilogue at the reduced index.
   void finish(const Scalars& acc);
+  // A loop over vectors of a row: what divides does so a trip ahead.
+  Scalars lanes_carried(Scalar begin, Scalar end, std::int64_t step, Scalars init,
+                        const std::function<Scalars(Scalar i, const Scalars& carried)>& body);
   // Loops over the folded dimensions dims[i...], carrying the accumulators; `innermost` does the last.
   Scalars fold_nest(const std::vector<std::size_t>& dims, std::size_t i, Scalars acc,
                     const std::function<Scalars(Scalars)>& innermost);

@@ -105,7 +105,7 @@ void ReductionEmitter::rows_both_ways(Scalar row, int n, Scalar first) {
     return acc;
   };
   gen_.set_lanes(lanes_, lanes_);
-  Scalars acc = gen_.loop_carried(
+  Scalars acc = lanes_carried(
       gen_.index(0), gen_.index(whole), lanes_, identities(n),
       [&](Scalar base, const Scalars& carried) { return step(base, carried, false); });
   if (rest > 0) {

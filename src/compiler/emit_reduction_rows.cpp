@@ -123,15 +123,15 @@ Scalars ReductionEmitter::across(Scalars acc) {
 // for (i = from; i < to; i += copies * lanes) acc[c] = combine(acc[c], x[i + c * lanes ...])
 Scalars ReductionEmitter::lanes_loop(std::size_t inner, Scalar from, Scalar to, int copies,
                                      Scalars acc) {
-  return gen_.loop_carried(
-      from, to, lanes_ * copies, std::move(acc), [&](Scalar base, const Scalars& carried) {
-        Scalars a = carried;
-        for (int c = 0; c < copies; ++c) {
-          index_[inner] = gen_.lane_index(gen_.add(base, gen_.index(c * lanes_)));
-          accumulate(a, static_cast<std::size_t>(c) * count(), false);
-        }
-        return a;
-      });
+  return lanes_carried(from, to, lanes_ * copies, std::move(acc),
+                       [&](Scalar base, const Scalars& carried) {
+                         Scalars a = carried;
+                         for (int c = 0; c < copies; ++c) {
+                           index_[inner] = gen_.lane_index(gen_.add(base, gen_.index(c * lanes_)));
+                           accumulate(a, static_cast<std::size_t>(c) * count(), false);
+                         }
+                         return a;
+                       });
 }
 
 }  // namespace compiler

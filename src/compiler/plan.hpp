@@ -56,6 +56,10 @@ struct EmitOptions {
   bool profile = false;         ///< tell when each step begins and ends
 };
 
+/// One result beyond what a processor has of caches for itself: memory is written at once, rather than
+/// read before, and written when other lines need the room. Several streams of that size gain nothing.
+constexpr std::int64_t kStreamingOne = std::int64_t{4} << 20;
+
 struct Segments;
 
 /// One loop nest.

@@ -332,8 +332,8 @@ Jaxpr group_rows(const Jaxpr& jaxpr, const PlanOptions& options) {
     e.params = detail::map_jaxprs(
         e.params, [&](const Jaxpr& j) { return group_rows(j, options); }, changed);
   }
-  const Jaxpr all =
-      changed ? Jaxpr(jaxpr.num_inputs(), jaxpr.avals(), std::move(eqns), jaxpr.outs()) : jaxpr;
+  const Jaxpr all = group_updates(
+      changed ? Jaxpr(jaxpr.num_inputs(), jaxpr.avals(), std::move(eqns), jaxpr.outs()) : jaxpr);
   const bool large =
       std::any_of(all.avals().begin() + all.num_inputs(), all.avals().end(), is_large);
   return large ? Grouping(all, options).run() : all;

@@ -27,6 +27,7 @@ constexpr std::int64_t kLarge = 1 << 20;  // bytes of a value: smaller ones stay
 constexpr std::int64_t kLargest = 8 << 20;  // where rows are concerned
 constexpr std::int64_t kColumns = 1024;  // whole pages of a row: fewer side by side are no stream
 constexpr std::int64_t kRows = 16;       // at least: a multiple of all lane counts
+constexpr std::int64_t kLongRow = 16 << 10;   // elements: lanes run along it, and it may be a tile
 constexpr std::int64_t kTileBytes = 1 << 20;  // of all large values of a tile, at most
 constexpr std::int64_t kLeastTiles = 8;       // that threads share out
 constexpr std::size_t kMostMembers = 80;      // of a function
@@ -210,10 +211,10 @@ class Tiling {
       if (kind != Kind::argument && kind != Kind::result && kind != Kind::arena) return false;
     }
     if (a.kind != b.kind) return true;
-    if (a.kind != Kind::arena) return a.index != b.index;
-    return a_end <= b.index || b_end <= a.index ||
-           (both_written && a.index == b.index && a_end == b_end &&
-            value(v).aval.size() == value(w).aval.size());
+    const bool same_place = both_written && a.index == b.index && a_end == b_end &&
+                            value(v).aval.size() == value(w).aval.size();
+    if (a.kind != Kind::arena) return a.index != b.index || same_place;
+    return a_end <= b.index || b_end <= a.index || same_place;
   }
 
   // ---- is it worth it? ---------------------------------------------------------------------------
@@ -232,9 +233,15 @@ class Tiling {
     std::int64_t bytes = 0;
     for (const int v : once) bytes += weight_of(value(v).aval);
     const std::int64_t each = std::max<std::int64_t>(bytes / cut.extent, 1);
+    // Kernels over single elements of the rows may be among them.
+    const auto may_do_one = [&](const Step& s) {
+      const std::int64_t row = s.kernel.shape.num_elements() / cut.extent;
+      return (row >= kLongRow && row % kRows == 0) ||
+             (row == 1 && s.kernel.kind == Kernel::Kind::loop);
+    };
+    const std::int64_t rows = std::all_of(steps.begin(), steps.end(), may_do_one) ? 1 : kRows;
     const std::int64_t width =
-        cut.by_columns ? kColumns
-                       : std::max(kTileBytes / 2 / each / kRows, std::int64_t{1}) * kRows;
+        cut.by_columns ? kColumns : std::max(kTileBytes / 2 / each / rows, std::int64_t{1}) * rows;
     return width * each <= kTileBytes && cut.extent >= kLeastTiles * width ? width : 0;
   }
 

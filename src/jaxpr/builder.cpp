@@ -164,7 +164,7 @@ ClosedJaxpr JaxprBuilder::build(Atoms outs, DeadCode dead_code) {
   }
 
   // Constants in the order of their first use, then the inputs, then the results.
-  std::vector<Var> number(avals_.size(), -1);
+  Vars number(avals_.size(), -1);
   std::vector<Aval> avals;
   avals.reserve(avals_.size());
   const auto assign = [&](Var v) {

@@ -35,6 +35,28 @@ TEST(Arena, IsReusedAlongAChainOfKernels) {
   EXPECT_EQ(wasteful->info().arena_bytes, 19u * 8 * 8 * 8);
 }
 
+// e^(x - max) is where its quotients will be; and over the argument where that is given away.
+TEST(Arena, HoldsNothingThatAResultIsWrittenOver) {
+  const Program f = [](std::span<const Array> x) {
+    const Shape& shape = x[0].shape();
+    const auto spread = [&](const Array& y) { return lax::broadcast_in_dim(y, shape, {1}); };
+    const Array e = lax::exp(lax::sub(x[0], spread(lax::reduce_max(x[0], {0}))));
+    return Arrays{lax::div(e, spread(lax::reduce_sum(e, {0})))};
+  };
+  const auto fresh = [] { return Arrays{uniform({500, 100}, DType::f32)}; };
+  const Compiled e = check(f, fresh(), -1, 4);
+  EXPECT_LT(e->info().arena_bytes, 500 * 100 * sizeof(float));
+  const Arrays want = execute(e, fresh()), got = execute(e, fresh(), {true});
+  expect_equal(got[0], want[0], 0, "donated");
+  // Both results are of e, which is needed until the last one.
+  check(
+      [&](std::span<const Array> x) {
+        const Array y = f(x)[0];
+        return Arrays{y, lax::mul(y, x[0])};
+      },
+      fresh(), -1, 4);
+}
+
 TEST(Donation, GivesTheArgumentsMemoryToAResult) {
   const Program f = [](std::span<const Array> x) { return Arrays{lax::add(x[0], x[1])}; };
   const Arrays kept = {uniform({100}, DType::f32), uniform({100}, DType::f32, -2, 2, 2)};

@@ -172,6 +172,41 @@ TEST(RowGroups, OfGradientsAndBatches) {
                   {numbers({40, 3, 12, 16}), numbers({40, 3, 16, 200})});
 }
 
+// What is computed for a scatter of single elements is never more than a block of it.
+TEST(RowGroups, ComputePlacesOfUpdatesBlockByBlock) {
+  const auto scatter = [](const Array& x, const Array& places, const Array& updates) {
+    ScatterParams params;
+    params.dimension_numbers = {.inserted_window_dims = {0}, .scatter_dims_to_operand_dims = {0}};
+    return lax::scatter_add(x, lax::reshape(places, {places.size(), 1}), updates, params);
+  };
+  const std::int64_t n = 100'000, bins = 200;
+  const auto places = [&](const Array& x) {
+    return lax::convert_element_type(lax::mul(x, lax::full_like(x, bins * 1.01)), DType::i32);
+  };
+  for (const DType dtype : {DType::i32, DType::f32}) {
+    const Array to = lax::convert_element_type(numbers({bins}, DType::f32), dtype);
+    const Arrays x = {to, uniform({n}, DType::f32, -0.1, 1), uniform({n}, DType::f32)};
+    // Of computed numbers, and of ones, which are written down once.
+    const std::string plan = same_either_way(
+        [&](std::span<const Array> x) {
+          const Array by = lax::convert_element_type(lax::add(x[2], x[2]), dtype);
+          const Array ones = lax::full({n}, dtype, 1);
+          return Arrays{scatter(x[0], places(x[1]), by), scatter(x[0], places(x[2]), ones)};
+        },
+        x);
+    EXPECT_THAT(plan, HasSubstr("loop reads"));
+    EXPECT_THAT(plan, Not(HasSubstr("[100000,1]@")));
+  }
+  // What others read, too, is not computed twice.
+  EXPECT_THAT(same_either_way(
+                  [&](std::span<const Array> x) {
+                    const Array at = places(x[1]);
+                    return Arrays{at, scatter(x[0], at, x[1])};
+                  },
+                  {numbers({bins}, DType::f32), uniform({n}, DType::f32)}),
+              Not(HasSubstr("loop reads")));
+}
+
 TEST(RowGroups, WriteOverDonatedArguments) {
   const Program f = [](std::span<const Array> x) {
     const Array y = batch_of_products(x[0], x[1]);

@@ -1,4 +1,5 @@
 // Loops in stages: chains of function calls, taken apart so that the calls of several trips overlap.
+#include "runtime/cpu.hpp"
 #include "support.hpp"
 #include "telamon/random.hpp"
 
@@ -77,6 +78,35 @@ TEST(LoopStages, OfRandomNumbers) {
         return Arrays{telamon::random::normal(k[0], shape, dtype)};
       };
       EXPECT_TRUE(has_stages(check(f, key, 1)));
+    }
+  }
+}
+
+// Forces between pairs: sums of rows and of columns of what follows a quotient.
+TEST(LoopStages, FoldsDivideATripAhead) {
+  const auto f = [](std::span<const Array> x) {
+    const std::int64_t n = x[0].size();
+    const Array a = lax::broadcast_in_dim(x[0], {n, n}, {0});
+    const Array d = lax::sub(a, lax::broadcast_in_dim(x[0], {n, n}, {1}));
+    const Array q = lax::div(lax::sqrt(lax::add(lax::square(d), lax::square(a))), lax::add(d, a));
+    Array s = q;
+    for (int i = 0; i < 12; ++i) s = lax::add(lax::mul(s, q), lax::mul(d, s));
+    return Arrays{lax::reduce_sum(s, {0}), lax::reduce_sum(s, {1}), lax::reduce_max(s, {1})};
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const std::int64_t n : {1, 15, 100, 256, 1000, 1027}) {
+      SCOPED_TRACE(n);
+      const Arrays x = {uniform({n}, dtype, 0.5, 1)};
+      const Jaxpr jaxpr = stage(f, x);
+      const Compiled with = compile(jaxpr);
+      const Compiled without =
+          compile(jaxpr, {.contract = false, .name = "without", .disabled = {"loop_stages"}});
+      const Arrays got = execute(with, x), want = execute(without, x);
+      for (std::size_t i = 0; i < got.size(); ++i) expect_equal(got[i], want[i], 0, "ahead");
+      if (n >= 1000 && runtime::host_isa() == runtime::Isa::avx512) {
+        EXPECT_NE(with->text("ir").find("%ahead"), std::string::npos);
+        EXPECT_EQ(without->text("ir").find("%ahead"), std::string::npos);
+      }
     }
   }
 }

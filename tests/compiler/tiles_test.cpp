@@ -118,6 +118,21 @@ TEST(Tiles, HoldRowsOfSeveralDimensions) {
   EXPECT_THAT(plan, HasSubstr(" rows"));
 }
 
+TEST(Tiles, AreSingleRowsThatAreLong) {
+  for (const auto& [rows, columns] : {std::pair{16, 65536}, {19, 32768}, {13, 1 << 17}}) {
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      const std::string plan =
+          same_either_way([](std::span<const Array> x) { return Arrays{normalised(x[0], 1)}; },
+                          {numbers({rows, columns}, dtype)});
+      if (columns == 65536) { EXPECT_THAT(plan, HasSubstr(" of 1 rows")); }
+    }
+  }
+  // Lanes would not begin where rows do.
+  EXPECT_THAT(same_either_way([](std::span<const Array> x) { return Arrays{normalised(x[0], 1)}; },
+                              {numbers({16, 65537}, DType::f32)}),
+              Not(HasSubstr("tiles ")));
+}
+
 TEST(Tiles, LeaveAloneWhatReadsOtherRows) {
   const auto plan_of = [](const std::function<Array(const Array& sums)>& moved) {
     return same_either_way(

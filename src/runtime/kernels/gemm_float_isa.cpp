@@ -194,12 +194,13 @@ void float_gemm(const GemmTile& t) {
   using T = simd::ScalarOf<V>;
   constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
   // Where b is small, or used for a few rows only, it is read as it lies.
-  constexpr std::int64_t kSmall = 256 << 10;
+  constexpr std::int64_t kSmall = 256 << 10, kStreams = 8;
   const bool pack_b =
       t.b_column != 1 || (t.m >= 24 && t.k * t.n * static_cast<std::int64_t>(sizeof(T)) > kSmall);
-  // A few rows: the product reads b once, so its rows are followed to their ends, a few at a time.
+  // A few rows: the product reads b once, so its rows are followed to their ends, a few at a time. Eight of
+  // them, which often lie in the same sets of the first cache, leave room there for what comes next.
   const bool stream = !pack_b && t.m <= 4 && t.n > 4 * kWidest * kLanes;
-  const std::int64_t depth = stream ? 16 : kGemmDepth;
+  const std::int64_t depth = stream ? kStreams : kGemmDepth;
   T* const packed_b = static_cast<T*>(t.workspace);
   T* const packed_a = packed_b + kGemmDepth * kWidest * kLanes;
   Block<T> block{};

@@ -61,14 +61,17 @@ void add_dense(std::int64_t n, const Index* index, bool clips, std::int64_t last
   }
 }
 
+constexpr std::int64_t kTable = 1024;     // elements
+constexpr std::int64_t kEachOfTable = 4;  // times that each is added to, to be worth the tables
+
 /// Whole numbers come out the same in any order: in four tables, so that no sum waits for the one
 /// before it.
 template <int kStep, class Index, class T>
 void add_to_tables(std::int64_t n, const Index* index, bool clips, std::int64_t last, T* operand,
                    const T* slices) {
-  constexpr std::int64_t kSize = 1024;
-  T tables[4][kSize];
-  __builtin_memset(tables, 0, sizeof tables);
+  T tables[4][kTable];
+  for (auto& table : tables)
+    __builtin_memset(table, 0, static_cast<std::size_t>(last + 1) * sizeof(T));
   for (std::int64_t i = 0; i + 4 <= n; i += 4) {
     for (int j = 0; j < 4; ++j) {
       with_place(index[i + j], clips, last, [&](std::int64_t place) {
@@ -92,7 +95,7 @@ void add_indexed(std::int64_t n, const char* indices, std::int64_t stride, bool 
     const auto* index = reinterpret_cast<const Index*>(indices);
     T* to = reinterpret_cast<T*>(operand);
     const T* from = reinterpret_cast<const T*>(slices);
-    if (std::is_integral_v<T> && last < 1024 && n >= 8 * 1024) {
+    if (std::is_integral_v<T> && last < kTable && n >= kEachOfTable * (last + 1)) {
       return slice_stride == 0 ? add_to_tables<0>(n, index, clips, last, to, from)
                                : add_to_tables<1>(n, index, clips, last, to, from);
     }

@@ -21,7 +21,7 @@
   LIB1(cbrt, 4, 4)     \
   OWN_F32(cos, 2.5, 4) \
   LIB1(cosh, 4, 4)     \
-  LIB1(erf, 4, 4)      \
+  OWN_F32(erf, 2, 4)   \
   OWN1(erf_inv, 4, 5)  \
   LIB1(erfc, 4, 4)     \
   OWN1(exp, 1.5, 1.5)  \
