@@ -8,6 +8,7 @@
 //   for (i = 0; i < n; ++i) s += f(1 / sqrt(g(x[i])));
 //   ->  q = 1 / sqrt(g(x[0]));
 //       for (i = 0; i < n; ++i) { r = q;  q = 1 / sqrt(g(x[min(i + 1, n - 1)]));  s += f(r); }
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicInst.h>
 
 #include <algorithm>
@@ -126,6 +127,27 @@ class Halves {
   int quotients_ = 0;
 };
 
+/// An instruction of no code that takes the quotients of both trips: LLVM, which orders a block by the
+/// registers that are in use, would bring the divisions back to behind what follows them.
+void divide_before_use([[maybe_unused]] llvm::IRBuilder<>& b,
+                       [[maybe_unused]] const std::vector<Instruction*>& kept,
+                       [[maybe_unused]] std::map<const Instruction*, Value*>& here) {
+#ifdef __x86_64__
+  for (const Instruction* x : kept) {
+    if (!takes_long(*x)) continue;
+    auto* phi = llvm::cast<PHINode>(here.at(x));
+    Value* next = phi->getIncomingValueForBlock(phi->getParent());
+    llvm::Type* type = x->getType();
+    auto* both = llvm::StructType::get(type, type);
+    auto* fence = llvm::InlineAsm::get(llvm::FunctionType::get(both, {type, type}, false), "",
+                                       "=v,=v,0,1", true);
+    Value* pair = b.CreateCall(fence, {phi, next});
+    here[x] = b.CreateExtractValue(pair, 0);
+    phi->setIncomingValueForBlock(phi->getParent(), b.CreateExtractValue(pair, 1));
+  }
+#endif
+}
+
 }  // namespace
 
 void CodeGen::Impl::divide_ahead(const ClosedLoop& loop) {
@@ -158,11 +180,16 @@ void CodeGen::Impl::divide_ahead(const ClosedLoop& loop) {
       top.getInt64(static_cast<std::uint64_t>(loop.begin + (loop.end - 1 - loop.begin) / loop.step *
                                                                loop.step)));
   const auto following = begun(&*top.GetInsertPoint(), next);
+  std::map<const Instruction*, Value*> here;
   for (Instruction* x : halves.kept()) {
     auto* phi = PHINode::Create(x->getType(), 2, "ahead", loop.i->getIterator());
     phi->addIncoming(first.at(x), loop.before);
     phi->addIncoming(following.at(x), loop.block);
-    x->replaceUsesWithIf(phi,
+    here[x] = phi;
+  }
+  divide_before_use(top, halves.kept(), here);
+  for (Instruction* x : halves.kept()) {
+    x->replaceUsesWithIf(here.at(x),
                          [&](const llvm::Use& use) { return halves.is_used_after(use.getUser()); });
   }
   for (auto x = ahead.rbegin(); x != ahead.rend(); ++x) {
