@@ -96,6 +96,40 @@ void* map_chunk() {
   } catch (const std::bad_alloc&) { out_of_memory(kChunk); }
 }
 
+/// Free blocks of one class for all threads, in the chains in which threads gave them: a chain changes
+/// hands without a look at its blocks but the first. Used under a lock.
+class Chains {
+ public:
+  std::int64_t size() const { return size_; }
+  bool empty() const { return first_ == nullptr; }
+  /// `blocks` linked blocks.
+  void give(FreeBlock* chain, std::int64_t blocks) {
+    first_ = new (chain) First{{chain->next}, first_, blocks};
+    size_ += blocks;
+  }
+  void give(void* block) { give(new (block) FreeBlock{nullptr}, 1); }
+  /// A chain goes into the list, which is empty.
+  void move_into(FreeList& list) {
+    First* const chain = std::exchange(first_, first_->next_chain);
+    size_ -= chain->blocks;
+    list.give_all(chain, chain->blocks);
+  }
+  void* take() {
+    First* const block = std::exchange(first_, first_->next_chain);
+    size_ -= block->blocks;
+    if (block->next != nullptr) give(block->next, block->blocks - 1);
+    return block;
+  }
+
+ private:
+  struct First : FreeBlock {
+    First* next_chain;
+    std::int64_t blocks;
+  };
+  First* first_ = nullptr;
+  std::int64_t size_ = 0;
+};
+
 class Allocator {
  public:
   static Allocator& get() {
@@ -118,13 +152,14 @@ class Allocator {
   Allocator();
   void lock();
   void unlock();
+  void* cut(SizeClass c);
   void refill(FreeList& list, SizeClass c);
   void give_back_half(FreeList& list, SizeClass c) noexcept;
   void* allocate_large(SizeClass c, std::size_t bytes);
   void deallocate_large(void* block, SizeClass c) noexcept;
 
   std::mutex mutex_;
-  FreeList shared_[kNumSmall];
+  Chains shared_[kNumSmall];
   char* chunk_ = nullptr;  // the part of the current chunk that is not cut yet
   std::size_t chunk_left_ = 0;
   std::int64_t cut_ = 0;          // bytes of all small blocks, in use or free
@@ -191,40 +226,39 @@ ThreadCache* Allocator::new_thread_cache() {
 void Allocator::close(ThreadCache* cache) noexcept {
   const std::lock_guard lock(mutex_);
   for (int i = 0; i < kNumSmall; ++i) {
-    while (void* block = cache->lists[i].take_back()) shared_[i].give(block);
+    const std::int64_t blocks = cache->lists[i].size();
+    if (FreeBlock* const all = cache->lists[i].take_all()) shared_[i].give(all, blocks);
   }
   cache->next_spare = spare_;
   spare_ = cache;
 }
 
-/// Moves up to 16 KiB of blocks (at least one) into `list`. Called with the lock held.
-void Allocator::refill(FreeList& list, SizeClass c) {
-  const std::size_t wanted = std::max<std::size_t>(1, (std::size_t{16} << 10) / c.size);
-  bool fresh = false;
-  for (std::size_t i = 0; i < wanted; ++i) {
-    void* block = shared_[c.index].take_back();
-    if (block == nullptr) {
-      if (chunk_left_ < c.size) {
-        // The rest of the old chunk, a multiple of 64 bytes, serves small classes.
-        while (chunk_left_ >= kUnit) {
-          const std::size_t part = std::min(chunk_left_, 4 * kUnit);
-          shared_[part / kUnit - 1].give(chunk_);
-          chunk_ += part;
-          chunk_left_ -= part;
-          cut_ += static_cast<std::int64_t>(part);
-        }
-        chunk_ = static_cast<char*>(map_chunk());
-        chunk_left_ = kChunk;
-      }
-      block = chunk_;
-      chunk_ += c.size;
-      chunk_left_ -= c.size;
-      cut_ += static_cast<std::int64_t>(c.size);
-      fresh = true;
+/// A block from the chunk. Called with the lock held.
+void* Allocator::cut(SizeClass c) {
+  if (chunk_left_ < c.size) {
+    // The rest of the old chunk, a multiple of 64 bytes, serves small classes.
+    while (chunk_left_ >= kUnit) {
+      const std::size_t part = std::min(chunk_left_, 4 * kUnit);
+      shared_[part / kUnit - 1].give(chunk_);
+      chunk_ += part;
+      chunk_left_ -= part;
+      cut_ += static_cast<std::int64_t>(part);
     }
-    list.give(block);
+    chunk_ = static_cast<char*>(map_chunk());
+    chunk_left_ = kChunk;
   }
-  fresh_ += fresh;
+  chunk_left_ -= c.size;
+  cut_ += static_cast<std::int64_t>(c.size);
+  return std::exchange(chunk_, chunk_ + c.size);
+}
+
+/// Moves blocks that threads gave back into `list`, or up to 16 KiB of new ones (at least one). Called
+/// with the lock held.
+void Allocator::refill(FreeList& list, SizeClass c) {
+  if (!shared_[c.index].empty()) return shared_[c.index].move_into(list);
+  const std::size_t wanted = std::max<std::size_t>(1, (std::size_t{16} << 10) / c.size);
+  for (std::size_t i = 0; i < wanted; ++i) list.give(cut(c));
+  ++fresh_;
 }
 
 void* Allocator::allocate(std::size_t bytes) {
@@ -238,10 +272,11 @@ void* Allocator::allocate(std::size_t bytes) {
     return cache->lists[c.index].take();
   }
   const std::lock_guard lock(mutex_);
-  FreeList& list = shared_[c.index];
-  if (list.head == nullptr) refill(list, c);
+  Chains& shared = shared_[c.index];
   ++allocations_;
-  return list.take_back();
+  if (!shared.empty()) return shared.take();
+  ++fresh_;
+  return cut(c);
 }
 
 void Allocator::deallocate(void* block, std::size_t bytes) noexcept {
@@ -260,7 +295,7 @@ void Allocator::deallocate(void* block, std::size_t bytes) noexcept {
 void Allocator::give_back_half(FreeList& list, SizeClass c) noexcept {
   const std::lock_guard lock(mutex_);
   const std::int64_t half = list.size() / 2;
-  while (list.size() > half) shared_[c.index].give(list.take_back());
+  shared_[c.index].give(list.take_back(half), half);
 }
 
 void* Allocator::allocate_large(SizeClass c, std::size_t bytes) {
@@ -312,15 +347,14 @@ void Allocator::deallocate_large(void* block, SizeClass c) noexcept {
 MemoryStats Allocator::stats() {
   const std::scoped_lock locks(mutex_, large_mutex_);
   std::int64_t free = 0, allocations = allocations_ + large_allocations_;
-  const auto add_lists = [&](const FreeList(&lists)[kNumSmall]) {
-    for (int i = 0; i < kNumSmall; ++i) {
-      free += lists[i].size() * static_cast<std::int64_t>(class_size(i));
-      allocations += lists[i].taken;
+  for (int i = 0; i < kNumSmall; ++i) {
+    std::int64_t blocks = shared_[i].size();
+    for (const ThreadCache* c = registered_; c != nullptr; c = c->next_registered) {
+      blocks += c->lists[i].size();
+      allocations += c->lists[i].taken;
     }
-  };
-  add_lists(shared_);
-  for (const ThreadCache* c = registered_; c != nullptr; c = c->next_registered)
-    add_lists(c->lists);
+    free += blocks * static_cast<std::int64_t>(class_size(i));
+  }
   return {.in_use = static_cast<std::size_t>(cut_ - free + large_in_use_),
           .cached = static_cast<std::size_t>(free + large_cached_) + chunk_left_,
           .peak = static_cast<std::size_t>(large_peak_),
