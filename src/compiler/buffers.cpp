@@ -416,12 +416,14 @@ class Arena {
   // Donated arguments become results where the argument is dead by the time the result is written.
   void find_reusable() {
     plan_.reusable.assign(static_cast<std::size_t>(plan_.num_outputs), {});
+    std::vector<std::int64_t> argument_bytes;  // computed once: there may be a thousand of both
+    for (int a = 0; a < plan_.num_inputs; ++a) argument_bytes.push_back(value(a).bytes());
     for (std::size_t r = 0; r < plan_.values.size(); ++r) {
       const Value& result = plan_.values[r];
       if (result.location.kind != Location::Kind::result || range(r).first < 0) continue;
-      for (int a = 0; a < plan_.num_inputs; ++a) {
-        const Value& argument = value(a);
-        if (argument.bytes() != result.bytes() || argument.bytes() == 0) continue;
+      const std::int64_t bytes = result.bytes();
+      for (int a = 0; a < plan_.num_inputs && bytes > 0; ++a) {
+        if (argument_bytes[static_cast<std::size_t>(a)] != bytes) continue;
         const bool dead = range(a).last < range(r).first || over(static_cast<int>(r), a);
         if (dead) plan_.reusable[static_cast<std::size_t>(result.location.index)].push_back(a);
       }

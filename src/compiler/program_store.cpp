@@ -24,6 +24,8 @@ class Writer {
     number(static_cast<std::int64_t>(items.size()));
     for (const auto& item : items) each(item);
   }
+  /// The next text begins at a multiple of 16 bytes: it is used where it lies.
+  void align_text() { text(std::string((16 - bytes_.size() % 16) % 16, '\0')); }
   std::string take() { return std::move(bytes_); }
 
  private:
@@ -142,6 +144,7 @@ void store_program(const runtime::disk_cache::Key& key, const Plan& plan,
   out.number(info.kernels);
   out.number(info.library_calls);
   out.list(info.steps, [&](const std::string& s) { out.text(s); });
+  out.align_text();
   out.text(object);
   runtime::disk_cache::store(key, out.take());
 }
@@ -172,6 +175,7 @@ std::optional<StoredProgram> read_program(std::string bytes) {
   p.info.library_calls = static_cast<int>(in.number());
   in.list(p.info.steps, [&] { return std::string(in.text()); });
   p.info.arena_bytes = static_cast<std::size_t>(p.launch.arena_bytes);
+  in.text();  // which aligns what follows
   p.object_bytes = in.text().size();
   if (in.at_end() && p.launch.host_steps.size() == programs.size()) return p;
   return std::nullopt;
