@@ -2,7 +2,6 @@
 // somebody else holds the arrays.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -56,8 +55,8 @@ class BorrowedArrays {
   }
   /// For n more, which saves push_back to look for it again and again.
   void make_room(std::size_t n) {
-    if (size_ + n > memory_.capacity())
-      memory_.grow(std::max(size_ + n, 2 * memory_.capacity()), size_);
+    const std::size_t most = memory_.capacity();
+    if (size_ + n > most) memory_.grow(size_ + n > 2 * most ? size_ + n : 2 * most, size_);
   }
   std::size_t size() const { return size_; }
   const Array& operator[](std::size_t i) const { return memory_.data()[i]; }

@@ -5,7 +5,6 @@
 // throwing.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -109,15 +108,13 @@ class InlineVector {
   }
   template <class It> T* insert(const T* before, It first, It last) {
     const std::ptrdiff_t at = before - data();
-    const std::ptrdiff_t old = size_;
-    append(first, last);
-    std::rotate(data() + at, data() + old, end());
+    for (std::ptrdiff_t i = at; first != last; ++first, ++i) insert(data() + i, *first);
     return data() + at;
   }
   T* insert(const T* before, T x) {
     const std::ptrdiff_t at = before - data();
     push_back(std::move(x));
-    std::rotate(data() + at, end() - 1, end());
+    for (std::ptrdiff_t i = size_ - 1; i > at; --i) std::swap(data()[i], data()[i - 1]);
     return data() + at;
   }
   T* erase(const T* first, const T* last) {
