@@ -108,6 +108,8 @@ class RowUpdates {
       if (found == wanted.end() || found->second != Need::block ||
           !is_fusible(form_of(jaxpr_, eqn(p))))
         continue;
+      // What is updated is there as a whole, whatever else reads it.
+      if (eqn(e).inputs[0].is_var() && eqn(e).inputs[0].var() == found->first) continue;
       const std::set<int>& readers = readers_[static_cast<std::size_t>(found->first)];
       const bool alone = std::all_of(readers.begin(), readers.end(),
                                      [&](int r) { return r == e || u.made.contains(r); });

@@ -207,6 +207,38 @@ TEST(RowGroups, ComputePlacesOfUpdatesBlockByBlock) {
               Not(HasSubstr("loop reads")));
 }
 
+// The array that is updated may be one of those that updates and places are computed from.
+TEST(RowGroups, UpdateWhatTheUpdatesAreComputedFrom) {
+  const std::int64_t n = 100'000;
+  ScatterParams params;
+  params.dimension_numbers = {.inserted_window_dims = {0}, .scatter_dims_to_operand_dims = {0}};
+  const auto scatter = [&](const Array& x, const Array& places, const Array& updates) {
+    return lax::scatter_add(x, lax::reshape(places, {n, 1}), updates, params);
+  };
+  const auto places = [&](const Array& x) {
+    return lax::convert_element_type(lax::mul(x, lax::full_like(x, n)), DType::i32);
+  };
+  const Arrays x = {numbers({n}, DType::f32), uniform({n}, DType::f32, 0, 1)};
+  same_either_way(
+      [&](std::span<const Array> x) {
+        const Array v = lax::mul(x[0], lax::full_like(x[0], 2));
+        return Arrays{scatter(v, places(x[1]), v)};
+      },
+      x);
+  same_either_way(
+      [&](std::span<const Array> x) {
+        const Array v = lax::mul(x[0], lax::full_like(x[0], 2));
+        return Arrays{scatter(v, places(x[1]), lax::add(v, x[1]))};
+      },
+      x);
+  same_either_way(
+      [&](std::span<const Array> x) {
+        const Array v = places(x[1]);
+        return Arrays{scatter(v, lax::sub(v, lax::full_like(v, 1)), lax::add(v, v))};
+      },
+      x);
+}
+
 TEST(RowGroups, WriteOverDonatedArguments) {
   const Program f = [](std::span<const Array> x) {
     const Array y = batch_of_products(x[0], x[1]);
