@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <new>
 #include <random>
 #include <string>
 #include <vector>
@@ -56,6 +57,41 @@ TEST(InlineVector, TakesItsOwnElementWhenItGrows) {
   Numbers numbers{1, 2, 3, 4};
   numbers.push_back(numbers.back());
   EXPECT_EQ(numbers, (Numbers{1, 2, 3, 4, 4}));
+}
+
+TEST(InlineVector, GrowsByOneOfItsElements) {
+  Strings list{kLong, "b"};
+  list.resize(5, list[0]);
+  EXPECT_EQ(list, (Strings{kLong, "b", kLong, kLong, kLong}));
+  list.assign(3, list[1]);
+  EXPECT_EQ(list, (Strings{"b", "b", "b"}));
+}
+
+/// Its second copy throws.
+struct Fragile {
+  std::shared_ptr<int> held;
+  int* copies;
+  Fragile(std::shared_ptr<int> h, int* c) : held(std::move(h)), copies(c) {}
+  Fragile(const Fragile& o) : held(o.held), copies(o.copies) {
+    if (++*copies > 1) throw std::bad_alloc();
+  }
+  Fragile(Fragile&&) noexcept = default;
+  Fragile& operator=(Fragile&&) noexcept = default;
+  Fragile& operator=(const Fragile&) = delete;
+  ~Fragile() = default;
+};
+TEST(InlineVector, DestroysWhatItHasWhenACopyFails) {
+  using List = InlineVector<Fragile, 1>;
+  const auto held = std::make_shared<int>(1);
+  int copies = -100;
+  List from;
+  for (int i = 0; i < 3; ++i) from.push_back(Fragile(held, &copies));
+  EXPECT_EQ(held.use_count(), 4);
+  copies = 0;
+  EXPECT_THROW(static_cast<void>(List(from)), std::bad_alloc);
+  copies = 0;
+  EXPECT_THROW(static_cast<void>(List(from.begin(), from.end())), std::bad_alloc);
+  EXPECT_EQ(held.use_count(), 4);
 }
 
 // Random calls of all that changes a list.

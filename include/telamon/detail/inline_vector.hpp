@@ -32,13 +32,16 @@ class InlineVector {
   using const_iterator = const T*;
 
   InlineVector() noexcept {}
-  explicit InlineVector(std::size_t n, const T& value = T()) { resize(n, value); }
-  InlineVector(std::initializer_list<T> items) { append(items.begin(), items.end()); }
-  template <std::forward_iterator It> InlineVector(It first, It last) { append(first, last); }
-  InlineVector(std::vector<T> items) {
+  explicit InlineVector(std::size_t n, const T& value = T()) : InlineVector() { resize(n, value); }
+  // Delegating: what is there when an element cannot be copied is destroyed.
+  InlineVector(std::initializer_list<T> items) : InlineVector(items.begin(), items.end()) {}
+  template <std::forward_iterator It> InlineVector(It first, It last) : InlineVector() {
+    append(first, last);
+  }
+  InlineVector(std::vector<T> items) : InlineVector() {
     append(std::make_move_iterator(items.begin()), std::make_move_iterator(items.end()));
   }
-  InlineVector(const InlineVector& o) { copy(o); }
+  InlineVector(const InlineVector& o) : InlineVector() { copy(o); }
   InlineVector(InlineVector&& o) noexcept { steal(o); }
   InlineVector& operator=(const InlineVector& o) {
     if (this != &o) {
@@ -92,7 +95,7 @@ class InlineVector {
     std::destroy_n(data(), size_);
     size_ = 0;
   }
-  void resize(std::size_t n, const T& value = T()) {
+  void resize(std::size_t n, T value = T()) {  // by value: it may be an element
     while (size_ > n) pop_back();
     reserve(n);
     while (size_ < n) add(value);
@@ -102,9 +105,9 @@ class InlineVector {
     clear();
     append(first, last);
   }
-  void assign(std::size_t n, const T& value) {
+  void assign(std::size_t n, T value) {
     clear();
-    resize(n, value);
+    resize(n, std::move(value));
   }
   template <class It> T* insert(const T* before, It first, It last) {
     const std::ptrdiff_t at = before - data();
