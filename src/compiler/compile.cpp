@@ -340,6 +340,8 @@ void lower_program(Compilation& c, NativeExecutable::Parts& parts) {
   parts.out_avals = parts.source.out_avals();
   c.run_always("lower", parts.jaxpr, [&](const Jaxpr& j) {
     ClosedJaxpr lowered = lower(j, c.enabled("fold_places"));
+    // What lowering rules captured belongs to them: they may donate it, and it may be a view.
+    for (Array& x : lowered.consts) x = detail::private_copy(x);
     c.consts = parts.consts = std::move(lowered.consts);
     return lowered.jaxpr;
   });

@@ -178,15 +178,17 @@ Shape byte_strides(const Array& x) {
   return node.is_dense() ? dense_strides(x.shape(), x.dtype()) : node.strides();
 }
 
-Array contiguous(const Array& x) {
+Array private_copy(const Array& x) {
   const ConcreteNode& node = concrete_node(x);
-  if (node.is_dense()) return x;
   Array out = make_uninitialized(x.aval());
-  kernels::run_copy(
-      {reinterpret_cast<char*>(node.data()), x.dtype(), x.shape(), node.strides()},
-      {mutable_data_of<char>(out), x.dtype(), x.shape(), dense_strides(x.shape(), x.dtype())});
+  const Shape dense = dense_strides(x.shape(), x.dtype());
+  const Shape& strides = node.is_dense() ? dense : node.strides();
+  kernels::run_copy({reinterpret_cast<char*>(node.data()), x.dtype(), x.shape(), strides},
+                    {mutable_data_of<char>(out), x.dtype(), x.shape(), dense});
   return out;
 }
+
+Array contiguous(const Array& x) { return concrete_node(x).is_dense() ? x : private_copy(x); }
 
 Array contiguous_and_kept(const Array& x) {
   const ConcreteNode& node = concrete_node(x);

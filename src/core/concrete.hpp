@@ -189,7 +189,9 @@ inline std::byte* dense_data(const Array& x) {
 }
 /// The same elements in dense row-major memory (the array itself when it is dense already).
 Array contiguous(const Array& x);
-/// The same, made once for all who hold this view: to be read, and as large as the view as long as that
+/// The same elements in dense memory that nobody else has: donations of x do not change them.
+Array private_copy(const Array& x);
+/// As `contiguous`, made once for all who hold this view: to be read, and as large as the view as long as that
 /// lives.
 Array contiguous_and_kept(const Array& x);
 /// Dense data for reading. The array must be dense.

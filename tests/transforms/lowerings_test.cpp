@@ -53,6 +53,30 @@ TEST(Lowerings, ElementByElementWithOneResultOrTwo) {
   expect_sound(two, {kX});
 }
 
+// What a rule captured is the rule's: a view is read as one, and what becomes of the array later changes
+// no program.
+TEST(Lowerings, CaptureArrays) {
+  const Array x({1., 2., 3.});
+  const auto plus = [](const char* name, const Array& table) {
+    return Primitive<>(name, [table] {
+      return Rules<>{.lower = ops<NoParams>([table](const NoParams&, std::span<const Array> in) {
+                       return Arrays{lax::add(in[0], table)};
+                     })};
+    });
+  };
+  const Primitive<> view = plus("test_view", lax::full({3}, DType::f64, 5));
+  const auto of_view = jit([&](const Array& a) { return view.bind1({}, {a}); });
+  EXPECT_EQ(of_view(x).to_vector<double>(), (std::vector<double>{6, 7, 8}));
+
+  Array table({10., 20., 30.});
+  const Primitive<> given = plus("test_given", table);
+  const auto of_given = jit([&](const Array& a) { return given.bind1({}, {a}); });
+  EXPECT_EQ(of_given(x).to_vector<double>(), (std::vector<double>{11, 22, 33}));
+  const auto next = jit([](const Array& a) { return a + 1; }, {.donate = {0}});
+  static_cast<void>(next(table));
+  EXPECT_EQ(of_given(x).to_vector<double>(), (std::vector<double>{11, 22, 33}));
+}
+
 TEST(Lowerings, AtAnIndex) {
   const Primitive<> p{
       "test_at_index", [] {
