@@ -24,7 +24,6 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-using llvm::BasicBlock;
 using llvm::Instruction;
 using llvm::PHINode;
 using llvm::Value;

@@ -45,7 +45,7 @@ bool updates_elements(const Jaxpr& jaxpr, const Eqn& e) {
   const auto& d = e.params.as<ScatterParams>().dimension_numbers;
   const Shape& indices = jaxpr.aval(e.inputs[1]).shape;
   const Shape& updates = jaxpr.aval(e.inputs[2]).shape;
-  return indices.size() > 1 && indices[0] > 0 && updates.size() > 0 && updates[0] == indices[0] &&
+  return indices.size() > 1 && indices[0] > 0 && !updates.empty() && updates[0] == indices[0] &&
          !d.update_window_dims.contains(0) && !d.scatter_indices_batching_dims.contains(0) &&
          updates.num_elements() * indices.back() == indices.num_elements();
 }

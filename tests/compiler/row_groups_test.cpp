@@ -32,7 +32,7 @@ Array product(const Array& a, const Array& b) {
 }
 /// exp(x - max x) / sum, along the last dimension.
 Array weights(const Array& x) {
-  const Shape shape = x.shape();
+  const Shape& shape = x.shape();
   Shape dims;
   for (std::int64_t d = 0; d + 1 < shape.ndim(); ++d) dims.push_back(d);
   const auto spread = [&](const Array& y) { return lax::broadcast_in_dim(y, shape, dims); };
