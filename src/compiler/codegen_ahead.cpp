@@ -30,8 +30,7 @@ using llvm::Value;
 
 constexpr std::int64_t kLeastTrips = 16;  // one more is begun than there are
 constexpr int kMostInstructions = 256;
-constexpr int kLeastAfter =
-    4;  // vector instructions that follow each: fewer do not fill the processor
+constexpr int kLeastAfter = 4;  // vector instructions for each: fewer do not fill the processor
 
 bool takes_long(const Instruction& x) {
   if (!x.getType()->isVectorTy()) return false;

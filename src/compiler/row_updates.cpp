@@ -168,7 +168,7 @@ class RowUpdates {
       }
       Atoms inputs;
       for (const Atom& a : eqn(e).inputs) inputs.push_back(atom(a));
-      std::vector<Aval> avals;
+      Avals avals;
       for (const Var v : eqn(e).outputs) avals.push_back(jaxpr_.aval(v));
       const Vars& made = b.add_eqn(*eqn(e).primitive, eqn(e).params, std::move(inputs), avals,
                                    eqn(e).effect, eqn(e).where);

@@ -5,7 +5,6 @@
 
 #include "core/concrete.hpp"
 #include "core/size_errors.hpp"
-#include "core/small_list.hpp"
 #include "core/thread_storage.hpp"
 #include "core/trace.hpp"
 #include "runtime/allocator.hpp"
@@ -283,7 +282,8 @@ namespace {
 Arrays apply(const PrimitiveBase& primitive, const Params& params, std::span<const Array> args) {
   detail::MainTrace* top = detail::find_top_trace(args);
   if (!top) return detail::evaluate(primitive, params, args);
-  detail::SmallList<Array> boxes(args.size());
+  detail::InlineVector<Array, 4> boxes;
+  boxes.reserve(args.size());  // they stay where they are
   detail::BorrowedArrays tracers;
   for (const Array& x : args) {
     const bool raised = detail::is_tracer_of(*top, x);

@@ -2,7 +2,6 @@
 // `jvp` rules. Zero tangents are symbolic: a primitive whose operands have none is bound as it is.
 #include "core/check.hpp"
 #include "core/rule_results.hpp"
-#include "core/small_list.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 
@@ -53,7 +52,8 @@ class JvpTrace final : public Trace {
   Arrays process_primitive(const PrimitiveBase& primitive, const Params& params,
                            std::span<const Array> tracers) override {
     BorrowedArrays primals;  // the tracers hold them
-    SmallList<Tangent> tangents(tracers.size());
+    InlineVector<Tangent, 4> tangents;
+    tangents.reserve(tracers.size());
     bool all_zero = true;
     for (const Array& x : tracers) {
       const auto& t = tracer_cast<JvpTracer>(x);

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "core/check.hpp"
-#include "core/small_list.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "jaxpr/builder.hpp"
@@ -87,8 +86,9 @@ class PartialEvalTrace final : public Trace {
       if (auto outs = process_split(primitive, params, tracers)) return std::move(*outs);
     }
     Atoms inputs;
-    SmallList<Aval> avals(tracers.size());
+    InlineVector<Aval, 4> avals;
     inputs.reserve(tracers.size());
+    avals.reserve(tracers.size());
     for (const Array& x : tracers) {
       inputs.push_back(instantiate(x));
       avals.emplace_back(x.aval());

@@ -1,6 +1,5 @@
 // Staging: primitives are not applied but recorded, as equations of a jaxpr. The trace is dynamic
 // (omnistaging), so primitives without traced operands are recorded too and nothing is computed.
-#include "core/small_list.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "jaxpr/builder.hpp"
@@ -37,8 +36,9 @@ class StageTrace final : public Trace {
                                closed_operands(main(), closed->consts, tracers));
     }
     Atoms inputs;
-    SmallList<Aval> avals(tracers.size());
+    InlineVector<Aval, 4> avals;
     inputs.reserve(tracers.size());
+    avals.reserve(tracers.size());
     for (const Array& x : tracers) {
       inputs.push_back(tracer_cast<StageTracer>(x).atom());
       avals.emplace_back(x.aval());

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/check.hpp"
-#include "core/small_list.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "telamon/primitives.hpp"
@@ -80,7 +79,8 @@ class BackwardPass {
   }
 
   void transpose(const Eqn& eqn) {
-    SmallList<Tangent> cts(eqn.outputs.size());
+    InlineVector<Tangent, 4> cts;
+    cts.reserve(eqn.outputs.size());
     bool all_zero = true;
     for (const Var v : eqn.outputs) {
       Array& ct = cotangents_[static_cast<std::size_t>(v)];
@@ -92,7 +92,8 @@ class BackwardPass {
     const EqnSite site(eqn.where);
     const auto& rule = eqn.primitive->rules().transpose;
     if (!rule) missing_rule(*eqn.primitive, "transpose");
-    SmallList<LinearInput> inputs(eqn.inputs.size());
+    InlineVector<LinearInput, 4> inputs;
+    inputs.reserve(eqn.inputs.size());
     for (const Atom& a : eqn.inputs) {
       const Array& x = value(a);
       if (x.has_value()) inputs.emplace_back(x);
