@@ -5,6 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include "runtime/thread_nodes.hpp"
+
 namespace telamon {
 inline namespace v1 {
 namespace {
@@ -28,32 +30,10 @@ constinit thread_local CallCounters* own_call_counters = nullptr;
 
 namespace {
 
-// The counters of all threads, those that have ended included. A new thread goes on with the counters
-// of one that has ended.
-struct AllCallCounters {
-  struct Node : CallCounters {
-    bool used = true;
-    Node* next = nullptr;
-  };
-  std::mutex mutex;
-  Node* first = nullptr;
+// The counters of all threads, those that have ended included.
+struct AllCallCounters : ThreadNodes<CallCounters> {
   std::int64_t cache_hits_before = 0, executions_before = 0;  // at the last reset
 
-  Node* take() {
-    const std::lock_guard lock(mutex);
-    for (Node* n = first; n != nullptr; n = n->next) {
-      if (n->used) continue;
-      n->used = true;
-      return n;
-    }
-    auto* const fresh = new Node;
-    fresh->next = first;
-    return first = fresh;
-  }
-  void give_back(Node* node) {
-    const std::lock_guard lock(mutex);
-    node->used = false;
-  }
   std::int64_t sum(CallCounters::Counter CallCounters::* counter) const {
     std::int64_t total = 0;
     for (const Node* n = first; n != nullptr; n = n->next) total += (n->*counter).value();
@@ -65,27 +45,10 @@ AllCallCounters& all_call_counters() {
   return *all;
 }
 
-class CountersOwner {
- public:
-  CountersOwner() : node_(all_call_counters().take()) { own_call_counters = node_; }
-  ~CountersOwner() {
-    own_call_counters = nullptr;
-    all_call_counters().give_back(node_);
-  }
-  CountersOwner(const CountersOwner&) = delete;
-  CountersOwner& operator=(const CountersOwner&) = delete;
-
- private:
-  AllCallCounters::Node* const node_;
-};
-
 }  // namespace
 
 CallCounters& new_call_counters() {
-  thread_local const CountersOwner owner;
-  // Thread-local objects may compute while they are destroyed, after the owner: they keep theirs.
-  if (own_call_counters == nullptr) own_call_counters = all_call_counters().take();
-  return *own_call_counters;
+  return new_thread_node(all_call_counters(), own_call_counters);
 }
 
 LiveCounters& live_counters() {

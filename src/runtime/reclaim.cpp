@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/thread_nodes.hpp"
+
 #if defined(__linux__)
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
@@ -23,14 +25,9 @@ constinit thread_local ReadingThread* reading_thread = nullptr;
 
 namespace {
 
-struct ThreadWord : ReadingThread {
-  bool used = true;
-  ThreadWord* next = nullptr;
-};
-
 struct Retired {
   std::shared_ptr<const void> object;
-  std::vector<std::pair<const ThreadWord*, std::uint64_t>> readers;  // that have not ended yet
+  std::vector<std::pair<const ReadingThread*, std::uint64_t>> readers;  // that have not ended yet
 };
 
 /// Every thread's next loads come after this one's stores, and its stores before are visible here.
@@ -44,47 +41,13 @@ bool fence_all_threads() {
 #endif
 }
 
-struct Registry {
-  std::mutex mutex;
-  ThreadWord* first = nullptr;
+struct Registry : ThreadNodes<ReadingThread> {
   std::vector<Retired> retired;
-
-  // Words are never freed: a new thread takes one that another has left.
-  ThreadWord* take() {
-    const std::lock_guard lock(mutex);
-    for (ThreadWord* w = first; w != nullptr; w = w->next) {
-      if (!w->used) {
-        w->used = true;
-        return w;
-      }
-    }
-    auto* fresh = new ThreadWord;
-    fresh->next = std::exchange(first, fresh);
-    return fresh;
-  }
-  void give_back(ThreadWord* word) {
-    const std::lock_guard lock(mutex);
-    word->used = false;
-  }
 };
 Registry& registry() {
   static auto* const r = new Registry;  // leaked: threads may end after main
   return *r;
 }
-
-class WordOwner {
- public:
-  WordOwner() : word_(registry().take()) { reading_thread = word_; }
-  ~WordOwner() {
-    reading_thread = nullptr;
-    registry().give_back(word_);
-  }
-  WordOwner(const WordOwner&) = delete;
-  WordOwner& operator=(const WordOwner&) = delete;
-
- private:
-  ThreadWord* const word_;
-};
 
 /// Those that can be freed now. Called with the lock held.
 std::vector<Retired> take_free(Registry& r) {
@@ -103,12 +66,7 @@ std::vector<Retired> take_free(Registry& r) {
 
 }  // namespace
 
-ReadingThread& new_reading_thread() {
-  thread_local const WordOwner owner;
-  // Thread-local objects may read while they are destroyed, after the owner: they keep theirs.
-  if (reading_thread == nullptr) reading_thread = registry().take();
-  return *reading_thread;
-}
+ReadingThread& new_reading_thread() { return new_thread_node(registry(), reading_thread); }
 
 void retire(std::shared_ptr<const void> object) {
   Registry& r = registry();
@@ -119,7 +77,7 @@ void retire(std::shared_ptr<const void> object) {
     return;
   }
   Retired& fresh = r.retired.emplace_back(Retired{std::move(object), {}});
-  for (const ThreadWord* w = r.first; w != nullptr; w = w->next) {
+  for (const auto* w = r.first; w != nullptr; w = w->next) {
     const std::uint64_t phase = w->phase.load(std::memory_order_acquire);
     if (phase % 2 == 1) fresh.readers.emplace_back(w, phase);
   }
