@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compiler/codegen_impl.hpp"
+#include "compiler/native_linker.hpp"
 #include "compiler/native_loader.hpp"
 #include "runtime/thread_pool.hpp"
 #include "telamon/error.hpp"
@@ -289,16 +290,16 @@ std::string CodeGen::assembly() {
   return text;
 }
 
-std::shared_ptr<NativeCode> CodeGen::compile(Timing& timing, std::string& object) {
+std::shared_ptr<NativeCode> CodeGen::compile(Timing& timing, std::string& image) {
   Stopwatch watch;
   std::vector<std::string> objects(1 + impl_->parts.size());
   runtime::parallel_for(static_cast<std::int64_t>(objects.size()), [&](std::int64_t i) {
     Impl& m = i == 0 ? *impl_ : *impl_->parts[static_cast<std::size_t>(i) - 1]->impl_;
     objects[static_cast<std::size_t>(i)] = object_file(m.module, m.options.quick);
   });
-  object = join_objects(std::move(objects));
   timing.codegen = watch.lap();
-  auto code = load_object(object, impl_->entry_name, impl_->module.getModuleIdentifier());
+  image = link_objects(objects, impl_->entry_name);
+  auto code = load_image(image, impl_->module.getModuleIdentifier());
   timing.link = watch.lap();
   return code;
 }

@@ -199,8 +199,8 @@ class CodeGen final : public Emitter {
   };
   std::string ir() const;  ///< of the parts, too
   std::string assembly();
-  /// Links the code; `object` is what was linked, with all parts.
-  std::shared_ptr<NativeCode> compile(Timing& timing, std::string& object);
+  /// Compiles and links all parts into `image`, and loads it.
+  std::shared_ptr<NativeCode> compile(Timing& timing, std::string& image);
 
   // ---- Emitter -----------------------------------------------------------------------------------
   Scalar constant(DType dtype, double value) override;

@@ -216,14 +216,17 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
                .profile = c.profile()};
 }
 
-/// The object stored under the key, linked; null when there is none.
+/// The image stored under the key, loaded; null when there is none.
 std::shared_ptr<NativeCode> load_stored(Compilation& c, const std::optional<Key>& key) {
   if (!key) return nullptr;
-  const std::optional<std::string> object =
+  std::optional<runtime::Pages> found =
       c.stage("find", [&] { return runtime::disk_cache::load(*key); });
-  if (!object) return nullptr;
+  if (!found) return nullptr;
   try {
-    return c.stage("link", [&] { return load_object(*object, kEntry, c.name()); });
+    return c.stage("link", [&] {
+      const std::string_view image = found->bytes();
+      return load_image(std::move(*found), image, c.name());
+    });
   } catch (const InternalError& e) { runtime::disk_cache::reject(*key, e.what()); }
   return nullptr;
 }
@@ -252,20 +255,20 @@ std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutab
 
   // 8. Machine code.
   const bool by_ir = !key && c.uses_disk();
-  const std::optional<Key> object_key =
-      by_ir ? std::optional(compiler::object_key(gen.ir())) : std::nullopt;
+  const std::optional<Key> image_key =
+      by_ir ? std::optional(compiler::image_key(gen.ir())) : std::nullopt;
   CodeGen::Timing timing;
-  std::string object;
-  parts.code = load_stored(c, object_key);
+  std::string image;
+  parts.code = load_stored(c, image_key);
   if (!parts.code) {
-    parts.code = gen.compile(timing, object);
+    parts.code = gen.compile(timing, image);
     c.record("codegen", timing.codegen);
     c.record("link", timing.link);
   }
   parts.launch = launch_of(*parts.plan);
   describe(parts.plan->steps, parts.info);
-  if (key) store_program(*key, *parts.plan, parts.info, object);
-  if (object_key && !object.empty()) runtime::disk_cache::store(*object_key, object);
+  if (key) store_program(*key, *parts.plan, parts.info, image);
+  if (image_key && !image.empty()) runtime::disk_cache::store(*image_key, image);
   return executable(c, std::move(parts));
 }
 
@@ -276,7 +279,8 @@ std::shared_ptr<const runtime::Executable> find_stored(Compilation& c,
   std::optional<StoredProgram> stored = c.stage("find", [&] { return find_program(key); });
   if (!stored) return nullptr;
   try {
-    parts.code = c.stage("link", [&] { return load_object(stored->object(), kEntry, c.name()); });
+    parts.code = c.stage(
+        "link", [&] { return load_image(std::move(stored->pages), stored->image, c.name()); });
   } catch (const InternalError& e) {
     runtime::disk_cache::reject(key, e.what());
     return nullptr;

@@ -22,7 +22,7 @@ const std::string& target_features();
 bool process_ends();
 
 /// Machine code in memory, given back when the last owner is gone.
-class NativeCode {
+class TELAMON_API NativeCode {
  public:
   virtual ~NativeCode();
   void* entry() const { return entry_; }

@@ -3,11 +3,9 @@
 //   perf record ./program && perf report          # telamon:step:exp_mul_0, telamon:step, ...
 #pragma once
 
-#include <string>
 #include <string_view>
-#include <unordered_map>
 
-#include "telamon/config.hpp"
+#include "compiler/native_image.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -15,10 +13,9 @@ namespace compiler {
 
 bool perf_map_wanted();
 
-/// Adds the functions of an object file that has been linked: `program` is the name of the whole and of
-/// its function `entry`; `addresses` tells where functions lie that others may call.
-void name_code(std::string_view program, std::string_view object, std::string_view entry,
-               const std::unordered_map<std::string, void*>& addresses);
+/// Adds the functions of an image that lies at `begin`: `program` is the name of the whole and of the function where it is
+/// entered.
+void name_code(std::string_view program, const NativeImage& image, const char* begin);
 
 }  // namespace compiler
 }  // namespace v1

@@ -261,9 +261,9 @@ std::optional<Key> program_key(const Jaxpr& lowered, const runtime::CompileOptio
   return bytes.hash();
 }
 
-Key object_key(const std::string& ir) {
+Key image_key(const std::string& ir) {
   Bytes bytes;
-  bytes.text("object");
+  bytes.text("image");
   add_settings(bytes, this_build());
   bytes.text(ir);
   return bytes.hash();

@@ -1,67 +1,15 @@
 // What an executable is made of, as bytes and back.
 #include "compiler/program_store.hpp"
 
-#include <cstring>
-
 #include "compiler/emit.hpp"
 #include "compiler/forms.hpp"
+#include "compiler/stored_bytes.hpp"
 #include "jaxpr/rewrite.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace compiler {
 namespace {
-
-class Writer {
- public:
-  void number(std::int64_t n) { bytes_.append(reinterpret_cast<const char*>(&n), sizeof n); }
-  void text(std::string_view s) {
-    number(static_cast<std::int64_t>(s.size()));
-    bytes_ += s;
-  }
-  template <class List, class Each>
-  void list(const List& items, Each&& each) {
-    number(static_cast<std::int64_t>(items.size()));
-    for (const auto& item : items) each(item);
-  }
-  /// The next text begins at a multiple of 16 bytes: it is used where it lies.
-  void align_text() { text(std::string((16 - bytes_.size() % 16) % 16, '\0')); }
-  std::string take() { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-};
-
-/// The checksum has told that the bytes are as they were written; `good` is for what is left.
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : rest_(bytes) {}
-  bool good() const { return good_; }
-  bool at_end() const { return good_ && rest_.empty(); }
-  std::int64_t number() {
-    std::int64_t n = 0;
-    const std::string_view bytes = take(sizeof n);
-    if (good_) std::memcpy(&n, bytes.data(), sizeof n);
-    return n;
-  }
-  std::string_view text() { return take(static_cast<std::size_t>(number())); }
-  template <class T, class Each>
-  void list(std::vector<T>& items, Each&& each) {
-    const std::int64_t size = number();
-    for (std::int64_t i = 0; i < size && good_; ++i) items.push_back(each());
-  }
-
- private:
-  std::string_view take(std::size_t size) {
-    good_ = good_ && size <= rest_.size();
-    if (!good_) return {};
-    const std::string_view bytes = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return bytes;
-  }
-  std::string_view rest_;
-  bool good_ = true;
-};
 
 // ---- host steps ----------------------------------------------------------------------------------
 
@@ -107,13 +55,13 @@ HostFunction host_function_of(std::string_view text) {
   return host_function(program, eqn);
 }
 
-void write(Writer& out, const std::vector<Location>& locations) {
+void write(ByteWriter& out, const std::vector<Location>& locations) {
   out.list(locations, [&](const Location& l) {
     out.number(static_cast<std::int64_t>(l.kind));
     out.number(l.index);
   });
 }
-std::vector<Location> read_locations(Reader& in) {
+std::vector<Location> read_locations(ByteReader& in) {
   std::vector<Location> locations;
   in.list(locations, [&] {
     const auto kind = static_cast<Location::Kind>(in.number());
@@ -127,11 +75,11 @@ std::vector<Location> read_locations(Reader& in) {
 Launch launch_of(const Plan& plan) { return {plan.arena_bytes, plan.reusable, host_steps(plan)}; }
 
 void store_program(const runtime::disk_cache::Key& key, const Plan& plan,
-                   const ExecutableInfo& info, std::string_view object) {
+                   const ExecutableInfo& info, std::string_view image) {
   std::vector<std::string> programs;
   if (!host_programs(plan, plan.steps, programs)) return;
   const Launch launch = launch_of(plan);
-  Writer out;
+  ByteWriter out;
   out.number(launch.arena_bytes);
   out.list(launch.reusable, [&](const std::vector<int>& arguments) {
     out.list(arguments, [&](int a) { out.number(a); });
@@ -144,17 +92,15 @@ void store_program(const runtime::disk_cache::Key& key, const Plan& plan,
   out.number(info.kernels);
   out.number(info.library_calls);
   out.list(info.steps, [&](const std::string& s) { out.text(s); });
-  out.align_text();
-  out.text(object);
-  runtime::disk_cache::store(key, out.take());
+  runtime::disk_cache::store(key, with_tail(image, out.take()));
 }
 
 namespace {
 
-std::optional<StoredProgram> read_program(std::string bytes) {
-  StoredProgram p;
-  p.bytes = std::move(bytes);
-  Reader in(p.bytes);
+std::optional<StoredProgram> read_program(runtime::Pages pages) {
+  const auto [image, tail] = split_tail(pages.bytes());
+  StoredProgram p{.launch = {}, .info = {}, .pages = std::move(pages), .image = image};
+  ByteReader in(tail);
   p.launch.arena_bytes = in.number();
   in.list(p.launch.reusable, [&] {
     std::vector<int> arguments;
@@ -175,8 +121,6 @@ std::optional<StoredProgram> read_program(std::string bytes) {
   p.info.library_calls = static_cast<int>(in.number());
   in.list(p.info.steps, [&] { return std::string(in.text()); });
   p.info.arena_bytes = static_cast<std::size_t>(p.launch.arena_bytes);
-  in.text();  // which aligns what follows
-  p.object_bytes = in.text().size();
   if (in.at_end() && p.launch.host_steps.size() == programs.size()) return p;
   return std::nullopt;
 }
@@ -184,7 +128,7 @@ std::optional<StoredProgram> read_program(std::string bytes) {
 }  // namespace
 
 std::optional<StoredProgram> find_program(const runtime::disk_cache::Key& key) {
-  std::optional<std::string> bytes = runtime::disk_cache::load(key);
+  std::optional<runtime::Pages> bytes = runtime::disk_cache::load(key);
   if (!bytes) return std::nullopt;
   std::string why = "it is of another form";
   try {

@@ -5,7 +5,7 @@
 // skips all of them. What comes before, lowering, is a small part of a compilation, and expands
 // the primitives of users whose rules are other primitives; so what is left are the library's own
 // operations, which the build stands for. Programs with other operations of users (element by
-// element, kernels, calls) go through all passes, and only their object is looked for, by the text of
+// element, kernels, calls) go through all passes, and only their image is looked for, by the text of
 // the IR.
 #pragma once
 
@@ -33,12 +33,9 @@ Launch launch_of(const Plan& plan);
 /// An executable as another process left it.
 struct StoredProgram {
   Launch launch;
-  ExecutableInfo info;  ///< without name and times
-  std::string bytes;    ///< as they were found
-  std::size_t object_bytes = 0;
-  std::string_view object() const {  ///< the last of them
-    return std::string_view(bytes).substr(bytes.size() - object_bytes);
-  }
+  ExecutableInfo info;   ///< without name and times
+  runtime::Pages pages;  ///< with the image at their begin
+  std::string_view image;
 };
 
 /// What compiles a program, and for what: this build of the library, LLVM and the processor.
@@ -49,13 +46,13 @@ TELAMON_API const std::string& this_build();
 TELAMON_API std::optional<runtime::disk_cache::Key> program_key(
     const Jaxpr& lowered, const runtime::CompileOptions& options,
     const std::string& build = this_build());
-/// The key of an object by the text of its IR.
-runtime::disk_cache::Key object_key(const std::string& ir);
+/// The key of an image by the text of its IR.
+runtime::disk_cache::Key image_key(const std::string& ir);
 
 TELAMON_API std::optional<StoredProgram> find_program(const runtime::disk_cache::Key& key);
 /// Stores the program if its host steps can be made again from their equations.
 void store_program(const runtime::disk_cache::Key& key, const Plan& plan,
-                   const ExecutableInfo& info, std::string_view object);
+                   const ExecutableInfo& info, std::string_view image);
 
 /// The operations that programs are known by, sorted.
 TELAMON_API std::span<const std::string_view> stored_operations();

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/pages.hpp"
 #include "telamon/disk_cache.hpp"
 
 namespace telamon {
@@ -23,8 +24,8 @@ using Key = std::array<std::uint8_t, 32>;
 /// The folder, from the environment, read anew at each call; empty when the cache is switched off.
 TELAMON_API std::string folder();
 
-/// The bytes stored under the key. Counts a hit or a miss, and damage as an error besides.
-TELAMON_API std::optional<std::string> load(const Key& key);
+/// The bytes stored under the key, at the begin of pages of their own. Counts a hit or a miss, and damage as an error besides.
+TELAMON_API std::optional<Pages> load(const Key& key);
 
 /// Stores the bytes; removes the files that were not used for longest where the bound is exceeded.
 TELAMON_API void store(const Key& key, std::string_view bytes);

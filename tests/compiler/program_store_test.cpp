@@ -183,7 +183,9 @@ TEST(ProgramStore, IsNoneOfAnotherBuild) {
     EXPECT_EQ(changes().stores, 1);
     EXPECT_EQ(changes().errors, 0);
   }
-  EXPECT_EQ(runtime::disk_cache::load(*other), "of the other build");
+  const auto left = runtime::disk_cache::load(*other);
+  ASSERT_TRUE(left.has_value());
+  EXPECT_EQ(left->bytes(), "of the other build");
   EXPECT_TRUE(compiler::find_program(*mine).has_value());
 }
 

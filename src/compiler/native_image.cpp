@@ -1,0 +1,68 @@
+// Images as bytes and back.
+#include "compiler/native_image.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "compiler/stored_bytes.hpp"
+#include "telamon/error.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+std::size_t width(ImageFixup::Kind kind) { return kind == ImageFixup::Kind::call ? 4 : 8; }
+
+bool is_sound(const NativeImage& image) {
+  const std::size_t size = image.code.size();
+  const auto inside = [&](const ImageFixup& f) {
+    const bool known = f.kind <= ImageFixup::Kind::call;
+    const bool named = f.kind == ImageFixup::Kind::base || f.symbol < image.symbols.size();
+    return known && named && f.at <= size && width(f.kind) <= size - f.at;
+  };
+  return image.entry >= 0 && static_cast<std::size_t>(image.entry) < size &&
+         std::all_of(image.fixups.begin(), image.fixups.end(), inside);
+}
+
+}  // namespace
+
+std::string to_bytes(const NativeImage& image) {
+  ByteWriter out;
+  out.number(image.entry);
+  out.list(image.symbols, [&](std::string_view s) { out.text(s); });
+  out.list(image.functions, [&](const ImageFunction& f) {
+    out.text(f.name);
+    out.number(f.at);
+    out.number(f.bytes);
+  });
+  out.text({reinterpret_cast<const char*>(image.fixups.data()),
+            image.fixups.size() * sizeof(ImageFixup)});
+  return with_tail(image.code, out.take());
+}
+
+NativeImage image_of(std::string_view bytes) {
+  const auto [code, tail] = split_tail(bytes);
+  ByteReader in(tail);
+  NativeImage image;
+  image.code = code;
+  image.entry = in.number();
+  in.list(image.symbols, [&] { return in.text(); });
+  in.list(image.functions, [&] {
+    ImageFunction f;
+    f.name = in.text();
+    f.at = in.number();
+    f.bytes = in.number();
+    return f;
+  });
+  const std::string_view fixups = in.text();
+  image.fixups.resize(fixups.size() / sizeof(ImageFixup));
+  if (!fixups.empty()) std::memcpy(image.fixups.data(), fixups.data(), fixups.size());
+  if (!in.at_end() || fixups.size() % sizeof(ImageFixup) != 0 || !is_sound(image))
+    throw InternalError("cannot read generated code: it is cut short, or damaged");
+  return image;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon
