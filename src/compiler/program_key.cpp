@@ -53,6 +53,12 @@ class Bytes {
     make_room(1);
     *end_++ = static_cast<std::uint8_t>(n);
   }
+  /// Always four bytes: what is large and small by turns is quicker so.
+  void word(std::uint32_t n) {
+    make_room(sizeof n);
+    std::memcpy(end_, &n, sizeof n);
+    end_ += sizeof n;
+  }
   void text(std::string_view s) {
     number(static_cast<std::int64_t>(s.size()));
     raw(s.data(), s.size());
@@ -113,7 +119,12 @@ class ProgramBytes {
   bool add(const Jaxpr& jaxpr) {
     out_.number(jaxpr.num_inputs());
     out_.number(jaxpr.num_vars());
-    for (const Aval& aval : jaxpr.avals()) add(aval);
+    const Aval* last = nullptr;
+    for (const Aval& aval : jaxpr.avals()) {
+      if (last != nullptr && aval == *last) out_.byte(kSame);
+      else add(aval);
+      last = &aval;
+    }
     out_.number(static_cast<std::int64_t>(jaxpr.eqns().size()));
     const std::span<const Eqn> eqns = jaxpr.eqns();
     for (std::size_t i = 0; i < eqns.size(); ++i) {
@@ -126,50 +137,57 @@ class ProgramBytes {
   }
 
  private:
-  /// A primitive with its parameters, as the bytes say it.
+  /// A primitive with its parameters: said in full where it comes first, then by its number.
   struct Application {
     const PrimitiveBase* primitive;
     Params params;
-    int operation;       // -1: the program cannot be known by its text
-    std::string fields;  // of the parameters
+    std::uint32_t number;
+    bool known;  // else the program cannot be known by its text
   };
 
   bool add(const Eqn& eqn) {
     const Application& applied = application(*eqn.primitive, eqn.params);
-    if (applied.operation < 0) return false;
-    out_.byte(applied.operation);
+    if (!applied.known) return false;
     out_.byte(static_cast<int>(eqn.effect));
     out_.number(static_cast<std::int64_t>(eqn.inputs.size()));
     for (const Atom& a : eqn.inputs) add(a);
     out_.number(static_cast<std::int64_t>(eqn.outputs.size()));
-    out_.text(applied.fields);
     if (!eqn.params.has_jaxprs()) return true;
     const auto jaxprs = eqn.params.jaxprs();
     return std::all_of(jaxprs.begin(), jaxprs.end(), [&](const Jaxpr& j) { return add(j); });
   }
 
-  // Long programs apply few primitives in few ways: most are found among those met last.
+  // Long programs apply few primitives in few ways: mostly as the last time, which is seen without a hash.
   const Application& application(const PrimitiveBase& primitive, const Params& params) {
-    const std::size_t hash =
-        detail::combine_hash(std::hash<const void*>{}(&primitive), params.hash());
-    const Application*& last = met_last_[hash % std::size(met_last_)];
     const auto is_it = [&](const Application& a) {
       return a.primitive == &primitive && a.params == params;
     };
-    if (last != nullptr && is_it(*last)) return *last;
-    const auto [begin, end] = applications_.equal_range(hash);
-    const auto found = std::find_if(begin, end, [&](const auto& a) { return is_it(a.second); });
-    last = found != end ? &found->second
-                        : &applications_.emplace(hash, describe(primitive, params))->second;
+    const std::size_t of_primitive = std::hash<const void*>{}(&primitive);
+    const Application*& last =
+        met_last_[of_primitive / alignof(PrimitiveBase) % std::size(met_last_)];
+    if (last == nullptr || !is_it(*last)) {
+      const std::size_t hash = detail::combine_hash(of_primitive, params.hash());
+      const auto [begin, end] = applications_.equal_range(hash);
+      const auto found = std::find_if(begin, end, [&](const auto& a) { return is_it(a.second); });
+      if (found == end) {
+        last = &applications_.emplace(hash, introduce(primitive, params))->second;
+        return *last;
+      }
+      last = &found->second;
+    }
+    out_.word(last->number);
     return *last;
   }
 
-  static Application describe(const PrimitiveBase& primitive, const Params& params) {
-    Application a{&primitive, params, operation(primitive), {}};
-    if (a.operation < 0) return a;
+  Application introduce(const PrimitiveBase& primitive, const Params& params) {
+    Application a{&primitive, params, static_cast<std::uint32_t>(applications_.size()), false};
+    const int op = operation(primitive);
+    if (op < 0) return a;
     const Text t = text(primitive, params);
-    if (t.complete) a.fields = t.fields;
-    else a.operation = -1;
+    a.known = t.complete;
+    out_.word(a.number);  // one that none before has
+    out_.byte(op);
+    out_.text(t.fields);
     return a;
   }
 
@@ -204,10 +222,15 @@ class ProgramBytes {
   }
 
   void add(const Atom& a) {
-    if (a.is_var()) return out_.number(a.var() + 1);
-    out_.number(kLiteral);
+    if (a.is_var()) return out_.word(static_cast<std::uint32_t>(a.var()) + 1);
+    out_.word(kLiteral);
     add(a.literal().aval());
-    out_.raw(detail::data_of<char>(a.literal()), size_of(a.literal().dtype()));
+    const auto* bytes = detail::data_of<char>(a.literal());
+    const std::size_t size = size_of(a.literal().dtype());
+    std::uint32_t word = 0;
+    if (size != sizeof word) return out_.raw(bytes, size);
+    std::memcpy(&word, bytes, sizeof word);  // mostly; no call for it
+    out_.word(word);
   }
   void add(const Aval& aval) {
     out_.byte(2 * static_cast<int>(aval.dtype) + (aval.weak_type ? 1 : 0));
@@ -227,7 +250,8 @@ class ProgramBytes {
     }
   }
 
-  static constexpr std::int64_t kLiteral = 0;  // else the number of a variable, from 1 on
+  static constexpr std::uint32_t kLiteral = 0;  // else the number of a variable, from 1 on
+  static constexpr int kSame = 255;             // as the aval before: no dtype
   Bytes& out_;
   std::unordered_multimap<std::size_t, Application> applications_;  // by hash
   const Application* met_last_[256] = {};

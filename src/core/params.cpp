@@ -11,7 +11,8 @@ inline namespace v1 {
 
 bool Params::operator==(const Params& o) const {
   if (node_ == o.node_) return true;
-  if (*node_->table->type != *o.node_->table->type) return false;
+  // Each library has its own table of a type; where they differ names tell.
+  if (node_->table != o.node_->table && *node_->table->type != *o.node_->table->type) return false;
   const std::size_t a = node_->hash.load(std::memory_order_relaxed);
   const std::size_t b = o.node_->hash.load(std::memory_order_relaxed);
   if (a != 0 && b != 0 && a != b) return false;
@@ -21,7 +22,7 @@ bool Params::operator==(const Params& o) const {
 std::size_t Params::hash() const {
   std::size_t h = node_->hash.load(std::memory_order_relaxed);
   if (h == 0) {
-    h = detail::combine_hash(node_->table->type->hash_code(), node_->table->hash(*node_));
+    h = node_->table->hash(*node_);  // the type's would be that of its name, read byte by byte
     if (h == 0) h = 1;
     node_->hash.store(h, std::memory_order_relaxed);
   }
