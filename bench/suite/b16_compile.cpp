@@ -1,6 +1,6 @@
 // B16: how long programs of many operations take to trace, to compile and to run. Every program differs
 // from all before it in one number, so that no cache has it.
-//   trace     make_jaxpr of the function
+//   trace     make_jaxpr of the function; short ones several times, each a new one
 //   compile   what the backend took of it
 //   total     the first call of the jitted function, from its definition to the result in hand
 //   steady    a later call; its limit is the arithmetic of programs.hpp
@@ -98,6 +98,9 @@ Arrays vector_and_scalars() { return {u(1, {1024}), number(.9f), number(.1f)}; }
 /// Two matrices of n columns.
 Arrays matrices(std::int64_t n) { return {u(1, {n, n}), .05 * z(2, {n, n}), number(.1f)}; }
 
+/// Seconds of tracing one new program after the other: the first of them meets caches full of LLVM's data.
+constexpr double kTracing = 5e-3;
+
 Case compilation(const MakeProgram& make, const Arrays& x = vector_and_scalars()) {
   const auto most = std::make_shared<double>(0);
   Case c;
@@ -110,12 +113,14 @@ Case compilation(const MakeProgram& make, const Arrays& x = vector_and_scalars()
     Samples out;
     const auto begin = Clock::now();
     do {
-      const Program traced = next();
-      auto start = Clock::now();
-      static_cast<void>(make_jaxpr(traced)(x[0], x[1], x[2]));
-      out["trace"].push_back(since(start));
+      for (const auto first = Clock::now(); since(first) < kTracing;) {
+        const Program traced = next();
+        const auto start = Clock::now();
+        static_cast<void>(make_jaxpr(traced)(x[0], x[1], x[2]));
+        out["trace"].push_back(since(start));
+      }
       const Program program = next();
-      start = Clock::now();
+      auto start = Clock::now();
       const auto f = compiled(program);
       static_cast<void>(f(x[0], x[1], x[2]));
       out["total"].push_back(since(start));
