@@ -176,6 +176,7 @@ struct ScatterParams {
   ScatterDimensionNumbers dimension_numbers;
   bool indices_are_sorted = false, unique_indices = false;
   GatherScatterMode mode = GatherScatterMode::fill_or_drop;
+  bool wraps = false;  ///< starts below 0 count from the end of their dimension
 };
 extern TELAMON_API const Primitive<ScatterParams> scatter_p, scatter_add_p;
 

@@ -318,6 +318,8 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
           [&](const Jaxpr& j) { return prepare_loops(j, {hoist, cells, c.enabled("simplify")}); });
   }
 
+  if (has_scatters(jaxpr)) c.run("wraps", jaxpr, let_scatters_wrap);
+
   // 5. Which equations share a loop nest, and which values exist in memory.
   const PlanOptions plan_options{.fuse = c.enabled("fuse"),
                                  .merge_siblings = c.enabled("merge_siblings"),

@@ -46,6 +46,13 @@ TELAMON_API Jaxpr split_short_axes(const Jaxpr& jaxpr);
 /// which a sum is taken may change, with the layout of what it sums.
 TELAMON_API Jaxpr simplify(const Jaxpr& jaxpr);
 
+/// Scatters take indices as they are before those below 0 are counted from the end, where others do not
+/// need what comes after it.
+///   let i = select (lt a 0) (add a n) a, y = scatter_add x i u   ->   let y = scatter_add[wraps=True] x a u
+Jaxpr let_scatters_wrap(const Jaxpr& jaxpr);
+/// Whether a program, or a loop of it, has any.
+bool has_scatters(const Jaxpr& jaxpr);
+
 /// Transposes of what is computed from iotas and broadcasts of something smaller vanish: all of it is
 /// computed in the order that is wanted.
 ///   let i = iota[dimension=0] , c = mul i 2, d = transpose[(1,0)] c   ->   iota[dimension=1], mul

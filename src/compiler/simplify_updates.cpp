@@ -53,6 +53,8 @@ std::optional<Overwriting> overwriting(Simplifier& s, const Atom& a) {
                                  static_cast<const PrimitiveBase*>(&scatter_add_p)}) {
     const Eqn* eqn = s.defined_by(a, *p);
     if (eqn == nullptr) continue;
+    if (eqn->params.holds<ScatterParams>() && eqn->params.as<ScatterParams>().wraps)
+      return std::nullopt;  // no gather reads these windows
     const std::size_t update = p == &dynamic_update_slice_p ? 1 : 2;
     return Overwriting{*eqn, update, s.aval(eqn->inputs[update]).shape};
   }

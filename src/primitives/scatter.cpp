@@ -77,7 +77,7 @@ Array gather_back(const Array& x, const Array& indices, const ScatterParams& p,
                   const Shape& updates) {
   const WindowIndexing w = window_indexing(p, x.shape(), updates);
   const auto mode = p.mode == GatherScatterMode::clip ? p.mode : GatherScatterMode::fill_or_drop;
-  return lax::gather(x, indices,
+  return lax::gather(x, wrapped(indices, p, x.shape()),
                      {w.numbers, w.window, mode, 0.0, p.unique_indices, p.indices_are_sorted});
 }
 

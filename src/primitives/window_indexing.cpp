@@ -29,7 +29,7 @@ WindowIndexing window_indexing(const GatherParams& p) {
 }
 
 WindowIndexing window_indexing(const ScatterParams& p, const Shape& operand, const Shape& updates) {
-  WindowIndexing w{as_gather(p.dimension_numbers), Shape(operand.size(), 1), p.mode};
+  WindowIndexing w{as_gather(p.dimension_numbers), Shape(operand.size(), 1), p.mode, p.wraps};
   const Shape axes = window_axes(w.numbers, operand.ndim());
   for (std::size_t i = 0; i < std::min(axes.size(), w.numbers.offset_dims.size()); ++i) {
     const std::int64_t from = w.numbers.offset_dims[i];
@@ -54,6 +54,19 @@ Shape window_axes(const GatherDimensionNumbers& d, int operand_ndim) {
 }
 Shape batch_axes(const GatherDimensionNumbers& d, int slices_ndim) {
   return other_axes(d.offset_dims, slices_ndim);
+}
+
+Array wrapped(const Array& indices, const ScatterParams& p, const Shape& operand) {
+  const Shape& axes = p.dimension_numbers.scatter_dims_to_operand_dims;
+  if (!p.wraps || axes.empty() || !is_signed_integer(indices.dtype())) return indices;
+  const Array i = lax::convert_element_type(indices, DType::i64);  // which holds every sum
+  Arrays sizes;
+  for (const std::int64_t axis : axes) {
+    const std::int64_t size = operand[static_cast<std::size_t>(axis)];
+    sizes.push_back(lax::full({1}, DType::i64, static_cast<double>(size)));
+  }
+  const Array added = lax::broadcast_in_dim(lax::concatenate(sizes, 0), i.shape(), {i.ndim() - 1});
+  return lax::select(lax::lt(i, lax::full_like(i, 0)), lax::add(i, added), i);
 }
 
 // ---- checks ------------------------------------------------------------------------------------
@@ -170,7 +183,8 @@ kernels::WindowLoop window_loop(kernels::WindowOp op, const WindowIndexing& w,
   for (std::size_t k = 0; k < d.start_index_map.size(); ++k) {
     const auto axis = static_cast<std::size_t>(d.start_index_map[k]);
     loop.components.push_back({static_cast<std::int64_t>(k) * indices.strides.back(),
-                               operand.strides[axis], operand.shape[axis] - w.window[axis]});
+                               operand.strides[axis], operand.shape[axis] - w.window[axis],
+                               w.wraps ? operand.shape[axis] : 0});
     loop.disjoint = loop.disjoint && w.window[axis] == 1;
   }
   const Shape axes = window_axes(d, w.window.ndim());
@@ -253,7 +267,11 @@ WindowStart emit_start(Emitter& e, const WindowIndexing& w, const Shape& operand
   WindowStart out{Index(operand.size(), e.index(0)), std::nullopt};
   for (std::size_t k = 0; k < d.start_index_map.size(); ++k) {
     const auto axis = static_cast<std::size_t>(d.start_index_map[k]);
-    const Scalar wanted = signed_index(e, read(static_cast<std::int64_t>(k)));
+    Scalar wanted = signed_index(e, read(static_cast<std::int64_t>(k)));
+    if (w.wraps) {
+      wanted = e.select(e.compare(Compare::lt, wanted, e.index(0)),
+                        e.add(wanted, e.index(operand[axis])), wanted);
+    }
     out.start[axis] =
         clamp(e, wanted, 0, std::max<std::int64_t>(operand[axis] - w.window[axis], 0));
     if (w.mode == GatherScatterMode::clip) continue;

@@ -26,6 +26,7 @@ struct WindowIndexing {
   GatherDimensionNumbers numbers;
   Shape window;  ///< the window's size in each operand dimension
   GatherScatterMode mode;
+  bool wraps = false;  ///< the operand's size is added to starts below 0
 };
 
 /// With mode promise_in_bounds a gather clips, since that is cheap, and a scatter drops: as JAX's do.
@@ -39,6 +40,8 @@ ScatterDimensionNumbers as_scatter(const GatherDimensionNumbers& d);
 Shape window_axes(const GatherDimensionNumbers& d, int operand_ndim);
 /// The dimensions of slices that count index vectors.
 Shape batch_axes(const GatherDimensionNumbers& d, int slices_ndim);
+/// The indices of a scatter that wraps as those of one that does not.
+Array wrapped(const Array& indices, const ScatterParams& p, const Shape& operand);
 
 /// Checks everything but the shape of slices, which is returned.
 Shape check_indexing(const char* name, std::span<const Aval> avals, const WindowIndexing& w);

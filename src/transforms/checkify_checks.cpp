@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "primitives/window_indexing.hpp"
 #include "telamon/checkpoint.hpp"
 #include "telamon/lax.hpp"
 #include "transforms/checkify.hpp"
@@ -91,22 +92,15 @@ std::optional<Indexing> indexing_of(const Eqn& eqn, std::span<const Array> args)
       x.last.push_back(shape[d] - p.slice_sizes[d]);
     }
   } else if (eqn.primitive == &scatter_p || eqn.primitive == &scatter_add_p) {
-    const auto& n = eqn.params.as<ScatterParams>().dimension_numbers;
-    // The windows of the updates, one size for each dimension that is not inserted or batched.
-    Shape window(shape.size(), 1);
-    std::size_t next = 0;
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-      const auto is_in = [&](const Shape& dims) {
-        return std::find(dims.begin(), dims.end(), static_cast<std::int64_t>(d)) != dims.end();
-      };
-      if (is_in(n.inserted_window_dims) || is_in(n.operand_batching_dims)) continue;
-      window[d] = args[2].shape()[static_cast<std::size_t>(n.update_window_dims[next++])];
-    }
-    for (const std::int64_t axis : n.scatter_dims_to_operand_dims) {
+    const auto& p = eqn.params.as<ScatterParams>();
+    const detail::WindowIndexing w = detail::window_indexing(p, shape, args[2].shape());
+    for (const std::int64_t axis : w.numbers.start_index_map) {
       const auto d = static_cast<std::size_t>(axis);
       x.axes.push_back(axis);
-      x.last.push_back(shape[d] - window[d]);
+      x.last.push_back(shape[d] - w.window[d]);
     }
+    x.indices = lax::convert_element_type(detail::wrapped(args[1], p, shape), DType::i64);
+    return x;
   } else {
     return std::nullopt;
   }

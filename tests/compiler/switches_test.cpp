@@ -126,6 +126,10 @@ std::map<std::string_view, Example> examples() {
   all["matmul"] = {[](std::span<const Array> x) { return Arrays{product(x[0], x[0])}; },
                    {uniform({128, 128}, DType::f32, 0, 1)},
                    kernels};
+  all["wraps"] = {
+      [](std::span<const Array> x) { return Arrays{x[0].at(x[1]).add(x[2])}; },
+      {uniform({50}, DType::f32), lax::iota(DType::i32, {90}), uniform({90}, DType::f32)},
+      words("jaxpr", "select_n")};
   all["fold_places"] = {
       [](std::span<const Array> x) { return Arrays{lax::argmax(x[0], 1, DType::i32)}; },
       {uniform({16, 256}, DType::f32)},
@@ -234,7 +238,8 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
     EXPECT_LT(measure(*with), measure(*without));
     const bool is_pass = word == "simplify" || word == "cse" || word == "dce" || word == "loops" ||
                          word == "join_loops" || word == "residuals" || word == "reorder" ||
-                         word == "short_axes" || word == "row_groups" || word == "tiles";
+                         word == "short_axes" || word == "wraps" || word == "row_groups" ||
+                         word == "tiles";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });

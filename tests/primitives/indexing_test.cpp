@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "support.hpp"
+#include "telamon/jvp.hpp"
 
 namespace telamon_test {
 namespace {
@@ -298,6 +299,61 @@ TEST(Scatter, AppliesUpdatesInOrder) {
       expect_close(replace.eval(args)[0], make(DType::f64, c.operand, last), 0, "scatter");
       for (const Example& a : {replace, add}) { check_rules(a); }
     }
+  }
+}
+
+/// The operand's size added to components below 0.
+Array counted_from_the_end(const Indexing& c, const Array& indices) {
+  std::vector<double> v = values(indices);
+  const auto components = c.d.start_index_map.size();
+  for (std::size_t k = 0; k < v.size(); ++k) {
+    const std::int64_t axis = c.d.start_index_map[k % components];
+    if (v[k] < 0) v[k] += static_cast<double>(c.operand[static_cast<std::size_t>(axis)]);
+  }
+  return make(DType::i64, c.indices, v);
+}
+
+TEST(Scatter, ThatWrapsCountsFromTheEnd) {
+  for (Indexing c : kIndexing) {
+    c.low = -7, c.high = 6;
+    for (const GatherScatterMode mode : kModes) {
+      SCOPED_TRACE(c.name + " " + std::string(to_string(mode)));
+      const ScatterDimensionNumbers d{c.d.offset_dims, c.d.collapsed_slice_dims,
+                                      c.d.start_index_map, c.d.operand_batching_dims,
+                                      c.d.start_indices_batching_dims};
+      const ScatterParams plain{d, false, false, mode}, wraps{d, false, false, mode, true};
+      const CheckPrimitiveOptions linear{.linear = {{0}, {2}, {0, 2}}};
+      for (const auto* scatter : {&scatter_p, &scatter_add_p}) {
+        const Example a = example(
+            *scatter, wraps,
+            [&](int k) {
+              return Arrays{f64_sample(c.operand, k), random_indices(c, k),
+                            f64_sample(c.slices, k + 20)};
+            },
+            linear);
+        const Arrays& x = a.args();
+        const Array want = scatter->bind1(plain, {x[0], counted_from_the_end(c, x[1]), x[2]});
+        expect_close(a.eval(x)[0], want, 0, "value");
+        check_rules(a);
+      }
+    }
+  }
+}
+
+TEST(ScatterAdd, ThatWrapsTakesEveryIndexDtype) {
+  const ScatterParams p{{{}, {0}, {0}, {}, {}}, false, false, GatherScatterMode::clip, true};
+  const Array x = lax::full({200}, DType::f32, 0), one = lax::full({3}, DType::f32, 1);
+  for (const DType d : {DType::i8, DType::i16, DType::i32, DType::i64}) {
+    const Array i = make(d, {3, 1}, {-128, -1, 127});
+    const Array y = scatter_add_p.bind1(p, {x, i, one});
+    for (const int at : {72, 199, 127}) EXPECT_EQ(values(y)[static_cast<std::size_t>(at)], 1) << at;
+    const auto by = [&](const Array& w) { return scatter_add_p.bind1(p, {x, i, w}); };
+    EXPECT_EQ(values(std::get<0>(vjp(by, one).second(lax::iota(DType::f32, {200})))),
+              (std::vector<double>{72, 199, 127}));
+  }
+  for (const DType d : {DType::u8, DType::u32, DType::u64}) {  // the highest, all of them
+    const Array i = lax::sub(make(d, {3, 1}, {0, 0, 0}), make(d, {3, 1}, {1, 1, 1}));
+    EXPECT_EQ(values(scatter_add_p.bind1(p, {x, i, one})).back(), 3);
   }
 }
 

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 #include "telamon/threads.hpp"
@@ -175,6 +177,54 @@ TEST(Windows, OfColumnsThatMeetOrDoNot) {
       }
       EXPECT_EQ(replaced, want_replaced) << rows << ' ' << height << ' ' << width;
       EXPECT_EQ(added, want_added) << rows << ' ' << height << ' ' << width;
+    }
+  }
+}
+
+// Single elements, dense and strided; blocks that are all in bounds, and others; whole numbers in tables of
+// few bins.
+template <class T, class Index>
+void add_from_the_end(std::int64_t rows, std::int64_t n, std::int64_t step, int low, int high) {
+  for (const bool clips : {false, true}) {
+    const auto places = some_indices(static_cast<std::size_t>(n), low, high);
+    std::vector<Index> index;
+    for (const std::int32_t place : places)  // signs come in runs, too
+      index.push_back(static_cast<Index>(index.size() / 100 % 2 == 0 ? std::abs(place) : place));
+    std::vector<T> updates(static_cast<std::size_t>(n * step));
+    for (std::size_t i = 0; i < updates.size(); ++i) updates[i] = static_cast<T>(i % 311) / 4;
+    WindowLoop loop;
+    loop.op = WindowOp::add;
+    loop.dtype = dtype_of<T>;
+    loop.index_dtype = dtype_of<Index>;
+    loop.clips = clips;
+    loop.operand_bytes = rows * static_cast<std::int64_t>(sizeof(T));
+    loop.counts = {{n, sizeof(Index), step * static_cast<std::int64_t>(sizeof(T)), 0}};
+    loop.components = {{0, sizeof(T), rows - 1, rows}};
+    const auto numbers = loop.numbers();
+    std::vector<T> got(static_cast<std::size_t>(rows), T(1)), want = got;
+    kernels::run_windows(numbers.data(), reinterpret_cast<char*>(got.data()),
+                         reinterpret_cast<const char*>(index.data()),
+                         reinterpret_cast<char*>(updates.data()), nullptr);
+    for (std::int64_t k = 0; k < n; ++k) {
+      std::int64_t at = index[static_cast<std::size_t>(k)];
+      if (at < 0) at += rows;
+      if (clips) at = std::clamp<std::int64_t>(at, 0, rows - 1);
+      if (at < 0 || at >= rows) continue;
+      want[static_cast<std::size_t>(at)] += updates[static_cast<std::size_t>(k * step)];
+    }
+    EXPECT_EQ(got, want) << rows << ' ' << n << ' ' << step << ' ' << low;
+  }
+}
+TEST(Windows, OfSingleElementsCountFromTheEnd) {
+  for (const std::int64_t n : {3, 32, 100, 5000}) {
+    for (const std::int64_t step : {1, 2}) {
+      for (const int low : {0, -200, -300}) {
+        add_from_the_end<float, std::int32_t>(200, n, step, low, 200);
+        add_from_the_end<double, std::int64_t>(200, n, step, low, 250);
+        add_from_the_end<std::int32_t, std::int32_t>(200, n, step, low, 200);
+        add_from_the_end<std::int64_t, std::int64_t>(200, n, step, low, 250);
+        add_from_the_end<std::int8_t, std::int16_t>(200, n, step, low, 250);
+      }
     }
   }
 }

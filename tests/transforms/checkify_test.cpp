@@ -130,6 +130,15 @@ TEST(Checkify, FindsIndicesOutOfBounds) {
       StartsWith("out-of-bounds indexing for array of shape (2, 3): index 7 is out of bounds "
                  "for axis 1 with size 3"));
   EXPECT_THAT(told(at, tl::index_checks, two, Array({0, 1, 4, 9})), HasSubstr("index 4 is"));
+  const auto wrapping = [](Array x, Array i) {
+    const tl::ScatterParams p{
+        {{}, {0}, {0}, {}, {}}, false, false, tl::GatherScatterMode::fill_or_drop, true};
+    return tl::lax::scatter(x, i, tl::zeros({2}), p);
+  };
+  const auto vectors = [](int i, int j) { return Array(std::vector<int>{i, j}, {2, 1}); };
+  EXPECT_EQ(told(wrapping, tl::index_checks, two, vectors(-2, 1)), "");
+  EXPECT_THAT(told(wrapping, tl::index_checks, two, vectors(-2, -3)),
+              HasSubstr("is out of bounds for axis 0"));
   EXPECT_THAT(
       told([](Array x, Array i) { return x.at(i).set(3.0); }, tl::index_checks, two, Array(5)),
       HasSubstr("index 5 is out of bounds for axis 0 with size 2"));

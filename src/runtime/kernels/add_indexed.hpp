@@ -3,17 +3,17 @@
 
 #include <cstdint>
 
+#include "runtime/kernels/window_loops.hpp"
 #include "telamon/dtype.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace kernels {
 
-/// For i from 0 to n: operand[start i * step] += slice i. Starts out of [0, last] are moved inside if
-/// `clips`, else dropped. Strides and the step in bytes.
-using AddIndexed = void (*)(std::int64_t n, const char* indices, std::int64_t stride, bool clips,
-                            std::int64_t step, std::int64_t last, char* operand, const char* slices,
-                            std::int64_t slice_stride);
+/// For i from 0 to n: operand[start i * step] += slice i. Strides and the step in bytes.
+using AddIndexed = void (*)(std::int64_t n, const char* indices, std::int64_t stride,
+                            const Starts& starts, std::int64_t step, char* operand,
+                            const char* slices, std::int64_t slice_stride);
 
 }  // namespace kernels
 }  // namespace v1

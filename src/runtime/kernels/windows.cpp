@@ -93,8 +93,8 @@ void for_each_block(const Loop& loop, std::int64_t first, std::int64_t last, cha
     for (std::int64_t i = 0; i < block.n; ++i)
       block.offsets[i] = (column + i) * inner.operand_stride;
     for (const WindowLoop::Component& c : loop.components) {
-      find(block.n, vectors + c.index_offset, inner.index_stride, loop.clips, c.operand_stride,
-           c.last, block.offsets);
+      find(block.n, vectors + c.index_offset, inner.index_stride, {loop.clips, c.last, c.wrap},
+           c.operand_stride, block.offsets);
     }
     visit(block);
     first += block.n;
@@ -292,8 +292,8 @@ bool add_indexed(const Loop& loop, char* operand, const char* indices, const cha
   if (run == nullptr) return false;
   const WindowLoop::Count& count = loop.counts[0];
   const WindowLoop::Component& c = loop.components[0];
-  run(count.size, indices + c.index_offset, count.index_stride, loop.clips, c.operand_stride,
-      c.last, operand, slices, count.slice_stride);
+  run(count.size, indices + c.index_offset, count.index_stride, {loop.clips, c.last, c.wrap},
+      c.operand_stride, operand, slices, count.slice_stride);
   return true;
 }
 
@@ -378,7 +378,7 @@ std::vector<std::int64_t> WindowLoop::numbers() const {
   for (const Count& c : loop.counts)
     out.insert(out.end(), {c.size, c.index_stride, c.slice_stride, c.operand_stride});
   for (const Component& c : components)
-    out.insert(out.end(), {c.index_offset, c.operand_stride, c.last});
+    out.insert(out.end(), {c.index_offset, c.operand_stride, c.last, c.wrap});
   for (const Extent& e : loop.window)
     out.insert(out.end(), {e.size, e.operand_stride, e.slice_stride});
   return out;

@@ -28,9 +28,10 @@ struct WindowLoop {
     std::int64_t size, index_stride, slice_stride, operand_stride;
   };
   std::vector<Count> counts;
-  /// A component of index vectors: where it lies, the bytes of one step, the highest start.
+  /// A component of index vectors: where it lies, the bytes of one step, the highest start, and what
+  /// is added to one below 0.
   struct Component {
-    std::int64_t index_offset, operand_stride, last;
+    std::int64_t index_offset, operand_stride, last, wrap = 0;
   };
   std::vector<Component> components;
   /// A dimension of the window.

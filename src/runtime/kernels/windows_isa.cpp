@@ -10,15 +10,16 @@ namespace loops {
 
 /// Component by component: offset += start * step, or kOutside for good.
 template <class T>
-void window_offsets(std::int64_t n, const char* indices, std::int64_t stride, bool clips,
-                    std::int64_t step, std::int64_t last, std::int64_t* offsets) {
+void window_offsets(std::int64_t n, const char* indices, std::int64_t stride,
+                    const kernels::Starts& starts, std::int64_t step, std::int64_t* offsets) {
   using kernels::kOutside;
-  const auto add = [=](T index, std::int64_t offset) {
+  const auto add = [=, s = starts](T index, std::int64_t offset) {
     const auto wanted = static_cast<std::int64_t>(index);
     std::int64_t start = wanted;
     if constexpr (sizeof(T) == 8 && !std::is_signed_v<T>) start = start < 0 ? INT64_MAX : start;
-    const std::int64_t low = start < 0 ? 0 : start, place = low > last ? last : low;
-    const bool dropped = !clips & (place != start);
+    if constexpr (std::is_signed_v<T>) start += start < 0 ? s.wrap : 0;
+    const std::int64_t low = start < 0 ? 0 : start, place = low > s.last ? s.last : low;
+    const bool dropped = !s.clips & (place != start);
     return dropped ? kOutside : offset + place * step;
   };
   if (stride == sizeof(T)) {
@@ -41,69 +42,92 @@ void add_elements(std::int64_t n, const std::int64_t* offsets, char* operand, co
   }
 }
 
-/// Calls use(start) for an index that is in bounds or moved inside.
+/// Calls use(start) for an index, unless it is dropped.
 template <class Index, class Use>
-TELAMON_INLINE void with_place(Index index, bool clips, std::int64_t last, const Use& use) {
-  const auto start = static_cast<std::int64_t>(index);
-  if (static_cast<std::uint64_t>(start) <= static_cast<std::uint64_t>(last)) [[likely]]
+TELAMON_INLINE void with_place(Index index, const kernels::Starts& starts, const Use& use) {
+  auto start = static_cast<std::int64_t>(index);
+  start += starts.wrap & (start >> 63);  // no branch: signs may come in any order
+  if (static_cast<std::uint64_t>(start) <= static_cast<std::uint64_t>(starts.last)) [[likely]]
     use(start);
-  else if (clips) use(start < 0 ? 0 : last);
+  else if (starts.clips) use(start < 0 ? 0 : starts.last);
+}
+
+constexpr std::int64_t kTables = 4;
+
+/// Calls use(i, start, i % kTables) for dense indices in their order. Blocks of which all are in bounds,
+/// as most are, cost one look at all of them at once.
+template <class Index, class Use>
+TELAMON_INLINE void for_each_place(std::int64_t n, const Index* index,
+                                   const kernels::Starts& starts, const Use& use) {
+  using Unsigned = std::make_unsigned_t<Index>;
+  constexpr std::int64_t kBlock = 32;
+  std::int64_t i = 0;
+  for (; i + kBlock <= n; i += kBlock) {
+    Unsigned highest = 0;  // numbers below 0 are higher than all others
+    for (std::int64_t k = 0; k < kBlock; ++k) {
+      const auto x = static_cast<Unsigned>(index[i + k]);
+      highest = highest < x ? x : highest;
+    }
+    if (highest <= static_cast<std::uint64_t>(starts.last)) [[likely]] {
+#pragma GCC unroll 32
+      for (std::int64_t k = 0; k < kBlock; ++k)
+        use(i + k, static_cast<std::int64_t>(index[i + k]), k % kTables);
+    } else {
+      for (std::int64_t k = i; k < i + kBlock; ++k)
+        with_place(index[k], starts, [&](std::int64_t place) { use(k, place, k % kTables); });
+    }
+  }
+  for (; i < n; ++i)
+    with_place(index[i], starts, [&](std::int64_t place) { use(i, place, i % kTables); });
 }
 
 /// Dense indices; kStep: of the slices, in elements.
 template <int kStep, class Index, class T>
-void add_dense(std::int64_t n, const Index* index, bool clips, std::int64_t last, T* operand,
+void add_dense(std::int64_t n, const Index* index, const kernels::Starts& starts, T* operand,
                const T* slices) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    with_place(index[i], clips, last, [=](std::int64_t place) {
-      operand[place] = Add::apply(operand[place], slices[kStep * i]);
-    });
-  }
+  for_each_place(n, index, starts, [=](std::int64_t i, std::int64_t place, std::int64_t) {
+    operand[place] = Add::apply(operand[place], slices[kStep * i]);
+  });
 }
 
 constexpr std::int64_t kTable = 1024;     // elements
 constexpr std::int64_t kEachOfTable = 4;  // times that each is added to, to be worth the tables
 
-/// Whole numbers come out the same in any order: in four tables, so that no sum waits for the one
+/// Whole numbers come out the same in any order: in several tables, so that no sum waits for the one
 /// before it.
 template <int kStep, class Index, class T>
-void add_to_tables(std::int64_t n, const Index* index, bool clips, std::int64_t last, T* operand,
+void add_to_tables(std::int64_t n, const Index* index, const kernels::Starts& starts, T* operand,
                    const T* slices) {
-  T tables[4][kTable];
+  T tables[kTables][kTable];
   for (auto& table : tables)
-    __builtin_memset(table, 0, static_cast<std::size_t>(last + 1) * sizeof(T));
-  for (std::int64_t i = 0; i + 4 <= n; i += 4) {
-    for (int j = 0; j < 4; ++j) {
-      with_place(index[i + j], clips, last, [&](std::int64_t place) {
-        tables[j][place] = Add::apply(tables[j][place], slices[kStep * (i + j)]);
-      });
-    }
-  }
-  const std::int64_t done = n / 4 * 4;
-  add_dense<kStep>(n - done, index + done, clips, last, operand, slices + kStep * done);
-  for (std::int64_t k = 0; k <= last; ++k) {
+    __builtin_memset(table, 0, static_cast<std::size_t>(starts.last + 1) * sizeof(T));
+  const T first = slices[0];
+  for_each_place(n, index, starts, [&](std::int64_t i, std::int64_t place, std::int64_t t) {
+    tables[t][place] = Add::apply(tables[t][place], kStep == 0 ? first : slices[i]);
+  });
+  for (std::int64_t k = 0; k <= starts.last; ++k) {
     for (const auto& table : tables) operand[k] = Add::apply(operand[k], table[k]);
   }
 }
 
 template <class Index, class T>
-void add_indexed(std::int64_t n, const char* indices, std::int64_t stride, bool clips,
-                 std::int64_t step, std::int64_t last, char* operand, const char* slices,
-                 std::int64_t slice_stride) {
+void add_indexed(std::int64_t n, const char* indices, std::int64_t stride,
+                 const kernels::Starts& starts, std::int64_t step, char* operand,
+                 const char* slices, std::int64_t slice_stride) {
   if (stride == sizeof(Index) && step == sizeof(T) &&
       (slice_stride == sizeof(T) || slice_stride == 0)) {
     const auto* index = reinterpret_cast<const Index*>(indices);
     T* to = reinterpret_cast<T*>(operand);
     const T* from = reinterpret_cast<const T*>(slices);
-    if (std::is_integral_v<T> && last < kTable && n >= kEachOfTable * (last + 1)) {
-      return slice_stride == 0 ? add_to_tables<0>(n, index, clips, last, to, from)
-                               : add_to_tables<1>(n, index, clips, last, to, from);
+    if (std::is_integral_v<T> && starts.last < kTable && n >= kEachOfTable * (starts.last + 1)) {
+      return slice_stride == 0 ? add_to_tables<0>(n, index, starts, to, from)
+                               : add_to_tables<1>(n, index, starts, to, from);
     }
-    return slice_stride == 0 ? add_dense<0>(n, index, clips, last, to, from)
-                             : add_dense<1>(n, index, clips, last, to, from);
+    return slice_stride == 0 ? add_dense<0>(n, index, starts, to, from)
+                             : add_dense<1>(n, index, starts, to, from);
   }
   for (std::int64_t i = 0; i < n; ++i) {
-    with_place(*reinterpret_cast<const Index*>(indices + i * stride), clips, last,
+    with_place(*reinterpret_cast<const Index*>(indices + i * stride), starts,
                [&](std::int64_t place) {
                  T* to = reinterpret_cast<T*>(operand + place * step);
                  *to = Add::apply(*to, *reinterpret_cast<const T*>(slices + i * slice_stride));
