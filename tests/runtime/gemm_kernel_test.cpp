@@ -129,6 +129,23 @@ TEST(MatmulTiles, GiveTheSameBitsForAnyNumberOfThreads) {
   EXPECT_NEAR(c1[5 * 900 + 7], want, 1e-4);
 }
 
+TEST(MatmulTiles, OfAFewRowsGiveTheSameBitsForAnyNumberOfThreads) {
+  const int before = runtime::num_threads();
+  for (const std::int64_t m : {1, 3}) {
+    Matrix<float> a(1, m, 301, Layout::rows, 1), b(1, 301, 5003, Layout::rows, 2);
+    for (std::size_t i = 0; i < a.memory.size(); ++i) a.memory[i] = std::sin(static_cast<float>(i));
+    std::vector<float> first;
+    for (const int threads : {1, 2, 5, 16}) {
+      runtime::set_num_threads(threads);
+      std::vector<float> c(static_cast<std::size_t>(m * 5003));
+      kernels::run_matmul(a.view, b.view, contiguous_view(c.data(), f32, Shape{1, m, 5003}));
+      if (threads == 1) first = c;
+      EXPECT_EQ(c, first) << threads << " threads";
+    }
+  }
+  runtime::set_num_threads(before);
+}
+
 /// Each element is one sum from the first product to the last, fused where the instruction set can:
 /// whatever the shape, the layout, the tile.
 template <class T>
@@ -165,6 +182,12 @@ TEST(MatmulTiles, AddInOrderWhateverTheTile) {
           expect_sums_in_order<float>(m, n, 400, of_a, of_b);
           expect_sums_in_order<double>(m, n, 400, of_a, of_b);
         }
+      }
+      // Of a few rows, by rows of b; one row times a matrix that lies by columns are folds.
+      for (const std::int64_t m : {1, 2, 3, 4}) {
+        if (m == 1 && of_b == Layout::columns) continue;
+        expect_sums_in_order<float>(m, 531, 71, of_a, of_b);
+        expect_sums_in_order<double>(m, 272, 3, of_a, of_b);
       }
       expect_sums_in_order<float>(33, 300, 900, of_a, of_b);
       expect_sums_in_order<double>(3, 2100, 70, of_a, of_b);

@@ -189,24 +189,77 @@ void pack_rows(const GemmTile& t, const T* a, std::int64_t k, T* to) {
   }
 }
 
+// ---- a few rows ------------------------------------------------------------------------------------
+
+/// Adds the products with `Depth` rows of b from row k on, which are followed to their ends side by side.
+template <class V, int Rows, int Depth>
+void follow_rows(const GemmTile& t, std::int64_t k) {
+  using T = simd::ScalarOf<V>;
+  constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
+  const std::int64_t b_row = t.b_row, c_row = t.c_row;
+  const T* const b = static_cast<const T*>(t.b) + k * b_row;
+  T* const c = static_cast<T*>(t.c);
+  V from_a[Rows * Depth];
+  repeat<Rows>([&](auto i) __attribute__((always_inline)) {
+    repeat<Depth>([&](auto d) __attribute__((always_inline)) {
+      from_a[i.value * Depth + d.value] = simd::splat<V>(
+          static_cast<const T*>(t.a)[i.value * t.a_row + (k + d.value) * t.a_column]);
+    });
+  });
+  const auto columns = [&](std::int64_t j, std::int64_t count) __attribute__((always_inline)) {
+    V from_b[Depth];
+    repeat<Depth>([&](auto d) __attribute__((always_inline)) {
+      from_b[d.value] = load_lanes<V>(b + d.value * b_row + j, count);
+    });
+    repeat<Rows>([&](auto i) __attribute__((always_inline)) {
+      T* const to = c + i.value * c_row + j;
+      V sum = load_lanes<V>(to, count);
+      repeat<Depth>([&](auto d) __attribute__((always_inline)) {
+        sum = simd::fma(from_a[i.value * Depth + d.value], from_b[d.value], sum);
+      });
+      store_lanes<V>(to, sum, count);
+    });
+  };
+  std::int64_t j = 0;
+#pragma GCC unroll 4
+  for (; j + kLanes <= t.n; j += kLanes) columns(j, kLanes);
+  if (j < t.n) columns(j, t.n - j);
+}
+
+/// b is read once, as fast as memory gives it: this many of its rows side by side are fastest. Eight, which
+/// often lie in the same sets of the first cache, leave too little room there for what comes next.
+template <class V, int Rows>
+void few_rows(const GemmTile& t) {
+  using T = simd::ScalarOf<V>;
+  constexpr int kStreams = 6;
+  for (std::int64_t i = 0; i < Rows; ++i)
+    __builtin_memset(static_cast<T*>(t.c) + i * t.c_row, 0,
+                     static_cast<std::size_t>(t.n) * sizeof(T));
+  std::int64_t k = 0;
+  for (; k + kStreams <= t.k; k += kStreams) follow_rows<V, Rows, kStreams>(t, k);
+  for (; k + 2 <= t.k; k += 2) follow_rows<V, Rows, 2>(t, k);
+  if (k < t.k) follow_rows<V, Rows, 1>(t, k);
+}
+
 template <class V>
 void float_gemm(const GemmTile& t) {
   using T = simd::ScalarOf<V>;
   constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
   // Where b is small, or used for a few rows only, it is read as it lies.
-  constexpr std::int64_t kSmall = 256 << 10, kStreams = 8;
+  constexpr std::int64_t kSmall = 256 << 10;
   const bool pack_b =
       t.b_column != 1 || (t.m >= 24 && t.k * t.n * static_cast<std::int64_t>(sizeof(T)) > kSmall);
-  // A few rows: the product reads b once, so its rows are followed to their ends, a few at a time. Eight of
-  // them, which often lie in the same sets of the first cache, leave room there for what comes next.
-  const bool stream = !pack_b && t.m <= 4 && t.n > 4 * kWidest * kLanes;
-  const std::int64_t depth = stream ? kStreams : kGemmDepth;
+  if (!pack_b && t.m <= 4 && t.n > 4 * kWidest * kLanes) {
+    constexpr void (*kFewRows[])(const GemmTile&) = {few_rows<V, 1>, few_rows<V, 2>, few_rows<V, 3>,
+                                                     few_rows<V, 4>};
+    return kFewRows[t.m - 1](t);
+  }
   T* const packed_b = static_cast<T*>(t.workspace);
   T* const packed_a = packed_b + kGemmDepth * kWidest * kLanes;
   Block<T> block{};
   block.c_row = t.c_row;
-  for (std::int64_t kk = 0; kk < t.k || kk == 0; kk += depth) {
-    block.k = t.k - kk < depth ? t.k - kk : depth;
+  for (std::int64_t kk = 0; kk < t.k || kk == 0; kk += kGemmDepth) {
+    block.k = t.k - kk < kGemmDepth ? t.k - kk : kGemmDepth;
     block.first = kk == 0;
     block.a = static_cast<const T*>(t.a) + kk * t.a_column;
     block.a_row = t.a_row;
