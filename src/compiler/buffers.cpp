@@ -273,7 +273,7 @@ class Arena {
   Arena(Plan& plan, const PlanOptions& options) : plan_(plan), options_(options), live_(plan) {}
 
   void run() {
-    place_in_results();
+    if (options_.reuse_memory && options_.place_in_results) place_in_results();
     // Inputs live from before the first step, results until after the last.
     std::vector<int> order;
     for (std::size_t v = 0; v < plan_.values.size(); ++v) {
@@ -336,7 +336,6 @@ class Arena {
 
   // What a result is written over, and what that was written over, and so on.
   void place_in_results() {
-    if (!options_.reuse_memory) return;
     std::map<std::int64_t, int> sharing;  // of each result's memory: values
     for (const Value& v : plan_.values) {
       if (v.location.kind == Location::Kind::result) ++sharing[v.location.index];

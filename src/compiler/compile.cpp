@@ -211,7 +211,9 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
                .transpose_tiles = c.enabled("transpose_tiles"),
                .columns_first = c.enabled("columns_first"),
                .row_blocks = c.enabled("row_blocks"),
+               .load_columns = c.enabled("load_columns"),
                .loop_stages = c.enabled("loop_stages"),
+               .divide_ahead = c.enabled("divide_ahead"),
                .streaming = c.enabled("streaming"),
                .profile = c.profile()};
 }
@@ -313,9 +315,12 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
     c.run("join_loops", jaxpr, join_loops);
     c.run("residuals", jaxpr, recompute_residuals);
     // Loops with a condition per lane are rewritten in any case.
-    const bool hoist = c.enabled("loops"), cells = c.enabled("cells");
-    c.run(hoist ? "loops" : "conditions", jaxpr,
-          [&](const Jaxpr& j) { return prepare_loops(j, {hoist, cells, c.enabled("simplify")}); });
+    const LoopOptions loops{.hoist = c.enabled("loops"),
+                            .cells = c.enabled("cells"),
+                            .defer_sums = c.enabled("defer_sums"),
+                            .simplify = c.enabled("simplify")};
+    c.run(loops.hoist ? "loops" : "conditions", jaxpr,
+          [&](const Jaxpr& j) { return prepare_loops(j, loops); });
   }
 
   if (has_scatters(jaxpr)) c.run("wraps", jaxpr, let_scatters_wrap);
@@ -328,14 +333,17 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
                                  .partial_reductions = c.enabled("partial_reductions"),
                                  .in_place = c.enabled("in_place"),
                                  .reuse_memory = c.enabled("reuse_memory"),
+                                 .place_in_results = c.enabled("place_in_results"),
                                  .epilogues = c.enabled("epilogues"),
                                  .matmul = c.enabled("matmul"),
                                  .cells = c.enabled("cells"),
                                  .segments = c.enabled("segments"),
-                                 .overlap_segments = c.enabled("loop_stages")};
-  // Chains of kernels over large arrays become loops over blocks of rows.
-  if (has_large_values(jaxpr))
+                                 .overlap_segments = c.enabled("overlap_segments")};
+  // Chains of kernels over large arrays, and scatters, become loops over blocks of rows.
+  if (has_large_values(jaxpr)) {
+    c.run("row_updates", jaxpr, group_updates);
     c.run("row_groups", jaxpr, [&](const Jaxpr& j) { return group_rows(j, plan_options); });
+  }
   parts.plan = c.stage("fuse", [&] { return plan_kernels(jaxpr, plan_options); });
   place_values(c, *parts.plan, plan_options);
 }

@@ -376,8 +376,8 @@ void ReductionEmitter::finish(const Scalars& acc) {
 Scalars ReductionEmitter::lanes_carried(
     Scalar begin, Scalar end, std::int64_t step, Scalars init,
     const std::function<Scalars(Scalar i, const Scalars& carried)>& body) {
-  return k_.plan.emit.loop_stages ? gen_.loop_ahead(begin, end, step, std::move(init), body)
-                                  : gen_.loop_carried(begin, end, step, std::move(init), body);
+  return k_.plan.emit.divide_ahead ? gen_.loop_ahead(begin, end, step, std::move(init), body)
+                                   : gen_.loop_carried(begin, end, step, std::move(init), body);
 }
 
 // Loops over the folded dimensions dims[i...], carrying the accumulators; `innermost` does the last.

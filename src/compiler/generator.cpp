@@ -201,7 +201,8 @@ Scalar Generator::compute(const Eqn& eqn, Var v, const Point& at) {
 
 // One column of an array with short rows that lies in memory: all of them are read together.
 std::optional<Scalar> Generator::column_at(const Eqn& eqn, const Point& at) {
-  if (eqn.primitive != &slice_p || !eqn.inputs[0].is_var() || gen_.lanes() == 1 || !reads_arrays())
+  if (!plan_.emit.load_columns || eqn.primitive != &slice_p || !eqn.inputs[0].is_var() ||
+      gen_.lanes() == 1 || !reads_arrays())
     return {};
   const Var x = eqn.inputs[0].var();
   const int e = producer_[static_cast<std::size_t>(x)];

@@ -101,7 +101,7 @@ class Preparer {
         for (const Atom& a : trip_by_trip(e)) renamed.push(a);
         continue;
       }
-      if (e.primitive == &scan_p && options_.cells) {
+      if (e.primitive == &scan_p && options_.cells && options_.defer_sums) {
         if (const auto atoms = with_deferred_sums(e, avals)) {
           for (const Atom& a : *atoms) renamed.push(a);
           continue;

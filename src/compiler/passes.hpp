@@ -16,8 +16,10 @@ namespace compiler {
 TELAMON_API ClosedJaxpr lower(const Jaxpr& jaxpr, bool fold_places = true);
 
 struct LoopOptions {
-  bool hoist = true;     ///< what does not change from trip to trip is computed before the loop
-  bool cells = true;     ///< batches of loops that are cellular (cells.hpp) stay as they are
+  bool hoist = true;  ///< what does not change from trip to trip is computed before the loop
+  bool cells = true;  ///< batches of loops that are cellular (cells.hpp) stay as they are
+  bool defer_sums =
+      true;  ///< what keeps a loop from being cellular may be summed after it (sums.hpp)
   bool simplify = true;  ///< what a rewritten body selects
 };
 /// Rewrites loops for the planner: what does not change from trip to trip is computed before them,

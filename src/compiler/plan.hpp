@@ -51,7 +51,9 @@ struct EmitOptions {
   bool transpose_tiles = true;  ///< transposition in registers
   bool columns_first = true;    ///< small matrices whose rows have much in common, column by column
   bool row_blocks = true;       ///< short rows folded as many at a time as there are lanes
+  bool load_columns = true;     ///< columns of short rows are taken from vectors of whole rows
   bool loop_stages = true;      ///< chains of function calls overlap those of the next trips
+  bool divide_ahead = true;     ///< folds divide, and take roots, for the trip after
   bool streaming = true;        ///< large results that are not read again go around the caches
   bool profile = false;         ///< tell when each step begins and ends
 };
@@ -165,6 +167,7 @@ struct PlanOptions {
   bool partial_reductions = true;  ///< parts of a large reduction are folded apart
   bool in_place = true;
   bool reuse_memory = true;
+  bool place_in_results = true;  ///< what a result is written over is in its memory from the start
   bool epilogues = true;  ///< cheap arithmetic on the results of products in loops is done there
   bool matmul = true;     ///< large matrix products are calls of the runtime's
   bool cells = true;      ///< small loops keep their state in registers

@@ -325,18 +325,11 @@ bool has_large_values(const Jaxpr& jaxpr) {
 
 Jaxpr group_rows(const Jaxpr& jaxpr, const PlanOptions& options) {
   if (!has_large_values(jaxpr) || jaxpr.eqns().size() > kMostEquations) return jaxpr;
-  // Loops and branches inside first.
-  bool changed = false;
-  std::vector<Eqn> eqns = jaxpr.eqns();
-  for (Eqn& e : eqns) {
-    e.params = detail::map_jaxprs(
-        e.params, [&](const Jaxpr& j) { return group_rows(j, options); }, changed);
-  }
-  const Jaxpr all = group_updates(
-      changed ? Jaxpr(jaxpr.num_inputs(), jaxpr.avals(), std::move(eqns), jaxpr.outs()) : jaxpr);
+  const Jaxpr inside =
+      detail::map_regions(jaxpr, [&](const Jaxpr& j) { return group_rows(j, options); });
   const bool large =
-      std::any_of(all.avals().begin() + all.num_inputs(), all.avals().end(), is_large);
-  return large ? Grouping(all, options).run() : all;
+      std::any_of(inside.avals().begin() + inside.num_inputs(), inside.avals().end(), is_large);
+  return large ? Grouping(inside, options).run() : inside;
 }
 
 }  // namespace compiler

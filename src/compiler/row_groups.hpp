@@ -13,10 +13,11 @@ namespace compiler {
 ///   let b = sub x[n,k] m, c = dot_general b w, d = reduce_sum[axes=(1,)] c
 ///   ->  scan[length=n/r](w, x[r,k] -> let b = sub x m, c = dot_general b w, d = ... in ( d ))
 TELAMON_API Jaxpr group_rows(const Jaxpr& jaxpr, const PlanOptions& options);
-/// Scatters of many single elements go together with what is computed for them alone, indices above all
-/// (row_updates.cpp).
+/// Scatters of many single elements become loops over blocks of them, with what is computed for them
+/// alone, indices above all (row_updates.cpp).
+///   let i = mul j 2, y = scatter_add x i u   ->   scan(x, block of j, block of u -> scatter_add x (mul j 2) u)
 Jaxpr group_updates(const Jaxpr& jaxpr);
-/// Whether a program, or a loop of it, computes anything for which that might be worth it.
+/// Whether a program, or a loop of it, computes anything for which either might be worth it.
 bool has_large_values(const Jaxpr& jaxpr);
 
 }  // namespace compiler

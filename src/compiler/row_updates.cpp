@@ -24,6 +24,7 @@ using detail::JaxprBuilder;
 constexpr std::int64_t kMostRows = 20480;  // of a block: its operands fit into the second cache
 constexpr std::int64_t kLeastRows = 4096;  // fewer do not pay for a trip of the loop
 constexpr std::int64_t kFullLanes = 16;    // blocks of whole vectors are preferred
+constexpr std::size_t kMostEquations = 4000;
 constexpr int kMostCost = 16;  // cycles per vector: all of it is done by the thread that updates
 
 /// The rows of a block: the most that divide the whole, of whole vectors if possible; 0: none.
@@ -230,7 +231,11 @@ class RowUpdates {
 
 }  // namespace
 
-Jaxpr group_updates(const Jaxpr& jaxpr) { return RowUpdates(jaxpr).run(); }
+Jaxpr group_updates(const Jaxpr& jaxpr) {
+  if (!has_large_values(jaxpr) || jaxpr.eqns().size() > kMostEquations) return jaxpr;
+  const Jaxpr inside = detail::map_regions(jaxpr, group_updates);
+  return RowUpdates(inside).run();
+}
 
 }  // namespace compiler
 }  // namespace v1

@@ -31,6 +31,7 @@ constexpr std::string_view kDisable[] = {"simplify",
                                          "cells",
                                          "in_place",
                                          "reuse_memory",
+                                         "place_in_results",
                                          "partial_reductions",
                                          "columns_first",
                                          "row_blocks",
@@ -42,10 +43,15 @@ constexpr std::string_view kDisable[] = {"simplify",
                                          "recompute",
                                          "streaming",
                                          "wraps",
+                                         "row_updates",
                                          "row_groups",
                                          "tiles",
                                          "segments",
-                                         "loop_stages"};
+                                         "overlap_segments",
+                                         "loop_stages",
+                                         "divide_ahead",
+                                         "load_columns",
+                                         "defer_sums"};
 constexpr std::string_view kIsa[] = {"generic", "avx2", "avx512"};
 constexpr std::string_view kSwitch[] = {"0", "1"};
 

@@ -58,6 +58,14 @@ inline Params map_jaxprs(const Params& params, const std::function<Jaxpr(const J
   return any ? params.with_jaxprs(jaxprs) : params;
 }
 
+/// The program with `pass` applied to the loops and branches of its equations.
+inline Jaxpr map_regions(const Jaxpr& jaxpr, const std::function<Jaxpr(const Jaxpr&)>& pass) {
+  bool changed = false;
+  std::vector<Eqn> eqns = jaxpr.eqns();
+  for (Eqn& e : eqns) e.params = map_jaxprs(e.params, pass, changed);
+  return changed ? Jaxpr(jaxpr.num_inputs(), jaxpr.avals(), std::move(eqns), jaxpr.outs()) : jaxpr;
+}
+
 /// What is left of an equation of whose results only some are used.
 struct Remainder {
   bool live = false;  ///< it has an effect or a result that is used

@@ -114,7 +114,7 @@ TEST(Segments, TakeSeveralVectorsAtATime) {
     const Arrays inputs{uniform({n}, DType::f64, 0, 1)};
     return check(gradient(100), inputs, 1, 0, options)->info().arena_bytes;
   };
-  const CompileOptions one{.contract = false, .name = "one", .disabled = {"loop_stages"}};
+  const CompileOptions one{.contract = false, .name = "one", .disabled = {"overlap_segments"}};
   EXPECT_GT(arena(100), 4 * arena(100, one));
   EXPECT_EQ(arena(3), arena(3, one));  // less than two of the narrowest
 }

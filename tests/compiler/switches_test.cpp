@@ -123,6 +123,11 @@ std::map<std::string_view, Example> examples() {
                          },
                          {square},
                          arena};
+  // The exponentials lie in the memory of the result that is written over them.
+  all["place_in_results"] = {
+      [](std::span<const Array> x) { return Arrays{lax::exp(x[0]) * sum(lax::exp(x[0]))}; },
+      {small},
+      arena};
   all["matmul"] = {[](std::span<const Array> x) { return Arrays{product(x[0], x[0])}; },
                    {uniform({128, 128}, DType::f32, 0, 1)},
                    kernels};
@@ -144,6 +149,10 @@ std::map<std::string_view, Example> examples() {
   all["row_blocks"] = {[](std::span<const Array> x) { return Arrays{lax::reduce_sum(x[0], {1})}; },
                        {uniform({64, 8}, DType::f32)},
                        words("ir", "shufflevector", -1)};
+  all["load_columns"] = {
+      [](std::span<const Array> x) { return Arrays{lax::neg(lax::slice(x[0], {0, 1}, {64, 2}))}; },
+      {uniform({64, 3}, DType::f32)},
+      words("ir", "shufflevector", -1)};
   all["transpose_tiles"] = {
       [](std::span<const Array> x) { return Arrays{lax::neg(lax::transpose(x[0], {1, 0}))}; },
       {uniform({64, 48}, DType::f32)},
@@ -201,6 +210,18 @@ std::map<std::string_view, Example> examples() {
       },
       {uniform({32, 8, 16}, DType::f64), uniform({32, 16, 1000}, DType::f64)},
       arena};
+  // What the places of a scatter are computed from is never more than a block.
+  all["row_updates"] = {
+      [](std::span<const Array> x) {
+        ScatterParams params;
+        params.dimension_numbers = {.inserted_window_dims = {0},
+                                    .scatter_dims_to_operand_dims = {0}};
+        const Array places = lax::convert_element_type(lax::mul(x[1], x[1]), DType::i32);
+        return Arrays{lax::scatter_add(x[0], lax::reshape(places, {places.size(), 1}),
+                                       lax::add(x[1], x[1]), params)};
+      },
+      {uniform({100}, DType::f32), uniform({100'000}, DType::f32, 0, 10)},
+      arena};
   all["tiles"] = {[](std::span<const Array> x) {
                     return Arrays{x[0] - expand_dims(lax::reduce_max(x[0], {0}), 0)};
                   },
@@ -218,6 +239,34 @@ std::map<std::string_view, Example> examples() {
       [](std::span<const Array> x) { return Arrays{lax::log(lax::tanh(lax::exp(x[0])))}; },
       {large},
       words("ir", "last_stage", -1)};
+  // Room on the tape for several vectors.
+  all["overlap_segments"] = {[](std::span<const Array> x) {
+                               Array y = x[0];
+                               for (int i = 0; i < 200; ++i) y = lax::sub(lax::sin(y), x[0]);
+                               return Arrays{y};
+                             },
+                             {small},
+                             [](const Executable& e) { return -arena(e); }};
+  all["divide_ahead"] = {
+      [](std::span<const Array> x) {
+        Array y = x[0] / x[1];
+        for (int i = 0; i < 12; ++i) y = y * x[0] + x[1];
+        return Arrays{lax::reduce_sum(y, {1})};
+      },
+      {uniform({40, 1000}, DType::f64, 1, 2), uniform({40, 1000}, DType::f64, 1, 2)},
+      words("ir", "%ahead", -1)};
+  // The derivative by what a batch shares is summed over the batch once the loop has ended.
+  all["defer_sums"] = {[](std::span<const Array> x) {
+                         const auto loss = [](const Array& p, const Array& ys) {
+                           const auto step = [&](const Array& y) {
+                             return std::pair{y * p - sin(y), none};
+                           };
+                           return sum(scan(step, ys, none, {.length = 12}).first);
+                         };
+                         return Arrays{grad(loss)(x[0], x[1])};
+                       },
+                       {uniform({}, DType::f64, 0, 1), uniform({50}, DType::f64)},
+                       words("plan", "kernel cells", -1)};
   all["inline_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
                            {small},
                            words("ir", "define ")};
@@ -238,8 +287,8 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
     EXPECT_LT(measure(*with), measure(*without));
     const bool is_pass = word == "simplify" || word == "cse" || word == "dce" || word == "loops" ||
                          word == "join_loops" || word == "residuals" || word == "reorder" ||
-                         word == "short_axes" || word == "wraps" || word == "row_groups" ||
-                         word == "tiles";
+                         word == "short_axes" || word == "wraps" || word == "row_updates" ||
+                         word == "row_groups" || word == "tiles";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });
