@@ -20,6 +20,7 @@
 
 #include "compiler/emit.hpp"
 #include "compiler/executable.hpp"
+#include "compiler/forms.hpp"
 #include "compiler/native_loader.hpp"
 #include "compiler/passes.hpp"
 #include "compiler/program_store.hpp"
@@ -203,8 +204,9 @@ void log_executable(const ExecutableInfo& info) {
 /// 6. Live ranges, one arena, results over donated arguments.
 void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
   c.stage("buffers", [&] { return assign_buffers(plan, options), 0; });
-  if (has_large_arrays(plan) && c.enabled("tiles"))
-    c.stage("tiles", [&] { return group_tiles(plan), 0; });
+  const bool large = std::any_of(plan.scopes.begin(), plan.scopes.end(),
+                                 [](const Scope& s) { return has_large_values(s.jaxpr); });
+  if (large && c.enabled("tiles")) c.stage("tiles", [&] { return group_tiles(plan), 0; });
   c.dump("plan", "txt", [&] { return plan.to_string(); });
   plan.emit = {.parallel = c.enabled("parallel"),
                .inline_kernels = c.enabled("inline_kernels"),

@@ -99,6 +99,18 @@ bool weaves(const Jaxpr& jaxpr, const Eqn& eqn) {
          is_native(out.dtype);
 }
 
+bool has_large_values(const Jaxpr& jaxpr) {
+  const std::vector<Eqn>& eqns = jaxpr.eqns();
+  return std::any_of(eqns.begin(), eqns.end(), [&](const Eqn& e) {
+    if (std::any_of(e.outputs.begin(), e.outputs.end(),
+                    [&](Var v) { return is_large(jaxpr.aval(v)); }))
+      return true;
+    if (!e.params.has_jaxprs()) return false;
+    const std::vector<Jaxpr> inside = e.params.jaxprs();
+    return std::any_of(inside.begin(), inside.end(), has_large_values);
+  });
+}
+
 int element_cost(const Eqn& eqn) {
   const Lowering* lowering = eqn.primitive->rules().lowering();
   const Lowering::Cost cost = lowering ? lowering->cost : Lowering::Cost{};

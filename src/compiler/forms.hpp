@@ -47,6 +47,12 @@ bool weaves(const Jaxpr& jaxpr, const Eqn& eqn);
 /// About how many cycles a vector of results takes, operands not counted: 1 for an addition.
 int element_cost(const Eqn& eqn);
 
+/// Whether an array may not stay in the second cache of its own accord, among others: what is smaller is
+/// no reason to go through arrays in parts.
+inline bool is_large(const Aval& a) { return detail::checked_bytes(a) >= 256 << 10; }
+/// Whether a program, or a loop or branch of it, computes anything large.
+bool has_large_values(const Jaxpr& jaxpr);
+
 inline bool is_barrier(Form f) {
   return f == Form::dot || f == Form::kernel || f == Form::host || f == Form::region ||
          f == Form::barrier;

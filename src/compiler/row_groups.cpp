@@ -202,7 +202,7 @@ class Grouping {
 
   bool writes_for(int s, const RowGroup& g) const {
     return std::any_of(g.by_blocks.begin(), g.by_blocks.end(),
-                       [&](Var v) { return writer(v) == s && bytes(v) >= kCache / 4; });
+                       [&](Var v) { return writer(v) == s && is_large(jaxpr_.aval(v)); });
   }
 
   // ---- is it worth it? ---------------------------------------------------------------------------
@@ -308,20 +308,6 @@ class Grouping {
 };
 
 }  // namespace
-
-static bool is_large(const Aval& a) { return detail::checked_bytes(a) >= kCache / 4; }
-
-bool has_large_values(const Jaxpr& jaxpr) {
-  const std::vector<Eqn>& eqns = jaxpr.eqns();
-  return std::any_of(eqns.begin(), eqns.end(), [&](const Eqn& e) {
-    if (std::any_of(e.outputs.begin(), e.outputs.end(),
-                    [&](Var v) { return is_large(jaxpr.aval(v)); }))
-      return true;
-    if (!e.params.has_jaxprs()) return false;
-    const std::vector<Jaxpr> inside = e.params.jaxprs();
-    return std::any_of(inside.begin(), inside.end(), has_large_values);
-  });
-}
 
 Jaxpr group_rows(const Jaxpr& jaxpr, const PlanOptions& options) {
   if (!has_large_values(jaxpr) || jaxpr.eqns().size() > kMostEquations) return jaxpr;

@@ -17,8 +17,6 @@ TELAMON_API Jaxpr group_rows(const Jaxpr& jaxpr, const PlanOptions& options);
 /// alone, indices above all (row_updates.cpp).
 ///   let i = mul j 2, y = scatter_add x i u   ->   scan(x, block of j, block of u -> scatter_add x (mul j 2) u)
 Jaxpr group_updates(const Jaxpr& jaxpr);
-/// Whether a program, or a loop of it, computes anything for which either might be worth it.
-bool has_large_values(const Jaxpr& jaxpr);
 
 }  // namespace compiler
 }  // namespace v1

@@ -80,24 +80,17 @@ class RowLoops {
   }
 
   void emit_group(const RowGroup& g) {
-    const std::int64_t length = g.rows / g.block;
     ScanParams params;
-    params.length = length;
+    params.length = g.rows / g.block;
     params.num_consts = static_cast<int>(g.as_a_whole.size());
     Atoms inputs;
     for (const Var v : g.as_a_whole) inputs.push_back(atom(Atom::var(v)));
     for (const Var v : g.by_blocks) {
-      Aval aval = jaxpr_.aval(v);
-      aval.shape[0] = g.block;
-      aval.shape.insert(0, length);
-      inputs.push_back(reshaped(atom(Atom::var(v)), aval));
+      inputs.push_back(reshaped(atom(Atom::var(v)), in_blocks(jaxpr_.aval(v), g.block)));
     }
     params.jaxpr = body(g);
     std::vector<Aval> avals;
-    for (Aval aval : params.jaxpr.out_avals()) {
-      aval.shape.insert(0, length);
-      avals.push_back(aval);
-    }
+    for (const Var v : g.outputs) avals.push_back(in_blocks(jaxpr_.aval(v), g.block));
     const SourceLocation where = eqn(g.eqns.begin()->first).where;
     const auto made = builder_.add_eqn(scan_p, Params::of(std::move(params)), std::move(inputs),
                                        avals, Effect::none, where);
@@ -120,11 +113,7 @@ class RowLoops {
   Jaxpr body(const RowGroup& g) const {
     JaxprBuilder b;
     std::map<Var, Atom> whole, block;
-    const auto small = [&](Var v) {
-      Aval aval = jaxpr_.aval(v);
-      aval.shape[0] = g.block;
-      return aval;
-    };
+    const auto small = [&](Var v) { return with_rows(jaxpr_.aval(v), g.block); };
     for (const Var v : g.as_a_whole) whole.emplace(v, Atom::var(b.add_input(jaxpr_.aval(v))));
     for (const Var v : g.by_blocks) block.emplace(v, Atom::var(b.add_input(small(v))));
     const RowRules rules(jaxpr_, g.rows);

@@ -19,6 +19,18 @@ inline bool has_rows(const Aval& aval, std::int64_t rows) {
   return !aval.shape.empty() && aval.shape[0] == rows;
 }
 
+/// The same array with another number of rows.
+inline Aval with_rows(Aval aval, std::int64_t rows) {
+  aval.shape[0] = rows;
+  return aval;
+}
+/// The same array as blocks of so many rows: [n, ...] -> [n / rows, rows, ...].
+inline Aval in_blocks(Aval aval, std::int64_t rows) {
+  aval.shape.insert(0, aval.shape[0] / rows);
+  aval.shape[1] = rows;
+  return aval;
+}
+
 /// The rules for arrays of so many rows.
 class RowRules {
  public:

@@ -147,10 +147,9 @@ class RowUpdates {
                  const std::map<Var, Atom>& known) const {
     Atoms inputs;
     for (const Atom& a : eqn(p).inputs) inputs.push_back(a.is_literal() ? a : known.at(a.var()));
-    Aval aval = jaxpr_.aval(eqn(p).outputs[0]);
-    aval.shape[0] = u.block;
-    return Atom::var(b.add_eqn1(*eqn(p).primitive, RowRules::with_rows(eqn(p), u.block),
-                                std::move(inputs), aval, Effect::none, eqn(p).where));
+    return Atom::var(
+        b.add_eqn1(*eqn(p).primitive, RowRules::with_rows(eqn(p), u.block), std::move(inputs),
+                   with_rows(jaxpr_.aval(eqn(p).outputs[0]), u.block), Effect::none, eqn(p).where));
   }
 
   Jaxpr rewritten(const std::map<int, RowUpdate>& updates) const {
@@ -205,12 +204,10 @@ class RowUpdates {
                                                    : atoms.at(update.inputs[0].var()));
     const Atom carry = Atom::var(body.add_input(result));
     for (const Var v : u.by_blocks) {
-      Aval aval = jaxpr_.aval(v);
-      aval.shape[0] = u.block;
-      inside.emplace(v, Atom::var(body.add_input(aval)));
-      aval.shape.insert(0, params.length);
+      inside.emplace(v, Atom::var(body.add_input(with_rows(jaxpr_.aval(v), u.block))));
+      const Aval blocks = in_blocks(jaxpr_.aval(v), u.block);
       inputs.push_back(Atom::var(
-          b.add_eqn1(reshape_p, Params::of(ReshapeParams{aval.shape}), {atoms.at(v)}, aval)));
+          b.add_eqn1(reshape_p, Params::of(ReshapeParams{blocks.shape}), {atoms.at(v)}, blocks)));
     }
     for (const int p : u.made) {
       if (!inside.contains(eqn(p).outputs[0]))

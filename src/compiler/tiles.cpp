@@ -253,11 +253,6 @@ class Tiling {
 
 void group_tiles(Plan& plan) { Tiling(plan).run(); }
 
-bool has_large_arrays(const Plan& plan) {
-  return std::any_of(plan.values.begin(), plan.values.end(),
-                     [](const Value& v) { return v.bytes() >= kLarge; });
-}
-
 }  // namespace compiler
 }  // namespace v1
 }  // namespace telamon

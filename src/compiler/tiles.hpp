@@ -14,8 +14,6 @@ namespace compiler {
 ///   sums of the columns of x[64,n], their variances, normalised x: each over all columns
 ///   ->  tiles of 1024 columns: sums, variances, normalised x
 TELAMON_API void group_tiles(Plan& plan);
-/// Whether a plan has any array for which that might be worth it.
-bool has_large_arrays(const Plan& plan);
 
 }  // namespace compiler
 }  // namespace v1
