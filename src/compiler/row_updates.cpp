@@ -143,10 +143,10 @@ class RowUpdates {
   }
 
   // The equation over the rows of a block, of operands that are known.
-  Atom add_block(JaxprBuilder& b, const RowUpdate& u, int p,
-                 const std::map<Var, Atom>& known) const {
+  template <class Known>
+  Atom add_block(JaxprBuilder& b, const RowUpdate& u, int p, const Known& known) const {
     Atoms inputs;
-    for (const Atom& a : eqn(p).inputs) inputs.push_back(a.is_literal() ? a : known.at(a.var()));
+    for (const Atom& a : eqn(p).inputs) inputs.push_back(a.is_literal() ? a : known(a.var()));
     return Atom::var(
         b.add_eqn1(*eqn(p).primitive, RowRules::with_rows(eqn(p), u.block), std::move(inputs),
                    with_rows(jaxpr_.aval(eqn(p).outputs[0]), u.block), Effect::none, eqn(p).where));
@@ -180,15 +180,19 @@ class RowUpdates {
     return b.build(std::move(outs)).jaxpr;
   }
 
-  Atom add_loop(JaxprBuilder& b, const RowUpdate& u, std::map<Var, Atom> atoms) const {
+  Atom add_loop(JaxprBuilder& b, const RowUpdate& u, const std::map<Var, Atom>& atoms) const {
     const Eqn& update = eqn(u.eqn);
     const Aval& result = jaxpr_.aval(update.outputs[0]);
     JaxprBuilder body;
-    std::map<Var, Atom> inside;
+    std::map<Var, Atom> same, inside;
+    const auto outside = [&](Var v) {
+      const auto found = same.find(v);
+      return found != same.end() ? found->second : atoms.at(v);
+    };
     ScanParams params{.length = u.rows / u.block, .num_carry = 1};
     Atoms inputs;
     const auto add_const = [&](Var v, const Aval& aval) {
-      inputs.push_back(atoms.at(v));
+      inputs.push_back(outside(v));
       inside.emplace(v, Atom::var(body.add_input(aval)));
       ++params.num_consts;
     };
@@ -196,9 +200,9 @@ class RowUpdates {
     // Updates that are the same in each block are written once.
     for (const int p : u.same) {
       const Var v = eqn(p).outputs[0];
-      atoms.insert_or_assign(v, add_block(b, u, p, atoms));
+      same.emplace(v, add_block(b, u, p, outside));
       if (update.inputs[1].var() == v || update.inputs[2].var() == v)
-        add_const(v, b.aval(atoms.at(v)));
+        add_const(v, b.aval(same.at(v)));
     }
     inputs.push_back(update.inputs[0].is_literal() ? update.inputs[0]
                                                    : atoms.at(update.inputs[0].var()));
@@ -211,7 +215,8 @@ class RowUpdates {
     }
     for (const int p : u.made) {
       if (!inside.contains(eqn(p).outputs[0]))
-        inside.emplace(eqn(p).outputs[0], add_block(body, u, p, inside));
+        inside.emplace(eqn(p).outputs[0],
+                       add_block(body, u, p, [&](Var v) { return inside.at(v); }));
     }
     const Atom out = Atom::var(
         body.add_eqn1(*update.primitive, update.params,
