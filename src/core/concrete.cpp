@@ -38,15 +38,27 @@ void DeviceBuffer::destroy() const {
   runtime::give_block(const_cast<DeviceBuffer*>(this), size_class_);
 }
 
+// The first array over a buffer, which it takes over: without memory for it, the buffer goes too.
+static ConcreteNode* node_of(const ShapedArray& aval, DeviceBuffer* buffer) {
+  try {
+    return new ConcreteNode(aval, buffer, ArrayNode::Held{});
+  } catch (...) {
+    buffer->release();
+    throw;
+  }
+}
+
+// Nothing has changed yet where there is no memory for it.
 Array DeviceBuffer::donate_into(const Array& like, const char* call) {
   auto* const fresh = new (runtime::take_block(0)) DeviceBuffer(nullptr, bytes_, 0);
+  Array array = Array::holder_of(node_of(like.aval(), fresh));
   fresh->data_ = std::exchange(data_, nullptr);
   if (lender_ != nullptr || is_inline()) {
     fresh->lender_ = lender_ != nullptr ? lender_ : this;
     fresh->lender_->retain();
   }
   mark_donated(call);
-  return Array::holder_of(new ConcreteNode(like.aval(), fresh, ArrayNode::Held{}));
+  return array;
 }
 
 ConcreteNode::ConcreteNode(ShapedArray aval, DeviceBuffer* buffer)
@@ -120,7 +132,7 @@ inline ConcreteNode* make_small(const ShapedArray& aval, std::size_t bytes, Smal
   return new (buffer->room()) ConcreteNode(aval, buffer, ArrayNode::Held{});
 }
 ConcreteNode* make_large(const ShapedArray& aval, std::size_t bytes) {
-  return new ConcreteNode(aval, DeviceBuffer::make(bytes), ArrayNode::Held{});
+  return node_of(aval, DeviceBuffer::make(bytes));
 }
 
 }  // namespace

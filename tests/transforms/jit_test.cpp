@@ -1,9 +1,13 @@
 // jit: one trace per signature, few compilations, compositions, donation, threads, errors.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <thread>
 
+#include "core/sanitizers.hpp"
+#include "runtime/allocator.hpp"
 #include "runtime/backend.hpp"
+#include "support/processes.hpp"
 #include "telamon/history.hpp"
 #include "transforms/support.hpp"
 
@@ -523,6 +527,48 @@ TEST(Jit, DonatesBuffersAndNamesLaterUse) {
   EXPECT_EQ(values(w)[0], 2.0);
   EXPECT_EQ(tl::counters().donations_skipped, 1);
 }
+
+#if !defined(TELAMON_ASAN) && !defined(TELAMON_TSAN)  // whose shadow is address space too
+/// All small blocks that there still are, but some of the smallest ones, and no more from the system.
+std::vector<std::pair<void*, std::size_t>> all_but_the_smallest_blocks() {
+  constexpr std::size_t kSmallest = 64, kLargest = 32 << 10;
+  std::vector<std::pair<void*, std::size_t>> blocks;
+  blocks.reserve(std::size_t{1} << 20);
+  std::vector<void*> spared;
+  for (int i = 0; i < 100; ++i) spared.push_back(telamon::runtime::allocate(kSmallest));
+  const rlimit limit{1, 1};
+  setrlimit(RLIMIT_AS, &limit);
+  for (const bool again : {false, true}) {  // what is left of a chunk becomes blocks of small sizes
+    for (std::size_t bytes = again ? 4 * kSmallest : kLargest; bytes >= kSmallest;
+         bytes -= kSmallest) {
+      if (telamon::runtime::allocation_size(bytes) != bytes) continue;
+      try {
+        while (true) blocks.emplace_back(telamon::runtime::allocate(bytes), bytes);
+      } catch (const tl::Error&) {}  // there is no more of this size
+    }
+  }
+  for (void* block : spared) telamon::runtime::deallocate(block, kSmallest);
+  return blocks;
+}
+
+// A donated array whose memory has moved, but for whose node there is none.
+TEST(Jit, LosesNothingWhereMemoryRunsOutInADonation) {
+  const auto step = tl::jit([](Array x) { return x * 2.0; }, {.donate = {0}});
+  const auto warm = step(tl::ones({1000}) + 0.0);
+  Array x = tl::ones({1000}) + 0.0;
+  telamon::testing::expect_success_in_processes(1, [&](int) {
+    const auto blocks = all_but_the_smallest_blocks();
+    const std::size_t before = tl::memory_stats().in_use;
+    try {
+      (void)step(x);
+      return 1;
+    } catch (const tl::Error&) {}
+    if (tl::memory_stats().in_use != before) return 2;
+    for (const auto& [block, bytes] : blocks) telamon::runtime::deallocate(block, bytes);
+    return values(step(x))[999] == 2.0 ? 0 : 3;
+  });
+}
+#endif
 
 TEST(Jit, WritesAViewOutAtItsFirstCallOnly) {
   const auto f = tl::jit([](Array x) { return tl::sum(x); });
