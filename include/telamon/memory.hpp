@@ -18,6 +18,7 @@ struct MemoryStats {
   std::int64_t allocations = 0;  ///< blocks given out since the start of the process
   std::int64_t reused = 0;       ///< those of them that a kept block served
 };
+/// Other threads go on meanwhile: what they take or give back at the moment may count as in use.
 TELAMON_API MemoryStats memory_stats();
 /// From now on `peak` is that of what follows.
 TELAMON_API void reset_peak_memory();

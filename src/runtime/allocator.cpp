@@ -344,22 +344,31 @@ void Allocator::deallocate_large(void* block, SizeClass c) noexcept {
   munmap(block, c.size);
 }
 
+// Threads go on meanwhile. Under the lock their counts only grow, and those of what they gave are read before
+// all of what they took: what is on its way from one thread to another is in use, and nothing is free that
+// has not been so at some time since.
 MemoryStats Allocator::stats() {
   const std::scoped_lock locks(mutex_, large_mutex_);
-  std::int64_t free = 0, allocations = allocations_ + large_allocations_;
+  std::int64_t blocks[kNumSmall], free = 0, allocations = allocations_ + large_allocations_;
   for (int i = 0; i < kNumSmall; ++i) {
-    std::int64_t blocks = shared_[i].size();
+    blocks[i] = shared_[i].size();
+    for (const ThreadCache* c = registered_; c != nullptr; c = c->next_registered)
+      blocks[i] += c->lists[i].given;
+  }
+  for (int i = 0; i < kNumSmall; ++i) {
     for (const ThreadCache* c = registered_; c != nullptr; c = c->next_registered) {
-      blocks += c->lists[i].size();
-      allocations += c->lists[i].taken;
+      const std::int64_t taken = c->lists[i].taken;
+      blocks[i] -= taken;
+      allocations += taken;
     }
-    free += blocks * static_cast<std::int64_t>(class_size(i));
+    free += std::max<std::int64_t>(blocks[i], 0) * static_cast<std::int64_t>(class_size(i));
   }
   return {.in_use = static_cast<std::size_t>(cut_ - free + large_in_use_),
           .cached = static_cast<std::size_t>(free + large_cached_) + chunk_left_,
           .peak = static_cast<std::size_t>(large_peak_),
           .allocations = allocations,
-          .reused = allocations - fresh_ - large_fresh_};
+          // A block is fresh before it is given out.
+          .reused = std::max<std::int64_t>(allocations - fresh_ - large_fresh_, 0)};
 }
 
 void Allocator::reset_peak() {
@@ -429,8 +438,8 @@ static void reset_peak() { asan_peak = asan_in_use.load(); }
 // Almost always the thread's cache has what is wanted, or room for what comes back.
 void* allocate(std::size_t bytes) {
   const SizeClass c = size_class(bytes);
-  if (ThreadCache* cache = thread_cache; cache != nullptr && c.index < kNumSmall) [[likely]] {
-    if (void* block = cache->lists[c.index].take()) [[likely]]
+  if (c.index < kNumSmall) [[likely]] {
+    if (void* block = take_kept(c.index)) [[likely]]
       return block;
   }
   return Allocator::get().allocate(bytes);
@@ -438,11 +447,8 @@ void* allocate(std::size_t bytes) {
 void deallocate(void* block, std::size_t bytes) noexcept {
   if (block == nullptr) return;
   const SizeClass c = size_class(bytes);
-  if (ThreadCache* cache = thread_cache; cache != nullptr && c.index < kNumSmall) [[likely]] {
-    FreeList& list = cache->lists[c.index];
-    if (list.size() < kMostKept.of[c.index]) [[likely]]
-      return list.give(block);
-  }
+  if (c.index < kNumSmall && keep(block, c.index)) [[likely]]
+    return;
   Allocator::get().deallocate(block, bytes);
 }
 static MemoryStats current_stats() { return Allocator::get().stats(); }

@@ -42,11 +42,14 @@ constexpr std::size_t class_size(int index) {
   return (static_cast<std::size_t>(step + 5) << (log - 2)) * 64;
 }
 
-/// A number that one thread writes, or several under a lock, and any may read.
+/// A number that one thread writes, or several under a lock, and any may read. Who has read one finds those
+/// that were written before it at least as they were then.
 class Count {
  public:
-  operator std::int64_t() const { return n_.load(std::memory_order_relaxed); }
-  void add(std::int64_t amount) { n_.store(*this + amount, std::memory_order_relaxed); }
+  operator std::int64_t() const { return n_.load(std::memory_order_acquire); }
+  void add(std::int64_t amount) {
+    n_.store(n_.load(std::memory_order_relaxed) + amount, std::memory_order_release);
+  }
 
  private:
   std::atomic<std::int64_t> n_{0};
@@ -134,26 +137,35 @@ inline constexpr MostKept kMostKept;
 /// This thread's; null before its first block and after its last.
 extern TELAMON_INITIAL_EXEC constinit thread_local ThreadCache* thread_cache;
 
-/// A block of class `index`, which is a small one, and back: what allocate and deallocate do for sizes
-/// that are known before.
-inline void* take_block(int index) {
-#if !defined(TELAMON_ASAN)
-  if (ThreadCache* cache = thread_cache; cache != nullptr) [[likely]] {
-    if (void* block = cache->lists[index].take()) [[likely]]
-      return block;
-  }
+/// A block of class `index`, which is a small one, that this thread has kept; null where there is none.
+inline void* take_kept([[maybe_unused]] int index) {
+#if !defined(TELAMON_ASAN)  // which is to see every block come and go
+  if (ThreadCache* cache = thread_cache; cache != nullptr) [[likely]]
+    return cache->lists[index].take();
 #endif
-  return allocate(class_size(index));
+  return nullptr;
 }
-inline void give_block(void* block, int index) noexcept {
+/// And back. False where this thread keeps no more.
+inline bool keep([[maybe_unused]] void* block, [[maybe_unused]] int index) noexcept {
 #if !defined(TELAMON_ASAN)
   if (ThreadCache* cache = thread_cache; cache != nullptr) [[likely]] {
     FreeList& list = cache->lists[index];
-    if (list.size() < kMostKept.of[index]) [[likely]]
-      return list.give(block);
+    if (list.size() < kMostKept.of[index]) [[likely]] {
+      list.give(block);
+      return true;
+    }
   }
 #endif
-  deallocate(block, class_size(index));
+  return false;
+}
+
+/// A block of a small class, and back: what allocate and deallocate do for sizes that are known before.
+inline void* take_block(int index) {
+  void* const block = take_kept(index);
+  return block != nullptr ? block : allocate(class_size(index));
+}
+inline void give_block(void* block, int index) noexcept {
+  if (!keep(block, index)) deallocate(block, class_size(index));
 }
 
 }  // namespace runtime

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -161,6 +162,34 @@ TEST(Allocator, TakesBackBlocksOnOtherThreads) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(allocator_stats().in_use, before);
+}
+
+// What a thread has given another is not free in between.
+TEST(Allocator, CountsNoLessThanIsInUseWhileThreadsWork) {
+  std::vector<void*> held;
+  for (int i = 0; i < 100; ++i) held.push_back(allocate(700));
+  const AllocatorStats quiet = allocator_stats();
+  std::atomic<void*> passed{nullptr};
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        void* const other = passed.exchange(allocate(700));
+        if (other != nullptr) deallocate(other, 700);
+      }
+    });
+  }
+  for (int i = 0; i < 20'000; ++i) {
+    const AllocatorStats now = allocator_stats();
+    ASSERT_GE(now.in_use, quiet.in_use);
+    ASSERT_LE(now.in_use, quiet.in_use + (std::size_t{64} << 20));
+    ASSERT_LE(now.reused, now.allocations);
+  }
+  stop = true;
+  for (auto& thread : threads) thread.join();
+  deallocate(passed, 700);
+  for (void* block : held) deallocate(block, 700);
 }
 
 struct FreesAtThreadExit {
