@@ -290,7 +290,7 @@ std::string CodeGen::assembly() {
   return text;
 }
 
-std::shared_ptr<NativeCode> CodeGen::compile(Timing& timing, std::string& image) {
+std::string CodeGen::image(Timing& timing) {
   Stopwatch watch;
   std::vector<std::string> objects(1 + impl_->parts.size());
   runtime::parallel_for(static_cast<std::int64_t>(objects.size()), [&](std::int64_t i) {
@@ -298,9 +298,16 @@ std::shared_ptr<NativeCode> CodeGen::compile(Timing& timing, std::string& image)
     objects[static_cast<std::size_t>(i)] = object_file(m.module, m.options.quick);
   });
   timing.codegen = watch.lap();
-  image = link_objects(objects, impl_->entry_name);
-  auto code = load_image(image, impl_->module.getModuleIdentifier());
+  std::string image = link_objects(objects, impl_->entry_name);
   timing.link = watch.lap();
+  return image;
+}
+
+std::shared_ptr<NativeCode> CodeGen::compile(Timing& timing, std::string& image) {
+  image = this->image(timing);
+  Stopwatch watch;
+  auto code = load_image(image, impl_->module.getModuleIdentifier());
+  timing.link += watch.lap();
   return code;
 }
 

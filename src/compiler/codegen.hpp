@@ -199,7 +199,8 @@ class CodeGen final : public Emitter {
   };
   std::string ir() const;  ///< of the parts, too
   std::string assembly();
-  /// Compiles and links all parts into `image`, and loads it.
+  std::string image(Timing& timing);  ///< all parts, compiled and linked (native_image.hpp)
+  /// The image, and its code, loaded.
   std::shared_ptr<NativeCode> compile(Timing& timing, std::string& image);
 
   // ---- Emitter -----------------------------------------------------------------------------------

@@ -85,7 +85,10 @@ class Compilation {
   }
   /// A pass over the jaxpr: timed, checked, dumped.
   template <class Pass>
-  void run_always(const char* pass, Jaxpr& jaxpr, Pass&& f) {
+  void run_always(const char* name, Jaxpr& jaxpr, Pass&& f) {
+    const bool before = std::any_of(passes_.begin(), passes_.end(),
+                                    [&](const PassTime& p) { return p.name == name; });
+    const std::string pass = before ? std::string(name) + "_again" : name;
     start();
     jaxpr = f(jaxpr);
     finish(pass, jaxpr.eqns().size(), "equations");
@@ -109,7 +112,7 @@ class Compilation {
     log(name, us, 0, nullptr);
   }
   template <class Text>
-  void dump(const char* stage, const char* extension, Text&& text) {
+  void dump(const std::string& stage, const char* extension, Text&& text) {
     if (directory_.empty()) return;
     char serial[16];
     std::snprintf(serial, sizeof serial, "%04d", number_);
@@ -129,23 +132,23 @@ class Compilation {
                      "; name a folder that can be written to");
   }
   void start() { last_ = std::chrono::steady_clock::now(); }
-  void finish(const char* pass, std::size_t count, const char* unit) {
+  void finish(const std::string& pass, std::size_t count, const char* unit) {
     const double us =
         std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - last_).count();
     passes_.push_back({pass, us});
     span(pass, us);
     log(pass, us, count, unit);
   }
-  void span(const char* pass, double us) const {
+  void span(const std::string& pass, double us) const {
     if (!silent_ && runtime::profiling())
       runtime::add_span(runtime::profile_label("pass", name_ + ": " + pass), us);
   }
-  void log(const char* pass, double us, std::size_t count, const char* unit) const {
+  void log(const std::string& pass, double us, std::size_t count, const char* unit) const {
     if (silent_) return;
     detail::log(detail::Subsystem::compile, detail::LogLevel::info, [&] {
       char line[160];
       const int length =
-          std::snprintf(line, sizeof line, "%-16s %-10s %9.1f us", name_.c_str(), pass, us);
+          std::snprintf(line, sizeof line, "%-16s %-10s %9.1f us", name_.c_str(), pass.c_str(), us);
       std::string text(line, std::min(static_cast<std::size_t>(length), sizeof line - 1));
       if (unit != nullptr) text += "  " + std::to_string(count) + " " + unit;
       return text;

@@ -7,6 +7,7 @@
 #include "compiler/compile.hpp"
 #include "compiler/emit.hpp"
 #include "compiler/native_call.hpp"
+#include "compiler/native_image.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/history.hpp"
 
@@ -128,14 +129,18 @@ std::string NativeExecutable::text_of(const Parts& parts, std::string_view stage
   for (const auto& [pass, jaxpr] : parts.programs) {
     if (pass == stage) return jaxpr.to_string();
   }
-  // The later passes have no jaxpr: what they work on, they change in place.
-  if (stage == "plan" || stage == "fuse" || stage == "buffers") return parts.plan->to_string();
-  const bool ir = stage == "ir" || stage == "emit";
-  if (!ir && stage != "asm" && stage != "codegen" && stage != "link") return {};
-  if (process_ends()) return {};
+  // The later passes have no jaxpr: each shows what it made.
+  if (stage == "fuse") return parts.plan->fused_text();
+  if (stage == "buffers") return parts.plan->memory_text();
+  if (stage == "plan" || stage == "tiles") return parts.plan->to_string();
+  const bool ir = stage == "ir" || stage == "emit", assembly = stage == "asm" || stage == "codegen";
+  if ((!ir && !assembly && stage != "link") || process_ends()) return {};
   CodeGen gen("telamon", {.contract = parts.options.contract});
   emit_program(gen, *parts.plan, "entry");
-  return ir ? gen.ir() : gen.assembly();
+  if (ir) return gen.ir();
+  if (assembly) return gen.assembly();
+  CodeGen::Timing timing;
+  return image_text(image_of(gen.image(timing)));
 }
 
 }  // namespace compiler

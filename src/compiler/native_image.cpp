@@ -63,6 +63,17 @@ NativeImage image_of(std::string_view bytes) {
   return image;
 }
 
+std::string image_text(const NativeImage& image) {
+  std::string text = "image of " + std::to_string(image.code.size()) + " bytes\n";
+  for (const ImageFunction& f : image.functions) {
+    text.append("  ").append(f.name).append(f.at == image.entry ? ", the entry: " : ": ");
+    text += std::to_string(f.bytes) + " bytes at " + std::to_string(f.at) + '\n';
+  }
+  for (const std::string_view symbol : image.symbols)
+    text.append("  calls ").append(symbol).append("\n");
+  return text;
+}
+
 }  // namespace compiler
 }  // namespace v1
 }  // namespace telamon

@@ -44,6 +44,8 @@ struct NativeImage {
 TELAMON_API std::string to_bytes(const NativeImage& image);
 /// InternalError when the bytes are no image: no fixup of an image lies outside of it.
 TELAMON_API NativeImage image_of(std::string_view bytes);
+/// Its functions with their bytes, and what they call of the process.
+std::string image_text(const NativeImage& image);
 
 }  // namespace compiler
 }  // namespace v1

@@ -2,7 +2,6 @@
 #include "compiler/plan.hpp"
 
 #include <algorithm>
-#include <sstream>
 
 #include "compiler/emit.hpp"
 #include "compiler/forms.hpp"
@@ -348,50 +347,6 @@ class Planner {
   std::vector<Step> copies_;
 };
 
-void print_steps(std::ostream& os, const Plan& plan, const std::vector<Step>& steps, int indent) {
-  const auto list = [&](const std::vector<int>& values) {
-    for (const int v : values) {
-      const Value& value = plan.values[static_cast<std::size_t>(v)];
-      os << ' ' << v << ':' << value.aval.to_string();
-      switch (value.location.kind) {
-        case Location::Kind::argument: os << "@arg" << value.location.index; break;
-        case Location::Kind::result: os << "@result" << value.location.index; break;
-        case Location::Kind::arena: os << "@" << value.location.index; break;
-        case Location::Kind::chunk: os << "@chunk" << value.location.index; break;
-        default: break;
-      }
-    }
-  };
-  static constexpr const char* kKinds[] = {"kernel", "call",   "copy",   "fill",
-                                           "loop",   "branch", "repeat", "tiles"};
-  static constexpr const char* kKernels[] = {"loop",    "reduction", "dot",
-                                             "emitted", "update",    "cells"};
-  for (const Step& s : steps) {
-    os << std::string(static_cast<std::size_t>(indent), ' ') << kKinds[static_cast<int>(s.kind)];
-    if (s.kind == Step::Kind::kernel) {
-      os << ' ' << kKernels[static_cast<int>(s.kernel.kind)] << (s.kernel.linear ? " linear " : " ")
-         << s.kernel.name << ' ' << s.kernel.shape.to_string();
-    }
-    if (s.kind == Step::Kind::host) os << ' ' << s.name;
-    os << " reads";
-    list(s.reads);
-    os << " writes";
-    list(s.writes);
-    if (s.kind == Step::Kind::loop && s.trips >= 0) os << " trips " << s.trips;
-    for (const Step::Row& r : s.rows) {
-      os << " row " << r.view << " of " << r.base;
-      if (r.first != 0 || r.every != 1) os << " from " << r.first << " by " << r.every;
-    }
-    for (const Step::Carry& c : s.carries)
-      os << " carry " << c.in << "->" << c.out << " from " << c.init << " to " << c.first;
-    if (s.kind == Step::Kind::tiles)
-      os << " of " << s.grain << (s.by_columns ? " columns" : " rows");
-    else if (s.grain > 0) os << " in chunks of " << s.grain;
-    os << '\n';
-    for (const auto& body : s.bodies) print_steps(os, plan, body, indent + 2);
-  }
-}
-
 }  // namespace
 
 std::unique_ptr<Plan> plan_kernels(const Jaxpr& jaxpr, const PlanOptions& options) {
@@ -446,13 +401,6 @@ std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& i
     return steps;
   };
   return rename(body.steps);
-}
-
-std::string Plan::to_string() const {
-  std::ostringstream os;
-  print_steps(os, *this, steps, 0);
-  os << "arena " << arena_bytes << " bytes, at least " << live_bytes << " alive at once\n";
-  return os.str();
 }
 
 }  // namespace compiler

@@ -149,7 +149,9 @@ struct Plan {
   /// For each of PlanOptions::updates: whether nothing reads the old contents after it.
   std::vector<bool> updates_in_place;
 
-  std::string to_string() const;
+  std::string to_string() const;    ///< the steps, and where what they read and write lies
+  std::string fused_text() const;   ///< the kernels, with the equations of each
+  std::string memory_text() const;  ///< what shares which memory
 };
 
 /// An equation whose result `result` is its operand `operand` with parts overwritten.

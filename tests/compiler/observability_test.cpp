@@ -102,6 +102,17 @@ TEST(Observability, PassesAreSwitchedOffByNameFromOutside) {
   EXPECT_THAT(names(compile_example()), Not(HasSubstr("cse ")));
 }
 
+// What reorder has changed is simplified once more.
+TEST(Observability, ShowsWhatAPassMadeEachTime) {
+  const Program f = [](std::span<const Array> x) {
+    return Arrays{lax::transpose(lax::exp(broadcast_to(x[0], {40, 8})), {1, 0})};
+  };
+  const Compiled executable = compile(stage(f, {uniform({8}, DType::f32)}),
+                                      {.contract = false, .name = "f", .keep_programs = true});
+  EXPECT_THAT(executable->text("simplify"), HasSubstr("transpose"));
+  EXPECT_THAT(executable->text("simplify_again"), Not(HasSubstr("transpose")));
+}
+
 // Lowering is no optimisation: it cannot be left out.
 TEST(Observability, SaysOnceWhichWordsDoNotExist) {
   ::testing::internal::CaptureStderr();
