@@ -24,6 +24,37 @@ auto lower() {
   return tl::jit(classify, {.name = "classify"}).lower(layer, tl::zeros({64, 16}));
 }
 
+// What other passes are for.
+Array decays(const Array& rates) {
+  return tl::transpose(tl::exp(tl::broadcast_to(rates, {40, 8})));
+}
+Array squared_distances(const Array& points) {
+  const Array between = points(tl::slice(), tl::newaxis) - points(tl::newaxis);
+  return tl::sum(between * between, 2);
+}
+Array growth(const Array& rate, const Array& start) {
+  const auto step = [&](const Array&, const Array& x) { return x * tl::exp(rate); };
+  return tl::fori_loop(0, 10, step, start);
+}
+Array logistic_map(const Array& r, const Array& start) {
+  const auto step = [&](const Array& x) { return std::pair{r * x * (1 - x), tl::none}; };
+  return tl::scan(step, start, tl::none, {.length = 100'000}).first;
+}
+Array histogram(const Array& x) {
+  const Array bins = tl::floor(x * 64.0f).astype(tl::DType::i32);
+  return tl::zeros({64}).at(bins).add(1.0f);
+}
+Array scores(const Array& x, const Array& w, const Array& v) {
+  return tl::matmul(tl::tanh(tl::matmul(x, w)), v);
+}
+Array below_largest(const Array& x) { return x - tl::max(x, 0); }
+
+// The program after a pass, or the plan.
+template <class F, class... Args>
+void show(const char* stage, const F& f, const Args&... args) {
+  std::cout << "== " << stage << "\n" << tl::jit(f).lower(args...).compile().text(stage) << "\n";
+}
+
 // The function of a module whose name begins so, from "define" to the closing brace.
 std::string function_of(const std::string& ir, const std::string& name) {
   const std::size_t begin = ir.rfind("define", ir.find("@" + name));
@@ -37,8 +68,16 @@ int main() {
   const auto lowered = lower();
   std::cout << "== traced\n" << lowered.jaxpr().jaxpr << "\n";
   const auto compiled = lowered.compile();
-  for (const char* pass : {"lower", "simplify", "cse", "dce", "plan"})
+  for (const char* pass : {"lower", "simplify", "cse", "dce", "fuse", "buffers", "plan"})
     std::cout << "== " << pass << "\n" << compiled.text(pass) << "\n";
+  show("reorder", decays, tl::zeros({8}));
+  show("short_axes", squared_distances, tl::zeros({64, 3}));
+  show("join_loops", tl::grad(logistic_map), 3.5, 0.25);
+  show("residuals", tl::grad<0, 1>(logistic_map), 3.5, 0.25);
+  show("loops", growth, tl::zeros({8}), tl::zeros({8}));
+  show("row_updates", histogram, tl::zeros({100'000}));
+  show("row_groups", scores, tl::zeros({16'384, 64}), tl::zeros({64, 256}), tl::zeros({256, 8}));
+  show("tiles", below_largest, tl::zeros({32, 16'384}));
   setenv("TELAMON_DISABLE", "inline_kernels", 1);
   std::cout << "== ir\n" << function_of(lower().compile().text("ir"), "div_") << "\n";
   std::cout << "== cost\n" << compiled.cost_analysis();
