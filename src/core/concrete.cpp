@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/element.hpp"
+#include "core/sanitizers.hpp"
 #include "core/size_errors.hpp"
 #include "core/trace.hpp"
 #include "runtime/allocator.hpp"
@@ -129,6 +130,9 @@ SmallBlock small_block(std::size_t bytes) {
 inline ConcreteNode* make_small(const ShapedArray& aval, std::size_t bytes, SmallBlock b) {
   void* const block = runtime::take_block(b.size_class);
   DeviceBuffer* const buffer = DeviceBuffer::make_in(block, b.size_class, b.data, bytes);
+  // The block is as large as its class: overruns within it would go unnoticed.
+  forbid(buffer->data() + bytes,
+         static_cast<std::byte*>(block) + runtime::class_size(b.size_class));
   return new (buffer->room()) ConcreteNode(aval, buffer, ArrayNode::Held{});
 }
 ConcreteNode* make_large(const ShapedArray& aval, std::size_t bytes) {

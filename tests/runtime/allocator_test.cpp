@@ -10,9 +10,11 @@
 #include <thread>
 #include <vector>
 
+#include "core/concrete.hpp"
 #include "core/sanitizers.hpp"
 #include "support/errors.hpp"
 #include "telamon/memory.hpp"
+#include "telamon/numpy.hpp"
 
 namespace {
 
@@ -191,6 +193,19 @@ TEST(Allocator, CountsNoLessThanIsInUseWhileThreadsWork) {
   deallocate(passed, 700);
   for (void* block : held) deallocate(block, 700);
 }
+
+#if defined(TELAMON_ASAN)
+// Their blocks have the sizes of classes.
+TEST(Allocator, ShowsTheSanitizerWhereSmallArraysEnd) {
+  for (const std::int64_t n : {1, 3, 7, 100, 200}) {
+    const telamon::Array x = telamon::ones({n}) + 1.0f;
+    using telamon::detail::DeviceBuffer;  // in whose block the array's node lies
+    const std::byte* const data = DeviceBuffer::of_room(x.node_or_null())->data();
+    EXPECT_FALSE(__asan_address_is_poisoned(data + 4 * n - 1)) << n;
+    EXPECT_TRUE(__asan_address_is_poisoned(data + 4 * n)) << n;
+  }
+}
+#endif
 
 struct FreesAtThreadExit {
   void* block = nullptr;
