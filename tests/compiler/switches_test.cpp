@@ -2,6 +2,8 @@
 // memory or instructions.
 #include <gmock/gmock.h>
 
+#include <fstream>
+#include <iterator>
 #include <map>
 
 #include "compiler/support.hpp"
@@ -296,6 +298,13 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
     EXPECT_EQ(passes(*without), word == "fuse" ? 1 : 0);  // planning itself is always done
     EXPECT_EQ(passes(*with), is_pass || word == "fuse" ? 1 : 0);
   }
+}
+
+TEST(Switches, AreNamedInTheDocumentation) {
+  std::ifstream file(std::string(TELAMON_SOURCE_DIR) + "/docs/how-to/environment.md");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  for (const std::string_view word : detail::environment_words("TELAMON_DISABLE"))
+    EXPECT_THAT(text, ::testing::HasSubstr("`" + std::string(word) + "`"));
 }
 
 }  // namespace
