@@ -337,6 +337,7 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
                                  .recompute = c.enabled("recompute"),
                                  .partial_reductions = c.enabled("partial_reductions"),
                                  .in_place = c.enabled("in_place"),
+                                 .update_in_place = c.enabled("update_in_place"),
                                  .reuse_memory = c.enabled("reuse_memory"),
                                  .place_in_results = c.enabled("place_in_results"),
                                  .epilogues = c.enabled("epilogues"),

@@ -88,7 +88,7 @@ class Planner {
   // What an update starts from, if nobody else wants it, is made where its result will be: the zeros of
   // zeros(n).at(i).add(w) are written once. From the last update to the first of a chain.
   void update_in_place(const Fusion& fusion) {
-    if (!options_.in_place) return;
+    if (!options_.update_in_place) return;
     for (std::size_t e = jaxpr().eqns().size(); e-- > 0;) {
       const Eqn& update = jaxpr().eqns()[e];
       if (!update.primitive->rules().updates_operand || !update.inputs[0].is_var()) continue;

@@ -167,7 +167,8 @@ struct PlanOptions {
   bool both_ways = true;       ///< sums of rows and of columns share a kernel
   bool recompute = true;  ///< large arrays are made of small ones again rather than stored and read
   bool partial_reductions = true;  ///< parts of a large reduction are folded apart
-  bool in_place = true;
+  bool in_place = true;            ///< kernels may store over what they read last
+  bool update_in_place = true;     ///< arrays that are overwritten in part stay where they are
   bool reuse_memory = true;
   bool place_in_results = true;  ///< what a result is written over is in its memory from the start
   bool epilogues = true;  ///< cheap arithmetic on the results of products in loops is done there

@@ -169,7 +169,7 @@ CarriedUpdates carried_updates(const Jaxpr& body, std::size_t first, std::size_t
                                const PlanOptions& options) {
   CarriedUpdates out;
   out.chain_of.assign(num_carry, -1);
-  if (!options.in_place) return out;
+  if (!options.update_in_place) return out;
   const std::vector<int> producer = producers(body);
   HandedOn handed_on(body, options);
   std::vector<UpdateChain> chains(num_carry);
@@ -194,7 +194,7 @@ BranchUpdates branch_updates(const CondParams& p, const PlanOptions& options) {
   out.operand_of.assign(num_results, -1);
   out.chains.resize(p.branches.size());
   out.alone.resize(p.branches.size());
-  if (!options.in_place) return out;
+  if (!options.update_in_place) return out;
   std::vector<std::vector<UpdateChain>> chains(p.branches.size());
   for (auto& of_branch : chains) of_branch.resize(num_results);
   std::vector<std::vector<int>> producer;

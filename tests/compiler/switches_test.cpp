@@ -118,6 +118,14 @@ std::map<std::string_view, Example> examples() {
       [](std::span<const Array> x) { return Arrays{product(lax::exp(product(x[0], x[0])), x[0])}; },
       {square},
       arena};
+  // One element changes on each trip: the rest stays where it is.
+  all["update_in_place"] = {
+      [](std::span<const Array> x) {
+        return Arrays{fori_loop(
+            0, 9, [](const Array& i, const Array& y) { return y.at(i).set(y(i) * 2.0); }, x[0])};
+      },
+      {uniform({2000}, DType::f64)},
+      arena};
   all["reuse_memory"] = {[](std::span<const Array> x) {
                            Array y = x[0];
                            for (int i = 0; i < 6; ++i) y = product(y, x[0]);
