@@ -67,9 +67,10 @@ Pointer CodeGen::pointer(Location where) {
   const OpKey key{kPointer, static_cast<int>(where.kind), nullptr, nullptr, nullptr, where.index};
   const Scalar p = m.op(key, DType::i64, {}, [&](int) -> Value* {
     if (where.kind == Location::Kind::arena || where.kind == Location::Kind::chunk) {
-      return m.b.CreateInBoundsGEP(m.b.getInt8Ty(),
-                                   m.context_field(where.kind == Location::Kind::arena ? 2 : 3),
-                                   m.place(where.index));
+      // One after the other, or the order of instructions would be the choice of the C++ compiler.
+      Value* const offset = m.place(where.index);
+      Value* const base = m.context_field(where.kind == Location::Kind::arena ? 2 : 3);
+      return m.b.CreateInBoundsGEP(m.b.getInt8Ty(), base, offset);
     }
     if (where.kind == Location::Kind::none)
       throw InternalError("a value without memory is addressed");

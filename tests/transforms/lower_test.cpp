@@ -237,7 +237,8 @@ TEST(MemoryAnalysis, IsWhatARunTakes) {
       return static_cast<double>(runtime::allocation_size(static_cast<std::size_t>(bytes)));
     };
     const double scratch = 1.25 * static_cast<double>(m.scratch);
-    EXPECT_LE(taken, block(m.results) + block(m.arena) + scratch) << what << m;
+    constexpr double kNodes = 8192;  // small blocks, which are counted under the address sanitizer
+    EXPECT_LE(taken, block(m.results) + block(m.arena) + scratch + kNodes) << what << m;
     EXPECT_GE(taken, static_cast<double>(m.results + m.live_bound)) << what << m;
     EXPECT_LE(static_cast<double>(m.arena), 1.1 * static_cast<double>(m.live_bound)) << what << m;
   };
