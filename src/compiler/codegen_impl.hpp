@@ -12,6 +12,7 @@
 
 #include "compiler/codegen.hpp"
 #include "compiler/llvm_session_impl.hpp"
+#include "runtime/math/vector_math.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -225,7 +226,7 @@ struct CodeGen::Impl {
               });
   }
   llvm::Value* intrinsic(llvm::Intrinsic::ID id, std::initializer_list<llvm::Value*> args);
-  llvm::Value* call_math(const std::string& symbol, llvm::Type* vector,
+  llvm::Value* call_math(const telamon::math::MathEntry& entry, llvm::Type* vector,
                          llvm::ArrayRef<llvm::Value*> args);
   /// What a loop carries, at its head: values that come in from `before`, and later from its end.
   struct Carried {

@@ -114,19 +114,24 @@ Scalar CodeGen::bitcast(Scalar x, DType to) {
   });
 }
 
-Value* CodeGen::Impl::call_math(const std::string& symbol, llvm::Type* vector,
+Value* CodeGen::Impl::call_math(const telamon::math::MathEntry& entry, llvm::Type* vector,
                                 llvm::ArrayRef<Value*> args) {
   std::vector<llvm::Type*> types(args.size(), vector);
   llvm::FunctionCallee callee =
-      module.getOrInsertFunction(symbol, llvm::FunctionType::get(vector, types, false));
+      module.getOrInsertFunction(entry.symbol, llvm::FunctionType::get(vector, types, false));
   auto* f = llvm::cast<llvm::Function>(callee.getCallee());
   f->setDoesNotThrow();
   f->setMemoryEffects(llvm::MemoryEffects::none());
   f->addFnAttr(llvm::Attribute::WillReturn);
-  // Calls leave no vector in a register, and spilled ones are whole lines of the cache: on a stack
+  const auto convention =
+      entry.keeps_registers ? llvm::CallingConv::Intel_OCL_BI : llvm::CallingConv::C;
+  f->setCallingConv(convention);
+  // Calls leave few vectors in registers, or none, and spilled ones are whole lines of the cache: on a stack
   // that is aligned for 16 bytes they would be parts of two.
   function->addFnAttr("stackrealign");
-  return b.CreateCall(callee, args);
+  llvm::CallInst* call = b.CreateCall(callee, args);
+  call->setCallingConv(convention);
+  return call;
 }
 
 // The functions take one full register, whatever the width here: wider vectors are cut, narrower
@@ -143,7 +148,6 @@ Scalar CodeGen::math(std::string_view name, std::span<const Scalar> args) {
     throw NotImplementedError("Emitter::math: no function '" + std::string(name) + "' for dtype " +
                               std::string(short_name(dtype)));
   }
-  const std::string symbol = entry.symbol;
   Impl& m = *impl_;
   const int full = static_cast<int>(runtime::vector_bytes() / size_of(dtype));
   llvm::Type* full_type = m.vector_type(m.type(dtype), full);
@@ -167,7 +171,7 @@ Scalar CodeGen::math(std::string_view name, std::span<const Scalar> args) {
           padded.push_back(b.CreateShuffleVector(v, lanes));
         }
       }
-      return m.call_math(symbol, full_type, padded);
+      return m.call_math(entry, full_type, padded);
     };
     if (w == 1) return b.CreateExtractElement(piece(0, 1), std::uint64_t{0});
     if (w == full) return piece(0, full);

@@ -1,5 +1,6 @@
 // Loops in stages: chains of function calls, taken apart so that the calls of several trips overlap.
 #include "runtime/cpu.hpp"
+#include "runtime/math/vector_math.hpp"
 #include "support.hpp"
 #include "telamon/random.hpp"
 
@@ -25,6 +26,30 @@ TEST(LoopStages, GiveTheBitsOfEagerFunctionsWhateverTheLength) {
     // In chunks, by several threads.
     EXPECT_TRUE(has_stages(check(f, {uniform({70'001}, dtype)}, 1)));
   }
+}
+
+TEST(LoopStages, HaveRegistersAcrossCallsOfFunctionsThatLeaveThem) {
+  const auto f = [](std::span<const Array> x) { return Arrays{chain(x[0])}; };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Compiled e = check(f, {uniform({4096}, dtype)}, 1);
+    EXPECT_EQ(e->text("ir").find("intel_ocl_bicc") != std::string::npos,
+              math::find_math("exp", dtype).keeps_registers);
+  }
+}
+
+// Sines of such numbers are the library's, which keeps no register: what the loop carries must stay.
+TEST(LoopStages, OfSinesOfLargeNumbers) {
+  const auto f = [](std::span<const Array> x) {
+    Array y = x[0], sum = lax::mul(x[1], x[1]);
+    for (int i = 0; i < 4; ++i) {
+      y = lax::sin(lax::mul(y, x[1]));
+      sum = lax::add(sum, lax::mul(lax::cos(y), lax::exp(y)));
+    }
+    return Arrays{y, sum};
+  };
+  const Arrays x = {uniform({6000}, DType::f32, -2e4, 2e4),
+                    uniform({6000}, DType::f32, -2e4, 2e4, 2)};
+  EXPECT_TRUE(has_stages(check(f, x, 1)));
 }
 
 TEST(LoopStages, OfSpecialOperands) {

@@ -24,6 +24,9 @@ namespace math {
 struct MathEntry {
   void* address = nullptr;
   const char* symbol = nullptr;
+  /// Whether a call leaves zmm16 to zmm31, k4 to k7 and rsi as they are, besides what all functions
+  /// leave: LLVM's convention intel_ocl_bicc. Loops keep values and constants there across the call.
+  bool keeps_registers = false;
 };
 
 /// A math function under the name of its primitive: "exp", "log1p", "atan2", "erf_inv", ...

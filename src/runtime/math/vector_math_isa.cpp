@@ -82,6 +82,46 @@ constexpr float kInfF = __builtin_inff();
 constexpr double kInf = __builtin_inf();
 template <class V> constexpr ScalarOf<V> kNan = static_cast<ScalarOf<V>>(__builtin_nan(""));
 
+// ---- Registers. Where the build withholds zmm16 to zmm31 and k4 to k7 from this file
+// (src/CMakeLists.txt), our functions leave them alone; those of the library, which some of ours call
+// for rare operands, do not.
+
+#if defined(TELAMON_KEEPS_REGISTERS) && defined(TELAMON_ISA_AVX512)
+constexpr bool kKeepsRegisters = true;
+#define TELAMON_EACH_KEPT(of_vector, of_mask, of_rsi)                             \
+  ".irp i, 16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n\tvmovups " of_vector \
+  "\n\t.endr\n\t"                                                                 \
+  ".irp i, 4,5,6,7\n\tkmovq " of_mask "\n\t.endr\n\tmovq " of_rsi
+/// Has what our functions keep, and gives it back at the end of its life.
+class KeptRegisters {
+ public:
+  TELAMON_INLINE KeptRegisters() {
+    asm volatile(
+        TELAMON_EACH_KEPT("%%zmm\\i, 64*\\i-1024(%0)", "%%k\\i, 8*\\i+992(%0)", "%%rsi, 1056(%0)")
+        :
+        : "a"(bytes_)
+        : "memory");
+  }
+  TELAMON_INLINE ~KeptRegisters() {
+    asm volatile(
+        TELAMON_EACH_KEPT("64*\\i-1024(%0), %%zmm\\i", "8*\\i+992(%0), %%k\\i", "1056(%0), %%rsi")
+        :
+        : "a"(bytes_)
+        : "memory", "rsi");
+  }
+  KeptRegisters(const KeptRegisters&) = delete;
+  KeptRegisters& operator=(const KeptRegisters&) = delete;
+
+ private:
+  char bytes_[16 * 64 + 4 * 8 + 8];
+};
+#else
+constexpr bool kKeepsRegisters = false;
+struct KeptRegisters {
+  TELAMON_INLINE KeptRegisters() {}
+};
+#endif
+
 // ---- exp family: x = n ln 2 + r, e^x = 2^n e^r, e^r = 1 + r + r^2 Q(r), |r| <= ln(2) / 2.
 
 TELAMON_INLINE F32 exp_tail(F32 r) {
@@ -310,6 +350,7 @@ constexpr float kMostAngle = 8192;  // beyond, n has too many bits for the parts
 constexpr float kInversePi = 0x1.45f306p-2f;
 
 __attribute__((noinline)) F32 sin_beyond(F32 x, F32 y) {
+  const KeptRegisters kept;
   return abs(x) > kMostAngle ? TELAMON_LIB_F32(v, sin)(x) : y;
 }
 TELAMON_INLINE F32 sin(F32 x) {
@@ -319,6 +360,7 @@ TELAMON_INLINE F32 sin(F32 x) {
   return any_above(abs(x), kMostAngle) ? sin_beyond(x, y) : y;
 }
 __attribute__((noinline)) F32 cos_beyond(F32 x, F32 y) {
+  const KeptRegisters kept;
   return abs(x) > kMostAngle ? TELAMON_LIB_F32(v, cos)(x) : y;
 }
 TELAMON_INLINE F32 cos(F32 x) {
@@ -502,10 +544,13 @@ extern "C" void TELAMON_ISA_SYMBOL(math_run)(void* function, int arity, bool is_
 }
 
 #define TELAMON_ENTRY(symbol) {reinterpret_cast<void*>(&symbol), TELAMON_STRING(symbol)}
-#define OWN1(name, ulp32, ulp64) \
-  {TELAMON_ENTRY(TELAMON_ISA_SYMBOL(name##_f32)), TELAMON_ENTRY(TELAMON_ISA_SYMBOL(name##_f64))},
+#define TELAMON_OWN_ENTRY(symbol) \
+  {reinterpret_cast<void*>(&symbol), TELAMON_STRING(symbol), telamon::simd::kKeepsRegisters}
+#define OWN1(name, ulp32, ulp64)                      \
+  {TELAMON_OWN_ENTRY(TELAMON_ISA_SYMBOL(name##_f32)), \
+   TELAMON_OWN_ENTRY(TELAMON_ISA_SYMBOL(name##_f64))},
 #define OWN_F32(name, ulp32, ulp64) \
-  {TELAMON_ENTRY(TELAMON_ISA_SYMBOL(name##_f32)), TELAMON_ENTRY(TELAMON_LIB_F64(v, name))},
+  {TELAMON_OWN_ENTRY(TELAMON_ISA_SYMBOL(name##_f32)), TELAMON_ENTRY(TELAMON_LIB_F64(v, name))},
 #define LIB1(name, ulp32, ulp64) \
   {TELAMON_ENTRY(TELAMON_LIB_F32(v, name)), TELAMON_ENTRY(TELAMON_LIB_F64(v, name))},
 #define LIB2(name, ulp32, ulp64) \
