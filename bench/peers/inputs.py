@@ -155,7 +155,10 @@ def plan(n):
 
 
 def program(n, numpy):
-    """x -> the last of n values, each of one of four operations on the last value and an earlier one."""
+    """x -> the last of n values, each of one of four operations on the last value and an earlier one.
+
+    The same as in suite/programs.hpp, which says why these.
+    """
     steps = plan(n)
 
     def f(x):
@@ -163,11 +166,11 @@ def program(n, numpy):
         for operation, back in steps:
             a, b = v[-1], v[max(0, len(v) - 1 - back)]
             if operation == 0:
-                v.append(a + b)
+                v.append(a - b)
             elif operation == 1:
                 v.append(a * b)
             elif operation == 2:
-                v.append(numpy.sin(a) - b)
+                v.append(numpy.cos(a + b))
             else:
                 v.append(numpy.maximum(a, b) * 0.5)
         return v[-1]
