@@ -21,7 +21,9 @@ struct KernelContext {
   Scalar begin, end;                 ///< the part of the outermost loop to do
   bool in_chunks = false;            ///< that part is a chunk with a slice of the arena
   bool by_columns = false;           ///< that part is one of the innermost dimension instead
-  std::int64_t unit = 0;             ///< that part begins at a multiple of this; 0: of all lanes
+  /// Of folds both ways: that part is some rows of a part of theirs, and not some of these parts.
+  bool rows_of_part = false;
+  std::int64_t unit = 0;  ///< that part begins at a multiple of this; 0: of all lanes
 
   const Kernel& kernel() const { return step.kernel; }
   const Eqn& eqn(int e) const { return scope.jaxpr.eqns()[static_cast<std::size_t>(e)]; }

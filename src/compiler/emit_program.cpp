@@ -154,7 +154,10 @@ class ProgramEmitter {
     functions_[&s] = f;
   }
 
-  static std::int64_t num_tiles(const Step& s) { return (s.trips + s.grain - 1) / s.grain; }
+  // Of so many rows or columns.
+  Scalar num_tiles(Scalar trips, const Step& s) {
+    return gen_.div(gen_.add(trips, gen_.index(s.grain - 1)), gen_.index(s.grain));
+  }
 
   void outline_tiles(const Step& s, bool parallel) {
     std::int64_t cost = 0;
@@ -163,7 +166,7 @@ class ProgramEmitter {
               cost_of(plan_.scopes[static_cast<std::size_t>(k.scope)], k.kernel);
     }
     Outlined f;
-    f.trips = num_tiles(s);
+    f.trips = num_parts(s);
     f.chunks.grain = std::max<std::int64_t>(kParallelCost * f.trips / cost, 1);
     f.parallel = parallel && f.trips >= 2 * f.chunks.grain;
     if (inline_ && !f.parallel) return;
@@ -171,25 +174,62 @@ class ProgramEmitter {
     if (f.parallel) emit_tiles(s, gen_.kernel_begin(), gen_.kernel_end());
     else emit_tiles(s, gen_.index(0), gen_.index(f.trips));
     f.code = gen_.finish_kernel();
+    if (has_partials(s)) {
+      begin("tiles_end");
+      end_tiles(s);
+      f.end = gen_.finish_kernel();
+    }
     functions_[&s] = f;
   }
 
+  static bool has_partials(const Step& s) {
+    return std::any_of(s.bodies[0].begin(), s.bodies[0].end(),
+                       [](const Step& k) { return !k.kernel.partials.empty(); });
+  }
+  // The rows or columns that one thread does: of the tiles that add to the same partial results, else of one.
+  static std::int64_t trips_of_part(const Step& s) {
+    for (const Step& k : s.bodies[0]) {
+      if (!k.kernel.partials.empty()) return rows_of_part(k.kernel);
+    }
+    return s.grain;
+  }
+  static std::int64_t num_parts(const Step& s) {
+    return (s.trips + trips_of_part(s) - 1) / trips_of_part(s);
+  }
+
   void emit_tiles(const Step& s, Scalar begin, Scalar end) {
-    gen_.loop(begin, end, [&](Scalar tile) {
+    const Scalar part = gen_.index(trips_of_part(s));
+    const Scalar first = gen_.mul(begin, part),
+                 last = gen_.min(gen_.mul(end, part), gen_.index(s.trips));
+    gen_.loop(gen_.div(first, gen_.index(s.grain)), num_tiles(last, s), [&](Scalar tile) {
       const Scalar low = gen_.mul(tile, gen_.index(s.grain));
       const Scalar high = gen_.min(gen_.add(low, gen_.index(s.grain)), gen_.index(s.trips));
       for (const Step& k : s.bodies[0]) {
         gen_.region([&] {
           // The outermost loop of a linear kernel is over all that belongs to a row.
-          const std::int64_t each = s.by_columns ? 1 : chunking(plan_, k).extent / s.trips;
+          const bool in_parts = !k.kernel.partials.empty();
+          const std::int64_t each =
+              s.by_columns || in_parts ? 1 : chunking(plan_, k).extent / s.trips;
           KernelContext context =
               this->context(k, gen_.mul(low, gen_.index(each)), gen_.mul(high, gen_.index(each)));
           context.by_columns = s.by_columns;
+          context.rows_of_part = in_parts;
           context.unit = s.grain * each;
           marked(k, [&] { emit_kernel(context); });
         });
       }
     });
+  }
+
+  // Folds what the parts of the rows have left.
+  void end_tiles(const Step& s) {
+    for (const Step& k : s.bodies[0]) {
+      if (k.kernel.partials.empty()) continue;
+      gen_.region([&] {
+        KernelContext context = this->context(k, gen_.index(0), gen_.index(0));
+        emit_reduction_end(context);
+      });
+    }
   }
 
   void begin(const std::string& name) {
@@ -245,10 +285,7 @@ class ProgramEmitter {
       });
       return;
     }
-    const Outlined& f = found->second;
-    if (f.parallel) gen_.call_parallel(f.code, gen_.index(f.trips), f.chunks);
-    else gen_.call_kernel(f.code, 0, f.trips);
-    if (f.end) gen_.call_kernel(*f.end, 0, 0);
+    call(found->second);
   }
 
   void fill(const Step& s) {
@@ -272,11 +309,16 @@ class ProgramEmitter {
 
   void call_tiles(const Step& s) {
     const auto found = functions_.find(&s);
-    if (found == functions_.end())
-      return gen_.region([&] { emit_tiles(s, gen_.index(0), gen_.index(num_tiles(s))); });
-    const Outlined& f = found->second;
+    if (found == functions_.end()) {
+      gen_.region([&] { emit_tiles(s, gen_.index(0), gen_.index(num_parts(s))); });
+      return end_tiles(s);
+    }
+    call(found->second);
+  }
+  void call(const Outlined& f) {
     if (f.parallel) gen_.call_parallel(f.code, gen_.index(f.trips), f.chunks);
     else gen_.call_kernel(f.code, 0, f.trips);
+    if (f.end) gen_.call_kernel(*f.end, 0, 0);
   }
 
   // ---- views -------------------------------------------------------------------------------------

@@ -37,6 +37,8 @@ struct FoldParts {
 
 /// Parts of a kernel that folds columns, too.
 std::int64_t parts_both_ways(const Kernel& k, std::int64_t cost);
+/// The rows that each of them has, but for the last.
+std::int64_t rows_of_part(const Kernel& k);
 
 class ReductionEmitter {
  public:

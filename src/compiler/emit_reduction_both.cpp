@@ -12,13 +12,15 @@ namespace compiler {
 namespace {
 
 constexpr std::int64_t kMostParts = 32;
+constexpr std::int64_t kTileRows = 16;    // tiles.cpp cuts parts into multiples of this
 constexpr std::size_t kManyMembers = 40;  // code is emitted for each row of a block
 
 std::int64_t part_length(const Kernel& k, const std::vector<FoldDim>& dims, std::int64_t cost) {
   const std::int64_t rows = dims[0].size, size = k.shape.num_elements();
   const std::int64_t wanted =
       std::clamp<std::int64_t>(size * cost / kParallelCost, 1, std::min(kMostParts, rows));
-  const std::int64_t length = (rows + wanted - 1) / wanted;
+  std::int64_t length = (rows + wanted - 1) / wanted;
+  if (length > kTileRows) length = (length + kTileRows - 1) / kTileRows * kTileRows;
   // Parts of a few rows would write more partial results than they read.
   const std::int64_t rows_each = std::max<std::int64_t>(size / rows / dims.back().size, 1);
   return std::max(length, std::min<std::int64_t>(rows, (7 + rows_each) / rows_each));
@@ -31,6 +33,7 @@ std::int64_t parts_both_ways(const Kernel& k, std::int64_t cost) {
   const std::int64_t length = part_length(k, dims, cost);
   return (dims[0].size + length - 1) / length;
 }
+std::int64_t rows_of_part(const Kernel& k) { return part_length(k, merged_dims(k), k.part_cost); }
 
 Scalar ReductionEmitter::column_combine(std::size_t c, Scalar a, Scalar b) {
   const int e = kernel_.columns[c];
@@ -47,17 +50,14 @@ void ReductionEmitter::both_ways() {
   const std::int64_t columns = dims_[inner].size, rows = dims_[0].size;
   const int block = kernel_.members.size() > kManyMembers ? 2 : 4;
   index_.assign(dims_.size(), gen_.index(0));
-  gen_.loop(k_.begin, k_.end, [&](Scalar part) {
-    const Scalar first = gen_.mul(part, gen_.index(columns));
-    const Scalar from = gen_.mul(part, gen_.index(length));
-    const Scalar to = gen_.min(gen_.add(from, gen_.index(length)), gen_.index(rows));
-    gen_.region([&] {
-      vector_loop(gen_, gen_.index(0), gen_.index(columns), columns, lanes_, [&](Scalar base) {
-        for (std::size_t c = 0; c < kernel_.columns.size(); ++c)
-          gen_.store(value_at_.pointer(kernel_.partials[c]), dtype(kernel_.columns[c]),
-                     gen_.lane_index(gen_.add(first, base)), column_identity(c));
-      });
+  const auto clear = [&](Scalar first) {
+    vector_loop(gen_, gen_.index(0), gen_.index(columns), columns, lanes_, [&](Scalar base) {
+      for (std::size_t c = 0; c < kernel_.columns.size(); ++c)
+        gen_.store(value_at_.pointer(kernel_.partials[c]), dtype(kernel_.columns[c]),
+                   gen_.lane_index(gen_.add(first, base)), column_identity(c));
     });
+  };
+  const auto some_rows = [&](Scalar first, Scalar from, Scalar to) {
     std::vector<std::pair<Scalar, Scalar>> bounds;
     for (std::size_t d = 0; d < down; ++d)
       bounds.emplace_back(gen_.index(0), gen_.index(dims_[d].size));
@@ -77,6 +77,19 @@ void ReductionEmitter::both_ways() {
       rows_by(begin, whole, block);
       rows_by(whole, end, 1);
     });
+  };
+  if (k_.rows_of_part) {
+    const Scalar part = gen_.div(k_.begin, gen_.index(length));
+    const Scalar first = gen_.mul(part, gen_.index(columns));
+    const Scalar is_first = gen_.compare(Compare::eq, k_.begin, gen_.mul(part, gen_.index(length)));
+    gen_.if_then(is_first, [&] { clear(first); });
+    return some_rows(first, k_.begin, k_.end);
+  }
+  gen_.loop(k_.begin, k_.end, [&](Scalar part) {
+    const Scalar first = gen_.mul(part, gen_.index(columns));
+    const Scalar from = gen_.mul(part, gen_.index(length));
+    gen_.region([&] { clear(first); });
+    some_rows(first, from, gen_.min(gen_.add(from, gen_.index(length)), gen_.index(rows)));
   });
 }
 

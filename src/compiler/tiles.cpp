@@ -7,7 +7,10 @@
 // element by element.
 //
 // Rows of arrays beyond the last cache are left to one kernel after the other: there tiles were no faster,
-// since memory is read best while nothing is written.
+// since memory is read best while nothing is written. Where sums over all rows are among what is done, as in
+// the gradient of a normalisation, they are: seven passes over memory become two. Such sums are folded in
+// parts of the rows; a tile is of one part, adds to its partial results, and what these amount to is there
+// after all tiles.
 #include "compiler/tiles.hpp"
 
 #include <algorithm>
@@ -30,7 +33,7 @@ constexpr std::int64_t kRows = 16;       // at least: a multiple of all lane cou
 constexpr std::int64_t kLongRow = 16 << 10;   // elements: lanes run along it, and it may be a tile
 constexpr std::int64_t kTileBytes = 1 << 20;  // of all large values of a tile, at most
 constexpr std::int64_t kLeastTiles = 8;       // that threads share out
-constexpr std::size_t kMostMembers = 80;      // of a function
+constexpr std::size_t kMostMembers = 120;     // of a function
 
 /// Which way arrays are cut.
 struct Cut {
@@ -113,12 +116,20 @@ class Tiling {
   bool go_together(std::span<const Step> steps, const Cut& cut) const {
     const Step& last = steps.back();
     if (!can_be_cut(last, cut)) return false;
-    std::set<int> touched, written;
+    std::set<int> touched, written, late;
     std::size_t members = 0;
+    std::int64_t part = 0;  // rows; the same for all
     for (const Step& s : steps) {
       const auto again = [&](int v) { return touched.contains(v); };
       if (&s == &last && &s != &steps[0] && std::none_of(s.reads.begin(), s.reads.end(), again))
         return false;
+      if (std::any_of(s.reads.begin(), s.reads.end(), [&](int v) { return late.contains(v); }))
+        return false;
+      add_late(s, late);
+      if (!s.kernel.columns.empty()) {
+        if (part > 0 && part != rows_of_part(s.kernel)) return false;
+        part = rows_of_part(s.kernel);
+      }
       touched.insert(s.reads.begin(), s.reads.end());
       touched.insert(s.writes.begin(), s.writes.end());
       written.insert(s.writes.begin(), s.writes.end());
@@ -129,7 +140,7 @@ class Tiling {
     std::set<int> alike = written;
     for (const int w : written) {
       const Location at = value(w).location;
-      if (at.kind != Location::Kind::result) continue;
+      if (at.kind != Location::Kind::result || late.contains(w)) continue;
       for (const int a : plan_.reusable[static_cast<std::size_t>(at.index)]) {
         if (touched.contains(a) && value(a).aval.size() != value(w).aval.size()) return false;
         alike.insert(a);
@@ -139,18 +150,39 @@ class Tiling {
                        [&](const Step& s) { return reads_alike(s, alike, cut); }) &&
            std::all_of(written.begin(), written.end(), [&](int w) {
              return std::all_of(touched.begin(), touched.end(), [&](int v) {
-               return v == w || lie_apart(v, w, written.contains(v));
+               const bool in_tiles = !late.contains(v) && !late.contains(w);
+               return v == w || lie_apart(v, w, in_tiles && written.contains(v));
              });
            });
+  }
+
+  // What a step that folds rows and columns has of the columns: it is there after all tiles.
+  void add_late(const Step& s, std::set<int>& late) const {
+    late.insert(s.kernel.partials.begin(), s.kernel.partials.end());
+    for (const int e : s.kernel.columns) {
+      const Var v = eqn(scope(s), e).outputs[0];
+      late.insert(scope(s).value_of[static_cast<std::size_t>(v)]);
+    }
+  }
+  // Whether the rows of a fold both ways are in parts that tiles can be cut from.
+  static bool parts_can_be_cut(const Kernel& k, const Cut& cut) {
+    if (cut.by_columns || k.columns.empty()) return false;
+    const std::vector<FoldDim> dims = merged_dims(k);
+    return dims.size() == 2 && dims[0].size == cut.extent && rows_of_part(k) % kRows == 0;
   }
 
   // Whether some rows or columns of a kernel can be done alone.
   bool can_be_cut(const Step& s, const Cut& cut) const {
     const Kernel& k = s.kernel;
-    if (s.kind != Step::Kind::kernel || !cut.fits(k.shape) || k.segments || !k.partials.empty())
-      return false;
+    if (s.kind != Step::Kind::kernel || !cut.fits(k.shape) || k.segments) return false;
+    if ((!k.partials.empty() || !k.columns.empty()) && !parts_can_be_cut(k, cut)) return false;
     const Scope& in = scope(s);
-    const auto fits = [&](Var v) { return cut.fits(in.jaxpr.aval(v).shape); };
+    std::set<int> late;
+    add_late(s, late);
+    const auto fits = [&](Var v) {
+      return late.contains(in.value_of[static_cast<std::size_t>(v)]) ||
+             cut.fits(in.jaxpr.aval(v).shape);
+    };
     if (!std::all_of(k.roots.begin(), k.roots.end(), fits) ||
         !std::all_of(k.epilogue.begin(), k.epilogue.end(), fits))
       return false;
@@ -160,7 +192,8 @@ class Tiling {
       return std::none_of(k.members.begin(), k.members.end(), transposes) &&
              (!cut.by_columns || (k.woven.empty() && !flat));
     }
-    if (k.kind != Kernel::Kind::reduction || !k.columns.empty()) return false;
+    if (k.kind != Kernel::Kind::reduction) return false;
+    if (!k.columns.empty()) return true;
     const std::vector<FoldDim> dims = merged_dims(k);
     const auto kept = std::count_if(dims.begin(), dims.end(), [](auto& d) { return !d.folded; });
     if (kept == static_cast<std::int64_t>(dims.size())) return false;
@@ -174,7 +207,9 @@ class Tiling {
     const Scope& in = scope(s);
     const std::vector<int>& producer = producers_[static_cast<std::size_t>(s.scope)];
     std::set<Var> made_of_them;
+    const std::vector<int>& late = s.kernel.columns;
     for (const int e : s.kernel.members) {
+      if (std::find(late.begin(), late.end(), e) != late.end()) continue;
       for (const Atom& a : eqn(in, e).inputs) {
         if (!a.is_var()) continue;
         const auto v = static_cast<std::size_t>(a.var());
@@ -220,15 +255,21 @@ class Tiling {
   // ---- is it worth it? ---------------------------------------------------------------------------
   // The rows or columns of a tile; 0 where nothing large is read again.
   std::int64_t tile_width(std::span<const Step> steps, const Cut& cut) const {
-    std::set<int> once, again;
+    std::set<int> once, again, late;
+    std::int64_t part = 0;  // rows
     for (const Step& s : steps) {
       std::set<int> here(s.reads.begin(), s.reads.end());
       here.insert(s.writes.begin(), s.writes.end());
+      add_late(s, late);
+      std::erase_if(here, [&](int v) { return late.contains(v); });
+      if (!s.kernel.columns.empty()) part = rows_of_part(s.kernel);
       for (const int v : here) {
         if (value(v).bytes() >= kLarge && !once.insert(v).second) again.insert(v);
       }
     }
-    const auto too_large = [&](int v) { return !cut.by_columns && value(v).bytes() > kLargest; };
+    const auto too_large = [&](int v) {
+      return !cut.by_columns && part == 0 && value(v).bytes() > kLargest;
+    };
     if (again.empty() || std::any_of(once.begin(), once.end(), too_large)) return 0;
     std::int64_t bytes = 0;
     for (const int v : once) bytes += weight_of(value(v).aval);
@@ -240,8 +281,12 @@ class Tiling {
              (row == 1 && s.kernel.kind == Kernel::Kind::loop);
     };
     const std::int64_t rows = std::all_of(steps.begin(), steps.end(), may_do_one) ? 1 : kRows;
-    const std::int64_t width =
+    std::int64_t width =
         cut.by_columns ? kColumns : std::max(kTileBytes / 2 / each / rows, std::int64_t{1}) * rows;
+    if (part > 0) {  // tiles of it, all equal
+      for (width = std::min(std::max(width, kRows) / kRows * kRows, part); part % width != 0;)
+        width -= kRows;
+    }
     return width * each <= kTileBytes && cut.extent >= kLeastTiles * width ? width : 0;
   }
 

@@ -108,6 +108,53 @@ TEST(Tiles, HoldRowsThatAreNormalised) {
   }
 }
 
+/// The derivatives of sum(g * h * w + g * b), h the normalised rows of x.
+Arrays gradients_of_normalised(std::span<const Array> in) {
+  const Array &x = in[0], &w = in[1], &g = in[2];
+  const auto mean_of_rows = [](const Array& a) { return mean(a, {.axes = 1, .keepdims = true}); };
+  const Array away = x - mean_of_rows(x), scale = lax::rsqrt(mean_of_rows(away * away) + 1e-5);
+  const Array h = away * scale, y = g * w;
+  return {scale * (y - mean_of_rows(y) - h * mean_of_rows(y * h)), lax::reduce_sum(g * h, {0}),
+          lax::reduce_sum(g, {0})};
+}
+
+// Sums over columns are in parts of 16 rows and their multiples, and tiles are parts of these.
+TEST(Tiles, HoldFoldsOfRowsAndColumns) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const auto& [rows, columns] :
+         {std::pair{1000, 1024}, {517, 2051}, {2100, 700}, {900, 900}}) {
+      const std::string plan = same_either_way(
+          gradients_of_normalised, {numbers({rows, columns}, dtype), numbers({columns}, dtype),
+                                    numbers({rows, columns}, dtype)});
+      EXPECT_THAT(plan, HasSubstr(" rows")) << rows;
+      EXPECT_THAT(plan.substr(plan.rfind("tiles ")), HasSubstr("  kernel loop")) << plan;
+    }
+  }
+}
+
+TEST(Tiles, LeaveAloneWhatReadsSumsOverAllRows) {
+  const std::string plan = same_either_way(
+      [](std::span<const Array> x) {
+        const Array y = x[0] * x[0] + 1;
+        const Array rows = lax::reduce_sum(y, {1}), columns = lax::reduce_sum(y, {0});
+        // By the index of a row, too: there are as many.
+        return Arrays{rows, y + expand_dims(columns, 0), y - expand_dims(columns, 1)};
+      },
+      {numbers({1024, 1024}, DType::f32)});
+  EXPECT_THAT(plan, Not(HasSubstr("tiles ")));
+}
+
+TEST(Tiles, WriteSumsOfColumnsOverDonatedArguments) {
+  const auto f = [](const Array& x, const Array& w, const Array& g) {
+    return gradients_of_normalised(Arrays{x, w, g});
+  };
+  const Arrays x = {numbers({1000, 1024}, DType::f32), numbers({1024}, DType::f32),
+                    numbers({1000, 1024}, DType::f32)};
+  const Arrays want = jit(f)(x[0], x[1], x[2]);
+  const Arrays got = jit(f, {.donate = {0, 1, 2}})(x[0] + 0.0f, x[1] + 0.0f, x[2] + 0.0f);
+  for (std::size_t i = 0; i < want.size(); ++i) expect_equal(got[i], want[i], 0, "donated");
+}
+
 TEST(Tiles, HoldRowsOfSeveralDimensions) {
   const std::string plan = same_either_way(
       [](std::span<const Array> x) {
