@@ -252,7 +252,7 @@ bool should_stream(const KernelContext& k, std::int64_t least) {
       return false;
     bytes = std::max(bytes, value.bytes());
   }
-  if (bytes < least || !k.kernel().linear) return false;
+  if (bytes < least) return false;
   for (const Step& s : k.plan.steps) {
     for (const int w : k.step.writes) {
       if (std::find(s.reads.begin(), s.reads.end(), w) != s.reads.end()) return false;
@@ -409,6 +409,21 @@ static void each_index(CodeGen& gen, std::span<const std::int64_t> sizes,
   nest();
 }
 
+/// The loops of a kernel: with stores that go around the caches, if that is wanted, but not where the result
+/// takes the place of what was just read.
+static void streaming_or_not(KernelContext& k, bool wanted, const std::function<void()>& loops) {
+  CodeGen& gen = k.gen;
+  const auto emit = [&](bool streaming) {
+    gen.set_streaming(streaming);
+    loops();
+    gen.set_streaming(false);
+  };
+  const std::optional<Scalar> in_place = wanted ? is_in_place(k) : std::nullopt;
+  if (!in_place) return emit(wanted);
+  gen.if_then(*in_place, [&] { emit(false); });
+  gen.if_then(gen.not_(*in_place), [&] { emit(true); });
+}
+
 void emit_loop(KernelContext& k) {
   CodeGen& gen = k.gen;
   const Kernel& kernel = k.kernel();
@@ -427,23 +442,18 @@ void emit_loop(KernelContext& k) {
   const bool across = kernel.linear || kernel.shape.num_elements() == kernel.shape[0];
   if (across && k.unit % lanes != 0) lanes = 1;
   const bool in_stages = k.plan.emit.loop_stages;
+  // Kernels over rows mostly follow others over the same rows: what the last cache may hold is left there.
+  const auto streams = [&](std::int64_t one) {
+    return should_stream(k, kernel.roots.size() == 1 ? one : kStreamingBytes);
+  };
   if (kernel.linear) {
-    const auto loop = [&](bool streaming) {
+    return streaming_or_not(k, streams(kStreamingOne), [&] {
       Generator values(gen, k.plan, k.scope, kernel, k.producer);
-      gen.set_streaming(streaming);
       seamed_loop(gen, k.begin, k.end, size, lanes, find_seams(k, size), in_stages,
                   [&](Scalar base) {
                     store_roots(k, values, {kernel.shape, std::nullopt, gen.lane_index(base)});
                   });
-      gen.set_streaming(false);
-    };
-    const bool streaming =
-        should_stream(k, kernel.roots.size() == 1 ? kStreamingOne : kStreamingBytes);
-    const std::optional<Scalar> in_place = streaming ? is_in_place(k) : std::nullopt;
-    if (!in_place) return loop(streaming);
-    gen.if_then(*in_place, [&] { loop(false); });
-    gen.if_then(gen.not_(*in_place), [&] { loop(true); });
-    return;
+    });
   }
   // The innermost dimension that is not 1 runs along the lanes.
   std::size_t inner = kernel.shape.size() - 1;
@@ -455,12 +465,13 @@ void emit_loop(KernelContext& k) {
   if (TransposeEmitter transposes(k, value_at, inner, lanes); transposes.applies())
     return transposes.run(outer);
   const std::vector<std::int64_t> seams = find_seams(k, kernel.shape[inner]);
-  const auto point = [&](const Index& index, Scalar base) {
+  const auto point_of = [&](Generator& values, const Index& index, Scalar base) {
     Index full = index;
     full.push_back(gen.lane_index(base));
     full.resize(kernel.shape.size(), gen.index(0));
-    store_roots(k, value_at, {kernel.shape, full, std::nullopt});
+    store_roots(k, values, {kernel.shape, full, std::nullopt});
   };
+  const auto point = [&](const Index& index, Scalar base) { point_of(value_at, index, base); };
   if (columns_first(k, inner)) {
     seamed_loop(gen, gen.index(0), gen.index(kernel.shape[inner]), kernel.shape[inner], lanes,
                 seams, false, [&](Scalar base) {
@@ -468,16 +479,24 @@ void emit_loop(KernelContext& k) {
                 });
     return;
   }
-  const auto row = [&](const Index& index) {
+  const auto row_of = [&](Generator& values, const Index& index) {
     const bool part = inner == 0 || k.by_columns;
     const Scalar first = part ? k.begin : gen.index(0);
     const Scalar last = part ? k.end : gen.index(kernel.shape[inner]);
     seamed_loop(gen, first, last, kernel.shape[inner], lanes, seams, in_stages,
-                [&](Scalar base) { point(index, base); });
+                [&](Scalar base) { point_of(values, index, base); });
   };
-  if (writes_rows_out(k, inner, lanes))
-    return each_index(gen, std::span(kernel.shape.data(), inner), row);
-  loop_nest(gen, outer, row);
+  if (writes_rows_out(k, inner, lanes)) {
+    return each_index(gen, std::span(kernel.shape.data(), inner),
+                      [&](const Index& index) { row_of(value_at, index); });
+  }
+  // Rows of whole vectors begin where lines of the cache do.
+  const bool whole =
+      !k.by_columns && seams.empty() && kernel.woven.empty() && kernel.shape[inner] % lanes == 0;
+  streaming_or_not(k, whole && streams(2 * kStreamingOne), [&] {
+    Generator values(gen, k.plan, k.scope, kernel, k.producer);
+    loop_nest(gen, outer, [&](const Index& index) { row_of(values, index); });
+  });
 }
 
 void emit_update(KernelContext& k) {

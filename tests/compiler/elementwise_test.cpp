@@ -232,5 +232,23 @@ TEST(CompiledElementwise, LargeResultsAreWrittenAnywhere) {
   expect_equal(got[0], f(fresh())[0], 0, "in place");
 }
 
+TEST(CompiledElementwise, LargeResultsOfWholeRowsAreWrittenAnywhere) {
+  const auto f = [](std::span<const Array> x) {
+    return Arrays{lax::add(lax::mul(x[0], x[0]), lax::broadcast_in_dim(x[1], x[0].shape(), {1}))};
+  };
+  const auto fresh = [](std::int64_t columns) {
+    return Arrays{uniform({2100, columns}, DType::f32), uniform({columns}, DType::f32, 0, 1, 2)};
+  };
+  const auto is_streamed = [](const Compiled& e) {
+    return e->text("ir").find("!nontemporal") != std::string::npos;
+  };
+  const Compiled e = check(f, fresh(1024), 1);
+  EXPECT_TRUE(is_streamed(e));
+  EXPECT_FALSE(is_streamed(check(f, fresh(1025), 1)));  // rows begin anywhere
+  Arrays in = fresh(1024), got;
+  e->execute(in, {true, false}, got, "test");
+  expect_equal(got[0], f(fresh(1024))[0], 0, "in place");
+}
+
 }  // namespace
 }  // namespace telamon::testing
