@@ -2,6 +2,7 @@
 #include "runtime/kernels/windows.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -227,6 +228,34 @@ TEST(Windows, OfSingleElementsCountFromTheEnd) {
       }
     }
   }
+}
+
+// More places than the type of the indices has numbers from 0 on. Only pages that are touched exist.
+TEST(Windows, OfLongDimensionsTakeIndicesForWhatTheyAre) {
+  constexpr std::size_t kRows = 3'000'000'000, kBytes = sizeof(float) * kRows;
+  constexpr std::int32_t kLow = -2'000'000'000;  // as an unsigned number, it would be in bounds
+  void* const mapped = mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) GTEST_SKIP() << "no address space for an array of 12 GB";
+  float* const operand = static_cast<float*>(mapped) + kRows;
+  for (const std::int64_t wrap : {std::int64_t{0}, std::int64_t{kRows}}) {
+    std::vector<std::int32_t> index(64, 5);
+    index[3] = kLow;
+    std::vector<float> updates(64, 1.0f);
+    WindowLoop loop;
+    loop.op = WindowOp::add;
+    loop.operand_bytes = static_cast<std::int64_t>(kBytes);
+    loop.counts = {{64, 4, 4, 0}};
+    loop.components = {{0, 4, static_cast<std::int64_t>(kRows) - 1, wrap}};
+    const auto numbers = loop.numbers();
+    kernels::run_windows(numbers.data(), reinterpret_cast<char*>(operand),
+                         reinterpret_cast<const char*>(index.data()),
+                         reinterpret_cast<char*>(updates.data()), nullptr);
+    EXPECT_EQ(operand[kLow], 0.0f) << "before the operand";
+    EXPECT_EQ(operand[static_cast<std::int64_t>(kRows) + kLow], wrap == 0 ? 0.0f : 1.0f);
+    EXPECT_EQ(operand[5], wrap == 0 ? 63.0f : 126.0f);
+  }
+  munmap(mapped, 2 * kBytes);
 }
 
 TEST(Windows, AddedByAnyNumberOfThreadsGiveTheSameBits) {

@@ -61,6 +61,10 @@ TELAMON_INLINE void for_each_place(std::int64_t n, const Index* index,
                                    const kernels::Starts& starts, const Use& use) {
   using Unsigned = std::make_unsigned_t<Index>;
   constexpr std::int64_t kBlock = 32;
+  // Of an index's own type, in which a long dimension may have more places than it has numbers from 0 on.
+  const auto last = static_cast<Unsigned>(
+      std::min<std::uint64_t>(static_cast<std::uint64_t>(starts.last),
+                              static_cast<std::uint64_t>(std::numeric_limits<Index>::max())));
   std::int64_t i = 0;
   for (; i + kBlock <= n; i += kBlock) {
     Unsigned highest = 0;  // numbers below 0 are higher than all others
@@ -68,7 +72,7 @@ TELAMON_INLINE void for_each_place(std::int64_t n, const Index* index,
       const auto x = static_cast<Unsigned>(index[i + k]);
       highest = highest < x ? x : highest;
     }
-    if (highest <= static_cast<std::uint64_t>(starts.last)) [[likely]] {
+    if (highest <= last) [[likely]] {
 #pragma GCC unroll 32
       for (std::int64_t k = 0; k < kBlock; ++k)
         use(i + k, static_cast<std::int64_t>(index[i + k]), k % kTables);
