@@ -67,25 +67,31 @@ NativeExecutable::NativeExecutable(Parts parts)
 }
 
 // The memory of a result: that of a donated argument which the plan lets it take over and no other
-// result has taken, or new.
+// result has taken, or new. New memory comes first: where there is none, nothing is donated yet.
 void NativeExecutable::make_results(std::span<const Array> inputs, const std::vector<bool>& donated,
                                     const char* call, std::span<Array> outputs,
                                     void** addresses) const {
   const auto num_consts = static_cast<int>(parts_.consts.size());
-  const auto taken_over = [&](std::size_t o) {
-    for (const int argument : parts_.launch.reusable[o]) {
-      const int i = argument - num_consts;
-      if (i < 0 || !donated[static_cast<std::size_t>(i)]) continue;
-      const Array& input = inputs[static_cast<std::size_t>(i)];
-      detail::DeviceBuffer& buffer = detail::concrete_node(input).buffer();
-      if (buffer.donated() || buffer.bytes() != results_[o].bytes()) continue;
-      runtime::count(runtime::live_counters().donations);
-      return detail::with_aval(buffer.donate_into(input, call), results_[o].aval());
-    }
-    return results_[o].make_uninitialized();
+  std::vector<detail::DeviceBuffer*> over(outputs.size(), nullptr);
+  const auto can_take = [&](int argument, std::size_t o) -> detail::DeviceBuffer* {
+    const int i = argument - num_consts;
+    if (i < 0 || !donated[static_cast<std::size_t>(i)]) return nullptr;
+    auto& buffer = detail::concrete_node(inputs[static_cast<std::size_t>(i)]).buffer();
+    const bool is_free = !buffer.donated() && buffer.bytes() == results_[o].bytes() &&
+                         std::find(over.begin(), over.end(), &buffer) == over.end();
+    return is_free ? &buffer : nullptr;
   };
   for (std::size_t o = 0; o < outputs.size(); ++o) {
-    outputs[o] = taken_over(o);
+    for (const int argument : parts_.launch.reusable[o]) {
+      if (over[o] == nullptr) over[o] = can_take(argument, o);
+    }
+    if (over[o] == nullptr) outputs[o] = results_[o].make_uninitialized();
+  }
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    if (over[o] != nullptr) {
+      outputs[o] = over[o]->donate_into(results_[o].aval(), call);
+      runtime::count(runtime::live_counters().donations);
+    }
     addresses[o] = detail::dense_data(outputs[o]);
   }
 }

@@ -50,9 +50,9 @@ static ConcreteNode* node_of(const ShapedArray& aval, DeviceBuffer* buffer) {
 }
 
 // Nothing has changed yet where there is no memory for it.
-Array DeviceBuffer::donate_into(const Array& like, const char* call) {
+Array DeviceBuffer::donate_into(const ShapedArray& aval, const char* call) {
   auto* const fresh = new (runtime::take_block(0)) DeviceBuffer(nullptr, bytes_, 0);
-  Array array = Array::holder_of(node_of(like.aval(), fresh));
+  Array array = Array::holder_of(node_of(aval, fresh));
   fresh->data_ = std::exchange(data_, nullptr);
   if (lender_ != nullptr || is_inline()) {
     fresh->lender_ = lender_ != nullptr ? lender_ : this;

@@ -59,9 +59,10 @@ class DeviceBuffer {
   const Device& device() const { return host_device(); }
   bool donated() const { return data_ == nullptr; }
   const char* donated_to() const { return donated_to_; }
-  /// Moves the memory into a new buffer; every handle of this one becomes unusable.
+  /// Moves the memory into a new buffer, that of an array of this type; every handle of this one becomes
+  /// unusable.
   /// `call` (a string that lives forever) names the donation in later errors.
-  Array donate_into(const Array& like, const char* call);
+  Array donate_into(const ShapedArray& aval, const char* call);
 
   void retain() const { add_reference(count_); }
   void release() const {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
+#include <optional>
 #include <thread>
 
 #include "core/sanitizers.hpp"
@@ -529,13 +530,16 @@ TEST(Jit, DonatesBuffersAndNamesLaterUse) {
 }
 
 #if !defined(TELAMON_ASAN) && !defined(TELAMON_TSAN)  // whose shadow is address space too
-/// All small blocks that there still are, but some of the smallest ones, and no more from the system.
-std::vector<std::pair<void*, std::size_t>> all_but_the_smallest_blocks() {
-  constexpr std::size_t kSmallest = 64, kLargest = 32 << 10;
+/// All small blocks that there still are, but some of the smallest ones and so many for nodes, and no more
+/// from the system.
+std::vector<std::pair<void*, std::size_t>> all_blocks_but(int nodes) {
+  constexpr std::size_t kSmallest = 64, kNode = 128, kLargest = 32 << 10;
   std::vector<std::pair<void*, std::size_t>> blocks;
   blocks.reserve(std::size_t{1} << 20);
   std::vector<void*> spared;
   for (int i = 0; i < 100; ++i) spared.push_back(telamon::runtime::allocate(kSmallest));
+  std::vector<void*> spared_nodes;
+  for (int i = 0; i < nodes; ++i) spared_nodes.push_back(telamon::runtime::allocate(kNode));
   const rlimit limit{1, 1};
   setrlimit(RLIMIT_AS, &limit);
   for (const bool again : {false, true}) {  // what is left of a chunk becomes blocks of small sizes
@@ -548,25 +552,35 @@ std::vector<std::pair<void*, std::size_t>> all_but_the_smallest_blocks() {
     }
   }
   for (void* block : spared) telamon::runtime::deallocate(block, kSmallest);
+  for (void* block : spared_nodes) telamon::runtime::deallocate(block, kNode);
   return blocks;
 }
 
-// A donated array whose memory has moved, but for whose node there is none.
+// Donated arrays whose memory would have moved, but for whose nodes there is not enough.
 TEST(Jit, LosesNothingWhereMemoryRunsOutInADonation) {
   const auto step = tl::jit([](Array x) { return x * 2.0; }, {.donate = {0}});
   const auto warm = step(tl::ones({1000}) + 0.0);
   Array x = tl::ones({1000}) + 0.0;
-  telamon::testing::expect_success_in_processes(1, [&](int) {
-    const auto blocks = all_but_the_smallest_blocks();
-    const std::size_t before = tl::memory_stats().in_use;
-    try {
-      (void)step(x);
-      return 1;
-    } catch (const tl::Error&) {}
-    if (tl::memory_stats().in_use != before) return 2;
-    for (const auto& [block, bytes] : blocks) telamon::runtime::deallocate(block, bytes);
-    return values(step(x))[999] == 2.0 ? 0 : 3;
-  });
+  for (const int nodes : {0, 1, 2, 3}) {
+    telamon::testing::expect_success_in_processes(1, [&](int) {
+      const auto blocks = all_blocks_but(nodes);
+      const auto free_all = [&] {
+        for (const auto& [block, bytes] : blocks) telamon::runtime::deallocate(block, bytes);
+      };
+      const std::size_t before = tl::memory_stats().in_use;
+      std::optional<Array> result;
+      try {
+        result = step(x);
+      } catch (const tl::Error&) {}
+      if (result) {
+        free_all();
+        return nodes > 0 && values(*result)[999] == 2.0 ? 0 : 1;
+      }
+      if (tl::memory_stats().in_use != before) return 2;
+      free_all();
+      return values(step(x))[999] == 2.0 ? 0 : 3;
+    });
+  }
 }
 #endif
 
