@@ -165,6 +165,9 @@ class CodeGen final : public Emitter {
   void copy_bytes(Pointer from, Pointer to, std::int64_t bytes);
   /// Stores bypass the caches from here on (big results that nobody reads again).
   void set_streaming(bool on);
+  /// After the last of such stores: on x86 they are in no order with later ones, and who is told of a result
+  /// might not see it.
+  void finish_streaming();
 
   // ---- control -----------------------------------------------------------------------------------
   /// for (i = begin; i < end; i += step) body(i), about `trips` of them, which do not depend on each

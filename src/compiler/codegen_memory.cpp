@@ -1,5 +1,6 @@
 // Memory of CodeGen: addresses, loads and stores of numbers and vectors.
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
 #include "compiler/codegen_impl.hpp"
 #include "telamon/error.hpp"
@@ -242,6 +243,14 @@ void CodeGen::copy_bytes(Pointer from, Pointer to, std::int64_t bytes) {
 }
 
 void CodeGen::set_streaming(bool on) { impl_->streaming = on; }
+
+void CodeGen::finish_streaming() {
+#if defined(__x86_64__)
+  Impl& m = *impl_;
+  m.at(m.depth());
+  m.b.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+#endif
+}
 
 // ---- the kernel form -----------------------------------------------------------------------------
 

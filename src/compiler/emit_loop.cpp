@@ -253,6 +253,13 @@ bool should_stream(const KernelContext& k, std::int64_t least) {
     bytes = std::max(bytes, value.bytes());
   }
   if (bytes < least) return false;
+  // What was just read is in the caches: stores past these would have to throw it out.
+  const auto is_overwritten = [&](int read) {
+    const Location at = k.value(read).location;
+    return std::any_of(k.step.writes.begin(), k.step.writes.end(),
+                       [&](int w) { return k.value(w).location == at; });
+  };
+  if (std::any_of(k.step.reads.begin(), k.step.reads.end(), is_overwritten)) return false;
   for (const Step& s : k.plan.steps) {
     for (const int w : k.step.writes) {
       if (std::find(s.reads.begin(), s.reads.end(), w) != s.reads.end()) return false;
@@ -417,6 +424,7 @@ static void streaming_or_not(KernelContext& k, bool wanted, const std::function<
     gen.set_streaming(streaming);
     loops();
     gen.set_streaming(false);
+    if (streaming) gen.finish_streaming();
   };
   const std::optional<Scalar> in_place = wanted ? is_in_place(k) : std::nullopt;
   if (!in_place) return emit(wanted);

@@ -141,6 +141,7 @@ class SegmentsEmitter {
                         step(value_at, base, gen_.min(left, gen_.index(segments_.vectors)));
                         return Scalars{};
                       });
+    if (stream_) gen_.finish_streaming();
     if (const auto rest = static_cast<int>(size % lanes); rest > 0) {
       gen_.if_then(gen_.compare(Compare::gt, k_.end, whole), [&] {
         gen_.set_lanes(lanes, rest);
