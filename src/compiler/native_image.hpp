@@ -35,7 +35,7 @@ struct ImageFunction {
 struct NativeImage {
   std::string_view code;
   std::int64_t entry = 0;                 ///< offset of the entry point
-  std::vector<ImageFixup> fixups;         ///< sorted by nothing
+  std::vector<ImageFixup> fixups;         ///< by place
   std::vector<std::string_view> symbols;  ///< of functions of the process
   std::vector<ImageFunction> functions;   ///< its own, for profilers
 };

@@ -11,8 +11,10 @@
 #endif
 #include <llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -256,6 +258,12 @@ std::string link_objects(std::span<const std::string> objects, const std::string
   if (found == linked.addresses.end())
     throw InternalError("cannot link generated code: there is no entry point " + entry);
   begin_at_zero(linked);
+  // The linker goes through tables of pointers: in another order each time.
+  std::sort(linked.fixups.begin(), linked.fixups.end(),
+            [](const ImageFixup& a, const ImageFixup& b) { return a.at < b.at; });
+  std::sort(linked.functions.begin(), linked.functions.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.at, a.name) < std::tie(b.at, b.name);
+  });
   NativeImage image;
   image.code = linked.code;
   image.entry = static_cast<std::int64_t>(found->second - kBase);
