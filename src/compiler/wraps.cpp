@@ -27,13 +27,14 @@ class Wraps {
     const Eqn* const stack = made_by(scatter.inputs[1], concatenate_p);
     Atoms parts = stack != nullptr ? stack->inputs : Atoms{scatter.inputs[1]};
     if (p.wraps || parts.size() != axes.size()) return std::nullopt;
+    const bool alone = stack == nullptr || read_once(scatter.inputs[1]);
     bool any = false;
     for (std::size_t k = 0; k < parts.size(); ++k) {
       const Aval& aval = jaxpr_.aval(parts[k]);
       if (aval.shape.back() != 1) return std::nullopt;
       const std::int64_t size =
           jaxpr_.aval(scatter.inputs[0]).shape[static_cast<std::size_t>(axes[k])];
-      if (const auto from = before_wrapping(parts[k], size)) {
+      if (const auto from = before_wrapping(parts[k], size, alone)) {
         parts[k] = *from;
         any = true;
       } else if (const auto all = splat(parts[k]); !all || *all < 0) {
@@ -60,8 +61,7 @@ class Wraps {
 
   /// x of select(lt x 0, add x size, x), in whatever shape. It is there anyway as an input of the program,
   /// or takes the place of what only the scatter reads.
-  std::optional<Atom> before_wrapping(Atom a, std::int64_t size) const {
-    bool alone = true;
+  std::optional<Atom> before_wrapping(Atom a, std::int64_t size, bool alone) const {
     for (const Eqn* r = made_by(a, reshape_p); r != nullptr; r = made_by(a, reshape_p)) {
       alone = alone && read_once(a);
       a = r->inputs[0];
