@@ -119,8 +119,12 @@ bool is_lossless(DType from, DType to) {
 std::optional<Atom> convert_chain(Simplifier& s, const Eqn& e, const Aval& out) {
   const Eqn* inner = s.defined_by(e.inputs[0], convert_element_type_p);
   if (inner == nullptr) return std::nullopt;
-  const Aval& from = s.aval(inner->inputs[0]);
-  if (!is_lossless(from.dtype, s.aval(e.inputs[0]).dtype)) return std::nullopt;
+  const DType from = s.aval(inner->inputs[0]).dtype, through = s.aval(e.inputs[0]).dtype;
+  if (!is_lossless(from, through)) return std::nullopt;
+  // What is too large for an integer wraps if it comes from an integer, but not from a float.
+  if (is_integer(from) && is_float(through) && is_integer(out.dtype) &&
+      !is_lossless(from, out.dtype))
+    return std::nullopt;
   return s.make(convert_element_type_p, e.params, {inner->inputs[0]}, out);
 }
 

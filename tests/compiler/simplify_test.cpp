@@ -94,6 +94,32 @@ TEST(Simplify, ConversionsThatLoseNothingOnTheWayAreOne) {
             "convert_element_type convert_element_type");
   EXPECT_EQ(through(DType::f64, DType::f32, DType::f64),
             "convert_element_type convert_element_type");
+  // Integers wrap, floats saturate.
+  EXPECT_EQ(through(DType::i32, DType::f64, DType::u8),
+            "convert_element_type convert_element_type");
+  EXPECT_EQ(through(DType::u8, DType::f32, DType::i32), "convert_element_type");
+}
+
+// Every three types, with numbers at the ends of what they hold.
+TEST(Simplify, ConversionsGiveWhatTheyGaveOnTheirWay) {
+  const Array values(std::vector<std::int64_t>{
+      -1, -73, 0, 5, 127, 128, 255, 256, -129, 70'000, -70'000, 2'147'483'647, -2'147'483'648,
+      1ll << 24, (1ll << 24) + 1, 5'000'000'000, -5'000'000'000, INT64_MIN, INT64_MAX});
+  const auto first = static_cast<int>(DType::bool_), last = static_cast<int>(DType::f64);
+  for (int from = first; from <= last; ++from) {
+    const Array x = lax::convert_element_type(values, static_cast<DType>(from));
+    for (int by = first; by <= last; ++by) {
+      for (int to = first; to <= last; ++to) {
+        const Program f = [&](std::span<const Array> a) {
+          return Arrays{lax::convert_element_type(
+              lax::convert_element_type(a[0], static_cast<DType>(by)), static_cast<DType>(to))};
+        };
+        const Arrays inputs = {x};
+        const Jaxpr simple = compiler::simplify(compiler::lower(stage(f, inputs)).jaxpr);
+        expect_equal(eval_jaxpr(simple, inputs)[0], f(inputs)[0], 0, simple.to_string());
+      }
+    }
+  }
 }
 
 TEST(Simplify, ChangesOfShapeCancel) {
