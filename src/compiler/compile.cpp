@@ -59,7 +59,8 @@ class Compilation {
       std::error_code error;
       std::filesystem::create_directories(directory_, error);
       if (error) refuse_directory(error.message());
-      file_name_ = name_;
+      file_name_ =
+          name_.substr(0, 100);  // file systems take no longer ones than 255 with what is added
       std::replace_if(
           file_name_.begin(), file_name_.end(),
           [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');

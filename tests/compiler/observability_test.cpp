@@ -73,6 +73,7 @@ TEST(Observability, DumpsTheProgramAfterEachPassTheIrAndTheAssembly) {
   {
     const Variable dump("TELAMON_DUMP", folder.string());
     compile_example({.contract = false, .name = "watched", .disabled = {}});
+    compile_example({.contract = false, .name = std::string(400, 'n'), .disabled = {}});
   }
   std::string names, contents;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
