@@ -25,6 +25,31 @@ bool is_sound(const NativeImage& image) {
          std::all_of(image.fixups.begin(), image.fixups.end(), inside);
 }
 
+template <class Number>
+void add_at(char* place, Number n) {
+  Number old;
+  std::memcpy(&old, place, sizeof old);
+  n += old;
+  std::memcpy(place, &n, sizeof n);
+}
+
+void fix(char* begin, const ImageFixup& fixup, const std::vector<std::uintptr_t>& functions) {
+  char* const place = begin + fixup.at;
+  const auto here = reinterpret_cast<std::uintptr_t>(place);
+  switch (fixup.kind) {
+    case ImageFixup::Kind::base: add_at(place, reinterpret_cast<std::uintptr_t>(begin)); break;
+    case ImageFixup::Kind::function:
+      std::memcpy(place, &functions[fixup.symbol], sizeof(std::uintptr_t));
+      break;
+    case ImageFixup::Kind::call: {
+      const auto distance = static_cast<std::int64_t>(functions[fixup.symbol] - (here + 4));
+      const auto near = static_cast<std::int32_t>(distance);
+      if (near == distance) std::memcpy(place, &near, sizeof near);
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 std::string to_bytes(const NativeImage& image) {
@@ -61,6 +86,11 @@ NativeImage image_of(std::string_view bytes) {
   if (!in.at_end() || fixups.size() % sizeof(ImageFixup) != 0 || !is_sound(image))
     throw InternalError("cannot read generated code: it is cut short, or damaged");
   return image;
+}
+
+void apply_fixups(char* begin, const NativeImage& image,
+                  const std::vector<std::uintptr_t>& functions) {
+  for (const ImageFixup& fixup : image.fixups) fix(begin, fixup, functions);
 }
 
 std::string image_text(const NativeImage& image) {

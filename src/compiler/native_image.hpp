@@ -44,6 +44,9 @@ struct NativeImage {
 TELAMON_API std::string to_bytes(const NativeImage& image);
 /// InternalError when the bytes are no image: no fixup of an image lies outside of it.
 TELAMON_API NativeImage image_of(std::string_view bytes);
+/// Makes the image's code run where it lies: at `begin`, with its `symbols` at these addresses.
+TELAMON_API void apply_fixups(char* begin, const NativeImage& image,
+                              const std::vector<std::uintptr_t>& functions);
 /// Its functions with their bytes, and what they call of the process.
 std::string image_text(const NativeImage& image);
 

@@ -30,10 +30,8 @@ namespace {
 namespace jitlink = llvm::jitlink;
 using llvm::orc::ExecutorAddr;
 
-constexpr std::uint64_t kBase = 1 << 20;  // where the image seems to lie; 0 is no address
-constexpr std::uint64_t kFar = std::uint64_t{1}
-                               << 46;  // where functions of the process seem to lie
-constexpr std::uint64_t kApart = 16;
+// Where the image seems to lie (0 is no address), and the functions of the process.
+constexpr std::uint64_t kBase = 1 << 20, kFar = std::uint64_t{1} << 46, kApart = 16;
 
 llvm::Error failure(const std::string& why) {
   return llvm::make_error<llvm::StringError>(why, llvm::inconvertibleErrorCode());

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 
 #include <cstring>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -23,49 +22,33 @@ NativeCode::~NativeCode() = default;
 
 namespace {
 
-/// What generated code may call.
-class Symbols {
- public:
-  static Symbols& get() {
-    static auto* symbols = new Symbols;  // leaked: code runs until the very end of the process
-    return *symbols;
-  }
+using Symbols = std::unordered_map<std::string_view, void*>;
 
-  void define(const std::string& symbol, void* address) {
-    const std::lock_guard lock(mutex_);
-    addresses_.emplace(symbol, address);
-  }
-
-  void* find(const std::string& symbol) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (const auto found = addresses_.find(symbol); found != addresses_.end())
-        return found->second;
-    }
-    return dlsym(RTLD_DEFAULT, symbol.c_str());  // what code generation itself calls: memcpy, fmod
-  }
-
- private:
-  Symbols() {
-    addresses_.emplace("telamon_jit_parallel", reinterpret_cast<void*>(&parallel_kernel));
-    addresses_.emplace("telamon_jit_host_call", reinterpret_cast<void*>(&host_call));
-    addresses_.emplace("telamon_jit_mark_step", reinterpret_cast<void*>(&mark_step_of_profile));
-    for (const runtime::NamedFunction& f : runtime::native_functions()) {
-      addresses_.emplace(f.symbol, reinterpret_cast<void*>(f.function));
-    }
-    for (const math::MathFunction& f : math::math_functions()) {
-      for (const auto* entries : {f.f32, f.f64}) {
-        for (int isa = 0; isa < runtime::kNumIsas; ++isa) {
-          if (entries[isa].address != nullptr)
-            addresses_.emplace(entries[isa].symbol, entries[isa].address);
-        }
+/// What generated code may call of this library.
+Symbols make_symbols() {
+  Symbols symbols;
+  symbols.emplace("telamon_jit_parallel", reinterpret_cast<void*>(&parallel_kernel));
+  symbols.emplace("telamon_jit_host_call", reinterpret_cast<void*>(&host_call));
+  symbols.emplace("telamon_jit_mark_step", reinterpret_cast<void*>(&mark_step_of_profile));
+  for (const runtime::NamedFunction& f : runtime::native_functions())
+    symbols.emplace(f.symbol, reinterpret_cast<void*>(f.function));
+  for (const math::MathFunction& f : math::math_functions()) {
+    for (const auto* entries : {f.f32, f.f64}) {
+      for (int isa = 0; isa < runtime::kNumIsas; ++isa) {
+        if (entries[isa].address != nullptr)
+          symbols.emplace(entries[isa].symbol, entries[isa].address);
       }
     }
   }
+  return symbols;
+}
 
-  std::mutex mutex_;
-  std::unordered_map<std::string, void*> addresses_;
-};
+void* find_symbol(std::string_view symbol) {
+  static const auto* symbols = new Symbols(make_symbols());  // leaked: code runs until the very end
+  if (const auto found = symbols->find(symbol); found != symbols->end()) return found->second;
+  // What code generation itself calls: memcpy, fmod.
+  return dlsym(RTLD_DEFAULT, std::string(symbol).c_str());
+}
 
 class LoadedCode final : public NativeCode {
  public:
@@ -80,7 +63,7 @@ class LoadedCode final : public NativeCode {
 std::vector<std::uintptr_t> addresses_of(const std::vector<std::string_view>& symbols) {
   std::vector<std::uintptr_t> addresses;
   for (const std::string_view symbol : symbols) {
-    void* const address = Symbols::get().find(std::string(symbol));
+    void* const address = find_symbol(symbol);
     if (address == nullptr)
       throw InternalError("cannot load generated code: there is no function " +
                           std::string(symbol));
@@ -89,42 +72,12 @@ std::vector<std::uintptr_t> addresses_of(const std::vector<std::string_view>& sy
   return addresses;
 }
 
-template <class Number>
-void add_at(char* place, Number n) {
-  Number old;
-  std::memcpy(&old, place, sizeof old);
-  n += old;
-  std::memcpy(place, &n, sizeof n);
-}
-
-void fix(char* begin, const ImageFixup& fixup, const std::vector<std::uintptr_t>& functions) {
-  char* const place = begin + fixup.at;
-  const auto here = reinterpret_cast<std::uintptr_t>(place);
-  switch (fixup.kind) {
-    case ImageFixup::Kind::base: add_at(place, reinterpret_cast<std::uintptr_t>(begin)); break;
-    case ImageFixup::Kind::function:
-      std::memcpy(place, &functions[fixup.symbol], sizeof(std::uintptr_t));
-      break;
-    case ImageFixup::Kind::call: {
-      const auto distance = static_cast<std::int64_t>(functions[fixup.symbol] - (here + 4));
-      const auto near = static_cast<std::int32_t>(distance);
-      if (near == distance) std::memcpy(place, &near, sizeof near);
-      break;
-    }
-  }
-}
-
 }  // namespace
-
-void define_symbol(const std::string& symbol, void* address) {
-  Symbols::get().define(symbol, address);
-}
 
 std::shared_ptr<NativeCode> load_image(runtime::Pages pages, std::string_view bytes,
                                        std::string_view program) {
   const NativeImage image = image_of(bytes);
-  const std::vector<std::uintptr_t> functions = addresses_of(image.symbols);
-  for (const ImageFixup& fixup : image.fixups) fix(pages.begin(), fixup, functions);
+  apply_fixups(pages.begin(), image, addresses_of(image.symbols));
   if (!pages.make_executable())
     throw InternalError("cannot load generated code: the system does not let it be run");
   if (perf_map_wanted()) name_code(program, image, pages.begin());

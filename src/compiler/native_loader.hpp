@@ -12,13 +12,10 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
-/// Makes `symbol` callable from generated code. What images of other processes may call is known
-/// without: the runtime's entry points and all math functions.
-TELAMON_API void define_symbol(const std::string& symbol, void* address);
-
-/// The code of an image (link_objects) that lies at the begin of these pages, in which it is run. Programs see none of each
-/// other's symbols. InternalError when it is no image, or this process lacks a function that it calls. `program`
-/// is what `perf` calls it.
+/// The code of an image (link_objects) that lies at the begin of these pages, in which it is run. What it
+/// calls of the process is found by name: the runtime's entry points, the native kernels and all math
+/// functions. InternalError when it is no image, or there is no function of that name. `program` is what
+/// `perf` calls it.
 TELAMON_API std::shared_ptr<NativeCode> load_image(runtime::Pages pages, std::string_view image,
                                                    std::string_view program);
 /// The same of an image that lies elsewhere.

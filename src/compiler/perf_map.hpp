@@ -13,8 +13,8 @@ namespace compiler {
 
 bool perf_map_wanted();
 
-/// Adds the functions of an image that lies at `begin`: `program` is the name of the whole and of the function where it is
-/// entered.
+/// Adds the functions of an image that lies at `begin`: `program` is the name of the whole and of the
+/// function where it is entered.
 void name_code(std::string_view program, const NativeImage& image, const char* begin);
 
 }  // namespace compiler

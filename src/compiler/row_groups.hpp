@@ -15,7 +15,8 @@ namespace compiler {
 TELAMON_API Jaxpr group_rows(const Jaxpr& jaxpr, const PlanOptions& options);
 /// Scatters of many single elements become loops over blocks of them, with what is computed for them
 /// alone, indices above all (row_updates.cpp).
-///   let i = mul j 2, y = scatter_add x i u   ->   scan(x, block of j, block of u -> scatter_add x (mul j 2) u)
+///   let i = mul j 2, y = scatter_add x i u
+///   ->  scan(x, block of j, block of u -> scatter_add x (mul j 2) u)
 Jaxpr group_updates(const Jaxpr& jaxpr);
 
 }  // namespace compiler

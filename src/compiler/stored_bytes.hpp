@@ -63,7 +63,8 @@ class ByteReader {
   bool good_ = true;
 };
 
-/// The front lies where the whole begins, so that code can be run where it was read; what describes it comes after.
+/// The front lies where the whole begins, so that code can be run where it was read; what describes it
+/// comes after.
 inline std::string with_tail(std::string_view front, std::string_view tail) {
   ByteWriter length;
   length.number(static_cast<std::int64_t>(tail.size()));

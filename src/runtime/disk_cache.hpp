@@ -24,7 +24,8 @@ using Key = std::array<std::uint8_t, 32>;
 /// The folder, from the environment, read anew at each call; empty when the cache is switched off.
 TELAMON_API std::string folder();
 
-/// The bytes stored under the key, at the begin of pages of their own. Counts a hit or a miss, and damage as an error besides.
+/// The bytes stored under the key, at the begin of pages of their own. Counts a hit or a miss, and damage
+/// as an error besides.
 TELAMON_API std::optional<Pages> load(const Key& key);
 
 /// Stores the bytes; removes the files that were not used for longest where the bound is exceeded.

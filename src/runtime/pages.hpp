@@ -14,8 +14,8 @@ namespace runtime {
 /// Written to first, then run. Given back when it is destroyed.
 class TELAMON_API Pages {
  public:
-  /// None when the system has no memory. The pages come at once: a fault for each of them would take as long as
-  /// everything else that is done with them.
+  /// None when the system has no memory. The pages come at once: a fault for each of them would take as
+  /// long as everything else that is done with them.
   static std::optional<Pages> take(std::size_t bytes);
   Pages(Pages&& o) noexcept;
   Pages& operator=(Pages&& o) noexcept;
