@@ -104,6 +104,15 @@ TEST(Observability, PassesAreSwitchedOffByNameFromOutside) {
 }
 
 // What reorder has changed is simplified once more.
+// Linkers go through tables of pointers, whose order is another one each time.
+TEST(Observability, TellsOfTheSameCodeInTheSameOrder) {
+  const Compiled executable = compile_example(
+      {.contract = false, .name = "watched", .disabled = {"fuse", "inline_kernels"}});
+  const std::string once = executable->text("link");
+  EXPECT_THAT(once, ::testing::StartsWith("image of "));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(executable->text("link"), once);
+}
+
 TEST(Observability, ShowsWhatAPassMadeEachTime) {
   const Program f = [](std::span<const Array> x) {
     return Arrays{lax::transpose(lax::exp(broadcast_to(x[0], {40, 8})), {1, 0})};
