@@ -28,6 +28,7 @@ import options as command_line  # noqa: E402
 import plot  # noqa: E402
 import report  # noqa: E402
 import results  # noqa: E402
+import targets  # noqa: E402
 from contender import Contender, Failed  # noqa: E402
 from options import PYTHON_PEERS, Refused  # noqa: E402
 
@@ -64,7 +65,13 @@ def commands(options, threads):
     python = {x: [options.python, os.path.join(HERE, "peers", f"{x}_peer.py"), "--serve", "--threads", str(threads)]
               for x in PYTHON_PEERS if x in peers}
     first = {x: python.pop(x) for x in ("jax",) if x in python}
-    return {**first, **hand, **ours, **python, "machine": program("machine_limits")}
+    one = {figures.ONE: one_thread(ours[figures.OURS])} if threads > 1 else {}
+    return {**first, **hand, **ours, **one, **python, figures.MACHINE: program("machine_limits")}
+
+
+def one_thread(command):
+    at = command.index("--threads") + 1
+    return [*command[:at], "1", *command[at + 1:]]
 
 
 def start(options, threads, cpus):
@@ -72,7 +79,8 @@ def start(options, threads, cpus):
     running, missing = [], {}
     env = environment(threads)
     for name, command in commands(options, threads).items():
-        contender = Contender(name, command, cpus, options.patience, env)
+        takes = targets.of_threads if name == figures.ONE else Contender.takes_all
+        contender = Contender(name, command, cpus, options.patience, env, takes)
         try:
             if not os.path.exists(command[0]):
                 raise Failed(f"there is no {shown(command[0])}")
@@ -86,12 +94,12 @@ def start(options, threads, cpus):
 
 def described(contenders, missing, options):
     revision, compiler = machine.build_version(ROOT, options.build)
-    known = {figures.OURS: f"{revision}, {compiler}", figures.CONTRACT: "the same, {.contract = true}",
+    known = {figures.OURS: f"{revision}, {compiler}", figures.CONTRACT: "the same, {.contract = true}", figures.ONE: "the same, one thread",
              "hand exact": f"{compiler}, -ffp-contract=off", "hand contracted": f"{compiler}, -ffp-contract=fast",
              "hand fast": f"{compiler}, -ffast-math"}
     text = [{"name": c.name, "version": c.version or known.get(c.name, c.name)} for c in contenders]
     text += [{"name": name, "version": "", "missing": why} for name, why in missing.items()]
-    return [x for x in text if x["name"] != "machine"]
+    return [x for x in text if x["name"] != figures.MACHINE]
 
 
 # ---- one run ----
@@ -104,7 +112,7 @@ def shown_command(words):
 def say(row, threads):
     """One line of progress."""
     cells = []
-    for line in figures.lines_of({"rows": [row], "limits": {}, "threads": threads}):
+    for line in figures.lines_of({"rows": [row], "threads": threads}):
         known = [(c, report.cell(line, c)) for c in row["contenders"]]
         cells.append(f"{line.name:<30} {row['unit']:<3} " + "  ".join(f"{c} {x}" for c, x in known if x))
     print("\n".join(cells), flush=True)

@@ -16,10 +16,15 @@ class Late(Failed):
 
 
 class Contender:
-    """Runs on the given processors only; between two questions it sleeps on its standard input."""
+    """Runs on the given processors only, and has the workloads that it takes; between two questions it sleeps on its
+    standard input."""
 
-    def __init__(self, name, command, cpus, patience=600, env=None):
-        self.name, self.command, self.cpus, self.patience = name, command, cpus, patience
+    @staticmethod
+    def takes_all(workload):
+        return True
+
+    def __init__(self, name, command, cpus, patience=600, env=None, takes=takes_all):
+        self.name, self.command, self.cpus, self.patience, self.takes = name, command, cpus, patience, takes
         self.env = {k: v for k, v in {**os.environ, **(env or {})}.items() if v is not None}
         self.process, self.errors = None, tempfile.TemporaryFile()
         self.folder = tempfile.TemporaryDirectory(prefix="telamon-bench-")
@@ -31,7 +36,7 @@ class Contender:
         self.process = subprocess.Popen(pinned, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
                                         env=self.env, text=True, bufsize=1, start_new_session=True)
         reply = self.ask("list")
-        self.ids = {w["id"]: w["unit"] for w in reply["ids"]}
+        self.ids = {w["id"]: w["unit"] for w in reply["ids"] if self.takes(w["id"])}
         self.version = reply.get("name", "")
 
     def stop(self):

@@ -8,6 +8,8 @@ OURS = "telamon"
 CONTRACT = "telamon contract"
 FREE_HAND = ("hand contracted", "hand fast")
 HAND = "hand exact"
+ONE = "telamon, 1 thread"  # beside several, where threads have a target
+MACHINE = "machine"  # its limits
 TROUBLE = {"mismatch": "MISMATCH", "timeout": "TIMEOUT", "crashed": "CRASHED", "error": "FAILED", "not_yet": "not yet"}
 NOT_OURS = ("B00.python",)  # of an interpreter
 
@@ -21,13 +23,19 @@ def group(name):
     return name.split(".")[0]
 
 
+def stated(contenders):
+    """The entry that states the bytes or operations of a row: ours first."""
+    entries = [contenders.get(OURS, {}), *contenders.values()]
+    return next((e for e in entries if e.get("bytes") or e.get("flops")), {})
+
+
 class Line:
     """One line of the table: a metric of a workload."""
 
-    def __init__(self, row, metric, limits_of_run, threads=1):
+    def __init__(self, row, metric, threads=1):
         self.threads = threads
         self.id, self.metric, self.unit = row["id"], metric, row["unit"]
-        self.contenders, self.wide, self.limits = row["contenders"], row["wide"], limits_of_run
+        self.contenders, self.rates, self.written = row["contenders"], row["rates"], row["written"]
 
     @property
     def name(self):
@@ -70,12 +78,10 @@ class Line:
 
     def of_limit(self):
         """What share of the machine's limit our time is."""
-        ours = self.contenders.get(OURS, {})
-        known = [e for e in (ours, *self.contenders.values()) if e.get("bytes") or e.get("flops")]
-        if not self.least(OURS) or not known or self.metric not in ("time", "steady"):
+        if not self.least(OURS) or self.metric not in ("time", "steady"):
             return None
-        least = limits.least_time(self.limits, known[0], self.wide)
-        return least / ours["per"] / self.least(OURS) if least else None
+        least = limits.least_time(self.rates, stated(self.contenders), self.written)
+        return least / self.contenders[OURS]["per"] / self.least(OURS) if least else None
 
     def note(self):
         notes = [f"{name}: {e['note']}" for name, e in self.contenders.items() if e.get("note") and name != "jax"]
@@ -90,7 +96,7 @@ def lines_of(result):
         metrics = []
         for entry in row["contenders"].values():
             metrics += [m for m in entry.get("metrics", {}) if m not in metrics]
-        lines += [Line(row, m, result["limits"], result["threads"]) for m in metrics or ["time"]]
+        lines += [Line(row, m, result["threads"]) for m in metrics or ["time"]]
     return lines
 
 

@@ -1,8 +1,11 @@
 """Times one workload in several contenders: all prepare, results are compared, then A B A B ... in rounds."""
+import argparse
 import os
 import statistics
 import time
 
+import figures
+import limits
 import numpy as np
 from contender import Failed, Late
 
@@ -99,8 +102,18 @@ def finish(entry):
             "rounds": [min(r) / per for r in rounds]}
 
 
-def rounds_of(contenders, entries, options):
-    """A B A B ...: one at a time, each for some seconds; who has spent its budget waits for the others."""
+def metered(machine, meters, options, best):
+    """One round of what bounds a row; `best` keeps the highest rate of each."""
+    for name in meters:
+        row = run(name, [machine], argparse.Namespace(**{**vars(options), "rounds": 1}))
+        found = limits.rate(row["contenders"][machine.name])
+        if found:
+            best[name] = max(best.get(name, 0), found)
+
+
+def rounds_of(contenders, entries, options, after):
+    """A B A B ...: one at a time, each for some seconds; who has spent its budget waits for the others. `after` ends a
+    round."""
     spent = dict.fromkeys(contenders, 0.0)
     for _ in range(options.rounds):
         for name, contender in contenders.items():
@@ -114,6 +127,7 @@ def rounds_of(contenders, entries, options):
                 continue
             add_round(entry, reply)
             spent[name] += sum(sum(s) for s in reply["samples"].values())
+        after()
 
 
 def run(name, contenders, options):
@@ -125,10 +139,13 @@ def run(name, contenders, options):
     reference = compare(entries, outputs)
     wide = any(x.dtype == np.float64 for x in outputs.get(reference, []))
     timed = {n: c for n, c in here.items() if "metrics" in entries[n] and "mismatch" not in entries[n]}
-    rounds_of(timed, entries, options)
+    machine = next((c for c in contenders if c.name == figures.MACHINE and c.name not in here), None)
+    meters = limits.meters(machine.ids, figures.stated(entries), wide) if machine and timed else []
+    rates = {}
+    rounds_of(timed, entries, options, lambda: metered(machine, meters, options, rates))
     for n, c in here.items():
         finish(entries[n])
         if "metrics" in entries[n]:
             ask(c, "release")
-    return {"id": name, "unit": next(iter(here.values())).ids[name], "reference": reference, "wide": wide,
-            "contenders": entries}
+    return {"id": name, "unit": next(iter(here.values())).ids[name], "reference": reference, "rates": rates,
+            "written": sum(x.nbytes for x in outputs.get(reference, [])), "contenders": entries}

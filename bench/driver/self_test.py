@@ -125,7 +125,7 @@ def check_report(text, said):
 
 def check_alternation(folder):
     with open(os.path.join(folder, "log")) as file:
-        check("jhttjhttjhtt" in file.read(), "rounds alternate")
+        check("jhttmjhttmjhttm" in file.read(), "rounds alternate, each with its limit")
 
 
 def check_prose_is_kept(folder):
@@ -146,8 +146,8 @@ def check_paths(folder, text):
 def check_a_silent_contender_is_given_up():
     silent = Contender("silent", [sys.executable, "-c", "import time; time.sleep(60)"], os.sched_getaffinity(0), 0.2)
     reply = rounds.ask(silent, "list")
-    row = {"id": "P.silent", "unit": "us", "wide": False, "contenders": {"silent": reply}}
-    line = figures.Line(row, "time", {})
+    row = {"id": "P.silent", "unit": "us", "rates": {}, "written": 0, "contenders": {"silent": reply}}
+    line = figures.Line(row, "time")
     check("no answer" in reply["error"] and line.trouble("silent") == "TIMEOUT", "a silent contender")
 
 

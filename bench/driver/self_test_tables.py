@@ -21,9 +21,9 @@ def entry(seconds, metric="time", **more):
 
 
 def row(name, unit="us", **contenders):
-    named = {key.replace("_", " "): value for key, value in contenders.items()}
-    about = {"reference": "jax", "revision": "r", "build": "b"}
-    return {"id": name, "unit": unit, "wide": False, "contenders": named} | about
+    named = {figures.ONE if key == "one" else key.replace("_", " "): value for key, value in contenders.items()}
+    about = {"reference": "jax", "rates": {"M.read_1k": 1e9}, "written": 0, "revision": "r", "build": "b"}
+    return {"id": name, "unit": unit, "contenders": named} | about
 
 
 def result(*rows, threads=1):
@@ -64,26 +64,36 @@ def check_targets():
 
 
 def check_limits():
-    """The best way of moving as many bytes counts, and no smaller working set stands in for a larger one."""
+    """The best way of moving as many bytes counts; a row has the meters of the nearest size, and those of copying for
+    what it writes."""
     rates = {"M.read_16k": 8, "M.read_32k": 1, "M.copy_32k": 2, "M.stream_32k": 4}
     best = limits.measured([row(name, machine=entry(1 / rate, bytes=1)) for name, rate in rates.items()])
     check(best["bandwidth"] == [[16 << 10, 8], [32 << 10, 4]], "the best bandwidth of each size")
-    check(limits.bandwidth(best, 30 << 10) == 4 and limits.bandwidth(best, 20 << 10) == 8, "the nearest size")
+    ids = [*rates, "M.fma_f32", "M.fma_f64"]
+    check(limits.meters(ids, {"bytes": 20 << 10}, False) == ["M.read_16k"], "the nearest size")
+    check(limits.meters(ids, {"flops": 1}, True) == ["M.fma_f64"], "operations of the type of the results")
+    of_32 = {name: r for name, r in rates.items() if "32k" in name} | {"M.fma_f32": 10}
+    check(limits.least_time(of_32, {"bytes": 12}, 0) == 12, "what only reads")
+    check(limits.least_time(of_32, {"bytes": 12}, 4) == 4 + 8 / 4, "what reads 8 and writes 4")
+    check(limits.least_time(of_32, {"bytes": 12}, 12) == 3, "what only writes")
+    check(limits.least_time(of_32, {"bytes": 4, "flops": 90}, 0) == 9, "the longer of both")
+    check(limits.least_time({}, {"bytes": 4}, 0) is None, "what is not measured")
 
 
 def check_targets_of_threads():
     """Two threads take 1/1.6 of the time for large work, and longer for a call."""
-    one = [row("B04.matmul_1024", telamon=entry(1.6)), row("B01.jit_scalar_add", telamon=entry(0.8))]
-    two = [row("B04.matmul_1024", telamon=entry(1.0)), row("B01.jit_scalar_add", telamon=entry(1.0))]
-    lines, single = figures.lines_of(result(*two, threads=2)), figures.lines_of(result(*one))
-    found = {(t.kind, v.name): (v.figure, v.met) for t, all_of_it in targets.verdicts(lines, single) for v in all_of_it}
+    rows = [row("B04.matmul_1024", telamon=entry(1.0), one=entry(1.6)),
+            row("B01.jit_scalar_add", telamon=entry(1.0), one=entry(0.8))]
+    lines = figures.lines_of(result(*rows, threads=2))
+    found = {(t.kind, v.name): (v.figure, v.met) for t, all_of_it in targets.verdicts(lines) for v in all_of_it}
     check(found["threads", "B04.matmul_1024"] == (0.8, False), "the efficiency of threads")
     check(found["speedup", "B01.jit_scalar_add"] == (0.8, False), "threads in the way")
-    check("threads" not in {t.kind for t, _ in targets.verdicts(single)}, "one thread has no efficiency")
+    check("threads" not in {t.kind for t, _ in targets.verdicts(figures.lines_of(result(*rows)))}, "one thread has no efficiency")
+    check(targets.of_threads("B17.jit_struct") and not targets.of_threads("B14.sort"), "who is timed with one thread, too")
 
 
 def check_table_of_targets():
-    text = "\n".join(report.targets_table(figures.lines_of(result(*some_rows())), []))
+    text = "\n".join(report.targets_table(figures.lines_of(result(*some_rows()))))
     order = [text.index(x) for x in ("Compiling n", "Large elementwise", "Vector functions", "Gather", "Cached call")]
     check(order == sorted(order), "the furthest off on top, then what is not measured, then what is met")
     check("**missed** in 1 of 2 | B16.compile_1000 total 240 ms | B16.compile_100 total 14 ms |" in text, "both")

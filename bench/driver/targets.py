@@ -6,7 +6,7 @@ measures each of them by a figure that must be at least, or at most, the bound:
     ratio     the least time of the best of `against` over ours: above 1 we are ahead            at least
     limit     the share of what the machine can do                                               at least
     call      our least time without a cached call (CALL), over that of the best by hand         at most
-    speedup   our least time with one thread over that with these                                at least
+    speedup   our least time with one thread, in the same rounds, over that with these           at least
     threads   the same, over the number of threads                                               at least
 Against hand-written C++ that may contract or reassociate stands Telamon with {.contract = true}. Not here, since no row
 measures it: memory, and the size of the static tool.
@@ -18,6 +18,7 @@ import figures
 
 CALL = "B01.jit_scalar_add"  # a cached jit call that does nothing
 HAND = (figures.HAND, *figures.FREE_HAND)
+OF_THREADS = ("speedup", "threads")
 LIBRARIES = ("jax", "numpy", "torch", "mlx", "drjit")
 
 
@@ -97,17 +98,15 @@ def best_ratio(line, against):
     return min((r for r in ratios if r is not None), default=None)
 
 
-def speedup(line, single):
-    """Over one thread, or None."""
-    other = single.get(line.name)
-    one, ours = other and other.least(figures.OURS), line.least(figures.OURS)
-    return one / ours if one and ours else None
+def of_threads(name):
+    """Whether a workload is timed with one thread, too, where others have several."""
+    return any(t.kind in OF_THREADS and re.fullmatch(t.lines, name) for t in TARGETS)
 
 
-def figure_of(target, line, by_name, single):
+def figure_of(target, line, by_name):
     """The number that is compared with the bound, or None."""
-    if target.kind in ("speedup", "threads"):
-        times = speedup(line, single)
+    if target.kind in OF_THREADS:
+        times = line.ratio(figures.ONE)
         return times and times / (line.threads if target.kind == "threads" else 1)
     if target.kind == "time":
         return line.least(figures.OURS)
@@ -122,9 +121,9 @@ def figure_of(target, line, by_name, single):
     return max(ours - call.least(figures.OURS), 0) / hand[0]
 
 
-def verdict(target, line, by_name, single):
+def verdict(target, line, by_name):
     bound = target.bound(int(re.search(r"(\d+)\D*$", line.id)[1])) if callable(target.bound) else target.bound
-    figure = figure_of(target, line, by_name, single)
+    figure = figure_of(target, line, by_name)
     if figure is None:
         return Verdict(line.name, None, "", False, 0)
     at_most = target.kind in ("time", "call")
@@ -132,16 +131,16 @@ def verdict(target, line, by_name, single):
     return Verdict(line.name, figure, line.unit if target.kind == "time" else "", worse <= 1, worse)
 
 
-def verdicts(lines, single=()):
+def verdicts(lines):
     """[(target, its verdicts, the worst first)], the targets that are missed by most first, then those unmeasured.
-    Those of threads only if these lines are of several; then `single` are the lines of one thread."""
-    several, single = any(line.threads > 1 for line in lines), {line.name: line for line in single}
+    Those of threads only if these lines are of several."""
+    several = any(line.threads > 1 for line in lines)
     by_name = {line.name: line for line in lines}
     out = []
     for target in TARGETS:
-        if target.kind in ("speedup", "threads") and not several:
+        if target.kind in OF_THREADS and not several:
             continue
-        found = [verdict(target, line, by_name, single) for line in lines if re.fullmatch(target.lines, line.name)]
+        found = [verdict(target, line, by_name) for line in lines if re.fullmatch(target.lines, line.name)]
         out.append((target, sorted(found, key=lambda v: -v.worse)))
 
     def rank(pair):

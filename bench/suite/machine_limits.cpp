@@ -177,12 +177,12 @@ Case fma(std::size_t lanes) {
 
 struct RegisterSizes {
   RegisterSizes() {
-    for (const std::size_t size : {32, 256, 2048, 16384, 32768, 65536, 131072}) {
+    for (std::size_t size = 16; size <= 131072; size *= 2) {
       Register("M.read_" + std::to_string(size) + "k", "us", [size] { return read(size); });
       Register("M.copy_" + std::to_string(size) + "k", "us",
                [size] { return copy(size, copy_all); });
 #ifdef __SSE2__
-      if (size >= 2048)  // less lies in caches
+      if (size >= 1024)  // less lies in caches
         Register("M.stream_" + std::to_string(size) + "k", "us",
                  [size] { return copy(size, stream_all); });
 #endif
