@@ -98,6 +98,27 @@ TEST_F(ThreadPool, UsesMoreThanOneThread) {
   FAIL() << "no loop ran on two threads";
 }
 
+// What a thread left in its caches in one loop it should find there in the next.
+TEST_F(ThreadPool, GivesEachThreadNeighbouringChunks) {
+  set_num_threads(2);
+  const auto caller = std::this_thread::get_id();
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    std::atomic<int> others_first{-1};
+    parallel_for(8, [&](std::int64_t chunk) {
+      int none = -1;
+      if (std::this_thread::get_id() != caller)
+        others_first.compare_exchange_strong(none, static_cast<int>(chunk));
+      // The caller goes on when the other has begun, or will not.
+      const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+      while (others_first < 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    });
+    // It came while the caller was at its own share.
+    if (others_first == 4) return;
+    ASSERT_TRUE(others_first == -1 || others_first > 4) << others_first;
+  }
+  FAIL() << "no loop ran on two threads";
+}
+
 TEST_F(ThreadPool, RethrowsTheFirstExceptionAndStaysUsable) {
   for (int threads : {1, 4}) {
     set_num_threads(threads);
