@@ -106,6 +106,24 @@ void prefetch(const Block& block, std::int64_t i) {
   if (block.offsets[ahead] >= 0) __builtin_prefetch(block.operand + block.offsets[ahead]);
 }
 
+/// Calls visit(operand, slice) for the windows that are not dropped. They are listed first: which ones are
+/// is data, and where a thread has a part of the operand about as many are as are not.
+template <class Visit>
+void for_each_inside(const Block& block, const Visit& visit) {
+  std::int32_t inside[kBlock + kAhead];
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < block.n; ++i) {
+    inside[count] = static_cast<std::int32_t>(i);
+    count += block.offsets[i] >= 0 ? 1 : 0;
+  }
+  if (count == 0) return;
+  std::fill_n(inside + count, kAhead, inside[count - 1]);
+  for (std::int64_t i = 0; i < count; ++i) {
+    __builtin_prefetch(block.operand + block.offsets[inside[i + kAhead]]);
+    visit(block.operand + block.offsets[inside[i]], block.slices + inside[i] * block.slice_stride);
+  }
+}
+
 // ---- Windows of adjacent elements ----------------------------------------------------------------
 
 /// n bytes, of which there are few in general.
@@ -166,10 +184,7 @@ void dense_replace(const Loop& loop, const Block& b) {
   if (loop.window.empty())
     return with_size(loop.size, [&]<int kSize> { replace_elements<kSize>(b); });
   const std::int64_t bytes = loop.elements * loop.size;
-  for (std::int64_t i = 0; i < b.n; ++i) {
-    if (b.offsets[i] >= 0)
-      copy_bytes(b.operand + b.offsets[i], b.slices + i * b.slice_stride, bytes);
-  }
+  for_each_inside(b, [&](char* to, const char* from) { copy_bytes(to, from, bytes); });
 }
 
 struct Adder {
@@ -191,18 +206,14 @@ struct Adder {
 void dense_add(const Loop& loop, const Block& b, const Adder& add) {
   if (loop.window.empty() && add.elements != nullptr)
     return add.elements(b.n, b.offsets, b.operand, b.slices, b.slice_stride);
-  for (std::int64_t i = 0; i < b.n; ++i) {
-    prefetch(b, i);
-    if (b.offsets[i] < 0) continue;
-    char* to = b.operand + b.offsets[i];
-    const char* from = b.slices + i * b.slice_stride;
+  for_each_inside(b, [&](char* to, const char* from) {
     if (add.elements == nullptr) {
       add.run(loop.elements, to, loop.size, from, loop.size);
     } else {
       const char* operands[] = {to, from};
       add.kernel.loop(loop.elements, operands, to, nullptr);
     }
-  }
+  });
 }
 
 // ---- Other windows -------------------------------------------------------------------------------
