@@ -186,7 +186,7 @@ class Reorder {
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
       const Eqn& eqn = jaxpr_.eqns()[e];
       if (vanish_.contains(static_cast<int>(e))) {
-        renamed_.push(in_order_.at(eqn.inputs[0].var()));
+        renamed_.push(operand(eqn.inputs[0], eqn.params.as<TransposeParams>().permutation));
         continue;
       }
       renamed_.push(b_.add_eqn(*eqn.primitive, detail::map_jaxprs(eqn.params, reorder, changed),

@@ -308,6 +308,31 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
   }
 }
 
+// What one pass does away with, another one must be able to meet.
+TEST(Switches, LONG_LeaveOutAnyOneOfWhatOthersShow) {
+  for (const std::string_view word : detail::environment_words("TELAMON_DISABLE")) {
+    for (const auto& [other, example] : examples()) {
+      SCOPED_TRACE(std::string(other) + " without " + std::string(word));
+      check(example.f, example.inputs, -1, 1e3,
+            {.contract = false, .name = "left_out", .disabled = {std::string(word)}});
+    }
+  }
+}
+
+// As products of batches make them.
+TEST(Switches, LeaveTransposesThatMoveNothing) {
+  const Program f = [](std::span<const Array> x) {
+    DotDimensionNumbers dn;
+    dn.lhs_contracting = {3};
+    dn.rhs_contracting = {2};
+    dn.lhs_batch = {0, 1};
+    dn.rhs_batch = {1, 0};
+    return Arrays{lax::dot_general(x[0], x[1], dn)};
+  };
+  check(f, {uniform({2, 3, 4, 5}, DType::f32), uniform({3, 2, 5}, DType::f32)}, -1, 1e3,
+        {.contract = false, .name = "left_out", .disabled = {"simplify"}});
+}
+
 TEST(Switches, AreNamedInTheDocumentation) {
   std::ifstream file(std::string(TELAMON_SOURCE_DIR) + "/docs/how-to/environment.md");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
