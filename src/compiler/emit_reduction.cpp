@@ -19,7 +19,9 @@ namespace compiler {
 namespace {
 
 constexpr std::int64_t kMaxParts = 64;
-constexpr std::int64_t kRowUnit = 8;      // of rows: whole passes over a tile of columns
+constexpr std::int64_t kLeastPart =
+    384;                              // cycles for a partial result: one thread folds all of these
+constexpr std::int64_t kRowUnit = 8;  // of rows: whole passes over a tile of columns
 constexpr std::int64_t kPartUnit = 1024;  // of the last dimension: whole blocks of any lane count
 
 }  // namespace
@@ -52,7 +54,8 @@ std::optional<FoldParts> FoldParts::of(const Kernel& k, const std::vector<FoldDi
     out.dim = d;
   }
   if (largest == 0) return {};
-  const std::int64_t each = (largest + wanted - 1) / wanted;
+  std::int64_t each = (largest + wanted - 1) / wanted;
+  if (results > 1) each = std::max(each, kLeastPart / cost);
   const std::int64_t unit = out.dim + 1 == dims.size() ? kPartUnit
                             : each >= 2 * kRowUnit     ? kRowUnit
                                                        : 1;
