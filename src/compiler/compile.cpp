@@ -30,6 +30,7 @@
 #include "core/log.hpp"
 #include "runtime/history.hpp"
 #include "runtime/profile.hpp"
+#include "telamon/detail/text.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -47,7 +48,7 @@ class Compilation {
   enum class Voice : std::uint8_t { normal, silent };  // silent: neither logs, spans nor dumps
   explicit Compilation(const runtime::CompileOptions& options, Voice voice = Voice::normal)
       : options_(options),
-        name_(options.name.empty() ? "program" : options.name),
+        name_(options.name.empty() ? "program" : detail::one_line(options.name)),
         silent_(voice == Voice::silent) {
     last_ = std::chrono::steady_clock::now();
     if (silent_) return;

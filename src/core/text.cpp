@@ -42,6 +42,16 @@ bool is_word_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+// Control characters by their escapes.
+void append_visible(std::string& out, char c) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(c);
+  if (c == '\n') out += "\\n";
+  else if (c == '\t') out += "\\t";
+  else if (byte < 0x20 || byte == 0x7f) ((out += "\\x") += kHex[byte >> 4]) += kHex[byte & 15];
+  else out += c;
+}
+
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -56,17 +66,18 @@ void append_float(std::string& out, double value) { append_floating(out, value);
 void append_float(std::string& out, float value) { append_floating(out, value); }
 
 void append_quoted(std::string& out, std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
   out += '\'';
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\'' || c == '\\') (out += '\\') += c;
-    else if (c == '\n') out += "\\n";
-    else if (c == '\t') out += "\\t";
-    else if (byte < 0x20 || byte == 0x7f) ((out += "\\x") += kHex[byte >> 4]) += kHex[byte & 15];
-    else out += c;
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') out += '\\';
+    append_visible(out, c);
   }
   out += '\'';
+}
+
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (const char c : text) append_visible(out, c);
+  return out;
 }
 
 std::string type_name(const char* mangled) {

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "compiler/support.hpp"
+#include "telamon/jit.hpp"
 #include "telamon/numpy.hpp"
 
 namespace telamon::testing {
@@ -145,6 +146,40 @@ TEST(Observability, SaysOnceWhichWordsDoNotExist) {
                                 "'; it knows simplify, cse, "));
   }
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+}
+
+TEST(Observability, NamesOfSeveralLinesTakeOneLineInPerfMaps) {
+  const std::string path = "/tmp/perf-" + std::to_string(getpid()) + ".map";
+  std::filesystem::remove(path);
+  {
+    const Variable map("TELAMON_PERF_MAP", "1");
+    compile_example({.contract = false,
+                     .name = "two words\nof\t\x01"
+                             "f",
+                     .disabled = {}});
+  }
+  std::ifstream file(path);
+  std::string line;
+  int lines = 0;
+  for (; std::getline(file, line); ++lines)
+    EXPECT_THAT(line, ::testing::HasSubstr(" telamon:two_words\\nof\\t\\x01f")) << line;
+  EXPECT_GE(lines, 1);
+  std::filesystem::remove(path);
+}
+
+TEST(Observability, NamesOfSeveralLinesTakeOneLineInTheLog) {
+  ::testing::internal::CaptureStderr();
+  {
+    const Variable log("TELAMON_LOG", "jit,compile,cache");
+    compile_example({.contract = false, .name = "two\nlines", .disabled = {}});
+    jit([](Array x) { return sin(x) + 1.0; }, {.name = "two\nlines"})(ones({3}));
+  }
+  compile_example();  // reads the settings anew
+  std::istringstream text(::testing::internal::GetCapturedStderr());
+  int lines = 0;
+  for (std::string line; std::getline(text, line); ++lines)
+    EXPECT_THAT(line, ::testing::StartsWith("[telamon "));
+  EXPECT_GT(lines, 3);
 }
 
 TEST(Observability, PerfMapNamesKernelsAndPrograms) {

@@ -21,6 +21,8 @@ TELAMON_API void append_float(std::string& out, double value);
 TELAMON_API void append_float(std::string& out, float value);
 /// 'text' with \n, \t, \\, \' and \xNN escapes.
 TELAMON_API void append_quoted(std::string& out, std::string_view text);
+/// The text with \n, \t and \xNN in place of control characters: it is part of one line.
+TELAMON_API std::string one_line(std::string_view text);
 /// The name of a C++ type, demangled.
 TELAMON_API std::string type_name(const char* mangled);
 
