@@ -129,12 +129,71 @@ std::vector<int> Fuser::order_by(const Choose& choose) const {
   return out;
 }
 
+std::map<Var, std::vector<int>> Fuser::readers_of_inputs() const {
+  std::map<Var, std::vector<int>> readers;
+  for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
+    for (const Atom& a : eqn(e).inputs) {
+      if (a.is_var() && producer(a) < 0) readers[a.var()].push_back(static_cast<int>(e));
+    }
+  }
+  return readers;
+}
+
+std::set<int> Fuser::others_first(int k, const std::vector<int>& readers) const {
+  std::set<int> others;
+  bool takes_part = false;
+  for (const int e : readers) {
+    // Another name for the same memory may be read at any time.
+    const Form f = form(e);
+    if (f == Form::barrier || (f == Form::reshape && in_memory_[static_cast<std::size_t>(e)]))
+      return {};
+    for (const int reader : where_[static_cast<std::size_t>(e)]) {
+      takes_part = takes_part || reader == k;
+      if (reader == k) continue;
+      if (reach_.reaches(k, reader)) return {};
+      others.insert(reader);
+    }
+  }
+  return takes_part ? others : std::set<int>{};
+}
+
+bool Fuser::wait_for_readers() {
+  bool waits = false;
+  const auto readers = readers_of_inputs();
+  std::map<int, Var> results;  // of clusters that are loops, one of each
+  for (const Atom& out : jaxpr_.outs()) {
+    const int p = producer(out);
+    if (p < 0 || where_[static_cast<std::size_t>(p)].empty()) continue;
+    if (const int k = cluster_of(p); cluster(k).form == Form::element)
+      results.emplace(k, out.var());
+  }
+  std::set<int> chosen;
+  for (const auto& [input, eqns] : readers) {
+    for (const int e : eqns) {
+      for (const int k : where_[static_cast<std::size_t>(e)]) {
+        const auto result = results.find(k);
+        if (result == results.end() || chosen.contains(k)) continue;
+        const Aval &from = jaxpr_.aval(input), &to = jaxpr_.aval(result->second);
+        if (!(from.shape == to.shape) || from.dtype != to.dtype) continue;
+        const std::set<int> others = others_first(k, eqns);
+        for (const int other : others) add_feed(other, k);
+        if (!others.empty()) chosen.insert(k);
+        waits = waits || !others.empty();
+      }
+    }
+  }
+  return waits;
+}
+
 // The order of the program, unless one that prefers what frees memory needs much less of it.
 std::vector<Cluster> Fuser::ordered() {
   constexpr std::size_t kMostClusters = 1000;
   constexpr std::int64_t kMuch = 1 << 20;
   using Ready = std::set<std::pair<int, int>>;
-  std::vector<int> order = order_by([](const Ready& ready) { return ready.begin(); });
+  const auto as_written = [&] {
+    return order_by([](const Ready& ready) { return ready.begin(); });
+  };
+  std::vector<int> order = as_written();
   if (clusters_.size() <= kMostClusters) {
     const Storage start = storage();
     const auto peak = [&](const std::vector<int>& by) {
@@ -143,6 +202,16 @@ std::vector<Cluster> Fuser::ordered() {
       for (const int k : by) most = std::max(most, s.run(k));
       return most;
     };
+    std::vector<std::set<int>> feeds;
+    for (const Cluster& c : clusters_) feeds.push_back(c.feeds);
+    if (options_.in_place && wait_for_readers()) {
+      std::vector<int> waiting = as_written();
+      if (peak(waiting) <= peak(order)) {
+        order = std::move(waiting);
+      } else {
+        for (std::size_t k = 0; k < clusters_.size(); ++k) clusters_[k].feeds = feeds[k];
+      }
+    }
     if (const std::int64_t most = peak(order); most >= kMuch) {
       Storage now = start;
       std::vector<int> frugal = order_by([&](const Ready& ready) {

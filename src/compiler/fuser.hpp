@@ -147,6 +147,13 @@ class Fuser {
   template <class Choose>
   std::vector<int> order_by(const Choose& choose) const;
   std::vector<Cluster> ordered();
+  // The equations that read each input of the program.
+  std::map<Var, std::vector<int>> readers_of_inputs() const;
+  // The clusters of these equations besides k; none where k is not among them, or one must follow it.
+  std::set<int> others_first(int k, const std::vector<int>& readers) const;
+  // Lets loops that could write results over inputs wait for whatever else reads these: the inputs may
+  // be donated. False where no loop has to wait.
+  bool wait_for_readers();
 
   const Jaxpr& jaxpr_;
   const PlanOptions& options_;

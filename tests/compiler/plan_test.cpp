@@ -69,6 +69,31 @@ TEST(Donation, GivesTheArgumentsMemoryToAResult) {
   EXPECT_THROW(donated.to_vector<float>(), DonatedBufferError);  // its memory is the result's now
 }
 
+TEST(Donation, OfWhatAnotherResultReadsWaitsForThat) {
+  const auto step = [](std::span<const Array> x) { return lax::sub(x[0], lax::mul(x[1], x[1])); };
+  const auto loss = [](std::span<const Array> x) {
+    return lax::reduce_sum(lax::mul(x[0], x[1]), {0});
+  };
+  const auto both = [](std::span<const Array> x) {
+    return Arrays{lax::rev(x[0], {0}), lax::sub(x[0], x[1]), lax::mul(x[0], x[1])};
+  };
+  const Program programs[] = {[&](std::span<const Array> x) { return Arrays{step(x), loss(x)}; },
+                              [&](std::span<const Array> x) { return Arrays{loss(x), step(x)}; },
+                              both};
+  for (const Program& f : programs) {
+    const Array g = uniform({1000}, DType::f32);
+    const auto fresh = [] {
+      return lax::convert_element_type(uniform({1000}, DType::f64, -2, 2, 2), DType::f32);
+    };
+    const auto executable = compile(stage(f, {fresh(), g}));
+    const Arrays want = execute(executable, {fresh(), g});
+    const Array w = fresh();
+    const Arrays got = execute(executable, {w, g}, {true, false});
+    for (std::size_t i = 0; i < want.size(); ++i) expect_equal(got[i], want[i], 0, "donated");
+    EXPECT_THROW(w.to_vector<float>(), DonatedBufferError);
+  }
+}
+
 TEST(Donation, IsNotUsedWhereTheArgumentIsStillRead) {
   // The reversal reads the argument at other places than it writes.
   const Program f = [](std::span<const Array> x) {
