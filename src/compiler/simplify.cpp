@@ -208,6 +208,12 @@ std::optional<Atom> fold_nothing(Simplifier&, const Eqn& e, const Aval&) {
   if (e.params.as<AxesParams>().axes.empty()) return e.inputs[0];
   return std::nullopt;
 }
+// Over axes of length 1: nothing is combined.
+std::optional<Atom> fold_of_one(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Aval& in = s.aval(e.inputs[0]);
+  if (in.size() != out.size() || in.size() == 0) return std::nullopt;
+  return s.make(reshape_p, ReshapeParams{out.shape}, {e.inputs[0]}, out);
+}
 // The largest of equal numbers is that number. Sums of floats are left alone: n additions of x round
 // otherwise than n * x.
 std::optional<Atom> reduction_of_repeated(Simplifier& s, const Eqn& e, const Aval& out) {
@@ -273,6 +279,10 @@ const std::vector<Entry>& rules() {
       {&reduce_max_p, fold_nothing},
       {&reduce_min_p, fold_nothing},
       {&reduce_prod_p, fold_nothing},
+      {&reduce_sum_p, fold_of_one},
+      {&reduce_max_p, fold_of_one},
+      {&reduce_min_p, fold_of_one},
+      {&reduce_prod_p, fold_of_one},
       {&reduce_max_p, reduction_of_repeated},
       {&reduce_min_p, reduction_of_repeated},
       {&reduce_and_p, reduction_of_repeated},

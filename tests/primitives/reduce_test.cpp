@@ -22,6 +22,24 @@ Example on(const Primitive<P>& primitive, const P& params, const Shape& shape,
                   .linear = std::move(linear)});
 }
 
+TEST(ReduceSum, OfNegativeZerosIsZeroUnlessThereIsOne) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16}) {
+    for (const std::int64_t n : {1, 2, 3, 7, 16, 1000}) {
+      const Array x = full({n, 3}, -0.0, dtype), zero = full({}, -0.0, dtype);
+      const auto columns = [](Array v) { return sum(v, {.axes = {0}}); };
+      const auto rows = [](Array v) { return sum(transpose(v), {.axes = {1}}); };
+      const auto repeated = [n](Array v) { return sum(broadcast_to(v, {n})); };
+      for (const Array& y : {columns(x), jit(columns)(x), rows(x), jit(rows)(x), repeated(zero),
+                             jit(repeated)(zero)}) {
+        for (const double v : y.astype(DType::f64).reshape({-1}).to_vector<double>()) {
+          EXPECT_EQ(v, 0);
+          EXPECT_EQ(std::signbit(v), n == 1) << n << " " << y.aval().to_string();
+        }
+      }
+    }
+  }
+}
+
 struct Folding {
   const Primitive<AxesParams>* primitive;
   double start;

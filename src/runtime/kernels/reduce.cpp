@@ -222,6 +222,19 @@ void write_identity(ReduceOp op, const View& out) {
   run_convert(contiguous_view(&value, DType::f64, Shape{}), out);
 }
 
+template <class T>
+void add_zero(const View& x) {
+  T* const values = reinterpret_cast<T*>(x.data);
+  const std::int64_t n = x.shape.num_elements();
+  for (std::int64_t i = 0; i < n; ++i) values[i] += T{0};
+}
+/// Sums begin with 0, so those of zeros are 0, whatever the signs. The loops begin with an element.
+void begin_with_zero(ReduceOp op, const View& out) {
+  if (op != ReduceOp::sum) return;
+  if (out.dtype == DType::f32) add_zero<float>(out);
+  if (out.dtype == DType::f64) add_zero<double>(out);
+}
+
 bool is_small_float(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
 }  // namespace
@@ -252,9 +265,12 @@ void run_reduce(ReduceOp op, const View& in, const Shape& axes, const View& out)
   if (!is_contiguous(in)) {
     const Temporary copy(in.shape, in.dtype);
     run_copy(in, copy.view());
-    return fold_parallel(fold, merged_dims(copy.view(), axes), copy.data(), out.data);
+    fold_parallel(fold, merged_dims(copy.view(), axes), copy.data(), out.data);
+  } else {
+    fold_parallel(fold, merged_dims(in, axes), in.data, out.data);
   }
-  fold_parallel(fold, merged_dims(in, axes), in.data, out.data);
+  // A sum of one number is that number.
+  if (in.shape.num_elements() > out.shape.num_elements()) begin_with_zero(op, out);
 }
 
 }  // namespace kernels
