@@ -126,8 +126,8 @@ std::optional<int> environment_number(const char* variable, int least, int most)
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size() && number >= least && number <= most)
     return number;
-  ignore_environment(variable, "it takes a number from " + std::to_string(least) +
-                                   (most == INT_MAX ? " on" : " to " + std::to_string(most)));
+  ignore_environment(variable, "it takes a whole number from " + std::to_string(least) + " to " +
+                                   std::to_string(most));
   return std::nullopt;
 }
 
