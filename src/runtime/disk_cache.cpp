@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,6 +64,10 @@ class Descriptor {
     if (fd_ >= 0) ::close(fd_);
   }
   Descriptor(Descriptor&& o) noexcept : fd_(std::exchange(o.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& o) noexcept {
+    std::swap(fd_, o.fd_);
+    return *this;
+  }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   explicit operator bool() const { return fd_ >= 0; }
@@ -176,14 +181,11 @@ bool read_all(int fd, char* to, std::size_t size) {
   return true;
 }
 
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
+/// A write beyond the limit on the size of files (ulimit -f) would end the process with SIGXFSZ.
+bool may_write(std::uint64_t size) {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+         size <= limit.rlim_cur;
 }
 
 enum class Found { whole, absent, damaged };
@@ -237,6 +239,74 @@ void for_each_file(const Descriptor& folder, F&& f) {
 void remove(const Descriptor& folder, const std::string& name) {
   ::unlinkat(folder.get(), name.c_str(), 0);
 }
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+/// A file on its way into the folder. It has no name before it is whole where the file system knows such
+/// files: a process that is killed leaves nothing then. Elsewhere it has a temporary one.
+class Writing {
+ public:
+  explicit Writing(const Descriptor& folder) : folder_(folder), file_(unnamed(folder)) {
+    if (file_) return;
+    file_ = Descriptor(::openat(folder.get(), temporary_.c_str(),
+                                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    named_ = static_cast<bool>(file_);
+  }
+  ~Writing() {
+    if (named_) remove(folder_, temporary_);
+  }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+  explicit operator bool() const { return static_cast<bool>(file_); }
+
+  bool add(std::string_view bytes) { return write_all(file_.get(), bytes); }
+  /// From now on it is in the folder, in place of another of this name.
+  bool finish(const std::string& name) {
+    if (!named_) {
+      if (link_as(name)) return close();
+      if (errno != EEXIST || !link_as(temporary_)) return false;
+      named_ = true;
+    }
+    // Some file systems say only when it is closed that there was no room.
+    if (!close() || ::renameat(folder_.get(), temporary_.c_str(), folder_.get(), name.c_str()) != 0)
+      return false;
+    named_ = false;
+    return true;
+  }
+
+ private:
+  static Descriptor unnamed(const Descriptor& folder) {
+#if defined(O_TMPFILE)
+    // What has no name gets one by way of /proc.
+    if (::access("/proc/self/fd", X_OK) == 0)
+      return Descriptor(::openat(folder.get(), ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600));
+#endif
+    return Descriptor(-1);
+  }
+  static std::string temporary_name() {
+    static std::atomic<unsigned> serial{0};
+    return std::string(kTemporary) + std::to_string(::getpid()) + "-" +
+           std::to_string(serial.fetch_add(1)) + "-" + std::to_string(std::clock());
+  }
+  bool link_as(const std::string& name) {
+    const std::string path = "/proc/self/fd/" + std::to_string(file_.get());
+    return ::linkat(AT_FDCWD, path.c_str(), folder_.get(), name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+  }
+  bool close() { return ::close(file_.release()) == 0; }
+
+  const Descriptor& folder_;
+  Descriptor file_;
+  const std::string temporary_ = temporary_name();
+  bool named_ = false;  // there is a file under the temporary name
+};
 
 void trim(const Descriptor& folder) {
   live.written = 0;
@@ -316,29 +386,20 @@ void store(const Key& key, std::string_view bytes) {
   const std::int64_t most = bound();
   const auto size = static_cast<std::int64_t>(sizeof(Header) + bytes.size());
   if (!folder || size > most / 4) return;
+  if (!may_write(static_cast<std::uint64_t>(size)))
+    return fail("cannot write " + name_of(key), EFBIG);
 
-  static std::atomic<unsigned> serial{0};
-  const std::string temporary = std::string(kTemporary) + std::to_string(::getpid()) + "-" +
-                                std::to_string(serial.fetch_add(1)) + "-" +
-                                std::to_string(std::clock());
-  Descriptor file(::openat(folder.get(), temporary.c_str(),
-                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file) return fail("cannot write " + temporary, errno);
+  Writing writing(folder);
+  if (!writing) return fail("cannot write to " + disk_cache::folder(), errno);
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.key = key;
   header.size = bytes.size();
   header.checksum = checksum(header, bytes);
   const std::string_view head(reinterpret_cast<const char*>(&header), sizeof header);
-  const bool written = write_all(file.get(), head) && write_all(file.get(), bytes);
-  // Some file systems say only when it is closed that there was no room.
-  int error = written ? 0 : errno != 0 ? errno : EIO;
-  if (::close(file.release()) != 0 && error == 0) error = errno;
   const std::string name = name_of(key);
-  if (error != 0 || ::renameat(folder.get(), temporary.c_str(), folder.get(), name.c_str()) != 0) {
-    fail("cannot write " + name, error != 0 ? error : errno);
-    return remove(folder, temporary);
-  }
+  if (!writing.add(head) || !writing.add(bytes) || !writing.finish(name))
+    return fail("cannot write " + name, errno != 0 ? errno : EIO);
   count(live.stores);
   log("stored " + name + ", " + std::to_string(size) + " bytes");
   // Looking through the folder takes as long as a small compilation: processes that store little do it

@@ -1,7 +1,7 @@
 // Files by key, shared with other processes: the store below telamon/disk_cache.hpp.
 //
-// A file is a header with a checksum and the bytes. It is written under a temporary name and renamed,
-// so a reader meets whole files only, whoever is killed when. Nothing here throws: what does not work
+// A file is a header with a checksum and the bytes. It is written without a name, or under a temporary
+// one, so a reader meets whole files only, whoever is killed when. Nothing here throws: what does not work
 // is counted, logged with TELAMON_LOG=cache, and as good as absent.
 #pragma once
 

@@ -2,6 +2,7 @@
 // cannot be used, writers die and processes meet.
 #include "runtime/disk_cache.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -224,7 +225,6 @@ TEST(DiskCache, LeavesNothingBehindWhereThereIsNoRoom) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {  // a limit on the size of files is a disk that is full
-    signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{1000, 1000};
     setrlimit(RLIMIT_FSIZE, &limit);
     const CacheChanges changes;
@@ -316,6 +316,28 @@ TEST(DiskCache, SurvivesWritersThatAreKilled) {
   int temporary = 0;
   for (const auto& file : folder.files()) temporary += is_temporary(file);
   EXPECT_EQ(temporary, 1);
+}
+
+TEST(DiskCache, HasNothingOfWritersThatAreKilledWhileTheyWrite) {
+  const CacheFolder folder;
+  cache::store(key(1), text(1));
+  const int file = ::open(folder.path().c_str(), O_WRONLY | O_TMPFILE, 0600);
+  if (file < 0) GTEST_SKIP() << "files have names from the start here";
+  ::close(file);
+  const std::string large = text(2, 100 << 20);
+  for (int milliseconds : {2, 5, 10, 15}) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      for (int n = 2;; ++n) cache::store(key(n), large);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    for (const auto& left : folder.files())
+      EXPECT_TRUE(left.filename().string().ends_with(".tlc")) << left;
+  }
 }
 
 TEST(DiskCache, IsSharedByProcesses) {
