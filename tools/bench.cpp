@@ -29,8 +29,16 @@ double microseconds_since(Clock::time_point start) {
 
 struct Timings {
   double trace_us = 0, compile_us = 0, first_call_us = 0, min_ns = 0, median_ns = 0;
+  bool from_disk = false;  // the program was found in the disk cache
   std::size_t runs = 0;
 };
+
+// Machine code that came from elsewhere has not been generated.
+bool came_from_disk(const tl::ExecutableInfo& info) {
+  return info.backend == "llvm" &&
+         std::none_of(info.passes.begin(), info.passes.end(),
+                      [](const tl::PassTime& p) { return p.name == "codegen"; });
+}
 
 Timings measure(const ProgramFile& file, const Options& o) {
   const Arrays inputs = example_inputs(file, o.transform, o.batch);
@@ -44,7 +52,9 @@ Timings measure(const ProgramFile& file, const Options& o) {
   const auto first_start = Clock::now();
   Arrays results = jitted(inputs);
   t.first_call_us = microseconds_since(first_start);
-  t.compile_us = tl::last_executable().microseconds();
+  const tl::ExecutableInfo executable = tl::last_executable();
+  t.compile_us = executable.microseconds();
+  t.from_disk = came_from_disk(executable);
   std::vector<double> times;
   const auto start = Clock::now();
   while (times.size() < 5 || microseconds_since(start) < o.seconds * 1e6) {
@@ -71,6 +81,7 @@ int bench(const Options& o) {
                         {"threads", o.threads},
                         {"trace_us", t.trace_us},
                         {"compile_us", t.compile_us},
+                        {"from_disk_cache", t.from_disk},
                         {"first_call_us", t.first_call_us},
                         {"min_ns", t.min_ns},
                         {"median_ns", t.median_ns},
@@ -79,9 +90,11 @@ int bench(const Options& o) {
                 << '\n';
     } else {
       std::printf(
-          "%s\n  trace %.0f us, compile %.0f us, first call %.0f us\n  min %.0f ns, median %.0f ns "
+          "%s\n  trace %.0f us, compile %.0f us%s, first call %.0f us\n  min %.0f ns, median %.0f "
+          "ns "
           "over %zu calls\n",
           display_name(file.program.name(), o.transform).c_str(), t.trace_us, t.compile_us,
+          t.from_disk ? " (found in the disk cache; TELAMON_CACHE_DIR=none compiles it)" : "",
           t.first_call_us, t.min_ns, t.median_ns, t.runs);
     }
   }
