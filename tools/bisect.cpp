@@ -1,6 +1,8 @@
 // telamon bisect: the first pass or the optimisation after which a program computes something else.
 #include <iostream>
 #include <optional>
+#include <span>
+#include <string_view>
 
 #include "commands.hpp"
 #include "compiler/bisect.hpp"
@@ -19,20 +21,47 @@ struct Options {
   bool all = false;
 };
 
-// For bare programs: numbers that are all different, since ones hide most mistakes.
-Arrays varied_inputs(const ProgramFile& file, const Options& o) {
-  if (!o.input.empty()) return load_inputs(o.input);
-  Arrays inputs = example_inputs(file, o.transform, o.batch);
-  if (file.inputs) return inputs;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const tl::Aval aval = inputs[i].aval();
-    if (!tl::is_float(aval.dtype)) continue;
+// What bare programs are tried with. An element of an input is made from its wave: sin(element + 5 input),
+// a number in [-1, 1] unlike all others.
+struct Values {
+  std::string_view name;
+  Array (*number)(const Array& wave);   // of inputs of floating-point numbers
+  Array (*integer)(const Array& wave);  // of integers and booleans
+};
+Array ones(const Array& wave) { return tl::ones_like(wave); }
+Array zeros(const Array& wave) { return tl::zeros_like(wave); }
+constexpr Values kValues[] = {
+    {"positive numbers", [](const Array& wave) { return 0.7 + 0.5 * wave; }, ones},
+    {"others", [](const Array& wave) { return 1.1 + 0.9 * tl::sin(7.0 * wave); },
+     [](const Array& wave) { return tl::floor(2.0 + 2.0 * wave); }},
+    {"both signs", [](const Array& wave) { return 1.7 * wave; },
+     [](const Array& wave) { return tl::round(3.0 * wave); }},
+    {"zeros", zeros, zeros},
+    {"negative numbers", [](const Array& wave) { return -0.7 - 0.5 * wave; },
+     [](const Array& wave) { return tl::floor(-2.0 + wave); }},
+    {"large numbers", [](const Array& wave) { return 3e4 * wave; },
+     [](const Array& wave) { return tl::round(100.0 * wave); }},
+    {"ties", [](const Array& wave) { return tl::round(1.4 * wave); },
+     [](const Array& wave) { return tl::round(wave); }},
+};
+
+Arrays inputs_of(const Values& values, const Arrays& examples) {
+  Arrays inputs;
+  for (const Array& x : examples) {
+    const tl::Aval aval = x.aval();
     const Array count = tl::arange(static_cast<double>(aval.size()), tl::DType::f64);
-    inputs[i] = (0.7 + 0.5 * tl::sin(count + static_cast<double>(i)))
-                    .astype(aval.dtype)
-                    .reshape(aval.shape);
+    const Array wave = tl::sin(count + 5.0 * static_cast<double>(inputs.size()));
+    const bool unsigned_words = tl::is_unsigned_integer(aval.dtype);
+    const Array chosen = (tl::is_inexact(aval.dtype) ? values.number : values.integer)(wave);
+    inputs.push_back(
+        (unsigned_words ? tl::abs(chosen) : chosen).astype(aval.dtype).reshape(aval.shape));
   }
   return inputs;
+}
+
+// A loop goes on until its values say so, and might never with zeros, say.
+bool may_run_for_ever(const tl::Jaxpr& jaxpr) {
+  return jaxpr.to_string().find("= while [") != std::string::npos;
 }
 
 std::string listed(const std::vector<std::string>& names) {
@@ -41,8 +70,9 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-void print(const std::string& name, const Finding& f) {
+void print(const std::string& name, std::string_view inputs, const Finding& f) {
   std::cout << name << ": ";
+  if (f.kind != Finding::Kind::agrees && !inputs.empty()) std::cout << "with " << inputs << ", ";
   switch (f.kind) {
     case Finding::Kind::agrees: std::cout << "compiled and interpreted results agree\n"; return;
     case Finding::Kind::pass:
@@ -64,19 +94,46 @@ void print(const std::string& name, const Finding& f) {
   }
 }
 
+Finding bisect_with(const tl::ClosedJaxpr& traced, const Arrays& inputs, const Options& o) {
+  Arrays all = traced.consts;
+  all.insert(all.end(), inputs.begin(), inputs.end());
+  return tl::compiler::bisect(traced.jaxpr, all, {.rtol = o.rtol, .compile = {}});
+}
+
+struct Tried {
+  std::string_view inputs;
+  Finding finding;
+};
+
+// One kind of values after the other, until one shows a fault.
+Tried try_values(const tl::ClosedJaxpr& traced, const Arrays& examples, const Options& o) {
+  const std::span<const Values> all = kValues;
+  const auto tried = may_run_for_ever(traced.jaxpr) ? all.first(1) : all;
+  for (const Values& values : tried) {
+    try {
+      Finding finding = bisect_with(traced, inputs_of(values, examples), o);
+      if (finding.kind != Finding::Kind::agrees) return {values.name, std::move(finding)};
+    } catch (const tl::Error&) {
+      // A program may refuse values, with a check; the first ones are to work.
+      if (&values == all.data()) throw;
+    }
+  }
+  return {};
+}
+
 int bisect(const Options& o) {
   int code = 0;
   for (const ProgramFile& file : load_programs(o.file, o.name, o.all)) {
     const Function f =
         apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
-    const Arrays inputs = varied_inputs(file, o);
-    const tl::ClosedJaxpr traced = tl::make_jaxpr(f)(inputs);
-    Arrays all = traced.consts;
-    all.insert(all.end(), inputs.begin(), inputs.end());
-    const Finding finding =
-        tl::compiler::bisect(traced.jaxpr, all, {.rtol = o.rtol, .compile = {}});
-    print(display_name(file.program.name(), o.transform), finding);
-    if (finding.kind != Finding::Kind::agrees) code = 1;
+    const bool given = !o.input.empty() || file.inputs.has_value();
+    const Arrays examples =
+        o.input.empty() ? example_inputs(file, o.transform, o.batch) : load_inputs(o.input);
+    const tl::ClosedJaxpr traced = tl::make_jaxpr(f)(examples);
+    const Tried tried =
+        given ? Tried{"", bisect_with(traced, examples, o)} : try_values(traced, examples, o);
+    print(display_name(file.program.name(), o.transform), tried.inputs, tried.finding);
+    if (tried.finding.kind != Finding::Kind::agrees) code = 1;
   }
   return code;
 }
