@@ -323,6 +323,15 @@ TEST_F(Command, ShowPrintsTheProgramAndWhatBecomesOfIt) {
   const Answer unknown = telamon_command("show " + program + " --pass fuss");
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.text, HasSubstr("has no 'fuss' to show; its passes are lower, simplify"));
+  EXPECT_THAT(after("cse"), HasSubstr("(cse leaves this program as it was)\n"));
+  EXPECT_THAT(
+      after("join_loops"),
+      HasSubstr("'join_loops' did not run: the program has no loops, branches or calls; its "
+                "passes are lower, simplify"));
+  EXPECT_THAT(after("cse_again"), HasSubstr("'cse_again' did not run: short_axes and reorder"));
+  EXPECT_THAT(after("epilogues"), HasSubstr("it is no pass of its own, but part of others"));
+  EXPECT_THAT(telamon_command("show " + program + " --pass cse", "TELAMON_DISABLE=cse ").text,
+              HasSubstr("'cse' did not run: TELAMON_DISABLE leaves it out"));
 }
 
 TEST_F(Command, ShowPrintsEveryPassThePlanAndTheCosts) {
@@ -352,6 +361,13 @@ TEST_F(Command, BisectComparesWithTheInterpreter) {
   EXPECT_EQ(telamon_command("bisect " + text).text,
             "double: compiled and interpreted results agree\n");
   EXPECT_EQ(telamon_command("bisect " + path("none.jaxpr")).code, 2);
+  // Which with ones for integers would tell nothing.
+  const std::string branches =
+      file("branches.jaxpr",
+           "{ lambda a:i32[4], b:bool[4], c:u8[4], d:c64[4] .\n  let e:i32[4] = select_n b a a\n"
+           "  in ( e, c, d ) }");
+  EXPECT_EQ(telamon_command("bisect " + branches).text,
+            "branches: compiled and interpreted results agree\n");
 }
 
 TEST_F(Command, LogsAndProfilesTheProcessWhenAsked) {
@@ -371,6 +387,20 @@ TEST_F(Command, LogsAndProfilesTheProcessWhenAsked) {
   EXPECT_THAT(refused.text, HasSubstr("TELAMON_PROFILE=/proc/none/t.json is ignored: "));
 }
 
+TEST_F(Command, BenchSaysThatItFoundTheProgramInTheDiskCache) {
+  const std::string bench = "bench --seconds 0 " + file("cases.jsonl", kCase.dump());
+  const std::string folder = "TELAMON_CACHE_DIR='" + path("cache") + "' ";
+  const Answer first = telamon_command(bench, folder);
+  EXPECT_EQ(first.code, 0);
+  EXPECT_THAT(first.text, Not(HasSubstr("disk cache")));
+  if (telamon_command("info").text.find("default backend: llvm") == std::string::npos) return;
+  EXPECT_THAT(
+      telamon_command(bench, folder).text,
+      HasSubstr(" us (found in the disk cache; TELAMON_CACHE_DIR=none compiles it), first call"));
+  EXPECT_THAT(telamon_command(bench + " --json", folder).text,
+              HasSubstr(R"("from_disk_cache":true)"));
+}
+
 TEST_F(Command, BenchMeasuresAndWritesJson) {
   const std::string cases = file("cases.jsonl", kCase.dump());
   const Answer text = telamon_command("bench " + cases + " --seconds 0 --transform vmap,grad");
@@ -385,6 +415,8 @@ TEST_F(Command, BenchMeasuresAndWritesJson) {
   }
   EXPECT_EQ(line["threads"], 2);
   EXPECT_GE(line["median_ns"], line["min_ns"]);
+  EXPECT_EQ(line["from_disk_cache"], false);
+  EXPECT_THAT(text.text, Not(HasSubstr("disk cache")));
   EXPECT_EQ(telamon_command("bench " + cases + " --threads 0").code, 2);
   EXPECT_EQ(telamon_command("bench " + cases + " --seconds -1").code, 2);
 }
@@ -581,7 +613,7 @@ TEST_F(Command, SaysWhichEnvironmentVariablesItIgnores) {
   EXPECT_EQ(info.code, 0);
   for (const char* line :
        {"telamon: TELAMON_ISA: there is no 'avx3'; it knows generic, avx2, avx512\n",
-        "telamon: TELAMON_NUM_THREADS=abc is ignored: it takes a number from 1 to 1024\n"}) {
+        "telamon: TELAMON_NUM_THREADS=abc is ignored: it takes a whole number from 1 to 1024\n"}) {
     EXPECT_THAT(info.text, HasSubstr(line));
     EXPECT_EQ(info.text.find(line), info.text.rfind(line));
   }
@@ -590,6 +622,10 @@ TEST_F(Command, SaysWhichEnvironmentVariablesItIgnores) {
   EXPECT_THAT(telamon_command("info", "TELAMON_NUM_THREADS=1025 ").text,
               HasSubstr("TELAMON_NUM_THREADS=1025 is ignored"));
   EXPECT_THAT(telamon_command("info", "TELAMON_CACHE_MIB=0 ").text, Not(HasSubstr("ignored")));
+  EXPECT_THAT(
+      telamon_command("info", "TELAMON_CACHE_MIB=3000000000 ").text,
+      HasSubstr("TELAMON_CACHE_MIB=3000000000 is ignored: it takes a whole number from 0 to "
+                "2147483647\n"));
   EXPECT_THAT(telamon_command("info", "TELAMON_NUM_THREADS=3 TELAMON_ISA=generic ").text,
               AllOf(HasSubstr("threads: 3 of"), HasSubstr("instruction set: generic"),
                     Not(HasSubstr("telamon: "))));
