@@ -250,8 +250,9 @@ class CodeGen final : public Emitter {
   enum class Ahead : std::uint8_t { nothing, quotients };
   Scalars carry(Scalar begin, Scalar end, std::int64_t step, Scalars init,
                 const std::function<Scalars(Scalar i, const Scalars& carried)>& body, Ahead ahead);
+  void require_memory() const;
 
-  std::unique_ptr<Impl> impl_;
+  LlvmPtr<Impl> impl_;
 };
 
 /// Whether values of this dtype can live in generated code (complex and 16-bit floats cannot yet).

@@ -6,6 +6,7 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/CommandLine.h>
+#include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
@@ -17,6 +18,7 @@
 #include <bit>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "compiler/llvm_session_impl.hpp"
@@ -64,7 +66,7 @@ class Session {
   std::string triple() const { return triple_; }
 
   /// Target machines are not thread-safe and cost 0.1 ms: they are lent and given back.
-  std::unique_ptr<llvm::TargetMachine> borrow_machine(bool quick) {
+  LlvmPtr<llvm::TargetMachine> borrow_machine(bool quick) {
     {
       const std::lock_guard lock(mutex_);
       if (auto& idle = machines_[quick]; !idle.empty()) {
@@ -78,18 +80,20 @@ class Session {
     if (t == nullptr) throw InternalError("LLVM knows no target " + triple_ + ": " + error);
     llvm::TargetOptions options;
     options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // only where an instruction allows it
-    return std::unique_ptr<llvm::TargetMachine>(t->createTargetMachine(
+    return LlvmPtr<llvm::TargetMachine>(t->createTargetMachine(
         triple_, target().cpu, target().features, options, llvm::Reloc::PIC_,
         llvm::CodeModel::Small,
         quick ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default, true));
   }
-  void give_back(std::unique_ptr<llvm::TargetMachine> machine, bool quick) {
+  void give_back(LlvmPtr<llvm::TargetMachine> machine, bool quick) {
     const std::lock_guard lock(mutex_);
     machines_[quick].push_back(std::move(machine));
   }
 
  private:
   Session() {
+    // Without a handler LLVM ends the process.
+    llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { throw std::bad_alloc(); });
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     // Loop strength reduction, and scheduling once more after registers are allocated, cost a third of the
@@ -107,7 +111,7 @@ class Session {
   std::string triple_;
   llvm::DataLayout layout_{""};
   std::mutex mutex_;
-  std::vector<std::unique_ptr<llvm::TargetMachine>> machines_[2];  // by `quick`
+  std::vector<LlvmPtr<llvm::TargetMachine>> machines_[2];  // by `quick`
 };
 
 // LLVM's own static objects, most of them made by the first compilations, are destroyed while the
@@ -128,11 +132,11 @@ llvm::SmallVector<char, 0> emit_file(llvm::Module& module, llvm::CodeGenFileType
   llvm::SmallVector<char, 0> out;
   {
     llvm::raw_svector_ostream stream(out);
-    llvm::legacy::PassManager passes;
-    if (machine->addPassesToEmitFile(passes, stream, nullptr, type, true)) {
+    const LlvmPtr<llvm::legacy::PassManager> passes(new llvm::legacy::PassManager);
+    if (machine->addPassesToEmitFile(*passes, stream, nullptr, type, true)) {
       throw InternalError("LLVM cannot emit code for this target");
     }
-    passes.run(module);
+    passes->run(module);
   }
   session.give_back(std::move(machine), quick);
   watch_for_the_end();
@@ -157,8 +161,8 @@ const std::string& target_features() {
 OwnedModule make_module(const std::string& name) {
   Session& session = Session::get();
   OwnedModule m;
-  m.context = std::make_unique<llvm::LLVMContext>();
-  m.module = std::make_unique<llvm::Module>(name, *m.context);
+  m.context.reset(new llvm::LLVMContext);
+  m.module.reset(new llvm::Module(name, *m.context));
   m.module->setDataLayout(session.layout());
   m.module->setTargetTriple(session.triple());
   return m;

@@ -16,8 +16,8 @@ namespace compiler {
 
 /// A module and the context that owns its types.
 struct OwnedModule {
-  std::unique_ptr<llvm::LLVMContext> context;
-  std::unique_ptr<llvm::Module> module;
+  LlvmPtr<llvm::LLVMContext> context;
+  LlvmPtr<llvm::Module> module;
 };
 
 /// An empty module for the host.

@@ -133,6 +133,8 @@ std::optional<StoredProgram> find_program(const runtime::disk_cache::Key& key) {
   std::string why = "it is of another form";
   try {
     if (auto program = read_program(std::move(*bytes))) return program;
+  } catch (const OutOfMemoryError&) {  // which is no fault of the file
+    throw;
   } catch (const Error& e) { why = e.what(); }
   runtime::disk_cache::reject(key, why);
   return std::nullopt;

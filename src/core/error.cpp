@@ -1,6 +1,7 @@
 // Building of error texts: message, call site, transformations under way.
 #include "telamon/error.hpp"
 
+#include "core/size_errors.hpp"
 #include "core/trace.hpp"
 #include "telamon/detail/function.hpp"
 
@@ -22,7 +23,13 @@ std::string full_text(const std::string& message) {
 Error::Error(const std::string& message)
     : std::runtime_error(full_text(message)), message_(message), where_(detail::error_site()) {}
 
+// When the library is loaded. Leaked: arrays are made until the very end of the process.
+static const auto* const spare_out_of_memory =
+    new std::exception_ptr(std::make_exception_ptr(OutOfMemoryError("out of memory")));
+
 namespace detail {
+
+void throw_spare_out_of_memory() { std::rethrow_exception(*spare_out_of_memory); }
 
 void null_function_error() {
   throw ValueError(

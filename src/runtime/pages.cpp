@@ -22,6 +22,19 @@ std::optional<Pages> Pages::take(std::size_t bytes) {
   return Pages(static_cast<char*>(begin), bytes);
 }
 
+bool can_take(std::size_t bytes) {
+#if defined(MAP_NORESERVE)
+  constexpr int kUntouched = MAP_NORESERVE;
+#else
+  constexpr int kUntouched = 0;
+#endif
+  void* const begin = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | kUntouched, -1, 0);
+  if (begin == MAP_FAILED) return false;
+  ::munmap(begin, bytes);
+  return true;
+}
+
 Pages::Pages(Pages&& o) noexcept
     : begin_(std::exchange(o.begin_, nullptr)), size_(std::exchange(o.size_, 0)) {}
 

@@ -32,6 +32,9 @@ class TELAMON_API Pages {
   std::size_t size_ = 0;  // as asked for
 };
 
+/// Whether the limits of the process (ulimit -v, ulimit -d) leave room for so many more bytes now.
+TELAMON_API bool can_take(std::size_t bytes);
+
 }  // namespace runtime
 }  // namespace v1
 }  // namespace telamon

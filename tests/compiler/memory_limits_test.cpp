@@ -1,0 +1,117 @@
+// Compilations under limits of memory: whatever the limit, there is a result or an OutOfMemoryError.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <new>
+
+#include "core/sanitizers.hpp"
+#include "telamon/telamon.hpp"
+
+namespace telamon {
+namespace {
+
+constexpr std::size_t kKiB = 1024;
+
+std::size_t address_space() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+enum Outcome : int { computed, no_memory, bare_bad_alloc, other_error };
+
+// Straight-line code, and kernels one after the other.
+Outcome compile_and_run(int operations) {
+  try {
+    const auto f = jit(
+        [operations](Array x) {
+          Array y = x;
+          for (int i = 0; i < operations; ++i)
+            y = i % 7 == 6 ? y / (sum(y) + 2.0) : sin(y) * x + 1.0;
+          return y;
+        },
+        {.name = "f"});
+    return f(ones({64})).size() == 64 ? computed : other_error;
+  } catch (const OutOfMemoryError&) { return no_memory; } catch (const std::bad_alloc&) {
+    return bare_bad_alloc;
+  } catch (...) { return other_error; }
+}
+
+/// In a process of its own, which may take so much memory more.
+int outcome_within(std::size_t bytes, int operations) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit limit{address_space() + bytes, address_space() + bytes};
+    setrlimit(RLIMIT_AS, &limit);
+    alarm(60);  // a lock that nobody opens
+    _exit(compile_and_run(operations));
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// Whether LLVM has worked before makes a difference: it has tables that are filled once.
+void sweep(std::size_t step, std::size_t most, std::initializer_list<int> sizes) {
+  for (const int operations : sizes) {
+    int last = -1;
+    for (std::size_t bytes = 0; bytes <= most; bytes += step) {
+      last = outcome_within(bytes, operations);
+      EXPECT_TRUE(last == computed || last == no_memory)
+          << operations << " operations within " << bytes / kKiB << " KiB: " << last;
+    }
+    EXPECT_EQ(last, computed) << operations << " operations within " << most / kKiB << " KiB";
+  }
+}
+
+class MemoryLimits : public testing::Test {
+ protected:
+  void SetUp() override {
+#if defined(TELAMON_ASAN) || defined(TELAMON_TSAN)
+    GTEST_SKIP() << "sanitizers take terabytes of addresses";
+#endif
+  }
+};
+
+TEST_F(MemoryLimits, EndNoProcessThatCompiles) {
+  sweep(512 * kKiB, 24 * kKiB * kKiB, {30});
+  ASSERT_EQ(compile_and_run(3), computed);
+  sweep(1024 * kKiB, 24 * kKiB * kKiB, {30});
+}
+
+TEST_F(MemoryLimits, LONG_EndNoProcessThatCompilesALot) {
+  sweep(128 * kKiB, 160 * kKiB * kKiB, {1, 100, 1000});
+  ASSERT_EQ(compile_and_run(3), computed);
+  sweep(128 * kKiB, 160 * kKiB * kKiB, {1, 100, 1000});
+}
+
+TEST_F(MemoryLimits, LeaveTheFunctionUsable) {
+  const auto f = jit([](Array x) { return tanh(x) * 2.0; }, {.name = "f"});
+  const pid_t child = fork();
+  if (child == 0) {
+    const Array x = ones({5});
+    rlimit limit{};
+    getrlimit(RLIMIT_AS, &limit);
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = address_space() + 1024 * kKiB;
+    setrlimit(RLIMIT_AS, &limit);
+    bool refused = false;
+    try {
+      f(x);
+    } catch (const OutOfMemoryError& e) {
+      refused = e.message().find("jit(f): out of memory: compiling ") == 0;
+    }
+    limit.rlim_cur = before;
+    setrlimit(RLIMIT_AS, &limit);
+    _exit(refused && f(x).size() == 5 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace telamon
