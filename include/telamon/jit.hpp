@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -79,10 +80,12 @@ class TELAMON_API JitCache {
   std::shared_ptr<const LoweredProgram> lowered(EntryPtr owner) const;
   /// Says on standard error why there is no program yet for this signature: what differs from the
   /// nearest one that there is. `names` are those of the leaves, `statics` what each argument holds
-  /// besides arrays.
+  /// besides arrays. `function`: the same for functions that may be one and the same.
   void explain_miss(std::span<const Array> args, const KeyBuilder& key,
                     const std::vector<std::string>& names, std::vector<std::string> statics,
-                    SourceLocation where);
+                    const void* function, SourceLocation where);
+  /// A std::bad_alloc as the OutOfMemoryError of this function.
+  [[noreturn]] void out_of_memory() const;
   /// TypeError unless these are the arguments that the program was compiled for.
   void check_compiled_for(const Entry& entry, std::span<const Array> args, const KeyBuilder& key,
                           const std::vector<std::string>& names) const;
@@ -274,7 +277,9 @@ class Jitted {
   template <class... X>
   auto operator()(const X&... x) const {
     const JitCall call(where_);  // what is wrong before the trace names jit itself
-    return run<bound_arguments<F, X...>>(bind_references<F>(x...));
+    try {
+      return run<bound_arguments<F, X...>>(bind_references<F>(x...));
+    } catch (const std::bad_alloc&) { state_->cache.out_of_memory(); }
   }
   /// How many signatures have been traced.
   std::size_t cache_size() const { return state_->cache.size(); }
@@ -284,17 +289,24 @@ class Jitted {
   template <class... X>
   LoweredCall lower(const X&... x) const {
     const JitCall call(where_);
-    const bound_arguments<F, X...> args = bind_args<F>(x...);
-    BorrowedArrays leaves;  // of `args`
-    KeyBuilder key;
-    flatten_arguments(state_->cache, args, leaves, key);
-    const JitCache::Entry* known = state_->cache.find(leaves, key);
-    JitCache::EntryPtr entry = known ? JitCache::owner(*known) : trace(args, leaves, key);
-    return LoweredCall(*this, std::move(entry));
+    try {
+      const bound_arguments<F, X...> args = bind_args<F>(x...);
+      BorrowedArrays leaves;  // of `args`
+      KeyBuilder key;
+      flatten_arguments(state_->cache, args, leaves, key);
+      const JitCache::Entry* known = state_->cache.find(leaves, key);
+      JitCache::EntryPtr entry = known ? JitCache::owner(*known) : trace(args, leaves, key);
+      return LoweredCall(*this, std::move(entry));
+    } catch (const std::bad_alloc&) { state_->cache.out_of_memory(); }
   }
 
  private:
   F& callee() const { return *static_cast<const JitStateOf<F>&>(*state_).callee; }
+  // Equal for callables that may be the same function. Those that are known by their code share a state.
+  const void* function() const {
+    if (state_->shared) return state_.get();
+    return &type_tag<F>;
+  }
 
   // The callee over leaves. Each call leaves the structure of its result in `prototype`.
   template <class Args>
@@ -311,7 +323,8 @@ class Jitted {
                            const KeyBuilder& key) const {
     JitCache& cache = state_->cache;
     if (explain_cache_misses())
-      cache.explain_miss(leaves, key, leaf_names_of(cache, args), statics_of(cache, args), where_);
+      cache.explain_miss(leaves, key, leaf_names_of(cache, args), statics_of(cache, args),
+                         function(), where_);
     std::shared_ptr<const void> prototype;
     const FlatFunction f = flat(args, prototype);
     return cache.trace(f, leaves, key, donated_leaves(cache, args), prototype);

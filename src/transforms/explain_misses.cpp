@@ -57,12 +57,15 @@ std::vector<Difference> differences(const Signature& now, const Signature& then,
   return lines;
 }
 
-bool jitted_here_before(const std::string& name, SourceLocation where, const void* object) {
+bool jitted_here_before(const void* function, const std::string& name, SourceLocation where,
+                        const void* object) {
+  using Place = std::tuple<const void*, std::string, std::string, int>;
   static auto* const mutex = new std::mutex;
-  static auto* const seen = new std::map<std::tuple<std::string, std::string, int>, const void*>;
+  static auto* const seen = new std::map<Place, const void*>;
   const std::lock_guard lock(*mutex);
   const auto [entry, fresh] = seen->try_emplace(
-      std::tuple(name, std::string(where.file == nullptr ? "" : where.file), where.line), object);
+      Place(function, name, std::string(where.file == nullptr ? "" : where.file), where.line),
+      object);
   return !fresh && entry->second != object;
 }
 

@@ -31,9 +31,11 @@ std::vector<Difference> differences(const Signature& now, const Signature& then,
                                     const std::vector<std::string>& statics_now,
                                     const std::vector<std::string>& statics_then);
 
-/// Whether a function of that name has been jitted at that place, as another object, and called
-/// before; remembers it. `object` tells objects apart.
-bool jitted_here_before(const std::string& name, SourceLocation where, const void* object);
+/// Whether that function, under that name, has been jitted at that place as another object, and called
+/// before; remembers it. `function` is the same for what may be the same function (a line may jit
+/// several), `object` tells objects apart.
+bool jitted_here_before(const void* function, const std::string& name, SourceLocation where,
+                        const void* object);
 
 }  // namespace detail
 }  // namespace v1

@@ -17,6 +17,7 @@
 #include "runtime/history.hpp"
 #include "runtime/profile.hpp"
 #include "runtime/reclaim.hpp"
+#include "telamon/detail/text.hpp"
 #include "telamon/primitives.hpp"
 #include "transforms/explain_misses.hpp"
 #include "transforms/lowered.hpp"
@@ -102,7 +103,7 @@ void log_constants(const std::string& name, const Arrays& consts) {
 }
 
 std::string display_name(const JitOptions& options) {
-  return options.name.empty() ? "f" : options.name;
+  return options.name.empty() ? "f" : one_line(options.name);
 }
 std::string call_text(const JitOptions& options) { return "jit(" + display_name(options) + ")"; }
 
@@ -527,7 +528,7 @@ std::shared_ptr<const LoweredProgram> JitCache::lowered(EntryPtr owner) const {
 
 void JitCache::explain_miss(std::span<const Array> args, const KeyBuilder& key,
                             const std::vector<std::string>& names, std::vector<std::string> statics,
-                            SourceLocation where) {
+                            const void* function, SourceLocation where) {
   const Signature now{avals_of(args), std::string(key.view()), default_float(), default_int()};
   const std::lock_guard lock(misses_->mutex);
   const auto kinds = [](const std::vector<Difference>& lines) {
@@ -552,7 +553,7 @@ void JitCache::explain_miss(std::span<const Array> args, const KeyBuilder& key,
   if (known > 0) {
     text += "; against the nearest of " + std::to_string(known) + " known signatures";
     for (const Difference& line : nearest) text += "\n  " + line.text;
-  } else if (jitted_here_before(display_name(options_), where, this)) {
+  } else if (jitted_here_before(function, display_name(options_), where, this)) {
     text +=
         ":\n  another object that was jitted there has been called: each traces for itself; jit "
         "once, and pass what changes as an argument";
@@ -561,6 +562,10 @@ void JitCache::explain_miss(std::span<const Array> args, const KeyBuilder& key,
   }
   write_log(Subsystem::jit, text);
   misses_->explained.emplace_back(now, std::move(statics));
+}
+
+void JitCache::out_of_memory() const {
+  throw_out_of_memory([this] { return call_text(options_) + ": out of memory"; });
 }
 
 void JitCache::check_compiled_for(const Entry& entry, std::span<const Array> args,

@@ -369,6 +369,19 @@ TEST(ExplainCacheMisses, FindsFunctionsThatAreJittedAgainAndAgain) {
   (void)::testing::internal::GetCapturedStderr();
 }
 
+TEST(ExplainCacheMisses, TellsApartTheFunctionsOfALine) {
+  Explained explained;
+  const Array k = ones({3});
+  // clang-format off
+  const auto f = jit([k](Array x) { return x + k; }, {.name = "f"}), g = f; const auto h = jit([k](Array x) { return x * k; }, {.name = "f"});
+  // clang-format on
+  f(ones({3}));
+  h(ones({3}));
+  EXPECT_THAT(explained.text(), HasSubstr("called for the first time"));
+  EXPECT_THAT(explained.text(), Not(HasSubstr("another object")));
+  (void)::testing::internal::GetCapturedStderr();
+}
+
 TEST(ExplainCacheMisses, AreSilentUnlessAskedFor) {
   ::testing::internal::CaptureStderr();
   jit([](Array x) { return x + 3.0; })(ones({3}));
