@@ -127,8 +127,8 @@ SmallBlock small_block(std::size_t bytes) {
   const std::size_t data = DeviceBuffer::data_behind(sizeof(ConcreteNode), bytes);
   return {data, runtime::size_class(data + bytes).index};
 }
-inline ConcreteNode* make_small(const ShapedArray& aval, std::size_t bytes, SmallBlock b) {
-  void* const block = runtime::take_block(b.size_class);
+inline ConcreteNode* make_small(const ShapedArray& aval, std::size_t bytes, SmallBlock b,
+                                void* block) {
   DeviceBuffer* const buffer = DeviceBuffer::make_in(block, b.size_class, b.data, bytes);
   // The block is as large as its class: overruns within it would go unnoticed.
   forbid(buffer->data() + bytes,
@@ -143,9 +143,9 @@ ConcreteNode* make_large(const ShapedArray& aval, std::size_t bytes) {
 
 Array make_uninitialized(const ShapedArray& aval) {
   const auto bytes = static_cast<std::size_t>(checked_bytes(aval));
-  return Array::holder_of(DeviceBuffer::is_small(bytes)
-                              ? make_small(aval, bytes, small_block(bytes))
-                              : make_large(aval, bytes));
+  if (!DeviceBuffer::is_small(bytes)) return Array::holder_of(make_large(aval, bytes));
+  const SmallBlock b = small_block(bytes);
+  return Array::holder_of(make_small(aval, bytes, b, runtime::take_block(b.size_class)));
 }
 
 DenseType::DenseType(const ShapedArray& aval)
@@ -155,18 +155,32 @@ DenseType::DenseType(const ShapedArray& aval)
   data_ = block.data;
   size_class_ = block.size_class;
 }
-inline ConcreteNode* DenseType::make() const {
-  return size_class_ >= 0 ? make_small(aval_, bytes_, {data_, size_class_})
-                          : make_large(aval_, bytes_);
+inline ConcreteNode* DenseType::make_in(void* block) const {
+  return make_small(aval_, bytes_, {data_, size_class_}, block);
 }
-Array DenseType::make_uninitialized() const { return Array::holder_of(make()); }
+Array DenseType::make_uninitialized() const {
+  return Array::holder_of(is_small() ? make_in(runtime::take_block(size_class_))
+                                     : make_large(aval_, bytes_));
+}
 void DenseType::make_uninitialized(std::span<const DenseType> types, std::span<Array> places,
                                    void** data) {
+  if (types.size() == 1) {
+    types[0].make_uninitialized().swap(places[0]);
+    *data = dense_data(places[0]);
+    return;
+  }
+  runtime::BlockTaker blocks;
   Array* place = places.data();
   for (const DenseType& type : types) {
-    ConcreteNode* const node = type.make();
+    ConcreteNode* node;
+    if (type.is_small()) [[likely]] {
+      node = type.make_in(blocks.take(type.size_class_));
+    } else {
+      blocks.end();
+      node = make_large(type.aval_, type.bytes_);
+    }
     *data++ = node->buffer().data();
-    Array::holder_of(node).swap(*place++);
+    ::new (place++) Array(Array::holder_of(node));  // an empty handle needs no destruction
   }
 }
 

@@ -167,7 +167,8 @@ class DenseType {
                                  void** data);
 
  private:
-  ConcreteNode* make() const;
+  bool is_small() const { return size_class_ >= 0; }
+  ConcreteNode* make_in(void* block) const;
   ShapedArray aval_;
   std::size_t bytes_;  // of its elements together
   // The block of a small array.

@@ -41,7 +41,7 @@ class InlineVector {
   InlineVector(std::vector<T> items) : InlineVector() {
     append(std::make_move_iterator(items.begin()), std::make_move_iterator(items.end()));
   }
-  InlineVector(const InlineVector& o) : InlineVector() { copy(o); }
+  InlineVector(const InlineVector& o) : InlineVector(NotCleared{}) { copy(o); }
   InlineVector(InlineVector&& o) noexcept { steal(o); }
   InlineVector& operator=(const InlineVector& o) {
     if (this != &o) {
@@ -134,9 +134,12 @@ class InlineVector {
 
  private:
   static constexpr bool kPlain = std::is_trivially_copyable_v<T>;
+  struct NotCleared {};
   union Storage {
-    Storage() noexcept {
-      // All of it is copied then, which wants to see defined bytes.
+    Storage() noexcept { clear(); }
+    explicit Storage(NotCleared) noexcept {}
+    // All of it is copied then, which wants to see defined bytes.
+    void clear() noexcept {
       if constexpr (kPlain) std::memset(static_cast<void*>(items), 0, sizeof items);
     }
     ~Storage() {}
@@ -144,6 +147,7 @@ class InlineVector {
     T* heap;
   };
 
+  explicit InlineVector(NotCleared not_cleared) noexcept : storage_(not_cleared) {}
   bool on_heap() const { return capacity_ > N; }
   template <class... Args> T& add(Args&&... args) {
     T* const made = std::construct_at(data() + size_, std::forward<Args>(args)...);
@@ -162,6 +166,7 @@ class InlineVector {
         size_ = o.size_;
         return;
       }
+      if (!on_heap()) storage_.clear();
     }
     append(o.begin(), o.end());
   }
