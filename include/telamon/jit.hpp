@@ -4,7 +4,6 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -66,6 +65,8 @@ class TELAMON_API JitCache {
 
   /// The program for these traced arguments and this key of static values; null when not traced yet.
   const Entry* find(std::span<const Array> args, const KeyBuilder& key) const;
+  /// The same, but null too where the function has to be looked at again (check_constants()).
+  const Entry* find_settled(std::span<const Array> args, const KeyBuilder& key) const;
   /// Traces f and remembers the program, unless it captured a tracer. After the trace `prototype`
   /// holds the structure of the result.
   EntryPtr trace(const FlatFunction& f, std::span<const Array> args, const KeyBuilder& key,
@@ -92,9 +93,8 @@ class TELAMON_API JitCache {
   /// Runs the program: the executable when nothing is being traced, else a jit equation. The
   /// caller's arguments are held by others, and only looked at.
   void call(const Entry& entry, std::span<const Array> args, std::span<Array> results) const;
-  /// How many results it has.
-  static std::size_t num_results(const Entry& entry);
-  static const void* prototype(const Entry& entry);
+  /// The same where there are as many results as the program has. Returns the prototype.
+  const void* call(const Entry& entry, std::span<const Array> args, ArrayPlaces& results) const;
   /// The number of signatures traced.
   std::size_t size() const;
 
@@ -277,9 +277,7 @@ class Jitted {
   template <class... X>
   auto operator()(const X&... x) const {
     const JitCall call(where_);  // what is wrong before the trace names jit itself
-    try {
-      return run<bound_arguments<F, X...>>(bind_references<F>(x...));
-    } catch (const std::bad_alloc&) { state_->cache.out_of_memory(); }
+    return run<bound_arguments<F, X...>>(bind_references<F>(x...));
   }
   /// How many signatures have been traced.
   std::size_t cache_size() const { return state_->cache.size(); }
@@ -337,31 +335,45 @@ class Jitted {
     BorrowedArrays leaves;  // of `args`
     KeyBuilder key;
     flatten_arguments(cache, args, leaves, key);
-    JitCache::EntryPtr owner;
-    std::optional<const Args> held;  // for the user's code may change what it passed
-    const JitCache::Entry* entry = cache.find(leaves, key);
-    if (!entry || check_constants()) [[unlikely]] {
-      const Args& copies = held.emplace(args);
+    const JitCache::Entry* entry = cache.find_settled(leaves, key);
+    if (!entry) [[unlikely]]
+      return run_anew<Args, Result>(args, leaves, key);
+    return result_of<Result>(*entry, leaves);
+  }
+  // Apart, for it needs room on the stack that is cleared.
+  template <class Args, class Result>
+  [[gnu::noinline]] Result run_anew(const Args& held, std::span<const Array> leaves,
+                                    const KeyBuilder& key) const {
+    JitCache& cache = state_->cache;
+    try {
+      JitCache::EntryPtr owner;
+      const JitCache::Entry* entry = cache.find(leaves, key);
       if (entry) {
         std::shared_ptr<const void> prototype;
-        cache.check_constants(*entry, flat(copies, prototype), leaves);
+        cache.check_constants(*entry, flat(held, prototype), leaves);
       } else {
-        owner = trace(copies, leaves, key);
+        owner = trace(held, leaves, key);
         entry = owner.get();
       }
-    }
-    if constexpr (std::is_same_v<Result, Array>) {
-      Array result;
-      cache.call(*entry, leaves, {&result, 1});
-      return result;
-    } else {
-      ArrayPlaces results(JitCache::num_results(*entry));
-      cache.call(*entry, leaves, results);
-      Result result = *static_cast<const Result*>(JitCache::prototype(*entry));
-      TakeVisitor take(results.data());
-      walk_tree(result, take);
-      return result;
-    }
+      return result_of<Result>(*entry, leaves);
+    } catch (const std::bad_alloc&) { cache.out_of_memory(); }
+  }
+
+  template <class Result>
+    requires std::is_same_v<Result, Array>
+  Array result_of(const JitCache::Entry& entry, std::span<const Array> leaves) const {
+    Array result;
+    state_->cache.call(entry, leaves, {&result, 1});
+    return result;
+  }
+  // The result is a variable of the function's own block: made where the caller wants it, and not moved.
+  template <class Result>
+  Result result_of(const JitCache::Entry& entry, std::span<const Array> leaves) const {
+    ArrayPlaces places;
+    Result result = *static_cast<const Result*>(state_->cache.call(entry, leaves, places));
+    TakeVisitor take(places.data());
+    walk_tree(result, take);
+    return result;
   }
 
   JitStatePtr state_;     // copies share the cache

@@ -10,6 +10,7 @@
 #include "core/log.hpp"
 #include "core/nans.hpp"
 #include "core/size_errors.hpp"
+#include "core/switches.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "jaxpr/interned.hpp"
@@ -39,6 +40,7 @@ struct JitCache::Entry : std::enable_shared_from_this<JitCache::Entry> {
   bool takes_arguments_as_they_are = false;  // all, and it has no constants
   std::vector<bool> donated;                 // per input of the program; empty when there is none
   int donated_unused = 0;                    // that are no inputs of the program
+  std::size_t num_results = 0;
   std::shared_ptr<const void> prototype;
   mutable std::atomic<const Entry*> next{nullptr};
   mutable bool forgotten = false;  // guarded by the cache's mutex
@@ -238,6 +240,11 @@ const JitCache::Entry* JitCache::find(std::span<const Array> args, const KeyBuil
   return found;
 }
 
+const JitCache::Entry* JitCache::find_settled(std::span<const Array> args,
+                                              const KeyBuilder& key) const {
+  return constants_switch.on() ? nullptr : find(args, key);
+}
+
 const JitCache::Entry* JitCache::find_in_list(std::span<const Array> args,
                                               const KeyBuilder& key) const {
   const std::size_t hash = signature_hash(args, key);
@@ -356,6 +363,7 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
            std::to_string(kept.program.jaxpr.eqns().size()) + " equations, " +
            std::to_string(static_cast<std::int64_t>(microseconds_since_start() - start)) + " us";
   });
+  entry->num_results = static_cast<std::size_t>(kept.program.jaxpr.num_outputs());
   entry->prototype = prototype;
   entry->donated.assign(kept.program.consts.size(), false);
   for (const std::size_t i : kept.args) entry->donated.push_back(donated[i]);
@@ -444,10 +452,6 @@ void count_skipped(const JitCache::Entry& entry, std::span<const Array> inputs) 
 
 }  // namespace
 
-std::size_t JitCache::num_results(const Entry& entry) {
-  return static_cast<std::size_t>(entry.program.jaxpr.num_outputs());
-}
-
 namespace {
 
 bool all_dense(std::span<const Array> args) {
@@ -461,11 +465,18 @@ void JitCache::call(const Entry& entry, std::span<const Array> args,
                     std::span<Array> results) const {
   // Nearly always there is nothing to do but to run it.
   const auto* plain = entry.plain.load(std::memory_order_acquire);
-  if (plain == nullptr || runtime::profiling() || tracing_under_way() || debug_nans() ||
+  if (plain == nullptr || runtime::profiling() || tracing_under_way() || nans_switch.on() ||
       !all_dense(args)) [[unlikely]]
     return call_in_context(entry, args, results);
   with_operation([this] { return call_text(options_); },
                  [&] { plain->execute_into(args, kNothingDonated, results, ""); });
+}
+
+const void* JitCache::call(const Entry& entry, std::span<const Array> args,
+                           ArrayPlaces& results) const {
+  results.make(entry.num_results);
+  call(entry, args, std::span<Array>(results));
+  return entry.prototype.get();
 }
 
 void JitCache::call_in_context(const Entry& entry, std::span<const Array> args,
@@ -579,8 +590,6 @@ void JitCache::check_compiled_for(const Entry& entry, std::span<const Array> arg
   throw TypeError("jit(" + display_name(options_) +
                   "): compiled for arguments of another signature:" + text);
 }
-
-const void* JitCache::prototype(const Entry& entry) { return entry.prototype.get(); }
 
 std::size_t JitCache::size() const {
   const std::lock_guard lock(mutex_);

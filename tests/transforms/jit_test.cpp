@@ -632,6 +632,29 @@ TEST(Jit, GivesTheMemoryOfResultsBackInWhateverOrderTheyGo) {
   }
 }
 
+TEST(Jit, ReturnsSmallAndLargeResultsInTurn) {
+  const std::int64_t sizes[] = {1, 8, 100, 5000, 2, 2, 300'000, 3, 119, 120, 121, 2, 50'000, 1};
+  const auto next = tl::jit([](std::vector<Array> x) {
+    for (Array& one : x) one = one + 1.0;
+    return x;
+  });
+  std::vector<Array> zeros;
+  for (int times = 0; times < 20; ++times) {
+    for (const std::int64_t n : sizes) zeros.push_back(tl::zeros({n}) + 0.0);
+  }
+  auto x = next(zeros);  // which compiles
+  const auto before = tl::memory_stats();
+  for (int round = 1; round < 4; ++round) {
+    const auto y = next(x);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      ASSERT_EQ(y[i].shape(), zeros[i].shape());
+      EXPECT_EQ(value(tl::sum(y[i])), static_cast<double>((round + 1) * y[i].size()));
+    }
+    x = y;
+  }
+  EXPECT_EQ(tl::memory_stats().in_use, before.in_use);
+}
+
 TEST(Jit, ReturnsMoreResultsThanLieOnTheStack) {
   const auto next = tl::jit([](std::vector<Array> x) {
     for (Array& one : x) one = one + 1.0;

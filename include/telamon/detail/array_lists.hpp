@@ -19,9 +19,6 @@ template <std::size_t Inline>
 class ArrayMemory {
  public:
   ArrayMemory() = default;
-  explicit ArrayMemory(std::size_t n) {
-    if (n > Inline) grow(n, 0);
-  }
   ArrayMemory(const ArrayMemory&) = delete;
   ArrayMemory& operator=(const ArrayMemory&) = delete;
   ~ArrayMemory() { free(); }
@@ -70,17 +67,20 @@ class BorrowedArrays {
 /// Places for results: empty handles at first.
 class ArrayPlaces {
  public:
-  explicit ArrayPlaces(std::size_t n) : size_(n), memory_(n) {
-    std::uninitialized_value_construct_n(memory_.data(), n);
-  }
+  ArrayPlaces() = default;
   ~ArrayPlaces() { std::destroy_n(memory_.data(), size_); }
   ArrayPlaces(const ArrayPlaces&) = delete;
   ArrayPlaces& operator=(const ArrayPlaces&) = delete;
+  /// n of them, once.
+  void make(std::size_t n) {
+    if (n > memory_.capacity()) memory_.grow(n, 0);
+    for (Array* place = memory_.data(); size_ < n; ++size_) ::new (place++) Array();
+  }
   Array* data() { return memory_.data(); }
   operator std::span<Array>() { return {memory_.data(), size_}; }
 
  private:
-  std::size_t size_;
+  std::size_t size_ = 0;
   ArrayMemory<16> memory_;
 };
 
