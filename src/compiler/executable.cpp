@@ -16,39 +16,25 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-/// Room for addresses, on the stack unless there are many.
-class Addresses {
- public:
-  explicit Addresses(std::size_t n) {
-    if (n <= std::size(inline_)) return;
-    heap_ = std::make_unique_for_overwrite<void*[]>(n);
-    data_ = heap_.get();
-  }
-  void** data() { return data_; }
+// Programs with so many arguments, constants and results at most, and so large an arena, take no memory. All
+// that a call has on the stack is less than a page: processors believe that a load has to wait for a store
+// which lies a multiple of 4096 bytes from it.
+constexpr std::size_t kFewAddresses = 48;
+constexpr std::int64_t kSmallArena = 2048;
 
- private:
-  void* inline_[48];
-  std::unique_ptr<void*[]> heap_;
-  void** data_ = inline_;
-};
-
-/// The arena, on the stack too where it is small.
 class ArenaMemory {
  public:
-  explicit ArenaMemory(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {
-    if (bytes_ > sizeof inline_) memory_ = static_cast<std::byte*>(runtime::allocate(bytes_));
-  }
-  ~ArenaMemory() {
-    if (memory_ != inline_) runtime::deallocate(memory_, bytes_);
-  }
+  explicit ArenaMemory(std::size_t bytes)
+      : bytes_(bytes),
+        memory_(bytes == 0 ? nullptr : static_cast<std::byte*>(runtime::allocate(bytes))) {}
+  ~ArenaMemory() { runtime::deallocate(memory_, bytes_); }
   ArenaMemory(const ArenaMemory&) = delete;
   ArenaMemory& operator=(const ArenaMemory&) = delete;
   std::byte* data() const { return memory_; }
 
  private:
-  alignas(64) std::byte inline_[4096];
   std::size_t bytes_;
-  std::byte* memory_ = inline_;
+  std::byte* memory_;
 };
 
 }  // namespace
@@ -96,30 +82,50 @@ void NativeExecutable::make_results(std::span<const Array> inputs, const std::ve
   }
 }
 
-void NativeExecutable::execute_into(std::span<const Array> inputs, const std::vector<bool>& donated,
-                                    std::span<Array> outputs, const char* call) const {
-  runtime::count(runtime::call_counters().executions);
-  const std::size_t num_consts = const_data_.size(), num_args = num_consts + inputs.size();
-  Addresses addresses(num_args + outputs.size());
-  void** const args = addresses.data();
-  void** const results = args + num_args;
-  std::copy(const_data_.begin(), const_data_.end(), args);
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    args[num_consts + i] = detail::dense_data(inputs[i]);
+// `addresses` has room for those of constants, inputs and outputs.
+[[gnu::always_inline]] inline void NativeExecutable::run(std::span<const Array> inputs,
+                                                         const std::vector<bool>& donated,
+                                                         std::span<Array> outputs, const char* call,
+                                                         void** addresses, std::byte* arena) const {
+  void** next = addresses;
+  for (void* const c : const_data_) *next++ = c;
+  for (const Array& x : inputs) *next++ = detail::dense_data(x);
+  void** const results = next;
   if (donated.empty()) [[likely]]
     detail::DenseType::make_uninitialized(results_, outputs, results);
   else make_results(inputs, donated, call, outputs, results);
 
-  const ArenaMemory arena(parts_.launch.arena_bytes);
   HostState host;
   host.steps = &parts_.launch.host_steps;
   host.labels = &labels_;
-  const runtime::ProfileSpan span(run_label_);
-  Context context{nullptr, nullptr, arena.data(), nullptr, &host};
-  if (call_native(entry_, &context, args, results) != 0) {
+  Context context{nullptr, nullptr, arena, nullptr, &host};
+  if (call_native(entry_, &context, addresses, results) != 0) [[unlikely]] {
     std::fill(outputs.begin(), outputs.end(), Array());
     std::rethrow_exception(host.error);
   }
+}
+
+void NativeExecutable::execute_into(std::span<const Array> inputs, const std::vector<bool>& donated,
+                                    std::span<Array> outputs, const char* call) const {
+  runtime::count(runtime::call_counters().executions);
+  const std::size_t num_addresses = const_data_.size() + inputs.size() + outputs.size();
+  if (num_addresses > kFewAddresses || parts_.launch.arena_bytes > kSmallArena || run_label_)
+      [[unlikely]]
+    return run_large(inputs, donated, outputs, call);
+  void* addresses[kFewAddresses];
+  alignas(64) std::byte arena[kSmallArena];
+  run(inputs, donated, outputs, call, addresses, arena);
+}
+
+[[gnu::noinline]] void NativeExecutable::run_large(std::span<const Array> inputs,
+                                                   const std::vector<bool>& donated,
+                                                   std::span<Array> outputs,
+                                                   const char* call) const {
+  const auto addresses =
+      std::make_unique_for_overwrite<void*[]>(const_data_.size() + inputs.size() + outputs.size());
+  const ArenaMemory arena(static_cast<std::size_t>(parts_.launch.arena_bytes));
+  const runtime::ProfileSpan span(run_label_);
+  run(inputs, donated, outputs, call, addresses.get(), arena.data());
 }
 
 NativeExecutable::Parts NativeExecutable::planned() const {

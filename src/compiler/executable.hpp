@@ -36,6 +36,10 @@ class NativeExecutable final : public runtime::Executable {
   MemoryAnalysis memory_analysis(const std::vector<bool>& donated) const override;
 
  private:
+  void run(std::span<const Array> inputs, const std::vector<bool>& donated,
+           std::span<Array> outputs, const char* call, void** addresses, std::byte* arena) const;
+  void run_large(std::span<const Array> inputs, const std::vector<bool>& donated,
+                 std::span<Array> outputs, const char* call) const;
   void make_results(std::span<const Array> inputs, const std::vector<bool>& donated,
                     const char* call, std::span<Array> outputs, void** addresses) const;
   Parts planned() const;  ///< the same once more, with a plan
