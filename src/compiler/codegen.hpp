@@ -75,6 +75,9 @@ class CodeGen final : public Emitter {
   /// The entry point `int(Context*, args, results)`.
   void begin_entry(const std::string& name);
   void finish_entry();
+  /// After that, of an entry point which uses the arena for little and at known places: lets LLVM hold
+  /// in registers what it keeps there from one kernel to the next.
+  void keep_arena_in_registers();
   Scalar kernel_begin() const;  ///< the bounds that the current kernel was called with
   Scalar kernel_end() const;
   void call_kernel(const KernelCode& kernel, std::int64_t begin, std::int64_t end);

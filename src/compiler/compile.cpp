@@ -215,6 +215,7 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
   c.dump("plan", "txt", [&] { return plan.to_string(); });
   plan.emit = {.parallel = c.enabled("parallel"),
                .inline_kernels = c.enabled("inline_kernels"),
+               .keep_in_registers = c.enabled("keep_in_registers"),
                .transpose_tiles = c.enabled("transpose_tiles"),
                .columns_first = c.enabled("columns_first"),
                .row_blocks = c.enabled("row_blocks"),

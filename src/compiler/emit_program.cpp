@@ -67,6 +67,7 @@ class ProgramEmitter {
     gen_.begin_entry(name);
     emit_steps(plan_.steps);
     gen_.finish_entry();
+    if (inline_ && plan_.emit.keep_in_registers) gen_.keep_arena_in_registers();
   }
 
  private:

@@ -46,16 +46,17 @@ struct Scope {
 
 /// What the code of a plan may do besides the obvious. Each can be switched off.
 struct EmitOptions {
-  bool parallel = true;         ///< kernels and regions in chunks, by the pool
-  bool inline_kernels = true;   ///< small programs are one function
-  bool transpose_tiles = true;  ///< transposition in registers
-  bool columns_first = true;    ///< small matrices whose rows have much in common, column by column
-  bool row_blocks = true;       ///< short rows folded as many at a time as there are lanes
-  bool load_columns = true;     ///< columns of short rows are taken from vectors of whole rows
-  bool loop_stages = true;      ///< chains of function calls overlap those of the next trips
-  bool divide_ahead = true;     ///< folds divide, and take roots, for the trip after
-  bool streaming = true;        ///< large results that are not read again go around the caches
-  bool profile = false;         ///< tell when each step begins and ends
+  bool parallel = true;           ///< kernels and regions in chunks, by the pool
+  bool inline_kernels = true;     ///< small programs are one function
+  bool keep_in_registers = true;  ///< what these have between kernels, if it is little
+  bool transpose_tiles = true;    ///< transposition in registers
+  bool columns_first = true;  ///< small matrices whose rows have much in common, column by column
+  bool row_blocks = true;     ///< short rows folded as many at a time as there are lanes
+  bool load_columns = true;   ///< columns of short rows are taken from vectors of whole rows
+  bool loop_stages = true;    ///< chains of function calls overlap those of the next trips
+  bool divide_ahead = true;   ///< folds divide, and take roots, for the trip after
+  bool streaming = true;      ///< large results that are not read again go around the caches
+  bool profile = false;       ///< tell when each step begins and ends
 };
 
 /// One result beyond what a processor has of caches for itself: memory is written at once, rather than

@@ -10,6 +10,7 @@
 #include "core/environment.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
+#include "telamon/jacobian.hpp"
 #include "telamon/numpy.hpp"
 
 namespace telamon::testing {
@@ -280,6 +281,17 @@ std::map<std::string_view, Example> examples() {
   all["inline_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
                            {small},
                            words("ir", "define ")};
+  // What the second derivatives have between their kernels; the arena is the context's field of number 2.
+  all["keep_in_registers"] = {[](std::span<const Array> x) {
+                                const auto rosenbrock = [](const Array& y) {
+                                  const Array next = y(slice(1, none)), here = y(slice(none, -1));
+                                  using telamon::square;
+                                  return sum(100 * square(next - square(here)) + square(1 - here));
+                                };
+                                return Arrays{hessian(rosenbrock)(x[0])};
+                              },
+                              {uniform({10}, DType::f64)},
+                              words("ir", "ptr %0, i64 2")};
   return all;
 }
 
