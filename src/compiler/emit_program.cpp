@@ -513,6 +513,9 @@ Chunking chunking(const Plan& plan, const Step& step) {
   const std::int64_t each =
       std::max<std::int64_t>(size / std::max<std::int64_t>(extent, 1) * cost, 1);
   std::int64_t grain = (kParallelCost + each - 1) / each;
+  // Of kernels that are cut, whole trips of their loops: each reads all of the code.
+  if (k.segments && extent >= 2 * k.segments->lanes * k.segments->vectors)
+    unit = std::max(unit, k.segments->lanes * k.segments->vectors);
   grain = (grain + unit - 1) / unit * unit;
   // At most 64 chunks: enough to balance any machine, few enough to cost nothing.
   grain = std::max(grain, (extent / 64 + unit - 1) / unit * unit);

@@ -42,11 +42,11 @@ int host_call(Context* context, std::int64_t step) noexcept;
 void mark_step_of_profile(Context* context, std::int64_t mark) noexcept;
 
 /// Runs kernel(context', b, e, where) for chunks [b, e) of at least `grain` that cover [0, end), at most
-/// `most` of them if that is not 0; the context of chunk c has arena + slice + c * slice_bytes as
-/// its slice. 1 when a host step threw.
-int parallel_kernel(Context* context, KernelFunction kernel, const std::int64_t* where,
-                    std::int64_t end, std::int64_t grain, std::int64_t most, std::int64_t slice,
-                    std::int64_t slice_bytes) noexcept;
+/// `most` of them if that is not 0. The context of each has a slice of its own while it runs, one of those
+/// that lie side by side from arena + slice on, as many as chunks. 1 when a host step threw.
+TELAMON_API int parallel_kernel(Context* context, KernelFunction kernel, const std::int64_t* where,
+                                std::int64_t end, std::int64_t grain, std::int64_t most,
+                                std::int64_t slice, std::int64_t slice_bytes) noexcept;
 
 /// The address of a value of the program at hand.
 inline void* address_of(const Context& c, Location where) {

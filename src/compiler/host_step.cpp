@@ -1,6 +1,7 @@
 // Host functions as steps: `call` lowerings over buffer views, and eager kernels for what generated
 // code cannot hold yet (complex numbers).
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "compiler/forms.hpp"
@@ -110,6 +111,28 @@ void mark_step_of_profile(Context* context, std::int64_t mark) noexcept {
   else runtime::begin_span(label);
 }
 
+namespace {
+
+/// Pieces of memory for the chunks that run at once: a chunk has one that another left in the caches.
+class Slices {
+ public:
+  int take() {
+    std::uint64_t free = free_.load(std::memory_order_relaxed);
+    while (!free_.compare_exchange_weak(free, free & (free - 1), std::memory_order_acquire,
+                                        std::memory_order_relaxed)) {}
+    return std::countr_zero(free);
+  }
+  void give_back(int slice) {
+    free_.fetch_or(std::uint64_t{1} << slice, std::memory_order_release);
+  }
+
+ private:
+  static_assert(Step::kMaxChunks <= 64);  // so one is always free
+  std::atomic<std::uint64_t> free_{~std::uint64_t{0}};
+};
+
+}  // namespace
+
 int parallel_kernel(Context* context, KernelFunction kernel, const std::int64_t* where,
                     std::int64_t end, std::int64_t grain, std::int64_t most, std::int64_t slice,
                     std::int64_t slice_bytes) noexcept {
@@ -119,11 +142,14 @@ int parallel_kernel(Context* context, KernelFunction kernel, const std::int64_t*
   // One thread walks through memory in order. What a chunk computes does not depend on where it ends.
   if (runtime::num_threads() == 1) grain = end;
   const std::atomic<bool>& stopped = static_cast<HostState*>(context->host)->stopped;
+  Slices slices;
   const auto run = [&](std::int64_t chunk) {
     if (stopped) return;
     Context own = *context;
-    own.chunk = context->arena + slice + chunk * slice_bytes;
+    const int mine = slice_bytes > 0 ? slices.take() : 0;
+    own.chunk = context->arena + slice + mine * slice_bytes;
     call_native(kernel, &own, chunk * grain, std::min((chunk + 1) * grain, end), where);
+    if (slice_bytes > 0) slices.give_back(mine);
   };
   runtime::parallel_for((end + grain - 1) / grain, run, reinterpret_cast<const void*>(kernel));
   return stopped ? 1 : 0;
