@@ -197,6 +197,13 @@ Scalar CodeGen::not_(Scalar x) {
 }
 
 // Index arithmetic on affine nodes: only the uniform part is computed.
+// Of -x, x: sums take the sign in, x + (-y) = x - y to the bit.
+static Value* negated(Value* v) {
+  const auto* sign = llvm::dyn_cast<llvm::UnaryOperator>(v);
+  return sign != nullptr && sign->getOpcode() == llvm::Instruction::FNeg ? sign->getOperand(0)
+                                                                         : nullptr;
+}
+
 Scalar CodeGen::add(Scalar a, Scalar c) {
   if (boolean_type(a)) return or_(a, c);
   if (a.dtype() == DType::i64) {
@@ -214,6 +221,8 @@ Scalar CodeGen::add(Scalar a, Scalar c) {
     }
   }
   const Scalar out = impl_->binary(kAdd, a, c, a.dtype(), [&](Value* x, Value* y) {
+    if (Value* z = negated(y)) return impl_->b.CreateFSub(x, z);
+    if (Value* z = negated(x)) return impl_->b.CreateFSub(y, z);
     return floating(a) ? impl_->b.CreateFAdd(x, y) : impl_->b.CreateAdd(x, y);
   });
   return Impl::with_range(out, sum(Impl::range(a), Impl::range(c)));
@@ -234,6 +243,7 @@ Scalar CodeGen::sub(Scalar a, Scalar c) {
     }
   }
   const Scalar out = impl_->binary(kSub, a, c, a.dtype(), [&](Value* x, Value* y) {
+    if (Value* z = negated(y)) return impl_->b.CreateFAdd(x, z);
     return floating(a) ? impl_->b.CreateFSub(x, y) : impl_->b.CreateSub(x, y);
   });
   return Impl::with_range(out, sum(Impl::range(a), negative(Impl::range(c))));
@@ -259,6 +269,12 @@ Scalar CodeGen::mul(Scalar a, Scalar c) {
     }
   }
   const Scalar out = impl_->binary(kMul, a, c, a.dtype(), [&](Value* x, Value* y) {
+    if (impl_->options.quick) {  // for sums that may follow
+      Value *p = negated(x), *q = negated(y);
+      if (p != nullptr && q != nullptr) return impl_->b.CreateFMul(p, q);
+      if (p != nullptr) return impl_->b.CreateFNeg(impl_->b.CreateFMul(p, y));
+      if (q != nullptr) return impl_->b.CreateFNeg(impl_->b.CreateFMul(x, q));
+    }
     return floating(a) ? impl_->b.CreateFMul(x, y) : impl_->b.CreateMul(x, y);
   });
   std::int64_t factor = 0;
