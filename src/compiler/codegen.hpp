@@ -163,6 +163,9 @@ class CodeGen final : public Emitter {
   Pointer pointer_to(Scalar address);
   /// A load that is neither moved nor merged: of a number, or of a whole vector.
   Scalar load_now(Pointer from, DType dtype, Scalar index);
+  /// The same of a vector of conditions as bits, from the given byte on, and back.
+  Scalar load_bits(Pointer from, Scalar byte);
+  void store_bits(Pointer to, Scalar byte, Scalar conditions);
   /// Asks for the line of the cache that holds this element; any index is allowed.
   void prefetch(Pointer from, DType dtype, Scalar index);
   void copy_bytes(Pointer from, Pointer to, std::int64_t bytes);

@@ -190,6 +190,25 @@ Scalar CodeGen::load_now(Pointer from, DType dtype, Scalar index) {
   return Scalar(m.make(m.from_memory(v, dtype), m.depth()), dtype);
 }
 
+Scalar CodeGen::load_bits(Pointer from, Scalar byte) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  Value* address =
+      m.element_address(m.b.getInt8Ty(), static_cast<Node*>(from.handle), node_of(byte));
+  Value* v =
+      m.b.CreateAlignedLoad(m.vector_type(m.b.getInt1Ty(), m.lanes), address, llvm::Align(1));
+  return Scalar(m.make(v, m.depth()), DType::bool_);
+}
+
+void CodeGen::store_bits(Pointer to, Scalar byte, Scalar conditions) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  m.b.CreateAlignedStore(
+      m.as_vector(node_of(conditions), m.lanes),
+      m.element_address(m.b.getInt8Ty(), static_cast<Node*>(to.handle), node_of(byte)),
+      llvm::Align(1));
+}
+
 void CodeGen::store(Pointer to, DType dtype, Scalar index, Scalar value) {
   Impl& m = *impl_;
   Node *p = static_cast<Node*>(to.handle), *i = node_of(index);

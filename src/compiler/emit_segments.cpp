@@ -15,13 +15,20 @@ class OnTape {
       : gen_(gen), jaxpr_(jaxpr), segments_(segments), tape_(tape), vector_(vector) {}
 
   bool contains(Var v) const { return segments_.places.contains(v); }
-  void store(Var v, Scalar x) { gen_.store(vector_, dtype(v), gen_.lane_index(place(v)), x); }
-  Scalar load(Var v) { return gen_.load_now(vector_, dtype(v), gen_.lane_index(place(v))); }
+  void store(Var v, Scalar x) {
+    if (in_bits(v)) gen_.store_bits(vector_, place(v), x);
+    else gen_.store(vector_, dtype(v), gen_.lane_index(place(v)), x);
+  }
+  Scalar load(Var v) {
+    return in_bits(v) ? gen_.load_bits(vector_, place(v))
+                      : gen_.load_now(vector_, dtype(v), gen_.lane_index(place(v)));
+  }
   void store_number(Var v, Scalar x) { gen_.store(tape_, dtype(v), place(v), x); }
   Scalar load_number(Var v) { return gen_.load_now(tape_, dtype(v), place(v)); }
 
  private:
   DType dtype(Var v) const { return jaxpr_.aval(v).dtype; }
+  bool in_bits(Var v) const { return dtype(v) == DType::bool_ && segments_.lanes > 1; }
   Scalar place(Var v) {
     return gen_.index(segments_.places.at(v) / static_cast<std::int64_t>(size_of(dtype(v))));
   }
@@ -95,7 +102,7 @@ class SegmentsEmitter {
     part.shape = kernel_.shape;
     part.members.insert(stretch.begin(), stretch.end());
     for (const int e : stretch) {
-      for (const Atom& a : k_.eqn(e).inputs) add_names(a, part.members);
+      for (const Atom& a : k_.eqn(e).inputs) add_unplaced(a, part.members);
     }
     SegmentGenerator value_at(gen, k_, part, tape);
     const Point at{kernel_.shape, std::nullopt, gen.lane_index(gen.index(0))};
@@ -105,13 +112,13 @@ class SegmentsEmitter {
       }
     }
   }
-  // What an operand goes by.
-  void add_names(Atom a, std::set<int>& members) const {
-    while (a.is_var()) {
-      const int e = k_.producer[static_cast<std::size_t>(a.var())];
-      if (e < 0 || !segments_.names.contains(e) || !members.insert(e).second) return;
-      a = k_.eqn(e).inputs[0];
-    }
+  // What an operand goes by, or is made of each time.
+  void add_unplaced(const Atom& a, std::set<int>& members) const {
+    if (!a.is_var()) return;
+    const int e = k_.producer[static_cast<std::size_t>(a.var())];
+    if (!segments_.names.contains(e) && !segments_.again.contains(e)) return;
+    if (!members.insert(e).second) return;
+    for (const Atom& operand : k_.eqn(e).inputs) add_unplaced(operand, members);
   }
   // The same row-major index, in the shape that the variable has.
   Point here(const Point& at, Var v) const {

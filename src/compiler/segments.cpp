@@ -28,23 +28,34 @@ bool is_name(const Eqn& eqn) {
 /// free for what the next one writes.
 class Tape {
  public:
+  Tape(std::int64_t vectors, std::int64_t vector_bytes)
+      : vectors_(vectors), vector_bytes_(vector_bytes) {}
   std::int64_t bytes = 0;
 
+  std::int64_t add_number(std::int64_t size) { return append(size); }
+  /// `size` bytes of each vector, a power of two: what is smaller than these shares a place with others.
   std::int64_t add(std::int64_t size) {
     std::vector<std::int64_t>& free = free_[size];
-    if (!free.empty()) {
-      const std::int64_t at = free.back();
-      free.pop_back();
-      return at;
+    if (free.empty()) {
+      if (size == vector_bytes_) return append(vectors_ * vector_bytes_);
+      const std::int64_t place = add(vector_bytes_);
+      for (std::int64_t at = vector_bytes_; (at -= size) >= 0;) free.push_back(place + at);
     }
-    const std::int64_t unit = std::min(size, kLine);  // powers of two
-    const std::int64_t at = (bytes + unit - 1) / unit * unit;
-    bytes = at + size;
+    const std::int64_t at = free.back();
+    free.pop_back();
     return at;
   }
   void release(std::int64_t at, std::int64_t size) { free_[size].push_back(at); }
 
  private:
+  std::int64_t append(std::int64_t size) {
+    const std::int64_t unit = std::min(size, kLine);  // powers of two
+    const std::int64_t at = (bytes + unit - 1) / unit * unit;
+    bytes = at + size;
+    return at;
+  }
+
+  std::int64_t vectors_, vector_bytes_;
   std::map<std::int64_t, std::vector<std::int64_t>> free_;  // by size
 };
 
@@ -84,10 +95,14 @@ class Cutter {
 
   // The functions take equal numbers of equations.
   void cut() {
-    std::vector<int> all;
     for (const int e : kernel_.members) {
       if (is_name(eqn(e))) out_.names.insert(e);
-      else if (!uniform(eqn(e).outputs[0])) all.push_back(e);
+    }
+    if (out_.lanes > 1) find_again();
+    std::vector<int> all;
+    for (const int e : kernel_.members) {
+      if (!out_.names.contains(e) && !out_.again.contains(e) && !uniform(eqn(e).outputs[0]))
+        all.push_back(e);
     }
     if (all.size() < kLeast) return;
     const std::size_t n = (all.size() + kLongest - 1) / kLongest;
@@ -98,6 +113,44 @@ class Cutter {
       out_.functions.emplace_back();
       cut_function({at(i), at(i + 1)});
     }
+  }
+  bool is_condition(Var v) const { return jaxpr_.aval(v).dtype == DType::bool_; }
+  // What is no result, and is the negative of a value, which sums take in, or is made of few conditions and of
+  // nothing else that differs from index to index.
+  void find_again() {
+    std::set<Var> results;
+    for (const Var v : kernel_.roots) {
+      if (const Atom a = out_.named(jaxpr_, producer_, Atom::var(v)); a.is_var())
+        results.insert(a.var());
+    }
+    std::map<int, int> lengths;
+    for (const int e : kernel_.members) {
+      if (results.contains(eqn(e).outputs[0])) continue;
+      if (const int length = length_again(eqn(e), lengths); length <= kMostAgain) {
+        lengths[e] = length;
+        out_.again.insert(e);
+      }
+    }
+  }
+  static constexpr int kMostAgain = 4;  // equations, in place of a load
+  int length_again(const Eqn& e, const std::map<int, int>& lengths) const {
+    if (e.primitive == &neg_p) return kMostAgain;  // nothing but itself
+    if (!takes_conditions(e)) return kMostAgain + 1;
+    int length = 1;
+    for (const Atom& input : e.inputs) {
+      const Atom a = out_.named(jaxpr_, producer_, input);
+      if (a.is_literal() || uniform(a.var())) continue;
+      const auto made = lengths.find(producer_[static_cast<std::size_t>(a.var())]);
+      if (made != lengths.end()) length += made->second;
+      else if (!is_condition(a.var())) return kMostAgain + 1;
+    }
+    return length;
+  }
+  bool takes_conditions(const Eqn& e) const {
+    const bool first = !e.inputs.empty() && jaxpr_.aval(e.inputs[0]).dtype == DType::bool_;
+    return first && (e.primitive == &convert_element_type_p || e.primitive == &select_n_p ||
+                     e.primitive == &and_p || e.primitive == &or_p || e.primitive == &xor_p ||
+                     e.primitive == &not_p);
   }
   // One vector at a time gains nothing from stretches.
   void cut_function(std::span<const int> equations) {
@@ -124,6 +177,10 @@ class Cutter {
     const Atom named = out_.named(jaxpr_, producer_, a);
     if (named.is_literal()) return;
     const Var v = named.var();
+    if (const int e = producer_[static_cast<std::size_t>(v)]; out_.again.contains(e)) {
+      for (const Atom& operand : eqn(e).inputs) use(operand, stretch);
+      return;
+    }
     const auto [at, is_new] = uses_.try_emplace(v);
     Use& u = at->second;
     if (is_new) {
@@ -144,12 +201,16 @@ class Cutter {
     for (const Var v : kernel_.roots) use(Atom::var(v), num_stretches_);
   }
 
+  // Of a number, or of each vector.
   std::int64_t bytes(Var v) const {
-    return uniform(v) ? static_cast<std::int64_t>(size_of(jaxpr_.aval(v).dtype))
-                      : out_.vectors * out_.vector_bytes;
+    const auto size = static_cast<std::int64_t>(size_of(jaxpr_.aval(v).dtype));
+    if (uniform(v)) return size;
+    constexpr std::int64_t kByte = 8;  // bits
+    if (is_condition(v) && out_.lanes > 1) return (out_.lanes + kByte - 1) / kByte;
+    return std::min(out_.lanes * size, out_.vector_bytes);
   }
   void place() {
-    Tape tape;
+    Tape tape(out_.vectors, out_.vector_bytes);
     const auto n = static_cast<std::size_t>(num_stretches_);
     std::vector<Vars> made(n + 1), read_last(n + 1);  // made before: in made[0]
     for (const auto& [v, u] : uses_) {
@@ -160,7 +221,8 @@ class Cutter {
     }
     for (std::size_t s = 0; s <= n; ++s) {
       std::sort(made[s].begin(), made[s].end());
-      for (const Var v : made[s]) out_.places[v] = tape.add(bytes(v));
+      for (const Var v : made[s])
+        out_.places[v] = uniform(v) ? tape.add_number(bytes(v)) : tape.add(bytes(v));
       for (const Var v : read_last[s]) tape.release(out_.places.at(v), bytes(v));
     }
     out_.bytes = (tape.bytes + 2 * kLine - 1) / (2 * kLine) * (2 * kLine);

@@ -28,8 +28,11 @@ struct Segments {
   using Stretch = std::vector<int>;             ///< equations, in the order of the program
   std::vector<std::vector<Stretch>> functions;  ///< what each of them is made of
   std::set<int> names;  ///< equations that only name a value: reshapes, spread numbers
-  Vars inputs;          ///< vectors that the kernel reads
-  Vars uniforms;        ///< numbers that are the same at every index: read or computed before
+  /// What each stretch that reads it makes again: negatives, and what comes of conditions. These are bits on
+  /// the tape, and the vectors made of them would take a line of the caches each.
+  std::set<int> again;
+  Vars inputs;    ///< vectors that the kernel reads
+  Vars uniforms;  ///< numbers that are the same at every index: read or computed before
   std::map<Var, std::int64_t> places;  ///< of all these and of what crosses: offsets on the tape
   std::int64_t bytes = 0;              ///< of the tape
   int lanes = 1;

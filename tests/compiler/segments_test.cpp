@@ -1,6 +1,12 @@
 // Long chains of operations are one kernel, whose loop calls a function for each stretch of it.
 #include <gmock/gmock.h>
 
+#include <array>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "compiler/host_calls.hpp"
 #include "compiler/support.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
@@ -94,6 +100,69 @@ TEST(Segments, KeepNoArrayInMemory) {
   };
   EXPECT_EQ(arena(1 << 20), arena(1 << 22));
   EXPECT_LT(arena(1 << 20), 17u << 20);  // of the 2 GB that 500 arrays would take
+}
+
+// Conditions are bits, and what is selected by them is selected where it is read.
+TEST(Segments, KeepConditionsAsBits) {
+  constexpr int kConditions = 200;
+  constexpr std::int64_t kSize = 64;
+  const Program late = [](std::span<const Array> x) {
+    Array y = x[0];
+    Arrays conditions;
+    for (int i = 0; i < kConditions; ++i) {
+      y = lax::mul(lax::add(y, x[0]), lax::full_like(y, .5 + .001 * i));
+      conditions.push_back(lax::lt(y, x[0]));
+    }
+    for (const Array& c : conditions) {
+      const Array weight = lax::convert_element_type(c, y.dtype());
+      y = lax::sub(lax::mul(y, weight), lax::neg(lax::sin(y)));
+    }
+    return Arrays{y};
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const auto f = check(late, {uniform({kSize}, dtype)}, 1);
+    EXPECT_LT(f->info().arena_bytes, kConditions * kSize / 2);
+  }
+}
+
+TEST(Segments, TakeSignsIntoSums) {
+  const Program f = [](std::span<const Array> x) {
+    Array y = x[0];
+    for (int i = 0; i < 100; ++i)
+      y = lax::add(lax::mul(lax::neg(lax::sin(y)), x[0]), lax::sub(x[0], lax::neg(y)));
+    return Arrays{y};
+  };
+  const auto compiled = check(f, {uniform({100}, DType::f32)}, 1);
+  EXPECT_THAT(compiled->text("asm"),
+              ::testing::Not(::testing::ContainsRegex("xorps|pxor")));  // none is turned
+}
+
+// Chunks take the memory of those that have ended, which is in the caches: as much as there are threads.
+TEST(Segments, SharesTapesBetweenChunks) {
+  constexpr std::int64_t kSlice = 64, kFirst = 128, kTrips = 40;
+  static std::array<std::atomic<int>, kTrips> used;
+  for (auto& u : used) u = 0;
+  compiler::HostState state;
+  std::vector<std::byte> arena(kFirst + kTrips * kSlice);
+  compiler::Context context{.arena = arena.data(), .host = &state};
+  const auto kernel = [](compiler::Context* c, std::int64_t begin, std::int64_t end,
+                         const std::int64_t*) {
+    EXPECT_EQ(end, begin + 1);
+    const std::int64_t slice = (c->chunk - c->arena - kFirst) / kSlice;
+    const int others = used[static_cast<std::size_t>(slice)].fetch_add(1);
+    EXPECT_EQ(others % 2, 0);  // nobody has it now
+    std::this_thread::yield();
+    used[static_cast<std::size_t>(slice)].fetch_add(1);
+  };
+  const int before = num_threads();
+  set_num_threads(3);
+  EXPECT_EQ(compiler::parallel_kernel(&context, kernel, nullptr, kTrips, 1, kTrips, kFirst, kSlice),
+            0);
+  set_num_threads(before);
+  int all = 0;
+  for (const auto& u : used) all += u / 2;
+  EXPECT_EQ(all, kTrips);
+  for (std::size_t i = 3; i < kTrips; ++i) EXPECT_EQ(used[i], 0) << i;
 }
 
 // The gradient of 400 waves has room for fewer tapes than there would be chunks.
