@@ -187,6 +187,9 @@ class CodeGen final : public Emitter {
   /// The same, but a body that divides or takes roots does so one trip ahead of what follows.
   Scalars loop_ahead(Scalar begin, Scalar end, std::int64_t step, Scalars init,
                      const std::function<Scalars(Scalar i, const Scalars& carried)>& body);
+  /// for (i = begin; i < end; i += step) body(i), where begin < end: that is not asked.
+  void loop_entered(Scalar begin, Scalar end, std::int64_t step,
+                    const std::function<void(Scalar i)>& body);
   /// carried = init; while (condition(carried)) carried = body(carried); gives the last values.
   Scalars loop_while(Scalars init, const std::function<Scalar(const Scalars& carried)>& condition,
                      const std::function<Scalars(const Scalars& carried)>& body);
@@ -254,8 +257,10 @@ class CodeGen final : public Emitter {
 
  private:
   enum class Ahead : std::uint8_t { nothing, quotients };
+  enum class Entry : std::uint8_t { asked, certain };
   Scalars carry(Scalar begin, Scalar end, std::int64_t step, Scalars init,
-                const std::function<Scalars(Scalar i, const Scalars& carried)>& body, Ahead ahead);
+                const std::function<Scalars(Scalar i, const Scalars& carried)>& body, Ahead ahead,
+                Entry entry);
   void require_memory() const;
 
   LlvmPtr<Impl> impl_;

@@ -23,17 +23,26 @@ CodeGen::Impl::Carried CodeGen::Impl::open_phis(const Scalars& init,
 Scalars CodeGen::loop_carried(
     Scalar begin, Scalar end, std::int64_t step, Scalars init,
     const std::function<Scalars(Scalar i, const Scalars& carried)>& body) {
-  return carry(begin, end, step, std::move(init), body, Ahead::nothing);
+  return carry(begin, end, step, std::move(init), body, Ahead::nothing, Entry::asked);
 }
 
 Scalars CodeGen::loop_ahead(Scalar begin, Scalar end, std::int64_t step, Scalars init,
                             const std::function<Scalars(Scalar i, const Scalars& carried)>& body) {
-  return carry(begin, end, step, std::move(init), body, Ahead::quotients);
+  return carry(begin, end, step, std::move(init), body, Ahead::quotients, Entry::asked);
+}
+
+void CodeGen::loop_entered(Scalar begin, Scalar end, std::int64_t step,
+                           const std::function<void(Scalar i)>& body) {
+  const auto trip = [&](Scalar i, const Scalars&) {
+    body(i);
+    return Scalars{};
+  };
+  carry(begin, end, step, {}, trip, Ahead::nothing, Entry::certain);
 }
 
 Scalars CodeGen::carry(Scalar begin, Scalar end, std::int64_t step, Scalars init,
                        const std::function<Scalars(Scalar i, const Scalars& carried)>& body,
-                       Ahead ahead) {
+                       Ahead ahead, Entry entry) {
   Impl& m = *impl_;
   const int outer = m.depth();
   std::int64_t first = 0, last = 0;
@@ -59,7 +68,7 @@ Scalars CodeGen::carry(Scalar begin, Scalar end, std::int64_t step, Scalars init
   for (std::size_t k = 0; k < init.size(); ++k)
     initial.push_back(m.as(node_of(init[k]), widths[k]));
   m.at(outer);
-  if (known) m.b.CreateBr(loop);
+  if (known || entry == Entry::certain) m.b.CreateBr(loop);
   else m.b.CreateCondBr(m.b.CreateICmpSLT(node_of(begin)->value, stop), loop, exit);
 
   m.push_level(loop, false);

@@ -91,11 +91,8 @@ class SegmentsEmitter {
     };
     const Scalar first = gen.address(given.tape);
     if (segments_.vectors == 1) return gen.region([&] { one(given.tape, first); });
-    gen.loop_carried(first, given.end, segments_.vector_bytes, {},
-                     [&](Scalar address, const Scalars&) {
-                       one(gen.pointer_to(address), address);
-                       return Scalars{};
-                     });
+    gen.loop_entered(first, given.end, segments_.vector_bytes,
+                     [&](Scalar address) { one(gen.pointer_to(address), address); });
   }
   void emit_stretch(CodeGen& gen, const Segments::Stretch& stretch, OnTape& tape) {
     Kernel part;
