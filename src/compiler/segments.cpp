@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::size_t kLeast = 96;     // equations of a kernel that is cut
 constexpr std::size_t kLongest = 160;  // of a function
-constexpr int kStretch = 48;           // cycles of a stretch, about
+constexpr int kStretch = 32;           // cycles of a stretch, about
 constexpr std::int64_t kVectors =
-    8;  // at a time: code that the caches do not hold is read once for all
+    16;  // at a time: code that the caches do not hold is read once for all
 constexpr std::int64_t kLine = 64;  // bytes
 
 bool is_name(const Eqn& eqn) {

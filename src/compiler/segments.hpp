@@ -8,7 +8,8 @@
 //
 // In a chain each operation waits for the one before, and a processor looks ahead by a few hundred
 // instructions only. So a function is a row of short loops, each over a stretch of its equations: while
-// one vector waits in a stretch, others are on their way through the same instructions.
+// one vector waits in a stretch, others are on their way through the same instructions: a sine or so, since
+// with more of them in a stretch fewer vectors are within what the processor looks ahead at.
 //
 //   segment_0(tape, n):  for k < n: stretch 0 of vector k;  for k < n: stretch 1 of vector k;  ...
 #pragma once
