@@ -1,6 +1,6 @@
 // Caching size-class allocator.
 //
-// Small blocks (up to 32 KiB) are cut from 1 MiB chunks and move between a list per thread and class,
+// Small blocks (up to 32 KiB) are cut from chunks of 1 MiB, then of a huge page each, and move between a list per thread and class,
 // which takes no lock (runtime/small_blocks.hpp), and a shared list per class.
 // Large blocks come from the system one by one.
 #include "runtime/allocator.hpp"
@@ -39,6 +39,9 @@ namespace {
 constexpr std::size_t kUnit = 64;
 constexpr std::size_t kHugeFrom = std::size_t{2} << 20;
 constexpr std::size_t kChunk = std::size_t{1} << 20;
+/// Chunks of small pages, of which a process has what it touches. Who needs more needs all of the next, and
+/// to find pages one by one would take longer than to fill them.
+constexpr std::int64_t kSmallPages = 4 * kChunk;
 constexpr int kNumClasses = 4 * 52;
 
 std::size_t physical_memory() {
@@ -89,11 +92,11 @@ void log_growth(std::size_t bytes, const char* what) {
               [&] { return std::to_string(bytes) + " bytes from the system for " + what; });
 }
 
-void* map_chunk() {
+void* map_chunk(std::size_t bytes) {
   try {
-    log_growth(kChunk, "small blocks");
-    return map_memory(kChunk);
-  } catch (const std::bad_alloc&) { out_of_memory(kChunk); }
+    log_growth(bytes, "small blocks");
+    return map_memory(bytes);
+  } catch (const std::bad_alloc&) { out_of_memory(bytes); }
 }
 
 /// Free blocks of one class for all threads, in the chains in which threads gave them: a chain changes
@@ -244,8 +247,9 @@ void* Allocator::cut(SizeClass c) {
       chunk_left_ -= part;
       cut_ += static_cast<std::int64_t>(part);
     }
-    chunk_ = static_cast<char*>(map_chunk());
-    chunk_left_ = kChunk;
+    const std::size_t bytes = cut_ < kSmallPages ? kChunk : kHugeFrom;
+    chunk_ = static_cast<char*>(map_chunk(bytes));
+    chunk_left_ = bytes;
   }
   chunk_left_ -= c.size;
   cut_ += static_cast<std::int64_t>(c.size);
