@@ -1,7 +1,7 @@
 // Caching size-class allocator.
 //
-// Small blocks (up to 32 KiB) are cut from chunks of 1 MiB, then of a huge page each, and move between a list per thread and class,
-// which takes no lock (runtime/small_blocks.hpp), and a shared list per class.
+// Small blocks (up to 32 KiB) are cut from chunks of 1 MiB, then of a huge page each, and move between a
+// list per thread and class, which takes no lock (runtime/small_blocks.hpp), and a shared list per class.
 // Large blocks come from the system one by one.
 #include "runtime/allocator.hpp"
 
