@@ -1,5 +1,6 @@
 // The cores of jvp, linearize, vjp, grad and linear_transpose over flat lists of arrays.
 #include "core/concrete.hpp"
+#include "core/size_errors.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "telamon/detail/flat.hpp"
@@ -170,12 +171,15 @@ ValueAndGradient value_and_grad_arrays(const FlatFunction& f, std::span<const Ar
                                        bool allow_int, const LeafName& leaf_name,
                                        std::string name) {
   if (!allow_int) check_differentiable("grad", primals, leaf_name);
-  LinearizedArrays lin = linearize_arrays(f, primals, std::move(name));
-  check_scalar_result(lin.primals[0]);
-  Arrays cts(lin.primals.size());
-  cts[0] = full_of(lin.primals[0].aval().strong(), 1);
-  for (std::size_t i = 1; i < cts.size(); ++i) cts[i] = Array();  // aux: no cotangent
-  return {lin.primals, lin.map.transpose(cts)};
+  const auto describe = [] { return std::string("grad"); };
+  return with_operation(describe, [&]() -> ValueAndGradient {
+    LinearizedArrays lin = linearize_arrays(f, primals, std::move(name));
+    check_scalar_result(lin.primals[0]);
+    Arrays cts(lin.primals.size());
+    cts[0] = full_of(lin.primals[0].aval().strong(), 1);
+    for (std::size_t i = 1; i < cts.size(); ++i) cts[i] = Array();  // aux: no cotangent
+    return {lin.primals, lin.map.transpose(cts)};
+  });
 }
 
 }  // namespace detail
