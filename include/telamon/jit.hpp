@@ -85,8 +85,9 @@ class TELAMON_API JitCache {
   void explain_miss(std::span<const Array> args, const KeyBuilder& key,
                     const std::vector<std::string>& names, std::vector<std::string> statics,
                     const void* function, SourceLocation where);
-  /// A std::bad_alloc as the OutOfMemoryError of this function.
-  [[noreturn]] void out_of_memory() const;
+  /// Within a handler of it: a std::bad_alloc as the OutOfMemoryError of this function. What a user has
+  /// derived from it goes on as it is.
+  [[noreturn]] void out_of_memory(const std::bad_alloc& e) const;
   /// TypeError unless these are the arguments that the program was compiled for.
   void check_compiled_for(const Entry& entry, std::span<const Array> args, const KeyBuilder& key,
                           const std::vector<std::string>& names) const;
@@ -295,7 +296,7 @@ class Jitted {
       const JitCache::Entry* known = state_->cache.find(leaves, key);
       JitCache::EntryPtr entry = known ? JitCache::owner(*known) : trace(args, leaves, key);
       return LoweredCall(*this, std::move(entry));
-    } catch (const std::bad_alloc&) { state_->cache.out_of_memory(); }
+    } catch (const std::bad_alloc& e) { state_->cache.out_of_memory(e); }
   }
 
  private:
@@ -356,7 +357,7 @@ class Jitted {
         entry = owner.get();
       }
       return result_of<Result>(*entry, leaves);
-    } catch (const std::bad_alloc&) { cache.out_of_memory(); }
+    } catch (const std::bad_alloc& e) { cache.out_of_memory(e); }
   }
 
   template <class Result>

@@ -110,9 +110,10 @@ void CodeGen::keep_arena_in_registers() {
     load->eraseFromParent();
     if (field->use_empty()) field->eraseFromParent();
   }
-  llvm::legacy::FunctionPassManager passes(&m.module);
-  passes.add(llvm::createSROAPass());
-  passes.run(entry);
+  const LlvmPtr<llvm::legacy::FunctionPassManager> passes(
+      new llvm::legacy::FunctionPassManager(&m.module));
+  passes->add(llvm::createSROAPass());
+  passes->run(entry);
   drop_unread(entry);
 }
 

@@ -410,7 +410,9 @@ Scalar Body::reduce(const Eqn& eqn, const Point& at) {
       }
     }
     const Scalar element = (*this)(x, Point{shape, index, std::nullopt});
-    sum = n == 0 ? element : rule.combine(gen(), eqn.params, sum, element);
+    // Sums begin with 0: that of several -0.0 is 0.
+    const bool first = n == 0 && (folded == 1 || eqn.primitive != &reduce_sum_p);
+    sum = first ? element : rule.combine(gen(), eqn.params, sum, element);
   }
   return sum;
 }

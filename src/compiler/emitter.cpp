@@ -196,14 +196,14 @@ Scalar CodeGen::not_(Scalar x) {
   return impl_->unary(kNot, x, x.dtype(), [&](Value* v) { return impl_->b.CreateNot(v); });
 }
 
-// Index arithmetic on affine nodes: only the uniform part is computed.
-// Of -x, x: sums take the sign in, x + (-y) = x - y to the bit.
+// Of -x, x: sums take the sign in, x + (-y) = x - y, but for the sign of a NaN.
 static Value* negated(Value* v) {
   const auto* sign = llvm::dyn_cast<llvm::UnaryOperator>(v);
   return sign != nullptr && sign->getOpcode() == llvm::Instruction::FNeg ? sign->getOperand(0)
                                                                          : nullptr;
 }
 
+// Index arithmetic on affine nodes: only the uniform part is computed.
 Scalar CodeGen::add(Scalar a, Scalar c) {
   if (boolean_type(a)) return or_(a, c);
   if (a.dtype() == DType::i64) {

@@ -125,7 +125,8 @@ class Cutter {
     }
     std::map<int, int> lengths;
     for (const int e : kernel_.members) {
-      if (results.contains(eqn(e).outputs[0])) continue;
+      // Numbers are computed once, outside the loop.
+      if (results.contains(eqn(e).outputs[0]) || uniform(eqn(e).outputs[0])) continue;
       if (const int length = length_again(eqn(e), lengths); length <= kMostAgain) {
         lengths[e] = length;
         out_.again.insert(e);

@@ -15,6 +15,7 @@
 
 #include "compiler/forms.hpp"
 #include "compiler/passes.hpp"
+#include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
 
@@ -185,7 +186,11 @@ class Choice {
 class Splitter {
  public:
   explicit Splitter(const Jaxpr& jaxpr)
-      : jaxpr_(jaxpr), choice_(jaxpr), whole_(vars()), components_(vars()) {}
+      : jaxpr_(jaxpr),
+        producers_(detail::producers(jaxpr)),
+        choice_(jaxpr),
+        whole_(vars()),
+        components_(vars()) {}
 
   Jaxpr run() {
     bool changed = choice_.any();
@@ -271,6 +276,14 @@ class Splitter {
       if (terms.size() > half)
         terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(half), terms.end());
     }
+    if (eqn.primitive == &reduce_sum_p && is_float(of.dtype) && may_be_minus_zero(x.var())) {
+      // Sums begin with 0: that of several -0.0 is 0.
+      const Atom zero = Atom::literal(detail::convert_scalar(Array(0.0), of.dtype));
+      terms[0] = add(add_p, Params(),
+                     {terms[0], add(broadcast_in_dim_p,
+                                    Params::of(BroadcastInDimParams{of.shape, {}}), {zero}, of)},
+                     of);
+    }
     Shape axes;
     for (const std::int64_t d : reduction_axes(eqn)) {
       if (d + 1 < static_cast<std::int64_t>(jaxpr_.aval(x).ndim())) axes.push_back(d);
@@ -278,6 +291,18 @@ class Splitter {
     whole(eqn.outputs[0]) = axes.empty() ? terms[0]
                                          : add(*eqn.primitive, Params::of(AxesParams{axes}),
                                                {terms[0]}, jaxpr_.aval(eqn.outputs[0]));
+  }
+
+  // Squares, as of distances, are not.
+  bool may_be_minus_zero(Var v) const {
+    const int e = producers_[static_cast<std::size_t>(v)];
+    if (e < 0) return true;
+    const Eqn& made = jaxpr_.eqns()[static_cast<std::size_t>(e)];
+    if (made.primitive == &square_p || made.primitive == &abs_p) return false;
+    const auto is = [&](std::size_t i, Var u) {
+      return made.inputs[i].is_var() && made.inputs[i].var() == u;
+    };
+    return made.primitive != &mul_p || !made.inputs[0].is_var() || !is(1, made.inputs[0].var());
   }
 
   void spread(const Eqn& eqn) {
@@ -332,6 +357,7 @@ class Splitter {
   }
 
   const Jaxpr& jaxpr_;
+  const std::vector<int> producers_;
   Choice choice_;
   JaxprBuilder b_;
   std::vector<std::optional<Atom>> whole_;

@@ -250,11 +250,13 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
-/// A file on its way into the folder. It has no name before it is whole where the file system knows such
-/// files: a process that is killed leaves nothing then. Elsewhere it has a temporary one.
+/// A file on its way into the folder. It has no name before it is whole where that can be: a process that
+/// is killed leaves nothing then. Else, and where that is asked for, it has a temporary one.
 class Writing {
  public:
-  explicit Writing(const Descriptor& folder) : folder_(folder), file_(unnamed(folder)) {
+  enum class Name : std::uint8_t { at_the_end, at_once };
+  Writing(const Descriptor& folder, Name given)
+      : folder_(folder), file_(given == Name::at_the_end ? unnamed(folder) : Descriptor(-1)) {
     if (file_) return;
     file_ = Descriptor(::openat(folder.get(), temporary_.c_str(),
                                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -389,8 +391,6 @@ void store(const Key& key, std::string_view bytes) {
   if (!may_write(static_cast<std::uint64_t>(size)))
     return fail("cannot write " + name_of(key), EFBIG);
 
-  Writing writing(folder);
-  if (!writing) return fail("cannot write to " + disk_cache::folder(), errno);
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.key = key;
@@ -398,7 +398,12 @@ void store(const Key& key, std::string_view bytes) {
   header.checksum = checksum(header, bytes);
   const std::string_view head(reinterpret_cast<const char*>(&header), sizeof header);
   const std::string name = name_of(key);
-  if (!writing.add(head) || !writing.add(bytes) || !writing.finish(name))
+  const auto write = [&](Writing::Name given) {
+    Writing writing(folder, given);
+    return writing && writing.add(head) && writing.add(bytes) && writing.finish(name);
+  };
+  // Some systems make files without a name, and do not let them get one.
+  if (!write(Writing::Name::at_the_end) && !write(Writing::Name::at_once))
     return fail("cannot write " + name, errno != 0 ? errno : EIO);
   count(live.stores);
   log("stored " + name + ", " + std::to_string(size) + " bytes");

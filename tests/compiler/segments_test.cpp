@@ -223,6 +223,22 @@ TEST(Segments, MayBeDonatedTheirOperands) {
 }
 
 // One result that is an operand, one that is a literal, one that is a single number.
+// Each of these conditions reads the one before it twice: whoever computed them anew for each use would not
+// be done in this life.
+TEST(Segments, ComputeConditionsOfNumbersOnce) {
+  const Program f = [](std::span<const Array> x) {
+    Array done = lax::gt(x[1], lax::full_like(x[1], 1));
+    for (int i = 0; i < 60; ++i) {
+      const Array hit = lax::lt(x[1], lax::full_like(x[1], 0.1 * i));
+      done = lax::bitwise_or(done, lax::bitwise_and(hit, lax::bitwise_not(done)));
+    }
+    const Array y = waves(x[0], 60);
+    return Arrays{
+        lax::select_n(lax::broadcast_in_dim(done, y.shape(), {}), Arrays{y, lax::neg(y)})};
+  };
+  check(f, {uniform({1000}, DType::f32, 0, 1), number(DType::f32)});
+}
+
 TEST(Segments, GiveWhatTheyDoNotCompute) {
   const Program f = [](std::span<const Array> x) {
     const Array one = lax::broadcast_in_dim(lax::sin(x[1]), x[0].shape(), {});

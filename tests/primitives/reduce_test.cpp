@@ -40,6 +40,21 @@ TEST(ReduceSum, OfNegativeZerosIsZeroUnlessThereIsOne) {
   }
 }
 
+// Rows of a few elements are folded by themselves, and so are those of a loop's state.
+TEST(ReduceSum, OfNegativeZerosInShortRowsAndLoops) {
+  for (const std::int64_t n : {2, 3, 4, 8}) {
+    const auto rows = [](Array v) { return sum(v * 2, {.axes = {1}}); };
+    const auto in_loop = [](Array v) {
+      return scan([](Array last, Array row) { return std::pair{last, sum(row * 2)}; }, 0.0, v)
+          .second;
+    };
+    const Array many = full({8192, n}, -0.0, DType::f32), few = full({3, n}, -0.0, DType::f32);
+    for (const Array& y : {rows(many), jit(rows)(many), in_loop(few), jit(in_loop)(few)}) {
+      for (const float v : y.to_vector<float>()) ASSERT_FALSE(v != 0 || std::signbit(v)) << n;
+    }
+  }
+}
+
 struct Folding {
   const Primitive<AxesParams>* primitive;
   double start;
