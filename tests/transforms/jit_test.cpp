@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
+#include <new>
 #include <optional>
 #include <thread>
 
@@ -856,6 +857,16 @@ TEST(Jit, KeepsArgumentsThatTheUsersCodeLetsGoOf) {
     EXPECT_FALSE(held.has_value());
   }
   other = Array();
+}
+
+// Only what the library itself lacks memory for is its OutOfMemoryError.
+TEST(Jit, LetsTheUsersOwnExceptionsPass) {
+  struct PoolIsEmpty : std::bad_alloc {};
+  const auto f = tl::jit([](Array) -> Array { throw PoolIsEmpty(); });
+  EXPECT_THROW(f(1.0), PoolIsEmpty);
+  EXPECT_THROW(f.lower(1.0), PoolIsEmpty);
+  const auto g = tl::jit([](Array) -> Array { throw std::bad_alloc(); });
+  EXPECT_THROW(g(1.0), tl::OutOfMemoryError);
 }
 
 }  // namespace
