@@ -156,7 +156,7 @@ void add_bisect(CLI::App& app, int& code) {
   command
       ->add_option("--rtol", options->rtol,
                    "how far results may be apart, relatively; by default it depends on the dtype")
-      ->check(CLI::NonNegativeNumber);
+      ->check(finite("finite number", "NUMBER"));
   command->callback([options, &code] { code = bisect(*options); });
 }
 

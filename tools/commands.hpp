@@ -30,16 +30,17 @@ inline CLI::Validator count() {
   return {check, "COUNT"};
 }
 
-/// A finite number of seconds that is not negative.
-inline CLI::Validator duration() {
-  const auto check = [](const std::string& text) {
+/// A finite number that is not negative, in the words of an error.
+inline CLI::Validator finite(const char* what, const char* name) {
+  const auto check = [what](const std::string& text) {
     char* end = nullptr;
     const double s = std::strtod(text.c_str(), &end);
     const bool good = !text.empty() && *end == '\0' && std::isfinite(s) && s >= 0;
-    return good ? std::string() : "'" + text + "' is no number of seconds from 0 on";
+    return good ? std::string() : "'" + text + "' is no " + what + " from 0 on";
   };
-  return {check, "SECONDS"};
+  return {check, name};
 }
+inline CLI::Validator duration() { return finite("number of seconds", "SECONDS"); }
 
 /// --batch N, for the inputs that the command makes itself.
 inline void add_batch_option(CLI::App& command, std::int64_t& batch) {

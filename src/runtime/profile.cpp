@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <new>
 #include <ostream>
 #include <tuple>
 
@@ -164,14 +166,44 @@ class Recorder {
   std::atomic<std::int64_t> drawn_{0};
 };
 
+/// The bytes of the character that the text begins with; 0 where that is not UTF-8.
+std::size_t bytes_of_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const int ones = std::countl_one(byte(0));
+  if (ones == 0) return 1;
+  const auto n = static_cast<std::size_t>(ones);
+  if (ones < 2 || ones > 4 || text.size() < n) return 0;
+  std::uint32_t code = byte(0) & (0x7fu >> n);
+  for (std::size_t i = 1; i < n; ++i) {
+    if (std::countl_one(byte(i)) != 1) return 0;
+    code = code << 6 | (byte(i) & 0x3fu);
+  }
+  constexpr std::uint32_t kLeast[] = {0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code < 0xe000;
+  return code < kLeast[n - 2] || code > 0x10ffff || surrogate ? 0 : n;
+}
+
 std::string quoted(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
+  while (!text.empty()) {
+    const std::size_t n = bytes_of_character(text);
+    const char c = text[0];
     if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) out += fmt::format("\\u{:04x}", c);
-    else out += c;
+    if (n == 0) out += "\\ufffd";  // names may be any bytes, JSON may not
+    else if (static_cast<unsigned char>(c) < 0x20) out += fmt::format("\\u{:04x}", c);
+    else out += text.substr(0, n);
+    text.remove_prefix(std::max<std::size_t>(n, 1));
   }
   return out + '"';
+}
+
+/// f(), but what there is no memory to record is lost: spans end in destructors, and begin where nothing may
+/// be thrown.
+template <class F>
+void if_there_is_memory(const F& f) noexcept {
+  try {
+    f();
+  } catch (const std::bad_alloc&) {}  // NOLINT(bugprone-empty-catch)
 }
 
 void Recorder::write(std::ostream& file, const ProfileReport& report, double begin) {
@@ -214,11 +246,13 @@ ProfileLabelPtr profile_label(std::string_view category, std::string_view name,
   return Recorder::get().label(category, name, detail);
 }
 
-void begin_span(const ProfileLabelPtr& label) {
-  Recorder::get().this_thread().open.push_back({label, detail::microseconds_since_start()});
+void begin_span(const ProfileLabelPtr& label) noexcept {
+  if_there_is_memory([&] {
+    Recorder::get().this_thread().open.push_back({label, detail::microseconds_since_start()});
+  });
 }
 
-void end_span(const ProfileLabelPtr& label) {
+static void close_span(const ProfileLabelPtr& label) {
   const double now = detail::microseconds_since_start();
   std::vector<OpenSpan>& open = Recorder::get().this_thread().open;
   const auto found = std::find_if(open.rbegin(), open.rend(),
@@ -231,19 +265,27 @@ void end_span(const ProfileLabelPtr& label) {
   if (profiling()) Recorder::get().record(label, span.begin, now - span.begin, span.within);
 }
 
-void add_span(const ProfileLabelPtr& label, double microseconds) {
-  std::vector<OpenSpan>& open = Recorder::get().this_thread().open;
-  if (!open.empty()) open.back().within += microseconds;
-  Recorder::get().record(label, detail::microseconds_since_start() - microseconds, microseconds, 0);
+void end_span(const ProfileLabelPtr& label) noexcept {
+  if_there_is_memory([&] { close_span(label); });
 }
 
-ProfileLabelPtr open_span() {
-  const std::vector<OpenSpan>& open = Recorder::get().this_thread().open;
-  return open.empty() ? nullptr : open.back().label;
+void add_span(const ProfileLabelPtr& label, double microseconds) noexcept {
+  if_there_is_memory([&] {
+    std::vector<OpenSpan>& open = Recorder::get().this_thread().open;
+    if (!open.empty()) open.back().within += microseconds;
+    Recorder::get().record(label, detail::microseconds_since_start() - microseconds, microseconds,
+                           0);
+  });
 }
 
-ProfileLabelPtr part_of_loop(const ProfileLabelPtr& outer) {
-  return profile_label("threads", "part of " + (outer ? outer->name : std::string("a loop")));
+ProfileLabelPtr part_of_loop() noexcept {
+  ProfileLabelPtr part;
+  if_there_is_memory([&] {
+    const std::vector<OpenSpan>& open = Recorder::get().this_thread().open;
+    part = profile_label(
+        "threads", "part of " + (open.empty() ? std::string("a loop") : open.back().label->name));
+  });
+  return part;
 }
 
 }  // namespace runtime
@@ -272,7 +314,11 @@ Profile::Profile(std::string path, SourceLocation where) : state_(std::make_uniq
 }
 
 Profile::~Profile() {
-  if (state_) stop();
+  try {
+    if (state_) stop();
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "telamon: a profile is lost, there is no memory to write it\n");
+  }
 }
 
 ProfileReport Profile::stop() {

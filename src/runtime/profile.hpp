@@ -27,16 +27,15 @@ using ProfileLabelPtr = std::shared_ptr<ProfileLabel>;
 TELAMON_API ProfileLabelPtr profile_label(std::string_view category, std::string_view name,
                                           std::string_view detail = {});
 
-/// Opens a span on this thread.
-TELAMON_API void begin_span(const ProfileLabelPtr& label);
+/// Opens a span on this thread. Spans that there is no memory to record are left out.
+TELAMON_API void begin_span(const ProfileLabelPtr& label) noexcept;
 /// Closes the innermost open span of this label, with what was left open inside; none, none.
-TELAMON_API void end_span(const ProfileLabelPtr& label);
+TELAMON_API void end_span(const ProfileLabelPtr& label) noexcept;
 /// A span that is over, whose length somebody measured.
-TELAMON_API void add_span(const ProfileLabelPtr& label, double microseconds);
-/// The label of the innermost open span of this thread; null when there is none.
-ProfileLabelPtr open_span();
-/// The label of a thread's part of a loop whose caller has `outer` open.
-ProfileLabelPtr part_of_loop(const ProfileLabelPtr& outer);
+TELAMON_API void add_span(const ProfileLabelPtr& label, double microseconds) noexcept;
+/// The label of a thread's part of a loop that this thread begins within its innermost open span; null where
+/// there is no memory for one.
+ProfileLabelPtr part_of_loop() noexcept;
 
 /// A span while in scope. `name` is what the label is called, or a function that says so.
 class ProfileSpan {

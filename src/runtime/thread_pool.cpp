@@ -295,7 +295,7 @@ void Pool::work(int index) {
   }
 }
 
-void Pool::set_label() { label_ = profiling() ? part_of_loop(open_span()) : nullptr; }
+void Pool::set_label() { label_ = profiling() ? part_of_loop() : nullptr; }
 
 Pool::Memory& Pool::memory_of(std::size_t key) {
   Memory& memory = memories_[key % memories_.size()];

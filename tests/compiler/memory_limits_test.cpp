@@ -67,6 +67,28 @@ void sweep(std::size_t step, std::size_t most, std::initializer_list<int> sizes)
   }
 }
 
+/// How a process ends that computes with what memory it has, and a little, while a profile records.
+int profiled_within(std::size_t bytes) {
+  const pid_t child = fork();
+  if (child == 0) {
+    std::fclose(stderr);
+    alarm(60);
+    const Array x = ones({5});
+    {
+      const Profile profile("/dev/null");
+      const rlimit limit{address_space() + bytes, address_space() + bytes};
+      setrlimit(RLIMIT_AS, &limit);
+      try {
+        for (int i = 0; i < 20'000; ++i) sin(x);
+      } catch (const OutOfMemoryError&) {}  // NOLINT(bugprone-empty-catch)
+    }
+    _exit(computed);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 class MemoryLimits : public testing::Test {
  protected:
   void SetUp() override {
@@ -86,6 +108,11 @@ TEST_F(MemoryLimits, LONG_EndNoProcessThatCompilesALot) {
   sweep(128 * kKiB, 160 * kKiB * kKiB, {1, 100, 1000});
   ASSERT_EQ(compile_and_run(3), computed);
   sweep(128 * kKiB, 160 * kKiB * kKiB, {1, 100, 1000});
+}
+
+TEST_F(MemoryLimits, EndNoProcessThatRecordsAProfile) {
+  for (const std::size_t bytes : {0, 64, 128, 256, 512, 1024})
+    EXPECT_EQ(profiled_within(bytes * kKiB), computed) << bytes << " KiB";
 }
 
 TEST_F(MemoryLimits, LeaveTheFunctionUsable) {

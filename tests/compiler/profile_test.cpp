@@ -108,6 +108,23 @@ TEST(Profile, MarksAreInTheCodeOnlyWhenAskedFor) {
   EXPECT_THAT(compile(program, options)->text("ir"), HasSubstr("telamon_jit_mark_step"));
 }
 
+TEST(Profile, WritesJsonWhateverTheBytesOfAName) {
+  const TraceFile file;
+  const std::string name =
+      "\xff\xfe\xc0\xaf\xed\xa0\x80 \"\\\t\x01 gr\xc3\xbc\xc3\x9f \xf0\x9f\x8c\x8a \xe2\x82";
+  {
+    const Profile recording(file.path);
+    jit([](Array x) { return sin(x); }, {.name = name})(1.0);
+  }
+  const json trace = file.read();
+  const auto is_it = [](const json& e) {
+    return e.contains("name") && e.at("name").get<std::string>().find(
+                                     "gr\xc3\xbc\xc3\x9f \xf0\x9f\x8c\x8a") != std::string::npos;
+  };
+  const json& events = trace.at("traceEvents");
+  EXPECT_TRUE(std::any_of(events.begin(), events.end(), is_it));
+}
+
 TEST(Profile, WritesATraceThatNestsKernelsInRuns) {
   const TraceFile file;
   {
