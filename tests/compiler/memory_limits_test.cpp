@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <new>
 
@@ -79,7 +81,14 @@ int profiled_within(std::size_t bytes) {
       const rlimit limit{address_space() + bytes, address_space() + bytes};
       setrlimit(RLIMIT_AS, &limit);
       try {
-        for (int i = 0; i < 20'000; ++i) sin(x);
+        for (int i = 0; i < 5; ++i) sin(x);
+        // What malloc has left; volatile, or compilers could do without the calls.
+        [[maybe_unused]] void* volatile kept = nullptr;
+        for (std::size_t size = 1 << 20; size > 8; size /= 2) {
+          do kept = std::malloc(size);
+          while (kept != nullptr);
+        }
+        for (int i = 0; i < 5'000; ++i) sin(x);
       } catch (const OutOfMemoryError&) {}  // NOLINT(bugprone-empty-catch)
     }
     _exit(computed);
