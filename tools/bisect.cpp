@@ -48,7 +48,7 @@ constexpr Values kValues[] = {
 Arrays inputs_of(const Values& values, const Arrays& examples) {
   Arrays inputs;
   for (const Array& x : examples) {
-    const tl::Aval aval = x.aval();
+    const tl::Aval& aval = x.aval();
     const Array count = tl::arange(static_cast<double>(aval.size()), tl::DType::f64);
     const Array wave = tl::sin(count + 5.0 * static_cast<double>(inputs.size()));
     const bool unsigned_words = tl::is_unsigned_integer(aval.dtype);

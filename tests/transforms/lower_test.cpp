@@ -373,7 +373,7 @@ TEST(ExplainCacheMisses, TellsApartTheFunctionsOfALine) {
   Explained explained;
   const Array k = ones({3});
   // clang-format off
-  const auto f = jit([k](Array x) { return x + k; }, {.name = "f"}), g = f; const auto h = jit([k](Array x) { return x * k; }, {.name = "f"});
+  const auto f = jit([k](Array x) { return x + k; }, {.name = "f"}); const auto h = jit([k](Array x) { return x * k; }, {.name = "f"});
   // clang-format on
   f(ones({3}));
   h(ones({3}));
