@@ -148,22 +148,19 @@ TELAMON_INLINE V polynomial_part(const V* powers, const ScalarOf<V> (&coefficien
   }
 }
 
-/// A polynomial, highest coefficient first. By Estrin's scheme: about as many operations as Horner's
-/// rule, in a chain of the logarithm of their number. Long ones by Horner's rule, which takes fewer
-/// registers (in f32, 16 lanes, that is what random::normal is bound by); some are evaluated where |x| exceeds 1, and high powers of that would cost accuracy.
-template <class V, int N>
-TELAMON_INLINE V polynomial(V x, const ScalarOf<V> (&coefficients)[N]) {
-  constexpr int kLong = sizeof(ScalarOf<V>) == 4 ? 8 : 10;
-  if constexpr (N > kLong) {
-    V sum = splat<V>(coefficients[0]);
-    for (int i = 1; i < N; ++i) sum = fma(sum, x, splat<V>(coefficients[i]));
-    return sum;
-  } else {
-    V powers[4] = {x, {}, {}, {}};
-    for (int i = 1; i < 4; ++i)
-      powers[i] = powers[i - 1] * powers[i - 1];  // as far as they are used
-    return polynomial_part<0, N>(powers, coefficients);
-  }
+/// A polynomial, highest coefficient first, by Estrin's scheme: about as many operations as Horner's
+/// rule, in a chain of the logarithm of their number.
+template <class V, int N> TELAMON_INLINE V estrin(V x, const ScalarOf<V> (&coefficients)[N]) {
+  V powers[4] = {x, {}, {}, {}};
+  for (int i = 1; i < 4; ++i) powers[i] = powers[i - 1] * powers[i - 1];  // as far as they are used
+  return polynomial_part<0, N>(powers, coefficients);
+}
+/// The same by Horner's rule, which takes fewer registers: for long ones, where values of other parts
+/// wait in registers, and where |x| exceeds 1 and high powers of it would cost accuracy.
+template <class V, int N> TELAMON_INLINE V horner(V x, const ScalarOf<V> (&coefficients)[N]) {
+  V sum = splat<V>(coefficients[0]);
+  for (int i = 1; i < N; ++i) sum = fma(sum, x, splat<V>(coefficients[i]));
+  return sum;
 }
 
 TELAMON_INLINE F32 abs(F32 x) { return (F32)((I32)x & 0x7fffffff); }
@@ -201,17 +198,52 @@ TELAMON_INLINE F64 sqrt(F64 x) {
 #endif
 }
 
+/// The least of x and `most`, and the greatest of x and `least`: NaN where x is.
+TELAMON_INLINE F32 at_most(F32 x, float most) {
+#if defined(TELAMON_ISA_AVX512)
+  return _mm512_maskz_min_ps(0xffff, splat<F32>(most), x);
+#elif defined(TELAMON_ISA_AVX2)
+  return _mm256_min_ps(splat<F32>(most), x);
+#else
+  return x > most ? splat<F32>(most) : x;
+#endif
+}
+TELAMON_INLINE F64 at_most(F64 x, double most) {
+#if defined(TELAMON_ISA_AVX512)
+  return _mm512_maskz_min_pd(0xff, splat<F64>(most), x);
+#elif defined(TELAMON_ISA_AVX2)
+  return _mm256_min_pd(splat<F64>(most), x);
+#else
+  return x > most ? splat<F64>(most) : x;
+#endif
+}
+TELAMON_INLINE F32 at_least(F32 x, float least) {
+#if defined(TELAMON_ISA_AVX512)
+  return _mm512_maskz_max_ps(0xffff, splat<F32>(least), x);
+#elif defined(TELAMON_ISA_AVX2)
+  return _mm256_max_ps(splat<F32>(least), x);
+#else
+  return x < least ? splat<F32>(least) : x;
+#endif
+}
+TELAMON_INLINE F64 at_least(F64 x, double least) {
+#if defined(TELAMON_ISA_AVX512)
+  return _mm512_maskz_max_pd(0xff, splat<F64>(least), x);
+#elif defined(TELAMON_ISA_AVX2)
+  return _mm256_max_pd(splat<F64>(least), x);
+#else
+  return x < least ? splat<F64>(least) : x;
+#endif
+}
+
 #if defined(TELAMON_ISA_AVX512)
 constexpr bool kScales = true;
-/// p 2^n for whole n, also where that is denormal, 0 or infinite; and x, or the bound it is beyond, or NaN.
-TELAMON_INLINE F32 times_power(F32 p, F32 n) { return _mm512_maskz_scalef_ps(0xffff, p, n); }
-TELAMON_INLINE F64 times_power(F64 p, F64 n) { return _mm512_maskz_scalef_pd(0xff, p, n); }
-TELAMON_INLINE F32 within(F32 x, float low, float high) {
-  return _mm512_maskz_max_ps(0xffff, splat<F32>(low),
-                             _mm512_maskz_min_ps(0xffff, splat<F32>(high), x));
+/// p 2^n for whole n, also where that is denormal, 0 or infinite; 0 where x < zero, whatever p is.
+TELAMON_INLINE F32 times_power(F32 p, F32 n, F32 x, float zero) {
+  return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, splat<F32>(zero), _CMP_NLT_UQ), p, n);
 }
-TELAMON_INLINE F64 within(F64 x, double low, double high) {
-  return _mm512_maskz_max_pd(0xff, splat<F64>(low), _mm512_maskz_min_pd(0xff, splat<F64>(high), x));
+TELAMON_INLINE F64 times_power(F64 p, F64 n, F64 x, double zero) {
+  return _mm512_maskz_scalef_pd(_mm512_cmp_pd_mask(x, splat<F64>(zero), _CMP_NLT_UQ), p, n);
 }
 /// y = log x for x above 0; and what it is for all others.
 constexpr int kLogOfOthers =
@@ -225,8 +257,7 @@ TELAMON_INLINE F64 log_of_all(F64 y, F64 x) {
 #else
 constexpr bool kScales = false;
 template <class V> V log_of_all(V y, V x);
-template <class V> V times_power(V p, V n);
-template <class V> V within(V x, ScalarOf<V> low, ScalarOf<V> high);
+template <class V> V times_power(V p, V n, V x, ScalarOf<V> zero);
 #endif
 
 /// Whether x > bound in all lanes; a NaN is not.
@@ -273,13 +304,21 @@ template <class V> struct Rounded {
   V value;
   IntOf<V> bits;
 };  // bits: above the integer, garbage
-TELAMON_INLINE Rounded<F32> round_to_integer(F32 x) {
-  const F32 shifted = x + 0x1.8p23f;
-  return {shifted - 0x1.8p23f, (I32)shifted};
+template <class V> struct Shift;
+template <> struct Shift<F32> {
+  static constexpr float kValue = 0x1.8p23f;
+};
+template <> struct Shift<F64> {
+  static constexpr double kValue = 0x1.8p52;
+};
+template <class V> TELAMON_INLINE Rounded<V> round_to_integer(V x) {
+  const V shifted = x + Shift<V>::kValue;
+  return {shifted - Shift<V>::kValue, (IntOf<V>)shifted};
 }
-TELAMON_INLINE Rounded<F64> round_to_integer(F64 x) {
-  const F64 shifted = x + 0x1.8p52;
-  return {shifted - 0x1.8p52, (I64)shifted};
+/// The same of x times `factor`, where the set has it in one operation; the product is not rounded first.
+template <class V> TELAMON_INLINE Rounded<V> round_product(V x, ScalarOf<V> factor) {
+  const V shifted = fma(x, factor, splat<V>(Shift<V>::kValue));
+  return {shifted - Shift<V>::kValue, (IntOf<V>)shifted};
 }
 
 }  // namespace simd

@@ -126,7 +126,7 @@ struct KeptRegisters {
 
 TELAMON_INLINE F32 exp_tail(F32 r) {
   static constexpr float kQ[] = {0.00139262504f, 0.00836323295f, 0.0416665524f, 0.166665763f, 0.5f};
-  return polynomial(r, kQ);
+  return estrin(r, kQ);
 }
 TELAMON_INLINE F64 exp_tail(F64 r) {
   static constexpr double kQ[] = {2.5100472505694996e-08, 2.7620201591031547e-07,
@@ -134,7 +134,7 @@ TELAMON_INLINE F64 exp_tail(F64 r) {
                                   0.00019841269863171557, 0.0013888888917367081,
                                   0.008333333333330039,   0.041666666666623824,
                                   0.16666666666666669,    0.5000000000000001};
-  return polynomial(r, kQ);
+  return estrin(r, kQ);
 }
 
 // ln 2 in two parts; the first has enough trailing zeros that n times it is exact without FMA.
@@ -178,14 +178,12 @@ TELAMON_INLINE V scale(V p, IntOf<V> n_bits, IntOf<V> denormal, IntOf<V> zero) {
 
 template <class V> TELAMON_INLINE V exp(V x) {
   using R = ExpRange<V>;
-  V clamped;
-  if constexpr (kScales) clamped = within(x, R::kZero - 1, R::kOverflow + 1);
-  else clamped = x < R::kZero ? splat<V>(R::kZero) : x;
-  const auto n = round_to_integer(clamped * Ln2<V>::kInverse);
+  const V clamped = kScales ? at_most(x, R::kOverflow + 1) : at_least(x, R::kZero);
+  const auto n = round_product<V>(clamped, Ln2<V>::kInverse);
   V r = fma(n.value, -Ln2<V>::kHigh, clamped);
   r = fma(n.value, -Ln2<V>::kLow, r);
   const V p = fma(r * r, exp_tail(r), r) + 1;
-  if constexpr (kScales) return times_power(p, n.value);
+  if constexpr (kScales) return times_power(p, n.value, x, R::kZero - 1);
   V y = scale<V>(p, n.bits, x < R::kDenormal, x <= R::kZero);
   y = x > R::kOverflow ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
   return x != x ? x : y;
@@ -195,7 +193,7 @@ template <class V> TELAMON_INLINE V exp(V x) {
 TELAMON_INLINE F32 exp2_tail(F32 r) {
   static constexpr float kP[] = {1.52973244e-05f, 0.000154614449f, 0.0013333502f, 0.00961805694f,
                                  0.0555041097f,   0.240226507f,    0.693147182f};
-  return polynomial(r, kP);
+  return estrin(r, kP);
 }
 TELAMON_INLINE F64 exp2_tail(F64 r) {
   static constexpr double kP[] = {
@@ -203,93 +201,87 @@ TELAMON_INLINE F64 exp2_tail(F64 r) {
       1.0178057087733941e-07, 1.3215486808705563e-06, 1.5252733841556773e-05,
       0.00015403530393370734, 0.001333355814640647,   0.00961812910762848,
       0.055504108664821625,   0.24022650695910072,    0.6931471805599453};
-  return polynomial(r, kP);
+  return estrin(r, kP);
 }
 template <class V> TELAMON_INLINE V exp2(V x) {
   using R = ExpRange<V>;
-  V clamped;
-  if constexpr (kScales) clamped = within(x, R::kZero2, R::kOverflow2);
-  else clamped = x < R::kZero2 ? splat<V>(R::kZero2) : x;
+  const V clamped = kScales ? at_most(x, R::kOverflow2) : at_least(x, R::kZero2);
   const auto n = round_to_integer(clamped);
   const V r = clamped - n.value;
   const V p = fma(r, exp2_tail(r), splat<V>(1));
-  if constexpr (kScales) return times_power(p, n.value);
+  if constexpr (kScales) return times_power(p, n.value, x, R::kZero2);
   V y = scale<V>(p, n.bits, x < R::kDenormal2, x <= R::kZero2);
   y = x >= R::kOverflow2 ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
   return x != x ? x : y;
 }
 
-/// e^x - 1 = 2^n (e^r - 1) + (2^n - 1), without the special cases: x in [-60, ln max].
-template <class V> TELAMON_INLINE V expm1_core(V x) {
-  const auto n = round_to_integer(x * Ln2<V>::kInverse);
+/// (e^x - 1) / 2 = 2^(n-1) (e^r - 1) + (2^(n-1) - 1/2), without the special cases: x in [-60, ln max],
+/// n next to x / ln 2. Half, since 2^n overflows for the largest x.
+template <class V> TELAMON_INLINE V half_expm1(V x, Rounded<V> n) {
   V r = fma(n.value, -Ln2<V>::kHigh, x);
   r = fma(n.value, -Ln2<V>::kLow, r);
   const V p = fma(r * r, exp_tail(r), r);
-  // 2^(n-1) twice, since 2^n overflows for the largest x.
   const V half = (V)((IntOf<V>)splat<V>(0.5) + (n.bits << ExpRange<V>::kMantissa));
-  return (fma(half, p, half - splat<V>(0.5))) * 2;
+  return fma(half, p, half - splat<V>(0.5));
 }
 template <class V> TELAMON_INLINE V expm1(V x) {
-  using R = ExpRange<V>;
-  V y = expm1_core<V>(x < -60 ? splat<V>(-60) : x);
-  y = x > R::kOverflow ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
-  y = x == 0 ? x : y;  // keeps the sign of zero
-  return x != x ? x : y;
+  const V clamped = at_least(x, -60);
+  V y = half_expm1<V>(clamped, round_product<V>(clamped, Ln2<V>::kInverse)) * 2;
+  y = x > ExpRange<V>::kOverflow ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
+  return x == 0 ? x : y;  // keeps the sign of zero
 }
 
-// tanh |x| = -t / (t + 2) with t = e^(-2|x|) - 1, which never overflows.
+// tanh |x| = -h / (h + 1) with h = (e^(-2|x|) - 1) / 2, which never overflows.
 template <class V> TELAMON_INLINE V tanh(V x) {
-  const V a = abs(x);
-  const V t = expm1_core<V>(a > 30 ? splat<V>(-60) : a * -2);
-  const V y = copysign(-t / (t + 2), x);
-  return x != x ? x : y;
+  const V a = at_most(abs(x), 30);
+  const V h = half_expm1<V>(a * -2, round_product<V>(a, -2 * Ln2<V>::kInverse));
+  return copysign(h / (h + 1), x);
 }
 
 // 1 / (1 + e^-x) = e^x / (1 + e^x): the form whose exponential is at most 1.
 template <class V> TELAMON_INLINE V logistic(V x) {
   const V e = exp<V>(-abs(x));
-  const V y = (x < 0 ? e : splat<V>(1)) / (e + 1);
-  return x != x ? x : y;
+  return (x < 0 ? e : splat<V>(1)) / (e + 1);
 }
 
-// ---- log family: x = 2^e m, m in [sqrt(1/2), sqrt(2)), f = m - 1, log x = e ln 2 + log(1 + f).
+// ---- log family: x = 2^e m, m in [3/4, 3/2), f = m - 1, log x = e ln 2 + log(1 + f).
 
 template <class V> struct Split {
   V exponent, mantissa;
 };
 TELAMON_INLINE Split<F32> split(F32 x) {
   const I32 bits = (I32)x;
-  const I32 e = (bits - 0x3f3504f3) >> 23;
+  const I32 e = (bits - 0x3f400000) >> 23;
   return {__builtin_convertvector(e, F32), (F32)(bits - (e << 23))};
 }
 TELAMON_INLINE Split<F64> split(F64 x) {
   // There is no 64-bit arithmetic shift nor conversion before AVX-512: the exponent is kept
   // positive and becomes a double through the mantissa of 2^52.
   const U64 bits = (U64)x;
-  const U64 e = (bits - 0x3fe6a09e667f3bcdu + (std::uint64_t{2048} << 52 >> 1)) >> 52;  // + 1024
+  const U64 e = (bits - 0x3fe8000000000000u + (std::uint64_t{2048} << 52 >> 1)) >> 52;  // + 1024
   const F64 exponent = (F64)(e | 0x4330000000000000u) - (0x1p52 + 1024);
   return {exponent, (F64)(bits - ((e - 1024) << 52))};
 }
 
 /// e ln 2 + log(1 + f) + c for a small correction c.
-TELAMON_INLINE F32 log_core(F32 e, F32 f, F32 c) {
+template <bool kFewRegisters = false> TELAMON_INLINE F32 log_core(F32 e, F32 f, F32 c) {
   // log(1 + f) = f - f^2/2 + f^3 P(f)
-  static constexpr float kP[] = {0.0697161183f, -0.114797339f, 0.116854198f,
-                                 -0.124256872f, 0.142490581f,  -0.166678026f,
-                                 0.200007156f,  -0.24999997f,  0.333333313f};
+  static constexpr float kP[] = {0.0428719781f, -0.0956133977f, 0.11680682f,
+                                 -0.12639311f,  0.142683059f,   -0.16660817f,
+                                 0.200001404f,  -0.250000566f,  0.333333343f};
   const F32 z = f * f;
-  F32 y = fma(e, Ln2<F32>::kLow, fma(f * z, polynomial(f, kP), c));
-  y = fma(z, -0.5f, y);
-  return fma(e, Ln2<F32>::kHigh, f + y);
+  const F32 rest = fma(z, -0.5f, fma(e, Ln2<F32>::kLow, c));
+  const F32 p = kFewRegisters ? horner(f, kP) : estrin(f, kP);
+  return fma(e, Ln2<F32>::kHigh, f + fma(f * z, p, rest));
 }
-TELAMON_INLINE F64 log_core(F64 e, F64 f, F64 c) {
+template <bool kFewRegisters = false> TELAMON_INLINE F64 log_core(F64 e, F64 f, F64 c) {
   // s = f / (2 + f), log(1 + f) = 2 atanh s = f - (f^2/2 - s (f^2/2 + R)), R = s^2 P(s^2).
-  static constexpr double kP[] = {0.14617807153417325, 0.15331611722055008, 0.1818289243253687,
-                                  0.22222211089379496, 0.28571428626253836, 0.3999999999989889,
-                                  0.666666666666667};
+  static constexpr double kP[] = {0.13604015707124079, 0.1321036048513262,  0.15388834677801916,
+                                  0.18181738454723026, 0.22222223037807243, 0.2857142856733919,
+                                  0.400000000000078,   0.6666666666666666};
   const F64 s = f / (f + 2), z = s * s;
   const F64 half = f * f * 0.5;
-  const F64 low = fma(e, Ln2<F64>::kLow, fma(s, fma(z, polynomial(z, kP), half), c));
+  const F64 low = fma(e, Ln2<F64>::kLow, fma(s, fma(z, estrin(z, kP), half), c));
   return fma(e, Ln2<F64>::kHigh, f - (half - low));
 }
 
@@ -310,12 +302,29 @@ template <class V> TELAMON_INLINE V log_special(V x, V y, V u, ScalarOf<V> pole)
   return x != x ? x : y;
 }
 
-template <class V> TELAMON_INLINE V log(V x) {
+/// The same of denormal numbers, too.
+template <class V> TELAMON_INLINE Split<V> split_any(V x) {
   using R = LogRange<V>;
   const auto denormal = x < R::kLeastNormal;
   const auto [e, m] = split(denormal ? x * R::kRaise : x);
-  const V y = log_core(denormal ? e - R::kRaiseExponent : e, m - 1, V{});
-  return log_special<V>(x, y, x, 0);
+  return {denormal ? e - R::kRaiseExponent : e, m};
+}
+#if defined(TELAMON_ISA_AVX512)
+TELAMON_INLINE Split<F32> split_any(F32 x) {
+  const F32 m = _mm512_maskz_getmant_ps(0xffff, x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_src);
+  const F32 e = _mm512_maskz_getexp_ps(0xffff, x);
+  return {m < 1 ? e + 1 : e, m};
+}
+TELAMON_INLINE Split<F64> split_any(F64 x) {
+  const F64 m = _mm512_maskz_getmant_pd(0xff, x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_src);
+  const F64 e = _mm512_maskz_getexp_pd(0xff, x);
+  return {m < 1 ? e + 1 : e, m};
+}
+#endif
+
+template <class V> TELAMON_INLINE V log(V x) {
+  const auto [e, m] = split_any(x);
+  return log_special<V>(x, log_core(e, m - 1, V{}), x, 0);
 }
 
 // log(1 + x) with u = 1 + x rounded and d = (1 + x) - u its error: log u + d / u.
@@ -341,10 +350,8 @@ TELAMON_INLINE F32 sine(F32 x, F32 n, I32 bits) {
   r = fma(n, -0x1.4442d0p-23f, r);
   r = fma(n, -0x1.846988p-47f, r);
   const F32 z = r * r;
-  F32 p = splat<F32>(kP[0]);
-  for (int i = 1; i < 4; ++i) p = fma(p, z, splat<F32>(kP[i]));
   // The sign is that of r, not of the sum: zeros have one.
-  return copysign(fma(r * z, p, r), (F32)((I32)r ^ (bits << 31)));
+  return copysign(fma(r * z, estrin(z, kP), r), (F32)((I32)r ^ (bits << 31)));
 }
 constexpr float kMostAngle = 8192;  // beyond, n has too many bits for the parts of pi
 constexpr float kInversePi = 0x1.45f306p-2f;
@@ -355,7 +362,7 @@ __attribute__((noinline)) F32 sin_beyond(F32 x, F32 y) {
 }
 TELAMON_INLINE F32 sin(F32 x) {
   if (!kFused) return TELAMON_LIB_F32(v, sin)(x);  // the products with n would be rounded
-  const auto n = round_to_integer(x * kInversePi);
+  const auto n = round_product<F32>(x, kInversePi);
   const F32 y = sine(x, n.value, n.bits);
   return any_above(abs(x), kMostAngle) ? sin_beyond(x, y) : y;
 }
@@ -383,8 +390,8 @@ TELAMON_INLINE F32 erf(F32 x) {
                                     -0.00426099729f,  0.0509700626f,   0.00430136174f,
                                     -0.415484279f,    0.629769504f};
   const F32 a = abs(x);
-  const F32 central = fma(polynomial(x * x, kCentral), x, x);
-  F32 r = polynomial((a > 3.9375f ? splat<F32>(3.9375f) : a) - 1, kTail);
+  const F32 central = fma(estrin(x * x, kCentral), x, x);
+  F32 r = horner((a > 3.9375f ? splat<F32>(3.9375f) : a) - 1, kTail);
   r *= r;
   return a < 1 ? central : copysign(1 - r * r, x);
 }
@@ -396,7 +403,7 @@ TELAMON_INLINE F32 erf(F32 x) {
 /// -log(t) of a t in [2^-52, 1], and whatever of others.
 template <class V> TELAMON_INLINE V minus_log(V t) {
   const auto [e, m] = split(t);
-  return -log_core(e, m - 1, V{});
+  return -log_core<true>(e, m - 1, V{});
 }
 
 TELAMON_INLINE F32 erf_inv(F32 x) {
@@ -412,9 +419,9 @@ TELAMON_INLINE F32 erf_inv(F32 x) {
                                     1.00167525f,      2.83297682f};
   const F32 a = abs(x), t = (1 - a) * (1 + a);
   const F32 w = minus_log(t);
-  const F32 central = polynomial(w - 2.5f, kCentral);
+  const F32 central = horner(w - 2.5f, kCentral);
   if (all_above(t, 0.00674f)) return x * central;  // e^-5, rounded up
-  F32 y = x * (w < 5 ? central : polynomial(sqrt(w) - 3, kTail));
+  F32 y = x * (w < 5 ? central : horner(sqrt(w) - 3, kTail));
   y = a == 1 ? x * kInfF : y;
   return a <= 1 ? y : splat<F32>(kNan<F32>);
 }
@@ -449,12 +456,10 @@ TELAMON_INLINE F64 erf_inv(F64 x) {
       1.0103004648645448,      4.849906401408584};
   const F64 a = abs(x), t = (1 - a) * (1 + a);
   const F64 w = minus_log(t);
-  const F64 central = polynomial(w - 3.125, kCentral);
+  const F64 central = horner(w - 3.125, kCentral);
   if (all_above(t, 0.001931)) return x * central;  // e^-6.25, rounded up
   const F64 s = sqrt(w);
-  F64 y = x * (w < 6.25 ? central
-               : s < 4  ? polynomial(s - 3.25, kMiddle)
-                        : polynomial(s - 5, kTail));
+  F64 y = x * (w < 6.25 ? central : s < 4 ? horner(s - 3.25, kMiddle) : horner(s - 5, kTail));
   y = a == 1 ? x * kInf : y;
   return a <= 1 ? y : splat<F64>(kNan<F64>);
 }
