@@ -333,6 +333,10 @@ int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel) {
   return static_cast<int>(runtime::vector_bytes() / widest);
 }
 
+// Rows of so many vectors are no loops: the processor has several of them at hand at once, which hides what it
+// takes to reach rows that are anywhere (gathers and scatters of 64 numbers: 0.85 of the time).
+constexpr std::int64_t kWholeRow = 4;
+
 void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int lanes,
                  const std::function<void(Scalar base)>& body, BlockOptions options) {
   const std::int64_t rest = size % lanes, whole = size - rest;
@@ -347,8 +351,8 @@ void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int 
   if (whole > 0) {
     gen.set_lanes(lanes, lanes);
     const Scalar stop = all ? gen.index(whole) : rest == 0 ? end : gen.min(end, gen.index(whole));
-    if (all && first + lanes == whole) {
-      once(first);
+    if (all && whole - first <= kWholeRow * lanes) {
+      for (std::int64_t base = first; base < whole; base += lanes) once(base);
     } else if (options.in_stages && lanes > 1) {
       gen.loop_in_stages(begin, stop, lanes, whole / lanes, body);
     } else {

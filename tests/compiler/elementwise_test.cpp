@@ -1,6 +1,7 @@
 // Elementwise programs: every primitive, tails of every length, one kernel for a fused chain.
 #include "runtime/cpu.hpp"
 #include "support.hpp"
+#include "telamon/indexing.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -202,6 +203,20 @@ TEST(CompiledElementwise, SmallKernelsWriteTheirRowsOut) {
   EXPECT_NE(loops->text("ir").find("loop:"), std::string::npos);
   const Compiled rows = check(f, inputs);
   EXPECT_EQ(rows->text("ir").find("loop:"), std::string::npos) << rows->text("plan");
+}
+
+TEST(CompiledElementwise, RowsOfAFewVectorsAreNoLoops) {
+  const auto lanes = static_cast<std::int64_t>(runtime::vector_bytes() / 4);
+  for (const std::int64_t vectors : {1, 4, 5}) {
+    for (const std::int64_t more : {0, 1}) {
+      const Program rows = [](std::span<const Array> x) { return Arrays{x[0](x[1])}; };
+      const Shape shape{50, vectors * lanes + more};
+      const Array places = uniform({3000}, DType::f64, -50, 50).astype(DType::i32);
+      const Compiled e = check(rows, {uniform(shape, DType::f32), places});
+      const bool inner = e->text("ir").find("loop1:") != std::string::npos;
+      EXPECT_EQ(inner, vectors == 5) << vectors << '\n' << e->text("ir");
+    }
+  }
 }
 
 TEST(CompiledElementwise, TailsOfHalfAVectorNeedNoMask) {
