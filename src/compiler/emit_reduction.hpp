@@ -90,8 +90,11 @@ class ReductionEmitter {
   int memory_of(std::size_t slot) const;
   Scalars load_memory(Scalar at);
   void store_memory(Scalar at, const Scalars& acc);
-  // The index along the only axis.
-  Scalar place() { return folded_.empty() ? gen_.index(0) : index_[folded_[0]]; }
+  // The index along the only axis; in loops over vectors of a row, the trip.
+  Scalar place() {
+    if (trip_) return *trip_;
+    return folded_.empty() ? gen_.index(0) : index_[folded_[0]];
+  }
   // Whether x, which comes later, replaces the extreme so far: also if it is the first NaN.
   Scalar better(int e, Scalar x, Scalar best);
   // The element of the operand's shape at index_.
@@ -119,10 +122,12 @@ class ReductionEmitter {
   // Overlapping loads of short rows keep the processor from seeing the stream: twice as slow.
   void prefetch_rows(Scalar base, std::int64_t columns);
   void row();
+  // Of the places that are folded, if any are.
+  std::optional<DType> widest_place() const;
   // Accumulators of a row, and how much of it they share out evenly.
   int copies() const {
     // What is done to an extreme and its place takes twice as long before the next can begin.
-    const int most = count() > kernel_.reductions.size() ? 2 * kAccumulators : kAccumulators;
+    const int most = widest_place() ? 2 * kAccumulators : kAccumulators;
     return dims_.back().size >= most * lanes_ ? most : 1;
   }
   std::int64_t whole_blocks() const;
@@ -133,6 +138,8 @@ class ReductionEmitter {
   Scalars across(Scalars acc);
   // for (i = from; i < to; i += copies * lanes) acc[c] = combine(acc[c], x[i + c * lanes ...])
   Scalars lanes_loop(std::size_t inner, Scalar from, Scalar to, int copies, Scalars acc);
+  // Trips become places in the row.
+  Scalars place_lanes(Scalars acc, int copies);
 
   // ---- lanes along the results (emit_reduction_columns.cpp)
   void columns(bool chunked);
@@ -172,6 +179,7 @@ class ReductionEmitter {
   std::vector<Dim> dims_;
   std::vector<std::size_t> folded_, kept_;
   Index index_;
+  std::optional<Scalar> trip_;  // of a loop over vectors that finds places: where it begins
   std::optional<FoldParts> split_;
   std::optional<Scalar> part_;  // at hand
   Scalar from_, to_;            // its share of the dimension that is cut

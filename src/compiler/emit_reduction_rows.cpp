@@ -89,6 +89,14 @@ void ReductionEmitter::row() {
   })));
 }
 
+std::optional<DType> ReductionEmitter::widest_place() const {
+  std::optional<DType> type;
+  for (const Slot& s : slots_) {
+    if (s.place && (!type || size_of(*type) < size_of(s.dtype))) type = s.dtype;
+  }
+  return type;
+}
+
 std::int64_t ReductionEmitter::whole_blocks() const {
   const std::int64_t step = lanes_ * copies();
   return dims_.back().size / step * step;
@@ -121,17 +129,43 @@ Scalars ReductionEmitter::across(Scalars acc) {
 }
 
 // for (i = from; i < to; i += copies * lanes) acc[c] = combine(acc[c], x[i + c * lanes ...])
+//
+// Of several accumulators, which begin as identities, i says where an extreme is, one register for all lanes
+// of all of them; the rest follows from where it is found, after the loop. Lanes that are never replaced
+// have nothing better than their first element.
 Scalars ReductionEmitter::lanes_loop(std::size_t inner, Scalar from, Scalar to, int copies,
                                      Scalars acc) {
-  return lanes_carried(from, to, lanes_ * copies, std::move(acc),
-                       [&](Scalar base, const Scalars& carried) {
-                         Scalars a = carried;
-                         for (int c = 0; c < copies; ++c) {
-                           index_[inner] = gen_.lane_index(gen_.add(base, gen_.index(c * lanes_)));
-                           accumulate(a, static_cast<std::size_t>(c) * count(), false);
-                         }
-                         return a;
-                       });
+  const std::int64_t step = lanes_ * copies;
+  const std::optional<DType> type = widest_place();
+  const bool tells_trips = copies > 1 && type;
+  // Carried as a vector: where it is one number, each use takes it to a register of vectors again.
+  if (tells_trips) acc.push_back(gen_.splat(gen_.convert(from, *type)));
+  acc = lanes_carried(from, to, step, std::move(acc), [&](Scalar base, const Scalars& carried) {
+    Scalars a = carried;
+    if (tells_trips) trip_ = a.back();
+    for (int c = 0; c < copies; ++c) {
+      index_[inner] = gen_.lane_index(gen_.add(base, gen_.index(c * lanes_)));
+      accumulate(a, static_cast<std::size_t>(c) * count(), false);
+    }
+    if (tells_trips) a.back() = gen_.add(*trip_, gen_.constant_int(*type, step));
+    trip_ = {};
+    return a;
+  });
+  if (!tells_trips) return acc;
+  acc.pop_back();
+  return place_lanes(std::move(acc), copies);
+}
+
+Scalars ReductionEmitter::place_lanes(Scalars acc, int copies) {
+  for (int c = 0; c < copies; ++c) {
+    for (std::size_t s = 0; s < count(); ++s) {
+      if (!slots_[s].place) continue;
+      Scalar& place = acc[static_cast<std::size_t>(c) * count() + s];
+      const Scalar lane = gen_.lane_index(gen_.index(c * lanes_));
+      place = gen_.add(place, gen_.convert(lane, slots_[s].dtype));
+    }
+  }
+  return acc;
 }
 
 }  // namespace compiler

@@ -62,6 +62,7 @@ TEST(CompiledPlaces, AreTheFirstOfEqualsOverEveryAxisAndType) {
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u32, DType::u64,
                             DType::i8, DType::u8, DType::i16, DType::bf16, DType::bool_}) {
     expect_first(coarse({9, 300}, dtype), 1);
+    expect_first(coarse({5, 1300}, dtype), 1);  // several accumulators in all types
     expect_first(coarse({300, 70}, dtype), 0);
     expect_first(coarse({5, 40, 130}, dtype), 1);
     expect_first(coarse({3, 40, 130}, dtype), 2);
