@@ -245,6 +245,15 @@ TELAMON_INLINE F32 times_power(F32 p, F32 n, F32 x, float zero) {
 TELAMON_INLINE F64 times_power(F64 p, F64 n, F64 x, double zero) {
   return _mm512_maskz_scalef_pd(_mm512_cmp_pd_mask(x, splat<F64>(zero), _CMP_NLT_UQ), p, n);
 }
+/// m in [3/4, 3/2) and floor(log2 |x|) of x = m 2^n, also where that is denormal; n is one more where m < 1.
+TELAMON_INLINE F32 mantissa(F32 x) {
+  return _mm512_maskz_getmant_ps(0xffff, x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_src);
+}
+TELAMON_INLINE F64 mantissa(F64 x) {
+  return _mm512_maskz_getmant_pd(0xff, x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_src);
+}
+TELAMON_INLINE F32 exponent(F32 x) { return _mm512_maskz_getexp_ps(0xffff, x); }
+TELAMON_INLINE F64 exponent(F64 x) { return _mm512_maskz_getexp_pd(0xff, x); }
 /// y = log x for x above 0; and what it is for all others.
 constexpr int kLogOfOthers =
     0x03530422;  // by class of x, from NaN on: x, x, -inf, y, NaN, inf, NaN, y
@@ -258,6 +267,8 @@ TELAMON_INLINE F64 log_of_all(F64 y, F64 x) {
 constexpr bool kScales = false;
 template <class V> V log_of_all(V y, V x);
 template <class V> V times_power(V p, V n, V x, ScalarOf<V> zero);
+template <class V> V mantissa(V x);
+template <class V> V exponent(V x);
 #endif
 
 /// Whether x > bound in all lanes; a NaN is not.

@@ -304,24 +304,15 @@ template <class V> TELAMON_INLINE V log_special(V x, V y, V u, ScalarOf<V> pole)
 
 /// The same of denormal numbers, too.
 template <class V> TELAMON_INLINE Split<V> split_any(V x) {
+  if constexpr (kScales) {
+    const V m = mantissa(x), e = exponent(x);
+    return {m < 1 ? e + 1 : e, m};
+  }
   using R = LogRange<V>;
   const auto denormal = x < R::kLeastNormal;
   const auto [e, m] = split(denormal ? x * R::kRaise : x);
   return {denormal ? e - R::kRaiseExponent : e, m};
 }
-#if defined(TELAMON_ISA_AVX512)
-TELAMON_INLINE Split<F32> split_any(F32 x) {
-  const F32 m = _mm512_maskz_getmant_ps(0xffff, x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_src);
-  const F32 e = _mm512_maskz_getexp_ps(0xffff, x);
-  return {m < 1 ? e + 1 : e, m};
-}
-TELAMON_INLINE Split<F64> split_any(F64 x) {
-  const F64 m = _mm512_maskz_getmant_pd(0xff, x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_src);
-  const F64 e = _mm512_maskz_getexp_pd(0xff, x);
-  return {m < 1 ? e + 1 : e, m};
-}
-#endif
-
 template <class V> TELAMON_INLINE V log(V x) {
   const auto [e, m] = split_any(x);
   return log_special<V>(x, log_core(e, m - 1, V{}), x, 0);
