@@ -15,6 +15,7 @@
 
 #include "compiler/forms.hpp"
 #include "compiler/passes.hpp"
+#include "compiler/zero_signs.hpp"
 #include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
@@ -188,6 +189,7 @@ class Splitter {
   explicit Splitter(const Jaxpr& jaxpr)
       : jaxpr_(jaxpr),
         producers_(detail::producers(jaxpr)),
+        zero_signs_(zero_signs_that_matter(jaxpr)),
         choice_(jaxpr),
         whole_(vars()),
         components_(vars()) {}
@@ -276,8 +278,7 @@ class Splitter {
       if (terms.size() > half)
         terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(half), terms.end());
     }
-    if (eqn.primitive == &reduce_sum_p && is_float(of.dtype) && may_be_minus_zero(x.var())) {
-      // Sums begin with 0: that of several -0.0 is 0.
+    if (needs_zero(eqn)) {
       const Atom zero = Atom::literal(detail::convert_scalar(Array(0.0), of.dtype));
       terms[0] = add(add_p, Params(),
                      {terms[0], add(broadcast_in_dim_p,
@@ -293,16 +294,15 @@ class Splitter {
                                                {terms[0]}, jaxpr_.aval(eqn.outputs[0]));
   }
 
-  // Squares, as of distances, are not.
-  bool may_be_minus_zero(Var v) const {
-    const int e = producers_[static_cast<std::size_t>(v)];
-    if (e < 0) return true;
-    const Eqn& made = jaxpr_.eqns()[static_cast<std::size_t>(e)];
-    if (made.primitive == &square_p || made.primitive == &abs_p) return false;
-    const auto is = [&](std::size_t i, Var u) {
-      return made.inputs[i].is_var() && made.inputs[i].var() == u;
-    };
-    return made.primitive != &mul_p || !made.inputs[0].is_var() || !is(1, made.inputs[0].var());
+  // Sums begin with 0: those over other axes, too, do so by themselves, and of the rest it cannot always be told.
+  bool needs_zero(const Eqn& eqn) const {
+    const Var x = eqn.inputs[0].var(), sum = eqn.outputs[0];
+    const Aval &of = jaxpr_.aval(x), &out = jaxpr_.aval(sum);
+    if (eqn.primitive != &reduce_sum_p || !is_float(out.dtype)) return false;
+    if (of.size() > out.size() * of.shape.back() || !zero_signs_[static_cast<std::size_t>(sum)])
+      return false;
+    const int e = producers_[static_cast<std::size_t>(x)];
+    return e < 0 || may_be_minus_zero(jaxpr_.eqns()[static_cast<std::size_t>(e)]);
   }
 
   void spread(const Eqn& eqn) {
@@ -358,6 +358,7 @@ class Splitter {
 
   const Jaxpr& jaxpr_;
   const std::vector<int> producers_;
+  const std::vector<bool> zero_signs_;  // that matter
   Choice choice_;
   JaxprBuilder b_;
   std::vector<std::optional<Atom>> whole_;
