@@ -127,7 +127,7 @@ class ProgramEmitter {
     f.trips = parts ? reduction_parts(s.kernel, s.kernel.part_cost) : c.extent;
     f.chunks.grain = parts ? 1 : c.grain;
     if (f.parallel && s.kernel.segments) {
-      f.chunks.most = num_tapes(*s.kernel.segments);
+      f.chunks.most = value(s.kernel.tape).aval.shape[0];
       f.chunks.slice = value(s.kernel.tape).location.index;
       f.chunks.slice_bytes = s.kernel.segments->bytes;
     }

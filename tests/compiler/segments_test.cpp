@@ -213,6 +213,17 @@ TEST(Segments, TakeSeveralVectorsAtATime) {
   EXPECT_EQ(arena(3), arena(3, one));  // less than two of the narrowest
 }
 
+TEST(Segments, HaveNoMoreTapesThanChunks) {
+  const auto arena = [](std::int64_t n) {
+    const Arrays inputs{uniform({n}, DType::f32, 0, 1)};
+    return check(gradient(100), inputs, 1)->info().arena_bytes;
+  };
+  const std::int64_t one = arena(300);
+  EXPECT_GT(arena(1500), one);  // several chunks
+  EXPECT_LE(arena(1500), 8 * one);
+  EXPECT_GT(arena(100'000), 8 * one);
+}
+
 TEST(Segments, HoldUnderContraction) {
   const Arrays inputs{uniform({1000}, DType::f64), number(DType::f64)};
   CompileOptions options;
