@@ -125,9 +125,7 @@ class Bisection {
     };
     const detail::EvalScope scope;
     try {
-      const auto executable = options_.compile
-                                  ? options_.compile(program_, options)
-                                  : runtime::find_backend("llvm").compile(program_, options);
+      const auto executable = options_.compile(program_, options);
       if (found_) return {};
       Arrays inputs, got;
       for (const Array& x : inputs_) inputs.push_back(detail::contiguous(x));
@@ -147,7 +145,14 @@ class Bisection {
 
 }  // namespace
 
-Finding bisect(const Jaxpr& program, const Arrays& inputs, const BisectOptions& options) {
+Finding bisect(const Jaxpr& program, const Arrays& inputs, BisectOptions options) {
+  if (!options.compile) {
+    runtime::
+        find_backend();  // what TELAMON_BACKEND names has to exist, though it is not asked here
+    options.compile = [&llvm = runtime::find_backend("llvm")](const auto&... what) {
+      return llvm.compile(what...);
+    };
+  }
   return Bisection(program, inputs, options).run();
 }
 

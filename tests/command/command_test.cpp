@@ -361,6 +361,9 @@ TEST_F(Command, BisectComparesWithTheInterpreter) {
   EXPECT_EQ(telamon_command("bisect " + text).text,
             "double: compiled and interpreted results agree\n");
   EXPECT_EQ(telamon_command("bisect " + path("none.jaxpr")).code, 2);
+  const Answer unknown = telamon_command("bisect " + text, "TELAMON_BACKEND=gpu ");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.text, HasSubstr("Unknown backend 'gpu'"));
   // Which with ones for integers would tell nothing.
   const std::string branches =
       file("branches.jaxpr",
