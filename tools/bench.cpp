@@ -107,7 +107,7 @@ void add_bench(CLI::App& app, int& code) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("bench", "time a program: trace, compile, first call, then calls");
-  command->add_option("file", options->file)->required();
+  add_program_option(*command, options->file);
   command->add_option("--transform", options->transform,
                       "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
   add_batch_option(*command, options->batch);

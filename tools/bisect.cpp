@@ -144,9 +144,7 @@ void add_bisect(CLI::App& app, int& code) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "bisect", "find the pass or optimisation that changes what a program computes");
-  command
-      ->add_option("file", options->file, "a .jaxpr, a .json of jax_export.py, a .jsonl of cases")
-      ->required();
+  add_program_option(*command, options->file);
   command->add_option("--transform", options->transform,
                       "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
   add_batch_option(*command, options->batch);

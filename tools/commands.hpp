@@ -42,6 +42,16 @@ inline CLI::Validator finite(const char* what, const char* name) {
 }
 inline CLI::Validator duration() { return finite("number of seconds", "SECONDS"); }
 
+/// The positional FILE of the commands that load programs.
+inline void add_program_option(CLI::App& command, std::string& file) {
+  command
+      .add_option("file", file,
+                  "a program: its text (.jaxpr), or a .json of jax_export.py; or cases, of which "
+                  "--case names one: .jsonl, .jsonl.gz")
+      ->required()
+      ->type_name("");
+}
+
 /// --batch N, for the inputs that the command makes itself.
 inline void add_batch_option(CLI::App& command, std::int64_t& batch) {
   command

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "commands.hpp"
 #include "interop/json_fields.hpp"
@@ -48,7 +49,7 @@ int refuse_command(const CLI::App& app, const std::string& word) {
   }
   std::cerr << "telamon: unknown command '" << word << "'"
             << (nearest.empty() ? "" : "; did you mean '" + nearest + "'?")
-            << "\ncommands: " << names << "; telamon --help says what they do\n";
+            << "\ncommands: " << names << "; telamon help COMMAND says what one takes\n";
   return kWrongUse;
 }
 
@@ -62,6 +63,16 @@ std::string text_of(const telamon::Error& e) {
   return text;
 }
 
+// "help show" is another way to say "show --help".
+std::vector<const char*> words_of(int argc, char** argv) {
+  std::vector<const char*> words(argv, argv + argc);
+  if (argc > 1 && std::string_view(words[1]) == "help") {
+    words.erase(words.begin() + 1);
+    words.push_back("--help");
+  }
+  return words;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"telamon: differentiate, batch, compile and check programs on file"};
   app.require_subcommand(1);
@@ -73,14 +84,16 @@ int run(int argc, char** argv) {
   telamon_tool::add_bisect(app, code);
   telamon_tool::add_info(app, code);
   telamon_tool::add_cache(app, code);
+  app.footer("telamon help COMMAND: what a command takes");  // last: not of the commands too
   if (argc < 2) {
     std::cerr << app.help();
     return kWrongUse;
   }
-  const std::string word = argv[1];
+  const std::vector<const char*> words = words_of(argc, argv);
+  const std::string word = words[1];
   if (!word.starts_with('-') && !is_command(app, word)) return refuse_command(app, word);
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : kWrongUse; }
   return code;
 }

@@ -37,9 +37,8 @@ int run(const Options& o) {
 
 void add_run(CLI::App& app, int& code) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "run", "evaluate a program: a .json of jax_export.py, or a case of a .jsonl");
-  command->add_option("file", options->file)->required();
+  CLI::App* command = app.add_subcommand("run", "evaluate a program on file");
+  add_program_option(*command, options->file);
   command->add_option(
       "--input", options->input,
       "comma-separated .npy files, one per input, instead of the inputs of the case; "

@@ -137,7 +137,7 @@ void add_show(CLI::App& app, int& code) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("show", "print the jaxpr of a program, after a pass, or its native code");
-  command->add_option("file", options->file)->required();
+  add_program_option(*command, options->file);
   command->add_option("--transform", options->transform,
                       "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
   add_batch_option(*command, options->batch);

@@ -106,6 +106,19 @@ TEST_F(Command, WithoutAWordOrWithAWrongOneListsWhatThereIs) {
   EXPECT_THAT(telamon_command("run x.json --transfrom jit").text, HasSubstr("--transfrom"));
 }
 
+TEST_F(Command, HelpOfACommandSaysWhatItTakes) {
+  for (const std::string command : {"run", "show", "bench", "bisect"}) {
+    const Answer help = telamon_command("help " + command);
+    EXPECT_EQ(help.code, 0);
+    EXPECT_EQ(help.text, telamon_command(command + " --help").text);
+    for (const char* form : {".jaxpr", ".json of jax_export.py", ".jsonl.gz"})
+      EXPECT_THAT(help.text, HasSubstr(form));
+  }
+  EXPECT_THAT(telamon_command("help cache clear").text, HasSubstr("removes them all"));
+  EXPECT_EQ(telamon_command("help").text, telamon_command("--help").text);
+  EXPECT_THAT(telamon_command("help shwo").text, HasSubstr("did you mean 'show'?"));
+}
+
 TEST_F(Command, CheckRunsEveryModeThatACaseHas) {
   const std::string cases = file("cases.jsonl", kCase.dump() + "\n");
   const Answer all = telamon_command("check " + cases);
