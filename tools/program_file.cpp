@@ -5,6 +5,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "interop/json_program.hpp"
+#include "jaxpr/parse.hpp"
 #include "text_lines.hpp"
 
 namespace telamon_tool {
@@ -89,13 +91,14 @@ std::vector<ProgramFile> load_programs(const std::string& path, const std::strin
     return found;
   }
   if (path.ends_with(".jaxpr")) {
-    std::ifstream in(path);
-    if (!in) throw tl::ValueError("cannot read '" + path + "'");
+    tl::interop::check_is_file(path);
     std::ostringstream text;
-    text << in.rdbuf();
-    found.push_back({tl::interop::Program(std::filesystem::path(path).stem().string(),
-                                          {tl::parse_jaxpr(text.str()), {}}),
-                     std::nullopt});
+    text << std::ifstream(path).rdbuf();
+    tl::Jaxpr jaxpr = tl::detail::parse_jaxpr_of_file(text.str(), path);
+    typecheck_jaxpr(jaxpr);
+    found.push_back(
+        {tl::interop::Program(std::filesystem::path(path).stem().string(), {std::move(jaxpr), {}}),
+         std::nullopt});
     return found;
   }
   for_each_line(path, [&](const std::string& line, std::size_t number) {

@@ -105,7 +105,7 @@ void Lexer::fail(const Token& at, const std::string& what) const {
   const std::string_view before = text_.substr(0, at.begin);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const std::size_t column = at.begin - (before.find_last_of('\n') + 1) + 1;  // npos + 1 == 0
-  throw ParseError("jaxpr text, " + std::to_string(line) + ":" + std::to_string(column) + ": " +
+  throw ParseError(source_ + ", " + std::to_string(line) + ":" + std::to_string(column) + ": " +
                    what);
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "telamon/config.hpp"
 
@@ -24,7 +25,10 @@ struct Token {
 /// Reads tokens one by one, with one token of look-ahead.
 class Lexer {
  public:
-  explicit Lexer(std::string_view text) : text_(text) { read(); }
+  /// Errors begin with `source`: where the text comes from.
+  Lexer(std::string_view text, std::string source) : text_(text), source_(std::move(source)) {
+    read();
+  }
   const Token& peek() const { return next_; }
   Token take();
   /// Consumes the next token if it is this symbol or word.
@@ -34,13 +38,14 @@ class Lexer {
   /// The text of a parameter's value: up to a blank or `]` outside brackets and quotes.
   std::string_view take_value();
 
-  /// ParseError with line and column of the token: "3:14: expected '=', found 'b'".
+  /// ParseError with line and column of the token: "jaxpr text, 3:14: expected '=', found 'b'".
   [[noreturn]] void fail(const Token& at, const std::string& what) const;
   [[noreturn]] void fail_expected(const std::string& what) const;
 
  private:
   void read();
   std::string_view text_;
+  std::string source_;
   std::size_t pos_ = 0;
   Token next_;
 };

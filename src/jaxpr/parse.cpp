@@ -1,7 +1,11 @@
 // Reads the text of a jaxpr; print.cpp documents the grammar. Names may be any words.
+#include "jaxpr/parse.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <mutex>
+#include <set>
 
 #include "core/concrete.hpp"
 #include "jaxpr/lexer.hpp"
@@ -22,9 +26,30 @@ bool parse_size(std::string_view text, std::int64_t& value) {
   return error == std::errc() && end == text.data() + text.size() && value >= 0;
 }
 
+// The lines of a file, for tokens in the order of the text.
+class Lines {
+ public:
+  /// `file` is null for a text that is no file's.
+  Lines(std::string_view text, const char* file) : text_(text), file_(file) {}
+  SourceLocation of(const Token& token) {
+    if (file_ == nullptr) return {};
+    const std::string_view passed = text_.substr(begin_, token.begin - begin_);
+    line_ += static_cast<int>(std::count(passed.begin(), passed.end(), '\n'));
+    begin_ = token.begin;
+    return {file_, line_, nullptr};
+  }
+
+ private:
+  std::string_view text_;
+  const char* file_;
+  std::size_t begin_ = 0;
+  int line_ = 1;
+};
+
 class Parser {
  public:
-  explicit Parser(std::string_view text) : lexer_(text) {}
+  Parser(std::string_view text, std::string source, const char* file = nullptr)
+      : lexer_(text, std::move(source)), lines_(text, file) {}
 
   Jaxpr parse() {
     Jaxpr jaxpr = parse_jaxpr(0);
@@ -83,6 +108,7 @@ class Parser {
   Eqn parse_eqn(Scope& scope, int depth) {
     // The results are visible only to later equations, so they are bound at the end.
     std::vector<std::pair<Token, Aval>> binders;
+    const SourceLocation where = lines_.of(lexer_.peek());
     Token name = take_primitive_name();
     if (lexer_.peek().is(":")) {
       while (true) {
@@ -93,7 +119,7 @@ class Parser {
       }
       name = take_primitive_name();
     }
-    Eqn eqn{find_primitive(name), {}, {}, {}, parse_effect(name), {}};
+    Eqn eqn{find_primitive(name), {}, {}, {}, parse_effect(name), where};
     const ParamsText params = parse_params();
     while (starts_atom(lexer_.peek())) eqn.inputs.push_back(parse_atom(scope));
     std::vector<Jaxpr> nested;
@@ -289,12 +315,26 @@ class Parser {
   }
 
   Lexer lexer_;
+  Lines lines_;
 };
 
+// Equations keep the name of their file as long as they live, and nobody knows how long that is.
+const char* kept(const std::string& path) {
+  static auto* const mutex = new std::mutex;
+  static auto* const paths = new std::set<std::string>;
+  const std::lock_guard lock(*mutex);
+  return paths->insert(path).first->c_str();
+}
+
 }  // namespace
+
+Jaxpr parse_jaxpr_of_file(std::string_view text, const std::string& path) {
+  return Parser(text, "'" + path + "'", kept(path)).parse();
+}
+
 }  // namespace detail
 
-Jaxpr parse_jaxpr(std::string_view text) { return detail::Parser(text).parse(); }
+Jaxpr parse_jaxpr(std::string_view text) { return detail::Parser(text, "jaxpr text").parse(); }
 
 }  // namespace v1
 }  // namespace telamon

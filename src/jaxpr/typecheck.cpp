@@ -110,6 +110,7 @@ void for_each_eqn(const Jaxpr& jaxpr, Check&& check) {
     try {
       check(eqn);
     } catch (const TypeError& error) {
+      const detail::EqnSite innermost(error.where());
       throw TypeError(first_lines(error.message(), 2 * kMaxLines) + context(jaxpr, i));
     }
   }

@@ -225,6 +225,38 @@ TEST_F(Command, NamesFileLineAndPlaceOfWhatItCannotRead) {
               HasSubstr("line 1, case 'wave': equation 2 ('mul'): mul takes 2 operands"));
 }
 
+TEST_F(Command, NamesFileAndLineOfTheEquationThatIsWrong) {
+  const std::string begin = "{ lambda a:f32[3], b:f32[4] .\n  let c:f32[3] = ";
+  const std::string unknown = file("unknown.jaxpr", begin + "sinn a\n  in ( c ) }");
+  const std::string types =
+      file("types.jaxpr", begin + "sin a\n      d:f32[3] = add c b\n  in ( d ) }");
+  const std::string inner =
+      file("inner.jaxpr",
+           begin +
+               "jit [ name=f\n  num_consts=0 ] a\n    { lambda a:f32[3] .\n"
+               "      let b:f32[3] = sin a\n          c:f32[4] = cos b\n      in ( c ) }\n"
+               "  in ( c ) }");
+  for (const char* command : {"show ", "run ", "bench ", "bisect "}) {
+    const auto said = [&](const std::string& path) {
+      const Answer answer = telamon_command(command + path);
+      EXPECT_EQ(answer.code, 2);
+      return answer.text;
+    };
+    EXPECT_THAT(said(unknown), HasSubstr("'" + unknown + "', 2:18: unknown primitive 'sinn'"));
+    EXPECT_THAT(said(types),
+                AllOf(HasSubstr("add got incompatible shapes"), HasSubstr("d:f32[3] = add c b\n"),
+                      HasSubstr("\n  at types.jaxpr:3\n")));
+    EXPECT_THAT(said(inner), AllOf(HasSubstr("'c' inconsistently typed as f32[3]"),
+                                   HasSubstr("\n  at inner.jaxpr:6\n")));
+  }
+  // What goes wrong later has the line too.
+  const std::string nan =
+      file("nan.jaxpr",
+           "{ lambda .\n  let a:f32[] = log 0.0:f32\n      b:f32[] = mul a 0.0:f32\n  in ( b ) }");
+  EXPECT_THAT(telamon_command("run " + nan, "TELAMON_DEBUG_NANS=1 ").text,
+              HasSubstr("\n  at nan.jaxpr:3\n"));
+}
+
 TEST_F(Command, RefusesOtherVersionsOfItsFormats) {
   Json next = program_of(kCase);
   next["format"] = "telamon-jaxpr/2";
