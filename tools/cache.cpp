@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "commands.hpp"
+#include "core/counted.hpp"
 #include "telamon/disk_cache.hpp"
 
 namespace telamon_tool {
@@ -28,7 +29,8 @@ void add_cache(CLI::App& app, int& code) {
     code = 0;
   });
   command->add_subcommand("clear", "removes them all")->callback([&code] {
-    std::cout << "removed " << telamon::clear_disk_cache() << " programs\n";
+    std::cout << "removed " << telamon::detail::counted(telamon::clear_disk_cache(), "program")
+              << '\n';
     code = 0;
   });
 }

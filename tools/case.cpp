@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/counted.hpp"
 #include "corrections.hpp"
 #include "interop/json_fields.hpp"
 
@@ -92,8 +93,8 @@ std::optional<std::string> difference(const Array& got, const Array& want, const
 Verdict compare(const Arrays& got, const Json& want, const Tolerance& tol) {
   if (!want.is_array()) throw tl::ParseError("'outputs' must be a list");
   if (got.size() != want.size()) {
-    return {Verdict::Kind::failed, "got " + std::to_string(got.size()) + " results, expected " +
-                                       std::to_string(want.size())};
+    return {Verdict::Kind::failed, "got " + telamon::detail::counted(got.size(), "result") +
+                                       ", expected " + std::to_string(want.size())};
   }
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (want[i].is_null()) continue;

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "commands.hpp"
+#include "core/counted.hpp"
 #include "core/environment.hpp"
 #include "interop/json_program.hpp"
 #include "runtime/allocator.hpp"
@@ -26,7 +27,7 @@ std::string disk_cache_description() {
   const telamon::DiskCacheContents c = telamon::disk_cache_contents();
   if (c.folder.empty())
     return "switched off: TELAMON_CACHE_DIR is none, or neither it nor HOME is set";
-  return std::to_string(c.files) + " programs in " + c.folder + ", at most " +
+  return telamon::detail::counted(c.files, "program") + " in " + c.folder + ", at most " +
          mebibytes(static_cast<std::size_t>(c.bound));
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "commands.hpp"
+#include "core/counted.hpp"
 #include "core/environment.hpp"
 #include "program_file.hpp"
 #include "runtime/backend.hpp"
@@ -123,8 +124,8 @@ int show(const Options& o) {
     if (o.timings) {
       for (const tl::PassTime& pass : executable->info().passes)
         std::printf("%-20s %10.1f us\n", pass.name.c_str(), pass.microseconds);
-      std::printf("%-20s %10.1f us, %d kernels\n", "all", executable->info().microseconds(),
-                  executable->info().kernels);
+      std::printf("%-20s %10.1f us, %s\n", "all", executable->info().microseconds(),
+                  tl::detail::counted(executable->info().kernels, "kernel").c_str());
     }
     if (o.cost) std::cout << executable->cost_analysis() << executable->memory_analysis({});
   }

@@ -109,6 +109,8 @@ TELAMON_API std::size_t checked_axis(const ShapedArray& aval, std::int64_t axis,
 /// memory; `no_memory_for` throws it in any case.
 TELAMON_API void check_memory_for(const ShapedArray& aval, std::size_t element_size);
 [[noreturn]] TELAMON_API void no_memory_for(const ShapedArray& aval, std::size_t element_size);
+/// ShapeError of so many values that are to become an array of this shape.
+[[noreturn]] TELAMON_API void values_do_not_fill(const Shape& shape, std::size_t values);
 /// A vector for all elements of an array.
 template <class T> std::vector<T> vector_for(const ShapedArray& aval) {
   check_memory_for(aval, sizeof(T));
@@ -306,10 +308,8 @@ TELAMON_API std::ostream& operator<<(std::ostream& os, const Array& x);
 template <class U>
 Array Array::from_vector(const std::vector<U>& values, Shape shape, SourceLocation where) {
   const detail::CallSite site(where);
-  if (shape.num_elements() != static_cast<std::int64_t>(values.size())) {
-    throw ShapeError("Array: " + std::to_string(values.size()) + " values do not fill shape " +
-                     shape.to_string());
-  }
+  if (shape.num_elements() != static_cast<std::int64_t>(values.size()))
+    detail::values_do_not_fill(shape, values.size());
   if constexpr (std::is_same_v<U, bool>) {
     std::vector<std::uint8_t> bytes(values.begin(), values.end());
     return detail::make_from_data(bytes.data(), DType::bool_, std::move(shape));

@@ -26,6 +26,7 @@
 #include "compiler/program_store.hpp"
 #include "compiler/row_groups.hpp"
 #include "compiler/tiles.hpp"
+#include "core/counted.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "runtime/history.hpp"
@@ -93,7 +94,7 @@ class Compilation {
     const std::string pass = before ? std::string(name) + "_again" : name;
     start();
     jaxpr = f(jaxpr);
-    finish(pass, jaxpr.eqns().size(), "equations");
+    finish(pass, jaxpr.eqns().size(), "equation");
     if (options_.after_pass) options_.after_pass(pass, jaxpr, consts);
     if (options_.keep_programs) programs_.emplace_back(pass, jaxpr);
 #ifdef TELAMON_DEBUG_CHECKS
@@ -152,7 +153,7 @@ class Compilation {
       const int length =
           std::snprintf(line, sizeof line, "%-16s %-10s %9.1f us", name_.c_str(), pass.c_str(), us);
       std::string text(line, std::min(static_cast<std::size_t>(length), sizeof line - 1));
-      if (unit != nullptr) text += "  " + std::to_string(count) + " " + unit;
+      if (unit != nullptr) text += "  " + detail::counted(count, unit);
       return text;
     });
   }
@@ -195,10 +196,11 @@ constexpr const char* kEntry = "telamon_program";
 
 void log_executable(const ExecutableInfo& info) {
   detail::log(detail::Subsystem::compile, detail::LogLevel::info, [&] {
-    char line[160];
-    std::snprintf(line, sizeof line, ": %d kernels, %d calls, arena of %zu bytes; %.1f us in all",
-                  info.kernels, info.library_calls, info.arena_bytes, info.microseconds());
-    return info.name + line;
+    char total[40];
+    std::snprintf(total, sizeof total, "; %.1f us in all", info.microseconds());
+    return info.name + ": " + detail::counted(info.kernels, "kernel") + ", " +
+           detail::counted(info.library_calls, "call") + ", arena of " +
+           detail::counted(info.arena_bytes, "byte") + total;
   });
   for (const std::string& step : info.steps) {
     detail::log(detail::Subsystem::compile, detail::LogLevel::debug,

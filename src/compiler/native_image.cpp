@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "compiler/stored_bytes.hpp"
+#include "core/counted.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -94,10 +95,10 @@ void apply_fixups(char* begin, const NativeImage& image,
 }
 
 std::string image_text(const NativeImage& image) {
-  std::string text = "image of " + std::to_string(image.code.size()) + " bytes\n";
+  std::string text = "image of " + detail::counted(image.code.size(), "byte") + "\n";
   for (const ImageFunction& f : image.functions) {
     text.append("  ").append(f.name).append(f.at == image.entry ? ", the entry: " : ": ");
-    text += std::to_string(f.bytes) + " bytes at " + std::to_string(f.at) + '\n';
+    text += detail::counted(f.bytes, "byte") + " at " + std::to_string(f.at) + '\n';
   }
   for (const std::string_view symbol : image.symbols)
     text.append("  calls ").append(symbol).append("\n");

@@ -10,6 +10,7 @@
 #include "compiler/host_calls.hpp"
 #include "compiler/native_image.hpp"
 #include "compiler/perf_map.hpp"
+#include "core/counted.hpp"
 #include "core/size_errors.hpp"
 #include "runtime/math/vector_math.hpp"
 #include "runtime/native_forms.hpp"
@@ -88,8 +89,8 @@ std::shared_ptr<NativeCode> load_image(runtime::Pages pages, std::string_view by
 std::shared_ptr<NativeCode> load_image(std::string_view image, std::string_view program) {
   std::optional<runtime::Pages> pages = runtime::Pages::take(image.size());
   if (!pages)
-    throw detail::UnnamedOutOfMemoryError("out of memory for " + std::to_string(image.size()) +
-                                          " bytes of generated code");
+    throw detail::UnnamedOutOfMemoryError(
+        "out of memory for " + detail::counted(image.size(), "byte") + " of generated code");
   std::memcpy(pages->begin(), image.data(), image.size());
   const std::string_view copied = pages->bytes();
   return load_image(std::move(*pages), copied, program);

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "compiler/plan.hpp"
+#include "core/counted.hpp"
 #include "jaxpr/print.hpp"
 
 namespace telamon {
@@ -130,7 +131,7 @@ void print_slices(std::ostream& os, const Plan& plan, const std::vector<Step>& s
 }
 
 std::string arena_text(const Plan& plan) {
-  return "arena " + std::to_string(plan.arena_bytes) + " bytes, at least " +
+  return "arena " + detail::counted(plan.arena_bytes, "byte") + ", at least " +
          std::to_string(plan.live_bytes) + " alive at once\n";
 }
 

@@ -1,5 +1,6 @@
 // What profiles call the steps of a program.
 #include "compiler/emit.hpp"
+#include "core/counted.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -42,7 +43,7 @@ class LabelList {
       case Step::Kind::copy: return label("memory", "copy", operands_text(plan_, s));
       case Step::Kind::fill: return label("memory", "fill", operands_text(plan_, s));
       case Step::Kind::loop:
-        return label("loop", "loop", s.trips < 0 ? "" : std::to_string(s.trips) + " trips");
+        return label("loop", "loop", s.trips < 0 ? "" : detail::counted(s.trips, "trip"));
       case Step::Kind::branch: return label("loop", "branch", "");
       case Step::Kind::repeat: return label("loop", "while", "");
       case Step::Kind::tiles:

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/concrete.hpp"
+#include "core/counted.hpp"
 #include "core/nans.hpp"
 #include "core/trace.hpp"
 #include "jaxpr/builder.hpp"
@@ -164,7 +165,7 @@ void check_operands(std::string_view name, std::span<const Aval> in,
                     const std::vector<Aval>& expected) {
   const std::string who(name);
   if (in.size() != expected.size()) {
-    throw TypeError(who + ": " + std::to_string(in.size()) + " operands where its jaxprs take " +
+    throw TypeError(who + ": " + detail::counted(in.size(), "operand") + " where its jaxprs take " +
                     std::to_string(expected.size()));
   }
   for (std::size_t i = 0; i < in.size(); ++i) {

@@ -2,6 +2,7 @@
 // the rule is a C++ function, so in both values are as concrete as they are. Interpreters that need a
 // program (staging, batching, partial evaluation) have the body traced by `close`.
 #include "control_flow/calls.hpp"
+#include "core/counted.hpp"
 #include "core/trace.hpp"
 
 namespace telamon {
@@ -30,7 +31,7 @@ void check_results(const CustomJvpParams& p, const JvpResult& r) {
   const std::vector<Aval> want = p.call_jaxpr.out_avals();
   if (r.primals.size() != want.size()) {
     throw TypeError("Custom JVP rule of " + p.name + " must give the " +
-                    std::to_string(want.size()) + " results of the function, but gave " +
+                    detail::counted(want.size(), "result") + " of the function, but gave " +
                     std::to_string(r.primals.size()));
   }
   for (std::size_t i = 0; i < want.size(); ++i) {

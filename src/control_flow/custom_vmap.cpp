@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "control_flow/calls.hpp"
+#include "core/counted.hpp"
 #include "core/trace.hpp"
 #include "telamon/detail/linear_call.hpp"
 
@@ -189,8 +190,8 @@ Arrays ConvertedClosure::call(std::span<const Array> args, std::span<const Array
   const auto wanted =
       static_cast<std::size_t>(std::count(is_hoisted.begin(), is_hoisted.end(), true));
   if (values.size() != wanted) {
-    throw TypeError("the function that closure_convert made takes " + std::to_string(wanted) +
-                    " hoisted values, got " + std::to_string(values.size()));
+    throw TypeError("the function that closure_convert made takes " +
+                    counted(wanted, "hoisted value") + ", got " + std::to_string(values.size()));
   }
   Arrays all;
   std::size_t next_kept = 0, next_value = 0;

@@ -1,7 +1,9 @@
 // linear_call: a linear function whose transpose is given rather than derived.
 //   y = f(r, x), linear in x:   dy = f(r, dx) + df/dr dr      x' = ft(r, y')
 #include "telamon/detail/linear_call.hpp"
+
 #include "control_flow/calls.hpp"
+#include "core/counted.hpp"
 #include "core/trace.hpp"
 
 namespace telamon {
@@ -41,9 +43,9 @@ AbstractResult type_of(const LinearCallParams& p, std::span<const Aval> in) {
       in.size() != callee_in + static_cast<std::size_t>(p.num_transpose_consts) ||
       callee_in <
           static_cast<std::size_t>(p.num_callee_consts) + static_cast<std::size_t>(p.num_res)) {
-    throw TypeError("linear_call: " + std::to_string(in.size()) +
-                    " operands where its callee takes " + std::to_string(callee_in) +
-                    ", of which " + std::to_string(p.num_res) + " are residuals");
+    throw TypeError("linear_call: " + detail::counted(in.size(), "operand") +
+                    " where its callee takes " + std::to_string(callee_in) + ", of which " +
+                    std::to_string(p.num_res) + " are residuals");
   }
   return detail::type_of_call("linear_call", p.callee, Operands<Aval>(p, in).of_callee());
 }
@@ -93,8 +95,9 @@ std::vector<Tangent> transposed(const LinearCallParams& p, std::span<const Tange
   for (const Tangent& ct : cts) args.push_back(ct.instantiate());
   const Arrays outs = eval_jaxpr(p.transpose, args);
   if (outs.size() != in.linear.size()) {
-    throw TypeError("linear_call: the transpose gives " + std::to_string(outs.size()) +
-                    " cotangents for " + std::to_string(in.linear.size()) + " linear operands");
+    throw TypeError("linear_call: the transpose gives " +
+                    detail::counted(outs.size(), "cotangent") + " for " +
+                    detail::counted(in.linear.size(), "linear operand"));
   }
   std::vector<Tangent> result;
   for (std::size_t i = 0; i < inputs.size() - outs.size(); ++i)

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/concrete.hpp"
+#include "core/counted.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -73,10 +74,11 @@ AbstractResult type_of_scan(const ScanParams& p, std::span<const Aval> in) {
   const std::vector<Aval> outs = p.jaxpr.out_avals();
   if (p.num_consts < 0 || p.num_carry < 0 || num_xs < 0 ||
       static_cast<int>(outs.size()) < p.num_carry || p.length < 0) {
-    bad_jaxpr("scan", "num_consts=" + std::to_string(p.num_consts) + " num_carry=" +
-                          std::to_string(p.num_carry) + " length=" + std::to_string(p.length) +
-                          " do not fit a body with " + std::to_string(p.jaxpr.num_inputs()) +
-                          " inputs and " + std::to_string(outs.size()) + " results");
+    bad_jaxpr("scan", "num_consts=" + std::to_string(p.num_consts) +
+                          " num_carry=" + std::to_string(p.num_carry) +
+                          " length=" + std::to_string(p.length) + " do not fit a body with " +
+                          detail::counted(p.jaxpr.num_inputs(), "input") + " and " +
+                          detail::counted(outs.size(), "result"));
   }
   std::vector<Aval> expected(p.jaxpr.in_avals().begin(), p.jaxpr.in_avals().end()), result;
   for (std::size_t i = expected.size() - static_cast<std::size_t>(num_xs); i < expected.size(); ++i)

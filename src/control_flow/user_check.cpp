@@ -6,6 +6,7 @@
 
 #include "control_flow/common.hpp"
 #include "core/concrete.hpp"
+#include "core/counted.hpp"
 #include "core/trace.hpp"
 #include "telamon/checkify.hpp"
 
@@ -107,8 +108,8 @@ void check_arrays(const Array& pred, std::string_view message, Arrays values) {
   }
   if (count_values(message) != values.size()) {
     throw ValueError("check: the message has " + std::to_string(count_values(message)) +
-                     " {} for " + std::to_string(values.size()) + " values: \"" +
-                     std::string(message) + "\"");
+                     " {} for " + counted(values.size(), "value") + ": \"" + std::string(message) +
+                     "\"");
   }
   values.insert(values.begin(), pred);
   check_p.bind({std::string(message), {}}, values);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 
+#include "core/counted.hpp"
 #include "core/element.hpp"
 #include "core/sanitizers.hpp"
 #include "core/size_errors.hpp"
@@ -112,7 +113,7 @@ void check_dense(std::string_view name, const ShapedArray& aval) {
   const auto bytes = static_cast<std::size_t>(checked_bytes(aval));
   if (has_dynamic_trace() || bytes <= runtime::memory_limit()) return;
   throw OutOfMemoryError(std::string(name) + ": an array of type " + aval.to_string() + " has " +
-                         std::to_string(bytes) + " bytes, but the machine has " +
+                         counted(bytes, "byte") + ", but the machine has " +
                          std::to_string(runtime::memory_limit()) +
                          "; use smaller sizes, or compute it under jit with what it is used for");
 }
@@ -318,7 +319,7 @@ Array make_from_data(const void* data, DType dtype, Shape shape) {
   const auto bytes = static_cast<std::size_t>(out.size()) * size_of(dtype);
   if (bytes && !data) {
     throw ValueError("Array::from_data: the data is a null pointer, but " + out.aval().to_string() +
-                     " needs " + std::to_string(bytes) + " bytes");
+                     " needs " + counted(bytes, "byte"));
   }
   if (bytes) std::memcpy(concrete_node(out).data(), data, bytes);
   if (dtype == DType::bool_) make_bools(concrete_node(out).data(), bytes);
@@ -341,15 +342,20 @@ std::size_t checked_axis(const ShapedArray& aval, std::int64_t axis, SourceLocat
   if (axis < -ndim || axis >= ndim) {
     const CallSite site(where);
     throw IndexError("shape: axis " + std::to_string(axis) + " is out of bounds for " +
-                     aval.to_string() + ", which has " + std::to_string(ndim) + " dimensions");
+                     aval.to_string() + ", which has " + counted(ndim, "dimension"));
   }
   return static_cast<std::size_t>(axis < 0 ? axis + ndim : axis);
 }
 
 void no_memory_for(const ShapedArray& aval, std::size_t element_size) {
   throw OutOfMemoryError("to_vector() of " + aval.to_string() + ": out of memory for " +
-                         std::to_string(aval.size()) + " elements of " +
-                         std::to_string(element_size) + " bytes; read a part of the array");
+                         counted(aval.size(), "element") + " of " + counted(element_size, "byte") +
+                         "; read a part of the array");
+}
+
+void values_do_not_fill(const Shape& shape, std::size_t values) {
+  throw ShapeError("Array: " + counted(values, "value") + " cannot fill shape " +
+                   shape.to_string());
 }
 
 void check_memory_for(const ShapedArray& aval, std::size_t element_size) {
@@ -384,7 +390,7 @@ void read_all(const Array& x, DType dtype, void* out) {
 
 Array::operator bool() const {
   if (size() != 1) {
-    throw TypeError("the truth of an array of " + std::to_string(size()) + " elements (" +
+    throw TypeError("the truth of an array of " + detail::counted(size(), "element") + " (" +
                     aval().to_string() + ") is ambiguous; use all() or any()");
   }
   const Array value = detail::concrete_value(*this, "bool()");

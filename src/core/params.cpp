@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/counted.hpp"
 #include "telamon/detail/hash.hpp"
 #include "telamon/detail/text.hpp"
 
@@ -60,8 +61,8 @@ void wrong_params_type(const std::type_info& wanted, const std::type_info& held)
 }
 
 void wrong_jaxpr_count(std::size_t wanted, std::size_t given) {
-  throw InternalError("with_jaxprs: the parameters hold " + std::to_string(wanted) +
-                      " jaxprs, not " + std::to_string(given));
+  throw InternalError("with_jaxprs: the parameters hold " + counted(wanted, "jaxpr") + ", not " +
+                      std::to_string(given));
 }
 
 void check_ignored(std::string_view name, const ParamsText& text,

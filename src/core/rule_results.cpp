@@ -1,6 +1,8 @@
 // Comparison of a rule's results with abstract_eval.
 #include "core/rule_results.hpp"
 
+#include "core/counted.hpp"
+
 #include <algorithm>
 
 namespace telamon {
@@ -42,7 +44,7 @@ void compare_with_abstract_eval(const PrimitiveBase& primitive, ResultOf rule, c
   const auto expected = types(params, operands).avals;
   if (results.size() != expected.size()) {
     wrong_results(primitive, rule,
-                  "gave " + std::to_string(results.size()) + " results, abstract_eval says " +
+                  "gave " + counted(results.size(), "result") + ", abstract_eval says " +
                       std::to_string(expected.size()));
   }
   for (std::size_t i = 0; i < results.size(); ++i) {

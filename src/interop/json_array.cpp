@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/concrete.hpp"
+#include "core/counted.hpp"
 #include "core/element.hpp"
 #include "interop/json_fields.hpp"
 
@@ -81,7 +82,7 @@ Array array_from_json(const Json& json) {
   const Json& data = list_member(json, "data");
   if (static_cast<std::int64_t>(data.size()) != aval.size()) {
     throw ParseError("an array of shape " + aval.shape.to_string() + " has " +
-                     std::to_string(data.size()) + " elements");
+                     detail::counted(data.size(), "element"));
   }
   if (dtype == DType::float0) throw ParseError("an array of float0 has no elements to read");
   Array out = detail::make_uninitialized(aval);

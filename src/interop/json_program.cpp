@@ -1,6 +1,7 @@
 // Programs in files: the public face of the reader.
 #include "interop/json_program.hpp"
 
+#include "core/counted.hpp"
 #include "interop/program_reader.hpp"
 
 namespace telamon {
@@ -59,8 +60,9 @@ Arrays Program::operator()(std::span<const Array> inputs, SourceLocation where) 
   const detail::CallSite site(where);
   const std::vector<Aval> expected = in_avals();
   if (inputs.size() != expected.size()) {
-    throw TypeError("the program '" + name_ + "' takes " + std::to_string(expected.size()) +
-                    " arrays, got " + std::to_string(inputs.size()));
+    throw TypeError("the program '" + name_ + "' takes " +
+                    detail::counted(expected.size(), "array") + ", got " +
+                    std::to_string(inputs.size()));
   }
   Arrays args = program_.consts;
   for (std::size_t i = 0; i < inputs.size(); ++i) {

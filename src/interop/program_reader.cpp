@@ -2,6 +2,7 @@
 #include "interop/program_reader.hpp"
 
 #include "core/concrete.hpp"
+#include "core/counted.hpp"
 #include "core/trace.hpp"
 
 namespace telamon {
@@ -33,8 +34,7 @@ void located(const std::string& where, const Read& read) {
 
 void FileEqn::needs(std::size_t operands) const {
   if (inputs.size() >= operands) return;
-  throw ParseError("takes " + std::to_string(operands) +
-                   (operands == 1 ? " operand" : " operands") + ", but has " +
+  throw ParseError("takes " + detail::counted(operands, "operand") + ", but has " +
                    std::to_string(inputs.size()));
 }
 
@@ -113,8 +113,8 @@ void ProgramReader::read_equation(Scope& scope, const Json& json) {
   const Atoms outputs = call == call_readers().end() ? read_primitive(*this, scope, std::move(eqn))
                                                      : call->second(*this, scope, std::move(eqn));
   if (outputs.size() != declared.size()) {
-    throw ParseError("has " + std::to_string(outputs.size()) + " results, but " +
-                     std::to_string(declared.size()) + " variables in 'outputs'");
+    throw ParseError("has " + detail::counted(outputs.size(), "result") + ", but " +
+                     detail::counted(declared.size(), "variable") + " in 'outputs'");
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const Aval& aval = scope.builder.aval(outputs[i]);

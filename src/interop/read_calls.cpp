@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/avals.hpp"
+#include "core/counted.hpp"
 #include "interop/program_reader.hpp"
 #include "telamon/checkpoint.hpp"
 #include "telamon/detail/linear_call.hpp"
@@ -135,8 +136,7 @@ Atoms read_cond(ProgramReader& reader, Scope& scope, FileEqn eqn) {
         static_cast<std::size_t>(branches.back().jaxpr.num_inputs() - branches.back().num_consts());
     if (takes != args.size()) {
       throw ParseError("branch " + std::to_string(branches.size() - 1) + " takes " +
-                       std::to_string(takes) + " operands, but there are " +
-                       std::to_string(args.size()));
+                       detail::counted(takes, "operand") + ", got " + std::to_string(args.size()));
     }
     append_captured(scope, branches.back(), consts);
   }
@@ -278,8 +278,8 @@ int rules_of_enclosing(const std::vector<CallUnderWay>& enclosing, const Json& p
                        const CallUnderWay& call) {
   const int n = count_member(params, "same_rules_as", enclosing.size());
   if (static_cast<std::size_t>(n) == enclosing.size()) {
-    throw ParseError("'same_rules_as' is " + std::to_string(n) + ", but only " +
-                     std::to_string(enclosing.size()) + " calls with rules are around it");
+    throw ParseError("'same_rules_as' is " + std::to_string(n) + " within " +
+                     detail::counted(enclosing.size(), "call with rules", "calls with rules"));
   }
   const CallUnderWay& other = enclosing[static_cast<std::size_t>(n)];
   if (other.forward != call.forward)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.hpp"
+#include "core/counted.hpp"
 #include "core/rule_results.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
@@ -86,8 +87,8 @@ class BatchTrace final : public Trace {
                             std::span<const Array> tracers, const BatchResult& result) {
     if (result.values.size() != result.axes.size()) {
       wrong_results(primitive, ResultOf::batch,
-                    "gave " + std::to_string(result.values.size()) + " results and " +
-                        std::to_string(result.axes.size()) + " batch axes");
+                    "gave " + counted(result.values.size(), "result") + " and " +
+                        counted(result.axes.size(), "batch axis", "batch axes"));
     }
     std::vector<Aval> examples = result_avals(result.values);
     for (std::size_t i = 0; i < examples.size(); ++i) {
@@ -202,7 +203,7 @@ Arrays vmap_flat(const FlatFunction& f, const AxisInfo& axis, std::span<const Ar
     if (to < 0 || to >= ndim) {
       throw ValueError("vmap: out_axes " + std::to_string(*wanted[i]) +
                        " is out of range for result " + std::to_string(i) + ", which has " +
-                       std::to_string(ndim) + " dimensions with its batch axis");
+                       counted(ndim, "dimension") + " with its batch axis");
     }
     outs.push_back(have ? move_axis(x, *have, to) : broadcast_batch(x, to, axis.size));
   }

@@ -1,6 +1,7 @@
 // Forward-mode differentiation: values become primal-tangent pairs, primitives are applied by their
 // `jvp` rules. Zero tangents are symbolic: a primitive whose operands have none is bound as it is.
 #include "core/check.hpp"
+#include "core/counted.hpp"
 #include "core/rule_results.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
@@ -78,8 +79,8 @@ class JvpTrace final : public Trace {
                             std::span<const Array> primals, const JvpResult& result) {
     if (result.primals.size() != result.tangents.size()) {
       wrong_results(primitive, ResultOf::jvp,
-                    "gave " + std::to_string(result.primals.size()) + " results and " +
-                        std::to_string(result.tangents.size()) + " tangents");
+                    "gave " + counted(result.primals.size(), "result") + " and " +
+                        counted(result.tangents.size(), "tangent"));
     }
     if (are_unusable(result.primals)) {
       compare_with_abstract_eval(primitive, ResultOf::jvp, params, result_avals(primals),

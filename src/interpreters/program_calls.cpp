@@ -2,6 +2,8 @@
 // a call that is transformed twice the same way finds its program again.
 #include "interpreters/program_calls.hpp"
 
+#include "core/counted.hpp"
+
 namespace telamon {
 inline namespace v1 {
 namespace detail {
@@ -9,9 +11,8 @@ namespace detail {
 AbstractResult type_of_call(const char* what, const Jaxpr& program, std::span<const Aval> in) {
   const auto expected = program.in_avals();
   if (in.size() != expected.size()) {
-    throw TypeError(std::string(what) + ": " + std::to_string(in.size()) +
-                    " operands cannot call jaxpr with " + std::to_string(expected.size()) +
-                    " inputs");
+    throw TypeError(std::string(what) + ": " + counted(in.size(), "operand") +
+                    " cannot call jaxpr with " + counted(expected.size(), "input"));
   }
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (in[i].same_type(expected[i])) continue;

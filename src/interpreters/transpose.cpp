@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "core/counted.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "telamon/primitives.hpp"
@@ -102,8 +103,8 @@ class BackwardPass {
     const std::vector<Tangent> in_cts = rule(eqn.params, cts, inputs);
     TELAMON_CHECK(in_cts.size() == inputs.size(),
                   "the transpose rule of " + std::string(eqn.primitive->name()) + " gave " +
-                      std::to_string(in_cts.size()) + " cotangents for " +
-                      std::to_string(inputs.size()) + " operands");
+                      counted(in_cts.size(), "cotangent") + " for " +
+                      counted(inputs.size(), "operand"));
     for (std::size_t i = 0; i < in_cts.size(); ++i) accumulate(eqn.inputs[i], in_cts[i]);
   }
 

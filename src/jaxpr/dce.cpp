@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/counted.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitive.hpp"
 
@@ -116,7 +117,7 @@ DceMemo compute_dce(const Jaxpr& jaxpr, const std::vector<bool>& used_out) {
 DceJaxpr dce_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& used_out) {
   if (used_out.size() != jaxpr.outs().size()) {
     throw InternalError("dce_jaxpr needs one mark for each of " +
-                        std::to_string(jaxpr.num_outputs()) + " results");
+                        detail::counted(jaxpr.num_outputs(), "result"));
   }
   std::string key = "dce ";
   for (const bool used : used_out) key += used ? '1' : '0';

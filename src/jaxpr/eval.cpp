@@ -1,6 +1,7 @@
 // eval_jaxpr: binds one primitive after the other, so that what evaluates may itself be traced.
 #include <utility>
 
+#include "core/counted.hpp"
 #include "core/trace.hpp"
 #include "telamon/detail/transform_site.hpp"
 #include "telamon/jaxpr.hpp"
@@ -50,9 +51,8 @@ LastUses last_uses(const Jaxpr& jaxpr) {
 void check_args(const Jaxpr& jaxpr, std::span<const Array> args, SourceLocation where) {
   const detail::TransformSite site(nullptr, where);
   if (args.size() != static_cast<std::size_t>(jaxpr.num_inputs())) {
-    throw TypeError("eval_jaxpr: " + std::to_string(args.size()) +
-                    " operands cannot call jaxpr with " + std::to_string(jaxpr.num_inputs()) +
-                    " inputs");
+    throw TypeError("eval_jaxpr: " + detail::counted(args.size(), "operand") +
+                    " cannot call jaxpr with " + detail::counted(jaxpr.num_inputs(), "input"));
   }
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (args[i].aval().same_type(jaxpr.avals()[i])) continue;
@@ -81,7 +81,7 @@ Arrays eval_jaxpr(const Jaxpr& jaxpr, std::span<const Array> args, SourceLocatio
     Arrays results = eqn.primitive->bind_erased(eqn.params, operands);
     if (results.size() != eqn.outputs.size()) {
       throw InternalError("primitive '" + std::string(eqn.primitive->name()) + "' gave " +
-                          std::to_string(results.size()) + " results where its equation binds " +
+                          detail::counted(results.size(), "result") + " where its equation binds " +
                           std::to_string(eqn.outputs.size()));
     }
     for (std::size_t j = 0; j < results.size(); ++j) {

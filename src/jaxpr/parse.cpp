@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/concrete.hpp"
+#include "core/counted.hpp"
 #include "jaxpr/lexer.hpp"
 #include "jaxpr/literal.hpp"
 #include "jaxpr/print.hpp"
@@ -194,9 +195,8 @@ class Parser {
       if (nested.size() > found) params = with_sequence(parse, text, params, nested.size() - found);
       const std::size_t count = params.jaxprs().size();
       if (count != nested.size()) {
-        throw ParseError("'" + std::string(primitive.name()) + "' takes " + std::to_string(count) +
-                         (count == 1 ? " jaxpr" : " jaxprs") + ", found " +
-                         std::to_string(nested.size()));
+        throw ParseError("'" + std::string(primitive.name()) + "' takes " +
+                         counted(count, "jaxpr") + ", found " + std::to_string(nested.size()));
       }
       return nested.empty() ? params : params.with_jaxprs(nested);
     } catch (const ParseError& error) { lexer_.fail(name, error.message()); }

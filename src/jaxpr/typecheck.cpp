@@ -1,6 +1,7 @@
 // typecheck_jaxpr: every equation against the abstract_eval rule of its primitive.
 #include <algorithm>
 
+#include "core/counted.hpp"
 #include "core/trace.hpp"
 #include "jaxpr/print.hpp"
 #include "jaxpr/typecheck.hpp"
@@ -54,7 +55,7 @@ std::string context(const Jaxpr& jaxpr, std::size_t index) {
 void check_results(const Jaxpr& jaxpr, const Eqn& eqn, const AbstractResult& result) {
   if (result.avals.size() != eqn.outputs.size()) {
     throw TypeError("primitive '" + std::string(eqn.primitive->name()) + "' has " +
-                    std::to_string(result.avals.size()) + " results, but its equation binds " +
+                    detail::counted(result.avals.size(), "result") + ", but its equation binds " +
                     std::to_string(eqn.outputs.size()));
   }
   for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
@@ -132,8 +133,8 @@ namespace detail {
 void check_binding(const Jaxpr& jaxpr) {
   Var next = jaxpr.num_inputs();
   if (next < 0 || next > jaxpr.num_vars()) {
-    throw TypeError("a jaxpr of " + std::to_string(next) + " inputs with types of " +
-                    std::to_string(jaxpr.num_vars()) + " variables");
+    throw TypeError("a jaxpr of " + counted(next, "input") + " with types of " +
+                    counted(jaxpr.num_vars(), "variable"));
   }
   for (const Eqn& eqn : jaxpr.eqns()) {
     if (eqn.primitive == nullptr) throw TypeError("an equation has no primitive");

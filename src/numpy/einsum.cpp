@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/concrete.hpp"
+#include "core/counted.hpp"
 #include "numpy/labelled.hpp"
 #include "numpy/promote.hpp"
 #include "telamon/lax.hpp"
@@ -175,8 +176,8 @@ Array einsum(std::string_view subscripts, const Arrays& arrays, SourceLocation w
   const CallSite site(where);
   const Subscripts terms = read_subscripts(subscripts);
   if (terms.inputs.size() != arrays.size()) {
-    einsum_error(subscripts, std::to_string(terms.inputs.size()) + " operands are described, " +
-                                 std::to_string(arrays.size()) + " are given");
+    einsum_error(subscripts, "described: " + detail::counted(terms.inputs.size(), "operand") +
+                                 ", given: " + std::to_string(arrays.size()));
   }
   const Arrays same = detail::promote_dtypes(arrays);
   std::vector<Labelled> operands;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/concrete.hpp"
+#include "core/counted.hpp"
 #include "numpy/labelled.hpp"
 #include "numpy/promote.hpp"
 #include "telamon/lax.hpp"
@@ -118,8 +119,8 @@ Array tensordot(const Operand& x, const Operand& y, const Shape& x_axes, const S
 Array tensordot(const Operand& x, const Operand& y, std::int64_t axes) {
   const CallSite site(x.where);
   if (axes < 0 || axes > std::min(x.array.ndim(), y.array.ndim())) {
-    throw ValueError("tensordot: cannot contract " + std::to_string(axes) + " axes of " +
-                     x.array.aval().to_string() + " and " + y.array.aval().to_string());
+    throw ValueError("tensordot: cannot contract " + detail::counted(axes, "axis", "axes") +
+                     " of " + x.array.aval().to_string() + " and " + y.array.aval().to_string());
   }
   Shape x_axes, y_axes;
   for (std::int64_t i = 0; i < axes; ++i) {

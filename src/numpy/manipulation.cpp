@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/concrete.hpp"
+#include "core/counted.hpp"
 #include "numpy/promote.hpp"
 #include "telamon/lax.hpp"
 #include "telamon/numpy.hpp"
@@ -34,7 +35,7 @@ Shape inferred_shape(const Array& x, const Shape& shape) {
   }
   if (out.contains(-1) || (overflow && !out.contains(0)) || out.num_elements() != x.size()) {
     throw ShapeError("reshape: cannot reshape " + x.aval().to_string() + " (" +
-                     std::to_string(x.size()) + " elements) into shape " + shape.to_string());
+                     detail::counted(x.size(), "element") + ") into shape " + shape.to_string());
   }
   return out;
 }
@@ -43,8 +44,8 @@ Shape inferred_shape(const Array& x, const Shape& shape) {
 std::int64_t product(const char* name, std::int64_t a, std::int64_t b) {
   std::int64_t out = 0;
   if (!__builtin_mul_overflow(a, b, &out)) return out;
-  throw ShapeError(std::string(name) + ": " + std::to_string(a) + " * " + std::to_string(b) +
-                   " elements are more than any array has");
+  throw ShapeError(std::string(name) + ": " + std::to_string(a) + " * " +
+                   detail::counted(b, "element") + " are more than any array has");
 }
 
 /// Diagonals beyond the corners of a matrix are all empty: the nearest of them.
@@ -196,7 +197,7 @@ Arrays split(const Operand& x, std::int64_t sections, Axis axis) {
   const std::int64_t size = x.array.shape(static_cast<int>(a));
   if (sections <= 0 || size % sections != 0) {
     throw ValueError("split: axis " + std::to_string(a) + " of " + x.array.aval().to_string() +
-                     " does not divide into " + std::to_string(sections) + " equal parts");
+                     " does not divide into " + detail::counted(sections, "equal part"));
   }
   detail::check_number_of_results("split", x.array, sections);
   return lax::split(x.array, Shape(static_cast<std::size_t>(sections), size / sections), a);
@@ -225,7 +226,7 @@ std::vector<PadWidths::Pair> PadWidths::of(int ndim) const {
   if (uniform_) return std::vector<Pair>(static_cast<std::size_t>(ndim), widths_[0]);
   if (static_cast<int>(widths_.size()) != ndim) {
     throw ValueError("pad: " + std::to_string(widths_.size()) + " widths for " +
-                     std::to_string(ndim) + " dimensions");
+                     detail::counted(ndim, "dimension"));
   }
   return widths_;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/concrete.hpp"
+#include "core/counted.hpp"
 #include "telamon/lax.hpp"
 
 namespace telamon {
@@ -106,14 +107,14 @@ Arrays promote_dtypes(std::span<const Array> xs) {
 void check_number_of_results(std::string_view name, const Array& x, std::int64_t count) {
   if (count <= kMaxResults) return;
   throw ValueError(std::string(name) + " of " + x.aval().to_string() + " into " +
-                   std::to_string(count) + " arrays: the most is " + std::to_string(kMaxResults) +
+                   counted(count, "array") + ": the most is " + std::to_string(kMaxResults) +
                    "; reshape keeps the parts in one array");
 }
 
 std::int64_t canonical_axis(std::string_view name, std::int64_t axis, int ndim) {
   if (axis < -ndim || axis >= ndim) {
     throw IndexError(std::string(name) + ": axis " + std::to_string(axis) +
-                     " is out of bounds for " + std::to_string(ndim) + " dimensions");
+                     " is out of bounds for " + counted(ndim, "dimension"));
   }
   return axis < 0 ? axis + ndim : axis;
 }

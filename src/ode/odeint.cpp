@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/counted.hpp"
 #include "core/trace.hpp"
 #include "ode/runge_kutta.hpp"
 #include "telamon/custom_vjp.hpp"
@@ -194,8 +195,7 @@ void check_outcomes(const Solution& solution, const Array& ts, const Options& op
   };
   const std::string way = " between " + time(at) + " and " + time(at + 1);
   if (*failed == static_cast<int>(Outcome::out_of_steps)) {
-    throw ValueError("odeint: " + std::to_string(options.max_steps) + " steps were not enough" +
-                     way +
+    throw ValueError("odeint: no end after " + detail::counted(options.max_steps, "step") + way +
                      ". Raise max_steps, loosen rtol and atol, or ask for times in between; a "
                      "stiff equation needs another method");
   }

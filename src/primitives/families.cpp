@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/counted.hpp"
 #include "interpreters/interpreters.hpp"
 #include "telamon/error.hpp"
 #include "telamon/lax.hpp"
@@ -116,9 +117,8 @@ Aval with_avals(const ElementwiseTypes& types, const Operands& operands, Get get
   if (operands.empty() && types.arity == 0)
     throw TypeError(std::string(types.name) + " needs at least one operand");
   if (types.arity != 0 && operands.size() != types.arity) {
-    throw TypeError(std::string(types.name) + " takes " + std::to_string(types.arity) +
-                    (types.arity == 1 ? " operand" : " operands") + ", but got " +
-                    std::to_string(operands.size()));
+    throw TypeError(std::string(types.name) + " takes " + detail::counted(types.arity, "operand") +
+                    ", but got " + std::to_string(operands.size()));
   }
   if (operands.size() <= kFew) {
     const Aval* few[kFew];

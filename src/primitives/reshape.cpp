@@ -1,5 +1,6 @@
 // reshape: the same elements in row-major order under another shape; squeeze and expand_dims: with
 // dimensions of size 1 removed (`dimensions` of the operand) or added (`dimensions` of the result).
+#include "core/counted.hpp"
 #include "primitives/eager.hpp"
 #include "primitives/rules.hpp"
 
@@ -19,7 +20,7 @@ Aval reshape_aval(const ReshapeParams& p, std::span<const Aval> avals) {
     shape_error("reshape", avals,
                 "cannot become " + p.new_sizes.to_string() + ": " +
                     std::to_string(avals[0].size()) + " and " +
-                    std::to_string(p.new_sizes.num_elements()) + " elements");
+                    counted(p.new_sizes.num_elements(), "element"));
   }
   return avals[0].with_shape(p.new_sizes);
 }

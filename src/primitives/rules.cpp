@@ -1,6 +1,8 @@
 // Axis arithmetic, errors, and adapters of short rules to the full signatures.
 #include "primitives/rules.hpp"
 
+#include "core/counted.hpp"
+
 #include <limits>
 
 namespace telamon {
@@ -110,7 +112,7 @@ void check_arity(std::string_view operation, std::span<const Aval> avals, std::s
   if (avals.size() == count) return;
   throw TypeError(rule_message(
       operation, avals,
-      "takes " + std::to_string(count) + " operands, but got " + std::to_string(avals.size())));
+      "takes " + counted(count, "operand") + ", but got " + std::to_string(avals.size())));
 }
 
 void check_same_dtype(std::string_view operation, std::span<const Aval> avals) {

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/counted.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "runtime/history.hpp"
@@ -406,7 +407,7 @@ void store(const Key& key, std::string_view bytes) {
   if (!write(Writing::Name::at_the_end) && !write(Writing::Name::at_once))
     return fail("cannot write " + name, errno != 0 ? errno : EIO);
   count(live.stores);
-  log("stored " + name + ", " + std::to_string(size) + " bytes");
+  log("stored " + name + ", " + detail::counted(size, "byte"));
   // Looking through the folder takes as long as a small compilation: processes that store little do it
   // now and then, by the luck of the key.
   if ((live.written += size) > most / 16 || key[0] % 16 == 0) trim(folder);

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/counted.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/thread_storage.hpp"
@@ -204,17 +205,17 @@ void Pool::start_workers(int wanted) {
     shares_ = std::vector<Share>(static_cast<std::size_t>(wanted) + 1);
   if (started_ >= wanted) return;
   detail::log(detail::Subsystem::threads, detail::LogLevel::info, [&] {
-    return "the pool grows from " + std::to_string(started_) + " to " + std::to_string(wanted) +
-           " workers, for " + std::to_string(threads()) + " threads on " +
-           std::to_string(cpus_.size()) + " processors";
+    return "the pool grows from " + std::to_string(started_) + " to " +
+           detail::counted(wanted, "worker") + ", for " + detail::counted(threads(), "thread") +
+           " on " + detail::counted(cpus_.size(), "processor");
   });
   for (; started_ < wanted; ++started_) {
     try {
       std::thread([this, index = started_] { work(index); }).detach();
     } catch (const std::system_error& e) {  // as many as the system grants will do
       const int granted = started_ + 1;
-      std::fprintf(stderr, "telamon: no more than %d threads: the system refused another (%s)\n",
-                   granted, e.what());
+      std::fprintf(stderr, "telamon: no more than %s: the system refused another (%s)\n",
+                   detail::counted(granted, "thread").c_str(), e.what());
       wanted_threads = granted;
       return;
     }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/counted.hpp"
 #include "transforms/check.hpp"
 
 namespace telamon {
@@ -187,7 +188,7 @@ class GradChecker {
   void check_arrays(const Arrays& got, const Arrays& want, const Precision& precision,
                     const std::string& what) const {
     if (got.size() != want.size()) {
-      throw CheckFailure(what + ": " + std::to_string(got.size()) + " results instead of " +
+      throw CheckFailure(what + ": " + counted(got.size(), "result") + " instead of " +
                          std::to_string(want.size()));
     }
     for (std::size_t i = 0; i < got.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/counted.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "runtime/backend.hpp"
@@ -101,8 +102,8 @@ class PrimitiveChecker {
   void check_same(const Arrays& got, const Arrays& want, double rtol,
                   const std::string& what) const {
     if (got.size() != want.size()) {
-      throw CheckFailure(name_ + ", " + what + ": " + std::to_string(got.size()) +
-                         " results instead of " + std::to_string(want.size()));
+      throw CheckFailure(name_ + ", " + what + ": " + counted(got.size(), "result") +
+                         " instead of " + std::to_string(want.size()));
     }
     for (std::size_t i = 0; i < got.size(); ++i) {
       if (same_bits(got[i], want[i])) continue;
@@ -118,8 +119,9 @@ class PrimitiveChecker {
     const auto& impl = primitive_.rules().impl;  // called directly: evaluation has such a check too
     const Arrays results = impl ? impl(params_, args_) : function()(args_);
     if (types.avals.size() != results.size()) {
-      throw CheckFailure(name_ + ": abstract_eval promises " + std::to_string(types.avals.size()) +
-                         " results, impl gives " + std::to_string(results.size()));
+      throw CheckFailure(name_ + ": abstract_eval promises " +
+                         counted(types.avals.size(), "result") + ", impl gives " +
+                         std::to_string(results.size()));
     }
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (types.avals[i] == results[i].aval()) continue;
@@ -354,8 +356,9 @@ class PrimitiveChecker {
   double paired(const Arrays& v, const std::vector<Tangent>& cotangents,
                 const std::string& where) const {
     if (cotangents.size() != v.size()) {
-      throw CheckFailure(name_ + ", transpose" + where + ": " + std::to_string(cotangents.size()) +
-                         " cotangents for " + std::to_string(v.size()) + " operands");
+      throw CheckFailure(name_ + ", transpose" + where + ": " +
+                         counted(cotangents.size(), "cotangent") + " for " +
+                         counted(v.size(), "operand"));
     }
     double sum = 0;
     for (std::size_t i = 0; i < v.size(); ++i) {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "core/concrete.hpp"
+#include "core/counted.hpp"
 #include "core/log.hpp"
 #include "core/nans.hpp"
 #include "core/size_errors.hpp"
@@ -99,9 +100,9 @@ void log_constants(const std::string& name, const Arrays& consts) {
   std::size_t bytes = 0;
   for (const Array& c : consts) bytes += static_cast<std::size_t>(c.size()) * size_of(c.dtype());
   if (bytes <= 1024) return;
-  write_log(Subsystem::jit, "jit(" + name + ") captured " + std::to_string(consts.size()) +
-                                " arrays of " + std::to_string(bytes) +
-                                " bytes: they are constants of the program; pass them as arguments "
+  write_log(Subsystem::jit, "jit(" + name + ") captured " + counted(consts.size(), "array") +
+                                " of " + counted(bytes, "byte") +
+                                ": they are constants of the program; pass them as arguments "
                                 "if they change");
 }
 
@@ -228,7 +229,7 @@ void JitCache::check_argnums(std::size_t num_args) const {
     for (const int i : *argnums) {
       if (i >= -n && i < n) continue;
       throw ValueError("jit(" + display_name(options_) + "): " + what + " has argument number " +
-                       std::to_string(i) + ", but there are " + std::to_string(n) + " arguments");
+                       std::to_string(i) + ", but the call has " + counted(n, "argument"));
     }
   }
 }
@@ -360,8 +361,8 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
   }();
   log(Subsystem::jit, LogLevel::info, [&] {
     return "jit(" + display_name(options_) + ") traced signature " + std::to_string(size() + 1) +
-           ": " + std::to_string(args.size()) + " arrays, " +
-           std::to_string(kept.program.jaxpr.eqns().size()) + " equations, " +
+           ": " + counted(args.size(), "array") + ", " +
+           counted(kept.program.jaxpr.eqns().size(), "equation") + ", " +
            std::to_string(static_cast<std::int64_t>(microseconds_since_start() - start)) + " us";
   });
   entry->num_results = static_cast<std::size_t>(kept.program.jaxpr.num_outputs());
@@ -563,7 +564,7 @@ void JitCache::explain_miss(std::span<const Array> args, const KeyBuilder& key,
   std::string text = "cache miss of jit(" + display_name(options_) + ")";
   if (where) text += ", jitted at " + where.to_string();
   if (known > 0) {
-    text += "; against the nearest of " + std::to_string(known) + " known signatures";
+    text += "; against the nearest of " + counted(known, "known signature");
     for (const Difference& line : nearest) text += "\n  " + line.text;
   } else if (jitted_here_before(function, display_name(options_), where, this)) {
     text +=

@@ -1,6 +1,8 @@
 // Pytrees: what needs no C++ type of the tree.
 #include "telamon/tree.hpp"
 
+#include "core/counted.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -41,8 +43,8 @@ Arrays tree_transpose(const TreeDef& outer, const TreeDef& inner, std::span<cons
   const detail::TransformSite site(nullptr, where);
   const std::size_t rows = outer.num_leaves(), columns = inner.num_leaves();
   if (leaves.size() != rows * columns) {
-    throw TypeError("tree_transpose: " + std::to_string(leaves.size()) + " leaves do not fill " +
-                    outer.to_string() + " of " + inner.to_string());
+    throw TypeError("tree_transpose: " + detail::counted(leaves.size(), "leaf", "leaves") +
+                    " cannot fill " + outer.to_string() + " of " + inner.to_string());
   }
   Arrays out;
   out.reserve(leaves.size());

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "core/counted.hpp"
 #include "telamon/detail/hash.hpp"
 #include "telamon/detail/text.hpp"
 #include "telamon/error.hpp"
@@ -178,8 +179,8 @@ void structures_differ(std::string_view operation, const TreeDef& a, const TreeD
 
 void wrong_leaf_count(std::string_view operation, const TreeDef& tree, std::size_t given) {
   throw TypeError(std::string(operation) + ": the structure " + tree.to_string() + " has " +
-                  std::to_string(tree.num_leaves()) + " leaves, but " + std::to_string(given) +
-                  " were given");
+                  counted(tree.num_leaves(), "leaf", "leaves") + ", not the " +
+                  std::to_string(given) + " given");
 }
 
 void empty_leaf(std::string_view operation, const TreeDef& tree, std::size_t leaf) {

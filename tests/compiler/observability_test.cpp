@@ -49,7 +49,7 @@ TEST(Observability, LogHasALinePerPassWithItsMicroseconds) {
   EXPECT_THAT(text, HasSubstr(" us"));
   ASSERT_FALSE(executable->info().passes.empty());
   for (const PassTime& pass : executable->info().passes) EXPECT_THAT(text, HasSubstr(pass.name));
-  EXPECT_THAT(text, HasSubstr("watched: 1 kernels, 0 calls, arena of 0 bytes; "));
+  EXPECT_THAT(text, HasSubstr("watched: 1 kernel, 0 calls, arena of 0 bytes; "));
   EXPECT_THAT(text, Not(HasSubstr(executable->info().steps.at(0))));  // "debug" says that
 }
 

@@ -117,8 +117,8 @@ TEST(Log, JitSaysWhatItTracesAndCaptures) {
     f(small);
     f(small);  // known by now
   });
-  EXPECT_THAT(text, HasSubstr("jit] jit(surprise) traced signature 1: 1 arrays, "));
-  EXPECT_THAT(text, HasSubstr("jit] jit(surprise) captured 1 arrays of 4000 bytes: they are "
+  EXPECT_THAT(text, HasSubstr("jit] jit(surprise) traced signature 1: 1 array, "));
+  EXPECT_THAT(text, HasSubstr("jit] jit(surprise) captured 1 array of 4000 bytes: they are "
                               "constants of the program"));
   EXPECT_THAT(text, HasSubstr("cache] executable of surprise: compiled and kept"));
   EXPECT_THAT(text, Not(HasSubstr("signature 2")));

@@ -81,7 +81,7 @@ TEST(Typecheck, WantsATypeForEachVariableAndNoneBesides) {
               StartsWith("variable 'b' has no type\nin the equation\n  b:? = sin a\n"));
   EXPECT_EQ(type_error_of({kReal, kReal, kReal}, {sine(0, 1)}, {tl::Atom::var(1)}),
             "variable 'c' has a type and is not bound");
-  EXPECT_EQ(type_error_of({}, {}, {}), "a jaxpr of 1 inputs with types of 0 variables");
+  EXPECT_EQ(type_error_of({}, {}, {}), "a jaxpr of 1 input with types of 0 variables");
 }
 
 TEST(Typecheck, WantsScalarsWithAValueForLiterals) {
@@ -117,7 +117,7 @@ TEST(Typecheck, CountsTheOperandsOfEveryCall) {
     const tl::Jaxpr program(1, {f64, f64}, {tl::Eqn{primitive, params, {tl::Atom::var(0)}, {1}}},
                             {tl::Atom::var(1)});
     EXPECT_THAT(type_error_of(program), StartsWith(std::string(primitive->name()) +
-                                                   ": 1 operands cannot call jaxpr with 2 inputs"));
+                                                   ": 1 operand cannot call jaxpr with 2 inputs"));
   }
 }
 

@@ -104,7 +104,7 @@ TEST(Einsum, OfSeveralOperands) {
 TEST(Einsum, ExplainsItsErrors) {
   const Array a = counting({2, 3});
   EXPECT_THAT(error_of<tl::ValueError>([&] { return tl::einsum("ij,jk->ik", a); }),
-              HasSubstr("2 operands are described, 1"));
+              HasSubstr("described: 2 operands, given: 1"));
   EXPECT_THAT(error_of<tl::ValueError>([&] { return tl::einsum("ijk->i", a); }),
               HasSubstr("does not have the axes"));
   EXPECT_THAT(error_of<tl::ValueError>([&] { return tl::einsum("ii->i", a); }),

@@ -493,8 +493,8 @@ TEST(Check, RefusesWhatIsNoAssertion) {
   EXPECT_ERROR(TypeError, tl::check(Array({true, false}), "no"),
                "check takes a scalar bool as its predicate, got bool[2]");
   EXPECT_ERROR(TypeError, tl::check(1.0, "no"), "check takes a scalar bool as its predicate");
-  EXPECT_ERROR(ValueError, tl::check(true, "{} {}", 1.0), "the message has 2 {} for 1 values");
-  EXPECT_ERROR(ValueError, tl::check(true, "{{}}", 1.0), "the message has 0 {} for 1 values");
+  EXPECT_ERROR(ValueError, tl::check(true, "{} {}", 1.0), "the message has 2 {} for 1 value");
+  EXPECT_ERROR(ValueError, tl::check(true, "{{}}", 1.0), "the message has 0 {} for 1 value");
 }
 
 TEST(Check, UnderAMappedPredicateIsRefused) {

@@ -113,7 +113,7 @@ TEST(Jit, CountsNegativeArgumentNumbersFromTheEnd) {
   EXPECT_EQ(values(step(tl::ones({1000}), x))[0], 3.0);
   if (tl::last_executable().backend == "llvm") { EXPECT_EQ(tl::counters().donations, 1); }
   EXPECT_ERROR(ValueError, tl::jit(g, {.static_argnums = {2}})(2.0, 3.0),
-               "static_argnums has argument number 2, but there are 2 arguments");
+               "static_argnums has argument number 2, but the call has 2 arguments");
   EXPECT_ERROR(ValueError, tl::jit(g, {.donate = {-3}, .name = "g"})(2.0, 3.0),
                "jit(g): donate has argument number -3");
 }

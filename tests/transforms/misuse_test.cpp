@@ -147,7 +147,7 @@ TEST(RuleResults, OfJvpAreComparedToo) {
     return JvpResult{{x[0]}, {}};
   });
   EXPECT_THAT(message_of<TypeError>(slope),
-              HasSubstr("the jvp rule of 'p' gave 1 results and 0 tangents"));
+              HasSubstr("the jvp rule of 'p' gave 1 result and 0 tangents"));
   p.def_jvp([](const NoParams&, std::span<const Array> x, std::span<const Tangent> dx) {
     return JvpResult{{x[0]}, {dx[0].array().astype(f32)}};
   });

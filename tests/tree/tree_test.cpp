@@ -181,9 +181,9 @@ TEST(TreeFlatten, RefusesAWrongNumberOfLeavesOrAnotherStructure) {
   const Arrays three(3, Array(0.0));
   const auto structure = tl::tree_structure(linear);
   EXPECT_EQ(message_of<tl::TypeError>([&] { tl::tree_unflatten(linear, three); }),
-            "tree_unflatten: the structure Linear{w=*, b=*} has 2 leaves, but 3 were given");
+            "tree_unflatten: the structure Linear{w=*, b=*} has 2 leaves, not the 3 given");
   EXPECT_THAT(message_of<tl::TypeError>([&] { tl::tree_unflatten<Linear>(structure, three); }),
-              HasSubstr("has 2 leaves, but 3"));
+              HasSubstr("has 2 leaves, not the 3 given"));
   const Arrays two(2, Array(0.0));
   EXPECT_THAT(
       message_of<tl::TypeError>([&] { (tl::tree_unflatten<std::vector<Array>>(structure, two)); }),
