@@ -15,8 +15,8 @@ void print_contents() {
                  "HOME is set\n";
     return;
   }
-  std::cout << c.folder << "\n  programs: " << c.files << ", " << (c.bytes + 1023) / 1024
-            << " KiB of at most " << (c.bound >> 20) << " MiB\n";
+  std::cout << c.folder << "\n  programs: " << c.files << ", " << size_text(c.bytes)
+            << " of at most " << size_text(c.bound) << " of the disk\n";
 }
 
 }  // namespace

@@ -3,11 +3,16 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
+
+#include "core/counted.hpp"
 
 namespace telamon_tool {
 
@@ -41,6 +46,20 @@ inline CLI::Validator finite(const char* what, const char* name) {
   return {check, name};
 }
 inline CLI::Validator duration() { return finite("number of seconds", "SECONDS"); }
+
+/// "812 bytes", "3.4 KiB", "512 MiB": in the largest unit of which there is one at least.
+template <std::integral N>
+std::string size_text(N bytes) {
+  constexpr std::array kUnits = {"KiB", "MiB", "GiB"};
+  if (bytes < 1024) return telamon::detail::counted(bytes, "byte");
+  double size = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  for (; size >= 1024 && unit + 1 < kUnits.size(); ++unit) size /= 1024;
+  char text[40];
+  std::snprintf(text, sizeof text, size < 10 && size != std::floor(size) ? "%.1f %s" : "%.0f %s",
+                size, kUnits[unit]);
+  return text;
+}
 
 /// The positional FILE of the commands that load programs.
 inline void add_program_option(CLI::App& command, std::string& file) {

@@ -21,14 +21,12 @@ namespace {
 namespace rt = telamon::runtime;
 using telamon::interop::Json;
 
-std::string mebibytes(std::size_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
-
 std::string disk_cache_description() {
   const telamon::DiskCacheContents c = telamon::disk_cache_contents();
   if (c.folder.empty())
     return "switched off: TELAMON_CACHE_DIR is none, or neither it nor HOME is set";
   return telamon::detail::counted(c.files, "program") + " in " + c.folder + ", at most " +
-         mebibytes(static_cast<std::size_t>(c.bound));
+         size_text(c.bound);
 }
 
 /// What TELAMON_DISABLE may name.
@@ -46,7 +44,7 @@ void print_info() {
             << " bytes\n"
             << "  threads: " << telamon::num_threads() << " of "
             << std::thread::hardware_concurrency() << '\n'
-            << "  memory: " << mebibytes(rt::memory_limit()) << '\n'
+            << "  memory: " << size_text(rt::memory_limit()) << '\n'
             << "\nlibraries\n"
             << "  default backend: " << backend.name() << ", " << backend.description() << '\n'
             << "  fmt: " << FMT_VERSION / 10000 << '.' << FMT_VERSION / 100 % 100 << '.'
@@ -55,8 +53,8 @@ void print_info() {
             << '\n'
             << "  zlib: " << zlibVersion() << '\n'
             << "\ncaches\n"
-            << "  array memory kept for reuse: " << mebibytes(rt::allocator_stats().cached)
-            << ", in use: " << mebibytes(rt::allocator_stats().in_use) << '\n'
+            << "  array memory kept for reuse: " << size_text(rt::allocator_stats().cached)
+            << ", in use: " << size_text(rt::allocator_stats().in_use) << '\n'
             << "  compiled programs: kept by each jitted object, in memory\n"
             << "  on disk: " << disk_cache_description() << '\n'
             << "\noptimisations: " << fmt::format("{}", fmt::join(optimisations(), " ")) << '\n'

@@ -3,7 +3,7 @@
 // library; loading it takes a fraction of a millisecond.
 //
 // It lies in TELAMON_CACHE_DIR, by default ${XDG_CACHE_HOME:-~/.cache}/telamon; TELAMON_CACHE_DIR=none
-// switches it off. TELAMON_CACHE_SIZE bounds it, in megabytes: 512 if not set. What is damaged, foreign
+// switches it off. TELAMON_CACHE_SIZE bounds what it takes of the disk, in mebibytes: 512 if not set. What is damaged, foreign
 // or cannot be written is left aside, and the program compiled as if there were no cache.
 #pragma once
 
@@ -29,7 +29,7 @@ TELAMON_API DiskCacheCounters disk_cache_counters();
 struct DiskCacheContents {
   std::string folder;      ///< empty: the cache is switched off
   std::int64_t files = 0;  ///< programs
-  std::int64_t bytes = 0;  ///< in all files
+  std::int64_t bytes = 0;  ///< that all files take of the disk, in whole blocks
   std::int64_t bound = 0;  ///< in bytes
 };
 TELAMON_API DiskCacheContents disk_cache_contents();

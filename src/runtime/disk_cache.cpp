@@ -212,6 +212,13 @@ Found read_file(int fd, const Key& key, std::optional<Pages>& bytes) {
   return Found::whole;
 }
 
+/// What a file takes of the disk. Blocks may be counted late, and compressed ones are fewer: the bound
+/// holds for what was written all the same.
+std::int64_t occupied(const struct stat& s) {
+  constexpr std::int64_t kBlock = 512;  // of st_blocks, whatever those of the file system are
+  return kBlock * std::max<std::int64_t>(s.st_blocks, (s.st_size + kBlock - 1) / kBlock);
+}
+
 struct File {
   std::string name;
   std::int64_t size;
@@ -321,8 +328,8 @@ void trim(const Descriptor& folder) {
       if (s.st_mtim.tv_sec + kAbandoned < now) remove(folder, std::string(name));
       return;
     }
-    files.push_back({std::string(name), s.st_size, s.st_mtim});
-    total += s.st_size;
+    files.push_back({std::string(name), occupied(s), s.st_mtim});
+    total += files.back().size;
   });
   const std::int64_t most = bound();
   if (total <= most) return;
@@ -434,7 +441,7 @@ DiskCacheContents disk_cache_contents() {
   if (const disk_cache::Descriptor opened = disk_cache::open_folder(false)) {
     disk_cache::for_each_file(opened, [&](std::string_view name, const struct stat& s) {
       contents.files += name.ends_with(disk_cache::kSuffix);
-      contents.bytes += s.st_size;
+      contents.bytes += disk_cache::occupied(s);
     });
   }
   return contents;

@@ -258,6 +258,20 @@ TEST(DiskCache, EvictsWhatWasNotUsedForLongest) {
   EXPECT_EQ(loaded(key(11)), text(11, each));
 }
 
+// A file of 50 bytes takes a block of some kilobytes.
+TEST(DiskCache, CountsTheBlocksThatFilesTake) {
+  const CacheFolder folder;
+  cache::store(key(1), text(1, 50));
+  std::int64_t blocks = 0, lengths = 0;
+  for (const auto& file : folder.files()) {
+    struct stat s{};
+    ASSERT_EQ(stat(file.c_str(), &s), 0);
+    blocks += 512 * std::int64_t{s.st_blocks};
+    lengths += (s.st_size + 511) / 512 * 512;
+  }
+  EXPECT_EQ(disk_cache_contents().bytes, std::max(blocks, lengths));
+}
+
 TEST(DiskCache, StoresNothingThatWouldFillIt) {
   const CacheFolder folder;
   setenv("TELAMON_CACHE_SIZE", "1", 1);
