@@ -1,6 +1,7 @@
 // Explanations of cache misses.
 #include "transforms/explain_misses.hpp"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -57,16 +58,23 @@ std::vector<Difference> differences(const Signature& now, const Signature& then,
   return lines;
 }
 
-bool jitted_here_before(const void* function, const std::string& name, SourceLocation where,
-                        const void* object) {
-  using Place = std::tuple<const void*, std::string, std::string, int>;
+JittedThere jitted_there(const void* function, const std::string& name, SourceLocation where,
+                         std::uint64_t object) {
+  using Place = std::tuple<std::string, std::string, int>;
+  struct Jitted {
+    const void* function;
+    std::uint64_t first_object;
+  };
   static auto* const mutex = new std::mutex;
-  static auto* const seen = new std::map<Place, const void*>;
+  static auto* const seen = new std::map<Place, std::vector<Jitted>>;
   const std::lock_guard lock(*mutex);
-  const auto [entry, fresh] = seen->try_emplace(
-      Place(function, name, std::string(where.file == nullptr ? "" : where.file), where.line),
-      object);
-  return !fresh && entry->second != object;
+  auto& functions = (*seen)[Place(name, where.file == nullptr ? "" : where.file, where.line)];
+  const auto known = std::find_if(functions.begin(), functions.end(),
+                                  [&](const Jitted& j) { return j.function == function; });
+  const auto number = static_cast<std::size_t>(known - functions.begin()) + 1;
+  if (known != functions.end()) return {number, known->first_object != object};
+  functions.push_back({function, object});
+  return {number, false};
 }
 
 }  // namespace detail

@@ -1,6 +1,7 @@
 // In which way a call's signature is new.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,11 +32,15 @@ std::vector<Difference> differences(const Signature& now, const Signature& then,
                                     const std::vector<std::string>& statics_now,
                                     const std::vector<std::string>& statics_then);
 
-/// Whether that function, under that name, has been jitted at that place as another object, and called
-/// before; remembers it. `function` is the same for what may be the same function (a line may jit
-/// several), `object` tells objects apart.
-bool jitted_here_before(const void* function, const std::string& name, SourceLocation where,
-                        const void* object);
+/// What was jitted at a place before.
+struct JittedThere {
+  std::size_t number = 1;        ///< of the function among those of its name that the line jits
+  bool as_other_object = false;  ///< the function was, and that object called
+};
+/// Remembers that this function, under that name, is jitted there. `function` is the same for what may
+/// be the same function; `object` is the number of the jitted object, which no other has had.
+JittedThere jitted_there(const void* function, const std::string& name, SourceLocation where,
+                         std::uint64_t object);
 
 }  // namespace detail
 }  // namespace v1

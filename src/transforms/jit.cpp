@@ -202,6 +202,11 @@ JitStatePtr share_jit_state(const std::string& key, JitStatePtr state) {
 
 // What was said about signatures: entries do not remember what their static values looked like.
 struct JitCache::Misses {
+  static std::uint64_t next_object() {
+    static std::atomic<std::uint64_t> last{0};
+    return ++last;
+  }
+  const std::uint64_t object = next_object();  // the next may lie where this one lay
   std::mutex mutex;
   std::vector<std::pair<Signature, std::vector<std::string>>> explained;
 };
@@ -562,11 +567,13 @@ void JitCache::explain_miss(std::span<const Array> args, const KeyBuilder& key,
     if (known == 0 || kinds(lines) < kinds(nearest)) nearest = std::move(lines);
   }
   std::string text = "cache miss of jit(" + display_name(options_) + ")";
+  const JittedThere there = jitted_there(function, display_name(options_), where, misses_->object);
   if (where) text += ", jitted at " + where.to_string();
+  if (there.number > 1) text += ", #" + std::to_string(there.number) + " there";
   if (known > 0) {
     text += "; against the nearest of " + counted(known, "known signature");
     for (const Difference& line : nearest) text += "\n  " + line.text;
-  } else if (jitted_here_before(function, display_name(options_), where, this)) {
+  } else if (there.as_other_object) {
     text +=
         ":\n  another object that was jitted there has been called: each traces for itself; jit "
         "once, and pass what changes as an argument";

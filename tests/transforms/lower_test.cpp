@@ -371,14 +371,20 @@ TEST(ExplainCacheMisses, FindsFunctionsThatAreJittedAgainAndAgain) {
 
 TEST(ExplainCacheMisses, TellsApartTheFunctionsOfALine) {
   Explained explained;
-  const Array k = ones({3});
+  const Array k = ones({1});
   // clang-format off
   const auto f = jit([k](Array x) { return x + k; }, {.name = "f"}); const auto h = jit([k](Array x) { return x * k; }, {.name = "f"});
   // clang-format on
   f(ones({3}));
+  EXPECT_THAT(explained.text(), Not(HasSubstr(" there")));
   h(ones({3}));
-  EXPECT_THAT(explained.text(), HasSubstr("called for the first time"));
-  EXPECT_THAT(explained.text(), Not(HasSubstr("another object")));
+  const std::string second = explained.text();
+  EXPECT_THAT(second, HasSubstr(", #2 there:\n  called for the first time"));
+  EXPECT_THAT(second, Not(HasSubstr("another object")));
+  h(ones({4}));
+  EXPECT_THAT(explained.text(), HasSubstr(", #2 there; against"));
+  f(ones({4}));
+  EXPECT_THAT(explained.text(), Not(HasSubstr(" there")));
   (void)::testing::internal::GetCapturedStderr();
 }
 
