@@ -59,9 +59,13 @@ class TELAMON_API JitCache {
   bool is_donated(std::size_t arg, std::size_t num_args) const {
     return holds(options_.donate, arg, num_args);
   }
-  /// ValueError unless all argument numbers of the options are among this many.
+  /// ValueError unless all argument numbers of the options are among this many, and none is both
+  /// static and donated.
   void check_argnums(std::size_t num_args) const;
+  /// ValueError: argument `arg` is donated, and its type has no arrays.
+  [[noreturn]] void nothing_to_donate(std::size_t arg) const;
   const JitOptions& options() const { return options_; }
+  const char* call_text() const { return call_text_; }  ///< "jit(loss)", which lives forever
 
   /// The program for these traced arguments and this key of static values; null when not traced yet.
   const Entry* find(std::span<const Array> args, const KeyBuilder& key) const;
@@ -114,8 +118,9 @@ class TELAMON_API JitCache {
   }
 
   JitOptions options_;
-  const char* call_name_;  // lives forever
-  struct Misses;           // that have been explained
+  const char* call_name_;  // live forever
+  const char* call_text_;
+  struct Misses;  // that have been explained
   std::unique_ptr<Misses> misses_;
   mutable std::mutex mutex_;  // guards publication
   std::vector<EntryPtr> owned_;
@@ -222,9 +227,13 @@ std::vector<bool> donated_leaves(const JitCache& cache, const Args& args) {
   std::vector<bool> donated;
   for_each_argument(args, [&](const auto& arg, std::size_t i) {
     if (cache.is_static(i, std::tuple_size_v<Args>)) return;
+    const bool donate = cache.is_donated(i, std::tuple_size_v<Args>);
+    if constexpr (!holds_array<std::remove_cvref_t<decltype(arg)>>()) {
+      if (donate) cache.nothing_to_donate(i);
+    }
     CountVisitor count;
     walk_tree(arg, count);
-    donated.insert(donated.end(), count.leaves, cache.is_donated(i, std::tuple_size_v<Args>));
+    donated.insert(donated.end(), count.leaves, donate);
   });
   return donated;
 }

@@ -109,7 +109,7 @@ void log_constants(const std::string& name, const Arrays& consts) {
 std::string display_name(const JitOptions& options) {
   return options.name.empty() ? "f" : one_line(options.name);
 }
-std::string call_text(const JitOptions& options) { return "jit(" + display_name(options) + ")"; }
+std::string text_of_call(const JitOptions& options) { return "jit(" + display_name(options) + ")"; }
 
 }  // namespace
 
@@ -214,6 +214,7 @@ struct JitCache::Misses {
 JitCache::JitCache(JitOptions options)
     : options_(std::move(options)),
       call_name_(kept_name(display_name(options_))),
+      call_text_(kept_name(text_of_call(options_))),
       misses_(std::make_unique<Misses>()) {
   if (options_.max_signatures < 1) {
     throw ValueError("jit(" + display_name(options_) +
@@ -233,10 +234,23 @@ void JitCache::check_argnums(std::size_t num_args) const {
                                       std::pair{"donate", &options_.donate}}) {
     for (const int i : *argnums) {
       if (i >= -n && i < n) continue;
-      throw ValueError("jit(" + display_name(options_) + "): " + what + " has argument number " +
+      throw ValueError(std::string(call_text_) + ": " + what + " has argument number " +
                        std::to_string(i) + ", but the call has " + counted(n, "argument"));
     }
   }
+  for (std::size_t i = 0; i < num_args; ++i) {
+    if (!is_static(i, num_args) || !is_donated(i, num_args)) continue;
+    throw ValueError(
+        std::string(call_text_) + ": argument " + std::to_string(i) +
+        " is both in static_argnums and in donate: a static value is a constant of the "
+        "compiled program, and leaves no buffer for the results. Take it out of one");
+  }
+}
+
+void JitCache::nothing_to_donate(std::size_t arg) const {
+  throw ValueError(std::string(call_text_) + ": donate has argument " + std::to_string(arg) +
+                   ", whose type holds no arrays: there is no buffer that the results could reuse. "
+                   "Take it out of donate, or make it an Array");
 }
 
 // Most calls have the signature of the call before: that comparison needs no hash.
@@ -326,7 +340,7 @@ KeptProgram kept_program(const FlatFunction& f, const std::vector<Aval>& avals,
 
 void JitCache::check_constants(const Entry& entry, const FlatFunction& f,
                                std::span<const Array> args) const {
-  const std::string name = call_text(options_);
+  const std::string name = call_text_;
   const std::vector<Aval> avals = avals_of(args);
   const ClosedJaxpr now = kept_program(f, avals, options_).program;
   const std::string advice = ": it is frozen into the compiled program; pass it as an argument";
@@ -361,7 +375,7 @@ JitCache::EntryPtr JitCache::trace(const FlatFunction& f, std::span<const Array>
   read_log_settings();
   const double start = microseconds_since_start();
   KeptProgram kept = [&] {
-    const runtime::ProfileSpan span("trace", [&] { return call_text(options_); });
+    const runtime::ProfileSpan span("trace", [&] { return std::string(call_text_); });
     return kept_program(f, avals, options_);
   }();
   log(Subsystem::jit, LogLevel::info, [&] {
@@ -415,7 +429,7 @@ const runtime::Executable& executable_of(const JitCache::Entry& entry, const Jit
   const std::lock_guard lock(entry.mutex);
   auto& executable = profiling ? entry.profiled : entry.executable;
   if (!executable) {
-    const std::string name = call_text(options);  // for lowerings that are missing
+    const std::string name = text_of_call(options);  // for lowerings that are missing
     const TransformSite site(name.c_str(), {});
     executable = runtime::executable_for(
         entry.program.jaxpr, options.backend,
@@ -475,7 +489,7 @@ void JitCache::call(const Entry& entry, std::span<const Array> args,
   if (plain == nullptr || runtime::profiling() || tracing_under_way() || nans_switch.on() ||
       !all_dense(args)) [[unlikely]]
     return call_in_context(entry, args, results);
-  with_operation([this] { return call_text(options_); },
+  with_operation([this] { return std::string(call_text_); },
                  [&] { plain->execute_into(args, kNothingDonated, results, ""); });
 }
 
@@ -503,7 +517,7 @@ void JitCache::call_in_context(const Entry& entry, std::span<const Array> args,
     std::move(outs.begin(), outs.end(), results.begin());
     return;
   }
-  with_operation([this] { return call_text(options_); },
+  with_operation([this] { return std::string(call_text_); },
                  [&] {
                    const runtime::Executable& executable = executable_of(entry, options_);
                    if (all_dense(inputs) && !executable.runs_user_code())
@@ -524,7 +538,7 @@ void JitCache::run(const runtime::Executable& executable, const Entry& entry,
                    std::span<Array> results) const {
   if (entry.donated.empty() || debug_nans()) {
     executable.execute_into(inputs, kNothingDonated, results, "");
-    if (debug_nans()) find_nan(entry.program.jaxpr, call_text(options_), inputs, results);
+    if (debug_nans()) find_nan(entry.program.jaxpr, call_text_, inputs, results);
   } else {
     executable.execute_into(inputs, donatable(entry, args, inputs), results, call_name_);
   }

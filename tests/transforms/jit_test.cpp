@@ -118,6 +118,20 @@ TEST(Jit, CountsNegativeArgumentNumbersFromTheEnd) {
                "jit(g): donate has argument number -3");
 }
 
+// As in JAX, where static_argnums and donate_argnums may not intersect.
+TEST(Jit, RefusesToDonateWhatHasNoBuffer) {
+  const auto g = [](Array x, Array n) { return x * n; };
+  EXPECT_ERROR(ValueError,
+               tl::jit(g, {.donate = {-1}, .name = "g", .static_argnums = {1}})(2.0, Array(3.0)),
+               "jit(g): argument 1 is both in static_argnums and in donate");
+  const auto shifted = [](Array x, int n) { return x + double(n); };
+  EXPECT_ERROR(ValueError, tl::jit(shifted, {.donate = {0, 1}, .name = "shifted"})(2.0, 3),
+               "jit(shifted): donate has argument 1, whose type holds no arrays");
+  // What may hold arrays, and just now has none, is no error.
+  const auto last = [](std::vector<Array> xs, Array x) { return xs.empty() ? x + 1.0 : xs.back(); };
+  EXPECT_EQ(value(tl::jit(last, {.donate = {0, 1}})(std::vector<Array>{}, 2.0)), 3.0);
+}
+
 TEST(Jit, OfJitOfJitTracesEachOnce) {
   int inner_traces = 0, outer_traces = 0;
   const auto inner = tl::jit([&](Array x) {
