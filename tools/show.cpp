@@ -28,40 +28,18 @@ std::string pass_names(const tl::ExecutableInfo& info) {
   return names;
 }
 
-// What keeps a pass from running, as src/compiler/compile.cpp decides it.
-struct Condition {
-  std::string_view pass, why;
-};
-constexpr std::string_view kNoLoops = "the program has no loops, branches or calls",
-                           kSmall = "the program has no large arrays",
-                           kSettled = "short_axes and reorder change nothing that it could follow";
-constexpr Condition kConditions[] = {
-    {"join_loops", kNoLoops},
-    {"residuals", kNoLoops},
-    {"loops", kNoLoops},
-    {"row_updates", kSmall},
-    {"row_groups", kSmall},
-    {"tiles", kSmall},
-    {"simplify_again", kSettled},
-    {"cse_again", kSettled},
-    {"dce_again", kSettled},
-    {"wraps", "the program has no scatters"},
-    {"conditions", "it stands in for loops where TELAMON_DISABLE leaves those out"}};
-
 bool has_pass(const tl::ExecutableInfo& info, std::string_view name) {
   return std::any_of(info.passes.begin(), info.passes.end(),
                      [&](const tl::PassTime& p) { return p.name == name; });
 }
 
 // Why there is nothing to see of an optimisation that there is; empty where there is no such.
-std::string why_not_run(std::string_view name) {
-  if (tl::detail::environment_lists("TELAMON_DISABLE", name))
-    return "TELAMON_DISABLE leaves it out";
-  for (const Condition& c : kConditions) {
-    if (c.pass == name) return std::string(c.why);
-  }
+std::string why_not_run(const tl::runtime::Executable& executable, std::string_view name) {
+  if (std::string why = executable.why_not_run(name); !why.empty()) return why;
   const auto words = tl::detail::environment_words("TELAMON_DISABLE");
   if (std::find(words.begin(), words.end(), name) == words.end()) return {};
+  if (tl::detail::environment_lists("TELAMON_DISABLE", name))
+    return "TELAMON_DISABLE leaves it out";
   return "it is no pass of its own, but part of others; --plan, --ir and --asm show what it does";
 }
 
@@ -79,7 +57,7 @@ std::string before_pass(const tl::runtime::Executable& executable, std::string_v
 void print_stage(const tl::runtime::Executable& executable, const std::string& stage) {
   const tl::ExecutableInfo& info = executable.info();
   if (!info.passes.empty() && !has_pass(info, stage)) {
-    if (const std::string why = why_not_run(stage); !why.empty())
+    if (const std::string why = why_not_run(executable, stage); !why.empty())
       throw tl::ValueError("'" + stage + "' did not run: " + why + pass_names(info));
   }
   const std::string text = executable.text(stage);

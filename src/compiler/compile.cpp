@@ -38,6 +38,9 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
+constexpr const char *kSwitchedOff = "TELAMON_DISABLE leaves it out",
+                     *kSmall = "the program has no large arrays";
+
 bool has_regions(const Jaxpr& jaxpr) {
   return std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(),
                      [](const Eqn& e) { return e.params.has_jaxprs(); });
@@ -81,17 +84,22 @@ class Compilation {
 
   Arrays consts;  ///< the leading inputs of the program, from lowering on
 
+  /// Whether there is work for these passes, which is when `condition` holds; `why_not` is for those who
+  /// ask after them where it does not.
+  bool wants(std::initializer_list<const char*> passes, bool condition, const char* why_not) {
+    if (!condition && options_.keep_programs)
+      for (const char* pass : passes) not_run_.emplace_back(pass, why_not);
+    return condition;
+  }
   /// A pass over the jaxpr that is left out when it is switched off.
   template <class Pass>
   void run(const char* pass, Jaxpr& jaxpr, Pass&& f) {
-    if (enabled(pass)) run_always(pass, jaxpr, f);
+    if (wants({name_of_run(pass).c_str()}, enabled(pass), kSwitchedOff)) run_always(pass, jaxpr, f);
   }
   /// A pass over the jaxpr: timed, checked, dumped.
   template <class Pass>
   void run_always(const char* name, Jaxpr& jaxpr, Pass&& f) {
-    const bool before = std::any_of(passes_.begin(), passes_.end(),
-                                    [&](const PassTime& p) { return p.name == name; });
-    const std::string pass = before ? std::string(name) + "_again" : name;
+    const std::string pass = name_of_run(name);
     start();
     jaxpr = f(jaxpr);
     finish(pass, jaxpr.eqns().size(), "equation");
@@ -126,10 +134,19 @@ class Compilation {
   }
   std::vector<PassTime> passes() const { return passes_; }
   std::vector<std::pair<std::string, Jaxpr>> programs() const { return programs_; }
+  std::vector<std::pair<std::string, std::string>> not_run() const { return not_run_; }
   bool profile() const { return options_.profile; }
   const std::string& name() const { return name_; }
 
  private:
+  // "simplify", and "simplify_again" where it has had its turn.
+  std::string name_of_run(const char* pass) const {
+    const bool before = std::any_of(passes_.begin(), passes_.end(),
+                                    [&](const PassTime& p) { return p.name == pass; }) ||
+                        std::any_of(not_run_.begin(), not_run_.end(),
+                                    [&](const auto& p) { return p.first == pass; });
+    return before ? std::string(pass) + "_again" : pass;
+  }
   [[noreturn]] void refuse_directory(const std::string& why) const {
     throw ValueError("TELAMON_DUMP='" + directory_.string() + "': cannot write there: " + why +
                      "; name a folder that can be written to");
@@ -165,7 +182,9 @@ class Compilation {
   int number_ = 0, dumped_ = 0;
   std::chrono::steady_clock::time_point last_;
   std::vector<PassTime> passes_;
-  std::vector<std::pair<std::string, Jaxpr>> programs_;  // after each pass, when they are kept
+  // When they are kept: what each pass made, and why others did not run.
+  std::vector<std::pair<std::string, Jaxpr>> programs_;
+  std::vector<std::pair<std::string, std::string>> not_run_;
 };
 
 void describe(const std::vector<Step>& steps, ExecutableInfo& info) {
@@ -213,7 +232,8 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
   c.stage("buffers", [&] { return assign_buffers(plan, options), 0; });
   const bool large = std::any_of(plan.scopes.begin(), plan.scopes.end(),
                                  [](const Scope& s) { return has_large_values(s.jaxpr); });
-  if (large && c.enabled("tiles")) c.stage("tiles", [&] { return group_tiles(plan), 0; });
+  if (c.wants({"tiles"}, large, kSmall) && c.wants({"tiles"}, c.enabled("tiles"), kSwitchedOff))
+    c.stage("tiles", [&] { return group_tiles(plan), 0; });
   c.dump("plan", "txt", [&] { return plan.to_string(); });
   plan.emit = {.parallel = c.enabled("parallel"),
                .inline_kernels = c.enabled("inline_kernels"),
@@ -246,6 +266,7 @@ std::shared_ptr<NativeCode> load_stored(Compilation& c, const std::optional<Key>
 std::shared_ptr<const runtime::Executable> executable(Compilation& c,
                                                       NativeExecutable::Parts parts) {
   parts.programs = c.programs();
+  parts.not_run = c.not_run();
   parts.info.name = c.name();
   parts.info.backend = "llvm";
   parts.info.arena_bytes = static_cast<std::size_t>(parts.launch.arena_bytes);
@@ -314,14 +335,16 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   const Jaxpr whole = jaxpr;
   c.run("reorder", jaxpr, reorder);
   c.run("short_axes", jaxpr, split_short_axes);
-  if (!jaxpr.same_as(whole)) {
+  if (c.wants({"simplify_again", "cse_again", "dce_again"}, !jaxpr.same_as(whole),
+              "short_axes and reorder change nothing that it could follow")) {
     c.run("simplify", jaxpr, simplify);
     c.run("cse", jaxpr, eliminate_common_subexpressions);
     c.run("dce", jaxpr, eliminate_dead_code);
   }
   // 4. Loops that go together become one, write down only what cannot be computed again, and compute
   // only what changes from trip to trip.
-  if (has_regions(jaxpr)) {
+  if (c.wants({"join_loops", "residuals", "loops", "conditions"}, has_regions(jaxpr),
+              "the program has no loops, branches or calls")) {
     c.run("join_loops", jaxpr, join_loops);
     c.run("residuals", jaxpr, recompute_residuals);
     // Loops with a condition per lane are rewritten in any case.
@@ -329,11 +352,14 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
                             .cells = c.enabled("cells"),
                             .defer_sums = c.enabled("defer_sums"),
                             .simplify = c.enabled("simplify")};
-    c.run(loops.hoist ? "loops" : "conditions", jaxpr,
-          [&](const Jaxpr& j) { return prepare_loops(j, loops); });
+    c.wants({"loops"}, loops.hoist, kSwitchedOff);
+    c.wants({"conditions"}, !loops.hoist, "it stands in for loops where that is switched off");
+    c.run_always(loops.hoist ? "loops" : "conditions", jaxpr,
+                 [&](const Jaxpr& j) { return prepare_loops(j, loops); });
   }
 
-  if (has_scatters(jaxpr)) c.run("wraps", jaxpr, let_scatters_wrap);
+  if (c.wants({"wraps"}, has_scatters(jaxpr), "the program has no scatters"))
+    c.run("wraps", jaxpr, let_scatters_wrap);
 
   // 5. Which equations share a loop nest, and which values exist in memory.
   const PlanOptions plan_options{.fuse = c.enabled("fuse"),
@@ -351,7 +377,7 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
                                  .segments = c.enabled("segments"),
                                  .overlap_segments = c.enabled("overlap_segments")};
   // Chains of kernels over large arrays, and scatters, become loops over blocks of rows.
-  if (has_large_values(jaxpr)) {
+  if (c.wants({"row_updates", "row_groups"}, has_large_values(jaxpr), kSmall)) {
     c.run("row_updates", jaxpr, group_updates);
     c.run("row_groups", jaxpr, [&](const Jaxpr& j) { return group_rows(j, plan_options); });
   }

@@ -136,6 +136,13 @@ std::string NativeExecutable::text(std::string_view stage) const {
   return with_plan([&](const Parts& parts) { return text_of(parts, stage); });
 }
 
+std::string NativeExecutable::why_not_run(std::string_view pass) const {
+  for (const auto& [name, why] : parts_.not_run) {
+    if (name == pass) return why;
+  }
+  return {};
+}
+
 std::string NativeExecutable::text_of(const Parts& parts, std::string_view stage) const {
   if (stage == "jaxpr") return parts.jaxpr.to_string();
   for (const auto& [pass, jaxpr] : parts.programs) {

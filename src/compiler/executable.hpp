@@ -18,6 +18,8 @@ class NativeExecutable final : public runtime::Executable {
   struct Parts {
     Jaxpr jaxpr;                                          ///< after the passes
     std::vector<std::pair<std::string, Jaxpr>> programs;  ///< after each, when they are kept
+    std::vector<std::pair<std::string, std::string>>
+        not_run;                  ///< passes, and why; when they are kept
     std::vector<Aval> out_avals;  ///< before them: the passes do not tell weak from strong
     Arrays consts;                ///< its leading inputs
     Launch launch;
@@ -32,6 +34,7 @@ class NativeExecutable final : public runtime::Executable {
   void execute_into(std::span<const Array> inputs, const std::vector<bool>& donated,
                     std::span<Array> outputs, const char* call) const override;
   std::string text(std::string_view stage) const override;
+  std::string why_not_run(std::string_view pass) const override;
   CostAnalysis cost_analysis() const override;
   MemoryAnalysis memory_analysis(const std::vector<bool>& donated) const override;
 

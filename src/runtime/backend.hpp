@@ -54,6 +54,10 @@ class TELAMON_API Executable {
   /// has no such stage.
   virtual std::string text(std::string_view stage) const = 0;
 
+  /// Why `text` has nothing to show of this pass: "the program has no scatters". Known with keep_programs;
+  /// empty of passes that ran, and of what is no pass.
+  virtual std::string why_not_run(std::string_view /*pass*/) const { return {}; }
+
   /// What one run does and needs. `donated` as in execute.
   virtual CostAnalysis cost_analysis() const = 0;
   virtual MemoryAnalysis memory_analysis(const std::vector<bool>& donated) const = 0;

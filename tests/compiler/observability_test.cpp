@@ -7,9 +7,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "compiler/support.hpp"
+#include "telamon/control_flow.hpp"
+#include "telamon/indexing.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/numpy.hpp"
 
@@ -66,6 +69,46 @@ TEST(Observability, SaysNothingUnlessAsked) {
   ::testing::internal::CaptureStderr();
   compile_example();
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+// Together these programs have something for every pass to do.
+TEST(Observability, SaysOfEveryPassThatDoesNotRunWhyNot) {
+  const auto compiled = [](const Program& f, const Arrays& inputs,
+                           std::set<std::string, std::less<>> disabled = {}) {
+    return compile(stage(f, inputs), {.disabled = std::move(disabled), .keep_programs = true});
+  };
+  const Program loop = [](std::span<const Array> a) {
+    const auto body = [&](const Array&, const Array& y) { return sin(y) * a[0]; };
+    return Arrays{fori_loop(0, 5, body, a[0])};
+  };
+  const Program pairs = [](std::span<const Array> a) {
+    const Array r = a[0](slice(), newaxis) - a[0](newaxis);
+    return Arrays{sum(lax::rsqrt(sum(r * r, -1) + .5))};
+  };
+  const Program scatter = [](std::span<const Array> a) {
+    return Arrays{a[0].at(lax::convert_element_type(a[0], DType::i32)).add(1.0)};
+  };
+  const Program large = [](std::span<const Array> a) { return Arrays{sum(sin(a[0]) * a[0], -1)}; };
+  const Array x = uniform({64}, DType::f32);
+  const std::vector<Compiled> all = {compile_example({.keep_programs = true}),
+                                     compiled(loop, {x}),
+                                     compiled(loop, {x}, {"loops", "simplify"}),
+                                     compiled(pairs, {uniform({64, 3}, DType::f64)}),
+                                     compiled(scatter, {x}),
+                                     compiled(large, {uniform({1024, 2048}, DType::f32)})};
+  std::set<std::string> names;
+  for (const Compiled& c : all)
+    for (const PassTime& pass : c->info().passes) names.insert(pass.name);
+  for (const char* name : {"join_loops", "residuals", "loops", "conditions", "row_updates",
+                           "row_groups", "tiles", "simplify_again", "wraps"})
+    EXPECT_TRUE(names.contains(name)) << name;
+  for (const Compiled& c : all) {
+    for (const std::string& name : names) {
+      const bool ran = std::any_of(c->info().passes.begin(), c->info().passes.end(),
+                                   [&](const PassTime& pass) { return pass.name == name; });
+      EXPECT_EQ(c->why_not_run(name).empty(), ran) << name << " of\n" << c->text("jaxpr");
+    }
+  }
 }
 
 TEST(Observability, DumpsTheProgramAfterEachPassTheIrAndTheAssembly) {
