@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "telamon/detail/call.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/primitive.hpp"
 
 namespace telamon {
@@ -110,12 +111,14 @@ class Checkified {
 
   template <class... X>
   auto operator()(const X&... x) const {
-    const auto args = bind_args<F>(x...);
-    Arrays leaves;
-    flatten_into(args, leaves, "checkify");
-    TreeCall call(*f_, args);
-    CheckedArrays checked = checkify_arrays(call.flat(), leaves, checks_);
-    return std::pair{std::move(checked.error), call.result(checked.results)};
+    return naming_lack_of_memory("checkify", [&] {
+      const auto args = bind_args<F>(x...);
+      Arrays leaves;
+      flatten_into(args, leaves, "checkify");
+      TreeCall call(*f_, args);
+      CheckedArrays checked = checkify_arrays(call.flat(), leaves, checks_);
+      return std::pair{std::move(checked.error), call.result(checked.results)};
+    });
   }
 
  private:

@@ -15,8 +15,8 @@
 
 #include "telamon/detail/call.hpp"
 #include "telamon/detail/located.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/detail/rule_handle.hpp"
-#include "telamon/detail/transform_site.hpp"
 #include "telamon/primitive.hpp"
 
 namespace telamon {
@@ -143,12 +143,14 @@ class Checkpointed {
 
   template <class... X>
   auto operator()(const X&... x) const {
-    const auto args = bind_args<F>(x...);
-    Arrays leaves;
-    flatten_into(args, leaves, "checkpoint");
-    TreeCall call(*f_, args);
-    const Arrays outs = checkpoint_arrays(call.flat(), leaves, options_);
-    return call.result(outs);
+    return naming_lack_of_memory("checkpoint", [&] {
+      const auto args = bind_args<F>(x...);
+      Arrays leaves;
+      flatten_into(args, leaves, "checkpoint");
+      TreeCall call(*f_, args);
+      const Arrays outs = checkpoint_arrays(call.flat(), leaves, options_);
+      return call.result(outs);
+    });
   }
 
  private:
@@ -159,12 +161,13 @@ class Checkpointed {
 struct SavedResidualsOf {
   template <class F, class... X>
   static SavedResiduals call(SourceLocation where, F f, const X&... x) {
-    const TransformSite site("saved_residuals", where);
-    const auto args = bind_args<F>(x...);
-    Arrays leaves;
-    flatten_into(args, leaves, "saved_residuals");
-    TreeCall call(f, args);
-    return saved_residuals_arrays(call.flat(), leaves, leaf_names(args));
+    return in_transform("saved_residuals", where, [&] {
+      const auto args = bind_args<F>(x...);
+      Arrays leaves;
+      flatten_into(args, leaves, "saved_residuals");
+      TreeCall call(f, args);
+      return saved_residuals_arrays(call.flat(), leaves, leaf_names(args));
+    });
   }
 };
 

@@ -9,7 +9,7 @@
 #include "telamon/detail/call.hpp"
 #include "telamon/detail/linear_call.hpp"
 #include "telamon/detail/located.hpp"
-#include "telamon/detail/transform_site.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -41,18 +41,19 @@ class Converted<Result, std::tuple<A...>> {
 struct ClosureConvert {
   template <class F, class... X>
   static auto call(SourceLocation where, F f, const X&... example) {
-    const TransformSite site("closure_convert", where);
-    const auto args = bind_args<F>(example...);
-    using Args = std::remove_const_t<decltype(args)>;
-    using Result = std::decay_t<decltype(std::apply(f, std::declval<Args&>()))>;
-    Arrays leaves;
-    flatten_into(args, leaves, "closure_convert");
-    TreeCall call(f, args);
-    ConvertedClosure closure = convert_closure(call.flat(), leaves);
-    std::vector<Array> hoisted = closure.hoisted;
-    closure.hoisted.clear();
-    return std::pair{Converted<Result, Args>(std::move(closure), call.prototype()),
-                     std::move(hoisted)};
+    return in_transform("closure_convert", where, [&] {
+      const auto args = bind_args<F>(example...);
+      using Args = std::remove_const_t<decltype(args)>;
+      using Result = std::decay_t<decltype(std::apply(f, std::declval<Args&>()))>;
+      Arrays leaves;
+      flatten_into(args, leaves, "closure_convert");
+      TreeCall call(f, args);
+      ConvertedClosure closure = convert_closure(call.flat(), leaves);
+      std::vector<Array> hoisted = closure.hoisted;
+      closure.hoisted.clear();
+      return std::pair{Converted<Result, Args>(std::move(closure), call.prototype()),
+                       std::move(hoisted)};
+    });
   }
 };
 

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "telamon/detail/call.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/indexing.hpp"
 #include "telamon/none.hpp"
 #include "telamon/numpy.hpp"
@@ -200,17 +201,19 @@ template <class F, class C, class X>
 auto scan(F f, const C& init, const X& xs, ScanOptions options = {},
           SourceLocation where = SourceLocation::current()) {
   const detail::CallSite site(where);
-  const auto args = [&] {
-    if constexpr (detail::is_none<X>) return bind_args<F>(init);
-    else return bind_args<F>(init, xs);
-  }();
-  Arrays carry, rows;
-  detail::flatten_into(std::get<0>(args), carry, "scan");
-  if constexpr (!detail::is_none<X>) detail::flatten_into(std::get<1>(args), rows, "scan");
-  detail::ScanCall call(f, args);
-  const Arrays outs =
-      detail::scan_arrays(call.body(), tree_structure(std::get<0>(args)), carry, rows, options);
-  return call.result(std::get<0>(args), outs);
+  return detail::naming_lack_of_memory("scan", [&] {
+    const auto args = [&] {
+      if constexpr (detail::is_none<X>) return bind_args<F>(init);
+      else return bind_args<F>(init, xs);
+    }();
+    Arrays carry, rows;
+    detail::flatten_into(std::get<0>(args), carry, "scan");
+    if constexpr (!detail::is_none<X>) detail::flatten_into(std::get<1>(args), rows, "scan");
+    detail::ScanCall call(f, args);
+    const Arrays outs =
+        detail::scan_arrays(call.body(), tree_structure(std::get<0>(args)), carry, rows, options);
+    return call.result(std::get<0>(args), outs);
+  });
 }
 
 /// Repeats carry = body(carry) as long as condition(carry) holds.
@@ -218,15 +221,17 @@ template <class Condition, class Body, class C>
 auto while_loop(Condition condition, Body body, const C& init, WhileOptions options = {},
                 SourceLocation where = SourceLocation::current()) {
   const detail::CallSite site(where);
-  const auto args = bind_args<Body>(init);
-  const auto tested = bind_args<Condition>(init);
-  Arrays leaves;
-  detail::flatten_into(args, leaves, "while_loop");
-  detail::BodyCall test(condition, tested, "the condition of while_loop");
-  detail::BodyCall step(body, args, "the body of while_loop");
-  const Arrays outs = detail::while_arrays(test.body(), step.body(),
-                                           tree_structure(std::get<0>(args)), leaves, options);
-  return detail::with_leaves(std::get<0>(args), outs);
+  return detail::naming_lack_of_memory("while_loop", [&] {
+    const auto args = bind_args<Body>(init);
+    const auto tested = bind_args<Condition>(init);
+    Arrays leaves;
+    detail::flatten_into(args, leaves, "while_loop");
+    detail::BodyCall test(condition, tested, "the condition of while_loop");
+    detail::BodyCall step(body, args, "the body of while_loop");
+    const Arrays outs = detail::while_arrays(test.body(), step.body(),
+                                             tree_structure(std::get<0>(args)), leaves, options);
+    return detail::with_leaves(std::get<0>(args), outs);
+  });
 }
 
 /// for (i = lower; i < upper; ++i) carry = body(i, carry). With bounds that are numbers (or arrays
@@ -235,13 +240,15 @@ template <class Body, class C>
 auto fori_loop(const Operand& lower, const Operand& upper, Body body, const C& init,
                ForiOptions options = {}) {
   const detail::CallSite site(lower.where);
-  const auto args = bind_args<Body>(lower.array, init);
-  Arrays leaves;
-  detail::flatten_into(std::get<1>(args), leaves, "fori_loop");
-  detail::BodyCall step(body, args, "the body of fori_loop");
-  const Arrays outs = detail::fori_arrays(lower.array, upper.array, step.body(),
-                                          tree_structure(std::get<1>(args)), leaves, options);
-  return detail::with_leaves(std::get<1>(args), outs);
+  return detail::naming_lack_of_memory("fori_loop", [&] {
+    const auto args = bind_args<Body>(lower.array, init);
+    Arrays leaves;
+    detail::flatten_into(std::get<1>(args), leaves, "fori_loop");
+    detail::BodyCall step(body, args, "the body of fori_loop");
+    const Arrays outs = detail::fori_arrays(lower.array, upper.array, step.body(),
+                                            tree_structure(std::get<1>(args)), leaves, options);
+    return detail::with_leaves(std::get<1>(args), outs);
+  });
 }
 
 /// on_true(operands...) if `pred` (a scalar; numbers are true unless 0), else on_false(operands...).
@@ -250,17 +257,19 @@ auto fori_loop(const Operand& lower, const Operand& upper, Body body, const C& i
 template <class True, class False, class... X>
 auto cond(const Operand& pred, True on_true, False on_false, const X&... operands) {
   const detail::CallSite site(pred.where);
-  const auto true_args = bind_args<True>(operands...);
-  const auto false_args = bind_args<False>(operands...);
-  Arrays leaves, other_leaves;
-  detail::flatten_into(true_args, leaves, "cond");
-  detail::flatten_into(false_args, other_leaves, "cond");
-  if (leaves.size() != other_leaves.size())
-    throw TypeError("cond: one branch takes a number as an Array that the other takes as it is");
-  detail::BodyCall true_call(on_true, true_args, "a branch of cond");
-  detail::BodyCall false_call(on_false, false_args, "a branch of cond");
-  const detail::TracedBody branches[] = {false_call.body(), true_call.body()};
-  return true_call.result(detail::cond_arrays(false, pred.array, branches, leaves));
+  return detail::naming_lack_of_memory("cond", [&] {
+    const auto true_args = bind_args<True>(operands...);
+    const auto false_args = bind_args<False>(operands...);
+    Arrays leaves, other_leaves;
+    detail::flatten_into(true_args, leaves, "cond");
+    detail::flatten_into(false_args, other_leaves, "cond");
+    if (leaves.size() != other_leaves.size())
+      throw TypeError("cond: one branch takes a number as an Array that the other takes as it is");
+    detail::BodyCall true_call(on_true, true_args, "a branch of cond");
+    detail::BodyCall false_call(on_false, false_args, "a branch of cond");
+    const detail::TracedBody branches[] = {false_call.body(), true_call.body()};
+    return true_call.result(detail::cond_arrays(false, pred.array, branches, leaves));
+  });
 }
 
 /// Applies branch number `index`, clamped to those there are. `branches` is a std::tuple of
@@ -268,38 +277,41 @@ auto cond(const Operand& pred, True on_true, False on_false, const X&... operand
 template <class Branches, class... X>
 auto switch_(const Operand& index, Branches branches, const X&... operands) {
   const detail::CallSite site(index.where);
-  if constexpr (requires { branches.begin(); }) {
-    using F = std::remove_cvref_t<decltype(*branches.begin())>;
-    const auto args = bind_args<F>(operands...);
-    Arrays leaves;
-    detail::flatten_into(args, leaves, "switch_");
-    using Call = detail::BodyCall<F, std::remove_cvref_t<decltype(args)>>;
-    std::vector<Call> calls;
-    calls.reserve(branches.size());
-    std::vector<detail::TracedBody> bodies;
-    for (F& f : branches)
-      bodies.push_back(calls.emplace_back(f, args, "a branch of switch_").body());
-    const Arrays outs = detail::cond_arrays(true, index.array, bodies, leaves);
-    return calls.front().result(outs);
-  } else {
-    return std::apply(
-        [&]<class... F>(F&... f) {
-          const auto all_args = std::make_tuple(bind_args<F>(operands...)...);  // a tuple of tuples
-          Arrays leaves;
-          detail::flatten_into(std::get<0>(all_args), leaves, "switch_");
-          return std::apply(
-              [&](const auto&... args) {
-                std::tuple<detail::BodyCall<F, std::remove_cvref_t<decltype(args)>>...> calls{
-                    {f, args, "a branch of switch_"}...};
-                const std::array bodies =
-                    std::apply([](auto&... call) { return std::array{call.body()...}; }, calls);
-                const Arrays outs = detail::cond_arrays(true, index.array, bodies, leaves);
-                return std::get<0>(calls).result(outs);
-              },
-              all_args);
-        },
-        branches);
-  }
+  return detail::naming_lack_of_memory("switch_", [&] {
+    if constexpr (requires { branches.begin(); }) {
+      using F = std::remove_cvref_t<decltype(*branches.begin())>;
+      const auto args = bind_args<F>(operands...);
+      Arrays leaves;
+      detail::flatten_into(args, leaves, "switch_");
+      using Call = detail::BodyCall<F, std::remove_cvref_t<decltype(args)>>;
+      std::vector<Call> calls;
+      calls.reserve(branches.size());
+      std::vector<detail::TracedBody> bodies;
+      for (F& f : branches)
+        bodies.push_back(calls.emplace_back(f, args, "a branch of switch_").body());
+      const Arrays outs = detail::cond_arrays(true, index.array, bodies, leaves);
+      return calls.front().result(outs);
+    } else {
+      return std::apply(
+          [&]<class... F>(F&... f) {
+            const auto all_args =
+                std::make_tuple(bind_args<F>(operands...)...);  // a tuple of tuples
+            Arrays leaves;
+            detail::flatten_into(std::get<0>(all_args), leaves, "switch_");
+            return std::apply(
+                [&](const auto&... args) {
+                  std::tuple<detail::BodyCall<F, std::remove_cvref_t<decltype(args)>>...> calls{
+                      {f, args, "a branch of switch_"}...};
+                  const std::array bodies =
+                      std::apply([](auto&... call) { return std::array{call.body()...}; }, calls);
+                  const Arrays outs = detail::cond_arrays(true, index.array, bodies, leaves);
+                  return std::get<0>(calls).result(outs);
+                },
+                all_args);
+          },
+          branches);
+    }
+  });
 }
 
 /// f applied to each row of xs, one after the other; the results are stacked. With `.batch_size`, so
@@ -350,14 +362,16 @@ template <class F, class E>
 auto associative_scan(F f, const E& elems, AssociativeScanOptions options = {},
                       SourceLocation where = SourceLocation::current()) {
   const detail::CallSite site(where);
-  const auto args = bind_args<F>(elems, elems);
-  const auto& tree = std::get<0>(args);
-  Arrays leaves;
-  detail::flatten_into(tree, leaves, "associative_scan");
-  detail::BodyCall call(f, args, "the function of associative_scan");
-  const auto combine = [&](std::span<const Array> both) { return call(both); };
-  return detail::with_leaves(tree,
-                             detail::associative_scan_arrays(combine, std::move(leaves), options));
+  return detail::naming_lack_of_memory("associative_scan", [&] {
+    const auto args = bind_args<F>(elems, elems);
+    const auto& tree = std::get<0>(args);
+    Arrays leaves;
+    detail::flatten_into(tree, leaves, "associative_scan");
+    detail::BodyCall call(f, args, "the function of associative_scan");
+    const auto combine = [&](std::span<const Array> both) { return call(both); };
+    return detail::with_leaves(
+        tree, detail::associative_scan_arrays(combine, std::move(leaves), options));
+  });
 }
 
 }  // namespace v1

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "telamon/detail/call.hpp"
-#include "telamon/detail/transform_site.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/lax.hpp"
 #include "telamon/tree.hpp"
 
@@ -34,8 +34,7 @@ class Gradient {
 
   template <class... X>
   auto operator()(const X&... x) const {
-    const TransformSite site(kName, where_);
-    return compute(bind_args<F>(x...));
+    return in_transform(kName, where_, [&] { return compute(bind_args<F>(x...)); });
   }
 
   using signature = signature_of<F>;  ///< for its parameters; the result type differs

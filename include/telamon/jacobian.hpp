@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "telamon/detail/call.hpp"
-#include "telamon/detail/transform_site.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -33,37 +33,38 @@ class JacobianCall {
   /// the result; tree -> tree a Jacobian.
   template <class... X>
   auto operator()(const X&... x) const {
-    const TransformSite site(Mode == JacobianMode::forward ? "jacfwd" : "jacrev", where_);
-    const auto args = bind_args<F>(x...);
-    using Args = std::remove_const_t<decltype(args)>;
-    constexpr std::size_t kIndex = argument_index<Args, Argnum>();
-    detail::check_differentiable<kIndex, Args>();
-    using In = std::tuple_element_t<kIndex, Args>;
-    const std::tuple<In> selected(std::get<kIndex>(args));  // In may be a tuple itself
-    const auto g = [&](const In& in) {
-      Args all = args;
-      std::get<kIndex>(all) = in;
-      return std::apply(*f_, all);
-    };
-    using Out = std::decay_t<decltype(g(std::declval<const In&>()))>;
-    Arrays primals;
-    flatten_into(selected, primals, "jacobian");
-    TreeCall call(g, selected);
-    const JacobianArrays j = Mode == JacobianMode::forward
-                                 ? jacfwd_arrays(call.flat(), primals, leaf_names(selected))
-                                 : jacrev_arrays(call.flat(), primals, leaf_names(selected));
-    if constexpr (std::is_convertible_v<Out, Array>) {
-      return with_leaves(std::get<0>(selected), j.blocks[0]);
-    } else if constexpr (std::is_same_v<In, Array>) {
-      Arrays column;
-      for (const Arrays& row : j.blocks) column.push_back(row[0]);
-      return call.result(column);
-    } else {
-      Jacobian<In> jacobian;
-      for (const Arrays& row : j.blocks)
-        jacobian.rows.push_back(with_leaves(std::get<0>(selected), row));
-      return jacobian;
-    }
+    return in_transform(Mode == JacobianMode::forward ? "jacfwd" : "jacrev", where_, [&] {
+      const auto args = bind_args<F>(x...);
+      using Args = std::remove_const_t<decltype(args)>;
+      constexpr std::size_t kIndex = argument_index<Args, Argnum>();
+      detail::check_differentiable<kIndex, Args>();
+      using In = std::tuple_element_t<kIndex, Args>;
+      const std::tuple<In> selected(std::get<kIndex>(args));  // In may be a tuple itself
+      const auto g = [&](const In& in) {
+        Args all = args;
+        std::get<kIndex>(all) = in;
+        return std::apply(*f_, all);
+      };
+      using Out = std::decay_t<decltype(g(std::declval<const In&>()))>;
+      Arrays primals;
+      flatten_into(selected, primals, "jacobian");
+      TreeCall call(g, selected);
+      const JacobianArrays j = Mode == JacobianMode::forward
+                                   ? jacfwd_arrays(call.flat(), primals, leaf_names(selected))
+                                   : jacrev_arrays(call.flat(), primals, leaf_names(selected));
+      if constexpr (std::is_convertible_v<Out, Array>) {
+        return with_leaves(std::get<0>(selected), j.blocks[0]);
+      } else if constexpr (std::is_same_v<In, Array>) {
+        Arrays column;
+        for (const Arrays& row : j.blocks) column.push_back(row[0]);
+        return call.result(column);
+      } else {
+        Jacobian<In> jacobian;
+        for (const Arrays& row : j.blocks)
+          jacobian.rows.push_back(with_leaves(std::get<0>(selected), row));
+        return jacobian;
+      }
+    });
   }
 
  private:

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -13,7 +12,7 @@
 #include "telamon/detail/array_lists.hpp"
 #include "telamon/detail/call.hpp"
 #include "telamon/detail/identity.hpp"
-#include "telamon/detail/transform_site.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/lowered.hpp"
 
 namespace telamon {
@@ -89,9 +88,6 @@ class TELAMON_API JitCache {
   void explain_miss(std::span<const Array> args, const KeyBuilder& key,
                     const std::vector<std::string>& names, std::vector<std::string> statics,
                     const void* function, SourceLocation where);
-  /// Within a handler of it: a std::bad_alloc as the OutOfMemoryError of this function. What a user has
-  /// derived from it goes on as it is.
-  [[noreturn]] void out_of_memory(const std::bad_alloc& e) const;
   /// TypeError unless these are the arguments that the program was compiled for.
   void check_compiled_for(const Entry& entry, std::span<const Array> args, const KeyBuilder& key,
                           const std::vector<std::string>& names) const;
@@ -287,7 +283,9 @@ class Jitted {
   template <class... X>
   auto operator()(const X&... x) const {
     const JitCall call(where_);  // what is wrong before the trace names jit itself
-    return run<bound_arguments<F, X...>>(bind_references<F>(x...));
+    return naming_lack_of_memory(state_->cache.call_text(), [&] {
+      return run<bound_arguments<F, X...>>(bind_references<F>(x...));
+    });
   }
   /// How many signatures have been traced.
   std::size_t cache_size() const { return state_->cache.size(); }
@@ -297,7 +295,7 @@ class Jitted {
   template <class... X>
   LoweredCall lower(const X&... x) const {
     const JitCall call(where_);
-    try {
+    return naming_lack_of_memory(state_->cache.call_text(), [&] {
       const bound_arguments<F, X...> args = bind_args<F>(x...);
       BorrowedArrays leaves;  // of `args`
       KeyBuilder key;
@@ -305,7 +303,7 @@ class Jitted {
       const JitCache::Entry* known = state_->cache.find(leaves, key);
       JitCache::EntryPtr entry = known ? JitCache::owner(*known) : trace(args, leaves, key);
       return LoweredCall(*this, std::move(entry));
-    } catch (const std::bad_alloc& e) { state_->cache.out_of_memory(e); }
+    });
   }
 
  private:
@@ -355,18 +353,16 @@ class Jitted {
   [[gnu::noinline]] Result run_anew(const Args& held, std::span<const Array> leaves,
                                     const KeyBuilder& key) const {
     JitCache& cache = state_->cache;
-    try {
-      JitCache::EntryPtr owner;
-      const JitCache::Entry* entry = cache.find(leaves, key);
-      if (entry) {
-        std::shared_ptr<const void> prototype;
-        cache.check_constants(*entry, flat(held, prototype), leaves);
-      } else {
-        owner = trace(held, leaves, key);
-        entry = owner.get();
-      }
-      return result_of<Result>(*entry, leaves);
-    } catch (const std::bad_alloc& e) { cache.out_of_memory(e); }
+    JitCache::EntryPtr owner;
+    const JitCache::Entry* entry = cache.find(leaves, key);
+    if (entry) {
+      std::shared_ptr<const void> prototype;
+      cache.check_constants(*entry, flat(held, prototype), leaves);
+    } else {
+      owner = trace(held, leaves, key);
+      entry = owner.get();
+    }
+    return result_of<Result>(*entry, leaves);
   }
 
   template <class Result>
@@ -400,14 +396,15 @@ class Jitted<F>::LoweredCall : public Lowered {
         : Compiled(std::move(compiled)), f_(from.f_), entry_(from.entry_) {}
     template <class... X>
     auto operator()(const X&... x) const {
-      const TransformSite site(nullptr, f_.where_);
-      const auto args = bind_args<F>(x...);
       const JitCache& cache = f_.state_->cache;
-      BorrowedArrays leaves;  // of `args`
-      KeyBuilder key;
-      flatten_arguments(cache, args, leaves, key);
-      cache.check_compiled_for(*entry_, leaves, key, leaf_names_of(cache, args));
-      return f_(x...);
+      return in_function(cache.call_text(), f_.where_, [&] {
+        const auto args = bind_args<F>(x...);
+        BorrowedArrays leaves;  // of `args`
+        KeyBuilder key;
+        flatten_arguments(cache, args, leaves, key);
+        cache.check_compiled_for(*entry_, leaves, key, leaf_names_of(cache, args));
+        return f_(x...);
+      });
     }
 
    private:
@@ -432,7 +429,8 @@ class Jitted<F>::LoweredCall : public Lowered {
 ///   auto step = tl::jit(train_step, {.donate = {0}, .name = "step"});
 template <class F>
 auto jit(F f, JitOptions options = {}, SourceLocation where = SourceLocation::current()) {
-  return detail::Jitted<F>(std::move(f), std::move(options), where);
+  return detail::naming_lack_of_memory(
+      "jit", [&] { return detail::Jitted<F>(std::move(f), std::move(options), where); });
 }
 
 }  // namespace v1

@@ -6,7 +6,7 @@
 
 #include "telamon/detail/call.hpp"
 #include "telamon/detail/located.hpp"
-#include "telamon/detail/transform_site.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -17,18 +17,19 @@ inline namespace v1 {
 template <class F, class... X, class... DX>
 auto jvp(F f, const std::tuple<X...>& primals, const std::tuple<DX...>& tangents,
          SourceLocation where = SourceLocation::current()) {
-  const detail::TransformSite site("jvp", where);
-  static_assert(sizeof...(X) == sizeof...(DX), "jvp: give as many tangents as primals");
-  const auto bind = [](const auto&... a) { return bind_args<F>(a...); };
-  const auto args = std::apply(bind, primals);
-  const auto dargs = std::apply(bind, tangents);
-  detail::check_same_structure("jvp", args, dargs);
-  Arrays x;
-  detail::flatten_into(args, x, "jvp");
-  detail::TreeCall call(f, args);
-  const detail::PushedForward out =
-      detail::jvp_arrays(call.flat(), x, detail::leaves_or_empty(dargs), detail::leaf_names(args));
-  return std::pair{call.result(out.primals), call.result(out.tangents)};
+  return detail::in_transform("jvp", where, [&] {
+    static_assert(sizeof...(X) == sizeof...(DX), "jvp: give as many tangents as primals");
+    const auto bind = [](const auto&... a) { return bind_args<F>(a...); };
+    const auto args = std::apply(bind, primals);
+    const auto dargs = std::apply(bind, tangents);
+    detail::check_same_structure("jvp", args, dargs);
+    Arrays x;
+    detail::flatten_into(args, x, "jvp");
+    detail::TreeCall call(f, args);
+    const detail::PushedForward out = detail::jvp_arrays(
+        call.flat(), x, detail::leaves_or_empty(dargs), detail::leaf_names(args));
+    return std::pair{call.result(out.primals), call.result(out.tangents)};
+  });
 }
 
 /// The same for a function that returns std::pair{result, aux}: std::tuple{result, tangents of the
@@ -52,10 +53,11 @@ class TangentMap {
   TangentMap(const TangentMap&) = default;
   TangentMap& operator=(const TangentMap&) = default;
   Result operator()(const X&... tangents, SourceLocation where = SourceLocation::current()) const {
-    const detail::TransformSite site("linearize", where);
-    const std::tuple<X...> dargs{tangents...};
-    detail::check_same_structure("linearize", args_, dargs);
-    return detail::with_leaves(result_, map_.apply(detail::leaves_or_empty(dargs)));
+    return detail::in_transform("linearize", where, [&] {
+      const std::tuple<X...> dargs{tangents...};
+      detail::check_same_structure("linearize", args_, dargs);
+      return detail::with_leaves(result_, map_.apply(detail::leaves_or_empty(dargs)));
+    });
   }
   /// (consts, tangents) -> tangents, for inspection.
   const Jaxpr& jaxpr() const { return map_.jaxpr(); }
@@ -84,11 +86,12 @@ class Pullback {
   Pullback(const Pullback&) = default;
   Pullback& operator=(const Pullback&) = default;
   Args operator()(const Result& cotangent, SourceLocation where = SourceLocation::current()) const {
-    const detail::TransformSite site(transform_, where);
-    detail::check_same_structure(complaint_, result_, cotangent);
-    Arrays cts = detail::leaves_or_empty(cotangent);
-    cts.resize(map_.out_avals().size());  // nothing flows back from aux
-    return detail::with_leaves(args_, map_.transpose(cts, complaint_));
+    return detail::in_transform(transform_, where, [&] {
+      detail::check_same_structure(complaint_, result_, cotangent);
+      Arrays cts = detail::leaves_or_empty(cotangent);
+      cts.resize(map_.out_avals().size());  // nothing flows back from aux
+      return detail::with_leaves(args_, map_.transpose(cts, complaint_));
+    });
   }
 
  private:
@@ -105,14 +108,15 @@ inline constexpr const char* kVjpComplaint =
 
 template <class F, class... X>
 auto linearize_call(SourceLocation where, F& f, const char* name, const X&... x) {
-  const TransformSite site(name, where);
-  auto args = bind_args<F>(x...);
-  Arrays primals;
-  flatten_into(args, primals, name);
-  TreeCall call(f, args);
-  LinearizedArrays lin = linearize_arrays(call.flat(), primals, name);
-  return std::tuple{call.result(lin.primals), std::move(lin.map), without_leaves(std::move(args)),
-                    call.prototype()};
+  return in_transform(name, where, [&] {
+    auto args = bind_args<F>(x...);
+    Arrays primals;
+    flatten_into(args, primals, name);
+    TreeCall call(f, args);
+    LinearizedArrays lin = linearize_arrays(call.flat(), primals, name);
+    return std::tuple{call.result(lin.primals), std::move(lin.map), without_leaves(std::move(args)),
+                      call.prototype()};
+  });
 }
 
 struct Linearize {
@@ -144,14 +148,15 @@ struct VjpAux {
 struct LinearTranspose {
   template <class F, class... X>
   static auto call(SourceLocation where, F f, const X&... example) {
-    const TransformSite site("linear_transpose", where);
-    auto args = bind_args<F>(example...);
-    std::vector<Aval> avals;
-    for (const Array& x : tree_leaves(args, {})) avals.push_back(x.aval());
-    TreeCall call(f, args);
-    LinearMap map = linear_map_of(call.flat(), avals);
-    return Pullback{std::move(map), without_leaves(std::move(args)), call.prototype(),
-                    "linear_transpose", "linear_transpose: cotangent type does not match"};
+    return in_transform("linear_transpose", where, [&] {
+      auto args = bind_args<F>(example...);
+      std::vector<Aval> avals;
+      for (const Array& x : tree_leaves(args, {})) avals.push_back(x.aval());
+      TreeCall call(f, args);
+      LinearMap map = linear_map_of(call.flat(), avals);
+      return Pullback{std::move(map), without_leaves(std::move(args)), call.prototype(),
+                      "linear_transpose", "linear_transpose: cotangent type does not match"};
+    });
   }
 };
 

@@ -6,7 +6,7 @@
 
 #include "telamon/detail/call.hpp"
 #include "telamon/detail/linear_call.hpp"
-#include "telamon/detail/transform_site.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -16,28 +16,29 @@ inline namespace v1 {
 template <class F, class Transpose, class Residuals, class X>
 auto linear_call(F f, Transpose transpose, const Residuals& residuals, const X& x,
                  SourceLocation where = SourceLocation::current()) {
-  const detail::TransformSite site("linear_call", where);
-  using Result = std::decay_t<std::invoke_result_t<F&, const Residuals&, const X&>>;
-  static_assert(std::is_invocable_r_v<X, Transpose&, const Residuals&, const Result&>,
-                "linear_call: the transpose must take the residuals and a cotangent of the "
-                "function's result type, and return a cotangent of the linear argument's type");
-  Arrays res, linear;
-  detail::flatten_into(residuals, res, "linear_call");
-  detail::flatten_into(x, linear, "linear_call");
-  std::optional<Result> prototype;
-  const auto forward = [&](std::span<const Array> xs) {
-    const Result y = f(detail::with_leaves(residuals, xs.first(res.size())),
-                       detail::with_leaves(x, xs.subspan(res.size())));
-    prototype.emplace(detail::without_leaves(y));
-    return tree_leaves(y, {});
-  };
-  const auto backward = [&](std::span<const Array> xs) {
-    const X ct = transpose(detail::with_leaves(residuals, xs.first(res.size())),
-                           detail::with_leaves(*prototype, xs.subspan(res.size())));
-    return tree_leaves(ct, {});
-  };
-  const Arrays outs = detail::linear_call_arrays(forward, backward, res, linear);
-  return detail::with_leaves(*prototype, outs);
+  return detail::in_transform("linear_call", where, [&] {
+    using Result = std::decay_t<std::invoke_result_t<F&, const Residuals&, const X&>>;
+    static_assert(std::is_invocable_r_v<X, Transpose&, const Residuals&, const Result&>,
+                  "linear_call: the transpose must take the residuals and a cotangent of the "
+                  "function's result type, and return a cotangent of the linear argument's type");
+    Arrays res, linear;
+    detail::flatten_into(residuals, res, "linear_call");
+    detail::flatten_into(x, linear, "linear_call");
+    std::optional<Result> prototype;
+    const auto forward = [&](std::span<const Array> xs) {
+      const Result y = f(detail::with_leaves(residuals, xs.first(res.size())),
+                         detail::with_leaves(x, xs.subspan(res.size())));
+      prototype.emplace(detail::without_leaves(y));
+      return tree_leaves(y, {});
+    };
+    const auto backward = [&](std::span<const Array> xs) {
+      const X ct = transpose(detail::with_leaves(residuals, xs.first(res.size())),
+                             detail::with_leaves(*prototype, xs.subspan(res.size())));
+      return tree_leaves(ct, {});
+    };
+    const Arrays outs = detail::linear_call_arrays(forward, backward, res, linear);
+    return detail::with_leaves(*prototype, outs);
+  });
 }
 
 }  // namespace v1

@@ -5,7 +5,7 @@
 
 #include "telamon/detail/call.hpp"
 #include "telamon/detail/located.hpp"
-#include "telamon/detail/transform_site.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -18,12 +18,13 @@ class JaxprMaker {
   JaxprMaker(F f, SourceLocation where) : f_(std::move(f)), where_(where) {}
   template <class... X>
   ClosedJaxpr operator()(const X&... x) const {
-    const TransformSite site("make_jaxpr", where_);
-    const auto args = bind_args<F>(x...);
-    Arrays leaves;
-    flatten_into(args, leaves, "make_jaxpr");
-    TreeCall call(*f_, args);
-    return stage_arrays(call.flat(), leaves, "make_jaxpr");
+    return in_transform("make_jaxpr", where_, [&] {
+      const auto args = bind_args<F>(x...);
+      Arrays leaves;
+      flatten_into(args, leaves, "make_jaxpr");
+      TreeCall call(*f_, args);
+      return stage_arrays(call.flat(), leaves, "make_jaxpr");
+    });
   }
 
  private:
@@ -34,13 +35,14 @@ class JaxprMaker {
 struct EvalShape {
   template <class F, class... X>
   static auto call(SourceLocation where, F f, const X&... x) {
-    const TransformSite site("eval_shape", where);
-    const auto args = bind_args<F>(x...);
-    Arrays leaves;
-    flatten_into(args, leaves, "eval_shape");
-    TreeCall call(f, args);
-    const ClosedJaxpr closed = stage_arrays(call.flat(), leaves, "eval_shape");
-    return call.result(placeholders(closed.jaxpr.out_avals()));
+    return in_transform("eval_shape", where, [&] {
+      const auto args = bind_args<F>(x...);
+      Arrays leaves;
+      flatten_into(args, leaves, "eval_shape");
+      TreeCall call(f, args);
+      const ClosedJaxpr closed = stage_arrays(call.flat(), leaves, "eval_shape");
+      return call.result(placeholders(closed.jaxpr.out_avals()));
+    });
   }
 };
 

@@ -21,7 +21,7 @@
 #include "telamon/array.hpp"
 #include "telamon/detail/key.hpp"
 #include "telamon/detail/located.hpp"
-#include "telamon/detail/transform_site.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/detail/tree_restore.hpp"
 #include "telamon/detail/tree_walk.hpp"
 #include "telamon/error.hpp"
@@ -88,22 +88,23 @@ auto transpose_tree(const Outer& t);
 struct TreeMap {
   template <class F, class T, class... Rest>
   static T call(SourceLocation where, F f, const T& t, const Rest&... rest) {
-    const TransformSite site(nullptr, where);
-    (check_same_structure("tree_map", t, rest), ...);
-    Arrays leaves[1 + sizeof...(Rest)];
-    Arrays* next_tree = leaves;
-    flatten_into(t, *next_tree++, "tree_map");
-    (flatten_into(rest, *next_tree++, "tree_map"), ...);
-    const std::size_t n = leaves[0].size();
-    for (std::size_t i = 0; i < n; ++i) {
-      leaves[0][i] = [&]<std::size_t... K>(std::index_sequence<K...>) -> Array {
-        return f(std::as_const(leaves[0][i]), std::as_const(leaves[K + 1][i])...);
-      }(std::make_index_sequence<sizeof...(Rest)>{});
-    }
-    T result = t;
-    AssignVisitor visitor(leaves[0].data());
-    walk_tree(result, visitor);
-    return result;
+    return in_function("tree_map", where, [&] {
+      (check_same_structure("tree_map", t, rest), ...);
+      Arrays leaves[1 + sizeof...(Rest)];
+      Arrays* next_tree = leaves;
+      flatten_into(t, *next_tree++, "tree_map");
+      (flatten_into(rest, *next_tree++, "tree_map"), ...);
+      const std::size_t n = leaves[0].size();
+      for (std::size_t i = 0; i < n; ++i) {
+        leaves[0][i] = [&]<std::size_t... K>(std::index_sequence<K...>) -> Array {
+          return f(std::as_const(leaves[0][i]), std::as_const(leaves[K + 1][i])...);
+        }(std::make_index_sequence<sizeof...(Rest)>{});
+      }
+      T result = t;
+      AssignVisitor visitor(leaves[0].data());
+      walk_tree(result, visitor);
+      return result;
+    });
   }
 };
 
@@ -115,20 +116,22 @@ TELAMON_API bool arrays_equal(const Array& a, const Array& b);
 /// The Arrays of `t` in order: members and elements as they stand, maps by key.
 template <class T>
 Arrays tree_leaves(const T& t, SourceLocation where = SourceLocation::current()) {
-  const detail::TransformSite site(nullptr, where);
-  Arrays leaves;
-  detail::flatten_into(t, leaves, "tree_leaves");
-  return leaves;
+  return detail::in_function("tree_leaves", where, [&] {
+    Arrays leaves;
+    detail::flatten_into(t, leaves, "tree_leaves");
+    return leaves;
+  });
 }
 
 /// The Arrays and the structure of `t`.
 template <class T>
 std::pair<Arrays, TreeDef> tree_flatten(const T& t,
                                         SourceLocation where = SourceLocation::current()) {
-  const detail::TransformSite site(nullptr, where);
-  Arrays leaves;
-  detail::flatten_into(t, leaves);
-  return {std::move(leaves), tree_structure(t)};
+  return detail::in_function("tree_flatten", where, [&]() -> std::pair<Arrays, TreeDef> {
+    Arrays leaves;
+    detail::flatten_into(t, leaves);
+    return {std::move(leaves), tree_structure(t)};
+  });
 }
 
 /// A tree like `prototype` (sizes, static values) with these leaves.
@@ -136,31 +139,33 @@ template <class T>
   requires(!std::is_same_v<T, TreeDef>)
 T tree_unflatten(const T& prototype, std::span<const Array> leaves,
                  SourceLocation where = SourceLocation::current()) {
-  const detail::TransformSite site(nullptr, where);
-  T result = prototype;
-  detail::CountVisitor count;
-  detail::walk_tree(prototype, count);
-  if (count.leaves != leaves.size())
-    detail::wrong_leaf_count("tree_unflatten", tree_structure(prototype), leaves.size());
-  detail::AssignVisitor visitor(leaves.data());
-  detail::walk_tree(result, visitor);
-  return result;
+  return detail::in_function("tree_unflatten", where, [&] {
+    T result = prototype;
+    detail::CountVisitor count;
+    detail::walk_tree(prototype, count);
+    if (count.leaves != leaves.size())
+      detail::wrong_leaf_count("tree_unflatten", tree_structure(prototype), leaves.size());
+    detail::AssignVisitor visitor(leaves.data());
+    detail::walk_tree(result, visitor);
+    return result;
+  });
 }
 
 /// The T that a structure describes, with these leaves. A TypeError when it describes no T.
 template <class T>
 T tree_unflatten(const TreeDef& structure, std::span<const Array> leaves,
                  SourceLocation where = SourceLocation::current()) {
-  const detail::TransformSite site(nullptr, where);
-  static_assert(std::is_default_constructible_v<T>,
-                "tree_unflatten from a TreeDef needs a default-constructible type: give a "
-                "prototype instead");
-  if (structure.num_leaves() != leaves.size())
-    detail::wrong_leaf_count("tree_unflatten", structure, leaves.size());
-  T result{};
-  const Array* next = leaves.data();
-  detail::TreeRestorer{structure, next}.restore(result, structure);
-  return result;
+  return detail::in_function("tree_unflatten", where, [&] {
+    static_assert(std::is_default_constructible_v<T>,
+                  "tree_unflatten from a TreeDef needs a default-constructible type: give a "
+                  "prototype instead");
+    if (structure.num_leaves() != leaves.size())
+      detail::wrong_leaf_count("tree_unflatten", structure, leaves.size());
+    T result{};
+    const Array* next = leaves.data();
+    detail::TreeRestorer{structure, next}.restore(result, structure);
+    return result;
+  });
 }
 
 /// Applies f(leaf, leaf of each of `rest`...) to all leaves; the result has the type of `t`, its
@@ -170,29 +175,34 @@ inline constexpr detail::Located<detail::TreeMap> tree_map{};
 /// tree_map with f(path, leaf); the path is a KeyPath, which converts to std::string.
 template <class F, class T>
 T tree_map_with_path(F&& f, const T& t) {
-  T result = t;
-  detail::PathVisitor<F> visitor(f);
-  detail::walk_tree(result, visitor);
-  return result;
+  return detail::naming_lack_of_memory("tree_map_with_path", [&] {
+    T result = t;
+    detail::PathVisitor<F> visitor(f);
+    detail::walk_tree(result, visitor);
+    return result;
+  });
 }
 
 /// f(... f(f(init, leaf 0), leaf 1) ..., last leaf).
 template <class F, class T, class Init>
 Init tree_reduce(F&& f, const T& t, Init init, SourceLocation where = SourceLocation::current()) {
-  const detail::TransformSite site(nullptr, where);
-  for (const Array& leaf : tree_leaves(t, where)) init = f(std::move(init), leaf);
-  return init;
+  return detail::in_function("tree_reduce", where, [&] {
+    for (const Array& leaf : tree_leaves(t, where)) init = f(std::move(init), leaf);
+    return Init(std::move(init));
+  });
 }
 
 /// The same, starting with the first leaf. A ValueError when there is none.
 template <class F, class T>
 Array tree_reduce(F&& f, const T& t, SourceLocation where = SourceLocation::current()) {
-  const detail::TransformSite site(nullptr, where);
-  const Arrays leaves = tree_leaves(t, where);
-  if (leaves.empty()) throw ValueError("tree_reduce: a tree without leaves needs an initial value");
-  Array result = leaves[0];
-  for (std::size_t i = 1; i < leaves.size(); ++i) result = f(std::as_const(result), leaves[i]);
-  return result;
+  return detail::in_function("tree_reduce", where, [&] {
+    const Arrays leaves = tree_leaves(t, where);
+    if (leaves.empty())
+      throw ValueError("tree_reduce: a tree without leaves needs an initial value");
+    Array result = leaves[0];
+    for (std::size_t i = 1; i < leaves.size(); ++i) result = f(std::as_const(result), leaves[i]);
+    return result;
+  });
 }
 
 /// Whether both trees have one structure and all leaves the same dtype, shape and elements.
@@ -213,8 +223,9 @@ bool tree_equal(const A& a, const B& b, SourceLocation where = SourceLocation::c
 /// because its leaf type changes. A TypeError when the inner structures differ.
 template <class Outer>
 auto tree_transpose(const Outer& t, SourceLocation where = SourceLocation::current()) {
-  const detail::TransformSite site(nullptr, where);
-  return detail::transpose_tree(t);  // in detail/tree_transpose.hpp, included below
+  return detail::in_function("tree_transpose", where, [&] {
+    return detail::transpose_tree(t);  // in detail/tree_transpose.hpp, included below
+  });
 }
 
 /// The same for flat leaves, as in jax.tree.transpose: from outer-major to inner-major order.

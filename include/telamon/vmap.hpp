@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "telamon/detail/call.hpp"
-#include "telamon/detail/transform_site.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/none.hpp"
 
 namespace telamon {
@@ -70,19 +70,20 @@ class Vmapped {
 
   template <class... X>
   auto operator()(const X&... x) const {
-    const TransformSite site("vmap", where_);
-    const auto args = bind_args<F>(x...);
-    Arrays leaves;
-    flatten_into(args, leaves, "vmap");
-    TreeCall call(*f_, args);
-    const VmapSpec spec{expand_axes(options_.in_axes, tree_structure(args), "in_axes"),
-                        [&](std::size_t) {
-                          return expand_axes(options_.out_axes, tree_structure(call.prototype()),
-                                             "out_axes");
-                        },
-                        options_.axis_size, options_.axis_name};
-    const Arrays outs = vmap_arrays(call.flat(), leaves, spec, leaf_names(args), "vmap");
-    return call.result(outs);
+    return in_transform("vmap", where_, [&] {
+      const auto args = bind_args<F>(x...);
+      Arrays leaves;
+      flatten_into(args, leaves, "vmap");
+      TreeCall call(*f_, args);
+      const VmapSpec spec{expand_axes(options_.in_axes, tree_structure(args), "in_axes"),
+                          [&](std::size_t) {
+                            return expand_axes(options_.out_axes, tree_structure(call.prototype()),
+                                               "out_axes");
+                          },
+                          options_.axis_size, options_.axis_name};
+      const Arrays outs = vmap_arrays(call.flat(), leaves, spec, leaf_names(args), "vmap");
+      return call.result(outs);
+    });
   }
 
  private:

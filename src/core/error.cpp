@@ -4,6 +4,7 @@
 #include "core/size_errors.hpp"
 #include "core/trace.hpp"
 #include "telamon/detail/function.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -24,12 +25,16 @@ Error::Error(const std::string& message)
     : std::runtime_error(full_text(message)), message_(message), where_(detail::error_site()) {}
 
 // When the library is loaded. Leaked: arrays are made until the very end of the process.
-static const auto* const spare_out_of_memory =
-    new std::exception_ptr(std::make_exception_ptr(OutOfMemoryError("out of memory")));
+static const auto* const spare_out_of_memory = new std::exception_ptr(
+    std::make_exception_ptr(detail::UnnamedOutOfMemoryError("out of memory")));
 
 namespace detail {
 
 void throw_spare_out_of_memory() { std::rethrow_exception(*spare_out_of_memory); }
+
+void name_lack_of_memory(const char* what) {
+  rethrow_lack_of_memory([&] { return std::string(what); });
+}
 
 void null_function_error() {
   throw ValueError(

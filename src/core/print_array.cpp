@@ -17,6 +17,7 @@
 #include "core/concrete.hpp"
 #include "core/element.hpp"
 #include "core/trace.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -397,22 +398,24 @@ class Layout {
 
 std::string Array::to_string(SourceLocation where) const {
   const detail::CallSite site(where);
-  if (!has_value()) return "Array()";
-  if (is_tracer()) {
-    // Under grad and jvp of concrete arrays there is a value to show, elsewhere only its type.
-    const std::optional<Array> value = detail::known_value(*this);
-    if (!value) return "Traced<" + aval().to_long_string() + ">";
-    return "Traced<ConcreteArray(" + value->to_string() +
-           ", dtype=" + std::string(long_name(dtype())) + (weak_type() ? ", weak_type=True" : "") +
-           ")>";
-  }
-  const Array dense = detail::contiguous(*this);
-  if (dense.ndim() == 0) {
-    return detail::scalar_text(detail::load_element(detail::data_of<std::byte>(dense), dtype()),
-                               dtype());
-  }
-  if (dense.size() == 0) return "[]";
-  return detail::Layout(dense).text();
+  return detail::naming_lack_of_memory("printing an array", [&]() -> std::string {
+    if (!has_value()) return "Array()";
+    if (is_tracer()) {
+      // Under grad and jvp of concrete arrays there is a value to show, elsewhere only its type.
+      const std::optional<Array> value = detail::known_value(*this);
+      if (!value) return "Traced<" + aval().to_long_string() + ">";
+      return "Traced<ConcreteArray(" + value->to_string() +
+             ", dtype=" + std::string(long_name(dtype())) +
+             (weak_type() ? ", weak_type=True" : "") + ")>";
+    }
+    const Array dense = detail::contiguous(*this);
+    if (dense.ndim() == 0) {
+      return detail::scalar_text(detail::load_element(detail::data_of<std::byte>(dense), dtype()),
+                                 dtype());
+    }
+    if (dense.size() == 0) return "[]";
+    return detail::Layout(dense).text();
+  });
 }
 
 std::ostream& operator<<(std::ostream& os, const Array& x) { return os << x.to_string({}); }

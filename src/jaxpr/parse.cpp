@@ -12,6 +12,7 @@
 #include "jaxpr/lexer.hpp"
 #include "jaxpr/literal.hpp"
 #include "jaxpr/print.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/detail/text.hpp"
 #include "telamon/primitive.hpp"
 
@@ -329,12 +330,16 @@ const char* kept(const std::string& path) {
 }  // namespace
 
 Jaxpr parse_jaxpr_of_file(std::string_view text, const std::string& path) {
-  return Parser(text, "'" + path + "'", kept(path)).parse();
+  return naming_lack_of_memory("parse_jaxpr",
+                               [&] { return Parser(text, "'" + path + "'", kept(path)).parse(); });
 }
 
 }  // namespace detail
 
-Jaxpr parse_jaxpr(std::string_view text) { return detail::Parser(text, "jaxpr text").parse(); }
+Jaxpr parse_jaxpr(std::string_view text) {
+  return detail::naming_lack_of_memory("parse_jaxpr",
+                                       [&] { return detail::Parser(text, "jaxpr text").parse(); });
+}
 
 }  // namespace v1
 }  // namespace telamon

@@ -15,6 +15,7 @@
 #include <ostream>
 
 #include "jaxpr/literal.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/detail/text.hpp"
 #include "telamon/primitive.hpp"
 
@@ -174,22 +175,24 @@ std::string eqn_text(const Jaxpr& jaxpr, const Eqn& eqn) {
 }  // namespace detail
 
 std::string Jaxpr::to_string() const {
-  std::string out = "{ lambda ";
-  for (Var v = 0; v < num_inputs(); ++v) {
-    if (v > 0) out += ", ";
-    out += detail::binder_text(*this, v);
-  }
-  out += " .\n  let ";
-  for (std::size_t i = 0; i < eqns().size(); ++i) {
-    if (i > 0) out += "\n      ";
-    out += detail::indent(detail::eqn_text(*this, eqns()[i]), 6);
-  }
-  out += "\n  in ( ";
-  for (std::size_t i = 0; i < outs().size(); ++i) {
-    if (i > 0) out += ", ";
-    out += detail::atom_text(outs()[i]);
-  }
-  return out + " ) }";
+  return detail::naming_lack_of_memory("printing a jaxpr", [&] {
+    std::string out = "{ lambda ";
+    for (Var v = 0; v < num_inputs(); ++v) {
+      if (v > 0) out += ", ";
+      out += detail::binder_text(*this, v);
+    }
+    out += " .\n  let ";
+    for (std::size_t i = 0; i < eqns().size(); ++i) {
+      if (i > 0) out += "\n      ";
+      out += detail::indent(detail::eqn_text(*this, eqns()[i]), 6);
+    }
+    out += "\n  in ( ";
+    for (std::size_t i = 0; i < outs().size(); ++i) {
+      if (i > 0) out += ", ";
+      out += detail::atom_text(outs()[i]);
+    }
+    return out + " ) }";
+  });
 }
 
 std::ostream& operator<<(std::ostream& os, const Jaxpr& jaxpr) { return os << jaxpr.to_string(); }

@@ -5,6 +5,7 @@
 #include "core/trace.hpp"
 #include "jaxpr/print.hpp"
 #include "jaxpr/typecheck.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/primitive.hpp"
 
 namespace telamon {
@@ -154,10 +155,12 @@ void check_binding(const Jaxpr& jaxpr) {
 std::string JaxprType::to_string() const { return aval_list(in) + " -> " + aval_list(out); }
 
 JaxprType typecheck_jaxpr(const Jaxpr& jaxpr) {
-  detail::check_binding(jaxpr);
-  for_each_eqn(jaxpr, [&](const Eqn& eqn) { check_eqn(jaxpr, eqn); });
-  const std::span<const Aval> in = jaxpr.in_avals();
-  return {{in.begin(), in.end()}, jaxpr.out_avals()};
+  return detail::naming_lack_of_memory("typecheck_jaxpr", [&]() -> JaxprType {
+    detail::check_binding(jaxpr);
+    for_each_eqn(jaxpr, [&](const Eqn& eqn) { check_eqn(jaxpr, eqn); });
+    const std::span<const Aval> in = jaxpr.in_avals();
+    return {{in.begin(), in.end()}, jaxpr.out_avals()};
+  });
 }
 
 }  // namespace v1

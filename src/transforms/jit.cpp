@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
-#include <typeinfo>
 #include <unordered_map>
 
 #include "core/concrete.hpp"
@@ -596,11 +595,6 @@ void JitCache::explain_miss(std::span<const Array> args, const KeyBuilder& key,
   }
   write_log(Subsystem::jit, text);
   misses_->explained.emplace_back(now, std::move(statics));
-}
-
-void JitCache::out_of_memory(const std::bad_alloc& e) const {
-  if (typeid(e) != typeid(std::bad_alloc)) throw;
-  throw_out_of_memory([this] { return call_text(options_) + ": out of memory"; });
 }
 
 void JitCache::check_compiled_for(const Entry& entry, std::span<const Array> args,

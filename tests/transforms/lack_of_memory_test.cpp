@@ -1,0 +1,178 @@
+// Whatever allocation of the library fails, what users see is an OutOfMemoryError, with a name wherever
+// there is memory for one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <new>
+#include <string>
+
+#include "core/sanitizers.hpp"
+#include "telamon/telamon.hpp"
+
+#if !defined(TELAMON_ASAN) && !defined(TELAMON_TSAN)  // which have operators of their own
+
+namespace {
+// Allocations of this thread until one fails, and all after it for so many; -1: none does.
+thread_local long until_failure = -1, failures = 0;
+
+void* allocated(std::size_t size) {
+  if (until_failure >= 0 && until_failure-- <= 0) {
+    until_failure = --failures > 0 ? 0 : -1;
+    throw std::bad_alloc();
+  }
+  if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
+  throw std::bad_alloc();
+}
+}  // namespace
+
+void* operator new(std::size_t size) { return allocated(size); }
+void* operator new[](std::size_t size) { return allocated(size); }
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+
+namespace telamon {
+namespace {
+
+struct Model {
+  std::vector<Array> weights;
+  Array bias;
+};
+Array loss(const Model& m, const Array& x) {
+  Array y = x;
+  for (const Array& w : m.weights) y = tanh(matmul(w, y) + m.bias);
+  return sum(y * y);
+}
+
+/// How f fails when allocation number `first` of it does, and some after it; empty where it does not.
+std::string failure(const std::function<void()>& f, long first, long count) {
+  std::string text;
+  until_failure = first;
+  failures = count;
+  try {
+    f();
+  } catch (const OutOfMemoryError& e) {
+    until_failure = -1;
+    text = e.message();
+  } catch (const std::bad_alloc&) {
+    until_failure = -1;
+    text = "a bare std::bad_alloc";
+  } catch (const std::exception& e) {
+    until_failure = -1;
+    text = std::string("another error: ") + e.what();
+  }
+  const bool all_made = until_failure >= 0;
+  until_failure = -1;
+  return all_made ? "" : text.empty() ? "survived" : text;
+}
+
+bool starts_with_name(const std::string& text) {
+  const auto at = text.find(": out of memory");
+  return at != std::string::npos && at > 0;
+}
+
+/// Every allocation of f fails in turn, in a process of its own; its answer is the number of errors that
+/// are not as they should be.
+int wrong_failures(const char* name, const std::function<void()>& f) {
+  f();  // what is made once is made
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(100);
+    int wrong = 0, all = 0;
+    // Where the text of the error finds no memory either there is no name.
+    for (const long count : {1, 4}) {
+      for (long first = 0; wrong < 20; ++first) {
+        const std::string text = failure(f, first, count);
+        if (text.empty()) break;
+        ++all;
+        if (text == "survived" || starts_with_name(text) || (count > 1 && text == "out of memory"))
+          continue;
+        ++wrong;
+        std::fprintf(stderr, "%s, allocation %ld: %s\n", name, first, text.c_str());
+      }
+    }
+    _exit(all > 0 ? wrong : 100);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+TEST(LackOfMemory, IsNamedByWhatRanOutOfIt) {
+  const Model model{{ones({3, 3}), ones({3, 3})}, ones({3})};
+  const Array x = ones({3});
+  const Model large{std::vector<Array>(40, ones({3, 3})), ones({3})};
+  const JitOptions interpreted{.backend = "interpret"};
+  const auto jitted = jit([](Model m, Array y) { return std::pair{loss(m, y), m}; }, interpreted);
+  const auto compiled = jitted.lower(large, x).compile();
+  const auto square = [](const Array& y) { return sum(y * y * y); };
+  const ClosedJaxpr program = make_jaxpr(grad(loss))(model, x);
+  const std::string text = program.to_string();
+  const std::map<const char*, std::function<void()>> calls = {
+      {"make_jaxpr", [&] { make_jaxpr(loss)(model, x); }},
+      {"eval_shape", [&] { eval_shape(loss, model, x); }},
+      {"grad", [&] { grad(loss)(model, x); }},
+      {"jvp", [&] { jvp(square, std::tuple{x}, std::tuple{x}); }},
+      {"vjp", [&] { vjp(square, x).second(Array(1.0f)); }},
+      {"linearize", [&] { linearize(square, x).second(x); }},
+      {"vmap", [&] { vmap(square)(ones({4, 3})); }},
+      {"hessian", [&] { hessian(square)(x); }},
+      {"jacrev", [&] { jacrev(square)(x); }},
+      {"checkify", [&] { checkify(square, all_checks)(x); }},
+      {"checkpoint", [&] { grad(checkpoint(square))(x); }},
+      {"saved_residuals", [&] { saved_residuals(square, x); }},
+      {"scan",
+       [&] {
+         const auto step = [](const Array& c, const Array& r) { return std::pair{c + r, c}; };
+         scan(step, Array(0.0f), x);
+       }},
+      {"while_loop",
+       [&] {
+         while_loop([](const Array& c) { return c < 3.0; }, [](const Array& c) { return c + 1.0; },
+                    Array(0.0f));
+       }},
+      {"fori_loop",
+       [&] { fori_loop(0, 3, [](const Array& i, const Array& c) { return c + i; }, 0); }},
+      {"cond",
+       [&] {
+         cond(true, [](const Array& y) { return sin(y); }, [](const Array& y) { return y; }, x);
+       }},
+      {"associative_scan",
+       [&] { associative_scan([](const Array& a, const Array& b) { return a + b; }, x); }},
+      {"tree_map", [&] { tree_map([](const Array& y) { return y * 2.0; }, model); }},
+      {"tree_leaves", [&] { tree_leaves(model); }},
+      {"tree_flatten", [&] { tree_flatten(model); }},
+      {"printing a jaxpr", [&] { (void)program.to_string(); }},
+      {"parse_jaxpr", [&] { parse_jaxpr(text); }},
+      {"typecheck_jaxpr", [&] { typecheck_jaxpr(program.jaxpr); }},
+      {"printing an array", [&] { (void)ones({20, 20}).to_string(); }},
+      {"jit, made", [&] { (void)jit(loss, interpreted); }},
+      {"jit, traced", [&] { jit([&model](Array y) { return loss(model, y); }, interpreted)(x); }},
+      {"jit, called", [&] { jitted(large, x); }},
+      {"jit, lowered", [&] { (void)jitted.lower(model, x).compile(); }},
+      {"jit, compiled", [&] { compiled(large, x); }},
+  };
+  for (const auto& [name, f] : calls) EXPECT_EQ(wrong_failures(name, f), 0) << name;
+}
+
+TEST(LackOfMemory, OfWhatAUserHasDerivedGoesOnAsItIs) {
+  struct PoolIsEmpty : std::bad_alloc {};
+  const auto derived = [](const Array&) -> Array { throw PoolIsEmpty(); };
+  EXPECT_THROW(make_jaxpr(derived)(1.0), PoolIsEmpty);
+  EXPECT_THROW(grad(derived)(1.0), PoolIsEmpty);
+  EXPECT_THROW(tree_map(derived, ones({3})), PoolIsEmpty);
+  const auto bare = [](const Array&) -> Array { throw std::bad_alloc(); };
+  EXPECT_THROW(make_jaxpr(bare)(1.0), OutOfMemoryError);
+}
+
+}  // namespace
+}  // namespace telamon
+
+#endif
