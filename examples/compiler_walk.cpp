@@ -24,12 +24,14 @@ auto lower() {
   return tl::jit(classify, {.name = "classify"}).lower(layer, tl::zeros({64, 16}));
 }
 
-// What other passes are for.
+// What other passes are for. Operands that are computed have lines of their own: which of two in an expression
+// comes first is up to the C++ compiler.
 Array decays(const Array& rates) {
   return tl::transpose(tl::exp(tl::broadcast_to(rates, {40, 8})));
 }
 Array squared_distances(const Array& points) {
-  const Array between = points(tl::slice(), tl::newaxis) - points(tl::newaxis);
+  const Array others = points(tl::newaxis);
+  const Array between = points(tl::slice(), tl::newaxis) - others;
   return tl::sum(between * between, 2);
 }
 Array growth(const Array& rate, const Array& start) {
@@ -37,7 +39,10 @@ Array growth(const Array& rate, const Array& start) {
   return tl::fori_loop(0, 10, step, start);
 }
 Array logistic_map(const Array& r, const Array& start) {
-  const auto step = [&](const Array& x) { return std::pair{r * x * (1 - x), tl::none}; };
+  const auto step = [&](const Array& x) {
+    const Array room = 1 - x;
+    return std::pair{r * x * room, tl::none};
+  };
   return tl::scan(step, start, tl::none, {.length = 100'000}).first;
 }
 Array histogram(const Array& x) {
