@@ -356,6 +356,9 @@ class Arena {
     if (kernel == nullptr) return -1;
     // What goes around the caches had better not be there.
     if (kernel->linear && value(v).bytes() >= kStreamingOne) return -1;
+    // Where it can be written over an argument, the result takes over that one's memory when it is donated.
+    const auto is_argument = [&](int u) { return u < plan_.num_inputs && fits(v, u); };
+    if (std::any_of(kernel->in_place.begin(), kernel->in_place.end(), is_argument)) return -1;
     for (const int u : kernel->in_place) {
       const Value& operand = value(u);
       if (operand.location.kind == Location::Kind::none && operand.slot < 0 &&
@@ -412,19 +415,26 @@ class Arena {
     return -1;
   }
 
-  // Donated arguments become results where the argument is dead by the time the result is written.
+  // Donated arguments become results where the argument is dead by the time that anything is written to the
+  // result's memory: the result, or what lies there before it.
   void find_reusable() {
-    plan_.reusable.assign(static_cast<std::size_t>(plan_.num_outputs), {});
+    std::vector<std::vector<int>> there(static_cast<std::size_t>(plan_.num_outputs));
+    for (std::size_t v = 0; v < plan_.values.size(); ++v) {
+      const Location at = plan_.values[v].location;
+      if (at.kind == Location::Kind::result && range(v).first >= 0)
+        there[static_cast<std::size_t>(at.index)].push_back(static_cast<int>(v));
+    }
     std::vector<std::int64_t> argument_bytes;  // computed once: there may be a thousand of both
     for (int a = 0; a < plan_.num_inputs; ++a) argument_bytes.push_back(value(a).bytes());
-    for (std::size_t r = 0; r < plan_.values.size(); ++r) {
-      const Value& result = plan_.values[r];
-      if (result.location.kind != Location::Kind::result || range(r).first < 0) continue;
-      const std::int64_t bytes = result.bytes();
-      for (int a = 0; a < plan_.num_inputs && bytes > 0; ++a) {
-        if (argument_bytes[static_cast<std::size_t>(a)] != bytes) continue;
-        const bool dead = range(a).last < range(r).first || over(static_cast<int>(r), a);
-        if (dead) plan_.reusable[static_cast<std::size_t>(result.location.index)].push_back(a);
+    for (const std::vector<int>& values : there) {
+      std::vector<int>& reusable = plan_.reusable.emplace_back();
+      if (values.empty() || value(values[0]).bytes() == 0) continue;
+      for (int a = 0; a < plan_.num_inputs; ++a) {
+        const bool gives_way = std::all_of(values.begin(), values.end(), [&](int v) {
+          return argument_bytes[static_cast<std::size_t>(a)] == value(v).bytes() &&
+                 (range(a).last < range(v).first || over(v, a));
+        });
+        if (gives_way) reusable.push_back(a);
       }
     }
   }

@@ -57,50 +57,6 @@ TEST(Arena, HoldsNothingThatAResultIsWrittenOver) {
       fresh(), -1, 4);
 }
 
-TEST(Donation, GivesTheArgumentsMemoryToAResult) {
-  const Program f = [](std::span<const Array> x) { return Arrays{lax::add(x[0], x[1])}; };
-  const Arrays kept = {uniform({100}, DType::f32), uniform({100}, DType::f32, -2, 2, 2)};
-  const auto executable = compile(stage(f, kept));
-  const Array donated =
-      lax::convert_element_type(uniform({100}, DType::f64), DType::f32);  // a fresh buffer
-  const Array want = lax::add(donated, kept[1]);
-  const Arrays got = execute(executable, {donated, kept[1]}, {true, false});
-  expect_equal(got[0], want, 0, "sum in place");
-  EXPECT_THROW(donated.to_vector<float>(), DonatedBufferError);  // its memory is the result's now
-}
-
-TEST(Donation, OfWhatAnotherResultReadsWaitsForThat) {
-  const auto step = [](std::span<const Array> x) { return lax::sub(x[0], lax::mul(x[1], x[1])); };
-  const auto loss = [](std::span<const Array> x) {
-    return lax::reduce_sum(lax::mul(x[0], x[1]), {0});
-  };
-  const Program programs[] = {[&](std::span<const Array> x) { return Arrays{step(x), loss(x)}; },
-                              [&](std::span<const Array> x) { return Arrays{loss(x), step(x)}; }};
-  for (const Program& f : programs) {
-    const Array g = uniform({1000}, DType::f32);
-    const auto fresh = [] {
-      return lax::convert_element_type(uniform({1000}, DType::f64, -2, 2, 2), DType::f32);
-    };
-    const auto executable = compile(stage(f, {fresh(), g}));
-    const Arrays want = execute(executable, {fresh(), g});
-    const Array w = fresh();
-    const Arrays got = execute(executable, {w, g}, {true, false});
-    for (std::size_t i = 0; i < want.size(); ++i) expect_equal(got[i], want[i], 0, "donated");
-    EXPECT_THROW(w.to_vector<float>(), DonatedBufferError);
-  }
-}
-
-TEST(Donation, IsNotUsedWhereTheArgumentIsStillRead) {
-  // The reversal reads the argument at other places than it writes.
-  const Program f = [](std::span<const Array> x) {
-    return Arrays{lax::add(x[0], lax::rev(x[0], {0}))};
-  };
-  const Array x = uniform({100}, DType::f32);
-  const auto executable = compile(stage(f, {x}));
-  const Array want = f(Arrays{x})[0];
-  expect_equal(execute(executable, {x}, {true})[0], want, 0, "reversal");
-}
-
 // ---- regions -------------------------------------------------------------------------------------
 struct ByHand {
   std::unique_ptr<Plan> plan = std::make_unique<Plan>();

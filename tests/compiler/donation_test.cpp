@@ -1,0 +1,164 @@
+// Donated arguments: results take over their memory, and are what they are without.
+#include <random>
+
+#include "support.hpp"
+#include "telamon/grad.hpp"
+#include "telamon/indexing.hpp"
+#include "telamon/numpy.hpp"
+
+namespace telamon::testing {
+namespace {
+
+TEST(Donation, GivesTheArgumentsMemoryToAResult) {
+  const Program f = [](std::span<const Array> x) { return Arrays{lax::add(x[0], x[1])}; };
+  const Arrays kept = {uniform({100}, DType::f32), uniform({100}, DType::f32, -2, 2, 2)};
+  const auto executable = compile(stage(f, kept));
+  const Array donated =
+      lax::convert_element_type(uniform({100}, DType::f64), DType::f32);  // a fresh buffer
+  const Array want = lax::add(donated, kept[1]);
+  const Arrays got = execute(executable, {donated, kept[1]}, {true, false});
+  expect_equal(got[0], want, 0, "sum in place");
+  EXPECT_THROW(donated.to_vector<float>(), DonatedBufferError);  // its memory is the result's now
+}
+
+TEST(Donation, OfWhatAnotherResultReadsWaitsForThat) {
+  const auto step = [](std::span<const Array> x) { return lax::sub(x[0], lax::mul(x[1], x[1])); };
+  const auto loss = [](std::span<const Array> x) {
+    return lax::reduce_sum(lax::mul(x[0], x[1]), {0});
+  };
+  const Program programs[] = {[&](std::span<const Array> x) { return Arrays{step(x), loss(x)}; },
+                              [&](std::span<const Array> x) { return Arrays{loss(x), step(x)}; }};
+  for (const Program& f : programs) {
+    const Array g = uniform({1000}, DType::f32);
+    const auto fresh = [] {
+      return lax::convert_element_type(uniform({1000}, DType::f64, -2, 2, 2), DType::f32);
+    };
+    const auto executable = compile(stage(f, {fresh(), g}));
+    const Arrays want = execute(executable, {fresh(), g});
+    const Array w = fresh();
+    const Arrays got = execute(executable, {w, g}, {true, false});
+    for (std::size_t i = 0; i < want.size(); ++i) expect_equal(got[i], want[i], 0, "donated");
+    EXPECT_THROW(w.to_vector<float>(), DonatedBufferError);
+  }
+}
+
+TEST(Donation, IsNotUsedWhereTheArgumentIsStillRead) {
+  // The reversal reads the argument at other places than it writes.
+  const Program f = [](std::span<const Array> x) {
+    return Arrays{lax::add(x[0], lax::rev(x[0], {0}))};
+  };
+  const Array x = uniform({100}, DType::f32);
+  const auto executable = compile(stage(f, {x}));
+  const Array want = f(Arrays{x})[0];
+  expect_equal(execute(executable, {x}, {true})[0], want, 0, "reversal");
+}
+
+// The intermediate sum may be written over b, but lies where sort(a) lay while b was still to be read.
+TEST(Donation, WaitsForAllThatLiesInTheResultsMemory) {
+  const Program f = [](std::span<const Array> x) {
+    const Array s = lax::sort(x[0], 1) + x[1];
+    return Arrays{lax::sort(s, 1) * s};
+  };
+  const auto fresh = [] {
+    return Arrays{uniform({2, 4}, DType::f32), uniform({2, 4}, DType::f32, -2, 2, 2)};
+  };
+  const Compiled e = check(f, fresh());
+  expect_equal(execute(e, fresh(), {false, true})[0], execute(e, fresh())[0], 0, "donated");
+}
+
+// As in a training step: gradients are not put where the weights will be.
+TEST(Donation, OfWeightsComesBeforeThePlacesOfGradients) {
+  const auto w = [](unsigned seed) { return uniform({16, 16}, DType::f32, -1, 1, seed); };
+  const auto loss = [](const Array& v, const Array& u, const Array& x) {
+    return sum(square(matmul(tanh(matmul(x, v)), u)));
+  };
+  const Program step = [&](std::span<const Array> x) {
+    const auto [dv, du] = grad<0, 1>(loss)(x[0], x[1], x[2]);
+    return Arrays{x[0] - 0.1f * dv, x[1] - 0.1f * du};
+  };
+  const auto fresh = [&] { return Arrays{w(1), w(2), w(3)}; };
+  const Compiled e = check(step, fresh(), -1, 1e4);
+  const Arrays want = execute(e, fresh()), given = fresh(), got = execute(e, given, {true, true});
+  for (std::size_t i = 0; i < 2; ++i) {
+    expect_equal(got[i], want[i], 0, "weights");
+    EXPECT_THROW(given[i].to_vector<float>(), DonatedBufferError) << i;
+  }
+}
+
+// Chains over square matrices, of what reads its operands where it writes and of what does not.
+class RandomChains {
+ public:
+  RandomChains(unsigned seed, std::int64_t n) : seed_(seed), n_(n) {}
+
+  Arrays inputs() const {
+    Arrays out;
+    for (unsigned i = 0; i < 3; ++i)
+      out.push_back(uniform({n_, n_}, DType::f32, -1, 1, 3 * seed_ + i));
+    return out;
+  }
+  /// The same steps each time.
+  Arrays operator()(std::span<const Array> in) {
+    random_.seed(seed_);
+    Arrays values(in.begin(), in.end());
+    for (std::size_t i = 3 + below(6); i > 0; --i) values.push_back(step(values));
+    const auto results = static_cast<std::ptrdiff_t>(1 + below(2));
+    return {values.end() - results, values.end()};
+  }
+
+ private:
+  std::size_t below(std::size_t n) { return random_() % n; }
+  Array step(const Arrays& values) {
+    const Array x = values[values.size() - 1 - below(3)];
+    const Array y = values[below(values.size())];
+    const Array place(static_cast<std::int32_t>(n_ / 2));
+    switch (below(12)) {
+      case 0: return x + y;
+      case 1: return x - y;
+      case 2: return x * y;
+      case 3: return tanh(x);
+      case 4: return matmul(x, y);
+      case 5: return lax::sort(x, 1);
+      case 6: return cumsum(x, 1);
+      case 7: return x.at(place).set(y(place));
+      case 8: return x.at(place).add(1.0f);
+      case 9: return lax::rev(x, {0}) + y;
+      case 10: return transpose(x) * y;
+      default: return x - max(x, {.axes = {1}, .keepdims = true});
+    }
+  }
+
+  unsigned seed_;
+  std::int64_t n_;
+  std::mt19937 random_;
+};
+
+bool was_taken(const Array& x) {
+  try {
+    (void)x.to_vector<float>();
+    return false;
+  } catch (const DonatedBufferError&) { return true; }
+}
+
+TEST(Donation, OfAnyArgumentsOfRandomChainsChangesNothing) {
+  int taken_over = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    RandomChains chains(seed, seed % 2 == 0 ? 5 : 40);
+    const Compiled e =
+        compile(stage([&](std::span<const Array> x) { return chains(x); }, chains.inputs()));
+    const Arrays want = execute(e, chains.inputs());
+    for (const std::vector<bool>& donated : {std::vector{true, false, false},
+                                             {false, true, false},
+                                             {false, false, true},
+                                             {true, true, true}}) {
+      const Arrays given = chains.inputs(), got = execute(e, given, donated);
+      for (std::size_t i = 0; i < want.size(); ++i)
+        expect_equal(got[i], want[i], 0, "seed " + std::to_string(seed) + "\n" + e->text("plan"));
+      for (const Array& x : given) taken_over += was_taken(x) ? 1 : 0;
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_GT(taken_over, 200);
+}
+
+}  // namespace
+}  // namespace telamon::testing
