@@ -116,9 +116,9 @@ std::vector<T> samples(int count) {
   const BitsOf<T> step = std::numeric_limits<BitsOf<T>>::max() / static_cast<BitsOf<T>>(count) | 1;
   for (int i = 0; i < count; ++i) xs.push_back(std::bit_cast<T>(static_cast<BitsOf<T>>(step * i)));
   std::mt19937_64 random(7);
-  for (double range : {1.0, 10.0, 100.0, 750.0}) {
+  for (double range : {1.0, 2.0, 10.0, 100.0, 750.0}) {
     std::uniform_real_distribution<double> uniform(-range, range);
-    for (int i = 0; i < count / 8; ++i) xs.push_back(static_cast<T>(uniform(random)));
+    for (int i = 0; i < count / 2; ++i) xs.push_back(static_cast<T>(uniform(random)));
   }
   const double corners[] = {0.5,       1,          2,         88.722839,  87.336544,  103.97208,
                             709.78271, 708.39642,  745.13322, 128,        126,        150,

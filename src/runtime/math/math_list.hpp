@@ -26,7 +26,7 @@
   LIB1(erfc, 4, 4)     \
   OWN1(exp, 1.5, 1.5)  \
   OWN1(exp2, 1.5, 1.5) \
-  OWN1(expm1, 2.5, 2.5) \
+  OWN1(expm1, 2.5, 3) \
   OWN1(log, 2, 2)      \
   OWN1(log1p, 2.5, 2.5) \
   OWN1(logistic, 2.5, 2.5) \

@@ -201,7 +201,7 @@ TELAMON_INLINE F64 exp2_tail(F64 r) {
       1.0178057087733941e-07, 1.3215486808705563e-06, 1.5252733841556773e-05,
       0.00015403530393370734, 0.001333355814640647,   0.00961812910762848,
       0.055504108664821625,   0.24022650695910072,    0.6931471805599453};
-  return estrin(r, kP);
+  return horner(r, kP);  // in another order it is two thirds of an ULP worse
 }
 template <class V> TELAMON_INLINE V exp2(V x) {
   using R = ExpRange<V>;
