@@ -318,6 +318,15 @@ class Writing {
   bool named_ = false;  // there is a file under the temporary name
 };
 
+/// The part of the bound that a process may store before it looks through the folder.
+constexpr std::int64_t kUnseen = 16;
+
+/// What a file that is written takes of most file systems.
+std::int64_t in_blocks(std::int64_t size) {
+  constexpr std::int64_t kBlock = 4096;
+  return (size + kBlock - 1) / kBlock * kBlock;
+}
+
 void trim(const Descriptor& folder) {
   live.written = 0;
   std::vector<File> files;
@@ -332,11 +341,11 @@ void trim(const Descriptor& folder) {
     total += files.back().size;
   });
   const std::int64_t most = bound();
-  if (total <= most) return;
+  if (total <= most - most / kUnseen) return;
   std::sort(files.begin(), files.end(), [](const File& a, const File& b) {
     return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
   });
-  // Somewhat below the bound, so that the next store need not look through the folder again.
+  // Somewhat below that, so that the next store need not look through the folder again.
   for (const File& file : files) {
     if (total <= most - most / 8) break;
     remove(folder, file.name);
@@ -417,7 +426,7 @@ void store(const Key& key, std::string_view bytes) {
   log("stored " + name + ", " + detail::counted(size, "byte"));
   // Looking through the folder takes as long as a small compilation: processes that store little do it
   // now and then, by the luck of the key.
-  if ((live.written += size) > most / 16 || key[0] % 16 == 0) trim(folder);
+  if ((live.written += in_blocks(size)) > most / kUnseen || key[0] % 16 == 0) trim(folder);
 }
 
 void trim() {

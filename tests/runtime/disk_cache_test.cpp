@@ -272,6 +272,17 @@ TEST(DiskCache, CountsTheBlocksThatFilesTake) {
   EXPECT_EQ(disk_cache_contents().bytes, std::max(blocks, lengths));
 }
 
+// Programs of a few hundred bytes take a block each.
+TEST(DiskCache, StaysWithinItsBoundWhileASingleProcessStores) {
+  const CacheFolder folder;
+  setenv("TELAMON_CACHE_SIZE", "1", 1);
+  for (int i = 0; i < 400; ++i) {
+    cache::store(key(i), text(i, 300));
+    if (i % 20 == 0) { EXPECT_LE(disk_cache_contents().bytes, disk_cache_contents().bound) << i; }
+  }
+  EXPECT_LE(disk_cache_contents().bytes, disk_cache_contents().bound);
+}
+
 TEST(DiskCache, StoresNothingThatWouldFillIt) {
   const CacheFolder folder;
   setenv("TELAMON_CACHE_SIZE", "1", 1);
