@@ -9,6 +9,7 @@
 #include "compiler/native_linker.hpp"
 #include "compiler/native_loader.hpp"
 #include "core/size_errors.hpp"
+#include "runtime/allocator.hpp"
 #include "runtime/pages.hpp"
 #include "runtime/thread_pool.hpp"
 #include "telamon/error.hpp"
@@ -300,6 +301,8 @@ void CodeGen::require_memory() const {
   std::size_t instructions = impl_->module.getInstructionCount();
   for (const auto& part : impl_->parts) instructions += part->impl_->module.getInstructionCount();
   const std::size_t bytes = kAtLeast + kPerInstruction * instructions;
+  if (runtime::can_take(bytes)) return;
+  runtime::release_cached_memory();
   if (runtime::can_take(bytes)) return;
   throw detail::UnnamedOutOfMemoryError("out of memory: compiling " + std::to_string(instructions) +
                                         " instructions takes up to " + std::to_string(bytes >> 20) +

@@ -92,13 +92,6 @@ void log_growth(std::size_t bytes, const char* what) {
               [&] { return std::to_string(bytes) + " bytes from the system for " + what; });
 }
 
-void* map_chunk(std::size_t bytes) {
-  try {
-    log_growth(bytes, "small blocks");
-    return map_memory(bytes);
-  } catch (const std::bad_alloc&) { out_of_memory(bytes); }
-}
-
 /// Free blocks of one class for all threads, in the chains in which threads gave them: a chain changes
 /// hands without a look at its blocks but the first. Used under a lock.
 class Chains {
@@ -156,6 +149,7 @@ class Allocator {
   void lock();
   void unlock();
   void* cut(SizeClass c);
+  void* map_or_release(std::size_t bytes);
   void refill(FreeList& list, SizeClass c);
   void give_back_half(FreeList& list, SizeClass c) noexcept;
   void* allocate_large(SizeClass c, std::size_t bytes);
@@ -248,7 +242,10 @@ void* Allocator::cut(SizeClass c) {
       cut_ += static_cast<std::int64_t>(part);
     }
     const std::size_t bytes = cut_ < kSmallPages ? kChunk : kHugeFrom;
-    chunk_ = static_cast<char*>(map_chunk(bytes));
+    try {
+      log_growth(bytes, "small blocks");
+      chunk_ = static_cast<char*>(map_or_release(bytes));
+    } catch (const std::bad_alloc&) { out_of_memory(bytes); }
     chunk_left_ = bytes;
   }
   chunk_left_ -= c.size;
@@ -319,18 +316,25 @@ void* Allocator::allocate_large(SizeClass c, std::size_t bytes) {
   }
   try {
     log_growth(c.size, "a large block");
-    return map_memory(c.size);
+    return map_or_release(c.size);
   } catch (const std::bad_alloc&) {
-    release_cached();  // what other sizes keep may be enough
-    try {
-      return map_memory(c.size);
-    } catch (const std::bad_alloc&) {
+    {
       const std::lock_guard lock(large_mutex_);
       large_in_use_ -= size;
       --large_allocations_;
       --large_fresh_;
     }
     out_of_memory(bytes);
+  }
+}
+
+/// What the free large blocks keep may be enough. Throws std::bad_alloc.
+void* Allocator::map_or_release(std::size_t bytes) {
+  try {
+    return map_memory(bytes);
+  } catch (const std::bad_alloc&) {
+    release_cached();
+    return map_memory(bytes);
   }
 }
 

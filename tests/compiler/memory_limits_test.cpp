@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <new>
+#include <vector>
 
 #include "core/sanitizers.hpp"
 #include "telamon/telamon.hpp"
@@ -98,6 +99,33 @@ int profiled_within(std::size_t bytes) {
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/// How a process ends that has filled its memory with large arrays, forgotten them, and now needs small ones and
+/// a compilation.
+int outcome_after_large_arrays() {
+  const pid_t child = fork();
+  if (child == 0) {
+    std::fclose(stderr);
+    alarm(60);
+    const std::size_t most = address_space() + 200 * kKiB * kKiB;
+    const rlimit limit{most, most};
+    setrlimit(RLIMIT_AS, &limit);
+    try {
+      std::vector<Array> large;
+      large.reserve(1000);
+      while (true) large.push_back(ones({1 << 20}) + 1.0f);
+    } catch (const OutOfMemoryError&) {}  // NOLINT(bugprone-empty-catch)
+    try {
+      std::vector<Array> small;
+      small.reserve(100'000);
+      for (int i = 0; i < 100'000; ++i) small.push_back(ones({100}) + 1.0f);
+    } catch (const OutOfMemoryError&) { _exit(no_memory); }
+    _exit(compile_and_run(30));
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 class MemoryLimits : public testing::Test {
  protected:
   void SetUp() override {
@@ -111,6 +139,10 @@ TEST_F(MemoryLimits, EndNoProcessThatCompiles) {
   sweep(512 * kKiB, 24 * kKiB * kKiB, {30});
   ASSERT_EQ(compile_and_run(3), computed);
   sweep(1024 * kKiB, 24 * kKiB * kKiB, {30});
+}
+
+TEST_F(MemoryLimits, AreMetWithWhatIsKeptOfLargeArrays) {
+  EXPECT_EQ(outcome_after_large_arrays(), computed);
 }
 
 TEST_F(MemoryLimits, LONG_EndNoProcessThatCompilesALot) {
