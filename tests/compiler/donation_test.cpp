@@ -108,8 +108,8 @@ class RandomChains {
  private:
   std::size_t below(std::size_t n) { return random_() % n; }
   Array step(const Arrays& values) {
-    const Array x = values[values.size() - 1 - below(3)];
-    const Array y = values[below(values.size())];
+    const Array& x = values[values.size() - 1 - below(3)];
+    const Array& y = values[below(values.size())];
     const Array place(static_cast<std::int32_t>(n_ / 2));
     switch (below(12)) {
       case 0: return x + y;
