@@ -41,13 +41,15 @@ std::string_view default_backend() {
 }  // namespace
 
 const Backend& find_backend(std::string_view name) {
-  if (name.empty()) name = default_backend();
+  const bool is_default = name.empty();
+  if (is_default) name = default_backend();
   if (name == "interpret") return interpret_backend();
 #if TELAMON_HAS_COMPILER
   if (name == "llvm") return llvm_backend();
 #endif
-  throw ValueError("Unknown backend '" + std::string(name) + "': this build has interpret" +
-                   (TELAMON_HAS_COMPILER ? " and llvm" : ""));
+  throw ValueError("Unknown backend '" + std::string(name) + "'" +
+                   (is_default ? " in the environment's TELAMON_BACKEND" : "") +
+                   ": this build has interpret" + (TELAMON_HAS_COMPILER ? " and llvm" : ""));
 }
 
 }  // namespace runtime

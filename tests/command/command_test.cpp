@@ -409,7 +409,8 @@ TEST_F(Command, BisectComparesWithTheInterpreter) {
   EXPECT_EQ(telamon_command("bisect " + path("none.jaxpr")).code, 2);
   const Answer unknown = telamon_command("bisect " + text, "TELAMON_BACKEND=gpu ");
   EXPECT_EQ(unknown.code, 2);
-  EXPECT_THAT(unknown.text, HasSubstr("Unknown backend 'gpu'"));
+  EXPECT_THAT(unknown.text,
+              HasSubstr("Unknown backend 'gpu' in the environment's TELAMON_BACKEND"));
   // Which with ones for integers would tell nothing.
   const std::string branches =
       file("branches.jaxpr",
@@ -696,7 +697,7 @@ TEST_F(Command, SaysWhichEnvironmentVariablesItIgnores) {
   EXPECT_THAT(telamon_command("check " + cases, "TELAMON_DISABLE=lower ").text,
               HasSubstr("6 passed, 0 failed, 0 skipped"));
   EXPECT_THAT(telamon_command("check --modes jit " + cases, "TELAMON_BACKEND=gpu ").text,
-              HasSubstr("Unknown backend 'gpu'"));
+              HasSubstr("Unknown backend 'gpu' in the environment's TELAMON_BACKEND"));
 }
 
 // A case with any of its parts dropped or replaced is a failure of that case, not of the process.
