@@ -252,7 +252,7 @@ void read_options(int argc, char** argv) {
     } else if (word == "--only") {
       options.only = regex(next());
     } else if (word == "--threads") {
-      options.threads = number(word, next(), 1, 4096);
+      options.threads = number(word, next(), 1, 1024);
     } else if (word == "--seconds") {
       options.seconds = number(word, next(), 1e-6, 1e6);
     } else {
