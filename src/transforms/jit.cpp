@@ -551,6 +551,7 @@ std::shared_ptr<const LoweredProgram> JitCache::lowered(EntryPtr owner) const {
   program->program = owner->program;
   program->donated = owner->donated;
   program->options = options_;
+  program->call = call_text_;
   program->executable = [owner, options = options_]() -> const runtime::Executable& {
     return executable_of(*owner, options);
   };

@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "core/trace.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -30,18 +31,24 @@ Lowered::Lowered(std::shared_ptr<const detail::LoweredProgram> program)
     : program_(std::move(program)) {}
 const ClosedJaxpr& Lowered::jaxpr() const { return program_->program; }
 Compiled Lowered::compile() const {
-  program_->executable();
-  return Compiled(program_);
+  return detail::naming_lack_of_memory(program_->call, [&] {
+    program_->executable();
+    return Compiled(program_);
+  });
 }
 
 Compiled::Compiled(std::shared_ptr<const detail::LoweredProgram> program)
     : program_(std::move(program)) {}
 const ExecutableInfo& Compiled::info() const { return program_->executable().info(); }
-CostAnalysis Compiled::cost_analysis() const { return program_->with_stages().cost_analysis(); }
+CostAnalysis Compiled::cost_analysis() const {
+  return detail::naming_lack_of_memory(program_->call,
+                                       [&] { return program_->with_stages().cost_analysis(); });
+}
 
 // What the function captured belongs to the executable: its constants, not its arguments.
 MemoryAnalysis Compiled::memory_analysis() const {
-  MemoryAnalysis memory = program_->with_stages().memory_analysis(program_->donated);
+  MemoryAnalysis memory = detail::naming_lack_of_memory(
+      program_->call, [&] { return program_->with_stages().memory_analysis(program_->donated); });
   std::int64_t captured = 0;
   for (const Array& c : program_->program.consts) captured += detail::checked_bytes(c.aval());
   memory.arguments -= captured;
@@ -50,14 +57,16 @@ MemoryAnalysis Compiled::memory_analysis() const {
 }
 
 std::string Compiled::text(std::string_view stage) const {
-  const runtime::Executable& executable = program_->with_stages();
-  std::string text = executable.text(stage);
-  if (!text.empty()) return text;
-  std::string stages = "jaxpr";
-  for (const PassTime& pass : executable.info().passes) stages += ", " + pass.name;
-  if (executable.info().backend == "llvm") stages += ", plan, ir, asm";
-  throw ValueError("Compiled::text: there is no stage '" + std::string(stage) + "' of " +
-                   executable.info().name + "; its stages are " + stages);
+  return detail::naming_lack_of_memory(program_->call, [&] {
+    const runtime::Executable& executable = program_->with_stages();
+    std::string text = executable.text(stage);
+    if (!text.empty()) return text;
+    std::string stages = "jaxpr";
+    for (const PassTime& pass : executable.info().passes) stages += ", " + pass.name;
+    if (executable.info().backend == "llvm") stages += ", plan, ir, asm";
+    throw ValueError("Compiled::text: there is no stage '" + std::string(stage) + "' of " +
+                     executable.info().name + "; its stages are " + stages);
+  });
 }
 
 std::string CostAnalysis::to_string() const {

@@ -16,6 +16,7 @@ struct LoweredProgram {
   ClosedJaxpr program;
   std::vector<bool> donated;  ///< per input of the program; empty when there is none
   JitOptions options;
+  const char* call = nullptr;         ///< "jit(loss)", which lives forever
   std::shared_ptr<const void> owner;  ///< keeps the program's entry in its cache alive
   /// The executable that calls run; compiles it when there is none yet.
   std::function<const runtime::Executable&()> executable;

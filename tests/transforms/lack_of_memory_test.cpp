@@ -158,6 +158,8 @@ TEST(LackOfMemory, IsNamedByWhatRanOutOfIt) {
       {"jit, called", [&] { jitted(large, x); }},
       {"jit, lowered", [&] { (void)jitted.lower(model, x).compile(); }},
       {"jit, compiled", [&] { compiled(large, x); }},
+      {"jit, text", [&] { (void)compiled.text("jaxpr"); }},
+      {"jit, analyses", [&] { (void)compiled.cost_analysis(), (void)compiled.memory_analysis(); }},
   };
   for (const auto& [name, f] : calls) EXPECT_EQ(wrong_failures(name, f), 0) << name;
 }
