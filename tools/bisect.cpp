@@ -94,11 +94,18 @@ void print(const std::string& name, std::string_view inputs, const Finding& f) {
   }
 }
 
+#if TELAMON_WITH_LLVM
 Finding bisect_with(const tl::ClosedJaxpr& traced, const Arrays& inputs, const Options& o) {
   Arrays all = traced.consts;
   all.insert(all.end(), inputs.begin(), inputs.end());
   return tl::compiler::bisect(traced.jaxpr, all, {.rtol = o.rtol, .compile = {}});
 }
+#else
+Finding bisect_with(const tl::ClosedJaxpr&, const Arrays&, const Options&) {
+  throw tl::NotImplementedError(
+      "bisect: this build is without the compiler whose passes it looks through");
+}
+#endif
 
 struct Tried {
   std::string_view inputs;

@@ -44,6 +44,8 @@ Answer telamon_command(const std::string& arguments, const std::string& before =
 }
 
 /// A folder of files that goes with the test.
+constexpr bool kCompiles = TELAMON_WITH_LLVM != 0;
+
 class Command : public testing::Test {
  protected:
   Command()
@@ -381,6 +383,7 @@ TEST_F(Command, ShowPrintsTheProgramAndWhatBecomesOfIt) {
 }
 
 TEST_F(Command, ShowPrintsEveryPassThePlanAndTheCosts) {
+  if (!kCompiles) GTEST_SKIP() << "built without LLVM: there are no passes to show";
   const std::string program = file("wave.jsonl", kCase.dump() + "\n");
   const Answer all = telamon_command("show --pass all " + program);
   EXPECT_EQ(all.code, 0);
@@ -395,6 +398,7 @@ TEST_F(Command, ShowPrintsEveryPassThePlanAndTheCosts) {
 }
 
 TEST_F(Command, BisectComparesWithTheInterpreter) {
+  if (!kCompiles) GTEST_SKIP() << "built without LLVM: there are no passes to look through";
   const std::string cases = file("cases.jsonl", kCase.dump() + "\n");
   const Answer plain = telamon_command("bisect " + cases);
   EXPECT_EQ(plain.code, 0);
@@ -424,14 +428,16 @@ TEST_F(Command, LogsAndProfilesTheProcessWhenAsked) {
   const std::string program = file("wave.jsonl", kCase.dump() + "\n");
   const Answer logged =
       telamon_command("run --transform jit " + program, "TELAMON_LOG=jit,compile ");
-  EXPECT_THAT(logged.text, AllOf(HasSubstr(" jit] jit("), HasSubstr(" compile] ")));
+  EXPECT_THAT(logged.text, HasSubstr(" jit] jit("));
+  if (kCompiles) { EXPECT_THAT(logged.text, HasSubstr(" compile] ")); }
   const std::string trace = path("trace.json");
   EXPECT_EQ(
       telamon_command("run --transform jit " + program, "TELAMON_PROFILE='" + trace + "' ").code,
       0);
   const Json events = Json::parse(std::ifstream(trace)).at("traceEvents");
-  EXPECT_TRUE(std::any_of(events.begin(), events.end(),
-                          [](const Json& e) { return e.value("cat", "") == "kernel"; }));
+  EXPECT_EQ(std::any_of(events.begin(), events.end(),
+                        [](const Json& e) { return e.value("cat", "") == "kernel"; }),
+            kCompiles);
   const Answer refused = telamon_command("run " + program, "TELAMON_PROFILE=/proc/none/t.json ");
   EXPECT_EQ(refused.code, 0);
   EXPECT_THAT(refused.text, HasSubstr("TELAMON_PROFILE=/proc/none/t.json is ignored: "));
