@@ -147,8 +147,8 @@ class Bisection {
 
 Finding bisect(const Jaxpr& program, const Arrays& inputs, BisectOptions options) {
   if (!options.compile) {
-    runtime::
-        find_backend();  // what TELAMON_BACKEND names has to exist, though it is not asked here
+    // What TELAMON_BACKEND names has to exist, though it is not asked here.
+    runtime::find_backend();
     options.compile = [&llvm = runtime::find_backend("llvm")](const auto&... what) {
       return llvm.compile(what...);
     };

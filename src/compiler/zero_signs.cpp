@@ -17,6 +17,7 @@ bool one_of(const Eqn& eqn, std::initializer_list<const PrimitiveBase*> primitiv
   return std::find(primitives.begin(), primitives.end(), eqn.primitive) != primitives.end();
 }
 
+// Functions here take no complex numbers, of which either part could tell in the other.
 bool loses_sign(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (eqn.primitive == &reduce_sum_p)
     return jaxpr.aval(eqn.inputs[0]).size() > jaxpr.aval(eqn.outputs[0]).size();
@@ -49,7 +50,7 @@ std::vector<bool> zero_signs_that_matter(const Jaxpr& jaxpr) {
   };
   for (const Atom& a : jaxpr.outs()) mark(a);
   for (auto eqn = jaxpr.eqns().rbegin(); eqn != jaxpr.eqns().rend(); ++eqn) {
-    if (loses_sign(jaxpr, *eqn)) continue;
+    if (!eqn->inputs.empty() && loses_sign(jaxpr, *eqn)) continue;
     const bool of_result = std::any_of(eqn->outputs.begin(), eqn->outputs.end(),
                                        [&](Var v) { return matters[static_cast<std::size_t>(v)]; });
     for (std::size_t i = 0; i < eqn->inputs.size(); ++i) {

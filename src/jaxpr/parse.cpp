@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <mutex>
-#include <set>
 
 #include "core/concrete.hpp"
 #include "core/counted.hpp"
+#include "core/kept_names.hpp"
 #include "jaxpr/lexer.hpp"
 #include "jaxpr/literal.hpp"
 #include "jaxpr/print.hpp"
@@ -319,19 +318,11 @@ class Parser {
   Lines lines_;
 };
 
-// Equations keep the name of their file as long as they live, and nobody knows how long that is.
-const char* kept(const std::string& path) {
-  static auto* const mutex = new std::mutex;
-  static auto* const paths = new std::set<std::string>;
-  const std::lock_guard lock(*mutex);
-  return paths->insert(path).first->c_str();
-}
-
 }  // namespace
 
 Jaxpr parse_jaxpr_of_file(std::string_view text, const std::string& path) {
-  return naming_lack_of_memory("parse_jaxpr",
-                               [&] { return Parser(text, "'" + path + "'", kept(path)).parse(); });
+  return naming_lack_of_memory(
+      "parse_jaxpr", [&] { return Parser(text, "'" + path + "'", kept_name(path)).parse(); });
 }
 
 }  // namespace detail

@@ -2,12 +2,12 @@
 #include "telamon/jit.hpp"
 
 #include <algorithm>
-#include <set>
 #include <string_view>
 #include <unordered_map>
 
 #include "core/concrete.hpp"
 #include "core/counted.hpp"
+#include "core/kept_names.hpp"
 #include "core/log.hpp"
 #include "core/nans.hpp"
 #include "core/size_errors.hpp"
@@ -83,14 +83,6 @@ std::size_t signature_hash(std::span<const Array> args, const KeyBuilder& key) {
     for (const std::int64_t d : aval_of(x).shape) mix(d + 17);
   }
   return h;
-}
-
-// Donated buffers name the call that took them, perhaps long after the jitted object is gone.
-const char* kept_name(const std::string& name) {
-  static auto* const mutex = new std::mutex;
-  static auto* const names = new std::set<std::string>;
-  const std::lock_guard lock(*mutex);
-  return names->insert(name).first->c_str();
 }
 
 // Captured arrays are frozen into the program. Above a kibibyte that may be a surprise.

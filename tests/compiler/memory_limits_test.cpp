@@ -43,18 +43,33 @@ Outcome compile_and_run(int operations) {
   } catch (...) { return other_error; }
 }
 
-/// In a process of its own, which may take so much memory more.
-int outcome_within(std::size_t bytes, int operations) {
+/// From now on this process may take so much memory more.
+void allow(std::size_t bytes) {
+  const std::size_t most = address_space() + bytes;
+  const rlimit limit{most, most};
+  setrlimit(RLIMIT_AS, &limit);
+}
+
+/// f() of a process of its own, or minus the signal that ends it.
+template <class F>
+int in_a_process(const F& f) {
   const pid_t child = fork();
   if (child == 0) {
-    const rlimit limit{address_space() + bytes, address_space() + bytes};
-    setrlimit(RLIMIT_AS, &limit);
     alarm(60);  // a lock that nobody opens
-    _exit(compile_and_run(operations));
+    try {
+      _exit(f());
+    } catch (...) { _exit(other_error); }
   }
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int outcome_within(std::size_t bytes, int operations) {
+  return in_a_process([&] {
+    allow(bytes);
+    return compile_and_run(operations);
+  });
 }
 
 // Whether LLVM has worked before makes a difference: it has tables that are filled once.
@@ -72,15 +87,12 @@ void sweep(std::size_t step, std::size_t most, std::initializer_list<int> sizes)
 
 /// How a process ends that computes with what memory it has, and a little, while a profile records.
 int profiled_within(std::size_t bytes) {
-  const pid_t child = fork();
-  if (child == 0) {
+  return in_a_process([&] {
     std::fclose(stderr);
-    alarm(60);
     const Array x = ones({5});
     {
       const Profile profile("/dev/null");
-      const rlimit limit{address_space() + bytes, address_space() + bytes};
-      setrlimit(RLIMIT_AS, &limit);
+      allow(bytes);
       try {
         for (int i = 0; i < 5; ++i) sin(x);
         // What malloc has left; volatile, or compilers could do without the calls.
@@ -92,23 +104,16 @@ int profiled_within(std::size_t bytes) {
         for (int i = 0; i < 5'000; ++i) sin(x);
       } catch (const OutOfMemoryError&) {}  // NOLINT(bugprone-empty-catch)
     }
-    _exit(computed);
-  }
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+    return computed;
+  });
 }
 
 /// How a process ends that has filled its memory with large arrays, forgotten them, and now needs small ones and
 /// a compilation.
 int outcome_after_large_arrays() {
-  const pid_t child = fork();
-  if (child == 0) {
+  return in_a_process([] {
     std::fclose(stderr);
-    alarm(60);
-    const std::size_t most = address_space() + 200 * kKiB * kKiB;
-    const rlimit limit{most, most};
-    setrlimit(RLIMIT_AS, &limit);
+    allow(200 * kKiB * kKiB);
     try {
       std::vector<Array> large;
       large.reserve(1000);
@@ -118,12 +123,9 @@ int outcome_after_large_arrays() {
       std::vector<Array> small;
       small.reserve(100'000);
       for (int i = 0; i < 100'000; ++i) small.push_back(ones({100}) + 1.0f);
-    } catch (const OutOfMemoryError&) { _exit(no_memory); }
-    _exit(compile_and_run(30));
-  }
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+    } catch (const OutOfMemoryError&) { return no_memory; }
+    return compile_and_run(30);
+  });
 }
 
 class MemoryLimits : public testing::Test {
@@ -158,8 +160,7 @@ TEST_F(MemoryLimits, EndNoProcessThatRecordsAProfile) {
 
 TEST_F(MemoryLimits, LeaveTheFunctionUsable) {
   const auto f = jit([](Array x) { return tanh(x) * 2.0; }, {.name = "f"});
-  const pid_t child = fork();
-  if (child == 0) {
+  const int outcome = in_a_process([&] {
     const Array x = ones({5});
     rlimit limit{};
     getrlimit(RLIMIT_AS, &limit);
@@ -174,11 +175,9 @@ TEST_F(MemoryLimits, LeaveTheFunctionUsable) {
     }
     limit.rlim_cur = before;
     setrlimit(RLIMIT_AS, &limit);
-    _exit(refused && f(x).size() == 5 ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return refused && f(x).size() == 5 ? computed : other_error;
+  });
+  EXPECT_EQ(outcome, computed);
 }
 
 }  // namespace
