@@ -148,7 +148,8 @@ CodeGen::KernelCode CodeGen::finish_kernel() {
   m.finish_function();
   llvm::Function* f = m.function;
   const std::uint64_t hash = llvm::StructuralHash(*f, true);
-  const auto [first, last] = m.kernels.equal_range(hash);
+  const auto [first, last] = m.options.share_kernels ? m.kernels.equal_range(hash)
+                                                     : std::pair(m.kernels.end(), m.kernels.end());
   const auto equal = std::find_if(first, last, [&](const auto& entry) {
     return llvm::FunctionComparator(entry.second, f, &m.numbers).compare() == 0;
   });

@@ -58,6 +58,7 @@ class CodeGen final : public Emitter {
     /// Machine code is to be had soon rather than to be the best: for long straight-line code, which
     /// hardly gains from more.
     bool quick = false;
+    bool share_kernels = true;  ///< equal ones are one function
   };
   CodeGen(const std::string& name, Options options);
   ~CodeGen() override;

@@ -242,6 +242,13 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
                .columns_first = c.enabled("columns_first"),
                .row_blocks = c.enabled("row_blocks"),
                .load_columns = c.enabled("load_columns"),
+               .write_out_rows = c.enabled("write_out_rows"),
+               .accumulators = c.enabled("accumulators"),
+               .count_trips = c.enabled("count_trips"),
+               .column_tiles = c.enabled("column_tiles"),
+               .seams = c.enabled("seams"),
+               .native_kernels = c.enabled("native_kernels"),
+               .share_kernels = c.enabled("share_kernels"),
                .loop_stages = c.enabled("loop_stages"),
                .divide_ahead = c.enabled("divide_ahead"),
                .streaming = c.enabled("streaming"),
@@ -282,7 +289,8 @@ std::shared_ptr<const runtime::Executable> executable(Compilation& c,
 std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutable::Parts parts,
                                                   const std::optional<Key>& key) {
   // 7. Vector code for every kernel, and one entry point.
-  CodeGen gen(c.name(), {.contract = parts.options.contract});
+  CodeGen gen(c.name(), {.contract = parts.options.contract,
+                         .share_kernels = parts.plan->emit.share_kernels});
   c.stage("emit", [&] { return emit_program(gen, *parts.plan, kEntry), 0; });
   c.dump("ir", "ll", [&] { return gen.ir(); });
 
@@ -334,7 +342,8 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   // Columns of derivatives come side by side; points in space become their coordinates.
   const Jaxpr whole = jaxpr;
   c.run("reorder", jaxpr, reorder);
-  c.run("short_axes", jaxpr, split_short_axes);
+  c.run("short_axes", jaxpr,
+        [&](const Jaxpr& j) { return split_short_axes(j, c.enabled("zero_signs")); });
   if (c.wants({"simplify_again", "cse_again", "dce_again"}, !jaxpr.same_as(whole),
               "short_axes and reorder change nothing that it could follow")) {
     c.run("simplify", jaxpr, simplify);
@@ -375,7 +384,9 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
                                  .matmul = c.enabled("matmul"),
                                  .cells = c.enabled("cells"),
                                  .segments = c.enabled("segments"),
-                                 .overlap_segments = c.enabled("overlap_segments")};
+                                 .overlap_segments = c.enabled("overlap_segments"),
+                                 .weave_columns = c.enabled("weave_columns"),
+                                 .schedule = c.enabled("schedule")};
   // Chains of kernels over large arrays, and scatters, become loops over blocks of rows.
   if (c.wants({"row_updates", "row_groups"}, has_large_values(jaxpr), kSmall)) {
     c.run("row_updates", jaxpr, group_updates);

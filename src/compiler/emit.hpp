@@ -49,7 +49,7 @@ struct BlockOptions {
 };
 /// body(base) for blocks of `lanes` indices from begin to end, the last one masked; `size` is the
 /// extent of the whole dimension.
-void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int lanes,
+void vector_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t size, int lanes,
                  const std::function<void(Scalar base)>& body, BlockOptions options = {});
 /// Nested loops over dims[0], dims[1], ...: body(indices).
 void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bounds,

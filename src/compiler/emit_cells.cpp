@@ -75,8 +75,8 @@ class CellEmitter {
     loop_nest(gen_, outer, [&](const Index& index) {
       std::copy(index.begin(), index.end(), axis_.begin());
       const bool chunked = index.empty();
-      vector_loop(gen_, chunked ? k_.begin : gen_.index(0), chunked ? k_.end : gen_.index(size),
-                  size, lanes(size), [&](Scalar base) {
+      vector_loop(k_, chunked ? k_.begin : gen_.index(0), chunked ? k_.end : gen_.index(size), size,
+                  lanes(size), [&](Scalar base) {
                     axis_.back() = gen_.lane_index(base);
                     cell();
                   });

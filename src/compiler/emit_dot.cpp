@@ -207,7 +207,7 @@ class DotEmitter {
   // Lanes along the rows of the result.
   void rows() {
     gen_.loop(gen_.index(0), gen_.index(p_.n), [&](Scalar column) {
-      vector_loop(gen_, gen_.index(0), gen_.index(p_.m), p_.m, lanes_, [&](Scalar base) {
+      vector_loop(k_, gen_.index(0), gen_.index(p_.m), p_.m, lanes_, [&](Scalar base) {
         const Scalar i = gen_.lane_index(base);
         const Scalars sum = gen_.loop_carried(
             gen_.index(0), gen_.index(p_.k), 1, {gen_.splat(gen_.constant_int(sum_type_, 0))},

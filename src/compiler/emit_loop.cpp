@@ -24,6 +24,7 @@ int vector_lanes_of(DType dtype) {
 std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent) {
   constexpr std::size_t kMost = 4;
   constexpr std::size_t kMostMembers = 60;  // each of them is emitted for each part
+  if (!k.plan.emit.seams || k.kernel().members.size() > kMostMembers) return {};
   std::set<std::int64_t> seams;
   const auto add = [&](std::int64_t at) {
     if (at > 0 && at < extent) seams.insert(at);
@@ -46,15 +47,16 @@ std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent
       for (const Atom& a : eqn.inputs) add(at += k.scope.jaxpr.aval(a).shape[inner]);
     }
   }
-  if (seams.size() > kMost || k.kernel().members.size() > kMostMembers) return {};
+  if (seams.size() > kMost) return {};
   return {seams.begin(), seams.end()};
 }
 
 /// vector_loop, apart for the blocks between seams, where indices are known well enough to decide
 /// which operand is read, and for those that a seam runs through.
-void seamed_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int lanes,
+void seamed_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t size, int lanes,
                  const std::vector<std::int64_t>& seams, bool in_stages,
                  const std::function<void(Scalar base)>& body) {
+  CodeGen& gen = k.gen;
   std::vector<std::int64_t> ends;  // of the parts: multiples of `lanes`, but for the last
   for (const std::int64_t at : seams) {
     const std::int64_t block = at / lanes * lanes;
@@ -71,7 +73,7 @@ void seamed_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int 
     const Scalar low = all ? gen.index(from) : gen.max(begin, gen.index(from));
     const Scalar high = all ? gen.index(to) : gen.min(end, gen.index(to));
     const std::int64_t last_base = std::max(from, to - lanes);
-    vector_loop(gen, low, high, to, lanes,
+    vector_loop(k, low, high, to, lanes,
                 [&](Scalar base) { body(gen.within(base, from, last_base)); },
                 {.loads_leave = true, .in_stages = in_stages, .narrow_tail = true});
     from = to;
@@ -165,7 +167,7 @@ class TransposeEmitter {
 
   void row(const Index& index) {
     const std::int64_t size = shape_[inner_];
-    vector_loop(gen_, gen_.index(0), gen_.index(size), size, lanes_, [&](Scalar base) {
+    vector_loop(k_, gen_.index(0), gen_.index(size), size, lanes_, [&](Scalar base) {
       store_roots(k_, value_at_, {shape_, at(index, index[dim_], gen_.lane_index(base)), {}});
     });
   }
@@ -337,8 +339,9 @@ int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel) {
 // takes to reach rows that are anywhere (gathers and scatters of 64 numbers: 0.85 of the time).
 constexpr std::int64_t kWholeRow = 4;
 
-void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int lanes,
+void vector_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t size, int lanes,
                  const std::function<void(Scalar base)>& body, BlockOptions options) {
+  CodeGen& gen = k.gen;
   const std::int64_t rest = size % lanes, whole = size - rest;
   std::int64_t first = 0, last = 0;
   const bool all =
@@ -351,7 +354,7 @@ void vector_loop(CodeGen& gen, Scalar begin, Scalar end, std::int64_t size, int 
   if (whole > 0) {
     gen.set_lanes(lanes, lanes);
     const Scalar stop = all ? gen.index(whole) : rest == 0 ? end : gen.min(end, gen.index(whole));
-    if (all && whole - first <= kWholeRow * lanes) {
+    if (k.plan.emit.write_out_rows && all && whole - first <= kWholeRow * lanes) {
       for (std::int64_t base = first; base < whole; base += lanes) once(base);
     } else if (options.in_stages && lanes > 1) {
       gen.loop_in_stages(begin, stop, lanes, whole / lanes, body);
@@ -396,7 +399,7 @@ static bool writes_rows_out(const KernelContext& k, std::size_t inner, int lanes
   constexpr std::size_t kFewSteps = 8;  // of the program: others take long enough to compile
   const Shape& shape = k.kernel().shape;
   std::int64_t first = 0, last = 0;
-  if (!k.plan.emit.inline_kernels || inner == 0 || k.by_columns ||
+  if (!k.plan.emit.write_out_rows || !k.plan.emit.inline_kernels || inner == 0 || k.by_columns ||
       k.plan.steps.size() > kFewSteps || !CodeGen::known_constant(k.begin, first) ||
       !CodeGen::known_constant(k.end, last) || first != 0 || last != shape[0])
     return false;
@@ -461,10 +464,9 @@ void emit_loop(KernelContext& k) {
   if (kernel.linear) {
     return streaming_or_not(k, streams(kStreamingOne), [&] {
       Generator values(gen, k.plan, k.scope, kernel, k.producer);
-      seamed_loop(gen, k.begin, k.end, size, lanes, find_seams(k, size), in_stages,
-                  [&](Scalar base) {
-                    store_roots(k, values, {kernel.shape, std::nullopt, gen.lane_index(base)});
-                  });
+      seamed_loop(k, k.begin, k.end, size, lanes, find_seams(k, size), in_stages, [&](Scalar base) {
+        store_roots(k, values, {kernel.shape, std::nullopt, gen.lane_index(base)});
+      });
     });
   }
   // The innermost dimension that is not 1 runs along the lanes.
@@ -485,8 +487,8 @@ void emit_loop(KernelContext& k) {
   };
   const auto point = [&](const Index& index, Scalar base) { point_of(value_at, index, base); };
   if (columns_first(k, inner)) {
-    seamed_loop(gen, gen.index(0), gen.index(kernel.shape[inner]), kernel.shape[inner], lanes,
-                seams, false, [&](Scalar base) {
+    seamed_loop(k, gen.index(0), gen.index(kernel.shape[inner]), kernel.shape[inner], lanes, seams,
+                false, [&](Scalar base) {
                   loop_nest(gen, outer, [&](const Index& index) { point(index, base); });
                 });
     return;
@@ -495,7 +497,7 @@ void emit_loop(KernelContext& k) {
     const bool part = inner == 0 || k.by_columns;
     const Scalar first = part ? k.begin : gen.index(0);
     const Scalar last = part ? k.end : gen.index(kernel.shape[inner]);
-    seamed_loop(gen, first, last, kernel.shape[inner], lanes, seams, in_stages,
+    seamed_loop(k, first, last, kernel.shape[inner], lanes, seams, in_stages,
                 [&](Scalar base) { point_of(values, index, base); });
   };
   if (writes_rows_out(k, inner, lanes)) {
@@ -544,7 +546,7 @@ void emit_update(KernelContext& k) {
   const std::int64_t row = window.empty() ? 1 : window.back();
   const int lanes = row == 1 ? 1 : vector_lanes_of(dtype);
   loop_nest(gen, outer, [&](const Index& index) {
-    vector_loop(gen, gen.index(0), gen.index(row), row, lanes, [&](Scalar base) {
+    vector_loop(k, gen.index(0), gen.index(row), row, lanes, [&](Scalar base) {
       Index in = index, out = index;
       if (!window.empty()) {
         in.push_back(gen.lane_index(base));
@@ -592,7 +594,7 @@ void emit_form(KernelContext& k) {
     out.emplace_back(aval.shape, aval.dtype, buffer(k.step.writes[i]));
   }
   k.gen.set_lanes(1, 1);
-  if (emit_native(k, eqn, in, out)) return;
+  if (k.plan.emit.native_kernels && emit_native(k, eqn, in, out)) return;
   std::get<Lowering::Kernel>(lowering_of(*eqn.primitive).form).f(k.gen, eqn.params, in, out);
 }
 

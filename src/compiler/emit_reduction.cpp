@@ -116,7 +116,7 @@ void ReductionEmitter::end() {
     }
     const std::size_t inner = dims_.size() - 1;
     const std::int64_t size = dims_[inner].size;
-    vector_loop(gen_, gen_.index(0), gen_.index(size), size, lanes_, [&](Scalar base) {
+    vector_loop(k_, gen_.index(0), gen_.index(size), size, lanes_, [&](Scalar base) {
       index_[inner] = gen_.lane_index(base);
       finish(fold_partials(identities(1)));
     });

@@ -128,7 +128,7 @@ class ReductionEmitter {
   int copies() const {
     // What is done to an extreme and its place takes twice as long before the next can begin.
     const int most = widest_place() ? 2 * kAccumulators : kAccumulators;
-    return dims_.back().size >= most * lanes_ ? most : 1;
+    return k_.plan.emit.accumulators && dims_.back().size >= most * lanes_ ? most : 1;
   }
   std::int64_t whole_blocks() const;
   // The last vectors of a row, into the first accumulators.

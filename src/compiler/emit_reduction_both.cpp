@@ -51,7 +51,7 @@ void ReductionEmitter::both_ways() {
   const int block = kernel_.members.size() > kManyMembers ? 2 : 4;
   index_.assign(dims_.size(), gen_.index(0));
   const auto clear = [&](Scalar first) {
-    vector_loop(gen_, gen_.index(0), gen_.index(columns), columns, lanes_, [&](Scalar base) {
+    vector_loop(k_, gen_.index(0), gen_.index(columns), columns, lanes_, [&](Scalar base) {
       for (std::size_t c = 0; c < kernel_.columns.size(); ++c)
         gen_.store(value_at_.pointer(kernel_.partials[c]), dtype(kernel_.columns[c]),
                    gen_.lane_index(gen_.add(first, base)), column_identity(c));
@@ -138,7 +138,7 @@ void ReductionEmitter::rows_both_ways(Scalar row, int n, Scalar first) {
 void ReductionEmitter::end_both_ways() {
   const std::int64_t columns = dims_.back().size;
   const std::int64_t parts = parts_both_ways(kernel_, kernel_.part_cost);
-  vector_loop(gen_, gen_.index(0), gen_.index(columns), columns, lanes_, [&](Scalar base) {
+  vector_loop(k_, gen_.index(0), gen_.index(columns), columns, lanes_, [&](Scalar base) {
     Scalars acc;
     for (std::size_t c = 0; c < kernel_.columns.size(); ++c) acc.push_back(column_identity(c));
     acc = gen_.loop_carried(

@@ -21,14 +21,15 @@ void ReductionEmitter::columns(bool chunked) {
   const Scalar begin = chunked ? k_.begin : gen_.index(0),
                end = chunked ? k_.end : gen_.index(size);
   const std::int64_t widest = (part_ ? 2 : 1) * kColumnVectors * lanes_;
-  if (folded_.size() == 1 && size > widest && dims_[folded_[0]].size > 1) {
+  const bool tiles = k_.plan.emit.column_tiles;
+  if (tiles && folded_.size() == 1 && size > widest && dims_[folded_[0]].size > 1) {
     if (part_) return part_of_column_tiles(inner);
     if (have_memory()) return column_tiles(inner, begin, end);
   }
   std::int64_t first = 0, last = 0;
   const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last);
-  if (all && size <= widest && kernel_.members.size() <= 8) return narrow_columns(inner);
-  vector_loop(gen_, begin, end, size, lanes_, [&](Scalar base) {
+  if (tiles && all && size <= widest && kernel_.members.size() <= 8) return narrow_columns(inner);
+  vector_loop(k_, begin, end, size, lanes_, [&](Scalar base) {
     const int active = gen_.active();
     index_[inner] = gen_.lane_index(base);
     Scalars acc = fold_nest(folded_, 0, identities(1), [&](Scalars a) {
@@ -145,7 +146,7 @@ void ReductionEmitter::part_of_column_tiles(std::size_t inner) {
   const std::size_t down = folded_[0];
   const std::int64_t size = dims_[inner].size, block = tile_rows();
   const auto pass = [&](Scalar first, Scalar stop, Scalar row, std::int64_t n, bool fresh) {
-    vector_loop(gen_, first, stop, size, lanes_, [&](Scalar base) {
+    vector_loop(k_, first, stop, size, lanes_, [&](Scalar base) {
       index_[inner] = gen_.lane_index(base);
       Scalars acc;
       if (fresh) acc = identities(1);
@@ -191,7 +192,7 @@ void ReductionEmitter::column_tiles(std::size_t inner, Scalar begin, Scalar end)
   const std::int64_t last = (rows - 1) / block * block;  // the first row of the last pass
   const auto pass = [&](Scalar first, Scalar stop, Scalar row, std::int64_t n, bool fresh,
                         bool final) {
-    vector_loop(gen_, first, stop, size, lanes_, [&](Scalar base) {
+    vector_loop(k_, first, stop, size, lanes_, [&](Scalar base) {
       index_[inner] = gen_.lane_index(base);
       const Point at = reduced_point();
       Scalars acc = fresh ? identities(1) : load_memory(value_at_.flat(at));

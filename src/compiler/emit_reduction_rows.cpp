@@ -137,7 +137,7 @@ Scalars ReductionEmitter::lanes_loop(std::size_t inner, Scalar from, Scalar to, 
                                      Scalars acc) {
   const std::int64_t step = lanes_ * copies;
   const std::optional<DType> type = widest_place();
-  const bool tells_trips = copies > 1 && type;
+  const bool tells_trips = k_.plan.emit.count_trips && copies > 1 && type;
   // Carried as a vector: where it is one number, each use takes it to a register of vectors again.
   if (tells_trips) acc.push_back(gen_.splat(gen_.convert(from, *type)));
   acc = lanes_carried(from, to, step, std::move(acc), [&](Scalar base, const Scalars& carried) {

@@ -154,7 +154,8 @@ std::string NativeExecutable::text_of(const Parts& parts, std::string_view stage
   if (stage == "plan" || stage == "tiles") return parts.plan->to_string();
   const bool ir = stage == "ir" || stage == "emit", assembly = stage == "asm" || stage == "codegen";
   if ((!ir && !assembly && stage != "link") || process_ends()) return {};
-  CodeGen gen("telamon", {.contract = parts.options.contract});
+  CodeGen gen("telamon", {.contract = parts.options.contract,
+                          .share_kernels = parts.plan->emit.share_kernels});
   emit_program(gen, *parts.plan, "entry");
   if (ir) return gen.ir();
   if (assembly) return gen.assembly();

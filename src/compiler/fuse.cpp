@@ -128,13 +128,11 @@ Align Fuser::align_of(const Use& use, int e, int k) const {
 }
 
 bool Fuser::is_woven(const Cluster& c, int e) const {
-  return !c.kernel.woven.empty() && weaves(jaxpr_, eqn(e)) &&
-         c.kernel.woven.contains(eqn(e).outputs[0]);
+  return !c.kernel.woven.empty() && weaves(e) && c.kernel.woven.contains(eqn(e).outputs[0]);
 }
 
 const Shape& Fuser::space(int e) const {
-  return weaves(jaxpr_, eqn(e)) && eqn(e).inputs[0].is_var() ? jaxpr_.aval(eqn(e).inputs[0]).shape
-                                                             : shape(e);
+  return weaves(e) && eqn(e).inputs[0].is_var() ? jaxpr_.aval(eqn(e).inputs[0]).shape : shape(e);
 }
 
 std::set<int> Fuser::consumer_clusters(int e) const {
@@ -350,7 +348,7 @@ bool Fuser::may_root(int k, int e) {
   if (u.other > 0 && u.aligned > 0) return false;
   if (c.form == Form::element) {
     if (!(c.kernel.shape == space(e))) return false;
-  } else if (weaves(jaxpr_, eqn(e))) {
+  } else if (weaves(e)) {
     return false;
   } else if (u.align == Align::reduced) {
     if (!(reduced_shape(c.kernel) == shape(e))) return false;

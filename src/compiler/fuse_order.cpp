@@ -212,7 +212,7 @@ std::vector<Cluster> Fuser::ordered() {
         for (std::size_t k = 0; k < clusters_.size(); ++k) clusters_[k].feeds = feeds[k];
       }
     }
-    if (const std::int64_t most = peak(order); most >= kMuch) {
+    if (const std::int64_t most = peak(order); options_.schedule && most >= kMuch) {
       Storage now = start;
       std::vector<int> frugal = order_by([&](const Ready& ready) {
         const auto least = std::min_element(ready.begin(), ready.end(), [&](auto& a, auto& b) {

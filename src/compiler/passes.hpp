@@ -40,7 +40,8 @@ Jaxpr recompute_residuals(const Jaxpr& jaxpr);
 /// component.
 ///   let r = sub p[n,n,3] q, s = mul r r, d = reduce_sum[axes=(2,)] s
 ///   ->   let r0 = sub p0[n,n] q0, ..., d = add (add s0 s2) s1
-TELAMON_API Jaxpr split_short_axes(const Jaxpr& jaxpr);
+/// Sums begin with 0, but where nobody can tell (`zero_signs`: zero_signs.hpp).
+TELAMON_API Jaxpr split_short_axes(const Jaxpr& jaxpr, bool zero_signs = true);
 
 /// Applies exact algebraic rules until none applies, and evaluates what is known.
 ///   let b = mul a 1.0, c = transpose[(1,0)] b, d = transpose[(1,0)] c   ->   a

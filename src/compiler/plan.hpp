@@ -50,13 +50,20 @@ struct EmitOptions {
   bool inline_kernels = true;     ///< small programs are one function
   bool keep_in_registers = true;  ///< what these have between kernels, if it is little
   bool transpose_tiles = true;    ///< transposition in registers
-  bool columns_first = true;  ///< small matrices whose rows have much in common, column by column
-  bool row_blocks = true;     ///< short rows folded as many at a time as there are lanes
-  bool load_columns = true;   ///< columns of short rows are taken from vectors of whole rows
-  bool loop_stages = true;    ///< chains of function calls overlap those of the next trips
-  bool divide_ahead = true;   ///< folds divide, and take roots, for the trip after
-  bool streaming = true;      ///< large results that are not read again go around the caches
-  bool profile = false;       ///< tell when each step begins and ends
+  bool columns_first = true;   ///< small matrices whose rows have much in common, column by column
+  bool row_blocks = true;      ///< short rows folded as many at a time as there are lanes
+  bool load_columns = true;    ///< columns of short rows are taken from vectors of whole rows
+  bool write_out_rows = true;  ///< rows of a few vectors, and few rows of a matrix, are no loops
+  bool accumulators = true;    ///< folds of rows have several vectors under way
+  bool count_trips = true;     ///< of argmax and argmin: which trip, rather than which place
+  bool column_tiles = true;    ///< folds of columns take a tile of them at a time, row by row
+  bool seams = true;           ///< joined and padded arrays: a loop for each part
+  bool native_kernels = true;  ///< calls of the runtime's kernels in place of loops
+  bool share_kernels = true;   ///< equal kernels are one function
+  bool loop_stages = true;     ///< chains of function calls overlap those of the next trips
+  bool divide_ahead = true;    ///< folds divide, and take roots, for the trip after
+  bool streaming = true;       ///< large results that are not read again go around the caches
+  bool profile = false;        ///< tell when each step begins and ends
 };
 
 /// One result beyond what a processor has of caches for itself: memory is written at once, rather than
@@ -177,6 +184,8 @@ struct PlanOptions {
   bool cells = true;      ///< small loops keep their state in registers
   bool segments = true;   ///< long kernels are cut into functions rather than into kernels
   bool overlap_segments = true;  ///< these take several vectors at a time
+  bool weave_columns = true;     ///< columns are put side by side in the kernel that makes them
+  bool schedule = true;          ///< kernels in an order that needs less memory
   /// The last of each chain gives a result of the program. All of its results share one memory.
   std::vector<UpdateChain> updates{};
   std::set<int> alone{};  ///< equations with kernels of their own

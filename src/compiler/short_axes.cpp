@@ -186,9 +186,10 @@ class Choice {
 
 class Splitter {
  public:
-  explicit Splitter(const Jaxpr& jaxpr)
+  Splitter(const Jaxpr& jaxpr, bool zero_signs)
       : jaxpr_(jaxpr),
         producers_(detail::producers(jaxpr)),
+        tells_zero_signs_(zero_signs),
         zero_signs_(zero_signs_that_matter(jaxpr)),
         choice_(jaxpr),
         whole_(vars()),
@@ -259,7 +260,8 @@ class Splitter {
     for (const Atom& a : eqn.inputs) in.push_back(as_whole(a));
     std::vector<Aval> avals;
     for (const Var v : eqn.outputs) avals.push_back(jaxpr_.aval(v));
-    Params params = detail::map_jaxprs(eqn.params, split_short_axes, changed);
+    const auto split = [&](const Jaxpr& j) { return split_short_axes(j, tells_zero_signs_); };
+    Params params = detail::map_jaxprs(eqn.params, split, changed);
     const auto out =
         b_.add_eqn(*eqn.primitive, std::move(params), std::move(in), avals, eqn.effect, eqn.where);
     for (std::size_t i = 0; i < out.size(); ++i) whole(eqn.outputs[i]) = Atom::var(out[i]);
@@ -299,8 +301,9 @@ class Splitter {
     const Var x = eqn.inputs[0].var(), sum = eqn.outputs[0];
     const Aval &of = jaxpr_.aval(x), &out = jaxpr_.aval(sum);
     if (eqn.primitive != &reduce_sum_p || !is_float(out.dtype)) return false;
-    if (of.size() > out.size() * of.shape.back() || !zero_signs_[static_cast<std::size_t>(sum)])
-      return false;
+    if (of.size() > out.size() * of.shape.back()) return false;
+    if (!tells_zero_signs_) return true;
+    if (!zero_signs_[static_cast<std::size_t>(sum)]) return false;
     const int e = producers_[static_cast<std::size_t>(x)];
     return e < 0 || may_be_minus_zero(jaxpr_.eqns()[static_cast<std::size_t>(e)]);
   }
@@ -358,6 +361,7 @@ class Splitter {
 
   const Jaxpr& jaxpr_;
   const std::vector<int> producers_;
+  const bool tells_zero_signs_;
   const std::vector<bool> zero_signs_;  // that matter
   Choice choice_;
   JaxprBuilder b_;
@@ -368,9 +372,9 @@ class Splitter {
 
 }  // namespace
 
-Jaxpr split_short_axes(const Jaxpr& jaxpr) {
+Jaxpr split_short_axes(const Jaxpr& jaxpr, bool zero_signs) {
   if (jaxpr.eqns().size() > kMostEquations) return jaxpr;
-  return Splitter(jaxpr).run();
+  return Splitter(jaxpr, zero_signs).run();
 }
 
 }  // namespace compiler

@@ -53,7 +53,17 @@ constexpr std::string_view kDisable[] = {"simplify",
                                          "loop_stages",
                                          "divide_ahead",
                                          "load_columns",
-                                         "defer_sums"};
+                                         "defer_sums",
+                                         "zero_signs",
+                                         "weave_columns",
+                                         "schedule",
+                                         "share_kernels",
+                                         "native_kernels",
+                                         "write_out_rows",
+                                         "seams",
+                                         "column_tiles",
+                                         "accumulators",
+                                         "count_trips"};
 constexpr std::string_view kIsa[] = {"generic", "avx2", "avx512"};
 constexpr std::string_view kSwitch[] = {"0", "1"};
 

@@ -8,6 +8,7 @@
 
 #include "compiler/support.hpp"
 #include "core/environment.hpp"
+#include "runtime/cpu.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/jacobian.hpp"
@@ -49,6 +50,7 @@ Array product(const Array& a, const Array& b) {
 std::map<std::string_view, Example> examples() {
   const Array small = uniform({20, 40}, DType::f64), square = uniform({8, 8}, DType::f64, -1, 1),
               large = uniform({1 << 20}, DType::f32, 0, 1);
+  const auto lanes = static_cast<std::int64_t>(runtime::vector_bytes() / sizeof(double));
   std::map<std::string_view, Example> all;
   all["simplify"] = {[](std::span<const Array> x) { return Arrays{lax::neg(lax::neg(x[0]))}; },
                      {small},
@@ -278,6 +280,64 @@ std::map<std::string_view, Example> examples() {
                        },
                        {uniform({}, DType::f64, 0, 1), uniform({50}, DType::f64)},
                        words("plan", "kernel cells", -1)};
+  // exp cannot tell whether a sum of products begins with 0.
+  all["zero_signs"] = {[](std::span<const Array> x) {
+                         const Array products = x[0](slice(), newaxis) * x[0](newaxis);
+                         return Arrays{lax::exp(lax::reduce_sum(products, {2}))};
+                       },
+                       {uniform({64, 3}, DType::f64)},
+                       words("jaxpr", "= add")};
+  all["weave_columns"] = {
+      [](std::span<const Array> x) {
+        const auto column = [](const Array& a) { return expand_dims(a, 1); };
+        return Arrays{lax::concatenate(Arrays{column(lax::exp(x[0])), column(lax::neg(x[0]))}, 1)};
+      },
+      {uniform({640}, DType::f32)},
+      kernels};
+  // As written, all of the larger products come first.
+  all["schedule"] = {[](std::span<const Array> x) {
+                       Arrays products, outs;
+                       for (int i = 1; i <= 8; ++i)
+                         products.push_back(product(x[0], x[0] * static_cast<float>(i)));
+                       for (const Array& p : products) outs.push_back(product(p, x[1]));
+                       return outs;
+                     },
+                     {uniform({256, 256}, DType::f32), uniform({256, 8}, DType::f32)},
+                     arena};
+  // Both loops between the sorts do the same.
+  all["share_kernels"] = {[](std::span<const Array> x) {
+                            Array y = lax::sort(x[0], 0);
+                            for (int i = 0; i < 2; ++i) y = lax::sort(lax::exp(lax::neg(y)), 0);
+                            return Arrays{y};
+                          },
+                          {uniform({1 << 15}, DType::f32, 0, 1)},
+                          words("ir", "define ")};
+  all["native_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::cumsum(x[0], 0)}; },
+                           {uniform({1000}, DType::f64)},
+                           words("ir", "@telamon_native", -1)};
+  // Of a few vectors there is no loop.
+  all["write_out_rows"] = {[](std::span<const Array> x) { return Arrays{lax::neg(x[0])}; },
+                           {uniform({2 * lanes}, DType::f64)},
+                           words("ir", " phi ")};
+  // Where one array ends and the next begins is known outside of the loops.
+  all["seams"] = {[](std::span<const Array> x) {
+                    return Arrays{lax::exp(lax::concatenate(Arrays{x[0], x[1]}, 0))};
+                  },
+                  {uniform({1000}, DType::f64), uniform({1000}, DType::f64)},
+                  words("ir", "select")};
+  // How many vectors a loop carries.
+  all["column_tiles"] = {
+      [](std::span<const Array> x) { return Arrays{lax::reduce_sum(x[0], {0})}; },
+      {uniform({100, 3 * lanes}, DType::f64)},
+      words("ir", "phi <", -1)};
+  all["accumulators"] = {
+      [](std::span<const Array> x) { return Arrays{lax::reduce_sum(x[0], {1})}; },
+      {uniform({16, 256}, DType::f64)},
+      words("ir", "phi <", -1)};
+  all["count_trips"] = {
+      [](std::span<const Array> x) { return Arrays{lax::argmax(x[0], 1, DType::i32)}; },
+      {uniform({16, 512}, DType::f32)},
+      words("ir", "phi <", -1)};
   all["inline_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
                            {small},
                            words("ir", "define ")};
