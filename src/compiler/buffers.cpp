@@ -357,7 +357,9 @@ class Arena {
     // What goes around the caches had better not be there.
     if (kernel->linear && value(v).bytes() >= kStreamingOne) return -1;
     // Where it can be written over an argument, the result takes over that one's memory when it is donated.
-    const auto is_argument = [&](int u) { return u < plan_.num_inputs && fits(v, u); };
+    const auto is_argument = [&](int u) {
+      return u >= plan_.num_consts && u < plan_.num_inputs && fits(v, u);
+    };
     if (std::any_of(kernel->in_place.begin(), kernel->in_place.end(), is_argument)) return -1;
     for (const int u : kernel->in_place) {
       const Value& operand = value(u);
@@ -424,14 +426,14 @@ class Arena {
       if (at.kind == Location::Kind::result && range(v).first >= 0)
         there[static_cast<std::size_t>(at.index)].push_back(static_cast<int>(v));
     }
-    std::vector<std::int64_t> argument_bytes;  // computed once: there may be a thousand of both
-    for (int a = 0; a < plan_.num_inputs; ++a) argument_bytes.push_back(value(a).bytes());
+    std::vector<std::int64_t> input_bytes;  // computed once: there may be a thousand of both
+    for (int a = 0; a < plan_.num_inputs; ++a) input_bytes.push_back(value(a).bytes());
     for (const std::vector<int>& values : there) {
       std::vector<int>& reusable = plan_.reusable.emplace_back();
       if (values.empty() || value(values[0]).bytes() == 0) continue;
-      for (int a = 0; a < plan_.num_inputs; ++a) {
+      for (int a = plan_.num_consts; a < plan_.num_inputs; ++a) {
         const bool gives_way = std::all_of(values.begin(), values.end(), [&](int v) {
-          return argument_bytes[static_cast<std::size_t>(a)] == value(v).bytes() &&
+          return input_bytes[static_cast<std::size_t>(a)] == value(v).bytes() &&
                  (range(a).last < range(v).first || over(v, a));
         });
         if (gives_way) reusable.push_back(a);

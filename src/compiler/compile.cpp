@@ -331,6 +331,11 @@ std::shared_ptr<const runtime::Executable> find_stored(Compilation& c,
   return executable(c, std::move(parts));
 }
 
+/// The leading inputs of the lowered program that nobody donates.
+int num_consts(const NativeExecutable::Parts& parts) {
+  return static_cast<int>(parts.consts.size()) + parts.options.num_consts;
+}
+
 /// What the passes make of the lowered program: the plan, with all values in memory.
 void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   Jaxpr& jaxpr = parts.jaxpr;
@@ -393,6 +398,7 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
     c.run("row_groups", jaxpr, [&](const Jaxpr& j) { return group_rows(j, plan_options); });
   }
   parts.plan = c.stage("fuse", [&] { return plan_kernels(jaxpr, plan_options); });
+  parts.plan->num_consts = num_consts(parts);
   place_values(c, *parts.plan, plan_options);
 }
 
@@ -422,7 +428,7 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
   lower_program(c, parts);
   std::optional<Key> key;
   if (c.uses_disk()) {
-    key = c.stage("key", [&] { return program_key(parts.jaxpr, options); });
+    key = c.stage("key", [&] { return program_key(parts.jaxpr, num_consts(parts), options); });
     if (key) {
       if (auto found = find_stored(c, parts, *key)) return found;
     }

@@ -41,10 +41,10 @@ struct StoredProgram {
 /// What compiles a program, and for what: this build of the library, LLVM and the processor.
 TELAMON_API const std::string& this_build();
 
-/// The key of a lowered program as `build` compiles it; none when it has operations that are not the library's own, or
+/// The key of a lowered program with so many leading constants, as `build` compiles it; none when it has operations that are not the library's own, or
 /// parameters that their text does not say completely.
 TELAMON_API std::optional<runtime::disk_cache::Key> program_key(
-    const Jaxpr& lowered, const runtime::CompileOptions& options,
+    const Jaxpr& lowered, int num_consts, const runtime::CompileOptions& options,
     const std::string& build = this_build());
 /// The key of an image by the text of its IR.
 runtime::disk_cache::Key image_key(const std::string& ir);

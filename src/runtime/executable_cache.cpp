@@ -19,14 +19,16 @@ struct Slot {
       : backend(&chosen),
         contract(options.contract),
         profile(options.profile),
+        num_consts(options.num_consts),
         disabled(options.disabled) {}
   bool is_for(const Backend& chosen, const CompileOptions& options) const {
     return backend == &chosen && contract == options.contract && profile == options.profile &&
-           disabled == options.disabled;
+           num_consts == options.num_consts && disabled == options.disabled;
   }
 
   const Backend* backend;
   const bool contract, profile;
+  const int num_consts;
   const std::set<std::string, std::less<>> disabled;
   std::unique_ptr<Slot> next;
   std::mutex mutex;

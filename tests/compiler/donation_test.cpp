@@ -4,6 +4,7 @@
 #include "support.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/indexing.hpp"
+#include "telamon/jit.hpp"
 #include "telamon/numpy.hpp"
 
 namespace telamon::testing {
@@ -83,6 +84,18 @@ TEST(Donation, OfWeightsComesBeforeThePlacesOfGradients) {
     expect_equal(got[i], want[i], 0, "weights");
     EXPECT_THROW(given[i].to_vector<float>(), DonatedBufferError) << i;
   }
+}
+
+// What a function captured is nobody's to donate: what is added to it lies in the result's memory.
+TEST(Donation, IsNotWaitedForOfConstants) {
+  const auto scaled = [](const Array& x, const Array& c) { return exp(x) * sum(exp(x)) + c; };
+  const Array x = uniform({40, 40}, DType::f64), c = uniform({40, 40}, DType::f64, -1, 1, 2);
+  const auto captures = jit([&](const Array& a) { return scaled(a, c); });
+  const std::int64_t with_constant = captures.lower(x).compile().memory_analysis().arena;
+  const std::int64_t with_argument = jit(scaled).lower(x, c).compile().memory_analysis().arena;
+  EXPECT_LT(with_constant, 40 * 40 * 8);
+  EXPECT_GE(with_argument, 40 * 40 * 8);
+  expect_equal(captures(x), jit(scaled)(x, c), 0, "sum with a constant");
 }
 
 // Chains over square matrices, of what reads its operands where it writes and of what does not.
