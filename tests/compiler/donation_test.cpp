@@ -1,4 +1,6 @@
 // Donated arguments: results take over their memory, and are what they are without.
+#include <algorithm>
+#include <map>
 #include <random>
 
 #include "support.hpp"
@@ -6,6 +8,7 @@
 #include "telamon/indexing.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/numpy.hpp"
+#include "telamon/threads.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -171,6 +174,107 @@ TEST(Donation, OfAnyArgumentsOfRandomChainsChangesNothing) {
     }
   }
   EXPECT_GT(taken_over, 200);
+}
+
+// Arrays of the sizes from which on kernels are shared out to threads and cut into tiles and groups of rows,
+// and stores go around the caches.
+class LargeChains {
+ public:
+  LargeChains(unsigned seed, Shape shape) : seed_(seed), shape_(std::move(shape)) {}
+
+  Arrays inputs() const {
+    const std::int64_t size = shape_.num_elements();
+    const Array places = lax::convert_element_type(lax::iota(DType::i32, {size}), DType::f32);
+    Arrays out;
+    for (int i = 1; i <= 2; ++i)
+      out.push_back(lax::reshape(sin(places * (0.37f * static_cast<float>(i))), shape_));
+    return out;
+  }
+  /// The same steps each time.
+  Arrays operator()(std::span<const Array> in) {
+    random_.seed(seed_);
+    Arrays values(in.begin(), in.end());
+    for (std::size_t i = 3 + below(4); i > 0; --i)
+      values.push_back(lax::reshape(step(values), shape_));
+    const auto results = static_cast<std::ptrdiff_t>(1 + below(2));
+    return {values.end() - results, values.end()};
+  }
+
+ private:
+  std::size_t below(std::size_t n) { return random_() % n; }
+  // Values stay about as large as they are.
+  Array step(const Arrays& values) {
+    const Shape rows = shape_.size() == 2 ? shape_ : Shape{1024, 2048};
+    const auto matrix = [&](const Array& a) { return lax::reshape(a, rows); };
+    const Array x = matrix(values[values.size() - 1 - below(2)]);
+    const Array y = matrix(values[below(values.size())]);
+    const bool product = rows[0] >= rows[1];
+    switch (below(12)) {
+      case 0: return (x + y) * 0.5f;
+      case 1: return x - x * y;
+      case 2: return tanh(x) + y;
+      case 3: return x - max(x, {.axes = {1}, .keepdims = true});
+      case 4: return x - mean(x, {.axes = {0}, .keepdims = true});
+      case 5: return x / (1.0f + sum(square(y), {.axes = {1}, .keepdims = true}));
+      case 6: return x * y(slice(0, 1)) + max(abs(x), {.axes = {0}, .keepdims = true});
+      case 7: return transpose(lax::reshape(x, {rows[1], rows[0]})) - y;
+      case 8: return x.at(3).set(y(5));
+      case 9: return x + sum(y) * 1e-6f;
+      case 10: return lax::rev(x, {0}) - y;
+      default:
+        return product ? matmul(x, y(slice(0, rows[1]))) * (1.0f / static_cast<float>(rows[1])) : x;
+    }
+  }
+
+  unsigned seed_;
+  Shape shape_;
+  std::mt19937 random_;
+};
+
+std::string bytes_of(const Array& x) {
+  const auto values = x.to_vector<float>();
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+double largest_difference(const Array& a, const Array& b) {
+  return max(abs(a - b)).item<float>() / std::max(max(abs(b)).item<float>(), 1e-30f);
+}
+
+TEST(Donation, OfArgumentsOfLargeRandomChainsChangesNothing) {
+  const int threads = num_threads();
+  const Shape shapes[] = {{2048, 1024}, {1 << 21}, {1 << 15, 64}, {64, 1 << 15}};
+  int taken_over = 0;
+  std::map<std::string, int> met;
+  for (unsigned seed = 0; seed < 16; ++seed) {
+    LargeChains chains(seed, shapes[seed % std::size(shapes)]);
+    const Arrays inputs = chains.inputs();
+    const auto fresh = [&] { return Arrays{lax::neg(inputs[0]), lax::neg(inputs[1])}; };
+    const Compiled e = compile(stage([&](std::span<const Array> x) { return chains(x); }, inputs));
+    for (const auto& [stage, word] : {std::pair{"plan", "tiles "},
+                                      {"plan", "loop "},
+                                      {"ir", "telamon_jit_parallel"},
+                                      {"ir", "!nontemporal"}})
+      met[word] += e->text(stage).find(word) != std::string::npos ? 1 : 0;
+    const Arrays eager = chains(fresh());
+    std::vector<std::string> want;
+    const std::pair<int, std::vector<bool>> runs[] = {
+        {1, {}}, {1, {true, true}}, {2, {}}, {2, {true, false}}, {2, {false, true}}};
+    for (const auto& [n, donated] : runs) {
+      set_num_threads(n);
+      const Arrays given = fresh(), got = execute(e, given, donated);
+      for (std::size_t i = want.size(); i < got.size(); ++i) {
+        want.push_back(bytes_of(got[i]));
+        EXPECT_LT(largest_difference(got[i], eager[i]), 1e-4) << "seed " << seed;
+      }
+      for (std::size_t i = 0; i < got.size(); ++i)
+        EXPECT_TRUE(bytes_of(got[i]) == want[i]) << "seed " << seed << ", threads " << n << "\n"
+                                                 << e->text("plan");
+      for (const Array& x : given) taken_over += was_taken(x) ? 1 : 0;
+    }
+  }
+  set_num_threads(threads);
+  EXPECT_GT(taken_over, 15);
+  for (const auto& [word, times] : met) EXPECT_GT(times, 2) << word;
 }
 
 }  // namespace
