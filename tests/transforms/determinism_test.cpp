@@ -1,9 +1,16 @@
-// Results are bitwise the same for any number of threads, eager and compiled.
+// Results are bitwise the same for any number of threads and in any process, eager and compiled.
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "support/disk_cache.hpp"
+#include "support/processes.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/random.hpp"
 #include "telamon/threads.hpp"
@@ -66,6 +73,24 @@ const std::vector<Program>& programs() {
              tl::scan(step, tl::zeros({300}, tl::DType::f32), std::pair{x, y});
          return tl::concatenate({last, sums}, 0);
        }},
+      {"roots by repetition",
+       [](const Array& x, const Array&) {
+         const Array a = tl::abs(x) + 0.5f;
+         const auto far = [a](const Array& r) { return tl::max(tl::abs(r * r - a)) > 1e-5f; };
+         const auto step = [a](const Array& r) { return (r + a / r) * 0.5f; };
+         return tl::while_loop(far, step, a);
+       }},
+      {"gradient of a loop",
+       [](const Array& x, const Array& y) {
+         const auto loss = [y](const Array& v) {
+           const auto step = [&](const Array& c, const Array& row) {
+             const Array next = tl::sin(c * row) + c;
+             return std::pair{next, tl::sum(next)};
+           };
+           return tl::sum(tl::scan(step, v(0), y).second);
+         };
+         return tl::grad(loss)(x);
+       }},
       {"large products",
        [](const Array& x, const Array& y) {
          return tl::matmul(tl::matmul(x, y.T()), tl::concatenate({x, y}, 1));
@@ -119,6 +144,71 @@ TEST(Determinism, OfResultsForAnyNumberOfThreads) {
     }
   }
   tl::set_num_threads(before);
+}
+
+// A line for each program, which tells the bytes of its results apart.
+std::string results_in_words() {
+  const Array x(inputs(1), {700, 300}), y(inputs(2), {700, 300});
+  const auto told = [](const Array& a) {
+    const auto bytes = bytes_of(a);
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return " " + std::to_string(std::hash<std::string_view>{}(text));
+  };
+  std::string lines;
+  for (const Program& p : programs())
+    lines += p.name + told(p.f(x, y)) + told(tl::jit(p.f)(x, y)) + "\n";
+  return lines;
+}
+
+// Names of the library's own are part of what programs are known by: these begin otherwise.
+constexpr const char *kResults = "DETERMINISM_RESULTS", *kFinds = "DETERMINISM_FINDS";
+
+struct Process {
+  const char* threads;
+  std::string cache;   ///< its folder
+  bool finds = false;  ///< what another one has compiled
+};
+
+std::vector<std::string> results_of(const std::vector<Process>& processes) {
+  const std::string stem = ::testing::TempDir() + "determinism_" + std::to_string(getpid()) + "_";
+  const int count = static_cast<int>(processes.size());
+  const auto file = [&](int i) { return stem + std::to_string(i); };
+  tl::testing::expect_success_in_processes(count, [&](int i) {
+    const Process& p = processes[static_cast<std::size_t>(i)];
+    setenv("TELAMON_NUM_THREADS", p.threads, 1);
+    setenv("TELAMON_CACHE_DIR", p.cache.c_str(), 1);
+    setenv(kResults, file(i).c_str(), 1);
+    if (p.finds) setenv(kFinds, "1", 1);
+    execl("/proc/self/exe", "test_transforms", "--gtest_brief=1",
+          "--gtest_filter=Determinism.WritesDownWhatItComputes", nullptr);
+    return 3;
+  });
+  std::vector<std::string> texts;
+  for (int i = 0; i < count; ++i) {
+    texts.push_back(tl::testing::CacheFolder::read(file(i)));
+    std::filesystem::remove(file(i));
+  }
+  return texts;
+}
+
+TEST(Determinism, OfResultsInAnyProcess) {
+  const tl::testing::CacheFolder folder;
+  const std::string kept = folder.path();
+  const std::string want = results_of({{"2", kept}})[0];
+  EXPECT_EQ(std::count(want.begin(), want.end(), '\n'), std::ssize(programs()));
+  const bool compiles = !folder.files().empty();  // or there is no compiler
+  for (const std::string& text : results_of(
+           {{"1", "none"}, {"2", "none"}, {"3", "none"}, {"4", "none"}, {"3", kept, compiles}}))
+    EXPECT_EQ(text, want);
+}
+
+// Run by the test above in processes of their own.
+TEST(Determinism, WritesDownWhatItComputes) {
+  const char* file = std::getenv(kResults);
+  if (file == nullptr) GTEST_SKIP() << "OfResultsInAnyProcess says where";
+  const tl::testing::CacheChanges changes;
+  std::ofstream(file) << results_in_words();
+  if (std::getenv(kFinds) != nullptr) EXPECT_GE(changes().hits, std::ssize(programs()));
 }
 
 }  // namespace
