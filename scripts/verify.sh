@@ -26,16 +26,16 @@ clang_build() {
 }
 
 # The options that no other step builds: a static library, and one without a compiler of its own.
-static_build() {
-  cmake --preset release -B build/static -DTELAMON_SHARED=OFF -DTELAMON_LLVM=off > /dev/null &&
-    cmake --build build/static -j "$jobs" && run_tests static -LE long
+interpreted_build() {
+  cmake --preset release -B build/interpreted -DTELAMON_SHARED=OFF -DTELAMON_LLVM=off > /dev/null &&
+    cmake --build build/interpreted -j "$jobs" && run_tests interpreted -LE long
 }
 
 step "gcc, release"              build_and_test release
 step "long tests"                run_tests release -L long
 step "gcc, dev"                  build_and_test dev
 step "clang, dev"                clang_build
-step "static, interpreted"       static_build
+step "static, interpreted"       interpreted_build
 step "address and undefined"     build_and_test asan
 step "threads"                   build_and_test tsan
 step "AArch64, emulated"         scripts/cross_aarch64.sh test_compiler

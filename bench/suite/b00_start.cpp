@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string_view>
@@ -126,14 +127,42 @@ fs::path library() {
   }
   return folder() / "telamon_start";
 }
-const Register size("B00.size", "MB", [] {
+Case megabytes(const fs::path& file, std::string note) {
   Case c;
-  c.note = "the library, compiler included";
-  c.measure = [](double) {
-    return Samples{{"time", {static_cast<double>(fs::file_size(library())) / 1e6}}};
+  c.note = std::move(note);
+  c.measure = [file](double) {
+    return Samples{{"time", {static_cast<double>(fs::file_size(file)) / 1e6}}};
   };
   return c;
-});
+}
+const Register size("B00.size", "MB",
+                    [] { return megabytes(library(), "the library, compiler included"); });
+
+/// Whether the preset `static` has been built in this folder, rather than something else.
+bool is_static_build(const fs::path& build) {
+  std::ifstream file(build / "CMakeCache.txt");
+  const std::string cache{std::istreambuf_iterator<char>(file), {}};
+  const auto has = [&](const char* line) { return cache.find(line) != std::string::npos; };
+  std::error_code ignored;
+  return fs::exists(build / "bin" / "telamon", ignored) && has("\nTELAMON_SHARED:BOOL=OFF\n") &&
+         has("\nTELAMON_LLVM:STRING=static\n");
+}
+/// The command with the library and LLVM inside: of the build beside this one, which no run makes.
+const bool static_command = [] {
+  constexpr const char* kId = "B00.static_size";
+  const fs::path build = folder().parent_path().parent_path() / "static",
+                 command = build / "bin" / "telamon";
+  if (!is_static_build(build)) {
+    NotYet(kId, "MB", "not built: cmake --preset static && cmake --build --preset static");
+    return false;
+  }
+  Register(kId, "MB", [command] {
+    const bool old = fs::last_write_time(command) < fs::last_write_time(library());
+    return megabytes(command, std::string("the telamon command, linked statically") +
+                                  (old ? "; built before this library" : ""));
+  });
+  return true;
+}();
 
 }  // namespace
 }  // namespace bench
