@@ -23,7 +23,8 @@ namespace {
 
 using runtime::disk_cache::Key;
 
-// What is left of programs after lowering. Others may have rules of users.
+// What is left of programs after lowering, of the library's own primitives. A list, since the registry does
+// not tell them from those of users, whose rules no build of the library knows.
 // clang-format off
 constexpr std::string_view kOperations[] = {
     "abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh",
