@@ -423,9 +423,23 @@ static void each_index(CodeGen& gen, std::span<const std::int64_t> sizes,
   nest();
 }
 
-/// The loops of a kernel: with stores that go around the caches, if that is wanted, but not where the result
-/// takes the place of what was just read.
-static void streaming_or_not(KernelContext& k, bool wanted, const std::function<void()>& loops) {
+// Whether this is a part of a loop of so many trips, over what the last cache may hold. A single thread
+// reads and writes memory faster past that cache; several are as fast through it, and faster by far where
+// arrays are found there again. None: it is the whole, or too large.
+static std::optional<Scalar> is_part_in_cache(KernelContext& k, std::int64_t trips) {
+  std::int64_t first = 0, last = 0, bytes = 0;
+  if (CodeGen::known_constant(k.begin, first) && CodeGen::known_constant(k.end, last)) return {};
+  for (const int v : k.step.reads) bytes += k.value(v).bytes();
+  for (const int v : k.step.writes) bytes += k.value(v).bytes();
+  const std::int64_t cache = runtime::last_cache_bytes();
+  if (bytes > cache + cache / 4) return {};  // most of it is still there
+  return k.gen.compare(Compare::lt, k.gen.sub(k.end, k.begin), k.gen.index(trips));
+}
+
+/// The loops of a kernel, the outermost of so many trips: with stores that go around the caches, if that is
+/// wanted, but not where the result takes the place of what was just read or is shared by threads.
+static void streaming_or_not(KernelContext& k, bool wanted, std::int64_t trips,
+                             const std::function<void()>& loops) {
   CodeGen& gen = k.gen;
   const auto emit = [&](bool streaming) {
     gen.set_streaming(streaming);
@@ -433,10 +447,14 @@ static void streaming_or_not(KernelContext& k, bool wanted, const std::function<
     gen.set_streaming(false);
     if (streaming) gen.finish_streaming();
   };
-  const std::optional<Scalar> in_place = wanted ? is_in_place(k) : std::nullopt;
-  if (!in_place) return emit(wanted);
-  gen.if_then(*in_place, [&] { emit(false); });
-  gen.if_then(gen.not_(*in_place), [&] { emit(true); });
+  if (!wanted) return emit(false);
+  const std::optional<Scalar> in_place = is_in_place(k), part = is_part_in_cache(k, trips);
+  if (!in_place && !part) return emit(true);
+  const Scalar through = in_place && part ? gen.or_(*in_place, *part)
+                         : in_place       ? *in_place
+                                          : *part;
+  gen.if_then(through, [&] { emit(false); });
+  gen.if_then(gen.not_(through), [&] { emit(true); });
 }
 
 void emit_loop(KernelContext& k) {
@@ -462,7 +480,7 @@ void emit_loop(KernelContext& k) {
     return should_stream(k, kernel.roots.size() == 1 ? one : kStreamingBytes);
   };
   if (kernel.linear) {
-    return streaming_or_not(k, streams(kStreamingOne), [&] {
+    return streaming_or_not(k, streams(kStreamingOne), size, [&] {
       Generator values(gen, k.plan, k.scope, kernel, k.producer);
       seamed_loop(k, k.begin, k.end, size, lanes, find_seams(k, size), in_stages, [&](Scalar base) {
         store_roots(k, values, {kernel.shape, std::nullopt, gen.lane_index(base)});
@@ -507,7 +525,8 @@ void emit_loop(KernelContext& k) {
   // Rows of whole vectors begin where lines of the cache do.
   const bool whole =
       !k.by_columns && seams.empty() && kernel.woven.empty() && kernel.shape[inner] % lanes == 0;
-  streaming_or_not(k, whole && streams(2 * kStreamingOne), [&] {
+  const std::int64_t trips = inner == 0 ? kernel.shape[inner] : kernel.shape[0];
+  streaming_or_not(k, whole && streams(2 * kStreamingOne), trips, [&] {
     Generator values(gen, k.plan, k.scope, kernel, k.producer);
     loop_nest(gen, outer, [&](const Index& index) { row_of(values, index); });
   });

@@ -1,6 +1,8 @@
 // Finds the host's instruction set.
 #include "runtime/cpu.hpp"
 
+#include <algorithm>
+#include <fstream>
 #include <string>
 
 #include "core/environment.hpp"
@@ -44,6 +46,22 @@ Isa host_isa() {
     return supported;
   }();
   return isa;
+}
+
+std::int64_t last_cache_bytes() {
+  // Not sysconf(_SC_LEVEL3_CACHE_SIZE), which on some processors counts the caches of others, too.
+  static const std::int64_t bytes = [] {
+    std::int64_t most = 0;
+    for (int level = 0;; ++level) {
+      std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(level) +
+                         "/size");
+      std::int64_t size = 0;
+      char unit = 0;
+      if (!(file >> size >> unit)) return most;
+      most = std::max(most, size << (unit == 'M' ? 20 : 10));
+    }
+  }();
+  return bytes;
 }
 
 }  // namespace runtime

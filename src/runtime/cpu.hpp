@@ -27,6 +27,9 @@ TELAMON_API Isa host_isa();
 constexpr std::size_t vector_bytes(Isa isa) { return std::size_t{16} << static_cast<int>(isa); }
 inline std::size_t vector_bytes() { return vector_bytes(host_isa()); }
 
+/// Bytes of the largest cache that the first processor has or shares; 0 where the system does not say.
+TELAMON_API std::int64_t last_cache_bytes();
+
 TELAMON_API std::string_view isa_name(Isa isa);  ///< "generic", "avx2", "avx512"
 
 }  // namespace runtime
