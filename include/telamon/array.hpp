@@ -11,12 +11,14 @@
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "telamon/aval.hpp"
 #include "telamon/config.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/error.hpp"
 #include "telamon/source_location.hpp"
 
@@ -102,6 +104,8 @@ TELAMON_API Array make_from_data(const void* data, DType dtype, Shape shape);
 TELAMON_API void read_item(const Array& x, DType dtype, void* out);  // one element, converted
 TELAMON_API void read_all(const Array& x, DType dtype, void* out);   // all elements, converted
 [[noreturn]] TELAMON_API void empty_array_error(SourceLocation where);
+/// TypeError: that operand of the function, counted from 0, is an empty handle.
+[[noreturn]] TELAMON_API void empty_operand_error(std::string_view function, std::size_t operand);
 /// The axis counted from 0; IndexError when the array has no such axis.
 TELAMON_API std::size_t checked_axis(const ShapedArray& aval, std::int64_t axis,
                                      SourceLocation where);
@@ -139,9 +143,7 @@ class TELAMON_API Array {
   /// A vector, matrix or rank-3 array of the C++ type: `Array({1.0f, 2.0f})` is f32[2].
   template <class T>
     requires std::is_arithmetic_v<T>
-  explicit Array(std::initializer_list<T> values)
-      : Array(detail::make_from_data(contiguous(values).data(), dtype_of<T>,
-                                     {static_cast<std::int64_t>(values.size())})) {}
+  explicit Array(std::initializer_list<T> values) : Array(from_list(values)) {}
   template <class T>
     requires std::is_arithmetic_v<T>
   explicit Array(std::initializer_list<std::initializer_list<T>> rows,
@@ -217,16 +219,17 @@ class TELAMON_API Array {
   /// All elements in row-major order, converted to T.
   template <class T> std::vector<T> to_vector(
       SourceLocation where = SourceLocation::current()) const {
-    const detail::CallSite site(where);
-    if constexpr (std::is_same_v<T, bool>) {
-      auto bytes = detail::vector_for<std::uint8_t>(aval());
-      detail::read_all(*this, DType::bool_, bytes.data());
-      return {bytes.begin(), bytes.end()};
-    } else {
-      auto out = detail::vector_for<T>(aval());
-      detail::read_all(*this, dtype_of<T>, out.data());
-      return out;
-    }
+    return detail::in_call("to_vector()", where, [&]() -> std::vector<T> {
+      if constexpr (std::is_same_v<T, bool>) {
+        auto bytes = detail::vector_for<std::uint8_t>(aval());
+        detail::read_all(*this, DType::bool_, bytes.data());
+        return {bytes.begin(), bytes.end()};
+      } else {
+        auto out = detail::vector_for<T>(aval());
+        detail::read_all(*this, dtype_of<T>, out.data());
+        return out;
+      }
+    });
   }
   /// Truth of a one-element array; ConcretizationError under jit and vmap (use cond or where).
   explicit operator bool() const;
@@ -271,10 +274,9 @@ class TELAMON_API Array {
   struct Borrowed {};
   Array(Borrowed, detail::ArrayNode* node) noexcept : node_(node) {}  // takes no reference
 
-  template <class T> static std::vector<
-      std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>>
-  contiguous(std::initializer_list<T> values) {
-    return {values.begin(), values.end()};
+  template <class T> static Array from_list(std::initializer_list<T> values) {
+    return detail::make_from_data(values.begin(), dtype_of<T>,
+                                  {static_cast<std::int64_t>(values.size())});
   }
   template <class T>
   static Array from_vector(const std::vector<T>& values, Shape shape, SourceLocation where);
@@ -307,47 +309,50 @@ TELAMON_API std::ostream& operator<<(std::ostream& os, const Array& x);
 // The parameter is not called T: the member function T hides it here.
 template <class U>
 Array Array::from_vector(const std::vector<U>& values, Shape shape, SourceLocation where) {
-  const detail::CallSite site(where);
-  if (shape.num_elements() != static_cast<std::int64_t>(values.size()))
-    detail::values_do_not_fill(shape, values.size());
-  if constexpr (std::is_same_v<U, bool>) {
-    std::vector<std::uint8_t> bytes(values.begin(), values.end());
-    return detail::make_from_data(bytes.data(), DType::bool_, std::move(shape));
-  } else {
-    return detail::make_from_data(values.data(), dtype_of<U>, std::move(shape));
-  }
+  return detail::in_call("Array", where, [&] {
+    if (shape.num_elements() != static_cast<std::int64_t>(values.size()))
+      detail::values_do_not_fill(shape, values.size());
+    if constexpr (std::is_same_v<U, bool>) {
+      std::vector<std::uint8_t> bytes(values.begin(), values.end());
+      return detail::make_from_data(bytes.data(), DType::bool_, std::move(shape));
+    } else {
+      return detail::make_from_data(values.data(), dtype_of<U>, std::move(shape));
+    }
+  });
 }
 
 template <class U>
 Array Array::nested(std::initializer_list<std::initializer_list<U>> rows, SourceLocation where) {
-  const detail::CallSite site(where);
-  std::vector<U> flat;
-  for (const auto& row : rows) {
-    if (row.size() != rows.begin()->size()) throw ShapeError("Array: rows of different lengths");
-    flat.insert(flat.end(), row.begin(), row.end());
-  }
-  const auto n = static_cast<std::int64_t>(rows.size());
-  return from_vector(flat, {n, n ? static_cast<std::int64_t>(rows.begin()->size()) : 0}, where);
+  return detail::in_call("Array", where, [&] {
+    std::vector<U> flat;
+    for (const auto& row : rows) {
+      if (row.size() != rows.begin()->size()) throw ShapeError("Array: rows of different lengths");
+      flat.insert(flat.end(), row.begin(), row.end());
+    }
+    const auto n = static_cast<std::int64_t>(rows.size());
+    return from_vector(flat, {n, n ? static_cast<std::int64_t>(rows.begin()->size()) : 0}, where);
+  });
 }
 
 template <class U>
 Array Array::nested3(std::initializer_list<std::initializer_list<std::initializer_list<U>>> blocks,
                      SourceLocation where) {
-  const detail::CallSite site(where);
-  std::vector<U> flat;
-  Shape shape{static_cast<std::int64_t>(blocks.size()), 0, 0};
-  for (const auto& block : blocks) {
-    const Array b = nested(block, where);
-    if (flat.empty()) {
-      shape[1] = b.shape(0);
-      shape[2] = b.shape(1);
+  return detail::in_call("Array", where, [&] {
+    std::vector<U> flat;
+    Shape shape{static_cast<std::int64_t>(blocks.size()), 0, 0};
+    for (const auto& block : blocks) {
+      const Array b = nested(block, where);
+      if (flat.empty()) {
+        shape[1] = b.shape(0);
+        shape[2] = b.shape(1);
+      }
+      if (b.shape(0) != shape[1] || b.shape(1) != shape[2])
+        throw ShapeError("Array: blocks of different shapes");
+      const auto values = b.template to_vector<U>();
+      flat.insert(flat.end(), values.begin(), values.end());
     }
-    if (b.shape(0) != shape[1] || b.shape(1) != shape[2])
-      throw ShapeError("Array: blocks of different shapes");
-    const auto values = b.template to_vector<U>();
-    flat.insert(flat.end(), values.begin(), values.end());
-  }
-  return from_vector(flat, shape, where);
+    return from_vector(flat, shape, where);
+  });
 }
 
 }  // namespace v1

@@ -16,7 +16,7 @@
 
 #include "telamon/array.hpp"
 #include "telamon/detail/flat.hpp"
-#include "telamon/detail/transform_site.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitive.hpp"
 #include "telamon/tree.hpp"
@@ -74,13 +74,16 @@ TELAMON_API void check_primitive_erased(const PrimitiveBase& primitive, const Pa
 template <class F, class... Args>
 void check_grads(const F& f, const std::tuple<Args...>& args, const CheckGradsOptions& options = {},
                  SourceLocation where = SourceLocation::current()) {
-  const detail::TransformSite site(nullptr, where);
-  const auto flat = [&](std::span<const Array> leaves) {
-    Arrays results;
-    detail::flatten_into(std::apply(f, tree_unflatten(args, leaves, {})), results, "check_grads");
-    return results;
-  };
-  detail::check_grads_arrays(flat, tree_leaves(args, {}), options);
+  detail::in_function("check_grads", where, [&] {
+    const auto flat = [&](std::span<const Array> leaves) {
+      Arrays results;
+      detail::flatten_into(std::apply(f, tree_unflatten(args, leaves, {})), results, "check_grads");
+      return results;
+    };
+    Arrays leaves;
+    detail::flatten_into(args, leaves, "check_grads");
+    detail::check_grads_arrays(flat, leaves, options);
+  });
 }
 
 /// Checks every rule of a primitive at these operands: abstract_eval against the results; printed
@@ -91,9 +94,10 @@ template <class P>
 void check_primitive(const Primitive<P>& primitive, const P& params,
                      std::initializer_list<Array> args, const CheckPrimitiveOptions& options = {},
                      SourceLocation where = SourceLocation::current()) {
-  const detail::TransformSite site(nullptr, where);
-  detail::check_primitive_erased(primitive, Params::of(params), {args.begin(), args.size()},
-                                 options);
+  detail::in_function("check_primitive", where, [&] {
+    detail::check_primitive_erased(primitive, Params::of(params), {args.begin(), args.size()},
+                                   options);
+  });
 }
 
 }  // namespace v1

@@ -132,8 +132,9 @@ class Checkified {
 /// `checkify` makes it an error value; where nobody does, a CheckError is thrown when it is evaluated.
 template <class... X>
 void check(const Operand& pred, std::string_view message, const X&... values) {
-  const detail::CallSite site(pred.where);
-  detail::check_arrays(pred.array, message, Arrays{Operand(values).array...});
+  detail::in_call("check", pred.where, [&] {
+    detail::check_arrays(pred.array, message, Arrays{Operand(values).array...});
+  });
 }
 
 /// f with its errors as values: std::pair{ErrorValue, result of f}. Values are not known inside f.

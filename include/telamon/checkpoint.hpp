@@ -184,8 +184,9 @@ auto checkpoint(F f, CheckpointOptions options = {}) {
 template <class T>
 T checkpoint_name(const T& tree, const std::string& name,
                   SourceLocation where = SourceLocation::current()) {
-  const detail::CallSite site(where);
-  return tree_map([&](const Array& x) { return name_p.bind1({name}, {x}); }, tree);
+  return detail::in_call("checkpoint_name", where, [&] {
+    return tree_map([&](const Array& x) { return name_p.bind1({name}, {x}); }, tree);
+  });
 }
 
 /// The tree itself, of which no Array is available before all are. Passes do not look through it.

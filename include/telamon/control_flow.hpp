@@ -200,8 +200,7 @@ using carry_of = std::tuple_element_t<0, bound_arguments<F, C>>;
 template <class F, class C, class X>
 auto scan(F f, const C& init, const X& xs, ScanOptions options = {},
           SourceLocation where = SourceLocation::current()) {
-  const detail::CallSite site(where);
-  return detail::naming_lack_of_memory("scan", [&] {
+  return detail::in_call("scan", where, [&] {
     const auto args = [&] {
       if constexpr (detail::is_none<X>) return bind_args<F>(init);
       else return bind_args<F>(init, xs);
@@ -220,8 +219,7 @@ auto scan(F f, const C& init, const X& xs, ScanOptions options = {},
 template <class Condition, class Body, class C>
 auto while_loop(Condition condition, Body body, const C& init, WhileOptions options = {},
                 SourceLocation where = SourceLocation::current()) {
-  const detail::CallSite site(where);
-  return detail::naming_lack_of_memory("while_loop", [&] {
+  return detail::in_call("while_loop", where, [&] {
     const auto args = bind_args<Body>(init);
     const auto tested = bind_args<Condition>(init);
     Arrays leaves;
@@ -239,8 +237,7 @@ auto while_loop(Condition condition, Body body, const C& init, WhileOptions opti
 template <class Body, class C>
 auto fori_loop(const Operand& lower, const Operand& upper, Body body, const C& init,
                ForiOptions options = {}) {
-  const detail::CallSite site(lower.where);
-  return detail::naming_lack_of_memory("fori_loop", [&] {
+  return detail::in_call("fori_loop", lower.where, [&] {
     const auto args = bind_args<Body>(lower.array, init);
     Arrays leaves;
     detail::flatten_into(std::get<1>(args), leaves, "fori_loop");
@@ -256,8 +253,7 @@ auto fori_loop(const Operand& lower, const Operand& upper, Body body, const C& i
 /// unless vmap maps the predicate.
 template <class True, class False, class... X>
 auto cond(const Operand& pred, True on_true, False on_false, const X&... operands) {
-  const detail::CallSite site(pred.where);
-  return detail::naming_lack_of_memory("cond", [&] {
+  return detail::in_call("cond", pred.where, [&] {
     const auto true_args = bind_args<True>(operands...);
     const auto false_args = bind_args<False>(operands...);
     Arrays leaves, other_leaves;
@@ -276,8 +272,7 @@ auto cond(const Operand& pred, True on_true, False on_false, const X&... operand
 /// functions, or a std::vector or std::array of functions of one type.
 template <class Branches, class... X>
 auto switch_(const Operand& index, Branches branches, const X&... operands) {
-  const detail::CallSite site(index.where);
-  return detail::naming_lack_of_memory("switch_", [&] {
+  return detail::in_call("switch_", index.where, [&] {
     if constexpr (requires { branches.begin(); }) {
       using F = std::remove_cvref_t<decltype(*branches.begin())>;
       const auto args = bind_args<F>(operands...);
@@ -319,40 +314,41 @@ auto switch_(const Operand& index, Branches branches, const X&... operands) {
 template <class F, class X>
 auto map(F f, const X& xs, MapOptions options = {},
          SourceLocation where = SourceLocation::current()) {
-  const detail::CallSite site(where);
-  using Row = std::tuple_element_t<0, bound_arguments<F, X>>;
-  const Row rows = std::get<0>(bind_args<F>(xs));
-  const auto steps = [&](auto g, const Row& over) {
-    return scan([&](std::vector<Array> unit, const Row& x) { return std::pair{unit, g(x)}; },
-                std::vector<Array>(), over)
-        .second;
-  };
-  const std::int64_t n = detail::leading_size("map", tree_leaves(rows, {}));
-  const std::int64_t size = options.batch_size.value_or(0);
-  if (options.batch_size && size < 1)
-    throw ValueError("map: batch_size must be positive, got " + std::to_string(size));
-  if (!options.batch_size) return steps([&](const Row& x) { return f(x); }, rows);
-  const auto batched = vmap([&](const Row& x) { return f(x); });
-  if (n <= size) return batched(rows);
-  const std::int64_t full = n / size;
-  const auto in_batches = [&](const Array& x) {
-    Shape shape = x.shape();
-    shape[0] = size;
-    shape.insert(0, full);
-    return x(telamon::slice(0, full * size)).reshape(shape);
-  };
-  const auto flat = [&](const Array& y) {
-    Shape shape = y.shape();
-    shape.erase(0);
-    shape[0] = full * size;
-    return y.reshape(shape);
-  };
-  auto ys =
-      tree_map(flat, steps([&](const Row& x) { return batched(x); }, tree_map(in_batches, rows)));
-  if (full * size == n) return ys;
-  const auto rest =
-      batched(tree_map([&](const Array& x) { return x(telamon::slice(full * size, none)); }, rows));
-  return tree_map([](const Array& a, const Array& b) { return concatenate({a, b}); }, ys, rest);
+  return detail::in_call("map", where, [&] {
+    using Row = std::tuple_element_t<0, bound_arguments<F, X>>;
+    const Row rows = std::get<0>(bind_args<F>(xs));
+    const auto steps = [&](auto g, const Row& over) {
+      return scan([&](std::vector<Array> unit, const Row& x) { return std::pair{unit, g(x)}; },
+                  std::vector<Array>(), over)
+          .second;
+    };
+    const std::int64_t n = detail::leading_size("map", tree_leaves(rows, {}));
+    const std::int64_t size = options.batch_size.value_or(0);
+    if (options.batch_size && size < 1)
+      throw ValueError("map: batch_size must be positive, got " + std::to_string(size));
+    if (!options.batch_size) return steps([&](const Row& x) { return f(x); }, rows);
+    const auto batched = vmap([&](const Row& x) { return f(x); });
+    if (n <= size) return batched(rows);
+    const std::int64_t full = n / size;
+    const auto in_batches = [&](const Array& x) {
+      Shape shape = x.shape();
+      shape[0] = size;
+      shape.insert(0, full);
+      return x(telamon::slice(0, full * size)).reshape(shape);
+    };
+    const auto flat = [&](const Array& y) {
+      Shape shape = y.shape();
+      shape.erase(0);
+      shape[0] = full * size;
+      return y.reshape(shape);
+    };
+    auto ys =
+        tree_map(flat, steps([&](const Row& x) { return batched(x); }, tree_map(in_batches, rows)));
+    if (full * size == n) return ys;
+    const auto rest = batched(
+        tree_map([&](const Array& x) { return x(telamon::slice(full * size, none)); }, rows));
+    return tree_map([](const Array& a, const Array& b) { return concatenate({a, b}); }, ys, rest);
+  });
 }
 
 /// The prefixes of elems under an associative f, in logarithmic depth:
@@ -361,8 +357,7 @@ auto map(F f, const X& xs, MapOptions options = {},
 template <class F, class E>
 auto associative_scan(F f, const E& elems, AssociativeScanOptions options = {},
                       SourceLocation where = SourceLocation::current()) {
-  const detail::CallSite site(where);
-  return detail::naming_lack_of_memory("associative_scan", [&] {
+  return detail::in_call("associative_scan", where, [&] {
     const auto args = bind_args<F>(elems, elems);
     const auto& tree = std::get<0>(args);
     Arrays leaves;

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "telamon/detail/call.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/detail/solves.hpp"
 #include "telamon/none.hpp"
 #include "telamon/signature.hpp"
@@ -109,26 +110,27 @@ template <class MatVec, class B, class Solve, class TransposeSolve>
 auto custom_linear_solve(MatVec matvec, const B& b, Solve solve, TransposeSolve transpose_solve,
                          CustomLinearSolveOptions options = {},
                          SourceLocation where = SourceLocation::current()) {
-  const detail::CallSite site(where);
-  using T = std::tuple_element_t<0, bound_arguments<MatVec, B>>;
-  constexpr bool transposable = !std::is_same_v<TransposeSolve, std::nullopt_t>;
-  const T rhs = std::get<0>(bind_args<MatVec>(b));
-  Arrays leaves;
-  detail::flatten_into(rhs, leaves, "custom_linear_solve");
-  const auto prototype = detail::without_leaves(rhs);
-  const auto map = detail::endomorphism<T>(matvec, prototype, "matvec and b");
-  detail::SolverCall<T, Solve> forward(solve, prototype, "solve and b");
-  const detail::FlatSolve flat = forward.flat();
-  if constexpr (transposable) {
-    detail::SolverCall<T, TransposeSolve> backward(transpose_solve, prototype,
-                                                   "transpose_solve and b");
-    const detail::FlatSolve flat_back = backward.flat();
-    return forward.result(
-        detail::custom_linear_solve_arrays(map, flat, &flat_back, options.symmetric, leaves));
-  } else {
-    return forward.result(
-        detail::custom_linear_solve_arrays(map, flat, nullptr, options.symmetric, leaves));
-  }
+  return detail::in_call("custom_linear_solve", where, [&] {
+    using T = std::tuple_element_t<0, bound_arguments<MatVec, B>>;
+    constexpr bool transposable = !std::is_same_v<TransposeSolve, std::nullopt_t>;
+    const T rhs = std::get<0>(bind_args<MatVec>(b));
+    Arrays leaves;
+    detail::flatten_into(rhs, leaves, "custom_linear_solve");
+    const auto prototype = detail::without_leaves(rhs);
+    const auto map = detail::endomorphism<T>(matvec, prototype, "matvec and b");
+    detail::SolverCall<T, Solve> forward(solve, prototype, "solve and b");
+    const detail::FlatSolve flat = forward.flat();
+    if constexpr (transposable) {
+      detail::SolverCall<T, TransposeSolve> backward(transpose_solve, prototype,
+                                                     "transpose_solve and b");
+      const detail::FlatSolve flat_back = backward.flat();
+      return forward.result(
+          detail::custom_linear_solve_arrays(map, flat, &flat_back, options.symmetric, leaves));
+    } else {
+      return forward.result(
+          detail::custom_linear_solve_arrays(map, flat, nullptr, options.symmetric, leaves));
+    }
+  });
 }
 template <class MatVec, class B, class Solve>
 auto custom_linear_solve(MatVec matvec, const B& b, Solve solve,
@@ -147,18 +149,19 @@ auto custom_linear_solve(MatVec matvec, const B& b, Solve solve,
 template <class F, class X, class Solve, class TangentSolve>
 auto custom_root(F f, const X& initial_guess, Solve solve, TangentSolve tangent_solve,
                  SourceLocation where = SourceLocation::current()) {
-  const detail::CallSite site(where);
-  using T = std::tuple_element_t<0, bound_arguments<F, X>>;
-  const T guess = std::get<0>(bind_args<F>(initial_guess));
-  Arrays leaves;
-  detail::flatten_into(guess, leaves, "custom_root");
-  const auto prototype = detail::without_leaves(guess);
-  const auto map = detail::endomorphism<T>(f, prototype, "f and initial_guess");
-  detail::SolverCall<T, Solve> primal(solve, prototype, "solve and initial_guess");
-  detail::SolverCall<T, TangentSolve> tangent(tangent_solve, prototype,
-                                              "tangent_solve and initial_guess");
-  static_assert(!decltype(tangent)::has_aux, "custom_root: tangent_solve has no auxiliary data");
-  return primal.result(detail::custom_root_arrays(map, primal.flat(), tangent.flat(), leaves));
+  return detail::in_call("custom_root", where, [&] {
+    using T = std::tuple_element_t<0, bound_arguments<F, X>>;
+    const T guess = std::get<0>(bind_args<F>(initial_guess));
+    Arrays leaves;
+    detail::flatten_into(guess, leaves, "custom_root");
+    const auto prototype = detail::without_leaves(guess);
+    const auto map = detail::endomorphism<T>(f, prototype, "f and initial_guess");
+    detail::SolverCall<T, Solve> primal(solve, prototype, "solve and initial_guess");
+    detail::SolverCall<T, TangentSolve> tangent(tangent_solve, prototype,
+                                                "tangent_solve and initial_guess");
+    static_assert(!decltype(tangent)::has_aux, "custom_root: tangent_solve has no auxiliary data");
+    return primal.result(detail::custom_root_arrays(map, primal.flat(), tangent.flat(), leaves));
+  });
 }
 
 }  // namespace v1

@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "telamon/control_flow.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -61,20 +62,21 @@ TELAMON_API Arrays odeint_arrays(const TracedBody& f, const TreeDef& state,
 template <class F, class Y, class... Args>
 auto odeint_call(F& f, const Y& y0, const Operand& ts, const ode::Options& options,
                  const Args&... args) {
-  const CallSite site(ts.where);
-  const auto bound = bind_args<F>(y0, ts.array, args...);
-  using Bound = std::remove_const_t<decltype(bound)>;
-  using State = std::tuple_element_t<0, Bound>;
-  static_assert(std::is_same_v<std::tuple_element_t<1, Bound>, Array>,
-                "odeint: the time parameter of f(y, t, ...) must be a tl::Array");
-  using Call = BodyCall<F, Bound>;
-  static_assert(std::is_convertible_v<typename Call::Result, State>,
-                "odeint: f(y, t, ...) must return the derivative of y, of the type of y");
-  Arrays leaves;
-  flatten_into(bound, leaves, "odeint");
-  Call call(f, bound, "the derivative that f returns to odeint");
-  const State& state = std::get<0>(bound);
-  return with_leaves(state, odeint_arrays(call.body(), tree_structure(state), leaves, options));
+  return in_call("odeint", ts.where, [&] {
+    const auto bound = bind_args<F>(y0, ts.array, args...);
+    using Bound = std::remove_const_t<decltype(bound)>;
+    using State = std::tuple_element_t<0, Bound>;
+    static_assert(std::is_same_v<std::tuple_element_t<1, Bound>, Array>,
+                  "odeint: the time parameter of f(y, t, ...) must be a tl::Array");
+    using Call = BodyCall<F, Bound>;
+    static_assert(std::is_convertible_v<typename Call::Result, State>,
+                  "odeint: f(y, t, ...) must return the derivative of y, of the type of y");
+    Arrays leaves;
+    flatten_into(bound, leaves, "odeint");
+    Call call(f, bound, "the derivative that f returns to odeint");
+    const State& state = std::get<0>(bound);
+    return with_leaves(state, odeint_arrays(call.body(), tree_structure(state), leaves, options));
+  });
 }
 
 }  // namespace detail

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "telamon/detail/call.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/primitive.hpp"
 
@@ -92,25 +93,26 @@ std::string Result<X>::message() const {
 template <class F, class X>
 auto minimize(F f, const X& x0, const Options& options = {},
               SourceLocation where = SourceLocation::current()) {
-  const detail::CallSite site(where);
-  const auto args = bind_args<F>(x0);
-  using Variables = std::tuple_element_t<0, std::remove_const_t<decltype(args)>>;
-  static_assert(std::is_convertible_v<result_of<F, X>, Array>,
-                "minimize needs a function that returns one scalar Array");
-  Arrays leaves;
-  detail::flatten_into(args, leaves, "minimize");
-  detail::TreeCall call(f, args);
-  detail::MinimizeResult out =
-      detail::minimize_arrays(call.flat(), leaves, detail::leaf_names(args), options);
-  const Variables& like = std::get<0>(args);
-  return Result<Variables>{detail::with_leaves(like, out.x),
-                           std::move(out.value),
-                           detail::with_leaves(like, out.gradient),
-                           std::move(out.grad_norm),
-                           std::move(out.iterations),
-                           std::move(out.evaluations),
-                           std::move(out.success),
-                           std::move(out.status)};
+  return detail::in_call("minimize", where, [&] {
+    const auto args = bind_args<F>(x0);
+    using Variables = std::tuple_element_t<0, std::remove_const_t<decltype(args)>>;
+    static_assert(std::is_convertible_v<result_of<F, X>, Array>,
+                  "minimize needs a function that returns one scalar Array");
+    Arrays leaves;
+    detail::flatten_into(args, leaves, "minimize");
+    detail::TreeCall call(f, args);
+    detail::MinimizeResult out =
+        detail::minimize_arrays(call.flat(), leaves, detail::leaf_names(args), options);
+    const Variables& like = std::get<0>(args);
+    return Result<Variables>{detail::with_leaves(like, out.x),
+                             std::move(out.value),
+                             detail::with_leaves(like, out.gradient),
+                             std::move(out.grad_norm),
+                             std::move(out.iterations),
+                             std::move(out.evaluations),
+                             std::move(out.success),
+                             std::move(out.status)};
+  });
 }
 
 // ---- update rules ------------------------------------------------------------------------------
@@ -118,20 +120,22 @@ auto minimize(F f, const X& x0, const Options& options = {},
 /// x - rate * gradient.
 template <class P>
 P sgd_step(const P& params, const P& gradient, const Operand& rate) {
-  const detail::CallSite site(rate.where);
-  return tree_map([&](const Array& p, const Array& g) { return p - rate.array * g; }, params,
-                  gradient);
+  return detail::in_call("sgd_step", rate.where, [&] {
+    return tree_map([&](const Array& p, const Array& g) { return p - rate.array * g; }, params,
+                    gradient);
+  });
 }
 /// With momentum: velocity = momentum * velocity + gradient, x - rate * velocity. Gives the next
 /// parameters and the next velocity, which starts at zero.
 template <class P>
 std::pair<P, P> sgd_step(const P& params, const P& gradient, const P& velocity, const Operand& rate,
                          const Operand& momentum = 0.9) {
-  const detail::CallSite site(rate.where);
-  P next = tree_map([&](const Array& v, const Array& g) { return momentum.array * v + g; },
-                    velocity, gradient);
-  P moved = sgd_step(params, next, rate);
-  return {std::move(moved), std::move(next)};
+  return detail::in_call("sgd_step", rate.where, [&]() -> std::pair<P, P> {
+    P next = tree_map([&](const Array& v, const Array& g) { return momentum.array * v + g; },
+                      velocity, gradient);
+    P moved = sgd_step(params, next, rate);
+    return {std::move(moved), std::move(next)};
+  });
 }
 
 /// The method Adam (Kingma and Ba, 2015): steps by running averages of gradients, scaled by those of
@@ -146,32 +150,35 @@ struct AdamState {
 };
 template <class P>
 AdamState<P> adam_init(const P& params) {
-  const P zero = tree_map([](const Array& p) { return zeros_like(p); }, params);
-  return {zero, zero, zeros({}, DType::f64)};
+  return detail::naming_lack_of_memory("adam_init", [&]() -> AdamState<P> {
+    const P zero = tree_map([](const Array& p) { return zeros_like(p); }, params);
+    return {zero, zero, zeros({}, DType::f64)};
+  });
 }
 /// The next parameters and the next state.
 template <class P>
 std::pair<P, AdamState<P>> adam_step(const P& params, const P& gradient, const AdamState<P>& state,
                                      const Operand& rate, const AdamOptions& options = {}) {
-  const detail::CallSite site(rate.where);
-  const auto average = [](double decay) {
-    return [decay](const Array& a, const Array& x) { return decay * a + (1 - decay) * x; };
-  };
-  AdamState<P> next;
-  next.step = state.step + 1.0;
-  next.mean = tree_map(average(options.mean_decay), state.mean, gradient);
-  next.square = tree_map(average(options.square_decay), state.square,
-                         tree_map([](const Array& g) { return telamon::square(g); }, gradient));
-  // The averages start at zero; dividing by 1 - decay^step makes up for it.
-  const Array mean_scale = 1.0 / (1.0 - power(options.mean_decay, next.step));
-  const Array square_scale = 1.0 / (1.0 - power(options.square_decay, next.step));
-  const auto descend = [&](const Array& p, const Array& m, const Array& v) {
-    const Array mean = m * mean_scale.astype(p.dtype());
-    const Array size = sqrt(v * square_scale.astype(p.dtype())) + options.epsilon;
-    return p - (rate.array * mean / size).astype(p.dtype());
-  };
-  P moved = tree_map(descend, params, next.mean, next.square);
-  return {std::move(moved), std::move(next)};
+  return detail::in_call("adam_step", rate.where, [&]() -> std::pair<P, AdamState<P>> {
+    const auto average = [](double decay) {
+      return [decay](const Array& a, const Array& x) { return decay * a + (1 - decay) * x; };
+    };
+    AdamState<P> next;
+    next.step = state.step + 1.0;
+    next.mean = tree_map(average(options.mean_decay), state.mean, gradient);
+    next.square = tree_map(average(options.square_decay), state.square,
+                           tree_map([](const Array& g) { return telamon::square(g); }, gradient));
+    // The averages start at zero; dividing by 1 - decay^step makes up for it.
+    const Array mean_scale = 1.0 / (1.0 - power(options.mean_decay, next.step));
+    const Array square_scale = 1.0 / (1.0 - power(options.square_decay, next.step));
+    const auto descend = [&](const Array& p, const Array& m, const Array& v) {
+      const Array mean = m * mean_scale.astype(p.dtype());
+      const Array size = sqrt(v * square_scale.astype(p.dtype())) + options.epsilon;
+      return p - (rate.array * mean / size).astype(p.dtype());
+    };
+    P moved = tree_map(descend, params, next.mean, next.square);
+    return {std::move(moved), std::move(next)};
+  });
 }
 
 }  // namespace optim

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "telamon/array.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/emitter.hpp"
 #include "telamon/jaxpr.hpp"
 #include "telamon/params.hpp"
@@ -360,7 +361,9 @@ class Primitive : public PrimitiveBase {
   }
 
  private:
-  static Params erase_params(const P& params) { return Params::of(params); }
+  Params erase_params(const P& params) const {
+    return detail::naming_lack_of_memory(name().data(), [&] { return Params::of(params); });
+  }
   static detail::RuleTable erase(Rules<P> rules);
   const Primitive& def(const std::function<void(Rules<P>&)>& set) const;
 };
@@ -454,11 +457,15 @@ const Primitive<P>& Primitive<P>::def(const std::function<void(Rules<P>&)>& set)
 template <class P>
 Arrays Primitive<P>::operator()(const P& params, std::initializer_list<Operand> args,
                                 SourceLocation where) const {
-  const detail::CallSite site(where);
-  Arrays arrays;
-  arrays.reserve(args.size());
-  for (const Operand& a : args) arrays.push_back(a.array);
-  return bind(params, arrays);
+  return detail::in_call(name().data(), where, [&] {
+    Arrays arrays;
+    arrays.reserve(args.size());
+    for (const Operand& a : args) {
+      if (!a.array.has_value()) detail::empty_operand_error(name(), arrays.size());
+      arrays.push_back(a.array);
+    }
+    return bind(params, arrays);
+  });
 }
 
 }  // namespace v1

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "telamon/custom_linear_solve.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -74,20 +75,21 @@ template <class F, class X>
 auto newton(F f, const X& x0,
             const NewtonOptions<std::tuple_element_t<0, bound_arguments<F, X>>>& options = {},
             SourceLocation where = SourceLocation::current()) {
-  const detail::CallSite site(where);
-  using T = std::tuple_element_t<0, bound_arguments<F, X>>;
-  const T start = std::get<0>(bind_args<F>(x0));
-  Arrays leaves;
-  detail::flatten_into(start, leaves, "newton");
-  const T prototype = detail::without_leaves(start);
-  const auto function = detail::endomorphism<T>(f, prototype, "f and x0");
-  detail::FlatRootOptions flat{options.tol, options.maxiter, {}};
-  using Solve = std::remove_const_t<decltype(options.linear_solve)>;
-  Solve given = options.linear_solve;
-  detail::SolverCall<T, Solve> solver(given, prototype, "linear_solve and x0");
-  if (given) flat.linear_solve = solver.flat();
-  const Arrays outs = detail::newton_arrays(function, leaves, flat);
-  return Solution<T>{detail::with_leaves(prototype, outs), outs.back()};
+  return detail::in_call("newton", where, [&] {
+    using T = std::tuple_element_t<0, bound_arguments<F, X>>;
+    const T start = std::get<0>(bind_args<F>(x0));
+    Arrays leaves;
+    detail::flatten_into(start, leaves, "newton");
+    const T prototype = detail::without_leaves(start);
+    const auto function = detail::endomorphism<T>(f, prototype, "f and x0");
+    detail::FlatRootOptions flat{options.tol, options.maxiter, {}};
+    using Solve = std::remove_const_t<decltype(options.linear_solve)>;
+    Solve given = options.linear_solve;
+    detail::SolverCall<T, Solve> solver(given, prototype, "linear_solve and x0");
+    if (given) flat.linear_solve = solver.flat();
+    const Arrays outs = detail::newton_arrays(function, leaves, flat);
+    return Solution<T>{detail::with_leaves(prototype, outs), outs.back()};
+  });
 }
 
 /// x = f(x), by repeating x = f(x) from x0: f must be a contraction near x, any tree of floats to one
@@ -95,16 +97,17 @@ auto newton(F f, const X& x0,
 template <class F, class X>
 auto fixed_point(F f, const X& x0, const FixedPointOptions& options = {},
                  SourceLocation where = SourceLocation::current()) {
-  const detail::CallSite site(where);
-  using T = std::tuple_element_t<0, bound_arguments<F, X>>;
-  const T start = std::get<0>(bind_args<F>(x0));
-  Arrays leaves;
-  detail::flatten_into(start, leaves, "fixed_point");
-  const T prototype = detail::without_leaves(start);
-  const auto function = detail::endomorphism<T>(f, prototype, "f and x0");
-  const Arrays outs =
-      detail::fixed_point_arrays(function, leaves, {options.tol, options.maxiter, {}});
-  return Solution<T>{detail::with_leaves(prototype, outs), outs.back()};
+  return detail::in_call("fixed_point", where, [&] {
+    using T = std::tuple_element_t<0, bound_arguments<F, X>>;
+    const T start = std::get<0>(bind_args<F>(x0));
+    Arrays leaves;
+    detail::flatten_into(start, leaves, "fixed_point");
+    const T prototype = detail::without_leaves(start);
+    const auto function = detail::endomorphism<T>(f, prototype, "f and x0");
+    const Arrays outs =
+        detail::fixed_point_arrays(function, leaves, {options.tol, options.maxiter, {}});
+    return Solution<T>{detail::with_leaves(prototype, outs), outs.back()};
+  });
 }
 
 /// A root of f between low and high, where f has different signs, by halving the bracket. Arrays hold
@@ -112,12 +115,13 @@ auto fixed_point(F f, const X& x0, const FixedPointOptions& options = {},
 template <class F>
 Solution<Array> bisection(F f, const Operand& low, const Operand& high,
                           const BisectionOptions& options = {}) {
-  const detail::CallSite site(low.where);
-  const Array prototype;
-  const auto function = detail::endomorphism<Array>(f, prototype, "f and its bracket");
-  const Arrays outs =
-      detail::bisection_arrays(function, low.array, high.array, {options.tol, options.maxiter, {}});
-  return {outs[0], outs[1]};
+  return detail::in_call("bisection", low.where, [&]() -> Solution<Array> {
+    const Array prototype;
+    const auto function = detail::endomorphism<Array>(f, prototype, "f and its bracket");
+    const Arrays outs = detail::bisection_arrays(function, low.array, high.array,
+                                                 {options.tol, options.maxiter, {}});
+    return {outs[0], outs[1]};
+  });
 }
 
 }  // namespace root

@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "telamon/custom_linear_solve.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/numpy.hpp"
 
 namespace telamon {
@@ -96,8 +97,9 @@ LinearSolution<T> solve_flat(decltype(cg_arrays)& method, const char* name, A& a
 template <class A, class B>
 auto cg(A a, const B& b, const LinearSolverOptions<detail::unknowns_of<A, B>>& options = {},
         SourceLocation where = SourceLocation::current()) {
-  const detail::CallSite site(where);
-  return detail::solve_flat<detail::unknowns_of<A, B>>(detail::cg_arrays, "cg", a, b, options);
+  return detail::in_call("cg", where, [&] {
+    return detail::solve_flat<detail::unknowns_of<A, B>>(detail::cg_arrays, "cg", a, b, options);
+  });
 }
 
 /// The same for any regular A, by the stabilised biconjugate gradient method. Reverse mode solves
@@ -105,9 +107,10 @@ auto cg(A a, const B& b, const LinearSolverOptions<detail::unknowns_of<A, B>>& o
 template <class A, class B>
 auto bicgstab(A a, const B& b, const LinearSolverOptions<detail::unknowns_of<A, B>>& options = {},
               SourceLocation where = SourceLocation::current()) {
-  const detail::CallSite site(where);
-  return detail::solve_flat<detail::unknowns_of<A, B>>(detail::bicgstab_arrays, "bicgstab", a, b,
-                                                       options);
+  return detail::in_call("bicgstab", where, [&] {
+    return detail::solve_flat<detail::unknowns_of<A, B>>(detail::bicgstab_arrays, "bicgstab", a, b,
+                                                         options);
+  });
 }
 
 }  // namespace v1

@@ -337,6 +337,11 @@ void empty_array_error(SourceLocation where) {
       "an empty Array (default-constructed or moved from) was used where a value is needed");
 }
 
+void empty_operand_error(std::string_view function, std::size_t operand) {
+  throw TypeError(std::string(function) + ": operand " + std::to_string(operand) +
+                  " is an empty Array (default-constructed or moved from)");
+}
+
 std::size_t checked_axis(const ShapedArray& aval, std::int64_t axis, SourceLocation where) {
   const std::int64_t ndim = aval.ndim();
   if (axis < -ndim || axis >= ndim) {
@@ -348,9 +353,11 @@ std::size_t checked_axis(const ShapedArray& aval, std::int64_t axis, SourceLocat
 }
 
 void no_memory_for(const ShapedArray& aval, std::size_t element_size) {
-  throw OutOfMemoryError("to_vector() of " + aval.to_string() + ": out of memory for " +
-                         counted(aval.size(), "element") + " of " + counted(element_size, "byte") +
-                         "; read a part of the array");
+  throw_out_of_memory([&] {
+    return "to_vector() of " + aval.to_string() + ": out of memory for " +
+           counted(aval.size(), "element") + " of " + counted(element_size, "byte") +
+           "; read a part of the array";
+  });
 }
 
 void values_do_not_fill(const Shape& shape, std::size_t values) {

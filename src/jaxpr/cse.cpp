@@ -5,6 +5,7 @@
 
 #include "jaxpr/rewrite.hpp"
 #include "telamon/detail/hash.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/primitive.hpp"
 
 namespace telamon {
@@ -29,32 +30,35 @@ struct HashComputation {
 }  // namespace
 
 Jaxpr eliminate_common_subexpressions(const Jaxpr& jaxpr) {
-  detail::JaxprBuilder builder;
-  detail::Renaming rename(jaxpr);
-  for (const Aval& aval : jaxpr.in_avals()) rename.push(Atom::var(builder.add_input(aval)));
-  std::unordered_map<Computation, Vars, HashComputation> known;
-  bool changed = false;
-  for (const Eqn& eqn : jaxpr.eqns()) {
-    const Params params = detail::map_jaxprs(eqn.params, eliminate_common_subexpressions, changed);
-    Atoms inputs = rename(eqn.inputs);
-    const bool mergeable = eqn.effect == Effect::none;
-    if (mergeable) {
-      const auto [entry, is_new] = known.try_emplace({eqn.primitive, params, inputs});
-      if (!is_new) {
+  return detail::naming_lack_of_memory("eliminate_common_subexpressions", [&] {
+    detail::JaxprBuilder builder;
+    detail::Renaming rename(jaxpr);
+    for (const Aval& aval : jaxpr.in_avals()) rename.push(Atom::var(builder.add_input(aval)));
+    std::unordered_map<Computation, Vars, HashComputation> known;
+    bool changed = false;
+    for (const Eqn& eqn : jaxpr.eqns()) {
+      const Params params =
+          detail::map_jaxprs(eqn.params, eliminate_common_subexpressions, changed);
+      Atoms inputs = rename(eqn.inputs);
+      const bool mergeable = eqn.effect == Effect::none;
+      if (mergeable) {
+        const auto [entry, is_new] = known.try_emplace({eqn.primitive, params, inputs});
+        if (!is_new) {
+          rename.push(entry->second);
+          changed = true;
+          continue;
+        }
+        entry->second = builder.add_eqn(*eqn.primitive, params, std::move(inputs),
+                                        rename.out_avals(eqn), eqn.effect, eqn.where);
         rename.push(entry->second);
-        changed = true;
-        continue;
+      } else {
+        rename.push(builder.add_eqn(*eqn.primitive, params, std::move(inputs),
+                                    rename.out_avals(eqn), eqn.effect, eqn.where));
       }
-      entry->second = builder.add_eqn(*eqn.primitive, params, std::move(inputs),
-                                      rename.out_avals(eqn), eqn.effect, eqn.where);
-      rename.push(entry->second);
-    } else {
-      rename.push(builder.add_eqn(*eqn.primitive, params, std::move(inputs), rename.out_avals(eqn),
-                                  eqn.effect, eqn.where));
     }
-  }
-  if (!changed) return jaxpr;
-  return builder.build(rename(jaxpr.outs()), detail::JaxprBuilder::DeadCode::keep).jaxpr;
+    if (!changed) return jaxpr;
+    return builder.build(rename(jaxpr.outs()), detail::JaxprBuilder::DeadCode::keep).jaxpr;
+  });
 }
 
 }  // namespace v1

@@ -5,6 +5,7 @@
 
 #include "core/counted.hpp"
 #include "jaxpr/rewrite.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/primitive.hpp"
 
 namespace telamon {
@@ -115,22 +116,26 @@ DceMemo compute_dce(const Jaxpr& jaxpr, const std::vector<bool>& used_out) {
 }  // namespace
 
 DceJaxpr dce_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& used_out) {
-  if (used_out.size() != jaxpr.outs().size()) {
-    throw InternalError("dce_jaxpr needs one mark for each of " +
-                        detail::counted(jaxpr.num_outputs(), "result"));
-  }
-  std::string key = "dce ";
-  for (const bool used : used_out) key += used ? '1' : '0';
-  const auto memo = jaxpr.memo<DceMemo>(key, [&] { return compute_dce(jaxpr, used_out); });
-  return {memo->jaxpr.value_or(jaxpr), memo->used_in};
+  return detail::naming_lack_of_memory("dce_jaxpr", [&]() -> DceJaxpr {
+    if (used_out.size() != jaxpr.outs().size()) {
+      throw InternalError("dce_jaxpr needs one mark for each of " +
+                          detail::counted(jaxpr.num_outputs(), "result"));
+    }
+    std::string key = "dce ";
+    for (const bool used : used_out) key += used ? '1' : '0';
+    const auto memo = jaxpr.memo<DceMemo>(key, [&] { return compute_dce(jaxpr, used_out); });
+    return {memo->jaxpr.value_or(jaxpr), memo->used_in};
+  });
 }
 
 Jaxpr eliminate_dead_code(const Jaxpr& jaxpr) {
-  const std::vector<bool> used_out(jaxpr.outs().size(), true);
-  const Liveness live = analyse(jaxpr, used_out);
-  if (!live.changed) return jaxpr;
-  return rebuild(jaxpr, live, std::vector<bool>(static_cast<std::size_t>(jaxpr.num_inputs()), true),
-                 used_out);
+  return detail::naming_lack_of_memory("eliminate_dead_code", [&] {
+    const std::vector<bool> used_out(jaxpr.outs().size(), true);
+    const Liveness live = analyse(jaxpr, used_out);
+    if (!live.changed) return jaxpr;
+    return rebuild(jaxpr, live,
+                   std::vector<bool>(static_cast<std::size_t>(jaxpr.num_inputs()), true), used_out);
+  });
 }
 
 }  // namespace v1

@@ -3,6 +3,7 @@
 
 #include "core/counted.hpp"
 #include "core/trace.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/detail/transform_site.hpp"
 #include "telamon/jaxpr.hpp"
 #include "telamon/primitive.hpp"
@@ -55,6 +56,7 @@ void check_args(const Jaxpr& jaxpr, std::span<const Array> args, SourceLocation 
                     " cannot call jaxpr with " + detail::counted(jaxpr.num_inputs(), "input"));
   }
   for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!args[i].has_value()) detail::empty_operand_error("eval_jaxpr", i);
     if (args[i].aval().same_type(jaxpr.avals()[i])) continue;
     throw TypeError("eval_jaxpr: operand " + std::to_string(i) + " is " +
                     args[i].aval().to_string() + " where the jaxpr takes " +
@@ -65,37 +67,39 @@ void check_args(const Jaxpr& jaxpr, std::span<const Array> args, SourceLocation 
 }  // namespace
 
 Arrays eval_jaxpr(const Jaxpr& jaxpr, std::span<const Array> args, SourceLocation where) {
-  check_args(jaxpr, args, where);
-  const auto uses = jaxpr.memo<LastUses>("last_uses", [&] { return last_uses(jaxpr); });
-  Arrays env(static_cast<std::size_t>(jaxpr.num_vars()));
-  std::copy(args.begin(), args.end(), env.begin());
-  const auto read = [&env](const Atom& a) -> const Array& {
-    return a.is_var() ? env[static_cast<std::size_t>(a.var())] : a.literal();
-  };
-  Arrays operands;
-  for (std::size_t i = 0; i < jaxpr.eqns().size(); ++i) {
-    const Eqn& eqn = jaxpr.eqns()[i];
-    operands.clear();
-    for (const Atom& in : eqn.inputs) operands.push_back(read(in));
-    const detail::EqnSite site(eqn.where);
-    Arrays results = eqn.primitive->bind_erased(eqn.params, operands);
-    if (results.size() != eqn.outputs.size()) {
-      throw InternalError("primitive '" + std::string(eqn.primitive->name()) + "' gave " +
-                          detail::counted(results.size(), "result") + " where its equation binds " +
-                          std::to_string(eqn.outputs.size()));
+  return detail::naming_lack_of_memory("eval_jaxpr", [&] {
+    check_args(jaxpr, args, where);
+    const auto uses = jaxpr.memo<LastUses>("last_uses", [&] { return last_uses(jaxpr); });
+    Arrays env(static_cast<std::size_t>(jaxpr.num_vars()));
+    std::copy(args.begin(), args.end(), env.begin());
+    const auto read = [&env](const Atom& a) -> const Array& {
+      return a.is_var() ? env[static_cast<std::size_t>(a.var())] : a.literal();
+    };
+    Arrays operands;
+    for (std::size_t i = 0; i < jaxpr.eqns().size(); ++i) {
+      const Eqn& eqn = jaxpr.eqns()[i];
+      operands.clear();
+      for (const Atom& in : eqn.inputs) operands.push_back(read(in));
+      const detail::EqnSite site(eqn.where);
+      Arrays results = eqn.primitive->bind_erased(eqn.params, operands);
+      if (results.size() != eqn.outputs.size()) {
+        throw InternalError("primitive '" + std::string(eqn.primitive->name()) + "' gave " +
+                            detail::counted(results.size(), "result") +
+                            " where its equation binds " + std::to_string(eqn.outputs.size()));
+      }
+      for (std::size_t j = 0; j < results.size(); ++j) {
+        env[static_cast<std::size_t>(eqn.outputs[j])] = std::move(results[j]);
+      }
+      operands.clear();
+      for (int k = uses->begin[i]; k < uses->begin[i + 1]; ++k) {
+        env[static_cast<std::size_t>(uses->dying[static_cast<std::size_t>(k)])] = Array();
+      }
     }
-    for (std::size_t j = 0; j < results.size(); ++j) {
-      env[static_cast<std::size_t>(eqn.outputs[j])] = std::move(results[j]);
-    }
-    operands.clear();
-    for (int k = uses->begin[i]; k < uses->begin[i + 1]; ++k) {
-      env[static_cast<std::size_t>(uses->dying[static_cast<std::size_t>(k)])] = Array();
-    }
-  }
-  Arrays outs;
-  outs.reserve(jaxpr.outs().size());
-  for (const Atom& out : jaxpr.outs()) outs.push_back(read(out));
-  return outs;
+    Arrays outs;
+    outs.reserve(jaxpr.outs().size());
+    for (const Atom& out : jaxpr.outs()) outs.push_back(read(out));
+    return outs;
+  });
 }
 
 }  // namespace v1

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "jaxpr/rewrite.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/primitive.hpp"
 
 namespace telamon {
@@ -29,17 +30,19 @@ Atoms emit(detail::JaxprBuilder& builder, const Jaxpr& jaxpr, const Atoms& args,
 }  // namespace
 
 Jaxpr inline_calls(const Jaxpr& jaxpr) {
-  const bool any = std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(), [](const Eqn& eqn) {
-    return eqn.params.has_jaxprs() || eqn.primitive->rules().inlinable;
+  return detail::naming_lack_of_memory("inline_calls", [&] {
+    const bool any = std::any_of(jaxpr.eqns().begin(), jaxpr.eqns().end(), [](const Eqn& eqn) {
+      return eqn.params.has_jaxprs() || eqn.primitive->rules().inlinable;
+    });
+    if (!any) return jaxpr;
+    detail::JaxprBuilder builder;
+    Atoms args;
+    for (const Aval& aval : jaxpr.in_avals()) args.push_back(Atom::var(builder.add_input(aval)));
+    bool changed = false;
+    Atoms outs = emit(builder, jaxpr, args, changed);
+    if (!changed) return jaxpr;
+    return builder.build(std::move(outs), detail::JaxprBuilder::DeadCode::keep).jaxpr;
   });
-  if (!any) return jaxpr;
-  detail::JaxprBuilder builder;
-  Atoms args;
-  for (const Aval& aval : jaxpr.in_avals()) args.push_back(Atom::var(builder.add_input(aval)));
-  bool changed = false;
-  Atoms outs = emit(builder, jaxpr, args, changed);
-  if (!changed) return jaxpr;
-  return builder.build(std::move(outs), detail::JaxprBuilder::DeadCode::keep).jaxpr;
 }
 
 }  // namespace v1

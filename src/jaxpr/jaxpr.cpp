@@ -9,6 +9,7 @@
 #include "core/concrete.hpp"
 #include "jaxpr/typecheck.hpp"
 #include "telamon/detail/hash.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/primitive.hpp"
 
 namespace telamon {
@@ -132,10 +133,12 @@ const Atoms& Jaxpr::outs() const { return node_->body->outs; }
 Effect Jaxpr::effect() const { return node_->body->effect; }
 
 std::vector<Aval> Jaxpr::out_avals() const {
-  std::vector<Aval> avals;
-  avals.reserve(outs().size());
-  for (const Atom& out : outs()) avals.push_back(aval(out));
-  return avals;
+  return detail::naming_lack_of_memory("out_avals", [&] {
+    std::vector<Aval> avals;
+    avals.reserve(outs().size());
+    for (const Atom& out : outs()) avals.push_back(aval(out));
+    return avals;
+  });
 }
 
 bool Jaxpr::operator==(const Jaxpr& o) const {

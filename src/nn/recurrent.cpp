@@ -2,6 +2,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/in_call.hpp"
 #include "telamon/indexing.hpp"
 #include "telamon/lax.hpp"
 #include "telamon/nn.hpp"
@@ -12,8 +13,6 @@ namespace telamon {
 inline namespace v1 {
 namespace nn {
 namespace {
-
-using detail::CallSite;
 
 struct Weights {
   Array w_x, w_h;
@@ -61,11 +60,12 @@ void check_cell(const char* name, const Array& w_x, const Array& w_h, const Arra
 
 Lstm lstm_init(const Operand& key, std::int64_t inputs, std::int64_t hidden,
                std::optional<DType> dtype) {
-  const CallSite site(key.where);
-  const Weights w = uniform_weights("lstm_init", key.array, inputs, hidden, 4, dtype);
-  const DType d = w.w_h.dtype();
-  const Array none_of_it = zeros({hidden}, d);
-  return {w.w_x, w.w_h, concatenate({none_of_it, ones({hidden}, d), none_of_it, none_of_it})};
+  return detail::in_call("lstm_init", {&key}, [&]() -> Lstm {
+    const Weights w = uniform_weights("lstm_init", key.array, inputs, hidden, 4, dtype);
+    const DType d = w.w_h.dtype();
+    const Array none_of_it = zeros({hidden}, d);
+    return {w.w_x, w.w_h, concatenate({none_of_it, ones({hidden}, d), none_of_it, none_of_it})};
+  });
 }
 
 LstmState lstm_start(const Lstm& cell, const Shape& leading) {
@@ -74,35 +74,38 @@ LstmState lstm_start(const Lstm& cell, const Shape& leading) {
 }
 
 LstmState lstm(const Lstm& cell, const LstmState& state, const Operand& x) {
-  const CallSite site(x.where);
-  check_cell("lstm", cell.w_x, cell.w_h, state.h, x.array, 4);
-  const std::int64_t n = cell.w_h.shape(0);
-  const Array all = matmul(x, cell.w_x) + matmul(state.h, cell.w_h) + cell.b;
-  const Array i = sigmoid(gate(all, 0, n)), f = sigmoid(gate(all, 1, n));
-  const Array g = tanh(gate(all, 2, n)), o = sigmoid(gate(all, 3, n));
-  const Array c = f * state.c + i * g;
-  return {o * tanh(c), c};
+  return detail::in_call("lstm", x.where, [&]() -> LstmState {
+    check_cell("lstm", cell.w_x, cell.w_h, state.h, x.array, 4);
+    const std::int64_t n = cell.w_h.shape(0);
+    const Array all = matmul(x, cell.w_x) + matmul(state.h, cell.w_h) + cell.b;
+    const Array i = sigmoid(gate(all, 0, n)), f = sigmoid(gate(all, 1, n));
+    const Array g = tanh(gate(all, 2, n)), o = sigmoid(gate(all, 3, n));
+    const Array c = f * state.c + i * g;
+    return {o * tanh(c), c};
+  });
 }
 
 Gru gru_init(const Operand& key, std::int64_t inputs, std::int64_t hidden,
              std::optional<DType> dtype) {
-  const CallSite site(key.where);
-  const Weights w = uniform_weights("gru_init", key.array, inputs, hidden, 3, dtype);
-  const DType d = w.w_h.dtype();
-  return {w.w_x, w.w_h, zeros({3 * hidden}, d), zeros({hidden}, d)};
+  return detail::in_call("gru_init", {&key}, [&]() -> Gru {
+    const Weights w = uniform_weights("gru_init", key.array, inputs, hidden, 3, dtype);
+    const DType d = w.w_h.dtype();
+    return {w.w_x, w.w_h, zeros({3 * hidden}, d), zeros({hidden}, d)};
+  });
 }
 
 Array gru_start(const Gru& cell, const Shape& leading) { return zeros_behind(leading, cell.w_h); }
 
 Array gru(const Gru& cell, const Array& h, const Operand& x) {
-  const CallSite site(x.where);
-  check_cell("gru", cell.w_x, cell.w_h, h, x.array, 3);
-  const std::int64_t n = cell.w_h.shape(0);
-  const Array of_x = matmul(x, cell.w_x) + cell.b, of_h = matmul(h, cell.w_h);
-  const Array r = sigmoid(gate(of_x, 0, n) + gate(of_h, 0, n));
-  const Array z = sigmoid(gate(of_x, 1, n) + gate(of_h, 1, n));
-  const Array candidate = tanh(gate(of_x, 2, n) + r * (gate(of_h, 2, n) + cell.b_n));
-  return (1 - z) * candidate + z * h;
+  return detail::in_call("gru", x.where, [&] {
+    check_cell("gru", cell.w_x, cell.w_h, h, x.array, 3);
+    const std::int64_t n = cell.w_h.shape(0);
+    const Array of_x = matmul(x, cell.w_x) + cell.b, of_h = matmul(h, cell.w_h);
+    const Array r = sigmoid(gate(of_x, 0, n) + gate(of_h, 0, n));
+    const Array z = sigmoid(gate(of_x, 1, n) + gate(of_h, 1, n));
+    const Array candidate = tanh(gate(of_x, 2, n) + r * (gate(of_h, 2, n) + cell.b_n));
+    return (1 - z) * candidate + z * h;
+  });
 }
 
 }  // namespace nn

@@ -7,6 +7,7 @@
 
 #include "core/concrete.hpp"
 #include "core/counted.hpp"
+#include "core/in_call.hpp"
 #include "numpy/labelled.hpp"
 #include "numpy/promote.hpp"
 #include "telamon/lax.hpp"
@@ -16,7 +17,6 @@ namespace telamon {
 inline namespace v1 {
 namespace {
 
-using detail::CallSite;
 using detail::Labelled;
 
 [[noreturn]] void einsum_error(std::string_view subscripts, const std::string& what) {
@@ -173,36 +173,40 @@ Labelled contract_all(std::vector<Labelled> operands, const std::string& result)
 }  // namespace
 
 Array einsum(std::string_view subscripts, const Arrays& arrays, SourceLocation where) {
-  const CallSite site(where);
-  const Subscripts terms = read_subscripts(subscripts);
-  if (terms.inputs.size() != arrays.size()) {
-    einsum_error(subscripts, "described: " + detail::counted(terms.inputs.size(), "operand") +
-                                 ", given: " + std::to_string(arrays.size()));
-  }
-  const Arrays same = detail::promote_dtypes(arrays);
-  std::vector<Labelled> operands;
-  int ellipsis_size = 0;
-  for (std::size_t i = 0; i < same.size(); ++i) {
-    operands.push_back(label(subscripts, same[i], terms.inputs[i]));
-    const auto& labels = operands.back().labels;
-    const auto count = std::count_if(labels.begin(), labels.end(), [](char c) { return c < 'A'; });
-    ellipsis_size = std::max(ellipsis_size, static_cast<int>(count));
-  }
-  check_sizes(subscripts, operands);
-  const std::string ellipsis = ellipsis_labels(subscripts, ellipsis_size);
-  const std::string result = terms.result ? replace_ellipsis(*terms.result, ellipsis)
-                                          : implicit_result(operands, ellipsis);
-  check_result(subscripts, result, operands);
-  return detail::arranged(contract_all(std::move(operands), result), result);
+  return detail::in_call("einsum", where, arrays, [&] {
+    const Subscripts terms = read_subscripts(subscripts);
+    if (terms.inputs.size() != arrays.size()) {
+      einsum_error(subscripts, "described: " + detail::counted(terms.inputs.size(), "operand") +
+                                   ", given: " + std::to_string(arrays.size()));
+    }
+    const Arrays same = detail::promote_dtypes(arrays);
+    std::vector<Labelled> operands;
+    int ellipsis_size = 0;
+    for (std::size_t i = 0; i < same.size(); ++i) {
+      operands.push_back(label(subscripts, same[i], terms.inputs[i]));
+      const auto& labels = operands.back().labels;
+      const auto count =
+          std::count_if(labels.begin(), labels.end(), [](char c) { return c < 'A'; });
+      ellipsis_size = std::max(ellipsis_size, static_cast<int>(count));
+    }
+    check_sizes(subscripts, operands);
+    const std::string ellipsis = ellipsis_labels(subscripts, ellipsis_size);
+    const std::string result = terms.result ? replace_ellipsis(*terms.result, ellipsis)
+                                            : implicit_result(operands, ellipsis);
+    check_result(subscripts, result, operands);
+    return detail::arranged(contract_all(std::move(operands), result), result);
+  });
 }
 
 Array einsum(std::string_view subscripts, const Operand& x, const std::optional<Operand>& y,
              const std::optional<Operand>& z, const std::optional<Operand>& w) {
-  Arrays arrays{x.array};
-  for (const auto* more : {&y, &z, &w}) {
-    if (*more) arrays.push_back((*more)->array);
-  }
-  return einsum(subscripts, arrays, x.where);
+  return detail::in_call("einsum", x.where, [&] {
+    Arrays arrays{x.array};
+    for (const auto* more : {&y, &z, &w}) {
+      if (*more) arrays.push_back((*more)->array);
+    }
+    return einsum(subscripts, arrays, x.where);
+  });
 }
 
 }  // namespace v1

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/concrete.hpp"
+#include "core/in_call.hpp"
 #include "numpy/promote.hpp"
 #include "primitives/direct.hpp"
 #include "telamon/lax.hpp"
@@ -13,28 +14,28 @@ namespace telamon {
 inline namespace v1 {
 namespace {
 
-using detail::CallSite;
 using kernels::Op;
 
 /// A function of floats: integers and bools become the default float.
 Array of_float(const Primitive<>& primitive, Op op, const Operand& x) {
   if (Array y = detail::apply_direct(op, x.array); y.has_value()) return y;
-  const CallSite site(x.where);
-  return primitive.bind1({}, {detail::inexact(x.array)});
+  return detail::in_call(primitive.name().data(), {&x},
+                         [&] { return primitive.bind1({}, {detail::inexact(x.array)}); });
 }
 
 /// A function of numbers: a bool is a TypeError.
 Array of_number(const char* name, const Primitive<>& primitive, const Operand& x) {
-  const CallSite site(x.where);
-  if (x.array.dtype() == DType::bool_) detail::type_error(name, "numbers", x.array);
-  return primitive.bind1({}, {x.array});
+  return detail::in_call(name, {&x}, [&] {
+    if (x.array.dtype() == DType::bool_) detail::type_error(name, "numbers", x.array);
+    return primitive.bind1({}, {x.array});
+  });
 }
 
 /// A rounding: integers are what they are.
 Array rounding(const Primitive<>& primitive, const Operand& x) {
-  if (!is_inexact(x.array.dtype())) return x.array;
-  const CallSite site(x.where);
-  return primitive.bind1({}, {x.array});
+  return detail::in_call(primitive.name().data(), {&x}, [&] {
+    return is_inexact(x.array.dtype()) ? primitive.bind1({}, {x.array}) : x.array;
+  });
 }
 
 /// x to a constant power.
@@ -45,9 +46,10 @@ Array integer_power(const Array& x, int y) {
 }
 
 Array logical(const char* name, const Primitive<>& primitive, const Operand& x, const Operand& y) {
-  const CallSite site(x.where);
-  const auto [a, b] = detail::promote(name, detail::truth(x.array), detail::truth(y.array));
-  return primitive.bind1({}, {a, b});
+  return detail::in_call(name, {&x, &y}, [&] {
+    const auto [a, b] = detail::promote(name, detail::truth(x.array), detail::truth(y.array));
+    return primitive.bind1({}, {a, b});
+  });
 }
 
 }  // namespace
@@ -76,14 +78,13 @@ Array erf(const Operand& x) { return of_float(erf_p, Op::erf, x); }
 Array erf_inv(const Operand& x) { return of_float(erf_inv_p, Op::erf_inv, x); }
 Array sigmoid(const Operand& x) { return of_float(logistic_p, Op::logistic, x); }
 Array square(const Operand& x) {
-  const CallSite site(x.where);
-  return lax::square(detail::numeric(x.array));
+  return detail::in_call("square", {&x}, [&] { return lax::square(detail::numeric(x.array)); });
 }
 Array abs(const Operand& x) {
-  const DType d = x.array.dtype();
-  if (d == DType::bool_ || is_unsigned_integer(d)) return x.array;
-  const CallSite site(x.where);
-  return lax::abs(x.array);
+  return detail::in_call("abs", {&x}, [&] {
+    const DType d = x.array.dtype();
+    return d == DType::bool_ || is_unsigned_integer(d) ? x.array : lax::abs(x.array);
+  });
 }
 Array sign(const Operand& x) { return of_number("sign", sign_p, x); }
 Array floor(const Operand& x) { return rounding(floor_p, x); }
@@ -91,57 +92,60 @@ Array ceil(const Operand& x) { return rounding(ceil_p, x); }
 
 namespace {
 /// log(x) / log(base). Strong, as in JAX: the constant has a dtype of its own.
-Array logarithm(const Operand& x, double base) {
-  const CallSite site(x.where);
-  const Array y = detail::strong(lax::log(detail::inexact(x.array)));
-  return lax::div(y, lax::full_like(y, std::log(base)));
+Array logarithm(const char* name, const Operand& x, double base) {
+  return detail::in_call(name, {&x}, [&] {
+    const Array y = detail::strong(lax::log(detail::inexact(x.array)));
+    return lax::div(y, lax::full_like(y, std::log(base)));
+  });
 }
 }  // namespace
 
-Array log2(const Operand& x) { return logarithm(x, 2); }
-Array log10(const Operand& x) { return logarithm(x, 10); }
+Array log2(const Operand& x) { return logarithm("log2", x, 2); }
+Array log10(const Operand& x) { return logarithm("log10", x, 10); }
 
 Array reciprocal(const Operand& x) {
-  const CallSite site(x.where);
-  return integer_power(detail::inexact(x.array), -1);
+  return detail::in_call("reciprocal", {&x},
+                         [&] { return integer_power(detail::inexact(x.array), -1); });
 }
 
 Array round(const Operand& x, int decimals) {
-  const CallSite site(x.where);
-  if (!is_inexact(x.array.dtype())) {
-    if (decimals >= 0) return x.array;
-    throw NotImplementedError("round: negative decimals of integers");
-  }
-  if (decimals == 0) return lax::round(x.array, RoundingMethod::to_nearest_even);
-  const DType d = x.array.dtype();  // 16-bit floats are scaled in f32, where they do not overflow
-  const Array a = x.array.ndim() == 0 && x.array.weak_type() ? x.array : detail::strong(x.array);
-  const Array wide = size_of(d) == 2 ? lax::convert_element_type(a, DType::f32) : a;
-  const double factor = std::pow(10.0, decimals);
-  const Array scaled = lax::round(multiply(wide, factor), RoundingMethod::to_nearest_even);
-  return detail::to_type(divide(scaled, factor), detail::type_of(a));
+  return detail::in_call("round", {&x}, [&] {
+    if (!is_inexact(x.array.dtype())) {
+      if (decimals >= 0) return x.array;
+      throw NotImplementedError("round: negative decimals of integers");
+    }
+    if (decimals == 0) return lax::round(x.array, RoundingMethod::to_nearest_even);
+    const DType d = x.array.dtype();  // 16-bit floats are scaled in f32, where they do not overflow
+    const Array a = x.array.ndim() == 0 && x.array.weak_type() ? x.array : detail::strong(x.array);
+    const Array wide = size_of(d) == 2 ? lax::convert_element_type(a, DType::f32) : a;
+    const double factor = std::pow(10.0, decimals);
+    const Array scaled = lax::round(multiply(wide, factor), RoundingMethod::to_nearest_even);
+    return detail::to_type(divide(scaled, factor), detail::type_of(a));
+  });
 }
 
 Array isnan(const Operand& x) {
-  const CallSite site(x.where);
-  return lax::ne(x.array, x.array);
+  return detail::in_call("isnan", {&x}, [&] { return lax::ne(x.array, x.array); });
 }
 
 Array isinf(const Operand& x) {
-  const CallSite site(x.where);
-  if (!is_inexact(x.array.dtype())) return full(x.array.shape(), false, DType::bool_);
-  const Array a = detail::strong(x.array);
-  return lax::eq(lax::abs(a), lax::full_like(a, inf));
+  return detail::in_call("isinf", {&x}, [&] {
+    if (!is_inexact(x.array.dtype())) return full(x.array.shape(), false, DType::bool_);
+    const Array a = detail::strong(x.array);
+    return lax::eq(lax::abs(a), lax::full_like(a, inf));
+  });
 }
 
 Array isfinite(const Operand& x) {
-  const CallSite site(x.where);
-  if (!is_inexact(x.array.dtype())) return full(x.array.shape(), true, DType::bool_);
-  return lax::is_finite(x.array);
+  return detail::in_call("isfinite", {&x}, [&] {
+    if (!is_inexact(x.array.dtype())) return full(x.array.shape(), true, DType::bool_);
+    return lax::is_finite(x.array);
+  });
 }
 
 Array logical_not(const Operand& x) {
-  const CallSite site(x.where);
-  return lax::bitwise_not(detail::truth(x.array));
+  return detail::in_call("logical_not", {&x},
+                         [&] { return lax::bitwise_not(detail::truth(x.array)); });
 }
 
 Array logical_and(const Operand& x, const Operand& y) {
@@ -174,30 +178,32 @@ Array power_of_integers(const Array& x, const Array& y) {
 // power; integers to powers that are only known at run time multiply; a float keeps an integer
 // exponent as it is, so that the derivative at 0 is right.
 Array power(const Operand& x, const Operand& y) {
-  const CallSite site(x.where);
-  if (detail::is_weak_constant(y.array) && is_integer(y.array.dtype())) {
-    const auto exponent = y.array.item<std::int64_t>();
-    const Array base = detail::numeric(x.array);
-    if (exponent < 0 && is_integer(base.dtype())) {
-      throw TypeError("power: integers cannot be raised to negative powers, got power(" +
-                      x.array.aval().to_string() + ", " + std::to_string(exponent) +
-                      "); convert the base to a float first (or use a float exponent)");
+  return detail::in_call("power", {&x, &y}, [&] {
+    if (detail::is_weak_constant(y.array) && is_integer(y.array.dtype())) {
+      const auto exponent = y.array.item<std::int64_t>();
+      const Array base = detail::numeric(x.array);
+      if (exponent < 0 && is_integer(base.dtype())) {
+        throw TypeError("power: integers cannot be raised to negative powers, got power(" +
+                        x.array.aval().to_string() + ", " + std::to_string(exponent) +
+                        "); convert the base to a float first (or use a float exponent)");
+      }
+      if (exponent >= -4096 && exponent <= 4096)
+        return integer_power(base, static_cast<int>(exponent));
     }
-    if (exponent >= -4096 && exponent <= 4096)
-      return integer_power(base, static_cast<int>(exponent));
-  }
-  const auto [a, b] = detail::promote("power", x.array, y.array);
-  if (!is_inexact(a.dtype()))
-    return detail::strong(power_of_integers(detail::numeric(a), detail::numeric(b)));
-  const bool keeps_exponent = is_inexact(x.array.dtype()) && is_integer(y.array.dtype());
-  if (!keeps_exponent) return lax::pow(a, b);
-  return pow_p.bind1({}, {a, detail::broadcast_array(y.array, a.shape())});
+    const auto [a, b] = detail::promote("power", x.array, y.array);
+    if (!is_inexact(a.dtype()))
+      return detail::strong(power_of_integers(detail::numeric(a), detail::numeric(b)));
+    const bool keeps_exponent = is_inexact(x.array.dtype()) && is_integer(y.array.dtype());
+    if (!keeps_exponent) return lax::pow(a, b);
+    return pow_p.bind1({}, {a, detail::broadcast_array(y.array, a.shape())});
+  });
 }
 
 Array arctan2(const Operand& y, const Operand& x) {
-  const CallSite site(y.where);
-  const auto [a, b] = detail::promote_inexact("arctan2", y.array, x.array);
-  return lax::atan2(a, b);
+  return detail::in_call("arctan2", {&y, &x}, [&] {
+    const auto [a, b] = detail::promote_inexact("arctan2", y.array, x.array);
+    return lax::atan2(a, b);
+  });
 }
 
 namespace {
@@ -211,44 +217,47 @@ Array magnitude(const Array& x) {
 // sqrt(x^2 + y^2) = m sqrt(1 + (n/m)^2), m the larger: the squares do not overflow. Infinite when
 // either is, whatever the other one.
 Array hypot(const Operand& x, const Operand& y) {
-  const CallSite site(x.where);
-  const auto [p, q] = detail::promote_inexact("hypot", x.array, y.array);
-  const Array a = magnitude(p), b = magnitude(q), infinity = lax::full_like(a, inf);
-  const Array infinite = lax::bitwise_or(lax::eq(a, infinity), lax::eq(b, infinity));
-  const Array m = lax::max(a, b), n = lax::min(a, b);
-  const Array is_zero = lax::eq(m, lax::zeros_like(m));
-  const Array divisor = lax::select(is_zero, lax::ones_like(m), m);
-  const Array ratio = lax::div(n, divisor);
-  const Array general = lax::mul(m, lax::sqrt(lax::add(lax::ones_like(m), lax::square(ratio))));
-  return lax::select(infinite, infinity, lax::select(is_zero, m, general));
+  return detail::in_call("hypot", {&x, &y}, [&] {
+    const auto [p, q] = detail::promote_inexact("hypot", x.array, y.array);
+    const Array a = magnitude(p), b = magnitude(q), infinity = lax::full_like(a, inf);
+    const Array infinite = lax::bitwise_or(lax::eq(a, infinity), lax::eq(b, infinity));
+    const Array m = lax::max(a, b), n = lax::min(a, b);
+    const Array is_zero = lax::eq(m, lax::zeros_like(m));
+    const Array divisor = lax::select(is_zero, lax::ones_like(m), m);
+    const Array ratio = lax::div(n, divisor);
+    const Array general = lax::mul(m, lax::sqrt(lax::add(lax::ones_like(m), lax::square(ratio))));
+    return lax::select(infinite, infinity, lax::select(is_zero, m, general));
+  });
 }
 
 // max(x, y) + log1p(exp(-|x - y|)). Where both are the same infinity the difference is NaN: there
 // the result is x + y, and the other branch is computed from a difference of 0, so that no NaN gets
 // into derivatives.
 Array logaddexp(const Operand& x, const Operand& y) {
-  const CallSite site(x.where);
-  const auto [a, b] = detail::promote_inexact("logaddexp", x.array, y.array);
-  // max(a, b) + log1p(exp(-|a - b|)), with a choice instead of max and |.|, whose second derivatives
-  // at a == b are not those of the sum.
-  const Array a_is_larger = lax::ge(a, b);
-  const Array larger = lax::select(a_is_larger, a, b), smaller = lax::select(a_is_larger, b, a);
-  const Array difference = lax::sub(smaller, larger);
-  const Array undefined = lax::ne(difference, difference);
-  const Array d = lax::select(undefined, lax::zeros_like(a), difference);
-  const Array regular = lax::add(larger, lax::log1p(lax::exp(d)));
-  return lax::select(undefined, lax::add(a, b), regular);
+  return detail::in_call("logaddexp", {&x, &y}, [&] {
+    const auto [a, b] = detail::promote_inexact("logaddexp", x.array, y.array);
+    // max(a, b) + log1p(exp(-|a - b|)), with a choice instead of max and |.|, whose second derivatives
+    // at a == b are not those of the sum.
+    const Array a_is_larger = lax::ge(a, b);
+    const Array larger = lax::select(a_is_larger, a, b), smaller = lax::select(a_is_larger, b, a);
+    const Array difference = lax::sub(smaller, larger);
+    const Array undefined = lax::ne(difference, difference);
+    const Array d = lax::select(undefined, lax::zeros_like(a), difference);
+    const Array regular = lax::add(larger, lax::log1p(lax::exp(d)));
+    return lax::select(undefined, lax::add(a, b), regular);
+  });
 }
 
 Array where(const Operand& condition, const Operand& x, const Operand& y) {
-  const CallSite site(condition.where);
-  const TypeInfo type = promote_types(detail::type_of(x.array), detail::type_of(y.array));
-  const Array all_three[] = {detail::truth(condition.array), x.array, y.array};
-  const Shape shape = detail::broadcast_shapes("where", all_three);
-  const Array pred =
-      all_three[0].ndim() == 0 ? all_three[0] : detail::broadcast_array(all_three[0], shape);
-  return lax::select(pred, detail::broadcast_array(detail::to_type(x.array, type), shape),
-                     detail::broadcast_array(detail::to_type(y.array, type), shape));
+  return detail::in_call("where", {&condition, &x, &y}, [&] {
+    const TypeInfo type = promote_types(detail::type_of(x.array), detail::type_of(y.array));
+    const Array all_three[] = {detail::truth(condition.array), x.array, y.array};
+    const Shape shape = detail::broadcast_shapes("where", all_three);
+    const Array pred =
+        all_three[0].ndim() == 0 ? all_three[0] : detail::broadcast_array(all_three[0], shape);
+    return lax::select(pred, detail::broadcast_array(detail::to_type(x.array, type), shape),
+                       detail::broadcast_array(detail::to_type(y.array, type), shape));
+  });
 }
 
 namespace {
@@ -271,33 +280,40 @@ Array bound(const Array& value, DType dtype) {
 
 Array clip(const Operand& x, const std::optional<Operand>& low,
            const std::optional<Operand>& high) {
-  const CallSite site(x.where);
-  Array out = x.array;
-  if (low) out = maximum(out, bound(low->array, out.dtype()));
-  if (high) out = minimum(out, bound(high->array, out.dtype()));
-  return out;
+  return detail::in_call("clip", {&x}, [&] {
+    for (const auto* bound : {&low, &high}) {
+      if (*bound && !(*bound)->array.has_value())
+        detail::empty_operand_error("clip", bound == &low ? 1 : 2);
+    }
+    Array out = x.array;
+    if (low) out = maximum(out, bound(low->array, out.dtype()));
+    if (high) out = minimum(out, bound(high->array, out.dtype()));
+    return out;
+  });
 }
 
 Array isclose(const Operand& x, const Operand& y, const Tolerance& tolerance) {
-  const CallSite site(x.where);
-  const auto [p, q] = detail::promote_inexact("isclose", x.array, y.array);
-  const Array a = detail::strong(p), b = detail::strong(q);
-  const Array bound = add(multiply(abs(b), tolerance.rtol), tolerance.atol);
-  const Array both_finite = lax::bitwise_and(lax::is_finite(a), lax::is_finite(b));
-  Array close = lax::bitwise_and(both_finite, lax::le(lax::abs(lax::sub(a, b)), bound));
-  close = lax::bitwise_or(close, lax::eq(a, b));
-  if (tolerance.equal_nan) close = lax::bitwise_or(close, lax::bitwise_and(isnan(a), isnan(b)));
-  return close;
+  return detail::in_call("isclose", {&x, &y}, [&] {
+    const auto [p, q] = detail::promote_inexact("isclose", x.array, y.array);
+    const Array a = detail::strong(p), b = detail::strong(q);
+    const Array bound = add(multiply(abs(b), tolerance.rtol), tolerance.atol);
+    const Array both_finite = lax::bitwise_and(lax::is_finite(a), lax::is_finite(b));
+    Array close = lax::bitwise_and(both_finite, lax::le(lax::abs(lax::sub(a, b)), bound));
+    close = lax::bitwise_or(close, lax::eq(a, b));
+    if (tolerance.equal_nan) close = lax::bitwise_or(close, lax::bitwise_and(isnan(a), isnan(b)));
+    return close;
+  });
 }
 
 bool allclose(const Operand& x, const Operand& y, const Tolerance& tolerance) {
-  const CallSite site(x.where);
-  return all(isclose(x, y, tolerance)).item<bool>();
+  return detail::in_call("allclose", {&x, &y},
+                         [&] { return all(isclose(x, y, tolerance)).item<bool>(); });
 }
 
 bool array_equal(const Operand& x, const Operand& y) {
-  const CallSite site(x.where);
-  return x.array.shape() == y.array.shape() && all(x == y).item<bool>();
+  return detail::in_call("array_equal", {&x, &y}, [&] {
+    return x.array.shape() == y.array.shape() && all(x == y).item<bool>();
+  });
 }
 
 }  // namespace v1

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "core/concrete.hpp"
+#include "core/in_call.hpp"
 #include "numpy/index_plan.hpp"
 #include "numpy/promote.hpp"
 #include "telamon/lax.hpp"
@@ -14,7 +15,6 @@ namespace telamon {
 inline namespace v1 {
 namespace {
 
-using detail::CallSite;
 using detail::IndexEntry;
 using detail::IndexPlan;
 
@@ -122,8 +122,23 @@ Array read_index(const Array& x, const IndexPlan& plan) {
 enum class Update : std::uint8_t { set, add, multiply, divide, min, max };
 
 const char* name_of(Update update) {
-  constexpr const char* kNames[] = {"set", "add", "multiply", "divide", "min", "max"};
+  constexpr const char* kNames[] = {"x.at(...).set",    "x.at(...).add", "x.at(...).multiply",
+                                    "x.at(...).divide", "x.at(...).min", "x.at(...).max"};
   return kNames[static_cast<int>(update)];
+}
+
+/// TypeError for an empty handle: x is operand 0, what it is indexed by follows.
+void check_operands(const char* name, const Array& x, const std::vector<IndexItem>& items) {
+  if (!x.has_value()) detail::empty_operand_error(name, 0);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (items[i].kind() == IndexItem::Kind::array && !items[i].array().has_value())
+      detail::empty_operand_error(name, i + 1);
+  }
+}
+void check_operands(const char* name, const Array& x, const std::vector<IndexItem>& items,
+                    const Array& value) {
+  check_operands(name, x, items);
+  if (!value.has_value()) detail::empty_operand_error(name, items.size() + 1);
 }
 
 /// bool < integer < float < complex.
@@ -132,8 +147,8 @@ int number_kind(DType d) { return is_complex(d) ? 3 : is_float(d) ? 2 : is_integ
 /// TypeError when x's dtype is of a kind that cannot hold such values: 2.7 among integers.
 void check_kind(const char* name, const Array& x, const Array& value) {
   if (number_kind(value.dtype()) <= number_kind(x.dtype())) return;
-  throw TypeError("x.at(...)." + std::string(name) + " got values of type " +
-                  value.aval().to_string() + " for an array x of type " + x.aval().to_string() +
+  throw TypeError(std::string(name) + " got values of type " + value.aval().to_string() +
+                  " for an array x of type " + x.aval().to_string() +
                   ", which would lose a part of them: convert the values with astype(" +
                   std::string(short_name(x.dtype())) + "), or x with astype(" +
                   std::string(short_name(value.dtype())) + ")");
@@ -192,21 +207,23 @@ std::optional<Array> update_by_mask(const Array& x, const std::vector<IndexItem>
 
 Array update_index(const Array& x, const std::vector<IndexItem>& items, const Operand& value,
                    Update update) {
-  const CallSite site(value.where);
-  check_kind(name_of(update), x, value.array);
-  if (const auto masked = update_by_mask(x, items, value.array, update)) return *masked;
-  const IndexPlan plan = detail::plan_index(x, items);
-  const Array values = prepare(x, value.array, plan);
-  if (!plan.is_basic()) {
-    return write_ranges(x, scatter_into(read_ranges(x, plan), values, update, plan), plan);
-  }
-  const Array ranged = lax::reshape(values, plan.ranged_shape);
-  const bool sums = update == Update::add && x.dtype() != DType::bool_;
-  if (sums && !plan.whole && ranged.size() > 0) {  // -0 is what leaves every number as it is
-    return lax::add(x, spread_ranges(ranged, lax::scalar(-0.0, x.dtype()), plan));
-  }
-  return write_ranges(
-      x, update == Update::set ? ranged : combine(update, read_ranges(x, plan), ranged), plan);
+  return detail::in_call(name_of(update), value.where, [&] {
+    check_operands(name_of(update), x, items, value.array);
+    check_kind(name_of(update), x, value.array);
+    if (const auto masked = update_by_mask(x, items, value.array, update)) return *masked;
+    const IndexPlan plan = detail::plan_index(x, items);
+    const Array values = prepare(x, value.array, plan);
+    if (!plan.is_basic()) {
+      return write_ranges(x, scatter_into(read_ranges(x, plan), values, update, plan), plan);
+    }
+    const Array ranged = lax::reshape(values, plan.ranged_shape);
+    const bool sums = update == Update::add && x.dtype() != DType::bool_;
+    if (sums && !plan.whole && ranged.size() > 0) {  // -0 is what leaves every number as it is
+      return lax::add(x, spread_ranges(ranged, lax::scalar(-0.0, x.dtype()), plan));
+    }
+    return write_ranges(
+        x, update == Update::set ? ranged : combine(update, read_ranges(x, plan), ranged), plan);
+  });
 }
 
 std::vector<IndexItem> given(std::initializer_list<const IndexItem*> items) {
@@ -228,17 +245,20 @@ const IndexItem& no_index() {
 
 Array Array::operator()(const IndexItem& i, const IndexItem& j, const IndexItem& k,
                         const IndexItem& l, const IndexItem& m, const IndexItem& n) const {
-  return at(i, j, k, l, m, n).get();
+  return detail::naming_lack_of_memory("indexing", [&] { return at(i, j, k, l, m, n).get(); });
 }
 
 AtIndex Array::at(const IndexItem& i, const IndexItem& j, const IndexItem& k, const IndexItem& l,
                   const IndexItem& m, const IndexItem& n) const {
-  return {*this, given({&i, &j, &k, &l, &m, &n})};
+  return detail::naming_lack_of_memory(
+      "indexing", [&] { return AtIndex(*this, given({&i, &j, &k, &l, &m, &n})); });
 }
 
 Array AtIndex::get() const {
-  const CallSite site(items_.empty() ? SourceLocation{} : items_[0].where());
-  return read_index(x_, detail::plan_index(x_, items_));
+  return detail::in_call("indexing", items_.empty() ? SourceLocation{} : items_[0].where(), [&] {
+    check_operands("indexing", x_, items_);
+    return read_index(x_, detail::plan_index(x_, items_));
+  });
 }
 
 Array AtIndex::set(const Operand& value) const {
@@ -260,9 +280,12 @@ Array AtIndex::max(const Operand& value) const {
   return update_index(x_, items_, value, Update::max);
 }
 Array AtIndex::subtract(const Operand& value) const {
-  const CallSite site(value.where);
-  check_kind("subtract", x_, value.array);
-  return add(negative(asarray(value.array, x_.dtype())));
+  constexpr const char* kName = "x.at(...).subtract";
+  return detail::in_call(kName, value.where, [&] {
+    check_operands(kName, x_, items_, value.array);
+    check_kind(kName, x_, value.array);
+    return add(negative(asarray(value.array, x_.dtype())));
+  });
 }
 
 }  // namespace v1

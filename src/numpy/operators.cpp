@@ -1,5 +1,6 @@
 // The operators, and the named functions that they share: arithmetic, comparison, bits.
 #include "core/concrete.hpp"
+#include "core/in_call.hpp"
 #include "core/trace.hpp"
 #include "numpy/promote.hpp"
 #include "primitives/direct.hpp"
@@ -11,7 +12,6 @@ namespace telamon {
 inline namespace v1 {
 namespace {
 
-using detail::CallSite;
 using kernels::Op;
 
 bool both_bool(const Array& x, const Array& y) {
@@ -26,22 +26,25 @@ bool agree(const Array& x, const Array& y) { return x.aval() == y.aval(); }
 Array arithmetic(const char* name, const Primitive<>& primitive, Op op, const Primitive<>* on_bool,
                  const Operand& x, const Operand& y) {
   if (Array z = detail::apply_direct(op, x.array, y.array); z.has_value()) return z;
-  const CallSite site(x.where);
-  if (both_bool(x.array, y.array) && !on_bool)
-    detail::type_error(name, "numbers (use ^ or logical_xor)", x.array);
-  const bool bools = x.array.dtype() == DType::bool_;
-  if (agree(x.array, y.array) && !bools) return detail::bind_held(primitive, {}, x.array, y.array);
-  const auto [a, b] = detail::promote(name, x.array, y.array);
-  return detail::bind_held(a.dtype() == DType::bool_ && on_bool ? *on_bool : primitive, {}, a, b);
+  return detail::in_call(name, {&x, &y}, [&] {
+    if (both_bool(x.array, y.array) && !on_bool)
+      detail::type_error(name, "numbers (use ^ or logical_xor)", x.array);
+    const bool bools = x.array.dtype() == DType::bool_;
+    if (agree(x.array, y.array) && !bools)
+      return detail::bind_held(primitive, {}, x.array, y.array);
+    const auto [a, b] = detail::promote(name, x.array, y.array);
+    return detail::bind_held(a.dtype() == DType::bool_ && on_bool ? *on_bool : primitive, {}, a, b);
+  });
 }
 
 Array comparison(const char* name, const Primitive<>& primitive, Op op, const Operand& x,
                  const Operand& y) {
   if (Array z = detail::apply_direct(op, x.array, y.array); z.has_value()) return z;
-  const CallSite site(x.where);
-  if (agree(x.array, y.array)) return detail::bind_held(primitive, {}, x.array, y.array);
-  const auto [a, b] = detail::promote(name, x.array, y.array);
-  return detail::bind_held(primitive, {}, a, b);
+  return detail::in_call(name, {&x, &y}, [&] {
+    if (agree(x.array, y.array)) return detail::bind_held(primitive, {}, x.array, y.array);
+    const auto [a, b] = detail::promote(name, x.array, y.array);
+    return detail::bind_held(primitive, {}, a, b);
+  });
 }
 
 void check_bits(const char* name, const Operand& x, const Operand& y) {
@@ -52,10 +55,11 @@ void check_bits(const char* name, const Operand& x, const Operand& y) {
 
 /// Bitwise functions take integers and bools.
 Array bitwise(const char* name, const Primitive<>& primitive, const Operand& x, const Operand& y) {
-  const CallSite site(x.where);
-  check_bits(name, x, y);
-  const auto [a, b] = detail::promote(name, x.array, y.array);
-  return primitive.bind1({}, {a, b});
+  return detail::in_call(name, {&x, &y}, [&] {
+    check_bits(name, x, y);
+    const auto [a, b] = detail::promote(name, x.array, y.array);
+    return primitive.bind1({}, {a, b});
+  });
 }
 
 /// Both in one type of numbers (two bools in the default int) and in one shape.
@@ -66,10 +70,11 @@ std::pair<Array, Array> promote_numeric(const char* name, const Array& x, const 
 
 /// Shifts take bools as numbers.
 Array shift(const char* name, const Primitive<>& primitive, const Operand& x, const Operand& y) {
-  const CallSite site(x.where);
-  check_bits(name, x, y);
-  const auto [a, b] = promote_numeric(name, x.array, y.array);
-  return primitive.bind1({}, {a, b});
+  return detail::in_call(name, {&x, &y}, [&] {
+    check_bits(name, x, y);
+    const auto [a, b] = promote_numeric(name, x.array, y.array);
+    return primitive.bind1({}, {a, b});
+  });
 }
 
 }  // namespace
@@ -96,17 +101,19 @@ Array divide(const Operand& x, const Operand& y) {
       (is_inexact(x.array.dtype()) || is_inexact(y.array.dtype()))) {
     if (Array z = detail::apply_direct(Op::div, x.array, y.array); z.has_value()) return z;
   }
-  const CallSite site(x.where);
-  const auto [a, b] = detail::promote_inexact("divide", x.array, y.array);
-  return lax::div(a, b);
+  return detail::in_call("divide", {&x, &y}, [&] {
+    const auto [a, b] = detail::promote_inexact("divide", x.array, y.array);
+    return lax::div(a, b);
+  });
 }
 
 Array negative(const Operand& x) {
   if (Array y = detail::apply_direct(Op::neg, x.array); y.has_value()) return y;
-  const CallSite site(x.where);
-  if (x.array.dtype() == DType::bool_)
-    detail::type_error("negative", "numbers (use ~ or !)", x.array);
-  return lax::neg(x.array);
+  return detail::in_call("negative", {&x}, [&] {
+    if (x.array.dtype() == DType::bool_)
+      detail::type_error("negative", "numbers (use ~ or !)", x.array);
+    return lax::neg(x.array);
+  });
 }
 
 namespace {
@@ -119,21 +126,23 @@ Array remainder_of(const Array& x, const Array& y) {
 
 // r = rem(x, y) has the sign of x; where that differs from the sign of y, the result is r + y.
 Array remainder(const Operand& x, const Operand& y) {
-  const CallSite site(x.where);
-  const auto [a, b] = promote_numeric("remainder", x.array, y.array);
-  const Array r = remainder_of(a, b);
-  if (is_unsigned_integer(a.dtype())) return r;
-  const Array zero = lax::zeros_like(r);
-  const Array signs_differ = lax::ne(lax::lt(r, zero), lax::lt(b, zero));
-  return lax::select(lax::bitwise_and(signs_differ, lax::ne(r, zero)), lax::add(r, b), r);
+  return detail::in_call("remainder", {&x, &y}, [&] {
+    const auto [a, b] = promote_numeric("remainder", x.array, y.array);
+    const Array r = remainder_of(a, b);
+    if (is_unsigned_integer(a.dtype())) return r;
+    const Array zero = lax::zeros_like(r);
+    const Array signs_differ = lax::ne(lax::lt(r, zero), lax::lt(b, zero));
+    return lax::select(lax::bitwise_and(signs_differ, lax::ne(r, zero)), lax::add(r, b), r);
+  });
 }
 
 Array mod(const Operand& x, const Operand& y) { return remainder(x, y); }
 
 Array fmod(const Operand& x, const Operand& y) {
-  const CallSite site(x.where);
-  const auto [a, b] = promote_numeric("fmod", x.array, y.array);
-  return remainder_of(a, b);
+  return detail::in_call("fmod", {&x, &y}, [&] {
+    const auto [a, b] = promote_numeric("fmod", x.array, y.array);
+    return remainder_of(a, b);
+  });
 }
 
 namespace {
@@ -159,9 +168,10 @@ Array floor_divide_floats(const Array& a, const Array& b) {
 }  // namespace
 
 Array floor_divide(const Operand& x, const Operand& y) {
-  const CallSite site(x.where);
-  const auto [a, b] = promote_numeric("floor_divide", x.array, y.array);
-  return is_integer(a.dtype()) ? floor_divide_integers(a, b) : floor_divide_floats(a, b);
+  return detail::in_call("floor_divide", {&x, &y}, [&] {
+    const auto [a, b] = promote_numeric("floor_divide", x.array, y.array);
+    return is_integer(a.dtype()) ? floor_divide_integers(a, b) : floor_divide_floats(a, b);
+  });
 }
 
 Array operator+(const Operand& x) { return x.array; }
@@ -174,9 +184,11 @@ Array operator/(const Operand& x, const Operand& y) { return divide(x, y); }
 Array operator%(const Operand& x, const Operand& y) { return remainder(x, y); }
 
 Array operator~(const Operand& x) {
-  const CallSite site(x.where);
-  if (is_inexact(x.array.dtype())) detail::type_error("bitwise_not", "integers or bools", x.array);
-  return lax::bitwise_not(x.array);
+  return detail::in_call("bitwise_not", {&x}, [&] {
+    if (is_inexact(x.array.dtype()))
+      detail::type_error("bitwise_not", "integers or bools", x.array);
+    return lax::bitwise_not(x.array);
+  });
 }
 Array operator&(const Operand& x, const Operand& y) { return bitwise("bitwise_and", and_p, x, y); }
 Array operator|(const Operand& x, const Operand& y) { return bitwise("bitwise_or", or_p, x, y); }

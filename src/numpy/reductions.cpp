@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/concrete.hpp"
+#include "core/in_call.hpp"
 #include "numpy/promote.hpp"
 #include "telamon/lax.hpp"
 #include "telamon/numpy.hpp"
@@ -9,8 +10,6 @@
 namespace telamon {
 inline namespace v1 {
 namespace {
-
-using detail::CallSite;
 
 /// The reduced result with the reduced axes put back at size 1, if that was asked for.
 Array finish(const Array& reduced, const Shape& axes, bool keepdims) {
@@ -52,24 +51,26 @@ Array reduce(const char* name, Strict strict, const Array& x, const Reduce& opti
 
 Array extremum(const char* name, Strict strict, Strict on_bool, const Operand& x,
                const Reduce& options) {
-  const CallSite site(x.where);
-  const Array a = detail::strong(x.array);
-  check_not_empty(name, a, detail::canonical_axes(name, options.axes, a));
-  return reduce(name, a.dtype() == DType::bool_ ? on_bool : strict, a, options);
+  return detail::in_call(name, {&x}, [&] {
+    const Array a = detail::strong(x.array);
+    check_not_empty(name, a, detail::canonical_axes(name, options.axes, a));
+    return reduce(name, a.dtype() == DType::bool_ ? on_bool : strict, a, options);
+  });
 }
 
 using StrictIndex = Array (*)(const Operand&, Axis, DType);
 
 Array arg_extremum(const char* name, StrictIndex strict, const Operand& x, OptionalAxis axis,
                    bool keepdims) {
-  const CallSite site(x.where);
-  const Array flat = axis ? x.array : ravel(x.array);
-  const std::int64_t a = detail::canonical_axis(name, axis.value_or(0), flat);
-  check_not_empty(name, flat, {a});
-  const Array index = strict(flat, a, default_int());
-  if (!keepdims) return index;
-  return axis ? lax::expand_dims(index, {a})
-              : lax::reshape(index, Shape(x.array.shape().size(), 1));
+  return detail::in_call(name, {&x}, [&] {
+    const Array flat = axis ? x.array : ravel(x.array);
+    const std::int64_t a = detail::canonical_axis(name, axis.value_or(0), flat);
+    check_not_empty(name, flat, {a});
+    const Array index = strict(flat, a, default_int());
+    if (!keepdims) return index;
+    return axis ? lax::expand_dims(index, {a})
+                : lax::reshape(index, Shape(x.array.shape().size(), 1));
+  });
 }
 
 using StrictRunning = Array (*)(const Operand&, Axis, bool);
@@ -85,20 +86,21 @@ namespace detail {
 namespace numpy {
 
 Array sum(const Operand& x, const Reduce& options) {
-  const CallSite site(x.where);
-  return reduce("sum", lax::reduce_sum, widened(x.array), options);
+  return detail::in_call("sum", {&x},
+                         [&] { return reduce("sum", lax::reduce_sum, widened(x.array), options); });
 }
 
 Array prod(const Operand& x, const Reduce& options) {
-  const CallSite site(x.where);
-  return reduce("prod", lax::reduce_prod, widened(x.array), options);
+  return detail::in_call(
+      "prod", {&x}, [&] { return reduce("prod", lax::reduce_prod, widened(x.array), options); });
 }
 
 Array mean(const Operand& x, const Reduce& options) {
-  const CallSite site(x.where);
-  const Array a = strong(inexact(x.array));
-  const Shape axes = canonical_axes("mean", options.axes, a);
-  return divide(reduce("mean", lax::reduce_sum, a, options), count_of(a, axes));
+  return detail::in_call("mean", {&x}, [&] {
+    const Array a = strong(inexact(x.array));
+    const Shape axes = canonical_axes("mean", options.axes, a);
+    return divide(reduce("mean", lax::reduce_sum, a, options), count_of(a, axes));
+  });
 }
 
 Array max(const Operand& x, const Reduce& options) {
@@ -110,46 +112,47 @@ Array min(const Operand& x, const Reduce& options) {
 }
 
 Array all(const Operand& x, const Reduce& options) {
-  const CallSite site(x.where);
-  return reduce("all", lax::reduce_and, strong(truth(x.array)), options);
+  return detail::in_call(
+      "all", {&x}, [&] { return reduce("all", lax::reduce_and, strong(truth(x.array)), options); });
 }
 
 Array any(const Operand& x, const Reduce& options) {
-  const CallSite site(x.where);
-  return reduce("any", lax::reduce_or, strong(truth(x.array)), options);
+  return detail::in_call(
+      "any", {&x}, [&] { return reduce("any", lax::reduce_or, strong(truth(x.array)), options); });
 }
 
 // The mean of the squared distances from the mean; n - ddof in the place of n. NaN when nothing is
 // left of n.
 Array var(const Operand& x, const VarianceOptions& options) {
-  const CallSite site(x.where);
-  const Array a = strong(inexact(x.array));
-  const Shape axes = canonical_axes("var", options.axes, a);
-  const Array centered = subtract(a, mean(a, {.axes = axes, .keepdims = true}));
-  const Array total = lax::reduce_sum(lax::square(centered), axes);
-  const double divisor = count_of(a, axes) - options.ddof;
-  return finish(divide(total, divisor > 0 ? divisor : nan), axes, options.keepdims);
+  return detail::in_call("var", {&x}, [&] {
+    const Array a = strong(inexact(x.array));
+    const Shape axes = canonical_axes("var", options.axes, a);
+    const Array centered = subtract(a, mean(a, {.axes = axes, .keepdims = true}));
+    const Array total = lax::reduce_sum(lax::square(centered), axes);
+    const double divisor = count_of(a, axes) - options.ddof;
+    return finish(divide(total, divisor > 0 ? divisor : nan), axes, options.keepdims);
+  });
 }
 
 Array std_(const Operand& x, const VarianceOptions& options) {
-  const CallSite site(x.where);
-  return lax::sqrt(var(x, options));
+  return detail::in_call("std_", {&x}, [&] { return lax::sqrt(var(x, options)); });
 }
 
 // m + log(sum(exp(x - m))) with m the largest element, or 0 where that is not finite.
 Array logsumexp(const Operand& x, const Reduce& options) {
-  const CallSite site(x.where);
-  const Array a = strong(inexact(x.array));
-  const Shape axes = canonical_axes("logsumexp", options.axes, a);
-  const auto empty = [&](std::int64_t axis) { return a.shape(static_cast<int>(axis)) == 0; };
-  if (std::any_of(axes.begin(), axes.end(), empty))  // nothing to shift by: log(0)
-    return lax::log(sum(a, options));
-  const Array largest = lax::stop_gradient(
-      lax::expand_dims(reduce("logsumexp", lax::reduce_max, a, {.axes = axes}), axes));
-  const Array m = lax::select(lax::is_finite(largest), largest, lax::zeros_like(largest));
-  const Array total = lax::reduce_sum(lax::exp(subtract(a, m)), axes);
-  const Array result = lax::add(lax::log(total), lax::reshape(m, total.shape()));
-  return finish(result, axes, options.keepdims);
+  return detail::in_call("logsumexp", {&x}, [&] {
+    const Array a = strong(inexact(x.array));
+    const Shape axes = canonical_axes("logsumexp", options.axes, a);
+    const auto empty = [&](std::int64_t axis) { return a.shape(static_cast<int>(axis)) == 0; };
+    if (std::any_of(axes.begin(), axes.end(), empty))  // nothing to shift by: log(0)
+      return lax::log(sum(a, options));
+    const Array largest = lax::stop_gradient(
+        lax::expand_dims(reduce("logsumexp", lax::reduce_max, a, {.axes = axes}), axes));
+    const Array m = lax::select(lax::is_finite(largest), largest, lax::zeros_like(largest));
+    const Array total = lax::reduce_sum(lax::exp(subtract(a, m)), axes);
+    const Array result = lax::add(lax::log(total), lax::reshape(m, total.shape()));
+    return finish(result, axes, options.keepdims);
+  });
 }
 
 }  // namespace numpy
@@ -164,38 +167,41 @@ Array argmin(const Operand& x, OptionalAxis axis, bool keepdims) {
 }
 
 Array cumsum(const Operand& x, OptionalAxis axis) {
-  const CallSite site(x.where);
-  return running("cumsum", lax::cumsum, detail::strong(detail::numeric(x.array)), axis);
+  return detail::in_call("cumsum", {&x}, [&] {
+    return running("cumsum", lax::cumsum, detail::strong(detail::numeric(x.array)), axis);
+  });
 }
 
 Array cumprod(const Operand& x, OptionalAxis axis) {
-  const CallSite site(x.where);
-  return running("cumprod", lax::cumprod, detail::strong(detail::numeric(x.array)), axis);
+  return detail::in_call("cumprod", {&x}, [&] {
+    return running("cumprod", lax::cumprod, detail::strong(detail::numeric(x.array)), axis);
+  });
 }
 
 Array cummax(const Operand& x, OptionalAxis axis) {
-  const CallSite site(x.where);
-  return running("cummax", lax::cummax, x.array, axis);
+  return detail::in_call("cummax", {&x},
+                         [&] { return running("cummax", lax::cummax, x.array, axis); });
 }
 
 Array cummin(const Operand& x, OptionalAxis axis) {
-  const CallSite site(x.where);
-  return running("cummin", lax::cummin, x.array, axis);
+  return detail::in_call("cummin", {&x},
+                         [&] { return running("cummin", lax::cummin, x.array, axis); });
 }
 
 Array diff(const Operand& x, std::int64_t n, Axis axis) {
-  const CallSite site(x.where);
-  const std::int64_t a = detail::canonical_axis("diff", axis, x.array);
-  if (n < 0) throw ValueError("diff: n must not be negative, got " + std::to_string(n));
-  Array out = x.array;
-  for (; n > 0; --n) {
-    const std::int64_t size = out.shape(static_cast<int>(a));
-    if (size == 0) break;
-    const Array upper = lax::slice_in_dim(out, 1, size, 1, a),
-                lower = lax::slice_in_dim(out, 0, size - 1, 1, a);
-    out = out.dtype() == DType::bool_ ? lax::ne(upper, lower) : lax::sub(upper, lower);
-  }
-  return out;
+  return detail::in_call("diff", {&x}, [&] {
+    const std::int64_t a = detail::canonical_axis("diff", axis, x.array);
+    if (n < 0) throw ValueError("diff: n must not be negative, got " + std::to_string(n));
+    Array out = x.array;
+    for (; n > 0; --n) {
+      const std::int64_t size = out.shape(static_cast<int>(a));
+      if (size == 0) break;
+      const Array upper = lax::slice_in_dim(out, 1, size, 1, a),
+                  lower = lax::slice_in_dim(out, 0, size - 1, 1, a);
+      out = out.dtype() == DType::bool_ ? lax::ne(upper, lower) : lax::sub(upper, lower);
+    }
+    return out;
+  });
 }
 
 }  // namespace v1

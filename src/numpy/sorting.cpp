@@ -1,5 +1,6 @@
 // Sorting, and gathering along an axis.
 #include "core/concrete.hpp"
+#include "core/in_call.hpp"
 #include "numpy/promote.hpp"
 #include "telamon/lax.hpp"
 #include "telamon/numpy.hpp"
@@ -7,21 +8,22 @@
 namespace telamon {
 inline namespace v1 {
 
-using detail::CallSite;
 using detail::canonical_axis;
 
 Array sort(const Operand& x, OptionalAxis axis) {
-  const CallSite site(x.where);
-  const Array a = axis ? x.array : ravel(x.array);
-  return lax::sort(a, canonical_axis("sort", axis.value_or(0), a));
+  return detail::in_call("sort", {&x}, [&] {
+    const Array a = axis ? x.array : ravel(x.array);
+    return lax::sort(a, canonical_axis("sort", axis.value_or(0), a));
+  });
 }
 
 Array argsort(const Operand& x, OptionalAxis axis) {
-  const CallSite site(x.where);
-  const Array a = axis ? x.array : ravel(x.array);
-  const std::int64_t dimension = canonical_axis("argsort", axis.value_or(0), a);
-  const Array pair[] = {a, lax::iota(default_int(), a.shape(), dimension)};
-  return lax::sort(pair, dimension, 1)[1];
+  return detail::in_call("argsort", {&x}, [&] {
+    const Array a = axis ? x.array : ravel(x.array);
+    const std::int64_t dimension = canonical_axis("argsort", axis.value_or(0), a);
+    const Array pair[] = {a, lax::iota(default_int(), a.shape(), dimension)};
+    return lax::sort(pair, dimension, 1)[1];
+  });
 }
 
 namespace {
@@ -43,75 +45,78 @@ Array index_operand(const char* name, const Array& indices) {
 }  // namespace
 
 Array take(const Operand& x, const Operand& indices, OptionalAxis axis) {
-  const CallSite site(x.where);
-  const Array a = axis ? x.array : ravel(x.array);
-  const std::int64_t dimension = canonical_axis("take", axis.value_or(0), a);
-  const std::int64_t size = a.shape(static_cast<int>(dimension));
-  const Array i = from_the_front(index_operand("take", indices.array), size);
-  GatherParams params;
-  params.slice_sizes = a.shape();
-  params.slice_sizes[static_cast<std::size_t>(dimension)] = 1;
-  params.dimension_numbers.collapsed_slice_dims = {dimension};
-  params.dimension_numbers.start_index_map = {dimension};
-  // The axes of the indices take the place of the axis that they index.
-  for (std::int64_t d = 0; d + 1 < a.ndim(); ++d) {
-    params.dimension_numbers.offset_dims.push_back(d < dimension ? d : d + i.ndim());
-  }
-  if (size == 0 && i.size() == 0) {  // no index: into an axis without elements no window fits
-    Shape shape = a.shape();
-    shape.erase(static_cast<std::size_t>(dimension));
-    for (std::int64_t d = i.ndim(); d-- > 0;)
-      shape.insert(static_cast<std::size_t>(dimension), i.shape(d));
-    return lax::full(shape, a.dtype(), 0);
-  }
-  return lax::gather(a, lax::expand_dims(i, {i.ndim()}), params);
+  return detail::in_call("take", {&x, &indices}, [&] {
+    const Array a = axis ? x.array : ravel(x.array);
+    const std::int64_t dimension = canonical_axis("take", axis.value_or(0), a);
+    const std::int64_t size = a.shape(static_cast<int>(dimension));
+    const Array i = from_the_front(index_operand("take", indices.array), size);
+    GatherParams params;
+    params.slice_sizes = a.shape();
+    params.slice_sizes[static_cast<std::size_t>(dimension)] = 1;
+    params.dimension_numbers.collapsed_slice_dims = {dimension};
+    params.dimension_numbers.start_index_map = {dimension};
+    // The axes of the indices take the place of the axis that they index.
+    for (std::int64_t d = 0; d + 1 < a.ndim(); ++d) {
+      params.dimension_numbers.offset_dims.push_back(d < dimension ? d : d + i.ndim());
+    }
+    if (size == 0 && i.size() == 0) {  // no index: into an axis without elements no window fits
+      Shape shape = a.shape();
+      shape.erase(static_cast<std::size_t>(dimension));
+      for (std::int64_t d = i.ndim(); d-- > 0;)
+        shape.insert(static_cast<std::size_t>(dimension), i.shape(d));
+      return lax::full(shape, a.dtype(), 0);
+    }
+    return lax::gather(a, lax::expand_dims(i, {i.ndim()}), params);
+  });
 }
 
 // All axes but the indexed one are batching axes of the gather.
 Array take_along_axis(const Operand& x, const Operand& indices, Axis axis) {
-  const CallSite site(x.where);
-  const Array& a = x.array;
-  const std::int64_t dimension = canonical_axis("take_along_axis", axis, a);
-  const Array i = from_the_front(index_operand("take_along_axis", indices.array),
-                                 a.shape(static_cast<int>(dimension)));
-  GatherParams params;
-  GatherDimensionNumbers& dims = params.dimension_numbers;
-  bool fits = i.ndim() == a.ndim();
-  for (std::int64_t d = 0; fits && d < a.ndim(); ++d) {
-    params.slice_sizes.push_back(1);
-    if (d == dimension) continue;
-    fits = i.shape(static_cast<int>(d)) == a.shape(static_cast<int>(d));
-    dims.operand_batching_dims.push_back(d);
-    dims.start_indices_batching_dims.push_back(d);
-  }
-  if (!fits) {
-    throw ShapeError("take_along_axis: indices " + i.aval().to_string() + " do not fit " +
-                     a.aval().to_string() + ": all axes but the indexed one must agree");
-  }
-  if (a.size() == 0 && i.size() == 0) return lax::full(i.shape(), a.dtype(), 0);
-  dims.collapsed_slice_dims = {dimension};
-  dims.start_index_map = {dimension};
-  return lax::gather(a, lax::expand_dims(i, {i.ndim()}), params);
+  return detail::in_call("take_along_axis", {&x, &indices}, [&] {
+    const Array& a = x.array;
+    const std::int64_t dimension = canonical_axis("take_along_axis", axis, a);
+    const Array i = from_the_front(index_operand("take_along_axis", indices.array),
+                                   a.shape(static_cast<int>(dimension)));
+    GatherParams params;
+    GatherDimensionNumbers& dims = params.dimension_numbers;
+    bool fits = i.ndim() == a.ndim();
+    for (std::int64_t d = 0; fits && d < a.ndim(); ++d) {
+      params.slice_sizes.push_back(1);
+      if (d == dimension) continue;
+      fits = i.shape(static_cast<int>(d)) == a.shape(static_cast<int>(d));
+      dims.operand_batching_dims.push_back(d);
+      dims.start_indices_batching_dims.push_back(d);
+    }
+    if (!fits) {
+      throw ShapeError("take_along_axis: indices " + i.aval().to_string() + " do not fit " +
+                       a.aval().to_string() + ": all axes but the indexed one must agree");
+    }
+    if (a.size() == 0 && i.size() == 0) return lax::full(i.shape(), a.dtype(), 0);
+    dims.collapsed_slice_dims = {dimension};
+    dims.start_index_map = {dimension};
+    return lax::gather(a, lax::expand_dims(i, {i.ndim()}), params);
+  });
 }
 
 Array segment_sum(const Operand& data, const Operand& segment_ids, std::int64_t num_segments) {
-  const CallSite site(data.where);
-  const Array& x = data.array;
-  const Array ids = index_operand("segment_sum", segment_ids.array);
-  if (ids.ndim() != 1 || x.ndim() == 0 || ids.shape(0) != x.shape(0)) {
-    throw ShapeError("segment_sum needs one id for each row of the data, got " +
-                     x.aval().to_string() + ", " + ids.aval().to_string());
-  }
-  Shape shape = x.shape();
-  shape[0] = num_segments;
-  if (num_segments == 0) return lax::full(shape, x.dtype(), 0);  // every id is out of range
-  ScatterParams params;
-  for (std::int64_t d = 1; d < x.ndim(); ++d)
-    params.dimension_numbers.update_window_dims.push_back(d);
-  params.dimension_numbers.inserted_window_dims = {0};
-  params.dimension_numbers.scatter_dims_to_operand_dims = {0};
-  const Array zeros = lax::full(shape, x.dtype(), 0);
-  return lax::scatter_add(zeros, lax::expand_dims(ids, {1}), detail::strong(x), params);
+  return detail::in_call("segment_sum", {&data, &segment_ids}, [&] {
+    const Array& x = data.array;
+    const Array ids = index_operand("segment_sum", segment_ids.array);
+    if (ids.ndim() != 1 || x.ndim() == 0 || ids.shape(0) != x.shape(0)) {
+      throw ShapeError("segment_sum needs one id for each row of the data, got " +
+                       x.aval().to_string() + ", " + ids.aval().to_string());
+    }
+    Shape shape = x.shape();
+    shape[0] = num_segments;
+    if (num_segments == 0) return lax::full(shape, x.dtype(), 0);  // every id is out of range
+    ScatterParams params;
+    for (std::int64_t d = 1; d < x.ndim(); ++d)
+      params.dimension_numbers.update_window_dims.push_back(d);
+    params.dimension_numbers.inserted_window_dims = {0};
+    params.dimension_numbers.scatter_dims_to_operand_dims = {0};
+    const Array zeros = lax::full(shape, x.dtype(), 0);
+    return lax::scatter_add(zeros, lax::expand_dims(ids, {1}), detail::strong(x), params);
+  });
 }
 
 }  // namespace v1

@@ -1,5 +1,6 @@
 // The special functions: promotion, then one primitive each.
 #include "telamon/special.hpp"
+#include "core/in_call.hpp"
 
 #include "numpy/promote.hpp"
 
@@ -8,8 +9,8 @@ inline namespace v1 {
 namespace {
 
 Array of_float(const Primitive<>& primitive, const Operand& x) {
-  const detail::CallSite site(x.where);
-  return primitive.bind1({}, {detail::inexact(x.array)});
+  return detail::in_call(primitive.name().data(), {&x},
+                         [&] { return primitive.bind1({}, {detail::inexact(x.array)}); });
 }
 
 }  // namespace
@@ -19,20 +20,20 @@ Array lgamma(const Operand& x) { return of_float(lgamma_p, x); }
 Array digamma(const Operand& x) { return of_float(digamma_p, x); }
 
 Array nextafter(const Operand& x, const Operand& y) {
-  const detail::CallSite site(x.where);
-  return nextafter_p.bind1({}, {x.array, y.array});
+  return detail::in_call("nextafter", {&x, &y},
+                         [&] { return nextafter_p.bind1({}, {x.array, y.array}); });
 }
 Array population_count(const Operand& x) {
-  const detail::CallSite site(x.where);
-  return population_count_p.bind1({}, {x.array});
+  return detail::in_call("population_count", {&x},
+                         [&] { return population_count_p.bind1({}, {x.array}); });
 }
 Array clz(const Operand& x) {
-  const detail::CallSite site(x.where);
-  return clz_p.bind1({}, {x.array});
+  return detail::in_call("clz", {&x}, [&] { return clz_p.bind1({}, {x.array}); });
 }
 Array reduce_precision(const Operand& x, int exponent_bits, int mantissa_bits) {
-  const detail::CallSite site(x.where);
-  return reduce_precision_p.bind1({exponent_bits, mantissa_bits}, {detail::inexact(x.array)});
+  return detail::in_call("reduce_precision", {&x}, [&] {
+    return reduce_precision_p.bind1({exponent_bits, mantissa_bits}, {detail::inexact(x.array)});
+  });
 }
 
 }  // namespace v1

@@ -1,6 +1,8 @@
 // The direct way from arrays to the inner loop of an eager kernel and back.
 #include "primitives/direct.hpp"
 
+#include <new>
+
 #include "core/concrete.hpp"
 #include "core/element.hpp"
 #include "core/trace.hpp"
@@ -70,14 +72,17 @@ bool gives_way(const ShapedArray& x, const ShapedArray& array) {
   return number && !array.weak_type && is_known_float(array.dtype);
 }
 
+// Where memory runs out whoever applies the primitive says of what.
 Array run(const kernels::Kernel& kernel, const ShapedArray& like, bool weak, const char* const* in,
-          std::int64_t count) {
+          std::int64_t count) try {
   Array result = kernel.out_dtype == like.dtype && weak == like.weak_type
                      ? make_uninitialized(like)
                      : make_uninitialized({like.shape, kernel.out_dtype, weak});
   char* const out = reinterpret_cast<char*>(known_concrete_node(result).data());
   kernel.loop(count, in, out, kernel.bound);
   return result;
+} catch (const std::bad_alloc&) { return {}; } catch (const OutOfMemoryError&) {
+  return {};
 }
 
 }  // namespace

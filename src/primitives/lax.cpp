@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/concrete.hpp"
+#include "core/in_call.hpp"
 #include "core/trace.hpp"
 #include "primitives/direct.hpp"
 
@@ -15,7 +16,6 @@ inline namespace v1 {
 namespace lax {
 namespace {
 
-using detail::CallSite;
 using kernels::Op;
 
 /// Whether x can be a C++ scalar. Those are weak but for bools.
@@ -35,8 +35,8 @@ std::pair<Array, Array> match(const Array& x, const Array& y) {
 }
 
 Array unary(const Primitive<>& primitive, const Operand& x) {
-  const CallSite site(x.where);
-  return detail::bind_held(primitive, {}, x.array);
+  return detail::in_call(primitive.name().data(), {&x},
+                         [&] { return detail::bind_held(primitive, {}, x.array); });
 }
 /// Of a primitive whose evaluation rule is the kernel of `op`.
 Array unary(const Primitive<>& primitive, Op op, const Operand& x) {
@@ -45,11 +45,12 @@ Array unary(const Primitive<>& primitive, Op op, const Operand& x) {
 }
 
 Array binary(const Primitive<>& primitive, const Operand& x, const Operand& y) {
-  const CallSite site(x.where);
-  if (is_weak_constant(x.array) == is_weak_constant(y.array))
-    return detail::bind_held(primitive, {}, x.array, y.array);
-  const auto [a, b] = match(x.array, y.array);
-  return detail::bind_held(primitive, {}, a, b);
+  return detail::in_call(primitive.name().data(), {&x, &y}, [&] {
+    if (is_weak_constant(x.array) == is_weak_constant(y.array))
+      return detail::bind_held(primitive, {}, x.array, y.array);
+    const auto [a, b] = match(x.array, y.array);
+    return detail::bind_held(primitive, {}, a, b);
+  });
 }
 Array binary(const Primitive<>& primitive, Op op, const Operand& x, const Operand& y) {
   if (Array z = detail::apply_direct(op, x.array, y.array); z.has_value()) return z;
@@ -58,14 +59,14 @@ Array binary(const Primitive<>& primitive, Op op, const Operand& x, const Operan
 
 Array reduce(const Primitive<AxesParams>& primitive, const Operand& x, const Shape& axes) {
   if (axes.empty()) return x.array;
-  const CallSite site(x.where);
-  return primitive.bind1({axes}, {x.array});
+  return detail::in_call(primitive.name().data(), {&x},
+                         [&] { return primitive.bind1({axes}, {x.array}); });
 }
 
 Array cumulative(const Primitive<CumulativeParams>& primitive, const Operand& x, Axis axis,
                  bool reverse) {
-  const CallSite site(x.where);
-  return primitive.bind1({axis, reverse}, {x.array});
+  return detail::in_call(primitive.name().data(), {&x},
+                         [&] { return primitive.bind1({axis, reverse}, {x.array}); });
 }
 
 bool is_iota(const Shape& s) {
@@ -127,25 +128,24 @@ Array stop_gradient(const Operand& x) { return unary(stop_gradient_p, x); }
 Array copy(const Operand& x) { return unary(copy_p, x); }
 
 Array round(const Operand& x, RoundingMethod method) {
-  const CallSite site(x.where);
-  return round_p.bind1({method}, {x.array});
+  return detail::in_call("round", {&x}, [&] { return round_p.bind1({method}, {x.array}); });
 }
 
 Array integer_pow(const Operand& x, int y) {
-  const CallSite site(x.where);
-  return integer_pow_p.bind1({y}, {x.array});
+  return detail::in_call("integer_pow", {&x}, [&] { return integer_pow_p.bind1({y}, {x.array}); });
 }
 
 Array convert_element_type(const Operand& x, DType dtype, bool weak_type) {
   if (x.array.dtype() == dtype && x.array.weak_type() == weak_type) return x.array;
-  const CallSite site(x.where);
-  return convert_element_type_p.bind1({dtype, weak_type}, {x.array});
+  return detail::in_call("convert_element_type", {&x}, [&] {
+    return convert_element_type_p.bind1({dtype, weak_type}, {x.array});
+  });
 }
 
 Array bitcast_convert_type(const Operand& x, DType dtype) {
   if (x.array.dtype() == dtype) return x.array;
-  const CallSite site(x.where);
-  return bitcast_convert_type_p.bind1({dtype}, {x.array});
+  return detail::in_call("bitcast_convert_type", {&x},
+                         [&] { return bitcast_convert_type_p.bind1({dtype}, {x.array}); });
 }
 
 Array add(const Operand& x, const Operand& y) { return binary(add_p, Op::add, x, y); }
@@ -175,44 +175,49 @@ Array gt(const Operand& x, const Operand& y) { return binary(gt_p, Op::gt, x, y)
 Array ge(const Operand& x, const Operand& y) { return binary(ge_p, Op::ge, x, y); }
 
 Array select(const Operand& pred, const Operand& on_true, const Operand& on_false) {
-  const CallSite site(pred.where);
-  const auto [t, f] = match(on_true.array, on_false.array);
-  return select_n_p.bind1({}, {pred.array, f, t});
+  return detail::in_call("select", {&pred, &on_true, &on_false}, [&] {
+    const auto [t, f] = match(on_true.array, on_false.array);
+    return select_n_p.bind1({}, {pred.array, f, t});
+  });
 }
 
 Array select_n(const Operand& which, std::span<const Array> cases) {
-  const CallSite site(which.where);
-  Arrays args{which.array};
-  args.insert(args.end(), cases.begin(), cases.end());
-  return select_n_p.bind({}, args)[0];
+  return detail::in_call("select_n", {&which}, [&] {
+    Arrays args{which.array};
+    args.insert(args.end(), cases.begin(), cases.end());
+    return select_n_p.bind({}, args)[0];
+  });
 }
 
 Array clamp(const Operand& low, const Operand& x, const Operand& high) {
-  const CallSite site(low.where);
-  const auto bound = [&](const Array& b) {
-    return is_weak_constant(b) ? detail::convert_scalar(b, x.array.dtype()) : b;
-  };
-  return clamp_p.bind1({}, {bound(low.array), x.array, bound(high.array)});
+  return detail::in_call("clamp", {&low, &x, &high}, [&] {
+    const auto bound = [&](const Array& b) {
+      return is_weak_constant(b) ? detail::convert_scalar(b, x.array.dtype()) : b;
+    };
+    return clamp_p.bind1({}, {bound(low.array), x.array, bound(high.array)});
+  });
 }
 
 Arrays threefry2x32(const Operand& k0, const Operand& k1, const Operand& x0, const Operand& x1) {
-  const CallSite site(k0.where);
-  return threefry2x32_p.bind({}, {k0.array, k1.array, x0.array, x1.array});
+  return detail::in_call("threefry2x32", {&k0, &k1, &x0, &x1}, [&] {
+    return threefry2x32_p.bind({}, {k0.array, k1.array, x0.array, x1.array});
+  });
 }
 
 // ---- constants ---------------------------------------------------------------------------------
 Array scalar(const Operand& value, DType dtype) {
-  const CallSite site(value.where);
-  return detail::convert_scalar(value.array, dtype);
+  return detail::in_call("scalar", {&value},
+                         [&] { return detail::convert_scalar(value.array, dtype); });
 }
 
 namespace {
 Array full_of_aval(const Aval& aval, double value, SourceLocation where) {
-  const CallSite site(where);
-  detail::check_type("full", aval);
-  // Under a dynamic trace the broadcast is staged, so that programs hold scalars and not buffers.
-  if (aval.shape.empty() || !detail::has_dynamic_trace()) return detail::full_of(aval, value);
-  return broadcast(detail::full_of({{}, aval.dtype, aval.weak_type}, value), aval.shape);
+  return detail::in_call("full", where, [&] {
+    detail::check_type("full", aval);
+    // Under a dynamic trace the broadcast is staged, so that programs hold scalars and not buffers.
+    if (aval.shape.empty() || !detail::has_dynamic_trace()) return detail::full_of(aval, value);
+    return broadcast(detail::full_of({{}, aval.dtype, aval.weak_type}, value), aval.shape);
+  });
 }
 }  // namespace
 
@@ -231,13 +236,13 @@ Array zeros_like(const Operand& x) { return full_like(x, 0); }
 Array ones_like(const Operand& x) { return full_like(x, 1); }
 
 Array iota(DType dtype, const Shape& shape, Axis dimension, SourceLocation where) {
-  const CallSite site(where);
-  return iota_p.bind1({dtype, shape, dimension}, {});
+  return detail::in_call("iota", where,
+                         [&] { return iota_p.bind1({dtype, shape, dimension}, {}); });
 }
 
 Arrays iota_2x32_shape(const Shape& shape, SourceLocation where) {
-  const CallSite site(where);
-  return iota_2x32_shape_p.bind({shape}, {});
+  return detail::in_call("iota_2x32_shape", where,
+                         [&] { return iota_2x32_shape_p.bind({shape}, {}); });
 }
 
 // ---- shape -------------------------------------------------------------------------------------
@@ -245,18 +250,20 @@ Array broadcast_in_dim(const Operand& x, const Shape& shape, const Shape& broadc
   if (x.array.shape() == shape && broadcast_dimensions.size() == shape.size() &&
       is_iota(broadcast_dimensions))
     return x.array;
-  const CallSite site(x.where);
-  return broadcast_in_dim_p.bind1({shape, broadcast_dimensions}, {x.array});
+  return detail::in_call("broadcast_in_dim", {&x}, [&] {
+    return broadcast_in_dim_p.bind1({shape, broadcast_dimensions}, {x.array});
+  });
 }
 
 Array broadcast(const Operand& x, const Shape& sizes) {
   if (sizes.empty()) return x.array;
   if (x.array.ndim() == 0 && !x.array.is_tracer() && !detail::has_dynamic_trace()) {
-    const CallSite site(x.where);
-    detail::check_type("broadcast", x.array.aval().with_shape(sizes));
-    // A constant: the view that the primitive would make. (C++ scalars come this way all the time.)
-    return detail::broadcast_view(x.array, x.array.aval().with_shape(sizes),
-                                  Shape(sizes.size(), 0));
+    return detail::in_call("broadcast", {&x}, [&] {
+      detail::check_type("broadcast", x.array.aval().with_shape(sizes));
+      // A constant: the view that the primitive would make. (C++ scalars come this way all the time.)
+      return detail::broadcast_view(x.array, x.array.aval().with_shape(sizes),
+                                    Shape(sizes.size(), 0));
+    });
   }
   Shape shape = sizes;
   Shape dims;
@@ -269,54 +276,48 @@ Array broadcast(const Operand& x, const Shape& sizes) {
 
 Array reshape(const Operand& x, const Shape& new_sizes) {
   if (x.array.shape() == new_sizes) return x.array;
-  const CallSite site(x.where);
-  return reshape_p.bind1({new_sizes}, {x.array});
+  return detail::in_call("reshape", {&x}, [&] { return reshape_p.bind1({new_sizes}, {x.array}); });
 }
 
 Array transpose(const Operand& x, const Shape& permutation) {
   if (permutation.ndim() == x.array.ndim() && is_iota(permutation)) return x.array;
-  const CallSite site(x.where);
-  return transpose_p.bind1({permutation}, {x.array});
+  return detail::in_call("transpose", {&x},
+                         [&] { return transpose_p.bind1({permutation}, {x.array}); });
 }
 
 Array squeeze(const Operand& x, const Shape& dimensions) {
   if (dimensions.empty()) return x.array;
-  const CallSite site(x.where);
-  return squeeze_p.bind1({dimensions}, {x.array});
+  return detail::in_call("squeeze", {&x}, [&] { return squeeze_p.bind1({dimensions}, {x.array}); });
 }
 
 Array expand_dims(const Operand& x, const Shape& dimensions) {
   if (dimensions.empty()) return x.array;
-  const CallSite site(x.where);
-  return expand_dims_p.bind1({dimensions}, {x.array});
+  return detail::in_call("expand_dims", {&x},
+                         [&] { return expand_dims_p.bind1({dimensions}, {x.array}); });
 }
 
 Array rev(const Operand& x, const Shape& dimensions) {
   if (dimensions.empty()) return x.array;
-  const CallSite site(x.where);
-  return rev_p.bind1({dimensions}, {x.array});
+  return detail::in_call("rev", {&x}, [&] { return rev_p.bind1({dimensions}, {x.array}); });
 }
 
 Array concatenate(std::span<const Array> xs, Axis dimension, SourceLocation where) {
   if (xs.size() == 1) return xs[0];
-  const CallSite site(where);
-  return concatenate_p.bind({dimension}, xs)[0];
+  return detail::in_call("concatenate", where, xs,
+                         [&] { return concatenate_p.bind({dimension}, xs)[0]; });
 }
 
 Arrays split(const Operand& x, const Shape& sizes, Axis axis) {
   if (sizes.size() == 1) return {x.array};
-  const CallSite site(x.where);
-  return split_p.bind({sizes, axis}, {x.array});
+  return detail::in_call("split", {&x}, [&] { return split_p.bind({sizes, axis}, {x.array}); });
 }
 
 Array stack(std::span<const Array> xs, Axis axis, SourceLocation where) {
-  const CallSite site(where);
-  return stack_p.bind({axis}, xs)[0];
+  return detail::in_call("stack", where, xs, [&] { return stack_p.bind({axis}, xs)[0]; });
 }
 
 Arrays unstack(const Operand& x, Axis axis) {
-  const CallSite site(x.where);
-  return unstack_p.bind({axis}, {x.array});
+  return detail::in_call("unstack", {&x}, [&] { return unstack_p.bind({axis}, {x.array}); });
 }
 
 Array pad(const Operand& x, const Operand& value,
@@ -325,11 +326,13 @@ Array pad(const Operand& x, const Operand& value,
     return p == std::array<std::int64_t, 3>{0, 0, 0};
   };
   if (std::all_of(padding_config.begin(), padding_config.end(), none)) return x.array;
-  const CallSite site(x.where);
-  const Array fill = is_weak_constant(value.array)
-                         ? detail::convert_scalar(value.array, x.array.dtype(), x.array.weak_type())
-                         : value.array;
-  return pad_p.bind1({padding_config}, {x.array, fill});
+  return detail::in_call("pad", {&x, &value}, [&] {
+    const Array fill =
+        is_weak_constant(value.array)
+            ? detail::convert_scalar(value.array, x.array.dtype(), x.array.weak_type())
+            : value.array;
+    return pad_p.bind1({padding_config}, {x.array, fill});
+  });
 }
 
 Array slice(const Operand& x, const Shape& start_indices, const Shape& limit_indices,
@@ -338,8 +341,9 @@ Array slice(const Operand& x, const Shape& start_indices, const Shape& limit_ind
   const bool unit = std::all_of(strides.begin(), strides.end(), is(1));
   const bool from_start = std::all_of(start_indices.begin(), start_indices.end(), is(0));
   if (unit && from_start && limit_indices == x.array.shape()) return x.array;
-  const CallSite site(x.where);
-  return slice_p.bind1({start_indices, limit_indices, unit ? Shape{} : strides}, {x.array});
+  return detail::in_call("slice", {&x}, [&] {
+    return slice_p.bind1({start_indices, limit_indices, unit ? Shape{} : strides}, {x.array});
+  });
 }
 
 Array slice_in_dim(const Operand& x, std::int64_t start, std::int64_t limit, std::int64_t stride,
@@ -355,47 +359,52 @@ Array slice_in_dim(const Operand& x, std::int64_t start, std::int64_t limit, std
 }
 
 Array index_in_dim(const Operand& x, std::int64_t index, Axis axis) {
-  const CallSite site(x.where);
-  check_axis("index_in_dim", axis, x.array);
-  if (index < 0 || index >= x.array.shape(axis)) {
-    throw IndexError("index_in_dim: index " + std::to_string(index) +
-                     " is out of bounds for axis " + std::to_string(axis) + " of " +
-                     x.array.aval().to_string() + "; indices count from 0");
-  }
-  return squeeze(slice_in_dim(x, index, index + 1, 1, axis), {axis});
+  return detail::in_call("index_in_dim", {&x}, [&] {
+    check_axis("index_in_dim", axis, x.array);
+    if (index < 0 || index >= x.array.shape(axis)) {
+      throw IndexError("index_in_dim: index " + std::to_string(index) +
+                       " is out of bounds for axis " + std::to_string(axis) + " of " +
+                       x.array.aval().to_string() + "; indices count from 0");
+    }
+    return squeeze(slice_in_dim(x, index, index + 1, 1, axis), {axis});
+  });
 }
 
 Array dynamic_slice(const Operand& x, std::span<const Array> starts, const Shape& slice_sizes) {
-  const CallSite site(x.where);
-  Arrays args{x.array};
-  args.insert(args.end(), starts.begin(), starts.end());
-  return dynamic_slice_p.bind({slice_sizes}, args)[0];
+  return detail::in_call("dynamic_slice", {&x}, [&] {
+    Arrays args{x.array};
+    args.insert(args.end(), starts.begin(), starts.end());
+    return dynamic_slice_p.bind({slice_sizes}, args)[0];
+  });
 }
 
 Array dynamic_slice_in_dim(const Operand& x, const Operand& start, std::int64_t size, Axis axis) {
-  const CallSite site(x.where);
-  const Arrays starts = starts_along(x.array, start.array, axis);
-  Shape sizes = x.array.shape();
-  sizes[static_cast<std::size_t>(axis)] = size;
-  return dynamic_slice(x, starts, sizes);
+  return detail::in_call("dynamic_slice_in_dim", {&x, &start}, [&] {
+    const Arrays starts = starts_along(x.array, start.array, axis);
+    Shape sizes = x.array.shape();
+    sizes[static_cast<std::size_t>(axis)] = size;
+    return dynamic_slice(x, starts, sizes);
+  });
 }
 
 Array dynamic_index_in_dim(const Operand& x, const Operand& index, Axis axis) {
-  const CallSite site(x.where);
-  return squeeze(dynamic_slice_in_dim(x, index, 1, axis), {axis});
+  return detail::in_call("dynamic_index_in_dim", {&x, &index},
+                         [&] { return squeeze(dynamic_slice_in_dim(x, index, 1, axis), {axis}); });
 }
 
 Array dynamic_update_slice(const Operand& x, const Operand& update, std::span<const Array> starts) {
-  const CallSite site(x.where);
-  Arrays args{x.array, update.array};
-  args.insert(args.end(), starts.begin(), starts.end());
-  return dynamic_update_slice_p.bind({}, args)[0];
+  return detail::in_call("dynamic_update_slice", {&x, &update}, [&] {
+    Arrays args{x.array, update.array};
+    args.insert(args.end(), starts.begin(), starts.end());
+    return dynamic_update_slice_p.bind({}, args)[0];
+  });
 }
 
 Array dynamic_update_slice_in_dim(const Operand& x, const Operand& update, const Operand& start,
                                   Axis axis) {
-  const CallSite site(x.where);
-  return dynamic_update_slice(x, update, starts_along(x.array, start.array, axis));
+  return detail::in_call("dynamic_update_slice_in_dim", {&x, &update, &start}, [&] {
+    return dynamic_update_slice(x, update, starts_along(x.array, start.array, axis));
+  });
 }
 
 // ---- reductions --------------------------------------------------------------------------------
@@ -408,13 +417,13 @@ Array reduce_or(const Operand& x, const Shape& axes) { return reduce(reduce_or_p
 Array reduce_xor(const Operand& x, const Shape& axes) { return reduce(reduce_xor_p, x, axes); }
 
 Array argmax(const Operand& x, Axis axis, DType index_dtype) {
-  const CallSite site(x.where);
-  return argmax_p.bind1({{axis}, index_dtype}, {x.array});
+  return detail::in_call("argmax", {&x},
+                         [&] { return argmax_p.bind1({{axis}, index_dtype}, {x.array}); });
 }
 
 Array argmin(const Operand& x, Axis axis, DType index_dtype) {
-  const CallSite site(x.where);
-  return argmin_p.bind1({{axis}, index_dtype}, {x.array});
+  return detail::in_call("argmin", {&x},
+                         [&] { return argmin_p.bind1({{axis}, index_dtype}, {x.array}); });
 }
 
 Array cumsum(const Operand& x, Axis axis, bool reverse) {
@@ -434,35 +443,38 @@ Array cummin(const Operand& x, Axis axis, bool reverse) {
 Array dot_general(const Operand& lhs, const Operand& rhs,
                   const DotDimensionNumbers& dimension_numbers,
                   std::optional<DType> preferred_element_type) {
-  const CallSite site(lhs.where);
-  return dot_general_p.bind1({dimension_numbers, preferred_element_type}, {lhs.array, rhs.array});
+  return detail::in_call("dot_general", {&lhs, &rhs}, [&] {
+    return dot_general_p.bind1({dimension_numbers, preferred_element_type}, {lhs.array, rhs.array});
+  });
 }
 
 Array gather(const Operand& x, const Operand& indices, const GatherParams& params) {
-  const CallSite site(x.where);
-  return gather_p.bind1(params, {x.array, indices.array});
+  return detail::in_call("gather", {&x, &indices},
+                         [&] { return gather_p.bind1(params, {x.array, indices.array}); });
 }
 
 Array scatter(const Operand& x, const Operand& indices, const Operand& updates,
               const ScatterParams& params) {
-  const CallSite site(x.where);
-  return scatter_p.bind1(params, {x.array, indices.array, updates.array});
+  return detail::in_call("scatter", {&x, &indices, &updates}, [&] {
+    return scatter_p.bind1(params, {x.array, indices.array, updates.array});
+  });
 }
 
 Array scatter_add(const Operand& x, const Operand& indices, const Operand& updates,
                   const ScatterParams& params) {
-  const CallSite site(x.where);
-  return scatter_add_p.bind1(params, {x.array, indices.array, updates.array});
+  return detail::in_call("scatter_add", {&x, &indices, &updates}, [&] {
+    return scatter_add_p.bind1(params, {x.array, indices.array, updates.array});
+  });
 }
 
 Arrays sort(std::span<const Array> xs, Axis dimension, int num_keys, SourceLocation where) {
-  const CallSite site(where);
-  return sort_p.bind({dimension, true, num_keys}, xs);
+  return detail::in_call("sort", where, xs,
+                         [&] { return sort_p.bind({dimension, true, num_keys}, xs); });
 }
 
 Array sort(const Operand& x, Axis dimension) {
-  const CallSite site(x.where);
-  return sort_p.bind1({dimension, true, 1}, {x.array});
+  return detail::in_call("sort", {&x},
+                         [&] { return sort_p.bind1({dimension, true, 1}, {x.array}); });
 }
 
 }  // namespace lax

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/concrete.hpp"
+#include "core/in_call.hpp"
 #include "core/trace.hpp"
 #include "random/keys.hpp"
 #include "telamon/lax.hpp"
@@ -13,8 +14,6 @@
 namespace telamon {
 inline namespace v1 {
 namespace random {
-
-using detail::CallSite;
 
 namespace {
 
@@ -50,30 +49,33 @@ Array bound(const Array& value, DType dtype, const Shape& shape) {
 // The fraction gets random bits, the exponent that of 1: numbers in [1, 2), less 1.
 Array uniform(const Operand& key, const Shape& shape, std::optional<DType> dtype,
               const Operand& minval, const Operand& maxval) {
-  const CallSite site(key.where);
-  const FloatFormat& format = float_format("uniform", dtype.value_or(default_float()));
-  check_key("uniform", key.array);
-  detail::check_dense("random::uniform", {shape, format.dtype});
-  const Array words = bits(key, shape, format.bits);
-  const int shift = 8 * static_cast<int>(size_of(format.bits)) - format.mantissa;
-  const Array fraction = lax::shift_right_logical(words, lax::full_like(words, shift));
-  const Array exponent = lax::broadcast(lax::scalar(format.one, format.bits), shape);
-  const Array in_1_2 = lax::bitcast_convert_type(lax::bitwise_or(fraction, exponent), format.dtype);
-  const Array in_0_1 = lax::sub(in_1_2, lax::ones_like(in_1_2));
-  const Array low = bound(minval.array, format.dtype, shape),
-              high = bound(maxval.array, format.dtype, shape);
-  // Rounding may bring the sum below the lower bound, hence the maximum.
-  return lax::max(low, lax::add(lax::mul(in_0_1, lax::sub(high, low)), low));
+  return detail::in_call("random::uniform", {&key, &minval, &maxval}, [&] {
+    const FloatFormat& format = float_format("uniform", dtype.value_or(default_float()));
+    check_key("uniform", key.array);
+    detail::check_dense("random::uniform", {shape, format.dtype});
+    const Array words = bits(key, shape, format.bits);
+    const int shift = 8 * static_cast<int>(size_of(format.bits)) - format.mantissa;
+    const Array fraction = lax::shift_right_logical(words, lax::full_like(words, shift));
+    const Array exponent = lax::broadcast(lax::scalar(format.one, format.bits), shape);
+    const Array in_1_2 =
+        lax::bitcast_convert_type(lax::bitwise_or(fraction, exponent), format.dtype);
+    const Array in_0_1 = lax::sub(in_1_2, lax::ones_like(in_1_2));
+    const Array low = bound(minval.array, format.dtype, shape),
+                high = bound(maxval.array, format.dtype, shape);
+    // Rounding may bring the sum below the lower bound, hence the maximum.
+    return lax::max(low, lax::add(lax::mul(in_0_1, lax::sub(high, low)), low));
+  });
 }
 
 // sqrt(2) erf_inv(u), u uniform in (-1, 1).
 Array normal(const Operand& key, const Shape& shape, std::optional<DType> dtype) {
-  const CallSite site(key.where);
-  check_key("normal", key.array);
-  const FloatFormat& format = float_format("normal", dtype.value_or(default_float()));
-  detail::check_dense("random::normal", {shape, format.dtype});
-  const Array u = uniform(key, shape, format.dtype, format.below_minus_one, 1.0);
-  return lax::mul(lax::full_like(u, std::sqrt(2.0)), lax::erf_inv(u));
+  return detail::in_call("random::normal", {&key}, [&] {
+    check_key("normal", key.array);
+    const FloatFormat& format = float_format("normal", dtype.value_or(default_float()));
+    detail::check_dense("random::normal", {shape, format.dtype});
+    const Array u = uniform(key, shape, format.dtype, format.below_minus_one, 1.0);
+    return lax::mul(lax::full_like(u, std::sqrt(2.0)), lax::erf_inv(u));
+  });
 }
 
 namespace {
@@ -161,65 +163,70 @@ Array wide_randint(const Array& key, const Shape& shape, const Array& minval, co
 
 Array randint(const Operand& key, const Shape& shape, const Operand& minval, const Operand& maxval,
               std::optional<DType> dtype) {
-  const CallSite site(key.where);
-  const DType d = dtype.value_or(default_int());
-  if (!is_integer(d))
-    throw TypeError("random::randint needs an integer dtype, got " + std::string(short_name(d)));
-  check_key("randint", key.array);
-  detail::check_dense("random::randint", {shape, d});
-  const Array low = integer_bound(minval.array), high = integer_bound(maxval.array);
-  check_in_range("minval", low, d, 0);
-  check_in_range("maxval", high, d, 1);
-  if (size_of(d) >= 4) return wide_randint(key.array, shape, low, high, d);
-  // Narrow integers are drawn as i32, against the bias.
-  const Array smallest = lax::convert_element_type(limit_of(d, false), DType::i32);
-  const Array largest = lax::convert_element_type(limit_of(d, true), DType::i32);
-  const Array from = clip(convert_and_clip(low, DType::i32), smallest, largest);
-  const Array to = clip(convert_and_clip(high, DType::i32), smallest, largest + 1);
-  return lax::convert_element_type(wide_randint(key.array, shape, from, to, DType::i32), d);
+  return detail::in_call("random::randint", {&key, &minval, &maxval}, [&] {
+    const DType d = dtype.value_or(default_int());
+    if (!is_integer(d))
+      throw TypeError("random::randint needs an integer dtype, got " + std::string(short_name(d)));
+    check_key("randint", key.array);
+    detail::check_dense("random::randint", {shape, d});
+    const Array low = integer_bound(minval.array), high = integer_bound(maxval.array);
+    check_in_range("minval", low, d, 0);
+    check_in_range("maxval", high, d, 1);
+    if (size_of(d) >= 4) return wide_randint(key.array, shape, low, high, d);
+    // Narrow integers are drawn as i32, against the bias.
+    const Array smallest = lax::convert_element_type(limit_of(d, false), DType::i32);
+    const Array largest = lax::convert_element_type(limit_of(d, true), DType::i32);
+    const Array from = clip(convert_and_clip(low, DType::i32), smallest, largest);
+    const Array to = clip(convert_and_clip(high, DType::i32), smallest, largest + 1);
+    return lax::convert_element_type(wide_randint(key.array, shape, from, to, DType::i32), d);
+  });
 }
 
 Array bernoulli(const Operand& key, const Operand& p, const std::optional<Shape>& shape) {
-  const CallSite site(key.where);
-  check_key("bernoulli", key.array);
-  const DType own = p.array.dtype();
-  const DType dtype = is_float(own) && !p.array.weak_type() ? own : default_float();
-  const Shape s = shape.value_or(p.array.shape());
-  detail::check_dense("random::bernoulli", {s, dtype});
-  return lax::lt(uniform(key, s, dtype), bound(p.array, dtype, s));
+  return detail::in_call("random::bernoulli", {&key, &p}, [&] {
+    check_key("bernoulli", key.array);
+    const DType own = p.array.dtype();
+    const DType dtype = is_float(own) && !p.array.weak_type() ? own : default_float();
+    const Shape s = shape.value_or(p.array.shape());
+    detail::check_dense("random::bernoulli", {s, dtype});
+    return lax::lt(uniform(key, s, dtype), bound(p.array, dtype, s));
+  });
 }
 
 Array gumbel(const Operand& key, const Shape& shape, std::optional<DType> dtype) {
-  const CallSite site(key.where);
-  check_key("gumbel", key.array);
-  const FloatFormat& format = float_format("gumbel", dtype.value_or(default_float()));
-  detail::check_dense("random::gumbel", {shape, format.dtype});
-  const Array u = uniform(key, shape, format.dtype, format.tiny, 1.0);
-  return lax::neg(lax::log(lax::neg(lax::log(u))));
+  return detail::in_call("random::gumbel", {&key}, [&] {
+    check_key("gumbel", key.array);
+    const FloatFormat& format = float_format("gumbel", dtype.value_or(default_float()));
+    detail::check_dense("random::gumbel", {shape, format.dtype});
+    const Array u = uniform(key, shape, format.dtype, format.tiny, 1.0);
+    return lax::neg(lax::log(lax::neg(lax::log(u))));
+  });
 }
 
 // The largest of logits + Gumbel noise falls on i with probability softmax(logits)[i].
 Array categorical(const Operand& key, const Operand& logits, std::int64_t axis,
                   const std::optional<Shape>& shape) {
-  const CallSite site(key.where);
-  const Array& x = logits.array;
-  check_key("categorical", key.array);
-  float_format("categorical", x.dtype());
-  if (x.ndim() == 0 || axis < -x.ndim() || axis >= x.ndim()) {
-    throw IndexError("random::categorical: axis " + std::to_string(axis) +
-                     " is out of bounds for " + x.aval().to_string());
-  }
-  const auto from_left = static_cast<std::size_t>(axis < 0 ? axis + x.ndim() : axis);
-  Shape rest = x.shape();
-  rest.erase(from_left);
-  Shape noise = shape.value_or(rest);
-  const int leading = noise.ndim() - rest.ndim();
-  if (leading < 0 || !std::equal(rest.begin(), rest.end(), noise.begin() + leading)) {
-    throw ValueError("random::categorical: the shape " + noise.to_string() +
-                     " must end with that of the logits less their axis, " + rest.to_string());
-  }
-  noise.insert(static_cast<std::size_t>(leading) + from_left, x.shape()[from_left]);
-  return argmax(gumbel(key, noise, x.dtype()) + x, leading + static_cast<std::int64_t>(from_left));
+  return detail::in_call("random::categorical", {&key, &logits}, [&] {
+    const Array& x = logits.array;
+    check_key("categorical", key.array);
+    float_format("categorical", x.dtype());
+    if (x.ndim() == 0 || axis < -x.ndim() || axis >= x.ndim()) {
+      throw IndexError("random::categorical: axis " + std::to_string(axis) +
+                       " is out of bounds for " + x.aval().to_string());
+    }
+    const auto from_left = static_cast<std::size_t>(axis < 0 ? axis + x.ndim() : axis);
+    Shape rest = x.shape();
+    rest.erase(from_left);
+    Shape noise = shape.value_or(rest);
+    const int leading = noise.ndim() - rest.ndim();
+    if (leading < 0 || !std::equal(rest.begin(), rest.end(), noise.begin() + leading)) {
+      throw ValueError("random::categorical: the shape " + noise.to_string() +
+                       " must end with that of the logits less their axis, " + rest.to_string());
+    }
+    noise.insert(static_cast<std::size_t>(leading) + from_left, x.shape()[from_left]);
+    return argmax(gumbel(key, noise, x.dtype()) + x,
+                  leading + static_cast<std::int64_t>(from_left));
+  });
 }
 
 namespace {
@@ -243,22 +250,23 @@ Array shuffle(const Array& key, const Array& x) {
 }  // namespace
 
 Array permutation(const Operand& key, const Operand& x, Axis axis) {
-  const CallSite site(key.where);
-  check_key("permutation", key.array);
-  const Array& a = x.array;
-  if (a.ndim() == 0) {
-    if (!is_integer(a.dtype())) {
-      throw TypeError("random::permutation needs an integer or an array, got " +
-                      a.aval().to_string());
+  return detail::in_call("random::permutation", {&key, &x}, [&] {
+    check_key("permutation", key.array);
+    const Array& a = x.array;
+    if (a.ndim() == 0) {
+      if (!is_integer(a.dtype())) {
+        throw TypeError("random::permutation needs an integer or an array, got " +
+                        a.aval().to_string());
+      }
+      return shuffle(key.array, arange(a, default_int()));
     }
-    return shuffle(key.array, arange(a, default_int()));
-  }
-  if (axis < -a.ndim() || axis >= a.ndim()) {
-    throw IndexError("random::permutation: axis " + std::to_string(axis) +
-                     " is out of bounds for " + a.aval().to_string());
-  }
-  if (a.ndim() == 1) return shuffle(key.array, asarray(a));
-  return take(a, shuffle(key.array, arange(a.shape(axis), default_int())), axis);
+    if (axis < -a.ndim() || axis >= a.ndim()) {
+      throw IndexError("random::permutation: axis " + std::to_string(axis) +
+                       " is out of bounds for " + a.aval().to_string());
+    }
+    if (a.ndim() == 1) return shuffle(key.array, asarray(a));
+    return take(a, shuffle(key.array, arange(a.shape(axis), default_int())), axis);
+  });
 }
 
 }  // namespace random

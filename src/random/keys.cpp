@@ -7,13 +7,12 @@
 #include "telamon/random.hpp"
 
 #include "core/concrete.hpp"
+#include "core/in_call.hpp"
 #include "telamon/lax.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace random {
-
-using detail::CallSite;
 
 void check_key(const char* name, const Array& key) {
   if (key.dtype() != DType::u32 || key.shape() != Shape{2}) {
@@ -45,45 +44,50 @@ Arrays threefry_of_iota(const char* name, const Array& key, const Shape& shape) 
 }  // namespace
 
 Array key(std::uint64_t seed, SourceLocation where) {
-  const CallSite site(where);
-  const std::uint32_t words[] = {static_cast<std::uint32_t>(seed >> 32),
-                                 static_cast<std::uint32_t>(seed)};
-  return Array::from_data(words, DType::u32, {2});
+  return detail::in_call("random::key", where, [&] {
+    const std::uint32_t words[] = {static_cast<std::uint32_t>(seed >> 32),
+                                   static_cast<std::uint32_t>(seed)};
+    return Array::from_data(words, DType::u32, {2});
+  });
 }
 
 Array split(const Operand& key, std::int64_t count) {
-  const CallSite site(key.where);
-  if (count < 0)
-    throw ValueError("random::split: the count must not be negative, got " + std::to_string(count));
-  detail::check_dense("random::split", {{count, 2}, DType::u32});
-  return lax::stack(threefry_of_iota("split", key.array, {count}), 1);
+  return detail::in_call("random::split", {&key}, [&] {
+    if (count < 0)
+      throw ValueError("random::split: the count must not be negative, got " +
+                       std::to_string(count));
+    detail::check_dense("random::split", {{count, 2}, DType::u32});
+    return lax::stack(threefry_of_iota("split", key.array, {count}), 1);
+  });
 }
 
 Array fold_in(const Operand& key, const Operand& data) {
-  const CallSite site(key.where);
-  if (!is_integer(data.array.dtype()) || data.array.ndim() != 0) {
-    throw TypeError("random::fold_in needs an integer scalar, got " +
-                    data.array.aval().to_string());
-  }
-  const bool constant = data.array.weak_type() && !data.array.is_tracer();
-  const Array word =
-      constant ? lax::scalar(data.array, DType::u32) : lax::convert_element_type(data, DType::u32);
-  return lax::stack(threefry("fold_in", key.array, lax::scalar(0, DType::u32), word), 0);
+  return detail::in_call("random::fold_in", {&key, &data}, [&] {
+    if (!is_integer(data.array.dtype()) || data.array.ndim() != 0) {
+      throw TypeError("random::fold_in needs an integer scalar, got " +
+                      data.array.aval().to_string());
+    }
+    const bool constant = data.array.weak_type() && !data.array.is_tracer();
+    const Array word = constant ? lax::scalar(data.array, DType::u32)
+                                : lax::convert_element_type(data, DType::u32);
+    return lax::stack(threefry("fold_in", key.array, lax::scalar(0, DType::u32), word), 0);
+  });
 }
 
 Array bits(const Operand& key, const Shape& shape, DType dtype) {
-  const CallSite site(key.where);
-  if (!is_unsigned_integer(dtype)) {
-    throw TypeError("random::bits needs an unsigned integer dtype, got " +
-                    std::string(short_name(dtype)));
-  }
-  detail::check_dense("random::bits", {shape, dtype});
-  const Arrays words = threefry_of_iota("bits", key.array, shape);
-  if (dtype != DType::u64)
-    return lax::convert_element_type(lax::bitwise_xor(words[0], words[1]), dtype);
-  const Array high = lax::convert_element_type(words[0], DType::u64);
-  const Array low = lax::convert_element_type(words[1], DType::u64);
-  return lax::bitwise_or(lax::shift_left(high, lax::full_like(high, 32)), low);
+  return detail::in_call("random::bits", {&key}, [&] {
+    if (!is_unsigned_integer(dtype)) {
+      throw TypeError("random::bits needs an unsigned integer dtype, got " +
+                      std::string(short_name(dtype)));
+    }
+    detail::check_dense("random::bits", {shape, dtype});
+    const Arrays words = threefry_of_iota("bits", key.array, shape);
+    if (dtype != DType::u64)
+      return lax::convert_element_type(lax::bitwise_xor(words[0], words[1]), dtype);
+    const Array high = lax::convert_element_type(words[0], DType::u64);
+    const Array low = lax::convert_element_type(words[1], DType::u64);
+    return lax::bitwise_or(lax::shift_left(high, lax::full_like(high, 32)), low);
+  });
 }
 
 }  // namespace random

@@ -6,6 +6,7 @@
 #include "telamon/config.hpp"
 #include "telamon/detail/transform_site.hpp"
 #include "telamon/error.hpp"
+#include "telamon/source_location.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -29,6 +30,13 @@ decltype(auto) naming_lack_of_memory(const char* what, const F& f) {
 template <class F>
 decltype(auto) in_transform(const char* name, SourceLocation where, const F& f) {
   const TransformSite site(name, where);
+  return naming_lack_of_memory(name, f);
+}
+
+/// The same of a function whose line is that of all that it applies, under its CallSite.
+template <class F>
+decltype(auto) in_call(const char* name, SourceLocation where, const F& f) {
+  const CallSite site(where);
   return naming_lack_of_memory(name, f);
 }
 
