@@ -194,7 +194,7 @@ void flatten_arguments(const JitCache& cache, const Args& args, BorrowedArrays& 
       if constexpr (std::is_same_v<std::remove_cvref_t<decltype(arg)>, Array>) {
         if (arg.has_value()) return leaves.push_back(arg);
       }
-      flatten_into(arg, leaves, "jit");
+      flatten_into(arg, leaves, cache.call_text(), i);
       hash_static(arg, key);
     } else {
       hash_static(arg, key);

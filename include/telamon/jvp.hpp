@@ -150,8 +150,10 @@ struct LinearTranspose {
   static auto call(SourceLocation where, F f, const X&... example) {
     return in_transform("linear_transpose", where, [&] {
       auto args = bind_args<F>(example...);
+      Arrays leaves;
+      flatten_into(args, leaves, "linear_transpose");
       std::vector<Aval> avals;
-      for (const Array& x : tree_leaves(args, {})) avals.push_back(x.aval());
+      for (const Array& x : leaves) avals.push_back(x.aval());
       TreeCall call(f, args);
       LinearMap map = linear_map_of(call.flat(), avals);
       return Pullback{std::move(map), without_leaves(std::move(args)), call.prototype(),

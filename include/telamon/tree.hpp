@@ -11,6 +11,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -44,16 +45,18 @@ TreeDef tree_structure(const T& t) {
 
 namespace detail {
 
-/// Appends the leaves of `t`. A TypeError, which names the key path, when one is an empty handle.
+/// Appends the leaves of `t`. A TypeError, which names the key path, when one is an empty handle; that
+/// begins with the number of the argument that `t` is, where it is one.
 template <class T, class Out>
-void flatten_into(const T& t, Out& out, std::string_view operation = "tree_flatten") {
+void flatten_into(const T& t, Out& out, std::string_view operation = "tree_flatten",
+                  std::optional<std::size_t> argument = {}) {
   const std::size_t begin = out.size();
   FlattenVisitor visitor(out);
   walk_tree(t, visitor);
   if (visitor.complete) return;
   std::size_t leaf = 0;
   while (out[begin + leaf].has_value()) ++leaf;
-  empty_leaf(operation, tree_structure(t), leaf);
+  empty_leaf(operation, tree_structure(t), leaf, argument);
 }
 
 /// Appends what the type of `t` does not say of its structure: container sizes, keys, which

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -148,8 +149,10 @@ TELAMON_API std::string describe_difference(const TreeDef& a, const TreeDef& b);
                                                 const TreeDef& b);
 [[noreturn]] TELAMON_API void wrong_leaf_count(std::string_view operation, const TreeDef& tree,
                                                std::size_t given);
+/// TypeError of an empty handle in a tree that is the argument of that number (none: all arguments, or
+/// something else).
 [[noreturn]] TELAMON_API void empty_leaf(std::string_view operation, const TreeDef& tree,
-                                         std::size_t leaf);
+                                         std::size_t leaf, std::optional<std::size_t> argument);
 [[noreturn]] TELAMON_API void wrong_treedef(const TreeDef& tree, const TreeDef& part,
                                             std::string_view wanted);
 

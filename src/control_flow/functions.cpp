@@ -283,6 +283,7 @@ Arrays while_arrays(const TracedBody& condition, const TracedBody& body, const T
 Arrays fori_arrays(const Array& lower, const Array& upper, const TracedBody& body,
                    const TreeDef& carry, std::span<const Array> init, const ForiOptions& options) {
   for (const Array* bound : {&lower, &upper}) {
+    if (!bound->has_value()) empty_operand_error("fori_loop", bound == &lower ? 0 : 1);
     if (bound->ndim() != 0 || !is_integer(bound->dtype()))
       throw TypeError("fori_loop: bounds must be integer scalars, got " +
                       bound->aval().to_string());
@@ -461,6 +462,7 @@ Arrays cond_arrays(bool is_switch, const Array& index, std::span<const TracedBod
                    std::span<const Array> operands) {
   const BranchNames names{is_switch};
   if (branches.empty()) throw ValueError("switch_: there are no branches");
+  if (!index.has_value()) empty_operand_error(is_switch ? "switch_" : "cond", 0);
   const Array which = branch_index(names, index, branches.size());
   const std::vector<Aval> avals = avals_of(operands);
   std::vector<ClosedJaxpr> programs;

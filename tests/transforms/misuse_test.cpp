@@ -207,5 +207,50 @@ TEST(ErrorPlaces, AreThoseOfReadsAndConstructors) {
               here);
 }
 
+TEST(EmptyArray, IsToldByTheFunctionAndItsPlace) {
+  struct Pair {
+    Array w, b;
+  };
+  const Array empty, x({1.0, 2.0});
+  const auto product = [](Array a, Array b) { return sum(a * b); };
+  const auto loss = [](Pair p, Array a) { return sum(a * p.w + p.b); };
+  const JitOptions interpreted{.backend = "interpret", .name = "f"};
+  const std::pair<const char*, std::function<void()>> calls[] = {
+      {"add: operand 1", [&] { (void)(x + empty); }},
+      {"multiply: operand 0", [&] { (void)(empty * x); }},
+      {"equal: operand 1", [&] { (void)(x == empty); }},
+      {"sin: operand 0", [&] { (void)sin(empty); }},
+      {"floor: operand 0", [&] { (void)floor(empty); }},
+      {"log2: operand 0", [&] { (void)log2(empty); }},
+      {"matmul: operand 1", [&] { (void)matmul(x, empty); }},
+      {"where: operand 2", [&] { (void)where(x > 0, x, empty); }},
+      {"sum: operand 0", [&] { (void)sum(empty); }},
+      {"argmax: operand 0", [&] { (void)argmax(empty); }},
+      {"reshape: operand 0", [&] { (void)empty.reshape({2}); }},
+      {"astype: operand 0", [&] { (void)empty.astype(DType::f32); }},
+      {"concatenate: operand 1", [&] { (void)concatenate({x, empty, x}); }},
+      {"stack: operand 0", [&] { (void)stack({empty, x}); }},
+      {"einsum: operand 1", [&] { (void)einsum("i,i", x, empty); }},
+      {"indexing: operand 0", [&] { (void)empty(0); }},
+      {"indexing: operand 1", [&] { (void)x(empty); }},
+      {"x.at(...).set: operand 2", [&] { (void)x.at(0).set(empty); }},
+      {"random::normal: operand 0", [&] { (void)random::normal(empty, {3}); }},
+      {"add: operand 0", [&] { (void)lax::add(empty, x); }},
+      {"sin: operand 0", [&] { (void)sin_p({}, {empty}); }},
+      {"eval_jaxpr: operand 1",
+       [&] { (void)eval_jaxpr(make_jaxpr(product)(x, x).jaxpr, Arrays{x, empty}); }},
+      {"jit(f): the Array at args[1]", [&] { (void)jit(product, interpreted)(x, empty); }},
+      {"jit(f): the Array at args[0].b", [&] { (void)jit(loss, interpreted)(Pair{x, empty}, x); }},
+      {"grad: the Array at [0]", [&] { (void)grad(product)(empty, x); }},
+      {"multiply: operand 1", [&] { (void)grad(product)(x, empty); }},
+      {"vmap: the Array at [1]", [&] { (void)vmap(product)(x, empty); }},
+      {"linear_transpose: the Array at [0]", [&] { (void)linear_transpose(kSquare, empty); }},
+  };
+  for (const auto& [what, call] : calls) {
+    EXPECT_THAT(message_of<TypeError>(call),
+                AllOf(HasSubstr(std::string(what) + " is "), HasSubstr("empty")));
+  }
+}
+
 }  // namespace
 }  // namespace telamon
