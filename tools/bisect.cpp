@@ -120,7 +120,7 @@ Tried try_values(const tl::ClosedJaxpr& traced, const Arrays& examples, const Op
     try {
       Finding finding = bisect_with(traced, inputs_of(values, examples), o);
       if (finding.kind != Finding::Kind::agrees) return {values.name, std::move(finding)};
-    } catch (const tl::Error&) {
+    } catch (const tl::OutOfMemoryError&) { throw; } catch (const tl::Error&) {
       // A program may refuse values, with a check; the first ones are to work.
       if (&values == all.data()) throw;
     }

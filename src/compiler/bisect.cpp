@@ -10,6 +10,7 @@
 #include "core/element.hpp"
 #include "core/environment.hpp"
 #include "core/trace.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -105,6 +106,8 @@ class Bisection {
     std::string text;
     try {
       text = differences(interpret(jaxpr, all));
+    } catch (const OutOfMemoryError&) {
+      throw;  // no fault of the pass
     } catch (const Error& e) { text = "the program is malformed: " + e.message(); }
     const std::string now = jaxpr.to_string();
     if (!text.empty()) {
@@ -131,7 +134,9 @@ class Bisection {
       for (const Array& x : inputs_) inputs.push_back(detail::contiguous(x));
       executable->execute(inputs, {}, got);
       return differences(got);
-    } catch (const Error& e) { return "it cannot be compiled and run: " + e.message(); }
+    } catch (const OutOfMemoryError&) { throw; } catch (const Error& e) {
+      return "it cannot be compiled and run: " + e.message();
+    }
   }
 
   const Jaxpr& program_;
@@ -153,7 +158,12 @@ Finding bisect(const Jaxpr& program, const Arrays& inputs, BisectOptions options
       return llvm.compile(what...);
     };
   }
-  return Bisection(program, inputs, options).run();
+  try {
+    return detail::naming_lack_of_memory("bisect",
+                                         [&] { return Bisection(program, inputs, options).run(); });
+  } catch (const OutOfMemoryError& e) {
+    throw OutOfMemoryError("memory ran out, which says nothing of the passes: " + e.message());
+  }
 }
 
 }  // namespace compiler

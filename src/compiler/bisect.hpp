@@ -39,6 +39,7 @@ struct BisectOptions {
 
 /// Compiles the program and compares what comes of it, on these inputs, with what the interpreter
 /// makes of it: after each pass over jaxprs, and at the end with each optimisation switched off.
+/// OutOfMemoryError where memory runs out, which is no fault of what was looked at then.
 TELAMON_API Finding bisect(const Jaxpr& program, const Arrays& inputs, BisectOptions options = {});
 
 }  // namespace compiler

@@ -73,6 +73,35 @@ TEST(Bisect, FindsThePassThatWasBroken) {
   }
 }
 
+TEST(Bisect, BlamesNobodyWhereMemoryRunsOut) {
+  const Arrays inputs = example_inputs();
+  const Jaxpr program = stage(example(), inputs);
+  // Too large for whoever evaluates it equation by equation.
+  const Jaxpr huge = stage(
+      [](std::span<const Array> x) {
+        return Arrays{exp(x[0]) + sum(lax::iota(DType::f32, {std::int64_t{1} << 50})), sum(x[1])};
+      },
+      inputs);
+  const auto failing = [](const std::function<void()>& fail) {
+    return [=](const Jaxpr&, const CompileOptions&) -> Compiled {
+      fail();
+      return nullptr;
+    };
+  };
+  const std::function<Compiled(const Jaxpr&, const CompileOptions&)> compilers[] = {
+      failing([] { throw OutOfMemoryError("exp of f32[20]: out of memory"); }),
+      failing([] { throw std::bad_alloc(); }),
+      with_pass("simplify", [&](const Jaxpr&) { return huge; })};
+  for (const auto& compiler : compilers) {
+    try {
+      bisect(program, inputs, {.compile = compiler});
+      ADD_FAILURE() << "a finding where memory ran out";
+    } catch (const OutOfMemoryError& e) {
+      EXPECT_THAT(e.message(), HasSubstr("memory ran out, which says nothing of the passes: "));
+    }
+  }
+}
+
 TEST(Bisect, TakesInfinityForRightOnlyWhereItIs) {
   const Program f = [](std::span<const Array> x) { return Arrays{exp(x[0])}; };
   const Arrays inputs = {Array({1000.0, 1.0})};
