@@ -9,13 +9,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cctype>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include "compiler/emit.hpp"
@@ -29,6 +27,7 @@
 #include "core/counted.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "core/side_file.hpp"
 #include "runtime/history.hpp"
 #include "runtime/profile.hpp"
 #include "telamon/detail/text.hpp"
@@ -127,10 +126,11 @@ class Compilation {
     if (directory_.empty()) return;
     char serial[16];
     std::snprintf(serial, sizeof serial, "%04d", number_);
-    std::ofstream file(directory_ / (std::string(serial) + "-" + file_name_ + "." +
-                                     std::to_string(dumped_++) + "-" + stage + "." + extension));
-    if (file) file << text() << '\n';
-    if (!file.flush()) refuse_directory(std::strerror(errno));
+    const std::filesystem::path path =
+        directory_ / (std::string(serial) + "-" + file_name_ + "." + std::to_string(dumped_++) +
+                      "-" + stage + "." + extension);
+    if (const int error = detail::write_file(path.string(), text() + '\n'))
+      refuse_directory(std::strerror(error));
   }
   std::vector<PassTime> passes() const { return passes_; }
   std::vector<std::pair<std::string, Jaxpr>> programs() const { return programs_; }

@@ -7,11 +7,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
+#include <cstring>
 #include <mutex>
 #include <string>
 
 #include "core/environment.hpp"
+#include "core/side_file.hpp"
 #include "telamon/detail/text.hpp"
 
 namespace telamon {
@@ -40,11 +41,9 @@ void name_code(std::string_view program, const NativeImage& image, const char* b
   static auto* const mutex = new std::mutex;
   const std::lock_guard lock(*mutex);
   const std::string path = fmt::format("/tmp/perf-{}.map", getpid());
-  if (std::FILE* file = std::fopen(path.c_str(), "a")) {
-    std::fwrite(lines.data(), 1, lines.size(), file);
-    std::fclose(file);
-  } else {
-    detail::ignore_environment("TELAMON_PERF_MAP", path + " cannot be written");
+  if (const int error = detail::append_to_file(path, lines)) {
+    detail::ignore_environment("TELAMON_PERF_MAP",
+                               path + " cannot be written: " + std::strerror(error));
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "core/counted.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "core/side_file.hpp"
 #include "runtime/history.hpp"
 
 namespace telamon {
@@ -180,13 +180,6 @@ bool read_all(int fd, char* to, std::size_t size) {
     size -= static_cast<std::size_t>(n);
   }
   return true;
-}
-
-/// A write beyond the limit on the size of files (ulimit -f) would end the process with SIGXFSZ.
-bool may_write(std::uint64_t size) {
-  rlimit limit{};
-  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-         size <= limit.rlim_cur;
 }
 
 enum class Found { whole, absent, damaged };
@@ -405,7 +398,7 @@ void store(const Key& key, std::string_view bytes) {
   const std::int64_t most = bound();
   const auto size = static_cast<std::int64_t>(sizeof(Header) + bytes.size());
   if (!folder || size > most / 4) return;
-  if (!may_write(static_cast<std::uint64_t>(size)))
+  if (!detail::file_may_have(static_cast<std::uint64_t>(size)))
     return fail("cannot write " + name_of(key), EFBIG);
 
   Header header{};
