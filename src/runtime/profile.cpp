@@ -9,15 +9,18 @@
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
+#include <cstring>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <new>
 #include <ostream>
+#include <sstream>
 #include <tuple>
 
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "core/side_file.hpp"
 #include "telamon/error.hpp"
 #include "telamon/profile.hpp"
 
@@ -132,7 +135,7 @@ class Recorder {
     return report;
   }
 
-  void write(std::ostream& file, const ProfileReport& report, double begin);
+  std::string trace_text(const ProfileReport& report, double begin);
 
  private:
   std::shared_ptr<ThreadRecord> add_thread() {
@@ -183,7 +186,7 @@ std::size_t bytes_of_character(std::string_view text) {
   return code < kLeast[n - 2] || code > 0x10ffff || surrogate ? 0 : n;
 }
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {
     const std::size_t n = bytes_of_character(text);
@@ -206,8 +209,9 @@ void if_there_is_memory(const F& f) noexcept {
   } catch (const std::bad_alloc&) {}  // NOLINT(bugprone-empty-catch)
 }
 
-void Recorder::write(std::ostream& file, const ProfileReport& report, double begin) {
+std::string Recorder::trace_text(const ProfileReport& report, double begin) {
   const int process = getpid();
+  std::ostringstream file;
   file << "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"spans\":\"" << report.spans
        << "\",\"omitted\":\"" << report.omitted << "\"},\"traceEvents\":[\n";
   file << fmt::format(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":"telamon"}}}})",
@@ -224,10 +228,10 @@ void Recorder::write(std::ostream& file, const ProfileReport& report, double beg
       if (e.begin < begin) continue;
       file << fmt::format(
           R"(,{}{{"ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"cat":{},"name":{})", '\n',
-          process, thread->number, e.begin, e.microseconds, quoted(e.label->category),
-          quoted(e.label->name));
+          process, thread->number, e.begin, e.microseconds, json_string(e.label->category),
+          json_string(e.label->name));
       if (!e.label->detail.empty())
-        file << ",\"args\":{\"detail\":" << quoted(e.label->detail) << '}';
+        file << ",\"args\":{\"detail\":" << json_string(e.label->detail) << '}';
       file << '}';
     }
   }
@@ -237,6 +241,7 @@ void Recorder::write(std::ostream& file, const ProfileReport& report, double beg
         '\n', process, begin, report.omitted, report.spans, kDrawnOfAKind);
   }
   file << "\n]}\n";
+  return std::move(file).str();
 }
 
 }  // namespace
@@ -293,8 +298,7 @@ ProfileLabelPtr part_of_loop() noexcept {
 // ---- the public face -----------------------------------------------------------------------------
 
 struct Profile::State {
-  std::string path;
-  std::ofstream file;
+  std::string path;  // absolute: the process may work in another folder when it ends
   double begin = 0;
   pid_t process = getpid();
   runtime::Recorder::Snapshot before;
@@ -303,12 +307,11 @@ struct Profile::State {
 Profile::Profile(std::string path, SourceLocation where) : state_(std::make_unique<State>()) {
   const detail::CallSite site(where);
   if (!path.empty()) {
-    state_->file.open(path);
-    if (!state_->file)
-      throw ValueError("Profile: cannot write to '" + path +
-                       "'; name a file in a folder that exists");
+    if (const int error = detail::try_file(path))
+      throw ValueError("Profile: cannot write to '" + path + "' (" + std::strerror(error) +
+                       "); name a file in a folder that exists");
+    state_->path = std::filesystem::absolute(path).string();
   }
-  state_->path = std::move(path);
   state_->begin = detail::microseconds_since_start();
   state_->before = runtime::Recorder::get().start();
 }
@@ -327,9 +330,10 @@ ProfileReport Profile::stop() {
   ProfileReport report = runtime::Recorder::get().stop(state->before, state->begin);
   // A child after fork() has a copy of the profile, but the file is its parent's.
   if (!state->path.empty() && state->process == getpid()) {
-    runtime::Recorder::get().write(state->file, report, state->begin);
-    if (!state->file.flush())
-      std::fprintf(stderr, "telamon: the profile '%s' could not be written\n", state->path.c_str());
+    const std::string text = runtime::Recorder::get().trace_text(report, state->begin);
+    if (const int error = detail::write_file(state->path, text))
+      std::fprintf(stderr, "telamon: the profile '%s' could not be written: %s\n",
+                   state->path.c_str(), std::strerror(error));
   }
   return report;
 }

@@ -445,6 +445,30 @@ TEST_F(Command, LogsAndProfilesTheProcessWhenAsked) {
   const Answer refused = telamon_command("run " + program, "TELAMON_PROFILE=/proc/none/t.json ");
   EXPECT_EQ(refused.code, 0);
   EXPECT_THAT(refused.text, HasSubstr("TELAMON_PROFILE=/proc/none/t.json is ignored: "));
+  // Pipes are no files to be replaced.
+  EXPECT_THAT(telamon_command("run " + program, "TELAMON_PROFILE=/dev/stderr ").text,
+              HasSubstr("traceEvents"));
+}
+
+TEST_F(Command, GoesOnWhereThereMayBeNoFilesBesideItsWork) {
+  const std::string run = "run --transform jit " + file("wave.jsonl", kCase.dump() + "\n");
+  const std::string limit = "ulimit -f 0; ";
+  const Answer unlimited = telamon_command(run);
+  const auto traces = path("traces");
+  std::filesystem::create_directories(traces);
+  const Answer profiled = telamon_command(run, limit + "TELAMON_PROFILE='" + traces + "/t.json' ");
+  EXPECT_EQ(profiled.code, 0);
+  EXPECT_THAT(profiled.text, HasSubstr("t.json' could not be written: File too large"));
+  EXPECT_THAT(profiled.text, HasSubstr(unlimited.text));
+  EXPECT_TRUE(std::filesystem::is_empty(traces));
+  if (!kCompiles) return;
+  const Answer named = telamon_command(run, limit + "TELAMON_PERF_MAP=1 ");
+  EXPECT_EQ(named.code, 0);
+  EXPECT_THAT(named.text, HasSubstr(".map cannot be written: File too large"));
+  const Answer dumped = telamon_command(run, limit + "TELAMON_DUMP='" + traces + "' ");
+  EXPECT_EQ(dumped.code, 2);
+  EXPECT_THAT(dumped.text, HasSubstr("cannot write there: File too large"));
+  EXPECT_TRUE(std::filesystem::is_empty(traces));
 }
 
 TEST_F(Command, BenchSaysThatItFoundTheProgramInTheDiskCache) {

@@ -214,6 +214,24 @@ TEST(Profile, SeveralMayLiveAtOnce) {
   EXPECT_TRUE(entries_of(within, "trace").empty());
 }
 
+// As of two processes that were told the same name.
+TEST(Profile, OfTheSameFileAsAnotherLeavesTheLastOnesTrace) {
+  const auto f = wave();
+  const Array x = arange(8) * 0.1;
+  const TraceFile file;
+  Profile longer(file.path), shorter(file.path);
+  f(x);
+  longer.stop();
+  const std::size_t all = file.read().at("traceEvents").size();
+  {
+    const Profile empty(file.path);
+    EXPECT_EQ(file.read().at("traceEvents").size(), all);
+  }
+  EXPECT_LT(file.read().at("traceEvents").size(), all);
+  shorter.stop();
+  EXPECT_EQ(file.read().at("traceEvents").size(), all);
+}
+
 TEST(Profile, SurvivesWhatHostFunctionsThrow) {
   const auto f = wave();
   const ProfileReport report = profile([&] {
