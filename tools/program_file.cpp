@@ -95,7 +95,6 @@ std::vector<ProgramFile> load_programs(const std::string& path, const std::strin
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();
     tl::Jaxpr jaxpr = tl::detail::parse_jaxpr_of_file(text.str(), path);
-    typecheck_jaxpr(jaxpr);
     found.push_back(
         {tl::interop::Program(std::filesystem::path(path).stem().string(), {std::move(jaxpr), {}}),
          std::nullopt});

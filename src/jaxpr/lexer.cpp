@@ -101,12 +101,20 @@ std::string_view Lexer::take_value() {
   return value;
 }
 
-void Lexer::fail(const Token& at, const std::string& what) const {
+std::string Lexer::place_of(const Token& at) const {
   const std::string_view before = text_.substr(0, at.begin);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const std::size_t column = at.begin - (before.find_last_of('\n') + 1) + 1;  // npos + 1 == 0
-  throw ParseError(source_ + ", " + std::to_string(line) + ":" + std::to_string(column) + ": " +
-                   what);
+  return source_ + ", " + std::to_string(line) + ":" + std::to_string(column);
+}
+
+std::string_view Lexer::text_from(const Token& first) const {
+  const std::string_view text = text_.substr(first.begin, next_.begin - first.begin);
+  return text.substr(0, text.find_last_not_of(" \n\t\r") + 1);
+}
+
+void Lexer::fail(const Token& at, const std::string& what) const {
+  throw ParseError(place_of(at) + ": " + what);
 }
 
 void Lexer::fail_expected(const std::string& what) const {

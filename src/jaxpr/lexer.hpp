@@ -38,6 +38,10 @@ class Lexer {
   /// The text of a parameter's value: up to a blank or `]` outside brackets and quotes.
   std::string_view take_value();
 
+  /// Where the token stands: "jaxpr text, 3:14".
+  std::string place_of(const Token& at) const;
+  /// The text from the token to the end of the one before the next, as it is written.
+  std::string_view text_from(const Token& first) const;
   /// ParseError with line and column of the token: "jaxpr text, 3:14: expected '=', found 'b'".
   [[noreturn]] void fail(const Token& at, const std::string& what) const;
   [[noreturn]] void fail_expected(const std::string& what) const;

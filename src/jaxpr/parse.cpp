@@ -8,9 +8,11 @@
 #include "core/concrete.hpp"
 #include "core/counted.hpp"
 #include "core/kept_names.hpp"
+#include "core/trace.hpp"
 #include "jaxpr/lexer.hpp"
 #include "jaxpr/literal.hpp"
 #include "jaxpr/print.hpp"
+#include "jaxpr/typecheck.hpp"
 #include "telamon/detail/out_of_memory.hpp"
 #include "telamon/detail/text.hpp"
 #include "telamon/primitive.hpp"
@@ -49,8 +51,9 @@ class Lines {
 
 class Parser {
  public:
+  /// The text of a file; null: of no file, whose equations have no lines and whose types are not checked.
   Parser(std::string_view text, std::string source, const char* file = nullptr)
-      : lexer_(text, std::move(source)), lines_(text, file) {}
+      : lexer_(text, std::move(source)), lines_(text, file), typed_(file != nullptr) {}
 
   Jaxpr parse() {
     Jaxpr jaxpr = parse_jaxpr(0);
@@ -109,7 +112,8 @@ class Parser {
   Eqn parse_eqn(Scope& scope, int depth) {
     // The results are visible only to later equations, so they are bound at the end.
     std::vector<std::pair<Token, Aval>> binders;
-    const SourceLocation where = lines_.of(lexer_.peek());
+    const Token begin = lexer_.peek();
+    const SourceLocation where = lines_.of(begin);
     Token name = take_primitive_name();
     if (lexer_.peek().is(":")) {
       while (true) {
@@ -126,8 +130,28 @@ class Parser {
     std::vector<Jaxpr> nested;
     while (lexer_.peek().is("{")) nested.push_back(parse_jaxpr(depth + 1));
     eqn.params = make_params(name, *eqn.primitive, params, nested);
+    if (typed_) check_types(scope, begin, eqn, binders);
     for (auto& [var, aval] : binders) eqn.outputs.push_back(bind(scope, var, std::move(aval)));
     return eqn;
+  }
+
+  // What typecheck_jaxpr checks too, whose errors would not know the names that the file gives.
+  void check_types(const Scope& scope, const Token& begin, const Eqn& eqn,
+                   const std::vector<std::pair<Token, Aval>>& binders) const {
+    std::vector<Aval> operands, results;
+    for (const Atom& in : eqn.inputs) {
+      operands.push_back(in.is_var() ? scope.avals[static_cast<std::size_t>(in.var())]
+                                     : in.literal().aval());
+    }
+    for (const auto& [name, aval] : binders) results.push_back(aval);
+    const EqnSite site(eqn.where);
+    try {
+      check_results(*eqn.primitive, abstract_eval(*eqn.primitive, eqn.params, operands), results,
+                    eqn.effect, [&](std::size_t i) { return std::string(binders[i].first.text); });
+    } catch (const TypeError& error) {
+      throw TypeError(lexer_.place_of(begin) + ": " + error.message() + "\nin the equation\n  " +
+                      first_lines(lexer_.text_from(begin), kMaxLines));
+    }
   }
 
   Token take_primitive_name() {
@@ -316,11 +340,14 @@ class Parser {
 
   Lexer lexer_;
   Lines lines_;
+  bool typed_;
 };
 
 }  // namespace
 
 Jaxpr parse_jaxpr_of_file(std::string_view text, const std::string& path) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // by which some editors say UTF-8
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   return naming_lack_of_memory(
       "parse_jaxpr", [&] { return Parser(text, "'" + path + "'", kept_name(path)).parse(); });
 }

@@ -10,8 +10,9 @@ namespace telamon {
 inline namespace v1 {
 namespace detail {
 
-/// parse_jaxpr for the text of this file: errors name it, and the equations know their lines in it, so
-/// that whatever is wrong with one of them later, typecheck_jaxpr included, is "at sum.jaxpr:3".
+/// parse_jaxpr and typecheck_jaxpr for the text of this file: errors name it, and show equations as they are
+/// written there. The equations know their lines, so that whatever is wrong with one of them later is "at
+/// sum.jaxpr:3". TypeError for types that do not fit.
 TELAMON_API Jaxpr parse_jaxpr_of_file(std::string_view text, const std::string& path);
 
 }  // namespace detail

@@ -158,6 +158,16 @@ std::string indent(std::string_view text, std::size_t columns) {
   return out;
 }
 
+std::string first_lines(std::string_view text, std::size_t count) {
+  std::size_t end = 0;
+  for (std::size_t line = 0; line < count; ++line) {
+    end = text.find('\n', end);
+    if (end == std::string_view::npos) return std::string(text);
+    ++end;
+  }
+  return std::string(text.substr(0, end)) + "...";
+}
+
 std::string eqn_text(const Jaxpr& jaxpr, const Eqn& eqn) {
   std::string out;
   for (const Var v : eqn.outputs) out += binder_text(jaxpr, v) + " ";

@@ -1,7 +1,9 @@
 // Pieces of printed jaxprs, for error messages.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "telamon/jaxpr.hpp"
 
@@ -14,6 +16,11 @@ std::string var_name(Var v);
 std::string atom_text(const Atom& atom);
 /// "c:f64[] = mul a b", then the nested jaxprs on lines of their own.
 std::string eqn_text(const Jaxpr& jaxpr, const Eqn& eqn);
+
+/// What errors show of one equation with its nested jaxprs.
+inline constexpr std::size_t kMaxLines = 40;
+/// So many lines of the text, and dots where there are more.
+std::string first_lines(std::string_view text, std::size_t count);
 
 /// A word that needs no quotes.
 bool is_plain_word(std::string_view text);

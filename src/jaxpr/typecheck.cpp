@@ -12,18 +12,7 @@ namespace telamon {
 inline namespace v1 {
 namespace {
 
-constexpr std::size_t kWindow = 5;     // equations shown before and after the offending one
-constexpr std::size_t kMaxLines = 40;  // of one equation with its nested jaxprs
-
-std::string first_lines(const std::string& text, std::size_t count) {
-  std::size_t end = 0;
-  for (std::size_t line = 0; line < count; ++line) {
-    end = text.find('\n', end);
-    if (end == std::string::npos) return text;
-    ++end;
-  }
-  return text.substr(0, end) + "...";
-}
+constexpr std::size_t kWindow = 5;  // equations shown before and after the offending one
 
 // The equation, and its neighbours by their first lines: a message stays readable however long the
 // program is.
@@ -31,7 +20,8 @@ std::string context(const Jaxpr& jaxpr, std::size_t index) {
   const auto& eqns = jaxpr.eqns();
   std::string text =
       "\nin the equation\n  " +
-      detail::indent(first_lines(detail::eqn_text(jaxpr, eqns[index]), kMaxLines), 2);
+      detail::indent(detail::first_lines(detail::eqn_text(jaxpr, eqns[index]), detail::kMaxLines),
+                     2);
   const std::size_t begin = index > kWindow ? index - kWindow : 0;
   const std::size_t end = std::min(index + kWindow + 1, eqns.size());
   text += "\nwhich is number " + std::to_string(index + 1) + " of " + std::to_string(eqns.size()) +
@@ -47,29 +37,10 @@ std::string context(const Jaxpr& jaxpr, std::size_t index) {
   text += " .";
   if (begin > 0) text += "\n    ...";
   for (std::size_t i = begin; i < end; ++i) {
-    text += "\n    " + detail::indent(first_lines(detail::eqn_text(jaxpr, eqns[i]), 1), 4);
+    text += "\n    " + detail::indent(detail::first_lines(detail::eqn_text(jaxpr, eqns[i]), 1), 4);
   }
   if (end < eqns.size()) text += "\n    ...";
   return text;
-}
-
-void check_results(const Jaxpr& jaxpr, const Eqn& eqn, const AbstractResult& result) {
-  if (result.avals.size() != eqn.outputs.size()) {
-    throw TypeError("primitive '" + std::string(eqn.primitive->name()) + "' has " +
-                    detail::counted(result.avals.size(), "result") + ", but its equation binds " +
-                    std::to_string(eqn.outputs.size()));
-  }
-  for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
-    const Aval& binder = jaxpr.aval(eqn.outputs[i]);
-    if (binder.same_type(result.avals[i])) continue;
-    throw TypeError("Value for variable '" + detail::var_name(eqn.outputs[i]) +
-                    "' inconsistently typed as " + result.avals[i].to_string() +
-                    " for let-binder of type " + binder.to_string());
-  }
-  if (result.effect > eqn.effect) {
-    throw TypeError("the equation does not carry the effect of primitive '" +
-                    std::string(eqn.primitive->name()) + "'");
-  }
 }
 
 void check_bound(const Atoms& atoms, Var next) {
@@ -100,7 +71,12 @@ void check_eqn(const Jaxpr& jaxpr, const Eqn& eqn) {
   std::vector<Aval> avals;
   avals.reserve(eqn.inputs.size());
   for (const Atom& in : eqn.inputs) avals.push_back(jaxpr.aval(in));
-  check_results(jaxpr, eqn, detail::abstract_eval(*eqn.primitive, eqn.params, avals));
+  std::vector<Aval> binders;
+  binders.reserve(eqn.outputs.size());
+  for (const Var v : eqn.outputs) binders.push_back(jaxpr.aval(v));
+  detail::check_results(*eqn.primitive, detail::abstract_eval(*eqn.primitive, eqn.params, avals),
+                        binders, eqn.effect,
+                        [&](std::size_t i) { return detail::var_name(eqn.outputs[i]); });
 }
 
 /// check(equation) for each; its errors show the equation.
@@ -113,7 +89,8 @@ void for_each_eqn(const Jaxpr& jaxpr, Check&& check) {
       check(eqn);
     } catch (const TypeError& error) {
       const detail::EqnSite innermost(error.where());
-      throw TypeError(first_lines(error.message(), 2 * kMaxLines) + context(jaxpr, i));
+      throw TypeError(detail::first_lines(error.message(), 2 * detail::kMaxLines) +
+                      context(jaxpr, i));
     }
   }
 }
@@ -147,6 +124,26 @@ void check_binding(const Jaxpr& jaxpr) {
   check_bound(jaxpr.outs(), next);
   if (next < jaxpr.num_vars()) {
     throw TypeError("variable '" + var_name(next) + "' has a type and is not bound");
+  }
+}
+
+void check_results(const PrimitiveBase& primitive, const AbstractResult& result,
+                   std::span<const Aval> binders, Effect effect,
+                   const std::function<std::string(std::size_t)>& name) {
+  if (result.avals.size() != binders.size()) {
+    throw TypeError("primitive '" + std::string(primitive.name()) + "' has " +
+                    counted(result.avals.size(), "result") + ", but its equation binds " +
+                    std::to_string(binders.size()));
+  }
+  for (std::size_t i = 0; i < binders.size(); ++i) {
+    if (binders[i].same_type(result.avals[i])) continue;
+    throw TypeError("Value for variable '" + name(i) + "' inconsistently typed as " +
+                    result.avals[i].to_string() + " for let-binder of type " +
+                    binders[i].to_string());
+  }
+  if (result.effect > effect) {
+    throw TypeError("the equation does not carry the effect of primitive '" +
+                    std::string(primitive.name()) + "'");
   }
 }
 

@@ -239,12 +239,19 @@ TEST_F(Command, NamesFileAndLineOfTheEquationThatIsWrong) {
                "jit [ name=f\n  num_consts=0 ] a\n    { lambda a:f32[3] .\n"
                "      let b:f32[3] = sin a\n          c:f32[4] = cos b\n      in ( c ) }\n"
                "  in ( c ) }");
+  const std::string names = file("names.jaxpr",
+                                 "{ lambda weights:f32[3] .\n  let hidden:f32[3] = sin weights\n"
+                                 "      out:f32[4] =\n        cos hidden\n  in ( out ) }");
   for (const char* command : {"show ", "run ", "bench ", "bisect "}) {
     const auto said = [&](const std::string& path) {
       const Answer answer = telamon_command(command + path);
       EXPECT_EQ(answer.code, 2);
       return answer.text;
     };
+    EXPECT_EQ(said(names), "telamon: '" + names +
+                               "', 3:7: Value for variable 'out' inconsistently typed as "
+                               "f32[3] for let-binder of type f32[4]\nin the equation\n"
+                               "  out:f32[4] =\n        cos hidden\n  at names.jaxpr:3\n");
     EXPECT_THAT(said(unknown), HasSubstr("'" + unknown + "', 2:18: unknown primitive 'sinn'"));
     EXPECT_THAT(said(types),
                 AllOf(HasSubstr("add got incompatible shapes"), HasSubstr("d:f32[3] = add c b\n"),
@@ -258,6 +265,12 @@ TEST_F(Command, NamesFileAndLineOfTheEquationThatIsWrong) {
            "{ lambda .\n  let a:f32[] = log 0.0:f32\n      b:f32[] = mul a 0.0:f32\n  in ( b ) }");
   EXPECT_THAT(telamon_command("run " + nan, "TELAMON_DEBUG_NANS=1 ").text,
               HasSubstr("\n  at nan.jaxpr:3\n"));
+}
+
+TEST_F(Command, ReadsFilesThatBeginWithAByteOrderMark) {
+  const std::string program = "{ lambda a:f32[3] .\n  let b:f32[3] = sin a\n  in ( b ) }";
+  EXPECT_EQ(telamon_command("show " + file("mark.jaxpr", "\xef\xbb\xbf" + program)).text,
+            program + "\n");
 }
 
 TEST_F(Command, RefusesOtherVersionsOfItsFormats) {
