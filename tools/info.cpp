@@ -29,9 +29,12 @@ std::string disk_cache_description() {
          size_text(c.bound);
 }
 
-/// What TELAMON_DISABLE may name.
-std::span<const std::string_view> optimisations() {
-  return telamon::detail::environment_words("TELAMON_DISABLE");
+/// What TELAMON_DISABLE may name, and after it what it does name.
+std::string optimisations() {
+  const auto left_out = telamon::detail::environment_set("TELAMON_DISABLE");
+  return fmt::format("{}{}{}",
+                     fmt::join(telamon::detail::environment_words("TELAMON_DISABLE"), " "),
+                     left_out.empty() ? "" : "; left out: ", fmt::join(left_out, " "));
 }
 
 void print_info() {
@@ -57,7 +60,7 @@ void print_info() {
             << ", in use: " << size_text(rt::allocator_stats().in_use) << '\n'
             << "  compiled programs: kept by each jitted object, in memory\n"
             << "  on disk: " << disk_cache_description() << '\n'
-            << "\noptimisations: " << fmt::format("{}", fmt::join(optimisations(), " ")) << '\n'
+            << "\noptimisations: " << optimisations() << '\n'
             << "\nprimitives: " << telamon::PrimitiveBase::all().size() << '\n';
 }
 

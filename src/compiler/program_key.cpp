@@ -13,6 +13,7 @@
 #include "compiler/program_store.hpp"
 #include "core/build_id.hpp"
 #include "core/concrete.hpp"
+#include "core/environment.hpp"
 #include "core/replaced_lowering.hpp"
 #include "telamon/primitive.hpp"
 
@@ -91,11 +92,12 @@ class Bytes {
   std::uint8_t *end_ = nullptr, *limit_ = nullptr;
 };
 
-/// The variables that may change what is compiled: all of the library's but these.
+/// The variables that may change what is compiled: all of the library's but these, of which one counts by
+/// its meaning.
 bool is_setting(std::string_view variable) {
   constexpr std::string_view kOthers[] = {
       "TELAMON_CACHE_", "TELAMON_LOG=",      "TELAMON_NUM_THREADS=", "TELAMON_PROFILE=",
-      "TELAMON_CHECK_", "TELAMON_PERF_MAP=", "TELAMON_EXPLAIN_"};
+      "TELAMON_CHECK_", "TELAMON_PERF_MAP=", "TELAMON_EXPLAIN_",     "TELAMON_DISABLE="};
   return variable.starts_with("TELAMON_") &&
          std::none_of(std::begin(kOthers), std::end(kOthers),
                       [&](std::string_view other) { return variable.starts_with(other); });
@@ -109,6 +111,9 @@ void add_settings(Bytes& out, const std::string& build) {
   }
   out.number(static_cast<std::int64_t>(settings.size()));
   for (const std::string_view s : settings) out.text(s);
+  const auto disabled = detail::environment_set("TELAMON_DISABLE");
+  out.number(static_cast<std::int64_t>(disabled.size()));
+  for (const std::string_view word : disabled) out.text(word);
 }
 
 /// A program as bytes. Variables are numbered in order of appearance, so names do not matter.

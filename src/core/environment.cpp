@@ -80,6 +80,13 @@ constexpr Variable kVariables[] = {{"TELAMON_LOG", kLog},
                                    {"TELAMON_PERF_MAP", kSwitch},
                                    {"TELAMON_DEBUG_NANS", kSwitch}};
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
 void complain_once(const std::string& text) {
   static auto* const mutex = new std::mutex;
   static auto* const said = new std::set<std::string>;
@@ -111,17 +118,23 @@ std::vector<std::string_view> environment_list(const char* variable) {
   std::vector<std::string_view> words;
   for (std::string_view rest = text == nullptr ? "" : text; !rest.empty();) {
     const std::size_t comma = rest.find(',');
-    if (comma != 0) words.push_back(rest.substr(0, comma));
+    const std::string_view word = trimmed(rest.substr(0, comma));
+    if (!word.empty()) words.push_back(word);
     rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
   }
   return words;
 }
 
+std::set<std::string_view> environment_set(const char* variable) {
+  std::set<std::string_view> known;
+  for (const std::string_view word : environment_list(variable)) {
+    if (environment_knows(variable, word)) known.insert(word);
+  }
+  return known;
+}
+
 bool environment_lists(const char* variable, std::string_view word) {
-  bool listed = false;
-  for (const std::string_view one : environment_list(variable))
-    listed = (environment_knows(variable, one) && one == word) || listed;
-  return listed;
+  return environment_set(variable).contains(word);
 }
 
 std::string environment_word(const char* variable) {

@@ -4,6 +4,7 @@
 
 #include <climits>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,8 +22,11 @@ TELAMON_API std::span<const std::string_view> environment_words(std::string_view
 /// Whether the word is one of these; if not, that is said once on standard error.
 TELAMON_API bool environment_knows(const char* variable, std::string_view word);
 
-/// What stands between the commas of the variable's value. Valid until the variable is set anew.
+/// What stands between the commas of the variable's value, without the blanks around it. Valid until the variable is set anew.
 TELAMON_API std::vector<std::string_view> environment_list(const char* variable);
+
+/// The words that the variable lists and may hold: what it means, however it is written.
+TELAMON_API std::set<std::string_view> environment_set(const char* variable);
 
 /// Whether the variable lists the word: TELAMON_DISABLE=fuse,cse lists "cse". Read anew at each call.
 TELAMON_API bool environment_lists(const char* variable, std::string_view word);

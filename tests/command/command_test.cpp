@@ -536,6 +536,10 @@ TEST_F(Command, InfoTellsVersionAndMachine) {
   for (const char* word :
        {"telamon ", "instruction set: ", "threads: ", "default backend: ", "zlib: ", "caches"})
     EXPECT_THAT(info.text, HasSubstr(word));
+  const Answer disabled = telamon_command("info", "TELAMON_DISABLE=' fuze,wraps, cse' ");
+  EXPECT_EQ(disabled.code, 0);
+  EXPECT_THAT(disabled.text, HasSubstr("telamon: TELAMON_DISABLE: there is no 'fuze'; it knows "));
+  EXPECT_THAT(disabled.text, HasSubstr("; left out: cse wraps\n"));
 }
 
 // ---- cases made for what check says about them -----------------------------------------------------

@@ -115,6 +115,24 @@ TEST(ProgramStore, TellsProgramsApart) {
   EXPECT_EQ(changes().hits, 1);
 }
 
+TEST(ProgramStore, TakesWhatIsLeftOutByItsMeaning) {
+  const CacheFolder folder;
+  const Array x = uniform({64}, DType::f32);
+  const Jaxpr f = stage([](std::span<const Array> a) { return Arrays{exp(a[0]) + 2.0}; }, {x});
+  const CacheChanges changes;
+  ::testing::internal::CaptureStderr();
+  for (const char* text :
+       {"fuse,cse", "cse,fuse", " fuse ,\tcse", "fuse,cse,fuse,,", "wrapz,fuse,cse"}) {
+    setenv("TELAMON_DISABLE", text, 1);
+    compile(f);
+  }
+  unsetenv("TELAMON_DISABLE");
+  EXPECT_EQ(changes().hits, 4);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("there is no 'wrapz'"));
+  compile(f);
+  EXPECT_EQ(changes().hits, 4);
+}
+
 TEST(ProgramStore, StaysOutOfTheWayOfDumpsAndKeptPrograms) {
   const CacheFolder folder;
   const Array x = uniform({64}, DType::f32);
