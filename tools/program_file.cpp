@@ -111,9 +111,11 @@ std::vector<ProgramFile> load_programs(const std::string& path, const std::strin
       found.push_back(
           {tl::interop::Program(test.name, tl::interop::program_from_json(test.json.at("program"))),
            arrays_from(test.json.at("inputs"))});
-    } catch (const tl::interop::MissingPrimitiveError&) { throw; } catch (const tl::ParseError& e) {
+    } catch (const tl::interop::MissingPrimitiveError& e) {
+      throw tl::interop::MissingPrimitiveError(e.names(), path);
+    } catch (const tl::ParseError& e) {
       throw tl::ParseError(where + e.message());
-    }
+    } catch (const tl::TypeError& e) { throw tl::ParseError(where + e.message()); }
   });
   if (found.empty()) {
     throw tl::ValueError(name.empty() ? "there is no case in '" + path + "'"

@@ -44,7 +44,7 @@ class TELAMON_API Program {
 /// A program uses primitives that this library lacks; all of them are named.
 class TELAMON_API MissingPrimitiveError : public NotImplementedError {
  public:
-  explicit MissingPrimitiveError(std::vector<std::string> names);
+  explicit MissingPrimitiveError(std::vector<std::string> names, const std::string& file = {});
   const std::vector<std::string>& names() const { return names_; }
 
  private:

@@ -3,6 +3,7 @@
 
 #include "core/counted.hpp"
 #include "interop/program_reader.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -29,8 +30,10 @@ std::vector<std::string> input_paths(const Json& file) {
 
 }  // namespace
 
-MissingPrimitiveError::MissingPrimitiveError(std::vector<std::string> names)
-    : NotImplementedError("the program uses primitives that do not exist here: " + listed(names)),
+MissingPrimitiveError::MissingPrimitiveError(std::vector<std::string> names,
+                                             const std::string& file)
+    : NotImplementedError("the program " + (file.empty() ? "" : "in '" + file + "' ") +
+                          "uses primitives that do not exist here: " + listed(names)),
       names_(std::move(names)) {}
 
 ClosedJaxpr program_from_json(const Json& closed) {
@@ -40,15 +43,21 @@ ClosedJaxpr program_from_json(const Json& closed) {
 }
 
 Program load_jaxpr(const std::string& path, SourceLocation where) {
-  const detail::CallSite site(where);
-  const Json file = parse_json_file(path);
-  try {
-    check_format(file, {kProgramFormat, kCaseFormat});
-    const Json& program = file.contains("program") ? file.at("program") : file;
-    return Program(text_member(file, "name", path), program_from_json(program), input_paths(file));
-  } catch (const MissingPrimitiveError&) { throw; } catch (const NotImplementedError& e) {
-    throw NotImplementedError("'" + path + "': " + e.message());
-  } catch (const ParseError& e) { throw ParseError("'" + path + "': " + e.message()); }
+  return detail::in_call("load_jaxpr", where, [&] {
+    const Json file = parse_json_file(path);
+    try {
+      check_format(file, {kProgramFormat, kCaseFormat});
+      const Json& program = file.contains("program") ? file.at("program") : file;
+      return Program(text_member(file, "name", path), program_from_json(program),
+                     input_paths(file));
+    } catch (const MissingPrimitiveError& e) {
+      throw MissingPrimitiveError(e.names(), path);
+    } catch (const NotImplementedError& e) {
+      throw NotImplementedError("'" + path + "': " + e.message());
+    } catch (const ValueError& e) {
+      throw ParseError("'" + path + "': " + e.message());
+    } catch (const TypeError& e) { throw ParseError("'" + path + "': " + e.message()); }
+  });
 }
 
 std::vector<Aval> Program::in_avals() const {

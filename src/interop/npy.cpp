@@ -7,6 +7,7 @@
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
 #include "interop/json_program.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -88,10 +89,7 @@ Array from_column_major(const Array& data, const Shape& shape) {
   throw ValueError("save_npy: cannot write '" + path + "': " + std::strerror(errno));
 }
 
-}  // namespace
-
-Array load_npy(const std::string& path, SourceLocation where) {
-  const detail::CallSite site(where);
+Array read_npy(const std::string& path) {
   check_is_file(path);
   std::ifstream in(path, std::ios::binary);
   char start[10];
@@ -137,8 +135,8 @@ Array load_npy(const std::string& path, SourceLocation where) {
   return column_major && bytes ? from_column_major(x, shape) : x;
 }
 
-void save_npy(const std::string& path, const Array& x, SourceLocation where) {
-  const detail::CallSite site(where);
+void write_npy(const std::string& path, const Array& x) {
+  if (!x.has_value()) detail::empty_operand_error("save_npy of '" + path + "'", 0);
   const Array dense = detail::contiguous(detail::concrete_value(x, "save_npy"));
   std::string descriptor;
   for (const DescriptorEntry& d : kDescriptors) {
@@ -162,6 +160,29 @@ void save_npy(const std::string& path, const Array& x, SourceLocation where) {
             static_cast<std::streamsize>(static_cast<std::size_t>(x.size()) * size_of(x.dtype())));
   out.close();  // a full disk is noticed when the last bytes leave the buffer
   if (!out) cannot_write(path);
+}
+
+/// f() for this file: where memory runs out, "load_npy of 'x.npy': out of memory".
+template <class F>
+auto with_file(const char* function, const std::string& path, SourceLocation where, const F& f) {
+  return detail::in_call(function, where, [&] {
+    const std::string name = std::string(function) + " of '" + path + "'";
+    return detail::naming_lack_of_memory(name.c_str(), f);
+  });
+}
+
+}  // namespace
+
+Array load_npy(const std::string& path, SourceLocation where) {
+  return with_file("load_npy", path, where, [&] {
+    try {
+      return read_npy(path);
+    } catch (const ShapeError& e) { damaged(path, e.message()); }
+  });
+}
+
+void save_npy(const std::string& path, const Array& x, SourceLocation where) {
+  with_file("save_npy", path, where, [&] { write_npy(path, x); });
 }
 
 }  // namespace interop

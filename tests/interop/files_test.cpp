@@ -14,6 +14,7 @@ namespace telamon {
 namespace {
 
 using telamon_test::message_of;
+using testing::AllOf;
 using testing::HasSubstr;
 
 /// A file that goes with the test.
@@ -107,7 +108,18 @@ TEST(LoadJaxpr, NamesWhatIsWrongWithAFile) {
     FAIL() << "no error";
   } catch (const interop::MissingPrimitiveError& e) {
     EXPECT_EQ(e.names(), std::vector<std::string>{"sun"});
+    EXPECT_THAT(e.message(), HasSubstr(unknown.path()));
   }
+  // What is wrong with a type comes from far below.
+  std::string deep = kProgram, ones;
+  for (int i = 0; i < 40; ++i) ones += "1, ";
+  const std::string type = R"("dtype": "f64", "shape": [)" + ones + "1]";
+  deep.replace(deep.find(R"("constvars": [])"), 15,
+               R"("constvars": [{"id": 7, "aval": {)" + type + R"(, "weak_type": false}}])");
+  deep.replace(deep.find(R"("consts": [])"), 12, R"("consts": [{)" + type + R"(, "data": [1.0]}])");
+  const File dimensions(".json", deep);
+  EXPECT_THAT(message_of<ParseError>([&] { (void)interop::load_jaxpr(dimensions.path()); }),
+              AllOf(HasSubstr(dimensions.path()), HasSubstr("32 dimensions")));
 }
 
 TEST(Npy, KeepsShapeDtypeAndValues) {

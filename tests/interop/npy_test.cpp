@@ -88,6 +88,20 @@ TEST(Npy, OfRecordsOrBigEndianNumbersIsRefusedByName) {
               AllOf(HasSubstr("big-endian, dtype '>f4'"), HasSubstr(big.path())));
 }
 
+TEST(Npy, OfAShapeThatNoArrayHasIsRefusedByName) {
+  std::string ones;
+  for (int i = 0; i < 40; ++i) ones += "1,";
+  const NpyFile deep(header_of("'<f8'", "(" + ones + ")"), bytes_of<double>({1}));
+  EXPECT_THAT(message_of<ParseError>([&] { (void)deep.load(); }),
+              AllOf(HasSubstr("32 dimensions"), HasSubstr(deep.path())));
+}
+
+TEST(Npy, ThatIsNoArrayIsNotWritten) {
+  EXPECT_THAT(message_of<TypeError>([] { interop::save_npy("unused.npy", Array()); }),
+              HasSubstr("save_npy of 'unused.npy': operand 0 is an empty Array"));
+  EXPECT_FALSE(std::filesystem::exists("unused.npy"));
+}
+
 TEST(Npy, ThatCannotBeWrittenSaysWhy) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
   EXPECT_THAT(message_of<ValueError>([] { interop::save_npy("/dev/full", zeros({3})); }),
