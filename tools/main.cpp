@@ -74,7 +74,7 @@ std::vector<const char*> words_of(int argc, char** argv) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"telamon: differentiate, batch, compile and check programs on file"};
+  CLI::App app{"telamon: differentiate, batch, compile and check programs on file", "telamon"};
   app.require_subcommand(1);
   int code = 0;
   telamon_tool::add_check(app, code);

@@ -91,6 +91,9 @@ std::vector<ProgramFile> load_programs(const std::string& path, const std::strin
     return found;
   }
   if (path.ends_with(".jaxpr")) {
+    if (!name.empty())
+      throw tl::ValueError("'" + path + "' is the text of one program: there is no case '" + name +
+                           "' in it; leave out --case");
     tl::interop::check_is_file(path);
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();

@@ -2,6 +2,7 @@
 //
 //   telamon_bench [--only REGEX] [--threads N] [--seconds S] [--contract] [--list]   prints a table
 //   telamon_bench --serve [--threads N] [--contract]                                 obeys compare.py
+//   telamon_bench --help                                                             says so
 //
 // Serving, each line of standard input is a command and is answered by one line of JSON:
 //   list                    {"ids": [{"id", "unit"}, ...]}
@@ -49,7 +50,7 @@ struct Options {
   std::regex only{"."};
   int threads = 1;
   double seconds = 0.5;
-  bool contract = false, list = false, serve = false;
+  bool contract = false, list = false, serve = false, help = false;
 };
 Options options;
 std::function<void()> forget_workload;
@@ -215,6 +216,15 @@ int print_table(const std::string& contender) {
 
 constexpr const char* kUsage =
     "[--only REGEX] [--threads N] [--seconds S] [--contract] [--list] [--serve]";
+constexpr const char* kHelp = R"(Times workloads, and prints a row for each.
+
+  --only REGEX   those whose id has a match; all if not given
+  --threads N    how many threads a workload may use; 1 if not given
+  --seconds S    for about how long each is timed; 0.5 if not given
+  --contract     a * b + c may be one operation
+  --list         prints the ids only
+  --serve        obeys the commands on standard input, as compare.py gives them
+)";
 
 /// The whole word as a number within the bounds; the option's name is for those who are told otherwise.
 template <class T>
@@ -243,7 +253,9 @@ void read_options(int argc, char** argv) {
       if (i + 1 == argc) throw std::invalid_argument(word + " of what? " + kUsage);
       return argv[++i];
     };
-    if (word == "--serve") {
+    if (word == "--help" || word == "-h") {
+      options.help = true;
+    } else if (word == "--serve") {
       options.serve = true;
     } else if (word == "--list") {
       options.list = true;
@@ -301,11 +313,15 @@ bool contract() { return options.contract; }
 
 int run(int argc, char** argv, const std::string& contender, const std::function<void()>& start,
         const std::function<void()>& forget) {
+  const std::string program = std::filesystem::path(argv[0]).filename().string();
   try {
     read_options(argc, argv);
   } catch (const std::invalid_argument& e) {
-    return refuse(
-        fmt::format("{}: {}", std::filesystem::path(argv[0]).filename().string(), e.what()));
+    return refuse(fmt::format("{}: {}", program, e.what()));
+  }
+  if (options.help) {
+    fmt::print("{} {}\n{}", program, kUsage, kHelp);
+    return 0;
   }
   forget_workload = forget;
   // Of several files, in no order of the linker's.

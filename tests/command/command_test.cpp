@@ -97,7 +97,8 @@ Json program_of(const Json& test) {
 }
 
 TEST_F(Command, WithoutAWordOrWithAWrongOneListsWhatThereIs) {
-  EXPECT_THAT(telamon_command("").text, HasSubstr("bench"));
+  EXPECT_THAT(telamon_command("").text,
+              AllOf(HasSubstr("bench"), HasSubstr("Usage: telamon [OPTIONS] SUBCOMMAND")));
   EXPECT_EQ(telamon_command("").code, 2);
   const Answer wrong = telamon_command("shwo x.json");
   EXPECT_EQ(wrong.code, 2);
@@ -265,6 +266,18 @@ TEST_F(Command, NamesFileAndLineOfTheEquationThatIsWrong) {
            "{ lambda .\n  let a:f32[] = log 0.0:f32\n      b:f32[] = mul a 0.0:f32\n  in ( b ) }");
   EXPECT_THAT(telamon_command("run " + nan, "TELAMON_DEBUG_NANS=1 ").text,
               HasSubstr("\n  at nan.jaxpr:3\n"));
+}
+
+TEST_F(Command, RefusesToNameACaseWhereThereIsOneProgram) {
+  const std::string program =
+      file("sine.jaxpr", "{ lambda a:f32[3] .\n  let b:f32[3] = sin a\n  in ( b ) }");
+  for (const char* command : {"show ", "run ", "bench ", "bisect "}) {
+    const Answer answer = telamon_command(command + program + " --case sine");
+    EXPECT_EQ(answer.code, 2);
+    EXPECT_THAT(answer.text, HasSubstr("'" + program +
+                                       "' is the text of one program: there is no case "
+                                       "'sine' in it; leave out --case"));
+  }
 }
 
 TEST_F(Command, ReadsFilesThatBeginWithAByteOrderMark) {
