@@ -123,7 +123,10 @@ Jaxpr::Jaxpr(int num_inputs, std::vector<Aval> avals, std::vector<Eqn> eqns, Ato
   if (detail::kCheckBinding) detail::check_binding(*this);
 }
 
-Jaxpr Jaxpr::detached() const { return Jaxpr(std::make_shared<detail::JaxprNode>(node_->body)); }
+Jaxpr Jaxpr::detached() const {
+  return detail::naming_lack_of_memory(
+      "detached", [&] { return Jaxpr(std::make_shared<detail::JaxprNode>(node_->body)); });
+}
 
 int Jaxpr::num_inputs() const { return node_->body->num_inputs; }
 int Jaxpr::num_vars() const { return static_cast<int>(node_->body->avals.size()); }

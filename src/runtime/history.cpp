@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/thread_nodes.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -95,15 +96,19 @@ void reset_counters() {
 }
 
 std::vector<ExecutableInfo> history() {
-  Log& log = history_log();
-  const std::lock_guard lock(log.mutex);
-  return {log.entries.begin(), log.entries.end()};
+  return detail::naming_lack_of_memory("history", []() -> std::vector<ExecutableInfo> {
+    Log& log = history_log();
+    const std::lock_guard lock(log.mutex);
+    return {log.entries.begin(), log.entries.end()};
+  });
 }
 
 ExecutableInfo last_executable() {
-  Log& log = history_log();
-  const std::lock_guard lock(log.mutex);
-  return log.entries.empty() ? ExecutableInfo{} : log.entries.back();
+  return detail::naming_lack_of_memory("last_executable", [] {
+    Log& log = history_log();
+    const std::lock_guard lock(log.mutex);
+    return log.entries.empty() ? ExecutableInfo{} : log.entries.back();
+  });
 }
 
 void clear_history() {

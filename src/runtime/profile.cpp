@@ -21,6 +21,7 @@
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/side_file.hpp"
+#include "telamon/detail/out_of_memory.hpp"
 #include "telamon/error.hpp"
 #include "telamon/profile.hpp"
 
@@ -73,12 +74,11 @@ class Recorder {
   ProfileLabelPtr label(std::string_view category, std::string_view name, std::string_view detail) {
     const std::lock_guard lock(mutex_);
     const auto key = std::tuple(std::string(category), std::string(name), std::string(detail));
-    ProfileLabelPtr& found = labels_[key];
-    if (!found) {
-      found = std::make_shared<ProfileLabel>();
-      std::tie(found->category, found->name, found->detail) = key;
-    }
-    return found;
+    if (const auto found = labels_.find(key); found != labels_.end()) return found->second;
+    auto label = std::make_shared<ProfileLabel>();  // there are none without
+    std::tie(label->category, label->name, label->detail) = key;
+    labels_.emplace(key, label);
+    return label;
   }
 
   void record(const ProfileLabelPtr& label, double begin, double us, double within) {
@@ -212,6 +212,7 @@ void if_there_is_memory(const F& f) noexcept {
 std::string Recorder::trace_text(const ProfileReport& report, double begin) {
   const int process = getpid();
   std::ostringstream file;
+  file.exceptions(std::ios::badbit);  // a lack of memory is not to leave half of a text
   file << "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"spans\":\"" << report.spans
        << "\",\"omitted\":\"" << report.omitted << "\"},\"traceEvents\":[\n";
   file << fmt::format(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":"telamon"}}}})",
@@ -304,38 +305,42 @@ struct Profile::State {
   runtime::Recorder::Snapshot before;
 };
 
-Profile::Profile(std::string path, SourceLocation where) : state_(std::make_unique<State>()) {
-  const detail::CallSite site(where);
-  if (!path.empty()) {
-    if (const int error = detail::try_file(path))
-      throw ValueError("Profile: cannot write to '" + path + "' (" + std::strerror(error) +
-                       "); name a file in a folder that exists");
-    state_->path = std::filesystem::absolute(path).string();
-  }
-  state_->begin = detail::microseconds_since_start();
-  state_->before = runtime::Recorder::get().start();
+Profile::Profile(std::string path, SourceLocation where) {
+  detail::in_call("Profile", where, [&] {
+    state_ = std::make_unique<State>();
+    if (!path.empty()) {
+      if (const int error = detail::try_file(path))
+        throw ValueError("Profile: cannot write to '" + path + "' (" + std::strerror(error) +
+                         "); name a file in a folder that exists");
+      state_->path = std::filesystem::absolute(path).string();
+    }
+    state_->begin = detail::microseconds_since_start();
+    state_->before = runtime::Recorder::get().start();
+  });
 }
 
 Profile::~Profile() {
   try {
     if (state_) stop();
-  } catch (const std::bad_alloc&) {
+  } catch (const OutOfMemoryError&) {
     std::fprintf(stderr, "telamon: a profile is lost, there is no memory to write it\n");
   }
 }
 
 ProfileReport Profile::stop() {
-  if (!state_) throw ValueError("Profile: it has been stopped before");
-  const std::unique_ptr<State> state = std::move(state_);
-  ProfileReport report = runtime::Recorder::get().stop(state->before, state->begin);
-  // A child after fork() has a copy of the profile, but the file is its parent's.
-  if (!state->path.empty() && state->process == getpid()) {
-    const std::string text = runtime::Recorder::get().trace_text(report, state->begin);
-    if (const int error = detail::write_file(state->path, text))
-      std::fprintf(stderr, "telamon: the profile '%s' could not be written: %s\n",
-                   state->path.c_str(), std::strerror(error));
-  }
-  return report;
+  return detail::naming_lack_of_memory("Profile", [&] {
+    if (!state_) throw ValueError("Profile: it has been stopped before");
+    const std::unique_ptr<State> state = std::move(state_);
+    ProfileReport report = runtime::Recorder::get().stop(state->before, state->begin);
+    // A child after fork() has a copy of the profile, but the file is its parent's.
+    if (!state->path.empty() && state->process == getpid()) {
+      const std::string text = runtime::Recorder::get().trace_text(report, state->begin);
+      if (const int error = detail::write_file(state->path, text))
+        std::fprintf(stderr, "telamon: the profile '%s' could not be written: %s\n",
+                     state->path.c_str(), std::strerror(error));
+    }
+    return report;
+  });
 }
 
 std::string ProfileReport::to_string() const {

@@ -253,6 +253,11 @@ TEST(LackOfMemory, OfFunctionsOfArraysIsNamedToo) {
          optim::minimize([](Array y) { return sum(y * y); }, x, {.max_iterations = 2});
          optim::adam_step(x, x, optim::adam_init(x), 0.1);
        }},
+      {"observing",
+       [&] {
+         Profile profile;
+         (void)(x + x), (void)profile.stop(), (void)history(), (void)last_executable();
+       }},
       {"checks", [&] { check_grads([](Array y) { return sum(y * y); }, std::tuple{x}); }},
       {"files",
        [&] {
@@ -279,6 +284,7 @@ TEST(LackOfMemory, OfProgramsOverProgramsIsNamedToo) {
       {"cse", [](const Jaxpr& j) { (void)eliminate_common_subexpressions(j); }},
       {"inline_calls", [](const Jaxpr& j) { (void)inline_calls(j); }},
       {"count_eqns", [](const Jaxpr& j) { (void)count_eqns(j, "sin"); }},
+      {"detached", [](const Jaxpr& j) { (void)j.detached(); }},
       {"out_avals", [](const Jaxpr& j) { (void)j.out_avals(); }}};
   for (const auto& [name, f] : calls) {
     const auto on_a_fresh_one = [&, &f = f] {
