@@ -57,12 +57,14 @@ class Liveness {
   std::map<int, const Step*> kernels;  // by number
   std::set<int> outer;                 // the numbers of steps that are in no loop nor branch
   std::vector<Chunked> chunked;        // in order; none inside another
+  std::vector<int> hosts;              // the step by whose end each host step is over; ascending
 
  private:
   void walk(std::vector<Step>& steps, bool inside) {
     for (Step& s : steps) {
       const int now = counter_++;
       if (s.kind == Step::Kind::kernel) kernels[now] = &s;
+      if (s.kind == Step::Kind::host) hosts.push_back(now);
       if (s.bodies.empty() && &steps == &plan_.steps) outer.insert(now);
       const bool loop = s.kind == Step::Kind::loop || s.kind == Step::Kind::repeat;
       const bool chunks = s.kind == Step::Kind::loop && s.grain > 0 && !inside;
@@ -75,8 +77,10 @@ class Liveness {
       const int enter = counter_++;
       for (const int v : s.writes) touch(v, enter);
       touch_views(s, enter);
+      const std::size_t hosts_before = hosts.size();
       for (auto& body : s.bodies) walk(body, inside || chunks);
       const int end = counter_++;
+      std::fill(hosts.begin() + static_cast<std::ptrdiff_t>(hosts_before), hosts.end(), end);
       if (loop) {
         for (const int v : s.writes) touch(v, end);  // the trip's number
         touch_views(s, end);
@@ -430,6 +434,10 @@ class Arena {
     for (int a = 0; a < plan_.num_inputs; ++a) input_bytes.push_back(value(a).bytes());
     for (const std::vector<int>& values : there) {
       std::vector<int>& reusable = plan_.reusable.emplace_back();
+      int first = std::numeric_limits<int>::max();
+      for (const int v : values) first = std::min(first, range(v).first);
+      plan_.written_after.push_back(
+          std::lower_bound(live_.hosts.begin(), live_.hosts.end(), first) - live_.hosts.begin());
       if (values.empty() || value(values[0]).bytes() == 0) continue;
       for (int a = plan_.num_consts; a < plan_.num_inputs; ++a) {
         const bool gives_way = std::all_of(values.begin(), values.end(), [&](int v) {

@@ -73,12 +73,37 @@ void NativeExecutable::make_results(std::span<const Array> inputs, const std::ve
     }
     if (over[o] == nullptr) outputs[o] = results_[o].make_uninitialized();
   }
-  for (std::size_t o = 0; o < outputs.size(); ++o) {
-    if (over[o] != nullptr) {
-      outputs[o] = over[o]->donate_into(results_[o].aval(), call);
-      runtime::count(runtime::live_counters().donations);
+  std::size_t o = 0;
+  try {
+    for (; o < outputs.size(); ++o) {
+      if (over[o] != nullptr) outputs[o] = over[o]->donate_into(results_[o].aval(), call);
+      addresses[o] = detail::dense_data(outputs[o]);
     }
-    addresses[o] = detail::dense_data(outputs[o]);
+  } catch (...) {
+    while (o-- > 0) {
+      if (over[o] != nullptr) over[o]->take_back(outputs[o]);
+    }
+    throw;
+  }
+  const auto taken =
+      outputs.size() - static_cast<std::size_t>(std::count(over.begin(), over.end(), nullptr));
+  if (taken > 0)
+    runtime::count(runtime::live_counters().donations, static_cast<std::int64_t>(taken));
+}
+
+[[gnu::noinline]] void NativeExecutable::give_back(std::span<const Array> inputs,
+                                                   std::span<Array> outputs,
+                                                   void* const* addresses_of_inputs,
+                                                   void* const* addresses_of_outputs,
+                                                   std::int64_t failed) const {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    detail::DeviceBuffer& buffer = detail::concrete_node(inputs[i]).buffer();
+    if (!buffer.donated()) continue;
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      if (addresses_of_outputs[o] != addresses_of_inputs[i]) continue;
+      if (failed < parts_.launch.written_after[o]) buffer.take_back(outputs[o]);
+      else buffer.lose();
+    }
   }
 }
 
@@ -100,6 +125,8 @@ void NativeExecutable::make_results(std::span<const Array> inputs, const std::ve
   host.labels = &labels_;
   Context context{nullptr, nullptr, arena, nullptr, &host};
   if (call_native(entry_, &context, addresses, results) != 0) [[unlikely]] {
+    if (!donated.empty())
+      give_back(inputs, outputs, addresses + const_data_.size(), results, host.failed);
     std::fill(outputs.begin(), outputs.end(), Array());
     std::rethrow_exception(host.error);
   }

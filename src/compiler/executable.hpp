@@ -43,6 +43,10 @@ class NativeExecutable final : public runtime::Executable {
            std::span<Array> outputs, const char* call, void** addresses, std::byte* arena) const;
   void run_large(std::span<const Array> inputs, const std::vector<bool>& donated,
                  std::span<Array> outputs, const char* call) const;
+  // After host step `failed` threw: donated arguments that nothing was written over by then are as before.
+  void give_back(std::span<const Array> inputs, std::span<Array> outputs,
+                 void* const* addresses_of_inputs, void* const* addresses_of_outputs,
+                 std::int64_t failed) const;
   void make_results(std::span<const Array> inputs, const std::vector<bool>& donated,
                     const char* call, std::span<Array> outputs, void** addresses) const;
   Parts planned() const;  ///< the same once more, with a plan

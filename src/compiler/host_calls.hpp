@@ -32,6 +32,7 @@ struct HostState {
   std::atomic_flag failing;          ///< somebody keeps the first error
   std::atomic<bool> stopped{false};  ///< it is kept: nothing new begins
   std::exception_ptr error;
+  std::int64_t failed = 0;  ///< the step that threw it
 };
 
 /// Runs a host step. 1 when it or another one threw: generated code then returns at once and the

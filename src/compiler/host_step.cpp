@@ -97,6 +97,7 @@ int host_call(Context* context, std::int64_t step) noexcept {
   } catch (...) {
     if (!state.failing.test_and_set()) {
       state.error = std::current_exception();
+      state.failed = step;
       state.stopped = true;
     }
     return 1;

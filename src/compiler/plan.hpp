@@ -155,6 +155,9 @@ struct Plan {
   EmitOptions emit{};
   /// reusable[o]: arguments whose memory result o may take over when they are donated.
   std::vector<std::vector<int>> reusable;
+  /// written_after[o]: the memory of result o is as it was until so many host steps, in the order of
+  /// host_steps, have been done for good. What throws before leaves a donated argument there alone.
+  std::vector<std::int64_t> written_after;
   /// For each of PlanOptions::updates: whether nothing reads the old contents after it.
   std::vector<bool> updates_in_place;
 

@@ -72,7 +72,9 @@ std::vector<Location> read_locations(ByteReader& in) {
 
 }  // namespace
 
-Launch launch_of(const Plan& plan) { return {plan.arena_bytes, plan.reusable, host_steps(plan)}; }
+Launch launch_of(const Plan& plan) {
+  return {plan.arena_bytes, plan.reusable, plan.written_after, host_steps(plan)};
+}
 
 void store_program(const runtime::disk_cache::Key& key, const Plan& plan,
                    const ExecutableInfo& info, std::string_view image) {
@@ -84,6 +86,7 @@ void store_program(const runtime::disk_cache::Key& key, const Plan& plan,
   out.list(launch.reusable, [&](const std::vector<int>& arguments) {
     out.list(arguments, [&](int a) { out.number(a); });
   });
+  out.list(launch.written_after, [&](std::int64_t steps) { out.number(steps); });
   out.list(programs, [&](const std::string& p) { out.text(p); });
   for (const HostStep& step : launch.host_steps) {
     write(out, step.in);
@@ -107,6 +110,7 @@ std::optional<StoredProgram> read_program(runtime::Pages pages) {
     in.list(arguments, [&] { return static_cast<int>(in.number()); });
     return arguments;
   });
+  in.list(p.launch.written_after, [&] { return in.number(); });
   std::vector<std::string_view> programs;
   in.list(programs, [&] { return in.text(); });
   for (const std::string_view text : programs) {

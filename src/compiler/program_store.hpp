@@ -25,7 +25,8 @@ namespace compiler {
 /// What it takes to run a program besides its code and constants.
 struct Launch {
   std::int64_t arena_bytes = 0;
-  std::vector<std::vector<int>> reusable;  ///< Plan::reusable
+  std::vector<std::vector<int>> reusable;   ///< Plan::reusable
+  std::vector<std::int64_t> written_after;  ///< Plan::written_after
   std::vector<HostStep> host_steps;
 };
 Launch launch_of(const Plan& plan);

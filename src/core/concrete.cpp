@@ -7,6 +7,7 @@
 
 #include "core/counted.hpp"
 #include "core/element.hpp"
+#include "core/kept_names.hpp"
 #include "core/sanitizers.hpp"
 #include "core/size_errors.hpp"
 #include "core/trace.hpp"
@@ -61,6 +62,21 @@ Array DeviceBuffer::donate_into(const ShapedArray& aval, const char* call) {
   }
   mark_donated(call);
   return array;
+}
+
+void DeviceBuffer::take_back(const Array& result) {
+  DeviceBuffer& other = concrete_node(result).buffer();
+  data_ = std::exchange(other.data_, nullptr);
+  donated_to_ = nullptr;
+  if (const DeviceBuffer* lender = std::exchange(other.lender_, nullptr)) lender->release();
+}
+
+void DeviceBuffer::lose() {
+  try {
+    mark_donated(kept_name(std::string(donated_to_) +
+                           ", which threw when it had begun to write its results there,"));
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the call alone is named then
+  }
 }
 
 ConcreteNode::ConcreteNode(ShapedArray aval, DeviceBuffer* buffer)

@@ -63,6 +63,10 @@ class DeviceBuffer {
   /// unusable.
   /// `call` (a string that lives forever) names the donation in later errors.
   Array donate_into(const ShapedArray& aval, const char* call);
+  /// Undoes donate_into, which gave `result`, where nothing was written there. Nobody uses that any more.
+  void take_back(const Array& result);
+  /// The call to which this was donated has thrown: errors will say so.
+  void lose();
 
   void retain() const { add_reference(count_); }
   void release() const {

@@ -1,9 +1,13 @@
 // Donated arguments: results take over their memory, and are what they are without.
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <map>
 #include <random>
 
 #include "support.hpp"
+#include "telamon/checkify.hpp"
+#include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/indexing.hpp"
 #include "telamon/jit.hpp"
@@ -12,6 +16,8 @@
 
 namespace telamon::testing {
 namespace {
+
+using ::testing::HasSubstr;
 
 TEST(Donation, GivesTheArgumentsMemoryToAResult) {
   const Program f = [](std::span<const Array> x) { return Arrays{lax::add(x[0], x[1])}; };
@@ -275,6 +281,67 @@ TEST(Donation, OfArgumentsOfLargeRandomChainsChangesNothing) {
   set_num_threads(threads);
   EXPECT_GT(taken_over, 15);
   for (const auto& [word, times] : met) EXPECT_GT(times, 2) << word;
+}
+
+// What throws before anything is written over an argument leaves it as it was.
+TEST(Donation, IsUndoneWhereTheCallThrowsBeforeItWrites) {
+  for (const std::int64_t size : {3, 100'000}) {
+    const auto step = jit(
+        [](Array w, Array g) {
+          check(all(g < 2.0f), "a gradient of {}", max(g));
+          return w - g;
+        },
+        {.donate = {0}, .name = "step"});
+    Array w = ones({size}) * 5.0f;
+    const Array held = w;
+    EXPECT_THROW(step(w, ones({size}) * 3.0f), CheckError);
+    EXPECT_TRUE(all(held == 5.0f).item<bool>());
+    w = step(w, ones({size}));  // and may be donated again
+    EXPECT_TRUE(all(w == 4.0f).item<bool>());
+    EXPECT_THROW(held.to_vector<float>(), DonatedBufferError);
+  }
+}
+
+TEST(Donation, ToACallThatThrowsLaterSaysSo) {
+  const auto step = jit(
+      [](Array w, Array g) {
+        const Array next = w - g;
+        check(next(3) > 0.0f, "a weight of {}", next(3));
+        return next;
+      },
+      {.donate = {0}, .name = "step"});
+  const Array w = ones({1000}) * 5.0f;
+  EXPECT_THROW(step(w, ones({1000}) * 9.0f), CheckError);
+  try {
+    w.to_vector<float>();
+    ADD_FAILURE() << "the argument can be read";
+  } catch (const DonatedBufferError& e) {
+    EXPECT_EQ(e.message(),
+              "the array f32[1000] was donated to step, which threw when it had begun to write its "
+              "results there, and its buffer no longer holds its value; use the result of that "
+              "call, or do not "
+              "donate the argument");
+  }
+}
+
+// The steps of a loop come again and again: what one trip writes is there when the next one throws.
+TEST(Donation, OfTheStateOfALoopIsNotUndone) {
+  const auto run = jit(
+      [](Array w) {
+        return fori_loop(
+            0, 5,
+            [](const Array& i, const Array& c) {
+              check(i < 3, "trip {}", i);
+              return c + 1.0f;
+            },
+            w);
+      },
+      {.donate = {0}, .name = "run"});
+  const Array w = ones({1000}) * 5.0f;
+  EXPECT_THROW(run(w), CheckError);
+  try {
+    EXPECT_TRUE(all(w == 5.0f).item<bool>());  // unless its memory was not taken
+  } catch (const DonatedBufferError& e) { EXPECT_THAT(e.message(), HasSubstr("which threw")); }
 }
 
 }  // namespace
