@@ -1,8 +1,8 @@
 // What one run of an executable does and needs, read off its program and its plan.
 #include <algorithm>
 
-#include "compiler/dot.hpp"
-#include "compiler/executable.hpp"
+#include "compiler/executable/executable.hpp"
+#include "compiler/plan/dot.hpp"
 #include "runtime/kernels/gemm.hpp"
 #include "runtime/kernels/sort.hpp"
 #include "runtime/thread_pool.hpp"

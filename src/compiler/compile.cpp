@@ -16,14 +16,14 @@
 #include <filesystem>
 #include <optional>
 
-#include "compiler/emit.hpp"
-#include "compiler/executable.hpp"
+#include "compiler/emit/emit.hpp"
+#include "compiler/executable/executable.hpp"
+#include "compiler/executable/native_loader.hpp"
+#include "compiler/executable/program_store.hpp"
 #include "compiler/forms.hpp"
-#include "compiler/native_loader.hpp"
-#include "compiler/passes.hpp"
-#include "compiler/program_store.hpp"
-#include "compiler/row_groups.hpp"
-#include "compiler/tiles.hpp"
+#include "compiler/passes/passes.hpp"
+#include "compiler/passes/row_groups.hpp"
+#include "compiler/plan/tiles.hpp"
 #include "core/counted.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"

@@ -1,8 +1,8 @@
 // The compiler: from a jaxpr to an executable of native code.
 #pragma once
 
-#include "compiler/executable.hpp"
-#include "compiler/plan.hpp"
+#include "compiler/executable/executable.hpp"
+#include "compiler/plan/plan.hpp"
 #include "runtime/backend.hpp"
 
 namespace telamon {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compiler/codegen.hpp"
+#include "compiler/codegen/codegen.hpp"
 #include "telamon/checkpoint.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitives.hpp"

@@ -1,5 +1,5 @@
 // What profiles call the steps of a program.
-#include "compiler/emit.hpp"
+#include "compiler/emit/emit.hpp"
 #include "core/counted.hpp"
 
 namespace telamon {

@@ -1,7 +1,7 @@
 // Loops that go together: which are joined, and that their values stay what they were.
 #include <algorithm>
 
-#include "compiler/passes.hpp"
+#include "compiler/passes/passes.hpp"
 #include "support.hpp"
 #include "telamon/telamon.hpp"
 

@@ -1,5 +1,5 @@
 // Images: bytes and back, and code that is run where it was read.
-#include "compiler/native_image.hpp"
+#include "compiler/executable/native_image.hpp"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-#include "compiler/native_loader.hpp"
+#include "compiler/executable/native_loader.hpp"
 #include "telamon/error.hpp"
 
 namespace {

@@ -1,11 +1,11 @@
 // Programs in the disk cache: a program that is found computes what the compiled one does, and none is
 // taken for another.
-#include "compiler/program_store.hpp"
+#include "compiler/executable/program_store.hpp"
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
-#include "compiler/passes.hpp"
+#include "compiler/passes/passes.hpp"
 #include "compiler/support.hpp"
 #include "support/disk_cache.hpp"
 #include "support/processes.hpp"

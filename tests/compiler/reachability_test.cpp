@@ -1,5 +1,5 @@
 // The transitive closure that fusion asks, against searches through the graph.
-#include "compiler/reachability.hpp"
+#include "compiler/fusion/reachability.hpp"
 
 #include <gtest/gtest.h>
 

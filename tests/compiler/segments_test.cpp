@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "compiler/host_calls.hpp"
+#include "compiler/executable/host_calls.hpp"
 #include "compiler/support.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"

@@ -1,7 +1,7 @@
 // The rules of the simplifier, one by one: what is left of a program, and that it gives the same values.
 #include <gmock/gmock.h>
 
-#include "compiler/passes.hpp"
+#include "compiler/passes/passes.hpp"
 #include "support.hpp"
 #include "telamon/telamon.hpp"
 

@@ -1,5 +1,5 @@
 // Signs of zeros: known where they matter, and sums of several -0.0 that are 0.0 where somebody can tell.
-#include "compiler/zero_signs.hpp"
+#include "compiler/passes/zero_signs.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,0 +1,275 @@
+// CodeGen: the Emitter's implementation, and what the compiler's own loops need besides.
+//
+// A Scalar's handle is a Node. A node is uniform (one value for all lanes), a vector, or *affine*: a
+// uniform i64 whose lane l stands for value + l * stride. Index arithmetic on affine nodes stays
+// scalar, and a load at an affine index of stride 1 is one vector load.
+//
+// Instructions float: each is put into the outermost enclosing loop level at which its operands are
+// available, and equal ones are made once. So the generators of fused operations may ask for the
+// same value any number of times, and what does not depend on the inner loop leaves it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "compiler/codegen/llvm_session.hpp"
+#include "telamon/emitter.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// What generated code gets from its caller. Generated code reads the first four fields.
+struct Context {
+  const void* const* args = nullptr;
+  void* const* results = nullptr;
+  std::byte* arena = nullptr;
+  std::byte* chunk = nullptr;  ///< the slice of the arena that belongs to this chunk of a region
+  void* host = nullptr;        ///< the state of host calls
+};
+using EntryFunction = int (*)(Context*, const void* const* args, void* const* results);
+/// `where` tells a kernel where its values lie: equal kernels over different values are one function.
+using KernelFunction = void (*)(Context*, std::int64_t begin, std::int64_t end,
+                                const std::int64_t* where);
+
+/// Where a value lies in memory while the program runs.
+struct Location {
+  /// arena_slot, chunk_slot: the address is read there. Loops move what it points to.
+  enum class Kind : std::uint8_t { none, argument, result, arena, chunk, arena_slot, chunk_slot };
+  Kind kind = Kind::none;
+  std::int64_t index = 0;  ///< of the argument or result; byte offset in the arena or slice
+  bool operator==(const Location&) const = default;
+};
+
+/// A memory address in generated code.
+struct Pointer {
+  void* handle = nullptr;
+};
+
+class CodeGen final : public Emitter {
+ public:
+  struct Options {
+    bool contract = false;
+    /// Machine code is to be had soon rather than to be the best: for long straight-line code, which
+    /// hardly gains from more.
+    bool quick = false;
+    bool share_kernels = true;  ///< equal ones are one function
+  };
+  CodeGen(const std::string& name, Options options);
+  ~CodeGen() override;
+
+  // ---- functions ---------------------------------------------------------------------------------
+  /// A kernel that can be called: its code, and where the values lie that it works on.
+  struct KernelCode {
+    void* function = nullptr;
+    void* where = nullptr;
+  };
+  /// A KernelFunction; code goes into it until finish_kernel. That gives an earlier function if it is
+  /// the same but for the places of its values.
+  void begin_kernel(const std::string& name);
+  KernelCode finish_kernel();
+  /// The entry point `int(Context*, args, results)`.
+  void begin_entry(const std::string& name);
+  void finish_entry();
+  /// After that, of an entry point which uses the arena for little and at known places: lets LLVM hold
+  /// in registers what it keeps there from one kernel to the next.
+  void keep_arena_in_registers();
+  Scalar kernel_begin() const;  ///< the bounds that the current kernel was called with
+  Scalar kernel_end() const;
+  void call_kernel(const KernelCode& kernel, std::int64_t begin, std::int64_t end);
+  /// How the trips of a region or kernel are cut into chunks.
+  struct Chunks {
+    std::int64_t grain = 1;  ///< trips per chunk, at least
+    std::int64_t most = 0;   ///< so many chunks at most; 0: any number
+    std::int64_t slice = 0;  ///< where the slices begin in the arena
+    std::int64_t slice_bytes = 0;
+    bool may_fail = false;  ///< chunks call host functions: leaves the function when one threw
+  };
+  // ---- segments: functions of long kernels, in modules of their own ------------------------------
+  /// Where the code of a segment goes: a module that is compiled apart from this one, and at the same
+  /// time. `size` tells how much code that will be.
+  CodeGen& part(std::size_t size);
+  /// A name that no other segment of this has.
+  std::string segment_name(const std::string& kernel);
+  /// What a segment works on: `void name(tape, end)`, both addresses.
+  struct SegmentArguments {
+    Pointer tape;
+    Scalar end;
+  };
+  SegmentArguments begin_segment(const std::string& name);
+  void finish_segment();
+  /// Calls a segment of a part of this.
+  void call_segment(const std::string& name, const SegmentArguments& arguments);
+
+  /// Calls the function for chunks of [0, end) on the thread pool.
+  void call_parallel(const KernelCode& kernel, Scalar end, const Chunks& chunks);
+  /// Calls back into the runtime; leaves the function when that answers non-zero (the entry point
+  /// with 1).
+  void call_host(std::int64_t step);
+  /// Tells the runtime's profile that a step begins; of ~step, that it ends.
+  void mark_step(std::int64_t step);
+
+  /// Calls the native function of this name (runtime/native_forms.hpp): f(addresses, numbers).
+  void call_native(const std::string& symbol, const std::vector<Pointer>& buffers,
+                   const std::vector<std::int64_t>& numbers);
+
+  // ---- lanes -------------------------------------------------------------------------------------
+  /// The lanes of vectors in this kernel, and how many of them count (the rest is masked).
+  void set_lanes(int lanes, int active);
+  int lanes() const;
+  int active() const;
+  /// The index base + lane.
+  Scalar lane_index(Scalar base);
+  /// The same index, known to lie in [low, high]: comparisons that this decides are not emitted.
+  Scalar within(Scalar index, std::int64_t low, std::int64_t high);
+  /// x in every lane, as a vector.
+  Scalar splat(Scalar x);
+  /// Lanes beyond `active` replaced.
+  Scalar mask_lanes(Scalar x, Scalar replacement);
+  /// combine(...combine(lane 0, lane W/2)...): a fixed tree of halves. One uniform value.
+  Scalar fold_lanes(Scalar x, const std::function<Scalar(Scalar, Scalar)>& combine);
+  /// The same for several vectors that are combined as one: a value and where it was found.
+  using Combine = std::function<Scalars(const Scalars&, const Scalars&)>;
+  Scalars fold_lanes(Scalars x, const Combine& combine);
+  /// The same for as many vectors as there are lanes, at once: lane i of the result is the fold of
+  /// rows[i], bit for bit what fold_lanes gives.
+  Scalars fold_rows(std::vector<Scalars> rows, const Combine& combine);
+  /// Lanes n, n + 1, ... of a and b side by side.
+  Scalar slide(Scalar a, Scalar b, int n);
+  /// As many vectors as there are lanes: lane j of result i is lane i of rows[j].
+  Scalars transpose(Scalars rows);
+  bool is_uniform(Scalar x) const;
+  /// Whether a condition holds in any of the lanes that count. One uniform value.
+  Scalar any_lane(Scalar condition);
+  /// a * b + c in one rounding.
+  Scalar fma(Scalar a, Scalar b, Scalar c);
+
+  // ---- memory ------------------------------------------------------------------------------------
+  Pointer pointer(Location location);
+  Pointer offset(Pointer base, DType dtype, Scalar elements);
+  Scalar load(Pointer from, DType dtype, Scalar index);
+  void store(Pointer to, DType dtype, Scalar index, Scalar value);
+  /// Vectors of the elements first, first + k, ...; of first + 1, first + 1 + k, ...; up to k - 1. `first`
+  /// is affine: lane l stands for first + l * k.
+  Scalars load_columns(Pointer from, DType dtype, Scalar first, int k);
+  /// The other way round: as many columns as there are values.
+  void store_columns(Pointer to, DType dtype, Scalar first, const Scalars& columns);
+  /// An address as an i64, to be kept in a slot or counted up; and back.
+  Scalar address(Pointer p);
+  Pointer pointer_to(Scalar address);
+  /// A load that is neither moved nor merged: of a number, or of a whole vector.
+  Scalar load_now(Pointer from, DType dtype, Scalar index);
+  /// The same of a vector of conditions as bits, from the given byte on, and back.
+  Scalar load_bits(Pointer from, Scalar byte);
+  void store_bits(Pointer to, Scalar byte, Scalar conditions);
+  /// Asks for the line of the cache that holds this element; any index is allowed.
+  void prefetch(Pointer from, DType dtype, Scalar index);
+  void copy_bytes(Pointer from, Pointer to, std::int64_t bytes);
+  /// Stores bypass the caches from here on (big results that nobody reads again).
+  void set_streaming(bool on);
+  /// After the last of such stores: on x86 they are in no order with later ones, and who is told of a result
+  /// might not see it.
+  void finish_streaming();
+
+  // ---- control -----------------------------------------------------------------------------------
+  /// for (i = begin; i < end; i += step) body(i), about `trips` of them, which do not depend on each
+  /// other; step divides end - begin. A body that is a chain of function calls is taken apart, so that
+  /// the calls of several trips overlap.
+  void loop_in_stages(Scalar begin, Scalar end, std::int64_t step, std::int64_t trips,
+                      const std::function<void(Scalar i)>& body);
+  /// for (i = begin; i < end; i += step) carried = body(i, carried); gives the last values.
+  Scalars loop_carried(Scalar begin, Scalar end, std::int64_t step, Scalars init,
+                       const std::function<Scalars(Scalar i, const Scalars& carried)>& body);
+  /// The same, but a body that divides or takes roots does so one trip ahead of what follows.
+  Scalars loop_ahead(Scalar begin, Scalar end, std::int64_t step, Scalars init,
+                     const std::function<Scalars(Scalar i, const Scalars& carried)>& body);
+  /// for (i = begin; i < end; i += step) body(i), where begin < end: that is not asked.
+  void loop_entered(Scalar begin, Scalar end, std::int64_t step,
+                    const std::function<void(Scalar i)>& body);
+  /// carried = init; while (condition(carried)) carried = body(carried); gives the last values.
+  Scalars loop_while(Scalars init, const std::function<Scalar(const Scalars& carried)>& condition,
+                     const std::function<Scalars(const Scalars& carried)>& body);
+  /// What one of two sides gives, which alone is run.
+  Scalars if_else(Scalar condition, const std::function<Scalars()>& then,
+                  const std::function<Scalars()>& otherwise);
+  /// Code of which everything may leave that does not depend on it, loads too.
+  void scope(const std::function<void()>& body);
+  /// Code whose loads stay inside: a kernel within another function.
+  void region(const std::function<void()>& body);
+  /// Whether x may still be used here (the loop it was computed in has not ended).
+  bool is_live(Scalar x) const;
+  /// Equal constants, as i64.
+  static bool known_constant(Scalar x, std::int64_t& value);
+
+  // ---- the end -----------------------------------------------------------------------------------
+  struct Timing {
+    double codegen = 0, link = 0;
+  };
+  std::string ir() const;  ///< of the parts, too
+  std::string assembly();
+  std::string image(Timing& timing);  ///< all parts, compiled and linked (native_image.hpp)
+  /// The image, and its code, loaded.
+  std::shared_ptr<NativeCode> compile(Timing& timing, std::string& image);
+
+  // ---- Emitter -----------------------------------------------------------------------------------
+  Scalar constant(DType dtype, double value) override;
+  Scalar constant_int(DType dtype, std::int64_t value) override;
+  Scalar neg(Scalar x) override;
+  Scalar abs(Scalar x) override;
+  Scalar sign(Scalar x) override;
+  Scalar sqrt(Scalar x) override;
+  Scalar floor(Scalar x) override;
+  Scalar ceil(Scalar x) override;
+  Scalar round_even(Scalar x) override;
+  Scalar round_away(Scalar x) override;
+  Scalar is_finite(Scalar x) override;
+  Scalar not_(Scalar x) override;
+  Scalar add(Scalar a, Scalar b) override;
+  Scalar sub(Scalar a, Scalar b) override;
+  Scalar mul(Scalar a, Scalar b) override;
+  Scalar div(Scalar a, Scalar b) override;
+  Scalar rem(Scalar a, Scalar b) override;
+  Scalar max(Scalar a, Scalar b) override;
+  Scalar min(Scalar a, Scalar b) override;
+  Scalar and_(Scalar a, Scalar b) override;
+  Scalar or_(Scalar a, Scalar b) override;
+  Scalar xor_(Scalar a, Scalar b) override;
+  Scalar shift_left(Scalar a, Scalar b) override;
+  Scalar shift_right_logical(Scalar a, Scalar b) override;
+  Scalar shift_right_arithmetic(Scalar a, Scalar b) override;
+  Scalar compare(Compare how, Scalar a, Scalar b) override;
+  Scalar select(Scalar condition, Scalar if_true, Scalar if_false) override;
+  Scalar convert(Scalar x, DType dtype) override;
+  Scalar bitcast(Scalar x, DType dtype) override;
+  using Emitter::math;
+  Scalar math(std::string_view name, std::span<const Scalar> args) override;
+  Scalar load(const Buffer& buffer, const Index& index) override;
+  void store(const Buffer& buffer, const Index& index, Scalar value) override;
+  void loop(Scalar begin, Scalar end, const std::function<void(Scalar i)>& body) override;
+  void if_then(Scalar condition, const std::function<void()>& then) override;
+  void copy(const Buffer& from, const Buffer& to) override;
+
+  struct Impl;
+
+ private:
+  enum class Ahead : std::uint8_t { nothing, quotients };
+  enum class Entry : std::uint8_t { asked, certain };
+  Scalars carry(Scalar begin, Scalar end, std::int64_t step, Scalars init,
+                const std::function<Scalars(Scalar i, const Scalars& carried)>& body, Ahead ahead,
+                Entry entry);
+  void require_memory() const;
+
+  LlvmPtr<Impl> impl_;
+};
+
+/// Whether values of this dtype can live in generated code (complex and 16-bit floats cannot yet).
+bool is_native(DType dtype);
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

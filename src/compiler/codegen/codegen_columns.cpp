@@ -1,0 +1,193 @@
+// Columns of arrays with short rows, as of points in space: whole vectors are read and written, and
+// rearranged in registers, where a lane per row would take an access per element.
+#include <algorithm>
+
+#include "compiler/codegen/codegen_impl.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+using llvm::Value;
+using Vectors = std::vector<Value*>;
+
+/// The lanes `of` (lane, vector) of several vectors, in one: each further vector is a shuffle.
+template <class Of>
+Value* gather_lanes(llvm::IRBuilder<>& b, const Vectors& from, int lanes, Of&& of) {
+  Value* out = nullptr;
+  for (std::size_t v = 0; v < from.size(); ++v) {
+    std::vector<int> order;
+    bool used = false;
+    for (int l = 0; l < lanes; ++l) {
+      const auto [lane, vector] = of(l);
+      const bool here = vector == static_cast<int>(v);
+      used |= here;
+      order.push_back(here ? (v == 0 ? lane : lanes + lane) : v == 0 ? -1 : l);
+    }
+    if (!used) continue;
+    if (v == 0) {
+      out = from.size() == 1 ? b.CreateShuffleVector(from[0], order) : nullptr;
+      if (out != nullptr) continue;
+      // Together with the next vector: one shuffle of two.
+      std::vector<int> both;
+      for (int l = 0; l < lanes; ++l) {
+        const auto [lane, vector] = of(l);
+        both.push_back(vector == 0 ? lane : vector == 1 ? lanes + lane : -1);
+      }
+      out = b.CreateShuffleVector(from[0], from[1], both);
+      ++v;
+      continue;
+    }
+    if (out == nullptr) out = llvm::PoisonValue::get(from[v]->getType());
+    out = b.CreateShuffleVector(out, from[v], order);
+  }
+  return out;
+}
+
+Vectors every_second(llvm::IRBuilder<>& b, const Vectors& from, int lanes, int first) {
+  std::vector<int> order;
+  for (int l = 0; l < lanes; ++l) order.push_back(2 * l + first);
+  Vectors out;
+  for (std::size_t v = 0; v < from.size(); v += 2)
+    out.push_back(b.CreateShuffleVector(from[v], from[v + 1], order));
+  return out;
+}
+
+/// Columns of rows of k = rows.size() elements that lie one after the other.
+Vectors columns_of(llvm::IRBuilder<>& b, const Vectors& rows, int lanes) {
+  const int k = static_cast<int>(rows.size());
+  if (k == 1) return rows;
+  Vectors out(rows.size());
+  if (k % 2 == 0) {
+    for (int odd = 0; odd < 2; ++odd) {
+      const Vectors half = columns_of(b, every_second(b, rows, lanes, odd), lanes);
+      for (std::size_t c = 0; c < half.size(); ++c)
+        out[2 * c + static_cast<std::size_t>(odd)] = half[c];
+    }
+    return out;
+  }
+  for (int c = 0; c < k; ++c) {
+    out[static_cast<std::size_t>(c)] = gather_lanes(
+        b, rows, lanes, [&](int l) { return std::pair{(l * k + c) % lanes, (l * k + c) / lanes}; });
+  }
+  return out;
+}
+
+Vectors rows_of(llvm::IRBuilder<>& b, const Vectors& columns, int lanes) {
+  const int k = static_cast<int>(columns.size());
+  if (k == 1) return columns;
+  Vectors out(columns.size());
+  if (k % 2 == 0) {
+    Vectors halves[2];
+    for (std::size_t odd = 0; odd < 2; ++odd) {
+      for (std::size_t c = odd; c < columns.size(); c += 2) halves[odd].push_back(columns[c]);
+      halves[odd] = rows_of(b, halves[odd], lanes);
+    }
+    for (std::size_t v = 0; v < halves[0].size(); ++v) {
+      for (int upper = 0; upper < 2; ++upper) {
+        std::vector<int> order;
+        for (int l = 0; l < lanes; ++l)
+          order.push_back(upper * lanes / 2 + l / 2 + (l % 2) * lanes);
+        out[2 * v + static_cast<std::size_t>(upper)] =
+            b.CreateShuffleVector(halves[0][v], halves[1][v], order);
+      }
+    }
+    return out;
+  }
+  for (int v = 0; v < k; ++v) {
+    out[static_cast<std::size_t>(v)] = gather_lanes(b, columns, lanes, [&](int l) {
+      return std::pair{(v * lanes + l) / k, (v * lanes + l) % k};
+    });
+  }
+  return out;
+}
+
+}  // namespace
+
+Value* CodeGen::Impl::mask_of(int count, int of) {
+  if (count >= of) return nullptr;
+  std::vector<llvm::Constant*> bits;
+  for (int l = 0; l < of; ++l) bits.push_back(b.getInt1(l < count));
+  return llvm::ConstantVector::get(bits);
+}
+
+Scalars CodeGen::load_columns(Pointer from, DType dtype, Scalar first, int k) {
+  Impl& m = *impl_;
+  Node *p = static_cast<Node*>(from.handle), *i = node_of(first);
+  const int w = m.width(i);
+  if (w == 1 || i->stride != k || dtype == DType::bool_) {
+    Scalars out;
+    for (int c = 0; c < k; ++c) out.push_back(load(from, dtype, add(first, index(c))));
+    return out;
+  }
+  const auto key = [&](int c) {
+    return OpKey{kColumn, static_cast<int>(dtype), p, i, nullptr, m.active * 16 + c};
+  };
+  Scalars out;
+  for (int c = 0; c < k; ++c) {
+    const auto found = m.made.find(key(c));
+    if (found == m.made.end() || !m.live(found->second)) break;
+    out.emplace_back(found->second, dtype);
+  }
+  if (static_cast<int>(out.size()) == k) return out;
+  out.clear();
+  const int d = std::max({p->depth, i->depth, m.pinned_depth()});
+  m.at(d);
+  llvm::Type* t = m.memory_type(dtype);
+  llvm::Type* vt = m.vector_type(t, w);
+  const llvm::Align align(size_of(dtype));
+  Vectors rows;
+  for (int v = 0; v < k; ++v) {
+    const int count = std::min(w, m.active * k - v * w);
+    if (count <= 0) {
+      rows.push_back(llvm::Constant::getNullValue(vt));
+      continue;
+    }
+    Value* address =
+        m.b.CreateConstGEP1_64(t, m.element_address(t, p, i),
+                               static_cast<std::uint64_t>(v) * static_cast<std::uint64_t>(w));
+    Value* mask = m.mask_of(count, w);
+    rows.push_back(mask == nullptr ? static_cast<Value*>(m.b.CreateAlignedLoad(vt, address, align))
+                                   : m.b.CreateMaskedLoad(vt, address, align, mask,
+                                                          llvm::Constant::getNullValue(vt)));
+  }
+  const Vectors columns = columns_of(m.b, rows, w);
+  for (int c = 0; c < k; ++c) {
+    Node* n = m.make(columns[static_cast<std::size_t>(c)], d);
+    m.made[key(c)] = n;
+    out.emplace_back(n, dtype);
+  }
+  return out;
+}
+
+void CodeGen::store_columns(Pointer to, DType dtype, Scalar first, const Scalars& columns) {
+  Impl& m = *impl_;
+  Node *p = static_cast<Node*>(to.handle), *i = node_of(first);
+  const int w = m.width(i), k = static_cast<int>(columns.size());
+  if (w == 1 || i->stride != k || dtype == DType::bool_) {
+    for (int c = 0; c < k; ++c)
+      store(to, dtype, add(first, index(c)), columns[static_cast<std::size_t>(c)]);
+    return;
+  }
+  Vectors values;
+  for (const Scalar c : columns) values.push_back(m.as_vector(node_of(c), w));
+  m.at(m.depth());
+  const Vectors rows = rows_of(m.b, values, w);
+  llvm::Type* t = m.memory_type(dtype);
+  const llvm::Align align(size_of(dtype));
+  for (int v = 0; v < k; ++v) {
+    const int count = std::min(w, m.active * k - v * w);
+    if (count <= 0) break;
+    Value* address =
+        m.b.CreateConstGEP1_64(t, m.element_address(t, p, i),
+                               static_cast<std::uint64_t>(v) * static_cast<std::uint64_t>(w));
+    Value* row = rows[static_cast<std::size_t>(v)];
+    if (Value* mask = m.mask_of(count, w)) m.b.CreateMaskedStore(row, address, align, mask);
+    else m.b.CreateAlignedStore(row, address, align);
+  }
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,268 @@
+// The inside of CodeGen: nodes, loop levels and the merging of equal instructions. LLVM is seen here.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/Transforms/Utils/FunctionComparator.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/codegen/codegen.hpp"
+#include "compiler/codegen/llvm_session_impl.hpp"
+#include "runtime/math/vector_math.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// What an index is known to lie in, both ends included.
+struct Range {
+  static constexpr std::int64_t kFar = std::int64_t{1} << 61;  // sums of two do not overflow
+  std::int64_t low = -kFar, high = kFar;
+  bool known() const { return low > -kFar && high < kFar; }
+};
+
+/// What a Scalar's handle points to.
+struct Node {
+  llvm::Value* value = nullptr;
+  std::int64_t stride = 0;      ///< not 0: affine
+  llvm::Value* wide = nullptr;  ///< the value as a vector, once somebody needed it
+  int depth = 0;                ///< the level at which it was computed
+  unsigned level = 0;           ///< the serial number of that level
+  Range range{};                ///< of indices: what all lanes are known to lie in
+};
+inline Node* node_of(Scalar s) { return static_cast<Node*>(s.value()); }
+inline bool affine(const Node* n) { return n->stride != 0; }
+inline bool is_unsigned(Scalar x) {
+  return is_unsigned_integer(x.dtype()) || x.dtype() == DType::bool_;
+}
+
+/// What an instruction is, for merging equal ones.
+struct OpKey {
+  int op = 0;
+  int dtype = 0;
+  const void* a = nullptr;
+  const void* b = nullptr;
+  const void* c = nullptr;
+  std::int64_t extra = 0;
+  bool operator==(const OpKey&) const = default;
+};
+struct OpKeyHash {
+  std::size_t operator()(const OpKey& k) const {
+    std::size_t h = static_cast<std::size_t>(k.op) * 1000003u + static_cast<std::size_t>(k.dtype);
+    for (const std::size_t part :
+         {reinterpret_cast<std::size_t>(k.a), reinterpret_cast<std::size_t>(k.b),
+          reinterpret_cast<std::size_t>(k.c), static_cast<std::size_t>(k.extra)}) {
+      h = (h ^ part) * 0x9E3779B97F4A7C15u;
+      h ^= h >> 29;
+    }
+    return h;
+  }
+};
+
+enum Opcode : int {
+  kNeg = 1,
+  kAbs,
+  kSign,
+  kSqrt,
+  kFloor,
+  kCeil,
+  kRoundEven,
+  kRoundAway,
+  kIsFinite,
+  kNot,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kRem,
+  kMax,
+  kMin,
+  kAnd,
+  kOr,
+  kXor,
+  kShl,
+  kLshr,
+  kAshr,
+  kCompare,
+  kSelect,
+  kConvert,
+  kBitcast,
+  kFma,
+  kLoad,
+  kField,
+  kPointer,
+  kOffset,
+  kMask,
+  kColumn,
+  kMath0
+};
+
+struct Level {
+  llvm::BasicBlock* block;  ///< where the level's instructions go, in front of its terminator
+  unsigned serial;
+  bool pinned;  ///< loads must not leave this level (a branch or another kernel)
+  int floor;    ///< nothing made here leaves this level (a branch that may not run)
+};
+
+struct CodeGen::Impl {
+  Impl(const std::string& name, Options o)
+      : owned(make_module(name)),
+        module(*owned.module),
+        context(*owned.context),
+        options(o),
+        b(context) {}
+
+  OwnedModule owned;
+  llvm::Module& module;
+  llvm::LLVMContext& context;
+  Options options;
+  llvm::IRBuilder<> b;
+  llvm::Function* function = nullptr;
+  bool is_entry = false;
+  std::vector<std::int64_t> places;  // of the values of a kernel: arguments, results, offsets
+  std::multimap<std::uint64_t, llvm::Function*> kernels;  // by hash
+  llvm::GlobalNumberState numbers;                        // of globals, for comparing kernels
+  llvm::BasicBlock* fail = nullptr;  // returns at once, from the entry point with 1
+  std::deque<Node> nodes;
+  std::vector<Level> levels;
+  unsigned next_serial = 1;
+  std::unordered_map<OpKey, Node*, OpKeyHash> made;
+  std::map<std::pair<int, std::uint64_t>, Node*> constants;
+  int lanes = 1, active = 1;
+  bool streaming = false;
+  std::string entry_name;
+  Scalar begin, end;
+  std::vector<std::unique_ptr<CodeGen>> parts;
+  std::size_t last_part_size = 0;
+  int num_segments = 0;
+
+  // types
+  llvm::Type* type(DType dtype);         ///< in registers (bool: i1)
+  llvm::Type* memory_type(DType dtype);  ///< bool: i8
+  llvm::FunctionType* segment_type() {
+    return llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty()}, false);
+  }
+  llvm::Type* vector_type(llvm::Type* t, int n) {
+    return llvm::FixedVectorType::get(t, static_cast<unsigned>(n));
+  }
+
+  // nodes
+  Node* make(llvm::Value* value, int depth, std::int64_t stride = 0);
+  bool live(const Node* n) const {
+    return n->depth < static_cast<int>(levels.size()) &&
+           levels[static_cast<std::size_t>(n->depth)].serial == n->level;
+  }
+  int depth() const { return static_cast<int>(levels.size()) - 1; }
+  int pinned_depth() const;
+  /// What an i64 is known to lie in.
+  static Range range(Scalar x);
+  static Scalar with_range(Scalar x, Range range);
+  /// The node of an i64 constant.
+  Node* constant_node(std::int64_t v);
+  /// Positions the builder at the end of a level.
+  void at(int depth);
+  /// 1 for uniform nodes, else the lanes; affine nodes count as vectors.
+  int width(const Node* n) const;
+  /// The value as a vector of `n` lanes, made where the builder stands.
+  llvm::Value* widen(const Node& node, int n);
+  /// The same, made once, where the value is.
+  llvm::Value* as_vector(Node* node, int n);
+  /// value or vector, as `n` says (1: uniform)
+  llvm::Value* as(Node* node, int n) { return n == 1 ? node->value : as_vector(node, n); }
+
+  void push_level(llvm::BasicBlock* block, bool pinned, bool lazy = false) {
+    const int floor = lazy             ? static_cast<int>(levels.size())
+                      : levels.empty() ? 0
+                                       : levels.back().floor;
+    levels.push_back({block, next_serial++, pinned, floor});
+  }
+  /// Code in a block of its own.
+  void inside(const std::function<void()>& body, bool pinned);
+  void pop_level() { levels.pop_back(); }
+  llvm::BasicBlock* block(const char* name) {
+    return llvm::BasicBlock::Create(context, name, function);
+  }
+
+  /// The instruction of that key, made by `emit(width)` if there is none yet.
+  template <class Emit>
+  Scalar op(OpKey key, DType result, std::initializer_list<Scalar> operands, Emit&& emit,
+            std::int64_t stride = 0) {
+    if (const auto found = made.find(key); found != made.end() && live(found->second)) {
+      return Scalar(found->second, result);
+    }
+    int d = operands.size() == 0 ? 0 : levels.back().floor, w = 1;
+    for (const Scalar s : operands) {
+      Node* n = node_of(s);
+      d = n->depth > d ? n->depth : d;
+      const int nw = width(n);
+      w = nw > w ? nw : w;
+    }
+    at(d);
+    llvm::Value* value = emit(w);
+    // Equal integer constants are one node, so that indices that are known compare equal.
+    const auto* known = llvm::dyn_cast<llvm::ConstantInt>(value);
+    Node* n = known != nullptr && stride == 0 && result == DType::i64
+                  ? constant_node(known->getSExtValue())
+                  : make(value, d, stride);
+    made[key] = n;
+    return Scalar(n, result);
+  }
+  template <class Emit>  // emit(x)
+  Scalar unary(int opcode, Scalar x, DType result, Emit&& emit) {
+    return op({opcode, static_cast<int>(result), x.value()}, result, {x},
+              [&](int w) { return emit(as(node_of(x), w)); });
+  }
+  template <class Emit>  // emit(a, b)
+  Scalar binary(int opcode, Scalar a, Scalar c, DType result, Emit&& emit, std::int64_t extra = 0) {
+    return op({opcode, static_cast<int>(a.dtype()), a.value(), c.value(), nullptr, extra}, result,
+              {a, c}, [&](int w) {
+                llvm::Value* x = as(node_of(a), w);
+                llvm::Value* y = as(node_of(c), w);
+                return emit(x, y);
+              });
+  }
+  llvm::Value* intrinsic(llvm::Intrinsic::ID id, std::initializer_list<llvm::Value*> args);
+  llvm::Value* call_math(const telamon::math::MathEntry& entry, llvm::Type* vector,
+                         llvm::ArrayRef<llvm::Value*> args);
+  /// What a loop carries, at its head: values that come in from `before`, and later from its end.
+  struct Carried {
+    std::vector<llvm::PHINode*> phis;
+    Scalars scalars;
+  };
+  Carried open_phis(const Scalars& init, const std::vector<llvm::Value*>& initial,
+                    llvm::BasicBlock* before);
+  /// A loop that is one block, of constant bounds; what it carries has come in from both sides.
+  struct ClosedLoop {
+    llvm::BasicBlock *before, *block;
+    llvm::PHINode* i;
+    std::int64_t begin, end, step;
+  };
+  /// See loop_ahead; leaves alone what would not gain by that.
+  void divide_ahead(const ClosedLoop& loop);
+  /// Mask of the active lanes; null when all are.
+  llvm::Value* mask();
+  /// Mask of the lanes from the first up to `count`; null for all.
+  llvm::Value* mask_of(int count, int lanes);
+  llvm::Value* from_memory(llvm::Value* v, DType dtype);
+  llvm::Value* to_memory(llvm::Value* v, DType dtype);
+  /// A field of the Context, loaded once per function. At level 0.
+  llvm::Value* context_field(int field);
+  /// The index or offset of a location: a constant, or in kernels an entry of their table.
+  llvm::Value* place(std::int64_t index);
+  void finish_function();
+  /// The address of an element, by a uniform index.
+  llvm::Value* element_address(llvm::Type* t, const Node* base, const Node* index);
+  /// Elements by constant indices that differ by less than there are lanes; null for others.
+  llvm::Value* load_near(llvm::Type* t, const Node* base, llvm::Value* indices, llvm::Align align);
+  /// Returns from the function when a status is not 0.
+  void leave_unless_well(llvm::Value* status);
+  void start_function(llvm::Function* f);
+};
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,195 @@
+// Lanes of CodeGen: vectors, what all lanes have in common, folds and transposes in registers.
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/Intrinsics.h>
+
+#include "compiler/codegen/codegen_impl.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+using llvm::Value;
+
+void CodeGen::set_lanes(int lanes, int active) {
+  impl_->lanes = lanes;
+  impl_->active = active;
+}
+int CodeGen::lanes() const { return impl_->lanes; }
+int CodeGen::active() const { return impl_->active; }
+
+Scalar CodeGen::lane_index(Scalar base) {
+  if (impl_->lanes == 1) return base;
+  const Scalar index = impl_->op(
+      {kOffset, impl_->lanes, base.value(), nullptr, nullptr, impl_->active}, DType::i64, {base},
+      [&](int) { return node_of(base)->value; }, 1);
+  const Range r = Impl::range(base);
+  return Impl::with_range(index, {r.low, r.high + impl_->active - 1});
+}
+
+Scalar CodeGen::within(Scalar index, std::int64_t low, std::int64_t high) {
+  const Node* n = node_of(index);
+  std::int64_t known = 0;
+  if (known_constant(index, known)) return index;
+  return Impl::with_range(Scalar(impl_->make(n->value, n->depth, n->stride), DType::i64),
+                          {low, high});
+}
+
+Scalar CodeGen::splat(Scalar x) {
+  Node* n = node_of(x);
+  if (impl_->lanes == 1 || !is_uniform(x)) return x;
+  llvm::Value* wide = impl_->as_vector(n, impl_->lanes);
+  return Scalar(impl_->make(wide, n->depth), x.dtype());
+}
+
+Scalar CodeGen::any_lane(Scalar condition) {
+  Impl& m = *impl_;
+  const Node* n = node_of(condition);
+  if (m.width(n) == 1) return condition;
+  m.at(m.depth());
+  Value* v = n->value;
+  if (Value* mask = m.mask()) v = m.b.CreateAnd(v, mask);
+  return Scalar(m.make(m.b.CreateOrReduce(v), m.depth()), DType::bool_);
+}
+
+namespace {
+bool loads_zeros(const Value* v) {
+  const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(v);
+  if (call == nullptr || call->getIntrinsicID() != llvm::Intrinsic::masked_load) return false;
+  return llvm::cast<llvm::Constant>(call->getArgOperand(3))->isNullValue();
+}
+}  // namespace
+
+Scalar CodeGen::mask_lanes(Scalar x, Scalar replacement) {
+  Impl& m = *impl_;
+  if (m.active == m.lanes) return x;
+  // A masked load has put zeros there already.
+  const auto* zero = llvm::dyn_cast<llvm::Constant>(node_of(replacement)->value);
+  if (zero != nullptr && zero->isNullValue() && loads_zeros(node_of(x)->value)) return x;
+  return m.op(
+      {kMask, m.active, x.value(), replacement.value()}, x.dtype(), {x, replacement}, [&](int) {
+        Value* with = m.as_vector(node_of(replacement), m.lanes);
+        // Where a masked load has put zeros, LLVM 19 takes 0 / 0 for zero and drops a selection
+        // of it. It does not drop one of -0, which is as neutral in a sum that begins with +0.
+        if (zero != nullptr && zero->isNullValue() && with->getType()->isFPOrFPVectorTy())
+          with = llvm::ConstantFP::getNegativeZero(with->getType());
+        return m.b.CreateSelect(m.mask(), m.as_vector(node_of(x), m.lanes), with);
+      });
+}
+
+Scalar CodeGen::fold_lanes(Scalar x, const std::function<Scalar(Scalar, Scalar)>& combine) {
+  return fold_lanes(Scalars{x}, [&](const Scalars& a, const Scalars& b) {
+    return Scalars{combine(a[0], b[0])};
+  })[0];
+}
+
+Scalars CodeGen::fold_lanes(Scalars x, const Combine& combine) {
+  Impl& m = *impl_;
+  int n = 1;
+  for (const Scalar s : x) n = std::max(n, m.width(node_of(s)));
+  for (; n > 1; n /= 2) {
+    const int half = n / 2;
+    std::vector<int> low, high;
+    for (int i = 0; i < half; ++i) {
+      low.push_back(i);
+      high.push_back(half + i);
+    }
+    Scalars lower, upper;
+    for (const Scalar s : x) {
+      Node* node = node_of(s);
+      m.at(node->depth);
+      Value* v = m.as_vector(node, n);
+      Value *a, *c;
+      if (half == 1) {
+        a = m.b.CreateExtractElement(v, std::uint64_t{0});
+        c = m.b.CreateExtractElement(v, std::uint64_t{1});
+      } else {
+        a = m.b.CreateShuffleVector(v, low);
+        c = m.b.CreateShuffleVector(v, high);
+      }
+      lower.emplace_back(m.make(a, node->depth), s.dtype());
+      upper.emplace_back(m.make(c, node->depth), s.dtype());
+    }
+    x = combine(lower, upper);
+  }
+  return x;
+}
+
+// Two vectors of groups become one: their lower halves side by side, combined with their upper
+// halves side by side. After log2(W) rounds every group is one lane.
+Scalars CodeGen::fold_rows(std::vector<Scalars> rows, const Combine& combine) {
+  Impl& m = *impl_;
+  const int lanes = m.lanes;
+  for (int group = lanes; group > 1; group /= 2) {
+    std::vector<int> low, high;
+    for (const int start : {0, lanes}) {  // of the first vector, of the second
+      for (int g = 0; g < lanes; g += group) {
+        for (int i = 0; i < group / 2; ++i) {
+          low.push_back(start + g + i);
+          high.push_back(start + g + group / 2 + i);
+        }
+      }
+    }
+    std::vector<Scalars> next;
+    for (std::size_t r = 0; r < rows.size();
+         r += 2) {  // neighbours, so that groups keep their order
+      Scalars lower, upper;
+      for (std::size_t i = 0; i < rows[r].size(); ++i) {
+        Node *a = node_of(rows[r][i]), *c = node_of(rows[r + 1][i]);
+        const int d = std::max(a->depth, c->depth);
+        m.at(d);
+        Value *x = m.as_vector(a, lanes), *y = m.as_vector(c, lanes);
+        m.at(d);
+        const DType dtype = rows[r][i].dtype();
+        lower.emplace_back(m.make(m.b.CreateShuffleVector(x, y, low), d), dtype);
+        upper.emplace_back(m.make(m.b.CreateShuffleVector(x, y, high), d), dtype);
+      }
+      next.push_back(combine(lower, upper));
+    }
+    rows = std::move(next);
+  }
+  return rows[0];
+}
+
+Scalar CodeGen::slide(Scalar a, Scalar c, int n) {
+  if (n == 0) return a;
+  Impl& m = *impl_;
+  std::vector<int> lanes;
+  for (int i = 0; i < m.lanes; ++i) lanes.push_back(n + i);
+  const int d = std::max(node_of(a)->depth, node_of(c)->depth);
+  Value *x = m.as_vector(node_of(a), m.lanes), *y = m.as_vector(node_of(c), m.lanes);
+  m.at(d);
+  return Scalar(m.make(m.b.CreateShuffleVector(x, y, lanes), d), a.dtype());
+}
+
+// Blocks of half the size change places, then those within: in round h, rows r and r + h (where bit
+// h of r is 0) exchange the lanes whose bit h differs from their own.
+Scalars CodeGen::transpose(Scalars rows) {
+  Impl& m = *impl_;
+  const int lanes = m.lanes;
+  int d = 0;
+  for (const Scalar r : rows) d = std::max(d, node_of(r)->depth);
+  std::vector<Value*> v;
+  for (const Scalar r : rows) v.push_back(m.as_vector(node_of(r), lanes));
+  m.at(d);
+  for (int h = lanes / 2; h > 0; h /= 2) {
+    std::vector<int> low, high;
+    for (int i = 0; i < lanes; ++i) {
+      low.push_back((i & h) == 0 ? i : lanes + i - h);
+      high.push_back((i & h) == 0 ? i + h : lanes + i);
+    }
+    for (int r = 0; r < lanes; ++r) {
+      if ((r & h) != 0) continue;
+      const auto row = static_cast<std::size_t>(r), step = static_cast<std::size_t>(h);
+      Value *&x = v[row], *&y = v[row + step];
+      Value* upper = m.b.CreateShuffleVector(x, y, low);
+      y = m.b.CreateShuffleVector(x, y, high);
+      x = upper;
+    }
+  }
+  for (std::size_t r = 0; r < rows.size(); ++r) rows[r] = Scalar(m.make(v[r], d), rows[r].dtype());
+  return rows;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,302 @@
+// Memory of CodeGen: addresses, loads and stores of numbers and vectors.
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include "compiler/codegen/codegen_impl.hpp"
+#include "telamon/error.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+using llvm::Value;
+
+Value* CodeGen::Impl::context_field(int field) {
+  if (is_entry && field < 2) return function->getArg(static_cast<unsigned>(field + 1));
+  const Scalar loaded = op({kField, field}, DType::i64, {}, [&](int) -> Value* {
+    return b.CreateLoad(b.getPtrTy(),
+                        b.CreateConstInBoundsGEP1_64(b.getPtrTy(), function->getArg(0),
+                                                     static_cast<unsigned>(field)));
+  });
+  return node_of(loaded)->value;
+}
+
+Value* CodeGen::Impl::element_address(llvm::Type* t, const Node* base, const Node* index) {
+  const auto* known = llvm::dyn_cast<llvm::ConstantInt>(index->value);
+  if (known != nullptr && known->isZero()) return base->value;
+  return b.CreateGEP(t, base->value, index->value);
+}
+
+Value* CodeGen::Impl::place(std::int64_t index) {
+  if (is_entry) return b.getInt64(static_cast<std::uint64_t>(index));
+  // In the order in which code asks for them, so that equal kernels have equal tables.
+  Value* entry = b.CreateConstInBoundsGEP1_64(b.getInt64Ty(), function->getArg(3), places.size());
+  places.push_back(index);
+  return b.CreateLoad(b.getInt64Ty(), entry);
+}
+
+Scalar CodeGen::address(Pointer p) {
+  Impl& m = *impl_;
+  const auto* n = static_cast<Node*>(p.handle);
+  m.at(m.depth());
+  return Scalar(m.make(m.b.CreatePtrToInt(n->value, m.b.getInt64Ty()), m.depth()), DType::i64);
+}
+
+Pointer CodeGen::pointer_to(Scalar address) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  return {m.make(m.b.CreateIntToPtr(node_of(address)->value, m.b.getPtrTy()), m.depth())};
+}
+
+Pointer CodeGen::pointer(Location where) {
+  Impl& m = *impl_;
+  if (where.kind == Location::Kind::arena_slot || where.kind == Location::Kind::chunk_slot) {
+    const bool arena = where.kind == Location::Kind::arena_slot;
+    const Pointer slot =
+        pointer({arena ? Location::Kind::arena : Location::Kind::chunk, where.index});
+    // Loaded once per region: what it holds changes from trip to trip.
+    const OpKey key{kPointer, static_cast<int>(where.kind), nullptr, nullptr, nullptr, where.index};
+    if (const auto found = m.made.find(key); found != m.made.end() && m.live(found->second))
+      return {found->second};
+    const int d = m.pinned_depth();
+    m.at(d);
+    Value* v = m.b.CreateLoad(m.b.getPtrTy(), static_cast<Node*>(slot.handle)->value);
+    Node* n = m.make(v, d);
+    m.made[key] = n;
+    return {n};
+  }
+  const OpKey key{kPointer, static_cast<int>(where.kind), nullptr, nullptr, nullptr, where.index};
+  const Scalar p = m.op(key, DType::i64, {}, [&](int) -> Value* {
+    if (where.kind == Location::Kind::arena || where.kind == Location::Kind::chunk) {
+      // One after the other, or the order of instructions would be the choice of the C++ compiler.
+      Value* const offset = m.place(where.index);
+      Value* const base = m.context_field(where.kind == Location::Kind::arena ? 2 : 3);
+      return m.b.CreateInBoundsGEP(m.b.getInt8Ty(), base, offset);
+    }
+    if (where.kind == Location::Kind::none)
+      throw InternalError("a value without memory is addressed");
+    Value* table = m.context_field(where.kind == Location::Kind::argument ? 0 : 1);
+    return m.b.CreateLoad(m.b.getPtrTy(),
+                          m.b.CreateInBoundsGEP(m.b.getPtrTy(), table, m.place(where.index)));
+  });
+  return {p.value()};
+}
+
+Pointer CodeGen::offset(Pointer base, DType dtype, Scalar elements) {
+  Impl& m = *impl_;
+  const Scalar p =
+      m.op({kOffset, static_cast<int>(dtype), base.handle, elements.value()}, DType::i64,
+           {Scalar(base.handle, DType::i64), elements}, [&](int) {
+             return m.b.CreateGEP(m.memory_type(dtype), static_cast<Node*>(base.handle)->value,
+                                  node_of(elements)->value);
+           });
+  return {p.value()};
+}
+
+Value* CodeGen::Impl::from_memory(Value* v, DType dtype) {
+  return dtype == DType::bool_ ? b.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType())) : v;
+}
+Value* CodeGen::Impl::to_memory(Value* v, DType dtype) {
+  if (dtype != DType::bool_) return v;
+  llvm::Type* t = b.getInt8Ty();
+  if (const auto* vt = llvm::dyn_cast<llvm::FixedVectorType>(v->getType()))
+    t = llvm::FixedVectorType::get(t, vt->getNumElements());
+  return b.CreateZExt(v, t);
+}
+
+// Elements at known places that lie within one vector, as at the ends of rows that are rolled or padded:
+// one load, of no more than lies between them, and a permutation.
+Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
+                                llvm::Align align) {
+  const auto* known = llvm::dyn_cast<llvm::Constant>(indices);
+  if (known == nullptr) return nullptr;
+  const int all =
+      static_cast<int>(llvm::cast<llvm::FixedVectorType>(indices->getType())->getNumElements());
+  const int count = mask() == nullptr ? all : active;
+  std::vector<std::int64_t> at;
+  for (int l = 0; l < count; ++l) {
+    const auto* one = llvm::dyn_cast_or_null<llvm::ConstantInt>(
+        known->getAggregateElement(static_cast<unsigned>(l)));
+    if (one == nullptr) return nullptr;
+    at.push_back(one->getSExtValue());
+  }
+  const auto [low, high] = std::minmax_element(at.begin(), at.end());
+  const std::int64_t first = *low, span = *high - first + 1;
+  if (span > all) return nullptr;
+  std::vector<int> lanes;
+  std::vector<llvm::Constant*> read;
+  for (int l = 0; l < all; ++l) {
+    lanes.push_back(l < count ? static_cast<int>(at[static_cast<std::size_t>(l)] - first) : all);
+    read.push_back(b.getInt1(l < span));
+  }
+  llvm::Type* vt = vector_type(t, all);
+  Value* address = b.CreateGEP(t, base->value, b.getInt64(static_cast<std::uint64_t>(first)));
+  llvm::Constant* const zeros = llvm::Constant::getNullValue(vt);
+  Value* loaded = b.CreateMaskedLoad(vt, address, align, llvm::ConstantVector::get(read), zeros);
+  return b.CreateShuffleVector(loaded, zeros, lanes);
+}
+
+Scalar CodeGen::load(Pointer from, DType dtype, Scalar index) {
+  Impl& m = *impl_;
+  Node *p = static_cast<Node*>(from.handle), *i = node_of(index);
+  const int w = m.width(i);
+  // A single number is the same for any lanes.
+  const int active = w == 1 && i->stride == 0 ? 0 : m.active;
+  const OpKey key{kLoad, static_cast<int>(dtype), p, i, nullptr, active};
+  if (const auto found = m.made.find(key); found != m.made.end() && m.live(found->second)) {
+    return Scalar(found->second, dtype);
+  }
+  const int d = std::max({p->depth, i->depth, m.pinned_depth()});
+  m.at(d);
+  llvm::Type* t = m.memory_type(dtype);
+  const llvm::Align align(std::max<std::size_t>(size_of(dtype), 1));
+  Value* v;
+  if (w == 1) {
+    v = m.b.CreateAlignedLoad(t, m.element_address(t, p, i), align);
+  } else {
+    llvm::Type* vt = m.vector_type(t, w);
+    Value* mask = m.mask();
+    if (i->stride == 1) {
+      Value* address = m.element_address(t, p, i);
+      v = mask == nullptr
+              ? static_cast<Value*>(m.b.CreateAlignedLoad(vt, address, align))
+              : m.b.CreateMaskedLoad(vt, address, align, mask, llvm::Constant::getNullValue(vt));
+    } else if (i->stride == -1 && mask == nullptr) {
+      Value* last = m.b.CreateSub(i->value, m.b.getInt64(static_cast<std::uint64_t>(w - 1)));
+      v = m.b.CreateVectorReverse(
+          m.b.CreateAlignedLoad(vt, m.b.CreateGEP(t, p->value, last), align));
+    } else if (Value* near = m.load_near(t, p, m.as_vector(i, w), align)) {
+      v = near;
+    } else {
+      Value* addresses = m.b.CreateGEP(t, p->value, m.as_vector(i, w));
+      if (mask == nullptr)
+        mask = llvm::Constant::getAllOnesValue(m.vector_type(m.b.getInt1Ty(), w));
+      v = m.b.CreateMaskedGather(vt, addresses, align, mask, llvm::Constant::getNullValue(vt));
+    }
+  }
+  Node* n = m.make(m.from_memory(v, dtype), d);
+  m.made[key] = n;
+  return Scalar(n, dtype);
+}
+
+Scalar CodeGen::load_now(Pointer from, DType dtype, Scalar index) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  llvm::Type* t = m.memory_type(dtype);
+  Value* address = m.element_address(t, static_cast<Node*>(from.handle), node_of(index));
+  if (const int w = m.width(node_of(index)); w > 1) t = m.vector_type(t, w);
+  Value* v =
+      m.b.CreateAlignedLoad(t, address, llvm::Align(std::max<std::size_t>(size_of(dtype), 1)));
+  return Scalar(m.make(m.from_memory(v, dtype), m.depth()), dtype);
+}
+
+Scalar CodeGen::load_bits(Pointer from, Scalar byte) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  Value* address =
+      m.element_address(m.b.getInt8Ty(), static_cast<Node*>(from.handle), node_of(byte));
+  Value* v =
+      m.b.CreateAlignedLoad(m.vector_type(m.b.getInt1Ty(), m.lanes), address, llvm::Align(1));
+  return Scalar(m.make(v, m.depth()), DType::bool_);
+}
+
+void CodeGen::store_bits(Pointer to, Scalar byte, Scalar conditions) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  m.b.CreateAlignedStore(
+      m.as_vector(node_of(conditions), m.lanes),
+      m.element_address(m.b.getInt8Ty(), static_cast<Node*>(to.handle), node_of(byte)),
+      llvm::Align(1));
+}
+
+void CodeGen::store(Pointer to, DType dtype, Scalar index, Scalar value) {
+  Impl& m = *impl_;
+  Node *p = static_cast<Node*>(to.handle), *i = node_of(index);
+  m.at(m.depth());
+  llvm::Type* t = m.memory_type(dtype);
+  const llvm::Align align(std::max<std::size_t>(size_of(dtype), 1));
+  const int w = m.width(i);
+  if (w == 1) {
+    if (m.width(node_of(value)) != 1)
+      throw InternalError("generated code would store a vector where there is room for a number");
+    m.b.CreateAlignedStore(m.to_memory(node_of(value)->value, dtype), m.element_address(t, p, i),
+                           align);
+    return;
+  }
+  Value* v = m.to_memory(m.as_vector(node_of(value), w), dtype);
+  Value* mask = m.mask();
+  if (i->stride == 1) {
+    Value* address = m.element_address(t, p, i);
+    if (mask != nullptr) {
+      m.b.CreateMaskedStore(v, address, align, mask);
+    } else if (m.streaming) {
+      auto* s = m.b.CreateAlignedStore(v, address,
+                                       llvm::Align(size_of(dtype) * static_cast<std::size_t>(w)));
+      s->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                     llvm::MDNode::get(m.context, llvm::ConstantAsMetadata::get(m.b.getInt32(1))));
+    } else {
+      m.b.CreateAlignedStore(v, address, align);
+    }
+    return;
+  }
+  Value* addresses = m.b.CreateGEP(t, p->value, m.as_vector(i, w));
+  if (mask == nullptr) mask = llvm::Constant::getAllOnesValue(m.vector_type(m.b.getInt1Ty(), w));
+  m.b.CreateMaskedScatter(v, addresses, align, mask);
+}
+
+void CodeGen::prefetch(Pointer from, DType dtype, Scalar index) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  Value* address = m.b.CreateGEP(m.memory_type(dtype), static_cast<Node*>(from.handle)->value,
+                                 node_of(index)->value);
+  m.b.CreateIntrinsic(llvm::Intrinsic::prefetch, {m.b.getPtrTy()},
+                      {address, m.b.getInt32(0), m.b.getInt32(3), m.b.getInt32(1)});
+}
+
+void CodeGen::copy_bytes(Pointer from, Pointer to, std::int64_t bytes) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  m.b.CreateMemMove(static_cast<Node*>(to.handle)->value, llvm::MaybeAlign(1),
+                    static_cast<Node*>(from.handle)->value, llvm::MaybeAlign(1),
+                    static_cast<std::uint64_t>(bytes));
+}
+
+void CodeGen::set_streaming(bool on) { impl_->streaming = on; }
+
+void CodeGen::finish_streaming() {
+#if defined(__x86_64__)
+  Impl& m = *impl_;
+  m.at(m.depth());
+  m.b.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+#endif
+}
+
+// ---- the kernel form -----------------------------------------------------------------------------
+
+namespace {
+Scalar flat_index(CodeGen& e, const Shape& shape, const Index& index) {
+  Scalar flat = e.index(0);
+  std::int64_t stride = 1;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    flat = e.add(flat, e.mul(index[d], e.index(stride)));
+    stride *= shape[d];
+  }
+  return flat;
+}
+}  // namespace
+
+Scalar CodeGen::load(const Buffer& buffer, const Index& index) {
+  return load_now({buffer.pointer()}, buffer.dtype(), flat_index(*this, buffer.shape(), index));
+}
+void CodeGen::store(const Buffer& buffer, const Index& index, Scalar value) {
+  store({buffer.pointer()}, buffer.dtype(), flat_index(*this, buffer.shape(), index), value);
+}
+void CodeGen::copy(const Buffer& from, const Buffer& to) {
+  if (from.pointer() == to.pointer()) return;  // in place
+  copy_bytes({from.pointer()}, {to.pointer()},
+             from.shape().num_elements() * static_cast<std::int64_t>(size_of(from.dtype())));
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,494 @@
+// The arithmetic of the Emitter in LLVM instructions.
+#include <llvm/IR/Intrinsics.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "compiler/codegen/codegen_impl.hpp"
+#include "runtime/math/vector_math.hpp"
+#include "telamon/error.hpp"
+
+namespace telamon {
+inline namespace v1 {
+
+namespace compiler {
+
+using llvm::Value;
+namespace Intrinsic = llvm::Intrinsic;
+
+// The 16-bit floats would need conversions that not every processor has.
+bool is_native(DType dtype) {
+  return !is_complex(dtype) && dtype != DType::float0 && dtype != DType::f16 &&
+         dtype != DType::bf16;
+}
+
+namespace {
+
+bool floating(Scalar x) { return is_float(x.dtype()); }
+bool boolean_type(Scalar x) { return x.dtype() == DType::bool_; }
+
+}  // namespace
+
+llvm::Type* CodeGen::Impl::type(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return b.getHalfTy();
+    case DType::bf16: return b.getBFloatTy();
+    case DType::f32: return b.getFloatTy();
+    case DType::f64: return b.getDoubleTy();
+    case DType::bool_: return b.getInt1Ty();
+    default: break;
+  }
+  if (!is_native(dtype)) {
+    throw NotImplementedError("generated code cannot hold values of dtype " +
+                              std::string(short_name(dtype)));
+  }
+  return b.getIntNTy(static_cast<unsigned>(size_of(dtype) * 8));
+}
+
+llvm::Type* CodeGen::Impl::memory_type(DType dtype) {
+  return dtype == DType::bool_ ? b.getInt8Ty() : type(dtype);
+}
+
+Value* CodeGen::Impl::intrinsic(Intrinsic::ID id, std::initializer_list<Value*> args) {
+  return b.CreateIntrinsic(id, {(*args.begin())->getType()}, args);
+}
+
+Scalar CodeGen::constant(DType dtype, double value) {
+  if (!is_float(dtype)) {
+    if (dtype == DType::u64 && value >= 9223372036854775808.0) {
+      return constant_int(dtype, static_cast<std::int64_t>(static_cast<std::uint64_t>(value)));
+    }
+    if (dtype == DType::bool_) return constant_int(dtype, value != 0);
+    return constant_int(dtype, static_cast<std::int64_t>(value));
+  }
+  Node*& n = impl_->constants[{static_cast<int>(dtype), std::bit_cast<std::uint64_t>(value)}];
+  if (n == nullptr) n = impl_->make(llvm::ConstantFP::get(impl_->type(dtype), value), 0);
+  return Scalar(n, dtype);
+}
+
+Scalar CodeGen::constant_int(DType dtype, std::int64_t value) {
+  if (is_float(dtype)) return constant(dtype, static_cast<double>(value));
+  Node*& n = impl_->constants[{static_cast<int>(dtype), static_cast<std::uint64_t>(value)}];
+  if (n == nullptr) {
+    n = impl_->make(
+        llvm::ConstantInt::get(impl_->type(dtype), static_cast<std::uint64_t>(value), true), 0);
+  }
+  return Scalar(n, dtype);
+}
+
+Node* CodeGen::Impl::constant_node(std::int64_t v) {
+  Node*& n = constants[{static_cast<int>(DType::i64), static_cast<std::uint64_t>(v)}];
+  if (n == nullptr)
+    n = make(llvm::ConstantInt::get(b.getInt64Ty(), static_cast<std::uint64_t>(v), true), 0);
+  return n;
+}
+
+bool CodeGen::known_constant(Scalar x, std::int64_t& value) {
+  const Node* n = node_of(x);
+  if (n->stride != 0) return false;
+  const auto* c = llvm::dyn_cast<llvm::ConstantInt>(n->value);
+  if (c == nullptr) return false;
+  value = c->getSExtValue();
+  return true;
+}
+
+// ---- ranges of indices ---------------------------------------------------------------------------
+Range CodeGen::Impl::range(Scalar x) {
+  if (x.dtype() != DType::i64) return {};
+  const Node* n = node_of(x);
+  std::int64_t v = 0;
+  if (known_constant(x, v)) return v > -Range::kFar && v < Range::kFar ? Range{v, v} : Range{};
+  return n->range;
+}
+
+Scalar CodeGen::Impl::with_range(Scalar x, Range range) {
+  Node* n = node_of(x);
+  if (x.dtype() == DType::i64 && range.known()) n->range = range;
+  return x;
+}
+
+namespace {
+
+Range sum(Range a, Range b) {
+  if (!a.known() || !b.known()) return {};
+  return {a.low + b.low, a.high + b.high};
+}
+Range negative(Range a) { return a.known() ? Range{-a.high, -a.low} : Range{}; }
+Range product(Range a, std::int64_t k) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  if (!a.known() || k < 0 || k > kMost || a.low < -kMost || a.high > kMost) return {};
+  return {a.low * k, a.high * k};
+}
+
+/// Whether all of a are less than all of b.
+bool below(Range a, Range b) { return a.known() && b.known() && a.high < b.low; }
+bool not_above(Range a, Range b) { return a.known() && b.known() && a.high <= b.low; }
+
+/// A comparison that ranges decide: 0 or 1; else -1.
+int decided(Compare how, Range a, Range b) {
+  switch (how) {
+    case Compare::lt: return below(a, b) ? 1 : not_above(b, a) ? 0 : -1;
+    case Compare::le: return not_above(a, b) ? 1 : below(b, a) ? 0 : -1;
+    case Compare::gt: return decided(Compare::lt, b, a);
+    case Compare::ge: return decided(Compare::le, b, a);
+    case Compare::eq: return below(a, b) || below(b, a) ? 0 : -1;
+    case Compare::ne: return below(a, b) || below(b, a) ? 1 : -1;
+  }
+  return -1;
+}
+
+}  // namespace
+
+// ---- arithmetic ----------------------------------------------------------------------------------
+Scalar CodeGen::neg(Scalar x) {
+  if (boolean_type(x)) return x;
+  return impl_->unary(kNeg, x, x.dtype(), [&](Value* v) {
+    return floating(x) ? impl_->b.CreateFNeg(v) : impl_->b.CreateNeg(v);
+  });
+}
+
+Scalar CodeGen::abs(Scalar x) {
+  if (is_unsigned(x)) return x;
+  return impl_->unary(kAbs, x, x.dtype(), [&](Value* v) -> Value* {
+    if (floating(x)) return impl_->intrinsic(Intrinsic::fabs, {v});
+    return impl_->b.CreateIntrinsic(Intrinsic::abs, {v->getType()}, {v, impl_->b.getFalse()});
+  });
+}
+
+Scalar CodeGen::sign(Scalar x) {
+  const Scalar zero = constant_int(x.dtype(), 0), one = constant_int(x.dtype(), 1);
+  if (boolean_type(x)) return x;
+  const Scalar positive = compare(Compare::gt, x, zero);
+  if (is_unsigned(x)) return select(positive, one, zero);
+  // Zeros keep their sign and NaN stays NaN.
+  return select(positive, one,
+                select(compare(Compare::lt, x, zero), constant_int(x.dtype(), -1), x));
+}
+
+Scalar CodeGen::sqrt(Scalar x) {
+  return impl_->unary(kSqrt, x, x.dtype(),
+                      [&](Value* v) { return impl_->intrinsic(Intrinsic::sqrt, {v}); });
+}
+Scalar CodeGen::floor(Scalar x) {
+  return impl_->unary(kFloor, x, x.dtype(),
+                      [&](Value* v) { return impl_->intrinsic(Intrinsic::floor, {v}); });
+}
+Scalar CodeGen::ceil(Scalar x) {
+  return impl_->unary(kCeil, x, x.dtype(),
+                      [&](Value* v) { return impl_->intrinsic(Intrinsic::ceil, {v}); });
+}
+Scalar CodeGen::round_even(Scalar x) {
+  return impl_->unary(kRoundEven, x, x.dtype(),
+                      [&](Value* v) { return impl_->intrinsic(Intrinsic::roundeven, {v}); });
+}
+Scalar CodeGen::round_away(Scalar x) {
+  return impl_->unary(kRoundAway, x, x.dtype(),
+                      [&](Value* v) { return impl_->intrinsic(Intrinsic::round, {v}); });
+}
+
+Scalar CodeGen::is_finite(Scalar x) {
+  if (!floating(x)) return constant_int(DType::bool_, 1);
+  return compare(Compare::lt, abs(x), constant(x.dtype(), std::numeric_limits<double>::infinity()));
+}
+
+Scalar CodeGen::not_(Scalar x) {
+  return impl_->unary(kNot, x, x.dtype(), [&](Value* v) { return impl_->b.CreateNot(v); });
+}
+
+// Of -x, x: sums take the sign in, x + (-y) = x - y, but for the sign of a NaN.
+static Value* negated(Value* v) {
+  const auto* sign = llvm::dyn_cast<llvm::UnaryOperator>(v);
+  return sign != nullptr && sign->getOpcode() == llvm::Instruction::FNeg ? sign->getOperand(0)
+                                                                         : nullptr;
+}
+
+// Index arithmetic on affine nodes: only the uniform part is computed.
+Scalar CodeGen::add(Scalar a, Scalar c) {
+  if (boolean_type(a)) return or_(a, c);
+  if (a.dtype() == DType::i64) {
+    std::int64_t k = 0;
+    if (known_constant(a, k) && k == 0) return c;
+    if (known_constant(c, k) && k == 0) return a;
+    Node *x = node_of(a), *y = node_of(c);
+    if ((affine(x) || affine(y)) && (affine(x) || is_uniform(a)) && (affine(y) || is_uniform(c))) {
+      const std::int64_t stride = x->stride + y->stride;
+      return Impl::with_range(
+          impl_->op(
+              {kAdd, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
+              [&](int) { return impl_->b.CreateAdd(x->value, y->value); }, stride),
+          sum(Impl::range(a), Impl::range(c)));
+    }
+  }
+  const Scalar out = impl_->binary(kAdd, a, c, a.dtype(), [&](Value* x, Value* y) {
+    if (Value* z = negated(y)) return impl_->b.CreateFSub(x, z);
+    if (Value* z = negated(x)) return impl_->b.CreateFSub(y, z);
+    return floating(a) ? impl_->b.CreateFAdd(x, y) : impl_->b.CreateAdd(x, y);
+  });
+  return Impl::with_range(out, sum(Impl::range(a), Impl::range(c)));
+}
+
+Scalar CodeGen::sub(Scalar a, Scalar c) {
+  if (boolean_type(a)) return xor_(a, c);
+  if (a.dtype() == DType::i64) {
+    std::int64_t k = 0;
+    if (known_constant(c, k) && k == 0) return a;
+    Node *x = node_of(a), *y = node_of(c);
+    if ((affine(x) || affine(y)) && (affine(x) || is_uniform(a)) && (affine(y) || is_uniform(c))) {
+      return Impl::with_range(
+          impl_->op(
+              {kSub, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
+              [&](int) { return impl_->b.CreateSub(x->value, y->value); }, x->stride - y->stride),
+          sum(Impl::range(a), negative(Impl::range(c))));
+    }
+  }
+  const Scalar out = impl_->binary(kSub, a, c, a.dtype(), [&](Value* x, Value* y) {
+    if (Value* z = negated(y)) return impl_->b.CreateFAdd(x, z);
+    return floating(a) ? impl_->b.CreateFSub(x, y) : impl_->b.CreateSub(x, y);
+  });
+  return Impl::with_range(out, sum(Impl::range(a), negative(Impl::range(c))));
+}
+
+Scalar CodeGen::mul(Scalar a, Scalar c) {
+  if (boolean_type(a)) return and_(a, c);
+  if (a.dtype() == DType::i64) {
+    std::int64_t k = 0;
+    if (known_constant(a, k)) std::swap(a, c);
+    if (known_constant(c, k)) {
+      if (k == 1) return a;
+      if (k == 0) return c;
+      Node* x = node_of(a);
+      if (affine(x)) {
+        return Impl::with_range(
+            impl_->op(
+                {kMul, static_cast<int>(DType::i64), x, c.value(), nullptr, 1}, DType::i64, {a, c},
+                [&](int) { return impl_->b.CreateMul(x->value, node_of(c)->value); },
+                x->stride * k),
+            product(Impl::range(a), k));
+      }
+    }
+  }
+  const Scalar out = impl_->binary(kMul, a, c, a.dtype(), [&](Value* x, Value* y) {
+    if (impl_->options.quick) {  // for sums that may follow
+      Value *p = negated(x), *q = negated(y);
+      if (p != nullptr && q != nullptr) return impl_->b.CreateFMul(p, q);
+      if (p != nullptr) return impl_->b.CreateFNeg(impl_->b.CreateFMul(p, y));
+      if (q != nullptr) return impl_->b.CreateFNeg(impl_->b.CreateFMul(x, q));
+    }
+    return floating(a) ? impl_->b.CreateFMul(x, y) : impl_->b.CreateMul(x, y);
+  });
+  std::int64_t factor = 0;
+  return a.dtype() == DType::i64 && known_constant(c, factor)
+             ? Impl::with_range(out, product(Impl::range(a), factor))
+             : out;
+}
+
+Scalar CodeGen::fma(Scalar a, Scalar b, Scalar c) {
+  if (!floating(a)) return add(mul(a, b), c);
+  return impl_->op({kFma, static_cast<int>(a.dtype()), a.value(), b.value(), c.value()}, a.dtype(),
+                   {a, b, c}, [&](int w) -> Value* {
+                     Value* x = impl_->as(node_of(a), w);
+                     Value* y = impl_->as(node_of(b), w);
+                     Value* z = impl_->as(node_of(c), w);
+                     if (runtime::host_isa() == runtime::Isa::generic) {
+                       return impl_->b.CreateFAdd(impl_->b.CreateFMul(x, y), z);
+                     }
+                     return impl_->intrinsic(Intrinsic::fma, {x, y, z});
+                   });
+}
+
+namespace {
+
+// Quotient or remainder with a divisor that cannot trap: x / 0 and lowest / -1 divide by 1 instead.
+// lowest / 1 = lowest is what wrapping gives, and lowest % 1 = 0 too.
+template <class B, class Divide>
+Value* guarded_division(B& b, Value* x, Value* y, bool is_signed, Value* at_zero, Divide&& divide) {
+  if (const auto* c = llvm::dyn_cast<llvm::Constant>(y)) {
+    const llvm::Constant* element = c->getType()->isVectorTy() ? c->getSplatValue() : c;
+    const auto* k = llvm::dyn_cast_or_null<llvm::ConstantInt>(element);
+    if (k != nullptr && !k->isZero() && !k->isMinusOne()) return divide(x, y);
+  }
+  llvm::Type* t = y->getType();
+  Value* zero = llvm::Constant::getNullValue(t);
+  Value* one = llvm::ConstantInt::get(t, 1);
+  Value* is_zero = b.CreateICmpEQ(y, zero);
+  Value* unsafe = is_zero;
+  if (is_signed) {
+    const unsigned bits = t->getScalarSizeInBits();
+    Value* lowest = llvm::ConstantInt::get(t, llvm::APInt::getSignedMinValue(bits));
+    Value* overflow = b.CreateAnd(b.CreateICmpEQ(x, lowest),
+                                  b.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(t)));
+    unsafe = b.CreateOr(is_zero, overflow);
+  }
+  return b.CreateSelect(is_zero, at_zero, divide(x, b.CreateSelect(unsafe, one, y)));
+}
+
+}  // namespace
+
+Scalar CodeGen::div(Scalar a, Scalar c) {
+  if (boolean_type(a)) return a;
+  return impl_->binary(kDiv, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
+    auto& b = impl_->b;
+    if (floating(a)) return b.CreateFDiv(x, y);
+    const bool is_signed = !is_unsigned(a);
+    return guarded_division(
+        b, x, y, is_signed, llvm::Constant::getAllOnesValue(x->getType()),
+        [&](Value* n, Value* d) { return is_signed ? b.CreateSDiv(n, d) : b.CreateUDiv(n, d); });
+  });
+}
+
+Scalar CodeGen::rem(Scalar a, Scalar c) {
+  if (boolean_type(a)) return and_(a, not_(a));
+  return impl_->binary(kRem, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
+    auto& b = impl_->b;
+    if (floating(a)) return b.CreateFRem(x, y);
+    const bool is_signed = !is_unsigned(a);
+    return guarded_division(b, x, y, is_signed, x, [&](Value* n, Value* d) {
+      return is_signed ? b.CreateSRem(n, d) : b.CreateURem(n, d);
+    });
+  });
+}
+
+namespace {
+
+// A constant that is neither NaN nor a zero: then a comparison alone decides, and gives the other
+// operand when that is NaN.
+bool plain_constant(Value* v) {
+  const auto* c = llvm::dyn_cast<llvm::Constant>(v);
+  if (c == nullptr) return false;
+  const llvm::Constant* element = c->getType()->isVectorTy() ? c->getSplatValue() : c;
+  const auto* f = llvm::dyn_cast_or_null<llvm::ConstantFP>(element);
+  return f != nullptr && !f->isZero() && !f->isNaN();
+}
+
+}  // namespace
+
+Scalar CodeGen::max(Scalar a, Scalar c) {
+  if (boolean_type(a)) return or_(a, c);
+  const Range r = Impl::range(a), q = Impl::range(c);
+  if (not_above(r, q)) return c;
+  if (not_above(q, r)) return a;
+  const Scalar out = impl_->binary(kMax, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
+    auto& b = impl_->b;
+    if (floating(a)) {
+      if (plain_constant(y)) std::swap(x, y);
+      if (plain_constant(x)) return b.CreateSelect(b.CreateFCmpOGT(x, y), x, y);
+      // y unless x > y, and x where x is NaN: the inner select is one instruction.
+      return b.CreateSelect(b.CreateFCmpUNO(x, x), x, b.CreateSelect(b.CreateFCmpOGT(x, y), x, y));
+    }
+    return b.CreateBinaryIntrinsic(is_unsigned(a) ? Intrinsic::umax : Intrinsic::smax, x, y);
+  });
+  return Impl::with_range(out, {std::max(r.low, q.low), std::max(r.high, q.high)});
+}
+
+Scalar CodeGen::min(Scalar a, Scalar c) {
+  if (boolean_type(a)) return and_(a, c);
+  const Range r = Impl::range(a), q = Impl::range(c);
+  if (not_above(r, q)) return a;
+  if (not_above(q, r)) return c;
+  const Scalar out = impl_->binary(kMin, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
+    auto& b = impl_->b;
+    if (floating(a)) {
+      if (plain_constant(y)) std::swap(x, y);
+      if (plain_constant(x)) return b.CreateSelect(b.CreateFCmpOLT(x, y), x, y);
+      return b.CreateSelect(b.CreateFCmpUNO(x, x), x, b.CreateSelect(b.CreateFCmpOLT(x, y), x, y));
+    }
+    return b.CreateBinaryIntrinsic(is_unsigned(a) ? Intrinsic::umin : Intrinsic::smin, x, y);
+  });
+  return Impl::with_range(out, {std::min(r.low, q.low), std::min(r.high, q.high)});
+}
+
+Scalar CodeGen::and_(Scalar a, Scalar c) {
+  std::int64_t known = 0;
+  if (boolean_type(a) && known_constant(a, known)) return known != 0 ? c : a;
+  if (boolean_type(c) && known_constant(c, known)) return known != 0 ? a : c;
+  return impl_->binary(kAnd, a, c, a.dtype(),
+                       [&](Value* x, Value* y) { return impl_->b.CreateAnd(x, y); });
+}
+Scalar CodeGen::or_(Scalar a, Scalar c) {
+  return impl_->binary(kOr, a, c, a.dtype(),
+                       [&](Value* x, Value* y) { return impl_->b.CreateOr(x, y); });
+}
+Scalar CodeGen::xor_(Scalar a, Scalar c) {
+  return impl_->binary(kXor, a, c, a.dtype(),
+                       [&](Value* x, Value* y) { return impl_->b.CreateXor(x, y); });
+}
+
+namespace {
+
+// Shifts by the width or more are undefined in LLVM: they give `beyond` here. Amounts count as
+// unsigned, so negative ones are large.
+template <class B, class Shift>
+Value* guarded_shift(B& b, Value* x, Value* amount, Value* beyond, Shift&& shift) {
+  llvm::Type* t = x->getType();
+  Value* bits = llvm::ConstantInt::get(t, t->getScalarSizeInBits());
+  Value* inside = b.CreateICmpULT(amount, bits);
+  Value* safe = b.CreateSelect(inside, amount, llvm::Constant::getNullValue(t));
+  return b.CreateSelect(inside, shift(x, safe), beyond);
+}
+
+}  // namespace
+
+Scalar CodeGen::shift_left(Scalar a, Scalar c) {
+  return impl_->binary(kShl, a, c, a.dtype(), [&](Value* x, Value* y) {
+    return guarded_shift(impl_->b, x, y, llvm::Constant::getNullValue(x->getType()),
+                         [&](Value* v, Value* n) { return impl_->b.CreateShl(v, n); });
+  });
+}
+Scalar CodeGen::shift_right_logical(Scalar a, Scalar c) {
+  return impl_->binary(kLshr, a, c, a.dtype(), [&](Value* x, Value* y) {
+    return guarded_shift(impl_->b, x, y, llvm::Constant::getNullValue(x->getType()),
+                         [&](Value* v, Value* n) { return impl_->b.CreateLShr(v, n); });
+  });
+}
+Scalar CodeGen::shift_right_arithmetic(Scalar a, Scalar c) {
+  // Unsigned operands too: their top bit counts as a sign, as in XLA.
+  return impl_->binary(kAshr, a, c, a.dtype(), [&](Value* x, Value* y) {
+    auto& b = impl_->b;
+    Value* sign = b.CreateAShr(
+        x, llvm::ConstantInt::get(x->getType(), x->getType()->getScalarSizeInBits() - 1));
+    return guarded_shift(b, x, y, sign, [&](Value* v, Value* n) { return b.CreateAShr(v, n); });
+  });
+}
+
+Scalar CodeGen::compare(Compare how, Scalar a, Scalar c) {
+  using P = llvm::CmpInst::Predicate;
+  static constexpr P kFloat[] = {P::FCMP_OEQ, P::FCMP_UNE, P::FCMP_OLT,
+                                 P::FCMP_OLE, P::FCMP_OGT, P::FCMP_OGE};
+  static constexpr P kSigned[] = {P::ICMP_EQ,  P::ICMP_NE,  P::ICMP_SLT,
+                                  P::ICMP_SLE, P::ICMP_SGT, P::ICMP_SGE};
+  static constexpr P kUnsigned[] = {P::ICMP_EQ,  P::ICMP_NE,  P::ICMP_ULT,
+                                    P::ICMP_ULE, P::ICMP_UGT, P::ICMP_UGE};
+  const auto i = static_cast<std::size_t>(how);
+  if (const int known = decided(how, Impl::range(a), Impl::range(c)); known >= 0)
+    return constant_int(DType::bool_, known);
+  return impl_->binary(
+      kCompare, a, c, DType::bool_,
+      [&](Value* x, Value* y) {
+        return impl_->b.CreateCmp(floating(a)      ? kFloat[i]
+                                  : is_unsigned(a) ? kUnsigned[i]
+                                                   : kSigned[i],
+                                  x, y);
+      },
+      static_cast<std::int64_t>(how));
+}
+
+Scalar CodeGen::select(Scalar condition, Scalar if_true, Scalar if_false) {
+  if (if_true.value() == if_false.value()) return if_true;
+  std::int64_t k = 0;
+  if (known_constant(condition, k)) return k != 0 ? if_true : if_false;
+  return impl_->op({kSelect, static_cast<int>(if_true.dtype()), condition.value(), if_true.value(),
+                    if_false.value()},
+                   if_true.dtype(), {condition, if_true, if_false}, [&](int w) {
+                     // A condition of one lane chooses between whole vectors.
+                     Value* which = is_uniform(condition) ? node_of(condition)->value
+                                                          : impl_->as(node_of(condition), w);
+                     Value* t = impl_->as(node_of(if_true), w);
+                     Value* f = impl_->as(node_of(if_false), w);
+                     return impl_->b.CreateSelect(which, t, f);
+                   });
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,199 @@
+// Conversions, and the math functions that generated code calls.
+#include <llvm/IR/Intrinsics.h>
+
+#include <cmath>
+
+#include "compiler/codegen/codegen_impl.hpp"
+#include "runtime/math/vector_math.hpp"
+#include "telamon/error.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+using llvm::Value;
+namespace Intrinsic = llvm::Intrinsic;
+
+// f64 to f32 rounded to odd, so that rounding once more to bf16 gives the nearest (as the eager
+// kernel does). LLVM's own way is a call to __truncdfbf2, which older libgccs lack.
+static Value* round_to_odd(llvm::IRBuilder<>& b, Value* x, llvm::Type* f32_type) {
+  llvm::Type* bits_type = b.getInt32Ty();
+  if (const auto* vector = llvm::dyn_cast<llvm::VectorType>(f32_type)) {
+    bits_type = llvm::VectorType::get(bits_type, vector->getElementCount());
+  }
+  Value* nearest = b.CreateFPTrunc(x, f32_type);
+  Value* back = b.CreateFPExt(nearest, x->getType());
+  Value* away = b.CreateFCmpOGT(b.CreateUnaryIntrinsic(Intrinsic::fabs, back),
+                                b.CreateUnaryIntrinsic(Intrinsic::fabs, x));
+  Value* bits = b.CreateBitCast(nearest, bits_type);
+  Value* toward_zero = b.CreateSub(bits, b.CreateZExt(away, bits_type));
+  Value* odd = b.CreateOr(toward_zero, llvm::ConstantInt::get(bits_type, 1));
+  return b.CreateBitCast(b.CreateSelect(b.CreateFCmpONE(back, x), odd, bits), f32_type);
+}
+
+// Saturating, NaN to 0. LLVM's own fptosi.sat takes vectors apart.
+static Value* to_integer(llvm::IRBuilder<>& b, Value* x, llvm::Type* to, bool is_unsigned) {
+  const auto as_vector = [x](llvm::Type* scalar) -> llvm::Type* {
+    const auto* v = llvm::dyn_cast<llvm::VectorType>(x->getType());
+    return v == nullptr ? scalar : llvm::VectorType::get(scalar, v->getElementCount());
+  };
+  if (x->getType()->getScalarSizeInBits() < 32) x = b.CreateFPExt(x, as_vector(b.getFloatTy()));
+  llvm::Type* from = x->getType();
+  const unsigned bits = to->getScalarSizeInBits();
+  const auto number = [from](double value) { return llvm::ConstantFP::get(from, value); };
+  // Powers of two, which every float type holds.
+  Value* high = number(std::ldexp(1.0, static_cast<int>(is_unsigned ? bits : bits - 1)));
+  Value* low = number(is_unsigned ? -1.0 : -std::ldexp(1.0, static_cast<int>(bits) - 1));
+  Value* above = is_unsigned ? b.CreateFCmpOGT(x, low) : b.CreateFCmpOGE(x, low);
+  Value* inside = b.CreateAnd(above, b.CreateFCmpOLT(x, high));
+  Value* safe = b.CreateSelect(inside, x, number(0));
+  // There are instructions for 32 and 64 bits only.
+  llvm::Type* wide = bits < 32 ? as_vector(b.getInt32Ty()) : to;
+  Value* whole =
+      is_unsigned && bits >= 32 ? b.CreateFPToUI(safe, wide) : b.CreateFPToSI(safe, wide);
+  whole = b.CreateTrunc(whole, to);
+  const auto most =
+      is_unsigned ? llvm::APInt::getMaxValue(bits) : llvm::APInt::getSignedMaxValue(bits);
+  whole = b.CreateSelect(b.CreateFCmpOGE(x, high), llvm::ConstantInt::get(to, most), whole);
+  if (is_unsigned) return whole;
+  return b.CreateSelect(b.CreateFCmpOLT(x, low),
+                        llvm::ConstantInt::get(to, llvm::APInt::getSignedMinValue(bits)), whole);
+}
+
+Scalar CodeGen::convert(Scalar x, DType to) {
+  const DType from = x.dtype();
+  if (from == to) return x;
+  if (to == DType::bool_) return compare(Compare::ne, x, constant_int(from, 0));
+  // The lanes of an affine index in a narrower type: its truncated base plus small constants.
+  Node* node = node_of(x);
+  if (affine(node) && is_integer(to) && size_of(to) < 8) {
+    return impl_->op({kConvert, static_cast<int>(to), node}, to, {x}, [&](int w) -> Value* {
+      auto& b = impl_->b;
+      Value* base = b.CreateVectorSplat(static_cast<unsigned>(w),
+                                        b.CreateTrunc(node->value, impl_->type(to)));
+      std::vector<llvm::Constant*> steps;
+      for (int i = 0; i < w; ++i) {
+        steps.push_back(
+            llvm::ConstantInt::get(impl_->type(to), static_cast<std::uint64_t>(i * node->stride)));
+      }
+      return b.CreateAdd(base, llvm::ConstantVector::get(steps));
+    });
+  }
+  return impl_->op(
+      {kConvert, static_cast<int>(to), node, nullptr, nullptr, static_cast<int>(from)}, to, {x},
+      [&](int w) -> Value* {
+        auto& b = impl_->b;
+        Value* v = impl_->as(node, w);
+        llvm::Type* t = w == 1 ? impl_->type(to) : impl_->vector_type(impl_->type(to), w);
+        if (is_float(from)) {
+          if (is_float(to)) {
+            const bool via_f32 = size_of(from) == 2 && size_of(to) == 2;
+            llvm::Type* f32_type = w == 1 ? b.getFloatTy() : impl_->vector_type(b.getFloatTy(), w);
+            if (via_f32) v = b.CreateFPExt(v, f32_type);
+            if (from == DType::f64 && to == DType::bf16) v = round_to_odd(b, v, f32_type);
+            return b.CreateFPCast(v, t);
+          }
+          return to_integer(b, v, t, is_unsigned_integer(to));
+        }
+        // A conversion of masks would go through integers.
+        if (is_float(to) && from == DType::bool_)
+          return b.CreateSelect(v, llvm::ConstantFP::get(t, 1), llvm::ConstantFP::get(t, 0));
+        if (is_float(to)) return is_unsigned(x) ? b.CreateUIToFP(v, t) : b.CreateSIToFP(v, t);
+        return b.CreateIntCast(v, t, !is_unsigned(x));
+      });
+}
+
+Scalar CodeGen::bitcast(Scalar x, DType to) {
+  if (x.dtype() == to) return x;
+  if (size_of(x.dtype()) != size_of(to) || x.dtype() == DType::bool_ || to == DType::bool_) {
+    throw InternalError("Emitter::bitcast: widths differ");
+  }
+  return impl_->op({kBitcast, static_cast<int>(to), x.value()}, to, {x}, [&](int w) {
+    llvm::Type* t = impl_->type(to);
+    return impl_->b.CreateBitCast(impl_->as(node_of(x), w), w == 1 ? t : impl_->vector_type(t, w));
+  });
+}
+
+Value* CodeGen::Impl::call_math(const telamon::math::MathEntry& entry, llvm::Type* vector,
+                                llvm::ArrayRef<Value*> args) {
+  std::vector<llvm::Type*> types(args.size(), vector);
+  llvm::FunctionCallee callee =
+      module.getOrInsertFunction(entry.symbol, llvm::FunctionType::get(vector, types, false));
+  auto* f = llvm::cast<llvm::Function>(callee.getCallee());
+  f->setDoesNotThrow();
+  f->setMemoryEffects(llvm::MemoryEffects::none());
+  f->addFnAttr(llvm::Attribute::WillReturn);
+  const auto convention =
+      entry.keeps_registers ? llvm::CallingConv::Intel_OCL_BI : llvm::CallingConv::C;
+  f->setCallingConv(convention);
+  // Calls leave few vectors in registers, or none, and spilled ones are whole lines of the cache: on a stack
+  // that is aligned for 16 bytes they would be parts of two.
+  function->addFnAttr("stackrealign");
+  llvm::CallInst* call = b.CreateCall(callee, args);
+  call->setCallingConv(convention);
+  return call;
+}
+
+// The functions take one full register, whatever the width here: wider vectors are cut, narrower
+// ones and single values padded. Compiled and eager results are the same function's.
+Scalar CodeGen::math(std::string_view name, std::span<const Scalar> args) {
+  const DType dtype = args[0].dtype();
+  if (dtype == DType::f16 || dtype == DType::bf16) {
+    Scalars wide;
+    for (const Scalar a : args) wide.push_back(convert(a, DType::f32));
+    return convert(math(name, wide), dtype);
+  }
+  const telamon::math::MathEntry entry = telamon::math::find_math(name, dtype);
+  if (entry.address == nullptr) {
+    throw NotImplementedError("Emitter::math: no function '" + std::string(name) + "' for dtype " +
+                              std::string(short_name(dtype)));
+  }
+  Impl& m = *impl_;
+  const int full = static_cast<int>(runtime::vector_bytes() / size_of(dtype));
+  llvm::Type* full_type = m.vector_type(m.type(dtype), full);
+  const Scalar second = args.size() > 1 ? args[1] : args[0];
+  const OpKey key{kMath0, static_cast<int>(dtype), args[0].value(),
+                  args.size() > 1 ? second.value() : nullptr, entry.address};
+  return m.op(key, dtype, {args[0], second}, [&](int w) -> Value* {
+    auto& b = m.b;
+    std::vector<Value*> x;
+    for (const Scalar a : args) x.push_back(m.as(node_of(a), w));
+    const auto piece = [&](int first, int count) {  // lanes [first, first + count) of all operands
+      std::vector<Value*> padded;
+      for (Value* v : x) {
+        if (w == 1) {
+          padded.push_back(b.CreateVectorSplat(static_cast<unsigned>(full), v));
+        } else if (count == full && w == full) {
+          padded.push_back(v);
+        } else {
+          std::vector<int> lanes;
+          for (int i = 0; i < full; ++i) lanes.push_back(i < count ? first + i : first);
+          padded.push_back(b.CreateShuffleVector(v, lanes));
+        }
+      }
+      return m.call_math(entry, full_type, padded);
+    };
+    if (w == 1) return b.CreateExtractElement(piece(0, 1), std::uint64_t{0});
+    if (w == full) return piece(0, full);
+    Value* out = llvm::PoisonValue::get(m.vector_type(m.type(dtype), w));
+    if (w < full) {
+      std::vector<int> lanes;
+      for (int i = 0; i < w; ++i) lanes.push_back(i);
+      return b.CreateShuffleVector(piece(0, w), lanes);
+    }
+    for (int first = 0; first < w; first += full) {
+      Value* part = piece(first, full);
+      std::vector<int> widen, merge;
+      for (int i = 0; i < w; ++i) widen.push_back(i < full ? i : -1);
+      Value* spread = b.CreateShuffleVector(part, widen);
+      for (int i = 0; i < w; ++i)
+        merge.push_back(i >= first && i < first + full ? w + i - first : i);
+      out = b.CreateShuffleVector(out, spread, merge);
+    }
+    return out;
+  });
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,205 @@
+// Every executable is one object file, made by a target machine that is lent and given back.
+#include "compiler/codegen/llvm_session.hpp"
+
+#include <llvm/Config/llvm-config.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/CommandLine.h>
+#include <llvm/Support/ErrorHandling.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/Transforms/Scalar.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "compiler/codegen/llvm_session_impl.hpp"
+#include "telamon/error.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+namespace {
+
+using runtime::Isa;
+
+/// The processor to generate for: the host, less what TELAMON_ISA forbids.
+struct Target {
+  std::string cpu, features;
+};
+
+Target find_target() {
+  if (runtime::host_isa() == runtime::supported_isa()) {
+    Target t{llvm::sys::getHostCPUName().str(), {}};
+    for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
+      if (!t.features.empty()) t.features += ',';
+      t.features += (feature.second ? "+" : "-") + feature.first().str();
+    }
+    return t;
+  }
+  if (runtime::host_isa() == Isa::avx2) return {"haswell", ""};
+  return {"", ""};
+}
+
+const Target& target() {
+  static const auto* found = new Target(find_target());
+  return *found;
+}
+
+class Session {
+ public:
+  static Session& get() {
+    static auto* session = new Session;  // leaked: code runs until the very end of the process
+    return *session;
+  }
+
+  const llvm::DataLayout& layout() const { return layout_; }
+  std::string triple() const { return triple_; }
+
+  /// Target machines are not thread-safe and cost 0.1 ms: they are lent and given back.
+  LlvmPtr<llvm::TargetMachine> borrow_machine(bool quick) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (auto& idle = machines_[quick]; !idle.empty()) {
+        auto machine = std::move(idle.back());
+        idle.pop_back();
+        return machine;
+      }
+    }
+    std::string error;
+    const llvm::Target* t = llvm::TargetRegistry::lookupTarget(triple_, error);
+    if (t == nullptr) throw InternalError("LLVM knows no target " + triple_ + ": " + error);
+    llvm::TargetOptions options;
+    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // only where an instruction allows it
+    return LlvmPtr<llvm::TargetMachine>(t->createTargetMachine(
+        triple_, target().cpu, target().features, options, llvm::Reloc::PIC_,
+        llvm::CodeModel::Small,
+        quick ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default, true));
+  }
+  void give_back(LlvmPtr<llvm::TargetMachine> machine, bool quick) {
+    const std::lock_guard lock(mutex_);
+    machines_[quick].push_back(std::move(machine));
+  }
+
+ private:
+  Session() {
+    // Without a handler LLVM ends the process.
+    llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { throw std::bad_alloc(); });
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    // Loop strength reduction, and scheduling once more after registers are allocated, cost a third of the
+    // time of code generation and change nothing in loops like ours on processors that reorder.
+    const char* flags[] = {"telamon", "-disable-lsr", "-disable-post-ra",
+                           "-disable-x86-domain-reassignment"};
+    llvm::cl::ParseCommandLineOptions(static_cast<int>(std::size(flags)), flags, "",
+                                      &llvm::nulls());
+    triple_ = llvm::sys::getProcessTriple();
+    auto machine = borrow_machine(false);
+    layout_ = machine->createDataLayout();
+    give_back(std::move(machine), false);
+  }
+
+  std::string triple_;
+  llvm::DataLayout layout_{""};
+  std::mutex mutex_;
+  std::vector<LlvmPtr<llvm::TargetMachine>> machines_[2];  // by `quick`
+};
+
+// LLVM's own static objects, most of them made by the first compilations, are destroyed while the
+// process ends, before static objects of the user that were made earlier. A handler that is registered
+// after them runs before they go.
+std::atomic<bool> ending{false};
+
+/// After each use of the code generator: programs that are found on disk do not touch it.
+void watch_for_the_end() {
+  static std::atomic<unsigned> uses{0};
+  // Later uses make ever fewer such objects, so handlers are registered ever more rarely.
+  if (std::has_single_bit(uses.fetch_add(1) + 1)) std::atexit([] { ending = true; });
+}
+
+llvm::SmallVector<char, 0> emit_file(llvm::Module& module, llvm::CodeGenFileType type, bool quick) {
+  Session& session = Session::get();
+  auto machine = session.borrow_machine(quick);
+  llvm::SmallVector<char, 0> out;
+  {
+    llvm::raw_svector_ostream stream(out);
+    const LlvmPtr<llvm::legacy::PassManager> passes(new llvm::legacy::PassManager);
+    if (machine->addPassesToEmitFile(*passes, stream, nullptr, type, true)) {
+      throw InternalError("LLVM cannot emit code for this target");
+    }
+    passes->run(module);
+  }
+  session.give_back(std::move(machine), quick);
+  watch_for_the_end();
+  return out;
+}
+
+}  // namespace
+
+bool process_ends() { return ending; }
+
+std::string target_description() {
+  return "LLVM " LLVM_VERSION_STRING " for " + target().cpu + " (" +
+         std::string(runtime::isa_name(runtime::host_isa())) + ")";
+}
+
+const std::string& target_features() {
+  static const auto* text = new std::string(target().cpu + " " + target().features + " " +
+                                            std::string(runtime::isa_name(runtime::host_isa())));
+  return *text;
+}
+
+OwnedModule make_module(const std::string& name) {
+  Session& session = Session::get();
+  OwnedModule m;
+  m.context.reset(new llvm::LLVMContext);
+  m.module.reset(new llvm::Module(name, *m.context));
+  m.module->setDataLayout(session.layout());
+  m.module->setTargetTriple(session.triple());
+  return m;
+}
+
+void set_target_attributes(llvm::Function& function) {
+  const std::string bits = std::to_string(runtime::vector_bytes() * 8);
+  // Without these LLVM splits 512-bit vectors in two on processors that it believes prefer 256.
+  function.addFnAttr("prefer-vector-width", bits);
+  function.addFnAttr("min-legal-vector-width", bits);
+  function.addFnAttr(llvm::Attribute::NoUnwind);
+}
+
+std::string object_file(llvm::Module& module, bool quick) {
+#ifdef TELAMON_DEBUG_CHECKS
+  std::string problems;
+  llvm::raw_string_ostream stream(problems);
+  if (llvm::verifyModule(module, &stream)) {
+    throw InternalError("the generated code is malformed: " + problems + "\n" + ir_text(module));
+  }
+#endif
+  const auto file = emit_file(module, llvm::CodeGenFileType::ObjectFile, quick);
+  return {file.data(), file.size()};
+}
+
+std::string assembly(llvm::Module& module, bool quick) {
+  const auto text = emit_file(module, llvm::CodeGenFileType::AssemblyFile, quick);
+  return {text.data(), text.size()};
+}
+
+std::string ir_text(const llvm::Module& module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream, nullptr);
+  return text;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

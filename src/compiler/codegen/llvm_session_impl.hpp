@@ -1,0 +1,49 @@
+// The part of the session that speaks LLVM: for the code generator's own files.
+#pragma once
+
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+
+#include <chrono>
+#include <string>
+
+#include "compiler/codegen/llvm_session.hpp"
+#include "runtime/cpu.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// A module and the context that owns its types.
+struct OwnedModule {
+  LlvmPtr<llvm::LLVMContext> context;
+  LlvmPtr<llvm::Module> module;
+};
+
+/// An empty module for the host.
+OwnedModule make_module(const std::string& name);
+/// The attributes that every generated function needs for full-width vectors.
+void set_target_attributes(llvm::Function& function);
+/// The object file of the module. `quick`: LLVM's fast instruction selection and register allocation.
+std::string object_file(llvm::Module& module, bool quick);
+/// The assembly text of the module.
+std::string assembly(llvm::Module& module, bool quick);
+std::string ir_text(const llvm::Module& module);
+
+class Stopwatch {
+ public:
+  /// Microseconds since the last lap.
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double us = std::chrono::duration<double, std::micro>(now - last_).count();
+    last_ = now;
+    return us;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

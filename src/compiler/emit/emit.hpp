@@ -1,0 +1,97 @@
+// Emission: a plan becomes code. One function per form of kernel; each takes the bounds of the
+// outermost loop, so that a kernel can be run in chunks.
+#pragma once
+
+#include <vector>
+
+#include "compiler/emit/generator.hpp"
+#include "compiler/plan/plan.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// What the emitters of one kernel share.
+struct KernelContext {
+  CodeGen& gen;
+  const Plan& plan;
+  const Scope& scope;
+  const Step& step;
+  const std::vector<int>& producer;  ///< of the scope's variables
+  Scalar begin, end;                 ///< the part of the outermost loop to do
+  bool in_chunks = false;            ///< that part is a chunk with a slice of the arena
+  bool by_columns = false;           ///< that part is one of the innermost dimension instead
+  /// Of folds both ways: that part is some rows of a part of theirs, and not some of these parts.
+  bool rows_of_part = false;
+  std::int64_t unit = 0;  ///< that part begins at a multiple of this; 0: of all lanes
+
+  const Kernel& kernel() const { return step.kernel; }
+  const Eqn& eqn(int e) const { return scope.jaxpr.eqns()[static_cast<std::size_t>(e)]; }
+  int value_of(Var v) const { return scope.value_of[static_cast<std::size_t>(v)]; }
+  const Value& value(int v) const { return plan.values[static_cast<std::size_t>(v)]; }
+};
+
+/// Lanes of a vector of the widest data in the kernel: 16 where all is 4 bytes or less and vectors
+/// have 64 bytes.
+int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel);
+inline int vector_lanes(const KernelContext& k) { return vector_lanes(k.scope.jaxpr, k.kernel()); }
+/// Whether a kernel's results are larger than the caches and not read again by this program.
+constexpr std::int64_t kStreamingBytes = std::int64_t{16} << 20;
+bool should_stream(const KernelContext& k, std::int64_t least = kStreamingBytes);
+
+struct BlockOptions {
+  /// Loads of a block that is the only one of its kind may go outside the loops around it: where those
+  /// store nothing that the body reads at another index.
+  bool loads_leave = false;
+  bool in_stages = false;  ///< see CodeGen::loop_in_stages
+  /// The last block may have fewer lanes: a power of two of them needs no mask.
+  bool narrow_tail = false;
+};
+/// body(base) for blocks of `lanes` indices from begin to end, the last one masked; `size` is the
+/// extent of the whole dimension.
+void vector_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t size, int lanes,
+                 const std::function<void(Scalar base)>& body, BlockOptions options = {});
+/// Nested loops over dims[0], dims[1], ...: body(indices).
+void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bounds,
+               const std::function<void(const Index&)>& body);
+
+/// Computes what a kernel has for results at an element, and stores it.
+void store_roots(KernelContext& k, Generator& value_at, const Point& at);
+
+void emit_loop(KernelContext& k);
+/// The same of a kernel that is cut into functions.
+void emit_segments(KernelContext& k);
+/// Folds and what follows them; of kernels with partial results, the parts [begin, end) only.
+void emit_reduction(KernelContext& k);
+/// Of those: folds the partial results, and what follows.
+void emit_reduction_end(KernelContext& k);
+/// Parts that the folded space is cut into: 1 where that is not worth it.
+std::int64_t reduction_parts(const Kernel& kernel, std::int64_t cost);
+void emit_dot(KernelContext& k);
+void emit_form(KernelContext& k);
+/// A cellular loop: cells outside, trips inside, its state in registers.
+void emit_cells(KernelContext& k);
+/// dynamic_update_slice where the operand lies, if that is where the result is to be.
+void emit_update(KernelContext& k);
+
+/// The outermost loop of a kernel, and whether it may be cut into chunks.
+struct Chunking {
+  std::int64_t extent = 0;  ///< trips of the outermost loop
+  std::int64_t grain = 0;   ///< trips per chunk; 0: not worth it
+};
+Chunking chunking(const Plan& plan, const Step& step);
+/// Cycles (of a vector's element) per chunk, at least, for the pool to be worth it.
+constexpr std::int64_t kParallelCost = 100'000;
+/// Cycles per element of the iteration space, memory included.
+std::int64_t cost_of(const Scope& scope, const Kernel& k);
+
+/// Emits the whole program; its entry point is called `name`.
+void emit_program(CodeGen& gen, const Plan& plan, const std::string& name);
+/// What profiles call each step of a program, in the order in which generated code numbers them.
+std::vector<runtime::ProfileLabelPtr> step_labels(const Plan& plan, const std::string& program);
+/// The host steps in the order in which generated code numbers them.
+std::vector<HostStep> host_steps(const Plan& plan);
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

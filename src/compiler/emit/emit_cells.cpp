@@ -1,0 +1,468 @@
+// Cellular loops (cells.hpp): loops over blocks of cells, with lanes along the last axis; inside, the
+// trips, whose state is carried in registers. Blocks are as many vectors wide as registers allow, so
+// that several chains of operations are under way at once.
+#include <algorithm>
+#include <numeric>
+
+#include "compiler/emit/emit.hpp"
+#include "compiler/forms.hpp"
+#include "compiler/fusion/fuse.hpp"
+#include "runtime/cpu.hpp"
+#include "telamon/error.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+constexpr std::int64_t kUnrolledWork = 48;  // operations of all trips of a loop together
+
+/// An element of an operand of a loop.
+using Read = std::function<Scalar(std::size_t operand, const Point& at)>;
+/// The elements of each result, by number: the unrolled dimensions count.
+using Elements = std::vector<Scalars>;
+
+class CellEmitter;
+
+/// The values of a body's variables, at the cell at hand.
+class Body final : public Generator {
+ public:
+  Body(CellEmitter& owner, CodeGen& gen, const Plan& plan, const Scope& scope, const Kernel& kernel,
+       const std::vector<int>& producer, const CellLoop::Program& program, Read read)
+      : Generator(gen, plan, scope, kernel, producer),
+        owner_(owner),
+        producer_(producer),
+        program_(program),
+        read_(std::move(read)) {}
+
+  /// Runs the loops in it. Before anything else, so that they stand where the body begins.
+  void run_loops();
+
+ protected:
+  Scalar outside(Var v, const Point& at) override { return read_(static_cast<std::size_t>(v), at); }
+  bool reads_arrays() const override { return false; }
+  Scalar other(const Eqn& eqn, Var v, const Point& at) override;
+
+ private:
+  Scalar reduce(const Eqn& eqn, const Point& at);
+  Scalar product(const Eqn& eqn, const Point& at);
+
+  CellEmitter& owner_;
+  const std::vector<int>& producer_;
+  const CellLoop::Program& program_;
+  Read read_;
+  std::map<int, Elements> loops_;
+};
+
+class CellEmitter {
+ public:
+  explicit CellEmitter(KernelContext& k) : k_(k), gen_(k.gen), loop_(*k.kernel().cell) {}
+
+  void run() {
+    const std::vector<std::int64_t>& axes = loop_.axes;
+    if (std::find(axes.begin(), axes.end(), 0) != axes.end()) return;
+    axis_.assign(axes.size(), gen_.index(0));
+    if (axes.empty()) {
+      gen_.set_lanes(1, 1);
+      return cell();
+    }
+    std::vector<std::pair<Scalar, Scalar>> outer;
+    for (std::size_t a = 0; a + 1 < axes.size(); ++a)
+      outer.emplace_back(gen_.index(0), gen_.index(axes[a]));
+    if (!outer.empty()) outer[0] = {k_.begin, k_.end};
+    const std::int64_t size = axes.back();
+    loop_nest(gen_, outer, [&](const Index& index) {
+      std::copy(index.begin(), index.end(), axis_.begin());
+      const bool chunked = index.empty();
+      vector_loop(k_, chunked ? k_.begin : gen_.index(0), chunked ? k_.end : gen_.index(size), size,
+                  lanes(size), [&](Scalar base) {
+                    axis_.back() = gen_.lane_index(base);
+                    cell();
+                  });
+    });
+  }
+
+  /// The loop or branch `eqn`: its results' elements.
+  Elements region(const Jaxpr& jaxpr, const Eqn& eqn, const CellLoop& loop, const Read& read,
+                  bool outermost) {
+    if (eqn.primitive == &scan_p) return scan(eqn, loop, read, outermost);
+    if (eqn.primitive == &while_p) return repeat(eqn, loop, read);
+    return branch(jaxpr, eqn, loop, read);
+  }
+
+  /// The element of that number at the cell at hand.
+  Point point(const Shape& shape, const Labels& labels, std::int64_t number) {
+    Index index(shape.size(), gen_.index(0));
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      if (labels[d] != kUnrolled) {
+        index[d] = axis_[static_cast<std::size_t>(labels[d])];
+      } else {
+        index[d] = gen_.index(number % shape[d]);
+        number /= shape[d];
+      }
+    }
+    return {shape, index, std::nullopt};
+  }
+  static std::int64_t count(const Shape& shape, const Labels& labels) {
+    std::int64_t n = 1;
+    for (std::size_t d = 0; d < shape.size(); ++d) n *= labels[d] == kUnrolled ? shape[d] : 1;
+    return n;
+  }
+  std::int64_t number(const Labels& labels, const Point& at, Generator& generator) {
+    const Index index = generator.indices(at);
+    std::int64_t n = 0;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      if (labels[d] != kUnrolled) continue;
+      std::int64_t i = 0;
+      if (at.shape[d] != 1 && !CodeGen::known_constant(index[d], i))
+        throw InternalError("a loop's state is indexed by what is not known");
+      n = n * at.shape[d] + i;
+    }
+    return n;
+  }
+
+ private:
+  /// A program of a loop, with what its Body refers to.
+  struct Program {
+    Program(const Jaxpr& jaxpr) : scope{jaxpr, {}}, producer(producers(jaxpr)) {
+      for (std::size_t e = 0; e < jaxpr.eqns().size(); ++e)
+        kernel.members.insert(static_cast<int>(e));
+    }
+    Scope scope;
+    Kernel kernel;
+    std::vector<int> producer;
+  };
+
+  int lanes(std::int64_t size) const {
+    const auto full = static_cast<int>(runtime::vector_bytes() / loop_.widest);
+    int wide = full;
+    while (wide < 8 * full && wide < size && loop_.values * wide < 8 * full) wide *= 2;
+    return wide;
+  }
+
+  void cell() {
+    const Eqn& eqn = k_.eqn(k_.kernel().eqn);
+    const Jaxpr& jaxpr = k_.scope.jaxpr;
+    Kernel none;
+    Generator memory(gen_, k_.plan, k_.scope, none, k_.producer);
+    const Read read = [&](std::size_t i, const Point& at) {
+      return gen_.load(gen_.pointer(k_.value(k_.step.reads[i]).location),
+                       jaxpr.aval(eqn.inputs[i]).dtype, memory.flat(at));
+    };
+    const Elements results = region(jaxpr, eqn, loop_, read, true);
+    const std::vector<Labels>& labels = loop_.results;  // ys are stored row by row
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      for (std::size_t n = 0; n < results[i].size(); ++n) {
+        const Shape& shape = jaxpr.aval(eqn.outputs[i]).shape;
+        memory.store(k_.step.writes[i], point(shape, labels[i], static_cast<std::int64_t>(n)),
+                     results[i][n]);
+      }
+    }
+  }
+  // ---- the state as a flat list ------------------------------------------------------------------
+  // Initial values: vectors from the start where cells differ.
+  Scalars initial(const Jaxpr& body, const CellLoop::Program& program, std::size_t first,
+                  std::size_t operand, std::size_t n, const Read& read) {
+    Scalars out;
+    for (std::size_t i = 0; i < n; ++i) {
+      const Shape& shape = body.aval(static_cast<Var>(first + i)).shape;
+      const Labels& labels = program.labels[first + i];
+      const bool wide = std::find(labels.begin(), labels.end(),
+                                  static_cast<int>(axis_.size()) - 1) != labels.end() &&
+                        !axis_.empty();
+      for (std::int64_t e = 0; e < count(shape, labels); ++e) {
+        const Scalar x = read(operand + i, point(shape, labels, e));
+        out.push_back(wide ? gen_.splat(x) : x);
+      }
+    }
+    return out;
+  }
+  // Where each component begins.
+  static std::vector<std::size_t> offsets(const Jaxpr& body, const CellLoop::Program& program,
+                                          std::size_t first, std::size_t n) {
+    std::vector<std::size_t> out{0};
+    for (std::size_t i = 0; i < n; ++i) {
+      out.push_back(out.back() +
+                    static_cast<std::size_t>(count(body.aval(static_cast<Var>(first + i)).shape,
+                                                   program.labels[first + i])));
+    }
+    return out;
+  }
+  Elements apart(const Scalars& flat, const std::vector<std::size_t>& offset) {
+    Elements out;
+    for (std::size_t i = 0; i + 1 < offset.size(); ++i) {
+      out.emplace_back(flat.begin() + static_cast<std::ptrdiff_t>(offset[i]),
+                       flat.begin() + static_cast<std::ptrdiff_t>(offset[i + 1]));
+    }
+    return out;
+  }
+
+  // ---- loops -------------------------------------------------------------------------------------
+  Elements scan(const Eqn& eqn, const CellLoop& loop, const Read& read, bool outermost) {
+    const auto& p = eqn.params.as<ScanParams>();
+    const auto consts = static_cast<std::size_t>(p.num_consts);
+    const auto carries = static_cast<std::size_t>(p.num_carry);
+    const CellLoop::Program& program = loop.programs[0];
+    const Program body(p.jaxpr);
+    const std::vector<std::size_t> offset = offsets(p.jaxpr, program, consts, carries);
+    const Scalars init = initial(p.jaxpr, program, consts, consts, carries, read);
+    const auto turn = [&](Scalar trip, const Scalars& state) {
+      const Scalar row = p.reverse ? gen_.sub(gen_.index(p.length - 1), trip) : trip;
+      Body* self = nullptr;
+      Body values(*this, gen_, k_.plan, body.scope, body.kernel, body.producer, program,
+                  [&](std::size_t v, const Point& at) {
+                    if (v < consts) return read(v, at);
+                    if (v < consts + carries) {
+                      const std::int64_t n = number(program.labels[v], at, *self);
+                      return state[offset[v - consts] + static_cast<std::size_t>(n)];
+                    }
+                    return read(v, with_row(row, p.length, at, *self));
+                  });
+      self = &values;
+      values.run_loops();
+      Scalars next = components(values, p.jaxpr, program, consts, carries);
+      if (outermost) store_rows(values, p, program, row);
+      return next;
+    };
+    const auto turns = [&](Scalar first, std::int64_t count, Scalars state) {
+      for (std::int64_t k = 0; k < count; ++k) state = turn(gen_.add(first, gen_.index(k)), state);
+      return state;
+    };
+    // A few short trips are code without a loop.
+    const bool few = p.length * static_cast<std::int64_t>(p.jaxpr.eqns().size()) <= kUnrolledWork;
+    const std::int64_t together = few ? p.length : std::min(p.unroll, p.length);
+    if (together == p.length) return apart(turns(gen_.index(0), p.length, init), offset);
+    const std::int64_t rest = p.length % together;
+    const Scalars last = gen_.loop_carried(
+        gen_.index(0), gen_.index(p.length - rest), together, init,
+        [&](Scalar trip, const Scalars& state) { return turns(trip, together, state); });
+    return apart(turns(gen_.index(p.length - rest), rest, last), offset);
+  }
+  Point with_row(Scalar row, std::int64_t length, const Point& at, Generator& generator) {
+    Point out{at.shape, generator.indices(at), std::nullopt};
+    out.shape.insert(0, length);
+    out.indices->insert(out.indices->begin(), row);
+    return out;
+  }
+  // The new state: the elements of the body's first results.
+  Scalars components(Body& values, const Jaxpr& body, const CellLoop::Program& program,
+                     std::size_t first, std::size_t n) {
+    Scalars out;
+    for (std::size_t i = 0; i < n; ++i) {
+      const Shape& shape = body.aval(static_cast<Var>(first + i)).shape;
+      for (std::int64_t e = 0; e < count(shape, program.labels[first + i]); ++e)
+        out.push_back(values(body.outs()[i], point(shape, program.labels[first + i], e)));
+    }
+    return out;
+  }
+  void store_rows(Body& values, const ScanParams& p, const CellLoop::Program& program, Scalar row) {
+    for (std::size_t i = static_cast<std::size_t>(p.num_carry); i < p.jaxpr.outs().size(); ++i) {
+      const Atom& out = p.jaxpr.outs()[i];
+      const Shape& shape = p.jaxpr.aval(out).shape;
+      const Labels labels =
+          out.is_var() ? program.labels[static_cast<std::size_t>(out.var())] : Labels{};
+      for (std::int64_t e = 0; e < count(shape, labels); ++e) {
+        const Point at = point(shape, labels, e);
+        const Scalar x = values(out, at);
+        values.store(k_.step.writes[i], with_row(row, p.length, at, values), x);
+      }
+    }
+  }
+
+  Elements repeat(const Eqn& eqn, const CellLoop& loop, const Read& read) {
+    const auto& p = eqn.params.as<WhileParams>();
+    const auto cond_consts = static_cast<std::size_t>(p.cond_nconsts);
+    const auto body_consts = static_cast<std::size_t>(p.body_nconsts);
+    const std::size_t first = cond_consts + body_consts, carries = eqn.inputs.size() - first;
+    const Program cond(p.cond_jaxpr), body(p.body_jaxpr);
+    const CellLoop::Program &for_cond = loop.programs[0], &for_body = loop.programs[1];
+    const std::vector<std::size_t> offset = offsets(p.body_jaxpr, for_body, body_consts, carries);
+    // One program with the state at hand: its constants begin at `operand`.
+    const auto with_state = [&](const Program& program, const CellLoop::Program& labels,
+                                std::size_t operand, std::size_t consts, const Scalars& state,
+                                const std::function<void(Body&)>& then) {
+      Body* self = nullptr;
+      Body values(*this, gen_, k_.plan, program.scope, program.kernel, program.producer, labels,
+                  [&](std::size_t v, const Point& at) {
+                    if (v < consts) return read(operand + v, at);
+                    const std::int64_t n = number(labels.labels[v], at, *self);
+                    return state[offset[v - consts] + static_cast<std::size_t>(n)];
+                  });
+      self = &values;
+      values.run_loops();
+      then(values);
+    };
+    const Atom& test = p.cond_jaxpr.outs()[0];
+    const Shape& lanes = p.cond_jaxpr.aval(test).shape;
+    const Labels of_test(for_body.labels[body_consts].begin(),
+                         for_body.labels[body_consts].begin() + lanes.ndim());
+    Scalars holds;  // of each unrolled element of the condition
+    const Scalars last = gen_.loop_while(
+        initial(p.body_jaxpr, for_body, body_consts, first, carries, read),
+        [&](const Scalars& state) {
+          Scalar any;
+          with_state(cond, for_cond, 0, cond_consts, state, [&](Body& values) {
+            holds.clear();
+            for (std::int64_t e = 0; e < count(lanes, of_test); ++e)
+              holds.push_back(values(test, point(lanes, of_test, e)));
+            any = holds[0];
+            for (std::size_t e = 1; e < holds.size(); ++e) any = gen_.or_(any, holds[e]);
+          });
+          return gen_.any_lane(any);
+        },
+        [&](const Scalars& state) {
+          Scalars next;
+          with_state(body, for_body, cond_consts, body_consts, state, [&](Body& values) {
+            next = components(values, p.body_jaxpr, for_body, body_consts, carries);
+          });
+          if (lanes.empty()) return next;
+          // Cells whose condition does not hold keep what they have.
+          for (std::size_t i = 0; i < carries; ++i) {
+            const auto each = static_cast<std::size_t>(offset[i + 1] - offset[i]) / holds.size();
+            for (std::size_t e = offset[i]; e < offset[i + 1]; ++e)
+              next[e] = gen_.select(holds[(e - offset[i]) / each], next[e], state[e]);
+          }
+          return next;
+        });
+    return apart(last, offset);
+  }
+
+  Elements branch(const Jaxpr&, const Eqn& eqn, const CellLoop& loop, const Read& read) {
+    const auto& p = eqn.params.as<CondParams>();
+    const Scalar which = gen_.convert(read(0, {Shape{}, Index{}, std::nullopt}), DType::i64);
+    std::vector<std::size_t> offset{0};
+    for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+      offset.push_back(offset.back() + static_cast<std::size_t>(count(
+                                           p.branches[0].out_avals()[i].shape, loop.results[i])));
+    }
+    const std::function<Scalars(std::size_t)> from = [&](std::size_t b) -> Scalars {
+      const auto this_one = [&] {
+        const Program body(p.branches[b]);
+        Body values(*this, gen_, k_.plan, body.scope, body.kernel, body.producer, loop.programs[b],
+                    [&](std::size_t v, const Point& at) { return read(v + 1, at); });
+        values.run_loops();
+        Scalars out;
+        for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+          const Atom& result = p.branches[b].outs()[i];
+          const Shape& shape = p.branches[b].aval(result).shape;
+          for (std::int64_t e = 0; e < count(shape, loop.results[i]); ++e)
+            out.push_back(values(result, point(shape, loop.results[i], e)));
+        }
+        return out;
+      };
+      if (b + 1 == p.branches.size()) return this_one();
+      const Scalar here =
+          gen_.compare(Compare::le, which, gen_.index(static_cast<std::int64_t>(b)));
+      return gen_.if_else(here, this_one, [&] { return from(b + 1); });
+    };
+    return apart(from(0), offset);
+  }
+
+  KernelContext& k_;
+  CodeGen& gen_;
+  const CellLoop& loop_;
+  Index axis_;  // the cell at hand
+};
+
+void Body::run_loops() {
+  for (const auto& [e, loop] : program_.loops) {
+    const Eqn& eqn = jaxpr().eqns()[static_cast<std::size_t>(e)];
+    loops_[e] = owner_.region(
+        jaxpr(), eqn, loop,
+        [&](std::size_t i, const Point& at) { return (*this)(eqn.inputs[i], at); }, false);
+  }
+}
+
+Scalar Body::other(const Eqn& eqn, Var v, const Point& at) {
+  switch (form_of(jaxpr(), eqn)) {
+    case Form::region: {
+      const int e = producer_[static_cast<std::size_t>(v)];
+      const auto result = static_cast<std::size_t>(v - eqn.outputs[0]);
+      const std::int64_t n = owner_.number(program_.labels[static_cast<std::size_t>(v)], at, *this);
+      return loops_.at(e)[result][static_cast<std::size_t>(n)];
+    }
+    case Form::reduction: return reduce(eqn, at);
+    case Form::dot: return product(eqn, at);
+    default: return Generator::other(eqn, v, at);
+  }
+}
+
+Scalar Body::reduce(const Eqn& eqn, const Point& at) {
+  const Atom& x = eqn.inputs[0];
+  const Shape& shape = jaxpr().aval(x).shape;
+  const Shape axes = reduction_axes(eqn);
+  const auto& rule = std::get<Lowering::Reduction>(lowering_of(*eqn.primitive).form);
+  const Index kept = indices(at);
+  std::int64_t folded = 1;
+  for (const std::int64_t d : axes) folded *= shape[static_cast<std::size_t>(d)];
+  Scalar sum = rule.identity(gen(), eqn.params, jaxpr().aval(x).dtype);
+  for (std::int64_t n = 0; n < folded; ++n) {
+    Index index(shape.size(), gen().index(0));
+    std::int64_t rest = n;
+    std::size_t next = kept.size();
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      if (axes.contains(static_cast<std::int64_t>(d))) {
+        index[d] = gen().index(rest % shape[d]);
+        rest /= shape[d];
+      } else {
+        index[d] = kept[--next];
+      }
+    }
+    const Scalar element = (*this)(x, Point{shape, index, std::nullopt});
+    // Sums begin with 0: that of several -0.0 is 0.
+    const bool first = n == 0 && (folded == 1 || eqn.primitive != &reduce_sum_p);
+    sum = first ? element : rule.combine(gen(), eqn.params, sum, element);
+  }
+  return sum;
+}
+
+Scalar Body::product(const Eqn& eqn, const Point& at) {
+  const DotDimensionNumbers& dn = eqn.params.as<DotGeneralParams>().dimension_numbers;
+  const Index out = indices(at);
+  const DType type = jaxpr().aval(eqn.outputs[0]).dtype;
+  const auto contracted = [&](bool right, std::size_t i) {
+    return static_cast<std::size_t>((right ? dn.rhs_contracting : dn.lhs_contracting)[i]);
+  };
+  std::int64_t folded = 1;
+  for (std::size_t i = 0; i < dn.lhs_contracting.size(); ++i)
+    folded *= jaxpr().aval(eqn.inputs[0]).shape[contracted(false, i)];
+  const auto element = [&](bool right, std::int64_t n) {
+    const Atom& x = eqn.inputs[right ? 1 : 0];
+    const Shape& shape = jaxpr().aval(x).shape;
+    const Shape& batch = right ? dn.rhs_batch : dn.lhs_batch;
+    Index index(shape.size(), gen().index(0));
+    std::vector<bool> set(shape.size(), false);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      index[static_cast<std::size_t>(batch[i])] = out[i];
+      set[static_cast<std::size_t>(batch[i])] = true;
+    }
+    for (std::size_t i = dn.lhs_contracting.size(); i-- > 0;) {
+      const std::size_t d = contracted(right, i);
+      index[d] = gen().index(n % shape[d]);
+      n /= shape[d];
+      set[d] = true;
+    }
+    std::size_t next = batch.size();
+    if (right) {
+      next += static_cast<std::size_t>(jaxpr().aval(eqn.inputs[0]).ndim()) - dn.lhs_batch.size() -
+              dn.lhs_contracting.size();
+    }
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      if (!set[d]) index[d] = out[next++];
+    }
+    return gen().convert((*this)(x, Point{shape, index, std::nullopt}), type);
+  };
+  Scalar sum = gen().constant(type, 0);
+  for (std::int64_t n = 0; n < folded; ++n)
+    sum = gen().fma(element(false, n), element(true, n), sum);
+  return sum;
+}
+
+}  // namespace
+
+void emit_cells(KernelContext& k) { CellEmitter(k).run(); }
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

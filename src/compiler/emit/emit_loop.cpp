@@ -1,0 +1,622 @@
+// Kernels whose every result has the shape of the loop nest.
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <span>
+
+#include "compiler/emit/emit.hpp"
+#include "compiler/forms.hpp"
+#include "runtime/cpu.hpp"
+#include "runtime/native_forms.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+int vector_lanes_of(DType dtype) {
+  return static_cast<int>(runtime::vector_bytes() / std::max<std::size_t>(size_of(dtype), 4));
+}
+
+// Where a concatenation or a padding along the dimension of the lanes goes from one operand to the
+// next. Only a guess of where it pays to tell the blocks apart: what is emitted is right anyway.
+std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent) {
+  constexpr std::size_t kMost = 4;
+  constexpr std::size_t kMostMembers = 60;  // each of them is emitted for each part
+  if (!k.plan.emit.seams || k.kernel().members.size() > kMostMembers) return {};
+  std::set<std::int64_t> seams;
+  const auto add = [&](std::int64_t at) {
+    if (at > 0 && at < extent) seams.insert(at);
+  };
+  for (const int e : k.kernel().members) {
+    const Eqn& eqn = k.eqn(e);
+    const Shape& shape = k.scope.jaxpr.aval(eqn.outputs[0]).shape;
+    if (shape.empty()) continue;
+    std::size_t inner = shape.size() - 1;
+    while (inner > 0 && shape[inner] == 1) --inner;
+    if (shape[inner] != extent) continue;
+    if (eqn.primitive == &pad_p) {
+      const auto& [low, high, interior] = eqn.params.as<PadParams>().padding_config[inner];
+      if (interior != 0) continue;
+      add(low);
+      add(extent - high);
+    } else if (eqn.primitive == &concatenate_p &&
+               eqn.params.as<ConcatenateParams>().dimension == static_cast<std::int64_t>(inner)) {
+      std::int64_t at = 0;
+      for (const Atom& a : eqn.inputs) add(at += k.scope.jaxpr.aval(a).shape[inner]);
+    }
+  }
+  if (seams.size() > kMost) return {};
+  return {seams.begin(), seams.end()};
+}
+
+/// vector_loop, apart for the blocks between seams, where indices are known well enough to decide
+/// which operand is read, and for those that a seam runs through.
+void seamed_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t size, int lanes,
+                 const std::vector<std::int64_t>& seams, bool in_stages,
+                 const std::function<void(Scalar base)>& body) {
+  CodeGen& gen = k.gen;
+  std::vector<std::int64_t> ends;  // of the parts: multiples of `lanes`, but for the last
+  for (const std::int64_t at : seams) {
+    const std::int64_t block = at / lanes * lanes;
+    ends.push_back(block);
+    if (at % lanes != 0) ends.push_back(block + lanes);
+  }
+  ends.push_back(size);
+  std::int64_t from = 0, first = 0, last = 0;
+  const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last) &&
+                   first == 0 && last == size;
+  for (std::int64_t to : ends) {
+    to = std::min(to, size);
+    if (to <= from) continue;
+    const Scalar low = all ? gen.index(from) : gen.max(begin, gen.index(from));
+    const Scalar high = all ? gen.index(to) : gen.min(end, gen.index(to));
+    const std::int64_t last_base = std::max(from, to - lanes);
+    vector_loop(k, low, high, to, lanes,
+                [&](Scalar base) { body(gen.within(base, from, last_base)); },
+                {.loads_leave = true, .in_stages = in_stages, .narrow_tail = true});
+    from = to;
+  }
+}
+
+// Kernels that transpose: one dimension is contiguous in the results, another in the operands. Both
+// are read and written by whole vectors where tiles of lanes x lanes elements are transposed in
+// registers.
+class TransposeEmitter {
+ public:
+  /// Lanes run along dimension `inner`.
+  TransposeEmitter(KernelContext& k, Generator& value_at, std::size_t inner, int lanes)
+      : k_(k),
+        gen_(k.gen),
+        value_at_(value_at),
+        shape_(k.kernel().shape),
+        inner_(inner),
+        lanes_(lanes) {
+    constexpr std::size_t kMaxMembers = 8;  // all of them are emitted for each row of a tile
+    if (!k.plan.emit.transpose_tiles || lanes < 2 || shape_[inner] < lanes / 2 ||
+        k.kernel().members.size() > kMaxMembers)
+      return;
+    for (const int e : k.kernel().members) {
+      const std::optional<std::size_t> d = contiguous_dim(k.eqn(e));
+      if (!d || *d == inner || shape_[*d] < lanes / 2 || (!transposes_.empty() && *d != dim_))
+        continue;
+      dim_ = *d;
+      transposes_.push_back(e);
+    }
+  }
+  bool applies() const { return !transposes_.empty(); }
+
+  void run(const std::vector<std::pair<Scalar, Scalar>>& outer) { nest({}, outer, 0); }
+
+ private:
+  // The dimension of the result along which the operand of a transpose is contiguous.
+  std::optional<std::size_t> contiguous_dim(const Eqn& eqn) const {
+    if (eqn.primitive != &transpose_p || !eqn.inputs[0].is_var()) return {};
+    const Aval& x = k_.scope.jaxpr.aval(eqn.inputs[0]);
+    if (k_.scope.jaxpr.aval(eqn.outputs[0]).shape != shape_ || x.dtype == DType::bool_) return {};
+    std::size_t last = x.shape.size() - 1;
+    while (last > 0 && x.shape[last] == 1) --last;
+    const Shape& order = eqn.params.as<TransposeParams>().permutation;
+    for (std::size_t d = 0; d < order.size(); ++d) {
+      if (order[d] == static_cast<std::int64_t>(last)) return d;
+    }
+    return {};
+  }
+
+  // `rows` of a tile: 0 for one row as it comes.
+  void nest(const Index& index, const std::vector<std::pair<Scalar, Scalar>>& outer, int rows) {
+    const std::size_t d = index.size();
+    if (d == outer.size()) return rows > 0 ? tiles(index, rows) : row(index);
+    const auto [begin, end] = outer[d];
+    const auto next = [&](Scalar i, int n) {
+      Index full = index;
+      full.push_back(i);
+      nest(full, outer, n);
+    };
+    if (d != dim_) return gen_.loop(begin, end, [&](Scalar i) { next(i, rows); });
+    gen_.loop_carried(begin, gen_.add(end, gen_.index(1 - lanes_)), lanes_, {},
+                      [&](Scalar i, const Scalars&) {
+                        next(i, lanes_);
+                        return Scalars{};
+                      });
+    const Scalar n = gen_.index(lanes_);
+    const Scalar done = gen_.add(begin, gen_.mul(gen_.div(gen_.sub(end, begin), n), n));
+    const int rest = static_cast<int>(shape_[d] % lanes_);
+    const Scalar last = gen_.index(shape_[d] - rest);  // the rows that are left at the very end
+    std::int64_t from = 0, to = 0;
+    if (CodeGen::known_constant(begin, from) && CodeGen::known_constant(end, to)) {
+      if (rest > 0) gen_.region([&] { next(last, rest); });
+      return;
+    }
+    const Scalar at_last = gen_.compare(Compare::eq, done, last);
+    if (rest > 0) {
+      gen_.if_then(gen_.and_(at_last, gen_.compare(Compare::gt, end, last)),
+                   [&] { next(last, rest); });
+    }
+    gen_.loop(gen_.select(at_last, end, done), end, [&](Scalar i) { next(i, 0); });
+  }
+
+  Index at(const Index& index, Scalar along_dim, Scalar along_inner) {
+    Index full = index;
+    full.push_back(along_inner);
+    full.resize(shape_.size(), gen_.index(0));
+    full[dim_] = along_dim;
+    return full;
+  }
+
+  void row(const Index& index) {
+    const std::int64_t size = shape_[inner_];
+    vector_loop(k_, gen_.index(0), gen_.index(size), size, lanes_, [&](Scalar base) {
+      store_roots(k_, value_at_, {shape_, at(index, index[dim_], gen_.lane_index(base)), {}});
+    });
+  }
+
+  // `rows` rows from index[dim_] on.
+  void tiles(const Index& index, int rows) {
+    const std::int64_t size = shape_[inner_], rest = size % lanes_;
+    gen_.loop_carried(gen_.index(0), gen_.index(size - rest), lanes_, {},
+                      [&](Scalar base, const Scalars&) {
+                        tile(index, base, rows, lanes_);
+                        return Scalars{};
+                      });
+    if (rest > 0)
+      gen_.region([&] { tile(index, gen_.index(size - rest), rows, static_cast<int>(rest)); });
+    gen_.set_lanes(1, 1);
+  }
+
+  void tile(const Index& index, Scalar base, int rows, int columns) {
+    const Scalar first = index[dim_];
+    gen_.set_lanes(lanes_, rows);
+    std::vector<Scalars> transposed;
+    for (const int e : transposes_) {
+      const Eqn& eqn = k_.eqn(e);
+      const Shape& order = eqn.params.as<TransposeParams>().permutation;
+      Scalars in;
+      for (int c = 0; c < columns; ++c) {
+        const Index to = at(index, gen_.lane_index(first), gen_.add(base, gen_.index(c)));
+        Index from(to.size(), gen_.index(0));
+        for (std::size_t d = 0; d < to.size(); ++d)
+          from[static_cast<std::size_t>(order[d])] = to[d];
+        in.push_back(
+            value_at_(eqn.inputs[0], {k_.scope.jaxpr.aval(eqn.inputs[0]).shape, from, {}}));
+      }
+      in.resize(static_cast<std::size_t>(lanes_), in[0]);  // columns that nobody stores
+      transposed.push_back(gen_.transpose(std::move(in)));
+    }
+    gen_.set_lanes(lanes_, columns);
+    for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+      const Scalar i = gen_.add(first, gen_.index(static_cast<std::int64_t>(r)));
+      const Point row{shape_, at(index, i, gen_.lane_index(base)), {}};
+      for (std::size_t t = 0; t < transposes_.size(); ++t)
+        value_at_.define(k_.eqn(transposes_[t]).outputs[0], row, transposed[t][r]);
+      store_roots(k_, value_at_, row);
+    }
+  }
+
+  KernelContext& k_;
+  CodeGen& gen_;
+  Generator& value_at_;
+  const Shape& shape_;
+  std::size_t inner_, dim_ = 0;
+  int lanes_;
+  std::vector<int> transposes_;
+};
+
+}  // namespace
+
+void store_roots(KernelContext& k, Generator& value_at, const Point& at) {
+  // All are computed before the first is stored: a store may overwrite an operand.
+  const Kernel& kernel = k.kernel();
+  std::vector<Scalars> values;
+  for (const Var v : kernel.roots) {
+    values.emplace_back();
+    if (!kernel.woven.contains(v)) {
+      values.back().push_back(value_at(v, at));
+      continue;
+    }
+    for (const Atom& column : k.eqn(k.producer[static_cast<std::size_t>(v)]).inputs)
+      values.back().push_back(value_at(column, at));
+  }
+  for (std::size_t i = 0; i < kernel.roots.size(); ++i) {
+    const int to = k.value_of(kernel.roots[i]);
+    if (kernel.woven.contains(kernel.roots[i])) value_at.store_columns(to, at, values[i]);
+    else value_at.store(to, at, values[i][0]);
+  }
+}
+
+bool should_stream(const KernelContext& k, std::int64_t least) {
+  if (!k.plan.emit.streaming) return false;
+  std::int64_t bytes = 0;
+  for (const Var v : k.kernel().roots) {
+    const Value& value = k.value(k.value_of(v));
+    if (value.location.kind != Location::Kind::result || value.aval.dtype == DType::bool_)
+      return false;
+    bytes = std::max(bytes, value.bytes());
+  }
+  if (bytes < least) return false;
+  // What was just read is in the caches: stores past these would have to throw it out.
+  const auto is_overwritten = [&](int read) {
+    const Location at = k.value(read).location;
+    return std::any_of(k.step.writes.begin(), k.step.writes.end(),
+                       [&](int w) { return k.value(w).location == at; });
+  };
+  if (std::any_of(k.step.reads.begin(), k.step.reads.end(), is_overwritten)) return false;
+  for (const Step& s : k.plan.steps) {
+    for (const int w : k.step.writes) {
+      if (std::find(s.reads.begin(), s.reads.end(), w) != s.reads.end()) return false;
+    }
+  }
+  return true;
+}
+
+// Rows of a small matrix that have more in common, by columns of operands that are the same in all of
+// them, than its columns have: what is the same is computed once where the loop over rows is inside.
+static bool columns_first(const KernelContext& k, std::size_t inner) {
+  constexpr std::int64_t kMost = 1 << 11;  // elements: all lie in the nearest cache
+  const Kernel& kernel = k.kernel();
+  std::int64_t first = 0, last = 0;
+  if (!k.plan.emit.columns_first || inner == 0 || kernel.shape.num_elements() > kMost ||
+      !CodeGen::known_constant(k.begin, first) || !CodeGen::known_constant(k.end, last) ||
+      first != 0 || last != kernel.shape[0])
+    return false;
+  int in_rows = 0, in_columns = 0;
+  for (const int e : kernel.members) {
+    const Eqn& eqn = k.eqn(e);
+    if (k.scope.jaxpr.aval(eqn.outputs[0]).shape != kernel.shape) continue;
+    const auto along = static_cast<std::int64_t>(inner);
+    bool same_rows = false;
+    if (eqn.primitive == &iota_p) {
+      same_rows = eqn.params.as<IotaParams>().dimension == along;
+    } else if (eqn.primitive == &broadcast_in_dim_p &&
+               k.scope.jaxpr.aval(eqn.inputs[0]).size() > 1) {
+      const Shape& dims = eqn.params.as<BroadcastInDimParams>().broadcast_dimensions;
+      const Shape& from = k.scope.jaxpr.aval(eqn.inputs[0]).shape;
+      for (std::size_t d = 0; d < dims.size(); ++d)
+        same_rows |= dims[d] == along && from.num_elements() == from[d];
+    } else {
+      continue;
+    }
+    ++(same_rows ? in_rows : in_columns);
+  }
+  return in_rows > in_columns + 1;
+}
+
+// Whether a result of the kernel lies where an argument did that was donated: lines that were just read
+// are in the caches, and stores past these would have to throw them out. None: it cannot.
+static std::optional<Scalar> is_in_place(KernelContext& k) {
+  CodeGen& gen = k.gen;
+  std::optional<Scalar> any;
+  for (const Var v : k.kernel().roots) {
+    const Value& value = k.value(k.value_of(v));
+    const Scalar to = gen.address(gen.pointer(value.location));
+    for (const int a : k.plan.reusable[static_cast<std::size_t>(value.location.index)]) {
+      const Scalar from = gen.address(gen.pointer(k.value(a).location));
+      const Scalar same = gen.compare(Compare::eq, to, from);
+      any = any ? gen.or_(*any, same) : same;
+    }
+  }
+  return any;
+}
+
+int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel) {
+  std::size_t widest = 4;
+  const auto consider = [&](DType d) { widest = std::max(widest, size_of(d)); };
+  for (const int e : kernel.members) {
+    for (const Atom& a : jaxpr.eqns()[static_cast<std::size_t>(e)].inputs) {
+      // Scalars are spread over the lanes only where they are used, as what they are used for.
+      if (jaxpr.aval(a).size() > 1) consider(jaxpr.aval(a).dtype);
+    }
+    const Eqn& eqn = jaxpr.eqns()[static_cast<std::size_t>(e)];
+    for (const Var v : eqn.outputs) {
+      if (jaxpr.aval(v).size() > 1 && !finds_place(eqn)) consider(jaxpr.aval(v).dtype);
+    }
+  }
+  return static_cast<int>(runtime::vector_bytes() / widest);
+}
+
+// Rows of so many vectors are no loops: the processor has several of them at hand at once, which hides what it
+// takes to reach rows that are anywhere (gathers and scatters of 64 numbers: 0.85 of the time).
+constexpr std::int64_t kWholeRow = 4;
+
+void vector_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t size, int lanes,
+                 const std::function<void(Scalar base)>& body, BlockOptions options) {
+  CodeGen& gen = k.gen;
+  const std::int64_t rest = size % lanes, whole = size - rest;
+  std::int64_t first = 0, last = 0;
+  const bool all =
+      CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last) && last == size;
+  const auto once = [&](std::int64_t base) {
+    const auto block = [&] { body(gen.index(base)); };
+    if (options.loads_leave) gen.scope(block);
+    else gen.region(block);
+  };
+  if (whole > 0) {
+    gen.set_lanes(lanes, lanes);
+    const Scalar stop = all ? gen.index(whole) : rest == 0 ? end : gen.min(end, gen.index(whole));
+    if (k.plan.emit.write_out_rows && all && whole - first <= kWholeRow * lanes) {
+      for (std::int64_t base = first; base < whole; base += lanes) once(base);
+    } else if (options.in_stages && lanes > 1) {
+      gen.loop_in_stages(begin, stop, lanes, whole / lanes, body);
+    } else {
+      gen.loop_carried(begin, stop, lanes, {}, [&](Scalar i, const Scalars&) {
+        body(i);
+        return Scalars{};
+      });
+    }
+  }
+  if (rest > 0) {
+    const auto tail = [&] {
+      const bool narrow = options.narrow_tail && (rest & (rest - 1)) == 0;
+      gen.set_lanes(narrow ? static_cast<int>(rest) : lanes, static_cast<int>(rest));
+      once(whole);
+    };
+    if (all) tail();
+    else gen.if_then(gen.compare(Compare::gt, end, gen.index(whole)), tail);
+  }
+  gen.set_lanes(1, 1);
+}
+
+void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bounds,
+               const std::function<void(const Index&)>& body) {
+  Index index;
+  const std::function<void()> nest = [&] {
+    if (index.size() == bounds.size()) return body(index);
+    const auto [begin, end] = bounds[index.size()];
+    gen.loop(begin, end, [&](Scalar i) {
+      index.push_back(i);
+      nest();
+      index.pop_back();
+    });
+  };
+  nest();
+}
+
+// Whether the rows of a small kernel are written out one after the other: what an index decides (a padding,
+// a row of the identity) is decided by the compiler then, and there is no loop to go round.
+static bool writes_rows_out(const KernelContext& k, std::size_t inner, int lanes) {
+  constexpr std::int64_t kMostRows = 16, kMost = 512;  // kMost: operations on vectors
+  constexpr std::size_t kFewSteps = 8;  // of the program: others take long enough to compile
+  const Shape& shape = k.kernel().shape;
+  std::int64_t first = 0, last = 0;
+  if (!k.plan.emit.write_out_rows || !k.plan.emit.inline_kernels || inner == 0 || k.by_columns ||
+      k.plan.steps.size() > kFewSteps || !CodeGen::known_constant(k.begin, first) ||
+      !CodeGen::known_constant(k.end, last) || first != 0 || last != shape[0])
+    return false;
+  const std::int64_t columns = shape[inner], rows = shape.num_elements() / columns;
+  const std::int64_t blocks = (columns + lanes - 1) / lanes;
+  return rows <= kMostRows && rows * blocks * cost_of(k.scope, k.kernel()) <= kMost;
+}
+
+/// body(index) for each index of these sizes, without a loop.
+static void each_index(CodeGen& gen, std::span<const std::int64_t> sizes,
+                       const std::function<void(const Index&)>& body) {
+  Index index;
+  const std::function<void()> nest = [&] {
+    if (index.size() == sizes.size()) return gen.region([&] { body(index); });
+    for (std::int64_t i = 0; i < sizes[index.size()]; ++i) {
+      index.push_back(gen.index(i));
+      nest();
+      index.pop_back();
+    }
+  };
+  nest();
+}
+
+// Whether this is a part of a loop of so many trips, over what the last cache may hold. A single thread
+// reads and writes memory faster past that cache; several are as fast through it, and faster by far where
+// arrays are found there again. None: it is the whole, or too large.
+static std::optional<Scalar> is_part_in_cache(KernelContext& k, std::int64_t trips) {
+  std::int64_t first = 0, last = 0, bytes = 0;
+  if (CodeGen::known_constant(k.begin, first) && CodeGen::known_constant(k.end, last)) return {};
+  for (const int v : k.step.reads) bytes += k.value(v).bytes();
+  for (const int v : k.step.writes) bytes += k.value(v).bytes();
+  const std::int64_t cache = runtime::last_cache_bytes();
+  if (bytes > cache + cache / 4) return {};  // most of it is still there
+  return k.gen.compare(Compare::lt, k.gen.sub(k.end, k.begin), k.gen.index(trips));
+}
+
+/// The loops of a kernel, the outermost of so many trips: with stores that go around the caches, if that is
+/// wanted, but not where the result takes the place of what was just read or is shared by threads.
+static void streaming_or_not(KernelContext& k, bool wanted, std::int64_t trips,
+                             const std::function<void()>& loops) {
+  CodeGen& gen = k.gen;
+  const auto emit = [&](bool streaming) {
+    gen.set_streaming(streaming);
+    loops();
+    gen.set_streaming(false);
+    if (streaming) gen.finish_streaming();
+  };
+  if (!wanted) return emit(false);
+  const std::optional<Scalar> in_place = is_in_place(k), part = is_part_in_cache(k, trips);
+  if (!in_place && !part) return emit(true);
+  const Scalar through = in_place && part ? gen.or_(*in_place, *part)
+                         : in_place       ? *in_place
+                                          : *part;
+  gen.if_then(through, [&] { emit(false); });
+  gen.if_then(gen.not_(through), [&] { emit(true); });
+}
+
+void emit_loop(KernelContext& k) {
+  CodeGen& gen = k.gen;
+  const Kernel& kernel = k.kernel();
+  const std::int64_t size = kernel.shape.num_elements();
+  if (size == 0) return;
+  if (kernel.segments) return emit_segments(k);
+  Generator value_at(gen, k.plan, k.scope, kernel, k.producer);
+  if (size == 1) {
+    gen.set_lanes(1, 1);
+    store_roots(k, value_at,
+                {kernel.shape, Index(kernel.shape.size(), gen.index(0)), gen.index(0)});
+    return;
+  }
+  int lanes = vector_lanes(k);
+  // Of a single row that lanes run across, there is a single element.
+  const bool across = kernel.linear || kernel.shape.num_elements() == kernel.shape[0];
+  if (across && k.unit % lanes != 0) lanes = 1;
+  const bool in_stages = k.plan.emit.loop_stages;
+  // Kernels over rows mostly follow others over the same rows: what the last cache may hold is left there.
+  const auto streams = [&](std::int64_t one) {
+    return should_stream(k, kernel.roots.size() == 1 ? one : kStreamingBytes);
+  };
+  if (kernel.linear) {
+    return streaming_or_not(k, streams(kStreamingOne), size, [&] {
+      Generator values(gen, k.plan, k.scope, kernel, k.producer);
+      seamed_loop(k, k.begin, k.end, size, lanes, find_seams(k, size), in_stages, [&](Scalar base) {
+        store_roots(k, values, {kernel.shape, std::nullopt, gen.lane_index(base)});
+      });
+    });
+  }
+  // The innermost dimension that is not 1 runs along the lanes.
+  std::size_t inner = kernel.shape.size() - 1;
+  while (inner > 0 && kernel.shape[inner] == 1) --inner;
+  std::vector<std::pair<Scalar, Scalar>> outer;
+  for (std::size_t d = 0; d < inner; ++d)
+    outer.emplace_back(gen.index(0), gen.index(kernel.shape[d]));
+  if (inner > 0 && !k.by_columns) outer[0] = {k.begin, k.end};
+  if (TransposeEmitter transposes(k, value_at, inner, lanes); transposes.applies())
+    return transposes.run(outer);
+  const std::vector<std::int64_t> seams = find_seams(k, kernel.shape[inner]);
+  const auto point_of = [&](Generator& values, const Index& index, Scalar base) {
+    Index full = index;
+    full.push_back(gen.lane_index(base));
+    full.resize(kernel.shape.size(), gen.index(0));
+    store_roots(k, values, {kernel.shape, full, std::nullopt});
+  };
+  const auto point = [&](const Index& index, Scalar base) { point_of(value_at, index, base); };
+  if (columns_first(k, inner)) {
+    seamed_loop(k, gen.index(0), gen.index(kernel.shape[inner]), kernel.shape[inner], lanes, seams,
+                false, [&](Scalar base) {
+                  loop_nest(gen, outer, [&](const Index& index) { point(index, base); });
+                });
+    return;
+  }
+  const auto row_of = [&](Generator& values, const Index& index) {
+    const bool part = inner == 0 || k.by_columns;
+    const Scalar first = part ? k.begin : gen.index(0);
+    const Scalar last = part ? k.end : gen.index(kernel.shape[inner]);
+    seamed_loop(k, first, last, kernel.shape[inner], lanes, seams, in_stages,
+                [&](Scalar base) { point_of(values, index, base); });
+  };
+  if (writes_rows_out(k, inner, lanes)) {
+    return each_index(gen, std::span(kernel.shape.data(), inner),
+                      [&](const Index& index) { row_of(value_at, index); });
+  }
+  // Rows of whole vectors begin where lines of the cache do.
+  const bool whole =
+      !k.by_columns && seams.empty() && kernel.woven.empty() && kernel.shape[inner] % lanes == 0;
+  const std::int64_t trips = inner == 0 ? kernel.shape[inner] : kernel.shape[0];
+  streaming_or_not(k, whole && streams(2 * kStreamingOne), trips, [&] {
+    Generator values(gen, k.plan, k.scope, kernel, k.producer);
+    loop_nest(gen, outer, [&](const Index& index) { row_of(values, index); });
+  });
+}
+
+void emit_update(KernelContext& k) {
+  CodeGen& gen = k.gen;
+  const Eqn& eqn = k.eqn(k.kernel().eqn);
+  const auto aval = [&](std::size_t i) { return k.scope.jaxpr.aval(eqn.inputs[i]); };
+  const auto pointer = [&](int v) { return gen.pointer(k.value(v).location); };
+  const Shape& shape = aval(0).shape;
+  const Shape& window = aval(1).shape;
+  const DType dtype = aval(0).dtype;
+  gen.set_lanes(1, 1);
+  const Pointer from = pointer(k.step.reads[0]), update = pointer(k.step.reads[1]),
+                to = pointer(k.step.writes[0]);
+  if (from.handle != to.handle) gen.copy_bytes(from, to, k.value(k.step.writes[0]).bytes());
+  if (window.num_elements() == 0) return;
+  Index starts;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const DType t = aval(2 + d).dtype;
+    const Scalar start =
+        gen.convert(gen.load_now(pointer(k.step.reads[2 + d]), t, gen.index(0)), DType::i64);
+    starts.push_back(gen.min(gen.max(start, gen.index(0)), gen.index(shape[d] - window[d])));
+  }
+  // Rows of the window lie side by side in both.
+  const auto flat = [&](const Shape& of, const Index& index) {
+    Scalar sum = gen.index(0);
+    for (std::size_t d = 0; d < of.size(); ++d)
+      sum = gen.add(gen.mul(sum, gen.index(of[d])), index[d]);
+    return sum;
+  };
+  std::vector<std::pair<Scalar, Scalar>> outer;
+  for (std::size_t d = 0; d + 1 < window.size(); ++d)
+    outer.emplace_back(gen.index(0), gen.index(window[d]));
+  const std::int64_t row = window.empty() ? 1 : window.back();
+  const int lanes = row == 1 ? 1 : vector_lanes_of(dtype);
+  loop_nest(gen, outer, [&](const Index& index) {
+    vector_loop(k, gen.index(0), gen.index(row), row, lanes, [&](Scalar base) {
+      Index in = index, out = index;
+      if (!window.empty()) {
+        in.push_back(gen.lane_index(base));
+        out.push_back(gen.lane_index(base));
+      }
+      for (std::size_t d = 0; d < out.size(); ++d) out[d] = gen.add(starts[d], out[d]);
+      gen.store(to, dtype, flat(shape, out), gen.load(update, dtype, flat(window, in)));
+    });
+  });
+}
+
+// A call of the runtime's own kernel, where the primitive has one for these shapes.
+static bool emit_native(KernelContext& k, const Eqn& eqn, const std::vector<Buffer>& in,
+                        const std::vector<Buffer>& out) {
+  std::vector<Aval> avals;
+  for (const Atom& a : eqn.inputs) avals.push_back(k.scope.jaxpr.aval(a));
+  const auto call = runtime::native_call(eqn.primitive->name(), eqn.params, avals);
+  if (!call) return false;
+  using Call = runtime::NativeCall;
+  if (std::find(call->buffers.begin(), call->buffers.end(), 0) == call->buffers.end())
+    k.gen.copy(in[0], out[0]);
+  std::vector<Pointer> pointers;
+  for (const int b : call->buffers) {
+    const Buffer& buffer =
+        b >= 0 ? in[static_cast<std::size_t>(b)] : out[static_cast<std::size_t>(Call::kResult - b)];
+    pointers.push_back({buffer.pointer()});
+  }
+  k.gen.call_native(call->callee.symbol, pointers, call->numbers);
+  return true;
+}
+
+void emit_form(KernelContext& k) {
+  const Eqn& eqn = k.eqn(k.kernel().eqn);
+  std::vector<Buffer> in, out;
+  const auto buffer = [&](int v) {
+    const Value& value = k.value(v);
+    return k.gen.pointer(value.location).handle;
+  };
+  for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+    const Aval& aval = k.scope.jaxpr.aval(eqn.inputs[i]);
+    in.emplace_back(aval.shape, aval.dtype, buffer(k.step.reads[i]));
+  }
+  for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+    const Aval& aval = k.scope.jaxpr.aval(eqn.outputs[i]);
+    out.emplace_back(aval.shape, aval.dtype, buffer(k.step.writes[i]));
+  }
+  k.gen.set_lanes(1, 1);
+  if (k.plan.emit.native_kernels && emit_native(k, eqn, in, out)) return;
+  std::get<Lowering::Kernel>(lowering_of(*eqn.primitive).form).f(k.gen, eqn.params, in, out);
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,539 @@
+// The entry point: steps one after the other, loops and branches around their bodies. Small programs
+// are one function; else each kernel is a function of its own, since LLVM takes more than twice as
+// long for a function of twice the size, and a kernel that is worth it is run in chunks by the pool.
+// Equal kernels share one function.
+#include <algorithm>
+#include <optional>
+
+#include "compiler/emit/emit.hpp"
+#include "compiler/emit/emit_reduction.hpp"
+#include "compiler/forms.hpp"
+#include "compiler/fusion/fuse.hpp"
+#include "compiler/plan/dot.hpp"
+#include "compiler/plan/segments.hpp"
+#include "core/concrete.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+constexpr std::size_t kInlineMembers = 80;  // of all kernels together
+
+/// A step that is a function of its own, and how it is called.
+struct Outlined {
+  CodeGen::KernelCode code;
+  std::optional<CodeGen::KernelCode> end;  ///< folds the partial results of the first one
+  std::int64_t trips = 0;
+  CodeGen::Chunks chunks;
+  bool parallel = false;
+};
+
+void number_host_steps(const std::vector<Step>& steps, std::map<const Step*, std::int64_t>& out) {
+  for (const Step& s : steps) {
+    if (s.kind == Step::Kind::host) out.emplace(&s, static_cast<std::int64_t>(out.size()));
+    for (const auto& body : s.bodies) number_host_steps(body, out);
+  }
+}
+
+// In the order of step_labels.
+void number_steps(const std::vector<Step>& steps, std::map<const Step*, std::int64_t>& out) {
+  for (const Step& s : steps) {
+    out.emplace(&s, static_cast<std::int64_t>(out.size()));
+    for (const auto& body : s.bodies) number_steps(body, out);
+  }
+}
+
+bool has_host_steps(const std::vector<Step>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const Step& s) {
+    return s.kind == Step::Kind::host ||
+           std::any_of(s.bodies.begin(), s.bodies.end(), has_host_steps);
+  });
+}
+
+class ProgramEmitter {
+ public:
+  ProgramEmitter(CodeGen& gen, const Plan& plan) : gen_(gen), plan_(plan) {
+    for (const Scope& s : plan.scopes) producers_.push_back(producers(s.jaxpr));
+    std::size_t members = 0;
+    count_members(plan.steps, members);
+    inline_ = plan.emit.inline_kernels && members <= kInlineMembers;
+    number_host_steps(plan.steps, host_numbers_);
+    if (plan.emit.profile) number_steps(plan.steps, step_numbers_);
+  }
+
+  void run(const std::string& name) {
+    emit_functions(plan_.steps, false);
+    gen_.begin_entry(name);
+    emit_steps(plan_.steps);
+    gen_.finish_entry();
+    if (inline_ && plan_.emit.keep_in_registers) gen_.keep_arena_in_registers();
+  }
+
+ private:
+  static void count_members(const std::vector<Step>& steps, std::size_t& members) {
+    for (const Step& s : steps) {
+      members += std::max<std::size_t>(s.kernel.members.size(), 1);
+      for (const auto& body : s.bodies) count_members(body, members);
+    }
+  }
+
+  KernelContext context(const Step& step, Scalar begin, Scalar end) const {
+    return {gen_,
+            plan_,
+            plan_.scopes[static_cast<std::size_t>(step.scope)],
+            step,
+            producers_[static_cast<std::size_t>(step.scope)],
+            begin,
+            end,
+            false};
+  }
+  void emit_kernel(const Step& step, Scalar begin, Scalar end, bool in_chunks = false) {
+    KernelContext k = context(step, begin, end);
+    k.in_chunks = in_chunks;
+    emit_kernel(k);
+  }
+  static void emit_kernel(KernelContext& k) {
+    switch (k.kernel().kind) {
+      case Kernel::Kind::loop: return emit_loop(k);
+      case Kernel::Kind::reduction: return emit_reduction(k);
+      case Kernel::Kind::dot: return emit_dot(k);
+      case Kernel::Kind::emitted: return emit_form(k);
+      case Kernel::Kind::update: return emit_update(k);
+      case Kernel::Kind::cells: return emit_cells(k);
+    }
+  }
+
+  // Kernels and regions that are functions of their own. Within a chunk everything runs serially.
+  void emit_functions(const std::vector<Step>& steps, bool inside) {
+    for (const Step& s : steps) {
+      const bool chunks = !inside && s.kind == Step::Kind::loop && s.grain > 0;
+      if (s.kind == Step::Kind::tiles) {
+        outline_tiles(s, plan_.emit.parallel && !inside);
+        continue;
+      }
+      for (const auto& body : s.bodies) emit_functions(body, inside || chunks);
+      if (s.kind == Step::Kind::kernel) outline_kernel(s, plan_.emit.parallel && !inside);
+      else if (chunks) outline_loop(s);
+    }
+  }
+
+  void outline_kernel(const Step& s, bool parallel) {
+    const Chunking c = chunking(plan_, s);
+    const bool parts = !s.kernel.partials.empty();
+    Outlined f;
+    f.parallel = parallel && (c.grain > 0 || parts);
+    if (inline_ && !f.parallel) return;
+    f.trips = parts ? reduction_parts(s.kernel, s.kernel.part_cost) : c.extent;
+    f.chunks.grain = parts ? 1 : c.grain;
+    if (f.parallel && s.kernel.segments) {
+      f.chunks.most = value(s.kernel.tape).aval.shape[0];
+      f.chunks.slice = value(s.kernel.tape).location.index;
+      f.chunks.slice_bytes = s.kernel.segments->bytes;
+    }
+    begin(s.kernel.name);
+    if (f.parallel) emit_kernel(s, gen_.kernel_begin(), gen_.kernel_end(), true);
+    else emit_kernel(s, gen_.index(0), gen_.index(f.trips));
+    f.code = gen_.finish_kernel();
+    if (parts) {
+      begin(s.kernel.name + "_end");
+      KernelContext k = context(s, gen_.index(0), gen_.index(0));
+      emit_reduction_end(k);
+      f.end = gen_.finish_kernel();
+    }
+    functions_[&s] = f;
+  }
+
+  void outline_loop(const Step& s) {
+    Outlined f;
+    f.parallel = true;
+    f.chunks = {s.grain, s.num_chunks(), s.slice, s.slice_bytes, has_host_steps(s.bodies[0])};
+    if (!plan_.emit.parallel) f.chunks.most = 1;
+    begin("loop");
+    emit_trips(s, gen_.kernel_begin(), gen_.kernel_end());
+    f.code = gen_.finish_kernel();
+    functions_[&s] = f;
+  }
+
+  // Of so many rows or columns.
+  Scalar num_tiles(Scalar trips, const Step& s) {
+    return gen_.div(gen_.add(trips, gen_.index(s.grain - 1)), gen_.index(s.grain));
+  }
+
+  void outline_tiles(const Step& s, bool parallel) {
+    std::int64_t cost = 0;
+    for (const Step& k : s.bodies[0]) {
+      cost += k.kernel.shape.num_elements() *
+              cost_of(plan_.scopes[static_cast<std::size_t>(k.scope)], k.kernel);
+    }
+    Outlined f;
+    f.trips = num_parts(s);
+    f.chunks.grain = std::max<std::int64_t>(kParallelCost * f.trips / cost, 1);
+    f.parallel = parallel && f.trips >= 2 * f.chunks.grain;
+    if (inline_ && !f.parallel) return;
+    begin("tiles");
+    if (f.parallel) emit_tiles(s, gen_.kernel_begin(), gen_.kernel_end());
+    else emit_tiles(s, gen_.index(0), gen_.index(f.trips));
+    f.code = gen_.finish_kernel();
+    if (has_partials(s)) {
+      begin("tiles_end");
+      end_tiles(s);
+      f.end = gen_.finish_kernel();
+    }
+    functions_[&s] = f;
+  }
+
+  static bool has_partials(const Step& s) {
+    return std::any_of(s.bodies[0].begin(), s.bodies[0].end(),
+                       [](const Step& k) { return !k.kernel.partials.empty(); });
+  }
+  // The rows or columns that one thread does: of the tiles that add to the same partial results, else of one.
+  static std::int64_t trips_of_part(const Step& s) {
+    for (const Step& k : s.bodies[0]) {
+      if (!k.kernel.partials.empty()) return rows_of_part(k.kernel);
+    }
+    return s.grain;
+  }
+  static std::int64_t num_parts(const Step& s) {
+    return (s.trips + trips_of_part(s) - 1) / trips_of_part(s);
+  }
+
+  void emit_tiles(const Step& s, Scalar begin, Scalar end) {
+    const Scalar part = gen_.index(trips_of_part(s));
+    const Scalar first = gen_.mul(begin, part),
+                 last = gen_.min(gen_.mul(end, part), gen_.index(s.trips));
+    gen_.loop(gen_.div(first, gen_.index(s.grain)), num_tiles(last, s), [&](Scalar tile) {
+      const Scalar low = gen_.mul(tile, gen_.index(s.grain));
+      const Scalar high = gen_.min(gen_.add(low, gen_.index(s.grain)), gen_.index(s.trips));
+      for (const Step& k : s.bodies[0]) {
+        gen_.region([&] {
+          // The outermost loop of a linear kernel is over all that belongs to a row.
+          const bool in_parts = !k.kernel.partials.empty();
+          const std::int64_t each =
+              s.by_columns || in_parts ? 1 : chunking(plan_, k).extent / s.trips;
+          KernelContext context =
+              this->context(k, gen_.mul(low, gen_.index(each)), gen_.mul(high, gen_.index(each)));
+          context.by_columns = s.by_columns;
+          context.rows_of_part = in_parts;
+          context.unit = s.grain * each;
+          marked(k, [&] { emit_kernel(context); });
+        });
+      }
+    });
+  }
+
+  // Folds what the parts of the rows have left.
+  void end_tiles(const Step& s) {
+    for (const Step& k : s.bodies[0]) {
+      if (k.kernel.partials.empty()) continue;
+      gen_.region([&] {
+        KernelContext context = this->context(k, gen_.index(0), gen_.index(0));
+        emit_reduction_end(context);
+      });
+    }
+  }
+
+  void begin(const std::string& name) {
+    gen_.begin_kernel(name + "_" + std::to_string(next_function_++));
+  }
+
+  Pointer pointer(int v) {
+    return gen_.pointer(plan_.values[static_cast<std::size_t>(v)].location);
+  }
+  const Value& value(int v) const { return plan_.values[static_cast<std::size_t>(v)]; }
+  Scalar load_integer(int v) {
+    return gen_.convert(gen_.load_now(pointer(v), value(v).aval.dtype, gen_.index(0)), DType::i64);
+  }
+
+  void emit_steps(const std::vector<Step>& steps) {
+    for (const Step& s : steps) marked(s, [&] { emit_step(s); });
+  }
+  // Between the marks that profiles are told.
+  void marked(const Step& s, const std::function<void()>& emit) {
+    const auto number = step_numbers_.find(&s);
+    if (number != step_numbers_.end()) gen_.mark_step(number->second);
+    emit();
+    if (number != step_numbers_.end()) gen_.mark_step(~number->second);
+  }
+  void emit_step(const Step& s) {
+    switch (s.kind) {
+      case Step::Kind::kernel: emit_call(s); break;
+      case Step::Kind::host: gen_.call_host(host_numbers_.at(&s)); break;
+      case Step::Kind::copy:
+        gen_.copy_bytes(pointer(s.reads[0]), pointer(s.writes[0]), value(s.writes[0]).bytes());
+        break;
+      case Step::Kind::fill: fill(s); break;
+      case Step::Kind::loop: emit_loop_region(s); break;
+      case Step::Kind::branch: emit_branch(s); break;
+      case Step::Kind::repeat: emit_repeat(s); break;
+      case Step::Kind::tiles: call_tiles(s); break;
+    }
+  }
+
+  void emit_call(const Step& s) {
+    const auto found = functions_.find(&s);
+    if (found == functions_.end()) {
+      gen_.region([&] {
+        const std::int64_t trips = s.kernel.partials.empty()
+                                       ? chunking(plan_, s).extent
+                                       : reduction_parts(s.kernel, s.kernel.part_cost);
+        emit_kernel(s, gen_.index(0), gen_.index(trips));
+      });
+      if (s.kernel.partials.empty()) return;
+      gen_.region([&] {
+        KernelContext k = context(s, gen_.index(0), gen_.index(0));
+        emit_reduction_end(k);
+      });
+      return;
+    }
+    call(found->second);
+  }
+
+  void fill(const Step& s) {
+    const std::int64_t size = value(s.writes[0]).aval.size();
+    const DType dtype = value(s.writes[0]).aval.dtype;
+    const Kernel none;
+    Generator value_at(gen_, plan_, plan_.scopes[0], none, producers_[0]);
+    gen_.region([&] {
+      const Scalar x = value_at.literal(s.constant);
+      gen_.loop(gen_.index(0), gen_.index(size),
+                [&](Scalar i) { gen_.store(pointer(s.writes[0]), dtype, i, x); });
+    });
+  }
+
+  void emit_loop_region(const Step& s) {
+    const Scalar trips = s.trips >= 0 ? gen_.index(s.trips) : load_integer(s.reads[0]);
+    const auto found = functions_.find(&s);
+    if (found == functions_.end()) return emit_trips(s, gen_.index(0), trips);
+    gen_.call_parallel(found->second.code, trips, found->second.chunks);
+  }
+
+  void call_tiles(const Step& s) {
+    const auto found = functions_.find(&s);
+    if (found == functions_.end()) {
+      gen_.region([&] { emit_tiles(s, gen_.index(0), gen_.index(num_parts(s))); });
+      return end_tiles(s);
+    }
+    call(found->second);
+  }
+  void call(const Outlined& f) {
+    if (f.parallel) gen_.call_parallel(f.code, gen_.index(f.trips), f.chunks);
+    else gen_.call_kernel(f.code, 0, f.trips);
+    if (f.end) gen_.call_kernel(*f.end, 0, 0);
+  }
+
+  // ---- views -------------------------------------------------------------------------------------
+  Scalar address(int v) { return gen_.address(pointer(v)); }
+  void point(int view, Scalar to) {
+    gen_.store(pointer(value(view).slot), DType::i64, gen_.index(0), to);
+  }
+  Scalar pointed_at(int view) {
+    return gen_.load_now(pointer(value(view).slot), DType::i64, gen_.index(0));
+  }
+
+  void emit_trips(const Step& s, Scalar begin, Scalar end) {
+    std::vector<Scalar> bases, firsts, seconds;
+    for (const Step::Row& r : s.rows) bases.push_back(address(r.base));
+    for (const Step::Carry& c : s.carries) {
+      firsts.push_back(address(c.first));
+      seconds.push_back(address(c.second));
+      point(c.in, address(c.init));
+    }
+    gen_.loop(begin, end, [&](Scalar i) {
+      gen_.region([&] {
+        const Scalar left = gen_.sub(gen_.sub(end, gen_.index(1)), i);
+        if (!s.writes.empty()) {
+          const DType dtype = value(s.writes[0]).aval.dtype;
+          gen_.store(pointer(s.writes[0]), dtype, gen_.index(0), gen_.convert(i, dtype));
+        }
+        for (std::size_t r = 0; r < s.rows.size(); ++r) {
+          const std::int64_t bytes = value(s.rows[r].view).bytes();
+          const Scalar at = gen_.add(gen_.mul(i, gen_.index(s.rows[r].every * bytes)),
+                                     gen_.index(s.rows[r].first * bytes));
+          point(s.rows[r].view, gen_.add(bases[r], at));
+        }
+        std::vector<Scalar> outs;
+        for (std::size_t c = 0; c < s.carries.size(); ++c) {
+          // The last trip writes where the result is wanted.
+          const Scalar odd =
+              gen_.compare(Compare::ne, gen_.and_(left, gen_.index(1)), gen_.index(0));
+          outs.push_back(gen_.select(odd, seconds[c], firsts[c]));
+          point(s.carries[c].out, outs.back());
+        }
+        emit_steps(s.bodies[0]);
+        for (std::size_t c = 0; c < s.carries.size(); ++c) point(s.carries[c].in, outs[c]);
+      });
+    });
+    if (s.trips > 0) return;
+    gen_.if_then(gen_.compare(Compare::ge, begin, end), [&] {  // not one trip
+      for (const Step::Carry& c : s.carries)
+        gen_.copy_bytes(pointer(c.init), pointer(c.first), value(c.first).bytes());
+    });
+  }
+
+  void emit_repeat(const Step& s) {
+    std::vector<Scalar> firsts, seconds;
+    for (const Step::Carry& c : s.carries) {
+      firsts.push_back(address(c.first));
+      seconds.push_back(address(c.second));
+      point(c.in, address(c.init));
+    }
+    gen_.loop_while(
+        {},
+        [&](const Scalars&) {
+          gen_.region([&] { emit_steps(s.bodies[0]); });
+          return gen_.load_now(pointer(s.reads[0]), DType::bool_, gen_.index(0));
+        },
+        [&](const Scalars&) {
+          gen_.region([&] {
+            std::vector<Scalar> outs;
+            for (std::size_t c = 0; c < s.carries.size(); ++c) {
+              const Scalar at_first =
+                  gen_.compare(Compare::eq, pointed_at(s.carries[c].in), firsts[c]);
+              outs.push_back(gen_.select(at_first, seconds[c], firsts[c]));
+              point(s.carries[c].out, outs.back());
+            }
+            emit_steps(s.bodies[1]);
+            for (std::size_t c = 0; c < s.carries.size(); ++c) point(s.carries[c].in, outs[c]);
+          });
+          return Scalars{};
+        });
+    // Where the last trip wrote to depends on their number.
+    for (std::size_t c = 0; c < s.carries.size(); ++c) {
+      const Scalar elsewhere = gen_.compare(Compare::ne, pointed_at(s.carries[c].in), firsts[c]);
+      gen_.if_then(elsewhere, [&] {
+        gen_.copy_bytes(pointer(s.carries[c].in), pointer(s.carries[c].first),
+                        value(s.carries[c].first).bytes());
+      });
+    }
+  }
+
+  void emit_branch(const Step& s) {
+    const Scalar which = gen_.min(gen_.max(load_integer(s.reads[0]), gen_.index(0)),
+                                  gen_.index(static_cast<std::int64_t>(s.bodies.size()) - 1));
+    for (std::size_t b = 0; b < s.bodies.size(); ++b) {
+      gen_.if_then(gen_.compare(Compare::eq, which, gen_.index(static_cast<std::int64_t>(b))),
+                   [&] { emit_steps(s.bodies[b]); });
+    }
+  }
+
+  CodeGen& gen_;
+  const Plan& plan_;
+  bool inline_ = true;
+  std::vector<std::vector<int>> producers_;
+  std::map<const Step*, Outlined> functions_;
+  std::map<const Step*, std::int64_t> host_numbers_;
+  std::map<const Step*, std::int64_t> step_numbers_;  // when the code tells profiles of its steps
+  int next_function_ = 0;
+};
+
+void collect_host_steps(const Plan& plan, const std::vector<Step>& steps,
+                        std::vector<HostStep>& out) {
+  const auto locations = [&](const std::vector<int>& values) {
+    std::vector<Location> all;
+    for (const int v : values) all.push_back(plan.values[static_cast<std::size_t>(v)].location);
+    return all;
+  };
+  for (const Step& s : steps) {
+    if (s.kind == Step::Kind::host)
+      out.push_back({s.host, locations(s.reads), locations(s.writes)});
+    for (const auto& body : s.bodies) collect_host_steps(plan, body, out);
+  }
+}
+
+}  // namespace
+
+std::int64_t cost_of(const Scope& scope, const Kernel& k) {
+  std::int64_t cost = 2;
+  for (const int e : k.members)
+    cost += element_cost(scope.jaxpr.eqns()[static_cast<std::size_t>(e)]);
+  return cost;
+}
+
+static bool transposes(const Scope& scope, const Kernel& k) {
+  return std::any_of(k.members.begin(), k.members.end(), [&](int e) {
+    return scope.jaxpr.eqns()[static_cast<std::size_t>(e)].primitive == &transpose_p;
+  });
+}
+
+Chunking chunking(const Plan& plan, const Step& step) {
+  const Kernel& k = step.kernel;
+  const Scope& scope = plan.scopes[static_cast<std::size_t>(step.scope)];
+  constexpr std::int64_t kBlock = 64;     // a multiple of all lane counts
+  constexpr std::int64_t kColumns = 512;  // fewer side by side are no stream
+  constexpr std::int64_t kTile = 16;      // the same of those that transposes are cut into
+  switch (k.kind) {
+    case Kernel::Kind::emitted:
+    case Kernel::Kind::update: return {1, 0};
+    case Kernel::Kind::cells: {
+      const std::int64_t extent = k.shape.empty() ? 1 : k.shape[0];
+      const std::int64_t each = k.shape.num_elements() / std::max<std::int64_t>(extent, 1) *
+                                k.cell->work *
+                                expected_trips(scope.jaxpr.eqns()[static_cast<std::size_t>(k.eqn)]);
+      const std::int64_t unit = k.shape.ndim() > 1 ? 1 : 2 * kBlock;
+      std::int64_t grain = (kParallelCost + each - 1) / std::max<std::int64_t>(each, 1);
+      grain = std::max(grain, extent / 64);
+      grain = (grain + unit - 1) / unit * unit;
+      return {extent, grain > 0 && extent >= 2 * grain ? grain : 0};
+    }
+    case Kernel::Kind::dot: {
+      const Eqn& eqn = scope.jaxpr.eqns()[static_cast<std::size_t>(k.eqn)];
+      const auto p =
+          matrix_product(scope.jaxpr.aval(eqn.inputs[0]), scope.jaxpr.aval(eqn.inputs[1]),
+                         eqn.params.as<DotGeneralParams>());
+      if (!p) return {1, 0};
+      const std::int64_t each = std::max<std::int64_t>(p->m * p->n * p->k / 4, 1);
+      const std::int64_t grain = std::max<std::int64_t>(kParallelCost / each, 1);
+      return {p->batch, grain * 2 <= p->batch ? grain : 0};
+    }
+    default: break;
+  }
+  const std::int64_t size = k.shape.num_elements();
+  if (k.kind == Kernel::Kind::loop && size <= 1) return {1, 0};
+  const std::int64_t cost = cost_of(scope, k);
+  std::int64_t extent = 1, unit = 1;  // unit: chunks are multiples of it
+  if (k.kind == Kernel::Kind::loop) {
+    std::size_t inner = k.shape.size() - 1;
+    while (inner > 0 && k.shape[inner] == 1) --inner;
+    extent = k.linear ? size : k.shape[0];
+    if (k.linear || inner == 0) unit = kBlock;
+    else if (transposes(scope, k)) unit = kTile;
+  } else {
+    // As the emitter goes: over what is kept first, or else over columns of results.
+    const std::vector<FoldDim> dims = merged_dims(k);
+    const auto kept = [](const FoldDim& d) { return !d.folded; };
+    const auto first = std::find_if(dims.begin(), dims.end(), kept);
+    if (first != dims.end()) extent = first->size;
+    const bool along_results = !dims.empty() && kept(dims.back());
+    const bool columns = along_results && (first != dims.begin() || dims.size() == 1);
+    // Short rows are folded as many at a time as there are lanes (row_blocks in emit_reduction_rows.cpp).
+    const bool short_rows = !along_results && (dims.empty() || dims.back().size <= 2 * kBlock);
+    unit = columns ? kColumns : short_rows ? kBlock : 1;
+  }
+  const std::int64_t each =
+      std::max<std::int64_t>(size / std::max<std::int64_t>(extent, 1) * cost, 1);
+  std::int64_t grain = (kParallelCost + each - 1) / each;
+  // Of kernels that are cut, whole trips of their loops: each reads all of the code.
+  if (k.segments && extent >= 2 * k.segments->lanes * k.segments->vectors)
+    unit = std::max(unit, k.segments->lanes * k.segments->vectors);
+  grain = (grain + unit - 1) / unit * unit;
+  // At most 64 chunks: enough to balance any machine, few enough to cost nothing.
+  grain = std::max(grain, (extent / 64 + unit - 1) / unit * unit);
+  // Rather than few chunks of columns, parts of the rows (cut_reduction in plan.cpp).
+  const std::int64_t least = unit == kColumns ? 4 : 2;
+  return {extent, grain > 0 && extent >= least * grain ? grain : 0};
+}
+
+void emit_program(CodeGen& gen, const Plan& plan, const std::string& name) {
+  ProgramEmitter(gen, plan).run(name);
+}
+
+std::vector<HostStep> host_steps(const Plan& plan) {
+  std::vector<HostStep> out;
+  collect_host_steps(plan, plan.steps, out);
+  return out;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

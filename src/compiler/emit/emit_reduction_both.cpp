@@ -1,0 +1,165 @@
+// Folds of one space both along its last dimension and over all others, in one pass: forces between
+// pairs, gradients of what scales and shifts rows. Rows fold into registers, a few rows at a time;
+// columns into a row of partial results in memory, one for each part of the rows. The parts' results
+// are folded in order at the end. How rows are cut into parts is a matter of the shape only.
+#include <algorithm>
+
+#include "compiler/emit/emit_reduction.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+constexpr std::int64_t kMostParts = 32;
+constexpr std::int64_t kTileRows = 16;    // tiles.cpp cuts parts into multiples of this
+constexpr std::size_t kManyMembers = 40;  // code is emitted for each row of a block
+
+std::int64_t part_length(const Kernel& k, const std::vector<FoldDim>& dims, std::int64_t cost) {
+  const std::int64_t rows = dims[0].size, size = k.shape.num_elements();
+  const std::int64_t wanted =
+      std::clamp<std::int64_t>(size * cost / kParallelCost, 1, std::min(kMostParts, rows));
+  std::int64_t length = (rows + wanted - 1) / wanted;
+  if (length > kTileRows) length = (length + kTileRows - 1) / kTileRows * kTileRows;
+  // Parts of a few rows would write more partial results than they read.
+  const std::int64_t rows_each = std::max<std::int64_t>(size / rows / dims.back().size, 1);
+  return std::max(length, std::min<std::int64_t>(rows, (7 + rows_each) / rows_each));
+}
+
+}  // namespace
+
+std::int64_t parts_both_ways(const Kernel& k, std::int64_t cost) {
+  const std::vector<FoldDim> dims = merged_dims(k);
+  const std::int64_t length = part_length(k, dims, cost);
+  return (dims[0].size + length - 1) / length;
+}
+std::int64_t rows_of_part(const Kernel& k) { return part_length(k, merged_dims(k), k.part_cost); }
+
+Scalar ReductionEmitter::column_combine(std::size_t c, Scalar a, Scalar b) {
+  const int e = kernel_.columns[c];
+  return rule(e).combine(gen_, eqn(e).params, a, b);
+}
+Scalar ReductionEmitter::column_identity(std::size_t c) {
+  const int e = kernel_.columns[c];
+  return gen_.splat(rule(e).identity(gen_, eqn(e).params, dtype(e)));
+}
+
+void ReductionEmitter::both_ways() {
+  const std::int64_t length = part_length(kernel_, dims_, kernel_.part_cost);
+  const std::size_t inner = dims_.size() - 1, down = inner - 1;
+  const std::int64_t columns = dims_[inner].size, rows = dims_[0].size;
+  const int block = kernel_.members.size() > kManyMembers ? 2 : 4;
+  index_.assign(dims_.size(), gen_.index(0));
+  const auto clear = [&](Scalar first) {
+    vector_loop(k_, gen_.index(0), gen_.index(columns), columns, lanes_, [&](Scalar base) {
+      for (std::size_t c = 0; c < kernel_.columns.size(); ++c)
+        gen_.store(value_at_.pointer(kernel_.partials[c]), dtype(kernel_.columns[c]),
+                   gen_.lane_index(gen_.add(first, base)), column_identity(c));
+    });
+  };
+  const auto some_rows = [&](Scalar first, Scalar from, Scalar to) {
+    std::vector<std::pair<Scalar, Scalar>> bounds;
+    for (std::size_t d = 0; d < down; ++d)
+      bounds.emplace_back(gen_.index(0), gen_.index(dims_[d].size));
+    if (down > 0) bounds[0] = {from, to};
+    loop_nest(gen_, bounds, [&](const Index& outer) {
+      for (std::size_t d = 0; d < outer.size(); ++d) index_[d] = outer[d];
+      const Scalar begin = down > 0 ? gen_.index(0) : from;
+      const Scalar end = down > 0 ? gen_.index(dims_[down].size) : to;
+      const Scalar n = gen_.index(block);
+      const Scalar whole = gen_.add(begin, gen_.mul(gen_.div(gen_.sub(end, begin), n), n));
+      const auto rows_by = [&](Scalar low, Scalar high, int step) {
+        gen_.loop_carried(low, high, step, {}, [&](Scalar row, const Scalars&) {
+          gen_.region([&] { rows_both_ways(row, step, first); });
+          return Scalars{};
+        });
+      };
+      rows_by(begin, whole, block);
+      rows_by(whole, end, 1);
+    });
+  };
+  if (k_.rows_of_part) {
+    const Scalar part = gen_.div(k_.begin, gen_.index(length));
+    const Scalar first = gen_.mul(part, gen_.index(columns));
+    const Scalar is_first = gen_.compare(Compare::eq, k_.begin, gen_.mul(part, gen_.index(length)));
+    gen_.if_then(is_first, [&] { clear(first); });
+    return some_rows(first, k_.begin, k_.end);
+  }
+  gen_.loop(k_.begin, k_.end, [&](Scalar part) {
+    const Scalar first = gen_.mul(part, gen_.index(columns));
+    const Scalar from = gen_.mul(part, gen_.index(length));
+    gen_.region([&] { clear(first); });
+    some_rows(first, from, gen_.min(gen_.add(from, gen_.index(length)), gen_.index(rows)));
+  });
+}
+
+// `n` rows from `row` on; the part's results begin at `first`.
+void ReductionEmitter::rows_both_ways(Scalar row, int n, Scalar first) {
+  const std::size_t inner = dims_.size() - 1, down = inner - 1, sums = kernel_.columns.size();
+  const std::int64_t size = dims_[inner].size, rest = size % lanes_, whole = size - rest;
+  const auto step = [&](Scalar base, Scalars acc, bool mask) {
+    const Scalar at = gen_.lane_index(gen_.add(first, base));
+    index_[inner] = gen_.lane_index(base);
+    Scalars column;
+    for (std::size_t c = 0; c < sums; ++c) {
+      column.push_back(
+          gen_.load(value_at_.pointer(kernel_.partials[c]), dtype(kernel_.columns[c]), at));
+    }
+    for (int r = 0; r < n; ++r) {
+      index_[down] = gen_.add(row, gen_.index(r));
+      accumulate(acc, static_cast<std::size_t>(r) * count(), mask);
+      for (std::size_t c = 0; c < sums; ++c)
+        column[c] = column_combine(c, column[c],
+                                   value_at_(eqn(kernel_.columns[c]).inputs[0], operand_point()));
+    }
+    for (std::size_t c = 0; c < sums; ++c) {
+      gen_.store(value_at_.pointer(kernel_.partials[c]), dtype(kernel_.columns[c]), at, column[c]);
+    }
+    return acc;
+  };
+  gen_.set_lanes(lanes_, lanes_);
+  Scalars acc = lanes_carried(
+      gen_.index(0), gen_.index(whole), lanes_, identities(n),
+      [&](Scalar base, const Scalars& carried) { return step(base, carried, false); });
+  if (rest > 0) {
+    gen_.set_lanes(lanes_, static_cast<int>(rest));
+    acc = step(gen_.index(whole), std::move(acc), true);
+    gen_.set_lanes(lanes_, lanes_);
+  }
+  std::vector<Scalars> folded;
+  for (std::size_t i = 0; i < acc.size(); i += count()) folded.push_back(fold_lanes(take(acc, i)));
+  gen_.set_lanes(1, 1);
+  for (int r = 0; r < n; ++r) {
+    index_[down] = gen_.add(row, gen_.index(r));
+    finish(folded[static_cast<std::size_t>(r)]);
+  }
+}
+
+void ReductionEmitter::end_both_ways() {
+  const std::int64_t columns = dims_.back().size;
+  const std::int64_t parts = parts_both_ways(kernel_, kernel_.part_cost);
+  vector_loop(k_, gen_.index(0), gen_.index(columns), columns, lanes_, [&](Scalar base) {
+    Scalars acc;
+    for (std::size_t c = 0; c < kernel_.columns.size(); ++c) acc.push_back(column_identity(c));
+    acc = gen_.loop_carried(
+        gen_.index(0), gen_.index(parts), 1, std::move(acc),
+        [&](Scalar part, const Scalars& carried) {
+          const Scalar at = gen_.lane_index(gen_.add(gen_.mul(part, gen_.index(columns)), base));
+          Scalars next;
+          for (std::size_t c = 0; c < kernel_.columns.size(); ++c) {
+            next.push_back(column_combine(
+                c, carried[c],
+                gen_.load(value_at_.pointer(kernel_.partials[c]), dtype(kernel_.columns[c]), at)));
+          }
+          return next;
+        });
+    for (std::size_t c = 0; c < kernel_.columns.size(); ++c) {
+      const int v = k_.value_of(eqn(kernel_.columns[c]).outputs[0]);
+      gen_.store(value_at_.pointer(v), k_.value(v).aval.dtype, gen_.lane_index(base), acc[c]);
+    }
+  });
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,249 @@
+// Composition of index-to-value generators.
+#include "compiler/emit/generator.hpp"
+
+#include <algorithm>
+
+#include "compiler/forms.hpp"
+#include "core/concrete.hpp"
+#include "telamon/error.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+Point origin(CodeGen& gen, const Shape& shape) {
+  return {shape, Index(shape.size(), gen.index(0)), gen.index(0)};
+}
+
+}  // namespace
+
+Generator::Key Generator::key(Var v, const Point& at) const {
+  Key k{v, gen_.active(), {}};
+  if (at.flat) {
+    k.index = {nullptr, at.flat->value()};
+  } else {
+    for (const Scalar s : *at.indices) k.index.push_back(s.value());
+  }
+  return k;
+}
+
+Scalar Generator::flat(const Point& at) {
+  if (at.flat) return *at.flat;
+  Scalar sum = gen_.index(0);
+  std::int64_t stride = 1;
+  for (std::size_t d = at.shape.size(); d-- > 0;) {
+    if (at.shape[d] != 1) sum = gen_.add(gen_.mul((*at.indices)[d], gen_.index(stride)), sum);
+    stride *= at.shape[d];
+  }
+  return sum;
+}
+
+Index Generator::indices(const Point& at) {
+  if (at.indices) return *at.indices;
+  Index out(at.shape.size(), gen_.index(0));
+  Scalar rest = *at.flat;
+  std::int64_t left = at.shape.num_elements();
+  for (std::size_t d = 0; d < at.shape.size(); ++d) {
+    if (at.shape[d] == 1) continue;
+    left /= at.shape[d];
+    if (left == 1) {
+      out[d] = rest;
+      break;
+    }
+    const Scalar stride = gen_.index(left);
+    out[d] = gen_.div(rest, stride);
+    rest = gen_.rem(rest, stride);
+  }
+  return out;
+}
+
+// Groups of dimensions with equal products: all but 1 to 1 groups need indices that are known.
+std::optional<Index> Generator::split_constants(const Point& at, const Shape& shape) {
+  Index to(shape.size(), gen_.index(0));
+  std::size_t i = 0, d = 0;
+  while (true) {
+    while (i < at.shape.size() && at.shape[i] == 1) ++i;
+    while (d < shape.size() && shape[d] == 1) ++d;
+    if (i == at.shape.size() || d == shape.size()) break;
+    std::size_t i2 = i + 1, d2 = d + 1;
+    std::int64_t m = at.shape[i], n = shape[d];
+    while (m != n) {
+      if (m < n && i2 < at.shape.size()) m *= at.shape[i2++];
+      else if (n < m && d2 < shape.size()) n *= shape[d2++];
+      else return std::nullopt;
+    }
+    if (i2 == i + 1 && d2 == d + 1) {
+      to[d] = (*at.indices)[i];
+    } else {
+      std::int64_t flat = 0, k = 0;
+      for (std::size_t a = i; a < i2; ++a) {
+        if (!CodeGen::known_constant((*at.indices)[a], k)) return std::nullopt;
+        flat = flat * at.shape[a] + k;
+      }
+      for (std::size_t a = d2; a-- > d;) {
+        to[a] = gen_.index(flat % shape[a]);
+        flat /= shape[a];
+      }
+    }
+    i = i2;
+    d = d2;
+  }
+  return to;
+}
+
+// Dimensions of the new shape that are products of dimensions of the old one keep their indices;
+// anything else is known by its row-major number only.
+Point Generator::reshaped(const Point& at, const Shape& shape) {
+  Point out{shape, std::nullopt, at.flat};
+  if (!at.indices) return out;
+  if (auto split = split_constants(at, shape)) {
+    out.indices = std::move(split);
+    return out;
+  }
+  Index to(shape.size(), gen_.index(0));
+  std::size_t i = 0;
+  const auto skip_ones = [&] {
+    while (i < at.shape.size() && at.shape[i] == 1) ++i;
+  };
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    std::int64_t n = 1;
+    Scalar index = gen_.index(0);
+    for (skip_ones(); n < shape[d] && i < at.shape.size(); ++i, skip_ones()) {
+      index = gen_.add(gen_.mul(index, gen_.index(at.shape[i])), (*at.indices)[i]);
+      n *= at.shape[i];
+    }
+    if (n != shape[d]) {
+      out.flat = flat(at);
+      return out;
+    }
+    to[d] = index;
+  }
+  out.indices = std::move(to);
+  return out;
+}
+
+Scalar Generator::literal(const Array& scalar) {
+  const DType dtype = scalar.dtype();
+  if (is_float(dtype)) return gen_.constant(dtype, scalar.item<double>());
+  if (dtype == DType::u64)
+    return gen_.constant_int(dtype, static_cast<std::int64_t>(scalar.item<std::uint64_t>()));
+  return gen_.constant_int(dtype, scalar.item<std::int64_t>());
+}
+
+void Generator::define(Var v, const Point& at, Scalar value) { known_[key(v, at)] = value; }
+
+Scalar Generator::operator()(const Atom& atom, const Point& at) {
+  return atom.is_literal() ? literal(atom.literal()) : (*this)(atom.var(), at);
+}
+
+Scalar Generator::operator()(Var v, const Point& at) {
+  const Key k = key(v, at);
+  if (const auto found = known_.find(k); found != known_.end() && gen_.is_live(found->second))
+    return found->second;
+  const int e = producer_[static_cast<std::size_t>(v)];
+  Scalar value;
+  if (e >= 0 && kernel_.members.contains(e)) {
+    value = compute(scope_.jaxpr.eqns()[static_cast<std::size_t>(e)], v, at);
+  } else {
+    value = outside(v, at);
+  }
+  known_[k] = value;
+  return value;
+}
+
+Scalar Generator::compute(const Eqn& eqn, Var v, const Point& at) {
+  const Jaxpr& jaxpr = scope_.jaxpr;
+  const Form form = form_of(jaxpr, eqn);
+  switch (form) {
+    case Form::element: {
+      Scalars operands;
+      for (const Atom& a : eqn.inputs) {
+        const Shape& shape = jaxpr.aval(a).shape;
+        operands.push_back((*this)(a, shape == at.shape ? at : origin(gen_, shape)));
+      }
+      const auto* element = std::get_if<Lowering::Element>(&lowering_of(*eqn.primitive).form);
+      const Scalars results = element != nullptr
+                                  ? element->f(gen_, eqn.params, operands)
+                                  : Scalars{gen_.bitcast(operands[0], jaxpr.aval(v).dtype)};
+      Scalar result;
+      for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+        if (eqn.outputs[i] == v) result = results[i];
+        else define(eqn.outputs[i], at, results[i]);
+      }
+      return result;
+    }
+    case Form::reshape:
+      return (*this)(eqn.inputs[0], reshaped(at, jaxpr.aval(eqn.inputs[0]).shape));
+    case Form::index: {
+      const Atom& x = eqn.inputs.empty() ? Atom::var(v) : eqn.inputs[0];
+      if (eqn.primitive == &broadcast_in_dim_p && jaxpr.aval(x).size() == 1) {
+        return (*this)(x, origin(gen_, jaxpr.aval(x).shape));
+      }
+      if (const auto column = column_at(eqn, at)) return *column;
+      std::vector<Source> sources;
+      for (const Atom& a : eqn.inputs) {
+        const Aval& aval = jaxpr.aval(a);
+        sources.emplace_back(aval.shape, aval.dtype, [this, a](const Index& index) {
+          const Shape& shape = scope_.jaxpr.aval(a).shape;
+          return (*this)(a, shape.num_elements() == 1 ? origin(gen_, shape)
+                                                      : Point{shape, index, std::nullopt});
+        });
+      }
+      return std::get<Lowering::AtIndex>(lowering_of(*eqn.primitive).form)
+          .f(gen_, eqn.params, sources, indices(at));
+    }
+    default: return other(eqn, v, at);
+  }
+}
+
+// One column of an array with short rows that lies in memory: all of them are read together.
+std::optional<Scalar> Generator::column_at(const Eqn& eqn, const Point& at) {
+  if (!plan_.emit.load_columns || eqn.primitive != &slice_p || !eqn.inputs[0].is_var() ||
+      gen_.lanes() == 1 || !reads_arrays())
+    return {};
+  const Var x = eqn.inputs[0].var();
+  const int e = producer_[static_cast<std::size_t>(x)];
+  const int from = scope_.value_of[static_cast<std::size_t>(x)];
+  const Aval& of = scope_.jaxpr.aval(x);
+  const auto& p = eqn.params.as<SliceParams>();
+  const bool plain = std::all_of(p.strides.begin(), p.strides.end(), [](auto s) { return s == 1; });
+  if (from < 0 || (e >= 0 && kernel_.members.contains(e)) || !plain || of.shape.back() < 2 ||
+      of.shape.back() > kShortRow || p.limit_indices.back() - p.start_indices.back() != 1)
+    return {};
+  Index index = indices(at);
+  for (std::size_t d = 0; d < index.size(); ++d)
+    index[d] = gen_.add(index[d], gen_.index(p.start_indices[d]));
+  index.back() = gen_.index(0);
+  const int k = static_cast<int>(of.shape.back());
+  return gen_.load_columns(pointer(from), of.dtype, flat({of.shape, index, std::nullopt}),
+                           k)[static_cast<std::size_t>(p.start_indices.back())];
+}
+
+Scalar Generator::outside(Var v, const Point& at) {
+  const int from = scope_.value_of[static_cast<std::size_t>(v)];
+  if (from < 0) throw InternalError("a fused kernel reads a value that is not in memory");
+  return gen_.load(pointer(from), scope_.jaxpr.aval(v).dtype, flat(at));
+}
+
+Scalar Generator::other(const Eqn& eqn, Var, const Point&) {
+  throw InternalError("equation of primitive '" + std::string(eqn.primitive->name()) +
+                      "' cannot be fused");
+}
+
+void Generator::store_columns(int value, const Point& at, const Scalars& columns) {
+  const Value& v = plan_.values[static_cast<std::size_t>(value)];
+  const Scalar first = gen_.mul(flat(at), gen_.index(static_cast<std::int64_t>(columns.size())));
+  gen_.store_columns(pointer(value), v.aval.dtype, first, columns);
+}
+
+void Generator::store(int value, const Point& at, Scalar x) {
+  const Value& v = plan_.values[static_cast<std::size_t>(value)];
+  gen_.store(pointer(value), v.aval.dtype, flat(at), x);
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

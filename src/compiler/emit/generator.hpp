@@ -1,0 +1,80 @@
+// Generator: the value of any variable of a kernel at any index, by composing the lowering rules of
+// the equations fused into it. Composition is fusion.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "compiler/plan/plan.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// An element of an array: by all its indices, by its row-major number, or both.
+struct Point {
+  Shape shape;
+  std::optional<Index> indices;
+  std::optional<Scalar> flat;
+};
+
+class Generator {
+ public:
+  virtual ~Generator() = default;
+  Generator(CodeGen& gen, const Plan& plan, const Scope& scope, const Kernel& kernel,
+            const std::vector<int>& producer)
+      : gen_(gen), plan_(plan), scope_(scope), kernel_(kernel), producer_(producer) {}
+
+  /// Emits what it takes to have the element; the same element is emitted once per loop level.
+  Scalar operator()(const Atom& atom, const Point& at);
+  Scalar operator()(Var v, const Point& at);
+  /// Makes the value known: what a reduction has folded.
+  void define(Var v, const Point& at, Scalar value);
+  /// Stores an element of a value in memory.
+  void store(int value, const Point& at, Scalar x);
+  /// The same of a whole row, of which `at` knows all indices but the last.
+  void store_columns(int value, const Point& at, const Scalars& columns);
+  Pointer pointer(int value) {
+    return gen_.pointer(plan_.values[static_cast<std::size_t>(value)].location);
+  }
+
+  Scalar flat(const Point& at);
+  Index indices(const Point& at);
+  /// The same element seen in another shape of equal size.
+  Point reshaped(const Point& at, const Shape& shape);
+  Scalar literal(const Array& scalar);
+
+ protected:
+  /// A variable that no member computes: read from memory.
+  virtual Scalar outside(Var v, const Point& at);
+  /// Whether `outside` reads the elements of whole arrays.
+  virtual bool reads_arrays() const { return true; }
+  /// An equation that kernels do not fuse.
+  virtual Scalar other(const Eqn& eqn, Var v, const Point& at);
+  CodeGen& gen() { return gen_; }
+  const Jaxpr& jaxpr() const { return scope_.jaxpr; }
+
+ private:
+  struct Key {
+    Var var;
+    int active;  // lanes: those beyond were not loaded
+    std::vector<void*> index;
+    auto operator<=>(const Key&) const = default;
+  };
+  Key key(Var v, const Point& at) const;
+  std::optional<Scalar> column_at(const Eqn& eqn, const Point& at);
+  std::optional<Index> split_constants(const Point& at, const Shape& shape);
+  Scalar compute(const Eqn& eqn, Var v, const Point& at);
+
+  CodeGen& gen_;
+  const Plan& plan_;
+  const Scope& scope_;
+  const Kernel& kernel_;
+  const std::vector<int>& producer_;
+  std::map<Key, Scalar> known_;
+};
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,392 @@
+// Greedy fusion from the results backwards. An equation joins the kernels of its consumers when
+// recomputing it is cheap or only one of them needs it; else it becomes a root: its result is stored,
+// if possible by a kernel that computes it anyway. Kernels that share an iteration space merge.
+//
+//   let b = exp a, c = reduce_sum[axes=(1,)] b, d = broadcast_in_dim c, e = div b d
+//   ->  kernel 1: for each row: b = exp a, stored; c += b          kernel 2: e = b / c[row]
+//
+// A value is recomputed by the same arithmetic wherever it is recomputed, so results do not depend on
+// these decisions.
+#include "compiler/fusion/fuse.hpp"
+
+#include <algorithm>
+
+#include "compiler/fusion/fuser.hpp"
+#include "compiler/fusion/index_space.hpp"
+#include "compiler/plan/segments.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+constexpr int kCheap = 6;  // recompute rather than store
+constexpr int kCheapSingle = 64;
+constexpr int kCheapTiny = 16;  // one kernel more costs more than some vectors of arithmetic
+constexpr std::int64_t kTiny = 32;
+constexpr std::size_t kMaxRoots = 8, kMaxRootsSmall = 32;
+constexpr std::int64_t kLarge = 1 << 14, kExpansion = 8;
+/// Whether `to` elements are many for each of `from`; sizes go up to 2^62.
+constexpr bool expands(std::int64_t from, std::int64_t to) { return to / kExpansion >= from; }
+/// Large arrays are recomputed from small ones rather than read from beyond the caches: a vector that is
+/// stored and read again takes as long as so many cycles of arithmetic. Kernels that read it after that
+/// do so for less.
+constexpr int kCheapOfSmall = 24, kCheapOfSmallInAll = 48;
+constexpr std::int64_t kBeyondCaches = std::int64_t{2} << 20, kWideRow = 64;
+constexpr int kStridedCost = 12;  // a vector of elements that do not lie side by side
+
+// One column of an array of several.
+bool reads_with_stride(const Jaxpr& jaxpr, const Eqn& eqn) {
+  if (eqn.primitive != &slice_p) return false;
+  const Shape &from = jaxpr.aval(eqn.inputs[0]).shape, &to = jaxpr.aval(eqn.outputs[0]).shape;
+  return to.num_elements() > 1 && to.back() == 1 && from.back() > 1;
+}
+
+}  // namespace
+
+Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>& forced)
+    : jaxpr_(jaxpr), options_(options), forced_(forced), producer_(producers(jaxpr)) {
+  const std::size_t n = jaxpr.eqns().size();
+  uses_.resize(n);
+  is_out_.assign(n, false);
+  where_.resize(n);
+  in_memory_.assign(n, false);
+  for (const Eqn& eqn : jaxpr.eqns()) forms_.push_back(form_of(jaxpr, eqn));
+  for (const auto& chain : options.updates) {
+    for (const Update& u : chain) {
+      Form& form = forms_[static_cast<std::size_t>(u.eqn)];
+      if (form != Form::region) form = Form::kernel;
+    }
+  }
+  for (std::size_t c = 0; c < n; ++c) {
+    for (const Atom& a : eqn(c).inputs) {
+      if (const int p = producer(a); p >= 0)
+        uses_[static_cast<std::size_t>(p)].push_back({static_cast<int>(c), a.var()});
+    }
+  }
+  for (const Atom& a : jaxpr.outs()) {
+    if (const int p = producer(a); p >= 0) is_out_[static_cast<std::size_t>(p)] = true;
+  }
+  of_small_.assign(n, 0);
+  for (std::size_t e = 0; options.fuse && options.recompute && e < n; ++e)
+    of_small_[e] = cost_of_small(static_cast<int>(e));
+  find_costs();
+  if (options.fuse && options.both_ways) find_crossed();
+}
+
+Fusion Fuser::run() {
+  int next_effect = -1;
+  for (int e = static_cast<int>(jaxpr_.eqns().size()) - 1; e >= 0; --e) {
+    place(e);
+    if (eqn(e).effect != Effect::ordered) continue;
+    if (next_effect >= 0) chain_effects(e, next_effect);
+    next_effect = e;
+  }
+  if (options_.fuse && options_.epilogues) join_epilogues();
+  std::vector<bool> in_place;
+  for (const auto& chain : options_.updates) in_place.push_back(read_before(chain));
+  return {ordered(), in_memory_, std::move(in_place)};
+}
+
+const Shape& Fuser::shape(int e) const {
+  static const Shape kNone;
+  return eqn(e).outputs.empty() ? kNone : jaxpr_.aval(eqn(e).outputs[0]).shape;
+}
+
+void Fuser::find_costs() {
+  for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
+    int cost = element_cost(eqn(e)) + (reads_with_stride(jaxpr_, eqn(e)) ? kStridedCost : 0);
+    for (const Atom& a : eqn(e).inputs) {
+      const int p = producer(a);
+      if (p < 0 || !is_fusible(form(p)) || forced_.contains(p)) continue;
+      if (expands(size(p), size(static_cast<int>(e)))) continue;  // hoisted, or stored
+      const int c = costs_[static_cast<std::size_t>(p)];
+      if (uses(p).size() == 1 || c <= cheap(p) ||
+          (size(static_cast<int>(e)) == 1 && recomputable(p)))
+        cost = std::min(cost + c, 1 << 20);
+    }
+    costs_.push_back(cost);
+  }
+}
+
+Align Fuser::align_of(const Use& use, int e, int k) const {
+  const Cluster& c = clusters_[static_cast<std::size_t>(k)];
+  const Form f = form(use.consumer);
+  if (f == Form::reduction) {
+    const auto in = [&](const std::vector<int>& folded) {
+      return std::find(folded.begin(), folded.end(), use.consumer) != folded.end();
+    };
+    return in(c.kernel.reductions) || in(c.kernel.columns) ? Align::iteration : Align::other;
+  }
+  if (is_woven(c, use.consumer)) return Align::iteration;
+  const auto found = c.align.find(use.consumer);
+  if (found == c.align.end()) return Align::other;
+  if (f == Form::element && shape(e) == shape(use.consumer)) return found->second;
+  if (f == Form::reshape) return found->second;
+  return Align::other;
+}
+
+bool Fuser::is_woven(const Cluster& c, int e) const {
+  return !c.kernel.woven.empty() && weaves(e) && c.kernel.woven.contains(eqn(e).outputs[0]);
+}
+
+const Shape& Fuser::space(int e) const {
+  return weaves(e) && eqn(e).inputs[0].is_var() ? jaxpr_.aval(eqn(e).inputs[0]).shape : shape(e);
+}
+
+std::set<int> Fuser::consumer_clusters(int e) const {
+  std::set<int> all;
+  for (const Use& u : uses(e)) {
+    for (const int k : where_[static_cast<std::size_t>(u.consumer)]) all.insert(k);
+  }
+  return all;
+}
+
+void Fuser::add_feed(int from, int to) {
+  cluster(from).feeds.insert(to);
+  reach_.add_edge(from, to);
+}
+
+bool Fuser::may_produce(int k, int e) {
+  for (const int l : consumer_clusters(e)) {
+    if (l != k && reach_.reaches(l, k)) return false;
+  }
+  return true;
+}
+
+Fuser::Usage Fuser::usage(int e, int k) const {
+  Usage u;
+  for (const Use& use : uses(e)) {
+    const auto& at = where_[static_cast<std::size_t>(use.consumer)];
+    if (std::find(at.begin(), at.end(), k) == at.end()) continue;
+    const Align a = align_of(use, e, k);
+    if (a == Align::other) {
+      ++u.other;
+      u.expanding |= size(use.consumer) > size(e);
+    } else {
+      u.mixed |= u.aligned > 0 && u.align != a;
+      ++u.aligned;
+      u.align = a;
+    }
+  }
+  return u;
+}
+
+int Fuser::cheap(int e) const {
+  const bool tiny =
+      size(e) <= kTiny && std::all_of(uses(e).begin(), uses(e).end(),
+                                      [&](const Use& u) { return size(u.consumer) <= kTiny; });
+  return tiny ? kCheapTiny : kCheap;
+}
+
+int Fuser::cost_of_small(int e) const {
+  if (!is_fusible(form(e)) || eqn(e).outputs.size() != 1 || eqn(e).effect != Effect::none) return 0;
+  const Aval& out = jaxpr_.aval(eqn(e).outputs[0]);
+  const std::int64_t n = out.size();
+  if (n * static_cast<std::int64_t>(size_of(out.dtype)) < kBeyondCaches ||
+      out.shape.back() < kWideRow)
+    return 0;
+  std::set<int> seen = {e};
+  std::vector<int> todo = {e};
+  int cost = 0;
+  while (!todo.empty()) {
+    const int at = todo.back();
+    todo.pop_back();
+    cost += element_cost(eqn(at));
+    if (cost > kCheapOfSmall) return 0;
+    for (const Atom& a : eqn(at).inputs) {
+      if (!a.is_var() || expands(jaxpr_.aval(a).size(), n)) continue;
+      const int p = producer(a);
+      if (p < 0 || !is_fusible(form(p)) || forced_.contains(p)) return 0;
+      if (seen.insert(p).second) todo.push_back(p);
+    }
+  }
+  return std::max(cost, 1);
+}
+
+bool Fuser::recomputable(int e) const {
+  if (of_small_[static_cast<std::size_t>(e)] > 0) return true;
+  const int cost = costs_[static_cast<std::size_t>(e)];
+  return cost <= cheap(e) || (size(e) == 1 && cost <= kCheapSingle);
+}
+
+bool Fuser::can_inline(int e, int k) {
+  if (!has_room(cluster(k), e)) return false;
+  if (recomputable(e) || size(e) == 1) return true;
+  const Usage u = usage(e, k);
+  return !u.mixed && !u.expanding && (u.aligned > 0 ? 1 : 0) + u.other <= 1;
+}
+
+bool Fuser::repeats(const Use& use, int e) const {
+  // What is read across its rows costs as much as arithmetic.
+  const bool moves = eqn(e).primitive == &transpose_p && shape(e).back() > 1;
+  const int cost = costs_[static_cast<std::size_t>(e)];
+  if ((cost < 2 && !moves) || eqn(use.consumer).primitive != &broadcast_in_dim_p) return false;
+  const std::int64_t to = size(use.consumer), times = to / std::max<std::int64_t>(size(e), 1);
+  const Shape& dims = eqn(use.consumer).params.as<BroadcastInDimParams>().broadcast_dimensions;
+  // A division is worth a row of results earlier than a product is.
+  const bool often =
+      times >= kExpansion || (times >= kExpansion / 2 && times * cost >= 2 * kExpansion);
+  return to >= kLarge && often && !dims.empty() && shape(e).back() > 1 &&
+         dims.back() + 1 == static_cast<std::int64_t>(shape(use.consumer).size());
+}
+
+bool Fuser::has_room(const Cluster& c, int e) const {
+  if (c.kernel.members.size() < kMaxMembers) return true;
+  const bool cut = c.uncut == 0 && can_cut(jaxpr_, eqn(e), form(e), c.kernel.shape);
+  if (!options_.segments || c.form != Form::element || !cut) return trivial(e) && !is_cut(c);
+  return size(e) == c.kernel.shape.num_elements() || c.numbers < kMaxMembers;
+}
+
+void Fuser::insert(int e, Cluster& c) {
+  if (!c.kernel.members.insert(e).second) return;
+  if (!can_cut(jaxpr_, eqn(e), form(e), c.kernel.shape)) ++c.uncut;
+  else if (size(e) != c.kernel.shape.num_elements()) ++c.numbers;
+}
+
+void Fuser::add_member(int e, int k) {
+  Cluster& c = cluster(k);
+  const Usage u = usage(e, k);
+  insert(e, c);
+  c.align[e] = u.mixed || u.other > 0 ? Align::other : u.align;
+  where_[static_cast<std::size_t>(e)].push_back(k);
+}
+
+int Fuser::new_cluster(int e, Form f) {
+  Cluster c;
+  c.form = f;
+  c.position = e;
+  if (!eqn(e).outputs.empty()) c.kernel.shape = space(e);
+  if (!is_full(c)) open_.push_back(static_cast<int>(clusters_.size()));
+  clusters_.push_back(std::move(c));
+  reach_.add_node();
+  return static_cast<int>(clusters_.size()) - 1;
+}
+
+void Fuser::store(int e, int k) {
+  in_memory_[static_cast<std::size_t>(e)] = true;
+  for (const int l : consumer_clusters(e)) {
+    if (l != k) add_feed(k, l);
+  }
+}
+
+void Fuser::place(int e) {
+  if (uses(e).empty() && !is_out_[static_cast<std::size_t>(e)] && eqn(e).effect == Effect::none)
+    return;
+  if (is_barrier(form(e))) {
+    const int k = new_cluster(e, form(e));
+    cluster(k).kernel.eqn = e;
+    where_[static_cast<std::size_t>(e)].push_back(k);
+    store(e, k);
+  } else if (form(e) == Form::reduction) {
+    place_reduction(e);
+  } else {
+    place_element(e);
+  }
+}
+
+void Fuser::place_element(int e) {
+  bool needs_memory = is_out_[static_cast<std::size_t>(e)] || forced_.contains(e) ||
+                      eqn(e).effect != Effect::none || !options_.fuse;
+  for (const Use& u : uses(e)) needs_memory |= is_barrier(form(u.consumer)) || repeats(u, e);
+  const std::set<int> readers = consumer_clusters(e);
+  if (!needs_memory) {
+    int& of_small = of_small_[static_cast<std::size_t>(e)];
+    if (of_small * (static_cast<int>(readers.size()) - 1) > kCheapOfSmallInAll) of_small = 0;
+    bool everywhere = readers.size() == 1 || recomputable(e);
+    for (const int k : readers) everywhere = everywhere && can_inline(e, k);
+    if (everywhere) {
+      for (const int k : readers) add_member(e, k);
+      return;
+    }
+  }
+  make_root(e, readers);
+}
+
+void Fuser::make_root(int e, const std::set<int>& readers) {
+  int best = -1;
+  const bool alone = options_.alone.contains(e);
+  if (options_.fuse && !alone) {
+    // A kernel that needs the value at its own index anyway ...
+    for (const int k : readers) {
+      if (may_root(k, e)) best = k;
+    }
+    // ... or any other over the same space, the newest first.
+    std::erase_if(open_, [&](int k) { return is_full(cluster(k)); });
+    for (auto k = open_.rbegin(); best < 0 && k != open_.rend(); ++k) {
+      if (!readers.contains(*k) && !piles_up(*k, e) && may_root(*k, e)) best = *k;
+    }
+  }
+  if (best < 0) best = new_cluster(e, Form::element);
+  if (alone) std::erase(open_, best);
+  Cluster& c = cluster(best);
+  const Usage u = usage(e, best);
+  const Align align = u.align == Align::reduced ? Align::reduced : Align::iteration;
+  auto& roots = align == Align::reduced ? c.kernel.epilogue : c.kernel.roots;
+  for (const Var v : eqn(e).outputs) roots.push_back(v);
+  if (!(space(e) == shape(e))) c.kernel.woven.insert(eqn(e).outputs[0]);
+  insert(e, c);
+  // What is computed at other indices, too, asks that of its operands.
+  c.align[e] = u.other > 0 ? Align::other : align;
+  c.position = std::max(c.position, e);
+  where_[static_cast<std::size_t>(e)].push_back(best);
+  store(e, best);
+}
+
+bool Fuser::is_full(const Cluster& c) const {
+  if (c.form != Form::element && c.form != Form::reduction) return true;
+  const std::size_t roots = c.kernel.roots.size() + c.kernel.epilogue.size();
+  return roots >= kMaxRootsSmall || (c.kernel.members.size() >= kMaxMembers && !is_cut(c));
+}
+
+bool Fuser::may_root(int k, int e) {
+  Cluster& c = cluster(k);
+  if (is_full(c) || !has_room(c, e)) return false;
+  const Usage u = usage(e, k);
+  if (u.mixed || (u.other > 0 && !recomputable(e))) return false;
+  if (u.other > 0 && u.aligned > 0) return false;
+  if (c.form == Form::element) {
+    if (!(c.kernel.shape == space(e))) return false;
+  } else if (weaves(e)) {
+    return false;
+  } else if (u.align == Align::reduced) {
+    if (!(reduced_shape(c.kernel) == shape(e))) return false;
+  } else if (u.align != Align::iteration || !(c.kernel.shape == shape(e))) {
+    return false;
+  }
+  const std::size_t roots = c.kernel.roots.size() + c.kernel.epilogue.size();
+  if (size(e) > kSmallSpace && roots >= kMaxRoots) return false;
+  return may_produce(k, e);
+}
+
+bool Fuser::piles_up(int k, int e) {
+  constexpr std::int64_t kLarge = 256 << 10;
+  constexpr std::int64_t kMost = 2;
+  const auto is_temporary = [&](Var v) {
+    return !is_out_[static_cast<std::size_t>(producer_[static_cast<std::size_t>(v)])];
+  };
+  const Var v = eqn(e).outputs.empty() ? -1 : eqn(e).outputs[0];
+  if (v < 0 || !is_temporary(v) || detail::checked_bytes(jaxpr_.aval(v)) < kLarge) return false;
+  const Vars& roots = cluster(k).kernel.roots;
+  return std::count_if(roots.begin(), roots.end(), is_temporary) >= kMost;
+}
+
+Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
+  const std::vector<int> producer = producers(jaxpr);
+  std::set<int> forced = options.alone;
+  while (true) {
+    Fusion fusion = Fuser(jaxpr, options, forced).run();
+    const std::size_t before = forced.size();
+    for (Cluster& c : fusion.clusters) {
+      c.kernel.can_be_cut = c.form == Form::element && c.uncut == 0 && c.kernel.woven.empty();
+      if (!is_barrier(c.form) || !c.kernel.roots.empty())
+        index_kernel(jaxpr, c.kernel, producer, forced);
+    }
+    if (forced.size() == before) return fusion;
+  }
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

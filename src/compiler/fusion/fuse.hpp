@@ -1,0 +1,43 @@
+// Fusion: which equations are evaluated in which loop nest, and which values reach memory.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "compiler/forms.hpp"
+#include "compiler/plan/plan.hpp"
+#include "jaxpr/rewrite.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// How an equation inside a kernel is indexed: by the kernel's own iteration index, by the index
+/// of the reduced shape (after a reduction), or otherwise.
+enum class Align : std::uint8_t { other, iteration, reduced };
+
+/// A kernel in the making.
+struct Cluster {
+  Kernel kernel;
+  Form form = Form::element;   ///< element (a loop), reduction, dot, kernel or host
+  std::map<int, Align> align;  ///< of its members
+  std::set<int> feeds;         ///< clusters that read its results
+  int position = 0;            ///< of its last equation: the order among independent clusters
+  std::size_t uncut = 0;       ///< members that keep it from being cut into functions
+  std::size_t numbers = 0;     ///< members that are single numbers, while the space is not
+};
+
+struct Fusion {
+  std::vector<Cluster> clusters;  ///< in an order in which they can run
+  std::vector<bool> in_memory;    ///< of each equation: its results are stored
+  std::vector<bool> updates_in_place;
+};
+
+using detail::producers;
+
+Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options);
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

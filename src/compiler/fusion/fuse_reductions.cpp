@@ -1,0 +1,245 @@
+// Fusion of reductions: with what is computed of their results, with those that fold the same axes of the
+// same space, and sums of rows with sums of columns.
+#include <algorithm>
+#include <iterator>
+
+#include "compiler/fusion/fuser.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+Shape Fuser::reduced_shape(const Kernel& k) {
+  Shape r;
+  for (std::size_t d = 0; d < k.shape.size(); ++d) {
+    if (!k.axes.contains(static_cast<std::int64_t>(d))) r.push_back(k.shape[d]);
+  }
+  return r;
+}
+
+void Fuser::place_reduction(int e) {
+  const Shape& operand = jaxpr_.aval(eqn(e).inputs[0]).shape;
+  const Shape axes = reduction_axes(eqn(e));
+  const std::set<int> readers = consumer_clusters(e);
+  int best = -1;
+  if (options_.fuse) {
+    for (int k = static_cast<int>(clusters_.size()) - 1; best < 0 && k >= 0; --k) {
+      const Cluster& c = cluster(k);
+      const bool folds_alike = c.form == Form::reduction && c.kernel.shape == operand &&
+                               c.kernel.axes == axes && c.kernel.reductions.size() < 6;
+      const bool over_results = c.form == Form::element && c.kernel.woven.empty() &&
+                                c.kernel.shape == shape(e) && !(operand == c.kernel.shape);
+      if (!folds_alike && !over_results) continue;
+      if (folds_alike && !share_work(e, c.kernel.reductions.front())) continue;
+      const Usage u = usage(e, k);
+      if (u.other > 0 || u.mixed) continue;
+      const bool sibling =
+          options_.merge_siblings && folds_alike && (u.aligned == 0 || u.align == Align::reduced);
+      const bool epilogue = over_results && u.align == Align::iteration && !crossed_.contains(e);
+      if ((sibling || epilogue) && may_produce(k, e)) best = k;
+    }
+  }
+  if (best < 0) best = new_cluster(e, Form::reduction);
+  Cluster& c = cluster(best);
+  if (c.form == Form::element) {  // what was computed from the reduced values becomes the epilogue
+    c.form = Form::reduction;
+    c.kernel.epilogue = std::move(c.kernel.roots);
+    c.kernel.roots.clear();
+    for (auto& [member, align] : c.align) {
+      if (align == Align::iteration) align = Align::reduced;
+    }
+  }
+  c.kernel.kind = Kernel::Kind::reduction;
+  c.kernel.shape = operand;
+  c.kernel.axes = axes;
+  c.kernel.reductions.push_back(e);
+  c.kernel.members.insert(e);
+  c.align[e] = Align::reduced;
+  c.position = std::max(c.position, e);
+  where_[static_cast<std::size_t>(e)].push_back(best);
+  bool elsewhere = is_out_[static_cast<std::size_t>(e)];
+  for (const int l : readers) elsewhere |= l != best;
+  if (elsewhere) store(e, best);
+  if (options_.fuse && options_.merge_siblings) merge_siblings(best);
+  if (crossed_.contains(e)) merge_crossed(cluster_of(e));
+}
+
+void Fuser::merge_crossed(int k) {
+  for (int other = 0; other < static_cast<int>(clusters_.size()); ++other) {
+    if (other == k || cluster(other).form != Form::reduction) continue;
+    const bool rows = folds_rows(cluster(k).kernel.axes, cluster(k).kernel.shape);
+    const int to = rows ? k : other, from = rows ? other : k;
+    const Cluster &a = cluster(to), &b = cluster(from);
+    if (!(a.kernel.shape == b.kernel.shape) || !folds_rows(a.kernel.axes, a.kernel.shape) ||
+        !folds_columns(b.kernel.axes, b.kernel.shape) || !b.kernel.epilogue.empty() ||
+        a.kernel.reductions.size() + a.kernel.columns.size() + b.kernel.reductions.size() > 12 ||
+        a.kernel.members.size() + b.kernel.members.size() > kMaxMembers ||
+        reach_.reaches(to, from) || reach_.reaches(from, to) || !same_alignment(a, b) ||
+        !share_work(a, b))
+      continue;
+    const auto crossed = [&](int f) { return crossed_.contains(f); };
+    const auto places = [&](int f) { return finds_place(eqn(f)); };
+    if (std::any_of(b.kernel.reductions.begin(), b.kernel.reductions.end(), places)) continue;
+    if (!std::any_of(a.kernel.reductions.begin(), a.kernel.reductions.end(), crossed) ||
+        !std::any_of(b.kernel.reductions.begin(), b.kernel.reductions.end(), crossed))
+      continue;
+    std::vector<int>& columns = cluster(from).kernel.columns;
+    columns = std::move(cluster(from).kernel.reductions);
+    cluster(from).kernel.reductions.clear();
+    absorb(to, from);
+    if (to != k) return;
+  }
+}
+
+bool Fuser::folds_columns(const Shape& axes, const Shape& shape) {
+  return axes.size() + 1 == shape.size() &&
+         !axes.contains(static_cast<std::int64_t>(shape.size()) - 1);
+}
+
+void Fuser::find_crossed() {
+  constexpr std::int64_t kLeastRow = 32, kLeastColumn = 16;
+  constexpr std::size_t kMost = 200;
+  std::vector<int> candidates;
+  for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
+    if (forms_[e] != Form::reduction || !eqn(e).inputs[0].is_var() || finds_place(eqn(e))) continue;
+    const Shape &operand = jaxpr_.aval(eqn(e).inputs[0]).shape, axes = reduction_axes(eqn(e));
+    if (operand.size() < 2 || operand.back() < kLeastRow ||
+        operand.num_elements() < kLeastColumn * operand.back() ||
+        operand.num_elements() < kSmallSpace)
+      continue;
+    if (folds_rows(axes, operand) || folds_columns(axes, operand))
+      candidates.push_back(static_cast<int>(e));
+  }
+  if (candidates.size() < 2 || candidates.size() > kMost) return;
+  std::vector<std::set<int>> needed(candidates.size());  // equations
+  std::vector<std::set<Var>> shared(candidates.size());  // variables of the operand's size
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    find_needed(candidates[i], needed[i], shared[i]);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    for (std::size_t j = 0; j < candidates.size(); ++j) {
+      const int a = candidates[i], b = candidates[j];
+      const Shape &s = jaxpr_.aval(eqn(a).inputs[0]).shape,
+                  &t = jaxpr_.aval(eqn(b).inputs[0]).shape;
+      if (!(s == t) || !folds_rows(reduction_axes(eqn(a)), s) ||
+          !folds_columns(reduction_axes(eqn(b)), s) || needed[i].contains(b) ||
+          needed[j].contains(a))
+        continue;
+      const bool common = std::any_of(shared[i].begin(), shared[i].end(),
+                                      [&](Var v) { return shared[j].contains(v); });
+      if (common && share_work(a, b)) crossed_.insert({a, b});
+    }
+  }
+}
+
+void Fuser::find_needed(int e, std::set<int>& needed, std::set<Var>& shared) const {
+  std::vector<int> todo = {e};
+  const std::int64_t n = jaxpr_.aval(eqn(e).inputs[0]).size();
+  while (!todo.empty()) {
+    const int at = todo.back();
+    todo.pop_back();
+    for (const Atom& a : eqn(at).inputs) {
+      if (!a.is_var()) continue;
+      const int p = producer(a);
+      const bool spread = p >= 0 && eqn(p).primitive == &broadcast_in_dim_p;
+      if (jaxpr_.aval(a).size() == n && !spread) shared.insert(a.var());
+      if (p >= 0 && needed.insert(p).second) todo.push_back(p);
+    }
+  }
+}
+
+const std::vector<int>& Fuser::work_of(int e) {
+  const auto [found, is_new] = work_.try_emplace(e);
+  if (!is_new) return found->second;
+  const std::int64_t n = jaxpr_.aval(eqn(e).inputs[0]).size();
+  std::set<int> seen;
+  std::vector<int> todo = {e};
+  while (!todo.empty()) {
+    const int at = todo.back();
+    todo.pop_back();
+    for (const Atom& a : eqn(at).inputs) {
+      const int p = producer(a);
+      if (p >= 0 && is_fusible(form(p)) && size(p) == n && !forced_.contains(p) &&
+          seen.insert(p).second)
+        todo.push_back(p);
+    }
+  }
+  found->second.assign(seen.begin(), seen.end());
+  return found->second;
+}
+
+bool Fuser::share_work(int a, int b) {
+  if (a == b) return true;
+  const auto cost = [&](const std::vector<int>& work) {
+    int sum = 0;
+    for (const int e : work) sum += element_cost(eqn(e));
+    return sum;
+  };
+  constexpr int kLittle = 12;
+  const std::vector<int>&x = work_of(a), &y = work_of(b);
+  const int less = std::min(cost(x), cost(y));
+  if (less <= kLittle) return true;
+  std::vector<int> both;
+  std::set_intersection(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(both));
+  return 2 * cost(both) >= less;
+}
+
+bool Fuser::share_work(const Cluster& a, const Cluster& b) {
+  const auto any = [](const Kernel& k) {
+    return k.reductions.empty() ? k.columns.front() : k.reductions.front();
+  };
+  return share_work(any(a.kernel), any(b.kernel));
+}
+
+void Fuser::merge_siblings(int k) {
+  for (int other = 0; other < static_cast<int>(clusters_.size()); ++other) {
+    Cluster &a = cluster(k), &b = cluster(other);
+    if (other == k || b.form != Form::reduction || !(b.kernel.shape == a.kernel.shape) ||
+        !(b.kernel.axes == a.kernel.axes))
+      continue;
+    if (a.kernel.reductions.size() + b.kernel.reductions.size() > 6 ||
+        a.kernel.members.size() + b.kernel.members.size() > kMaxMembers)
+      continue;
+    if (reach_.reaches(k, other) || reach_.reaches(other, k) || !same_alignment(a, b)) continue;
+    if (!share_work(a, b)) continue;
+    absorb(k, other);
+  }
+}
+
+bool Fuser::same_alignment(const Cluster& a, const Cluster& b) {
+  return std::all_of(b.align.begin(), b.align.end(), [&](const auto& entry) {
+    const auto found = a.align.find(entry.first);
+    return found == a.align.end() || found->second == entry.second;
+  });
+}
+
+void Fuser::absorb(int k, int other) {
+  Cluster &a = cluster(k), &b = cluster(other);
+  const auto append = [](auto& to, const auto& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  append(a.kernel.roots, b.kernel.roots);
+  append(a.kernel.reductions, b.kernel.reductions);
+  append(a.kernel.columns, b.kernel.columns);
+  append(a.kernel.epilogue, b.kernel.epilogue);
+  a.kernel.members.insert(b.kernel.members.begin(), b.kernel.members.end());
+  a.align.insert(b.align.begin(), b.align.end());
+  a.feeds.insert(b.feeds.begin(), b.feeds.end());
+  a.position = std::max(a.position, b.position);
+  for (Cluster& c : clusters_) {
+    if (c.feeds.erase(other) != 0) c.feeds.insert(k);
+  }
+  reach_.merge(k, other);
+  for (auto& at : where_) {
+    const auto found = std::find(at.begin(), at.end(), other);
+    if (found == at.end()) continue;
+    if (std::find(at.begin(), at.end(), k) == at.end()) *found = k;
+    else at.erase(found);
+  }
+  b = Cluster();
+  b.form = Form::ops;  // nothing is left of it
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

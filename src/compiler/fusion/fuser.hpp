@@ -1,0 +1,180 @@
+// The state of fusion, which fuse.cpp, fuse_reductions.cpp, fuse_products.cpp and fuse_order.cpp work
+// on.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "compiler/fusion/fuse.hpp"
+#include "compiler/fusion/reachability.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+constexpr std::size_t kMaxMembers = 300;  // LLVM is superlinear in the size of a function
+constexpr std::int64_t kSmallSpace = 4096;
+
+class Fuser {
+ public:
+  /// `forced`: equations whose results must be stored.
+  Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>& forced);
+  Fusion run();
+
+ private:
+  struct Use {
+    int consumer;
+    Var var;
+  };
+
+  const Eqn& eqn(std::size_t e) const { return jaxpr_.eqns()[e]; }
+  const Eqn& eqn(int e) const { return eqn(static_cast<std::size_t>(e)); }
+  Form form(int e) const { return forms_[static_cast<std::size_t>(e)]; }
+  int producer(const Atom& a) const {
+    return a.is_var() ? producer_[static_cast<std::size_t>(a.var())] : -1;
+  }
+  // One element where an equation has effects and no results.
+  const Shape& shape(int e) const;
+  std::int64_t size(int e) const { return shape(e).num_elements(); }
+  const std::vector<Use>& uses(int e) const { return uses_[static_cast<std::size_t>(e)]; }
+  Cluster& cluster(int k) { return clusters_[static_cast<std::size_t>(k)]; }
+
+  // The cost of an element with all that would be recomputed for it. Single elements are computed
+  // outside the loops over larger values, but in a chain of them each recomputes those before.
+  void find_costs();
+  Align align_of(const Use& use, int e, int k) const;
+  // Whether it puts columns side by side in rows, in the kernel that makes them.
+  bool weaves(int e) const { return options_.weave_columns && compiler::weaves(jaxpr_, eqn(e)); }
+  // Whether the cluster stores rows that an equation puts together of their columns.
+  bool is_woven(const Cluster& c, int e) const;
+  // The loops that store an equation's results.
+  const Shape& space(int e) const;
+  std::set<int> consumer_clusters(int e) const;
+  void add_feed(int from, int to);
+  // Whether cluster k may compute and store e: nothing that reads e's memory comes before k.
+  bool may_produce(int k, int e);
+  struct Usage {
+    int aligned = 0, other = 0;
+    bool mixed = false;      // aligned in two ways
+    bool expanding = false;  // evaluated more often than it has elements
+    Align align = Align::other;
+  };
+  Usage usage(int e, int k) const;
+  // The cost up to which an equation is recomputed rather than stored.
+  int cheap(int e) const;
+  // What it takes to make an element of a large array of small ones, if that is little; else 0.
+  int cost_of_small(int e) const;
+  // Single elements are computed once per kernel, outside its loops.
+  bool recomputable(int e) const;
+  // Whether k can evaluate e wherever it needs it without doing expensive work twice.
+  bool can_inline(int e, int k);
+  // Whether a use computes e anew for each row of something much larger: as b is in a + b[None, :]. The
+  // same for each column is computed once per row.
+  bool repeats(const Use& use, int e) const;
+  bool trivial(int e) const {
+    return form(e) == Form::reshape || costs_[static_cast<std::size_t>(e)] == 0;
+  }
+  // LLVM is superlinear in the size of a function, but loops over elements at one index can be cut into
+  // functions; single numbers, which are computed outside the loop, cannot.
+  bool has_room(const Cluster& c, int e) const;
+  bool is_cut(const Cluster& c) const {
+    return options_.segments && c.form == Form::element && c.uncut == 0;
+  }
+  void insert(int e, Cluster& c);
+  void add_member(int e, int k);
+  int new_cluster(int e, Form f);
+  void store(int e, int k);
+  void place(int e);
+
+  // ---- elementwise and indexing equations
+  void place_element(int e);
+  void make_root(int e, const std::set<int>& readers);
+  // No value of the kernel's space can join it any more.
+  bool is_full(const Cluster& c) const;
+  bool may_root(int k, int e);
+  // Whether a kernel that stores e along with what it stores for others keeps much memory alive.
+  bool piles_up(int k, int e);
+
+  // ---- reductions (fuse_reductions.cpp)
+  static Shape reduced_shape(const Kernel& k);
+  void place_reduction(int e);
+  int cluster_of(int e) const { return where_[static_cast<std::size_t>(e)].front(); }
+  // Sums of the columns of a space whose rows another kernel folds.
+  void merge_crossed(int k);
+  static bool folds_rows(const Shape& axes, const Shape& shape) {
+    return axes.size() == 1 && axes[0] + 1 == static_cast<std::int64_t>(shape.size());
+  }
+  static bool folds_columns(const Shape& axes, const Shape& shape);
+  // Pairs of a sum along rows and one over columns that read or compute the same, neither needed for
+  // the other.
+  void find_crossed();
+  void find_needed(int e, std::set<int>& needed, std::set<Var>& shared) const;
+  // The arithmetic on elements of its operand's space that a reduction folds, by number.
+  const std::vector<int>& work_of(int e);
+  // Whether two folds of one space have most of what is not cheap in common, or little to do.
+  bool share_work(int a, int b);
+  bool share_work(const Cluster& a, const Cluster& b);
+  // Another kernel that folds the same axes of the same space can be done in the same pass.
+  void merge_siblings(int k);
+  static bool same_alignment(const Cluster& a, const Cluster& b);
+  void absorb(int k, int other);
+
+  // ---- products (fuse_products.cpp)
+  // Cheap arithmetic on the results of products in loops goes into these.
+  void join_epilogues();
+  // The kernel that does nothing else than to go on with the result of product e; -1: none.
+  int epilogue_of(int e);
+
+  // ---- order (fuse_order.cpp)
+  // Ordered effects happen in order. Known before earlier equations are placed, so that none of them
+  // joins a kernel that must wait for an effect which needs it.
+  void chain_effects(int first, int second);
+  // Everything else that reads what the chain writes over is done before. False where it cannot be.
+  bool read_before(const UpdateChain& chain);
+  // What clusters leave in memory, and which of them read it.
+  struct Storage {
+    std::vector<std::int64_t> bytes;       // of each place
+    std::vector<int> readers;              // clusters that are still to read it
+    std::vector<std::vector<int>> writes;  // places, by cluster
+    std::vector<std::set<int>> reads;
+    std::int64_t alive = 0;
+    // Runs a cluster: the bytes that are alive meanwhile.
+    std::int64_t run(int k);
+    // By how much running it would change what is alive afterwards.
+    std::int64_t growth(int k) const;
+  };
+  Storage storage() const;
+  // One after the other, as `choose` picks them of those that are ready.
+  template <class Choose>
+  std::vector<int> order_by(const Choose& choose) const;
+  std::vector<Cluster> ordered();
+  // The equations that read each input of the program.
+  std::map<Var, std::vector<int>> readers_of_inputs() const;
+  // The clusters of these equations besides k; none where k is not among them, or one must follow it.
+  std::set<int> others_first(int k, const std::vector<int>& readers) const;
+  // Lets loops that could write results over inputs wait for whatever else reads these: the inputs may
+  // be donated. False where no loop has to wait.
+  bool wait_for_readers();
+
+  const Jaxpr& jaxpr_;
+  const PlanOptions& options_;
+  const std::set<int>& forced_;  // equations whose results must be stored
+  std::vector<int> producer_;
+  std::vector<Form> forms_;
+  std::vector<std::vector<Use>> uses_;
+  std::vector<bool> is_out_, in_memory_;
+  std::vector<int> costs_;
+  std::vector<int>
+      of_small_;  // by equation: cost_of_small, until too many kernels would compute it
+  std::map<int, std::vector<int>> work_;  // of reductions, as far as asked for
+  std::set<int> crossed_;  // reductions that fold a space the other way than another one does
+  std::vector<std::vector<int>> where_;  // the clusters that evaluate an equation
+  std::vector<Cluster> clusters_;
+  Reachability reach_;     // of clusters, along `feeds`
+  std::vector<int> open_;  // clusters that may get further roots
+};
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

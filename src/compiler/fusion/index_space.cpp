@@ -1,0 +1,140 @@
+#include "compiler/fusion/index_space.hpp"
+
+#include <algorithm>
+
+#include "compiler/forms.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+int nontrivial_dims(const Shape& shape) {
+  int n = 0;
+  for (const std::int64_t d : shape) n += d != 1;
+  return n;
+}
+
+/// Follows how a kernel's values are indexed: by all indices or by the flat one only.
+class IndexWalk {
+ public:
+  IndexWalk(const Jaxpr& jaxpr, const Kernel& kernel, const std::vector<int>& producer)
+      : jaxpr_(jaxpr), kernel_(kernel), producer_(producer) {}
+
+  /// True when the value can be had from the flat index alone.
+  bool flat(Var v) {
+    const int e = member(v);
+    if (e < 0 || !seen_flat_.insert(v).second) return true;
+    const Eqn& eqn = jaxpr_.eqns()[static_cast<std::size_t>(e)];
+    const Shape& shape = jaxpr_.aval(v).shape;
+    switch (form_of(jaxpr_, eqn)) {
+      case Form::element:
+      case Form::reshape:
+        for (const Atom& a : eqn.inputs) {
+          if (a.is_var() && !flat(a.var())) return fail(v);
+        }
+        return true;
+      case Form::reduction: return true;  // computed before
+      default: break;
+    }
+    if (nontrivial_dims(shape) <= 1) {
+      for (const Atom& a : eqn.inputs) {
+        if (a.is_var() && jaxpr_.aval(a).size() > 1) full(a.var());
+      }
+      return true;
+    }
+    const bool of_scalar =
+        eqn.primitive == &broadcast_in_dim_p && jaxpr_.aval(eqn.inputs[0]).size() == 1;
+    return of_scalar || fail(v);
+  }
+
+  /// The same with all indices known. Reshapes that lose them ask for `forced` to be stored.
+  void full(Var v) {
+    const int e = member(v);
+    if (e < 0 || !seen_full_.insert(v).second) return;
+    const Eqn& eqn = jaxpr_.eqns()[static_cast<std::size_t>(e)];
+    const Form f = form_of(jaxpr_, eqn);
+    if (f == Form::reduction) return;
+    for (const Atom& a : eqn.inputs) {
+      if (!a.is_var()) continue;
+      if (f == Form::reshape && !keeps_indices(jaxpr_.aval(v).shape, jaxpr_.aval(a).shape)) {
+        const std::set<Var> before = seen_flat_;
+        if (!flat(a.var()) && member(a.var()) >= 0) forced.insert(member(a.var()));
+        seen_flat_ = before;
+      } else {
+        full(a.var());
+      }
+    }
+  }
+
+  std::set<int> forced;
+
+  /// Whether indices of `from` give those of `to` without division.
+  static bool keeps_indices(const Shape& from, const Shape& to) {
+    Shape a, b;
+    for (const std::int64_t d : from)
+      if (d != 1) a.push_back(d);
+    for (const std::int64_t d : to)
+      if (d != 1) b.push_back(d);
+    std::size_t i = 0;
+    for (const std::int64_t d : b) {  // each dimension of `to` is a product of dimensions of `from`
+      std::int64_t n = 1;
+      while (n < d && i < a.size()) n *= a[i++];
+      if (n != d) return false;
+    }
+    return i == a.size();
+  }
+
+ private:
+  int member(Var v) const {
+    const int e = producer_[static_cast<std::size_t>(v)];
+    return e >= 0 && kernel_.members.contains(e) ? e : -1;
+  }
+  bool fail(Var v) {
+    seen_flat_.erase(v);
+    return false;
+  }
+  const Jaxpr& jaxpr_;
+  const Kernel& kernel_;
+  const std::vector<int>& producer_;
+  std::set<Var> seen_flat_, seen_full_;
+};
+
+}  // namespace
+
+void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& producer,
+                  std::set<int>& forced) {
+  if (kernel.can_be_cut) {
+    kernel.linear = true;
+    return;
+  }
+  Vars starts;
+  for (const Var v : kernel.roots) {
+    if (!kernel.woven.contains(v)) {
+      starts.push_back(v);
+      continue;
+    }
+    const int e = producer[static_cast<std::size_t>(v)];
+    for (const Atom& a : jaxpr.eqns()[static_cast<std::size_t>(e)].inputs) {
+      if (a.is_var()) starts.push_back(a.var());
+    }
+  }
+  starts.insert(starts.end(), kernel.epilogue.begin(), kernel.epilogue.end());
+  std::vector<int> folds = kernel.reductions;
+  folds.insert(folds.end(), kernel.columns.begin(), kernel.columns.end());
+  for (const int e : folds) {
+    const Atom& a = jaxpr.eqns()[static_cast<std::size_t>(e)].inputs[0];
+    if (a.is_var()) starts.push_back(a.var());
+  }
+  IndexWalk walk(jaxpr, kernel, producer);
+  kernel.linear = std::all_of(starts.begin(), starts.end(), [&](Var v) { return walk.flat(v); });
+  if (!kernel.linear) {
+    for (const Var v : starts) walk.full(v);
+  }
+  forced.insert(walk.forced.begin(), walk.forced.end());
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,21 @@
+// How the loops of a kernel run: over one flat index, or over one index per dimension.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "compiler/plan/plan.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// Sets `kernel.linear`: whether all its values can be had from the flat index alone. Where they
+/// cannot, and a reshape inside would need divisions, what it reshapes joins `forced`: the equations
+/// whose results must be stored. `producer` is that of fuse.hpp.
+void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& producer,
+                  std::set<int>& forced);
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,323 @@
+// Chains of kernels over the rows of arrays that do not fit into a cache, run block by block.
+//
+// A row is what belongs to one index of the first dimension. A group is a set of kernels and matrix
+// products of a plan whose values have the same number of rows, and which read what others of the group
+// made at the same row only: sums over rows stay outside. It becomes a loop without a carry, which is
+// planned as any other: blocks are views of what lies around the loop, values of the body have memory
+// for one block per thread, and chunks of blocks run in parallel.
+//
+// Which values would be in memory at all is for fusion to say: so a program is planned, then rewritten,
+// and planned again.
+#include "compiler/passes/row_groups.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "compiler/forms.hpp"
+#include "compiler/passes/row_loops.hpp"
+#include "compiler/plan/dot.hpp"
+#include "jaxpr/rewrite.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+// ---- what is worth it ----------------------------------------------------------------------------
+// Measured on Zen 5 (1 MiB of L2 per core) with the mixtures and networks of bench/suite.
+constexpr std::int64_t kCache = 1 << 20;        // values that take less stay there anyway
+constexpr std::int64_t kBlock = 384 << 10;      // bytes of all values of a block, about
+constexpr std::int64_t kWhole = 512 << 10;      // bytes that each block reads again, at most
+constexpr std::int64_t kLeastWork = 4096;       // elements of a block
+constexpr std::int64_t kLeastRows = 16;         // of blocks of short rows: a multiple of all lanes
+constexpr std::int64_t kLeastProductRows = 32;  // fewer do not pay for reading the other operand
+constexpr std::int64_t kSmall = 1024;           // elements that each block may compute again
+constexpr std::size_t kMostEquations = 4000, kMostSteps = 300;
+
+class Grouping {
+ public:
+  Grouping(const Jaxpr& jaxpr, const PlanOptions& options)
+      : jaxpr_(jaxpr),
+        plan_(plan_kernels(jaxpr, options)),
+        producer_(detail::producers(jaxpr)),
+        writer_(plan_->values.size(), kNobody) {
+    for (std::size_t s = 0; s < steps().size(); ++s) note_writes(steps()[s], static_cast<int>(s));
+  }
+
+  Jaxpr run() {
+    if (steps().size() > kMostSteps) return jaxpr_;
+    std::set<int> taken;
+    std::vector<RowGroup> groups;
+    for (std::size_t s = 0; s < steps().size(); ++s) {
+      if (taken.contains(static_cast<int>(s))) continue;
+      std::optional<RowGroup> group = grow(static_cast<int>(s), taken);
+      if (!group || !is_worth_it(*group)) continue;
+      taken.insert(group->steps.begin(), group->steps.end());
+      group->order = in_order(*group);
+      groups.push_back(std::move(*group));
+    }
+    return groups.empty() ? jaxpr_ : with_row_loops(jaxpr_, groups);
+  }
+
+ private:
+  static constexpr int kNobody = -1, kSeveral = -2;
+
+  const std::vector<Step>& steps() const { return plan_->steps; }
+  const Step& step(int s) const { return steps()[static_cast<std::size_t>(s)]; }
+  const Eqn& eqn(int e) const { return jaxpr_.eqns()[static_cast<std::size_t>(e)]; }
+  int producer(Var v) const { return producer_[static_cast<std::size_t>(v)]; }
+  int value_of(Var v) const { return plan_->scopes[0].value_of[static_cast<std::size_t>(v)]; }
+  int writer(Var v) const {
+    const int value = value_of(v);
+    return value < 0 ? kNobody : writer_[static_cast<std::size_t>(value)];
+  }
+  std::int64_t bytes(Var v) const { return weight_of(jaxpr_.aval(v)); }
+
+  void note_writes(const Step& s, int number) {
+    for (const int v : s.writes) {
+      int& writer = writer_[static_cast<std::size_t>(v)];
+      writer = writer == kNobody ? number : kSeveral;
+    }
+    for (const auto& body : s.bodies) {
+      for (const Step& inner : body) note_writes(inner, kSeveral);
+    }
+  }
+
+  // ---- groups ------------------------------------------------------------------------------------
+  // What a step leaves in memory; empty where it cannot be part of a group.
+  Vars stored_by(int number) const {
+    const Step& s = step(number);
+    const Kernel& k = s.kernel;
+    Vars out;
+    if (s.kind == Step::Kind::host ||
+        (s.kind == Step::Kind::kernel && k.kind == Kernel::Kind::dot)) {
+      const int e = s.kind == Step::Kind::host ? s.eqn : k.eqn;
+      if (eqn(e).primitive != &dot_general_p) return {};
+      out = k.roots.empty() ? eqn(e).outputs : k.roots;
+    } else if (s.kind == Step::Kind::kernel &&
+               (k.kind == Kernel::Kind::loop || k.kind == Kernel::Kind::reduction)) {
+      // Parts of sums depend on how much there is to sum.
+      if (!k.columns.empty() || !k.partials.empty()) return {};
+      out = k.roots;
+      out.insert(out.end(), k.epilogue.begin(), k.epilogue.end());
+      for (const int e : k.reductions) {
+        if (value_of(eqn(e).outputs[0]) >= 0) out.push_back(eqn(e).outputs[0]);
+      }
+    }
+    const bool alone =
+        std::all_of(out.begin(), out.end(), [&](Var v) { return writer(v) == number; });
+    return alone ? out : Vars();
+  }
+
+  // The group of these steps, with all they need; nothing where that is not by rows.
+  std::optional<RowGroup> group_of(std::set<int> steps, std::int64_t rows) const {
+    RowGroup g;
+    g.rows = rows;
+    g.steps = std::move(steps);
+    std::vector<std::pair<Var, Need>> todo;
+    for (const int s : g.steps) {
+      for (const Var v : stored_by(s)) {
+        g.stored.insert(v);
+        todo.emplace_back(v, Need::block);
+      }
+    }
+    const RowRules rules(jaxpr_, rows);
+    while (!todo.empty()) {
+      const auto [v, need] = todo.back();
+      todo.pop_back();
+      const Aval& aval = jaxpr_.aval(v);
+      if (need == Need::block && !has_rows(aval, rows)) return std::nullopt;
+      const bool elsewhere = value_of(v) >= 0 && !g.steps.contains(writer(v));
+      if (v < jaxpr_.num_inputs() || elsewhere) {
+        (need == Need::block ? g.by_blocks : g.as_a_whole).insert(v);
+        continue;
+      }
+      const int e = producer(v);
+      const auto [found, fresh] = g.eqns.emplace(e, need);
+      if (!fresh) {
+        if (found->second != need) return std::nullopt;
+        continue;
+      }
+      std::vector<Need> needs(eqn(e).inputs.size(), Need::whole);
+      if (need == Need::block) {
+        const auto by_rule = rules.needs(eqn(e));
+        if (!by_rule) return std::nullopt;
+        needs = *by_rule;
+      } else if (aval.size() > kSmall || !is_fusible(form_of(jaxpr_, eqn(e))) ||
+                 eqn(e).effect != Effect::none || value_of(v) >= 0) {
+        return std::nullopt;
+      }
+      for (std::size_t i = 0; i < needs.size(); ++i) {
+        if (eqn(e).inputs[i].is_var()) todo.emplace_back(eqn(e).inputs[i].var(), needs[i]);
+      }
+    }
+    return waits_for_itself(g) ? std::nullopt : std::optional(std::move(g));
+  }
+
+  // Whether something that the group reads is computed from its results.
+  bool waits_for_itself(const RowGroup& g) const {
+    std::vector<bool> after(static_cast<std::size_t>(jaxpr_.num_vars()), false);
+    for (const Var v : g.stored) after[static_cast<std::size_t>(v)] = true;
+    for (const Eqn& e : jaxpr_.eqns()) {
+      const bool any = std::any_of(e.inputs.begin(), e.inputs.end(), [&](const Atom& a) {
+        return a.is_var() && after[static_cast<std::size_t>(a.var())];
+      });
+      for (const Var v : e.outputs)
+        after[static_cast<std::size_t>(v)] = after[static_cast<std::size_t>(v)] || any;
+    }
+    const auto is_after = [&](Var v) { return after[static_cast<std::size_t>(v)]; };
+    return std::any_of(g.by_blocks.begin(), g.by_blocks.end(), is_after) ||
+           std::any_of(g.as_a_whole.begin(), g.as_a_whole.end(), is_after);
+  }
+
+  std::optional<RowGroup> grow(int seed, const std::set<int>& taken) const {
+    const Vars stored = stored_by(seed);
+    if (stored.empty() || jaxpr_.aval(stored[0]).shape.empty()) return std::nullopt;
+    const std::int64_t rows = jaxpr_.aval(stored[0]).shape[0];
+    if (rows < 2) return std::nullopt;
+    std::optional<RowGroup> group = group_of({seed}, rows);
+    for (std::size_t before = 0; group && before < group->steps.size();) {
+      before = group->steps.size();
+      for (int s = 0; s < static_cast<int>(steps().size()); ++s) {
+        if (taken.contains(s) || group->steps.contains(s) || stored_by(s).empty() ||
+            !(reads_from(s, *group) || writes_for(s, *group)))
+          continue;
+        std::set<int> more = group->steps;
+        more.insert(s);
+        if (auto larger = group_of(std::move(more), rows)) group = std::move(larger);
+      }
+    }
+    return group;
+  }
+
+  bool reads_from(int s, const RowGroup& g) const {
+    return std::any_of(step(s).reads.begin(), step(s).reads.end(), [&](int v) {
+      return g.steps.contains(writer_[static_cast<std::size_t>(v)]);
+    });
+  }
+
+  bool writes_for(int s, const RowGroup& g) const {
+    return std::any_of(g.by_blocks.begin(), g.by_blocks.end(),
+                       [&](Var v) { return writer(v) == s && is_large(jaxpr_.aval(v)); });
+  }
+
+  // ---- is it worth it? ---------------------------------------------------------------------------
+  // Sets the outputs and the number of rows of a block.
+  bool is_worth_it(RowGroup& g) {
+    if (g.steps.size() < 2) return false;
+    const std::set<Var> needed = needed_outside(g);
+    std::int64_t inside = 0, all = 0, whole = 0, elements = 0;
+    for (const Var v : g.stored) {
+      if (needed.contains(v)) g.outputs.push_back(v);
+      else inside += bytes(v);
+      all += bytes(v);
+      elements = std::max(elements, jaxpr_.aval(v).size());
+    }
+    for (const Var v : g.by_blocks) all += bytes(v);
+    for (const Var v : g.as_a_whole) whole += bytes(v);
+    if (inside < kCache || whole > kWhole || g.outputs.empty()) return false;
+    const std::int64_t each = std::max<std::int64_t>(all / g.rows, 1);
+    const std::int64_t row = std::max<std::int64_t>(elements / g.rows, 1);
+    std::int64_t least = (kLeastWork + row - 1) / row;
+    if (least > 1) least = std::max(least, kLeastRows);
+    least = std::max(least, least_product_rows(g));
+    // The most rows that divide the whole and fit.
+    const std::int64_t most = std::max(kBlock / each, least);
+    for (std::int64_t r = std::min(most, g.rows / 2); r >= least; --r) {
+      if (g.rows % r != 0) continue;
+      g.block = r;
+      break;
+    }
+    return g.block > 0 && g.block * each <= 2 * kCache && 4 * g.block >= std::min(most, g.rows / 2);
+  }
+
+  std::int64_t least_product_rows(const RowGroup& g) const {
+    constexpr std::int64_t kCall =
+        48 * 48 * 48;  // see matmul_function: smaller ones add in other orders
+    std::int64_t least = 1;
+    for (const auto& [e, need] : g.eqns) {
+      if (eqn(e).primitive != &dot_general_p) continue;
+      const auto& params = eqn(e).params.as<DotGeneralParams>();
+      const auto p =
+          matrix_product(jaxpr_.aval(eqn(e).inputs[0]), jaxpr_.aval(eqn(e).inputs[1]), params);
+      if (!p) return g.rows;
+      if (!params.dimension_numbers.lhs_batch.empty()) continue;
+      // A large matrix is packed again for each block.
+      const bool packs = bytes(eqn(e).inputs[1].var()) > kWhole / 2;
+      least = std::max(least, packs ? 4 * kLeastProductRows : kLeastProductRows);
+      const std::int64_t row = std::max<std::int64_t>(p->m / g.rows * p->n * p->k, 1);
+      if (row * g.rows >= kCall) least = std::max(least, (kCall + row - 1) / row);
+    }
+    return least;
+  }
+
+  // Of what the group stores, what the rest of the program reads.
+  std::set<Var> needed_outside(const RowGroup& g) const {
+    const std::vector<bool> needed =
+        needed_variables(jaxpr_, [&](Var v) { return g.stored.contains(v) ? &g : nullptr; });
+    std::set<Var> out;
+    for (const Var v : g.stored) {
+      if (needed[static_cast<std::size_t>(v)]) out.insert(v);
+    }
+    return out;
+  }
+
+  // The steps in an order in which little is alive at a time: of those that can run, the one that leaves
+  // the fewest bytes more than before.
+  Vars in_order(const RowGroup& g) const {
+    std::set<int> left = g.steps;
+    Vars out;
+    const auto reads = [&](int s, Var v) {
+      const std::vector<int>& all = step(s).reads;
+      return std::find(all.begin(), all.end(), value_of(v)) != all.end();
+    };
+    while (!left.empty()) {
+      int best = -1;
+      std::int64_t least = 0;
+      for (const int s : left) {
+        std::int64_t more = 0;
+        bool ready = true;
+        for (const Var v : stored_by(s)) more += bytes(v);
+        for (const Var v : g.stored) {
+          if (!reads(s, v)) continue;
+          ready = ready && !left.contains(writer(v));
+          const bool last =
+              std::none_of(left.begin(), left.end(), [&](int t) { return t != s && reads(t, v); });
+          if (last) more -= bytes(v);
+        }
+        if (ready && (best < 0 || more < least)) {
+          best = s;
+          least = more;
+        }
+      }
+      left.erase(best);
+      const Vars stored = stored_by(best);
+      out.insert(out.end(), stored.begin(), stored.end());
+    }
+    return out;
+  }
+
+  const Jaxpr& jaxpr_;
+  const std::unique_ptr<Plan> plan_;
+  std::vector<int> producer_;
+  std::vector<int> writer_;  // of each value: the step
+};
+
+}  // namespace
+
+Jaxpr group_rows(const Jaxpr& jaxpr, const PlanOptions& options) {
+  if (!has_large_values(jaxpr) || jaxpr.eqns().size() > kMostEquations) return jaxpr;
+  const Jaxpr inside =
+      detail::map_regions(jaxpr, [&](const Jaxpr& j) { return group_rows(j, options); });
+  const bool large =
+      std::any_of(inside.avals().begin() + inside.num_inputs(), inside.avals().end(), is_large);
+  return large ? Grouping(inside, options).run() : inside;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

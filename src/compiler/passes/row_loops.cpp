@@ -1,0 +1,198 @@
+// Writes groups of kernels over rows as loops over blocks of rows.
+#include "compiler/passes/row_loops.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "jaxpr/rewrite.hpp"
+#include "telamon/error.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+using detail::JaxprBuilder;
+
+class RowLoops {
+ public:
+  RowLoops(const Jaxpr& jaxpr, const std::vector<RowGroup>& groups)
+      : jaxpr_(jaxpr),
+        groups_(groups),
+        producer_(detail::producers(jaxpr)),
+        group_of_(static_cast<std::size_t>(jaxpr.num_vars()), -1) {
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      for (const Var v : groups[g].stored)
+        group_of_[static_cast<std::size_t>(v)] = static_cast<int>(g);
+    }
+  }
+
+  Jaxpr run() {
+    atoms_.resize(static_cast<std::size_t>(jaxpr_.num_vars()));
+    for (Var v = 0; v < jaxpr_.num_inputs(); ++v)
+      atoms_[static_cast<std::size_t>(v)] = Atom::var(builder_.add_input(jaxpr_.aval(v)));
+    const std::vector<bool> needed = needed_variables(jaxpr_, [&](Var v) -> const RowGroup* {
+      const int g = group_of_[static_cast<std::size_t>(v)];
+      return g < 0 ? nullptr : &groups_[static_cast<std::size_t>(g)];
+    });
+    for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
+      const Eqn& equation = jaxpr_.eqns()[e];
+      bool any = false;
+      for (const Var v : equation.outputs) {
+        any = any || needed[static_cast<std::size_t>(v)];
+        if (needed[static_cast<std::size_t>(v)]) atom(Atom::var(v));
+      }
+      if (!any && equation.effect != Effect::none) emit(static_cast<int>(e));
+    }
+    Atoms outs;
+    for (const Atom& a : jaxpr_.outs()) outs.push_back(atom(a));
+    return builder_.build(std::move(outs)).jaxpr;
+  }
+
+ private:
+  const Eqn& eqn(int e) const { return jaxpr_.eqns()[static_cast<std::size_t>(e)]; }
+  int producer(Var v) const { return producer_[static_cast<std::size_t>(v)]; }
+
+  // What an atom has become; first, what computes it.
+  Atom atom(const Atom& a) {
+    if (a.is_literal()) return a;
+    std::optional<Atom>& known = atoms_[static_cast<std::size_t>(a.var())];
+    if (known) return *known;
+    const int g = group_of_[static_cast<std::size_t>(a.var())];
+    if (g >= 0) {
+      emit_group(groups_[static_cast<std::size_t>(g)]);
+      if (!known) throw InternalError("a value inside a group of kernels is needed outside");
+      return *known;
+    }
+    emit(producer(a.var()));
+    return *known;
+  }
+  void emit(int e) {
+    Atoms inputs;
+    for (const Atom& a : eqn(e).inputs) inputs.push_back(atom(a));
+    std::vector<Aval> avals;
+    for (const Var v : eqn(e).outputs) avals.push_back(jaxpr_.aval(v));
+    const auto made = builder_.add_eqn(*eqn(e).primitive, eqn(e).params, std::move(inputs), avals,
+                                       eqn(e).effect, eqn(e).where);
+    for (std::size_t i = 0; i < made.size(); ++i)
+      atoms_[static_cast<std::size_t>(eqn(e).outputs[i])] = Atom::var(made[i]);
+  }
+
+  void emit_group(const RowGroup& g) {
+    ScanParams params;
+    params.length = g.rows / g.block;
+    params.num_consts = static_cast<int>(g.as_a_whole.size());
+    Atoms inputs;
+    for (const Var v : g.as_a_whole) inputs.push_back(atom(Atom::var(v)));
+    for (const Var v : g.by_blocks) {
+      inputs.push_back(reshaped(atom(Atom::var(v)), in_blocks(jaxpr_.aval(v), g.block)));
+    }
+    params.jaxpr = body(g);
+    std::vector<Aval> avals;
+    for (const Var v : g.outputs) avals.push_back(in_blocks(jaxpr_.aval(v), g.block));
+    const SourceLocation where = eqn(g.eqns.begin()->first).where;
+    const auto made = builder_.add_eqn(scan_p, Params::of(std::move(params)), std::move(inputs),
+                                       avals, Effect::none, where);
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      atoms_[static_cast<std::size_t>(g.outputs[i])] =
+          reshaped(Atom::var(made[i]), jaxpr_.aval(g.outputs[i]));
+    }
+  }
+  Atom reshaped(const Atom& a, const Aval& aval) {
+    // What one group leaves another has the shape of blocks already.
+    const auto found = reshaped_from_.find(a.var());
+    const Atom from = found == reshaped_from_.end() ? a : found->second;
+    if (builder_.aval(from).shape == aval.shape) return from;
+    const Var made =
+        builder_.add_eqn1(reshape_p, Params::of(ReshapeParams{aval.shape}), {from}, aval);
+    reshaped_from_.emplace(made, from);
+    return Atom::var(made);
+  }
+
+  Jaxpr body(const RowGroup& g) const {
+    JaxprBuilder b;
+    std::map<Var, Atom> whole, block;
+    const auto small = [&](Var v) { return with_rows(jaxpr_.aval(v), g.block); };
+    for (const Var v : g.as_a_whole) whole.emplace(v, Atom::var(b.add_input(jaxpr_.aval(v))));
+    for (const Var v : g.by_blocks) block.emplace(v, Atom::var(b.add_input(small(v))));
+    const RowRules rules(jaxpr_, g.rows);
+    const std::function<void(int)> emit = [&](int e) {
+      const bool by_rows = g.eqns.at(e) == Need::block;
+      auto& made = by_rows ? block : whole;
+      if (made.contains(eqn(e).outputs[0])) return;
+      const std::vector<Need> needs =
+          by_rows ? *rules.needs(eqn(e)) : std::vector<Need>(eqn(e).inputs.size(), Need::whole);
+      Atoms inputs;
+      for (std::size_t i = 0; i < needs.size(); ++i) {
+        const Atom& a = eqn(e).inputs[i];
+        inputs.push_back(a);
+        if (a.is_literal()) continue;
+        const auto& known = needs[i] == Need::block ? block : whole;
+        if (!known.contains(a.var())) emit(producer(a.var()));
+        inputs.back() = known.at(a.var());
+      }
+      std::vector<Aval> avals;
+      for (const Var v : eqn(e).outputs) avals.push_back(by_rows ? small(v) : jaxpr_.aval(v));
+      const auto results = b.add_eqn(*eqn(e).primitive,
+                                     by_rows ? RowRules::with_rows(eqn(e), g.block) : eqn(e).params,
+                                     std::move(inputs), avals, Effect::none, eqn(e).where);
+      for (std::size_t i = 0; i < results.size(); ++i)
+        made.emplace(eqn(e).outputs[i], Atom::var(results[i]));
+    };
+    for (const Var v : g.order) emit(producer(v));
+    Atoms outs;
+    for (const Var v : g.outputs) outs.push_back(block.at(v));
+    return b.build(std::move(outs)).jaxpr;
+  }
+
+  const Jaxpr& jaxpr_;
+  const std::vector<RowGroup>& groups_;
+  const std::vector<int> producer_;
+  std::vector<int> group_of_;  // of each variable that one stores
+  JaxprBuilder builder_;
+  std::vector<std::optional<Atom>> atoms_;  // of each variable
+  std::map<Var, Atom> reshaped_from_;
+};
+
+}  // namespace
+
+std::vector<bool> needed_variables(const Jaxpr& jaxpr,
+                                   const std::function<const RowGroup*(Var)>& group_of) {
+  const std::vector<int> producer = detail::producers(jaxpr);
+  std::vector<bool> out(static_cast<std::size_t>(jaxpr.num_vars()), false);
+  Vars todo;
+  const auto want = [&](Var v) {
+    if (out[static_cast<std::size_t>(v)]) return;
+    out[static_cast<std::size_t>(v)] = true;
+    todo.push_back(v);
+  };
+  const auto want_all = [&](const Atoms& atoms) {
+    for (const Atom& a : atoms) {
+      if (a.is_var()) want(a.var());
+    }
+  };
+  want_all(jaxpr.outs());
+  for (const Eqn& e : jaxpr.eqns()) {
+    if (e.effect != Effect::none) want_all(e.inputs);
+  }
+  while (!todo.empty()) {
+    const Var v = todo.back();
+    todo.pop_back();
+    if (const RowGroup* g = group_of(v)) {
+      for (const Var leaf : g->by_blocks) want(leaf);
+      for (const Var leaf : g->as_a_whole) want(leaf);
+    } else if (const int e = producer[static_cast<std::size_t>(v)]; e >= 0) {
+      want_all(jaxpr.eqns()[static_cast<std::size_t>(e)].inputs);
+    }
+  }
+  return out;
+}
+
+Jaxpr with_row_loops(const Jaxpr& jaxpr, const std::vector<RowGroup>& groups) {
+  return RowLoops(jaxpr, groups).run();
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

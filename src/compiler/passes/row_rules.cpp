@@ -1,0 +1,89 @@
+// The rules of rows, by primitive.
+#include "compiler/passes/row_rules.hpp"
+
+#include "compiler/forms.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+std::optional<std::vector<Need>> RowRules::needs(const Eqn& e) const {
+  std::vector<Need> all(e.inputs.size(), Need::block);
+  if (e.effect != Effect::none) return std::nullopt;
+  for (const Var v : e.outputs) {
+    if (!has_rows(jaxpr_.aval(v), rows_)) return std::nullopt;
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (e.inputs[i].is_literal() || shape(e, i).empty()) all[i] = Need::whole;
+  }
+  if (!through(e, all)) return std::nullopt;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] == Need::block && !has_rows(jaxpr_.aval(e.inputs[i]), rows_)) return std::nullopt;
+  }
+  return all;
+}
+
+Params RowRules::with_rows(const Eqn& e, std::int64_t rows) {
+  const PrimitiveBase* p = e.primitive;
+  if (p == &broadcast_in_dim_p) {
+    auto params = e.params.as<BroadcastInDimParams>();
+    params.shape[0] = rows;
+    return Params::of(std::move(params));
+  }
+  if (p == &reshape_p) {
+    auto params = e.params.as<ReshapeParams>();
+    params.new_sizes[0] = rows;
+    return Params::of(std::move(params));
+  }
+  if (p == &slice_p) {
+    auto params = e.params.as<SliceParams>();
+    params.limit_indices[0] = rows;
+    return Params::of(std::move(params));
+  }
+  if (p == &iota_p) {
+    auto params = e.params.as<IotaParams>();
+    params.shape[0] = rows;
+    return Params::of(std::move(params));
+  }
+  return e.params;
+}
+
+bool RowRules::through(const Eqn& e, std::vector<Need>& needs) const {
+  const PrimitiveBase* p = e.primitive;
+  if (p == &dot_general_p) return product(e, needs);
+  if (p == &broadcast_in_dim_p) {
+    const Shape& dims = e.params.as<BroadcastInDimParams>().broadcast_dimensions;
+    if (dims.empty() || dims[0] != 0 || shape(e, 0)[0] == 1) needs[0] = Need::whole;
+    return true;
+  }
+  if (p == &reshape_p) return true;
+  if (p == &transpose_p) return e.params.as<TransposeParams>().permutation[0] == 0;
+  if (p == &slice_p) {
+    const auto& s = e.params.as<SliceParams>();
+    return s.start_indices[0] == 0 && s.limit_indices[0] == rows_ &&
+           (s.strides.empty() || s.strides[0] == 1);
+  }
+  if (p == &pad_p)
+    return e.params.as<PadParams>().padding_config[0] == std::array<std::int64_t, 3>{0, 0, 0};
+  if (p == &concatenate_p) return e.params.as<ConcatenateParams>().dimension != 0;
+  if (p == &rev_p) return !e.params.as<DimensionsParams>().dimensions.contains(0);
+  if (p == &iota_p) return e.params.as<IotaParams>().dimension != 0;
+  const Form form = form_of(jaxpr_, e);
+  if (form == Form::reduction) return !reduction_axes(e).contains(0);
+  return form == Form::element;
+}
+
+// Of a batch, or of rows with a matrix that all of them share.
+bool RowRules::product(const Eqn& e, std::vector<Need>& needs) const {
+  const DotDimensionNumbers& dn = e.params.as<DotGeneralParams>().dimension_numbers;
+  if (e.inputs[0].is_literal() || e.inputs[1].is_literal()) return false;
+  if (!dn.lhs_batch.empty()) return dn.lhs_batch[0] == 0 && dn.rhs_batch[0] == 0;
+  if (dn.lhs_contracting.contains(0) || shape(e, 0).empty()) return false;
+  needs[1] = Need::whole;
+  return true;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,382 @@
+// Short last axes, as of points in space: an array of shape (..., 3) in the midst of a computation over
+// all pairs becomes three arrays of shape (...). Then lanes run along what is long, nothing of the
+// larger shape reaches memory, and a sum over the axis is two additions.
+//
+//   let r = sub p[n,n,3] q[n,n,3], s = mul r r, d = reduce_sum[axes=(2,)] s
+//   ->  let r0 = sub p0[n,n] q0, r1 = sub p1 q1, r2 = sub p2 q2, ..., d = add (add s0 s2) s1
+//
+// Worth it where what lies in memory before and after is much smaller than what is computed in between,
+// and where rows are folded: their columns are then taken apart and put together in registers
+// (codegen_columns.cpp). What is connected by such equations is taken apart as a whole or not at all.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include "compiler/forms.hpp"
+#include "compiler/passes/passes.hpp"
+#include "compiler/passes/zero_signs.hpp"
+#include "core/concrete.hpp"
+#include "jaxpr/rewrite.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+using detail::JaxprBuilder;
+
+constexpr std::int64_t kShortest = 2, kLongest = kShortRow;
+constexpr std::int64_t kLeastSize = 1 << 11;  // of what is computed in between
+constexpr std::int64_t kLeastGain = 4;  // how many times larger that is than what lies around it
+constexpr std::int64_t kLeastRows = 1 << 12;  // elements of arrays whose rows are folded
+constexpr std::int64_t kLongestFolded = 4;    // rows that nothing is done with but to fold them
+constexpr std::size_t kMostEquations = 20'000;
+
+bool has_short_axis(const Aval& a) {
+  return a.ndim() >= 1 && a.shape.back() >= kShortest && a.shape.back() <= kLongest && a.size() > 0;
+}
+Shape without_last(Shape shape) {
+  shape.pop_back();
+  return shape;
+}
+Shape with_last(Shape shape, std::int64_t last) {
+  shape.pop_back();
+  shape.push_back(last);
+  return shape;
+}
+Aval component(const Aval& a) { return a.with_shape(without_last(a.shape)).strong(); }
+
+Aval one_of(const Aval& a) { return a.with_shape(with_last(a.shape, 1)).strong(); }
+
+/// add for reduce_sum, ...
+const Primitive<>* combination(const PrimitiveBase* reduction) {
+  if (reduction == &reduce_sum_p) return &add_p;
+  if (reduction == &reduce_max_p) return &max_p;
+  if (reduction == &reduce_min_p) return &min_p;
+  if (reduction == &reduce_prod_p) return &mul_p;
+  return nullptr;
+}
+
+/// What an equation does with the last axis.
+enum class Role : std::uint8_t {
+  none,     ///< it needs its operands as they are
+  through,  ///< component k of the result from components k of the operands
+  spread,   ///< all components of the result are the same
+  folded,   ///< a result without the axis from all components of the operand
+};
+
+Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
+  if (eqn.effect != Effect::none || eqn.outputs.size() != 1) return Role::none;
+  const Aval& out = jaxpr.aval(eqn.outputs[0]);
+  const PrimitiveBase* p = eqn.primitive;
+  const bool is_short = has_short_axis(out);
+  if (combination(p) != nullptr) {
+    if (!eqn.inputs[0].is_var() || !has_short_axis(jaxpr.aval(eqn.inputs[0]))) return Role::none;
+    const auto last = static_cast<std::int64_t>(jaxpr.aval(eqn.inputs[0]).ndim()) - 1;
+    const Shape axes = reduction_axes(eqn);
+    if (axes.contains(last)) return Role::folded;
+    return is_short && out.shape.back() == jaxpr.aval(eqn.inputs[0]).shape.back() ? Role::through
+                                                                                  : Role::none;
+  }
+  if (!is_short) return Role::none;
+  if (p == &broadcast_in_dim_p) {
+    const Shape& dims = eqn.params.as<BroadcastInDimParams>().broadcast_dimensions;
+    const auto last = static_cast<std::int64_t>(out.ndim()) - 1;
+    if (dims.empty() || dims.back() != last) return Role::spread;
+    const Shape& from = jaxpr.aval(eqn.inputs[0]).shape;
+    if (from.back() == 1) return Role::spread;
+    return Role::through;
+  }
+  if (p == &reshape_p) {
+    if (!eqn.inputs[0].is_var()) return Role::none;
+    const Shape& from = jaxpr.aval(eqn.inputs[0]).shape;
+    return from.ndim() >= 1 && from.back() == out.shape.back() ? Role::through : Role::none;
+  }
+  if (p == &transpose_p) {
+    const Shape& order = eqn.params.as<TransposeParams>().permutation;
+    return order.back() == static_cast<std::int64_t>(order.size()) - 1 ? Role::through : Role::none;
+  }
+  return form_of(jaxpr, eqn) == Form::element ? Role::through : Role::none;
+}
+
+/// Which variables are taken apart: sets of those that equations connect.
+class Choice {
+ public:
+  explicit Choice(const Jaxpr& jaxpr) : jaxpr_(jaxpr) {
+    const auto n = static_cast<std::size_t>(jaxpr.num_vars());
+    set_.resize(n);
+    std::iota(set_.begin(), set_.end(), 0);
+    for (const Eqn& eqn : jaxpr.eqns()) {
+      roles_.push_back(role_of(jaxpr, eqn));
+      if (roles_.back() != Role::through) continue;
+      for (const Atom& a : eqn.inputs) {
+        if (a.is_var() && has_short_axis(jaxpr.aval(a))) join(a.var(), eqn.outputs[0]);
+      }
+    }
+    weigh();
+  }
+
+  bool any() const { return any_; }
+  bool apart(Var v) {
+    return has_short_axis(jaxpr_.aval(v)) && chosen_[static_cast<std::size_t>(find(v))];
+  }
+  Role role(std::size_t e) const { return roles_[e]; }
+
+ private:
+  int find(int v) {
+    while (set_[static_cast<std::size_t>(v)] != v) {
+      int& up = set_[static_cast<std::size_t>(v)];
+      up = set_[static_cast<std::size_t>(up)];
+      v = up;
+    }
+    return v;
+  }
+  void join(int a, int b) { set_[static_cast<std::size_t>(find(a))] = find(b); }
+
+  // The largest thing that lies in memory, and the largest that is computed.
+  void weigh() {
+    const auto n = static_cast<std::size_t>(jaxpr_.num_vars());
+    std::vector<std::int64_t> around(n, 0), between(n, 0), whole(n, 0), folded(n, 0), spread(n, 0);
+    const auto note = [&](std::vector<std::int64_t>& what, Var v) {
+      if (!has_short_axis(jaxpr_.aval(v))) return;
+      std::int64_t& most = what[static_cast<std::size_t>(find(v))];
+      most = std::max(most, jaxpr_.aval(v).size());
+    };
+    for (Var v = 0; v < jaxpr_.num_inputs(); ++v) note(around, v);
+    for (const Atom& a : jaxpr_.outs()) {
+      if (a.is_var()) note(around, a.var());
+    }
+    for (std::size_t e = 0; e < roles_.size(); ++e) {
+      const Eqn& eqn = jaxpr_.eqns()[e];
+      const bool none = roles_[e] == Role::none;
+      for (const Atom& a : eqn.inputs) {
+        if (a.is_var() && none) note(around, a.var()), note(whole, a.var());
+        if (a.is_var() && roles_[e] == Role::folded) note(folded, a.var());
+      }
+      for (const Var v : eqn.outputs) {
+        note(none ? around : between, v);
+        if (none) note(whole, v);
+        if (roles_[e] == Role::spread && jaxpr_.aval(eqn.inputs[0]).size() > 1) note(spread, v);
+      }
+    }
+    chosen_.resize(n);
+    std::vector<std::int64_t> longest(n, 0);
+    for (Var v = 0; v < jaxpr_.num_vars(); ++v) {
+      if (has_short_axis(jaxpr_.aval(v)))
+        longest[static_cast<std::size_t>(find(v))] = jaxpr_.aval(v).shape.back();
+    }
+    for (std::size_t v = 0; v < n; ++v) {
+      const bool larger = between[v] >= kLeastGain * around[v];
+      // Rows that are folded and whose results their elements need, all in one pass: lanes run over rows.
+      const bool rows = whole[v] == 0 && folded[v] >= kLeastRows &&
+                        (spread[v] >= kLeastRows || longest[v] <= kLongestFolded);
+      chosen_[v] = between[v] >= kLeastSize && (larger || rows);
+      any_ |= chosen_[v];
+    }
+  }
+
+  const Jaxpr& jaxpr_;
+  std::vector<int> set_;
+  std::vector<Role> roles_;
+  std::vector<bool> chosen_;
+  bool any_ = false;
+};
+
+class Splitter {
+ public:
+  Splitter(const Jaxpr& jaxpr, bool zero_signs)
+      : jaxpr_(jaxpr),
+        producers_(detail::producers(jaxpr)),
+        tells_zero_signs_(zero_signs),
+        zero_signs_(zero_signs_that_matter(jaxpr)),
+        choice_(jaxpr),
+        whole_(vars()),
+        components_(vars()) {}
+
+  Jaxpr run() {
+    bool changed = choice_.any();
+    for (Var v = 0; v < jaxpr_.num_inputs(); ++v)
+      whole(v) = Atom::var(b_.add_input(jaxpr_.aval(v)));
+    for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
+      const Eqn& eqn = jaxpr_.eqns()[e];
+      const Role role = choice_.role(e);
+      if (role == Role::folded && choice_.apart(eqn.inputs[0].var())) {
+        fold(eqn);
+      } else if (role == Role::spread && choice_.apart(eqn.outputs[0])) {
+        spread(eqn);
+      } else if (role == Role::through && choice_.apart(eqn.outputs[0])) {
+        through(eqn);
+      } else {
+        keep(eqn, changed);
+      }
+    }
+    if (!changed) return jaxpr_;
+    Atoms outs;
+    for (const Atom& a : jaxpr_.outs()) outs.push_back(as_whole(a));
+    return b_.build(std::move(outs)).jaxpr;
+  }
+
+ private:
+  std::size_t vars() const { return static_cast<std::size_t>(jaxpr_.num_vars()); }
+  std::optional<Atom>& whole(Var v) { return whole_[static_cast<std::size_t>(v)]; }
+  Atoms& parts(Var v) { return components_[static_cast<std::size_t>(v)]; }
+  Atom add(const PrimitiveBase& p, Params params, Atoms in, const Aval& out) {
+    return Atom::var(b_.add_eqn1(p, std::move(params), std::move(in), out, Effect::none, where_));
+  }
+  Atom reshaped(Atom a, const Aval& out) {
+    return add(reshape_p, Params::of(ReshapeParams{out.shape}), {std::move(a)}, out);
+  }
+
+  // x[..., k] for each k.
+  Atoms& apart(Var v) {
+    Atoms& out = parts(v);
+    if (!out.empty()) return out;
+    const Aval& aval = jaxpr_.aval(v);
+    for (std::int64_t k = 0; k < aval.shape.back(); ++k) {
+      const Shape zeros(aval.shape.size(), 0), ones(aval.shape.size(), 1);
+      const SliceParams p{with_last(zeros, k), with_last(aval.shape, k + 1), ones};
+      out.push_back(
+          reshaped(add(slice_p, Params::of(p), {*whole(v)}, one_of(aval)), component(aval)));
+    }
+    return out;
+  }
+  Atom as_whole(const Atom& a) {
+    if (a.is_literal()) return a;
+    std::optional<Atom>& out = whole(a.var());
+    if (out) return *out;
+    const Aval& aval = jaxpr_.aval(a);
+    Atoms columns;
+    for (const Atom& part : parts(a.var())) columns.push_back(reshaped(part, one_of(aval)));
+    ConcatenateParams p;
+    p.dimension = static_cast<std::int64_t>(aval.ndim()) - 1;
+    out = add(concatenate_p, Params::of(p), std::move(columns), aval);
+    return *out;
+  }
+
+  void keep(const Eqn& eqn, bool& changed) {
+    Atoms in;
+    for (const Atom& a : eqn.inputs) in.push_back(as_whole(a));
+    std::vector<Aval> avals;
+    for (const Var v : eqn.outputs) avals.push_back(jaxpr_.aval(v));
+    const auto split = [&](const Jaxpr& j) { return split_short_axes(j, tells_zero_signs_); };
+    Params params = detail::map_jaxprs(eqn.params, split, changed);
+    const auto out =
+        b_.add_eqn(*eqn.primitive, std::move(params), std::move(in), avals, eqn.effect, eqn.where);
+    for (std::size_t i = 0; i < out.size(); ++i) whole(eqn.outputs[i]) = Atom::var(out[i]);
+  }
+
+  // Not in the order of the elements but in that of fold_lanes (codegen.hpp): as a tree of halves.
+  void fold(const Eqn& eqn) {
+    where_ = eqn.where;
+    const Atom& x = eqn.inputs[0];
+    const Aval of = component(jaxpr_.aval(x));
+    Atoms terms = apart(x.var());
+    const Primitive<>& combine = *combination(eqn.primitive);
+    for (std::size_t half = 4; half > 0; half /= 2) {
+      for (std::size_t i = half; i < terms.size() && i < 2 * half; ++i)
+        terms[i - half] = add(combine, Params(), {terms[i - half], terms[i]}, of);
+      if (terms.size() > half)
+        terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(half), terms.end());
+    }
+    if (needs_zero(eqn)) {
+      const Atom zero = Atom::literal(detail::convert_scalar(Array(0.0), of.dtype));
+      terms[0] = add(add_p, Params(),
+                     {terms[0], add(broadcast_in_dim_p,
+                                    Params::of(BroadcastInDimParams{of.shape, {}}), {zero}, of)},
+                     of);
+    }
+    Shape axes;
+    for (const std::int64_t d : reduction_axes(eqn)) {
+      if (d + 1 < static_cast<std::int64_t>(jaxpr_.aval(x).ndim())) axes.push_back(d);
+    }
+    whole(eqn.outputs[0]) = axes.empty() ? terms[0]
+                                         : add(*eqn.primitive, Params::of(AxesParams{axes}),
+                                               {terms[0]}, jaxpr_.aval(eqn.outputs[0]));
+  }
+
+  // Sums begin with 0: those over other axes, too, do so by themselves, and of the rest it cannot always be told.
+  bool needs_zero(const Eqn& eqn) const {
+    const Var x = eqn.inputs[0].var(), sum = eqn.outputs[0];
+    const Aval &of = jaxpr_.aval(x), &out = jaxpr_.aval(sum);
+    if (eqn.primitive != &reduce_sum_p || !is_float(out.dtype)) return false;
+    if (of.size() > out.size() * of.shape.back()) return false;
+    if (!tells_zero_signs_) return true;
+    if (!zero_signs_[static_cast<std::size_t>(sum)]) return false;
+    const int e = producers_[static_cast<std::size_t>(x)];
+    return e < 0 || may_be_minus_zero(jaxpr_.eqns()[static_cast<std::size_t>(e)]);
+  }
+
+  void spread(const Eqn& eqn) {
+    where_ = eqn.where;
+    const Aval& out = jaxpr_.aval(eqn.outputs[0]);
+    BroadcastInDimParams p = eqn.params.as<BroadcastInDimParams>();
+    p.shape.pop_back();
+    Atom x = as_whole(eqn.inputs[0]);
+    if (!p.broadcast_dimensions.empty() && p.broadcast_dimensions.back() == p.shape.ndim()) {
+      p.broadcast_dimensions.pop_back();  // a last dimension of one element
+      x = reshaped(x, component(jaxpr_.aval(eqn.inputs[0])));
+    }
+    const Atom one = add(broadcast_in_dim_p, Params::of(std::move(p)), {x}, component(out));
+    parts(eqn.outputs[0]).assign(static_cast<std::size_t>(out.shape.back()), one);
+  }
+
+  void through(const Eqn& eqn) {
+    where_ = eqn.where;
+    const Aval& out = jaxpr_.aval(eqn.outputs[0]);
+    Atoms made;
+    std::map<std::vector<int>, Atom> known;  // components that are all the same stay one
+    for (std::size_t k = 0; k < static_cast<std::size_t>(out.shape.back()); ++k) {
+      Atoms in;
+      std::vector<int> key;
+      for (const Atom& a : eqn.inputs) {
+        in.push_back(a.is_var() && has_short_axis(jaxpr_.aval(a)) ? apart(a.var())[k]
+                                                                  : as_whole(a));
+        key.push_back(in.back().is_var() ? in.back().var() : -1);
+      }
+      const auto found = known.find(key);
+      made.push_back(found != known.end()
+                         ? found->second
+                         : known.emplace(key, add(*eqn.primitive, params(eqn), in, component(out)))
+                               .first->second);
+    }
+    parts(eqn.outputs[0]) = std::move(made);
+  }
+  static Params params(const Eqn& eqn) {
+    const PrimitiveBase* p = eqn.primitive;
+    if (p == &broadcast_in_dim_p) {
+      BroadcastInDimParams out = eqn.params.as<BroadcastInDimParams>();
+      out.shape.pop_back();
+      out.broadcast_dimensions.pop_back();
+      return Params::of(std::move(out));
+    }
+    if (p == &reshape_p)
+      return Params::of(ReshapeParams{without_last(eqn.params.as<ReshapeParams>().new_sizes)});
+    if (p == &transpose_p)
+      return Params::of(
+          TransposeParams{without_last(eqn.params.as<TransposeParams>().permutation)});
+    return eqn.params;
+  }
+
+  const Jaxpr& jaxpr_;
+  const std::vector<int> producers_;
+  const bool tells_zero_signs_;
+  const std::vector<bool> zero_signs_;  // that matter
+  Choice choice_;
+  JaxprBuilder b_;
+  std::vector<std::optional<Atom>> whole_;
+  std::vector<Atoms> components_;
+  SourceLocation where_;
+};
+
+}  // namespace
+
+Jaxpr split_short_axes(const Jaxpr& jaxpr, bool zero_signs) {
+  if (jaxpr.eqns().size() > kMostEquations) return jaxpr;
+  return Splitter(jaxpr, zero_signs).run();
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,313 @@
+// Rules that move transposes outwards until something takes them up: another transpose, a fold, a
+// matrix product.
+#include <algorithm>
+
+#include "compiler/forms.hpp"
+#include "compiler/passes/simplify.hpp"
+#include "compiler/plan/dot.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+// ---- transposes move outwards, until something takes them up --------------------------------------
+Shape permuted(const Shape& dims, const Shape& permutation) {
+  Shape out;
+  for (const std::int64_t d : dims) out.push_back(permutation[static_cast<std::size_t>(d)]);
+  return out;
+}
+namespace {
+
+constexpr std::int64_t kMuchSmaller = 8;
+
+Shape inverse(const Shape& permutation) {
+  Shape out(permutation.size(), 0);
+  for (std::size_t d = 0; d < permutation.size(); ++d)
+    out[static_cast<std::size_t>(permutation[d])] = static_cast<std::int64_t>(d);
+  return out;
+}
+
+/// The operand of a transpose that nothing else reads, or that all readers take up, if `a` is one of this
+/// permutation (or of any, which becomes the permutation). Of a matrix product, which lies in memory as it comes, everybody
+/// may read the transpose.
+const Atom* transposed(Simplifier& s, const Atom& a, const Shape*& permutation) {
+  const Eqn* inner = s.defined_by(a, transpose_p);
+  if (inner == nullptr) return nullptr;
+  if (!s.used_once(a) && !s.taken_up(a) && s.defined_by(inner->inputs[0], dot_general_p) == nullptr)
+    return nullptr;
+  const Shape& this_one = inner->params.as<TransposeParams>().permutation;
+  if (permutation != nullptr && *permutation != this_one) return nullptr;
+  permutation = &this_one;
+  return &inner->inputs[0];
+}
+
+const Eqn* element_of(const Simplifier& s, const Atom& a) {
+  const Eqn* e = s.definition(a);
+  const Lowering* lowering = e == nullptr ? nullptr : e->primitive->rules().lowering();
+  return lowering != nullptr && std::holds_alternative<Lowering::Element>(lowering->form) ? e
+                                                                                          : nullptr;
+}
+
+/// transpose(b) for a broadcast of something much smaller: dimension d of the result is
+/// permutation[d] of b.
+std::optional<Atom> broadcast_in_order(Simplifier& s, const Eqn& b, const Aval& aval,
+                                       const Shape& permutation) {
+  Atom x = b.inputs[0];
+  const Aval small = s.aval(x);
+  if (small.size() * kMuchSmaller > aval.size()) return std::nullopt;
+  const Shape place = inverse(permutation);
+  Shape dims, shape;  // of x without dimensions of 1: where they go
+  for (std::size_t d = 0; d < small.shape.size(); ++d) {
+    if (small.shape[d] == 1) continue;
+    shape.push_back(small.shape[d]);
+    dims.push_back(place[static_cast<std::size_t>(
+        b.params.as<BroadcastInDimParams>().broadcast_dimensions[d])]);
+  }
+  if (shape.size() != small.shape.size())
+    x = s.make(reshape_p, ReshapeParams{shape}, {x}, small.with_shape(shape));
+  if (!std::is_sorted(dims.begin(), dims.end())) {
+    Shape order;
+    for (std::size_t d = 0; d < dims.size(); ++d) order.push_back(static_cast<std::int64_t>(d));
+    std::sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) {
+      return dims[static_cast<std::size_t>(i)] < dims[static_cast<std::size_t>(j)];
+    });
+    x = s.make(transpose_p, TransposeParams{order}, {x}, small.with_shape(permuted(order, shape)));
+    std::sort(dims.begin(), dims.end());
+  }
+  const Shape to = permuted(permutation, aval.shape);
+  return s.make(broadcast_in_dim_p, BroadcastInDimParams{to, dims}, {x}, aval.with_shape(to));
+}
+
+/// transpose(a), where that takes no transposition: a few operations on broadcasts.
+std::optional<Atom> made_in_order(Simplifier& s, const Atom& a, const Shape& permutation,
+                                  int depth = 3) {
+  const Aval aval = s.aval(a);
+  if (aval.shape.empty()) return a;
+  if (const Eqn* b = s.defined_by(a, broadcast_in_dim_p)) {
+    const Eqn copy = *b;
+    return broadcast_in_order(s, copy, aval, permutation);
+  }
+  const Eqn* e = depth > 0 ? element_of(s, a) : nullptr;
+  if (e == nullptr || element_cost(*e) > 1) return std::nullopt;
+  const Eqn copy = *e;
+  Atoms inputs;
+  for (const Atom& x : copy.inputs) {
+    auto in_order = made_in_order(s, x, permutation, depth - 1);
+    if (!in_order) return std::nullopt;
+    inputs.push_back(*in_order);
+  }
+  return s.make(*copy.primitive, copy.params, std::move(inputs),
+                aval.with_shape(permuted(permutation, aval.shape)));
+}
+
+}  // namespace
+
+// f(transpose(x), transpose(y)) = transpose(f(x, y)), element by element; broadcasts of something
+// small are made as they are needed.
+std::optional<Atom> element_of_transposes(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Lowering* lowering = e.primitive->rules().lowering();
+  if (lowering == nullptr || !std::holds_alternative<Lowering::Element>(lowering->form))
+    return std::nullopt;
+  const Shape* permutation = nullptr;
+  for (const Atom& a : e.inputs) {
+    if (!s.aval(a).shape.empty() && transposed(s, a, permutation) == nullptr &&
+        s.defined_by(a, broadcast_in_dim_p) == nullptr)
+      return std::nullopt;
+  }
+  if (permutation == nullptr) return std::nullopt;
+  const TransposeParams outer{*permutation};
+  const Shape order = inverse(outer.permutation);
+  Atoms inputs;
+  for (const Atom& a : e.inputs) {
+    const Shape* same = &outer.permutation;
+    const Atom* x = s.aval(a).shape.empty() ? &a : transposed(s, a, same);
+    const std::optional<Atom> in_order = x != nullptr ? *x : made_in_order(s, a, order, 0);
+    if (!in_order) return std::nullopt;
+    inputs.push_back(*in_order);
+  }
+  const Shape shape = permuted(order, out.shape);
+  const Atom inner = s.make(*e.primitive, e.params, std::move(inputs), out.with_shape(shape));
+  return s.make(transpose_p, outer, {inner}, out);
+}
+
+namespace {
+
+/// A fold of transpose(x) over `axes`: the axes of x, and the permutation of what is left of x.
+std::pair<Shape, Shape> folded_order(const Shape& permutation, const Shape& axes) {
+  Shape from = permuted(axes, permutation), order;
+  std::sort(from.begin(), from.end());
+  for (std::int64_t d = 0; d < permutation.ndim(); ++d) {
+    if (axes.contains(d)) continue;
+    const std::int64_t source = permutation[static_cast<std::size_t>(d)];
+    order.push_back(source - std::count_if(from.begin(), from.end(),
+                                           [source](std::int64_t x) { return x < source; }));
+  }
+  return {from, order};
+}
+
+bool is_elementwise(const Eqn& e) {
+  const Lowering* lowering = e.primitive->rules().lowering();
+  return e.outputs.size() == 1 && e.effect == Effect::none && lowering != nullptr &&
+         std::holds_alternative<Lowering::Element>(lowering->form);
+}
+bool folds(const Eqn& e) {
+  return e.primitive == &reduce_sum_p || e.primitive == &reduce_max_p ||
+         e.primitive == &reduce_min_p || e.primitive == &reduce_prod_p;
+}
+
+}  // namespace
+
+std::vector<bool> transposes_taken_up(const Jaxpr& jaxpr) {
+  const auto n = static_cast<std::size_t>(jaxpr.num_vars());
+  const auto at = [](Var v) { return static_cast<std::size_t>(v); };
+  // What is a transpose, or computed of transposes by this permutation and of small broadcasts.
+  std::vector<Shape> order(n);  // empty: neither
+  std::vector<bool> spread(n, false);
+  for (const Eqn& e : jaxpr.eqns()) {
+    if (e.outputs.size() != 1) continue;
+    const Aval& out = jaxpr.aval(e.outputs[0]);
+    if (e.primitive == &transpose_p)
+      order[at(e.outputs[0])] = e.params.as<TransposeParams>().permutation;
+    if (e.primitive == &broadcast_in_dim_p)
+      spread[at(e.outputs[0])] = jaxpr.aval(e.inputs[0]).size() * kMuchSmaller <= out.size();
+    if (folds(e) && e.inputs[0].is_var() && !order[at(e.inputs[0].var())].empty()) {
+      Shape left =
+          folded_order(order[at(e.inputs[0].var())], e.params.as<AxesParams>().axes).second;
+      if (!std::is_sorted(left.begin(), left.end())) order[at(e.outputs[0])] = std::move(left);
+    }
+    if (!is_elementwise(e)) continue;
+    Shape same;
+    bool fits = true;
+    for (const Atom& a : e.inputs) {
+      if (jaxpr.aval(a).shape.empty() || (a.is_var() && spread[at(a.var())])) continue;
+      const Shape of = a.is_var() ? order[at(a.var())] : Shape();
+      fits = fits && !of.empty() && (same.empty() || same == of);
+      same = of;
+    }
+    if (fits) order[at(e.outputs[0])] = same;
+  }
+  std::vector<bool> taken_up(n, true), read(n, false);
+  for (const Atom& a : jaxpr.outs()) {
+    if (a.is_var()) taken_up[at(a.var())] = false;
+  }
+  for (std::size_t i = jaxpr.eqns().size(); i-- > 0;) {
+    const Eqn& e = jaxpr.eqns()[i];
+    const bool passes =
+        e.outputs.size() == 1 && !order[at(e.outputs[0])].empty() && taken_up[at(e.outputs[0])];
+    // What is spread is made in the order in which that is needed.
+    const bool takes = folds(e) || e.primitive == &transpose_p || (is_elementwise(e) && passes) ||
+                       (e.outputs.size() == 1 && spread[at(e.outputs[0])]);
+    for (const Atom& a : e.inputs) {
+      if (!a.is_var()) continue;
+      read[at(a.var())] = true;
+      if (!takes) taken_up[at(a.var())] = false;
+    }
+  }
+  for (std::size_t v = 0; v < n; ++v) taken_up[v] = taken_up[v] && read[v] && !order[v].empty();
+  return taken_up;
+}
+
+// A fold of transpose(x) is one of x over other axes; what is left of the transpose comes after it.
+std::optional<Atom> reduction_of_transpose(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Shape* permutation = nullptr;
+  const Atom* x = transposed(s, e.inputs[0], permutation);
+  if (x == nullptr) return std::nullopt;
+  const auto [from, order] = folded_order(*permutation, e.params.as<AxesParams>().axes);
+  Shape shape;
+  for (std::int64_t d = 0; d < permutation->ndim(); ++d) {
+    if (!from.contains(d)) shape.push_back(s.aval(*x).shape[static_cast<std::size_t>(d)]);
+  }
+  const Atom inner =
+      s.make(*e.primitive, Params::of(AxesParams{from}), {*x}, out.with_shape(shape));
+  return s.make(transpose_p, TransposeParams{order}, {inner}, out);
+}
+
+// ---- matrix products -----------------------------------------------------------------------------
+// dot(transpose(x), y) reads x as it lies: the dimensions get other numbers. The free dimensions of x
+// must come in the same order, and each group must lie side by side in memory.
+std::optional<Atom> dot_of_transpose(Simplifier& s, const Eqn& e, const Aval& out) {
+  for (const std::size_t side : {0, 1}) {
+    const Eqn* inner = s.defined_by(e.inputs[side], transpose_p);
+    if (inner == nullptr) continue;
+    const Shape& permutation = inner->params.as<TransposeParams>().permutation;
+    DotGeneralParams params = e.params.as<DotGeneralParams>();
+    DotDimensionNumbers& dn = params.dimension_numbers;
+    Shape& batch = side == 0 ? dn.lhs_batch : dn.rhs_batch;
+    Shape& contracting = side == 0 ? dn.lhs_contracting : dn.rhs_contracting;
+    const Shape free = permuted(free_dims(permutation.ndim(), batch, contracting), permutation);
+    if (!std::is_sorted(free.begin(), free.end())) continue;
+    batch = permuted(batch, permutation);
+    contracting = permuted(contracting, permutation);
+    Atoms inputs = e.inputs;
+    inputs[side] = inner->inputs[0];
+    if (!matrix_product(s.aval(inputs[0]), s.aval(inputs[1]), params)) continue;
+    return s.make(dot_general_p, params, std::move(inputs), out);
+  }
+  return std::nullopt;
+}
+// The order of dimensions in which a matrix product would rather read an operand; empty where any will do.
+static Shape wanted_order(const Aval& x, std::size_t side, const DotGeneralParams& params) {
+  constexpr std::int64_t kLeast = 8;  // rows of the other one, columns of this one
+  const DotDimensionNumbers& dn = params.dimension_numbers;
+  const Shape& batch = side == 0 ? dn.lhs_batch : dn.rhs_batch;
+  const Shape& contracting = side == 0 ? dn.lhs_contracting : dn.rhs_contracting;
+  const Shape free = free_dims(x.ndim(), batch, contracting);
+  Shape order = batch;
+  for (std::int64_t d = 0; d < x.ndim(); ++d) {
+    if (!batch.contains(d)) order.push_back(d);
+  }
+  // Lanes run along the columns of the result: they are to lie side by side on the right.
+  std::int64_t columns = 1, work = x.size();
+  for (const std::int64_t d : free) columns *= x.shape[static_cast<std::size_t>(d)];
+  if (side == 1 && columns >= kLeast && work > 0 && !contracting.empty() && !free.empty() &&
+      contracting.back() > free.back()) {
+    order = batch;
+    for (const std::int64_t d : contracting) order.push_back(d);
+    for (const std::int64_t d : free) order.push_back(d);
+  }
+  return std::is_sorted(order.begin(), order.end()) ? Shape() : order;
+}
+// An operand that is a few operations on broadcasts is made in the order in which it is wanted: with the
+// matrices of a batch side by side, and on the right their rows.
+std::optional<Atom> dot_of_broadcasts(Simplifier& s, const Eqn& e, const Aval& out) {
+  for (const std::size_t side : {0, 1}) {
+    DotGeneralParams params = e.params.as<DotGeneralParams>();
+    DotDimensionNumbers& dn = params.dimension_numbers;
+    const Shape permutation = wanted_order(s.aval(e.inputs[side]), side, params);
+    if (permutation.empty()) continue;
+    const auto in_order = made_in_order(s, e.inputs[side], permutation);
+    if (!in_order) continue;
+    Shape& batch = side == 0 ? dn.lhs_batch : dn.rhs_batch;
+    Shape& contracting = side == 0 ? dn.lhs_contracting : dn.rhs_contracting;
+    const Shape place = inverse(permutation);
+    batch = permuted(batch, place);
+    contracting = permuted(contracting, place);
+    Atoms inputs = e.inputs;
+    inputs[side] = *in_order;
+    return s.make(dot_general_p, params, std::move(inputs), out);
+  }
+  return std::nullopt;
+}
+// transpose(dot(x, y)) = dot(y, x) where it exchanges the free dimensions of x and y. Products and
+// their sums are the same numbers.
+std::optional<Atom> transpose_of_dot(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* dot = s.defined_by(e.inputs[0], dot_general_p);
+  if (dot == nullptr || !s.used_once(e.inputs[0])) return std::nullopt;
+  const Shape& permutation = e.params.as<TransposeParams>().permutation;
+  DotGeneralParams params = dot->params.as<DotGeneralParams>();
+  DotDimensionNumbers& dn = params.dimension_numbers;
+  const std::int64_t batch = dn.lhs_batch.ndim();
+  const std::int64_t rows = s.aval(dot->inputs[0]).ndim() - batch - dn.lhs_contracting.ndim();
+  Shape exchanged;
+  for (std::int64_t d = 0; d < batch; ++d) exchanged.push_back(d);
+  for (std::int64_t d = batch + rows; d < permutation.ndim(); ++d) exchanged.push_back(d);
+  for (std::int64_t d = batch; d < batch + rows; ++d) exchanged.push_back(d);
+  if (permutation != exchanged) return std::nullopt;
+  std::swap(dn.lhs_batch, dn.rhs_batch);
+  std::swap(dn.lhs_contracting, dn.rhs_contracting);
+  return s.make(dot_general_p, params, {dot->inputs[1], dot->inputs[0]}, out);
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,465 @@
+// Memory: live ranges over the tree of steps, then one arena with best-fit offsets.
+//
+// Steps are numbered in the order in which they run. A value lives from the first step that writes
+// it to the last that uses it; what is used inside a loop but written outside lives until the loop
+// ends, since the next trip uses it again. A kernel may write a result over an operand that dies
+// with it when it reads that operand only at the index that it writes. Where it writes a result of the
+// program, the operand is in the result's memory from the start.
+//
+// A loop that runs in chunks has a slice of the arena per chunk for the values that only its body
+// uses; all slices together are one block of the arena while the loop runs.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "compiler/plan/plan.hpp"
+#include "core/size_errors.hpp"
+#include "telamon/error.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kPage = 4096;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 56;  // sums of such sizes do not overflow
+
+std::int64_t possible(std::int64_t bytes) {
+  if (bytes <= kMostBytes) return bytes;
+  throw detail::UnnamedOutOfMemoryError(
+      "out of memory: the program needs more than 2^56 bytes for its intermediate values; use "
+      "smaller sizes");
+}
+
+struct Range {
+  int first = -1, last = -1;  // steps
+  bool apart(const Range& o) const { return last < o.first || o.last < first; }
+  bool contains(const Range& o) const { return first <= o.first && o.last <= last; }
+};
+
+/// A loop that runs in chunks.
+struct Chunked {
+  Step* step;
+  Range range;
+};
+
+class Liveness {
+ public:
+  explicit Liveness(Plan& plan) : ranges(plan.values.size()), plan_(plan) {
+    walk(plan.steps, false);
+  }
+
+  std::vector<Range> ranges;
+  std::map<int, const Step*> kernels;  // by number
+  std::set<int> outer;                 // the numbers of steps that are in no loop nor branch
+  std::vector<Chunked> chunked;        // in order; none inside another
+  std::vector<int> hosts;              // the step by whose end each host step is over; ascending
+
+ private:
+  void walk(std::vector<Step>& steps, bool inside) {
+    for (Step& s : steps) {
+      const int now = counter_++;
+      if (s.kind == Step::Kind::kernel) kernels[now] = &s;
+      if (s.kind == Step::Kind::host) hosts.push_back(now);
+      if (s.bodies.empty() && &steps == &plan_.steps) outer.insert(now);
+      const bool loop = s.kind == Step::Kind::loop || s.kind == Step::Kind::repeat;
+      const bool chunks = s.kind == Step::Kind::loop && s.grain > 0 && !inside;
+      for (const int v : s.reads) touch(v, now);
+      if (s.bodies.empty()) {
+        for (const int v : s.writes) touch(v, now);
+        continue;
+      }
+      // Within the loop's range, so that each chunk has a trip number of its own.
+      const int enter = counter_++;
+      for (const int v : s.writes) touch(v, enter);
+      touch_views(s, enter);
+      const std::size_t hosts_before = hosts.size();
+      for (auto& body : s.bodies) walk(body, inside || chunks);
+      const int end = counter_++;
+      std::fill(hosts.begin() + static_cast<std::ptrdiff_t>(hosts_before), hosts.end(), end);
+      if (loop) {
+        for (const int v : s.writes) touch(v, end);  // the trip's number
+        touch_views(s, end);
+        if (s.kind == Step::Kind::repeat) touch(s.reads[0], end);
+        // What was alive before the loop and is used in it is used again on the next trip.
+        for (Range& r : ranges) {
+          if (r.first >= 0 && r.first < enter && r.last > now) r.last = std::max(r.last, end);
+        }
+      }
+      if (chunks) chunked.push_back({&s, {enter, end}});
+    }
+  }
+  void touch_views(const Step& s, int now) {
+    for (const Step::Row& r : s.rows) touch(r.view, now);
+    for (const Step::Carry& c : s.carries) {
+      for (const int v : {c.in, c.out, c.first, c.second}) touch(v, now);
+    }
+  }
+  void touch(int v, int now) {
+    const Value& value = plan_.values[static_cast<std::size_t>(v)];
+    if (value.slot >= 0) touch(value.slot, now);
+    for (const int base : value.bases) touch(base, now);
+    Range& r = ranges[static_cast<std::size_t>(v)];
+    if (r.first < 0) r.first = now;
+    r.last = std::max(r.last, now);
+  }
+  const Plan& plan_;
+  int counter_ = 0;
+};
+
+struct Block {
+  Range range;
+  std::int64_t size = 0, offset = 0;
+  std::int64_t end() const { return offset + size; }
+};
+
+std::int64_t aligned(std::int64_t offset, const Block& block) {
+  const std::int64_t unit = block.size >= 64 * kPage ? kPage : kAlignment;
+  return (offset + unit - 1) / unit * unit;
+}
+
+/// Places blocks in the order in which they begin, each in the smallest gap where it fits. What has
+/// ended by then is free for good: the gaps between living blocks are kept by place and by size.
+class InOrder {
+ public:
+  explicit InOrder(bool reuse) : reuse_(reuse) {}
+  std::int64_t bytes = 0;
+  std::int64_t most_alive = 0;  ///< bytes of living blocks
+
+  void place(Block& block) {
+    if (reuse_) free_before(block.range.first);
+    const std::int64_t size = block.size;
+    block.offset = aligned(end_, block);
+    auto gap = by_size_.lower_bound({size, 0});
+    while (gap != by_size_.end() && aligned(gap->second, block) + size > gap->second + gap->first) {
+      ++gap;
+    }
+    if (gap != by_size_.end()) {
+      const auto [length, begin] = *gap;
+      take_gap(gaps_.find(begin));
+      block.offset = aligned(begin, block);
+      add_gap(begin, block.offset);
+      add_gap(block.end(), begin + length);
+    } else {
+      add_gap(end_, block.offset);
+      end_ = possible(block.end());
+      bytes = std::max(bytes, end_);
+    }
+    alive_ += size;
+    most_alive = std::max(most_alive, alive_);
+    ends_.insert({block.range.last, block.offset, size});
+  }
+
+ private:
+  using Gaps = std::map<std::int64_t, std::int64_t>;  // begin -> end
+
+  void add_gap(std::int64_t begin, std::int64_t end) {
+    if (begin == end) return;
+    gaps_[begin] = end;
+    by_size_.insert({end - begin, begin});
+  }
+  void take_gap(Gaps::iterator gap) {
+    by_size_.erase({gap->second - gap->first, gap->first});
+    gaps_.erase(gap);
+  }
+  void free_before(int step) {
+    while (!ends_.empty() && std::get<int>(*ends_.begin()) < step) {
+      auto [last, begin, size] = *ends_.begin();
+      std::int64_t end = begin + size;
+      alive_ -= size;
+      ends_.erase(ends_.begin());
+      if (const auto after = gaps_.find(end); after != gaps_.end()) {
+        end = after->second;
+        take_gap(after);
+      }
+      auto before = gaps_.lower_bound(begin);
+      if (before != gaps_.begin() && (--before)->second == begin) {
+        begin = before->first;
+        take_gap(before);
+      }
+      if (end == end_) end_ = begin;
+      else add_gap(begin, end);
+    }
+  }
+
+  const bool reuse_;
+  std::int64_t alive_ = 0;
+  std::set<std::tuple<int, std::int64_t, std::int64_t>>
+      ends_;                                                 // of those alive: (last, offset, size)
+  Gaps gaps_;                                                // between blocks
+  std::set<std::pair<std::int64_t, std::int64_t>> by_size_;  // of gaps: (size, begin)
+  std::int64_t end_ = 0;                                     // of the last block
+};
+
+/// Places the largest blocks first, equal ones in order, each in the smallest gap between those that
+/// live at its time; gives the bytes of all. Often denser than by order, and quadratic.
+std::int64_t place_by_size(std::vector<Block>& blocks) {
+  std::vector<Block*> order, placed;  // placed: by offset
+  for (Block& b : blocks) order.push_back(&b);
+  std::sort(order.begin(), order.end(), [](const Block* a, const Block* b) {
+    return a->size != b->size ? a->size > b->size : a < b;
+  });
+  std::int64_t bytes = 0;
+  for (Block* block : order) {
+    std::int64_t best = -1, smallest = std::numeric_limits<std::int64_t>::max(), end = 0;
+    for (const Block* other : placed) {
+      if (other->range.apart(block->range)) continue;
+      const std::int64_t offset = aligned(end, *block), gap = other->offset - end;
+      if (offset + block->size <= other->offset && gap < smallest) best = offset, smallest = gap;
+      end = std::max(end, other->end());
+    }
+    block->offset = best >= 0 ? best : aligned(end, *block);
+    bytes = std::max(bytes, block->end());
+    const auto later =
+        std::upper_bound(placed.begin(), placed.end(), block,
+                         [](const Block* a, const Block* b) { return a->offset < b->offset; });
+    placed.insert(later, block);
+  }
+  return bytes;
+}
+
+#ifdef TELAMON_DEBUG_CHECKS
+void check_apart(const std::vector<Block>& blocks) {
+  for (const Block& a : blocks) {
+    for (const Block& b : blocks) {
+      if (&a < &b && !a.range.apart(b.range) && a.offset < b.end() && b.offset < a.end()) {
+        throw InternalError("two values that are alive at the same time share memory");
+      }
+    }
+  }
+}
+#endif
+
+/// Blocks of memory by live range, added in the order in which they begin.
+class Packing {
+ public:
+  /// The number of a new block.
+  std::int64_t add(const Range& range, std::int64_t size) {
+    blocks_.push_back({range, size});
+    return static_cast<std::int64_t>(blocks_.size()) - 1;
+  }
+  /// The block lives on, under another name.
+  void extend(std::int64_t block, int last) { at(block).range.last = last; }
+  std::int64_t offset(std::int64_t block) { return at(block).offset; }
+
+  std::int64_t bytes = 0;
+  std::int64_t most_alive = 0;  ///< bytes of living blocks
+  /// Once all are there.
+  void pack(bool reuse) {
+    InOrder in_order(reuse);
+    for (Block& b : blocks_) in_order.place(b);
+    bytes = in_order.bytes;
+    most_alive = in_order.most_alive;
+    constexpr std::size_t kMost = 1024;  // blocks: a millisecond
+    if (reuse && bytes > most_alive + most_alive / 32 && blocks_.size() <= kMost) {
+      std::vector<Block> by_size = blocks_;
+      if (const std::int64_t fewer = place_by_size(by_size); fewer < bytes) {
+        blocks_ = std::move(by_size);
+        bytes = fewer;
+      }
+    }
+#ifdef TELAMON_DEBUG_CHECKS
+    check_apart(blocks_);
+#endif
+  }
+
+ private:
+  Block& at(std::int64_t block) { return blocks_[static_cast<std::size_t>(block)]; }
+  std::vector<Block> blocks_;
+};
+
+class Arena {
+ public:
+  Arena(Plan& plan, const PlanOptions& options) : plan_(plan), options_(options), live_(plan) {}
+
+  void run() {
+    if (options_.reuse_memory && options_.place_in_results) place_in_results();
+    // Inputs live from before the first step, results until after the last.
+    std::vector<int> order;
+    for (std::size_t v = 0; v < plan_.values.size(); ++v) {
+      if (plan_.values[v].location.kind == Location::Kind::none && range(v).first >= 0 &&
+          plan_.values[v].slot < 0)
+        order.push_back(static_cast<int>(v));
+    }
+    std::sort(order.begin(), order.end(), [&](int a, int b) {
+      return std::pair(range(a).first, a) < std::pair(range(b).first, b);
+    });
+    for (const Chunked& loop : live_.chunked) place_slice(loop, order);
+    auto loop = live_.chunked.begin();
+    const auto place_loops = [&](int before) {
+      for (; loop != live_.chunked.end() && loop->range.first < before; ++loop) {
+        const std::int64_t bytes = loop->step->num_chunks() * loop->step->slice_bytes;
+        if (bytes > 0) loop->step->slice = arena_.add(loop->range, bytes);
+      }
+    };
+    for (const int v : order) {
+      place_loops(range(v).first);
+      place(arena_, v, Location::Kind::arena);
+    }
+    place_loops(std::numeric_limits<int>::max());
+    pack(arena_, order);
+    for (const Chunked& c : live_.chunked) {
+      if (c.step->slice_bytes > 0) c.step->slice = arena_.offset(c.step->slice);
+    }
+    plan_.arena_bytes = arena_.bytes;
+    plan_.live_bytes = arena_.most_alive;
+    for (Value& v : plan_.values) {
+      if (v.slot < 0 || range(v.slot).first < 0) continue;
+      const Location slot = value(v.slot).location;
+      v.location = {slot.kind == Location::Kind::arena ? Location::Kind::arena_slot
+                                                       : Location::Kind::chunk_slot,
+                    slot.index};
+    }
+    find_reusable();
+  }
+
+ private:
+  Range& range(std::size_t v) { return live_.ranges[v]; }
+  Range& range(int v) { return live_.ranges[static_cast<std::size_t>(v)]; }
+  Value& value(int v) { return plan_.values[static_cast<std::size_t>(v)]; }
+
+  // Whether the kernel at v's first write may store v over u, which it is the last to read.
+  bool over(int v, int u) {
+    const Kernel* kernel = writer(v);
+    return kernel != nullptr && kernel->in_place.contains(u) && fits(v, u);
+  }
+  // The kernel at v's first write.
+  const Kernel* writer(int v) {
+    const auto found = live_.kernels.find(range(v).first);
+    return found == live_.kernels.end() ? nullptr : &found->second->kernel;
+  }
+  bool fits(int v, int u) {
+    return options_.in_place && range(u).last == range(v).first &&
+           value(u).bytes() == value(v).bytes() &&
+           size_of(value(u).aval.dtype) == size_of(value(v).aval.dtype);
+  }
+
+  // What a result is written over, and what that was written over, and so on.
+  void place_in_results() {
+    std::map<std::int64_t, int> sharing;  // of each result's memory: values
+    for (const Value& v : plan_.values) {
+      if (v.location.kind == Location::Kind::result) ++sharing[v.location.index];
+    }
+    for (std::size_t r = 0; r < plan_.values.size(); ++r) {
+      const Location where = plan_.values[r].location;
+      if (where.kind != Location::Kind::result || sharing.at(where.index) > 1) continue;
+      for (int v = static_cast<int>(r), u = within_reach(v); u >= 0; u = within_reach(v)) {
+        value(u).location = where;
+        range(r).first = range(u).first;  // what it may be written over is gone by then
+        v = u;
+      }
+    }
+  }
+  // A value without a place over which v is written, outside of loops; -1 when there is none.
+  int within_reach(int v) {
+    const Kernel* kernel = live_.outer.contains(range(v).first) ? writer(v) : nullptr;
+    if (kernel == nullptr) return -1;
+    // What goes around the caches had better not be there.
+    if (kernel->linear && value(v).bytes() >= kStreamingOne) return -1;
+    // Where it can be written over an argument, the result takes over that one's memory when it is donated.
+    const auto is_argument = [&](int u) {
+      return u >= plan_.num_consts && u < plan_.num_inputs && fits(v, u);
+    };
+    if (std::any_of(kernel->in_place.begin(), kernel->in_place.end(), is_argument)) return -1;
+    for (const int u : kernel->in_place) {
+      const Value& operand = value(u);
+      if (operand.location.kind == Location::Kind::none && operand.slot < 0 &&
+          operand.bases.empty() && fits(v, u) && live_.outer.contains(range(u).first))
+        return u;
+    }
+    return -1;
+  }
+
+  // The values that only this loop's body uses go into its slices, and out of `order`.
+  void place_slice(const Chunked& loop, std::vector<int>& order) {
+    Packing slice;
+    std::vector<int> inside;
+    std::erase_if(order, [&](int v) {
+      if (!loop.range.contains(range(v))) return false;
+      place(slice, v, Location::Kind::chunk);
+      inside.push_back(v);
+      return true;
+    });
+    pack(slice, inside);
+    // Neighbouring chunks share no line of the cache.
+    loop.step->slice_bytes = (slice.bytes + 2 * kAlignment - 1) / (2 * kAlignment) * 2 * kAlignment;
+  }
+
+  /// From numbers of blocks to offsets.
+  void pack(Packing& memory, const std::vector<int>& values) {
+    memory.pack(options_.reuse_memory);
+    for (const int v : values) {
+      std::int64_t& index = value(v).location.index;
+      index = memory.offset(index);
+    }
+  }
+
+  // Until all are packed, the number of a block stands for its offset.
+  void place(Packing& memory, int v, Location::Kind kind) {
+    const std::int64_t bytes = std::max<std::int64_t>(
+        (possible(value(v).bytes()) + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
+    const int u = overwritten_by(v, kind);
+    if (u < 0) {
+      value(v).location = {kind, memory.add(range(v), bytes)};
+    } else {
+      value(v).location = value(u).location;
+      memory.extend(value(v).location.index, range(v).last);
+      overwritten_.insert(u);
+    }
+  }
+  // A value of the same memory over which v is written; -1 when there is none.
+  int overwritten_by(int v, Location::Kind kind) {
+    const Kernel* kernel = options_.reuse_memory ? writer(v) : nullptr;
+    if (kernel == nullptr) return -1;
+    for (const int u : kernel->in_place) {
+      if (value(u).location.kind == kind && fits(v, u) && !overwritten_.contains(u)) return u;
+    }
+    return -1;
+  }
+
+  // Donated arguments become results where the argument is dead by the time that anything is written to the
+  // result's memory: the result, or what lies there before it.
+  void find_reusable() {
+    std::vector<std::vector<int>> there(static_cast<std::size_t>(plan_.num_outputs));
+    for (std::size_t v = 0; v < plan_.values.size(); ++v) {
+      const Location at = plan_.values[v].location;
+      if (at.kind == Location::Kind::result && range(v).first >= 0)
+        there[static_cast<std::size_t>(at.index)].push_back(static_cast<int>(v));
+    }
+    std::vector<std::int64_t> input_bytes;  // computed once: there may be a thousand of both
+    for (int a = 0; a < plan_.num_inputs; ++a) input_bytes.push_back(value(a).bytes());
+    for (const std::vector<int>& values : there) {
+      std::vector<int>& reusable = plan_.reusable.emplace_back();
+      int first = std::numeric_limits<int>::max();
+      for (const int v : values) first = std::min(first, range(v).first);
+      plan_.written_after.push_back(
+          std::lower_bound(live_.hosts.begin(), live_.hosts.end(), first) - live_.hosts.begin());
+      if (values.empty() || value(values[0]).bytes() == 0) continue;
+      for (int a = plan_.num_consts; a < plan_.num_inputs; ++a) {
+        const bool gives_way = std::all_of(values.begin(), values.end(), [&](int v) {
+          return input_bytes[static_cast<std::size_t>(a)] == value(v).bytes() &&
+                 (range(a).last < range(v).first || over(v, a));
+        });
+        if (gives_way) reusable.push_back(a);
+      }
+    }
+  }
+
+  Plan& plan_;
+  const PlanOptions& options_;
+  Liveness live_;
+  Packing arena_;
+  std::set<int> overwritten_;  // in place, by the kernel that read it last
+};
+
+}  // namespace
+
+void assign_buffers(Plan& plan, const PlanOptions& options) { Arena(plan, options).run(); }
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

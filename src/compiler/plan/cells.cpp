@@ -1,0 +1,494 @@
+// Which loops are cellular. Dimensions that must be indexed alike are one class (union-find); a class
+// whose elements are mixed anywhere is unrolled.
+#include "compiler/plan/cells.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "compiler/forms.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+constexpr std::int64_t kMostUnrolled = 64;  // elements of a variable
+constexpr std::int64_t kMostWork = 3000;    // operations after unrolling
+constexpr std::int64_t kMostCalls = 40;  // of functions on single numbers; vectors are worth more
+constexpr std::int64_t kSmallAxis = 4;   // rather unrolled, beside a larger one
+
+struct Scope {
+  explicit Scope(const Jaxpr& j) : jaxpr(&j), dims(static_cast<std::size_t>(j.num_vars())) {
+    state.assign(dims.size(), false);
+  }
+  const Jaxpr* jaxpr;
+  std::vector<std::vector<int>> dims;  // the class of each dimension of each variable
+  std::vector<bool> state;             // depends on what trips hand on
+  std::map<int, std::vector<std::unique_ptr<Scope>>> inner;
+};
+
+class Analysis {
+ public:
+  std::optional<CellLoop> run(const Jaxpr& jaxpr, const Eqn& eqn) {
+    Scope around(jaxpr);
+    for (Var v = 0; v < jaxpr.num_vars(); ++v) new_dims(around, v);
+    region(around, eqn, -1, true);
+    if (!ok_) return std::nullopt;
+    auto& programs = around.inner[-1];
+    CellLoop out;
+    if (!choose_axes(programs, out) || !label(around, eqn, programs, out)) return std::nullopt;
+    return out;
+  }
+
+ private:
+  // ---- classes -----------------------------------------------------------------------------------
+  int new_class(std::int64_t size) {
+    parent_.push_back(static_cast<int>(parent_.size()));
+    size_.push_back(size);
+    mixed_.push_back(false);
+    return parent_.back();
+  }
+  int find(int c) {
+    while (parent_[static_cast<std::size_t>(c)] != c) {
+      int& p = parent_[static_cast<std::size_t>(c)];
+      p = parent_[static_cast<std::size_t>(p)];
+      c = p;
+    }
+    return c;
+  }
+  void join(int a, int b) {
+    a = find(a);
+    b = find(b);
+    if (a == b) return;
+    parent_[static_cast<std::size_t>(b)] = a;
+    if (mixed_[static_cast<std::size_t>(b)]) mixed_[static_cast<std::size_t>(a)] = true;
+  }
+  void mix(int c) { mixed_[static_cast<std::size_t>(find(c))] = true; }
+  void new_dims(Scope& s, Var v) {
+    auto& dims = s.dims[static_cast<std::size_t>(v)];
+    for (const std::int64_t n : s.jaxpr->aval(v).shape) dims.push_back(new_class(n));
+  }
+  std::vector<int>& dims(Scope& s, const Atom& a) {
+    return s.dims[static_cast<std::size_t>(a.var())];
+  }
+  static bool is_state(const Scope& s, const Atom& a) {
+    return a.is_var() && s.state[static_cast<std::size_t>(a.var())];
+  }
+  void join_all(const std::vector<int>& a, const std::vector<int>& b) {
+    for (std::size_t d = 0; d < a.size() && d < b.size(); ++d) join(a[d], b[d]);
+  }
+  void refuse() { ok_ = false; }
+
+  // ---- programs ----------------------------------------------------------------------------------
+  void program(Scope& s) {
+    for (std::size_t e = 0; ok_ && e < s.jaxpr->eqns().size(); ++e) {
+      const Eqn& eqn = s.jaxpr->eqns()[e];
+      for (const Var v : eqn.outputs) new_dims(s, v);
+      const bool state = std::any_of(eqn.inputs.begin(), eqn.inputs.end(),
+                                     [&](const Atom& a) { return is_state(s, a); });
+      for (const Var v : eqn.outputs) s.state[static_cast<std::size_t>(v)] = state;
+      if (eqn.effect != Effect::none) return refuse();
+      equation(s, eqn, static_cast<int>(e), state);
+    }
+  }
+
+  void equation(Scope& s, const Eqn& eqn, int e, bool state) {
+    const auto out = [&](std::size_t i) -> std::vector<int>& {
+      return s.dims[static_cast<std::size_t>(eqn.outputs[i])];
+    };
+    switch (form_of(*s.jaxpr, eqn)) {
+      case Form::element:
+        for (const Atom& a : eqn.inputs) {
+          if (is_state(s, a)) join_all(dims(s, a), out(0));
+        }
+        for (std::size_t i = 1; i < eqn.outputs.size(); ++i) join_all(out(0), out(i));
+        return;
+      case Form::reshape:
+        if (state) reshape(s, dims(s, eqn.inputs[0]), out(0));
+        return;
+      case Form::reduction: return reduction(s, eqn, state);
+      case Form::dot: return product(s, eqn);
+      case Form::region: return region(s, eqn, e, false);
+      case Form::index: return state ? index(s, eqn, out(0)) : void();
+      default: return refuse();
+    }
+  }
+
+  void reshape(Scope&, const std::vector<int>& from, const std::vector<int>& to) {
+    std::vector<int> a, b;
+    const auto nontrivial = [&](const std::vector<int>& in, std::vector<int>& out) {
+      for (const int c : in) {
+        if (size_[static_cast<std::size_t>(c)] != 1) out.push_back(c);
+      }
+    };
+    nontrivial(from, a);
+    nontrivial(to, b);
+    std::size_t i = 0, j = 0;
+    while (i < a.size() && j < b.size()) {
+      std::size_t i2 = i + 1, j2 = j + 1;
+      std::int64_t m = size_[static_cast<std::size_t>(a[i])],
+                   n = size_[static_cast<std::size_t>(b[j])];
+      if (m == n) {
+        join(a[i++], b[j++]);
+        continue;
+      }
+      while (m != n) {
+        if (m < n && i2 < a.size()) m *= size_[static_cast<std::size_t>(a[i2++])];
+        else if (n < m && j2 < b.size()) n *= size_[static_cast<std::size_t>(b[j2++])];
+        else return refuse();
+      }
+      for (; i < i2; ++i) mix(a[i]);
+      for (; j < j2; ++j) mix(b[j]);
+    }
+  }
+
+  void reduction(Scope& s, const Eqn& eqn, bool state) {
+    const Shape axes = reduction_axes(eqn);
+    const Shape& shape = s.jaxpr->aval(eqn.inputs[0]).shape;
+    std::int64_t folded = 1;
+    for (const std::int64_t d : axes) folded *= shape[static_cast<std::size_t>(d)];
+    if (folded > kMostUnrolled || finds_place(eqn)) return refuse();
+    if (!state) return;
+    const std::vector<int>& in = dims(s, eqn.inputs[0]);
+    std::size_t kept = 0;
+    for (std::size_t d = 0; d < in.size(); ++d) {
+      if (axes.contains(static_cast<std::int64_t>(d))) {
+        mix(in[d]);
+        continue;
+      }
+      for (const Var v : eqn.outputs) join(in[d], s.dims[static_cast<std::size_t>(v)][kept]);
+      ++kept;
+    }
+  }
+
+  void product(Scope& s, const Eqn& eqn) {
+    const DotDimensionNumbers& dn = eqn.params.as<DotGeneralParams>().dimension_numbers;
+    const std::vector<int>& out = s.dims[static_cast<std::size_t>(eqn.outputs[0])];
+    std::size_t next = dn.lhs_batch.size();
+    for (const bool right : {false, true}) {
+      const Atom& a = eqn.inputs[right ? 1 : 0];
+      const Shape& batch = right ? dn.rhs_batch : dn.lhs_batch;
+      const Shape& contracting = right ? dn.rhs_contracting : dn.lhs_contracting;
+      const Shape& shape = s.jaxpr->aval(a).shape;
+      std::int64_t folded = 1;
+      for (const std::int64_t d : contracting) folded *= shape[static_cast<std::size_t>(d)];
+      if (folded > kMostUnrolled) return refuse();
+      for (std::size_t d = 0; d < shape.size(); ++d) {
+        const auto at = std::find(batch.begin(), batch.end(), static_cast<std::int64_t>(d));
+        const bool contracted = contracting.contains(static_cast<std::int64_t>(d));
+        const std::size_t o =
+            at != batch.end() ? static_cast<std::size_t>(at - batch.begin()) : next;
+        if (at == batch.end() && !contracted) ++next;
+        if (!is_state(s, a)) continue;
+        if (contracted) mix(dims(s, a)[d]);
+        else join(dims(s, a)[d], out[o]);
+      }
+    }
+  }
+
+  void index(Scope& s, const Eqn& eqn, const std::vector<int>& out) {
+    const PrimitiveBase* p = eqn.primitive;
+    const auto each = [&](const Atom& a, const std::function<void(std::size_t, int)>& f) {
+      if (!is_state(s, a)) return;
+      const std::vector<int> in = dims(s, a);
+      for (std::size_t d = 0; d < in.size(); ++d) f(d, in[d]);
+    };
+    const auto same = [&](std::size_t d, int in) {
+      return size_[static_cast<std::size_t>(in)] == size_[static_cast<std::size_t>(out[d])];
+    };
+    const auto both_mixed = [&](std::size_t d, int in) {
+      mix(in);
+      mix(out[d]);
+    };
+    if (p == &broadcast_in_dim_p) {
+      const Shape& to = eqn.params.as<BroadcastInDimParams>().broadcast_dimensions;
+      each(eqn.inputs[0], [&](std::size_t d, int in) {
+        const auto o = static_cast<std::size_t>(to[d]);
+        if (same(o, in)) join(in, out[o]);
+      });
+    } else if (p == &transpose_p) {
+      const Shape& order = eqn.params.as<TransposeParams>().permutation;
+      each(eqn.inputs[0], [&](std::size_t d, int in) {
+        const auto at = std::find(order.begin(), order.end(), static_cast<std::int64_t>(d));
+        join(in, out[static_cast<std::size_t>(at - order.begin())]);
+      });
+    } else if (p == &slice_p) {
+      each(eqn.inputs[0], [&](std::size_t d, int in) {
+        if (same(d, in)) join(in, out[d]);
+        else both_mixed(d, in);
+      });
+    } else if (p == &pad_p) {
+      const auto& config = eqn.params.as<PadParams>().padding_config;
+      each(eqn.inputs[0], [&](std::size_t d, int in) {
+        const auto [low, high, interior] = config[d];
+        if (low == 0 && high == 0 && interior == 0) join(in, out[d]);
+        else both_mixed(d, in);
+      });
+    } else if (p == &rev_p) {
+      const Shape& turned = eqn.params.as<DimensionsParams>().dimensions;
+      each(eqn.inputs[0], [&](std::size_t d, int in) {
+        if (turned.contains(static_cast<std::int64_t>(d))) both_mixed(d, in);
+        else join(in, out[d]);
+      });
+    } else if (p == &concatenate_p) {
+      const auto axis = static_cast<std::size_t>(eqn.params.as<ConcatenateParams>().dimension);
+      mix(out[axis]);
+      for (const Atom& a : eqn.inputs) {
+        each(a, [&](std::size_t d, int in) {
+          if (d == axis) both_mixed(d, in);
+          else join(in, out[d]);
+        });
+      }
+    } else if (p == &dynamic_slice_p) {
+      // Where to read may depend on the state, what is read may not: registers have no addresses.
+      if (is_state(s, eqn.inputs[0])) refuse();
+    } else {
+      refuse();
+    }
+  }
+
+  // ---- loops and branches ------------------------------------------------------------------------
+  Scope& inner(Scope& s, int e, const Jaxpr& jaxpr) {
+    auto& list = s.inner[e];
+    list.push_back(std::make_unique<Scope>(jaxpr));
+    for (Var v = 0; v < jaxpr.num_inputs(); ++v) new_dims(*list.back(), v);
+    return *list.back();
+  }
+  // Operand i of the equation is input j of the program.
+  void pass(Scope& s, const Eqn& eqn, std::size_t i, Scope& to, std::size_t j, bool handed_on) {
+    const Atom& a = eqn.inputs[i];
+    to.state[j] = handed_on || is_state(s, a);
+    // Memory can be read at any index, registers cannot.
+    if (is_state(s, a)) join_all(dims(s, a), to.dims[j]);
+  }
+  void join_result(Scope& s, const Atom& result, const std::vector<int>& with) {
+    if (result.is_var()) join_all(dims(s, result), with);
+  }
+
+  void region(Scope& s, const Eqn& eqn, int e, bool outermost) {
+    if (eqn.effect != Effect::none) return refuse();
+    for (const Var v : eqn.outputs) {
+      s.state[static_cast<std::size_t>(v)] = true;
+      if (!is_native_type(s.jaxpr->aval(v).dtype)) return refuse();
+    }
+    if (eqn.primitive == &scan_p) return scan(s, eqn, e, outermost);
+    if (eqn.primitive == &while_p) return repeat(s, eqn, e);
+    branch(s, eqn, e, outermost);
+  }
+  static bool is_native_type(DType d) {
+    return !is_complex(d) && d != DType::f16 && d != DType::bf16 && d != DType::float0;
+  }
+  const std::vector<int>& result(Scope& s, const Eqn& eqn, std::size_t i) {
+    return s.dims[static_cast<std::size_t>(eqn.outputs[i])];
+  }
+
+  void scan(Scope& s, const Eqn& eqn, int e, bool outermost) {
+    const auto& p = eqn.params.as<ScanParams>();
+    const auto consts = static_cast<std::size_t>(p.num_consts);
+    const auto carries = static_cast<std::size_t>(p.num_carry);
+    Scope& body = inner(s, e, p.jaxpr);
+    for (std::size_t i = 0; i < consts + carries; ++i) pass(s, eqn, i, body, i, i >= consts);
+    for (std::size_t i = consts + carries; i < eqn.inputs.size(); ++i) {
+      if (is_state(s, eqn.inputs[i])) return refuse();  // rows of registers
+      body.state[i] = outermost;  // what becomes a row of ys must be told apart by cells, too
+    }
+    program(body);
+    if (!ok_) return;
+    for (std::size_t i = 0; i < carries; ++i) {
+      join_result(body, p.jaxpr.outs()[i], body.dims[consts + i]);
+      join_all(body.dims[consts + i], result(s, eqn, i));
+    }
+    if (!outermost && eqn.outputs.size() > carries) return refuse();
+  }
+
+  void repeat(Scope& s, const Eqn& eqn, int e) {
+    const auto& p = eqn.params.as<WhileParams>();
+    const auto cond_consts = static_cast<std::size_t>(p.cond_nconsts);
+    const auto body_consts = static_cast<std::size_t>(p.body_nconsts);
+    const std::size_t first = cond_consts + body_consts, carries = eqn.inputs.size() - first;
+    Scope& cond = inner(s, e, p.cond_jaxpr);
+    Scope& body = inner(s, e, p.body_jaxpr);
+    for (std::size_t i = 0; i < cond_consts; ++i) pass(s, eqn, i, cond, i, false);
+    for (std::size_t i = 0; i < body_consts; ++i) pass(s, eqn, cond_consts + i, body, i, false);
+    for (std::size_t i = 0; i < carries; ++i) {
+      pass(s, eqn, first + i, cond, cond_consts + i, true);
+      pass(s, eqn, first + i, body, body_consts + i, true);
+    }
+    program(cond);
+    program(body);
+    if (!ok_) return;
+    for (std::size_t i = 0; i < carries; ++i) {
+      const std::vector<int>& carry = body.dims[body_consts + i];
+      join_all(cond.dims[cond_consts + i], carry);
+      join_result(body, p.body_jaxpr.outs()[i], carry);
+      join_all(carry, result(s, eqn, i));
+      // Each element goes on as long as its own condition holds.
+      join_result(cond, p.cond_jaxpr.outs()[0], carry);
+    }
+  }
+
+  void branch(Scope& s, const Eqn& eqn, int e, bool outermost) {
+    const auto& p = eqn.params.as<CondParams>();
+    // Alone, branches over arrays are better run as kernels.
+    for (const Var v : eqn.outputs) {
+      if (outermost && s.jaxpr->aval(v).size() > kMostUnrolled) return refuse();
+    }
+    for (const Jaxpr& j : p.branches) {
+      Scope& body = inner(s, e, j);
+      for (std::size_t i = 1; i < eqn.inputs.size(); ++i) pass(s, eqn, i, body, i - 1, outermost);
+      program(body);
+      if (!ok_) return;
+      for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
+        // What does not depend on the state is at hand at any index.
+        if (is_state(body, j.outs()[i])) join_result(body, j.outs()[i], result(s, eqn, i));
+      }
+    }
+  }
+
+  // ---- labels ------------------------------------------------------------------------------------
+  bool is_axis(int c) {
+    c = find(c);
+    return size_[static_cast<std::size_t>(c)] > 1 && !mixed_[static_cast<std::size_t>(c)];
+  }
+
+  // The axes are those of the component of the state that has most of them.
+  bool choose_axes(std::vector<std::unique_ptr<Scope>>& programs, CellLoop& out) {
+    std::vector<int> best;
+    for (auto& program : programs) {
+      for (Var v = 0; v < program->jaxpr->num_inputs(); ++v) {
+        if (!program->state[static_cast<std::size_t>(v)]) continue;
+        std::vector<int> axes;
+        for (const int c : program->dims[static_cast<std::size_t>(v)]) {
+          if (is_axis(c)) axes.push_back(find(c));
+        }
+        if (axes.size() > best.size()) best = axes;
+      }
+    }
+    const bool large = std::any_of(best.begin(), best.end(), [&](int c) {
+      return size_[static_cast<std::size_t>(c)] > kSmallAxis;
+    });
+    if (large) {
+      std::erase_if(best, [&](int c) { return size_[static_cast<std::size_t>(c)] <= kSmallAxis; });
+    }
+    if (best.size() > 3) return false;
+    // Lanes run along the last axis, or along the largest where that is short.
+    if (best.size() > 1 && size_[static_cast<std::size_t>(best.back())] < 16) {
+      const auto largest = std::max_element(best.begin(), best.end(), [&](int a, int b) {
+        return size_[static_cast<std::size_t>(a)] < size_[static_cast<std::size_t>(b)];
+      });
+      std::iter_swap(largest, best.end() - 1);
+    }
+    for (const int c : best) {
+      axis_of_[c] = static_cast<int>(out.axes.size());
+      out.axes.push_back(size_[static_cast<std::size_t>(c)]);
+    }
+    return axis_of_.size() == best.size();
+  }
+
+  bool label(Scope& around, const Eqn& eqn, std::vector<std::unique_ptr<Scope>>& programs,
+             CellLoop& out) {
+    work_ = calls_ = 0;
+    out.programs = labels_of(programs, out);
+    for (const Var v : eqn.outputs) out.results.push_back(labels_of(around, v));
+    if (!ok_ || work_ > kMostWork || (out.axes.empty() && calls_ > kMostCalls)) return false;
+    out.work = static_cast<int>(work_);
+    const Scope& body = *programs[eqn.primitive == &while_p ? 1 : 0];
+    for (const Atom& a : body.jaxpr->outs()) {
+      if (a.is_literal()) continue;
+      const Labels& labels = programs_labels(out, eqn)[static_cast<std::size_t>(a.var())];
+      if (unrolled(body.jaxpr->aval(a).shape, labels) > kMostUnrolled) return false;
+    }
+    for (Var v = 0; v < body.jaxpr->num_inputs(); ++v) {
+      if (!body.state[static_cast<std::size_t>(v)]) continue;
+      out.values += static_cast<int>(unrolled(
+          body.jaxpr->aval(v).shape, programs_labels(out, eqn)[static_cast<std::size_t>(v)]));
+    }
+    return out.values <= 512 && (!out.axes.empty() || largest_ <= 16);
+  }
+  static const std::vector<Labels>& programs_labels(const CellLoop& loop, const Eqn& eqn) {
+    return loop.programs[eqn.primitive == &while_p ? 1 : 0].labels;
+  }
+  static std::int64_t unrolled(const Shape& shape, const Labels& labels) {
+    std::int64_t n = 1;
+    for (std::size_t d = 0; d < shape.size(); ++d) n *= labels[d] == kUnrolled ? shape[d] : 1;
+    return n;
+  }
+
+  Labels labels_of(Scope& scope, Var v) {
+    Labels labels;
+    for (const int c : scope.dims[static_cast<std::size_t>(v)]) {
+      const auto axis = axis_of_.find(find(c));
+      labels.push_back(axis == axis_of_.end() ? kUnrolled : axis->second);
+    }
+    return labels;
+  }
+  std::vector<CellLoop::Program> labels_of(std::vector<std::unique_ptr<Scope>>& programs,
+                                           CellLoop& whole) {
+    std::vector<CellLoop::Program> out;
+    for (auto& scope : programs) {
+      CellLoop::Program program;
+      const Jaxpr& jaxpr = *scope->jaxpr;
+      for (Var v = 0; v < jaxpr.num_vars(); ++v) {
+        Labels labels = labels_of(*scope, v);
+        if (scope->state[static_cast<std::size_t>(v)]) {
+          const std::int64_t n = unrolled(jaxpr.aval(v).shape, labels);
+          largest_ = std::max(largest_, n);
+          if (n > kMostUnrolled) ok_ = false;
+          for (std::size_t a = 0; a < labels.size(); ++a) {  // an axis twice: pairs of cells
+            for (std::size_t b = 0; b < a; ++b)
+              ok_ &= labels[a] == kUnrolled || labels[a] != labels[b];
+          }
+          const DType dtype = jaxpr.aval(v).dtype;
+          if (is_float(dtype) || jaxpr.aval(v).size() > 1)
+            whole.widest = std::max(whole.widest, size_of(dtype));
+        }
+        program.labels.push_back(std::move(labels));
+      }
+      for (std::size_t e = 0; e < jaxpr.eqns().size(); ++e) {
+        const Eqn& eqn = jaxpr.eqns()[e];
+        if (eqn.outputs.empty()) continue;
+        const auto v = static_cast<std::size_t>(eqn.outputs[0]);
+        const std::int64_t n = unrolled(jaxpr.aval(eqn.outputs[0]).shape, program.labels[v]);
+        if (scope->state[v]) {
+          const int cost = element_cost(eqn);
+          work_ += n;
+          if (cost >= 8) calls_ += n;
+        }
+        const auto found = scope->inner.find(static_cast<int>(e));
+        if (found == scope->inner.end()) continue;
+        CellLoop loop;
+        loop.programs = labels_of(found->second, whole);
+        for (const Var r : eqn.outputs)
+          loop.results.push_back(program.labels[static_cast<std::size_t>(r)]);
+        program.loops.emplace(static_cast<int>(e), std::move(loop));
+      }
+      out.push_back(std::move(program));
+    }
+    return out;
+  }
+
+  bool ok_ = true;
+  std::vector<int> parent_;
+  std::vector<std::int64_t> size_;
+  std::vector<bool> mixed_;
+  std::map<int, int> axis_of_;
+  std::int64_t work_ = 0, calls_ = 0, largest_ = 1;
+};
+
+}  // namespace
+
+std::optional<CellLoop> cell_loop(const Jaxpr& jaxpr, const Eqn& eqn) {
+  return Analysis().run(jaxpr, eqn);
+}
+
+std::int64_t expected_trips(const Eqn& eqn) {
+  constexpr std::int64_t kGuess = 32;
+  return eqn.primitive == &scan_p   ? std::max<std::int64_t>(eqn.params.as<ScanParams>().length, 1)
+         : eqn.primitive == &cond_p ? 1
+                                    : kGuess;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

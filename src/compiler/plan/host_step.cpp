@@ -1,0 +1,161 @@
+// Host functions as steps: `call` lowerings over buffer views, and eager kernels for what generated
+// code cannot hold yet (complex numbers).
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "compiler/executable/native_call.hpp"
+#include "compiler/forms.hpp"
+#include "compiler/plan/plan.hpp"
+#include "core/concrete.hpp"
+#include "core/trace.hpp"
+#include "runtime/thread_pool.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+namespace {
+
+/// The types of an equation's operands and results, and the operands that are literals.
+struct Signature {
+  std::vector<Aval> in, out;
+  Arrays literals;
+
+  Signature(const Jaxpr& jaxpr, const Eqn& eqn) {
+    for (const Atom& a : eqn.inputs) {
+      in.push_back(jaxpr.aval(a));
+      literals.push_back(a.is_literal() ? a.literal() : Array());
+    }
+    for (const Var v : eqn.outputs) out.push_back(jaxpr.aval(v));
+  }
+  /// The address of each operand, given those of the variables among them.
+  std::vector<const void*> operands(std::span<const void* const> variables) const {
+    std::vector<const void*> all;
+    std::size_t next = 0;
+    for (const Array& literal : literals) {
+      all.push_back(literal.has_value() ? detail::data_of<void>(literal) : variables[next++]);
+    }
+    return all;
+  }
+};
+
+}  // namespace
+
+HostFunction host_function(const Jaxpr& jaxpr, const Eqn& eqn) {
+  const Signature signature(jaxpr, eqn);
+  if (const auto* call = eqn.primitive == &dot_general_p
+                             ? nullptr
+                             : std::get_if<Lowering::Call>(&lowering_of(*eqn.primitive).form)) {
+    return [signature, f = call->f, params = eqn.params](std::span<const void* const> in,
+                                                         std::span<void* const> out) {
+      std::vector<BufferView> operands;
+      std::vector<MutableBufferView> results;
+      const auto addresses = signature.operands(in);
+      for (std::size_t i = 0; i < addresses.size(); ++i) {
+        operands.push_back({addresses[i], signature.in[i].dtype, signature.in[i].shape});
+      }
+      for (std::size_t i = 0; i < out.size(); ++i)
+        results.push_back({out[i], signature.out[i].dtype, signature.out[i].shape});
+      const detail::EvalScope scope;
+      f(params, operands, results);
+    };
+  }
+  if (!eqn.primitive->has_rule("impl")) detail::missing_rule(*eqn.primitive, "impl");
+  return [signature, primitive = eqn.primitive, params = eqn.params](
+             std::span<const void* const> in, std::span<void* const> out) {
+    const detail::EvalScope scope;
+    Arrays operands;
+    const auto addresses = signature.operands(in);
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      operands.push_back(
+          Array::from_data(addresses[i], signature.in[i].dtype, signature.in[i].shape));
+    }
+    const Arrays results = primitive->rules().impl(params, operands);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const Array dense = detail::contiguous(results.at(i));
+      std::memcpy(out[i], detail::data_of<void>(dense),
+                  static_cast<std::size_t>(dense.size()) * size_of(dense.dtype()));
+    }
+  };
+}
+
+// ---- what generated code calls -------------------------------------------------------------------
+
+int host_call(Context* context, std::int64_t step) noexcept {
+  auto& state = *static_cast<HostState*>(context->host);
+  if (state.stopped) return 1;
+  try {
+    const HostStep& s = (*state.steps)[static_cast<std::size_t>(step)];
+    std::vector<const void*> in;
+    std::vector<void*> out;
+    for (const Location where : s.in) in.push_back(address_of(*context, where));
+    for (const Location where : s.out) out.push_back(address_of(*context, where));
+    s.function(in, out);
+    return 0;
+  } catch (...) {
+    if (!state.failing.test_and_set()) {
+      state.error = std::current_exception();
+      state.failed = step;
+      state.stopped = true;
+    }
+    return 1;
+  }
+}
+
+void mark_step_of_profile(Context* context, std::int64_t mark) noexcept {
+  if (!runtime::profiling()) return;
+  const auto& labels = *static_cast<HostState*>(context->host)->labels;
+  const runtime::ProfileLabelPtr& label = labels[static_cast<std::size_t>(mark < 0 ? ~mark : mark)];
+  if (mark < 0) runtime::end_span(label);
+  else runtime::begin_span(label);
+}
+
+namespace {
+
+/// Pieces of memory for the chunks that run at once: a chunk has one that another left in the caches.
+class Slices {
+ public:
+  int take() {
+    std::uint64_t free = free_.load(std::memory_order_relaxed);
+    while (!free_.compare_exchange_weak(free, free & (free - 1), std::memory_order_acquire,
+                                        std::memory_order_relaxed)) {}
+    return std::countr_zero(free);
+  }
+  void give_back(int slice) {
+    free_.fetch_or(std::uint64_t{1} << slice, std::memory_order_release);
+  }
+
+ private:
+  static_assert(Step::kMaxChunks <= 64);  // so one is always free
+  std::atomic<std::uint64_t> free_{~std::uint64_t{0}};
+};
+
+}  // namespace
+
+int parallel_kernel(Context* context, KernelFunction kernel, const std::int64_t* where,
+                    std::int64_t end, std::int64_t grain, std::int64_t most, std::int64_t slice,
+                    std::int64_t slice_bytes) noexcept {
+  if (end <= 0) return 0;
+  // Where that makes too many chunks, each is several of them: they begin at whole vectors.
+  if (most > 0) grain *= ((end + grain - 1) / grain + most - 1) / most;
+  // One thread walks through memory in order. What a chunk computes does not depend on where it ends.
+  if (runtime::num_threads() == 1) grain = end;
+  const std::atomic<bool>& stopped = static_cast<HostState*>(context->host)->stopped;
+  Slices slices;
+  const auto run = [&](std::int64_t chunk) {
+    if (stopped) return;
+    Context own = *context;
+    const int mine = slice_bytes > 0 ? slices.take() : 0;
+    own.chunk = context->arena + slice + mine * slice_bytes;
+    call_native(kernel, &own, chunk * grain, std::min((chunk + 1) * grain, end), where);
+    if (slice_bytes > 0) slices.give_back(mine);
+  };
+  runtime::parallel_for((end + grain - 1) / grain, run, reinterpret_cast<const void*>(kernel));
+  return stopped ? 1 : 0;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,410 @@
+// From fused clusters to steps over values in memory.
+#include "compiler/plan/plan.hpp"
+
+#include <algorithm>
+
+#include "compiler/emit/emit.hpp"
+#include "compiler/forms.hpp"
+#include "compiler/fusion/fuse.hpp"
+#include "compiler/plan/segments.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+class Planner {
+ public:
+  Planner(const Jaxpr& jaxpr, const PlanOptions& options, Plan& plan)
+      : options_(options), plan_(plan), producer_(producers(jaxpr)) {
+    plan.scopes.push_back(
+        {jaxpr, std::vector<int>(static_cast<std::size_t>(jaxpr.num_vars()), -1)});
+    plan.num_inputs = jaxpr.num_inputs();
+    plan.num_outputs = jaxpr.num_outputs();
+  }
+
+  void run() {
+    for (int i = 0; i < jaxpr().num_inputs(); ++i) {
+      value_of(i) = add_value(jaxpr().aval(i), {Location::Kind::argument, i});
+    }
+    Fusion fusion = fuse(jaxpr(), options_);
+    for (std::size_t e = 0; e < jaxpr().eqns().size(); ++e) {
+      if (!fusion.in_memory[e]) continue;
+      for (const Var v : jaxpr().eqns()[e].outputs) value_of(v) = add_value(jaxpr().aval(v), {});
+    }
+    alias(fusion);
+    plan_.updates_in_place = fusion.updates_in_place;
+    for (const auto& chain : options_.updates) {
+      const auto result = [&](const Update& u) -> int& {
+        return value_of(eqn(u.eqn).outputs[static_cast<std::size_t>(u.result)]);
+      };
+      const int last = result(chain.back());
+      for (const Update& u : chain) result(u) = last;
+    }
+    update_in_place(fusion);
+    place_results();
+    for (Cluster& c : fusion.clusters) add_step(c);
+    plan_.steps.insert(plan_.steps.end(), copies_.begin(), copies_.end());
+  }
+
+ private:
+  const Scope& scope() const { return plan_.scopes[0]; }
+  const Jaxpr& jaxpr() const { return plan_.scopes[0].jaxpr; }
+  int& value_of(Var v) { return plan_.scopes[0].value_of[static_cast<std::size_t>(v)]; }
+  Value& value(int v) { return plan_.values[static_cast<std::size_t>(v)]; }
+  const Eqn& eqn(int e) const { return jaxpr().eqns()[static_cast<std::size_t>(e)]; }
+
+  int add_value(const Aval& aval, Location location) {
+    plan_.values.push_back({aval, location});
+    return static_cast<int>(plan_.values.size()) - 1;
+  }
+
+  // A reshape of something in memory is another name for it, and so is what passed a barrier.
+  void alias(Fusion& fusion) {
+    for (std::size_t e = 0; e < jaxpr().eqns().size(); ++e) {
+      const Eqn& reshape = jaxpr().eqns()[e];
+      if (fusion.in_memory[e] && form_of(jaxpr(), reshape) == Form::barrier) {
+        for (std::size_t i = 0; i < reshape.inputs.size(); ++i) {
+          if (reshape.inputs[i].is_var())
+            value_of(reshape.outputs[i]) = value_of(reshape.inputs[i].var());
+        }
+        continue;
+      }
+      if (!fusion.in_memory[e] || form_of(jaxpr(), reshape) != Form::reshape ||
+          !reshape.inputs[0].is_var())
+        continue;
+      const int from = value_of(reshape.inputs[0].var());
+      if (from < 0) continue;
+      const Var v = reshape.outputs[0];
+      value_of(v) = from;
+      for (Cluster& c : fusion.clusters) {
+        for (Vars* const stored : {&c.kernel.roots, &c.kernel.epilogue})
+          stored->erase(std::remove(stored->begin(), stored->end(), v), stored->end());
+      }
+    }
+  }
+
+  // What an update starts from, if nobody else wants it, is made where its result will be: the zeros of
+  // zeros(n).at(i).add(w) are written once. From the last update to the first of a chain.
+  void update_in_place(const Fusion& fusion) {
+    if (!options_.update_in_place) return;
+    for (std::size_t e = jaxpr().eqns().size(); e-- > 0;) {
+      const Eqn& update = jaxpr().eqns()[e];
+      if (!update.primitive->rules().updates_operand || !update.inputs[0].is_var()) continue;
+      const Var from = update.inputs[0].var();
+      const int source = producer_[static_cast<std::size_t>(from)];
+      if (source < 0 || !fusion.in_memory[static_cast<std::size_t>(source)]) continue;
+      const Form form = form_of(jaxpr(), eqn(source));
+      if (form == Form::region || form == Form::reshape || form == Form::barrier) continue;
+      if (value_of(from) >= 0 && only_use(from, update))
+        value_of(from) = value_of(update.outputs[0]);
+    }
+  }
+
+  // Results are written where the caller wants them; a value that is an argument or that is returned
+  // twice is copied at the end.
+  void place_results() {
+    for (int o = 0; o < jaxpr().num_outputs(); ++o) {
+      const Atom& out = jaxpr().outs()[static_cast<std::size_t>(o)];
+      const Location here{Location::Kind::result, o};
+      if (out.is_var() && value(value_of(out.var())).location.kind == Location::Kind::none) {
+        value(value_of(out.var())).location = here;
+        continue;
+      }
+      Step step;
+      step.writes = {add_value(jaxpr().aval(out), here)};
+      if (out.is_var()) {
+        step.kind = Step::Kind::copy;
+        step.reads = {value_of(out.var())};
+      } else {
+        step.kind = Step::Kind::fill;
+        step.constant = out.literal();
+      }
+      copies_.push_back(std::move(step));
+    }
+  }
+
+  void add_region(const Eqn& e) {
+    std::vector<int> in, out;
+    std::vector<bool> dies;
+    for (const Atom& a : e.inputs) {
+      in.push_back(in_memory(a));
+      dies.push_back(a.is_literal() || only_use(a.var(), e));
+    }
+    for (const Var v : e.outputs) out.push_back(value_of(v));
+    if (options_.cells && !is_map_of_arrays(e)) {
+      if (auto cell = cell_loop(jaxpr(), e)) {
+        Step step;
+        step.kernel.kind = Kernel::Kind::cells;
+        step.kernel.eqn = static_cast<int>(&e - jaxpr().eqns().data());
+        step.kernel.members = {step.kernel.eqn};
+        step.kernel.name = std::string(e.primitive->name());
+        for (const std::int64_t n : cell->axes) step.kernel.shape.push_back(n);
+        step.kernel.cell = std::make_shared<const CellLoop>(std::move(*cell));
+        step.reads = std::move(in);
+        step.writes = std::move(out);
+        plan_.steps.push_back(std::move(step));
+        return;
+      }
+    }
+    plan_region(plan_, jaxpr(), e, in, dies, out, options_, plan_.steps);
+  }
+  // Without a carry there is no state to keep in registers: worth it only where trips are short.
+  static bool is_map_of_arrays(const Eqn& e) {
+    constexpr std::int64_t kLong = 4096;
+    if (e.primitive != &scan_p || e.params.as<ScanParams>().num_carry > 0) return false;
+    const std::vector<Aval>& avals = e.params.as<ScanParams>().jaxpr.avals();
+    return std::any_of(avals.begin(), avals.end(), [](const Aval& a) { return a.size() >= kLong; });
+  }
+  bool only_use(Var v, const Eqn& user) const {
+    if (v < jaxpr().num_inputs()) return false;
+    int uses = 0;
+    for (const Eqn& e : jaxpr().eqns()) {
+      for (const Atom& a : e.inputs) uses += a.is_var() && a.var() == v && &e == &user ? 1 : 0;
+      for (const Atom& a : e.inputs) uses += a.is_var() && a.var() == v && &e != &user ? 2 : 0;
+    }
+    for (const Atom& a : jaxpr().outs()) uses += a.is_var() && a.var() == v ? 2 : 0;
+    const int here = plan_.scopes[0].value_of[static_cast<std::size_t>(v)];
+    const auto shared =
+        std::count(plan_.scopes[0].value_of.begin(), plan_.scopes[0].value_of.end(), here);
+    return uses == 1 && shared == 1;
+  }
+
+  void add_step(Cluster& c) {
+    if (c.form == Form::region) return add_region(eqn(c.kernel.eqn));
+    Step step;
+    if (c.form == Form::barrier) {
+      fill_literals(eqn(c.kernel.eqn));
+      return;
+    }
+    if (is_barrier(c.form) && c.kernel.roots.empty()) {
+      const Eqn& e = eqn(c.kernel.eqn);
+      for (const Atom& a : e.inputs)
+        step.reads.push_back(c.form == Form::host && a.is_literal() ? -1 : in_memory(a));
+      std::erase(step.reads, -1);
+      for (const Var v : e.outputs) step.writes.push_back(value_of(v));
+      if (c.form == Form::host) {
+        step.host = host_function(jaxpr(), e);
+        step.name = std::string(e.primitive->name());
+      } else if (c.form == Form::dot) {
+        c.kernel.kind = Kernel::Kind::dot;
+        if (options_.matmul) step.host = matmul_function(jaxpr(), e, step.name);
+      } else {
+        const bool form = std::holds_alternative<Lowering::Kernel>(lowering_of(*e.primitive).form);
+        c.kernel.kind = form ? Kernel::Kind::emitted : Kernel::Kind::update;
+      }
+      if (step.host) {
+        step.kind = Step::Kind::host;
+        step.eqn = c.kernel.eqn;
+      } else {
+        step.kernel = c.kernel;
+      }
+      step.kernel.name = std::string(e.primitive->name());
+    } else {
+      Kernel& k = c.kernel;
+      if (c.form == Form::dot) k.kind = Kernel::Kind::dot;
+      find_accesses(c, step);
+      if (step.writes.empty()) return;
+      k.name = kernel_name(k);
+      step.kernel = std::move(k);
+      if (step.kernel.kind == Kernel::Kind::reduction) cut_reduction(step);
+      else if (step.kernel.kind == Kernel::Kind::loop && options_.segments) cut_loop(step);
+    }
+    plan_.steps.push_back(std::move(step));
+  }
+
+  // Memory for partial results, where that lets several threads fold.
+  void cut_reduction(Step& step) {
+    Kernel& k = step.kernel;
+    if (!k.columns.empty()) {
+      k.part_cost = cost_of(scope(), k);
+      add_partials(step, k.columns, reduction_parts(k, k.part_cost));
+      return;
+    }
+    if (!options_.partial_reductions || chunking(plan_, step).grain > 0) return;
+    k.part_cost = cost_of(scope(), k);
+    const std::int64_t parts = reduction_parts(k, k.part_cost);
+    if (parts > 1) add_partials(step, k.reductions, parts);
+  }
+  void add_partials(Step& step, const std::vector<int>& reductions, std::int64_t parts) {
+    for (const int e : reductions) {
+      Shape shape = jaxpr().aval(eqn(e).outputs[0]).shape;
+      shape.insert(0, parts);
+      const Aval& operand = jaxpr().aval(eqn(e).inputs[0]);
+      const auto add = [&](Aval aval) {
+        step.kernel.partials.push_back(add_value(aval.with_shape(shape), {}));
+        step.writes.push_back(step.kernel.partials.back());
+      };
+      add(operand);
+      if (finds_place(eqn(e))) add(Aval{{}, place_type(operand)});
+    }
+  }
+
+  // A long loop becomes functions, with memory for what they leave each other.
+  void cut_loop(Step& step) {
+    Kernel& k = step.kernel;
+    k.segments = cut_kernel(jaxpr(), k, producer_, options_.overlap_segments);
+    if (!k.segments) return;
+    const auto [extent, grain] = chunking(plan_, step);
+    const std::int64_t chunks = grain > 0 ? (extent + grain - 1) / grain : 1;
+    const std::int64_t tapes = std::min(chunks, num_tapes(*k.segments));
+    k.tape = add_value(Aval(Shape{tapes, k.segments->bytes}, DType::u8), {});
+    step.writes.push_back(k.tape);
+  }
+
+  // All that is left of an optimization_barrier: the memory of its literals.
+  void fill_literals(const Eqn& e) {
+    for (std::size_t i = 0; i < e.inputs.size(); ++i) {
+      if (e.inputs[i].is_var()) continue;
+      Step fill;
+      fill.kind = Step::Kind::fill;
+      fill.constant = e.inputs[i].literal();
+      fill.writes = {value_of(e.outputs[i])};
+      plan_.steps.push_back(std::move(fill));
+    }
+  }
+
+  // The value of a barrier's operand; literals get memory of their own.
+  int in_memory(const Atom& a) {
+    if (a.is_var()) return value_of(a.var());
+    Step fill;
+    fill.kind = Step::Kind::fill;
+    fill.constant = a.literal();
+    fill.writes = {add_value(a.literal().aval(), {})};
+    plan_.steps.push_back(fill);
+    return fill.writes[0];
+  }
+
+  void find_accesses(const Cluster& c, Step& step) {
+    const Kernel& k = c.kernel;
+    std::set<int> reads, writes, moved;
+    is_member_.resize(jaxpr().eqns().size());
+    for (const int e : k.members) is_member_[static_cast<std::size_t>(e)] = true;
+    const auto member = [&](Var v) {
+      const int p = producer_[static_cast<std::size_t>(v)];
+      return p >= 0 && is_member_[static_cast<std::size_t>(p)];
+    };
+    for (const int e : k.members) {
+      const Form f = form_of(jaxpr(), eqn(e));
+      const auto align = c.align.find(e);
+      for (const Atom& a : eqn(e).inputs) {
+        if (!a.is_var() || member(a.var())) continue;
+        const int v = value_of(a.var());
+        reads.insert(v);
+        const bool same_index = align != c.align.end() && align->second == Align::iteration &&
+                                (f == Form::reshape ||
+                                 (f == Form::element &&
+                                  jaxpr().aval(a).shape == jaxpr().aval(eqn(e).outputs[0]).shape));
+        if (!same_index) moved.insert(v);
+      }
+    }
+    for (const int e : k.members) is_member_[static_cast<std::size_t>(e)] = false;
+    for (const Var v : k.roots) writes.insert(value_of(v));
+    for (const Var v : k.epilogue) writes.insert(value_of(v));
+    const bool down_columns = !k.shape.empty() && !k.axes.contains(k.shape.ndim() - 1);
+    for (const int e : k.reductions) {
+      int& v = value_of(eqn(e).outputs[0]);
+      // Sums over leading dimensions keep their partial results in memory.
+      if (v < 0 && down_columns) v = add_value(jaxpr().aval(eqn(e).outputs[0]), {});
+      if (v >= 0) writes.insert(v);
+      if (down_columns && finds_place(eqn(e))) {
+        const Aval& operand = jaxpr().aval(eqn(e).inputs[0]);
+        const int extreme =
+            add_value(operand.with_shape(jaxpr().aval(eqn(e).outputs[0]).shape), {});
+        const_cast<Kernel&>(k).extremes[e] = extreme;
+        writes.insert(extreme);
+      }
+    }
+    for (const int e : k.columns) {
+      int& v = value_of(eqn(e).outputs[0]);
+      if (v < 0) v = add_value(jaxpr().aval(eqn(e).outputs[0]), {});
+      writes.insert(v);
+    }
+    step.reads.assign(reads.begin(), reads.end());
+    step.writes.assign(writes.begin(), writes.end());
+    if (k.kind == Kernel::Kind::reduction) return;
+    for (const int v : reads) {
+      if (!moved.contains(v)) const_cast<Kernel&>(k).in_place.insert(v);
+    }
+  }
+
+  std::string kernel_name(const Kernel& k) const {
+    std::string name;
+    int listed = 0;
+    for (const int e : k.members) {
+      if (element_cost(eqn(e)) == 0) continue;
+      if (++listed > 4) break;
+      if (!name.empty()) name += '_';
+      name += eqn(e).primitive->name();
+    }
+    if (listed > 4) name += "_etc";
+    return name.empty() ? "copy" : name;
+  }
+
+  const PlanOptions& options_;
+  Plan& plan_;
+  std::vector<int> producer_;
+  std::vector<bool> is_member_;  // of the kernel whose accesses are being found
+  std::vector<Step> copies_;
+};
+
+}  // namespace
+
+std::unique_ptr<Plan> plan_kernels(const Jaxpr& jaxpr, const PlanOptions& options) {
+  auto plan = std::make_unique<Plan>();  // host steps refer to it
+  Planner(jaxpr, options, *plan).run();
+  return plan;
+}
+
+std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& inputs,
+                         const std::vector<int>& outputs) {
+  std::vector<int> map;
+  for (const Value& v : body.values) {
+    const Location where = v.location;
+    if (where.kind == Location::Kind::argument) {
+      map.push_back(inputs.at(static_cast<std::size_t>(where.index)));
+    } else if (where.kind == Location::Kind::result) {
+      map.push_back(outputs.at(static_cast<std::size_t>(where.index)));
+    } else {
+      map.push_back(static_cast<int>(plan.values.size()));
+      plan.values.push_back(v);
+    }
+  }
+  const auto renamed = [&](int v) { return v < 0 ? v : map[static_cast<std::size_t>(v)]; };
+  for (std::size_t i = 0; i < body.values.size(); ++i) {
+    if (body.values[i].location.kind != Location::Kind::none) continue;
+    Value& v = plan.values[static_cast<std::size_t>(map[i])];
+    v.slot = renamed(v.slot);
+    for (int& base : v.bases) base = renamed(base);
+  }
+  const int first_scope = static_cast<int>(plan.scopes.size());
+  for (Scope scope : body.scopes) {
+    for (int& v : scope.value_of) v = renamed(v);
+    plan.scopes.push_back(std::move(scope));
+  }
+  const std::function<std::vector<Step>(std::vector<Step>)> rename = [&](std::vector<Step> steps) {
+    for (Step& s : steps) {
+      s.scope += first_scope;
+      for (int& v : s.reads) v = renamed(v);
+      for (int& v : s.writes) v = renamed(v);
+      std::set<int> in_place;
+      for (const int v : s.kernel.in_place) in_place.insert(renamed(v));
+      s.kernel.in_place = std::move(in_place);
+      for (int& v : s.kernel.partials) v = renamed(v);
+      s.kernel.tape = renamed(s.kernel.tape);
+      for (auto& [e, v] : s.kernel.extremes) v = renamed(v);
+      for (Step::Row& r : s.rows) r = {renamed(r.view), renamed(r.base), r.first, r.every};
+      for (Step::Carry& c : s.carries) {
+        c = {renamed(c.in), renamed(c.out), renamed(c.init), renamed(c.first), renamed(c.second)};
+      }
+      for (auto& inner : s.bodies) inner = rename(std::move(inner));
+    }
+    return steps;
+  };
+  return rename(body.steps);
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

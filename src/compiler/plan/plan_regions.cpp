@@ -1,0 +1,281 @@
+// Loops and branches as steps: their bodies are planned like programs of their own, over values of the
+// program around them. Rows of xs and ys are views into the whole arrays, and what one trip hands to
+// the next alternates between two blocks of memory, so that nothing is copied from trip to trip. A
+// carry of which a trip only overwrites a part stays where it is.
+#include <algorithm>
+#include <optional>
+
+#include "compiler/emit/emit.hpp"
+#include "compiler/plan/dot.hpp"
+#include "compiler/plan/plan.hpp"
+#include "compiler/plan/turns.hpp"
+#include "compiler/plan/updates.hpp"
+#include "telamon/error.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+void replace_value(std::vector<Step>& steps, int from, int to) {
+  const auto replace = [&](int& v) { v = v == from ? to : v; };
+  for (Step& s : steps) {
+    for (int& v : s.reads) replace(v);
+    for (int& v : s.writes) replace(v);
+    for (int& v : s.kernel.partials) replace(v);
+    if (s.kernel.in_place.erase(from) != 0) s.kernel.in_place.insert(to);
+    for (Step::Row& r : s.rows) {
+      replace(r.view);
+      replace(r.base);
+    }
+    for (Step::Carry& c : s.carries) {
+      for (int* v : {&c.in, &c.out, &c.init, &c.first, &c.second}) replace(*v);
+    }
+    for (auto& body : s.bodies) replace_value(body, from, to);
+  }
+}
+
+class RegionPlanner {
+ public:
+  RegionPlanner(Plan& plan, const std::vector<int>& in, const std::vector<bool>& dies,
+                std::vector<int>& out, const PlanOptions& options, std::vector<Step>& steps)
+      : plan_(plan), in_(in), dies_(dies), out_(out), options_(options), steps_(steps) {
+    options_.updates.clear();
+    options_.alone.clear();
+  }
+
+  void scan(const ScanParams& p) {
+    const auto [copies, count, rest] = turns_of(p);
+    if (rest == 0) return turns(p, copies, 0, count);
+    // The trips that are left over go on from where the turns ended.
+    const std::vector<int> results = out_;
+    const std::vector<Aval> avals = p.jaxpr.out_avals();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(p.num_carry); ++i)
+      out_[i] = add({avals[i], {}});
+    turns(p, copies, 0, count);
+    std::copy_n(out_.begin(), p.num_carry, in_.begin() + p.num_consts);
+    std::copy_n(results.begin(), p.num_carry, out_.begin());
+    std::fill_n(dies_.begin() + p.num_consts, p.num_carry, true);
+    turns(p, rest, p.length - rest, 1);
+  }
+
+  void repeat(const WhileParams& p) {
+    const auto num_carry = out_.size();
+    const auto body_consts = static_cast<std::size_t>(p.cond_nconsts);
+    const auto first = body_consts + static_cast<std::size_t>(p.body_nconsts);
+    Step loop;
+    loop.kind = Step::Kind::repeat;
+    if (!p.cond_jaxpr.out_avals()[0].shape.empty())
+      throw InternalError("a loop with a condition per lane is planned as one with a single one");
+    const int holds = add({p.cond_jaxpr.out_avals()[0], {}});
+    loop.reads = {holds};
+    const auto body = plan_body(p.body_jaxpr, static_cast<std::size_t>(p.body_nconsts), num_carry);
+    std::vector<int> inputs, outputs;
+    carry(loop, p.body_jaxpr, *body, first, num_carry, inputs, outputs,
+          static_cast<std::size_t>(p.body_nconsts));
+    std::vector<int> for_cond(in_.begin(), in_.begin() + p.cond_nconsts);
+    for_cond.insert(for_cond.end(), inputs.begin(), inputs.end());
+    inputs.insert(inputs.begin(), in_.begin() + p.cond_nconsts,
+                  in_.begin() + static_cast<std::ptrdiff_t>(first));
+    const auto cond = plan_kernels(p.cond_jaxpr, options_);
+    loop.bodies.push_back(splice(plan_, *cond, for_cond, {holds}));
+    loop.bodies.push_back(splice(plan_, *body, inputs, outputs));
+    drop_idle_copies(loop.bodies[1]);
+    steps_.push_back(std::move(loop));
+  }
+
+  void branch(const CondParams& p) {
+    Step branch;
+    branch.kind = Step::Kind::branch;
+    branch.reads = {in_[0]};
+    const std::vector<int> operands(in_.begin() + 1, in_.end());
+    // An operand that the branches only write over may be in the same memory as the result. Where it
+    // is not, the first update copies it.
+    BranchUpdates updates = branch_updates(p, options_);
+    for (std::size_t b = 0; b < p.branches.size(); ++b) {
+      const auto body =
+          plan_with(p.branches[b], std::move(updates.chains[b]), std::move(updates.alone[b]));
+      branch.bodies.push_back(splice(plan_, *body, operands, out_));
+      drop_idle_copies(branch.bodies.back());
+    }
+    steps_.push_back(std::move(branch));
+  }
+
+ private:
+  // `count` turns of so many copies of the body each; the first one's trip is number `first`.
+  void turns(const ScanParams& p, std::int64_t copies, std::int64_t first, std::int64_t count) {
+    const auto num_carry = static_cast<std::size_t>(p.num_carry);
+    const auto num_consts = static_cast<std::size_t>(p.num_consts);
+    Step loop;
+    loop.kind = Step::Kind::loop;
+    loop.trips = count;
+    const Jaxpr body = repeated_body(p, copies);
+    auto plan = plan_body(body, num_consts, num_carry);
+    if (num_carry == 0) share_out(loop, body, plan);
+    std::vector<int> inputs(in_.begin(), in_.begin() + p.num_consts), outputs;
+    carry(loop, body, *plan, num_consts, num_carry, inputs, outputs);
+    const std::vector<Aval> results = p.jaxpr.out_avals();
+    for (std::int64_t k = 0; k < copies; ++k) {
+      const std::int64_t trip = first + k;
+      const auto row_of = [&](const Aval& aval, int base) {
+        const int view = add_view(aval, {base});
+        if (p.reverse) loop.rows.push_back({view, base, p.length - 1 - trip, -copies});
+        else loop.rows.push_back({view, base, trip, copies});
+        return view;
+      };
+      for (std::size_t i = num_consts + num_carry; i < in_.size(); ++i)
+        inputs.push_back(row_of(p.jaxpr.aval(static_cast<Var>(i)), in_[i]));
+      for (std::size_t i = num_carry; i < results.size(); ++i)
+        outputs.push_back(row_of(results[i], out_[i]));
+    }
+    loop.bodies = {splice(plan_, *plan, inputs, outputs)};
+    drop_idle_copies(loop.bodies[0]);
+    steps_.push_back(std::move(loop));
+  }
+
+  // Trips that hand each other nothing run in chunks, where memory for each chunk costs little. Their
+  // kernels are then not shared out again.
+  void share_out(Step& loop, const Jaxpr& body, std::unique_ptr<Plan>& plan) {
+    constexpr std::int64_t kLeastTrips = 8, kMemory = std::int64_t{1} << 21, kAll = kMemory * 4;
+    if (loop.trips < kLeastTrips) return;
+    if (std::any_of(body.eqns().begin(), body.eqns().end(),
+                    [](const Eqn& e) { return e.effect != Effect::none; }))
+      return;
+    std::int64_t memory = 1;
+    for (const Value& v : plan->values) {
+      if (v.location.kind == Location::Kind::none && v.slot < 0) memory += weight_of(v.aval);
+      if (memory > kMemory) return;
+    }
+    const std::optional<std::int64_t> work = work_of(*plan);
+    if (!work || *work > 64 * kParallelCost) return;
+    const std::int64_t grain = (kParallelCost + *work - 1) / *work;
+    if (loop.trips < 2 * grain) return;
+    const std::int64_t chunks = std::clamp<std::int64_t>(kAll / memory, 8, Step::kMaxChunks);
+    loop.grain = std::max(grain, (loop.trips + chunks - 1) / chunks);
+    PlanOptions serial = options_;
+    serial.partial_reductions = false;
+    plan = plan_kernels(body, serial);
+  }
+  // Cycles, about; nothing where that is not known, or where steps may not run side by side.
+  static std::optional<std::int64_t> work_of(const Plan& plan) {
+    std::int64_t work = 1;
+    for (const Step& s : plan.steps) {
+      const Scope& scope = plan.scopes[static_cast<std::size_t>(s.scope)];
+      const int product = s.kind == Step::Kind::host           ? s.eqn
+                          : s.kernel.kind == Kernel::Kind::dot ? s.kernel.eqn
+                                                               : -1;
+      if (product >= 0) {
+        const Eqn& e = scope.jaxpr.eqns()[static_cast<std::size_t>(product)];
+        if (e.primitive != &dot_general_p) return std::nullopt;
+        const auto p = matrix_product(scope.jaxpr.aval(e.inputs[0]), scope.jaxpr.aval(e.inputs[1]),
+                                      e.params.as<DotGeneralParams>());
+        if (!p) return std::nullopt;
+        work += p->work() / 4;
+      } else if (s.kind == Step::Kind::kernel && (s.kernel.kind == Kernel::Kind::loop ||
+                                                  s.kernel.kind == Kernel::Kind::reduction)) {
+        work += s.kernel.shape.num_elements() * cost_of(scope, s.kernel);
+      } else {
+        return std::nullopt;
+      }
+    }
+    return work;
+  }
+
+  int add(Value v) {
+    plan_.values.push_back(std::move(v));
+    return static_cast<int>(plan_.values.size()) - 1;
+  }
+  int add_view(const Aval& aval, std::vector<int> bases) {
+    const int slot = add({Aval{{}, DType::i64, false}, {}});
+    return add({aval, {}, slot, std::move(bases)});
+  }
+  static void drop_idle_copies(std::vector<Step>& steps) {
+    std::erase_if(steps, [](const Step& s) {
+      return s.kind == Step::Kind::copy && s.reads[0] == s.writes[0];
+    });
+    for (Step& s : steps) {
+      for (auto& body : s.bodies) drop_idle_copies(body);
+    }
+  }
+
+  // The body's plan; carries that can be overwritten in part are.
+  std::unique_ptr<Plan> plan_body(const Jaxpr& body, std::size_t first, std::size_t num_carry) {
+    CarriedUpdates updates = carried_updates(body, first, num_carry, options_);
+    chain_of_ = std::move(updates.chain_of);
+    return plan_with(body, std::move(updates.chains), std::move(updates.alone));
+  }
+  std::unique_ptr<Plan> plan_with(const Jaxpr& body, std::vector<UpdateChain> updates,
+                                  std::set<int> alone) {
+    PlanOptions options = options_;
+    options.updates = std::move(updates);
+    options.alone = std::move(alone);
+    auto plan = plan_kernels(body, options);
+    const std::vector<bool>& granted = plan->updates_in_place;
+    if (std::find(granted.begin(), granted.end(), false) != granted.end())
+      throw InternalError("an update in place was granted and then refused");
+    return plan;
+  }
+
+  // The carry's operands and results of the body. `first`: of its initial values among the operands;
+  // `body_first`: of its components among the body's inputs.
+  void carry(Step& loop, const Jaxpr& body, const Plan&, std::size_t first, std::size_t num_carry,
+             std::vector<int>& inputs, std::vector<int>& outputs,
+             std::size_t body_first = static_cast<std::size_t>(-1)) {
+    if (body_first == static_cast<std::size_t>(-1)) body_first = first;
+    for (std::size_t i = 0; i < num_carry; ++i) {
+      const Aval& aval = body.aval(static_cast<Var>(body_first + i));
+      const int init = in_[first + i], last = out_[i];
+      if (chain_of_[i] >= 0) {
+        take_over(init, last, dies_[first + i]);
+        inputs.push_back(last);
+        outputs.push_back(last);
+        continue;
+      }
+      const int second = add({aval, {}});
+      const int from = add_view(aval, {init, last, second}), to = add_view(aval, {last, second});
+      loop.carries.push_back({from, to, init, last, second});
+      inputs.push_back(from);
+      outputs.push_back(to);
+    }
+  }
+
+  // `last` begins as a copy of `init`, or as `init` itself where nobody else wants that.
+  void take_over(int init, int last, bool dies) {
+    if (dies &&
+        plan_.values[static_cast<std::size_t>(init)].location.kind == Location::Kind::none &&
+        plan_.values[static_cast<std::size_t>(init)].slot < 0) {
+      replace_value(steps_, init, last);
+      for (Scope& s : plan_.scopes) std::replace(s.value_of.begin(), s.value_of.end(), init, last);
+      return;
+    }
+    Step copy;
+    copy.kind = Step::Kind::copy;
+    copy.reads = {init};
+    copy.writes = {last};
+    steps_.push_back(std::move(copy));
+  }
+
+  Plan& plan_;
+  std::vector<int> in_;
+  std::vector<bool> dies_;
+  std::vector<int>& out_;
+  PlanOptions options_;
+  std::vector<Step>& steps_;
+  std::vector<int> chain_of_;  // of each carry: see CarriedUpdates
+};
+
+}  // namespace
+
+void plan_region(Plan& plan, const Jaxpr&, const Eqn& eqn, const std::vector<int>& in,
+                 const std::vector<bool>& dies, std::vector<int>& out, const PlanOptions& options,
+                 std::vector<Step>& steps) {
+  RegionPlanner planner(plan, in, dies, out, options, steps);
+  if (eqn.primitive == &scan_p) planner.scan(eqn.params.as<ScanParams>());
+  else if (eqn.primitive == &while_p) planner.repeat(eqn.params.as<WhileParams>());
+  else planner.branch(eqn.params.as<CondParams>());
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

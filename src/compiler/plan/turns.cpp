@@ -1,0 +1,47 @@
+#include "compiler/plan/turns.hpp"
+
+#include <algorithm>
+
+#include "jaxpr/builder.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+Turns turns_of(const ScanParams& p) {
+  const std::int64_t copies =
+      std::clamp<std::int64_t>(p.unroll, 1, std::max<std::int64_t>(p.length, 1));
+  return {copies, p.length / copies, p.length % copies};
+}
+
+Jaxpr repeated_body(const ScanParams& p, std::int64_t copies) {
+  if (copies == 1) return p.jaxpr;
+  detail::JaxprBuilder b;
+  Atoms consts, state, ys;
+  const auto in = p.jaxpr.in_avals();
+  const auto inputs = [&](int begin, int end) {
+    Atoms atoms;
+    for (int i = begin; i < end; ++i)
+      atoms.push_back(Atom::var(b.add_input(in[static_cast<std::size_t>(i)])));
+    return atoms;
+  };
+  const int num_fixed = p.num_consts + p.num_carry;
+  consts = inputs(0, p.num_consts);
+  state = inputs(p.num_consts, num_fixed);
+  std::vector<Atoms> rows;
+  for (std::int64_t k = 0; k < copies; ++k) rows.push_back(inputs(num_fixed, p.jaxpr.num_inputs()));
+  for (const Atoms& xs : rows) {
+    Atoms args = consts;
+    args.insert(args.end(), state.begin(), state.end());
+    args.insert(args.end(), xs.begin(), xs.end());
+    const Atoms outs = b.inline_jaxpr(p.jaxpr, args);
+    state.assign(outs.begin(), outs.begin() + p.num_carry);
+    ys.insert(ys.end(), outs.begin() + p.num_carry, outs.end());
+  }
+  state.insert(state.end(), ys.begin(), ys.end());
+  return b.build(std::move(state)).jaxpr;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

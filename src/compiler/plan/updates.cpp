@@ -1,0 +1,250 @@
+// Updates in place. A carry of which a trip only overwrites a part stays where it is, however deep in
+// loops and branches of the body the part is overwritten:
+//
+//   fori(y -> cond(p, y, y -> dynamic_update_slice y u i))
+//
+// The equation `cond` hands its operand y on, with parts overwritten in one of its branches, so it is
+// an update like the one within. Whether an update can be made in place is for fusion to say: every
+// other reader of the old contents must be able to come before.
+#include "compiler/plan/updates.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "compiler/forms.hpp"
+#include "compiler/fusion/fuse.hpp"
+#include "compiler/plan/cells.hpp"
+#include "compiler/plan/turns.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+/// Of each result of a region, the operand that it is with parts overwritten; -1 if there is none.
+std::vector<int> operands_handed_on(const Jaxpr& jaxpr, const Eqn& eqn,
+                                    const PlanOptions& options) {
+  std::vector<int> operands(eqn.outputs.size(), -1);
+  if (options.cells && cell_loop(jaxpr, eqn)) return operands;
+  // Of the first results, which are carried by the body: -1 where it gives a new value.
+  const auto carried = [&](const Jaxpr& body, int body_first, int num_carry, int first) {
+    const auto updates = carried_updates(body, static_cast<std::size_t>(body_first),
+                                         static_cast<std::size_t>(num_carry), options);
+    for (int r = 0; r < num_carry; ++r) {
+      const auto i = static_cast<std::size_t>(r);
+      operands[i] = updates.chain_of[i] < 0 ? -1 : first + r;
+    }
+  };
+  if (eqn.primitive == &scan_p) {
+    const auto& p = eqn.params.as<ScanParams>();
+    const Turns turns = turns_of(p);
+    std::vector<bool> refused(operands.size(), false);
+    for (const std::int64_t copies : {turns.copies, turns.rest}) {
+      if (copies == 0) continue;
+      carried(repeated_body(p, copies), p.num_consts, p.num_carry, p.num_consts);
+      for (std::size_t r = 0; r < operands.size(); ++r) refused[r] = refused[r] || operands[r] < 0;
+    }
+    for (std::size_t r = 0; r < operands.size(); ++r)
+      if (refused[r]) operands[r] = -1;
+  } else if (eqn.primitive == &while_p) {
+    const auto& p = eqn.params.as<WhileParams>();
+    carried(p.body_jaxpr, p.body_nconsts, static_cast<int>(eqn.outputs.size()),
+            p.cond_nconsts + p.body_nconsts);
+  } else {
+    operands = branch_updates(eqn.params.as<CondParams>(), options).operand_of;
+    for (int& operand : operands)
+      if (operand >= 0) ++operand;  // the index comes first
+  }
+  return operands;
+}
+
+/// What the regions of one program hand on, found once for all that ask.
+class HandedOn {
+ public:
+  HandedOn(const Jaxpr& jaxpr, const PlanOptions& options) : jaxpr_(jaxpr), options_(options) {}
+  int operator()(int e, std::size_t result) {
+    const auto [at, is_new] = operands_.try_emplace(e);
+    if (is_new)
+      at->second = operands_handed_on(jaxpr_, jaxpr_.eqns()[static_cast<std::size_t>(e)], options_);
+    return at->second[result];
+  }
+
+ private:
+  const Jaxpr& jaxpr_;
+  const PlanOptions& options_;
+  std::map<int, std::vector<int>> operands_;  // by equation
+};
+
+struct Traced {
+  UpdateChain chain;
+  Var root;  ///< the input that the first equation writes over
+};
+/// The equations through which a result is an input of the program with parts overwritten.
+std::optional<Traced> trace(const Jaxpr& jaxpr, const std::vector<int>& producer, const Atom& out,
+                            HandedOn& handed_on) {
+  Traced t{};
+  Atom at = out;
+  while (at.is_var() && producer[static_cast<std::size_t>(at.var())] >= 0) {
+    const int e = producer[static_cast<std::size_t>(at.var())];
+    const Eqn& eqn = jaxpr.eqns()[static_cast<std::size_t>(e)];
+    Update update{e, -1, 0};
+    while (eqn.outputs[static_cast<std::size_t>(update.result)] != at.var()) ++update.result;
+    if (is_region(*eqn.primitive))
+      update.operand = handed_on(e, static_cast<std::size_t>(update.result));
+    else if (eqn.primitive == &dynamic_update_slice_p || eqn.primitive->rules().updates_operand)
+      update.operand = 0;
+    if (update.operand < 0) return std::nullopt;
+    t.chain.insert(t.chain.begin(), update);
+    at = eqn.inputs[static_cast<std::size_t>(update.operand)];
+  }
+  if (!at.is_var()) return std::nullopt;
+  t.root = at.var();
+  return t;
+}
+
+/// Whether what the chain writes over, or its result, is another result of the program too.
+bool returned_otherwise(const Jaxpr& jaxpr, const UpdateChain& chain, std::size_t result) {
+  for (std::size_t o = 0; o < jaxpr.outs().size(); ++o) {
+    const Atom& out = jaxpr.outs()[o];
+    for (const Update& u : chain) {
+      const Eqn& eqn = jaxpr.eqns()[static_cast<std::size_t>(u.eqn)];
+      if (out == eqn.inputs[static_cast<std::size_t>(u.operand)]) return true;
+      if (o < result && out == Atom::var(eqn.outputs[static_cast<std::size_t>(u.result)]))
+        return true;
+    }
+  }
+  return false;
+}
+
+/// The small values that are read off what the chain writes over. Computed together with what comes
+/// after the update they would keep it from being made in place.
+void add_readers(const Jaxpr& jaxpr, const UpdateChain& chain, std::set<int>& readers) {
+  for (const Update& u : chain) {
+    const Atom& old =
+        jaxpr.eqns()[static_cast<std::size_t>(u.eqn)].inputs[static_cast<std::size_t>(u.operand)];
+    for (std::size_t e = 0; e < jaxpr.eqns().size(); ++e) {
+      const Eqn& eqn = jaxpr.eqns()[e];
+      if (static_cast<int>(e) == u.eqn || !is_fusible(form_of(jaxpr, eqn)) ||
+          2 * jaxpr.aval(eqn.outputs[0]).size() > jaxpr.aval(old).size())
+        continue;
+      if (std::find(eqn.inputs.begin(), eqn.inputs.end(), old) != eqn.inputs.end())
+        readers.insert(static_cast<int>(e));
+    }
+  }
+}
+
+/// Strikes those of `chains` out that cannot be made in place beside the others; true if it did. Else
+/// `alone` says which equations have kernels of their own then.
+bool refuse(const Jaxpr& jaxpr, std::vector<UpdateChain>& chains, std::set<int>& alone,
+            const PlanOptions& options) {
+  PlanOptions asking = options;
+  asking.updates.clear();
+  asking.alone.clear();
+  std::vector<std::size_t> asked;
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    if (chains[i].empty()) continue;
+    asked.push_back(i);
+    asking.updates.push_back(chains[i]);
+  }
+  alone.clear();
+  if (asked.empty()) return false;
+  const auto granted = [&] { return fuse(jaxpr, asking).updates_in_place; };
+  std::vector<bool> in_place = granted();
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (!in_place[i]) add_readers(jaxpr, chains[asked[i]], asking.alone);
+  }
+  if (!asking.alone.empty()) in_place = granted();
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (!in_place[i]) chains[asked[i]].clear();
+  }
+  alone = asking.alone;
+  return std::find(in_place.begin(), in_place.end(), false) != in_place.end();
+}
+
+}  // namespace
+
+CarriedUpdates carried_updates(const Jaxpr& body, std::size_t first, std::size_t num_carry,
+                               const PlanOptions& options) {
+  CarriedUpdates out;
+  out.chain_of.assign(num_carry, -1);
+  if (!options.update_in_place) return out;
+  const std::vector<int> producer = producers(body);
+  HandedOn handed_on(body, options);
+  std::vector<UpdateChain> chains(num_carry);
+  for (std::size_t i = 0; i < num_carry; ++i) {
+    const auto traced = trace(body, producer, body.outs()[i], handed_on);
+    if (!traced || traced->root != static_cast<Var>(first + i)) continue;
+    if (traced->chain.empty()) out.chain_of[i] = CarriedUpdates::kUnchanged;
+    else if (!returned_otherwise(body, traced->chain, i)) chains[i] = traced->chain;
+  }
+  while (refuse(body, chains, out.alone, options)) {}
+  for (std::size_t i = 0; i < num_carry; ++i) {
+    if (chains[i].empty()) continue;
+    out.chain_of[i] = static_cast<int>(out.chains.size());
+    out.chains.push_back(std::move(chains[i]));
+  }
+  return out;
+}
+
+BranchUpdates branch_updates(const CondParams& p, const PlanOptions& options) {
+  const std::size_t num_results = p.branches[0].outs().size();
+  BranchUpdates out;
+  out.operand_of.assign(num_results, -1);
+  out.chains.resize(p.branches.size());
+  out.alone.resize(p.branches.size());
+  if (!options.update_in_place) return out;
+  std::vector<std::vector<UpdateChain>> chains(p.branches.size());
+  for (auto& of_branch : chains) of_branch.resize(num_results);
+  std::vector<std::vector<int>> producer;
+  std::vector<HandedOn> handed_on;
+  for (const Jaxpr& j : p.branches) {
+    producer.push_back(producers(j));
+    handed_on.emplace_back(j, options);
+  }
+  const auto operand_of = [&](std::size_t r) {
+    int operand = -1;
+    for (std::size_t b = 0; b < p.branches.size(); ++b) {
+      auto traced = trace(p.branches[b], producer[b], p.branches[b].outs()[r], handed_on[b]);
+      if (!traced || (operand >= 0 && traced->root != operand)) return -1;
+      if (returned_otherwise(p.branches[b], traced->chain, r)) return -1;
+      operand = traced->root;
+      chains[b][r] = std::move(traced->chain);
+    }
+    return operand;
+  };
+  const auto give_up = [&](std::size_t r) {
+    out.operand_of[r] = -1;
+    for (auto& of_branch : chains) of_branch[r].clear();
+  };
+  for (std::size_t r = 0; r < num_results; ++r) {
+    const int operand = operand_of(r);
+    const bool taken =
+        std::find(out.operand_of.begin(), out.operand_of.end(), operand) != out.operand_of.end();
+    if (operand < 0 || taken) give_up(r);
+    else out.operand_of[r] = operand;
+  }
+  // What one branch cannot do is left in all of them.
+  for (bool stable = false; !stable;) {
+    stable = true;
+    for (std::size_t b = 0; b < p.branches.size(); ++b) {
+      const std::vector<UpdateChain> before = chains[b];
+      if (!refuse(p.branches[b], chains[b], out.alone[b], options)) continue;
+      stable = false;
+      for (std::size_t r = 0; r < num_results; ++r) {
+        if (chains[b][r].empty() && !before[r].empty()) give_up(r);
+      }
+    }
+  }
+  for (std::size_t b = 0; b < p.branches.size(); ++b) {
+    for (UpdateChain& chain : chains[b]) {
+      if (!chain.empty()) out.chains[b].push_back(std::move(chain));
+    }
+  }
+  return out;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

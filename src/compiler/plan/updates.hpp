@@ -1,0 +1,36 @@
+// What a region writes over in place: chains of equations of which each overwrites a part of what the
+// one before it gave.
+#pragma once
+
+#include <vector>
+
+#include "compiler/plan/plan.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// How each carried component of a loop's body goes on.
+struct CarriedUpdates {
+  static constexpr int kUnchanged = 1 << 30;
+  std::vector<UpdateChain> chains;
+  std::vector<int> chain_of;  ///< of each component: its chain, kUnchanged, or -1 for a new value
+  std::set<int> alone;        ///< equations that must have kernels of their own for that
+};
+/// Of `num_carry` components, of which the first is input `first` of the body. All chains together can
+/// be made in place.
+CarriedUpdates carried_updates(const Jaxpr& body, std::size_t first, std::size_t num_carry,
+                               const PlanOptions& options);
+
+/// The same of branches: which operand each result is, with parts overwritten in some of them.
+struct BranchUpdates {
+  std::vector<int> operand_of;  ///< of each result: an input of the branches, or -1
+  std::vector<std::vector<UpdateChain>> chains;  ///< of each branch
+  std::vector<std::set<int>> alone;              ///< of each branch
+};
+BranchUpdates branch_updates(const CondParams& p, const PlanOptions& options);
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon
