@@ -1,3 +1,4 @@
+// Recognises what is zero elsewhere, and adds it where the sum lies.
 #include "control_flow/accumulate.hpp"
 
 #include <algorithm>

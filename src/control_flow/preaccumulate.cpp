@@ -1,3 +1,4 @@
+// Finds linear bodies, and writes their partial derivatives.
 #include "control_flow/preaccumulate.hpp"
 
 #include <algorithm>

@@ -57,6 +57,10 @@ void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bound
 
 /// Computes what a kernel has for results at an element, and stores it.
 void store_roots(KernelContext& k, Generator& value_at, const Point& at);
+/// The loops of a kernel with these bounds around lanes along dimension `inner`, if it transposes what tiles
+/// of registers can; false, and nothing is emitted, otherwise.
+bool emit_transposed(KernelContext& k, Generator& value_at, std::size_t inner, int lanes,
+                     const std::vector<std::pair<Scalar, Scalar>>& outer);
 
 void emit_loop(KernelContext& k);
 /// The same of a kernel that is cut into functions.

@@ -1,3 +1,4 @@
+// Follows how the values of a kernel are indexed: by all indices, or by the flat one alone.
 #include "compiler/fusion/index_space.hpp"
 
 #include <algorithm>

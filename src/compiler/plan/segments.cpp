@@ -1,3 +1,4 @@
+// Cuts the equations of a long kernel into stretches, and lays out the tape between them.
 #include "compiler/plan/segments.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Writes the body of a loop several times over.
 #include "compiler/plan/turns.hpp"
 
 #include <algorithm>
