@@ -341,7 +341,8 @@ std::map<std::string_view, Example> examples() {
   all["inline_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
                            {small},
                            words("ir", "define ")};
-  // What the second derivatives have between their kernels; the arena is the context's field of number 2.
+  // What the second derivatives have between their kernels, whose rows of two vectors are written out: around
+  // loops the arena stays in memory. It is the context's field of number 2.
   all["keep_in_registers"] = {[](std::span<const Array> x) {
                                 const auto rosenbrock = [](const Array& y) {
                                   const Array next = y(slice(1, none)), here = y(slice(none, -1));
@@ -350,7 +351,7 @@ std::map<std::string_view, Example> examples() {
                                 };
                                 return Arrays{hessian(rosenbrock)(x[0])};
                               },
-                              {uniform({10}, DType::f64)},
+                              {uniform({lanes + 2}, DType::f64)},
                               words("ir", "ptr %0, i64 2")};
   return all;
 }
