@@ -11,9 +11,9 @@
 
 // clang-format off
 #define TELAMON_MATH_FUNCTIONS(OWN1, OWN_F32, LIB1, LIB2) \
-  LIB1(acos, 4, 4)     \
+  OWN1(acos, 1.5, 1.5) \
   LIB1(acosh, 4, 4)    \
-  LIB1(asin, 4, 4)     \
+  OWN1(asin, 2.5, 2.5) \
   LIB1(asinh, 4, 4)    \
   LIB1(atan, 4, 4)     \
   LIB2(atan2, 4, 4)    \

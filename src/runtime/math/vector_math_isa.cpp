@@ -368,6 +368,58 @@ TELAMON_INLINE F32 cos(F32 x) {
   return any_above(abs(x), kMostAngle) ? cos_beyond(x, y) : y;
 }
 
+// ---- Arcs: quarter turns, and a small arc s + s z P(z) with z = s^2, or (s / 2)^2 where it is twice another.
+
+template <class V> struct QuarterTurn;  // pi / 2 in two parts
+template <> struct QuarterTurn<F32> {
+  static constexpr float kHigh = 0x1.921fb6p+0f, kLow = -0x1.777a5cp-25f;
+};
+template <> struct QuarterTurn<F64> {
+  static constexpr double kHigh = 0x1.921fb54442d18p+0, kLow = 0x1.1a62633145c07p-54;
+};
+/// turns pi / 2 + s + s z p for 0, 1 or 2 turns; the small ones are added first.
+template <class V> TELAMON_INLINE V arc(V turns, V s, V z, V p) {
+  const V rest = fma(s * z, p, turns * QuarterTurn<V>::kLow);
+  return fma(turns, QuarterTurn<V>::kHigh, s) + rest;
+}
+
+// asin x with s = x for |x| <= 1/2; beyond, pi/2 - 2 asin r with r^2 = (1 - |x|) / 2, so that s = -2 r. The root
+// is NaN where x has no arc.
+
+TELAMON_INLINE F32 asin_tail(F32 z) {
+  static constexpr float kP[] = {0.0421087146f, 0.0242115986f, 0.0454645492f, 0.07495334f,
+                                 0.166667521f};
+  return estrin(z, kP);
+}
+TELAMON_INLINE F64 asin_tail(F64 z) {
+  static constexpr double kP[] = {0.031810453403294824, -0.01607383790383481, 0.01943131839174411,
+                                  0.006563739590418124, 0.012160885731621687, 0.013886506972986382,
+                                  0.017359576505477373, 0.022371766438304318, 0.030381958797878136,
+                                  0.044642856836047275, 0.0750000000032883,   0.16666666666665433};
+  return estrin(z, kP);
+}
+/// r^2 or x^2, and 2 r.
+template <class V> struct ArcOfSine {
+  IntOf<V> beyond;  // |x| > 1/2
+  V z, twice_root;
+};
+template <class V> TELAMON_INLINE ArcOfSine<V> arc_of_sine(V x) {
+  const V a = abs(x);
+  const auto beyond = a > splat<V>(0.5);
+  return {beyond, beyond ? fma(a, -0.5, splat<V>(0.5)) : x * x, sqrt(fma(a, -2, splat<V>(2)))};
+}
+template <class V> TELAMON_INLINE V asin(V x) {
+  const auto [beyond, z, root] = arc_of_sine(x);
+  const V turns = beyond ? splat<V>(1) : V{};
+  return copysign(arc(turns, beyond ? -root : abs(x), z, asin_tail(z)), x);
+}
+// pi/2 - asin x, which is 2 asin r or, for negative x, pi - 2 asin r.
+template <class V> TELAMON_INLINE V acos(V x) {
+  const auto [beyond, z, root] = arc_of_sine(x);
+  const V turns = 1 - (beyond ? copysign(splat<V>(1), x) : V{});
+  return arc(turns, beyond ? copysign(root, x) : -x, z, asin_tail(z));
+}
+
 // ---- erf x = x + x P(x^2) for |x| < 1; and 1 - R(|x|)^4 beyond, where the fourth root of 1 - erf x is
 // smooth. From 3.93 on it is 1.
 
