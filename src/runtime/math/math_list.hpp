@@ -1,6 +1,8 @@
 // The list of vector math functions, in the order of their names: the only place that lists them.
 //
 //   OWN1(name, ulp f32, ulp f64)          one operand, ours (vector_math_isa.cpp)
+//   OWN2(name, ulp f32, ulp f64)          two operands, ours
+//   OWN_512(name, ulp f32, ulp f64)       one operand, with AVX-512 ours, else libmvec or libm
 //   OWN_F32(name, ulp f32, ulp f64)       one operand, f32 ours, f64 libmvec or libm
 //   LIB1(name, ulp f32, ulp f64)          one operand, libmvec or libm
 //   LIB2(name, ulp f32, ulp f64)          two operands, libmvec or libm
@@ -10,13 +12,13 @@
 #pragma once
 
 // clang-format off
-#define TELAMON_MATH_FUNCTIONS(OWN1, OWN_F32, LIB1, LIB2) \
+#define TELAMON_MATH_FUNCTIONS(OWN1, OWN2, OWN_512, OWN_F32, LIB1, LIB2) \
   OWN1(acos, 1.5, 1.5) \
   LIB1(acosh, 4, 4)    \
   OWN1(asin, 2.5, 2.5) \
   LIB1(asinh, 4, 4)    \
-  LIB1(atan, 4, 4)     \
-  LIB2(atan2, 4, 4)    \
+  OWN_512(atan, 4, 4)  \
+  OWN2(atan2, 3, 3)    \
   LIB1(atanh, 4, 4)    \
   LIB1(cbrt, 4, 4)     \
   OWN_F32(cos, 2.5, 4) \

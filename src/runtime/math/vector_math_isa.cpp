@@ -3,9 +3,10 @@
 //
 // Ours are those that machine learning feeds with infinities, zeros and saturated values (masked
 // softmax is exp(-inf)), where libmvec falls back to scalar code for every such lane and is 5 to 20
-// times slower; and sin, cos and erf of f32, which take less than a call of libmvec's. They are branch-free,
-// but for what is rare. The polynomials are near-minimax fits (interpolation at
-// Chebyshev nodes in 60 digits) on the stated interval.
+// times slower; those of angles, where it is so, too, for infinities and NaN; and erf of f32, which takes less
+// than a call of libmvec's. They are branch-free, but for what is rare. The polynomials are near-minimax fits
+// (interpolation at Chebyshev nodes or, of angles, the least relative squares there, in 60 digits) on the stated
+// interval.
 #include "runtime/math/isa_entries.hpp"
 #include "runtime/math/math_list.hpp"
 #include "runtime/math/simd.hpp"
@@ -68,8 +69,13 @@ namespace simd = telamon::v1::simd;
   }
 #endif
 
+#if defined(TELAMON_ISA_AVX512)
+#define TELAMON_WITH_AVX512(ours, library) ours
+#else
+#define TELAMON_WITH_AVX512(ours, library) library
+#endif
 #define NONE(name, ulp32, ulp64)
-TELAMON_MATH_FUNCTIONS(NONE, LIB1, LIB1, LIB2)
+TELAMON_MATH_FUNCTIONS(NONE, NONE, TELAMON_WITH_AVX512(NONE, LIB1), LIB1, LIB1, LIB2)
 #undef LIB1
 #undef LIB2
 
@@ -420,6 +426,60 @@ template <class V> TELAMON_INLINE V acos(V x) {
   return arc(turns, beyond ? copysign(root, x) : -x, z, asin_tail(z));
 }
 
+// atan x with s = x for |x| <= 1; beyond, pi/2 + atan s with s = -1 / x, or -pi/2 for negative x. P is added to 1
+// here, which is one operation less and half an ULP more: these sums have one part of pi only.
+
+TELAMON_INLINE F32 atan_tail(F32 z) {
+  static constexpr float kP[] = {0.00284148403f, -0.0160497576f, 0.0426927283f, -0.0750814304f,
+                                 0.106453262f,   -0.142058209f,  0.199931353f,  -0.333331257f};
+  return estrin(z, kP);
+}
+TELAMON_INLINE F64 atan_tail(F64 z) {
+  static constexpr double kP[] = {
+      -1.9679704878205957e-05, 0.00021750651076053184, -0.0011398617770397238, 0.00379107896597057,
+      -0.009065792879463718,   0.016820883866726817,   -0.025671478062229917,  0.03395100757075018,
+      -0.04085892083728984,    0.04670950325311018,    -0.05238210471541089,   0.058770430979069886,
+      -0.0666580921875936,     0.07692205738901457,    -0.09090900526802216,   0.11111110632519945,
+      -0.14285714269508723,    0.1999999999971772,     -0.33333333333331583};
+  return estrin(z, kP);
+}
+/// c + atan(s), |s| <= 1. A zero has the sign of both.
+template <class V> TELAMON_INLINE V near_quarter(V c, V s) {
+  const V z = s * s;
+  return fma(s, fma(z, atan_tail(z), splat<V>(1)), c);
+}
+TELAMON_INLINE F32 atan(F32 x) {
+  const F32 one = splat<F32>(1);
+  const auto beyond = abs(x) > one;
+  const F32 s = (beyond ? -one : x) / (beyond ? x : one);
+  return near_quarter(copysign(beyond ? splat<F32>(QuarterTurn<F32>::kHigh) : F32{}, x), s);
+}
+// In f64 |x| between tan(pi/8) and its inverse is pi/4 + atan((|x| - 1) / (|x| + 1)), for half the polynomial.
+TELAMON_INLINE F64 atan(F64 x) {
+  static constexpr double kP[] = {0.021218695829214398, -0.04355535781086032, 0.05691228762769195,
+                                  -0.06640853776591944, 0.07690035259171603,  -0.09090779880566523,
+                                  0.1111110653524258,   -0.1428571419208286,  0.19999999999045967,
+                                  -0.3333333333332994};
+  constexpr double kQuarter = QuarterTurn<F64>::kHigh, kEdge = 0.41421356237309503;
+  const F64 a = abs(x), one = splat<F64>(1);
+  const auto middle = a > kEdge, beyond = a > 2 + kEdge;
+  const F64 over = beyond ? -one : middle ? a - 1 : a, under = beyond ? a : middle ? a + 1 : one;
+  const F64 turn = beyond ? splat<F64>(kQuarter) : middle ? splat<F64>(kQuarter / 2) : F64{};
+  const F64 s = over / under, z = s * s;
+  return copysign(turn + fma(s * z, estrin(z, kP), s), x);
+}
+// The same with s = y / x for |y| <= |x|, and half a turn for negative x; beyond, s = -x / y. The quotient of two
+// zeros is 0, that of two infinities 1 or -1.
+template <class V> TELAMON_INLINE V atan2(V y, V x) {
+  constexpr auto kQuarter = QuarterTurn<V>::kHigh;
+  const V one = copysign(splat<V>(1), x);
+  const auto beyond = abs(y) > abs(x);
+  const V over = beyond ? -x : y, under = beyond ? y : x == 0 ? one : x;
+  const V s =
+      abs(over) == abs(under) ? copysign(one, (V)((IntOf<V>)x ^ (IntOf<V>)y)) : over / under;
+  return near_quarter(copysign(kQuarter - (beyond ? V{} : kQuarter * one), y), s);
+}
+
 // ---- erf x = x + x P(x^2) for |x| < 1; and 1 - R(|x|)^4 beyond, where the fourth root of 1 - erf x is
 // smooth. From 3.93 on it is 1.
 
@@ -518,11 +578,16 @@ TELAMON_INLINE F64 erf_inv(F64 x) {
   TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) { return simd::name(x); } \
   TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x) { return simd::name(x); }
 
+#define OWN2(name, ulp32, ulp64)                                                               \
+  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x, F32 y) { return simd::name(x, y); } \
+  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(name##_f64)(F64 x, F64 y) { return simd::name(x, y); }
+
 #define OWN_F32(name, ulp32, ulp64) \
   TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) { return simd::name(x); }
 
-TELAMON_MATH_FUNCTIONS(OWN1, OWN_F32, NONE, NONE)
+TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_WITH_AVX512(OWN1, NONE), OWN_F32, NONE, NONE)
 #undef OWN1
+#undef OWN2
 #undef OWN_F32
 #undef NONE
 
@@ -597,6 +662,7 @@ extern "C" void TELAMON_ISA_SYMBOL(math_run)(void* function, int arity, bool is_
 #define OWN1(name, ulp32, ulp64)                      \
   {TELAMON_OWN_ENTRY(TELAMON_ISA_SYMBOL(name##_f32)), \
    TELAMON_OWN_ENTRY(TELAMON_ISA_SYMBOL(name##_f64))},
+#define OWN2(name, ulp32, ulp64) OWN1(name, ulp32, ulp64)
 #define OWN_F32(name, ulp32, ulp64) \
   {TELAMON_OWN_ENTRY(TELAMON_ISA_SYMBOL(name##_f32)), TELAMON_ENTRY(TELAMON_LIB_F64(v, name))},
 #define LIB1(name, ulp32, ulp64) \
@@ -605,4 +671,4 @@ extern "C" void TELAMON_ISA_SYMBOL(math_run)(void* function, int arity, bool is_
   {TELAMON_ENTRY(TELAMON_LIB_F32(vv, name)), TELAMON_ENTRY(TELAMON_LIB_F64(vv, name))},
 
 const telamon::math::MathEntry TELAMON_ISA_SYMBOL(math_entries)[][2] = {
-    TELAMON_MATH_FUNCTIONS(OWN1, OWN_F32, LIB1, LIB2)};
+    TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_WITH_AVX512(OWN1, LIB1), OWN_F32, LIB1, LIB2)};
