@@ -35,6 +35,6 @@
   LIB2(pow, 4, 4)      \
   OWN_F32(sin, 2.5, 4) \
   LIB1(sinh, 4, 4)     \
-  LIB1(tan, 4, 4)      \
+  OWN_F32(tan, 4, 4)   \
   OWN1(tanh, 3, 3)
 // clang-format on

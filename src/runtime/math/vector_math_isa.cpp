@@ -350,28 +350,45 @@ TELAMON_INLINE F32 sine(F32 x, F32 n, I32 bits) {
   // The sign is that of r, not of the sum: zeros have one.
   return copysign(fma(r * z, estrin(z, kP), r), (F32)((I32)r ^ (bits << 31)));
 }
-constexpr float kMostAngle = 8192;  // beyond, n has too many bits for the parts of pi
 constexpr float kInversePi = 0x1.45f306p-2f;
+constexpr float kMostAngle = 8192;  // beyond, n has too many bits for the parts of pi
 
-__attribute__((noinline)) F32 sin_beyond(F32 x, F32 y) {
+/// y, which is NaN for infinite x; the library's for other large x. It is slow where it meets special operands.
+template <F32 (*kLibrary)(F32)> __attribute__((noinline)) F32 beyond_most(F32 x, F32 y) {
+  const F32 finite = abs(x) < kInfF ? x : F32{};
+  if (!any_above(abs(finite), kMostAngle)) return y;
   const KeptRegisters kept;
-  return abs(x) > kMostAngle ? TELAMON_LIB_F32(v, sin)(x) : y;
+  const auto beyond = abs(finite) > kMostAngle;
+  return beyond ? kLibrary(beyond ? x : F32{}) : y;
+}
+template <F32 (*kLibrary)(F32)> TELAMON_INLINE F32 of_any_angle(F32 x, F32 y) {
+  return any_above(abs(x), kMostAngle) ? beyond_most<kLibrary>(x, y) : y;
 }
 TELAMON_INLINE F32 sin(F32 x) {
   if (!kFused) return TELAMON_LIB_F32(v, sin)(x);  // the products with n would be rounded
   const auto n = round_product<F32>(x, kInversePi);
-  const F32 y = sine(x, n.value, n.bits);
-  return any_above(abs(x), kMostAngle) ? sin_beyond(x, y) : y;
-}
-__attribute__((noinline)) F32 cos_beyond(F32 x, F32 y) {
-  const KeptRegisters kept;
-  return abs(x) > kMostAngle ? TELAMON_LIB_F32(v, cos)(x) : y;
+  return of_any_angle<TELAMON_LIB_F32(v, sin)>(x, sine(x, n.value, n.bits));
 }
 TELAMON_INLINE F32 cos(F32 x) {
   if (!kFused) return TELAMON_LIB_F32(v, cos)(x);
   const auto n = round_to_integer(fma(x, kInversePi, splat<F32>(0.5f)));
-  const F32 y = sine(x, n.value - 0.5f, n.bits);
-  return any_above(abs(x), kMostAngle) ? cos_beyond(x, y) : y;
+  return of_any_angle<TELAMON_LIB_F32(v, cos)>(x, sine(x, n.value - 0.5f, n.bits));
+}
+
+// ---- tan x = tan r with x = n pi/2 + r, or -1 / tan r for odd n; |r| <= pi / 4 and tan r = r + r^3 P(r^2).
+
+TELAMON_INLINE F32 tan(F32 x) {
+  if (!kFused) return TELAMON_LIB_F32(v, tan)(x);
+  static constexpr float kP[] = {0.00935244374f, 0.00317800068f, 0.0243925173f,
+                                 0.0534221157f,  0.133386686f,   0.333331615f};
+  const auto n = round_product<F32>(x, 2 * kInversePi);
+  F32 r = fma(n.value, -0x1.921fb4p+0f, x);
+  r = fma(n.value, -0x1.4442d0p-24f, r);
+  r = fma(n.value, -0x1.846988p-48f, r);
+  const F32 z = r * r, one = splat<F32>(1);
+  const F32 y = fma(r * z, estrin(z, kP), r);
+  const auto odd = (n.bits << 31) < 0;
+  return of_any_angle<TELAMON_LIB_F32(v, tan)>(x, (odd ? -one : y) / (odd ? y : one));
 }
 
 // ---- Arcs: quarter turns, and a small arc s + s z P(z) with z = s^2, or (s / 2)^2 where it is twice another.
