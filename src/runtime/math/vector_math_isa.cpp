@@ -465,14 +465,15 @@ template <class V> TELAMON_INLINE V near_quarter(V c, V s) {
   const V z = s * s;
   return fma(s, fma(z, atan_tail(z), splat<V>(1)), c);
 }
-TELAMON_INLINE F32 atan(F32 x) {
+// Without AVX-512 libmvec's is in its place.
+[[maybe_unused]] TELAMON_INLINE F32 atan(F32 x) {
   const F32 one = splat<F32>(1);
   const auto beyond = abs(x) > one;
   const F32 s = (beyond ? -one : x) / (beyond ? x : one);
   return near_quarter(copysign(beyond ? splat<F32>(QuarterTurn<F32>::kHigh) : F32{}, x), s);
 }
 // In f64 |x| between tan(pi/8) and its inverse is pi/4 + atan((|x| - 1) / (|x| + 1)), for half the polynomial.
-TELAMON_INLINE F64 atan(F64 x) {
+[[maybe_unused]] TELAMON_INLINE F64 atan(F64 x) {
   static constexpr double kP[] = {0.021218695829214398, -0.04355535781086032, 0.05691228762769195,
                                   -0.06640853776591944, 0.07690035259171603,  -0.09090779880566523,
                                   0.1111110653524258,   -0.1428571419208286,  0.19999999999045967,
