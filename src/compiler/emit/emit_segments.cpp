@@ -168,22 +168,24 @@ class SegmentsEmitter {
     };
     for_each(gen_, given, [&](OnTape& tape, Scalar address) {
       const Point at = point(address);
-      std::vector<Scalar> values;
-      for (const Var v : segments_.inputs) values.push_back(value_at(v, here(at, v)));
-      gen_.set_lanes(lanes, lanes);
-      for (std::size_t i = 0; i < values.size(); ++i) tape.store(segments_.inputs[i], values[i]);
-      gen_.set_lanes(lanes, active);
+      // One after the other: LLVM takes long to find places for many values that are alive at once.
+      for (const Var v : segments_.inputs) {
+        const Scalar value = value_at(v, here(at, v));
+        gen_.set_lanes(lanes, lanes);
+        tape.store(v, value);
+        gen_.set_lanes(lanes, active);
+      }
     });
     for (const std::string& name : names_) gen_.call_segment(name, given);
     for_each(gen_, given, [&](OnTape& tape, Scalar address) {
       const Point at = point(address);
-      gen_.set_lanes(lanes, lanes);
-      std::vector<Scalar> values;
-      for (const Var v : kernel_.roots) values.push_back(result(tape, value_at, v));
-      gen_.set_lanes(lanes, active);
       gen_.set_streaming(stream_);
-      for (std::size_t i = 0; i < values.size(); ++i)
-        value_at.store(k_.value_of(kernel_.roots[i]), at, values[i]);
+      for (const Var v : kernel_.roots) {
+        gen_.set_lanes(lanes, lanes);
+        const Scalar value = result(tape, value_at, v);
+        gen_.set_lanes(lanes, active);
+        value_at.store(k_.value_of(v), at, value);
+      }
       gen_.set_streaming(false);
     });
   }
