@@ -331,9 +331,14 @@ std::shared_ptr<const runtime::Executable> find_stored(Compilation& c,
   return executable(c, std::move(parts));
 }
 
-/// The leading inputs of the lowered program that nobody donates.
-int num_consts(const NativeExecutable::Parts& parts) {
-  return static_cast<int>(parts.consts.size()) + parts.options.num_consts;
+/// Of each input of the lowered program, whether it may be donated: those of lowerings come first, and never are.
+std::vector<bool> may_be_donated(const NativeExecutable::Parts& parts) {
+  const auto& donated = parts.options.donated;
+  const auto inputs = static_cast<std::size_t>(parts.jaxpr.num_inputs());
+  std::vector<bool> out(parts.consts.size(), false);
+  if (donated) out.insert(out.end(), donated->begin(), donated->end());
+  out.resize(inputs, !donated);
+  return out;
 }
 
 /// What the passes make of the lowered program: the plan, with all values in memory.
@@ -398,7 +403,7 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
     c.run("row_groups", jaxpr, [&](const Jaxpr& j) { return group_rows(j, plan_options); });
   }
   parts.plan = c.stage("fuse", [&] { return plan_kernels(jaxpr, plan_options); });
-  parts.plan->num_consts = num_consts(parts);
+  parts.plan->donated = may_be_donated(parts);
   place_values(c, *parts.plan, plan_options);
 }
 
@@ -428,7 +433,7 @@ std::shared_ptr<const runtime::Executable> compile(const Jaxpr& source,
   lower_program(c, parts);
   std::optional<Key> key;
   if (c.uses_disk()) {
-    key = c.stage("key", [&] { return program_key(parts.jaxpr, num_consts(parts), options); });
+    key = c.stage("key", [&] { return program_key(parts.jaxpr, may_be_donated(parts), options); });
     if (key) {
       if (auto found = find_stored(c, parts, *key)) return found;
     }

@@ -23,7 +23,7 @@ Arrays run(const JitParams& p, std::span<const Array> args) {
   if (detail::finding_nan()) return eval_jaxpr(p.jaxpr, args);
   const auto executable = runtime::executable_for(
       p.jaxpr, p.backend,
-      {.contract = p.contract, .name = p.name, .disabled = {}, .num_consts = p.num_consts});
+      {.contract = p.contract, .name = p.name, .disabled = {}, .donated = std::vector<bool>()});
   Arrays inputs, outputs;
   inputs.reserve(args.size());
   for (const Array& x : args) inputs.push_back(detail::contiguous_and_kept(x));

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -24,7 +25,9 @@ struct CompileOptions {
   /// Passes and optimisations to leave out, by name ("simplify", "fuse", "parallel", ...), besides
   /// those that the environment variable TELAMON_DISABLE lists.
   std::set<std::string, std::less<>> disabled;
-  int num_consts = 0;    ///< leading inputs that belong to the program: nobody donates them
+  /// Which inputs callers donate, if they say so: results take over the memory of no other. Those beyond the
+  /// end are not donated.
+  std::optional<std::vector<bool>> donated = {};
   bool profile = false;  ///< tell begin and end of each step to profiles (runtime/profile.hpp)
   bool keep_programs = false;  ///< remember the program after every pass, for Executable::text
   /// Sees the program after each pass, and the constants that are its leading inputs; may change it.

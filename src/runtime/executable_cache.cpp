@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
+#include <vector>
 
 #include "core/log.hpp"
 #include "core/trace.hpp"
@@ -19,16 +21,16 @@ struct Slot {
       : backend(&chosen),
         contract(options.contract),
         profile(options.profile),
-        num_consts(options.num_consts),
+        donated(options.donated),
         disabled(options.disabled) {}
   bool is_for(const Backend& chosen, const CompileOptions& options) const {
     return backend == &chosen && contract == options.contract && profile == options.profile &&
-           num_consts == options.num_consts && disabled == options.disabled;
+           donated == options.donated && disabled == options.disabled;
   }
 
   const Backend* backend;
   const bool contract, profile;
-  const int num_consts;
+  const std::optional<std::vector<bool>> donated;
   const std::set<std::string, std::less<>> disabled;
   std::unique_ptr<Slot> next;
   std::mutex mutex;

@@ -422,12 +422,11 @@ const runtime::Executable& executable_of(const JitCache::Entry& entry, const Jit
   if (!executable) {
     const std::string name = text_of_call(options);  // for lowerings that are missing
     const TransformSite site(name.c_str(), {});
-    executable =
-        runtime::executable_for(entry.program.jaxpr, options.backend,
-                                {.contract = options.contract,
-                                 .name = display_name(options),
-                                 .disabled = {},
-                                 .num_consts = static_cast<int>(entry.program.consts.size())});
+    executable = runtime::executable_for(entry.program.jaxpr, options.backend,
+                                         {.contract = options.contract,
+                                          .name = display_name(options),
+                                          .disabled = {},
+                                          .donated = entry.donated});
     if (!profiling) {
       entry.ready.store(executable.get(), std::memory_order_release);
       if (entry.takes_arguments_as_they_are && entry.donated.empty() && entry.donated_unused == 0 &&

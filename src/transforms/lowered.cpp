@@ -16,13 +16,12 @@ const runtime::Executable& LoweredProgram::with_stages() const {
   const std::lock_guard lock(mutex_);
   if (!with_stages_) {
     const EvalScope scope;
-    with_stages_ =
-        runtime::find_backend(options.backend)
-            .compile(program.jaxpr, {.contract = options.contract,
-                                     .name = executable().info().name,
-                                     .disabled = {},
-                                     .num_consts = static_cast<int>(program.consts.size()),
-                                     .keep_programs = true});
+    with_stages_ = runtime::find_backend(options.backend)
+                       .compile(program.jaxpr, {.contract = options.contract,
+                                                .name = executable().info().name,
+                                                .disabled = {},
+                                                .donated = donated,
+                                                .keep_programs = true});
   }
   return *with_stages_;
 }

@@ -188,8 +188,8 @@ TEST(ProgramStore, IsNoneOfAnotherBuild) {
   const Jaxpr jaxpr = stage([](std::span<const Array> a) { return Arrays{wave(a[0])}; }, {x});
   const std::string& build = compiler::this_build();
   EXPECT_THAT(build, ContainsRegex("^[0-9a-f]{16,} LLVM [0-9]+"));
-  const auto mine = compiler::program_key(jaxpr, 0, {}),
-             other = compiler::program_key(jaxpr, 0, {}, "0" + build.substr(1) + "+other");
+  const auto mine = compiler::program_key(jaxpr, {true}, {}),
+             other = compiler::program_key(jaxpr, {true}, {}, "0" + build.substr(1) + "+other");
   ASSERT_TRUE(mine.has_value() && other.has_value());
   EXPECT_NE(*mine, *other);
   // What the other build has left is neither taken nor touched.
@@ -212,7 +212,7 @@ TEST(ProgramStore, CompilesWhereTheBytesAreNoProgram) {
   const Array x = uniform({64}, DType::f32);
   const Program f = [](std::span<const Array> a) { return Arrays{wave(a[0])}; };
   const Jaxpr jaxpr = stage(f, {x});
-  const auto key = compiler::program_key(jaxpr, 0, {});
+  const auto key = compiler::program_key(jaxpr, {true}, {});
   ASSERT_TRUE(key.has_value());
   for (const std::string& bytes : {std::string(), std::string("no program"), std::string(4000, 'x'),
                                    std::string(4000, '\0')}) {

@@ -278,14 +278,14 @@ const std::string& this_build() {
   return *text;
 }
 
-std::optional<Key> program_key(const Jaxpr& lowered, int num_consts,
+std::optional<Key> program_key(const Jaxpr& lowered, const std::vector<bool>& donated,
                                const runtime::CompileOptions& options, const std::string& build) {
   Bytes bytes;
   bytes.text("program");
   add_settings(bytes, build);
   bytes.byte(options.contract ? 1 : 0);
   bytes.byte(options.profile ? 1 : 0);
-  bytes.number(num_consts);
+  for (const bool d : donated) bytes.byte(d ? 1 : 0);  // as many as the program has inputs
   bytes.number(static_cast<std::int64_t>(options.disabled.size()));
   for (const std::string& pass : options.disabled) bytes.text(pass);
   if (!ProgramBytes(bytes).add(lowered)) return std::nullopt;

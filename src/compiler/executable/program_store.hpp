@@ -42,10 +42,10 @@ struct StoredProgram {
 /// What compiles a program, and for what: this build of the library, LLVM and the processor.
 TELAMON_API const std::string& this_build();
 
-/// The key of a lowered program with so many leading constants, as `build` compiles it; none when it has operations that are not the library's own, or
-/// parameters that their text does not say completely.
+/// The key of a lowered program, of which these inputs may be donated, as `build` compiles it; none when it has
+/// operations that are not the library's own, or parameters that their text does not say completely.
 TELAMON_API std::optional<runtime::disk_cache::Key> program_key(
-    const Jaxpr& lowered, int num_consts, const runtime::CompileOptions& options,
+    const Jaxpr& lowered, const std::vector<bool>& donated, const runtime::CompileOptions& options,
     const std::string& build = this_build());
 /// The key of an image by the text of its IR.
 runtime::disk_cache::Key image_key(const std::string& ir);

@@ -338,6 +338,11 @@ class Arena {
            size_of(value(u).aval.dtype) == size_of(value(v).aval.dtype);
   }
 
+  bool may_be_donated(int v) const {
+    const auto i = static_cast<std::size_t>(v);
+    return i < plan_.donated.size() && plan_.donated[i];  // the inputs are the first values
+  }
+
   // What a result is written over, and what that was written over, and so on.
   void place_in_results() {
     std::map<std::int64_t, int> sharing;  // of each result's memory: values
@@ -361,9 +366,7 @@ class Arena {
     // What goes around the caches had better not be there.
     if (kernel->linear && value(v).bytes() >= kStreamingOne) return -1;
     // Where it can be written over an argument, the result takes over that one's memory when it is donated.
-    const auto is_argument = [&](int u) {
-      return u >= plan_.num_consts && u < plan_.num_inputs && fits(v, u);
-    };
+    const auto is_argument = [&](int u) { return may_be_donated(u) && fits(v, u); };
     if (std::any_of(kernel->in_place.begin(), kernel->in_place.end(), is_argument)) return -1;
     for (const int u : kernel->in_place) {
       const Value& operand = value(u);
@@ -439,7 +442,8 @@ class Arena {
       plan_.written_after.push_back(
           std::lower_bound(live_.hosts.begin(), live_.hosts.end(), first) - live_.hosts.begin());
       if (values.empty() || value(values[0]).bytes() == 0) continue;
-      for (int a = plan_.num_consts; a < plan_.num_inputs; ++a) {
+      for (int a = 0; a < plan_.num_inputs; ++a) {
+        if (!may_be_donated(a)) continue;
         const bool gives_way = std::all_of(values.begin(), values.end(), [&](int v) {
           return input_bytes[static_cast<std::size_t>(a)] == value(v).bytes() &&
                  (range(a).last < range(v).first || over(v, a));

@@ -149,7 +149,7 @@ struct Plan {
   std::vector<Scope> scopes;
   std::vector<Step> steps;
   int num_inputs = 0, num_outputs = 0;
-  int num_consts = 0;  ///< the leading inputs that nobody donates
+  std::vector<bool> donated;  ///< of each input: whether it may be
   std::int64_t arena_bytes = 0;
   std::int64_t live_bytes = 0;  ///< the most that is alive at one time: a lower bound of the arena
   EmitOptions emit{};
