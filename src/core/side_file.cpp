@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <memory>
 #include <utility>
@@ -34,29 +35,54 @@ int write_and_close(int fd, std::string_view text) {
   return error;
 }
 
-/// What is at the end of links; the path itself where there is nothing yet.
-std::string resolved(const std::string& path) {
+/// Opens what is there already.
+int open_itself(const std::string& path) { return ::open(path.c_str(), O_WRONLY | O_CLOEXEC); }
+
+/// Pipes and devices are written to, not replaced.
+bool is_written_to(const struct stat& s) { return !S_ISREG(s.st_mode); }
+
+/// With the slash; empty where the path has no folder.
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+
+/// What is at the end of links, which may lead to what is not there yet.
+std::string resolved(std::string path) {
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
                                                          &std::free);
-  return real ? real.get() : path;
+  if (real) return real.get();
+  char target[PATH_MAX];
+  constexpr int kMostLinks = 40;  // Linux follows no more
+  for (int links = 0; links < kMostLinks; ++links) {
+    const ssize_t n = ::readlink(path.c_str(), target, sizeof target);
+    if (n <= 0 || n == sizeof target) break;
+    const std::string to(target, static_cast<std::size_t>(n));
+    path = to.front() == '/' ? to : folder_of(path) + to;
+  }
+  return path;
+}
+
+/// A name beside the file's that no other file has, and that is short enough where the file's is.
+std::string temporary_name(const std::string& path) {
+  constexpr std::size_t kMostLetters = 100;  // of the file's own name, to tell whose file it was
+  static std::atomic<unsigned> serial{0};
+  const std::string folder = folder_of(path);
+  return path.substr(0, folder.size() + kMostLetters) + "." + std::to_string(::getpid()) + "-" +
+         std::to_string(serial.fetch_add(1)) + ".tmp";
 }
 
 /// The place of a file that is to hold a new text: a temporary file beside it, or where there can be none
 /// the file itself.
 class Replacement {
  public:
-  explicit Replacement(const std::string& path) : path_(resolved(path)) {
+  explicit Replacement(const std::string& path) {
     struct stat s{};
-    const bool exists = ::stat(path_.c_str(), &s) == 0;
-    // Pipes and devices are written to, not replaced.
-    if (exists && !S_ISREG(s.st_mode)) {
-      regular_ = false;
-      open_itself();
+    const bool exists = ::stat(path.c_str(), &s) == 0;
+    // Loops of links, and links that the system does not follow.
+    if (!exists && errno != ENOENT) {
+      error_ = errno;
       return;
     }
-    static std::atomic<unsigned> serial{0};
-    temporary_ = path_ + "." + std::to_string(::getpid()) + "-" +
-                 std::to_string(serial.fetch_add(1)) + ".tmp";
+    path_ = resolved(path);
+    temporary_ = temporary_name(path_);
     fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd_ >= 0) {
       if (exists) ::fchmod(fd_, s.st_mode & 07777);
@@ -64,7 +90,7 @@ class Replacement {
     }
     error_ = errno;
     temporary_.clear();
-    if (exists) open_itself();  // in a folder that lets nobody make files
+    if (exists) use_itself();  // in a folder that lets nobody make files
   }
   ~Replacement() {
     if (fd_ >= 0) ::close(fd_);
@@ -77,23 +103,29 @@ class Replacement {
 
   int finish(std::string_view text) {
     if (error_ != 0) return error_;
-    if (regular_ && !file_may_have(text.size())) return EFBIG;
-    if (temporary_.empty()) (void)!::ftruncate(fd_, 0);  // pipes have nothing to cut off
+    if (!file_may_have(text.size())) return EFBIG;
+    if (temporary_.empty()) return overwrite(text);
     if (const int error = write_and_close(std::exchange(fd_, -1), text)) return error;
-    if (temporary_.empty()) return 0;
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) return errno;
-    temporary_.clear();
-    return 0;
+    if (::rename(temporary_.c_str(), path_.c_str()) == 0) {
+      temporary_.clear();
+      return 0;
+    }
+    if (errno != EPERM && errno != EACCES) return errno;
+    use_itself();  // another user's, in a folder where only they may take it away, as in /tmp
+    return error_ != 0 ? error_ : overwrite(text);
   }
 
  private:
-  void open_itself() {
-    fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  void use_itself() {
+    fd_ = open_itself(path_);
     error_ = fd_ < 0 ? errno : 0;
+  }
+  int overwrite(std::string_view text) {
+    if (::ftruncate(fd_, 0) != 0) return errno;
+    return write_and_close(std::exchange(fd_, -1), text);
   }
   std::string path_, temporary_;
   int fd_ = -1, error_ = 0;
-  bool regular_ = true;
 };
 
 }  // namespace
@@ -105,10 +137,19 @@ bool file_may_have(std::uint64_t bytes) {
 }
 
 int write_file(const std::string& path, std::string_view text) {
-  return Replacement(path).finish(text);
+  struct stat s{};
+  if (::stat(path.c_str(), &s) != 0 || !is_written_to(s)) return Replacement(path).finish(text);
+  const int fd = open_itself(path);
+  return fd < 0 ? errno : write_and_close(fd, text);
 }
 
-int try_file(const std::string& path) { return Replacement(path).error(); }
+int try_file(const std::string& path) {
+  struct stat s{};
+  if (::stat(path.c_str(), &s) != 0 || !is_written_to(s)) return Replacement(path).error();
+  // Not by opening it: who reads a pipe would be at its end.
+  if (S_ISDIR(s.st_mode)) return EISDIR;
+  return ::access(path.c_str(), W_OK) == 0 ? 0 : errno;
+}
 
 int append_to_file(const std::string& path, std::string_view text) {
   struct stat s{};
