@@ -25,7 +25,7 @@ std::string position(const LeafName& leaf_name, std::size_t i) {
 }
 
 // A tangent or cotangent as given by a caller, of the type and weakness of the primal's: a weak scalar
-// takes the dtype; zero where there is none.
+// takes the dtype. Integers and bools need none.
 Tangent given_tangent(const Array& given, const Aval& primal, const std::string& complaint) {
   const Aval expected = primal.tangent();
   if (expected.dtype == DType::float0) {
@@ -34,7 +34,11 @@ Tangent given_tangent(const Array& given, const Aval& primal, const std::string&
                     primal.to_string() + ") but got " + given.aval().to_string() +
                     "; pass an empty Array for integer and bool values");
   }
-  if (!given.has_value()) return Zero{expected};
+  if (!given.has_value()) {
+    throw TypeError(complaint + ": expected " + expected.to_string() + " (the tangent type of " +
+                    primal.to_string() +
+                    ") but got an empty Array (default-constructed or moved from)");
+  }
   Array value = given;
   if (!value.is_tracer() && value.weak_type() && value.ndim() == 0 &&
       value.dtype() != expected.dtype) {
@@ -47,6 +51,13 @@ Tangent given_tangent(const Array& given, const Aval& primal, const std::string&
   if (value.weak_type() == expected.weak_type) return value;
   return value.is_tracer() ? lax::convert_element_type(value, expected.dtype, expected.weak_type)
                            : with_aval(value, expected);
+}
+
+// Aux results are the last and have no cotangents; the first of all results is none of them.
+std::size_t number_before_aux(std::span<const Array> cotangents) {
+  std::size_t n = cotangents.size();
+  while (n > 1 && !cotangents[n - 1].has_value()) --n;
+  return n;
 }
 
 }  // namespace
@@ -88,9 +99,12 @@ Arrays LinearMap::apply(std::span<const Array> tangents) const {
 Arrays LinearMap::transpose(std::span<const Array> cotangents, const char* complaint) const {
   const State& s = *state_;
   std::vector<Tangent> cts;
+  const std::size_t without_aux = number_before_aux(cotangents);
   for (std::size_t i = 0; i < s.out_avals.size(); ++i) {
-    const Tangent ct =
-        given_tangent(cotangents[i], s.out_avals[i], complaint + (", result " + std::to_string(i)));
+    const Tangent ct = i < without_aux
+                           ? given_tangent(cotangents[i], s.out_avals[i],
+                                           complaint + (", result " + std::to_string(i)))
+                           : Zero{s.out_avals[i].tangent()};
     if (s.nonzero_out[i]) cts.push_back(ct);
   }
   std::vector<LinearInput> inputs(s.consts.begin(), s.consts.end());

@@ -74,8 +74,7 @@ TEST(ElementwiseDerivatives, OfPowWithIntegerExponentZeroIsZeroEvenAtZero) {
 TEST(ElementwiseDerivatives, OfSecondOrderOfPowAtExponentZero) {
   // d2/dxdy x^y at (4, 0) is 1/x.
   const Function slope_y = [](std::span<const Array> x) {
-    const Arrays tangents{Array(), lax::ones_like(x[1])};
-    return Arrays{detail::jvp_arrays(function_of(pow_p), x, tangents, {}).tangents[0]};
+    return Arrays{tangent_along(function_of(pow_p), x, 1)};
   };
   const Arrays at{Array({4.0}), Array({0.0})};
   EXPECT_NEAR(pushed(slope_y, at, 0)[0], 0.25, 1e-15);
@@ -129,9 +128,7 @@ TEST(ElementwiseDerivatives, OfTheReciprocalAreExactToTheSixthOrder) {
 
 TEST(ElementwiseDerivatives, TakeNoEquationsForOperandsWithoutTangents) {
   const Function f = [](std::span<const Array> x) {
-    return Arrays{
-        detail::jvp_arrays(function_of(mul_p), x, Arrays{lax::ones_like(x[0]), Array()}, {})
-            .tangents[0]};
+    return Arrays{tangent_along(function_of(mul_p), x, 0)};
   };
   const Arrays args{Array({1.0}), Array({2.0})};
   const Jaxpr jaxpr = eliminate_dead_code(detail::stage_arrays(f, args, "f").jaxpr);

@@ -60,10 +60,18 @@ void expect_elements(const Array& got, const Shape& shape,
   expect_close(got, make(got.dtype(), shape, v), 1e-12, "elements");
 }
 
+Array tangent_along(const Function& f, std::span<const Array> args, std::size_t i) {
+  const Function of_one = [&](std::span<const Array> x) {
+    Arrays all(args.begin(), args.end());
+    all[i] = x[0];
+    return f(all);
+  };
+  const Arrays tangents{lax::ones_like(args[i])};
+  return detail::jvp_arrays(of_one, args.subspan(i, 1), tangents, {}).tangents[0];
+}
+
 std::vector<double> pushed(const Function& f, const Arrays& args, std::size_t i) {
-  Arrays tangents(args.size());
-  tangents[i] = lax::ones_like(args[i]);
-  const Array t = detail::jvp_arrays(f, args, tangents, {}).tangents[0];
+  const Array t = tangent_along(f, args, i);
   return t.dtype() == DType::float0 ? std::vector<double>{} : t.to_vector<double>();
 }
 

@@ -56,6 +56,9 @@ Function function_of(const Primitive<P>& primitive, const P& params = {}) {
   return [&primitive, params](std::span<const Array> x) { return primitive.bind(params, x); };
 }
 
+/// The tangent of the first result where argument `i` has one of ones, and the others have none.
+Array tangent_along(const Function& f, std::span<const Array> args, std::size_t i);
+
 /// The derivative of the first result along argument `i`, by pushing a tangent of ones.
 std::vector<double> pushed(const Function& f, const Arrays& args, std::size_t i);
 /// The same by pulling a cotangent of ones.

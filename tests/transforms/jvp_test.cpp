@@ -98,6 +98,25 @@ TEST(Jvp, RefusesTangentsOfAnotherType) {
   EXPECT_THAT(error_of(misfit), tells(__LINE__ - 1, "jvp"));
 }
 
+// They would be zeros: those of a variable that was never set.
+TEST(Jvp, RefusesEmptyTangentsAndCotangentsOfFloats) {
+  const Array none, x({1.0, 2.0});
+  const auto empty = ::testing::HasSubstr(
+      "expected f64[2] (the tangent type of f64[2]) but got an empty Array (default-constructed or "
+      "moved from)");
+  const auto refused = [&](const char* which, const auto& call) {
+    EXPECT_THAT(error_of<tl::TypeError>(call), AllOf(::testing::HasSubstr(which), empty));
+  };
+  refused("jvp: primal and tangent of args[0]",
+          [&] { (void)tl::jvp(f, std::tuple{x}, std::tuple{none}); });
+  const auto lin = tl::linearize(f, x).second;
+  refused("tangent 0", [&] { (void)lin(none); });
+  const auto pull = tl::vjp(f, x).second;
+  refused("VJP function, result 0", [&] { (void)pull(none); });
+  const auto both = tl::vjp([](Array z) { return std::pair{f(z), z}; }, x).second;
+  refused("VJP function, result 0", [&] { (void)both(std::pair{none, x}); });
+}
+
 TEST(Jvp, MakesNoZerosOfConstantTangents) {
   // d(2 sin x) = 2 cos x dx: the constant's zero tangent must not appear as a multiplication.
   const auto program = tl::make_jaxpr(
