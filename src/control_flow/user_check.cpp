@@ -103,6 +103,10 @@ BatchResult vectorise(const CheckParams& p, const AxisInfo& axis, std::span<cons
 }  // namespace
 
 void check_arrays(const Array& pred, std::string_view message, Arrays values) {
+  if (!pred.has_value()) empty_operand_error("check", 0);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].has_value()) empty_operand_error("check", i + 2);  // the message is operand 1
+  }
   if (pred.ndim() != 0 || pred.dtype() != DType::bool_) {
     throw TypeError("check takes a scalar bool as its predicate, got " + pred.aval().to_string());
   }

@@ -387,6 +387,7 @@ void check_memory_for(const ShapedArray& aval, std::size_t element_size) {
 }
 
 void read_item(const Array& x, DType dtype, void* out) {
+  if (!x.has_value()) empty_operand_error("item()", 0);
   if (x.size() != 1) {
     throw TypeError("item() needs an array of one element, got " + x.aval().to_string() +
                     "; use to_vector() or index it first");
@@ -412,6 +413,8 @@ void read_all(const Array& x, DType dtype, void* out) {
 }  // namespace detail
 
 Array::operator bool() const {
+  // Its line is not known: a conversion takes no arguments.
+  if (!has_value()) detail::empty_operand_error("bool()", 0);
   if (size() != 1) {
     throw TypeError("the truth of an array of " + detail::counted(size(), "element") + " (" +
                     aval().to_string() + ") is ambiguous; use all() or any()");

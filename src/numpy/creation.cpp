@@ -81,11 +81,15 @@ Array full_like(const Operand& x, const Operand& value, std::optional<DType> dty
 }
 
 Array zeros_like(const Operand& x, std::optional<DType> dtype) {
-  return dtype ? lax::full(x.array.shape(), *dtype, 0, x.where) : lax::zeros_like(x);
+  return detail::in_call("zeros_like", {&x}, [&] {
+    return dtype ? lax::full(x.array.shape(), *dtype, 0, x.where) : lax::zeros_like(x);
+  });
 }
 
 Array ones_like(const Operand& x, std::optional<DType> dtype) {
-  return dtype ? lax::full(x.array.shape(), *dtype, 1, x.where) : lax::ones_like(x);
+  return detail::in_call("ones_like", {&x}, [&] {
+    return dtype ? lax::full(x.array.shape(), *dtype, 1, x.where) : lax::ones_like(x);
+  });
 }
 
 Array eye(std::int64_t n, std::optional<std::int64_t> m, std::int64_t k, std::optional<DType> dtype,

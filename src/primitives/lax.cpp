@@ -229,11 +229,15 @@ Array full(const Shape& shape, DType dtype, double value, SourceLocation where) 
   return full(Aval{shape, dtype, false}, value, where);
 }
 
-Array full_like(const Operand& x, double value) {
-  return full_of_aval(x.array.aval(), value, x.where);
+namespace {
+Array full_as(const char* name, const Operand& x, double value) {
+  return detail::in_call(name, {&x}, [&] { return full_of_aval(x.array.aval(), value, x.where); });
 }
-Array zeros_like(const Operand& x) { return full_like(x, 0); }
-Array ones_like(const Operand& x) { return full_like(x, 1); }
+}  // namespace
+
+Array full_like(const Operand& x, double value) { return full_as("full_like", x, value); }
+Array zeros_like(const Operand& x) { return full_as("zeros_like", x, 0); }
+Array ones_like(const Operand& x) { return full_as("ones_like", x, 1); }
 
 Array iota(DType dtype, const Shape& shape, Axis dimension, SourceLocation where) {
   return detail::in_call("iota", where,
@@ -348,14 +352,16 @@ Array slice(const Operand& x, const Shape& start_indices, const Shape& limit_ind
 
 Array slice_in_dim(const Operand& x, std::int64_t start, std::int64_t limit, std::int64_t stride,
                    Axis axis) {
-  check_axis("slice_in_dim", axis, x.array);
-  const auto n = x.array.shape().size();
-  const auto a = static_cast<std::size_t>(axis);
-  Shape starts(n, 0), limits = x.array.shape(), strides(n, 1);
-  starts[a] = start;
-  limits[a] = limit;
-  strides[a] = stride;
-  return slice(x, starts, limits, strides);
+  return detail::in_call("slice_in_dim", {&x}, [&] {
+    check_axis("slice_in_dim", axis, x.array);
+    const auto n = x.array.shape().size();
+    const auto a = static_cast<std::size_t>(axis);
+    Shape starts(n, 0), limits = x.array.shape(), strides(n, 1);
+    starts[a] = start;
+    limits[a] = limit;
+    strides[a] = stride;
+    return slice(x, starts, limits, strides);
+  });
 }
 
 Array index_in_dim(const Operand& x, std::int64_t index, Axis axis) {
@@ -374,7 +380,8 @@ Array dynamic_slice(const Operand& x, std::span<const Array> starts, const Shape
   return detail::in_call("dynamic_slice", {&x}, [&] {
     Arrays args{x.array};
     args.insert(args.end(), starts.begin(), starts.end());
-    return dynamic_slice_p.bind({slice_sizes}, args)[0];
+    return detail::in_call("dynamic_slice", x.where, args,
+                           [&] { return dynamic_slice_p.bind({slice_sizes}, args)[0]; });
   });
 }
 
@@ -396,7 +403,8 @@ Array dynamic_update_slice(const Operand& x, const Operand& update, std::span<co
   return detail::in_call("dynamic_update_slice", {&x, &update}, [&] {
     Arrays args{x.array, update.array};
     args.insert(args.end(), starts.begin(), starts.end());
-    return dynamic_update_slice_p.bind({}, args)[0];
+    return detail::in_call("dynamic_update_slice", x.where, args,
+                           [&] { return dynamic_update_slice_p.bind({}, args)[0]; });
   });
 }
 

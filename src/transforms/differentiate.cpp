@@ -187,7 +187,14 @@ ValueAndGradient value_and_grad_arrays(const FlatFunction& f, std::span<const Ar
   if (!allow_int) check_differentiable("grad", primals, leaf_name);
   const auto describe = [] { return std::string("grad"); };
   return with_operation(describe, [&]() -> ValueAndGradient {
-    LinearizedArrays lin = linearize_arrays(f, primals, std::move(name));
+    const FlatFunction checked = [&](std::span<const Array> leaves) {
+      Arrays results = f(leaves);
+      if (!results[0].has_value())
+        throw TypeError(
+            name + ": the function returned an empty Array (default-constructed or moved from)");
+      return results;
+    };
+    LinearizedArrays lin = linearize_arrays(checked, primals, name);
     check_scalar_result(lin.primals[0]);
     Arrays cts(lin.primals.size());
     cts[0] = full_of(lin.primals[0].aval().strong(), 1);

@@ -188,7 +188,7 @@ void empty_leaf(std::string_view operation, const TreeDef& tree, std::size_t lea
   const std::string path = tree.leaf_paths().at(leaf).to_string(
       argument ? "args[" + std::to_string(*argument) + "]" : "");
   throw TypeError(std::string(operation) + ": the Array" + (path.empty() ? "" : " at " + path) +
-                  " is empty (default-constructed, it holds no value); the structure is " +
+                  " is empty (default-constructed or moved from); the structure is " +
                   tree.to_string());
 }
 

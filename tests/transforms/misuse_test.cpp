@@ -245,11 +245,20 @@ TEST(EmptyArray, IsToldByTheFunctionAndItsPlace) {
       {"multiply: operand 1", [&] { (void)grad(product)(x, empty); }},
       {"vmap: the Array at [1]", [&] { (void)vmap(product)(x, empty); }},
       {"linear_transpose: the Array at [0]", [&] { (void)linear_transpose(kSquare, empty); }},
+      {"item(): operand 0", [&] { (void)empty.item<double>(); }},
+      {"bool(): operand 0", [&] { (void)static_cast<bool>(empty); }},
+      {"zeros_like: operand 0", [&] { (void)zeros_like(empty); }},
+      {"slice_in_dim: operand 0", [&] { (void)lax::slice_in_dim(empty, 0, 1, 1, 0); }},
+      {"dynamic_slice: operand 1", [&] { (void)lax::dynamic_slice(x, Arrays{empty}, {1}); }},
+      {"check: operand 0", [&] { check(empty, "never"); }},
+      {"check: operand 2", [&] { check(true, "never {}", empty); }},
   };
   for (const auto& [what, call] : calls) {
     EXPECT_THAT(message_of<TypeError>(call),
                 AllOf(HasSubstr(std::string(what) + " is "), HasSubstr("empty")));
   }
+  EXPECT_THAT(message_of<TypeError>([&] { (void)grad([](Array) { return Array(); })(x); }),
+              HasSubstr("grad: the function returned an empty Array"));
 }
 
 }  // namespace
