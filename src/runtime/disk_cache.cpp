@@ -352,7 +352,7 @@ void trim(const Descriptor& folder) {
 
 std::string folder() {
   // Of no use, and not to be trusted, in programs that run with more rights than their caller.
-  if (const char* path = ::secure_getenv("TELAMON_CACHE_DIR"); path != nullptr)
+  if (const char* path = ::secure_getenv("TELAMON_CACHE_DIR"); path != nullptr && *path != '\0')
     return std::strcmp(path, "none") == 0 ? "" : path;
   if (const char* caches = ::secure_getenv("XDG_CACHE_HOME"); caches != nullptr && *caches == '/')
     return std::string(caches) + "/telamon";
