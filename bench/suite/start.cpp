@@ -30,6 +30,13 @@ constexpr struct {
               {"first_jit", first_jit},
               {"first_jit_grad", first_jit_grad}};
 
+// What there is, for help and for wrong words.
+void print_usage(std::FILE* out) {
+  std::fputs("telamon_start WORD: does one thing and prints the time when it is done. Words:", out);
+  for (const auto& mode : kModes) std::fprintf(out, " %s", mode.name);
+  std::fputc('\n', out);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -42,5 +49,7 @@ int main(int argc, char** argv) {
                 static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec));
     return 0;
   }
-  return 2;
+  const bool help = argc == 2 && std::strcmp(argv[1], "--help") == 0;
+  print_usage(help ? stdout : stderr);
+  return help ? 0 : 2;
 }
