@@ -111,8 +111,8 @@ void ArrayNode::destroy() const {
 void ConcreteNode::throw_donated() const {
   throw DonatedBufferError(
       "the array " + aval().to_string() + " was donated to " + buffer_->donated_to() +
-      " and its buffer no longer holds its value; use the result of that call, or do not "
-      "donate the argument");
+      " and its buffer no longer holds its value; use the result of that call, if it gave one, "
+      "or do not donate the argument");
 }
 
 void check_type(std::string_view name, const ShapedArray& aval) {

@@ -325,8 +325,7 @@ TEST(Donation, ToACallThatThrowsLaterSaysSo) {
     EXPECT_EQ(e.message(),
               "the array f32[1000] was donated to step, which threw when it had begun to write its "
               "results there, and its buffer no longer holds its value; use the result of that "
-              "call, or do not "
-              "donate the argument");
+              "call, if it gave one, or do not donate the argument");
   }
 }
 
