@@ -143,7 +143,11 @@ Array repeated(const Array& x, const tl::Shape& batches) {
 
 Arrays load_inputs(const std::string& npy_list) {
   Arrays inputs;
-  for (const std::string& path : split(npy_list)) inputs.push_back(tl::interop::load_npy(path));
+  for (const std::string& path : split(npy_list)) {
+    if (path.empty())
+      throw tl::ValueError("--input '" + npy_list + "' has a comma with nothing beside it");
+    inputs.push_back(tl::interop::load_npy(path));
+  }
   return inputs;
 }
 

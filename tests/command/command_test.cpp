@@ -363,6 +363,8 @@ TEST_F(Command, RunAsksForTheInputsThatAProgramHasNot) {
               HasSubstr("takes 2 arrays"));
   EXPECT_THAT(telamon_command("run " + program + " --input " + x + ",/no/such.npy").text,
               HasSubstr("cannot open '/no/such.npy'"));
+  EXPECT_THAT(telamon_command("run " + program + " --input " + x + ",").text,
+              HasSubstr("x.npy,' has a comma with nothing beside it"));
 }
 
 TEST_F(Command, ShowPrintsTheProgramAndWhatBecomesOfIt) {
