@@ -1,12 +1,14 @@
 // telamon: runs, shows, times and checks programs on file.
 #include <algorithm>
 #include <iostream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "commands.hpp"
 #include "interop/json_fields.hpp"
+#include "telamon/config.hpp"
 #include "telamon/error.hpp"
 
 namespace {
@@ -35,7 +37,8 @@ bool is_command(const CLI::App& app, const std::string& word) {
                      [&](const CLI::App* c) { return c->get_name() == word; });
 }
 
-// "unknown command 'shwo'; did you mean 'show'?", with all commands.
+// "unknown command 'shwo'; did you mean 'show'?", with all commands of `app`: of telamon, or of one of its
+// commands that has some itself.
 int refuse_command(const CLI::App& app, const std::string& word) {
   std::string names, nearest;
   std::size_t least = 3;
@@ -47,10 +50,27 @@ int refuse_command(const CLI::App& app, const std::string& word) {
       nearest = name;
     }
   }
-  std::cerr << "telamon: unknown command '" << word << "'"
+  const std::string of = app.get_parent() == nullptr ? "" : app.get_name() + " ";
+  std::cerr << "telamon: "
+            << (word.empty() ? app.get_name() + " needs one of its commands"
+                             : "unknown command '" + of + word + "'")
             << (nearest.empty() ? "" : "; did you mean '" + nearest + "'?")
-            << "\ncommands: " << names << "; telamon help COMMAND says what one takes\n";
+            << "\ncommands: " << names << "; telamon help " << of
+            << "COMMAND says what one takes\n";
   return kWrongUse;
+}
+
+// Refuses the first word that is no command where one belongs.
+int refuse_commands(const CLI::App& app, std::span<const char* const> words) {
+  const std::string word = words.empty() ? "" : words[0];
+  if (app.get_subcommands({}).empty() || word.starts_with('-')) return 0;
+  if (!is_command(app, word)) return refuse_command(app, word);
+  return refuse_commands(*app.get_subcommand(word), words.subspan(1));
+}
+
+std::string version() {
+  return "telamon " + std::to_string(TELAMON_VERSION_MAJOR) + "." +
+         std::to_string(TELAMON_VERSION_MINOR) + "." + std::to_string(TELAMON_VERSION_PATCH);
 }
 
 // The text of an error. A line of this command's own source tells users nothing.
@@ -76,6 +96,10 @@ std::vector<const char*> words_of(int argc, char** argv) {
 int run(int argc, char** argv) {
   CLI::App app{"telamon: differentiate, batch, compile and check programs on file", "telamon"};
   app.require_subcommand(1);
+  app.set_version_flag("--version", version());
+  app.failure_message([](const CLI::App* command, const CLI::Error& e) {
+    return "telamon: " + CLI::FailureMessage::simple(command, e);
+  });
   int code = 0;
   telamon_tool::add_check(app, code);
   telamon_tool::add_run(app, code);
@@ -90,8 +114,7 @@ int run(int argc, char** argv) {
     return kWrongUse;
   }
   const std::vector<const char*> words = words_of(argc, argv);
-  const std::string word = words[1];
-  if (!word.starts_with('-') && !is_command(app, word)) return refuse_command(app, word);
+  if (const int refused = refuse_commands(app, std::span(words).subspan(1))) return refused;
   try {
     app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : kWrongUse; }

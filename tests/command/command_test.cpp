@@ -107,7 +107,23 @@ TEST_F(Command, WithoutAWordOrWithAWrongOneListsWhatThereIs) {
   EXPECT_THAT(telamon_command("foo").text, Not(HasSubstr("did you mean")));
   EXPECT_EQ(telamon_command("--help").code, 0);
   EXPECT_EQ(telamon_command("show").code, 2);
-  EXPECT_THAT(telamon_command("run x.json --transfrom jit").text, HasSubstr("--transfrom"));
+  EXPECT_THAT(telamon_command("show").text, StartsWith("telamon: file is required"));
+  EXPECT_THAT(telamon_command("run x.json --transfrom jit").text,
+              AllOf(StartsWith("telamon: "), HasSubstr("--transfrom")));
+  const Answer part = telamon_command("cache clera");
+  EXPECT_EQ(part.code, 2);
+  EXPECT_THAT(part.text, HasSubstr("unknown command 'cache clera'; did you mean 'clear'?"));
+  EXPECT_THAT(part.text, HasSubstr("commands: info, clear; telamon help cache COMMAND"));
+  EXPECT_EQ(telamon_command("cache").code, 2);
+  EXPECT_THAT(telamon_command("cache").text,
+              HasSubstr("telamon: cache needs one of its commands\ncommands: info, clear"));
+}
+
+TEST_F(Command, KnowsItsVersion) {
+  const Answer version = telamon_command("--version");
+  EXPECT_EQ(version.code, 0);
+  EXPECT_TRUE(std::regex_match(version.text, std::regex("telamon \\d+\\.\\d+\\.\\d+\n")))
+      << version.text;
 }
 
 TEST_F(Command, HelpOfACommandSaysWhatItTakes) {
