@@ -2,6 +2,7 @@
 # The side-by-side with JAX, NumPy and hand-written C++, and with the libraries that PEERS names, into
 # docs/performance.md (another page with --out; a page stays as it is if it has rows which the run has not).
 #   [PEERS="mlx drjit torch"] scripts/bench_jax.sh [options of bench/compare.py]
+# The row B00.static_size, where it is asked for, is of the preset `static`, which is built before.
 # The libraries come from PyPI into a virtual environment outside the tree: ${XDG_CACHE_HOME:-~/.cache}/telamon/peers.
 set -eu
 cd "$(dirname "$0")/.."
@@ -18,6 +19,12 @@ for peer in ${PEERS:-}; do
   esac
   names+=,$peer
 done
+only=$(printf '%s\n' "$@" | sed -n '/^--only$/{n;p};s/^--only=//p' | tail -n 1)
+if [[ B00.static_size =~ ${only:-.} ]]; then
+  mkdir -p build
+  cmake --preset static > build/static.log 2>&1 || { cat build/static.log >&2; exit 1; }
+  cmake --build --preset static --target telamon_command -j "$(nproc)"
+fi
 [ -x "$peers/bin/python" ] || python3 -m venv "$peers"
 "$peers/bin/python" -m pip install --quiet --disable-pip-version-check "${packages[@]}"
 exec "$peers/bin/python" bench/compare.py --threads 1,2 --peers "$names" --out docs/performance.md "$@"

@@ -164,11 +164,13 @@ class Server:
             print(json.dumps(reply), file=answers, flush=True)
 
     def print_table(self, options):
-        print(f"# {self.name}, {options.threads} thread(s)\n{'id':<43} {'':<3} {'min':>11} {'median':>11}")
-        for found in [w for w in WORKLOADS.values() if re.search(options.only, w.id)]:
-            if options.list:
+        selected = [w for w in WORKLOADS.values() if re.search(options.only, w.id)]
+        if options.list:
+            for found in selected:
                 print(found.id)
-                continue
+            return
+        print(f"# {self.name}, {options.threads} thread(s)\n{'id':<43} {'':<3} {'min':>11} {'median':>11}")
+        for found in selected:
             try:
                 self.print_row(found, self.make(found.id), options.seconds)
             except Exception as e:

@@ -194,13 +194,19 @@ int print_table(const std::string& contender) {
   if (std::none_of(workloads().begin(), workloads().end(), is_selected)) {
     return refuse(contender + ": no workload's id has a match of --only");
   }
+  if (options.list) {
+    for (const Workload& w : workloads()) {
+      if (is_selected(w)) fmt::print("{}\n", w.id);
+    }
+    return 0;
+  }
   fmt::print("# {}, {} thread(s)\n{:<30} {:<8} {:<3} {:>11} {:>11}\n", contender, options.threads,
              "id", "", "", "min", "median");
   int failed = 0;
   for (const Workload& w : workloads()) {
     if (!is_selected(w)) continue;
-    if (options.list || !w.not_yet.empty()) {
-      fmt::print("{:<30} {}\n", w.id, w.not_yet.empty() ? "" : "not yet: " + w.not_yet);
+    if (!w.not_yet.empty()) {
+      fmt::print("{:<30} not yet: {}\n", w.id, w.not_yet);
       continue;
     }
     try {
