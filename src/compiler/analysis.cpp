@@ -1,7 +1,11 @@
 // What one run of an executable does and needs, read off its program and its plan.
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
 
 #include "compiler/executable/executable.hpp"
+#include "compiler/forms.hpp"
 #include "compiler/plan/dot.hpp"
 #include "runtime/kernels/gemm.hpp"
 #include "runtime/kernels/sort.hpp"
@@ -13,6 +17,45 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 namespace {
+
+/// How many elements of an operand an equation reads for `wanted` elements of its result, all of them at most.
+double elements_read(const Jaxpr& jaxpr, const Eqn& eqn, const Atom& operand, double wanted) {
+  const auto all = static_cast<double>(jaxpr.aval(operand).size());
+  // Of a slice, or rows of a gather: as many as the result has. Of bits that make up wider ones: several.
+  const bool one_each = is_fusible(form_of(jaxpr, eqn)) && eqn.primitive != &bitcast_convert_type_p;
+  return one_each ? std::min(all, wanted) : all;
+}
+
+/// How many elements a kernel reads of each value that its equations find in memory.
+std::map<int, double> elements_read(const Scope& scope, const Step& step) {
+  const Jaxpr& jaxpr = scope.jaxpr;
+  const std::set<int>& members = step.kernel.members;
+  const std::set<int> writes(step.writes.begin(), step.writes.end());
+  std::map<Var, double> of;  // what the members wanted so far, from the last to the first
+  std::map<int, double> read;
+  std::set<Var> inside;
+  for (const int e : members) {
+    const Vars& outputs = jaxpr.eqns()[static_cast<std::size_t>(e)].outputs;
+    inside.insert(outputs.begin(), outputs.end());
+  }
+  for (auto e = members.rbegin(); e != members.rend(); ++e) {
+    const Eqn& eqn = jaxpr.eqns()[static_cast<std::size_t>(*e)];
+    double wanted = 0;
+    for (const Var v : eqn.outputs) {
+      const auto all = static_cast<double>(jaxpr.aval(v).size());
+      const bool stored = writes.contains(scope.value_of[static_cast<std::size_t>(v)]);
+      const auto found = of.find(v);
+      wanted = std::max(wanted, stored || found == of.end() ? all : std::min(all, found->second));
+    }
+    for (const Atom& a : eqn.inputs) {
+      if (!a.is_var()) continue;
+      const double elements = elements_read(jaxpr, eqn, a, wanted);
+      if (inside.contains(a.var())) of[a.var()] += elements;
+      else read[scope.value_of[static_cast<std::size_t>(a.var())]] += elements;
+    }
+  }
+  return read;
+}
 
 /// Bytes that steps read and write, and the loops whose trips are not known.
 class Traffic {
@@ -39,13 +82,48 @@ class Traffic {
         for (const auto& body : s.bodies) dearest = std::max(dearest, of(body));
         return dearest;
       }
-      default: break;
+      case Step::Kind::kernel: return of_kernel(s);
+      default: return all_of(s.reads) + all_of(s.writes);
     }
+  }
+
+  // Of what an equation overwrites where it lies: the updates, which are read and written.
+  double of_kernel(const Step& s) const {
+    if (const auto update = update_in_place(s)) {
+      const std::vector<int> others(s.reads.begin() + 1, s.reads.end());
+      return all_of(others) + (update->adds ? 2 : 1) * all_of(update->value);
+    }
+    const auto elements = elements_read(plan_.scopes[static_cast<std::size_t>(s.scope)], s);
+    double bytes = all_of(s.writes);
+    for (const int v : s.reads) {
+      const auto found = elements.find(v);
+      const auto size = static_cast<double>(size_of(value(v).aval.dtype));
+      bytes += found == elements.end() ? all_of(v) : std::min(all_of(v), found->second * size);
+    }
+    return bytes;
+  }
+
+  struct InPlace {
+    int value;  ///< what is written over a part of the operand
+    bool adds;
+  };
+  std::optional<InPlace> update_in_place(const Step& s) const {
+    if (s.kernel.kind != Kernel::Kind::update && s.kernel.kind != Kernel::Kind::emitted)
+      return std::nullopt;
+    const Jaxpr& jaxpr = plan_.scopes[static_cast<std::size_t>(s.scope)].jaxpr;
+    const PrimitiveBase* const p = jaxpr.eqns()[static_cast<std::size_t>(s.kernel.eqn)].primitive;
+    const bool scatters = p->rules().updates_operand;
+    if (!scatters && p != &dynamic_update_slice_p) return std::nullopt;
+    if (s.reads[0] != s.writes[0] && value(s.reads[0]).location != value(s.writes[0]).location)
+      return std::nullopt;
+    return InPlace{s.reads[scatters ? 2 : 1], p == &scatter_add_p};
+  }
+
+  const Value& value(int v) const { return plan_.values[static_cast<std::size_t>(v)]; }
+  double all_of(int v) const { return static_cast<double>(value(v).bytes()); }
+  double all_of(const std::vector<int>& values) const {
     double bytes = 0;
-    for (const auto* values : {&s.reads, &s.writes}) {
-      for (const int v : *values)
-        bytes += static_cast<double>(plan_.values[static_cast<std::size_t>(v)].bytes());
-    }
+    for (const int v : values) bytes += all_of(v);
     return bytes;
   }
 

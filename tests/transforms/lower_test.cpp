@@ -1,9 +1,13 @@
 // jit(f).lower(x).compile(): what is known of a program before and after it is compiled.
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <string>
+
 #include "runtime/allocator.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
+#include "telamon/indexing.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/memory.hpp"
 #include "telamon/numpy.hpp"
@@ -138,6 +142,44 @@ TEST(CostAnalysis, DoesNotCountIntegersAndMovingData) {
   const CostAnalysis c = cost([](Array x) { return transpose(x) + 1; }, ones({10, 20}, DType::i32));
   EXPECT_EQ(c.flops, 0);
   EXPECT_EQ(c.bytes_accessed, 2 * 4 * 200);
+}
+
+double bytes(const JitOptions& options, auto f, const auto&... x) {
+  return jit(f, options).lower(x...).compile().cost_analysis().bytes_accessed;
+}
+
+TEST(CostAnalysis, CountsOfOperandsWhatIsRead) {
+  const Array x = ones({1000, 1000}), v = ones({1000}), rows = arange(10);
+  EXPECT_EQ(bytes({}, [](Array x) { return x(slice(3, 4)); }, x), 2 * 4000);
+  EXPECT_EQ(bytes({}, [](Array x, Array v) { return x(3) + v; }, x, v), 3 * 4000);
+  EXPECT_EQ(bytes({}, [](Array x, Array rows) { return x(rows); }, x, rows), 2 * 40'000 + 40);
+  EXPECT_EQ(bytes({}, [](Array x) { return sum(x(slice(0, 10))); }, x), 40'000 + 4);
+  EXPECT_EQ(bytes({}, [](Array v) { return broadcast_to(v, {1000, 1000}); }, v), 4000 + 4e6);
+  // Never more than there is, however often it is read.
+  EXPECT_EQ(bytes(
+                {}, [](Array x) { return x(slice(0, 900)) + x(slice(100, 1000)); }, x),
+            4e6 + 900 * 4000);
+  EXPECT_EQ(bytes(
+                {}, [](Array v, Array i) { return v(i); }, v, zeros({5000}, DType::i32)),
+            4000 + 2 * 4 * 5000);
+}
+
+TEST(CostAnalysis, CountsOfUpdatesInPlaceWhatIsOverwritten) {
+  const Array x = ones({1000, 1000}), v = ones({1000});
+  const auto rows = [](auto update) {
+    return [update](Array x, Array v) {
+      return fori_loop(
+          0, 1000, [&](const Array& i, const Array& c) { return update(c.at(i), v); }, x);
+    };
+  };
+  // A copy of x, of which each trip reads a row of v and writes one of the result.
+  const auto set = [](const auto& row, const Array& v) { return row.set(v); };
+  EXPECT_NEAR(bytes({.donate = {0}}, rows(set), x, v), 2 * 4e6 + 1000 * (2 * 4000), 2e5);
+  // Additions read what they add to.
+  const auto add = [](const auto& row, const Array& v) { return row.add(v); };
+  EXPECT_NEAR(bytes({}, rows(add), x, v), 2 * 4e6 + 1000 * (3 * 4000), 2e5);
+  // In a program without loops all of the result is written.
+  EXPECT_NEAR(bytes({}, [](Array x, Array v) { return x.at(3).set(v); }, x, v), 8e6, 1e4);
 }
 
 TEST(CostAnalysis, MultipliesScansByTheirTrips) {
