@@ -264,6 +264,88 @@ TEST(MemoryAnalysis, FindsAPlaceForBlocksOfManySizes) {
   EXPECT_LE(ratio(jit(grad(f)).lower(ones({64, 50})).compile().memory_analysis()), 1.1);
 }
 
+// Networks, models, simulations, and their gradients.
+TEST(MemoryAnalysis, TakesAtMostATenthMoreThanIsAliveAtOnce) {
+  const auto expect_dense = [](const char* what, auto f, const auto&... x) {
+    const MemoryAnalysis m = jit(f).lower(x...).compile().memory_analysis();
+    EXPECT_GE(m.arena, m.live_bound) << what << '\n' << m;
+    EXPECT_LE(static_cast<double>(m.arena), 1.1 * static_cast<double>(m.live_bound)) << what << '\n'
+                                                                                     << m;
+  };
+  const auto both = [&](const char* what, auto f, const auto&... x) {
+    expect_dense(what, f, x...);
+    expect_dense((std::string("gradient of ") + what).c_str(), grad(f), x...);
+  };
+  const Array x = ones({256, 200}), w1 = ones({200, 300}) * 0.01f, w2 = ones({300, 10}) * 0.01f;
+  const auto mlp = [w2](Array w1, Array x) {
+    const Array logits = matmul(tanh(matmul(x, w1)), w2);
+    return -mean(logits - log(sum(exp(logits), {.axes = 1, .keepdims = true})));
+  };
+  both("MLP", mlp, w1, x);
+  expect_dense("MLP step", [mlp](Array w1, Array x) { return w1 - 0.1 * grad(mlp)(w1, x); }, w1, x);
+  const auto softmax = [](const Array& s) {
+    const Array e = exp(s - max(s, {.axes = -1, .keepdims = true}));
+    return e / sum(e, {.axes = -1, .keepdims = true});
+  };
+  const Array tokens = ones({4, 64, 96}), to_q = ones({96, 96}) * 0.01f;
+  both(
+      "attention block",
+      [softmax, to_q](Array t) {
+        const Array q = matmul(t, to_q), k = matmul(t, to_q * 2.0), v = matmul(t, to_q * 3.0);
+        const Array scores = matmul(q, swapaxes(k, -1, -2)) / std::sqrt(96.0);
+        return sum(tanh(matmul(matmul(softmax(scores), v), to_q) + t));
+      },
+      tokens);
+  both(
+      "layer norm",
+      [](Array x) {
+        const Array centred = x - mean(x, {.axes = -1, .keepdims = true});
+        const Array y =
+            centred / sqrt(mean(centred * centred, {.axes = -1, .keepdims = true}) + 1e-5);
+        return sum(y * sin(y));
+      },
+      x);
+  both("softmax", [softmax](Array x) { return sum(softmax(x) * x); }, x);
+  const Array places = reshape(sin(arange(600.0f)), {200, 3});
+  both(
+      "N-body",
+      [](Array p) {
+        const Array d = expand_dims(p, 1) - expand_dims(p, 0);
+        return sum(1.0 / sqrt(sum(d * d, -1) + 1e-2));
+      },
+      places);
+  both(
+      "N-body steps",
+      [](Array p) {
+        const auto step = [](const Array&, const Array& q) {
+          const Array d = expand_dims(q, 1) - expand_dims(q, 0);
+          const Array near = 1.0 / (sum(d * d, {.axes = -1, .keepdims = true}) + 1e-2);
+          return q + 1e-3 * sum(d * near, 1);
+        };
+        return sum(fori_loop(0, 10, step, p));
+      },
+      places);
+  both(
+      "GMM",
+      [x](Array means) {
+        const Array d = expand_dims(x, 1) - expand_dims(means, 0);
+        const Array l = -0.5 * sum(d * d, -1), top = max(l, {.axes = 1, .keepdims = true});
+        return sum(log(sum(exp(l - top), 1)) + squeeze(top, 1));
+      },
+      ones({20, 200}));
+  both(
+      "recurrent network",
+      [to_q](Array x) {
+        const auto cell = [to_q](const Array& h, const Array& row) {
+          const Array next = tanh(matmul(h, to_q) + row);
+          return std::pair{next, sum(next)};
+        };
+        return sum(scan(cell, zeros({4, 96}), x).second);
+      },
+      ones({64, 4, 96}));
+  both("sorting and gathering", [](Array x) { return sum(sort(x, 1) * x(slice(0, 1))); }, x);
+}
+
 // What the allocator has seen during a run of large arrays.
 TEST(MemoryAnalysis, IsWhatARunTakes) {
   const auto expect_bounded = [](const char* what, auto f, const auto&... x) {
