@@ -40,9 +40,10 @@ def describe():
 
 
 def slug(cpu):
-    """For the name of a file: the words before the details."""
-    words = re.sub(r"\(.*?\)", " ", cpu).lower()
-    return "-".join(re.findall(r"[a-z0-9]+", words)[:4]) or "cpu"
+    """For the name of a file: the words before the details, and the family and the model, since hosts may hide the rest of a
+    processor's name."""
+    words = re.findall(r"[a-z0-9]+", re.sub(r"\(.*?\)", " ", cpu).lower())[:4]
+    return "-".join([*words, *re.findall(r"(?:family|model) (\d+)", cpu)]) or "cpu"
 
 
 def fingerprint(build):

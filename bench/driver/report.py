@@ -189,7 +189,7 @@ def section(result, plot):
     """One number of threads: its losing lines first, then everything."""
     lines, names = figures.lines_of(result), contenders_of(result)
     return [
-        f"## {of_threads(result)}, {result['date']}", "",
+        f"## {of_threads(result)}, {result['machine']['vectors']}, {result['date']}", "",
         f"![Time of JAX and of hand-written C++ over ours, {of_threads(result)}]({plot})", "",
         *runs_lines(result), "", *machine_lines(result), "", *summary(lines), "", *targets_table(lines),
         *lost_table("Behind another library", lines, "library"), *lost_table("Behind hand-written C++", lines, "hand"),
