@@ -188,20 +188,17 @@ MemoryAnalysis NativeExecutable::memory_of(const Parts& parts,
     const Value argument{avals[static_cast<std::size_t>(i)], {}};
     (i < num_consts ? memory.constants : memory.arguments) += argument.bytes();
   }
-  // As the results of a run take over arguments, first come first served.
-  std::set<int> taken;
-  for (std::size_t o = 0; o < results_.size(); ++o) {
-    const auto bytes = static_cast<std::int64_t>(results_[o].bytes());
-    memory.results += bytes;
-    if (donated.empty() || o >= plan.reusable.size()) continue;
-    for (const int argument : plan.reusable[o]) {
-      const std::int64_t i = argument - num_consts;
-      if (i < 0 || !donated[static_cast<std::size_t>(i)] || !taken.insert(argument).second)
-        continue;
-      memory.aliased += bytes;
-      break;
-    }
-  }
+  for (const detail::DenseType& result : results_)
+    memory.results += static_cast<std::int64_t>(result.bytes());
+  if (donated.empty()) return memory;
+  std::vector<bool> left = donated;
+  hand_over(plan.reusable, [&](std::size_t o, int argument) {
+    const auto i = static_cast<std::size_t>(argument - num_consts);
+    if (argument < num_consts || !left[i]) return false;
+    left[i] = false;
+    memory.aliased += static_cast<std::int64_t>(results_[o].bytes());
+    return true;
+  });
   return memory;
 }
 

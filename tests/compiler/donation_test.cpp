@@ -289,6 +289,49 @@ TEST(Donation, OfArgumentsOfLargeRandomChainsChangesNothing) {
   for (const auto& [word, times] : met) EXPECT_GT(times, 2) << word;
 }
 
+// As the weights of a large network, and as results that any of them can make way for: each result lists a
+// few arguments, and all are taken over.
+TEST(Donation, OfHundredsOfEqualArguments) {
+  constexpr std::size_t kMany = 1000;
+  const auto fresh = [] {
+    Arrays out;
+    for (std::size_t i = 0; i < kMany; ++i)
+      out.push_back(lax::full({16}, DType::f32, static_cast<double>(i)));
+    for (Array& x : out) x = x + 1.0f;
+    return out;
+  };
+  const Program written_over = [](std::span<const Array> x) {
+    Arrays out;
+    for (const Array& w : x) out.push_back(w - w * w);
+    return out;
+  };
+  const Program after_all = [](std::span<const Array> x) {
+    const Array all = lax::sort(stack(Arrays(x.begin(), x.end())), 0);
+    Arrays out;
+    for (std::size_t i = 0; i < x.size(); ++i) out.push_back(lax::sort(all(i), 0));
+    return out;
+  };
+  for (const Program& f : {written_over, after_all}) {
+    const Compiled e = compile(stage(f, fresh()));
+    const std::string text = e->text("buffers");
+    std::size_t listed = 0;
+    for (std::size_t at = text.find(" arg"); at != std::string::npos;
+         at = text.find(" arg", at + 1))
+      ++listed;
+    EXPECT_LE(listed, 8 * kMany);
+    const Arrays want = execute(e, fresh());
+    for (const std::size_t every : {1, 3}) {
+      std::vector<bool> donated(kMany, false);
+      for (std::size_t i = 0; i < kMany; i += every) donated[i] = true;
+      const Arrays given = fresh(), got = execute(e, given, donated);
+      for (std::size_t i = 0; i < kMany; ++i) {
+        expect_equal(got[i], want[i], 0, "result " + std::to_string(i));
+        EXPECT_EQ(was_taken(given[i]), donated[i]) << i;
+      }
+    }
+  }
+}
+
 // What throws before anything is written over an argument leaves it as it was.
 TEST(Donation, IsUndoneWhereTheCallThrowsBeforeItWrites) {
   for (const std::int64_t size : {3, 100'000}) {

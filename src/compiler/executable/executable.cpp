@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <unordered_map>
 
 #include "compiler/compile.hpp"
 #include "compiler/emit/emit.hpp"
@@ -53,42 +54,34 @@ NativeExecutable::NativeExecutable(Parts parts)
 }
 
 // The memory of a result: that of a donated argument which the plan lets it take over and no other
-// result has taken, or new. New memory comes first: where there is none, nothing is donated yet.
+// result has taken, or new. Where there is none, the arguments are given back.
 void NativeExecutable::make_results(std::span<const Array> inputs, const std::vector<bool>& donated,
                                     const char* call, std::span<Array> outputs,
                                     void** addresses) const {
   const auto num_consts = static_cast<int>(parts_.consts.size());
   std::vector<detail::DeviceBuffer*> over(outputs.size(), nullptr);
-  const auto can_take = [&](int argument, std::size_t o) -> detail::DeviceBuffer* {
-    const int i = argument - num_consts;
-    if (i < 0 || !donated[static_cast<std::size_t>(i)]) return nullptr;
-    auto& buffer = detail::concrete_node(inputs[static_cast<std::size_t>(i)]).buffer();
-    const bool is_free = !buffer.donated() && buffer.bytes() == results_[o].bytes() &&
-                         std::find(over.begin(), over.end(), &buffer) == over.end();
-    return is_free ? &buffer : nullptr;
-  };
-  for (std::size_t o = 0; o < outputs.size(); ++o) {
-    for (const int argument : parts_.launch.reusable[o]) {
-      if (over[o] == nullptr) over[o] = can_take(argument, o);
-    }
-    if (over[o] == nullptr) outputs[o] = results_[o].make_uninitialized();
-  }
-  std::size_t o = 0;
   try {
-    for (; o < outputs.size(); ++o) {
-      if (over[o] != nullptr) outputs[o] = over[o]->donate_into(results_[o].aval(), call);
+    const std::size_t taken = hand_over(parts_.launch.reusable, [&](std::size_t o, int argument) {
+      const int i = argument - num_consts;
+      if (i < 0 || !donated[static_cast<std::size_t>(i)]) return false;
+      auto& buffer = detail::concrete_node(inputs[static_cast<std::size_t>(i)]).buffer();
+      if (buffer.donated() || buffer.bytes() != results_[o].bytes()) return false;
+      outputs[o] = buffer.donate_into(results_[o].aval(), call);
+      over[o] = &buffer;
+      return true;
+    });
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      if (over[o] == nullptr) outputs[o] = results_[o].make_uninitialized();
       addresses[o] = detail::dense_data(outputs[o]);
     }
+    if (taken > 0)
+      runtime::count(runtime::live_counters().donations, static_cast<std::int64_t>(taken));
   } catch (...) {
-    while (o-- > 0) {
+    for (std::size_t o = 0; o < outputs.size(); ++o)
       if (over[o] != nullptr) over[o]->take_back(outputs[o]);
-    }
+    std::fill(outputs.begin(), outputs.end(), Array());
     throw;
   }
-  const auto taken =
-      outputs.size() - static_cast<std::size_t>(std::count(over.begin(), over.end(), nullptr));
-  if (taken > 0)
-    runtime::count(runtime::live_counters().donations, static_cast<std::int64_t>(taken));
 }
 
 [[gnu::noinline]] void NativeExecutable::give_back(std::span<const Array> inputs,
@@ -96,14 +89,15 @@ void NativeExecutable::make_results(std::span<const Array> inputs, const std::ve
                                                    void* const* addresses_of_inputs,
                                                    void* const* addresses_of_outputs,
                                                    std::int64_t failed) const {
+  std::unordered_map<void*, std::size_t> outputs_at;
+  for (std::size_t o = 0; o < outputs.size(); ++o) outputs_at.emplace(addresses_of_outputs[o], o);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     detail::DeviceBuffer& buffer = detail::concrete_node(inputs[i]).buffer();
-    if (!buffer.donated()) continue;
-    for (std::size_t o = 0; o < outputs.size(); ++o) {
-      if (addresses_of_outputs[o] != addresses_of_inputs[i]) continue;
-      if (failed < parts_.launch.written_after[o]) buffer.take_back(outputs[o]);
-      else buffer.lose();
-    }
+    const auto found = outputs_at.find(addresses_of_inputs[i]);
+    if (!buffer.donated() || found == outputs_at.end()) continue;
+    if (failed < parts_.launch.written_after[found->second])
+      buffer.take_back(outputs[found->second]);
+    else buffer.lose();
   }
 }
 

@@ -1,6 +1,7 @@
 // An executable of native code: allocates results and the arena, and calls the entry point.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -12,6 +13,24 @@
 namespace telamon {
 inline namespace v1 {
 namespace compiler {
+
+/// Gives arguments to results, which list those that they may take over, as `take(result, argument)` allows.
+/// Each result is asked for the one that is meant for it before any gets another's. How many were taken.
+template <class Take>
+std::size_t hand_over(const std::vector<std::vector<int>>& reusable, Take&& take) {
+  std::vector<bool> done(reusable.size(), false);
+  std::size_t taken = 0;
+  for (const bool meant : {true, false}) {
+    for (std::size_t o = 0; o < reusable.size(); ++o) {
+      const std::size_t end =
+          meant ? std::min<std::size_t>(reusable[o].size(), 1) : reusable[o].size();
+      for (std::size_t i = meant ? 0 : 1; i < end && !done[o]; ++i)
+        done[o] = take(o, reusable[o][i]);
+    }
+  }
+  for (const bool d : done) taken += d ? 1 : 0;
+  return taken;
+}
 
 class NativeExecutable final : public runtime::Executable {
  public:

@@ -322,11 +322,6 @@ class Arena {
   Range& range(int v) { return live_.ranges[static_cast<std::size_t>(v)]; }
   Value& value(int v) { return plan_.values[static_cast<std::size_t>(v)]; }
 
-  // Whether the kernel at v's first write may store v over u, which it is the last to read.
-  bool over(int v, int u) {
-    const Kernel* kernel = writer(v);
-    return kernel != nullptr && kernel->in_place.contains(u) && fits(v, u);
-  }
   // The kernel at v's first write.
   const Kernel* writer(int v) {
     const auto found = live_.kernels.find(range(v).first);
@@ -425,32 +420,98 @@ class Arena {
   }
 
   // Donated arguments become results where the argument is dead by the time that anything is written to the
-  // result's memory: the result, or what lies there before it.
+  // result's memory: the result, or what lies there before it. There may be thousands of both: a result
+  // lists a few, of which the first is meant for it and is no other's first.
   void find_reusable() {
-    std::vector<std::vector<int>> there(static_cast<std::size_t>(plan_.num_outputs));
+    const auto num_outputs = static_cast<std::size_t>(plan_.num_outputs);
+    std::vector<int> earliest(num_outputs, -1);  // of what lies in the memory of each result
+    std::vector<bool> equal(num_outputs, true);
     for (std::size_t v = 0; v < plan_.values.size(); ++v) {
       const Location at = plan_.values[v].location;
-      if (at.kind == Location::Kind::result && range(v).first >= 0)
-        there[static_cast<std::size_t>(at.index)].push_back(static_cast<int>(v));
+      if (at.kind != Location::Kind::result || range(v).first < 0) continue;
+      const auto o = static_cast<std::size_t>(at.index);
+      int& first = earliest[o];
+      if (first >= 0 && value(first).bytes() != plan_.values[v].bytes()) equal[o] = false;
+      if (first < 0 || range(v).first < range(first).first) first = static_cast<int>(v);
     }
-    std::vector<std::int64_t> input_bytes;  // computed once: there may be a thousand of both
-    for (int a = 0; a < plan_.num_inputs; ++a) input_bytes.push_back(value(a).bytes());
-    for (const std::vector<int>& values : there) {
-      std::vector<int>& reusable = plan_.reusable.emplace_back();
-      int first = std::numeric_limits<int>::max();
-      for (const int v : values) first = std::min(first, range(v).first);
+    std::map<std::int64_t, std::vector<int>>
+        arguments;  // of each size, in the order in which they die
+    for (int a = 0; a < plan_.num_inputs; ++a)
+      if (may_be_donated(a)) arguments[value(a).bytes()].push_back(a);
+    for (auto& [bytes, of_size] : arguments) {
+      std::sort(of_size.begin(), of_size.end(), [&](int a, int b) {
+        return std::pair(range(a).last, a) < std::pair(range(b).last, b);
+      });
+    }
+    plan_.reusable.resize(num_outputs);
+    std::vector<std::size_t> order;
+    for (std::size_t o = 0; o < num_outputs; ++o) {
+      const int v = earliest[o];
+      const int first = v < 0 ? std::numeric_limits<int>::max() : range(v).first;
       plan_.written_after.push_back(
           std::lower_bound(live_.hosts.begin(), live_.hosts.end(), first) - live_.hosts.begin());
-      if (values.empty() || value(values[0]).bytes() == 0) continue;
-      for (int a = 0; a < plan_.num_inputs; ++a) {
-        if (!may_be_donated(a)) continue;
-        const bool gives_way = std::all_of(values.begin(), values.end(), [&](int v) {
-          return input_bytes[static_cast<std::size_t>(a)] == value(v).bytes() &&
-                 (range(a).last < range(v).first || over(v, a));
-        });
-        if (gives_way) reusable.push_back(a);
+      if (v >= 0 && equal[o] && value(v).bytes() > 0) order.push_back(o);
+    }
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return std::pair(range(earliest[a]).first, a) < std::pair(range(earliest[b]).first, b);
+    });
+    list_arguments(order, earliest, arguments);
+  }
+  // For these results, in the order in which they are written.
+  void list_arguments(const std::vector<std::size_t>& results, const std::vector<int>& earliest,
+                      const std::map<std::int64_t, std::vector<int>>& arguments) {
+    constexpr std::size_t kMost = 8;
+    std::vector<bool> meant(static_cast<std::size_t>(plan_.num_inputs), false);
+    const auto mean = [&](std::size_t o, int a) {
+      plan_.reusable[o].push_back(a);
+      meant[static_cast<std::size_t>(a)] = true;
+    };
+    // What the result can be written over as it is read.
+    for (const std::size_t o : results) {
+      for (const int a : may_lie_under(earliest[o])) {
+        if (meant[static_cast<std::size_t>(a)]) continue;
+        mean(o, a);
+        break;
       }
     }
+    // What is dead by then: the first that is left.
+    std::map<std::int64_t, std::size_t> next;
+    for (const std::size_t o : results) {
+      const auto found = arguments.find(value(earliest[o]).bytes());
+      if (found == arguments.end() || !plan_.reusable[o].empty()) continue;
+      const std::vector<int>& of_size = found->second;
+      std::size_t& i = next[found->first];
+      while (i < of_size.size() && meant[static_cast<std::size_t>(of_size[i])]) ++i;
+      if (i < of_size.size() && range(of_size[i]).last < range(earliest[o]).first)
+        mean(o, of_size[i]);
+    }
+    // Others, where that one is not donated after all.
+    for (const std::size_t o : results) {
+      std::vector<int>& list = plan_.reusable[o];
+      const auto add = [&](int a) {
+        if (list.size() < kMost && std::find(list.begin(), list.end(), a) == list.end())
+          list.push_back(a);
+      };
+      for (const int a : may_lie_under(earliest[o])) add(a);
+      const auto found = arguments.find(value(earliest[o]).bytes());
+      if (found == arguments.end()) continue;
+      const std::vector<int>& of_size = found->second;
+      const auto dead = static_cast<std::size_t>(
+          std::partition_point(of_size.begin(), of_size.end(),
+                               [&](int a) { return range(a).last < range(earliest[o]).first; }) -
+          of_size.begin());
+      std::size_t& i = next[found->first];
+      for (std::size_t n = 0; n < std::min(dead, kMost); ++n) add(of_size[i++ % dead]);
+    }
+  }
+  // The donated arguments that are read last where v is written first, and may be written over there.
+  std::vector<int> may_lie_under(int v) {
+    std::vector<int> out;
+    if (const Kernel* kernel = writer(v)) {
+      for (const int a : kernel->in_place)
+        if (may_be_donated(a) && fits(v, a)) out.push_back(a);
+    }
+    return out;
   }
 
   Plan& plan_;
