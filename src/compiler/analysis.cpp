@@ -60,7 +60,8 @@ std::map<int, double> elements_read(const Scope& scope, const Step& step) {
 /// Bytes that steps read and write, and the loops whose trips are not known.
 class Traffic {
  public:
-  explicit Traffic(const Plan& plan) : plan_(plan) {}
+  /// `donated`: arguments are that may be.
+  Traffic(const Plan& plan, bool donated) : plan_(plan), donated_(donated) {}
 
   double of(const std::vector<Step>& steps) {
     double bytes = 0;
@@ -83,6 +84,9 @@ class Traffic {
         return dearest;
       }
       case Step::Kind::kernel: return of_kernel(s);
+      case Step::Kind::copy:
+        if (donated_ && plan_.may_be_idle(s)) return 0;
+        return all_of(s.reads) + all_of(s.writes);
       default: return all_of(s.reads) + all_of(s.writes);
     }
   }
@@ -128,6 +132,7 @@ class Traffic {
   }
 
   const Plan& plan_;
+  const bool donated_;
 };
 
 /// What the calls of a program take for themselves, each in its turn: the most of them.
@@ -158,7 +163,7 @@ CostAnalysis NativeExecutable::cost_analysis() const {
 
 CostAnalysis NativeExecutable::cost_of(const Parts& parts) const {
   runtime::Work work = runtime::count_work(parts.jaxpr);
-  Traffic traffic(*parts.plan);
+  Traffic traffic(*parts.plan, parts.options.donated.has_value());
   CostAnalysis cost;
   cost.flops = work.flops;
   cost.transcendentals = work.transcendentals;

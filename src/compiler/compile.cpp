@@ -24,6 +24,7 @@
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/row_groups.hpp"
 #include "compiler/plan/tiles.hpp"
+#include "compiler/plan/updates.hpp"
 #include "core/counted.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
@@ -380,30 +381,45 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   if (c.wants({"wraps"}, has_scatters(jaxpr), "the program has no scatters"))
     c.run("wraps", jaxpr, let_scatters_wrap);
 
+  const std::vector<bool> donated = may_be_donated(parts);
+  // Who does not say what is donated may donate anything, and hardly ever does.
+  const bool donates =
+      parts.options.donated && std::find(donated.begin(), donated.end(), true) != donated.end();
+  if (c.wants({"padded_sums"}, donates, "no argument is donated") &&
+      c.wants({"padded_sums"}, c.enabled("update_in_place"), kSwitchedOff))
+    c.run("padded_sums", jaxpr, [&](const Jaxpr& j) { return update_sums(j, donated); });
+
   // 5. Which equations share a loop nest, and which values exist in memory.
-  const PlanOptions plan_options{.fuse = c.enabled("fuse"),
-                                 .merge_siblings = c.enabled("merge_siblings"),
-                                 .both_ways = c.enabled("both_ways"),
-                                 .recompute = c.enabled("recompute"),
-                                 .partial_reductions = c.enabled("partial_reductions"),
-                                 .in_place = c.enabled("in_place"),
-                                 .update_in_place = c.enabled("update_in_place"),
-                                 .reuse_memory = c.enabled("reuse_memory"),
-                                 .place_in_results = c.enabled("place_in_results"),
-                                 .epilogues = c.enabled("epilogues"),
-                                 .matmul = c.enabled("matmul"),
-                                 .cells = c.enabled("cells"),
-                                 .segments = c.enabled("segments"),
-                                 .overlap_segments = c.enabled("overlap_segments"),
-                                 .weave_columns = c.enabled("weave_columns"),
-                                 .schedule = c.enabled("schedule")};
+  PlanOptions plan_options{.fuse = c.enabled("fuse"),
+                           .merge_siblings = c.enabled("merge_siblings"),
+                           .both_ways = c.enabled("both_ways"),
+                           .recompute = c.enabled("recompute"),
+                           .partial_reductions = c.enabled("partial_reductions"),
+                           .in_place = c.enabled("in_place"),
+                           .update_in_place = c.enabled("update_in_place"),
+                           .reuse_memory = c.enabled("reuse_memory"),
+                           .place_in_results = c.enabled("place_in_results"),
+                           .epilogues = c.enabled("epilogues"),
+                           .matmul = c.enabled("matmul"),
+                           .cells = c.enabled("cells"),
+                           .segments = c.enabled("segments"),
+                           .overlap_segments = c.enabled("overlap_segments"),
+                           .weave_columns = c.enabled("weave_columns"),
+                           .schedule = c.enabled("schedule")};
   // Chains of kernels over large arrays, and scatters, become loops over blocks of rows.
   if (c.wants({"row_updates", "row_groups"}, has_large_values(jaxpr), kSmall)) {
     c.run("row_updates", jaxpr, group_updates);
     c.run("row_groups", jaxpr, [&](const Jaxpr& j) { return group_rows(j, plan_options); });
   }
-  parts.plan = c.stage("fuse", [&] { return plan_kernels(jaxpr, plan_options); });
-  parts.plan->donated = may_be_donated(parts);
+  parts.plan = c.stage("fuse", [&] {
+    if (donates) {
+      ArgumentUpdates updates = argument_updates(jaxpr, donated, plan_options);
+      plan_options.updates = std::move(updates.chains);
+      plan_options.alone = std::move(updates.alone);
+    }
+    return plan_kernels(jaxpr, plan_options);
+  });
+  parts.plan->donated = donated;
   place_values(c, *parts.plan, plan_options);
 }
 

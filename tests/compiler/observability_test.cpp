@@ -90,17 +90,19 @@ TEST(Observability, SaysOfEveryPassThatDoesNotRunWhyNot) {
   };
   const Program large = [](std::span<const Array> a) { return Arrays{sum(sin(a[0]) * a[0], -1)}; };
   const Array x = uniform({64}, DType::f32);
-  const std::vector<Compiled> all = {compile_example({.keep_programs = true}),
-                                     compiled(loop, {x}),
-                                     compiled(loop, {x}, {"loops", "simplify"}),
-                                     compiled(pairs, {uniform({64, 3}, DType::f64)}),
-                                     compiled(scatter, {x}),
-                                     compiled(large, {uniform({1024, 2048}, DType::f32)})};
+  const std::vector<Compiled> all = {
+      compile_example({.keep_programs = true}),
+      compiled(loop, {x}),
+      compiled(loop, {x}, {"loops", "simplify"}),
+      compiled(pairs, {uniform({64, 3}, DType::f64)}),
+      compiled(scatter, {x}),
+      compile(stage(scatter, {x}), {.donated = std::vector{true}, .keep_programs = true}),
+      compiled(large, {uniform({1024, 2048}, DType::f32)})};
   std::set<std::string> names;
   for (const Compiled& c : all)
     for (const PassTime& pass : c->info().passes) names.insert(pass.name);
   for (const char* name : {"join_loops", "residuals", "loops", "conditions", "row_updates",
-                           "row_groups", "tiles", "simplify_again", "wraps"})
+                           "row_groups", "tiles", "simplify_again", "wraps", "padded_sums"})
     EXPECT_TRUE(names.contains(name)) << name;
   for (const Compiled& c : all) {
     for (const std::string& name : names) {

@@ -310,6 +310,29 @@ TEST(ProgramStore, AnalysesProgramsThatAreFoundLikeThoseThatAreCompiled) {
   }
 }
 
+// What is donated, and whether anybody says so, decides what is made in place.
+TEST(ProgramStore, KeepsProgramsApartThatDonateOtherArguments) {
+  const CacheFolder folder;
+  const auto fresh = [] { return Arrays{uniform({5000}, DType::f32)}; };
+  const Program f = [](std::span<const Array> a) { return Arrays{a[0].at(3).set(2.0)}; };
+  const Jaxpr program = stage(f, fresh());
+  using Donated = std::optional<std::vector<bool>>;
+  const Donated each[] = {std::nullopt, std::vector{true}, std::vector{false}};
+  const CacheChanges changes;
+  std::vector<std::vector<std::string>> steps;
+  for (const Donated& donated : each)
+    steps.push_back(compile(program, {.donated = donated})->info().steps);
+  EXPECT_EQ(changes().hits, 0);
+  EXPECT_NE(steps[0], steps[1]);
+  for (std::size_t i = 0; i < std::size(each); ++i) {
+    const Compiled found = compile(program, {.donated = each[i]});
+    EXPECT_EQ(found->info().steps, steps[i]);
+    expect_equal(execute(found, fresh())[0], f(fresh())[0], 0, "kept");
+    expect_equal(execute(found, fresh(), {true})[0], f(fresh())[0], 0, "donated");
+  }
+  EXPECT_EQ(changes().hits, 3);
+}
+
 TEST(ProgramStore, NamesTheCodeOfProgramsThatAreFoundForPerf) {
   const CacheFolder folder;
   const Array x = uniform({64}, DType::f32);

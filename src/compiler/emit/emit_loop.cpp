@@ -397,9 +397,7 @@ void emit_update(KernelContext& k) {
   const Shape& window = aval(1).shape;
   const DType dtype = aval(0).dtype;
   gen.set_lanes(1, 1);
-  const Pointer from = pointer(k.step.reads[0]), update = pointer(k.step.reads[1]),
-                to = pointer(k.step.writes[0]);
-  if (from.handle != to.handle) gen.copy_bytes(from, to, k.value(k.step.writes[0]).bytes());
+  const Pointer update = pointer(k.step.reads[1]), to = pointer(k.step.writes[0]);
   if (window.num_elements() == 0) return;
   Index starts;
   for (std::size_t d = 0; d < shape.size(); ++d) {

@@ -259,9 +259,7 @@ class ProgramEmitter {
     switch (s.kind) {
       case Step::Kind::kernel: emit_call(s); break;
       case Step::Kind::host: gen_.call_host(host_numbers_.at(&s)); break;
-      case Step::Kind::copy:
-        gen_.copy_bytes(pointer(s.reads[0]), pointer(s.writes[0]), value(s.writes[0]).bytes());
-        break;
+      case Step::Kind::copy: copy(s); break;
       case Step::Kind::fill: fill(s); break;
       case Step::Kind::loop: emit_loop_region(s); break;
       case Step::Kind::branch: emit_branch(s); break;
@@ -287,6 +285,13 @@ class ProgramEmitter {
       return;
     }
     call(found->second);
+  }
+
+  void copy(const Step& s) {
+    const Pointer from = pointer(s.reads[0]), to = pointer(s.writes[0]);
+    const auto all = [&] { gen_.copy_bytes(from, to, value(s.writes[0]).bytes()); };
+    if (!plan_.may_be_idle(s)) return all();
+    gen_.if_then(gen_.compare(Compare::ne, gen_.address(from), gen_.address(to)), all);
   }
 
   void fill(const Step& s) {

@@ -285,6 +285,7 @@ std::optional<Key> program_key(const Jaxpr& lowered, const std::vector<bool>& do
   add_settings(bytes, build);
   bytes.byte(options.contract ? 1 : 0);
   bytes.byte(options.profile ? 1 : 0);
+  bytes.byte(options.donated ? 1 : 0);
   for (const bool d : donated) bytes.byte(d ? 1 : 0);  // as many as the program has inputs
   bytes.number(static_cast<std::int64_t>(options.disabled.size()));
   for (const std::string& pass : options.disabled) bytes.text(pass);

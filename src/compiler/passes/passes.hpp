@@ -56,6 +56,11 @@ Jaxpr let_scatters_wrap(const Jaxpr& jaxpr);
 /// Whether a program, or a loop of it, has any.
 bool has_scatters(const Jaxpr& jaxpr);
 
+/// What is added to a part of an argument that may be donated becomes an update of that part.
+///   let p = pad[(3,90,0)] v -0, y = add x p
+///   ->   let s = slice[3:10] x, t = add s v, y = dynamic_update_slice x t 3
+Jaxpr update_sums(const Jaxpr& jaxpr, const std::vector<bool>& donated);
+
 /// Transposes of what is computed from iotas and broadcasts of something smaller vanish: all of it is
 /// computed in the order that is wanted.
 ///   let i = iota[dimension=0] , c = mul i 2, d = transpose[(1,0)] c   ->   iota[dimension=1], mul

@@ -55,15 +55,17 @@ class Liveness {
 
   std::vector<Range> ranges;
   std::map<int, const Step*> kernels;  // by number
-  std::set<int> outer;                 // the numbers of steps that are in no loop nor branch
-  std::vector<Chunked> chunked;        // in order; none inside another
-  std::vector<int> hosts;              // the step by whose end each host step is over; ascending
+  std::map<int, const Step*> copies;
+  std::set<int> outer;           // the numbers of steps that are in no loop nor branch
+  std::vector<Chunked> chunked;  // in order; none inside another
+  std::vector<int> hosts;        // the step by whose end each host step is over; ascending
 
  private:
   void walk(std::vector<Step>& steps, bool inside) {
     for (Step& s : steps) {
       const int now = counter_++;
       if (s.kind == Step::Kind::kernel) kernels[now] = &s;
+      if (s.kind == Step::Kind::copy) copies[now] = &s;
       if (s.kind == Step::Kind::host) hosts.push_back(now);
       if (s.bodies.empty() && &steps == &plan_.steps) outer.insert(now);
       const bool loop = s.kind == Step::Kind::loop || s.kind == Step::Kind::repeat;
@@ -436,8 +438,12 @@ class Arena {
     }
     std::map<std::int64_t, std::vector<int>>
         arguments;  // of each size, in the order in which they die
+    // What a result begins as a copy of is for no other.
+    std::set<int> copied;
+    for (const int v : earliest)
+      if (v >= 0) copied.insert(copied_to(v));
     for (int a = 0; a < plan_.num_inputs; ++a)
-      if (may_be_donated(a)) arguments[value(a).bytes()].push_back(a);
+      if (may_be_donated(a) && !copied.contains(a)) arguments[value(a).bytes()].push_back(a);
     for (auto& [bytes, of_size] : arguments) {
       std::sort(of_size.begin(), of_size.end(), [&](int a, int b) {
         return std::pair(range(a).last, a) < std::pair(range(b).last, b);
@@ -504,6 +510,13 @@ class Arena {
       for (std::size_t n = 0; n < std::min(dead, kMost); ++n) add(of_size[i++ % dead]);
     }
   }
+  // The donated argument that v begins as a copy of; -1: there is none.
+  int copied_to(int v) {
+    const auto copy = live_.copies.find(range(v).first);
+    if (copy == live_.copies.end()) return -1;
+    const int a = copy->second->reads[0];
+    return may_be_donated(a) && fits(v, a) ? a : -1;
+  }
   // The donated arguments that are read last where v is written first, and may be written over there.
   std::vector<int> may_lie_under(int v) {
     std::vector<int> out;
@@ -511,6 +524,7 @@ class Arena {
       for (const int a : kernel->in_place)
         if (may_be_donated(a) && fits(v, a)) out.push_back(a);
     }
+    if (const int a = copied_to(v); a >= 0) out.push_back(a);
     return out;
   }
 

@@ -41,6 +41,7 @@ class Planner {
       };
       const int last = result(chain.back());
       for (const Update& u : chain) result(u) = last;
+      begins_[{chain.front().eqn, chain.front().operand}] = last;
     }
     update_in_place(fusion);
     place_results();
@@ -125,19 +126,17 @@ class Planner {
     }
   }
 
-  void add_region(const Eqn& e) {
-    std::vector<int> in, out;
+  void add_region(int number) {
+    const Eqn& e = eqn(number);
+    std::vector<int> in = operands(number), out;
     std::vector<bool> dies;
-    for (const Atom& a : e.inputs) {
-      in.push_back(in_memory(a));
-      dies.push_back(a.is_literal() || only_use(a.var(), e));
-    }
+    for (const Atom& a : e.inputs) dies.push_back(a.is_literal() || only_use(a.var(), e));
     for (const Var v : e.outputs) out.push_back(value_of(v));
     if (options_.cells && !is_map_of_arrays(e)) {
       if (auto cell = cell_loop(jaxpr(), e)) {
         Step step;
         step.kernel.kind = Kernel::Kind::cells;
-        step.kernel.eqn = static_cast<int>(&e - jaxpr().eqns().data());
+        step.kernel.eqn = number;
         step.kernel.members = {step.kernel.eqn};
         step.kernel.name = std::string(e.primitive->name());
         for (const std::int64_t n : cell->axes) step.kernel.shape.push_back(n);
@@ -172,7 +171,7 @@ class Planner {
   }
 
   void add_step(Cluster& c) {
-    if (c.form == Form::region) return add_region(eqn(c.kernel.eqn));
+    if (c.form == Form::region) return add_region(c.kernel.eqn);
     Step step;
     if (c.form == Form::barrier) {
       fill_literals(eqn(c.kernel.eqn));
@@ -180,9 +179,7 @@ class Planner {
     }
     if (is_barrier(c.form) && c.kernel.roots.empty()) {
       const Eqn& e = eqn(c.kernel.eqn);
-      for (const Atom& a : e.inputs)
-        step.reads.push_back(c.form == Form::host && a.is_literal() ? -1 : in_memory(a));
-      std::erase(step.reads, -1);
+      step.reads = operands(c.kernel.eqn, c.form == Form::host);
       for (const Var v : e.outputs) step.writes.push_back(value_of(v));
       if (c.form == Form::host) {
         step.host = host_function(jaxpr(), e);
@@ -263,6 +260,28 @@ class Planner {
       fill.writes = {value_of(e.outputs[i])};
       plan_.steps.push_back(std::move(fill));
     }
+  }
+
+  // The operands of an equation in memory, without literals if those are known otherwise. What the first
+  // update of a chain writes over is copied to where the chain's result will be, unless that is its place.
+  std::vector<int> operands(int e, bool variables_only = false) {
+    std::vector<int> out;
+    for (std::size_t i = 0; i < eqn(e).inputs.size(); ++i) {
+      const Atom& a = eqn(e).inputs[i];
+      if (variables_only && a.is_literal()) continue;
+      const auto begins = begins_.find({e, static_cast<int>(i)});
+      if (begins == begins_.end()) {
+        out.push_back(in_memory(a));
+        continue;
+      }
+      Step copy;
+      copy.kind = Step::Kind::copy;
+      copy.reads = {value_of(a.var())};
+      copy.writes = {begins->second};
+      plan_.steps.push_back(std::move(copy));
+      out.push_back(begins->second);
+    }
+    return out;
   }
 
   // The value of a barrier's operand; literals get memory of their own.
@@ -347,6 +366,8 @@ class Planner {
   std::vector<int> producer_;
   std::vector<bool> is_member_;  // of the kernel whose accesses are being found
   std::vector<Step> copies_;
+  std::map<std::pair<int, int>, int>
+      begins_;  // of each chain of updates: its equation and operand, its value
 };
 
 }  // namespace

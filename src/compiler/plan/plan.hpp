@@ -161,6 +161,15 @@ struct Plan {
   /// For each of PlanOptions::updates: whether nothing reads the old contents after it.
   std::vector<bool> updates_in_place;
 
+  /// Of copies: whether they are of an argument whose memory the result may have taken over.
+  bool may_be_idle(const Step& copy) const {
+    const Location from = values[static_cast<std::size_t>(copy.reads[0])].location,
+                   to = values[static_cast<std::size_t>(copy.writes[0])].location;
+    if (from.kind != Location::Kind::argument || to.kind != Location::Kind::result) return false;
+    const std::vector<int>& over = reusable[static_cast<std::size_t>(to.index)];
+    return std::find(over.begin(), over.end(), static_cast<int>(from.index)) != over.end();
+  }
+
   std::string to_string() const;    ///< the steps, and where what they read and write lies
   std::string fused_text() const;   ///< the kernels, with the equations of each
   std::string memory_text() const;  ///< what shares which memory

@@ -242,10 +242,12 @@ class RegionPlanner {
 
   // `last` begins as a copy of `init`, or as `init` itself where nobody else wants that.
   void take_over(int init, int last, bool dies) {
+    if (init == last) return;
     if (dies &&
         plan_.values[static_cast<std::size_t>(init)].location.kind == Location::Kind::none &&
         plan_.values[static_cast<std::size_t>(init)].slot < 0) {
       replace_value(steps_, init, last);
+      drop_idle_copies(steps_);
       for (Scope& s : plan_.scopes) std::replace(s.value_of.begin(), s.value_of.end(), init, last);
       return;
     }

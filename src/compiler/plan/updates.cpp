@@ -77,6 +77,10 @@ class HandedOn {
   std::map<int, std::vector<int>> operands_;  // by equation
 };
 
+bool overwrites(const Eqn& eqn) {
+  return eqn.primitive == &dynamic_update_slice_p || eqn.primitive->rules().updates_operand;
+}
+
 struct Traced {
   UpdateChain chain;
   Var root;  ///< the input that the first equation writes over
@@ -93,8 +97,7 @@ std::optional<Traced> trace(const Jaxpr& jaxpr, const std::vector<int>& producer
     while (eqn.outputs[static_cast<std::size_t>(update.result)] != at.var()) ++update.result;
     if (is_region(*eqn.primitive))
       update.operand = handed_on(e, static_cast<std::size_t>(update.result));
-    else if (eqn.primitive == &dynamic_update_slice_p || eqn.primitive->rules().updates_operand)
-      update.operand = 0;
+    else if (overwrites(eqn) && form_of(jaxpr, eqn) != Form::host) update.operand = 0;
     if (update.operand < 0) return std::nullopt;
     t.chain.insert(t.chain.begin(), update);
     at = eqn.inputs[static_cast<std::size_t>(update.operand)];
@@ -163,6 +166,20 @@ bool refuse(const Jaxpr& jaxpr, std::vector<UpdateChain>& chains, std::set<int>&
   return std::find(in_place.begin(), in_place.end(), false) != in_place.end();
 }
 
+// What is computed for most of an array is better computed where it is wanted, in one pass over the array,
+// than written down and copied there; and so is anything for a small array.
+bool is_worth_it(const Jaxpr& jaxpr, const std::vector<int>& producer, const UpdateChain& chain) {
+  return std::all_of(chain.begin(), chain.end(), [&](const Update& u) {
+    const Eqn& eqn = jaxpr.eqns()[static_cast<std::size_t>(u.eqn)];
+    if (eqn.primitive != &dynamic_update_slice_p) return true;
+    if (weight_of(jaxpr.aval(eqn.outputs[0])) < kLeastUpdated) return false;
+    const int p =
+        eqn.inputs[1].is_var() ? producer[static_cast<std::size_t>(eqn.inputs[1].var())] : -1;
+    return p < 0 || !is_fusible(form_of(jaxpr, jaxpr.eqns()[static_cast<std::size_t>(p)])) ||
+           jaxpr.aval(eqn.inputs[1]).size() <= jaxpr.aval(eqn.inputs[0]).size() / 2;
+  });
+}
+
 }  // namespace
 
 CarriedUpdates carried_updates(const Jaxpr& body, std::size_t first, std::size_t num_carry,
@@ -185,6 +202,33 @@ CarriedUpdates carried_updates(const Jaxpr& body, std::size_t first, std::size_t
     out.chain_of[i] = static_cast<int>(out.chains.size());
     out.chains.push_back(std::move(chains[i]));
   }
+  return out;
+}
+
+ArgumentUpdates argument_updates(const Jaxpr& jaxpr, const std::vector<bool>& donated,
+                                 const PlanOptions& options) {
+  ArgumentUpdates out;
+  if (!options.update_in_place) return out;
+  const std::vector<int> producer = producers(jaxpr);
+  const auto is_donated = [&](Var v) { return donated[static_cast<std::size_t>(v)]; };
+  std::set<std::pair<DType, std::vector<std::int64_t>>> types;  // what a chain might begin with
+  const auto type_of = [&](const Aval& a) {
+    return std::pair(a.dtype, std::vector<std::int64_t>(a.shape.begin(), a.shape.end()));
+  };
+  for (Var v = 0; v < jaxpr.num_inputs(); ++v)
+    if (is_donated(v)) types.insert(type_of(jaxpr.aval(v)));
+  HandedOn handed_on(jaxpr, options);
+  std::vector<UpdateChain> chains(jaxpr.outs().size());
+  for (std::size_t o = 0; o < chains.size(); ++o) {
+    if (!types.contains(type_of(jaxpr.aval(jaxpr.outs()[o])))) continue;
+    auto traced = trace(jaxpr, producer, jaxpr.outs()[o], handed_on);
+    if (traced && is_donated(traced->root) && is_worth_it(jaxpr, producer, traced->chain) &&
+        !returned_otherwise(jaxpr, traced->chain, o))
+      chains[o] = std::move(traced->chain);
+  }
+  while (refuse(jaxpr, chains, out.alone, options)) {}
+  for (UpdateChain& chain : chains)
+    if (!chain.empty()) out.chains.push_back(std::move(chain));
   return out;
 }
 

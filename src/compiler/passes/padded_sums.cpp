@@ -1,0 +1,187 @@
+// What is added to a part of a donated argument: as an update of that part, which can be made in place.
+//   let p = pad[(3,90,0)] v -0, y = add x p
+//   ->   let s = slice[3:10] x, t = add s v, y = dynamic_update_slice x t 3
+// -0 added to any number is that number, so no bit changes. Where the array passes through memory anyway the
+// sum is as good as it is.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "compiler/forms.hpp"
+#include "compiler/passes/passes.hpp"
+#include "compiler/plan/updates.hpp"
+#include "core/concrete.hpp"
+#include "jaxpr/rewrite.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+/// An equation that adds a padded array to its operand `to`.
+struct PaddedSum {
+  std::size_t to;
+  Atom update;
+  Shape starts, limits;  ///< of the part
+};
+
+class PaddedSums {
+ public:
+  explicit PaddedSums(const Jaxpr& jaxpr) : jaxpr_(jaxpr), producer_(detail::producers(jaxpr)) {}
+
+  /// With updates of these inputs for the sums.
+  Jaxpr rewritten(const std::vector<bool>& inputs) {
+    for (const Atom& out : jaxpr_.outs()) {
+      Path path;
+      const int input = trace(out, &path);
+      if (input < 0 || !inputs[static_cast<std::size_t>(input)]) continue;
+      for (const auto& [e, operand] : path) on_paths_[e].insert(operand);
+    }
+    return on_paths_.empty() ? jaxpr_ : rewritten();
+  }
+
+ private:
+  using Path = std::vector<std::pair<int, std::size_t>>;  // equations and their operands
+
+  const Eqn& eqn(int e) const { return jaxpr_.eqns()[static_cast<std::size_t>(e)]; }
+  int producer(const Atom& a) const {
+    return a.is_var() ? producer_[static_cast<std::size_t>(a.var())] : -1;
+  }
+
+  // The input that a value is with parts overwritten or added to, and by which equations; -1: none.
+  int trace(Atom at, Path* path) const {
+    for (int e = producer(at); e >= 0; e = producer(at)) {
+      const int operand = operand_of(eqn(e), at.var());
+      if (operand < 0) return -1;
+      if (path != nullptr) path->emplace_back(e, operand);
+      at = eqn(e).inputs[static_cast<std::size_t>(operand)];
+    }
+    return at.is_var() ? at.var() : -1;
+  }
+  int operand_of(const Eqn& e, Var result) const {
+    if (const auto sum = sum_of(e)) return static_cast<int>(sum->to);
+    if (e.primitive == &dynamic_update_slice_p || e.primitive->rules().updates_operand) return 0;
+    if (!is_region(*e.primitive)) return -1;
+    const auto r = static_cast<std::size_t>(std::find(e.outputs.begin(), e.outputs.end(), result) -
+                                            e.outputs.begin());
+    const std::vector<Jaxpr> programs = e.params.jaxprs();
+    const auto traced = [&](const Jaxpr& j) { return PaddedSums(j).trace(j.outs()[r], nullptr); };
+    const int from = traced(programs.back());
+    if (from < 0) return -1;
+    if (e.primitive == &cond_p) {
+      const bool same = std::all_of(programs.begin(), programs.end(),
+                                    [&](const Jaxpr& j) { return traced(j) == from; });
+      return same ? from + first_operand(e) : -1;
+    }
+    const int carried =
+        static_cast<int>(r) + (e.primitive == &scan_p ? e.params.as<ScanParams>().num_consts
+                                                      : e.params.as<WhileParams>().body_nconsts);
+    return from == carried ? from + first_operand(e) : -1;
+  }
+  // The operand that is the first input of the last of a region's programs.
+  static int first_operand(const Eqn& e) {
+    if (e.primitive == &scan_p) return 0;
+    return e.primitive == &while_p ? e.params.as<WhileParams>().cond_nconsts : 1;
+  }
+
+  std::optional<PaddedSum> sum_of(const Eqn& e) const {
+    if (e.primitive != &add_p || weight_of(jaxpr_.aval(e.outputs[0])) < kLeastUpdated)
+      return std::nullopt;
+    for (std::size_t to = 0; to < 2; ++to) {
+      const int p = producer(e.inputs[1 - to]);
+      if (p < 0 || eqn(p).primitive != &pad_p || !adds_nothing(eqn(p).inputs[1])) continue;
+      const Eqn* const pad = &eqn(p);
+      const Shape& part = jaxpr_.aval(pad->inputs[0]).shape;
+      PaddedSum sum{.to = to, .update = pad->inputs[0]};
+      bool inside = true;
+      for (std::size_t d = 0; d < part.size(); ++d) {
+        const auto [low, high, interior] = pad->params.as<PadParams>().padding_config[d];
+        inside = inside && low >= 0 && high >= 0 && interior == 0;
+        sum.starts.push_back(low);
+        sum.limits.push_back(low + part[d]);
+      }
+      if (inside && 2 * part.num_elements() <= jaxpr_.aval(e.outputs[0]).size()) return sum;
+    }
+    return std::nullopt;
+  }
+  static bool adds_nothing(const Atom& a) {
+    if (a.is_var()) return false;
+    const Array& x = a.literal();
+    if (!is_float(x.dtype())) return is_integer(x.dtype()) && x.item<std::int64_t>() == 0;
+    return x.item<double>() == 0 && std::signbit(x.item<double>());
+  }
+
+  Jaxpr rewritten() const {
+    detail::JaxprBuilder b;
+    detail::Renaming atoms(jaxpr_);
+    bool changed = false;
+    for (Var v = 0; v < jaxpr_.num_inputs(); ++v)
+      atoms.push(Atom::var(b.add_input(jaxpr_.aval(v))));
+    for (int i = 0; i < static_cast<int>(jaxpr_.eqns().size()); ++i) {
+      const Eqn& e = eqn(i);
+      const auto found = on_paths_.find(i);
+      const auto sum = found == on_paths_.end() ? std::nullopt : sum_of(e);
+      if (sum) {
+        atoms.push(updated(b, e, *sum, atoms));
+        changed = true;
+        continue;
+      }
+      const Params params = found == on_paths_.end() || !is_region(*e.primitive)
+                                ? e.params
+                                : inside(e, found->second, changed);
+      atoms.push(
+          b.add_eqn(*e.primitive, params, atoms(e.inputs), atoms.out_avals(e), e.effect, e.where));
+    }
+    return changed ? b.build(atoms(jaxpr_.outs())).jaxpr : jaxpr_;
+  }
+  // Of a region that hands these operands on.
+  static Params inside(const Eqn& e, const std::set<std::size_t>& operands, bool& changed) {
+    std::vector<bool> inputs(e.inputs.size(), false);  // of a program of it
+    for (const std::size_t o : operands)
+      inputs[o - static_cast<std::size_t>(first_operand(e))] = true;
+    const Jaxpr condition =
+        e.primitive == &while_p ? e.params.as<WhileParams>().cond_jaxpr : Jaxpr();
+    return detail::map_jaxprs(
+        e.params,
+        [&](const Jaxpr& j) {
+          return e.primitive == &while_p && j.same_as(condition) ? j
+                                                                 : PaddedSums(j).rewritten(inputs);
+        },
+        changed);
+  }
+  Atom updated(detail::JaxprBuilder& b, const Eqn& e, const PaddedSum& sum,
+               const detail::Renaming& atoms) const {
+    const Atom x = atoms(e.inputs[sum.to]), update = atoms(sum.update);
+    const Aval& out = jaxpr_.aval(e.outputs[0]);
+    const Aval part = out.with_shape(b.aval(update).shape);
+    const Atom old =
+        Atom::var(b.add_eqn1(slice_p, Params::of(SliceParams{sum.starts, sum.limits, {}}), {x},
+                             part.strong(), Effect::none, e.where));
+    Atoms terms{old, update};
+    if (sum.to == 1) std::swap(terms[0], terms[1]);
+    const Atom both = Atom::var(
+        b.add_eqn1(*e.primitive, e.params, std::move(terms), part.strong(), Effect::none, e.where));
+    Atoms inputs{x, both};
+    for (const std::int64_t start : sum.starts)
+      inputs.push_back(Atom::literal(detail::convert_scalar(Array(start), DType::i64)));
+    return Atom::var(b.add_eqn1(dynamic_update_slice_p, Params::of(NoParams{}), std::move(inputs),
+                                out, Effect::none, e.where));
+  }
+
+  const Jaxpr& jaxpr_;
+  const std::vector<int> producer_;
+  std::map<int, std::set<std::size_t>> on_paths_;  // equations, and operands that they hand on
+};
+
+}  // namespace
+
+Jaxpr update_sums(const Jaxpr& jaxpr, const std::vector<bool>& donated) {
+  return PaddedSums(jaxpr).rewritten(donated);
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon
