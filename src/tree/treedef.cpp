@@ -6,6 +6,7 @@
 #include "core/counted.hpp"
 #include "telamon/detail/hash.hpp"
 #include "telamon/detail/text.hpp"
+#include "telamon/detail/tree_walk.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -171,6 +172,13 @@ std::string describe_difference(const TreeDef& a, const TreeDef& b) {
   text += ": " + d.a.to_string() + " vs " + d.b.to_string();
   if (!d.path.empty()) text += "\n  first:  " + a.to_string() + "\n  second: " + b.to_string();
   return text;
+}
+
+void tree_too_deep(const std::type_info& type) {
+  throw RecursionError("a tree holds more than " + std::to_string(kMaxTreeDepth) + " " +
+                       short_type_name(type) +
+                       ", one within the other, for which threads have too little stack: hold them "
+                       "in a std::vector, one beside the other");
 }
 
 void structures_differ(std::string_view operation, const TreeDef& a, const TreeDef& b) {

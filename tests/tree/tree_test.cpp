@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <cmath>
 #include <functional>
@@ -424,4 +425,59 @@ TEST(TreeOptIn, TiesClassesWithPrivateMembersOrWithoutDefault) {
   u.b = 2;
   EXPECT_THAT(values(tl::tree_leaves(tl::tree_unflatten(u, Arrays{3, 4}))), ElementsAre(3, 4));
   EXPECT_EQ(tl::tree_structure(u).leaf_paths()[1].to_string("u"), "u[1]");
+}
+
+// ---- depth -------------------------------------------------------------------------------------
+Branching nested(int depth) {
+  Branching tree{Array(0.0), {}};
+  for (int i = 1; i < depth; ++i) {
+    Branching outer{Array(static_cast<double>(i)), {}};
+    outer.children.push_back(std::move(tree));
+    tree = std::move(outer);
+  }
+  return tree;
+}
+
+/// f on a thread with so little stack.
+void with_stack(std::size_t bytes, std::function<void()> f) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, bytes), 0);
+  pthread_t thread{};
+  const auto run = [](void* function) -> void* {
+    (*static_cast<std::function<void()>*>(function))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, run, &f), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+TEST(TreeDepth, IsThatOfTheStack) {
+  static constexpr int kDepth = tl::detail::kMaxTreeDepth;
+  with_stack(std::size_t{1} << 20, [] {
+    const Branching tree = nested(kDepth);
+    const auto [leaves, structure] = tl::tree_flatten(tree);
+    EXPECT_EQ(leaves.size(), static_cast<std::size_t>(kDepth));
+    EXPECT_EQ(structure.leaf_paths().size(), leaves.size());
+    EXPECT_GT(structure.to_string().size(), leaves.size());
+    EXPECT_TRUE(structure == tl::tree_structure(tl::tree_unflatten<Branching>(structure, leaves)));
+    const Branching more =
+        tl::tree_map([](const Array& x) { return Array(x.item<double>() + 1); }, tree);
+    EXPECT_EQ(more.value.item<double>(), kDepth);
+  });
+}
+
+TEST(TreeDepth, BeyondThatIsAnError) {
+  const Branching tree = nested(tl::detail::kMaxTreeDepth + 1);
+  const std::vector<std::function<void()>> calls = {
+      [&] { (void)tl::tree_leaves(tree); }, [&] { (void)tl::tree_structure(tree); },
+      [&] { (void)tl::tree_map([](const Array& x) { return x; }, tree); }};
+  for (const auto& call : calls) {
+    EXPECT_THAT(message_of<tl::RecursionError>(call),
+                HasSubstr("a tree holds more than 1000 Branching, one within the other"));
+  }
+  // Beside each other there may be as many as there are.
+  Branching wide{Array(0.0), std::vector<Branching>(3000, {Array(1.0), {}})};
+  EXPECT_EQ(tl::tree_leaves(wide).size(), 3001u);
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 #include "telamon/array.hpp"
@@ -168,8 +169,34 @@ consteval bool has_fixed_structure_of() {
 template <class T>
 inline constexpr bool has_fixed_structure = has_fixed_structure_of<Bare<T>>();
 
+/// Whether a value of type U may hold one of type T: a struct may hold vectors of itself.
+template <class T, class U, class... Seen>
+consteval bool may_hold() {
+  constexpr TreeKind kind = node_type<U>().kind;
+  const auto is_or_holds = []<class C>(std::type_identity<C>) {
+    return std::is_same_v<T, C> || may_hold<T, C, U, Seen...>();
+  };
+  if constexpr ((std::is_same_v<U, Seen> || ...)) return false;
+  else if constexpr (kind == TreeKind::leaf || kind == TreeKind::value) return false;
+  else if constexpr (kind == TreeKind::list || kind == TreeKind::optional)
+    return is_or_holds(std::type_identity<Bare<typename U::value_type>>{});
+  else if constexpr (kind == TreeKind::dict)
+    return is_or_holds(std::type_identity<Bare<typename U::mapped_type>>{});
+  else return over_parts<true>(std::type_identity<typename PartTypes<U>::type>{}, is_or_holds);
+}
+
+/// Values of such types are as deep as they were made at run time.
+template <class T>
+inline constexpr bool nests_in_itself = may_hold<T, T>();
+
+/// Each level takes some hundred bytes of the stack, for each of the functions that walk over a tree.
+inline constexpr int kMaxTreeDepth = 1000;
+/// RecursionError.
+[[noreturn]] TELAMON_API void tree_too_deep(const std::type_info& type);
+
 /// The hooks of a walk; a visitor hides those it needs.
 struct TreeVisitor {
+  int depth = 0;  // of structs within structs of the same type
   void leaf(const Array&) {}
   template <class T>
   void value(const T&) {}
@@ -229,6 +256,10 @@ void walk_tree(T& t, V& v) {
       }
     } else if constexpr (kind == TreeKind::optional) {
       if (t) walk_tree(*t, v);
+    } else if constexpr (nests_in_itself<U>) {
+      if (++v.depth > kMaxTreeDepth) tree_too_deep(typeid(U));
+      walk_parts(t, v);
+      --v.depth;
     } else {
       walk_parts(t, v);
     }
