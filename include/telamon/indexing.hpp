@@ -34,6 +34,11 @@ inline Slice slice(std::optional<std::int64_t> start, std::optional<std::int64_t
                    std::optional<std::int64_t> step = none) {
   return {start, stop, step};
 }
+namespace detail {
+template <class T>
+inline constexpr bool kNoIndex =
+    std::is_same_v<T, std::nullopt_t> || std::is_same_v<T, bool> || std::is_floating_point_v<T>;
+}  // namespace detail
 struct Ellipsis {};
 struct NewAxis {};
 inline constexpr Ellipsis ellipsis{};
@@ -59,6 +64,19 @@ class IndexItem {
       : kind_(Kind::newaxis), where_(where) {}
   IndexItem(Array indices, SourceLocation where = SourceLocation::current())
       : kind_(Kind::array), where_(where), array_(std::move(indices)) {}
+  /// What looks like an index and is none: the compiler's message says what to write.
+  template <class T>
+    requires detail::kNoIndex<T>
+  IndexItem(const T&) : kind_(Kind::absent) {
+    static_assert(!std::is_same_v<T, std::nullopt_t>,
+                  "tl::none is no index: write tl::newaxis for a new axis (NumPy's None), or "
+                  "tl::slice() for the whole axis (NumPy's `:`)");
+    static_assert(!std::is_same_v<T, bool>,
+                  "a bool is no index: write 0 or 1, or tl::newaxis for a new axis; to choose "
+                  "elements, index by an Array of bools");
+    static_assert(!std::is_floating_point_v<T>,
+                  "a floating-point number is no index: convert it to an integer");
+  }
 
   Kind kind() const { return kind_; }
   SourceLocation where() const { return where_; }
