@@ -13,14 +13,36 @@ inline namespace v1 {
 namespace detail {
 namespace {
 
+using RuleName = std::pair<std::type_index, std::string_view>;  // a key or a text
+struct Before {
+  using is_transparent = void;  // looking for a name makes no string
+  bool operator()(const RuleName& a, const RuleName& b) const { return a < b; }
+};
+
 struct Rules {
   std::mutex mutex;
-  std::map<std::pair<std::type_index, std::string>, std::weak_ptr<const RuleNode>> by_key, by_text;
+  std::map<std::pair<std::type_index, std::string>, std::weak_ptr<const RuleNode>, Before> by_key,
+      by_text;
   std::map<std::string, int, std::less<>> uses_of_name;
 };
 Rules& rules() {
   static auto* const leaked = new Rules;
   return *leaked;
+}
+
+// The last step of a rule. Takes no memory: where that has run out rules are dropped too.
+void forget(const RuleNode* node) {
+  {
+    Rules& all = rules();
+    const std::lock_guard lock(all.mutex);
+    const auto erase = [&](auto& table, const std::string& name) {
+      const auto at = table.find(RuleName(node->type, name));
+      if (at != table.end() && at->second.expired()) table.erase(at);
+    };
+    erase(all.by_key, node->key);
+    erase(all.by_text, node->text);
+  }
+  delete node;
 }
 
 // A name that reads back as one word.
@@ -41,42 +63,29 @@ RulePointer intern_rule(std::type_index type, std::string_view name, std::string
   Rules& r = rules();
   {
     const std::lock_guard lock(r.mutex);
-    const auto found = r.by_key.find({type, key});
+    const auto found = r.by_key.find(RuleName(type, key));
     if (found != r.by_key.end()) {
       if (auto rule = found->second.lock()) return rule;
     }
   }
-  auto function = make();  // outside the lock: it may copy what users wrote
+  // Outside the lock: `make` may copy what users wrote, and a rule takes the lock when it is dropped, as this
+  // one is where another thread was faster or memory runs out below. It outlives the lock.
+  auto* const node = new RuleNode{plain(name), key, next_identity(), type, make()};
+  const RulePointer rule(node, forget);
   const std::lock_guard lock(r.mutex);
   auto& entry = r.by_key[{type, key}];
-  if (auto rule = entry.lock()) return rule;  // another thread was faster
-  std::string text = plain(name);
-  const int use = ++r.uses_of_name[text];
-  if (use > 1) text += "_" + std::to_string(use);
-  const auto forget = [](const RuleNode* node) {
-    {
-      Rules& all = rules();
-      const std::lock_guard guard(all.mutex);
-      const auto erase = [&](auto& table, const std::string& name_of) {
-        const auto at = table.find({node->type, name_of});
-        if (at != table.end() && at->second.expired()) table.erase(at);
-      };
-      erase(all.by_key, node->key);
-      erase(all.by_text, node->text);
-    }
-    delete node;
-  };
-  RulePointer rule(new RuleNode{text, std::move(key), next_identity(), type, std::move(function)},
-                   forget);
+  if (auto known = entry.lock()) return known;
+  const int use = ++r.uses_of_name[node->text];
+  if (use > 1) node->text += "_" + std::to_string(use);
+  r.by_text[{type, node->text}] = rule;
   entry = rule;
-  r.by_text[{type, text}] = rule;
   return rule;
 }
 
 RulePointer find_rule(std::type_index type, std::string_view text) {
   Rules& r = rules();
   const std::lock_guard lock(r.mutex);
-  const auto found = r.by_text.find({type, std::string(text)});
+  const auto found = r.by_text.find(RuleName(type, text));
   if (found != r.by_text.end()) {
     if (auto rule = found->second.lock()) return rule;
   }

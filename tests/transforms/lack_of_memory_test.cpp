@@ -154,6 +154,18 @@ TEST(LackOfMemory, IsNamedByWhatRanOutOfIt) {
       {"parse_jaxpr", [&] { parse_jaxpr(text); }},
       {"typecheck_jaxpr", [&] { typecheck_jaxpr(program.jaxpr); }},
       {"printing an array", [&] { (void)ones({20, 20}).to_string(); }},
+      {"rules of derivatives",
+       [&] {
+         const double factor = 2;  // captured: each is a rule of its own
+         const auto twice = [factor](const Array& y) { return y * factor; };
+         const auto jvp_rule = [factor](const Array& y, const Array& dy) {
+           return std::pair{y * factor, dy * factor};
+         };
+         const long count = std::exchange(until_failure, -1);
+         const auto f = custom_jvp(twice, jvp_rule);
+         until_failure = count;
+         make_jaxpr(f)(x);
+       }},
       {"jit, made", [&] { (void)jit(loss, interpreted); }},
       {"jit, traced", [&] { jit([&model](Array y) { return loss(model, y); }, interpreted)(x); }},
       {"jit, called", [&] { jitted(large, x); }},
