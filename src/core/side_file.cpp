@@ -60,6 +60,23 @@ std::string resolved(std::string path) {
   return path;
 }
 
+/// Whether the file may be taken away: in a folder as /tmp is, only by its owner and the folder's.
+bool may_replace(const std::string& path, const struct stat& file) {
+  struct stat folder{};
+  const std::string name = folder_of(path);
+  if (::stat(name.empty() ? "." : name.c_str(), &folder) != 0) return false;
+  const uid_t me = ::geteuid();
+  return (folder.st_mode & S_ISVTX) == 0 || me == file.st_uid || me == folder.st_uid;
+}
+
+/// Of a file that is there, to be written; as an errno.
+int error_of_opening(const std::string& path) {
+  const int fd = open_itself(path);
+  const int error = fd < 0 ? errno : 0;
+  if (fd >= 0) ::close(fd);
+  return error;
+}
+
 /// A name beside the file's that no other file has, and that is short enough where the file's is.
 std::string temporary_name(const std::string& path) {
   constexpr std::size_t kMostLetters = 100;  // of the file's own name, to tell whose file it was
@@ -145,7 +162,11 @@ int write_file(const std::string& path, std::string_view text) {
 
 int try_file(const std::string& path) {
   struct stat s{};
-  if (::stat(path.c_str(), &s) != 0 || !is_written_to(s)) return Replacement(path).error();
+  if (::stat(path.c_str(), &s) != 0) return Replacement(path).error();
+  if (!is_written_to(s)) {
+    const int error = Replacement(path).error();
+    return error != 0 || may_replace(resolved(path), s) ? error : error_of_opening(path);
+  }
   // Not by opening it: who reads a pipe would be at its end.
   if (S_ISDIR(s.st_mode)) return EISDIR;
   return ::access(path.c_str(), W_OK) == 0 ? 0 : errno;
@@ -158,7 +179,9 @@ int append_to_file(const std::string& path, std::string_view text) {
     const auto size = static_cast<std::uint64_t>(exists ? s.st_size : 0);
     if (!file_may_have(size + text.size())) return EFBIG;
   }
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  // Not to be made where it is there: in folders as /tmp is, Linux may refuse that for another user's file.
+  const int fd =
+      ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | (exists ? 0 : O_CREAT), 0666);
   return fd < 0 ? errno : write_and_close(fd, text);
 }
 

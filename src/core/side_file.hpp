@@ -23,7 +23,7 @@ bool file_may_have(std::uint64_t bytes);
 TELAMON_API int write_file(const std::string& path, std::string_view text);
 
 /// Whether write_file could write there now, as the same errno. Leaves nothing behind.
-int try_file(const std::string& path);
+TELAMON_API int try_file(const std::string& path);
 
 /// The text at the end of the file, which is made if need be.
 int append_to_file(const std::string& path, std::string_view text);

@@ -87,6 +87,24 @@ TEST_F(SideFile, OfAnotherUserIsWrittenWhereOnlyTheyMayTakeItAway) {
   EXPECT_EQ(entries(), 2);
 }
 
+TEST_F(SideFile, OfAnotherUserThatCannotBeWrittenIsToldBeforehand) {
+  if (geteuid() != 0) GTEST_SKIP() << "NOT TESTED: only root makes files of others";
+  std::ofstream(path("file")) << "text";
+  ASSERT_EQ(chown(path("file").c_str(), 1, 1), 0);
+  ASSERT_EQ(chmod(path("file").c_str(), 0644), 0);
+  // The folder, its mode, and what both functions say: only with the sticky bit is the file the owner's alone.
+  const std::pair<mode_t, int> cases[] = {{01777, EACCES}, {0777, 0}};
+  for (const auto& [mode, answer] : cases) {
+    ASSERT_EQ(chmod(path("").c_str(), mode), 0);
+    ::telamon::testing::expect_success_in_processes(1, [&, answer = answer](int) {
+      if (setgid(65534) != 0 || setuid(65534) != 0) return 1;
+      if (detail::try_file(path("file").string()) != answer) return 2;
+      return write("file", "other") == answer ? 0 : 3;
+    });
+    EXPECT_EQ(entries(), 2);
+  }
+}
+
 TEST_F(SideFile, ThatIsAPipeIsOpenedOnce) {
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   const int reader = ::open(path("pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
