@@ -41,6 +41,7 @@ struct JitCache::Entry : std::enable_shared_from_this<JitCache::Entry> {
   bool takes_arguments_as_they_are = false;  // all, and it has no constants
   std::vector<bool> donated;                 // per input of the program; empty when there is none
   int donated_unused = 0;                    // that are no inputs of the program
+  mutable std::atomic<bool> told_of_kept{false};  // the log says why donated arguments keep memory
   std::size_t num_results = 0;
   std::shared_ptr<const void> prototype;
   mutable std::atomic<const Entry*> next{nullptr};
@@ -456,12 +457,66 @@ std::vector<bool> donatable(const JitCache::Entry& entry, std::span<const Array>
   return donated;
 }
 
+bool is_taken_over(const Array& input) { return concrete_node(input).buffer().donated(); }
+
 // The arrays in donated arguments that can still be read.
-void count_skipped(const JitCache::Entry& entry, std::span<const Array> inputs) {
+int count_skipped(const JitCache::Entry& entry, std::span<const Array> inputs) {
   int skipped = entry.donated_unused;
   for (std::size_t i = 0; i < entry.donated.size(); ++i)
-    skipped += entry.donated[i] && !concrete_node(inputs[i]).buffer().donated();
+    skipped += entry.donated[i] && !is_taken_over(inputs[i]);
   if (skipped > 0) runtime::count(runtime::live_counters().donations_skipped, skipped);
+  return skipped;
+}
+
+// Why no result took over the memory of input i, which was donated. `offered`: what donatable() gave;
+// empty where the call takes nothing over.
+std::string why_kept(std::size_t i, std::span<const Array> inputs, const Array& arg,
+                     const std::vector<bool>& offered, const std::vector<bool>& donated,
+                     std::span<const Array> results, bool is_native) {
+  if (offered.empty()) return "debug_nans may have to run the program once more";
+  if (!is_native) return "the interpreter writes new memory";
+  const DeviceBuffer& buffer = concrete_node(inputs[i]).buffer();
+  if (!offered[i]) {
+    if (!concrete_node(arg).is_dense()) return "it is a view of fewer or other elements";
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      if (k != i && &concrete_node(inputs[k]).buffer() == &buffer) return "it is passed twice";
+    }
+    return "another Array, a view of it, shares its memory";
+  }
+  const auto is_as_large = [&](const Array& y) {
+    return concrete_node(y).buffer().bytes() == buffer.bytes();
+  };
+  const auto fitting = std::count_if(results.begin(), results.end(), is_as_large);
+  if (fitting == 0) return "no result has its size";
+  std::ptrdiff_t others = 0;
+  for (std::size_t k = 0; k < donated.size(); ++k) {
+    if (!donated[k] || !is_taken_over(inputs[k])) continue;
+    const Aval& aval = inputs[k].node_or_null()->aval();
+    others += static_cast<std::size_t>(aval.size()) * size_of(aval.dtype) == buffer.bytes();
+  }
+  if (others >= fitting) return "the results of its size lie in other donated arguments";
+  return "it is read after a result of its size is written";
+}
+
+// One line for each donated argument that the first such call has left alone.
+void log_kept(const std::string& name, const JitCache::Entry& entry, std::span<const Array> args,
+              std::span<const Array> inputs, const std::vector<bool>& offered,
+              std::span<const Array> results, bool is_native) {
+  if (entry.told_of_kept.exchange(true)) return;
+  if (entry.donated_unused > 0) {
+    write_log(Subsystem::jit, name + " does not use " +
+                                  counted(entry.donated_unused, "donated array") +
+                                  ": they keep their memory");
+  }
+  const std::size_t num_consts = inputs.size() - entry.kept.size();
+  for (std::size_t i = num_consts; i < entry.donated.size(); ++i) {
+    if (!entry.donated[i] || is_taken_over(inputs[i])) continue;
+    const std::size_t leaf = entry.kept[i - num_consts];
+    write_log(Subsystem::jit,
+              name + ": donated array " + std::to_string(leaf) + ", " +
+                  args[leaf].aval().to_string() + ", keeps its memory: " +
+                  why_kept(i, inputs, args[leaf], offered, entry.donated, results, is_native));
+  }
 }
 
 }  // namespace
@@ -529,13 +584,17 @@ void JitCache::call_in_context(const Entry& entry, std::span<const Array> args,
 void JitCache::run(const runtime::Executable& executable, const Entry& entry,
                    std::span<const Array> args, std::span<const Array> inputs,
                    std::span<Array> results) const {
+  std::vector<bool> offered;
   if (entry.donated.empty() || debug_nans()) {
     executable.execute_into(inputs, kNothingDonated, results, "");
     if (debug_nans()) find_nan(entry.program.jaxpr, call_text_, inputs, results);
   } else {
-    executable.execute_into(inputs, donatable(entry, args, inputs), results, call_name_);
+    offered = donatable(entry, args, inputs);
+    executable.execute_into(inputs, offered, results, call_name_);
   }
-  count_skipped(entry, inputs);
+  if (count_skipped(entry, inputs) > 0 && logs(Subsystem::jit, LogLevel::debug)) [[unlikely]]
+    log_kept(call_text_, entry, args, inputs, offered, results,
+             executable.info().backend != "interpret");
 }
 
 JitCache::EntryPtr JitCache::owner(const Entry& entry) { return entry.shared_from_this(); }

@@ -11,6 +11,8 @@
 #include "core/sanitizers.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/thread_pool.hpp"
+#include "telamon/debug.hpp"
+#include "telamon/history.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/threads.hpp"
@@ -122,6 +124,55 @@ TEST(Log, JitSaysWhatItTracesAndCaptures) {
                               "constants of the program"));
   EXPECT_THAT(text, HasSubstr("cache] executable of surprise: compiled and kept"));
   EXPECT_THAT(text, Not(HasSubstr("signature 2")));
+}
+
+TEST(Log, JitSaysOnceWhyADonatedArgumentKeepsItsMemory) {
+  const Log log("jit=debug");
+  const auto told = [](auto f, const Array& x, const Array& y, JitOptions options) {
+    options.donate = {0, 1};
+    options.name = "f";
+    const auto g = jit(f, options);
+    return logged([&] {
+      g(x, y);
+      g(x, y);
+    });
+  };
+  const auto reason = [](const char* what) {
+    return ::testing::ContainsRegex(std::string("keeps its memory: ") + what);
+  };
+  const auto fresh = [](std::int64_t n) { return arange(n, DType::f32) + 1.0; };
+  const JitOptions interpreted{.backend = "interpret"};
+  const bool native = [&] {
+    (void)jit([](Array x) { return x + 1.0; })(fresh(3));
+    return last_executable().backend == "llvm";
+  }();
+  const auto first = [](Array x, Array) { return x + 1.0; };
+  const auto both = [](Array x, Array y) { return std::pair{sum(x), sum(y)}; };
+  const auto product = [](Array x, Array y) { return x * y; };
+  EXPECT_THAT(told(both, fresh(3), fresh(4), interpreted), reason("the interpreter writes new"));
+  EXPECT_THAT(told(first, fresh(3), fresh(4), interpreted),
+              HasSubstr("jit(f) does not use 1 donated array: they keep their memory"));
+  if (!native) GTEST_SKIP() << "what native programs do is not tested: there is no compiler";
+  const std::string text = told(both, fresh(3), fresh(4), {});
+  EXPECT_THAT(text, HasSubstr("jit(f): donated array 0, f32[3], keeps its memory: no result has "
+                              "its size\n"));
+  EXPECT_THAT(text, HasSubstr("jit(f): donated array 1, f32[4], keeps"));
+  EXPECT_EQ(text.find("array 0"), text.rfind("array 0")) << "once";
+  const Array twice = fresh(5);
+  EXPECT_THAT(told(product, twice, twice, {}), reason("it is passed twice"));
+  EXPECT_THAT(told(product, ones({8}), ones({8}), {}), reason("it is a view"));
+  const auto one_of_two = jit(product, {.donate = {0, 1}});
+  EXPECT_THAT(logged([&] { one_of_two(fresh(6), fresh(6)); }),
+              reason("the results of its size lie in other donated arguments"));
+  const auto late =
+      jit([](Array x) { return std::pair{flip(x) * 2.0, cumsum(x)}; }, {.donate = {0}});
+  EXPECT_THAT(logged([&] { late(fresh(64)); }),
+              ::testing::AnyOf(IsEmpty(), reason("it is read after a result of its size")));
+  {
+    const DebugNans nans;
+    EXPECT_THAT(logged([&] { jit([](Array x) { return x + 1.0; }, {.donate = {0}})(fresh(7)); }),
+                reason("debug_nans"));
+  }
 }
 
 TEST(Log, ThreadsSayHowThePoolGrows) {
