@@ -134,8 +134,8 @@ int bisect(const Options& o) {
     const Function f =
         apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
     const bool given = !o.input.empty() || file.inputs.has_value();
-    const Arrays examples =
-        o.input.empty() ? example_inputs(file, o.transform, o.batch) : load_inputs(o.input);
+    const Arrays examples = o.input.empty() ? example_inputs(file, o.transform, o.batch)
+                                            : load_inputs(o.input, file.program, o.transform);
     const tl::ClosedJaxpr traced = tl::make_jaxpr(f)(examples);
     const Tried tried =
         given ? Tried{"", bisect_with(traced, examples, o)} : try_values(traced, examples, o);

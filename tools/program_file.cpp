@@ -1,10 +1,12 @@
 // Loading programs and composing transformations by name.
 #include "program_file.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "core/counted.hpp"
 #include "interop/json_program.hpp"
 #include "jaxpr/parse.hpp"
 #include "text_lines.hpp"
@@ -139,14 +141,66 @@ Array repeated(const Array& x, const tl::Shape& batches) {
   return tl::lax::broadcast_in_dim(x, shape, dimensions);
 }
 
+int number_of_vmaps(const std::string& transforms) {
+  const auto names = split(transforms);
+  return static_cast<int>(std::count(names.begin(), names.end(), "vmap"));
+}
+
+// Whether x has so many axes in front of the shape of one example.
+bool is_batch_of(const Array& x, const tl::Aval& aval, int axes) {
+  if (x.dtype() != aval.dtype || x.ndim() != axes + aval.ndim()) return false;
+  for (int d = 0; d < aval.ndim(); ++d) {
+    if (x.shape(axes + d) != aval.shape[static_cast<std::size_t>(d)]) return false;
+  }
+  return true;
+}
+
+// "f64[N,3]", "f64[N0,N1,3]"
+std::string batch_text(const tl::Aval& aval, int axes) {
+  std::string text(tl::short_name(aval.dtype));
+  text += '[';
+  for (int d = 0; d < axes; ++d)
+    text += std::string(d == 0 ? "N" : ",N") + (axes == 1 ? "" : std::to_string(d));
+  for (int d = 0; d < aval.ndim(); ++d)
+    text += (axes + d == 0 ? "" : ",") + std::to_string(aval.shape[static_cast<std::size_t>(d)]);
+  return text + ']';
+}
+
 }  // namespace
 
-Arrays load_inputs(const std::string& npy_list) {
+Arrays load_inputs(const std::string& npy_list, const tl::interop::Program& program,
+                   const std::string& transforms) {
+  const std::vector<std::string> paths = split(npy_list);
   Arrays inputs;
-  for (const std::string& path : split(npy_list)) {
+  for (const std::string& path : paths) {
     if (path.empty())
       throw tl::ValueError("--input '" + npy_list + "' has a comma with nothing beside it");
     inputs.push_back(tl::interop::load_npy(path));
+  }
+  const std::string name = display_name(program.name(), transforms);
+  const std::vector<tl::Aval> avals = program.in_avals();
+  if (inputs.size() != avals.size()) {
+    throw tl::TypeError("--input has " + tl::detail::counted(inputs.size(), "file") + ", but '" +
+                        program.name() + "' takes " + tl::detail::counted(avals.size(), "array") +
+                        ", one file for each: " + inputs_text(program));
+  }
+  const int vmaps = number_of_vmaps(transforms);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::string given = "input " + std::to_string(i) + ", '" + paths[i] + "', is " +
+                              inputs[i].aval().to_string() + ", but " + name + " takes " +
+                              batch_text(avals[i], vmaps);
+    if (!is_batch_of(inputs[i], avals[i], vmaps)) {
+      throw tl::TypeError(given + (vmaps == 0 ? ""
+                                              : ": each vmap adds a leading axis, which counts the "
+                                                "examples. Give as many of " +
+                                                    avals[i].to_string() + " along it"));
+    }
+    for (int d = 0; d < vmaps; ++d) {
+      if (inputs[i].shape(d) == inputs[0].shape(d)) continue;
+      throw tl::TypeError(given + ", and axis " + std::to_string(d) + " of input 0, '" + paths[0] +
+                          "', counts " + tl::detail::counted(inputs[0].shape(d), "example") +
+                          ": give as many of each");
+    }
   }
   return inputs;
 }

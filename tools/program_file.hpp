@@ -21,8 +21,10 @@ struct ProgramFile {
 /// Reads a program (.json, or .jaxpr: its text), the first case of a file of cases, or with `name` the case so called.
 std::vector<ProgramFile> load_programs(const std::string& path, const std::string& name, bool all);
 
-/// The arrays of a comma-separated list of .npy files.
-Arrays load_inputs(const std::string& npy_list);
+/// The arrays of a comma-separated list of .npy files, as inputs of the transformed program: each vmap
+/// among the transforms takes a leading axis, which counts its examples. TypeError where one does not fit.
+Arrays load_inputs(const std::string& npy_list, const telamon::interop::Program& program,
+                   const std::string& transforms);
 
 /// The inputs of the case, or ones (booleans true) for a bare program. Each vmap among the transforms
 /// adds a leading axis of `batch` equal examples.

@@ -13,7 +13,7 @@ struct Options {
 };
 
 Arrays inputs_of(const ProgramFile& file, const Options& o) {
-  if (!o.input.empty()) return load_inputs(o.input);
+  if (!o.input.empty()) return load_inputs(o.input, file.program, o.transform);
   if (!file.inputs && !file.program.in_avals().empty()) {
     throw telamon::ValueError("the program '" + file.program.name() +
                               "' needs inputs, and its file has none; give them by --input "

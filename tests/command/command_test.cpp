@@ -339,6 +339,24 @@ TEST_F(Command, RunComposesTransformationsInOrder) {
       array("x.npy", Array({0.0, 0.5})) + "," + array("w.npy", Array({1.0, 3.0}));
   EXPECT_THAT(telamon_command("run " + cases + " --transform vmap,grad --input " + inputs).text,
               HasSubstr("f64[2]\n[1.         2.63274769]"));
+  const std::string short_one =
+      array("x.npy", Array({0.0, 0.5})) + "," + array("three.npy", Array({1.0, 2.0, 3.0}));
+  EXPECT_THAT(telamon_command("run " + cases + " --transform vmap --input " + short_one).text,
+              AllOf(HasSubstr("input 1, '"),
+                    HasSubstr("three.npy', is f64[3], but vmap(wave) takes f64[N], and axis 0 of "
+                              "input 0, '"),
+                    HasSubstr("x.npy', counts 2 examples: give as many of each")));
+  const std::string scalar = array("x.npy", Array({0.0, 0.5})) + "," + array("one.npy", Array(1.0));
+  EXPECT_THAT(telamon_command("run " + cases + " --transform jit,vmap --input " + scalar).text,
+              HasSubstr("one.npy', is f64[], but jit(vmap(wave)) takes f64[N]: each vmap adds a "
+                        "leading axis, which counts the examples. Give as many of f64[] along it"));
+  EXPECT_THAT(telamon_command("run " + cases + " --transform vmap,vmap --input " + inputs).text,
+              HasSubstr("x.npy', is f64[2], but vmap(vmap(wave)) takes f64[N0,N1]: each vmap"));
+  EXPECT_THAT(
+      telamon_command("run " + cases + " --input " + inputs).text,
+      AllOf(HasSubstr("x.npy', is f64[2], but wave takes f64[]"), Not(HasSubstr("leading axis"))));
+  EXPECT_THAT(telamon_command("run " + cases + " --input " + array("x.npy", Array(1.0))).text,
+              HasSubstr("--input has 1 file, but 'wave' takes 2 arrays, one file for each: f64[]"));
   EXPECT_THAT(telamon_command("run " + cases + " --transform jit,jvp").text,
               HasSubstr("3.112173224"));  // 3 cos 0.5 + sin 0.5
   EXPECT_THAT(telamon_command("run " + cases + " --transform vjp,jit").text,
