@@ -88,9 +88,8 @@ class Pullback {
   Args operator()(const Result& cotangent, SourceLocation where = SourceLocation::current()) const {
     return detail::in_transform(transform_, where, [&] {
       detail::check_same_structure(complaint_, result_, cotangent);
-      Arrays cts = detail::leaves_or_empty(cotangent);
-      cts.resize(map_.out_avals().size());  // nothing flows back from aux
-      return detail::with_leaves(args_, map_.transpose(cts, complaint_));
+      return detail::with_leaves(args_,
+                                 map_.transpose(detail::leaves_or_empty(cotangent), complaint_));
     });
   }
 

@@ -37,7 +37,8 @@ Tangent given_tangent(const Array& given, const Aval& primal, const std::string&
   if (!given.has_value()) {
     throw TypeError(complaint + ": expected " + expected.to_string() + " (the tangent type of " +
                     primal.to_string() +
-                    ") but got an empty Array (default-constructed or moved from)");
+                    ") but got an empty Array (default-constructed or moved from); pass zeros, as "
+                    "tl::zeros_like gives, where there is none");
   }
   Array value = given;
   if (!value.is_tracer() && value.weak_type() && value.ndim() == 0 &&
@@ -51,13 +52,6 @@ Tangent given_tangent(const Array& given, const Aval& primal, const std::string&
   if (value.weak_type() == expected.weak_type) return value;
   return value.is_tracer() ? lax::convert_element_type(value, expected.dtype, expected.weak_type)
                            : with_aval(value, expected);
-}
-
-// Aux results are the last and have no cotangents; the first of all results is none of them.
-std::size_t number_before_aux(std::span<const Array> cotangents) {
-  std::size_t n = cotangents.size();
-  while (n > 1 && !cotangents[n - 1].has_value()) --n;
-  return n;
 }
 
 }  // namespace
@@ -99,9 +93,8 @@ Arrays LinearMap::apply(std::span<const Array> tangents) const {
 Arrays LinearMap::transpose(std::span<const Array> cotangents, const char* complaint) const {
   const State& s = *state_;
   std::vector<Tangent> cts;
-  const std::size_t without_aux = number_before_aux(cotangents);
   for (std::size_t i = 0; i < s.out_avals.size(); ++i) {
-    const Tangent ct = i < without_aux
+    const Tangent ct = i < cotangents.size()
                            ? given_tangent(cotangents[i], s.out_avals[i],
                                            complaint + (", result " + std::to_string(i)))
                            : Zero{s.out_avals[i].tangent()};
@@ -196,10 +189,8 @@ ValueAndGradient value_and_grad_arrays(const FlatFunction& f, std::span<const Ar
     };
     LinearizedArrays lin = linearize_arrays(checked, primals, name);
     check_scalar_result(lin.primals[0]);
-    Arrays cts(lin.primals.size());
-    cts[0] = full_of(lin.primals[0].aval().strong(), 1);
-    for (std::size_t i = 1; i < cts.size(); ++i) cts[i] = Array();  // aux: no cotangent
-    return {lin.primals, lin.map.transpose(cts)};
+    const Array one = full_of(lin.primals[0].aval().strong(), 1);
+    return {lin.primals, lin.map.transpose({&one, 1})};
   });
 }
 

@@ -115,6 +115,19 @@ TEST(Jvp, RefusesEmptyTangentsAndCotangentsOfFloats) {
   refused("VJP function, result 0", [&] { (void)pull(none); });
   const auto both = tl::vjp([](Array z) { return std::pair{f(z), z}; }, x).second;
   refused("VJP function, result 0", [&] { (void)both(std::pair{none, x}); });
+  refused("VJP function, result 1", [&] { (void)both(std::pair{x, none}); });
+  refused("pass zeros, as tl::zeros_like gives", [&] { (void)both(std::pair{none, none}); });
+  const auto transposed = tl::linear_transpose([](Array z) { return std::pair{2.0 * z, z}; }, x);
+  refused("linear_transpose: cotangent type does not match, result 1",
+          [&] { (void)transposed(std::pair{x, none}); });
+}
+
+TEST(Jvp, NeedsNoCotangentsOfIntegersAndOfAux) {
+  const Array none, x({1.0, 2.0});
+  const auto floats_and_ints = [](Array z) { return std::pair{3.0 * z, tl::argmax(z)}; };
+  expect_near(std::get<0>(tl::vjp(floats_and_ints, x).second(std::pair{x, none})), {3, 6});
+  const auto with_aux = [](Array z) { return std::pair{3.0 * z, std::pair{z, z}}; };
+  expect_near(std::get<0>(tl::vjp_aux(with_aux, x).second(x)), {3, 6});
 }
 
 TEST(Jvp, MakesNoZerosOfConstantTangents) {

@@ -36,8 +36,8 @@ class TELAMON_API LinearMap {
  public:
   /// Tangents of the inputs to tangents of the results.
   Arrays apply(std::span<const Array> tangents) const;
-  /// Cotangents of the results to cotangents of the inputs. `complaint` opens the error about a
-  /// cotangent of the wrong type.
+  /// Cotangents of the results to cotangents of the inputs. Nothing flows back from aux results, which
+  /// are the last and have no cotangents. `complaint` opens the error about a cotangent of the wrong type.
   Arrays transpose(std::span<const Array> cotangents,
                    const char* complaint =
                        "unexpected type (e.g. shape/dtype) for argument to VJP function") const;
