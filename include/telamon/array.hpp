@@ -103,9 +103,11 @@ TELAMON_API Array make_scalar(ScalarValue value, bool weak);
 TELAMON_API Array make_from_data(const void* data, DType dtype, Shape shape);
 TELAMON_API void read_item(const Array& x, DType dtype, void* out);  // one element, converted
 TELAMON_API void read_all(const Array& x, DType dtype, void* out);   // all elements, converted
-[[noreturn]] TELAMON_API void empty_array_error(SourceLocation where);
-/// TypeError: that operand of the function, counted from 0, is an empty handle.
-[[noreturn]] TELAMON_API void empty_operand_error(std::string_view function, std::size_t operand);
+/// TypeError: that operand of the function, counted from 0, is an empty handle. At `where`, unless a call
+/// is under way whose place is known.
+[[noreturn]] TELAMON_API void empty_operand_error(std::string_view function, std::size_t operand,
+                                                  SourceLocation where = {});
+[[noreturn]] TELAMON_API void empty_array_error();  // of no function
 /// The axis counted from 0; IndexError when the array has no such axis.
 TELAMON_API std::size_t checked_axis(const ShapedArray& aval, std::int64_t axis,
                                      SourceLocation where);
@@ -189,24 +191,27 @@ class TELAMON_API Array {
 
   bool has_value() const { return node_ != nullptr; }
   const ShapedArray& aval(SourceLocation where = SourceLocation::current()) const {
-    return node(where)->aval();
+    return given("aval()", where)->aval();
   }
   const Shape& shape(SourceLocation where = SourceLocation::current()) const {
-    return aval(where).shape;
+    return given("shape()", where)->aval().shape;
   }
   /// One dimension; negative axes count from the end. IndexError when there is none.
   std::int64_t shape(Axis axis, SourceLocation where = SourceLocation::current()) const {
-    return aval(where).shape[detail::checked_axis(aval(where), axis, where)];
+    const ShapedArray& type = given("shape()", where)->aval();
+    return type.shape[detail::checked_axis(type, axis, where)];
   }
-  DType dtype(SourceLocation where = SourceLocation::current()) const { return aval(where).dtype; }
+  DType dtype(SourceLocation where = SourceLocation::current()) const {
+    return given("dtype()", where)->aval().dtype;
+  }
   bool weak_type(SourceLocation where = SourceLocation::current()) const {
-    return aval(where).weak_type;
+    return given("weak_type()", where)->aval().weak_type;
   }
   int ndim(SourceLocation where = SourceLocation::current()) const {
-    return aval(where).shape.ndim();
+    return given("ndim()", where)->aval().shape.ndim();
   }
   std::int64_t size(SourceLocation where = SourceLocation::current()) const {
-    return aval(where).shape.num_elements();
+    return given("size()", where)->aval().shape.num_elements();
   }
 
   /// The value of a one-element array, converted to T. ConcretizationError on an abstract tracer.
@@ -220,12 +225,13 @@ class TELAMON_API Array {
   template <class T> std::vector<T> to_vector(
       SourceLocation where = SourceLocation::current()) const {
     return detail::in_call("to_vector()", where, [&]() -> std::vector<T> {
+      const ShapedArray& type = given("to_vector()", where)->aval();
       if constexpr (std::is_same_v<T, bool>) {
-        auto bytes = detail::vector_for<std::uint8_t>(aval());
+        auto bytes = detail::vector_for<std::uint8_t>(type);
         detail::read_all(*this, DType::bool_, bytes.data());
         return {bytes.begin(), bytes.end()};
       } else {
-        auto out = detail::vector_for<T>(aval());
+        auto out = detail::vector_for<T>(type);
         detail::read_all(*this, dtype_of<T>, out.data());
         return out;
       }
@@ -253,7 +259,7 @@ class TELAMON_API Array {
   Array T(SourceLocation where = SourceLocation::current()) const;  ///< all axes reversed
 
   bool is_tracer(SourceLocation where = SourceLocation::current()) const {
-    return node(where)->is_tracer();
+    return given("is_tracer()", where)->is_tracer();
   }
   /// Whether both handles name the same value (identity, not equality).
   bool is_same(const Array& o) const { return node_ == o.node_; }
@@ -263,8 +269,8 @@ class TELAMON_API Array {
   }
   /// A handle to a node that was made for it (ArrayNode::Held).
   static Array holder_of(detail::ArrayNode* node) noexcept { return Array(Borrowed{}, node); }
-  detail::ArrayNode* node(SourceLocation where = {}) const {
-    if (!node_) detail::empty_array_error(where);
+  detail::ArrayNode* node() const {
+    if (!node_) detail::empty_array_error();
     return node_;
   }
   detail::ArrayNode* node_or_null() const { return node_; }
@@ -273,6 +279,11 @@ class TELAMON_API Array {
   friend class detail::BorrowedArrays;
   struct Borrowed {};
   Array(Borrowed, detail::ArrayNode* node) noexcept : node_(node) {}  // takes no reference
+  detail::ArrayNode* given(const char* function, SourceLocation where) const {
+    if (!node_) [[unlikely]]
+      detail::empty_operand_error(function, 0, where);
+    return node_;
+  }
 
   template <class T> static Array from_list(std::initializer_list<T> values) {
     return detail::make_from_data(values.begin(), dtype_of<T>,

@@ -185,16 +185,20 @@ template <class T>
 T checkpoint_name(const T& tree, const std::string& name,
                   SourceLocation where = SourceLocation::current()) {
   return detail::in_call("checkpoint_name", where, [&] {
+    detail::check_no_empty_leaf(tree, "checkpoint_name");
     return tree_map([&](const Array& x) { return name_p.bind1({name}, {x}); }, tree);
   });
 }
 
 /// The tree itself, of which no Array is available before all are. Passes do not look through it.
 template <class T>
-T optimization_barrier(const T& tree) {
-  const Arrays leaves = tree_leaves(tree, {});
-  if (leaves.empty()) return tree;
-  return tree_unflatten(tree, optimization_barrier_p.bind({}, leaves), {});
+T optimization_barrier(const T& tree, SourceLocation where = SourceLocation::current()) {
+  return detail::in_call("optimization_barrier", where, [&] {
+    Arrays leaves;
+    detail::flatten_into(tree, leaves, "optimization_barrier");
+    return leaves.empty() ? tree
+                          : detail::with_leaves(tree, optimization_barrier_p.bind({}, leaves));
+  });
 }
 
 /// What reverse mode through f would keep in memory:  tl::saved_residuals(f, x...).

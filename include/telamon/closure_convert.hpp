@@ -29,7 +29,7 @@ class Converted<Result, std::tuple<A...>> {
   Converted& operator=(const Converted&) = default;
   Result operator()(const A&... args, const std::vector<Array>& hoisted) const {
     Arrays leaves;
-    flatten_into(std::tuple<A...>(args...), leaves, "a converted closure");
+    flatten_into(std::tuple<A...>(args...), leaves, "the function that closure_convert made");
     return with_leaves(prototype_, closure_->call(leaves, hoisted));
   }
 

@@ -206,8 +206,8 @@ auto scan(F f, const C& init, const X& xs, ScanOptions options = {},
       else return bind_args<F>(init, xs);
     }();
     Arrays carry, rows;
-    detail::flatten_into(std::get<0>(args), carry, "scan");
-    if constexpr (!detail::is_none<X>) detail::flatten_into(std::get<1>(args), rows, "scan");
+    detail::flatten_into(std::get<0>(args), carry, "scan", "init");
+    if constexpr (!detail::is_none<X>) detail::flatten_into(std::get<1>(args), rows, "scan", "xs");
     detail::ScanCall call(f, args);
     const Arrays outs =
         detail::scan_arrays(call.body(), tree_structure(std::get<0>(args)), carry, rows, options);
@@ -223,7 +223,7 @@ auto while_loop(Condition condition, Body body, const C& init, WhileOptions opti
     const auto args = bind_args<Body>(init);
     const auto tested = bind_args<Condition>(init);
     Arrays leaves;
-    detail::flatten_into(args, leaves, "while_loop");
+    detail::flatten_into(std::get<0>(args), leaves, "while_loop", "init");
     detail::BodyCall test(condition, tested, "the condition of while_loop");
     detail::BodyCall step(body, args, "the body of while_loop");
     const Arrays outs = detail::while_arrays(test.body(), step.body(),
@@ -240,7 +240,7 @@ auto fori_loop(const Operand& lower, const Operand& upper, Body body, const C& i
   return detail::in_call("fori_loop", lower.where, [&] {
     const auto args = bind_args<Body>(lower.array, init);
     Arrays leaves;
-    detail::flatten_into(std::get<1>(args), leaves, "fori_loop");
+    detail::flatten_into(std::get<1>(args), leaves, "fori_loop", "init");
     detail::BodyCall step(body, args, "the body of fori_loop");
     const Arrays outs = detail::fori_arrays(lower.array, upper.array, step.body(),
                                             tree_structure(std::get<1>(args)), leaves, options);
@@ -317,12 +317,17 @@ auto map(F f, const X& xs, MapOptions options = {},
   return detail::in_call("map", where, [&] {
     using Row = std::tuple_element_t<0, bound_arguments<F, X>>;
     const Row rows = std::get<0>(bind_args<F>(xs));
+    Arrays leaves;
+    detail::flatten_into(rows, leaves, "map", "xs");
     const auto steps = [&](auto g, const Row& over) {
-      return scan([&](std::vector<Array> unit, const Row& x) { return std::pair{unit, g(x)}; },
-                  std::vector<Array>(), over)
-          .second;
+      const auto step = [&](std::vector<Array> unit, const Row& x) {
+        auto y = g(x);
+        detail::check_no_empty_leaf(y, "the function of map");
+        return std::pair{std::move(unit), std::move(y)};
+      };
+      return scan(step, std::vector<Array>(), over).second;
     };
-    const std::int64_t n = detail::leading_size("map", tree_leaves(rows, {}));
+    const std::int64_t n = detail::leading_size("map", leaves);
     const std::int64_t size = options.batch_size.value_or(0);
     if (options.batch_size && size < 1)
       throw ValueError("map: batch_size must be positive, got " + std::to_string(size));
@@ -361,7 +366,7 @@ auto associative_scan(F f, const E& elems, AssociativeScanOptions options = {},
     const auto args = bind_args<F>(elems, elems);
     const auto& tree = std::get<0>(args);
     Arrays leaves;
-    detail::flatten_into(tree, leaves, "associative_scan");
+    detail::flatten_into(tree, leaves, "associative_scan", "elems");
     detail::BodyCall call(f, args, "the function of associative_scan");
     const auto combine = [&](std::span<const Array> both) { return call(both); };
     return detail::with_leaves(

@@ -14,6 +14,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -55,7 +56,8 @@ class SolverCall {
                 "std::pair{solution, aux}");
   static_assert(Pytree<Returned>, "the auxiliary data of a solver must be a pytree");
 
-  SolverCall(Solve& solve, const T& b, const char* what) : solve_(solve), b_(b), what_(what) {}
+  SolverCall(Solve& solve, const T& b, std::string what)
+      : solve_(solve), b_(b), what_(std::move(what)) {}
   FlatSolve flat() {
     return [this](const FlatFunction& map, std::span<const Array> b) { return (*this)(map, b); };
   }
@@ -83,17 +85,19 @@ class SolverCall {
  private:
   Solve& solve_;
   const T& b_;
-  const char* what_;
+  std::string what_;  // "newton: linear_solve and x0", for errors
   std::optional<Returned> prototype_;
 };
 
-/// A function from a tree to one of the same structure, as one of leaves.
+/// A function from a tree to one of the same structure, as one of leaves. `what`, for errors: "cg: A and b".
 template <class T, class F>
-FlatFunction endomorphism(F& f, const T& prototype, const char* what) {
-  return [&f, &prototype, what](std::span<const Array> leaves) {
+FlatFunction endomorphism(F& f, const T& prototype, std::string what) {
+  return [&f, &prototype, what = std::move(what)](std::span<const Array> leaves) {
     const T y = f(with_leaves(prototype, leaves));
     check_same_structure(what, prototype, y);
-    return tree_leaves(y, {});
+    Arrays leaves_of_y;
+    flatten_into(y, leaves_of_y, what);
+    return leaves_of_y;
   };
 }
 
@@ -115,14 +119,15 @@ auto custom_linear_solve(MatVec matvec, const B& b, Solve solve, TransposeSolve 
     constexpr bool transposable = !std::is_same_v<TransposeSolve, std::nullopt_t>;
     const T rhs = std::get<0>(bind_args<MatVec>(b));
     Arrays leaves;
-    detail::flatten_into(rhs, leaves, "custom_linear_solve");
+    detail::flatten_into(rhs, leaves, "custom_linear_solve", "b");
     const auto prototype = detail::without_leaves(rhs);
-    const auto map = detail::endomorphism<T>(matvec, prototype, "matvec and b");
-    detail::SolverCall<T, Solve> forward(solve, prototype, "solve and b");
+    const auto map =
+        detail::endomorphism<T>(matvec, prototype, "custom_linear_solve: matvec and b");
+    detail::SolverCall<T, Solve> forward(solve, prototype, "custom_linear_solve: solve and b");
     const detail::FlatSolve flat = forward.flat();
     if constexpr (transposable) {
       detail::SolverCall<T, TransposeSolve> backward(transpose_solve, prototype,
-                                                     "transpose_solve and b");
+                                                     "custom_linear_solve: transpose_solve and b");
       const detail::FlatSolve flat_back = backward.flat();
       return forward.result(
           detail::custom_linear_solve_arrays(map, flat, &flat_back, options.symmetric, leaves));
@@ -153,12 +158,12 @@ auto custom_root(F f, const X& initial_guess, Solve solve, TangentSolve tangent_
     using T = std::tuple_element_t<0, bound_arguments<F, X>>;
     const T guess = std::get<0>(bind_args<F>(initial_guess));
     Arrays leaves;
-    detail::flatten_into(guess, leaves, "custom_root");
+    detail::flatten_into(guess, leaves, "custom_root", "initial_guess");
     const auto prototype = detail::without_leaves(guess);
-    const auto map = detail::endomorphism<T>(f, prototype, "f and initial_guess");
-    detail::SolverCall<T, Solve> primal(solve, prototype, "solve and initial_guess");
+    const auto map = detail::endomorphism<T>(f, prototype, "custom_root: f and initial_guess");
+    detail::SolverCall<T, Solve> primal(solve, prototype, "custom_root: solve and initial_guess");
     detail::SolverCall<T, TangentSolve> tangent(tangent_solve, prototype,
-                                                "tangent_solve and initial_guess");
+                                                "custom_root: tangent_solve and initial_guess");
     static_assert(!decltype(tangent)::has_aux, "custom_root: tangent_solve has no auxiliary data");
     return primal.result(detail::custom_root_arrays(map, primal.flat(), tangent.flat(), leaves));
   });

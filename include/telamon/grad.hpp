@@ -49,7 +49,8 @@ class Gradient {
     using Result = std::decay_t<decltype(std::apply(*f_, std::declval<Args&>()))>;
     const Selected<Args> selected{std::get<argument_index<Args, Argnums>()>(args)...};
     Arrays primals;
-    flatten_into(selected, primals, "grad");
+    check_no_empty_leaf(args, kName);
+    flatten_into(selected, primals, kName);
     std::optional<Result> prototype;
     const auto f = [&](std::span<const Array> leaves) {
       Args all = args;
@@ -61,7 +62,7 @@ class Gradient {
                           std::is_convertible_v<std::tuple_element_t<0, Result>, Array>,
                       "the aux form of grad needs a function that returns std::pair{Array, aux}");
         outs.push_back(Array(std::get<0>(result)));
-        flatten_into(std::get<1>(result), outs, "grad");
+        flatten_into(std::get<1>(result), outs, kName, "aux");
         prototype.emplace(without_leaves(std::move(result)));
       } else {
         static_assert(std::is_convertible_v<Result, Array>,
@@ -145,7 +146,10 @@ auto value_and_grad_aux(F f, GradOptions options = {},
 ///   loss = tl::sum(tl::square(prediction - tl::stop_gradient(target)));
 template <class T>
 T stop_gradient(const T& x, SourceLocation where = SourceLocation::current()) {
-  return tree_map([&](const Array& leaf) { return lax::stop_gradient({leaf, where}); }, x);
+  return detail::in_call("stop_gradient", where, [&] {
+    detail::check_no_empty_leaf(x, "stop_gradient");
+    return tree_map([](const Array& leaf) { return lax::stop_gradient(leaf); }, x);
+  });
 }
 
 }  // namespace v1

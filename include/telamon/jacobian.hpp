@@ -25,7 +25,8 @@ enum class JacobianMode { forward, reverse };
 template <JacobianMode Mode, class F, int Argnum>
 class JacobianCall {
  public:
-  JacobianCall(F f, SourceLocation where) : f_(std::move(f)), where_(where) {}
+  JacobianCall(F f, const char* name, SourceLocation where)
+      : f_(std::move(f)), name_(name), where_(where) {}
   using signature = signature_of<F>;  ///< for its parameters; the result type differs
   bool identity(KeyBuilder& key) const { return code_identity(*f_, key); }
 
@@ -47,7 +48,8 @@ class JacobianCall {
       };
       using Out = std::decay_t<decltype(g(std::declval<const In&>()))>;
       Arrays primals;
-      flatten_into(selected, primals, "jacobian");
+      check_no_empty_leaf(args, name_);
+      flatten_into(selected, primals, name_);
       TreeCall call(g, selected);
       const JacobianArrays j = Mode == JacobianMode::forward
                                    ? jacfwd_arrays(call.flat(), primals, leaf_names(selected))
@@ -69,6 +71,7 @@ class JacobianCall {
 
  private:
   Callee<F> f_;
+  const char* name_;      // what the user called: it may be a part of hessian
   SourceLocation where_;  // where the Jacobian was asked for
 };
 
@@ -77,17 +80,21 @@ class JacobianCall {
 /// The Jacobian by forward mode: one pass per element of the argument. Good for tall Jacobians.
 template <int Argnum = 0, class F>
 auto jacfwd(F f, SourceLocation where = SourceLocation::current()) {
-  return detail::JacobianCall<detail::JacobianMode::forward, F, Argnum>(std::move(f), where);
+  return detail::JacobianCall<detail::JacobianMode::forward, F, Argnum>(std::move(f), "jacfwd",
+                                                                        where);
 }
 /// The Jacobian by reverse mode: one pass per element of the result. Good for wide Jacobians.
 template <int Argnum = 0, class F>
 auto jacrev(F f, SourceLocation where = SourceLocation::current()) {
-  return detail::JacobianCall<detail::JacobianMode::reverse, F, Argnum>(std::move(f), where);
+  return detail::JacobianCall<detail::JacobianMode::reverse, F, Argnum>(std::move(f), "jacrev",
+                                                                        where);
 }
 /// The Hessian of a scalar-valued function: jacfwd(jacrev(f)).
 template <int Argnum = 0, class F>
 auto hessian(F f, SourceLocation where = SourceLocation::current()) {
-  return jacfwd<Argnum>(jacrev<Argnum>(std::move(f), where), where);
+  auto gradient = jacrev<Argnum>(std::move(f), where);
+  return detail::JacobianCall<detail::JacobianMode::forward, decltype(gradient), Argnum>(
+      std::move(gradient), "hessian", where);
 }
 
 }  // namespace v1

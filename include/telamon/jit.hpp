@@ -198,7 +198,9 @@ void flatten_arguments(const JitCache& cache, const Args& args, BorrowedArrays& 
       hash_static(arg, key);
     } else {
       hash_static(arg, key);
-      for (const Array& x : tree_leaves(arg, {})) add_static_array(key, x, i);
+      Arrays constants;
+      flatten_into(arg, constants, cache.call_text(), i);
+      for (const Array& x : constants) add_static_array(key, x, i);
     }
   });
 }

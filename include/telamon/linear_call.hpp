@@ -22,19 +22,23 @@ auto linear_call(F f, Transpose transpose, const Residuals& residuals, const X& 
                   "linear_call: the transpose must take the residuals and a cotangent of the "
                   "function's result type, and return a cotangent of the linear argument's type");
     Arrays res, linear;
-    detail::flatten_into(residuals, res, "linear_call");
-    detail::flatten_into(x, linear, "linear_call");
+    detail::flatten_into(residuals, res, "linear_call", "residuals");
+    detail::flatten_into(x, linear, "linear_call", "x");
     std::optional<Result> prototype;
     const auto forward = [&](std::span<const Array> xs) {
       const Result y = f(detail::with_leaves(residuals, xs.first(res.size())),
                          detail::with_leaves(x, xs.subspan(res.size())));
       prototype.emplace(detail::without_leaves(y));
-      return tree_leaves(y, {});
+      Arrays results;
+      detail::flatten_into(y, results, "the function of linear_call");
+      return results;
     };
     const auto backward = [&](std::span<const Array> xs) {
       const X ct = transpose(detail::with_leaves(residuals, xs.first(res.size())),
                              detail::with_leaves(*prototype, xs.subspan(res.size())));
-      return tree_leaves(ct, {});
+      Arrays cotangents;
+      detail::flatten_into(ct, cotangents, "the transpose of linear_call");
+      return cotangents;
     };
     const Arrays outs = detail::linear_call_arrays(forward, backward, res, linear);
     return detail::with_leaves(*prototype, outs);

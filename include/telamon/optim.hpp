@@ -121,6 +121,9 @@ auto minimize(F f, const X& x0, const Options& options = {},
 template <class P>
 P sgd_step(const P& params, const P& gradient, const Operand& rate) {
   return detail::in_call("sgd_step", rate.where, [&] {
+    detail::check_no_empty_leaf(params, "sgd_step", "params");
+    detail::check_no_empty_leaf(gradient, "sgd_step", "gradient");
+    detail::check_no_empty_leaf(rate.array, "sgd_step", "rate");
     return tree_map([&](const Array& p, const Array& g) { return p - rate.array * g; }, params,
                     gradient);
   });
@@ -131,6 +134,11 @@ template <class P>
 std::pair<P, P> sgd_step(const P& params, const P& gradient, const P& velocity, const Operand& rate,
                          const Operand& momentum = 0.9) {
   return detail::in_call("sgd_step", rate.where, [&]() -> std::pair<P, P> {
+    detail::check_no_empty_leaf(params, "sgd_step", "params");
+    detail::check_no_empty_leaf(gradient, "sgd_step", "gradient");
+    detail::check_no_empty_leaf(velocity, "sgd_step", "velocity");
+    detail::check_no_empty_leaf(rate.array, "sgd_step", "rate");
+    detail::check_no_empty_leaf(momentum.array, "sgd_step", "momentum");
     P next = tree_map([&](const Array& v, const Array& g) { return momentum.array * v + g; },
                       velocity, gradient);
     P moved = sgd_step(params, next, rate);
@@ -149,8 +157,9 @@ struct AdamState {
   Array step;  ///< f64: the steps so far
 };
 template <class P>
-AdamState<P> adam_init(const P& params) {
-  return detail::naming_lack_of_memory("adam_init", [&]() -> AdamState<P> {
+AdamState<P> adam_init(const P& params, SourceLocation where = SourceLocation::current()) {
+  return detail::in_call("adam_init", where, [&]() -> AdamState<P> {
+    detail::check_no_empty_leaf(params, "adam_init", "params");
     const P zero = tree_map([](const Array& p) { return zeros_like(p); }, params);
     return {zero, zero, zeros({}, DType::f64)};
   });
@@ -160,6 +169,10 @@ template <class P>
 std::pair<P, AdamState<P>> adam_step(const P& params, const P& gradient, const AdamState<P>& state,
                                      const Operand& rate, const AdamOptions& options = {}) {
   return detail::in_call("adam_step", rate.where, [&]() -> std::pair<P, AdamState<P>> {
+    detail::check_no_empty_leaf(params, "adam_step", "params");
+    detail::check_no_empty_leaf(gradient, "adam_step", "gradient");
+    detail::check_no_empty_leaf(state, "adam_step", "state");
+    detail::check_no_empty_leaf(rate.array, "adam_step", "rate");
     const auto average = [](double decay) {
       return [decay](const Array& a, const Array& x) { return decay * a + (1 - decay) * x; };
     };

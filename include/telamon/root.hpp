@@ -79,13 +79,13 @@ auto newton(F f, const X& x0,
     using T = std::tuple_element_t<0, bound_arguments<F, X>>;
     const T start = std::get<0>(bind_args<F>(x0));
     Arrays leaves;
-    detail::flatten_into(start, leaves, "newton");
+    detail::flatten_into(start, leaves, "newton", "x0");
     const T prototype = detail::without_leaves(start);
-    const auto function = detail::endomorphism<T>(f, prototype, "f and x0");
+    const auto function = detail::endomorphism<T>(f, prototype, "newton: f and x0");
     detail::FlatRootOptions flat{options.tol, options.maxiter, {}};
     using Solve = std::remove_const_t<decltype(options.linear_solve)>;
     Solve given = options.linear_solve;
-    detail::SolverCall<T, Solve> solver(given, prototype, "linear_solve and x0");
+    detail::SolverCall<T, Solve> solver(given, prototype, "newton: linear_solve and x0");
     if (given) flat.linear_solve = solver.flat();
     const Arrays outs = detail::newton_arrays(function, leaves, flat);
     return Solution<T>{detail::with_leaves(prototype, outs), outs.back()};
@@ -101,9 +101,9 @@ auto fixed_point(F f, const X& x0, const FixedPointOptions& options = {},
     using T = std::tuple_element_t<0, bound_arguments<F, X>>;
     const T start = std::get<0>(bind_args<F>(x0));
     Arrays leaves;
-    detail::flatten_into(start, leaves, "fixed_point");
+    detail::flatten_into(start, leaves, "fixed_point", "x0");
     const T prototype = detail::without_leaves(start);
-    const auto function = detail::endomorphism<T>(f, prototype, "f and x0");
+    const auto function = detail::endomorphism<T>(f, prototype, "fixed_point: f and x0");
     const Arrays outs =
         detail::fixed_point_arrays(function, leaves, {options.tol, options.maxiter, {}});
     return Solution<T>{detail::with_leaves(prototype, outs), outs.back()};
@@ -116,8 +116,10 @@ template <class F>
 Solution<Array> bisection(F f, const Operand& low, const Operand& high,
                           const BisectionOptions& options = {}) {
   return detail::in_call("bisection", low.where, [&]() -> Solution<Array> {
+    detail::check_no_empty_leaf(low.array, "bisection", "low");
+    detail::check_no_empty_leaf(high.array, "bisection", "high");
     const Array prototype;
-    const auto function = detail::endomorphism<Array>(f, prototype, "f and its bracket");
+    const auto function = detail::endomorphism<Array>(f, prototype, "bisection: f and its bracket");
     const Arrays outs = detail::bisection_arrays(function, low.array, high.array,
                                                  {options.tol, options.maxiter, {}});
     return {outs[0], outs[1]};

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <type_traits>
 
 #include "telamon/custom_linear_solve.hpp"
@@ -66,16 +67,17 @@ LinearSolution<T> solve_flat(decltype(cg_arrays)& method, const char* name, A& a
                              const LinearSolverOptions<T>& options) {
   FlatSolverOptions flat{options.tol, options.atol, options.maxiter, {}, {}};
   Arrays leaves;
-  flatten_into(b, leaves, name);
+  flatten_into(b, leaves, name, "b");
   const T prototype = without_leaves(b);
   if (options.x0) {
     check_same_structure("x0 and b", prototype, *options.x0);
-    flatten_into(*options.x0, flat.x0, name);
+    flatten_into(*options.x0, flat.x0, name, "x0");
   }
-  if (options.M) flat.M = endomorphism<T>(options.M, prototype, "M and b");
+  if (options.M) flat.M = endomorphism<T>(options.M, prototype, std::string(name) + ": M and b");
   const Arrays outs = [&] {
     if constexpr (std::is_convertible_v<A, Array>) {
       const Array& matrix = a;
+      check_no_empty_leaf(matrix, name, "A");
       if (matrix.ndim() != 2 || matrix.shape(0) != matrix.shape(1)) {
         throw ValueError(std::string(name) +
                          ": linear operator must be a square matrix, but has shape: " +
@@ -84,7 +86,7 @@ LinearSolution<T> solve_flat(decltype(cg_arrays)& method, const char* name, A& a
       return method([&](std::span<const Array> x) { return Arrays{matmul(matrix, x[0])}; }, leaves,
                     flat);
     } else {
-      return method(endomorphism<T>(a, prototype, "A and b"), leaves, flat);
+      return method(endomorphism<T>(a, prototype, std::string(name) + ": A and b"), leaves, flat);
     }
   }();
   return {with_leaves(prototype, outs), outs.back()};

@@ -46,17 +46,26 @@ TreeDef tree_structure(const T& t) {
 namespace detail {
 
 /// Appends the leaves of `t`. A TypeError, which names the key path, when one is an empty handle; that
-/// begins with the number of the argument that `t` is, where it is one.
+/// begins with the name of the tree, where it has one.
 template <class T, class Out>
 void flatten_into(const T& t, Out& out, std::string_view operation = "tree_flatten",
-                  std::optional<std::size_t> argument = {}) {
+                  TreeName name = {}) {
   const std::size_t begin = out.size();
   FlattenVisitor visitor(out);
   walk_tree(t, visitor);
   if (visitor.complete) return;
   std::size_t leaf = 0;
   while (out[begin + leaf].has_value()) ++leaf;
-  empty_leaf(operation, tree_structure(t), leaf, argument);
+  empty_leaf(operation, tree_structure(t), leaf, name);
+}
+
+/// The same TypeError of a tree whose leaves are not needed one after the other.
+template <class T>
+void check_no_empty_leaf(const T& t, std::string_view operation, TreeName name = {}) {
+  CountVisitor visitor;
+  walk_tree(t, visitor);
+  if (visitor.first_empty < visitor.leaves)
+    empty_leaf(operation, tree_structure(t), visitor.first_empty, name);
 }
 
 /// Appends what the type of `t` does not say of its structure: container sizes, keys, which
@@ -95,8 +104,12 @@ struct TreeMap {
       (check_same_structure("tree_map", t, rest), ...);
       Arrays leaves[1 + sizeof...(Rest)];
       Arrays* next_tree = leaves;
-      flatten_into(t, *next_tree++, "tree_map");
-      (flatten_into(rest, *next_tree++, "tree_map"), ...);
+      std::size_t number = 0;
+      const auto flatten = [&](const auto& tree) {
+        flatten_into(tree, *next_tree++, "tree_map", sizeof...(Rest) ? TreeName(number++) : "");
+      };
+      flatten(t);
+      (flatten(rest), ...);
       const std::size_t n = leaves[0].size();
       for (std::size_t i = 0; i < n; ++i) {
         leaves[0][i] = [&]<std::size_t... K>(std::index_sequence<K...>) -> Array {
@@ -177,8 +190,9 @@ inline constexpr detail::Located<detail::TreeMap> tree_map{};
 
 /// tree_map with f(path, leaf); the path is a KeyPath, which converts to std::string.
 template <class F, class T>
-T tree_map_with_path(F&& f, const T& t) {
-  return detail::naming_lack_of_memory("tree_map_with_path", [&] {
+T tree_map_with_path(F&& f, const T& t, SourceLocation where = SourceLocation::current()) {
+  return detail::in_function("tree_map_with_path", where, [&] {
+    detail::check_no_empty_leaf(t, "tree_map_with_path");
     T result = t;
     detail::PathVisitor<F> visitor(f);
     detail::walk_tree(result, visitor);
@@ -190,7 +204,9 @@ T tree_map_with_path(F&& f, const T& t) {
 template <class F, class T, class Init>
 Init tree_reduce(F&& f, const T& t, Init init, SourceLocation where = SourceLocation::current()) {
   return detail::in_function("tree_reduce", where, [&] {
-    for (const Array& leaf : tree_leaves(t, where)) init = f(std::move(init), leaf);
+    Arrays leaves;
+    detail::flatten_into(t, leaves, "tree_reduce");
+    for (const Array& leaf : leaves) init = f(std::move(init), std::as_const(leaf));
     return Init(std::move(init));
   });
 }
@@ -199,11 +215,13 @@ Init tree_reduce(F&& f, const T& t, Init init, SourceLocation where = SourceLoca
 template <class F, class T>
 Array tree_reduce(F&& f, const T& t, SourceLocation where = SourceLocation::current()) {
   return detail::in_function("tree_reduce", where, [&] {
-    const Arrays leaves = tree_leaves(t, where);
+    Arrays leaves;
+    detail::flatten_into(t, leaves, "tree_reduce");
     if (leaves.empty())
       throw ValueError("tree_reduce: a tree without leaves needs an initial value");
     Array result = leaves[0];
-    for (std::size_t i = 1; i < leaves.size(); ++i) result = f(std::as_const(result), leaves[i]);
+    for (std::size_t i = 1; i < leaves.size(); ++i)
+      result = f(std::as_const(result), std::as_const(leaves[i]));
     return result;
   });
 }
@@ -211,12 +229,15 @@ Array tree_reduce(F&& f, const T& t, SourceLocation where = SourceLocation::curr
 /// Whether both trees have one structure and all leaves the same dtype, shape and elements.
 template <class A, class B>
 bool tree_equal(const A& a, const B& b, SourceLocation where = SourceLocation::current()) {
-  const auto [leaves_a, structure_a] = tree_flatten(a, where);
-  const auto [leaves_b, structure_b] = tree_flatten(b, where);
-  if (!(structure_a == structure_b)) return false;
-  for (std::size_t i = 0; i < leaves_a.size(); ++i)
-    if (!detail::arrays_equal(leaves_a[i], leaves_b[i])) return false;
-  return true;
+  return detail::in_function("tree_equal", where, [&] {
+    Arrays leaves_a, leaves_b;
+    detail::flatten_into(a, leaves_a, "tree_equal", 0u);
+    detail::flatten_into(b, leaves_b, "tree_equal", 1u);
+    if (!(tree_structure(a) == tree_structure(b))) return false;
+    for (std::size_t i = 0; i < leaves_a.size(); ++i)
+      if (!detail::arrays_equal(leaves_a[i], leaves_b[i])) return false;
+    return true;
+  });
 }
 
 /// Turns a container of equal trees inside out: a vector of pairs becomes a pair of vectors, a

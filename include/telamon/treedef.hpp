@@ -8,6 +8,7 @@
 // print as themselves.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -149,10 +150,21 @@ TELAMON_API std::string describe_difference(const TreeDef& a, const TreeDef& b);
                                                 const TreeDef& b);
 [[noreturn]] TELAMON_API void wrong_leaf_count(std::string_view operation, const TreeDef& tree,
                                                std::size_t given);
-/// TypeError of an empty handle in a tree that is the argument of that number (none: all arguments, or
-/// something else).
+/// What a tree is to the function that was given it, for errors: the argument of a number, or of a name
+/// ("" where there is no other).
+struct TreeName {
+  TreeName(const char* its_name = "") : name(its_name) {}
+  template <std::unsigned_integral N>
+  TreeName(N its_number) : number(its_number) {}
+  std::string to_string() const {
+    return number ? "args[" + std::to_string(*number) + "]" : std::string(name);
+  }
+  const char* name = "";
+  std::optional<std::size_t> number = {};
+};
+/// TypeError of an empty handle in a tree.
 [[noreturn]] TELAMON_API void empty_leaf(std::string_view operation, const TreeDef& tree,
-                                         std::size_t leaf, std::optional<std::size_t> argument);
+                                         std::size_t leaf, TreeName name);
 [[noreturn]] TELAMON_API void wrong_treedef(const TreeDef& tree, const TreeDef& part,
                                             std::string_view wanted);
 

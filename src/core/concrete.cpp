@@ -347,13 +347,13 @@ void make_bools(void* bytes, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) p[i] = p[i] != 0;
 }
 
-void empty_array_error(SourceLocation where) {
-  const CallSite site(error_site() ? error_site() : where);  // `where` may be a line of the library
+void empty_array_error() {
   throw TypeError(
       "an empty Array (default-constructed or moved from) was used where a value is needed");
 }
 
-void empty_operand_error(std::string_view function, std::size_t operand) {
+void empty_operand_error(std::string_view function, std::size_t operand, SourceLocation where) {
+  const CallSite site(error_site() ? error_site() : where);  // `where` may be a line of the library
   throw TypeError(std::string(function) + ": operand " + std::to_string(operand) +
                   " is an empty Array (default-constructed or moved from)");
 }

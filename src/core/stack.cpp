@@ -306,6 +306,10 @@ Arrays PrimitiveBase::bind_erased(const Params& params, std::span<const Array> a
     for (const Array& x : args) text += (&x == args.data() ? " of " : ", ") + x.aval().to_string();
     return text;
   };
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!args[i].has_value()) [[unlikely]]
+      detail::empty_operand_error(name(), i);
+  }
   if (name_taken_) [[unlikely]] {
     throw ValueError("two primitives are called '" + std::string(name()) +
                      "'; give yours another name: printed programs refer to primitives by name");

@@ -8,6 +8,7 @@
 #include "telamon/nn.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/random.hpp"
+#include "telamon/tree.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -42,6 +43,13 @@ Array gate(const Array& all, std::int64_t i, std::int64_t hidden) {
   return all(ellipsis, slice(i * hidden, (i + 1) * hidden));
 }
 
+template <class Cell, class State>
+void check_arguments(const char* name, const Cell& cell, const State& state, const Operand& x) {
+  detail::check_no_empty_leaf(cell, name, "cell");
+  detail::check_no_empty_leaf(state, name, "state");
+  detail::check_no_empty_leaf(x.array, name, "x");
+}
+
 void check_cell(const char* name, const Array& w_x, const Array& w_h, const Array& h,
                 const Array& x, std::int64_t gates) {
   const bool matrices = w_x.ndim() == 2 && w_h.ndim() == 2 &&
@@ -69,12 +77,14 @@ Lstm lstm_init(const Operand& key, std::int64_t inputs, std::int64_t hidden,
 }
 
 LstmState lstm_start(const Lstm& cell, const Shape& leading) {
+  detail::check_no_empty_leaf(cell, "lstm_start", "cell");
   const Array zero = zeros_behind(leading, cell.w_h);
   return {zero, zero};
 }
 
 LstmState lstm(const Lstm& cell, const LstmState& state, const Operand& x) {
   return detail::in_call("lstm", x.where, [&]() -> LstmState {
+    check_arguments("lstm", cell, state, x);
     check_cell("lstm", cell.w_x, cell.w_h, state.h, x.array, 4);
     const std::int64_t n = cell.w_h.shape(0);
     const Array all = matmul(x, cell.w_x) + matmul(state.h, cell.w_h) + cell.b;
@@ -94,10 +104,14 @@ Gru gru_init(const Operand& key, std::int64_t inputs, std::int64_t hidden,
   });
 }
 
-Array gru_start(const Gru& cell, const Shape& leading) { return zeros_behind(leading, cell.w_h); }
+Array gru_start(const Gru& cell, const Shape& leading) {
+  detail::check_no_empty_leaf(cell, "gru_start", "cell");
+  return zeros_behind(leading, cell.w_h);
+}
 
 Array gru(const Gru& cell, const Array& h, const Operand& x) {
   return detail::in_call("gru", x.where, [&] {
+    check_arguments("gru", cell, h, x);
     check_cell("gru", cell.w_x, cell.w_h, h, x.array, 3);
     const std::int64_t n = cell.w_h.shape(0);
     const Array of_x = matmul(x, cell.w_x) + cell.b, of_h = matmul(h, cell.w_h);

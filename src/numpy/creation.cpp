@@ -48,6 +48,7 @@ DType checked_dtype(std::string_view name, const Shape& shape, std::optional<DTy
 }  // namespace
 
 Array asarray(const Operand& x, std::optional<DType> dtype) {
+  detail::check_operands("asarray", {&x});
   return dtype ? x.array.astype(*dtype, x.where) : detail::strong(x.array);
 }
 

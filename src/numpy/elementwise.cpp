@@ -17,10 +17,13 @@ namespace {
 using kernels::Op;
 
 /// A function of floats: integers and bools become the default float.
-Array of_float(const Primitive<>& primitive, Op op, const Operand& x) {
+Array of_float(const char* name, const Primitive<>& primitive, Op op, const Operand& x) {
   if (Array y = detail::apply_direct(op, x.array); y.has_value()) return y;
-  return detail::in_call(primitive.name().data(), {&x},
+  return detail::in_call(name, {&x},
                          [&] { return primitive.bind1({}, {detail::inexact(x.array)}); });
+}
+Array of_float(const Primitive<>& primitive, Op op, const Operand& x) {
+  return of_float(primitive.name().data(), primitive, op, x);
 }
 
 /// A function of numbers: a bool is a TypeError.
@@ -76,7 +79,7 @@ Array rsqrt(const Operand& x) { return of_float(rsqrt_p, Op::rsqrt, x); }
 Array cbrt(const Operand& x) { return of_float(cbrt_p, Op::cbrt, x); }
 Array erf(const Operand& x) { return of_float(erf_p, Op::erf, x); }
 Array erf_inv(const Operand& x) { return of_float(erf_inv_p, Op::erf_inv, x); }
-Array sigmoid(const Operand& x) { return of_float(logistic_p, Op::logistic, x); }
+Array sigmoid(const Operand& x) { return of_float("sigmoid", logistic_p, Op::logistic, x); }
 Array square(const Operand& x) {
   return detail::in_call("square", {&x}, [&] { return lax::square(detail::numeric(x.array)); });
 }

@@ -226,7 +226,7 @@ Array update_index(const Array& x, const std::vector<IndexItem>& items, const Op
   });
 }
 
-std::vector<IndexItem> given(std::initializer_list<const IndexItem*> items) {
+std::vector<IndexItem> given_items(std::initializer_list<const IndexItem*> items) {
   std::vector<IndexItem> out;
   for (const IndexItem* item : items) {
     if (item->kind() != IndexItem::Kind::absent) out.push_back(*item);
@@ -251,7 +251,7 @@ Array Array::operator()(const IndexItem& i, const IndexItem& j, const IndexItem&
 AtIndex Array::at(const IndexItem& i, const IndexItem& j, const IndexItem& k, const IndexItem& l,
                   const IndexItem& m, const IndexItem& n) const {
   return detail::naming_lack_of_memory(
-      "indexing", [&] { return AtIndex(*this, given({&i, &j, &k, &l, &m, &n})); });
+      "indexing", [&] { return AtIndex(*this, given_items({&i, &j, &k, &l, &m, &n})); });
 }
 
 Array AtIndex::get() const {

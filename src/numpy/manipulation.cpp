@@ -388,7 +388,10 @@ Array Array::astype(DType dtype, SourceLocation where) const {
   });
 }
 
-Array Array::T(SourceLocation where) const { return transpose({*this, where}); }
+Array Array::T(SourceLocation where) const {
+  const Operand x(*this, where);
+  return detail::in_call("T()", {&x}, [&] { return transpose(x); });
+}
 
 }  // namespace v1
 }  // namespace telamon

@@ -26,7 +26,9 @@ Array silu(const Operand& x) {
   });
 }
 
-Array softplus(const Operand& x) { return logaddexp(x, 0); }
+Array softplus(const Operand& x) {
+  return detail::in_call("softplus", {&x}, [&] { return logaddexp(x, 0); });
+}
 
 // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))   (Hendrycks and Gimpel, 2016)
 Array gelu(const Operand& x) {

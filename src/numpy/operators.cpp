@@ -136,7 +136,9 @@ Array remainder(const Operand& x, const Operand& y) {
   });
 }
 
-Array mod(const Operand& x, const Operand& y) { return remainder(x, y); }
+Array mod(const Operand& x, const Operand& y) {
+  return detail::in_call("mod", {&x, &y}, [&] { return remainder(x, y); });
+}
 
 Array fmod(const Operand& x, const Operand& y) {
   return detail::in_call("fmod", {&x, &y}, [&] {
@@ -174,7 +176,10 @@ Array floor_divide(const Operand& x, const Operand& y) {
   });
 }
 
-Array operator+(const Operand& x) { return x.array; }
+Array operator+(const Operand& x) {
+  detail::check_operands("positive", {&x});
+  return x.array;
+}
 Array operator-(const Operand& x) { return negative(x); }
 Array operator!(const Array& x) { return logical_not(x); }
 Array operator+(const Operand& x, const Operand& y) { return add(x, y); }
@@ -197,6 +202,7 @@ Array operator<<(const Operand& x, const Operand& y) {
   return shift("left_shift", shift_left_p, x, y);
 }
 Array operator>>(const Operand& x, const Operand& y) {
+  detail::check_operands("right_shift", {&x, &y});
   const TypeInfo type = promote_types(detail::type_of(x.array), detail::type_of(y.array));
   const bool logical = is_unsigned_integer(type.dtype);
   return shift("right_shift", logical ? shift_right_logical_p : shift_right_arithmetic_p, x, y);

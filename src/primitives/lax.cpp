@@ -58,6 +58,7 @@ Array binary(const Primitive<>& primitive, Op op, const Operand& x, const Operan
 }
 
 Array reduce(const Primitive<AxesParams>& primitive, const Operand& x, const Shape& axes) {
+  detail::check_operands(primitive.name().data(), {&x});
   if (axes.empty()) return x.array;
   return detail::in_call(primitive.name().data(), {&x},
                          [&] { return primitive.bind1({axes}, {x.array}); });
@@ -136,6 +137,7 @@ Array integer_pow(const Operand& x, int y) {
 }
 
 Array convert_element_type(const Operand& x, DType dtype, bool weak_type) {
+  detail::check_operands("convert_element_type", {&x});
   if (x.array.dtype() == dtype && x.array.weak_type() == weak_type) return x.array;
   return detail::in_call("convert_element_type", {&x}, [&] {
     return convert_element_type_p.bind1({dtype, weak_type}, {x.array});
@@ -143,6 +145,7 @@ Array convert_element_type(const Operand& x, DType dtype, bool weak_type) {
 }
 
 Array bitcast_convert_type(const Operand& x, DType dtype) {
+  detail::check_operands("bitcast_convert_type", {&x});
   if (x.array.dtype() == dtype) return x.array;
   return detail::in_call("bitcast_convert_type", {&x},
                          [&] { return bitcast_convert_type_p.bind1({dtype}, {x.array}); });
@@ -185,7 +188,8 @@ Array select_n(const Operand& which, std::span<const Array> cases) {
   return detail::in_call("select_n", {&which}, [&] {
     Arrays args{which.array};
     args.insert(args.end(), cases.begin(), cases.end());
-    return select_n_p.bind({}, args)[0];
+    return detail::in_call("select_n", which.where, args,
+                           [&] { return select_n_p.bind({}, args)[0]; });
   });
 }
 
@@ -251,6 +255,7 @@ Arrays iota_2x32_shape(const Shape& shape, SourceLocation where) {
 
 // ---- shape -------------------------------------------------------------------------------------
 Array broadcast_in_dim(const Operand& x, const Shape& shape, const Shape& broadcast_dimensions) {
+  detail::check_operands("broadcast_in_dim", {&x});
   if (x.array.shape() == shape && broadcast_dimensions.size() == shape.size() &&
       is_iota(broadcast_dimensions))
     return x.array;
@@ -260,6 +265,7 @@ Array broadcast_in_dim(const Operand& x, const Shape& shape, const Shape& broadc
 }
 
 Array broadcast(const Operand& x, const Shape& sizes) {
+  detail::check_operands("broadcast", {&x});
   if (sizes.empty()) return x.array;
   if (x.array.ndim() == 0 && !x.array.is_tracer() && !detail::has_dynamic_trace()) {
     return detail::in_call("broadcast", {&x}, [&] {
@@ -279,39 +285,45 @@ Array broadcast(const Operand& x, const Shape& sizes) {
 }
 
 Array reshape(const Operand& x, const Shape& new_sizes) {
+  detail::check_operands("reshape", {&x});
   if (x.array.shape() == new_sizes) return x.array;
   return detail::in_call("reshape", {&x}, [&] { return reshape_p.bind1({new_sizes}, {x.array}); });
 }
 
 Array transpose(const Operand& x, const Shape& permutation) {
+  detail::check_operands("transpose", {&x});
   if (permutation.ndim() == x.array.ndim() && is_iota(permutation)) return x.array;
   return detail::in_call("transpose", {&x},
                          [&] { return transpose_p.bind1({permutation}, {x.array}); });
 }
 
 Array squeeze(const Operand& x, const Shape& dimensions) {
+  detail::check_operands("squeeze", {&x});
   if (dimensions.empty()) return x.array;
   return detail::in_call("squeeze", {&x}, [&] { return squeeze_p.bind1({dimensions}, {x.array}); });
 }
 
 Array expand_dims(const Operand& x, const Shape& dimensions) {
+  detail::check_operands("expand_dims", {&x});
   if (dimensions.empty()) return x.array;
   return detail::in_call("expand_dims", {&x},
                          [&] { return expand_dims_p.bind1({dimensions}, {x.array}); });
 }
 
 Array rev(const Operand& x, const Shape& dimensions) {
+  detail::check_operands("rev", {&x});
   if (dimensions.empty()) return x.array;
   return detail::in_call("rev", {&x}, [&] { return rev_p.bind1({dimensions}, {x.array}); });
 }
 
 Array concatenate(std::span<const Array> xs, Axis dimension, SourceLocation where) {
-  if (xs.size() == 1) return xs[0];
-  return detail::in_call("concatenate", where, xs,
-                         [&] { return concatenate_p.bind({dimension}, xs)[0]; });
+  return detail::in_call("concatenate", where, xs, [&] {
+    return xs.size() == 1 ? xs[0] : concatenate_p.bind({dimension}, xs)[0];
+  });
 }
 
 Arrays split(const Operand& x, const Shape& sizes, Axis axis) {
+  detail::check_operands("split", {&x});
   if (sizes.size() == 1) return {x.array};
   return detail::in_call("split", {&x}, [&] { return split_p.bind({sizes, axis}, {x.array}); });
 }
@@ -326,6 +338,7 @@ Arrays unstack(const Operand& x, Axis axis) {
 
 Array pad(const Operand& x, const Operand& value,
           const std::vector<std::array<std::int64_t, 3>>& padding_config) {
+  detail::check_operands("pad", {&x, &value});
   const auto none = [](const std::array<std::int64_t, 3>& p) {
     return p == std::array<std::int64_t, 3>{0, 0, 0};
   };
@@ -341,6 +354,7 @@ Array pad(const Operand& x, const Operand& value,
 
 Array slice(const Operand& x, const Shape& start_indices, const Shape& limit_indices,
             const Shape& strides) {
+  detail::check_operands("slice", {&x});
   const auto is = [](std::int64_t v) { return [v](std::int64_t d) { return d == v; }; };
   const bool unit = std::all_of(strides.begin(), strides.end(), is(1));
   const bool from_start = std::all_of(start_indices.begin(), start_indices.end(), is(0));

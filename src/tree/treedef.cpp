@@ -191,10 +191,8 @@ void wrong_leaf_count(std::string_view operation, const TreeDef& tree, std::size
                   std::to_string(given) + " given");
 }
 
-void empty_leaf(std::string_view operation, const TreeDef& tree, std::size_t leaf,
-                std::optional<std::size_t> argument) {
-  const std::string path = tree.leaf_paths().at(leaf).to_string(
-      argument ? "args[" + std::to_string(*argument) + "]" : "");
+void empty_leaf(std::string_view operation, const TreeDef& tree, std::size_t leaf, TreeName name) {
+  const std::string path = tree.leaf_paths().at(leaf).to_string(name.to_string());
   throw TypeError(std::string(operation) + ": the Array" + (path.empty() ? "" : " at " + path) +
                   " is empty (default-constructed or moved from); the structure is " +
                   tree.to_string());

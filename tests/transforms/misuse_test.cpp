@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,7 @@ namespace {
 using telamon_test::message_of;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 const auto kSquare = [](Array x) { return x * x; };
 
@@ -198,6 +201,14 @@ TEST(ErrorPlaces, AreThoseOfReadsAndConstructors) {
   EXPECT_THAT(text([&] { (void)empty.shape(); }), here);
   EXPECT_THAT(text([&] { (void)empty.dtype(); }), here);
   EXPECT_THAT(text([&] { (void)empty.to_vector<double>(); }), here);
+  EXPECT_THAT(text([&] { (void)lax::reshape(empty, {2}); }), here);
+  EXPECT_THAT(text([&] { (void)(empty >> row); }), here);
+  EXPECT_THAT(text([&] { (void)optim::adam_init(empty); }), here);
+  EXPECT_THAT(text([&] { (void)optimization_barrier(empty); }), here);
+  EXPECT_THAT(text([&] { (void)stop_gradient(empty); }), here);
+  EXPECT_THAT(
+      text([&] { (void)tree_map_with_path([](const KeyPath&, Array x) { return x; }, empty); }),
+      here);
   EXPECT_THAT(text([&] { (void)Array(std::vector<double>{1, 2}, {3}); }), here);
   EXPECT_THAT(text([&] { (void)Array({{1.0, 2.0}, {3.0}}); }), here);
   EXPECT_THAT(text([&] { (void)Array::from_data(nullptr, f32, {3}); }), here);
@@ -242,23 +253,136 @@ TEST(EmptyArray, IsToldByTheFunctionAndItsPlace) {
       {"jit(f): the Array at args[1]", [&] { (void)jit(product, interpreted)(x, empty); }},
       {"jit(f): the Array at args[0].b", [&] { (void)jit(loss, interpreted)(Pair{x, empty}, x); }},
       {"grad: the Array at [0]", [&] { (void)grad(product)(empty, x); }},
-      {"multiply: operand 1", [&] { (void)grad(product)(x, empty); }},
+      {"grad: the Array at [1]", [&] { (void)grad(product)(x, empty); }},
+      {"value_and_grad: the Array at [0]", [&] { (void)value_and_grad(product)(empty, x); }},
+      {"jacfwd: the Array at [0]", [&] { (void)jacfwd(kSquare)(empty); }},
+      {"jacrev: the Array at [1]", [&] { (void)jacrev(product)(x, empty); }},
+      {"hessian: the Array at [0]", [&] { (void)hessian(product)(empty, x); }},
+      {"jit(f): the Array at args[0]",
+       [&] { (void)jit(kSquare, {.name = "f", .static_argnums = {0}})(empty); }},
       {"vmap: the Array at [1]", [&] { (void)vmap(product)(x, empty); }},
       {"linear_transpose: the Array at [0]", [&] { (void)linear_transpose(kSquare, empty); }},
       {"item(): operand 0", [&] { (void)empty.item<double>(); }},
+      {"to_vector(): operand 0", [&] { (void)empty.to_vector<bool>(); }},
+      {"shape(): operand 0", [&] { (void)empty.shape(); }},
+      {"shape(): operand 0", [&] { (void)empty.shape(0); }},
+      {"ndim(): operand 0", [&] { (void)empty.ndim(); }},
+      {"size(): operand 0", [&] { (void)empty.size(); }},
+      {"dtype(): operand 0", [&] { (void)empty.dtype(); }},
+      {"aval(): operand 0", [&] { (void)empty.aval(); }},
+      {"weak_type(): operand 0", [&] { (void)empty.weak_type(); }},
+      {"is_tracer(): operand 0", [&] { (void)empty.is_tracer(); }},
+      {"T(): operand 0", [&] { (void)empty.T(); }},
       {"bool(): operand 0", [&] { (void)static_cast<bool>(empty); }},
       {"zeros_like: operand 0", [&] { (void)zeros_like(empty); }},
       {"slice_in_dim: operand 0", [&] { (void)lax::slice_in_dim(empty, 0, 1, 1, 0); }},
       {"dynamic_slice: operand 1", [&] { (void)lax::dynamic_slice(x, Arrays{empty}, {1}); }},
       {"check: operand 0", [&] { check(empty, "never"); }},
       {"check: operand 2", [&] { check(true, "never {}", empty); }},
+      {"positive: operand 0", [&] { (void)+empty; }},
+      {"right_shift: operand 1", [&] { (void)(1 >> empty); }},
+      {"mod: operand 1", [&] { (void)mod(x, empty); }},
+      {"asarray: operand 0", [&] { (void)asarray(empty); }},
+      {"sigmoid: operand 0", [&] { (void)sigmoid(empty); }},
+      {"softplus: operand 0", [&] { (void)softplus(empty); }},
+      {"sin: operand 0", [&] { (void)sin_p.bind({}, {empty}); }},
+      {"check_primitive of sin: operand 0", [&] { check_primitive(sin_p, {}, {empty}); }},
   };
   for (const auto& [what, call] : calls) {
     EXPECT_THAT(message_of<TypeError>(call),
-                AllOf(HasSubstr(std::string(what) + " is "), HasSubstr("empty")));
+                AllOf(StartsWith(std::string(what) + " is "), HasSubstr("empty")));
   }
   EXPECT_THAT(message_of<TypeError>([&] { (void)grad([](Array) { return Array(); })(x); }),
               HasSubstr("grad: the function returned an empty Array"));
+}
+
+// Functions that have nothing to do here look at their operands too.
+TEST(EmptyArray, IsToldByStrictFunctions) {
+  const Array empty, x({1.0, 2.0});
+  const std::pair<const char*, std::function<void()>> calls[] = {
+      {"convert_element_type", [&] { (void)lax::convert_element_type(empty, f32); }},
+      {"bitcast_convert_type", [&] { (void)lax::bitcast_convert_type(empty, f32); }},
+      {"broadcast_in_dim", [&] { (void)lax::broadcast_in_dim(empty, {2}, {0}); }},
+      {"broadcast", [&] { (void)lax::broadcast(empty, {2}); }},
+      {"broadcast", [&] { (void)lax::broadcast(empty, {}); }},
+      {"reshape", [&] { (void)lax::reshape(empty, {2}); }},
+      {"transpose", [&] { (void)lax::transpose(empty, {0}); }},
+      {"squeeze", [&] { (void)lax::squeeze(empty, {}); }},
+      {"expand_dims", [&] { (void)lax::expand_dims(empty, {}); }},
+      {"rev", [&] { (void)lax::rev(empty, {}); }},
+      {"concatenate", [&] { (void)lax::concatenate(Arrays{empty}, 0); }},
+      {"split", [&] { (void)lax::split(empty, {2}); }},
+      {"pad", [&] { (void)lax::pad(empty, 0.0, {{0, 0, 0}}); }},
+      {"slice", [&] { (void)lax::slice(empty, {0}, {2}); }},
+      {"reduce_sum", [&] { (void)lax::reduce_sum(empty, {}); }},
+  };
+  for (const auto& [name, call] : calls) {
+    EXPECT_THAT(message_of<TypeError>(call),
+                StartsWith(std::string(name) + ": operand 0 is an empty Array"));
+  }
+  EXPECT_THAT(message_of<TypeError>([&] { (void)lax::select_n(true, Arrays{x, empty}); }),
+              StartsWith("select_n: operand 2 is an empty Array"));
+}
+
+TEST(EmptyArray, IsToldByFunctionsOfFunctionsAndOfTrees) {
+  const Array empty, x({1.0, 2.0}), one(1.0), matrix = ones({2, 2}, f64);
+  const auto same = [](Array a) { return a; };
+  const auto sum_of = [](Array a, Array b) { return a + b; };
+  const auto step = [](Array c, Array row) { return std::pair{c + row, c}; };
+  const auto nothing = [&](Array) { return empty; };
+  const auto adam = optim::adam_init(x);
+  const nn::Gru gru = nn::gru_init(random::key(0), 2, 2);
+  const Array h = nn::gru_start(gru);
+  const std::pair<const char*, std::function<void()>> calls[] = {
+      {"scan: the Array at init", [&] { (void)scan(step, empty, x); }},
+      {"scan: the Array at xs", [&] { (void)scan(step, one, empty); }},
+      {"while_loop: the Array at init",
+       [&] { (void)while_loop([](Array c) { return c < 1; }, same, empty); }},
+      {"fori_loop: the Array at init",
+       [&] { (void)fori_loop(0, 2, [](Array, Array c) { return c; }, empty); }},
+      {"map: the Array at xs", [&] { (void)map(same, empty); }},
+      {"map: the Array at xs", [&] { (void)map(same, empty, {.batch_size = 2}); }},
+      {"the function of map: the Array", [&] { (void)map(nothing, x); }},
+      {"associative_scan: the Array at elems", [&] { (void)associative_scan(sum_of, empty); }},
+      {"optimization_barrier: the Array", [&] { (void)optimization_barrier(empty); }},
+      {"checkpoint_name: the Array", [&] { (void)checkpoint_name(empty, "a"); }},
+      {"cg: the Array at A", [&] { (void)cg(empty, x); }},
+      {"cg: the Array at b", [&] { (void)cg(matrix, empty); }},
+      {"cg: the Array at x0", [&] { (void)cg(matrix, x, {.x0 = empty}); }},
+      {"cg: A and b: the Array", [&] { (void)cg(nothing, x); }},
+      {"bicgstab: the Array at A", [&] { (void)bicgstab(empty, x); }},
+      {"newton: the Array at x0", [&] { (void)root::newton(same, empty); }},
+      {"newton: f and x0: the Array", [&] { (void)root::newton(nothing, one); }},
+      {"fixed_point: f and x0: the Array", [&] { (void)root::fixed_point(nothing, one); }},
+      {"bisection: the Array at low", [&] { (void)root::bisection(same, empty, one); }},
+      {"bisection: the Array at high", [&] { (void)root::bisection(same, one, empty); }},
+      {"sgd_step: the Array at gradient", [&] { (void)optim::sgd_step(x, empty, 0.1); }},
+      {"sgd_step: the Array at rate", [&] { (void)optim::sgd_step(x, x, empty); }},
+      {"adam_init: the Array at params", [&] { (void)optim::adam_init(empty); }},
+      {"adam_step: the Array at state.mean",
+       [&] { (void)optim::adam_step(x, x, {empty, adam.square, adam.step}, 0.1); }},
+      {"gru: the Array at cell.b_n",
+       [&] { (void)nn::gru({gru.w_x, gru.w_h, gru.b, empty}, h, x); }},
+      {"gru: the Array at x", [&] { (void)nn::gru(gru, h, empty); }},
+      {"lstm_start: the Array at cell.w_x", [] { (void)nn::lstm_start({}); }},
+      {"stop_gradient: the Array at [\"b\"]",
+       [&] { (void)stop_gradient(std::map<std::string, Array>{{"a", x}, {"b", empty}}); }},
+      {"tree_map: the Array at args[1][0]",
+       [&] { (void)tree_map(sum_of, std::vector{x}, std::vector{empty}); }},
+      {"tree_reduce: the Array at [1]", [&] { (void)tree_reduce(sum_of, std::pair{x, empty}); }},
+      {"tree_reduce: the Array at [1]",
+       [&] { (void)tree_reduce(sum_of, std::pair{x, empty}, Array(0.0)); }},
+      {"tree_equal: the Array at args[1]", [&] { (void)tree_equal(x, empty); }},
+      {"tree_transpose: the Array at [0][1]",
+       [&] { (void)tree_transpose(std::vector{std::pair{x, empty}}); }},
+      {"tree_map_with_path: the Array",
+       [&] { (void)tree_map_with_path([](const KeyPath&, Array a) { return a; }, empty); }},
+      {"check_grads: the Array at args[0]", [&] { check_grads(same, std::tuple{empty}); }},
+  };
+  for (const auto& [what, call] : calls) {
+    const std::string text = message_of<TypeError>(call);
+    EXPECT_THAT(text, AllOf(StartsWith(what), HasSubstr(" is empty (default-constructed")));
+  }
 }
 
 }  // namespace

@@ -16,8 +16,12 @@ inline namespace v1 {
 namespace detail {
 
 struct CountVisitor : TreeVisitor {
-  void leaf(const Array&) { ++leaves; }
+  void leaf(const Array& a) {
+    if (first_empty == leaves && a.has_value()) ++first_empty;
+    ++leaves;
+  }
   std::size_t leaves = 0;
+  std::size_t first_empty = 0;  // leaf without a value; `leaves` where all have one
 };
 
 struct TreeRestorer {

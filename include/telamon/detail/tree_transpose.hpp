@@ -112,6 +112,7 @@ template <class Outer>
 auto transpose_tree(const Outer& t) {
   using Inner = typename OuterType<Outer>::inner;
   using Column = typename OuterType<Outer>::arrays;
+  check_no_empty_leaf(t, "tree_transpose");
   WithLeaf<Inner, Column> result{};
   std::vector<Arrays> rows;
   const Inner* first = nullptr;
