@@ -36,7 +36,8 @@ struct CheckGradsOptions {
   /// Derivatives of derivatives up to this order, in all orders of the modes.
   int order = 1;
   GradMode modes = GradMode::forward_and_reverse;
-  /// Default: by dtype, f64 1e-5, f32 2e-3, f16 1e-2, bf16 1e-1; times the number of elements.
+  /// Default: by dtype, f64 and c128 1e-5, f32 and c64 2e-3, f16 1e-2, bf16 1e-1; times the number of
+  /// elements.
   std::optional<double> atol = {}, rtol = {};
   /// Step of the central differences. Default: 1e-4 for f64, larger for narrower dtypes.
   std::optional<double> eps = {};
@@ -57,7 +58,8 @@ struct CheckPrimitiveOptions {
 
 namespace detail {
 
-/// Compares by |got - want| <= atol + rtol |want|, NaN equal to NaN; dtypes and shapes must agree.
+/// Compares by |got - want| <= atol + rtol |want|, in the complex plane too. Dtypes and shapes must agree,
+/// and so must what is not finite: NaN is equal to NaN only, an infinity to itself.
 TELAMON_API void check_close(const Array& got, const Array& want, double atol, double rtol,
                              const std::string& what);
 TELAMON_API void check_grads_arrays(const FlatFunction& f, std::span<const Array> args,
@@ -70,18 +72,20 @@ TELAMON_API void check_primitive_erased(const PrimitiveBase& primitive, const Pa
 
 /// Compares jvp with central differences in one random direction (seed 0), and vjp with them by
 /// <t, J' ct> = <J t, ct>; for higher orders the same is done to the jvp and the vjp of f. Leaves
-/// of integer and bool dtypes stay fixed. `args` is a tuple of f's arguments.
+/// of integer and bool dtypes stay fixed; complex ones move in any direction of the plane, where <u, v> is
+/// the real part of conj(u) v. `args` is a tuple of f's arguments.
 template <class F, class... Args>
 void check_grads(const F& f, const std::tuple<Args...>& args, const CheckGradsOptions& options = {},
                  SourceLocation where = SourceLocation::current()) {
   detail::in_function("check_grads", where, [&] {
     const auto flat = [&](std::span<const Array> leaves) {
       Arrays results;
-      detail::flatten_into(std::apply(f, tree_unflatten(args, leaves, {})), results, "check_grads");
+      detail::flatten_into(std::apply(f, tree_unflatten(args, leaves, {})), results,
+                           "the function of check_grads");
       return results;
     };
     Arrays leaves;
-    detail::flatten_into(args, leaves, "check_grads");
+    detail::flatten_into(args, leaves, "check_grads", "args");
     detail::check_grads_arrays(flat, leaves, options);
   });
 }

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <numbers>
 
 #include "core/counted.hpp"
+#include "core/trace.hpp"
 #include "transforms/check.hpp"
 
 namespace telamon {
@@ -27,20 +29,50 @@ double Random::normal() {  // Box and Muller (1958)
   return radius * std::cos(2 * std::numbers::pi * uniform());
 }
 
+namespace {
+
+using Number = std::complex<double>;
+
+/// All elements, in row-major order.
+std::vector<Number> numbers(const Array& x) {
+  const Array value = contiguous(concrete_value(x, "a check"));
+  const auto* from = data_of<std::byte>(value);
+  std::vector<Number> out(static_cast<std::size_t>(value.size()));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const Element e = load_element(from + i * size_of(value.dtype()), value.dtype());
+    out[i] = {e.as_double(), e.im};
+  }
+  return out;
+}
+
+/// The numbers, rounded to the aval's dtype.
+Array array_from(const std::vector<Number>& values, const Aval& aval) {
+  Array out = make_uninitialized(aval.strong());
+  auto* to = mutable_data_of<std::byte>(out);
+  const auto form = is_complex(aval.dtype) ? Element::Form::complex : Element::Form::real;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    store_element(to + i * size_of(aval.dtype), aval.dtype,
+                  {.form = form, .re = values[i].real(), .im = values[i].imag()});
+  }
+  return out;
+}
+
+}  // namespace
+
 Array Random::like(const Aval& aval) {
-  std::vector<double> values(static_cast<std::size_t>(aval.size()));
-  for (double& v : values) v = normal();
+  std::vector<Number> values(static_cast<std::size_t>(aval.size()));
+  for (Number& v : values) {
+    const double re = normal();
+    v = {re, is_complex(aval.dtype) ? normal() : 0};
+  }
   return array_from(values, aval);
 }
 
-Array array_from(const std::vector<double>& values, const Aval& aval) {
-  Array out = make_uninitialized(aval.strong());
-  auto* to = mutable_data_of<std::byte>(out);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    store_element(to + i * size_of(aval.dtype), aval.dtype,
-                  {.form = Element::Form::real, .re = values[i]});
-  }
-  return out;
+Arrays random_tangents(Random& random, std::span<const Array> xs) {
+  Arrays tangents;
+  for (const Array& x : xs)
+    tangents.push_back(is_inexact(x.dtype()) ? random.like(x.aval()) : Array());
+  return tangents;
 }
 
 namespace {
@@ -51,10 +83,9 @@ struct Precision {
 };
 // The tolerances are JAX's. Its step is 1e-4 throughout; in narrow dtypes that leaves rounding
 // errors of the size of the tolerance, so the step grows to where rounding and curvature balance.
-constexpr Precision kPrecisions[] = {{DType::f64, 1e-5, 1e-4},
-                                     {DType::f32, 2e-3, 5e-3},
-                                     {DType::f16, 1e-2, 5e-2},
-                                     {DType::bf16, 1e-1, 1e-1}};
+constexpr Precision kPrecisions[] = {{DType::f64, 1e-5, 1e-4}, {DType::c128, 1e-5, 1e-4},
+                                     {DType::f32, 2e-3, 5e-3}, {DType::c64, 2e-3, 5e-3},
+                                     {DType::f16, 1e-2, 5e-2}, {DType::bf16, 1e-1, 1e-1}};
 
 const Precision& precision_of(DType dtype) {
   for (const Precision& p : kPrecisions) {
@@ -85,18 +116,10 @@ std::string element_name(const Shape& shape, std::size_t flat) {
 
 Array displaced(const Array& x, const Array& direction, double step) {
   if (!direction.has_value()) return x;
-  auto values = x.to_vector<double>();
-  const auto d = direction.to_vector<double>();
+  auto values = numbers(x);
+  const auto d = numbers(direction);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] += step * d[i];
   return array_from(values, x.aval());
-}
-
-/// Tangents for the arguments that have one; empty handles for the others.
-Arrays random_tangents(Random& random, std::span<const Array> args) {
-  Arrays tangents;
-  for (const Array& x : args)
-    tangents.push_back(is_float(x.dtype()) ? random.like(x.aval()) : Array());
-  return tangents;
 }
 
 // (f(x + eps t) - f(x - eps t)) / (2 eps); the difference of equal values, infinite ones too, is 0.
@@ -110,12 +133,12 @@ Arrays numerical_jvp(const FlatFunction& f, std::span<const Array> args,
   const Arrays y_up = f(up), y_down = f(down);
   Arrays differences;
   for (std::size_t i = 0; i < y_up.size(); ++i) {
-    if (!is_float(y_up[i].dtype())) {
+    if (!is_inexact(y_up[i].dtype())) {
       differences.emplace_back();
       continue;
     }
-    auto d = y_up[i].to_vector<double>();
-    const auto v = y_down[i].to_vector<double>();
+    auto d = numbers(y_up[i]);
+    const auto v = numbers(y_down[i]);
     for (std::size_t k = 0; k < d.size(); ++k) d[k] = d[k] == v[k] ? 0 : (d[k] - v[k]) / (2 * eps);
     differences.push_back(array_from(d, y_up[i].aval()));
   }
@@ -144,7 +167,7 @@ class GradChecker {
   static Arrays doubled(std::span<const Array> args) {
     Arrays both(args.begin(), args.end());
     for (const Array& x : args) {
-      if (is_float(x.dtype())) both.push_back(x);
+      if (is_inexact(x.dtype())) both.push_back(x);
     }
     return both;
   }
@@ -156,7 +179,7 @@ class GradChecker {
       Arrays tangents;
       std::size_t next = n;
       for (const Array& x : primals)
-        tangents.push_back(is_float(x.dtype()) ? both[next++] : Array());
+        tangents.push_back(is_inexact(x.dtype()) ? both[next++] : Array());
       const PushedForward y = jvp_arrays(f, primals, tangents, {});
       Arrays results = y.primals;
       for (const Array& t : y.tangents) {
@@ -171,7 +194,7 @@ class GradChecker {
     return [f](std::span<const Array> args) {
       const LinearizedArrays lin = linearize_arrays(f, args, "vjp");
       Arrays cotangents;
-      for (const Array& y : lin.primals) cotangents.push_back(is_float(y.dtype()) ? y : Array());
+      for (const Array& y : lin.primals) cotangents.push_back(is_inexact(y.dtype()) ? y : Array());
       Arrays results;
       for (const Array& ct : lin.map.transpose(cotangents)) {
         if (ct.dtype() != DType::float0) results.push_back(ct);
@@ -220,7 +243,7 @@ class GradChecker {
     const Arrays tangents = random_tangents(random, args);
     const Arrays pushed = numerical_jvp(f, args, tangents, options_.eps.value_or(precision.eps));
     const Arrays cotangents = random_tangents(random, lin.primals);
-    const Arrays pulled = lin.map.transpose(cotangents);
+    const Arrays pulled = conjugated(lin.map.transpose(conjugated(cotangents)));
     const double got = inner_product(tangents, pulled), want = inner_product(pushed, cotangents);
     check_close(Array(got), Array(want), tolerance(options_.atol, precision, 1),
                 tolerance(options_.rtol, precision, 1), what + " cotangent projection");
@@ -234,12 +257,45 @@ class GradChecker {
 double inner_product(std::span<const Array> a, std::span<const Array> b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!a[i].has_value() || !b[i].has_value() || !is_float(a[i].dtype())) continue;
-    const auto u = a[i].to_vector<double>(), v = b[i].to_vector<double>();
-    for (std::size_t k = 0; k < u.size(); ++k) sum += u[k] * v[k];
+    if (!a[i].has_value() || !b[i].has_value() || !is_inexact(a[i].dtype())) continue;
+    const auto u = numbers(a[i]), v = numbers(b[i]);
+    for (std::size_t k = 0; k < u.size(); ++k)
+      sum += u[k].real() * v[k].real() + u[k].imag() * v[k].imag();
   }
   return sum;
 }
+
+Arrays conjugated(std::span<const Array> xs) {
+  Arrays out;
+  for (const Array& x : xs) {
+    if (!x.has_value() || !is_complex(x.dtype())) {
+      out.push_back(x);
+      continue;
+    }
+    auto values = numbers(x);
+    for (Number& v : values) v = std::conj(v);
+    out.push_back(array_from(values, x.aval()));
+  }
+  return out;
+}
+
+namespace {
+
+/// |got - want| <= atol + rtol |want|. What is not finite must be the same, part by part.
+bool is_near(Number got, Number want, double atol, double rtol) {
+  const auto is_finite = [](Number v) {
+    return std::isfinite(v.real()) && std::isfinite(v.imag());
+  };
+  if (is_finite(got) && is_finite(want))
+    return std::abs(got - want) <= atol + rtol * std::abs(want);
+  const auto is_same = [&](double a, double b) {
+    if (std::isfinite(a) && std::isfinite(b)) return std::abs(a - b) <= atol + rtol * std::abs(b);
+    return a == b || (std::isnan(a) && std::isnan(b));
+  };
+  return is_same(got.real(), want.real()) && is_same(got.imag(), want.imag());
+}
+
+}  // namespace
 
 void check_close(const Array& got, const Array& want, double atol, double rtol,
                  const std::string& what) {
@@ -248,23 +304,22 @@ void check_close(const Array& got, const Array& want, double atol, double rtol,
                        want.aval().to_string());
   }
   if (got.dtype() == DType::float0) return;
-  const auto a = got.to_vector<double>(), b = want.to_vector<double>();
+  const auto a = numbers(got), b = numbers(want);
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
-    if (std::abs(a[i] - b[i]) <= atol + rtol * std::abs(b[i])) continue;
+    if (is_near(a[i], b[i], atol, rtol)) continue;
     const auto text = [](double v) { return Array(v).to_string(); };
-    throw CheckFailure(what + " " + want.aval().to_string() + ": got " + text(a[i]) + ", want " +
-                       text(b[i]) + " at " + element_name(want.shape(), i) + " (atol " +
+    const auto element = [&](Number v) {
+      if (!is_complex(want.dtype())) return text(v.real());
+      return array_from({v}, {Shape(), DType::c128, false}).to_string();
+    };
+    throw CheckFailure(what + " " + want.aval().to_string() + ": got " + element(a[i]) + ", want " +
+                       element(b[i]) + " at " + element_name(want.shape(), i) + " (atol " +
                        text(atol) + ", rtol " + text(rtol) + ")");
   }
 }
 
 void check_grads_arrays(const FlatFunction& f, std::span<const Array> args,
                         const CheckGradsOptions& options) {
-  for (const Array& x : args) {
-    if (is_complex(x.dtype()))
-      throw TypeError("check_grads checks real arguments only, got " + x.aval().to_string());
-  }
   GradChecker(options).check(f, args, options.order, "");
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "core/concrete.hpp"
 #include "core/element.hpp"
@@ -24,11 +23,16 @@ class Random {
   std::uint64_t state_ = 0;
 };
 
-/// The values, rounded to the aval's dtype.
-Array array_from(const std::vector<double>& values, const Aval& aval);
+/// Random tangents of values that have one; empty handles for the others.
+Arrays random_tangents(Random& random, std::span<const Array> xs);
 
-/// Sum of the products of all floating elements; empty handles count as zero.
+/// The real part of the sum of conj(a) b over all inexact elements, as of vectors of twice as many reals;
+/// empty handles count as zero.
 double inner_product(std::span<const Array> a, std::span<const Array> b);
+
+/// The conjugates of complex arrays, the others as they are. The adjoint of a map J in this inner product is
+/// conj(J'(conj(v))), where J' is the transpose: that of multiplication by a number multiplies by the same.
+Arrays conjugated(std::span<const Array> xs);
 
 }  // namespace detail
 }  // namespace v1

@@ -66,8 +66,8 @@ class PrimitiveChecker {
     check_types();
     check_programs();
     check_batching();
-    const bool differentiable =
-        std::any_of(args_.begin(), args_.end(), [](const Array& x) { return is_float(x.dtype()); });
+    const bool differentiable = std::any_of(args_.begin(), args_.end(),
+                                            [](const Array& x) { return is_inexact(x.dtype()); });
     if (!differentiable || !options_.differentiate || !primitive_.rules().jvp) return;
     if (options_.grads.modes != GradMode::forward) check_adjoints();
     for (const std::vector<int>& operands : options_.linear) check_transpose(operands);
@@ -83,8 +83,10 @@ class PrimitiveChecker {
   // Sums and products may be taken in another order, over a batch say.
   static double rounding(DType dtype) {
     switch (dtype) {
-      case DType::f64: return 1e-13;
-      case DType::f32: return 1e-5;
+      case DType::f64:
+      case DType::c128: return 1e-13;
+      case DType::f32:
+      case DType::c64: return 1e-5;
       case DType::f16: return 1e-2;
       case DType::bf16: return 1e-1;
       default: return 0;
@@ -239,13 +241,6 @@ class PrimitiveChecker {
     }
   }
 
-  static Arrays random_tangents(Random& random, std::span<const Array> xs) {
-    Arrays tangents;
-    for (const Array& x : xs)
-      tangents.push_back(is_float(x.dtype()) ? random.like(x.aval()) : Array());
-    return tangents;
-  }
-
   // Against finite differences.
   void check_derivatives() const {
     try {
@@ -259,7 +254,8 @@ class PrimitiveChecker {
     double epsilon = std::numeric_limits<double>::epsilon();
     for (const auto& xs : {args_, results}) {
       for (const Array& x : xs) {
-        if (x.dtype() == DType::f32) epsilon = std::max(epsilon, 0x1p-23);
+        if (x.dtype() == DType::f32 || x.dtype() == DType::c64)
+          epsilon = std::max(epsilon, 0x1p-23);
         if (x.dtype() == DType::f16 || x.dtype() == DType::bf16) epsilon = 0x1p-8;
       }
     }
@@ -291,7 +287,7 @@ class PrimitiveChecker {
   void check_adjoints() const {
     std::vector<std::size_t> smooth;
     for (std::size_t i = 0; i < args_.size(); ++i) {
-      if (is_float(args_[i].dtype())) smooth.push_back(i);
+      if (is_inexact(args_[i].dtype())) smooth.push_back(i);
     }
     Random random;
     Arrays v;
@@ -316,13 +312,13 @@ class PrimitiveChecker {
     Random random;
     const Arrays w = random_tangents(random, lin.primals);
     const double pushed = inner_product(lin.map.apply(v), w),
-                 pulled = inner_product(v, lin.map.transpose(w));
+                 pulled = inner_product(v, conjugated(lin.map.transpose(conjugated(w))));
     check_equal_sums(pulled, pushed, num_elements(v), lin.primals,
                      "<v, J' w> against <J v, w>" + where);
   }
 
-  // <f(v) - f(0), w> = <v, transpose(w)>: the rule itself. With cotangents of all results, and with
-  // that of one result alone, the others being symbolic zeros.
+  // <f(v) - f(0), w> = <v, conj(transpose(conj(w)))>: the rule itself. With cotangents of all results, and
+  // with that of one result alone, the others being symbolic zeros.
   void check_transpose(const std::vector<int>& operands) const {
     Random random;
     Arrays at_v(args_.begin(), args_.end()), at_zero = at_v, v(args_.size());
@@ -335,14 +331,15 @@ class PrimitiveChecker {
       inputs[i] = UndefPrimal{args_[i].aval().strong()};
       where += " " + std::to_string(k);
     }
-    const Arrays y = function()(at_v), y0 = function()(at_zero), w = random_tangents(random, y);
+    const Arrays y = function()(at_v), y0 = function()(at_zero), w = random_tangents(random, y),
+                 ct = conjugated(w);
     for (std::size_t only = 0; only <= y.size(); ++only) {
       if (only < y.size() && y.size() == 1) continue;
       std::vector<Tangent> cotangents;
       double pushed = 0;
       for (std::size_t i = 0; i < y.size(); ++i) {
         const bool present = w[i].has_value() && (only == i || only == y.size());
-        cotangents.push_back(present ? Tangent(w[i]) : Tangent(Zero{y[i].aval().tangent()}));
+        cotangents.push_back(present ? Tangent(ct[i]) : Tangent(Zero{y[i].aval().tangent()}));
         if (present)
           pushed += inner_product({&y[i], 1}, {&w[i], 1}) - inner_product({&y0[i], 1}, {&w[i], 1});
       }
@@ -369,7 +366,7 @@ class PrimitiveChecker {
                            std::to_string(i) + " is " + ct.aval().to_string() + ", not " +
                            args_[i].aval().strong().to_string());
       }
-      sum += inner_product({&v[i], 1}, {&ct, 1});
+      sum += inner_product({&v[i], 1}, conjugated({&ct, 1}));
     }
     return sum;
   }
@@ -389,7 +386,7 @@ class PrimitiveChecker {
       Arrays tangents;
       std::size_t next = n;
       for (const Array& x : both.first(n))
-        tangents.push_back(is_float(x.dtype()) ? both[next++] : Array());
+        tangents.push_back(is_inexact(x.dtype()) ? both[next++] : Array());
       Arrays results;
       for (const Array& t : jvp_arrays(f, both.first(n), tangents, {}).tangents) {
         if (t.dtype() != DType::float0) results.push_back(t);
@@ -413,6 +410,10 @@ class PrimitiveChecker {
 
 void check_primitive_erased(const PrimitiveBase& primitive, const Params& params,
                             std::span<const Array> args, const CheckPrimitiveOptions& options) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!args[i].has_value())
+      empty_operand_error("check_primitive of " + std::string(primitive.name()), i);
+  }
   PrimitiveChecker(primitive, params, args, options).check();
 }
 

@@ -4,11 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <complex>
 #include <string>
+#include <vector>
 
 #include "support/errors.hpp"
 #include "telamon/families.hpp"
+#include "telamon/indexing.hpp"
+#include "telamon/jvp.hpp"
 #include "telamon/lax.hpp"
+#include "telamon/numpy.hpp"
 
 namespace telamon {
 namespace {
@@ -77,6 +82,134 @@ TEST(CheckGrads, FindsAWrongSecondDerivative) {
   };
   EXPECT_NO_THROW(check_grads(f, std::tuple{kX}));
   EXPECT_NE(message_of<CheckFailure>([&] { check_grads(f, std::tuple{kX}, {.order = 2}); }), "");
+}
+
+// ---- complex numbers ----------------------------------------------------------------------------
+using Numbers = std::vector<std::complex<double>>;
+
+Array complex_array(const Numbers& values, Shape shape) {
+  return Array::from_data(values.data(), c128, std::move(shape));
+}
+/// Im z is Re(-i z).
+Numbers numbers_of(const Array& x) {
+  const Array turned = matmul(x.reshape({x.size(), 1}), complex_array({{0.0, -1.0}}, {1, 1}));
+  const auto re = x.to_vector<double>(), im = turned.to_vector<double>();
+  Numbers values;
+  for (std::size_t i = 0; i < re.size(); ++i) values.emplace_back(re[i], im[i]);
+  return values;
+}
+
+const Array kZ = complex_array({{0.5, -1.0}, {1.5, 0.25}, {-0.75, 2.0}, {0.0, 1.0}}, {2, 2});
+
+/// z -> factor z or, as `conjugate` says, factor conj(z); and its derivative, with another factor.
+Rules<> rotation(std::complex<double> factor, std::complex<double> slope, bool conjugate) {
+  const auto turned = [](std::complex<double> by, bool conjugated) {
+    return [=](const NoParams&, std::span<const Array> x) {
+      Numbers values = numbers_of(x[0]);
+      for (auto& v : values) v = by * (conjugated ? std::conj(v) : v);
+      return Arrays{complex_array(values, x[0].shape())};
+    };
+  };
+  Rules<> rules;
+  rules.impl = turned(factor, conjugate);
+  rules.abstract_eval = [](const NoParams&, std::span<const Aval> x) {
+    return AbstractResult(x[0].strong());
+  };
+  rules.jvp = [=](const NoParams& p, std::span<const Array> x, std::span<const Tangent> t) {
+    const Array dx = t[0].instantiate();
+    return JvpResult{turned(factor, conjugate)(p, x),
+                     {Tangent(turned(slope, conjugate)(p, {&dx, 1})[0])}};
+  };
+  return rules;
+}
+std::string rotation_failure(const Rules<>& rules) {
+  const Primitive<> p{"test_rotation", [&] { return rules; }};
+  return message_of<CheckFailure>([&] {
+    check_grads([&](Array z) { return p.bind1({}, {z}); }, std::tuple{kZ},
+                {.modes = GradMode::forward});
+  });
+}
+
+TEST(CheckGrads, MovesComplexArgumentsInTheWholePlane) {
+  using namespace std::complex_literals;
+  EXPECT_EQ(rotation_failure(rotation(2.0 + 1i, 2.0 + 1i, false)), "");
+  EXPECT_EQ(rotation_failure(rotation(2.0 + 1i, 2.0 + 1i, true)), "");
+  EXPECT_THAT(rotation_failure(rotation(2.0 + 1i, 2.0 - 1i, false)),
+              HasSubstr("JVP tangent c128[2,2]: got ("));
+  // Right along the real axis.
+  EXPECT_NE(rotation_failure(rotation(1.0, 1i, true)), "");
+}
+
+TEST(CheckGrads, AcceptsRightDerivativesOfComplexFunctions) {
+  const auto linear = [](Array z) { return sum(z.T().reshape({4})); };
+  EXPECT_NO_THROW(check_grads(linear, std::tuple{kZ}, {.order = 2}));
+  const auto product = [](Array z) { return matmul(kZ, z); };
+  EXPECT_NO_THROW(check_grads(product, std::tuple{kZ.T()}, {.order = 2}));
+  const auto real_part = [](Array z) { return z.astype(f64) * 3.0; };
+  EXPECT_NO_THROW(check_grads(real_part, std::tuple{kZ}, {.order = 2}));
+  const auto embedded = [](Array x) { return x.astype(c128); };
+  EXPECT_NO_THROW(check_grads(embedded, std::tuple{kX}, {.order = 2}));
+  const auto narrow = [](Array z) { return cumsum(z.astype(c64)); };
+  EXPECT_NO_THROW(check_grads(narrow, std::tuple{kZ(0)}, {.order = 1}));
+}
+
+/// What check_grads says of z -> (2 + i) z, whose transpose is multiplication by `factor`.
+std::string transpose_failure(const char* name, std::complex<double> factor) {
+  using namespace std::complex_literals;
+  const Primitive<> p{
+      name, [&] {
+        Rules<> rules = rotation(2.0 + 1i, 0.0, false);
+        rules.jvp = [&p, impl = rules.impl](const NoParams& none, std::span<const Array> x,
+                                            std::span<const Tangent> t) {
+          return JvpResult{impl(none, x), {Tangent(p.bind1({}, {t[0].instantiate()}))}};
+        };
+        rules.transpose = [by = rotation(factor, 0.0, false).impl](const NoParams& none,
+                                                                   std::span<const Tangent> ct,
+                                                                   std::span<const LinearInput>) {
+          const Array c = ct[0].instantiate();
+          return std::vector<Tangent>{by(none, {&c, 1})[0]};
+        };
+        return rules;
+      }};
+  return message_of<CheckFailure>([&] {
+    check_grads([&](Array z) { return p.bind1({}, {z}); }, std::tuple{kZ},
+                {.modes = GradMode::reverse});
+  });
+}
+
+TEST(CheckGrads, FindsAWrongTransposeInTheImaginaryPart) {
+  using namespace std::complex_literals;
+  EXPECT_EQ(transpose_failure("test_times", 2.0 + 1i), "");
+  EXPECT_THAT(transpose_failure("test_times_conjugate", 2.0 - 1i),
+              HasSubstr("VJP cotangent projection"));
+}
+
+TEST(CheckPrimitive, TakesComplexOperands) {
+  EXPECT_NO_THROW(check_primitive(transpose_p, {{1, 0}}, {kZ}, {.linear = {{0}}}));
+  EXPECT_NO_THROW(check_primitive(cumsum_p, {0, false}, {kZ}, {.linear = {{0}}}));
+}
+
+// ---- comparison --------------------------------------------------------------------------------
+TEST(CheckClose, IsStrictAboutWhatIsNotFinite) {
+  const auto close = [](const Array& got, const Array& want) {
+    return message_of<CheckFailure>([&] { detail::check_close(got, want, 1.0, 1.0, "x"); }) == "";
+  };
+  const std::complex<double> infinite(1.0, inf);
+  EXPECT_TRUE(close(Array(1.5), Array(1.0)));
+  EXPECT_TRUE(close(Array(nan), Array(nan)));
+  EXPECT_TRUE(close(Array(-inf), Array(-inf)));
+  EXPECT_FALSE(close(Array(nan), Array(1.0)));
+  EXPECT_FALSE(close(Array(1.0), Array(nan)));
+  EXPECT_FALSE(close(Array(inf), Array(1.0)));
+  EXPECT_FALSE(close(Array(1.0), Array(inf)));
+  EXPECT_FALSE(close(Array(-inf), Array(inf)));
+  EXPECT_FALSE(close(Array(inf), Array(nan)));
+  EXPECT_FALSE(close(Array(1.0), Array(1.0f)));
+  EXPECT_FALSE(close(Array({1.0}), Array(1.0)));
+  EXPECT_TRUE(close(complex_array({infinite}, {}), complex_array({infinite}, {})));
+  EXPECT_FALSE(close(complex_array({infinite}, {}), complex_array({{1.0, 1.0}}, {})));
+  EXPECT_FALSE(close(complex_array({{1.0, 1.0}}, {}), complex_array({infinite}, {})));
+  EXPECT_FALSE(close(complex_array({{1.0, 4.0}}, {}), complex_array({{1.0, 0.0}}, {})));
 }
 
 // ---- one rule of sub(x, 2 y) is wrong at a time -------------------------------------------------
