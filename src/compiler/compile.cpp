@@ -392,6 +392,7 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
                                  .place_in_results = c.enabled("place_in_results"),
                                  .epilogues = c.enabled("epilogues"),
                                  .matmul = c.enabled("matmul"),
+                                 .join_parts = c.enabled("join_parts"),
                                  .cells = c.enabled("cells"),
                                  .segments = c.enabled("segments"),
                                  .overlap_segments = c.enabled("overlap_segments"),

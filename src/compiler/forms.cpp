@@ -99,6 +99,12 @@ bool weaves(const Jaxpr& jaxpr, const Eqn& eqn) {
          is_native(out.dtype);
 }
 
+bool joins_parts(const Jaxpr& jaxpr, const Eqn& eqn) {
+  constexpr std::size_t kFew = 32;
+  return eqn.primitive == &concatenate_p && eqn.inputs.size() > kFew &&
+         form_of(jaxpr, eqn) == Form::index;
+}
+
 bool has_large_values(const Jaxpr& jaxpr) {
   const std::vector<Eqn>& eqns = jaxpr.eqns();
   return std::any_of(eqns.begin(), eqns.end(), [&](const Eqn& e) {

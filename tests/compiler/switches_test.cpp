@@ -144,6 +144,10 @@ std::map<std::string_view, Example> examples() {
   all["matmul"] = {[](std::span<const Array> x) { return Arrays{product(x[0], x[0])}; },
                    {uniform({128, 128}, DType::f32, 0, 1)},
                    kernels};
+  all["join_parts"] = {
+      [](std::span<const Array> x) { return Arrays{lax::concatenate(Arrays(40, x[0]), 0)}; },
+      {uniform({3}, DType::f32)},
+      words("ir", "select")};
   all["wraps"] = {
       [](std::span<const Array> x) { return Arrays{x[0].at(x[1]).add(x[2])}; },
       {uniform({50}, DType::f32), lax::iota(DType::i32, {90}), uniform({90}, DType::f32)},

@@ -52,7 +52,10 @@ Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>
   is_out_.assign(n, false);
   where_.resize(n);
   in_memory_.assign(n, false);
-  for (const Eqn& eqn : jaxpr.eqns()) forms_.push_back(form_of(jaxpr, eqn));
+  for (const Eqn& eqn : jaxpr.eqns()) {
+    const bool parts = options.join_parts && joins_parts(jaxpr, eqn);
+    forms_.push_back(parts ? Form::host : form_of(jaxpr, eqn));
+  }
   for (const auto& chain : options.updates) {
     for (const Update& u : chain) {
       Form& form = forms_[static_cast<std::size_t>(u.eqn)];

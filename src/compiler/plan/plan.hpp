@@ -183,10 +183,11 @@ struct PlanOptions {
   bool update_in_place = true;     ///< arrays that are overwritten in part stay where they are
   bool reuse_memory = true;
   bool place_in_results = true;  ///< what a result is written over is in its memory from the start
-  bool epilogues = true;  ///< cheap arithmetic on the results of products in loops is done there
-  bool matmul = true;     ///< large matrix products are calls of the runtime's
-  bool cells = true;      ///< small loops keep their state in registers
-  bool segments = true;   ///< long kernels are cut into functions rather than into kernels
+  bool epilogues = true;   ///< cheap arithmetic on the results of products in loops is done there
+  bool matmul = true;      ///< large matrix products are calls of the runtime's
+  bool join_parts = true;  ///< arrays put together of many parts are copied part by part, by a call
+  bool cells = true;       ///< small loops keep their state in registers
+  bool segments = true;    ///< long kernels are cut into functions rather than into kernels
   bool overlap_segments = true;  ///< these take several vectors at a time
   bool weave_columns = true;     ///< columns are put side by side in the kernel that makes them
   bool schedule = true;          ///< kernels in an order that needs less memory
