@@ -62,6 +62,7 @@ Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>
       if (form != Form::region) form = Form::kernel;
     }
   }
+  for (const Eqn& eqn : jaxpr.eqns()) element_costs_.push_back(element_cost(eqn));
   for (std::size_t c = 0; c < n; ++c) {
     for (const Atom& a : eqn(c).inputs) {
       if (const int p = producer(a); p >= 0)
@@ -99,7 +100,7 @@ const Shape& Fuser::shape(int e) const {
 
 void Fuser::find_costs() {
   for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
-    int cost = element_cost(eqn(e)) + (reads_with_stride(jaxpr_, eqn(e)) ? kStridedCost : 0);
+    int cost = element_costs_[e] + (reads_with_stride(jaxpr_, eqn(e)) ? kStridedCost : 0);
     for (const Atom& a : eqn(e).inputs) {
       const int p = producer(a);
       if (p < 0 || !is_fusible(form(p)) || forced_.contains(p)) continue;
@@ -151,11 +152,9 @@ void Fuser::add_feed(int from, int to) {
   reach_.add_edge(from, to);
 }
 
-bool Fuser::may_produce(int k, int e) {
-  for (const int l : consumer_clusters(e)) {
-    if (l != k && reach_.reaches(l, k)) return false;
-  }
-  return true;
+bool Fuser::may_produce(int k, const std::set<int>& readers) {
+  return std::none_of(readers.begin(), readers.end(),
+                      [&](int l) { return l != k && reach_.reaches(l, k); });
 }
 
 Fuser::Usage Fuser::usage(int e, int k) const {
@@ -196,7 +195,7 @@ int Fuser::cost_of_small(int e) const {
   while (!todo.empty()) {
     const int at = todo.back();
     todo.pop_back();
-    cost += element_cost(eqn(at));
+    cost += element_costs_[static_cast<std::size_t>(at)];
     if (cost > kCheapOfSmall) return 0;
     for (const Atom& a : eqn(at).inputs) {
       if (!a.is_var() || expands(jaxpr_.aval(a).size(), n)) continue;
@@ -313,12 +312,12 @@ void Fuser::make_root(int e, const std::set<int>& readers) {
   if (options_.fuse && !alone) {
     // A kernel that needs the value at its own index anyway ...
     for (const int k : readers) {
-      if (may_root(k, e)) best = k;
+      if (may_root(k, e, readers)) best = k;
     }
     // ... or any other over the same space, the newest first.
     std::erase_if(open_, [&](int k) { return is_full(cluster(k)); });
     for (auto k = open_.rbegin(); best < 0 && k != open_.rend(); ++k) {
-      if (!readers.contains(*k) && !piles_up(*k, e) && may_root(*k, e)) best = *k;
+      if (!readers.contains(*k) && !piles_up(*k, e) && may_root(*k, e, readers)) best = *k;
     }
   }
   if (best < 0) best = new_cluster(e, Form::element);
@@ -343,24 +342,23 @@ bool Fuser::is_full(const Cluster& c) const {
   return roots >= kMaxRootsSmall || (c.kernel.members.size() >= kMaxMembers && !is_cut(c));
 }
 
-bool Fuser::may_root(int k, int e) {
+bool Fuser::may_root(int k, int e, const std::set<int>& readers) {
   Cluster& c = cluster(k);
-  if (is_full(c) || !has_room(c, e)) return false;
+  // First what is soon seen: all kernels that are still open are asked.
+  if (is_full(c) || (c.form == Form::element && !(c.kernel.shape == space(e))) || !has_room(c, e))
+    return false;
   const Usage u = usage(e, k);
   if (u.mixed || (u.other > 0 && !recomputable(e))) return false;
   if (u.other > 0 && u.aligned > 0) return false;
-  if (c.form == Form::element) {
-    if (!(c.kernel.shape == space(e))) return false;
-  } else if (weaves(e)) {
-    return false;
-  } else if (u.align == Align::reduced) {
-    if (!(reduced_shape(c.kernel) == shape(e))) return false;
-  } else if (u.align != Align::iteration || !(c.kernel.shape == shape(e))) {
-    return false;
+  if (c.form == Form::reduction) {
+    const bool fits = u.align == Align::reduced
+                          ? reduced_shape(c.kernel) == shape(e)
+                          : u.align == Align::iteration && c.kernel.shape == shape(e);
+    if (!fits || weaves(e)) return false;
   }
   const std::size_t roots = c.kernel.roots.size() + c.kernel.epilogue.size();
   if (size(e) > kSmallSpace && roots >= kMaxRoots) return false;
-  return may_produce(k, e);
+  return may_produce(k, readers);
 }
 
 bool Fuser::piles_up(int k, int e) {
