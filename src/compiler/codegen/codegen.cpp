@@ -189,11 +189,13 @@ void CodeGen::call_native(const std::string& symbol, const std::vector<Pointer>&
     m.b.CreateStore(static_cast<Node*>(buffers[i].handle)->value,
                     m.b.CreateConstInBoundsGEP1_64(p, table, i));
   }
-  llvm::Constant* list = llvm::ConstantDataArray::get(
-      m.context, llvm::ArrayRef<std::uint64_t>(
-                     reinterpret_cast<const std::uint64_t*>(numbers.data()), numbers.size()));
-  auto* constant = new llvm::GlobalVariable(m.module, list->getType(), true,
-                                            llvm::GlobalValue::PrivateLinkage, list, "numbers");
+  // Equal lists are one, or equal kernels would not be.
+  llvm::GlobalVariable*& constant = m.lists[numbers];
+  if (constant == nullptr) {
+    llvm::Constant* list = llvm::ConstantDataArray::get(m.context, llvm::ArrayRef(numbers));
+    constant = new llvm::GlobalVariable(m.module, list->getType(), true,
+                                        llvm::GlobalValue::PrivateLinkage, list, "numbers");
+  }
   llvm::FunctionCallee callee =
       m.module.getOrInsertFunction(symbol, llvm::FunctionType::get(m.b.getVoidTy(), {p, p}, false));
   llvm::cast<llvm::Function>(callee.getCallee())->setDoesNotThrow();

@@ -126,6 +126,7 @@ struct CodeGen::Impl {
   std::vector<std::int64_t> places;  // of the values of a kernel: arguments, results, offsets
   std::multimap<std::uint64_t, llvm::Function*> kernels;  // by hash
   llvm::GlobalNumberState numbers;                        // of globals, for comparing kernels
+  std::map<std::vector<std::int64_t>, llvm::GlobalVariable*> lists;  // of numbers, for native calls
   llvm::BasicBlock* fail = nullptr;  // returns at once, from the entry point with 1
   std::deque<Node> nodes;
   std::vector<Level> levels;
