@@ -249,6 +249,7 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
                .seams = c.enabled("seams"),
                .native_kernels = c.enabled("native_kernels"),
                .share_kernels = c.enabled("share_kernels"),
+               .input_tables = c.enabled("input_tables"),
                .loop_stages = c.enabled("loop_stages"),
                .divide_ahead = c.enabled("divide_ahead"),
                .streaming = c.enabled("streaming"),

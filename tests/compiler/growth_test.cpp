@@ -1,6 +1,7 @@
 // Programs of many operands, kernels or results: what is made of one that is four times as long is at most about
 // four times as much. Counted in instructions, kernels and steps, not in time.
 #include <algorithm>
+#include <sstream>
 #include <string>
 
 #include "compiler/support.hpp"
@@ -89,6 +90,108 @@ TEST(Growth, PartsHaveDerivatives) {
     return grad(total)(Arrays(x.begin(), x.end()));
   };
   check(f, many(64, {5}), -1, 2);
+}
+
+// ---- many operands ---------------------------------------------------------------------------------
+
+// Of the functions in a program's IR.
+std::int64_t longest_function(const Compiled& f) {
+  std::istringstream text(f->text("ir"));
+  std::int64_t longest = 0, length = 0;
+  for (std::string line; std::getline(text, line); ++length) {
+    if (line.starts_with("define")) length = 0;
+    if (line == "}") longest = std::max(longest, length);
+  }
+  return longest;
+}
+
+/// Each operation takes one more operand; some of them are conditions, integers, or in memory of the program.
+Arrays mixed(std::span<const Array> x) {
+  Array y = lax::sin(x[0]);
+  for (std::size_t i = 1; i < x.size(); ++i) {
+    const Array& a = x[i];
+    if (a.dtype() == DType::bool_) y = lax::select_n(a, Arrays{y, lax::neg(y)});
+    else if (a.dtype() == DType::i32) y = lax::add(y, lax::convert_element_type(a, y.dtype()));
+    else if (i % 3 == 0) y = lax::mul(y, lax::sin(a));
+    else y = lax::sub(a, y);
+  }
+  return {y};
+}
+Arrays mixed_operands(int n, const Shape& shape) {
+  Arrays out = many(n, shape);
+  for (std::size_t i = 1; i < out.size(); ++i) {
+    if (i % 5 == 1) out[i] = lax::gt(out[i], lax::full_like(out[i], 0));
+    if (i % 5 == 2)
+      out[i] = lax::convert_element_type(lax::mul(out[i], lax::full_like(out[i], 9)), DType::i32);
+  }
+  return out;
+}
+
+TEST(Growth, ManyOperandsAreReadInALoop) {
+  const Program sum = [](std::span<const Array> x) {
+    Array y = x[0];
+    for (std::size_t i = 1; i < x.size(); ++i) y = lax::add(y, x[i]);
+    return Arrays{y};
+  };
+  for (const Shape& shape : {Shape{}, Shape{64}}) {
+    const Compiled few = check(sum, many(320, shape), 1), more = check(sum, many(960, shape), 1);
+    EXPECT_LT(longest_function(more), longest_function(few) * 5 / 4);
+  }
+}
+
+TEST(Growth, ManyOperandsAreOfAnyKind) {
+  for (const Shape& shape : {Shape{}, Shape{1}, Shape{7}, Shape{3, 21}, Shape{1000}, Shape{50'003}})
+    check(mixed, mixed_operands(300, shape), 1);
+}
+
+TEST(Growth, ManyOperandsMayBeIntermediateValues) {
+  const Program f = [](std::span<const Array> x) {
+    Arrays sorted;
+    for (const Array& a : x) sorted.push_back(lax::sort(a, 0));
+    return mixed(sorted);
+  };
+  check(f, many(150, {37}));
+  // Within a loop they are views of rows, and its chunks have slices of memory.
+  const Program rows = [](std::span<const Array> x) {
+    const auto row = [](const Arrays& a) {
+      Arrays all;
+      for (std::size_t i = 0; i < a.size(); ++i)
+        all.push_back(i % 2 == 0 ? lax::sort(a[i], 0) : a[i]);
+      return mixed(all)[0];
+    };
+    return Arrays{map(row, Arrays(x.begin(), x.end()))};
+  };
+  check(rows, many(60, {100, 40}));
+  check(rows, many(60, {3, 40}));
+}
+
+TEST(Growth, KernelsOfLongChainsAreFoundInTime) {
+  const Program f = [](std::span<const Array> x) {
+    Array y = x[0];
+    for (int i = 0; i < 1000; ++i) y = sin(y) * 0.5f + sum(y) * 0.01f;
+    return Arrays{y};
+  };
+  check(f, {uniform({16}, DType::f32)}, 1001, 1e3);
+}
+
+TEST(Growth, EqualCallsOfNativeKernelsAreOneFunction) {
+  const auto sums = [](int n) -> Program {
+    return [n](std::span<const Array> x) {
+      Array y = x[0];
+      for (int i = 0; i < n; ++i) y = lax::sin(lax::cumsum(y, 0));
+      return Arrays{y};
+    };
+  };
+  const Arrays x{uniform({300}, DType::f32)};
+  const auto functions = [](const Compiled& f) {
+    const std::string text = f->text("ir");
+    std::int64_t n = 0;
+    for (std::size_t at = text.find("define "); at != std::string::npos;
+         at = text.find("define ", at + 1))
+      ++n;
+    return n;
+  };
+  EXPECT_EQ(functions(check(sums(60), x, -1, 1e3)), functions(check(sums(120), x, -1, 1e3)));
 }
 
 }  // namespace

@@ -144,6 +144,12 @@ std::map<std::string_view, Example> examples() {
   all["matmul"] = {[](std::span<const Array> x) { return Arrays{product(x[0], x[0])}; },
                    {uniform({128, 128}, DType::f32, 0, 1)},
                    kernels};
+  all["input_tables"] = {[](std::span<const Array> x) {
+                           Array y = x[0];
+                           for (std::size_t i = 1; i < x.size(); ++i) y = lax::add(y, x[i]);
+                           return Arrays{y};
+                         },
+                         Arrays(150, small), words("ir", "load <")};
   all["join_parts"] = {
       [](std::span<const Array> x) { return Arrays{lax::concatenate(Arrays(40, x[0]), 0)}; },
       {uniform({3}, DType::f32)},

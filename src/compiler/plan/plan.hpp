@@ -60,6 +60,7 @@ struct EmitOptions {
   bool seams = true;           ///< joined and padded arrays: a loop for each part
   bool native_kernels = true;  ///< calls of the runtime's kernels in place of loops
   bool share_kernels = true;   ///< equal kernels are one function
+  bool input_tables = true;    ///< cut kernels read many operands in a loop over where these lie
   bool loop_stages = true;     ///< chains of function calls overlap those of the next trips
   bool divide_ahead = true;    ///< folds divide, and take roots, for the trip after
   bool streaming = true;       ///< large results that are not read again go around the caches
