@@ -260,7 +260,10 @@ int Fuser::new_cluster(int e, Form f) {
   c.form = f;
   c.position = e;
   if (!eqn(e).outputs.empty()) c.kernel.shape = space(e);
+  // All that are open are asked about each value that is to be stored: the newest will do.
+  constexpr std::size_t kMostOpen = 256;
   if (!is_full(c)) open_.push_back(static_cast<int>(clusters_.size()));
+  if (open_.size() > kMostOpen) open_.erase(open_.begin());
   clusters_.push_back(std::move(c));
   reach_.add_node();
   return static_cast<int>(clusters_.size()) - 1;

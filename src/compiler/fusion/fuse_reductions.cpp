@@ -228,11 +228,15 @@ void Fuser::absorb(int k, int other) {
   a.align.insert(b.align.begin(), b.align.end());
   a.feeds.insert(b.feeds.begin(), b.feeds.end());
   a.position = std::max(a.position, b.position);
-  for (Cluster& c : clusters_) {
-    if (c.feeds.erase(other) != 0) c.feeds.insert(k);
+  for (std::size_t c = 0; c < clusters_.size(); ++c) {
+    if (reach_.reaches(static_cast<int>(c), other) && clusters_[c].feeds.erase(other) != 0)
+      clusters_[c].feeds.insert(k);
   }
   reach_.merge(k, other);
-  for (auto& at : where_) {
+  std::set<int> evaluated = b.kernel.members;
+  if (b.kernel.eqn >= 0) evaluated.insert(b.kernel.eqn);
+  for (const int e : evaluated) {
+    auto& at = where_[static_cast<std::size_t>(e)];
     const auto found = std::find(at.begin(), at.end(), other);
     if (found == at.end()) continue;
     if (std::find(at.begin(), at.end(), k) == at.end()) *found = k;
