@@ -247,6 +247,7 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
                .count_trips = c.enabled("count_trips"),
                .column_tiles = c.enabled("column_tiles"),
                .seams = c.enabled("seams"),
+               .entry_parts = c.enabled("entry_parts"),
                .native_kernels = c.enabled("native_kernels"),
                .share_kernels = c.enabled("share_kernels"),
                .input_tables = c.enabled("input_tables"),

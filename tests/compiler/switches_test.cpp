@@ -322,6 +322,14 @@ std::map<std::string_view, Example> examples() {
                           },
                           {uniform({1 << 15}, DType::f32, 0, 1)},
                           words("ir", "define ")};
+  // There are more functions, of no more steps than that each.
+  all["entry_parts"] = {[](std::span<const Array> x) {
+                          Array y = x[0];
+                          for (int i = 0; i < 300; ++i) y = lax::sort(y, 0);
+                          return Arrays{y};
+                        },
+                        {uniform({20}, DType::f32)},
+                        words("ir", "define ", -1)};
   all["native_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::cumsum(x[0], 0)}; },
                            {uniform({1000}, DType::f64)},
                            words("ir", "@telamon_native", -1)};

@@ -76,6 +76,9 @@ class CodeGen final : public Emitter {
   /// The entry point `int(Context*, args, results)`.
   void begin_entry(const std::string& name);
   void finish_entry();
+  /// A part of the entry point: a function like it, finished before it is begun, which it calls by name.
+  void begin_entry_part(const std::string& name);
+  void call_entry_part(const std::string& name);
   /// After that, of an entry point which uses the arena for little and at known places: lets LLVM hold
   /// in registers what it keeps there from one kernel to the next.
   void keep_arena_in_registers();

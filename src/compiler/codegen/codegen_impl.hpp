@@ -147,6 +147,10 @@ struct CodeGen::Impl {
   llvm::FunctionType* segment_type() {
     return llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty()}, false);
   }
+  llvm::FunctionType* entry_type() {
+    llvm::Type* p = b.getPtrTy();
+    return llvm::FunctionType::get(b.getInt32Ty(), {p, p, p}, false);
+  }
   llvm::Type* vector_type(llvm::Type* t, int n) {
     return llvm::FixedVectorType::get(t, static_cast<unsigned>(n));
   }
