@@ -75,6 +75,7 @@ Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>
   of_small_.assign(n, 0);
   for (std::size_t e = 0; options.fuse && options.recompute && e < n; ++e)
     of_small_[e] = cost_of_small(static_cast<int>(e));
+  find_cheap();
   find_costs();
   if (options.fuse && options.both_ways) find_crossed();
 }
@@ -175,11 +176,13 @@ Fuser::Usage Fuser::usage(int e, int k) const {
   return u;
 }
 
-int Fuser::cheap(int e) const {
-  const bool tiny =
-      size(e) <= kTiny && std::all_of(uses(e).begin(), uses(e).end(),
-                                      [&](const Use& u) { return size(u.consumer) <= kTiny; });
-  return tiny ? kCheapTiny : kCheap;
+void Fuser::find_cheap() {
+  for (int e = 0; e < static_cast<int>(jaxpr_.eqns().size()); ++e) {
+    const bool tiny =
+        size(e) <= kTiny && std::all_of(uses(e).begin(), uses(e).end(),
+                                        [&](const Use& u) { return size(u.consumer) <= kTiny; });
+    cheap_.push_back(tiny ? kCheapTiny : kCheap);
+  }
 }
 
 int Fuser::cost_of_small(int e) const {

@@ -62,7 +62,8 @@ class Fuser {
   };
   Usage usage(int e, int k) const;
   // The cost up to which an equation is recomputed rather than stored.
-  int cheap(int e) const;
+  int cheap(int e) const { return cheap_[static_cast<std::size_t>(e)]; }
+  void find_cheap();
   // What it takes to make an element of a large array of small ones, if that is little; else 0.
   int cost_of_small(int e) const;
   // Single elements are computed once per kernel, outside its loops.
@@ -173,7 +174,7 @@ class Fuser {
   std::vector<Form> forms_;
   std::vector<std::vector<Use>> uses_;
   std::vector<bool> is_out_, in_memory_;
-  std::vector<int> element_costs_, costs_;
+  std::vector<int> element_costs_, cheap_, costs_;
   std::vector<int>
       of_small_;              // by equation: cost_of_small, until too many kernels would compute it
   std::map<int, Work> work_;  // of reductions, as far as asked for
