@@ -239,7 +239,7 @@ TEST(Growth, EqualCallsOfNativeKernelsAreOneFunction) {
       ++n;
     return n;
   };
-  EXPECT_EQ(functions(check(sums(40), x, -1, 1e3)), functions(check(sums(80), x, -1, 1e3)));
+  EXPECT_EQ(functions(check(sums(50), x, -1, 1e3)), functions(check(sums(95), x, -1, 1e3)));
 }
 
 }  // namespace
