@@ -145,6 +145,29 @@ TEST(Growth, ManyOperandsAreOfAnyKind) {
     check(mixed, mixed_operands(300, shape), 1);
 }
 
+TEST(Growth, ManyNumbersAreReadInALoop) {
+  const auto program = [](DType dtype) -> Program {
+    return [=](std::span<const Array> x) {
+      Array y = x[0];
+      for (std::size_t i = 1; i < x.size(); ++i) {
+        const Array number = lax::convert_element_type(x[i], dtype);
+        y = lax::add(lax::sin(y), lax::broadcast_in_dim(number, y.shape(), {}));
+      }
+      return Arrays{y};
+    };
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const auto inputs = [&](int n) {
+      Arrays out = many(n, {}, DType::f32);
+      out[0] = uniform({200}, dtype);
+      return out;
+    };
+    const Compiled few = check(program(dtype), inputs(161)),
+                   more = check(program(dtype), inputs(241));
+    if (dtype == DType::f32) EXPECT_LT(longest_function(more), longest_function(few) * 5 / 4);
+  }
+}
+
 TEST(Growth, ManyOperandsMayBeIntermediateValues) {
   const Program f = [](std::span<const Array> x) {
     Arrays sorted;
@@ -193,6 +216,19 @@ TEST(Growth, ProgramsOfManyStepsAreFunctionsOfFew) {
   const Arrays x{uniform({64}, DType::f64), uniform({64, 64}, DType::f64, -.1, .1)};
   const Compiled some = check(program(400), x, -1, 1e3), many = check(program(1600), x, -1, 1e3);
   EXPECT_LT(longest_function(many), longest_function(some) * 5 / 4);
+}
+
+// Each of the transposes has most of the program before it.
+TEST(Growth, ManyTransposesAreEachLookedAtForAWhile) {
+  const Program f = [](std::span<const Array> x) {
+    Array y = lax::sin(x[0]), sum = lax::transpose(y, {1, 0});
+    for (int i = 0; i < 1500; ++i) {
+      y = lax::neg(lax::add(y, x[0]));
+      sum = lax::sub(lax::transpose(y, {1, 0}), sum);
+    }
+    return Arrays{sum};
+  };
+  check(f, {uniform({3, 4}, DType::f64)});
 }
 
 const Primitive<> no_positives_p{
