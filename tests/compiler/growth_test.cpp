@@ -58,6 +58,14 @@ TEST(Growth, PartsHaveAnyShapeAndType) {
   check(joined(1), many(40, {300, 50}), 0);  // by several threads
 }
 
+TEST(Growth, SingleElementsAreCopiedWhereTheyAreMore) {
+  const Program f = [](std::span<const Array> x) {
+    return Arrays{stack(Arrays(x.begin(), x.end()))};
+  };
+  EXPECT_EQ(check(f, many(60, {}), 1)->info().library_calls, 0);
+  EXPECT_EQ(check(f, many(200, {}), 0)->info().library_calls, 1);
+}
+
 TEST(Growth, PartsAreComputedBefore) {
   const Program f = [](std::span<const Array> x) {
     Arrays parts;
@@ -76,13 +84,13 @@ TEST(Growth, PartsMayComeFromWithinALoop) {
         0, 5,
         [](const Array& i, const Array& c) {
           Arrays parts;
-          for (int k = 0; k < 48; ++k) parts.push_back(c(slice(k, k + 1)) * (1 + i));
+          for (int k = 0; k < 48; ++k) parts.push_back(c(slice(2 * k, 2 * k + 2)) * (1 + i));
           std::reverse(parts.begin(), parts.end());
           return concatenate(parts) * 0.5f;
         },
         x[0])};
   };
-  check(f, {uniform({48}, DType::f32)});
+  check(f, {uniform({96}, DType::f32)});
 }
 
 TEST(Growth, PartsHaveDerivatives) {
