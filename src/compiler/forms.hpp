@@ -44,6 +44,10 @@ constexpr std::int64_t kShortRow = 8;
 /// Whether an equation puts a short row together from one column each: (n, 1), (n, 1), ... -> (n, k).
 bool weaves(const Jaxpr& jaxpr, const Eqn& eqn);
 
+/// Whether an equation puts an array together of so many parts that code which asks of each index where it
+/// lies, part by part, takes longer than to have all parts in memory and to copy them one by one.
+bool joins_parts(const Jaxpr& jaxpr, const Eqn& eqn);
+
 /// About how many cycles a vector of results takes, operands not counted: 1 for an addition.
 int element_cost(const Eqn& eqn);
 

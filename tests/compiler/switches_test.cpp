@@ -145,6 +145,16 @@ std::map<std::string_view, Example> examples() {
   all["matmul"] = {[](std::span<const Array> x) { return Arrays{product(x[0], x[0])}; },
                    {uniform({128, 128}, DType::f32, 0, 1)},
                    kernels};
+  all["input_tables"] = {[](std::span<const Array> x) {
+                           Array y = x[0];
+                           for (std::size_t i = 1; i < x.size(); ++i) y = lax::add(y, x[i]);
+                           return Arrays{y};
+                         },
+                         Arrays(150, small), words("ir", "load <")};
+  all["join_parts"] = {
+      [](std::span<const Array> x) { return Arrays{lax::concatenate(Arrays(40, x[0]), 0)}; },
+      {uniform({3}, DType::f32)},
+      words("ir", "select")};
   all["wraps"] = {
       [](std::span<const Array> x) { return Arrays{x[0].at(x[1]).add(x[2])}; },
       {uniform({50}, DType::f32), lax::iota(DType::i32, {90}), uniform({90}, DType::f32)},
@@ -318,6 +328,14 @@ std::map<std::string_view, Example> examples() {
                           },
                           {uniform({1 << 15}, DType::f32, 0, 1)},
                           words("ir", "define ")};
+  // There are more functions, of no more steps than that each.
+  all["entry_parts"] = {[](std::span<const Array> x) {
+                          Array y = x[0];
+                          for (int i = 0; i < 300; ++i) y = lax::sort(y, 0);
+                          return Arrays{y};
+                        },
+                        {uniform({20}, DType::f32)},
+                        words("ir", "define ", -1)};
   all["native_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::cumsum(x[0], 0)}; },
                            {uniform({1000}, DType::f64)},
                            words("ir", "@telamon_native", -1)};

@@ -118,14 +118,28 @@ void CodeGen::begin_kernel(const std::string& name) {
 void CodeGen::begin_entry(const std::string& name) {
   Impl& m = *impl_;
   llvm::Type* p = m.b.getPtrTy();
-  auto* f = llvm::Function::Create(llvm::FunctionType::get(m.b.getInt32Ty(), {p, p, p}, false),
-                                   llvm::Function::ExternalLinkage, name, m.module);
+  auto* f = llvm::Function::Create(m.entry_type(), llvm::Function::ExternalLinkage, name, m.module);
   m.is_entry = true;
   m.entry_name = name;
   m.start_function(f);
   m.at(0);
   m.b.CreateStore(f->getArg(1), f->getArg(0));
   m.b.CreateStore(f->getArg(2), m.b.CreateConstInBoundsGEP1_64(p, f->getArg(0), 1));
+}
+
+void CodeGen::begin_entry_part(const std::string& name) {
+  Impl& m = *impl_;
+  m.is_entry = true;
+  m.start_function(
+      llvm::Function::Create(m.entry_type(), llvm::Function::InternalLinkage, name, m.module));
+}
+
+void CodeGen::call_entry_part(const std::string& name) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  m.leave_unless_well(
+      m.b.CreateCall(m.module.getFunction(name),
+                     {m.function->getArg(0), m.function->getArg(1), m.function->getArg(2)}));
 }
 
 void CodeGen::Impl::finish_function() {
@@ -189,11 +203,13 @@ void CodeGen::call_native(const std::string& symbol, const std::vector<Pointer>&
     m.b.CreateStore(static_cast<Node*>(buffers[i].handle)->value,
                     m.b.CreateConstInBoundsGEP1_64(p, table, i));
   }
-  llvm::Constant* list = llvm::ConstantDataArray::get(
-      m.context, llvm::ArrayRef<std::uint64_t>(
-                     reinterpret_cast<const std::uint64_t*>(numbers.data()), numbers.size()));
-  auto* constant = new llvm::GlobalVariable(m.module, list->getType(), true,
-                                            llvm::GlobalValue::PrivateLinkage, list, "numbers");
+  // Equal lists are one, or equal kernels would not be.
+  llvm::GlobalVariable*& constant = m.lists[numbers];
+  if (constant == nullptr) {
+    llvm::Constant* list = llvm::ConstantDataArray::get(m.context, llvm::ArrayRef(numbers));
+    constant = new llvm::GlobalVariable(m.module, list->getType(), true,
+                                        llvm::GlobalValue::PrivateLinkage, list, "numbers");
+  }
   llvm::FunctionCallee callee =
       m.module.getOrInsertFunction(symbol, llvm::FunctionType::get(m.b.getVoidTy(), {p, p}, false));
   llvm::cast<llvm::Function>(callee.getCallee())->setDoesNotThrow();

@@ -76,6 +76,9 @@ class CodeGen final : public Emitter {
   /// The entry point `int(Context*, args, results)`.
   void begin_entry(const std::string& name);
   void finish_entry();
+  /// A part of the entry point: a function like it, finished before it is begun, which it calls by name.
+  void begin_entry_part(const std::string& name);
+  void call_entry_part(const std::string& name);
   /// After that, of an entry point which uses the arena for little and at known places: lets LLVM hold
   /// in registers what it keeps there from one kernel to the next.
   void keep_arena_in_registers();
@@ -151,6 +154,12 @@ class CodeGen final : public Emitter {
 
   // ---- memory ------------------------------------------------------------------------------------
   Pointer pointer(Location location);
+  /// Of a kernel: numbers that lie one after the other in the table of where its values are, so that a loop may
+  /// go through them. Gives the place of the first.
+  std::int64_t add_places(std::span<const std::int64_t> indices);
+  Scalar place_at(std::int64_t first, Scalar i);  ///< the number at place first + i
+  /// The same for a location whose index is known only there.
+  Pointer pointer(Location::Kind kind, Scalar index);
   Pointer offset(Pointer base, DType dtype, Scalar elements);
   Scalar load(Pointer from, DType dtype, Scalar index);
   void store(Pointer to, DType dtype, Scalar index, Scalar value);

@@ -126,6 +126,7 @@ struct CodeGen::Impl {
   std::vector<std::int64_t> places;  // of the values of a kernel: arguments, results, offsets
   std::multimap<std::uint64_t, llvm::Function*> kernels;  // by hash
   llvm::GlobalNumberState numbers;                        // of globals, for comparing kernels
+  std::map<std::vector<std::int64_t>, llvm::GlobalVariable*> lists;  // of numbers, for native calls
   llvm::BasicBlock* fail = nullptr;  // returns at once, from the entry point with 1
   std::deque<Node> nodes;
   std::vector<Level> levels;
@@ -145,6 +146,10 @@ struct CodeGen::Impl {
   llvm::Type* memory_type(DType dtype);  ///< bool: i8
   llvm::FunctionType* segment_type() {
     return llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty()}, false);
+  }
+  llvm::FunctionType* entry_type() {
+    llvm::Type* p = b.getPtrTy();
+    return llvm::FunctionType::get(b.getInt32Ty(), {p, p, p}, false);
   }
   llvm::Type* vector_type(llvm::Type* t, int n) {
     return llvm::FixedVectorType::get(t, static_cast<unsigned>(n));

@@ -82,6 +82,37 @@ Pointer CodeGen::pointer(Location where) {
   return {p.value()};
 }
 
+std::int64_t CodeGen::add_places(std::span<const std::int64_t> indices) {
+  Impl& m = *impl_;
+  if (m.is_entry) throw InternalError("an entry point has no table of places");
+  const auto first = static_cast<std::int64_t>(m.places.size());
+  m.places.insert(m.places.end(), indices.begin(), indices.end());
+  return first;
+}
+
+Scalar CodeGen::place_at(std::int64_t first, Scalar i) {
+  Impl& m = *impl_;
+  m.at(m.depth());
+  Value* entry = m.b.CreateInBoundsGEP(
+      m.b.getInt64Ty(), m.function->getArg(3),
+      m.b.CreateAdd(node_of(i)->value, m.b.getInt64(static_cast<std::uint64_t>(first))));
+  return Scalar(m.make(m.b.CreateLoad(m.b.getInt64Ty(), entry), m.depth()), DType::i64);
+}
+
+Pointer CodeGen::pointer(Location::Kind kind, Scalar index) {
+  using Kind = Location::Kind;
+  Impl& m = *impl_;
+  const bool listed = kind == Kind::argument || kind == Kind::result;
+  const bool in_chunk = kind == Kind::chunk || kind == Kind::chunk_slot;
+  Value* base = m.context_field(listed ? (kind == Kind::argument ? 0 : 1) : in_chunk ? 3 : 2);
+  m.at(m.depth());
+  llvm::Type* unit = m.b.getInt8Ty();
+  if (listed) unit = m.b.getPtrTy();
+  Value* p = m.b.CreateInBoundsGEP(unit, base, node_of(index)->value);
+  if (kind != Kind::arena && kind != Kind::chunk) p = m.b.CreateLoad(m.b.getPtrTy(), p);
+  return {m.make(p, m.depth())};
+}
+
 Pointer CodeGen::offset(Pointer base, DType dtype, Scalar elements) {
   Impl& m = *impl_;
   const Scalar p =

@@ -1,9 +1,10 @@
 // The entry point: steps one after the other, loops and branches around their bodies. Small programs
 // are one function; else each kernel is a function of its own, since LLVM takes more than twice as
 // long for a function of twice the size, and a kernel that is worth it is run in chunks by the pool.
-// Equal kernels share one function.
+// Equal kernels share one function. Of a program of many steps the entry point is cut into functions, too.
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "compiler/emit/emit.hpp"
 #include "compiler/emit/emit_reduction.hpp"
@@ -64,8 +65,20 @@ class ProgramEmitter {
 
   void run(const std::string& name) {
     emit_functions(plan_.steps, false);
+    constexpr std::size_t kMostSteps = 200;  // of a function
+    const std::span<const Step> steps = plan_.steps;
+    std::vector<std::string> parts;
+    for (std::size_t at = 0;
+         plan_.emit.entry_parts && steps.size() > kMostSteps && at < steps.size();
+         at += kMostSteps) {
+      parts.push_back("steps_" + std::to_string(parts.size()));
+      gen_.begin_entry_part(parts.back());
+      emit_steps(steps.subspan(at, std::min(kMostSteps, steps.size() - at)));
+      gen_.finish_entry();
+    }
     gen_.begin_entry(name);
-    emit_steps(plan_.steps);
+    for (const std::string& part : parts) gen_.call_entry_part(part);
+    if (parts.empty()) emit_steps(steps);
     gen_.finish_entry();
     if (inline_ && plan_.emit.keep_in_registers) gen_.keep_arena_in_registers();
   }
@@ -245,7 +258,7 @@ class ProgramEmitter {
     return gen_.convert(gen_.load_now(pointer(v), value(v).aval.dtype, gen_.index(0)), DType::i64);
   }
 
-  void emit_steps(const std::vector<Step>& steps) {
+  void emit_steps(std::span<const Step> steps) {
     for (const Step& s : steps) marked(s, [&] { emit_step(s); });
   }
   // Between the marks that profiles are told.

@@ -15,23 +15,26 @@ class OnTape {
       : gen_(gen), jaxpr_(jaxpr), segments_(segments), tape_(tape), vector_(vector) {}
 
   bool contains(Var v) const { return segments_.places.contains(v); }
-  void store(Var v, Scalar x) {
-    if (in_bits(v)) gen_.store_bits(vector_, place(v), x);
-    else gen_.store(vector_, dtype(v), gen_.lane_index(place(v)), x);
+  void store(Var v, Scalar x) { store(dtype(v), gen_.index(place(v)), x); }
+  void store(DType type, Scalar place, Scalar x) {
+    if (in_bits(type)) gen_.store_bits(vector_, place, x);
+    else gen_.store(vector_, type, gen_.lane_index(place), x);
   }
   Scalar load(Var v) {
-    return in_bits(v) ? gen_.load_bits(vector_, place(v))
-                      : gen_.load_now(vector_, dtype(v), gen_.lane_index(place(v)));
+    const Scalar at = gen_.index(place(v));
+    return in_bits(dtype(v)) ? gen_.load_bits(vector_, at)
+                             : gen_.load_now(vector_, dtype(v), gen_.lane_index(at));
   }
-  void store_number(Var v, Scalar x) { gen_.store(tape_, dtype(v), place(v), x); }
-  Scalar load_number(Var v) { return gen_.load_now(tape_, dtype(v), place(v)); }
+  void store_number(DType type, Scalar place, Scalar x) { gen_.store(tape_, type, place, x); }
+  Scalar load_number(Var v) { return gen_.load_now(tape_, dtype(v), gen_.index(place(v))); }
+  /// Counted in elements.
+  std::int64_t place(Var v) const {
+    return segments_.places.at(v) / static_cast<std::int64_t>(size_of(dtype(v)));
+  }
 
  private:
   DType dtype(Var v) const { return jaxpr_.aval(v).dtype; }
-  bool in_bits(Var v) const { return dtype(v) == DType::bool_ && segments_.lanes > 1; }
-  Scalar place(Var v) {
-    return gen_.index(segments_.places.at(v) / static_cast<std::int64_t>(size_of(dtype(v))));
-  }
+  bool in_bits(DType type) const { return type == DType::bool_ && segments_.lanes > 1; }
 
   CodeGen& gen_;
   const Jaxpr& jaxpr_;
@@ -62,7 +65,11 @@ class SegmentGenerator final : public Generator {
 class SegmentsEmitter {
  public:
   explicit SegmentsEmitter(KernelContext& k)
-      : k_(k), gen_(k.gen), kernel_(k.kernel()), segments_(*kernel_.segments) {}
+      : k_(k),
+        gen_(k.gen),
+        kernel_(k.kernel()),
+        segments_(*kernel_.segments),
+        inputs_(segments_.inputs) {}
 
   void run() {
     for (const auto& stretches : segments_.functions) emit_function(stretches);
@@ -128,11 +135,19 @@ class SegmentsEmitter {
     Generator value_at(gen_, k_.plan, k_.scope, kernel_, k_.producer);
     gen_.set_lanes(1, 1);
     OnTape tape(gen_, k_.scope.jaxpr, segments_, memory_, memory_);
-    for (const Var v : segments_.uniforms) {
+    Vars numbers = segments_.uniforms;
+    for (const Table& t : tables_of(numbers, tape)) {
+      for_each(t, [&](Pointer from, Scalar to) {
+        tape.store_number(t.dtype, to, gen_.load_now(from, t.dtype, gen_.index(0)));
+      });
+    }
+    for (const Var v : numbers) {
       const Shape& shape = k_.scope.jaxpr.aval(v).shape;
       const Point origin{shape, Index(shape.size(), gen_.index(0)), gen_.index(0)};
-      tape.store_number(v, value_at(v, origin));
+      tape.store_number(k_.scope.jaxpr.aval(v).dtype, gen_.index(tape.place(v)),
+                        value_at(v, origin));
     }
+    tables_ = tables_of(inputs_, tape);
     const std::int64_t size = kernel_.shape.num_elements();
     if (size == 1) return step(value_at, gen_.index(0), gen_.index(1));
     stream_ = should_stream(k_);
@@ -154,6 +169,46 @@ class SegmentsEmitter {
     }
     gen_.set_lanes(1, 1);
   }
+  /// Values of one type that lie in memory of one kind.
+  struct Table {
+    DType dtype;
+    Location::Kind kind;
+    std::int64_t from, to, size;  // places
+  };
+  // LLVM takes long for blocks of thousands of loads and stores: what is read of many values goes through a loop
+  // over the table of where they lie, and where they go on the tape. Leaves the others in `vars`.
+  std::vector<Table> tables_of(Vars& vars, const OnTape& tape) {
+    constexpr std::size_t kFew = 16;
+    std::map<std::pair<DType, Location::Kind>, Vars> alike;
+    Vars others;
+    for (const Var v : vars) {
+      if (kernel_.members.contains(k_.producer[static_cast<std::size_t>(v)])) others.push_back(v);
+      else alike[{k_.scope.jaxpr.aval(v).dtype, place_of(v).kind}].push_back(v);
+    }
+    std::vector<Table> tables;
+    for (const auto& [type, same] : alike) {
+      if (same.size() <= kFew || !k_.plan.emit.input_tables) {
+        others.insert(others.end(), same.begin(), same.end());
+        continue;
+      }
+      std::vector<std::int64_t> from, to;
+      for (const Var v : same) {
+        from.push_back(place_of(v).index);
+        to.push_back(tape.place(v));
+      }
+      const std::int64_t first = gen_.add_places(from);
+      tables.push_back({type.first, type.second, first, gen_.add_places(to), std::ssize(same)});
+    }
+    vars = std::move(others);
+    return tables;
+  }
+  Location place_of(Var v) const { return k_.value(k_.value_of(v)).location; }
+  // body(where a value lies, where it goes)
+  void for_each(const Table& t, const std::function<void(Pointer from, Scalar to)>& body) {
+    gen_.loop(gen_.index(0), gen_.index(t.size), [&](Scalar i) {
+      body(gen_.pointer(t.kind, gen_.place_at(t.from, i)), gen_.place_at(t.to, i));
+    });
+  }
   // Some vectors from `base` on. The functions work on whole ones: of the last one, the lanes beyond are
   // zeros.
   void step(Generator& value_at, Scalar base, Scalar vectors) {
@@ -166,14 +221,24 @@ class SegmentsEmitter {
           gen_.div(gen_.sub(address, first), gen_.index(segments_.vector_bytes / lanes));
       return Point{kernel_.shape, std::nullopt, gen_.lane_index(gen_.add(base, element))};
     };
+    const auto put = [&](OnTape& tape, DType type, Scalar place, Scalar value) {
+      gen_.set_lanes(lanes, lanes);
+      tape.store(type, place, value);
+      gen_.set_lanes(lanes, active);
+    };
+    for (const Table& t : tables_) {
+      for_each(t, [&](Pointer from, Scalar to) {
+        for_each(gen_, given, [&](OnTape& tape, Scalar address) {
+          put(tape, t.dtype, to, gen_.load(from, t.dtype, *point(address).flat));
+        });
+      });
+    }
     for_each(gen_, given, [&](OnTape& tape, Scalar address) {
       const Point at = point(address);
       // One after the other: LLVM takes long to find places for many values that are alive at once.
-      for (const Var v : segments_.inputs) {
-        const Scalar value = value_at(v, here(at, v));
-        gen_.set_lanes(lanes, lanes);
-        tape.store(v, value);
-        gen_.set_lanes(lanes, active);
+      for (const Var v : inputs_) {
+        put(tape, k_.scope.jaxpr.aval(v).dtype, gen_.index(tape.place(v)),
+            value_at(v, here(at, v)));
       }
     });
     for (const std::string& name : names_) gen_.call_segment(name, given);
@@ -201,7 +266,9 @@ class SegmentsEmitter {
   const Kernel& kernel_;
   const Segments& segments_;
   std::vector<std::string> names_;
-  Pointer memory_;  // the tape
+  Pointer memory_;             // the tape
+  std::vector<Table> tables_;  // of inputs
+  Vars inputs_;                // those that are in none of them
   bool stream_ = false;
 };
 

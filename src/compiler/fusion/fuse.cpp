@@ -52,13 +52,17 @@ Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>
   is_out_.assign(n, false);
   where_.resize(n);
   in_memory_.assign(n, false);
-  for (const Eqn& eqn : jaxpr.eqns()) forms_.push_back(form_of(jaxpr, eqn));
+  for (const Eqn& eqn : jaxpr.eqns()) {
+    const bool parts = options.join_parts && joins_parts(jaxpr, eqn);
+    forms_.push_back(parts ? Form::host : form_of(jaxpr, eqn));
+  }
   for (const auto& chain : options.updates) {
     for (const Update& u : chain) {
       Form& form = forms_[static_cast<std::size_t>(u.eqn)];
       if (form != Form::region) form = Form::kernel;
     }
   }
+  for (const Eqn& eqn : jaxpr.eqns()) element_costs_.push_back(element_cost(eqn));
   for (std::size_t c = 0; c < n; ++c) {
     for (const Atom& a : eqn(c).inputs) {
       if (const int p = producer(a); p >= 0)
@@ -71,6 +75,7 @@ Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>
   of_small_.assign(n, 0);
   for (std::size_t e = 0; options.fuse && options.recompute && e < n; ++e)
     of_small_[e] = cost_of_small(static_cast<int>(e));
+  find_cheap();
   find_costs();
   if (options.fuse && options.both_ways) find_crossed();
 }
@@ -96,7 +101,7 @@ const Shape& Fuser::shape(int e) const {
 
 void Fuser::find_costs() {
   for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
-    int cost = element_cost(eqn(e)) + (reads_with_stride(jaxpr_, eqn(e)) ? kStridedCost : 0);
+    int cost = element_costs_[e] + (reads_with_stride(jaxpr_, eqn(e)) ? kStridedCost : 0);
     for (const Atom& a : eqn(e).inputs) {
       const int p = producer(a);
       if (p < 0 || !is_fusible(form(p)) || forced_.contains(p)) continue;
@@ -148,11 +153,9 @@ void Fuser::add_feed(int from, int to) {
   reach_.add_edge(from, to);
 }
 
-bool Fuser::may_produce(int k, int e) {
-  for (const int l : consumer_clusters(e)) {
-    if (l != k && reach_.reaches(l, k)) return false;
-  }
-  return true;
+bool Fuser::may_produce(int k, const std::set<int>& readers) {
+  return std::none_of(readers.begin(), readers.end(),
+                      [&](int l) { return l != k && reach_.reaches(l, k); });
 }
 
 Fuser::Usage Fuser::usage(int e, int k) const {
@@ -173,11 +176,13 @@ Fuser::Usage Fuser::usage(int e, int k) const {
   return u;
 }
 
-int Fuser::cheap(int e) const {
-  const bool tiny =
-      size(e) <= kTiny && std::all_of(uses(e).begin(), uses(e).end(),
-                                      [&](const Use& u) { return size(u.consumer) <= kTiny; });
-  return tiny ? kCheapTiny : kCheap;
+void Fuser::find_cheap() {
+  for (int e = 0; e < static_cast<int>(jaxpr_.eqns().size()); ++e) {
+    const bool tiny =
+        size(e) <= kTiny && std::all_of(uses(e).begin(), uses(e).end(),
+                                        [&](const Use& u) { return size(u.consumer) <= kTiny; });
+    cheap_.push_back(tiny ? kCheapTiny : kCheap);
+  }
 }
 
 int Fuser::cost_of_small(int e) const {
@@ -193,7 +198,7 @@ int Fuser::cost_of_small(int e) const {
   while (!todo.empty()) {
     const int at = todo.back();
     todo.pop_back();
-    cost += element_cost(eqn(at));
+    cost += element_costs_[static_cast<std::size_t>(at)];
     if (cost > kCheapOfSmall) return 0;
     for (const Atom& a : eqn(at).inputs) {
       if (!a.is_var() || expands(jaxpr_.aval(a).size(), n)) continue;
@@ -258,7 +263,10 @@ int Fuser::new_cluster(int e, Form f) {
   c.form = f;
   c.position = e;
   if (!eqn(e).outputs.empty()) c.kernel.shape = space(e);
+  // All that are open are asked about each value that is to be stored: the newest will do.
+  constexpr std::size_t kMostOpen = 256;
   if (!is_full(c)) open_.push_back(static_cast<int>(clusters_.size()));
+  if (open_.size() > kMostOpen) open_.erase(open_.begin());
   clusters_.push_back(std::move(c));
   reach_.add_node();
   return static_cast<int>(clusters_.size()) - 1;
@@ -310,12 +318,12 @@ void Fuser::make_root(int e, const std::set<int>& readers) {
   if (options_.fuse && !alone) {
     // A kernel that needs the value at its own index anyway ...
     for (const int k : readers) {
-      if (may_root(k, e)) best = k;
+      if (may_root(k, e, readers)) best = k;
     }
     // ... or any other over the same space, the newest first.
     std::erase_if(open_, [&](int k) { return is_full(cluster(k)); });
     for (auto k = open_.rbegin(); best < 0 && k != open_.rend(); ++k) {
-      if (!readers.contains(*k) && !piles_up(*k, e) && may_root(*k, e)) best = *k;
+      if (!readers.contains(*k) && !piles_up(*k, e) && may_root(*k, e, readers)) best = *k;
     }
   }
   if (best < 0) best = new_cluster(e, Form::element);
@@ -340,24 +348,23 @@ bool Fuser::is_full(const Cluster& c) const {
   return roots >= kMaxRootsSmall || (c.kernel.members.size() >= kMaxMembers && !is_cut(c));
 }
 
-bool Fuser::may_root(int k, int e) {
+bool Fuser::may_root(int k, int e, const std::set<int>& readers) {
   Cluster& c = cluster(k);
-  if (is_full(c) || !has_room(c, e)) return false;
+  // First what is soon seen: all kernels that are still open are asked.
+  if (is_full(c) || (c.form == Form::element && !(c.kernel.shape == space(e))) || !has_room(c, e))
+    return false;
   const Usage u = usage(e, k);
   if (u.mixed || (u.other > 0 && !recomputable(e))) return false;
   if (u.other > 0 && u.aligned > 0) return false;
-  if (c.form == Form::element) {
-    if (!(c.kernel.shape == space(e))) return false;
-  } else if (weaves(e)) {
-    return false;
-  } else if (u.align == Align::reduced) {
-    if (!(reduced_shape(c.kernel) == shape(e))) return false;
-  } else if (u.align != Align::iteration || !(c.kernel.shape == shape(e))) {
-    return false;
+  if (c.form == Form::reduction) {
+    const bool fits = u.align == Align::reduced
+                          ? reduced_shape(c.kernel) == shape(e)
+                          : u.align == Align::iteration && c.kernel.shape == shape(e);
+    if (!fits || weaves(e)) return false;
   }
   const std::size_t roots = c.kernel.roots.size() + c.kernel.epilogue.size();
   if (size(e) > kSmallSpace && roots >= kMaxRoots) return false;
-  return may_produce(k, e);
+  return may_produce(k, readers);
 }
 
 bool Fuser::piles_up(int k, int e) {

@@ -30,14 +30,13 @@ void Fuser::place_reduction(int e) {
                                c.kernel.axes == axes && c.kernel.reductions.size() < 6;
       const bool over_results = c.form == Form::element && c.kernel.woven.empty() &&
                                 c.kernel.shape == shape(e) && !(operand == c.kernel.shape);
-      if (!folds_alike && !over_results) continue;
-      if (folds_alike && !share_work(e, c.kernel.reductions.front())) continue;
+      if ((!folds_alike && !over_results) || !may_produce(k, readers)) continue;
       const Usage u = usage(e, k);
       if (u.other > 0 || u.mixed) continue;
       const bool sibling =
           options_.merge_siblings && folds_alike && (u.aligned == 0 || u.align == Align::reduced);
       const bool epilogue = over_results && u.align == Align::iteration && !crossed_.contains(e);
-      if ((sibling || epilogue) && may_produce(k, e)) best = k;
+      if (epilogue || (sibling && share_work(e, c.kernel.reductions.front()))) best = k;
     }
   }
   if (best < 0) best = new_cluster(e, Form::reduction);
@@ -112,27 +111,28 @@ void Fuser::find_crossed() {
       candidates.push_back(static_cast<int>(e));
   }
   if (candidates.size() < 2 || candidates.size() > kMost) return;
-  std::vector<std::set<int>> needed(candidates.size());  // equations
-  std::vector<std::set<Var>> shared(candidates.size());  // variables of the operand's size
-  for (std::size_t i = 0; i < candidates.size(); ++i)
-    find_needed(candidates[i], needed[i], shared[i]);
+  std::vector<Needs> needs;
+  for (const int e : candidates) needs.push_back(find_needed(e));
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     for (std::size_t j = 0; j < candidates.size(); ++j) {
       const int a = candidates[i], b = candidates[j];
       const Shape &s = jaxpr_.aval(eqn(a).inputs[0]).shape,
                   &t = jaxpr_.aval(eqn(b).inputs[0]).shape;
       if (!(s == t) || !folds_rows(reduction_axes(eqn(a)), s) ||
-          !folds_columns(reduction_axes(eqn(b)), s) || needed[i].contains(b) ||
-          needed[j].contains(a))
+          !folds_columns(reduction_axes(eqn(b)), s) || needs[i].eqns[static_cast<std::size_t>(b)] ||
+          needs[j].eqns[static_cast<std::size_t>(a)])
         continue;
-      const bool common = std::any_of(shared[i].begin(), shared[i].end(),
-                                      [&](Var v) { return shared[j].contains(v); });
+      bool common = false;
+      for (std::size_t v = 0; !common && v < needs[i].shared.size(); ++v)
+        common = needs[i].shared[v] && needs[j].shared[v];
       if (common && share_work(a, b)) crossed_.insert({a, b});
     }
   }
 }
 
-void Fuser::find_needed(int e, std::set<int>& needed, std::set<Var>& shared) const {
+Fuser::Needs Fuser::find_needed(int e) const {
+  Needs needs{std::vector<bool>(jaxpr_.eqns().size()),
+              std::vector<bool>(static_cast<std::size_t>(jaxpr_.num_vars()))};
   std::vector<int> todo = {e};
   const std::int64_t n = jaxpr_.aval(eqn(e).inputs[0]).size();
   while (!todo.empty()) {
@@ -142,46 +142,48 @@ void Fuser::find_needed(int e, std::set<int>& needed, std::set<Var>& shared) con
       if (!a.is_var()) continue;
       const int p = producer(a);
       const bool spread = p >= 0 && eqn(p).primitive == &broadcast_in_dim_p;
-      if (jaxpr_.aval(a).size() == n && !spread) shared.insert(a.var());
-      if (p >= 0 && needed.insert(p).second) todo.push_back(p);
+      if (jaxpr_.aval(a).size() == n && !spread)
+        needs.shared[static_cast<std::size_t>(a.var())] = true;
+      if (p < 0 || needs.eqns[static_cast<std::size_t>(p)]) continue;
+      needs.eqns[static_cast<std::size_t>(p)] = true;
+      todo.push_back(p);
     }
   }
+  return needs;
 }
 
-const std::vector<int>& Fuser::work_of(int e) {
+const Fuser::Work& Fuser::work_of(int e) {
   const auto [found, is_new] = work_.try_emplace(e);
   if (!is_new) return found->second;
+  Work& work = found->second;
   const std::int64_t n = jaxpr_.aval(eqn(e).inputs[0]).size();
   std::set<int> seen;
   std::vector<int> todo = {e};
-  while (!todo.empty()) {
-    const int at = todo.back();
-    todo.pop_back();
-    for (const Atom& a : eqn(at).inputs) {
+  for (std::size_t next = 0; next < todo.size(); ++next) {
+    for (const Atom& a : eqn(todo[next]).inputs) {
       const int p = producer(a);
       if (p >= 0 && is_fusible(form(p)) && size(p) == n && !forced_.contains(p) &&
-          seen.insert(p).second)
+          seen.size() < kMaxMembers && seen.insert(p).second)
         todo.push_back(p);
     }
   }
-  found->second.assign(seen.begin(), seen.end());
-  return found->second;
+  work.eqns.assign(seen.begin(), seen.end());
+  for (const int p : work.eqns) work.cost += element_costs_[static_cast<std::size_t>(p)];
+  return work;
 }
 
 bool Fuser::share_work(int a, int b) {
   if (a == b) return true;
-  const auto cost = [&](const std::vector<int>& work) {
-    int sum = 0;
-    for (const int e : work) sum += element_cost(eqn(e));
-    return sum;
-  };
   constexpr int kLittle = 12;
-  const std::vector<int>&x = work_of(a), &y = work_of(b);
-  const int less = std::min(cost(x), cost(y));
+  const Work &x = work_of(a), &y = work_of(b);
+  const int less = std::min(x.cost, y.cost);
   if (less <= kLittle) return true;
   std::vector<int> both;
-  std::set_intersection(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(both));
-  return 2 * cost(both) >= less;
+  std::set_intersection(x.eqns.begin(), x.eqns.end(), y.eqns.begin(), y.eqns.end(),
+                        std::back_inserter(both));
+  int common = 0;
+  for (const int e : both) common += element_costs_[static_cast<std::size_t>(e)];
+  return 2 * common >= less;
 }
 
 bool Fuser::share_work(const Cluster& a, const Cluster& b) {
@@ -226,11 +228,15 @@ void Fuser::absorb(int k, int other) {
   a.align.insert(b.align.begin(), b.align.end());
   a.feeds.insert(b.feeds.begin(), b.feeds.end());
   a.position = std::max(a.position, b.position);
-  for (Cluster& c : clusters_) {
-    if (c.feeds.erase(other) != 0) c.feeds.insert(k);
+  for (std::size_t c = 0; c < clusters_.size(); ++c) {
+    if (reach_.reaches(static_cast<int>(c), other) && clusters_[c].feeds.erase(other) != 0)
+      clusters_[c].feeds.insert(k);
   }
   reach_.merge(k, other);
-  for (auto& at : where_) {
+  std::set<int> evaluated = b.kernel.members;
+  if (b.kernel.eqn >= 0) evaluated.insert(b.kernel.eqn);
+  for (const int e : evaluated) {
+    auto& at = where_[static_cast<std::size_t>(e)];
     const auto found = std::find(at.begin(), at.end(), other);
     if (found == at.end()) continue;
     if (std::find(at.begin(), at.end(), k) == at.end()) *found = k;

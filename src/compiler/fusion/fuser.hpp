@@ -52,8 +52,8 @@ class Fuser {
   const Shape& space(int e) const;
   std::set<int> consumer_clusters(int e) const;
   void add_feed(int from, int to);
-  // Whether cluster k may compute and store e: nothing that reads e's memory comes before k.
-  bool may_produce(int k, int e);
+  // Whether cluster k may compute and store what these clusters read: none of them comes before k.
+  bool may_produce(int k, const std::set<int>& readers);
   struct Usage {
     int aligned = 0, other = 0;
     bool mixed = false;      // aligned in two ways
@@ -62,7 +62,8 @@ class Fuser {
   };
   Usage usage(int e, int k) const;
   // The cost up to which an equation is recomputed rather than stored.
-  int cheap(int e) const;
+  int cheap(int e) const { return cheap_[static_cast<std::size_t>(e)]; }
+  void find_cheap();
   // What it takes to make an element of a large array of small ones, if that is little; else 0.
   int cost_of_small(int e) const;
   // Single elements are computed once per kernel, outside its loops.
@@ -92,7 +93,7 @@ class Fuser {
   void make_root(int e, const std::set<int>& readers);
   // No value of the kernel's space can join it any more.
   bool is_full(const Cluster& c) const;
-  bool may_root(int k, int e);
+  bool may_root(int k, int e, const std::set<int>& readers);
   // Whether a kernel that stores e along with what it stores for others keeps much memory alive.
   bool piles_up(int k, int e);
 
@@ -109,9 +110,18 @@ class Fuser {
   // Pairs of a sum along rows and one over columns that read or compute the same, neither needed for
   // the other.
   void find_crossed();
-  void find_needed(int e, std::set<int>& needed, std::set<Var>& shared) const;
-  // The arithmetic on elements of its operand's space that a reduction folds, by number.
-  const std::vector<int>& work_of(int e);
+  // By equation and by variable: what a fold needs, and what it shares with others of its space.
+  struct Needs {
+    std::vector<bool> eqns, shared;
+  };
+  Needs find_needed(int e) const;
+  // The arithmetic on elements of its operand's space that a reduction folds, by number: what is next to it, of
+  // as many equations as a kernel has.
+  struct Work {
+    std::vector<int> eqns;
+    int cost = 0;
+  };
+  const Work& work_of(int e);
   // Whether two folds of one space have most of what is not cheap in common, or little to do.
   bool share_work(int a, int b);
   bool share_work(const Cluster& a, const Cluster& b);
@@ -164,11 +174,11 @@ class Fuser {
   std::vector<Form> forms_;
   std::vector<std::vector<Use>> uses_;
   std::vector<bool> is_out_, in_memory_;
-  std::vector<int> costs_;
+  std::vector<int> element_costs_, cheap_, costs_;
   std::vector<int>
-      of_small_;  // by equation: cost_of_small, until too many kernels would compute it
-  std::map<int, std::vector<int>> work_;  // of reductions, as far as asked for
-  std::set<int> crossed_;  // reductions that fold a space the other way than another one does
+      of_small_;              // by equation: cost_of_small, until too many kernels would compute it
+  std::map<int, Work> work_;  // of reductions, as far as asked for
+  std::set<int> crossed_;     // reductions that fold a space the other way than another one does
   std::vector<std::vector<int>> where_;  // the clusters that evaluate an equation
   std::vector<Cluster> clusters_;
   Reachability reach_;     // of clusters, along `feeds`

@@ -23,9 +23,14 @@ class Reachability {
 
   /// `other` becomes a part of `node`: what either reached or was reached from counts for `node`.
   void merge(int node, int other) {
+    const Row before = row(node);
     add_all(mutable_row(node), row(other));
+    if (has(row(node), node)) mutable_row(node)[word(node)] &= ~bit(node);  // of course it does
+    // Most often nothing is new to who reaches one of them: `other` led to `node` alone.
+    const bool grew = row(node) != before;
     for (Row& r : rows_) {
-      if (has(r, node) || has(r, other)) reach(r, node);
+      const bool one = has(r, node), two = has(r, other);
+      if (one ? grew && !two : two) reach(r, node);
     }
   }
 

@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::int64_t kMuchSmaller = 8;
 constexpr std::size_t kMostEquations = 20'000;
+constexpr std::size_t kMostVisits = 200'000;  // of equations, for one transpose after the other
 
 bool is_elementwise(const PrimitiveBase& p) {
   const Lowering* lowering = p.rules().lowering();
@@ -111,6 +112,7 @@ class Search {
     while (!open_.empty()) {
       const int e = open_.back();
       open_.pop_back();
+      ++visits;
       if (!visit(e)) return false;
     }
     return std::all_of(inner_.begin(), inner_.end(), [&](int e) {
@@ -119,6 +121,7 @@ class Search {
     });
   }
   const Orders& orders() const { return orders_; }
+  std::size_t visits = 0;  ///< of equations
 
  private:
   bool want(const Atom& a, const Shape& order) {
@@ -219,11 +222,15 @@ class Reorder {
       return true;
     };
     if (take(all) || all.size() == 1) return;
+    // Many of them may go through most of the program each.
+    std::size_t visits = 0;
     for (const int t : all) {
+      if (visits > kMostVisits) return;
       Search search(jaxpr_, producers_, uses);
       const bool alone =
           search.run({t}) && std::none_of(search.orders().begin(), search.orders().end(),
                                           [&](const auto& o) { return orders_.contains(o.first); });
+      visits += search.visits;
       if (alone) take({t});
     }
   }

@@ -50,12 +50,17 @@ class Grouping {
 
   Jaxpr run() {
     if (steps().size() > kMostSteps) return jaxpr_;
-    std::set<int> taken;
+    std::set<int> taken,
+        in_vain;  // in_vain: of a group that is not worth it, and would grow from them again
     std::vector<RowGroup> groups;
     for (std::size_t s = 0; s < steps().size(); ++s) {
-      if (taken.contains(static_cast<int>(s))) continue;
+      if (taken.contains(static_cast<int>(s)) || in_vain.contains(static_cast<int>(s))) continue;
       std::optional<RowGroup> group = grow(static_cast<int>(s), taken);
-      if (!group || !is_worth_it(*group)) continue;
+      if (!group) continue;
+      if (!is_worth_it(*group)) {
+        in_vain.insert(group->steps.begin(), group->steps.end());
+        continue;
+      }
       taken.insert(group->steps.begin(), group->steps.end());
       group->order = in_order(*group);
       groups.push_back(std::move(*group));

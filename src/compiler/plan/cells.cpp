@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_map>
 
 #include "compiler/forms.hpp"
 #include "telamon/primitives.hpp"
@@ -19,12 +20,12 @@ constexpr std::int64_t kMostCalls = 40;  // of functions on single numbers; vect
 constexpr std::int64_t kSmallAxis = 4;   // rather unrolled, beside a larger one
 
 struct Scope {
-  explicit Scope(const Jaxpr& j) : jaxpr(&j), dims(static_cast<std::size_t>(j.num_vars())) {
-    state.assign(dims.size(), false);
-  }
+  explicit Scope(const Jaxpr& j)
+      : jaxpr(&j), state(static_cast<std::size_t>(j.num_vars()), false) {}
   const Jaxpr* jaxpr;
-  std::vector<std::vector<int>> dims;  // the class of each dimension of each variable
-  std::vector<bool> state;             // depends on what trips hand on
+  // The class of each dimension of each variable; of what is around the loop, of few of them.
+  std::unordered_map<std::size_t, std::vector<int>> dims;
+  std::vector<bool> state;  // depends on what trips hand on
   std::map<int, std::vector<std::unique_ptr<Scope>>> inner;
 };
 
@@ -32,7 +33,11 @@ class Analysis {
  public:
   std::optional<CellLoop> run(const Jaxpr& jaxpr, const Eqn& eqn) {
     Scope around(jaxpr);
-    for (Var v = 0; v < jaxpr.num_vars(); ++v) new_dims(around, v);
+    for (const Atom& a : eqn.inputs) {
+      if (a.is_var() && !around.dims.contains(static_cast<std::size_t>(a.var())))
+        new_dims(around, a.var());
+    }
+    for (const Var v : eqn.outputs) new_dims(around, v);
     region(around, eqn, -1, true);
     if (!ok_) return std::nullopt;
     auto& programs = around.inner[-1];

@@ -1,5 +1,5 @@
-// Host functions as steps: `call` lowerings over buffer views, and eager kernels for what generated
-// code cannot hold yet (complex numbers).
+// Host functions as steps: `call` lowerings over buffer views, copies of many parts into one array, and eager
+// kernels for what generated code cannot hold yet (complex numbers).
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -41,10 +41,47 @@ struct Signature {
   }
 };
 
+/// Concatenation: the rows of one operand after the other go to their places in those of the result.
+HostFunction join_function(const Signature& signature, std::int64_t dimension) {
+  constexpr std::int64_t kMany = 1 << 20;  // bytes
+  struct Part {
+    std::size_t at, bytes;
+  };
+  const auto row_bytes = [&](const Aval& a) {
+    auto bytes = static_cast<std::int64_t>(size_of(a.dtype));
+    for (auto d = static_cast<std::size_t>(dimension); d < a.shape.size(); ++d) bytes *= a.shape[d];
+    return static_cast<std::size_t>(bytes);
+  };
+  std::vector<Part> parts;
+  std::size_t row = 0;
+  for (const Aval& a : signature.in) {
+    parts.push_back({row, row_bytes(a)});
+    row += parts.back().bytes;
+  }
+  const std::int64_t all = detail::checked_bytes(signature.out[0]);
+  const std::size_t rows = row == 0 ? 0 : static_cast<std::size_t>(all) / row;
+  return [signature, parts, row, rows, all](std::span<const void* const> in,
+                                            std::span<void* const> out) {
+    const auto addresses = signature.operands(in);
+    const auto copy = [&](std::int64_t i) {
+      const auto& [at, bytes] = parts[static_cast<std::size_t>(i)];
+      if (bytes == 0) return;  // and no address, maybe
+      const auto* from = static_cast<const char*>(addresses[static_cast<std::size_t>(i)]);
+      char* to = static_cast<char*>(out[0]) + at;
+      for (std::size_t r = 0; r < rows; ++r) std::memcpy(to + r * row, from + r * bytes, bytes);
+    };
+    const auto n = static_cast<std::int64_t>(parts.size());
+    if (all >= kMany) return runtime::parallel_for(n, copy);
+    for (std::int64_t i = 0; i < n; ++i) copy(i);
+  };
+}
+
 }  // namespace
 
 HostFunction host_function(const Jaxpr& jaxpr, const Eqn& eqn) {
   const Signature signature(jaxpr, eqn);
+  if (eqn.primitive == &concatenate_p)
+    return join_function(signature, eqn.params.as<ConcatenateParams>().dimension);
   if (const auto* call = eqn.primitive == &dot_general_p
                              ? nullptr
                              : std::get_if<Lowering::Call>(&lowering_of(*eqn.primitive).form)) {

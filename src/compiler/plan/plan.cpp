@@ -17,7 +17,10 @@ namespace {
 class Planner {
  public:
   Planner(const Jaxpr& jaxpr, const PlanOptions& options, Plan& plan)
-      : options_(options), plan_(plan), producer_(producers(jaxpr)) {
+      : options_(options),
+        plan_(plan),
+        producer_(producers(jaxpr)),
+        uses_(detail::use_counts(jaxpr)) {
     plan.scopes.push_back(
         {jaxpr, std::vector<int>(static_cast<std::size_t>(jaxpr.num_vars()), -1)});
     plan.num_inputs = jaxpr.num_inputs();
@@ -43,6 +46,10 @@ class Planner {
       for (const Update& u : chain) result(u) = last;
       begins_[{chain.front().eqn, chain.front().operand}] = last;
     }
+    names_.assign(plan_.values.size(), 0);
+    for (const int v : scope().value_of) {
+      if (v >= 0) ++names_[static_cast<std::size_t>(v)];
+    }
     update_in_place(fusion);
     place_results();
     for (Cluster& c : fusion.clusters) add_step(c);
@@ -63,6 +70,7 @@ class Planner {
 
   // A reshape of something in memory is another name for it, and so is what passed a barrier.
   void alias(Fusion& fusion) {
+    std::set<Var> aliases;
     for (std::size_t e = 0; e < jaxpr().eqns().size(); ++e) {
       const Eqn& reshape = jaxpr().eqns()[e];
       if (fusion.in_memory[e] && form_of(jaxpr(), reshape) == Form::barrier) {
@@ -79,9 +87,12 @@ class Planner {
       if (from < 0) continue;
       const Var v = reshape.outputs[0];
       value_of(v) = from;
-      for (Cluster& c : fusion.clusters) {
-        for (Vars* const stored : {&c.kernel.roots, &c.kernel.epilogue})
-          stored->erase(std::remove(stored->begin(), stored->end(), v), stored->end());
+      aliases.insert(v);
+    }
+    for (Cluster& c : fusion.clusters) {
+      for (Vars* const stored : {&c.kernel.roots, &c.kernel.epilogue}) {
+        const auto is_alias = [&](Var v) { return aliases.contains(v); };
+        stored->erase(std::remove_if(stored->begin(), stored->end(), is_alias), stored->end());
       }
     }
   }
@@ -98,8 +109,9 @@ class Planner {
       if (source < 0 || !fusion.in_memory[static_cast<std::size_t>(source)]) continue;
       const Form form = form_of(jaxpr(), eqn(source));
       if (form == Form::region || form == Form::reshape || form == Form::barrier) continue;
-      if (value_of(from) >= 0 && only_use(from, update))
-        value_of(from) = value_of(update.outputs[0]);
+      if (value_of(from) < 0 || !only_use(from)) continue;
+      value_of(from) = value_of(update.outputs[0]);
+      ++names_[static_cast<std::size_t>(value_of(from))];
     }
   }
 
@@ -130,7 +142,7 @@ class Planner {
     const Eqn& e = eqn(number);
     std::vector<int> in = operands(number), out;
     std::vector<bool> dies;
-    for (const Atom& a : e.inputs) dies.push_back(a.is_literal() || only_use(a.var(), e));
+    for (const Atom& a : e.inputs) dies.push_back(a.is_literal() || only_use(a.var()));
     for (const Var v : e.outputs) out.push_back(value_of(v));
     if (options_.cells && !is_map_of_arrays(e)) {
       if (auto cell = cell_loop(jaxpr(), e)) {
@@ -156,18 +168,12 @@ class Planner {
     const std::vector<Aval>& avals = e.params.as<ScanParams>().jaxpr.avals();
     return std::any_of(avals.begin(), avals.end(), [](const Aval& a) { return a.size() >= kLong; });
   }
-  bool only_use(Var v, const Eqn& user) const {
+  // Of a variable that an equation reads: whether nothing else does, nor its memory under another name.
+  bool only_use(Var v) const {
     if (v < jaxpr().num_inputs()) return false;
-    int uses = 0;
-    for (const Eqn& e : jaxpr().eqns()) {
-      for (const Atom& a : e.inputs) uses += a.is_var() && a.var() == v && &e == &user ? 1 : 0;
-      for (const Atom& a : e.inputs) uses += a.is_var() && a.var() == v && &e != &user ? 2 : 0;
-    }
-    for (const Atom& a : jaxpr().outs()) uses += a.is_var() && a.var() == v ? 2 : 0;
-    const int here = plan_.scopes[0].value_of[static_cast<std::size_t>(v)];
-    const auto shared =
-        std::count(plan_.scopes[0].value_of.begin(), plan_.scopes[0].value_of.end(), here);
-    return uses == 1 && shared == 1;
+    const auto value = static_cast<std::size_t>(scope().value_of[static_cast<std::size_t>(v)]);
+    return uses_[static_cast<std::size_t>(v)] == 1 &&
+           (value >= names_.size() || names_[value] == 1);
   }
 
   void add_step(Cluster& c) {
@@ -364,6 +370,8 @@ class Planner {
   const PlanOptions& options_;
   Plan& plan_;
   std::vector<int> producer_;
+  std::vector<int> uses_;        // of variables
+  std::vector<int> names_;       // of values made before the first step: variables that lie there
   std::vector<bool> is_member_;  // of the kernel whose accesses are being found
   std::vector<Step> copies_;
   std::map<std::pair<int, int>, int>

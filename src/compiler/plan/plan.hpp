@@ -58,8 +58,10 @@ struct EmitOptions {
   bool count_trips = true;     ///< of argmax and argmin: which trip, rather than which place
   bool column_tiles = true;    ///< folds of columns take a tile of them at a time, row by row
   bool seams = true;           ///< joined and padded arrays: a loop for each part
+  bool entry_parts = true;     ///< the entry point of many steps is several functions
   bool native_kernels = true;  ///< calls of the runtime's kernels in place of loops
   bool share_kernels = true;   ///< equal kernels are one function
+  bool input_tables = true;    ///< cut kernels read many operands in a loop over where these lie
   bool loop_stages = true;     ///< chains of function calls overlap those of the next trips
   bool divide_ahead = true;    ///< folds divide, and take roots, for the trip after
   bool streaming = true;       ///< large results that are not read again go around the caches
@@ -192,10 +194,11 @@ struct PlanOptions {
   bool update_in_place = true;     ///< arrays that are overwritten in part stay where they are
   bool reuse_memory = true;
   bool place_in_results = true;  ///< what a result is written over is in its memory from the start
-  bool epilogues = true;  ///< cheap arithmetic on the results of products in loops is done there
-  bool matmul = true;     ///< large matrix products are calls of the runtime's
-  bool cells = true;      ///< small loops keep their state in registers
-  bool segments = true;   ///< long kernels are cut into functions rather than into kernels
+  bool epilogues = true;   ///< cheap arithmetic on the results of products in loops is done there
+  bool matmul = true;      ///< large matrix products are calls of the runtime's
+  bool join_parts = true;  ///< arrays put together of many parts are copied part by part, by a call
+  bool cells = true;       ///< small loops keep their state in registers
+  bool segments = true;    ///< long kernels are cut into functions rather than into kernels
   bool overlap_segments = true;  ///< these take several vectors at a time
   bool weave_columns = true;     ///< columns are put side by side in the kernel that makes them
   bool schedule = true;          ///< kernels in an order that needs less memory

@@ -6,6 +6,8 @@
 //
 //   for each n vectors i:  tape[0] = x[i];  segment_0(tape, n);  segment_1(tape, n);  ...;  y[i] = tape[7]
 //
+// Many inputs of one type are read in a loop, too, over the table of where they lie and where they go.
+//
 // In a chain each operation waits for the one before, and a processor looks ahead by a few hundred
 // instructions only. So a function is a row of short loops, each over a stretch of its equations: while
 // one vector waits in a stretch, others are on their way through the same instructions: a sine or so, since
