@@ -250,6 +250,7 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
                .native_kernels = c.enabled("native_kernels"),
                .share_kernels = c.enabled("share_kernels"),
                .loop_stages = c.enabled("loop_stages"),
+               .interleave = c.enabled("interleave"),
                .divide_ahead = c.enabled("divide_ahead"),
                .streaming = c.enabled("streaming"),
                .profile = c.profile()};
