@@ -253,6 +253,7 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
                .share_kernels = c.enabled("share_kernels"),
                .input_tables = c.enabled("input_tables"),
                .loop_stages = c.enabled("loop_stages"),
+               .interleave = c.enabled("interleave"),
                .divide_ahead = c.enabled("divide_ahead"),
                .streaming = c.enabled("streaming"),
                .profile = c.profile()};

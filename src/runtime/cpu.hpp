@@ -27,6 +27,16 @@ TELAMON_API Isa host_isa();
 constexpr std::size_t vector_bytes(Isa isa) { return std::size_t{16} << static_cast<int>(isa); }
 inline std::size_t vector_bytes() { return vector_bytes(host_isa()); }
 
+/// How many vector registers there are: twice as many with AVX-512 as before it, and on AArch64.
+constexpr int vector_registers(Isa isa) {
+#ifdef __aarch64__
+  constexpr bool many = true;
+#else
+  constexpr bool many = false;
+#endif
+  return many || isa == Isa::avx512 ? 32 : 16;
+}
+
 /// Bytes of the largest cache that the first processor has or shares; 0 where the system does not say.
 TELAMON_API std::int64_t last_cache_bytes();
 

@@ -268,6 +268,13 @@ std::map<std::string_view, Example> examples() {
       [](std::span<const Array> x) { return Arrays{lax::log(lax::tanh(lax::exp(x[0])))}; },
       {large},
       words("ir", "last_stage", -1)};
+  all["interleave"] = {[](std::span<const Array> x) {
+                         Array y = x[0];
+                         for (int i = 0; i < 12; ++i) y = lax::add(lax::mul(y, x[0]), x[0]);
+                         return Arrays{y};
+                       },
+                       {large},
+                       words("ir", "several", -1)};
   // Room on the tape for several vectors.
   all["overlap_segments"] = {[](std::span<const Array> x) {
                                Array y = x[0];

@@ -186,11 +186,15 @@ class CodeGen final : public Emitter {
   void finish_streaming();
 
   // ---- control -----------------------------------------------------------------------------------
+  /// How trips may be made to overlap: chains of function calls are taken apart, chains of arithmetic are done
+  /// for several trips side by side.
+  struct Overlap {
+    bool stages = false, interleave = false;
+  };
   /// for (i = begin; i < end; i += step) body(i), about `trips` of them, which do not depend on each
-  /// other; step divides end - begin. A body that is a chain of function calls is taken apart, so that
-  /// the calls of several trips overlap.
-  void loop_in_stages(Scalar begin, Scalar end, std::int64_t step, std::int64_t trips,
-                      const std::function<void(Scalar i)>& body);
+  /// other; step divides end - begin.
+  void loop_overlapping(Scalar begin, Scalar end, std::int64_t step, std::int64_t trips,
+                        Overlap overlap, const std::function<void(Scalar i)>& body);
   /// for (i = begin; i < end; i += step) carried = body(i, carried); gives the last values.
   Scalars loop_carried(Scalar begin, Scalar end, std::int64_t step, Scalars init,
                        const std::function<Scalars(Scalar i, const Scalars& carried)>& body);

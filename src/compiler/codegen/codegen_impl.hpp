@@ -18,6 +18,8 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
+struct OpenLoop;
+
 /// What an index is known to lie in, both ends included.
 struct Range {
   static constexpr std::int64_t kFar = std::int64_t{1} << 61;  // sums of two do not overflow
@@ -248,6 +250,8 @@ struct CodeGen::Impl {
   };
   /// See loop_ahead; leaves alone what would not gain by that.
   void divide_ahead(const ClosedLoop& loop);
+  /// Puts a loop of several trips side by side in front of one whose trips wait for their arithmetic.
+  void interleave(const OpenLoop& loop, std::int64_t trips);
   /// Mask of the active lanes; null when all are.
   llvm::Value* mask();
   /// Mask of the lanes from the first up to `count`; null for all.

@@ -13,13 +13,12 @@
 // zeros, or on the last vector once more, at the ends. Where there is more arithmetic than calls, the
 // instructions of the stages are side by side, so that long chains of it overlap, too: the two halves
 // of threefry2x32 take the time of one.
-#include <llvm/IR/IntrinsicInst.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "compiler/codegen/codegen_impl.hpp"
+#include "compiler/codegen/loop_body.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -31,40 +30,12 @@ using llvm::Instruction;
 using llvm::PHINode;
 using llvm::Value;
 
-// Of vector functions, about: cycles until the result is there, and instructions.
-constexpr int kCallCycles = 64, kCallInstructions = 30;
 constexpr int kStageCycles = kCallCycles;
 /// Loops of fewer instructions overlap as they are; in very long ones, registers would take long to
 /// allocate.
 constexpr int kFewInstructions = 2 * kCallInstructions, kManyInstructions = 64 * kCallInstructions;
 constexpr int kTripsPerKept = 64;
 constexpr int kMostKept = 64;  // values from trip to trip
-
-bool is_function_call(const Instruction& i) {
-  const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
-  return call != nullptr && !llvm::isa<llvm::IntrinsicInst>(call) && call->doesNotAccessMemory();
-}
-
-bool is_masked_load(const Instruction& i) {
-  const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
-  return call != nullptr && call->getIntrinsicID() == llvm::Intrinsic::masked_load;
-}
-
-/// What is done again in each stage that needs it, rather than kept from trip to trip: addresses,
-/// loads, and conditions, which have no good form in memory.
-bool is_done_again(const Instruction& i) {
-  if (llvm::isa<llvm::LoadInst>(i) || is_masked_load(i)) return true;
-  return !i.getType()->isVectorTy() || i.getType()->getScalarType()->isIntegerTy(1);
-}
-
-/// Cycles until the result of a vector instruction is there, about.
-int latency(const Instruction& i) {
-  if (is_function_call(i)) return kCallCycles;
-  if (!i.getType()->isVectorTy() || is_done_again(i) || i.isCast()) return 0;
-  if (i.getOpcode() == Instruction::FDiv) return 16;
-  return i.getType()->getScalarType()->isFloatingPointTy() && !llvm::isa<llvm::SelectInst>(i) ? 4
-                                                                                              : 1;
-}
 
 /// Which stage each instruction of a loop belongs to.
 class Stages {
@@ -168,13 +139,7 @@ class Stages {
 /// Writes the stages in the place of `loop`, a block of trips `i` from `begin` to `stop`.
 class StageWriter {
  public:
-  struct Loop {
-    BasicBlock *before, *block, *exit;
-    PHINode* i;
-    Value *begin, *stop;
-    std::int64_t step;
-  };
-  StageWriter(llvm::IRBuilder<>& b, const Stages& stages, const Loop& loop)
+  StageWriter(llvm::IRBuilder<>& b, const Stages& stages, const OpenLoop& loop)
       : b_(b), stages_(stages), loop_(loop) {}
 
   void run() {
@@ -324,7 +289,7 @@ class StageWriter {
 
   llvm::IRBuilder<>& b_;
   const Stages& stages_;
-  Loop loop_;
+  OpenLoop loop_;
   std::vector<Instruction*> body_;
   Value* last_base_ = nullptr;
   /// What there is of the loop's values in each stage.
@@ -337,8 +302,8 @@ class StageWriter {
 
 }  // namespace
 
-void CodeGen::loop_in_stages(Scalar begin, Scalar end, std::int64_t step, std::int64_t trips,
-                             const std::function<void(Scalar i)>& body) {
+void CodeGen::loop_overlapping(Scalar begin, Scalar end, std::int64_t step, std::int64_t trips,
+                               Overlap overlap, const std::function<void(Scalar i)>& body) {
   Impl& m = *impl_;
   std::int64_t first = 0, last = 0;
   const bool known = known_constant(begin, first) && known_constant(end, last);
@@ -364,10 +329,12 @@ void CodeGen::loop_in_stages(Scalar begin, Scalar end, std::int64_t step, std::i
   body(Scalar(m.make(i, m.depth()), DType::i64));
   m.at(m.depth());
   BasicBlock* latch = m.b.GetInsertBlock();
+  const OpenLoop whole{before, loop, exit, i, start, stop, step};
   Stages stages(*loop);
-  if (latch == loop && stages.assign(trips)) {
-    StageWriter(m.b, stages, {before, loop, exit, i, start, stop, step}).run();
+  if (latch == loop && overlap.stages && stages.assign(trips)) {
+    StageWriter(m.b, stages, whole).run();
   } else {
+    if (latch == loop && overlap.interleave) m.interleave(whole, trips);
     Value* next = m.b.CreateAdd(i, m.b.getInt64(static_cast<std::uint64_t>(step)), "", true, true);
     m.b.CreateCondBr(m.b.CreateICmpSLT(next, stop), loop, exit);
     i->addIncoming(next, latch);

@@ -43,7 +43,7 @@ struct BlockOptions {
   /// Loads of a block that is the only one of its kind may go outside the loops around it: where those
   /// store nothing that the body reads at another index.
   bool loads_leave = false;
-  bool in_stages = false;  ///< see CodeGen::loop_in_stages
+  CodeGen::Overlap overlap{};  ///< see CodeGen::loop_overlapping
   /// The last block may have fewer lanes: a power of two of them needs no mask.
   bool narrow_tail = false;
 };

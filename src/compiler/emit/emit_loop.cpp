@@ -54,7 +54,7 @@ std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent
 /// vector_loop, apart for the blocks between seams, where indices are known well enough to decide
 /// which operand is read, and for those that a seam runs through.
 void seamed_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t size, int lanes,
-                 const std::vector<std::int64_t>& seams, bool in_stages,
+                 const std::vector<std::int64_t>& seams, CodeGen::Overlap overlap,
                  const std::function<void(Scalar base)>& body) {
   CodeGen& gen = k.gen;
   std::vector<std::int64_t> ends;  // of the parts: multiples of `lanes`, but for the last
@@ -75,7 +75,7 @@ void seamed_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t 
     const std::int64_t last_base = std::max(from, to - lanes);
     vector_loop(k, low, high, to, lanes,
                 [&](Scalar base) { body(gen.within(base, from, last_base)); },
-                {.loads_leave = true, .in_stages = in_stages, .narrow_tail = true});
+                {.loads_leave = true, .overlap = overlap, .narrow_tail = true});
     from = to;
   }
 }
@@ -213,8 +213,8 @@ void vector_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t 
     const Scalar stop = all ? gen.index(whole) : rest == 0 ? end : gen.min(end, gen.index(whole));
     if (k.plan.emit.write_out_rows && all && whole - first <= kWholeRow * lanes) {
       for (std::int64_t base = first; base < whole; base += lanes) once(base);
-    } else if (options.in_stages && lanes > 1) {
-      gen.loop_in_stages(begin, stop, lanes, whole / lanes, body);
+    } else if ((options.overlap.stages || options.overlap.interleave) && lanes > 1) {
+      gen.loop_overlapping(begin, stop, lanes, whole / lanes, options.overlap, body);
     } else {
       gen.loop_carried(begin, stop, lanes, {}, [&](Scalar i, const Scalars&) {
         body(i);
@@ -331,7 +331,7 @@ void emit_loop(KernelContext& k) {
   // Of a single row that lanes run across, there is a single element.
   const bool across = kernel.linear || kernel.shape.num_elements() == kernel.shape[0];
   if (across && k.unit % lanes != 0) lanes = 1;
-  const bool in_stages = k.plan.emit.loop_stages;
+  const CodeGen::Overlap overlap{k.plan.emit.loop_stages, k.plan.emit.interleave};
   // Kernels over rows mostly follow others over the same rows: what the last cache may hold is left there.
   const auto streams = [&](std::int64_t one) {
     return should_stream(k, kernel.roots.size() == 1 ? one : kStreamingBytes);
@@ -339,7 +339,7 @@ void emit_loop(KernelContext& k) {
   if (kernel.linear) {
     return streaming_or_not(k, streams(kStreamingOne), size, [&] {
       Generator values(gen, k.plan, k.scope, kernel, k.producer);
-      seamed_loop(k, k.begin, k.end, size, lanes, find_seams(k, size), in_stages, [&](Scalar base) {
+      seamed_loop(k, k.begin, k.end, size, lanes, find_seams(k, size), overlap, [&](Scalar base) {
         store_roots(k, values, {kernel.shape, std::nullopt, gen.lane_index(base)});
       });
     });
@@ -362,7 +362,7 @@ void emit_loop(KernelContext& k) {
   const auto point = [&](const Index& index, Scalar base) { point_of(value_at, index, base); };
   if (columns_first(k, inner)) {
     seamed_loop(k, gen.index(0), gen.index(kernel.shape[inner]), kernel.shape[inner], lanes, seams,
-                false, [&](Scalar base) {
+                {}, [&](Scalar base) {
                   loop_nest(gen, outer, [&](const Index& index) { point(index, base); });
                 });
     return;
@@ -371,7 +371,7 @@ void emit_loop(KernelContext& k) {
     const bool part = inner == 0 || k.by_columns;
     const Scalar first = part ? k.begin : gen.index(0);
     const Scalar last = part ? k.end : gen.index(kernel.shape[inner]);
-    seamed_loop(k, first, last, kernel.shape[inner], lanes, seams, in_stages,
+    seamed_loop(k, first, last, kernel.shape[inner], lanes, seams, overlap,
                 [&](Scalar base) { point_of(values, index, base); });
   };
   if (writes_rows_out(k, inner, lanes)) {

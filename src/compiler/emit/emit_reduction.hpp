@@ -165,6 +165,7 @@ class ReductionEmitter {
   // ---- both at once (emit_reduction_both.cpp)
   Scalar column_combine(std::size_t c, Scalar a, Scalar b);
   Scalar column_identity(std::size_t c);
+  int rows_at_once() const;
   void both_ways();
   void rows_both_ways(Scalar row, int n, Scalar first);
   void end_both_ways();

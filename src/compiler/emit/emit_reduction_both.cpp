@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/emit/emit_reduction.hpp"
+#include "runtime/cpu.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -44,11 +45,20 @@ Scalar ReductionEmitter::column_identity(std::size_t c) {
   return gen_.splat(rule(e).identity(gen_, eqn(e).params, dtype(e)));
 }
 
+// Rows share the loads and the stores of columns, as far as the registers hold for each of them what it folds and
+// what it has to itself, like the numbers of a body that meets all others.
+int ReductionEmitter::rows_at_once() const {
+  constexpr int kMost = 4, kFew = 2, kOthers = 4;  // registers for columns and what is at hand
+  const auto of_each = 2 * static_cast<int>(count());
+  const bool fit = kMost * of_each + kOthers <= runtime::vector_registers(runtime::host_isa());
+  return fit && kernel_.members.size() <= kManyMembers ? kMost : kFew;
+}
+
 void ReductionEmitter::both_ways() {
   const std::int64_t length = part_length(kernel_, dims_, kernel_.part_cost);
   const std::size_t inner = dims_.size() - 1, down = inner - 1;
   const std::int64_t columns = dims_[inner].size, rows = dims_[0].size;
-  const int block = kernel_.members.size() > kManyMembers ? 2 : 4;
+  const int block = rows_at_once();
   index_.assign(dims_.size(), gen_.index(0));
   const auto clear = [&](Scalar first) {
     vector_loop(k_, gen_.index(0), gen_.index(columns), columns, lanes_, [&](Scalar base) {

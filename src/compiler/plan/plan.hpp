@@ -63,6 +63,7 @@ struct EmitOptions {
   bool share_kernels = true;   ///< equal kernels are one function
   bool input_tables = true;    ///< cut kernels read many operands in a loop over where these lie
   bool loop_stages = true;     ///< chains of function calls overlap those of the next trips
+  bool interleave = true;      ///< chains of arithmetic are done for several trips side by side
   bool divide_ahead = true;    ///< folds divide, and take roots, for the trip after
   bool streaming = true;       ///< large results that are not read again go around the caches
   bool profile = false;        ///< tell when each step begins and ends
