@@ -9,7 +9,9 @@ Array polynomial(const Array& x, const Array& c) {
   for (int i = 0; i < 12; ++i) y = lax::add(lax::mul(y, x), c);
   return y;
 }
-bool is_interleaved(const Compiled& e) { return e->text("ir").find("several") != std::string::npos; }
+bool is_interleaved(const Compiled& e) {
+  return e->text("ir").find("several") != std::string::npos;
+}
 
 TEST(Interleave, GivesTheBitsOfEagerFunctionsWhateverTheLength) {
   const auto f = [](std::span<const Array> x) { return Arrays{polynomial(x[0], x[1])}; };
