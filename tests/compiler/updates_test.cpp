@@ -472,6 +472,29 @@ TEST(UpdatesInPlace, InBatches) {
   });
 }
 
+// What a loop writes row by row is taken over by another loop, or handed on through it and then overwritten:
+// its memory is in use from the first row on.
+TEST(UpdatesInPlace, OfRowsThatALoopHasWritten) {
+  const auto handed_on = [](std::span<const Array> x) {
+    const auto [c, rows] =
+        scan([](Array c, Array r) { return Two{c.at(6).set(r), r * 2.0}; }, x[0], x[1]);
+    const auto body = [](Array, Two s) {
+      return Two{s.first.at(slice(2, 4)).set(s.first(slice(3, 5))), s.second};
+    };
+    const Two s = fori_loop(0, 1, body, Two{c, rows});
+    return Arrays{s.second.at(2).set(s.first(3))};
+  };
+  check(handed_on, {uniform({8}, DType::f64), uniform({5}, DType::f64, 0, 1, 2)});
+  const auto taken_over = [](std::span<const Array> x) {
+    const auto loop = [](const Array& z) {
+      return fori(40, [](Array i, Array c) { return c.at(i).set(c(i + 1) * 2.0); }, z);
+    };
+    const Array v = x[1];
+    return Arrays{loop(map([&](Array r) { return sort(r * 0.5 - v); }, loop(x[0] + 1.0))) + x[0]};
+  };
+  check(taken_over, {uniform({640, 8}, DType::f64), uniform({8}, DType::f64, 0, 1, 2)});
+}
+
 TEST(UpdatesInPlace, OfLanesThatStopOnTheirOwn) {
   const auto executable = check(
       [](std::span<const Array> x) {

@@ -96,7 +96,14 @@ class Liveness {
     }
   }
   void touch_views(const Step& s, int now) {
-    for (const Step::Row& r : s.rows) touch(r.view, now);
+    for (const Step::Row& r : s.rows) {
+      touch(r.view, now);
+#ifdef TELAMON_DEBUG_CHECKS
+      const std::vector<int>& bases = plan_.values[static_cast<std::size_t>(r.view)].bases;
+      if (std::find(bases.begin(), bases.end(), r.base) == bases.end())
+        throw InternalError("a row of an array that its view knows nothing of");
+#endif
+    }
     for (const Step::Carry& c : s.carries) {
       for (const int v : {c.in, c.out, c.first, c.second}) touch(v, now);
     }

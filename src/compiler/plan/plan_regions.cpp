@@ -249,6 +249,7 @@ class RegionPlanner {
       replace_value(steps_, init, last);
       drop_idle_copies(steps_);
       for (Scope& s : plan_.scopes) std::replace(s.value_of.begin(), s.value_of.end(), init, last);
+      for (Value& v : plan_.values) std::replace(v.bases.begin(), v.bases.end(), init, last);
       return;
     }
     Step copy;
