@@ -73,7 +73,7 @@ TEST(Interleave, IsNotDoneOfShortChainsShortLoopsAndWideSums) {
   const auto short_chain = [](std::span<const Array> x) { return Arrays{lax::mul(x[0], x[0])}; };
   EXPECT_FALSE(is_interleaved(check(short_chain, {uniform({10'000}, DType::f32)}, 1)));
   const auto chain = [](std::span<const Array> x) { return Arrays{polynomial(x[0], x[0])}; };
-  EXPECT_FALSE(is_interleaved(check(chain, {uniform({100}, DType::f64)}, 1)));
+  EXPECT_FALSE(is_interleaved(check(chain, {uniform({30}, DType::f64)}, 1)));
   // Sums of products that do not wait for each other keep a processor busy.
   const auto wide = [](std::span<const Array> x) {
     Arrays terms;
