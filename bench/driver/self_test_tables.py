@@ -5,6 +5,7 @@ import tempfile
 import compare
 import figures
 import limits
+import machine
 import plot
 import report
 import results
@@ -140,6 +141,12 @@ def check_what_a_page_must_not_lose():
         check({t for t, _ in report.would_lose(out, [one], True)} == {2}, "the other number of threads")
 
 
+def check_names_of_machines():
+    """Hosts may hide all but the family and the model of a processor."""
+    check(machine.slug("AMD EPYC (family 25, model 17)") == "amd-epyc-25-17", "the name of a machine")
+    check(machine.slug("Some(R) Chip 9 CPU @ 3 GHz (family 6, model 85)") == "some-chip-9-cpu-6-85", "a longer name")
+
+
 def check_soundness():
     check(results.sound([row("P.a", telamon=entry(1), jax=entry(1)), row("B00.python", jax=entry(1))]), "sound rows")
     check(not results.sound([row("P.a", jax=entry(1))]), "a row that we have not")
@@ -155,4 +162,5 @@ def main():
     check_one_thread_among_two()
     check_plots()
     check_what_a_page_must_not_lose()
+    check_names_of_machines()
     check_soundness()

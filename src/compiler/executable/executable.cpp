@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <unordered_map>
 
 #include "compiler/compile.hpp"
 #include "compiler/emit/emit.hpp"
@@ -89,15 +88,15 @@ void NativeExecutable::make_results(std::span<const Array> inputs, const std::ve
                                                    void* const* addresses_of_inputs,
                                                    void* const* addresses_of_outputs,
                                                    std::int64_t failed) const {
-  std::unordered_map<void*, std::size_t> outputs_at;
-  for (std::size_t o = 0; o < outputs.size(); ++o) outputs_at.emplace(addresses_of_outputs[o], o);
+  // One after the other, without a table: memory may be what has run out.
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     detail::DeviceBuffer& buffer = detail::concrete_node(inputs[i]).buffer();
-    const auto found = outputs_at.find(addresses_of_inputs[i]);
-    if (!buffer.donated() || found == outputs_at.end()) continue;
-    if (failed < parts_.launch.written_after[found->second])
-      buffer.take_back(outputs[found->second]);
-    else buffer.lose();
+    if (!buffer.donated()) continue;
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      if (addresses_of_outputs[o] != addresses_of_inputs[i]) continue;
+      if (failed < parts_.launch.written_after[o]) buffer.take_back(outputs[o]);
+      else buffer.lose();
+    }
   }
 }
 

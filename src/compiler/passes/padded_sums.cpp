@@ -63,7 +63,7 @@ class PaddedSums {
   }
   int operand_of(const Eqn& e, Var result) const {
     if (const auto sum = sum_of(e)) return static_cast<int>(sum->to);
-    if (e.primitive == &dynamic_update_slice_p || e.primitive->rules().updates_operand) return 0;
+    if (overwrites(e)) return 0;
     if (!is_region(*e.primitive)) return -1;
     const auto r = static_cast<std::size_t>(std::find(e.outputs.begin(), e.outputs.end(), result) -
                                             e.outputs.begin());

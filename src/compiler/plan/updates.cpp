@@ -77,10 +77,6 @@ class HandedOn {
   std::map<int, std::vector<int>> operands_;  // by equation
 };
 
-bool overwrites(const Eqn& eqn) {
-  return eqn.primitive == &dynamic_update_slice_p || eqn.primitive->rules().updates_operand;
-}
-
 struct Traced {
   UpdateChain chain;
   Var root;  ///< the input that the first equation writes over
@@ -181,6 +177,10 @@ bool is_worth_it(const Jaxpr& jaxpr, const std::vector<int>& producer, const Upd
 }
 
 }  // namespace
+
+bool overwrites(const Eqn& eqn) {
+  return eqn.primitive == &dynamic_update_slice_p || eqn.primitive->rules().updates_operand;
+}
 
 CarriedUpdates carried_updates(const Jaxpr& body, std::size_t first, std::size_t num_carry,
                                const PlanOptions& options) {

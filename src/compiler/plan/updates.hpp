@@ -11,6 +11,9 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
+/// Whether an equation's result is its first operand with a part overwritten.
+bool overwrites(const Eqn& eqn);
+
 /// How each carried component of a loop's body goes on.
 struct CarriedUpdates {
   static constexpr int kUnchanged = 1 << 30;
