@@ -60,7 +60,8 @@ struct Result {
   Array success;      ///< bool: converged
   Array status;       ///< i32, a Status
 
-  std::string message() const;  ///< the status in words; needs a concrete result
+  /// The status in words; needs a concrete result.
+  std::string message(SourceLocation where = SourceLocation::current()) const;
 };
 
 }  // namespace optim
@@ -98,8 +99,11 @@ void check_gradient(const char* step, const P& params, const P& gradient) {
 namespace optim {
 
 template <class X>
-std::string Result<X>::message() const {
-  return detail::status_text(status);
+std::string Result<X>::message(SourceLocation where) const {
+  return detail::in_call("message()", where, [&] {
+    detail::check_no_empty_leaf(status, "message()", "status");
+    return detail::status_text(status);
+  });
 }
 
 /// A minimum of the scalar-valued f(x) near x0. Each iteration searches along a direction for a point
