@@ -387,6 +387,15 @@ TEST(EmptyArray, IsToldByFunctionsOfFunctionsAndOfTrees) {
        [&] { (void)stop_gradient(std::map<std::string, Array>{{"a", x}, {"b", empty}}); }},
       {"tree_map: the Array at args[1][0]",
        [&] { (void)tree_map(sum_of, std::vector{x}, std::vector{empty}); }},
+      {"the function of tree_map: the Array at [\"a\"]",
+       [&] { (void)tree_map(nothing, std::map<std::string, Array>{{"a", x}}); }},
+      {"the function of tree_map_with_path: the Array at [1]",
+       [&] {
+         const auto first_only = [&](const KeyPath& path, Array a) {
+           return path.to_string() == "[0]" ? a : empty;
+         };
+         (void)tree_map_with_path(first_only, std::pair{x, x});
+       }},
       {"tree_reduce: the Array at [1]", [&] { (void)tree_reduce(sum_of, std::pair{x, empty}); }},
       {"tree_reduce: the Array at [1]",
        [&] { (void)tree_reduce(sum_of, std::pair{x, empty}, Array(0.0)); }},
