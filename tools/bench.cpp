@@ -16,7 +16,7 @@ namespace tl = telamon;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string file, transform, name;
+  std::string file, input, transform, name;
   int threads = 1;
   double seconds = 1;
   std::int64_t batch = 3;
@@ -41,7 +41,8 @@ bool came_from_disk(const tl::ExecutableInfo& info) {
 }
 
 Timings measure(const ProgramFile& file, const Options& o) {
-  const Arrays inputs = example_inputs(file, o.transform, o.batch);
+  const Arrays inputs = o.input.empty() ? example_inputs(file, o.transform, o.batch)
+                                        : load_inputs(o.input, file.program, o.transform);
   const Function f =
       apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
   Timings t;
@@ -72,7 +73,7 @@ Timings measure(const ProgramFile& file, const Options& o) {
 int bench(const Options& o) {
   tl::set_num_threads(o.threads);
   for (const ProgramFile& file : load_programs(o.file, o.name, o.all)) {
-    if (!file.inputs && !o.json)
+    if (!file.inputs && o.input.empty() && !o.json)
       std::printf("(%s has no inputs on file: all are ones)\n", file.program.name().c_str());
     const Timings t = measure(file, o);
     if (o.json) {
@@ -108,6 +109,7 @@ void add_bench(CLI::App& app, int& code) {
   CLI::App* command =
       app.add_subcommand("bench", "time a program: trace, compile, first call, then calls");
   add_program_option(*command, options->file);
+  add_input_option(*command, options->input);
   command->add_option("--transform", options->transform,
                       "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
   add_batch_option(*command, options->batch);
