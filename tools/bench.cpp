@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "program_file.hpp"
+#include "runtime/history.hpp"
 #include "runtime/thread_pool.hpp"
 
 namespace telamon_tool {
@@ -33,13 +34,6 @@ struct Timings {
   std::size_t runs = 0;
 };
 
-// Machine code that came from elsewhere has not been generated.
-bool came_from_disk(const tl::ExecutableInfo& info) {
-  return info.backend == "llvm" &&
-         std::none_of(info.passes.begin(), info.passes.end(),
-                      [](const tl::PassTime& p) { return p.name == "codegen"; });
-}
-
 Timings measure(const ProgramFile& file, const Options& o) {
   const Arrays inputs = o.input.empty() ? example_inputs(file, o.transform, o.batch)
                                         : load_inputs(o.input, file.program, o.transform);
@@ -55,7 +49,7 @@ Timings measure(const ProgramFile& file, const Options& o) {
   t.first_call_us = microseconds_since(first_start);
   const tl::ExecutableInfo executable = tl::last_executable();
   t.compile_us = executable.microseconds();
-  t.from_disk = came_from_disk(executable);
+  t.from_disk = tl::runtime::came_from_disk(executable);
   std::vector<double> times;
   const auto start = Clock::now();
   while (times.size() < 5 || microseconds_since(start) < o.seconds * 1e6) {

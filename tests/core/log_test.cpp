@@ -11,6 +11,8 @@
 #include "core/sanitizers.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/thread_pool.hpp"
+#include "support/disk_cache.hpp"
+#include "telamon/control_flow.hpp"
 #include "telamon/debug.hpp"
 #include "telamon/history.hpp"
 #include "telamon/jit.hpp"
@@ -124,6 +126,18 @@ TEST(Log, JitSaysWhatItTracesAndCaptures) {
                               "constants of the program"));
   EXPECT_THAT(text, HasSubstr("cache] executable of surprise: compiled and kept"));
   EXPECT_THAT(text, Not(HasSubstr("signature 2")));
+}
+
+TEST(Log, CacheSaysWhereExecutablesComeFrom) {
+  const CacheFolder folder;
+  const Log log("cache");
+  const Array x = arange(3);
+  const auto run = [&] { jit([](const Array& y) { return sin(y) + 3.0; }, {.name = "f"})(x); };
+  const auto again = [&] { jit([](const Array& y) { return sin(y) + 3.0; }, {.name = "f"})(x); };
+  EXPECT_THAT(logged(run), HasSubstr("executable of f: compiled and kept with its program\n"));
+  if (last_executable().backend != "llvm") GTEST_SKIP() << "there is no compiler";
+  EXPECT_THAT(logged(again),
+              HasSubstr("executable of f: found in the disk cache and kept with its program\n"));
 }
 
 TEST(Log, JitSaysOnceWhyADonatedArgumentKeepsItsMemory) {
