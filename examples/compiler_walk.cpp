@@ -57,7 +57,7 @@ Array below_largest(const Array& x) { return x - tl::max(x, 0); }
 // The program after a pass, or the plan.
 template <class F, class... Args>
 void show(const char* stage, const F& f, const Args&... args) {
-  std::cout << "== " << stage << "\n" << tl::jit(f).lower(args...).compile().text(stage) << "\n";
+  std::cout << "== " << stage << "\n" << tl::jit(f).lower(args...).compile().text(stage);
 }
 
 // The function of a module whose name begins so, from "define" to the closing brace.
@@ -74,7 +74,7 @@ int main() {
   std::cout << "== traced\n" << lowered.jaxpr().jaxpr << "\n";
   const auto compiled = lowered.compile();
   for (const char* pass : {"lower", "simplify", "cse", "dce", "fuse", "buffers", "plan"})
-    std::cout << "== " << pass << "\n" << compiled.text(pass) << "\n";
+    std::cout << "== " << pass << "\n" << compiled.text(pass);
   show("reorder", decays, tl::zeros({8}));
   show("short_axes", squared_distances, tl::zeros({64, 3}));
   show("join_loops", tl::grad(logistic_map), 3.5, 0.25);

@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "program_file.hpp"
+#include "runtime/history.hpp"
 #include "runtime/thread_pool.hpp"
 
 namespace telamon_tool {
@@ -16,7 +17,7 @@ namespace tl = telamon;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string file, transform, name;
+  std::string file, input, transform, name;
   int threads = 1;
   double seconds = 1;
   std::int64_t batch = 3;
@@ -33,15 +34,9 @@ struct Timings {
   std::size_t runs = 0;
 };
 
-// Machine code that came from elsewhere has not been generated.
-bool came_from_disk(const tl::ExecutableInfo& info) {
-  return info.backend == "llvm" &&
-         std::none_of(info.passes.begin(), info.passes.end(),
-                      [](const tl::PassTime& p) { return p.name == "codegen"; });
-}
-
 Timings measure(const ProgramFile& file, const Options& o) {
-  const Arrays inputs = example_inputs(file, o.transform, o.batch);
+  const Arrays inputs = o.input.empty() ? example_inputs(file, o.transform, o.batch)
+                                        : load_inputs(o.input, file.program, o.transform);
   const Function f =
       apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
   Timings t;
@@ -54,7 +49,7 @@ Timings measure(const ProgramFile& file, const Options& o) {
   t.first_call_us = microseconds_since(first_start);
   const tl::ExecutableInfo executable = tl::last_executable();
   t.compile_us = executable.microseconds();
-  t.from_disk = came_from_disk(executable);
+  t.from_disk = tl::runtime::came_from_disk(executable);
   std::vector<double> times;
   const auto start = Clock::now();
   while (times.size() < 5 || microseconds_since(start) < o.seconds * 1e6) {
@@ -72,7 +67,7 @@ Timings measure(const ProgramFile& file, const Options& o) {
 int bench(const Options& o) {
   tl::set_num_threads(o.threads);
   for (const ProgramFile& file : load_programs(o.file, o.name, o.all)) {
-    if (!file.inputs && !o.json)
+    if (!file.inputs && o.input.empty() && !o.json)
       std::printf("(%s has no inputs on file: all are ones)\n", file.program.name().c_str());
     const Timings t = measure(file, o);
     if (o.json) {
@@ -108,6 +103,7 @@ void add_bench(CLI::App& app, int& code) {
   CLI::App* command =
       app.add_subcommand("bench", "time a program: trace, compile, first call, then calls");
   add_program_option(*command, options->file);
+  add_input_option(*command, options->input);
   command->add_option("--transform", options->transform,
                       "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
   add_batch_option(*command, options->batch);

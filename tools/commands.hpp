@@ -71,6 +71,14 @@ inline void add_program_option(CLI::App& command, std::string& file) {
       ->type_name("");
 }
 
+/// --input a.npy,b.npy, for load_inputs.
+inline void add_input_option(CLI::App& command, std::string& npy_list) {
+  command.add_option(
+      "--input", npy_list,
+      "comma-separated .npy files, one per input, instead of the inputs of the case; "
+      "with vmap their leading axes count the examples");
+}
+
 /// --batch N, for the inputs that the command makes itself.
 inline void add_batch_option(CLI::App& command, std::int64_t& batch) {
   command

@@ -39,10 +39,7 @@ void add_run(CLI::App& app, int& code) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("run", "evaluate a program on file");
   add_program_option(*command, options->file);
-  command->add_option(
-      "--input", options->input,
-      "comma-separated .npy files, one per input, instead of the inputs of the case; "
-      "with vmap their leading axes count the examples");
+  add_input_option(*command, options->input);
   add_batch_option(*command, options->batch);
   command->add_option("--transform", options->transform,
                       "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");

@@ -102,7 +102,8 @@ TELAMON_API CheckedArrays checkify_arrays(const FlatFunction& f, std::span<const
 template <class F>
 class Checkified {
  public:
-  Checkified(F f, Checks checks) : f_(std::move(f)), checks_(checks) {}
+  Checkified(F f, Checks checks, SourceLocation where)
+      : f_(std::move(f)), checks_(checks), where_(where) {}
   using signature = signature_of<F>;  ///< for its parameters; the result type differs
   bool identity(KeyBuilder& key) const {
     key.add(static_cast<int>(checks_));
@@ -111,7 +112,7 @@ class Checkified {
 
   template <class... X>
   auto operator()(const X&... x) const {
-    return naming_lack_of_memory("checkify", [&] {
+    return in_function("checkify", where_, [&] {
       const auto args = bind_args<F>(x...);
       Arrays leaves;
       flatten_into(args, leaves, "checkify");
@@ -124,6 +125,7 @@ class Checkified {
  private:
   Callee<F> f_;
   Checks checks_;
+  SourceLocation where_;  // where the checks were asked for
 };
 
 }  // namespace detail
@@ -139,8 +141,8 @@ void check(const Operand& pred, std::string_view message, const X&... values) {
 
 /// f with its errors as values: std::pair{ErrorValue, result of f}. Values are not known inside f.
 template <class F>
-auto checkify(F f, Checks checks = user_checks) {
-  return detail::Checkified<F>(std::move(f), checks);
+auto checkify(F f, Checks checks = user_checks, SourceLocation where = SourceLocation::current()) {
+  return detail::Checkified<F>(std::move(f), checks, where);
 }
 
 }  // namespace v1

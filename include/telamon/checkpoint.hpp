@@ -132,7 +132,8 @@ TELAMON_API SavedResiduals saved_residuals_arrays(const FlatFunction& f,
 template <class F>
 class Checkpointed {
  public:
-  Checkpointed(F f, CheckpointOptions options) : f_(std::move(f)), options_(std::move(options)) {}
+  Checkpointed(F f, CheckpointOptions options, SourceLocation where)
+      : f_(std::move(f)), options_(std::move(options)), where_(where) {}
   using signature = signature_of<F>;
   bool identity(KeyBuilder& key) const {
     key.add_string(options_.policy.to_string());
@@ -143,7 +144,7 @@ class Checkpointed {
 
   template <class... X>
   auto operator()(const X&... x) const {
-    return naming_lack_of_memory("checkpoint", [&] {
+    return in_function("checkpoint", where_, [&] {
       const auto args = bind_args<F>(x...);
       Arrays leaves;
       flatten_into(args, leaves, "checkpoint");
@@ -156,6 +157,7 @@ class Checkpointed {
  private:
   Callee<F> f_;
   CheckpointOptions options_;
+  SourceLocation where_;  // where it was asked for
 };
 
 struct SavedResidualsOf {
@@ -176,8 +178,9 @@ struct SavedResidualsOf {
 /// f, of whose values reverse mode saves only what the policy allows (by default nothing but the
 /// arguments); the backward pass computes the others again. Also under jit.
 template <class F>
-auto checkpoint(F f, CheckpointOptions options = {}) {
-  return detail::Checkpointed<F>(std::move(f), std::move(options));
+auto checkpoint(F f, CheckpointOptions options = {},
+                SourceLocation where = SourceLocation::current()) {
+  return detail::Checkpointed<F>(std::move(f), std::move(options), where);
 }
 
 /// The tree with its Arrays named, for policies and reports.

@@ -44,7 +44,7 @@ struct ClosureConvert {
     return in_transform("closure_convert", where, [&] {
       const auto args = bind_args<F>(example...);
       using Args = std::remove_const_t<decltype(args)>;
-      using Result = std::decay_t<decltype(std::apply(f, std::declval<Args&>()))>;
+      using Result = ReturnedBy<F, Args>;
       Arrays leaves;
       flatten_into(args, leaves, "closure_convert");
       TreeCall call(f, args);

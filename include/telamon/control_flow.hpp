@@ -110,8 +110,7 @@ std::size_t count_leaves(const T& t) {
 template <class F, class Args>
 class BodyCall {
  public:
-  using Result =
-      std::remove_cvref_t<decltype(std::apply(std::declval<F&>(), std::declval<Args&>()))>;
+  using Result = ReturnedBy<F, Args>;
 
   BodyCall(F& f, const Args& args, const char* what) : f_(f), args_(args), what_(what) {
     if (is_null_function(f)) null_function_error();
@@ -121,7 +120,7 @@ class BodyCall {
   }
   Arrays operator()(std::span<const Array> leaves) {
     Args args = with_leaves(args_, leaves);
-    Result result = std::apply(f_, args);
+    Result result = returned_by(f_, args);
     Arrays outs;
     flatten_into(result, outs, what_);
     prototype_.emplace(without_leaves(std::move(result)));

@@ -41,8 +41,6 @@ class CustomJvp {
 
  private:
   using State = CustomState<F, Rule>;
-  template <class Args> using ResultOf =
-      std::decay_t<decltype(std::apply(std::declval<F&>(), std::declval<Args&>()))>;
 
   // The rule of a function of one argument may take that argument and its tangent bare.
   template <class Args>
@@ -59,7 +57,7 @@ class CustomJvp {
   }
   template <class Args>
   static constexpr bool check_rule() {
-    using Result = ResultOf<Args>;
+    using Result = ReturnedBy<F, Args>;
     static_assert(Pytree<Result>, "custom_jvp: the function must return a pytree");
     (void)std::integer_sequence<std::size_t, argument_index<Args, Nondiff>()...>{};
     constexpr bool callable = takes_bare<Args> || std::is_invocable_v<Rule&, Args&, Args&>;
@@ -84,7 +82,7 @@ class CustomJvp {
 
   template <class Args>
   auto call(const Args& args) const {
-    using Result = ResultOf<Args>;
+    using Result = ReturnedBy<F, Args>;
     static_assert(check_rule<Args>());
     Arrays leaves;
     flatten_into(args, leaves, "custom_jvp");
@@ -95,7 +93,7 @@ class CustomJvp {
     c.symbolic_zeros = state.options.symbolic_zeros;
     c.fun = [&](std::span<const Array> xs) {
       Args traced = with_leaves(args, xs);
-      Result result = std::apply(*state.f, traced);
+      Result result = returned_by(*state.f, traced);
       Arrays outs;
       flatten_into(result, outs, "the result of a custom_jvp function");
       prototype.emplace(without_leaves(std::move(result)));

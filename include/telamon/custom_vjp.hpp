@@ -56,8 +56,6 @@ class CustomVjp {
 
  private:
   using State = CustomState<F, Fwd, Bwd>;
-  template <class Args> using ResultOf =
-      std::decay_t<decltype(std::apply(std::declval<F&>(), std::declval<Args&>()))>;
   template <class Args> using FwdOf =
       std::decay_t<decltype(std::apply(std::declval<Fwd&>(), std::declval<Args&>()))>;
   template <class Args>
@@ -78,7 +76,7 @@ class CustomVjp {
   }
   template <class Args>
   static constexpr bool check_rules() {
-    using Result = ResultOf<Args>;
+    using Result = ReturnedBy<F, Args>;
     static_assert(Pytree<Result>, "custom_vjp: the function must return a pytree");
     static_assert(fwd_callable<Args>, "custom_vjp: fwd must take the arguments of the function");
     if constexpr (fwd_callable<Args>) {
@@ -114,7 +112,7 @@ class CustomVjp {
 
   template <class Args>
   auto call(const Args& args) const {
-    using Result = ResultOf<Args>;
+    using Result = ReturnedBy<F, Args>;
     static_assert(check_rules<Args>());
     Arrays leaves;
     flatten_into(args, leaves, "custom_vjp");
@@ -124,7 +122,7 @@ class CustomVjp {
     c.symbolic_zeros = state_->options.symbolic_zeros;
     c.fun = [&](std::span<const Array> xs) {
       Args traced = with_leaves(args, xs);
-      Result result = std::apply(*state_->f, traced);
+      Result result = returned_by(*state_->f, traced);
       Arrays outs;
       flatten_into(result, outs, "the result of a custom_vjp function");
       prototype.emplace(without_leaves(std::move(result)));

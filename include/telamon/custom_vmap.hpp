@@ -37,7 +37,7 @@ class CustomVmap {
 
   template <class Args>
   auto call(const Args& args) const {
-    using Result = std::decay_t<decltype(std::apply(*state_->f, std::declval<Args&>()))>;
+    using Result = ReturnedBy<F, Args>;
     constexpr bool callable = []<class... A>(std::type_identity<std::tuple<A...>>) {
       return std::is_invocable_v<Rule&, std::int64_t, const Mask<Args>&, A&...>;
     }(std::type_identity<Args>{});

@@ -21,6 +21,14 @@ namespace detail {
 
 enum class GradForm { grad, value_and_grad };
 
+/// Whether this is a pair of an Array and what goes along with it.
+template <class Result>
+inline constexpr bool has_aux = false;
+template <class Value, class Aux>
+inline constexpr bool has_aux<std::pair<Value, Aux>> = std::is_convertible_v<Value, Array>;
+template <class Value, class Aux>
+inline constexpr bool has_aux<std::tuple<Value, Aux>> = std::is_convertible_v<Value, Array>;
+
 /// The callable behind grad, value_and_grad and their aux forms.
 template <GradForm Form, bool Aux, class F, int... Argnums>
 class Gradient {
@@ -46,7 +54,19 @@ class Gradient {
   template <class Args>
   auto compute(const Args& args) const {
     (detail::check_differentiable<argument_index<Args, Argnums>(), Args>(), ...);
-    using Result = std::decay_t<decltype(std::apply(*f_, std::declval<Args&>()))>;
+    using Result = ReturnedBy<F, Args>;
+    constexpr bool fits = Aux ? has_aux<Result> : std::is_convertible_v<Result, Array>;
+    static_assert(fits || !Aux,
+                  "the aux form of grad needs a function that returns std::pair{Array, aux}");
+    static_assert(fits || Aux,
+                  "grad needs a function that returns one scalar Array; return "
+                  "std::pair{Array, aux} and use grad_aux or value_and_grad_aux for more");
+    if constexpr (fits) return gradient_of<Result>(args);
+  }
+
+ private:
+  template <class Result, class Args>
+  auto gradient_of(const Args& args) const {
     const Selected<Args> selected{std::get<argument_index<Args, Argnums>()>(args)...};
     Arrays primals;
     check_no_empty_leaf(args, kName);
@@ -55,20 +75,13 @@ class Gradient {
     const auto f = [&](std::span<const Array> leaves) {
       Args all = args;
       assign(all, with_leaves(selected, leaves), std::make_index_sequence<sizeof...(Argnums)>());
-      Result result = std::apply(*f_, all);
+      Result result = returned_by(*f_, all);
       Arrays outs;
       if constexpr (Aux) {
-        static_assert(std::tuple_size_v<Result> == 2 &&
-                          std::is_convertible_v<std::tuple_element_t<0, Result>, Array>,
-                      "the aux form of grad needs a function that returns std::pair{Array, aux}");
         outs.push_back(Array(std::get<0>(result)));
         flatten_into(std::get<1>(result), outs, kName, "aux");
         prototype.emplace(without_leaves(std::move(result)));
       } else {
-        static_assert(std::is_convertible_v<Result, Array>,
-                      "grad needs a function that returns one scalar Array; return "
-                      "std::pair{Array, aux} and use "
-                      "grad_aux or value_and_grad_aux for more");
         outs.push_back(Array(result));
       }
       return outs;
@@ -91,7 +104,6 @@ class Gradient {
     }
   }
 
- private:
   template <class Args, std::size_t... K>
   static void assign(Args& all, Selected<Args> selected, std::index_sequence<K...>) {
     ((std::get<argument_index<Args, Argnums>()>(all) = std::move(std::get<K>(selected))), ...);

@@ -44,7 +44,7 @@ class JacobianCall {
       const auto g = [&](const In& in) {
         Args all = args;
         std::get<kIndex>(all) = in;
-        return std::apply(*f_, all);
+        return returned_by(*f_, all);
       };
       using Out = std::decay_t<decltype(g(std::declval<const In&>()))>;
       Arrays primals;

@@ -319,11 +319,11 @@ class Jitted {
   // The callee over leaves. Each call leaves the structure of its result in `prototype`.
   template <class Args>
   FlatFunction flat(const Args& args, std::shared_ptr<const void>& prototype) const {
-    using Result = std::decay_t<decltype(std::apply(callee(), std::declval<Args&>()))>;
+    using Result = ReturnedBy<F, Args>;
     return [this, &args, &prototype](std::span<const Array> tracers) {
       Args traced = args;
       assign_arguments(state_->cache, traced, tracers.data());
-      return flatten_result<Result>(std::apply(callee(), traced), prototype);
+      return flatten_result<Result>(returned_by(callee(), traced), prototype);
     };
   }
   template <class Args>
@@ -340,7 +340,7 @@ class Jitted {
 
   template <class Args, class References>
   auto run(const References& args) const {
-    using Result = std::decay_t<decltype(std::apply(callee(), std::declval<Args&>()))>;
+    using Result = ReturnedBy<F, Args>;
     JitCache& cache = state_->cache;
     BorrowedArrays leaves;  // of `args`
     KeyBuilder key;

@@ -33,7 +33,8 @@ struct LstmState {
 TELAMON_API Lstm lstm_init(const Operand& key, std::int64_t inputs, std::int64_t hidden,
                            std::optional<DType> dtype = none);
 /// The state before the first input.
-TELAMON_API LstmState lstm_start(const Lstm& cell, const Shape& leading = {});
+TELAMON_API LstmState lstm_start(const Lstm& cell, const Shape& leading = {},
+                                 SourceLocation where = SourceLocation::current());
 /// i, f, o = sigmoid(x w_x + h w_h + b), g = tanh(the same); c' = f c + i g, h' = o tanh(c').
 TELAMON_API LstmState lstm(const Lstm& cell, const LstmState& state, const Operand& x);
 
@@ -47,7 +48,8 @@ struct Gru {
 /// Weights uniform within 1 / sqrt(hidden), biases zero.
 TELAMON_API Gru gru_init(const Operand& key, std::int64_t inputs, std::int64_t hidden,
                          std::optional<DType> dtype = none);
-TELAMON_API Array gru_start(const Gru& cell, const Shape& leading = {});
+TELAMON_API Array gru_start(const Gru& cell, const Shape& leading = {},
+                            SourceLocation where = SourceLocation::current());
 /// r, z = sigmoid(x w_x + h w_h + b); n = tanh(x w_x + b + r (h w_h + b_n)); h' = (1 - z) n + z h.
 TELAMON_API Array gru(const Gru& cell, const Array& h, const Operand& x);
 

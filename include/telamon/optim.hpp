@@ -60,7 +60,8 @@ struct Result {
   Array success;      ///< bool: converged
   Array status;       ///< i32, a Status
 
-  std::string message() const;  ///< the status in words; needs a concrete result
+  /// The status in words; needs a concrete result.
+  std::string message(SourceLocation where = SourceLocation::current()) const;
 };
 
 }  // namespace optim
@@ -77,14 +78,32 @@ TELAMON_API MinimizeResult minimize_arrays(const FlatFunction& f, std::span<cons
                                            const LeafName& leaf_name,
                                            const optim::Options& options);
 TELAMON_API std::string status_text(const Array& status);
+/// TypeError, which names the leaf, where a gradient has another shape or dtype than its parameter.
+TELAMON_API void check_gradient_leaves(const char* step, std::span<const Array> params,
+                                       std::span<const Array> gradient,
+                                       const Function<KeyPath(std::size_t leaf)>& path);
+
+/// The same of trees, and where they differ, or a leaf is empty.
+template <class P>
+void check_gradient(const char* step, const P& params, const P& gradient) {
+  Arrays p, g;
+  flatten_into(params, p, step, "params");
+  flatten_into(gradient, g, step, "gradient");
+  check_same_structure(std::string(step) + ": params and gradient", params, gradient);
+  check_gradient_leaves(step, p, g,
+                        [&](std::size_t i) { return tree_structure(params).leaf_paths()[i]; });
+}
 
 }  // namespace detail
 
 namespace optim {
 
 template <class X>
-std::string Result<X>::message() const {
-  return detail::status_text(status);
+std::string Result<X>::message(SourceLocation where) const {
+  return detail::in_call("message()", where, [&] {
+    detail::check_no_empty_leaf(status, "message()", "status");
+    return detail::status_text(status);
+  });
 }
 
 /// A minimum of the scalar-valued f(x) near x0. Each iteration searches along a direction for a point
@@ -116,13 +135,13 @@ auto minimize(F f, const X& x0, const Options& options = {},
 }
 
 // ---- update rules ------------------------------------------------------------------------------
+// Gradients must be like the parameters: a TypeError names the leaf of another shape or dtype.
 
 /// x - rate * gradient.
 template <class P>
 P sgd_step(const P& params, const P& gradient, const Operand& rate) {
   return detail::in_call("sgd_step", rate.where, [&] {
-    detail::check_no_empty_leaf(params, "sgd_step", "params");
-    detail::check_no_empty_leaf(gradient, "sgd_step", "gradient");
+    detail::check_gradient("sgd_step", params, gradient);
     detail::check_no_empty_leaf(rate.array, "sgd_step", "rate");
     return tree_map([&](const Array& p, const Array& g) { return p - rate.array * g; }, params,
                     gradient);
@@ -134,14 +153,14 @@ template <class P>
 std::pair<P, P> sgd_step(const P& params, const P& gradient, const P& velocity, const Operand& rate,
                          const Operand& momentum = 0.9) {
   return detail::in_call("sgd_step", rate.where, [&]() -> std::pair<P, P> {
-    detail::check_no_empty_leaf(params, "sgd_step", "params");
-    detail::check_no_empty_leaf(gradient, "sgd_step", "gradient");
+    detail::check_gradient("sgd_step", params, gradient);
     detail::check_no_empty_leaf(velocity, "sgd_step", "velocity");
     detail::check_no_empty_leaf(rate.array, "sgd_step", "rate");
     detail::check_no_empty_leaf(momentum.array, "sgd_step", "momentum");
     P next = tree_map([&](const Array& v, const Array& g) { return momentum.array * v + g; },
                       velocity, gradient);
-    P moved = sgd_step(params, next, rate);
+    P moved =
+        tree_map([&](const Array& p, const Array& v) { return p - rate.array * v; }, params, next);
     return {std::move(moved), std::move(next)};
   });
 }
@@ -169,8 +188,7 @@ template <class P>
 std::pair<P, AdamState<P>> adam_step(const P& params, const P& gradient, const AdamState<P>& state,
                                      const Operand& rate, const AdamOptions& options = {}) {
   return detail::in_call("adam_step", rate.where, [&]() -> std::pair<P, AdamState<P>> {
-    detail::check_no_empty_leaf(params, "adam_step", "params");
-    detail::check_no_empty_leaf(gradient, "adam_step", "gradient");
+    detail::check_gradient("adam_step", params, gradient);
     detail::check_no_empty_leaf(state, "adam_step", "state");
     detail::check_no_empty_leaf(rate.array, "adam_step", "rate");
     const auto average = [](double decay) {

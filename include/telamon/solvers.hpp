@@ -32,7 +32,9 @@ struct LinearSolverOptions {
 template <class T>
 struct LinearSolution {
   T x;
-  Array info;  ///< i32: 0, or iterations done without convergence, or -10, -11 for a breakdown
+  /// i32: 0, or iterations done without convergence, or -1: the residual is not finite, or -10, -11 for a
+  /// breakdown.
+  Array info;
 };
 
 namespace detail {

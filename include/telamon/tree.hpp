@@ -119,6 +119,7 @@ struct TreeMap {
       T result = t;
       AssignVisitor visitor(leaves[0].data());
       walk_tree(result, visitor);
+      check_no_empty_leaf(result, "the function of tree_map");
       return result;
     });
   }
@@ -185,7 +186,7 @@ T tree_unflatten(const TreeDef& structure, std::span<const Array> leaves,
 }
 
 /// Applies f(leaf, leaf of each of `rest`...) to all leaves; the result has the type of `t`, its
-/// sizes and its static values. All trees must have one structure.
+/// sizes and its static values. All trees must have one structure. A TypeError where f gives an empty Array.
 inline constexpr detail::Located<detail::TreeMap> tree_map{};
 
 /// tree_map with f(path, leaf); the path is a KeyPath, which converts to std::string.
@@ -196,6 +197,7 @@ T tree_map_with_path(F&& f, const T& t, SourceLocation where = SourceLocation::c
     T result = t;
     detail::PathVisitor<F> visitor(f);
     detail::walk_tree(result, visitor);
+    detail::check_no_empty_leaf(result, "the function of tree_map_with_path");
     return result;
   });
 }

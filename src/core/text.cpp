@@ -273,10 +273,9 @@ char TextReader::open_sequence() {
 }
 
 bool TextReader::next_element(char close, bool first) {
-  if (!first && !accept(',')) {
-    expect(close);
-    return false;
-  }
+  if (accept(close)) return false;
+  if (first) return true;
+  if (!accept(',')) fail(std::string("expected ',' or '") + close + "'");
   return !accept(close);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "telamon/detail/text.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -113,8 +114,21 @@ std::string_view Lexer::text_from(const Token& first) const {
   return text.substr(0, text.find_last_not_of(" \n\t\r") + 1);
 }
 
+// The line around this place, with a mark under it.
+std::string Lexer::excerpt_at(std::size_t offset) const {
+  constexpr std::size_t kBefore = 60, kAfter = 40;
+  const std::size_t line = text_.substr(0, offset).find_last_of('\n') + 1;  // npos + 1 == 0
+  const std::size_t begin = offset - line > kBefore ? offset - kBefore : line;
+  std::string_view rest = text_.substr(offset, kAfter);
+  rest = rest.substr(0, rest.find_first_of("\r\n"));
+  if (begin == offset && rest.empty()) return {};
+  // Control characters are written out, and what stands before the mark decides where it is.
+  const std::string before = one_line(text_.substr(begin, offset - begin));
+  return "\n  " + before + one_line(rest) + "\n  " + std::string(before.size(), ' ') + "^";
+}
+
 void Lexer::fail(const Token& at, const std::string& what) const {
-  throw ParseError(place_of(at) + ": " + what);
+  throw ParseError(place_of(at) + ": " + what + excerpt_at(at.begin));
 }
 
 void Lexer::fail_expected(const std::string& what) const {

@@ -42,12 +42,16 @@ class Lexer {
   std::string place_of(const Token& at) const;
   /// The text from the token to the end of the one before the next, as it is written.
   std::string_view text_from(const Token& first) const;
-  /// ParseError with line and column of the token: "jaxpr text, 3:14: expected '=', found 'b'".
+  /// ParseError with line and column of the token, and under it the part of that line where it stands:
+  ///   jaxpr text, 3:14: expected '=', found 'b'
+  ///     let a:f64[] b
+  ///                 ^
   [[noreturn]] void fail(const Token& at, const std::string& what) const;
   [[noreturn]] void fail_expected(const std::string& what) const;
 
  private:
   void read();
+  std::string excerpt_at(std::size_t offset) const;
   std::string_view text_;
   std::string source_;
   std::size_t pos_ = 0;

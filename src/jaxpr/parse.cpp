@@ -73,11 +73,7 @@ class Parser {
     Scope scope;
     lexer_.expect("{");
     lexer_.expect("lambda");
-    if (!lexer_.peek().is(".")) {
-      do parse_binder(scope);
-      while (lexer_.accept(","));
-    }
-    lexer_.expect(".");
+    parse_list(".", [&] { parse_binder(scope); });
     const int num_inputs = static_cast<int>(scope.avals.size());
     lexer_.expect("let");
     std::vector<Eqn> eqns;
@@ -85,13 +81,18 @@ class Parser {
     lexer_.expect("in");
     lexer_.expect("(");
     Atoms outs;
-    if (!lexer_.peek().is(")")) {
-      do outs.push_back(parse_atom(scope));
-      while (lexer_.accept(","));
-    }
-    lexer_.expect(")");
+    parse_list(")", [&] { outs.push_back(parse_atom(scope)); });
     lexer_.expect("}");
     return Jaxpr(num_inputs, std::move(scope.avals), std::move(eqns), std::move(outs));
+  }
+
+  // Any number of elements with commas between them, up to `end`.
+  template <class Element>
+  void parse_list(const char* end, const Element& element) {
+    if (lexer_.accept(end)) return;
+    do element();
+    while (lexer_.accept(","));
+    if (!lexer_.accept(end)) lexer_.fail_expected("',' or '" + std::string(end) + "'");
   }
 
   Var parse_binder(Scope& scope) {
@@ -251,16 +252,13 @@ class Parser {
     const DType dtype = parse_dtype();
     Shape shape;
     lexer_.expect("[");
-    if (!lexer_.peek().is("]")) {
-      do {
-        const Token size = lexer_.peek();
-        std::int64_t value = 0;
-        if (!parse_size(size.text, value)) lexer_.fail_expected("a size");
-        lexer_.take();
-        shape.push_back(value);
-      } while (lexer_.accept(","));
-    }
-    lexer_.expect("]");
+    parse_list("]", [&] {
+      const Token size = lexer_.peek();
+      std::int64_t value = 0;
+      if (!parse_size(size.text, value)) lexer_.fail_expected("a size");
+      lexer_.take();
+      shape.push_back(value);
+    });
     return {std::move(shape), dtype, weak};
   }
 

@@ -76,10 +76,12 @@ Lstm lstm_init(const Operand& key, std::int64_t inputs, std::int64_t hidden,
   });
 }
 
-LstmState lstm_start(const Lstm& cell, const Shape& leading) {
-  detail::check_no_empty_leaf(cell, "lstm_start", "cell");
-  const Array zero = zeros_behind(leading, cell.w_h);
-  return {zero, zero};
+LstmState lstm_start(const Lstm& cell, const Shape& leading, SourceLocation where) {
+  return detail::in_call("lstm_start", where, [&]() -> LstmState {
+    detail::check_no_empty_leaf(cell, "lstm_start", "cell");
+    const Array zero = zeros_behind(leading, cell.w_h);
+    return {zero, zero};
+  });
 }
 
 LstmState lstm(const Lstm& cell, const LstmState& state, const Operand& x) {
@@ -104,9 +106,11 @@ Gru gru_init(const Operand& key, std::int64_t inputs, std::int64_t hidden,
   });
 }
 
-Array gru_start(const Gru& cell, const Shape& leading) {
-  detail::check_no_empty_leaf(cell, "gru_start", "cell");
-  return zeros_behind(leading, cell.w_h);
+Array gru_start(const Gru& cell, const Shape& leading, SourceLocation where) {
+  return detail::in_call("gru_start", where, [&] {
+    detail::check_no_empty_leaf(cell, "gru_start", "cell");
+    return zeros_behind(leading, cell.w_h);
+  });
 }
 
 Array gru(const Gru& cell, const Array& h, const Operand& x) {

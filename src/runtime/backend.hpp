@@ -62,6 +62,10 @@ class TELAMON_API Executable {
   /// empty of passes that ran, and of what is no pass.
   virtual std::string why_not_run(std::string_view /*pass*/) const { return {}; }
 
+  /// Why no result can lie where input i does, although results have its size and it may be donated: "it is reshaped
+  /// before or after a part of it is overwritten". Empty where it is only known to be read after one is written.
+  virtual std::string why_kept(std::size_t /*input*/) const { return {}; }
+
   /// What one run does and needs. `donated` as in execute.
   virtual CostAnalysis cost_analysis() const = 0;
   virtual MemoryAnalysis memory_analysis(const std::vector<bool>& donated) const = 0;

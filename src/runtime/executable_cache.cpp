@@ -8,6 +8,7 @@
 
 #include "core/log.hpp"
 #include "core/trace.hpp"
+#include "runtime/history.hpp"
 #include "runtime/profile.hpp"
 
 namespace telamon {
@@ -89,7 +90,10 @@ std::shared_ptr<const Executable> executable_for(const Jaxpr& jaxpr, const std::
     // An executable may keep its program, which must not keep the executable.
     slot.executable = chosen.compile(jaxpr.detached(), options);
     slot.ready.store(true, std::memory_order_release);
-    log(options, detail::LogLevel::info, "compiled and kept with its program");
+    log(options, detail::LogLevel::info,
+        came_from_disk(slot.executable->info())
+            ? "found in the disk cache and kept with its program"
+            : "compiled and kept with its program");
   } else {
     log(options, detail::LogLevel::debug, "found again, compiled by another thread");
   }

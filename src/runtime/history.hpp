@@ -1,6 +1,7 @@
 // The library's own access to the counters and the history of telamon/history.hpp.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 
 #include "core/thread_storage.hpp"
@@ -42,6 +43,13 @@ inline CallCounters& call_counters() {
 inline void count(CallCounters::Counter& counter) { counter.add(); }
 /// Adds a compiled program to the history and to the counters `compiles` and `kernels`.
 TELAMON_API void record_executable(const ExecutableInfo& info);
+
+/// Whether the disk cache had the machine code: what came from elsewhere has not been generated.
+inline bool came_from_disk(const ExecutableInfo& info) {
+  return info.backend == "llvm" &&
+         std::none_of(info.passes.begin(), info.passes.end(),
+                      [](const PassTime& p) { return p.name == "codegen"; });
+}
 
 }  // namespace runtime
 }  // namespace v1

@@ -35,8 +35,11 @@ Array most_iterations(const FlatSolverOptions& options, const Arrays& b) {
 }
 
 Arrays with_info(const Arrays& x, const Array& residual2, const Array& limit2, const Array& k) {
+  // An infinite residual is no larger than an infinite limit: that of numbers whose squares overflow, say.
+  const Array finite = isfinite(residual2);
   Arrays out = x;
-  out.push_back(where(residual2 <= limit2, counter(0), k));
+  out.push_back(where(logical_and(residual2 <= limit2, finite), counter(0),
+                      where(logical_or(finite, k < 0), k, counter(-1))));
   return out;
 }
 

@@ -472,9 +472,9 @@ int count_skipped(const JitCache::Entry& entry, std::span<const Array> inputs) {
 // empty where the call takes nothing over.
 std::string why_kept(std::size_t i, std::span<const Array> inputs, const Array& arg,
                      const std::vector<bool>& offered, const std::vector<bool>& donated,
-                     std::span<const Array> results, bool is_native) {
+                     std::span<const Array> results, const runtime::Executable& executable) {
   if (offered.empty()) return "debug_nans may have to run the program once more";
-  if (!is_native) return "the interpreter writes new memory";
+  if (executable.info().backend == "interpret") return "the interpreter writes new memory";
   const DeviceBuffer& buffer = concrete_node(inputs[i]).buffer();
   if (!offered[i]) {
     if (!concrete_node(arg).is_dense()) return "it is a view of fewer or other elements";
@@ -495,13 +495,14 @@ std::string why_kept(std::size_t i, std::span<const Array> inputs, const Array& 
     others += static_cast<std::size_t>(aval.size()) * size_of(aval.dtype) == buffer.bytes();
   }
   if (others >= fitting) return "the results of its size lie in other donated arguments";
-  return "it is read after a result of its size is written";
+  const std::string why = executable.why_kept(i);
+  return why.empty() ? "it is read after a result of its size is written" : why;
 }
 
 // One line for each donated argument that the first such call has left alone.
 void log_kept(const std::string& name, const JitCache::Entry& entry, std::span<const Array> args,
               std::span<const Array> inputs, const std::vector<bool>& offered,
-              std::span<const Array> results, bool is_native) {
+              std::span<const Array> results, const runtime::Executable& executable) {
   if (entry.told_of_kept.exchange(true)) return;
   if (entry.donated_unused > 0) {
     write_log(Subsystem::jit, name + " does not use " +
@@ -515,7 +516,7 @@ void log_kept(const std::string& name, const JitCache::Entry& entry, std::span<c
     write_log(Subsystem::jit,
               name + ": donated array " + std::to_string(leaf) + ", " +
                   args[leaf].aval().to_string() + ", keeps its memory: " +
-                  why_kept(i, inputs, args[leaf], offered, entry.donated, results, is_native));
+                  why_kept(i, inputs, args[leaf], offered, entry.donated, results, executable));
   }
 }
 
@@ -593,8 +594,7 @@ void JitCache::run(const runtime::Executable& executable, const Entry& entry,
     executable.execute_into(inputs, offered, results, call_name_);
   }
   if (count_skipped(entry, inputs) > 0 && logs(Subsystem::jit, LogLevel::debug)) [[unlikely]]
-    log_kept(call_text_, entry, args, inputs, offered, results,
-             executable.info().backend != "interpret");
+    log_kept(call_text_, entry, args, inputs, offered, results, executable);
 }
 
 JitCache::EntryPtr JitCache::owner(const Entry& entry) { return entry.shared_from_this(); }

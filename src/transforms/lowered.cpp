@@ -61,7 +61,10 @@ std::string Compiled::text(std::string_view stage) const {
   return detail::naming_lack_of_memory(program_->call, [&] {
     const runtime::Executable& executable = program_->with_stages();
     std::string text = executable.text(stage);
-    if (!text.empty()) return text;
+    if (!text.empty()) {
+      if (text.back() != '\n') text += '\n';  // a program has none of its own
+      return text;
+    }
     std::string stages = "jaxpr";
     for (const PassTime& pass : executable.info().passes) stages += ", " + pass.name;
     if (executable.info().backend == "llvm") stages += ", plan, ir, asm";

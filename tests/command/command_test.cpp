@@ -401,6 +401,27 @@ TEST_F(Command, RunAsksForTheInputsThatAProgramHasNot) {
               HasSubstr("x.npy,' has a comma with nothing beside it"));
 }
 
+TEST_F(Command, BenchTakesTheInputsThatRunTakes) {
+  const std::string program = file("wave.json", program_of(kCase).dump());
+  const std::string x = array("x.npy", Array({0.5, 1.0})), w = array("w.npy", Array({3.0, 1.0}));
+  const std::string bench = "bench " + program + " --seconds 0 ";
+  EXPECT_THAT(telamon_command(bench).text, HasSubstr("has no inputs on file: all are ones"));
+  const Answer timed = telamon_command(bench + "--transform vmap --input " + x + "," + w);
+  EXPECT_EQ(timed.code, 0) << timed.text;
+  EXPECT_THAT(timed.text, AllOf(StartsWith("vmap(wave)\n"), Not(HasSubstr("all are ones"))));
+  EXPECT_THAT(telamon_command(bench + "--input " + x).text, HasSubstr("takes 2 arrays"));
+  EXPECT_THAT(telamon_command(bench + "--input " + x + "," + w).text,
+              HasSubstr("x.npy', is f64[2], but wave takes f64[]"));
+  // In the same words.
+  const auto input_help = [](const std::string& command) {
+    const std::string text = telamon_command(command + " --help").text;
+    const std::size_t begin = text.find("--input");
+    return begin == std::string::npos ? "none"
+                                      : text.substr(begin, text.find("--", begin + 2) - begin);
+  };
+  EXPECT_EQ(input_help("bench"), input_help("run"));
+}
+
 TEST_F(Command, ShowPrintsTheProgramAndWhatBecomesOfIt) {
   const std::string program = file("wave.json", program_of(kCase).dump());
   EXPECT_THAT(telamon_command("show " + program).text, HasSubstr("d:f64[] = mul c b"));

@@ -11,6 +11,8 @@
 #include "core/sanitizers.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/thread_pool.hpp"
+#include "support/disk_cache.hpp"
+#include "telamon/control_flow.hpp"
 #include "telamon/debug.hpp"
 #include "telamon/history.hpp"
 #include "telamon/jit.hpp"
@@ -126,6 +128,18 @@ TEST(Log, JitSaysWhatItTracesAndCaptures) {
   EXPECT_THAT(text, Not(HasSubstr("signature 2")));
 }
 
+TEST(Log, CacheSaysWhereExecutablesComeFrom) {
+  const CacheFolder folder;
+  const Log log("cache");
+  const Array x = arange(3);
+  const auto run = [&] { jit([](const Array& y) { return sin(y) + 3.0; }, {.name = "f"})(x); };
+  const auto again = [&] { jit([](const Array& y) { return sin(y) + 3.0; }, {.name = "f"})(x); };
+  EXPECT_THAT(logged(run), HasSubstr("executable of f: compiled and kept with its program\n"));
+  if (last_executable().backend != "llvm") GTEST_SKIP() << "there is no compiler";
+  EXPECT_THAT(logged(again),
+              HasSubstr("executable of f: found in the disk cache and kept with its program\n"));
+}
+
 TEST(Log, JitSaysOnceWhyADonatedArgumentKeepsItsMemory) {
   const Log log("jit=debug");
   const auto told = [](auto f, const Array& x, const Array& y, JitOptions options) {
@@ -164,10 +178,45 @@ TEST(Log, JitSaysOnceWhyADonatedArgumentKeepsItsMemory) {
   const auto one_of_two = jit(product, {.donate = {0, 1}});
   EXPECT_THAT(logged([&] { one_of_two(fresh(6), fresh(6)); }),
               reason("the results of its size lie in other donated arguments"));
-  const auto late =
-      jit([](Array x) { return std::pair{flip(x) * 2.0, cumsum(x)}; }, {.donate = {0}});
-  EXPECT_THAT(logged([&] { late(fresh(64)); }),
-              ::testing::AnyOf(IsEmpty(), reason("it is read after a result of its size")));
+  const auto late = [](Array x) {
+    const Array y = cumsum(x);
+    return std::pair{y, sum(x * y)};
+  };
+  EXPECT_THAT(logged([&] { jit(late, {.donate = {0}})(fresh(64)); }),
+              reason("it is read after a result of its size is written"));
+  const auto kept = [&](const auto& f, DType dtype) {
+    const std::vector<std::byte> zeros(5000 * size_of(dtype));
+    const auto g = jit(f, {.donate = {0}});
+    return logged([&] { (void)g(Array::from_data(zeros.data(), dtype, {5000}), arange(4)); });
+  };
+  const auto set = [](Array x, Array) { return x.at(3).set(zeros({}, x.dtype())); };
+  const auto add = [](Array x, Array p) { return x.at(p).add(zeros({}, x.dtype())); };
+  const auto loop = [=](Array x, Array p) {
+    return fori_loop(0, 3, [&](Array, Array y) { return add(y, p); }, x);
+  };
+  for (const DType dtype : {DType::bf16, DType::f16, DType::c64, DType::c128}) {
+    const std::string what(short_name(dtype));
+    const auto why = reason((what + " goes through calls, which write new memory").c_str());
+    EXPECT_THAT(kept(set, dtype), why);
+    EXPECT_THAT(kept(add, dtype), why);
+    EXPECT_THAT(kept(loop, dtype), why);
+  }
+  const auto reshaped = reason("it is reshaped before or after a part of it is overwritten");
+  EXPECT_THAT(
+      kept([](Array x, Array) { return x.reshape({100, 50}).at(3, 4).set(1.0f); }, DType::f32),
+      reshaped);
+  EXPECT_THAT(kept([](Array x, Array) { return x.at(3).set(1.0f).reshape({100, 50}); }, DType::f32),
+              reshaped);
+  EXPECT_THAT(
+      kept([](Array x, Array p) { return x.reshape({100, 50}).at(p).add(1.0f).reshape({5000}); },
+           DType::f32),
+      reshaped);
+  const auto elsewhere =
+      reason("the loop that writes a result of its size still reads it, at other places");
+  EXPECT_THAT(
+      kept([](Array x, Array) { return x.at(slice(1, none, 7)).multiply(2.0f); }, DType::f32),
+      elsewhere);
+  EXPECT_THAT(kept([](Array x, Array) { return flip(x) * 2.0f; }, DType::f32), elsewhere);
   {
     const DebugNans nans;
     EXPECT_THAT(logged([&] { jit([](Array x) { return x + 1.0; }, {.donate = {0}})(fresh(7)); }),

@@ -163,7 +163,8 @@ TEST(ParamsText, ErrorsNameTheParameterAndTheFault) {
   EXPECT_THAT(parse_failure({{"count", "3 4"}}), HasSubstr("unexpected text after the value"));
   EXPECT_THAT(parse_failure({{"array", "(1,)"}}), HasSubstr("too few elements"));
   EXPECT_THAT(parse_failure({{"array", "(1, 2, 3)"}}), HasSubstr("too many elements"));
-  EXPECT_THAT(parse_failure({{"shape", "(1, 2"}}), HasSubstr("expected ')'"));
+  EXPECT_THAT(parse_failure({{"shape", "(1, 2"}}), HasSubstr("expected ',' or ')'"));
+  EXPECT_THAT(parse_failure({{"shape", "(1 2)"}}), HasSubstr("expected ',' or ')'"));
   EXPECT_THAT(parse_failure({{"mode", "wrap"}}), HasSubstr("unknown name 'wrap'"));
   EXPECT_THAT(parse_failure({{"dtype", "f31"}}), HasSubstr("'f31' is not a dtype"));
   EXPECT_THAT(parse_failure({{"dims", "{axis=1}"}}), HasSubstr("unknown member 'axis'"));

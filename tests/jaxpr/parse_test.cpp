@@ -22,6 +22,11 @@ void expect_round_trip(const std::string& text) {
 std::string error_of(const std::string& text) {
   return telamon_test::message_of<tl::ParseError>([&] { parse_jaxpr(text); });
 }
+// Without the lines of the text.
+std::string fault_of(const std::string& text) {
+  const std::string error = error_of(text);
+  return error.substr(0, error.find('\n'));
+}
 
 }  // namespace
 
@@ -104,32 +109,59 @@ TEST(JaxprParser, TakesAnyNamesAndSpaces) {
 }
 
 TEST(JaxprParser, SaysWhereAndWhatItExpected) {
-  EXPECT_EQ(error_of(""), "jaxpr text, 1:1: expected '{', found the end of the text");
-  EXPECT_EQ(error_of("{ lambda a f64[] . let in ( a ) }"),
+  EXPECT_EQ(fault_of(""), "jaxpr text, 1:1: expected '{', found the end of the text");
+  EXPECT_EQ(fault_of("{ lambda a f64[] . let in ( a ) }"),
             "jaxpr text, 1:12: expected ':', found 'f64'");
-  EXPECT_EQ(error_of("{ lambda a:f46[] .\n let in ( a ) }"),
+  EXPECT_EQ(fault_of("{ lambda a:f46[] .\n let in ( a ) }"),
             "jaxpr text, 1:12: expected a dtype, found 'f46'");
-  EXPECT_EQ(error_of("{ lambda a:f64[-1] .\n let in ( a ) }"),
+  EXPECT_EQ(fault_of("{ lambda a:f64[-1] .\n let in ( a ) }"),
             "jaxpr text, 1:16: expected a size, found '-1'");
-  EXPECT_EQ(error_of("{ lambda a:f64[] .\n  let b:f64[] = frobnicate a\n  in ( b ) }"),
+  EXPECT_EQ(fault_of("{ lambda a:f64[] .\n  let b:f64[] = frobnicate a\n  in ( b ) }"),
             "jaxpr text, 2:17: unknown primitive 'frobnicate'");
-  EXPECT_EQ(error_of("{ lambda a:f64[] .\n  let b:f64[] = sin c\n  in ( b ) }"),
+  EXPECT_EQ(fault_of("{ lambda a:f64[] .\n  let b:f64[] = sin c\n  in ( b ) }"),
             "jaxpr text, 2:21: variable 'c' is unbound");
-  EXPECT_EQ(error_of("{ lambda a:f64[] .\n  let b:f64[] = sin b\n  in ( b ) }"),
+  EXPECT_EQ(fault_of("{ lambda a:f64[] .\n  let b:f64[] = sin b\n  in ( b ) }"),
             "jaxpr text, 2:21: variable 'b' is unbound");
-  EXPECT_EQ(error_of("{ lambda a:f64[] .\n  let a:f64[] = sin a\n  in ( a ) }"),
+  EXPECT_EQ(fault_of("{ lambda a:f64[] .\n  let a:f64[] = sin a\n  in ( a ) }"),
             "jaxpr text, 2:7: variable 'a' is bound twice");
-  EXPECT_EQ(error_of("{ lambda a:f64[] .\n  let b:f64[] = sin a\n  in ( b ) } }"),
+  EXPECT_EQ(fault_of("{ lambda a:f64[] .\n  let b:f64[] = sin a\n  in ( b ) } }"),
             "jaxpr text, 3:14: expected the end of the text, found '}'");
-  EXPECT_EQ(error_of("{ lambda .\n let in ( 300:u8 ) }"),
+  EXPECT_EQ(fault_of("{ lambda .\n let in ( 300:u8 ) }"),
             "jaxpr text, 2:11: '300' is not a literal of dtype u8");
-  EXPECT_EQ(error_of("{ lambda .\n let in ( 1.5:i32 ) }"),
+  EXPECT_EQ(fault_of("{ lambda .\n let in ( 1.5:i32 ) }"),
             "jaxpr text, 2:11: '1.5' is not a literal of dtype i32");
+}
+
+TEST(JaxprParser, ShowsTheLineOfAnErrorAndMissesCommas) {
+  EXPECT_EQ(error_of("{ lambda a:f64[] b:f64[] .\n  let \n  in ( a ) }"),
+            "jaxpr text, 1:18: expected ',' or '.', found 'b'\n"
+            "  { lambda a:f64[] b:f64[] .\n"
+            "                   ^");
+  EXPECT_EQ(error_of("{ lambda a:f64[], b:f64[] .\n  let \n  in ( a b ) }"),
+            "jaxpr text, 3:10: expected ',' or ')', found 'b'\n"
+            "    in ( a b ) }\n"
+            "           ^");
+  EXPECT_EQ(error_of("{ lambda a:f64[2 3] .\n  let \n  in ( a ) }"),
+            "jaxpr text, 1:18: expected ',' or ']', found '3'\n"
+            "  { lambda a:f64[2 3] .\n"
+            "                   ^");
+  EXPECT_EQ(
+      fault_of("{ lambda a:f64[2,3] .\n  let b:f64[] = reduce_sum [ axes=(0 1) ] a\n  in ( b ) }"),
+      "jaxpr text, 2:17: cannot read parameter 'axes' from `(0 1)`: expected ',' or ')' (at "
+      "character 3)");
+  // Of long lines a part, of control characters their escapes.
+  const std::string many =
+      "{ lambda " + std::string(500, 'a') + ":f64[]\t ?" + std::string(500, 'b');
+  EXPECT_EQ(error_of(many),
+            "jaxpr text, 1:518: expected ',' or '.', found '?'\n"
+            "  " +
+                std::string(52, 'a') + ":f64[]\\t ?" + std::string(39, 'b') + "\n  " +
+                std::string(61, ' ') + "^");
 }
 
 TEST(JaxprParser, RejectsParametersThatDoNotFit) {
   const auto with = [](const std::string& eqn) {
-    return error_of("{ lambda a:f64[3] .\n  let b:f64[] = " + eqn + "\n  in ( b ) }");
+    return fault_of("{ lambda a:f64[3] .\n  let b:f64[] = " + eqn + "\n  in ( b ) }");
   };
   EXPECT_NE(with("reduce_sum [ axis=(0,) ] a").find("jaxpr text, 2:17: unknown parameter 'axis'"),
             std::string::npos);

@@ -140,6 +140,10 @@ TEST(Minimize, NamesWrongArguments) {
   EXPECT_ERROR(ValueError, minimize(rosenbrock, tl::zeros({0}, tl::f64)), "no elements");
 }
 
+struct Layer {
+  Array w, b;
+};
+
 TEST(Adam, IsItsFormula) {
   const Array p = rows({3}), g = rows({3}, 1);
   optim::AdamState<Array> state = optim::adam_init(p);
@@ -164,6 +168,23 @@ TEST(Sgd, FollowsTheGradientWithAndWithoutMomentum) {
   const auto [moved, velocity] = optim::sgd_step(p, g, g, 0.1, 0.5);
   EXPECT_NEAR(value(velocity.first), 0.75, 1e-15);
   expect_near(moved.second, {1.85, 3.15}, 1e-15);
+}
+
+TEST(UpdateRules, RefuseGradientsOfOtherShapesAndDtypes) {
+  const Layer params{Array({1.0, 2.0, 3.0}), Array(1.0)};
+  const Layer shorter{Array({1.0, 2.0}), Array(1.0)}, single{Array({1.0f, 2.0f, 3.0f}), Array(1.0)};
+  const auto state = optim::adam_init(params);
+  const std::string of_shape = "gradient.w is f64[2], but params.w is f64[3]: a gradient must have",
+                    of_dtype = "gradient.w is f32[3], but params.w is f64[3]: a gradient must have";
+  EXPECT_ERROR(TypeError, optim::sgd_step(params, shorter, 0.1), "sgd_step: " + of_shape);
+  EXPECT_ERROR(TypeError, optim::sgd_step(params, single, 0.1), "sgd_step: " + of_dtype);
+  EXPECT_ERROR(TypeError, optim::sgd_step(params, shorter, params, 0.1), "sgd_step: " + of_shape);
+  EXPECT_ERROR(TypeError, optim::adam_step(params, shorter, state, 0.1), "adam_step: " + of_shape);
+  EXPECT_ERROR(TypeError, optim::adam_step(params, single, state, 0.1), "adam_step: " + of_dtype);
+  EXPECT_ERROR(TypeError, optim::sgd_step(params.w, Array(1.0), 0.1),
+               "sgd_step: gradient is ~f64[], but params is f64[3]");
+  EXPECT_ERROR(TypeError, optim::sgd_step(std::vector{params}, std::vector<Layer>(), 0.1),
+               "sgd_step: params and gradient: tree structures differ");
 }
 
 }  // namespace

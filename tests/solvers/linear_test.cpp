@@ -153,5 +153,29 @@ TEST(Bicgstab, TellsABreakdown) {
   EXPECT_NE(tl::bicgstab(rotation, Array({1.0, 0.0}), {.maxiter = 5}).info.item<int>(), 0);
 }
 
+// The residual is no number before the first iteration, or from some iteration on, or its square is infinite.
+TEST(LinearSolvers, HaveNotConvergedWhereTheResidualIsNotFinite) {
+  const Array b = rows({4}), nan = tl::full_like(b, NAN), huge = tl::full_like(b, 1e200);
+  const auto lost = [](const Array& u) { return u * NAN; };
+  const auto overflows = [](const Array& u) { return tl::where(u == 0, 0.0, INFINITY); };
+  const auto infos = [&](auto solve) {
+    return std::vector<int>{solve(stencil, nan), solve(lost, b), solve(overflows, b),
+                            solve(stencil, huge), solve(stencil, b)};
+  };
+  const std::vector<int> want = {-1, -1, -1, -1, 0};
+  EXPECT_EQ(
+      infos([](auto A, const Array& rhs) { return tl::cg(A, rhs).info.template item<int>(); }),
+      want);
+  EXPECT_EQ(infos([](auto A, const Array& rhs) {
+              return tl::bicgstab(A, rhs).info.template item<int>();
+            }),
+            want);
+  EXPECT_EQ(
+      infos([](auto A, const Array& rhs) {
+        return tl::jit([A](const Array& r) { return tl::cg(A, r).info; })(rhs).template item<int>();
+      }),
+      want);
+}
+
 }  // namespace
 }  // namespace telamon_test

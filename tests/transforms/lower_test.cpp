@@ -90,6 +90,9 @@ TEST(Lower, TextHasEveryStage) {
   EXPECT_THAT(compiled.text("plan"), HasSubstr("exp_add"));
   EXPECT_THAT(compiled.text("ir"), HasSubstr("define "));
   EXPECT_THAT(compiled.text("asm"), HasSubstr(".text"));
+  for (const char* stage : {"jaxpr", "lower", "simplify", "fuse", "buffers", "plan", "ir", "asm"}) {
+    EXPECT_TRUE(compiled.text(stage).ends_with('\n')) << stage;
+  }
   EXPECT_EQ(compiled.info().kernels, 1);
   try {
     (void)compiled.text("hlo");

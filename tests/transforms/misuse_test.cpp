@@ -209,6 +209,11 @@ TEST(ErrorPlaces, AreThoseOfReadsAndConstructors) {
   EXPECT_THAT(
       text([&] { (void)tree_map_with_path([](const KeyPath&, Array x) { return x; }, empty); }),
       here);
+  EXPECT_THAT(text([&] { (void)checkify(kSquare)(empty); }), here);
+  EXPECT_THAT(text([&] { (void)checkpoint(kSquare)(empty); }), here);
+  EXPECT_THAT(text([&] { (void)nn::gru_start({}); }), here);
+  EXPECT_THAT(text([&] { (void)nn::lstm_start({}); }), here);
+  EXPECT_THAT(text([&] { (void)optim::Result<Array>{}.message(); }), here);
   EXPECT_THAT(text([&] { (void)Array(std::vector<double>{1, 2}, {3}); }), here);
   EXPECT_THAT(text([&] { (void)Array({{1.0, 2.0}, {3.0}}); }), here);
   EXPECT_THAT(text([&] { (void)Array::from_data(nullptr, f32, {3}); }), here);
@@ -216,6 +221,15 @@ TEST(ErrorPlaces, AreThoseOfReadsAndConstructors) {
   EXPECT_THAT(text([&] { (void)row.at(5).set(1.0); }), here);
   EXPECT_THAT(text([&] { check_grads([](Array x) { return stop_gradient(x); }, std::tuple{row}); }),
               here);
+}
+
+// These take no place: rather none than one within the library.
+TEST(ErrorPlaces, AreNoneOfNotAndBool) {
+  const Array empty;
+  EXPECT_EQ(telamon_test::error_of<TypeError>([&] { (void)!empty; }),
+            "logical_not: operand 0 is an empty Array (default-constructed or moved from)");
+  EXPECT_EQ(telamon_test::error_of<TypeError>([&] { (void)bool(empty); }),
+            "bool(): operand 0 is an empty Array (default-constructed or moved from)");
 }
 
 TEST(EmptyArray, IsToldByTheFunctionAndItsPlace) {
@@ -365,10 +379,23 @@ TEST(EmptyArray, IsToldByFunctionsOfFunctionsAndOfTrees) {
        [&] { (void)nn::gru({gru.w_x, gru.w_h, gru.b, empty}, h, x); }},
       {"gru: the Array at x", [&] { (void)nn::gru(gru, h, empty); }},
       {"lstm_start: the Array at cell.w_x", [] { (void)nn::lstm_start({}); }},
+      {"gru_start: the Array at cell.w_x", [] { (void)nn::gru_start({}); }},
+      {"message(): the Array at status", [] { (void)optim::Result<Array>{}.message(); }},
+      {"checkify: the Array at [0]", [&] { (void)checkify(same)(empty); }},
+      {"checkpoint: the Array at [0]", [&] { (void)checkpoint(same)(empty); }},
       {"stop_gradient: the Array at [\"b\"]",
        [&] { (void)stop_gradient(std::map<std::string, Array>{{"a", x}, {"b", empty}}); }},
       {"tree_map: the Array at args[1][0]",
        [&] { (void)tree_map(sum_of, std::vector{x}, std::vector{empty}); }},
+      {"the function of tree_map: the Array at [\"a\"]",
+       [&] { (void)tree_map(nothing, std::map<std::string, Array>{{"a", x}}); }},
+      {"the function of tree_map_with_path: the Array at [1]",
+       [&] {
+         const auto first_only = [&](const KeyPath& path, Array a) {
+           return path.to_string() == "[0]" ? a : empty;
+         };
+         (void)tree_map_with_path(first_only, std::pair{x, x});
+       }},
       {"tree_reduce: the Array at [1]", [&] { (void)tree_reduce(sum_of, std::pair{x, empty}); }},
       {"tree_reduce: the Array at [1]",
        [&] { (void)tree_reduce(sum_of, std::pair{x, empty}, Array(0.0)); }},

@@ -50,12 +50,23 @@ LeafName leaf_names(const Args& args) {
   };
 }
 
+/// f of the arguments in a tuple. Of one that returns nothing the compiler says so, and no more: for what follows
+/// it returns an Array.
+template <class F, class Args>
+auto returned_by(F& f, Args& args) {
+  constexpr bool returns_something = !std::is_void_v<decltype(std::apply(f, args))>;
+  static_assert(returns_something, "a transformed function must return its result");
+  if constexpr (returns_something) return std::apply(f, args);
+  else return Array();
+}
+template <class F, class Args>
+using ReturnedBy = decltype(returned_by(std::declval<F&>(), std::declval<Args&>()));
+
 /// f applied to trees whose leaves arrive flat. Remembers the structure of the result.
 template <class F, class Args>
 class TreeCall {
  public:
-  using Result = std::decay_t<decltype(std::apply(std::declval<F&>(), std::declval<Args&>()))>;
-  static_assert(!std::is_void_v<Result>, "a transformed function must return its result");
+  using Result = ReturnedBy<F, Args>;
   static_assert(Pytree<Result>,
                 "a transformed function must return a pytree: an Array, a container of these, or "
                 "an aggregate struct");
@@ -65,7 +76,7 @@ class TreeCall {
   }
   Arrays operator()(std::span<const Array> leaves) {
     Args args = with_leaves(args_, leaves);
-    Result result = std::apply(f_, args);
+    Result result = returned_by(f_, args);
     Arrays outs;
     flatten_into(result, outs, "the result of a transformed function");
     prototype_.emplace(without_leaves(std::move(result)));

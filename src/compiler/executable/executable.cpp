@@ -8,6 +8,7 @@
 #include "compiler/emit/emit.hpp"
 #include "compiler/executable/native_call.hpp"
 #include "compiler/executable/native_image.hpp"
+#include "compiler/plan/updates.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/history.hpp"
 
@@ -161,6 +162,12 @@ std::string NativeExecutable::why_not_run(std::string_view pass) const {
     if (name == pass) return why;
   }
   return {};
+}
+
+std::string NativeExecutable::why_kept(std::size_t input) const {
+  return with_plan([&](const Parts& parts) {
+    return compiler::why_kept(*parts.plan, static_cast<int>(parts.consts.size() + input));
+  });
 }
 
 std::string NativeExecutable::text_of(const Parts& parts, std::string_view stage) const {

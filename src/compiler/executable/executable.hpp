@@ -54,6 +54,7 @@ class NativeExecutable final : public runtime::Executable {
                     std::span<Array> outputs, const char* call) const override;
   std::string text(std::string_view stage) const override;
   std::string why_not_run(std::string_view pass) const override;
+  std::string why_kept(std::size_t input) const override;
   CostAnalysis cost_analysis() const override;
   MemoryAnalysis memory_analysis(const std::vector<bool>& donated) const override;
 

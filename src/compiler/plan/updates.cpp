@@ -232,6 +232,80 @@ ArgumentUpdates argument_updates(const Jaxpr& jaxpr, const std::vector<bool>& do
   return out;
 }
 
+namespace {
+
+/// Whether a step, or one within it, uses memory that `is_it` knows by its value.
+template <class IsIt>
+bool touches(const Plan& plan, const Step& s, std::vector<int> Step::* used, const IsIt& is_it) {
+  const auto lies_there = [&](int v) {
+    const std::vector<int>& bases = plan.values[static_cast<std::size_t>(v)].bases;
+    return is_it(v) || std::any_of(bases.begin(), bases.end(), is_it);
+  };
+  if (std::any_of((s.*used).begin(), (s.*used).end(), lies_there)) return true;
+  return std::any_of(s.bodies.begin(), s.bodies.end(), [&](const std::vector<Step>& body) {
+    return std::any_of(body.begin(), body.end(),
+                       [&](const Step& inner) { return touches(plan, inner, used, is_it); });
+  });
+}
+
+/// Whether a kernel overwrites a part of what it takes for an array of another shape, or gives it out as one.
+bool updates_through_reshape(const Plan& plan, const Step& s) {
+  const Jaxpr& jaxpr = plan.scopes[static_cast<std::size_t>(s.scope)].jaxpr;
+  const std::vector<int> producer = producers(jaxpr);
+  const auto is_update = [&](int e) {
+    return e >= 0 && overwrites(jaxpr.eqns()[static_cast<std::size_t>(e)]);
+  };
+  const auto made_by = [&](const Atom& a) {
+    return a.is_var() ? producer[static_cast<std::size_t>(a.var())] : -1;
+  };
+  std::set<int> eqns = s.kernel.members;
+  eqns.insert(s.kernel.eqn);
+  return std::any_of(eqns.begin(), eqns.end(), [&](int e) {
+    if (e < 0) return false;
+    const Eqn& eqn = jaxpr.eqns()[static_cast<std::size_t>(e)];
+    if (eqn.primitive == &reshape_p) return is_update(made_by(eqn.inputs[0]));
+    const int before = overwrites(eqn) ? made_by(eqn.inputs[0]) : -1;
+    return before >= 0 && jaxpr.eqns()[static_cast<std::size_t>(before)].primitive == &reshape_p;
+  });
+}
+
+}  // namespace
+
+std::string why_kept(const Plan& plan, int argument) {
+  const Value& arg = plan.values[static_cast<std::size_t>(argument)];
+  const auto is_argument = [&](int v) { return v == argument; };
+  const auto is_result = [&](int v) {
+    const Value& value = plan.values[static_cast<std::size_t>(v)];
+    return value.location.kind == Location::Kind::result && value.bytes() == arg.bytes();
+  };
+  const auto reads = [&](const Step& s) { return touches(plan, s, &Step::reads, is_argument); };
+  const auto writes = [&](const Step& s) { return touches(plan, s, &Step::writes, is_result); };
+  const std::vector<Step>* steps = &plan.steps;
+  while (true) {
+    // The step that reads it last, and the one within that.
+    const auto last = std::find_if(steps->rbegin(), steps->rend(), reads);
+    if (last == steps->rend() || !writes(*last)) return {};
+    const Step& s = *last;
+    if (!s.bodies.empty()) {
+      if (s.bodies.size() != 1) return {};
+      steps = &s.bodies[0];
+      continue;
+    }
+    if (s.kind == Step::Kind::host) {
+      if (!is_native(arg.aval.dtype))
+        return std::string(short_name(arg.aval.dtype)) +
+               " goes through calls, which write new memory";
+      return "the call of " + s.name + " reads it and writes a result of its size";
+    }
+    if (s.kind != Step::Kind::kernel || s.kernel.in_place.contains(argument)) return {};
+    if (updates_through_reshape(plan, s))
+      return "it is reshaped before or after a part of it is overwritten";
+    const bool element_by_element = s.kernel.kind == Kernel::Kind::loop;
+    return std::string("the loop that writes a result of its size still reads it") +
+           (element_by_element ? ", at other places" : "");
+  }
+}
+
 BranchUpdates branch_updates(const CondParams& p, const PlanOptions& options) {
   const std::size_t num_results = p.branches[0].outs().size();
   BranchUpdates out;

@@ -2,6 +2,7 @@
 // one before it gave.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "compiler/plan/plan.hpp"
@@ -44,6 +45,10 @@ struct BranchUpdates {
   std::vector<std::set<int>> alone;              ///< of each branch
 };
 BranchUpdates branch_updates(const CondParams& p, const PlanOptions& options);
+
+/// Why no result lies where a donated argument does, although it is not read after results of its size are
+/// written. Empty where no reason is known.
+std::string why_kept(const Plan& plan, int argument);
 
 }  // namespace compiler
 }  // namespace v1

@@ -1,4 +1,4 @@
-// expect: a transformed function must return its result
+// expect nothing but: a transformed function must return its result
 // A traced function has no use for side effects.
 #include "telamon/telamon.hpp"
 
