@@ -249,6 +249,7 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
                .column_tiles = c.enabled("column_tiles"),
                .seams = c.enabled("seams"),
                .entry_parts = c.enabled("entry_parts"),
+               .carry_tables = c.enabled("carry_tables"),
                .native_kernels = c.enabled("native_kernels"),
                .share_kernels = c.enabled("share_kernels"),
                .input_tables = c.enabled("input_tables"),

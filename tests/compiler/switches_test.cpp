@@ -343,6 +343,19 @@ std::map<std::string_view, Example> examples() {
                         },
                         {uniform({20}, DType::f32)},
                         words("ir", "define ", -1)};
+  // What is done for each carry is written out.
+  all["carry_tables"] = {[](std::span<const Array> x) {
+                           return fori_loop(
+                               0, x[0](0).astype(DType::i32),
+                               [](const Array&, const Arrays& all) {
+                                 Arrays next;
+                                 for (const Array& a : all) next.push_back(lax::sort(a, 0));
+                                 return next;
+                               },
+                               Arrays(100, x[0]));
+                         },
+                         {uniform({20}, DType::f32, 1, 4)},
+                         words("ir", "getelementptr")};
   all["native_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::cumsum(x[0], 0)}; },
                            {uniform({1000}, DType::f64)},
                            words("ir", "@telamon_native", -1)};
