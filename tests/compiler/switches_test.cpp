@@ -214,6 +214,13 @@ std::map<std::string_view, Example> examples() {
                       },
                       {uniform({100, 90}, DType::f64)},
                       kernels};
+  // Forces of pairs are folded for one of both.
+  all["mirrored_sums"] = {[](std::span<const Array> x) {
+                            const Array r = expand_dims(x[0], 1) - expand_dims(x[0], 0);
+                            return Arrays{sum(r, 0), sum(r, 1)};
+                          },
+                          {uniform({100}, DType::f64)},
+                          arena};
   // What is made of two rows of numbers is not kept for the second fold, which needs the first.
   all["recompute"] = {[](std::span<const Array> x) {
                         const Array r = lax::rsqrt(lax::square(expand_dims(x[0], 1) - x[1]) + 1.0);
@@ -414,8 +421,9 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
     EXPECT_LT(measure(*with), measure(*without));
     const bool is_pass = word == "simplify" || word == "cse" || word == "dce" || word == "loops" ||
                          word == "join_loops" || word == "residuals" || word == "reorder" ||
-                         word == "short_axes" || word == "wraps" || word == "padded_sums" ||
-                         word == "row_updates" || word == "row_groups" || word == "tiles";
+                         word == "short_axes" || word == "mirrored_sums" || word == "wraps" ||
+                         word == "padded_sums" || word == "row_updates" || word == "row_groups" ||
+                         word == "tiles";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });
