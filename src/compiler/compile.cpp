@@ -249,6 +249,7 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
                .column_tiles = c.enabled("column_tiles"),
                .seams = c.enabled("seams"),
                .entry_parts = c.enabled("entry_parts"),
+               .carry_tables = c.enabled("carry_tables"),
                .native_kernels = c.enabled("native_kernels"),
                .share_kernels = c.enabled("share_kernels"),
                .input_tables = c.enabled("input_tables"),
@@ -364,6 +365,10 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
     c.run("cse", jaxpr, eliminate_common_subexpressions);
     c.run("dce", jaxpr, eliminate_dead_code);
   }
+  // Sums over pairs that mirror each other are folded once.
+  if (c.wants({"mirrored_sums"}, sums_over_pairs(jaxpr),
+              "the program does not sum over two axes of the same length"))
+    c.run("mirrored_sums", jaxpr, fold_mirrored_sums);
   // 4. Loops that go together become one, write down only what cannot be computed again, and compute
   // only what changes from trip to trip.
   if (c.wants({"join_loops", "residuals", "loops", "conditions"}, has_regions(jaxpr),

@@ -4,6 +4,8 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "compiler/support.hpp"
 #include "telamon/control_flow.hpp"
@@ -239,6 +241,125 @@ TEST(Growth, ManyTransposesAreEachLookedAtForAWhile) {
   check(f, {uniform({3, 4}, DType::f64)});
 }
 
+// ---- many values that loops carry, and that branches compute -------------------------------------------
+
+// What is left of `all` for the next trip: each needs a step of its own, and half of them two buffers.
+Arrays next_of(const Arrays& all) {
+  Arrays out;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Array& other = all[(i + 1) % all.size()];
+    out.push_back(i % 2 == 0 ? lax::sort(lax::neg(other), 0)
+                             : lax::add(all[i], lax::cumsum(other, 0)));
+  }
+  return out;
+}
+Program while_program(int most) {
+  return [most](std::span<const Array> x) {
+    const auto [count, all] =
+        while_loop([most](const std::tuple<Array, Arrays>& s) { return std::get<0>(s) < most; },
+                   [](const std::tuple<Array, Arrays>& s) {
+                     return std::tuple(std::get<0>(s) + 1, next_of(std::get<1>(s)));
+                   },
+                   std::tuple(Array(0), Arrays(x.begin(), x.end())));
+    return all;
+  };
+}
+Program fori_program(int trips) {
+  return [trips](std::span<const Array> x) {
+    return fori_loop(
+        0, trips, [](const Array&, const Arrays& all) { return next_of(all); },
+        Arrays(x.begin(), x.end()));
+  };
+}
+// The number of trips is known only when the program runs.
+Program counted_program() {
+  return [](std::span<const Array> x) {
+    const Array trips = lax::convert_element_type(lax::reduce_max(x[0], {0}), DType::i32);
+    return fori_loop(
+        0, trips, [](const Array&, const Arrays& all) { return next_of(all); },
+        Arrays(x.begin(), x.end()));
+  };
+}
+Program branch_program() {
+  return [](std::span<const Array> x) {
+    return cond(
+        x[0](0) > 0, [](const Arrays& all) { return next_of(all); },
+        [](const Arrays& all) { return next_of(next_of(all)); }, Arrays(x.begin(), x.end()));
+  };
+}
+Program scan_program() {
+  return [](std::span<const Array> x) {
+    const Arrays rows(x.begin(), x.end());
+    Arrays first;
+    for (const Array& r : rows) first.push_back(r(0));
+    const auto [last, all] = scan(
+        [](const Arrays& carry, const Arrays& row) {
+          Arrays sums;
+          for (std::size_t i = 0; i < carry.size(); ++i) sums.push_back(carry[i] * row[i]);
+          const Arrays next = next_of(carry);
+          return std::tuple(next, sums);
+        },
+        first, rows);
+    Arrays out = last;
+    out.insert(out.end(), all.begin(), all.end());
+    return out;
+  };
+}
+
+struct Carrying {
+  std::string name;
+  Program program;
+  Shape shape = {3};
+};
+std::vector<Carrying> carrying() {
+  return {{"while", while_program(3)},       {"while_even", while_program(4)},
+          {"while_never", while_program(0)}, {"fori_odd", fori_program(3)},
+          {"fori_even", fori_program(4)},    {"counted", counted_program()},
+          {"branch", branch_program()},      {"scan", scan_program(), {4, 3}}};
+}
+
+TEST(Growth, LoopsAndBranchesOfManyValuesAreFunctionsOfFew) {
+  for (const Carrying& c : carrying()) {
+    SCOPED_TRACE(c.name);
+    Arrays few, more;
+    for (unsigned i = 0; i < 300; ++i) few.push_back(uniform(c.shape, DType::f64, -1, 3, i + 1));
+    more = few;
+    for (unsigned i = 300; i < 600; ++i) more.push_back(uniform(c.shape, DType::f64, -1, 3, i + 1));
+    const Arrays some_of(few.begin(), few.begin() + 210);
+    const Compiled some = check(c.program, few), many = check(c.program, more);
+    EXPECT_LT(longest_function(many), longest_function(some) * 5 / 4);
+    for (const char* word : {"entry_parts", "carry_tables"})
+      check(c.program, some_of, -1, 1, without(word));
+  }
+}
+
+TEST(Growth, LoopsOfManyValuesNest) {
+  const Program f = [](std::span<const Array> x) {
+    return fori_loop(
+        0, 2,
+        [](const Array& i, const Arrays& all) {
+          return fori_loop(
+              0, i + 1, [](const Array&, const Arrays& inner) { return next_of(inner); }, all);
+        },
+        Arrays(x.begin(), x.end()));
+  };
+  check(f, many(250, {3}, DType::f64));
+}
+
+// Chunks of the batch have slices of memory of their own.
+TEST(Growth, LoopsOfManyValuesRunWithinChunks) {
+  const Program f = [](std::span<const Array> x) {
+    const auto row = [](const Arrays& all) {
+      return while_loop([](const Arrays& s) { return sum(abs(s[0])) < 50; },
+                        [](const Arrays& s) { return next_of(s); }, all);
+    };
+    return map(row, Arrays(x.begin(), x.end()));
+  };
+  Arrays x;
+  for (unsigned i = 0; i < 250; ++i) x.push_back(uniform({64, 16}, DType::f64, 1, 2, i + 1));
+  check(f, x, -1, 1e3);
+}
+
 const Primitive<> no_positives_p{
     "no_positives", [] {
       return Rules<>{
@@ -264,6 +385,44 @@ TEST(Growth, WhatAStepThrowsEndsAllParts) {
   const Compiled compiled = compile(stage(f, {well}));
   EXPECT_THROW(execute(compiled, {Array({-1.0, 2.0})}), std::runtime_error);
   EXPECT_EQ(execute(compiled, {well})[0].to_vector<double>(), (std::vector<double>{-2, -1}));
+}
+
+TEST(Growth, WhatAStepThrowsEndsTheLoopThatCarriesMuch) {
+  const Program f = [](std::span<const Array> x) {
+    return while_loop([](const Arrays& s) { return s[0](0) < 5; },
+                      [](const Arrays& s) {
+                        Arrays next = next_of(s);
+                        next[0] = s[0] + 1;
+                        next[250] = no_positives_p.bind1({}, {lax::sub(s[0], s[1])});
+                        return next;
+                      },
+                      Arrays(x.begin(), x.end()));
+  };
+  Arrays x = many(300, {2}, DType::f64);
+  x[0] = Array({-1.0, -1.0});
+  x[1] = Array({100.0, 100.0});
+  const Compiled compiled = compile(stage(f, x));
+  Arrays bad = x;
+  bad[1] = Array({0.0, 0.0});
+  EXPECT_THROW(execute(compiled, bad), std::runtime_error);
+  EXPECT_EQ(execute(compiled, x)[0].to_vector<double>(), (std::vector<double>{5, 5}));
+}
+
+// Kernels that do the same, in several functions each.
+TEST(Growth, EqualSegmentsAreOneFunction) {
+  const auto program = [](int n) -> Program {
+    return [n](std::span<const Array> x) {
+      Array y = x[0];
+      for (int i = 0; i < n; ++i) {
+        for (int k = 0; k < 150; ++k) y = lax::mul(lax::sin(y), k % 3 == 0 ? x[0] : y);
+        y = lax::sort(y, 0);
+      }
+      return Arrays{y};
+    };
+  };
+  const Arrays x{uniform({500}, DType::f32)};
+  const Compiled few = check(program(2), x, -1, 1e3), more = check(program(8), x, -1, 1e3);
+  EXPECT_LT(lines(more, "ir"), lines(few, "ir") * 5 / 4);
 }
 
 TEST(Growth, EqualCallsOfNativeKernelsAreOneFunction) {

@@ -214,6 +214,13 @@ std::map<std::string_view, Example> examples() {
                       },
                       {uniform({100, 90}, DType::f64)},
                       kernels};
+  // Forces of pairs are folded for one of both.
+  all["mirrored_sums"] = {[](std::span<const Array> x) {
+                            const Array r = expand_dims(x[0], 1) - expand_dims(x[0], 0);
+                            return Arrays{sum(r, 0), sum(r, 1)};
+                          },
+                          {uniform({100}, DType::f64)},
+                          arena};
   // What is made of two rows of numbers is not kept for the second fold, which needs the first.
   all["recompute"] = {[](std::span<const Array> x) {
                         const Array r = lax::rsqrt(lax::square(expand_dims(x[0], 1) - x[1]) + 1.0);
@@ -343,6 +350,19 @@ std::map<std::string_view, Example> examples() {
                         },
                         {uniform({20}, DType::f32)},
                         words("ir", "define ", -1)};
+  // What is done for each carry is written out.
+  all["carry_tables"] = {[](std::span<const Array> x) {
+                           return fori_loop(
+                               0, x[0](0).astype(DType::i32),
+                               [](const Array&, const Arrays& all) {
+                                 Arrays next;
+                                 for (const Array& a : all) next.push_back(lax::sort(a, 0));
+                                 return next;
+                               },
+                               Arrays(100, x[0]));
+                         },
+                         {uniform({20}, DType::f32, 1, 4)},
+                         words("ir", "getelementptr")};
   all["native_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::cumsum(x[0], 0)}; },
                            {uniform({1000}, DType::f64)},
                            words("ir", "@telamon_native", -1)};
@@ -401,8 +421,9 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
     EXPECT_LT(measure(*with), measure(*without));
     const bool is_pass = word == "simplify" || word == "cse" || word == "dce" || word == "loops" ||
                          word == "join_loops" || word == "residuals" || word == "reorder" ||
-                         word == "short_axes" || word == "wraps" || word == "padded_sums" ||
-                         word == "row_updates" || word == "row_groups" || word == "tiles";
+                         word == "short_axes" || word == "mirrored_sums" || word == "wraps" ||
+                         word == "padded_sums" || word == "row_updates" || word == "row_groups" ||
+                         word == "tiles";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });

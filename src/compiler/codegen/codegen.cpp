@@ -92,9 +92,10 @@ CodeGen::CodeGen(const std::string& name, Options options) : impl_(new Impl(name
 }
 CodeGen::~CodeGen() = default;
 
-void CodeGen::Impl::start_function(llvm::Function* f) {
+void CodeGen::Impl::start_function(llvm::Function* f, Kind k) {
   set_target_attributes(*f);
   function = f;
+  kind = k;
   made.clear();
   constants.clear();
   levels.clear();
@@ -109,8 +110,7 @@ void CodeGen::begin_kernel(const std::string& name) {
   auto* type = llvm::FunctionType::get(
       m.b.getVoidTy(), {m.b.getPtrTy(), m.b.getInt64Ty(), m.b.getInt64Ty(), m.b.getPtrTy()}, false);
   auto* f = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, m.module);
-  m.is_entry = false;
-  m.start_function(f);
+  m.start_function(f, Impl::Kind::kernel);
   m.begin = Scalar(m.make(f->getArg(1), 0), DType::i64);
   m.end = Scalar(m.make(f->getArg(2), 0), DType::i64);
 }
@@ -119,33 +119,30 @@ void CodeGen::begin_entry(const std::string& name) {
   Impl& m = *impl_;
   llvm::Type* p = m.b.getPtrTy();
   auto* f = llvm::Function::Create(m.entry_type(), llvm::Function::ExternalLinkage, name, m.module);
-  m.is_entry = true;
   m.entry_name = name;
-  m.start_function(f);
+  m.start_function(f, Impl::Kind::entry);
   m.at(0);
   m.b.CreateStore(f->getArg(1), f->getArg(0));
   m.b.CreateStore(f->getArg(2), m.b.CreateConstInBoundsGEP1_64(p, f->getArg(0), 1));
 }
 
-void CodeGen::begin_entry_part(const std::string& name) {
+void CodeGen::begin_part(const std::string& name) {
   Impl& m = *impl_;
-  m.is_entry = true;
   m.start_function(
-      llvm::Function::Create(m.entry_type(), llvm::Function::InternalLinkage, name, m.module));
+      llvm::Function::Create(m.part_type(), llvm::Function::InternalLinkage, name, m.module),
+      Impl::Kind::part);
 }
 
-void CodeGen::call_entry_part(const std::string& name) {
+void CodeGen::call_part(const std::string& name) {
   Impl& m = *impl_;
   m.at(m.depth());
-  m.leave_unless_well(
-      m.b.CreateCall(m.module.getFunction(name),
-                     {m.function->getArg(0), m.function->getArg(1), m.function->getArg(2)}));
+  m.leave_unless_well(m.b.CreateCall(m.module.getFunction(name), {m.function->getArg(0)}));
 }
 
 void CodeGen::Impl::finish_function() {
   at(0);
   const auto leave = [&](std::uint32_t status) {
-    if (is_entry) b.CreateRet(b.getInt32(status));
+    if (knows_places()) b.CreateRet(b.getInt32(status));
     else b.CreateRetVoid();
   };
   leave(0);
@@ -157,22 +154,22 @@ void CodeGen::Impl::finish_function() {
 
 void CodeGen::finish_entry() { impl_->finish_function(); }
 
+llvm::Function* CodeGen::Impl::shared(llvm::Function* f) {
+  if (!options.share_kernels) return f;
+  const std::uint64_t hash = llvm::StructuralHash(*f, true);
+  const auto [first, last] = functions.equal_range(hash);
+  const auto equal = std::find_if(first, last, [&](const auto& entry) {
+    return llvm::FunctionComparator(entry.second, f, &numbers).compare() == 0;
+  });
+  if (equal == last) return functions.emplace(hash, f)->second;
+  f->eraseFromParent();
+  return equal->second;
+}
+
 CodeGen::KernelCode CodeGen::finish_kernel() {
   Impl& m = *impl_;
   m.finish_function();
-  llvm::Function* f = m.function;
-  const std::uint64_t hash = llvm::StructuralHash(*f, true);
-  const auto [first, last] = m.options.share_kernels ? m.kernels.equal_range(hash)
-                                                     : std::pair(m.kernels.end(), m.kernels.end());
-  const auto equal = std::find_if(first, last, [&](const auto& entry) {
-    return llvm::FunctionComparator(entry.second, f, &m.numbers).compare() == 0;
-  });
-  if (equal == last) {
-    m.kernels.emplace(hash, f);
-  } else {
-    f->eraseFromParent();
-    f = equal->second;
-  }
+  llvm::Function* f = m.shared(m.function);
   llvm::Constant* table = llvm::ConstantDataArray::get(m.context, m.places);
   auto* where = new llvm::GlobalVariable(m.module, table->getType(), true,
                                          llvm::GlobalValue::PrivateLinkage, table);
@@ -182,13 +179,12 @@ CodeGen::KernelCode CodeGen::finish_kernel() {
 Scalar CodeGen::kernel_begin() const { return impl_->begin; }
 Scalar CodeGen::kernel_end() const { return impl_->end; }
 
-void CodeGen::call_kernel(const KernelCode& kernel, std::int64_t begin, std::int64_t end) {
+void CodeGen::call_kernel(const KernelCode& kernel, Scalar begin, Scalar end) {
   Impl& m = *impl_;
   m.at(m.depth());
-  m.b.CreateCall(
-      static_cast<llvm::Function*>(kernel.function),
-      {m.function->getArg(0), m.b.getInt64(static_cast<std::uint64_t>(begin)),
-       m.b.getInt64(static_cast<std::uint64_t>(end)), static_cast<Value*>(kernel.where)});
+  m.b.CreateCall(static_cast<llvm::Function*>(kernel.function),
+                 {m.function->getArg(0), node_of(begin)->value, node_of(end)->value,
+                  static_cast<Value*>(kernel.where)});
 }
 
 void CodeGen::call_native(const std::string& symbol, const std::vector<Pointer>& buffers,
@@ -219,14 +215,12 @@ void CodeGen::call_native(const std::string& symbol, const std::vector<Pointer>&
 CodeGen& CodeGen::part(std::size_t size) {
   constexpr std::size_t kLargest = 1000;
   Impl& m = *impl_;
-  if (m.parts.empty() || m.last_part_size + size > kLargest) {
+  if (m.parts.empty() || m.parts.back()->impl_->size + size > kLargest) {
     Options options = m.options;
     // What may be one operation becomes one where code is optimised.
     options.quick = !options.contract;
     m.parts.push_back(std::make_unique<CodeGen>(m.module.getModuleIdentifier(), options));
-    m.last_part_size = 0;
   }
-  m.last_part_size += size;
   return *m.parts.back();
 }
 
@@ -238,12 +232,18 @@ CodeGen::SegmentArguments CodeGen::begin_segment(const std::string& name) {
   Impl& m = *impl_;
   auto* f =
       llvm::Function::Create(m.segment_type(), llvm::Function::ExternalLinkage, name, m.module);
-  m.is_entry = false;
-  m.start_function(f);
+  m.start_function(f, Impl::Kind::segment);
   return {{m.make(f->getArg(0), 0)}, Scalar(m.make(f->getArg(1), 0), DType::i64)};
 }
 
-void CodeGen::finish_segment() { impl_->finish_function(); }
+std::string CodeGen::finish_segment(std::size_t size) {
+  Impl& m = *impl_;
+  m.finish_function();
+  const std::string own = m.function->getName().str();
+  const std::string name = m.shared(m.function)->getName().str();
+  if (name == own) m.size += size;
+  return name;
+}
 
 void CodeGen::call_segment(const std::string& name, const SegmentArguments& arguments) {
   Impl& m = *impl_;

@@ -76,15 +76,16 @@ class CodeGen final : public Emitter {
   /// The entry point `int(Context*, args, results)`.
   void begin_entry(const std::string& name);
   void finish_entry();
-  /// A part of the entry point: a function like it, finished before it is begun, which it calls by name.
-  void begin_entry_part(const std::string& name);
-  void call_entry_part(const std::string& name);
+  /// A part of the entry point, or of the function of a loop: finished (finish_entry) before that is
+  /// begun, which calls it by name.
+  void begin_part(const std::string& name);
+  void call_part(const std::string& name);
   /// After that, of an entry point which uses the arena for little and at known places: lets LLVM hold
   /// in registers what it keeps there from one kernel to the next.
   void keep_arena_in_registers();
   Scalar kernel_begin() const;  ///< the bounds that the current kernel was called with
   Scalar kernel_end() const;
-  void call_kernel(const KernelCode& kernel, std::int64_t begin, std::int64_t end);
+  void call_kernel(const KernelCode& kernel, Scalar begin, Scalar end);
   /// How the trips of a region or kernel are cut into chunks.
   struct Chunks {
     std::int64_t grain = 1;  ///< trips per chunk, at least
@@ -105,7 +106,8 @@ class CodeGen final : public Emitter {
     Scalar end;
   };
   SegmentArguments begin_segment(const std::string& name);
-  void finish_segment();
+  /// Gives the name: that of an earlier segment of this part if it is equal.
+  std::string finish_segment(std::size_t size);
   /// Calls a segment of a part of this.
   void call_segment(const std::string& name, const SegmentArguments& arguments);
 
@@ -178,7 +180,7 @@ class CodeGen final : public Emitter {
   void store_bits(Pointer to, Scalar byte, Scalar conditions);
   /// Asks for the line of the cache that holds this element; any index is allowed.
   void prefetch(Pointer from, DType dtype, Scalar index);
-  void copy_bytes(Pointer from, Pointer to, std::int64_t bytes);
+  void copy_bytes(Pointer from, Pointer to, Scalar bytes);
   /// Stores bypass the caches from here on (big results that nobody reads again).
   void set_streaming(bool on);
   /// After the last of such stores: on x86 they are in no order with later ones, and who is told of a result

@@ -124,10 +124,11 @@ struct CodeGen::Impl {
   Options options;
   llvm::IRBuilder<> b;
   llvm::Function* function = nullptr;
-  bool is_entry = false;
+  enum class Kind : std::uint8_t { entry, part, kernel, segment };
+  Kind kind = Kind::kernel;          // of the current function
   std::vector<std::int64_t> places;  // of the values of a kernel: arguments, results, offsets
-  std::multimap<std::uint64_t, llvm::Function*> kernels;  // by hash
-  llvm::GlobalNumberState numbers;                        // of globals, for comparing kernels
+  std::multimap<std::uint64_t, llvm::Function*> functions;  // kernels and segments, by hash
+  llvm::GlobalNumberState numbers;                          // of globals, for comparing functions
   std::map<std::vector<std::int64_t>, llvm::GlobalVariable*> lists;  // of numbers, for native calls
   llvm::BasicBlock* fail = nullptr;  // returns at once, from the entry point with 1
   std::deque<Node> nodes;
@@ -140,7 +141,7 @@ struct CodeGen::Impl {
   std::string entry_name;
   Scalar begin, end;
   std::vector<std::unique_ptr<CodeGen>> parts;
-  std::size_t last_part_size = 0;
+  std::size_t size = 0;  // of the segments in this
   int num_segments = 0;
 
   // types
@@ -153,6 +154,11 @@ struct CodeGen::Impl {
     llvm::Type* p = b.getPtrTy();
     return llvm::FunctionType::get(b.getInt32Ty(), {p, p, p}, false);
   }
+  llvm::FunctionType* part_type() {
+    return llvm::FunctionType::get(b.getInt32Ty(), {b.getPtrTy()}, false);
+  }
+  /// Entry points and their parts do, and say whether all went well; kernels are told where their values lie.
+  bool knows_places() const { return kind == Kind::entry || kind == Kind::part; }
   llvm::Type* vector_type(llvm::Type* t, int n) {
     return llvm::FixedVectorType::get(t, static_cast<unsigned>(n));
   }
@@ -263,13 +269,15 @@ struct CodeGen::Impl {
   /// The index or offset of a location: a constant, or in kernels an entry of their table.
   llvm::Value* place(std::int64_t index);
   void finish_function();
+  /// An earlier function that is equal, in place of this one; else this.
+  llvm::Function* shared(llvm::Function* f);
   /// The address of an element, by a uniform index.
   llvm::Value* element_address(llvm::Type* t, const Node* base, const Node* index);
   /// Elements by constant indices that differ by less than there are lanes; null for others.
   llvm::Value* load_near(llvm::Type* t, const Node* base, llvm::Value* indices, llvm::Align align);
   /// Returns from the function when a status is not 0.
   void leave_unless_well(llvm::Value* status);
-  void start_function(llvm::Function* f);
+  void start_function(llvm::Function* f, Kind k);
 };
 
 }  // namespace compiler

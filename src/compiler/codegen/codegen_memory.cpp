@@ -12,7 +12,7 @@ namespace compiler {
 using llvm::Value;
 
 Value* CodeGen::Impl::context_field(int field) {
-  if (is_entry && field < 2) return function->getArg(static_cast<unsigned>(field + 1));
+  if (kind == Kind::entry && field < 2) return function->getArg(static_cast<unsigned>(field + 1));
   const Scalar loaded = op({kField, field}, DType::i64, {}, [&](int) -> Value* {
     return b.CreateLoad(b.getPtrTy(),
                         b.CreateConstInBoundsGEP1_64(b.getPtrTy(), function->getArg(0),
@@ -28,7 +28,7 @@ Value* CodeGen::Impl::element_address(llvm::Type* t, const Node* base, const Nod
 }
 
 Value* CodeGen::Impl::place(std::int64_t index) {
-  if (is_entry) return b.getInt64(static_cast<std::uint64_t>(index));
+  if (knows_places()) return b.getInt64(static_cast<std::uint64_t>(index));
   // In the order in which code asks for them, so that equal kernels have equal tables.
   Value* entry = b.CreateConstInBoundsGEP1_64(b.getInt64Ty(), function->getArg(3), places.size());
   places.push_back(index);
@@ -84,7 +84,7 @@ Pointer CodeGen::pointer(Location where) {
 
 std::int64_t CodeGen::add_places(std::span<const std::int64_t> indices) {
   Impl& m = *impl_;
-  if (m.is_entry) throw InternalError("an entry point has no table of places");
+  if (m.knows_places()) throw InternalError("an entry point has no table of places");
   const auto first = static_cast<std::int64_t>(m.places.size());
   m.places.insert(m.places.end(), indices.begin(), indices.end());
   return first;
@@ -284,12 +284,12 @@ void CodeGen::prefetch(Pointer from, DType dtype, Scalar index) {
                       {address, m.b.getInt32(0), m.b.getInt32(3), m.b.getInt32(1)});
 }
 
-void CodeGen::copy_bytes(Pointer from, Pointer to, std::int64_t bytes) {
+void CodeGen::copy_bytes(Pointer from, Pointer to, Scalar bytes) {
   Impl& m = *impl_;
   m.at(m.depth());
   m.b.CreateMemMove(static_cast<Node*>(to.handle)->value, llvm::MaybeAlign(1),
                     static_cast<Node*>(from.handle)->value, llvm::MaybeAlign(1),
-                    static_cast<std::uint64_t>(bytes));
+                    node_of(bytes)->value);
 }
 
 void CodeGen::set_streaming(bool on) { impl_->streaming = on; }
@@ -325,7 +325,7 @@ void CodeGen::store(const Buffer& buffer, const Index& index, Scalar value) {
 void CodeGen::copy(const Buffer& from, const Buffer& to) {
   if (from.pointer() == to.pointer()) return;  // in place
   copy_bytes({from.pointer()}, {to.pointer()},
-             from.shape().num_elements() * static_cast<std::int64_t>(size_of(from.dtype())));
+             index(from.shape().num_elements() * static_cast<std::int64_t>(size_of(from.dtype()))));
 }
 
 }  // namespace compiler

@@ -1,8 +1,10 @@
 // The entry point: steps one after the other, loops and branches around their bodies. Small programs
 // are one function; else each kernel is a function of its own, since LLVM takes more than twice as
 // long for a function of twice the size, and a kernel that is worth it is run in chunks by the pool.
-// Equal kernels share one function. Of a program of many steps the entry point is cut into functions, too.
+// Equal kernels share one function. Where there are many steps, or a loop carries many values, what is done
+// for them is cut into functions, too.
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <span>
 
@@ -65,20 +67,8 @@ class ProgramEmitter {
 
   void run(const std::string& name) {
     emit_functions(plan_.steps, false);
-    constexpr std::size_t kMostSteps = 200;  // of a function
-    const std::span<const Step> steps = plan_.steps;
-    std::vector<std::string> parts;
-    for (std::size_t at = 0;
-         plan_.emit.entry_parts && steps.size() > kMostSteps && at < steps.size();
-         at += kMostSteps) {
-      parts.push_back("steps_" + std::to_string(parts.size()));
-      gen_.begin_entry_part(parts.back());
-      emit_steps(steps.subspan(at, std::min(kMostSteps, steps.size() - at)));
-      gen_.finish_entry();
-    }
     gen_.begin_entry(name);
-    for (const std::string& part : parts) gen_.call_entry_part(part);
-    if (parts.empty()) emit_steps(steps);
+    emit_steps(plan_.steps);
     gen_.finish_entry();
     if (inline_ && plan_.emit.keep_in_registers) gen_.keep_arena_in_registers();
   }
@@ -117,6 +107,28 @@ class ProgramEmitter {
     }
   }
 
+  // ---- long lists of steps -----------------------------------------------------------------------
+  // They are cut into functions, which find all that they need in memory.
+  void cut_steps(const std::vector<Step>& steps) {
+    constexpr std::size_t kMost = 200;  // of a function
+    if (!plan_.emit.entry_parts || steps.size() <= kMost) return;
+    std::vector<std::string>& parts = parts_[&steps];
+    for (std::size_t at = 0; at < steps.size(); at += kMost) {
+      parts.push_back("steps_" + std::to_string(next_part_++));
+      gen_.begin_part(parts.back());
+      emit_all(std::span(steps).subspan(at, std::min(steps.size() - at, kMost)));
+      gen_.finish_entry();
+    }
+  }
+  void emit_steps(const std::vector<Step>& steps) {
+    const auto found = parts_.find(&steps);
+    if (found == parts_.end()) return emit_all(steps);
+    for (const std::string& part : found->second) gen_.call_part(part);
+  }
+  void emit_all(std::span<const Step> steps) {
+    for (const Step& s : steps) marked(s, [&] { emit_step(s); });
+  }
+
   // Kernels and regions that are functions of their own. Within a chunk everything runs serially.
   void emit_functions(const std::vector<Step>& steps, bool inside) {
     for (const Step& s : steps) {
@@ -126,9 +138,11 @@ class ProgramEmitter {
         continue;
       }
       for (const auto& body : s.bodies) emit_functions(body, inside || chunks);
+      for (const Chore what : chores_of(s)) outline_chore(s, what);
       if (s.kind == Step::Kind::kernel) outline_kernel(s, plan_.emit.parallel && !inside);
       else if (chunks) outline_loop(s);
     }
+    cut_steps(steps);
   }
 
   void outline_kernel(const Step& s, bool parallel) {
@@ -258,9 +272,6 @@ class ProgramEmitter {
     return gen_.convert(gen_.load_now(pointer(v), value(v).aval.dtype, gen_.index(0)), DType::i64);
   }
 
-  void emit_steps(std::span<const Step> steps) {
-    for (const Step& s : steps) marked(s, [&] { emit_step(s); });
-  }
   // Between the marks that profiles are told.
   void marked(const Step& s, const std::function<void()>& emit) {
     const auto number = step_numbers_.find(&s);
@@ -302,7 +313,7 @@ class ProgramEmitter {
 
   void copy(const Step& s) {
     const Pointer from = pointer(s.reads[0]), to = pointer(s.writes[0]);
-    const auto all = [&] { gen_.copy_bytes(from, to, value(s.writes[0]).bytes()); };
+    const auto all = [&] { gen_.copy_bytes(from, to, gen_.index(value(s.writes[0]).bytes())); };
     if (!plan_.may_be_idle(s)) return all();
     gen_.if_then(gen_.compare(Compare::ne, gen_.address(from), gen_.address(to)), all);
   }
@@ -336,66 +347,150 @@ class ProgramEmitter {
   }
   void call(const Outlined& f) {
     if (f.parallel) gen_.call_parallel(f.code, gen_.index(f.trips), f.chunks);
-    else gen_.call_kernel(f.code, 0, f.trips);
-    if (f.end) gen_.call_kernel(*f.end, 0, 0);
+    else gen_.call_kernel(f.code, gen_.index(0), gen_.index(f.trips));
+    if (f.end) gen_.call_kernel(*f.end, gen_.index(0), gen_.index(0));
   }
 
-  // ---- views -------------------------------------------------------------------------------------
-  Scalar address(int v) { return gen_.address(pointer(v)); }
-  void point(int view, Scalar to) {
-    gen_.store(pointer(value(view).slot), DType::i64, gen_.index(0), to);
+  // ---- what loops carry ----------------------------------------------------------------------------
+  // Views are pointers in memory, which loops move. What is done for a carry or a row takes some values and
+  // numbers; where there are many, a function does it for each of them in a table.
+  enum class Chore : std::uint8_t { init, row, turn, alternate, pass_on, untouched, result };
+  struct Chores {
+    std::vector<int> values;
+    std::vector<std::int64_t> numbers;
+  };
+
+  static std::span<const Chore> chores_of(const Step& s) {
+    static constexpr std::array kLoop{Chore::init, Chore::row, Chore::turn, Chore::pass_on,
+                                      Chore::untouched};
+    static constexpr std::array kRepeat{Chore::init, Chore::alternate, Chore::pass_on,
+                                        Chore::result};
+    if (s.kind == Step::Kind::loop) return std::span(kLoop).first(s.trips > 0 ? 4 : 5);
+    if (s.kind == Step::Kind::repeat) return kRepeat;
+    return {};
   }
-  Scalar pointed_at(int view) {
-    return gen_.load_now(pointer(value(view).slot), DType::i64, gen_.index(0));
+  static std::size_t how_many(const Step& s, Chore what) {
+    return what == Chore::row ? s.rows.size() : s.carries.size();
+  }
+  Chores operands(const Step& s, Chore what, std::size_t n) const {
+    if (what == Chore::row) {
+      const Step::Row& r = s.rows[n];
+      const std::int64_t bytes = value(r.view).bytes();
+      return {{value(r.view).slot, r.base}, {r.every * bytes, r.first * bytes}};
+    }
+    const Step::Carry& c = s.carries[n];
+    const int in = value(c.in).slot, out = value(c.out).slot;
+    switch (what) {
+      case Chore::row: break;
+      case Chore::init: return {{in, c.init}, {}};
+      case Chore::turn: return {{out, c.first, c.second}, {}};
+      case Chore::alternate: return {{out, c.first, c.second, in}, {}};
+      case Chore::pass_on: return {{in, out}, {}};
+      case Chore::untouched: return {{c.init, c.first}, {value(c.first).bytes()}};
+      case Chore::result: return {{in, c.first}, {value(c.first).bytes()}};
+    }
+    return {};
+  }
+
+  void point(Pointer slot, Scalar to) { gen_.store(slot, DType::i64, gen_.index(0), to); }
+  Scalar pointed_at(Pointer slot) { return gen_.load_now(slot, DType::i64, gen_.index(0)); }
+
+  void emit_chore(Chore what, std::span<const Pointer> at, std::span<const Scalar> numbers,
+                  Scalar trip, Scalar end) {
+    switch (what) {
+      case Chore::init: return point(at[0], gen_.address(at[1]));
+      case Chore::row:
+        return point(
+            at[0], gen_.add(gen_.address(at[1]), gen_.add(gen_.mul(trip, numbers[0]), numbers[1])));
+      case Chore::turn: {  // the last trip writes where the result is wanted
+        const Scalar left = gen_.sub(gen_.sub(end, gen_.index(1)), trip);
+        const Scalar odd = gen_.compare(Compare::ne, gen_.and_(left, gen_.index(1)), gen_.index(0));
+        return point(at[0], gen_.select(odd, gen_.address(at[2]), gen_.address(at[1])));
+      }
+      case Chore::alternate: {
+        const Scalar first = gen_.address(at[1]);
+        const Scalar at_first = gen_.compare(Compare::eq, pointed_at(at[3]), first);
+        return point(at[0], gen_.select(at_first, gen_.address(at[2]), first));
+      }
+      case Chore::pass_on: return point(at[0], pointed_at(at[1]));
+      case Chore::untouched: return gen_.copy_bytes(at[0], at[1], numbers[0]);
+      case Chore::result: {  // where the last trip wrote to depends on their number
+        const Scalar last = pointed_at(at[0]);
+        return gen_.if_then(gen_.compare(Compare::ne, last, gen_.address(at[1])),
+                            [&] { gen_.copy_bytes(gen_.pointer_to(last), at[1], numbers[0]); });
+      }
+    }
+  }
+
+  // A table has the places and numbers of all that lie in memory of the same kinds.
+  void outline_chore(const Step& s, Chore what) {
+    constexpr std::size_t kMost = 50;  // one after the other
+    if (!plan_.emit.carry_tables || how_many(s, what) <= kMost) return;
+    std::map<std::vector<Location::Kind>, std::vector<std::int64_t>> tables;
+    for (std::size_t n = 0; n < how_many(s, what); ++n) {
+      const Chores o = operands(s, what, n);
+      std::vector<Location::Kind> kinds;
+      for (const int v : o.values) kinds.push_back(value(v).location.kind);
+      std::vector<std::int64_t>& table = tables[kinds];
+      for (const int v : o.values) table.push_back(value(v).location.index);
+      table.insert(table.end(), o.numbers.begin(), o.numbers.end());
+    }
+    begin("carries");
+    for (const auto& [kinds, table] : tables) {
+      const std::size_t values = kinds.size();
+      const std::size_t width = values + operands(s, what, 0).numbers.size();
+      const std::int64_t first = gen_.add_places(table);
+      gen_.loop(gen_.index(0), gen_.index(std::ssize(table) / static_cast<std::int64_t>(width)),
+                [&](Scalar i) {
+                  const Scalar row = gen_.mul(i, gen_.index(static_cast<std::int64_t>(width)));
+                  std::vector<Scalar> entries;
+                  for (std::size_t k = 0; k < width; ++k)
+                    entries.push_back(gen_.place_at(first + static_cast<std::int64_t>(k), row));
+                  std::vector<Pointer> at;
+                  for (std::size_t k = 0; k < values; ++k)
+                    at.push_back(gen_.pointer(kinds[k], entries[k]));
+                  emit_chore(what, at, std::span(entries).subspan(values), gen_.kernel_begin(),
+                             gen_.kernel_end());
+                });
+    }
+    chores_[{&s, what}] = gen_.finish_kernel();
+  }
+
+  void emit_chores(const Step& s, Chore what, Scalar trip, Scalar end) {
+    if (const auto found = chores_.find({&s, what}); found != chores_.end())
+      return gen_.call_kernel(found->second, trip, end);
+    for (std::size_t n = 0; n < how_many(s, what); ++n) {
+      const Chores o = operands(s, what, n);
+      std::vector<Pointer> at;
+      for (const int v : o.values) at.push_back(pointer(v));
+      std::vector<Scalar> numbers;
+      for (const std::int64_t k : o.numbers) numbers.push_back(gen_.index(k));
+      emit_chore(what, at, numbers, trip, end);
+    }
   }
 
   void emit_trips(const Step& s, Scalar begin, Scalar end) {
-    std::vector<Scalar> bases, firsts, seconds;
-    for (const Step::Row& r : s.rows) bases.push_back(address(r.base));
-    for (const Step::Carry& c : s.carries) {
-      firsts.push_back(address(c.first));
-      seconds.push_back(address(c.second));
-      point(c.in, address(c.init));
-    }
+    emit_chores(s, Chore::init, begin, end);
     gen_.loop(begin, end, [&](Scalar i) {
       gen_.region([&] {
-        const Scalar left = gen_.sub(gen_.sub(end, gen_.index(1)), i);
         if (!s.writes.empty()) {
           const DType dtype = value(s.writes[0]).aval.dtype;
           gen_.store(pointer(s.writes[0]), dtype, gen_.index(0), gen_.convert(i, dtype));
         }
-        for (std::size_t r = 0; r < s.rows.size(); ++r) {
-          const std::int64_t bytes = value(s.rows[r].view).bytes();
-          const Scalar at = gen_.add(gen_.mul(i, gen_.index(s.rows[r].every * bytes)),
-                                     gen_.index(s.rows[r].first * bytes));
-          point(s.rows[r].view, gen_.add(bases[r], at));
-        }
-        std::vector<Scalar> outs;
-        for (std::size_t c = 0; c < s.carries.size(); ++c) {
-          // The last trip writes where the result is wanted.
-          const Scalar odd =
-              gen_.compare(Compare::ne, gen_.and_(left, gen_.index(1)), gen_.index(0));
-          outs.push_back(gen_.select(odd, seconds[c], firsts[c]));
-          point(s.carries[c].out, outs.back());
-        }
+        emit_chores(s, Chore::row, i, end);
+        emit_chores(s, Chore::turn, i, end);
         emit_steps(s.bodies[0]);
-        for (std::size_t c = 0; c < s.carries.size(); ++c) point(s.carries[c].in, outs[c]);
+        emit_chores(s, Chore::pass_on, i, end);
       });
     });
     if (s.trips > 0) return;
-    gen_.if_then(gen_.compare(Compare::ge, begin, end), [&] {  // not one trip
-      for (const Step::Carry& c : s.carries)
-        gen_.copy_bytes(pointer(c.init), pointer(c.first), value(c.first).bytes());
-    });
+    gen_.if_then(gen_.compare(Compare::ge, begin, end),
+                 [&] { emit_chores(s, Chore::untouched, begin, end); });
   }
 
   void emit_repeat(const Step& s) {
-    std::vector<Scalar> firsts, seconds;
-    for (const Step::Carry& c : s.carries) {
-      firsts.push_back(address(c.first));
-      seconds.push_back(address(c.second));
-      point(c.in, address(c.init));
-    }
+    const Scalar none = gen_.index(0);
+    emit_chores(s, Chore::init, none, none);
     gen_.loop_while(
         {},
         [&](const Scalars&) {
@@ -404,26 +499,13 @@ class ProgramEmitter {
         },
         [&](const Scalars&) {
           gen_.region([&] {
-            std::vector<Scalar> outs;
-            for (std::size_t c = 0; c < s.carries.size(); ++c) {
-              const Scalar at_first =
-                  gen_.compare(Compare::eq, pointed_at(s.carries[c].in), firsts[c]);
-              outs.push_back(gen_.select(at_first, seconds[c], firsts[c]));
-              point(s.carries[c].out, outs.back());
-            }
+            emit_chores(s, Chore::alternate, none, none);
             emit_steps(s.bodies[1]);
-            for (std::size_t c = 0; c < s.carries.size(); ++c) point(s.carries[c].in, outs[c]);
+            emit_chores(s, Chore::pass_on, none, none);
           });
           return Scalars{};
         });
-    // Where the last trip wrote to depends on their number.
-    for (std::size_t c = 0; c < s.carries.size(); ++c) {
-      const Scalar elsewhere = gen_.compare(Compare::ne, pointed_at(s.carries[c].in), firsts[c]);
-      gen_.if_then(elsewhere, [&] {
-        gen_.copy_bytes(pointer(s.carries[c].in), pointer(s.carries[c].first),
-                        value(s.carries[c].first).bytes());
-      });
-    }
+    emit_chores(s, Chore::result, none, none);
   }
 
   void emit_branch(const Step& s) {
@@ -440,9 +522,11 @@ class ProgramEmitter {
   bool inline_ = true;
   std::vector<std::vector<int>> producers_;
   std::map<const Step*, Outlined> functions_;
+  std::map<const std::vector<Step>*, std::vector<std::string>> parts_;
+  std::map<std::pair<const Step*, Chore>, CodeGen::KernelCode> chores_;
   std::map<const Step*, std::int64_t> host_numbers_;
   std::map<const Step*, std::int64_t> step_numbers_;  // when the code tells profiles of its steps
-  int next_function_ = 0;
+  int next_function_ = 0, next_part_ = 0;
 };
 
 void collect_host_steps(const Plan& plan, const std::vector<Step>& steps,

@@ -125,11 +125,7 @@ class ReductionEmitter {
   // Of the places that are folded, if any are.
   std::optional<DType> widest_place() const;
   // Accumulators of a row, and how much of it they share out evenly.
-  int copies() const {
-    // What is done to an extreme and its place takes twice as long before the next can begin.
-    const int most = widest_place() ? 2 * kAccumulators : kAccumulators;
-    return k_.plan.emit.accumulators && dims_.back().size >= most * lanes_ ? most : 1;
-  }
+  int copies() const;
   std::int64_t whole_blocks() const;
   // The last vectors of a row, into the first accumulators.
   Scalars rest_of_row(Scalars a);

@@ -1,5 +1,6 @@
 // Folds along the last dimension: lanes run along the rows, or over as many rows as there are lanes.
 #include "compiler/emit/emit_reduction.hpp"
+#include "runtime/cpu.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -119,6 +120,17 @@ Scalars ReductionEmitter::rest_of_row(Scalars a) {
 Scalars ReductionEmitter::row_rest() {
   gen_.set_lanes(lanes_, lanes_);
   return across(rest_of_row(identities(copies())));
+}
+
+int ReductionEmitter::copies() const {
+  // What is done to an extreme and its place takes twice as long before the next can begin.
+  const int most = widest_place() ? 2 * kAccumulators : kAccumulators;
+  if (!k_.plan.emit.accumulators || dims_.back().size < most * lanes_) return 1;
+  // Long computations hide how long an addition takes, and need the registers themselves.
+  constexpr std::size_t kLong = 16;
+  const int registers = runtime::vector_registers(runtime::host_isa());
+  const bool crowded = 2 * most * static_cast<int>(count()) > registers;
+  return crowded && kernel_.members.size() >= kLong ? 1 : most;
 }
 
 // Accumulators, then lanes, folded together.

@@ -81,13 +81,12 @@ class SegmentsEmitter {
     std::size_t size = 0;
     for (const Segments::Stretch& stretch : stretches) size += stretch.size();
     CodeGen& gen = gen_.part(size);
-    names_.push_back(gen_.segment_name(kernel_.name));
-    const CodeGen::SegmentArguments given = gen.begin_segment(names_.back());
+    const CodeGen::SegmentArguments given = gen.begin_segment(gen_.segment_name(kernel_.name));
     for (const Segments::Stretch& stretch : stretches) {
       gen.set_lanes(segments_.lanes, segments_.lanes);
       for_each(gen, given, [&](OnTape& tape, Scalar) { emit_stretch(gen, stretch, tape); });
     }
-    gen.finish_segment();
+    names_.push_back(gen.finish_segment(size));
   }
   // Of one vector at a time there is no loop.
   void for_each(CodeGen& gen, const CodeGen::SegmentArguments& given,

@@ -43,6 +43,12 @@ Jaxpr recompute_residuals(const Jaxpr& jaxpr);
 /// Sums begin with 0, but where nobody can tell (`zero_signs`: zero_signs.hpp).
 TELAMON_API Jaxpr split_short_axes(const Jaxpr& jaxpr, bool zero_signs = true);
 
+/// Sums over either of two axes, of what is the same or changes its sign when these are swapped, become sums over one.
+///   let r[n,n] = sub x_i x_j, a = reduce_sum[axes=(1,)] r, b = reduce_sum[axes=(0,)] r   ->   let ..., b = sub 0 a
+TELAMON_API Jaxpr fold_mirrored_sums(const Jaxpr& jaxpr);
+/// Whether a program, or a loop or branch of it, sums arrays over two axes of the same length.
+bool sums_over_pairs(const Jaxpr& jaxpr);
+
 /// Applies exact algebraic rules until none applies, and evaluates what is known.
 ///   let b = mul a 1.0, c = transpose[(1,0)] b, d = transpose[(1,0)] c   ->   a
 /// No rule changes a bit of any result: x + 0 stays (it turns -0 into 0), x - 0 goes. Only the order in

@@ -58,7 +58,8 @@ struct EmitOptions {
   bool count_trips = true;     ///< of argmax and argmin: which trip, rather than which place
   bool column_tiles = true;    ///< folds of columns take a tile of them at a time, row by row
   bool seams = true;           ///< joined and padded arrays: a loop for each part
-  bool entry_parts = true;     ///< the entry point of many steps is several functions
+  bool entry_parts = true;     ///< the entry point, or a body, of many steps is several functions
+  bool carry_tables = true;    ///< what loops do for each of many carries is a loop over a table
   bool native_kernels = true;  ///< calls of the runtime's kernels in place of loops
   bool share_kernels = true;   ///< equal kernels are one function
   bool input_tables = true;    ///< cut kernels read many operands in a loop over where these lie
