@@ -34,6 +34,14 @@ Array squared_distances(const Array& points) {
   const Array between = points(tl::slice(), tl::newaxis) - others;
   return tl::sum(between * between, 2);
 }
+Array forces(const Array& x) {
+  const auto energy = [](const Array& at) {
+    const Array others = at(tl::newaxis);
+    const Array between = at(tl::slice(), tl::newaxis) - others;
+    return tl::sum(tl::cos(tl::square(between)));
+  };
+  return tl::grad(energy)(x);
+}
 Array growth(const Array& rate, const Array& start) {
   const auto step = [&](const Array&, const Array& x) { return x * tl::exp(rate); };
   return tl::fori_loop(0, 10, step, start);
@@ -77,6 +85,7 @@ int main() {
     std::cout << "== " << pass << "\n" << compiled.text(pass);
   show("reorder", decays, tl::zeros({8}));
   show("short_axes", squared_distances, tl::zeros({64, 3}));
+  show("mirrored_sums", forces, tl::zeros({64}));
   show("join_loops", tl::grad(logistic_map), 3.5, 0.25);
   show("residuals", tl::grad<0, 1>(logistic_map), 3.5, 0.25);
   show("loops", growth, tl::zeros({8}), tl::zeros({8}));

@@ -323,6 +323,7 @@ class MirroredSums {
     struct Row {
       Atom sum;
       bool minus;
+      std::optional<Atom> negative;
     };
     std::map<int, Row> rows;  // by number: over the second axis
     for (const Eqn& e : jaxpr.eqns()) {
@@ -341,11 +342,13 @@ class MirroredSums {
         params.axes = {p + 1};
         const Atom sum = Atom::var(b.add_eqn1(*e.primitive, Params::of(std::move(params)),
                                               atoms(e.inputs), aval, Effect::none, e.where));
-        row = rows.emplace(n.id, Row{sum, n.minus}).first;
+        row = rows.emplace(n.id, Row{sum, n.minus, {}}).first;
       }
       const bool minus =
           (*axis == p ? numbers.swapped(e.inputs[0]).minus : n.minus) != row->second.minus;
-      atoms.push(minus ? negative(b, row->second.sum, aval, e) : row->second.sum);
+      Row& r = row->second;
+      if (minus && !r.negative) r.negative = negative(b, r.sum, aval, e);
+      atoms.push(minus ? *r.negative : r.sum);
     }
     return b.build(atoms(jaxpr.outs())).jaxpr;
   }
