@@ -77,7 +77,7 @@ class Numbers {
     std::size_t operator()(const Computation& c) const {
       std::size_t h = detail::combine_hash(std::hash<const void*>{}(c.primitive), c.params.hash());
       for (const auto& [id, minus] : c.operands)
-        h = detail::combine_hash(h, static_cast<std::size_t>(2 * id + (minus ? 1 : 0)));
+        h = detail::combine_hash(h, 2 * static_cast<std::size_t>(id) + (minus ? 1U : 0U));
       return h;
     }
   };
