@@ -102,7 +102,17 @@ def rolls(n):
     return f, (u(1, 1024),)
 
 
+def carries(n):
+    """A loop that carries the n rows of x, each an array of its own."""
+
+    def f(x):
+        return jnp.stack(jax.lax.fori_loop(0, 10, lambda i, rows: [jnp.sin(r) * 0.5 for r in rows], list(x)))
+
+    return f, (u(1, (n, 8)),)
+
+
 PROGRAMS = {
+    "carries": carries,
     "products": lambda n: products(n, 8),
     "products_grad": lambda n: with_gradient(products(n, 100)),
     "row_means": row_means,
@@ -214,6 +224,7 @@ workload("B16.unrolled_192_grad", "ms")(lambda: compile_case("unrolled_grad", 19
 workload("B16.products_330", "ms")(lambda: compile_case("products", 330))  # many kernels
 workload("B16.products_70_grad", "ms")(lambda: compile_case("products_grad", 70))
 workload("B16.row_means_200", "ms")(lambda: compile_case("row_means", 200))
+workload("B16.carries_1000", "ms")(lambda: compile_case("carries", 1000))
 workload("B16.rolls_250", "ms")(lambda: compile_case("rolls", 250))
 
 if __name__ == "__main__":

@@ -75,6 +75,22 @@ MakeProgram rolls(int n) {
     };
   };
 }
+/// A loop that carries the n rows of x, each an array of its own.
+MakeProgram carries(int n) {
+  return [n](double one) -> Program {
+    return [n, one](const Array& x, const Array&, const Array&) {
+      const Array y = fresh(x, one);
+      Arrays rows;
+      for (int i = 0; i < n; ++i) rows.push_back(y(i));
+      const auto trip = [](const Array&, const Arrays& all) {
+        Arrays next;
+        for (const Array& row : all) next.push_back(sin(row) * .5);
+        return next;
+      };
+      return stack(fori_loop(0, 10, trip, rows));
+    };
+  };
+}
 MakeProgram gradient(MakeProgram make) {
   return [make](double one) -> Program {
     const auto total = [f = make(one)](const Array& x, const Array& a, const Array& b) {
@@ -214,6 +230,9 @@ const Register kernels_grad("B16.products_70_grad", "ms",
                             [] { return compilation(gradient(products(70)), matrices(100)); });
 const Register means("B16.row_means_200", "ms",
                      [] { return compilation(row_means(200), matrices(100)); });
+const Register carried("B16.carries_1000", "ms", [] {
+  return compilation(carries(1000), {u(1, {1000, 8}), number(.9f), number(.1f)});
+});
 const Register rotations("B16.rolls_250", "ms", [] { return compilation(rolls(250)); });
 
 }  // namespace
