@@ -22,12 +22,11 @@ namespace detail {
 enum class GradForm { grad, value_and_grad };
 
 /// Whether this is a pair of an Array and what goes along with it.
-template <class Result>
+template <class Result, class = void>
 inline constexpr bool has_aux = false;
-template <class Value, class Aux>
-inline constexpr bool has_aux<std::pair<Value, Aux>> = std::is_convertible_v<Value, Array>;
-template <class Value, class Aux>
-inline constexpr bool has_aux<std::tuple<Value, Aux>> = std::is_convertible_v<Value, Array>;
+template <class Result>
+inline constexpr bool has_aux<Result, std::enable_if_t<std::tuple_size<Result>::value == 2>> =
+    std::is_convertible_v<std::tuple_element_t<0, Result>, Array>;
 
 /// The callable behind grad, value_and_grad and their aux forms.
 template <GradForm Form, bool Aux, class F, int... Argnums>

@@ -78,20 +78,20 @@ TELAMON_API MinimizeResult minimize_arrays(const FlatFunction& f, std::span<cons
                                            const LeafName& leaf_name,
                                            const optim::Options& options);
 TELAMON_API std::string status_text(const Array& status);
-/// TypeError, which names the leaf, where a gradient has another shape or dtype than its parameter.
-TELAMON_API void check_gradient_leaves(const char* step, std::span<const Array> params,
-                                       std::span<const Array> gradient,
-                                       const Function<KeyPath(std::size_t leaf)>& path);
+/// TypeError, which names the leaf, where a gradient, or a velocity, has another shape or dtype than its parameter.
+TELAMON_API void check_leaves_like(const char* step, std::span<const Array> params,
+                                   const char* name, std::span<const Array> others,
+                                   const Function<KeyPath(std::size_t leaf)>& path);
 
 /// The same of trees, and where they differ, or a leaf is empty.
 template <class P>
-void check_gradient(const char* step, const P& params, const P& gradient) {
-  Arrays p, g;
+void check_like(const char* step, const P& params, const char* name, const P& others) {
+  Arrays p, o;
   flatten_into(params, p, step, "params");
-  flatten_into(gradient, g, step, "gradient");
-  check_same_structure(std::string(step) + ": params and gradient", params, gradient);
-  check_gradient_leaves(step, p, g,
-                        [&](std::size_t i) { return tree_structure(params).leaf_paths()[i]; });
+  flatten_into(others, o, step, name);
+  check_same_structure(std::string(step) + ": params and " + name, params, others);
+  check_leaves_like(step, p, name, o,
+                    [&](std::size_t i) { return tree_structure(params).leaf_paths()[i]; });
 }
 
 }  // namespace detail
@@ -141,7 +141,7 @@ auto minimize(F f, const X& x0, const Options& options = {},
 template <class P>
 P sgd_step(const P& params, const P& gradient, const Operand& rate) {
   return detail::in_call("sgd_step", rate.where, [&] {
-    detail::check_gradient("sgd_step", params, gradient);
+    detail::check_like("sgd_step", params, "gradient", gradient);
     detail::check_no_empty_leaf(rate.array, "sgd_step", "rate");
     return tree_map([&](const Array& p, const Array& g) { return p - rate.array * g; }, params,
                     gradient);
@@ -153,8 +153,8 @@ template <class P>
 std::pair<P, P> sgd_step(const P& params, const P& gradient, const P& velocity, const Operand& rate,
                          const Operand& momentum = 0.9) {
   return detail::in_call("sgd_step", rate.where, [&]() -> std::pair<P, P> {
-    detail::check_gradient("sgd_step", params, gradient);
-    detail::check_no_empty_leaf(velocity, "sgd_step", "velocity");
+    detail::check_like("sgd_step", params, "gradient", gradient);
+    detail::check_like("sgd_step", params, "velocity", velocity);
     detail::check_no_empty_leaf(rate.array, "sgd_step", "rate");
     detail::check_no_empty_leaf(momentum.array, "sgd_step", "momentum");
     P next = tree_map([&](const Array& v, const Array& g) { return momentum.array * v + g; },
@@ -188,7 +188,7 @@ template <class P>
 std::pair<P, AdamState<P>> adam_step(const P& params, const P& gradient, const AdamState<P>& state,
                                      const Operand& rate, const AdamOptions& options = {}) {
   return detail::in_call("adam_step", rate.where, [&]() -> std::pair<P, AdamState<P>> {
-    detail::check_gradient("adam_step", params, gradient);
+    detail::check_like("adam_step", params, "gradient", gradient);
     detail::check_no_empty_leaf(state, "adam_step", "state");
     detail::check_no_empty_leaf(rate.array, "adam_step", "rate");
     const auto average = [](double decay) {

@@ -112,15 +112,15 @@ MinimizeResult minimize_arrays(const FlatFunction& f, std::span<const Array> x0,
           status};
 }
 
-void check_gradient_leaves(const char* step, std::span<const Array> params,
-                           std::span<const Array> gradient,
-                           const Function<KeyPath(std::size_t leaf)>& path) {
+void check_leaves_like(const char* step, std::span<const Array> params, const char* name,
+                       std::span<const Array> others,
+                       const Function<KeyPath(std::size_t leaf)>& path) {
   for (std::size_t i = 0; i < params.size(); ++i) {
-    const Aval &p = params[i].aval(), &g = gradient[i].aval();
-    if (p.same_type(g)) continue;
-    throw TypeError(std::string(step) + ": " + path(i).to_string("gradient") + " is " +
-                    g.to_string() + ", but " + path(i).to_string("params") + " is " +
-                    p.to_string() + ": a gradient must have the shape and dtype of its parameter");
+    const Aval &p = params[i].aval(), &o = others[i].aval();
+    if (p.same_type(o)) continue;
+    throw TypeError(std::string(step) + ": " + path(i).to_string(name) + " is " + o.to_string() +
+                    ", but " + path(i).to_string("params") + " is " + p.to_string() + ": a " +
+                    name + " must have the shape and dtype of its parameter");
   }
 }
 

@@ -181,6 +181,8 @@ TEST(UpdateRules, RefuseGradientsOfOtherShapesAndDtypes) {
   EXPECT_ERROR(TypeError, optim::sgd_step(params, shorter, params, 0.1), "sgd_step: " + of_shape);
   EXPECT_ERROR(TypeError, optim::adam_step(params, shorter, state, 0.1), "adam_step: " + of_shape);
   EXPECT_ERROR(TypeError, optim::adam_step(params, single, state, 0.1), "adam_step: " + of_dtype);
+  EXPECT_ERROR(TypeError, optim::sgd_step(params, params, shorter, 0.1),
+               "sgd_step: velocity.w is f64[2], but params.w is f64[3]: a velocity must have");
   EXPECT_ERROR(TypeError, optim::sgd_step(params.w, Array(1.0), 0.1),
                "sgd_step: gradient is ~f64[], but params is f64[3]");
   EXPECT_ERROR(TypeError, optim::sgd_step(std::vector{params}, std::vector<Layer>(), 0.1),

@@ -1,5 +1,6 @@
 // grad, value_and_grad, vjp, linear_transpose and Jacobians.
 #include <gmock/gmock.h>
+#include <array>
 
 #include "transforms/support.hpp"
 
@@ -64,6 +65,8 @@ TEST(Grad, PassesAuxThrough) {
   EXPECT_EQ(value(pair.first), 9.0);
   EXPECT_EQ(value(pair.second[0]), 4.0);
   EXPECT_EQ(value(dx2), 6.0);
+  const auto of_array = [](Array x) { return std::array<Array, 2>{x * x, x + 1.0}; };
+  EXPECT_EQ(value(tl::grad_aux(of_array)(3.0).second), 4.0);
 }
 
 TEST(Grad, TakesStaticArguments) {
