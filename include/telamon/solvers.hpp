@@ -32,7 +32,7 @@ struct LinearSolverOptions {
 template <class T>
 struct LinearSolution {
   T x;
-  /// i32: 0, or iterations done without convergence, or -1: the residual is not finite, or -10, -11 for a
+  /// i32: 0, or iterations done without convergence, or -1: the residual's square is not finite, or -10, -11 for a
   /// breakdown.
   Array info;
 };

@@ -2,6 +2,8 @@
 // costs.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
 #include <span>
 #include <string>
 
@@ -28,6 +30,11 @@ enum class Form : std::uint8_t {
 /// The lowering of a primitive for this platform; NotImplementedError when there is none.
 const Lowering& lowering_of(const PrimitiveBase& primitive);
 Form form_of(const Jaxpr& jaxpr, const Eqn& eqn);
+
+/// Whether an equation is of one of these primitives.
+inline bool one_of(const Eqn& eqn, std::initializer_list<const PrimitiveBase*> primitives) {
+  return std::find(primitives.begin(), primitives.end(), eqn.primitive) != primitives.end();
+}
 
 /// The axes of a reduction.
 Shape reduction_axes(const Eqn& eqn);

@@ -85,6 +85,10 @@ TEST(Observability, SaysOfEveryPassThatDoesNotRunWhyNot) {
     const Array r = a[0](slice(), newaxis) - a[0](newaxis);
     return Arrays{sum(lax::rsqrt(sum(r * r, -1) + .5))};
   };
+  const Program mirrored = [](std::span<const Array> a) {
+    const Array r = a[0](slice(), newaxis) - a[0](newaxis);
+    return Arrays{sum(r, 0), sum(r, 1)};
+  };
   const Program scatter = [](std::span<const Array> a) {
     return Arrays{a[0].at(lax::convert_element_type(a[0], DType::i32)).add(1.0)};
   };
@@ -95,14 +99,16 @@ TEST(Observability, SaysOfEveryPassThatDoesNotRunWhyNot) {
       compiled(loop, {x}),
       compiled(loop, {x}, {"loops", "simplify"}),
       compiled(pairs, {uniform({64, 3}, DType::f64)}),
+      compiled(mirrored, {x}),
       compiled(scatter, {x}),
       compile(stage(scatter, {x}), {.donated = std::vector{true}, .keep_programs = true}),
       compiled(large, {uniform({1024, 2048}, DType::f32)})};
   std::set<std::string> names;
   for (const Compiled& c : all)
     for (const PassTime& pass : c->info().passes) names.insert(pass.name);
-  for (const char* name : {"join_loops", "residuals", "loops", "conditions", "row_updates",
-                           "row_groups", "tiles", "simplify_again", "wraps", "padded_sums"})
+  for (const char* name :
+       {"join_loops", "residuals", "loops", "conditions", "row_updates", "row_groups", "tiles",
+        "simplify_again", "wraps", "padded_sums", "mirrored_sums"})
     EXPECT_TRUE(names.contains(name)) << name;
   for (const Compiled& c : all) {
     for (const std::string& name : names) {

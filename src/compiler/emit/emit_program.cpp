@@ -355,7 +355,7 @@ class ProgramEmitter {
   // Views are pointers in memory, which loops move. What is done for a carry or a row takes some values and
   // numbers; where there are many, a function does it for each of them in a table.
   enum class Chore : std::uint8_t { init, row, turn, alternate, pass_on, untouched, result };
-  struct Chores {
+  struct Operands {
     std::vector<int> values;
     std::vector<std::int64_t> numbers;
   };
@@ -372,7 +372,7 @@ class ProgramEmitter {
   static std::size_t how_many(const Step& s, Chore what) {
     return what == Chore::row ? s.rows.size() : s.carries.size();
   }
-  Chores operands(const Step& s, Chore what, std::size_t n) const {
+  Operands operands(const Step& s, Chore what, std::size_t n) const {
     if (what == Chore::row) {
       const Step::Row& r = s.rows[n];
       const std::int64_t bytes = value(r.view).bytes();
@@ -428,7 +428,7 @@ class ProgramEmitter {
     if (!plan_.emit.carry_tables || how_many(s, what) <= kMost) return;
     std::map<std::vector<Location::Kind>, std::vector<std::int64_t>> tables;
     for (std::size_t n = 0; n < how_many(s, what); ++n) {
-      const Chores o = operands(s, what, n);
+      const Operands o = operands(s, what, n);
       std::vector<Location::Kind> kinds;
       for (const int v : o.values) kinds.push_back(value(v).location.kind);
       std::vector<std::int64_t>& table = tables[kinds];
@@ -460,7 +460,7 @@ class ProgramEmitter {
     if (const auto found = chores_.find({&s, what}); found != chores_.end())
       return gen_.call_kernel(found->second, trip, end);
     for (std::size_t n = 0; n < how_many(s, what); ++n) {
-      const Chores o = operands(s, what, n);
+      const Operands o = operands(s, what, n);
       std::vector<Pointer> at;
       for (const int v : o.values) at.push_back(pointer(v));
       std::vector<Scalar> numbers;

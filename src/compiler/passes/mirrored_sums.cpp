@@ -30,10 +30,6 @@ struct Number {
   bool exact = true;  ///< not but for the sign of a zero
 };
 
-bool one_of(const PrimitiveBase* p, std::initializer_list<const PrimitiveBase*> primitives) {
-  return std::find(primitives.begin(), primitives.end(), p) != primitives.end();
-}
-
 /// The numbers of all values of a program in which the axes p and p + 1 are as long as each other.
 class Numbers {
  public:
@@ -81,6 +77,7 @@ class Numbers {
       return h;
     }
   };
+
   bool is_square(const Aval& a) const {
     return a.shape.size() > p_ + 1 && a.shape[p_] == a.shape[p_ + 1] && !is_complex(a.dtype);
   }
@@ -121,8 +118,8 @@ class Numbers {
     const PrimitiveBase* p = e.primitive;
     if (p == &neg_p) return Number{x[0].id, !x[0].minus, x[0].exact};
     if (p == &copy_p) return x[0];
-    if (one_of(p, {&add_p, &sub_p})) return of_sum(x[0], x[1], p == &sub_p);
-    if (one_of(p, {&square_p, &abs_p}))
+    if (one_of(e, {&add_p, &sub_p})) return of_sum(x[0], x[1], p == &sub_p);
+    if (one_of(e, {&square_p, &abs_p}))
       return known({p, e.params, {{x[0].id, false}}}, false, true);
     if (p == &reduce_sum_p || (p == &convert_element_type_p && are_floats(e)))
       return known({p, e.params, {{x[0].id, false}}}, x[0].minus,
@@ -141,7 +138,7 @@ class Numbers {
       return std::nullopt;
     Computation c{p, e.params, {}};
     for (const Number& n : x) c.operands.emplace_back(n.id, n.minus);
-    if (one_of(p, {&eq_p, &ne_p, &and_p, &or_p, &xor_p}))
+    if (one_of(e, {&eq_p, &ne_p, &and_p, &or_p, &xor_p}))
       c.operands = in_order(c.operands[0], c.operands[1]);
     return known(std::move(c), false, true);
   }

@@ -3,7 +3,6 @@
 #include "compiler/passes/zero_signs.hpp"
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "compiler/forms.hpp"
 #include "telamon/primitives.hpp"
@@ -12,10 +11,6 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 namespace {
-
-bool one_of(const Eqn& eqn, std::initializer_list<const PrimitiveBase*> primitives) {
-  return std::find(primitives.begin(), primitives.end(), eqn.primitive) != primitives.end();
-}
 
 // Functions here take no complex numbers, of which either part could tell in the other.
 bool loses_sign(const Jaxpr& jaxpr, const Eqn& eqn) {
