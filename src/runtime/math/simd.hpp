@@ -45,6 +45,7 @@ using F32 = float __attribute__((vector_size(kBytes)));
 using F64 = double __attribute__((vector_size(kBytes)));
 using I32 = std::int32_t __attribute__((vector_size(kBytes)));
 using I64 = std::int64_t __attribute__((vector_size(kBytes)));
+using U32 = std::uint32_t __attribute__((vector_size(kBytes)));
 using U64 = std::uint64_t __attribute__((vector_size(kBytes)));
 
 /// What a function template over the two float types needs to know.
@@ -52,17 +53,40 @@ template <class V> struct Lanes;
 template <> struct Lanes<F32> {
   using Scalar = float;
   using Int = I32;
+  using Unsigned = U32;
   static constexpr int kCount = kBytes / 4;
 };
 template <> struct Lanes<F64> {
   using Scalar = double;
   using Int = I64;
+  using Unsigned = U64;
   static constexpr int kCount = kBytes / 8;
 };
 template <class V> using ScalarOf = typename Lanes<V>::Scalar;
 template <class V> using IntOf = typename Lanes<V>::Int;
 
 template <class V> TELAMON_INLINE V splat(ScalarOf<V> x) { return x - V{}; }
+
+#if defined(TELAMON_ISA_AVX2)
+/// A register with one number in all lanes, in memory. AVX2 takes such an operand at no cost, while each broadcast is an
+/// instruction of its own, and gcc makes one of any constant that it knows: `used` hides from it that nobody writes here.
+template <class V, ScalarOf<V> kValue> struct InMemory;
+template <float kValue> struct InMemory<F32, kValue> {
+  __attribute__((used)) static inline F32 value = {kValue, kValue, kValue, kValue,
+                                                   kValue, kValue, kValue, kValue};
+};
+template <double kValue> struct InMemory<F64, kValue> {
+  __attribute__((used)) static inline F64 value = {kValue, kValue, kValue, kValue};
+};
+#endif
+/// A constant in all lanes.
+template <class V, auto kValue> TELAMON_INLINE V constant() {
+#if defined(TELAMON_ISA_AVX2)
+  return InMemory<V, static_cast<ScalarOf<V>>(kValue)>::value;
+#else
+  return splat<V>(kValue);
+#endif
+}
 
 #if defined(TELAMON_ISA_AVX512)
 /// The first `count` lanes.
@@ -135,32 +159,43 @@ TELAMON_INLINE F64 fma(F64 a, F64 b, F64 c) {
 }
 template <class V> TELAMON_INLINE V fma(V a, ScalarOf<V> b, V c) { return fma(a, splat<V>(b), c); }
 
-/// `kCount` coefficients from kFirst on, with x^(2^i) in powers[i].
-template <int kFirst, int kCount, class V, int N>
-TELAMON_INLINE V polynomial_part(const V* powers, const ScalarOf<V> (&coefficients)[N]) {
+/// The `kCount` coefficients of `kAll` from kFirst on, with x^(2^i) in powers[i].
+template <const auto& kAll, int kFirst, int kCount, class V>
+TELAMON_INLINE V polynomial_part(const V* powers) {
   if constexpr (kCount == 1) {
-    return splat<V>(coefficients[kFirst]);
+    return constant<V, kAll[kFirst]>();
   } else {
     constexpr int kLog = kCount > 8 ? 3 : kCount > 4 ? 2 : kCount > 2 ? 1 : 0;
     constexpr int kHigh = kCount - (1 << kLog);
-    return fma(polynomial_part<kFirst, kHigh>(powers, coefficients), powers[kLog],
-               polynomial_part<kFirst + kHigh, (1 << kLog)>(powers, coefficients));
+    return fma(polynomial_part<kAll, kFirst, kHigh>(powers), powers[kLog],
+               polynomial_part<kAll, kFirst + kHigh, (1 << kLog)>(powers));
   }
 }
 
+/// How many elements an array has.
+template <class T, int N> constexpr int count_of(const T (&)[N]) { return N; }
+
 /// A polynomial, highest coefficient first, by Estrin's scheme: about as many operations as Horner's
 /// rule, in a chain of the logarithm of their number.
-template <class V, int N> TELAMON_INLINE V estrin(V x, const ScalarOf<V> (&coefficients)[N]) {
+template <const auto& kAll, class V> TELAMON_INLINE V estrin(V x) {
   V powers[4] = {x, {}, {}, {}};
   for (int i = 1; i < 4; ++i) powers[i] = powers[i - 1] * powers[i - 1];  // as far as they are used
-  return polynomial_part<0, N>(powers, coefficients);
+  return polynomial_part<kAll, 0, count_of(kAll)>(powers);
 }
-/// The same by Horner's rule, which takes fewer registers: for long ones, where values of other parts
+
+/// The first `kCount` coefficients of `kAll`, by Horner's rule.
+template <const auto& kAll, int kCount, class V> TELAMON_INLINE V horner_part(V x) {
+  const V last = constant<V, kAll[kCount - 1]>();
+  if constexpr (kCount == 1) {
+    return last;
+  } else {
+    return fma(horner_part<kAll, kCount - 1>(x), x, last);
+  }
+}
+/// A polynomial by Horner's rule, which takes fewer registers: for long ones, where values of other parts
 /// wait in registers, and where |x| exceeds 1 and high powers of it would cost accuracy.
-template <class V, int N> TELAMON_INLINE V horner(V x, const ScalarOf<V> (&coefficients)[N]) {
-  V sum = splat<V>(coefficients[0]);
-  for (int i = 1; i < N; ++i) sum = fma(sum, x, splat<V>(coefficients[i]));
-  return sum;
+template <const auto& kAll, class V> TELAMON_INLINE V horner(V x) {
+  return horner_part<kAll, count_of(kAll)>(x);
 }
 
 TELAMON_INLINE F32 abs(F32 x) { return (F32)((I32)x & 0x7fffffff); }
@@ -198,41 +233,41 @@ TELAMON_INLINE F64 sqrt(F64 x) {
 #endif
 }
 
-/// The least of x and `most`, and the greatest of x and `least`: NaN where x is.
-TELAMON_INLINE F32 at_most(F32 x, float most) {
+/// The lanes' least of x and `most`, and their greatest of x and `least`: NaN where x is.
+TELAMON_INLINE F32 at_most(F32 x, F32 most) {
 #if defined(TELAMON_ISA_AVX512)
-  return _mm512_maskz_min_ps(0xffff, splat<F32>(most), x);
+  return _mm512_maskz_min_ps(0xffff, most, x);
 #elif defined(TELAMON_ISA_AVX2)
-  return _mm256_min_ps(splat<F32>(most), x);
+  return _mm256_min_ps(most, x);
 #else
-  return x > most ? splat<F32>(most) : x;
+  return x > most ? most : x;
 #endif
 }
-TELAMON_INLINE F64 at_most(F64 x, double most) {
+TELAMON_INLINE F64 at_most(F64 x, F64 most) {
 #if defined(TELAMON_ISA_AVX512)
-  return _mm512_maskz_min_pd(0xff, splat<F64>(most), x);
+  return _mm512_maskz_min_pd(0xff, most, x);
 #elif defined(TELAMON_ISA_AVX2)
-  return _mm256_min_pd(splat<F64>(most), x);
+  return _mm256_min_pd(most, x);
 #else
-  return x > most ? splat<F64>(most) : x;
+  return x > most ? most : x;
 #endif
 }
-TELAMON_INLINE F32 at_least(F32 x, float least) {
+TELAMON_INLINE F32 at_least(F32 x, F32 least) {
 #if defined(TELAMON_ISA_AVX512)
-  return _mm512_maskz_max_ps(0xffff, splat<F32>(least), x);
+  return _mm512_maskz_max_ps(0xffff, least, x);
 #elif defined(TELAMON_ISA_AVX2)
-  return _mm256_max_ps(splat<F32>(least), x);
+  return _mm256_max_ps(least, x);
 #else
-  return x < least ? splat<F32>(least) : x;
+  return x < least ? least : x;
 #endif
 }
-TELAMON_INLINE F64 at_least(F64 x, double least) {
+TELAMON_INLINE F64 at_least(F64 x, F64 least) {
 #if defined(TELAMON_ISA_AVX512)
-  return _mm512_maskz_max_pd(0xff, splat<F64>(least), x);
+  return _mm512_maskz_max_pd(0xff, least, x);
 #elif defined(TELAMON_ISA_AVX2)
-  return _mm256_max_pd(splat<F64>(least), x);
+  return _mm256_max_pd(least, x);
 #else
-  return x < least ? splat<F64>(least) : x;
+  return x < least ? least : x;
 #endif
 }
 
@@ -295,6 +330,22 @@ TELAMON_INLINE bool all_above(F64 x, double bound) {
 #endif
 }
 
+/// Whether least <= x < beyond in all lanes.
+template <class V> TELAMON_INLINE bool all_within(V x, V least, V beyond) {
+#if defined(TELAMON_ISA_AVX2)
+  const auto within = (x >= least) & (x < beyond);
+  if constexpr (sizeof(ScalarOf<V>) == 4) {
+    return _mm256_movemask_ps((F32)within) == 0xff;
+  } else {
+    return _mm256_movemask_pd((F64)within) == 0xf;
+  }
+#else
+  bool all = true;
+  for (int i = 0; i < Lanes<V>::kCount; ++i) all &= x[i] >= least[i] && x[i] < beyond[i];
+  return all;
+#endif
+}
+
 /// Whether x > bound in any lane.
 TELAMON_INLINE bool any_above(F32 x, float bound) {
 #if defined(TELAMON_ISA_AVX512)
@@ -323,13 +374,13 @@ template <> struct Shift<F64> {
   static constexpr double kValue = 0x1.8p52;
 };
 template <class V> TELAMON_INLINE Rounded<V> round_to_integer(V x) {
-  const V shifted = x + Shift<V>::kValue;
-  return {shifted - Shift<V>::kValue, (IntOf<V>)shifted};
+  const V shift = constant<V, Shift<V>::kValue>(), shifted = x + shift;
+  return {shifted - shift, (IntOf<V>)shifted};
 }
-/// The same of x times `factor`, where the set has it in one operation; the product is not rounded first.
-template <class V> TELAMON_INLINE Rounded<V> round_product(V x, ScalarOf<V> factor) {
-  const V shifted = fma(x, factor, splat<V>(Shift<V>::kValue));
-  return {shifted - Shift<V>::kValue, (IntOf<V>)shifted};
+/// The same of x times kFactor, where the set has it in one operation; the product is not rounded first.
+template <auto kFactor, class V> TELAMON_INLINE Rounded<V> round_product(V x) {
+  const V shift = constant<V, Shift<V>::kValue>(), shifted = fma(x, constant<V, kFactor>(), shift);
+  return {shifted - shift, (IntOf<V>)shifted};
 }
 
 }  // namespace simd

@@ -24,8 +24,9 @@ namespace math {
 struct MathEntry {
   void* address = nullptr;
   const char* symbol = nullptr;
-  /// Whether a call leaves zmm16 to zmm31, k4 to k7 and rsi as they are, besides what all functions
-  /// leave: LLVM's convention intel_ocl_bicc. Loops keep values and constants there across the call.
+  /// Whether a call leaves the upper half of the vector registers as they are (ymm8 to ymm15; with AVX-512 zmm16 to
+  /// zmm31, k4 to k7 and rsi), besides what all functions leave: LLVM's convention intel_ocl_bicc. Loops keep
+  /// values and constants there across the call.
   bool keeps_registers = false;
 };
 

@@ -88,38 +88,41 @@ constexpr float kInfF = __builtin_inff();
 constexpr double kInf = __builtin_inf();
 template <class V> constexpr ScalarOf<V> kNan = static_cast<ScalarOf<V>>(__builtin_nan(""));
 
-// ---- Registers. Where the build withholds zmm16 to zmm31 and k4 to k7 from this file
+// ---- Registers. Where the build withholds the upper half of the vector registers and k4 to k7 from this file
 // (src/CMakeLists.txt), our functions leave them alone; those of the library, which some of ours call
 // for rare operands, do not.
 
-#if defined(TELAMON_KEEPS_REGISTERS) && defined(TELAMON_ISA_AVX512)
+#if defined(TELAMON_KEEPS_REGISTERS)
 constexpr bool kKeepsRegisters = true;
+#if defined(TELAMON_ISA_AVX512)
+constexpr int kKeptBytes = 16 * 64 + 4 * 8 + 8;
 #define TELAMON_EACH_KEPT(of_vector, of_mask, of_rsi)                             \
   ".irp i, 16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n\tvmovups " of_vector \
   "\n\t.endr\n\t"                                                                 \
   ".irp i, 4,5,6,7\n\tkmovq " of_mask "\n\t.endr\n\tmovq " of_rsi
+#define TELAMON_KEEP \
+  TELAMON_EACH_KEPT("%%zmm\\i, 64*\\i-1024(%0)", "%%k\\i, 8*\\i+992(%0)", "%%rsi, 1056(%0)")
+#define TELAMON_GIVE_BACK \
+  TELAMON_EACH_KEPT("64*\\i-1024(%0), %%zmm\\i", "8*\\i+992(%0), %%k\\i", "1056(%0), %%rsi")
+#else
+constexpr int kKeptBytes = 8 * 32;
+#define TELAMON_EACH_KEPT(of_vector) \
+  ".irp i, 8,9,10,11,12,13,14,15\n\tvmovups " of_vector "\n\t.endr"
+#define TELAMON_KEEP TELAMON_EACH_KEPT("%%ymm\\i, 32*\\i-256(%0)")
+#define TELAMON_GIVE_BACK TELAMON_EACH_KEPT("32*\\i-256(%0), %%ymm\\i")
+#endif
 /// Has what our functions keep, and gives it back at the end of its life.
 class KeptRegisters {
  public:
-  TELAMON_INLINE KeptRegisters() {
-    asm volatile(
-        TELAMON_EACH_KEPT("%%zmm\\i, 64*\\i-1024(%0)", "%%k\\i, 8*\\i+992(%0)", "%%rsi, 1056(%0)")
-        :
-        : "a"(bytes_)
-        : "memory");
-  }
+  TELAMON_INLINE KeptRegisters() { asm volatile(TELAMON_KEEP : : "a"(bytes_) : "memory"); }
   TELAMON_INLINE ~KeptRegisters() {
-    asm volatile(
-        TELAMON_EACH_KEPT("64*\\i-1024(%0), %%zmm\\i", "8*\\i+992(%0), %%k\\i", "1056(%0), %%rsi")
-        :
-        : "a"(bytes_)
-        : "memory", "rsi");
+    asm volatile(TELAMON_GIVE_BACK : : "a"(bytes_) : "memory", "rsi");
   }
   KeptRegisters(const KeptRegisters&) = delete;
   KeptRegisters& operator=(const KeptRegisters&) = delete;
 
  private:
-  char bytes_[16 * 64 + 4 * 8 + 8];
+  char bytes_[kKeptBytes];
 };
 #else
 constexpr bool kKeepsRegisters = false;
@@ -132,7 +135,7 @@ struct KeptRegisters {
 
 TELAMON_INLINE F32 exp_tail(F32 r) {
   static constexpr float kQ[] = {0.00139262504f, 0.00836323295f, 0.0416665524f, 0.166665763f, 0.5f};
-  return estrin(r, kQ);
+  return estrin<kQ>(r);
 }
 TELAMON_INLINE F64 exp_tail(F64 r) {
   static constexpr double kQ[] = {2.5100472505694996e-08, 2.7620201591031547e-07,
@@ -140,7 +143,7 @@ TELAMON_INLINE F64 exp_tail(F64 r) {
                                   0.00019841269863171557, 0.0013888888917367081,
                                   0.008333333333330039,   0.041666666666623824,
                                   0.16666666666666669,    0.5000000000000001};
-  return estrin(r, kQ);
+  return estrin<kQ>(r);
 }
 
 // ln 2 in two parts; the first has enough trailing zeros that n times it is exact without FMA.
@@ -156,50 +159,47 @@ template <> struct Ln2<F64> {
 /// Where the scaling by 2^n needs care.
 template <class V> struct ExpRange;
 template <> struct ExpRange<F32> {
-  static constexpr float kOverflow = 88.7228317f;  // ln of the largest finite number
-  static constexpr float kDenormal = -87.33f;      // just above ln of the least normal number
-  static constexpr float kZero = -103.972084f;     // ln of half the least denormal
-  static constexpr float kOverflow2 = 128.0f, kDenormal2 = -126.0f, kZero2 = -150.0f;  // for exp2
-  static constexpr int kMantissa = 23, kRaise = 32;
-  static constexpr float kLower = 0x1p-32f;
+  static constexpr float kOverflow = 88.7228317f;                // ln of the largest finite number
+  static constexpr float kZero = -103.972084f;                   // ln of half the least denormal
+  static constexpr float kOverflow2 = 128.0f, kZero2 = -150.0f;  // for exp2
+  static constexpr int kMantissa = 23;
 };
 template <> struct ExpRange<F64> {
-  static constexpr double kOverflow = 709.78271289338397, kDenormal = -708.39,
-                          kZero = -745.13321910194122;
-  static constexpr double kOverflow2 = 1024.0, kDenormal2 = -1022.0, kZero2 = -1075.0;
-  static constexpr int kMantissa = 52, kRaise = 64;
-  static constexpr double kLower = 0x1p-64;
+  static constexpr double kOverflow = 709.78271289338397, kZero = -745.13321910194122;
+  static constexpr double kOverflow2 = 1024.0, kZero2 = -1075.0;
+  static constexpr int kMantissa = 52;
 };
 
-/// p 2^n, n in the low bits of `n_bits`, by adding to p's exponent. Where `denormal`, the addition
-/// is done 2^kRaise higher and undone by a product that rounds once; `zero` avoids that product's
-/// slow denormal result where it underflows altogether.
-template <class V>
-TELAMON_INLINE V scale(V p, IntOf<V> n_bits, IntOf<V> denormal, IntOf<V> zero) {
-  using R = ExpRange<V>;
-  const V lower = zero ? splat<V>(0) : denormal ? splat<V>(R::kLower) : splat<V>(1);
-  const IntOf<V> n = n_bits + (denormal & R::kRaise);
-  return (V)((IntOf<V>)p + (n << R::kMantissa)) * lower;
+/// p 2^n, n in the low bits of `n_bits` and twice the range of exponents at most: by two products with about 2^(n/2),
+/// of which only the last rounds, overflows or gives a denormal number. Where `zero`, a product with 0, which is not
+/// slow as one is that underflows. A NaN stays one, whatever n is.
+template <class V> TELAMON_INLINE V scale(V p, IntOf<V> n_bits, IntOf<V> zero) {
+  using Unsigned = typename Lanes<V>::Unsigned;
+  constexpr int kMantissa = ExpRange<V>::kMantissa;
+  const auto one = (IntOf<V>)constant<V, 1>();
+  const IntOf<V> half = (IntOf<V>)((Unsigned)n_bits >> 1);
+  const V first = (V)(one + (half << kMantissa)),
+          second = (V)(one + ((n_bits - half) << kMantissa));
+  return p * first * (zero ? V{} : second);
 }
 
 template <class V> TELAMON_INLINE V exp(V x) {
   using R = ExpRange<V>;
-  const V clamped = kScales ? at_most(x, R::kOverflow + 1) : at_least(x, R::kZero);
-  const auto n = round_product<V>(clamped, Ln2<V>::kInverse);
-  V r = fma(n.value, -Ln2<V>::kHigh, clamped);
-  r = fma(n.value, -Ln2<V>::kLow, r);
-  const V p = fma(r * r, exp_tail(r), r) + 1;
+  V clamped = at_most(x, constant<V, R::kOverflow + 1>());
+  if constexpr (!kScales) clamped = at_least(clamped, constant<V, R::kZero>());
+  const auto n = round_product<Ln2<V>::kInverse>(clamped);
+  V r = fma(n.value, constant<V, -Ln2<V>::kHigh>(), clamped);
+  r = fma(n.value, constant<V, -Ln2<V>::kLow>(), r);
+  const V p = fma(r * r, exp_tail(r), r) + constant<V, 1>();
   if constexpr (kScales) return times_power(p, n.value, x, R::kZero - 1);
-  V y = scale<V>(p, n.bits, x < R::kDenormal, x <= R::kZero);
-  y = x > R::kOverflow ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
-  return x != x ? x : y;
+  return scale<V>(p, n.bits, x <= constant<V, R::kZero>());
 }
 
 // 2^x = 2^n 2^r, 2^r = 1 + r P(r), |r| <= 1/2.
 TELAMON_INLINE F32 exp2_tail(F32 r) {
   static constexpr float kP[] = {1.52973244e-05f, 0.000154614449f, 0.0013333502f, 0.00961805694f,
                                  0.0555041097f,   0.240226507f,    0.693147182f};
-  return estrin(r, kP);
+  return estrin<kP>(r);
 }
 TELAMON_INLINE F64 exp2_tail(F64 r) {
   static constexpr double kP[] = {
@@ -207,47 +207,47 @@ TELAMON_INLINE F64 exp2_tail(F64 r) {
       1.0178057087733941e-07, 1.3215486808705563e-06, 1.5252733841556773e-05,
       0.00015403530393370734, 0.001333355814640647,   0.00961812910762848,
       0.055504108664821625,   0.24022650695910072,    0.6931471805599453};
-  return horner(r, kP);  // in another order it is two thirds of an ULP worse
+  return horner<kP>(r);  // in another order it is two thirds of an ULP worse
 }
 template <class V> TELAMON_INLINE V exp2(V x) {
   using R = ExpRange<V>;
-  const V clamped = kScales ? at_most(x, R::kOverflow2) : at_least(x, R::kZero2);
+  V clamped = at_most(x, constant<V, R::kOverflow2>());
+  if constexpr (!kScales) clamped = at_least(clamped, constant<V, R::kZero2>());
   const auto n = round_to_integer(clamped);
   const V r = clamped - n.value;
-  const V p = fma(r, exp2_tail(r), splat<V>(1));
+  const V p = fma(r, exp2_tail(r), constant<V, 1>());
   if constexpr (kScales) return times_power(p, n.value, x, R::kZero2);
-  V y = scale<V>(p, n.bits, x < R::kDenormal2, x <= R::kZero2);
-  y = x >= R::kOverflow2 ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
-  return x != x ? x : y;
+  return scale<V>(p, n.bits, x <= constant<V, R::kZero2>());
 }
 
 /// (e^x - 1) / 2 = 2^(n-1) (e^r - 1) + (2^(n-1) - 1/2), without the special cases: x in [-60, ln max],
 /// n next to x / ln 2. Half, since 2^n overflows for the largest x.
 template <class V> TELAMON_INLINE V half_expm1(V x, Rounded<V> n) {
-  V r = fma(n.value, -Ln2<V>::kHigh, x);
-  r = fma(n.value, -Ln2<V>::kLow, r);
-  const V p = fma(r * r, exp_tail(r), r);
-  const V half = (V)((IntOf<V>)splat<V>(0.5) + (n.bits << ExpRange<V>::kMantissa));
-  return fma(half, p, half - splat<V>(0.5));
+  V r = fma(n.value, constant<V, -Ln2<V>::kHigh>(), x);
+  r = fma(n.value, constant<V, -Ln2<V>::kLow>(), r);
+  const V p = fma(r * r, exp_tail(r), r), least = constant<V, 0.5>();
+  const V half = (V)((IntOf<V>)least + (n.bits << ExpRange<V>::kMantissa));
+  return fma(half, p, half - least);
 }
 template <class V> TELAMON_INLINE V expm1(V x) {
-  const V clamped = at_least(x, -60);
-  V y = half_expm1<V>(clamped, round_product<V>(clamped, Ln2<V>::kInverse)) * 2;
-  y = x > ExpRange<V>::kOverflow ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
+  const V clamped = at_least(x, constant<V, -60>());
+  V y = half_expm1<V>(clamped, round_product<Ln2<V>::kInverse>(clamped)) * 2;
+  y = x > constant<V, ExpRange<V>::kOverflow>() ? constant<V, static_cast<ScalarOf<V>>(kInf)>() : y;
   return x == 0 ? x : y;  // keeps the sign of zero
 }
 
 // tanh |x| = -h / (h + 1) with h = (e^(-2|x|) - 1) / 2, which never overflows.
 template <class V> TELAMON_INLINE V tanh(V x) {
-  const V a = at_most(abs(x), 30);
-  const V h = half_expm1<V>(a * -2, round_product<V>(a, -2 * Ln2<V>::kInverse));
-  return copysign(h / (h + 1), x);
+  const V a = at_most(abs(x), constant<V, 30>());
+  const V h = half_expm1<V>(a * -2, round_product<-2 * Ln2<V>::kInverse>(a));
+  return copysign(h / (h + constant<V, 1>()), x);
 }
 
 // 1 / (1 + e^-x) = e^x / (1 + e^x): the form whose exponential is at most 1.
 template <class V> TELAMON_INLINE V logistic(V x) {
   const V e = exp<V>(-abs(x));
-  return (x < 0 ? e : splat<V>(1)) / (e + 1);
+  const V one = constant<V, 1>();
+  return (x < 0 ? e : one) / (e + one);
 }
 
 // ---- log family: x = 2^e m, m in [3/4, 3/2), f = m - 1, log x = e ln 2 + log(1 + f).
@@ -269,26 +269,29 @@ TELAMON_INLINE Split<F64> split(F64 x) {
   return {exponent, (F64)(bits - ((e - 1024) << 52))};
 }
 
+// Not within log_core, from whose instances gcc 12 does not take template arguments.
+constexpr float kLogTailF32[] = {0.0428719781f, -0.0956133977f, 0.11680682f,
+                                 -0.12639311f,  0.142683059f,   -0.16660817f,
+                                 0.200001404f,  -0.250000566f,  0.333333343f};
+constexpr double kLogTailF64[] = {0.13604015707124079, 0.1321036048513262,  0.15388834677801916,
+                                  0.18181738454723026, 0.22222223037807243, 0.2857142856733919,
+                                  0.400000000000078,   0.6666666666666666};
+
 /// e ln 2 + log(1 + f) + c for a small correction c.
 template <bool kFewRegisters = false> TELAMON_INLINE F32 log_core(F32 e, F32 f, F32 c) {
   // log(1 + f) = f - f^2/2 + f^3 P(f)
-  static constexpr float kP[] = {0.0428719781f, -0.0956133977f, 0.11680682f,
-                                 -0.12639311f,  0.142683059f,   -0.16660817f,
-                                 0.200001404f,  -0.250000566f,  0.333333343f};
   const F32 z = f * f;
-  const F32 rest = fma(z, -0.5f, fma(e, Ln2<F32>::kLow, c));
-  const F32 p = kFewRegisters ? horner(f, kP) : estrin(f, kP);
-  return fma(e, Ln2<F32>::kHigh, f + fma(f * z, p, rest));
+  const F32 rest = fma(z, constant<F32, -0.5>(), fma(e, constant<F32, Ln2<F32>::kLow>(), c));
+  const F32 p = kFewRegisters ? horner<kLogTailF32>(f) : estrin<kLogTailF32>(f);
+  return fma(e, constant<F32, Ln2<F32>::kHigh>(), f + fma(f * z, p, rest));
 }
 template <bool kFewRegisters = false> TELAMON_INLINE F64 log_core(F64 e, F64 f, F64 c) {
   // s = f / (2 + f), log(1 + f) = 2 atanh s = f - (f^2/2 - s (f^2/2 + R)), R = s^2 P(s^2).
-  static constexpr double kP[] = {0.13604015707124079, 0.1321036048513262,  0.15388834677801916,
-                                  0.18181738454723026, 0.22222223037807243, 0.2857142856733919,
-                                  0.400000000000078,   0.6666666666666666};
-  const F64 s = f / (f + 2), z = s * s;
-  const F64 half = f * f * 0.5;
-  const F64 low = fma(e, Ln2<F64>::kLow, fma(s, fma(z, estrin(z, kP), half), c));
-  return fma(e, Ln2<F64>::kHigh, f - (half - low));
+  const F64 s = f / (f + constant<F64, 2>()), z = s * s;
+  const F64 half = f * f * constant<F64, 0.5>();
+  const F64 r = estrin<kLogTailF64>(z);
+  const F64 low = fma(e, constant<F64, Ln2<F64>::kLow>(), fma(s, fma(z, r, half), c));
+  return fma(e, constant<F64, Ln2<F64>::kHigh>(), f - (half - low));
 }
 
 template <class V> struct LogRange;
@@ -319,9 +322,19 @@ template <class V> TELAMON_INLINE Split<V> split_any(V x) {
   const auto [e, m] = split(denormal ? x * R::kRaise : x);
   return {denormal ? e - R::kRaiseExponent : e, m};
 }
-template <class V> TELAMON_INLINE V log(V x) {
+template <class V> TELAMON_INLINE V log_of_any(V x) {
   const auto [e, m] = split_any(x);
   return log_special<V>(x, log_core(e, m - 1, V{}), x, 0);
+}
+// Without instructions for special operands most of the work would be theirs: twice that of a normal number.
+template <class V> __attribute__((noinline)) V log_of_special(V x) { return log_of_any(x); }
+template <class V> TELAMON_INLINE V log(V x) {
+  if constexpr (kScales) return log_of_any(x);
+  constexpr auto kInfinity = static_cast<ScalarOf<V>>(kInf);
+  if (!all_within(x, constant<V, LogRange<V>::kLeastNormal>(), constant<V, kInfinity>()))
+    return log_of_special(x);
+  const auto [e, m] = split(x);
+  return log_core(e, m - constant<V, 1>(), V{});
 }
 
 // log(1 + x) with u = 1 + x rounded and d = (1 + x) - u its error: log u + d / u.
@@ -343,12 +356,12 @@ template <class V> TELAMON_INLINE V log1p(V x) {
 /// (-1)^bits sin(x - n pi)
 TELAMON_INLINE F32 sine(F32 x, F32 n, I32 bits) {
   static constexpr float kP[] = {2.6054558e-06f, -0.00019809464f, 0.008333065f, -0.1666666f};
-  F32 r = fma(n, -0x1.921fb4p+1f, x);
-  r = fma(n, -0x1.4442d0p-23f, r);
-  r = fma(n, -0x1.846988p-47f, r);
+  F32 r = fma(n, constant<F32, -0x1.921fb4p+1f>(), x);
+  r = fma(n, constant<F32, -0x1.4442d0p-23f>(), r);
+  r = fma(n, constant<F32, -0x1.846988p-47f>(), r);
   const F32 z = r * r;
   // The sign is that of r, not of the sum: zeros have one.
-  return copysign(fma(r * z, estrin(z, kP), r), (F32)((I32)r ^ (bits << 31)));
+  return copysign(fma(r * z, estrin<kP>(z), r), (F32)((I32)r ^ (bits << 31)));
 }
 constexpr float kInversePi = 0x1.45f306p-2f;
 constexpr float kMostAngle = 8192;  // beyond, n has too many bits for the parts of pi
@@ -366,13 +379,13 @@ template <F32 (*kLibrary)(F32)> TELAMON_INLINE F32 of_any_angle(F32 x, F32 y) {
 }
 TELAMON_INLINE F32 sin(F32 x) {
   if (!kFused) return TELAMON_LIB_F32(v, sin)(x);  // the products with n would be rounded
-  const auto n = round_product<F32>(x, kInversePi);
+  const auto n = round_product<kInversePi>(x);
   return of_any_angle<TELAMON_LIB_F32(v, sin)>(x, sine(x, n.value, n.bits));
 }
 TELAMON_INLINE F32 cos(F32 x) {
   if (!kFused) return TELAMON_LIB_F32(v, cos)(x);
-  const auto n = round_to_integer(fma(x, kInversePi, splat<F32>(0.5f)));
-  return of_any_angle<TELAMON_LIB_F32(v, cos)>(x, sine(x, n.value - 0.5f, n.bits));
+  const auto n = round_to_integer(fma(x, constant<F32, kInversePi>(), constant<F32, 0.5f>()));
+  return of_any_angle<TELAMON_LIB_F32(v, cos)>(x, sine(x, n.value - constant<F32, 0.5f>(), n.bits));
 }
 
 // ---- tan x = tan r with x = n pi/2 + r, or -1 / tan r for odd n; |r| <= pi / 4 and tan r = r + r^3 P(r^2).
@@ -381,12 +394,12 @@ TELAMON_INLINE F32 tan(F32 x) {
   if (!kFused) return TELAMON_LIB_F32(v, tan)(x);
   static constexpr float kP[] = {0.00935244374f, 0.00317800068f, 0.0243925173f,
                                  0.0534221157f,  0.133386686f,   0.333331615f};
-  const auto n = round_product<F32>(x, 2 * kInversePi);
-  F32 r = fma(n.value, -0x1.921fb4p+0f, x);
-  r = fma(n.value, -0x1.4442d0p-24f, r);
-  r = fma(n.value, -0x1.846988p-48f, r);
-  const F32 z = r * r, one = splat<F32>(1);
-  const F32 y = fma(r * z, estrin(z, kP), r);
+  const auto n = round_product<2 * kInversePi>(x);
+  F32 r = fma(n.value, constant<F32, -0x1.921fb4p+0f>(), x);
+  r = fma(n.value, constant<F32, -0x1.4442d0p-24f>(), r);
+  r = fma(n.value, constant<F32, -0x1.846988p-48f>(), r);
+  const F32 z = r * r, one = constant<F32, 1>();
+  const F32 y = fma(r * z, estrin<kP>(z), r);
   const auto odd = (n.bits << 31) < 0;
   return of_any_angle<TELAMON_LIB_F32(v, tan)>(x, (odd ? -one : y) / (odd ? y : one));
 }
@@ -412,14 +425,14 @@ template <class V> TELAMON_INLINE V arc(V turns, V s, V z, V p) {
 TELAMON_INLINE F32 asin_tail(F32 z) {
   static constexpr float kP[] = {0.0421087146f, 0.0242115986f, 0.0454645492f, 0.07495334f,
                                  0.166667521f};
-  return estrin(z, kP);
+  return estrin<kP>(z);
 }
 TELAMON_INLINE F64 asin_tail(F64 z) {
   static constexpr double kP[] = {0.031810453403294824, -0.01607383790383481, 0.01943131839174411,
                                   0.006563739590418124, 0.012160885731621687, 0.013886506972986382,
                                   0.017359576505477373, 0.022371766438304318, 0.030381958797878136,
                                   0.044642856836047275, 0.0750000000032883,   0.16666666666665433};
-  return estrin(z, kP);
+  return estrin<kP>(z);
 }
 /// r^2 or x^2, and 2 r.
 template <class V> struct ArcOfSine {
@@ -449,7 +462,7 @@ template <class V> TELAMON_INLINE V acos(V x) {
 TELAMON_INLINE F32 atan_tail(F32 z) {
   static constexpr float kP[] = {0.00284148403f, -0.0160497576f, 0.0426927283f, -0.0750814304f,
                                  0.106453262f,   -0.142058209f,  0.199931353f,  -0.333331257f};
-  return estrin(z, kP);
+  return estrin<kP>(z);
 }
 TELAMON_INLINE F64 atan_tail(F64 z) {
   static constexpr double kP[] = {
@@ -458,7 +471,7 @@ TELAMON_INLINE F64 atan_tail(F64 z) {
       -0.04085892083728984,    0.04670950325311018,    -0.05238210471541089,   0.058770430979069886,
       -0.0666580921875936,     0.07692205738901457,    -0.09090900526802216,   0.11111110632519945,
       -0.14285714269508723,    0.1999999999971772,     -0.33333333333331583};
-  return estrin(z, kP);
+  return estrin<kP>(z);
 }
 /// c + atan(s), |s| <= 1. A zero has the sign of both.
 template <class V> TELAMON_INLINE V near_quarter(V c, V s) {
@@ -484,7 +497,7 @@ template <class V> TELAMON_INLINE V near_quarter(V c, V s) {
   const F64 over = beyond ? -one : middle ? a - 1 : a, under = beyond ? a : middle ? a + 1 : one;
   const F64 turn = beyond ? splat<F64>(kQuarter) : middle ? splat<F64>(kQuarter / 2) : F64{};
   const F64 s = over / under, z = s * s;
-  return copysign(turn + fma(s * z, estrin(z, kP), s), x);
+  return copysign(turn + fma(s * z, estrin<kP>(z), s), x);
 }
 // The same with s = y / x for |y| <= |x|, and half a turn for negative x; beyond, s = -x / y. The quotient of two
 // zeros is 0, that of two infinities 1 or -1.
@@ -511,8 +524,8 @@ TELAMON_INLINE F32 erf(F32 x) {
                                     -0.00426099729f,  0.0509700626f,   0.00430136174f,
                                     -0.415484279f,    0.629769504f};
   const F32 a = abs(x);
-  const F32 central = fma(estrin(x * x, kCentral), x, x);
-  F32 r = horner((a > 3.9375f ? splat<F32>(3.9375f) : a) - 1, kTail);
+  const F32 central = fma(estrin<kCentral>(x * x), x, x);
+  F32 r = horner<kTail>((a > 3.9375f ? splat<F32>(3.9375f) : a) - 1);
   r *= r;
   return a < 1 ? central : copysign(1 - r * r, x);
 }
@@ -540,9 +553,9 @@ TELAMON_INLINE F32 erf_inv(F32 x) {
                                     1.00167525f,      2.83297682f};
   const F32 a = abs(x), t = (1 - a) * (1 + a);
   const F32 w = minus_log(t);
-  const F32 central = horner(w - 2.5f, kCentral);
+  const F32 central = horner<kCentral>(w - 2.5f);
   if (all_above(t, 0.00674f)) return x * central;  // e^-5, rounded up
-  F32 y = x * (w < 5 ? central : horner(sqrt(w) - 3, kTail));
+  F32 y = x * (w < 5 ? central : horner<kTail>(sqrt(w) - 3));
   y = a == 1 ? x * kInfF : y;
   return a <= 1 ? y : splat<F32>(kNan<F32>);
 }
@@ -577,10 +590,10 @@ TELAMON_INLINE F64 erf_inv(F64 x) {
       1.0103004648645448,      4.849906401408584};
   const F64 a = abs(x), t = (1 - a) * (1 + a);
   const F64 w = minus_log(t);
-  const F64 central = horner(w - 3.125, kCentral);
+  const F64 central = horner<kCentral>(w - 3.125);
   if (all_above(t, 0.001931)) return x * central;  // e^-6.25, rounded up
   const F64 s = sqrt(w);
-  F64 y = x * (w < 6.25 ? central : s < 4 ? horner(s - 3.25, kMiddle) : horner(s - 5, kTail));
+  F64 y = x * (w < 6.25 ? central : s < 4 ? horner<kMiddle>(s - 3.25) : horner<kTail>(s - 5));
   y = a == 1 ? x * kInf : y;
   return a <= 1 ? y : splat<F64>(kNan<F64>);
 }
