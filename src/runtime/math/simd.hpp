@@ -157,7 +157,6 @@ TELAMON_INLINE F64 fma(F64 a, F64 b, F64 c) {
   return a * b + c;
 #endif
 }
-template <class V> TELAMON_INLINE V fma(V a, ScalarOf<V> b, V c) { return fma(a, splat<V>(b), c); }
 
 /// The `kCount` coefficients of `kAll` from kFirst on, with x^(2^i) in powers[i].
 template <const auto& kAll, int kFirst, int kCount, class V>
@@ -198,19 +197,22 @@ template <const auto& kAll, class V> TELAMON_INLINE V horner(V x) {
   return horner_part<kAll, count_of(kAll)>(x);
 }
 
-TELAMON_INLINE F32 abs(F32 x) { return (F32)((I32)x & 0x7fffffff); }
-TELAMON_INLINE F64 abs(F64 x) { return (F64)((I64)x & 0x7fffffffffffffff); }
+template <class V> TELAMON_INLINE IntOf<V> sign_bit() {
+  return (IntOf<V>)constant<V, ScalarOf<V>(-0.0)>();
+}
+TELAMON_INLINE F32 abs(F32 x) { return (F32)(~sign_bit<F32>() & (I32)x); }
+TELAMON_INLINE F64 abs(F64 x) { return (F64)(~sign_bit<F64>() & (I64)x); }
 TELAMON_INLINE F32 copysign(F32 x, F32 sign) {
 #if defined(TELAMON_ISA_AVX512)
   constexpr int kFirstChooses = 0xca;  // the bits of the second or the third
   return (F32)_mm512_ternarylogic_epi32((__m512i)(I32{} + 0x7fffffff), (__m512i)x, (__m512i)sign,
                                         kFirstChooses);
 #else
-  return (F32)(((I32)x & 0x7fffffff) | ((I32)sign & INT32_MIN));
+  return (F32)((I32)abs(x) | (sign_bit<F32>() & (I32)sign));
 #endif
 }
 TELAMON_INLINE F64 copysign(F64 x, F64 sign) {
-  return (F64)(((I64)x & 0x7fffffffffffffff) | ((I64)sign & INT64_MIN));
+  return (F64)((I64)abs(x) | (sign_bit<F64>() & (I64)sign));
 }
 TELAMON_INLINE F32 sqrt(F32 x) {
 #if defined(TELAMON_ISA_AVX512)
@@ -307,25 +309,25 @@ template <class V> V exponent(V x);
 #endif
 
 /// Whether x > bound in all lanes; a NaN is not.
-TELAMON_INLINE bool all_above(F32 x, float bound) {
+TELAMON_INLINE bool all_above(F32 x, F32 bound) {
 #if defined(TELAMON_ISA_AVX512)
-  return _mm512_cmp_ps_mask(x, splat<F32>(bound), _CMP_GT_OQ) == 0xffff;
+  return _mm512_cmp_ps_mask(x, bound, _CMP_GT_OQ) == 0xffff;
 #elif defined(TELAMON_ISA_AVX2)
-  return _mm256_movemask_ps(_mm256_cmp_ps(x, splat<F32>(bound), _CMP_GT_OQ)) == 0xff;
+  return _mm256_movemask_ps(_mm256_cmp_ps(x, bound, _CMP_GT_OQ)) == 0xff;
 #else
   bool all = true;
-  for (int i = 0; i < Lanes<F32>::kCount; ++i) all &= x[i] > bound;
+  for (int i = 0; i < Lanes<F32>::kCount; ++i) all &= x[i] > bound[i];
   return all;
 #endif
 }
-TELAMON_INLINE bool all_above(F64 x, double bound) {
+TELAMON_INLINE bool all_above(F64 x, F64 bound) {
 #if defined(TELAMON_ISA_AVX512)
-  return _mm512_cmp_pd_mask(x, splat<F64>(bound), _CMP_GT_OQ) == 0xff;
+  return _mm512_cmp_pd_mask(x, bound, _CMP_GT_OQ) == 0xff;
 #elif defined(TELAMON_ISA_AVX2)
-  return _mm256_movemask_pd(_mm256_cmp_pd(x, splat<F64>(bound), _CMP_GT_OQ)) == 0xf;
+  return _mm256_movemask_pd(_mm256_cmp_pd(x, bound, _CMP_GT_OQ)) == 0xf;
 #else
   bool all = true;
-  for (int i = 0; i < Lanes<F64>::kCount; ++i) all &= x[i] > bound;
+  for (int i = 0; i < Lanes<F64>::kCount; ++i) all &= x[i] > bound[i];
   return all;
 #endif
 }
@@ -347,14 +349,14 @@ template <class V> TELAMON_INLINE bool all_within(V x, V least, V beyond) {
 }
 
 /// Whether x > bound in any lane.
-TELAMON_INLINE bool any_above(F32 x, float bound) {
+TELAMON_INLINE bool any_above(F32 x, F32 bound) {
 #if defined(TELAMON_ISA_AVX512)
-  return _mm512_cmp_ps_mask(x, splat<F32>(bound), _CMP_GT_OQ) != 0;
+  return _mm512_cmp_ps_mask(x, bound, _CMP_GT_OQ) != 0;
 #elif defined(TELAMON_ISA_AVX2)
-  return _mm256_movemask_ps(_mm256_cmp_ps(x, splat<F32>(bound), _CMP_GT_OQ)) != 0;
+  return _mm256_movemask_ps(_mm256_cmp_ps(x, bound, _CMP_GT_OQ)) != 0;
 #else
   bool any = false;
-  for (int i = 0; i < Lanes<F32>::kCount; ++i) any |= x[i] > bound;
+  for (int i = 0; i < Lanes<F32>::kCount; ++i) any |= x[i] > bound[i];
   return any;
 #endif
 }

@@ -257,8 +257,9 @@ template <class V> struct Split {
 };
 TELAMON_INLINE Split<F32> split(F32 x) {
   const I32 bits = (I32)x;
-  const I32 e = (bits - 0x3f400000) >> 23;
-  return {__builtin_convertvector(e, F32), (F32)(bits - (e << 23))};
+  const I32 above = bits - (I32)constant<F32, 0.75>();
+  const I32 whole = above & (I32)constant<F32, -kInfF>();  // e 2^23: the bits of sign and exponent
+  return {__builtin_convertvector(above >> 23, F32), (F32)(bits - whole)};
 }
 TELAMON_INLINE Split<F64> split(F64 x) {
   // There is no 64-bit arithmetic shift nor conversion before AVX-512: the exponent is kept
@@ -330,8 +331,7 @@ template <class V> TELAMON_INLINE V log_of_any(V x) {
 template <class V> __attribute__((noinline)) V log_of_special(V x) { return log_of_any(x); }
 template <class V> TELAMON_INLINE V log(V x) {
   if constexpr (kScales) return log_of_any(x);
-  constexpr auto kInfinity = static_cast<ScalarOf<V>>(kInf);
-  if (!all_within(x, constant<V, LogRange<V>::kLeastNormal>(), constant<V, kInfinity>()))
+  if (!all_within(x, constant<V, LogRange<V>::kLeastNormal>(), constant<V, kInf>()))
     return log_of_special(x);
   const auto [e, m] = split(x);
   return log_core(e, m - constant<V, 1>(), V{});
@@ -340,13 +340,15 @@ template <class V> TELAMON_INLINE V log(V x) {
 // log(1 + x) with u = 1 + x rounded and d = (1 + x) - u its error: log u + d / u.
 template <class V> TELAMON_INLINE V log1p(V x) {
   using R = LogRange<V>;
-  const V u = x + 1;
-  const V d = x < 1 ? x - (u - 1) : 1 - (u - x);
+  const V one = constant<V, 1>(), u = x + one;
+  const V d = x < one ? x - (u - one) : one - (u - x);
   const auto [e, m] = split(u);
   // d 2^-e: the exponent of u is that of m plus e, so 2^-e = m / u by bits (0 for the largest u).
-  const V inverse = (V)((IntOf<V>)splat<V>(1) + ((IntOf<V>)m - (IntOf<V>)u));
-  V y = log_core(e, m - 1, d * (u < R::kRaise * 4 ? inverse : V{}) / m);
+  const V inverse = (V)((IntOf<V>)one + ((IntOf<V>)m - (IntOf<V>)u));
+  V y = log_core(e, m - one, d * (u < constant<V, R::kRaise * 4>() ? inverse : V{}) / m);
   y = x == 0 ? x : y;
+  // As with log, but u is never denormal.
+  if (!kScales && all_within(u, constant<V, R::kLeastNormal>(), constant<V, kInf>())) return y;
   return log_special<V>(x, y, u, -1);
 }
 
@@ -369,13 +371,13 @@ constexpr float kMostAngle = 8192;  // beyond, n has too many bits for the parts
 /// y, which is NaN for infinite x; the library's for other large x. It is slow where it meets special operands.
 template <F32 (*kLibrary)(F32)> __attribute__((noinline)) F32 beyond_most(F32 x, F32 y) {
   const F32 finite = abs(x) < kInfF ? x : F32{};
-  if (!any_above(abs(finite), kMostAngle)) return y;
+  if (!any_above(abs(finite), constant<F32, kMostAngle>())) return y;
   const KeptRegisters kept;
   const auto beyond = abs(finite) > kMostAngle;
   return beyond ? kLibrary(beyond ? x : F32{}) : y;
 }
 template <F32 (*kLibrary)(F32)> TELAMON_INLINE F32 of_any_angle(F32 x, F32 y) {
-  return any_above(abs(x), kMostAngle) ? beyond_most<kLibrary>(x, y) : y;
+  return any_above(abs(x), constant<F32, kMostAngle>()) ? beyond_most<kLibrary>(x, y) : y;
 }
 TELAMON_INLINE F32 sin(F32 x) {
   if (!kFused) return TELAMON_LIB_F32(v, sin)(x);  // the products with n would be rounded
@@ -415,8 +417,8 @@ template <> struct QuarterTurn<F64> {
 };
 /// turns pi / 2 + s + s z p for 0, 1 or 2 turns; the small ones are added first.
 template <class V> TELAMON_INLINE V arc(V turns, V s, V z, V p) {
-  const V rest = fma(s * z, p, turns * QuarterTurn<V>::kLow);
-  return fma(turns, QuarterTurn<V>::kHigh, s) + rest;
+  const V rest = fma(s * z, p, turns * constant<V, QuarterTurn<V>::kLow>());
+  return fma(turns, constant<V, QuarterTurn<V>::kHigh>(), s) + rest;
 }
 
 // asin x with s = x for |x| <= 1/2; beyond, pi/2 - 2 asin r with r^2 = (1 - |x|) / 2, so that s = -2 r. The root
@@ -441,8 +443,9 @@ template <class V> struct ArcOfSine {
 };
 template <class V> TELAMON_INLINE ArcOfSine<V> arc_of_sine(V x) {
   const V a = abs(x);
-  const auto beyond = a > splat<V>(0.5);
-  return {beyond, beyond ? fma(a, -0.5, splat<V>(0.5)) : x * x, sqrt(fma(a, -2, splat<V>(2)))};
+  const auto beyond = a > constant<V, 0.5>();
+  return {beyond, beyond ? fma(a, constant<V, -0.5>(), constant<V, 0.5>()) : x * x,
+          sqrt(fma(a, constant<V, -2>(), constant<V, 2>()))};
 }
 template <class V> TELAMON_INLINE V asin(V x) {
   const auto [beyond, z, root] = arc_of_sine(x);
@@ -476,7 +479,7 @@ TELAMON_INLINE F64 atan_tail(F64 z) {
 /// c + atan(s), |s| <= 1. A zero has the sign of both.
 template <class V> TELAMON_INLINE V near_quarter(V c, V s) {
   const V z = s * s;
-  return fma(s, fma(z, atan_tail(z), splat<V>(1)), c);
+  return fma(s, fma(z, atan_tail(z), constant<V, 1>()), c);
 }
 // Without AVX-512 libmvec's is in its place.
 [[maybe_unused]] TELAMON_INLINE F32 atan(F32 x) {
@@ -523,11 +526,11 @@ TELAMON_INLINE F32 erf(F32 x) {
                                     0.000604389177f,  0.000344768079f, -0.004535296f,
                                     -0.00426099729f,  0.0509700626f,   0.00430136174f,
                                     -0.415484279f,    0.629769504f};
-  const F32 a = abs(x);
+  const F32 a = abs(x), one = constant<F32, 1>();
   const F32 central = fma(estrin<kCentral>(x * x), x, x);
-  F32 r = horner<kTail>((a > 3.9375f ? splat<F32>(3.9375f) : a) - 1);
+  F32 r = horner<kTail>(at_most(a, constant<F32, 3.9375>()) - one);
   r *= r;
-  return a < 1 ? central : copysign(1 - r * r, x);
+  return a < one ? central : copysign(one - r * r, x);
 }
 
 // ---- erf_inv(x) = x G(w), w = -log(1 - x^2): G is smooth in w for small w and in sqrt(w) beyond.
@@ -551,13 +554,13 @@ TELAMON_INLINE F32 erf_inv(F32 x) {
                                     -0.000127439489f, 0.00147426489f,  -0.00356347952f,
                                     0.00568771176f,   -0.00764343096f, 0.00944530964f,
                                     1.00167525f,      2.83297682f};
-  const F32 a = abs(x), t = (1 - a) * (1 + a);
+  const F32 a = abs(x), one = constant<F32, 1>(), t = (one - a) * (one + a);
   const F32 w = minus_log(t);
-  const F32 central = horner<kCentral>(w - 2.5f);
-  if (all_above(t, 0.00674f)) return x * central;  // e^-5, rounded up
-  F32 y = x * (w < 5 ? central : horner<kTail>(sqrt(w) - 3));
-  y = a == 1 ? x * kInfF : y;
-  return a <= 1 ? y : splat<F32>(kNan<F32>);
+  const F32 central = horner<kCentral>(w - constant<F32, 2.5>());
+  if (all_above(t, constant<F32, 0.00674>())) return x * central;  // e^-5, rounded up
+  F32 y = x * (w < constant<F32, 5>() ? central : horner<kTail>(sqrt(w) - constant<F32, 3>()));
+  y = a == one ? x * kInfF : y;
+  return a <= one ? y : splat<F32>(kNan<F32>);
 }
 TELAMON_INLINE F64 erf_inv(F64 x) {
   static constexpr double kCentral[] = {
@@ -588,14 +591,14 @@ TELAMON_INLINE F64 erf_inv(F64 x) {
       -9.930256957623955e-07,  4.526052498646386e-06,   -1.9681771171607953e-05,
       7.599527809905669e-05,   -0.00021503011980053286, -0.0001387193183802193,
       1.0103004648645448,      4.849906401408584};
-  const F64 a = abs(x), t = (1 - a) * (1 + a);
+  const F64 a = abs(x), one = constant<F64, 1>(), t = (one - a) * (one + a);
   const F64 w = minus_log(t);
-  const F64 central = horner<kCentral>(w - 3.125);
-  if (all_above(t, 0.001931)) return x * central;  // e^-6.25, rounded up
+  const F64 central = horner<kCentral>(w - constant<F64, 3.125>());
+  if (all_above(t, constant<F64, 0.001931>())) return x * central;  // e^-6.25, rounded up
   const F64 s = sqrt(w);
   F64 y = x * (w < 6.25 ? central : s < 4 ? horner<kMiddle>(s - 3.25) : horner<kTail>(s - 5));
-  y = a == 1 ? x * kInf : y;
-  return a <= 1 ? y : splat<F64>(kNan<F64>);
+  y = a == one ? x * kInf : y;
+  return a <= one ? y : splat<F64>(kNan<F64>);
 }
 
 }  // namespace simd
