@@ -133,7 +133,9 @@ std::vector<Tangent> transpose_staged_half(const ScanParams& p, const Mask& line
 // A loop that is linear in one number, x -> x (y_1, y_2, ...), and no larger than numbers need not run
 // backwards: it gives the y for x = 1, and the cotangent of x is their product with those of the
 // results. Forwards it runs along with the loop that computes what it reads, and nothing is stored.
-std::optional<std::size_t> only_number(const ScanParams& p, std::span<const LinearInput> inputs) {
+// A cotangent of another dtype would have to be taken back through the body's conversions.
+std::optional<std::size_t> only_number(const ScanParams& p, std::span<const Tangent> cts,
+                                       std::span<const LinearInput> inputs) {
   const auto is_number = [](const Aval& aval) { return aval.shape.empty(); };
   const auto linear = [](const LinearInput& in) { return in.is_linear(); };
   const auto in = p.jaxpr.in_avals();
@@ -145,7 +147,11 @@ std::optional<std::size_t> only_number(const ScanParams& p, std::span<const Line
   }
   const auto i =
       static_cast<std::size_t>(std::find_if(inputs.begin(), inputs.end(), linear) - inputs.begin());
-  return is_number(inputs[i].aval()) ? std::optional(i) : std::nullopt;
+  const Aval tangent = inputs[i].aval().tangent();
+  const bool of_one_dtype = std::all_of(cts.begin(), cts.end(), [&](const Tangent& ct) {
+    return ct.is_zero() || ct.aval().dtype == tangent.dtype;
+  });
+  return is_number(tangent) && of_one_dtype ? std::optional(i) : std::nullopt;
 }
 
 std::vector<Tangent> transpose_forwards(const ScanParams& p, std::size_t number,
@@ -176,7 +182,7 @@ std::vector<Tangent> transpose_forwards(const ScanParams& p, std::size_t number,
 
 std::vector<Tangent> transpose_scan(const ScanParams& p, std::span<const Tangent> cts,
                                     std::span<const LinearInput> inputs) {
-  if (const auto number = only_number(p, inputs))
+  if (const auto number = only_number(p, cts, inputs))
     return transpose_forwards(p, *number, cts, inputs);
   const ScanShape n(p);
   Mask given, zero;

@@ -125,6 +125,26 @@ TEST(LoopsOfOneNumber, HaveTheDerivativesOfTheLoop) {
   }
 }
 
+// The loop's number is an f64, what it gives an f32: that of the counter and a C++ number, or one converted.
+TEST(LoopsOfOneNumber, GiveCotangentsOfItsDtype) {
+  const auto steps = [](auto step) {
+    return [step](const Array& a) {
+      return tl::fori_loop(0, 2, [&](Array i, Array c) { return step(a, i, c); }, Array(1.0));
+    };
+  };
+  const auto weak = steps([](const Array& a, const Array& i, const Array& c) { return c * a + i; });
+  const auto narrow = steps([](const Array& a, const Array&, const Array& c) {
+    return (c.astype(tl::DType::f64) * a).astype(tl::DType::f32);
+  });
+  EXPECT_EQ(tl::grad(weak)(2.0).item<double>(), 4);  // a^2 + 1
+  EXPECT_EQ(tl::grad(tl::grad(weak))(2.0).item<double>(), 2);
+  EXPECT_EQ(tl::jit(tl::jacfwd(tl::grad(weak)))(2.0).item<double>(), 2);
+  const Array three = Array({3.0})(0);
+  EXPECT_EQ(tl::grad(narrow)(three).item<double>(), 6);  // a^2
+  EXPECT_EQ(tl::grad(narrow)(three).dtype(), tl::DType::f64);
+  EXPECT_EQ(tl::jit(tl::grad(tl::grad(narrow)))(three).item<double>(), 2);
+}
+
 TEST(LoopsOfOneNumber, RunForwards) {
   const auto runs_backwards = [](const auto& f, const auto&... x) {
     return tl::make_jaxpr(f)(x...).jaxpr.to_string().find("reverse=True") != std::string::npos;
