@@ -34,12 +34,13 @@ Array most_iterations(const FlatSolverOptions& options, const Arrays& b) {
   return counter(static_cast<int>(std::min<std::int64_t>(most, 2147483647)));
 }
 
+// 0 would say that it converged: where no iteration was allowed, 1 says that it did not.
 Arrays with_info(const Arrays& x, const Array& residual2, const Array& limit2, const Array& k) {
   // An infinite residual is no larger than an infinite limit: that of numbers whose squares overflow, say.
   const Array finite = isfinite(residual2);
   Arrays out = x;
   out.push_back(where(logical_and(residual2 <= limit2, finite), counter(0),
-                      where(logical_or(finite, k < 0), k, counter(-1))));
+                      where(logical_or(finite, k < 0), where(k == 0, counter(1), k), counter(-1))));
   return out;
 }
 
@@ -139,6 +140,8 @@ Arrays solved_by(Method& method, const char* name, bool symmetric, const FlatFun
     }
   }
   if (b.empty()) throw ValueError(who + ": b holds no arrays");
+  check_limits(name, options.tol, options.maxiter.value_or(0));
+  check_limits(name, options.atol, 0, "atol");
   const FlatSolve solve = [&](const FlatFunction& map, std::span<const Array> rhs) {
     Arrays x0;
     for (std::size_t i = 0; i < rhs.size(); ++i) {
@@ -151,6 +154,17 @@ Arrays solved_by(Method& method, const char* name, bool symmetric, const FlatFun
 }
 
 }  // namespace
+
+void check_limits(const char* solver, double tolerance, std::int64_t maxiter, const char* name) {
+  if (!(tolerance >= 0)) {
+    throw ValueError(std::string(solver) + ": " + name + " must not be negative, got " +
+                     std::to_string(tolerance));
+  }
+  if (maxiter < 0) {
+    throw ValueError(std::string(solver) + ": maxiter must not be negative, got " +
+                     std::to_string(maxiter));
+  }
+}
 
 Arrays cg_arrays(const FlatFunction& A, std::span<const Array> b,
                  const FlatSolverOptions& options) {

@@ -80,8 +80,14 @@ Arrays iterate(const Function<Arrays(const Arrays&)>& next, std::span<const Arra
                  },
                  IterationState{first, asarray(INFINITY, dtype), counter(0)});
   Arrays out = end.x;
-  out.push_back(where(end.step <= tol, counter(0), end.k));
+  out.push_back(where(end.step <= tol, counter(0), maximum(end.k, counter(1))));
   return out;
+}
+
+// The place between two: neither a sum nor a difference overflows.
+Array middle_of(const Array& low, const Array& high) {
+  const Array on_both_sides = (low < 0) != (high < 0);
+  return where(on_both_sides, 0.5 * (low + high), low + 0.5 * (high - low));
 }
 
 // The unknowns; numbers among them take the dtypes that f gives back.
@@ -105,6 +111,7 @@ Arrays unknowns(const char* name, const FlatFunction& f, std::span<const Array> 
 
 Arrays newton_arrays(const FlatFunction& f, std::span<const Array> x0,
                      const FlatRootOptions& options) {
+  check_limits("newton", options.tol.value_or(0), options.maxiter);
   const Arrays guess = unknowns("newton", f, x0);
   const FlatSolve linear = options.linear_solve ? options.linear_solve : FlatSolve(solve_linear);
   const FlatSolve solve = [&](const FlatFunction& function, std::span<const Array> start) {
@@ -126,6 +133,7 @@ Arrays newton_arrays(const FlatFunction& f, std::span<const Array> x0,
 
 Arrays fixed_point_arrays(const FlatFunction& f, std::span<const Array> x0,
                           const FlatRootOptions& options) {
+  check_limits("fixed_point", options.tol.value_or(0), options.maxiter);
   const Arrays guess = unknowns("fixed_point", f, x0);
   const auto tolerance = [&](std::span<const Array> x) {
     return options.tol.value_or(16 * precision(list(x)));
@@ -156,6 +164,7 @@ struct BisectionState {
 
 Arrays bisection_arrays(const FlatFunction& f, const Array& low, const Array& high,
                         const FlatRootOptions& options) {
+  check_limits("bisection", options.tol.value_or(0), options.maxiter);
   const Arrays both = broadcast_arrays({low, high});
   const Array left = unknowns("bisection", f, std::span(both).first(1))[0];
   const Arrays ends{left, asarray(both[1], left.dtype())};
@@ -172,7 +181,7 @@ Arrays bisection_arrays(const FlatFunction& f, const Array& low, const Array& hi
           return logical_and(any(wide(s.low, s.high)), s.k < most_iterations(options));
         },
         [&](const BisectionState& s) {
-          const Array middle = s.low + 0.5 * (s.high - s.low);
+          const Array middle = middle_of(s.low, s.high);
           const Array inside = value(middle) * sign(at_low) > 0;  // of the sign at the left end
           return BisectionState{where(inside, middle, s.low), where(inside, s.high, middle),
                                 s.k + 1};
@@ -180,7 +189,7 @@ Arrays bisection_arrays(const FlatFunction& f, const Array& low, const Array& hi
         // A root at an end is the bracket.
         BisectionState{where(logical_and(at_high == 0, at_low != 0), ends[1], ends[0]),
                        where(at_low == 0, ends[0], ends[1]), counter(0)});
-    const Array x = end.low + 0.5 * (end.high - end.low);
+    const Array x = middle_of(end.low, end.high);
     const Array info =
         where(all(brackets), where(any(wide(end.low, end.high)), end.k, counter(0)), counter(-1));
     return Arrays{where(brackets, x, asarray(NAN, x.dtype())), info};

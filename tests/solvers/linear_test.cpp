@@ -52,6 +52,20 @@ TEST(Cg, CountsTheIterationsThatDidNotSuffice) {
   const Array start = tl::cg(stencil, rows({40}), {.tol = 1e-13}).x;
   EXPECT_EQ(tl::cg(stencil, rows({40}), {.tol = 1e-12, .maxiter = 0, .x0 = start}).info.item<int>(),
             0);
+  // No iterations, and none was enough.
+  EXPECT_EQ(tl::cg(stencil, rows({40}), {.maxiter = 0}).info.item<int>(), 1);
+  EXPECT_EQ(tl::bicgstab(stencil, rows({40}), {.maxiter = 0}).info.item<int>(), 1);
+}
+
+TEST(LinearSolvers, RefuseLimitsThatAreNone) {
+  const Array b = rows({4});
+  EXPECT_ERROR(ValueError, tl::cg(stencil, b, {.tol = -1}), "cg: tol must not be negative, got -1");
+  EXPECT_ERROR(ValueError, tl::cg(stencil, b, {.tol = NAN}),
+               "cg: tol must not be negative, got nan");
+  EXPECT_ERROR(ValueError, tl::bicgstab(stencil, b, {.atol = -1}),
+               "bicgstab: atol must not be negative, got -1");
+  EXPECT_ERROR(ValueError, tl::bicgstab(stencil, b, {.maxiter = -1}),
+               "bicgstab: maxiter must not be negative, got -1");
 }
 
 TEST(Cg, ConvergesFasterWithAPreconditioner) {

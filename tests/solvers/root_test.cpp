@@ -107,6 +107,24 @@ TEST(Newton, RefusesAFunctionOfAnotherType) {
                "must match initial_guess");
 }
 
+TEST(Newton, RefusesLimitsThatAreNone) {
+  const auto f = [](Array x) { return x - 2.0; };
+  EXPECT_EQ(tl::root::newton(f, 1.0, {.maxiter = 0}).info.item<int>(), 1);  // not converged
+  EXPECT_ERROR(ValueError, tl::root::newton(f, 1.0, {.maxiter = -3}),
+               "newton: maxiter must not be negative, got -3");
+  EXPECT_ERROR(ValueError, tl::root::bisection(f, 1.0, 3.0, {.tol = -1}),
+               "bisection: tol must not be negative, got -1");
+  EXPECT_ERROR(ValueError, tl::root::fixed_point(f, 1.0, {.tol = NAN}),
+               "fixed_point: tol must not be negative, got nan");
+}
+
+TEST(Bisection, FindsARootBetweenTheLargestNumbers) {
+  const auto [x, info] =
+      tl::root::bisection([](Array z) { return z - 3.0; }, -1e308, 1.5e308, {.maxiter = 2000});
+  EXPECT_NEAR(value(x), 3, 1e-14);
+  EXPECT_EQ(info.item<int>(), 0);
+}
+
 TEST(Bisection, FindsARootAtAnEnd) {
   for (const double root : {0.0, 1.0}) {
     const auto [x, info] = tl::root::bisection([root](Array z) { return z - root; }, 0.0, 1.0);
