@@ -40,9 +40,12 @@ struct Target {
 Target find_target() {
   if (runtime::host_isa() == runtime::supported_isa()) {
     Target t{llvm::sys::getHostCPUName().str(), {}};
+    // With a part of AVX-512 only, a processor is one with AVX2 to us: the vector functions keep that one's registers.
+    const bool has_avx512 = runtime::supported_isa() == Isa::avx512;
     for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
+      const bool used = feature.second && (has_avx512 || !feature.first().starts_with("avx512"));
       if (!t.features.empty()) t.features += ',';
-      t.features += (feature.second ? "+" : "-") + feature.first().str();
+      t.features += (used ? "+" : "-") + feature.first().str();
     }
     return t;
   }
