@@ -88,8 +88,8 @@ constexpr float kInfF = __builtin_inff();
 constexpr double kInf = __builtin_inf();
 template <class V> constexpr ScalarOf<V> kNan = static_cast<ScalarOf<V>>(__builtin_nan(""));
 
-// ---- Registers. Where the build withholds the upper half of the vector registers and k4 to k7 from this file
-// (src/CMakeLists.txt), our functions leave them alone; those of the library, which some of ours call
+// ---- Registers. Where the build withholds the upper half of the vector registers (with AVX-512 k4 to k7, too) from
+// this file (src/CMakeLists.txt), our functions leave them alone; those of the library, which some of ours call
 // for rare operands, do not.
 
 #if defined(TELAMON_KEEPS_REGISTERS)
@@ -239,7 +239,7 @@ template <class V> TELAMON_INLINE V expm1(V x) {
 // tanh |x| = -h / (h + 1) with h = (e^(-2|x|) - 1) / 2, which never overflows.
 template <class V> TELAMON_INLINE V tanh(V x) {
   const V a = at_most(abs(x), constant<V, 30>());
-  const V h = half_expm1<V>(a * -2, round_product<-2 * Ln2<V>::kInverse>(a));
+  const V h = half_expm1<V>(a * constant<V, -2>(), round_product<-2 * Ln2<V>::kInverse>(a));
   return copysign(h / (h + constant<V, 1>()), x);
 }
 
@@ -327,7 +327,8 @@ template <class V> TELAMON_INLINE V log_of_any(V x) {
   const auto [e, m] = split_any(x);
   return log_special<V>(x, log_core(e, m - 1, V{}), x, 0);
 }
-// Without instructions for special operands most of the work would be theirs: twice that of a normal number.
+// Without AVX-512's instructions for them, special operands take as much work as the logarithm itself: it is done
+// for vectors that have one.
 template <class V> __attribute__((noinline)) V log_of_special(V x) { return log_of_any(x); }
 template <class V> TELAMON_INLINE V log(V x) {
   if constexpr (kScales) return log_of_any(x);
@@ -540,7 +541,7 @@ TELAMON_INLINE F32 erf(F32 x) {
 /// -log(t) of a t in [2^-52, 1], and whatever of others.
 template <class V> TELAMON_INLINE V minus_log(V t) {
   const auto [e, m] = split(t);
-  return -log_core<true>(e, m - 1, V{});
+  return -log_core<true>(e, m - constant<V, 1>(), V{});
 }
 
 TELAMON_INLINE F32 erf_inv(F32 x) {
