@@ -26,9 +26,8 @@ Arrays fresh(DType dtype = DType::f32, const Shape& shape = {kSize}) {
   };
   return {values(shape, 1), values({4}, 2), places};
 }
-// The sanitizer would ask for the type information of a class that the library does not export.
-__attribute__((no_sanitize("vptr"))) const detail::DeviceBuffer& buffer_of(const Array& x) {
-  return static_cast<const detail::ConcreteNode*>(x.node_or_null())->buffer();
+const detail::DeviceBuffer& buffer_of(const Array& x) {
+  return detail::known_concrete_node(x).buffer();
 }
 const void* memory_of(const Array& x) { return buffer_of(x).data(); }
 bool was_taken(const Array& x) { return buffer_of(x).donated(); }
