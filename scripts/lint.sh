@@ -53,15 +53,18 @@ mapfile -t units < <(for file in "${files[@]}"; do
 done)
 [ ${#units[@]} -gt 0 ] || exit $status
 
+# clang knows none of the options by which gcc keeps registers from a file.
+commands=$(mktemp -d)
+sed 's/ -ffixed-[a-z0-9]*//g' build/$preset/compile_commands.json > "$commands/compile_commands.json"
 skipped=$(mktemp)
-trap 'rm -f "$skipped"' EXIT
-export skipped preset deadline=$((seconds > 0 ? $(date +%s) + seconds : 0))
+trap 'rm -rf "$skipped" "$commands"' EXIT
+export skipped commands deadline=$((seconds > 0 ? $(date +%s) + seconds : 0))
 tidy() {
   if [ "$deadline" -gt 0 ] && [ "$(date +%s)" -ge "$deadline" ]; then
     echo "$1" >> "$skipped"
     return 0
   fi
-  clang-tidy-19 --quiet -p "build/$preset" --extra-arg=-Wno-unknown-warning-option "$1" 2> /dev/null
+  clang-tidy-19 --quiet -p "$commands" --extra-arg=-Wno-unknown-warning-option "$1" 2> /dev/null
 }
 export -f tidy
 printf '%s\0' "${units[@]}" | xargs -0 -n 1 -P "$(nproc)" bash -c 'tidy "$1"' tidy || status=1
