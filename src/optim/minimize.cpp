@@ -76,10 +76,14 @@ MinimizeResult minimize_arrays(const FlatFunction& f, std::span<const Array> x0,
     }
   }
   if (x0.empty()) throw TypeError("minimize: there are no variables");
-  if (options.history < 1 || options.line_search_steps < 1 ||
-      options.max_iterations.value_or(0) < 0)
-    throw ValueError(
-        "minimize: history and line_search_steps must be positive, max_iterations not negative");
+  const auto at_least = [](const char* name, std::int64_t value, std::int64_t least) {
+    if (value >= least) return;
+    throw ValueError("minimize: " + std::string(name) + " must be at least " +
+                     std::to_string(least) + ", got " + std::to_string(value));
+  };
+  at_least("history", options.history, 1);
+  at_least("line_search_steps", options.line_search_steps, 1);
+  at_least("max_iterations", options.max_iterations.value_or(0), 0);
   if (!(options.gtol >= 0))
     throw ValueError("minimize: gtol must not be negative, got " + std::to_string(options.gtol));
   DType dtype = dtypes[0];

@@ -135,7 +135,12 @@ TEST(Minimize, NamesWrongArguments) {
                "the variables must be of floating-point dtypes, but args[0] is i32[2]");
   EXPECT_ERROR(TypeError, minimize([](const Array& x) { return x; }, Array({1.0, 2.0})),
                "must return a real scalar");
-  EXPECT_ERROR(ValueError, minimize(rosenbrock, Array({1.0, 2.0}), {.history = 0}), "history");
+  EXPECT_ERROR(ValueError, minimize(rosenbrock, Array({1.0, 2.0}), {.history = 0}),
+               "minimize: history must be at least 1, got 0");
+  EXPECT_ERROR(ValueError, minimize(rosenbrock, Array({1.0, 2.0}), {.line_search_steps = 0}),
+               "line_search_steps must be at least 1, got 0");
+  EXPECT_ERROR(ValueError, minimize(rosenbrock, Array({1.0, 2.0}), {.max_iterations = -1}),
+               "max_iterations must be at least 0, got -1");
   EXPECT_ERROR(ValueError, minimize(rosenbrock, Array({1.0, 2.0}), {.gtol = NAN}), "gtol");
   EXPECT_ERROR(ValueError, minimize(rosenbrock, tl::zeros({0}, tl::f64)), "no elements");
 }
