@@ -21,7 +21,8 @@ namespace root {
 template <class T>
 struct Solution {
   T x;
-  Array info;  ///< i32: 0, or iterations done without convergence, or -1: no change of sign
+  /// i32: 0, or iterations done without convergence (1 if none was allowed), or -1: no change of sign
+  Array info;
 };
 
 struct FixedPointOptions {

@@ -32,8 +32,8 @@ struct LinearSolverOptions {
 template <class T>
 struct LinearSolution {
   T x;
-  /// i32: 0, or iterations done without convergence, or -1: the residual's square is not finite, or -10, -11 for a
-  /// breakdown.
+  /// i32: 0, or iterations done without convergence (1 if none was allowed), or -1: the residual's square is not
+  /// finite, or -10, -11 for a breakdown.
   Array info;
 };
 
@@ -97,7 +97,8 @@ LinearSolution<T> solve_flat(decltype(cg_arrays)& method, const char* name, A& a
 }  // namespace detail
 
 /// Solves A x = b by conjugate gradients; A is symmetric positive definite: a function from a tree to
-/// one of the same type, or a square matrix. ValueError where x0 or A(b) are not like b.
+/// one of the same type, or a square matrix. ValueError where x0 or A(b) are not like b, or a
+/// limit is negative.
 template <class A, class B>
 auto cg(A a, const B& b, const LinearSolverOptions<detail::unknowns_of<A, B>>& options = {},
         SourceLocation where = SourceLocation::current()) {

@@ -18,6 +18,9 @@ using namespace solvers;
 
 Array counter(int value) { return asarray(value, DType::i32); }
 
+// The info of no convergence: 0 would say that there was one where no iteration was allowed.
+Array failed_after(const Array& k) { return maximum(k, counter(1)); }
+
 Array most_iterations(const FlatRootOptions& options) {
   return counter(static_cast<int>(std::min<std::int64_t>(options.maxiter, 2147483647)));
 }
@@ -80,7 +83,7 @@ Arrays iterate(const Function<Arrays(const Arrays&)>& next, std::span<const Arra
                  },
                  IterationState{first, asarray(INFINITY, dtype), counter(0)});
   Arrays out = end.x;
-  out.push_back(where(end.step <= tol, counter(0), maximum(end.k, counter(1))));
+  out.push_back(where(end.step <= tol, counter(0), failed_after(end.k)));
   return out;
 }
 
@@ -191,7 +194,8 @@ Arrays bisection_arrays(const FlatFunction& f, const Array& low, const Array& hi
                        where(at_low == 0, ends[0], ends[1]), counter(0)});
     const Array x = middle_of(end.low, end.high);
     const Array info =
-        where(all(brackets), where(any(wide(end.low, end.high)), end.k, counter(0)), counter(-1));
+        where(all(brackets), where(any(wide(end.low, end.high)), failed_after(end.k), counter(0)),
+              counter(-1));
     return Arrays{where(brackets, x, asarray(NAN, x.dtype())), info};
   };
   // The derivative is diagonal: every element is an equation of its own.

@@ -110,6 +110,7 @@ TEST(Newton, RefusesAFunctionOfAnotherType) {
 TEST(Newton, RefusesLimitsThatAreNone) {
   const auto f = [](Array x) { return x - 2.0; };
   EXPECT_EQ(tl::root::newton(f, 1.0, {.maxiter = 0}).info.item<int>(), 1);  // not converged
+  EXPECT_EQ(tl::root::bisection(f, 1.0, 4.0, {.maxiter = 0}).info.item<int>(), 1);
   EXPECT_ERROR(ValueError, tl::root::newton(f, 1.0, {.maxiter = -3}),
                "newton: maxiter must not be negative, got -3");
   EXPECT_ERROR(ValueError, tl::root::bisection(f, 1.0, 3.0, {.tol = -1}),
