@@ -27,20 +27,16 @@ Array accepted(const FlatSolverOptions& options, const Arrays& b) {
                  asarray(options.atol * options.atol, norm2.dtype()));
 }
 
-Array counter(int value) { return asarray(value, DType::i32); }
-
 Array most_iterations(const FlatSolverOptions& options, const Arrays& b) {
-  const std::int64_t most = options.maxiter.value_or(10 * num_elements(b));
-  return counter(static_cast<int>(std::min<std::int64_t>(most, 2147483647)));
+  return counter(options.maxiter.value_or(10 * num_elements(b)));
 }
 
-// 0 would say that it converged: where no iteration was allowed, 1 says that it did not.
 Arrays with_info(const Arrays& x, const Array& residual2, const Array& limit2, const Array& k) {
   // An infinite residual is no larger than an infinite limit: that of numbers whose squares overflow, say.
   const Array finite = isfinite(residual2);
   Arrays out = x;
   out.push_back(where(logical_and(residual2 <= limit2, finite), counter(0),
-                      where(logical_or(finite, k < 0), where(k == 0, counter(1), k), counter(-1))));
+                      where(logical_or(finite, k < 0), failed_after(k), counter(-1))));
   return out;
 }
 
@@ -154,6 +150,11 @@ Arrays solved_by(Method& method, const char* name, bool symmetric, const FlatFun
 }
 
 }  // namespace
+
+Array counter(std::int64_t value) {
+  return asarray(static_cast<int>(std::min<std::int64_t>(value, 2147483647)), DType::i32);
+}
+Array failed_after(const Array& k) { return where(k == 0, counter(1), k); }
 
 void check_limits(const char* solver, double tolerance, std::int64_t maxiter, const char* name) {
   if (!(tolerance >= 0)) {

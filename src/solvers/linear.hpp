@@ -11,6 +11,11 @@ namespace detail {
 void check_limits(const char* solver, double tolerance, std::int64_t maxiter,
                   const char* name = "tol");
 
+/// What loops count iterations in and info tells, an i32: at most its largest.
+Array counter(std::int64_t value);
+/// The info of no convergence after k iterations: 0, where none was allowed, would say that there was one.
+Array failed_after(const Array& k);
+
 /// Leaves of the solution, then info.
 Arrays run_bicgstab(const FlatFunction& A, const Arrays& b, const Arrays& x0,
                     const FlatSolverOptions& options);

@@ -16,15 +16,6 @@ namespace {
 
 using namespace solvers;
 
-Array counter(int value) { return asarray(value, DType::i32); }
-
-// The info of no convergence: 0 would say that there was one where no iteration was allowed.
-Array failed_after(const Array& k) { return maximum(k, counter(1)); }
-
-Array most_iterations(const FlatRootOptions& options) {
-  return counter(static_cast<int>(std::min<std::int64_t>(options.maxiter, 2147483647)));
-}
-
 // ---- linear systems of the derivatives ---------------------------------------------------------
 
 // Two equations: the columns are g(e1) and g(e2); Cramer's rule.
@@ -129,7 +120,7 @@ Arrays newton_arrays(const FlatFunction& f, std::span<const Array> x0,
       for (std::size_t i = 0; i < x.size(); ++i) moved[i] = where(arrived, x[i], moved[i]);
       return moved;
     };
-    return iterate(next, start, tol, most_iterations(options));
+    return iterate(next, start, tol, counter(options.maxiter));
   };
   return custom_root_arrays(f, solve, implicit(linear), guess);
 }
@@ -144,13 +135,13 @@ Arrays fixed_point_arrays(const FlatFunction& f, std::span<const Array> x0,
   const FlatFunction residual = [&](std::span<const Array> x) { return subtract(f(x), list(x)); };
   const FlatSolve solve = [&](const FlatFunction&, std::span<const Array> start) {
     return iterate([&](const Arrays& x) { return f(x); }, start, tolerance(start),
-                   most_iterations(options));
+                   counter(options.maxiter));
   };
   // (f' - 1) dx = y: dx = f' dx - y is a fixed point again, of the same rate; so is the transpose.
   const FlatSolve linear = [&](const FlatFunction& g, std::span<const Array> y) {
     const Arrays rhs = list(y);
     Arrays x = iterate([&](const Arrays& dx) { return subtract(add(g(dx), dx), rhs); },
-                       solvers::zeros_like(rhs), tolerance(y), most_iterations(options));
+                       solvers::zeros_like(rhs), tolerance(y), counter(options.maxiter));
     x.pop_back();
     return x;
   };
@@ -181,7 +172,7 @@ Arrays bisection_arrays(const FlatFunction& f, const Array& low, const Array& hi
     };
     const BisectionState end = while_loop(
         [&](const BisectionState& s) {
-          return logical_and(any(wide(s.low, s.high)), s.k < most_iterations(options));
+          return logical_and(any(wide(s.low, s.high)), s.k < counter(options.maxiter));
         },
         [&](const BisectionState& s) {
           const Array middle = middle_of(s.low, s.high);

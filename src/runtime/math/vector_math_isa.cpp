@@ -349,7 +349,9 @@ template <class V> TELAMON_INLINE V log1p(V x) {
   V y = log_core(e, m - one, d * (u < constant<V, R::kRaise * 4>() ? inverse : V{}) / m);
   y = x == 0 ? x : y;
   // As with log, but u is never denormal.
-  if (!kScales && all_within(u, constant<V, R::kLeastNormal>(), constant<V, kInf>())) return y;
+  if constexpr (!kScales) {
+    if (all_within(u, constant<V, R::kLeastNormal>(), constant<V, kInf>())) return y;
+  }
   return log_special<V>(x, y, u, -1);
 }
 
