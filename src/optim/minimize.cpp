@@ -1,4 +1,6 @@
 // minimize: from trees to one vector, what the methods share, and back.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <string>
@@ -85,7 +87,7 @@ MinimizeResult minimize_arrays(const FlatFunction& f, std::span<const Array> x0,
   at_least("line_search_steps", options.line_search_steps, 1);
   at_least("max_iterations", options.max_iterations.value_or(0), 0);
   if (!(options.gtol >= 0))
-    throw ValueError("minimize: gtol must not be negative, got " + std::to_string(options.gtol));
+    throw ValueError(fmt::format("minimize: gtol must not be negative, got {}", options.gtol));
   DType dtype = dtypes[0];
   for (const DType d : dtypes) dtype = promote_types({dtype, false}, {d, false}).dtype;
 

@@ -3,6 +3,8 @@
 //   bicgstab   van der Vorst (1992), preconditioned
 #include "solvers/linear.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "solvers/vectors.hpp"
@@ -138,15 +140,18 @@ Arrays solved_by(Method& method, const char* name, bool symmetric, const FlatFun
   if (b.empty()) throw ValueError(who + ": b holds no arrays");
   check_limits(name, options.tol, options.maxiter.value_or(0));
   check_limits(name, options.atol, 0, "atol");
+  FlatSolverOptions used = options;
+  if (options.M) used.M = fitting(options.M, b, name, "M", "b");
   const FlatSolve solve = [&](const FlatFunction& map, std::span<const Array> rhs) {
     Arrays x0;
     for (std::size_t i = 0; i < rhs.size(); ++i) {
       x0.push_back(options.x0.empty() ? telamon::zeros_like(rhs[i])
                                       : asarray(options.x0[i], rhs[i].dtype()));
     }
-    return method(map, list(rhs), x0, options);
+    return method(map, list(rhs), x0, used);
   };
-  return custom_linear_solve_arrays(A, solve, symmetric ? nullptr : &solve, symmetric, b);
+  return custom_linear_solve_arrays(fitting(A, b, name, "A", "b"), solve,
+                                    symmetric ? nullptr : &solve, symmetric, b);
 }
 
 }  // namespace
@@ -156,10 +161,27 @@ Array counter(std::int64_t value) {
 }
 Array failed_after(const Array& k) { return where(k == 0, counter(1), k); }
 
+FlatFunction fitting(const FlatFunction& f, std::span<const Array> like, const char* solver,
+                     const char* name_of_f, const char* name_of_like) {
+  const auto fit = [](const Array& x, const Array& y) {
+    return x.shape() == y.shape() && (x.dtype() == y.dtype() || x.weak_type() || y.weak_type());
+  };
+  return [=, &f, wanted = list(like)](std::span<const Array> x) {
+    Arrays outs = f(x);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (fit(outs[i], wanted[i])) continue;
+      throw ValueError(fmt::format(
+          "{0}: {1} must give the shapes and dtypes of {2}, but gives {3} where {2} holds {4}",
+          solver, name_of_f, name_of_like, outs[i].aval().to_string(),
+          wanted[i].aval().to_string()));
+    }
+    return outs;
+  };
+}
+
 void check_limits(const char* solver, double tolerance, std::int64_t maxiter, const char* name) {
   if (!(tolerance >= 0)) {
-    throw ValueError(std::string(solver) + ": " + name + " must not be negative, got " +
-                     std::to_string(tolerance));
+    throw ValueError(fmt::format("{}: {} must not be negative, got {}", solver, name, tolerance));
   }
   if (maxiter < 0) {
     throw ValueError(std::string(solver) + ": maxiter must not be negative, got " +

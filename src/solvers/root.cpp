@@ -103,10 +103,11 @@ Arrays unknowns(const char* name, const FlatFunction& f, std::span<const Array> 
 
 }  // namespace
 
-Arrays newton_arrays(const FlatFunction& f, std::span<const Array> x0,
+Arrays newton_arrays(const FlatFunction& given, std::span<const Array> x0,
                      const FlatRootOptions& options) {
   check_limits("newton", options.tol.value_or(0), options.maxiter);
-  const Arrays guess = unknowns("newton", f, x0);
+  const Arrays guess = unknowns("newton", given, x0);
+  const FlatFunction f = fitting(given, guess, "newton", "f", "x0");
   const FlatSolve linear = options.linear_solve ? options.linear_solve : FlatSolve(solve_linear);
   const FlatSolve solve = [&](const FlatFunction& function, std::span<const Array> start) {
     const double tol = options.tol.value_or(std::sqrt(precision(list(start))));
@@ -125,10 +126,11 @@ Arrays newton_arrays(const FlatFunction& f, std::span<const Array> x0,
   return custom_root_arrays(f, solve, implicit(linear), guess);
 }
 
-Arrays fixed_point_arrays(const FlatFunction& f, std::span<const Array> x0,
+Arrays fixed_point_arrays(const FlatFunction& given, std::span<const Array> x0,
                           const FlatRootOptions& options) {
   check_limits("fixed_point", options.tol.value_or(0), options.maxiter);
-  const Arrays guess = unknowns("fixed_point", f, x0);
+  const Arrays guess = unknowns("fixed_point", given, x0);
+  const FlatFunction f = fitting(given, guess, "fixed_point", "f", "x0");
   const auto tolerance = [&](std::span<const Array> x) {
     return options.tol.value_or(16 * precision(list(x)));
   };
@@ -156,12 +158,13 @@ struct BisectionState {
 
 }  // namespace
 
-Arrays bisection_arrays(const FlatFunction& f, const Array& low, const Array& high,
+Arrays bisection_arrays(const FlatFunction& given, const Array& low, const Array& high,
                         const FlatRootOptions& options) {
   check_limits("bisection", options.tol.value_or(0), options.maxiter);
   const Arrays both = broadcast_arrays({low, high});
-  const Array left = unknowns("bisection", f, std::span(both).first(1))[0];
+  const Array left = unknowns("bisection", given, std::span(both).first(1))[0];
   const Arrays ends{left, asarray(both[1], left.dtype())};
+  const FlatFunction f = fitting(given, Arrays{left}, "bisection", "f", "the bracket");
   const double tol = options.tol.value_or(4 * precision(ends));
   const FlatSolve solve = [&](const FlatFunction& function, std::span<const Array>) {
     const auto value = [&](const Array& x) { return function(Arrays{x})[0]; };

@@ -60,6 +60,7 @@ TEST(Cg, CountsTheIterationsThatDidNotSuffice) {
 TEST(LinearSolvers, RefuseLimitsThatAreNone) {
   const Array b = rows({4});
   EXPECT_ERROR(ValueError, tl::cg(stencil, b, {.tol = -1}), "cg: tol must not be negative, got -1");
+  EXPECT_ERROR(ValueError, tl::cg(stencil, b, {.tol = -1e-9}), "got -1e-09");
   EXPECT_ERROR(ValueError, tl::cg(stencil, b, {.tol = NAN}),
                "cg: tol must not be negative, got nan");
   EXPECT_ERROR(ValueError, tl::bicgstab(stencil, b, {.atol = -1}),
@@ -133,6 +134,13 @@ TEST(Cg, SaysWhatIsWrong) {
                "cg: arrays in x0 and b must have matching shapes: f64[3] and f64[4]");
   EXPECT_ERROR(TypeError, tl::cg([](Array x) { return x; }, Array({1, 2})),
                "cg: b must be of floats, but holds i32[2]");
+  const auto longer = [](Array) { return tl::ones({4}, tl::f64); };
+  EXPECT_ERROR(ValueError, tl::cg(longer, rows({3})),
+               "cg: A must give the shapes and dtypes of b, but gives f64[4] where b holds f64[3]");
+  EXPECT_ERROR(ValueError, tl::bicgstab(stencil, rows({3}), {.M = longer}),
+               "bicgstab: M must give the shapes and dtypes of b, but gives f64[4]");
+  const auto narrower = [](Array x) { return x.astype(tl::f32); };
+  EXPECT_ERROR(ValueError, tl::cg(narrower, rows({3})), "but gives f32[3] where b holds f64[3]");
 }
 
 TEST(Bicgstab, SolvesSystemsThatAreNotSymmetric) {

@@ -102,9 +102,14 @@ TEST(Newton, StaysAtARootWhereTheSlopeIsZero) {
 }
 
 TEST(Newton, RefusesAFunctionOfAnotherType) {
-  EXPECT_ERROR(TypeError,
-               tl::root::newton([](Array x) { return tl::stack({x, x}); }, Array({1.0})(0)),
-               "must match initial_guess");
+  const auto twice = [](Array x) { return tl::stack({x, x}); };
+  const Array one = Array({1.0})(0);
+  EXPECT_ERROR(ValueError, tl::root::newton(twice, one),
+               "newton: f must give the shapes and dtypes of x0, but gives f64[2] where x0 holds "
+               "f64[]");
+  EXPECT_ERROR(ValueError, tl::root::fixed_point(twice, one), "fixed_point: f must give the");
+  EXPECT_ERROR(ValueError, tl::root::bisection(twice, one, 2.0),
+               "bisection: f must give the shapes and dtypes of the bracket, but gives f64[2]");
 }
 
 TEST(Newton, RefusesLimitsThatAreNone) {
