@@ -262,24 +262,20 @@ namespace {
 
 // An integer scalar literal must fit the dtype it takes on.
 void check_fits(const Element& e, DType dtype) {
-  if (!is_integer(dtype)) return;
+  if (!is_integer(dtype) || e.form == Element::Form::real || e.form == Element::Form::complex)
+    return;
   const bool is_signed = is_signed_integer(dtype);
-  const int bits = static_cast<int>(size_of(dtype)) * 8;
-  bool fits = true;
-  if (e.form == Element::Form::signed_int) {
-    if (is_signed && bits < 64)
-      fits = e.i >= -(std::int64_t{1} << (bits - 1)) && e.i < (std::int64_t{1} << (bits - 1));
-    if (!is_signed) fits = e.i >= 0 && (bits == 64 || e.i < (std::int64_t{1} << bits));
-  } else if (e.form == Element::Form::unsigned_int) {
-    const int value_bits = is_signed ? bits - 1 : bits;
-    fits = value_bits == 64 || e.u < (std::uint64_t{1} << value_bits);
-  }
-  if (!fits) {
-    const std::string text =
-        e.form == Element::Form::signed_int ? std::to_string(e.i) : std::to_string(e.u);
-    throw TypeError("the integer " + text + " does not fit dtype " +
-                    std::string(short_name(dtype)) + "; convert the array to a wider dtype first");
-  }
+  const int value_bits = static_cast<int>(size_of(dtype)) * 8 - (is_signed ? 1 : 0);
+  const std::uint64_t highest = ~std::uint64_t{0} >> (64 - value_bits);
+  const std::int64_t lowest = is_signed ? -static_cast<std::int64_t>(highest) - 1 : 0;
+  const bool is_int = e.form == Element::Form::signed_int;
+  const bool negative = is_int && e.i < 0;
+  const std::uint64_t magnitude = is_int ? static_cast<std::uint64_t>(e.i) : e.u;
+  if (negative ? e.i >= lowest : magnitude <= highest) return;
+  throw TypeError("the integer " + (negative ? std::to_string(e.i) : std::to_string(magnitude)) +
+                  " does not fit dtype " + std::string(short_name(dtype)) + ", which holds " +
+                  std::to_string(lowest) + " to " + std::to_string(highest) +
+                  "; use a number in between, or convert the array to a wider dtype first");
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
 // Result dtypes: arrays with arrays, arrays with C++ scalars, scalars alone.
+#include <limits>
+
 #include "numpy/expect.hpp"
 
 namespace telamon_test {
 namespace {
+
+using testing::HasSubstr;
 
 Array of(tl::DType dtype) { return tl::zeros({2}, dtype); }
 
@@ -50,8 +54,26 @@ TEST(Promotion, ScalarsAloneStayWeakAndWiden) {
 TEST(Promotion, IntegerScalarThatDoesNotFitIsAnError) {
   const Array x = of(tl::i32);
   EXPECT_THROW(x + std::int64_t{3'000'000'000}, tl::TypeError);
-  EXPECT_THROW(of(tl::u8) + 256, tl::TypeError);
-  EXPECT_THROW(of(tl::u32) + -1, tl::TypeError);
+  EXPECT_THAT(
+      message_of<tl::TypeError>([&] { (void)(of(tl::u8) + 256); }),
+      HasSubstr("the integer 256 does not fit dtype u8, which holds 0 to 255; use a number"));
+  EXPECT_THAT(message_of<tl::TypeError>([&] { (void)(of(tl::u32) + -1); }),
+              HasSubstr("the integer -1 does not fit dtype u32"));
+  EXPECT_THAT(message_of<tl::TypeError>([&] { (void)(of(tl::i8) + -129); }),
+              HasSubstr("does not fit dtype i8, which holds -128 to 127"));
+  EXPECT_THAT(message_of<tl::TypeError>([&] { (void)(of(tl::i64) + (std::uint64_t{1} << 63)); }),
+              HasSubstr("which holds -9223372036854775808 to 9223372036854775807"));
+  EXPECT_THAT(message_of<tl::TypeError>([&] { (void)(of(tl::u64) + -1); }),
+              HasSubstr("which holds 0 to 18446744073709551615"));
+}
+
+TEST(Promotion, IntegerScalarsAtTheEndsOfADtypeFit) {
+  for (const int end : {-128, 127}) EXPECT_EQ((end * tl::ones({}, tl::i8)).item<int>(), end);
+  EXPECT_EQ((255 * tl::ones({}, tl::u8)).item<int>(), 255);
+  const auto lowest = std::numeric_limits<std::int64_t>::min();
+  EXPECT_EQ((Array(lowest) * tl::ones({}, tl::i64)).item<std::int64_t>(), lowest);
+  const auto highest = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_EQ((Array(highest) * tl::ones({}, tl::u64)).item<std::uint64_t>(), highest);
 }
 
 TEST(Promotion, DivisionOfIntegersIsInTheDefaultFloat) {
