@@ -31,7 +31,7 @@ TELAMON_API Array bits(const Operand& key, const Shape& shape, DType dtype = DTy
 TELAMON_API Array uniform(const Operand& key, const Shape& shape = {},
                           std::optional<DType> dtype = none, const Operand& minval = 0.0,
                           const Operand& maxval = 1.0);
-/// From the standard normal distribution.
+/// From the standard normal distribution, in f32 or f64.
 TELAMON_API Array normal(const Operand& key, const Shape& shape = {},
                          std::optional<DType> dtype = none);
 /// Integers in [minval, maxval). The dtype is the default int unless one is named.
@@ -40,7 +40,7 @@ TELAMON_API Array randint(const Operand& key, const Shape& shape, const Operand&
 /// True with probability p, in the given shape (default: that of p).
 TELAMON_API Array bernoulli(const Operand& key, const Operand& p = 0.5,
                             const std::optional<Shape>& shape = none);
-/// From the standard Gumbel distribution: -log(-log(u)).
+/// From the standard Gumbel distribution, -log(-log(u)), in f32 or f64.
 TELAMON_API Array gumbel(const Operand& key, const Shape& shape = {},
                          std::optional<DType> dtype = none);
 /// Indices along `axis` with probabilities softmax(logits, axis), in the default int. `shape` is that

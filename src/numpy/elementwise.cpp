@@ -115,7 +115,9 @@ Array round(const Operand& x, int decimals) {
   return detail::in_call("round", {&x}, [&] {
     if (!is_inexact(x.array.dtype())) {
       if (decimals >= 0) return x.array;
-      throw NotImplementedError("round: negative decimals of integers");
+      throw NotImplementedError("round: of integers, decimals must be 0 or more, got " +
+                                std::to_string(decimals) + " for " + x.array.aval().to_string() +
+                                "; convert them to a float first");
     }
     if (decimals == 0) return lax::round(x.array, RoundingMethod::to_nearest_even);
     const DType d = x.array.dtype();  // 16-bit floats are scaled in f32, where they do not overflow

@@ -1,4 +1,6 @@
 // Products of arrays, and what is made from them.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -165,8 +167,10 @@ namespace {
 Array matrix_norm(const Array& x, double p, const Shape& axes, bool keepdims) {
   const bool columns = std::abs(p) == 1;
   if (!columns && std::abs(p) != inf) {
-    throw NotImplementedError("norm: of a matrix the orders 1, -1, inf and -inf are there, not " +
-                              std::to_string(p) + "; leave `ord` out for the Frobenius norm");
+    throw NotImplementedError(
+        fmt::format("norm: of a matrix the orders 1, -1, inf and -inf are there, not {}; leave "
+                    "`ord` out for the Frobenius norm",
+                    p));
   }
   const std::int64_t summed = columns ? axes[0] : axes[1], other = columns ? axes[1] : axes[0];
   const Array sums = sum(lax::abs(x), {.axes = {summed}, .keepdims = true});

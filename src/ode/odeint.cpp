@@ -6,6 +6,7 @@
 // solved backwards from each requested time, where dL/dy(t_i) is added, to the one before, together
 // with y itself. A requested time moves the solution by f.
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "core/counted.hpp"
@@ -153,11 +154,14 @@ void check_options(const Options& options) {
 Array checked_times(const Array& given) {
   if (given.ndim() != 1 || given.shape(0) == 0 ||
       !(is_float(given.dtype()) || is_integer(given.dtype())))
-    throw TypeError("odeint: the times must be a vector of real numbers, got " +
-                    given.aval().to_string());
+    throw TypeError(
+        "odeint: the times must be a vector of real numbers, the time of y0 at least, got " +
+        given.aval().to_string());
   const Array ts = is_float(given.dtype()) ? asarray(given) : given.astype(default_float());
   if (const auto known = detail::known_value(ts)) {
     const std::vector<double> t = known->to_vector<double>();
+    if (!std::all_of(t.begin(), t.end(), [](double time) { return std::isfinite(time); }))
+      throw ValueError("odeint: the times must be finite, got " + known->to_string());
     if (!std::is_sorted(t.begin(), t.end()) && !std::is_sorted(t.rbegin(), t.rend()))
       throw ValueError("odeint: the times must increase or decrease, got " + known->to_string());
   }

@@ -223,6 +223,10 @@ Array categorical(const Operand& key, const Operand& logits, std::int64_t axis,
       throw ValueError("random::categorical: the shape " + noise.to_string() +
                        " must end with that of the logits less their axis, " + rest.to_string());
     }
+    if (x.shape()[from_left] == 0) {
+      throw ValueError("random::categorical: there is nothing to choose from along axis " +
+                       std::to_string(axis) + " of " + x.aval().to_string());
+    }
     noise.insert(static_cast<std::size_t>(leading) + from_left, x.shape()[from_left]);
     return argmax(gumbel(key, noise, x.dtype()) + x,
                   leading + static_cast<std::int64_t>(from_left));

@@ -6,6 +6,8 @@
 namespace telamon_test {
 namespace {
 
+using testing::HasSubstr;
+
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 const Array& samples() {
   static const Array x({-2.0, -0.5, 0.0, 0.5, 3.0});
@@ -68,6 +70,8 @@ TEST(Elementwise, RoundingGoesToEven) {
   expect_array<double>(tl::round(Array({0.5, 1.5, 2.5, -0.5, 2.675})), {5}, {0, 2, 2, -0.0, 3});
   expect_array<double>(tl::round(Array({2.675, 1.25}), 1), {2}, {2.7, 1.2});
   expect_array<int>(tl::round(Array({1, 2})), {2}, {1, 2});
+  EXPECT_THAT(message_of<tl::NotImplementedError>([&] { (void)(tl::round(Array({1, 2}), -1)); }),
+              HasSubstr("round: of integers, decimals must be 0 or more, got -1 for i32[2]"));
   expect_array<double>(tl::floor(Array({-1.5, 1.5})), {2}, {-2, 1});
   expect_array<double>(tl::ceil(Array({-1.5, 1.5})), {2}, {-1, 2});
 }

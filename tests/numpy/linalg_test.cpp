@@ -134,6 +134,9 @@ TEST(Norm, HasTheUsualOrders) {
   expect_array<double>(tl::norm(Array({{3.0, 4.0}, {6.0, 8.0}}), {.axes = 1, .keepdims = true}),
                        {2, 1}, {5, 10});
   EXPECT_EQ(tl::norm(Array({{1.0, 2.0}, {2.0, 4.0}})).item<double>(), 5);
+  EXPECT_THAT(
+      message_of<tl::NotImplementedError>([&] { (void)(tl::norm(tl::ones({2, 2}), {.ord = 2})); }),
+      HasSubstr("norm: of a matrix the orders 1, -1, inf and -inf are there, not 2;"));
 }
 
 }  // namespace

@@ -340,7 +340,10 @@ TEST(OdeintErrors, NameWrongArguments) {
   EXPECT_ERROR(TypeError, odeint(f, Array({1, 2}), ts),
                "the state must be of floating-point dtypes");
   EXPECT_ERROR(TypeError, odeint(f, 1.0, 2.0), "the times must be a vector");
+  EXPECT_ERROR(TypeError, odeint(f, 1.0, tl::ones({0})), "the time of y0 at least, got f32[0]");
   EXPECT_ERROR(ValueError, odeint(f, 1.0, Array({0.0, 2.0, 1.0})), "must increase or decrease");
+  EXPECT_ERROR(ValueError, odeint(f, 1.0, Array({0.0, std::nan("")})), "the times must be finite");
+  EXPECT_ERROR(ValueError, odeint(f, 1.0, Array({0.0, tl::inf})), "the times must be finite");
   EXPECT_ERROR(ValueError, odeint(f, 1.0, ts, {.max_steps = 0}), "max_steps must be positive");
   EXPECT_ERROR(ValueError, odeint(f, 1.0, ts, {.rtol = -1}), "must not be negative");
   const auto wrong = [](const Array& y, const Array&) { return tl::stack({y, y}); };

@@ -230,6 +230,9 @@ TEST(Categorical, IsFoundAsOftenAsProbable) {
 TEST(Categorical, NamesWrongArguments) {
   const auto text = [](const auto& f) { return message_of(f); };
   const Array logits({{0.5, -1.0}, {2.0, 0.0}});
+  EXPECT_THAT(text([&] { random::categorical(key(0), tl::ones({3, 0})); }),
+              HasSubstr("random::categorical: there is nothing to choose from along axis -1 of "
+                        "f32[3,0]"));
   EXPECT_THAT(text([&] { random::categorical(key(0), logits, 2); }),
               HasSubstr("axis 2 is out of bounds"));
   EXPECT_THAT(text([&] { random::categorical(key(0), logits, -1, Shape{3}); }),
