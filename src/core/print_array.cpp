@@ -309,10 +309,13 @@ std::vector<std::string> format_elements(const std::vector<Element>& elements, D
 /// The elements that are shown, and the brackets around them.
 class Layout {
  public:
-  Layout(const Array& dense)
-      : shape_(dense.shape()), dtype_(dense.dtype()), summarise_(dense.size() > kThreshold) {
+  explicit Layout(const Array& x)
+      : shape_(x.shape()),
+        strides_(byte_strides(x)),
+        dtype_(x.dtype()),
+        summarise_(x.size() > kThreshold) {
     std::vector<Element> elements;
-    collect(data_of<std::byte>(dense), 0, 0, elements);
+    collect(concrete_node(x).data(), 0, elements);
     words_ = format_elements(elements, dtype_);
   }
 
@@ -338,15 +341,13 @@ class Layout {
     }
   }
 
-  void collect(const std::byte* data, std::size_t axis, std::int64_t index,
-               std::vector<Element>& out) const {
+  // Only what is shown is read: a view may stand for more elements than there is memory for.
+  void collect(const std::byte* at, std::size_t axis, std::vector<Element>& out) const {
     if (axis == shape_.size()) {
-      out.push_back(load_element(data + static_cast<std::size_t>(index) * size_of(dtype_), dtype_));
+      out.push_back(load_element(at, dtype_));
       return;
     }
-    visit(
-        axis, [&](std::int64_t i) { collect(data, axis + 1, index * shape_[axis] + i, out); },
-        [] {});
+    visit(axis, [&](std::int64_t i) { collect(at + i * strides_[axis], axis + 1, out); }, [] {});
   }
 
   std::string block(std::size_t axis, const std::string& indent, std::size_t width) {
@@ -387,6 +388,7 @@ class Layout {
   }
 
   const Shape& shape_;
+  Shape strides_;  // in bytes
   DType dtype_;
   bool summarise_;
   std::vector<std::string> words_;
@@ -408,13 +410,11 @@ std::string Array::to_string(SourceLocation where) const {
              ", dtype=" + std::string(long_name(dtype())) +
              (weak_type() ? ", weak_type=True" : "") + ")>";
     }
-    const Array dense = detail::contiguous(*this);
-    if (dense.ndim() == 0) {
-      return detail::scalar_text(detail::load_element(detail::data_of<std::byte>(dense), dtype()),
+    if (ndim() == 0)
+      return detail::scalar_text(detail::load_element(detail::concrete_node(*this).data(), dtype()),
                                  dtype());
-    }
-    if (dense.size() == 0) return "[]";
-    return detail::Layout(dense).text();
+    if (size() == 0) return "[]";
+    return detail::Layout(*this).text();
   });
 }
 

@@ -94,6 +94,7 @@ TEST(ArrayText, OfViewsFollowsTheirStrides) {
   EXPECT_EQ(tl::lax::broadcast(1.5f, {2, 3}).to_string(), "[[1.5 1.5 1.5]\n [1.5 1.5 1.5]]");
   EXPECT_EQ(tl::lax::transpose(Array({{1, 2, 3}, {4, 5, 6}}), {1, 0}).to_string(),
             "[[1 4]\n [2 5]\n [3 6]]");
+  EXPECT_EQ(tl::ones({std::int64_t{1} << 40}).to_string(), "[1. 1. 1. ... 1. 1. 1.]");
 }
 
 TEST(ArrayText, OfTracersShowsTheirValueWhereItIsKnown) {
