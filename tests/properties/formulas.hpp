@@ -36,17 +36,16 @@ struct Formula {
 const Formula kUnary[] = {FORMULA(tl::sin(a)), FORMULA(tl::tanh(a)), FORMULA(tl::lax::logistic(a)),
                           FORMULA(tl::square(a) * 0.5), FORMULA(-a)};
 const Formula kBinary[] = {
-    FORMULA(a + b),
-    FORMULA(a - b),
-    FORMULA(tl::sin(a) * b),
-    FORMULA(tl::maximum(a, b)),
+    FORMULA(a + b), FORMULA(a - b), FORMULA(tl::sin(a) * b), FORMULA(tl::maximum(a, b)),
     FORMULA(tl::where(a > b, 1.0, 2.0) * b),  // weakly typed
     FORMULA(a*((b > 0.0).astype(tl::DType::i32) * 2 - 1)),
     FORMULA(tl::optimization_barrier(std::pair{a * b, b}).first),
     FORMULA(tl::linear_call([](Array r, Array v) { return v * r; },
                             [](Array r, Array v) { return v * r; }, tl::sin(b), a)),
+    // Every start grows, so that the loop ends: 1.5 * c + 0.3 stays at -0.6 for ever.
     FORMULA(a + tl::while_loop([](Array c) { return tl::sum(c * c) < 3.0; },
-                               [](Array c) { return 1.5 * c + 0.3; }, tl::stop_gradient(b)))};
+                               [](Array c) { return 1.5 * tl::abs(c) + 0.3; },
+                               tl::stop_gradient(b)))};
 const Formula kReduce = FORMULA(b + tl::sum(tl::sin(a)) * 0.1);
 const Formula kCalls[] = {
     FORMULA(tl::jit(body)(a, b)),
