@@ -13,12 +13,14 @@
 #include <regex>
 
 #include "core/sanitizers.hpp"
+#include "support/backends.hpp"
 #include "telamon/interop.hpp"
 #include "telamon/telamon.hpp"
 
 namespace telamon {
 namespace {
 
+using telamon_test::kCompiles;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
@@ -44,8 +46,6 @@ Answer telamon_command(const std::string& arguments, const std::string& before =
 }
 
 /// A folder of files that goes with the test.
-constexpr bool kCompiles = TELAMON_WITH_LLVM != 0;
-
 class Command : public testing::Test {
  protected:
   Command()
@@ -466,7 +466,7 @@ TEST_F(Command, ShowPrintsTheProgramAndWhatBecomesOfIt) {
 }
 
 TEST_F(Command, ShowPrintsEveryPassThePlanAndTheCosts) {
-  if (!kCompiles) GTEST_SKIP() << "built without LLVM: there are no passes to show";
+  TELAMON_TEST_NEEDS_COMPILER();
   const std::string program = file("wave.jsonl", kCase.dump() + "\n");
   const Answer all = telamon_command("show --pass all " + program);
   EXPECT_EQ(all.code, 0);

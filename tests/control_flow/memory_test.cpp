@@ -1,6 +1,7 @@
 // How much memory loops and their derivatives take at once, by the allocator's count of large blocks.
 #include "control_flow/support.hpp"
 #include "runtime/allocator.hpp"
+#include "support/backends.hpp"
 
 namespace telamon_test {
 namespace {
@@ -8,10 +9,7 @@ namespace {
 /// The interpreter runs a million steps one by one, in a new buffer each.
 class Memory : public testing::Test {
  protected:
-  void SetUp() override {
-    (void)tl::jit([](Array x) { return tl::sin(x); })(0.5);
-    if (tl::last_executable().backend != "llvm") GTEST_SKIP() << "memory of native loops";
-  }
+  void SetUp() override { TELAMON_TEST_NEEDS_COMPILER(); }
 };
 
 /// The most bytes that f(x) had allocated at once beyond what was there before. Called once before,

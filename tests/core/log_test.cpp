@@ -11,6 +11,7 @@
 #include "core/sanitizers.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/thread_pool.hpp"
+#include "support/backends.hpp"
 #include "support/disk_cache.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/debug.hpp"
@@ -135,7 +136,7 @@ TEST(Log, CacheSaysWhereExecutablesComeFrom) {
   const auto run = [&] { jit([](const Array& y) { return sin(y) + 3.0; }, {.name = "f"})(x); };
   const auto again = [&] { jit([](const Array& y) { return sin(y) + 3.0; }, {.name = "f"})(x); };
   EXPECT_THAT(logged(run), HasSubstr("executable of f: compiled and kept with its program\n"));
-  if (last_executable().backend != "llvm") GTEST_SKIP() << "there is no compiler";
+  TELAMON_TEST_NEEDS_COMPILER();
   EXPECT_THAT(logged(again),
               HasSubstr("executable of f: found in the disk cache and kept with its program\n"));
 }
@@ -156,17 +157,13 @@ TEST(Log, JitSaysOnceWhyADonatedArgumentKeepsItsMemory) {
   };
   const auto fresh = [](std::int64_t n) { return arange(n, DType::f32) + 1.0; };
   const JitOptions interpreted{.backend = "interpret"};
-  const bool native = [&] {
-    (void)jit([](Array x) { return x + 1.0; })(fresh(3));
-    return last_executable().backend == "llvm";
-  }();
   const auto first = [](Array x, Array) { return x + 1.0; };
   const auto both = [](Array x, Array y) { return std::pair{sum(x), sum(y)}; };
   const auto product = [](Array x, Array y) { return x * y; };
   EXPECT_THAT(told(both, fresh(3), fresh(4), interpreted), reason("the interpreter writes new"));
   EXPECT_THAT(told(first, fresh(3), fresh(4), interpreted),
               HasSubstr("jit(f) does not use 1 donated array: they keep their memory"));
-  if (!native) GTEST_SKIP() << "what native programs do is not tested: there is no compiler";
+  TELAMON_TEST_NEEDS_COMPILER();
   const std::string text = told(both, fresh(3), fresh(4), {});
   EXPECT_THAT(text, HasSubstr("jit(f): donated array 0, f32[3], keeps its memory: no result has "
                               "its size\n"));

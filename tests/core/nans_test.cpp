@@ -1,4 +1,5 @@
 // debug_nans: the operation and the line where a NaN first appeared.
+#include "support/backends.hpp"
 #include "telamon/debug.hpp"
 
 #include <limits>
@@ -44,7 +45,7 @@ TEST(DebugNans, FindsTheOperationInACompiledProgram) {
     const Array y = tl::sin(x);
     return tl::exp(y) * 2.0;
   };
-  for (const char* backend : {"interpret", "llvm"}) {
+  for (const char* backend : backends()) {
     const std::string text = nan_of([&] { tl::jit(f, {.backend = backend})(kInf); });
     EXPECT_THAT(text, HasSubstr("encountered in sin")) << backend;
     EXPECT_THAT(text, HasSubstr("nans_test.cpp:" + std::to_string(line))) << backend;

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "support/backends.hpp"
 #include "telamon/history.hpp"
 #include "transforms/support.hpp"
 
@@ -107,7 +108,7 @@ TEST(Effects, DoNotHappenWhileTracing) {
 }
 
 TEST(Effects, HappenAtEachCallOfAJittedFunction) {
-  for (const char* backend : {"interpret", "llvm"}) {
+  for (const char* backend : backends()) {
     const auto g = tl::jit(program, {.backend = backend});
     for (int i = 0; i < 2; ++i)
       EXPECT_EQ(notes_of([&] { g(Array(0.5)); }), (Notes{1, 2, 1})) << backend;
@@ -264,7 +265,7 @@ TEST(Effects, HappenAsOftenUnderEveryTransformation) {
     const auto f = [&](Array a, Array b) { return c.f(a, b); };
     const auto of_x = [&](Array a) { return c.f(a, w); };
     EXPECT_EQ(notes_of([&] { f(x, w); }), c.notes);
-    for (const char* backend : {"interpret", "llvm"}) {
+    for (const char* backend : backends()) {
       const auto g = tl::jit(f, {.backend = backend});
       EXPECT_EQ(notes_of([&] { g(x, w); }), c.notes) << backend;
     }

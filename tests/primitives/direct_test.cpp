@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "support/backends.hpp"
 #include "telamon/telamon.hpp"
 
 namespace telamon {
@@ -154,6 +155,7 @@ TEST(Direct, WeakOperandsGiveWeakResults) {
 }
 
 TEST(Direct, DonatedOperandsAreRefused) {
+  TELAMON_TEST_NEEDS_COMPILER();
   const Array x = values({8}, DType::f32, 0);
   const auto f = jit([](const Array& v) { return v + 1; }, {.donate = {0}});
   static_cast<void>(f(x));

@@ -2,6 +2,7 @@
 // most of these.
 #include <limits>
 
+#include "support/backends.hpp"
 #include "transforms/support.hpp"
 
 namespace telamon_test {
@@ -41,7 +42,7 @@ TEST(Checkify, TellsWhichCheckFailedAndComputesOn) {
 }
 
 TEST(Checkify, SurvivesJit) {
-  for (const char* backend : {"interpret", "llvm"}) {
+  for (const char* backend : backends()) {
     const auto f = tl::jit(tl::checkify(positive_sin), {.backend = backend});
     EXPECT_THAT(f(-1.0).first.get().value_or(""), StartsWith(kNegative));
     EXPECT_EQ(f(1.0).first.get(), std::nullopt);
@@ -481,7 +482,7 @@ TEST(Check, ThrowsWhereNobodyMakesItAValue) {
   EXPECT_ERROR(CheckError, tl::grad(positive_sin)(-1.0), kNegative);
   EXPECT_ERROR(CheckError, tl::vmap(positive_sin)(Array({1.0, -1.0})),
                "at mapped index 1: x must be positive, got -1.0");
-  for (const char* backend : {"interpret", "llvm"}) {
+  for (const char* backend : backends()) {
     const auto f = tl::jit(positive_sin, {.backend = backend});
     EXPECT_DOUBLE_EQ(value(f(1.0)), std::sin(1.0));
     EXPECT_ERROR(CheckError, f(-1.0), kNegative);

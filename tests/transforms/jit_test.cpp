@@ -9,6 +9,7 @@
 #include "core/sanitizers.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/backend.hpp"
+#include "support/backends.hpp"
 #include "support/processes.hpp"
 #include "telamon/history.hpp"
 #include "transforms/support.hpp"
@@ -852,6 +853,7 @@ TEST(Jit, GivesAsManyResultsAsTheFunctionReturns) {
 // The call looks at its arguments without a reference to them: functions of the user's that run in the
 // program may let go of them.
 TEST(Jit, KeepsArgumentsThatTheUsersCodeLetsGoOf) {
+  TELAMON_TEST_NEEDS_COMPILER();
   static Array held, other;
   static const tl::Primitive<> letting_go_p("letting_go", [] {
     return tl::Rules<>{

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/allocator.hpp"
+#include "support/backends.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/indexing.hpp"
@@ -83,6 +84,7 @@ TEST(Lower, KeepsItsProgramWhenTheSignatureIsForgotten) {
 }
 
 TEST(Lower, TextHasEveryStage) {
+  TELAMON_TEST_NEEDS_COMPILER();
   const auto compiled =
       jit([](Array x) { return -(-x) + exp(x); }, {.name = "f"}).lower(ones({8})).compile();
   EXPECT_THAT(compiled.text("lower"), HasSubstr("neg"));
@@ -104,6 +106,7 @@ TEST(Lower, TextHasEveryStage) {
 }
 
 TEST(CostAnalysis, CountsElementwiseOperationsAndTheMemoryOfTheirKernel) {
+  TELAMON_TEST_NEEDS_COMPILER();
   // x * y + 1, then sin: 2 operations and one transcendental for each of 1000 elements.
   const CostAnalysis c =
       cost([](Array x, Array y) { return sin(x * y + 1.0); }, ones({1000}), ones({1000}));
@@ -142,6 +145,7 @@ TEST(CostAnalysis, CountsTheFoldsOfReductions) {
 }
 
 TEST(CostAnalysis, DoesNotCountIntegersAndMovingData) {
+  TELAMON_TEST_NEEDS_COMPILER();
   const CostAnalysis c = cost([](Array x) { return transpose(x) + 1; }, ones({10, 20}, DType::i32));
   EXPECT_EQ(c.flops, 0);
   EXPECT_EQ(c.bytes_accessed, 2 * 4 * 200);
@@ -152,6 +156,7 @@ double bytes(const JitOptions& options, auto f, const auto&... x) {
 }
 
 TEST(CostAnalysis, CountsOfOperandsWhatIsRead) {
+  TELAMON_TEST_NEEDS_COMPILER();
   const Array x = ones({1000, 1000}), v = ones({1000}), rows = arange(10);
   EXPECT_EQ(bytes({}, [](Array x) { return x(slice(3, 4)); }, x), 2 * 4000);
   EXPECT_EQ(bytes({}, [](Array x, Array v) { return x(3) + v; }, x, v), 3 * 4000);
@@ -168,6 +173,7 @@ TEST(CostAnalysis, CountsOfOperandsWhatIsRead) {
 }
 
 TEST(CostAnalysis, CountsOfUpdatesInPlaceWhatIsOverwritten) {
+  TELAMON_TEST_NEEDS_COMPILER();
   const Array x = ones({1000, 1000}), v = ones({1000});
   const auto rows = [](auto update) {
     return [update](Array x, Array v) {
@@ -241,6 +247,7 @@ TEST(MemoryAnalysis, CountsArgumentsConstantsAndResults) {
 }
 
 TEST(MemoryAnalysis, BoundsTheArenaByWhatIsAliveAtOnce) {
+  TELAMON_TEST_NEEDS_COMPILER();
   // Three products in a row: each reads the one before, so two of 64 x 64 are alive at once.
   const auto f = jit([](Array a) { return matmul(matmul(matmul(matmul(a, a), a), a), a); });
   const MemoryAnalysis m = f.lower(ones({64, 64})).compile().memory_analysis();
@@ -250,6 +257,7 @@ TEST(MemoryAnalysis, BoundsTheArenaByWhatIsAliveAtOnce) {
 }
 
 TEST(MemoryAnalysis, FindsAPlaceForBlocksOfManySizes) {
+  TELAMON_TEST_NEEDS_COMPILER();
   // Products of growing and shrinking width, each also used again at the end: placed in the order in
   // which they begin, they leave gaps that the next does not fit into.
   const auto f = jit([](Array x) {
@@ -354,6 +362,7 @@ TEST(MemoryAnalysis, TakesAtMostATenthMoreThanIsAliveAtOnce) {
 
 // What the allocator has seen during a run of large arrays.
 TEST(MemoryAnalysis, IsWhatARunTakes) {
+  TELAMON_TEST_NEEDS_COMPILER();
   const auto expect_bounded = [](const char* what, auto f, const auto&... x) {
     const auto jitted = jit(f);
     const MemoryAnalysis m = jitted.lower(x...).compile().memory_analysis();
@@ -391,6 +400,7 @@ TEST(MemoryAnalysis, IsWhatARunTakes) {
 }
 
 TEST(MemoryAnalysis, KnowsWhichResultsTakeOverDonatedArguments) {
+  TELAMON_TEST_NEEDS_COMPILER();
   const auto update = [](Array p, Array g) { return p - 0.1 * g; };
   const Array x = ones({1000});
   EXPECT_EQ(jit(update).lower(x, x).compile().memory_analysis().aliased, 0);
@@ -400,6 +410,7 @@ TEST(MemoryAnalysis, KnowsWhichResultsTakeOverDonatedArguments) {
 }
 
 TEST(MemoryAnalysis, CountsWhatSortingTakesForItself) {
+  TELAMON_TEST_NEEDS_COMPILER();
   const auto scratch = [](auto f, const Array& x) {
     return jit(f).lower(x).compile().memory_analysis().scratch;
   };
