@@ -9,7 +9,6 @@
 namespace telamon_test {
 namespace {
 
-using testing::ContainsRegex;
 using testing::HasSubstr;
 
 const double kInf = std::numeric_limits<double>::infinity();
