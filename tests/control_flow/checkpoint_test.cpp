@@ -1,10 +1,10 @@
 // checkpoint: same values and derivatives as without, fewer residuals, and what is computed twice
 // stays computed twice.
 #include "telamon/checkpoint.hpp"
-#include "support/backends.hpp"
 
 #include <gmock/gmock.h>
 
+#include "support/backends.hpp"
 #include "transforms/support.hpp"
 
 namespace telamon_test {

@@ -1,9 +1,9 @@
 // debug_nans: the operation and the line where a NaN first appeared.
-#include "support/backends.hpp"
 #include "telamon/debug.hpp"
 
 #include <limits>
 
+#include "support/backends.hpp"
 #include "transforms/support.hpp"
 
 namespace telamon_test {

@@ -15,6 +15,6 @@ inline std::vector<const char*> backends() {
 
 }  // namespace telamon_test
 
-/// First in a test of compiled programs.
+/// Ends a test whose rest is about compiled programs.
 #define TELAMON_TEST_NEEDS_COMPILER() \
   if (!telamon_test::kCompiles) GTEST_SKIP() << "built without LLVM: there is no compiler"
