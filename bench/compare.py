@@ -44,8 +44,9 @@ def shown(path):
 
 # ---- contenders ----
 def environment(threads):
-    """The sizes of thread pools; XLA's pool has no size by itself. No cache that an earlier run has filled."""
-    env = {"JAX_COMPILATION_CACHE_DIR": None}
+    """The sizes of thread pools; XLA's pool has no size by itself. No cache that an earlier run has filled, and no
+    word that keeps OpenBLAS from choosing its kernels by the processor."""
+    env = dict.fromkeys(("JAX_COMPILATION_CACHE_DIR", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"))
     env |= {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     env["OMP_WAIT_POLICY"] = "passive"
     llvm = next((x for v in range(21, 13, -1) if (x := ctypes.util.find_library(f"LLVM-{v}"))), None)
