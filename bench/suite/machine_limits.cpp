@@ -2,7 +2,7 @@
 //   M.read_SIZEk, M.copy_SIZEk   passes over a working set of so many KiB, shared out between the threads
 //   M.stream_SIZEk               the same copies, written past the caches
 //   M.fma_f32, M.fma_f64         multiply-adds in registers
-// Each thread passes over its part on its own; a sample is the mean time of a pass.
+// Each thread passes over its part on its own.
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
@@ -36,38 +36,44 @@ void keep(T& x) {
   asm volatile("" : "+m"(x) : : "memory");
 }
 
-/// Seconds of a pass when all threads make passes for so long: pass(thread).
-double mean_pass(const std::function<void(int)>& pass, double seconds) {
-  std::vector<double> means(static_cast<std::size_t>(threads()));
+/// Seconds of a pass, batch by batch, when all threads make passes for so long: pass(thread). A batch is as long as a
+/// sample of the workloads, whose least is compared with the least of these.
+std::vector<double> pass_times(const std::function<void(int)>& pass, double seconds) {
+  constexpr double kBatch = 0.2e-3;  // seconds
+  using Clock = std::chrono::steady_clock;
+  const auto since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  std::vector<std::vector<double>> times(static_cast<std::size_t>(threads()));
   std::atomic<int> waiting = threads();
   const auto work = [&](int thread) {
+    const auto warm = Clock::now();
     pass(thread);
+    const long batch = 1 + static_cast<long>(kBatch / std::max(since(warm), 1e-9));
     for (--waiting; waiting > 0;) std::this_thread::yield();
-    const auto start = std::chrono::steady_clock::now();
-    double passed = 0;
-    long passes = 0;
-    for (long batch = 1; passed < seconds; batch *= 2) {
+    std::vector<double>& mine = times[static_cast<std::size_t>(thread)];
+    for (const auto first = Clock::now(); mine.empty() || since(first) < seconds;) {
+      const auto start = Clock::now();
       for (long i = 0; i < batch; ++i) pass(thread);
-      passes += batch;
-      passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      mine.push_back(since(start) / static_cast<double>(batch));
     }
-    means[static_cast<std::size_t>(thread)] = passed / static_cast<double>(passes);
   };
   std::vector<std::jthread> others;
   for (int t = 1; t < threads(); ++t) others.emplace_back(work, t);
   work(0);
   others.clear();
-  double sum = 0;
-  for (const double x : means) sum += x;
-  return sum / threads();
+  // All threads work at the same time: a batch of each, together.
+  std::vector<double> together(std::ranges::min(times, {}, &std::vector<double>::size).size());
+  for (std::size_t i = 0; i < together.size(); ++i) {
+    for (const auto& mine : times) together[i] += mine[i] / threads();
+  }
+  return together;
 }
 
 Case passes(std::function<void(int)> pass) {
   Case c;
   c.measure = [pass = std::move(pass)](double seconds) {
-    Samples samples;
-    for (int i = 0; i < 5; ++i) samples["time"].push_back(mean_pass(pass, seconds / 5));
-    return samples;
+    return Samples{{"time", pass_times(pass, seconds)}};
   };
   return c;
 }
