@@ -2,6 +2,7 @@
 #include "runtime/cpu.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <string>
 
@@ -48,21 +49,38 @@ Isa host_isa() {
   return isa;
 }
 
-std::int64_t last_cache_bytes() {
-  // Not sysconf(_SC_LEVEL3_CACHE_SIZE), which on some processors counts the caches of others, too.
-  static const std::int64_t bytes = [] {
-    std::int64_t most = 0;
-    for (int level = 0;; ++level) {
-      std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(level) +
-                         "/size");
-      std::int64_t size = 0;
-      char unit = 0;
-      if (!(file >> size >> unit)) return most;
-      most = std::max(most, size << (unit == 'M' ? 20 : 10));
-    }
-  }();
-  return bytes;
+namespace {
+
+constexpr int kMostLevels = 4;
+
+// Not sysconf(_SC_LEVEL3_CACHE_SIZE), which on some processors counts the caches of others, too.
+std::array<std::int64_t, kMostLevels> read_cache_sizes() {
+  std::array<std::int64_t, kMostLevels> sizes{};
+  for (int index = 0;; ++index) {
+    const std::string folder =
+        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    std::ifstream of_level(folder + "level"), of_type(folder + "type"), of_size(folder + "size");
+    int level = 0;
+    std::string type;
+    std::int64_t size = 0;
+    char unit = 0;
+    if (!(of_level >> level && of_type >> type && of_size >> size >> unit)) return sizes;
+    if (type == "Instruction" || level < 1 || level > kMostLevels) continue;
+    sizes[static_cast<std::size_t>(level - 1)] = size << (unit == 'M' ? 20 : 10);
+  }
 }
+const std::array<std::int64_t, kMostLevels>& cache_sizes() {
+  static const auto sizes = read_cache_sizes();
+  return sizes;
+}
+
+}  // namespace
+
+std::int64_t data_cache_bytes(int level) {
+  const bool known = level >= 1 && level <= kMostLevels;
+  return known ? cache_sizes()[static_cast<std::size_t>(level - 1)] : 0;
+}
+std::int64_t last_cache_bytes() { return std::ranges::max(cache_sizes()); }
 
 }  // namespace runtime
 }  // namespace v1

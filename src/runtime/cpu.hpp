@@ -37,7 +37,10 @@ constexpr int vector_registers(Isa isa) {
   return many || isa == Isa::avx512 ? 32 : 16;
 }
 
-/// Bytes of the largest cache that the first processor has or shares; 0 where the system does not say.
+/// Bytes of the cache for data of level 1, 2, ... that the first processor has or shares; 0 where there is none,
+/// or the system does not say.
+TELAMON_API std::int64_t data_cache_bytes(int level);
+/// Of the last level.
 TELAMON_API std::int64_t last_cache_bytes();
 
 TELAMON_API std::string_view isa_name(Isa isa);  ///< "generic", "avx2", "avx512"

@@ -146,6 +146,55 @@ TEST(MatmulTiles, OfAFewRowsGiveTheSameBitsForAnyNumberOfThreads) {
   runtime::set_num_threads(before);
 }
 
+template <class T>
+std::vector<T> product_in(const kernels::GemmBlocks& blocks, const Matrix<T>& a,
+                          const Matrix<T>& b) {
+  const Shape shape{a.view.shape[0], a.view.shape[1], b.view.shape[2]};
+  std::vector<T> c(static_cast<std::size_t>(shape.num_elements()), T(99));
+  kernels::run_matmul_in(blocks, a.view, b.view, contiguous_view(c.data(), dtype_of<T>, shape));
+  return c;
+}
+template <class T>
+void expect_the_same_bits_in_all_blocks(Layout of_a, Layout of_b) {
+  Matrix<T> a(1, 150, 601, of_a, 1), b(1, 601, 600, of_b, 2);
+  for (std::size_t i = 0; i < a.memory.size(); ++i)
+    a.memory[i] = static_cast<T>(std::sin(static_cast<double>(i)));
+  const std::vector<T> whole = product_in(kernels::GemmBlocks{}, a, b);
+  for (const std::int64_t depth : {128, 200, 512}) {
+    for (const std::int64_t rows : {64, 100, 512}) {
+      for (const std::int64_t far : {0, 1 << 20}) {
+        const kernels::GemmBlocks blocks{depth, rows, far};
+        EXPECT_EQ(product_in(blocks, a, b), whole)
+            << depth << " deep, " << rows << " rows, " << far;
+      }
+    }
+  }
+}
+TEST(MatmulTiles, GiveTheSameBitsInAllBlocks) {
+  for (const Layout of_a : {Layout::rows, Layout::columns}) {
+    for (const Layout of_b : {Layout::rows, Layout::columns}) {
+      expect_the_same_bits_in_all_blocks<float>(of_a, of_b);
+      expect_the_same_bits_in_all_blocks<double>(of_a, of_b);
+    }
+  }
+}
+
+TEST(MatmulTiles, FillHalfOfTheCachesOfTheProcessor) {
+  using runtime::Isa;
+  constexpr std::int64_t K = 1024;
+  const auto expect = [](const kernels::GemmBlocks& blocks, std::int64_t depth, std::int64_t rows) {
+    EXPECT_EQ(blocks.depth, depth);
+    EXPECT_EQ(blocks.rows, rows);
+  };
+  expect(kernels::gemm_blocks(Isa::avx2, 4, 32 * K, 512 * K), 256, 256);  // Zen 3
+  expect(kernels::gemm_blocks(Isa::avx2, 8, 32 * K, 512 * K), 256, 128);
+  expect(kernels::gemm_blocks(Isa::avx2, 4, 32 * K, 256 * K), 256, 128);  // Skylake
+  expect(kernels::gemm_blocks(Isa::generic, 8, 32 * K, 256 * K), 512, 64);
+  expect(kernels::gemm_blocks(Isa::avx2, 4, 48 * K, 2048 * K), 512, 512);
+  expect(kernels::gemm_blocks(Isa::avx512, 4, 32 * K, 512 * K), 512, 512);
+  expect(kernels::gemm_blocks(Isa::avx2, 4, 0, 0), 512, 512);  // not known
+}
+
 /// Each element is one sum from the first product to the last, fused where the instruction set can:
 /// whatever the shape, the layout, the tile.
 template <class T>

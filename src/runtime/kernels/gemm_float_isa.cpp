@@ -15,7 +15,6 @@ namespace {
 namespace loops {
 
 using kernels::GemmTile;
-using kernels::kGemmDepth;
 using simd::F32;
 using simd::F64;
 using simd::load_lanes;
@@ -255,15 +254,18 @@ void float_gemm(const GemmTile& t) {
     return kFewRows[t.m - 1](t);
   }
   T* const packed_b = static_cast<T*>(t.workspace);
-  T* const packed_a = packed_b + kGemmDepth * kWidest * kLanes;
+  T* const packed_a = packed_b + t.depth * kWidest * kLanes;
+  // For few strips of b, packing takes longer than it saves.
+  const bool pack_a = t.a_column != 1 || (pack_b && t.n >= 8 * kWidest * kLanes &&
+                                          t.a_row >= t.far / static_cast<std::int64_t>(sizeof(T)));
   Block<T> block{};
   block.c_row = t.c_row;
-  for (std::int64_t kk = 0; kk < t.k || kk == 0; kk += kGemmDepth) {
-    block.k = t.k - kk < kGemmDepth ? t.k - kk : kGemmDepth;
+  for (std::int64_t kk = 0; kk < t.k || kk == 0; kk += t.depth) {
+    block.k = t.k - kk < t.depth ? t.k - kk : t.depth;
     block.first = kk == 0;
     block.a = static_cast<const T*>(t.a) + kk * t.a_column;
     block.a_row = t.a_row;
-    if (t.a_column != 1 && t.k > 1) {
+    if (pack_a && t.k > 1) {
       pack_rows<V>(t, block.a, block.k, packed_a);
       block.a = packed_a;
       block.a_row = block.k;

@@ -16,11 +16,12 @@ struct GemmTile {
   std::int64_t b_row, b_column;
   void* c;
   std::int64_t c_row;
-  void* workspace;  ///< of products of floats: gemm_workspace bytes
+  // Of products of floats:
+  void* workspace;          ///< gemm_workspace bytes
+  std::int64_t depth, far;  ///< of GemmBlocks
 };
 
-/// Products of floats take so many elements of k at a time, so that a strip of b stays close.
-constexpr std::int64_t kGemmDepth = 512;
+constexpr std::int64_t kGemmDepth = 512;  // at most
 /// Bytes for a strip of b, 256 bytes wide, and for m rows of a, of elements of 4 or 8 bytes.
 constexpr std::int64_t gemm_workspace(std::int64_t m, std::int64_t size) {
   return kGemmDepth * (256 + m * size);
