@@ -1,6 +1,5 @@
 # `cmake --install`: headers, library, the command, and what find_package and pkg-config read. Nothing
-# installed holds an absolute path, so the prefix may be moved. A static library needs LLVM and more on
-# the command line: find_package knows what, and there is no file for pkg-config.
+# installed holds an absolute path, so the prefix may be moved.
 include(CMakePackageConfigHelpers)
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/telamon)
 
@@ -17,8 +16,19 @@ install(FILES ${PROJECT_BINARY_DIR}/telamonConfig.cmake ${PROJECT_BINARY_DIR}/te
 
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-if(NOT TELAMON_SHARED)
-  return()
+if(NOT TELAMON_SHARED AND TELAMON_LLVM STREQUAL shared)
+  return()  # only find_package knows where LLVM is
+endif()
+if(TELAMON_SHARED)
+  set(pc_cflags "")
+  set(pc_libs -ltelamon)
+else()
+  set(pc_cflags " -DTELAMON_STATIC")
+  # One word: pkg-config may change the order of several.
+  set(pc_libs "-Wl,--push-state,--whole-archive,-l:libtelamon.a,--pop-state -lfmt -ldl -pthread")
+  foreach(library IN LISTS TELAMON_BESIDE_LLVM)
+    string(APPEND pc_libs " -l${library}")
+  endforeach()
 endif()
 file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")

@@ -25,7 +25,14 @@ clang_build() {
     cmake --build build/clang -j "$jobs" && run_tests clang -LE long
 }
 
-# The options that no other step builds: a static library, and one without a compiler of its own.
+# A static library with LLVM inside: of the tests, those for which that matters.
+static_build() {
+  cmake --preset static -DTELAMON_BUILD_TESTS=ON > /dev/null &&
+    cmake --build build/static -j "$jobs" --target telamon_command beside_llvm &&
+    run_tests static -R '^(conformance\.Selection|project\.(Exports|RunsBeside|IsInstalled).*)$'
+}
+
+# The options that no other step builds: a library without a compiler of its own, which is static here.
 interpreted_build() {
   cmake --preset release -B build/interpreted -DTELAMON_SHARED=OFF -DTELAMON_LLVM=off > /dev/null &&
     cmake --build build/interpreted -j "$jobs" && run_tests interpreted -LE long
@@ -35,6 +42,7 @@ step "gcc, release"              build_and_test release
 step "long tests"                run_tests release -L long
 step "gcc, dev"                  build_and_test dev
 step "clang, dev"                clang_build
+step "static"                    static_build
 step "static, interpreted"       interpreted_build
 step "address and undefined"     build_and_test asan
 step "threads"                   build_and_test tsan

@@ -9,16 +9,9 @@
 namespace telamon_test {
 namespace {
 
-// Beside a static library LLVM's own globals are made after those of this file, and destroyed before them.
-#if defined(TELAMON_STATIC) && TELAMON_WITH_LLVM
-const tl::JitOptions kAnyTime{.backend = "interpret"};
-#else
-const tl::JitOptions kAnyTime;
-#endif
-
 double slope_of_a_new_jit() {
   const auto cubes = [](Array x) { return tl::sum(x * x * x); };
-  return value(tl::jit(tl::grad(cubes), kAnyTime)(Array(2.0)));
+  return value(tl::jit(tl::grad(cubes))(Array(2.0)));
 }
 
 // Checks when it is destroyed, after main: gtest has its verdict by then, so it ends the process.
@@ -41,11 +34,10 @@ struct CheckAtExit {
 const CheckAtExit after_all{"a new jit", slope_of_a_new_jit, 12.0};
 
 const Array weights({1.0, 2.0, 3.0});
-const auto weighted =
-    tl::jit([](Array x) { return tl::sum(tl::sin(x * 0.0) + x * weights); }, kAnyTime);
+const auto weighted = tl::jit([](Array x) { return tl::sum(tl::sin(x * 0.0) + x * weights); });
 const double before_main = value(weighted(Array({1.0, 1.0, 1.0})));
 const double slope_before_main = slope_of_a_new_jit();
-const auto first_called_after_main = tl::jit([](Array x) { return tl::exp(x) + 1.0; }, kAnyTime);
+const auto first_called_after_main = tl::jit([](Array x) { return tl::exp(x) + 1.0; });
 
 const CheckAtExit after_some{"a jit of namespace scope",
                              [] {
