@@ -16,11 +16,12 @@ inline namespace v1 {
 ///   add got incompatible shapes: f32[3] and f32[4]
 ///     at train.cpp:31 in loss
 ///     while tracing jit(loss), grad(loss)
+/// A message that does not name the function that was called there, begins with it: "trace: diagonal: axis 1 ...".
 class TELAMON_API Error : public std::runtime_error {
  public:
   /// Adds the current call site and the transformations under way to `message`.
   explicit Error(const std::string& message);
-  /// The message alone, without the call site and the transformations.
+  /// The message alone, without the call and its site and the transformations.
   const std::string& message() const { return message_; }
   SourceLocation where() const { return where_; }
 

@@ -431,8 +431,8 @@ class Jitted<F>::LoweredCall : public Lowered {
 ///   auto step = tl::jit(train_step, {.donate = {0}, .name = "step"});
 template <class F>
 auto jit(F f, JitOptions options = {}, SourceLocation where = SourceLocation::current()) {
-  return detail::naming_lack_of_memory(
-      "jit", [&] { return detail::Jitted<F>(std::move(f), std::move(options), where); });
+  return detail::in_function(
+      "jit", where, [&] { return detail::Jitted<F>(std::move(f), std::move(options), where); });
 }
 
 }  // namespace v1

@@ -13,6 +13,7 @@ struct SourceLocation {
   const char* file = nullptr;
   int line = 0;
   const char* function = nullptr;
+  const char* call = nullptr;  ///< the public function that was called there, where it is known
 
   static constexpr SourceLocation current(const char* file = __builtin_FILE(),
                                           int line = __builtin_LINE(),
@@ -26,11 +27,11 @@ struct SourceLocation {
 
 namespace detail {
 
-/// Remembers the outermost public call's location while it is in scope: that is the line that
-/// equations keep and errors show.
+/// Remembers the outermost public call's location and name while it is in scope: that is the line that
+/// equations keep and errors show. `call` must live forever, since equations keep it too.
 class TELAMON_API CallSite {
  public:
-  explicit CallSite(SourceLocation where);
+  explicit CallSite(SourceLocation where, const char* call = nullptr);
   ~CallSite();
   CallSite(const CallSite&) = delete;
   CallSite& operator=(const CallSite&) = delete;

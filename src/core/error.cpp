@@ -1,5 +1,8 @@
-// Building of error texts: message, call site, transformations under way.
+// Building of error texts: call, message, call site, transformations under way.
 #include "telamon/error.hpp"
+
+#include <cctype>
+#include <string_view>
 
 #include "core/size_errors.hpp"
 #include "core/trace.hpp"
@@ -10,9 +13,24 @@ namespace telamon {
 inline namespace v1 {
 namespace {
 
+/// Whether the text has the name as a word; not in its advice, which is behind a semicolon.
+bool names(std::string_view text, std::string_view name) {
+  text = text.substr(0, text.find(';'));
+  const auto in_word = [&](std::size_t i) {
+    return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
+  };
+  for (std::size_t at = 0; (at = text.find(name, at)) != text.npos; ++at)
+    if (!in_word(at - 1) && !in_word(at + name.size())) return true;  // 0 - 1 is beyond the text
+  return false;
+}
+
 std::string full_text(const std::string& message) {
   std::string text = message;
-  if (const SourceLocation where = detail::error_site()) text += "\n  at " + where.to_string();
+  if (const SourceLocation where = detail::error_site()) {
+    // What is wrong may be found by a function that the called one is made of.
+    if (where.call && !names(message, where.call)) text.insert(0, std::string(where.call) + ": ");
+    text += "\n  at " + where.to_string();
+  }
   if (const std::string transforms = detail::transforms_under_way(); !transforms.empty()) {
     text += "\n  while tracing " + transforms;
   }

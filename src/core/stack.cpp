@@ -141,8 +141,10 @@ EvalScope::~EvalScope() {
   mains_.swap(stack().mains);
 }
 
-CallSite::CallSite(SourceLocation where) : outermost_(!stack().where) {
-  if (outermost_) stack().where = where;
+CallSite::CallSite(SourceLocation where, const char* call) : outermost_(!stack().where) {
+  if (!outermost_) return;
+  where.call = call;
+  stack().where = where;
 }
 CallSite::~CallSite() {
   if (outermost_) stack().where = {};

@@ -21,7 +21,7 @@ struct Weights {
 Weights uniform_weights(const char* name, const Array& key, std::int64_t inputs,
                         std::int64_t hidden, std::int64_t gates, std::optional<DType> dtype) {
   if (inputs < 1 || hidden < 1) {
-    throw ValueError(std::string("nn::") + name + ": sizes must be positive, got inputs " +
+    throw ValueError(std::string(name) + ": sizes must be positive, got inputs " +
                      std::to_string(inputs) + " and hidden " + std::to_string(hidden));
   }
   const double bound = 1 / std::sqrt(static_cast<double>(hidden));
@@ -57,7 +57,7 @@ void check_cell(const char* name, const Array& w_x, const Array& w_h, const Arra
   const bool fit = matrices && x.ndim() > 0 && h.ndim() == x.ndim() &&
                    x.shape(-1) == w_x.shape(0) && h.shape(-1) == w_h.shape(0);
   if (fit) return;
-  throw ShapeError(std::string("nn::") + name + ": w_x " + w_x.aval().to_string() + ", w_h " +
+  throw ShapeError(std::string(name) + ": w_x " + w_x.aval().to_string() + ", w_h " +
                    w_h.aval().to_string() + ", h " + h.aval().to_string() + " and x " +
                    x.aval().to_string() + " do not fit: they must be [inputs, " +
                    std::to_string(gates) + " hidden], [hidden, " + std::to_string(gates) +
@@ -68,8 +68,8 @@ void check_cell(const char* name, const Array& w_x, const Array& w_h, const Arra
 
 Lstm lstm_init(const Operand& key, std::int64_t inputs, std::int64_t hidden,
                std::optional<DType> dtype) {
-  return detail::in_call("lstm_init", {&key}, [&]() -> Lstm {
-    const Weights w = uniform_weights("lstm_init", key.array, inputs, hidden, 4, dtype);
+  return detail::in_call("nn::lstm_init", {&key}, [&]() -> Lstm {
+    const Weights w = uniform_weights("nn::lstm_init", key.array, inputs, hidden, 4, dtype);
     const DType d = w.w_h.dtype();
     const Array none_of_it = zeros({hidden}, d);
     return {w.w_x, w.w_h, concatenate({none_of_it, ones({hidden}, d), none_of_it, none_of_it})};
@@ -77,17 +77,17 @@ Lstm lstm_init(const Operand& key, std::int64_t inputs, std::int64_t hidden,
 }
 
 LstmState lstm_start(const Lstm& cell, const Shape& leading, SourceLocation where) {
-  return detail::in_call("lstm_start", where, [&]() -> LstmState {
-    detail::check_no_empty_leaf(cell, "lstm_start", "cell");
+  return detail::in_call("nn::lstm_start", where, [&]() -> LstmState {
+    detail::check_no_empty_leaf(cell, "nn::lstm_start", "cell");
     const Array zero = zeros_behind(leading, cell.w_h);
     return {zero, zero};
   });
 }
 
 LstmState lstm(const Lstm& cell, const LstmState& state, const Operand& x) {
-  return detail::in_call("lstm", x.where, [&]() -> LstmState {
-    check_arguments("lstm", cell, state, x);
-    check_cell("lstm", cell.w_x, cell.w_h, state.h, x.array, 4);
+  return detail::in_call("nn::lstm", x.where, [&]() -> LstmState {
+    check_arguments("nn::lstm", cell, state, x);
+    check_cell("nn::lstm", cell.w_x, cell.w_h, state.h, x.array, 4);
     const std::int64_t n = cell.w_h.shape(0);
     const Array all = matmul(x, cell.w_x) + matmul(state.h, cell.w_h) + cell.b;
     const Array i = sigmoid(gate(all, 0, n)), f = sigmoid(gate(all, 1, n));
@@ -99,24 +99,24 @@ LstmState lstm(const Lstm& cell, const LstmState& state, const Operand& x) {
 
 Gru gru_init(const Operand& key, std::int64_t inputs, std::int64_t hidden,
              std::optional<DType> dtype) {
-  return detail::in_call("gru_init", {&key}, [&]() -> Gru {
-    const Weights w = uniform_weights("gru_init", key.array, inputs, hidden, 3, dtype);
+  return detail::in_call("nn::gru_init", {&key}, [&]() -> Gru {
+    const Weights w = uniform_weights("nn::gru_init", key.array, inputs, hidden, 3, dtype);
     const DType d = w.w_h.dtype();
     return {w.w_x, w.w_h, zeros({3 * hidden}, d), zeros({hidden}, d)};
   });
 }
 
 Array gru_start(const Gru& cell, const Shape& leading, SourceLocation where) {
-  return detail::in_call("gru_start", where, [&] {
-    detail::check_no_empty_leaf(cell, "gru_start", "cell");
+  return detail::in_call("nn::gru_start", where, [&] {
+    detail::check_no_empty_leaf(cell, "nn::gru_start", "cell");
     return zeros_behind(leading, cell.w_h);
   });
 }
 
 Array gru(const Gru& cell, const Array& h, const Operand& x) {
-  return detail::in_call("gru", x.where, [&] {
-    check_arguments("gru", cell, h, x);
-    check_cell("gru", cell.w_x, cell.w_h, h, x.array, 3);
+  return detail::in_call("nn::gru", x.where, [&] {
+    check_arguments("nn::gru", cell, h, x);
+    check_cell("nn::gru", cell.w_x, cell.w_h, h, x.array, 3);
     const std::int64_t n = cell.w_h.shape(0);
     const Array of_x = matmul(x, cell.w_x) + cell.b, of_h = matmul(h, cell.w_h);
     const Array r = sigmoid(gate(of_x, 0, n) + gate(of_h, 0, n));

@@ -223,6 +223,65 @@ TEST(ErrorPlaces, AreThoseOfReadsAndConstructors) {
               here);
 }
 
+TEST(ErrorPlaces, AreThoseOfJitBeforeItsFirstCall) {
+  EXPECT_THAT(telamon_test::error_of<ValueError>([] { (void)jit(kSquare, {.max_signatures = 0}); }),
+              HasSubstr("at misuse_test.cpp:"));
+}
+
+// What is wrong is often found by a function that the called one is made of.
+TEST(ErrorTexts, BeginWithTheFunctionThatWasCalledWhereTheMessageDoesNotNameIt) {
+  const Array v({1.0, 2.0, 3.0}), m({{1.0, 2.0}, {3.0, 4.0}}), key = random::key(0);
+  constexpr std::int64_t kMany = std::int64_t{1} << 40;
+  const std::pair<const char*, std::function<void()>> calls[] = {
+      {"add: the integer 300 does not fit dtype u8", [&] { (void)(ones({2}, u8) + 300); }},
+      {"trace: diagonal: axis 1", [&] { (void)trace(v); }},
+      {"softmax: max: axis 1", [&] { (void)softmax(v, 1); }},
+      {"clip: maximum got", [&] { (void)clip(v, m); }},
+      {"x.at(...).set: broadcast_to: ", [&] { (void)v.at(0).set(m); }},
+      {"matmul: dot_general of", [&] { (void)matmul(ones({kMany, 1}), ones({1, kMany})); }},
+      {"take: ", [&] { (void)take(v, zeros({kMany}, i32)); }},
+      {"random::randint: broadcast_to: ",
+       [&] { (void)random::randint(key, {3}, zeros({2}, i32), 5); }},
+      {"nn::gru_init: random::split needs a key", [&] { (void)nn::gru_init(v, 3, 3); }},
+      {"nn::lstm_init: zeros: ", [&] { (void)nn::lstm_init(key, 3, std::int64_t{1} << 62); }},
+      {"scan: add got",
+       [&] { (void)scan([&](Array c, Array x) { return std::pair{c + m, x}; }, v, v); }},
+      {"indexing: too many indices", [&] { (void)v(0, 0); }},
+      {"sort: axis 1", [&] { (void)sort(v, 1); }},  // once is enough
+      {"stack needs arrays of one shape", [&] { (void)stack({v, m}); }},
+  };
+  for (const auto& [text, call] : calls)
+    EXPECT_THAT(telamon_test::error_of<Error>(call),
+                AllOf(StartsWith(text), HasSubstr("at misuse_test.cpp:")));
+}
+
+TEST(ErrorTexts, OfEquationsBeginWithTheFunctionThatMadeThem) {
+  const auto f = [](const Array& x) {
+    return sum(while_loop([](const Array& y) { return sum(y) < 9; },
+                          [](const Array& y) { return y * 2; }, x));
+  };
+  EXPECT_THAT(telamon_test::error_of<ValueError>([&] { (void)jit(grad(f))(Array({1.0, 2.0})); }),
+              AllOf(StartsWith("Reverse-mode"), HasSubstr("while_loop")));
+  EXPECT_THAT(telamon_test::error_of<ValueError>([&] {
+                (void)jit(grad([&](const Array& x) { return cond(sum(x) > 0, f, f, x); }))(
+                    Array({1.0, 2.0}));
+              }),
+              StartsWith("cond: Reverse-mode"));
+}
+
+TEST(ErrorTexts, NameACallByWholeWords) {
+  const auto message_in = [](const char* call, const char* message) {
+    const detail::CallSite site(SourceLocation::current(), call);
+    return std::string(ValueError(message).what());
+  };
+  EXPECT_THAT(message_in("max", "softmax: no"), StartsWith("max: softmax: no"));
+  EXPECT_THAT(message_in("max", "max_pool, then max"), StartsWith("max_pool, then max\n"));
+  EXPECT_THAT(message_in("max", "no; use max"), StartsWith("max: no; use max\n"));
+  EXPECT_THAT(message_in("max", ""), StartsWith("max: \n"));
+  const detail::CallSite site(SourceLocation::current(), "max");
+  EXPECT_EQ(ValueError("no").message(), "no");
+}
+
 // These take no place: rather none than one within the library.
 TEST(ErrorPlaces, AreNoneOfNotAndBool) {
   const Array empty;
@@ -375,11 +434,11 @@ TEST(EmptyArray, IsToldByFunctionsOfFunctionsAndOfTrees) {
       {"adam_init: the Array at params", [&] { (void)optim::adam_init(empty); }},
       {"adam_step: the Array at state.mean",
        [&] { (void)optim::adam_step(x, x, {empty, adam.square, adam.step}, 0.1); }},
-      {"gru: the Array at cell.b_n",
+      {"nn::gru: the Array at cell.b_n",
        [&] { (void)nn::gru({gru.w_x, gru.w_h, gru.b, empty}, h, x); }},
-      {"gru: the Array at x", [&] { (void)nn::gru(gru, h, empty); }},
-      {"lstm_start: the Array at cell.w_x", [] { (void)nn::lstm_start({}); }},
-      {"gru_start: the Array at cell.w_x", [] { (void)nn::gru_start({}); }},
+      {"nn::gru: the Array at x", [&] { (void)nn::gru(gru, h, empty); }},
+      {"nn::lstm_start: the Array at cell.w_x", [] { (void)nn::lstm_start({}); }},
+      {"nn::gru_start: the Array at cell.w_x", [] { (void)nn::gru_start({}); }},
       {"message(): the Array at status", [] { (void)optim::Result<Array>{}.message(); }},
       {"checkify: the Array at [0]", [&] { (void)checkify(same)(empty); }},
       {"checkpoint: the Array at [0]", [&] { (void)checkpoint(same)(empty); }},

@@ -33,10 +33,11 @@ decltype(auto) in_transform(const char* name, SourceLocation where, const F& f) 
   return naming_lack_of_memory(name, f);
 }
 
-/// The same of a function whose line is that of all that it applies, under its CallSite.
+/// The same of a function whose line and name are those of all that it applies, under its CallSite. The
+/// name must live forever.
 template <class F>
 decltype(auto) in_call(const char* name, SourceLocation where, const F& f) {
-  const CallSite site(where);
+  const CallSite site(where, name);
   return naming_lack_of_memory(name, f);
 }
 
