@@ -281,18 +281,22 @@ TELAMON_API Array diagonal(const Operand& x, std::int64_t offset = 0, Axis axis1
 // ---- creation ----------------------------------------------------------------------------------
 /// Strong: a C++ scalar becomes an array of its own (or the given) dtype.
 TELAMON_API Array asarray(const Operand& x, std::optional<DType> dtype = none);
-/// array({1.0, 2.0}) is f64[2]; array({1, 2}, f32) is f32[2].
+namespace detail {
+TELAMON_API Array array_of(const Array& values, std::optional<DType> dtype, SourceLocation where);
+}
+/// array({1.0, 2.0}) is f64[2]; array({1, 2}, f32) is f32[2]. TypeError where an integer does not fit the
+/// dtype.
 template <class T>
   requires std::is_arithmetic_v<T>
 Array array(std::initializer_list<T> values, std::optional<DType> dtype = none,
             SourceLocation where = SourceLocation::current()) {
-  return asarray(Operand(Array(values), where), dtype);
+  return detail::array_of(Array(values), dtype, where);
 }
 template <class T>
   requires std::is_arithmetic_v<T>
 Array array(const std::vector<T>& values, std::optional<DType> dtype = none,
             SourceLocation where = SourceLocation::current()) {
-  return asarray(Operand(Array(values), where), dtype);
+  return detail::array_of(Array(values), dtype, where);
 }
 TELAMON_API Array zeros(const Shape& shape, std::optional<DType> dtype = none,
                         SourceLocation where = SourceLocation::current());

@@ -289,6 +289,17 @@ Array convert_scalar(const Array& scalar, DType dtype, bool weak) {
   return out;
 }
 
+void check_integers_fit(const Array& x, DType dtype) {
+  const DType from = x.dtype();
+  const bool wider =
+      size_of(dtype) > size_of(from) && (is_signed_integer(dtype) || is_unsigned_integer(from));
+  if (from == dtype || wider) return;
+  const Array dense = contiguous(x);
+  const std::byte* element = concrete_node(dense).data();
+  for (std::int64_t i = 0; i < x.size(); ++i, element += size_of(from))
+    check_fits(load_element(element, from), dtype);
+}
+
 Array full_of(const ShapedArray& aval, double value) {
   Array one = make_uninitialized({{}, aval.dtype, aval.weak_type});
   store_element(concrete_node(one).data(), aval.dtype, {.form = Element::Form::real, .re = value});

@@ -218,6 +218,8 @@ Array broadcast_view(const Array& x, const ShapedArray& aval, const Shape& strid
 /// A strong scalar of `dtype` with the (converted) value; throws TypeError when an integer literal
 /// does not fit the dtype.
 Array convert_scalar(const Array& scalar, DType dtype, bool weak = false);
+/// TypeError when an element of a concrete array of integers does not fit the integer dtype.
+void check_integers_fit(const Array& x, DType dtype);
 /// A concrete array of one repeated value (zero-stride view).
 Array full_of(const ShapedArray& aval, double value);
 /// Same shape, dtype and bits of concrete arrays; weak types are not compared.

@@ -48,8 +48,16 @@ DType checked_dtype(std::string_view name, const Shape& shape, std::optional<DTy
 }  // namespace
 
 Array asarray(const Operand& x, std::optional<DType> dtype) {
-  detail::check_operands("asarray", {&x});
-  return dtype ? x.array.astype(*dtype, x.where) : detail::strong(x.array);
+  return detail::in_call("asarray", {&x},
+                         [&] { return dtype ? x.array.astype(*dtype) : detail::strong(x.array); });
+}
+
+Array detail::array_of(const Array& values, std::optional<DType> dtype, SourceLocation where) {
+  return in_call("array", where, [&] {
+    if (dtype && is_integer(*dtype) && is_integer(values.dtype()))
+      check_integers_fit(values, *dtype);
+    return asarray(values, dtype);
+  });
 }
 
 Array zeros(const Shape& shape, std::optional<DType> dtype, SourceLocation where) {
@@ -131,13 +139,19 @@ Array arange(const Operand& start, const Operand& stop, const Operand& step,
                        std::string(large ? "below 2^63" : "finite") + ", got " + b.to_string());
     }
     if (step.array.item<double>() == 0) throw ValueError("arange: the step is 0");
+    const bool integers = is_integer(detail::result_type(bounds).dtype);
     const auto count =
-        is_integer(detail::result_type(bounds).dtype)
+        integers
             ? integers_between(start.array.item<std::int64_t>(), stop.array.item<std::int64_t>(),
                                step.array.item<std::int64_t>())
             : floats_between(start.array.item<double>(), stop.array.item<double>(),
                              step.array.item<double>());
     detail::check_dense("arange", {{count}, d});
+    if (integers && is_integer(d) && count > 0) {  // between them all others fit
+      const std::int64_t first = start.array.item<std::int64_t>();
+      for (const std::int64_t i : {std::int64_t{0}, count - 1})
+        detail::convert_scalar(Array(first + i * step.array.item<std::int64_t>()), d);
+    }
     const Array index = lax::iota(d, {count});
     const auto is = [](const Array& x, double v) { return x.item<double>() == v; };
     const Array scaled =

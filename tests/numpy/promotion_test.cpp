@@ -67,6 +67,25 @@ TEST(Promotion, IntegerScalarThatDoesNotFitIsAnError) {
               HasSubstr("which holds 0 to 18446744073709551615"));
 }
 
+TEST(Promotion, IntegersOfANewArrayMustFitItsDtype) {
+  const auto refused = [](const char* call, int number, const auto& f) {
+    EXPECT_THAT(error_of<tl::TypeError>(f),
+                testing::AllOf(
+                    HasSubstr(std::string(call) + ": the integer " + std::to_string(number) + " "),
+                    HasSubstr("promotion_test.cpp")));
+  };
+  refused("array", 300, [] { (void)tl::array({1, 300}, tl::u8); });
+  refused("array", -1, [] { (void)tl::array(std::vector<int>{-1}, tl::u64); });
+  refused("arange", 299, [] { (void)tl::arange(300, tl::u8); });
+  refused("arange", -130, [] { (void)tl::arange(0, -131, -2, tl::i8); });
+  refused("full", 300, [] { (void)tl::full({2}, 300, tl::u8); });
+  refused("add", 300, [] { (void)(tl::ones({2}, tl::u8) + 300); });
+  refused("random::fold_in", -1, [] { (void)tl::random::fold_in(tl::random::key(0), -1); });
+  expect_array<std::uint8_t>(tl::array({0, 255}, tl::u8), {2}, {0, 255});
+  expect_array<std::int8_t>(tl::array({-128, 127}, tl::i8), {2}, {-128, 127});
+  EXPECT_EQ(tl::arange(256, tl::u8)(-1).item<int>(), 255);
+}
+
 TEST(Promotion, IntegerScalarsAtTheEndsOfADtypeFit) {
   for (const int end : {-128, 127}) EXPECT_EQ((end * tl::ones({}, tl::i8)).item<int>(), end);
   EXPECT_EQ((255 * tl::ones({}, tl::u8)).item<int>(), 255);
