@@ -5,7 +5,8 @@
 //
 //   auto [next, state] = tl::optim::adam_step(params, gradient, state, 1e-3);
 //
-// minimize works under jit and vmap. Reverse mode does not go through it: it is a loop without bound.
+// minimize works under jit and vmap. Reverse mode does not go through it: it is a loop without bound. For the
+// derivative of a minimum, give gradient = 0 to custom_root, with minimize as solver (docs/how-to/equations.md).
 #pragma once
 
 #include <cstdint>
@@ -78,7 +79,8 @@ TELAMON_API MinimizeResult minimize_arrays(const FlatFunction& f, std::span<cons
                                            const LeafName& leaf_name,
                                            const optim::Options& options);
 TELAMON_API std::string status_text(const Array& status);
-/// TypeError, which names the leaf, where a gradient, or a velocity, has another shape or dtype than its parameter.
+/// TypeError, which names the leaf, where a gradient, or a velocity, has another shape or dtype than its parameter,
+/// or that is no float.
 TELAMON_API void check_leaves_like(const char* step, std::span<const Array> params,
                                    const char* name, std::span<const Array> others,
                                    const Function<KeyPath(std::size_t leaf)>& path);
@@ -190,6 +192,8 @@ std::pair<P, AdamState<P>> adam_step(const P& params, const P& gradient, const A
   return detail::in_call("adam_step", rate.where, [&]() -> std::pair<P, AdamState<P>> {
     detail::check_like("adam_step", params, "gradient", gradient);
     detail::check_no_empty_leaf(state, "adam_step", "state");
+    detail::check_like("adam_step", params, "state.mean", state.mean);
+    detail::check_like("adam_step", params, "state.square", state.square);
     detail::check_no_empty_leaf(rate.array, "adam_step", "rate");
     const auto average = [](double decay) {
       return [decay](const Array& a, const Array& x) { return decay * a + (1 - decay) * x; };

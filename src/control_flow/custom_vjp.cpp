@@ -96,6 +96,12 @@ BatchResult vectorise(const CustomVjpParams& p, const AxisInfo& axis, std::span<
 // ---- custom_lin --------------------------------------------------------------------------------
 
 [[noreturn]] void refuse_forward_mode(const CustomLinParams& p) {
+  if (p.name == "odeint") {  // the only one that is ours and has another way
+    throw TypeError(
+        "odeint with the adjoint gradient cannot be differentiated in forward mode (jvp, jacfwd, "
+        "hessian): that gradient says how cotangents flow back only. Give it "
+        "{.gradient = tl::ode::Gradient::discrete}, or use reverse mode (grad, jacrev)");
+  }
   throw TypeError("can't apply forward-mode autodiff (jvp) to a custom_vjp function (" + p.name +
                   "): its rules say how cotangents flow back, not how tangents flow forward. Use "
                   "reverse mode (grad, vjp), or give the function a rule with custom_jvp");

@@ -1,9 +1,11 @@
 // while: a program repeated as long as a condition holds, or a batch of such loops side by side.
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "control_flow/while.hpp"
 #include "core/concrete.hpp"
+#include "core/trace.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -257,6 +259,14 @@ BatchResult vectorise(const WhileParams& p, const AxisInfo& axis, std::span<cons
 
 std::vector<Tangent> refuse_transpose(const WhileParams&, std::span<const Tangent>,
                                       std::span<const LinearInput>) {
+  const char* const call = detail::current_call_site().call;
+  if (call && std::string_view(call) == "minimize") {
+    throw ValueError(
+        "minimize cannot be differentiated in reverse mode: it is a loop without a bound on its "
+        "steps. At a minimum the gradient is zero: give that equation to custom_root, with "
+        "minimize "
+        "as its solver. Or use forward mode (jvp, jacfwd), which differentiates the steps.");
+  }
   throw ValueError(
       "Reverse-mode differentiation does not work for tl::while_loop or tl::fori_loop with dynamic "
       "start/stop values. Try using tl::scan, or using fori_loop with static start/stop. Or give "

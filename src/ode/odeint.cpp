@@ -149,6 +149,10 @@ void check_options(const Options& options) {
   if (options.max_steps < 1)
     refuse("max_steps must be positive, got " + std::to_string(options.max_steps));
   if (options.steps < 1) refuse("steps must be positive, got " + std::to_string(options.steps));
+  if (options.method > Method::rk4)
+    refuse("there is no method of number " + std::to_string(static_cast<int>(options.method)));
+  if (options.gradient > Gradient::discrete)
+    refuse("there is no gradient of number " + std::to_string(static_cast<int>(*options.gradient)));
 }
 
 Array checked_times(const Array& given) {

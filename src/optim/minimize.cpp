@@ -83,6 +83,10 @@ MinimizeResult minimize_arrays(const FlatFunction& f, std::span<const Array> x0,
     throw ValueError("minimize: " + std::string(name) + " must be at least " +
                      std::to_string(least) + ", got " + std::to_string(value));
   };
+  if (options.method > Method::newton_cg) {
+    throw ValueError("minimize: there is no method of number " +
+                     std::to_string(static_cast<int>(options.method)));
+  }
   at_least("history", options.history, 1);
   at_least("line_search_steps", options.line_search_steps, 1);
   at_least("max_iterations", options.max_iterations.value_or(0), 0);
@@ -123,6 +127,10 @@ void check_leaves_like(const char* step, std::span<const Array> params, const ch
                        const Function<KeyPath(std::size_t leaf)>& path) {
   for (std::size_t i = 0; i < params.size(); ++i) {
     const Aval &p = params[i].aval(), &o = others[i].aval();
+    if (!is_inexact(p.dtype)) {
+      throw TypeError(std::string(step) + ": " + path(i).to_string("params") + " is " +
+                      p.to_string() + ", but parameters must be of floating-point dtypes");
+    }
     if (p.same_type(o)) continue;
     throw TypeError(std::string(step) + ": " + path(i).to_string(name) + " is " + o.to_string() +
                     ", but " + path(i).to_string("params") + " is " + p.to_string() + ": a " +

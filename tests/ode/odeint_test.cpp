@@ -346,6 +346,13 @@ TEST(OdeintErrors, NameWrongArguments) {
   EXPECT_ERROR(ValueError, odeint(f, 1.0, Array({0.0, tl::inf})), "the times must be finite");
   EXPECT_ERROR(ValueError, odeint(f, 1.0, ts, {.max_steps = 0}), "max_steps must be positive");
   EXPECT_ERROR(ValueError, odeint(f, 1.0, ts, {.rtol = -1}), "must not be negative");
+  EXPECT_ERROR(ValueError, odeint(f, 1.0, ts, {.method = ode::Method(7)}),
+               "odeint: there is no method of number 7");
+  EXPECT_ERROR(ValueError, odeint(f, 1.0, ts, {.gradient = ode::Gradient(7)}),
+               "odeint: there is no gradient of number 7");
+  const auto slope = [&](const Array& y) { return tl::sum(odeint(f, y, ts)); };
+  EXPECT_ERROR(TypeError, tl::jacfwd(slope)(1.0), "odeint with the adjoint gradient cannot be");
+  EXPECT_ERROR(TypeError, tl::hessian(slope)(1.0), "{.gradient = tl::ode::Gradient::discrete}");
   const auto wrong = [](const Array& y, const Array&) { return tl::stack({y, y}); };
   EXPECT_ERROR(TypeError, odeint(wrong, 1.0, ts), "the derivative of y is f64[2]");
   const auto vectors = [](const std::vector<Array>&, const Array&) { return std::vector<Array>{}; };

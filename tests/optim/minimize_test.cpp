@@ -143,6 +143,47 @@ TEST(Minimize, NamesWrongArguments) {
                "max_iterations must be at least 0, got -1");
   EXPECT_ERROR(ValueError, minimize(rosenbrock, Array({1.0, 2.0}), {.gtol = NAN}), "gtol");
   EXPECT_ERROR(ValueError, minimize(rosenbrock, tl::zeros({0}, tl::f64)), "no elements");
+  EXPECT_ERROR(ValueError, minimize(rosenbrock, Array({1.0, 2.0}), {.method = Method(9)}),
+               "minimize: there is no method of number 9");
+}
+
+TEST(Minimize, SaysWhatToDoInReverseMode) {
+  for (const Method method : kMethods) {
+    const auto lowest = [&](const Array& a) {
+      const auto f = [&](const Array& x) { return tl::sum(tl::cosh(x - a)); };
+      return minimize(f, tl::ones({2}, tl::f64), {.method = method}).value;
+    };
+    const Array a({0.5, 2.0});
+    for (const auto& text :
+         {error_of<tl::ValueError>([&] { (void)tl::grad(lowest)(a); }),
+          error_of<tl::ValueError>([&] { (void)tl::jit(tl::grad(lowest))(a); })}) {
+      EXPECT_THAT(text, testing::StartsWith("minimize cannot be differentiated in reverse mode"));
+      EXPECT_THAT(text,
+                  testing::AllOf(HasSubstr("custom_root"), HasSubstr("at minimize_test.cpp:")));
+    }
+  }
+}
+
+// sum (x - a)^4 + x^2 is lowest where 4 (x - a)^3 + 2 x = 0: dx/da = 12 (x - a)^2 / (12 (x - a)^2 + 2).
+TEST(Minimize, IsDifferentiatedAsTheRootOfTheGradient) {
+  const auto f = [](const Array& x, const Array& a) {
+    return tl::sum(tl::square(tl::square(x - a)) + tl::square(x));
+  };
+  const auto best = [&](const Array& a) {
+    const auto slope = tl::grad([&](const Array& x) { return f(x, a); });
+    const auto solve = [&](const auto&, const Array& x) {
+      return minimize([&](const Array& y) { return f(y, a); }, x, {.gtol = 1e-12}).x;
+    };
+    const auto linear = [](const auto& g, const Array& y) {
+      return tl::cg(g, y, {.tol = 1e-12}).x;
+    };
+    return tl::custom_root(slope, tl::zeros_like(a), solve, linear);
+  };
+  const Array a({1.0, -2.0});
+  const Array d = 12.0 * tl::square(best(a) - a);
+  const auto total = [&](const Array& at) { return tl::sum(best(at)); };
+  EXPECT_TRUE(tl::allclose(tl::grad(total)(a), d / (d + 2.0), {.rtol = 1e-8}));
+  EXPECT_TRUE(tl::allclose(tl::jit(tl::grad(total))(a), d / (d + 2.0), {.rtol = 1e-8}));
 }
 
 struct Layer {
@@ -188,6 +229,10 @@ TEST(UpdateRules, RefuseGradientsOfOtherShapesAndDtypes) {
   EXPECT_ERROR(TypeError, optim::adam_step(params, single, state, 0.1), "adam_step: " + of_dtype);
   EXPECT_ERROR(TypeError, optim::sgd_step(params, params, shorter, 0.1),
                "sgd_step: velocity.w is f64[2], but params.w is f64[3]: a velocity must have");
+  EXPECT_ERROR(TypeError, optim::adam_step(params, params, optim::adam_init(shorter), 0.1),
+               "adam_step: state.mean.w is f64[2], but params.w is f64[3]");
+  EXPECT_ERROR(TypeError, optim::sgd_step(Array({1, 2}), Array({1, 2}), 0.1),
+               "sgd_step: params is i32[2], but parameters must be of floating-point dtypes");
   EXPECT_ERROR(TypeError, optim::sgd_step(params.w, Array(1.0), 0.1),
                "sgd_step: gradient is ~f64[], but params is f64[3]");
   EXPECT_ERROR(TypeError, optim::sgd_step(std::vector{params}, std::vector<Layer>(), 0.1),
