@@ -85,6 +85,11 @@ LinearSolution<T> solve_flat(decltype(cg_arrays)& method, const char* name, A& a
                          ": linear operator must be a square matrix, but has shape: " +
                          matrix.shape().to_string());
       }
+      const Shape& rows = leaves[0].shape();
+      if (rows.empty() || rows[rows.size() - (rows.size() > 1 ? 2 : 1)] != matrix.shape(0)) {
+        throw ValueError(std::string(name) + ": A has shape " + matrix.shape().to_string() +
+                         ", but b, whose rows it is for, has " + rows.to_string());
+      }
       return method([&](std::span<const Array> x) { return Arrays{matmul(matrix, x[0])}; }, leaves,
                     flat);
     } else {

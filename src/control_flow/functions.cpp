@@ -519,7 +519,10 @@ Arrays cond_arrays(bool is_switch, const Array& index, std::span<const TracedBod
 std::int64_t leading_size(const char* what, std::span<const Array> xs) {
   if (xs.empty()) throw ValueError(std::string(what) + ": there are no arrays to go through");
   for (const Array& x : xs) {
-    if (x.ndim() == 0 || x.shape(0) != xs[0].shape(0))
+    if (x.ndim() == 0)
+      throw ValueError(std::string(what) + ": there is no leading axis to go along in a scalar, " +
+                       x.aval().to_string());
+    if (x.shape(0) != xs[0].shape(0))
       throw ValueError(std::string(what) + ": leading axis sizes differ: " + shapes_text(xs));
   }
   return xs[0].shape(0);

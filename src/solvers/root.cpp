@@ -85,7 +85,8 @@ Array middle_of(const Array& low, const Array& high) {
 }
 
 // The unknowns; numbers among them take the dtypes that f gives back.
-Arrays unknowns(const char* name, const FlatFunction& f, std::span<const Array> x0) {
+Arrays unknowns(const char* name, const FlatFunction& f, std::span<const Array> x0,
+                const char* name_of_x0 = "x0") {
   if (x0.empty()) throw ValueError(std::string(name) + ": x0 holds no arrays");
   Arrays x = list(x0);
   if (std::any_of(x.begin(), x.end(), [](const Array& a) { return a.weak_type(); })) {
@@ -95,8 +96,8 @@ Arrays unknowns(const char* name, const FlatFunction& f, std::span<const Array> 
   }
   for (const Array& a : x) {
     if (!is_float(a.dtype()))
-      throw TypeError(std::string(name) + ": the unknowns must be floats, but x0 holds " +
-                      a.aval().to_string());
+      throw TypeError(std::string(name) + ": the unknowns must be floats, but " + name_of_x0 +
+                      " holds " + a.aval().to_string());
   }
   return x;
 }
@@ -108,7 +109,14 @@ Arrays newton_arrays(const FlatFunction& given, std::span<const Array> x0,
   check_limits("newton", options.tol.value_or(0), options.maxiter);
   const Arrays guess = unknowns("newton", given, x0);
   const FlatFunction f = fitting(given, guess, "newton", "f", "x0");
-  const FlatSolve linear = options.linear_solve ? options.linear_solve : FlatSolve(solve_linear);
+  const FlatSolve linear =
+      options.linear_solve ? FlatSolve([&](const FlatFunction& g, std::span<const Array> y) {
+        const FlatFunction solution = [&](std::span<const Array> rhs) {
+          return options.linear_solve(g, rhs);
+        };
+        return fitting(solution, guess, "newton", "linear_solve", "x0")(y);
+      })
+                           : FlatSolve(solve_linear);
   const FlatSolve solve = [&](const FlatFunction& function, std::span<const Array> start) {
     const double tol = options.tol.value_or(std::sqrt(precision(list(start))));
     const auto next = [&](const Arrays& x) {
@@ -162,7 +170,7 @@ Arrays bisection_arrays(const FlatFunction& given, const Array& low, const Array
                         const FlatRootOptions& options) {
   check_limits("bisection", options.tol.value_or(0), options.maxiter);
   const Arrays both = broadcast_arrays({low, high});
-  const Array left = unknowns("bisection", given, std::span(both).first(1))[0];
+  const Array left = unknowns("bisection", given, std::span(both).first(1), "the bracket")[0];
   const Arrays ends{left, asarray(both[1], left.dtype())};
   const FlatFunction f = fitting(given, Arrays{left}, "bisection", "f", "the bracket");
   const double tol = options.tol.value_or(4 * precision(ends));

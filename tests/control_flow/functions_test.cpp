@@ -18,6 +18,8 @@ TEST(Map, AppliesToEachRow) {
   expect_equal(b, xs);
   expect_equal(a, xs(tl::slice(), 0));
   EXPECT_ERROR(ValueError, tl::map(f, xs, {.batch_size = 0}), "batch_size");
+  EXPECT_ERROR(ValueError, tl::map(f, 1.0),
+               "map: there is no leading axis to go along in a scalar");
   const auto loss = [&](Array x) { return tl::sum(tl::map(f, x, {.batch_size = 3})); };
   expect_equal(tl::grad(loss)(xs), tl::grad([&](Array x) { return tl::sum(tl::vmap(f)(x)); })(xs));
 }

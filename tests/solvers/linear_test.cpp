@@ -139,6 +139,11 @@ TEST(Cg, SaysWhatIsWrong) {
                "cg: A must give the shapes and dtypes of b, but gives f64[4] where b holds f64[3]");
   EXPECT_ERROR(ValueError, tl::bicgstab(stencil, rows({3}), {.M = longer}),
                "bicgstab: M must give the shapes and dtypes of b, but gives f64[4]");
+  EXPECT_ERROR(ValueError, tl::cg(tl::ones({4, 4}, tl::f64), rows({3})),
+               "cg: A has shape (4, 4), but b, whose rows it is for, has (3,)");
+  EXPECT_ERROR(ValueError, tl::bicgstab(tl::ones({4, 4}, tl::f64), rows({2, 3, 1})),
+               "has (2, 3, 1)");
+  EXPECT_ERROR(ValueError, tl::bicgstab(tl::ones({1, 1}, tl::f64), Array(1.0)), "has ()");
   const auto narrower = [](Array x) { return x.astype(tl::f32); };
   EXPECT_ERROR(ValueError, tl::cg(narrower, rows({3})), "but gives f32[3] where b holds f64[3]");
 }

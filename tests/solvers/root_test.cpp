@@ -112,6 +112,23 @@ TEST(Newton, RefusesAFunctionOfAnotherType) {
                "bisection: f must give the shapes and dtypes of the bracket, but gives f64[2]");
 }
 
+TEST(Newton, RefusesASolverOfAnotherType) {
+  const auto first = [](const auto&, const Array& y) { return y(0); };
+  EXPECT_ERROR(
+      ValueError,
+      tl::root::newton([](Array x) { return x; }, Array({1.0, 2.0}), {.linear_solve = first}),
+      "newton: linear_solve must give the shapes and dtypes of x0, but gives f64[] where "
+      "x0 holds f64[2]");
+}
+
+TEST(Bisection, SaysWhatIsWrongWithItsBracket) {
+  const auto same = [](Array x) { return x; };
+  EXPECT_ERROR(TypeError, tl::root::bisection(same, 1, 2),
+               "bisection: the unknowns must be floats, but the bracket holds i32[]");
+  EXPECT_ERROR(TypeError, tl::root::bisection(same, Array({1.0, 2.0, 3.0}), Array({1.0, 2.0})),
+               "bisection: broadcast_arrays got incompatible shapes");
+}
+
 TEST(Newton, RefusesLimitsThatAreNone) {
   const auto f = [](Array x) { return x - 2.0; };
   EXPECT_EQ(tl::root::newton(f, 1.0, {.maxiter = 0}).info.item<int>(), 1);  // not converged
