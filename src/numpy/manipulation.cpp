@@ -150,6 +150,7 @@ Array broadcast_to(const Operand& x, const Shape& shape) {
       const std::int64_t wanted = shape[shape.size() - own.size() + i];
       fits = own[i] == 1 || own[i] == wanted;
     }
+    detail::check_type("broadcast_to", x.array.aval().with_shape(shape));
     if (!fits) {
       throw ShapeError("broadcast_to: " + x.array.aval().to_string() +
                        " does not broadcast to shape " + shape.to_string());
@@ -272,6 +273,7 @@ Array tile(const Operand& x, const Shape& repetitions) {
       result.push_back(product("tile", times[i], own[i]));
     }
     if (result == x.array.shape()) return x.array;
+    detail::check_dense("tile", x.array.aval().with_shape(result));
     return lax::reshape(detail::broadcast_array(lax::reshape(x.array, split_shape), repeated),
                         result);
   });
@@ -286,6 +288,7 @@ Array repeat(const Operand& x, std::int64_t count, OptionalAxis axis) {
     split_shape.insert(a + 1, 1);
     repeated.insert(a + 1, count);
     result[a] = product("repeat", result[a], count);
+    detail::check_dense("repeat", flat.aval().with_shape(result));
     return lax::reshape(detail::broadcast_array(lax::reshape(flat, split_shape), repeated), result);
   });
 }

@@ -106,8 +106,13 @@ Array segment_sum(const Operand& data, const Operand& segment_ids, std::int64_t 
       throw ShapeError("segment_sum needs one id for each row of the data, got " +
                        x.aval().to_string() + ", " + ids.aval().to_string());
     }
+    if (num_segments < 0) {
+      throw ValueError("segment_sum: num_segments must not be negative, got " +
+                       std::to_string(num_segments));
+    }
     Shape shape = x.shape();
     shape[0] = num_segments;
+    detail::check_dense("segment_sum", {shape, x.dtype()});
     if (num_segments == 0) return lax::full(shape, x.dtype(), 0);  // every id is out of range
     ScatterParams params;
     for (std::int64_t d = 1; d < x.ndim(); ++d)

@@ -26,7 +26,7 @@ TEST(Sizes, ThatOverflowAreErrorsThatNameTheFunction) {
               AllOf(HasSubstr("zeros: "), HasSubstr("f32[4611686018427387904,8]"),
                     HasSubstr("more than 2^63 - 1 bytes; use smaller sizes")));
   EXPECT_THAT(error_of<tl::ShapeError>([] { return tl::broadcast_to(1.f, {kLarge, kLarge}); }),
-              AllOf(HasSubstr("broadcast: "), HasSubstr("sizes_test.cpp")));
+              AllOf(HasSubstr("broadcast_to: "), HasSubstr("sizes_test.cpp")));
   const Array column = tl::broadcast_to(1.f, {kLarge, 1}), row = tl::broadcast_to(1.f, {kLarge});
   EXPECT_THAT(message_of<tl::ShapeError>([&] { return column + row; }),
               AllOf(HasSubstr("broadcast_in_dim of ~f32[8589934592,1]: "),

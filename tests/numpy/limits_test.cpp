@@ -21,6 +21,27 @@ Array counting(const Shape& shape) {
   return tl::arange(static_cast<int>(shape.num_elements())).reshape(shape);
 }
 
+TEST(Limits, OfRepeatedArraysAreThoseOfTheFunctionThatIsCalled) {
+  const Array x({1.0, 2.0, 3.0}), ids({0, 1, 2});
+  const std::int64_t many = kLarge << 8, most = std::int64_t{1} << 62;
+  const auto refused = [](const char* start, const auto& f) {
+    EXPECT_THAT(error_of([&] { (void)f(); }),
+                AllOf(testing::StartsWith(start), HasSubstr("limits_test.cpp")));
+  };
+  refused("tile: an array of type f64[3298534883328]", [&] { return tl::tile(x, {many}); });
+  refused("tile: an array of type", [&] { return tl::tile(x, {many, many}); });
+  refused("repeat: an array of type", [&] { return tl::repeat(x, many); });
+  refused("broadcast_to: an array of type", [&] { return tl::broadcast_to(x, {most, 3}); });
+  refused("broadcast_to: an array of type", [&] { return tl::broadcast_to(1.0, {most, most}); });
+  refused("broadcast_to: sizes must not be negative, got (-1, 3)",
+          [&] { return tl::broadcast_to(x, {-1, 3}); });
+  refused("segment_sum: an array of type f64[1099511627776] has",
+          [&] { return tl::segment_sum(x, ids, many); });
+  refused("segment_sum: an array of type", [&] { return tl::segment_sum(x, ids, most); });
+  refused("segment_sum: num_segments must not be negative, got -1",
+          [&] { return tl::segment_sum(x, ids, -1); });
+}
+
 TEST(Limits, OfSizesAreCheckedByTheFunctionThatIsCalled) {
   const Array wide = tl::zeros({kLarge});
   const auto expect_refused = [](const char* name, const auto& f) {
