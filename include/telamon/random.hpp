@@ -27,7 +27,8 @@ TELAMON_API Array fold_in(const Operand& key, const Operand& data);
 
 /// Random words of an unsigned integer dtype.
 TELAMON_API Array bits(const Operand& key, const Shape& shape, DType dtype = DType::u32);
-/// Evenly distributed in [minval, maxval). The dtype is the default float unless one is named.
+/// Evenly distributed in [minval, maxval), for any finite bounds: where maxval - minval overflows, too (JAX
+/// gives infinities there). The dtype is the default float unless one is named.
 TELAMON_API Array uniform(const Operand& key, const Shape& shape = {},
                           std::optional<DType> dtype = none, const Operand& minval = 0.0,
                           const Operand& maxval = 1.0);

@@ -39,6 +39,21 @@ const FloatFormat& float_format(const char* name, DType dtype) {
                   std::string(short_name(dtype)));
 }
 
+/// Whether it is known that high - low is a number of the dtype.
+bool have_distance(const Array& low, const Array& high, DType dtype) {
+  const auto value = [](const Array& x) -> std::optional<double> {
+    const std::optional<Array> known = detail::known_value(x);
+    if (!known || known->ndim() != 0 || is_complex(known->dtype())) return std::nullopt;
+    return known->item<double>();
+  };
+  const std::optional<double> from = value(low), to = value(high);
+  if (!from || !to) return false;
+  // Half: what the bounds and their difference lose by rounding does not matter then.
+  const double most =
+      dtype == DType::f32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+  return std::abs(*to - *from) <= most / 2;
+}
+
 /// A bound of a distribution, in its dtype and shape.
 Array bound(const Array& value, DType dtype, const Shape& shape) {
   return broadcast_to(value.astype(dtype), shape);
@@ -46,7 +61,8 @@ Array bound(const Array& value, DType dtype, const Shape& shape) {
 
 }  // namespace
 
-// The fraction gets random bits, the exponent that of 1: numbers in [1, 2), less 1.
+// The fraction gets random bits, the exponent that of 1: numbers u in [1, 2), less 1. Then, as in JAX,
+// u (high - low) + low, and where the difference overflows, low (1 - u) + high u.
 Array uniform(const Operand& key, const Shape& shape, std::optional<DType> dtype,
               const Operand& minval, const Operand& maxval) {
   return detail::in_call("random::uniform", {&key, &minval, &maxval}, [&] {
@@ -59,11 +75,17 @@ Array uniform(const Operand& key, const Shape& shape, std::optional<DType> dtype
     const Array exponent = lax::broadcast(lax::scalar(format.one, format.bits), shape);
     const Array in_1_2 =
         lax::bitcast_convert_type(lax::bitwise_or(fraction, exponent), format.dtype);
-    const Array in_0_1 = lax::sub(in_1_2, lax::ones_like(in_1_2));
+    const Array one = lax::ones_like(in_1_2), in_0_1 = lax::sub(in_1_2, one);
     const Array low = bound(minval.array, format.dtype, shape),
                 high = bound(maxval.array, format.dtype, shape);
+    const Array distance = lax::sub(high, low);
+    Array between = lax::add(lax::mul(in_0_1, distance), low);
+    if (!have_distance(minval.array, maxval.array, format.dtype)) {
+      const Array mean = lax::add(lax::mul(low, lax::sub(one, in_0_1)), lax::mul(high, in_0_1));
+      between = lax::select(lax::is_finite(distance), between, mean);
+    }
     // Rounding may bring the sum below the lower bound, hence the maximum.
-    return lax::max(low, lax::add(lax::mul(in_0_1, lax::sub(high, low)), low));
+    return lax::max(low, between);
   });
 }
 
@@ -262,6 +284,10 @@ Array permutation(const Operand& key, const Operand& x, Axis axis) {
         throw TypeError("random::permutation needs an integer or an array, got " +
                         a.aval().to_string());
       }
+      const std::optional<Array> n = detail::known_value(a);
+      if (n && is_signed_integer(n->dtype()) && n->item<std::int64_t>() < 0)
+        throw ValueError("random::permutation: a number of elements must not be negative, got " +
+                         n->to_string());
       return shuffle(key.array, arange(a, default_int()));
     }
     if (axis < -a.ndim() || axis >= a.ndim()) {

@@ -171,6 +171,39 @@ TEST(Permutation, OfManyTakesTwoRoundsAndLosesNothing) {
   expect_array<int>(tl::sort(p), {3000}, expected);
 }
 
+// NumPy refuses such bounds, and JAX gives infinities.
+TEST(Uniform, FillsRangesWhoseWidthOverflows) {
+  for (const auto& [dtype, end] : {std::pair{tl::f64, 1e308}, {tl::f32, 3e38}}) {
+    const auto draw = [&, d = dtype](const Array& low, const Array& high) {
+      return random::uniform(key(3), {1000}, d, low, high);
+    };
+    const Array low = tl::asarray(-end, dtype), high = tl::asarray(end, dtype);
+    const Array x = draw(low, high);
+    EXPECT_TRUE(bool(tl::all((x >= low) & (x < high))));
+    const Array u = random::uniform(key(3), {1000}, dtype, -1.0, 1.0);
+    EXPECT_TRUE(tl::allclose(x / end, u, {.rtol = 1e-6, .atol = 1e-6}));
+    EXPECT_TRUE(tl::array_equal(random::uniform(key(3), {1000}, dtype, -end, end), x));
+    EXPECT_TRUE(tl::array_equal(tl::jit(draw)(low, high), x));
+    const auto width = [&](const Array& at) { return tl::sum(draw(-at, at) / end); };
+    EXPECT_TRUE(bool(tl::isfinite(tl::grad(width)(high))));
+  }
+}
+
+TEST(Uniform, OfTracedBoundsHasTheNumbersOfKnownOnes) {
+  const auto draw = [](const Array& low, const Array& high) {
+    return random::uniform(key(3), {64}, tl::f32, low, high);
+  };
+  const Array low = tl::asarray(-2.0, tl::f32), high = tl::asarray(5.0, tl::f32);
+  const Array x = random::uniform(key(3), {64}, tl::f32, -2.0, 5.0);
+  EXPECT_TRUE(tl::array_equal(tl::jit(draw)(low, high), x));
+  EXPECT_TRUE(tl::array_equal(draw(tl::full({64}, low), high), x));
+}
+
+TEST(Permutation, RefusesANegativeNumber) {
+  EXPECT_THAT(error_of<tl::ValueError>([] { (void)random::permutation(key(0), -1); }),
+              HasSubstr("random::permutation: a number of elements must not be negative, got -1"));
+}
+
 TEST(Bernoulli, ComparesUniformsWithTheProbability) {
   // r.bernoulli(k(6), jnp.float32(0.3), (10,))
   expect_array<bool>(random::bernoulli(key(6), 0.3, Shape{10}), {10},
