@@ -210,8 +210,11 @@ Arrays threefry2x32(const Operand& k0, const Operand& k1, const Operand& x0, con
 
 // ---- constants ---------------------------------------------------------------------------------
 Array scalar(const Operand& value, DType dtype) {
-  return detail::in_call("scalar", {&value},
-                         [&] { return detail::convert_scalar(value.array, dtype); });
+  return detail::in_call("scalar", {&value}, [&] {
+    if (value.array.ndim() != 0)
+      throw ShapeError("scalar: the value must be a scalar, got " + value.array.aval().to_string());
+    return detail::convert_scalar(value.array, dtype);
+  });
 }
 
 namespace {
@@ -342,7 +345,9 @@ Array pad(const Operand& x, const Operand& value,
   const auto none = [](const std::array<std::int64_t, 3>& p) {
     return p == std::array<std::int64_t, 3>{0, 0, 0};
   };
-  if (std::all_of(padding_config.begin(), padding_config.end(), none)) return x.array;
+  if (padding_config.size() == x.array.shape().size() &&
+      std::all_of(padding_config.begin(), padding_config.end(), none))
+    return x.array;
   return detail::in_call("pad", {&x, &value}, [&] {
     const Array fill =
         is_weak_constant(value.array)
@@ -358,9 +363,12 @@ Array slice(const Operand& x, const Shape& start_indices, const Shape& limit_ind
   const auto is = [](std::int64_t v) { return [v](std::int64_t d) { return d == v; }; };
   const bool unit = std::all_of(strides.begin(), strides.end(), is(1));
   const bool from_start = std::all_of(start_indices.begin(), start_indices.end(), is(0));
-  if (unit && from_start && limit_indices == x.array.shape()) return x.array;
+  const bool all_axes = start_indices.size() == limit_indices.size() &&
+                        (strides.empty() || strides.size() == limit_indices.size());
+  if (all_axes && unit && from_start && limit_indices == x.array.shape()) return x.array;
   return detail::in_call("slice", {&x}, [&] {
-    return slice_p.bind1({start_indices, limit_indices, unit ? Shape{} : strides}, {x.array});
+    const bool implied = unit && all_axes;
+    return slice_p.bind1({start_indices, limit_indices, implied ? Shape{} : strides}, {x.array});
   });
 }
 

@@ -4,6 +4,8 @@
 namespace telamon_test {
 namespace {
 
+using testing::StartsWith;
+
 const Array kX = make(f64, {2, 3}, {1, 2, 3, 4, 5, 6});
 
 TEST(LaxSlices, InOneDimension) {
@@ -14,6 +16,18 @@ TEST(LaxSlices, InOneDimension) {
   const Array column = lax::index_in_dim(kX, 1, 1);
   EXPECT_EQ(column.shape(), Shape{2});
   EXPECT_EQ(values(column), (std::vector<double>{2, 5}));
+}
+
+// Where nothing changes, the operand comes back; not where the arguments are wrong.
+TEST(LaxSlices, AreRefusedWithoutAnEntryForEachDimension) {
+  const Array x({1.0, 2.0, 3.0});
+  EXPECT_THAT(message_of([&] { (void)lax::slice(x, {0, 0}, {3}); }), StartsWith("slice of f64[3]"));
+  EXPECT_THAT(message_of([&] { (void)lax::slice(x, {0}, {3}, {1, 1}); }),
+              StartsWith("slice of f64[3]"));
+  EXPECT_THAT(message_of([&] { (void)lax::pad(x, 0.0, {}); }), StartsWith("pad of f64[3]"));
+  EXPECT_THAT(message_of([&] { (void)lax::scalar(x, f32); }),
+              StartsWith("scalar: the value must be a scalar, got f64[3]"));
+  EXPECT_TRUE(lax::slice(x, {0}, {3}, {1}).is_same(x));
 }
 
 TEST(LaxSlices, AtAStartThatIsAnArray) {
