@@ -26,7 +26,7 @@ struct Slot {
 // What tells ways to compile apart. Most keys are ten bytes, which need no memory of their own.
 detail::KeyBuilder key_of(const Backend& backend, const CompileOptions& options) {
   detail::KeyBuilder key;
-  key.add(&backend);
+  key.add(static_cast<const void*>(&backend));
   key.add(static_cast<char>(options.contract | options.profile << 1 |
                             options.donated.has_value() << 2));
   key.add(static_cast<char>(options.disabled.size()));  // there are fewer passes than that

@@ -83,8 +83,7 @@ TEST(LONG_Soak, BatchesOfEverySizeHoldMemoryFlat) {
 }
 
 TEST(Soak, ForgetsProgramsForBatchesOfSizesLongPast) {
-  const auto f =
-      tl::jit([](const Array& v) { return tl::sum(v + v); }, {.backend = "interpret"});
+  const auto f = tl::jit([](const Array& v) { return tl::sum(v + v); }, {.backend = "interpret"});
   const auto mapped = tl::vmap(f);
   const auto derivative = tl::grad(f);
   const Array x({1.0, 2.0, 3.0});
