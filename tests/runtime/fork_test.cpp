@@ -71,26 +71,33 @@ TEST(Fork, GivesChildrenThatComputeWhileOtherThreadsOfTheParentDo) {
   const int threads_before = num_threads();
   set_num_threads(3);
   const Array small({0.5, 1.5, 2.5});
+  const Array medium = arange(6000, DType::f64);
   const Array large = sin(arange(1 << 18, DType::f64));
   const auto jitted = jit(f);
-  const double of_small = f(small).item<double>(), of_large = jitted(large).item<double>();
+  const double of_small = f(small).item<double>(), of_large = jitted(large).item<double>(),
+               of_medium = f(medium).item<double>();
   const std::vector<double> slope = grad(f)(small).to_vector<double>();
   jitted(small);
-  const auto right_in_child = [&](double c) {
-    bool right = f(small).item<double>() == of_small && jitted(small).item<double>() == of_small &&
-                 jitted(large).item<double>() == of_large && num_threads() == 3;
-    right = right && grad(f)(small).to_vector<double>() == slope;
-    // Programs that are new, and derived ones.
-    const auto fresh = jit([c](const Array& x) { return f(x * c); });
-    right =
-        right && std::abs(fresh(small).item<double>() - f(small * c).item<double>()) < 1e-10 * c;
-    return right && grad(jitted)(small).to_vector<double>() == slope;
+  const auto computes = [&] {
+    return f(small).item<double>() == of_small && jitted(small).item<double>() == of_small &&
+           jitted(large).item<double>() == of_large && f(medium).item<double>() == of_medium &&
+           grad(f)(small).to_vector<double>() == slope && num_threads() == 3;
   };
-  ASSERT_TRUE(right_in_child(1.25));
-  const Busy busy(
-      {[&] { f(large); }, [&] { jitted(large); }, [&] { grad(f)(small); }, [&] { jitted(small); }});
-  for (int i = 0; i < 40; ++i)
-    ASSERT_EQ(status_of_child([&] { return right_in_child(i + 0.5); }), 0) << "child " << i;
+  const auto compiles = [&](double c) {  // what is new, and what is derived
+    const auto fresh = jit([c](const Array& x) { return f(x * c); });
+    const double difference = fresh(small).item<double>() - f(small * c).item<double>();
+    return std::abs(difference) < 1e-10 * c && grad(jitted)(small).to_vector<double>() == slope;
+  };
+  ASSERT_TRUE(computes() && compiles(1.25));
+  // Blocks of the size of `medium` are shared by all threads, under a lock.
+  const auto take_blocks = [&] { medium + 1.0; };
+  const Busy busy({take_blocks, take_blocks, [&] { f(large); }, [&] { jitted(large); },
+                   [&] { grad(f)(small); }, [&] { jitted(small); }});
+  for (int i = 0; i < 150; ++i) ASSERT_EQ(status_of_child(computes), 0) << "child " << i;
+  for (int i = 0; i < 15; ++i) {
+    ASSERT_EQ(status_of_child([&] { return computes() && compiles(i + 0.5); }), 0)
+        << "child that compiles " << i;
+  }
   set_num_threads(threads_before);
 }
 
