@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "core/environment.hpp"
+#include "runtime/target_isa.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -47,6 +49,13 @@ Isa host_isa() {
   }();
   return isa;
 }
+
+namespace {
+std::optional<Isa> looked_at;
+}  // namespace
+
+Isa target_isa() { return looked_at ? *looked_at : host_isa(); }
+void generate_for(Isa isa) { looked_at = isa; }
 
 std::int64_t last_cache_bytes() {
   // Not sysconf(_SC_LEVEL3_CACHE_SIZE), which on some processors counts the caches of others, too.
