@@ -9,6 +9,7 @@
 #include "core/environment.hpp"
 #include "program_file.hpp"
 #include "runtime/backend.hpp"
+#include "runtime/target_isa.hpp"
 
 namespace telamon_tool {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 namespace tl = telamon;
 
 struct Options {
-  std::string file, transform, pass, name;
+  std::string file, transform, pass, name, isa;
   bool ir = false, assembly = false, plan = false, timings = false, cost = false;
   std::int64_t batch = 3;
 };
@@ -83,6 +84,10 @@ void print_passes(const tl::runtime::Executable& executable) {
 }
 
 int show(const Options& o) {
+  for (int isa = 0; isa < tl::runtime::kNumIsas; ++isa) {
+    if (tl::runtime::isa_name(static_cast<tl::runtime::Isa>(isa)) == o.isa)
+      tl::runtime::generate_for(static_cast<tl::runtime::Isa>(isa));
+  }
   for (const ProgramFile& file : load_programs(o.file, o.name, false)) {
     const Function f =
         apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
@@ -127,6 +132,12 @@ void add_show(CLI::App& app, int& code) {
   command->add_flag("--cost", options->cost, "the arithmetic and the memory of one run");
   command->add_flag("--ir", options->ir, "the LLVM IR");
   command->add_flag("--asm", options->assembly, "the assembly");
+#if defined(__x86_64__)
+  command
+      ->add_option("--isa", options->isa,
+                   "code for generic, avx2 or avx512, whatever this processor has")
+      ->check(CLI::IsMember({"generic", "avx2", "avx512"}));
+#endif
   command->add_flag("--timings", options->timings, "microseconds of each pass");
   command->callback([options, &code] { code = show(*options); });
 }

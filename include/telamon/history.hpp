@@ -23,6 +23,8 @@ struct Counters {
   std::int64_t donations = 0;          ///< arrays whose memory became that of a result
   std::int64_t donations_skipped = 0;  ///< arrays in donated arguments that were left alone
   std::int64_t evictions = 0;  ///< programs that jit forgot, as a function had too many signatures
+  /// Transformed programs and executables that a program forgot, as it had too many.
+  std::int64_t memo_evictions = 0;
 };
 TELAMON_API Counters counters();
 TELAMON_API void reset_counters();

@@ -106,8 +106,8 @@ class TELAMON_API Jaxpr {
   std::size_t hash() const;       ///< structural, cached
   std::string to_string() const;  ///< the text of the header comment
 
-  /// Derived programs and executables are memos owned by the source jaxpr. `key` names the
-  /// derivation with all its arguments. Whoever computes first publishes; results are never
+  /// Derived programs and executables are memos owned by the source jaxpr, the ones used last. `key`
+  /// names the derivation with all its arguments. Whoever computes first publishes, and none is
   /// replaced. The result must not refer back to this jaxpr by handle (a cycle never dies).
   template <class T, class Compute>
   std::shared_ptr<const T> memo(std::string_view key, Compute&& compute) const {

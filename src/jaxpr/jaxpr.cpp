@@ -3,10 +3,9 @@
 
 #include <atomic>
 #include <cstring>
-#include <map>
-#include <mutex>
 
 #include "core/concrete.hpp"
+#include "jaxpr/memos.hpp"
 #include "jaxpr/typecheck.hpp"
 #include "telamon/detail/hash.hpp"
 #include "telamon/detail/out_of_memory.hpp"
@@ -50,26 +49,8 @@ struct JaxprBody {
 struct JaxprNode {
   explicit JaxprNode(std::shared_ptr<const JaxprBody> b) : body(std::move(b)) {}
 
-  // Derived programs, by type and key.
-  struct MemoKey {
-    std::type_index type;
-    std::string key;
-  };
-  struct MemoKeyView {
-    std::type_index type;
-    std::string_view key;
-  };
-  struct MemoLess {
-    using is_transparent = void;
-    template <class A, class B>
-    bool operator()(const A& a, const B& b) const {
-      return a.type != b.type ? a.type < b.type : std::string_view(a.key) < std::string_view(b.key);
-    }
-  };
-
   const std::shared_ptr<const JaxprBody> body;
-  mutable std::mutex memo_mutex;
-  mutable std::map<MemoKey, std::shared_ptr<const void>, MemoLess> memos;
+  mutable Memos memos;
 };
 
 namespace {
@@ -171,15 +152,12 @@ std::size_t Jaxpr::hash() const {
 }
 
 std::shared_ptr<const void> Jaxpr::memo_find(std::string_view key, std::type_index type) const {
-  const std::lock_guard lock(node_->memo_mutex);
-  const auto found = node_->memos.find(detail::JaxprNode::MemoKeyView{type, key});
-  return found == node_->memos.end() ? nullptr : found->second;
+  return node_->memos.find(key, type);
 }
 
 std::shared_ptr<const void> Jaxpr::memo_publish(std::string_view key, std::type_index type,
                                                 std::shared_ptr<const void> value) const {
-  const std::lock_guard lock(node_->memo_mutex);
-  return node_->memos.try_emplace({type, std::string(key)}, std::move(value)).first->second;
+  return node_->memos.publish(key, type, std::move(value));
 }
 
 }  // namespace v1

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "core/environment.hpp"
+#include "runtime/target_isa.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -51,6 +53,8 @@ Isa host_isa() {
 
 namespace {
 
+std::optional<Isa> looked_at;
+
 constexpr int kMostLevels = 4;
 
 // Not sysconf(_SC_LEVEL3_CACHE_SIZE), which on some processors counts the caches of others, too.
@@ -75,6 +79,9 @@ const std::array<std::int64_t, kMostLevels>& cache_sizes() {
 }
 
 }  // namespace
+
+Isa target_isa() { return looked_at ? *looked_at : host_isa(); }
+void generate_for(Isa isa) { looked_at = isa; }
 
 std::int64_t data_cache_bytes(int level) {
   const bool known = level >= 1 && level <= kMostLevels;

@@ -3,16 +3,19 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -311,8 +314,14 @@ class Writing {
   bool named_ = false;  // there is a file under the temporary name
 };
 
-/// The part of the bound that a process may store before it looks through the folder.
-constexpr std::int64_t kUnseen = 16;
+// How the bound holds while many processes store. Looking through the folder takes as long as a small
+// compilation, so a process does it when it has stored a small part of the bound that nobody has counted
+// (kUnseen). Whoever looks makes room for what it is about to store, and leaves kReserve of the bound
+// free for what others store unseen. One looks at a time and stores before the next one looks; the lock
+// is of the system, which opens it when its holder is killed. A file that is on its way while another
+// thread looks may be unseen twice: so the bound holds for kUnseen / kReserve / 2 = 8 processes that
+// store at once, and each further one may exceed it by 2 / kUnseen, a 128th.
+constexpr std::int64_t kUnseen = 256, kReserve = 16;
 
 /// What a file that is written takes of most file systems.
 std::int64_t in_blocks(std::int64_t size) {
@@ -320,10 +329,11 @@ std::int64_t in_blocks(std::int64_t size) {
   return (size + kBlock - 1) / kBlock * kBlock;
 }
 
-void trim(const Descriptor& folder) {
+/// Removes what was not used for longest where `room` more bytes would not leave the reserve.
+void trim(const Descriptor& folder, std::int64_t room) {
   live.written = 0;
   std::vector<File> files;
-  std::int64_t total = 0;
+  std::int64_t total = room;
   const std::time_t now = std::time(nullptr);
   for_each_file(folder, [&](std::string_view name, const struct stat& s) {
     if (name.starts_with(kTemporary)) {
@@ -334,7 +344,7 @@ void trim(const Descriptor& folder) {
     total += files.back().size;
   });
   const std::int64_t most = bound();
-  if (total <= most - most / kUnseen) return;
+  if (total <= most - most / kReserve) return;
   std::sort(files.begin(), files.end(), [](const File& a, const File& b) {
     return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
   });
@@ -346,6 +356,48 @@ void trim(const Descriptor& folder) {
     count(live.evictions);
     log("evicted " + file.name);
   }
+}
+
+/// While it is in scope no other process, and no other thread, looks through the folder.
+class LookLock {
+ public:
+  explicit LookLock(const Descriptor& folder)
+      : folder_(::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (folder_ && ::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno != EWOULDBLOCK) return;  // a file system without locks: the bound is kept less well
+      if (std::chrono::steady_clock::now() >= end) {
+        folder_ = Descriptor(-1);
+        return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  /// Said to the system: a child that was forked meanwhile has the descriptor, too, and the lock with it.
+  ~LookLock() {
+    if (folder_) ::flock(folder_.get(), LOCK_UN);
+  }
+  LookLock(const LookLock&) = delete;
+  LookLock& operator=(const LookLock&) = delete;
+  /// False where another has it for long: it was stopped perhaps, and nobody shall wait for that.
+  explicit operator bool() const { return static_cast<bool>(folder_); }
+
+ private:
+  static constexpr auto kPatience = std::chrono::milliseconds(20);
+  Descriptor folder_;
+};
+
+bool write_file(const Descriptor& folder, const std::string& name, std::string_view head,
+                std::string_view bytes) {
+  const auto write = [&](Writing::Name given) {
+    Writing writing(folder, given);
+    return writing && writing.add(head) && writing.add(bytes) && writing.finish(name);
+  };
+  // Some systems make files without a name, and do not let them get one.
+  if (write(Writing::Name::at_the_end) || write(Writing::Name::at_once)) return true;
+  fail("cannot write " + name, errno != 0 ? errno : EIO);
+  return false;
 }
 
 }  // namespace
@@ -408,22 +460,23 @@ void store(const Key& key, std::string_view bytes) {
   header.checksum = checksum(header, bytes);
   const std::string_view head(reinterpret_cast<const char*>(&header), sizeof header);
   const std::string name = name_of(key);
-  const auto write = [&](Writing::Name given) {
-    Writing writing(folder, given);
-    return writing && writing.add(head) && writing.add(bytes) && writing.finish(name);
-  };
-  // Some systems make files without a name, and do not let them get one.
-  if (!write(Writing::Name::at_the_end) && !write(Writing::Name::at_once))
-    return fail("cannot write " + name, errno != 0 ? errno : EIO);
+  const std::int64_t room = in_blocks(size);
+  const bool unseen = live.written.fetch_add(room) + room <= most / kUnseen;
+  // Processes that store little look, too, by the luck of the key.
+  if (unseen && key[0] % 16 != 0) {
+    if (!write_file(folder, name, head, bytes)) return;
+  } else {
+    const LookLock lock(folder);
+    if (!lock) return log("not stored, others are making room: " + name);
+    trim(folder, room);
+    if (!write_file(folder, name, head, bytes)) return;
+  }
   count(live.stores);
   log("stored " + name + ", " + detail::counted(size, "byte"));
-  // Looking through the folder takes as long as a small compilation: processes that store little do it
-  // now and then, by the luck of the key.
-  if ((live.written += in_blocks(size)) > most / kUnseen || key[0] % 16 == 0) trim(folder);
 }
 
 void trim() {
-  if (const Descriptor folder = open_folder(false)) trim(folder);
+  if (const Descriptor folder = open_folder(false)) trim(folder, 0);
 }
 
 }  // namespace disk_cache

@@ -1,68 +1,41 @@
-// The memo slot of an executable.
+// Executables as memos: the key, and the slot that is filled on first use.
 #include "runtime/executable_cache.hpp"
 
 #include <atomic>
 #include <mutex>
-#include <optional>
-#include <vector>
+#include <string>
 
 #include "core/log.hpp"
 #include "core/trace.hpp"
 #include "runtime/history.hpp"
 #include "runtime/profile.hpp"
+#include "telamon/detail/key.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace runtime {
 namespace {
 
-// One way to compile the program. Filled under its own lock.
+// The program compiled in one way. Filled under its own lock.
 struct Slot {
-  Slot(const Backend& chosen, const CompileOptions& options)
-      : backend(&chosen),
-        contract(options.contract),
-        profile(options.profile),
-        donated(options.donated),
-        disabled(options.disabled) {}
-  bool is_for(const Backend& chosen, const CompileOptions& options) const {
-    return backend == &chosen && contract == options.contract && profile == options.profile &&
-           donated == options.donated && disabled == options.disabled;
-  }
-
-  const Backend* backend;
-  const bool contract, profile;
-  const std::optional<std::vector<bool>> donated;
-  const std::set<std::string, std::less<>> disabled;
-  std::unique_ptr<Slot> next;
-  std::mutex mutex;
-  std::shared_ptr<const Executable> executable;
-  std::atomic<bool> ready{false};
+  mutable std::mutex mutex;
+  mutable std::shared_ptr<const Executable> executable;
+  mutable std::atomic<bool> ready{false};
 };
 
-// All that there are for one program: a list that only grows, so that looking a slot up takes no lock
-// and allocates nothing. Most programs have one.
-class Slots {
- public:
-  Slot& find(const Backend& backend, const CompileOptions& options) const {
-    for (Slot* s = first_.load(std::memory_order_acquire); s != nullptr; s = s->next.get()) {
-      if (s->is_for(backend, options)) return *s;
-    }
-    const std::lock_guard lock(mutex_);
-    for (Slot* s = first_.load(std::memory_order_acquire); s != nullptr; s = s->next.get()) {
-      if (s->is_for(backend, options)) return *s;
-    }
-    auto fresh = std::make_unique<Slot>(backend, options);
-    fresh->next = std::move(owned_);
-    owned_ = std::move(fresh);
-    first_.store(owned_.get(), std::memory_order_release);
-    return *owned_;
+// What tells ways to compile apart. Most keys are ten bytes, which need no memory of their own.
+detail::KeyBuilder key_of(const Backend& backend, const CompileOptions& options) {
+  detail::KeyBuilder key;
+  key.add(static_cast<const void*>(&backend));
+  key.add(static_cast<char>(options.contract | options.profile << 1 |
+                            options.donated.has_value() << 2));
+  key.add(static_cast<char>(options.disabled.size()));  // there are fewer passes than that
+  for (const std::string& name : options.disabled) key.add_string(name);
+  if (options.donated) {
+    for (const bool donated : *options.donated) key.add(donated);
   }
-
- private:
-  mutable std::mutex mutex_;
-  mutable std::unique_ptr<Slot> owned_;
-  mutable std::atomic<Slot*> first_{nullptr};
-};
+  return key;
+}
 
 void log(const CompileOptions& options, detail::LogLevel level, const char* what) {
   detail::log(detail::Subsystem::cache, level,
@@ -76,10 +49,10 @@ std::shared_ptr<const Executable> executable_for(const Jaxpr& jaxpr, const std::
   CompileOptions options = wanted;
   options.profile = options.profile || profiling();
   const Backend& chosen = find_backend(backend);
-  constexpr const char* kKey = "executables";
-  std::shared_ptr<const void> found = jaxpr.memo_find(kKey, typeid(Slots));
-  if (!found) found = jaxpr.memo_publish(kKey, typeid(Slots), std::make_shared<const Slots>());
-  Slot& slot = static_cast<const Slots*>(found.get())->find(chosen, options);
+  const detail::KeyBuilder key = key_of(chosen, options);
+  std::shared_ptr<const void> found = jaxpr.memo_find(key.view(), typeid(Slot));
+  if (!found) found = jaxpr.memo_publish(key.view(), typeid(Slot), std::make_shared<const Slot>());
+  const auto& slot = *static_cast<const Slot*>(found.get());
   if (slot.ready.load(std::memory_order_acquire)) {
     log(options, detail::LogLevel::debug, "found again");
     return slot.executable;

@@ -1,4 +1,5 @@
-// Executables are memos of their jaxprs: compiled once, on first use, and freed with the program.
+// Executables are memos of their jaxprs: compiled once, on first use, and freed with the program, or when
+// it has too many memos (jaxpr/memos.hpp) and nobody runs them.
 #pragma once
 
 #include <memory>

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "jaxpr/memos.hpp"
 #include "runtime/thread_nodes.hpp"
 #include "telamon/detail/out_of_memory.hpp"
 
@@ -80,13 +81,14 @@ Counters counters() {
           .executions = calls.sum(&runtime::CallCounters::executions) - calls.executions_before,
           .donations = c.donations,
           .donations_skipped = c.donations_skipped,
-          .evictions = c.evictions};
+          .evictions = c.evictions,
+          .memo_evictions = detail::memo_evictions()};
 }
 
 void reset_counters() {
   runtime::LiveCounters& c = runtime::live_counters();
   for (auto* counter : {&c.traces, &c.lowerings, &c.compiles, &c.kernels, &c.donations,
-                        &c.donations_skipped, &c.evictions}) {
+                        &c.donations_skipped, &c.evictions, &detail::memo_evictions()}) {
     counter->store(0, std::memory_order_relaxed);
   }
   auto& calls = runtime::all_call_counters();

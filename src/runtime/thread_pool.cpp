@@ -24,6 +24,7 @@
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/thread_storage.hpp"
+#include "runtime/placement.hpp"
 #include "runtime/profile.hpp"
 #include "telamon/detail/hash.hpp"
 #include "telamon/error.hpp"
@@ -137,6 +138,10 @@ class Pool {
   /// False if the pool is in use: the caller then runs the loop itself.
   bool run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* context, const void* work);
 
+  /// Ends workers beyond the number of threads, unless a loop is under way: that does it when it ends.
+  void dismiss_surplus();
+
+  static Pool* get_or_null() { return instance.load(std::memory_order_acquire); }
   static void forget() { instance.store(nullptr); }
 
  private:
@@ -144,18 +149,21 @@ class Pool {
   static constexpr std::uint64_t kOpen = 1, kWorker = 2, kWorkers = 0xfffe, kLoop = 0x10000;
 
   Pool() = default;
+  void fit_workers(int wanted);
   void start_workers(int wanted);
+  void dismiss_workers(int wanted);
   void work(int index);
-  // What a worker chose its processor for.
+  // What a worker chose its processors for.
   struct Placement {
     int caller_cpu = -1, threads = 0;
-    bool operator==(const Placement&) const = default;
+    std::size_t share = kNoShare;
   };
-  void take_part(int index, Placement& placed_for);
+  static constexpr std::size_t kNoShare = ~std::size_t{0}, kAnywhere = kNoShare - 1;
+  void take_part(int index, Placement& placed);
   void set_label();
   std::int64_t run_chunks(int who) noexcept;  // how many
   void share_out(std::int64_t chunks);
-  void place(int index, const Placement& now);
+  void place(int index, Placement& placed);
 
   static constinit std::atomic<Pool*> instance;
 
@@ -168,7 +176,8 @@ class Pool {
   bool is_worth_waking(Clock::duration took, Clock::time_point now);
 
   std::mutex mutex_;  // held by the loop under way
-  int started_ = 0;
+  std::vector<std::thread> workers_;
+  std::atomic<int> num_workers_{0};   // of whom those with a greater index shall leave
   std::array<Memory, 512> memories_;  // of the last run of a loop; others may share its place
   Clock::time_point last_end_{};
   Clock::duration missed_{};  // by loops that were run without waking anyone
@@ -182,7 +191,7 @@ class Pool {
     std::atomic<std::int64_t> next{0};
     std::int64_t end = 0;
   };
-  std::vector<Share> shares_;
+  std::vector<Share> shares_ = std::vector<Share>(1);
   int num_shares_ = 0;
   std::atomic<int> caller_cpu_{-1};
   ProfileLabelPtr label_;  // when there is a profile
@@ -200,40 +209,79 @@ constinit std::atomic<Pool*> Pool::instance{nullptr};
 // for that thread.
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { Pool::forget(); });
 
-void Pool::start_workers(int wanted) {
-  if (shares_.size() <= static_cast<std::size_t>(wanted))
-    shares_ = std::vector<Share>(static_cast<std::size_t>(wanted) + 1);
-  if (started_ >= wanted) return;
+void Pool::fit_workers(int wanted) {
+  const int now = num_workers_.load(std::memory_order_relaxed);
+  if (now == wanted) [[likely]]
+    return;
   detail::log(detail::Subsystem::threads, detail::LogLevel::info, [&] {
-    return "the pool grows from " + std::to_string(started_) + " to " +
-           detail::counted(wanted, "worker") + ", for " + detail::counted(threads(), "thread") +
-           " on " + detail::counted(cpus_.size(), "processor");
+    return std::string("the pool ") + (now < wanted ? "grows" : "shrinks") + " from " +
+           std::to_string(now) + " to " + detail::counted(wanted, "worker") + ", for " +
+           detail::counted(threads(), "thread") + " on " +
+           detail::counted(cpus_.size(), "processor");
   });
-  for (; started_ < wanted; ++started_) {
+  if (now < wanted) {
+    start_workers(wanted);
+  } else {
+    dismiss_workers(wanted);
+  }
+}
+
+void Pool::start_workers(int wanted) {
+  const auto n = static_cast<std::size_t>(wanted);
+  if (shares_.size() <= n) shares_ = std::vector<Share>(n + 1);
+  workers_.reserve(n);
+  while (workers_.size() < n) {
+    const int index = num_workers_.fetch_add(1);
     try {
-      std::thread([this, index = started_] { work(index); }).detach();
+      workers_.emplace_back([this, index] { work(index); });
     } catch (const std::system_error& e) {  // as many as the system grants will do
-      const int granted = started_ + 1;
+      num_workers_ = index;
+      const int granted = index + 1;
       std::fprintf(stderr, "telamon: no more than %s: the system refused another (%s)\n",
                    detail::counted(granted, "thread").c_str(), e.what());
       wanted_threads = granted;
       return;
+    } catch (...) {
+      num_workers_ = index;
+      throw;
     }
   }
 }
 
-/// Unpinned threads that spin may share one processor for many milliseconds. Where the pool uses the
-/// whole machine, every worker keeps to a processor of its own, counted from that of the caller;
-/// else it goes where it likes.
-void Pool::place(int index, const Placement& now) {
-  const std::size_t n = cpus_.size();
-  if (n != static_cast<std::size_t>(now.threads)) {
-    pin_to(cpus_);
+/// No loop is open, so they are watching or asleep, and leave within microseconds.
+void Pool::dismiss_workers(int wanted) {
+  num_workers_.store(wanted);
+  signal_.fetch_add(1);
+  signal_.notify_all();
+  while (workers_.size() > static_cast<std::size_t>(wanted)) {
+    workers_.back().join();
+    workers_.pop_back();
+  }
+}
+
+void Pool::dismiss_surplus() {
+  while (num_workers_.load() >= threads()) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return;  // whoever has it comes here afterwards
+    fit_workers(std::min(num_workers_.load(), threads() - 1));
+  }
+}
+
+void Pool::place(int index, Placement& placed) {
+  const Shares shares{cpus_.size(), static_cast<std::size_t>(placed.threads)};
+  const std::size_t before = placed.share;
+  if (shares.threads > shares.n) {
+    placed.share = kAnywhere;
+    if (placed.share != before) pin_to(cpus_);
     return;
   }
-  const auto it = std::find(cpus_.begin(), cpus_.end(), now.caller_cpu);
+  const auto it = std::find(cpus_.begin(), cpus_.end(), placed.caller_cpu);
   const auto caller = static_cast<std::size_t>(it == cpus_.end() ? 0 : it - cpus_.begin());
-  pin_to({cpus_[(caller + 1 + static_cast<std::size_t>(index)) % n]});
+  placed.share = shares.of_worker(static_cast<std::size_t>(index), shares.of(caller));
+  if (placed.share != before) {
+    pin_to({cpus_.begin() + static_cast<std::ptrdiff_t>(shares.first(placed.share)),
+            cpus_.begin() + static_cast<std::ptrdiff_t>(shares.first(placed.share + 1))});
+  }
 }
 
 void Pool::share_out(std::int64_t chunks) {
@@ -266,16 +314,19 @@ std::int64_t Pool::run_chunks(int who) noexcept {
   return done;
 }
 
-void Pool::take_part(int index, Placement& placed_for) {
+void Pool::take_part(int index, Placement& placed) {
+  const int caller_cpu = caller_cpu_.load(std::memory_order_relaxed), now = threads();
+  if (index + 1 >= now) return;  // it will be told to leave
   // Also by who comes too late: a worker on the processor that the caller has moved to would be late again.
-  const Placement now{caller_cpu_.load(std::memory_order_relaxed), threads()};
-  if (now != placed_for) {
-    placed_for = now;
-    place(index, now);
+  if (caller_cpu != placed.caller_cpu || now != placed.threads) {
+    if (now != placed.threads) placed.share = kNoShare;  // shares are others
+    placed.caller_cpu = caller_cpu;
+    placed.threads = now;
+    place(index, placed);
   }
   std::uint64_t state = state_.load(std::memory_order_acquire);
   do {
-    if ((state & kOpen) == 0 || index + 1 >= threads()) return;
+    if ((state & kOpen) == 0) return;
   } while (!state_.compare_exchange_weak(state, state + kWorker, std::memory_order_acq_rel));
   run_chunks(index + 1);
   state_.fetch_sub(kWorker, std::memory_order_release);
@@ -283,7 +334,7 @@ void Pool::take_part(int index, Placement& placed_for) {
 
 void Pool::work(int index) {
   std::uint32_t seen = 0;
-  Placement placed_for;
+  Placement placed;
   for (;;) {
     const auto changed = [&] { return signal_.load(std::memory_order_acquire) != seen; };
     if (!spin_until(changed)) {
@@ -292,7 +343,8 @@ void Pool::work(int index) {
       sleepers_.fetch_sub(1);
     }
     seen = signal_.load(std::memory_order_acquire);
-    take_part(index, placed_for);
+    if (index >= num_workers_.load(std::memory_order_relaxed)) return;
+    take_part(index, placed);
   }
 }
 
@@ -319,7 +371,7 @@ bool Pool::run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* con
                const void* work) {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
-  start_workers(threads() - 1);
+  fit_workers(threads() - 1);
   body_ = body;
   context_ = context;
   share_out(chunks);
@@ -343,11 +395,10 @@ bool Pool::run(std::int64_t chunks, void (*body)(void*, std::int64_t), void* con
   if (mine > 0) memory.took = (last_end_ - begin) * chunks / mine;  // as if alone
   const auto left = [&] { return (state_.load(std::memory_order_acquire) & kWorkers) == 0; };
   while (!spin_until(left)) std::this_thread::yield();
-  if (error_) {
-    const std::exception_ptr error = std::exchange(error_, nullptr);
-    lock.unlock();
-    std::rethrow_exception(error);
-  }
+  const std::exception_ptr error = std::exchange(error_, nullptr);
+  lock.unlock();
+  dismiss_surplus();
+  if (error) std::rethrow_exception(error);
   return true;
 }
 
@@ -375,6 +426,8 @@ void set_num_threads(int threads, SourceLocation where) {
                      std::to_string(runtime::kMaxThreads) + ", got " + std::to_string(threads));
   }
   runtime::wanted_threads = threads;
+  if (runtime::Pool* const pool = runtime::Pool::get_or_null(); pool && !runtime::inside)
+    pool->dismiss_surplus();
 }
 
 }  // namespace v1

@@ -422,6 +422,39 @@ TEST_F(Command, BenchTakesTheInputsThatRunTakes) {
   EXPECT_EQ(input_help("bench"), input_help("run"));
 }
 
+#if defined(__x86_64__)
+
+// Code that this processor perhaps cannot run is made and looked at all the same: the registers it uses, as
+// wide as the instruction set has them and no wider, and the functions it calls.
+TEST_F(Command, ShowMakesCodeForEveryInstructionSet) {
+  if (!kCompiles) GTEST_SKIP() << "built without LLVM";
+  const std::vector<std::pair<std::string, std::string>> programs = {
+      {"elementwise", "let c:f32[1000,512] = mul a b\n d:f32[1000,512] = sin c in ( d )"},
+      {"rows", "let c:f32[1000] = reduce_sum [ axes=(1,) ] a in ( c )"},
+      {"columns", "let c:f32[512] = reduce_max [ axes=(0,) ] a in ( c )"},
+      {"transposed",
+       "let c:f32[512,1000] = transpose [ permutation=(1, 0) ] a\n"
+       " d:f32[512,1000] = exp c in ( d )"},
+  };
+  const std::vector<std::string> widths = {"%xmm", "%ymm", "%zmm"},
+                                 names = {"generic", "avx2", "avx512"};
+  for (const auto& [name, body] : programs) {
+    const std::string program =
+        file(name + ".jaxpr", "{ lambda a:f32[1000,512], b:f32[1000,512] .\n" + body + " }");
+    for (std::size_t isa = 0; isa < names.size(); ++isa) {
+      const Answer answer = telamon_command("show " + program + " --asm --isa " + names[isa]);
+      ASSERT_EQ(answer.code, 0) << answer.text;
+      EXPECT_THAT(answer.text, HasSubstr(widths[isa])) << name;
+      for (std::size_t wider = isa + 1; wider < widths.size(); ++wider)
+        EXPECT_THAT(answer.text, Not(HasSubstr(widths[wider]))) << name << " for " << names[isa];
+      if (name == "elementwise") EXPECT_THAT(answer.text, HasSubstr("telamon_" + names[isa]));
+    }
+  }
+  EXPECT_NE(telamon_command("show " + path("rows.jaxpr") + " --asm --isa sse9").code, 0);
+}
+
+#endif
+
 TEST_F(Command, ShowPrintsTheProgramAndWhatBecomesOfIt) {
   const std::string program = file("wave.json", program_of(kCase).dump());
   EXPECT_THAT(telamon_command("show " + program).text, HasSubstr("d:f64[] = mul c b"));

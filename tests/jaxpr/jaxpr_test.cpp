@@ -6,12 +6,15 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 
 #include "core/concrete.hpp"
 #include "jaxpr/builder.hpp"
+#include "jaxpr/memos.hpp"
 #include "support/errors.hpp"
+#include "telamon/history.hpp"
 #include "telamon/make_jaxpr.hpp"
 #include "telamon/memory.hpp"
 #include "telamon/numpy.hpp"
@@ -252,6 +255,56 @@ TEST(JaxprMemo, KeepsTheFirstOfSeveralThreads) {
     for (std::thread& thread : threads) thread.join();
     for (const auto& value : found) EXPECT_EQ(value, found[0]);
   }
+}
+
+TEST(JaxprMemo, ForgetsTheOneThatWasAskedForLongestAgo) {
+  const Jaxpr jaxpr = parse_jaxpr("{ lambda . let in (  ) }");
+  const auto memo = [&](std::size_t i) {
+    return jaxpr.memo<std::size_t>(std::to_string(i), [&] { return i; });
+  };
+  const auto remembers = [&](std::size_t i) {
+    return jaxpr.memo_find(std::to_string(i), typeid(std::size_t)) != nullptr;
+  };
+  tl::reset_counters();
+  const std::shared_ptr<const std::size_t> used = memo(1);
+  std::weak_ptr<const std::size_t> unused = memo(2);
+  for (std::size_t i = 0; i < tl::detail::kMaxMemos; ++i) memo(i);
+  EXPECT_EQ(tl::counters().memo_evictions, 0);
+  memo(0);
+  memo(tl::detail::kMaxMemos);  // in place of 1
+  memo(1);                      // in place of 2
+  EXPECT_EQ(tl::counters().memo_evictions, 2);
+  EXPECT_EQ(*used, 1u) << "who has a handle keeps it";
+  EXPECT_NE(memo(1), used) << "derived again";
+  EXPECT_TRUE(unused.expired());
+  EXPECT_FALSE(remembers(2));
+  for (const std::size_t i : {std::size_t{0}, std::size_t{3}, tl::detail::kMaxMemos})
+    EXPECT_TRUE(remembers(i)) << i;
+}
+
+// Threads that forget each other's memos all the time: each gets its own values, as many as there are
+// places remain.
+TEST(JaxprMemo, MayBeForgottenByAnotherThreadAtAnyTime) {
+  const Jaxpr jaxpr = parse_jaxpr("{ lambda . let in (  ) }");
+  constexpr std::size_t kThreads = 4, kEach = 2 * tl::detail::kMaxMemos;
+  std::atomic<std::size_t> wrong{0}, derived{0};
+  tl::reset_counters();
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::size_t i = 0; i < kEach; ++i) {
+        const std::size_t key = (i * (2 * t + 1)) % kEach;  // all in an order of their own
+        const auto got = jaxpr.memo<std::size_t>(std::to_string(key), [&] { return key; });
+        wrong += *got != key;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0u);
+  for (std::size_t key = 0; key < kEach; ++key)
+    derived += jaxpr.memo_find(std::to_string(key), typeid(std::size_t)) != nullptr;
+  EXPECT_EQ(derived, tl::detail::kMaxMemos);
+  EXPECT_GE(tl::counters().memo_evictions, static_cast<std::int64_t>(tl::detail::kMaxMemos));
 }
 
 TEST(JaxprMemo, OfAFailedComputationIsEmpty) {

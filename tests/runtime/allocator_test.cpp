@@ -2,10 +2,15 @@
 #include "runtime/allocator.hpp"
 
 #include <gtest/gtest.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,6 +36,53 @@ TEST(Allocator, AlignsToSixtyFourBytesAndLargeBlocksToPages) {
     deallocate(block, bytes);
   }
 }
+
+#if defined(__linux__) && !defined(TELAMON_ASAN)
+
+/// Of the mapping that `address` lies in: how many bytes are in huge pages, as /proc/self/smaps has it.
+std::size_t bytes_in_huge_pages(const void* address) {
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  std::ifstream smaps("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    std::uintptr_t begin = 0, end = 0;
+    std::size_t kilobytes = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2)
+      inside = begin <= wanted && wanted < end;
+    if (inside && std::sscanf(line.c_str(), "AnonHugePages: %zu kB", &kilobytes) == 1)
+      return kilobytes << 10;
+  }
+  return 0;
+}
+
+/// Whether the system gives huge pages to who asks for them, as the allocator does.
+bool system_grants_huge_pages() {
+  constexpr std::size_t kBytes = std::size_t{64} << 20;
+  void* const own =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (own == MAP_FAILED) return false;
+  madvise(own, kBytes, MADV_HUGEPAGE);
+  std::memset(own, 1, kBytes);
+  const bool granted = bytes_in_huge_pages(own) >= kBytes / 2;
+  munmap(own, kBytes);
+  return granted;
+}
+
+// Fresh pages are the largest cost of array programs: 512 times as few.
+TEST(Allocator, KeepsLargeArraysInHugePages) {
+  if (!system_grants_huge_pages()) GTEST_SKIP() << "this system grants no huge pages";
+  telamon::trim_memory();
+  for (const std::int64_t n : {std::int64_t{4} << 20, (std::int64_t{4} << 20) + 1000}) {
+    const telamon::Array x = telamon::sin(telamon::arange(n, telamon::DType::f64));
+    const std::size_t bytes = static_cast<std::size_t>(n) * sizeof(double);
+    // All but the last, which may be cut.
+    const auto* node = static_cast<const telamon::detail::ConcreteNode*>(x.node_or_null());
+    EXPECT_GE(bytes_in_huge_pages(node->buffer().data()), bytes - (2 << 20)) << n;
+    telamon::trim_memory();
+  }
+}
+
+#endif
 
 TEST(Allocator, RoundsUpByAQuarterAtMost) {
   for (std::size_t bytes = 1; bytes < (std::size_t{1} << 40); bytes += bytes / 7 + 1) {

@@ -4,16 +4,28 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <fstream>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "support/disk_cache.hpp"
 #include "support/processes.hpp"
+#include "telamon/jit.hpp"
+#include "telamon/numpy.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -238,6 +250,71 @@ TEST(DiskCache, LeavesNothingBehindWhereThereIsNoRoom) {
   EXPECT_EQ(loaded(key(1)), text(1));
 }
 
+#if defined(__linux__)
+
+/// A small file system in that folder, for this process and until it ends. False where that is not allowed.
+bool mount_small(const std::filesystem::path& folder) {
+  const std::string map = "0 " + std::to_string(geteuid()) + " 1";
+  if (geteuid() == 0) {
+    if (unshare(CLONE_NEWNS) != 0) return false;
+  } else {  // root of a world of its own
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+    std::ofstream("/proc/self/uid_map") << map;
+  }
+  std::filesystem::create_directory(folder);
+  return mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("none", folder.c_str(), "tmpfs", 0, "size=64k,mode=700") == 0;
+}
+
+/// What is wrong with the cache on a disk that fills up: "" if nothing.
+const char* fault_on_a_full_disk(const CacheFolder& folder) {
+  const CacheChanges changes;
+  int stored = 0;
+  while (stored < 100 && changes().errors == 0) {
+    ++stored;
+    cache::store(key(stored), text(stored, 10000));
+  }
+  if (stored < 3 || stored == 100) return "the disk is of another size";
+  if (changes().stores != stored - 1) return "a failed store was counted";
+  if (folder.files().size() != static_cast<std::size_t>(stored - 1)) return "something was left";
+  for (int i = 1; i < stored; ++i) {
+    if (loaded(key(i)) != text(i, 10000)) return "what was stored before is gone";
+  }
+  if (loaded(key(stored))) return "half a file is taken for whole";
+  const Array x({1.0, 2.0, 3.0});
+  const auto f = jit([](const Array& v) { return sum(sin(v) * 2.0 + v); });
+  if (f(x).item<double>() != sum(sin(x) * 2.0 + x).item<double>())
+    return "jit gives something else";
+  clear_disk_cache();
+  cache::store(key(stored), text(stored, 10000));
+  if (loaded(key(stored)) != text(stored, 10000)) return "it is not used again when there is room";
+  return "";
+}
+
+TEST(DiskCache, GoesOnWhereTheDiskIsFull) {
+  const CacheFolder folder;
+  int report[2];
+  ASSERT_EQ(pipe(report), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const std::string fault = mount_small(folder.path()) ? fault_on_a_full_disk(folder) : "skip";
+    _exit(write(report[1], fault.data(), fault.size()) == static_cast<ssize_t>(fault.size()) ? 0
+                                                                                             : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  ::close(report[1]);
+  char fault[200] = {};
+  ASSERT_GE(read(report[0], fault, sizeof fault - 1), 0);
+  ::close(report[0]);
+  if (std::string_view(fault) == "skip") GTEST_SKIP() << "this user may not mount a small disk";
+  EXPECT_STREQ(fault, "");
+}
+
+#endif
+
 TEST(DiskCache, EvictsWhatWasNotUsedForLongest) {
   const CacheFolder folder;
   setenv("TELAMON_CACHE_SIZE", "1", 1);
@@ -281,6 +358,114 @@ TEST(DiskCache, StaysWithinItsBoundWhileASingleProcessStores) {
     if (i % 20 == 0) { EXPECT_LE(disk_cache_contents().bytes, disk_cache_contents().bound) << i; }
   }
   EXPECT_LE(disk_cache_contents().bytes, disk_cache_contents().bound);
+}
+
+/// Children that each run `body` until they are killed, with this object.
+class Processes {
+ public:
+  template <class Body>
+  Processes(int count, const Body& body) {
+    for (int c = 0; c < count; ++c) {
+      const pid_t child = fork();
+      if (child == 0) {
+        body(c);
+        _exit(1);
+      }
+      children_.push_back(child);
+    }
+  }
+  ~Processes() {
+    for (const pid_t child : children_) {
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+    }
+  }
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  /// Calls f while none of them does anything.
+  template <class F>
+  void stopped(const F& f) const {
+    for (const pid_t child : children_) {
+      ASSERT_EQ(kill(child, SIGSTOP), 0);
+      int status = 0;
+      ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+      ASSERT_TRUE(WIFSTOPPED(status));
+    }
+    f();
+    for (const pid_t child : children_) kill(child, SIGCONT);
+  }
+
+ private:
+  std::vector<pid_t> children_;
+};
+
+TEST(DiskCache, StaysWithinItsBoundWhileEightProcessesStore) {
+  const CacheFolder folder;
+  setenv("TELAMON_CACHE_SIZE", "1", 1);
+  const Processes writers(8, [](int c) {
+    // Most are small; some are as large as can be.
+    for (int i = 0;; ++i) {
+      const std::size_t size =
+          i % 40 == 7 ? 250 << 10 : 300 + static_cast<std::size_t>(i % 5) * 3000;
+      cache::store(key(c * 1000 + i % 1000), text(i, size));
+    }
+  });
+  std::int64_t most = 0, files = 0;
+  for (int i = 0; i < 150; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    writers.stopped([&] {
+      const DiskCacheContents now = disk_cache_contents();
+      most = std::max(most, now.bytes);
+      files = std::max(files, now.files);
+    });
+  }
+  EXPECT_LE(most, disk_cache_contents().bound);
+  EXPECT_GT(most, disk_cache_contents().bound * 3 / 4) << "it was not filled";
+  EXPECT_GT(files, 20);
+}
+
+// Whoever is making room may be stopped for hours.
+TEST(DiskCache, WaitsForNobodyWhoMakesRoom) {
+  const CacheFolder folder;
+  setenv("TELAMON_CACHE_SIZE", "1", 1);
+  cache::store(key(1), text(1));
+  const int other = ::open(folder.path().c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  const CacheChanges changes;
+  cache::store(key(2), text(2, 100000));
+  EXPECT_EQ(changes().stores, 0);
+  EXPECT_EQ(changes().errors, 0);
+  EXPECT_EQ(loaded(key(1)), text(1));
+  ::close(other);
+  cache::store(key(2), text(2, 100000));
+  EXPECT_EQ(changes().stores, 1);
+}
+
+// A child of whoever was making room goes on, and the others, too.
+TEST(DiskCache, IsNotLockedByAChildThatWasForkedMeanwhile) {
+  const CacheFolder folder;
+  setenv("TELAMON_CACHE_SIZE", "1", 1);
+  std::atomic<bool> done{false};
+  std::thread storing([&] {
+    for (int i = 0; !done; ++i) cache::store(key(i % 50), text(i, 20000));
+  });
+  std::vector<pid_t> children;
+  for (int i = 0; i < 50; ++i) {
+    children.push_back(fork());
+    if (children.back() == 0) {
+      for (;;) pause();
+    }
+  }
+  done = true;
+  storing.join();
+  const CacheChanges changes;
+  for (int i = 0; i < 10; ++i) cache::store(key(100 + i), text(i, 20000));
+  EXPECT_EQ(changes().stores, 10);
+  for (const pid_t child : children) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
 }
 
 TEST(DiskCache, StoresNothingThatWouldFillIt) {

@@ -7,9 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <limits>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -17,6 +21,7 @@
 
 #include "core/sanitizers.hpp"
 #include "runtime/allocator.hpp"
+#include "runtime/placement.hpp"
 #include "support/errors.hpp"
 
 namespace {
@@ -39,6 +44,37 @@ TEST_F(ThreadPool, RunsEveryChunkOnceForAnyNumberOfThreads) {
       std::vector<std::atomic<int>> count(static_cast<std::size_t>(chunks));
       parallel_for(chunks, [&](std::int64_t i) { ++count[static_cast<std::size_t>(i)]; });
       for (const auto& c : count) ASSERT_EQ(c, 1);
+    }
+  }
+}
+
+// For every number of threads and processors, wherever the caller is.
+TEST(Placement, GivesEveryThreadProcessorsOfItsOwn) {
+  for (std::size_t n = 1; n <= 20; ++n) {
+    for (std::size_t threads = 1; threads <= n; ++threads) {
+      const Shares shares{n, threads};
+      ASSERT_EQ(shares.first(0), 0u);
+      ASSERT_EQ(shares.first(threads), n);
+      for (std::size_t p = 0; p < n; ++p) {
+        const std::size_t callers = shares.of(p);
+        ASSERT_TRUE(shares.first(callers) <= p && p < shares.first(callers + 1)) << n << " " << p;
+        std::set<std::size_t> taken{callers};
+        for (std::size_t w = 0; w + 1 < threads; ++w) taken.insert(shares.of_worker(w, callers));
+        ASSERT_EQ(taken.size(), threads) << "two on one share, of " << n;
+        ASSERT_LT(*taken.rbegin(), threads);
+      }
+    }
+  }
+}
+
+TEST(Placement, MovesAtMostTwoWorkersWhenTheCallerMoves) {
+  constexpr Shares kShares{16, 8};
+  for (std::size_t from = 0; from < 16; ++from) {
+    for (std::size_t to = 0; to < 16; ++to) {
+      int moved = 0;
+      for (std::size_t w = 0; w < 7; ++w)
+        moved += kShares.of_worker(w, kShares.of(from)) != kShares.of_worker(w, kShares.of(to));
+      ASSERT_LE(moved, kShares.of(from) == kShares.of(to) ? 0 : 2) << from << " to " << to;
     }
   }
 }
@@ -69,6 +105,68 @@ TEST_F(ThreadPool, TakesAnotherNumberOfThreadsWhileLoopsRun) {
   parallel_for(4, [&](std::int64_t) { set_num_threads(2); });
   EXPECT_EQ(num_threads(), 2);
 }
+
+#if defined(__linux__)
+
+/// Whether the process comes to have that many threads. One that was joined may be listed for a moment.
+bool comes_to_have(std::ptrdiff_t threads) {
+  const auto now = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                         std::filesystem::directory_iterator());
+  };
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (now() != threads && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_EQ(now(), threads);
+  return now() == threads;
+}
+
+/// A thread that does nothing, besides those of the pool.
+std::ptrdiff_t threads_without_pool() {
+  set_num_threads(1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                       std::filesystem::directory_iterator());
+}
+
+TEST_F(ThreadPool, HasNoMoreThreadsThanAsked) {
+  const std::ptrdiff_t others = threads_without_pool() - 1;
+  for (const bool asleep : {false, true}) {
+    int before = 1;
+    for (const int threads : {8, 2, 5, 1, 3, 1}) {
+      set_num_threads(threads);
+      // They leave at once, and start when they are needed.
+      ASSERT_TRUE(comes_to_have(others + std::min(threads, before)));
+      before = threads;
+      std::atomic<int> count{0};
+      parallel_for(100, [&](std::int64_t) { ++count; });
+      EXPECT_EQ(count, 100);
+      ASSERT_TRUE(comes_to_have(others + threads));
+      if (asleep) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+}
+
+TEST_F(ThreadPool, LetsSurplusThreadsGoWhenTheLoopUnderWayHasEnded) {
+  const std::ptrdiff_t others = threads_without_pool() - 1;
+  for (const bool from_outside : {false, true}) {
+    set_num_threads(6);
+    std::thread outside;
+    parallel_for(12, [&](std::int64_t chunk) {
+      if (chunk != 0) return;
+      if (!from_outside) return set_num_threads(2);
+      outside = std::thread([] { set_num_threads(2); });
+      outside.join();
+    });
+    ASSERT_TRUE(comes_to_have(others + 2)) << from_outside;
+    std::atomic<int> count{0};
+    set_num_threads(4);
+    parallel_for(100, [&](std::int64_t) { ++count; });
+    EXPECT_EQ(count, 100);
+    ASSERT_TRUE(comes_to_have(others + 4));
+  }
+}
+
+#endif
 
 TEST_F(ThreadPool, SurvivesManyShortLoopsAndSleeps) {
   set_num_threads(4);

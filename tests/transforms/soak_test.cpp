@@ -4,6 +4,7 @@
 #include <fstream>
 #include <string>
 
+#include "jaxpr/memos.hpp"
 #include "telamon/memory.hpp"
 #include "transforms/support.hpp"
 
@@ -58,6 +59,47 @@ TEST(LONG_Soak, CompilesAndFreesOfNativeProgramsHoldMemoryFlat) {
 }
 
 TEST(LONG_Soak, TracesAndFreesOfProgramsHoldMemoryFlat) { expect_flat(2000, 100000, "interpret"); }
+
+/// Maps one jitted function over batches of first..last-1 elements.
+void map_over_sizes(const auto& mapped, int first, int last) {
+  for (int n = first; n < last; ++n) {
+    const Array sums = mapped(tl::ones({n, 3}));
+    ASSERT_EQ(sums.shape(), tl::Shape({n}));
+    ASSERT_EQ(value(sums(n - 1)), 6);
+  }
+}
+constexpr int kRemembered = static_cast<int>(tl::detail::kMaxMemos);
+
+// One function, one signature, and ever new programs derived from it.
+TEST(LONG_Soak, BatchesOfEverySizeHoldMemoryFlat) {
+  const auto mapped = tl::vmap(tl::jit([](const Array& v) { return tl::sum(v + v); }));
+  map_over_sizes(mapped, 1, 2 * kRemembered);
+  const Footprint start = footprint();
+  map_over_sizes(mapped, 2 * kRemembered, 10 * kRemembered);
+  const Footprint end = footprint();
+  // 13 KiB for each program that were kept: 104 MiB.
+  EXPECT_LT(end.mebibytes - start.mebibytes, 4) << "from " << start.mebibytes << " MiB";
+  EXPECT_LT(end.maps - start.maps, 100) << "from " << start.maps;
+}
+
+TEST(Soak, ForgetsProgramsForBatchesOfSizesLongPast) {
+  const auto f = tl::jit([](const Array& v) { return tl::sum(v + v); }, {.backend = "interpret"});
+  const auto mapped = tl::vmap(f);
+  const auto derivative = tl::grad(f);
+  const Array x({1.0, 2.0, 3.0});
+  tl::reset_counters();
+  for (int n = 1; n <= 3 * kRemembered; n += kRemembered / 2) {
+    map_over_sizes(mapped, n, n + kRemembered / 2);
+    derivative(x);
+  }
+  const tl::Counters before = tl::counters();
+  EXPECT_GT(before.memo_evictions, kRemembered);
+  EXPECT_LT(before.memo_evictions, 3 * kRemembered);
+  derivative(x);
+  EXPECT_EQ(tl::counters().compiles, before.compiles) << "what is in use is found again";
+  map_over_sizes(mapped, 1, 2);
+  EXPECT_EQ(tl::counters().compiles, before.compiles + 1) << "what was forgotten is made again";
+}
 
 // The same in short, for every run of the tests.
 TEST(Soak, FreesTheCodeOfProgramsThatNobodyHolds) {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "compiler/codegen/codegen_impl.hpp"
-#include "runtime/cpu.hpp"
+#include "runtime/target_isa.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -91,7 +91,7 @@ class Halves {
   const std::vector<Instruction*>& kept() const { return kept_; }
 
  private:
-  static int registers() { return runtime::host_isa() == runtime::Isa::avx512 ? 32 : 16; }
+  static int registers() { return runtime::target_isa() == runtime::Isa::avx512 ? 32 : 16; }
   bool is_inside(const Value* v) const {
     const auto* x = llvm::dyn_cast<Instruction>(v);
     return x != nullptr && x->getParent() == loop_.block && !llvm::isa<PHINode>(x);

@@ -20,7 +20,7 @@
 
 #include "compiler/codegen/codegen_impl.hpp"
 #include "compiler/codegen/loop_body.hpp"
-#include "runtime/cpu.hpp"
+#include "runtime/target_isa.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -82,7 +82,7 @@ int trips_at_once(const Body& body, std::int64_t trips) {
   if (body.instructions == 0 || body.cycles <= kWaiting) return 1;
   constexpr int kOthers = 4,
                 kMasks = 8;  // registers for constants; for conditions, where these have their own
-  const int registers = runtime::vector_registers(runtime::host_isa()) - kOthers;
+  const int registers = runtime::target_vector_registers() - kOthers;
   const auto turns = static_cast<int>(std::min<std::int64_t>(trips / kLeastTurns, kMostTrips));
   const int most = std::min(
       {turns, kMostInstructions / body.instructions, body.cycles * kEachCycle / body.instructions,

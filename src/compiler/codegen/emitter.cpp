@@ -7,6 +7,7 @@
 
 #include "compiler/codegen/codegen_impl.hpp"
 #include "runtime/math/vector_math.hpp"
+#include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -290,7 +291,7 @@ Scalar CodeGen::fma(Scalar a, Scalar b, Scalar c) {
                      Value* x = impl_->as(node_of(a), w);
                      Value* y = impl_->as(node_of(b), w);
                      Value* z = impl_->as(node_of(c), w);
-                     if (runtime::host_isa() == runtime::Isa::generic) {
+                     if (runtime::target_isa() == runtime::Isa::generic) {
                        return impl_->b.CreateFAdd(impl_->b.CreateFMul(x, y), z);
                      }
                      return impl_->intrinsic(Intrinsic::fma, {x, y, z});

@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/codegen_impl.hpp"
 #include "runtime/math/vector_math.hpp"
+#include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -143,13 +144,14 @@ Scalar CodeGen::math(std::string_view name, std::span<const Scalar> args) {
     for (const Scalar a : args) wide.push_back(convert(a, DType::f32));
     return convert(math(name, wide), dtype);
   }
-  const telamon::math::MathEntry entry = telamon::math::find_math(name, dtype);
+  const telamon::math::MathEntry entry =
+      telamon::math::find_math(name, dtype, runtime::target_isa());
   if (entry.address == nullptr) {
     throw NotImplementedError("Emitter::math: no function '" + std::string(name) + "' for dtype " +
                               std::string(short_name(dtype)));
   }
   Impl& m = *impl_;
-  const int full = static_cast<int>(runtime::vector_bytes() / size_of(dtype));
+  const int full = static_cast<int>(runtime::target_vector_bytes() / size_of(dtype));
   llvm::Type* full_type = m.vector_type(m.type(dtype), full);
   const Scalar second = args.size() > 1 ? args[1] : args[0];
   const OpKey key{kMath0, static_cast<int>(dtype), args[0].value(),

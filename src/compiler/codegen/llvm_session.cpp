@@ -32,13 +32,13 @@ namespace {
 
 using runtime::Isa;
 
-/// The processor to generate for: the host, less what TELAMON_ISA forbids.
+/// The processor to generate for: the host, less what TELAMON_ISA forbids, or one to look at.
 struct Target {
   std::string cpu, features;
 };
 
 Target find_target() {
-  if (runtime::host_isa() == runtime::supported_isa()) {
+  if (runtime::target_isa() == runtime::supported_isa()) {
     Target t{llvm::sys::getHostCPUName().str(), {}};
     // With a part of AVX-512 only, a processor is one with AVX2 to us: the vector functions keep that one's registers.
     const bool has_avx512 = runtime::supported_isa() == Isa::avx512;
@@ -49,8 +49,8 @@ Target find_target() {
     }
     return t;
   }
-  if (runtime::host_isa() == Isa::avx2) return {"haswell", ""};
-  return {"", ""};
+  constexpr const char* kTypical[runtime::kNumIsas] = {"", "haswell", "skylake-avx512"};
+  return {kTypical[static_cast<int>(runtime::target_isa())], ""};
 }
 
 const Target& target() {
@@ -152,12 +152,12 @@ bool process_ends() { return ending; }
 
 std::string target_description() {
   return "LLVM " LLVM_VERSION_STRING " for " + target().cpu + " (" +
-         std::string(runtime::isa_name(runtime::host_isa())) + ")";
+         std::string(runtime::isa_name(runtime::target_isa())) + ")";
 }
 
 const std::string& target_features() {
   static const auto* text = new std::string(target().cpu + " " + target().features + " " +
-                                            std::string(runtime::isa_name(runtime::host_isa())));
+                                            std::string(runtime::isa_name(runtime::target_isa())));
   return *text;
 }
 
@@ -172,7 +172,7 @@ OwnedModule make_module(const std::string& name) {
 }
 
 void set_target_attributes(llvm::Function& function) {
-  const std::string bits = std::to_string(runtime::vector_bytes() * 8);
+  const std::string bits = std::to_string(runtime::target_vector_bytes() * 8);
   // Without these LLVM splits 512-bit vectors in two on processors that it believes prefer 256.
   function.addFnAttr("prefer-vector-width", bits);
   function.addFnAttr("min-legal-vector-width", bits);

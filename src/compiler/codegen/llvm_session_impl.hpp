@@ -8,7 +8,7 @@
 #include <string>
 
 #include "compiler/codegen/llvm_session.hpp"
-#include "runtime/cpu.hpp"
+#include "runtime/target_isa.hpp"
 
 namespace telamon {
 inline namespace v1 {

@@ -7,7 +7,7 @@
 #include "compiler/emit/emit.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/fusion/fuse.hpp"
-#include "runtime/cpu.hpp"
+#include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
 
@@ -135,7 +135,7 @@ class CellEmitter {
   };
 
   int lanes(std::int64_t size) const {
-    const auto full = static_cast<int>(runtime::vector_bytes() / loop_.widest);
+    const auto full = static_cast<int>(runtime::target_vector_bytes() / loop_.widest);
     int wide = full;
     while (wide < 8 * full && wide < size && loop_.values * wide < 8 * full) wide *= 2;
     return wide;

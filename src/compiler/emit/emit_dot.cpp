@@ -10,7 +10,7 @@
 
 #include "compiler/emit/emit.hpp"
 #include "compiler/plan/dot.hpp"
-#include "runtime/cpu.hpp"
+#include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -44,7 +44,7 @@ class DotEmitter {
     if (!has_epilogue()) c_ = k.gen.pointer(k.value(k.step.writes[0]).location);
     const std::size_t widest =
         std::max({size_of(lhs_type_), size_of(rhs_type_), size_of(sum_type_), std::size_t{4}});
-    lanes_ = static_cast<int>(runtime::vector_bytes() / widest);
+    lanes_ = static_cast<int>(runtime::target_vector_bytes() / widest);
   }
 
   void run() {

@@ -6,8 +6,8 @@
 
 #include "compiler/emit/emit.hpp"
 #include "compiler/forms.hpp"
-#include "runtime/cpu.hpp"
 #include "runtime/native_forms.hpp"
+#include "runtime/target_isa.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -16,7 +16,8 @@ namespace compiler {
 namespace {
 
 int vector_lanes_of(DType dtype) {
-  return static_cast<int>(runtime::vector_bytes() / std::max<std::size_t>(size_of(dtype), 4));
+  return static_cast<int>(runtime::target_vector_bytes() /
+                          std::max<std::size_t>(size_of(dtype), 4));
 }
 
 // Where a concatenation or a padding along the dimension of the lanes goes from one operand to the
@@ -189,7 +190,7 @@ int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel) {
       if (jaxpr.aval(v).size() > 1 && !finds_place(eqn)) consider(jaxpr.aval(v).dtype);
     }
   }
-  return static_cast<int>(runtime::vector_bytes() / widest);
+  return static_cast<int>(runtime::target_vector_bytes() / widest);
 }
 
 // Rows of so many vectors are no loops: the processor has several of them at hand at once, which hides what it

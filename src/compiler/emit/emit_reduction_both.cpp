@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "compiler/emit/emit_reduction.hpp"
-#include "runtime/cpu.hpp"
+#include "runtime/target_isa.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -50,7 +50,7 @@ Scalar ReductionEmitter::column_identity(std::size_t c) {
 int ReductionEmitter::rows_at_once() const {
   constexpr int kMost = 4, kFew = 2, kOthers = 4;  // registers for columns and what is at hand
   const auto of_each = 2 * static_cast<int>(count());
-  const bool fit = kMost * of_each + kOthers <= runtime::vector_registers(runtime::host_isa());
+  const bool fit = kMost * of_each + kOthers <= runtime::target_vector_registers();
   return fit && kernel_.members.size() <= kManyMembers ? kMost : kFew;
 }
 

@@ -1,6 +1,6 @@
 // Folds along the last dimension: lanes run along the rows, or over as many rows as there are lanes.
 #include "compiler/emit/emit_reduction.hpp"
-#include "runtime/cpu.hpp"
+#include "runtime/target_isa.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -128,7 +128,7 @@ int ReductionEmitter::copies() const {
   if (!k_.plan.emit.accumulators || dims_.back().size < most * lanes_) return 1;
   // Long computations hide how long an addition takes, and need the registers themselves.
   constexpr std::size_t kLong = 16;
-  const int registers = runtime::vector_registers(runtime::host_isa());
+  const int registers = runtime::target_vector_registers();
   const bool crowded = 2 * most * static_cast<int>(count()) > registers;
   return crowded && kernel_.members.size() >= kLong ? 1 : most;
 }

@@ -1,0 +1,46 @@
+// The memos of a program: a list by last use, and an index into it.
+#include "jaxpr/memos.hpp"
+
+#include <iterator>
+
+namespace telamon {
+inline namespace v1 {
+namespace detail {
+
+std::atomic<std::int64_t>& memo_evictions() {
+  static constinit std::atomic<std::int64_t> count{0};
+  return count;
+}
+
+std::shared_ptr<const void> Memos::find_locked(const Key& key) {
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return nullptr;
+  memos_.splice(memos_.begin(), memos_, found->second);
+  return found->second->value;
+}
+
+std::shared_ptr<const void> Memos::find(std::string_view key, std::type_index type) {
+  const std::lock_guard lock(mutex_);
+  return find_locked({type, key});
+}
+
+std::shared_ptr<const void> Memos::publish(std::string_view key, std::type_index type,
+                                           std::shared_ptr<const void> value) {
+  List fresh, forgotten;  // destroyed after the lock is open: a whole program may go
+  fresh.push_back({type, std::string(key), std::move(value)});
+  const std::lock_guard lock(mutex_);
+  if (auto first = find_locked(key_of(fresh.front()))) return first;
+  by_key_.emplace(key_of(fresh.front()), fresh.begin());
+  memos_.splice(memos_.begin(), fresh);
+  if (memos_.size() > kMaxMemos) {
+    const auto oldest = std::prev(memos_.end());
+    by_key_.erase(key_of(*oldest));
+    forgotten.splice(forgotten.begin(), memos_, oldest);
+    memo_evictions().fetch_add(1, std::memory_order_relaxed);
+  }
+  return memos_.front().value;
+}
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace telamon
