@@ -296,8 +296,8 @@ void Fuser::place(int e) {
 
 void Fuser::place_element(int e) {
   bool needs_memory = is_out_[static_cast<std::size_t>(e)] || forced_.contains(e) ||
-                      eqn(e).effect != Effect::none || !options_.fuse;
-  for (const Use& u : uses(e)) needs_memory |= is_barrier(form(u.consumer)) || repeats(u, e);
+                      eqn(e).effect != Effect::none || !options_.fuse || is_read_by_barrier(e);
+  for (const Use& u : uses(e)) needs_memory |= repeats(u, e);
   const std::set<int> readers = consumer_clusters(e);
   if (!needs_memory) {
     int& of_small = of_small_[static_cast<std::size_t>(e)];
