@@ -99,7 +99,8 @@ class Fuser {
   bool is_full(const Cluster& c) const;
   bool may_root(int k, int e, const std::set<int>& readers);
   // Whether a kernel that stores e along with what it stores for others keeps much memory alive.
-  bool piles_up(int k, int e);
+  bool piles_up(int k, int e, const std::set<int>& readers);
+  bool is_read_by(int e, const std::set<int>& clusters) const;
 
   // ---- reductions (fuse_reductions.cpp)
   static Shape reduced_shape(const Kernel& k);
