@@ -16,7 +16,7 @@ GROUPS = {
     "B05": "network step", "B06": "convolution", "B07": "transformer block", "B08": "loops", "B09": "ensembles of ODEs",
     "B10": "N-body", "B11": "Monte Carlo", "B12": "second order", "B13": "gather and scatter", "B14": "sorting",
     "B15": "Gaussian process", "B16": "compilation", "B17": "small and deep", "GMM": "mixture of Gaussians",
-    "KMEANS": "k-means",
+    "KMEANS": "k-means", "MEM": "memory of intermediate values",
     "PEG": "per-example gradients", "SWEEP": "rows of every length",
 }
 

@@ -21,6 +21,10 @@ def entry(seconds, metric="time", **more):
     return {"per": 1, "metrics": {metric: {"min": seconds, "median": seconds, "samples": 3}}} | more
 
 
+def entries(**metrics):
+    return {"per": 1, "metrics": {name: {"min": x, "median": x, "samples": 1} for name, x in metrics.items()}}
+
+
 def row(name, unit="us", **contenders):
     named = {figures.ONE if key == "one" else key.replace("_", " "): value for key, value in contenders.items()}
     about = {"reference": "jax", "rates": {"M.read_1k": 1e9}, "written": 0, "revision": "r", "build": "b"}
@@ -45,6 +49,8 @@ def some_rows():
         row("B04.batch_small_8", telamon=entry(2e-6), jax=entry(4e-6), hand_exact=entry(3e-6)),
         row("B16.compile_100", "ms", telamon=entry(14e-3, "total"), jax=entry(1, "total")),
         row("B16.compile_1000", "ms", telamon=entry(240e-3, "total"), jax=entry(1, "total")),
+        row("MEM.within", "MB", telamon=entries(arena=3.2, bound=3)),
+        row("MEM.beyond", "MB", telamon=entries(arena=3.6, bound=3)),
         row("B13.gather", telamon={"error": "gone"}, hand_exact=entry(3e-6)),
     ]
 
@@ -61,6 +67,9 @@ def check_targets():
     check(abs(figure["B03.sum_all"] - 0.5) < 1e-9 and not met["B03.sum_all"], "a share of the limit")
     check(met["B04.batch_small_8"] and abs(figure["B04.batch_small_8"] - 1.5) < 1e-9, "the best of several")
     check(met["B16.compile_100 total"] and not met["B16.compile_1000 total"], "bounds by number of operations")
+    check(met["MEM.within arena"] and abs(figure["MEM.beyond arena"] - 1.2) < 1e-9 and not met["MEM.beyond arena"],
+          "memory by the bound beside it")
+    check("MEM.within bound" not in figure, "the bound is no target")
     check(figure["B13.gather"] is None and not met["B13.gather"], "a row that failed is not measured")
 
 

@@ -8,8 +8,8 @@ measures each of them by a figure that must be at least, or at most, the bound:
     call      our least time without a cached call (CALL), over that of the best by hand         at most
     speedup   our least time with one thread, in the same rounds, over that with these           at least
     threads   the same, over the number of threads                                               at least
-Against hand-written C++ that may contract or reassociate stands Telamon with {.contract = true}. Not here, since no row
-measures it: memory.
+    bound     our least figure over that of the metric `bound` of the same workload              at most
+Against hand-written C++ that may contract or reassociate stands Telamon with {.contract = true}.
 """
 import re
 from dataclasses import dataclass
@@ -76,6 +76,8 @@ TARGETS = [
     Target("First gradient of a process", r"B00\.first_(grad|jit_grad)", "time", 25e-3, words="25 ms"),
     Target("First jitted gradient with the disk cache", r"B00\.second_start", "time", 5e-3, words="5 ms"),
     Target("Size of the statically linked command", r"B00\.static_size", "time", 60, words="60 MB"),
+    Target("Memory of intermediate values, by what is alive at once", r"MEM\..* arena", "bound", 1.1,
+           words="1.1x of the bound"),
     Target("Several threads on large work", LARGE, "threads", 0.85, words="efficiency 85 %"),
     Target("Several threads on small work", r"(B01|B17)\..*", "speedup", 0.95, words="no slower than one"),
 ]
@@ -113,6 +115,10 @@ def figure_of(target, line, by_name):
         return line.least(figures.OURS)
     if target.kind == "limit":
         return line.of_limit()
+    if target.kind == "bound":
+        beside = by_name.get(f"{line.id} bound")
+        bound, ours = beside and beside.least(figures.OURS), line.least(figures.OURS)
+        return ours / bound if bound and ours else None
     if target.kind == "ratio":
         return best_ratio(line, target.against)
     call, ours = by_name.get(CALL), line.least(figures.OURS)
@@ -127,7 +133,7 @@ def verdict(target, line, by_name):
     figure = figure_of(target, line, by_name)
     if figure is None:
         return Verdict(line.name, None, "", False, 0)
-    at_most = target.kind in ("time", "call")
+    at_most = target.kind in ("time", "call", "bound")
     worse = figure / bound if at_most else bound / figure
     return Verdict(line.name, figure, line.unit if target.kind == "time" else "", worse <= 1, worse)
 

@@ -39,6 +39,11 @@ const Register digits_step("B05.mlp_digits_step", "us", [] {
   return training({64, 128, 10}, 64, 3. * 2 * 64 * (64 * 128 + 128 * 10));
 });
 
+const Register step_memory("MEM.mlp_step", "MB", [] {
+  const std::vector<std::int64_t> sizes = {784, 1024, 1024, 10};
+  return memory_of(sgd, mlp_params(sizes), u(1, {128, 784}), one_hot_rows(2, 128, 10));
+});
+
 const Register per_example("PEG.mlp_digits", "us", [] {
   const auto gradient = [](const Mlp& p, const Array& x, const Array& y) {
     return grad(mlp_loss)(p, x(newaxis), y(newaxis));

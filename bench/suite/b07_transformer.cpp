@@ -40,11 +40,14 @@ const Register forward("B07.block_fwd", "ms", [] {
   c.flops = 872e6;
   return c;
 });
+Array loss(const Block& p, const Array& x) { return mean(square(block(p, x))); }
 const Register backward("B07.block_fwdbwd", "ms", [] {
-  const auto loss = [](const Block& p, const Array& x) { return mean(square(block(p, x))); };
   Case c = go(compiled(grad<0, 1>(loss)), block_params(), z(9, {4, 128, kWidth}));
   c.flops = 2.6e9;
   return c;
+});
+const Register memory("MEM.block_fwdbwd", "MB", [] {
+  return memory_of(grad<0, 1>(loss), block_params(), z(9, {4, 128, kWidth}));
 });
 
 }  // namespace

@@ -48,10 +48,12 @@ Array posterior(const Mixture& mixture, const Array& x) {
   return static_cast<double>(-n) * norm + likelihood + (constant - .5 * sum(square(Q)));
 }
 
+Mixture mixture(std::int64_t d, std::int64_t k) {
+  return {z64(2, {k}), u64(3, {k, d}), z64(4, {k, d}), z64(5, {k, d * (d - 1) / 2})};
+}
 template <class F>
 Case mixture_case(F f, std::int64_t d, std::int64_t k, double flops) {
-  const Mixture m{z64(2, {k}), u64(3, {k, d}), z64(4, {k, d}), z64(5, {k, d * (d - 1) / 2})};
-  Case c = go(compiled(std::move(f)), m, z64(1, {kPoints, d}));
+  Case c = go(compiled(std::move(f)), mixture(d, k), z64(1, {kPoints, d}));
   c.flops = flops * static_cast<double>(kPoints * k * d * d);
   c.note = "n = 1000, f64";
   return c;
@@ -61,6 +63,8 @@ const bool sizes = [] {
     const std::string size = "_" + std::to_string(d) + "_" + std::to_string(k);
     Register("GMM.objective" + size, "ms", [=] { return mixture_case(posterior, d, k, 2); });
     Register("GMM.gradient" + size, "ms", [=] { return mixture_case(grad(posterior), d, k, 6); });
+    Register("MEM.gmm_gradient" + size, "MB",
+             [=] { return memory_of(grad(posterior), mixture(d, k), z64(1, {kPoints, d})); });
   }
   return true;
 }();

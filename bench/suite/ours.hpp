@@ -67,4 +67,20 @@ Case go(F f, Args... args) {
   return c;
 }
 
+/// A case of what f(args...) needs for its intermediate values, in MB, and of the bound of that
+/// (docs/how-to/memory.md).
+template <class F, class... Args>
+Case memory_of(F f, const Args&... args) {
+  const auto m = compiled(std::move(f)).lower(args...).compile().memory_analysis();
+  const auto megabytes = [](std::int64_t bytes) {
+    return std::vector<double>{static_cast<double>(bytes) / 1e6};
+  };
+  Case c;
+  c.measure = [arena = megabytes(m.arena), bound = megabytes(m.live_bound)](double) {
+    return Samples{{"arena", arena}, {"bound", bound}};
+  };
+  c.note = "intermediate values, and what they need at least";
+  return c;
+}
+
 }  // namespace bench

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "compiler/compile.hpp"
 #include "compiler/executable/executable.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/plan/dot.hpp"
@@ -180,13 +181,20 @@ MemoryAnalysis NativeExecutable::memory_analysis(const std::vector<bool>& donate
   return with_plan([&](const Parts& parts) { return memory_of(parts, donated); });
 }
 
+// Reductions that share a kernel keep all that they read alive until it runs.
+std::int64_t NativeExecutable::live_bound_of(const Parts& parts) const {
+  runtime::CompileOptions apart = parts.options;
+  apart.disabled.insert("merge_siblings");
+  return std::min(parts.plan->live_bytes, plan_again(parts_.source, apart).plan->live_bytes);
+}
+
 MemoryAnalysis NativeExecutable::memory_of(const Parts& parts,
                                            const std::vector<bool>& donated) const {
   const Plan& plan = *parts.plan;
   const auto num_consts = static_cast<std::int64_t>(parts.consts.size());
   MemoryAnalysis memory;
   memory.arena = plan.arena_bytes;
-  memory.live_bound = plan.live_bytes;
+  memory.live_bound = live_bound_of(parts);
   memory.scratch = scratch_of(parts.jaxpr);
   const std::vector<Aval>& avals = parts.jaxpr.avals();
   for (std::int64_t i = 0; i < parts.jaxpr.num_inputs(); ++i) {

@@ -1,7 +1,10 @@
 // jit(f).lower(x).compile(): what is known of a program before and after it is compiled.
 #include <gmock/gmock.h>
 
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <random>
 #include <string>
 
 #include "runtime/allocator.hpp"
@@ -358,6 +361,92 @@ TEST(MemoryAnalysis, TakesAtMostATenthMoreThanIsAliveAtOnce) {
       },
       ones({64, 4, 96}));
   both("sorting and gathering", [](Array x) { return sum(sort(x, 1) * x(slice(0, 1))); }, x);
+}
+
+// Each in arrays of the argument's size. Programs of which every branch can be done with before the next.
+TEST(MemoryAnalysis, DoesNotGrowWithTheBranchesOfAProgram) {
+  TELAMON_TEST_NEEDS_COMPILER();
+  Array w = full({256, 256}, .01f) + 0.f;
+  const auto expect_most = [&](double most, int branches, const char* what, auto branch) {
+    const auto program = [branches, branch](const Array& a) {
+      Arrays scaled, products;
+      for (int i = 1; i <= branches; ++i) scaled.push_back(matmul(a * static_cast<float>(i), a));
+      for (const Array& x : scaled) products.push_back(branch(x));
+      Array total = products[0];
+      for (int i = 1; i < branches; ++i) total = total + products[static_cast<std::size_t>(i)];
+      return total;
+    };
+    const MemoryAnalysis m = jit(program).lower(w).compile().memory_analysis();
+    EXPECT_LE(static_cast<double>(m.arena), most * static_cast<double>(m.arguments))
+        << branches << " of " << what;
+    EXPECT_LE(static_cast<double>(m.arena), 1.1 * static_cast<double>(m.live_bound)) << what << m;
+  };
+  for (const int branches : {6, 24}) {
+    expect_most(3.2, branches, "sums of running sums",
+                [](const Array& x) { return sum(cumsum(x, 1)); });
+    expect_most(3.2, branches, "sums of products",
+                [](const Array& x) { return sum(matmul(x, x)); });
+    expect_most(3.2, branches, "sums of squares of sorted rows", [](const Array& x) {
+      const Array y = sort(x, 1);
+      return sum(y * y);
+    });
+    expect_most(3.2, branches, "sums of columns",
+                [](const Array& x) { return sum(sort(x, 1), 0); });
+  }
+  w = full({64, 64}, .01f) + 0.f;  // more than a thousand kernels
+  expect_most(5, 400, "sums of running sums", [](const Array& x) { return sum(cumsum(x, 1)); });
+}
+
+// What only one of two reductions reads is not kept for the other; what both read is read once.
+TEST(MemoryAnalysis, ReductionsShareAPassOverWhatBothRead) {
+  TELAMON_TEST_NEEDS_COMPILER();
+  const auto kernels = [](auto f, const auto&... x) {
+    return jit(f).lower(x...).compile().info().kernels;
+  };
+  const Array x = full({512, 512}, .01f) + 0.f;
+  const auto moments = [](const Array& a) {
+    const Array s = sort(a, 1);
+    return std::pair{sum(s), sum(s * s)};
+  };
+  const auto of_two = [](const Array& a, const Array& b) {
+    return std::pair{sum(sort(a, 1)), sum(sort(b, 1))};
+  };
+  EXPECT_EQ(kernels(moments, x), kernels([](const Array& a) { return sum(sort(a, 1)); }, x));
+  EXPECT_EQ(kernels(of_two, x, x), kernels(moments, x) + 1);
+}
+
+// Of shapes that leave gaps: products of all widths, sorted rows, running sums, each used again.
+TEST(MemoryAnalysis, TakesAtMostATenthMoreInRandomPrograms) {
+  TELAMON_TEST_NEEDS_COMPILER();
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    const auto program = [seed](const Array& x) {
+      std::mt19937 random(seed);
+      const auto below = [&](std::size_t n) { return random() % n; };
+      constexpr std::array<std::int64_t, 7> kWidths = {16, 48, 100, 200, 256, 400, 640};
+      Arrays made = {x};
+      for (std::size_t left = 8 + below(30); left > 0; --left) {
+        const Array a = made[below(made.size())], b = made[below(made.size())];
+        switch (below(6)) {
+          case 0: made.push_back(sort(a, 1)); break;
+          case 1: made.push_back(cumsum(tanh(a), 1)); break;
+          case 2: made.push_back(matmul(a, matmul(transpose(a), b))); break;
+          default:
+            made.push_back(matmul(a, full({a.shape(1), kWidths[below(7)]}, .01f) + sum(b) * 1e-6f));
+        }
+      }
+      Array total = sum(x);
+      for (const Array& a : made) total = total + sum(a * a);
+      return total;
+    };
+    const auto expect_dense = [&](const char* what, auto f) {
+      const MemoryAnalysis m = jit(f).lower(ones({128, 64})).compile().memory_analysis();
+      EXPECT_LE(static_cast<double>(m.arena), 1.1 * static_cast<double>(m.live_bound))
+          << what << ' ' << seed << '\n'
+          << m;
+    };
+    expect_dense("program", program);
+    expect_dense("gradient of program", grad(program));
+  }
 }
 
 // What the allocator has seen during a run of large arrays.

@@ -77,6 +77,7 @@ class NativeExecutable final : public runtime::Executable {
   }
   std::string text_of(const Parts& parts, std::string_view stage) const;
   CostAnalysis cost_of(const Parts& parts) const;
+  std::int64_t live_bound_of(const Parts& parts) const;
   MemoryAnalysis memory_of(const Parts& parts, const std::vector<bool>& donated) const;
 
   Parts parts_;

@@ -296,8 +296,8 @@ void Fuser::place(int e) {
 
 void Fuser::place_element(int e) {
   bool needs_memory = is_out_[static_cast<std::size_t>(e)] || forced_.contains(e) ||
-                      eqn(e).effect != Effect::none || !options_.fuse;
-  for (const Use& u : uses(e)) needs_memory |= is_barrier(form(u.consumer)) || repeats(u, e);
+                      eqn(e).effect != Effect::none || !options_.fuse || is_read_by_barrier(e);
+  for (const Use& u : uses(e)) needs_memory |= repeats(u, e);
   const std::set<int> readers = consumer_clusters(e);
   if (!needs_memory) {
     int& of_small = of_small_[static_cast<std::size_t>(e)];
@@ -323,7 +323,7 @@ void Fuser::make_root(int e, const std::set<int>& readers) {
     // ... or any other over the same space, the newest first.
     std::erase_if(open_, [&](int k) { return is_full(cluster(k)); });
     for (auto k = open_.rbegin(); best < 0 && k != open_.rend(); ++k) {
-      if (!readers.contains(*k) && !piles_up(*k, e) && may_root(*k, e, readers)) best = *k;
+      if (!readers.contains(*k) && may_root(*k, e, readers) && !piles_up(*k, e, readers)) best = *k;
     }
   }
   if (best < 0) best = new_cluster(e, Form::element);
@@ -367,16 +367,24 @@ bool Fuser::may_root(int k, int e, const std::set<int>& readers) {
   return may_produce(k, readers);
 }
 
-bool Fuser::piles_up(int k, int e) {
+bool Fuser::is_read_by(int e, const std::set<int>& clusters) const {
+  return std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& u) {
+    const std::vector<int>& at = where_[static_cast<std::size_t>(u.consumer)];
+    return std::any_of(at.begin(), at.end(), [&](int k) { return clusters.contains(k); });
+  });
+}
+
+bool Fuser::piles_up(int k, int e, const std::set<int>& readers) {
   constexpr std::int64_t kLarge = 256 << 10;
   constexpr std::int64_t kMost = 2;
-  const auto is_temporary = [&](Var v) {
-    return !is_out_[static_cast<std::size_t>(producer_[static_cast<std::size_t>(v)])];
-  };
-  const Var v = eqn(e).outputs.empty() ? -1 : eqn(e).outputs[0];
-  if (v < 0 || !is_temporary(v) || detail::checked_bytes(jaxpr_.aval(v)) < kLarge) return false;
+  if (eqn(e).outputs.empty() || !is_much(e)) return false;
+  const bool large = detail::checked_bytes(jaxpr_.aval(eqn(e).outputs[0])) >= kLarge;
   const Vars& roots = cluster(k).kernel.roots;
-  return std::count_if(roots.begin(), roots.end(), is_temporary) >= kMost;
+  return std::count_if(roots.begin(), roots.end(), [&](Var v) {
+           const int p = producer_[static_cast<std::size_t>(v)];
+           // Smaller ones that one kernel reads together are alive at one time anyway.
+           return !is_out_[static_cast<std::size_t>(p)] && (large || !is_read_by(p, readers));
+         }) >= kMost;
 }
 
 Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {

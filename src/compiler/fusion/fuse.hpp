@@ -26,6 +26,7 @@ struct Cluster {
   int position = 0;            ///< of its last equation: the order among independent clusters
   std::size_t uncut = 0;       ///< members that keep it from being cut into functions
   std::size_t numbers = 0;     ///< members that are single numbers, while the space is not
+  std::vector<int> stored{};   ///< large arrays that its folds read: what makes them, ascending
 };
 
 struct Fusion {

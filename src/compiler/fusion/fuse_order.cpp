@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "compiler/fusion/fuser.hpp"
-#include "telamon/error.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -42,10 +41,15 @@ bool Fuser::read_before(const UpdateChain& chain) {
 
 // ---- what is alive ---------------------------------------------------------------------------------
 
-Fuser::Storage Fuser::storage() const {
-  Storage s;
-  s.writes.resize(clusters_.size());
-  s.reads.resize(clusters_.size());
+MemoryGraph Fuser::memory_graph() const {
+  MemoryGraph graph;
+  for (const Cluster& c : clusters_) {
+    graph.next.emplace_back(c.feeds.begin(), c.feeds.end());
+    graph.position.push_back(c.position);
+    graph.in_place.push_back(options_.in_place && c.form == Form::element);
+  }
+  graph.writes.resize(clusters_.size());
+  std::vector<std::set<int>> reads(clusters_.size());
   const auto num_eqns = jaxpr_.eqns().size();
   std::vector<int> place(num_eqns,
                          -1);  // of an equation's result; a reshape has that of its operand
@@ -56,8 +60,7 @@ Fuser::Storage Fuser::storage() const {
   for (std::size_t e = 0; e < num_eqns; ++e) {
     for (const int k : where_[e]) {
       for (const Atom& a : eqn(e).inputs) {
-        const int read = place_of(a);
-        if (read >= 0) s.reads[static_cast<std::size_t>(k)].insert(read);
+        if (const int p = place_of(a); p >= 0) reads[static_cast<std::size_t>(k)].insert(p);
       }
     }
     if (!in_memory_[e]) continue;
@@ -66,68 +69,24 @@ Fuser::Storage Fuser::storage() const {
       continue;
     }
     if (where_[e].empty()) continue;
-    place[e] = static_cast<int>(s.bytes.size());
+    place[e] = static_cast<int>(graph.bytes.size());
     std::int64_t bytes = 0;
     for (const Var v : eqn(e).outputs) bytes += weight_of(jaxpr_.aval(v));
-    s.bytes.push_back(bytes);
-    s.writes[static_cast<std::size_t>(where_[e].front())].push_back(place[e]);
-  }
-  s.readers.assign(s.bytes.size(), 0);
-  for (const auto& places : s.reads) {
-    for (const int p : places) ++s.readers[static_cast<std::size_t>(p)];
+    graph.bytes.push_back(bytes);
+    graph.writes[static_cast<std::size_t>(where_[e].front())].push_back(place[e]);
   }
   // Results have memory of their own.
   for (const Atom& a : jaxpr_.outs()) {
-    if (const int p = place_of(a); p >= 0) s.bytes[static_cast<std::size_t>(p)] = 0;
+    if (const int p = place_of(a); p >= 0) graph.bytes[static_cast<std::size_t>(p)] = 0;
   }
-  return s;
-}
-
-std::int64_t Fuser::Storage::run(int k) {
-  for (const int p : writes[static_cast<std::size_t>(k)])
-    alive += bytes[static_cast<std::size_t>(p)];
-  const std::int64_t most = alive;
-  for (const int p : reads[static_cast<std::size_t>(k)]) {
-    if (--readers[static_cast<std::size_t>(p)] == 0) alive -= bytes[static_cast<std::size_t>(p)];
+  for (std::size_t k = 0; k < clusters_.size(); ++k) {
+    for (const int p : graph.writes[k]) reads[k].erase(p);
+    graph.reads.emplace_back(reads[k].begin(), reads[k].end());
   }
-  return most;
-}
-
-std::int64_t Fuser::Storage::growth(int k) const {
-  std::int64_t more = 0;
-  for (const int p : writes[static_cast<std::size_t>(k)])
-    more += bytes[static_cast<std::size_t>(p)];
-  for (const int p : reads[static_cast<std::size_t>(k)]) {
-    if (readers[static_cast<std::size_t>(p)] == 1) more -= bytes[static_cast<std::size_t>(p)];
-  }
-  return more;
+  return graph;
 }
 
 // ---- the order -------------------------------------------------------------------------------------
-
-template <class Choose>
-std::vector<int> Fuser::order_by(const Choose& choose) const {
-  std::vector<int> waiting(clusters_.size(), 0), out;
-  for (const Cluster& c : clusters_) {
-    for (const int next : c.feeds) ++waiting[static_cast<std::size_t>(next)];
-  }
-  std::set<std::pair<int, int>> ready;  // by position
-  for (std::size_t k = 0; k < clusters_.size(); ++k) {
-    if (waiting[k] == 0) ready.insert({clusters_[k].position, static_cast<int>(k)});
-  }
-  while (!ready.empty()) {
-    const auto chosen = choose(ready);
-    const int k = chosen->second;
-    ready.erase(chosen);
-    out.push_back(k);
-    for (const int next : clusters_[static_cast<std::size_t>(k)].feeds) {
-      if (--waiting[static_cast<std::size_t>(next)] == 0)
-        ready.insert({clusters_[static_cast<std::size_t>(next)].position, next});
-    }
-  }
-  if (out.size() != clusters_.size()) throw InternalError("fusion made a cycle of kernels");
-  return out;
-}
 
 std::map<Var, std::vector<int>> Fuser::readers_of_inputs() const {
   std::map<Var, std::vector<int>> readers;
@@ -185,45 +144,23 @@ bool Fuser::wait_for_readers() {
   return waits;
 }
 
-// The order of the program, unless one that prefers what frees memory needs much less of it.
+void Fuser::let_loops_wait() {
+  constexpr std::size_t kMostClusters =
+      1000;  // each that reads an input is compared with the others
+  if (clusters_.size() > kMostClusters) return;
+  const MemoryGraph before = memory_graph();
+  if (!wait_for_readers()) return;
+  const MemoryGraph after = memory_graph();
+  if (peak(after, as_written(after)) <= peak(before, as_written(before))) return;
+  for (std::size_t k = 0; k < clusters_.size(); ++k)
+    clusters_[k].feeds = {before.next[k].begin(), before.next[k].end()};
+}
+
 std::vector<Cluster> Fuser::ordered() {
-  constexpr std::size_t kMostClusters = 1000;
-  constexpr std::int64_t kMuch = 1 << 20;
-  using Ready = std::set<std::pair<int, int>>;
-  const auto as_written = [&] {
-    return order_by([](const Ready& ready) { return ready.begin(); });
-  };
-  std::vector<int> order = as_written();
-  if (clusters_.size() <= kMostClusters) {
-    const Storage start = storage();
-    const auto peak = [&](const std::vector<int>& by) {
-      Storage s = start;
-      std::int64_t most = 0;
-      for (const int k : by) most = std::max(most, s.run(k));
-      return most;
-    };
-    std::vector<std::set<int>> feeds;
-    for (const Cluster& c : clusters_) feeds.push_back(c.feeds);
-    if (options_.in_place && wait_for_readers()) {
-      std::vector<int> waiting = as_written();
-      if (peak(waiting) <= peak(order)) {
-        order = std::move(waiting);
-      } else {
-        for (std::size_t k = 0; k < clusters_.size(); ++k) clusters_[k].feeds = feeds[k];
-      }
-    }
-    if (const std::int64_t most = peak(order); options_.schedule && most >= kMuch) {
-      Storage now = start;
-      std::vector<int> frugal = order_by([&](const Ready& ready) {
-        const auto least = std::min_element(ready.begin(), ready.end(), [&](auto& a, auto& b) {
-          return now.growth(a.second) < now.growth(b.second);
-        });
-        now.run(least->second);
-        return least;
-      });
-      if (4 * peak(frugal) <= 3 * most) order = std::move(frugal);
-    }
-  }
+  if (options_.in_place) let_loops_wait();
+  const MemoryGraph graph = memory_graph();
+  std::vector<int> order = as_written(graph);
+  if (options_.schedule && peak(graph, order) >= kMuchMemory) order = least_memory(graph);
   std::vector<Cluster> out;
   for (const int k : order) {
     if (cluster(k).form != Form::ops) out.push_back(std::move(cluster(k)));

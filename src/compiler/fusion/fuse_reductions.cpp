@@ -9,6 +9,21 @@
 namespace telamon {
 inline namespace v1 {
 namespace compiler {
+namespace {
+
+void add_all(std::vector<int>& to, const std::vector<int>& more) {
+  std::vector<int> all;
+  std::set_union(to.begin(), to.end(), more.begin(), more.end(), std::back_inserter(all));
+  to = std::move(all);
+}
+
+// Whether one pass over both keeps no more alive than one over either.
+bool share_memory(const std::vector<int>& a, const std::vector<int>& b) {
+  return std::includes(a.begin(), a.end(), b.begin(), b.end()) ||
+         std::includes(b.begin(), b.end(), a.begin(), a.end());
+}
+
+}  // namespace
 
 Shape Fuser::reduced_shape(const Kernel& k) {
   Shape r;
@@ -22,12 +37,14 @@ void Fuser::place_reduction(int e) {
   const Shape& operand = jaxpr_.aval(eqn(e).inputs[0]).shape;
   const Shape axes = reduction_axes(eqn(e));
   const std::set<int> readers = consumer_clusters(e);
+  const std::vector<int>& stored = work_of(e).stored;
   int best = -1;
   if (options_.fuse) {
     for (int k = static_cast<int>(clusters_.size()) - 1; best < 0 && k >= 0; --k) {
       const Cluster& c = cluster(k);
       const bool folds_alike = c.form == Form::reduction && c.kernel.shape == operand &&
-                               c.kernel.axes == axes && c.kernel.reductions.size() < 6;
+                               c.kernel.axes == axes && c.kernel.reductions.size() < 6 &&
+                               share_memory(stored, c.stored);
       const bool over_results = c.form == Form::element && c.kernel.woven.empty() &&
                                 c.kernel.shape == shape(e) && !(operand == c.kernel.shape);
       if ((!folds_alike && !over_results) || !may_produce(k, readers)) continue;
@@ -53,6 +70,7 @@ void Fuser::place_reduction(int e) {
   c.kernel.shape = operand;
   c.kernel.axes = axes;
   c.kernel.reductions.push_back(e);
+  add_all(c.stored, stored);
   c.kernel.members.insert(e);
   c.align[e] = Align::reduced;
   c.position = std::max(c.position, e);
@@ -157,17 +175,19 @@ const Fuser::Work& Fuser::work_of(int e) {
   if (!is_new) return found->second;
   Work& work = found->second;
   const std::int64_t n = jaxpr_.aval(eqn(e).inputs[0]).size();
-  std::set<int> seen;
+  std::set<int> seen, stored;
   std::vector<int> todo = {e};
   for (std::size_t next = 0; next < todo.size(); ++next) {
     for (const Atom& a : eqn(todo[next]).inputs) {
       const int p = producer(a);
-      if (p >= 0 && is_fusible(form(p)) && size(p) == n && !forced_.contains(p) &&
-          seen.size() < kMaxMembers && seen.insert(p).second)
-        todo.push_back(p);
+      if (p < 0) continue;
+      const bool fusible = is_fusible(form(p)) && size(p) == n && !forced_.contains(p);
+      if ((!fusible || is_read_by_barrier(p)) && is_much(p)) stored.insert(p);
+      if (fusible && seen.size() < kMaxMembers && seen.insert(p).second) todo.push_back(p);
     }
   }
   work.eqns.assign(seen.begin(), seen.end());
+  work.stored.assign(stored.begin(), stored.end());
   for (const int p : work.eqns) work.cost += element_costs_[static_cast<std::size_t>(p)];
   return work;
 }
@@ -193,11 +213,17 @@ bool Fuser::share_work(const Cluster& a, const Cluster& b) {
   return share_work(any(a.kernel), any(b.kernel));
 }
 
+bool Fuser::is_much(int e) const {
+  std::int64_t bytes = 0;
+  for (const Var v : eqn(e).outputs) bytes += weight_of(jaxpr_.aval(v));
+  return bytes >= kMuchForOne && !is_out_[static_cast<std::size_t>(e)];
+}
+
 void Fuser::merge_siblings(int k) {
   for (int other = 0; other < static_cast<int>(clusters_.size()); ++other) {
     Cluster &a = cluster(k), &b = cluster(other);
     if (other == k || b.form != Form::reduction || !(b.kernel.shape == a.kernel.shape) ||
-        !(b.kernel.axes == a.kernel.axes))
+        !(b.kernel.axes == a.kernel.axes) || !share_memory(a.stored, b.stored))
       continue;
     if (a.kernel.reductions.size() + b.kernel.reductions.size() > 6 ||
         a.kernel.members.size() + b.kernel.members.size() > kMaxMembers)
@@ -227,6 +253,7 @@ void Fuser::absorb(int k, int other) {
   a.kernel.members.insert(b.kernel.members.begin(), b.kernel.members.end());
   a.align.insert(b.align.begin(), b.align.end());
   a.feeds.insert(b.feeds.begin(), b.feeds.end());
+  add_all(a.stored, b.stored);
   a.position = std::max(a.position, b.position);
   for (std::size_t c = 0; c < clusters_.size(); ++c) {
     if (reach_.reaches(static_cast<int>(c), other) && clusters_[c].feeds.erase(other) != 0)

@@ -2,12 +2,14 @@
 // on.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <vector>
 
 #include "compiler/fusion/fuse.hpp"
 #include "compiler/fusion/reachability.hpp"
+#include "compiler/fusion/schedule.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -15,6 +17,8 @@ namespace compiler {
 
 constexpr std::size_t kMaxMembers = 300;  // LLVM is superlinear in the size of a function
 constexpr std::int64_t kSmallSpace = 4096;
+/// Bytes that are worth another order of kernels, or a kernel more, where they need not be alive.
+constexpr std::int64_t kMuchMemory = 64 << 10, kMuchForOne = 4 << 10;
 
 class Fuser {
  public:
@@ -95,7 +99,8 @@ class Fuser {
   bool is_full(const Cluster& c) const;
   bool may_root(int k, int e, const std::set<int>& readers);
   // Whether a kernel that stores e along with what it stores for others keeps much memory alive.
-  bool piles_up(int k, int e);
+  bool piles_up(int k, int e, const std::set<int>& readers);
+  bool is_read_by(int e, const std::set<int>& clusters) const;
 
   // ---- reductions (fuse_reductions.cpp)
   static Shape reduced_shape(const Kernel& k);
@@ -120,8 +125,15 @@ class Fuser {
   struct Work {
     std::vector<int> eqns;
     int cost = 0;
+    std::vector<int> stored;  // large arrays that it reads, by the equations that make them
   };
   const Work& work_of(int e);
+  bool is_read_by_barrier(int e) const {
+    return std::any_of(uses(e).begin(), uses(e).end(),
+                       [&](const Use& u) { return is_barrier(form(u.consumer)); });
+  }
+  // Whether the result of an equation is much that is alive only until it has been read.
+  bool is_much(int e) const;
   // Whether two folds of one space have most of what is not cheap in common, or little to do.
   bool share_work(int a, int b);
   bool share_work(const Cluster& a, const Cluster& b);
@@ -143,21 +155,8 @@ class Fuser {
   // Everything else that reads what the chain writes over is done before. False where it cannot be.
   bool read_before(const UpdateChain& chain);
   // What clusters leave in memory, and which of them read it.
-  struct Storage {
-    std::vector<std::int64_t> bytes;       // of each place
-    std::vector<int> readers;              // clusters that are still to read it
-    std::vector<std::vector<int>> writes;  // places, by cluster
-    std::vector<std::set<int>> reads;
-    std::int64_t alive = 0;
-    // Runs a cluster: the bytes that are alive meanwhile.
-    std::int64_t run(int k);
-    // By how much running it would change what is alive afterwards.
-    std::int64_t growth(int k) const;
-  };
-  Storage storage() const;
-  // One after the other, as `choose` picks them of those that are ready.
-  template <class Choose>
-  std::vector<int> order_by(const Choose& choose) const;
+  MemoryGraph memory_graph() const;
+  // The clusters in an order that needs little memory.
   std::vector<Cluster> ordered();
   // The equations that read each input of the program.
   std::map<Var, std::vector<int>> readers_of_inputs() const;
@@ -166,6 +165,8 @@ class Fuser {
   // Lets loops that could write results over inputs wait for whatever else reads these: the inputs may
   // be donated. False where no loop has to wait.
   bool wait_for_readers();
+  // As far as that takes no more memory.
+  void let_loops_wait();
 
   const Jaxpr& jaxpr_;
   const PlanOptions& options_;

@@ -1,4 +1,4 @@
-// Memory: live ranges over the tree of steps, then one arena with best-fit offsets.
+// Memory: live ranges over the tree of steps, then one arena (packing.hpp).
 //
 // Steps are numbered in the order in which they run. A value lives from the first step that writes
 // it to the last that uses it; what is used inside a loop but written outside lives until the loop
@@ -12,34 +12,16 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <tuple>
 #include <vector>
 
+#include "compiler/plan/packing.hpp"
 #include "compiler/plan/plan.hpp"
-#include "core/size_errors.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace compiler {
 namespace {
-
-constexpr std::int64_t kAlignment = 64;
-constexpr std::int64_t kPage = 4096;
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 56;  // sums of such sizes do not overflow
-
-std::int64_t possible(std::int64_t bytes) {
-  if (bytes <= kMostBytes) return bytes;
-  throw detail::UnnamedOutOfMemoryError(
-      "out of memory: the program needs more than 2^56 bytes for its intermediate values; use "
-      "smaller sizes");
-}
-
-struct Range {
-  int first = -1, last = -1;  // steps
-  bool apart(const Range& o) const { return last < o.first || o.last < first; }
-  bool contains(const Range& o) const { return first <= o.first && o.last <= last; }
-};
 
 /// A loop that runs in chunks.
 struct Chunked {
@@ -118,167 +100,6 @@ class Liveness {
   }
   const Plan& plan_;
   int counter_ = 0;
-};
-
-struct Block {
-  Range range;
-  std::int64_t size = 0, offset = 0;
-  std::int64_t end() const { return offset + size; }
-};
-
-std::int64_t aligned(std::int64_t offset, const Block& block) {
-  const std::int64_t unit = block.size >= 64 * kPage ? kPage : kAlignment;
-  return (offset + unit - 1) / unit * unit;
-}
-
-/// Places blocks in the order in which they begin, each in the smallest gap where it fits. What has
-/// ended by then is free for good: the gaps between living blocks are kept by place and by size.
-class InOrder {
- public:
-  explicit InOrder(bool reuse) : reuse_(reuse) {}
-  std::int64_t bytes = 0;
-  std::int64_t most_alive = 0;  ///< bytes of living blocks
-
-  void place(Block& block) {
-    if (reuse_) free_before(block.range.first);
-    const std::int64_t size = block.size;
-    block.offset = aligned(end_, block);
-    auto gap = by_size_.lower_bound({size, 0});
-    while (gap != by_size_.end() && aligned(gap->second, block) + size > gap->second + gap->first) {
-      ++gap;
-    }
-    if (gap != by_size_.end()) {
-      const auto [length, begin] = *gap;
-      take_gap(gaps_.find(begin));
-      block.offset = aligned(begin, block);
-      add_gap(begin, block.offset);
-      add_gap(block.end(), begin + length);
-    } else {
-      add_gap(end_, block.offset);
-      end_ = possible(block.end());
-      bytes = std::max(bytes, end_);
-    }
-    alive_ += size;
-    most_alive = std::max(most_alive, alive_);
-    ends_.insert({block.range.last, block.offset, size});
-  }
-
- private:
-  using Gaps = std::map<std::int64_t, std::int64_t>;  // begin -> end
-
-  void add_gap(std::int64_t begin, std::int64_t end) {
-    if (begin == end) return;
-    gaps_[begin] = end;
-    by_size_.insert({end - begin, begin});
-  }
-  void take_gap(Gaps::iterator gap) {
-    by_size_.erase({gap->second - gap->first, gap->first});
-    gaps_.erase(gap);
-  }
-  void free_before(int step) {
-    while (!ends_.empty() && std::get<int>(*ends_.begin()) < step) {
-      auto [last, begin, size] = *ends_.begin();
-      std::int64_t end = begin + size;
-      alive_ -= size;
-      ends_.erase(ends_.begin());
-      if (const auto after = gaps_.find(end); after != gaps_.end()) {
-        end = after->second;
-        take_gap(after);
-      }
-      auto before = gaps_.lower_bound(begin);
-      if (before != gaps_.begin() && (--before)->second == begin) {
-        begin = before->first;
-        take_gap(before);
-      }
-      if (end == end_) end_ = begin;
-      else add_gap(begin, end);
-    }
-  }
-
-  const bool reuse_;
-  std::int64_t alive_ = 0;
-  std::set<std::tuple<int, std::int64_t, std::int64_t>>
-      ends_;                                                 // of those alive: (last, offset, size)
-  Gaps gaps_;                                                // between blocks
-  std::set<std::pair<std::int64_t, std::int64_t>> by_size_;  // of gaps: (size, begin)
-  std::int64_t end_ = 0;                                     // of the last block
-};
-
-/// Places the largest blocks first, equal ones in order, each in the smallest gap between those that
-/// live at its time; gives the bytes of all. Often denser than by order, and quadratic.
-std::int64_t place_by_size(std::vector<Block>& blocks) {
-  std::vector<Block*> order, placed;  // placed: by offset
-  for (Block& b : blocks) order.push_back(&b);
-  std::sort(order.begin(), order.end(), [](const Block* a, const Block* b) {
-    return a->size != b->size ? a->size > b->size : a < b;
-  });
-  std::int64_t bytes = 0;
-  for (Block* block : order) {
-    std::int64_t best = -1, smallest = std::numeric_limits<std::int64_t>::max(), end = 0;
-    for (const Block* other : placed) {
-      if (other->range.apart(block->range)) continue;
-      const std::int64_t offset = aligned(end, *block), gap = other->offset - end;
-      if (offset + block->size <= other->offset && gap < smallest) best = offset, smallest = gap;
-      end = std::max(end, other->end());
-    }
-    block->offset = best >= 0 ? best : aligned(end, *block);
-    bytes = std::max(bytes, block->end());
-    const auto later =
-        std::upper_bound(placed.begin(), placed.end(), block,
-                         [](const Block* a, const Block* b) { return a->offset < b->offset; });
-    placed.insert(later, block);
-  }
-  return bytes;
-}
-
-#ifdef TELAMON_DEBUG_CHECKS
-void check_apart(const std::vector<Block>& blocks) {
-  for (const Block& a : blocks) {
-    for (const Block& b : blocks) {
-      if (&a < &b && !a.range.apart(b.range) && a.offset < b.end() && b.offset < a.end()) {
-        throw InternalError("two values that are alive at the same time share memory");
-      }
-    }
-  }
-}
-#endif
-
-/// Blocks of memory by live range, added in the order in which they begin.
-class Packing {
- public:
-  /// The number of a new block.
-  std::int64_t add(const Range& range, std::int64_t size) {
-    blocks_.push_back({range, size});
-    return static_cast<std::int64_t>(blocks_.size()) - 1;
-  }
-  /// The block lives on, under another name.
-  void extend(std::int64_t block, int last) { at(block).range.last = last; }
-  std::int64_t offset(std::int64_t block) { return at(block).offset; }
-
-  std::int64_t bytes = 0;
-  std::int64_t most_alive = 0;  ///< bytes of living blocks
-  /// Once all are there.
-  void pack(bool reuse) {
-    InOrder in_order(reuse);
-    for (Block& b : blocks_) in_order.place(b);
-    bytes = in_order.bytes;
-    most_alive = in_order.most_alive;
-    constexpr std::size_t kMost = 1024;  // blocks: a millisecond
-    if (reuse && bytes > most_alive + most_alive / 32 && blocks_.size() <= kMost) {
-      std::vector<Block> by_size = blocks_;
-      if (const std::int64_t fewer = place_by_size(by_size); fewer < bytes) {
-        blocks_ = std::move(by_size);
-        bytes = fewer;
-      }
-    }
-#ifdef TELAMON_DEBUG_CHECKS
-    check_apart(blocks_);
-#endif
-  }
-
- private:
-  Block& at(std::int64_t block) { return blocks_[static_cast<std::size_t>(block)]; }
-  std::vector<Block> blocks_;
 };
 
 class Arena {
