@@ -522,7 +522,7 @@ TEST_F(Command, BisectComparesWithTheInterpreter) {
 }
 
 TEST_F(Command, BisectTakesTheOptionsOfJit) {
-  if (!kCompiles) GTEST_SKIP() << "built without LLVM: there is no compiler";
+  TELAMON_TEST_NEEDS_COMPILER();
   const std::string program = file("product.jaxpr", kProduct);
   EXPECT_EQ(telamon_command("bisect --contract --donate 0,-1 " + program).text,
             "product: compiled and interpreted results agree\n");
@@ -536,7 +536,7 @@ TEST_F(Command, BisectTakesTheOptionsOfJit) {
 
 // The limit is of each process: that of the command itself goes on to the next case.
 TEST_F(Command, BisectOutlivesACaseThatEndsItsProcess) {
-  if (!kCompiles) GTEST_SKIP() << "built without LLVM: there is no compiler";
+  TELAMON_TEST_NEEDS_COMPILER();
   const Json endless =
       Json::parse(std::regex_replace(std::string(kEndless), std::regex("SAME"), kSame));
   const std::string cases = file("cases.jsonl", endless.dump() + "\n" + kCase.dump() + "\n");
