@@ -18,7 +18,7 @@ for argument in "$@"; do
     --lint) packages+=(clang-format-19 clang-tidy-19) ;;
     --bench) packages+=(python3-venv python3-numpy libopenblas0-pthread libdnnl2) ;;
     --cross) packages+=(g++-12-aarch64-linux-gnu qemu-user-static) ;;
-    --verify) packages+=(clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev) ;;
+    --verify) packages+=(clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev gdb) ;;
     *) echo "usage: scripts/setup.sh [--lint | --bench | --cross | --verify]" >&2; exit 2 ;;
   esac
 done

@@ -19,6 +19,7 @@ struct Options {
   std::int64_t batch = 3;
   std::optional<double> rtol;
   bool all = false;
+  JitChoices jit;
 };
 
 // What bare programs are tried with. An element of an input is made from its wave: sin(element + 5 input),
@@ -75,6 +76,9 @@ void print(const std::string& name, std::string_view inputs, const Finding& f) {
   if (f.kind != Finding::Kind::agrees && !inputs.empty()) std::cout << "with " << inputs << ", ";
   switch (f.kind) {
     case Finding::Kind::agrees: std::cout << "compiled and interpreted results agree\n"; return;
+    case Finding::Kind::interpreter:
+      std::cout << "there is nothing to compare with: interpreted, " << f.difference << '\n';
+      return;
     case Finding::Kind::pass:
       std::cout << "the pass " << f.names.at(0) << " changes what the program computes\n  "
                 << f.difference << "\nbefore it:\n"
@@ -98,7 +102,12 @@ void print(const std::string& name, std::string_view inputs, const Finding& f) {
 Finding bisect_with(const tl::ClosedJaxpr& traced, const Arrays& inputs, const Options& o) {
   Arrays all = traced.consts;
   all.insert(all.end(), inputs.begin(), inputs.end());
-  return tl::compiler::bisect(traced.jaxpr, all, {.rtol = o.rtol, .compile = {}});
+  return tl::compiler::bisect(
+      traced.jaxpr, all,
+      {.contract = o.jit.contract,
+       .donated = donated_inputs(o.jit.donate, inputs.size(), traced.consts.size()),
+       .runs = tl::compiler::BisectOptions::Runs::in_children,
+       .rtol = o.rtol});
 }
 #else
 Finding bisect_with(const tl::ClosedJaxpr&, const Arrays&, const Options&) {
@@ -155,6 +164,7 @@ void add_bisect(CLI::App& app, int& code) {
   command->add_option("--transform", options->transform,
                       "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
   add_batch_option(*command, options->batch);
+  add_jit_options(*command, options->jit);
   command->add_option("--case", options->name, "the case of that name");
   command->add_flag("--all", options->all, "all cases of the file");
   command->add_option("--input", options->input, "comma-separated .npy files, one per input");

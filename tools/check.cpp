@@ -1,7 +1,4 @@
 // telamon check: runs conformance cases in every mode they have data for.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <fstream>
 #include <iostream>
 #include <optional>
@@ -10,6 +7,7 @@
 
 #include "case.hpp"
 #include "commands.hpp"
+#include "core/child_process.hpp"
 #include "text_lines.hpp"
 
 namespace telamon_tool {
@@ -98,40 +96,17 @@ std::string name_of(const Line& line) {
 
 // The case in a child process, so that a crash is a failure of that case alone.
 std::vector<Outcome> run_isolated(const Line& line, const std::vector<Mode>& modes) {
-  int ends[2];
-  if (pipe(ends) != 0) throw std::runtime_error("cannot make a pipe");
-  std::cout.flush();
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error("cannot fork");
-  if (child == 0) {
-    close(ends[0]);
+  const auto child = telamon::detail::run_in_child([&](const auto& tell) {
     Json list = Json::array();
     for (const Outcome& o : run_case(line, modes)) list.push_back(to_json(o));
-    const std::string text = as_text(list);
-    std::size_t written = 0;
-    while (written < text.size()) {
-      const ssize_t n = write(ends[1], text.data() + written, text.size() - written);
-      if (n <= 0) break;
-      written += static_cast<std::size_t>(n);
-    }
-    _exit(0);
-  }
-  close(ends[1]);
-  std::string text;
-  char buffer[4096];
-  for (ssize_t n = 0; (n = read(ends[0], buffer, sizeof buffer)) > 0;)
-    text.append(buffer, static_cast<std::size_t>(n));
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
+    tell(as_text(list));
+  });
   std::vector<Outcome> outcomes;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && Json::accept(text)) {
-    for (const Json& j : Json::parse(text)) outcomes.push_back(from_json(j));
+  if (child.well() && Json::accept(child.told)) {
+    for (const Json& j : Json::parse(child.told)) outcomes.push_back(from_json(j));
   } else {
-    const std::string how = WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
-                                                : "exit " + std::to_string(WEXITSTATUS(status));
     outcomes.push_back(
-        {name_of(line), "process", {Verdict::Kind::failed, "the process died: " + how}});
+        {name_of(line), "process", {Verdict::Kind::failed, "the process died: " + child.end()}});
   }
   return outcomes;
 }

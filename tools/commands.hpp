@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "core/counted.hpp"
 
@@ -77,6 +78,22 @@ inline void add_input_option(CLI::App& command, std::string& npy_list) {
       "--input", npy_list,
       "comma-separated .npy files, one per input, instead of the inputs of the case; "
       "with vmap their leading axes count the examples");
+}
+
+/// --contract and --donate 0,1: how programs are compiled, as by the options of jit.
+struct JitChoices {
+  bool contract = false;
+  std::vector<int> donate;
+};
+inline void add_jit_options(CLI::App& command, JitChoices& choices) {
+  command.add_flag("--contract", choices.contract, "a * b + c may be compiled as one operation");
+  command
+      .add_option("--donate", choices.donate,
+                  "comma-separated numbers of inputs whose memory results may take over; negative "
+                  "ones count from the end")
+      ->delimiter(',')
+      ->allow_extra_args(false)  // the next word is the file
+      ->type_name("NUMBERS");
 }
 
 /// --batch N, for the inputs that the command makes itself.

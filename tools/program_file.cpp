@@ -244,6 +244,20 @@ Function apply_transforms(Function f, const std::string& transforms) {
   return f;
 }
 
+std::vector<bool> donated_inputs(const std::vector<int>& donate, std::size_t num_inputs,
+                                 std::size_t num_consts) {
+  if (donate.empty()) return {};
+  const auto n = static_cast<int>(num_inputs);
+  std::vector<bool> donated(num_consts + num_inputs, false);
+  for (const int i : donate) {
+    if (i < -n || i >= n)
+      throw tl::ValueError("--donate has input number " + std::to_string(i) +
+                           ", but the program has " + tl::detail::counted(n, "input"));
+    donated[num_consts + static_cast<std::size_t>(i < 0 ? i + n : i)] = true;
+  }
+  return donated;
+}
+
 std::string display_name(const std::string& program, const std::string& transforms) {
   std::string name = program;
   const std::vector<std::string> names = split(transforms);

@@ -37,6 +37,11 @@ std::string inputs_text(const telamon::interop::Program& program);
 /// to all floating-point inputs; vmap maps axis 0 of all; jvp and vjp push and pull ones.
 Function apply_transforms(Function f, const std::string& transforms);
 
+/// --donate 0,-1 of a program with so many inputs, after `num_consts` constants; empty where nothing is donated.
+/// ValueError where a number is none of an input.
+std::vector<bool> donated_inputs(const std::vector<int>& donate, std::size_t num_inputs,
+                                 std::size_t num_consts);
+
 /// What the program is called together with its transforms: "jit(vmap(grad(loss)))".
 std::string display_name(const std::string& program, const std::string& transforms);
 

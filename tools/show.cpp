@@ -20,6 +20,7 @@ struct Options {
   std::string file, transform, pass, name, isa;
   bool ir = false, assembly = false, plan = false, timings = false, cost = false;
   std::int64_t batch = 3;
+  JitChoices jit;
 };
 
 std::string pass_names(const tl::ExecutableInfo& info) {
@@ -91,14 +92,19 @@ int show(const Options& o) {
   for (const ProgramFile& file : load_programs(o.file, o.name, false)) {
     const Function f =
         apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
-    const tl::ClosedJaxpr traced = tl::make_jaxpr(f)(example_inputs(file, o.transform, o.batch));
+    const Arrays examples = example_inputs(file, o.transform, o.batch);
+    const tl::ClosedJaxpr traced = tl::make_jaxpr(f)(examples);
     if (o.pass.empty() && !o.ir && !o.assembly && !o.plan && !o.timings && !o.cost) {
       std::cout << traced << '\n';
       continue;
     }
     const std::string name = display_name(file.program.name(), o.transform);
-    const auto executable = tl::runtime::find_backend().compile(
-        traced.jaxpr, {.contract = false, .name = name, .disabled = {}, .keep_programs = true});
+    const std::vector<bool> donated =
+        donated_inputs(o.jit.donate, examples.size(), traced.consts.size());
+    tl::runtime::CompileOptions options{
+        .contract = o.jit.contract, .name = name, .disabled = {}, .keep_programs = true};
+    if (!donated.empty()) options.donated = donated;
+    const auto executable = tl::runtime::find_backend().compile(traced.jaxpr, options);
     if (o.pass == "all") print_passes(*executable);
     else if (!o.pass.empty()) print_stage(*executable, o.pass);
     if (o.plan) print_stage(*executable, "plan");
@@ -110,7 +116,7 @@ int show(const Options& o) {
       std::printf("%-20s %10.1f us, %s\n", "all", executable->info().microseconds(),
                   tl::detail::counted(executable->info().kernels, "kernel").c_str());
     }
-    if (o.cost) std::cout << executable->cost_analysis() << executable->memory_analysis({});
+    if (o.cost) std::cout << executable->cost_analysis() << executable->memory_analysis(donated);
   }
   return 0;
 }
@@ -125,6 +131,7 @@ void add_show(CLI::App& app, int& code) {
   command->add_option("--transform", options->transform,
                       "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
   add_batch_option(*command, options->batch);
+  add_jit_options(*command, options->jit);
   command->add_option("--case", options->name, "the case of that name");
   command->add_option("--pass", options->pass,
                       "the program after this pass, which --timings names; all: after every pass");

@@ -4,8 +4,13 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <exception>
+#include <new>
 #include <optional>
+#include <set>
 
+#include "compiler/executable/stored_bytes.hpp"
+#include "core/child_process.hpp"
 #include "core/concrete.hpp"
 #include "core/element.hpp"
 #include "core/environment.hpp"
@@ -51,101 +56,217 @@ std::string difference(const Array& got, const Array& want, std::optional<double
                      first, x[first], y[first]);
 }
 
-class Bisection {
- public:
-  Bisection(const Jaxpr& program, const Arrays& inputs, const BisectOptions& options)
-      : program_(program), inputs_(inputs), options_(options) {}
+// ---- from one process to another -----------------------------------------------------------------
 
-  Finding run() {
-    want_ = interpret(program_, inputs_);
-    before_ = program_.to_string();
-    const std::string wrong = compiled({}, true);
-    if (found_) return std::move(*found_);
-    if (wrong.empty()) return {};
-    Finding finding{Finding::Kind::optimisation, {}, wrong, {}, {}};
-    const auto words = detail::environment_words("TELAMON_DISABLE");
-    std::set<std::string, std::less<>> all;
-    for (const std::string_view word : words) {
-      all.insert(std::string(word));
-      if (compiled({std::string(word)}, false).empty()) finding.names.emplace_back(word);
+/// How far an attempt is, and what comes of it: the last that its process tells.
+struct Report {
+  enum class Kind : std::uint8_t {
+    reached,        // texts: where it is
+    interprets,     // the program after a pass: its name, the program before, and after
+    compared,       // how the results differ
+    found,          // a pass that changes what the program computes: its name, how, before, after
+    lack_of_memory  // the message
+  };
+  Kind kind = Kind::reached;
+  std::vector<std::string> texts;
+};
+using Tell = std::function<void(const Report&)>;
+
+std::string bytes_of(const Report& report) {
+  ByteWriter out;
+  out.number(static_cast<std::int64_t>(report.kind));
+  out.list(report.texts, [&](const std::string& t) { out.text(t); });
+  return out.take();
+}
+
+/// The last that is whole.
+Report last_report(std::string_view told) {
+  Report last{Report::Kind::reached, {"before the first pass"}};
+  for (ByteReader in(told); !in.at_end();) {
+    Report next{static_cast<Report::Kind>(in.number()), {}};
+    in.list(next.texts, [&] { return std::string(in.text()); });
+    if (!in.good()) break;
+    last = std::move(next);
+  }
+  return last;
+}
+
+std::string text_of_end(const detail::ChildResult& child) {
+  return "the process ends with " + child.end();
+}
+
+/// What an attempt that was to tell more comes to when its process ends.
+Report at_the_end(const Report& last, const detail::ChildResult& child) {
+  const std::string ends = text_of_end(child);
+  if (last.kind == Report::Kind::interprets)
+    return {Report::Kind::found,
+            {last.texts[0], "interpreted, " + ends, last.texts[1], last.texts[2]}};
+  return {Report::Kind::compared, {ends + ' ' + last.texts[0]}};
+}
+
+bool is_result(const Report& report) { return report.kind >= Report::Kind::compared; }
+
+// ---- one attempt ---------------------------------------------------------------------------------
+
+Arrays interpret(const Jaxpr& jaxpr, const Arrays& inputs) {
+  const detail::EvalScope scope;
+  return eval_jaxpr(jaxpr, inputs);
+}
+
+/// What is compiled and run, and what should come of it.
+struct Subject {
+  const Jaxpr& program;
+  const Arrays& inputs;
+  const BisectOptions& options;
+  Arrays want;
+};
+
+/// Compiles, runs and compares; looks at the program between the passes when asked to.
+class Attempt {
+ public:
+  using Switches = std::set<std::string, std::less<>>;
+  enum class Look : std::uint8_t { at_the_end, after_each_pass };
+  Attempt(const Subject& subject, const Switches& disabled, Look look, const Tell& tell)
+      : subject_(subject), look_(look), tell_(tell), before_(subject.program.to_string()) {
+    options_.contract = subject.options.contract;
+    options_.name = "bisected";
+    options_.disabled = disabled;
+    options_.keep_programs = true;
+    if (!subject.options.donated.empty()) options_.donated = subject.options.donated;
+    options_.after_pass = [this](std::string_view pass, Jaxpr& jaxpr, const Arrays& consts) {
+      look_at(std::string(pass), jaxpr, consts);
+    };
+  }
+
+  Report run() {
+    const detail::EvalScope scope;
+    try {
+      const auto executable = subject_.options.compile(subject_.program, options_);
+      if (found_) return std::move(*found_);
+      tell_({Report::Kind::reached, {"when the program runs"}});
+      Arrays inputs, got;
+      for (const Array& x : subject_.inputs) inputs.push_back(detail::private_copy(x));
+      executable->execute(inputs, subject_.options.donated, got);
+      return compared(differences(got));
+    } catch (const OutOfMemoryError&) { throw; } catch (const Error& e) {
+      return compared("it cannot be compiled and run: " + e.message());
     }
-    if (!finding.names.empty()) return finding;
-    if (!compiled(all, false).empty()) {
-      finding.kind = Finding::Kind::generation;
-      return finding;
-    }
-    // Switch on again what does not matter.
-    for (const std::string_view word : words) {
-      auto fewer = all;
-      fewer.erase(fewer.find(word));
-      if (compiled(fewer, false).empty()) all = std::move(fewer);
-    }
-    finding.kind = Finding::Kind::combination;
-    finding.names.assign(all.begin(), all.end());
-    return finding;
   }
 
  private:
-  static Arrays interpret(const Jaxpr& jaxpr, const Arrays& inputs) {
-    const detail::EvalScope scope;
-    return eval_jaxpr(jaxpr, inputs);
-  }
+  static Report compared(std::string text) { return {Report::Kind::compared, {std::move(text)}}; }
 
   std::string differences(const Arrays& got) const {
-    for (std::size_t i = 0; i < want_.size(); ++i) {
-      const std::string text = difference(got.at(i), want_[i], options_.rtol);
+    for (std::size_t i = 0; i < subject_.want.size(); ++i) {
+      const std::string text = difference(got.at(i), subject_.want[i], subject_.options.rtol);
       if (!text.empty()) return "result " + std::to_string(i) + ": " + text;
     }
     return {};
   }
 
-  void look_at(std::string_view pass, const Jaxpr& jaxpr, const Arrays& consts) {
-    if (!looking_ || found_) return;
+  std::string differences_of(const Jaxpr& jaxpr, const Arrays& consts) const {
     Arrays all = consts;
-    all.insert(all.end(), inputs_.begin(), inputs_.end());
-    std::string text;
+    all.insert(all.end(), subject_.inputs.begin(), subject_.inputs.end());
     try {
-      text = differences(interpret(jaxpr, all));
+      return differences(interpret(jaxpr, all));
     } catch (const OutOfMemoryError&) {
       throw;  // no fault of the pass
-    } catch (const Error& e) { text = "the program is malformed: " + e.message(); }
+    } catch (const Error& e) { return "the program is malformed: " + e.message(); }
+  }
+
+  void look_at(const std::string& pass, const Jaxpr& jaxpr, const Arrays& consts) {
+    if (look_ == Look::at_the_end || found_) return;
     const std::string now = jaxpr.to_string();
-    if (!text.empty()) {
-      found_ = Finding{Finding::Kind::pass, {std::string(pass)}, text, before_, now};
-    }
+    tell_({Report::Kind::interprets, {pass, before_, now}});
+    if (const std::string text = differences_of(jaxpr, consts); !text.empty())
+      found_ = Report{Report::Kind::found, {pass, text, before_, now}};
+    tell_({Report::Kind::reached, {"after the pass " + pass}});
     before_ = now;
   }
 
-  // Compiles, runs and compares; looks at the program between the passes when asked to.
-  std::string compiled(const std::set<std::string, std::less<>>& disabled, bool look) {
-    looking_ = look;
-    runtime::CompileOptions options;
-    options.name = "bisected";
-    options.disabled = disabled;
-    options.keep_programs = true;
-    options.after_pass = [this](std::string_view pass, Jaxpr& jaxpr, const Arrays& consts) {
-      look_at(pass, jaxpr, consts);
-    };
-    const detail::EvalScope scope;
-    try {
-      const auto executable = options_.compile(program_, options);
-      if (found_) return {};
-      Arrays inputs, got;
-      for (const Array& x : inputs_) inputs.push_back(detail::contiguous(x));
-      executable->execute(inputs, {}, got);
-      return differences(got);
-    } catch (const OutOfMemoryError&) { throw; } catch (const Error& e) {
-      return "it cannot be compiled and run: " + e.message();
-    }
+  const Subject& subject_;
+  Look look_;
+  const Tell& tell_;
+  runtime::CompileOptions options_;
+  std::string before_;
+  std::optional<Report> found_;
+};
+
+// ---- all attempts --------------------------------------------------------------------------------
+
+class Bisection {
+ public:
+  using Switches = Attempt::Switches;
+  Bisection(const Jaxpr& program, const Arrays& inputs, const BisectOptions& options)
+      : subject_{program, inputs, options, {}} {}
+
+  Finding run() {
+    if (const std::string end = end_of_interpreter(); !end.empty())
+      return {Finding::Kind::interpreter, {}, end, {}, {}};
+    subject_.want = interpret(subject_.program, subject_.inputs);
+    const Report first = attempt({}, Attempt::Look::after_each_pass);
+    if (first.kind == Report::Kind::found)
+      return {
+          Finding::Kind::pass, {first.texts[0]}, first.texts[1], first.texts[2], first.texts[3]};
+    if (first.texts[0].empty()) return {};
+    return try_switches({Finding::Kind::generation, {}, first.texts[0], {}, {}});
   }
 
-  const Jaxpr& program_;
-  const Arrays& inputs_;
-  const BisectOptions& options_;
-  Arrays want_;
-  bool looking_ = false;
-  std::string before_;
-  std::optional<Finding> found_;
+ private:
+  bool in_children() const { return subject_.options.runs == BisectOptions::Runs::in_children; }
+
+  // How the interpreter ends its process, if it does; what it throws, it throws here once more.
+  std::string end_of_interpreter() const {
+    if (!in_children()) return {};
+    const auto child = detail::run_in_child([&](const auto&) {
+      try {
+        interpret(subject_.program, subject_.inputs);
+      } catch (const std::exception&) {}
+    });
+    return child.well() ? "" : text_of_end(child);
+  }
+
+  Finding try_switches(Finding finding) const {
+    const auto words = detail::environment_words("TELAMON_DISABLE");
+    for (const std::string_view word : words)
+      if (is_right_without({std::string(word)})) finding.names.emplace_back(word);
+    if (!finding.names.empty()) {
+      finding.kind = Finding::Kind::optimisation;
+      return finding;
+    }
+    Switches all(words.begin(), words.end());
+    if (!is_right_without(all)) return finding;
+    // Switch on again what does not matter.
+    for (const std::string_view word : words) {
+      auto fewer = all;
+      fewer.erase(fewer.find(word));
+      if (is_right_without(fewer)) all = std::move(fewer);
+    }
+    finding.kind = Finding::Kind::combination;
+    finding.names.assign(all.begin(), all.end());
+    return finding;
+  }
+  bool is_right_without(const Switches& disabled) const {
+    return attempt(disabled, Attempt::Look::at_the_end).texts[0].empty();
+  }
+
+  Report attempt(const Switches& disabled, Attempt::Look look) const {
+    if (!in_children()) return Attempt(subject_, disabled, look, [](const Report&) {}).run();
+    const auto child = detail::run_in_child([&](const auto& tell) {
+      const Tell report = [&](const Report& r) { tell(bytes_of(r)); };
+      try {
+        report(Attempt(subject_, disabled, look, report).run());
+      } catch (const OutOfMemoryError& e) {
+        report({Report::Kind::lack_of_memory, {e.message()}});
+      } catch (const std::bad_alloc&) { report({Report::Kind::lack_of_memory, {"out of memory"}}); }
+    });
+    Report last = last_report(child.told);
+    if (!is_result(last)) return at_the_end(last, child);
+    if (last.kind == Report::Kind::lack_of_memory) throw OutOfMemoryError(last.texts[0]);
+    return last;
+  }
+
+  Subject subject_;
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace compiler {
 struct Finding {
   enum class Kind : std::uint8_t {
     agrees,        ///< compiled and interpreted results are the same
+    interpreter,   ///< what compiled results are compared with ends its process
     pass,          ///< the program that this pass left behind, interpreted, gives other results
     optimisation,  ///< it is right without this one, by the name that TELAMON_DISABLE knows
     combination,   ///< right without these, and with any one of them alone switched off it is not
@@ -23,11 +24,16 @@ struct Finding {
   };
   Kind kind = Kind::agrees;
   std::vector<std::string> names;  ///< the pass; the optimisations, each of which does it
-  std::string difference;          ///< which result differs, by how much and where
-  std::string before, after;       ///< the program on both sides of the pass
+  std::string difference;     ///< which result differs, by how much and where; how the process ends
+  std::string before, after;  ///< the program on both sides of the pass
 };
 
 struct BisectOptions {
+  bool contract = false;  ///< as of jit: a * b + c may be one operation
+  /// Inputs that callers give away, if any; those beyond the end are not.
+  std::vector<bool> donated = {};
+  /// Where what is looked at is compiled and run: in children, a process that ends is a finding too.
+  enum class Runs : std::uint8_t { here, in_children } runs = Runs::here;
   /// Relative to the number and the largest of its array; by default by dtype: 1e-9 for f64, 1e-4 for
   /// f32, 1e-2 for narrower ones. What is not finite has to be the same.
   std::optional<double> rtol = {};

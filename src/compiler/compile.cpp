@@ -252,6 +252,7 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
                .carry_tables = c.enabled("carry_tables"),
                .native_kernels = c.enabled("native_kernels"),
                .share_kernels = c.enabled("share_kernels"),
+               .quick_segments = c.enabled("quick_segments"),
                .input_tables = c.enabled("input_tables"),
                .loop_stages = c.enabled("loop_stages"),
                .interleave = c.enabled("interleave"),
@@ -295,7 +296,8 @@ std::shared_ptr<const runtime::Executable> finish(Compilation& c, NativeExecutab
                                                   const std::optional<Key>& key) {
   // 7. Vector code for every kernel, and one entry point.
   CodeGen gen(c.name(), {.contract = parts.options.contract,
-                         .share_kernels = parts.plan->emit.share_kernels});
+                         .share_kernels = parts.plan->emit.share_kernels,
+                         .quick_segments = parts.plan->emit.quick_segments});
   c.stage("emit", [&] { return emit_program(gen, *parts.plan, kEntry), 0; });
   c.dump("ir", "ll", [&] { return gen.ir(); });
 

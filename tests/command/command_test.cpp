@@ -173,6 +173,10 @@ const char* const kSame = R"({"jaxpr": {
     "invars": [{"id": 0, "aval": {"dtype": "bool", "shape": [], "weak_type": false}}],
     "constvars": [], "eqns": [], "outvars": [{"var": 0}]}, "consts": []})";
 
+const char* const kProduct =
+    "{ lambda a:f32[5], b:f32[5] .\n  let c:f32[5] = mul a b\n      d:f32[5] = add c a\n"
+    "  in ( d ) }";
+
 // The limit is of each process: the case that never ends is killed, those around it are not.
 TEST_F(Command, CheckOutlivesACaseThatDiesAlone) {
   const Json endless =
@@ -187,7 +191,7 @@ TEST_F(Command, CheckOutlivesACaseThatDiesAlone) {
                       "ulimit -S -c 0; ulimit -S -t 1; ");
   EXPECT_EQ(answer.code, 1);
   EXPECT_THAT(answer.text, HasSubstr("FAIL endless process: the process died: signal " +
-                                     std::to_string(SIGXCPU) + "\n"));
+                                     std::to_string(SIGXCPU) + " ("));
   EXPECT_THAT(answer.text, HasSubstr("2 passed, 1 failed, 0 skipped"));
   std::vector<std::string> verdicts;
   std::ifstream lines(report);
@@ -507,6 +511,12 @@ TEST_F(Command, ShowPrintsEveryPassThePlanAndTheCosts) {
                               HasSubstr("== fuse\nkernel loop"), HasSubstr("== buffers\narena"),
                               Not(HasSubstr("== emit"))));
   EXPECT_THAT(telamon_command("show --plan " + program).text, HasSubstr("sin_mul"));
+  const std::string text = file("text.jaxpr", kProduct);
+  EXPECT_THAT(telamon_command("show --ir " + text).text, Not(HasSubstr("contract")));
+  EXPECT_THAT(telamon_command("show --ir --contract " + text).text, HasSubstr("fmul contract"));
+  EXPECT_THAT(telamon_command("show --cost " + text).text, HasSubstr("aliased                 0"));
+  EXPECT_THAT(telamon_command("show --cost --donate 0,-1 " + text).text,
+              HasSubstr("aliased                20 bytes of results in donated arguments"));
   const Answer cost = telamon_command("show --cost " + program);
   EXPECT_THAT(cost.text, AllOf(HasSubstr("flops                         1\n"),
                                HasSubstr("transcendentals               1\n"),
@@ -542,6 +552,34 @@ TEST_F(Command, BisectComparesWithTheInterpreter) {
            "  in ( e, c, d ) }");
   EXPECT_EQ(telamon_command("bisect " + branches).text,
             "branches: compiled and interpreted results agree\n");
+}
+
+TEST_F(Command, BisectTakesTheOptionsOfJit) {
+  TELAMON_TEST_NEEDS_COMPILER();
+  const std::string program = file("product.jaxpr", kProduct);
+  EXPECT_EQ(telamon_command("bisect --contract --donate 0,-1 " + program).text,
+            "product: compiled and interpreted results agree\n");
+  for (const std::string number : {"2", "-3"}) {
+    const Answer none = telamon_command("bisect --donate " + number + " " + program);
+    EXPECT_EQ(none.code, 2);
+    EXPECT_EQ(none.text,
+              "telamon: --donate has input number " + number + ", but the program has 2 inputs\n");
+  }
+}
+
+// The limit is of each process: that of the command itself goes on to the next case.
+TEST_F(Command, BisectOutlivesACaseThatEndsItsProcess) {
+  TELAMON_TEST_NEEDS_COMPILER();
+  const Json endless =
+      Json::parse(std::regex_replace(std::string(kEndless), std::regex("SAME"), kSame));
+  const std::string cases = file("cases.jsonl", endless.dump() + "\n" + kCase.dump() + "\n");
+  const Answer answer = telamon_command("bisect --all " + cases, "ulimit -S -t 1; ");
+  EXPECT_EQ(answer.code, 1);
+  EXPECT_THAT(answer.text,
+              HasSubstr("endless: there is nothing to compare with: interpreted, the process "
+                        "ends with signal " +
+                        std::to_string(SIGXCPU) + " ("));
+  EXPECT_THAT(answer.text, HasSubstr("wave: compiled and interpreted results agree\n"));
 }
 
 TEST_F(Command, LogsAndProfilesTheProcessWhenAsked) {

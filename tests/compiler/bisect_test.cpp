@@ -3,14 +3,19 @@
 
 #include <gmock/gmock.h>
 
+#include <csignal>
+
 #include "compiler/support.hpp"
+#include "runtime/history.hpp"
 #include "telamon/numpy.hpp"
+#include "telamon/primitive.hpp"
 
 namespace telamon::testing {
 namespace {
 
 using compiler::bisect;
 using compiler::Finding;
+using Runs = compiler::BisectOptions::Runs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -59,11 +64,12 @@ std::function<Compiled(const Jaxpr&, const CompileOptions&)> right_if(
   };
 }
 
-TEST(Bisect, FindsThePassThatWasBroken) {
+void expect_to_find_the_broken_pass(Runs runs) {
   const Arrays inputs = example_inputs();
   const Jaxpr program = stage(example(), inputs);
   for (const char* broken : {"lower", "simplify", "cse", "dce"}) {
-    const Finding finding = bisect(program, inputs, {.compile = with_pass(broken, with_sines)});
+    const Finding finding =
+        bisect(program, inputs, {.runs = runs, .compile = with_pass(broken, with_sines)});
     ASSERT_EQ(finding.kind, Finding::Kind::pass) << broken;
     EXPECT_THAT(finding.names, ElementsAre(broken));
     EXPECT_THAT(finding.difference,
@@ -73,7 +79,10 @@ TEST(Bisect, FindsThePassThatWasBroken) {
   }
 }
 
-TEST(Bisect, BlamesNobodyWhereMemoryRunsOut) {
+TEST(Bisect, FindsThePassThatWasBroken) { expect_to_find_the_broken_pass(Runs::here); }
+TEST(Bisect, FindsItInChildren) { expect_to_find_the_broken_pass(Runs::in_children); }
+
+void expect_to_blame_nobody_where_memory_runs_out(Runs runs) {
   const Arrays inputs = example_inputs();
   const Jaxpr program = stage(example(), inputs);
   // Too large for whoever evaluates it equation by equation.
@@ -94,12 +103,19 @@ TEST(Bisect, BlamesNobodyWhereMemoryRunsOut) {
       with_pass("simplify", [&](const Jaxpr&) { return huge; })};
   for (const auto& compiler : compilers) {
     try {
-      bisect(program, inputs, {.compile = compiler});
+      bisect(program, inputs, {.runs = runs, .compile = compiler});
       ADD_FAILURE() << "a finding where memory ran out";
     } catch (const OutOfMemoryError& e) {
       EXPECT_THAT(e.message(), HasSubstr("memory ran out, which says nothing of the passes: "));
     }
   }
+}
+
+TEST(Bisect, BlamesNobodyWhereMemoryRunsOut) {
+  expect_to_blame_nobody_where_memory_runs_out(Runs::here);
+}
+TEST(Bisect, BlamesNobodyWhereMemoryRunsOutInChildren) {
+  expect_to_blame_nobody_where_memory_runs_out(Runs::in_children);
 }
 
 TEST(Bisect, TakesInfinityForRightOnlyWhereItIs) {
@@ -162,6 +178,107 @@ TEST(Bisect, BlamesCodeGenerationForTheRest) {
   const Finding finding = bisect(stage(example(), inputs), inputs,
                                  {.compile = right_if([](const auto&) { return false; })});
   EXPECT_EQ(finding.kind, Finding::Kind::generation);
+}
+
+// ---- what ends its process -----------------------------------------------------------------------
+
+AbstractResult like_the_first(const NoParams&, std::span<const Aval> x) { return x[0]; }
+
+// Ends the process that evaluates it, as a wild pointer does; sanitizers have their own ends for those.
+const Primitive<> ends_interpreted_p{
+    "test_ends_interpreted", [] {
+      return Rules<>{.impl = [](const NoParams&, std::span<const Array> x) -> Arrays {
+                       raise(SIGKILL);
+                       return {x[0]};
+                     },
+                     .abstract_eval = like_the_first};
+    }};
+// Ends it in compiled code alone.
+const Primitive<> ends_compiled_p{
+    "test_ends_compiled", [] {
+      return Rules<>{
+          .impl = [](const NoParams&, std::span<const Array> x) -> Arrays { return {x[0]}; },
+          .abstract_eval = like_the_first,
+          .lower = call<NoParams>([](const NoParams&, std::span<const BufferView>,
+                                     std::span<const MutableBufferView>) { raise(SIGKILL); })};
+    }};
+Program ending(const Primitive<>& p) {
+  return
+      [&p](std::span<const Array> x) { return Arrays{p.bind1({}, {exp(x[0])}) + x[1], sum(x[1])}; };
+}
+
+TEST(Bisect, FindsThePassThatEndsTheInterpretersProcess) {
+  const Arrays inputs = example_inputs();
+  const Jaxpr worse = stage(ending(ends_interpreted_p), inputs);
+  const Finding finding =
+      bisect(stage(example(), inputs), inputs,
+             {.runs = Runs::in_children,
+              .compile = with_pass("cse", [&](const Jaxpr&) { return worse; })});
+  ASSERT_EQ(finding.kind, Finding::Kind::pass);
+  EXPECT_THAT(finding.names, ElementsAre("cse"));
+  EXPECT_EQ(finding.difference, "interpreted, the process ends with signal 9 (Killed)");
+  EXPECT_THAT(finding.before, Not(HasSubstr("test_ends_interpreted")));
+  EXPECT_THAT(finding.after, HasSubstr("test_ends_interpreted"));
+}
+
+TEST(Bisect, FindsTheOptimisationThatEndsTheProcess) {
+  const Arrays inputs = example_inputs();
+  const auto ends_after_dce = [](const Jaxpr& jaxpr, const CompileOptions& options) {
+    CompileOptions wrapped = options;
+    wrapped.after_pass = [&](std::string_view pass, Jaxpr& program, const Arrays& consts) {
+      options.after_pass(pass, program, consts);
+      if (pass == "dce" && !options.disabled.contains("fuse")) raise(SIGKILL);
+    };
+    return compile(jaxpr, wrapped);
+  };
+  const Finding finding = bisect(stage(example(), inputs), inputs,
+                                 {.runs = Runs::in_children, .compile = ends_after_dce});
+  ASSERT_EQ(finding.kind, Finding::Kind::optimisation);
+  EXPECT_THAT(finding.names, ElementsAre("dce", "fuse"));
+  EXPECT_EQ(finding.difference, "the process ends with signal 9 (Killed) after the pass dce");
+}
+
+TEST(Bisect, SaysWhereCompiledProgramsEndTheirProcess) {
+  const Arrays inputs = example_inputs();
+  const Finding finding =
+      bisect(stage(ending(ends_compiled_p), inputs), inputs, {.runs = Runs::in_children});
+  ASSERT_EQ(finding.kind, Finding::Kind::generation);
+  EXPECT_EQ(finding.difference, "the process ends with signal 9 (Killed) when the program runs");
+}
+
+TEST(Bisect, SaysWhereTheInterpreterEndsItsProcess) {
+  const Arrays inputs = example_inputs();
+  const Finding finding =
+      bisect(stage(ending(ends_interpreted_p), inputs), inputs, {.runs = Runs::in_children});
+  EXPECT_EQ(finding.kind, Finding::Kind::interpreter);
+  EXPECT_EQ(finding.difference, "the process ends with signal 9 (Killed)");
+}
+
+// ---- the options of jit --------------------------------------------------------------------------
+
+TEST(Bisect, CompilesWithTheOptionsOfJit) {
+  const Arrays inputs = example_inputs();
+  std::vector<CompileOptions> asked;
+  const auto remember = [&](const Jaxpr& jaxpr, const CompileOptions& options) {
+    asked.push_back(options);
+    return compile(jaxpr, options);
+  };
+  const Finding finding = bisect(stage(example(), inputs), inputs,
+                                 {.contract = true, .donated = {false, true}, .compile = remember});
+  EXPECT_EQ(finding.kind, Finding::Kind::agrees);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_TRUE(asked[0].contract);
+  EXPECT_EQ(asked[0].donated, (std::vector<bool>{false, true}));
+}
+
+TEST(Bisect, RunsWithDonatedInputs) {
+  const Arrays inputs = {uniform({20}, DType::f32)};
+  const Jaxpr program = stage([](std::span<const Array> x) { return Arrays{exp(x[0])}; }, inputs);
+  const auto donations = [] { return runtime::live_counters().donations.load(); };
+  const auto before = donations();
+  EXPECT_EQ(bisect(program, inputs, {.donated = {true}}).kind, Finding::Kind::agrees);
+  EXPECT_EQ(donations(), before + 1);
+  EXPECT_EQ(inputs[0].to_vector<float>().size(), 20u) << "what is given away is a copy";
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ NativeImage example(std::string_view code) {
                   {.at = 16, .kind = ImageFixup::Kind::function, .symbol = 1},
                   {.at = 28, .kind = ImageFixup::Kind::call, .symbol = 0}};
   image.symbols = {"telamon_jit_host_call", "telamon_jit_parallel"};
-  image.functions = {{.name = "f", .at = 3, .bytes = 5}};
+  image.functions = {{.name = "f", .at = 3, .bytes = 5}, {.name = "g", .at = 8, .bytes = 2}};
+  image.frames = "frames";
   return image;
 }
 
@@ -49,9 +50,15 @@ TEST(NativeImage, IsWhatItsBytesSay) {
   EXPECT_EQ(read.fixups[2].at, 28u);
   EXPECT_EQ(read.fixups[2].kind, ImageFixup::Kind::call);
   EXPECT_EQ(read.fixups[1].symbol, 1);
-  ASSERT_EQ(read.functions.size(), 1u);
+  ASSERT_EQ(read.functions.size(), 2u);
   EXPECT_EQ(read.functions[0].name, "f");
   EXPECT_EQ(read.functions[0].bytes, 5);
+  EXPECT_EQ(read.frames, "frames");
+}
+
+TEST(NativeImage, NamesItsFunctionsAfterTheProgram) {
+  EXPECT_THAT(names_of_functions(example(kCode), "two words"),
+              testing::ElementsAre("telamon:two_words", "telamon:two_words:g"));
 }
 
 TEST(NativeImage, RefusesBytesThatAreNoImage) {

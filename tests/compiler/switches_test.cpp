@@ -290,6 +290,14 @@ std::map<std::string_view, Example> examples() {
                              },
                              {small},
                              [](const Executable& e) { return -arena(e); }};
+  // Quickly allocated registers are stored and loaded more often.
+  all["quick_segments"] = {[](std::span<const Array> x) {
+                             Array y = x[0];
+                             for (int i = 0; i < 200; ++i) y = lax::sub(lax::sin(y), x[0]);
+                             return Arrays{y};
+                           },
+                           {small},
+                           words("asm", "\n", -1)};
   all["divide_ahead"] = {
       [](std::span<const Array> x) {
         Array y = x[0] / x[1];

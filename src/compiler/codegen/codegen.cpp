@@ -218,7 +218,7 @@ CodeGen& CodeGen::part(std::size_t size) {
   if (m.parts.empty() || m.parts.back()->impl_->size + size > kLargest) {
     Options options = m.options;
     // What may be one operation becomes one where code is optimised.
-    options.quick = !options.contract;
+    options.quick = options.quick_segments && !options.contract;
     m.parts.push_back(std::make_unique<CodeGen>(m.module.getModuleIdentifier(), options));
   }
   return *m.parts.back();

@@ -58,7 +58,8 @@ class CodeGen final : public Emitter {
     /// Machine code is to be had soon rather than to be the best: for long straight-line code, which
     /// hardly gains from more.
     bool quick = false;
-    bool share_kernels = true;  ///< equal ones are one function
+    bool share_kernels = true;   ///< equal ones are one function
+    bool quick_segments = true;  ///< segments are `quick`, unless they contract
   };
   CodeGen(const std::string& name, Options options);
   ~CodeGen() override;

@@ -177,6 +177,8 @@ void set_target_attributes(llvm::Function& function) {
   function.addFnAttr("prefer-vector-width", bits);
   function.addFnAttr("min-legal-vector-width", bits);
   function.addFnAttr(llvm::Attribute::NoUnwind);
+  // Nothing throws through generated code, but debuggers look through its frames, at any instruction.
+  function.setUWTableKind(llvm::UWTableKind::Async);
 }
 
 std::string object_file(llvm::Module& module, bool quick) {
@@ -192,6 +194,8 @@ std::string object_file(llvm::Module& module, bool quick) {
 }
 
 std::string assembly(llvm::Module& module, bool quick) {
+  // A text to be read, half of which would be about frames.
+  for (llvm::Function& f : module) f.setUWTableKind(llvm::UWTableKind::None);
   const auto text = emit_file(module, llvm::CodeGenFileType::AssemblyFile, quick);
   return {text.data(), text.size()};
 }

@@ -26,7 +26,7 @@ OwnedModule make_module(const std::string& name);
 void set_target_attributes(llvm::Function& function);
 /// The object file of the module. `quick`: LLVM's fast instruction selection and register allocation.
 std::string object_file(llvm::Module& module, bool quick);
-/// The assembly text of the module.
+/// The assembly text of the module, which knows no frames from then on.
 std::string assembly(llvm::Module& module, bool quick);
 std::string ir_text(const llvm::Module& module);
 

@@ -49,6 +49,7 @@ struct Linked {
   };
   std::vector<Function> functions;
   std::unordered_map<std::string, std::uint64_t> addresses;  // of functions that others may call
+  std::string frames;
   std::string error;
 
   std::uint64_t address_of(const std::string& symbol) {
@@ -157,9 +158,47 @@ class Fixups {
   const jitlink::LinkGraph& graph_;
 };
 
+/// What debuggers know of frames is no part of the code. It is linked as if it lay where the image says:
+/// each record names the function that it is of by a distance.
+class Frames {
+ public:
+  explicit Frames(Linked& linked) : linked_(linked) {}
+
+  /// To a section of another name: the linker would take .eh_frame apart, to find the functions that are
+  /// needed, which all are.
+  static void set_aside(jitlink::LinkGraph& graph) {
+    auto* const section = graph.findSectionByName(".eh_frame");
+    if (section == nullptr) return;
+    auto& aside = graph.createSection(kSection, section->getMemProt());
+    aside.setMemLifetime(llvm::orc::MemLifetime::NoAlloc);
+    graph.mergeSections(aside, *section);
+  }
+  static bool hold(const jitlink::Block& block) { return block.getSection().getName() == kSection; }
+  llvm::Error place(jitlink::LinkGraph& graph) const {
+    if (jitlink::Block* block = block_of(graph))
+      block->setAddress(ExecutorAddr(kBase + kFramesAt + linked_.frames.size()));
+    return llvm::Error::success();
+  }
+  llvm::Error take(jitlink::LinkGraph& graph) const {
+    if (const jitlink::Block* block = block_of(graph))
+      linked_.frames.append(block->getContent().data(), block->getSize());
+    if (linked_.frames.size() > kFramesAt) return failure("it has too many functions");
+    return llvm::Error::success();
+  }
+
+ private:
+  static constexpr const char* kSection = "telamon_frames";
+  static jitlink::Block* block_of(jitlink::LinkGraph& graph) {
+    const auto* const section = graph.findSectionByName(kSection);
+    return section == nullptr || section->blocks().empty() ? nullptr : *section->blocks().begin();
+  }
+  Linked& linked_;
+};
+
 llvm::Error add_fixups(Linked& linked, jitlink::LinkGraph& graph) {
   Fixups fixups(linked, graph);
   for (const jitlink::Block* block : graph.blocks()) {
+    if (Frames::hold(*block)) continue;  // all distances
     for (const jitlink::Edge& edge : block->edges()) {
       if (!edge.isRelocation()) continue;
       if (auto error = fixups.add(*block, edge)) return error;
@@ -204,6 +243,10 @@ class LinkContext final : public jitlink::JITLinkContext {
   }
 
   llvm::Error modifyPassConfig(jitlink::LinkGraph&, jitlink::PassConfiguration& passes) override {
+    passes.PostAllocationPasses.emplace_back(
+        [this](jitlink::LinkGraph& graph) { return Frames(linked_).place(graph); });
+    passes.PostFixupPasses.emplace_back(
+        [this](jitlink::LinkGraph& graph) { return Frames(linked_).take(graph); });
     passes.PostFixupPasses.emplace_back(
         [this](jitlink::LinkGraph& graph) { return add_fixups(linked_, graph); });
     return llvm::Error::success();
@@ -249,6 +292,7 @@ std::string link_objects(std::span<const std::string> objects, const std::string
         kReadObject(llvm::MemoryBufferRef({objects[i].data(), objects[i].size()}, "telamon"));
     if (!graph)
       throw InternalError("cannot read generated code: " + llvm::toString(graph.takeError()));
+    Frames::set_aside(**graph);
     kLink(std::move(*graph), std::make_unique<LinkContext>(linked));
     if (!linked.error.empty()) throw InternalError("cannot link generated code: " + linked.error);
   }
@@ -269,6 +313,7 @@ std::string link_objects(std::span<const std::string> objects, const std::string
   image.symbols.assign(linked.symbols.begin(), linked.symbols.end());
   for (const Linked::Function& f : linked.functions)
     image.functions.push_back({f.name, f.at, f.bytes});
+  image.frames = linked.frames;
   return to_bytes(image);
 }
 

@@ -182,7 +182,8 @@ std::string NativeExecutable::text_of(const Parts& parts, std::string_view stage
   const bool ir = stage == "ir" || stage == "emit", assembly = stage == "asm" || stage == "codegen";
   if ((!ir && !assembly && stage != "link") || process_ends()) return {};
   CodeGen gen("telamon", {.contract = parts.options.contract,
-                          .share_kernels = parts.plan->emit.share_kernels});
+                          .share_kernels = parts.plan->emit.share_kernels,
+                          .quick_segments = parts.plan->emit.quick_segments});
   emit_program(gen, *parts.plan, "entry");
   if (ir) return gen.ir();
   if (assembly) return gen.assembly();

@@ -6,6 +6,7 @@
 
 #include "compiler/executable/stored_bytes.hpp"
 #include "core/counted.hpp"
+#include "telamon/detail/text.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -64,6 +65,7 @@ std::string to_bytes(const NativeImage& image) {
   });
   out.text({reinterpret_cast<const char*>(image.fixups.data()),
             image.fixups.size() * sizeof(ImageFixup)});
+  out.text(image.frames);
   return with_tail(image.code, out.take());
 }
 
@@ -84,6 +86,7 @@ NativeImage image_of(std::string_view bytes) {
   const std::string_view fixups = in.text();
   image.fixups.resize(fixups.size() / sizeof(ImageFixup));
   if (!fixups.empty()) std::memcpy(image.fixups.data(), fixups.data(), fixups.size());
+  image.frames = in.text();
   if (!in.at_end() || fixups.size() % sizeof(ImageFixup) != 0 || !is_sound(image))
     throw InternalError("cannot read generated code: it is cut short, or damaged");
   return image;
@@ -92,6 +95,17 @@ NativeImage image_of(std::string_view bytes) {
 void apply_fixups(char* begin, const NativeImage& image,
                   const std::vector<std::uintptr_t>& functions) {
   for (const ImageFixup& fixup : image.fixups) fix(begin, fixup, functions);
+}
+
+std::vector<std::string> names_of_functions(const NativeImage& image, std::string_view program) {
+  std::string entry = "telamon:" + detail::one_line(program);
+  // A blank would end the name for those who read words.
+  std::replace(entry.begin(), entry.end(), ' ', '_');
+  std::vector<std::string> names;
+  names.reserve(image.functions.size());
+  for (const ImageFunction& f : image.functions)
+    names.push_back(f.at == image.entry ? entry : entry + ':' + std::string(f.name));
+  return names;
 }
 
 std::string image_text(const NativeImage& image) {

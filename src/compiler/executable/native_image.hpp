@@ -37,8 +37,13 @@ struct NativeImage {
   std::int64_t entry = 0;                 ///< offset of the entry point
   std::vector<ImageFixup> fixups;         ///< by place
   std::vector<std::string_view> symbols;  ///< of functions of the process
-  std::vector<ImageFunction> functions;   ///< its own, for profilers
+  std::vector<ImageFunction> functions;   ///< its own, for profilers and debuggers
+  /// How to get from their frames to those of their callers, as in the section .eh_frame of object files:
+  /// as if it lay kFramesAt after the begin.
+  std::string_view frames;
 };
+/// Half as far as the distances in `frames` reach, so that they reach every function.
+constexpr std::int64_t kFramesAt = std::int64_t{1} << 30;
 
 /// The code comes first.
 TELAMON_API std::string to_bytes(const NativeImage& image);
@@ -47,6 +52,10 @@ TELAMON_API NativeImage image_of(std::string_view bytes);
 /// Makes the image's code run where it lies: at `begin`, with its `symbols` at these addresses.
 TELAMON_API void apply_fixups(char* begin, const NativeImage& image,
                               const std::vector<std::uintptr_t>& functions);
+/// What profilers and debuggers call its functions, in their order: the one where it is entered has the
+/// name of the program, `telamon:step`, the others follow that, `telamon:step:exp_mul_0`.
+TELAMON_API std::vector<std::string> names_of_functions(const NativeImage& image,
+                                                        std::string_view program);
 /// Its functions with their bytes, and what they call of the process.
 std::string image_text(const NativeImage& image);
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compiler/executable/debugger.hpp"
 #include "compiler/executable/host_calls.hpp"
 #include "compiler/executable/native_image.hpp"
 #include "compiler/executable/perf_map.hpp"
@@ -54,12 +55,14 @@ void* find_symbol(std::string_view symbol) {
 
 class LoadedCode final : public NativeCode {
  public:
-  LoadedCode(runtime::Pages pages, std::int64_t entry) : pages_(std::move(pages)) {
-    entry_ = pages_.begin() + entry;
+  LoadedCode(runtime::Pages pages, const NativeImage& image, std::string_view program)
+      : pages_(std::move(pages)), known_(program, image, pages_.begin()) {
+    entry_ = pages_.begin() + image.entry;
   }
 
  private:
   runtime::Pages pages_;
+  KnownCode known_;  // no longer than there is the code
 };
 
 std::vector<std::uintptr_t> addresses_of(const std::vector<std::string_view>& symbols) {
@@ -83,7 +86,7 @@ std::shared_ptr<NativeCode> load_image(runtime::Pages pages, std::string_view by
   if (!pages.make_executable())
     throw InternalError("cannot load generated code: the system does not let it be run");
   if (perf_map_wanted()) name_code(program, image, pages.begin());
-  return std::make_shared<LoadedCode>(std::move(pages), image.entry);
+  return std::make_shared<LoadedCode>(std::move(pages), image, program);
 }
 
 std::shared_ptr<NativeCode> load_image(std::string_view image, std::string_view program) {

@@ -5,38 +5,27 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "core/environment.hpp"
 #include "core/side_file.hpp"
-#include "telamon/detail/text.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace compiler {
-namespace {
-
-// A blank would end the symbol for those who read words.
-std::string symbol_of(std::string_view program) {
-  std::string symbol = detail::one_line(program);
-  std::replace(symbol.begin(), symbol.end(), ' ', '_');
-  return symbol;
-}
-
-}  // namespace
-
 bool perf_map_wanted() { return detail::environment_word("TELAMON_PERF_MAP") == "1"; }
 
 void name_code(std::string_view program, const NativeImage& image, const char* begin) {
-  const std::string symbol = symbol_of(program);
+  const std::vector<std::string> names = names_of_functions(image, program);
   std::string lines;
-  for (const ImageFunction& f : image.functions) {
-    lines += fmt::format("{:x} {:x} telamon:{}{}\n", reinterpret_cast<std::uintptr_t>(begin) + f.at,
-                         f.bytes, symbol, f.at == image.entry ? "" : fmt::format(":{}", f.name));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const ImageFunction& f = image.functions[i];
+    lines += fmt::format("{:x} {:x} {}\n", reinterpret_cast<std::uintptr_t>(begin) + f.at, f.bytes,
+                         names[i]);
   }
   static auto* const mutex = new std::mutex;
   const std::lock_guard lock(*mutex);

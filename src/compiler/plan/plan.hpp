@@ -62,6 +62,7 @@ struct EmitOptions {
   bool carry_tables = true;    ///< what loops do for each of many carries is a loop over a table
   bool native_kernels = true;  ///< calls of the runtime's kernels in place of loops
   bool share_kernels = true;   ///< equal kernels are one function
+  bool quick_segments = true;  ///< segments are compiled soon rather than well
   bool input_tables = true;    ///< cut kernels read many operands in a loop over where these lie
   bool loop_stages = true;     ///< chains of function calls overlap those of the next trips
   bool interleave = true;      ///< chains of arithmetic are done for several trips side by side
