@@ -7,6 +7,9 @@
 // than a call of libmvec's. They are branch-free, but for what is rare. The polynomials are near-minimax fits
 // (interpolation at Chebyshev nodes or, of angles, the least relative squares there, in 60 digits) on the stated
 // interval.
+#if defined(TELAMON_ISA_AVX2) || defined(TELAMON_ISA_AVX512)
+#include "runtime/math/angles.hpp"
+#endif
 #include "runtime/math/isa_entries.hpp"
 #include "runtime/math/math_list.hpp"
 #include "runtime/math/simd.hpp"
@@ -17,7 +20,7 @@
 #endif
 #endif
 
-// ---- The library's functions. They are also what ours leave rare operands to.
+// ---- The library's functions.
 
 using telamon::v1::simd::F32;
 using telamon::v1::simd::F64;
@@ -74,8 +77,14 @@ namespace simd = telamon::v1::simd;
 #else
 #define TELAMON_WITH_AVX512(ours, library) library
 #endif
+#if defined(TELAMON_ISA_AVX2) || defined(TELAMON_ISA_AVX512)
+#define TELAMON_WITH_FMA(ours, library) ours
+#else
+#define TELAMON_WITH_FMA(ours, library) library
+#endif
 #define NONE(name, ulp32, ulp64)
-TELAMON_MATH_FUNCTIONS(NONE, NONE, TELAMON_WITH_AVX512(NONE, LIB1), LIB1, LIB1, LIB2)
+TELAMON_MATH_FUNCTIONS(NONE, NONE, TELAMON_WITH_AVX512(NONE, LIB1), TELAMON_WITH_FMA(NONE, LIB1),
+                       LIB1, LIB1, LIB2)
 #undef LIB1
 #undef LIB2
 
@@ -89,46 +98,13 @@ constexpr double kInf = __builtin_inf();
 template <class V> constexpr ScalarOf<V> kNan = static_cast<ScalarOf<V>>(__builtin_nan(""));
 
 // ---- Registers. Where the build withholds the upper half of the vector registers (with AVX-512 k4 to k7, too) from
-// this file (src/CMakeLists.txt), our functions leave them alone; those of the library, which some of ours call
-// for rare operands, do not.
+// this file (src/CMakeLists.txt), our functions leave them alone. Those of the library do not, so that none of ours
+// may call one.
 
 #if defined(TELAMON_KEEPS_REGISTERS)
 constexpr bool kKeepsRegisters = true;
-#if defined(TELAMON_ISA_AVX512)
-constexpr int kKeptBytes = 16 * 64 + 4 * 8 + 8;
-#define TELAMON_EACH_KEPT(of_vector, of_mask, of_rsi)                             \
-  ".irp i, 16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n\tvmovups " of_vector \
-  "\n\t.endr\n\t"                                                                 \
-  ".irp i, 4,5,6,7\n\tkmovq " of_mask "\n\t.endr\n\tmovq " of_rsi
-#define TELAMON_KEEP \
-  TELAMON_EACH_KEPT("%%zmm\\i, 64*\\i-1024(%0)", "%%k\\i, 8*\\i+992(%0)", "%%rsi, 1056(%0)")
-#define TELAMON_GIVE_BACK \
-  TELAMON_EACH_KEPT("64*\\i-1024(%0), %%zmm\\i", "8*\\i+992(%0), %%k\\i", "1056(%0), %%rsi")
-#else
-constexpr int kKeptBytes = 8 * 32;
-#define TELAMON_EACH_KEPT(of_vector) \
-  ".irp i, 8,9,10,11,12,13,14,15\n\tvmovups " of_vector "\n\t.endr"
-#define TELAMON_KEEP TELAMON_EACH_KEPT("%%ymm\\i, 32*\\i-256(%0)")
-#define TELAMON_GIVE_BACK TELAMON_EACH_KEPT("32*\\i-256(%0), %%ymm\\i")
-#endif
-/// Has what our functions keep, and gives it back at the end of its life.
-class KeptRegisters {
- public:
-  TELAMON_INLINE KeptRegisters() { asm volatile(TELAMON_KEEP : : "a"(bytes_) : "memory"); }
-  TELAMON_INLINE ~KeptRegisters() {
-    asm volatile(TELAMON_GIVE_BACK : : "a"(bytes_) : "memory", "rsi");
-  }
-  KeptRegisters(const KeptRegisters&) = delete;
-  KeptRegisters& operator=(const KeptRegisters&) = delete;
-
- private:
-  char bytes_[kKeptBytes];
-};
 #else
 constexpr bool kKeepsRegisters = false;
-struct KeptRegisters {
-  TELAMON_INLINE KeptRegisters() {}
-};
 #endif
 
 // ---- exp family: x = n ln 2 + r, e^x = 2^n e^r, e^r = 1 + r + r^2 Q(r), |r| <= ln(2) / 2.
@@ -355,59 +331,13 @@ template <class V> TELAMON_INLINE V log1p(V x) {
   return log_special<V>(x, y, u, -1);
 }
 
-// ---- sin x = (-1)^n sin r with x = n pi + r, and cos x with n - 1/2 for n; |r| <= pi / 2, and sin r =
-// r + r^3 P(r^2). The parts of pi are all positive, so that r has the sign of a zero.
+// ---- Angles, where there is FMA; elsewhere the products with n would be rounded.
 
-/// (-1)^bits sin(x - n pi)
-TELAMON_INLINE F32 sine(F32 x, F32 n, I32 bits) {
-  static constexpr float kP[] = {2.6054558e-06f, -0.00019809464f, 0.008333065f, -0.1666666f};
-  F32 r = fma(n, constant<F32, -0x1.921fb4p+1f>(), x);
-  r = fma(n, constant<F32, -0x1.4442d0p-23f>(), r);
-  r = fma(n, constant<F32, -0x1.846988p-47f>(), r);
-  const F32 z = r * r;
-  // The sign is that of r, not of the sum: zeros have one.
-  return copysign(fma(r * z, estrin<kP>(z), r), (F32)((I32)r ^ (bits << 31)));
-}
-constexpr float kInversePi = 0x1.45f306p-2f;
-constexpr float kMostAngle = 8192;  // beyond, n has too many bits for the parts of pi
-
-/// y, which is NaN for infinite x; the library's for other large x. It is slow where it meets special operands.
-template <F32 (*kLibrary)(F32)> __attribute__((noinline)) F32 beyond_most(F32 x, F32 y) {
-  const F32 finite = abs(x) < kInfF ? x : F32{};
-  if (!any_above(abs(finite), constant<F32, kMostAngle>())) return y;
-  const KeptRegisters kept;
-  const auto beyond = abs(finite) > kMostAngle;
-  return beyond ? kLibrary(beyond ? x : F32{}) : y;
-}
-template <F32 (*kLibrary)(F32)> TELAMON_INLINE F32 of_any_angle(F32 x, F32 y) {
-  return any_above(abs(x), constant<F32, kMostAngle>()) ? beyond_most<kLibrary>(x, y) : y;
-}
-TELAMON_INLINE F32 sin(F32 x) {
-  if (!kFused) return TELAMON_LIB_F32(v, sin)(x);  // the products with n would be rounded
-  const auto n = round_product<kInversePi>(x);
-  return of_any_angle<TELAMON_LIB_F32(v, sin)>(x, sine(x, n.value, n.bits));
-}
-TELAMON_INLINE F32 cos(F32 x) {
-  if (!kFused) return TELAMON_LIB_F32(v, cos)(x);
-  const auto n = round_to_integer(fma(x, constant<F32, kInversePi>(), constant<F32, 0.5f>()));
-  return of_any_angle<TELAMON_LIB_F32(v, cos)>(x, sine(x, n.value - constant<F32, 0.5f>(), n.bits));
-}
-
-// ---- tan x = tan r with x = n pi/2 + r, or -1 / tan r for odd n; |r| <= pi / 4 and tan r = r + r^3 P(r^2).
-
-TELAMON_INLINE F32 tan(F32 x) {
-  if (!kFused) return TELAMON_LIB_F32(v, tan)(x);
-  static constexpr float kP[] = {0.00935244374f, 0.00317800068f, 0.0243925173f,
-                                 0.0534221157f,  0.133386686f,   0.333331615f};
-  const auto n = round_product<2 * kInversePi>(x);
-  F32 r = fma(n.value, constant<F32, -0x1.921fb4p+0f>(), x);
-  r = fma(n.value, constant<F32, -0x1.4442d0p-24f>(), r);
-  r = fma(n.value, constant<F32, -0x1.846988p-48f>(), r);
-  const F32 z = r * r, one = constant<F32, 1>();
-  const F32 y = fma(r * z, estrin<kP>(z), r);
-  const auto odd = (n.bits << 31) < 0;
-  return of_any_angle<TELAMON_LIB_F32(v, tan)>(x, (odd ? -one : y) / (odd ? y : one));
-}
+#if defined(TELAMON_ISA_AVX2) || defined(TELAMON_ISA_AVX512)
+template <class V> TELAMON_INLINE V sin(V x) { return of_angle<Sine>(x); }
+template <class V> TELAMON_INLINE V cos(V x) { return of_angle<Cosine>(x); }
+template <class V> TELAMON_INLINE V tan(V x) { return of_angle<Tangent>(x); }
+#endif
 
 // ---- Arcs: quarter turns, and a small arc s + s z P(z) with z = s^2, or (s / 2)^2 where it is twice another.
 
@@ -622,7 +552,8 @@ TELAMON_INLINE F64 erf_inv(F64 x) {
 #define OWN_F32(name, ulp32, ulp64) \
   TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) { return simd::name(x); }
 
-TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_WITH_AVX512(OWN1, NONE), OWN_F32, NONE, NONE)
+TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_WITH_AVX512(OWN1, NONE), TELAMON_WITH_FMA(OWN1, NONE),
+                       OWN_F32, NONE, NONE)
 #undef OWN1
 #undef OWN2
 #undef OWN_F32
@@ -708,4 +639,5 @@ extern "C" void TELAMON_ISA_SYMBOL(math_run)(void* function, int arity, bool is_
   {TELAMON_ENTRY(TELAMON_LIB_F32(vv, name)), TELAMON_ENTRY(TELAMON_LIB_F64(vv, name))},
 
 const telamon::math::MathEntry TELAMON_ISA_SYMBOL(math_entries)[][2] = {
-    TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_WITH_AVX512(OWN1, LIB1), OWN_F32, LIB1, LIB2)};
+    TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_WITH_AVX512(OWN1, LIB1),
+                           TELAMON_WITH_FMA(OWN1, LIB1), OWN_F32, LIB1, LIB2)};
