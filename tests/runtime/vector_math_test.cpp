@@ -276,6 +276,49 @@ TEST(Angles, AreReducedWhateverTheirSize) {
   }
 }
 
+template <class T>
+void expect_power_as_in_library(T x, T y) {
+  const auto& pow = *math::find_math_function("pow");
+  for_each_isa([&](Isa isa) {
+    T got;
+    math::run(pow, dtype_of<T>, isa, 1, &x, &y, &got);
+    const double bound = sizeof(T) == 4 ? pow.ulp_f32 : pow.ulp_f64;
+    EXPECT_LE(error_in_ulps(got, std::pow(Wide(x), Wide(y))), bound)
+        << "pow(" << x << ", " << y << ") = " << got << " by " << runtime::isa_name(isa);
+  });
+}
+template <class T>
+void expect_sign_of_exponents_next_to(T even) {
+  for (const T base : {T(-1), T(-2), T(-0.999), T(-0.0), -std::numeric_limits<T>::infinity()}) {
+    for (const T step : {T(-1), T(-0.5), T(0), T(1), T(2)}) {
+      expect_power_as_in_library<T>(base, even + step);
+      expect_power_as_in_library<T>(base, -(even + step));
+    }
+  }
+}
+TEST(Powers, OfNegativeNumbersKnowOddExponentsFromEvenOnesAndFractions) {
+  for (const int bits : {1, 2, 10, 22, 23, 24, 25}) {
+    const double even = std::ldexp(1, bits);
+    expect_sign_of_exponents_next_to<float>(static_cast<float>(even));
+    expect_sign_of_exponents_next_to<double>(even);
+  }
+  for (const int bits : {51, 52, 53, 54}) expect_sign_of_exponents_next_to(std::ldexp(1., bits));
+}
+TEST(Powers, KeepTheirDigitsWhereTheExponentIsLarge) {
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  for (int i = 0; i < 20'000; ++i) {
+    // The power spreads over all numbers, whatever the base: next to 1 in half of the cases.
+    const double near = 1 + (uniform(random) - .5) * std::exp2(-50 * uniform(random));
+    const double base = i % 2 ? near : std::exp2(200 * (uniform(random) - .5));
+    if (base == 1) continue;
+    const double exponent = (uniform(random) - .5) / std::log2(base);
+    expect_power_as_in_library(base, 2100 * exponent);
+    if (std::fabs(base - 1) > 1e-6)
+      expect_power_as_in_library(static_cast<float>(base), static_cast<float>(280 * exponent));
+  }
+}
+
 /// Scaled by an instruction where there is one, else by hand: into denormal numbers, to zero, to infinity.
 template <class T>
 void expect_same_bits_with_fma(const char* name, double from, double to) {
