@@ -11,17 +11,17 @@ namespace simd {
 
 // ---- exp family: x = n ln 2 + r, e^x = 2^n e^r, e^r = 1 + r + r^2 Q(r), |r| <= ln(2) / 2.
 
-TELAMON_INLINE F32 exp_tail(F32 r) {
-  static constexpr float kQ[] = {0.00139262504f, 0.00836323295f, 0.0416665524f, 0.166665763f, 0.5f};
-  return estrin<kQ>(r);
+// Not within exp_tail, from whose instances gcc 12 does not take template arguments.
+constexpr float kExpTailF32[] = {0.00139262504f, 0.00836323295f, 0.0416665524f, 0.166665763f, 0.5f};
+constexpr double kExpTailF64[] = {
+    2.5100472505694996e-08, 2.7620201591031547e-07, 2.7557268276905696e-06, 2.4801521057868204e-05,
+    0.00019841269863171557, 0.0013888888917367081,  0.008333333333330039,   0.041666666666623824,
+    0.16666666666666669,    0.5000000000000001};
+template <bool kFewRegisters = false> TELAMON_INLINE F32 exp_tail(F32 r) {
+  return kFewRegisters ? horner<kExpTailF32>(r) : estrin<kExpTailF32>(r);
 }
-TELAMON_INLINE F64 exp_tail(F64 r) {
-  static constexpr double kQ[] = {2.5100472505694996e-08, 2.7620201591031547e-07,
-                                  2.7557268276905696e-06, 2.4801521057868204e-05,
-                                  0.00019841269863171557, 0.0013888888917367081,
-                                  0.008333333333330039,   0.041666666666623824,
-                                  0.16666666666666669,    0.5000000000000001};
-  return estrin<kQ>(r);
+template <bool kFewRegisters = false> TELAMON_INLINE F64 exp_tail(F64 r) {
+  return kFewRegisters ? horner<kExpTailF64>(r) : estrin<kExpTailF64>(r);
 }
 
 // ln 2 in two parts; the first has enough trailing zeros that n times it is exact without FMA.
@@ -98,18 +98,26 @@ template <class V> TELAMON_INLINE V exp2(V x) {
   return scale<V>(p, n.bits, x <= constant<V, R::kZero2>());
 }
 
-/// (e^x - 1) / 2 = 2^(n-1) (e^r - 1) + (2^(n-1) - 1/2), without the special cases: x in [-60, ln max],
-/// n next to x / ln 2. Half, since 2^n overflows for the largest x.
-template <class V> TELAMON_INLINE V half_expm1(V x, Rounded<V> n) {
+/// e^r - 1 for x = n ln 2 + r, n next to x / ln 2.
+template <bool kFewRegisters = false, class V> TELAMON_INLINE V expm1_of_rest(V x, Rounded<V> n) {
   V r = fma(n.value, constant<V, -Ln2<V>::kHigh>(), x);
   r = fma(n.value, constant<V, -Ln2<V>::kLow>(), r);
-  const V p = fma(r * r, exp_tail(r), r), least = constant<V, 0.5>();
-  const V half = (V)((IntOf<V>)least + (n.bits << ExpRange<V>::kMantissa));
-  return fma(half, p, half - least);
+  return fma(r * r, exp_tail<kFewRegisters>(r), r);
+}
+/// 2^n times kPart, a power of two.
+template <auto kPart, class V> TELAMON_INLINE V power_of_two(Rounded<V> n) {
+  return (V)((IntOf<V>)constant<V, kPart>() + (n.bits << ExpRange<V>::kMantissa));
+}
+/// kPart (e^x - 1) = kPart 2^n (e^r - 1) + (kPart 2^n - kPart), without the special cases: x from -60 to as far as kPart 2^n
+/// is finite. Half for the largest x of which e^x is finite.
+template <auto kPart, bool kFewRegisters = false, class V>
+TELAMON_INLINE V part_of_expm1(V x, Rounded<V> n) {
+  const V power = power_of_two<kPart>(n);
+  return fma(power, expm1_of_rest<kFewRegisters>(x, n), power - constant<V, kPart>());
 }
 template <class V> TELAMON_INLINE V expm1(V x) {
   const V clamped = at_least(x, constant<V, -60>());
-  V y = half_expm1<V>(clamped, round_product<Ln2<V>::kInverse>(clamped)) * 2;
+  V y = part_of_expm1<0.5>(clamped, round_product<Ln2<V>::kInverse>(clamped)) * 2;
   y = x > constant<V, ExpRange<V>::kOverflow>() ? constant<V, static_cast<ScalarOf<V>>(kInf)>() : y;
   return x == 0 ? x : y;  // keeps the sign of zero
 }
@@ -117,8 +125,40 @@ template <class V> TELAMON_INLINE V expm1(V x) {
 // tanh |x| = -h / (h + 1) with h = (e^(-2|x|) - 1) / 2, which never overflows.
 template <class V> TELAMON_INLINE V tanh(V x) {
   const V a = at_most(abs(x), constant<V, 30>());
-  const V h = half_expm1<V>(a * constant<V, -2>(), round_product<-2 * Ln2<V>::kInverse>(a));
+  const V h = part_of_expm1<0.5>(a * constant<V, -2>(), round_product<-2 * Ln2<V>::kInverse>(a));
   return copysign(h / (h + constant<V, 1>()), x);
+}
+
+// sinh |x| = 2 (q + q / (4 q + 1)) with q = (e^|x| - 1) / 4, cosh x = 2 (q + 1 / (16 q)) with q = e^|x| / 4; beyond kMost
+// both are infinite.
+template <class V> struct HyperbolicRange;
+template <> struct HyperbolicRange<F32> {
+  static constexpr float kMost = 89.5f;
+  static constexpr bool kFewRegisters = true;
+};
+template <> struct HyperbolicRange<F64> {
+  static constexpr double kMost = 710.5;
+  static constexpr bool kFewRegisters = false;
+};
+template <class V> TELAMON_INLINE V sinh(V x) {
+  using R = HyperbolicRange<V>;
+  const V a = abs(x), bounded = at_most(a, constant<V, R::kMost>());
+  const auto n = round_product<Ln2<V>::kInverse>(bounded);
+  const V q = part_of_expm1<0.25, R::kFewRegisters>(bounded, n);
+  const V half = q + q / fma(q, constant<V, 4>(), constant<V, 1>());
+  // A fourth of a denormal number has lost digits; sinh |x| is never below |x|.
+  const V y = at_least(half + half, a);
+  return (V)((IntOf<V>)y | ((IntOf<V>)x ^ (IntOf<V>)a));  // the sign of x
+}
+template <class V> TELAMON_INLINE V cosh(V x) {
+  using R = HyperbolicRange<V>;
+  const V bounded = at_most(abs(x), constant<V, R::kMost>());
+  const auto n = round_product<Ln2<V>::kInverse>(bounded);
+  const V power = power_of_two<0.25>(n),
+          q = fma(power, expm1_of_rest<R::kFewRegisters>(bounded, n), power);
+  // Beyond, the quotient would only be a denormal number, which is slow.
+  const V half = q + constant<V, 0.0625>() / at_most(q, constant<V, 0x1p60>());
+  return half + half;
 }
 
 // 1 / (1 + e^-x) = e^x / (1 + e^x): the form whose exponential is at most 1.

@@ -1,5 +1,5 @@
-// pow: |x|^y = 2^(y log2 |x|), with the sign of x where y is odd. For vector_math_isa.cpp
-// only.
+// pow, for the instruction sets with FMA: |x|^y = 2^(y log2 |x|), with the sign of x where y is odd. For
+// vector_math_isa.cpp only.
 #pragma once
 
 #include "runtime/math/exponentials.hpp"
@@ -48,29 +48,28 @@ template <class V> __attribute__((noinline)) V of_negative_bases(V x, V y, V pow
   constexpr auto kInfinity = static_cast<ScalarOf<V>>(kInf);
   const V a = abs(y), one = constant<V, 1>();
   const auto whole = is_whole(a), half_whole = is_whole(a * constant<V, 0.5>());
-  power = (x == -one) & (a == kInfinity) ? one : power;
+  const auto one_for_ever = (x == -one) & (a == kInfinity);
+  power = one_for_ever ? one : power;
   const auto sign = whole & ~half_whole & (IntOf<V>)x & sign_bit<V>();
   power = (V)((IntOf<V>)power ^ sign);
-  return (x < 0) & (x > -kInfinity) & ~whole ? splat<V>(kNan<V>) : power;
+  const auto none = (x < 0) & (x > -kInfinity) & ~whole;
+  return none ? splat<V>(kNan<V>) : power;
 }
 /// Whether any lane has the sign bit.
 template <class V> TELAMON_INLINE bool any_sign(V x) {
-  [[maybe_unused]] constexpr bool kSingle = sizeof(ScalarOf<V>) == 4;
+  constexpr bool kSingle = sizeof(ScalarOf<V>) == 4;
 #if defined(TELAMON_ISA_AVX512)
   if constexpr (kSingle) return _mm512_movepi32_mask((__m512i)x) != 0;
   return _mm512_movepi64_mask((__m512i)x) != 0;
-#elif defined(TELAMON_ISA_AVX2)
+#else
   if constexpr (kSingle) return _mm256_movemask_ps((__m256)x) != 0;
   return _mm256_movemask_pd((__m256d)x) != 0;
-#else
-  bool any = false;
-  for (int i = 0; i < Lanes<V>::kCount; ++i) any |= ((IntOf<V>)x)[i] < 0;
-  return any;
 #endif
 }
 template <class V> TELAMON_INLINE V of_any_base(V x, V y, V power) {
   const V one = constant<V, 1>();
-  power = (y == 0) | (x == one) ? one : power;  // also where the other is NaN
+  const auto is_one = (y == 0) | (x == one);  // also where the other is NaN
+  power = is_one ? one : power;
   return any_sign(x) ? of_negative_bases(x, y, power) : power;
 }
 

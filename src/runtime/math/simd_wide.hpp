@@ -1,5 +1,5 @@
 // Registers of f32 as two of f64, for f32 functions that need more digits than they have, and numbers chosen from a
-// small table, a lane at a time. For *_isa.cpp files only, as simd.hpp.
+// small table, a lane at a time. For the instruction sets with FMA, and for *_isa.cpp files only, as simd.hpp.
 #pragma once
 
 #include "runtime/math/simd.hpp"
@@ -12,12 +12,9 @@ namespace simd {
 #if defined(TELAMON_ISA_AVX512)
 #define TELAMON_LOW_LANES 0, 1, 2, 3, 4, 5, 6, 7
 #define TELAMON_HIGH_LANES 8, 9, 10, 11, 12, 13, 14, 15
-#elif defined(TELAMON_ISA_AVX2)
+#else
 #define TELAMON_LOW_LANES 0, 1, 2, 3
 #define TELAMON_HIGH_LANES 4, 5, 6, 7
-#else
-#define TELAMON_LOW_LANES 0, 1
-#define TELAMON_HIGH_LANES 2, 3
 #endif
 
 using HalfF32 = float __attribute__((vector_size(kBytes / 2)));
@@ -27,19 +24,15 @@ using HalfI32 = std::int32_t __attribute__((vector_size(kBytes / 2)));
 TELAMON_INLINE F64 widen_half(HalfF32 x) {
 #if defined(TELAMON_ISA_AVX512)
   return _mm512_maskz_cvtps_pd(0xff, x);
-#elif defined(TELAMON_ISA_AVX2)
-  return _mm256_cvtps_pd(x);
 #else
-  return __builtin_convertvector(x, F64);
+  return _mm256_cvtps_pd(x);
 #endif
 }
 TELAMON_INLINE HalfF32 narrow_half(F64 x) {
 #if defined(TELAMON_ISA_AVX512)
   return _mm512_maskz_cvtpd_ps(0xff, x);
-#elif defined(TELAMON_ISA_AVX2)
-  return _mm256_cvtpd_ps(x);
 #else
-  return __builtin_convertvector(x, HalfF32);
+  return _mm256_cvtpd_ps(x);
 #endif
 }
 
@@ -57,7 +50,6 @@ TELAMON_INLINE F32 narrow(Wide x) {
                                  TELAMON_HIGH_LANES);
 }
 
-#if defined(TELAMON_ISA_AVX2) || defined(TELAMON_ISA_AVX512)
 /// The lower 32 bits of each lane, those of `low` first.
 TELAMON_INLINE I32 lower_bits(I64 low, I64 high) {
 #if defined(TELAMON_ISA_AVX512)
@@ -93,7 +85,6 @@ TELAMON_INLINE F64 nearest(F64 x) {
   return _mm256_round_pd(x, kNearest);
 #endif
 }
-#endif
 
 }  // namespace simd
 }  // namespace

@@ -3,18 +3,18 @@
 //
 // Ours are those that machine learning feeds with infinities, zeros and saturated values (masked
 // softmax is exp(-inf)), where libmvec falls back to scalar code for every such lane and is 5 to 20
-// times slower; those of angles, where it is so, too, for infinities and NaN; and erf of f32, which takes less
+// times slower; those of angles, where it is so, too, for infinities, NaN and large ones; pow; and those that take less
 // than a call of libmvec's. They are branch-free, but for what is rare. The polynomials are near-minimax fits
-// (interpolation at Chebyshev nodes or, of angles, the least relative squares there, in 60 digits) on the stated
-// interval.
+// (interpolation at Chebyshev nodes or, of angles and powers, the least relative squares there, in 60 digits) on the
+// stated interval.
 #include "runtime/math/exponentials.hpp"
 #include "runtime/math/isa_entries.hpp"
 #include "runtime/math/math_list.hpp"
-#include "runtime/math/power.hpp"
 #include "runtime/math/simd.hpp"
 #include "runtime/math/split.hpp"
 #if defined(TELAMON_ISA_AVX2) || defined(TELAMON_ISA_AVX512)
 #include "runtime/math/angles.hpp"
+#include "runtime/math/power.hpp"
 #endif
 
 #if defined(__x86_64__) && defined(__GLIBC_PREREQ)
@@ -76,18 +76,16 @@ namespace simd = telamon::v1::simd;
 #endif
 
 #if defined(TELAMON_ISA_AVX512)
-#define TELAMON_WITH_AVX512(ours, library) ours
+#define TELAMON_BY_SET(avx512, avx2, generic) avx512
+#elif defined(TELAMON_ISA_AVX2)
+#define TELAMON_BY_SET(avx512, avx2, generic) avx2
 #else
-#define TELAMON_WITH_AVX512(ours, library) library
-#endif
-#if defined(TELAMON_ISA_AVX2) || defined(TELAMON_ISA_AVX512)
-#define TELAMON_WITH_FMA(ours, library) ours
-#else
-#define TELAMON_WITH_FMA(ours, library) library
+#define TELAMON_BY_SET(avx512, avx2, generic) generic
 #endif
 #define NONE(name, ulp32, ulp64)
-TELAMON_MATH_FUNCTIONS(NONE, NONE, TELAMON_WITH_AVX512(NONE, LIB1), TELAMON_WITH_FMA(NONE, LIB1),
-                       LIB1, TELAMON_WITH_AVX512(NONE, LIB2), LIB1)
+TELAMON_MATH_FUNCTIONS(NONE, NONE, TELAMON_BY_SET(NONE, NONE, LIB1),
+                       TELAMON_BY_SET(NONE, LIB1, LIB1), TELAMON_BY_SET(LIB1, NONE, NONE), LIB1,
+                       TELAMON_BY_SET(NONE, LIB2, LIB2), LIB1)
 #undef LIB1
 #undef LIB2
 
@@ -172,6 +170,38 @@ template <class V> TELAMON_INLINE V log1p(V x) {
     if (all_within(u, constant<V, R::kLeastNormal>(), constant<V, kInf>())) return y;
   }
   return log_special<V>(x, y, u, -1);
+}
+
+// ---- Inverse hyperbolic functions, by log1p. Beyond kLarge, where squares overflow soon, asinh x and acosh x are
+// log 2 x, and log1p x is log x.
+
+template <class V> struct InverseHyperbolicRange;
+template <> struct InverseHyperbolicRange<F32> {
+  static constexpr float kLarge = 0x1p60f, kLn2 = 0.693147181f;
+};
+template <> struct InverseHyperbolicRange<F64> {
+  static constexpr double kLarge = 0x1p500, kLn2 = 0.6931471805599453;
+};
+/// log(1 + t), or log 2 a of large ones.
+template <class V> TELAMON_INLINE V log1p_or_log_of_twice(V t, V a) {
+  using R = InverseHyperbolicRange<V>;
+  const auto large = a > constant<V, R::kLarge>();
+  return log1p(large ? a : t) + (large ? constant<V, R::kLn2>() : V{});
+}
+template <class V> TELAMON_INLINE V asinh(V x) {
+  const V a = abs(x), square = a * a, one = constant<V, 1>();
+  const V y = log1p_or_log_of_twice(a + square / (one + sqrt(square + one)), a);
+  return copysign(y, x);
+}
+template <class V> TELAMON_INLINE V acosh(V x) {
+  const V one = constant<V, 1>(), t = x - one;
+  const V y = log1p_or_log_of_twice(t + sqrt(t * (x + one)), x);
+  return x < one ? splat<V>(kNan<V>) : y;
+}
+// log((1 + |x|) / (1 - |x|)) / 2
+template <class V> TELAMON_INLINE V atanh(V x) {
+  const V a = abs(x);
+  return copysign(log1p((a + a) / (constant<V, 1>() - a)) * constant<V, 0.5>(), x);
 }
 
 // ---- Angles, where there is FMA; elsewhere the products with n would be rounded.
@@ -398,8 +428,9 @@ TELAMON_INLINE F64 erf_inv(F64 x) {
 #define OWN2_F32(name, ulp32, ulp64) \
   TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x, F32 y) { return simd::name(x, y); }
 
-TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_WITH_AVX512(OWN1, NONE), TELAMON_WITH_FMA(OWN1, NONE),
-                       OWN_F32, TELAMON_WITH_AVX512(OWN2, OWN2_F32), NONE)
+TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_BY_SET(OWN1, OWN1, NONE),
+                       TELAMON_BY_SET(OWN1, NONE, NONE), TELAMON_BY_SET(NONE, OWN1, OWN1), OWN_F32,
+                       TELAMON_BY_SET(OWN2, OWN2_F32, NONE), NONE)
 #undef OWN1
 #undef OWN2
 #undef OWN_F32
@@ -482,10 +513,12 @@ extern "C" void TELAMON_ISA_SYMBOL(math_run)(void* function, int arity, bool is_
   {TELAMON_OWN_ENTRY(TELAMON_ISA_SYMBOL(name##_f32)), TELAMON_ENTRY(TELAMON_LIB_F64(v, name))},
 #define LIB1(name, ulp32, ulp64) \
   {TELAMON_ENTRY(TELAMON_LIB_F32(v, name)), TELAMON_ENTRY(TELAMON_LIB_F64(v, name))},
+#define LIB2(name, ulp32, ulp64) \
+  {TELAMON_ENTRY(TELAMON_LIB_F32(vv, name)), TELAMON_ENTRY(TELAMON_LIB_F64(vv, name))},
 #define OWN2_F32(name, ulp32, ulp64) \
   {TELAMON_OWN_ENTRY(TELAMON_ISA_SYMBOL(name##_f32)), TELAMON_ENTRY(TELAMON_LIB_F64(vv, name))},
 
 const telamon::math::MathEntry TELAMON_ISA_SYMBOL(math_entries)[][2] = {
-    TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_WITH_AVX512(OWN1, LIB1),
-                           TELAMON_WITH_FMA(OWN1, LIB1), OWN_F32,
-                           TELAMON_WITH_AVX512(OWN2, OWN2_F32), LIB1)};
+    TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_BY_SET(OWN1, OWN1, LIB1),
+                           TELAMON_BY_SET(OWN1, LIB1, LIB1), TELAMON_BY_SET(LIB1, OWN1, OWN1),
+                           OWN_F32, TELAMON_BY_SET(OWN2, OWN2_F32, LIB2), LIB1)};
