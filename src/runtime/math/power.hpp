@@ -22,16 +22,21 @@ TELAMON_INLINE F64 log2_for_f32(F64 e, F64 f) {
   const F64 s = f / (f + constant<F64, 2>());
   return fma(s, estrin<kP>(s * s), e);
 }
-/// 2^t, as far as f32 tells it from 0 and infinity: 2^t = 2^n 2^r, 2^r = 1 + r P(r). A NaN stays one: no bits of it are as
-/// low as those of n.
+/// 2^t, as far as f32 tells it from 0 and infinity: 2^t = 2^n 2^r, 2^r = 1 + r P(r). AVX-512 has the parts of any t in one
+/// operation each; elsewhere a NaN stays one because no bits of it are as low as those of n.
 TELAMON_INLINE F64 exp2_for_f32(F64 t) {
   static constexpr double kP[] = {0.00015359105782041102, 0.0013398896491660427,
                                   0.009618416537838995,   0.05550332388263011,
                                   0.24022648074436012,    0.6931472028714929};
+#if defined(TELAMON_ISA_AVX512)
+  const F64 r = _mm512_maskz_reduce_pd(0xff, t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  return _mm512_maskz_scalef_pd(0xff, fma(r, estrin<kP>(r), constant<F64, 1>()), nearest(t));
+#else
   const F64 bounded = at_least(at_most(t, constant<F64, 130>()), constant<F64, -152>());
   const auto n = round_to_integer(bounded);
   const F64 r = bounded - n.value, p = fma(r, estrin<kP>(r), constant<F64, 1>());
   return (F64)((I64)p + (n.bits << 52));
+#endif
 }
 
 // ---- What the sign of x, infinities and NaN make of it (C 2017, annex F.10.4.4).
