@@ -34,7 +34,7 @@
   OWN1(log, 2, 2)          \
   OWN1(log1p, 2.5, 2.5)    \
   OWN1(logistic, 2.5, 2.5) \
-  OWN2_FMA(pow, 1, 2)      \
+  OWN2_FMA(pow, 2, 2)      \
   OWN_FMA(sin, 2.5, 4)     \
   OWN_FMA(sinh, 3, 3)      \
   OWN_FMA(tan, 4, 4)       \
