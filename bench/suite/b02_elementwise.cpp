@@ -40,6 +40,24 @@ const bool sizes = [] {
   return true;
 }();
 
+/// A function of ordinary numbers, and of the same with a special one in sixteen, which may not take much longer.
+void with_specials(const char* name, Array (*f)(const Array&), float special) {
+  constexpr std::int64_t kCount = 1 << 16;
+  for (const bool has_special : {false, true}) {
+    const char* suffix = has_special ? "_special" : "";
+    Register(fmt::format("B02.{}_f32_64k{}", name, suffix), "us", [f, special, has_special] {
+      Array x = 4 * u(1, {kCount});
+      if (has_special) x = where(arange(kCount) % 16 == 0, special, x);
+      return moving(8. * kCount, go(compiled(f), x));
+    });
+  }
+}
+const bool specials = [] {
+  with_specials("sin", [](const Array& x) { return sin(x); }, 1e30f);
+  with_specials("pow", [](const Array& x) { return power(x, 1.7); }, 0);
+  return true;
+}();
+
 const Register chain10_f64("B02.chain10_f64_1M", "us", [] {
   return moving(16 << 20, go(compiled(chain10), u64(1, {1 << 20})));
 });

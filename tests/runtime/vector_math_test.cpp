@@ -217,21 +217,106 @@ TEST_P(VectorMath, IsWithinItsBoundAtEvenlySpacedF64AndCorners) {
   for_each_isa([&](Isa isa) { check_accuracy<double>(*function, isa, 1 << 15); });
 }
 
+template <class T>
+void expect_same_alone(const math::MathFunction& function, Isa isa) {
+  const std::vector<T> xs = samples<T>(512);
+  const DType dtype = dtype_of<T>;
+  std::vector<T> together(xs.size());
+  math::run(function, dtype, isa, static_cast<std::int64_t>(xs.size()), xs.data(), xs.data(),
+            together.data());
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    T alone;
+    math::run(function, dtype, isa, 1, &xs[i], &xs[i], &alone);
+    if (std::isnan(alone) && std::isnan(together[i])) continue;
+    ASSERT_EQ(std::bit_cast<BitsOf<T>>(alone), std::bit_cast<BitsOf<T>>(together[i]))
+        << function.name << " of " << xs[i] << " in " << short_name(dtype);
+  }
+}
 TEST_P(VectorMath, GivesALaneTheSameResultInAnyCompany) {
   const auto& function = *math::find_math_function(GetParam());
-  const std::vector<float> xs = samples<float>(512);
   for_each_isa([&](Isa isa) {
-    std::vector<float> together(xs.size());
-    math::run(function, DType::f32, isa, static_cast<std::int64_t>(xs.size()), xs.data(), xs.data(),
-              together.data());
-    for (std::size_t i = 0; i < xs.size(); ++i) {
-      float alone;
-      math::run(function, DType::f32, isa, 1, &xs[i], &xs[i], &alone);
-      if (std::isnan(alone) && std::isnan(together[i])) continue;
-      ASSERT_EQ(std::bit_cast<std::uint32_t>(alone), std::bit_cast<std::uint32_t>(together[i]))
-          << function.name << " of " << xs[i];
-    }
+    expect_same_alone<float>(function, isa);
+    expect_same_alone<double>(function, isa);
   });
+}
+
+/// Angles of all sizes, half of them as close to a multiple of pi / 2 as long double says, and those that are known to
+/// be the closest (Muller, Elementary Functions, 11.3.2).
+std::vector<double> angles() {
+  std::vector<double> xs{6381956970095103 * 0x1p797,
+                         5319372648326541 * 0x1p-33,
+                         0x1.6ac5b262ca1ffp+849,
+                         0x1.ce7ab8ba9a3p+33,
+                         0x1p40,
+                         0x1.0000000000001p40,
+                         0x1.fffffffffffffp1023,
+                         0x1.921fb54442d18p+1};
+  std::mt19937_64 random(3);
+  std::uniform_real_distribution<double> mantissa(-2, 2);
+  for (int i = 0; i < 20'000; ++i) {
+    xs.push_back(std::ldexp(mantissa(random), static_cast<int>(random() % 1023)));
+    const Wide turns = static_cast<Wide>(random() >> (random() % 64));
+    xs.push_back(static_cast<double>(turns * (std::numbers::pi_v<Wide> / 2)));
+  }
+  return xs;
+}
+TEST(Angles, AreReducedWhateverTheirSize) {
+  const std::vector<double> xs = angles();
+  std::vector<double> got(xs.size());
+  for (const char* name : {"sin", "cos", "tan"}) {
+    const auto& function = *math::find_math_function(name);
+    for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+      if (isa > runtime::supported_isa()) continue;
+      math::run(function, DType::f64, isa, static_cast<std::int64_t>(xs.size()), xs.data(),
+                xs.data(), got.data());
+      for (std::size_t i = 0; i < xs.size(); ++i)
+        ASSERT_LE(error_in_ulps(got[i], reference(name, xs[i], 0)), function.ulp_f64)
+            << name << " of " << std::hexfloat << xs[i] << " by " << runtime::isa_name(isa);
+    }
+  }
+}
+
+template <class T>
+void expect_power_as_in_library(T x, T y) {
+  const auto& pow = *math::find_math_function("pow");
+  for_each_isa([&](Isa isa) {
+    T got;
+    math::run(pow, dtype_of<T>, isa, 1, &x, &y, &got);
+    const double bound = sizeof(T) == 4 ? pow.ulp_f32 : pow.ulp_f64;
+    EXPECT_LE(error_in_ulps(got, std::pow(Wide(x), Wide(y))), bound)
+        << "pow(" << x << ", " << y << ") = " << got << " by " << runtime::isa_name(isa);
+  });
+}
+template <class T>
+void expect_sign_of_exponents_next_to(T even) {
+  for (const T base : {T(-1), T(-2), T(-0.999), T(-0.0), -std::numeric_limits<T>::infinity()}) {
+    for (const T step : {T(-1), T(-0.5), T(0), T(1), T(2)}) {
+      expect_power_as_in_library<T>(base, even + step);
+      expect_power_as_in_library<T>(base, -(even + step));
+    }
+  }
+}
+TEST(Powers, OfNegativeNumbersKnowOddExponentsFromEvenOnesAndFractions) {
+  for (const int bits : {1, 2, 10, 22, 23, 24, 25}) {
+    const double even = std::ldexp(1, bits);
+    expect_sign_of_exponents_next_to<float>(static_cast<float>(even));
+    expect_sign_of_exponents_next_to<double>(even);
+  }
+  for (const int bits : {51, 52, 53, 54}) expect_sign_of_exponents_next_to(std::ldexp(1., bits));
+}
+TEST(Powers, KeepTheirDigitsWhereTheExponentIsLarge) {
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  for (int i = 0; i < 20'000; ++i) {
+    // The power spreads over all numbers, whatever the base: next to 1 in half of the cases.
+    const double near = 1 + (uniform(random) - .5) * std::exp2(-50 * uniform(random));
+    const double base = i % 2 ? near : std::exp2(200 * (uniform(random) - .5));
+    if (base == 1) continue;
+    const double exponent = (uniform(random) - .5) / std::log2(base);
+    expect_power_as_in_library(base, 2100 * exponent);
+    if (std::fabs(base - 1) > 1e-6)
+      expect_power_as_in_library(static_cast<float>(base), static_cast<float>(280 * exponent));
+  }
 }
 
 /// Scaled by an instruction where there is one, else by hand: into denormal numbers, to zero, to infinity.
@@ -439,8 +524,7 @@ void expect_registers_kept() {
     const auto entry =
         (sizeof(T) == 4 ? function.f32 : function.f64)[static_cast<int>(Registers::kIsa)];
     if (!entry.keeps_registers) return;
-    // Sines of large numbers are the library's, which keeps nothing.
-    for (const T special : {T(0.25), T(1e6), T(INFINITY), T(NAN), T(-3), T(1e-40), T(0)}) {
+    for (const T special : {T(0.25), T(1e6), T(1e30), T(INFINITY), T(NAN), T(-3), T(1e-40), T(0)}) {
       T x[64 / sizeof(T)];
       for (T& lane : x) lane = T(0.5);
       x[3] = special;

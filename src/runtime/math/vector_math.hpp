@@ -5,7 +5,8 @@
 //   <W x T> f(<W x T> x)   or   <W x T> f(<W x T> x, <W x T> y)
 // where W x T fills `runtime::vector_bytes(isa)`: 16 f32 or 8 f64 for avx512. A lane's result never
 // depends on the other lanes. No function has a slow path for infinities, NaN, zeros or denormals
-// where we wrote it ourselves; the rest comes from glibc's libmvec, or from scalar libm elsewhere.
+// where we wrote it ourselves, but for angles that are very large; the rest comes from glibc's
+// libmvec, or from scalar libm elsewhere.
 #pragma once
 
 #include <cstdint>

@@ -3,13 +3,19 @@
 //
 // Ours are those that machine learning feeds with infinities, zeros and saturated values (masked
 // softmax is exp(-inf)), where libmvec falls back to scalar code for every such lane and is 5 to 20
-// times slower; those of angles, where it is so, too, for infinities and NaN; and erf of f32, which takes less
+// times slower; those of angles, where it is so, too, for infinities, NaN and large ones; pow; and those that take less
 // than a call of libmvec's. They are branch-free, but for what is rare. The polynomials are near-minimax fits
-// (interpolation at Chebyshev nodes or, of angles, the least relative squares there, in 60 digits) on the stated
-// interval.
+// (interpolation at Chebyshev nodes or, of angles and powers, the least relative squares there, in 60 digits) on the
+// stated interval.
+#include "runtime/math/exponentials.hpp"
 #include "runtime/math/isa_entries.hpp"
 #include "runtime/math/math_list.hpp"
 #include "runtime/math/simd.hpp"
+#include "runtime/math/split.hpp"
+#if defined(TELAMON_ISA_AVX2) || defined(TELAMON_ISA_AVX512)
+#include "runtime/math/angles.hpp"
+#include "runtime/math/power.hpp"
+#endif
 
 #if defined(__x86_64__) && defined(__GLIBC_PREREQ)
 #if __GLIBC_PREREQ(2, 35)
@@ -17,7 +23,7 @@
 #endif
 #endif
 
-// ---- The library's functions. They are also what ours leave rare operands to.
+// ---- The library's functions.
 
 using telamon::v1::simd::F32;
 using telamon::v1::simd::F64;
@@ -70,12 +76,16 @@ namespace simd = telamon::v1::simd;
 #endif
 
 #if defined(TELAMON_ISA_AVX512)
-#define TELAMON_WITH_AVX512(ours, library) ours
+#define TELAMON_BY_SET(avx512, avx2, generic) avx512
+#elif defined(TELAMON_ISA_AVX2)
+#define TELAMON_BY_SET(avx512, avx2, generic) avx2
 #else
-#define TELAMON_WITH_AVX512(ours, library) library
+#define TELAMON_BY_SET(avx512, avx2, generic) generic
 #endif
 #define NONE(name, ulp32, ulp64)
-TELAMON_MATH_FUNCTIONS(NONE, NONE, TELAMON_WITH_AVX512(NONE, LIB1), LIB1, LIB1, LIB2)
+TELAMON_MATH_FUNCTIONS(NONE, NONE, TELAMON_BY_SET(NONE, NONE, LIB1),
+                       TELAMON_BY_SET(NONE, LIB1, LIB1), TELAMON_BY_SET(LIB1, NONE, NONE), LIB1,
+                       TELAMON_BY_SET(NONE, LIB2, LIB2), LIB1)
 #undef LIB1
 #undef LIB2
 
@@ -84,191 +94,17 @@ inline namespace v1 {
 namespace {
 namespace simd {
 
-constexpr float kInfF = __builtin_inff();
-constexpr double kInf = __builtin_inf();
-template <class V> constexpr ScalarOf<V> kNan = static_cast<ScalarOf<V>>(__builtin_nan(""));
-
 // ---- Registers. Where the build withholds the upper half of the vector registers (with AVX-512 k4 to k7, too) from
-// this file (src/CMakeLists.txt), our functions leave them alone; those of the library, which some of ours call
-// for rare operands, do not.
+// this file (src/CMakeLists.txt), our functions leave them alone. Those of the library do not, so that none of ours
+// may call one.
 
 #if defined(TELAMON_KEEPS_REGISTERS)
 constexpr bool kKeepsRegisters = true;
-#if defined(TELAMON_ISA_AVX512)
-constexpr int kKeptBytes = 16 * 64 + 4 * 8 + 8;
-#define TELAMON_EACH_KEPT(of_vector, of_mask, of_rsi)                             \
-  ".irp i, 16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n\tvmovups " of_vector \
-  "\n\t.endr\n\t"                                                                 \
-  ".irp i, 4,5,6,7\n\tkmovq " of_mask "\n\t.endr\n\tmovq " of_rsi
-#define TELAMON_KEEP \
-  TELAMON_EACH_KEPT("%%zmm\\i, 64*\\i-1024(%0)", "%%k\\i, 8*\\i+992(%0)", "%%rsi, 1056(%0)")
-#define TELAMON_GIVE_BACK \
-  TELAMON_EACH_KEPT("64*\\i-1024(%0), %%zmm\\i", "8*\\i+992(%0), %%k\\i", "1056(%0), %%rsi")
-#else
-constexpr int kKeptBytes = 8 * 32;
-#define TELAMON_EACH_KEPT(of_vector) \
-  ".irp i, 8,9,10,11,12,13,14,15\n\tvmovups " of_vector "\n\t.endr"
-#define TELAMON_KEEP TELAMON_EACH_KEPT("%%ymm\\i, 32*\\i-256(%0)")
-#define TELAMON_GIVE_BACK TELAMON_EACH_KEPT("32*\\i-256(%0), %%ymm\\i")
-#endif
-/// Has what our functions keep, and gives it back at the end of its life.
-class KeptRegisters {
- public:
-  TELAMON_INLINE KeptRegisters() { asm volatile(TELAMON_KEEP : : "a"(bytes_) : "memory"); }
-  TELAMON_INLINE ~KeptRegisters() {
-    asm volatile(TELAMON_GIVE_BACK : : "a"(bytes_) : "memory", "rsi");
-  }
-  KeptRegisters(const KeptRegisters&) = delete;
-  KeptRegisters& operator=(const KeptRegisters&) = delete;
-
- private:
-  char bytes_[kKeptBytes];
-};
 #else
 constexpr bool kKeepsRegisters = false;
-struct KeptRegisters {
-  TELAMON_INLINE KeptRegisters() {}
-};
 #endif
 
-// ---- exp family: x = n ln 2 + r, e^x = 2^n e^r, e^r = 1 + r + r^2 Q(r), |r| <= ln(2) / 2.
-
-TELAMON_INLINE F32 exp_tail(F32 r) {
-  static constexpr float kQ[] = {0.00139262504f, 0.00836323295f, 0.0416665524f, 0.166665763f, 0.5f};
-  return estrin<kQ>(r);
-}
-TELAMON_INLINE F64 exp_tail(F64 r) {
-  static constexpr double kQ[] = {2.5100472505694996e-08, 2.7620201591031547e-07,
-                                  2.7557268276905696e-06, 2.4801521057868204e-05,
-                                  0.00019841269863171557, 0.0013888888917367081,
-                                  0.008333333333330039,   0.041666666666623824,
-                                  0.16666666666666669,    0.5000000000000001};
-  return estrin<kQ>(r);
-}
-
-// ln 2 in two parts; the first has enough trailing zeros that n times it is exact without FMA.
-template <class V> struct Ln2;
-template <> struct Ln2<F32> {
-  static constexpr float kHigh = 0.693359375f, kLow = -2.12194440e-4f, kInverse = 1.44269504f;
-};
-template <> struct Ln2<F64> {
-  static constexpr double kHigh = 6.93147180369123816490e-01, kLow = 1.90821492927058770002e-10,
-                          kInverse = 1.4426950408889634;
-};
-
-/// Where the scaling by 2^n needs care.
-template <class V> struct ExpRange;
-template <> struct ExpRange<F32> {
-  static constexpr float kOverflow = 88.7228317f;                // ln of the largest finite number
-  static constexpr float kZero = -103.972084f;                   // ln of half the least denormal
-  static constexpr float kOverflow2 = 128.0f, kZero2 = -150.0f;  // for exp2
-  static constexpr int kMantissa = 23;
-};
-template <> struct ExpRange<F64> {
-  static constexpr double kOverflow = 709.78271289338397, kZero = -745.13321910194122;
-  static constexpr double kOverflow2 = 1024.0, kZero2 = -1075.0;
-  static constexpr int kMantissa = 52;
-};
-
-/// p 2^n, n in the low bits of `n_bits` and twice the range of exponents at most: by two products with about 2^(n/2),
-/// of which only the last rounds, overflows or gives a denormal number. Where `zero`, a product with 0, which is not
-/// slow as one is that underflows. A NaN stays one, whatever n is.
-template <class V> TELAMON_INLINE V scale(V p, IntOf<V> n_bits, IntOf<V> zero) {
-  using Unsigned = typename Lanes<V>::Unsigned;
-  constexpr int kMantissa = ExpRange<V>::kMantissa;
-  const auto one = (IntOf<V>)constant<V, 1>();
-  const IntOf<V> half = (IntOf<V>)((Unsigned)n_bits >> 1);
-  const V first = (V)(one + (half << kMantissa)),
-          second = (V)(one + ((n_bits - half) << kMantissa));
-  return p * first * (zero ? V{} : second);
-}
-
-template <class V> TELAMON_INLINE V exp(V x) {
-  using R = ExpRange<V>;
-  V clamped = at_most(x, constant<V, R::kOverflow + 1>());
-  if constexpr (!kScales) clamped = at_least(clamped, constant<V, R::kZero>());
-  const auto n = round_product<Ln2<V>::kInverse>(clamped);
-  V r = fma(n.value, constant<V, -Ln2<V>::kHigh>(), clamped);
-  r = fma(n.value, constant<V, -Ln2<V>::kLow>(), r);
-  const V p = fma(r * r, exp_tail(r), r) + constant<V, 1>();
-  if constexpr (kScales) return times_power(p, n.value, x, R::kZero - 1);
-  return scale<V>(p, n.bits, x <= constant<V, R::kZero>());
-}
-
-// 2^x = 2^n 2^r, 2^r = 1 + r P(r), |r| <= 1/2.
-TELAMON_INLINE F32 exp2_tail(F32 r) {
-  static constexpr float kP[] = {1.52973244e-05f, 0.000154614449f, 0.0013333502f, 0.00961805694f,
-                                 0.0555041097f,   0.240226507f,    0.693147182f};
-  return estrin<kP>(r);
-}
-TELAMON_INLINE F64 exp2_tail(F64 r) {
-  static constexpr double kP[] = {
-      2.5729324177362305e-11, 4.4558179083360645e-10, 7.0548973041554995e-09,
-      1.0178057087733941e-07, 1.3215486808705563e-06, 1.5252733841556773e-05,
-      0.00015403530393370734, 0.001333355814640647,   0.00961812910762848,
-      0.055504108664821625,   0.24022650695910072,    0.6931471805599453};
-  return horner<kP>(r);  // in another order it is two thirds of an ULP worse
-}
-template <class V> TELAMON_INLINE V exp2(V x) {
-  using R = ExpRange<V>;
-  V clamped = at_most(x, constant<V, R::kOverflow2>());
-  if constexpr (!kScales) clamped = at_least(clamped, constant<V, R::kZero2>());
-  const auto n = round_to_integer(clamped);
-  const V r = clamped - n.value;
-  const V p = fma(r, exp2_tail(r), constant<V, 1>());
-  if constexpr (kScales) return times_power(p, n.value, x, R::kZero2);
-  return scale<V>(p, n.bits, x <= constant<V, R::kZero2>());
-}
-
-/// (e^x - 1) / 2 = 2^(n-1) (e^r - 1) + (2^(n-1) - 1/2), without the special cases: x in [-60, ln max],
-/// n next to x / ln 2. Half, since 2^n overflows for the largest x.
-template <class V> TELAMON_INLINE V half_expm1(V x, Rounded<V> n) {
-  V r = fma(n.value, constant<V, -Ln2<V>::kHigh>(), x);
-  r = fma(n.value, constant<V, -Ln2<V>::kLow>(), r);
-  const V p = fma(r * r, exp_tail(r), r), least = constant<V, 0.5>();
-  const V half = (V)((IntOf<V>)least + (n.bits << ExpRange<V>::kMantissa));
-  return fma(half, p, half - least);
-}
-template <class V> TELAMON_INLINE V expm1(V x) {
-  const V clamped = at_least(x, constant<V, -60>());
-  V y = half_expm1<V>(clamped, round_product<Ln2<V>::kInverse>(clamped)) * 2;
-  y = x > constant<V, ExpRange<V>::kOverflow>() ? constant<V, static_cast<ScalarOf<V>>(kInf)>() : y;
-  return x == 0 ? x : y;  // keeps the sign of zero
-}
-
-// tanh |x| = -h / (h + 1) with h = (e^(-2|x|) - 1) / 2, which never overflows.
-template <class V> TELAMON_INLINE V tanh(V x) {
-  const V a = at_most(abs(x), constant<V, 30>());
-  const V h = half_expm1<V>(a * constant<V, -2>(), round_product<-2 * Ln2<V>::kInverse>(a));
-  return copysign(h / (h + constant<V, 1>()), x);
-}
-
-// 1 / (1 + e^-x) = e^x / (1 + e^x): the form whose exponential is at most 1.
-template <class V> TELAMON_INLINE V logistic(V x) {
-  const V e = exp<V>(-abs(x));
-  const V one = constant<V, 1>();
-  return (x < 0 ? e : one) / (e + one);
-}
-
-// ---- log family: x = 2^e m, m in [3/4, 3/2), f = m - 1, log x = e ln 2 + log(1 + f).
-
-template <class V> struct Split {
-  V exponent, mantissa;
-};
-TELAMON_INLINE Split<F32> split(F32 x) {
-  const I32 bits = (I32)x;
-  const I32 above = bits - (I32)constant<F32, 0.75>();
-  const I32 whole = above & (I32)constant<F32, -kInfF>();  // e 2^23: the bits of sign and exponent
-  return {__builtin_convertvector(above >> 23, F32), (F32)(bits - whole)};
-}
-TELAMON_INLINE Split<F64> split(F64 x) {
-  // There is no 64-bit arithmetic shift nor conversion before AVX-512: the exponent is kept
-  // positive and becomes a double through the mantissa of 2^52.
-  const U64 bits = (U64)x;
-  const U64 e = (bits - 0x3fe8000000000000u + (std::uint64_t{2048} << 52 >> 1)) >> 52;  // + 1024
-  const F64 exponent = (F64)(e | 0x4330000000000000u) - (0x1p52 + 1024);
-  return {exponent, (F64)(bits - ((e - 1024) << 52))};
-}
+// ---- log family: x = 2^e m, f = m - 1, log x = e ln 2 + log(1 + f).
 
 // Not within log_core, from whose instances gcc 12 does not take template arguments.
 constexpr float kLogTailF32[] = {0.0428719781f, -0.0956133977f, 0.11680682f,
@@ -295,14 +131,6 @@ template <bool kFewRegisters = false> TELAMON_INLINE F64 log_core(F64 e, F64 f, 
   return fma(e, constant<F64, Ln2<F64>::kHigh>(), f - (half - low));
 }
 
-template <class V> struct LogRange;
-template <> struct LogRange<F32> {
-  static constexpr float kLeastNormal = 0x1p-126f, kRaise = 0x1p23f, kRaiseExponent = 23;
-};
-template <> struct LogRange<F64> {
-  static constexpr double kLeastNormal = 0x1p-1022, kRaise = 0x1p52, kRaiseExponent = 52;
-};
-
 /// y but for x beyond what has a logarithm; there the one of `u`, which is 0 at the pole.
 template <class V> TELAMON_INLINE V log_special(V x, V y, V u, ScalarOf<V> pole) {
   if constexpr (kScales) return log_of_all(y, u);
@@ -312,17 +140,6 @@ template <class V> TELAMON_INLINE V log_special(V x, V y, V u, ScalarOf<V> pole)
   return x != x ? x : y;
 }
 
-/// The same of denormal numbers, too.
-template <class V> TELAMON_INLINE Split<V> split_any(V x) {
-  if constexpr (kScales) {
-    const V m = mantissa(x), e = exponent(x);
-    return {m < 1 ? e + 1 : e, m};
-  }
-  using R = LogRange<V>;
-  const auto denormal = x < R::kLeastNormal;
-  const auto [e, m] = split(denormal ? x * R::kRaise : x);
-  return {denormal ? e - R::kRaiseExponent : e, m};
-}
 template <class V> TELAMON_INLINE V log_of_any(V x) {
   const auto [e, m] = split_any(x);
   return log_special<V>(x, log_core(e, m - 1, V{}), x, 0);
@@ -355,59 +172,45 @@ template <class V> TELAMON_INLINE V log1p(V x) {
   return log_special<V>(x, y, u, -1);
 }
 
-// ---- sin x = (-1)^n sin r with x = n pi + r, and cos x with n - 1/2 for n; |r| <= pi / 2, and sin r =
-// r + r^3 P(r^2). The parts of pi are all positive, so that r has the sign of a zero.
+// ---- Inverse hyperbolic functions, by log1p. Beyond kLarge, where squares overflow soon, asinh x and acosh x are
+// log 2 x, and log1p x is log x.
 
-/// (-1)^bits sin(x - n pi)
-TELAMON_INLINE F32 sine(F32 x, F32 n, I32 bits) {
-  static constexpr float kP[] = {2.6054558e-06f, -0.00019809464f, 0.008333065f, -0.1666666f};
-  F32 r = fma(n, constant<F32, -0x1.921fb4p+1f>(), x);
-  r = fma(n, constant<F32, -0x1.4442d0p-23f>(), r);
-  r = fma(n, constant<F32, -0x1.846988p-47f>(), r);
-  const F32 z = r * r;
-  // The sign is that of r, not of the sum: zeros have one.
-  return copysign(fma(r * z, estrin<kP>(z), r), (F32)((I32)r ^ (bits << 31)));
+template <class V> struct InverseHyperbolicRange;
+template <> struct InverseHyperbolicRange<F32> {
+  static constexpr float kLarge = 0x1p60f, kLn2 = 0.693147181f;
+};
+template <> struct InverseHyperbolicRange<F64> {
+  static constexpr double kLarge = 0x1p500, kLn2 = 0.6931471805599453;
+};
+/// log(1 + t), or log 2 a of large ones.
+template <class V> TELAMON_INLINE V log1p_or_log_of_twice(V t, V a) {
+  using R = InverseHyperbolicRange<V>;
+  const auto large = a > constant<V, R::kLarge>();
+  return log1p(large ? a : t) + (large ? constant<V, R::kLn2>() : V{});
 }
-constexpr float kInversePi = 0x1.45f306p-2f;
-constexpr float kMostAngle = 8192;  // beyond, n has too many bits for the parts of pi
-
-/// y, which is NaN for infinite x; the library's for other large x. It is slow where it meets special operands.
-template <F32 (*kLibrary)(F32)> __attribute__((noinline)) F32 beyond_most(F32 x, F32 y) {
-  const F32 finite = abs(x) < kInfF ? x : F32{};
-  if (!any_above(abs(finite), constant<F32, kMostAngle>())) return y;
-  const KeptRegisters kept;
-  const auto beyond = abs(finite) > kMostAngle;
-  return beyond ? kLibrary(beyond ? x : F32{}) : y;
+template <class V> TELAMON_INLINE V asinh(V x) {
+  const V a = abs(x), square = a * a, one = constant<V, 1>();
+  const V y = log1p_or_log_of_twice(a + square / (one + sqrt(square + one)), a);
+  return copysign(y, x);
 }
-template <F32 (*kLibrary)(F32)> TELAMON_INLINE F32 of_any_angle(F32 x, F32 y) {
-  return any_above(abs(x), constant<F32, kMostAngle>()) ? beyond_most<kLibrary>(x, y) : y;
+template <class V> TELAMON_INLINE V acosh(V x) {
+  const V one = constant<V, 1>(), t = x - one;
+  const V y = log1p_or_log_of_twice(t + sqrt(t * (x + one)), x);
+  return x < one ? splat<V>(kNan<V>) : y;
 }
-TELAMON_INLINE F32 sin(F32 x) {
-  if (!kFused) return TELAMON_LIB_F32(v, sin)(x);  // the products with n would be rounded
-  const auto n = round_product<kInversePi>(x);
-  return of_any_angle<TELAMON_LIB_F32(v, sin)>(x, sine(x, n.value, n.bits));
-}
-TELAMON_INLINE F32 cos(F32 x) {
-  if (!kFused) return TELAMON_LIB_F32(v, cos)(x);
-  const auto n = round_to_integer(fma(x, constant<F32, kInversePi>(), constant<F32, 0.5f>()));
-  return of_any_angle<TELAMON_LIB_F32(v, cos)>(x, sine(x, n.value - constant<F32, 0.5f>(), n.bits));
+// log((1 + |x|) / (1 - |x|)) / 2
+template <class V> TELAMON_INLINE V atanh(V x) {
+  const V a = abs(x);
+  return copysign(log1p((a + a) / (constant<V, 1>() - a)) * constant<V, 0.5>(), x);
 }
 
-// ---- tan x = tan r with x = n pi/2 + r, or -1 / tan r for odd n; |r| <= pi / 4 and tan r = r + r^3 P(r^2).
+// ---- Angles, where there is FMA; elsewhere the products with n would be rounded.
 
-TELAMON_INLINE F32 tan(F32 x) {
-  if (!kFused) return TELAMON_LIB_F32(v, tan)(x);
-  static constexpr float kP[] = {0.00935244374f, 0.00317800068f, 0.0243925173f,
-                                 0.0534221157f,  0.133386686f,   0.333331615f};
-  const auto n = round_product<2 * kInversePi>(x);
-  F32 r = fma(n.value, constant<F32, -0x1.921fb4p+0f>(), x);
-  r = fma(n.value, constant<F32, -0x1.4442d0p-24f>(), r);
-  r = fma(n.value, constant<F32, -0x1.846988p-48f>(), r);
-  const F32 z = r * r, one = constant<F32, 1>();
-  const F32 y = fma(r * z, estrin<kP>(z), r);
-  const auto odd = (n.bits << 31) < 0;
-  return of_any_angle<TELAMON_LIB_F32(v, tan)>(x, (odd ? -one : y) / (odd ? y : one));
-}
+#if defined(TELAMON_ISA_AVX2) || defined(TELAMON_ISA_AVX512)
+template <class V> TELAMON_INLINE V sin(V x) { return of_angle<Sine>(x); }
+template <class V> TELAMON_INLINE V cos(V x) { return of_angle<Cosine>(x); }
+template <class V> TELAMON_INLINE V tan(V x) { return of_angle<Tangent>(x); }
+#endif
 
 // ---- Arcs: quarter turns, and a small arc s + s z P(z) with z = s^2, or (s / 2)^2 where it is twice another.
 
@@ -622,10 +425,16 @@ TELAMON_INLINE F64 erf_inv(F64 x) {
 #define OWN_F32(name, ulp32, ulp64) \
   TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x) { return simd::name(x); }
 
-TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_WITH_AVX512(OWN1, NONE), OWN_F32, NONE, NONE)
+#define OWN2_F32(name, ulp32, ulp64) \
+  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x, F32 y) { return simd::name(x, y); }
+
+TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_BY_SET(OWN1, OWN1, NONE),
+                       TELAMON_BY_SET(OWN1, NONE, NONE), TELAMON_BY_SET(NONE, OWN1, OWN1), OWN_F32,
+                       TELAMON_BY_SET(OWN2, OWN2_F32, NONE), NONE)
 #undef OWN1
 #undef OWN2
 #undef OWN_F32
+#undef OWN2_F32
 #undef NONE
 
 // ---- Runs of elements. The tail is a register filled up with its first element.
@@ -706,6 +515,10 @@ extern "C" void TELAMON_ISA_SYMBOL(math_run)(void* function, int arity, bool is_
   {TELAMON_ENTRY(TELAMON_LIB_F32(v, name)), TELAMON_ENTRY(TELAMON_LIB_F64(v, name))},
 #define LIB2(name, ulp32, ulp64) \
   {TELAMON_ENTRY(TELAMON_LIB_F32(vv, name)), TELAMON_ENTRY(TELAMON_LIB_F64(vv, name))},
+#define OWN2_F32(name, ulp32, ulp64) \
+  {TELAMON_OWN_ENTRY(TELAMON_ISA_SYMBOL(name##_f32)), TELAMON_ENTRY(TELAMON_LIB_F64(vv, name))},
 
 const telamon::math::MathEntry TELAMON_ISA_SYMBOL(math_entries)[][2] = {
-    TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_WITH_AVX512(OWN1, LIB1), OWN_F32, LIB1, LIB2)};
+    TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_BY_SET(OWN1, OWN1, LIB1),
+                           TELAMON_BY_SET(OWN1, LIB1, LIB1), TELAMON_BY_SET(LIB1, OWN1, OWN1),
+                           OWN_F32, TELAMON_BY_SET(OWN2, OWN2_F32, LIB2), LIB1)};

@@ -1,0 +1,174 @@
+// Exponentials and what is made of one. For vector_math_isa.cpp only.
+#pragma once
+
+#include "runtime/math/simd.hpp"
+#include "runtime/math/split.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+namespace simd {
+
+// ---- exp family: x = n ln 2 + r, e^x = 2^n e^r, e^r = 1 + r + r^2 Q(r), |r| <= ln(2) / 2.
+
+// Not within exp_tail, from whose instances gcc 12 does not take template arguments.
+constexpr float kExpTailF32[] = {0.00139262504f, 0.00836323295f, 0.0416665524f, 0.166665763f, 0.5f};
+constexpr double kExpTailF64[] = {
+    2.5100472505694996e-08, 2.7620201591031547e-07, 2.7557268276905696e-06, 2.4801521057868204e-05,
+    0.00019841269863171557, 0.0013888888917367081,  0.008333333333330039,   0.041666666666623824,
+    0.16666666666666669,    0.5000000000000001};
+template <bool kFewRegisters = false> TELAMON_INLINE F32 exp_tail(F32 r) {
+  return kFewRegisters ? horner<kExpTailF32>(r) : estrin<kExpTailF32>(r);
+}
+template <bool kFewRegisters = false> TELAMON_INLINE F64 exp_tail(F64 r) {
+  return kFewRegisters ? horner<kExpTailF64>(r) : estrin<kExpTailF64>(r);
+}
+
+// ln 2 in two parts; the first has enough trailing zeros that n times it is exact without FMA.
+template <class V> struct Ln2;
+template <> struct Ln2<F32> {
+  static constexpr float kHigh = 0.693359375f, kLow = -2.12194440e-4f, kInverse = 1.44269504f;
+};
+template <> struct Ln2<F64> {
+  static constexpr double kHigh = 6.93147180369123816490e-01, kLow = 1.90821492927058770002e-10,
+                          kInverse = 1.4426950408889634;
+};
+
+/// Where the scaling by 2^n needs care.
+template <class V> struct ExpRange;
+template <> struct ExpRange<F32> {
+  static constexpr float kOverflow = 88.7228317f;                // ln of the largest finite number
+  static constexpr float kZero = -103.972084f;                   // ln of half the least denormal
+  static constexpr float kOverflow2 = 128.0f, kZero2 = -150.0f;  // for exp2
+  static constexpr int kMantissa = 23;
+};
+template <> struct ExpRange<F64> {
+  static constexpr double kOverflow = 709.78271289338397, kZero = -745.13321910194122;
+  static constexpr double kOverflow2 = 1024.0, kZero2 = -1075.0;
+  static constexpr int kMantissa = 52;
+};
+
+/// p 2^n, n in the low bits of `n_bits` and twice the range of exponents at most: by two products with about 2^(n/2),
+/// of which only the last rounds, overflows or gives a denormal number. Where `zero`, a product with 0, which is not
+/// slow as one is that underflows. A NaN stays one, whatever n is.
+template <class V> TELAMON_INLINE V scale(V p, IntOf<V> n_bits, IntOf<V> zero) {
+  using Unsigned = typename Lanes<V>::Unsigned;
+  constexpr int kMantissa = ExpRange<V>::kMantissa;
+  const auto one = (IntOf<V>)constant<V, 1>();
+  const IntOf<V> half = (IntOf<V>)((Unsigned)n_bits >> 1);
+  const V first = (V)(one + (half << kMantissa)),
+          second = (V)(one + ((n_bits - half) << kMantissa));
+  return p * first * (zero ? V{} : second);
+}
+
+template <class V> TELAMON_INLINE V exp(V x) {
+  using R = ExpRange<V>;
+  V clamped = at_most(x, constant<V, R::kOverflow + 1>());
+  if constexpr (!kScales) clamped = at_least(clamped, constant<V, R::kZero>());
+  const auto n = round_product<Ln2<V>::kInverse>(clamped);
+  V r = fma(n.value, constant<V, -Ln2<V>::kHigh>(), clamped);
+  r = fma(n.value, constant<V, -Ln2<V>::kLow>(), r);
+  const V p = fma(r * r, exp_tail(r), r) + constant<V, 1>();
+  if constexpr (kScales) return times_power(p, n.value, x, R::kZero - 1);
+  return scale<V>(p, n.bits, x <= constant<V, R::kZero>());
+}
+
+// 2^x = 2^n 2^r, 2^r = 1 + r P(r), |r| <= 1/2.
+TELAMON_INLINE F32 exp2_tail(F32 r) {
+  static constexpr float kP[] = {1.52973244e-05f, 0.000154614449f, 0.0013333502f, 0.00961805694f,
+                                 0.0555041097f,   0.240226507f,    0.693147182f};
+  return estrin<kP>(r);
+}
+TELAMON_INLINE F64 exp2_tail(F64 r) {
+  static constexpr double kP[] = {
+      2.5729324177362305e-11, 4.4558179083360645e-10, 7.0548973041554995e-09,
+      1.0178057087733941e-07, 1.3215486808705563e-06, 1.5252733841556773e-05,
+      0.00015403530393370734, 0.001333355814640647,   0.00961812910762848,
+      0.055504108664821625,   0.24022650695910072,    0.6931471805599453};
+  return horner<kP>(r);  // in another order it is two thirds of an ULP worse
+}
+template <class V> TELAMON_INLINE V exp2(V x) {
+  using R = ExpRange<V>;
+  V clamped = at_most(x, constant<V, R::kOverflow2>());
+  if constexpr (!kScales) clamped = at_least(clamped, constant<V, R::kZero2>());
+  const auto n = round_to_integer(clamped);
+  const V r = clamped - n.value;
+  const V p = fma(r, exp2_tail(r), constant<V, 1>());
+  if constexpr (kScales) return times_power(p, n.value, x, R::kZero2);
+  return scale<V>(p, n.bits, x <= constant<V, R::kZero2>());
+}
+
+/// e^r - 1 for x = n ln 2 + r, n next to x / ln 2.
+template <bool kFewRegisters = false, class V> TELAMON_INLINE V expm1_of_rest(V x, Rounded<V> n) {
+  V r = fma(n.value, constant<V, -Ln2<V>::kHigh>(), x);
+  r = fma(n.value, constant<V, -Ln2<V>::kLow>(), r);
+  return fma(r * r, exp_tail<kFewRegisters>(r), r);
+}
+/// 2^n times kPart, a power of two.
+template <auto kPart, class V> TELAMON_INLINE V power_of_two(Rounded<V> n) {
+  return (V)((IntOf<V>)constant<V, kPart>() + (n.bits << ExpRange<V>::kMantissa));
+}
+/// kPart (e^x - 1) = kPart 2^n (e^r - 1) + (kPart 2^n - kPart), without the special cases: x from -60 to as far as kPart 2^n
+/// is finite. Half for the largest x of which e^x is finite.
+template <auto kPart, bool kFewRegisters = false, class V>
+TELAMON_INLINE V part_of_expm1(V x, Rounded<V> n) {
+  const V power = power_of_two<kPart>(n);
+  return fma(power, expm1_of_rest<kFewRegisters>(x, n), power - constant<V, kPart>());
+}
+template <class V> TELAMON_INLINE V expm1(V x) {
+  const V clamped = at_least(x, constant<V, -60>());
+  V y = part_of_expm1<0.5>(clamped, round_product<Ln2<V>::kInverse>(clamped)) * 2;
+  y = x > constant<V, ExpRange<V>::kOverflow>() ? constant<V, static_cast<ScalarOf<V>>(kInf)>() : y;
+  return x == 0 ? x : y;  // keeps the sign of zero
+}
+
+// tanh |x| = -h / (h + 1) with h = (e^(-2|x|) - 1) / 2, which never overflows.
+template <class V> TELAMON_INLINE V tanh(V x) {
+  const V a = at_most(abs(x), constant<V, 30>());
+  const V h = part_of_expm1<0.5>(a * constant<V, -2>(), round_product<-2 * Ln2<V>::kInverse>(a));
+  return copysign(h / (h + constant<V, 1>()), x);
+}
+
+// sinh |x| = 2 (q + q / (4 q + 1)) with q = (e^|x| - 1) / 4, cosh x = 2 (q + 1 / (16 q)) with q = e^|x| / 4; beyond kMost
+// both are infinite.
+template <class V> struct HyperbolicRange;
+template <> struct HyperbolicRange<F32> {
+  static constexpr float kMost = 89.5f;
+  static constexpr bool kFewRegisters = true;
+};
+template <> struct HyperbolicRange<F64> {
+  static constexpr double kMost = 710.5;
+  static constexpr bool kFewRegisters = false;
+};
+template <class V> TELAMON_INLINE V sinh(V x) {
+  using R = HyperbolicRange<V>;
+  const V a = abs(x), bounded = at_most(a, constant<V, R::kMost>());
+  const auto n = round_product<Ln2<V>::kInverse>(bounded);
+  const V q = part_of_expm1<0.25, R::kFewRegisters>(bounded, n);
+  const V half = q + q / fma(q, constant<V, 4>(), constant<V, 1>());
+  // A fourth of a denormal number has lost digits; sinh |x| is never below |x|.
+  const V y = at_least(half + half, a);
+  return (V)((IntOf<V>)y | ((IntOf<V>)x ^ (IntOf<V>)a));  // the sign of x
+}
+template <class V> TELAMON_INLINE V cosh(V x) {
+  using R = HyperbolicRange<V>;
+  const V bounded = at_most(abs(x), constant<V, R::kMost>());
+  const auto n = round_product<Ln2<V>::kInverse>(bounded);
+  const V power = power_of_two<0.25>(n),
+          q = fma(power, expm1_of_rest<R::kFewRegisters>(bounded, n), power);
+  // Beyond, the quotient would only be a denormal number, which is slow.
+  const V half = q + constant<V, 0.0625>() / at_most(q, constant<V, 0x1p60>());
+  return half + half;
+}
+
+// 1 / (1 + e^-x) = e^x / (1 + e^x): the form whose exponential is at most 1.
+template <class V> TELAMON_INLINE V logistic(V x) {
+  const V e = exp<V>(-abs(x));
+  const V one = constant<V, 1>();
+  return (x < 0 ? e : one) / (e + one);
+}
+
+}  // namespace simd
+}  // namespace
+}  // namespace v1
+}  // namespace telamon

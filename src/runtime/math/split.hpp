@@ -1,0 +1,58 @@
+// Infinity and NaN; numbers in two: x = m 2^e with m in [3/4, 3/2). For vector_math_isa.cpp only.
+#pragma once
+
+#include "runtime/math/simd.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+namespace simd {
+
+constexpr float kInfF = __builtin_inff();
+constexpr double kInf = __builtin_inf();
+template <class V> constexpr ScalarOf<V> kNan = static_cast<ScalarOf<V>>(__builtin_nan(""));
+
+// ---- x = m 2^e
+
+template <class V> struct Split {
+  V exponent, mantissa;
+};
+TELAMON_INLINE Split<F32> split(F32 x) {
+  const I32 bits = (I32)x;
+  const I32 above = bits - (I32)constant<F32, 0.75>();
+  const I32 whole = above & (I32)constant<F32, -kInfF>();  // e 2^23: the bits of sign and exponent
+  return {__builtin_convertvector(above >> 23, F32), (F32)(bits - whole)};
+}
+TELAMON_INLINE Split<F64> split(F64 x) {
+  // There is no 64-bit arithmetic shift nor conversion before AVX-512: the exponent is kept
+  // positive and becomes a double through the mantissa of 2^52.
+  const U64 bits = (U64)x;
+  const U64 e = (bits - 0x3fe8000000000000u + (std::uint64_t{2048} << 52 >> 1)) >> 52;  // + 1024
+  const F64 exponent = (F64)(e | 0x4330000000000000u) - (0x1p52 + 1024);
+  return {exponent, (F64)(bits - ((e - 1024) << 52))};
+}
+
+template <class V> struct LogRange;
+template <> struct LogRange<F32> {
+  static constexpr float kLeastNormal = 0x1p-126f, kRaise = 0x1p23f, kRaiseExponent = 23;
+};
+template <> struct LogRange<F64> {
+  static constexpr double kLeastNormal = 0x1p-1022, kRaise = 0x1p52, kRaiseExponent = 52;
+};
+
+/// The same of denormal numbers, too.
+template <class V> TELAMON_INLINE Split<V> split_any(V x) {
+  if constexpr (kScales) {
+    const V m = mantissa(x), e = exponent(x);
+    return {m < 1 ? e + 1 : e, m};
+  }
+  using R = LogRange<V>;
+  const auto denormal = x < R::kLeastNormal;
+  const auto [e, m] = split(denormal ? x * R::kRaise : x);
+  return {denormal ? e - R::kRaiseExponent : e, m};
+}
+
+}  // namespace simd
+}  // namespace
+}  // namespace v1
+}  // namespace telamon
