@@ -12,8 +12,8 @@ inline namespace v1 {
 /// on it.
 TELAMON_API int num_threads();
 
-/// Sets that number, for all threads of the program; ValueError unless it is between 1 and 1024. A
-/// loop over data that is under way may end with the former number; all that follow have the new one.
+/// Sets that number, for all threads of the program; ValueError unless it is between 1 and 1024. Threads
+/// beyond it end now, or with the loop over data that is under way; the loops that follow have it.
 TELAMON_API void set_num_threads(int threads, SourceLocation where = SourceLocation::current());
 
 }  // namespace v1
