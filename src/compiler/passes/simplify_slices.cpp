@@ -1,5 +1,6 @@
 // Rules about slices, and about what turns out to be one.
 #include <algorithm>
+#include <limits>
 
 #include "compiler/passes/simplify.hpp"
 
@@ -16,52 +17,94 @@ std::int64_t stride_of(const SliceParams& p, std::size_t d) {
 struct Range {
   std::int64_t first, step, count;
   std::int64_t last() const { return first + (count - 1) * step; }
+  std::int64_t least() const { return std::min(first, last()); }
+  std::int64_t most() const { return std::max(first, last()); }
 };
+// Sums and products of two such numbers are numbers of 64 bits.
+constexpr std::int64_t kMostIndex = (std::int64_t{1} << 31) - 1;
+
+/// The integer that all elements are, or the largest of 64 bits if it is larger, as where an index is read.
 std::optional<std::int64_t> whole_number(Simplifier& s, const Atom& a) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   const Array* x = s.splat(a);
   if (x == nullptr || !is_integer(x->dtype())) return std::nullopt;
+  if (x->dtype() == DType::u64 && x->item<std::uint64_t>() > kMost) return kMost;
   return x->item<std::int64_t>();
 }
-/// The numbers of an integer vector, if they are a range: an iota, moved, scaled, wrapped from below 0.
-std::optional<Range> range_of(Simplifier& s, const Atom& a, int depth = 0) {
-  const Aval aval = s.aval(a);
-  if (depth > 8 || !is_integer(aval.dtype) || a.is_literal() || aval.size() == 0)
+
+/// Whether integers of this type hold the range: what they do not hold wraps around.
+bool holds(DType dtype, const Range& r) {
+  const int bits = static_cast<int>(8 * size_of(dtype)) - (is_signed_integer(dtype) ? 1 : 0);
+  const std::int64_t most = bits >= 31 ? kMostIndex : (std::int64_t{1} << bits) - 1;
+  return r.least() >= (is_signed_integer(dtype) ? -most - 1 : 0) && r.most() <= most;
+}
+
+std::optional<Range> range_of(Simplifier& s, const Atom& a, int depth = 0);
+
+std::optional<Range> range_of_iota(Simplifier&, const Eqn& e, const Aval& out, int) {
+  const auto& p = e.params.as<IotaParams>();
+  const std::int64_t count = p.shape[static_cast<std::size_t>(p.dimension)];
+  if (count != out.size()) return std::nullopt;
+  return Range{0, 1, count};
+}
+// Of as many elements in another shape, or as another type.
+std::optional<Range> range_of_same(Simplifier& s, const Eqn& e, const Aval& out, int depth) {
+  const Atom& x = e.inputs[0];
+  return s.aval(x).size() == out.size() ? range_of(s, x, depth) : std::nullopt;
+}
+/// The range and the number that an equation combines.
+std::optional<std::pair<Range, std::int64_t>> range_and_number(Simplifier& s, const Eqn& e,
+                                                               int depth) {
+  for (const std::size_t i : {0, 1}) {
+    const auto by = whole_number(s, e.inputs[1 - i]);
+    if (!by || *by > kMostIndex || *by < -kMostIndex) continue;
+    if (const auto r = range_of(s, e.inputs[i], depth)) return std::pair{*r, *by};
+  }
+  return std::nullopt;
+}
+std::optional<Range> range_of_sum(Simplifier& s, const Eqn& e, const Aval&, int depth) {
+  const auto found = range_and_number(s, e, depth);
+  if (!found) return std::nullopt;
+  const auto& [r, by] = *found;
+  return Range{r.first + by, r.step, r.count};
+}
+std::optional<Range> range_of_product(Simplifier& s, const Eqn& e, const Aval&, int depth) {
+  const auto found = range_and_number(s, e, depth);
+  if (!found || found->second < 1) return std::nullopt;
+  const auto& [r, by] = *found;
+  return Range{r.first * by, r.count == 1 ? 1 : r.step * by, r.count};
+}
+// select(i < 0, i, i + size) of what is not below 0
+std::optional<Range> range_of_wrapped(Simplifier& s, const Eqn& e, const Aval&, int depth) {
+  const Eqn* below = s.defined_by(e.inputs[0], lt_p);
+  const Atom kept = e.inputs[1];
+  if (below == nullptr || !(below->inputs[0] == kept) || !s.is(below->inputs[1], 0))
     return std::nullopt;
-  const auto inner = [&](const Atom& x) { return range_of(s, x, depth + 1); };
-  if (const Eqn* e = s.defined_by(a, iota_p)) {
-    const auto& p = e->params.as<IotaParams>();
-    const std::int64_t count = p.shape[static_cast<std::size_t>(p.dimension)];
-    if (count != aval.size()) return std::nullopt;
-    return Range{0, 1, count};
-  }
-  for (const PrimitiveBase* p : {static_cast<const PrimitiveBase*>(&reshape_p),
-                                 static_cast<const PrimitiveBase*>(&broadcast_in_dim_p),
-                                 static_cast<const PrimitiveBase*>(&convert_element_type_p)}) {
-    const Eqn* e = s.defined_by(a, *p);
-    if (e == nullptr) continue;
-    const Atom x = e->inputs[0];
-    const auto r = s.aval(x).size() == aval.size() ? inner(x) : std::nullopt;
-    // Conversion must not wrap: what is an index fits into 31 bits.
-    const bool fits = r && std::min(r->first, r->last()) >= 0 &&
-                      std::max(r->first, r->last()) < (std::int64_t{1} << 31) &&
-                      size_of(aval.dtype) >= 4;
-    return fits ? r : std::nullopt;
-  }
-  if (const Eqn* e = s.defined_by(a, add_p)) {
-    const Atom x = e->inputs[0], y = e->inputs[1];
-    for (const auto& [one, other] : {std::pair{x, y}, {y, x}}) {
-      const auto by = whole_number(s, other);
-      const auto r = by ? inner(one) : std::nullopt;
-      if (r) return Range{r->first + *by, r->step, r->count};
-    }
-  }
-  if (const Eqn* e = s.defined_by(a, select_n_p)) {  // select(i < 0, i, i + size)
-    const Eqn* below = s.defined_by(e->inputs[0], lt_p);
-    const Atom kept = e->inputs[1];
-    if (below == nullptr || !(below->inputs[0] == kept) || !s.is(below->inputs[1], 0))
-      return std::nullopt;
-    const auto r = inner(kept);
-    if (r && std::min(r->first, r->last()) >= 0) return r;
+  const auto r = range_of(s, kept, depth);
+  return r && r->least() >= 0 ? r : std::nullopt;
+}
+
+/// The numbers of an integer vector, if they are a range: an iota, moved, scaled, wrapped from below 0, none of
+/// which leaves its type.
+std::optional<Range> range_of(Simplifier& s, const Atom& a, int depth) {
+  constexpr int kDeepest = 8;
+  using RangeRule = std::optional<Range> (*)(Simplifier&, const Eqn&, const Aval&, int);
+  static constexpr std::pair<const PrimitiveBase*, RangeRule> kRules[] = {
+      {&iota_p, range_of_iota},
+      {&reshape_p, range_of_same},
+      {&broadcast_in_dim_p, range_of_same},
+      {&convert_element_type_p, range_of_same},
+      {&add_p, range_of_sum},
+      {&mul_p, range_of_product},
+      {&select_n_p, range_of_wrapped}};
+  const Aval aval = s.aval(a);
+  const Eqn* e = s.definition(a);
+  if (e == nullptr || depth > kDeepest || !is_integer(aval.dtype) || aval.size() == 0)
+    return std::nullopt;
+  for (const auto& [primitive, rule] : kRules) {
+    if (primitive != e->primitive) continue;
+    const auto r = rule(s, *e, aval, depth + 1);
+    return r && holds(aval.dtype, *r) ? r : std::nullopt;
   }
   return std::nullopt;
 }
