@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/forms.hpp"
 #include "compiler/passes/simplify.hpp"
 
 namespace telamon {
@@ -128,12 +129,6 @@ std::optional<Atom> slice_chain(Simplifier& s, const Eqn& e, const Aval& out) {
   return s.make(slice_p, both, {inner->inputs[0]}, out);
 }
 
-std::optional<Atom> slice_of_splat(Simplifier& s, const Eqn& e, const Aval& out) {
-  const Eqn* b = s.defined_by(e.inputs[0], broadcast_in_dim_p);
-  if (b == nullptr || !s.aval(b->inputs[0]).shape.empty()) return std::nullopt;
-  return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {b->inputs[0]}, out);
-}
-
 // A part of one of the operands is a part of that operand.
 std::optional<Atom> slice_of_concatenation(Simplifier& s, const Eqn& e, const Aval& out) {
   const Eqn* c = s.defined_by(e.inputs[0], concatenate_p);
@@ -151,6 +146,103 @@ std::optional<Atom> slice_of_concatenation(Simplifier& s, const Eqn& e, const Av
     first = end;
   }
   return std::nullopt;
+}
+
+// slice(f(x, y)) = f(slice(x), slice(y)), where slices are all that is wanted of it: see values_cut.
+std::optional<Atom> slice_of_element(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* f = s.cut(e.inputs[0]) ? s.definition(e.inputs[0]) : nullptr;
+  if (f == nullptr || !is_elementwise(*f)) return std::nullopt;
+  Atoms inputs;
+  for (const Atom& x : f->inputs) {
+    const Aval aval = s.aval(x);
+    if (aval.shape.empty()) inputs.push_back(x);
+    else inputs.push_back(s.make(slice_p, e.params, {x}, aval.with_shape(out.shape)));
+  }
+  return s.make(*f->primitive, f->params, std::move(inputs), out);
+}
+// The dimensions of an operand are cut where they lie in the result.
+std::optional<Atom> slice_of_transpose(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* t = s.cut(e.inputs[0]) ? s.defined_by(e.inputs[0], transpose_p) : nullptr;
+  if (t == nullptr) return std::nullopt;
+  const auto& p = e.params.as<SliceParams>();
+  const Shape& permutation = t->params.as<TransposeParams>().permutation;
+  const Aval aval = s.aval(t->inputs[0]);
+  SliceParams inner{aval.shape, aval.shape, aval.shape};
+  Shape shape = aval.shape;
+  for (std::size_t d = 0; d < permutation.size(); ++d) {
+    const auto from = static_cast<std::size_t>(permutation[d]);
+    inner.start_indices[from] = p.start_indices[d];
+    inner.limit_indices[from] = p.limit_indices[d];
+    inner.strides[from] = stride_of(p, d);
+    shape[from] = out.shape[d];
+  }
+  const Atom part = s.make(slice_p, inner, {t->inputs[0]}, aval.with_shape(shape));
+  return s.make(transpose_p, t->params, {part}, out);
+}
+// What is repeated is so less often.
+std::optional<Atom> slice_of_broadcast(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* b = s.defined_by(e.inputs[0], broadcast_in_dim_p);
+  if (b == nullptr) return std::nullopt;
+  const Aval small = s.aval(b->inputs[0]);
+  if (!small.shape.empty() && !s.cut(e.inputs[0])) return std::nullopt;
+  const auto& p = e.params.as<SliceParams>();
+  const Shape& dims = b->params.as<BroadcastInDimParams>().broadcast_dimensions;
+  SliceParams inner;
+  Shape shape = small.shape;
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    const auto d = static_cast<std::size_t>(dims[k]);
+    const bool repeats = small.shape[k] == 1;
+    inner.start_indices.push_back(repeats ? 0 : p.start_indices[d]);
+    inner.limit_indices.push_back(repeats ? 1 : p.limit_indices[d]);
+    inner.strides.push_back(repeats ? 1 : stride_of(p, d));
+    if (!repeats) shape[k] = out.shape[d];
+  }
+  Atom x = b->inputs[0];
+  if (!shape.empty()) x = s.make(slice_p, inner, {x}, small.with_shape(shape));
+  return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, dims}, {x}, out);
+}
+
+namespace {
+
+/// The slice that two slices side by side along d make up.
+std::optional<SliceParams> joined(const SliceParams& p, const SliceParams& q, std::size_t d) {
+  for (std::size_t k = 0; k < p.start_indices.size(); ++k) {
+    if (stride_of(p, k) != stride_of(q, k) || (k == d && stride_of(p, k) != 1)) return std::nullopt;
+    if (k != d &&
+        (p.start_indices[k] != q.start_indices[k] || p.limit_indices[k] != q.limit_indices[k]))
+      return std::nullopt;
+  }
+  if (p.limit_indices[d] != q.start_indices[d]) return std::nullopt;
+  SliceParams both = p;
+  both.limit_indices[d] = q.limit_indices[d];
+  return both;
+}
+
+}  // namespace
+
+// x[0:3] and x[3:7] side by side are x[0:7].
+std::optional<Atom> concatenation_of_neighbours(Simplifier& s, const Eqn& e, const Aval& out) {
+  const auto d = static_cast<std::size_t>(e.params.as<ConcatenateParams>().dimension);
+  Atoms parts;
+  for (const Atom& part : e.inputs) {
+    const Eqn* next = s.defined_by(part, slice_p);
+    const Eqn* last =
+        next == nullptr || parts.empty() ? nullptr : s.defined_by(parts.back(), slice_p);
+    const auto both =
+        last != nullptr && last->inputs[0] == next->inputs[0]
+            ? joined(last->params.as<SliceParams>(), next->params.as<SliceParams>(), d)
+            : std::nullopt;
+    if (!both) {
+      parts.push_back(part);
+      continue;
+    }
+    const Aval aval = s.aval(part);
+    Shape shape = aval.shape;
+    shape[d] += s.aval(parts.back()).shape[d];
+    parts.back() = s.make(slice_p, *both, {next->inputs[0]}, aval.with_shape(shape));
+  }
+  if (parts.size() == e.inputs.size()) return std::nullopt;
+  return s.make(concatenate_p, e.params, std::move(parts), out);
 }
 
 // Starts that are known, clamped as they are at run time.
@@ -192,6 +284,50 @@ std::optional<Atom> gather_of_range(Simplifier& s, const Eqn& e, const Aval& out
   slice.limit_indices[axis] = r->last() + 1;
   slice.strides[axis] = r->step;
   return s.make(slice_p, slice, {e.inputs[0]}, out);
+}
+
+namespace {
+
+/// How much is wanted of a value by all who read it.
+struct Wanted {
+  std::int64_t elements = 0;
+  int parts = 0;
+};
+// Where parts are more than half of a value they might as well be parts of all of it; so they might where they are
+// many, or the value is a few vectors.
+bool is_cut(const Wanted& w, const Aval& aval) {
+  constexpr std::int64_t kLeast = 256;
+  constexpr int kMostParts = 4;
+  return w.parts > 0 && w.parts <= kMostParts && aval.size() >= kLeast &&
+         2 * w.elements <= aval.size();
+}
+
+}  // namespace
+
+std::vector<bool> values_cut(const Jaxpr& jaxpr) {
+  std::vector<Wanted> wanted(static_cast<std::size_t>(jaxpr.num_vars()));
+  const auto of = [&](Var v) -> Wanted& { return wanted[static_cast<std::size_t>(v)]; };
+  const auto want = [&](const Atom& a, Wanted part) {
+    if (!a.is_var()) return;
+    const std::int64_t all = jaxpr.aval(a).size();
+    of(a.var()).elements = std::min(all, of(a.var()).elements + std::min(all, part.elements));
+    of(a.var()).parts += part.parts;
+  };
+  for (const Atom& a : jaxpr.outs()) want(a, {jaxpr.aval(a).size(), 1});
+  const std::vector<Eqn>& eqns = jaxpr.eqns();
+  for (auto e = eqns.rbegin(); e != eqns.rend(); ++e) {
+    const bool slice = e->primitive == &slice_p;
+    const bool part = (is_elementwise(*e) || one_of(*e, {&transpose_p, &broadcast_in_dim_p})) &&
+                      is_cut(of(e->outputs[0]), jaxpr.aval(e->outputs[0]));
+    for (const Atom& a : e->inputs) {
+      if (part) want(a, of(e->outputs[0]));
+      else want(a, {slice ? jaxpr.aval(e->outputs[0]).size() : jaxpr.aval(a).size(), 1});
+    }
+  }
+  std::vector<bool> cut;
+  for (std::size_t v = 0; v < wanted.size(); ++v)
+    cut.push_back(is_cut(wanted[v], jaxpr.aval(static_cast<Var>(v))));
+  return cut;
 }
 
 }  // namespace compiler
