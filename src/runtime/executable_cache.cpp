@@ -1,6 +1,7 @@
 // The memo slot of an executable.
 #include "runtime/executable_cache.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,13 @@ inline namespace v1 {
 namespace runtime {
 namespace {
 
+// By identity.
+bool same_arrays(const Arrays& a, const Arrays& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Array& x, const Array& y) {
+    return x.node_or_null() == y.node_or_null();
+  });
+}
+
 // One way to compile the program. Filled under its own lock.
 struct Slot {
   Slot(const Backend& chosen, const CompileOptions& options)
@@ -23,15 +31,18 @@ struct Slot {
         contract(options.contract),
         profile(options.profile),
         donated(options.donated),
+        captured(options.captured),
         disabled(options.disabled) {}
   bool is_for(const Backend& chosen, const CompileOptions& options) const {
     return backend == &chosen && contract == options.contract && profile == options.profile &&
-           donated == options.donated && disabled == options.disabled;
+           donated == options.donated && same_arrays(captured, options.captured) &&
+           disabled == options.disabled;
   }
 
   const Backend* backend;
   const bool contract, profile;
   const std::optional<std::vector<bool>> donated;
+  const Arrays captured;
   const std::set<std::string, std::less<>> disabled;
   std::unique_ptr<Slot> next;
   std::mutex mutex;
