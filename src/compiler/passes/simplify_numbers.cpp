@@ -55,11 +55,12 @@ std::optional<Atom> sub_zero(Simplifier& s, const Eqn& e, const Aval&) {
   if (s.is(e.inputs[1], 0)) return e.inputs[0];  // x - +0 = x for every x
   return std::nullopt;
 }
-// x + -y = x - y
+// x + -y = x - y, but for pads, which sum_of_pads looks for in sums
 std::optional<Atom> add_negated(Simplifier& s, const Eqn& e, const Aval& out) {
   for (const std::size_t i : {1, 0}) {
     const Atom* y = negated(s, e.inputs[i]);
-    if (y != nullptr) return s.make(sub_p, NoParams{}, {e.inputs[1 - i], *y}, out);
+    if (y != nullptr && s.defined_by(e.inputs[1 - i], pad_p) == nullptr)
+      return s.make(sub_p, NoParams{}, {e.inputs[1 - i], *y}, out);
   }
   return std::nullopt;
 }
