@@ -197,7 +197,7 @@ const Example kExamples[] = {
      "c:f32[4] = P [ axes=(0, 2, 3) ] b",
      "c", "reshape P"},
     {"reduction_of_repeated reduce_sum", "a:i8[4]",
-     "b:i8[5,4] = broadcast_in_dim [ broadcast_dimensions=(1,) shape=(5, 4) ] a "
+     "b:i8[300,4] = broadcast_in_dim [ broadcast_dimensions=(1,) shape=(300, 4) ] a "
      "c:i8[4] = reduce_sum [ axes=(0,) ] b",
      "c", "broadcast_in_dim mul"},
     {"reduction_of_repeated reduce_and", "a:bool[4]",

@@ -98,8 +98,7 @@ std::optional<Atom> signs_cancel(Simplifier& s, const Eqn& e, const Aval& out) {
 // |-x| = |x|, (-x)^2 = x^2
 std::optional<Atom> sign_unseen(Simplifier& s, const Eqn& e, const Aval& out) {
   const Atom* x = negated(s, e.inputs[0]);
-  if (x == nullptr || (e.primitive == &abs_p && is_unsigned_integer(out.dtype)))
-    return std::nullopt;
+  if (x == nullptr) return std::nullopt;
   if (e.primitive == &integer_pow_p && e.params.as<IntegerPowParams>().y % 2 != 0)
     return std::nullopt;
   return s.make(*e.primitive, e.params, {*x}, out);
