@@ -1,7 +1,6 @@
 // Random programs of what the simplifier has rules for: numbers that change nothing, numbers with themselves, minus
 // signs, bits, selections, changes of order and slices, over zeros of both signs, infinities, NaNs and the ends of
 // integers. Compiled and eager, the bits are the same.
-#include <cmath>
 #include <limits>
 #include <random>
 
@@ -49,7 +48,8 @@ class RandomAlgebra {
 
   Array special() {
     constexpr double inf = std::numeric_limits<double>::infinity();
-    constexpr double kFloats[] = {-0.0, 0, 1, -1, 2.5, -3.25, inf, -inf, std::nan("")};
+    constexpr double kFloats[] = {
+        -0.0, 0, 1, -1, 2.5, -3.25, inf, -inf, std::numeric_limits<double>::quiet_NaN()};
     constexpr std::int64_t kIntegers[] = {0, 1, -1, 2, 127, -128, 1ll << 31, INT64_MIN, INT64_MAX};
     std::vector<double> floats;
     std::vector<std::int64_t> integers;
