@@ -174,6 +174,20 @@ TEST(Simplify, StartsThatAreKnownMakeASlice) {
   }
 }
 
+// Too many for the memory of most machines, but programs of them are compiled.
+TEST(Simplify, PositionsBeyondThirtyOneBitsAreNotRolled) {
+  const Jaxpr rolled = parse_jaxpr(
+      "{ lambda a:i32[] . let\n"
+      "b:i32[3000000000,2] = iota [ dimension=0 dtype=i32 shape=(3000000000, 2) ]\n"
+      "c:i32[3000000000,2] = broadcast_in_dim [ broadcast_dimensions=() shape=(3000000000, 2) ] a\n"
+      "d:bool[3000000000,2] = eq b c\n"
+      "e:bool[2999999990,2] = slice [ limit_indices=(3000000000, 2) start_indices=(10, 0) "
+      "strides=() ] d\n"
+      "f:bool[10,2] = slice [ limit_indices=(10, 2) start_indices=(0, 0) strides=() ] d\n"
+      "g:bool[3000000000,2] = concatenate [ dimension=0 ] e f in ( g ) }");
+  EXPECT_TRUE(eliminate_dead_code(compiler::simplify(rolled)) == rolled);
+}
+
 // Whatever type they have: they are numbers above the end.
 TEST(Simplify, StartsThatAreKnownBeyondSixtyThreeBitsAreClamped) {
   EXPECT_EQ(left(
