@@ -26,6 +26,7 @@ auto lower() {
 
 // What other passes are for. Operands that are computed have lines of their own: which of two in an expression
 // comes first is up to the C++ compiler.
+Array windowed(const Array& x) { return x * tl::exp(-tl::square(tl::arange(8.0f) - 3.5f)); }
 Array decays(const Array& rates) {
   return tl::transpose(tl::exp(tl::broadcast_to(rates, {40, 8})));
 }
@@ -83,6 +84,7 @@ int main() {
   const auto compiled = lowered.compile();
   for (const char* pass : {"lower", "simplify", "cse", "dce", "fuse", "buffers", "plan"})
     std::cout << "== " << pass << "\n" << compiled.text(pass);
+  show("fold_constants", windowed, tl::zeros({8}));
   show("reorder", decays, tl::zeros({8}));
   show("short_axes", squared_distances, tl::zeros({64, 3}));
   show("mirrored_sums", forces, tl::zeros({64}));

@@ -434,7 +434,7 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   place_values(c, *parts.plan, plan_options);
 }
 
-/// 1. User primitives, composites and calls become core operations.
+/// 1. User primitives, composites and calls become core operations, known values constants.
 void lower_program(Compilation& c, NativeExecutable::Parts& parts) {
   parts.jaxpr = parts.source;
   parts.out_avals = parts.source.out_avals();
@@ -444,6 +444,15 @@ void lower_program(Compilation& c, NativeExecutable::Parts& parts) {
     for (Array& x : lowered.consts) x = detail::private_copy(x);
     c.consts = parts.consts = std::move(lowered.consts);
     return lowered.jaxpr;
+  });
+  // What no call changes is computed now: it joins the constants of lowerings.
+  c.run("fold_constants", parts.jaxpr, [&](const Jaxpr& j) {
+    Arrays known = parts.consts;
+    known.insert(known.end(), parts.options.captured.begin(), parts.options.captured.end());
+    FoldedConstants folded = fold_constants(j, known, parts.consts.size());
+    for (const Array& x : folded.values) parts.consts.push_back(detail::private_copy(x));
+    c.consts = parts.consts;
+    return folded.jaxpr;
   });
 }
 

@@ -16,7 +16,8 @@ namespace {
 // Each may be followed by "=" and a level: core/log.hpp.
 constexpr std::string_view kLog[] = {"compile", "jit", "cache", "memory", "threads", "all"};
 // Lowering is not among them: without it there is no program.
-constexpr std::string_view kDisable[] = {"simplify",
+constexpr std::string_view kDisable[] = {"fold_constants",
+                                         "simplify",
                                          "cse",
                                          "dce",
                                          "join_loops",

@@ -177,11 +177,16 @@ Array power_of_integers(const Array& x, const Array& y) {
   }
   return result;
 }
+bool is_two(const Array& exponent) {
+  return detail::is_weak_constant(exponent) && is_float(exponent.dtype()) &&
+         exponent.item<double>() == 2;
+}
+
 }  // namespace
 
 // As in JAX: a C++ integer as exponent is integer_pow, which refuses to raise integers to a negative
 // power; integers to powers that are only known at run time multiply; a float keeps an integer
-// exponent as it is, so that the derivative at 0 is right.
+// exponent as it is, so that the derivative at 0 is right. Unlike there, 2.0 is as good as 2: x * x is rounded once.
 Array power(const Operand& x, const Operand& y) {
   return detail::in_call("power", {&x, &y}, [&] {
     if (detail::is_weak_constant(y.array) && is_integer(y.array.dtype())) {
@@ -195,6 +200,7 @@ Array power(const Operand& x, const Operand& y) {
       if (exponent >= -4096 && exponent <= 4096)
         return integer_power(base, static_cast<int>(exponent));
     }
+    if (is_inexact(x.array.dtype()) && is_two(y.array)) return lax::square(x.array);
     const auto [a, b] = detail::promote("power", x.array, y.array);
     if (!is_inexact(a.dtype()))
       return detail::strong(power_of_integers(detail::numeric(a), detail::numeric(b)));

@@ -28,6 +28,9 @@ struct CompileOptions {
   /// Which inputs callers donate, if they say so: results take over the memory of no other. Those beyond the
   /// end are not donated.
   std::optional<std::vector<bool>> donated = {};
+  /// The values of leading inputs, if they are the same at every call: what a function has captured. Calls pass them
+  /// like others.
+  Arrays captured = {};
   bool profile = false;  ///< tell begin and end of each step to profiles (runtime/profile.hpp)
   bool keep_programs = false;  ///< remember the program after every pass, for Executable::text
   /// Sees the program after each pass, and the constants that are its leading inputs; may change it.

@@ -18,6 +18,8 @@ namespace {
 
 // The program compiled in one way. Filled under its own lock.
 struct Slot {
+  explicit Slot(const Arrays& in_key) : captured(in_key) {}
+  const Arrays captured;  // which the key has by address: nothing else may come to lie there
   mutable std::mutex mutex;
   mutable std::shared_ptr<const Executable> executable;
   mutable std::atomic<bool> ready{false};
@@ -28,9 +30,13 @@ detail::KeyBuilder key_of(const Backend& backend, const CompileOptions& options)
   detail::KeyBuilder key;
   key.add(static_cast<const void*>(&backend));
   key.add(static_cast<char>(options.contract | options.profile << 1 |
-                            options.donated.has_value() << 2));
+                            options.donated.has_value() << 2 | !options.captured.empty() << 3));
   key.add(static_cast<char>(options.disabled.size()));  // there are fewer passes than that
   for (const std::string& name : options.disabled) key.add_string(name);
+  if (!options.captured.empty()) {
+    key.add(options.captured.size());
+    for (const Array& x : options.captured) key.add(static_cast<const void*>(x.node_or_null()));
+  }
   if (options.donated) {
     for (const bool donated : *options.donated) key.add(donated);
   }
@@ -51,7 +57,9 @@ std::shared_ptr<const Executable> executable_for(const Jaxpr& jaxpr, const std::
   const Backend& chosen = find_backend(backend);
   const detail::KeyBuilder key = key_of(chosen, options);
   std::shared_ptr<const void> found = jaxpr.memo_find(key.view(), typeid(Slot));
-  if (!found) found = jaxpr.memo_publish(key.view(), typeid(Slot), std::make_shared<const Slot>());
+  if (!found)
+    found = jaxpr.memo_publish(key.view(), typeid(Slot),
+                               std::make_shared<const Slot>(options.captured));
   const auto& slot = *static_cast<const Slot*>(found.get());
   if (slot.ready.load(std::memory_order_acquire)) {
     log(options, detail::LogLevel::debug, "found again");

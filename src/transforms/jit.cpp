@@ -427,7 +427,8 @@ const runtime::Executable& executable_of(const JitCache::Entry& entry, const Jit
                                          {.contract = options.contract,
                                           .name = display_name(options),
                                           .disabled = {},
-                                          .donated = entry.donated});
+                                          .donated = entry.donated,
+                                          .captured = known_constants(entry.program)});
     if (!profiling) {
       entry.ready.store(executable.get(), std::memory_order_release);
       if (entry.takes_arguments_as_they_are && entry.donated.empty() && entry.donated_unused == 0 &&

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <ostream>
 
 #include "core/trace.hpp"
@@ -11,6 +12,12 @@
 namespace telamon {
 inline namespace v1 {
 namespace detail {
+
+Arrays known_constants(const ClosedJaxpr& program) {
+  const bool traced = std::any_of(program.consts.begin(), program.consts.end(),
+                                  [](const Array& c) { return c.is_tracer(); });
+  return traced ? Arrays{} : program.consts;
+}
 
 const runtime::Executable& LoweredProgram::with_stages() const {
   const std::lock_guard lock(mutex_);
@@ -21,6 +28,7 @@ const runtime::Executable& LoweredProgram::with_stages() const {
                                                 .name = executable().info().name,
                                                 .disabled = {},
                                                 .donated = donated,
+                                                .captured = known_constants(program),
                                                 .keep_programs = true});
   }
   return *with_stages_;

@@ -12,6 +12,9 @@ namespace telamon {
 inline namespace v1 {
 namespace detail {
 
+/// What the program has captured, where no call has other values in its place: none of it is traced.
+Arrays known_constants(const ClosedJaxpr& program);
+
 struct LoweredProgram {
   ClosedJaxpr program;
   std::vector<bool> donated;  ///< per input of the program; empty when there is none

@@ -471,7 +471,7 @@ TEST_F(Command, ShowPrintsTheProgramAndWhatBecomesOfIt) {
   if (timings.text.find("codegen") == std::string::npos) return;  // built without LLVM
   EXPECT_THAT(telamon_command("show " + program + " --ir").text, HasSubstr("define"));
   EXPECT_THAT(telamon_command("show " + program + " --asm").text, HasSubstr(".text"));
-  for (const char* pass : {"lower", "simplify", "cse", "dce"}) {
+  for (const char* pass : {"lower", "fold_constants", "simplify", "cse", "dce"}) {
     EXPECT_THAT(timings.text, HasSubstr(pass));
     EXPECT_THAT(telamon_command("show " + program + " --pass " + pass).text, HasSubstr("{ lambda"))
         << pass;
@@ -490,12 +490,13 @@ TEST_F(Command, ShowPrintsTheProgramAndWhatBecomesOfIt) {
                                    ::testing::ContainsRegex("\n  calls .*sin")));
   const Answer unknown = telamon_command("show " + program + " --pass fuss");
   EXPECT_EQ(unknown.code, 2);
-  EXPECT_THAT(unknown.text, HasSubstr("has no 'fuss' to show; its passes are lower, simplify"));
+  EXPECT_THAT(unknown.text,
+              HasSubstr("has no 'fuss' to show; its passes are lower, fold_constants, simplify"));
   EXPECT_THAT(after("cse"), HasSubstr("(cse leaves this program as it was)\n"));
   EXPECT_THAT(
       after("join_loops"),
       HasSubstr("'join_loops' did not run: the program has no loops, branches or calls; its "
-                "passes are lower, simplify"));
+                "passes are lower, fold_constants, simplify"));
   EXPECT_THAT(after("cse_again"), HasSubstr("'cse_again' did not run: short_axes and reorder"));
   EXPECT_THAT(after("epilogues"), HasSubstr("it is no pass of its own, but part of others"));
   EXPECT_THAT(telamon_command("show " + program + " --pass cse", "TELAMON_DISABLE=cse ").text,

@@ -174,6 +174,31 @@ TEST(Simplify, StartsThatAreKnownMakeASlice) {
   }
 }
 
+// Too many for the memory of most machines, but programs of them are compiled.
+TEST(Simplify, PositionsBeyondThirtyOneBitsAreNotRolled) {
+  const Jaxpr rolled = parse_jaxpr(
+      "{ lambda a:i32[] . let\n"
+      "b:i32[3000000000,2] = iota [ dimension=0 dtype=i32 shape=(3000000000, 2) ]\n"
+      "c:i32[3000000000,2] = broadcast_in_dim [ broadcast_dimensions=() shape=(3000000000, 2) ] a\n"
+      "d:bool[3000000000,2] = eq b c\n"
+      "e:bool[2999999990,2] = slice [ limit_indices=(3000000000, 2) start_indices=(10, 0) "
+      "strides=() ] d\n"
+      "f:bool[10,2] = slice [ limit_indices=(10, 2) start_indices=(0, 0) strides=() ] d\n"
+      "g:bool[3000000000,2] = concatenate [ dimension=0 ] e f in ( g ) }");
+  EXPECT_TRUE(eliminate_dead_code(compiler::simplify(rolled)) == rolled);
+}
+
+// Whatever type they have: they are numbers above the end.
+TEST(Simplify, StartsThatAreKnownBeyondSixtyThreeBitsAreClamped) {
+  EXPECT_EQ(left(
+                [](const Array& a) {
+                  const Arrays starts = {lax::convert_element_type(Array(-4), DType::u64)};
+                  return lax::dynamic_slice(a, starts, {3});
+                },
+                numbers({6})),
+            "slice");
+}
+
 TEST(Simplify, GatheringARangeIsASlice) {
   const auto rows = [](std::int64_t n, int from, int axis) {
     return left(
@@ -186,6 +211,43 @@ TEST(Simplify, GatheringARangeIsASlice) {
   EXPECT_EQ(rows(3, 2, 0), "slice");
   EXPECT_EQ(rows(4, 3, 1), "slice");
   EXPECT_THAT(rows(6, 2, 0), ::testing::HasSubstr("gather"));  // beyond the end
+}
+
+// In types that are narrower than an index, and at the ends of those that are not.
+TEST(Simplify, IndicesThatWrapAroundAreNoRange) {
+  using Moved = std::function<Array(const Array&, const Array&)>;
+  const auto taken = [](DType dtype, std::int64_t n, std::int64_t by, const Moved& moved) {
+    return left(
+        [&](const Array& a) {
+          const Array c = lax::convert_element_type(Array(by), dtype);
+          return take(a, moved(lax::iota(dtype, {n}, 0), lax::broadcast_in_dim(c, {n}, {})));
+        },
+        numbers({70'000}));
+  };
+  const Moved sum = [](const Array& i, const Array& c) { return lax::add(i, c); };
+  const Moved product = [](const Array& i, const Array& c) { return lax::mul(i, c); };
+  const auto gathers = ::testing::HasSubstr("gather");
+  for (const auto& [dtype, most] : {std::pair{DType::i8, 127}, std::pair{DType::u8, 255},
+                                    std::pair{DType::i16, 32'767}, std::pair{DType::u16, 65'535}}) {
+    SCOPED_TRACE(short_name(dtype));
+    EXPECT_EQ(taken(dtype, 10, most - 9, sum), "slice");
+    EXPECT_THAT(taken(dtype, 10, most - 8, sum), gathers);
+    EXPECT_EQ(taken(dtype, most / 5 + 1, 5, product), "slice");
+    EXPECT_THAT(taken(dtype, most / 5 + 2, 5, product), gathers);
+    EXPECT_EQ(taken(dtype, most + 1, 0, sum), "slice");
+    EXPECT_THAT(taken(dtype, most + 2, 0, sum), gathers);
+  }
+  // In 64 bits what has wrapped around in 32 does not come back.
+  const Moved back = [](const Array& i, const Array& c) {
+    const auto wide = [](const Array& x) { return lax::convert_element_type(x, DType::i64); };
+    return lax::add(wide(lax::add(i, c)), lax::neg(wide(c)));
+  };
+  for (const auto& [dtype, most] :
+       {std::pair{DType::i32, (1ll << 31) - 1}, std::pair{DType::u32, (1ll << 32) - 1}}) {
+    SCOPED_TRACE(short_name(dtype));
+    EXPECT_EQ(taken(dtype, 10, 100, back), "slice");
+    EXPECT_THAT(taken(dtype, 10, most - 8, back), gathers);
+  }
 }
 
 TEST(Simplify, TheLargestOfRepeatedNumbersIsTheNumber) {

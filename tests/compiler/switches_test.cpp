@@ -53,6 +53,13 @@ std::map<std::string_view, Example> examples() {
               large = uniform({1 << 20}, DType::f32, 0, 1);
   const auto lanes = static_cast<std::int64_t>(runtime::vector_bytes() / sizeof(double));
   std::map<std::string_view, Example> all;
+  all["fold_constants"] = {
+      [](std::span<const Array> x) {
+        const Array row = lax::exp(lax::iota(DType::f64, {40}, 0));
+        return Arrays{lax::mul(x[0], lax::broadcast_in_dim(row, {20, 40}, {1}))};
+      },
+      {small},
+      words("jaxpr", "= exp")};
   all["simplify"] = {[](std::span<const Array> x) { return Arrays{lax::neg(lax::neg(x[0]))}; },
                      {small},
                      words("jaxpr", "= neg")};
@@ -427,11 +434,11 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
         check(f, inputs, -1, 1e3,
               {.name = std::string(word), .disabled = {std::string(word)}, .donated = donated});
     EXPECT_LT(measure(*with), measure(*without));
-    const bool is_pass = word == "simplify" || word == "cse" || word == "dce" || word == "loops" ||
-                         word == "join_loops" || word == "residuals" || word == "reorder" ||
-                         word == "short_axes" || word == "mirrored_sums" || word == "wraps" ||
-                         word == "padded_sums" || word == "row_updates" || word == "row_groups" ||
-                         word == "tiles";
+    const bool is_pass = word == "fold_constants" || word == "simplify" || word == "cse" ||
+                         word == "dce" || word == "loops" || word == "join_loops" ||
+                         word == "residuals" || word == "reorder" || word == "short_axes" ||
+                         word == "mirrored_sums" || word == "wraps" || word == "padded_sums" ||
+                         word == "row_updates" || word == "row_groups" || word == "tiles";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });

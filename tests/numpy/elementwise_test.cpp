@@ -114,6 +114,14 @@ TEST(Elementwise, WherePromotesAndBroadcasts) {
   expect_array<int>(tl::where(Array({2, 0}), 1, -1) + tl::zeros({2}, tl::i32), {2}, {1, -1});
 }
 
+TEST(Elementwise, TheSecondPowerIsASquareHoweverTheTwoIsWritten) {
+  const Array x({0.1, -1.7, 3e200});
+  for (const auto& squared : {tl::make_jaxpr([](Array a) { return tl::power(a, 2.0); })(x),
+                              tl::make_jaxpr([](Array a) { return tl::power(a, 2); })(x)}) {
+    EXPECT_EQ(squared.jaxpr.eqns().at(0).primitive->name(), "square");
+  }
+}
+
 TEST(Elementwise, PowersOfIntegersWrapLikeProducts) {
   expect_array<int>(tl::power(Array({2, 3, -2}), Array({10, 4, 3})), {3}, {1024, 81, -8});
   expect_array<int>(tl::power(Array({2, 3}), 3), {2}, {8, 27});

@@ -187,7 +187,7 @@ class ProgramBytes {
 
   Application introduce(const PrimitiveBase& primitive, const Params& params) {
     Application a{&primitive, params, static_cast<std::uint32_t>(applications_.size()), false};
-    const int op = operation(primitive);
+    const int op = is_own_operation(primitive) ? operation(primitive) : -1;
     if (op < 0) return a;
     const Text t = text(primitive, params);
     a.known = t.complete;
@@ -198,11 +198,9 @@ class ProgramBytes {
   }
 
   static int operation(const PrimitiveBase& primitive) {
-    const auto* found =
-        std::lower_bound(std::begin(kOperations), std::end(kOperations), primitive.name());
-    const bool own = found != std::end(kOperations) && *found == primitive.name() &&
-                     !detail::has_replaced_lowering(primitive);
-    return own ? static_cast<int>(found - std::begin(kOperations)) : -1;
+    return static_cast<int>(
+        std::lower_bound(std::begin(kOperations), std::end(kOperations), primitive.name()) -
+        std::begin(kOperations));
   }
 
   struct Text {
@@ -266,6 +264,11 @@ class ProgramBytes {
 }  // namespace
 
 std::span<const std::string_view> stored_operations() { return kOperations; }
+
+bool is_own_operation(const PrimitiveBase& primitive) {
+  return std::binary_search(std::begin(kOperations), std::end(kOperations), primitive.name()) &&
+         !detail::has_replaced_lowering(primitive);
+}
 
 const std::string& this_build() {
   static const auto* text = [] {

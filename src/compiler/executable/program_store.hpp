@@ -57,6 +57,8 @@ void store_program(const runtime::disk_cache::Key& key, const Plan& plan,
 
 /// The operations that programs are known by, sorted.
 TELAMON_API std::span<const std::string_view> stored_operations();
+/// Whether a primitive is one of them, and is lowered as this library does.
+bool is_own_operation(const PrimitiveBase& primitive);
 
 }  // namespace compiler
 }  // namespace v1

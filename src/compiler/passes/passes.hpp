@@ -15,6 +15,17 @@ namespace compiler {
 /// of the values and one of the places where the result occurs.
 TELAMON_API ClosedJaxpr lower(const Jaxpr& jaxpr, bool fold_places = true);
 
+/// A program with what has been computed already, which it takes as inputs.
+struct FoldedConstants {
+  Jaxpr jaxpr;
+  Arrays values;
+};
+/// Evaluates what depends on literals, iotas and leading inputs alone, whose values are `known`, where that is little
+/// work and the results are small. They become inputs of the program, from the one of number `at` on; numbers that
+/// depend on no input become literals.
+///   let b = sin c, d = reduce_sum b, e = add a d   ->   let e = add a k
+TELAMON_API FoldedConstants fold_constants(const Jaxpr& jaxpr, const Arrays& known, std::size_t at);
+
 struct LoopOptions {
   bool hoist = true;  ///< what does not change from trip to trip is computed before the loop
   bool cells = true;  ///< batches of loops that are cellular (cells.hpp) stay as they are

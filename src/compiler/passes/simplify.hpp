@@ -1,10 +1,13 @@
 // Inside the pass `simplify`: the program under construction, and the rules that the table in
 // simplify.cpp lists. A rule looks at an equation whose operands are simplified already; it gives the
-// atom that takes the place of the result, or nothing.
+// atom that takes the place of the result, or nothing. A new one is a function declared here, a line of the table and
+// an example in tests/compiler/simplify_rules_test.cpp, without which a test fails.
 #pragma once
 
 #include <optional>
 #include <set>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "jaxpr/builder.hpp"
@@ -14,9 +17,24 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
+class Simplifier;
+using RuleFunction = std::optional<Atom>(Simplifier& s, const Eqn& e, const Aval& out);
+/// A rule for the equations of one primitive, or for all that it fits: null.
+struct RuleEntry {
+  std::string_view name;
+  RuleFunction* rule;
+  const PrimitiveBase* primitive;
+};
+/// The table, in the order in which rules are tried.
+TELAMON_API std::span<const RuleEntry> rule_entries();
+/// For tests: what becomes of a program without one of them.
+TELAMON_API Jaxpr simplify_without(const RuleEntry& left_out, const Jaxpr& jaxpr);
+
 /// The program under construction, with what is known of its variables.
 class Simplifier {
  public:
+  /// `left_out` of the table is not applied.
+  explicit Simplifier(const RuleEntry* left_out = nullptr) : left_out_(left_out) {}
   Jaxpr run(const Jaxpr& jaxpr);
 
   const Aval& aval(const Atom& a) const { return builder_.aval(a); }
@@ -28,6 +46,8 @@ class Simplifier {
   bool used_once(const Atom& a) const { return !a.is_literal() && used_once_.contains(a.var()); }
   /// Whether the atom is a transpose that none of its readers needs: see transposes_taken_up.
   bool taken_up(const Atom& a) const { return !a.is_literal() && taken_up_.contains(a.var()); }
+  /// Whether small slices are all that is wanted of the atom: see values_cut.
+  bool cut(const Atom& a) const { return !a.is_literal() && cut_.contains(a.var()); }
   /// The scalar that all elements of the atom are.
   const Array* splat(const Atom& a) const;
   /// Whether all elements are this number; -0 is not 0.
@@ -44,38 +64,44 @@ class Simplifier {
   Vars emit(const PrimitiveBase& p, const Params& params, Atoms inputs, const Avals& avals,
             Effect effect, SourceLocation where);
   std::optional<Atom> rewrite(const Eqn& eqn, const Aval& out);
-  std::optional<Atom> fold(const Eqn& eqn, const Aval& out);
 
+  const RuleEntry* left_out_;
   detail::JaxprBuilder builder_;
   std::vector<int> definitions_;  ///< of each variable: its equation, -1 for inputs
-  std::set<Var> used_once_, taken_up_;
+  std::set<Var> used_once_, taken_up_, cut_;
 };
-
-using Rule = std::optional<Atom> (*)(Simplifier&, const Eqn&, const Aval& out);
 
 /// permutation[d] for each of the dimensions.
 Shape permuted(const Shape& dims, const Shape& permutation);
 
+/// Whether the equation works element by element, on one result.
+bool is_elementwise(const Eqn& e);
+
+// simplify_numbers.cpp
+RuleFunction add_zero, add_negated, sub_zero, sub_negated, mul_one, mul_zero, by_minus_one,
+    signs_cancel, sign_unseen, as_it_is, div_constant, power_one, twice, identity, with_itself,
+    from_itself, compared_with_itself, with_zero_bits, absorbing_bits, and_ones, xor_ones,
+    beyond_all, select_known, select_same, select_of_not, select_of_select, select_truth,
+    convert_same, convert_chain, truth_of_number, compare_positions;
+// simplify_shapes.cpp
+RuleFunction same_shape, reshape_chain, transpose_chain, broadcast_chain, order_of_splat, rev_chain,
+    pad_nothing, update_of_all, iota_of_one, fold_of_one, reduction_of_repeated, concatenate_one;
 // simplify_transposes.cpp
 /// For each variable, whether it is a transpose, or computed element by element of such, of which
 /// everything that follows can do without the transposition: folds, other transposes, broadcasts.
 std::vector<bool> transposes_taken_up(const Jaxpr& jaxpr);
-std::optional<Atom> element_of_transposes(Simplifier& s, const Eqn& e, const Aval& out);
-std::optional<Atom> reduction_of_transpose(Simplifier& s, const Eqn& e, const Aval& out);
-std::optional<Atom> dot_of_transpose(Simplifier& s, const Eqn& e, const Aval& out);
-std::optional<Atom> dot_of_broadcasts(Simplifier& s, const Eqn& e, const Aval& out);
-std::optional<Atom> transpose_of_dot(Simplifier& s, const Eqn& e, const Aval& out);
+RuleFunction element_of_transposes, reduction_of_transpose, dot_of_transpose, dot_of_broadcasts,
+    transpose_of_dot;
 // simplify_slices.cpp
-std::optional<Atom> slice_chain(Simplifier& s, const Eqn& e, const Aval& out);
-std::optional<Atom> slice_of_splat(Simplifier& s, const Eqn& e, const Aval& out);
-std::optional<Atom> slice_of_concatenation(Simplifier& s, const Eqn& e, const Aval& out);
-std::optional<Atom> slice_from_known(Simplifier& s, const Eqn& e, const Aval& out);
-std::optional<Atom> gather_of_range(Simplifier& s, const Eqn& e, const Aval& out);
+/// For each variable, whether all who read it want a few small parts of it, by slices or by what can as well be
+/// computed of slices.
+std::vector<bool> values_cut(const Jaxpr& jaxpr);
+RuleFunction slice_chain, slice_of_broadcast, slice_of_element, slice_of_transpose,
+    slice_of_concatenation, slice_from_known, gather_of_range, concatenation_of_neighbours;
 // simplify_rolls.cpp
-std::optional<Atom> concatenation_of_parts(Simplifier& s, const Eqn& e, const Aval& out);
-std::optional<Atom> sum_of_pads(Simplifier& s, const Eqn& e, const Aval& out);
+RuleFunction concatenation_of_parts, sum_of_pads;
 // simplify_updates.cpp
-std::optional<Atom> select_update(Simplifier& s, const Eqn& e, const Aval& out);
+RuleFunction select_update;
 
 }  // namespace compiler
 }  // namespace v1

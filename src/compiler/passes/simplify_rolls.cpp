@@ -1,5 +1,6 @@
 // Rules about parts put together again: what roll, and the transpose of its derivative, come to.
 #include <algorithm>
+#include <cstdint>
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/simplify.hpp"
@@ -135,7 +136,9 @@ std::optional<Atom> made_of_parts(Simplifier& s, const Parts& parts, const Atom&
   if (e.primitive == &iota_p) {
     IotaParams p = e.params.as<IotaParams>();
     if (p.dimension == static_cast<std::int64_t>(parts.d)) {
-      const bool known = p.dtype == DType::i32 || p.dtype == DType::i64;
+      // In narrower types positions wrap around, and are not the ones that are compared with.
+      const bool known =
+          p.dtype == DType::i64 || (p.dtype == DType::i32 && aval.shape[parts.d] <= INT32_MAX);
       return known ? std::optional(positions(s, parts, out)) : std::nullopt;
     }
     p.shape = out.shape;

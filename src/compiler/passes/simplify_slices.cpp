@@ -1,6 +1,8 @@
 // Rules about slices, and about what turns out to be one.
 #include <algorithm>
+#include <limits>
 
+#include "compiler/forms.hpp"
 #include "compiler/passes/simplify.hpp"
 
 namespace telamon {
@@ -16,52 +18,94 @@ std::int64_t stride_of(const SliceParams& p, std::size_t d) {
 struct Range {
   std::int64_t first, step, count;
   std::int64_t last() const { return first + (count - 1) * step; }
+  std::int64_t least() const { return std::min(first, last()); }
+  std::int64_t most() const { return std::max(first, last()); }
 };
+// Sums and products of two such numbers are numbers of 64 bits.
+constexpr std::int64_t kMostIndex = (std::int64_t{1} << 31) - 1;
+
+/// The integer that all elements are, or the largest of 64 bits if it is larger, as where an index is read.
 std::optional<std::int64_t> whole_number(Simplifier& s, const Atom& a) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   const Array* x = s.splat(a);
   if (x == nullptr || !is_integer(x->dtype())) return std::nullopt;
+  if (x->dtype() == DType::u64 && x->item<std::uint64_t>() > kMost) return kMost;
   return x->item<std::int64_t>();
 }
-/// The numbers of an integer vector, if they are a range: an iota, moved, scaled, wrapped from below 0.
-std::optional<Range> range_of(Simplifier& s, const Atom& a, int depth = 0) {
-  const Aval aval = s.aval(a);
-  if (depth > 8 || !is_integer(aval.dtype) || a.is_literal() || aval.size() == 0)
+
+/// Whether integers of this type hold the range: what they do not hold wraps around.
+bool holds(DType dtype, const Range& r) {
+  const int bits = static_cast<int>(8 * size_of(dtype)) - (is_signed_integer(dtype) ? 1 : 0);
+  const std::int64_t most = bits >= 31 ? kMostIndex : (std::int64_t{1} << bits) - 1;
+  return r.least() >= (is_signed_integer(dtype) ? -most - 1 : 0) && r.most() <= most;
+}
+
+std::optional<Range> range_of(Simplifier& s, const Atom& a, int depth = 0);
+
+std::optional<Range> range_of_iota(Simplifier&, const Eqn& e, const Aval& out, int) {
+  const auto& p = e.params.as<IotaParams>();
+  const std::int64_t count = p.shape[static_cast<std::size_t>(p.dimension)];
+  if (count != out.size()) return std::nullopt;
+  return Range{0, 1, count};
+}
+// Of as many elements in another shape, or as another type.
+std::optional<Range> range_of_same(Simplifier& s, const Eqn& e, const Aval& out, int depth) {
+  const Atom& x = e.inputs[0];
+  return s.aval(x).size() == out.size() ? range_of(s, x, depth) : std::nullopt;
+}
+/// The range and the number that an equation combines.
+std::optional<std::pair<Range, std::int64_t>> range_and_number(Simplifier& s, const Eqn& e,
+                                                               int depth) {
+  for (const std::size_t i : {0, 1}) {
+    const auto by = whole_number(s, e.inputs[1 - i]);
+    if (!by || *by > kMostIndex || *by < -kMostIndex) continue;
+    if (const auto r = range_of(s, e.inputs[i], depth)) return std::pair{*r, *by};
+  }
+  return std::nullopt;
+}
+std::optional<Range> range_of_sum(Simplifier& s, const Eqn& e, const Aval&, int depth) {
+  const auto found = range_and_number(s, e, depth);
+  if (!found) return std::nullopt;
+  const auto& [r, by] = *found;
+  return Range{r.first + by, r.step, r.count};
+}
+std::optional<Range> range_of_product(Simplifier& s, const Eqn& e, const Aval&, int depth) {
+  const auto found = range_and_number(s, e, depth);
+  if (!found || found->second < 1) return std::nullopt;
+  const auto& [r, by] = *found;
+  return Range{r.first * by, r.count == 1 ? 1 : r.step * by, r.count};
+}
+// select(i < 0, i, i + size) of what is not below 0
+std::optional<Range> range_of_wrapped(Simplifier& s, const Eqn& e, const Aval&, int depth) {
+  const Eqn* below = s.defined_by(e.inputs[0], lt_p);
+  const Atom kept = e.inputs[1];
+  if (below == nullptr || !(below->inputs[0] == kept) || !s.is(below->inputs[1], 0))
     return std::nullopt;
-  const auto inner = [&](const Atom& x) { return range_of(s, x, depth + 1); };
-  if (const Eqn* e = s.defined_by(a, iota_p)) {
-    const auto& p = e->params.as<IotaParams>();
-    const std::int64_t count = p.shape[static_cast<std::size_t>(p.dimension)];
-    if (count != aval.size()) return std::nullopt;
-    return Range{0, 1, count};
-  }
-  for (const PrimitiveBase* p : {static_cast<const PrimitiveBase*>(&reshape_p),
-                                 static_cast<const PrimitiveBase*>(&broadcast_in_dim_p),
-                                 static_cast<const PrimitiveBase*>(&convert_element_type_p)}) {
-    const Eqn* e = s.defined_by(a, *p);
-    if (e == nullptr) continue;
-    const Atom x = e->inputs[0];
-    const auto r = s.aval(x).size() == aval.size() ? inner(x) : std::nullopt;
-    // Conversion must not wrap: what is an index fits into 31 bits.
-    const bool fits = r && std::min(r->first, r->last()) >= 0 &&
-                      std::max(r->first, r->last()) < (std::int64_t{1} << 31) &&
-                      size_of(aval.dtype) >= 4;
-    return fits ? r : std::nullopt;
-  }
-  if (const Eqn* e = s.defined_by(a, add_p)) {
-    const Atom x = e->inputs[0], y = e->inputs[1];
-    for (const auto& [one, other] : {std::pair{x, y}, {y, x}}) {
-      const auto by = whole_number(s, other);
-      const auto r = by ? inner(one) : std::nullopt;
-      if (r) return Range{r->first + *by, r->step, r->count};
-    }
-  }
-  if (const Eqn* e = s.defined_by(a, select_n_p)) {  // select(i < 0, i, i + size)
-    const Eqn* below = s.defined_by(e->inputs[0], lt_p);
-    const Atom kept = e->inputs[1];
-    if (below == nullptr || !(below->inputs[0] == kept) || !s.is(below->inputs[1], 0))
-      return std::nullopt;
-    const auto r = inner(kept);
-    if (r && std::min(r->first, r->last()) >= 0) return r;
+  const auto r = range_of(s, kept, depth);
+  return r && r->least() >= 0 ? r : std::nullopt;
+}
+
+/// The numbers of an integer vector, if they are a range: an iota, moved, scaled, wrapped from below 0, none of
+/// which leaves its type.
+std::optional<Range> range_of(Simplifier& s, const Atom& a, int depth) {
+  constexpr int kDeepest = 8;
+  using RangeRule = std::optional<Range> (*)(Simplifier&, const Eqn&, const Aval&, int);
+  static constexpr std::pair<const PrimitiveBase*, RangeRule> kRules[] = {
+      {&iota_p, range_of_iota},
+      {&reshape_p, range_of_same},
+      {&broadcast_in_dim_p, range_of_same},
+      {&convert_element_type_p, range_of_same},
+      {&add_p, range_of_sum},
+      {&mul_p, range_of_product},
+      {&select_n_p, range_of_wrapped}};
+  const Aval aval = s.aval(a);
+  const Eqn* e = s.definition(a);
+  if (e == nullptr || depth > kDeepest || !is_integer(aval.dtype) || aval.size() == 0)
+    return std::nullopt;
+  for (const auto& [primitive, rule] : kRules) {
+    if (primitive != e->primitive) continue;
+    const auto r = rule(s, *e, aval, depth + 1);
+    return r && holds(aval.dtype, *r) ? r : std::nullopt;
   }
   return std::nullopt;
 }
@@ -85,12 +129,6 @@ std::optional<Atom> slice_chain(Simplifier& s, const Eqn& e, const Aval& out) {
   return s.make(slice_p, both, {inner->inputs[0]}, out);
 }
 
-std::optional<Atom> slice_of_splat(Simplifier& s, const Eqn& e, const Aval& out) {
-  const Eqn* b = s.defined_by(e.inputs[0], broadcast_in_dim_p);
-  if (b == nullptr || !s.aval(b->inputs[0]).shape.empty()) return std::nullopt;
-  return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {b->inputs[0]}, out);
-}
-
 // A part of one of the operands is a part of that operand.
 std::optional<Atom> slice_of_concatenation(Simplifier& s, const Eqn& e, const Aval& out) {
   const Eqn* c = s.defined_by(e.inputs[0], concatenate_p);
@@ -108,6 +146,103 @@ std::optional<Atom> slice_of_concatenation(Simplifier& s, const Eqn& e, const Av
     first = end;
   }
   return std::nullopt;
+}
+
+// slice(f(x, y)) = f(slice(x), slice(y)), where slices are all that is wanted of it: see values_cut.
+std::optional<Atom> slice_of_element(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* f = s.cut(e.inputs[0]) ? s.definition(e.inputs[0]) : nullptr;
+  if (f == nullptr || !is_elementwise(*f)) return std::nullopt;
+  Atoms inputs;
+  for (const Atom& x : f->inputs) {
+    const Aval aval = s.aval(x);
+    if (aval.shape.empty()) inputs.push_back(x);
+    else inputs.push_back(s.make(slice_p, e.params, {x}, aval.with_shape(out.shape)));
+  }
+  return s.make(*f->primitive, f->params, std::move(inputs), out);
+}
+// The dimensions of an operand are cut where they lie in the result.
+std::optional<Atom> slice_of_transpose(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* t = s.cut(e.inputs[0]) ? s.defined_by(e.inputs[0], transpose_p) : nullptr;
+  if (t == nullptr) return std::nullopt;
+  const auto& p = e.params.as<SliceParams>();
+  const Shape& permutation = t->params.as<TransposeParams>().permutation;
+  const Aval aval = s.aval(t->inputs[0]);
+  SliceParams inner{aval.shape, aval.shape, aval.shape};
+  Shape shape = aval.shape;
+  for (std::size_t d = 0; d < permutation.size(); ++d) {
+    const auto from = static_cast<std::size_t>(permutation[d]);
+    inner.start_indices[from] = p.start_indices[d];
+    inner.limit_indices[from] = p.limit_indices[d];
+    inner.strides[from] = stride_of(p, d);
+    shape[from] = out.shape[d];
+  }
+  const Atom part = s.make(slice_p, inner, {t->inputs[0]}, aval.with_shape(shape));
+  return s.make(transpose_p, t->params, {part}, out);
+}
+// What is repeated is so less often.
+std::optional<Atom> slice_of_broadcast(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* b = s.defined_by(e.inputs[0], broadcast_in_dim_p);
+  if (b == nullptr) return std::nullopt;
+  const Aval small = s.aval(b->inputs[0]);
+  if (!small.shape.empty() && !s.cut(e.inputs[0])) return std::nullopt;
+  const auto& p = e.params.as<SliceParams>();
+  const Shape& dims = b->params.as<BroadcastInDimParams>().broadcast_dimensions;
+  SliceParams inner;
+  Shape shape = small.shape;
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    const auto d = static_cast<std::size_t>(dims[k]);
+    const bool repeats = small.shape[k] == 1;
+    inner.start_indices.push_back(repeats ? 0 : p.start_indices[d]);
+    inner.limit_indices.push_back(repeats ? 1 : p.limit_indices[d]);
+    inner.strides.push_back(repeats ? 1 : stride_of(p, d));
+    if (!repeats) shape[k] = out.shape[d];
+  }
+  Atom x = b->inputs[0];
+  if (!shape.empty()) x = s.make(slice_p, inner, {x}, small.with_shape(shape));
+  return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, dims}, {x}, out);
+}
+
+namespace {
+
+/// The slice that two slices side by side along d make up.
+std::optional<SliceParams> joined(const SliceParams& p, const SliceParams& q, std::size_t d) {
+  for (std::size_t k = 0; k < p.start_indices.size(); ++k) {
+    if (stride_of(p, k) != stride_of(q, k) || (k == d && stride_of(p, k) != 1)) return std::nullopt;
+    if (k != d &&
+        (p.start_indices[k] != q.start_indices[k] || p.limit_indices[k] != q.limit_indices[k]))
+      return std::nullopt;
+  }
+  if (p.limit_indices[d] != q.start_indices[d]) return std::nullopt;
+  SliceParams both = p;
+  both.limit_indices[d] = q.limit_indices[d];
+  return both;
+}
+
+}  // namespace
+
+// x[0:3] and x[3:7] side by side are x[0:7].
+std::optional<Atom> concatenation_of_neighbours(Simplifier& s, const Eqn& e, const Aval& out) {
+  const auto d = static_cast<std::size_t>(e.params.as<ConcatenateParams>().dimension);
+  Atoms parts;
+  for (const Atom& part : e.inputs) {
+    const Eqn* next = s.defined_by(part, slice_p);
+    const Eqn* last =
+        next == nullptr || parts.empty() ? nullptr : s.defined_by(parts.back(), slice_p);
+    const auto both =
+        last != nullptr && last->inputs[0] == next->inputs[0]
+            ? joined(last->params.as<SliceParams>(), next->params.as<SliceParams>(), d)
+            : std::nullopt;
+    if (!both) {
+      parts.push_back(part);
+      continue;
+    }
+    const Aval aval = s.aval(part);
+    Shape shape = aval.shape;
+    shape[d] += s.aval(parts.back()).shape[d];
+    parts.back() = s.make(slice_p, *both, {next->inputs[0]}, aval.with_shape(shape));
+  }
+  if (parts.size() == e.inputs.size()) return std::nullopt;
+  return s.make(concatenate_p, e.params, std::move(parts), out);
 }
 
 // Starts that are known, clamped as they are at run time.
@@ -149,6 +284,50 @@ std::optional<Atom> gather_of_range(Simplifier& s, const Eqn& e, const Aval& out
   slice.limit_indices[axis] = r->last() + 1;
   slice.strides[axis] = r->step;
   return s.make(slice_p, slice, {e.inputs[0]}, out);
+}
+
+namespace {
+
+/// How much is wanted of a value by all who read it.
+struct Wanted {
+  std::int64_t elements = 0;
+  int parts = 0;
+};
+// Where parts are more than half of a value they might as well be parts of all of it; so they might where they are
+// many, or the value is a few vectors.
+bool is_cut(const Wanted& w, const Aval& aval) {
+  constexpr std::int64_t kLeast = 256;
+  constexpr int kMostParts = 4;
+  return w.parts > 0 && w.parts <= kMostParts && aval.size() >= kLeast &&
+         2 * w.elements <= aval.size();
+}
+
+}  // namespace
+
+std::vector<bool> values_cut(const Jaxpr& jaxpr) {
+  std::vector<Wanted> wanted(static_cast<std::size_t>(jaxpr.num_vars()));
+  const auto of = [&](Var v) -> Wanted& { return wanted[static_cast<std::size_t>(v)]; };
+  const auto want = [&](const Atom& a, Wanted part) {
+    if (!a.is_var()) return;
+    const std::int64_t all = jaxpr.aval(a).size();
+    of(a.var()).elements = std::min(all, of(a.var()).elements + std::min(all, part.elements));
+    of(a.var()).parts += part.parts;
+  };
+  for (const Atom& a : jaxpr.outs()) want(a, {jaxpr.aval(a).size(), 1});
+  const std::vector<Eqn>& eqns = jaxpr.eqns();
+  for (auto e = eqns.rbegin(); e != eqns.rend(); ++e) {
+    const bool slice = e->primitive == &slice_p;
+    const bool part = (is_elementwise(*e) || one_of(*e, {&transpose_p, &broadcast_in_dim_p})) &&
+                      is_cut(of(e->outputs[0]), jaxpr.aval(e->outputs[0]));
+    for (const Atom& a : e->inputs) {
+      if (part) want(a, of(e->outputs[0]));
+      else want(a, {slice ? jaxpr.aval(e->outputs[0]).size() : jaxpr.aval(a).size(), 1});
+    }
+  }
+  std::vector<bool> cut;
+  for (std::size_t v = 0; v < wanted.size(); ++v)
+    cut.push_back(is_cut(wanted[v], jaxpr.aval(static_cast<Var>(v))));
+  return cut;
 }
 
 }  // namespace compiler

@@ -145,11 +145,6 @@ std::pair<Shape, Shape> folded_order(const Shape& permutation, const Shape& axes
   return {from, order};
 }
 
-bool is_elementwise(const Eqn& e) {
-  const Lowering* lowering = e.primitive->rules().lowering();
-  return e.outputs.size() == 1 && e.effect == Effect::none && lowering != nullptr &&
-         std::holds_alternative<Lowering::Element>(lowering->form);
-}
 bool folds(const Eqn& e) {
   return e.primitive == &reduce_sum_p || e.primitive == &reduce_max_p ||
          e.primitive == &reduce_min_p || e.primitive == &reduce_prod_p;

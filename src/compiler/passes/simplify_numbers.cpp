@@ -1,0 +1,319 @@
+// Rules about numbers: arithmetic, bits, comparisons, selections, conversions. All of them are exact: signs of zeros and
+// what integers wrap around to included.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "compiler/passes/simplify.hpp"
+#include "core/concrete.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+bool integral(const Aval& a) { return is_integer(a.dtype); }
+/// Whether equal numbers are equal by ==, which NaNs are not.
+bool has_no_nans(const Aval& a) { return is_integer(a.dtype) || a.dtype == DType::bool_; }
+
+Atom filled(Simplifier& s, const Array& number, const Aval& aval) {
+  const Atom literal = Atom::literal(number);
+  if (aval.shape.empty()) return literal;
+  return s.make(broadcast_in_dim_p, BroadcastInDimParams{aval.shape, {}}, {literal}, aval.strong());
+}
+Atom filled(Simplifier& s, std::int64_t number, const Aval& aval) {
+  return filled(s, detail::convert_scalar(Array(number), aval.dtype), aval);
+}
+/// x of -x.
+const Atom* negated(const Simplifier& s, const Atom& a) {
+  const Eqn* e = is_complex(s.aval(a).dtype) ? nullptr : s.defined_by(a, neg_p);
+  return e == nullptr ? nullptr : &e->inputs[0];
+}
+/// Whether all bits of all elements are 1: true, -1, 255 in u8.
+bool is_all_ones(const Simplifier& s, const Atom& a) {
+  const Array* x = s.splat(a);
+  if (x == nullptr) return false;
+  if (x->dtype() == DType::bool_) return x->item<std::int64_t>() == 1;
+  if (is_signed_integer(x->dtype())) return x->item<std::int64_t>() == -1;
+  return is_integer(x->dtype()) &&
+         x->item<std::uint64_t>() == ~std::uint64_t{0} >> (64 - 8 * size_of(x->dtype()));
+}
+
+}  // namespace
+
+// ---- arithmetic ----------------------------------------------------------------------------------
+std::optional<Atom> add_zero(Simplifier& s, const Eqn& e, const Aval& out) {
+  for (const int i : {0, 1}) {
+    const Atom& x = e.inputs[static_cast<std::size_t>(1 - i)];
+    const Atom& zero = e.inputs[static_cast<std::size_t>(i)];
+    if (s.is(zero, -0.0) || (integral(out) && s.is(zero, 0))) return x;  // x + -0 = x for every x
+  }
+  return std::nullopt;
+}
+std::optional<Atom> sub_zero(Simplifier& s, const Eqn& e, const Aval&) {
+  if (s.is(e.inputs[1], 0)) return e.inputs[0];  // x - +0 = x for every x
+  return std::nullopt;
+}
+// x + -y = x - y, but for pads, which sum_of_pads looks for in sums
+std::optional<Atom> add_negated(Simplifier& s, const Eqn& e, const Aval& out) {
+  for (const std::size_t i : {1, 0}) {
+    const Atom* y = negated(s, e.inputs[i]);
+    if (y != nullptr && s.defined_by(e.inputs[1 - i], pad_p) == nullptr)
+      return s.make(sub_p, NoParams{}, {e.inputs[1 - i], *y}, out);
+  }
+  return std::nullopt;
+}
+// x - -y = x + y
+std::optional<Atom> sub_negated(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Atom* y = negated(s, e.inputs[1]);
+  if (y == nullptr) return std::nullopt;
+  return s.make(add_p, NoParams{}, {e.inputs[0], *y}, out);
+}
+std::optional<Atom> mul_one(Simplifier& s, const Eqn& e, const Aval&) {
+  if (s.is(e.inputs[1], 1)) return e.inputs[0];
+  if (s.is(e.inputs[0], 1)) return e.inputs[1];
+  return std::nullopt;
+}
+std::optional<Atom> mul_zero(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (!integral(out)) return std::nullopt;
+  if (s.is(e.inputs[1], 0)) return e.inputs[1];
+  if (s.is(e.inputs[0], 0)) return e.inputs[0];
+  return std::nullopt;
+}
+// x * -1 = -x
+std::optional<Atom> by_minus_one(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (!is_float(out.dtype)) return std::nullopt;
+  for (const std::size_t i : {1, 0}) {
+    if (s.is(e.inputs[i], -1)) return s.make(neg_p, NoParams{}, {e.inputs[1 - i]}, out);
+  }
+  return std::nullopt;
+}
+// -x * -y = x * y, -x / -y = x / y
+std::optional<Atom> signs_cancel(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Atom *x = negated(s, e.inputs[0]), *y = negated(s, e.inputs[1]);
+  if (!is_float(out.dtype) || x == nullptr || y == nullptr) return std::nullopt;
+  return s.make(*e.primitive, e.params, {*x, *y}, out);
+}
+// |-x| = |x|, (-x)^2 = x^2
+std::optional<Atom> sign_unseen(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Atom* x = negated(s, e.inputs[0]);
+  if (x == nullptr) return std::nullopt;
+  if (e.primitive == &integer_pow_p && e.params.as<IntegerPowParams>().y % 2 != 0)
+    return std::nullopt;
+  return s.make(*e.primitive, e.params, {*x}, out);
+}
+// ||x|| = |x|
+std::optional<Atom> as_it_is(Simplifier& s, const Eqn& e, const Aval&) {
+  if (s.defined_by(e.inputs[0], *e.primitive) == nullptr) return std::nullopt;
+  return e.inputs[0];
+}
+// x / c = x * (1/c) where 1/c is exact: powers of two, away from the ends of the range.
+std::optional<Atom> div_constant(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (s.is(e.inputs[1], 1)) return e.inputs[0];
+  const Array* c = is_float(out.dtype) ? s.splat(e.inputs[1]) : nullptr;
+  if (c == nullptr || (out.dtype != DType::f32 && out.dtype != DType::f64)) return std::nullopt;
+  const double v = c->item<double>();
+  int exponent = 0;
+  if (std::abs(std::frexp(v, &exponent)) != 0.5 || std::abs(exponent) > 100) return std::nullopt;
+  const Array inverse = detail::convert_scalar(Array(1 / v), out.dtype);
+  Atom factor = Atom::literal(inverse);
+  if (!out.shape.empty()) {
+    factor =
+        s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {factor}, out.strong());
+  }
+  return s.make(mul_p, NoParams{}, {e.inputs[0], factor}, out);
+}
+std::optional<Atom> power_one(Simplifier&, const Eqn& e, const Aval&) {
+  if (e.params.as<IntegerPowParams>().y == 1) return e.inputs[0];
+  return std::nullopt;
+}
+std::optional<Atom> twice(Simplifier& s, const Eqn& e, const Aval&) {  // -(-x), !(!x)
+  if (const Eqn* inner = s.defined_by(e.inputs[0], *e.primitive)) return inner->inputs[0];
+  return std::nullopt;
+}
+std::optional<Atom> identity(Simplifier&, const Eqn& e, const Aval&) { return e.inputs[0]; }
+
+// ---- of one number and itself, and of numbers that change nothing ---------------------------------
+// max(x, x) = x, x & x = x
+std::optional<Atom> with_itself(Simplifier&, const Eqn& e, const Aval&) {
+  if (e.inputs[0] == e.inputs[1]) return e.inputs[0];
+  return std::nullopt;
+}
+// x ^ x = 0, x - x = 0
+std::optional<Atom> from_itself(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (!(e.inputs[0] == e.inputs[1]) || !has_no_nans(out)) return std::nullopt;
+  return filled(s, 0, out);
+}
+// x == x, unless it is NaN; x < x never
+std::optional<Atom> compared_with_itself(Simplifier& s, const Eqn& e, const Aval& out) {
+  const bool strict = e.primitive == &lt_p || e.primitive == &gt_p;
+  const Aval& x = s.aval(e.inputs[0]);
+  if (!(e.inputs[0] == e.inputs[1]) || !(has_no_nans(x) || (strict && is_float(x.dtype))))
+    return std::nullopt;
+  return filled(s, strict || e.primitive == &ne_p ? 0 : 1, out);
+}
+// x | 0 = x, x ^ 0 = x, x << 0 = x
+std::optional<Atom> with_zero_bits(Simplifier& s, const Eqn& e, const Aval&) {
+  if (s.is(e.inputs[1], 0)) return e.inputs[0];
+  if (s.is(e.inputs[0], 0) && (e.primitive == &or_p || e.primitive == &xor_p)) return e.inputs[1];
+  return std::nullopt;
+}
+// x & 0 = 0, and x | ~0 = ~0
+std::optional<Atom> absorbing_bits(Simplifier& s, const Eqn& e, const Aval&) {
+  for (const Atom& a : e.inputs) {
+    if (e.primitive == &and_p ? s.is(a, 0) : is_all_ones(s, a)) return a;
+  }
+  return std::nullopt;
+}
+// x & ~0 = x
+std::optional<Atom> and_ones(Simplifier& s, const Eqn& e, const Aval&) {
+  if (is_all_ones(s, e.inputs[1])) return e.inputs[0];
+  if (is_all_ones(s, e.inputs[0])) return e.inputs[1];
+  return std::nullopt;
+}
+// x ^ ~0 = ~x
+std::optional<Atom> xor_ones(Simplifier& s, const Eqn& e, const Aval& out) {
+  for (const std::size_t i : {1, 0}) {
+    if (is_all_ones(s, e.inputs[i])) return s.make(not_p, NoParams{}, {e.inputs[1 - i]}, out);
+  }
+  return std::nullopt;
+}
+// max(x, -inf) = x, min(x, inf) = x
+std::optional<Atom> beyond_all(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (!is_float(out.dtype)) return std::nullopt;
+  const double end = e.primitive == &max_p ? -std::numeric_limits<double>::infinity()
+                                           : std::numeric_limits<double>::infinity();
+  if (s.is(e.inputs[1], end)) return e.inputs[0];
+  if (s.is(e.inputs[0], end)) return e.inputs[1];
+  return std::nullopt;
+}
+
+// ---- selections ----------------------------------------------------------------------------------
+std::optional<Atom> select_known(Simplifier& s, const Eqn& e, const Aval&) {
+  const Array* which = s.splat(e.inputs[0]);
+  if (which == nullptr) return std::nullopt;
+  const auto last = static_cast<std::int64_t>(e.inputs.size()) - 2;
+  return e.inputs[static_cast<std::size_t>(
+      1 + std::clamp<std::int64_t>(which->item<std::int64_t>(), 0, last))];
+}
+// select(c, x, x) = x
+std::optional<Atom> select_same(Simplifier&, const Eqn& e, const Aval&) {
+  for (std::size_t i = 2; i < e.inputs.size(); ++i) {
+    if (!(e.inputs[i] == e.inputs[1])) return std::nullopt;
+  }
+  return e.inputs[1];
+}
+// select(!c, x, y) = select(c, y, x)
+std::optional<Atom> select_of_not(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* inner = s.defined_by(e.inputs[0], not_p);
+  if (inner == nullptr || s.aval(e.inputs[0]).dtype != DType::bool_ || e.inputs.size() != 3)
+    return std::nullopt;
+  return s.make(select_n_p, NoParams{}, {inner->inputs[0], e.inputs[2], e.inputs[1]}, out);
+}
+// select(c, select(c, x, y), z) = select(c, x, z)
+std::optional<Atom> select_of_select(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (e.inputs[0].is_literal() || s.aval(e.inputs[0]).dtype != DType::bool_) return std::nullopt;
+  for (const std::size_t i : {1, 2}) {
+    const Eqn* inner = s.defined_by(e.inputs[i], select_n_p);
+    if (inner == nullptr || !(inner->inputs[0] == e.inputs[0])) continue;
+    Atoms inputs = e.inputs;
+    inputs[i] = inner->inputs[i];
+    return s.make(select_n_p, NoParams{}, std::move(inputs), out);
+  }
+  return std::nullopt;
+}
+// select(c, false, true) = c, select(c, true, false) = !c
+std::optional<Atom> select_truth(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (out.dtype != DType::bool_ || s.aval(e.inputs[0]).dtype != DType::bool_) return std::nullopt;
+  if (s.is(e.inputs[1], 0) && s.is(e.inputs[2], 1)) return e.inputs[0];
+  if (!s.is(e.inputs[1], 1) || !s.is(e.inputs[2], 0) || s.aval(e.inputs[0]).shape != out.shape)
+    return std::nullopt;
+  return s.make(not_p, NoParams{}, {e.inputs[0]}, out);
+}
+
+// ---- conversions and comparisons -----------------------------------------------------------------
+std::optional<Atom> convert_same(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (s.aval(e.inputs[0]).dtype == out.dtype) return e.inputs[0];
+  return std::nullopt;
+}
+namespace {
+/// Whether every value of `from` is one of `to`.
+bool is_lossless(DType from, DType to) {
+  if (from == to || from == DType::bool_) return !is_complex(to);
+  const auto digits = [](DType t) {  // bits of whole numbers that all fit
+    switch (t) {
+      case DType::f16: return 11;
+      case DType::bf16: return 8;
+      case DType::f32: return 24;
+      case DType::f64: return 53;
+      default: return static_cast<int>(8 * size_of(t)) - (is_signed_integer(t) ? 1 : 0);
+    }
+  };
+  if (is_integer(from)) {
+    if (is_integer(to) && is_signed_integer(from) && !is_signed_integer(to)) return false;
+    return (is_integer(to) || is_float(to)) && digits(from) <= digits(to);
+  }
+  return (is_float(from) && to == DType::f64) ||
+         ((from == DType::f16 || from == DType::bf16) && to == DType::f32);
+}
+}  // namespace
+std::optional<Atom> convert_chain(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* inner = s.defined_by(e.inputs[0], convert_element_type_p);
+  if (inner == nullptr) return std::nullopt;
+  const DType from = s.aval(inner->inputs[0]).dtype, through = s.aval(e.inputs[0]).dtype;
+  if (!is_lossless(from, through)) return std::nullopt;
+  // What is too large for an integer wraps if it comes from an integer, but not from a float.
+  if (is_integer(from) && is_float(through) && is_integer(out.dtype) &&
+      !is_lossless(from, out.dtype))
+    return std::nullopt;
+  return s.make(convert_element_type_p, e.params, {inner->inputs[0]}, out);
+}
+
+// Whether it is not 0, asked of what was true or false: convert(c) != 0 = c, convert(c) == 0 = !c
+std::optional<Atom> truth_of_number(Simplifier& s, const Eqn& e, const Aval& out) {
+  for (const std::size_t i : {1, 0}) {
+    const Eqn* number = s.defined_by(e.inputs[1 - i], convert_element_type_p);
+    if (number == nullptr || s.aval(number->inputs[0]).dtype != DType::bool_ ||
+        !s.is(e.inputs[i], 0))
+      continue;
+    if (e.primitive == &ne_p) return number->inputs[0];
+    return s.make(not_p, NoParams{}, {number->inputs[0]}, out);
+  }
+  return std::nullopt;
+}
+
+namespace {
+/// An integer atom in i32, if that is an equation as cheap and no value of it is out of range.
+std::optional<Atom> narrowed(Simplifier& s, const Atom& a) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const Aval aval = s.aval(a);
+  if (aval.dtype != DType::i64 && aval.dtype != DType::u64) return std::nullopt;
+  const Aval narrow{aval.shape, DType::i32, false};
+  if (const Eqn* iota = s.defined_by(a, iota_p)) {
+    IotaParams p = iota->params.as<IotaParams>();
+    if (p.shape[static_cast<std::size_t>(p.dimension)] > kMost) return std::nullopt;
+    p.dtype = DType::i32;
+    return s.make(iota_p, p, {}, narrow);
+  }
+  const Array* c = s.splat(a);
+  if (c == nullptr || aval.dtype != DType::i64) return std::nullopt;
+  const auto value = c->item<std::int64_t>();
+  if (value > kMost || value < -kMost) return std::nullopt;
+  const Atom literal = Atom::literal(detail::convert_scalar(Array(value), DType::i32));
+  if (aval.shape.empty() || a.is_literal()) return literal;
+  return s.make(broadcast_in_dim_p, BroadcastInDimParams{aval.shape, {}}, {literal}, narrow);
+}
+}  // namespace
+// Rows of the identity: what is compared are positions, which take half the width of a result in f32.
+std::optional<Atom> compare_positions(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (s.defined_by(e.inputs[0], iota_p) == nullptr && s.defined_by(e.inputs[1], iota_p) == nullptr)
+    return std::nullopt;
+  const auto x = narrowed(s, e.inputs[0]), y = x ? narrowed(s, e.inputs[1]) : std::nullopt;
+  if (!x || !y) return std::nullopt;
+  return s.make(*e.primitive, e.params, {*x, *y}, out);
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

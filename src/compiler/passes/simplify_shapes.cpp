@@ -1,0 +1,172 @@
+// Rules about shapes: what is reshaped, broadcast, reversed or folded.
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "compiler/passes/simplify.hpp"
+#include "core/concrete.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+std::optional<Atom> same_shape(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (s.aval(e.inputs[0]).shape == out.shape) return e.inputs[0];
+  return std::nullopt;
+}
+std::optional<Atom> reshape_chain(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (const auto same = same_shape(s, e, out)) return same;
+  if (const Eqn* inner = s.defined_by(e.inputs[0], reshape_p)) {
+    return s.make(reshape_p, ReshapeParams{out.shape}, {inner->inputs[0]}, out);
+  }
+  const Eqn* b = s.defined_by(e.inputs[0], broadcast_in_dim_p);
+  if (b != nullptr && s.aval(b->inputs[0]).shape.empty()) {
+    return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {b->inputs[0]}, out);
+  }
+  return std::nullopt;
+}
+std::optional<Atom> transpose_chain(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Shape& outer = e.params.as<TransposeParams>().permutation;
+  bool in_order = true;
+  for (std::size_t d = 0; d < outer.size(); ++d)
+    in_order &= outer[d] == static_cast<std::int64_t>(d);
+  if (in_order) return e.inputs[0];
+  const Eqn* inner = s.defined_by(e.inputs[0], transpose_p);
+  if (inner == nullptr) return std::nullopt;
+  Shape both;
+  for (const std::int64_t d : outer)
+    both.push_back(inner->params.as<TransposeParams>().permutation[static_cast<std::size_t>(d)]);
+  return s.make(transpose_p, TransposeParams{both}, {inner->inputs[0]}, out);
+}
+std::optional<Atom> broadcast_chain(Simplifier& s, const Eqn& e, const Aval& out) {
+  const auto& outer = e.params.as<BroadcastInDimParams>();
+  if (s.aval(e.inputs[0]).shape == out.shape) return e.inputs[0];
+  const Eqn* inner = s.defined_by(e.inputs[0], broadcast_in_dim_p);
+  if (inner == nullptr) return std::nullopt;
+  Shape both;
+  for (const std::int64_t d : inner->params.as<BroadcastInDimParams>().broadcast_dimensions) {
+    both.push_back(outer.broadcast_dimensions[static_cast<std::size_t>(d)]);
+  }
+  return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, both}, {inner->inputs[0]}, out);
+}
+// What is the same everywhere is so in any order.
+std::optional<Atom> order_of_splat(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* b = s.defined_by(e.inputs[0], broadcast_in_dim_p);
+  if (b == nullptr || !s.aval(b->inputs[0]).shape.empty()) return std::nullopt;
+  return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {b->inputs[0]}, out);
+}
+// Dimensions that are reversed twice are not, nor are those of one element.
+std::optional<Atom> rev_chain(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* inner = s.defined_by(e.inputs[0], rev_p);
+  const Shape& outer = e.params.as<DimensionsParams>().dimensions;
+  DimensionsParams left;
+  for (std::int64_t d = 0; d < out.ndim(); ++d) {
+    const bool before =
+        inner != nullptr && inner->params.as<DimensionsParams>().dimensions.contains(d);
+    if (outer.contains(d) != before && out.shape[static_cast<std::size_t>(d)] != 1)
+      left.dimensions.push_back(d);
+  }
+  if (inner == nullptr && left.dimensions.size() == outer.size()) return std::nullopt;
+  const Atom& x = inner != nullptr ? inner->inputs[0] : e.inputs[0];
+  if (left.dimensions.empty()) return x;
+  return s.make(rev_p, left, {x}, out);
+}
+std::optional<Atom> pad_nothing(Simplifier&, const Eqn& e, const Aval&) {
+  const auto& config = e.params.as<PadParams>().padding_config;
+  const bool nothing = std::all_of(config.begin(), config.end(), [](const auto& c) {
+    return c == std::array<std::int64_t, 3>{0, 0, 0};
+  });
+  return nothing ? std::optional(e.inputs[0]) : std::nullopt;
+}
+// A window of the size of the array begins where that does.
+std::optional<Atom> update_of_all(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (s.aval(e.inputs[1]).shape == out.shape) return e.inputs[1];
+  return std::nullopt;
+}
+// Along a dimension of one element there is nothing to count.
+std::optional<Atom> iota_of_one(Simplifier& s, const Eqn& e, const Aval& out) {
+  const auto d = static_cast<std::size_t>(e.params.as<IotaParams>().dimension);
+  if (out.shape[d] != 1 || is_complex(out.dtype)) return std::nullopt;
+  const Atom zero = Atom::literal(detail::convert_scalar(Array(0), out.dtype));
+  return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {zero}, out.strong());
+}
+// Over axes of length 1, or none: nothing is combined.
+std::optional<Atom> fold_of_one(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Shape& in = s.aval(e.inputs[0]).shape;
+  for (const std::int64_t d : e.params.as<AxesParams>().axes) {
+    if (in[static_cast<std::size_t>(d)] != 1) return std::nullopt;
+  }
+  return s.make(reshape_p, ReshapeParams{out.shape}, {e.inputs[0]}, out);
+}
+
+namespace {
+
+/// A fold over a broadcast, of which some axes only repeat what is there.
+struct Repeated {
+  Atom x;                     ///< what is broadcast, without axes of one element that are repeated
+  Shape axes;                 ///< of the fold that is left, counted in what is left of the space
+  BroadcastInDimParams left;  ///< the broadcast without the axes that repeat
+  std::int64_t count;         ///< how often each element is there
+};
+std::optional<Repeated> repeated(Simplifier& s, const Eqn& e) {
+  const Eqn* b = s.defined_by(e.inputs[0], broadcast_in_dim_p);
+  if (b == nullptr || s.aval(e.inputs[0]).size() == 0) return std::nullopt;
+  const Shape &axes = e.params.as<AxesParams>().axes, &space = s.aval(e.inputs[0]).shape;
+  const Shape& dims = b->params.as<BroadcastInDimParams>().broadcast_dimensions;
+  const Aval small = s.aval(b->inputs[0]);
+  Shape kept_of_x;  // its sizes
+  std::vector<bool> repeats(space.size());
+  for (const std::int64_t d : axes) repeats[static_cast<std::size_t>(d)] = true;
+  for (std::size_t k = 0; k < dims.size(); ++k) {
+    const auto d = static_cast<std::size_t>(dims[k]);
+    if (small.shape[k] == space[d]) repeats[d] = false;
+    if (!repeats[d]) kept_of_x.push_back(small.shape[k]);
+  }
+  Repeated out{b->inputs[0], {}, {}, 1};
+  Shape place(space.size(), 0);  // among the dimensions that are left
+  for (std::size_t d = 0; d < space.size(); ++d) {
+    if (repeats[d]) {
+      out.count *= space[d];
+      continue;
+    }
+    place[d] = out.left.shape.ndim();
+    if (axes.contains(static_cast<std::int64_t>(d))) out.axes.push_back(place[d]);
+    out.left.shape.push_back(space[d]);
+  }
+  if (out.left.shape.size() == space.size()) return std::nullopt;
+  for (const std::int64_t d : dims) {
+    if (!repeats[static_cast<std::size_t>(d)])
+      out.left.broadcast_dimensions.push_back(place[static_cast<std::size_t>(d)]);
+  }
+  if (kept_of_x.size() != small.shape.size())
+    out.x = s.make(reshape_p, ReshapeParams{kept_of_x}, {out.x}, small.with_shape(kept_of_x));
+  return out;
+}
+
+}  // namespace
+
+// The largest of equal numbers is that number; the sum of n equal integers is n times that. Sums of floats are
+// left alone: n additions of x round otherwise than n * x.
+std::optional<Atom> reduction_of_repeated(Simplifier& s, const Eqn& e, const Aval& out) {
+  const bool sum = e.primitive == &reduce_sum_p;
+  if (sum && !is_integer(out.dtype)) return std::nullopt;
+  const auto r = repeated(s, e);
+  if (!r) return std::nullopt;
+  const Aval space = out.with_shape(r->left.shape).strong();
+  const Atom once = s.make(broadcast_in_dim_p, r->left, {r->x}, space);
+  const Atom folded = s.make(*e.primitive, Params::of(AxesParams{r->axes}), {once}, out);
+  if (!sum) return folded;
+  // Wrapped around, as the sum is.
+  Atom count = s.make(convert_element_type_p, ConvertParams{out.dtype},
+                      {Atom::literal(Array(r->count))}, {{}, out.dtype, false});
+  if (!out.shape.empty())
+    count = s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {count}, out.strong());
+  return s.make(mul_p, NoParams{}, {folded, count}, out);
+}
+std::optional<Atom> concatenate_one(Simplifier&, const Eqn& e, const Aval&) {
+  if (e.inputs.size() == 1) return e.inputs[0];
+  return std::nullopt;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

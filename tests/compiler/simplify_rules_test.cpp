@@ -1,0 +1,313 @@
+// The simplifier's table, entry by entry: for each an example that it rewrites and nothing else does.
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <map>
+#include <regex>
+
+#include "compiler/passes/passes.hpp"
+#include "compiler/passes/simplify.hpp"
+#include "compiler/support.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using compiler::RuleEntry;
+
+/// A program, and the primitives of what is left of it. In the text P is the entry's primitive, and `splat` an array of
+/// one number.
+struct Example {
+  std::string_view entry;  ///< a rule, with a primitive where not all have the same example
+  const char *inputs, *equations, *results, *left;
+};
+const Example kExamples[] = {
+    {"known_number", "a:f32[4]", "b:f32[4] = splat 2.0:f32  c:f32[4] = exp b  d:f32[4] = mul a c",
+     "d", "broadcast_in_dim mul"},
+    // numbers
+    {"add_zero", "a:f32[4]", "b:f32[4] = splat -0.0:f32  c:f32[4] = add a b", "c", ""},
+    {"add_negated", "a:f32[8] b:f32[8]", "c:f32[8] = neg b  d:f32[8] = add c a", "d", "sub"},
+    {"sum_of_pads", "a:f32[7]",
+     "b:f32[4] = slice [ limit_indices=(7,) start_indices=(3,) strides=() ] a "
+     "c:f32[3] = slice [ limit_indices=(3,) start_indices=(0,) strides=() ] a "
+     "d:f32[7] = pad [ padding_config=((0, 3, 0),) ] b 0.0:f32 "
+     "e:f32[7] = pad [ padding_config=((4, 0, 0),) ] c 0.0:f32  f:f32[7] = add d e",
+     "f", "slice slice concatenate broadcast_in_dim add"},
+    {"sub_zero", "a:f32[4]", "b:f32[4] = splat 0.0:f32  c:f32[4] = sub a b", "c", ""},
+    {"sub_negated", "a:f32[8] b:f32[8]", "c:f32[8] = neg b  d:f32[8] = sub a c", "d", "add"},
+    {"mul_one", "a:f32[4]", "b:f32[4] = splat 1.0:f32  c:f32[4] = mul b a", "c", ""},
+    {"mul_zero", "a:i32[4]", "b:i32[4] = splat 0:i32  c:i32[4] = mul a b", "c", "broadcast_in_dim"},
+    {"by_minus_one", "a:f32[8]", "b:f32[8] = splat -1.0:f32  c:f32[8] = P a b", "c", "neg"},
+    {"signs_cancel", "a:f32[8] b:f32[8]", "c:f32[8] = neg a  d:f32[8] = neg b  e:f32[8] = P c d",
+     "e", "P"},
+    {"sign_unseen", "a:f32[8]", "b:f32[8] = neg a  c:f32[8] = P b", "c", "P"},
+    {"sign_unseen integer_pow", "a:f32[8]", "b:f32[8] = neg a  c:f32[8] = P [ y=4 ] b", "c", "P"},
+    {"as_it_is", "a:f32[8]", "b:f32[8] = P a  c:f32[8] = P b", "c", "P"},
+    {"div_constant", "a:f32[8]", "b:f32[8] = splat 4.0:f32  c:f32[8] = div a b", "c",
+     "broadcast_in_dim mul"},
+    {"power_one", "a:f32[8]", "b:f32[8] = integer_pow [ y=1 ] a", "b", ""},
+    {"twice", "a:i32[8]", "b:i32[8] = P a  c:i32[8] = P b", "c", ""},
+    {"identity", "a:f32[8]", "b:f32[8] = P a", "b", ""},
+    {"with_itself", "a:f32[8]", "b:f32[8] = P a a", "b", ""},
+    {"with_itself and", "a:i32[8]", "b:i32[8] = P a a", "b", ""},
+    {"with_itself or", "a:bool[8]", "b:bool[8] = P a a", "b", ""},
+    {"from_itself", "a:i32[8]", "b:i32[8] = P a a", "b", "broadcast_in_dim"},
+    {"compared_with_itself", "a:i32[8]", "b:bool[8] = P a a", "b", "broadcast_in_dim"},
+    {"compared_with_itself lt", "a:f32[8]", "b:bool[8] = P a a", "b", "broadcast_in_dim"},
+    {"with_zero_bits", "a:i32[8]", "b:i32[8] = splat 0:i32  c:i32[8] = P a b", "c", ""},
+    {"absorbing_bits and", "a:u8[8]", "b:u8[8] = splat 0:u8  c:u8[8] = P a b", "c",
+     "broadcast_in_dim"},
+    {"absorbing_bits or", "a:u8[8]", "b:u8[8] = splat 255:u8  c:u8[8] = P a b", "c",
+     "broadcast_in_dim"},
+    {"and_ones", "a:i64[8]", "b:i64[8] = splat -1:i64  c:i64[8] = and b a", "c", ""},
+    {"xor_ones", "a:u64[8]", "b:u64[8] = splat 18446744073709551615:u64  c:u64[8] = xor b a", "c",
+     "not"},
+    {"beyond_all max", "a:f32[8]", "b:f32[8] = splat -inf:f32  c:f32[8] = P a b", "c", ""},
+    {"beyond_all min", "a:f32[8]", "b:f32[8] = splat inf:f32  c:f32[8] = P b a", "c", ""},
+    {"select_known", "a:f32[8] b:f32[8]", "c:f32[8] = select_n True:bool a b", "c", ""},
+    {"select_same", "a:f32[8] b:bool[8]", "c:f32[8] = select_n b a a", "c", ""},
+    {"select_of_not", "a:f32[8] b:f32[8] c:bool[8]", "d:bool[8] = not c  e:f32[8] = select_n d a b",
+     "e", "select_n"},
+    {"select_of_select", "a:f32[8] b:f32[8] c:f32[8] d:bool[8]",
+     "e:f32[8] = select_n d a b  f:bool[8] = not d  g:f32[8] = select_n f c e", "g", "select_n"},
+    {"select_truth", "a:bool[8]",
+     "b:bool[8] = splat True:bool  c:bool[8] = splat False:bool  d:bool[8] = select_n a b c", "d",
+     "not"},
+    {"select_update", "a:f32[8] b:f32[3] c:bool[]",
+     "d:f32[8] = dynamic_update_slice a b 2:i32  e:f32[8] = select_n c a d", "e",
+     "slice select_n dynamic_update_slice"},
+    {"convert_same", "a:f32[8]", "b:f32[8] = convert_element_type [ new_dtype=f32 ] a", "b", ""},
+    {"convert_chain", "a:i8[8]",
+     "b:i32[8] = convert_element_type [ new_dtype=i32 ] a "
+     "c:f64[8] = convert_element_type [ new_dtype=f64 ] b",
+     "c", "convert_element_type"},
+    {"truth_of_number eq", "a:bool[8]",
+     "b:f32[8] = convert_element_type [ new_dtype=f32 ] a  c:f32[8] = splat 0.0:f32 "
+     "d:bool[8] = P b c",
+     "d", "not"},
+    {"truth_of_number ne", "a:bool[8]",
+     "b:i32[8] = convert_element_type [ new_dtype=i32 ] a  c:i32[8] = splat 0:i32 "
+     "d:bool[8] = P c b",
+     "d", ""},
+    {"compare_positions", "",
+     "a:i64[4,4] = iota [ dimension=0 dtype=i64 shape=(4, 4) ] "
+     "b:i64[4,4] = iota [ dimension=1 dtype=i64 shape=(4, 4) ]  c:bool[4,4] = P a b",
+     "c", "iota iota P"},
+    // shapes
+    {"reshape_chain", "a:f32[2,6]",
+     "b:f32[12] = reshape [ new_sizes=(12,) ] a  c:f32[3,4] = reshape [ new_sizes=(3, 4) ] b", "c",
+     "reshape"},
+    {"transpose_chain", "a:f32[2,3,4]",
+     "b:f32[4,2,3] = transpose [ permutation=(2, 0, 1) ] a "
+     "c:f32[2,3,4] = transpose [ permutation=(1, 2, 0) ] b",
+     "c", ""},
+    {"order_of_splat transpose", "a:f32[]",
+     "b:f32[2,3] = broadcast_in_dim [ broadcast_dimensions=() shape=(2, 3) ] a "
+     "c:f32[3,2] = transpose [ permutation=(1, 0) ] b",
+     "c", "broadcast_in_dim"},
+    {"order_of_splat rev", "a:f32[]",
+     "b:f32[2,3] = broadcast_in_dim [ broadcast_dimensions=() shape=(2, 3) ] a "
+     "c:f32[2,3] = rev [ dimensions=(1,) ] b",
+     "c", "broadcast_in_dim"},
+    {"broadcast_chain", "a:f32[4]",
+     "b:f32[3,4] = broadcast_in_dim [ broadcast_dimensions=(1,) shape=(3, 4) ] a "
+     "c:f32[2,3,4] = broadcast_in_dim [ broadcast_dimensions=(1, 2) shape=(2, 3, 4) ] b",
+     "c", "broadcast_in_dim"},
+    {"rev_chain", "a:f32[2,3,1]",
+     "b:f32[2,3,1] = rev [ dimensions=(0, 1) ] a  c:f32[2,3,1] = rev [ dimensions=(1, 2) ] b", "c",
+     "rev"},
+    {"pad_nothing", "a:f32[2,3]",
+     "b:f32[2,3] = pad [ padding_config=((0, 0, 0), (0, 0, 0)) ] a 1.0:f32", "b", ""},
+    {"update_of_all", "a:f32[4] b:f32[4] c:i32[]", "d:f32[4] = dynamic_update_slice a b c", "d",
+     ""},
+    {"iota_of_one", "", "a:i32[1,3] = iota [ dimension=0 dtype=i32 shape=(1, 3) ]", "a",
+     "broadcast_in_dim"},
+    {"same_shape", "a:f32[4]",
+     "b:f32[4] = slice [ limit_indices=(4,) start_indices=(0,) strides=() ] a", "b", ""},
+    {"slice_chain", "a:f32[20]",
+     "b:f32[8] = slice [ limit_indices=(17,) start_indices=(2,) strides=(2,) ] a "
+     "c:f32[3] = slice [ limit_indices=(8,) start_indices=(1,) strides=(3,) ] b",
+     "c", "slice"},
+    {"slice_of_broadcast", "a:f32[1,600]",
+     "b:f32[5,600] = broadcast_in_dim [ broadcast_dimensions=(0, 1) shape=(5, 600) ] a "
+     "c:f32[2,7] = slice [ limit_indices=(5, 70) start_indices=(3, 1) strides=(1, 10) ] b",
+     "c", "slice broadcast_in_dim"},
+    {"slice_of_concatenation", "a:f32[4] b:f32[5]",
+     "c:f32[9] = concatenate [ dimension=0 ] a b "
+     "d:f32[3] = slice [ limit_indices=(8,) start_indices=(5,) strides=() ] c",
+     "d", "slice"},
+    // Of exp and sin there are two small parts: both are computed there only.
+    {"slice_of_element", "a:f32[600]",
+     "b:f32[600] = sin a  c:f32[600] = exp b "
+     "d:f32[3] = slice [ limit_indices=(8,) start_indices=(5,) strides=() ] c "
+     "e:f32[3] = slice [ limit_indices=(600,) start_indices=(300,) strides=(100,) ] c",
+     "d e", "slice sin exp slice sin exp"},
+    {"slice_of_transpose", "a:f32[20,30]",
+     "b:f32[30,20] = transpose [ permutation=(1, 0) ] a "
+     "c:f32[2,7] = slice [ limit_indices=(30, 7) start_indices=(10, 0) strides=(11, 1) ] b",
+     "c", "slice transpose"},
+    {"slice_from_known", "a:f32[9]", "b:f32[3] = dynamic_slice [ slice_sizes=(3,) ] a 100:i32", "b",
+     "slice"},
+    {"gather_of_range", "a:f32[9]",
+     "b:i32[3] = iota [ dimension=0 dtype=i32 shape=(3,) ]  c:i32[3] = splat 2:i32 "
+     "d:i32[3] = mul b c  e:i32[3] = add d c  f:i32[3,1] = reshape [ new_sizes=(3, 1) ] e "
+     "g:f32[3] = gather [ dimension_numbers={offset_dims=(), collapsed_slice_dims=(0,), "
+     "start_index_map=(0,), operand_batching_dims=(), start_indices_batching_dims=()} "
+     "mode=fill_or_drop slice_sizes=(1,) ] a f",
+     "g", "slice"},
+    {"concatenate_one", "a:f32[9]", "b:f32[9] = concatenate [ dimension=0 ] a", "b", ""},
+    {"concatenation_of_neighbours", "a:f32[4,9] b:f32[4,2]",
+     "c:f32[4,3] = slice [ limit_indices=(4, 3) start_indices=(0, 0) strides=() ] a "
+     "d:f32[4,4] = slice [ limit_indices=(4, 7) start_indices=(0, 3) strides=() ] a "
+     "e:f32[4,9] = concatenate [ dimension=1 ] b c d",
+     "e", "slice concatenate"},
+    // Rows of the identity, rolled.
+    {"concatenation_of_parts", "",
+     "a:i32[9,9] = iota [ dimension=0 dtype=i32 shape=(9, 9) ] "
+     "b:i32[9,9] = iota [ dimension=1 dtype=i32 shape=(9, 9) ]  c:bool[9,9] = eq a b "
+     "d:bool[9,7] = slice [ limit_indices=(9, 9) start_indices=(0, 2) strides=() ] c "
+     "e:bool[9,2] = slice [ limit_indices=(9, 2) start_indices=(0, 0) strides=() ] c "
+     "f:bool[9,9] = concatenate [ dimension=1 ] d e",
+     "f",
+     "iota iota broadcast_in_dim add broadcast_in_dim add broadcast_in_dim lt select_n "
+     "broadcast_in_dim eq"},
+    // products and folds
+    {"transpose_of_dot", "a:f64[3,4] b:f64[4,5]",
+     "c:f64[3,5] = dot_general [ dimension_numbers={lhs_contracting=(1,), "
+     "rhs_contracting=(0,), lhs_batch=(), rhs_batch=()} ] a b "
+     "d:f64[5,3] = transpose [ permutation=(1, 0) ] c",
+     "d", "dot_general"},
+    {"dot_of_transpose", "a:f64[4,3] b:f64[4,5]",
+     "c:f64[3,4] = transpose [ permutation=(1, 0) ] a "
+     "d:f64[3,5] = dot_general [ dimension_numbers={lhs_contracting=(1,), "
+     "rhs_contracting=(0,), lhs_batch=(), rhs_batch=()} ] c b",
+     "d", "dot_general"},
+    {"dot_of_broadcasts", "a:f64[20,12] b:f64[10,12] c:f64[10,3,12]",
+     "d:f64[20,10,12] = broadcast_in_dim [ broadcast_dimensions=(0, 2) shape=(20, 10, 12) ] a "
+     "e:f64[20,10,12] = broadcast_in_dim [ broadcast_dimensions=(1, 2) shape=(20, 10, 12) ] b "
+     "f:f64[20,10,12] = sub d e "
+     "g:f64[10,3,20] = dot_general [ dimension_numbers={lhs_contracting=(2,), "
+     "rhs_contracting=(2,), lhs_batch=(0,), rhs_batch=(1,)} ] c f",
+     "g", "transpose broadcast_in_dim broadcast_in_dim sub dot_general"},
+    {"fold_of_one", "a:f32[8,1]", "b:f32[8] = P [ axes=(1,) ] a", "b", "reshape"},
+    {"fold_of_one reduce_and", "a:bool[3,1]", "b:bool[3] = P [ axes=(1,) ] a", "b", "reshape"},
+    {"fold_of_one reduce_or", "a:bool[3,1]", "b:bool[3] = P [ axes=(1,) ] a", "b", "reshape"},
+    // One of the axes repeats numbers, one goes over them, and one repeats them by broadcasting.
+    {"reduction_of_repeated", "a:f32[4,1,3]",
+     "b:f32[2,4,5,3] = broadcast_in_dim [ broadcast_dimensions=(1, 2, 3) shape=(2, 4, 5, 3) ] a "
+     "c:f32[4] = P [ axes=(0, 2, 3) ] b",
+     "c", "reshape P"},
+    {"reduction_of_repeated reduce_sum", "a:i8[4]",
+     "b:i8[300,4] = broadcast_in_dim [ broadcast_dimensions=(1,) shape=(300, 4) ] a "
+     "c:i8[4] = reduce_sum [ axes=(0,) ] b",
+     "c", "broadcast_in_dim mul"},
+    {"reduction_of_repeated reduce_and", "a:bool[4]",
+     "b:bool[5,4] = broadcast_in_dim [ broadcast_dimensions=(1,) shape=(5, 4) ] a "
+     "c:bool[4] = P [ axes=(0,) ] b",
+     "c", ""},
+    {"reduction_of_repeated reduce_or", "a:bool[4]",
+     "b:bool[5,4] = broadcast_in_dim [ broadcast_dimensions=(1,) shape=(5, 4) ] a "
+     "c:bool[] = P [ axes=(0, 1) ] b",
+     "c", "P"},
+    {"reduction_of_transpose", "a:f64[3,4,5]",
+     "b:f64[5,3,4] = transpose [ permutation=(2, 0, 1) ] a  c:f64[3,4] = P [ axes=(0,) ] b", "c",
+     "P"},
+    {"element_of_transposes", "a:f32[3,4] b:f32[3,4]",
+     "c:f32[4,3] = transpose [ permutation=(1, 0) ] a "
+     "d:f32[4,3] = transpose [ permutation=(1, 0) ] b  e:f32[4,3] = add c d",
+     "e", "add transpose"},
+};
+
+std::string with_words_replaced(std::string text, const std::string& primitive) {
+  static const std::regex splat(R"(\[([\d,]*)\] = splat)"), p(R"(\bP\b)"), eqn(R"(\S+ = )");
+  text = std::regex_replace(text, splat,
+                            "[$1] = broadcast_in_dim [ broadcast_dimensions=() shape=($1,) ]");
+  text = std::regex_replace(text, eqn, "\n$&");  // a line each
+  return std::regex_replace(text, p, primitive);
+}
+
+std::string listed(const std::string& words) {
+  return std::regex_replace(words, std::regex(" "), ", ");
+}
+
+std::string primitive_of(const RuleEntry& entry) {
+  return entry.primitive == nullptr ? "any" : std::string(entry.primitive->name());
+}
+const Example* example_of(const RuleEntry& entry) {
+  const std::string own = std::string(entry.name) + " " + primitive_of(entry);
+  const Example* found = nullptr;
+  for (const Example& e : kExamples) {
+    if (e.entry == own) return &e;
+    if (e.entry == entry.name) found = &e;
+  }
+  return found;
+}
+
+/// Zeros of both signs, NaN, infinities and the ends of integers among others; of f64, whose sums are taken, small whole
+/// numbers.
+Array numbers(const Aval& aval) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  constexpr std::int64_t kLow = std::numeric_limits<std::int64_t>::min();
+  const std::vector<double> floats = {-0.0, 0.0, 1.5, -2.25, std::nan(""), inf, -inf, 3.0};
+  const std::vector<std::int64_t> integers = {5, -1, 0, kLow, ~kLow, 1ll << 31, 127, -128, 255};
+  std::vector<double> f;
+  std::vector<std::int64_t> i;
+  for (std::int64_t k = 0; k < aval.size(); ++k) {
+    const auto at = static_cast<std::size_t>(7 * k + 3 * aval.size());
+    f.push_back(aval.dtype == DType::f64 ? static_cast<double>(at % 9) - 4
+                                         : floats[at % floats.size()]);
+    i.push_back(aval.dtype == DType::bool_ ? static_cast<std::int64_t>(at % 5 % 2)
+                                           : integers[at % integers.size()]);
+  }
+  return lax::convert_element_type(
+      is_float(aval.dtype) ? Array(f, aval.shape) : Array(i, aval.shape), aval.dtype);
+}
+
+std::string primitives_of(const Jaxpr& jaxpr) {
+  std::string names;
+  for (const Eqn& e : jaxpr.eqns())
+    names += (names.empty() ? "" : " ") + std::string(e.primitive->name());
+  return names;
+}
+
+void expect_same(const Arrays& got, const Arrays& want, const Jaxpr& program) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    expect_equal(got[i], want[i], 0, program.to_string());
+}
+
+/// That the entry, and no other, makes of the example what it says, which computes the same bits.
+void check_entry(const RuleEntry& entry, const Example& e) {
+  const std::string text = "{ lambda " + listed(e.inputs) + " . let " + e.equations + " in ( " +
+                           listed(e.results) + " ) }";
+  const Jaxpr before = parse_jaxpr(with_words_replaced(text, primitive_of(entry)));
+  const Jaxpr after = eliminate_dead_code(compiler::simplify(before));
+  EXPECT_EQ(primitives_of(after), with_words_replaced(e.left, primitive_of(entry)));
+  typecheck_jaxpr(after);
+  EXPECT_FALSE(eliminate_dead_code(compiler::simplify_without(entry, before)) == after)
+      << "something else rewrites it, too";
+  Arrays inputs;
+  for (const Aval& aval : before.in_avals()) inputs.push_back(numbers(aval));
+  const Arrays want = eval_jaxpr(before, inputs);
+  expect_same(eval_jaxpr(after, inputs), want, after);
+  expect_same(execute(compile(before), inputs), want, after);
+}
+
+TEST(SimplifyRules, RewriteTheirExamples) {
+  for (const RuleEntry& entry : compiler::rule_entries()) {
+    SCOPED_TRACE(std::string(entry.name) + " " + primitive_of(entry));
+    const Example* const e = example_of(entry);
+    ASSERT_NE(e, nullptr) << "no example shows what it rewrites";
+    check_entry(entry, *e);
+  }
+}
+
+TEST(SimplifyRules, HaveNoOtherExamples) {
+  std::map<std::string_view, bool> used;
+  for (const Example& e : kExamples) EXPECT_TRUE(used.emplace(e.entry, false).second) << e.entry;
+  for (const RuleEntry& entry : compiler::rule_entries())
+    if (const Example* e = example_of(entry)) used[e->entry] = true;
+  for (const auto& [entry, is_used] : used) EXPECT_TRUE(is_used) << entry;
+}
+
+}  // namespace
+}  // namespace telamon::testing
