@@ -17,7 +17,7 @@ expect() {  # what the assembly must hold, and the program's equations and resul
   failed=1
 }
 expect 'fmul\s+v[0-9]+\.4s' 'let c:f32[1000,512] = mul a b in ( c )'
-expect 'bl\s+telamon_generic_sin_f32' 'let c:f32[1000,512] = sin a in ( c )'
+expect 'bl\s+telamon_generic_exp_f32' 'let c:f32[1000,512] = exp a in ( c )'
 expect 'fadd\s+v[0-9]+\.4s' 'let c:f32[1000] = reduce_sum [ axes=(1,) ] a in ( c )'
 expect 'v[0-9]+\.4s' 'let c:f32[512] = reduce_max [ axes=(0,) ] a in ( c )'
 expect 'v[0-9]+\.4s' 'let c:f32[512,1000] = transpose [ permutation=(1, 0) ] a in ( c )'
