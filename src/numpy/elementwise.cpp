@@ -177,6 +177,15 @@ Array power_of_integers(const Array& x, const Array& y) {
   }
   return result;
 }
+/// Whether floats of the dtype skip n and are even there, as all are from 2^digits on.
+bool is_odd_beyond(std::int64_t n, DType dtype) {
+  const int digits = dtype == DType::bf16  ? 8
+                     : dtype == DType::f16 ? 11
+                     : dtype == DType::f32 ? 24
+                                           : 53;
+  const std::int64_t end = std::int64_t{1} << digits;
+  return is_float(dtype) && n % 2 != 0 && (n > end || n < -end);
+}
 bool is_two(const Array& exponent) {
   return detail::is_weak_constant(exponent) && is_float(exponent.dtype()) &&
          exponent.item<double>() == 2;
@@ -199,9 +208,13 @@ Array power(const Operand& x, const Operand& y) {
       }
       if (exponent >= -4096 && exponent <= 4096)
         return integer_power(base, static_cast<int>(exponent));
+      // As a float the exponent would be even, and the sign lost.
+      if (is_odd_beyond(exponent, base.dtype()))
+        return exponent > 0 ? multiply(power(base, exponent - 1), base)
+                            : divide(power(base, exponent + 1), base);
     }
-    if (is_inexact(x.array.dtype()) && is_two(y.array)) return lax::square(x.array);
     const auto [a, b] = detail::promote("power", x.array, y.array);
+    if (is_inexact(a.dtype()) && is_two(y.array)) return lax::square(a);
     if (!is_inexact(a.dtype()))
       return detail::strong(power_of_integers(detail::numeric(a), detail::numeric(b)));
     const bool keeps_exponent = is_inexact(x.array.dtype()) && is_integer(y.array.dtype());

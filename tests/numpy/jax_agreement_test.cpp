@@ -1,6 +1,7 @@
 // Edges of the functions of arrays: division by zero, bools, unsigned integers, nothing at all,
 // weak types. Every expected value and dtype is what JAX 0.10 gives (x64 off, where the defaults
 // are ours), unless a comment says otherwise.
+#include <cmath>
 #include <limits>
 
 #include "numpy/expect.hpp"
@@ -65,6 +66,33 @@ TEST(Power, OfIntegersToNegativeConstantsIsRefused) {
   EXPECT_THAT(text, HasSubstr("power(i32[2], -1)"));
   EXPECT_THROW(tl::power(bools(), -2), tl::TypeError);
   expect_array<double>(tl::power(Array({2.0}), -1), {1}, {0.5});
+}
+
+TEST(Power, ToTwoPromotesLikeAnyOther) {
+  EXPECT_EQ(type_of(tl::power(2.0f, 2.0)), type_of(tl::power(2.0f, 3.0)));
+  EXPECT_DOUBLE_EQ(tl::power(1e30f, 2.0).item<double>(), double{1e30f} * double{1e30f});
+  EXPECT_EQ(type_of(tl::power(Array({1.f, 2.f}), 2.0)), "f32[2]");
+}
+
+TEST(Power, ToAnOddIntegerKeepsTheSignWhereNoFloatIsOdd) {
+  const auto expect = [](tl::DType dtype, std::int64_t n) {
+    const Array x = Array({-1.0, -2.0, -0.0, 0.0, 1.0, -kInf}).astype(dtype);
+    const auto ours = tl::power(x, n).astype(tl::f64).to_vector<double>();
+    const std::vector<double> up{-1, -kInf, -0.0, 0, 1, -kInf},
+        down{-1, -0.0, -kInf, kInf, 1, -0.0};
+    const std::vector<double>& want = n > 0 ? up : down;
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_EQ(ours[i], want[i]) << n << " at " << i;
+      EXPECT_EQ(std::signbit(ours[i]), std::signbit(want[i])) << n << " at " << i;
+    }
+  };
+  for (const std::int64_t sign : {1, -1}) {
+    for (const auto dtype : {tl::f16, tl::bf16, tl::f32}) {
+      for (const std::int64_t n : {4097, 65537, 16777217, 2147483647}) expect(dtype, sign * n);
+    }
+    expect(tl::f64, sign * 9007199254740993);
+    expect(tl::f64, sign * std::numeric_limits<std::int64_t>::max());
+  }
 }
 
 TEST(Power, OfBoolsIsAnInteger) {
