@@ -44,6 +44,22 @@ bool is_cheap(const Eqn& e) {
          element_cost(e) <= 1;
 }
 
+/// Whether an equation with something to compute has operands that are all known. Most programs have none, which
+/// is to be found out quickly: what is in the disk cache is looked for afterwards.
+bool has_closed_equations(const Jaxpr& jaxpr, std::size_t num_known) {
+  std::vector<bool> known(static_cast<std::size_t>(jaxpr.num_vars()));
+  std::fill_n(known.begin(), num_known, true);
+  const auto is_known = [&](const Atom& a) {
+    return a.is_literal() || known[static_cast<std::size_t>(a.var())];
+  };
+  for (const Eqn& e : jaxpr.eqns()) {
+    if (!std::all_of(e.inputs.begin(), e.inputs.end(), is_known)) continue;
+    if (!only_moves(e)) return true;
+    for (const Var v : e.outputs) known[static_cast<std::size_t>(v)] = true;
+  }
+  return false;
+}
+
 class Folder {
  public:
   Folder(const Jaxpr& jaxpr, const Arrays& known)
@@ -239,6 +255,7 @@ class Folder {
 }  // namespace
 
 FoldedConstants fold_constants(const Jaxpr& jaxpr, const Arrays& known, std::size_t at) {
+  if (!has_closed_equations(jaxpr, known.size())) return {jaxpr, {}};
   Folder folder(jaxpr, known);
   if (!folder.find() || !folder.evaluate()) return {jaxpr, {}};
   return folder.rewritten(at);
