@@ -2,7 +2,6 @@
 //   M.read_SIZEk, M.copy_SIZEk   passes over a working set of so many KiB, shared out between the threads
 //   M.stream_SIZEk               the same copies, written past the caches
 //   M.fma_f32, M.fma_f64         multiply-adds in registers
-// Each thread passes over its part on its own.
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
@@ -36,38 +35,48 @@ void keep(T& x) {
   asm volatile("" : "+m"(x) : : "memory");
 }
 
-/// Seconds of a pass, batch by batch, when all threads make passes for so long: pass(thread). A batch is as long as a
-/// sample of the workloads, whose least is compared with the least of these.
+constexpr double kBatch = 0.2e-3;  // seconds: as long as a sample of the workloads
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Seconds of a pass, batch by batch, for so long: pass(thread), which makes its part of it. All threads start a
+/// batch together, and it takes as long as the last of them, as with the workloads, whose least is compared
+/// with the least of these.
 std::vector<double> pass_times(const std::function<void(int)>& pass, double seconds) {
-  constexpr double kBatch = 0.2e-3;  // seconds
-  using Clock = std::chrono::steady_clock;
-  const auto since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
-  std::vector<std::vector<double>> times(static_cast<std::size_t>(threads()));
-  std::atomic<int> waiting = threads();
-  const auto work = [&](int thread) {
-    const auto warm = Clock::now();
-    pass(thread);
-    const long batch = 1 + static_cast<long>(kBatch / std::max(since(warm), 1e-9));
-    for (--waiting; waiting > 0;) std::this_thread::yield();
-    std::vector<double>& mine = times[static_cast<std::size_t>(thread)];
-    for (const auto first = Clock::now(); mine.empty() || since(first) < seconds;) {
-      const auto start = Clock::now();
-      for (long i = 0; i < batch; ++i) pass(thread);
-      mine.push_back(since(start) / static_cast<double>(batch));
-    }
+  std::atomic<long> started = 0, batch = 1;
+  std::atomic<int> at_work = 0;
+  std::atomic<bool> over = false;
+  const auto make_passes = [&](int thread) {
+    for (long i = batch; i > 0; --i) pass(thread);
   };
   std::vector<std::jthread> others;
-  for (int t = 1; t < threads(); ++t) others.emplace_back(work, t);
-  work(0);
-  others.clear();
-  // All threads work at the same time: a batch of each, together.
-  std::vector<double> together(std::ranges::min(times, {}, &std::vector<double>::size).size());
-  for (std::size_t i = 0; i < together.size(); ++i) {
-    for (const auto& mine : times) together[i] += mine[i] / threads();
+  for (int t = 1; t < threads(); ++t) {
+    others.emplace_back([&, t] {
+      for (long next = 1;; ++next) {
+        while (started < next && !over) {}
+        if (over) return;
+        make_passes(t);
+        --at_work;
+      }
+    });
   }
-  return together;
+  const auto run_batch = [&] {
+    const auto start = Clock::now();
+    at_work = threads() - 1;
+    ++started;
+    make_passes(0);
+    while (at_work > 0) {}
+    return since(start) / static_cast<double>(batch);
+  };
+  run_batch();
+  batch = 1 + static_cast<long>(kBatch / std::max(run_batch(), 1e-9));
+  std::vector<double> times;
+  for (const auto first = Clock::now(); times.empty() || since(first) < seconds;)
+    times.push_back(run_batch());
+  over = true;
+  return times;
 }
 
 Case passes(std::function<void(int)> pass) {
