@@ -180,7 +180,7 @@ TEST(Elementwise, ClosenessFollowsNumpy) {
 
 // The expected numbers are those of jax.nn at the same points, in float64.
 TEST(Activations, AgreeWithJax) {
-  const Array x = samples();
+  const Array& x = samples();
   expect_near<double>(
       tl::gelu(x), {5},
       {-0.04540230591222494, -0.15428599017485609, 0, 0.3457140098251439, 2.996362607918227},

@@ -73,7 +73,8 @@ class Cutter {
     for (const int e : kernel_.members) stretch_of_[static_cast<std::size_t>(e)] = kNoStretch;
     out_.lanes = size_ == 1 ? 1 : vector_lanes(jaxpr_, kernel_);
     constexpr std::int64_t kNumber = 8;  // bytes of a number, at most
-    out_.vector_bytes = size_ == 1 ? kNumber : static_cast<std::int64_t>(runtime::target_vector_bytes());
+    out_.vector_bytes =
+        size_ == 1 ? kNumber : static_cast<std::int64_t>(runtime::target_vector_bytes());
     if (overlap) {
       const auto whole = static_cast<std::uint64_t>(std::max<std::int64_t>(size_ / out_.lanes, 1));
       out_.vectors = std::min(kVectors, static_cast<std::int64_t>(std::bit_floor(whole)));
