@@ -106,8 +106,8 @@ TELAMON_API Array remainder(const Operand& x, const Operand& y);
 TELAMON_API Array mod(const Operand& x, const Operand& y);
 /// The remainder with the dividend's sign.
 TELAMON_API Array fmod(const Operand& x, const Operand& y);
-/// A C++ integer exponent becomes integer_pow, differentiable at 0 too. Integers to a negative C++
-/// integer are a TypeError.
+/// A C++ integer exponent up to 4096 becomes integer_pow, differentiable at 0 too, and larger ones pow.
+/// Integers to a negative C++ integer are a TypeError.
 TELAMON_API Array power(const Operand& x, const Operand& y);
 TELAMON_API Array arctan2(const Operand& y, const Operand& x);
 TELAMON_API Array hypot(const Operand& x, const Operand& y);
