@@ -6,6 +6,7 @@
 #include "core/concrete.hpp"
 #include "core/in_call.hpp"
 #include "core/trace.hpp"
+#include "core/wrapping.hpp"
 #include "numpy/promote.hpp"
 #include "telamon/lax.hpp"
 #include "telamon/numpy.hpp"
@@ -150,7 +151,10 @@ Array arange(const Operand& start, const Operand& stop, const Operand& step,
     if (integers && is_integer(d) && count > 0) {  // between them all others fit
       const std::int64_t first = start.array.item<std::int64_t>();
       for (const std::int64_t i : {std::int64_t{0}, count - 1})
-        detail::convert_scalar(Array(first + i * step.array.item<std::int64_t>()), d);
+        detail::convert_scalar(
+            Array(detail::wrapping_add(first,
+                                       detail::wrapping_mul(i, step.array.item<std::int64_t>()))),
+            d);
     }
     const Array index = lax::iota(d, {count});
     const auto is = [](const Array& x, double v) { return x.item<double>() == v; };

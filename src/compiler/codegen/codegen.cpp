@@ -9,6 +9,7 @@
 #include "compiler/codegen/native_linker.hpp"
 #include "compiler/executable/native_loader.hpp"
 #include "core/size_errors.hpp"
+#include "core/wrapping.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/pages.hpp"
 #include "runtime/thread_pool.hpp"
@@ -55,7 +56,7 @@ Value* CodeGen::Impl::widen(const Node& node, int n) {
   if (node.stride == 0) return wide;
   std::vector<llvm::Constant*> steps;
   for (int i = 0; i < n; ++i)
-    steps.push_back(b.getInt64(static_cast<std::uint64_t>(i * node.stride)));
+    steps.push_back(b.getInt64(static_cast<std::uint64_t>(detail::wrapping_mul(i, node.stride))));
   return b.CreateAdd(wide, llvm::ConstantVector::get(steps));
 }
 

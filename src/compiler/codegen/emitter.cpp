@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "compiler/codegen/codegen_impl.hpp"
+#include "core/wrapping.hpp"
 #include "runtime/math/vector_math.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
@@ -213,7 +214,7 @@ Scalar CodeGen::add(Scalar a, Scalar c) {
     if (known_constant(c, k) && k == 0) return a;
     Node *x = node_of(a), *y = node_of(c);
     if ((affine(x) || affine(y)) && (affine(x) || is_uniform(a)) && (affine(y) || is_uniform(c))) {
-      const std::int64_t stride = x->stride + y->stride;
+      const std::int64_t stride = detail::wrapping_add(x->stride, y->stride);
       return Impl::with_range(
           impl_->op(
               {kAdd, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
@@ -239,7 +240,8 @@ Scalar CodeGen::sub(Scalar a, Scalar c) {
       return Impl::with_range(
           impl_->op(
               {kSub, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
-              [&](int) { return impl_->b.CreateSub(x->value, y->value); }, x->stride - y->stride),
+              [&](int) { return impl_->b.CreateSub(x->value, y->value); },
+              detail::wrapping_sub(x->stride, y->stride)),
           sum(Impl::range(a), negative(Impl::range(c))));
     }
   }
@@ -264,7 +266,7 @@ Scalar CodeGen::mul(Scalar a, Scalar c) {
             impl_->op(
                 {kMul, static_cast<int>(DType::i64), x, c.value(), nullptr, 1}, DType::i64, {a, c},
                 [&](int) { return impl_->b.CreateMul(x->value, node_of(c)->value); },
-                x->stride * k),
+                detail::wrapping_mul(x->stride, k)),
             product(Impl::range(a), k));
       }
     }

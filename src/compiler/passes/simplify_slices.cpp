@@ -299,7 +299,7 @@ bool is_cut(const Wanted& w, const Aval& aval) {
   constexpr std::int64_t kLeast = 256;
   constexpr int kMostParts = 4;
   return w.parts > 0 && w.parts <= kMostParts && aval.size() >= kLeast &&
-         2 * w.elements <= aval.size();
+         w.elements <= aval.size() / 2;
 }
 
 }  // namespace
@@ -310,8 +310,9 @@ std::vector<bool> values_cut(const Jaxpr& jaxpr) {
   const auto want = [&](const Atom& a, Wanted part) {
     if (!a.is_var()) return;
     const std::int64_t all = jaxpr.aval(a).size();
-    of(a.var()).elements = std::min(all, of(a.var()).elements + std::min(all, part.elements));
-    of(a.var()).parts += part.parts;
+    Wanted& sum = of(a.var());
+    sum.elements = part.elements < all - sum.elements ? sum.elements + part.elements : all;
+    sum.parts += part.parts;
   };
   for (const Atom& a : jaxpr.outs()) want(a, {jaxpr.aval(a).size(), 1});
   const std::vector<Eqn>& eqns = jaxpr.eqns();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/check.hpp"
+#include "core/wrapping.hpp"
 #include "runtime/kernels/cursor.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/math/vector_math.hpp"
@@ -148,20 +149,13 @@ Kernel find_kernel(Op op, DType dtype, runtime::Isa isa) {
 }
 Kernel find_kernel(Op op, DType dtype) { return host_kernel(op, dtype); }
 
-namespace {
 // Where a dimension is 0 the product of the others may overflow; then no element is at these strides.
-std::int64_t times(std::int64_t stride, std::int64_t size) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(stride) *
-                                   static_cast<std::uint64_t>(size));
-}
-}  // namespace
-
 Shape contiguous_strides(const Shape& shape, std::size_t element_size) {
   Shape strides(shape.size(), 0);
   auto stride = static_cast<std::int64_t>(element_size);
   for (std::size_t d = shape.size(); d-- > 0;) {
     strides[d] = stride;
-    stride = times(stride, shape[d]);
+    stride = detail::wrapping_mul(stride, shape[d]);
   }
   return strides;
 }
@@ -172,7 +166,7 @@ bool is_contiguous(const View& view) {
   auto stride = static_cast<std::int64_t>(size_of(view.dtype));
   for (std::size_t d = view.shape.size(); d-- > 0;) {
     if (view.shape[d] != 1 && view.strides[d] != stride) return false;
-    stride = times(stride, view.shape[d]);
+    stride = detail::wrapping_mul(stride, view.shape[d]);
   }
   return true;
 }
