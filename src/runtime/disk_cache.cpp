@@ -329,6 +329,14 @@ std::int64_t in_blocks(std::int64_t size) {
   return (size + kBlock - 1) / kBlock * kBlock;
 }
 
+/// Processes that store little look, too, by the luck of the key: one for every kUnseen-th of the bound that
+/// they store in all, however many they are. More often would cost more than compiling where programs are many.
+bool has_luck(const Key& key, std::int64_t room, std::int64_t most) {
+  std::uint32_t luck;
+  std::memcpy(&luck, key.data(), sizeof luck);
+  return luck * 0x1p-32 * static_cast<double>(most) < static_cast<double>(room * kUnseen);
+}
+
 /// Removes what was not used for longest where `room` more bytes would not leave the reserve.
 void trim(const Descriptor& folder, std::int64_t room) {
   live.written = 0;
@@ -462,8 +470,7 @@ void store(const Key& key, std::string_view bytes) {
   const std::string name = name_of(key);
   const std::int64_t room = in_blocks(size);
   const bool unseen = live.written.fetch_add(room) + room <= most / kUnseen;
-  // Processes that store little look, too, by the luck of the key.
-  if (unseen && key[0] % 16 != 0) {
+  if (unseen && !has_luck(key, room, most)) {
     if (!write_file(folder, name, head, bytes)) return;
   } else {
     const LookLock lock(folder);

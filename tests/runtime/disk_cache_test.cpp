@@ -34,9 +34,9 @@ namespace cache = runtime::disk_cache;
 
 cache::Key key(int n) {
   cache::Key k{};
-  k[0] = 1;  // stores that look through the folder by the luck of their key begin with 0, 16, ...
-  k[1] = static_cast<std::uint8_t>(n);
-  k[2] = static_cast<std::uint8_t>(n >> 8);
+  k[0] = static_cast<std::uint8_t>(n);
+  k[1] = static_cast<std::uint8_t>(n >> 8);
+  k[3] = 255;  // has no luck: these stores do not look through the folder on its account
   return k;
 }
 
