@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/log.hpp"
+#include "core/process_mutex.hpp"
 #include "core/trace.hpp"
 #include "runtime/history.hpp"
 #include "runtime/profile.hpp"
@@ -20,7 +21,7 @@ namespace {
 struct Slot {
   explicit Slot(const Arrays& in_key) : captured(in_key) {}
   const Arrays captured;  // which the key has by address: nothing else may come to lie there
-  mutable std::mutex mutex;
+  mutable detail::ProcessMutex mutex;
   mutable std::shared_ptr<const Executable> executable;
   mutable std::atomic<bool> ready{false};
 };

@@ -10,6 +10,7 @@
 #include "core/kept_names.hpp"
 #include "core/log.hpp"
 #include "core/nans.hpp"
+#include "core/process_mutex.hpp"
 #include "core/size_errors.hpp"
 #include "core/switches.hpp"
 #include "core/trace.hpp"
@@ -54,7 +55,7 @@ struct JitCache::Entry : std::enable_shared_from_this<JitCache::Entry> {
   mutable std::atomic<const runtime::Executable*> ready{nullptr};
   /// The same where it can be run with the arguments as they are, if those are dense.
   mutable std::atomic<const runtime::Executable*> plain{nullptr};
-  mutable std::mutex mutex;
+  mutable ProcessMutex mutex;
 
   bool is_for(std::span<const Array> args, std::string_view static_key) const;
   Signature signature() const;

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <mutex>
 #include <ostream>
 
 #include "core/trace.hpp"

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "core/process_mutex.hpp"
 #include "runtime/backend.hpp"
 #include "telamon/jit.hpp"
 
@@ -28,7 +28,7 @@ struct LoweredProgram {
   const runtime::Executable& with_stages() const;
 
  private:
-  mutable std::mutex mutex_;
+  mutable ProcessMutex mutex_;
   mutable std::shared_ptr<const runtime::Executable> with_stages_;
 };
 

@@ -137,6 +137,100 @@ TEST(FoldConstants, LeaveDonatedArgumentsInTheirPlace) {
   expect_equal(donating(column()), want, 0, "result");
 }
 
+/// The equations of the programs within a program.
+std::size_t equations_within(const Jaxpr& jaxpr) {
+  std::size_t n = 0;
+  for (const Eqn& e : jaxpr.eqns()) {
+    for (const Jaxpr& body : e.params.jaxprs()) n += body.eqns().size() + equations_within(body);
+  }
+  return n;
+}
+/// f(x) where c is known: how many equations are left within loops and branches. The results stay what they are.
+template <class F> std::size_t left_within(const F& f, const Array& c, const Array& x) {
+  const Jaxpr program = compiler::lower(make_jaxpr(f)(c, x).jaxpr).jaxpr;
+  const auto [folded, values] = compiler::fold_constants(program, {c}, 0);
+  Arrays inputs = values;
+  inputs.insert(inputs.end(), {c, x});
+  const Arrays got = eval_jaxpr(folded, inputs), want = eval_jaxpr(program, Arrays{c, x});
+  EXPECT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i)
+    expect_equal(got[i], want[i], 0, folded.to_string());
+  const auto jitted = jit([&](const Array& x) { return f(c, x); });
+  expect_equal(jitted(x), f(c, x), 0, "jitted");
+  return equations_within(folded);
+}
+
+TEST(FoldConstants, WithinLoops) {
+  const auto trips = [](const Array& c, const Array& x) {
+    const auto step = [&](const Array& y, const Array& row) {
+      const Array next = (y + exp(sin(c))) * row;
+      return std::pair{next, next};
+    };
+    return scan(step, x, arange(1.0f, 4.0f)).first;
+  };
+  EXPECT_EQ(left_within(trips, column(), column()), 3u);  // add, broadcast_in_dim, mul
+  const auto until = [](const Array& c, const Array& x) {
+    return while_loop([&](const Array& y) { return sum(y * cos(c)) < 100.0f; },
+                      [&](const Array& y) { return y + abs(sin(c)) + 1.0f; }, x);
+  };
+  EXPECT_EQ(left_within(until, column(), column()), 3u + 3u);
+}
+
+TEST(FoldConstants, WithinBranchesThatHaveConstantsOfTheirOwn) {
+  const auto either = [](const Array& c, const Array& x) {
+    return cond(
+        sum(x) > 0.0f, [&](const Array& y) { return y * exp(c) + sin(c); },
+        [&](const Array& y) { return y - cos(c); }, x);
+  };
+  EXPECT_EQ(left_within(either, column(), column()), 3u);
+  EXPECT_EQ(left_within(either, column(), -column()), 3u);
+}
+
+TEST(FoldConstants, WithinLoopsWithinLoops) {
+  const auto nested = [](const Array& c, const Array& x) {
+    const auto inner = [&](const Array&, const Array& y) { return y * exp(c); };
+    const auto outer = [&](const Array&, const Array& y) {
+      return fori_loop(0, 2, inner, y) + sin(c);
+    };
+    return fori_loop(0, 3, outer, x);
+  };
+  EXPECT_EQ(left_within(nested, column(), column()), 3u);  // scan, add; mul
+}
+
+TEST(FoldConstants, WithinLoopsOfNoTripsAndBranchesThatAreNotTaken) {
+  const auto never = [](const Array& c, const Array& x) {
+    const Array y = fori_loop(0, 0, [&](const Array&, const Array& y) { return y / log(c); }, x);
+    return cond(
+        sum(y) > 1e9f, [&](const Array& y) { return y + log(c); }, [](const Array& y) { return y; },
+        y);
+  };
+  left_within(never, column(), column());
+}
+
+TEST(FoldConstants, MuchWorkWithinLoopsStays) {
+  const Array matrix = uniform({120, 120}, DType::f32);
+  const auto products = [](int count) {
+    return [count](const Array& c, const Array& x) {
+      return fori_loop(
+          0, 2,
+          [&](const Array&, const Array& y) {
+            Array z = c;
+            for (int i = 0; i < count; ++i) z = matmul(c, z);
+            return y + z;
+          },
+          x);
+    };
+  };
+  const auto left_of = [&](int count) {
+    return equations_within(
+        compiler::fold_constants(
+            compiler::lower(make_jaxpr(products(count))(matrix, matrix).jaxpr).jaxpr, {matrix}, 0)
+            .jaxpr);
+  };
+  EXPECT_EQ(left_of(1), 1u);
+  EXPECT_EQ(left_of(5), 4u);  // two products are within the budget
+}
+
 TEST(FoldConstants, WithinDerivativesAndBatches) {
   const Array c = column();
   const auto f = [=](const Array& x) { return sum(sin(x * exp(c))); };

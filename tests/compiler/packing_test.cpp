@@ -74,12 +74,12 @@ TEST(Packing, BeginsLargeBlocksWithAPage) {
 }
 
 TEST(Packing, FindsAPlaceWhereNeitherOrderNorSizeDoes) {
-  // In the order in which they begin and by size these take 1.2 times as much.
+  // In the order in which they begin and by size these take 1.2 times as much, by what finds no place 1.09 times.
   std::mt19937 random(1);
   for (int i = 0; i < 100; ++i) {
     const Packing p = packed(random_blocks(random, 6 + i));
     expect_apart(p);
-    EXPECT_LE(ratio(p), 1.1) << i;
+    EXPECT_LE(ratio(p), 1.05) << i;
   }
 }
 

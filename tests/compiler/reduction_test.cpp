@@ -1,5 +1,7 @@
 // Reductions: rows, columns, everything; with producers and epilogues fused.
 #include "support.hpp"
+#include "telamon/numpy.hpp"
+#include "telamon/threads.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -296,6 +298,32 @@ TEST(CompiledReduction, LeavesOutWhatLanesBeyondARowCompute) {
         check(f, {uniform({rows, n}, dtype, 1, 2), numbers, numbers}, -1, 8);
       }
     }
+  }
+}
+
+// What else is done in the same pass may change the order of a sum, but the threads that share it do not.
+TEST(CompiledReduction, SumsFusedWithOtherWorkAreTheSameForAnyNumberOfThreads) {
+  const auto sums = [](std::span<const Array> x) {
+    const Shape axes = x[0].ndim() == 1 ? Shape{0} : Shape{0, 1};
+    const Array dear = sin(x[0]) * x[0] + exp(x[0]);
+    return Arrays{lax::reduce_sum(x[0], axes), lax::reduce_sum(dear, axes),
+                  lax::reduce_sum(dear, Shape{0}),
+                  lax::reduce_sum(x[0].astype(DType::f64) * 2.0, axes)};
+  };
+  for (const Shape& shape : {Shape{1'000'003}, Shape{1000, 1003}, Shape{100'000, 8}}) {
+    const Array x = uniform(shape, DType::f32);
+    const Compiled e = compile(stage(sums, {x}));
+    std::vector<std::vector<double>> first;
+    const int before = num_threads();
+    for (const int threads : {1, 2, 3}) {
+      set_num_threads(threads);
+      const Arrays got = execute(e, {x});
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        if (threads == 1) first.push_back(got[i].to_vector<double>());
+        EXPECT_EQ(got[i].to_vector<double>(), first[i]) << threads << " threads";
+      }
+    }
+    set_num_threads(before);
   }
 }
 

@@ -1,4 +1,4 @@
-// The simplifier's table, entry by entry: for each an example that it rewrites and nothing else does.
+// The simplifier's table, rule by rule: for each primitive an example that it rewrites and nothing else does.
 #include <gmock/gmock.h>
 
 #include <limits>
@@ -12,9 +12,9 @@
 namespace telamon::testing {
 namespace {
 
-using compiler::RuleEntry;
+using compiler::Rule;
 
-/// A program, and the primitives of what is left of it. In the text P is the entry's primitive, and `splat` an array of
+/// A program, and the primitives of what is left of it. In the text P is the primitive whose equation the rule rewrites, and `splat` an array of
 /// one number.
 struct Example {
   std::string_view entry;  ///< a rule, with a primitive where not all have the same example
@@ -229,15 +229,19 @@ std::string listed(const std::string& words) {
   return std::regex_replace(words, std::regex(" "), ", ");
 }
 
-std::string primitive_of(const RuleEntry& entry) {
-  return entry.primitive == nullptr ? "any" : std::string(entry.primitive->name());
+/// The primitives whose equations a rule rewrites.
+std::vector<std::string> primitives_of(const Rule& rule) {
+  if (rule.primitives.empty()) return {"any"};
+  std::vector<std::string> names;
+  for (const PrimitiveBase* p : rule.primitives) names.emplace_back(p->name());
+  return names;
 }
-const Example* example_of(const RuleEntry& entry) {
-  const std::string own = std::string(entry.name) + " " + primitive_of(entry);
+const Example* example_of(const Rule& rule, const std::string& primitive) {
+  const std::string own = std::string(rule.name) + " " + primitive;
   const Example* found = nullptr;
   for (const Example& e : kExamples) {
     if (e.entry == own) return &e;
-    if (e.entry == entry.name) found = &e;
+    if (e.entry == rule.name) found = &e;
   }
   return found;
 }
@@ -275,15 +279,15 @@ void expect_same(const Arrays& got, const Arrays& want, const Jaxpr& program) {
     expect_equal(got[i], want[i], 0, program.to_string());
 }
 
-/// That the entry, and no other, makes of the example what it says, which computes the same bits.
-void check_entry(const RuleEntry& entry, const Example& e) {
+/// That the rule, and no other, makes of the example what it says, which computes the same bits.
+void check_example(const Rule& rule, const std::string& primitive, const Example& e) {
   const std::string text = "{ lambda " + listed(e.inputs) + " . let " + e.equations + " in ( " +
                            listed(e.results) + " ) }";
-  const Jaxpr before = parse_jaxpr(with_words_replaced(text, primitive_of(entry)));
+  const Jaxpr before = parse_jaxpr(with_words_replaced(text, primitive));
   const Jaxpr after = eliminate_dead_code(compiler::simplify(before));
-  EXPECT_EQ(primitives_of(after), with_words_replaced(e.left, primitive_of(entry)));
+  EXPECT_EQ(primitives_of(after), with_words_replaced(e.left, primitive));
   typecheck_jaxpr(after);
-  EXPECT_FALSE(eliminate_dead_code(compiler::simplify_without(entry, before)) == after)
+  EXPECT_FALSE(eliminate_dead_code(compiler::simplify_without(rule, before)) == after)
       << "something else rewrites it, too";
   Arrays inputs;
   for (const Aval& aval : before.in_avals()) inputs.push_back(numbers(aval));
@@ -293,19 +297,22 @@ void check_entry(const RuleEntry& entry, const Example& e) {
 }
 
 TEST(SimplifyRules, RewriteTheirExamples) {
-  for (const RuleEntry& entry : compiler::rule_entries()) {
-    SCOPED_TRACE(std::string(entry.name) + " " + primitive_of(entry));
-    const Example* const e = example_of(entry);
-    ASSERT_NE(e, nullptr) << "no example shows what it rewrites";
-    check_entry(entry, *e);
+  for (const Rule& rule : compiler::rules()) {
+    for (const std::string& primitive : primitives_of(rule)) {
+      SCOPED_TRACE(std::string(rule.name) + " " + primitive);
+      const Example* const e = example_of(rule, primitive);
+      ASSERT_NE(e, nullptr) << "no example shows what it rewrites";
+      check_example(rule, primitive, *e);
+    }
   }
 }
 
 TEST(SimplifyRules, HaveNoOtherExamples) {
   std::map<std::string_view, bool> used;
   for (const Example& e : kExamples) EXPECT_TRUE(used.emplace(e.entry, false).second) << e.entry;
-  for (const RuleEntry& entry : compiler::rule_entries())
-    if (const Example* e = example_of(entry)) used[e->entry] = true;
+  for (const Rule& rule : compiler::rules())
+    for (const std::string& primitive : primitives_of(rule))
+      if (const Example* e = example_of(rule, primitive)) used[e->entry] = true;
   for (const auto& [entry, is_used] : used) EXPECT_TRUE(is_used) << entry;
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/sanitizers.hpp"
 #include "telamon/grad.hpp"
+#include "telamon/history.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/threads.hpp"
@@ -99,6 +100,32 @@ TEST(Fork, GivesChildrenThatComputeWhileOtherThreadsOfTheParentDo) {
         << "child that compiles " << i;
   }
   set_num_threads(threads_before);
+}
+
+// The parent's thread goes on with it; the child begins anew, with that program and with others.
+TEST(Fork, GivesChildrenThatCompileWhatTheParentIsCompiling) {
+  const Array x({0.5, 1.5, 2.5});
+  for (int i = 0; i < 5; ++i) {
+    const auto deep = [i](Array x) {
+      for (int k = 0; k < 20; ++k) x = sin(x) * (i + k + 1.0) / (sum(x * x) + 2.0);
+      return sum(x);
+    };
+    const auto jitted = jit(deep);
+    const std::int64_t lowerings = counters().lowerings;
+    std::atomic<bool> done{false};
+    std::thread compiles([&] {
+      jitted(x);
+      done = true;
+    });
+    while (counters().lowerings == lowerings && !done) std::this_thread::yield();
+    EXPECT_EQ(status_of_child([&] {
+                const double difference = jitted(x).item<double>() - deep(x).item<double>();
+                return std::abs(difference) < 1e-10 && jit(f)(x).size() == 1;
+              }),
+              0)
+        << "child " << i;
+    compiles.join();
+  }
 }
 
 }  // namespace

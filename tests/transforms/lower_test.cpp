@@ -418,7 +418,9 @@ TEST(MemoryAnalysis, ReductionsShareAPassOverWhatBothRead) {
 // Of shapes that leave gaps: products of all widths, sorted rows, running sums, each used again.
 TEST(MemoryAnalysis, TakesAtMostATenthMoreInRandomPrograms) {
   TELAMON_TEST_NEEDS_COMPILER();
-  for (unsigned seed = 0; seed < 24; ++seed) {
+  std::vector<unsigned> seeds = {94, 160, 294};  // once took 1.12, 1.26 and 1.11 times as much
+  for (unsigned seed = 0; seed < 24; ++seed) seeds.push_back(seed);
+  for (const unsigned seed : seeds) {
     const auto program = [seed](const Array& x) {
       std::mt19937 random(seed);
       const auto below = [&](std::size_t n) { return random() % n; };

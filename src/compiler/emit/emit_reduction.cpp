@@ -4,8 +4,13 @@
 // the kernel is linear. If the last dimension is folded, lanes run along it: several vector accumulators, combined in a fixed
 // tree at the end of each row. If it is kept, lanes run along the results: each lane folds its own
 // column, a tile of columns at a time. Where there are too few results to share out, the largest
-// folded dimension is cut into parts that are folded apart, and their results in order. Either way
-// the order of combination depends on the shape only.
+// folded dimension is cut into parts that are folded apart, and their results in order.
+//
+// Either way the order of combination depends on the kernel alone, not on threads; but on all of the kernel, so that a sum
+// fused with other work may differ in the last bits from the same sum by itself. Lanes are those of the
+// widest numbers, accumulators as many as fit beside the rest, dimensions count as one where everything is linear, and
+// parts are as long as an element's cost makes worthwhile. By the shape alone, cheap sums of columns would be
+// cut like dear ones, or dear ones too short to be cut.
 #include "compiler/emit/emit_reduction.hpp"
 
 #include <algorithm>

@@ -26,7 +26,7 @@ struct FoldParts {
   std::size_t dim = 0;  ///< of the merged dimensions
   std::int64_t parts = 1, length = 0;
 
-  /// Parts of at least kParallelCost, at most kMaxParts.
+  /// Parts of at least kParallelCost, at most kMaxParts: by what is folded and what an element of it costs.
   static std::optional<FoldParts> of(const Kernel& k, const std::vector<FoldDim>& dims,
                                      std::int64_t cost);
   /// Of a kernel that has memory for them.

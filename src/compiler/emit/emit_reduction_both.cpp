@@ -1,7 +1,7 @@
 // Folds of one space both along its last dimension and over all others, in one pass: forces between
 // pairs, gradients of what scales and shifts rows. Rows fold into registers, a few rows at a time;
 // columns into a row of partial results in memory, one for each part of the rows. The parts' results
-// are folded in order at the end. How rows are cut into parts is a matter of the shape only.
+// are folded in order at the end. How rows are cut into parts is a matter of the shape and of what an element costs.
 #include <algorithm>
 
 #include "compiler/emit/emit_reduction.hpp"

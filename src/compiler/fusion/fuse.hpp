@@ -27,6 +27,7 @@ struct Cluster {
   std::size_t uncut = 0;       ///< members that keep it from being cut into functions
   std::size_t numbers = 0;     ///< members that are single numbers, while the space is not
   std::vector<int> stored{};   ///< large arrays that its folds read: what makes them, ascending
+  std::vector<int> given{};    ///< and inputs of the program
 };
 
 struct Fusion {

@@ -17,10 +17,20 @@ void add_all(std::vector<int>& to, const std::vector<int>& more) {
   to = std::move(all);
 }
 
-// Whether one pass over both keeps no more alive than one over either.
-bool share_memory(const std::vector<int>& a, const std::vector<int>& b) {
-  return std::includes(a.begin(), a.end(), b.begin(), b.end()) ||
-         std::includes(b.begin(), b.end(), a.begin(), a.end());
+bool meet(const std::vector<int>& a, const std::vector<int>& b) {
+  return std::any_of(a.begin(), a.end(),
+                     [&](int x) { return std::binary_search(b.begin(), b.end(), x); });
+}
+
+// Whether one pass over both keeps no more alive than one over either: what reads nothing that the other reads would
+// wait for it in vain, and all that waits for that, too.
+template <class A, class B>
+bool share_memory(const A& a, const B& b) {
+  const auto within = [](const std::vector<int>& x, const std::vector<int>& y) {
+    return std::includes(y.begin(), y.end(), x.begin(), x.end());
+  };
+  if (!within(a.stored, b.stored) && !within(b.stored, a.stored)) return false;
+  return a.stored.empty() == b.stored.empty() || meet(a.given, b.given);
 }
 
 }  // namespace
@@ -37,14 +47,14 @@ void Fuser::place_reduction(int e) {
   const Shape& operand = jaxpr_.aval(eqn(e).inputs[0]).shape;
   const Shape axes = reduction_axes(eqn(e));
   const std::set<int> readers = consumer_clusters(e);
-  const std::vector<int>& stored = work_of(e).stored;
+  const Work& work = work_of(e);
   int best = -1;
   if (options_.fuse) {
     for (int k = static_cast<int>(clusters_.size()) - 1; best < 0 && k >= 0; --k) {
       const Cluster& c = cluster(k);
       const bool folds_alike = c.form == Form::reduction && c.kernel.shape == operand &&
                                c.kernel.axes == axes && c.kernel.reductions.size() < 6 &&
-                               share_memory(stored, c.stored);
+                               share_memory(work, c);
       const bool over_results = c.form == Form::element && c.kernel.woven.empty() &&
                                 c.kernel.shape == shape(e) && !(operand == c.kernel.shape);
       if ((!folds_alike && !over_results) || !may_produce(k, readers)) continue;
@@ -70,7 +80,8 @@ void Fuser::place_reduction(int e) {
   c.kernel.shape = operand;
   c.kernel.axes = axes;
   c.kernel.reductions.push_back(e);
-  add_all(c.stored, stored);
+  add_all(c.stored, work.stored);
+  add_all(c.given, work.given);
   c.kernel.members.insert(e);
   c.align[e] = Align::reduced;
   c.position = std::max(c.position, e);
@@ -175,11 +186,12 @@ const Fuser::Work& Fuser::work_of(int e) {
   if (!is_new) return found->second;
   Work& work = found->second;
   const std::int64_t n = jaxpr_.aval(eqn(e).inputs[0]).size();
-  std::set<int> seen, stored;
+  std::set<int> seen, stored, given;
   std::vector<int> todo = {e};
   for (std::size_t next = 0; next < todo.size(); ++next) {
     for (const Atom& a : eqn(todo[next]).inputs) {
       const int p = producer(a);
+      if (p < 0 && a.is_var() && jaxpr_.aval(a).size() == n) given.insert(a.var());
       if (p < 0) continue;
       const bool fusible = is_fusible(form(p)) && size(p) == n && !forced_.contains(p);
       if ((!fusible || is_read_by_barrier(p)) && is_much(p)) stored.insert(p);
@@ -188,6 +200,7 @@ const Fuser::Work& Fuser::work_of(int e) {
   }
   work.eqns.assign(seen.begin(), seen.end());
   work.stored.assign(stored.begin(), stored.end());
+  work.given.assign(given.begin(), given.end());
   for (const int p : work.eqns) work.cost += element_costs_[static_cast<std::size_t>(p)];
   return work;
 }
@@ -223,7 +236,7 @@ void Fuser::merge_siblings(int k) {
   for (int other = 0; other < static_cast<int>(clusters_.size()); ++other) {
     Cluster &a = cluster(k), &b = cluster(other);
     if (other == k || b.form != Form::reduction || !(b.kernel.shape == a.kernel.shape) ||
-        !(b.kernel.axes == a.kernel.axes) || !share_memory(a.stored, b.stored))
+        !(b.kernel.axes == a.kernel.axes) || !share_memory(a, b))
       continue;
     if (a.kernel.reductions.size() + b.kernel.reductions.size() > 6 ||
         a.kernel.members.size() + b.kernel.members.size() > kMaxMembers)
@@ -254,6 +267,7 @@ void Fuser::absorb(int k, int other) {
   a.align.insert(b.align.begin(), b.align.end());
   a.feeds.insert(b.feeds.begin(), b.feeds.end());
   add_all(a.stored, b.stored);
+  add_all(a.given, b.given);
   a.position = std::max(a.position, b.position);
   for (std::size_t c = 0; c < clusters_.size(); ++c) {
     if (reach_.reaches(static_cast<int>(c), other) && clusters_[c].feeds.erase(other) != 0)

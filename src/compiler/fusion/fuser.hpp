@@ -126,6 +126,7 @@ class Fuser {
     std::vector<int> eqns;
     int cost = 0;
     std::vector<int> stored;  // large arrays that it reads, by the equations that make them
+    std::vector<int> given;   // inputs of the program that it reads, of its operand's size
   };
   const Work& work_of(int e);
   bool is_read_by_barrier(int e) const {

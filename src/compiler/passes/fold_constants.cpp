@@ -4,12 +4,18 @@
 //   f(a) with the captured array c:
 //   let b = sin c, d = exp b, e = reduce_sum d, f = add a e   ->   let f = add a k, with k = sum(exp(sin(c)))
 //
+// That goes for the programs of loops and branches, too, where what they take from outside is known: their constants
+// are more operands of the loop or branch.
+//
 // Constants are inputs of the program: their values are in no code, and in no key of the disk cache. Those of captured
 // arrays are evaluated anew by each process; so the work and the memory are bounded.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "compiler/executable/program_store.hpp"
@@ -44,96 +50,60 @@ bool is_cheap(const Eqn& e) {
          element_cost(e) <= 1;
 }
 
+/// The programs of a loop or branch, and of their inputs those that are the same each time it runs.
+struct Region {
+  const Jaxpr* jaxpr;
+  int num_consts;       ///< its first inputs
+  std::size_t operand;  ///< of the equation, for the first of them
+};
+std::vector<Region> regions_of(const Eqn& e) {
+  if (e.primitive == &scan_p) {
+    const auto& p = e.params.as<ScanParams>();
+    return {{&p.jaxpr, p.num_consts, 0}};
+  }
+  if (e.primitive == &while_p) {
+    const auto& p = e.params.as<WhileParams>();
+    return {{&p.cond_jaxpr, p.cond_nconsts, 0},
+            {&p.body_jaxpr, p.body_nconsts, static_cast<std::size_t>(p.cond_nconsts)}};
+  }
+  std::vector<Region> regions;
+  if (e.primitive == &cond_p) {
+    for (const Jaxpr& branch : e.params.as<CondParams>().branches)
+      regions.push_back({&branch, branch.num_inputs(), 1});
+  }
+  return regions;
+}
+
 /// Whether an equation with something to compute has operands that are all known. Most programs have none, which
 /// is to be found out quickly: what is in the disk cache is looked for afterwards.
-bool has_closed_equations(const Jaxpr& jaxpr, std::size_t num_known) {
-  std::vector<bool> known(static_cast<std::size_t>(jaxpr.num_vars()));
-  std::fill_n(known.begin(), num_known, true);
+bool has_closed_equations(const Jaxpr& jaxpr, const std::vector<bool>& known_inputs) {
+  std::vector<bool> known = known_inputs;
+  known.resize(static_cast<std::size_t>(jaxpr.num_vars()));
   const auto is_known = [&](const Atom& a) {
     return a.is_literal() || known[static_cast<std::size_t>(a.var())];
   };
   for (const Eqn& e : jaxpr.eqns()) {
-    if (!std::all_of(e.inputs.begin(), e.inputs.end(), is_known)) continue;
+    for (const Region& r : regions_of(e)) {
+      std::vector<bool> inputs;
+      for (int i = 0; i < r.num_consts; ++i)
+        inputs.push_back(is_known(e.inputs[r.operand + static_cast<std::size_t>(i)]));
+      if (has_closed_equations(*r.jaxpr, inputs)) return true;
+    }
+    if (e.params.has_jaxprs() || !std::all_of(e.inputs.begin(), e.inputs.end(), is_known)) continue;
     if (!only_moves(e)) return true;
     for (const Var v : e.outputs) known[static_cast<std::size_t>(v)] = true;
   }
   return false;
 }
 
+/// What a program and all those within it may cost.
+struct Budget {
+  std::int64_t work = 0, bytes = 0;
+};
+
 class Folder {
  public:
-  Folder(const Jaxpr& jaxpr, const Arrays& known)
-      : jaxpr_(jaxpr), values_(static_cast<std::size_t>(jaxpr.num_vars())) {
-    for (std::size_t i = 0; i < known.size(); ++i) {
-      Value& v = values_[i];
-      v.known = small(static_cast<Var>(i));
-      v.from_inputs = true;
-      v.read = jaxpr.aval(static_cast<Var>(i)).size();
-      v.array = known[i];
-    }
-  }
-
-  /// False where nothing becomes a constant.
-  bool find() {
-    for (const Eqn& e : jaxpr_.eqns()) look_at(e);
-    for (const Atom& a : jaxpr_.outs()) need(a);
-    const std::vector<Eqn>& eqns = jaxpr_.eqns();
-    for (auto e = eqns.rbegin(); e != eqns.rend(); ++e) choose(*e);
-    for (auto e = eqns.rbegin(); e != eqns.rend(); ++e) {
-      if (is_evaluated(*e))
-        for (const Atom& a : e->inputs)
-          if (a.is_var()) of(a).evaluated = true;
-    }
-    return kept_ > 0;
-  }
-
-  /// Evaluates what becomes constant. Errors are for the program to meet when it runs.
-  bool evaluate() {
-    const detail::EvalScope scope;
-    for (const Eqn& e : jaxpr_.eqns()) {
-      if (!is_evaluated(e)) continue;
-      Arrays x;
-      for (const Atom& a : e.inputs) x.push_back(a.is_var() ? of(a).array : a.literal());
-      Arrays y;
-      try {
-        y = e.primitive->rules().impl(e.params, x);
-      } catch (const Error&) { return false; }
-      for (std::size_t i = 0; i < e.outputs.size(); ++i) {
-        const Aval& aval = jaxpr_.aval(e.outputs[i]);
-        if (y.at(i).shape() != aval.shape || y[i].dtype() != aval.dtype) return false;
-        of(e.outputs[i]).array = std::move(y[i]);
-      }
-    }
-    return true;
-  }
-
-  /// The program with the constants as its inputs from `at` on.
-  FoldedConstants rewritten(std::size_t at) const {
-    FoldedConstants out;
-    detail::JaxprBuilder b;
-    detail::Renaming atoms(jaxpr_);
-    Atoms constants(values_.size(), Atom::literal(Array(0)));
-    const auto num_inputs = static_cast<std::size_t>(jaxpr_.num_inputs());
-    Atoms inputs;
-    for (std::size_t i = 0; i <= num_inputs; ++i) {
-      if (i == at) add_constants(b, constants, out.values);
-      if (i < num_inputs)
-        inputs.push_back(Atom::var(b.add_input(jaxpr_.aval(static_cast<Var>(i)))));
-    }
-    for (const Atom& input : inputs) atoms.push(input);
-    for (const Eqn& e : jaxpr_.eqns()) {
-      if (!is_left(e)) {
-        for (const Var v : e.outputs) atoms.push(constants[static_cast<std::size_t>(v)]);
-        continue;
-      }
-      atoms.push(b.add_eqn(*e.primitive, e.params, atoms(e.inputs), atoms.out_avals(e), e.effect,
-                           e.where));
-    }
-    out.jaxpr = b.build(atoms(jaxpr_.outs()), detail::JaxprBuilder::DeadCode::keep).jaxpr;
-    return out;
-  }
-
- private:
+  /// What is known of a variable.
   struct Value {
     bool known = false;        ///< it can be evaluated
     bool worth_it = false;     ///< reading it takes less than computing it
@@ -144,10 +114,148 @@ class Folder {
     std::int64_t read = 0;     ///< elements of memory that computing it reads
     Array array;
   };
+
+  /// Of leading inputs.
+  static std::vector<Value> values_of(const Jaxpr& jaxpr, const Arrays& known) {
+    std::vector<Value> out;
+    for (const Array& x : known) {
+      const Aval& aval = jaxpr.aval(static_cast<Var>(out.size()));
+      out.push_back({.known = detail::checked_bytes(aval) <= kMostBytes,
+                     .from_inputs = true,
+                     .read = aval.size(),
+                     .array = x});
+    }
+    return out;
+  }
+
+  /// `inputs`: of the first ones.
+  Folder(const Jaxpr& jaxpr, std::vector<Value> inputs, Budget& budget)
+      : jaxpr_(jaxpr), values_(std::move(inputs)), budget_(budget) {
+    values_.resize(static_cast<std::size_t>(jaxpr.num_vars()));
+    for (std::size_t e = 0; e < jaxpr.eqns().size(); ++e) look_at(e);
+  }
+
+  /// False where nothing becomes a constant.
+  bool find() {
+    for (const Atom& a : jaxpr_.outs()) need(a);
+    const std::vector<Eqn>& eqns = jaxpr_.eqns();
+    for (std::size_t e = eqns.size(); e-- > 0;) choose(e);
+    for (std::size_t e = eqns.size(); e-- > 0;) {
+      for (const Within& w : within(e)) {
+        for (std::size_t i = 0; i < w.num_consts; ++i) {
+          const Atom& a = eqns[e].inputs[w.operand + i];
+          if (a.is_var() && w.folder->values_[i].evaluated) of(a).evaluated = true;
+        }
+      }
+      if (is_evaluated(eqns[e]))
+        for (const Atom& a : eqns[e].inputs)
+          if (a.is_var()) of(a).evaluated = true;
+    }
+    return kept_ > 0;
+  }
+
+  /// Evaluates what becomes constant. Errors are for the program to meet when it runs.
+  bool evaluate() {
+    for (std::size_t i = 0; i < jaxpr_.eqns().size(); ++i) {
+      const Eqn& e = jaxpr_.eqns()[i];
+      for (const Within& w : within(i)) {
+        for (std::size_t k = 0; k < w.num_consts; ++k) {
+          Value& input = w.folder->values_[k];
+          if (input.evaluated) input.array = array_of(e.inputs[w.operand + k]);
+        }
+        if (!w.folder->evaluate()) return false;
+      }
+      if (!is_evaluated(e)) continue;
+      Arrays x;
+      for (const Atom& a : e.inputs) x.push_back(array_of(a));
+      Arrays y;
+      try {
+        y = e.primitive->rules().impl(e.params, x);
+      } catch (const Error&) { return false; }
+      for (std::size_t k = 0; k < e.outputs.size(); ++k) {
+        const Aval& aval = jaxpr_.aval(e.outputs[k]);
+        if (y.at(k).shape() != aval.shape || y[k].dtype() != aval.dtype) return false;
+        of(e.outputs[k]).array = std::move(y[k]);
+      }
+    }
+    return true;
+  }
+
+  /// The program with the constants as its inputs from `at` on.
+  FoldedConstants rewritten(std::size_t at) const {
+    std::map<std::size_t, std::vector<FoldedConstants>> inner;
+    for (const auto& [e, all] : within_) {
+      if (std::none_of(all.begin(), all.end(), [](auto& w) { return w.folder->kept_ > 0; }))
+        continue;
+      for (const Within& w : all) inner[e].push_back(w.folder->rewritten(0));
+    }
+    FoldedConstants out;
+    detail::JaxprBuilder b;
+    detail::Renaming atoms(jaxpr_);
+    Atoms constants(values_.size(), Atom::literal(Array(0)));
+    std::map<std::size_t, std::vector<Atoms>> inner_constants;
+    const auto num_inputs = static_cast<std::size_t>(jaxpr_.num_inputs());
+    Atoms inputs;
+    for (std::size_t i = 0; i <= num_inputs; ++i) {
+      if (i == at) {
+        add_constants(b, constants, out.values);
+        for (const auto& [e, all] : inner)
+          for (const FoldedConstants& f : all)
+            inner_constants[e].push_back(add_inputs(b, f, out.values));
+      }
+      if (i < num_inputs)
+        inputs.push_back(Atom::var(b.add_input(jaxpr_.aval(static_cast<Var>(i)))));
+    }
+    for (const Atom& input : inputs) atoms.push(input);
+    for (std::size_t i = 0; i < jaxpr_.eqns().size(); ++i) {
+      const Eqn& e = jaxpr_.eqns()[i];
+      if (!is_left(e)) {
+        for (const Var v : e.outputs) atoms.push(constants[static_cast<std::size_t>(v)]);
+        continue;
+      }
+      Params params = e.params;
+      Atoms operands = atoms(e.inputs);
+      if (const auto found = inner.find(i); found != inner.end())
+        params = take_constants(e, found->second, inner_constants.at(i), operands);
+      atoms.push(b.add_eqn(*e.primitive, params, operands, atoms.out_avals(e), e.effect, e.where));
+    }
+    out.jaxpr = b.build(atoms(jaxpr_.outs()), detail::JaxprBuilder::DeadCode::keep).jaxpr;
+    return out;
+  }
+
+ private:
   Value& of(Var v) { return values_[static_cast<std::size_t>(v)]; }
   const Value& of(Var v) const { return values_[static_cast<std::size_t>(v)]; }
   Value& of(const Atom& a) { return of(a.var()); }
   const Value& of(const Atom& a) const { return of(a.var()); }
+
+  Array array_of(const Atom& a) const { return a.is_var() ? of(a).array : a.literal(); }
+
+  /// A program of a loop or branch.
+  struct Within {
+    std::unique_ptr<Folder> folder;
+    std::size_t num_consts, operand;  // as in Region
+  };
+  std::span<const Within> within(std::size_t eqn) const {
+    const auto found = within_.find(eqn);
+    return found == within_.end() ? std::span<const Within>() : found->second;
+  }
+  Value known_of(const Atom& a) const {
+    if (a.is_literal()) return {.known = true, .array = {}};
+    const Value& v = of(a);
+    return {.known = v.known, .from_inputs = v.from_inputs, .read = v.read, .array = {}};
+  }
+  void look_within(std::size_t eqn) {
+    const Eqn& e = jaxpr_.eqns()[eqn];
+    for (const Region& r : regions_of(e)) {
+      std::vector<Value> inputs;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(r.num_consts); ++i)
+        inputs.push_back(known_of(e.inputs[r.operand + i]));
+      const std::size_t num_consts = inputs.size();
+      within_[eqn].push_back(
+          {std::make_unique<Folder>(*r.jaxpr, std::move(inputs), budget_), num_consts, r.operand});
+    }
+  }
 
   bool small(Var v) const { return detail::checked_bytes(jaxpr_.aval(v)) <= kMostBytes; }
   bool small(const Atom& a) const { return a.is_literal() || small(a.var()); }
@@ -178,14 +286,16 @@ class Folder {
     return elements * (is_element ? std::max(1, element_cost(e)) : kOfSorting);
   }
 
-  void look_at(const Eqn& e) {
+  void look_at(std::size_t eqn) {
+    const Eqn& e = jaxpr_.eqns()[eqn];
+    if (e.params.has_jaxprs()) return look_within(eqn);
     if (e.primitive == &iota_p) {
       of(e.outputs[0]).known = small(e.outputs[0]);
       return;
     }
     if (!can_be_evaluated(e)) return;
-    work_ += work_of(e);
-    if (work_ > kMostWork) return;
+    budget_.work += work_of(e);
+    if (budget_.work > kMostWork) return;
     std::int64_t read = 0, size = 0;
     bool from_inputs = false;
     for (const Atom& a : e.inputs) {
@@ -209,13 +319,16 @@ class Folder {
     if (a.is_var()) of(a).needed = true;
   }
   // Backwards: what the rest of the program needs is a constant, or is computed as it was.
-  void choose(const Eqn& e) {
+  void choose(std::size_t eqn) {
+    const Eqn& e = jaxpr_.eqns()[eqn];
+    for (const Within& w : within(eqn)) kept_ += w.folder->find() ? 1 : 0;
     for (const Var v : e.outputs) {
       Value& value = of(v);
       const std::int64_t bytes = detail::checked_bytes(jaxpr_.aval(v));
-      if (!value.known || !value.needed || !value.worth_it || bytes_ + bytes > kMostKept) continue;
+      if (!value.known || !value.needed || !value.worth_it || budget_.bytes + bytes > kMostKept)
+        continue;
       value.kept = value.evaluated = true;
-      bytes_ += bytes;
+      budget_.bytes += bytes;
       ++kept_;
     }
     if (is_left(e))
@@ -246,17 +359,81 @@ class Folder {
     }
   }
 
+  /// Inputs for the constants of a program within.
+  static Atoms add_inputs(detail::JaxprBuilder& b, const FoldedConstants& within, Arrays& arrays) {
+    Atoms out;
+    for (std::size_t i = 0; i < within.values.size(); ++i) {
+      out.push_back(Atom::var(b.add_input(within.jaxpr.aval(static_cast<Var>(i)))));
+      arrays.push_back(within.values[i]);
+    }
+    return out;
+  }
+
+  /// A branch that takes the constants of all branches, of which those from `first` on are its own.
+  static Jaxpr with_all(const Jaxpr& branch, std::size_t first, std::size_t num_own,
+                        const Avals& all) {
+    detail::JaxprBuilder b;
+    Atoms inputs;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Atom a = Atom::var(b.add_input(all[i]));
+      if (i >= first && i < first + num_own) inputs.push_back(a);
+    }
+    for (int i = static_cast<int>(num_own); i < branch.num_inputs(); ++i)
+      inputs.push_back(Atom::var(b.add_input(branch.aval(i))));
+    return b.build(b.inline_jaxpr(branch, inputs), detail::JaxprBuilder::DeadCode::keep).jaxpr;
+  }
+
+  /// The parameters of the loop or branch with the programs within it, whose constants become operands.
+  static Params take_constants(const Eqn& e, const std::vector<FoldedConstants>& within,
+                               const std::vector<Atoms>& constants, Atoms& operands) {
+    const auto insert = [&](std::size_t where, const Atoms& atoms) {
+      operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(where), atoms.begin(),
+                      atoms.end());
+      return static_cast<int>(atoms.size());
+    };
+    if (e.primitive == &scan_p) {
+      ScanParams p = e.params.as<ScanParams>();
+      p.jaxpr = within[0].jaxpr;
+      p.num_consts += insert(0, constants[0]);
+      return Params::of(std::move(p));
+    }
+    if (e.primitive == &while_p) {
+      WhileParams p = e.params.as<WhileParams>();
+      p.cond_jaxpr = within[0].jaxpr;
+      p.body_jaxpr = within[1].jaxpr;
+      p.body_nconsts += insert(static_cast<std::size_t>(p.cond_nconsts), constants[1]);
+      p.cond_nconsts += insert(0, constants[0]);
+      return Params::of(std::move(p));
+    }
+    CondParams p = e.params.as<CondParams>();
+    Avals all;
+    for (const FoldedConstants& f : within)
+      for (std::size_t i = 0; i < f.values.size(); ++i)
+        all.push_back(f.jaxpr.aval(static_cast<Var>(i)));
+    std::size_t first = 0;
+    for (std::size_t k = 0; k < within.size(); ++k) {
+      const std::size_t num_own = within[k].values.size();
+      p.branches[k] = with_all(within[k].jaxpr, first, num_own, all);
+      insert(1 + first, constants[k]);
+      first += num_own;
+    }
+    return Params::of(std::move(p));
+  }
+
   const Jaxpr& jaxpr_;
   std::vector<Value> values_;
-  std::int64_t work_ = 0, bytes_ = 0;
+  std::map<std::size_t, std::vector<Within>> within_;  // by equation
+  Budget& budget_;
   int kept_ = 0;
 };
 
 }  // namespace
 
 FoldedConstants fold_constants(const Jaxpr& jaxpr, const Arrays& known, std::size_t at) {
-  if (!has_closed_equations(jaxpr, known.size())) return {jaxpr, {}};
-  Folder folder(jaxpr, known);
+  if (!has_closed_equations(jaxpr, std::vector<bool>(known.size(), true))) return {jaxpr, {}};
+  Budget budget;
+  Folder folder(jaxpr, Folder::values_of(jaxpr, known), budget);
+  const detail::EvalScope scope;
   if (!folder.find() || !folder.evaluate()) return {jaxpr, {}};
   return folder.rewritten(at);
 }

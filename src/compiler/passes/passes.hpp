@@ -22,7 +22,7 @@ struct FoldedConstants {
 };
 /// Evaluates what depends on literals, iotas and leading inputs alone, whose values are `known`, where that is little
 /// work and the results are small. They become inputs of the program, from the one of number `at` on; numbers that
-/// depend on no input become literals.
+/// depend on no input become literals. Within loops and branches, too: their constants are operands of theirs.
 ///   let b = sin c, d = reduce_sum b, e = add a d   ->   let e = add a k
 TELAMON_API FoldedConstants fold_constants(const Jaxpr& jaxpr, const Arrays& known, std::size_t at);
 

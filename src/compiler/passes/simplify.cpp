@@ -1,4 +1,5 @@
 // Algebraic simplification as a table of rules, and constant folding.
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -43,14 +44,30 @@ std::optional<Atom> known_number(Simplifier& s, const Eqn& e, const Aval& out) {
   return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {value}, out.strong());
 }
 
-/// A rule and the primitives whose equations it rewrites: those of all where none is named.
-struct Line {
-  std::string_view name;
-  RuleFunction* rule;
-  std::vector<const PrimitiveBase*> primitives = {nullptr};
-};
-std::vector<Line> lines() {
-  return {
+/// The rules that may rewrite equations of a primitive, in order.
+std::span<const Rule* const> rules_of(const PrimitiveBase* primitive) {
+  using Table = std::unordered_map<const PrimitiveBase*, std::vector<const Rule*>>;
+  static const auto* table = [] {
+    auto* all = new Table{{nullptr, {}}};  // null: those that no rule names
+    for (const Rule& rule : rules())
+      for (const PrimitiveBase* p : rule.primitives) all->try_emplace(p);
+    for (auto& [named, of_named] : *all) {
+      for (const Rule& rule : rules()) {
+        const auto& of = rule.primitives;
+        if (of.empty() || std::find(of.begin(), of.end(), named) != of.end())
+          of_named.push_back(&rule);
+      }
+    }
+    return all;
+  }();
+  const auto found = table->find(primitive);
+  return found != table->end() ? found->second : table->at(nullptr);
+}
+
+}  // namespace
+
+std::span<const Rule> rules() {
+  static const auto* const table = new std::vector<Rule>{
       {"known_number", known_number},
       // numbers
       {"add_zero", add_zero, {&add_p}},
@@ -123,36 +140,7 @@ std::vector<Line> lines() {
        {&reduce_sum_p, &reduce_max_p, &reduce_min_p, &reduce_prod_p}},
       {"element_of_transposes", element_of_transposes},
   };
-}
-
-/// The rules that may rewrite equations of a primitive, in order.
-std::span<const RuleEntry* const> rules_of(const PrimitiveBase* primitive) {
-  using Table = std::unordered_map<const PrimitiveBase*, std::vector<const RuleEntry*>>;
-  static const auto* table = [] {
-    auto* all = new Table;
-    for (const RuleEntry& entry : rule_entries()) all->try_emplace(entry.primitive);
-    for (auto& [named, rules] : *all) {
-      for (const RuleEntry& entry : rule_entries()) {
-        if (entry.primitive == nullptr || entry.primitive == named) rules.push_back(&entry);
-      }
-    }
-    return all;
-  }();
-  const auto found = table->find(primitive);
-  return found != table->end() ? found->second : table->at(nullptr);
-}
-
-}  // namespace
-
-std::span<const RuleEntry> rule_entries() {
-  static const auto* entries = [] {
-    auto* all = new std::vector<RuleEntry>;
-    for (const Line& line : lines()) {
-      for (const PrimitiveBase* p : line.primitives) all->push_back({line.name, line.rule, p});
-    }
-    return all;
-  }();
-  return *entries;
+  return *table;
 }
 
 bool is_elementwise(const Eqn& e) {
@@ -249,9 +237,9 @@ Vars Simplifier::emit(const PrimitiveBase& p, const Params& params, Atoms inputs
 }
 
 std::optional<Atom> Simplifier::rewrite(const Eqn& eqn, const Aval& out) {
-  for (const RuleEntry* const entry : rules_of(eqn.primitive)) {
-    if (entry == left_out_) continue;
-    auto atom = entry->rule(*this, eqn, out);
+  for (const Rule* const rule : rules_of(eqn.primitive)) {
+    if (rule == left_out_) continue;
+    auto atom = rule->rewrite(*this, eqn, out);
     // A literal operand may be a scalar where the result is not: then the rule does not fit.
     if (atom && aval(*atom).shape == out.shape && aval(*atom).dtype == out.dtype) return atom;
   }
@@ -259,7 +247,7 @@ std::optional<Atom> Simplifier::rewrite(const Eqn& eqn, const Aval& out) {
 }
 
 Jaxpr simplify(const Jaxpr& jaxpr) { return Simplifier().run(jaxpr); }
-Jaxpr simplify_without(const RuleEntry& left_out, const Jaxpr& jaxpr) {
+Jaxpr simplify_without(const Rule& left_out, const Jaxpr& jaxpr) {
   return Simplifier(&left_out).run(jaxpr);
 }
 

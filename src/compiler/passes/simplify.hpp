@@ -19,22 +19,22 @@ namespace compiler {
 
 class Simplifier;
 using RuleFunction = std::optional<Atom>(Simplifier& s, const Eqn& e, const Aval& out);
-/// A rule for the equations of one primitive, or for all that it fits: null.
-struct RuleEntry {
+/// A rule for the equations of these primitives; of all where none is named.
+struct Rule {
   std::string_view name;
-  RuleFunction* rule;
-  const PrimitiveBase* primitive;
+  RuleFunction* rewrite;
+  std::vector<const PrimitiveBase*> primitives = {};
 };
 /// The table, in the order in which rules are tried.
-TELAMON_API std::span<const RuleEntry> rule_entries();
+TELAMON_API std::span<const Rule> rules();
 /// For tests: what becomes of a program without one of them.
-TELAMON_API Jaxpr simplify_without(const RuleEntry& left_out, const Jaxpr& jaxpr);
+TELAMON_API Jaxpr simplify_without(const Rule& left_out, const Jaxpr& jaxpr);
 
 /// The program under construction, with what is known of its variables.
 class Simplifier {
  public:
   /// `left_out` of the table is not applied.
-  explicit Simplifier(const RuleEntry* left_out = nullptr) : left_out_(left_out) {}
+  explicit Simplifier(const Rule* left_out = nullptr) : left_out_(left_out) {}
   Jaxpr run(const Jaxpr& jaxpr);
 
   const Aval& aval(const Atom& a) const { return builder_.aval(a); }
@@ -65,7 +65,7 @@ class Simplifier {
             Effect effect, SourceLocation where);
   std::optional<Atom> rewrite(const Eqn& eqn, const Aval& out);
 
-  const RuleEntry* left_out_;
+  const Rule* left_out_;
   detail::JaxprBuilder builder_;
   std::vector<int> definitions_;  ///< of each variable: its equation, -1 for inputs
   std::set<Var> used_once_, taken_up_, cut_;

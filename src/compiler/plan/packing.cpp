@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <numeric>
+#include <random>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -100,11 +102,14 @@ class InOrder {
 ///
 /// The largest first is dense most often, then those that take most of memory and time together, and those
 /// that live longest. From each of these orders on, what came to lie above the aim goes to the front: it
-/// found no place (Joslin and Clements, "Squeaky Wheel" Optimization, 1999).
+/// found no place (Joslin and Clements, "Squeaky Wheel" Optimization, 1999). The densest of all is changed block by
+/// block from there on.
 class Search {
  public:
-  Search(std::vector<Block> blocks, std::int64_t aim) : aim_(aim), best_(std::move(blocks)) {
+  Search(std::vector<Block> blocks, std::int64_t aim)
+      : aim_(aim), best_(std::move(blocks)), best_order_(best_.size()) {
     for (const Block& b : best_) bytes_ = std::max(bytes_, b.end());
+    std::iota(best_order_.begin(), best_order_.end(), std::size_t{0});
   }
 
   std::vector<Block> run() {
@@ -115,6 +120,7 @@ class Search {
     try_from([&](const Block& b) { return size(b); });
     try_from([&](const Block& b) { return size(b) * lives(b); });
     try_from([&](const Block& b) { return lives(b); });
+    change_order();
     return std::move(best_);
   }
 
@@ -132,12 +138,57 @@ class Search {
       return std::pair(-weight(*a), a) < std::pair(-weight(*b), b);
     });
     for (int i = 0; i < kMostRounds && bytes_ > aim_ && visits_left_ > 0; ++i) {
-      if (const std::int64_t bytes = place(order); bytes < bytes_) {
-        bytes_ = bytes;
-        best_ = blocks;
-      }
+      keep_if_denser(blocks, order, place(order));
       put_first_what_is_above_the_aim(order);
     }
+  }
+  /// The highest block, or one below it, goes to the place of another in the order, and that to its. What takes no more
+  /// memory is gone on with; now and then what takes more, too, or it would end where no one such change helps.
+  void change_order() {
+    constexpr std::int64_t kMostVisits =
+        3'000'000;  // some milliseconds, for the few that need them
+    constexpr std::size_t kHighest = 3, kWorse = 32;  // one in so many
+    visits_left_ = bytes_ > aim_ ? kMostVisits : 0;
+    std::vector<Block> blocks = best_;
+    std::vector<Block*> order;
+    for (const std::size_t i : best_order_) order.push_back(&blocks[i]);
+    std::int64_t bytes = place(order);
+    std::minstd_rand random;
+    const auto below = [&](std::size_t n) { return random() % n; };
+    while (bytes_ > aim_ && visits_left_ > 0) {
+      const std::vector<std::size_t> high = highest_and_below(order);
+      const std::size_t one = below(kHighest) == 0 ? high[below(high.size())] : high[0];
+      const std::size_t other = below(high[0]);  // alone, the highest would be within the aim
+      const std::vector<Block> before = blocks;
+      std::swap(order[one], order[other]);
+      const std::int64_t now = place(order);
+      keep_if_denser(blocks, order, now);
+      if (now <= bytes || below(kWorse) == 0) {
+        bytes = now;
+      } else {
+        std::swap(order[one], order[other]);
+        blocks = before;
+      }
+    }
+  }
+  /// Of the order: the highest block, then those that were placed before it and live at its time.
+  static std::vector<std::size_t> highest_and_below(const std::vector<Block*>& order) {
+    const auto top =
+        std::max_element(order.begin(), order.end(),
+                         [](const Block* a, const Block* b) { return a->end() < b->end(); });
+    std::vector<std::size_t> out = {static_cast<std::size_t>(top - order.begin())};
+    for (std::size_t i = 0; i < out[0]; ++i) {
+      if (!order[i]->range.apart((*top)->range)) out.push_back(i);
+    }
+    return out;
+  }
+  void keep_if_denser(const std::vector<Block>& blocks, const std::vector<Block*>& order,
+                      std::int64_t bytes) {
+    if (bytes >= bytes_) return;
+    bytes_ = bytes;
+    best_ = blocks;
+    for (std::size_t i = 0; i < order.size(); ++i)
+      best_order_[i] = static_cast<std::size_t>(order[i] - blocks.data());
   }
   void put_first_what_is_above_the_aim(std::vector<Block*>& order) const {
     const auto above = [this](const Block* b) { return b->end() > aim_; };
@@ -173,6 +224,7 @@ class Search {
 
   const std::int64_t aim_;
   std::vector<Block> best_;
+  std::vector<std::size_t> best_order_;
   std::int64_t bytes_ = 0;
   std::int64_t visits_left_ = 0;  ///< to blocks that are placed
 };
