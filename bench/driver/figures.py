@@ -8,6 +8,7 @@ OURS = "telamon"
 CONTRACT = "telamon contract"
 FREE_HAND = ("hand contracted", "hand fast")
 HAND = "hand exact"
+TORCH_COMPILE = "torch compile"
 ONE = "telamon, 1 thread"  # beside several, where threads have a target
 MACHINE = "machine"  # its limits
 TROUBLE = {"mismatch": "MISMATCH", "timeout": "TIMEOUT", "crashed": "CRASHED", "error": "FAILED", "not_yet": "not yet"}
