@@ -84,6 +84,13 @@ class Line:
         least = limits.least_time(self.rates, stated(self.contenders), self.written)
         return least / self.contenders[OURS]["per"] / self.least(OURS) if least else None
 
+    def no_limit(self):
+        """Why there is no such share, in a word; "" where nobody says."""
+        if missing(self):
+            return self.trouble(OURS) or TROUBLE["not_yet"]
+        entries = [self.contenders.get(OURS, {}), *self.contenders.values()]
+        return next((e["no_limit"] for e in entries if e.get("no_limit")), "")
+
     def note(self):
         notes = [f"{name}: {e['note']}" for name, e in self.contenders.items() if e.get("note") and name != "jax"]
         first = self.contenders.get("jax", {}).get("note")
