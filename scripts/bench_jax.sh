@@ -14,7 +14,7 @@ for peer in ${PEERS:-}; do
   case $peer in
     mlx) packages+=('mlx[cpu]') ;;
     drjit | torch) packages+=("$peer") ;;
-    torch-compile) packages+=(torch) ;;  # needs a C++ compiler, and minutes more
+    torch-compile) packages+=(torch) ;;  # needs a C++ compiler, and an hour more
     jax | hand | numpy) continue ;;
     *) echo "$0: no such peer: $peer (mlx, drjit, torch, torch-compile)" >&2; exit 2 ;;
   esac
