@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The side-by-side: the same workloads in Telamon, in other libraries and in hand-written C++, in one run.
 
-    bench/compare.py [--only REGEX] [--threads 1,2] [--peers jax,hand,numpy,torch,mlx,drjit] [--out docs/performance.md]
+    bench/compare.py [--only REGEX] [--threads 1,2] [--peers jax,hand,numpy,torch,torch-compile,mlx,drjit]
+                     [--out docs/performance.md]
     bench/compare.py --report RESULT.json ... --out docs/performance.md     writes the report again, and runs nothing
     bench/compare.py --self-test                                            checks this program with contenders of paper
 
@@ -13,6 +14,7 @@ The exit status is 1 if results differ or one of our own rows fails or is missin
 """
 import ctypes.util
 import datetime
+import math
 import os
 import re
 import sys
@@ -31,6 +33,10 @@ import results  # noqa: E402
 import targets  # noqa: E402
 from contender import Contender, Failed  # noqa: E402
 from options import PYTHON_PEERS, Refused  # noqa: E402
+
+
+# Seconds for torch.compile, which writes loops out: of a thousand trips it takes longer than anybody waits.
+COMPILE_PATIENCE = 120
 
 
 class Broken(Exception):
@@ -52,7 +58,8 @@ def environment(threads):
     llvm = next((x for v in range(21, 13, -1) if (x := ctypes.util.find_library(f"LLVM-{v}"))), None)
     if llvm and "DRJIT_LIBLLVM_PATH" not in os.environ:
         env["DRJIT_LIBLLVM_PATH"] = llvm
-    return env
+    # What torch compiles is for this run alone.
+    return env | {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
 
 
 def commands(options, threads):
@@ -63,8 +70,9 @@ def commands(options, threads):
     peers = options.peers
     ours = {figures.OURS: program("telamon_bench"), figures.CONTRACT: program("telamon_bench", "--contract")}
     hand = {f"hand {x}": program(f"hand_{x}") for x in ("exact", "contracted", "fast")} if "hand" in peers else {}
-    python = {x: [options.python, os.path.join(HERE, "peers", f"{x}_peer.py"), "--serve", "--threads", str(threads)]
-              for x in PYTHON_PEERS if x in peers}
+    python = {x.replace("-", " "): [options.python, os.path.join(HERE, "peers", program), *more, "--serve", "--threads",
+                                    str(threads)]
+              for x, (program, *more) in PYTHON_PEERS.items() if x in peers}
     first = {x: python.pop(x) for x in ("jax",) if x in python}
     one = {figures.ONE: one_thread(ours[figures.OURS])} if threads > 1 else {}
     return {**first, **hand, **ours, **one, **python, figures.MACHINE: program("machine_limits")}
@@ -81,7 +89,8 @@ def start(options, threads, cpus):
     env = environment(threads)
     for name, command in commands(options, threads).items():
         takes = targets.of_threads if name == figures.ONE else Contender.takes_all
-        contender = Contender(name, command, cpus, options.patience, env, takes)
+        patience = min(options.patience, COMPILE_PATIENCE if name == figures.TORCH_COMPILE else math.inf)
+        contender = Contender(name, command, cpus, patience, env, takes)
         try:
             if not os.path.exists(command[0]):
                 raise Failed(f"there is no {shown(command[0])}")

@@ -20,8 +20,11 @@ else()
   endif()
 endif()
 
-# Puts what the static library `target` needs of LLVM's archives into it.
-function(telamon_take_in_llvm target)
+# Puts what the static library `target` needs of LLVM's archives into it. Of a changed script the library is made anew:
+# LINK_DEPENDS says nothing to Ninja about static libraries, so the object of `source`, one of its files, depends on it.
+function(telamon_take_in_llvm target source)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/take_in_llvm.sh)
+  set_property(SOURCE ${source} APPEND PROPERTY OBJECT_DEPENDS ${script})
   set(archives "")
   set(left ${TELAMON_LLVM_LIBRARIES})
   while(NOT left STREQUAL "")
@@ -37,5 +40,5 @@ function(telamon_take_in_llvm target)
   list(TRANSFORM archives REPLACE "(.+)" "$<TARGET_FILE:\\1>")
   add_custom_command(TARGET ${target} POST_BUILD VERBATIM
     COMMAND ${CMAKE_COMMAND} -E env AR=${CMAKE_AR} CXX=${CMAKE_CXX_COMPILER} LD=${CMAKE_LINKER} NM=${CMAKE_NM}
-      OBJCOPY=${CMAKE_OBJCOPY} ${PROJECT_SOURCE_DIR}/cmake/take_in_llvm.sh $<TARGET_FILE:${target}> ${archives})
+      OBJCOPY=${CMAKE_OBJCOPY} ${script} $<TARGET_FILE:${target}> ${archives})
 endfunction()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The side-by-side with JAX, NumPy and hand-written C++, and with the libraries that PEERS names, into
 # docs/performance.md (another page with --out; a page stays as it is if it has rows which the run has not).
-#   [PEERS="mlx drjit torch"] scripts/bench_jax.sh [options of bench/compare.py]
+#   [PEERS="mlx drjit torch torch-compile"] scripts/bench_jax.sh [options of bench/compare.py]
 # The row B00.static_size, where it is asked for, is of the preset `static`, which is built before.
 # The libraries come from PyPI into a virtual environment outside the tree: ${XDG_CACHE_HOME:-~/.cache}/telamon/peers.
 set -eu
@@ -14,8 +14,9 @@ for peer in ${PEERS:-}; do
   case $peer in
     mlx) packages+=('mlx[cpu]') ;;
     drjit | torch) packages+=("$peer") ;;
+    torch-compile) packages+=(torch) ;;  # needs a C++ compiler, and an hour more
     jax | hand | numpy) continue ;;
-    *) echo "$0: no such peer: $peer (mlx, drjit, torch)" >&2; exit 2 ;;
+    *) echo "$0: no such peer: $peer (mlx, drjit, torch, torch-compile)" >&2; exit 2 ;;
   esac
   names+=,$peer
 done

@@ -8,6 +8,7 @@ OURS = "telamon"
 CONTRACT = "telamon contract"
 FREE_HAND = ("hand contracted", "hand fast")
 HAND = "hand exact"
+TORCH_COMPILE = "torch compile"
 ONE = "telamon, 1 thread"  # beside several, where threads have a target
 MACHINE = "machine"  # its limits
 TROUBLE = {"mismatch": "MISMATCH", "timeout": "TIMEOUT", "crashed": "CRASHED", "error": "FAILED", "not_yet": "not yet"}
@@ -82,6 +83,13 @@ class Line:
             return None
         least = limits.least_time(self.rates, stated(self.contenders), self.written)
         return least / self.contenders[OURS]["per"] / self.least(OURS) if least else None
+
+    def no_limit(self):
+        """Why there is no such share, in a word; "" where nobody says."""
+        if missing(self):
+            return self.trouble(OURS) or TROUBLE["not_yet"]
+        entries = [self.contenders.get(OURS, {}), *self.contenders.values()]
+        return next((e["no_limit"] for e in entries if e.get("no_limit")), "")
 
     def note(self):
         notes = [f"{name}: {e['note']}" for name, e in self.contenders.items() if e.get("note") and name != "jax"]

@@ -9,7 +9,8 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-PYTHON_PEERS = ("jax", "numpy", "torch", "mlx", "drjit")
+PYTHON_PEERS = {"jax": ["jax_peer.py"], "numpy": ["numpy_peer.py"], "torch": ["torch_peer.py"],
+                "torch-compile": ["torch_peer.py", "--compile"], "mlx": ["mlx_peer.py"], "drjit": ["drjit_peer.py"]}
 PEERS = ("hand", *PYTHON_PEERS)
 
 

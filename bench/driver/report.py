@@ -119,11 +119,11 @@ def trouble_list(lines):
 
 def full_row(line, names):
     best = line.best(line.libraries())
-    limit = line.of_limit()
+    limit = line.of_limit()  # of a row that has none, the word why
     ours = cell(line, OURS) or ("not yet" if figures.missing(line) else "")
     return [line.name, line.unit, *[ours if n == OURS else cell(line, n) for n in names], times(line.ratio("jax")),
             times(best and line.least(OURS) and best[0] / line.least(OURS)), times(line.compared(HAND)),
-            "" if limit is None else f"{100 * limit:.0f} %", line.note().replace("|", "\\|")]
+            line.no_limit() if limit is None else f"{100 * limit:.0f} %", line.note().replace("|", "\\|")]
 
 
 def full_tables(lines, names):
@@ -213,7 +213,8 @@ Times are the least of a run and its median, in the unit of the row. Ratios are 
 1 we are ahead, and what is below stands in bold. `telamon` does the arithmetic that is written (no product is
 contracted with its sum), as `hand exact` does; `telamon contract` is compared with `hand contracted` and `hand fast`
 (`-ffast-math`). The limit is the time that the machine needs to move the bytes of the row, at the bandwidth measured
-beside it for that much data, or to do its multiply-adds. Rows whose results differ between contenders say MISMATCH and are not
+beside it for that much data, or to do its multiply-adds; where there is no share, a word says what the row is about
+instead: a call, a chain (each number waits for the last), a trace, a compilation, a start, a size. Rows whose results differ between contenders say MISMATCH and are not
 timed. No row is left out because it is slow.
 """
 

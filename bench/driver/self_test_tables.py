@@ -90,6 +90,26 @@ def check_limits():
     check(limits.least_time({}, {"bytes": 4}, 0) is None, "what is not measured")
 
 
+def check_rows_without_a_limit():
+    """A word instead of a share: what the contender says, or that there is no figure yet."""
+    rows = [row("P.call", telamon=entry(1e-6, no_limit="call"), jax=entry(1e-6)),
+            row("P.moves", telamon=entry(2e-6, bytes=1000, no_limit="compile")),
+            row("P.steady", telamon=entries(steady=2e-6, trace=1) | {"bytes": 1000, "no_limit": "compile"}),
+            row("P.later", telamon={"not_yet": "no such thing"}, jax=entry(1e-6)),
+            row("P.start", jax=entry(1e-6, no_limit="start"))]
+    cells = {cells[0]: cells[-2] for cells in (report.full_row(x, ["telamon"]) for x in figures.lines_of(result(*rows)))}
+    check(cells == {"P.call": "call", "P.moves": "50 %", "P.steady steady": "50 %", "P.steady trace": "compile",
+                    "P.later": "not yet", "P.start": "not yet"}, f"the column of limits: {cells}")
+
+
+def check_torch_compiled():
+    """It counts as torch does, where it is ahead of it."""
+    line = row("B05.mlp_step", telamon=entry(2.0), torch=entry(3.0), torch_compile=entry(1.0))
+    (found,) = [v for t, all_of_it in targets.verdicts(figures.lines_of(result(line))) for v in all_of_it
+                if t.what.startswith("Networks")]
+    check(found.figure == 0.5 and not found.met, "the better of torch and torch compile")
+
+
 def check_targets_of_threads():
     """Two threads take 1/1.6 of the time for large work, and longer for a call."""
     rows = [row("B04.matmul_1024", telamon=entry(1.0), one=entry(1.6)),
@@ -166,6 +186,8 @@ def check_soundness():
 def main():
     check_limits()
     check_targets()
+    check_rows_without_a_limit()
+    check_torch_compiled()
     check_targets_of_threads()
     check_table_of_targets()
     check_one_thread_among_two()

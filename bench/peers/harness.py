@@ -32,6 +32,7 @@ class Case:
     bytes: float = 0  # what one call moves, computes and handles at least: the limits
     flops: float = 0
     items: float = 0
+    no_limit: str = ""  # of what has none that could be stated: why, in a word
     tolerance: float = None  # relative to the largest number of an output; negative: incomparable; None: not stated
     note: str = ""
     measure: Callable = None  # seconds -> {metric: samples}, or (that, note): what is no repeated call
@@ -102,7 +103,8 @@ def fresh_process(code, env=None):
 def process_start(code, env=None):
     """A case that measures fresh processes; the first one warms the page cache."""
     fresh_process(code, env)
-    return Case(measure=lambda seconds: {"time": [fresh_process(code, env) for _ in range(3)]}, outputs=list)
+    return Case(measure=lambda seconds: {"time": [fresh_process(code, env) for _ in range(3)]}, outputs=list,
+                no_limit="start")
 
 
 # ---- serving ----
@@ -131,7 +133,7 @@ class Server:
         for x in self.outputs(case):
             np.save(os.path.join(folder, f"{count}.npy"), np.asarray(x))
             count += 1
-        reply = {key: getattr(case, key) for key in ("per", "bytes", "flops", "items", "tolerance", "note")}
+        reply = {key: getattr(case, key) for key in ("per", "bytes", "flops", "items", "no_limit", "tolerance", "note")}
         return reply | {"outputs": count}
 
     def release(self):
@@ -194,10 +196,10 @@ class Server:
 
 
 # ---- the command line, before any library is imported ----
-def read_options(*more):
+def read_options(*flags):
     parser = argparse.ArgumentParser()
-    for name in more:
-        parser.add_argument(name)
+    for name in flags:
+        parser.add_argument(name, action="store_true")
     parser.add_argument("--only", default=".")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.5)

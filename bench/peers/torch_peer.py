@@ -1,26 +1,49 @@
 #!/usr/bin/env python3
-"""torch in the side-by-side, eager: see harness.py for what this program does."""
+"""torch in the side-by-side: see harness.py for what this program does.
+
+Eager, or (--compile) each function by torch.compile, whose compilation is over before anything is timed: the notes have
+its seconds, and how often it has left its graph for the interpreter.
+"""
 import harness
 
 if __name__ == "__main__":
-    OPTIONS = harness.read_options()
+    OPTIONS = harness.read_options("--compile")
     harness.limit_threads(OPTIONS.threads)  # before torch is imported
+    COMPILE = OPTIONS.compile
+else:
+    COMPILE = False
+
+import re
+import time
 
 import inputs
 import numpy as np
 import torch
 import torch.nn.functional as F
-from harness import Case, process_start, workload
+from harness import WORKLOADS, Case, process_start, workload
 from inputs import LORENZ, ids, u, u64, z, z64
+from torch._dynamo.utils import counters
 
 
 def tensors(args):
     return [torch.from_numpy(np.ascontiguousarray(x)) for x in args]
 
 
-def run(f, *args, **more):
+def ready(f, args, note=""):
+    """f, or what torch.compile makes of it for these arguments, and the note on it."""
+    if not COMPILE:
+        return f, note
+    counters["graph_break"].clear()
+    f, start = torch.compile(f, dynamic=False), time.perf_counter()
+    f(*args)
+    seconds, breaks = time.perf_counter() - start, sum(counters["graph_break"].values())
+    return f, f"compiled in {seconds:.1f} s" + (f", graph breaks: {breaks}" if breaks else "")
+
+
+def run(f, *args, note="", **more):
     args = tensors(args)
-    return Case(lambda: f(*args), **more)
+    f, note = ready(f, args, note)
+    return Case(lambda: f(*args), note=note, **more)
 
 
 def leaves(result):
@@ -29,16 +52,64 @@ def leaves(result):
     return [leaf for x in result for leaf in leaves(x)]
 
 
+# ---- derivatives: by the tape, or, where they are compiled, by transforms, which torch.compile takes as a whole ----
+def taped_gradients(f, count, args):
+    """The value of f, and its gradients by the first arguments."""
+    variables = [x.detach().requires_grad_() for x in args[:count]]
+    y = f(*variables, *args[count:])
+    return y, torch.autograd.grad(y, variables)
+
+
+def transformed_gradients(f, count, args):
+    return torch.func.grad_and_value(f, tuple(range(count)))(*args)[::-1]
+
+
+gradients_of = transformed_gradients if COMPILE else taped_gradients
+
+
 def grad(f, count=1, value=False):
     """The gradients of f by its first arguments, and its value before them where asked."""
 
     def g(*args):
-        variables = [x.detach().requires_grad_() for x in args[:count]]
-        y = f(*variables, *args[count:])
-        gradients = torch.autograd.grad(y, variables)
+        y, gradients = gradients_of(f, count, args)
         return (y, *gradients) if value else gradients
 
     return g
+
+
+def taped_vjp(f, cotangent, *args):
+    variables = [x.detach().requires_grad_() for x in args]
+    return torch.autograd.grad(f(*variables), variables, cotangent)
+
+
+def transformed_vjp(f, cotangent, *args):
+    return torch.func.vjp(f, *args)[1](cotangent)
+
+
+vjp = transformed_vjp if COMPILE else taped_vjp
+
+
+def taped_hvp(f, x, direction, *args):
+    x = x.detach().requires_grad_()
+    (first,) = torch.autograd.grad(f(x, *args), x, create_graph=True)
+    return torch.autograd.grad(first, x, direction)
+
+
+def transformed_hvp(f, x, direction, *args):
+    return torch.func.jvp(lambda q: torch.func.grad(f)(q, *args), (x,), (direction,))[1]
+
+
+hvp = transformed_hvp if COMPILE else taped_hvp
+
+
+def hessian(f):
+    if COMPILE:
+        return torch.func.hessian(f)
+    return lambda x, *args: torch.autograd.functional.hessian(lambda q: f(q, *args), x, vectorize=True)
+
+
+def jacobian(f):
+    return torch.func.jacrev(f) if COMPILE else lambda x: torch.autograd.functional.jacobian(f, x, vectorize=True)
 
 
 # ---- B00, B01 ----
@@ -94,13 +165,9 @@ workload("B03.lse_f64_1280k")(lambda: run(lambda x: torch.logsumexp(x, 0), u64(3
 workload("B03.lse_grad_f64_1280k")(lambda: run(grad(lambda x: torch.logsumexp(x, 0)), u64(31337, 1280000)))
 
 
-@workload("B03.layernorm_vjp")
-def _():
-    def f(x, w, b, g):
-        variables = [t.detach().requires_grad_() for t in (x, w, b)]
-        return torch.autograd.grad(layernorm(*variables), variables, g)
-
-    return run(f, z(1, (1000, 4096)), u(2, 4096), u(3, 4096), z(4, (1000, 4096)))
+workload("B03.layernorm_vjp")(
+    lambda: run(lambda x, w, b, g: vjp(layernorm, g, x, w, b), z(1, (1000, 4096)), u(2, 4096), u(3, 4096),
+                z(4, (1000, 4096))))
 
 
 def sweep(name, length, strided):
@@ -136,20 +203,23 @@ def mlp_loss(params, x, y):
     return -(torch.log_softmax(x @ params[-2] + params[-1], 1) * y).sum(1).mean()
 
 
+def descend(params, x, y):
+    for p, g in zip(params, grad(lambda *q: mlp_loss(q, x, y), len(params))(*params)):
+        p.sub_(g, alpha=1e-3)
+
+
 def mlp_case(sizes, batch):
     layers, x, y = inputs.mlp_inputs(sizes, batch)
-    params = [t.requires_grad_() for layer in layers for t in tensors(layer)]
     x, y = tensors((x, y))
 
-    def call():
-        gradients = torch.autograd.grad(mlp_loss(params, x, y), params)
-        with torch.no_grad():
-            for p, g in zip(params, gradients):
-                p.sub_(g, alpha=1e-3)
+    def fresh():
+        return [t.clone() for layer in layers for t in tensors(layer)]
 
-    call()
-    first = [p.detach().numpy().copy() for p in params]
-    return Case(call, outputs=lambda: first)
+    step, note = ready(descend, (fresh(), x, y))
+    params = fresh()
+    step(params, x, y)
+    first = [p.numpy().copy() for p in params]
+    return Case(lambda: step(params, x, y), outputs=lambda: first, note=note)
 
 
 workload("B05.mlp_step", "ms")(lambda: mlp_case([784, 1024, 1024, 10], 128))
@@ -164,9 +234,9 @@ def _():
     def gradient(params, x, y):
         return torch.func.grad(lambda p: mlp_loss(p, x[None], y[None]))(params)
 
-    f = torch.func.vmap(gradient, (None, 0, 0))
-    x, y = tensors((x, y))
-    return Case(lambda: f(params, x, y))
+    args = (params, *tensors((x, y)))
+    f, note = ready(torch.func.vmap(gradient, (None, 0, 0)), args)
+    return Case(lambda: f(*args), note=note)
 
 
 def cnn_loss(*args):
@@ -214,13 +284,13 @@ workload("B07.block_fwdbwd", "ms")(lambda: block_case(grad(lambda *a: (block(*a)
 
 
 # ---- B08, B09, B10 ----
-@torch.jit.script
 def logistic(c: torch.Tensor, n: int):
     for _ in range(n):
         c = 3.7 * c * (1 - c)
     return c
 
 
+logistic = logistic if COMPILE else torch.jit.script(logistic)
 workload("B08.logistic_scan", "ns")(
     lambda: run(lambda c: logistic(c, 10000), np.full((), 0.5, np.float32), per=1e4, tolerance=-1,
                 note="torch.jit.script, 1e4 trips"))
@@ -309,19 +379,6 @@ def logreg(w, X, y):
     return F.softplus(-y * (X @ w)).mean() + 0.5e-3 * w @ w
 
 
-def hvp(f):
-    def g(x, direction, *args):
-        x = x.detach().requires_grad_()
-        (first,) = torch.autograd.grad(f(x, *args), x, create_graph=True)
-        return torch.autograd.grad(first, x, direction)
-
-    return g
-
-
-def hessian(f):
-    return lambda x, *args: torch.autograd.functional.hessian(lambda q: f(q, *args), x, vectorize=True)
-
-
 workload("B12.grad")(lambda: run(grad(logreg), *inputs.logreg_inputs()))
 workload("B12.hessian30")(lambda: run(hessian(logreg), *inputs.logreg_inputs()))
 
@@ -329,7 +386,7 @@ workload("B12.hessian30")(lambda: run(hessian(logreg), *inputs.logreg_inputs()))
 @workload("B12.hvp")
 def _():
     w, X, y = inputs.logreg_inputs()
-    return run(hvp(logreg), w, z(9, 30), X, y)
+    return run(lambda *t: hvp(logreg, *t), w, z(9, 30), X, y)
 
 
 # ---- B13, B14, B15 ----
@@ -397,10 +454,6 @@ def lorenz96(x):
     return (torch.roll(x, -1) - torch.roll(x, 2)) * torch.roll(x, 1) - x + 8
 
 
-def jacobian(f):
-    return lambda x: torch.autograd.functional.jacobian(f, x, vectorize=True)
-
-
 EAGER = dict(note="eager")
 workload("B17.small_jit_10", "ns")(lambda: run(chain10, u(1, 16), **EAGER))
 
@@ -423,4 +476,9 @@ def _():
 
 if __name__ == "__main__":
     torch.set_num_threads(OPTIONS.threads)
-    harness.Server(f"torch {torch.__version__}", leaves).run(OPTIONS)
+    if COMPILE:  # not what is about starting and eager calls
+        for _id in [x for x in WORKLOADS if re.match(r"B00|.*\.eager_", x)]:
+            del WORKLOADS[_id]
+    # What was compiled is forgotten: torch compiles a function for a few shapes only, and then leaves it as it is.
+    harness.Server(f"torch {torch.__version__}{', torch.compile' if COMPILE else ''}", leaves,
+                   end=torch._dynamo.reset if COMPILE else lambda: None).run(OPTIONS)

@@ -86,10 +86,12 @@ Samples starts(const std::string& mode, const std::string& cache, double seconds
   }
   return {{"time", out}};
 }
+constexpr const char* kStart = "start";
 void process(const char* id, const char* mode, const char* note) {
   Register(id, "ms", [mode, note] {
     Case c;
     c.note = note;
+    c.no_limit = kStart;
     c.measure = [mode](double seconds) { return starts(mode, "none", seconds); };
     return c;
   });
@@ -98,6 +100,7 @@ void process(const char* id, const char* mode, const char* note) {
 Case with_cache(const char* mode) {
   const auto folder = std::make_shared<TemporaryFolder>();
   Case c;
+  c.no_limit = kStart;
   c.note = std::string(mode) + " once more in a new process";
   c.measure = [=](double seconds) {
     const Samples out = starts(mode, folder->path(), seconds);
@@ -130,6 +133,7 @@ fs::path library() {
 Case megabytes(const fs::path& file, std::string note) {
   Case c;
   c.note = std::move(note);
+  c.no_limit = "size";
   c.measure = [file](double) {
     return Samples{{"time", {static_cast<double>(fs::file_size(file)) / 1e6}}};
   };

@@ -16,10 +16,6 @@ Array horner10(const Array& x) {
 Array four(const Array& a, const Array& b, const Array& c, const Array& d) {
   return a * b + sin(c) * exp(-d);
 }
-Case moving(double bytes, Case c) {
-  c.bytes = bytes;
-  return c;
-}
 
 struct Size {
   const char* name;

@@ -6,11 +6,6 @@ namespace {
 
 using namespace telamon;
 
-Case moving(double bytes, Case c) {
-  c.bytes = bytes;
-  return c;
-}
-
 const Register sum_all("B03.sum_all", "us", [] {
   return moving(4. * 10 * 1024 * 128,
                 go(compiled([](const Array& x) { return sum(x); }), u(1, {10, 1024, 128})));

@@ -8,10 +8,6 @@ namespace {
 
 using namespace telamon;
 
-Case computing(double flops, Case c) {
-  c.flops = flops;
-  return c;
-}
 /// 1024 products of small squares: flops say how many operations one call has.
 const bool small_squares = [] {
   for (const std::int64_t n : {8, 16, 32}) {

@@ -14,17 +14,22 @@ Array weights() { return .1 * z(1, {30}); }
 Array features() { return z(2, {569, 30}); }
 Array labels() { return where(u(3, {569}) > .5, ones({569}, DType::f32), -1); }
 
-const Register gradient("B12.grad", "us",
-                        [] { return go(compiled(grad(logreg)), weights(), features(), labels()); });
+/// So many operations for each feature of each example, and a sigmoid, 16 multiply-adds, for each example.
+Case examples(double flops, Case c) { return computing(569 * (30 * flops + 2 * 16), std::move(c)); }
+
+const Register gradient("B12.grad", "us", [] {
+  return examples(4, go(compiled(grad(logreg)), weights(), features(), labels()));
+});
 const Register hvp("B12.hvp", "us", [] {
   const auto f = [](const Array& w, const Array& v, const Array& X, const Array& y) {
     return jvp([&](const Array& p) { return grad(logreg)(p, X, y); }, std::tuple{w}, std::tuple{v})
         .second;
   };
-  return go(compiled(f), weights(), z(9, {30}), features(), labels());
+  return examples(6, go(compiled(f), weights(), z(9, {30}), features(), labels()));
 });
 const Register hessian30("B12.hessian30", "us", [] {
-  return go(compiled(hessian(logreg)), weights(), features(), labels());
+  // Half of a symmetric product.
+  return examples(2 + 1 + 31, go(compiled(hessian(logreg)), weights(), features(), labels()));
 });
 
 // ---- a small network -----------------------------------------------------------------------------
@@ -35,7 +40,10 @@ const Register hvp_mlp("B12.hvp_mlp", "us", [] {
   };
   const Mlp p = mlp_params({64, 128, 10});
   const Mlp v = tree_map([](const Array& a) { return ones_like(a); }, p);
-  return go(compiled(f), p, v, u(1, {64, 64}), one_hot_rows(2, 64, 10));
+  // Products of the size of each layer: those of the gradient but for its last, and one or two tangents of each.
+  constexpr double kFirst = 2. * 64 * 64 * 128, kSecond = 2. * 64 * 128 * 10;
+  return computing(3 * kFirst + 8 * kSecond,
+                   go(compiled(f), p, v, u(1, {64, 64}), one_hot_rows(2, 64, 10)));
 });
 
 // ---- bundle adjustment: blocks of 2 x (11 + 3 + 1), f64 ------------------------------------------
@@ -54,10 +62,11 @@ Array reprojection(const Observed& o, const Array& feature) {
 const Register ba_block("B12.ba_block", "ns", [] {
   constexpr std::int64_t p = 31843;
   const Array X = u64(2, {p, 3}) + Array(std::vector<double>{0, 0, 5}, {3});
-  return per(p,
-             go(compiled(vmap(jacrev(reprojection))), Observed{u64(1, {p, 11}), X, u64(3, {p})},
-                u64(4, {p, 2})),
-             "per 2 x 15 block, f64");
+  Case c = go(compiled(vmap(jacrev(reprojection))), Observed{u64(1, {p, 11}), X, u64(3, {p})},
+              u64(4, {p, 2}));
+  c.bytes = 8. * p * (2 * 15 + 11 + 3 + 1 + 2);
+  c.flops = 600. * p;
+  return per(p, std::move(c), "per 2 x 15 block, f64");
 });
 
 // ---- Jacobians of three layers of 64 -------------------------------------------------------------
@@ -65,11 +74,13 @@ Array tanh3(Array x, const Array& W) {
   for (int i = 0; i < 3; ++i) x = tanh(matmul(W(i), x));
   return x;
 }
+/// The three layers, and two products of their Jacobians.
+constexpr double kJacobian = 3 * 2. * 64 * 64 + 2 * 2. * 64 * 64 * 64;
 const Register by_forward("B12.jacfwd_mlp64", "us", [] {
-  return go(compiled(jacfwd(tanh3)), z(1, {64}), .1 * z(2, {3, 64, 64}));
+  return computing(kJacobian, go(compiled(jacfwd(tanh3)), z(1, {64}), .1 * z(2, {3, 64, 64})));
 });
 const Register by_reverse("B12.jacrev_mlp64", "us", [] {
-  return go(compiled(jacrev(tanh3)), z(1, {64}), .1 * z(2, {3, 64, 64}));
+  return computing(kJacobian, go(compiled(jacrev(tanh3)), z(1, {64}), .1 * z(2, {3, 64, 64})));
 });
 
 }  // namespace

@@ -11,10 +11,10 @@ constexpr std::int64_t kMany = 1'000'000;
 Array places(unsigned seed, std::int64_t n, int k) {
   return Array(indices(seed, static_cast<std::size_t>(n), k));
 }
-Case each(std::int64_t n, const char* note, Case c) {
-  c.per = static_cast<double>(n);
-  c.note = note;
-  return c;
+/// kMany elements of so many bytes each, and a table of results.
+Case each(double bytes, double table, const char* note, Case c) {
+  c.bytes = bytes * kMany + 4 * table;
+  return per(kMany, std::move(c), note);
 }
 Array rows(const Array& table, const Array& i) { return table(i); }
 
@@ -29,21 +29,21 @@ const Register scatter_add("B13.scatter_add", "us", [] {
     return std::get<0>(vjp(of_table, table).second(g));
   };
   Case c = go(compiled(f), u(1, {50000, 64}), places(2, 16384, 50000), u(3, {16384, 64}));
-  c.bytes = 4. * 50000 * 64 + 12. * 16384 * 64;
+  c.bytes = 4. * (50000 + 16384) * 64;  // the gradient is written, the cotangents are read
   c.note = "embedding gradient";
   return c;
 });
 const Register deposit("B13.deposit", "ns", [] {
   const auto f = [](const Array& i, const Array& w) { return zeros({16384}, f32).at(i).add(w); };
-  return each(kMany, "per add", go(compiled(f), places(1, kMany, 16384), u(2, {kMany})));
+  return each(8, 16384, "per add", go(compiled(f), places(1, kMany, 16384), u(2, {kMany})));
 });
 const Register segments("B13.segment_sum", "ns", [] {
   const auto f = [](const Array& v, const Array& i) { return segment_sum(v, i, 65536); };
-  return each(kMany, "per edge", go(compiled(f), u(1, {kMany}), places(2, kMany, 65536)));
+  return each(8, 65536, "per edge", go(compiled(f), u(1, {kMany}), places(2, kMany, 65536)));
 });
 const Register histogram("B13.histogram", "ns", [] {
   const auto f = [](const Array& x) { return zeros({256}, i32).at((x * 256).astype(i32)).add(1); };
-  return each(kMany, "256 bins, per element", go(compiled(f), u(1, {kMany})));
+  return each(4, 256, "256 bins, per element", go(compiled(f), u(1, {kMany})));
 });
 
 }  // namespace

@@ -7,7 +7,7 @@
 // Serving, each line of standard input is a command and is answered by one line of JSON:
 //   list                    {"ids": [{"id", "unit"}, ...]}
 //   prepare ID FOLDER       makes the inputs and runs once; writes each output to FOLDER/0.npy, 1.npy, ...:
-//                           {"outputs": 2, "per", "bytes", "flops", "items", "threads", "tolerance", "note"},
+//                           {"outputs": 2, "per", "bytes", "flops", "items", "no_limit", "threads", "tolerance", "note"},
 //                           or {"not_yet": why}, or {"error": why}
 //   time SECONDS            {"samples": {"time": [seconds of a call, ...]}, "note"} of the prepared workload
 //   release                 {} and the workload and its inputs are gone
@@ -113,9 +113,9 @@ Json prepare(const std::string& id, const std::string& folder, Case& current) {
       write_npy(fmt::format("{}/{}.npy", folder, outputs++), x);
     }
   }
-  return {{"outputs", outputs},     {"per", current.per},        {"bytes", current.bytes},
-          {"flops", current.flops}, {"items", current.items},    {"tolerance", current.tolerance},
-          {"note", current.note},   {"threads", current.threads}};
+  return {{"outputs", outputs},     {"per", current.per},         {"bytes", current.bytes},
+          {"flops", current.flops}, {"items", current.items},     {"no_limit", current.no_limit},
+          {"note", current.note},   {"threads", current.threads}, {"tolerance", current.tolerance}};
 }
 
 Json answer(const std::string& line, Case& current) {

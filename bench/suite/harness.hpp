@@ -40,8 +40,10 @@ struct Case {
   /// before anything is timed. Empty: there is nothing to compare.
   std::function<std::vector<Output>()> outputs;
   double per = 1;  ///< a time is divided by this: trips, steps, elements
-  /// What one call moves, computes and handles at least: the limits.
+  /// What one call moves, computes and handles at least, whatever our code does: the limits.
   double bytes = 0, flops = 0, items = 0;
+  /// Of what has none that could be stated: why, in a word ("call", "chain").
+  std::string no_limit;
   int threads = 0;  ///< that it uses at most; 0: as many as were asked for
   /// Relative to the largest number of an output; negative: results cannot be compared (chaos).
   double tolerance = 2e-4;
@@ -55,6 +57,21 @@ struct Case {
 inline Case per(double n, Case c, std::string note = {}) {
   c.per = n;
   c.note = std::move(note);
+  return c;
+}
+/// A case that so many operations bound.
+inline Case computing(double flops, Case c) {
+  c.flops = flops;
+  return c;
+}
+/// A case that so many bytes bound.
+inline Case moving(double bytes, Case c) {
+  c.bytes = bytes;
+  return c;
+}
+/// A case with no limit that could be stated, and why.
+inline Case unlimited(const char* why, Case c) {
+  c.no_limit = why;
   return c;
 }
 /// A case whose results cannot be compared: rounding decides them.

@@ -80,6 +80,7 @@ Case memory_of(F f, const Args&... args) {
     return Samples{{"arena", arena}, {"bound", bound}};
   };
   c.note = "intermediate values, and what they need at least";
+  c.no_limit = "size";
   return c;
 }
 

@@ -27,12 +27,14 @@ inline std::vector<Step> plan(std::int64_t n) {
   return steps;
 }
 
-/// What a program of n steps needs at least, in multiply-adds of one element: one for an operation, 16 for
-/// a sine or cosine (reduction, two polynomials of degree 3 or 4, selection). Only these are counted: not
-/// that what the gradient needs of the values lies in memory meanwhile.
+/// Multiply-adds of a sine or cosine: reduction, two polynomials of degree 3 or 4, selection. Those of other functions,
+/// which have one polynomial of a higher degree, and perhaps a division, are counted alike.
+inline constexpr double kFunction = 16;
+
+/// What a program of n steps needs at least, in multiply-adds of one element: one for an operation, and those of
+/// functions. Only these are counted: not that what the gradient needs of the values lies in memory meanwhile.
 inline double straight_work(std::int64_t n) {
-  constexpr double kSine = 16,
-                   kOf[] = {1, 1, kSine + 1, 2};  // a - b, a b, cos(a + b), max(a, b) / 2
+  constexpr double kOf[] = {1, 1, kFunction + 1, 2};  // a - b, a b, cos(a + b), max(a, b) / 2
   double sum = 0;
   for (const Step& step : plan(n)) sum += kOf[step.operation];
   return sum;
@@ -41,7 +43,7 @@ inline double straight_work(std::int64_t n) {
 /// to what they have.
 inline double straight_grad_work(std::int64_t n) {
   // The sine shares the reduction of its cosine.
-  constexpr double kSine = 8, kOf[] = {2, 4, kSine + 3, 5};
+  constexpr double kOf[] = {2, 4, kFunction / 2 + 3, 5};
   double sum = straight_work(n);
   for (const Step& step : plan(n)) sum += kOf[step.operation];
   return sum;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # All conformance cases, compiled with each optimisation alone left out: the full set where check.sh finds it,
-# else the selection.
+# else the selection. A process for each optimisation, one for each processor at a time; nothing is kept on disk, since
+# no two of them have a program in common.
 #   each_optimisation.sh TELAMON_COMMAND SOURCE_DIR
 set -u
 telamon=$1
@@ -9,13 +10,19 @@ cases=("${TELAMON_CONFORMANCE:-$2/../shared/conformance/cases}"/*.jsonl)
 read -ra optimisations <<< "$("$telamon" info | sed -n 's/^optimisations: //p')"
 [ ${#optimisations[@]} -gt 0 ] || { echo "$0: 'telamon info' names no optimisation"; exit 1; }
 
-output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+said=$(mktemp -d)
+trap 'rm -rf "$said"' EXIT
+# check_without NAME: what it says goes into a file of this name, beside another where it fails
+check_without='
+  TELAMON_CACHE_DIR=none TELAMON_DISABLE=$3 "$2" check --modes "jit,jit(jvp),jit(vjp),jit(hvp),jit(vmap)" "${@:4}" \
+    > "$1/$3" 2>&1 || touch "$1/$3.failed"'
+printf '%s\n' "${optimisations[@]}" |
+  xargs -P "$(nproc)" -I NAME bash -c "$check_without" bash "$said" "$telamon" NAME "${cases[@]}"
+
 failed=0
 for left_out in "${optimisations[@]}"; do
-  TELAMON_DISABLE=$left_out "$telamon" check --modes "jit,jit(jvp),jit(vjp),jit(hvp),jit(vmap)" "${cases[@]}" \
-    > "$output" 2>&1 || { cat "$output"; failed=1; }
+  [ -f "$said/$left_out.failed" ] && { cat "$said/$left_out"; failed=1; }
   echo "without $left_out:"
-  tail -n 1 "$output"
+  tail -n 1 "$said/$left_out"
 done
 exit $failed

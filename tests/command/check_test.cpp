@@ -1,0 +1,93 @@
+// `telamon check`: which modes and cases run, and what fails.
+#include <csignal>
+#include <fstream>
+
+#include "command/cases.hpp"
+#include "command/command.hpp"
+
+namespace telamon {
+namespace {
+
+using namespace telamon_test;
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST_F(Command, CheckRunsEveryModeThatACaseHas) {
+  const std::string cases = file("cases.jsonl", kCase.dump() + "\n");
+  const Answer all = telamon_command("check " + cases);
+  EXPECT_EQ(all.code, 0);
+  EXPECT_THAT(all.text, HasSubstr("6 passed, 0 failed, 0 skipped"));
+  EXPECT_THAT(telamon_command("check --modes jvp " + cases).text, HasSubstr("2 passed"));
+  EXPECT_THAT(telamon_command("check --modes eval --isolate " + cases).text, HasSubstr("1 passed"));
+  EXPECT_THAT(telamon_command("check --modes evil " + cases).text,
+              HasSubstr("unknown mode 'evil': use eval,jit"));
+  const std::string report = path("report.jsonl");
+  telamon_command("check --json " + report + " " + cases);
+  std::ifstream lines(report);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count)
+    EXPECT_EQ(Json::parse(line)["verdict"], "passed");
+  EXPECT_EQ(count, 6);
+}
+
+// The limit is of each process: the case that never ends is killed, those around it are not.
+TEST_F(Command, CheckOutlivesACaseThatDiesAlone) {
+  const Json endless = endless_case();
+  Json after = kCase;
+  after["name"] = "after";
+  const std::string cases =
+      file("cases.jsonl", kCase.dump() + "\n" + endless.dump() + "\n" + after.dump() + "\n");
+  const std::string report = path("report.jsonl");
+  const Answer answer =
+      telamon_command("check --modes eval --isolate --json " + report + " " + cases,
+                      "ulimit -S -c 0; ulimit -S -t 1; ");
+  EXPECT_EQ(answer.code, 1);
+  EXPECT_THAT(answer.text, HasSubstr("FAIL endless process: the process died: signal " +
+                                     std::to_string(SIGXCPU) + " ("));
+  EXPECT_THAT(answer.text, HasSubstr("2 passed, 1 failed, 0 skipped"));
+  std::vector<std::string> verdicts;
+  std::ifstream lines(report);
+  for (std::string line; std::getline(lines, line);) {
+    const Json outcome = Json::parse(line);
+    verdicts.push_back(outcome["case"].get<std::string>() + " " +
+                       outcome["verdict"].get<std::string>());
+  }
+  EXPECT_THAT(verdicts, testing::ElementsAre("wave passed", "endless failed", "after passed"));
+}
+
+TEST_F(Command, CheckFailsWhereAnswersDiffer) {
+  Json wrong = kCase;
+  wrong["outputs"][0]["data"][0] = 1.5;
+  const Answer answer = telamon_command("check " + file("cases.jsonl", wrong.dump()));
+  EXPECT_EQ(answer.code, 1);
+  EXPECT_THAT(answer.text, HasSubstr("FAIL wave eval: result 0 differs at element 0"));
+  EXPECT_THAT(answer.text, HasSubstr("4 passed, 2 failed"));
+}
+
+TEST_F(Command, CheckOfNothingIsAnError) {
+  const std::string cases = file("cases.jsonl", kCase.dump() + "\n"), none = file("none.jsonl", "");
+  EXPECT_EQ(telamon_command("check " + none).code, 2);
+  EXPECT_THAT(telamon_command("check " + none).text, HasSubstr("there are no cases in '" + none));
+  const Answer unmatched = telamon_command("check --only tide " + cases);
+  EXPECT_EQ(unmatched.code, 2);
+  EXPECT_THAT(unmatched.text, HasSubstr("no case has a name that matches --only 'tide'"));
+  EXPECT_EQ(telamon_command("check --modes hvp " + cases).code, 2);
+  EXPECT_THAT(telamon_command("check --only '(' " + cases).text,
+              HasSubstr("'(' is not a regular expression"));
+}
+
+TEST_F(Command, CheckRunsOnlyTheCasesThatAreAskedFor) {
+  Json tide = kCase;
+  tide["name"] = "north/tide";
+  tide["outputs"][0]["data"][0] = 7;
+  const std::string cases = file("cases.jsonl", lines({kCase, tide}));
+  EXPECT_EQ(telamon_command("check " + cases).code, 1);
+  const Answer wave = telamon_command("check --only 'wa.e' " + cases);
+  EXPECT_EQ(wave.code, 0);
+  EXPECT_EQ(wave.text, "6 passed, 0 failed, 0 skipped\n");
+  EXPECT_THAT(telamon_command("check --only '^north/' " + cases).text,
+              AllOf(HasSubstr("FAIL north/tide eval: "), HasSubstr("4 passed, 2 failed")));
+}
+
+}  // namespace
+}  // namespace telamon
