@@ -90,5 +90,36 @@ TEST(Interleave, IsNotDoneOfShortChainsShortLoopsAndWideSums) {
       check(wide, {uniform({10'000}, DType::f32), uniform({10'000}, DType::f32, -1, 1, 2)}, 1)));
 }
 
+// Lines that lie in memory are asked for ahead, each once; those in caches are there soon enough, and so are those
+// of loops that do little else than read.
+TEST(Interleave, AsksAheadForWhatLiesInMemory) {
+  const auto prefetches = [](const Compiled& e) {
+    const std::string ir = e->text("ir");
+    int n = 0;
+    for (std::size_t at = 0; (at = ir.find("call void @llvm.prefetch", at)) != std::string::npos;
+         ++at)
+      ++n;
+    return n;
+  };
+  const auto asked = [&](const auto& f, std::int64_t n, DType dtype) {
+    const Compiled e = check(f, {uniform({n}, dtype), uniform({n}, dtype, -1, 1, 2)}, 1);
+    EXPECT_TRUE(is_interleaved(e));
+    return prefetches(e);
+  };
+  const auto f = [](std::span<const Array> x) { return Arrays{polynomial(x[0], x[0])}; };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const std::int64_t large = (1 << 20) / static_cast<std::int64_t>(size_of(dtype)) + 13;
+    EXPECT_EQ(asked(f, 8192, dtype), 0);
+    EXPECT_GE(asked(f, large, dtype), 1);
+    const auto of_two = [](std::span<const Array> x) {
+      return Arrays{polynomial(polynomial(x[0], x[0]), lax::mul(x[1], x[1]))};
+    };
+    EXPECT_GE(asked(of_two, large, dtype), 2);
+    const auto reads = [](std::span<const Array> x) { return Arrays{lax::mul(x[0], x[1])}; };
+    const Arrays x = {uniform({large}, dtype), uniform({large}, dtype, -1, 1, 2)};
+    EXPECT_EQ(prefetches(check(reads, x, 1)), 0);
+  }
+}
+
 }  // namespace
 }  // namespace telamon::testing
