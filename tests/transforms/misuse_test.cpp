@@ -16,9 +16,11 @@
 namespace telamon {
 namespace {
 
+using telamon_test::error_of;
 using telamon_test::message_of;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 const auto kSquare = [](Array x) { return x * x; };
@@ -469,6 +471,46 @@ TEST(EmptyArray, IsToldByFunctionsOfFunctionsAndOfTrees) {
     const std::string text = message_of<TypeError>(call);
     EXPECT_THAT(text, AllOf(StartsWith(what), HasSubstr(" is empty (default-constructed")));
   }
+}
+
+// ---- where and what ------------------------------------------------------------------------------
+
+int line_of(const char* text, const std::string& in) {
+  const auto at = in.find(text);
+  return at == std::string::npos ? 0 : std::stoi(in.substr(at + std::string(text).size()));
+}
+
+TEST(Misplaced, ConditionsOfTracersSayWhereTheyWereComputed) {
+  int line = 0;
+  const auto chooses = [&](Array x) {
+    line = __LINE__ + 1;
+    const Array positive = x > 0;
+    return bool(positive) ? x : -x;
+  };
+  const std::string text = error_of<ConcretizationError>([&] { (void)jit(chooses)(1.0); });
+  EXPECT_THAT(text, StartsWith("bool() needs the value of a tracer ~bool[], created at "));
+  EXPECT_EQ(line_of("created at misuse_test.cpp:", text), line);
+  const auto negates = [&](Array x) {
+    line = __LINE__ + 1;
+    const Array positive = x > 0;
+    return !positive;
+  };
+  const Jaxpr program = make_jaxpr(negates)(1.0).jaxpr;
+  EXPECT_EQ(program.eqns().back().where.line, line);
+  // What is asked on the line of the value says it once.
+  const auto asks = [](Array x) { return x * (x + 1).item<double>(); };
+  EXPECT_THAT(error_of<ConcretizationError>([&] { (void)jit(asks)(1.0); }),
+              Not(HasSubstr("created at")));
+}
+
+TEST(Misplaced, TextsOfProgramsSayWhoParsesThem) {
+  const int line = __LINE__ + 1;
+  const std::string text = error_of<ParseError>([] { (void)parse_jaxpr("{ lambda a:f32[] . "); });
+  EXPECT_THAT(text, StartsWith("parse_jaxpr: jaxpr text, 1:20: "));
+  EXPECT_EQ(line_of("\n  at misuse_test.cpp:", text), line);
+  const Jaxpr wrong = parse_jaxpr("{ lambda a:f32[] . let b:f64[] = sin a in ( b ) }");
+  const auto check = [&] { (void)typecheck_jaxpr(wrong); };
+  EXPECT_EQ(line_of("\n  at misuse_test.cpp:", error_of(check)), __LINE__ - 1);
 }
 
 }  // namespace
