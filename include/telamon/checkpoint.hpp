@@ -50,6 +50,7 @@ class TELAMON_API CheckpointPolicy {
   std::vector<std::string> names_;
   detail::RuleHandle<std::function<bool(const Eqn&)>> custom_;
 };
+TELAMON_API std::ostream& operator<<(std::ostream& os, const CheckpointPolicy& policy);
 
 namespace checkpoint_policies {
 
