@@ -513,5 +513,28 @@ TEST(Misplaced, TextsOfProgramsSayWhoParsesThem) {
   EXPECT_EQ(line_of("\n  at misuse_test.cpp:", error_of(check)), __LINE__ - 1);
 }
 
+TEST(Misused, ArraysThatWereDonatedAfterAFunctionCapturedThem) {
+  Array w = zeros({1000}) + 1.0;
+  const int line = __LINE__ + 1;
+  const auto loss = jit([w](Array x) { return sum(x * w); }, {.name = "loss"});
+  const auto copied = jit([c = lax::copy(w)](Array x) { return sum(x * c); });
+  const auto step = jit([](Array v) { return 2.0 * v; }, {.donate = {0}, .name = "step"});
+  const Array x = ones({1000});
+  (void)step(w);
+  if (counters().donations == 0) GTEST_SKIP() << "nothing takes over donated memory";
+  const std::function<void()> calls[] = {[&] { (void)loss(x); }, [&] { (void)grad(loss)(x); },
+                                         [&] { (void)loss(ones({2, 1000})); }};
+  for (const auto& call : calls) {
+    const std::string text = error_of<DonatedBufferError>(call);
+    EXPECT_THAT(text, StartsWith("jit(loss) captured the array f32[1000], whose buffer was then "
+                                 "donated to step: "));
+    EXPECT_THAT(text, HasSubstr("capture tl::lax::copy(x)"));
+    EXPECT_EQ(line_of("\n  at misuse_test.cpp:", text), line);
+  }
+  EXPECT_EQ(copied(x).item<float>(), 1000);
+  // An argument is none that was captured.
+  EXPECT_THAT(error_of<DonatedBufferError>([&] { (void)copied(w); }), Not(HasSubstr("captured")));
+}
+
 }  // namespace
 }  // namespace telamon
