@@ -536,5 +536,16 @@ TEST(Misused, ArraysThatWereDonatedAfterAFunctionCapturedThem) {
   EXPECT_THAT(error_of<DonatedBufferError>([&] { (void)copied(w); }), Not(HasSubstr("captured")));
 }
 
+TEST(Misused, ExtremaOfNothing) {
+  EXPECT_EQ(message_of<ValueError>([] { (void)argmax(zeros({0, 3}), 0); }),
+            "attempt to get argmax of an empty sequence: axis 0 of f32[0,3] has no elements, so "
+            "there is no index to give; look at x.size() first");
+  EXPECT_THAT(message_of<ValueError>([] { (void)argmin(zeros({2, 0})); }),
+              StartsWith("attempt to get argmin of an empty sequence: f32[2,0] has no elements"));
+  EXPECT_THAT(
+      message_of<ValueError>([] { (void)max(zeros({2, 0}), 1); }),
+      StartsWith("max of no elements: axis 1 of f32[2,0] is empty, and max has no identity"));
+}
+
 }  // namespace
 }  // namespace telamon
