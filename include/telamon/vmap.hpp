@@ -75,7 +75,7 @@ class Vmapped {
     return in_transform("vmap", where_, [&] {
       const auto args = bind_args<F>(x...);
       Arrays leaves;
-      flatten_into(args, leaves, "vmap");
+      flatten_into(args, leaves, "vmap", "args");
       TreeCall call(*f_, args);
       const VmapSpec spec{expand_axes(options_.in_axes, tree_structure(args), "in_axes"),
                           [&](std::size_t) {

@@ -327,16 +327,16 @@ TEST(EmptyArray, IsToldByTheFunctionAndItsPlace) {
        [&] { (void)eval_jaxpr(make_jaxpr(product)(x, x).jaxpr, Arrays{x, empty}); }},
       {"jit(f): the Array at args[1]", [&] { (void)jit(product, interpreted)(x, empty); }},
       {"jit(f): the Array at args[0].b", [&] { (void)jit(loss, interpreted)(Pair{x, empty}, x); }},
-      {"grad: the Array at [0]", [&] { (void)grad(product)(empty, x); }},
-      {"grad: the Array at [1]", [&] { (void)grad(product)(x, empty); }},
-      {"value_and_grad: the Array at [0]", [&] { (void)value_and_grad(product)(empty, x); }},
-      {"jacfwd: the Array at [0]", [&] { (void)jacfwd(kSquare)(empty); }},
-      {"jacrev: the Array at [1]", [&] { (void)jacrev(product)(x, empty); }},
-      {"hessian: the Array at [0]", [&] { (void)hessian(product)(empty, x); }},
+      {"grad: the Array at args[0]", [&] { (void)grad(product)(empty, x); }},
+      {"grad: the Array at args[1]", [&] { (void)grad(product)(x, empty); }},
+      {"value_and_grad: the Array at args[0]", [&] { (void)value_and_grad(product)(empty, x); }},
+      {"jacfwd: the Array at args[0]", [&] { (void)jacfwd(kSquare)(empty); }},
+      {"jacrev: the Array at args[1]", [&] { (void)jacrev(product)(x, empty); }},
+      {"hessian: the Array at args[0]", [&] { (void)hessian(product)(empty, x); }},
       {"jit(f): the Array at args[0]",
        [&] { (void)jit(kSquare, {.name = "f", .static_argnums = {0}})(empty); }},
-      {"vmap: the Array at [1]", [&] { (void)vmap(product)(x, empty); }},
-      {"linear_transpose: the Array at [0]", [&] { (void)linear_transpose(kSquare, empty); }},
+      {"vmap: the Array at args[1]", [&] { (void)vmap(product)(x, empty); }},
+      {"linear_transpose: the Array at args[0]", [&] { (void)linear_transpose(kSquare, empty); }},
       {"item(): operand 0", [&] { (void)empty.item<double>(); }},
       {"to_vector(): operand 0", [&] { (void)empty.to_vector<bool>(); }},
       {"shape(): operand 0", [&] { (void)empty.shape(); }},
@@ -408,6 +408,7 @@ TEST(EmptyArray, IsToldByFunctionsOfFunctionsAndOfTrees) {
   const auto adam = optim::adam_init(x);
   const nn::Gru gru = nn::gru_init(random::key(0), 2, 2);
   const Array h = nn::gru_start(gru);
+  const auto falling = [](Array y, Array) { return -y; };
   const std::pair<const char*, std::function<void()>> calls[] = {
       {"scan: the Array at init", [&] { (void)scan(step, empty, x); }},
       {"scan: the Array at xs", [&] { (void)scan(step, one, empty); }},
@@ -441,9 +442,17 @@ TEST(EmptyArray, IsToldByFunctionsOfFunctionsAndOfTrees) {
       {"nn::gru: the Array at x", [&] { (void)nn::gru(gru, h, empty); }},
       {"nn::lstm_start: the Array at cell.w_x", [] { (void)nn::lstm_start({}); }},
       {"nn::gru_start: the Array at cell.w_x", [] { (void)nn::gru_start({}); }},
+      {"minimize: the Array at x0[1]",
+       [&] {
+         const auto first = [](const std::vector<Array>& v) { return sum(v[0]); };
+         (void)optim::minimize(first, std::vector{x, empty});
+       }},
+      {"odeint: the Array at y0", [&] { (void)ode::odeint(falling, empty, x); }},
+      {"odeint: the Array at ts", [&] { (void)ode::odeint(falling, one, empty); }},
+      {"cond: the Array at operands[0]", [&] { (void)cond(true, same, same, empty); }},
       {"message(): the Array at status", [] { (void)optim::Result<Array>{}.message(); }},
-      {"checkify: the Array at [0]", [&] { (void)checkify(same)(empty); }},
-      {"checkpoint: the Array at [0]", [&] { (void)checkpoint(same)(empty); }},
+      {"checkify: the Array at args[0]", [&] { (void)checkify(same)(empty); }},
+      {"checkpoint: the Array at args[0]", [&] { (void)checkpoint(same)(empty); }},
       {"stop_gradient: the Array at [\"b\"]",
        [&] { (void)stop_gradient(std::map<std::string, Array>{{"a", x}, {"b", empty}}); }},
       {"tree_map: the Array at args[1][0]",
@@ -480,6 +489,7 @@ int line_of(const char* text, const std::string& in) {
   return at == std::string::npos ? 0 : std::stoi(in.substr(at + std::string(text).size()));
 }
 
+// A conversion takes no place: the line is that of the condition's operands.
 TEST(Misplaced, ConditionsOfTracersSayWhereTheyWereComputed) {
   int line = 0;
   const auto chooses = [&](Array x) {
@@ -545,6 +555,18 @@ TEST(Misused, ExtremaOfNothing) {
   EXPECT_THAT(
       message_of<ValueError>([] { (void)max(zeros({2, 0}), 1); }),
       StartsWith("max of no elements: axis 1 of f32[2,0] is empty, and max has no identity"));
+}
+
+TEST(Misused, TheMessageOfMappedResults) {
+  const auto lowest = [](Array start) {
+    return optim::minimize([](Array x) { return square(x); }, start);
+  };
+  const auto results = vmap(lowest)(Array({1.0, 2.0, 3.0}));
+  EXPECT_THAT(error_of<TypeError>([&] { (void)results.message(); }),
+              StartsWith("message() is of one problem, and this result is of 3, with the status "
+                         "i32[3]; take one out of it: tl::tree_map("));
+  const auto second = tree_map([](Array a) { return a(1); }, results);
+  EXPECT_EQ(second.message(), "converged: the gradient is below gtol");
 }
 
 }  // namespace
