@@ -105,16 +105,19 @@ Arrays run_bicgstab(const FlatFunction& A, const Arrays& b, const Arrays& x0,
         next.p = add_scaled(s.r, beta, add_scaled(s.p, -s.omega, s.q));
         const Arrays phat = preconditioned(options, next.p);
         next.q = A(phat);
-        next.alpha = next.rho / dot(s.rhat, next.q);
+        const Array pivot = dot(s.rhat, next.q);
+        const Array stopped = logical_or(next.rho == 0, pivot == 0);  // x stays where it is
+        next.alpha = next.rho / where(stopped, 1.0, pivot);
         const Arrays half = add_scaled(s.r, -next.alpha, next.q);
         const Array early = dot(half, half) < limit2;
         const Arrays shat = preconditioned(options, half);
         const Arrays t = A(shat);
-        next.omega = dot(t, half) / dot(t, t);
+        const Array norm2 = dot(t, t);
+        next.omega = where(norm2 == 0, 0.0, dot(t, half) / where(norm2 == 0, 1.0, norm2));
         const Arrays moved = add_scaled(s.x, next.alpha, phat);
-        next.x = select(early, moved, add_scaled(moved, next.omega, shat));
-        next.r = select(early, half, add_scaled(half, -next.omega, t));
-        const Array stuck = logical_or(next.omega == 0, next.alpha == 0);
+        next.x = select(stopped, s.x, select(early, moved, add_scaled(moved, next.omega, shat)));
+        next.r = select(stopped, s.r, select(early, half, add_scaled(half, -next.omega, t)));
+        const Array stuck = logical_or(pivot == 0, logical_or(next.omega == 0, next.alpha == 0));
         next.k = where(next.rho == 0, counter(-10), where(stuck, counter(-11), s.k + 1));
         return next;
       },
