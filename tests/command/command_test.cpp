@@ -224,6 +224,24 @@ TEST_F(Command, CheckOfNothingIsAnError) {
               HasSubstr("'(' is not a regular expression"));
 }
 
+TEST_F(Command, CheckOfAFileOfSomethingElseIsOneError) {
+  for (const std::string& other :
+       {file("program.jaxpr", "{ lambda a:f32[] .\n  let b:f32[] = sin a\n  in ( b ) }\n"),
+        file("pretty.json", "{\n\"a\": 1\n}\n"), file("list.jsonl", "[1, 2]\n\n[3]\n")}) {
+    for (const char* isolate : {"", "--isolate "}) {
+      const Answer answer = telamon_command("check " + std::string(isolate) + other);
+      EXPECT_EQ(answer.code, 2);
+      EXPECT_THAT(answer.text, StartsWith("telamon: '" + other + "' is no file of cases"));
+      EXPECT_THAT(answer.text, HasSubstr("', line 1"));
+      EXPECT_EQ(std::count(answer.text.begin(), answer.text.end(), '\n'), 1);
+    }
+  }
+  // A damaged line among cases is one of them, the first too.
+  const Answer mixed = telamon_command("check " + file("m.jsonl", "{ x\n" + kCase.dump() + "\n"));
+  EXPECT_EQ(mixed.code, 1);
+  EXPECT_THAT(mixed.text, HasSubstr("6 passed, 1 failed"));
+}
+
 TEST_F(Command, NamesFileLineAndPlaceOfWhatItCannotRead) {
   const std::string cut = file("cut.jsonl", kCase.dump() + "\n" + kCase.dump().substr(0, 100));
   const Answer check = telamon_command("check " + cut);
