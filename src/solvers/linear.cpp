@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "solvers/vectors.hpp"
 #include "telamon/control_flow.hpp"
@@ -197,9 +198,25 @@ Arrays cg_arrays(const FlatFunction& A, std::span<const Array> b,
   return solved_by(run_cg, "cg", true, A, b, options);
 }
 
+// Nobody is told the info of a derivative's system: where that breaks down the derivative is NaN. The solution
+// itself comes along as it is, and is taken where its own system broke down.
+static Array broke_down(const Array& info) { return info <= -10; }
+static Arrays run_bicgstab_or_nan(const FlatFunction& A, const Arrays& b, const Arrays& x0,
+                                  const FlatSolverOptions& options) {
+  const Arrays kept = run_bicgstab(A, b, x0, options);
+  Arrays out = kept;
+  for (std::size_t i = 0; i < b.size(); ++i) out[i] = where(broke_down(kept.back()), NAN, kept[i]);
+  out.insert(out.end(), kept.begin(), kept.end() - 1);
+  return out;
+}
+
 Arrays bicgstab_arrays(const FlatFunction& A, std::span<const Array> b,
                        const FlatSolverOptions& options) {
-  return solved_by(run_bicgstab, "bicgstab", false, A, b, options);
+  const Arrays outs = solved_by(run_bicgstab_or_nan, "bicgstab", false, A, b, options);
+  const std::size_t n = b.size();
+  Arrays x(outs.begin(), outs.begin() + static_cast<std::ptrdiff_t>(n) + 1);
+  for (std::size_t i = 0; i < n; ++i) x[i] = where(broke_down(x[n]), outs[n + 1 + i], x[i]);
+  return x;
 }
 
 }  // namespace detail

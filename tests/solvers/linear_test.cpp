@@ -199,6 +199,17 @@ TEST(Bicgstab, TellsABreakdown) {
   expect_near(z, {0.5, 1, 1.5});
 }
 
+// r' A r is 0 of the right-hand side (1, 1), and of no other here: a derivative of 0 would be a lie.
+TEST(Bicgstab, GivesNoDerivativeWhoseSystemBreaksDown) {
+  const Array a({{1.0, -2.0}, {3.0, -2.0}}), b({1.0, 0.0});
+  const auto solve = [&](Array rhs) { return tl::bicgstab(a, rhs).x; };
+  expect_near(solve(b), {-0.5, -0.75});
+  const auto isnan = [](const Array& x) { return bool(tl::all(tl::isnan(x))); };
+  EXPECT_TRUE(isnan(tl::grad([&](Array rhs) { return tl::sum(solve(rhs)); })(b)));
+  EXPECT_TRUE(isnan(tl::jvp(solve, std::tuple{b}, std::tuple{Array({1.0, 1.0})}).second));
+  expect_near(tl::grad([&](Array rhs) { return solve(rhs)(0); })(b), {-0.5, 0.5});
+}
+
 // The residual is no number before the first iteration, or from some iteration on, or its square is infinite.
 TEST(LinearSolvers, HaveNotConvergedWhereTheResidualIsNotFinite) {
   const Array b = rows({4}), nan = tl::full_like(b, NAN), huge = tl::full_like(b, 1e200);
