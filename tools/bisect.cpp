@@ -92,6 +92,11 @@ void print(const std::string& name, std::string_view inputs, const Finding& f) {
       std::cout << "right only without all of: " << listed(f.names) << "\n  " << f.difference
                 << '\n';
       return;
+    case Finding::Kind::contraction:
+      std::cout << "right without --contract: a * b + c as one operation is rounded once, not "
+                   "twice\n  "
+                << f.difference << '\n';
+      return;
     case Finding::Kind::generation:
       std::cout << "wrong with every optimisation switched off: planning or code generation\n  "
                 << f.difference << '\n';
@@ -121,20 +126,23 @@ struct Tried {
   Finding finding;
 };
 
-// One kind of values after the other, until one shows a fault.
+// One kind of values after the other, until one shows a fault. Contraction is none: it was asked for.
 Tried try_values(const tl::ClosedJaxpr& traced, const Arrays& examples, const Options& o) {
   const std::span<const Values> all = kValues;
   const auto tried = may_run_for_ever(traced.jaxpr) ? all.first(1) : all;
+  Tried contraction;
   for (const Values& values : tried) {
     try {
       Finding finding = bisect_with(traced, inputs_of(values, examples), o);
-      if (finding.kind != Finding::Kind::agrees) return {values.name, std::move(finding)};
+      if (finding.kind == Finding::Kind::agrees) continue;
+      if (finding.kind != Finding::Kind::contraction) return {values.name, std::move(finding)};
+      if (contraction.inputs.empty()) contraction = {values.name, std::move(finding)};
     } catch (const tl::OutOfMemoryError&) { throw; } catch (const tl::Error&) {
       // A program may refuse values, with a check; the first ones are to work.
       if (&values == all.data()) throw;
     }
   }
-  return {};
+  return contraction;
 }
 
 int bisect(const Options& o) {
@@ -160,6 +168,9 @@ void add_bisect(CLI::App& app, int& code) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "bisect", "find the pass or optimisation that changes what a program computes");
+  command->footer(
+      "What differs with --contract is compiled without it too. Where it is right then, "
+      "contraction is the cause,\nand no pass to blame.");
   add_program_option(*command, options->file);
   command->add_option("--transform", options->transform,
                       "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");

@@ -157,6 +157,32 @@ std::optional<std::regex> regex_of(const std::string& text) {
   }
 }
 
+// f of each line. A file of something else is one error, not one for each of its lines: what comes before the
+// first JSON object waits for it.
+void for_each_case_line(const std::string& path, const std::function<void(const Line&)>& f) {
+  std::vector<std::pair<std::string, std::size_t>> waiting;
+  bool has_object = false;
+  for_each_line(path, [&](const std::string& text, std::size_t number) {
+    if (!has_object) {
+      has_object = Json::parse(text, nullptr, false).is_object();
+      if (!has_object) {
+        waiting.emplace_back(text, number);
+        return;
+      }
+      for (const auto& [before, at] : waiting) f({before, path, at});
+    }
+    f({text, path, number});
+  });
+  if (has_object || waiting.empty()) return;
+  try {
+    parse_case(waiting[0].first, path, waiting[0].second);
+  } catch (const telamon::Error& e) {
+    throw std::runtime_error(
+        "'" + path + "' is no file of cases, which has a JSON object in each line: " + e.message() +
+        ". Programs (.jaxpr, .json) are for telamon run, show, bench and bisect");
+  }
+}
+
 std::string listed(const std::vector<std::string>& files) {
   std::string text;
   for (const std::string& f : files) text += (text.empty() ? "'" : ", '") + f + "'";
@@ -169,8 +195,7 @@ int check(const Options& options) {
   Report report(options);
   std::size_t cases = 0;
   for (const std::string& path : options.files) {
-    for_each_line(path, [&](const std::string& text, std::size_t number) {
-      const Line line{text, path, number};
+    for_each_case_line(path, [&](const Line& line) {
       if (only && !std::regex_search(name_of(line), *only)) return;
       ++cases;
       for (const Outcome& o : options.isolate ? run_isolated(line, modes) : run_case(line, modes))

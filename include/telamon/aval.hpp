@@ -2,6 +2,7 @@
 // nothing else.
 #pragma once
 
+#include <iosfwd>
 #include <string>
 
 #include "telamon/dtype.hpp"
@@ -36,6 +37,7 @@ struct TELAMON_API ShapedArray {
   std::size_t hash() const;
 };
 using Aval = ShapedArray;
+TELAMON_API std::ostream& operator<<(std::ostream& os, const ShapedArray& aval);
 /// The types of the results of an equation: most have one.
 using Avals = detail::InlineVector<Aval, 1>;
 

@@ -115,7 +115,7 @@ class Checkified {
     return in_function("checkify", where_, [&] {
       const auto args = bind_args<F>(x...);
       Arrays leaves;
-      flatten_into(args, leaves, "checkify");
+      flatten_into(args, leaves, "checkify", "args");
       TreeCall call(*f_, args);
       CheckedArrays checked = checkify_arrays(call.flat(), leaves, checks_);
       return std::pair{std::move(checked.error), call.result(checked.results)};

@@ -50,6 +50,7 @@ class TELAMON_API CheckpointPolicy {
   std::vector<std::string> names_;
   detail::RuleHandle<std::function<bool(const Eqn&)>> custom_;
 };
+TELAMON_API std::ostream& operator<<(std::ostream& os, const CheckpointPolicy& policy);
 
 namespace checkpoint_policies {
 
@@ -147,7 +148,7 @@ class Checkpointed {
     return in_function("checkpoint", where_, [&] {
       const auto args = bind_args<F>(x...);
       Arrays leaves;
-      flatten_into(args, leaves, "checkpoint");
+      flatten_into(args, leaves, "checkpoint", "args");
       TreeCall call(*f_, args);
       const Arrays outs = checkpoint_arrays(call.flat(), leaves, options_);
       return call.result(outs);
@@ -166,7 +167,7 @@ struct SavedResidualsOf {
     return in_transform("saved_residuals", where, [&] {
       const auto args = bind_args<F>(x...);
       Arrays leaves;
-      flatten_into(args, leaves, "saved_residuals");
+      flatten_into(args, leaves, "saved_residuals", "args");
       TreeCall call(f, args);
       return saved_residuals_arrays(call.flat(), leaves, leaf_names(args));
     });

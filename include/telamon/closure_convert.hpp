@@ -29,7 +29,8 @@ class Converted<Result, std::tuple<A...>> {
   Converted& operator=(const Converted&) = default;
   Result operator()(const A&... args, const std::vector<Array>& hoisted) const {
     Arrays leaves;
-    flatten_into(std::tuple<A...>(args...), leaves, "the function that closure_convert made");
+    flatten_into(std::tuple<A...>(args...), leaves, "the function that closure_convert made",
+                 "args");
     return with_leaves(prototype_, closure_->call(leaves, hoisted));
   }
 
@@ -46,7 +47,7 @@ struct ClosureConvert {
       using Args = std::remove_const_t<decltype(args)>;
       using Result = ReturnedBy<F, Args>;
       Arrays leaves;
-      flatten_into(args, leaves, "closure_convert");
+      flatten_into(args, leaves, "closure_convert", "args");
       TreeCall call(f, args);
       ConvertedClosure closure = convert_closure(call.flat(), leaves);
       std::vector<Array> hoisted = closure.hoisted;

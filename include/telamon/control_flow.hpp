@@ -256,8 +256,8 @@ auto cond(const Operand& pred, True on_true, False on_false, const X&... operand
     const auto true_args = bind_args<True>(operands...);
     const auto false_args = bind_args<False>(operands...);
     Arrays leaves, other_leaves;
-    detail::flatten_into(true_args, leaves, "cond");
-    detail::flatten_into(false_args, other_leaves, "cond");
+    detail::flatten_into(true_args, leaves, "cond", "operands");
+    detail::flatten_into(false_args, other_leaves, "cond", "operands");
     if (leaves.size() != other_leaves.size())
       throw TypeError("cond: one branch takes a number as an Array that the other takes as it is");
     detail::BodyCall true_call(on_true, true_args, "a branch of cond");
@@ -276,7 +276,7 @@ auto switch_(const Operand& index, Branches branches, const X&... operands) {
       using F = std::remove_cvref_t<decltype(*branches.begin())>;
       const auto args = bind_args<F>(operands...);
       Arrays leaves;
-      detail::flatten_into(args, leaves, "switch_");
+      detail::flatten_into(args, leaves, "switch_", "operands");
       using Call = detail::BodyCall<F, std::remove_cvref_t<decltype(args)>>;
       std::vector<Call> calls;
       calls.reserve(branches.size());
@@ -291,7 +291,7 @@ auto switch_(const Operand& index, Branches branches, const X&... operands) {
             const auto all_args =
                 std::make_tuple(bind_args<F>(operands...)...);  // a tuple of tuples
             Arrays leaves;
-            detail::flatten_into(std::get<0>(all_args), leaves, "switch_");
+            detail::flatten_into(std::get<0>(all_args), leaves, "switch_", "operands");
             return std::apply(
                 [&](const auto&... args) {
                   std::tuple<detail::BodyCall<F, std::remove_cvref_t<decltype(args)>>...> calls{

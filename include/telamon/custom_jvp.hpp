@@ -85,7 +85,7 @@ class CustomJvp {
     using Result = ReturnedBy<F, Args>;
     static_assert(check_rule<Args>());
     Arrays leaves;
-    flatten_into(args, leaves, "custom_jvp");
+    flatten_into(args, leaves, "custom_jvp", "args");
     std::optional<Result> prototype;
     const State& state = *state_;
     CustomJvpCall c;

@@ -92,13 +92,19 @@ class SolverCall {
 /// A function from a tree to one of the same structure, as one of leaves. `what`, for errors: "cg: A and b".
 template <class T, class F>
 FlatFunction endomorphism(F& f, const T& prototype, std::string what) {
-  return [&f, &prototype, what = std::move(what)](std::span<const Array> leaves) {
-    const T y = f(with_leaves(prototype, leaves));
-    check_same_structure(what, prototype, y);
-    Arrays leaves_of_y;
-    flatten_into(y, leaves_of_y, what);
-    return leaves_of_y;
-  };
+  constexpr bool fits = std::is_convertible_v<decltype(f(std::declval<T>())), T>;
+  static_assert(fits,
+                "a solver's function of the unknowns (f, A, M, matvec) must return what it takes: "
+                "as many values as there are unknowns, in a tree of their type");
+  if constexpr (!fits) return {};
+  else
+    return [&f, &prototype, what = std::move(what)](std::span<const Array> leaves) {
+      const T y = f(with_leaves(prototype, leaves));
+      check_same_structure(what, prototype, y);
+      Arrays leaves_of_y;
+      flatten_into(y, leaves_of_y, what);
+      return leaves_of_y;
+    };
 }
 
 }  // namespace detail

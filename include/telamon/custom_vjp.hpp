@@ -115,7 +115,7 @@ class CustomVjp {
     using Result = ReturnedBy<F, Args>;
     static_assert(check_rules<Args>());
     Arrays leaves;
-    flatten_into(args, leaves, "custom_vjp");
+    flatten_into(args, leaves, "custom_vjp", "args");
     std::optional<Result> prototype;
     CustomVjpCall c;
     c.name = state_->options.name;

@@ -55,7 +55,7 @@ class CustomVmap {
           "axis 0}, the result of the type that the function returns");
     }
     Arrays leaves;
-    flatten_into(args, leaves, "custom_vmap");
+    flatten_into(args, leaves, "custom_vmap", "args");
     TreeCall tree(*state_->f, args);
     const auto rule = [&] {
       return VmapRule::make(

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <string_view>
 #include <type_traits>
@@ -49,12 +50,18 @@ struct Complex64 {
 struct Complex128 {
   double re = 0, im = 0;
 };
+/// As an Array of the one number prints.
+TELAMON_API std::ostream& operator<<(std::ostream& os, Half x);
+TELAMON_API std::ostream& operator<<(std::ostream& os, BFloat16 x);
+TELAMON_API std::ostream& operator<<(std::ostream& os, Complex64 x);
+TELAMON_API std::ostream& operator<<(std::ostream& os, Complex128 x);
 
 TELAMON_API std::size_t size_of(DType dtype);  ///< bytes per element (float0: 0)
 TELAMON_API Kind kind_of(DType dtype);
 TELAMON_API std::string_view short_name(DType dtype);  ///< "f32", "i64", "bool", "float0"
 TELAMON_API std::string_view long_name(DType dtype);   ///< "float32", "int64", "bool", "float0"
 TELAMON_API std::optional<DType> dtype_from_name(std::string_view name);  ///< either form
+TELAMON_API std::ostream& operator<<(std::ostream& os, DType dtype);      ///< the short one
 
 inline bool is_float(DType d) { return kind_of(d) == Kind::floating; }
 inline bool is_complex(DType d) { return kind_of(d) == Kind::complex; }

@@ -17,6 +17,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <map>
 #include <optional>
 #include <span>
@@ -67,6 +68,7 @@ class DTypeSet {
   static constexpr std::uint32_t bit(DType d) { return 1u << static_cast<unsigned>(d); }
   std::uint32_t bits_ = 0;
 };
+TELAMON_API std::ostream& operator<<(std::ostream& os, DTypeSet dtypes);
 
 inline constexpr DTypeSet kBools{DType::bool_};
 inline constexpr DTypeSet kSignedInts{DType::i8, DType::i16, DType::i32, DType::i64};

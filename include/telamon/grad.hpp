@@ -68,7 +68,7 @@ class Gradient {
   auto gradient_of(const Args& args) const {
     const Selected<Args> selected{std::get<argument_index<Args, Argnums>()>(args)...};
     Arrays primals;
-    check_no_empty_leaf(args, kName);
+    check_no_empty_leaf(args, kName, "args");
     flatten_into(selected, primals, kName);
     std::optional<Result> prototype;
     const auto f = [&](std::span<const Array> leaves) {

@@ -48,7 +48,7 @@ class JacobianCall {
       };
       using Out = std::decay_t<decltype(g(std::declval<const In&>()))>;
       Arrays primals;
-      check_no_empty_leaf(args, name_);
+      check_no_empty_leaf(args, name_, "args");
       flatten_into(selected, primals, name_);
       TreeCall call(g, selected);
       const JacobianArrays j = Mode == JacobianMode::forward

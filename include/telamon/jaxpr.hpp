@@ -136,7 +136,8 @@ TELAMON_API std::ostream& operator<<(std::ostream& os, const Jaxpr& jaxpr);
 TELAMON_API std::ostream& operator<<(std::ostream& os, const ClosedJaxpr& jaxpr);
 
 /// Reads the text that `to_string` writes. ParseError with line and column.
-TELAMON_API Jaxpr parse_jaxpr(std::string_view text);
+TELAMON_API Jaxpr parse_jaxpr(std::string_view text,
+                              SourceLocation where = SourceLocation::current());
 
 /// Applies the program to arrays or tracers, binding one primitive after the other.
 TELAMON_API Arrays eval_jaxpr(const Jaxpr& jaxpr, std::span<const Array> args,
@@ -147,10 +148,12 @@ struct JaxprType {
   std::vector<Aval> in, out;
   TELAMON_API std::string to_string() const;
 };
+TELAMON_API std::ostream& operator<<(std::ostream& os, const JaxprType& type);
 /// Checks binding and types of every equation against the primitives' abstract_eval rules.
 /// TypeError "variable 'b' is unbound", "Value for variable 'b' inconsistently typed as f32[] for
 /// let-binder of type i32[]" with the offending equation, ...
-TELAMON_API JaxprType typecheck_jaxpr(const Jaxpr& jaxpr);
+TELAMON_API JaxprType typecheck_jaxpr(const Jaxpr& jaxpr,
+                                      SourceLocation where = SourceLocation::current());
 
 /// Removes equations without effect whose results nobody uses.
 TELAMON_API Jaxpr eliminate_dead_code(const Jaxpr& jaxpr);

@@ -102,6 +102,8 @@ class TELAMON_API JitCache {
  private:
   void call_in_context(const Entry& entry, std::span<const Array> args,
                        std::span<Array> results) const;
+  void call_with_constants(const Entry& entry, std::span<const Array> args,
+                           std::span<Array> results) const;
   void run(const runtime::Executable& executable, const Entry& entry, std::span<const Array> args,
            std::span<const Array> inputs, std::span<Array> results) const;
   void forget_oldest();

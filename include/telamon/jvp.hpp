@@ -24,7 +24,7 @@ auto jvp(F f, const std::tuple<X...>& primals, const std::tuple<DX...>& tangents
     const auto dargs = std::apply(bind, tangents);
     detail::check_same_structure("jvp", args, dargs);
     Arrays x;
-    detail::flatten_into(args, x, "jvp");
+    detail::flatten_into(args, x, "jvp", "args");
     detail::TreeCall call(f, args);
     const detail::PushedForward out = detail::jvp_arrays(
         call.flat(), x, detail::leaves_or_empty(dargs), detail::leaf_names(args));
@@ -110,7 +110,7 @@ auto linearize_call(SourceLocation where, F& f, const char* name, const X&... x)
   return in_transform(name, where, [&] {
     auto args = bind_args<F>(x...);
     Arrays primals;
-    flatten_into(args, primals, name);
+    flatten_into(args, primals, name, "args");
     TreeCall call(f, args);
     LinearizedArrays lin = linearize_arrays(call.flat(), primals, name);
     return std::tuple{call.result(lin.primals), std::move(lin.map), without_leaves(std::move(args)),
@@ -150,7 +150,7 @@ struct LinearTranspose {
     return in_transform("linear_transpose", where, [&] {
       auto args = bind_args<F>(example...);
       Arrays leaves;
-      flatten_into(args, leaves, "linear_transpose");
+      flatten_into(args, leaves, "linear_transpose", "args");
       std::vector<Aval> avals;
       for (const Array& x : leaves) avals.push_back(x.aval());
       TreeCall call(f, args);

@@ -21,7 +21,7 @@ class JaxprMaker {
     return in_transform("make_jaxpr", where_, [&] {
       const auto args = bind_args<F>(x...);
       Arrays leaves;
-      flatten_into(args, leaves, "make_jaxpr");
+      flatten_into(args, leaves, "make_jaxpr", "args");
       TreeCall call(*f_, args);
       return stage_arrays(call.flat(), leaves, "make_jaxpr");
     });
@@ -38,7 +38,7 @@ struct EvalShape {
     return in_transform("eval_shape", where, [&] {
       const auto args = bind_args<F>(x...);
       Arrays leaves;
-      flatten_into(args, leaves, "eval_shape");
+      flatten_into(args, leaves, "eval_shape", "args");
       TreeCall call(f, args);
       const ClosedJaxpr closed = stage_arrays(call.flat(), leaves, "eval_shape");
       return call.result(placeholders(closed.jaxpr.out_avals()));

@@ -107,6 +107,7 @@ TELAMON_API Array mod(const Operand& x, const Operand& y);
 /// The remainder with the dividend's sign.
 TELAMON_API Array fmod(const Operand& x, const Operand& y);
 /// A C++ integer exponent up to 4096 becomes integer_pow, differentiable at 0 too, and larger ones pow.
+/// A negative one -n is 1 / x^n, as in JAX: 0 where x^n overflows, though x^-n may be a small number.
 /// Integers to a negative C++ integer are a TypeError.
 TELAMON_API Array power(const Operand& x, const Operand& y);
 TELAMON_API Array arctan2(const Operand& y, const Operand& x);

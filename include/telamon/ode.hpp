@@ -72,7 +72,10 @@ auto odeint_call(F& f, const Y& y0, const Operand& ts, const ode::Options& optio
     static_assert(std::is_convertible_v<typename Call::Result, State>,
                   "odeint: f(y, t, ...) must return the derivative of y, of the type of y");
     Arrays leaves;
-    flatten_into(bound, leaves, "odeint");
+    constexpr const char* kNames[] = {"y0", "ts", "args"};
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (flatten_into(std::get<I>(bound), leaves, "odeint", kNames[I]), ...);
+    }(std::make_index_sequence<std::tuple_size_v<Bound>>());
     Call call(f, bound, "the derivative that f returns to odeint");
     const State& state = std::get<0>(bound);
     return with_leaves(state, odeint_arrays(call.body(), tree_structure(state), leaves, options));

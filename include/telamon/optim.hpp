@@ -61,7 +61,7 @@ struct Result {
   Array success;      ///< bool: converged
   Array status;       ///< i32, a Status
 
-  /// The status in words; needs a concrete result.
+  /// The status in words; needs the concrete result of one problem: vmap gives one status for each.
   std::string message(SourceLocation where = SourceLocation::current()) const;
 };
 
@@ -120,14 +120,14 @@ auto minimize(F f, const X& x0, const Options& options = {},
     static_assert(std::is_convertible_v<result_of<F, X>, Array>,
                   "minimize needs a function that returns one scalar Array");
     Arrays leaves;
-    detail::flatten_into(args, leaves, "minimize");
+    const Variables& start = std::get<0>(args);
+    detail::flatten_into(start, leaves, "minimize", "x0");
     detail::TreeCall call(f, args);
     detail::MinimizeResult out =
-        detail::minimize_arrays(call.flat(), leaves, detail::leaf_names(args), options);
-    const Variables& like = std::get<0>(args);
-    return Result<Variables>{detail::with_leaves(like, out.x),
+        detail::minimize_arrays(call.flat(), leaves, detail::leaf_names(start, "x0"), options);
+    return Result<Variables>{detail::with_leaves(start, out.x),
                              std::move(out.value),
-                             detail::with_leaves(like, out.gradient),
+                             detail::with_leaves(start, out.gradient),
                              std::move(out.grad_norm),
                              std::move(out.iterations),
                              std::move(out.evaluations),

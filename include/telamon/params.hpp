@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <span>
 #include <string>
 #include <string_view>
@@ -153,6 +154,7 @@ class TELAMON_API Params {
   }
   const detail::ParamsNode* node_;
 };
+TELAMON_API std::ostream& operator<<(std::ostream& os, const Params& params);
 
 namespace detail {
 

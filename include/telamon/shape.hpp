@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <limits>
 #include <optional>
 #include <span>
@@ -121,6 +122,8 @@ class Shape {
  private:
   detail::InlineVector<std::int64_t, 4> dims_;
 };
+
+TELAMON_API std::ostream& operator<<(std::ostream& os, const Shape& shape);
 
 }  // namespace v1
 }  // namespace telamon

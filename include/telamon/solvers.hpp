@@ -33,7 +33,8 @@ template <class T>
 struct LinearSolution {
   T x;
   /// i32: 0, or iterations done without convergence (1 if none was allowed), or -1: the residual's square is not
-  /// finite, or -10, -11 for a breakdown.
+  /// finite, or of bicgstab -10, -11 for a breakdown, as SciPy has them: it stopped before a division by
+  /// zero, and x is what it had by then.
   Array info;
 };
 
@@ -103,7 +104,8 @@ LinearSolution<T> solve_flat(decltype(cg_arrays)& method, const char* name, A& a
 
 /// Solves A x = b by conjugate gradients; A is symmetric positive definite: a function from a tree to
 /// one of the same type, or a square matrix. ValueError where x0 or A(b) are not like b, or a
-/// limit is negative.
+/// limit is negative. That A is linear and symmetric is not checked, as in JAX: where it is not, x solves
+/// nothing, or info says that it did not converge. Of v -> L v + c take c to the other side of the equation.
 template <class A, class B>
 auto cg(A a, const B& b, const LinearSolverOptions<detail::unknowns_of<A, B>>& options = {},
         SourceLocation where = SourceLocation::current()) {

@@ -1,6 +1,7 @@
 // SourceLocation: the line of the user's program that an equation or an error comes from.
 #pragma once
 
+#include <iosfwd>
 #include <string>
 
 #include "telamon/config.hpp"
@@ -24,6 +25,7 @@ struct SourceLocation {
   /// "train.cpp:31 in loss", or "" when unknown. The folder is left out.
   TELAMON_API std::string to_string() const;
 };
+TELAMON_API std::ostream& operator<<(std::ostream& os, const SourceLocation& where);
 
 namespace detail {
 

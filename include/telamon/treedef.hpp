@@ -10,6 +10,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,6 +53,7 @@ class TELAMON_API KeyPath {
  private:
   std::vector<Entry> entries_;
 };
+TELAMON_API std::ostream& operator<<(std::ostream& os, const KeyPath& path);
 
 enum class TreeKind : std::uint8_t {
   leaf,       ///< an Array
@@ -120,6 +122,7 @@ class TELAMON_API TreeDef {
   explicit TreeDef(std::shared_ptr<const detail::TreeNode> node) : node_(std::move(node)) {}
   std::shared_ptr<const detail::TreeNode> node_;
 };
+TELAMON_API std::ostream& operator<<(std::ostream& os, const TreeDef& tree);
 
 namespace detail {
 

@@ -1,6 +1,7 @@
 // vmap: maps a function over axes of its arguments; the body sees one example.
 #pragma once
 
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -39,6 +40,7 @@ class Axes {
   static TELAMON_API int checked(std::int64_t axis, SourceLocation where);
   std::variant<int, std::nullopt_t, std::vector<Axes>> value_;
 };
+TELAMON_API std::ostream& operator<<(std::ostream& os, const Axes& axes);
 
 struct VmapOptions {
   Axes in_axes = 0;
@@ -73,7 +75,7 @@ class Vmapped {
     return in_transform("vmap", where_, [&] {
       const auto args = bind_args<F>(x...);
       Arrays leaves;
-      flatten_into(args, leaves, "vmap");
+      flatten_into(args, leaves, "vmap", "args");
       TreeCall call(*f_, args);
       const VmapSpec spec{expand_axes(options_.in_axes, tree_structure(args), "in_axes"),
                           [&](std::size_t) {

@@ -118,6 +118,7 @@ struct Subject {
   const Jaxpr& program;
   const Arrays& inputs;
   const BisectOptions& options;
+  bool contract;
   Arrays want;
 };
 
@@ -128,7 +129,7 @@ class Attempt {
   enum class Look : std::uint8_t { at_the_end, after_each_pass };
   Attempt(const Subject& subject, const Switches& disabled, Look look, const Tell& tell)
       : subject_(subject), look_(look), tell_(tell), before_(subject.program.to_string()) {
-    options_.contract = subject.options.contract;
+    options_.contract = subject.contract;
     options_.name = "bisected";
     options_.disabled = disabled;
     options_.keep_programs = true;
@@ -198,7 +199,7 @@ class Bisection {
  public:
   using Switches = Attempt::Switches;
   Bisection(const Jaxpr& program, const Arrays& inputs, const BisectOptions& options)
-      : subject_{program, inputs, options, {}} {}
+      : subject_{program, inputs, options, options.contract, {}} {}
 
   Finding run() {
     if (const std::string end = end_of_interpreter(); !end.empty())
@@ -209,7 +210,11 @@ class Bisection {
       return {
           Finding::Kind::pass, {first.texts[0]}, first.texts[1], first.texts[2], first.texts[3]};
     if (first.texts[0].empty()) return {};
-    return try_switches({Finding::Kind::generation, {}, first.texts[0], {}, {}});
+    if (!subject_.contract) return try_switches(first.texts[0]);
+    subject_.contract = false;
+    const Report plain = attempt({}, Attempt::Look::at_the_end);
+    if (plain.texts[0].empty()) return {Finding::Kind::contraction, {}, first.texts[0], {}, {}};
+    return try_switches(plain.texts[0]);
   }
 
  private:
@@ -226,7 +231,8 @@ class Bisection {
     return child.well() ? "" : text_of_end(child);
   }
 
-  Finding try_switches(Finding finding) const {
+  Finding try_switches(const std::string& difference) const {
+    Finding finding{Finding::Kind::generation, {}, difference, {}, {}};
     const auto words = detail::environment_words("TELAMON_DISABLE");
     for (const std::string_view word : words)
       if (is_right_without({std::string(word)})) finding.names.emplace_back(word);

@@ -20,7 +20,8 @@ struct Finding {
     pass,          ///< the program that this pass left behind, interpreted, gives other results
     optimisation,  ///< it is right without this one, by the name that TELAMON_DISABLE knows
     combination,   ///< right without these, and with any one of them alone switched off it is not
-    generation     ///< wrong whatever is switched off: planning, code generation, LLVM
+    generation,    ///< wrong whatever is switched off: planning, code generation, LLVM
+    contraction  ///< right where a * b + c is two operations: allowed, where `contract` is asked for
   };
   Kind kind = Kind::agrees;
   std::vector<std::string> names;  ///< the pass; the optimisations, each of which does it
@@ -29,7 +30,9 @@ struct Finding {
 };
 
 struct BisectOptions {
-  bool contract = false;  ///< as of jit: a * b + c may be one operation
+  /// As of jit: a * b + c may be one operation. Only code generation makes it one, so what is wrong
+  /// without it too is looked for without it, and the rest is contraction.
+  bool contract = false;
   /// Inputs that callers give away, if any; those beyond the end are not.
   std::vector<bool> donated = {};
   /// Where what is looked at is compiled and run: in children, a process that ends is a finding too.

@@ -106,7 +106,7 @@ class Compilation {
     if (options_.after_pass) options_.after_pass(pass, jaxpr, consts);
     if (options_.keep_programs) programs_.emplace_back(pass, jaxpr);
 #ifdef TELAMON_DEBUG_CHECKS
-    typecheck_jaxpr(jaxpr);
+    typecheck_jaxpr(jaxpr, {});
 #endif
     dump(pass, "jaxpr", [&] { return jaxpr.to_string(); });
   }

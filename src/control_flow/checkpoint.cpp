@@ -10,6 +10,7 @@
 #include "telamon/checkpoint.hpp"
 
 #include <algorithm>
+#include <ostream>
 
 #include "control_flow/calls.hpp"
 #include "core/trace.hpp"
@@ -147,6 +148,10 @@ std::string CheckpointPolicy::to_string() const {
   std::string quoted;
   detail::append_quoted(quoted, text + ")");
   return quoted;
+}
+
+std::ostream& operator<<(std::ostream& os, const CheckpointPolicy& policy) {
+  return os << policy.to_string();
 }
 
 CheckpointPolicy CheckpointPolicy::from_text(std::string_view text) {

@@ -2,6 +2,7 @@
 #include "telamon/aval.hpp"
 
 #include <algorithm>
+#include <ostream>
 
 #include "core/size_errors.hpp"
 
@@ -25,6 +26,10 @@ std::string ShapedArray::to_string() const {
   std::string text = weak_type ? "~" : "";
   text += short_name(dtype);
   return text + "[" + dimensions(shape) + "]";
+}
+
+std::ostream& operator<<(std::ostream& os, const ShapedArray& aval) {
+  return os << aval.to_string();
 }
 
 std::string ShapedArray::to_long_string() const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <ostream>
 #include <string>
 
 #include "telamon/error.hpp"
@@ -120,6 +121,7 @@ constinit std::atomic<DType> default_int_dtype{DType::i32};
 std::size_t size_of(DType dtype) { return properties(dtype).size; }
 Kind kind_of(DType dtype) { return properties(dtype).kind; }
 std::string_view short_name(DType dtype) { return properties(dtype).short_name; }
+std::ostream& operator<<(std::ostream& os, DType dtype) { return os << short_name(dtype); }
 std::string_view long_name(DType dtype) { return properties(dtype).long_name; }
 
 std::optional<DType> dtype_from_name(std::string_view name) {

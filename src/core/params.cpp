@@ -2,6 +2,7 @@
 #include "telamon/params.hpp"
 
 #include <algorithm>
+#include <ostream>
 
 #include "core/counted.hpp"
 #include "telamon/detail/hash.hpp"
@@ -46,6 +47,10 @@ std::string Params::to_string() const {
     out += text;
   }
   return out;
+}
+
+std::ostream& operator<<(std::ostream& os, const Params& params) {
+  return os << params.to_string();
 }
 
 namespace detail {

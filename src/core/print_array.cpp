@@ -420,5 +420,16 @@ std::string Array::to_string(SourceLocation where) const {
 
 std::ostream& operator<<(std::ostream& os, const Array& x) { return os << x.to_string({}); }
 
+template <class T>
+static std::ostream& print_number(std::ostream& os, T x) {
+  return os << detail::scalar_text(
+             detail::load_element(reinterpret_cast<const std::byte*>(&x), dtype_of<T>),
+             dtype_of<T>);
+}
+std::ostream& operator<<(std::ostream& os, Half x) { return print_number(os, x); }
+std::ostream& operator<<(std::ostream& os, BFloat16 x) { return print_number(os, x); }
+std::ostream& operator<<(std::ostream& os, Complex64 x) { return print_number(os, x); }
+std::ostream& operator<<(std::ostream& os, Complex128 x) { return print_number(os, x); }
+
 }  // namespace v1
 }  // namespace telamon

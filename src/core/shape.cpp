@@ -2,6 +2,7 @@
 #include "telamon/shape.hpp"
 
 #include <algorithm>
+#include <ostream>
 
 #include "core/size_errors.hpp"
 #include "telamon/detail/transform_site.hpp"
@@ -30,6 +31,8 @@ std::string Shape::to_string() const {
   text += size() == 1 ? ",)" : ")";
   return text;
 }
+
+std::ostream& operator<<(std::ostream& os, const Shape& shape) { return os << shape.to_string(); }
 
 namespace detail {
 

@@ -1,6 +1,7 @@
 // SourceLocation: printing.
 #include "telamon/source_location.hpp"
 
+#include <ostream>
 #include <string_view>
 
 namespace telamon {
@@ -13,6 +14,10 @@ std::string SourceLocation::to_string() const {
   std::string text = std::string(name) + ":" + std::to_string(line);
   if (function && *function) text.append(" in ").append(function);
   return text;
+}
+
+std::ostream& operator<<(std::ostream& os, const SourceLocation& where) {
+  return os << where.to_string();
 }
 
 }  // namespace v1

@@ -50,6 +50,13 @@ std::string tracer_name(const Tracer& tracer) {
          " by " + tracer.main().owner();
 }
 
+// ", created at train.cpp:31 in loss", unless errors show that line anyway.
+std::string made_elsewhere(const Tracer& tracer) {
+  const SourceLocation made = tracer.created(), shown = error_site();
+  if (!made || (made.file == shown.file && made.line == shown.line)) return "";
+  return ", created at " + made.to_string();
+}
+
 [[noreturn]] void leaked_tracer(const Tracer& tracer) {
   throw LeakedTracerError(
       "encountered an unexpected tracer " + tracer_name(tracer) +
@@ -243,7 +250,8 @@ Array concrete_value(const Array& x, const char* what) {
     if (auto value = t->known_value()) return *value;
     throw ConcretizationError(
         std::string(what) + " needs the value of a tracer " + x.aval().to_string() +
-        ", of which only shape and dtype are known under " + t->hidden_by().main().owner() +
+        made_elsewhere(*t) + ", of which only shape and dtype are known under " +
+        t->hidden_by().main().owner() +
         "; use telamon::cond or telamon::where to choose by a traced value, or make the "
         "argument static");
   }

@@ -205,6 +205,11 @@ bool has_dynamic_trace();
 inline const Tracer* as_tracer(const Array& x) {
   return x.node()->is_tracer() ? static_cast<const Tracer*>(x.node()) : nullptr;
 }
+/// The line that made a tracer, the nearest there is to an operator that takes no place; none of other arrays.
+inline SourceLocation place_of(const Array& x) {
+  const Tracer* t = as_tracer(x);
+  return t ? t->created() : SourceLocation();
+}
 template <class T> const T& tracer_cast(const Array& x) { return static_cast<const T&>(*x.node()); }
 
 /// The interpreter for these operands; null means evaluation.

@@ -352,9 +352,9 @@ Jaxpr parse_jaxpr_of_file(std::string_view text, const std::string& path) {
 
 }  // namespace detail
 
-Jaxpr parse_jaxpr(std::string_view text) {
-  return detail::naming_lack_of_memory("parse_jaxpr",
-                                       [&] { return detail::Parser(text, "jaxpr text").parse(); });
+Jaxpr parse_jaxpr(std::string_view text, SourceLocation where) {
+  return detail::in_call("parse_jaxpr", where,
+                         [&] { return detail::Parser(text, "jaxpr text").parse(); });
 }
 
 }  // namespace v1

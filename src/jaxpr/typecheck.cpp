@@ -1,5 +1,6 @@
 // typecheck_jaxpr: every equation against the abstract_eval rule of its primitive.
 #include <algorithm>
+#include <ostream>
 
 #include "core/counted.hpp"
 #include "core/trace.hpp"
@@ -67,7 +68,7 @@ void check_binders(const Jaxpr& jaxpr, const Vars& binders, Var& next) {
 }
 
 void check_eqn(const Jaxpr& jaxpr, const Eqn& eqn) {
-  for (const Jaxpr& nested : eqn.params.jaxprs()) typecheck_jaxpr(nested);
+  for (const Jaxpr& nested : eqn.params.jaxprs()) typecheck_jaxpr(nested, {});
   std::vector<Aval> avals;
   avals.reserve(eqn.inputs.size());
   for (const Atom& in : eqn.inputs) avals.push_back(jaxpr.aval(in));
@@ -151,8 +152,10 @@ void check_results(const PrimitiveBase& primitive, const AbstractResult& result,
 
 std::string JaxprType::to_string() const { return aval_list(in) + " -> " + aval_list(out); }
 
-JaxprType typecheck_jaxpr(const Jaxpr& jaxpr) {
-  return detail::naming_lack_of_memory("typecheck_jaxpr", [&]() -> JaxprType {
+std::ostream& operator<<(std::ostream& os, const JaxprType& type) { return os << type.to_string(); }
+
+JaxprType typecheck_jaxpr(const Jaxpr& jaxpr, SourceLocation where) {
+  return detail::in_call("typecheck_jaxpr", where, [&]() -> JaxprType {
     detail::check_binding(jaxpr);
     for_each_eqn(jaxpr, [&](const Eqn& eqn) { check_eqn(jaxpr, eqn); });
     const std::span<const Aval> in = jaxpr.in_avals();

@@ -184,7 +184,7 @@ Array operator-(const Operand& x) { return negative(x); }
 Array operator!(const Array& x) {
   // Its line is not known: an operator takes no other arguments. The one here would be none of the user's.
   if (!x.has_value()) detail::empty_operand_error("logical_not", 0);
-  return logical_not(x);
+  return logical_not({x, detail::place_of(x)});
 }
 Array operator+(const Operand& x, const Operand& y) { return add(x, y); }
 Array operator-(const Operand& x, const Operand& y) { return subtract(x, y); }

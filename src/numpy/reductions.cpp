@@ -30,8 +30,10 @@ Array widened(const Array& x) {
 void check_not_empty(const char* name, const Array& x, const Shape& axes) {
   for (std::int64_t a : axes) {
     if (x.shape()[static_cast<std::size_t>(a)] == 0) {
-      throw ValueError(std::string(name) + " of no elements: " + x.aval().to_string() +
-                       " over axis " + std::to_string(a) + " has no identity");
+      throw ValueError(std::string(name) + " of no elements: axis " + std::to_string(a) + " of " +
+                       x.aval().to_string() + " is empty, and " + name +
+                       " has no identity; look at x.size() first, or concatenate the value that "
+                       "an empty array is to give");
     }
   }
 }
@@ -65,7 +67,12 @@ Array arg_extremum(const char* name, StrictIndex strict, const Operand& x, Optio
   return detail::in_call(name, {&x}, [&] {
     const Array flat = axis ? x.array : ravel(x.array);
     const std::int64_t a = detail::canonical_axis(name, axis.value_or(0), flat);
-    check_not_empty(name, flat, {a});
+    if (flat.shape()[static_cast<std::size_t>(a)] == 0) {
+      throw ValueError("attempt to get " + std::string(name) + " of an empty sequence: " +
+                       (axis ? "axis " + std::to_string(a) + " of " : "") +
+                       x.array.aval().to_string() +
+                       " has no elements, so there is no index to give; look at x.size() first");
+    }
     const Array index = strict(flat, a, default_int());
     if (!keepdims) return index;
     return axis ? lax::expand_dims(index, {a})

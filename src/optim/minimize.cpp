@@ -139,6 +139,12 @@ void check_leaves_like(const char* step, std::span<const Array> params, const ch
 }
 
 std::string status_text(const Array& status) {
+  if (status.size() != 1) {
+    throw TypeError("message() is of one problem, and this result is of " +
+                    std::to_string(status.size()) + ", with the status " +
+                    status.aval().to_string() +
+                    "; take one out of it: tl::tree_map([&](Array a) { return a(i); }, result)");
+  }
   switch (static_cast<optim::Status>(status.item<int>())) {
     case optim::Status::converged: return "converged: the gradient is below gtol";
     case optim::Status::max_iterations: return "max_iterations were not enough";

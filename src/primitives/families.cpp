@@ -2,6 +2,7 @@
 #include "telamon/families.hpp"
 
 #include <algorithm>
+#include <ostream>
 
 #include "core/counted.hpp"
 #include "interpreters/interpreters.hpp"
@@ -33,6 +34,8 @@ std::string DTypeSet::to_string() const {
   }
   return text;
 }
+
+std::ostream& operator<<(std::ostream& os, DTypeSet dtypes) { return os << dtypes.to_string(); }
 
 namespace {
 

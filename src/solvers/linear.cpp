@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "solvers/vectors.hpp"
 #include "telamon/control_flow.hpp"
@@ -105,16 +106,19 @@ Arrays run_bicgstab(const FlatFunction& A, const Arrays& b, const Arrays& x0,
         next.p = add_scaled(s.r, beta, add_scaled(s.p, -s.omega, s.q));
         const Arrays phat = preconditioned(options, next.p);
         next.q = A(phat);
-        next.alpha = next.rho / dot(s.rhat, next.q);
+        const Array pivot = dot(s.rhat, next.q);
+        const Array stopped = logical_or(next.rho == 0, pivot == 0);  // x stays where it is
+        next.alpha = next.rho / where(stopped, 1.0, pivot);
         const Arrays half = add_scaled(s.r, -next.alpha, next.q);
         const Array early = dot(half, half) < limit2;
         const Arrays shat = preconditioned(options, half);
         const Arrays t = A(shat);
-        next.omega = dot(t, half) / dot(t, t);
+        const Array norm2 = dot(t, t);
+        next.omega = where(norm2 == 0, 0.0, dot(t, half) / where(norm2 == 0, 1.0, norm2));
         const Arrays moved = add_scaled(s.x, next.alpha, phat);
-        next.x = select(early, moved, add_scaled(moved, next.omega, shat));
-        next.r = select(early, half, add_scaled(half, -next.omega, t));
-        const Array stuck = logical_or(next.omega == 0, next.alpha == 0);
+        next.x = select(stopped, s.x, select(early, moved, add_scaled(moved, next.omega, shat)));
+        next.r = select(stopped, s.r, select(early, half, add_scaled(half, -next.omega, t)));
+        const Array stuck = logical_or(pivot == 0, logical_or(next.omega == 0, next.alpha == 0));
         next.k = where(next.rho == 0, counter(-10), where(stuck, counter(-11), s.k + 1));
         return next;
       },
@@ -194,9 +198,25 @@ Arrays cg_arrays(const FlatFunction& A, std::span<const Array> b,
   return solved_by(run_cg, "cg", true, A, b, options);
 }
 
+// Nobody is told the info of a derivative's system: where that breaks down the derivative is NaN. The solution
+// itself comes along as it is, and is taken where its own system broke down.
+static Array broke_down(const Array& info) { return info <= -10; }
+static Arrays run_bicgstab_or_nan(const FlatFunction& A, const Arrays& b, const Arrays& x0,
+                                  const FlatSolverOptions& options) {
+  const Arrays kept = run_bicgstab(A, b, x0, options);
+  Arrays out = kept;
+  for (std::size_t i = 0; i < b.size(); ++i) out[i] = where(broke_down(kept.back()), NAN, kept[i]);
+  out.insert(out.end(), kept.begin(), kept.end() - 1);
+  return out;
+}
+
 Arrays bicgstab_arrays(const FlatFunction& A, std::span<const Array> b,
                        const FlatSolverOptions& options) {
-  return solved_by(run_bicgstab, "bicgstab", false, A, b, options);
+  const Arrays outs = solved_by(run_bicgstab_or_nan, "bicgstab", false, A, b, options);
+  const std::size_t n = b.size();
+  Arrays x(outs.begin(), outs.begin() + static_cast<std::ptrdiff_t>(n) + 1);
+  for (std::size_t i = 0; i < n; ++i) x[i] = where(broke_down(x[n]), outs[n + 1 + i], x[i]);
+  return x;
 }
 
 }  // namespace detail

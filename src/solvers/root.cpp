@@ -40,7 +40,10 @@ Arrays solve_linear(const FlatFunction& g, std::span<const Array> rhs) {
   }
   if (n == 2) return solve_two(g, y);
   Arrays x = run_bicgstab(g, y, solvers::zeros_like(y), {64 * precision(y), 0, {}, {}, {}});
+  // Where it broke down at once there is no solution: a step of 0 would look like an arrival.
+  const Array nothing = logical_and(x.back() < 0, largest(Arrays(x.begin(), x.end() - 1)) == 0);
   x.pop_back();
+  for (Array& leaf : x) leaf = where(nothing, NAN, leaf);
   return x;
 }
 

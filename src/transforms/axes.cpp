@@ -1,5 +1,6 @@
 // Axes: prefix trees of batch axes, expanded over the structure of arguments and results.
 #include <limits>
+#include <ostream>
 
 #include "telamon/primitive.hpp"
 #include "telamon/vmap.hpp"
@@ -14,6 +15,8 @@ std::string Axes::to_string() const {
     text += (i ? ", " : "") + children()[i].to_string();
   return text + "}";
 }
+
+std::ostream& operator<<(std::ostream& os, const Axes& axes) { return os << axes.to_string(); }
 
 int Axes::checked(std::int64_t axis, SourceLocation where) {
   const detail::CallSite site(where);

@@ -135,8 +135,8 @@ class PrimitiveChecker {
   // Evaluated, printed and parsed, interpreted, compiled.
   void check_programs() const {
     const ClosedJaxpr closed = stage_arrays(function(), args_, name_);
-    typecheck_jaxpr(closed.jaxpr);
-    if (!(parse_jaxpr(closed.jaxpr.to_string()) == closed.jaxpr)) {
+    typecheck_jaxpr(closed.jaxpr, {});
+    if (!(parse_jaxpr(closed.jaxpr.to_string(), {}) == closed.jaxpr)) {
       throw CheckFailure(name_ + ": printed and parsed back, this is another program:\n" +
                          closed.jaxpr.to_string());
     }

@@ -526,6 +526,25 @@ void log_kept(const std::string& name, const JitCache::Entry& entry, std::span<c
 
 namespace {
 
+/// f(); where a constant of the program has been given away meanwhile, the DonatedBufferError says that it is one.
+template <class F>
+void naming_donated_constants(const char* call, const Arrays& consts, const F& f) {
+  try {
+    f();
+  } catch (const DonatedBufferError&) {
+    for (const Array& c : consts) {
+      if (!is_dense_value(c) || !is_taken_over(c)) continue;
+      throw DonatedBufferError(std::string(call) + " captured the array " + c.aval().to_string() +
+                               ", whose buffer was then donated to " +
+                               concrete_node(c).buffer().donated_to() +
+                               ": what a function captures is a constant of its program, needed by "
+                               "every call; pass the array as an argument, capture "
+                               "tl::lax::copy(x), or do not donate it");
+    }
+    throw;
+  }
+}
+
 bool all_dense(std::span<const Array> args) {
   return std::all_of(args.begin(), args.end(), [](const Array& x) { return is_dense_value(x); });
 }
@@ -553,6 +572,12 @@ const void* JitCache::call(const Entry& entry, std::span<const Array> args,
 
 void JitCache::call_in_context(const Entry& entry, std::span<const Array> args,
                                std::span<Array> results) const {
+  naming_donated_constants(call_text_, entry.program.consts,
+                           [&] { call_with_constants(entry, args, results); });
+}
+
+void JitCache::call_with_constants(const Entry& entry, std::span<const Array> args,
+                                   std::span<Array> results) const {
   BorrowedArrays some;  // held by the entry and the caller
   std::span<const Array> inputs = args;
   if (!entry.takes_arguments_as_they_are) {

@@ -2,6 +2,7 @@
 #include "telamon/treedef.hpp"
 
 #include <optional>
+#include <ostream>
 
 #include "core/counted.hpp"
 #include "telamon/detail/hash.hpp"
@@ -249,6 +250,9 @@ std::string KeyPath::to_string(std::string_view root) const {
   }
   return out;
 }
+
+std::ostream& operator<<(std::ostream& os, const TreeDef& tree) { return os << tree.to_string(); }
+std::ostream& operator<<(std::ostream& os, const KeyPath& path) { return os << path.to_string(); }
 
 }  // namespace v1
 }  // namespace telamon

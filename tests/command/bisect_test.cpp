@@ -43,6 +43,16 @@ TEST_F(Command, BisectComparesWithTheInterpreter) {
 
 TEST_F(Command, BisectTakesTheOptionsOfJit) {
   TELAMON_TEST_NEEDS_COMPILER();
+  const Array third = Array({1.0f, 2.0f}) / 3.0, product = third * third;
+  const std::string contracted =
+      telamon_command("bisect --contract --input " + array("a.npy", third) + "," +
+                      array("p.npy", product) + " " +
+                      file("rest.jaxpr",
+                           "{ lambda a:f32[2], p:f32[2] .\n  let b:f32[2] = mul a a\n"
+                           "      c:f32[2] = sub b p\n  in ( c ) }"))
+          .text;
+  EXPECT_THAT(contracted, StartsWith("rest: right without --contract: a * b + c as one operation"));
+  EXPECT_THAT(telamon_command("bisect --help").text, HasSubstr("contraction is the cause"));
   const std::string program = file("product.jaxpr", kProduct);
   EXPECT_EQ(telamon_command("bisect --contract --donate 0,-1 " + program).text,
             "product: compiled and interpreted results agree\n");

@@ -1,4 +1,5 @@
 // `telamon check`: which modes and cases run, and what fails.
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 
@@ -11,6 +12,7 @@ namespace {
 using namespace telamon_test;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 TEST_F(Command, CheckRunsEveryModeThatACaseHas) {
   const std::string cases = file("cases.jsonl", kCase.dump() + "\n");
@@ -74,6 +76,24 @@ TEST_F(Command, CheckOfNothingIsAnError) {
   EXPECT_EQ(telamon_command("check --modes hvp " + cases).code, 2);
   EXPECT_THAT(telamon_command("check --only '(' " + cases).text,
               HasSubstr("'(' is not a regular expression"));
+}
+
+TEST_F(Command, CheckOfAFileOfSomethingElseIsOneError) {
+  for (const std::string& other :
+       {file("program.jaxpr", "{ lambda a:f32[] .\n  let b:f32[] = sin a\n  in ( b ) }\n"),
+        file("pretty.json", "{\n\"a\": 1\n}\n"), file("list.jsonl", "[1, 2]\n\n[3]\n")}) {
+    for (const char* isolate : {"", "--isolate "}) {
+      const Answer answer = telamon_command("check " + std::string(isolate) + other);
+      EXPECT_EQ(answer.code, 2);
+      EXPECT_THAT(answer.text, StartsWith("telamon: '" + other + "' is no file of cases"));
+      EXPECT_THAT(answer.text, HasSubstr("', line 1"));
+      EXPECT_EQ(std::count(answer.text.begin(), answer.text.end(), '\n'), 1);
+    }
+  }
+  // A damaged line among cases is one of them, the first too.
+  const Answer mixed = telamon_command("check " + file("m.jsonl", "{ x\n" + kCase.dump() + "\n"));
+  EXPECT_EQ(mixed.code, 1);
+  EXPECT_THAT(mixed.text, HasSubstr("6 passed, 1 failed"));
 }
 
 TEST_F(Command, CheckRunsOnlyTheCasesThatAreAskedFor) {

@@ -128,6 +128,25 @@ TEST(Bisect, TakesInfinityForRightOnlyWhereItIs) {
   EXPECT_THAT(finding.difference, HasSubstr("should be inf"));
 }
 
+// What contraction leaves is the rounding of the product, and no fault of fusion.
+TEST(Bisect, NamesContractionAndLooksForFaultsWithoutIt) {
+  const Program f = [](std::span<const Array> x) { return Arrays{x[0] * x[1] - x[2]}; };
+  const Array a = uniform({20}, DType::f32), b = uniform({20}, DType::f32);
+  const Arrays inputs{a, b, a * b};
+  const Jaxpr program = stage(f, inputs);
+  const Finding finding = bisect(program, inputs, {.contract = true});
+  EXPECT_EQ(finding.kind, Finding::Kind::contraction);
+  EXPECT_THAT(finding.names, IsEmpty());
+  EXPECT_THAT(finding.difference, HasSubstr("and should be 0"));
+  EXPECT_EQ(bisect(program, inputs).kind, Finding::Kind::agrees);
+  const auto right_without_fuse = right_if([](const auto& off) { return off.contains("fuse"); });
+  const Arrays others = example_inputs();
+  const Finding fault =
+      bisect(stage(example(), others), others, {.contract = true, .compile = right_without_fuse});
+  EXPECT_EQ(fault.kind, Finding::Kind::optimisation);
+  EXPECT_THAT(fault.names, ElementsAre("fuse"));
+}
+
 TEST(Bisect, ComparesBitsWhereTheToleranceIsZero) {
   const Arrays inputs = example_inputs();
   const Jaxpr program = stage([](std::span<const Array> x) { return Arrays{x[0] * x[1]}; }, inputs);

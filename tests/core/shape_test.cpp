@@ -5,10 +5,12 @@
 #include <rapidcheck/gtest.h>
 
 #include <set>
+#include <sstream>
 #include <utility>
 
-#include "telamon/error.hpp"
-#include "telamon/source_location.hpp"
+#include "telamon/families.hpp"
+#include "telamon/primitives.hpp"
+#include "telamon/telamon.hpp"
 
 namespace tl = telamon;
 using tl::Shape;
@@ -17,6 +19,29 @@ TEST(Shapes, PrintAsPythonTuples) {
   EXPECT_EQ(Shape{}.to_string(), "()");
   EXPECT_EQ(Shape{3}.to_string(), "(3,)");
   EXPECT_EQ((Shape{2, -1, 4}).to_string(), "(2, -1, 4)");
+}
+
+template <class T>
+std::string streamed(const T& x) {
+  std::ostringstream out;
+  out << x;
+  return out.str();
+}
+
+TEST(SmallTypes, CanBeStreamed) {
+  EXPECT_EQ(streamed(Shape{2, 3}), "(2, 3)");
+  EXPECT_EQ(streamed(tl::DType::bf16) + streamed(tl::f32), "bf16f32");
+  EXPECT_EQ(streamed(tl::ShapedArray{{2}, tl::f32, true}), "~f32[2]");
+  EXPECT_EQ(streamed(tl::SourceLocation{"a/train.cpp", 31, "loss"}), "train.cpp:31 in loss");
+  EXPECT_EQ(streamed(tl::Half{0x3c00}) + streamed(tl::BFloat16{0x4049}), "1.03.14");
+  EXPECT_EQ(streamed(tl::Complex64{1, 2}) + streamed(tl::Complex128{0, -2}), "(1+2j)-2j");
+  const auto pair = tl::tree_structure(std::pair{tl::Array(1), tl::Array(2)});
+  EXPECT_EQ(streamed(pair) + streamed(pair.leaf_paths()[1]), "(*, *)[1]");
+  EXPECT_EQ(streamed(tl::Axes{0, tl::none}), "{0, none}");
+  EXPECT_EQ(streamed(tl::checkpoint_policies::nothing_saveable()), "nothing_saveable");
+  EXPECT_EQ(streamed(tl::JaxprType{{{{}, tl::f32, false}}, {}}), "(f32[]) -> ()");
+  EXPECT_EQ(streamed(tl::Params::of(tl::IntegerPowParams{3})), "y=3");
+  EXPECT_EQ(streamed(tl::families::kFloats), "floating");
 }
 
 TEST(Shapes, OfScalarsHaveOneElement) {

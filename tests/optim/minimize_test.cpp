@@ -132,7 +132,7 @@ TEST(Minimize, SaysWhyItEnded) {
 
 TEST(Minimize, NamesWrongArguments) {
   EXPECT_ERROR(TypeError, minimize([](const Array& x) { return tl::sum(x); }, Array({1, 2})),
-               "the variables must be of floating-point dtypes, but args[0] is i32[2]");
+               "the variables must be of floating-point dtypes, but x0 is i32[2]");
   EXPECT_ERROR(TypeError, minimize([](const Array& x) { return x; }, Array({1.0, 2.0})),
                "must return a real scalar");
   EXPECT_ERROR(ValueError, minimize(rosenbrock, Array({1.0, 2.0}), {.history = 0}),

@@ -177,7 +177,37 @@ TEST(Bicgstab, IsDifferentiatedAsTheSystemAndItsTranspose) {
 TEST(Bicgstab, TellsABreakdown) {
   // A rotation by a right angle: r' A r = 0.
   const Array rotation({{0.0, -1.0}, {1.0, 0.0}});
-  EXPECT_NE(tl::bicgstab(rotation, Array({1.0, 0.0}), {.maxiter = 5}).info.item<int>(), 0);
+  const Array b({1.0, 0.0});
+  const auto [x, info] = tl::bicgstab(rotation, b, {.maxiter = 5});
+  EXPECT_EQ(info.item<int>(), -11);  // as SciPy says
+  expect_near(x, {0, 0});
+  const auto from = [&](const Array& start) { return tl::bicgstab(rotation, b, {.x0 = start}); };
+  expect_near(from(Array({3.0, 4.0})).x, {3, 4});
+  // Each of a batch by itself: the second starts at the solution.
+  const auto both = tl::jit(tl::vmap(from))(Array({{3.0, 4.0}, {0.0, -1.0}}));
+  expect_near(both.x, {3, 4, 0, -1});
+  EXPECT_EQ(both.info.to_vector<int>(), (std::vector<int>{-11, 0}));
+  // A sends the first half of the step to 0.
+  const Array singular({{1.0, 0.0}, {0.0, 0.0}});
+  const auto [y, stuck] = tl::bicgstab(singular, Array({1.0, 1.0}));
+  EXPECT_EQ(stuck.item<int>(), -11);
+  EXPECT_TRUE(bool(tl::all(tl::isfinite(y))));
+  // A residual of 0 is a solution though no step leads on from it.
+  const auto [z, done] = tl::bicgstab(Array({{2.0, 0.0, 0.0}, {0.0, 2.0, 0.0}, {0.0, 0.0, 2.0}}),
+                                      Array({1.0, 2.0, 3.0}), {.tol = 0});
+  EXPECT_EQ(done.item<int>(), 0);
+  expect_near(z, {0.5, 1, 1.5});
+}
+
+// r' A r is 0 of the right-hand side (1, 1), and of no other here: a derivative of 0 would be a lie.
+TEST(Bicgstab, GivesNoDerivativeWhoseSystemBreaksDown) {
+  const Array a({{1.0, -2.0}, {3.0, -2.0}}), b({1.0, 0.0});
+  const auto solve = [&](Array rhs) { return tl::bicgstab(a, rhs).x; };
+  expect_near(solve(b), {-0.5, -0.75});
+  const auto isnan = [](const Array& x) { return bool(tl::all(tl::isnan(x))); };
+  EXPECT_TRUE(isnan(tl::grad([&](Array rhs) { return tl::sum(solve(rhs)); })(b)));
+  EXPECT_TRUE(isnan(tl::jvp(solve, std::tuple{b}, std::tuple{Array({1.0, 1.0})}).second));
+  expect_near(tl::grad([&](Array rhs) { return solve(rhs)(0); })(b), {-0.5, 0.5});
 }
 
 // The residual is no number before the first iteration, or from some iteration on, or its square is infinite.

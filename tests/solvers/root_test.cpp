@@ -25,6 +25,15 @@ TEST(Newton, TellsWhetherItConverged) {
   EXPECT_EQ(tl::root::newton([](Array x) { return x * x - 2.0; }, 1.0).info.item<int>(), 0);
 }
 
+// bicgstab breaks down at once where f' turns every vector by a right angle: a step of 0, and no root.
+TEST(Newton, TakesABreakdownForNoArrival) {
+  const auto turned = [](Array x) {
+    return tl::stack({-x(1), x(0), -x(3), x(2)}) - Array({1.0, 2.0, 3.0, 4.0});
+  };
+  const auto [x, info] = tl::root::newton(turned, tl::zeros({4}, tl::f64));
+  EXPECT_NE(info.item<int>(), 0);
+}
+
 TEST(Newton, HasTheDerivativesOfTheImplicitFunction) {
   EXPECT_NEAR(value(tl::grad(square_root)(2.0)), 0.5 / std::sqrt(2.0), 1e-14);
   tl::check_grads(square_root, std::tuple{Array(2.0)}, {.order = 2});

@@ -16,9 +16,11 @@
 namespace telamon {
 namespace {
 
+using telamon_test::error_of;
 using telamon_test::message_of;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 const auto kSquare = [](Array x) { return x * x; };
@@ -325,16 +327,16 @@ TEST(EmptyArray, IsToldByTheFunctionAndItsPlace) {
        [&] { (void)eval_jaxpr(make_jaxpr(product)(x, x).jaxpr, Arrays{x, empty}); }},
       {"jit(f): the Array at args[1]", [&] { (void)jit(product, interpreted)(x, empty); }},
       {"jit(f): the Array at args[0].b", [&] { (void)jit(loss, interpreted)(Pair{x, empty}, x); }},
-      {"grad: the Array at [0]", [&] { (void)grad(product)(empty, x); }},
-      {"grad: the Array at [1]", [&] { (void)grad(product)(x, empty); }},
-      {"value_and_grad: the Array at [0]", [&] { (void)value_and_grad(product)(empty, x); }},
-      {"jacfwd: the Array at [0]", [&] { (void)jacfwd(kSquare)(empty); }},
-      {"jacrev: the Array at [1]", [&] { (void)jacrev(product)(x, empty); }},
-      {"hessian: the Array at [0]", [&] { (void)hessian(product)(empty, x); }},
+      {"grad: the Array at args[0]", [&] { (void)grad(product)(empty, x); }},
+      {"grad: the Array at args[1]", [&] { (void)grad(product)(x, empty); }},
+      {"value_and_grad: the Array at args[0]", [&] { (void)value_and_grad(product)(empty, x); }},
+      {"jacfwd: the Array at args[0]", [&] { (void)jacfwd(kSquare)(empty); }},
+      {"jacrev: the Array at args[1]", [&] { (void)jacrev(product)(x, empty); }},
+      {"hessian: the Array at args[0]", [&] { (void)hessian(product)(empty, x); }},
       {"jit(f): the Array at args[0]",
        [&] { (void)jit(kSquare, {.name = "f", .static_argnums = {0}})(empty); }},
-      {"vmap: the Array at [1]", [&] { (void)vmap(product)(x, empty); }},
-      {"linear_transpose: the Array at [0]", [&] { (void)linear_transpose(kSquare, empty); }},
+      {"vmap: the Array at args[1]", [&] { (void)vmap(product)(x, empty); }},
+      {"linear_transpose: the Array at args[0]", [&] { (void)linear_transpose(kSquare, empty); }},
       {"item(): operand 0", [&] { (void)empty.item<double>(); }},
       {"to_vector(): operand 0", [&] { (void)empty.to_vector<bool>(); }},
       {"shape(): operand 0", [&] { (void)empty.shape(); }},
@@ -406,6 +408,7 @@ TEST(EmptyArray, IsToldByFunctionsOfFunctionsAndOfTrees) {
   const auto adam = optim::adam_init(x);
   const nn::Gru gru = nn::gru_init(random::key(0), 2, 2);
   const Array h = nn::gru_start(gru);
+  const auto falling = [](Array y, Array) { return -y; };
   const std::pair<const char*, std::function<void()>> calls[] = {
       {"scan: the Array at init", [&] { (void)scan(step, empty, x); }},
       {"scan: the Array at xs", [&] { (void)scan(step, one, empty); }},
@@ -439,9 +442,17 @@ TEST(EmptyArray, IsToldByFunctionsOfFunctionsAndOfTrees) {
       {"nn::gru: the Array at x", [&] { (void)nn::gru(gru, h, empty); }},
       {"nn::lstm_start: the Array at cell.w_x", [] { (void)nn::lstm_start({}); }},
       {"nn::gru_start: the Array at cell.w_x", [] { (void)nn::gru_start({}); }},
+      {"minimize: the Array at x0[1]",
+       [&] {
+         const auto first = [](const std::vector<Array>& v) { return sum(v[0]); };
+         (void)optim::minimize(first, std::vector{x, empty});
+       }},
+      {"odeint: the Array at y0", [&] { (void)ode::odeint(falling, empty, x); }},
+      {"odeint: the Array at ts", [&] { (void)ode::odeint(falling, one, empty); }},
+      {"cond: the Array at operands[0]", [&] { (void)cond(true, same, same, empty); }},
       {"message(): the Array at status", [] { (void)optim::Result<Array>{}.message(); }},
-      {"checkify: the Array at [0]", [&] { (void)checkify(same)(empty); }},
-      {"checkpoint: the Array at [0]", [&] { (void)checkpoint(same)(empty); }},
+      {"checkify: the Array at args[0]", [&] { (void)checkify(same)(empty); }},
+      {"checkpoint: the Array at args[0]", [&] { (void)checkpoint(same)(empty); }},
       {"stop_gradient: the Array at [\"b\"]",
        [&] { (void)stop_gradient(std::map<std::string, Array>{{"a", x}, {"b", empty}}); }},
       {"tree_map: the Array at args[1][0]",
@@ -469,6 +480,93 @@ TEST(EmptyArray, IsToldByFunctionsOfFunctionsAndOfTrees) {
     const std::string text = message_of<TypeError>(call);
     EXPECT_THAT(text, AllOf(StartsWith(what), HasSubstr(" is empty (default-constructed")));
   }
+}
+
+// ---- where and what ------------------------------------------------------------------------------
+
+int line_of(const char* text, const std::string& in) {
+  const auto at = in.find(text);
+  return at == std::string::npos ? 0 : std::stoi(in.substr(at + std::string(text).size()));
+}
+
+// A conversion takes no place: the line is that of the condition's operands.
+TEST(Misplaced, ConditionsOfTracersSayWhereTheyWereComputed) {
+  int line = 0;
+  const auto chooses = [&](Array x) {
+    line = __LINE__ + 1;
+    const Array positive = x > 0;
+    return bool(positive) ? x : -x;
+  };
+  const std::string text = error_of<ConcretizationError>([&] { (void)jit(chooses)(1.0); });
+  EXPECT_THAT(text, StartsWith("bool() needs the value of a tracer ~bool[], created at "));
+  EXPECT_EQ(line_of("created at misuse_test.cpp:", text), line);
+  const auto negates = [&](Array x) {
+    line = __LINE__ + 1;
+    const Array positive = x > 0;
+    return !positive;
+  };
+  const Jaxpr program = make_jaxpr(negates)(1.0).jaxpr;
+  EXPECT_EQ(program.eqns().back().where.line, line);
+  // What is asked on the line of the value says it once.
+  const auto asks = [](Array x) { return x * (x + 1).item<double>(); };
+  EXPECT_THAT(error_of<ConcretizationError>([&] { (void)jit(asks)(1.0); }),
+              Not(HasSubstr("created at")));
+}
+
+TEST(Misplaced, TextsOfProgramsSayWhoParsesThem) {
+  const int line = __LINE__ + 1;
+  const std::string text = error_of<ParseError>([] { (void)parse_jaxpr("{ lambda a:f32[] . "); });
+  EXPECT_THAT(text, StartsWith("parse_jaxpr: jaxpr text, 1:20: "));
+  EXPECT_EQ(line_of("\n  at misuse_test.cpp:", text), line);
+  const Jaxpr wrong = parse_jaxpr("{ lambda a:f32[] . let b:f64[] = sin a in ( b ) }");
+  const auto check = [&] { (void)typecheck_jaxpr(wrong); };
+  EXPECT_EQ(line_of("\n  at misuse_test.cpp:", error_of(check)), __LINE__ - 1);
+}
+
+TEST(Misused, ArraysThatWereDonatedAfterAFunctionCapturedThem) {
+  Array w = zeros({1000}) + 1.0;
+  const int line = __LINE__ + 1;
+  const auto loss = jit([w](Array x) { return sum(x * w); }, {.name = "loss"});
+  const auto copied = jit([c = lax::copy(w)](Array x) { return sum(x * c); });
+  const auto step = jit([](Array v) { return 2.0 * v; }, {.donate = {0}, .name = "step"});
+  const Array x = ones({1000});
+  (void)step(w);
+  if (counters().donations == 0) GTEST_SKIP() << "nothing takes over donated memory";
+  const std::function<void()> calls[] = {[&] { (void)loss(x); }, [&] { (void)grad(loss)(x); },
+                                         [&] { (void)loss(ones({2, 1000})); }};
+  for (const auto& call : calls) {
+    const std::string text = error_of<DonatedBufferError>(call);
+    EXPECT_THAT(text, StartsWith("jit(loss) captured the array f32[1000], whose buffer was then "
+                                 "donated to step: "));
+    EXPECT_THAT(text, HasSubstr("capture tl::lax::copy(x)"));
+    EXPECT_EQ(line_of("\n  at misuse_test.cpp:", text), line);
+  }
+  EXPECT_EQ(copied(x).item<float>(), 1000);
+  // An argument is none that was captured.
+  EXPECT_THAT(error_of<DonatedBufferError>([&] { (void)copied(w); }), Not(HasSubstr("captured")));
+}
+
+TEST(Misused, ExtremaOfNothing) {
+  EXPECT_EQ(message_of<ValueError>([] { (void)argmax(zeros({0, 3}), 0); }),
+            "attempt to get argmax of an empty sequence: axis 0 of f32[0,3] has no elements, so "
+            "there is no index to give; look at x.size() first");
+  EXPECT_THAT(message_of<ValueError>([] { (void)argmin(zeros({2, 0})); }),
+              StartsWith("attempt to get argmin of an empty sequence: f32[2,0] has no elements"));
+  EXPECT_THAT(
+      message_of<ValueError>([] { (void)max(zeros({2, 0}), 1); }),
+      StartsWith("max of no elements: axis 1 of f32[2,0] is empty, and max has no identity"));
+}
+
+TEST(Misused, TheMessageOfMappedResults) {
+  const auto lowest = [](Array start) {
+    return optim::minimize([](Array x) { return square(x); }, start);
+  };
+  const auto results = vmap(lowest)(Array({1.0, 2.0, 3.0}));
+  EXPECT_THAT(error_of<TypeError>([&] { (void)results.message(); }),
+              StartsWith("message() is of one problem, and this result is of 3, with the status "
+                         "i32[3]; take one out of it: tl::tree_map("));
+  const auto second = tree_map([](Array a) { return a(1); }, results);
+  EXPECT_EQ(second.message(), "converged: the gradient is below gtol");
 }
 
 }  // namespace

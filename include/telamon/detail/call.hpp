@@ -42,11 +42,11 @@ Arrays leaves_or_empty(const T& tree) {
   return leaves;
 }
 
-/// The path of leaf i in the arguments, for errors: "args[0].w".
+/// The path of leaf i in the arguments, for errors: "args[0].w"; or in a tree of another name.
 template <class Args>
-LeafName leaf_names(const Args& args) {
-  return [&args](std::size_t leaf) {
-    return tree_structure(args).leaf_paths()[leaf].to_string("args");
+LeafName leaf_names(const Args& args, const char* name = "args") {
+  return [&args, name](std::size_t leaf) {
+    return tree_structure(args).leaf_paths()[leaf].to_string(name);
   };
 }
 

@@ -37,7 +37,7 @@ bool host_programs(const Plan& plan, const std::vector<Step>& steps,
       const Jaxpr& jaxpr = plan.scopes[static_cast<std::size_t>(s.scope)].jaxpr;
       const Jaxpr program = program_of(jaxpr, jaxpr.eqns()[static_cast<std::size_t>(s.eqn)]);
       out.push_back(program.to_string());
-      if (!(parse_jaxpr(out.back()) == program)) return false;
+      if (!(parse_jaxpr(out.back(), {}) == program)) return false;
     }
     for (const auto& body : s.bodies) {
       if (!host_programs(plan, body, out)) return false;
@@ -47,7 +47,7 @@ bool host_programs(const Plan& plan, const std::vector<Step>& steps,
 }
 
 HostFunction host_function_of(std::string_view text) {
-  const Jaxpr program = parse_jaxpr(text);
+  const Jaxpr program = parse_jaxpr(text, {});
   const Eqn& eqn = program.eqns().at(0);
   std::string name;
   // As the planner decides.
