@@ -24,27 +24,36 @@ const Device& host_device() {
   return *device;
 }
 
-DeviceBuffer* DeviceBuffer::make(std::size_t bytes) {
+// The header and the room, for memory that is still to come.
+DeviceBuffer* DeviceBuffer::make_empty(std::size_t bytes) {
   static_assert(sizeof(DeviceBuffer) <= kHeader);
-  void* const header = runtime::take_block(0);
+  constexpr int kClass = runtime::size_class(kHeader + sizeof(ConcreteNode)).index;
+  return new (runtime::take_block(kClass)) DeviceBuffer(nullptr, bytes, kClass, true);
+}
+
+DeviceBuffer* DeviceBuffer::make(std::size_t bytes) {
+  DeviceBuffer* const buffer = make_empty(bytes);
   try {
-    return new (header) DeviceBuffer(static_cast<std::byte*>(runtime::allocate(bytes)), bytes, 0);
+    buffer->data_ = static_cast<std::byte*>(runtime::allocate(bytes));
   } catch (...) {
-    runtime::give_block(header, 0);
+    buffer->release();
     throw;
   }
+  return buffer;
 }
 
 void DeviceBuffer::destroy() const {
-  if (lender_ != nullptr) lender_->release();
-  else if (!is_inline() && data_ != nullptr) runtime::deallocate(data_, bytes_);
+  if (apart_) {
+    if (lender_ != nullptr) lender_->release();
+    else if (data_ != nullptr) runtime::deallocate(data_, bytes_);
+  }
   runtime::give_block(const_cast<DeviceBuffer*>(this), size_class_);
 }
 
 // The first array over a buffer, which it takes over: without memory for it, the buffer goes too.
 static ConcreteNode* node_of(const ShapedArray& aval, DeviceBuffer* buffer) {
   try {
-    return new ConcreteNode(aval, buffer, ArrayNode::Held{});
+    return new (buffer->room()) ConcreteNode(aval, buffer, ArrayNode::Held{});
   } catch (...) {
     buffer->release();
     throw;
@@ -53,10 +62,10 @@ static ConcreteNode* node_of(const ShapedArray& aval, DeviceBuffer* buffer) {
 
 // Nothing has changed yet where there is no memory for it.
 Array DeviceBuffer::donate_into(const ShapedArray& aval, const char* call) {
-  auto* const fresh = new (runtime::take_block(0)) DeviceBuffer(nullptr, bytes_, 0);
+  DeviceBuffer* const fresh = make_empty(bytes_);
   Array array = Array::holder_of(node_of(aval, fresh));
   fresh->data_ = std::exchange(data_, nullptr);
-  if (lender_ != nullptr || is_inline()) {
+  if (lender_ != nullptr || !apart_) {
     fresh->lender_ = lender_ != nullptr ? lender_ : this;
     fresh->lender_->retain();
   }
@@ -97,8 +106,7 @@ void ConcreteNode::operator delete(void* p, std::size_t size) {
 inline void ConcreteNode::destroy_in_room() const {
   const DeviceBuffer* const buffer = buffer_;
   std::destroy_at(&aval_);  // all that a destructor would do
-  if (drop_reference(buffer->count_))
-    runtime::give_block(const_cast<DeviceBuffer*>(buffer), buffer->size_class_);
+  buffer->release();
 }
 
 // The way of most arrays: their node lies in the block of their buffer, which nobody shares.
@@ -150,7 +158,7 @@ inline ConcreteNode* make_small(const ShapedArray& aval, std::size_t bytes, Smal
   // The block is as large as its class: overruns within it would go unnoticed.
   forbid(buffer->data() + bytes,
          static_cast<std::byte*>(block) + runtime::class_size(b.size_class));
-  return new (buffer->room()) ConcreteNode(aval, buffer, ArrayNode::Held{});
+  return node_of(aval, buffer);
 }
 ConcreteNode* make_large(const ShapedArray& aval, std::size_t bytes) {
   return node_of(aval, DeviceBuffer::make(bytes));

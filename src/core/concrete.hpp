@@ -38,12 +38,13 @@ class DeviceBuffer {
     return (kHeader + room + align - 1) / align * align;
   }
   static constexpr bool is_small(std::size_t bytes) { return bytes <= kInlineBytes; }
-  /// Memory of that size, not initialised. Whoever makes a buffer holds it.
+  /// Memory of that size, not initialised; behind the header there is room for the node of an array, which may
+  /// lie there as long as it holds the buffer. Whoever makes a buffer holds it.
   static DeviceBuffer* make(std::size_t bytes);
-  /// The same in a block of that size class (runtime/small_blocks.hpp), with room for an object before the
-  /// data: it may lie there as long as it holds the buffer.
+  /// The same in one block of that size class (runtime/small_blocks.hpp), the data behind the room.
   static DeviceBuffer* make_in(void* block, int size_class, std::size_t data, std::size_t bytes) {
-    return new (block) DeviceBuffer(static_cast<std::byte*>(block) + data, bytes, size_class);
+    return new (block)
+        DeviceBuffer(static_cast<std::byte*>(block) + data, bytes, size_class, false);
   }
   /// Where the room is, and back. Never at a multiple of kAlign, where all other blocks begin.
   void* room() { return reinterpret_cast<std::byte*>(this) + kHeader; }
@@ -79,23 +80,27 @@ class DeviceBuffer {
   // A small buffer lies behind its header in one block, as aligned as its size asks for.
   static constexpr std::size_t kAlign = 64, kHeader = 40, kInlineBytes = 960;
 
-  DeviceBuffer(std::byte* data, std::size_t bytes, int size_class)
-      : data_(data), bytes_(bytes), size_class_(size_class) {}
+  DeviceBuffer(std::byte* data, std::size_t bytes, int size_class, bool apart)
+      : data_(data),
+        bytes_(bytes),
+        size_class_(static_cast<std::int16_t>(size_class)),
+        apart_(apart) {}
+  static DeviceBuffer* make_empty(std::size_t bytes);
   ~DeviceBuffer() = default;
   void mark_donated(const char* call) { donated_to_ = call; }
   void destroy() const;
-  bool is_inline() const { return size_class_ > 0; }  // more than the header
 
   std::byte* data_;  // null after a donation
   std::size_t bytes_;
   const char* donated_to_ = nullptr;
   mutable std::atomic<int> count_{1};
-  int size_class_;                        // of its block: this header, and what lies behind it
+  std::int16_t size_class_;               // of its block: this header, and what lies behind it
+  bool apart_;                            // the memory does not lie in that block
   const DeviceBuffer* lender_ = nullptr;  // whose block the memory lies in, after a donation
 };
 
 /// An array over a buffer: dense and row-major, unless it is a StridedNode. The node of an array that
-/// was just made lies in the block of its buffer where that is small.
+/// was just made lies in the block of its buffer.
 class ConcreteNode : public ArrayNode {
  public:
   ConcreteNode(ShapedArray aval, DeviceBuffer* buffer);

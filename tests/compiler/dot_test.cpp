@@ -67,6 +67,32 @@ TEST(CompiledDot, EmptyContractionsGiveZeros) {
   check_product(0, 3, 5, DType::f32, false, false);
 }
 
+Arrays product_of_rows(std::span<const Array> x) {
+  DotDimensionNumbers dn;
+  dn.lhs_contracting = {1};
+  dn.rhs_contracting = {0};
+  return {lax::dot_general(x[0], x[1], dn)};
+}
+
+// Tiles of registers of one size or of two that differ by one, each way, the last strip of columns with all its
+// lanes or with some: every element is the sum that the runtime's product gives, bit for bit.
+TEST(CompiledDot, TilesOfEverySizeGiveTheBitsOfTheRuntime) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const std::int64_t m : {1, 3, 24, 37}) {
+      for (const std::int64_t n : {2, 17, 47, 64, 131}) {
+        for (const std::int64_t k : {1, 31}) {
+          const Array a = uniform({m, k}, dtype, -3, 3, 1), b = uniform({k, n}, dtype, -3, 3, 2);
+          const Compiled compiled =
+              compile(stage(product_of_rows, {a, b}), {.name = "loops", .disabled = {"matmul"}});
+          const std::vector<double> loops = execute(compiled, {a, b})[0].to_vector<double>();
+          ASSERT_EQ(loops, product_of_rows(Arrays{a, b})[0].to_vector<double>())
+              << m << 'x' << k << 'x' << n << ' ' << short_name(dtype);
+        }
+      }
+    }
+  }
+}
+
 TEST(CompiledDot, LargeProductsGoToTheLibraryAndAgreeWithLoops) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     check_product(64, 80, 72, dtype, false, false);
@@ -76,20 +102,27 @@ TEST(CompiledDot, LargeProductsGoToTheLibraryAndAgreeWithLoops) {
     check_product(70, 65, 90, dtype, true, false,
                   {.contract = false, .name = "loops", .disabled = {"matmul"}});
   }
-  const Program f = [](std::span<const Array> x) {
-    DotDimensionNumbers dn;
-    dn.lhs_contracting = {1};
-    dn.rhs_contracting = {0};
-    return Arrays{lax::dot_general(x[0], x[1], dn)};
+}
+
+// In tiles of registers loops are as fast up to 64 x 64 x 64; else the call pays earlier.
+TEST(CompiledDot, LoopsDoWhatTheyAreFastFor) {
+  const auto library_calls = [](std::int64_t m, std::int64_t k, std::int64_t n, bool transposed) {
+    const Program f = [transposed](std::span<const Array> x) {
+      DotDimensionNumbers dn;
+      dn.lhs_contracting = {1};
+      dn.rhs_contracting = {transposed ? 1 : 0};
+      return Arrays{lax::dot_general(x[0], x[1], dn)};
+    };
+    const Array a = uniform({m, k}, DType::f32),
+                b = uniform(transposed ? Shape{n, k} : Shape{k, n}, DType::f32);
+    return compile(stage(f, {a, b}))->info().library_calls;
   };
-  EXPECT_EQ(compile(stage(f, {uniform({64, 64}, DType::f32), uniform({64, 64}, DType::f32)}))
-                ->info()
-                .library_calls,
-            1);
-  EXPECT_EQ(compile(stage(f, {uniform({32, 32}, DType::f32), uniform({32, 32}, DType::f32)}))
-                ->info()
-                .kernels,
-            1);
+  EXPECT_EQ(library_calls(32, 32, 32, false), 0);
+  EXPECT_EQ(library_calls(64, 64, 64, false), 0);
+  EXPECT_EQ(library_calls(65, 64, 64, false), 1);
+  EXPECT_EQ(library_calls(32, 32, 32, true), 0);
+  EXPECT_EQ(library_calls(64, 64, 64, true), 1);
+  EXPECT_EQ(library_calls(2, 300, 300, false), 1);
 }
 
 TEST(CompiledDot, BatchesAndScatteredDimensionsAreRight) {

@@ -246,6 +246,18 @@ TEST(Allocator, CountsNoLessThanIsInUseWhileThreadsWork) {
   for (void* block : held) deallocate(block, 700);
 }
 
+TEST(Allocator, GivesAnArrayOneBlockOrOneBesideItsElements) {
+  const auto blocks_of = [](std::int64_t n) {
+    const telamon::Array x = telamon::ones({n}) + 1.0f;
+    const AllocatorStats before = allocator_stats();
+    const telamon::Array y = x + x;
+    return allocator_stats().allocations - before.allocations;
+  };
+  EXPECT_EQ(blocks_of(100), 1);
+  EXPECT_EQ(blocks_of(1000), 2);
+  EXPECT_EQ(blocks_of(100'000), 2);
+}
+
 #if defined(TELAMON_ASAN)
 // Their blocks have the sizes of classes.
 TEST(Allocator, ShowsTheSanitizerWhereSmallArraysEnd) {

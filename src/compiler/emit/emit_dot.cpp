@@ -5,6 +5,7 @@
 // contraction (then each result is a sum over lanes), or the rows of the result. Multiplication and
 // addition are fused into one rounding here, and only here.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <span>
 
@@ -17,6 +18,58 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 namespace {
+
+/// A dimension in pieces that differ by one at most: the longer ones come first.
+struct Pieces {
+  std::int64_t size, longer, shorter;  ///< of the longer ones, and how many there are of each
+  struct Kind {
+    std::int64_t size, count;
+  };
+  std::array<Kind, 2> kinds() const { return {{{size, longer}, {size - 1, shorter}}}; }
+};
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+Pieces pieces_of(std::int64_t whole, std::int64_t most) {
+  const std::int64_t count = ceil_div(whole, most), size = ceil_div(whole, count);
+  const std::int64_t shorter = count * size - whole;
+  return {size, count - shorter, shorter};
+}
+
+/// How the results are cut into tiles that are summed in registers.
+struct Tiling {
+  Pieces rows, vectors;
+};
+
+// What the tiles take, in quarters of a multiplication. A processor does two of them at a time, nearly as many
+// loads (of a row of b, and of a column of a), and eight while a sum waits for the one before: ten sums are enough.
+// Tiles begin and end. Another size of tile is more code to be generated, and has to be worth it.
+std::int64_t cost_of(const Tiling& t, std::int64_t k) {
+  constexpr std::int64_t kMultiplication = 4, kLoad = 5, kInFlight = 10, kEnds = 24;
+  std::int64_t cost = 0, sizes = 0;
+  for (const Pieces::Kind rows : t.rows.kinds()) {
+    for (const Pieces::Kind vectors : t.vectors.kinds()) {
+      if (rows.count * vectors.count == 0) continue;
+      const std::int64_t sums = rows.size * vectors.size;
+      const std::int64_t step =
+          std::max(kMultiplication * std::max(sums, kInFlight), kLoad * (rows.size + vectors.size));
+      cost += rows.count * vectors.count * (k * step + kMultiplication * (sums + kEnds));
+      ++sizes;
+    }
+  }
+  return cost + cost / 64 * sizes;
+}
+
+// The cheapest tiles for whose sums, a row of b and an element of a there are registers.
+Tiling tiling_of(std::int64_t m, std::int64_t vectors, std::int64_t k) {
+  const std::int64_t registers = runtime::target_vector_registers();
+  Tiling best{pieces_of(m, 1), pieces_of(vectors, 1)};
+  for (std::int64_t wide = 1; wide <= registers / 4; ++wide) {
+    for (std::int64_t high = 1; (high + 1) * wide < registers; ++high) {
+      const Tiling t{pieces_of(m, high), pieces_of(vectors, wide)};
+      if (cost_of(t, k) < cost_of(best, k)) best = t;
+    }
+  }
+  return best;
+}
 
 class DotEmitter {
  public:
@@ -103,77 +156,106 @@ class DotEmitter {
   }
   Scalar multiply_add(Scalar a, Scalar b, Scalar c) { return gen_.fma(a, b, c); }
 
-  // Blocks of `size` rows of the result: body(first row, rows) with 4 rows at a time, then the rest.
-  void row_blocks(std::int64_t size, int block, const std::function<void(Scalar, int)>& body) {
-    const std::int64_t whole = size / block * block;
-    if (whole > 0) {
-      gen_.loop_carried(gen_.index(0), gen_.index(whole), block, {}, [&](Scalar i, const Scalars&) {
-        body(i, block);
-        return Scalars{};
-      });
-    }
-    if (size > whole) gen_.region([&] { body(gen_.index(whole), static_cast<int>(size - whole)); });
-  }
-
-  // A tile of `rows` x (`vectors` * lanes) results, in registers over the whole contraction.
-  void tile(Scalar row, int rows, Scalar column, int vectors) {
-    std::vector<Scalar> i, j;
-    for (int r = 0; r < rows; ++r) i.push_back(gen_.add(row, gen_.index(r)));
-    for (int v = 0; v < vectors; ++v)
-      j.push_back(gen_.lane_index(gen_.add(column, gen_.index(v * lanes_))));
-    Scalars zero(static_cast<std::size_t>(rows * vectors),
-                 gen_.splat(gen_.constant_int(sum_type_, 0)));
-    const Scalars sums = gen_.loop_carried(
-        gen_.index(0), gen_.index(p_.k), 1, zero, [&](Scalar k, const Scalars& acc) {
-          Scalars next = acc, b;
-          for (const Scalar column_index : j) b.push_back(rhs(k, column_index));
+  // A tile of `rows` x (`vectors` * lanes) results, in registers over the whole contraction. The last vector
+  // has `last` columns.
+  void tile(Scalar row, int rows, Scalar column, int vectors, int last) {
+    const int lanes = gen_.lanes();
+    const auto at = [&](int r, int v) {
+      return static_cast<std::size_t>(r) * static_cast<std::size_t>(vectors) +
+             static_cast<std::size_t>(v);
+    };
+    const auto look_at = [&](int v) { gen_.set_lanes(lanes, v + 1 < vectors ? lanes : last); };
+    // From its own corners of the operands on, what a tile reads differs by constants, which addresses have
+    // room for.
+    const Scalar zero = gen_.index(0);
+    const Pointer a = gen_.offset(a_, lhs_type_, product_index(p_.lhs, row, zero));
+    const Pointer b = gen_.offset(b_, rhs_type_, product_index(p_.rhs, zero, column));
+    const auto element = [&](Pointer of, DType type, const MatrixProduct::Strides& s, Scalar i,
+                             Scalar j) {
+      const Scalar index =
+          gen_.add(gen_.mul(i, gen_.index(s.row)), gen_.mul(j, gen_.index(s.column)));
+      return gen_.convert(gen_.load(of, type, index), sum_type_);
+    };
+    Scalars sums(at(rows, 0), gen_.splat(gen_.constant_int(sum_type_, 0)));
+    sums =
+        gen_.loop_carried(zero, gen_.index(p_.k), 1, sums, [&](Scalar k, const Scalars& carried) {
+          Scalars next = carried, from_b;
+          for (int v = 0; v < vectors; ++v) {
+            look_at(v);
+            from_b.push_back(
+                element(b, rhs_type_, p_.rhs, k, gen_.lane_index(gen_.index(v * lanes))));
+          }
           for (int r = 0; r < rows; ++r) {
-            const Scalar a = lhs(i[static_cast<std::size_t>(r)], k);
-            for (int v = 0; v < vectors; ++v) {
-              Scalar& sum = next[static_cast<std::size_t>(r) * static_cast<std::size_t>(vectors) +
-                                 static_cast<std::size_t>(v)];
-              sum = multiply_add(a, b[static_cast<std::size_t>(v)], sum);
-            }
+            const Scalar from_a = element(a, lhs_type_, p_.lhs, gen_.index(r), k);
+            for (int v = 0; v < vectors; ++v)
+              next[at(r, v)] =
+                  multiply_add(from_a, from_b[static_cast<std::size_t>(v)], next[at(r, v)]);
           }
           return next;
         });
     for (int r = 0; r < rows; ++r) {
       for (int v = 0; v < vectors; ++v) {
-        store(i[static_cast<std::size_t>(r)], j[static_cast<std::size_t>(v)],
-              sums[static_cast<std::size_t>(r) * static_cast<std::size_t>(vectors) +
-                   static_cast<std::size_t>(v)]);
+        look_at(v);
+        store(gen_.add(row, gen_.index(r)),
+              gen_.lane_index(gen_.add(column, gen_.index(v * lanes))), sums[at(r, v)]);
       }
     }
+    gen_.set_lanes(lanes, lanes);
   }
 
   void columns() {
-    const std::int64_t rest = p_.n % lanes_, whole = p_.n - rest,
-                       pairs = whole / (2 * lanes_) * (2 * lanes_);
-    row_blocks(p_.m, 6, [&](Scalar row, int rows) {
-      gen_.set_lanes(lanes_, lanes_);
-      const auto strip = [&](std::int64_t from, std::int64_t to, int vectors) {
-        gen_.loop_carried(gen_.index(from), gen_.index(to), vectors * lanes_, {},
-                          [&](Scalar column, const Scalars&) {
-                            tile(row, rows, column, vectors);
-                            return Scalars{};
-                          });
-      };
-      strip(0, pairs, 2);
-      strip(pairs, whole, 1);
-      if (rest > 0) {  // vectors no wider than need be: those of 4 or 8 columns have no mask
-        gen_.set_lanes(static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(rest))),
-                       static_cast<int>(rest));
-        gen_.region([&] { tile(row, rows, gen_.index(whole), 1); });
-      }
-      gen_.set_lanes(1, 1);
+    // Vectors no wider than need be: those of 4 or 8 columns have no mask.
+    const int lanes = static_cast<int>(std::min(static_cast<std::uint64_t>(lanes_),
+                                                std::bit_ceil(static_cast<std::uint64_t>(p_.n))));
+    const std::int64_t vectors = ceil_div(p_.n, lanes);
+    const int last = static_cast<int>(p_.n - (vectors - 1) * lanes);
+    const Tiling tiling = tiling_of(p_.m, vectors, p_.k);
+    gen_.set_lanes(lanes, lanes);
+    for_pieces(tiling.rows, false, [&](Scalar row, int rows, bool) {
+      for_pieces(tiling.vectors, last < lanes, [&](Scalar vector, int count, bool masked) {
+        tile(row, rows, gen_.mul(vector, gen_.index(lanes)), count, masked ? last : lanes);
+      });
     });
+    gen_.set_lanes(1, 1);
+  }
+  // body(first, size, apart) for all pieces, of which the last may be told apart from the others.
+  void for_pieces(const Pieces& p, bool last_apart,
+                  const std::function<void(Scalar, int, bool)>& body) {
+    std::int64_t first = 0;
+    const auto pieces = [&](std::int64_t count, std::int64_t size, bool apart) {
+      const std::int64_t end = first + count * size;
+      gen_.loop_carried(gen_.index(first), gen_.index(end), size, {},
+                        [&](Scalar i, const Scalars&) {
+                          body(i, static_cast<int>(size), apart);
+                          return Scalars{};
+                        });
+      first = end;
+    };
+    const bool of_longer = last_apart && p.shorter == 0, of_shorter = last_apart && p.shorter > 0;
+    pieces(p.longer - (of_longer ? 1 : 0), p.size, false);
+    pieces(p.shorter - (of_shorter ? 1 : 0), p.size - 1, false);
+    if (last_apart) pieces(1, of_longer ? p.size : p.size - 1, true);
+  }
+
+  // body(first row, rows) with 4 rows of the result at a time, then the rest.
+  void row_blocks(const std::function<void(Scalar, int)>& body) {
+    constexpr int kBlock = 4;
+    const std::int64_t size = p_.m, whole = size / kBlock * kBlock;
+    if (whole > 0) {
+      gen_.loop_carried(gen_.index(0), gen_.index(whole), kBlock, {},
+                        [&](Scalar i, const Scalars&) {
+                          body(i, kBlock);
+                          return Scalars{};
+                        });
+    }
+    if (size > whole) gen_.region([&] { body(gen_.index(whole), static_cast<int>(size - whole)); });
   }
 
   // One result (or four rows of one) at a time, lanes along the contraction.
   void contraction() {
     const int lanes = p_.k == 1 ? 1 : lanes_;
     const std::int64_t rest = p_.k % lanes, whole = p_.k - rest;
-    row_blocks(p_.m, 4, [&](Scalar row, int rows) {
+    row_blocks([&](Scalar row, int rows) {
       gen_.loop(gen_.index(0), gen_.index(p_.n), [&](Scalar column) {
         std::vector<Scalar> i;
         for (int r = 0; r < rows; ++r) i.push_back(gen_.add(row, gen_.index(r)));
