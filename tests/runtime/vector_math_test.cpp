@@ -260,20 +260,30 @@ std::vector<double> angles() {
   }
   return xs;
 }
-TEST(Angles, AreReducedWhateverTheirSize) {
-  const std::vector<double> xs = angles();
-  std::vector<double> got(xs.size());
+template <class T>
+void expect_angles_are_reduced(const std::vector<T>& xs) {
+  std::vector<T> got(xs.size());
   for (const char* name : {"sin", "cos", "tan"}) {
     const auto& function = *math::find_math_function(name);
+    const double bound = sizeof(T) == 4 ? function.ulp_f32 : function.ulp_f64;
     for (const Isa isa : {Isa::avx2, Isa::avx512}) {
       if (isa > runtime::supported_isa()) continue;
-      math::run(function, DType::f64, isa, static_cast<std::int64_t>(xs.size()), xs.data(),
+      math::run(function, dtype_of<T>, isa, static_cast<std::int64_t>(xs.size()), xs.data(),
                 xs.data(), got.data());
       for (std::size_t i = 0; i < xs.size(); ++i)
-        ASSERT_LE(error_in_ulps(got[i], reference(name, xs[i], 0)), function.ulp_f64)
+        ASSERT_LE(error_in_ulps(got[i], reference(name, xs[i], 0)), bound)
             << name << " of " << std::hexfloat << xs[i] << " by " << runtime::isa_name(isa);
     }
   }
+}
+TEST(Angles, AreReducedWhateverTheirSize) {
+  expect_angles_are_reduced(angles());
+  // In f32, those next to multiples of pi / 2 on both sides of where the way of reduction changes.
+  std::vector<float> singles;
+  for (int turns = 1 << 14; turns < 1 << 18; ++turns)
+    singles.push_back(static_cast<float>(turns * (std::numbers::pi / 2)));
+  for (const double x : angles()) singles.push_back(static_cast<float>(std::fmod(x, 3e38)));
+  expect_angles_are_reduced(singles);
 }
 
 template <class T>

@@ -26,7 +26,7 @@ template <class V> struct Pi;
 template <> struct Pi<F32> {
   static constexpr float kHigh = 0x1.921fb4p+1f, kMiddle = 0x1.4442d0p-23f, kLow = 0x1.846988p-47f;
   static constexpr float kInverse = 0x1.45f306p-2f;
-  static constexpr float kMostAngle = 8192;  // beyond, n has too many bits for the parts
+  static constexpr float kMostAngle = 0x1p17f;  // beyond, n has too many bits for the parts
 };
 template <> struct Pi<F64> {
   static constexpr double kHigh = 0x1.921fb54442d18p+1, kMiddle = 0x1.1a62633145c06p-53,
@@ -77,31 +77,39 @@ constexpr double part_of_inverse_pi(int first, int shift) {
 }
 
 /// 2^(q w) / pi by q, below 2^m, in parts of 53 bits.
-template <int kWidth, int kMantissa, int kCount, int kParts> struct InversePi {
-  double parts[kParts][kCount];
-  constexpr InversePi() : parts{} {
-    for (int part = 0; part < kParts; ++part) {
-      for (int q = 0; q < kCount; ++q)
-        parts[part][q] = part_of_inverse_pi(q * kWidth - kMantissa + 1 + 53 * part, q * kWidth);
+template <int kWidth, int kMantissa> constexpr double inverse_pi(int q, int part) {
+  return part_of_inverse_pi(q * kWidth - kMantissa + 1 + 53 * part, q * kWidth);
+}
+struct InversePiF32 {
+  Words8 parts[2];
+  constexpr InversePiF32() : parts{} {
+    for (int part = 0; part < 2; ++part) {
+      for (int q = 0; q < 8; ++q) parts[part].set(q, inverse_pi<16, 23>(q, part));
     }
   }
 };
-constexpr InversePi<16, 23, 8, 2> kInversePiF32;
-constexpr InversePi<32, 52, 32, 4> kInversePiF64;
-
-/// y above, over the step, and an index of which the lowest bits are q. Smaller angles, of which nothing comes, get a y
-/// there, too: denormal numbers would be slow.
-struct Scaled {
-  F64 y;
-  U64 q;
+constexpr InversePiF32 kInversePiF32;
+struct InversePiF64 {
+  double parts[4][32];
+  constexpr InversePiF64() : parts{} {
+    for (int part = 0; part < 4; ++part) {
+      for (int q = 0; q < 32; ++q) parts[part][q] = inverse_pi<32, 52>(q, part);
+    }
+  }
 };
-/// `kLog` is log2 w, `kCount` how many q there are.
-template <class F, int kLog, int kCount> TELAMON_INLINE Scaled scaled(F64 x) {
-  constexpr int kShift =
-      52 + kLog;  // the exponents of 2 and above are q w more than those of [2, 2^(w+1))
-  constexpr std::uint64_t kAll = std::uint64_t{kCount - 1} << kShift, kTwo = 1ull << 62;
-  const U64 bits = (U64)x;
-  return {(F64)((bits & ~kAll) | kTwo) * (1 / F::kStep), bits >> kShift};
+constexpr InversePiF64 kInversePiF64;
+
+/// y above, and an index of which the lowest bits are q. Smaller angles, of which nothing comes, get a y
+/// there, too: denormal numbers would be slow.
+template <class V> struct Scaled {
+  V y;
+  typename Lanes<V>::Unsigned q;
+};
+/// `kAll` are the bits of q, from `kShift` on: the exponents of 2 and above are q w more than those of [2, 2^(w+1)).
+template <auto kAll, int kShift, class V> TELAMON_INLINE Scaled<V> scaled(V x) {
+  using Unsigned = typename Lanes<V>::Unsigned;
+  const auto bits = (Unsigned)x;
+  return {(V)((bits & ~kAll) | (Unsigned)constant<V, 2>()), bits >> kShift};
 }
 
 /// The sum a + b and what it lacks (Knuth, The Art of Computer Programming 2, 4.2.2).
@@ -113,25 +121,27 @@ TELAMON_INLINE TwoSum two_sum(F64 a, F64 b) {
   return {sum, (a - (sum - of_b)) + (b - of_b)};
 }
 
-/// Of an f32: y has 24 bits, and the product has fewer than 41 before the point.
-template <class F> TELAMON_INLINE Angle<F64> far_angle_of_f32(F64 x) {
-  const auto [y, q] = scaled<F, 4, 8>(x);
-  const F64 factor = look_up(kInversePiF32.parts[0], q);
-  const F64 product = y * factor;
-  const F64 rest = fma(y, look_up(kInversePiF32.parts[1], q), fma(y, factor, -product));
+/// Of an f32: y has 24 bits, and the product with `high` and `low` has fewer than 41 before the point.
+template <class F> TELAMON_INLINE Angle<F64> far_angle_of_f32(F64 y, F64 high, F64 low) {
+  const F64 product = y * high;
+  const F64 rest = fma(y, low, fma(y, high, -product));
   const Rounded<F64> n = round_to_integer(product + F::kOffset);
   const F64 fraction = (product - (n.value - F::kOffset)) + rest;
   return {fraction * (F::kStep * Pi<F64>::kHigh), n.bits};
 }
 template <class F> TELAMON_INLINE Angle<F32> far_angle(F32 x) {
-  const Wide wide = widen(x);
-  const auto low = far_angle_of_f32<F>(wide.low), high = far_angle_of_f32<F>(wide.high);
-  return {narrow({low.r, high.r}), lower_bits(low.n, high.n)};
+  const auto [y, q] = scaled<7u << 27, 27>(x);
+  const Wide by = widen(y * static_cast<float>(1 / F::kStep));
+  const Wide high = look_up(kInversePiF32.parts[0], q), low = look_up(kInversePiF32.parts[1], q);
+  const auto first = far_angle_of_f32<F>(by.low, high.low, low.low);
+  const auto second = far_angle_of_f32<F>(by.high, high.high, low.high);
+  return {narrow({first.r, second.r}), lower_bits(first.n, second.n)};
 }
 
 /// The closest that an f64 comes to a multiple of pi / 2 is 2^-62 of one, so that 117 bits after the point count.
 template <class F> TELAMON_INLINE Angle<F64> far_angle(F64 x) {
-  const auto [y, q] = scaled<F, 5, 32>(x);
+  const auto [scaled_x, q] = scaled<std::uint64_t{31} << 57, 57>(x);
+  const F64 y = scaled_x * (1 / F::kStep);
   F64 factor = look_up(kInversePiF64.parts[0], q);
   const F64 product0 = y * factor, rest0 = fma(y, factor, -product0);
   factor = look_up(kInversePiF64.parts[1], q);

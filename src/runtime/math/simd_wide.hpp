@@ -60,19 +60,54 @@ TELAMON_INLINE I32 lower_bits(I64 low, I64 high) {
 #endif
 }
 
-/// table[the lowest bits of index] for 8 or 32 numbers. AVX-512 has permutations of two registers, which take a
-/// cycle or two where a gather takes twenty.
-template <int kCount> TELAMON_INLINE F64 look_up(const double (&table)[kCount], U64 index) {
-  static_assert(kCount == 8 || kCount == 32);
+/// Eight numbers, their lower and their upper halves, twice each: a permutation of as many words as a register has then
+/// takes them by the lowest bits of its lanes.
+struct Words8 {
+  std::uint32_t low[16], high[16];
+  constexpr void set(int i, double x) {
+    const auto bits = __builtin_bit_cast(std::uint64_t, x);
+    low[i] = low[i + 8] = static_cast<std::uint32_t>(bits);
+    high[i] = high[i + 8] = static_cast<std::uint32_t>(bits >> 32);
+  }
+};
+TELAMON_INLINE U32 look_up_word(const std::uint32_t (&table)[16], U32 index) {
+#if defined(TELAMON_ISA_AVX512)
+  return (U32)_mm512_maskz_permutexvar_epi32(0xffff, (__m512i)index, _mm512_loadu_si512(table));
+#else
+  return (U32)_mm256_permutevar8x32_epi32(
+      _mm256_loadu_si256(reinterpret_cast<const __m256i*>(table)), (__m256i)index);
+#endif
+}
+/// table[the lowest bits of index].
+TELAMON_INLINE Wide look_up(const Words8& table, U32 index) {
+  // Words of two registers are joined in halves of 128 bits.
+  const auto pairs = (U64)index;
+#if defined(TELAMON_ISA_AVX512)
+  index = (U32)__builtin_shufflevector(pairs, pairs, 0, 4, 1, 5, 2, 6, 3, 7);
+  const auto low = (__m512i)look_up_word(table.low, index);
+  const auto high = (__m512i)look_up_word(table.high, index);
+  return {(F64)_mm512_maskz_unpacklo_epi32(0xffff, low, high),
+          (F64)_mm512_maskz_unpackhi_epi32(0xffff, low, high)};
+#else
+  index = (U32)__builtin_shufflevector(pairs, pairs, 0, 2, 1, 3);
+  const auto low = (__m256i)look_up_word(table.low, index);
+  const auto high = (__m256i)look_up_word(table.high, index);
+  return {(F64)_mm256_unpacklo_epi32(low, high), (F64)_mm256_unpackhi_epi32(low, high)};
+#endif
+}
+
+/// table[the lowest bits of index] for 32 numbers. AVX-512 has permutations of two registers, which take a cycle or two;
+/// without it, loads of single numbers are faster than a gather.
+TELAMON_INLINE F64 look_up(const double (&table)[32], U64 index) {
 #if defined(TELAMON_ISA_AVX512)
   const auto at = [&](int first) { return _mm512_loadu_pd(table + first); };
   const auto i = (__m512i)index;
-  if constexpr (kCount == 8) return _mm512_maskz_permutexvar_pd(0xff, i, at(0));
   const __m512d upper = _mm512_maskz_permutex2var_pd(0xff, at(16), i, at(24));
   const __mmask8 is_upper = _mm512_test_epi64_mask(i, _mm512_set1_epi64(16));
   return _mm512_mask_mov_pd(_mm512_permutex2var_pd(at(0), i, at(8)), is_upper, upper);
 #else
-  return _mm256_i64gather_pd(table, (__m256i)(index & (kCount - 1)), sizeof(double));
+  const U64 i = index & 31;
+  return F64{table[i[0]], table[i[1]], table[i[2]], table[i[3]]};
 #endif
 }
 

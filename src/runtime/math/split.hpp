@@ -17,13 +17,13 @@ template <class V> constexpr ScalarOf<V> kNan = static_cast<ScalarOf<V>>(__built
 template <class V> struct Split {
   V exponent, mantissa;
 };
-TELAMON_INLINE Split<F32> split(F32 x) {
+TELAMON_INLINE Split<F32> split_bits(F32 x) {
   const I32 bits = (I32)x;
   const I32 above = bits - (I32)constant<F32, 0.75>();
   const I32 whole = above & (I32)constant<F32, -kInfF>();  // e 2^23: the bits of sign and exponent
   return {__builtin_convertvector(above >> 23, F32), (F32)(bits - whole)};
 }
-TELAMON_INLINE Split<F64> split(F64 x) {
+TELAMON_INLINE Split<F64> split_bits(F64 x) {
   // There is no 64-bit arithmetic shift nor conversion before AVX-512: the exponent is kept
   // positive and becomes a double through the mantissa of 2^52.
   const U64 bits = (U64)x;
@@ -40,12 +40,17 @@ template <> struct LogRange<F64> {
   static constexpr double kLeastNormal = 0x1p-1022, kRaise = 0x1p52, kRaiseExponent = 52;
 };
 
-/// The same of denormal numbers, too.
-template <class V> TELAMON_INLINE Split<V> split_any(V x) {
+/// Of positive normal numbers.
+template <class V> TELAMON_INLINE Split<V> split(V x) {
   if constexpr (kScales) {
     const V m = mantissa(x), e = exponent(x);
     return {m < 1 ? e + 1 : e, m};
   }
+  return split_bits(x);
+}
+/// Of denormal ones, too.
+template <class V> TELAMON_INLINE Split<V> split_any(V x) {
+  if constexpr (kScales) return split(x);
   using R = LogRange<V>;
   const auto denormal = x < R::kLeastNormal;
   const auto [e, m] = split(denormal ? x * R::kRaise : x);

@@ -84,8 +84,8 @@ namespace simd = telamon::v1::simd;
 #endif
 #define NONE(name, ulp32, ulp64)
 TELAMON_MATH_FUNCTIONS(NONE, NONE, TELAMON_BY_SET(NONE, NONE, LIB1),
-                       TELAMON_BY_SET(NONE, LIB1, LIB1), TELAMON_BY_SET(LIB1, NONE, NONE), LIB1,
-                       TELAMON_BY_SET(NONE, LIB2, LIB2), LIB1)
+                       TELAMON_BY_SET(NONE, LIB1, LIB1), LIB1, TELAMON_BY_SET(NONE, LIB2, LIB2),
+                       LIB1)
 #undef LIB1
 #undef LIB2
 
@@ -155,15 +155,16 @@ template <class V> TELAMON_INLINE V log(V x) {
   return log_core(e, m - constant<V, 1>(), V{});
 }
 
-// log(1 + x) with u = 1 + x rounded and d = (1 + x) - u its error: log u + d / u.
+// log(1 + x) = e ln 2 + log(1 + f) with 1 + f = (1 + x) 2^-e, e that of u = 1 + x rounded: f = x 2^-e + (2^-e - 1) is
+// rounded but once. Both multiples are made by adding to exponents; x has one of its own wherever e is not 0. Of the
+// largest u 2^-e has none, and is made 0.
 template <class V> TELAMON_INLINE V log1p(V x) {
   using R = LogRange<V>;
   const V one = constant<V, 1>(), u = x + one;
-  const V d = x < one ? x - (u - one) : one - (u - x);
   const auto [e, m] = split(u);
-  // d 2^-e: the exponent of u is that of m plus e, so 2^-e = m / u by bits (0 for the largest u).
-  const V inverse = (V)((IntOf<V>)one + ((IntOf<V>)m - (IntOf<V>)u));
-  V y = log_core(e, m - one, d * (u < constant<V, R::kRaise * 4>() ? inverse : V{}) / m);
+  const IntOf<V> shift = (IntOf<V>)m - (IntOf<V>)u;
+  const V inverse = at_least((V)((IntOf<V>)one + shift), V{});
+  V y = log_core(e, (V)((IntOf<V>)x + shift) + (inverse - one), V{});
   y = x == 0 ? x : y;
   // As with log, but u is never denormal.
   if constexpr (!kScales) {
@@ -172,36 +173,77 @@ template <class V> TELAMON_INLINE V log1p(V x) {
   return log_special<V>(x, y, u, -1);
 }
 
-// ---- Inverse hyperbolic functions, by log1p. Beyond kLarge, where squares overflow soon, asinh x and acosh x are
-// log 2 x, and log1p x is log x.
+// ---- Inverse hyperbolic functions: logarithms of q = m 2^e, as e ln 2 + 2 atanh s with s = (m - 1) / (m + 1). Next to
+// q = 1, where the logarithm is next to 0 and e is 0, s comes from the operand itself, by another way than m.
 
+// 2 atanh s = 2 s + s^3 P(s^2): a P for |s| <= 1/5, and one as far as 1/3.
+TELAMON_INLINE F32 atanh_tail_to_fifth(F32 z) {
+  static constexpr float kP[] = {0.303661287f, 0.399574846f, 0.666669548f};
+  return horner<kP>(z);
+}
+TELAMON_INLINE F64 atanh_tail_to_fifth(F64 z) { return estrin<kLogTailF64>(z); }
+TELAMON_INLINE F32 atanh_tail_to_third(F32 z) {
+  static constexpr float kP[] = {0.280344427f, 0.279968977f, 0.400218606f, 0.666664064f};
+  return horner<kP>(z);
+}
+TELAMON_INLINE F64 atanh_tail_to_third(F64 z) {
+  static constexpr double kP[] = {0.17024397503439248, 0.08336990401626702, 0.12106799614136322,
+                                  0.1330088173968282,  0.15386567213621,    0.18181743556839897,
+                                  0.22222223981455824, 0.2857142854762978,  0.4000000000015952,
+                                  0.666666666666663};
+  return horner<kP>(z);
+}
+/// e ln 2 + 2 atanh s, with the tail of s^2.
+template <class V> TELAMON_INLINE V log_of_ratio(V e, V s, V z, V tail) {
+  const V rest = fma(s * z, tail, e * constant<V, Ln2<V>::kLow>());
+  return fma(e, constant<V, Ln2<V>::kHigh>(), s + s + rest);
+}
+
+// asinh x = log(x + sqrt(x^2 + 1)), acosh x = log(x + sqrt((x + 1) (x - 1))). Where squares overflow soon, the root is
+// as large as x, and left out for the sum's sake.
 template <class V> struct InverseHyperbolicRange;
 template <> struct InverseHyperbolicRange<F32> {
-  static constexpr float kLarge = 0x1p60f, kLn2 = 0.693147181f;
+  static constexpr float kLarge = 0x1p60f;
 };
 template <> struct InverseHyperbolicRange<F64> {
-  static constexpr double kLarge = 0x1p500, kLn2 = 0.6931471805599453;
+  static constexpr double kLarge = 0x1p500;
 };
-/// log(1 + t), or log 2 a of large ones.
-template <class V> TELAMON_INLINE V log1p_or_log_of_twice(V t, V a) {
-  using R = InverseHyperbolicRange<V>;
-  const auto large = a > constant<V, R::kLarge>();
-  return log1p(large ? a : t) + (large ? constant<V, R::kLn2>() : V{});
+/// log(a + root), where a sum next to 1 is (1 + s) / (1 - s) with s = over / under.
+template <class V> TELAMON_INLINE V log_of_sum(V a, V root, V over, V under) {
+  const V one = constant<V, 1>();
+  const auto large = a > constant<V, InverseHyperbolicRange<V>::kLarge>();
+  const V sum = a + (large ? V{} : root);
+  const auto [e, m] = split(sum);
+  // Up to 2, where e ln 2 would take most of the rest away and leave its error.
+  const auto near = sum < constant<V, 2>();
+  const V whole = near ? V{} : large ? e + one : e;
+  const V s = (near ? over : m - one) / (near ? under : m + one), z = s * s;
+  const V y = log_of_ratio<V>(whole, s, z, atanh_tail_to_third(z));
+  return a < constant<V, static_cast<ScalarOf<V>>(kInf)>() ? y : a;
 }
 template <class V> TELAMON_INLINE V asinh(V x) {
-  const V a = abs(x), square = a * a, one = constant<V, 1>();
-  const V y = log1p_or_log_of_twice(a + square / (one + sqrt(square + one)), a);
-  return copysign(y, x);
+  const V a = abs(x), one = constant<V, 1>(), root = sqrt(fma(a, a, one));
+  return copysign(log_of_sum(a, root, a, one + root), x);
 }
 template <class V> TELAMON_INLINE V acosh(V x) {
-  const V one = constant<V, 1>(), t = x - one;
-  const V y = log1p_or_log_of_twice(t + sqrt(t * (x + one)), x);
-  return x < one ? splat<V>(kNan<V>) : y;
+  const V one = constant<V, 1>(), above = x + one, root = sqrt((x - one) * above);
+  return x < one ? splat<V>(kNan<V>) : log_of_sum(x, root, root, above);
 }
-// log((1 + |x|) / (1 - |x|)) / 2
+// atanh |x| = -log(v / u) / 2, u = 1 + |x|, v = 1 - |x|. The exponent is that of v / u, nearly enough with a linear function
+// for 1 / u; a power of two brings v next to u.
 template <class V> TELAMON_INLINE V atanh(V x) {
-  const V a = abs(x);
-  return copysign(log1p((a + a) / (constant<V, 1>() - a)) * constant<V, 0.5>(), x);
+  const V a = abs(x), one = constant<V, 1>(), v = one - a;
+  const V w = v * fma(a, constant<V, -0.5>(), one);
+  const auto [e, m] = split(w);
+  const V power = (V)((IntOf<V>)one + ((IntOf<V>)m - (IntOf<V>)w));
+  const V next_to_u = v * power;
+  const auto near = e == 0;
+  const V over = (near ? V{} : next_to_u - one) - a, under = near ? one : one + a + next_to_u;
+  const V s = over / under, z = s * s;
+  const V y = log_of_ratio<V>(e, s, z, atanh_tail_to_fifth(z)) * constant<V, 0.5>();
+  if constexpr (kScales) return copysign(log_of_all(y, v), x);
+  const V bounded = v == 0 ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
+  return v >= 0 ? copysign(bounded, x) : splat<V>(kNan<V>);
 }
 
 // ---- Angles, where there is FMA; elsewhere the products with n would be rounded.
@@ -339,6 +381,52 @@ TELAMON_INLINE F32 erf(F32 x) {
   return a < one ? central : copysign(one - r * r, x);
 }
 
+#if defined(TELAMON_ISA_AVX512)
+// ---- erfc a = e^(-a^2) G(a) / (1 + 2 a) for a = |x|, and 2 - erfc a for negative x. G is smooth in t = (a - k) / (a + k), and
+// next to 1 everywhere (Shepherd & Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x, Mathematics of
+// Computation 36, 1981).
+
+template <class V> struct ErfcRange;
+template <> struct ErfcRange<F32> {
+  static constexpr float kCentre = 2, kMost = 10.0625f;  // beyond kMost erfc is 0
+};
+template <> struct ErfcRange<F64> {
+  static constexpr double kCentre = 4, kMost = 27.25;
+};
+TELAMON_INLINE F32 scaled_erfc(F32 t) {
+  static constexpr float kP[] = {-0.000409181783f, -0.00124077022f, 0.00132073404f, 0.0086424239f,
+                                 -0.0080618728f,   -0.0542076863f,  0.164055586f,   -0.166031078f,
+                                 -0.0927639902f,   1.27697837f};
+  return horner<kP>(t);
+}
+TELAMON_INLINE F64 scaled_erfc(F64 t) {
+  static constexpr double kP[] = {
+      -8.596345752151402e-09, -8.597913499935894e-09,  1.0171101656329334e-07,
+      5.6683246408744435e-08, -8.197772663522738e-07,  3.121745309825206e-07,
+      5.708453671017045e-06,  -1.1233322370137657e-05, -2.4399770913867432e-05,
+      0.00015062606318136626, -0.00019925623057902308, -0.0007577743760633114,
+      0.005031969841634934,   -0.016197733889718985,   0.03716751555778476,
+      -0.0663303658274523,    0.09373283499682847,     -0.10103906603558993,
+      0.06809705425474183,    0.015379652102606537,    -0.13962111684056297,
+      1.2329951186255526};
+  return horner<kP>(t);
+}
+template <class V> TELAMON_INLINE V erfc(V x) {
+  using R = ErfcRange<V>;
+  const V one = constant<V, 1>(), a = at_most(abs(x), constant<V, R::kMost>());
+  const V t = (a + a) / (a + constant<V, R::kCentre>()) - one;  // so that next to -1 it is as exact as a
+  const V g = scaled_erfc(t) / fma(a, constant<V, 2>(), one);
+  // What the rounding of a^2 lost would be a relative error of the power.
+  const V square = a * a, lost = fma(a, a, -square);
+  const auto n = round_product<-Ln2<V>::kInverse>(square);
+  V r = fma(n.value, constant<V, -Ln2<V>::kHigh>(), -square);
+  r = fma(n.value, constant<V, -Ln2<V>::kLow>(), r) - lost;
+  const V power = fma(r * r, exp_tail<true>(r), r);
+  const V y = times_power(fma(g, power, g), n.value, -a, -R::kMost);
+  return x < 0 ? constant<V, 2>() - y : y;
+}
+#endif
+
 // ---- erf_inv(x) = x G(w), w = -log(1 - x^2): G is smooth in w for small w and in sqrt(w) beyond.
 // Of numbers spread evenly over (-1, 1), as random::normal has them, one in 300 is beyond (in f64, one
 // in 1000), and that half of the work is left out of vectors where none is.
@@ -429,7 +517,7 @@ TELAMON_INLINE F64 erf_inv(F64 x) {
   TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x, F32 y) { return simd::name(x, y); }
 
 TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_BY_SET(OWN1, OWN1, NONE),
-                       TELAMON_BY_SET(OWN1, NONE, NONE), TELAMON_BY_SET(NONE, OWN1, OWN1), OWN_F32,
+                       TELAMON_BY_SET(OWN1, NONE, NONE), OWN_F32,
                        TELAMON_BY_SET(OWN2, OWN2_F32, NONE), NONE)
 #undef OWN1
 #undef OWN2
@@ -520,5 +608,5 @@ extern "C" void TELAMON_ISA_SYMBOL(math_run)(void* function, int arity, bool is_
 
 const telamon::math::MathEntry TELAMON_ISA_SYMBOL(math_entries)[][2] = {
     TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_BY_SET(OWN1, OWN1, LIB1),
-                           TELAMON_BY_SET(OWN1, LIB1, LIB1), TELAMON_BY_SET(LIB1, OWN1, OWN1),
-                           OWN_F32, TELAMON_BY_SET(OWN2, OWN2_F32, LIB2), LIB1)};
+                           TELAMON_BY_SET(OWN1, LIB1, LIB1), OWN_F32,
+                           TELAMON_BY_SET(OWN2, OWN2_F32, LIB2), LIB1)};
