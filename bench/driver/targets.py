@@ -5,7 +5,7 @@ measures each of them by a figure that must be at least, or at most, the bound:
     time      our least time, in the unit of the row                                             at most
     ratio     the least time of the best of `against` over ours: above 1 we are ahead            at least
     limit     the share of what the machine can do                                               at least
-    call      our least time without a cached call (CALL), over that of the best by hand         at most
+    call      our least time without a cached call (CALL), over that of the best of `against`      at most
     speedup   our least time with one thread, in the same rounds, over that with these           at least
     threads   the same, over the number of threads                                               at least
     bound     our least figure over that of the metric `bound` of the same workload              at most
@@ -58,8 +58,8 @@ TARGETS = [
     Target("Short trailing axes: N-body", r"B10\..*", "ratio", 1 / 1.3, HAND, "1.3x of hand"),
     Target("Products from 128 x 128", r"B04\.matmul_(f64_512|128|256|512|1024)", "ratio", 0.95, HAND,
            "0.95 of OpenBLAS, oneDNN"),
-    Target("Products up to 64 x 64", r"B04\.matmul_(4|8|16|32|47|64)", "ratio", 0.95, (*HAND, *LIBRARIES),
-           "0.95 of the best"),
+    Target("Products up to 64 x 64", r"B04\.matmul_(4|8|16|32|47|64)", "call", 1 / 0.95, (*HAND, *LIBRARIES),
+           "1.05x of the best plus the call"),
     Target("Many small products", r"B04\.batch_small_\d+", "ratio", 1, (*HAND, *LIBRARIES), "ahead of all"),
     Target("Networks and second order", r"B05\..*|B07\..*|B12\..*|PEG\..*", "ratio", 1, ("jax", *TORCH),
            "ahead of JAX, torch"),
