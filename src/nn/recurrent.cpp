@@ -1,5 +1,6 @@
 // LSTM and GRU cells: all gates by one product, then cut.
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "core/in_call.hpp"
@@ -23,6 +24,10 @@ Weights uniform_weights(const char* name, const Array& key, std::int64_t inputs,
   if (inputs < 1 || hidden < 1) {
     throw ValueError(std::string(name) + ": sizes must be positive, got inputs " +
                      std::to_string(inputs) + " and hidden " + std::to_string(hidden));
+  }
+  if (hidden > std::numeric_limits<std::int64_t>::max() / gates) {
+    throw ValueError(std::string(name) + ": hidden is too large: " + std::to_string(gates) +
+                     " gates of " + std::to_string(hidden) + " do not fit into 64 bits");
   }
   const double bound = 1 / std::sqrt(static_cast<double>(hidden));
   const Array keys = random::split(key);

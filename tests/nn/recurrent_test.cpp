@@ -126,6 +126,7 @@ TEST(RecurrentCells, NameShapesThatDoNotFit) {
                "nn::gru: w_x f64[3,12]");
   EXPECT_ERROR(ShapeError, nn::gru(cell, rows({2, kHidden}), rows({kInputs})), "do not fit");
   EXPECT_ERROR(ValueError, nn::lstm_init(key(0), 0, 3), "sizes must be positive");
+  EXPECT_ERROR(ValueError, nn::lstm_init(key(0), 3, std::int64_t{1} << 62), "hidden is too large");
 }
 
 }  // namespace
