@@ -183,10 +183,10 @@ DenseType::DenseType(const ShapedArray& aval)
 inline ConcreteNode* DenseType::make_in(void* block) const {
   return make_small(aval_, bytes_, {data_, size_class_}, block);
 }
-Array DenseType::make_uninitialized() const {
-  return Array::holder_of(is_small() ? make_in(runtime::take_block(size_class_))
-                                     : make_large(aval_, bytes_));
+inline ConcreteNode* DenseType::make_node() const {
+  return is_small() ? make_in(runtime::take_block(size_class_)) : make_large(aval_, bytes_);
 }
+Array DenseType::make_uninitialized() const { return Array::holder_of(make_node()); }
 void DenseType::make_uninitialized(std::span<const DenseType> types, std::span<Array> places,
                                    void** data) {
   if (types.size() == 1) {
@@ -194,15 +194,18 @@ void DenseType::make_uninitialized(std::span<const DenseType> types, std::span<A
     *data = dense_data(places[0]);
     return;
   }
+  // A shape of more has memory of its own. Where there is none for a copy, the block for the array goes back, which
+  // must not happen while others are taken.
+  constexpr std::size_t kWithinShapes = 4;
   runtime::BlockTaker blocks;
   Array* place = places.data();
   for (const DenseType& type : types) {
     ConcreteNode* node;
-    if (type.is_small()) [[likely]] {
+    if (type.is_small() && type.aval_.shape.size() <= kWithinShapes) [[likely]] {
       node = type.make_in(blocks.take(type.size_class_));
     } else {
       blocks.end();
-      node = make_large(type.aval_, type.bytes_);
+      node = type.make_node();
     }
     *data++ = node->buffer().data();
     ::new (place++) Array(Array::holder_of(node));  // an empty handle needs no destruction

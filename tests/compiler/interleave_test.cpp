@@ -90,7 +90,7 @@ TEST(Interleave, IsNotDoneOfShortChainsShortLoopsAndWideSums) {
       check(wide, {uniform({10'000}, DType::f32), uniform({10'000}, DType::f32, -1, 1, 2)}, 1)));
 }
 
-// Lines that lie in memory are asked for ahead, each once; those in caches are there soon enough, and so are those
+// Lines that lie in memory are asked for ahead; those in caches are there soon enough, and so are those
 // of loops that do little else than read.
 TEST(Interleave, AsksAheadForWhatLiesInMemory) {
   const auto prefetches = [](const Compiled& e) {

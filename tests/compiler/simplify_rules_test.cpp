@@ -14,8 +14,8 @@ namespace {
 
 using compiler::Rule;
 
-/// A program, and the primitives of what is left of it. In the text P is the primitive whose equation the rule rewrites, and `splat` an array of
-/// one number.
+/// A program, and the primitives of what is left of it. In the text P is the primitive whose equation the rule
+/// rewrites, and `splat` an array of one number.
 struct Example {
   std::string_view entry;  ///< a rule, with a primitive where not all have the same example
   const char *inputs, *equations, *results, *left;

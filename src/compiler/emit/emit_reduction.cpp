@@ -1,8 +1,8 @@
 // Reductions, with what is fused before and after them.
 //
 // Dimensions of one element do not count, and adjacent ones of one kind (kept or folded) count as one where
-// the kernel is linear. If the last dimension is folded, lanes run along it: several vector accumulators, combined in a fixed
-// tree at the end of each row. If it is kept, lanes run along the results: each lane folds its own
+// the kernel is linear. If the last dimension is folded, lanes run along it: several vector accumulators, combined in
+// a fixed tree at the end of each row. If it is kept, lanes run along the results: each lane folds its own
 // column, a tile of columns at a time. Where there are too few results to share out, the largest
 // folded dimension is cut into parts that are folded apart, and their results in order.
 //

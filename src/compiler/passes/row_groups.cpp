@@ -242,7 +242,7 @@ class Grouping {
 
   std::int64_t least_product_rows(const RowGroup& g) const {
     constexpr std::int64_t kCall =
-        48 * 48 * 48;  // see matmul_function: smaller ones add in other orders
+        48 * 48 * 48;  // see large_product: smaller ones may add in other orders
     std::int64_t least = 1;
     for (const auto& [e, need] : g.eqns) {
       if (eqn(e).primitive != &dot_general_p) continue;

@@ -145,10 +145,10 @@ class Search {
   /// The highest block, or one below it, goes to the place of another in the order, and that to its. What takes no more
   /// memory is gone on with; now and then what takes more, too, or it would end where no one such change helps.
   void change_order() {
-    constexpr std::int64_t kMostVisits =
-        3'000'000;  // some milliseconds, for the few that need them
+    constexpr std::int64_t kMostVisits = 3'000'000;   // some milliseconds
     constexpr std::size_t kHighest = 3, kWorse = 32;  // one in so many
-    visits_left_ = bytes_ > aim_ ? kMostVisits : 0;
+    if (bytes_ <= aim_) return;                       // as with all but a few
+    visits_left_ = kMostVisits;
     std::vector<Block> blocks = best_;
     std::vector<Block*> order;
     for (const std::size_t i : best_order_) order.push_back(&blocks[i]);

@@ -203,10 +203,10 @@ template <class V> TELAMON_INLINE V log_of_ratio(V e, V s, V z, V tail) {
 // as large as x, and left out for the sum's sake.
 template <class V> struct InverseHyperbolicRange;
 template <> struct InverseHyperbolicRange<F32> {
-  static constexpr float kLarge = 0x1p60f;
+  static constexpr float kLarge = 0x1p60f, kNormal = 0x1p-126f;
 };
 template <> struct InverseHyperbolicRange<F64> {
-  static constexpr double kLarge = 0x1p500;
+  static constexpr double kLarge = 0x1p500, kNormal = 0x1p-1022;
 };
 /// log(a + root), where a sum next to 1 is (1 + s) / (1 - s) with s = over / under.
 template <class V> TELAMON_INLINE V log_of_sum(V a, V root, V over, V under) {
@@ -223,7 +223,9 @@ template <class V> TELAMON_INLINE V log_of_sum(V a, V root, V over, V under) {
 }
 template <class V> TELAMON_INLINE V asinh(V x) {
   const V a = abs(x), one = constant<V, 1>(), root = sqrt(fma(a, a, one));
-  return copysign(log_of_sum(a, root, a, one + root), x);
+  const V y = log_of_sum(a, root, a, one + root);
+  // Half of a denormal number has lost a bit.
+  return copysign(a < constant<V, InverseHyperbolicRange<V>::kNormal>() ? a : y, x);
 }
 template <class V> TELAMON_INLINE V acosh(V x) {
   const V one = constant<V, 1>(), above = x + one, root = sqrt((x - one) * above);
@@ -382,9 +384,9 @@ TELAMON_INLINE F32 erf(F32 x) {
 }
 
 #if defined(TELAMON_ISA_AVX512)
-// ---- erfc a = e^(-a^2) G(a) / (1 + 2 a) for a = |x|, and 2 - erfc a for negative x. G is smooth in t = (a - k) / (a + k), and
-// next to 1 everywhere (Shepherd & Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x, Mathematics of
-// Computation 36, 1981).
+// ---- erfc a = e^(-a^2) G(a) / (1 + 2 a) for a = |x|, and 2 - erfc a for negative x. G is smooth in
+// t = (a - k) / (a + k), and next to 1 everywhere (Shepherd & Laframboise, Chebyshev approximation of
+// (1 + 2x) exp(x^2) erfc x, Mathematics of Computation 36, 1981).
 
 template <class V> struct ErfcRange;
 template <> struct ErfcRange<F32> {
@@ -414,7 +416,8 @@ TELAMON_INLINE F64 scaled_erfc(F64 t) {
 template <class V> TELAMON_INLINE V erfc(V x) {
   using R = ErfcRange<V>;
   const V one = constant<V, 1>(), a = at_most(abs(x), constant<V, R::kMost>());
-  const V t = (a + a) / (a + constant<V, R::kCentre>()) - one;  // so that next to -1 it is as exact as a
+  const V t =
+      (a + a) / (a + constant<V, R::kCentre>()) - one;  // so that next to -1 it is as exact as a
   const V g = scaled_erfc(t) / fma(a, constant<V, 2>(), one);
   // What the rounding of a^2 lost would be a relative error of the power.
   const V square = a * a, lost = fma(a, a, -square);
