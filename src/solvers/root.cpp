@@ -29,9 +29,12 @@ Arrays solve_two(const FlatFunction& g, const Arrays& y) {
   return unravel(stack({x0, x1}), y);
 }
 
-// g(x) = y. The iterative method works to nearly the precision of the dtype: Newton's method
-// converges as fast as its systems are solved.
-Arrays solve_linear(const FlatFunction& g, std::span<const Array> rhs) {
+// Whether x, found with this info, is of no use.
+using Useless = Array (*)(const Arrays& x, const Array& info);
+
+// g(x) = y, NaN where that is of no use. The iterative method works to nearly the precision of the
+// dtype: Newton's method converges as fast as its systems are solved.
+Arrays solve_linear(const FlatFunction& g, std::span<const Array> rhs, Useless useless) {
   const Arrays y = list(rhs);
   const std::int64_t n = num_elements(y);
   if (n == 1) {
@@ -40,11 +43,23 @@ Arrays solve_linear(const FlatFunction& g, std::span<const Array> rhs) {
   }
   if (n == 2) return solve_two(g, y);
   Arrays x = run_bicgstab(g, y, solvers::zeros_like(y), {64 * precision(y), 0, {}, {}, {}});
-  // Where it broke down at once there is no solution: a step of 0 would look like an arrival.
-  const Array nothing = logical_and(x.back() < 0, largest(Arrays(x.begin(), x.end() - 1)) == 0);
+  const Array info = x.back();
   x.pop_back();
+  const Array nothing = useless(x, info);
   for (Array& leaf : x) leaf = where(nothing, NAN, leaf);
   return x;
+}
+
+// A step may fall short, since others follow. But one of 0 would look like an arrival.
+Arrays solve_step(const FlatFunction& g, std::span<const Array> rhs) {
+  return solve_linear(g, rhs, [](const Arrays& x, const Array& info) {
+    return logical_and(info < 0, largest(x) == 0);
+  });
+}
+
+// A derivative may not, since nobody is told its info.
+Arrays solve_derivative(const FlatFunction& g, std::span<const Array> rhs) {
+  return solve_linear(g, rhs, [](const Arrays&, const Array& info) { return info < 0; });
 }
 
 // The derivative's system by any solver: never differentiated itself.
@@ -112,20 +127,20 @@ Arrays newton_arrays(const FlatFunction& given, std::span<const Array> x0,
   check_limits("newton", options.tol.value_or(0), options.maxiter);
   const Arrays guess = unknowns("newton", given, x0);
   const FlatFunction f = fitting(given, guess, "newton", "f", "x0");
-  const FlatSolve linear =
-      options.linear_solve ? FlatSolve([&](const FlatFunction& g, std::span<const Array> y) {
-        const FlatFunction solution = [&](std::span<const Array> rhs) {
-          return options.linear_solve(g, rhs);
-        };
-        return fitting(solution, guess, "newton", "linear_solve", "x0")(y);
-      })
-                           : FlatSolve(solve_linear);
+  const FlatSolve given_solve = [&](const FlatFunction& g, std::span<const Array> y) {
+    const FlatFunction solution = [&](std::span<const Array> rhs) {
+      return options.linear_solve(g, rhs);
+    };
+    return fitting(solution, guess, "newton", "linear_solve", "x0")(y);
+  };
+  const FlatSolve step = options.linear_solve ? given_solve : FlatSolve(solve_step);
+  const FlatSolve derivative = options.linear_solve ? given_solve : FlatSolve(solve_derivative);
   const FlatSolve solve = [&](const FlatFunction& function, std::span<const Array> start) {
     const double tol = options.tol.value_or(std::sqrt(precision(list(start))));
     const auto next = [&](const Arrays& x) {
       const LinearizedArrays at = linearize_arrays(function, x, "newton");
       const Arrays steps =
-          linear([&](std::span<const Array> dx) { return at.map.apply(dx); }, at.primals);
+          step([&](std::span<const Array> dx) { return at.map.apply(dx); }, at.primals);
       // At a root f' may be zero, too.
       const Array arrived = largest(at.primals) == 0;
       Arrays moved = subtract(x, steps);
@@ -134,7 +149,7 @@ Arrays newton_arrays(const FlatFunction& given, std::span<const Array> x0,
     };
     return iterate(next, start, tol, counter(options.maxiter));
   };
-  return custom_root_arrays(f, solve, implicit(linear), guess);
+  return custom_root_arrays(f, solve, implicit(derivative), guess);
 }
 
 Arrays fixed_point_arrays(const FlatFunction& given, std::span<const Array> x0,

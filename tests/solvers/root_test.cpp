@@ -34,6 +34,28 @@ TEST(Newton, TakesABreakdownForNoArrival) {
   EXPECT_NE(info.item<int>(), 0);
 }
 
+// The derivative's system breaks down on its way: what it has by then, (-1, 0.5, -0.5), is no derivative.
+TEST(Newton, GivesNoDerivativeWhoseSystemBreaksDown) {
+  const Array a({{-1.0, 0.0, 0.0}, {-1.0, 0.0, 2.0}, {1.0, 1.0, 1.0}});
+  const auto solve = [&](Array theta) {
+    const Array rhs = theta * Array({1.0, 0.0, 0.0});
+    return tl::root::newton([&](Array x) { return tl::matmul(a, x) - rhs; },
+                            tl::zeros({3}, tl::f64))
+        .x;
+  };
+  const auto tangent = [&](Array theta) {
+    return tl::jvp(solve, std::tuple{theta}, std::tuple{tl::ones_like(theta)}).second;
+  };
+  const auto isnan = [](const Array& y) { return bool(tl::all(tl::isnan(y))); };
+  const Array one = tl::ones({}, tl::f64);
+  EXPECT_TRUE(isnan(tangent(one)));
+  EXPECT_TRUE(isnan(tl::jit(tangent)(one)));
+  EXPECT_TRUE(isnan(tl::jit(tl::vmap(tangent))(tl::ones({2}, tl::f64))));
+  // The transposed system of a cotangent (0, 0, 1) comes to an end.
+  const auto last = [&](Array theta) { return solve(theta)(2); };
+  EXPECT_NEAR(value(tl::grad(last)(one)), -0.5, 1e-14);
+}
+
 TEST(Newton, HasTheDerivativesOfTheImplicitFunction) {
   EXPECT_NEAR(value(tl::grad(square_root)(2.0)), 0.5 / std::sqrt(2.0), 1e-14);
   tl::check_grads(square_root, std::tuple{Array(2.0)}, {.order = 2});
