@@ -203,10 +203,10 @@ template <class V> TELAMON_INLINE V log_of_ratio(V e, V s, V z, V tail) {
 // as large as x, and left out for the sum's sake.
 template <class V> struct InverseHyperbolicRange;
 template <> struct InverseHyperbolicRange<F32> {
-  static constexpr float kLarge = 0x1p60f, kNormal = 0x1p-126f;
+  static constexpr float kLarge = 0x1p60f;
 };
 template <> struct InverseHyperbolicRange<F64> {
-  static constexpr double kLarge = 0x1p500, kNormal = 0x1p-1022;
+  static constexpr double kLarge = 0x1p500;
 };
 /// log(a + root), where a sum next to 1 is (1 + s) / (1 - s) with s = over / under.
 template <class V> TELAMON_INLINE V log_of_sum(V a, V root, V over, V under) {
@@ -225,7 +225,7 @@ template <class V> TELAMON_INLINE V asinh(V x) {
   const V a = abs(x), one = constant<V, 1>(), root = sqrt(fma(a, a, one));
   const V y = log_of_sum(a, root, a, one + root);
   // Half of a denormal number has lost a bit.
-  return copysign(a < constant<V, InverseHyperbolicRange<V>::kNormal>() ? a : y, x);
+  return copysign(a < constant<V, LogRange<V>::kLeastNormal>() ? a : y, x);
 }
 template <class V> TELAMON_INLINE V acosh(V x) {
   const V one = constant<V, 1>(), above = x + one, root = sqrt((x - one) * above);
