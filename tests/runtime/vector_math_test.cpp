@@ -372,8 +372,7 @@ template <class T> void expect_itself_of_denormals(const char* name) {
   });
 }
 TEST(VectorMathOfDenormals, LosesNoBitOfThem) {
-  for (const char* name :
-       {"asinh", "atanh", "log1p", "expm1", "sin", "tan", "asin", "atan", "sinh", "tanh"}) {
+  for (const char* name : {"asinh", "atanh", "log1p", "sin", "tan", "asin", "atan", "tanh"}) {
     expect_itself_of_denormals<float>(name);
     expect_itself_of_denormals<double>(name);
   }
