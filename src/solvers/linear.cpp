@@ -10,7 +10,6 @@
 
 #include "solvers/vectors.hpp"
 #include "telamon/control_flow.hpp"
-#include "telamon/custom_jvp.hpp"
 #include "telamon/solvers.hpp"
 
 namespace telamon {
@@ -131,16 +130,6 @@ namespace {
 
 using Method = Arrays(const FlatFunction&, const Arrays&, const Arrays&, const FlatSolverOptions&);
 
-// The values of `kept` with the tangents of x, which may be NaN where `kept` is not.
-Arrays with_values(const Arrays& x, const Arrays& kept) {
-  using Both = std::tuple<Arrays, Arrays>;
-  return custom_jvp([](const Arrays&, const Arrays& values) { return values; },
-                    [](const Both& at, const Both& along) {
-                      return std::pair{with_values(std::get<0>(at), std::get<1>(at)),
-                                       std::get<0>(along)};
-                    })(x, kept);
-}
-
 Arrays solved_by(Method& method, const char* name, bool symmetric, const FlatFunction& A,
                  std::span<const Array> b, const FlatSolverOptions& options) {
   const std::string who(name);
@@ -163,20 +152,10 @@ Arrays solved_by(Method& method, const char* name, bool symmetric, const FlatFun
       x0.push_back(options.x0.empty() ? telamon::zeros_like(rhs[i])
                                       : asarray(options.x0[i], rhs[i].dtype()));
     }
-    // Nobody is told the info of a derivative's system: where that breaks down the derivative is NaN.
-    const Arrays kept = method(map, list(rhs), x0, used);
-    Arrays out = kept;
-    for (std::size_t i = 0; i < rhs.size(); ++i) out[i] = where(kept.back() < 0, NAN, kept[i]);
-    out.insert(out.end(), kept.begin(), kept.end() - 1);
-    return out;
+    return method(map, list(rhs), x0, used);
   };
-  const Arrays outs = custom_linear_solve_arrays(fitting(A, b, name, "A", "b"), solve,
-                                                 symmetric ? nullptr : &solve, symmetric, b);
-  // The caller is told: he gets what the method had by then, and derivatives as of any solution.
-  const auto info = outs.begin() + static_cast<std::ptrdiff_t>(b.size());
-  Arrays x = with_values({outs.begin(), info}, {info + 1, outs.end()});
-  x.push_back(*info);
-  return x;
+  return custom_linear_solve_arrays(fitting(A, b, name, "A", "b"), solve,
+                                    symmetric ? nullptr : &solve, symmetric, b);
 }
 
 }  // namespace
@@ -219,9 +198,25 @@ Arrays cg_arrays(const FlatFunction& A, std::span<const Array> b,
   return solved_by(run_cg, "cg", true, A, b, options);
 }
 
+// Nobody is told the info of a derivative's system: where that breaks down the derivative is NaN. The solution
+// itself comes along as it is, and is taken where its own system broke down.
+static Array broke_down(const Array& info) { return info <= -10; }
+static Arrays run_bicgstab_or_nan(const FlatFunction& A, const Arrays& b, const Arrays& x0,
+                                  const FlatSolverOptions& options) {
+  const Arrays kept = run_bicgstab(A, b, x0, options);
+  Arrays out = kept;
+  for (std::size_t i = 0; i < b.size(); ++i) out[i] = where(broke_down(kept.back()), NAN, kept[i]);
+  out.insert(out.end(), kept.begin(), kept.end() - 1);
+  return out;
+}
+
 Arrays bicgstab_arrays(const FlatFunction& A, std::span<const Array> b,
                        const FlatSolverOptions& options) {
-  return solved_by(run_bicgstab, "bicgstab", false, A, b, options);
+  const Arrays outs = solved_by(run_bicgstab_or_nan, "bicgstab", false, A, b, options);
+  const std::size_t n = b.size();
+  Arrays x(outs.begin(), outs.begin() + static_cast<std::ptrdiff_t>(n) + 1);
+  for (std::size_t i = 0; i < n; ++i) x[i] = where(broke_down(x[n]), outs[n + 1 + i], x[i]);
+  return x;
 }
 
 }  // namespace detail

@@ -210,57 +210,6 @@ TEST(Bicgstab, GivesNoDerivativeWhoseSystemBreaksDown) {
   expect_near(tl::grad([&](Array rhs) { return solve(rhs)(0); })(b), {-0.5, 0.5});
 }
 
-// The same where it is the solution's own system that breaks down: that of its derivative need not.
-TEST(Bicgstab, HasADerivativeWhereItBreaksDown) {
-  const Array a({{1.0, -2.0}, {3.0, -2.0}}), b({1.0, 1.0});
-  const auto solve = [&](Array rhs) { return tl::bicgstab(a, rhs); };
-  const auto first = [&](Array rhs) { return solve(rhs).x(0); };
-  const auto [x, info] = solve(b);
-  EXPECT_LT(info.item<int>(), 0);
-  expect_near(x, {0, 0});
-  const auto gradient = tl::grad(first);
-  expect_near(gradient(b), {-0.5, 0.5});
-  expect_near(tl::jit(gradient)(b), {-0.5, 0.5});
-  expect_near(tl::jit(tl::vmap(gradient))(Array({{1.0, 1.0}, {1.0, 0.0}})), {-0.5, 0.5, -0.5, 0.5});
-  // Values as they are, also of those that are differentiated, and twice.
-  const auto [values, grads] = tl::jit(tl::vmap(tl::value_and_grad(first)))(tl::stack({b, b}));
-  expect_near(values, {0, 0});
-  expect_near(grads, {-0.5, 0.5, -0.5, 0.5});
-  const auto [value, tangent] = tl::jvp(first, std::tuple{b}, std::tuple{Array({1.0, 0.0})});
-  expect_near(value, {0});
-  expect_near(tangent, {-0.5});
-  const auto half_square = [&](Array rhs) { return 0.5 * tl::square(first(rhs)); };
-  expect_near(tl::jit(tl::hessian(half_square))(b), {0.25, -0.25, -0.25, 0.25});
-  // Neither system can be solved; and what depends on the solution itself is unknown, too.
-  const auto isnan = [](const Array& y) { return bool(tl::all(tl::isnan(y))); };
-  EXPECT_TRUE(isnan(tl::grad([&](Array rhs) { return tl::sum(solve(rhs).x); })(b)));
-  EXPECT_TRUE(isnan(tl::grad([&](Array m) { return tl::bicgstab(m, b).x(0); })(a)));
-}
-
-// A cotangent or tangent that is not finite leaves nothing to iterate on.
-TEST(LinearSolvers, HaveNoDerivativeAlongWhatIsNotFinite) {
-  const Array b = rows({4}), both = tl::stack({b, b}), one(1.0);
-  const auto check = [&](auto solve) {
-    const auto gradient = [&](Array rhs, Array factor) {
-      return tl::grad([&](Array r) { return tl::sum(factor * solve(r)); })(rhs);
-    };
-    const auto tangent = [&](Array rhs, Array factor) {
-      return tl::jvp(solve, std::tuple{rhs}, std::tuple{factor * rhs}).second;
-    };
-    const auto never = [](const Array& y) { return bool(tl::all(tl::isnan(y))); };
-    for (const double lost : {double(NAN), double(INFINITY)}) {
-      EXPECT_TRUE(never(gradient(b, lost)));
-      EXPECT_TRUE(never(tangent(b, lost)));
-      EXPECT_TRUE(never(tl::jit(gradient)(b, lost)));
-      const Array mapped = tl::jit(tl::vmap(gradient))(both, Array({lost, 1.0}));
-      EXPECT_TRUE(never(mapped(0)));
-      expect_equal(mapped(1), gradient(b, one), 1e-12);
-    }
-  };
-  check([](Array r) { return tl::cg(stencil, r, {.tol = 1e-14}).x; });
-  check([](Array r) { return tl::bicgstab(stencil, r, {.tol = 1e-14}).x; });
-}
-
 // The residual is no number before the first iteration, or from some iteration on, or its square is infinite.
 TEST(LinearSolvers, HaveNotConvergedWhereTheResidualIsNotFinite) {
   const Array b = rows({4}), nan = tl::full_like(b, NAN), huge = tl::full_like(b, 1e200);
