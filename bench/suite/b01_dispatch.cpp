@@ -9,7 +9,6 @@ namespace {
 using namespace telamon;
 
 /// A case whose time is that of the call.
-Case call(Case c) { return unlimited("call", std::move(c)); }
 
 const Register eager_neg("B01.eager_neg", "ns", [] {
   return call(go([](const Array& x) { return negative(x); }, number(1)));

@@ -27,7 +27,7 @@ Array key() { return Array(std::vector<std::uint32_t>{0, 0}, {2}); }
 // Instructions for one number, each in the place of a multiply-add. Threefry makes two words of 20 rounds of adding,
 // rotating and xor and 5 keys; a normal takes a logarithm and a polynomial of degree 8 more; a step of the path an
 // exponential, what is in it, and two sums; backwards again the sums, and what three parameters collect.
-constexpr double kWord = (20 * 3 + 5 * 3) / 2., kFunction = 16, kNormal = kWord + kFunction + 12,
+constexpr double kWord = (20 * 3 + 5 * 3) / 2., kNormal = kWord + kFunction + 12,
                  kStep = kNormal + kFunction + 4, kBack = 8;
 
 Case per_step(double work, Case c) {

@@ -14,8 +14,10 @@ Array weights() { return .1 * z(1, {30}); }
 Array features() { return z(2, {569, 30}); }
 Array labels() { return where(u(3, {569}) > .5, ones({569}, DType::f32), -1); }
 
-/// So many operations for each feature of each example, and a sigmoid, 16 multiply-adds, for each example.
-Case examples(double flops, Case c) { return computing(569 * (30 * flops + 2 * 16), std::move(c)); }
+/// So many operations for each feature of each example, and a sigmoid for each example.
+Case examples(double flops, Case c) {
+  return computing(569 * (30 * flops + 2 * kFunction), std::move(c));
+}
 
 const Register gradient("B12.grad", "us", [] {
   return examples(4, go(compiled(grad(logreg)), weights(), features(), labels()));

@@ -10,7 +10,6 @@ namespace {
 using namespace telamon;
 
 /// A case whose time is that of the call.
-Case call(Case c) { return unlimited("call", std::move(c)); }
 
 // x - e sin x = M for x, by Newton's iteration; lanes finish apart.
 Array kepler(const Array& e, const Array& M) {

@@ -74,6 +74,10 @@ inline Case unlimited(const char* why, Case c) {
   c.no_limit = why;
   return c;
 }
+inline Case call(Case c) { return unlimited("call", std::move(c)); }
+/// Multiply-adds of a sine or cosine: reduction, two polynomials of degree 3 or 4, selection. Those of other functions,
+/// which have one polynomial of a higher degree, and perhaps a division, are counted alike.
+inline constexpr double kFunction = 16;
 /// A case whose results cannot be compared: rounding decides them.
 inline Case chaotic(Case c) {
   c.tolerance = -1;

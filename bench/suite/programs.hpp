@@ -27,10 +27,6 @@ inline std::vector<Step> plan(std::int64_t n) {
   return steps;
 }
 
-/// Multiply-adds of a sine or cosine: reduction, two polynomials of degree 3 or 4, selection. Those of other functions,
-/// which have one polynomial of a higher degree, and perhaps a division, are counted alike.
-inline constexpr double kFunction = 16;
-
 /// What a program of n steps needs at least, in multiply-adds of one element: one for an operation, and those of
 /// functions. Only these are counted: not that what the gradient needs of the values lies in memory meanwhile.
 inline double straight_work(std::int64_t n) {

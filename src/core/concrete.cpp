@@ -94,15 +94,10 @@ ConcreteNode::ConcreteNode(Kind kind, ShapedArray aval, DeviceBuffer* buffer)
     : ArrayNode(kind, std::move(aval)), buffer_(buffer) {
   buffer_->retain();
 }
-// In the buffer's block the node holds the buffer until its own memory is no longer needed.
-ConcreteNode::~ConcreteNode() {
-  if (!DeviceBuffer::is_room(this)) buffer_->release();
-}
+ConcreteNode::~ConcreteNode() { buffer_->release(); }
 void* ConcreteNode::operator new(std::size_t size) { return runtime::allocate(size); }
-void ConcreteNode::operator delete(void* p, std::size_t size) {
-  if (DeviceBuffer::is_room(p)) DeviceBuffer::of_room(p)->release();
-  else runtime::deallocate(p, size);
-}
+void ConcreteNode::operator delete(void* p, std::size_t size) { runtime::deallocate(p, size); }
+// In the buffer's block the node holds the buffer until its own memory is no longer needed.
 inline void ConcreteNode::destroy_in_room() const {
   const DeviceBuffer* const buffer = buffer_;
   std::destroy_at(&aval_);  // all that a destructor would do

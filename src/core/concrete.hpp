@@ -46,11 +46,8 @@ class DeviceBuffer {
     return new (block)
         DeviceBuffer(static_cast<std::byte*>(block) + data, bytes, size_class, false);
   }
-  /// Where the room is, and back. Never at a multiple of kAlign, where all other blocks begin.
+  /// Where the room is. Never at a multiple of kAlign, where all other blocks begin.
   void* room() { return reinterpret_cast<std::byte*>(this) + kHeader; }
-  static DeviceBuffer* of_room(void* room) {
-    return reinterpret_cast<DeviceBuffer*>(static_cast<std::byte*>(room) - kHeader);
-  }
   static bool is_room(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % kAlign != 0; }
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;

@@ -5,8 +5,8 @@
 
 #include "core/concrete.hpp"
 #include "core/in_call.hpp"
+#include "core/integers.hpp"
 #include "core/trace.hpp"
-#include "core/wrapping.hpp"
 #include "numpy/promote.hpp"
 #include "telamon/lax.hpp"
 #include "telamon/numpy.hpp"

@@ -5,10 +5,6 @@ namespace telamon {
 namespace {
 
 using namespace telamon_test;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
 
 TEST_F(Command, BenchTakesTheInputsThatRunTakes) {
   const std::string program = file("wave.json", program_of(kCase).dump());

@@ -8,8 +8,6 @@ namespace telamon {
 namespace {
 
 using namespace telamon_test;
-using testing::HasSubstr;
-using testing::StartsWith;
 
 TEST_F(Command, BisectComparesWithTheInterpreter) {
   const std::string cases = file("cases.jsonl", kCase.dump() + "\n");

@@ -5,7 +5,6 @@ namespace telamon {
 namespace {
 
 using namespace telamon_test;
-using testing::HasSubstr;
 
 TEST_F(Command, CacheTellsWhatItTakesOfTheDisk) {
   const std::string folder = "TELAMON_CACHE_DIR='" + path("cache") + "' ";

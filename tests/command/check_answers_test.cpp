@@ -9,9 +9,6 @@ namespace telamon {
 namespace {
 
 using namespace telamon_test;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 
 TEST_F(Command, CheckSkipsWhatIsMissingAndSaysHowOften) {
   const Json rule = step_case({{"tangents", {scalar(1), scalar(0)}}, {"outputs", {scalar(1)}}});

@@ -10,9 +10,6 @@ namespace telamon {
 namespace {
 
 using namespace telamon_test;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::StartsWith;
 
 TEST_F(Command, CheckRunsEveryModeThatACaseHas) {
   const std::string cases = file("cases.jsonl", kCase.dump() + "\n");

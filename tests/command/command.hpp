@@ -19,6 +19,10 @@
 namespace telamon_test {
 
 using Json = nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 struct Answer {
   int code = -1;  ///< the exit status; 128 + n after signal n

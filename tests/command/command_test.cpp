@@ -7,10 +7,6 @@ namespace telamon {
 namespace {
 
 using namespace telamon_test;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
 
 TEST_F(Command, WithoutAWordOrWithAWrongOneListsWhatThereIs) {
   EXPECT_THAT(telamon_command("").text,

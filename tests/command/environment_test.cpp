@@ -11,9 +11,6 @@ namespace telamon {
 namespace {
 
 using namespace telamon_test;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 
 TEST_F(Command, InfoTellsVersionAndMachine) {
   const Answer info = telamon_command("info");

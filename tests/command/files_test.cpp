@@ -5,9 +5,6 @@ namespace telamon {
 namespace {
 
 using namespace telamon_test;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 
 TEST_F(Command, NamesFileLineAndPlaceOfWhatItCannotRead) {
   const std::string cut = file("cut.jsonl", kCase.dump() + "\n" + kCase.dump().substr(0, 100));

@@ -6,10 +6,6 @@ namespace telamon {
 namespace {
 
 using namespace telamon_test;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
 
 #if defined(__x86_64__)
 

@@ -37,6 +37,12 @@ struct Node {
   Range range{};                ///< of indices: what all lanes are known to lie in
 };
 inline Node* node_of(Scalar s) { return static_cast<Node*>(s.value()); }
+/// For a line that will be read, into all caches.
+inline void ask_for_line(llvm::IRBuilder<>& b, llvm::Value* address) {
+  b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
+                    {address, b.getInt32(0), b.getInt32(3), b.getInt32(1)});
+}
+
 inline bool affine(const Node* n) { return n->stride != 0; }
 inline bool is_unsigned(Scalar x) {
   return is_unsigned_integer(x.dtype()) || x.dtype() == DType::bool_;

@@ -135,12 +135,9 @@ class Prefetches {
  private:
   void fetch_next() {
     if (addresses_.empty()) return;
-    Value* far = b_.CreateConstGEP1_64(b_.getInt8Ty(), addresses_.front(), kAhead);
+    ask_for_line(b_, b_.CreateConstGEP1_64(b_.getInt8Ty(), addresses_.front(), kAhead));
     addresses_.pop_front();
     since_ = 0;
-    const auto number = [&](std::uint32_t n) { return b_.getInt32(n); };
-    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
-                       {far, number(0), number(3), number(1)});
   }
 
   llvm::IRBuilder<>& b_;

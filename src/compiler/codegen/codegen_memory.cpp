@@ -280,8 +280,7 @@ void CodeGen::prefetch(Pointer from, DType dtype, Scalar index) {
   m.at(m.depth());
   Value* address = m.b.CreateGEP(m.memory_type(dtype), static_cast<Node*>(from.handle)->value,
                                  node_of(index)->value);
-  m.b.CreateIntrinsic(llvm::Intrinsic::prefetch, {m.b.getPtrTy()},
-                      {address, m.b.getInt32(0), m.b.getInt32(3), m.b.getInt32(1)});
+  ask_for_line(m.b, address);
 }
 
 void CodeGen::copy_bytes(Pointer from, Pointer to, Scalar bytes) {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "compiler/codegen/codegen_impl.hpp"
-#include "core/wrapping.hpp"
+#include "core/integers.hpp"
 #include "runtime/math/vector_math.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"

@@ -11,6 +11,7 @@
 
 #include "compiler/emit/emit.hpp"
 #include "compiler/plan/dot.hpp"
+#include "core/integers.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
 
@@ -27,9 +28,8 @@ struct Pieces {
   };
   std::array<Kind, 2> kinds() const { return {{{size, longer}, {size - 1, shorter}}}; }
 };
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 Pieces pieces_of(std::int64_t whole, std::int64_t most) {
-  const std::int64_t count = ceil_div(whole, most), size = ceil_div(whole, count);
+  const std::int64_t count = detail::ceil_div(whole, most), size = detail::ceil_div(whole, count);
   const std::int64_t shorter = count * size - whole;
   return {size, count - shorter, shorter};
 }
@@ -207,7 +207,7 @@ class DotEmitter {
     // Vectors no wider than need be: those of 4 or 8 columns have no mask.
     const int lanes = static_cast<int>(std::min(static_cast<std::uint64_t>(lanes_),
                                                 std::bit_ceil(static_cast<std::uint64_t>(p_.n))));
-    const std::int64_t vectors = ceil_div(p_.n, lanes);
+    const std::int64_t vectors = detail::ceil_div(p_.n, lanes);
     const int last = static_cast<int>(p_.n - (vectors - 1) * lanes);
     const Tiling tiling = tiling_of(p_.m, vectors, p_.k);
     gen_.set_lanes(lanes, lanes);

@@ -19,6 +19,7 @@
 #include "compiler/forms.hpp"
 #include "compiler/passes/row_loops.hpp"
 #include "compiler/plan/dot.hpp"
+#include "core/integers.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
 
@@ -241,8 +242,6 @@ class Grouping {
   }
 
   std::int64_t least_product_rows(const RowGroup& g) const {
-    constexpr std::int64_t kCall =
-        48 * 48 * 48;  // see large_product: smaller ones may add in other orders
     std::int64_t least = 1;
     for (const auto& [e, need] : g.eqns) {
       if (eqn(e).primitive != &dot_general_p) continue;
@@ -255,7 +254,8 @@ class Grouping {
       const bool packs = bytes(eqn(e).inputs[1].var()) > kWhole / 2;
       least = std::max(least, packs ? 4 * kLeastProductRows : kLeastProductRows);
       const std::int64_t row = std::max<std::int64_t>(p->m / g.rows * p->n * p->k, 1);
-      if (row * g.rows >= kCall) least = std::max(least, (kCall + row - 1) / row);
+      if (row * g.rows >= kLeastLargeProduct)
+        least = std::max(least, detail::ceil_div(kLeastLargeProduct, row));
     }
     return least;
   }

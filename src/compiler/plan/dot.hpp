@@ -30,6 +30,8 @@ std::optional<MatrixProduct> matrix_product(const Aval& lhs, const Aval& rhs,
 enum class DotLanes : std::uint8_t { columns, contraction, rows };
 DotLanes dot_lanes(const MatrixProduct& p);
 
+/// Smaller products, m n k, are loops, which may add in other orders.
+inline constexpr std::int64_t kLeastLargeProduct = 48 * 48 * 48;
 /// The product of floats that the runtime's own computes faster than generated loops; nullopt: loops.
 std::optional<MatrixProduct> large_product(const Jaxpr& jaxpr, const Eqn& eqn);
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/check.hpp"
-#include "core/wrapping.hpp"
+#include "core/integers.hpp"
 #include "runtime/kernels/cursor.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/math/vector_math.hpp"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/check.hpp"
+#include "core/integers.hpp"
 #include "runtime/kernels/copy.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/temporary.hpp"
@@ -85,15 +86,17 @@ struct Tiling {
   std::int64_t height = kTile, width = kTile;
 };
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 Tiling tiling(const Product& p) {
   const std::int64_t threads = runtime::num_threads();
   // Of a few rows: b is all that is read, by whole rows if it can be.
   if (p.m <= 4) return {kTile, std::max((p.n / threads / 64 + 1) * 64, kTile)};
   Tiling t{std::min(p.m, p.blocks.rows), std::min(p.n, kTile)};
-  const auto tiles = [&] { return p.batch * ceil_div(p.m, t.height) * ceil_div(p.n, t.width); };
-  const auto halved = [](std::int64_t size) { return ceil_div(size, 2 * kLeastTile) * kLeastTile; };
+  const auto tiles = [&] {
+    return p.batch * detail::ceil_div(p.m, t.height) * detail::ceil_div(p.n, t.width);
+  };
+  const auto halved = [](std::int64_t size) {
+    return detail::ceil_div(size, 2 * kLeastTile) * kLeastTile;
+  };
   while (tiles() < threads && t.height * t.width * p.k >= 2 * kChunkWork) {
     std::int64_t& longer = t.height >= t.width ? t.height : t.width;
     if (longer <= kLeastTile) break;
@@ -106,12 +109,12 @@ Tiling tiling(const Product& p) {
 template <class Run>
 void for_each_tile(const Product& p, const Run& run) {
   const auto [height, width] = tiling(p);
-  const std::int64_t rows = ceil_div(p.m, height), columns = ceil_div(p.n, width);
+  const std::int64_t rows = detail::ceil_div(p.m, height), columns = detail::ceil_div(p.n, width);
   const std::int64_t tiles = p.batch * rows * columns;
   const std::int64_t work =
       std::min(p.m, height) * std::min(p.n, width) * std::max<std::int64_t>(p.k, 1);
   const std::int64_t per_chunk = std::max<std::int64_t>(kChunkWork / work, 1);
-  runtime::parallel_for(ceil_div(tiles, per_chunk), [&](std::int64_t chunk) {
+  runtime::parallel_for(detail::ceil_div(tiles, per_chunk), [&](std::int64_t chunk) {
     const std::int64_t end = std::min(tiles, (chunk + 1) * per_chunk);
     for (std::int64_t t = chunk * per_chunk; t < end; ++t) {
       const std::int64_t i = t / columns % rows * height, j = t % columns * width;
