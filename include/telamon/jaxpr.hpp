@@ -157,7 +157,7 @@ TELAMON_API JaxprType typecheck_jaxpr(const Jaxpr& jaxpr,
 
 /// Removes equations without effect whose results nobody uses.
 TELAMON_API Jaxpr eliminate_dead_code(const Jaxpr& jaxpr);
-/// Keeps only the results marked in `used_out` and the inputs they need; says which those are.
+/// Keeps the results marked in `used_out` and the inputs they need, and says which. ValueError: not one mark for each.
 struct DceJaxpr {
   Jaxpr jaxpr;
   std::vector<bool> used_in;

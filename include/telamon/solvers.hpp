@@ -4,8 +4,8 @@
 //   auto [x, info] = tl::cg([&](Array v) { return tl::matmul(a, v); }, b, {.tol = 1e-10});
 //   auto y = tl::bicgstab(stencil, field, {.maxiter = 200, .x0 = guess, .M = jacobi}).x;
 //
-// They may be jitted, mapped and differentiated: derivatives are those of the system (see
-// custom_linear_solve.hpp), solved by the same method, and right where both solutions converged.
+// They may be jitted, mapped and differentiated: derivatives are those of the system (see custom_linear_solve.hpp),
+// solved by the same method: right where both solutions converged, NaN where its info of their system is negative.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct LinearSolution {
   T x;
   /// i32: 0, or iterations done without convergence (1 if none was allowed), or -1: the residual's square is not
   /// finite, or of bicgstab -10, -11 for a breakdown, as SciPy has them: it stopped before a division by
-  /// zero, and x is what it had by then.
+  /// zero. Where info is negative, x is NaN.
   Array info;
 };
 

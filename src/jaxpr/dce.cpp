@@ -118,8 +118,9 @@ DceMemo compute_dce(const Jaxpr& jaxpr, const std::vector<bool>& used_out) {
 DceJaxpr dce_jaxpr(const Jaxpr& jaxpr, const std::vector<bool>& used_out) {
   return detail::naming_lack_of_memory("dce_jaxpr", [&]() -> DceJaxpr {
     if (used_out.size() != jaxpr.outs().size()) {
-      throw InternalError("dce_jaxpr needs one mark for each of " +
-                          detail::counted(jaxpr.num_outputs(), "result"));
+      throw ValueError("dce_jaxpr: used_out must have one mark for each of " +
+                       detail::counted(jaxpr.num_outputs(), "result") + ", but has " +
+                       std::to_string(used_out.size()));
     }
     std::string key = "dce ";
     for (const bool used : used_out) key += used ? '1' : '0';

@@ -152,7 +152,12 @@ Arrays solved_by(Method& method, const char* name, bool symmetric, const FlatFun
       x0.push_back(options.x0.empty() ? telamon::zeros_like(rhs[i])
                                       : asarray(options.x0[i], rhs[i].dtype()));
     }
-    return method(map, list(rhs), x0, used);
+    // Nobody is told the info of a derivative's system: x says it, too. In here, where nothing is differentiated or
+    // transposed: to those who transpose a solution, as custom_root does, it must stay linear in b.
+    Arrays out = method(map, list(rhs), x0, used);
+    const Array failed = out.back() < 0;
+    for (std::size_t i = 0; i < rhs.size(); ++i) out[i] = where(failed, NAN, out[i]);
+    return out;
   };
   return custom_linear_solve_arrays(fitting(A, b, name, "A", "b"), solve,
                                     symmetric ? nullptr : &solve, symmetric, b);
@@ -198,25 +203,9 @@ Arrays cg_arrays(const FlatFunction& A, std::span<const Array> b,
   return solved_by(run_cg, "cg", true, A, b, options);
 }
 
-// Nobody is told the info of a derivative's system: where that breaks down the derivative is NaN. The solution
-// itself comes along as it is, and is taken where its own system broke down.
-static Array broke_down(const Array& info) { return info <= -10; }
-static Arrays run_bicgstab_or_nan(const FlatFunction& A, const Arrays& b, const Arrays& x0,
-                                  const FlatSolverOptions& options) {
-  const Arrays kept = run_bicgstab(A, b, x0, options);
-  Arrays out = kept;
-  for (std::size_t i = 0; i < b.size(); ++i) out[i] = where(broke_down(kept.back()), NAN, kept[i]);
-  out.insert(out.end(), kept.begin(), kept.end() - 1);
-  return out;
-}
-
 Arrays bicgstab_arrays(const FlatFunction& A, std::span<const Array> b,
                        const FlatSolverOptions& options) {
-  const Arrays outs = solved_by(run_bicgstab_or_nan, "bicgstab", false, A, b, options);
-  const std::size_t n = b.size();
-  Arrays x(outs.begin(), outs.begin() + static_cast<std::ptrdiff_t>(n) + 1);
-  for (std::size_t i = 0; i < n; ++i) x[i] = where(broke_down(x[n]), outs[n + 1 + i], x[i]);
-  return x;
+  return solved_by(run_bicgstab, "bicgstab", false, A, b, options);
 }
 
 }  // namespace detail

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "jaxpr/builder.hpp"
+#include "support/errors.hpp"
 #include "telamon/jaxpr.hpp"
 #include "telamon/primitives.hpp"
 #include "test_primitives.hpp"
@@ -62,6 +63,19 @@ TEST(DceJaxpr, KeepsTheMarkedResultsAndTheInputsTheyNeed) {
   EXPECT_EQ(none.used_in, (std::vector<bool>{false, false}));
   EXPECT_EQ(text(none.jaxpr), "{ lambda  .\n  let \n  in (  ) }");
   EXPECT_TRUE(dce_jaxpr(jaxpr, {true, true, true}).jaxpr.same_as(jaxpr));
+}
+
+TEST(DceJaxpr, NeedsAMarkForEachResult) {
+  const Jaxpr jaxpr =
+      parse_jaxpr("{ lambda x:f64[] . let a:f64[] = sin x\n b:f64[] = cos x in ( a, b ) }");
+  const std::string wanted =
+      "dce_jaxpr: used_out must have one mark for each of 2 results, but has ";
+  for (const std::size_t given : {0, 1, 3}) {
+    const std::vector<bool> marks(given, true);
+    const std::string text =
+        telamon_test::error_of<tl::ValueError>([&] { return dce_jaxpr(jaxpr, marks); });
+    EXPECT_EQ(text, wanted + std::to_string(given));
+  }
 }
 
 TEST(DceJaxpr, IsComputedOnce) {

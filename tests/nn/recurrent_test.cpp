@@ -126,7 +126,21 @@ TEST(RecurrentCells, NameShapesThatDoNotFit) {
                "nn::gru: w_x f64[3,12]");
   EXPECT_ERROR(ShapeError, nn::gru(cell, rows({2, kHidden}), rows({kInputs})), "do not fit");
   EXPECT_ERROR(ValueError, nn::lstm_init(key(0), 0, 3), "sizes must be positive");
-  EXPECT_ERROR(ValueError, nn::lstm_init(key(0), 3, std::int64_t{1} << 62), "hidden is too large");
+}
+
+TEST(RecurrentCells, NameTheLineThatWantsTooManyHiddenUnits) {
+  constexpr std::int64_t kMany = std::int64_t{1} << 62;
+  const auto key_of_both = key(0);
+  const auto expect_refused = [](int line, const std::string& wanted, const auto& f) {
+    const std::string text = error_of<tl::ValueError>(f);
+    EXPECT_THAT(text, ::testing::HasSubstr(wanted + " do not fit into 64 bits"));
+    EXPECT_THAT(text, ::testing::HasSubstr("recurrent_test.cpp:" + std::to_string(line)));
+  };
+  const std::string many = std::to_string(kMany);
+  expect_refused(__LINE__ + 1, "nn::lstm_init: hidden is too large: 4 gates of " + many,
+                 [&] { return nn::lstm_init(key_of_both, 3, kMany); });
+  expect_refused(__LINE__ + 1, "nn::gru_init: hidden is too large: 3 gates of " + many,
+                 [&] { return nn::gru_init(key_of_both, 3, kMany); });
 }
 
 }  // namespace
