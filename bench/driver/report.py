@@ -73,6 +73,9 @@ def lost_table(title, lines, kind):
 
 
 # ---- targets ----
+NEAREST = 25  # of what is met, or not measured, so many are named; of what is missed all
+
+
 def figure(verdict, kind):
     if verdict.figure is None:
         return f"{verdict.name} no figure"
@@ -87,8 +90,13 @@ def target_row(target, verdicts):
     met, unknown = [v for v in verdicts if v.met], [v for v in verdicts if v.figure is None]
     measured = len(missed) + len(met)
     word = f"**missed** in {len(missed)} of {measured}" if missed else "met" if met else "not measured"
-    return [target.what, target.words, word,
-            *("; ".join(figure(v, target.kind) for v in some) for some in (missed, met, unknown))]
+    return [target.what, target.words, word, listed(target.kind, missed, len(missed)), listed(target.kind, met, NEAREST),
+            listed(target.kind, unknown, NEAREST)]
+
+
+def listed(kind, verdicts, most):
+    more = f"; and {len(verdicts) - most} more" if len(verdicts) > most else ""
+    return "; ".join(figure(v, kind) for v in verdicts[:most]) + more
 
 
 def targets_table(lines):
