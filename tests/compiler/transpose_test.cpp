@@ -42,6 +42,16 @@ TEST(CompiledTranspose, TakesWorkBeforeBesideAndAfterIntoItsKernel) {
 TEST(CompiledTranspose, IsTheSameInChunks) {
   check(transposed({1, 0}), {uniform({1003, 2001}, DType::f32)}, 1);
   check(transposed({2, 1, 0}), {uniform({70, 90, 110}, DType::f64)}, 1);
+  check(transposed({1, 0}), {uniform({50'001, 30}, DType::f32)}, 1);
+}
+
+TEST(CompiledTranspose, IsCutIntoChunksWhereItsRowsAreNearlyTwoTiles) {
+  const auto text_of = [](std::int64_t rows) {
+    const Arrays x{uniform({100'000, rows}, DType::f32)};
+    return compile(stage(transposed({1, 0}), x))->text("ir");
+  };
+  EXPECT_NE(text_of(30).find("telamon_jit_parallel"), std::string::npos);
+  EXPECT_EQ(text_of(20).find("telamon_jit_parallel"), std::string::npos);
 }
 
 }  // namespace

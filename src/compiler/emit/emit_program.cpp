@@ -621,9 +621,9 @@ Chunking chunking(const Plan& plan, const Step& step) {
   grain = (grain + unit - 1) / unit * unit;
   // At most 64 chunks: enough to balance any machine, few enough to cost nothing.
   grain = std::max(grain, (extent / 64 + unit - 1) / unit * unit);
-  // Rather than few chunks of columns, parts of the rows (cut_reduction in plan.cpp).
+  // Rather than few chunks of columns, parts of the rows (cut_reduction in plan.cpp). The last may lack a quarter.
   const std::int64_t least = unit == kColumns ? 4 : 2;
-  return {extent, grain > 0 && extent >= least * grain ? grain : 0};
+  return {extent, grain > 0 && 4 * extent >= (4 * least - 1) * grain ? grain : 0};
 }
 
 void emit_program(CodeGen& gen, const Plan& plan, const std::string& name) {
