@@ -116,10 +116,12 @@ TELAMON_INLINE V part_of_expm1(V x, Rounded<V> n) {
   return fma(power, expm1_of_rest<kFewRegisters>(x, n), power - constant<V, kPart>());
 }
 template <class V> TELAMON_INLINE V expm1(V x) {
-  const V clamped = at_least(x, constant<V, -60>());
-  V y = part_of_expm1<0.5>(clamped, round_product<Ln2<V>::kInverse>(clamped)) * 2;
-  y = x > constant<V, ExpRange<V>::kOverflow>() ? constant<V, static_cast<ScalarOf<V>>(kInf)>() : y;
-  return x == 0 ? x : y;  // keeps the sign of zero
+  // A little beyond the largest x of a finite result half of it is finite still, and twice that is not.
+  const V clamped =
+      at_most(at_least(x, constant<V, -60>()), constant<V, ExpRange<V>::kOverflow + 0.25>());
+  const V y = part_of_expm1<0.5>(clamped, round_product<Ln2<V>::kInverse>(clamped)) * 2;
+  // Half of a denormal number has lost a bit, and a sum the sign of zero.
+  return abs(x) < constant<V, LogRange<V>::kLeastNormal>() ? x : y;
 }
 
 // tanh |x| = -h / (h + 1) with h = (e^(-2|x|) - 1) / 2, which never overflows.
@@ -146,8 +148,8 @@ template <class V> TELAMON_INLINE V sinh(V x) {
   const auto n = round_product<Ln2<V>::kInverse>(bounded);
   const V q = part_of_expm1<0.25, R::kFewRegisters>(bounded, n);
   const V half = q + q / fma(q, constant<V, 4>(), constant<V, 1>());
-  // A fourth of a denormal number has lost digits; sinh |x| is never below |x|.
-  const V y = at_least(half + half, a);
+  // A fourth of a denormal number has lost two bits.
+  const V y = a < constant<V, LogRange<V>::kLeastNormal>() ? a : half + half;
   return (V)((IntOf<V>)y | ((IntOf<V>)x ^ (IntOf<V>)a));  // the sign of x
 }
 template <class V> TELAMON_INLINE V cosh(V x) {

@@ -4,16 +4,16 @@
 //   OWN2(name, ulp f32, ulp f64)          two operands, ours
 //   OWN_FMA(name, ulp f32, ulp f64)       one operand, with FMA ours, else libmvec or libm
 //   OWN_512(name, ulp f32, ulp f64)       one operand, with AVX-512 ours, else libmvec or libm
+//   OWN_AVX2(name, ulp f32, ulp f64)      one operand, with AVX2 alone ours, else libmvec or libm
 //   OWN_F32(name, ulp f32, ulp f64)       one operand, f32 ours, f64 libmvec or libm
 //   OWN2_FMA(name, ulp f32, ulp f64)      two operands, with FMA f32 ours, with AVX-512 f64, too, else libmvec or libm
-//   LIB1(name, ulp f32, ulp f64)          one operand, libmvec or libm
 //
 // The bounds hold for all three instruction sets and are what tests/runtime/vector_math_test.cpp
 // asserts. libmvec's worst case over all operands is documented as 4 ULP.
 #pragma once
 
 // clang-format off
-#define TELAMON_MATH_FUNCTIONS(OWN1, OWN2, OWN_FMA, OWN_512, OWN_F32, OWN2_FMA, LIB1) \
+#define TELAMON_MATH_FUNCTIONS(OWN1, OWN2, OWN_FMA, OWN_512, OWN_AVX2, OWN_F32, OWN2_FMA) \
   OWN1(acos, 1.5, 1.5)     \
   OWN1(acosh, 3.5, 3.5)    \
   OWN1(asin, 2.5, 2.5)     \
@@ -21,7 +21,7 @@
   OWN_512(atan, 4, 4)      \
   OWN2(atan2, 3, 3)        \
   OWN1(atanh, 3.5, 3.5)    \
-  LIB1(cbrt, 4, 4)         \
+  OWN_AVX2(cbrt, 3, 2)     \
   OWN_FMA(cos, 2.5, 4)     \
   OWN_FMA(cosh, 2.5, 2.5)   \
   OWN_F32(erf, 2, 4)       \

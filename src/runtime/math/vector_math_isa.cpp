@@ -16,6 +16,9 @@
 #include "runtime/math/angles.hpp"
 #include "runtime/math/power.hpp"
 #endif
+#if defined(TELAMON_ISA_AVX2)
+#include "runtime/math/roots.hpp"
+#endif
 
 #if defined(__x86_64__) && defined(__GLIBC_PREREQ)
 #if __GLIBC_PREREQ(2, 35)
@@ -84,8 +87,8 @@ namespace simd = telamon::v1::simd;
 #endif
 #define NONE(name, ulp32, ulp64)
 TELAMON_MATH_FUNCTIONS(NONE, NONE, TELAMON_BY_SET(NONE, NONE, LIB1),
-                       TELAMON_BY_SET(NONE, LIB1, LIB1), LIB1, TELAMON_BY_SET(NONE, LIB2, LIB2),
-                       LIB1)
+                       TELAMON_BY_SET(NONE, LIB1, LIB1), TELAMON_BY_SET(LIB1, NONE, LIB1), LIB1,
+                       TELAMON_BY_SET(NONE, LIB2, LIB2))
 #undef LIB1
 #undef LIB2
 
@@ -520,8 +523,8 @@ TELAMON_INLINE F64 erf_inv(F64 x) {
   TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(name##_f32)(F32 x, F32 y) { return simd::name(x, y); }
 
 TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_BY_SET(OWN1, OWN1, NONE),
-                       TELAMON_BY_SET(OWN1, NONE, NONE), OWN_F32,
-                       TELAMON_BY_SET(OWN2, OWN2_F32, NONE), NONE)
+                       TELAMON_BY_SET(OWN1, NONE, NONE), TELAMON_BY_SET(NONE, OWN1, NONE), OWN_F32,
+                       TELAMON_BY_SET(OWN2, OWN2_F32, NONE))
 #undef OWN1
 #undef OWN2
 #undef OWN_F32
@@ -611,5 +614,5 @@ extern "C" void TELAMON_ISA_SYMBOL(math_run)(void* function, int arity, bool is_
 
 const telamon::math::MathEntry TELAMON_ISA_SYMBOL(math_entries)[][2] = {
     TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_BY_SET(OWN1, OWN1, LIB1),
-                           TELAMON_BY_SET(OWN1, LIB1, LIB1), OWN_F32,
-                           TELAMON_BY_SET(OWN2, OWN2_F32, LIB2), LIB1)};
+                           TELAMON_BY_SET(OWN1, LIB1, LIB1), TELAMON_BY_SET(LIB1, OWN1, LIB1),
+                           OWN_F32, TELAMON_BY_SET(OWN2, OWN2_F32, LIB2))};
