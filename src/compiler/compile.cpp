@@ -230,6 +230,7 @@ void log_executable(const ExecutableInfo& info) {
 
 /// 6. Live ranges, one arena, results over donated arguments.
 void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
+  find_uniform(plan);
   c.stage("buffers", [&] { return assign_buffers(plan, options), 0; });
   const bool large = std::any_of(plan.scopes.begin(), plan.scopes.end(),
                                  [](const Scope& s) { return has_large_values(s.jaxpr); });

@@ -138,16 +138,18 @@ template <Scan kScan>
 runtime::NativeForm native_form() {
   return {kName<kScan>,
           {"telamon_native_cumulative", kernels::run_dense_cumulative},
-          [](const Params& params, std::span<const Aval> x) -> std::optional<runtime::NativeCall> {
+          [](const Params& params,
+             std::span<const runtime::NativeOperand> x) -> std::optional<runtime::NativeCall> {
             constexpr std::int64_t kWorthwhile = 64;  // elements
             const auto& p = params.as<CumulativeParams>();
-            const Shape& shape = x[0].shape;
-            if (!kernels::has_cumulative(x[0].dtype) || x[0].size() < kWorthwhile)
+            const Aval& aval = x[0].aval;
+            const Shape& shape = aval.shape;
+            if (!kernels::has_cumulative(aval.dtype) || aval.size() < kWorthwhile)
               return std::nullopt;
             const std::int64_t outer = taken(shape, range(0, p.axis)).num_elements();
             const std::int64_t inner = taken(shape, range(p.axis + 1, shape.ndim())).num_elements();
             return runtime::NativeCall{
-                {static_cast<std::int64_t>(kScan), static_cast<std::int64_t>(x[0].dtype), outer,
+                {static_cast<std::int64_t>(kScan), static_cast<std::int64_t>(aval.dtype), outer,
                  shape[static_cast<std::size_t>(p.axis)], inner, p.reverse ? 1 : 0},
                 {0, runtime::NativeCall::kResult}};
           }};

@@ -54,11 +54,13 @@ Arrays evaluate(const ScatterParams& p, std::span<const Array> x) {
 
 /// The same in a compiled program, on a copy of the operand that generated code has made.
 template <Update kUpdate>
-std::optional<runtime::NativeCall> native_call(const ScatterParams& p, std::span<const Aval> x) {
-  if (kUpdate == Update::add && !kernels::find_kernel(kernels::Op::add, x[0].dtype))
+std::optional<runtime::NativeCall> native_call(const ScatterParams& p,
+                                               std::span<const runtime::NativeOperand> x) {
+  const Aval &operand = x[0].aval, &updates = x[2].aval;
+  if (kUpdate == Update::add && !kernels::find_kernel(kernels::Op::add, operand.dtype))
     return std::nullopt;
-  auto call =
-      native_windows(kOp<kUpdate>, window_indexing(p, x[0].shape, x[2].shape), x[0], x[1], x[2]);
+  auto call = native_windows(kOp<kUpdate>, window_indexing(p, operand.shape, updates.shape),
+                             operand, x[1].aval, x[2]);
   if (call) call->buffers = {runtime::NativeCall::kResult, 1, 2};
   return call;
 }
@@ -214,10 +216,11 @@ Rules<ScatterParams> scatter_rules() {
 namespace {
 const runtime::NativeForm kNativeForms[] = {
     {"scatter", detail::kNativeWindows,
-     [](const Params& p, std::span<const Aval> x) {
+     [](const Params& p, std::span<const runtime::NativeOperand> x) {
        return detail::native_call<detail::Update::replace>(p.as<ScatterParams>(), x);
      }},
-    {"scatter_add", detail::kNativeWindows, [](const Params& p, std::span<const Aval> x) {
+    {"scatter_add", detail::kNativeWindows,
+     [](const Params& p, std::span<const runtime::NativeOperand> x) {
        return detail::native_call<detail::Update::add>(p.as<ScatterParams>(), x);
      }}};
 }  // namespace

@@ -209,14 +209,15 @@ void run_native(void* const* buffers, const std::int64_t* numbers) noexcept {
 constinit const runtime::NamedFunction kNativeWindows{"telamon_native_windows", run_native};
 std::optional<runtime::NativeCall> native_windows(kernels::WindowOp op, const WindowIndexing& w,
                                                   const Aval& operand, const Aval& indices,
-                                                  const Aval& slices) {
+                                                  const runtime::NativeOperand& slices) {
   constexpr std::int64_t kWorthwhile = 64;  // elements
-  if (slices.size() < kWorthwhile) return std::nullopt;
+  if (slices.aval.size() < kWorthwhile) return std::nullopt;
   const auto dense = [](const Aval& a) {
     return kernels::contiguous_view(nullptr, a.dtype, a.shape);
   };
-  return runtime::NativeCall{
-      window_loop(op, w, dense(operand), dense(indices), dense(slices)).numbers()};
+  kernels::View from = dense(slices.aval);
+  if (slices.uniform) std::fill(from.strides.begin(), from.strides.end(), 0);
+  return runtime::NativeCall{window_loop(op, w, dense(operand), dense(indices), from).numbers()};
 }
 
 // ---- batching ----------------------------------------------------------------------------------

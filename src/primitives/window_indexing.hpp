@@ -56,7 +56,7 @@ kernels::WindowLoop window_loop(kernels::WindowOp op, const WindowIndexing& w,
 extern const runtime::NamedFunction kNativeWindows;
 std::optional<runtime::NativeCall> native_windows(kernels::WindowOp op, const WindowIndexing& w,
                                                   const Aval& operand, const Aval& indices,
-                                                  const Aval& slices);
+                                                  const runtime::NativeOperand& slices);
 
 // ---- batching ----------------------------------------------------------------------------------
 /// The same indexing with a batch axis in the operand, in the indices (at 0), or in both, and where

@@ -31,7 +31,7 @@ std::vector<NamedFunction> native_functions() {
 }
 
 std::optional<NativeCall> native_call(std::string_view primitive, const Params& params,
-                                      std::span<const Aval> operands) {
+                                      std::span<const NativeOperand> operands) {
   const auto found = forms().find(primitive);
   if (found == forms().end()) return std::nullopt;
   std::optional<NativeCall> call = found->second.make(params, operands);

@@ -35,11 +35,17 @@ struct NativeCall {
   NamedFunction callee = {};  ///< that of the form
 };
 
+struct NativeOperand {
+  Aval aval;
+  bool uniform = false;  ///< one number over and over: it will do to read the first
+};
+
 /// Registers, as a static object, what to call for an equation of a primitive: nothing where loops are
 /// better.
 class NativeForm {
  public:
-  using Make = std::function<std::optional<NativeCall>(const Params&, std::span<const Aval>)>;
+  using Make =
+      std::function<std::optional<NativeCall>(const Params&, std::span<const NativeOperand>)>;
   NativeForm(std::string_view primitive, NamedFunction callee, Make make);
 };
 
@@ -48,7 +54,7 @@ std::vector<NamedFunction> native_functions();
 
 /// What was registered for the primitive of this name.
 std::optional<NativeCall> native_call(std::string_view primitive, const Params& params,
-                                      std::span<const Aval> operands);
+                                      std::span<const NativeOperand> operands);
 
 }  // namespace runtime
 }  // namespace v1

@@ -1,4 +1,7 @@
 // `telamon show`: programs, passes, plans, costs and machine code.
+#include <algorithm>
+#include <sstream>
+
 #include "command/command.hpp"
 #include "support/backends.hpp"
 
@@ -36,6 +39,33 @@ TEST_F(Command, ShowMakesCodeForEveryInstructionSet) {
     }
   }
   EXPECT_NE(telamon_command("show " + path("rows.jaxpr") + " --asm --isa sse9").code, 0);
+}
+
+// Of a polynomial, the same operation of four vectors one after the other: with AVX2, its constants do not fit
+// into the registers beside them.
+TEST_F(Command, ShowsPolynomialsOfSeveralVectorsSideBySide) {
+  if (!kCompiles) GTEST_SKIP() << "built without LLVM";
+  std::string program = "{ lambda x:f32[100000] .\nlet y0:f32[100000] = mul x x\n";
+  for (int i = 1; i <= 14; ++i) {
+    const std::string n = std::to_string(i), before = std::to_string(i - 1);
+    program += " c" + n +
+               ":f32[100000] = broadcast_in_dim [ broadcast_dimensions=() shape=(100000,) ] " +
+               std::to_string(0.5 + 0.01 * i) + ":f32\n t" + n + ":f32[100000] = mul y" + before +
+               " x\n y" + n + ":f32[100000] = add t" + n + " c" + n + "\n";
+  }
+  const std::string path = file("polynomial.jaxpr", program + " in ( y14 ) }");
+  for (const char* isa : {"avx2", "avx512"}) {
+    const std::string code = telamon_command("show " + path + " --asm --isa " + isa).text;
+    int together = 0, most = 0;
+    std::string last, line;
+    for (std::istringstream lines(code); std::getline(lines, line);) {
+      const std::string name = line.substr(0, line.find('\t', 1));
+      together = name == last ? together + 1 : 1;
+      last = name;
+      if (name == "\tvaddps" || name == "\tvmulps") most = std::max(most, together);
+    }
+    EXPECT_GE(most, 4) << isa << code;
+  }
 }
 
 #endif

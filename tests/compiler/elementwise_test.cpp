@@ -67,6 +67,29 @@ TEST(CompiledElementwise, FloatFunctionsOfTwoOperandsAgreeBitForBitWithEagerOnes
   }
 }
 
+// The ends of every range with what lies next to them, NaN, and what is far beyond; of whole vectors and of some lanes.
+TEST(CompiledElementwise, ConversionsToIntegersSaturate) {
+  std::vector<double> edges = kFloatEdges;
+  for (const int bits : {7, 8, 15, 16, 31, 32, 63, 64}) {
+    for (const double sign : {1.0, -1.0}) {
+      const double end = sign * std::ldexp(1.0, bits);
+      for (const double x : {end, end - 1, end + 1, end - 0.5, end + 0.5,
+                             static_cast<double>(std::nextafter(static_cast<float>(end), 0.0f)),
+                             std::nextafter(end, 0.0), std::nextafter(end, 2 * end), 3 * end})
+        edges.push_back(x);
+    }
+  }
+  for (const DType from : {DType::f32, DType::f64}) {
+    const Array x = lax::convert_element_type(Array(edges), from);
+    for (const DType to : {DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16,
+                           DType::u32, DType::u64}) {
+      SCOPED_TRACE(std::string(short_name(from)) + " to " + std::string(short_name(to)));
+      check([to](std::span<const Array> v) { return Arrays{lax::convert_element_type(v[0], to)}; },
+            {x}, 1);
+    }
+  }
+}
+
 TEST(CompiledElementwise, IntegerFunctionsAgreeWithEagerOnes) {
   for (const DType dtype :
        {DType::i32, DType::i64, DType::u8, DType::u32, DType::u64, DType::i8, DType::u16}) {

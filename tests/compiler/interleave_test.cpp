@@ -34,6 +34,23 @@ TEST(Interleave, GivesTheBitsOfEagerFunctionsWhateverTheLength) {
   }
 }
 
+// Too many constants for the registers of any instruction set, beside what several trips have there.
+TEST(Interleave, HasManyConstantsInMemory) {
+  const auto f = [](std::span<const Array> x) {
+    Array y = x[0];
+    for (int i = 0; i < 26; ++i) y = lax::sub(lax::mul(y, x[0]), 0.25 - 0.01 * i);
+    return Arrays{lax::mul(lax::div(y, 3.0), 0.25)};
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Compiled e = check(f, {uniform({9001}, dtype, -1, 1)}, 1);
+    EXPECT_TRUE(is_interleaved(e));
+    EXPECT_NE(e->text("ir").find("@constants = private constant"), std::string::npos);
+    const auto few = [](std::span<const Array> x) { return Arrays{polynomial(x[0], x[0])}; };
+    const Compiled other = check(few, {uniform({9001}, dtype, -1, 1)}, 1);
+    EXPECT_EQ(other->text("ir").find("@constants"), std::string::npos);
+  }
+}
+
 TEST(Interleave, KeepsConditionsIntegersAndSeveralResultsApart) {
   const auto f = [](std::span<const Array> x) {
     const Array y = polynomial(x[0], x[1]), less = lax::lt(y, x[0]);

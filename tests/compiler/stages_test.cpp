@@ -80,6 +80,40 @@ TEST(LoopStages, KeepConditionsIntegersAndSeveralResultsApart) {
   }
 }
 
+// More than registers hold, for one trip and for two, of two types; and where the stages are side by side.
+TEST(LoopStages, KeepManyValuesInMemory) {
+  const auto is_ring = [](const Compiled& e) {
+    return e->text("ir").find("%ring = alloca") != std::string::npos;
+  };
+  const auto keeps = [](int count, bool random) {
+    return [=](std::span<const Array> x) {
+      Arrays early;
+      for (int i = 0; i < count; ++i)
+        early.push_back(lax::mul(lax::add(x[0], 0.01 * i), lax::add(x[1], 0.01 * i)));
+      Array y = lax::log(lax::add(x[0], x[1]));
+      if (random) y = lax::add(y, telamon::random::normal(x[2], y.shape(), y.dtype()));
+      const Array n = lax::convert_element_type(lax::mul(y, 1000.0), DType::i32);
+      y = lax::tanh(y);
+      Array sum = y;
+      for (const Array& e : early) sum = lax::add(sum, lax::mul(e, y));
+      const Array m = lax::convert_element_type(sum, DType::i32);
+      return Arrays{lax::mul(sum, early[0]), lax::mul(n, m)};
+    };
+  };
+  const Array key(std::vector<std::uint32_t>{3, 5}, {2});
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const std::int64_t n : {40'001, 200'003}) {
+      const Arrays x = {uniform({n}, dtype, 0.5, 2), uniform({n}, dtype, 0.5, 2, 2), key};
+      for (const bool random : {false, true}) {
+        const Compiled many = check(keeps(random ? 12 : 15, random), x, 1);
+        EXPECT_TRUE(has_stages(many) && is_ring(many));
+      }
+      const Compiled few = check(keeps(2, false), x, 1);
+      EXPECT_TRUE(has_stages(few) && !is_ring(few));
+    }
+  }
+}
+
 TEST(LoopStages, WriteOverWhatTheyRead) {
   const auto f = [](std::span<const Array> x) { return Arrays{chain(x[0]), lax::exp(x[1])}; };
   const auto fresh = [] {

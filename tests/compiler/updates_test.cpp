@@ -512,5 +512,46 @@ TEST(UpdatesInPlace, OfLanesThatStopOnTheirOwn) {
   EXPECT_LT(executable->info().arena_bytes, 5u * 4000 * 8) << executable->text("plan");
 }
 
+// One number for all places, which is read once; and what is one number only at first.
+TEST(UpdatesWithOneNumber, ReadItOnce) {
+  const Array i = lax::convert_element_type(uniform({50'000}, DType::f32, -8, 8), DType::i32);
+  // The bytes from index to index and from number to number, and places 0 to 15 of four bytes.
+  const auto reads_one = [](const Compiled& e) {
+    const std::string ir = e->text("ir");
+    const bool all = ir.find("i64 4, i64 4, i64 0, i64 0, i64 4, i64 15,") != std::string::npos;
+    const bool first = ir.find("i64 4, i64 0, i64 0, i64 0, i64 4, i64 15,") != std::string::npos;
+    EXPECT_NE(all, first);
+    return first;
+  };
+  const auto one = [](std::span<const Array> x) {
+    return Arrays{telamon::zeros({16}, DType::i32).at(x[0] + 8).add(1)};
+  };
+  const auto begun = [](std::span<const Array> x) {
+    const Array ones = telamon::ones({50'000}, DType::i32)
+                           .at(telamon::slice(7, 30'000))
+                           .set(x[0](telamon::slice(7, 30'000)));
+    return Arrays{telamon::zeros({16}, DType::i32).at(x[0] + 8).add(ones)};
+  };
+  const auto looped = [](std::span<const Array> x) {
+    const auto step = [&](Array, Array sum) { return sum.at(x[0] + 8).add(1); };
+    const Array sum = fori_loop(0, 3, step, telamon::zeros({16}, DType::i32));
+    const auto grow = [&](Array, Array weights) {
+      return weights + telamon::sum(telamon::zeros({16}, DType::i32).at(x[0] + 8).add(weights)) % 7;
+    };
+    const auto row = [&](Array k, Array rows) {
+      return rows.at(k).set(x[0](telamon::slice(0, 12'500)) + k);
+    };
+    const Array rows = fori_loop(0, 4, row, telamon::ones({4, 12'500}, DType::i32));
+    const Array by_rows = telamon::zeros({4, 16}, DType::i32)
+                              .at(telamon::arange(4)(telamon::slice(), telamon::newaxis),
+                                  telamon::reshape(x[0] + 8, {4, 12'500}))
+                              .add(rows);
+    return Arrays{sum, by_rows, fori_loop(0, 3, grow, telamon::ones({50'000}, DType::i32))};
+  };
+  EXPECT_TRUE(reads_one(check(one, {i})));
+  EXPECT_FALSE(reads_one(check(begun, {i})));
+  check(looped, {i});
+}
+
 }  // namespace
 }  // namespace telamon::testing

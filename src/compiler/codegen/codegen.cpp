@@ -153,6 +153,14 @@ void CodeGen::Impl::finish_function() {
   }
 }
 
+llvm::GlobalVariable* CodeGen::Impl::address_of(llvm::Constant* table, const char* name) {
+  llvm::GlobalVariable*& at = in_memory[table];
+  if (at == nullptr)
+    at = new llvm::GlobalVariable(module, table->getType(), true, llvm::GlobalValue::PrivateLinkage,
+                                  table, name);
+  return at;
+}
+
 void CodeGen::finish_entry() { impl_->finish_function(); }
 
 llvm::Function* CodeGen::Impl::shared(llvm::Function* f) {
@@ -200,17 +208,12 @@ void CodeGen::call_native(const std::string& symbol, const std::vector<Pointer>&
     m.b.CreateStore(static_cast<Node*>(buffers[i].handle)->value,
                     m.b.CreateConstInBoundsGEP1_64(p, table, i));
   }
-  // Equal lists are one, or equal kernels would not be.
-  llvm::GlobalVariable*& constant = m.lists[numbers];
-  if (constant == nullptr) {
-    llvm::Constant* list = llvm::ConstantDataArray::get(m.context, llvm::ArrayRef(numbers));
-    constant = new llvm::GlobalVariable(m.module, list->getType(), true,
-                                        llvm::GlobalValue::PrivateLinkage, list, "numbers");
-  }
+  llvm::GlobalVariable* list =
+      m.address_of(llvm::ConstantDataArray::get(m.context, llvm::ArrayRef(numbers)), "numbers");
   llvm::FunctionCallee callee =
       m.module.getOrInsertFunction(symbol, llvm::FunctionType::get(m.b.getVoidTy(), {p, p}, false));
   llvm::cast<llvm::Function>(callee.getCallee())->setDoesNotThrow();
-  m.b.CreateCall(callee, {table, constant});
+  m.b.CreateCall(callee, {table, list});
 }
 
 CodeGen& CodeGen::part(std::size_t size) {

@@ -135,7 +135,7 @@ struct CodeGen::Impl {
   std::vector<std::int64_t> places;  // of the values of a kernel: arguments, results, offsets
   std::multimap<std::uint64_t, llvm::Function*> functions;  // kernels and segments, by hash
   llvm::GlobalNumberState numbers;                          // of globals, for comparing functions
-  std::map<std::vector<std::int64_t>, llvm::GlobalVariable*> lists;  // of numbers, for native calls
+  std::map<llvm::Constant*, llvm::GlobalVariable*> in_memory;  // what functions read as tables
   llvm::BasicBlock* fail = nullptr;  // returns at once, from the entry point with 1
   std::deque<Node> nodes;
   std::vector<Level> levels;
@@ -274,6 +274,8 @@ struct CodeGen::Impl {
   llvm::Value* context_field(int field);
   /// The index or offset of a location: a constant, or in kernels an entry of their table.
   llvm::Value* place(std::int64_t index);
+  /// Where a table of constants lies. Equal ones are one, or equal kernels would not be.
+  llvm::GlobalVariable* address_of(llvm::Constant* table, const char* name);
   void finish_function();
   /// An earlier function that is equal, in place of this one; else this.
   llvm::Function* shared(llvm::Function* f);

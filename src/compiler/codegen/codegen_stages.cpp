@@ -35,7 +35,8 @@ constexpr int kStageCycles = kCallCycles;
 /// allocate.
 constexpr int kFewInstructions = 2 * kCallInstructions, kManyInstructions = 64 * kCallInstructions;
 constexpr int kTripsPerKept = 64;
-constexpr int kMostKept = 64;  // values from trip to trip
+constexpr int kMostKept = 64;    // values from trip to trip
+constexpr int kMostInPhis = 16;  // of them that registers hold, about, or cheap copies
 
 /// Which stage each instruction of a loop belongs to.
 class Stages {
@@ -136,6 +137,69 @@ class Stages {
   bool side_by_side_ = false;
 };
 
+/// Places in memory for values that are kept from trip to trip, as many for each as trips are under way that have one,
+/// and filled up to a power of two.
+class Ring {
+ public:
+  /// With zeros everywhere, in front of the loop.
+  Ring(llvm::IRBuilder<>& b, const Stages& stages, const OpenLoop& loop) : b_(b), loop_(loop) {
+    llvm::Function* f = loop.block->getParent();
+    for (const auto& [x, last_use] : stages.kept())
+      step_ = std::max<std::uint64_t>(
+          step_, std::bit_ceil(f->getDataLayout().getTypeAllocSize(x->getType()).getFixedValue()));
+    std::uint64_t bytes = 0;
+    for (const auto& [x, last_use] : stages.kept()) {
+      const std::uint64_t size =
+          step_ * std::bit_ceil(static_cast<unsigned>(last_use - stages.of(x) + 1));
+      lines_[x] = {bytes, size};
+      bytes += size;
+    }
+    llvm::IRBuilder<> top(&f->getEntryBlock(), f->getEntryBlock().begin());
+    llvm::AllocaInst* memory = top.CreateAlloca(top.getInt8Ty(), top.getInt64(bytes), "ring");
+    memory->setAlignment(llvm::Align(step_));
+    memory_ = memory;
+    b.SetInsertPoint(loop.before->getTerminator());
+    b.CreateMemSet(memory, b.getInt8(0), bytes, memory->getAlign());
+    b.SetInsertPoint(loop.block, loop.block->getFirstNonPHIIt());
+    turn_ = b.CreatePHI(b.getInt64Ty(), 2);
+    turn_->addIncoming(b.getInt64(0), loop.before);
+  }
+
+  void put(const Instruction* x, Value* value) {
+    b_.CreateAlignedStore(value, place(x, 0), llvm::Align(step_));
+  }
+  Value* get(const Instruction* x, int trips_ago) {
+    return b_.CreateAlignedLoad(x->getType(), place(x, trips_ago), llvm::Align(step_));
+  }
+  /// At the end of a trip, which is where the builder stands.
+  void turn() { turn_->addIncoming(b_.CreateAdd(turn_, b_.getInt64(step_)), b_.GetInsertBlock()); }
+
+ private:
+  struct Line {
+    std::uint64_t begin, size;
+  };
+
+  Value* place(const Instruction* x, int trips_ago) {
+    const Line& line = lines_.at(x);
+    Value*& offset = offsets_[{trips_ago, line.size}];
+    if (offset == nullptr) {
+      llvm::IRBuilder<> head(loop_.block, loop_.block->getFirstNonPHIIt());
+      const std::uint64_t back = step_ * static_cast<std::uint64_t>(trips_ago);
+      offset = head.CreateAnd(head.CreateSub(turn_, head.getInt64(back)), line.size - 1);
+    }
+    llvm::Type* byte = b_.getInt8Ty();
+    return b_.CreateGEP(byte, b_.CreateConstGEP1_64(byte, memory_, line.begin), offset);
+  }
+
+  llvm::IRBuilder<>& b_;
+  const OpenLoop& loop_;
+  std::uint64_t step_ = 1;  ///< bytes
+  std::map<const Instruction*, Line> lines_;
+  Value* memory_;
+  PHINode* turn_;
+  std::map<std::pair<int, std::uint64_t>, Value*> offsets_;  ///< of a trip ago, in a line
+};
+
 /// Writes the stages in the place of `loop`, a block of trips `i` from `begin` to `stop`.
 class StageWriter {
  public:
@@ -151,13 +215,15 @@ class StageWriter {
     last_base_ = b_.CreateSub(loop_.stop, number(loop_.step));
     Value* full = b_.CreateAdd(loop_.begin, number(lag(last)));  // where the last stage begins
     Value* stop = b_.CreateAdd(loop_.stop, number(lag(last)));
-    open_phis();
+    if (stages_.kept().size() > kMostInPhis) ring_.emplace(b_, stages_, loop_);
+    else open_phis();
 
     b_.SetInsertPoint(loop_.block);
     here_.resize(static_cast<std::size_t>(stages_.count()));
     full_ = b_.CreateICmpSGE(loop_.i, full);
     if (stages_.side_by_side()) side_by_side();
     else in_turn();
+    if (ring_) ring_->turn();
     Value* following = b_.CreateAdd(loop_.i, number(loop_.step), "", true, true);
     b_.CreateCondBr(b_.CreateICmpSLT(following, stop), loop_.block, loop_.exit);
     BasicBlock* latch = b_.GetInsertBlock();
@@ -203,7 +269,7 @@ class StageWriter {
   }
   void stage(int s) {
     for (const Instruction* x : body_) {
-      if (stages_.of(x) == s) made_[x] = do_again(*x, s);
+      if (stages_.of(x) == s) make(*x, s);
     }
   }
 
@@ -226,7 +292,7 @@ class StageWriter {
         b_.CreateBr(next);
         b_.SetInsertPoint(next);
       }
-      made_[x] = do_again(*x, stages_.of(x));
+      make(*x, stages_.of(x));
     }
     BasicBlock* store = block("last_stage");
     b_.CreateBr(store);
@@ -237,6 +303,10 @@ class StageWriter {
     return BasicBlock::Create(b_.getContext(), name, loop_.block->getParent());
   }
 
+  void make(const Instruction& x, int stage) {
+    made_[&x] = do_again(x, stage);
+    if (ring_ && stages_.kept().contains(&x)) ring_->put(&x, made_[&x]);
+  }
   std::map<const Value*, Value*>& here(int stage) { return here_[static_cast<std::size_t>(stage)]; }
   Value* do_again(const Instruction& x, int stage) {
     Instruction* copy = x.clone();
@@ -250,6 +320,8 @@ class StageWriter {
     if (x == loop_.i) return here(stage)[x] = index(stage);
     if (!stages_.has(x)) return x;
     const auto* original = llvm::cast<Instruction>(x);
+    if (ring_ && stages_.kept().contains(original))
+      return ring_->get(original, stage - stages_.of(x));
     if (const auto found = delayed_.find(original); found != delayed_.end()) {
       return found->second[static_cast<std::size_t>(stage - stages_.of(x) - 1)];
     }
@@ -294,7 +366,8 @@ class StageWriter {
   Value* last_base_ = nullptr;
   /// What there is of the loop's values in each stage.
   std::vector<std::map<const Value*, Value*>> here_;
-  Value* full_ = nullptr;  ///< whether the last stage has something to store
+  std::optional<Ring> ring_;  ///< instead of phis
+  Value* full_ = nullptr;     ///< whether the last stage has something to store
   Value* nowhere_ = nullptr;
   std::map<const Instruction*, Value*> made_;
   std::map<const Instruction*, std::vector<PHINode*>> delayed_;  ///< by one trip, by two, ...

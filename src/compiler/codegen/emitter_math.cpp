@@ -32,7 +32,8 @@ static Value* round_to_odd(llvm::IRBuilder<>& b, Value* x, llvm::Type* f32_type)
   return b.CreateBitCast(b.CreateSelect(b.CreateFCmpONE(back, x), odd, bits), f32_type);
 }
 
-// Saturating, NaN to 0. LLVM's own fptosi.sat takes vectors apart.
+// Saturating, NaN to 0. LLVM's own fptosi.sat takes vectors apart. What is converted is held within the range, so that
+// only what has no number for its end, and NaN, is told afterwards.
 static Value* to_integer(llvm::IRBuilder<>& b, Value* x, llvm::Type* to, bool is_unsigned) {
   const auto as_vector = [x](llvm::Type* scalar) -> llvm::Type* {
     const auto* v = llvm::dyn_cast<llvm::VectorType>(x->getType());
@@ -40,25 +41,29 @@ static Value* to_integer(llvm::IRBuilder<>& b, Value* x, llvm::Type* to, bool is
   };
   if (x->getType()->getScalarSizeInBits() < 32) x = b.CreateFPExt(x, as_vector(b.getFloatTy()));
   llvm::Type* from = x->getType();
-  const unsigned bits = to->getScalarSizeInBits();
+  const bool is_f32 = from->getScalarType()->isFloatTy();
+  const unsigned bits = to->getScalarSizeInBits(), digits = is_unsigned ? bits : bits - 1;
   const auto number = [from](double value) { return llvm::ConstantFP::get(from, value); };
-  // Powers of two, which every float type holds.
-  Value* high = number(std::ldexp(1.0, static_cast<int>(is_unsigned ? bits : bits - 1)));
-  Value* low = number(is_unsigned ? -1.0 : -std::ldexp(1.0, static_cast<int>(bits) - 1));
-  Value* above = is_unsigned ? b.CreateFCmpOGT(x, low) : b.CreateFCmpOGE(x, low);
-  Value* inside = b.CreateAnd(above, b.CreateFCmpOLT(x, high));
-  Value* safe = b.CreateSelect(inside, x, number(0));
+  // Powers of two, which every float type holds, and the number before one.
+  const double above = std::ldexp(1.0, static_cast<int>(digits));
+  Value* low = number(is_unsigned ? 0.0 : -above);
+  Value* high =
+      number(is_f32 ? std::nextafter(static_cast<float>(above), 0.0f) : std::nextafter(above, 0.0));
+  Value* held = b.CreateSelect(b.CreateFCmpOGT(x, low), x, low);  // NaN: low
+  held = b.CreateSelect(b.CreateFCmpOLT(held, high), held, high);
   // There are instructions for 32 and 64 bits only.
   llvm::Type* wide = bits < 32 ? as_vector(b.getInt32Ty()) : to;
   Value* whole =
-      is_unsigned && bits >= 32 ? b.CreateFPToUI(safe, wide) : b.CreateFPToSI(safe, wide);
+      is_unsigned && bits >= 32 ? b.CreateFPToUI(held, wide) : b.CreateFPToSI(held, wide);
   whole = b.CreateTrunc(whole, to);
-  const auto most =
-      is_unsigned ? llvm::APInt::getMaxValue(bits) : llvm::APInt::getSignedMaxValue(bits);
-  whole = b.CreateSelect(b.CreateFCmpOGE(x, high), llvm::ConstantInt::get(to, most), whole);
+  if (from->getScalarType()->getFPMantissaWidth() < static_cast<int>(digits)) {
+    const auto most =
+        is_unsigned ? llvm::APInt::getMaxValue(bits) : llvm::APInt::getSignedMaxValue(bits);
+    whole =
+        b.CreateSelect(b.CreateFCmpOGE(x, number(above)), llvm::ConstantInt::get(to, most), whole);
+  }
   if (is_unsigned) return whole;
-  return b.CreateSelect(b.CreateFCmpOLT(x, low),
-                        llvm::ConstantInt::get(to, llvm::APInt::getSignedMinValue(bits)), whole);
+  return b.CreateSelect(b.CreateFCmpORD(x, x), whole, llvm::Constant::getNullValue(to));
 }
 
 Scalar CodeGen::convert(Scalar x, DType to) {

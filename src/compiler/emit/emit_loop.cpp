@@ -435,9 +435,10 @@ void emit_update(KernelContext& k) {
 // A call of the runtime's own kernel, where the primitive has one for these shapes.
 static bool emit_native(KernelContext& k, const Eqn& eqn, const std::vector<Buffer>& in,
                         const std::vector<Buffer>& out) {
-  std::vector<Aval> avals;
-  for (const Atom& a : eqn.inputs) avals.push_back(k.scope.jaxpr.aval(a));
-  const auto call = runtime::native_call(eqn.primitive->name(), eqn.params, avals);
+  std::vector<runtime::NativeOperand> operands;
+  for (std::size_t i = 0; i < eqn.inputs.size(); ++i)
+    operands.push_back({k.scope.jaxpr.aval(eqn.inputs[i]), k.value(k.step.reads[i]).uniform});
+  const auto call = runtime::native_call(eqn.primitive->name(), eqn.params, operands);
   if (!call) return false;
   using Call = runtime::NativeCall;
   if (std::find(call->buffers.begin(), call->buffers.end(), 0) == call->buffers.end())

@@ -386,6 +386,50 @@ std::unique_ptr<Plan> plan_kernels(const Jaxpr& jaxpr, const PlanOptions& option
   return plan;
 }
 
+namespace {
+
+/// Whether a step fills a value with a scalar.
+bool repeats_scalar(const Plan& plan, const Step& s, int value) {
+  if (s.kind != Step::Kind::kernel || s.kernel.kind != Kernel::Kind::loop) return false;
+  const Scope& scope = plan.scopes[static_cast<std::size_t>(s.scope)];
+  return std::any_of(s.kernel.members.begin(), s.kernel.members.end(), [&](int e) {
+    const Eqn& eqn = scope.jaxpr.eqns()[static_cast<std::size_t>(e)];
+    return scope.value_of[static_cast<std::size_t>(eqn.outputs[0])] == value &&
+           eqn.primitive == &broadcast_in_dim_p && scope.jaxpr.aval(eqn.inputs[0]).size() == 1;
+  });
+}
+
+void count_writes(const Plan& plan, const std::vector<Step>& steps, std::vector<int>& all,
+                  std::vector<int>& of_scalars) {
+  const auto at = [](std::vector<int>& counts, int v) -> int& {
+    return counts[static_cast<std::size_t>(v)];
+  };
+  for (const Step& s : steps) {
+    for (const int v : s.writes) {
+      ++at(all, v);
+      at(of_scalars, v) += repeats_scalar(plan, s, v) ? 1 : 0;
+    }
+    for (const Step::Row& r : s.rows) ++at(all, r.base);  // whichever is done to a row
+    for (const Step::Carry& c : s.carries) {
+      for (const int v : {c.in, c.out, c.first, c.second})
+        if (v >= 0) ++at(all, v);
+    }
+    for (const std::vector<Step>& body : s.bodies) count_writes(plan, body, all, of_scalars);
+  }
+}
+
+}  // namespace
+
+void find_uniform(Plan& plan) {
+  std::vector<int> all(plan.values.size()), of_scalars(plan.values.size());
+  count_writes(plan, plan.steps, all, of_scalars);
+  for (const Value& view : plan.values) {
+    for (const int base : view.bases) ++all[static_cast<std::size_t>(base)];
+  }
+  for (std::size_t v = 0; v < all.size(); ++v)
+    plan.values[v].uniform = all[v] == 1 && of_scalars[v] == 1;
+}
+
 std::vector<Step> splice(Plan& plan, const Plan& body, const std::vector<int>& inputs,
                          const std::vector<int>& outputs) {
   std::vector<int> map;

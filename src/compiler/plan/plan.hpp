@@ -29,6 +29,7 @@ struct Value {
   Location location;
   int slot = -1;             ///< of a view: the value that holds its address
   std::vector<int> bases{};  ///< of a view: what it may be a part of
+  bool uniform = false;      ///< one number over and over, as find_uniform found
   std::int64_t bytes() const { return detail::checked_bytes(aval); }
 };
 
@@ -213,6 +214,9 @@ struct PlanOptions {
 /// Decides which equations share a loop nest and which values exist in memory.
 ///   let b = sin a, c = add b 1.0, d = reduce_sum[axes=(0,)] c   ->   one kernel
 TELAMON_API std::unique_ptr<Plan> plan_kernels(const Jaxpr& jaxpr, const PlanOptions& options);
+
+/// Finds the values that are a scalar, repeated: what is written once, as that.
+void find_uniform(Plan& plan);
 
 /// Gives every value without a location a place in the arena, best fit by live range; finds the
 /// arguments that results may reuse.
