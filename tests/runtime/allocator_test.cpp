@@ -263,7 +263,7 @@ TEST(Allocator, GivesAnArrayOneBlockOrOneBesideItsElements) {
 TEST(Allocator, ShowsTheSanitizerWhereSmallArraysEnd) {
   for (const std::int64_t n : {1, 3, 7, 100, 200}) {
     const telamon::Array x = telamon::ones({n}) + 1.0f;
-    const std::byte* const data = telamon::detail::dense_data(x);
+    const std::byte* const data = telamon::detail::known_concrete_node(x).buffer().data();
     EXPECT_FALSE(__asan_address_is_poisoned(data + 4 * n - 1)) << n;
     EXPECT_TRUE(__asan_address_is_poisoned(data + 4 * n)) << n;
   }
