@@ -155,9 +155,13 @@ void CodeGen::Impl::finish_function() {
 
 llvm::GlobalVariable* CodeGen::Impl::address_of(llvm::Constant* table, const char* name) {
   llvm::GlobalVariable*& at = in_memory[table];
-  if (at == nullptr)
-    at = new llvm::GlobalVariable(module, table->getType(), true, llvm::GlobalValue::PrivateLinkage,
-                                  table, name);
+  if (at == nullptr) {
+    at = llvm::cast<llvm::GlobalVariable>(module.getOrInsertGlobal("", table->getType()));
+    at->setInitializer(table);
+    at->setConstant(true);
+    at->setLinkage(llvm::GlobalValue::PrivateLinkage);
+    at->setName(name);
+  }
   return at;
 }
 
@@ -180,9 +184,7 @@ CodeGen::KernelCode CodeGen::finish_kernel() {
   m.finish_function();
   llvm::Function* f = m.shared(m.function);
   llvm::Constant* table = llvm::ConstantDataArray::get(m.context, m.places);
-  auto* where = new llvm::GlobalVariable(m.module, table->getType(), true,
-                                         llvm::GlobalValue::PrivateLinkage, table);
-  return {f, where};
+  return {f, m.address_of(table, "places")};
 }
 
 Scalar CodeGen::kernel_begin() const { return impl_->begin; }
