@@ -117,7 +117,9 @@ def check_figures(result):
 def check_report(text, said):
     check("*** MISSING: hand fast" in said and "hand fast: MISSING" in text, "an absent program is named")
     check("MISMATCH" in text and "CRASHED" in text and "not yet" in text, "troubles stand in the table")
-    check(text.index("### Behind another library") < text.index("P.behind_10") < text.index("### P"), "losses on top")
+    top = text.index("### Behind another library")
+    check(text.index("P.behind_10", top) < text.index("### P", top), "losses on top")
+    check("**missed** in 1 of" in text[:top] and "P.behind_10" in text[:top], "a loss misses the target of every line")
     check("| P.behind_10 | ms | 20 / 20 | 6 / 6 (jax) | **0.3×** |" in text, "a losing row")
     check(re.search(r"\| P.ahead \| us \| 2000 / 2000 \|.*\| 50 % \|", text), "a row")
     check("telamon: a \\| note" in text, "a note")
