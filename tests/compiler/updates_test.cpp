@@ -489,7 +489,7 @@ TEST(UpdatesInPlace, OfRowsThatALoopHasWritten) {
     const auto loop = [](const Array& z) {
       return fori(40, [](Array i, Array c) { return c.at(i).set(c(i + 1) * 2.0); }, z);
     };
-    const Array v = x[1];
+    const Array& v = x[1];
     return Arrays{loop(map([&](Array r) { return sort(r * 0.5 - v); }, loop(x[0] + 1.0))) + x[0]};
   };
   check(taken_over, {uniform({640, 8}, DType::f64), uniform({8}, DType::f64, 0, 1, 2)});
