@@ -114,6 +114,28 @@ TEST(LoopStages, KeepManyValuesInMemory) {
   }
 }
 
+// Whatever the addresses of LLVM's objects: with a ring and without one.
+TEST(LoopStages, AreTheSameCodeEachTime) {
+  for (const int count : {4, 15}) {
+    const Program f = [count](std::span<const Array> x) {
+      Arrays early;
+      for (int i = 0; i < count; ++i) early.push_back(lax::mul(lax::add(x[0], 0.1 * i), x[0]));
+      Array sum = lax::tanh(lax::log(x[0]));
+      for (const Array& e : early) sum = lax::add(lax::mul(sum, e), e);
+      return Arrays{sum};
+    };
+    const Jaxpr program = stage(f, {uniform({40'001}, DType::f32, 0.5, 2)});
+    const auto code = [&program] { return compile(program)->text("ir"); };
+    ASSERT_TRUE(has_stages(compile(program)));
+    const std::string first = code();
+    std::vector<std::string> kept;  // memory that stays taken, so that addresses are others
+    for (int i = 0; i < 8; ++i) {
+      EXPECT_EQ(code(), first) << count;
+      kept.emplace_back(997 * (i + 1), 'x');
+    }
+  }
+}
+
 TEST(LoopStages, WriteOverWhatTheyRead) {
   const auto f = [](std::span<const Array> x) { return Arrays{chain(x[0]), lax::exp(x[1])}; };
   const auto fresh = [] {

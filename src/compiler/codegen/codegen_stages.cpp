@@ -12,7 +12,10 @@
 // stage, which has all the stores, is left out until there is something for it; the others work on
 // zeros, or on the last vector once more, at the ends. Where there is more arithmetic than calls, the
 // instructions of the stages are side by side, so that long chains of it overlap, too: the two halves
-// of threefry2x32 take the time of one.
+// of threefry2x32 take the time of one. What trips hand each other goes through phis, or where registers
+// are too few for these, through a ring in memory.
+#include <llvm/ADT/MapVector.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -94,8 +97,10 @@ class Stages {
   int cycle_of(const Instruction* i) const { return in_stage_.at(i); }
   /// Whether most of the work is between the calls.
   bool side_by_side() const { return side_by_side_; }
-  /// The values that are kept from trip to trip, and the last stage that needs each.
-  const std::map<const Instruction*, int>& kept() const { return last_use_; }
+  /// The values that are kept from trip to trip, and the last stage that needs each; in the order of the loop, not of
+  /// addresses, so that the code of a program is always the same.
+  using Kept = llvm::MapVector<const Instruction*, int>;
+  const Kept& kept() const { return last_use_; }
 
  private:
   // Instructions go where they are used when no more is kept for that: their operands are done again
@@ -132,7 +137,7 @@ class Stages {
   BasicBlock& loop_;
   std::map<const Instruction*, int> stage_;  ///< at first the cycle in which it can start
   std::map<const Instruction*, int> in_stage_;
-  std::map<const Instruction*, int> last_use_;
+  Kept last_use_;
   int count_ = 0;
   bool side_by_side_ = false;
 };
