@@ -121,7 +121,7 @@ def check_targets_of_threads():
     lines = figures.lines_of(result(*rows, threads=2))
     found = {(t.kind, v.name): (v.figure, v.met) for t, all_of_it in targets.verdicts(lines) for v in all_of_it}
     check(found["threads", "B04.matmul_1024"] == (0.8, False), "the efficiency of threads")
-    check(found["threads", "B03.layernorm"] == (0.8, True), "which have all of the bandwidth")
+    check(found["threads", "B03.layernorm"] == (0.8, True), "which are at the limit")
     check(found["speedup", "B01.jit_scalar_add"] == (0.8, False), "threads in the way")
     check("threads" not in {t.kind for t, _ in targets.verdicts(figures.lines_of(result(*rows)))}, "one thread has no efficiency")
     check(targets.of_threads("B17.jit_struct") and not targets.of_threads("B16.compile_10"), "who is timed with one thread, too")
