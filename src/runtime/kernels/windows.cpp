@@ -14,9 +14,10 @@ inline namespace v1 {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kBlock = 512;              // windows
-constexpr std::int64_t kChunkBytes = 512 * 1024;  // worth a chunk of their own
-constexpr std::int64_t kAhead = 8;                // windows that are fetched beforehand
+constexpr std::int64_t kBlock = 512;                // windows
+constexpr std::int64_t kChunkBytes = 512 * 1024;    // worth a chunk of their own
+constexpr std::int64_t kAhead = 8;                  // windows that are fetched beforehand
+constexpr std::int64_t kLine = 64, kFetched = 256;  // bytes of each of them
 
 /// What numbers() wrote.
 struct Loop {
@@ -109,7 +110,8 @@ void prefetch(const Block& block, std::int64_t i) {
 /// Calls visit(operand, slice) for the windows that are not dropped. They are listed first: which ones are
 /// is data, and where a thread has a part of the operand about as many are as are not.
 template <class Visit>
-void for_each_inside(const Block& block, const Visit& visit) {
+void for_each_inside(const Block& block, std::int64_t bytes, const Visit& visit) {
+  const std::int64_t lines = std::min(bytes, kFetched);
   std::int32_t inside[kBlock + kAhead];
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < block.n; ++i) {
@@ -119,7 +121,11 @@ void for_each_inside(const Block& block, const Visit& visit) {
   if (count == 0) return;
   std::fill_n(inside + count, kAhead, inside[count - 1]);
   for (std::int64_t i = 0; i < count; ++i) {
-    __builtin_prefetch(block.operand + block.offsets[inside[i + kAhead]]);
+    const std::int64_t ahead = inside[i + kAhead];
+    for (std::int64_t line = 0; line < lines; line += kLine) {
+      __builtin_prefetch(block.operand + block.offsets[ahead] + line);
+      __builtin_prefetch(block.slices + ahead * block.slice_stride + line);
+    }
     visit(block.operand + block.offsets[inside[i]], block.slices + inside[i] * block.slice_stride);
   }
 }
@@ -184,7 +190,8 @@ void dense_replace(const Loop& loop, const Block& b) {
   if (loop.window.empty())
     return with_size(loop.size, [&]<int kSize> { replace_elements<kSize>(b); });
   const std::int64_t bytes = loop.elements * loop.size;
-  for_each_inside(b, [&](char* to, const char* from) { copy_bytes(to, from, bytes); });
+  for_each_inside(b, loop.elements * loop.size,
+                  [&](char* to, const char* from) { copy_bytes(to, from, bytes); });
 }
 
 struct Adder {
@@ -206,7 +213,7 @@ struct Adder {
 void dense_add(const Loop& loop, const Block& b, const Adder& add) {
   if (loop.window.empty() && add.elements != nullptr)
     return add.elements(b.n, b.offsets, b.operand, b.slices, b.slice_stride);
-  for_each_inside(b, [&](char* to, const char* from) {
+  for_each_inside(b, loop.elements * loop.size, [&](char* to, const char* from) {
     if (add.elements == nullptr) {
       add.run(loop.elements, to, loop.size, from, loop.size);
     } else {
@@ -325,15 +332,15 @@ void scatter(const Loop& loop, char* operand, const char* indices, char* slices)
                                        : 1;
   if (parts == 1 || runtime::in_parallel_region())
     return for_each_block(loop, 0, loop.windows, operand, indices, slices, apply);
+  constexpr decltype(&telamon_generic_keep_offsets) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(keep_offsets);
+  const auto keep = kLoops[static_cast<int>(runtime::host_isa())];
   const std::int64_t part_bytes = (loop.operand_bytes + parts - 1) / parts;
   runtime::parallel_for(parts, [&](std::int64_t part) {
     const auto apply_part = [&](const Block& all) {
       Block block = all;
       const std::int64_t low = part * part_bytes - (block.operand - operand);
-      for (std::int64_t i = 0; i < block.n; ++i) {
-        const bool here = block.offsets[i] >= low && block.offsets[i] < low + part_bytes;
-        if (!here) block.offsets[i] = kOutside;
-      }
+      keep(block.n, low, part_bytes, block.offsets);
       apply(block);
     };
     for_each_block(loop, 0, loop.windows, operand, indices, slices, apply_part);

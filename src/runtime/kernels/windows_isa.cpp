@@ -170,6 +170,16 @@ extern "C" telamon::kernels::WindowOffsets TELAMON_ISA_SYMBOL(window_offsets)(
     default: return window_offsets<std::uint8_t>;
   }
 }
+extern "C" void TELAMON_ISA_SYMBOL(keep_offsets)(std::int64_t n, std::int64_t low,
+                                                 std::int64_t bytes, std::int64_t* offsets) {
+  // kOutside is far below all others.
+  const auto first = static_cast<std::uint64_t>(low), size = static_cast<std::uint64_t>(bytes);
+  TELAMON_INDEPENDENT
+  for (std::int64_t i = 0; i < n; ++i) {
+    const bool here = static_cast<std::uint64_t>(offsets[i]) - first < size;
+    offsets[i] = here ? offsets[i] : telamon::kernels::kOutside;
+  }
+}
 extern "C" telamon::kernels::AddElements TELAMON_ISA_SYMBOL(add_elements)(telamon::DType dtype) {
   using namespace telamon::loops;  // NOLINT: this is their C face
   switch (dtype) {
