@@ -171,7 +171,7 @@ struct ScatterDimensionNumbers {
       operand_batching_dims, scatter_indices_batching_dims;
   bool operator==(const ScatterDimensionNumbers&) const = default;
 };
-/// Operands: x, indices, updates. Where index vectors meet, they apply in row-major order.
+/// Operands: x, indices, updates. Where vectors meet, row-major order counts; long sums, in parts.
 struct ScatterParams {
   ScatterDimensionNumbers dimension_numbers;
   bool indices_are_sorted = false, unique_indices = false;

@@ -419,10 +419,18 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
                            .weave_columns = c.enabled("weave_columns"),
                            .schedule = c.enabled("schedule")};
   // Chains of kernels over large arrays, and scatters, become loops over blocks of rows.
-  if (c.wants({"row_updates", "row_groups"}, has_large_values(jaxpr), kSmall)) {
-    c.run("row_updates", jaxpr, group_updates);
+  const bool large = c.wants({"row_updates", "row_groups"}, has_large_values(jaxpr), kSmall);
+  const bool with_places = large && c.enabled("row_updates");
+  if (large)
+    c.run("row_updates", jaxpr, [](const Jaxpr& j) { return group_updates(j, Places::compute); });
+  // Sums in parts have the order of these in any case.
+  if (c.wants({"sums_in_parts"}, has_scatters(jaxpr), "the program has no scatters") &&
+      c.wants({"sums_in_parts"}, !with_places,
+              "it stands in for row_updates where that does not run"))
+    c.run_always("sums_in_parts", jaxpr,
+                 [](const Jaxpr& j) { return group_updates(j, Places::as_they_are); });
+  if (large)
     c.run("row_groups", jaxpr, [&](const Jaxpr& j) { return group_rows(j, plan_options); });
-  }
   parts.plan = c.stage("fuse", [&] {
     if (donates) {
       ArgumentUpdates updates = argument_updates(jaxpr, donated, plan_options);

@@ -1,9 +1,15 @@
 // scatter, scatter_add: windows of the operand, at the places that the indices name
 // (window_indexing.hpp), are replaced by or increased by the updates. Index vectors are processed in
-// row-major order, so the last of several updates of one place wins. Out of bounds, mode `clip` moves
+// row-major order, so the last of several updates of one place wins, and sums have that order, but for those of
+// many updates, which are taken in parts (runtime/scatter_parts.hpp). Out of bounds, mode `clip` moves
 // the window inside; the others drop the update.
+#include "core/concrete.hpp"
 #include "core/trace.hpp"
 #include "primitives/window_indexing.hpp"
+#include "runtime/kernels/copy.hpp"
+#include "runtime/kernels/temporary.hpp"
+#include "runtime/scatter_parts.hpp"
+#include "runtime/thread_pool.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -37,6 +43,65 @@ template <Update kUpdate>
 constexpr kernels::WindowOp kOp =
     kUpdate == Update::replace ? kernels::WindowOp::replace : kernels::WindowOp::add;
 
+/// Some rows of a scatter, of indices and of updates, in their order.
+template <Update kUpdate>
+class RowScatter {
+ public:
+  RowScatter(const ScatterParams& p, const View& operand, View indices, View updates,
+             std::int64_t rows)
+      : indices_(indices.data),
+        updates_(updates.data),
+        index_step_(indices.strides[0]),
+        update_step_(updates.strides.empty() ? 0 : updates.strides[0]) {
+    const WindowIndexing w = window_indexing(p, operand.shape, updates.shape);
+    if (rows < indices.shape[0]) indices.shape[0] = updates.shape[0] = rows;
+    numbers_ = window_loop(kOp<kUpdate>, w, operand, indices, updates).numbers();
+  }
+  void run(std::int64_t first_row, char* operand) const {
+    kernels::run_windows(numbers_.data(), operand, indices_ + first_row * index_step_,
+                         updates_ + first_row * update_step_, nullptr);
+  }
+
+ private:
+  char *indices_, *updates_;
+  std::int64_t index_step_, update_step_;
+  std::vector<std::int64_t> numbers_;
+};
+
+/// out += table after table, each of the shape of `out`.
+void add_tables(const View& out, const View& tables) {
+  constexpr std::int64_t kGrain = 1 << 15;  // elements
+  const kernels::Kernel add = kernels::find_kernel(kernels::Op::add, out.dtype);
+  const auto size = static_cast<std::int64_t>(size_of(out.dtype));
+  const std::int64_t all = out.shape.num_elements();
+  runtime::parallel_for((all + kGrain - 1) / kGrain, [&](std::int64_t chunk) {
+    const std::int64_t n = std::min(kGrain, all - chunk * kGrain);
+    char* const to = out.data + chunk * kGrain * size;
+    for (std::int64_t t = 0; t < tables.shape[0]; ++t) {
+      const char* const operands[] = {to, tables.data + (t * all + chunk * kGrain) * size};
+      const std::int64_t strides[] = {size, size};
+      add(n, operands, strides, to, size, nullptr);
+    }
+  });
+}
+
+/// A sum in parts of so many rows, added to `out`.
+void add_parts(const ScatterParams& p, const View& out, const View& indices, const View& updates,
+               std::int64_t rows) {
+  const std::int64_t parts = indices.shape[0] / rows, rest = indices.shape[0] % rows;
+  const auto bytes = out.shape.num_elements() * static_cast<std::int64_t>(size_of(out.dtype));
+  const kernels::Temporary tables(inserted(out.shape, 0, parts), out.dtype);
+  const Array zero = convert_scalar(Array(-0.0), out.dtype);
+  const RowScatter<Update::add> part(p, out, indices, updates, rows);
+  runtime::parallel_for(parts, [&](std::int64_t i) {
+    char* const table = tables.data() + i * bytes;
+    kernels::run_fill(view_of(zero).data, kernels::contiguous_view(table, out.dtype, out.shape));
+    part.run(i * rows, table);
+  });
+  add_tables(out, tables.view());
+  if (rest > 0) RowScatter<Update::add>(p, out, indices, updates, rest).run(parts * rows, out.data);
+}
+
 template <Update kUpdate>
 Arrays evaluate(const ScatterParams& p, std::span<const Array> x) {
   const Aval aval = result_aval<kUpdate>(p, avals_of(x)).avals[0];
@@ -46,9 +111,15 @@ Arrays evaluate(const ScatterParams& p, std::span<const Array> x) {
       !kernels::find_kernel(kernels::Op::add, aval.dtype))
     missing_rule(scatter_add_p, "impl");
   const View operand = view_of(out), indices = view_of(x[1]), updates = view_of(x[2]);
-  const WindowIndexing w = window_indexing(p, x[0].shape(), x[2].shape());
-  const auto numbers = window_loop(kOp<kUpdate>, w, operand, indices, updates).numbers();
-  kernels::run_windows(numbers.data(), operand.data, indices.data, updates.data, nullptr);
+  const std::int64_t rows = indices.shape[0];
+  if (kUpdate == Update::add) {
+    const std::int64_t part = runtime::rows_of_part(p, aval, indices.shape, updates.shape);
+    if (part < rows) {
+      add_parts(p, operand, indices, updates, part);
+      return {out};
+    }
+  }
+  RowScatter<kUpdate>(p, operand, indices, updates, rows).run(0, operand.data);
   return {out};
 }
 

@@ -263,7 +263,7 @@ std::map<std::string_view, Example> examples() {
         return Arrays{lax::scatter_add(x[0], lax::reshape(places, {places.size(), 1}),
                                        lax::add(x[1], x[1]), params)};
       },
-      {uniform({100}, DType::f32), uniform({100'000}, DType::f32, 0, 10)},
+      {uniform({100}, DType::f32), uniform({400'000}, DType::f32, 0, 10)},
       arena};
   all["tiles"] = {[](std::span<const Array> x) {
                     return Arrays{x[0] - expand_dims(lax::reduce_max(x[0], {0}), 0)};

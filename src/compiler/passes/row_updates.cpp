@@ -3,6 +3,11 @@
 //   let i = select (lt j 0) (add j n) j, y = scatter_add x i u
 //   ->   y = scan(x, block of j, block of u -> scatter_add x (select (lt j 0) (add j n) j) u)
 // Updates come in the same order, one block after the other, so no bit changes.
+//
+// Sums that are taken in parts (runtime/scatter_parts.hpp) are a loop whose trips hand each other nothing, so that
+// threads share it, whether anything is computed for them or not:
+//   ->   t = scan(block of j, block of u -> scatter_add -0.0 (select (lt j 0) (add j n) j) u)
+//        y = scan(x, row of t -> add x t)
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -11,7 +16,9 @@
 #include "compiler/forms.hpp"
 #include "compiler/passes/row_groups.hpp"
 #include "compiler/passes/row_rules.hpp"
+#include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
+#include "runtime/scatter_parts.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -26,6 +33,7 @@ constexpr std::int64_t kLeastRows = 4096;  // fewer do not pay for a trip of the
 constexpr std::int64_t kFullLanes = 16;    // blocks of whole vectors are preferred
 constexpr std::size_t kMostEquations = 4000;
 constexpr int kMostCost = 16;  // cycles per vector: all of it is done by the thread that updates
+constexpr std::int64_t kTogether = 8;  // tables of parts that are added in one pass
 
 /// The rows of a block: the most that divide the whole, of whole vectors if possible; 0: none.
 std::int64_t rows_of_block(std::int64_t rows) {
@@ -55,14 +63,16 @@ bool updates_elements(const Jaxpr& jaxpr, const Eqn& e) {
 struct RowUpdate {
   int eqn;
   std::int64_t rows, block;
-  std::set<int> made;          ///< equations inside the loop
-  std::set<int> same;          ///< those of them that give each block the same
-  Vars by_blocks, as_a_whole;  ///< what these read of what others made
+  bool in_parts;                         ///< each block is a part of the sum
+  std::set<int> made = {};               ///< equations inside the loop
+  std::set<int> same = {};               ///< those of them that give each block the same
+  Vars by_blocks = {}, as_a_whole = {};  ///< what these read of what others made
+  std::int64_t rest() const { return rows % block; }
 };
 
 class RowUpdates {
  public:
-  explicit RowUpdates(const Jaxpr& jaxpr) : jaxpr_(jaxpr) {
+  RowUpdates(const Jaxpr& jaxpr, Places places) : jaxpr_(jaxpr), places_(places) {
     readers_.resize(static_cast<std::size_t>(jaxpr.num_vars()));
     for (int e = 0; e < static_cast<int>(jaxpr.eqns().size()); ++e) {
       for (const Atom& a : eqn(e).inputs) {
@@ -85,12 +95,42 @@ class RowUpdates {
  private:
   static constexpr int kResult = -1;
   const Eqn& eqn(int e) const { return jaxpr_.eqns()[static_cast<std::size_t>(e)]; }
+  const Aval& in(int e, std::size_t i) const { return jaxpr_.aval(eqn(e).inputs[i]); }
 
   std::optional<RowUpdate> update_of(int e) const {
-    if (!updates_elements(jaxpr_, eqn(e))) return std::nullopt;
-    RowUpdate u{.eqn = e, .rows = jaxpr_.aval(eqn(e).inputs[1]).shape[0]};
+    if (const std::int64_t part = part_of(e); part > 0) {
+      RowUpdate u{.eqn = e, .rows = in(e, 1).shape[0], .block = part, .in_parts = true};
+      if (places_ == Places::compute) {
+        if (auto with_places = chain_of(u)) return with_places;
+      }
+      u.by_blocks = {eqn(e).inputs[1].var(), eqn(e).inputs[2].var()};
+      return u;
+    }
+    if (places_ != Places::compute || !updates_elements(jaxpr_, eqn(e))) return std::nullopt;
+    RowUpdate u{.eqn = e, .rows = in(e, 1).shape[0], .block = 0, .in_parts = false};
     u.block = rows_of_block(u.rows);
     if (u.block == 0) return std::nullopt;
+    auto chain = chain_of(std::move(u));
+    if (!chain) return std::nullopt;
+    // What is only seen in another shape, or the same everywhere, needs no loop.
+    const bool computes = std::any_of(chain->made.begin(), chain->made.end(), [&](int p) {
+      return !chain->same.contains(p) && form_of(jaxpr_, eqn(p)) == Form::element;
+    });
+    return computes ? std::move(chain) : std::nullopt;
+  }
+
+  /// The rows of a part; 0 where it is no sum in parts.
+  std::int64_t part_of(int e) const {
+    if (eqn(e).primitive != &scatter_add_p || in(e, 2).shape.empty()) return 0;
+    const std::int64_t part =
+        runtime::rows_of_part(eqn(e).params.as<ScatterParams>(), jaxpr_.aval(eqn(e).outputs[0]),
+                              in(e, 1).shape, in(e, 2).shape);
+    return part < in(e, 1).shape[0] ? part : 0;
+  }
+
+  /// With what is computed for it alone; nothing if others need that in another way.
+  std::optional<RowUpdate> chain_of(RowUpdate u) const {
+    const int e = u.eqn;
     const RowRules rules(jaxpr_, u.rows);
     std::map<Var, Need> wanted = {{eqn(e).inputs[1].var(), Need::block}};
     wanted.emplace(eqn(e).inputs[2].var(), Need::block);
@@ -123,12 +163,8 @@ class RowUpdates {
     }
     for (const auto& [v, need] : wanted)
       (need == Need::block ? u.by_blocks : u.as_a_whole).push_back(v);
-    // What is only seen in another shape, or the same everywhere, needs no loop.
     find_same(u);
-    const bool computes = std::any_of(u.made.begin(), u.made.end(), [&](int p) {
-      return !u.same.contains(p) && form_of(jaxpr_, eqn(p)) == Form::element;
-    });
-    return computes ? std::optional(std::move(u)) : std::nullopt;
+    return u;
   }
 
   void find_same(RowUpdate& u) const {
@@ -142,14 +178,27 @@ class RowUpdates {
     }
   }
 
-  // The equation over the rows of a block, of operands that are known.
+  // The equation over so many rows, of operands that are known.
   template <class Known>
-  Atom add_block(JaxprBuilder& b, const RowUpdate& u, int p, const Known& known) const {
+  Atom add_block(JaxprBuilder& b, std::int64_t rows, int p, const Known& known) const {
     Atoms inputs;
     for (const Atom& a : eqn(p).inputs) inputs.push_back(a.is_literal() ? a : known(a.var()));
+    return Atom::var(b.add_eqn1(*eqn(p).primitive, RowRules::with_rows(eqn(p), rows),
+                                std::move(inputs), with_rows(jaxpr_.aval(eqn(p).outputs[0]), rows),
+                                Effect::none, eqn(p).where));
+  }
+  // The scatter of so many rows, with what is computed for it that is not known yet.
+  Atom add_update(JaxprBuilder& b, const RowUpdate& u, std::int64_t rows, const Atom& operand,
+                  std::map<Var, Atom> known) const {
+    const Eqn& update = eqn(u.eqn);
+    for (const int p : u.made) {
+      if (!known.contains(eqn(p).outputs[0]))
+        known.emplace(eqn(p).outputs[0], add_block(b, rows, p, [&](Var v) { return known.at(v); }));
+    }
     return Atom::var(
-        b.add_eqn1(*eqn(p).primitive, RowRules::with_rows(eqn(p), u.block), std::move(inputs),
-                   with_rows(jaxpr_.aval(eqn(p).outputs[0]), u.block), Effect::none, eqn(p).where));
+        b.add_eqn1(*update.primitive, update.params,
+                   {operand, known.at(update.inputs[1].var()), known.at(update.inputs[2].var())},
+                   jaxpr_.aval(update.outputs[0]), Effect::none, update.where));
   }
 
   Jaxpr rewritten(const std::map<int, RowUpdate>& updates) const {
@@ -163,7 +212,10 @@ class RowUpdates {
     for (int e = 0; e < static_cast<int>(jaxpr_.eqns().size()); ++e) {
       if (moved.contains(e)) continue;
       if (const auto found = updates.find(e); found != updates.end()) {
-        atoms.emplace(eqn(e).outputs[0], add_loop(b, found->second, atoms));
+        const RowUpdate& u = found->second;
+        const Atom operand = atom(eqn(e).inputs[0]);
+        atoms.emplace(eqn(e).outputs[0], u.in_parts ? add_parts(b, u, operand, atoms)
+                                                    : add_loop(b, u, operand, atoms));
         continue;
       }
       Atoms inputs;
@@ -180,7 +232,9 @@ class RowUpdates {
     return b.build(std::move(outs)).jaxpr;
   }
 
-  Atom add_loop(JaxprBuilder& b, const RowUpdate& u, const std::map<Var, Atom>& atoms) const {
+  // A loop over the blocks of a scatter: of one array, which it carries, or of a table for each.
+  Atom add_loop(JaxprBuilder& b, const RowUpdate& u, const Atom& operand,
+                const std::map<Var, Atom>& atoms) const {
     const Eqn& update = eqn(u.eqn);
     const Aval& result = jaxpr_.aval(update.outputs[0]);
     JaxprBuilder body;
@@ -189,54 +243,112 @@ class RowUpdates {
       const auto found = same.find(v);
       return found != same.end() ? found->second : atoms.at(v);
     };
-    ScanParams params{.length = u.rows / u.block, .num_carry = 1};
+    ScanParams params{.length = u.rows / u.block};
     Atoms inputs;
     const auto add_const = [&](Var v, const Aval& aval) {
       inputs.push_back(outside(v));
-      inside.emplace(v, Atom::var(body.add_input(aval)));
       ++params.num_consts;
+      return Atom::var(body.add_input(aval));
     };
-    for (const Var v : u.as_a_whole) add_const(v, jaxpr_.aval(v));
+    for (const Var v : u.as_a_whole) inside.emplace(v, add_const(v, jaxpr_.aval(v)));
     // Updates that are the same in each block are written once.
     for (const int p : u.same) {
       const Var v = eqn(p).outputs[0];
-      same.emplace(v, add_block(b, u, p, outside));
+      same.emplace(v, add_block(b, u.block, p, outside));
       if (update.inputs[1].var() == v || update.inputs[2].var() == v)
-        add_const(v, b.aval(same.at(v)));
+        inside.emplace(v, add_const(v, b.aval(same.at(v))));
     }
-    inputs.push_back(update.inputs[0].is_literal() ? update.inputs[0]
-                                                   : atoms.at(update.inputs[0].var()));
-    const Atom carry = Atom::var(body.add_input(result));
+    if (!u.in_parts) {
+      inputs.push_back(operand);
+      params.num_carry = 1;
+    }
+    const Atom to = u.in_parts ? zeros(body, result) : Atom::var(body.add_input(result));
     for (const Var v : u.by_blocks) {
       inside.emplace(v, Atom::var(body.add_input(with_rows(jaxpr_.aval(v), u.block))));
-      const Aval blocks = in_blocks(jaxpr_.aval(v), u.block);
+      const Atom rows = some_rows(b, atoms.at(v), 0, u.rows - u.rest());
+      const Aval blocks = in_blocks(b.aval(rows), u.block);
       inputs.push_back(Atom::var(
-          b.add_eqn1(reshape_p, Params::of(ReshapeParams{blocks.shape}), {atoms.at(v)}, blocks)));
+          b.add_eqn1(reshape_p, Params::of(ReshapeParams{blocks.shape}), {rows}, blocks)));
     }
-    for (const int p : u.made) {
-      if (!inside.contains(eqn(p).outputs[0]))
-        inside.emplace(eqn(p).outputs[0],
-                       add_block(body, u, p, [&](Var v) { return inside.at(v); }));
-    }
-    const Atom out = Atom::var(
-        body.add_eqn1(*update.primitive, update.params,
-                      {carry, inside.at(update.inputs[1].var()), inside.at(update.inputs[2].var())},
-                      result, Effect::none, update.where));
+    const Atom out = add_update(body, u, u.block, to, std::move(inside));
+    Aval results = result;
+    if (u.in_parts) results.shape.insert(0, params.length);
     params.jaxpr = body.build({out}).jaxpr;
-    return Atom::var(b.add_eqn1(scan_p, Params::of(std::move(params)), std::move(inputs), result,
+    return Atom::var(b.add_eqn1(scan_p, Params::of(std::move(params)), std::move(inputs), results,
                                 Effect::none, update.where));
   }
 
+  // The sum of each part, all of them, and the rows that are left over.
+  Atom add_parts(JaxprBuilder& b, const RowUpdate& u, Atom operand,
+                 const std::map<Var, Atom>& atoms) const {
+    const Eqn& update = eqn(u.eqn);
+    const Aval& result = jaxpr_.aval(update.outputs[0]);
+    if (!(b.aval(operand) == result)) {  // weak and strong
+      operand = Atom::var(b.add_eqn1(convert_element_type_p,
+                                     Params::of(ConvertParams{result.dtype, result.weak_type}),
+                                     {operand}, result));
+    }
+    const Atom tables = add_loop(b, u, operand, atoms);
+    const Atom all = add_tables(b, operand, tables, u.rows / u.block, result);
+    if (u.rest() == 0) return all;
+    std::map<Var, Atom> last;
+    for (const Var v : u.as_a_whole) last.emplace(v, atoms.at(v));
+    for (const Var v : u.by_blocks)
+      last.emplace(v, some_rows(b, atoms.at(v), u.rows - u.rest(), u.rows));
+    return add_update(b, u, u.rest(), all, std::move(last));
+  }
+
+  // x + table + table + ...: in one kernel if they are few.
+  static Atom add_tables(JaxprBuilder& b, Atom x, const Atom& tables, std::int64_t count,
+                         const Aval& result) {
+    const auto add = [&](JaxprBuilder& to, const Atom& a, const Atom& c) {
+      return Atom::var(to.add_eqn1(add_p, Params(), {a, c}, result));
+    };
+    if (count > kTogether) {
+      JaxprBuilder body;
+      const Atom sum = Atom::var(body.add_input(result)), table = Atom::var(body.add_input(result));
+      ScanParams params{.length = count, .num_carry = 1};
+      params.jaxpr = body.build({add(body, sum, table)}).jaxpr;
+      return Atom::var(b.add_eqn1(scan_p, Params::of(std::move(params)), {x, tables}, result));
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Atom table = Atom::var(b.add_eqn1(reshape_p, Params::of(ReshapeParams{result.shape}),
+                                              {some_rows(b, tables, i, i + 1)}, result));
+      x = add(b, x, table);
+    }
+    return x;
+  }
+
+  // What adds nothing.
+  static Atom zeros(JaxprBuilder& b, const Aval& aval) {
+    const Atom zero =
+        Atom::literal(detail::convert_scalar(Array(-0.0), aval.dtype, aval.weak_type));
+    return Atom::var(b.add_eqn1(broadcast_in_dim_p,
+                                Params::of(BroadcastInDimParams{aval.shape, {}}), {zero}, aval));
+  }
+  // From one row of an array to another.
+  static Atom some_rows(JaxprBuilder& b, const Atom& x, std::int64_t first, std::int64_t last) {
+    const Aval aval = b.aval(x);
+    if (first == 0 && last == aval.shape[0]) return x;
+    Shape from(aval.shape.size(), 0), to = aval.shape;
+    from[0] = first;
+    to[0] = last;
+    return Atom::var(b.add_eqn1(slice_p, Params::of(SliceParams{from, to, {}}), {x},
+                                with_rows(aval, last - first)));
+  }
+
   const Jaxpr& jaxpr_;
+  const Places places_;
   std::vector<std::set<int>> readers_;  // of each variable: equations, kResult
 };
 
 }  // namespace
 
-Jaxpr group_updates(const Jaxpr& jaxpr) {
-  if (!has_large_values(jaxpr) || jaxpr.eqns().size() > kMostEquations) return jaxpr;
-  const Jaxpr inside = detail::map_regions(jaxpr, group_updates);
-  return RowUpdates(inside).run();
+Jaxpr group_updates(const Jaxpr& jaxpr, Places places) {
+  if (jaxpr.eqns().size() > kMostEquations) places = Places::as_they_are;
+  const Jaxpr inside =
+      detail::map_regions(jaxpr, [&](const Jaxpr& j) { return group_updates(j, places); });
+  return RowUpdates(inside, has_large_values(inside) ? places : Places::as_they_are).run();
 }
 
 }  // namespace compiler

@@ -138,28 +138,52 @@ class RegionPlanner {
   // kernels are then not shared out again.
   void share_out(Step& loop, const Jaxpr& body, std::unique_ptr<Plan>& plan) {
     constexpr std::int64_t kLeastTrips = 8, kMemory = std::int64_t{1} << 21, kAll = kMemory * 4;
-    if (loop.trips < kLeastTrips) return;
     if (std::any_of(body.eqns().begin(), body.eqns().end(),
                     [](const Eqn& e) { return e.effect != Effect::none; }))
       return;
-    std::int64_t memory = 1;
-    for (const Value& v : plan->values) {
-      if (v.location.kind == Location::Kind::none && v.slot < 0) memory += weight_of(v.aval);
-      if (memory > kMemory) return;
-    }
-    const std::optional<std::int64_t> work = work_of(*plan);
-    if (!work || *work > 64 * kParallelCost) return;
-    const std::int64_t grain = (kParallelCost + *work - 1) / *work;
+    const std::optional<Work> work = work_of(*plan);
+    if (!work) return;
+    // What threads share by themselves they share better than few trips, or long ones; what they do not is worth
+    // larger pieces of memory, of which as many are ever touched as there are threads.
+    const bool alone = work->alone;
+    if (!alone && (loop.trips < kLeastTrips || work->cost > 64 * kParallelCost)) return;
+    const std::int64_t memory = 1 + memory_of(*plan);
+    if (memory > (alone ? kAll : kMemory)) return;
+    const std::int64_t grain = (kParallelCost + work->cost - 1) / work->cost;
     if (loop.trips < 2 * grain) return;
-    const std::int64_t chunks = std::clamp<std::int64_t>(kAll / memory, 8, Step::kMaxChunks);
+    const std::int64_t chunks =
+        std::clamp<std::int64_t>((alone ? kMemory : kAll) / memory, 8, Step::kMaxChunks);
     loop.grain = std::max(grain, (loop.trips + chunks - 1) / chunks);
     PlanOptions serial = options_;
     serial.partial_reductions = false;
     plan = plan_kernels(body, serial);
   }
-  // Cycles, about; nothing where that is not known, or where steps may not run side by side.
-  static std::optional<std::int64_t> work_of(const Plan& plan) {
-    std::int64_t work = 1;
+  // What the steps write that is no result: a chunk has that for itself.
+  static std::int64_t memory_of(const Plan& plan) {
+    std::set<int> written;
+    for (const Step& s : plan.steps) {
+      written.insert(s.writes.begin(), s.writes.end());
+      written.insert(s.kernel.partials.begin(), s.kernel.partials.end());
+      for (const auto& [reduction, extremes] : s.kernel.extremes) written.insert(extremes);
+      if (s.kernel.tape >= 0) written.insert(s.kernel.tape);
+    }
+    std::int64_t bytes = 0;
+    for (const int w : written) {
+      const Value& v = plan.values[static_cast<std::size_t>(w)];
+      if (v.location.kind == Location::Kind::none && v.slot < 0)
+        bytes = std::min(bytes + weight_of(v.aval), std::int64_t{1} << 60);
+    }
+    return bytes;
+  }
+
+  struct Work {
+    std::int64_t cost = 1;  ///< in what kernels count theirs in
+    bool alone = false;     ///< one thread does much of it, unless trips are shared out
+  };
+  // Nothing where that is not known, or where steps may not run side by side.
+  static std::optional<Work> work_of(const Plan& plan) {
+    constexpr std::int64_t kUpdateCost = 16;
+    Work work;
     for (const Step& s : plan.steps) {
       const Scope& scope = plan.scopes[static_cast<std::size_t>(s.scope)];
       const int product = s.kind == Step::Kind::host           ? s.eqn
@@ -171,10 +195,17 @@ class RegionPlanner {
         const auto p = matrix_product(scope.jaxpr.aval(e.inputs[0]), scope.jaxpr.aval(e.inputs[1]),
                                       e.params.as<DotGeneralParams>());
         if (!p) return std::nullopt;
-        work += p->work() / 4;
+        work.cost += p->work() / 4;
       } else if (s.kind == Step::Kind::kernel && (s.kernel.kind == Kernel::Kind::loop ||
                                                   s.kernel.kind == Kernel::Kind::reduction)) {
-        work += s.kernel.shape.num_elements() * cost_of(scope, s.kernel);
+        work.cost += s.kernel.shape.num_elements() * cost_of(scope, s.kernel);
+      } else if (s.kind == Step::Kind::kernel && s.kernel.kind == Kernel::Kind::emitted &&
+                 scope.jaxpr.eqns()[static_cast<std::size_t>(s.kernel.eqn)]
+                     .primitive->rules()
+                     .updates_operand) {
+        const Eqn& e = scope.jaxpr.eqns()[static_cast<std::size_t>(s.kernel.eqn)];
+        work.cost += scope.jaxpr.aval(e.inputs[2]).size() * kUpdateCost;
+        work.alone = true;
       } else {
         return std::nullopt;
       }
