@@ -279,4 +279,39 @@ TEST(Windows, AddedByAnyNumberOfThreadsGiveTheSameBits) {
   set_num_threads(before);
 }
 
+// out[b, p[b, i]] += u[b, i]: each of a batch has a row, in which places repeat themselves.
+TEST(Windows, OfABatchAreAddedAlikeByAnyNumberOfThreads) {
+  for (const auto& [batch, n] :
+       {std::pair<std::int64_t, std::int64_t>{3, 20000}, {500, 100}, {20000, 5}}) {
+    const std::int64_t width = 70;
+    const auto index = some_indices(static_cast<std::size_t>(batch * n), -80, 75);
+    std::vector<float> updates(index.size());
+    for (std::size_t i = 0; i < updates.size(); ++i)
+      updates[i] = 1.0f / static_cast<float>(i % 977 + 1);
+    WindowLoop loop;
+    loop.op = WindowOp::add;
+    loop.operand_bytes = batch * width * 4;
+    loop.counts = {{batch, n * 4, n * 4, width * 4}, {n, 4, 4, 0}};
+    loop.components = {{0, 4, width - 1, width}};
+    const auto numbers = loop.numbers();
+    std::vector<float> want(static_cast<std::size_t>(batch * width));
+    for (std::int64_t k = 0; k < batch * n; ++k) {
+      std::int64_t at = index[static_cast<std::size_t>(k)];
+      if (at < 0) at += width;
+      if (at >= 0 && at < width)
+        want[static_cast<std::size_t>(k / n * width + at)] += updates[static_cast<std::size_t>(k)];
+    }
+    const int before = num_threads();
+    for (const int threads : {1, 2, 5}) {
+      set_num_threads(threads);
+      std::vector<float> sums(want.size());
+      kernels::run_windows(numbers.data(), reinterpret_cast<char*>(sums.data()),
+                           reinterpret_cast<const char*>(index.data()),
+                           reinterpret_cast<char*>(updates.data()), nullptr);
+      EXPECT_EQ(sums, want) << threads << " threads";
+    }
+    set_num_threads(before);
+  }
+}
+
 }  // namespace

@@ -49,6 +49,8 @@ struct Loop {
     for (const auto& c : counts) windows *= c.size;
     for (const auto& e : window) elements *= e.size;
   }
+  /// Whether threads may share the windows of a scatter by where they begin in the operand.
+  bool divisible() const { return disjoint && elements * size >= 64; }
   /// Whether a window is one run of adjacent elements on both sides.
   bool dense() const {
     return window.empty() || (window.size() == 1 && window[0].operand_stride == size &&
@@ -315,23 +317,53 @@ bool add_indexed(const Loop& loop, char* operand, const char* indices, const cha
   return true;
 }
 
-/// Each part of the operand by one thread, which looks at all windows in their order: the result does
-/// not depend on the number of parts, and one for each thread is the least to look at.
-void scatter(const Loop& loop, char* operand, const char* indices, char* slices) {
-  if (add_indexed(loop, operand, indices, slices)) return;
+void update(const Loop& loop, const Block& b, const Adder& add) {
+  if (!loop.dense()) strided(loop, b, nullptr, &add);
+  else if (loop.op == WindowOp::add) dense_add(loop, b, add);
+  else dense_replace(loop, b);
+}
+
+/// Some of a batch, each of which has a part of the operand for itself.
+void scatter_batch(const Loop& loop, std::int64_t first, std::int64_t last, char* operand,
+                   const char* indices, char* slices) {
+  constexpr std::int64_t kMany = 64;  // updates that are worth a call
+  const WindowLoop::Count& batch = loop.counts[0];
+  Loop one = loop;
+  one.counts = loop.counts.subspan(1);
+  one.windows = loop.windows / batch.size;
+  for (; first < last && one.windows >= kMany; ++first) {
+    if (!add_indexed(one, operand + first * batch.operand_stride,
+                     indices + first * batch.index_stride, slices + first * batch.slice_stride))
+      break;
+  }
   const Adder add(loop);
-  const auto apply = [&](const Block& b) {
-    if (!loop.dense()) strided(loop, b, nullptr, &add);
-    else if (loop.op == WindowOp::add) dense_add(loop, b, add);
-    else dense_replace(loop, b);
-  };
+  for_each_block(loop, first * one.windows, last * one.windows, operand, indices, slices,
+                 [&](const Block& b) { update(loop, b, add); });
+}
+
+/// Threads share a batch. Else each has a part of the operand and looks at all windows in their order: the result
+/// does not depend on the number of parts, and one for each thread is the least to look at.
+void scatter(const Loop& loop, char* operand, const char* indices, char* slices) {
+  constexpr std::int64_t kUpdates = 16384;  // worth a chunk
+  if (add_indexed(loop, operand, indices, slices)) return;
   const std::int64_t each = loop.elements * loop.size;
-  const bool divisible = loop.disjoint && each >= 64;
-  const std::int64_t parts = divisible ? std::clamp<std::int64_t>(loop.windows * each / kChunkBytes,
-                                                                  1, runtime::num_threads())
-                                       : 1;
+  if (!loop.divisible() && !loop.counts.empty() && loop.counts[0].operand_stride != 0) {
+    const std::int64_t size = loop.counts[0].size;
+    const std::int64_t grain =
+        std::max<std::int64_t>(kUpdates * size / (loop.windows * loop.elements), 1);
+    return runtime::parallel_for((size + grain - 1) / grain, [&](std::int64_t chunk) {
+      scatter_batch(loop, chunk * grain, std::min(size, (chunk + 1) * grain), operand, indices,
+                    slices);
+    });
+  }
+  const Adder add(loop);
+  const std::int64_t parts =
+      loop.divisible()
+          ? std::clamp<std::int64_t>(loop.windows * each / kChunkBytes, 1, runtime::num_threads())
+          : 1;
   if (parts == 1 || runtime::in_parallel_region())
-    return for_each_block(loop, 0, loop.windows, operand, indices, slices, apply);
+    return for_each_block(loop, 0, loop.windows, operand, indices, slices,
+                          [&](const Block& b) { update(loop, b, add); });
   constexpr decltype(&telamon_generic_keep_offsets) kLoops[runtime::kNumIsas] =
       TELAMON_BY_ISA(keep_offsets);
   const auto keep = kLoops[static_cast<int>(runtime::host_isa())];
@@ -341,7 +373,7 @@ void scatter(const Loop& loop, char* operand, const char* indices, char* slices)
       Block block = all;
       const std::int64_t low = part * part_bytes - (block.operand - operand);
       keep(block.n, low, part_bytes, block.offsets);
-      apply(block);
+      update(loop, block, add);
     };
     for_each_block(loop, 0, loop.windows, operand, indices, slices, apply_part);
   });
