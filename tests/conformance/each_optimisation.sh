@@ -2,6 +2,7 @@
 # All conformance cases, compiled with each optimisation alone left out: the full set where check.sh finds it,
 # else the selection. A process for each optimisation, one for each processor at a time; nothing is kept on disk, since
 # no two of them have a program in common.
+# Not the modes that do not jit: the compiler sees only loops and inner jits of theirs, which it compiles in these, too.
 #   each_optimisation.sh TELAMON_COMMAND SOURCE_DIR
 set -u
 telamon=$1

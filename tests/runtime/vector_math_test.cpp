@@ -240,6 +240,17 @@ TEST_P(VectorMath, GivesALaneTheSameResultInAnyCompany) {
   });
 }
 
+/// For each row of the table of 1 / pi, that is, for every 32 exponents, the angle next to a multiple of pi / 2.
+constexpr double kNextToMultiples[] = {
+    0x1.7512069b7430dp47,  0x1.782b7a20df6d4p67,  0x1.ae04fdb542be8p113, 0x1.504cac51f1eafp131,
+    0x1.0539b48d14c55p182, 0x1.e7e44a78ac18cp197, 0x1.b2196364d750bp253, 0x1.0809c95f020f7p276,
+    0x1.c45cd11154dfdp295, 0x1.979b4570b7a0ep341, 0x1.8c091fdf23d65p363, 0x1.e3ca9b6c655cbp408,
+    0x1.6dd6b29edc33ap421, 0x1.ac593e47e035bp458, 0x1.b88cbb4e32576p487, 0x1.1fab41ebe9846p535,
+    0x1.8b28676cdcc5bp555, 0x1.4c96c11134d36p577, 0x1.83009e2e9e2ebp614, 0x1.41c5fceb2921dp661,
+    0x1.db41f3cb71d7bp680, 0x1.8c50c5644903fp725, 0x1.d5c8d09f26ebfp759, 0x1.6e8d778c94d66p794,
+    0x1.15652b043fd63p813, 0x1.6ac5b262ca1ffp849, 0x1.a5de46db774e4p872, 0x1.fce36f3ebfe43p928,
+    0x1.4117573397d42p939, 0x1.e009c53148be1p991, 0x1.61a3db8c8d129p1021};
+
 /// Angles of all sizes, half of them as close to a multiple of pi / 2 as long double says, and those that are known to
 /// be the closest (Muller, Elementary Functions, 11.3.2).
 std::vector<double> angles() {
@@ -251,6 +262,7 @@ std::vector<double> angles() {
                          0x1.0000000000001p40,
                          0x1.fffffffffffffp1023,
                          0x1.921fb54442d18p+1};
+  xs.insert(xs.end(), std::begin(kNextToMultiples), std::end(kNextToMultiples));
   std::mt19937_64 random(3);
   std::uniform_real_distribution<double> mantissa(-2, 2);
   for (int i = 0; i < 20'000; ++i) {

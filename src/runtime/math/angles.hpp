@@ -55,7 +55,8 @@ template <class F, class V> TELAMON_INLINE Angle<V> near_angle(V x) {
 
 // ---- Large ones. x = y 2^(q w) with y in [2, 2^(w+1)) and x / pi = y (2^(q w) / pi), where y is a whole number of units
 // of 2^(1-m) for a mantissa of m bits after the point: of the second factor only what is below 2^m counts, as all else
-// gives even numbers. It is taken from a table by q.
+// gives even numbers. It is taken from a table by q. Smaller angles, of which nothing comes, get a y there, too:
+// denormal numbers would be slow.
 
 constexpr std::uint64_t kInversePiBits[] = {  // 1 / pi, from 1/2 on
     0x517cc1b727220a94, 0xfe13abe8fa9a6ee0, 0x6db14acc9e21c820, 0xff28b1d5ef5de2b0,
@@ -64,106 +65,107 @@ constexpr std::uint64_t kInversePiBits[] = {  // 1 / pi, from 1/2 on
     0xf79788c5ad05368f, 0xb69b3f6793e584db, 0xa7a31fb34f2ff516, 0xba93dd63f5f2f8bd,
     0x9e839cfbc5294975, 0x35fdafd88fc6ae84, 0x2b0198237e3db5d5, 0xf867de104d7a1b0e};
 
-/// The 53 bits of 1 / pi from the one of value 2^-first on, times 2^shift.
-constexpr double part_of_inverse_pi(int first, int shift) {
+/// The `count` bits of 1 / pi from the one of value 2^-first on, times 2^shift.
+constexpr double part_of_inverse_pi(int first, int shift, int count) {
   double part = 0, value = 1;
   for (int i = first; i < shift; ++i) value *= 2;
   for (int i = shift; i < first; ++i) value /= 2;
-  for (int i = first; i < first + 53; ++i, value /= 2) {
+  for (int i = first; i < first + count; ++i, value /= 2) {
     const bool one = i > 0 && (kInversePiBits[(i - 1) / 64] >> (63 - (i - 1) % 64) & 1) != 0;
     if (one) part += value;
   }
   return part;
 }
 
-/// 2^(q w) / pi by q, below 2^m, in parts of 53 bits.
-template <int kWidth, int kMantissa> constexpr double inverse_pi(int q, int part) {
-  return part_of_inverse_pi(q * kWidth - kMantissa + 1 + 53 * part, q * kWidth);
-}
-struct InversePiF32 {
-  Words8 parts[2];
-  constexpr InversePiF32() : parts{} {
-    for (int part = 0; part < 2; ++part) {
-      for (int q = 0; q < 8; ++q) parts[part].set(q, inverse_pi<16, 23>(q, part));
+/// For f32, m = 23 and w = 16, in steps: the product with the first part has fewer than 42 bits before the point, and
+/// the one with the second, which is times the step, too, is below 2^-13.
+template <class F> struct InversePiF32 {
+  Numbers8 first, second;
+  constexpr InversePiF32() : first{}, second{} {
+    for (int q = 0; q < 8; ++q) {
+      first.set(q, part_of_inverse_pi(16 * q - 22, 16 * q, 53) / F::kStep);
+      second.set(q, part_of_inverse_pi(16 * q + 31, 16 * q, 53) * Pi<F64>::kHigh);
     }
   }
 };
-constexpr InversePiF32 kInversePiF32;
+template <class F> constexpr InversePiF32<F> kInversePiF32;
+
+/// For f64, m = 52 and w = 32, in whole turns, of which fractions count: below 2^51, in four parts. With 2^51 in it,
+/// the first makes products of 2^52 and more, of which the rounded ones are whole.
 struct InversePiF64 {
-  double parts[4][32];
+  Rows32 parts;
   constexpr InversePiF64() : parts{} {
-    for (int part = 0; part < 4; ++part) {
-      for (int q = 0; q < 32; ++q) parts[part][q] = inverse_pi<32, 52>(q, part);
+    for (int q = 0; q < 32; ++q) {
+      const int first = 32 * q - 51, half = 32 * q - 1;
+      parts.set(q, 0, 0x1p51 + part_of_inverse_pi(first, half, 52));
+      for (int part = 1; part < 4; ++part) {
+        parts.set(q, part, part_of_inverse_pi(first - 1 + 53 * part, half, 53));
+      }
     }
   }
 };
 constexpr InversePiF64 kInversePiF64;
 
-/// y above, and an index of which the lowest bits are q. Smaller angles, of which nothing comes, get a y
-/// there, too: denormal numbers would be slow.
-template <class V> struct Scaled {
-  V y;
-  typename Lanes<V>::Unsigned q;
-};
-/// `kAll` are the bits of q, from `kShift` on: the exponents of 2 and above are q w more than those of [2, 2^(w+1)).
-template <auto kAll, int kShift, class V> TELAMON_INLINE Scaled<V> scaled(V x) {
-  using Unsigned = typename Lanes<V>::Unsigned;
-  const auto bits = (Unsigned)x;
-  return {(V)((bits & ~kAll) | (Unsigned)constant<V, 2>()), bits >> kShift};
-}
-
-/// The sum a + b and what it lacks (Knuth, The Art of Computer Programming 2, 4.2.2).
-struct TwoSum {
-  F64 sum, rest;
-};
-TELAMON_INLINE TwoSum two_sum(F64 a, F64 b) {
-  const F64 sum = a + b, of_b = sum - a;
-  return {sum, (a - (sum - of_b)) + (b - of_b)};
-}
-
-/// Of an f32: y has 24 bits, and the product with `high` and `low` has fewer than 41 before the point.
-template <class F> TELAMON_INLINE Angle<F64> far_angle_of_f32(F64 y, F64 high, F64 low) {
-  const F64 product = y * high;
-  const F64 rest = fma(y, low, fma(y, high, -product));
-  const Rounded<F64> n = round_to_integer(product + F::kOffset);
-  const F64 fraction = (product - (n.value - F::kOffset)) + rest;
-  return {fraction * (F::kStep * Pi<F64>::kHigh), n.bits};
+/// Of an f32: the fused operation that takes the whole number away rounds nothing but what is left.
+template <class F>
+TELAMON_INLINE Angle<F64> far_angle_of_f32(F64 y, F64 first_part, F64 second_part) {
+  Rounded<F64> n;
+  if constexpr (F::kOffset == 0) {
+    n = round_product(y, first_part);
+  } else {
+    n = round_to_integer(fma(y, first_part, constant<F64, F::kOffset>()));
+    n.value -= constant<F64, F::kOffset>();
+  }
+  const F64 fraction = fma(y, first_part, -n.value);
+  return {fma(fraction, constant<F64, F::kStep * Pi<F64>::kHigh>(), y * second_part), n.bits};
 }
 template <class F> TELAMON_INLINE Angle<F32> far_angle(F32 x) {
-  const auto [y, q] = scaled<7u << 27, 27>(x);
-  const Wide by = widen(y * static_cast<float>(1 / F::kStep));
-  const Wide high = look_up(kInversePiF32.parts[0], q), low = look_up(kInversePiF32.parts[1], q);
-  const auto first = far_angle_of_f32<F>(by.low, high.low, low.low);
-  const auto second = far_angle_of_f32<F>(by.high, high.high, low.high);
-  return {narrow({first.r, second.r}), lower_bits(first.n, second.n)};
+  // As f64 of the upper half: the sign, 2^10 and the lower 4 bits of the exponent, and the mantissa.
+  const I32 bits = (I32)x, kept = (bits >> 3) & constant_bits<F32, 0x80ffffff>();
+  const Unpacked y = unpack(bits << 29, kept | constant_bits<F32, 0x40000000>());
+  const U32 q = (U32)bits >> 27;
+  const Unpacked first = look_up(kInversePiF32<F>.first, q);
+  const Unpacked second = look_up(kInversePiF32<F>.second, q);
+  const auto a = far_angle_of_f32<F>(y.a, first.a, second.a);
+  const auto b = far_angle_of_f32<F>(y.b, first.b, second.b);
+  return {pack({a.r, b.r}), lower_bits(a.n, b.n)};
+}
+
+/// The sum a + b and what it lacks: exact where a is a multiple of the last bit of b, even if it is less (Dekker, A
+/// Floating-Point Technique for Extending the Available Precision, 1971).
+struct Sum {
+  F64 sum, rest;
+};
+TELAMON_INLINE Sum exact_sum(F64 a, F64 b) {
+  const F64 sum = a + b;
+  return {sum, b - (sum - a)};
 }
 
 /// The closest that an f64 comes to a multiple of pi / 2 is 2^-62 of one, so that 117 bits after the point count.
 template <class F> TELAMON_INLINE Angle<F64> far_angle(F64 x) {
-  const auto [scaled_x, q] = scaled<std::uint64_t{31} << 57, 57>(x);
-  const F64 y = scaled_x * (1 / F::kStep);
-  F64 factor = look_up(kInversePiF64.parts[0], q);
-  const F64 product0 = y * factor, rest0 = fma(y, factor, -product0);
-  factor = look_up(kInversePiF64.parts[1], q);
-  const F64 product1 = y * factor, rest1 = fma(y, factor, -product1);
-  factor = look_up(kInversePiF64.parts[2], q);
-  const F64 product2 = y * factor, rest2 = fma(y, factor, -product2);
-  const F64 last = fma(y, look_up(kInversePiF64.parts[3], q), rest2);
-  // Whole numbers leave the three that have any; what stays of the first two are multiples of 2^-53.
-  const F64 fraction0 = fma(nearest(product0 * .5), splat<F64>(-2), product0);
-  const Rounded<F64> n1 = round_to_integer(rest0), n2 = round_to_integer(product1);
-  const auto [sum, lost] = two_sum(fraction0 + (rest0 - n1.value), product1 - n2.value);
-  const Rounded<F64> n3 = round_to_integer(sum + F::kOffset);
-  // Where the sum is next to 0, the large parts take each other away and leave all digits of the small ones.
-  const auto [small, lost1] = two_sum(rest1, product2);
-  const auto [sum2, lost2] = two_sum(sum - (n3.value - F::kOffset), small);
-  const auto [sum3, lost3] = two_sum(sum2, lost);
-  const F64 rest = lost1 + lost2 + lost3 + last;
-  const F64 turns = sum3 + rest, lost4 = rest - (turns - sum3);
-  constexpr double kHigh = F::kStep * Pi<F64>::kHigh, kMiddle = F::kStep * Pi<F64>::kMiddle;
-  const F64 r = turns * kHigh;
-  const F64 low = fma(turns, splat<F64>(kHigh), -r) + (turns * kMiddle + lost4 * kHigh);
-  return {r + low, n1.bits + n2.bits + n3.bits};
+  // The sign, 2^10 and the lower 5 bits of the exponent, and the mantissa.
+  const I64 kept = (I64)x & constant_bits<F64, 0xc1ffffffffffffff>();
+  const F64 y = (F64)(kept | constant_bits<F64, 0x4000000000000000>());
+  const auto [part] = look_up(kInversePiF64.parts, (U64)x >> 57);
+  // x is, but for whole turns, rest0 + product1 + rest1 + product2 + last. The last bit of y times that of a part
+  // divides the rest of its product and is no less than the last bit of the next product: these sums are exact.
+  const F64 product0 = y * part[0], rest0 = fma(y, part[0], -product0);
+  const F64 product1 = y * part[1], rest1 = fma(y, part[1], -product1);
+  const F64 product2 = y * part[2], rest2 = fma(y, part[2], -product2);
+  const F64 last = fma(y, part[3], rest2);
+  F64 fraction0 = rest0 - nearest(rest0);
+  if constexpr (F::kOffset != 0) fraction0 += constant<F64, F::kOffset * F::kStep / 2>();
+  const F64 fraction1 = product1 - nearest(product1);
+  // n steps are taken away before the sum that rounds, so that what this lacks is small beside it.
+  const Rounded<F64> n = round_product<2 / F::kStep>(fraction0 + fraction1);
+  fraction0 = fma(n.value, constant<F64, -F::kStep / 2>(), fraction0);
+  const auto [high, lost0] = exact_sum(fraction0, fraction1);
+  const auto [low, lost1] = exact_sum(rest1, product2);
+  const auto [turns, lost2] = exact_sum(high, low);
+  constexpr double kTurn = 2 * Pi<F64>::kHigh, kTurnLow = 2 * Pi<F64>::kMiddle;
+  F64 r = fma(lost0 + (lost1 + last), constant<F64, kTurn>(), turns * constant<F64, kTurnLow>());
+  r = fma(lost2, constant<F64, kTurn>(), r);
+  return {fma(turns, constant<F64, kTurn>(), r), n.bits};
 }
 
 // ---- The choice between the two.
@@ -174,46 +176,48 @@ template <class F> TELAMON_INLINE Angle<F64> far_angle(F64 x) {
 template <class V> struct Beyond;
 template <> struct Beyond<F32> {
   static constexpr std::uint32_t kWrap = 0x81000000;
-  static constexpr float kAdded = __builtin_bit_cast(float, kWrap);
-  static constexpr float kBound =
-      __builtin_bit_cast(float, 2 * __builtin_bit_cast(std::uint32_t, Pi<F32>::kMostAngle) + kWrap);
+  static constexpr auto kBound = 2 * __builtin_bit_cast(std::uint32_t, Pi<F32>::kMostAngle) + kWrap;
 };
 template <> struct Beyond<F64> {
   static constexpr std::uint64_t kWrap = 0x8020000000000000;
-  static constexpr double kAdded = __builtin_bit_cast(double, kWrap);
-  static constexpr double kBound = __builtin_bit_cast(
-      double, 2 * __builtin_bit_cast(std::uint64_t, Pi<F64>::kMostAngle) + kWrap);
+  static constexpr auto kBound = 2 * __builtin_bit_cast(std::uint64_t, Pi<F64>::kMostAngle) + kWrap;
 };
-template <class V> TELAMON_INLINE IntOf<V> order(V x) {
-  return (IntOf<V>)x + (IntOf<V>)x + (IntOf<V>)constant<V, Beyond<V>::kAdded>();
+template <class V> TELAMON_INLINE IntOf<V> order_of(V x) {
+  constexpr auto kWrap = __builtin_bit_cast(ScalarOf<V>, Beyond<V>::kWrap);
+  return (IntOf<V>)x + (IntOf<V>)x + (IntOf<V>)constant<V, kWrap>();
 }
-template <class V> TELAMON_INLINE IntOf<V> bound_of_order() {
-  return (IntOf<V>)constant<V, Beyond<V>::kBound>();
-}
-TELAMON_INLINE bool any_beyond(F32 x) {
+template <class V> TELAMON_INLINE bool any_beyond(IntOf<V> order) {
+  constexpr auto kBound = __builtin_bit_cast(ScalarOf<V>, Beyond<V>::kBound);
+  const auto bound = (IntOf<V>)constant<V, kBound>();
 #if defined(TELAMON_ISA_AVX512)
-  return _mm512_cmpgt_epi32_mask((__m512i)order(x), (__m512i)bound_of_order<F32>()) != 0;
+  if constexpr (sizeof(ScalarOf<V>) == 4) {
+    return _mm512_cmpgt_epi32_mask((__m512i)order, (__m512i)bound) != 0;
+  } else {
+    return _mm512_cmpgt_epi64_mask((__m512i)order, (__m512i)bound) != 0;
+  }
 #else
-  return _mm256_movemask_ps((F32)(order(x) > bound_of_order<F32>())) != 0;
-#endif
-}
-TELAMON_INLINE bool any_beyond(F64 x) {
-#if defined(TELAMON_ISA_AVX512)
-  return _mm512_cmpgt_epi64_mask((__m512i)order(x), (__m512i)bound_of_order<F64>()) != 0;
-#else
-  return _mm256_movemask_pd((F64)(order(x) > bound_of_order<F64>())) != 0;
+  if constexpr (sizeof(ScalarOf<V>) == 4) {
+    return _mm256_movemask_ps((F32)(order > bound)) != 0;
+  } else {
+    return _mm256_movemask_pd((F64)(order > bound)) != 0;
+  }
 #endif
 }
 
-/// F of a vector that has a large angle in it.
-template <class F, class V> __attribute__((noinline)) V of_far_angles(V x) {
-  const auto beyond = order(x) > bound_of_order<V>();
-  const Angle<V> near = near_angle<F>(x), far = far_angle<F>(x);
-  return F::of(Angle<V>{beyond ? far.r : near.r, beyond ? far.n : near.n});
+/// F of a vector that has a large angle in it, of which the others are reduced already.
+template <class F, class V>
+__attribute__((noinline)) V of_far_angles(V x, IntOf<V> order, V near_r, IntOf<V> near_n) {
+  const auto beyond = order > constant_bits<V, Beyond<V>::kBound>();
+  const Angle<V> far = far_angle<F>(x);
+  return F::of(Angle<V>{beyond ? far.r : near_r, beyond ? far.n : near_n});
 }
 template <class F, class V> TELAMON_INLINE V of_angle(V x) {
-  if (__builtin_expect(any_beyond(x), false)) return of_far_angles<F>(x);
-  return F::of(near_angle<F>(x));
+  const Angle<V> near = near_angle<F>(x);
+  const IntOf<V> order = order_of(x);
+  if (__builtin_expect(any_beyond<V>(order), false)) {
+    return of_far_angles<F>(x, order, near.r, near.n);
+  }
+  return F::of(near);
 }
 
 /// y, which has the sign of r where it is not 0, with it also there: the sum of a 0 and a product is +0.

@@ -67,22 +67,33 @@ template <class V> using IntOf = typename Lanes<V>::Int;
 
 template <class V> TELAMON_INLINE V splat(ScalarOf<V> x) { return x - V{}; }
 
-#if defined(TELAMON_ISA_AVX2)
-/// A register with one number in all lanes, in memory. AVX2 takes such an operand at no cost, while each broadcast is an
-/// instruction of its own, and gcc makes one of any constant that it knows: `used` hides from it that nobody writes here.
-template <class V, ScalarOf<V> kValue> struct InMemory;
-template <float kValue> struct InMemory<F32, kValue> {
-  __attribute__((used)) static inline F32 value = {kValue, kValue, kValue, kValue,
-                                                   kValue, kValue, kValue, kValue};
+#if defined(TELAMON_ISA_AVX2) || defined(TELAMON_ISA_AVX512)
+/// A register with one number in all lanes, in memory: an operand at no cost if no more than two are loaded in a cycle.
+/// gcc makes an instruction of its own of any constant that it knows: `used` hides from it that nobody writes here.
+template <class T> struct alignas(kBytes) Repeated {
+  T lanes[kBytes / sizeof(T)];
+  constexpr explicit Repeated(T value) : lanes{} {
+    for (T& lane : lanes) lane = value;
+  }
 };
-template <double kValue> struct InMemory<F64, kValue> {
-  __attribute__((used)) static inline F64 value = {kValue, kValue, kValue, kValue};
+template <auto kValue> struct InMemory {
+  __attribute__((used)) static inline Repeated value{kValue};
 };
+template <class V, auto kValue> TELAMON_INLINE V from_memory() {
+  V x;
+  __builtin_memcpy(&x, InMemory<kValue>::value.lanes, sizeof x);
+  return x;
+}
+/// An integer in all lanes, from memory: with AVX-512, gcc would bring it through a general register.
+template <class V, auto kBits> TELAMON_INLINE IntOf<V> constant_bits() {
+  static_assert(sizeof(decltype(kBits)) == sizeof(ScalarOf<V>));
+  return from_memory<IntOf<V>, kBits>();
+}
 #endif
 /// A constant in all lanes.
 template <class V, auto kValue> TELAMON_INLINE V constant() {
 #if defined(TELAMON_ISA_AVX2)
-  return InMemory<V, static_cast<ScalarOf<V>>(kValue)>::value;
+  return from_memory<V, static_cast<ScalarOf<V>>(kValue)>();
 #else
   return splat<V>(kValue);
 #endif
@@ -379,10 +390,13 @@ template <class V> TELAMON_INLINE Rounded<V> round_to_integer(V x) {
   const V shift = constant<V, Shift<V>::kValue>(), shifted = x + shift;
   return {shifted - shift, (IntOf<V>)shifted};
 }
-/// The same of x times kFactor, where the set has it in one operation; the product is not rounded first.
-template <auto kFactor, class V> TELAMON_INLINE Rounded<V> round_product(V x) {
-  const V shift = constant<V, Shift<V>::kValue>(), shifted = fma(x, constant<V, kFactor>(), shift);
+/// The same of x y, which is not rounded first where the set has fused operations.
+template <class V> TELAMON_INLINE Rounded<V> round_product(V x, V y) {
+  const V shift = constant<V, Shift<V>::kValue>(), shifted = fma(x, y, shift);
   return {shifted - shift, (IntOf<V>)shifted};
+}
+template <auto kFactor, class V> TELAMON_INLINE Rounded<V> round_product(V x) {
+  return round_product<V>(x, constant<V, kFactor>());
 }
 
 }  // namespace simd

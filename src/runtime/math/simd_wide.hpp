@@ -50,64 +50,107 @@ TELAMON_INLINE F32 narrow(Wide x) {
                                  TELAMON_HIGH_LANES);
 }
 
-/// The lower 32 bits of each lane, those of `low` first.
-TELAMON_INLINE I32 lower_bits(I64 low, I64 high) {
+/// The lanes of a register of f32, two of each four in a and two in b: an order that takes fewer operations.
+struct Unpacked {
+  F64 a, b;
+};
+/// f64 from their lower and upper halves.
+TELAMON_INLINE Unpacked unpack(I32 lower, I32 upper) {
 #if defined(TELAMON_ISA_AVX512)
-  const auto half = [](I64 x) { return (HalfI32)_mm512_maskz_cvtepi64_epi32(0xff, (__m512i)x); };
-  return __builtin_shufflevector(half(low), half(high), TELAMON_LOW_LANES, TELAMON_HIGH_LANES);
+  const auto a = (__m512i)lower, b = (__m512i)upper;
+  return {(F64)_mm512_maskz_unpacklo_epi32(0xffff, a, b),
+          (F64)_mm512_maskz_unpackhi_epi32(0xffff, a, b)};
 #else
-  return __builtin_shufflevector((I32)low, (I32)high, 0, 2, 4, 6, 8, 10, 12, 14);
+  const auto a = (__m256i)lower, b = (__m256i)upper;
+  return {(F64)_mm256_unpacklo_epi32(a, b), (F64)_mm256_unpackhi_epi32(a, b)};
+#endif
+}
+/// Rounded once, as by `narrow`.
+TELAMON_INLINE F32 pack(Unpacked x) {
+  const HalfF32 a = narrow_half(x.a), b = narrow_half(x.b);
+#if defined(TELAMON_ISA_AVX512)
+  return __builtin_shufflevector(a, b, 0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
+#else
+  return __builtin_shufflevector(a, b, 0, 1, 4, 5, 2, 3, 6, 7);
+#endif
+}
+/// The lower 32 bits of each lane.
+TELAMON_INLINE I32 lower_bits(I64 a, I64 b) {
+  constexpr int kFirstAndThird = 0x88;  // of each four words of the one, and then of the other
+#if defined(TELAMON_ISA_AVX512)
+  return (I32)_mm512_maskz_shuffle_ps(0xffff, (F32)a, (F32)b, kFirstAndThird);
+#else
+  return (I32)_mm256_shuffle_ps((F32)a, (F32)b, kFirstAndThird);
 #endif
 }
 
-/// Eight numbers, their lower and their upper halves, twice each: a permutation of as many words as a register has then
-/// takes them by the lowest bits of its lanes.
-struct Words8 {
-  std::uint32_t low[16], high[16];
+/// A table of eight numbers, which one permutation of f64 takes them from or, without AVX-512, two of their halves.
+struct Numbers8 {
+#if defined(TELAMON_ISA_AVX512)
+  double numbers[8];
+  constexpr void set(int i, double x) { numbers[i] = x; }
+#else
+  std::uint32_t lower[8], upper[8];
   constexpr void set(int i, double x) {
     const auto bits = __builtin_bit_cast(std::uint64_t, x);
-    low[i] = low[i + 8] = static_cast<std::uint32_t>(bits);
-    high[i] = high[i + 8] = static_cast<std::uint32_t>(bits >> 32);
+    lower[i] = static_cast<std::uint32_t>(bits);
+    upper[i] = static_cast<std::uint32_t>(bits >> 32);
   }
-};
-TELAMON_INLINE U32 look_up_word(const std::uint32_t (&table)[16], U32 index) {
-#if defined(TELAMON_ISA_AVX512)
-  return (U32)_mm512_maskz_permutexvar_epi32(0xffff, (__m512i)index, _mm512_loadu_si512(table));
-#else
-  return (U32)_mm256_permutevar8x32_epi32(
-      _mm256_loadu_si256(reinterpret_cast<const __m256i*>(table)), (__m256i)index);
 #endif
-}
-/// table[the lowest bits of index].
-TELAMON_INLINE Wide look_up(const Words8& table, U32 index) {
-  // Words of two registers are joined in halves of 128 bits.
-  const auto pairs = (U64)index;
+};
+/// Of each lane the number at the lowest bits of index.
+TELAMON_INLINE Unpacked look_up(const Numbers8& table, U32 index) {
 #if defined(TELAMON_ISA_AVX512)
-  index = (U32)__builtin_shufflevector(pairs, pairs, 0, 4, 1, 5, 2, 6, 3, 7);
-  const auto low = (__m512i)look_up_word(table.low, index);
-  const auto high = (__m512i)look_up_word(table.high, index);
-  return {(F64)_mm512_maskz_unpacklo_epi32(0xffff, low, high),
-          (F64)_mm512_maskz_unpackhi_epi32(0xffff, low, high)};
+  const auto at = [&](F64 i) {
+    return _mm512_maskz_permutexvar_pd(0xff, (__m512i)i, _mm512_loadu_pd(table.numbers));
+  };
+  const Unpacked indices = unpack((I32)index, (I32)index);
+  return {at(indices.a), at(indices.b)};
 #else
-  index = (U32)__builtin_shufflevector(pairs, pairs, 0, 2, 1, 3);
-  const auto low = (__m256i)look_up_word(table.low, index);
-  const auto high = (__m256i)look_up_word(table.high, index);
-  return {(F64)_mm256_unpacklo_epi32(low, high), (F64)_mm256_unpackhi_epi32(low, high)};
+  const auto at = [&](const std::uint32_t(&words)[8]) {
+    const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words));
+    return (I32)_mm256_permutevar8x32_epi32(all, (__m256i)index);
+  };
+  return unpack(at(table.lower), at(table.upper));
 #endif
 }
 
-/// table[the lowest bits of index] for 32 numbers. AVX-512 has permutations of two registers, which take a cycle or two;
-/// without it, loads of single numbers are faster than a gather.
-TELAMON_INLINE F64 look_up(const double (&table)[32], U64 index) {
+/// A table of 32 rows of four numbers. AVX-512 has permutations of two registers, which take a cycle or two; without it,
+/// loads of halves of rows are faster than a gather.
+struct Rows32 {
 #if defined(TELAMON_ISA_AVX512)
-  const auto at = [&](int first) { return _mm512_loadu_pd(table + first); };
-  const auto i = (__m512i)index;
-  const __m512d upper = _mm512_maskz_permutex2var_pd(0xff, at(16), i, at(24));
-  const __mmask8 is_upper = _mm512_test_epi64_mask(i, _mm512_set1_epi64(16));
-  return _mm512_mask_mov_pd(_mm512_permutex2var_pd(at(0), i, at(8)), is_upper, upper);
+  double numbers[4][32];
+  constexpr void set(int row, int column, double x) { numbers[column][row] = x; }
 #else
-  const U64 i = index & 31;
-  return F64{table[i[0]], table[i[1]], table[i[2]], table[i[3]]};
+  double numbers[32 * 4];
+  constexpr void set(int row, int column, double x) { numbers[4 * row + column] = x; }
+#endif
+};
+struct Columns4 {
+  F64 numbers[4];
+};
+/// Of each lane the row at the lowest bits of index.
+TELAMON_INLINE Columns4 look_up(const Rows32& table, U64 index) {
+#if defined(TELAMON_ISA_AVX512)
+  const auto i = (__m512i)index;
+  const __mmask8 is_upper = _mm512_test_epi64_mask(i, _mm512_set1_epi64(16));
+  const auto column = [&](const double(&numbers)[32]) -> F64 {
+    const auto at = [&](int first) { return _mm512_loadu_pd(numbers + first); };
+    const __m512d upper = _mm512_maskz_permutex2var_pd(0xff, at(16), i, at(24));
+    return _mm512_mask_mov_pd(_mm512_permutex2var_pd(at(0), i, at(8)), is_upper, upper);
+  };
+  const auto& all = table.numbers;
+  return {{column(all[0]), column(all[1]), column(all[2]), column(all[3])}};
+#else
+  const U64 i = (index & 31) << 2;
+  const auto half_rows = [&](int lane, int column) {
+    const auto half_row = [&](int lane) { return _mm_loadu_pd(table.numbers + i[lane] + column); };
+    return _mm256_insertf128_pd(_mm256_castpd128_pd256(half_row(lane)), half_row(lane + 2), 1);
+  };
+  const __m256d even0 = half_rows(0, 0), odd0 = half_rows(1, 0);
+  const __m256d even2 = half_rows(0, 2), odd2 = half_rows(1, 2);
+  return {{_mm256_unpacklo_pd(even0, odd0), _mm256_unpackhi_pd(even0, odd0),
+           _mm256_unpacklo_pd(even2, odd2), _mm256_unpackhi_pd(even2, odd2)}};
 #endif
 }
 
