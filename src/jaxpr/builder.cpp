@@ -167,7 +167,7 @@ ClosedJaxpr JaxprBuilder::build(Atoms outs, DeadCode dead_code) {
   Vars number(avals_.size(), -1);
   std::vector<Aval> avals;
   avals.reserve(avals_.size());
-  const auto assign = [&](Var v) {
+  const auto lead = [&](Var v) {
     number[static_cast<std::size_t>(v)] = static_cast<Var>(avals.size());
     avals.push_back(std::move(avals_[static_cast<std::size_t>(v)]));
   };
@@ -176,10 +176,11 @@ ClosedJaxpr JaxprBuilder::build(Atoms outs, DeadCode dead_code) {
     const Var v = live.consts[i];
     if (number[static_cast<std::size_t>(v)] >= 0) continue;
     const auto place = std::lower_bound(const_vars_.begin(), const_vars_.end(), v);
-    consts.push_back(consts_[static_cast<std::size_t>(place - const_vars_.begin())]);
-    assign(v);
+    consts.push_back(std::move(consts_[static_cast<std::size_t>(place - const_vars_.begin())]));
+    lead(v);
   }
-  for (const Var v : inputs_) assign(v);
+  for (const Var v : inputs_) lead(v);
+  const Var num_leading = static_cast<Var>(avals.size());
 
   const auto rename = [&](Atoms& atoms) {
     for (Atom& a : atoms) {
@@ -188,18 +189,18 @@ ClosedJaxpr JaxprBuilder::build(Atoms outs, DeadCode dead_code) {
   };
   std::vector<Eqn> eqns;
   eqns.reserve(live.num_eqns);
-  for (std::size_t i = 0; i < eqns_.size(); ++i) {
-    if (!live.eqns[i]) continue;
-    Eqn& eqn = eqns.emplace_back(std::move(eqns_[i]));
+  Var next = num_leading;
+  eqns_.drain([&](Eqn&& old, std::size_t i) {
+    if (!live.eqns[i]) return;
+    Eqn& eqn = eqns.emplace_back(std::move(old));
     rename(eqn.inputs);
-    for (Var& v : eqn.outputs) {
-      assign(v);
-      v = number[static_cast<std::size_t>(v)];
-    }
-  }
+    for (Var& v : eqn.outputs) v = number[static_cast<std::size_t>(v)] = next++;
+  });
+  avals_.drain([&](Aval&& aval, std::size_t v) {
+    if (number[v] >= num_leading) avals.push_back(std::move(aval));
+  });
   rename(outs);
 
-  const int num_leading = static_cast<int>(consts.size()) + num_inputs;
   ClosedJaxpr closed{Jaxpr(num_leading, std::move(avals), std::move(eqns), std::move(outs)),
                      std::move(consts)};
   *this = JaxprBuilder();

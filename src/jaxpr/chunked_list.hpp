@@ -36,18 +36,29 @@ class ChunkedList {
     ::new (static_cast<void*>(chunks_[size_ / kChunk] + size_ % kChunk)) T(std::move(x));
     ++size_;
   }
-  void clear() {
-    for (std::size_t i = 0; i < size_; ++i) (*this)[i].~T();
-    for (T* chunk : chunks_) runtime::deallocate(chunk, kChunk * sizeof(T));
+  /// f(element, its position) for one element after the other, which f may move from and which ends then,
+  /// while the processor has it at hand: a long list would be read from memory once more to be cleared. f
+  /// does not throw. The list is empty then.
+  template <class F> void drain(F f) {
+    std::size_t i = 0;
+    for (T* chunk : chunks_) {
+      for (T* x = chunk; x < chunk + kChunk && i < size_; ++x, ++i) {
+        f(std::move(*x), i);
+        x->~T();
+      }
+      runtime::deallocate(chunk, kChunk * sizeof(T));
+    }
     chunks_.clear();
     size_ = 0;
+  }
+  void clear() {
+    drain([](T&&, std::size_t) {});
   }
   /// All that it holds, in a vector that is as large; it is empty then.
   std::vector<T> take() {
     std::vector<T> all;
     all.reserve(size_);
-    for (std::size_t i = 0; i < size_; ++i) all.push_back(std::move((*this)[i]));
-    clear();
+    drain([&](T&& x, std::size_t) { all.push_back(std::move(x)); });
     return all;
   }
 

@@ -52,6 +52,22 @@ TEST(ChunkedList, GrowsWithoutMovingAndGivesEverythingInOrder) {
   EXPECT_EQ(counted.use_count(), 1);
 }
 
+TEST(ChunkedList, EndsEachElementOnceItIsDrained) {
+  using Counted = std::shared_ptr<int>;
+  const Counted counted = std::make_shared<int>(0);
+  constexpr std::size_t kElements = 300;
+  tl::detail::ChunkedList<Counted> list;
+  for (std::size_t i = 0; i < kElements; ++i) list.push_back(counted);
+  std::size_t next = 0;
+  list.drain([&](Counted&& x, std::size_t i) {
+    EXPECT_EQ(i, next++);
+    EXPECT_EQ(x.use_count(), static_cast<long>(kElements - i + 1));
+  });
+  EXPECT_EQ(next, kElements);
+  EXPECT_EQ(list.size(), 0u);
+  EXPECT_EQ(counted.use_count(), 1);
+}
+
 // What a trace needs while it lasts, it takes from blocks that are kept: the next one finds them.
 TEST(JaxprBuilder, TakesBlocksThatAreKept) {
   const auto blocks = [](std::int64_t operations) {
