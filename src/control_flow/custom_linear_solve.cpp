@@ -276,14 +276,12 @@ using namespace control_flow;
 ClosedJaxpr transpose_of(const ClosedJaxpr& matvec, const std::vector<Aval>& avals) {
   return traced(
       [&](std::span<const Array> cts) {
-        std::vector<LinearInput> inputs;
-        for (const Array& c : matvec.consts) inputs.emplace_back(c);
-        for (const Aval& aval : avals) inputs.emplace_back(UndefPrimal{aval});
+        Arrays inputs = matvec.consts;
+        inputs.resize(matvec.consts.size() + avals.size());
         const std::vector<Tangent> given{cts.begin(), cts.end()};
-        const auto result = backward_pass(matvec.jaxpr, inputs, given);
         Arrays out;
-        for (std::size_t i = matvec.consts.size(); i < result.size(); ++i)
-          out.push_back(result[i].instantiate());
+        for (const Tangent& ct : backward_pass(matvec.jaxpr, inputs, given))
+          out.push_back(ct.instantiate());
         return out;
       },
       avals, "custom_linear_solve, transpose of matvec");

@@ -110,19 +110,19 @@ std::vector<Tangent> transpose_staged_half(const ScanParams& p, const Mask& line
   for (const std::size_t i : places(linear, false)) known.push_back(inputs[i].array());
   const Arrays outs = eval_jaxpr(*split.known_program, known);
   const std::size_t num_known_out = outs.size() - split.fresh_avals.size();
-  std::vector<LinearInput> staged;
+  Arrays staged;
   for (const Residual& r : split.residuals) {
     const auto i = static_cast<std::size_t>(r.index);
-    staged.emplace_back(r.kind == Residual::Kind::input    ? known[i]
-                        : r.kind == Residual::Kind::output ? outs[i]
-                                                           : outs[num_known_out + i]);
+    staged.push_back(r.kind == Residual::Kind::input    ? known[i]
+                     : r.kind == Residual::Kind::output ? outs[i]
+                                                        : outs[num_known_out + i]);
   }
+  staged.resize(staged.size() + places(linear).size());  // none: what it is linear in
   std::vector<Tangent> staged_cts, result;
-  for (const std::size_t i : places(linear)) staged.push_back(inputs[i]);
   for (const std::size_t i : places(split.unknown_out)) staged_cts.push_back(cts[i]);
   const std::vector<Tangent> in_cts =
       detail::backward_pass(*split.staged_program, staged, staged_cts);
-  std::size_t next = split.residuals.size();
+  std::size_t next = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (linear[i]) result.push_back(in_cts[next++]);
     else result.emplace_back(Zero{inputs[i].aval().tangent()});

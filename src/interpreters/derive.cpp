@@ -31,11 +31,11 @@ std::vector<Tangent> transpose_ops(const OpsFunction& ops, const Params& params,
         return ops(params, all);
       },
       linear_avals);
-  std::vector<LinearInput> program_inputs(linear.consts.begin(), linear.consts.end());
-  for (const Aval& aval : linear_avals) program_inputs.emplace_back(UndefPrimal{aval});
+  Arrays program_inputs = linear.consts;
+  program_inputs.resize(linear.consts.size() + linear_avals.size());
   const std::vector<Tangent> linear_cts = backward_pass(linear.jaxpr, program_inputs, cts);
   std::vector<Tangent> result;
-  std::size_t next = linear.consts.size();
+  std::size_t next = 0;
   for (const LinearInput& in : inputs) {
     if (in.is_linear()) result.push_back(linear_cts[next++]);
     else result.emplace_back(Zero{in.aval().tangent()});

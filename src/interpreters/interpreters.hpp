@@ -102,9 +102,9 @@ Linearized linearize_flat(const FlatFunction& f, std::span<const Array> primals,
                           std::string name = {});
 
 // ---- transpose.cpp -----------------------------------------------------------------------------
-/// Runs a program backwards that is linear in those inputs that are UndefPrimal: cotangents of the
-/// results in, one cotangent per input out (Zero for the known ones).
-std::vector<Tangent> backward_pass(const Jaxpr& jaxpr, std::span<const LinearInput> inputs,
+/// Runs a program backwards that is linear in those inputs that are empty: cotangents of the results in,
+/// one cotangent per linear input out. The other inputs are held by who calls.
+std::vector<Tangent> backward_pass(const Jaxpr& jaxpr, std::span<const Array> inputs,
                                    std::span<const Tangent> cts);
 /// The transposed program: (known inputs, nonzero cotangents) -> cotangents of the linear inputs
 /// that are not zero.

@@ -23,14 +23,11 @@ namespace {
 
 class BackwardPass {
  public:
-  BackwardPass(const Jaxpr& jaxpr, std::span<const LinearInput> inputs) : jaxpr_(jaxpr) {
-    const auto n = static_cast<std::size_t>(jaxpr.num_vars());
-    values_.resize(n);
-    cotangents_.resize(n);
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i].is_linear()) values_[i] = inputs[i].array();
-    }
-  }
+  BackwardPass(const Jaxpr& jaxpr, std::span<const Array> inputs)
+      : jaxpr_(jaxpr),
+        inputs_(inputs),
+        computed_(static_cast<std::size_t>(jaxpr.num_vars()) - inputs.size()),
+        cotangents_(static_cast<std::size_t>(jaxpr.num_vars())) {}
 
   // Equations of known operands are evaluated; the others are linear and wait.
   void forward() {
@@ -47,7 +44,7 @@ class BackwardPass {
       const EqnSite site(eqn.where);
       Arrays outs = eqn.primitive->bind_erased(eqn.params, args);
       for (std::size_t i = 0; i < outs.size(); ++i)
-        values_[static_cast<std::size_t>(eqn.outputs[i])] = std::move(outs[i]);
+        computed_[static_cast<std::size_t>(eqn.outputs[i]) - inputs_.size()] = std::move(outs[i]);
     }
   }
 
@@ -65,13 +62,15 @@ class BackwardPass {
   }
 
  private:
+  // Empty where linear.
   const Array& value(const Atom& a) const {
-    return a.is_literal() ? a.literal() : values_[static_cast<std::size_t>(a.var())];
+    if (a.is_literal()) return a.literal();
+    const auto v = static_cast<std::size_t>(a.var());
+    return v < inputs_.size() ? inputs_[v] : computed_[v - inputs_.size()];
   }
 
   void accumulate(const Atom& a, const Tangent& ct) {
-    if (ct.is_zero() || a.is_literal() || values_[static_cast<std::size_t>(a.var())].has_value())
-      return;
+    if (ct.is_zero() || value(a).has_value()) return;
     Array& sum = cotangents_[static_cast<std::size_t>(a.var())];
     TELAMON_CHECK(is_tangent_type(ct.aval(), jaxpr_.aval(a.var())),
                   "cotangent " + ct.aval().to_string() + " for a variable of type " +
@@ -109,21 +108,24 @@ class BackwardPass {
   }
 
   const Jaxpr& jaxpr_;
-  Arrays values_;      // by variable; empty where linear
+  std::span<const Array> inputs_;
+  Arrays computed_;    // by variable, after the inputs
   Arrays cotangents_;  // by variable; empty where zero
   std::vector<const Eqn*> linear_;
 };
 
 }  // namespace
 
-std::vector<Tangent> backward_pass(const Jaxpr& jaxpr, std::span<const LinearInput> inputs,
+std::vector<Tangent> backward_pass(const Jaxpr& jaxpr, std::span<const Array> inputs,
                                    std::span<const Tangent> cts) {
   BackwardPass pass(jaxpr, inputs);
   pass.forward();
   pass.seed(cts);
   pass.backward();
   std::vector<Tangent> in_cts;
-  for (std::size_t i = 0; i < inputs.size(); ++i) in_cts.push_back(pass.cotangent(i));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].has_value()) in_cts.push_back(pass.cotangent(i));
+  }
   return in_cts;
 }
 
@@ -143,11 +145,8 @@ std::shared_ptr<const TransposedJaxpr> transpose_jaxpr(const Jaxpr& jaxpr,
     TransposedJaxpr result;
     const auto f = [&](std::span<const Array> args) {
       std::size_t next = 0;
-      std::vector<LinearInput> inputs;
-      for (std::size_t i = 0; i < linear_in.size(); ++i) {
-        if (linear_in[i]) inputs.emplace_back(UndefPrimal{jaxpr.in_avals()[i]});
-        else inputs.emplace_back(args[next++]);
-      }
+      BorrowedArrays inputs;
+      for (const bool is_linear : linear_in) inputs.push_back(is_linear ? Array() : args[next++]);
       std::vector<Tangent> cts;
       for (std::size_t i = 0; i < zero_cts.size(); ++i) {
         if (zero_cts[i]) cts.emplace_back(Zero{out_avals[i].tangent()});
@@ -155,11 +154,9 @@ std::shared_ptr<const TransposedJaxpr> transpose_jaxpr(const Jaxpr& jaxpr,
       }
       Arrays outs;
       result.nonzero_in_ct.clear();
-      const std::vector<Tangent> in_cts = backward_pass(jaxpr, inputs, cts);
-      for (std::size_t i = 0; i < in_cts.size(); ++i) {
-        if (!linear_in[i]) continue;
-        result.nonzero_in_ct.push_back(!in_cts[i].is_zero());
-        if (!in_cts[i].is_zero()) outs.push_back(in_cts[i].array());
+      for (const Tangent& ct : backward_pass(jaxpr, inputs, cts)) {
+        result.nonzero_in_ct.push_back(!ct.is_zero());
+        if (!ct.is_zero()) outs.push_back(ct.array());
       }
       return outs;
     };

@@ -100,13 +100,12 @@ Arrays LinearMap::transpose(std::span<const Array> cotangents, const char* compl
                            : Zero{s.out_avals[i].tangent()};
     if (s.nonzero_out[i]) cts.push_back(ct);
   }
-  std::vector<LinearInput> inputs(s.consts.begin(), s.consts.end());
-  for (const Aval& aval : s.in_avals) {
-    if (is_inexact(aval.dtype)) inputs.emplace_back(UndefPrimal{aval.tangent()});
-  }
+  BorrowedArrays inputs;
+  for (const Array& c : s.consts) inputs.push_back(c);
+  while (inputs.size() < static_cast<std::size_t>(s.jaxpr.num_inputs())) inputs.push_back(Array());
   const std::vector<Tangent> in_cts = backward_pass(s.jaxpr, inputs, cts);
   Arrays result;
-  std::size_t next = s.consts.size();
+  std::size_t next = 0;
   for (const Aval& aval : s.in_avals) {
     result.push_back(is_inexact(aval.dtype) ? array_of(in_cts[next++]) : float0_array(aval));
   }
