@@ -439,6 +439,22 @@ TEST(Fusion, OfLongChainsComputesFewValuesTwice) {
   EXPECT_LT(sines, 500u);
 }
 
+// Few elements are rather computed again than that a kernel is added for them; but where one has them at hand, it
+// gives them to the others.
+TEST(Fusion, ComputesAFunctionOfFewElementsOnce) {
+  const Program f = [](std::span<const Array> x) {
+    const Array y = lax::log(x[0]);
+    return Arrays{lax::reduce_sum(lax::mul(y, x[0]), {0}), lax::add(y, x[0])};
+  };
+  for (const std::int64_t n : {2, 16, 32, 33}) {
+    const auto executable = check(f, {uniform({n}, DType::f32, 1, 2)}, 2, 1);
+    const std::string text = executable->text("fuse");
+    const auto first = text.find(" = log ");
+    ASSERT_NE(first, std::string::npos) << text;
+    EXPECT_EQ(text.find(" = log ", first + 1), std::string::npos) << text;
+  }
+}
+
 TEST(Fusion, DoesNotRepeatDivisionsForManyRows) {
   const auto kernels = [](std::int64_t rows, Array (*change)(const Array&)) {
     const Program f = [change](std::span<const Array> x) {

@@ -302,7 +302,7 @@ void Fuser::place_element(int e) {
   if (!needs_memory) {
     int& of_small = of_small_[static_cast<std::size_t>(e)];
     if (of_small * (static_cast<int>(readers.size()) - 1) > kCheapOfSmallInAll) of_small = 0;
-    bool everywhere = readers.size() == 1 || recomputable(e);
+    bool everywhere = readers.size() == 1 || (recomputable(e) && !is_at_hand(e, readers));
     for (const int k : readers) everywhere = everywhere && can_inline(e, k);
     if (everywhere) {
       for (const int k : readers) add_member(e, k);
@@ -310,6 +310,19 @@ void Fuser::place_element(int e) {
     }
   }
   make_root(e, readers);
+}
+
+bool Fuser::is_at_hand(int e, const std::set<int>& readers) {
+  if (size(e) == 1 || costs_[static_cast<std::size_t>(e)] <= kCheap ||
+      of_small_[static_cast<std::size_t>(e)] > 0)
+    return false;
+  return std::all_of(readers.begin(), readers.end(),
+                     [&](int k) {
+                       const Usage u = usage(e, k);
+                       return u.aligned > 0 && u.other == 0 && !u.mixed;
+                     }) &&
+         std::any_of(readers.begin(), readers.end(),
+                     [&](int k) { return may_root(k, e, readers); });
 }
 
 void Fuser::make_root(int e, const std::set<int>& readers) {

@@ -72,6 +72,9 @@ class Fuser {
   int cost_of_small(int e) const;
   // Single elements are computed once per kernel, outside its loops.
   bool recomputable(int e) const;
+  // Whether one of the kernels that read e, all at their own index, can store it for the others: a function of few
+  // elements need not be computed twice to save a kernel.
+  bool is_at_hand(int e, const std::set<int>& readers);
   // Whether k can evaluate e wherever it needs it without doing expensive work twice.
   bool can_inline(int e, int k);
   // Whether a use computes e anew for each row of something much larger: as b is in a + b[None, :]. The
