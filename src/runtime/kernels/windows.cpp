@@ -14,15 +14,16 @@ inline namespace v1 {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kBlock = 512;              // windows
-constexpr std::int64_t kChunkBytes = 512 * 1024;  // worth a chunk of their own
-constexpr std::int64_t kAhead = 8;                // windows that are fetched beforehand
+constexpr std::int64_t kBlock = 512;                // windows
+constexpr std::int64_t kChunkBytes = 512 * 1024;    // worth a chunk of their own
+constexpr std::int64_t kAhead = 8;                  // windows that are fetched beforehand
+constexpr std::int64_t kDisjoint = 1, kUnique = 2;  // what is known of windows
 
 /// What numbers() wrote.
 struct Loop {
   WindowOp op;
   DType dtype, index_dtype;
-  bool clips, disjoint;
+  bool clips, disjoint, unique;
   std::int64_t operand_bytes;
   std::span<const WindowLoop::Count> counts;
   std::span<const WindowLoop::Component> components;
@@ -34,7 +35,8 @@ struct Loop {
         dtype(static_cast<DType>(p[1])),
         index_dtype(static_cast<DType>(p[2])),
         clips(p[3] != 0),
-        disjoint(p[4] != 0),
+        disjoint((p[4] & kDisjoint) != 0),
+        unique((p[4] & kUnique) != 0),
         operand_bytes(p[5]),
         size(static_cast<std::int64_t>(size_of(dtype))) {
     const std::int64_t* at = p + 9;
@@ -278,21 +280,29 @@ void strided(const Loop& loop, const Block& b, const char* fill, const Adder* ad
 
 // ---- Several threads -----------------------------------------------------------------------------
 
-void gather(const Loop& loop, char* operand, const char* indices, char* slices, const char* fill) {
+/// Calls body(first, last) for windows that may go on side by side.
+template <class Body>
+void in_chunks(const Loop& loop, const Body& body) {
   const std::int64_t each = std::max<std::int64_t>(loop.elements * loop.size, 8);
   const std::int64_t grain = std::max<std::int64_t>(kChunkBytes / each, 1);
+  runtime::parallel_for((loop.windows + grain - 1) / grain, [&](std::int64_t chunk) {
+    body(chunk * grain, std::min(loop.windows, (chunk + 1) * grain));
+  });
+}
+
+void gather(const Loop& loop, char* operand, const char* indices, char* slices, const char* fill) {
   const auto visit = [&](const Block& b) {
     loop.dense() ? dense_gather(loop, b, fill) : strided(loop, b, fill, nullptr);
   };
-  runtime::parallel_for((loop.windows + grain - 1) / grain, [&](std::int64_t chunk) {
-    for_each_block(loop, chunk * grain, std::min(loop.windows, (chunk + 1) * grain), operand,
-                   indices, slices, visit);
+  in_chunks(loop, [&](std::int64_t first, std::int64_t last) {
+    for_each_block(loop, first, last, operand, indices, slices, visit);
   });
 }
 
 /// Single elements at places along one dimension, all in one row: no list of places. False if this is
 /// something else.
-bool add_indexed(const Loop& loop, char* operand, const char* indices, const char* slices) {
+bool add_indexed(const Loop& loop, std::int64_t first, std::int64_t last, char* operand,
+                 const char* indices, const char* slices) {
   constexpr decltype(&telamon_generic_add_indexed) kLoops[runtime::kNumIsas] =
       TELAMON_BY_ISA(add_indexed);
   if (loop.op != WindowOp::add || !loop.window.empty() || loop.components.size() != 1 ||
@@ -303,28 +313,35 @@ bool add_indexed(const Loop& loop, char* operand, const char* indices, const cha
   if (run == nullptr) return false;
   const WindowLoop::Count& count = loop.counts[0];
   const WindowLoop::Component& c = loop.components[0];
-  run(count.size, indices + c.index_offset, count.index_stride, {loop.clips, c.last, c.wrap},
-      c.operand_stride, operand, slices, count.slice_stride);
+  run(last - first, indices + first * count.index_stride + c.index_offset, count.index_stride,
+      {loop.clips, c.last, c.wrap}, c.operand_stride, operand, slices + first * count.slice_stride,
+      count.slice_stride);
   return true;
 }
 
-/// Each part of the operand by one thread, which looks at all windows in their order: the result does
-/// not depend on the number of parts, and one for each thread is the least to look at.
+/// Windows that do not meet go on side by side. Else each part of the operand by one thread, which looks at
+/// all windows in their order: the result does not depend on the number of parts, and one for each thread is
+/// the least to look at.
 void scatter(const Loop& loop, char* operand, const char* indices, char* slices) {
-  if (add_indexed(loop, operand, indices, slices)) return;
   const Adder add(loop);
   const auto apply = [&](const Block& b) {
     if (!loop.dense()) strided(loop, b, nullptr, &add);
     else if (loop.op == WindowOp::add) dense_add(loop, b, add);
     else dense_replace(loop, b);
   };
+  const auto some = [&](std::int64_t first, std::int64_t last) {
+    if (!add_indexed(loop, first, last, operand, indices, slices))
+      for_each_block(loop, first, last, operand, indices, slices, apply);
+  };
   const std::int64_t each = loop.elements * loop.size;
+  // Where more windows are dropped than not, sums may be taken in a table, which is added to all places.
+  if (loop.disjoint && loop.unique && loop.windows * each <= loop.operand_bytes)
+    return in_chunks(loop, some);
   const bool divisible = loop.disjoint && each >= 64;
   const std::int64_t parts = divisible ? std::clamp<std::int64_t>(loop.windows * each / kChunkBytes,
                                                                   1, runtime::num_threads())
                                        : 1;
-  if (parts == 1 || runtime::in_parallel_region())
-    return for_each_block(loop, 0, loop.windows, operand, indices, slices, apply);
+  if (parts == 1 || runtime::in_parallel_region()) return some(0, loop.windows);
   const std::int64_t part_bytes = (loop.operand_bytes + parts - 1) / parts;
   runtime::parallel_for(parts, [&](std::int64_t part) {
     const auto apply_part = [&](const Block& all) {
@@ -381,7 +398,7 @@ std::vector<std::int64_t> WindowLoop::numbers() const {
                                    static_cast<std::int64_t>(loop.dtype),
                                    static_cast<std::int64_t>(index_dtype),
                                    clips ? 1 : 0,
-                                   disjoint ? 1 : 0,
+                                   (disjoint ? kDisjoint : 0) | (unique ? kUnique : 0),
                                    operand_bytes,
                                    static_cast<std::int64_t>(loop.counts.size()),
                                    static_cast<std::int64_t>(components.size()),
