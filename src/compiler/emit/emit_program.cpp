@@ -633,8 +633,10 @@ Chunking chunking(const Plan& plan, const Step& step) {
     if (first != dims.end()) extent = first->size;
     const bool along_results = !dims.empty() && kept(dims.back());
     const bool columns = along_results && (first != dims.begin() || dims.size() == 1);
-    // Short rows are folded as many at a time as there are lanes (row_blocks in emit_reduction_rows.cpp).
-    const bool short_rows = !along_results && (dims.empty() || dims.back().size <= 2 * kBlock);
+    // Short rows are folded as many at a time as there are lanes (row_blocks in emit_reduction_rows.cpp):
+    // chunks are of rows if there is nothing around these.
+    const bool short_rows =
+        !along_results && dims.size() <= 2 && (dims.empty() || dims.back().size <= 2 * kBlock);
     unit = columns ? kColumns : short_rows ? kBlock : 1;
   }
   const std::int64_t each =
