@@ -30,6 +30,8 @@ WindowIndexing window_indexing(const GatherParams& p) {
 
 WindowIndexing window_indexing(const ScatterParams& p, const Shape& operand, const Shape& updates) {
   WindowIndexing w{as_gather(p.dimension_numbers), Shape(operand.size(), 1), p.mode, p.wraps};
+  // Vectors that differ may name one window if that is moved.
+  w.unique = p.unique_indices && !p.wraps && p.mode != GatherScatterMode::clip;
   const Shape axes = window_axes(w.numbers, operand.ndim());
   for (std::size_t i = 0; i < std::min(axes.size(), w.numbers.offset_dims.size()); ++i) {
     const std::int64_t from = w.numbers.offset_dims[i];
@@ -172,6 +174,7 @@ kernels::WindowLoop window_loop(kernels::WindowOp op, const WindowIndexing& w,
   loop.dtype = operand.dtype;
   loop.index_dtype = indices.dtype;
   loop.clips = w.mode == GatherScatterMode::clip;
+  loop.unique = w.unique;
   loop.operand_bytes = operand.shape.num_elements() * size;
   const Shape slice_strides = taken(slices.strides, batch_axes(d, slices.strides.ndim()));
   for (std::size_t i = 0; i + 1 < indices.shape.size(); ++i)

@@ -26,7 +26,8 @@ struct WindowIndexing {
   GatherDimensionNumbers numbers;
   Shape window;  ///< the window's size in each operand dimension
   GatherScatterMode mode;
-  bool wraps = false;  ///< the operand's size is added to starts below 0
+  bool wraps = false;   ///< the operand's size is added to starts below 0
+  bool unique = false;  ///< no two windows that are not dropped are the same
 };
 
 /// With mode promise_in_bounds a gather clips, since that is cheap, and a scatter drops: as JAX's do.

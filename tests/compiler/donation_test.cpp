@@ -289,6 +289,30 @@ TEST(Donation, OfArgumentsOfLargeRandomChainsChangesNothing) {
   for (const auto& [word, times] : met) EXPECT_GT(times, 2) << word;
 }
 
+TEST(Donation, OfReturnedArgumentsCopiesMuchMemoryInChunks) {
+  const Program f = [](std::span<const Array> x) { return Arrays{x[0], x[0]}; };
+  for (const auto& [dtype, n] : {std::pair<DType, std::int64_t>{DType::f32, 131'071},
+                                 {DType::f32, 131'072},
+                                 {DType::f32, 1'000'003},
+                                 {DType::f16, 300'001},
+                                 {DType::u8, 600'001},
+                                 {DType::i64, 70'001}}) {
+    SCOPED_TRACE(std::string(short_name(dtype)) + " " + std::to_string(n));
+    const Array x = uniform({n}, dtype, 0, 100);
+    const auto executable = compile(stage(f, {x}));
+    const bool much = n * static_cast<std::int64_t>(size_of(dtype)) >= 512 * 1024;
+    EXPECT_EQ(executable->text("ir").find("telamon_jit_parallel") != std::string::npos, much);
+    const int before = num_threads();
+    for (const int threads : {1, 2, 3}) {
+      set_num_threads(threads);
+      const Array given = lax::add(x, lax::zeros_like(x));
+      for (const std::vector<bool>& donated : {std::vector<bool>{}, std::vector<bool>{true}})
+        for (const Array& y : execute(executable, {given}, donated)) expect_equal(y, x, 0, "copy");
+    }
+    set_num_threads(before);
+  }
+}
+
 // As the weights of a large network, and as results that any of them can make way for: each result lists a
 // few arguments, and all are taken over.
 TEST(Donation, OfHundredsOfEqualArguments) {

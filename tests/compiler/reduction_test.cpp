@@ -316,5 +316,21 @@ TEST(CompiledReduction, SumsFusedWithOtherWorkAreTheSameForAnyNumberOfThreads) {
   }
 }
 
+// Scores of attention: the mask, which all matrices share, keeps the rows of these apart.
+TEST(CompiledReduction, OfShortRowsOfAFewMatricesAreCutIntoChunks) {
+  const auto largest = [](std::span<const Array> x) {
+    const Array mask = lax::broadcast_in_dim(x[1], x[0].shape(), {2, 3});
+    return Arrays{lax::reduce_max(lax::select(mask, x[0], lax::neg(x[0])), {3})};
+  };
+  for (const std::int64_t columns : {16, 100, 128}) {
+    const Shape rows{128, columns};
+    const Arrays inputs = {uniform({4, 8, 128, columns}, DType::f32),
+                           lax::gt(uniform(rows, DType::f32), uniform(rows, DType::f32, -2, 2, 2))};
+    const auto executable = check(largest, inputs, 1);
+    EXPECT_NE(executable->text("ir").find("telamon_jit_parallel"), std::string::npos) << columns;
+    expect_same_for_any_number_of_threads(executable, inputs);
+  }
+}
+
 }  // namespace
 }  // namespace telamon::testing

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -127,6 +128,35 @@ TEST(MatmulTiles, GiveTheSameBitsForAnyNumberOfThreads) {
   for (std::size_t k = 0; k < 300; ++k)
     want += static_cast<double>(a[5 * 300 + k]) * b[k * 900 + 7];
   EXPECT_NEAR(c1[5 * 900 + 7], want, 1e-4);
+}
+
+// 768 columns are no tile of 512 and one of 256, 1500 are no three tiles for two threads.
+TEST(MatmulTiles, OfAnySizesGiveTheSameBitsForAnyNumberOfThreads) {
+  const int before = runtime::num_threads();
+  for (const auto& [m, k, n] : {std::array<std::int64_t, 3>{512, 40, 768},
+                                {300, 40, 1500},
+                                {1500, 40, 65},
+                                {5, 300, 1100},
+                                {513, 130, 513}}) {
+    Matrix<float> a(1, m, k, Layout::rows, 1), b(1, k, n, Layout::rows, 2);
+    for (std::size_t i = 0; i < a.memory.size(); ++i) a.memory[i] = std::sin(static_cast<float>(i));
+    for (std::size_t i = 0; i < b.memory.size(); ++i) b.memory[i] = std::cos(static_cast<float>(i));
+    std::vector<float> first;
+    for (const int threads : {1, 2, 3, 8}) {
+      runtime::set_num_threads(threads);
+      std::vector<float> c(static_cast<std::size_t>(m * n));
+      kernels::run_matmul(a.view, b.view, contiguous_view(c.data(), f32, Shape{1, m, n}));
+      if (threads == 1) first = c;
+      EXPECT_EQ(c, first) << threads << " threads, " << m << " x " << k << " x " << n;
+      double want = 0;
+      for (std::int64_t i = 0; i < k; ++i) {
+        want += static_cast<double>(a.memory[static_cast<std::size_t>((m - 1) * k + i)]) *
+                b.memory[static_cast<std::size_t>(i * n + n - 1)];
+      }
+      EXPECT_NEAR(c.back(), want, 1e-4);
+    }
+  }
+  runtime::set_num_threads(before);
 }
 
 TEST(MatmulTiles, OfAFewRowsGiveTheSameBitsForAnyNumberOfThreads) {

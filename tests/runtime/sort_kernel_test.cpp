@@ -7,12 +7,16 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <numeric>
+#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "runtime/kernels/copy.hpp"
+#include "runtime/thread_pool.hpp"
 
 namespace {
 
@@ -125,6 +129,146 @@ TYPED_TEST(Sort, OfOneOperandKeepsTheBitsOfEqualElementsInOrder) {
     for (std::size_t i = 0; i < x.size(); ++i)
       ASSERT_TRUE(same_bits(got[i], want[i])) << lines << " lines of " << n << ", element " << i;
   }
+}
+
+/// One after the other, and what was before at last.
+template <class Body>
+void with_threads(std::initializer_list<int> numbers, const Body& body) {
+  const int before = num_threads();
+  for (const int threads : numbers) {
+    SCOPED_TRACE(std::to_string(threads) + " threads");
+    set_num_threads(threads);
+    body();
+  }
+  set_num_threads(before);
+}
+
+// Long lines are cut among the threads.
+template <class T>
+void expect_long_lines_in_order(const std::vector<T>& x, std::int64_t lines) {
+  const std::int64_t n = static_cast<std::int64_t>(x.size()) / lines;
+  std::vector<std::int32_t> numbers(x.size());
+  std::vector<std::int64_t> nearly(x.size());  // numbers but for the last of each line
+  for (std::int64_t i = 0; i < lines * n; ++i) {
+    numbers[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i % n);
+    nearly[static_cast<std::size_t>(i)] = i % n == n - 1 ? -1 : i % n;
+  }
+  std::vector<std::size_t> want(x.size());
+  std::iota(want.begin(), want.end(), std::size_t{0});
+  for (auto line = want.begin(); line != want.end(); line += n) {
+    std::stable_sort(line, line + n,
+                     [&](std::size_t i, std::size_t j) { return before(x[i], x[j]); });
+  }
+  const Shape shape{lines, n};
+  const auto view = [&shape](auto& v) {
+    using E = typename std::decay_t<decltype(v)>::value_type;
+    return contiguous_view(const_cast<E*>(v.data()), dtype_of<E>, shape);
+  };
+  with_threads({1, 2, 3, 8}, [&] {
+    std::vector<T> keys(x.size()), alone(x.size());
+    std::vector<std::int32_t> order(x.size());
+    std::vector<std::int64_t> carried(x.size());
+    const View in[] = {view(x), view(numbers), view(nearly)},
+               out[] = {view(keys), view(order), view(carried)}, one = view(alone);
+    kernels::run_sort(in, 1, 1, out);
+    kernels::run_sort({in, 1}, 1, 1, {&one, 1});
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      ASSERT_TRUE(same_bits(keys[i], x[want[i]])) << i;
+      ASSERT_TRUE(same_bits(alone[i], x[want[i]])) << i;
+      ASSERT_EQ(order[i], numbers[want[i]]) << i;
+      ASSERT_EQ(carried[i], nearly[want[i]]) << i;
+    }
+  });
+}
+
+/// Of all bit patterns: NaNs, infinities and denormal numbers among them.
+template <class T, class Bits>
+std::vector<T> any_bits(std::size_t n) {
+  std::vector<T> x(n);
+  std::uint64_t state = 1;
+  for (T& e : x) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    e = std::bit_cast<T>(static_cast<Bits>((state ^ state >> 31) >> (64 - 8 * sizeof(Bits))));
+  }
+  return x;
+}
+
+TEST(SortLongLines, OfAnyBitsAreTheSameForAnyNumberOfThreads) {
+  for (const std::size_t n : {32767u, 32768u, 65535u, 131073u, 270001u}) {
+    SCOPED_TRACE(std::to_string(n) + " elements");
+    expect_long_lines_in_order(any_bits<float, std::uint32_t>(n), 1);
+    expect_long_lines_in_order(any_bits<double, std::uint64_t>(n), 1);
+    expect_long_lines_in_order(any_bits<std::int16_t, std::uint16_t>(n), 1);
+  }
+  expect_long_lines_in_order(any_bits<float, std::uint32_t>(5 * 40000), 5);
+  expect_long_lines_in_order(any_bits<std::int64_t, std::uint64_t>(3 * 70000), 3);
+}
+
+TEST(SortLongLines, OfEqualKeysKeepTheirOrder) {
+  for (const std::size_t n : {40000u, 270001u}) {
+    expect_long_lines_in_order(keys<float>(n, 5), 1);  // many zeros of both signs, and NaNs
+    expect_long_lines_in_order(keys<double>(n, 6), 1);
+    expect_long_lines_in_order(std::vector<float>(n, 1.5f), 1);
+    expect_long_lines_in_order(std::vector<float>(n, std::nanf("")), 1);
+    std::vector<std::int32_t> falling(n), fifths(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      falling[i] = static_cast<std::int32_t>(n - i);
+      fifths[i] = static_cast<std::int32_t>(i % 5) << 28;
+    }
+    expect_long_lines_in_order(falling, 1);
+    expect_long_lines_in_order(fifths, 1);
+  }
+}
+
+TEST(SortLongLines, OfSeveralKeysCompareTheFirstFirst) {
+  constexpr std::size_t kN = 270001;
+  const Shape shape{static_cast<std::int64_t>(kN)};
+  auto a = keys<float>(kN, 7), b = keys<float>(kN, 8);
+  auto c = any_bits<std::int64_t, std::uint64_t>(kN);
+  for (std::int64_t& x : c) x %= 1000000007;
+  std::vector<std::size_t> want(kN);
+  std::iota(want.begin(), want.end(), std::size_t{0});
+  std::stable_sort(want.begin(), want.end(), [&](std::size_t i, std::size_t j) {
+    if (before(a[i], a[j]) || before(a[j], a[i])) return before(a[i], a[j]);
+    if (before(b[i], b[j]) || before(b[j], b[i])) return before(b[i], b[j]);
+    return c[i] < c[j];
+  });
+  with_threads({1, 2, 3, 8}, [&] {
+    std::vector<float> x(kN), y(kN);
+    std::vector<std::int64_t> z(kN);
+    const View in[] = {contiguous_view(a.data(), f32, shape), contiguous_view(b.data(), f32, shape),
+                       contiguous_view(c.data(), i64, shape)},
+               out[] = {contiguous_view(x.data(), f32, shape),
+                        contiguous_view(y.data(), f32, shape),
+                        contiguous_view(z.data(), i64, shape)};
+    kernels::run_sort(in, 0, 3, out);
+    for (std::size_t i = 0; i < kN; ++i) {
+      ASSERT_TRUE(same_bits(x[i], a[want[i]])) << i;
+      ASSERT_TRUE(same_bits(y[i], b[want[i]])) << i;
+      ASSERT_EQ(z[i], c[want[i]]) << i;
+    }
+  });
+}
+
+TEST(SortLongLines, OfComplexNumbersCompareRealThenImaginaryParts) {
+  constexpr std::size_t kN = 70001;
+  const Shape shape{static_cast<std::int64_t>(kN)};
+  const auto re = keys<float>(kN, 9), im = keys<float>(kN, 10);
+  std::vector<Complex64> x(kN);
+  for (std::size_t i = 0; i < kN; ++i) x[i] = {re[i], im[i]};
+  std::vector<std::size_t> want(kN);
+  std::iota(want.begin(), want.end(), std::size_t{0});
+  std::stable_sort(want.begin(), want.end(), [&](std::size_t i, std::size_t j) {
+    if (before(re[i], re[j]) || before(re[j], re[i])) return before(re[i], re[j]);
+    return before(im[i], im[j]);
+  });
+  with_threads({1, 3}, [&] {
+    std::vector<Complex64> y(kN);
+    const View in = contiguous_view(x.data(), c64, shape),
+               out = contiguous_view(y.data(), c64, shape);
+    kernels::run_sort({&in, 1}, 0, 1, {&out, 1});
+    for (std::size_t i = 0; i < kN; ++i) ASSERT_TRUE(same_bits(y[i], x[want[i]])) << i;
+  });
 }
 
 TEST(SortLines, OfDistinctAscendingDescendingAndEqualKeysAreSorted) {

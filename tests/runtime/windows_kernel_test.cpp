@@ -314,4 +314,62 @@ TEST(Windows, OfABatchAreAddedAlikeByAnyNumberOfThreads) {
   }
 }
 
+TEST(Windows, ThatAreUniqueAreSharedOutAmongThreads) {
+  const std::int64_t n = 300'007;
+  std::vector<std::int32_t> index(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < n; ++i)
+    index[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i * 7919 % n - 100);
+  const int before = num_threads();
+  for (const WindowOp op : {WindowOp::add, WindowOp::replace}) {
+    for (const std::int64_t width : {1, 3}) {
+      WindowLoop loop = rows_of_table(op, n, width, n, false);
+      loop.unique = true;
+      const auto numbers = loop.numbers();
+      std::vector<float> updates(static_cast<std::size_t>(n * width)), want(updates.size(), 1.0f);
+      for (std::size_t i = 0; i < updates.size(); ++i) {
+        updates[i] = 1.0f / static_cast<float>(i % 977 + 1);
+        const auto columns = static_cast<std::size_t>(width);
+        if (index[i / columns] < 0) continue;
+        float& x = want[static_cast<std::size_t>(index[i / columns]) * columns + i % columns];
+        x = op == WindowOp::add ? x + updates[i] : updates[i];
+      }
+      for (const int threads : {1, 2, 5}) {
+        set_num_threads(threads);
+        std::vector<float> got(want.size(), 1.0f);
+        kernels::run_windows(numbers.data(), reinterpret_cast<char*>(got.data()),
+                             reinterpret_cast<const char*>(index.data()),
+                             reinterpret_cast<char*>(updates.data()), nullptr);
+        EXPECT_EQ(got, want) << threads << " threads";
+      }
+    }
+  }
+  set_num_threads(before);
+}
+
+TEST(Windows, ThatAreUniqueButForThoseDroppedAreAddedOnce) {
+  constexpr std::int64_t kPlaces = 100, kN = 400'000;
+  std::vector<std::int32_t> index(kN, -1), updates(kN, 3);
+  for (std::size_t i = 0; i < kPlaces; ++i) index[i * 3989] = static_cast<std::int32_t>(i);
+  WindowLoop loop;
+  loop.op = WindowOp::add;
+  loop.dtype = DType::i32;
+  loop.unique = true;
+  loop.operand_bytes = 4 * kPlaces;
+  loop.counts = {{kN, 4, 4, 0}};
+  loop.components = {{0, 4, kPlaces - 1}};
+  const auto numbers = loop.numbers();
+  const int before = num_threads();
+  for (const int threads : {1, 2, 5}) {
+    set_num_threads(threads);
+    for (int again = 0; again < 20; ++again) {
+      std::vector<std::int32_t> got(kPlaces, 1);
+      kernels::run_windows(numbers.data(), reinterpret_cast<char*>(got.data()),
+                           reinterpret_cast<const char*>(index.data()),
+                           reinterpret_cast<char*>(updates.data()), nullptr);
+      ASSERT_EQ(got, std::vector<std::int32_t>(kPlaces, 4)) << threads << " threads";
+    }
+  }
+  set_num_threads(before);
+}
+
 }  // namespace

@@ -139,7 +139,9 @@ class ProgramEmitter {
       }
       for (const auto& body : s.bodies) emit_functions(body, inside || chunks);
       for (const Chore what : chores_of(s)) outline_chore(s, what);
-      if (s.kind == Step::Kind::kernel) outline_kernel(s, plan_.emit.parallel && !inside);
+      const bool parallel = plan_.emit.parallel && !inside;
+      if (s.kind == Step::Kind::kernel) outline_kernel(s, parallel);
+      else if (s.kind == Step::Kind::copy) outline_copy(s, parallel);
       else if (chunks) outline_loop(s);
     }
     cut_steps(steps);
@@ -168,6 +170,20 @@ class ProgramEmitter {
       emit_reduction_end(k);
       f.end = gen_.finish_kernel();
     }
+    functions_[&s] = f;
+  }
+
+  // One thread does not move as much as the memory gives.
+  void outline_copy(const Step& s, bool parallel) {
+    constexpr std::int64_t kChunk = 256 * 1024;
+    Outlined f;
+    f.trips = value(s.writes[0]).bytes();
+    f.chunks.grain = kChunk;
+    f.parallel = parallel && f.trips >= 2 * kChunk;
+    if (!f.parallel) return;
+    begin("copy");
+    copy_bytes(s, gen_.kernel_begin(), gen_.kernel_end());
+    f.code = gen_.finish_kernel();
     functions_[&s] = f;
   }
 
@@ -312,10 +328,19 @@ class ProgramEmitter {
   }
 
   void copy(const Step& s) {
-    const Pointer from = pointer(s.reads[0]), to = pointer(s.writes[0]);
-    const auto all = [&] { gen_.copy_bytes(from, to, gen_.index(value(s.writes[0]).bytes())); };
+    const auto all = [&] {
+      const auto found = functions_.find(&s);
+      if (found != functions_.end()) return call(found->second);
+      copy_bytes(s, gen_.index(0), gen_.index(value(s.writes[0]).bytes()));
+    };
     if (!plan_.may_be_idle(s)) return all();
-    gen_.if_then(gen_.compare(Compare::ne, gen_.address(from), gen_.address(to)), all);
+    gen_.if_then(gen_.compare(Compare::ne, gen_.address(pointer(s.reads[0])),
+                              gen_.address(pointer(s.writes[0]))),
+                 all);
+  }
+  void copy_bytes(const Step& s, Scalar begin, Scalar end) {
+    const auto at = [&](int v) { return gen_.offset(pointer(v), DType::u8, begin); };
+    gen_.copy_bytes(at(s.reads[0]), at(s.writes[0]), gen_.sub(end, begin));
   }
 
   void fill(const Step& s) {
@@ -608,8 +633,10 @@ Chunking chunking(const Plan& plan, const Step& step) {
     if (first != dims.end()) extent = first->size;
     const bool along_results = !dims.empty() && kept(dims.back());
     const bool columns = along_results && (first != dims.begin() || dims.size() == 1);
-    // Short rows are folded as many at a time as there are lanes (row_blocks in emit_reduction_rows.cpp).
-    const bool short_rows = !along_results && (dims.empty() || dims.back().size <= 2 * kBlock);
+    // Short rows are folded as many at a time as there are lanes (row_blocks in emit_reduction_rows.cpp):
+    // chunks are of rows if there is nothing around these.
+    const bool short_rows =
+        !along_results && dims.size() <= 2 && (dims.empty() || dims.back().size <= 2 * kBlock);
     unit = columns ? kColumns : short_rows ? kBlock : 1;
   }
   const std::int64_t each =

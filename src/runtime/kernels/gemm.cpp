@@ -90,14 +90,21 @@ Tiling tiling(const Product& p) {
   const std::int64_t threads = runtime::num_threads();
   // Of a few rows: b is all that is read, by whole rows if it can be.
   if (p.m <= 4) return {kTile, std::max((p.n / threads / 64 + 1) * 64, kTile)};
-  Tiling t{std::min(p.m, p.blocks.rows), std::min(p.n, kTile)};
-  const auto tiles = [&] {
-    return p.batch * detail::ceil_div(p.m, t.height) * detail::ceil_div(p.n, t.width);
+  // All of about one size, or else some threads wait for others.
+  const auto even = [](std::int64_t size, std::int64_t most) {
+    const std::int64_t one = detail::ceil_div(size, detail::ceil_div(size, most));
+    return std::min({detail::ceil_div(one, kLeastTile) * kLeastTile, most, size});
+  };
+  Tiling t{even(p.m, p.blocks.rows), even(p.n, kTile)};
+  const auto threads_wait = [&] {
+    const std::int64_t tiles =
+        p.batch * detail::ceil_div(p.m, t.height) * detail::ceil_div(p.n, t.width);
+    return detail::ceil_div(tiles, threads) * threads - tiles > tiles / 8;
   };
   const auto halved = [](std::int64_t size) {
     return detail::ceil_div(size, 2 * kLeastTile) * kLeastTile;
   };
-  while (tiles() < threads && t.height * t.width * p.k >= 2 * kChunkWork) {
+  while (threads_wait() && t.height * t.width * p.k >= 2 * kChunkWork) {
     std::int64_t& longer = t.height >= t.width ? t.height : t.width;
     if (longer <= kLeastTile) break;
     longer = halved(longer);

@@ -102,31 +102,42 @@ void restore_line(const char* from, std::int64_t n, char* to) {
 }
 
 template <class C>
-bool write_entries(const char* line, std::int64_t stride, const std::uint32_t* order,
-                   std::int64_t n, int word, std::uint64_t* entries) {
-  const auto key_of = [word](const char* at) {
-    typename C::Memory x;
-    __builtin_memcpy(&x, at, sizeof x);
+TELAMON_INLINE typename C::Memory element(const char* at) {
+  typename C::Memory x;
+  __builtin_memcpy(&x, at, sizeof x);
+  return x;
+}
+template <class C>
+unsigned write_entries(const char* line, std::int64_t stride, const std::uint32_t* order,
+                       std::int64_t first, std::int64_t last, int word, std::uint64_t* entries) {
+  constexpr int kSize = sizeof(typename C::Memory);
+  const auto word_of = [word](typename C::Memory x) {
     return (std::uint64_t{C::encode(x)} >> (32 * word)) & 0xffffffffu;
   };
+  const std::uint64_t some = word_of(element<C>(line));
   std::uint64_t differing = 0;
-  const std::uint64_t first = n == 0 ? 0 : key_of(line);
-  if (order == nullptr && stride == sizeof(typename C::Memory)) {
+  typename C::Memory special = 0;
+  if (order == nullptr && stride == kSize) {
     TELAMON_INDEPENDENT
-    for (std::int64_t i = 0; i < n; ++i) {
-      const std::uint64_t key = key_of(line + i * static_cast<int>(sizeof(typename C::Memory)));
-      differing |= key ^ first;
+    for (std::int64_t i = first; i < last; ++i) {
+      const auto x = element<C>(line + i * kSize);
+      const std::uint64_t key = word_of(x);
+      differing |= key ^ some;
+      special = special | C::special(x);
       entries[i] = key << 32 | static_cast<std::uint64_t>(i);
     }
   } else {
-    for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t i = first; i < last; ++i) {
       const std::int64_t at = order == nullptr ? i : static_cast<std::int64_t>(order[i]);
-      const std::uint64_t key = key_of(line + at * stride);
-      differing |= key ^ first;
+      const auto x = element<C>(line + at * stride);
+      const std::uint64_t key = word_of(x);
+      differing |= key ^ some;
+      special = special | C::special(x);
       entries[i] = key << 32 | static_cast<std::uint64_t>(i);
     }
   }
-  return differing != 0;
+  return (differing != 0 ? kernels::kEntriesDiffer : 0) |
+         (special != 0 ? kernels::kEntriesSpecial : 0);
 }
 
 struct KeyTable {

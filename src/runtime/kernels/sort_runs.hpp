@@ -28,6 +28,10 @@ using SortRuns = void (*)(int key_bytes, const SortRun* runs, std::int64_t count
 using SortPartition = std::int64_t (*)(int key_bytes, void* keys, std::int64_t n,
                                        std::uint64_t pivot, void* low);
 
+/// Of entries: some words differ from that of the first element; some elements do not come back from their
+/// keys as they were.
+inline constexpr unsigned kEntriesDiffer = 1, kEntriesSpecial = 2;
+
 /// Elements of one dtype as unsigned integers of the same order.
 struct SortKeys {
   int bytes;  ///< of a key, 4 or 8; 0: the dtype has none
@@ -36,10 +40,10 @@ struct SortKeys {
   void (*decode)(const void* keys, std::int64_t n, char* to);
   /// Writes the zeros and NaNs of a sorted line again, in the order of the operand.
   void (*restore)(const char* from, std::int64_t n, char* to);
-  /// entries[i] = (word of the key of element order[i], i); word 0 is the lowest 32 bits. `order` may be
-  /// null: 0, 1, ... False if all words are equal.
-  bool (*entries)(const char* line, std::int64_t stride, const std::uint32_t* order, std::int64_t n,
-                  int word, std::uint64_t* entries);
+  /// entries[i] = (word of the key of element order[i], i), for first <= i < last; word 0 is the lowest
+  /// 32 bits. `order` may be null: 0, 1, ... Returns what it has found.
+  unsigned (*entries)(const char* line, std::int64_t stride, const std::uint32_t* order,
+                      std::int64_t first, std::int64_t last, int word, std::uint64_t* entries);
 };
 
 }  // namespace kernels

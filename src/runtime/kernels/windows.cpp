@@ -18,12 +18,13 @@ constexpr std::int64_t kBlock = 512;                // windows
 constexpr std::int64_t kChunkBytes = 512 * 1024;    // worth a chunk of their own
 constexpr std::int64_t kAhead = 8;                  // windows that are fetched beforehand
 constexpr std::int64_t kLine = 64, kFetched = 256;  // bytes of each of them
+constexpr std::int64_t kDisjoint = 1, kUnique = 2;  // what is known of windows
 
 /// What numbers() wrote.
 struct Loop {
   WindowOp op;
   DType dtype, index_dtype;
-  bool clips, disjoint;
+  bool clips, disjoint, unique;
   std::int64_t operand_bytes;
   std::span<const WindowLoop::Count> counts;
   std::span<const WindowLoop::Component> components;
@@ -35,7 +36,8 @@ struct Loop {
         dtype(static_cast<DType>(p[1])),
         index_dtype(static_cast<DType>(p[2])),
         clips(p[3] != 0),
-        disjoint(p[4] != 0),
+        disjoint((p[4] & kDisjoint) != 0),
+        unique((p[4] & kUnique) != 0),
         operand_bytes(p[5]),
         size(static_cast<std::int64_t>(size_of(dtype))) {
     const std::int64_t* at = p + 9;
@@ -287,21 +289,29 @@ void strided(const Loop& loop, const Block& b, const char* fill, const Adder* ad
 
 // ---- Several threads -----------------------------------------------------------------------------
 
-void gather(const Loop& loop, char* operand, const char* indices, char* slices, const char* fill) {
+/// Calls body(first, last) for windows that may go on side by side.
+template <class Body>
+void in_chunks(const Loop& loop, const Body& body) {
   const std::int64_t each = std::max<std::int64_t>(loop.elements * loop.size, 8);
   const std::int64_t grain = std::max<std::int64_t>(kChunkBytes / each, 1);
+  runtime::parallel_for((loop.windows + grain - 1) / grain, [&](std::int64_t chunk) {
+    body(chunk * grain, std::min(loop.windows, (chunk + 1) * grain));
+  });
+}
+
+void gather(const Loop& loop, char* operand, const char* indices, char* slices, const char* fill) {
   const auto visit = [&](const Block& b) {
     loop.dense() ? dense_gather(loop, b, fill) : strided(loop, b, fill, nullptr);
   };
-  runtime::parallel_for((loop.windows + grain - 1) / grain, [&](std::int64_t chunk) {
-    for_each_block(loop, chunk * grain, std::min(loop.windows, (chunk + 1) * grain), operand,
-                   indices, slices, visit);
+  in_chunks(loop, [&](std::int64_t first, std::int64_t last) {
+    for_each_block(loop, first, last, operand, indices, slices, visit);
   });
 }
 
 /// Single elements at places along one dimension, all in one row: no list of places. False if this is
 /// something else.
-bool add_indexed(const Loop& loop, char* operand, const char* indices, const char* slices) {
+bool add_indexed(const Loop& loop, std::int64_t first, std::int64_t last, char* operand,
+                 const char* indices, const char* slices) {
   constexpr decltype(&telamon_generic_add_indexed) kLoops[runtime::kNumIsas] =
       TELAMON_BY_ISA(add_indexed);
   if (loop.op != WindowOp::add || !loop.window.empty() || loop.components.size() != 1 ||
@@ -312,8 +322,9 @@ bool add_indexed(const Loop& loop, char* operand, const char* indices, const cha
   if (run == nullptr) return false;
   const WindowLoop::Count& count = loop.counts[0];
   const WindowLoop::Component& c = loop.components[0];
-  run(count.size, indices + c.index_offset, count.index_stride, {loop.clips, c.last, c.wrap},
-      c.operand_stride, operand, slices, count.slice_stride);
+  run(last - first, indices + first * count.index_stride + c.index_offset, count.index_stride,
+      {loop.clips, c.last, c.wrap}, c.operand_stride, operand, slices + first * count.slice_stride,
+      count.slice_stride);
   return true;
 }
 
@@ -332,7 +343,7 @@ void scatter_batch(const Loop& loop, std::int64_t first, std::int64_t last, char
   one.counts = loop.counts.subspan(1);
   one.windows = loop.windows / batch.size;
   for (; first < last && one.windows >= kMany; ++first) {
-    if (!add_indexed(one, operand + first * batch.operand_stride,
+    if (!add_indexed(one, 0, one.windows, operand + first * batch.operand_stride,
                      indices + first * batch.index_stride, slices + first * batch.slice_stride))
       break;
   }
@@ -341,12 +352,21 @@ void scatter_batch(const Loop& loop, std::int64_t first, std::int64_t last, char
                  [&](const Block& b) { update(loop, b, add); });
 }
 
-/// Threads share a batch. Else each has a part of the operand and looks at all windows in their order: the result
-/// does not depend on the number of parts, and one for each thread is the least to look at.
+/// Threads share windows that do not meet, and a batch. Else each has a part of the operand and looks at all windows
+/// in their order: the result does not depend on the number of parts, and one for each thread is the least to look at.
 void scatter(const Loop& loop, char* operand, const char* indices, char* slices) {
   constexpr std::int64_t kUpdates = 16384;  // worth a chunk
-  if (add_indexed(loop, operand, indices, slices)) return;
   const std::int64_t each = loop.elements * loop.size;
+  // Where more windows are dropped than not, sums may be taken in a table, which is added to all places.
+  if (loop.disjoint && loop.unique && loop.windows * each <= loop.operand_bytes) {
+    return in_chunks(loop, [&](std::int64_t first, std::int64_t last) {
+      if (add_indexed(loop, first, last, operand, indices, slices)) return;
+      const Adder add(loop);
+      for_each_block(loop, first, last, operand, indices, slices,
+                     [&](const Block& b) { update(loop, b, add); });
+    });
+  }
+  if (add_indexed(loop, 0, loop.windows, operand, indices, slices)) return;
   if (!loop.divisible() && !loop.counts.empty() && loop.counts[0].operand_stride != 0) {
     const std::int64_t size = loop.counts[0].size;
     const std::int64_t grain =
@@ -420,7 +440,7 @@ std::vector<std::int64_t> WindowLoop::numbers() const {
                                    static_cast<std::int64_t>(loop.dtype),
                                    static_cast<std::int64_t>(index_dtype),
                                    clips ? 1 : 0,
-                                   disjoint ? 1 : 0,
+                                   (disjoint ? kDisjoint : 0) | (unique ? kUnique : 0),
                                    operand_bytes,
                                    static_cast<std::int64_t>(loop.counts.size()),
                                    static_cast<std::int64_t>(components.size()),

@@ -22,6 +22,7 @@ struct WindowLoop {
   bool clips = false;  ///< windows are moved inside; else those out of bounds are dropped
   /// No two windows overlap unless they are the same.
   bool disjoint = true;
+  bool unique = false;  ///< no two windows are the same
   std::int64_t operand_bytes = 0;
   /// One of the dimensions that count index vectors, and what a step along it means, in bytes.
   struct Count {
@@ -44,8 +45,8 @@ struct WindowLoop {
   TELAMON_API std::vector<std::int64_t> numbers() const;
 };
 
-/// Index vectors are taken in row-major order: the last of several updates of one place wins, sums have
-/// this order. `fill`: the element that a gather gives out of bounds; unused by scatters.
+/// Index vectors are taken in row-major order, where windows may meet: the last of several updates of one place
+/// wins, sums have this order. `fill`: the element that a gather gives out of bounds; unused by scatters.
 TELAMON_API void run_windows(const std::int64_t* numbers, char* operand, const char* indices,
                              char* slices, const char* fill) noexcept;
 
