@@ -9,7 +9,6 @@
 #include "telamon/families.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/primitives.hpp"
-#include "telamon/telamon.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -34,43 +33,6 @@ TEST(Arena, IsReusedAlongAChainOfKernels) {
   const auto wasteful =
       check(f, x, 20, 1e6, {.contract = false, .name = {}, .disabled = {"reuse_memory"}});
   EXPECT_EQ(wasteful->info().arena_bytes, 19u * 8 * 8 * 8);
-}
-
-// A loop over blocks of an argument reads them where they lie, though some rows may be left over.
-TEST(Arena, HoldsNoRowsThatAreTheFirstOfAnArgument) {
-  constexpr std::int64_t kRows = 1000, kColumns = 10;
-  const auto blocks = [](const Array& x, std::int64_t first) {
-    return lax::reshape(lax::slice(x, {first, 0}, {first + 900, kColumns}), {9, 100, kColumns});
-  };
-  const auto sums = [](const Array& rows) {
-    const auto add = [](const Array& sum, const Array& block) {
-      return std::pair(sum + cumsum(block, 0), sum(0));
-    };
-    return std::get<0>(scan(add, zeros({100, kColumns}, DType::f64), rows));
-  };
-  const Array x = uniform({kRows, kColumns}, DType::f64);
-  const auto arena = [&](std::int64_t first) {
-    return check([&](std::span<const Array> a) { return Arrays{sums(blocks(a[0], first))}; }, {x})
-        ->info()
-        .arena_bytes;
-  };
-  EXPECT_LE(arena(0) + 900 * kColumns * 8, arena(1));
-  // Where others want them, too, or want another array, or the argument's memory.
-  check(
-      [&](std::span<const Array> a) {
-        const Array b = blocks(a[0], 0), y = a[0] * 2.0;
-        return Arrays{sums(b), b, sums(blocks(y, 0)), y, blocks(y, 0)};
-      },
-      {x});
-  const Program f = [&](std::span<const Array> a) {
-    return Arrays{a[0] + 1.0, sums(blocks(a[0], 0))};
-  };
-  const Arrays want = f(std::vector{x});
-  const Compiled compiled = compile(stage(f, {x}), {.donated = std::vector{true}});
-  const Array copy = x + 0.0;
-  copy.block_until_ready();
-  const Arrays got = execute(compiled, {copy}, {true});
-  for (std::size_t i = 0; i < want.size(); ++i) expect_equal(got[i], want[i], 0, "donated");
 }
 
 // e^(x - max) is where its quotients will be; and over the argument where that is given away.

@@ -68,25 +68,6 @@ class Planner {
     return static_cast<int>(plan_.values.size()) - 1;
   }
 
-  // The value that a reshape is another name for: its operand, or the argument whose first rows that is, where they
-  // are what is wanted in memory; -1 if it is none.
-  int reshaped_value(Var operand) {
-    if (value_of(operand) >= 0) return value_of(operand);
-    const int e = producer_[static_cast<std::size_t>(operand)];
-    if (e < 0 || eqn(e).primitive != &slice_p || !eqn(e).inputs[0].is_var()) return -1;
-    const Var whole = eqn(e).inputs[0].var();
-    const auto& s = eqn(e).params.as<SliceParams>();
-    Shape all = jaxpr().aval(whole).shape;
-    if (all.empty()) return -1;
-    all[0] = s.limit_indices[0];
-    const auto zero = [](std::int64_t start) { return start == 0; };
-    const bool first_rows = std::all_of(s.start_indices.begin(), s.start_indices.end(), zero) &&
-                            s.limit_indices == all && s.strides.empty();
-    const int v = value_of(whole);
-    // Any other may become a result, which has no room for more than its rows.
-    return first_rows && v >= 0 && value(v).location.kind == Location::Kind::argument ? v : -1;
-  }
-
   // A reshape of something in memory is another name for it, and so is what passed a barrier.
   void alias(Fusion& fusion) {
     std::set<Var> aliases;
@@ -102,7 +83,7 @@ class Planner {
       if (!fusion.in_memory[e] || form_of(jaxpr(), reshape) != Form::reshape ||
           !reshape.inputs[0].is_var())
         continue;
-      const int from = reshaped_value(reshape.inputs[0].var());
+      const int from = value_of(reshape.inputs[0].var());
       if (from < 0) continue;
       const Var v = reshape.outputs[0];
       value_of(v) = from;
