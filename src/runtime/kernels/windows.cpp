@@ -53,6 +53,13 @@ struct Loop {
   }
   /// Whether threads may share the windows of a scatter by where they begin in the operand.
   bool divisible() const { return disjoint && elements * size >= 64; }
+  /// Where different windows may begin: in each part of a batch, wherever the components lead.
+  std::int64_t places() const {
+    std::int64_t all = 1;
+    for (const auto& count : counts) all *= count.operand_stride != 0 ? count.size : 1;
+    for (const auto& component : components) all *= component.last + 1;
+    return all;
+  }
   /// Whether a window is one run of adjacent elements on both sides.
   bool dense() const {
     return window.empty() || (window.size() == 1 && window[0].operand_stride == size &&
@@ -358,7 +365,7 @@ void scatter(const Loop& loop, char* operand, const char* indices, char* slices)
   constexpr std::int64_t kUpdates = 16384;  // worth a chunk
   const std::int64_t each = loop.elements * loop.size;
   // Where more windows are dropped than not, sums may be taken in a table, which is added to all places.
-  if (loop.disjoint && loop.unique && loop.windows * each <= loop.operand_bytes) {
+  if (loop.disjoint && loop.unique && loop.windows <= loop.places()) {
     return in_chunks(loop, [&](std::int64_t first, std::int64_t last) {
       if (add_indexed(loop, first, last, operand, indices, slices)) return;
       const Adder add(loop);
