@@ -118,6 +118,8 @@ class BackwardPass {
 
 std::vector<Tangent> backward_pass(const Jaxpr& jaxpr, std::span<const Array> inputs,
                                    std::span<const Tangent> cts) {
+  TELAMON_CHECK(inputs.size() == static_cast<std::size_t>(jaxpr.num_inputs()),
+                "a backward pass needs each input, or none in its place");
   BackwardPass pass(jaxpr, inputs);
   pass.forward();
   pass.seed(cts);
@@ -146,7 +148,10 @@ std::shared_ptr<const TransposedJaxpr> transpose_jaxpr(const Jaxpr& jaxpr,
     const auto f = [&](std::span<const Array> args) {
       std::size_t next = 0;
       BorrowedArrays inputs;
-      for (const bool is_linear : linear_in) inputs.push_back(is_linear ? Array() : args[next++]);
+      for (const bool is_linear : linear_in) {
+        if (is_linear) inputs.push_back(Array());
+        else inputs.push_back(args[next++]);
+      }
       std::vector<Tangent> cts;
       for (std::size_t i = 0; i < zero_cts.size(); ++i) {
         if (zero_cts[i]) cts.emplace_back(Zero{out_avals[i].tangent()});

@@ -217,6 +217,12 @@ TEST(SortLongLines, OfEqualKeysKeepTheirOrder) {
     }
     expect_long_lines_in_order(falling, 1);
     expect_long_lines_in_order(fifths, 1);
+    // More than any thread's share are the least that there is, or the greatest.
+    for (const std::uint32_t many : {0u, ~0u}) {
+      auto most = any_bits<std::uint32_t, std::uint32_t>(n);
+      for (std::size_t i = 0; i < n; ++i) most[i] = i % 5 == 0 ? most[i] : many;
+      expect_long_lines_in_order(most, 1);
+    }
   }
 }
 

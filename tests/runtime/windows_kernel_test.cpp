@@ -347,9 +347,9 @@ TEST(Windows, ThatAreUniqueAreSharedOutAmongThreads) {
 }
 
 TEST(Windows, ThatAreUniqueButForThoseDroppedAreAddedOnce) {
-  constexpr std::int64_t kPlaces = 100, kN = 400'000;
+  constexpr std::int64_t kPlaces = 1000, kN = 400'000;  // tables of integers where they are dense
   std::vector<std::int32_t> index(kN, -1), updates(kN, 3);
-  for (std::size_t i = 0; i < kPlaces; ++i) index[i * 3989] = static_cast<std::int32_t>(i);
+  for (std::size_t i = 0; i < kPlaces; ++i) index[i * 389] = static_cast<std::int32_t>(i);
   WindowLoop loop;
   loop.op = WindowOp::add;
   loop.dtype = DType::i32;
