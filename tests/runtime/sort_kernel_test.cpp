@@ -143,6 +143,14 @@ void with_threads(std::initializer_list<int> numbers, const Body& body) {
   set_num_threads(before);
 }
 
+// Of ascending places. std::stable_sort in libstdc++ 12 uses what is deprecated since.
+template <class Before>
+void sort_stably(std::vector<std::size_t>::iterator first, std::vector<std::size_t>::iterator last,
+                 const Before& before) {
+  std::sort(first, last,
+            [&](std::size_t i, std::size_t j) { return before(i, j) || (!before(j, i) && i < j); });
+}
+
 // Long lines are cut among the threads.
 template <class T>
 void expect_long_lines_in_order(const std::vector<T>& x, std::int64_t lines) {
@@ -156,8 +164,7 @@ void expect_long_lines_in_order(const std::vector<T>& x, std::int64_t lines) {
   std::vector<std::size_t> want(x.size());
   std::iota(want.begin(), want.end(), std::size_t{0});
   for (auto line = want.begin(); line != want.end(); line += n) {
-    std::stable_sort(line, line + n,
-                     [&](std::size_t i, std::size_t j) { return before(x[i], x[j]); });
+    sort_stably(line, line + n, [&](std::size_t i, std::size_t j) { return before(x[i], x[j]); });
   }
   const Shape shape{lines, n};
   const auto view = [&shape](auto& v) {
@@ -234,7 +241,7 @@ TEST(SortLongLines, OfSeveralKeysCompareTheFirstFirst) {
   for (std::int64_t& x : c) x %= 1000000007;
   std::vector<std::size_t> want(kN);
   std::iota(want.begin(), want.end(), std::size_t{0});
-  std::stable_sort(want.begin(), want.end(), [&](std::size_t i, std::size_t j) {
+  sort_stably(want.begin(), want.end(), [&](std::size_t i, std::size_t j) {
     if (before(a[i], a[j]) || before(a[j], a[i])) return before(a[i], a[j]);
     if (before(b[i], b[j]) || before(b[j], b[i])) return before(b[i], b[j]);
     return c[i] < c[j];
@@ -264,7 +271,7 @@ TEST(SortLongLines, OfComplexNumbersCompareRealThenImaginaryParts) {
   for (std::size_t i = 0; i < kN; ++i) x[i] = {re[i], im[i]};
   std::vector<std::size_t> want(kN);
   std::iota(want.begin(), want.end(), std::size_t{0});
-  std::stable_sort(want.begin(), want.end(), [&](std::size_t i, std::size_t j) {
+  sort_stably(want.begin(), want.end(), [&](std::size_t i, std::size_t j) {
     if (before(re[i], re[j]) || before(re[j], re[i])) return before(re[i], re[j]);
     return before(im[i], im[j]);
   });
