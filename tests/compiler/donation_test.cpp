@@ -12,7 +12,6 @@
 #include "telamon/indexing.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/numpy.hpp"
-#include "telamon/threads.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -253,7 +252,6 @@ double largest_difference(const Array& a, const Array& b) {
 }
 
 TEST(Donation, OfArgumentsOfLargeRandomChainsChangesNothing) {
-  const int threads = num_threads();
   const Shape shapes[] = {{2048, 1024}, {1 << 21}, {1 << 15, 64}, {64, 1 << 15}};
   int taken_over = 0;
   std::map<std::string, int> met;
@@ -272,7 +270,7 @@ TEST(Donation, OfArgumentsOfLargeRandomChainsChangesNothing) {
     const std::pair<int, std::vector<bool>> runs[] = {
         {1, {}}, {1, {true, true}}, {2, {}}, {2, {true, false}}, {2, {false, true}}};
     for (const auto& [n, donated] : runs) {
-      set_num_threads(n);
+      const WithThreads scope(n);
       const Arrays given = fresh(), got = execute(e, given, donated);
       for (std::size_t i = want.size(); i < got.size(); ++i) {
         want.push_back(bytes_of(got[i]));
@@ -284,7 +282,6 @@ TEST(Donation, OfArgumentsOfLargeRandomChainsChangesNothing) {
       for (const Array& x : given) taken_over += was_taken(x) ? 1 : 0;
     }
   }
-  set_num_threads(threads);
   EXPECT_GT(taken_over, 15);
   for (const auto& [word, times] : met) EXPECT_GT(times, 2) << word;
 }
@@ -302,14 +299,12 @@ TEST(Donation, OfReturnedArgumentsCopiesMuchMemoryInChunks) {
     const auto executable = compile(stage(f, {x}));
     const bool much = n * static_cast<std::int64_t>(size_of(dtype)) >= 512 * 1024;
     EXPECT_EQ(executable->text("ir").find("telamon_jit_parallel") != std::string::npos, much);
-    const int before = num_threads();
     for (const int threads : {1, 2, 3}) {
-      set_num_threads(threads);
+      const WithThreads scope(threads);
       const Array given = lax::add(x, lax::zeros_like(x));
       for (const std::vector<bool>& donated : {std::vector<bool>{}, std::vector<bool>{true}})
         for (const Array& y : execute(executable, {given}, donated)) expect_equal(y, x, 0, "copy");
     }
-    set_num_threads(before);
   }
 }
 

@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "compiler/compile.hpp"
-#include "runtime/thread_pool.hpp"
 #include "support.hpp"
 #include "telamon/families.hpp"
 #include "telamon/numpy.hpp"
@@ -230,15 +229,6 @@ std::vector<double> sums_of_powers(const std::vector<double>& x) {
   }
   return sums;
 }
-
-class WithThreads {
- public:
-  explicit WithThreads(int n) : before_(runtime::num_threads()) { runtime::set_num_threads(n); }
-  ~WithThreads() { runtime::set_num_threads(before_); }
-
- private:
-  int before_;
-};
 
 TEST(Regions, RunInChunksThatEachHaveTheirOwnMemory) {
   const Array x = uniform({1000}, DType::f64, -2, 0);

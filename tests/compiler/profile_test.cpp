@@ -14,7 +14,6 @@
 #include "telamon/grad.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/numpy.hpp"
-#include "telamon/threads.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -180,12 +179,10 @@ TEST(Profile, DrawsAtMostSoManySpansOfAKindAndCountsAll) {
 }
 
 TEST(Profile, ShowsThePartsOfThreads) {
-  const int before = num_threads();
-  set_num_threads(2);
+  const WithThreads scope(2);
   const auto f = jit([](const Array& x) { return sin(x); }, {.name = "wide"});
   const Array x = zeros({1 << 20});
   const ProfileReport report = profile([&] { f(x); });
-  set_num_threads(before);
   EXPECT_TRUE(names_of(report, "threads").contains("part of wide: sin"));
 }
 

@@ -6,7 +6,6 @@
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/numpy.hpp"
-#include "telamon/threads.hpp"
 #include "telamon/vmap.hpp"
 
 namespace telamon::testing {
@@ -47,14 +46,12 @@ std::string same_either_way(const Program& f, const Arrays& inputs) {
   const Compiled without = compile(
       jaxpr, {.contract = false, .name = "without", .disabled = {"row_groups", "row_updates"}});
   const Arrays want = execute(without, inputs);
-  const int before = num_threads();
   for (int threads = 1; threads <= 4; ++threads) {
-    set_num_threads(threads);
+    const WithThreads scope(threads);
     const Arrays got = execute(with, inputs);
     for (std::size_t i = 0; i < got.size(); ++i)
       expect_equal(got[i], want[i], 0, with->text("jaxpr") + std::to_string(threads));
   }
-  set_num_threads(before);
   return with->text("plan");
 }
 

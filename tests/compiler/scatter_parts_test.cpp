@@ -38,9 +38,10 @@ Array places(const Shape& shape, int low, int high, DType dtype = DType::i32) {
 /// The same bits eagerly and compiled, with all passes and without those that matter, for 1, 2, 3 and 8 threads.
 /// Returns the plan.
 std::string same_in_any_way(const Program& f, const Arrays& x) {
-  const int before = num_threads();
-  set_num_threads(1);
-  const Arrays want = f(x);
+  const Arrays want = [&] {
+    const WithThreads scope(1);
+    return f(x);
+  }();
   const Jaxpr jaxpr = stage(f, x);
   std::vector<Compiled> all;
   for (const std::set<std::string, std::less<>>& disabled : {std::set<std::string, std::less<>>{},
@@ -50,7 +51,7 @@ std::string same_in_any_way(const Program& f, const Arrays& x) {
                                                              {"parallel"}})
     all.push_back(compile(jaxpr, {.contract = false, .name = "parts", .disabled = disabled}));
   for (const int threads : {1, 2, 3, 8}) {
-    set_num_threads(threads);
+    const WithThreads scope(threads);
     const std::string what = std::to_string(threads) + " threads";
     const Arrays again = f(x);
     for (std::size_t i = 0; i < want.size(); ++i)
@@ -61,7 +62,6 @@ std::string same_in_any_way(const Program& f, const Arrays& x) {
         expect_equal(got[i], want[i], 0, what + compiled->text("jaxpr"));
     }
   }
-  set_num_threads(before);
   return all[0]->text("plan");
 }
 

@@ -14,7 +14,6 @@
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/numpy.hpp"
-#include "telamon/threads.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -68,15 +67,15 @@ TEST(Segments, ComputeTheBitsOfEagerEvaluation) {
 TEST(Segments, DoNotDependOnTheNumberOfThreads) {
   const Arrays inputs{uniform({100'003}, DType::f32), number(DType::f32)};
   const Compiled f = compile(stage(chain(300), inputs));
-  const int before = num_threads();
-  set_num_threads(1);
-  const Arrays want = execute(f, inputs);
+  const auto result_with = [&](int threads) {
+    const WithThreads scope(threads);
+    return execute(f, inputs);
+  };
+  const Arrays want = result_with(1);
   for (const int threads : {2, 3, 7}) {
-    set_num_threads(threads);
-    const Arrays got = execute(f, inputs);
+    const Arrays got = result_with(threads);
     for (std::size_t i = 0; i < got.size(); ++i) expect_equal(got[i], want[i], 0, "result");
   }
-  set_num_threads(before);
 }
 
 Array waves(const Array& x, int n) {
@@ -179,11 +178,9 @@ TEST(Segments, SharesTapesBetweenChunks) {
     std::this_thread::yield();
     used[static_cast<std::size_t>(slice)].fetch_add(1);
   };
-  const int before = num_threads();
-  set_num_threads(3);
+  const WithThreads scope(3);
   EXPECT_EQ(compiler::parallel_kernel(&context, kernel, nullptr, kTrips, 1, kTrips, kFirst, kSlice),
             0);
-  set_num_threads(before);
   int all = 0;
   for (const auto& u : used) all += u / 2;
   EXPECT_EQ(all, kTrips);
@@ -194,12 +191,11 @@ TEST(Segments, SharesTapesBetweenChunks) {
 TEST(Segments, BeginChunksAtWholeVectorsWhereMemoryBoundsTheirNumber) {
   const Arrays inputs{uniform({100'003}, DType::f32, 0, 1)};
   const Compiled f = compile(stage(gradient(400), inputs));
-  const int before = num_threads();
-  set_num_threads(1);
-  const Array want = execute(f, inputs)[0];
-  set_num_threads(3);
-  expect_equal(execute(f, inputs)[0], want, 0, "gradient");
-  set_num_threads(before);
+  const auto gradient_with = [&](int threads) {
+    const WithThreads scope(threads);
+    return execute(f, inputs)[0];
+  };
+  expect_equal(gradient_with(3), gradient_with(1), 0, "gradient");
 }
 
 // The tape has room for them.

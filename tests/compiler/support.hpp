@@ -13,12 +13,13 @@
 #include <vector>
 
 #include "runtime/backend.hpp"
+#include "support/threads.hpp"
 #include "telamon/detail/flat.hpp"
 #include "telamon/lax.hpp"
-#include "telamon/threads.hpp"
 
 namespace telamon::testing {
 
+using telamon_test::WithThreads;
 using Program = std::function<Arrays(std::span<const Array>)>;
 using runtime::CompileOptions;
 using Compiled = std::shared_ptr<const runtime::Executable>;
@@ -44,16 +45,14 @@ inline Arrays execute(const Compiled& executable, const Arrays& inputs,
 inline void expect_same_for_any_number_of_threads(const Compiled& executable,
                                                   const Arrays& inputs) {
   std::vector<std::vector<double>> first;
-  const int before = num_threads();
   for (const int threads : {1, 2, 3}) {
-    set_num_threads(threads);
+    const WithThreads scope(threads);
     const Arrays got = execute(executable, inputs);
     for (std::size_t i = 0; i < got.size(); ++i) {
       if (threads == 1) first.push_back(got[i].to_vector<double>());
       EXPECT_EQ(got[i].to_vector<double>(), first[i]) << threads << " threads";
     }
   }
-  set_num_threads(before);
 }
 
 /// Distance in units in the last place; NaN equals NaN, zeros of either sign are at 0.

@@ -4,7 +4,6 @@
 #include "compiler/support.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/numpy.hpp"
-#include "telamon/threads.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -18,14 +17,12 @@ std::string same_either_way(const Program& f, const Arrays& inputs) {
   const Compiled with = compile(jaxpr);
   const Arrays want = execute(
       compile(jaxpr, {.contract = false, .name = "without", .disabled = {"tiles"}}), inputs);
-  const int before = num_threads();
   for (int threads = 1; threads <= 4; ++threads) {
-    set_num_threads(threads);
+    const WithThreads scope(threads);
     const Arrays got = execute(with, inputs);
     for (std::size_t i = 0; i < got.size(); ++i)
       expect_equal(got[i], want[i], 0, with->text("plan") + std::to_string(threads));
   }
-  set_num_threads(before);
   return with->text("plan");
 }
 

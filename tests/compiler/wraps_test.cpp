@@ -7,7 +7,6 @@
 #include "telamon/control_flow.hpp"
 #include "telamon/indexing.hpp"
 #include "telamon/numpy.hpp"
-#include "telamon/threads.hpp"
 #include "telamon/vmap.hpp"
 
 namespace telamon::testing {
@@ -27,16 +26,14 @@ std::string same_as_eager(const Program& f, const Arrays& inputs) {
   const Jaxpr jaxpr = stage(f, inputs);
   const Compiled with = compile(jaxpr), without = compile(jaxpr, {.disabled = {"wraps"}});
   const Arrays want = f(inputs);
-  const int before = num_threads();
   for (const int threads : {1, 3}) {
-    set_num_threads(threads);
+    const WithThreads scope(threads);
     for (const Compiled& c : {with, without}) {
       const Arrays got = execute(c, inputs);
       for (std::size_t i = 0; i < want.size(); ++i)
         expect_equal(got[i], want[i], 0, c->text("jaxpr") + std::to_string(threads));
     }
   }
-  set_num_threads(before);
   EXPECT_THAT(without->text("jaxpr"), Not(HasSubstr("wraps"))) << "switched off";
   return with->text("jaxpr");
 }

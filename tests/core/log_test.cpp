@@ -13,12 +13,12 @@
 #include "runtime/thread_pool.hpp"
 #include "support/backends.hpp"
 #include "support/disk_cache.hpp"
+#include "support/threads.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/debug.hpp"
 #include "telamon/history.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/numpy.hpp"
-#include "telamon/threads.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -223,12 +223,10 @@ TEST(Log, JitSaysOnceWhyADonatedArgumentKeepsItsMemory) {
 
 TEST(Log, ThreadsSayHowThePoolGrows) {
   const Log log("threads");
-  const int before = num_threads();
   const std::string text = logged([] {
-    set_num_threads(7);
+    const telamon_test::WithThreads scope(7);
     runtime::parallel_for(7, [](std::int64_t) {});
   });
-  set_num_threads(before);
   EXPECT_THAT(text, HasSubstr("threads] the pool grows from "));
   EXPECT_THAT(text, HasSubstr(" to 6 workers, for 7 threads on "));
 }

@@ -9,13 +9,14 @@
 
 #include "runtime/cpu.hpp"
 #include "runtime/kernels/copy.hpp"
-#include "runtime/thread_pool.hpp"
+#include "support/threads.hpp"
 
 namespace {
 
 using namespace telamon;
 using kernels::contiguous_view;
 using kernels::View;
+using telamon_test::WithThreads;
 
 /// rows x columns matrices in memory in the given order of dimensions ("by columns" = transposed).
 enum class Layout { rows, columns, padded, strided, repeated };
@@ -110,19 +111,17 @@ TEST(MatmulTiles, CoverProductsLargerThanATile) {
 }
 
 TEST(MatmulTiles, GiveTheSameBitsForAnyNumberOfThreads) {
-  const int before = runtime::num_threads();
   std::vector<float> a(700 * 300), b(300 * 900), c1(700 * 900), c4(700 * 900);
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::sin(static_cast<float>(i));
   for (std::size_t i = 0; i < b.size(); ++i) b[i] = std::cos(static_cast<float>(i));
   const auto multiply = [&](int threads, std::vector<float>& c) {
-    runtime::set_num_threads(threads);
+    const WithThreads scope(threads);
     kernels::run_matmul(contiguous_view(a.data(), f32, Shape{1, 700, 300}),
                         contiguous_view(b.data(), f32, Shape{1, 300, 900}),
                         contiguous_view(c.data(), f32, Shape{1, 700, 900}));
   };
   multiply(1, c1);
   multiply(4, c4);
-  runtime::set_num_threads(before);
   EXPECT_EQ(c1, c4);
   double want = 0;
   for (std::size_t k = 0; k < 300; ++k)
@@ -132,7 +131,6 @@ TEST(MatmulTiles, GiveTheSameBitsForAnyNumberOfThreads) {
 
 // 768 columns are no tile of 512 and one of 256, 1500 are no three tiles for two threads.
 TEST(MatmulTiles, OfAnySizesGiveTheSameBitsForAnyNumberOfThreads) {
-  const int before = runtime::num_threads();
   for (const auto& [m, k, n] : {std::array<std::int64_t, 3>{512, 40, 768},
                                 {300, 40, 1500},
                                 {1500, 40, 65},
@@ -143,7 +141,7 @@ TEST(MatmulTiles, OfAnySizesGiveTheSameBitsForAnyNumberOfThreads) {
     for (std::size_t i = 0; i < b.memory.size(); ++i) b.memory[i] = std::cos(static_cast<float>(i));
     std::vector<float> first;
     for (const int threads : {1, 2, 3, 8}) {
-      runtime::set_num_threads(threads);
+      const WithThreads scope(threads);
       std::vector<float> c(static_cast<std::size_t>(m * n));
       kernels::run_matmul(a.view, b.view, contiguous_view(c.data(), f32, Shape{1, m, n}));
       if (threads == 1) first = c;
@@ -156,24 +154,21 @@ TEST(MatmulTiles, OfAnySizesGiveTheSameBitsForAnyNumberOfThreads) {
       EXPECT_NEAR(c.back(), want, 1e-4);
     }
   }
-  runtime::set_num_threads(before);
 }
 
 TEST(MatmulTiles, OfAFewRowsGiveTheSameBitsForAnyNumberOfThreads) {
-  const int before = runtime::num_threads();
   for (const std::int64_t m : {1, 3}) {
     Matrix<float> a(1, m, 301, Layout::rows, 1), b(1, 301, 5003, Layout::rows, 2);
     for (std::size_t i = 0; i < a.memory.size(); ++i) a.memory[i] = std::sin(static_cast<float>(i));
     std::vector<float> first;
     for (const int threads : {1, 2, 5, 16}) {
-      runtime::set_num_threads(threads);
+      const WithThreads scope(threads);
       std::vector<float> c(static_cast<std::size_t>(m * 5003));
       kernels::run_matmul(a.view, b.view, contiguous_view(c.data(), f32, Shape{1, m, 5003}));
       if (threads == 1) first = c;
       EXPECT_EQ(c, first) << threads << " threads";
     }
   }
-  runtime::set_num_threads(before);
 }
 
 template <class T>

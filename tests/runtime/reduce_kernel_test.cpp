@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/kernels/copy.hpp"
-#include "runtime/thread_pool.hpp"
+#include "support/threads.hpp"
 
 namespace {
 
@@ -20,6 +20,7 @@ using kernels::contiguous_view;
 using kernels::Direction;
 using kernels::ReduceOp;
 using kernels::View;
+using telamon_test::WithThreads;
 
 template <class T>
 T fold(ReduceOp op, T a, T b) {
@@ -207,7 +208,6 @@ TEST(ReduceFloat, SumsTenMillionNumbersToWithinAFewRoundings) {
 }
 
 TEST(ReduceFloat, GivesTheSameBitsForAnyNumberOfThreads) {
-  const int before = runtime::num_threads();
   std::vector<float> x(3'000'000);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i)) * 1e3f;
   for (const auto& [shape, axes] : {std::pair{Shape{3'000'000}, Shape{0}},
@@ -216,13 +216,12 @@ TEST(ReduceFloat, GivesTheSameBitsForAnyNumberOfThreads) {
     std::vector<float> one(3000), four(3000);
     const Shape kept = shape.size() == 1 ? Shape{} : Shape{axes[0] == 0 ? 1000 : 3000};
     for (auto [threads, y] : {std::pair{1, &one}, {4, &four}}) {
-      runtime::set_num_threads(threads);
+      const WithThreads scope(threads);
       kernels::run_reduce(ReduceOp::sum, contiguous_view(x.data(), f32, shape), axes,
                           contiguous_view(y->data(), f32, kept));
     }
     EXPECT_EQ(one, four);
   }
-  runtime::set_num_threads(before);
 }
 
 TEST(ReduceBool, IsLogical) {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "runtime/kernels/copy.hpp"
-#include "runtime/thread_pool.hpp"
+#include "support/threads.hpp"
 
 namespace {
 
@@ -32,6 +32,7 @@ bool same_bits(T a, T b) {
 using namespace telamon;
 using kernels::contiguous_view;
 using kernels::View;
+using telamon_test::WithThreads;
 
 /// Numbers with many ties, and the extremes.
 template <class T>
@@ -134,13 +135,11 @@ TYPED_TEST(Sort, OfOneOperandKeepsTheBitsOfEqualElementsInOrder) {
 /// One after the other, and what was before at last.
 template <class Body>
 void with_threads(std::initializer_list<int> numbers, const Body& body) {
-  const int before = num_threads();
   for (const int threads : numbers) {
     SCOPED_TRACE(std::to_string(threads) + " threads");
-    set_num_threads(threads);
+    const WithThreads scope(threads);
     body();
   }
-  set_num_threads(before);
 }
 
 // Of ascending places. std::stable_sort in libstdc++ 12 uses what is deprecated since.

@@ -9,13 +9,14 @@
 #include <cstdlib>
 #include <vector>
 
-#include "telamon/threads.hpp"
+#include "support/threads.hpp"
 
 namespace {
 
 using namespace telamon;
 using kernels::WindowLoop;
 using kernels::WindowOp;
+using telamon_test::WithThreads;
 
 std::vector<std::int32_t> some_indices(std::size_t n, int from, int to) {
   std::vector<std::int32_t> out(n);
@@ -265,10 +266,9 @@ TEST(Windows, AddedByAnyNumberOfThreadsGiveTheSameBits) {
   for (std::size_t i = 0; i < updates.size(); ++i)
     updates[i] = 1.0f / static_cast<float>(i % 977 + 1);
   const auto numbers = rows_of_table(WindowOp::add, rows, width, n, false).numbers();
-  const int before = num_threads();
   std::vector<float> first;
   for (const int threads : {1, 2, 5}) {
-    set_num_threads(threads);
+    const WithThreads scope(threads);
     std::vector<float> sums(static_cast<std::size_t>(rows * width));
     kernels::run_windows(numbers.data(), reinterpret_cast<char*>(sums.data()),
                          reinterpret_cast<const char*>(index.data()),
@@ -276,7 +276,6 @@ TEST(Windows, AddedByAnyNumberOfThreadsGiveTheSameBits) {
     if (threads == 1) first = sums;
     EXPECT_EQ(sums, first) << threads << " threads";
   }
-  set_num_threads(before);
 }
 
 // out[b, p[b, i]] += u[b, i]: each of a batch has a row, in which places repeat themselves.
@@ -301,16 +300,14 @@ TEST(Windows, OfABatchAreAddedAlikeByAnyNumberOfThreads) {
       if (at >= 0 && at < width)
         want[static_cast<std::size_t>(k / n * width + at)] += updates[static_cast<std::size_t>(k)];
     }
-    const int before = num_threads();
     for (const int threads : {1, 2, 5}) {
-      set_num_threads(threads);
+      const WithThreads scope(threads);
       std::vector<float> sums(want.size());
       kernels::run_windows(numbers.data(), reinterpret_cast<char*>(sums.data()),
                            reinterpret_cast<const char*>(index.data()),
                            reinterpret_cast<char*>(updates.data()), nullptr);
       EXPECT_EQ(sums, want) << threads << " threads";
     }
-    set_num_threads(before);
   }
 }
 
@@ -319,7 +316,6 @@ TEST(Windows, ThatAreUniqueAreSharedOutAmongThreads) {
   std::vector<std::int32_t> index(static_cast<std::size_t>(n));
   for (std::int64_t i = 0; i < n; ++i)
     index[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i * 7919 % n - 100);
-  const int before = num_threads();
   for (const WindowOp op : {WindowOp::add, WindowOp::replace}) {
     for (const std::int64_t width : {1, 3}) {
       WindowLoop loop = rows_of_table(op, n, width, n, false);
@@ -334,7 +330,7 @@ TEST(Windows, ThatAreUniqueAreSharedOutAmongThreads) {
         x = op == WindowOp::add ? x + updates[i] : updates[i];
       }
       for (const int threads : {1, 2, 5}) {
-        set_num_threads(threads);
+        const WithThreads scope(threads);
         std::vector<float> got(want.size(), 1.0f);
         kernels::run_windows(numbers.data(), reinterpret_cast<char*>(got.data()),
                              reinterpret_cast<const char*>(index.data()),
@@ -343,7 +339,6 @@ TEST(Windows, ThatAreUniqueAreSharedOutAmongThreads) {
       }
     }
   }
-  set_num_threads(before);
 }
 
 TEST(Windows, ThatAreUniqueButForThoseDroppedAreAddedOnce) {
@@ -359,9 +354,8 @@ TEST(Windows, ThatAreUniqueButForThoseDroppedAreAddedOnce) {
   loop.counts = {{kN, 4, 4, 0}};
   loop.components = {{0, 4, kPlaces - 1}};
   const auto numbers = loop.numbers();
-  const int before = num_threads();
   for (const int threads : {1, 2, 5}) {
-    set_num_threads(threads);
+    const WithThreads scope(threads);
     for (int again = 0; again < 20; ++again) {
       std::vector<std::int32_t> got(kPlaces, 1);
       kernels::run_windows(numbers.data(), reinterpret_cast<char*>(got.data()),
@@ -370,7 +364,6 @@ TEST(Windows, ThatAreUniqueButForThoseDroppedAreAddedOnce) {
       ASSERT_EQ(got, std::vector<std::int32_t>(kPlaces, 4)) << threads << " threads";
     }
   }
-  set_num_threads(before);
 }
 
 }  // namespace

@@ -11,9 +11,9 @@
 
 #include "support/disk_cache.hpp"
 #include "support/processes.hpp"
+#include "support/threads.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/random.hpp"
-#include "telamon/threads.hpp"
 #include "transforms/support.hpp"
 
 namespace telamon_test {
@@ -127,13 +127,12 @@ std::vector<unsigned char> bytes_of(const Array& x) {
 }
 
 TEST(Determinism, OfResultsForAnyNumberOfThreads) {
-  const int before = tl::num_threads();
   const Array x(inputs(1), {700, 300}), y(inputs(2), {700, 300});
   for (const Program& p : programs()) {
     const auto compiled = tl::jit(p.f);
     std::vector<unsigned char> eager, native;
     for (const int threads : {1, 2, 3, 5, 1}) {
-      tl::set_num_threads(threads);
+      const WithThreads scope(threads);
       const auto e = bytes_of(p.f(x, y)), n = bytes_of(compiled(x, y));
       if (eager.empty()) {
         eager = e;
@@ -143,7 +142,6 @@ TEST(Determinism, OfResultsForAnyNumberOfThreads) {
       EXPECT_EQ(n, native) << p.name << ", compiled, " << threads << " threads";
     }
   }
-  tl::set_num_threads(before);
 }
 
 // A line for each program, which tells the bytes of its results apart.

@@ -496,7 +496,9 @@ std::int64_t sort_scratch(std::span<const Aval> operands, int axis, int threads)
   const bool alone = operands.size() == 1 && !is_complex(operands[0].dtype);
   const std::int64_t chunk = alone ? 3 * step * length * keys_of(operands[0].dtype).bytes
                                    : Lines::kBytes * std::min(kAtOnce, step) * length;
-  return copies + chunks * (chunk + kSortTileBytes);
+  // Of a line alone each part that threads sort has a tile.
+  const std::int64_t tiles = lines == 1 && length >= 2 * kCut ? threads : chunks;
+  return copies + chunks * chunk + tiles * kSortTileBytes;
 }
 
 }  // namespace kernels
