@@ -129,13 +129,15 @@ TEST(MatmulTiles, GiveTheSameBitsForAnyNumberOfThreads) {
   EXPECT_NEAR(c1[5 * 900 + 7], want, 1e-4);
 }
 
-// 768 columns are no tile of 512 and one of 256, 1500 are no three tiles for two threads.
+// 768 columns are no tile of 512 and one of 256, 1500 are no three tiles for two threads, 100 rows no two of 64.
 TEST(MatmulTiles, OfAnySizesGiveTheSameBitsForAnyNumberOfThreads) {
   for (const auto& [m, k, n] : {std::array<std::int64_t, 3>{512, 40, 768},
                                 {300, 40, 1500},
                                 {1500, 40, 65},
                                 {5, 300, 1100},
-                                {513, 130, 513}}) {
+                                {513, 130, 513},
+                                {100, 100, 100},
+                                {131, 90, 301}}) {
     Matrix<float> a(1, m, k, Layout::rows, 1), b(1, k, n, Layout::rows, 2);
     for (std::size_t i = 0; i < a.memory.size(); ++i) a.memory[i] = std::sin(static_cast<float>(i));
     for (std::size_t i = 0; i < b.memory.size(); ++i) b.memory[i] = std::cos(static_cast<float>(i));

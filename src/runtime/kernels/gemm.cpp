@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::int64_t kTile = 512;      // rows and columns of a tile of a large product, at most
 constexpr std::int64_t kLeastTile = 64;  // at least, where there are more threads than tiles
-constexpr std::int64_t kChunkWork = 1 << 20;  // multiplications worth a chunk of their own
+constexpr std::int64_t kRows = 6;  // of these the loops take a multiple at once, or a little more
+constexpr std::int64_t kChunkWork = 400'000;  // multiplications worth a chunk of their own
 
 /// The matrices of a batch; strides count elements.
 struct Matrices {
@@ -101,13 +102,13 @@ Tiling tiling(const Product& p) {
         p.batch * detail::ceil_div(p.m, t.height) * detail::ceil_div(p.n, t.width);
     return detail::ceil_div(tiles, threads) * threads - tiles > tiles / 8;
   };
-  const auto halved = [](std::int64_t size) {
-    return detail::ceil_div(size, 2 * kLeastTile) * kLeastTile;
+  const auto halved = [](std::int64_t size, std::int64_t unit) {
+    return detail::ceil_div(size, 2 * unit) * unit;
   };
-  while (threads_wait() && t.height * t.width * p.k >= 2 * kChunkWork) {
-    std::int64_t& longer = t.height >= t.width ? t.height : t.width;
-    if (longer <= kLeastTile) break;
-    longer = halved(longer);
+  while (threads_wait() && t.height * t.width * p.k >= 2 * kChunkWork &&
+         std::max(t.height, t.width) > kLeastTile) {
+    if (t.height >= t.width) t.height = halved(t.height, kRows);
+    else t.width = halved(t.width, kLeastTile);
   }
   return t;
 }
