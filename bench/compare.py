@@ -49,12 +49,12 @@ def shown(path):
 
 
 # ---- contenders ----
-def environment(threads):
-    """The sizes of thread pools; XLA's pool has no size by itself. No cache that an earlier run has filled, and no
-    word that keeps OpenBLAS from choosing its kernels by the processor."""
-    env = dict.fromkeys(("JAX_COMPILATION_CACHE_DIR", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"))
+def environment(threads, patience):
+    """The sizes of thread pools; XLA's pool has no size by itself. No cache that an earlier run has filled, no word
+    that keeps OpenBLAS from choosing its kernels by the processor, and OpenMP's threads wait as they do for anybody."""
+    env = dict.fromkeys(("JAX_COMPILATION_CACHE_DIR", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OMP_WAIT_POLICY"))
     env |= {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-    env["OMP_WAIT_POLICY"] = "passive"
+    env["TELAMON_BENCH_PATIENCE"] = f"{0.8 * patience:g}"  # to give up by itself, with what is known so far
     llvm = next((x for v in range(21, 13, -1) if (x := ctypes.util.find_library(f"LLVM-{v}"))), None)
     if llvm and "DRJIT_LIBLLVM_PATH" not in os.environ:
         env["DRJIT_LIBLLVM_PATH"] = llvm
@@ -86,7 +86,7 @@ def one_thread(command):
 def start(options, threads, cpus):
     """(those that run, {name: why not})"""
     running, missing = [], {}
-    env = environment(threads)
+    env = environment(threads, options.patience)
     for name, command in commands(options, threads).items():
         takes = targets.of_threads if name == figures.ONE else Contender.takes_all
         patience = min(options.patience, COMPILE_PATIENCE if name == figures.TORCH_COMPILE else math.inf)

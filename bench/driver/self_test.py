@@ -155,7 +155,7 @@ def check_a_silent_contender_is_given_up():
 
 def check_environment():
     os.environ["JAX_COMPILATION_CACHE_DIR"] = "full"
-    env = Contender("any", [], [0], env=compare.environment(1)).env
+    env = Contender("any", [], [0], env=compare.environment(1, 10)).env
     check("JAX_COMPILATION_CACHE_DIR" not in env and env["OMP_NUM_THREADS"] == "1", "the environment of contenders")
 
 

@@ -54,7 +54,7 @@ def _():
 
 
 # ---- B16: programs of many operations ----
-PATIENCE = 90  # seconds that one program may take
+PATIENCE = min(90, float(os.environ.get("TELAMON_BENCH_PATIENCE", 90)))  # seconds that one program may take
 TRACING = 5e-3  # seconds of tracing one new program after the other, two at least, before it is compiled
 
 
@@ -199,7 +199,7 @@ def compile_apart(name, n):
     except subprocess.TimeoutExpired as e:
         lines = (e.stdout or b"").decode().splitlines()
         times = json.loads(lines[-1]) if lines else {}
-        return times | {"total": [PATIENCE]}, f"not finished after {PATIENCE} s, stopped"
+        return times | {"total": [PATIENCE]}, f"not finished after {PATIENCE:g} s, stopped"
     if run.returncode:
         raise RuntimeError(run.stderr[-300:])
     return json.loads(run.stdout.splitlines()[-1]), ""

@@ -145,7 +145,7 @@ Case compilation(const MakeProgram& make, const Arrays& x = vector_and_scalars()
       static_cast<void>(f(x[0], x[1], x[2]));
       out["total"].push_back(since(start));
       out["compile"].push_back(last_executable().microseconds() * 1e-6);
-      for (int i = 0; i < 5; ++i) {
+      for (int i = 0; i < 20; ++i) {
         start = Clock::now();
         static_cast<void>(f(x[0], x[1], x[2]));
         out["steady"].push_back(since(start));
