@@ -54,6 +54,8 @@ Array logistic_map(const Array& r, const Array& start) {
   };
   return tl::scan(step, start, tl::none, {.length = 100'000}).first;
 }
+Array counted(const Array& counts, const Array& places) { return counts.at(places).add(1.0f); }
+Array with_bonus(const Array& totals, const Array& bonus) { return totals.at(3).add(bonus); }
 Array histogram(const Array& x) {
   const Array bins = tl::floor(x * 64.0f).astype(tl::DType::i32);
   return tl::zeros({64}).at(bins).add(1.0f);
@@ -64,9 +66,9 @@ Array scores(const Array& x, const Array& w, const Array& v) {
 Array below_largest(const Array& x) { return x - tl::max(x, 0); }
 
 // The program after a pass, or the plan.
-template <class F, class... Args>
-void show(const char* stage, const F& f, const Args&... args) {
-  std::cout << "== " << stage << "\n" << tl::jit(f).lower(args...).compile().text(stage);
+template <class Jitted, class... Args>
+void show(const char* stage, const Jitted& f, const Args&... args) {
+  std::cout << "== " << stage << "\n" << f.lower(args...).compile().text(stage);
 }
 
 // The function of a module whose name begins so, from "define" to the closing brace.
@@ -84,16 +86,19 @@ int main() {
   const auto compiled = lowered.compile();
   for (const char* pass : {"lower", "simplify", "cse", "dce", "fuse", "buffers", "plan"})
     std::cout << "== " << pass << "\n" << compiled.text(pass);
-  show("fold_constants", windowed, tl::zeros({8}));
-  show("reorder", decays, tl::zeros({8}));
-  show("short_axes", squared_distances, tl::zeros({64, 3}));
-  show("mirrored_sums", forces, tl::zeros({64}));
-  show("join_loops", tl::grad(logistic_map), 3.5, 0.25);
-  show("residuals", tl::grad<0, 1>(logistic_map), 3.5, 0.25);
-  show("loops", growth, tl::zeros({8}), tl::zeros({8}));
-  show("row_updates", histogram, tl::zeros({100'000}));
-  show("row_groups", scores, tl::zeros({16'384, 64}), tl::zeros({64, 256}), tl::zeros({256, 8}));
-  show("tiles", below_largest, tl::zeros({32, 16'384}));
+  show("fold_constants", tl::jit(windowed), tl::zeros({8}));
+  show("reorder", tl::jit(decays), tl::zeros({8}));
+  show("short_axes", tl::jit(squared_distances), tl::zeros({64, 3}));
+  show("mirrored_sums", tl::jit(forces), tl::zeros({64}));
+  show("join_loops", tl::jit(tl::grad(logistic_map)), 3.5, 0.25);
+  show("residuals", tl::jit(tl::grad<0, 1>(logistic_map)), 3.5, 0.25);
+  show("loops", tl::jit(growth), tl::zeros({8}), tl::zeros({8}));
+  show("wraps", tl::jit(counted), tl::zeros({50}), tl::zeros({90}, tl::DType::i32));
+  show("padded_sums", tl::jit(with_bonus, {.donate = {0}}), tl::zeros({2000}), tl::zeros({}));
+  show("row_updates", tl::jit(histogram), tl::zeros({100'000}));
+  show("row_groups", tl::jit(scores), tl::zeros({16'384, 64}), tl::zeros({64, 256}),
+       tl::zeros({256, 8}));
+  show("tiles", tl::jit(below_largest), tl::zeros({32, 16'384}));
   setenv("TELAMON_DISABLE", "inline_kernels", 1);
   std::cout << "== ir\n" << function_of(lower().compile().text("ir"), "div_") << "\n";
   std::cout << "== cost\n" << compiled.cost_analysis();
