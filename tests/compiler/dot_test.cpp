@@ -146,6 +146,21 @@ TEST(CompiledDot, BatchesAndScatteredDimensionsAreRight) {
   check(scattered, {uniform({6, 3, 2, 5}, DType::f64), uniform({2, 5, 7, 3}, DType::f64)}, -1, 1e4);
 }
 
+// What they read counts: the products of three numbers are little work.
+TEST(CompiledDot, BatchesOfShortVectorsAreSharedByThreads) {
+  const Program inner = [](std::span<const Array> x) {
+    DotDimensionNumbers dn;
+    dn.lhs_batch = dn.rhs_batch = {0};
+    dn.lhs_contracting = dn.rhs_contracting = {1};
+    return Arrays{lax::dot_general(x[0], x[1], dn)};
+  };
+  const Shape vectors{30'000, 3};
+  const Arrays inputs = {uniform(vectors, DType::f64), uniform(vectors, DType::f64, -1, 1, 2)};
+  const auto executable = check(inner, inputs, 1);
+  EXPECT_NE(executable->text("ir").find("telamon_jit_parallel"), std::string::npos);
+  expect_same_for_any_number_of_threads(executable, inputs);
+}
+
 TEST(CompiledDot, ProducersAndConsumersOfProductsWork) {
   check(
       [](std::span<const Array> x) {

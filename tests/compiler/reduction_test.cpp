@@ -332,5 +332,20 @@ TEST(CompiledReduction, OfShortRowsOfAFewMatricesAreCutIntoChunks) {
   }
 }
 
+// A mixture's densities: 25 rows are too few to be folded in parts, of which the second would have one.
+TEST(CompiledReduction, OfAFewDearRowsAreCutByColumns) {
+  const auto log_sum = [](std::span<const Array> x) {
+    const Array most = lax::broadcast_in_dim(x[1], x[0].shape(), {1});
+    return Arrays{lax::reduce_sum(lax::exp(lax::sub(x[0], most)), {0})};
+  };
+  for (const std::int64_t columns : {1000, 1500}) {
+    const Arrays inputs = {uniform({25, columns}, DType::f64), uniform({columns}, DType::f64)};
+    const auto executable = compile(stage(log_sum, inputs));
+    EXPECT_NE(executable->text("ir").find("telamon_jit_parallel"), std::string::npos) << columns;
+    EXPECT_EQ(executable->info().arena_bytes, 0u) << columns << ": no partial results";
+    expect_same_for_any_number_of_threads(executable, inputs);
+  }
+}
+
 }  // namespace
 }  // namespace telamon::testing

@@ -86,6 +86,8 @@ struct Chunking {
 Chunking chunking(const Plan& plan, const Step& step);
 /// Cycles (of a vector's element) per chunk, at least, for the pool to be worth it.
 constexpr std::int64_t kParallelCost = 100'000;
+/// Cycles for a partial result of a fold in parts: one thread folds all of these.
+constexpr std::int64_t kLeastPart = 384;
 /// Cycles per element of the iteration space, memory included.
 std::int64_t cost_of(const Scope& scope, const Kernel& k);
 

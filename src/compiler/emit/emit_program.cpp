@@ -609,8 +609,10 @@ Chunking chunking(const Plan& plan, const Step& step) {
           matrix_product(scope.jaxpr.aval(eqn.inputs[0]), scope.jaxpr.aval(eqn.inputs[1]),
                          eqn.params.as<DotGeneralParams>());
       if (!p) return {1, 0};
-      const std::int64_t each = std::max<std::int64_t>(p->m * p->n * p->k / 4, 1);
-      const std::int64_t grain = std::max<std::int64_t>(kParallelCost / each, 1);
+      // Of short vectors reading and writing is most of it.
+      const std::int64_t each = p->m * p->n * p->k / 4 + p->m * p->k + p->k * p->n + p->m * p->n;
+      const std::int64_t grain =
+          std::max<std::int64_t>(kParallelCost / std::max<std::int64_t>(each, 1), 1);
       return {p->batch, grain * 2 <= p->batch ? grain : 0};
     }
     default: break;
@@ -637,7 +639,9 @@ Chunking chunking(const Plan& plan, const Step& step) {
     // chunks are of rows if there is nothing around these.
     const bool short_rows =
         !along_results && dims.size() <= 2 && (dims.empty() || dims.back().size <= 2 * kBlock);
-    unit = columns ? kColumns : short_rows ? kBlock : 1;
+    // Where columns are too short to be folded in parts, a narrow stream is better than none.
+    const bool narrow = extent < 4 * kColumns && size * cost < 2 * kLeastPart * extent;
+    unit = columns ? (narrow ? kBlock : kColumns) : short_rows ? kBlock : 1;
   }
   const std::int64_t each =
       std::max<std::int64_t>(size / std::max<std::int64_t>(extent, 1) * cost, 1);

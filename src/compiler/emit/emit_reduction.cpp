@@ -24,9 +24,7 @@ namespace compiler {
 namespace {
 
 constexpr std::int64_t kMaxParts = 64;
-constexpr std::int64_t kLeastPart =
-    384;                              // cycles for a partial result: one thread folds all of these
-constexpr std::int64_t kRowUnit = 8;  // of rows: whole passes over a tile of columns
+constexpr std::int64_t kRowUnit = 8;      // of rows: whole passes over a tile of columns
 constexpr std::int64_t kPartUnit = 1024;  // of the last dimension: whole blocks of any lane count
 
 }  // namespace
@@ -67,6 +65,8 @@ std::optional<FoldParts> FoldParts::of(const Kernel& k, const std::vector<FoldDi
   out.length = (each + unit - 1) / unit * unit;
   out.parts = (largest + out.length - 1) / out.length;
   if (out.parts < 2 || out.parts * results * 8 > size) return {};
+  // Two parts of which one is short leave most of the work to one thread.
+  if (out.parts == 2 && 2 * (largest - out.length) < out.length) return {};
   return out;
 }
 
