@@ -24,6 +24,8 @@ struct KernelContext {
   /// Of folds both ways: that part is some rows of a part of theirs, and not some of these parts.
   bool rows_of_part = false;
   std::int64_t unit = 0;  ///< that part begins at a multiple of this; 0: of all lanes
+  /// Of a tile: whether threads share the tiles. Else they do if that part is not all of the loop.
+  std::optional<Scalar> is_shared = {};
 
   const Kernel& kernel() const { return step.kernel; }
   const Eqn& eqn(int e) const { return scope.jaxpr.eqns()[static_cast<std::size_t>(e)]; }

@@ -286,11 +286,14 @@ static void each_index(CodeGen& gen, std::span<const std::int64_t> sizes,
 // arrays are found there again. None: it is the whole, or too large.
 static std::optional<Scalar> is_part_in_cache(KernelContext& k, std::int64_t trips) {
   std::int64_t first = 0, last = 0, bytes = 0;
-  if (CodeGen::known_constant(k.begin, first) && CodeGen::known_constant(k.end, last)) return {};
+  if (!k.is_shared && CodeGen::known_constant(k.begin, first) &&
+      CodeGen::known_constant(k.end, last))
+    return {};
   for (const int v : k.step.reads) bytes += k.value(v).bytes();
   for (const int v : k.step.writes) bytes += k.value(v).bytes();
   const std::int64_t cache = runtime::last_cache_bytes();
   if (bytes > cache + cache / 4) return {};  // most of it is still there
+  if (k.is_shared) return k.is_shared;
   return k.gen.compare(Compare::lt, k.gen.sub(k.end, k.begin), k.gen.index(trips));
 }
 

@@ -245,6 +245,7 @@ class ProgramEmitter {
     const Scalar part = gen_.index(trips_of_part(s));
     const Scalar first = gen_.mul(begin, part),
                  last = gen_.min(gen_.mul(end, part), gen_.index(s.trips));
+    const Scalar shared = gen_.compare(Compare::lt, gen_.sub(last, first), gen_.index(s.trips));
     gen_.loop(gen_.div(first, gen_.index(s.grain)), num_tiles(last, s), [&](Scalar tile) {
       const Scalar low = gen_.mul(tile, gen_.index(s.grain));
       const Scalar high = gen_.min(gen_.add(low, gen_.index(s.grain)), gen_.index(s.trips));
@@ -259,6 +260,7 @@ class ProgramEmitter {
           context.by_columns = s.by_columns;
           context.rows_of_part = in_parts;
           context.unit = s.grain * each;
+          context.is_shared = shared;
           marked(k, [&] { emit_kernel(context); });
         });
       }

@@ -6,11 +6,9 @@
 // each other's results is of the same row (or column), and if no two values share memory in another way than
 // element by element.
 //
-// Rows of arrays beyond the last cache are left to one kernel after the other: there tiles were no faster,
-// since memory is read best while nothing is written. Where sums over all rows are among what is done, as in
-// the gradient of a normalisation, they are: seven passes over memory become two. Such sums are folded in
-// parts of the rows; a tile is of one part, adds to its partial results, and what these amount to is there
-// after all tiles.
+// Where sums over all rows are among what is done, as in the gradient of a normalisation, seven passes over
+// memory become two. Such sums are folded in parts of the rows; a tile is of one part, adds to its partial
+// results, and what these amount to is there after all tiles.
 #include "compiler/plan/tiles.hpp"
 
 #include <algorithm>
@@ -27,9 +25,8 @@ namespace compiler {
 namespace {
 
 constexpr std::int64_t kLarge = 1 << 20;  // bytes of a value: smaller ones stay in the cache anyway
-constexpr std::int64_t kLargest = 8 << 20;  // where rows are concerned
-constexpr std::int64_t kColumns = 1024;  // whole pages of a row: fewer side by side are no stream
-constexpr std::int64_t kRows = 16;       // at least: a multiple of all lane counts
+constexpr std::int64_t kColumns = 1024;   // whole pages of a row: fewer side by side are no stream
+constexpr std::int64_t kRows = 16;        // at least: a multiple of all lane counts
 constexpr std::int64_t kLongRow = 16 << 10;   // elements: lanes run along it, and it may be a tile
 constexpr std::int64_t kTileBytes = 1 << 20;  // of all large values of a tile, at most
 constexpr std::int64_t kLeastTiles = 8;       // that threads share out
@@ -267,10 +264,7 @@ class Tiling {
         if (value(v).bytes() >= kLarge && !once.insert(v).second) again.insert(v);
       }
     }
-    const auto too_large = [&](int v) {
-      return !cut.by_columns && part == 0 && value(v).bytes() > kLargest;
-    };
-    if (again.empty() || std::any_of(once.begin(), once.end(), too_large)) return 0;
+    if (again.empty()) return 0;
     std::int64_t bytes = 0;
     for (const int v : once) bytes += weight_of(value(v).aval);
     const std::int64_t each = std::max<std::int64_t>(bytes / cut.extent, 1);
