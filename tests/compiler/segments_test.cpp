@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <initializer_list>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -92,6 +94,50 @@ Program gradient(int n) {
 TEST(Segments, MakeOneKernelOfTheGradientOfAChain) {
   for (const int n : {20, 100, 400}) check(gradient(n), {uniform({1000}, DType::f32, 0, 1)}, 1);
   check(gradient(20), {uniform({100'003}, DType::f64, 0, 1)}, 1);
+}
+
+// The lines of a text that contain all parts.
+int lines_with(const std::string& text, std::initializer_list<std::string_view> parts) {
+  int found = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    found += std::all_of(parts.begin(), parts.end(), [&](std::string_view part) {
+      return line.find(part) != std::string::npos;
+    });
+  }
+  return found;
+}
+
+// The way back reads what the way there computes, each value twice or more: in chains that are one loop, and in
+// those that are cut. The size is one of whole vectors, so that the code is there once.
+TEST(Segments, ComputeEachValueOfAGradientOnce) {
+  constexpr std::int64_t kSize = 1024;
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const int n : {10, 25, 100, 400, 1000}) {
+      const Program f = [n](std::span<const Array> x) {
+        const auto chain = [n](Array y) {
+          for (int i = 0; i < n; ++i) y = i % 3 == 0 ? sin(y) : i % 3 == 1 ? tanh(y) : exp(-y);
+          return sum(y);
+        };
+        return Arrays{grad(chain)(x[0])};
+      };
+      const Compiled e = compile(stage(f, {uniform({kSize}, dtype, 0, 1)}));
+      EXPECT_EQ(e->info().kernels, 1);
+      // Of three operations: sin and its cos; tanh t and (1 - t) (1 + t); exp and two negatives; three products.
+      // Of the last sin only its cos.
+      const int threes = n / 3, functions = 4 * threes + 1;
+      const CostAnalysis cost = e->cost_analysis();
+      EXPECT_EQ(cost.transcendentals, static_cast<double>(functions * kSize));
+      EXPECT_EQ(cost.flops, static_cast<double>(8 * threes * kSize));
+      const std::string ir = e->text("ir");
+      EXPECT_EQ(lines_with(ir, {" call ", "> @"}), functions) << n << " operations";
+      EXPECT_EQ(lines_with(ir, {" = fmul "}), 4 * threes) << n << " operations";
+      EXPECT_EQ(lines_with(ir, {" = fadd "}), threes) << n << " operations";
+      EXPECT_EQ(lines_with(ir, {" = fsub "}), threes) << n << " operations";
+      // These are made wherever they are read: sums and products take them in.
+      EXPECT_LE(lines_with(ir, {" = fneg "}), 6 * threes) << n << " operations";
+    }
+  }
 }
 
 // What the way back needs of the way there lies in the caches: a vector of each value per thread.
