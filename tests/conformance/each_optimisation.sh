@@ -20,10 +20,12 @@ check_without='
 printf '%s\n' "${optimisations[@]}" |
   xargs -P "$(nproc)" -I NAME bash -c "$check_without" bash "$said" "$telamon" NAME "${cases[@]}"
 
+# All but the corrections of golden values, which are the same each time. What was skipped, and why, is for CTest to
+# judge, as after the other runs of `telamon check`.
 failed=0
 for left_out in "${optimisations[@]}"; do
-  [ -f "$said/$left_out.passed" ] || { cat "$said/$left_out"; failed=1; }
   echo "without $left_out:"
-  tail -n 1 "$said/$left_out"
+  grep -v '^golden corrected: ' "$said/$left_out"
+  [ -f "$said/$left_out.passed" ] || failed=1
 done
 exit $failed
