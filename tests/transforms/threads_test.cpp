@@ -1,8 +1,13 @@
 // Threads that trace at the same moment: barriers inside the traced functions see to that.
 #include <atomic>
 #include <barrier>
+#include <bit>
+#include <functional>
 #include <thread>
 
+#include "support/backends.hpp"
+#include "support/disk_cache.hpp"
+#include "support/threads.hpp"
 #include "telamon/history.hpp"
 #include "transforms/support.hpp"
 
@@ -124,6 +129,71 @@ TEST(Threads, CompileAndCallProgramsTogether) {
     }
   });
   EXPECT_EQ(shared.cache_size(), inputs.size());
+}
+
+/// Of an f32 array.
+std::vector<std::uint32_t> bits(const Array& x) {
+  std::vector<std::uint32_t> all;
+  for (const float number : x.to_vector<float>())
+    all.push_back(std::bit_cast<std::uint32_t>(number));
+  return all;
+}
+
+/// Work that the pool cuts into chunks, of which its threads take some each.
+struct LargeWork {
+  std::function<Array(const Array&)> f;
+  Array x;
+  std::vector<std::uint32_t> want = {};  ///< the bits that one thread computes alone
+};
+std::vector<LargeWork> large_work() {
+  const auto noise = [](const tl::Shape& shape) {
+    const Array places = tl::arange(shape.num_elements(), tl::DType::f32);
+    return tl::reshape(tl::sin(places * places * 12.9898f), shape);
+  };
+  const Array matrix = noise({200, 200}), line = noise({100'000});
+  std::vector<LargeWork> all;
+  for (const double scale : {0.5, 1.5, 2.5, 3.5}) {
+    all.push_back({[scale](const Array& x) { return tl::matmul(x, x) * scale; }, matrix});
+    all.push_back({[scale](const Array& x) { return tl::softmax(x * scale); }, line});
+    all.push_back({[scale](const Array& x) { return tl::sort(x * scale); }, line});
+  }
+  const WithThreads alone(1);
+  for (LargeWork& w : all) w.want = bits(tl::jit(w.f)(w.x));
+  return all;
+}
+
+constexpr int kRounds = 2;
+/// Each thread compiles all of it in each round, and calls it: some at the same moment as another, some later. While
+/// one computes, others compile, or compute without the pool.
+void expect_bits_of_work_alone(const std::vector<LargeWork>& all) {
+  const WithThreads pool(4);
+  std::barrier begin(kThreads);
+  on_all_threads([&](int t) {
+    begin.arrive_and_wait();
+    for (std::size_t i = 0; i < kRounds * all.size(); ++i) {
+      const std::size_t k = (i + static_cast<std::size_t>(t / 2)) % all.size();
+      const auto f = tl::jit(all[k].f);
+      for (int call = 0; call < 2; ++call)
+        EXPECT_TRUE(bits(f(all[k].x)) == all[k].want) << "work " << k << " of thread " << t;
+    }
+  });
+}
+
+TEST(Threads, ShareThePoolWhileTheyCompile) { expect_bits_of_work_alone(large_work()); }
+
+TEST(Threads, FillAndReadOneDiskCache) {
+  TELAMON_TEST_NEEDS_COMPILER();
+  const std::vector<LargeWork> all = large_work();
+  const tl::testing::CacheFolder folder;
+  const tl::testing::CacheChanges changes;
+  expect_bits_of_work_alone(all);
+  const auto programs = static_cast<std::int64_t>(all.size()), reads = kThreads * programs;
+  EXPECT_EQ(changes().hits + changes().misses, kRounds * reads);
+  EXPECT_GE(changes().hits, (kRounds - 1) * reads) << "all are there after a round";
+  EXPECT_GE(changes().stores, programs);
+  EXPECT_LE(changes().stores, changes().misses);
+  EXPECT_EQ(changes().errors, 0);
+  EXPECT_EQ(tl::disk_cache_contents().files, programs);
 }
 
 // More signatures than a function remembers: programs are forgotten while other threads call them.
