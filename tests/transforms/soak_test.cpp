@@ -5,6 +5,8 @@
 #include <string>
 
 #include "jaxpr/memos.hpp"
+#include "support/backends.hpp"
+#include "support/disk_cache.hpp"
 #include "telamon/memory.hpp"
 #include "transforms/support.hpp"
 
@@ -56,6 +58,38 @@ void expect_flat(int warm, int programs, const std::string& backend) {
 
 TEST(LONG_Soak, CompilesAndFreesOfNativeProgramsHoldMemoryFlat) {
   expect_flat(1000, 100000, "llvm");
+}
+
+// Each program is compiled and stored, then loaded in its place; the folder has room for some of them only.
+TEST(LONG_Soak, StoresAndLoadsOfProgramsHoldMemoryAndTheDiskCacheFlat) {
+  TELAMON_TEST_NEEDS_COMPILER();
+  if (footprint().maps == 0) GTEST_SKIP() << "there is no /proc here";
+  const tl::testing::CacheFolder folder;
+  setenv("TELAMON_CACHE_SIZE", "1", 1);
+  const auto store_and_load = [](int first, int last) {
+    for (int k = first; k < last; ++k) {
+      for (int i = 0; i < 2; ++i) compile_and_free(k, k + 1, "llvm");
+      if (k % 10 == 0) {
+        const tl::DiskCacheContents now = tl::disk_cache_contents();
+        ASSERT_LE(now.bytes, now.bound) << k;
+      }
+    }
+  };
+  constexpr int kWarm = 500, kPrograms = 8000;
+  const tl::testing::CacheChanges changes;
+  store_and_load(0, kWarm);
+  const Footprint start = footprint();
+  const std::size_t in_use = tl::memory_stats().in_use;
+  store_and_load(kWarm, kPrograms);
+  const Footprint end = footprint();
+  EXPECT_EQ(changes().stores, kPrograms);
+  EXPECT_EQ(changes().hits, kPrograms);
+  EXPECT_EQ(changes().errors, 0);
+  EXPECT_EQ(changes().stores - changes().evictions, tl::disk_cache_contents().files);
+  // A page for each program that were kept: 29 MiB, and as many maps.
+  EXPECT_LT(end.mebibytes - start.mebibytes, 2) << "from " << start.mebibytes << " MiB";
+  EXPECT_LT(end.maps - start.maps, 100) << "from " << start.maps;
+  EXPECT_LE(tl::memory_stats().in_use, in_use + 4096);
 }
 
 TEST(LONG_Soak, TracesAndFreesOfProgramsHoldMemoryFlat) { expect_flat(2000, 100000, "interpret"); }
