@@ -1,4 +1,5 @@
 // telamon check: runs conformance cases in every mode they have data for.
+#include <chrono>
 #include <fstream>
 #include <iostream>
 #include <optional>
@@ -19,6 +20,7 @@ struct Options {
   std::vector<std::string> files;
   std::string only, modes, json_file;
   bool list_missing = false, isolate = false;
+  std::optional<std::int64_t> limit;
 };
 
 struct Outcome {
@@ -95,18 +97,21 @@ std::string name_of(const Line& line) {
 }
 
 // The case in a child process, so that a crash is a failure of that case alone.
-std::vector<Outcome> run_isolated(const Line& line, const std::vector<Mode>& modes) {
-  const auto child = telamon::detail::run_in_child([&](const auto& tell) {
-    Json list = Json::array();
-    for (const Outcome& o : run_case(line, modes)) list.push_back(to_json(o));
-    tell(as_text(list));
-  });
+std::vector<Outcome> run_isolated(const Line& line, const std::vector<Mode>& modes,
+                                  std::optional<std::chrono::seconds> limit) {
+  const auto child = telamon::detail::run_in_child(
+      [&](const auto& tell) {
+        Json list = Json::array();
+        for (const Outcome& o : run_case(line, modes)) list.push_back(to_json(o));
+        tell(as_text(list));
+      },
+      limit);
   std::vector<Outcome> outcomes;
   if (child.well() && Json::accept(child.told)) {
     for (const Json& j : Json::parse(child.told)) outcomes.push_back(from_json(j));
   } else {
     outcomes.push_back(
-        {name_of(line), "process", {Verdict::Kind::failed, "the process died: " + child.end()}});
+        {name_of(line), "process", {Verdict::Kind::failed, "the process " + child.end()}});
   }
   return outcomes;
 }
@@ -192,13 +197,16 @@ std::string listed(const std::vector<std::string>& files) {
 int check(const Options& options) {
   const std::vector<Mode> modes = chosen_modes(options.modes);
   const std::optional<std::regex> only = regex_of(options.only);
+  std::optional<std::chrono::seconds> limit;
+  if (options.limit) limit = std::chrono::seconds(*options.limit);
   Report report(options);
   std::size_t cases = 0;
   for (const std::string& path : options.files) {
     for_each_case_line(path, [&](const Line& line) {
       if (only && !std::regex_search(name_of(line), *only)) return;
       ++cases;
-      for (const Outcome& o : options.isolate ? run_isolated(line, modes) : run_case(line, modes))
+      for (const Outcome& o :
+           options.isolate ? run_isolated(line, modes, limit) : run_case(line, modes))
         report.add(o);
     });
   }
@@ -228,7 +236,13 @@ void add_check(CLI::App& app, int& code) {
   command->add_option("--json", options->json_file,
                       "write every outcome to this file, one JSON object a line");
   command->add_flag("--list-missing", options->list_missing, "list only what is missing");
-  command->add_flag("--isolate", options->isolate, "run each case in a process of its own");
+  CLI::Option* isolate =
+      command->add_flag("--isolate", options->isolate, "run each case in a process of its own");
+  command
+      ->add_option("--limit", options->limit,
+                   "with --isolate: how many seconds a case may take; one that takes longer fails")
+      ->check(count())
+      ->needs(isolate);
   command->callback([options, &code] { code = check(*options); });
 }
 

@@ -91,9 +91,7 @@ Report last_report(std::string_view told) {
   return last;
 }
 
-std::string text_of_end(const detail::ChildResult& child) {
-  return "the process ends with " + child.end();
-}
+std::string text_of_end(const detail::ChildResult& child) { return "the process " + child.end(); }
 
 /// What an attempt that was to tell more comes to when its process ends.
 Report at_the_end(const Report& last, const detail::ChildResult& child) {
@@ -127,10 +125,11 @@ class Attempt {
  public:
   using Switches = std::set<std::string, std::less<>>;
   enum class Look : std::uint8_t { at_the_end, after_each_pass };
-  Attempt(const Subject& subject, const Switches& disabled, Look look, const Tell& tell)
+  Attempt(const Subject& subject, int number, const Switches& disabled, Look look, const Tell& tell)
       : subject_(subject), look_(look), tell_(tell), before_(subject.program.to_string()) {
     options_.contract = subject.contract;
-    options_.name = "bisected";
+    // The number comes first: of a long name the end is cut off.
+    options_.name = fmt::format("attempt {} of {}", number, subject.options.name);
     options_.disabled = disabled;
     options_.keep_programs = true;
     if (!subject.options.donated.empty()) options_.donated = subject.options.donated;
@@ -202,6 +201,8 @@ class Bisection {
       : subject_{program, inputs, options, options.contract, {}} {}
 
   Finding run() {
+    // What is wrong with it is said here once, and not by every child.
+    detail::environment_set("TELAMON_DISABLE");
     if (const std::string end = end_of_interpreter(); !end.empty())
       return {Finding::Kind::interpreter, {}, end, {}, {}};
     subject_.want = interpret(subject_.program, subject_.inputs);
@@ -223,15 +224,17 @@ class Bisection {
   // How the interpreter ends its process, if it does; what it throws, it throws here once more.
   std::string end_of_interpreter() const {
     if (!in_children()) return {};
-    const auto child = detail::run_in_child([&](const auto&) {
-      try {
-        interpret(subject_.program, subject_.inputs);
-      } catch (const std::exception&) {}
-    });
+    const auto child = detail::run_in_child(
+        [&](const auto&) {
+          try {
+            interpret(subject_.program, subject_.inputs);
+          } catch (const std::exception&) {}
+        },
+        subject_.options.limit);
     return child.well() ? "" : text_of_end(child);
   }
 
-  Finding try_switches(const std::string& difference) const {
+  Finding try_switches(const std::string& difference) {
     Finding finding{Finding::Kind::generation, {}, difference, {}, {}};
     const auto words = detail::environment_words("TELAMON_DISABLE");
     for (const std::string_view word : words)
@@ -252,20 +255,26 @@ class Bisection {
     finding.names.assign(all.begin(), all.end());
     return finding;
   }
-  bool is_right_without(const Switches& disabled) const {
+  bool is_right_without(const Switches& disabled) {
     return attempt(disabled, Attempt::Look::at_the_end).texts[0].empty();
   }
 
-  Report attempt(const Switches& disabled, Attempt::Look look) const {
-    if (!in_children()) return Attempt(subject_, disabled, look, [](const Report&) {}).run();
-    const auto child = detail::run_in_child([&](const auto& tell) {
-      const Tell report = [&](const Report& r) { tell(bytes_of(r)); };
-      try {
-        report(Attempt(subject_, disabled, look, report).run());
-      } catch (const OutOfMemoryError& e) {
-        report({Report::Kind::lack_of_memory, {e.message()}});
-      } catch (const std::bad_alloc&) { report({Report::Kind::lack_of_memory, {"out of memory"}}); }
-    });
+  Report attempt(const Switches& disabled, Attempt::Look look) {
+    const int number = ++attempts_;
+    if (!in_children())
+      return Attempt(subject_, number, disabled, look, [](const Report&) {}).run();
+    const auto child = detail::run_in_child(
+        [&](const auto& tell) {
+          const Tell report = [&](const Report& r) { tell(bytes_of(r)); };
+          try {
+            report(Attempt(subject_, number, disabled, look, report).run());
+          } catch (const OutOfMemoryError& e) {
+            report({Report::Kind::lack_of_memory, {e.message()}});
+          } catch (const std::bad_alloc&) {
+            report({Report::Kind::lack_of_memory, {"out of memory"}});
+          }
+        },
+        subject_.options.limit);
     Report last = last_report(child.told);
     if (!is_result(last)) return at_the_end(last, child);
     if (last.kind == Report::Kind::lack_of_memory) throw OutOfMemoryError(last.texts[0]);
@@ -273,6 +282,7 @@ class Bisection {
   }
 
   Subject subject_;
+  int attempts_ = 0;
 };
 
 }  // namespace

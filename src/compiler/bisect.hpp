@@ -1,6 +1,7 @@
 // Bisection: which pass or optimisation makes a program compute something else than it says.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -35,8 +36,13 @@ struct BisectOptions {
   bool contract = false;
   /// Inputs that callers give away, if any; those beyond the end are not.
   std::vector<bool> donated = {};
+  /// What logs and dumps call the program, after the number of the attempt: "attempt 3 of f".
+  std::string name = "program";
   /// Where what is looked at is compiled and run: in children, a process that ends is a finding too.
   enum class Runs : std::uint8_t { here, in_children } runs = Runs::here;
+  /// How long a step of what children do may take: a pass, an interpretation, code generation, a run. One that
+  /// takes longer is as one that crashes.
+  std::optional<std::chrono::seconds> limit = {};
   /// Relative to the number and the largest of its array; by default by dtype: 1e-9 for f64, 1e-4 for
   /// f32, 1e-2 for narrower ones. What is not finite has to be the same.
   std::optional<double> rtol = {};

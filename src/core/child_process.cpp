@@ -1,11 +1,18 @@
 // A pipe from a child.
 #include "core/child_process.hpp"
 
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -33,14 +40,32 @@ void write_all(int file, std::string_view text) {
   }
 }
 
-std::string read_all(int file) {
-  std::string text;
+/// Waits for something to read, or for the end of the file. False where neither comes within the limit.
+bool waits_well(int file, std::optional<std::chrono::seconds> limit) {
+  constexpr std::int64_t kLongest = INT_MAX / 1000;
+  const int wait =
+      limit ? 1000 * static_cast<int>(std::min<std::int64_t>(limit->count(), kLongest)) : -1;
+  pollfd ready{file, POLLIN, 0};
+  return uninterrupted([&] { return poll(&ready, 1, wait); }) != 0;
+}
+
+/// What comes until the file ends, or nothing more comes within the limit: false then.
+bool read_all(int file, std::optional<std::chrono::seconds> limit, std::string& text) {
   char buffer[4096];
-  for (;;) {
+  while (waits_well(file, limit)) {
     const ssize_t n = uninterrupted([&] { return read(file, buffer, sizeof buffer); });
-    if (n <= 0) return text;
+    if (n <= 0) return true;
     text.append(buffer, static_cast<std::size_t>(n));
   }
+  return false;
+}
+
+/// A child that outlives its parent, killed perhaps since the child hangs, would hang on for ever.
+void end_with([[maybe_unused]] pid_t parent) {
+#if defined(__linux__)
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);  // it has ended before it could be asked
+#endif
 }
 
 [[noreturn]] void refuse(const char* what) {
@@ -50,20 +75,23 @@ std::string read_all(int file) {
 }  // namespace
 
 std::string ChildResult::end() const {
-  if (!WIFSIGNALED(status)) return "exit code " + std::to_string(WEXITSTATUS(status));
+  if (silence) return "does not end within " + std::to_string(silence->count()) + " s";
+  if (!WIFSIGNALED(status)) return "ends with exit code " + std::to_string(WEXITSTATUS(status));
   const int signal = WTERMSIG(status);
-  return "signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
+  return "ends with signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
 }
 
 ChildResult run_in_child(
-    const std::function<void(const std::function<void(std::string_view)>& tell)>& body) {
+    const std::function<void(const std::function<void(std::string_view)>& tell)>& body,
+    std::optional<std::chrono::seconds> limit) {
   int ends[2];
   if (pipe(ends) != 0) refuse("pipe");
   // What is buffered here is to be written here.
   std::cout.flush();
   std::fflush(nullptr);
-  const pid_t child = fork();
+  const pid_t parent = getpid(), child = fork();
   if (child == 0) {
+    end_with(parent);
     close(ends[0]);
     const rlimit no_core{0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
@@ -74,7 +102,10 @@ ChildResult run_in_child(
   close(ends[1]);
   ChildResult result;
   if (child > 0) {
-    result.told = read_all(ends[0]);
+    if (!read_all(ends[0], limit, result.told)) {
+      result.silence = limit;
+      kill(child, SIGKILL);
+    }
     uninterrupted([&] { return waitpid(child, &result.status, 0); });
   }
   const int error = errno;

@@ -41,7 +41,7 @@ TEST_F(Command, CheckOutlivesACaseThatDiesAlone) {
       telamon_command("check --modes eval --isolate --json " + report + " " + cases,
                       "ulimit -S -c 0; ulimit -S -t 1; ");
   EXPECT_EQ(answer.code, 1);
-  EXPECT_THAT(answer.text, HasSubstr("FAIL endless process: the process died: signal " +
+  EXPECT_THAT(answer.text, HasSubstr("FAIL endless process: the process ends with signal " +
                                      std::to_string(SIGXCPU) + " ("));
   EXPECT_THAT(answer.text, HasSubstr("2 passed, 1 failed, 0 skipped"));
   std::vector<std::string> verdicts;
@@ -52,6 +52,17 @@ TEST_F(Command, CheckOutlivesACaseThatDiesAlone) {
                        outcome["verdict"].get<std::string>());
   }
   EXPECT_THAT(verdicts, testing::ElementsAre("wave passed", "endless failed", "after passed"));
+}
+
+TEST_F(Command, CheckGivesUpOnACaseThatTakesTooLong) {
+  const std::string cases = file("cases.jsonl", lines({endless_case(), kCase}));
+  const Answer answer = telamon_command("check --modes eval --isolate --limit 3 " + cases);
+  EXPECT_EQ(answer.code, 1);
+  EXPECT_EQ(answer.text,
+            "FAIL endless process: the process does not end within 3 s\n"
+            "1 passed, 1 failed, 0 skipped\n");
+  // Alone, a case is part of this process.
+  EXPECT_EQ(telamon_command("check --limit 1 " + cases).code, 2);
 }
 
 TEST_F(Command, CheckFailsWhereAnswersDiffer) {

@@ -273,6 +273,28 @@ TEST(Bisect, SaysWhereTheInterpreterEndsItsProcess) {
   EXPECT_EQ(finding.difference, "the process ends with signal 9 (Killed)");
 }
 
+const Primitive<> never_ends_p{
+    "test_never_ends", [] {
+      return Rules<>{.impl = [](const NoParams&, std::span<const Array> x) -> Arrays {
+                       pause();
+                       return {x[0]};
+                     },
+                     .abstract_eval = like_the_first};
+    }};
+
+TEST(Bisect, TakesWhatNeverEndsAsWhatCrashes) {
+  const Arrays inputs = example_inputs();
+  const Jaxpr worse = stage(ending(never_ends_p), inputs);
+  const Finding finding =
+      bisect(stage(example(), inputs), inputs,
+             {.runs = Runs::in_children,
+              .limit = std::chrono::seconds(2),
+              .compile = with_pass("cse", [&](const Jaxpr&) { return worse; })});
+  ASSERT_EQ(finding.kind, Finding::Kind::pass);
+  EXPECT_THAT(finding.names, ElementsAre("cse"));
+  EXPECT_EQ(finding.difference, "interpreted, the process does not end within 2 s");
+}
+
 // ---- the options of jit --------------------------------------------------------------------------
 
 TEST(Bisect, CompilesWithTheOptionsOfJit) {
