@@ -1,12 +1,15 @@
 // telamon cache: what lies in the disk cache, and how to empty it.
 #include <iostream>
+#include <stdexcept>
 
 #include "commands.hpp"
 #include "core/counted.hpp"
-#include "telamon/disk_cache.hpp"
+#include "runtime/disk_cache.hpp"
 
 namespace telamon_tool {
 namespace {
+
+namespace cache = telamon::runtime::disk_cache;
 
 void print_contents() {
   const telamon::DiskCacheContents c = telamon::disk_cache_contents();
@@ -17,6 +20,8 @@ void print_contents() {
   }
   std::cout << c.folder << "\n  programs: " << c.files << ", " << size_text(c.bytes)
             << " of at most " << size_text(c.bound) << " of the disk\n";
+  if (const std::string why = cache::refusal(); !why.empty())
+    std::cout << "  not used: " << why << '\n';
 }
 
 }  // namespace
@@ -29,8 +34,9 @@ void add_cache(CLI::App& app, int& code) {
     code = 0;
   });
   command->add_subcommand("clear", "removes them all")->callback([&code] {
-    std::cout << "removed " << telamon::detail::counted(telamon::clear_disk_cache(), "program")
-              << '\n';
+    const cache::Cleared cleared = cache::clear();
+    std::cout << "removed " << telamon::detail::counted(cleared.removed, "program") << '\n';
+    if (!cleared.failure.empty()) throw std::runtime_error(cleared.failure);
     code = 0;
   });
 }

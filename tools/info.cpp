@@ -12,6 +12,7 @@
 #include "runtime/allocator.hpp"
 #include "runtime/backend.hpp"
 #include "runtime/cpu.hpp"
+#include "runtime/disk_cache.hpp"
 #include "runtime/thread_pool.hpp"
 #include "telamon/telamon.hpp"
 
@@ -25,8 +26,9 @@ std::string disk_cache_description() {
   const telamon::DiskCacheContents c = telamon::disk_cache_contents();
   if (c.folder.empty())
     return "switched off: TELAMON_CACHE_DIR is none, or neither it nor HOME is set";
+  const std::string refusal = rt::disk_cache::refusal();
   return telamon::detail::counted(c.files, "program") + " in " + c.folder + ", at most " +
-         size_text(c.bound);
+         size_text(c.bound) + (refusal.empty() ? "" : "; not used: " + refusal);
 }
 
 /// What TELAMON_DISABLE may name, and after it what it does name.

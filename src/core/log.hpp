@@ -21,7 +21,7 @@ namespace detail {
 /// Who speaks: passes and programs, traces and misses of jit, executables found again, the
 /// allocator, the pool.
 enum class Subsystem : std::uint8_t { compile, jit, cache, memory, threads };
-/// `warn` is what users should change, `info` happens once per program or library, `debug` more often.
+/// `error` is what does not work, `warn` what users should change, `info` happens once per program or library, `debug` more often.
 enum class LogLevel : std::uint8_t { off, error, warn, info, debug };
 
 /// Four bits for each subsystem: the level up to which it speaks.

@@ -54,10 +54,14 @@ void log(const std::string& text, detail::LogLevel level = detail::LogLevel::inf
   detail::log(detail::Subsystem::cache, level, [&] { return text; });
 }
 
+std::string with_error(const std::string& what, int error) {
+  return what + ": " + std::strerror(error);
+}
+
 /// Counted and logged; the cache goes on without.
-void fail(const std::string& what, int error) {
+void fail(const std::string& what) {
   count(live.errors);
-  log(what + (error == 0 ? "" : std::string(": ") + std::strerror(error)), detail::LogLevel::warn);
+  log(what, detail::LogLevel::error);
 }
 
 /// A file descriptor that closes itself.
@@ -150,28 +154,35 @@ void make_folders(const std::string& path) {
   ::mkdir(path.c_str(), 0700);
 }
 
+/// The folder, or why it is not used.
+struct Opened {
+  Descriptor folder;
+  std::string refused = {};
+};
+
 /// The folder, made if need be. Code is run that comes from there: it must be the user's own, also
 /// where a link leads to it. A missing folder is no error for those who only read.
-Descriptor open_folder(bool make) {
+Opened opened_folder(bool make) {
   const std::string path = folder();
-  if (path.empty()) return Descriptor(-1);
+  if (path.empty()) return {Descriptor(-1)};
   struct stat link{};
   if (::lstat(path.c_str(), &link) != 0) {
-    if (!make && errno == ENOENT) return Descriptor(-1);
+    if (!make && errno == ENOENT) return {Descriptor(-1)};
     if (make) make_folders(path);
   } else if (S_ISLNK(link.st_mode) && link.st_uid != ::geteuid() && link.st_uid != 0) {
-    fail(path + " is a link of another user's", 0);
-    return Descriptor(-1);
+    return {Descriptor(-1), path + " is a link of another user's"};
   }
   Descriptor opened(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!opened) {
-    fail("cannot open " + path, errno);
-    return opened;
-  }
+  if (!opened) return {Descriptor(-1), with_error("cannot open " + path, errno)};
   struct stat s{};
-  if (::fstat(opened.get(), &s) == 0 && is_safe(s)) return opened;
-  fail(path + " belongs to another user, or others may write to it", 0);
-  return Descriptor(-1);
+  if (::fstat(opened.get(), &s) == 0 && is_safe(s)) return {std::move(opened)};
+  return {Descriptor(-1), path + " belongs to another user, or others may write to it"};
+}
+
+Descriptor open_folder(bool make) {
+  Opened opened = opened_folder(make);
+  if (!opened.refused.empty()) fail(opened.refused);
+  return std::move(opened.folder);
 }
 
 bool read_all(int fd, char* to, std::size_t size) {
@@ -240,8 +251,8 @@ void for_each_file(const Descriptor& folder, F&& f) {
   ::closedir(entries);
 }
 
-void remove(const Descriptor& folder, const std::string& name) {
-  ::unlinkat(folder.get(), name.c_str(), 0);
+bool remove(const Descriptor& folder, const std::string& name) {
+  return ::unlinkat(folder.get(), name.c_str(), 0) == 0;
 }
 
 bool write_all(int fd, std::string_view bytes) {
@@ -359,7 +370,7 @@ void trim(const Descriptor& folder, std::int64_t room) {
   // Somewhat below that, so that the next store need not look through the folder again.
   for (const File& file : files) {
     if (total <= most - most / 8) break;
-    remove(folder, file.name);
+    if (!remove(folder, file.name)) continue;
     total -= file.size;
     count(live.evictions);
     log("evicted " + file.name);
@@ -404,7 +415,7 @@ bool write_file(const Descriptor& folder, const std::string& name, std::string_v
   };
   // Some systems make files without a name, and do not let them get one.
   if (write(Writing::Name::at_the_end) || write(Writing::Name::at_once)) return true;
-  fail("cannot write " + name, errno != 0 ? errno : EIO);
+  fail(with_error("cannot write " + name, errno != 0 ? errno : EIO));
   return false;
 }
 
@@ -437,8 +448,7 @@ std::optional<Pages> load(const Key& key) {
       return bytes;
     }
     if (found == Found::damaged) {
-      fail(name + " is damaged or not ours: removed", 0);
-      remove(folder, name);
+      fail(name + " is damaged or not ours: " + (remove(folder, name) ? "removed" : "left there"));
     }
   }
   count(live.misses);
@@ -449,7 +459,7 @@ std::optional<Pages> load(const Key& key) {
 void reject(const Key& key, std::string_view why) {
   count(live.hits, -1);
   count(live.misses);
-  fail(name_of(key) + " cannot be used: " + std::string(why), 0);
+  fail(name_of(key) + " cannot be used: " + std::string(why));
   if (const Descriptor folder = open_folder(false)) remove(folder, name_of(key));
 }
 
@@ -459,7 +469,7 @@ void store(const Key& key, std::string_view bytes) {
   const auto size = static_cast<std::int64_t>(sizeof(Header) + bytes.size());
   if (!folder || size > most / 4) return;
   if (!detail::file_may_have(static_cast<std::uint64_t>(size)))
-    return fail("cannot write " + name_of(key), EFBIG);
+    return fail(with_error("cannot write " + name_of(key), EFBIG));
 
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
@@ -486,6 +496,23 @@ void trim() {
   if (const Descriptor folder = open_folder(false)) trim(folder, 0);
 }
 
+std::string refusal() { return opened_folder(false).refused; }
+
+Cleared clear() {
+  Cleared cleared;
+  const Opened opened = opened_folder(false);
+  cleared.failure = opened.refused;
+  if (opened.folder) {
+    for_each_file(opened.folder, [&](std::string_view name, const struct stat&) {
+      if (remove(opened.folder, std::string(name))) cleared.removed += name.ends_with(kSuffix);
+      else if (errno != ENOENT && cleared.failure.empty())  // another process removes them, too
+        cleared.failure = with_error("cannot remove " + folder() + "/" + std::string(name), errno);
+    });
+  }
+  if (!cleared.failure.empty()) fail(cleared.failure);
+  return cleared;
+}
+
 }  // namespace disk_cache
 }  // namespace runtime
 
@@ -509,16 +536,7 @@ DiskCacheContents disk_cache_contents() {
   return contents;
 }
 
-std::int64_t clear_disk_cache() {
-  std::int64_t removed = 0;
-  if (const disk_cache::Descriptor opened = disk_cache::open_folder(false)) {
-    disk_cache::for_each_file(opened, [&](std::string_view name, const struct stat&) {
-      removed += name.ends_with(disk_cache::kSuffix);
-      disk_cache::remove(opened, std::string(name));
-    });
-  }
-  return removed;
-}
+std::int64_t clear_disk_cache() { return disk_cache::clear().removed; }
 
 }  // namespace v1
 }  // namespace telamon

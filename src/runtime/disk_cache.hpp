@@ -38,6 +38,16 @@ TELAMON_API void reject(const Key& key, std::string_view why);
 /// Removes temporary files left by processes that were killed, and what exceeds the bound.
 TELAMON_API void trim();
 
+/// Why the folder is not used; empty where it is, or is not there yet.
+TELAMON_API std::string refusal();
+
+struct Cleared {
+  std::int64_t removed = 0;  ///< programs
+  std::string failure;       ///< the refusal of the folder, or of the first file that stays
+};
+/// Removes all files.
+TELAMON_API Cleared clear();
+
 }  // namespace disk_cache
 }  // namespace runtime
 }  // namespace v1
