@@ -89,13 +89,6 @@ constexpr Variable kVariables[] = {{"TELAMON_LOG", kLog},
                                    {"TELAMON_PERF_MAP", kSwitch},
                                    {"TELAMON_DEBUG_NANS", kSwitch}};
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
-
 void complain_once(const std::string& text) {
   static auto* const mutex = new std::mutex;
   static auto* const said = new std::set<std::string>;
@@ -104,6 +97,13 @@ void complain_once(const std::string& text) {
 }
 
 }  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
 
 bool environment_knows(const char* variable, std::string_view word) {
   const auto words = environment_words(variable);

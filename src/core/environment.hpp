@@ -22,6 +22,9 @@ TELAMON_API std::span<const std::string_view> environment_words(std::string_view
 /// Whether the word is one of these; if not, that is said once on standard error.
 TELAMON_API bool environment_knows(const char* variable, std::string_view word);
 
+/// The text without the blanks around it.
+std::string_view trimmed(std::string_view text);
+
 /// What stands between the commas of the variable's value, without the blanks around it. Valid until the variable is set anew.
 TELAMON_API std::vector<std::string_view> environment_list(const char* variable);
 

@@ -1,6 +1,7 @@
 // The log and its settings.
 #include "core/log.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -29,25 +30,31 @@ std::chrono::steady_clock::time_point start_time() {
   return start;
 }
 
+/// Off where there is no such level.
+LogLevel level_of(std::string_view word) {
+  const auto* const found = std::find(kLevels.begin(), kLevels.end(), word);
+  return found == kLevels.end() ? LogLevel::off
+                                : static_cast<LogLevel>(found - kLevels.begin() + 1);
+}
+
 // "compile=debug": the bits of the subsystems that the part before "=" names, set to the level.
 std::uint32_t with_word(std::uint32_t levels, std::string_view word) {
   const std::size_t equals = word.find('=');
-  const std::string_view who = word.substr(0, equals);
+  const std::string_view who = trimmed(word.substr(0, equals));
+  const auto ignore = [](const std::string& why) { ignore_environment(kVariable.data(), why); };
+  if (equals == std::string_view::npos && level_of(who) != LogLevel::off) {
+    ignore("'" + std::string(who) + "' is a level, of all subsystems with all=" + std::string(who));
+    return levels;
+  }
   if (!environment_knows(kVariable.data(), who)) return levels;
   auto level = static_cast<std::uint32_t>(LogLevel::info);
   if (equals != std::string_view::npos) {
-    const std::string_view wanted = word.substr(equals + 1);
-    std::uint32_t found = 0;
-    for (std::uint32_t i = 0; i < kLevels.size(); ++i) {
-      if (kLevels[i] == wanted) found = i + 1;
-    }
-    if (found == 0) {
-      ignore_environment(
-          kVariable.data(),
-          "the levels are error, warn, info, debug; there is no '" + std::string(wanted) + "'");
+    const std::string_view wanted = trimmed(word.substr(equals + 1));
+    level = static_cast<std::uint32_t>(level_of(wanted));
+    if (level == 0) {
+      ignore("the levels are error, warn, info, debug; there is no '" + std::string(wanted) + "'");
       return levels;
     }
-    level = found;
   }
   for (std::uint32_t i = 0; i < kSubsystems.size(); ++i) {
     if (who == kSubsystems[i] || who == "all")

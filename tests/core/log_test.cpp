@@ -91,6 +91,23 @@ TEST(Log, UnknownLevelsAreSaidOnce) {
                         "info, debug; there is no 'loud'\n"));
 }
 
+TEST(Log, ALevelAloneIsNoSubsystem) {
+  const std::string text = logged([] {
+    const Log log("debug");
+    EXPECT_FALSE(detail::logs(Subsystem::jit, LogLevel::error));
+  });
+  EXPECT_EQ(text,
+            "telamon: TELAMON_LOG=debug is ignored: 'debug' is a level, of all subsystems with "
+            "all=debug\n");
+}
+
+TEST(Log, BlanksAroundWordsAndLevelsDoNotMatter) {
+  const Log log(" jit = debug , threads= warn");
+  EXPECT_TRUE(detail::logs(Subsystem::jit, LogLevel::debug));
+  EXPECT_TRUE(detail::logs(Subsystem::threads, LogLevel::warn));
+  EXPECT_FALSE(detail::logs(Subsystem::threads, LogLevel::info));
+}
+
 TEST(Log, LinesBeginWithMicrosecondsAndTheSubsystem) {
   const std::string text = logged([] { detail::write_log(Subsystem::threads, "four"); });
   EXPECT_TRUE(std::regex_match(text, std::regex(R"(\[telamon \d+ threads\] four\n)"))) << text;
