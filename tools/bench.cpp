@@ -17,11 +17,11 @@ namespace tl = telamon;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string file, input, transform, name;
+  ProgramChoice programs;
+  std::string input;
   int threads = 1;
   double seconds = 1;
-  std::int64_t batch = 3;
-  bool json = false, all = false;
+  bool json = false;
 };
 
 double microseconds_since(Clock::time_point start) {
@@ -35,10 +35,11 @@ struct Timings {
 };
 
 Timings measure(const ProgramFile& file, const Options& o) {
-  const Arrays inputs = o.input.empty() ? example_inputs(file, o.transform, o.batch)
-                                        : load_inputs(o.input, file.program, o.transform);
+  const Arrays inputs = o.input.empty()
+                            ? example_inputs(file, o.programs.transform, o.programs.batch)
+                            : load_inputs(o.input, file.program, o.programs.transform);
   const Function f =
-      apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
+      apply_transforms([&](const Arrays& x) { return file.program(x); }, o.programs.transform);
   Timings t;
   const auto trace_start = Clock::now();
   (void)tl::make_jaxpr(f)(inputs);
@@ -64,34 +65,31 @@ Timings measure(const ProgramFile& file, const Options& o) {
   return t;
 }
 
-int bench(const Options& o) {
-  tl::set_num_threads(o.threads);
-  for (const ProgramFile& file : load_programs(o.file, o.name, o.all)) {
-    if (!file.inputs && o.input.empty() && !o.json)
-      std::printf("(%s has no inputs on file: all are ones)\n", file.program.name().c_str());
-    const Timings t = measure(file, o);
-    if (o.json) {
-      std::cout << Json{{"name", file.program.name()},
-                        {"transform", o.transform},
-                        {"threads", o.threads},
-                        {"trace_us", t.trace_us},
-                        {"compile_us", t.compile_us},
-                        {"from_disk_cache", t.from_disk},
-                        {"first_call_us", t.first_call_us},
-                        {"min_ns", t.min_ns},
-                        {"median_ns", t.median_ns},
-                        {"runs", t.runs}}
-                       .dump()
-                << '\n';
-    } else {
-      std::printf(
-          "%s\n  trace %.0f us, compile %.0f us%s, first call %.0f us\n  min %.0f ns, median %.0f "
-          "ns "
-          "over %zu calls\n",
-          display_name(file.program.name(), o.transform).c_str(), t.trace_us, t.compile_us,
-          t.from_disk ? " (found in the disk cache; TELAMON_CACHE_DIR=none compiles it)" : "",
-          t.first_call_us, t.min_ns, t.median_ns, t.runs);
-    }
+int bench(const ProgramFile& file, const Options& o) {
+  if (!file.inputs && o.input.empty() && !o.json)
+    std::printf("(%s has no inputs on file: all are ones)\n", file.program.name().c_str());
+  const Timings t = measure(file, o);
+  if (o.json) {
+    std::cout << Json{{"name", file.program.name()},
+                      {"transform", o.programs.transform},
+                      {"threads", o.threads},
+                      {"trace_us", t.trace_us},
+                      {"compile_us", t.compile_us},
+                      {"from_disk_cache", t.from_disk},
+                      {"first_call_us", t.first_call_us},
+                      {"min_ns", t.min_ns},
+                      {"median_ns", t.median_ns},
+                      {"runs", t.runs}}
+                     .dump()
+              << '\n';
+  } else {
+    std::printf(
+        "%s\n  trace %.0f us, compile %.0f us%s, first call %.0f us\n  min %.0f ns, median %.0f "
+        "ns "
+        "over %zu calls\n",
+        display_name(file.program.name(), o.programs.transform).c_str(), t.trace_us, t.compile_us,
+        t.from_disk ? " (found in the disk cache; TELAMON_CACHE_DIR=none compiles it)" : "",
+        t.first_call_us, t.min_ns, t.median_ns, t.runs);
   }
   return 0;
 }
@@ -102,18 +100,17 @@ void add_bench(CLI::App& app, int& code) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("bench", "time a program: trace, compile, first call, then calls");
-  add_program_option(*command, options->file);
   add_input_option(*command, options->input);
-  command->add_option("--transform", options->transform,
-                      "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
-  add_batch_option(*command, options->batch);
-  command->add_option("--case", options->name, "the case of that name");
-  command->add_flag("--all", options->all, "all cases of the file");
+  add_program_options(*command, options->programs);
   command->add_option("--threads", options->threads, "threads of the pool")->check(count());
   command->add_option("--seconds", options->seconds, "how long to repeat the call")
       ->check(duration());
   command->add_flag("--json", options->json, "one JSON object a line");
-  command->callback([options, &code] { code = bench(*options); });
+  command->callback([options, &code] {
+    tl::set_num_threads(options->threads);
+    code = for_each_program(options->programs,
+                            [&](const ProgramFile& file) { return bench(file, *options); });
+  });
 }
 
 }  // namespace telamon_tool

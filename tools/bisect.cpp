@@ -1,4 +1,5 @@
 // telamon bisect: the first pass or the optimisation after which a program computes something else.
+#include <chrono>
 #include <iostream>
 #include <optional>
 #include <span>
@@ -15,10 +16,10 @@ namespace tl = telamon;
 using tl::compiler::Finding;
 
 struct Options {
-  std::string file, transform, name, input;
-  std::int64_t batch = 3;
+  ProgramChoice programs;
+  std::string input;
   std::optional<double> rtol;
-  bool all = false;
+  std::int64_t limit = 60;
   JitChoices jit;
 };
 
@@ -46,16 +47,23 @@ constexpr Values kValues[] = {
      [](const Array& wave) { return tl::round(wave); }},
 };
 
+Array input_of(const Values& values, const tl::Aval& aval, std::size_t number) {
+  const Array count = tl::arange(static_cast<double>(aval.size()), tl::DType::f64);
+  const Array wave = tl::sin(count + 5.0 * static_cast<double>(number));
+  const bool unsigned_words = tl::is_unsigned_integer(aval.dtype);
+  const Array chosen = (tl::is_inexact(aval.dtype) ? values.number : values.integer)(wave);
+  return (unsigned_words ? tl::abs(chosen) : chosen).astype(aval.dtype).reshape(aval.shape);
+}
+
 Arrays inputs_of(const Values& values, const Arrays& examples) {
   Arrays inputs;
   for (const Array& x : examples) {
-    const tl::Aval& aval = x.aval();
-    const Array count = tl::arange(static_cast<double>(aval.size()), tl::DType::f64);
-    const Array wave = tl::sin(count + 5.0 * static_cast<double>(inputs.size()));
-    const bool unsigned_words = tl::is_unsigned_integer(aval.dtype);
-    const Array chosen = (tl::is_inexact(aval.dtype) ? values.number : values.integer)(wave);
-    inputs.push_back(
-        (unsigned_words ? tl::abs(chosen) : chosen).astype(aval.dtype).reshape(aval.shape));
+    try {
+      inputs.push_back(input_of(values, x.aval(), inputs.size()));
+    } catch (const tl::OutOfMemoryError&) {
+      throw tl::OutOfMemoryError("there is not enough memory to make values for input " +
+                                 std::to_string(inputs.size()) + ", " + x.aval().to_string());
+    }
   }
   return inputs;
 }
@@ -104,18 +112,21 @@ void print(const std::string& name, std::string_view inputs, const Finding& f) {
 }
 
 #if TELAMON_WITH_LLVM
-Finding bisect_with(const tl::ClosedJaxpr& traced, const Arrays& inputs, const Options& o) {
+Finding bisect_with(const tl::ClosedJaxpr& traced, const std::string& name, const Arrays& inputs,
+                    const Options& o) {
   Arrays all = traced.consts;
   all.insert(all.end(), inputs.begin(), inputs.end());
   return tl::compiler::bisect(
       traced.jaxpr, all,
       {.contract = o.jit.contract,
        .donated = donated_inputs(o.jit.donate, inputs.size(), traced.consts.size()),
+       .name = name,
        .runs = tl::compiler::BisectOptions::Runs::in_children,
+       .limit = std::chrono::seconds(o.limit),
        .rtol = o.rtol});
 }
 #else
-Finding bisect_with(const tl::ClosedJaxpr&, const Arrays&, const Options&) {
+Finding bisect_with(const tl::ClosedJaxpr&, const std::string&, const Arrays&, const Options&) {
   throw tl::NotImplementedError(
       "bisect: this build is without the compiler whose passes it looks through");
 }
@@ -127,13 +138,15 @@ struct Tried {
 };
 
 // One kind of values after the other, until one shows a fault. Contraction is none: it was asked for.
-Tried try_values(const tl::ClosedJaxpr& traced, const Arrays& examples, const Options& o) {
+Tried try_values(const tl::ClosedJaxpr& traced, const std::string& name, const Arrays& examples,
+                 const Options& o) {
   const std::span<const Values> all = kValues;
   const auto tried = may_run_for_ever(traced.jaxpr) ? all.first(1) : all;
   Tried contraction;
   for (const Values& values : tried) {
     try {
-      Finding finding = bisect_with(traced, inputs_of(values, examples), o);
+      Finding finding = bisect_with(traced, std::string(values.name) + ": " + name,
+                                    inputs_of(values, examples), o);
       if (finding.kind == Finding::Kind::agrees) continue;
       if (finding.kind != Finding::Kind::contraction) return {values.name, std::move(finding)};
       if (contraction.inputs.empty()) contraction = {values.name, std::move(finding)};
@@ -145,21 +158,19 @@ Tried try_values(const tl::ClosedJaxpr& traced, const Arrays& examples, const Op
   return contraction;
 }
 
-int bisect(const Options& o) {
-  int code = 0;
-  for (const ProgramFile& file : load_programs(o.file, o.name, o.all)) {
-    const Function f =
-        apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
-    const bool given = !o.input.empty() || file.inputs.has_value();
-    const Arrays examples = o.input.empty() ? example_inputs(file, o.transform, o.batch)
-                                            : load_inputs(o.input, file.program, o.transform);
-    const tl::ClosedJaxpr traced = tl::make_jaxpr(f)(examples);
-    const Tried tried =
-        given ? Tried{"", bisect_with(traced, examples, o)} : try_values(traced, examples, o);
-    print(display_name(file.program.name(), o.transform), tried.inputs, tried.finding);
-    if (tried.finding.kind != Finding::Kind::agrees) code = 1;
-  }
-  return code;
+int bisect(const ProgramFile& file, const Options& o) {
+  const Function f =
+      apply_transforms([&](const Arrays& x) { return file.program(x); }, o.programs.transform);
+  const bool given = !o.input.empty() || file.inputs.has_value();
+  const Arrays examples = o.input.empty()
+                              ? example_inputs(file, o.programs.transform, o.programs.batch)
+                              : load_inputs(o.input, file.program, o.programs.transform);
+  const tl::ClosedJaxpr traced = tl::make_jaxpr(f)(examples);
+  const std::string name = display_name(file.program.name(), o.programs.transform);
+  const Tried tried = given ? Tried{"", bisect_with(traced, name, examples, o)}
+                            : try_values(traced, name, examples, o);
+  print(name, tried.inputs, tried.finding);
+  return tried.finding.kind == Finding::Kind::agrees ? 0 : 1;
 }
 
 }  // namespace
@@ -171,19 +182,23 @@ void add_bisect(CLI::App& app, int& code) {
   command->footer(
       "What differs with --contract is compiled without it too. Where it is right then, "
       "contraction is the cause,\nand no pass to blame.");
-  add_program_option(*command, options->file);
-  command->add_option("--transform", options->transform,
-                      "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
-  add_batch_option(*command, options->batch);
+  add_program_options(*command, options->programs);
   add_jit_options(*command, options->jit);
-  command->add_option("--case", options->name, "the case of that name");
-  command->add_flag("--all", options->all, "all cases of the file");
   command->add_option("--input", options->input, "comma-separated .npy files, one per input");
   command
       ->add_option("--rtol", options->rtol,
                    "how far results may be apart, relatively; by default it depends on the dtype")
       ->check(finite("finite number", "NUMBER"));
-  command->callback([options, &code] { code = bisect(*options); });
+  command
+      ->add_option("--limit", options->limit,
+                   "how many seconds a pass, an interpretation, code generation or a run may take: "
+                   "what takes longer counts as a crash")
+      ->check(count())
+      ->capture_default_str();
+  command->callback([options, &code] {
+    code = for_each_program(options->programs,
+                            [&](const ProgramFile& file) { return bisect(file, *options); });
+  });
 }
 
 }  // namespace telamon_tool

@@ -10,12 +10,16 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/counted.hpp"
 
 namespace telamon_tool {
+
+constexpr int kWrongUse = 2;  // of the command, or of a file; 1 is a case that fails
+constexpr std::int64_t kDefaultBatch = 3;
 
 void add_check(CLI::App& app, int& code);
 void add_run(CLI::App& app, int& code);
@@ -62,14 +66,32 @@ std::string size_text(N bytes) {
   return text;
 }
 
-/// The positional FILE of the commands that load programs.
-inline void add_program_option(CLI::App& command, std::string& file) {
+/// FILE --transform grad --batch N --case NAME --all: the programs that a command is about.
+struct ProgramChoice {
+  std::string file, transform, name;
+  std::optional<std::int64_t> batch;
+  bool all = false;
+};
+inline void add_program_options(CLI::App& command, ProgramChoice& choice) {
   command
-      .add_option("file", file,
-                  "a program: its text (.jaxpr), or a .json of jax_export.py; or cases, of which "
-                  "--case names one: .jsonl, .jsonl.gz")
+      .add_option("file", choice.file,
+                  "a program: its text (.jaxpr), or a .json of jax_export.py; or cases: .jsonl, "
+                  ".jsonl.gz, of which it is the first one without --case and --all")
       ->required()
       ->type_name("");
+  command.add_option("--transform", choice.transform,
+                     "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
+  command
+      .add_option("--batch", choice.batch,
+                  "with vmap: how often inputs of the case are repeated along the new axis, by "
+                  "default " +
+                      std::to_string(kDefaultBatch))
+      ->check(count());
+  CLI::Option* name = command.add_option("--case", choice.name, "the case of that name");
+  command
+      .add_flag("--all", choice.all,
+                "all cases of the file; those that do not work are named and skipped")
+      ->excludes(name);
 }
 
 /// --input a.npy,b.npy, for load_inputs.
@@ -94,15 +116,6 @@ inline void add_jit_options(CLI::App& command, JitChoices& choices) {
       ->delimiter(',')
       ->allow_extra_args(false)  // the next word is the file
       ->type_name("NUMBERS");
-}
-
-/// --batch N, for the inputs that the command makes itself.
-inline void add_batch_option(CLI::App& command, std::int64_t& batch) {
-  command
-      .add_option("--batch", batch,
-                  "with vmap: how often inputs of the case are repeated along the new axis")
-      ->check(count())
-      ->capture_default_str();
 }
 
 }  // namespace telamon_tool

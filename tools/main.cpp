@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr int kWrongUse = 2;  // of the command, or of a file; 1 is a case that fails
+using telamon_tool::kWrongUse;
 
 // The number of letters to change, add or drop (Wagner and Fischer 1974).
 std::size_t distance(const std::string& a, const std::string& b) {

@@ -4,9 +4,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
+#include <iostream>
+#include <optional>
 #include <sstream>
 
 #include "core/counted.hpp"
+#include "interop/json_fields.hpp"
 #include "interop/json_program.hpp"
 #include "jaxpr/parse.hpp"
 #include "text_lines.hpp"
@@ -81,52 +85,142 @@ Function vjp_of(Function f) {
   };
 }
 
+// Once, and not for each case.
+void check_transforms(const ProgramChoice& choice) {
+  const std::vector<std::string> known = {"jit", "vmap", "grad", "jvp", "vjp"},
+                                 names = split(choice.transform);
+  for (const std::string& name : names) {
+    if (name.empty())
+      throw tl::ValueError("--transform '" + choice.transform +
+                           "' has a comma with nothing beside it");
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw tl::ValueError("unknown transform '" + name + "': use jit, vmap, grad, jvp, vjp");
+  }
+  if (choice.batch && std::find(names.begin(), names.end(), "vmap") == names.end())
+    throw tl::ValueError(
+        "--batch is for vmap, which is not among the transforms: --transform vmap");
+}
+
+// What comes out of a pipe is gone when it is read again.
+void refuse_text_of_jaxpr(const std::string& path) {
+  std::string brace, word;
+  if (!std::filesystem::is_regular_file(path)) return;
+  std::ifstream(path) >> std::setw(1) >> brace >> std::setw(6) >> word;
+  if (brace + word == "{lambda")
+    throw tl::ValueError("'" + path +
+                         "' holds the text of a jaxpr, which is read from a file whose "
+                         "name ends in .jaxpr");
+}
+
+ProgramFile load_json(const std::string& path, const std::string& name) {
+  tl::interop::Program program = tl::interop::load_jaxpr(path);
+  if (!name.empty() && program.name() != name)
+    throw tl::ValueError("the program in '" + path + "' is '" + program.name() + "', not '" + name +
+                         "'");
+  return {std::move(program), std::nullopt};
+}
+
+ProgramFile load_text(const std::string& path, const std::string& name) {
+  if (!name.empty())
+    throw tl::ValueError("'" + path + "' is the text of one program: there is no case '" + name +
+                         "' in it; leave out --case");
+  tl::interop::check_is_file(path);
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  tl::Jaxpr jaxpr = tl::detail::parse_jaxpr_of_file(text.str(), path);
+  return {tl::interop::Program(std::filesystem::path(path).stem().string(), {std::move(jaxpr), {}}),
+          std::nullopt};
+}
+
+ProgramFile load_case(const Case& test, const std::string& where) {
+  try {
+    return {
+        tl::interop::Program(test.name, tl::interop::program_from_json(test.json.at("program"))),
+        arrays_from(test.json.at("inputs"))};
+  } catch (const tl::NotImplementedError& e) {
+    throw tl::NotImplementedError(where + e.message());
+  } catch (const tl::ParseError& e) {
+    throw tl::ParseError(where + e.message());
+  } catch (const tl::TypeError& e) { throw tl::ParseError(where + e.message()); }
+}
+
+/// The cases of a file, one after the other.
+class Cases {
+ public:
+  Cases(const ProgramChoice& choice, const std::function<int(const ProgramFile&)>& f)
+      : path_(choice.file), choice_(choice), f_(f) {}
+
+  int run() {
+    for_each_line(path_, [&](const std::string& line, std::size_t number) {
+      if (choice_.all) try_line(line, number);
+      else if (choice_.name.empty()) {
+        if (count_++ == 0) chosen_ = load(parse_case(line, path_, number), number);
+      } else if (!chosen_ && line.find("\"" + choice_.name + "\"") != std::string::npos) {
+        const Case test = parse_case(line, path_, number);
+        if (test.name == choice_.name) chosen_ = load(test, number);
+      }
+    });
+    if (choice_.all && count_ > 0) return code_of_all();
+    if (!chosen_) {
+      throw tl::ValueError(choice_.name.empty()
+                               ? "there is no case in '" + path_ + "'"
+                               : "there is no case '" + choice_.name + "' in '" + path_ + "'");
+    }
+    if (count_ > 1)
+      std::cerr << "(the first of " << count_ << " cases; --case NAME or --all for others)\n";
+    return f_(*chosen_);
+  }
+
+ private:
+  ProgramFile load(const Case& test, std::size_t number) const {
+    return load_case(
+        test, "'" + path_ + "', line " + std::to_string(number) + ", case '" + test.name + "': ");
+  }
+
+  void try_line(const std::string& line, std::size_t number) {
+    ++count_;
+    std::string name = path_ + ":" + std::to_string(number);
+    const auto skip = [&](const std::string& why) {
+      ++skipped_;
+      std::cout << name << ": skipped, " << why << '\n';
+    };
+    try {
+      const Case test = parse_case(line, path_, number);
+      name = test.name;
+      code_ = std::max(code_, f_(load(test, number)));
+    } catch (const tl::InternalError&) { throw; } catch (const tl::ParseError& e) {
+      damaged_ = true;
+      skip(e.message());
+    } catch (const tl::Error& e) { skip(e.message()); } catch (const Json::exception& e) {
+      damaged_ = true;
+      skip("damaged: " + tl::interop::plain_message(e));
+    }
+  }
+
+  int code_of_all() const {
+    if (skipped_ > 0)
+      std::cout << "skipped " << skipped_ << " of " << tl::detail::counted(count_, "case") << '\n';
+    return code_ == 0 && (damaged_ || skipped_ == count_) ? kWrongUse : code_;
+  }
+
+  const std::string& path_;
+  const ProgramChoice& choice_;
+  const std::function<int(const ProgramFile&)>& f_;
+  std::optional<ProgramFile> chosen_;
+  std::size_t count_ = 0, skipped_ = 0;
+  bool damaged_ = false;
+  int code_ = 0;
+};
+
 }  // namespace
 
-std::vector<ProgramFile> load_programs(const std::string& path, const std::string& name, bool all) {
-  std::vector<ProgramFile> found;
-  if (path.ends_with(".json")) {
-    found.push_back({tl::interop::load_jaxpr(path), std::nullopt});
-    if (!name.empty() && found[0].program.name() != name)
-      throw tl::ValueError("the program in '" + path + "' is '" + found[0].program.name() +
-                           "', not '" + name + "'");
-    return found;
-  }
-  if (path.ends_with(".jaxpr")) {
-    if (!name.empty())
-      throw tl::ValueError("'" + path + "' is the text of one program: there is no case '" + name +
-                           "' in it; leave out --case");
-    tl::interop::check_is_file(path);
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    tl::Jaxpr jaxpr = tl::detail::parse_jaxpr_of_file(text.str(), path);
-    found.push_back(
-        {tl::interop::Program(std::filesystem::path(path).stem().string(), {std::move(jaxpr), {}}),
-         std::nullopt});
-    return found;
-  }
-  for_each_line(path, [&](const std::string& line, std::size_t number) {
-    if (!all && !found.empty()) return;
-    if (!name.empty() && line.find("\"" + name + "\"") == std::string::npos) return;
-    const Case test = parse_case(line, path, number);
-    if (!name.empty() && test.name != name) return;
-    const std::string where =
-        "'" + path + "', line " + std::to_string(number) + ", case '" + test.name + "': ";
-    try {
-      found.push_back(
-          {tl::interop::Program(test.name, tl::interop::program_from_json(test.json.at("program"))),
-           arrays_from(test.json.at("inputs"))});
-    } catch (const tl::interop::MissingPrimitiveError& e) {
-      throw tl::interop::MissingPrimitiveError(e.names(), path);
-    } catch (const tl::ParseError& e) {
-      throw tl::ParseError(where + e.message());
-    } catch (const tl::TypeError& e) { throw tl::ParseError(where + e.message()); }
-  });
-  if (found.empty()) {
-    throw tl::ValueError(name.empty() ? "there is no case in '" + path + "'"
-                                      : "there is no case '" + name + "' in '" + path + "'");
-  }
-  return found;
+int for_each_program(const ProgramChoice& choice, const std::function<int(const ProgramFile&)>& f) {
+  check_transforms(choice);
+  const std::string& path = choice.file;
+  if (path.ends_with(".jaxpr")) return f(load_text(path, choice.name));
+  refuse_text_of_jaxpr(path);
+  if (path.ends_with(".json")) return f(load_json(path, choice.name));
+  return Cases(choice, f).run();
 }
 
 namespace {
@@ -205,11 +299,11 @@ Arrays load_inputs(const std::string& npy_list, const tl::interop::Program& prog
   return inputs;
 }
 
-Arrays example_inputs(const ProgramFile& file, const std::string& transforms, std::int64_t batch) {
+Arrays example_inputs(const ProgramFile& file, const std::string& transforms,
+                      std::optional<std::int64_t> batch) {
   tl::Shape batches;
-  for (const std::string& name : split(transforms)) {
-    if (name == "vmap") batches.push_back(batch);
-  }
+  for (int i = 0; i < number_of_vmaps(transforms); ++i)
+    batches.push_back(batch.value_or(kDefaultBatch));
   Arrays inputs;
   if (file.inputs) inputs = *file.inputs;
   else
@@ -236,10 +330,7 @@ Function apply_transforms(Function f, const std::string& transforms) {
     else if (*it == "vmap") f = tl::vmap(f);
     else if (*it == "grad") f = grad_of(f);
     else if (*it == "jvp") f = jvp_of(f);
-    else if (*it == "vjp") f = vjp_of(f);
-    else if (it->empty())
-      throw tl::ValueError("--transform '" + transforms + "' has a comma with nothing beside it");
-    else throw tl::ValueError("unknown transform '" + *it + "': use jit, vmap, grad, jvp, vjp");
+    else f = vjp_of(f);
   }
   return f;
 }

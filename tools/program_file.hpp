@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "case.hpp"
+#include "commands.hpp"
 
 namespace telamon_tool {
 
@@ -18,8 +19,10 @@ struct ProgramFile {
   std::optional<Arrays> inputs;  ///< those of a case; a bare program has none
 };
 
-/// Reads a program (.json, or .jaxpr: its text), the first case of a file of cases, or with `name` the case so called.
-std::vector<ProgramFile> load_programs(const std::string& path, const std::string& name, bool all);
+/// Calls f for the program in a file (.json, or .jaxpr: its text), or for the cases that are chosen in a file of
+/// cases, and returns what it returns: the exit code. Of all cases, those that throw are skipped, and that is
+/// said; if none is left, or one is damaged, the code is not 0. ValueError where the transforms are wrong.
+int for_each_program(const ProgramChoice& choice, const std::function<int(const ProgramFile&)>& f);
 
 /// The arrays of a comma-separated list of .npy files, as inputs of the transformed program: each vmap
 /// among the transforms takes a leading axis, which counts its examples. TypeError where one does not fit.
@@ -27,8 +30,9 @@ Arrays load_inputs(const std::string& npy_list, const telamon::interop::Program&
                    const std::string& transforms);
 
 /// The inputs of the case, or ones (booleans true) for a bare program. Each vmap among the transforms
-/// adds a leading axis of `batch` equal examples.
-Arrays example_inputs(const ProgramFile& file, const std::string& transforms, std::int64_t batch);
+/// adds a leading axis of `batch` equal examples. ValueError where a batch is given, and no vmap.
+Arrays example_inputs(const ProgramFile& file, const std::string& transforms,
+                      std::optional<std::int64_t> batch);
 
 /// "f32[] ([0]['b']), f32[3] ([0]['w'])"
 std::string inputs_text(const telamon::interop::Program& program);

@@ -17,9 +17,9 @@ namespace {
 namespace tl = telamon;
 
 struct Options {
-  std::string file, transform, pass, name, isa;
+  ProgramChoice programs;
+  std::string pass, isa;
   bool ir = false, assembly = false, plan = false, timings = false, cost = false;
-  std::int64_t batch = 3;
   JitChoices jit;
 };
 
@@ -72,8 +72,16 @@ void print_stage(const tl::runtime::Executable& executable, const std::string& s
   std::cout << text << '\n';
 }
 
+// A backend without passes has nothing to show of them, nor of code.
+void check_has_passes(const tl::runtime::Executable& executable, const char* option) {
+  if (!executable.info().passes.empty()) return;
+  throw tl::ValueError("the backend " + executable.info().backend + " has no passes for " + option +
+                       " to show");
+}
+
 // The program after each pass that changed it; the names of those that did not.
 void print_passes(const tl::runtime::Executable& executable) {
+  check_has_passes(executable, "--pass all");
   std::string before;
   for (const tl::PassTime& pass : executable.info().passes) {
     if (pass.name == "emit") break;  // what follows is no program, nor a plan of one
@@ -84,41 +92,56 @@ void print_passes(const tl::runtime::Executable& executable) {
   }
 }
 
+void print_timings(const tl::runtime::Executable& executable) {
+  check_has_passes(executable, "--timings");
+  const tl::ExecutableInfo& info = executable.info();
+  for (const tl::PassTime& pass : info.passes)
+    std::printf("%-20s %10.1f us\n", pass.name.c_str(), pass.microseconds);
+  std::printf("%-20s %10.1f us, %s\n", "all", info.microseconds(),
+              tl::detail::counted(info.kernels, "kernel").c_str());
+}
+
+bool compiles(const Options& o) {
+  return !o.pass.empty() || o.ir || o.assembly || o.plan || o.timings || o.cost;
+}
+
+int show(const ProgramFile& file, const Options& o) {
+  const Function f =
+      apply_transforms([&](const Arrays& x) { return file.program(x); }, o.programs.transform);
+  const Arrays examples = example_inputs(file, o.programs.transform, o.programs.batch);
+  const tl::ClosedJaxpr traced = tl::make_jaxpr(f)(examples);
+  const std::string name = display_name(file.program.name(), o.programs.transform);
+  if (o.programs.all) std::cout << name << ":\n";
+  if (!compiles(o)) {
+    std::cout << traced << '\n';
+    return 0;
+  }
+  const std::vector<bool> donated =
+      donated_inputs(o.jit.donate, examples.size(), traced.consts.size());
+  tl::runtime::CompileOptions options{
+      .contract = o.jit.contract, .name = name, .disabled = {}, .keep_programs = true};
+  if (!donated.empty()) options.donated = donated;
+  const auto executable = tl::runtime::find_backend().compile(traced.jaxpr, options);
+  if (o.pass == "all") print_passes(*executable);
+  else if (!o.pass.empty()) print_stage(*executable, o.pass);
+  if (o.plan) print_stage(*executable, "plan");
+  if (o.ir) print_stage(*executable, "ir");
+  if (o.assembly) print_stage(*executable, "asm");
+  if (o.timings) print_timings(*executable);
+  if (o.cost) std::cout << executable->cost_analysis() << executable->memory_analysis(donated);
+  return 0;
+}
+
 int show(const Options& o) {
+  if (!compiles(o) && (o.jit.contract || !o.jit.donate.empty() || !o.isa.empty()))
+    throw tl::ValueError(
+        "--contract, --donate and --isa say how to compile: they go with --pass, --plan, --cost, "
+        "--ir, --asm and --timings");
   for (int isa = 0; isa < tl::runtime::kNumIsas; ++isa) {
     if (tl::runtime::isa_name(static_cast<tl::runtime::Isa>(isa)) == o.isa)
       tl::runtime::generate_for(static_cast<tl::runtime::Isa>(isa));
   }
-  for (const ProgramFile& file : load_programs(o.file, o.name, false)) {
-    const Function f =
-        apply_transforms([&](const Arrays& x) { return file.program(x); }, o.transform);
-    const Arrays examples = example_inputs(file, o.transform, o.batch);
-    const tl::ClosedJaxpr traced = tl::make_jaxpr(f)(examples);
-    if (o.pass.empty() && !o.ir && !o.assembly && !o.plan && !o.timings && !o.cost) {
-      std::cout << traced << '\n';
-      continue;
-    }
-    const std::string name = display_name(file.program.name(), o.transform);
-    const std::vector<bool> donated =
-        donated_inputs(o.jit.donate, examples.size(), traced.consts.size());
-    tl::runtime::CompileOptions options{
-        .contract = o.jit.contract, .name = name, .disabled = {}, .keep_programs = true};
-    if (!donated.empty()) options.donated = donated;
-    const auto executable = tl::runtime::find_backend().compile(traced.jaxpr, options);
-    if (o.pass == "all") print_passes(*executable);
-    else if (!o.pass.empty()) print_stage(*executable, o.pass);
-    if (o.plan) print_stage(*executable, "plan");
-    if (o.ir) print_stage(*executable, "ir");
-    if (o.assembly) print_stage(*executable, "asm");
-    if (o.timings) {
-      for (const tl::PassTime& pass : executable->info().passes)
-        std::printf("%-20s %10.1f us\n", pass.name.c_str(), pass.microseconds);
-      std::printf("%-20s %10.1f us, %s\n", "all", executable->info().microseconds(),
-                  tl::detail::counted(executable->info().kernels, "kernel").c_str());
-    }
-    if (o.cost) std::cout << executable->cost_analysis() << executable->memory_analysis(donated);
-  }
-  return 0;
+  return for_each_program(o.programs, [&](const ProgramFile& file) { return show(file, o); });
 }
 
 }  // namespace
@@ -127,12 +150,8 @@ void add_show(CLI::App& app, int& code) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("show", "print the jaxpr of a program, after a pass, or its native code");
-  add_program_option(*command, options->file);
-  command->add_option("--transform", options->transform,
-                      "comma-separated, outermost first: jit,vmap,grad,jvp,vjp");
-  add_batch_option(*command, options->batch);
+  add_program_options(*command, options->programs);
   add_jit_options(*command, options->jit);
-  command->add_option("--case", options->name, "the case of that name");
   command->add_option("--pass", options->pass,
                       "the program after this pass, which --timings names; all: after every pass");
   command->add_flag("--plan", options->plan, "the kernels and calls, and where values lie");

@@ -1,6 +1,7 @@
 // `telamon bisect`: compiled and interpreted results, compared.
 #include <csignal>
 
+#include "command/cases.hpp"
 #include "command/command.hpp"
 #include "support/backends.hpp"
 
@@ -8,6 +9,11 @@ namespace telamon {
 namespace {
 
 using namespace telamon_test;
+
+/// rest(a, p) = a a - p, which is 0 for p = a a unless it is contracted.
+const char* const kRest =
+    "{ lambda a:f32[2], p:f32[2] .\n  let b:f32[2] = mul a a\n"
+    "      c:f32[2] = sub b p\n  in ( c ) }";
 
 TEST_F(Command, BisectComparesWithTheInterpreter) {
   const std::string cases = file("cases.jsonl", kCase.dump() + "\n");
@@ -45,10 +51,7 @@ TEST_F(Command, BisectTakesTheOptionsOfJit) {
   const Array third = Array({1.0f, 2.0f}) / 3.0, product = third * third;
   const std::string contracted =
       telamon_command("bisect --contract --input " + array("a.npy", third) + "," +
-                      array("p.npy", product) + " " +
-                      file("rest.jaxpr",
-                           "{ lambda a:f32[2], p:f32[2] .\n  let b:f32[2] = mul a a\n"
-                           "      c:f32[2] = sub b p\n  in ( c ) }"))
+                      array("p.npy", product) + " " + file("rest.jaxpr", kRest))
           .text;
   EXPECT_THAT(contracted, StartsWith("rest: right without --contract: a * b + c as one operation"));
   EXPECT_THAT(telamon_command("bisect --help").text, HasSubstr("contraction is the cause"));
@@ -75,6 +78,86 @@ TEST_F(Command, BisectOutlivesACaseThatEndsItsProcess) {
                         "ends with signal " +
                         std::to_string(SIGXCPU) + " ("));
   EXPECT_THAT(answer.text, HasSubstr("wave: compiled and interpreted results agree\n"));
+}
+
+TEST_F(Command, BisectGivesUpOnAStepThatTakesTooLong) {
+  TELAMON_TEST_NEEDS_COMPILER();
+  const std::string cases = file("cases.jsonl", endless_case().dump() + "\n" + kCase.dump() + "\n");
+  const Answer answer = telamon_command("bisect --all --limit 5 " + cases);
+  EXPECT_EQ(answer.code, 1);
+  EXPECT_EQ(answer.text,
+            "endless: there is nothing to compare with: interpreted, the process does not end "
+            "within 5 s\nwave: compiled and interpreted results agree\n");
+}
+
+TEST_F(Command, BisectOfAllCasesGoesOnAfterOneThatItCannotHandle) {
+  TELAMON_TEST_NEEDS_COMPILER();
+  const std::string cases = file("cases.jsonl", lines({case_of("fluffle"), step_case({}), kCase}));
+  const std::string missing = "fluffle: skipped, '" + cases +
+                              "', line 1, case 'fluffle': the program uses primitives that do not "
+                              "exist here: 'fluffle'\n";
+  const Answer plain = telamon_command("bisect --all " + cases);
+  EXPECT_EQ(plain.code, 0);
+  EXPECT_EQ(plain.text, missing +
+                            "step: compiled and interpreted results agree\n"
+                            "wave: compiled and interpreted results agree\nskipped 1 of 3 cases\n");
+  const Answer grad = telamon_command("bisect --transform grad --all " + cases);
+  EXPECT_EQ(grad.code, 0);
+  EXPECT_THAT(grad.text, AllOf(HasSubstr(missing + "step: skipped, "), HasSubstr("'nextafter'"),
+                               HasSubstr("grad(wave): compiled and interpreted results agree\n"
+                                         "skipped 2 of 3 cases\n")));
+  // Nothing was compared: that is no success.
+  const Answer none =
+      telamon_command("bisect --all " + file("no.jsonl", lines({case_of("fluffle")})));
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.text, HasSubstr("skipped 1 of 1 case\n"));
+  const Answer damaged = telamon_command("bisect --all " + file("d.jsonl", "{ x\n" + kCase.dump()));
+  EXPECT_EQ(damaged.code, 2);
+  EXPECT_THAT(damaged.text, AllOf(StartsWith(path("d.jsonl") + ":1: skipped, "),
+                                  HasSubstr("wave: compiled and interpreted results agree\n")));
+  // What is wrong with the options is said once.
+  EXPECT_EQ(telamon_command("bisect --all --transform gard " + cases).text,
+            "telamon: unknown transform 'gard': use jit, vmap, grad, jvp, vjp\n");
+}
+
+TEST_F(Command, BisectSaysOnceWhatIsWrongWithTheEnvironment) {
+  TELAMON_TEST_NEEDS_COMPILER();
+  const Answer answer =
+      telamon_command("bisect " + file("product.jaxpr", kProduct), "TELAMON_DISABLE=nosuch ");
+  EXPECT_EQ(answer.code, 0);
+  const std::string said = "there is no 'nosuch'";
+  EXPECT_THAT(answer.text, HasSubstr(said));
+  EXPECT_EQ(answer.text.find(said), answer.text.rfind(said));
+}
+
+TEST_F(Command, BisectDumpsEveryAttemptUnderItsOwnName) {
+  TELAMON_TEST_NEEDS_COMPILER();
+  Json tide = kCase;
+  tide["name"] = "north/tide";
+  const std::string before = "TELAMON_DUMP='" + path("dump") + "' ";
+  telamon_command("bisect --all " + file("cases.jsonl", lines({kCase, tide})), before);
+  const Array third = Array({1.0f, 2.0f}) / 3.0;
+  telamon_command("bisect --contract --input " + array("a.npy", third) + "," +
+                      array("p.npy", third * third) + " " + file("rest.jaxpr", kRest),
+                  before);
+  telamon_command("bisect " + file("product.jaxpr", kProduct), before);
+  for (const char* name :
+       {"0000-attempt_1_of_wave", "0000-attempt_1_of_north_tide", "0000-attempt_1_of_rest",
+        "0000-attempt_2_of_rest", "0000-attempt_1_of_positive_numbers__product",
+        "0000-attempt_1_of_zeros__product"})
+    EXPECT_TRUE(std::filesystem::exists(path("dump/" + std::string(name) + ".0-source.jaxpr")))
+        << name;
+}
+
+TEST_F(Command, BisectNamesTheInputThatIsTooLarge) {
+  TELAMON_TEST_NEEDS_COMPILER();
+  const Answer answer = telamon_command(
+      "bisect " + file("huge.jaxpr",
+                       "{ lambda a:f32[3], b:f32[1000000000000] .\n  let c:f32[] = reduce_sum [ "
+                       "axes=(0,) ] b\n  in ( c ) }"));
+  EXPECT_EQ(answer.code, 2);
+  EXPECT_EQ(answer.text,
+            "telamon: there is not enough memory to make values for input 1, f32[1000000000000]\n");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Files that cannot be read: the file, the line and the place are named.
 #include "command/command.hpp"
+#include "support/backends.hpp"
 
 namespace telamon {
 namespace {
@@ -80,6 +81,38 @@ TEST_F(Command, RefusesToNameACaseWhereThereIsOneProgram) {
                                        "' is the text of one program: there is no case "
                                        "'sine' in it; leave out --case"));
   }
+}
+
+TEST_F(Command, SaysOfTheTextOfAJaxprHowItsFileIsNamed) {
+  for (const char* name : {"text.txt", "text.json", "text"}) {
+    const std::string text = file(name, kProduct);
+    const Answer answer = telamon_command("show " + text);
+    EXPECT_EQ(answer.code, 2);
+    EXPECT_EQ(answer.text, "telamon: '" + text +
+                               "' holds the text of a jaxpr, which is read from a "
+                               "file whose name ends in .jaxpr\n");
+  }
+}
+
+TEST_F(Command, SaysWhichOfSeveralCasesItTakes) {
+  Json tide = kCase;
+  tide["name"] = "tide";
+  const std::string cases = file("cases.jsonl", kCase.dump() + "\n" + tide.dump() + "\n");
+  const std::string hint = "(the first of 2 cases; --case NAME or --all for others)\n";
+  EXPECT_THAT(telamon_command("show " + cases).text, StartsWith(hint + "{ lambda"));
+  EXPECT_EQ(telamon_command("show " + cases + " 2>/dev/null | cat").text,
+            telamon_command("show --case wave " + cases).text);
+  EXPECT_THAT(telamon_command("run --case tide " + cases).text, Not(HasSubstr("first of")));
+  for (const std::string command : {"show", "run", "bench --seconds 0", "bisect"}) {
+    EXPECT_THAT(telamon_command(command + " --help").text,
+                HasSubstr("the first one without --case"));
+    if (command == "bisect" && !kCompiles) continue;
+    const Answer all = telamon_command(command + " --transform grad --all " + cases);
+    EXPECT_EQ(all.code, 0);
+    EXPECT_THAT(all.text, AllOf(HasSubstr("grad(wave)"), HasSubstr("grad(tide)"),
+                                Not(HasSubstr("first of"))));
+  }
+  EXPECT_EQ(telamon_command("show --all --case tide " + cases).code, 2);
 }
 
 TEST_F(Command, ReadsFilesThatBeginWithAByteOrderMark) {

@@ -135,5 +135,33 @@ TEST_F(Command, ShowPrintsEveryPassThePlanAndTheCosts) {
                                HasSubstr("arguments              16 bytes")));
 }
 
+TEST_F(Command, ShowSaysOfABackendWithoutPassesThatItHasNone) {
+  const std::string program = file("product.jaxpr", kProduct);
+  for (const std::string option : {"--pass all", "--timings"}) {
+    const Answer answer =
+        telamon_command("show " + program + " " + option, "TELAMON_BACKEND=interpret ");
+    EXPECT_EQ(answer.code, 2);
+    EXPECT_EQ(answer.text,
+              "telamon: the backend interpret has no passes for " + option + " to show\n");
+  }
+}
+
+TEST_F(Command, ShowRefusesOptionsThatNothingUses) {
+  const std::string program = file("product.jaxpr", kProduct);
+  std::vector<std::string> options = {"--donate 0", "--contract"};
+#if defined(__x86_64__)
+  options.emplace_back("--isa avx2");
+#endif
+  for (const std::string& option : options) {
+    const Answer answer = telamon_command("show " + option + " " + program);
+    EXPECT_EQ(answer.code, 2) << option;
+    EXPECT_THAT(answer.text,
+                StartsWith("telamon: --contract, --donate and --isa say how to compile"));
+  }
+  const Answer batch = telamon_command("show --batch 5 --transform grad " + program);
+  EXPECT_EQ(batch.code, 2);
+  EXPECT_THAT(batch.text, HasSubstr("--batch is for vmap"));
+}
+
 }  // namespace
 }  // namespace telamon
