@@ -34,7 +34,7 @@ struct DiskCacheContents {
 };
 TELAMON_API DiskCacheContents disk_cache_contents();
 
-/// Removes all programs; says how many there were.
+/// Removes all programs; says how many it has removed.
 TELAMON_API std::int64_t clear_disk_cache();
 
 }  // namespace v1

@@ -44,6 +44,8 @@ struct TELAMON_API MemoryAnalysis {
   std::int64_t live_bound = 0;  ///< what they need at least: the most that is alive at one time
   std::int64_t aliased = 0;     ///< results in the memory of donated arguments
   std::int64_t scratch = 0;  ///< the most that one library call takes for itself, as sorting does
+  /// Why the bytes are not exact, a sentence each: backends that plan no memory leave some out.
+  std::vector<std::string> unknown = {};
   std::int64_t peak() const { return arguments + constants + results + arena + scratch - aliased; }
   std::string to_string() const;
 };

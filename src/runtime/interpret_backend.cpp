@@ -39,12 +39,14 @@ class InterpretedProgram final : public Executable {
     Work work = count_work(jaxpr_);
     return {work.flops, work.transcendentals, work.bytes, 0, 0, std::move(work.unknown)};
   }
-  // What is alive between equations is not planned.
   MemoryAnalysis memory_analysis(const std::vector<bool>&) const override {
     MemoryAnalysis memory;
     for (int i = 0; i < jaxpr_.num_inputs(); ++i)
       memory.arguments += detail::checked_bytes(jaxpr_.avals()[static_cast<std::size_t>(i)]);
     for (const Aval& a : jaxpr_.out_avals()) memory.results += detail::checked_bytes(a);
+    memory.unknown.emplace_back(
+        "the interpreter makes intermediate values as it goes: arena, scratch and peak leave them "
+        "out");
     return memory;
   }
 

@@ -58,6 +58,16 @@ std::vector<Difference> differences(const Signature& now, const Signature& then,
   return lines;
 }
 
+std::string text_of(const std::vector<Difference>& differences) {
+  constexpr std::size_t kMost = 8;
+  const std::size_t shown = std::min(kMost, differences.size());
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i) text += "\n  " + differences[i].text;
+  if (shown < differences.size())
+    text += "\n  and " + std::to_string(differences.size() - shown) + " more";
+  return text;
+}
+
 JittedThere jitted_there(const void* function, const std::string& name, SourceLocation where,
                          std::uint64_t object) {
   using Place = std::tuple<std::string, std::string, int>;

@@ -18,6 +18,7 @@ struct Signature {
   std::vector<Aval> avals;
   std::string key;  ///< of structure and static values
   DType default_float = DType::f32, default_int = DType::i32;
+  friend bool operator==(const Signature&, const Signature&) = default;
 };
 
 struct Difference {
@@ -31,6 +32,9 @@ std::vector<Difference> differences(const Signature& now, const Signature& then,
                                     const std::vector<std::string>& names,
                                     const std::vector<std::string>& statics_now,
                                     const std::vector<std::string>& statics_then);
+
+/// A line each, of the first ones: trees have thousands of leaves.
+std::string text_of(const std::vector<Difference>& differences);
 
 /// What was jitted at a place before.
 struct JittedThere {

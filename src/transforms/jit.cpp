@@ -655,7 +655,7 @@ void JitCache::explain_miss(std::span<const Array> args, const KeyBuilder& key,
     const Signature then = e->signature();
     std::vector<std::string> statics_then;
     for (const auto& [signature, texts] : misses_->explained) {
-      if (signature.key == then.key && signature.avals == then.avals) statics_then = texts;
+      if (signature == then) statics_then = texts;
     }
     auto lines = differences(now, then, names, statics, statics_then);
     if (known == 0 || kinds(lines) < kinds(nearest)) nearest = std::move(lines);
@@ -664,9 +664,16 @@ void JitCache::explain_miss(std::span<const Array> args, const KeyBuilder& key,
   const JittedThere there = jitted_there(function, display_name(options_), where, misses_->object);
   if (where) text += ", jitted at " + where.to_string();
   if (there.number > 1) text += ", #" + std::to_string(there.number) + " there";
-  if (known > 0) {
+  const bool explained = std::any_of(misses_->explained.begin(), misses_->explained.end(),
+                                     [&](const auto& before) { return before.first == now; });
+  if (explained && known >= static_cast<std::size_t>(options_.max_signatures)) {
+    text +=
+        ":\n  its signature was known, and is forgotten since there are more of them than "
+        "max_signatures = " +
+        std::to_string(options_.max_signatures);
+  } else if (known > 0) {
     text += "; against the nearest of " + counted(known, "known signature");
-    for (const Difference& line : nearest) text += "\n  " + line.text;
+    text += text_of(nearest);
   } else if (there.as_other_object) {
     text +=
         ":\n  another object that was jitted there has been called: each traces for itself; jit "
@@ -683,8 +690,7 @@ void JitCache::check_compiled_for(const Entry& entry, std::span<const Array> arg
                                   const std::vector<std::string>& names) const {
   const Signature now{avals_of(args), std::string(key.view()), default_float(), default_int()};
   const Signature then = entry.signature();
-  std::string text;
-  for (const Difference& line : differences(now, then, names, {}, {})) text += "\n  " + line.text;
+  const std::string text = text_of(differences(now, then, names, {}, {}));
   if (text.empty()) return;
   throw TypeError("jit(" + display_name(options_) +
                   "): compiled for arguments of another signature:" + text);

@@ -82,13 +82,19 @@ std::string Compiled::text(std::string_view stage) const {
   });
 }
 
-std::string CostAnalysis::to_string() const {
-  std::string text = fmt::format(
-      "flops            {:>14.6g}\ntranscendentals  {:>14.6g}\nbytes accessed   {:>14.6g}\n"
-      "kernels          {:>14}\nlibrary calls    {:>14}\n",
-      flops, transcendentals, bytes_accessed, kernels, library_calls);
+namespace {
+std::string lines_of(const std::vector<std::string>& unknown) {
+  std::string text;
   for (const std::string& why : unknown) text += "not exact: " + why + "\n";
   return text;
+}
+}  // namespace
+
+std::string CostAnalysis::to_string() const {
+  return fmt::format(
+      "flops            {:>14.6g}\ntranscendentals  {:>14.6g}\nbytes accessed   {:>14.6g}\n"
+      "kernels          {:>14}\nlibrary calls    {:>14}\n{}",
+      flops, transcendentals, bytes_accessed, kernels, library_calls, lines_of(unknown));
 }
 std::ostream& operator<<(std::ostream& os, const CostAnalysis& cost) {
   return os << cost.to_string();
@@ -99,8 +105,9 @@ std::string MemoryAnalysis::to_string() const {
       "arguments  {:>14} bytes\nconstants  {:>14} bytes\nresults    {:>14} bytes\n"
       "arena      {:>14} bytes, of which {} are alive at one time at least\n"
       "scratch    {:>14} bytes that a library call takes for itself at most\n"
-      "aliased    {:>14} bytes of results in donated arguments\npeak       {:>14} bytes\n",
-      arguments, constants, results, arena, live_bound, scratch, aliased, peak());
+      "aliased    {:>14} bytes of results in donated arguments\npeak       {:>14} bytes\n{}",
+      arguments, constants, results, arena, live_bound, scratch, aliased, peak(),
+      lines_of(unknown));
 }
 std::ostream& operator<<(std::ostream& os, const MemoryAnalysis& memory) {
   return os << memory.to_string();

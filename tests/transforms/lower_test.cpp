@@ -250,6 +250,19 @@ TEST(MemoryAnalysis, CountsArgumentsConstantsAndResults) {
   EXPECT_EQ(m.peak(), 3 * 1200 + 4 + m.arena);
 }
 
+TEST(MemoryAnalysis, SaysWhatTheInterpreterDoesNotPlan) {
+  const auto text = [](const char* backend) {
+    return jit([](Array x) { return sum(x * x); }, {.backend = backend})
+        .lower(ones({10}))
+        .compile()
+        .memory_analysis()
+        .to_string();
+  };
+  EXPECT_THAT(text("interpret"), HasSubstr("bytes\nnot exact: the interpreter makes intermediate"));
+  TELAMON_TEST_NEEDS_COMPILER();
+  EXPECT_THAT(text("llvm"), Not(HasSubstr("not exact")));
+}
+
 TEST(MemoryAnalysis, BoundsTheArenaByWhatIsAliveAtOnce) {
   TELAMON_TEST_NEEDS_COMPILER();
   // Three products in a row: each reads the one before, so two of 64 x 64 are alive at once.
@@ -621,6 +634,33 @@ TEST(ExplainCacheMisses, TellsApartTheFunctionsOfALine) {
   EXPECT_THAT(explained.text(), HasSubstr(", #2 there; against"));
   f(ones({4}));
   EXPECT_THAT(explained.text(), Not(HasSubstr(" there")));
+  (void)::testing::internal::GetCapturedStderr();
+}
+
+TEST(ExplainCacheMisses, SayWhatWasKnownAndIsForgotten) {
+  const auto f = jit([](Array x) { return x + 3.0; }, {.max_signatures = 1});
+  Explained explained;
+  f(ones({2}));
+  (void)explained.text();
+  f(ones({3}));
+  EXPECT_THAT(explained.text(), HasSubstr("args[0] is f32[3], was f32[2] (shape)"));
+  f(ones({2}));
+  const std::string text = explained.text();
+  EXPECT_THAT(text, HasSubstr(":\n  its signature was known, and is forgotten since there are more "
+                              "of them than max_signatures = 1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("was f32[3]")));
+  (void)::testing::internal::GetCapturedStderr();
+}
+
+TEST(ExplainCacheMisses, NameTheFirstOfManyLeaves) {
+  const auto f = jit([](std::vector<Array> xs) { return xs[0]; });
+  Explained explained;
+  f(std::vector<Array>(20, ones({2})));
+  (void)explained.text();
+  f(std::vector<Array>(20, ones({3})));
+  const std::string text = explained.text();
+  EXPECT_THAT(text, HasSubstr("\n  args[0][7] is f32[3], was f32[2] (shape)\n  and 12 more\n"));
+  EXPECT_THAT(text, Not(HasSubstr("args[0][8]")));
   (void)::testing::internal::GetCapturedStderr();
 }
 
