@@ -35,16 +35,6 @@ void collect_dtypes(const Json& json, std::set<std::string>& names) {
   }
 }
 
-std::optional<std::string> missing_dtype(const Json& program) {
-  std::set<std::string> names;
-  collect_dtypes(program, names);
-  for (const std::string& name : names) {
-    const auto dtype = tl::dtype_from_name(name);
-    if (dtype && !computes(*dtype)) return name;
-  }
-  return std::nullopt;
-}
-
 bool differentiable(const Array& x) { return tl::is_inexact(x.dtype()); }
 
 // largest |got - want| / (atol + rtol |want|), inf for values of different kind
@@ -324,6 +314,16 @@ Verdict check_part(const Program& program, const Json& json, const Json& part, c
 }
 
 }  // namespace
+
+std::optional<std::string> missing_dtype(const Json& program) {
+  std::set<std::string> names;
+  collect_dtypes(program, names);
+  for (const std::string& name : names) {
+    const auto dtype = tl::dtype_from_name(name);
+    if (dtype && !computes(*dtype)) return name;
+  }
+  return std::nullopt;
+}
 
 const std::vector<Mode>& all_modes() {
   static const std::vector<Mode> modes = {{"eval", "eval", false}, {"jit", "eval", true},

@@ -41,6 +41,8 @@ struct Case {
 Case parse_case(const std::string& line, const std::string& path, std::size_t number);
 /// Runs one mode. Never throws: what the library throws becomes a verdict.
 Verdict run_mode(const Case& test, const Mode& mode);
+/// A dtype that some value of the program has, and that nothing is computed with.
+std::optional<std::string> missing_dtype(const Json& program);
 /// Inputs of a case, or of the check's own inputs (vmap).
 Arrays arrays_from(const Json& list);
 
