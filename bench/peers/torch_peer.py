@@ -13,6 +13,7 @@ if __name__ == "__main__":
 else:
     COMPILE = False
 
+import math
 import re
 import time
 
@@ -89,14 +90,14 @@ def transformed_vjp(f, cotangent, *args):
 vjp = transformed_vjp if COMPILE else taped_vjp
 
 
-def taped_hvp(f, x, direction, *args):
-    x = x.detach().requires_grad_()
-    (first,) = torch.autograd.grad(f(x, *args), x, create_graph=True)
-    return torch.autograd.grad(first, x, direction)
+def taped_hvp(f, primals, directions):
+    variables = [x.detach().requires_grad_() for x in primals]
+    first = torch.autograd.grad(f(*variables), variables, create_graph=True)
+    return torch.autograd.grad(first, variables, directions)
 
 
-def transformed_hvp(f, x, direction, *args):
-    return torch.func.jvp(lambda q: torch.func.grad(f)(q, *args), (x,), (direction,))[1]
+def transformed_hvp(f, primals, directions):
+    return torch.func.jvp(torch.func.grad(f, tuple(range(len(primals)))), primals, directions)[1]
 
 
 hvp = transformed_hvp if COMPILE else taped_hvp
@@ -106,10 +107,6 @@ def hessian(f):
     if COMPILE:
         return torch.func.hessian(f)
     return lambda x, *args: torch.autograd.functional.hessian(lambda q: f(q, *args), x, vectorize=True)
-
-
-def jacobian(f):
-    return torch.func.jacrev(f) if COMPILE else lambda x: torch.autograd.functional.jacobian(f, x, vectorize=True)
 
 
 # ---- B00, B01 ----
@@ -172,14 +169,17 @@ workload("B03.layernorm_vjp")(
 
 def sweep(name, length, strided):
     x, w, b = inputs.sweep_inputs(length, strided)
+    axis = 0 if strided else 1
     if name == "softmax":
-        return run(lambda x: torch.softmax(x, 0 if strided else 1), x)
+        return run(lambda x: torch.softmax(x, axis), x)
+    if name == "sum":
+        return run(lambda x: x.sum(axis), x)
     if strided:
         return run(lambda x, w, b: layernorm(x.T, w, b).T, x, w, b)
     return run(layernorm, x, w, b)
 
 
-for _f in ("softmax", "layernorm"):
+for _f in ("softmax", "layernorm", "sum"):
     for _n in inputs.SWEEP_LENGTHS:
         workload(f"SWEEP.{_f}_{_n}")(lambda f=_f, n=_n: sweep(f, n, False))
         workload(f"SWEEP.{_f}_{_n}_strided")(lambda f=_f, n=_n: sweep(f, n, True))
@@ -386,7 +386,42 @@ workload("B12.hessian30")(lambda: run(hessian(logreg), *inputs.logreg_inputs()))
 @workload("B12.hvp")
 def _():
     w, X, y = inputs.logreg_inputs()
-    return run(lambda *t: hvp(logreg, *t), w, z(9, 30), X, y)
+    return run(lambda w, v, X, y: hvp(lambda q: logreg(q, X, y), (w,), (v,)), w, z(9, 30), X, y)
+
+
+@workload("B12.hvp_mlp")
+def _():
+    def f(x, y, *params):
+        return hvp(lambda *q: mlp_loss(q, x, y), params, tuple(torch.ones_like(p) for p in params))
+
+    layers, x, y = inputs.mlp_inputs(inputs.DIGITS, 64)
+    return run(f, x, y, *[a for layer in layers for a in layer])
+
+
+def reprojection(cam, X, w, feat):
+    """The error of a point seen by a camera of 11 parameters (bundle adjustment)."""
+    r, C, f, uv, k = cam[:3], cam[3:6], cam[6], cam[7:9], cam[9:11]
+    angle = torch.sqrt(r @ r)
+    axis, D, c = r / angle, X - C, torch.cos(angle)
+    Y = D * c + torch.linalg.cross(axis, D) * torch.sin(angle) + axis * (axis @ D) * (1 - c)
+    p = Y[:2] / Y[2]
+    s = p @ p
+    return w * (f * p * (1 + k[0] * s + k[1] * s * s) + uv - feat)
+
+
+@workload("B12.ba_block", "ns")
+def _():
+    return run(torch.func.vmap(torch.func.jacrev(reprojection, (0, 1, 2))), *inputs.ba_inputs(), per=31843)
+
+
+def tanh3(x, weights):
+    for w in weights:
+        x = torch.tanh(w @ x)
+    return x
+
+
+workload("B12.jacfwd_mlp64")(lambda: run(torch.func.jacfwd(tanh3), z(1, 64), 0.1 * z(2, (3, 64, 64))))
+workload("B12.jacrev_mlp64")(lambda: run(torch.func.jacrev(tanh3), z(1, 64), 0.1 * z(2, (3, 64, 64))))
 
 
 # ---- B13, B14, B15 ----
@@ -426,7 +461,23 @@ workload("B15.gp_nlml_grad_2048", "ms")(lambda: run(grad(gp_loss, value=True), *
 workload("B15.cholesky_512", "ms")(lambda: run(torch.linalg.cholesky, inputs.cholesky_input()))
 
 
-# ---- KMEANS, B17 ----
+# ---- GMM, KMEANS, B17 ----
+def gmm(alpha, mu, q, l, x):
+    (k, d), n, nu = mu.shape, len(x), mu.shape[1] + 1
+    columns, rows = torch.triu_indices(d, d, 1)
+    Q = torch.diag_embed(torch.exp(q)).index_put((torch.arange(k)[:, None], rows, columns), l)
+    distance = (((x - mu[:, None]) @ Q.mT) ** 2).sum(-1)  # [k][n]: an einsum of [n][k] is copied first
+    main = torch.logsumexp((alpha + q.sum(1))[:, None] - 0.5 * distance, 0).sum()
+    gamma = 0.25 * d * (d - 1) * np.log(np.pi) + sum(math.lgamma(0.5 * (nu - i)) for i in range(d))
+    prior = -k * (0.5 * nu * d * np.log(2) + gamma) - 0.5 * (Q**2).sum()
+    return -n * (0.5 * d * np.log(2 * np.pi) + torch.logsumexp(alpha, 0)) + main + prior
+
+
+for _d, _k in ((10, 25), (32, 50)):
+    workload(f"GMM.objective_{_d}_{_k}", "ms")(lambda d=_d, k=_k: run(gmm, *inputs.gmm_inputs(d, k)))
+    workload(f"GMM.gradient_{_d}_{_k}", "ms")(lambda d=_d, k=_k: run(grad(gmm, 4), *inputs.gmm_inputs(d, k)))
+
+
 def kmeans_cost(centres, points):
     return ((points[:, None] - centres[None]) ** 2).sum(-1).min(1).values.sum()
 
@@ -465,7 +516,8 @@ def _():
 
 workload("B17.grad_small", "ns")(lambda: run(grad(rosenbrock), u64(1, 10), **EAGER))
 workload("B17.hessian_small", "ns")(lambda: run(hessian(rosenbrock), u64(1, 10), **EAGER))
-workload("B17.jacrev", "ns")(lambda: run(jacobian(lorenz96), z64(1, 40), **EAGER))
+workload("B17.jacfwd", "ns")(lambda: run(torch.func.jacfwd(lorenz96), z64(1, 40), **EAGER))
+workload("B17.jacrev", "ns")(lambda: run(torch.func.jacrev(lorenz96), z64(1, 40), **EAGER))
 
 
 @workload("B17.eager_grad_100")
