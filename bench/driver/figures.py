@@ -30,6 +30,12 @@ def stated(contenders):
     return next((e for e in entries if e.get("bytes") or e.get("flops")), {})
 
 
+def note_of(entry):
+    """What a contender says of a row, and whether its results were not compared."""
+    uncompared = "not compared" if entry.get("compared") is False else ""
+    return ", ".join(filter(None, [entry.get("note"), uncompared]))
+
+
 class Line:
     """One line of the table: a metric of a workload."""
 
@@ -92,9 +98,10 @@ class Line:
         return next((e["no_limit"] for e in entries if e.get("no_limit")), "")
 
     def note(self):
-        notes = [f"{name}: {e['note']}" for name, e in self.contenders.items() if e.get("note") and name != "jax"]
-        first = self.contenders.get("jax", {}).get("note")
-        return "; ".join(dict.fromkeys([first, *notes] if first else notes))
+        """Of all contenders: JAX's first, then each with a name."""
+        notes = {name: note_of(entry) for name, entry in self.contenders.items()}
+        first = notes.pop("jax", "")
+        return "; ".join(filter(None, [first, *(f"{name}: {text}" for name, text in notes.items() if text)]))
 
 
 def lines_of(result):

@@ -123,6 +123,7 @@ def check_report(text, said):
     check("| P.behind_10 | ms | 20 / 20 | 6 / 6 (jax) | **0.3×** |" in text, "a losing row")
     check(re.search(r"\| P.ahead \| us \| 2000 / 2000 \|.*\| 50 % \|", text), "a row")
     check("telamon: a \\| note" in text, "a note")
+    check("telamon: not compared; telamon contract: not compared" in text, "results that are not compared are named")
 
 
 def check_alternation(folder):
@@ -151,6 +152,27 @@ def check_a_silent_contender_is_given_up():
     row = {"id": "P.silent", "unit": "us", "rates": {}, "written": 0, "contenders": {"silent": reply}}
     line = figures.Line(row, "time")
     check("no answer" in reply["error"] and line.trouble("silent") == "TIMEOUT", "a silent contender")
+
+
+def raises(f, *args):
+    try:
+        f(*args)
+    except ValueError:
+        return True
+    return False
+
+
+def check_what_peers_compare():
+    """Of chaos a few trips, of equal numbers their places in order, of other generators the moments."""
+    case = harness.chaotic(lambda n: harness.Case(lambda: [n]), 1000, 20)
+    check(case.call() == [1000] and harness.Server("any", list).outputs(case) == [20], "a few trips")
+    x = np.float32([[2, 1, 2, 0], [0, 0, 0, 1]])
+    found = harness.stable_places(x, np.uint32([[3, 1, 2, 0], [2, 0, 1, 3]]))
+    check(np.array_equal(found, np.argsort(x, 1, kind="stable")), "the places of equal numbers")
+    wrong = [[1, 3, 2, 0], [2, 0, 3, 1]]
+    check(not (harness.stable_places(x, wrong) == np.argsort(x, 1, kind="stable")).all(1).any(), "places out of order")
+    numbers = np.random.RandomState(1).standard_normal(1 << 20)
+    check(len(harness.moments_of_normals(numbers)) == 4 and raises(harness.moments_of_normals, 1.1 * numbers), "moments")
 
 
 def check_environment():
@@ -226,6 +248,7 @@ def main():
         check_our_own_must_run(folder)
         check_prose_is_kept(folder)
     check_a_silent_contender_is_given_up()
+    check_what_peers_compare()
     check_environment()
     self_test_tables.main()
     print("self-test: all is well")

@@ -182,50 +182,54 @@ NOINLINE void scan32_grad(const double* c, long trips, double* gradient) {
 struct One {
   float x = 0, result = 0;
 };
-Case of_one(float x, double trips, float (*loop)(float, long)) {
-  const auto work = [=](One& b) { b.result = loop(b.x, static_cast<long>(trips)); };
+Case of_one(float x, long trips, float (*loop)(float, long)) {
+  const auto work = [=](One& b) { b.result = loop(b.x, trips); };
   const auto result = [](const One& b) { return std::vector{output(std::span(&b.result, 1))}; };
-  return per(trips, by_hand(One{x}, work, result), "per trip");
+  return per(static_cast<double>(trips), by_hand(One{x}, work, result), "per trip");
 }
-const Register logistic_scan("B08.logistic_scan", "ns",
-                             [] { return chaotic(of_one(.5f, 1e6, logistic)); });
-const Register logistic_fori("B08.logistic_fori", "ns",
-                             [] { return chaotic(of_one(.5f, 1e6, logistic)); });
+Case million_trips() {
+  return chaotic([](long trips) { return of_one(.5f, trips, logistic); }, 1'000'000);
+}
+const Register logistic_scan("B08.logistic_scan", "ns", million_trips);
+const Register logistic_fori("B08.logistic_fori", "ns", million_trips);
 const Register logistic_slope("B08.logistic_grad", "ns",
-                              [] { return of_one(1.5f, 1e5, logistic_grad); });
+                              [] { return of_one(1.5f, 100'000, logistic_grad); });
 
 template <class T>
 struct Buffers {
   std::vector<T> in, out;
 };
-template <class T>
-Case of_many(std::vector<T> in, std::size_t outputs, void (*work)(Buffers<T>&)) {
+template <class T, class Work>
+Case of_many(std::vector<T> in, std::size_t outputs, Work work) {
   const auto results = [](const Buffers<T>& b) {
     return std::vector{output(std::span<const T>(b.out))};
   };
   return by_hand(Buffers<T>{std::move(in), std::vector<T>(outputs)}, work, results);
 }
 const Register logistic_vmap("B08.logistic_vmap_1024", "ns", [] {
-  const auto work = [](Buffers<float>& b) { logistic_1024(b.in.data(), b.out.data(), 1000); };
-  return chaotic(per(1024e3, of_many<float>(uf(1, 1024), 1024, work), "per element and trip"));
+  const auto make = [](long trips) {
+    return of_many(uf(1, 1024), 1024,
+                   [trips](Buffers<float>& b) { logistic_1024(b.in.data(), b.out.data(), trips); });
+  };
+  return per(1024e3, chaotic(make, 1000), "per element and trip");
 });
 const Register ode("B08.ode_rk4", "us", [] {
   const auto work = [](Buffers<double>& b) { ode_rk4(b.in.data(), b.out.data()); };
-  Case c = of_many<double>(uniform(31337, Chain::n), Chain::n, work);
+  Case c = of_many(uniform(31337, Chain::n), Chain::n, work);
   c.flops = 1000 * 100 * 16;
   return c;
 });
 const Register ode_grad("B08.ode_rk4_grad", "us", [] {
   const auto work = [](Buffers<double>& b) { ode_rk4_grad(b.in.data(), b.out.data()); };
-  return of_many<double>(uniform(31337, Chain::n), Chain::n, work);
+  return of_many(uniform(31337, Chain::n), Chain::n, work);
 });
 const Register ring("B08.scan32", "ns", [] {
   const auto work = [](Buffers<double>& b) { b.out[0] = scan32(b.in.data(), 10'000); };
-  return per(1e4, of_many<double>(uniform(5, kRing), 1, work), "per trip");
+  return per(1e4, of_many(uniform(5, kRing), 1, work), "per trip");
 });
 const Register ring_grad("B08.scan32_grad", "ns", [] {
   const auto work = [](Buffers<double>& b) { scan32_grad(b.in.data(), 10'000, b.out.data()); };
-  Case c = of_many<double>(uniform(5, kRing), kRing, work);
+  Case c = of_many(uniform(5, kRing), kRing, work);
   c.outputs = [inner = c.outputs] {  // an output for each of the scalars
     const std::vector<char> all = inner()[0].bytes;
     std::vector<Output> out;

@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable
 
 import numpy as np
@@ -28,6 +28,7 @@ class Case:
 
     call: Callable = None  # runs once, waits, and returns the result
     outputs: Callable = None  # the list of arrays that are compared; None: the leaves of call()
+    compared: "Case" = None  # whose outputs are compared instead
     per: float = 1  # a time is divided by this: trips, steps, elements
     bytes: float = 0  # what one call moves, computes and handles at least: the limits
     flops: float = 0
@@ -36,6 +37,28 @@ class Case:
     tolerance: float = None  # relative to the largest number of an output; negative: incomparable; None: not stated
     note: str = ""
     measure: Callable = None  # seconds -> {metric: samples}, or (that, note): what is no repeated call
+
+
+def chaotic(make, trips, few=10):
+    """A case of make(trips) whose results rounding decides: those of make(few) are compared."""
+    return replace(make(trips), compared=make(few))
+
+
+def stable_places(x, places):
+    """The places of the sorted numbers of x, those of equal ones in ascending order, as a stable sort has them."""
+    places = np.asarray(places)
+    values = np.take_along_axis(x, places, -1)
+    runs = np.cumsum(np.diff(values, prepend=values[..., :1]) != 0, -1)  # of equal ones; what is not in order stays so
+    return np.take_along_axis(places, np.lexsort((places, runs), -1), -1)
+
+
+def moments_of_normals(x):
+    """The means of the first powers of many numbers, which must be normal ones: of another generator than JAX's, nothing
+    more can be compared."""
+    found = [np.mean(np.asarray(x, np.float64) ** n) for n in (1, 2, 3, 4)]
+    if not np.allclose(found, [0, 1, 0, 3], rtol=0, atol=0.02):
+        raise ValueError(f"no normal numbers: their moments are {found}")
+    return np.array(found)
 
 
 @dataclass
@@ -122,6 +145,7 @@ class Server:
         return found.make()
 
     def outputs(self, case):
+        case = case.compared or case
         return case.outputs() if case.outputs else self.leaves(case.call())
 
     def prepare(self, name, folder):

@@ -19,23 +19,30 @@ Array logistic_of_rate(const Array& r) {
   return scan(step, full({}, .5, DType::f32), none, {.length = 100'000}).first;
 }
 
-const Register scan_one("B08.logistic_scan", "ns", [] {
-  const auto f = [](const Array& x) { return logistic_scan(x, 1'000'000); };
-  return chain(chaotic(per(1e6, go(compiled(f), number(.5f)), "per trip")));
-});
-const Register fori_one("B08.logistic_fori", "ns", [] {
-  const auto f = [](const Array& x) {
-    return fori_loop(0, 1'000'000, [](const Array&, const Array& c) { return logistic(c); }, x);
+/// A case of a million trips of loop(x, trips).
+template <class Loop>
+Case million_trips(Loop loop) {
+  const auto make = [loop](long trips) {
+    const auto f = [=](const Array& x) { return loop(x, trips); };
+    return go(compiled(f), number(.5f));
   };
-  return chain(chaotic(per(1e6, go(compiled(f), number(.5f)), "per trip")));
+  return chain(per(1e6, chaotic(make, 1'000'000), "per trip"));
+}
+const Register scan_one("B08.logistic_scan", "ns", [] { return million_trips(logistic_scan); });
+const Register fori_one("B08.logistic_fori", "ns", [] {
+  return million_trips([](const Array& x, std::int64_t trips) {
+    return fori_loop(0, trips, [](const Array&, const Array& c) { return logistic(c); }, x);
+  });
 });
 const Register grad_one("B08.logistic_grad", "ns", [] {
   return chain(per(1e5, go(compiled(grad(logistic_of_rate)), number(1.5f)), "per trip"));
 });
 const Register vmap_1024("B08.logistic_vmap_1024", "ns", [] {
-  const auto f = vmap([](const Array& x) { return logistic_scan(x, 1000); });
-  Case c = computing(3 * 1024e3, go(compiled(f), u(1, {1024})));
-  return chaotic(per(1024e3, std::move(c), "per element and trip"));
+  const auto make = [](long trips) {
+    const auto f = vmap([trips](const Array& x) { return logistic_scan(x, trips); });
+    return go(compiled(f), u(1, {1024}));
+  };
+  return per(1024e3, computing(3 * 1024e3, chaotic(make, 1000)), "per element and trip");
 });
 
 // ADBench's D-LSTM. main[layer] = (weights, biases) of the gates f, i, o, g; extra = w_in, w_out,

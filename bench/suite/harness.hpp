@@ -45,7 +45,7 @@ struct Case {
   /// Of what has none that could be stated: why, in a word ("call", "chain").
   std::string no_limit;
   int threads = 0;  ///< that it uses at most; 0: as many as were asked for
-  /// Relative to the largest number of an output; negative: results cannot be compared (chaos).
+  /// Relative to the largest number of an output; negative: results cannot be compared.
   double tolerance = 2e-4;
   std::string note;
   /// Instead of `call`, for what is no repeated call: processes, compilations.
@@ -78,9 +78,11 @@ inline Case call(Case c) { return unlimited("call", std::move(c)); }
 /// Multiply-adds of a sine or cosine: reduction, two polynomials of degree 3 or 4, selection. Those of other functions,
 /// which have one polynomial of a higher degree, and perhaps a division, are counted alike.
 inline constexpr double kFunction = 16;
-/// A case whose results cannot be compared: rounding decides them.
-inline Case chaotic(Case c) {
-  c.tolerance = -1;
+/// A case of make(trips) whose results rounding decides: those of make(few) are compared.
+template <class Make>
+Case chaotic(Make make, long trips, long few = 10) {
+  Case c = make(trips);
+  c.outputs = make(few).outputs;
   return c;
 }
 
