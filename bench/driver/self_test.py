@@ -172,7 +172,8 @@ def check_what_peers_compare():
     wrong = [[1, 3, 2, 0], [2, 0, 3, 1]]
     check(not (harness.stable_places(x, wrong) == np.argsort(x, 1, kind="stable")).all(1).any(), "places out of order")
     numbers = np.random.RandomState(1).standard_normal(1 << 20)
-    check(len(harness.moments_of_normals(numbers)) == 4 and raises(harness.moments_of_normals, 1.1 * numbers), "moments")
+    check(not raises(harness.moments_of_normals, numbers), "the moments of normal numbers")
+    check(raises(harness.moments_of_normals, 1.1 * numbers), "the moments of others")
 
 
 def check_environment():

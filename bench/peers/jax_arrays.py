@@ -6,7 +6,7 @@ import numpy as np
 from harness import Case, workload
 from inputs import ids, u, u64, z
 from jax import lax
-from jax_common import chain10, compiled, eager, layernorm, mlp_loss
+from jax_common import arrays, chain10, compiled, eager, layernorm, mlp_loss
 
 # ---- B01: what a call costs ----
 ONE = np.float32(1)
@@ -167,18 +167,17 @@ def _():
 # ---- B05: a network's step; PEG: its gradients example by example ----
 def mlp_step(sizes, batch, flops):
     """Donated parameters; the outputs are those after one step: W0, b0, W1, b1, ..."""
-    params, x, y = jax.device_put(inputs.mlp_inputs(sizes, batch))
+    params, x, y = jax.block_until_ready(jax.device_put(inputs.mlp_inputs(sizes, batch)))
 
     def step(p, x, y):
         return jax.tree.map(lambda a, g: a - 1e-3 * g, p, jax.grad(mlp_loss)(p, x, y))
 
     step = jax.jit(step, donate_argnums=0)
-    first = [np.asarray(a) for a in jax.tree.leaves(step(jax.tree.map(jnp.copy, params), x, y))]
+    first = [np.asarray(a) for a in arrays(step(jax.tree.map(jnp.copy, params), x, y))]
 
     def call():
         nonlocal params
         params = step(params, x, y)
-        jax.block_until_ready(params)
 
     return Case(call, outputs=lambda: first, flops=flops, note="SGD step, donated")
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """JAX in the side-by-side: see harness.py for what this program does.
 
-Calls wait for their results (no asynchronous dispatch). Workloads of x64=True run in 64 bits, the others in 32.
+Dispatch is not asynchronous: results are there when a call returns. Workloads of x64=True run in 64 bits, the others
+in 32.
 The workloads, with their ids, are in
     jax_arrays.py    B01 calls, B02 elementwise, B03 reductions, SWEEP, B04 products, B05 PEG B06 B07 networks,
                      B13 gather and scatter, B14 sorting
@@ -20,6 +21,7 @@ import jax
 import jax_arrays  # noqa: F401  registers its workloads, as do the next two
 import jax_compile  # noqa: F401
 import jax_models  # noqa: F401
+from jax_common import arrays
 
 
 def begin(options):
@@ -27,4 +29,4 @@ def begin(options):
 
 
 if __name__ == "__main__":
-    harness.Server(f"jax {jax.__version__}", jax.tree.leaves, begin, jax.clear_caches).run(OPTIONS)
+    harness.Server(f"jax {jax.__version__}", arrays, begin, jax.clear_caches).run(OPTIONS)
