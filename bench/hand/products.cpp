@@ -2,6 +2,8 @@
 // whichever is faster here.
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <stdexcept>
@@ -22,8 +24,9 @@ struct Matrices {
   Product p;
   std::vector<T> a, b, c;
 };
+/// One way of computing all products of the batch.
 template <class T>
-using Multiply = void (*)(const Product&, const T* a, const T* b, T* c);
+using Way = std::function<void(Matrices<T>&)>;
 
 void* library(const char* name) {
   setenv("OMP_NUM_THREADS", std::to_string(threads()).c_str(), 0);
@@ -35,74 +38,152 @@ Function symbol(void* from, const char* name) {
   return from == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(from, name));
 }
 
+/// multiply(p, a, b, c) for each product, one after the other.
+template <class T, class Multiply>
+Way<T> one_by_one(Multiply multiply) {
+  return [multiply](Matrices<T>& m) {
+    const Product& p = m.p;
+    for (std::size_t i = 0; i < p.batch; ++i) {
+      multiply(p, &m.a[i * p.rows * p.depth], &m.b[i * p.depth * p.columns],
+               &m.c[i * p.rows * p.columns]);
+    }
+  };
+}
 template <class T>
-void openblas(const Product& p, const T* a, const T* b, T* c) {
+Way<T> openblas(Matrices<T>&) {
   using Gemm = void (*)(int, int, int, int, int, int, T, const T*, int, const T*, int, T, T*, int);
   static const Gemm gemm =
       symbol<Gemm>(library("libopenblas.so.0"), sizeof(T) == 4 ? "cblas_sgemm" : "cblas_dgemm");
-  if (gemm == nullptr) throw std::runtime_error("there is no OpenBLAS");
-  constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
-  const int m = static_cast<int>(p.rows), n = static_cast<int>(p.columns);
-  const int k = static_cast<int>(p.depth);
-  gemm(kRowMajor, kNoTrans, p.transposed ? kTrans : kNoTrans, m, n, k, 1, a, k, b,
-       p.transposed ? k : n, 0, c, n);
+  if (gemm == nullptr) return nullptr;
+  return one_by_one<T>([](const Product& p, const T* a, const T* b, T* c) {
+    constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
+    const int m = static_cast<int>(p.rows), n = static_cast<int>(p.columns);
+    const int k = static_cast<int>(p.depth);
+    gemm(kRowMajor, kNoTrans, p.transposed ? kTrans : kNoTrans, m, n, k, 1, a, k, b,
+         p.transposed ? k : n, 0, c, n);
+  });
 }
-void onednn(const Product& p, const float* a, const float* b, float* c) {
+Way<float> onednn(Matrices<float>&) {
   using Gemm = int (*)(char, char, std::int64_t, std::int64_t, std::int64_t, float, const float*,
                        std::int64_t, const float*, std::int64_t, float, float*, std::int64_t);
   static const Gemm gemm = [] {
     for (const char* name : {"libdnnl.so.3", "libdnnl.so.2"}) {
       if (const auto found = symbol<Gemm>(library(name), "dnnl_sgemm")) return found;
     }
-    throw std::runtime_error("there is no oneDNN");
+    return Gemm();
   }();
-  const auto m = static_cast<std::int64_t>(p.rows), n = static_cast<std::int64_t>(p.columns);
-  const auto k = static_cast<std::int64_t>(p.depth);
-  gemm('N', p.transposed ? 'T' : 'N', m, n, k, 1, a, k, b, p.transposed ? k : n, 0, c, n);
+  if (gemm == nullptr) return nullptr;
+  return one_by_one<float>([](const Product& p, const float* a, const float* b, float* c) {
+    const auto m = static_cast<std::int64_t>(p.rows), n = static_cast<std::int64_t>(p.columns);
+    const auto k = static_cast<std::int64_t>(p.depth);
+    gemm('N', p.transposed ? 'T' : 'N', m, n, k, 1, a, k, b, p.transposed ? k : n, 0, c, n);
+  });
 }
 
-template <class T>
-void run(Matrices<T>& m, Multiply<T> multiply) {
-  const Product& p = m.p;
-  for (std::size_t i = 0; i < p.batch; ++i) {
-    multiply(p, &m.a[i * p.rows * p.depth], &m.b[i * p.depth * p.columns],
-             &m.c[i * p.rows * p.columns]);
+/// The matmul primitive of oneDNN 2, which shares a batch among its threads. What is declared here stands in dnnl.h;
+/// descriptions are opaque, and have more room than they need. Nothing is given back before the process ends.
+struct Matmul {
+  using Handle = void*;
+  struct Argument {
+    int place;
+    Handle memory;
+  };
+  struct Description {
+    alignas(64) char bytes[16384];
+  };
+  using Sizes = std::array<std::int64_t, 12>;
+  static constexpr int kCpu = 1, kInOrder = 1, kF32 = 3, kSource = 1, kResult = 17, kWeights = 33;
+
+  void* dnnl = library("libdnnl.so.2");
+  Handle engine{}, stream{}, primitive{};
+  std::array<Argument, 3> arguments{};
+
+  /// Calls the function of this name: whether it is there and succeeds.
+  template <class... Args>
+  bool call(const char* name, Args... args) const {
+    const auto f = symbol<int (*)(Args...)>(dnnl, name);
+    return f != nullptr && f(args...) == 0;
   }
+  bool memory(Argument& argument, Description& about, int place, float* data, Sizes sizes,
+              Sizes strides) const {
+    argument.place = place;
+    return call("dnnl_memory_desc_init_by_strides", &about, 3, sizes.data(), kF32,
+                strides.data()) &&
+           call("dnnl_memory_create", &argument.memory, &about, engine, static_cast<void*>(data));
+  }
+  /// For these matrices, which must stay where they are.
+  bool prepare(Matrices<float>& x) {
+    const auto m = static_cast<std::int64_t>(x.p.rows), n = static_cast<std::int64_t>(x.p.columns);
+    const auto k = static_cast<std::int64_t>(x.p.depth);
+    const auto batch = static_cast<std::int64_t>(x.p.batch);
+    Description a, b, c, product;
+    Handle description{};
+    const Description* no_bias = nullptr;
+    const Sizes strides_of_b = x.p.transposed ? Sizes{k * n, 1, k} : Sizes{k * n, n, 1};
+    return call("dnnl_engine_create", &engine, kCpu, std::size_t{0}) &&
+           call("dnnl_stream_create", &stream, engine, kInOrder) &&
+           memory(arguments[0], a, kSource, x.a.data(), {batch, m, k}, {m * k, k, 1}) &&
+           memory(arguments[1], b, kWeights, x.b.data(), {batch, k, n}, strides_of_b) &&
+           memory(arguments[2], c, kResult, x.c.data(), {batch, m, n}, {m * n, n, 1}) &&
+           call("dnnl_matmul_desc_init", &product, &a, &b, no_bias, &c) &&
+           call("dnnl_primitive_desc_create", &description, &product, Handle(), engine, Handle()) &&
+           call("dnnl_primitive_create", &primitive, description);
+  }
+};
+Way<float> onednn_matmul(Matrices<float>& x) {
+  const auto m = std::make_shared<Matmul>();
+  if (!m->prepare(x)) return nullptr;
+  using Execute = int (*)(void*, void*, int, const Matmul::Argument*);
+  using Wait = int (*)(void*);
+  return [m, execute = symbol<Execute>(m->dnnl, "dnnl_primitive_execute"),
+          wait = symbol<Wait>(m->dnnl, "dnnl_stream_wait")](Matrices<float>&) {
+    execute(m->primitive, m->stream, 3, m->arguments.data());
+    wait(m->stream);
+  };
 }
-/// Seconds of the best of several runs; infinite when the library is not there.
+
+/// Seconds of the best of several runs.
 template <class T>
-double probe(Matrices<T>& m, Multiply<T> multiply) {
+double probe(Matrices<T>& m, const Way<T>& way) {
   using Clock = std::chrono::steady_clock;
   double least = 1e30;
   const auto end = Clock::now() + std::chrono::milliseconds(50);
-  try {
-    run(m, multiply);
-    for (int i = 0; i < 3 || Clock::now() < end; ++i) {
-      const auto start = Clock::now();
-      run(m, multiply);
-      least = std::min(least, std::chrono::duration<double>(Clock::now() - start).count());
-    }
-  } catch (const std::runtime_error&) {}
+  way(m);
+  for (int i = 0; i < 3 || Clock::now() < end; ++i) {
+    const auto start = Clock::now();
+    way(m);
+    least = std::min(least, std::chrono::duration<double>(Clock::now() - start).count());
+  }
   return least;
+}
+
+template <class T>
+struct Named {
+  const char* name;
+  Way<T> (*make)(Matrices<T>&);  ///< null where the library is not there
+};
+template <class T>
+std::vector<Named<T>> ways() {
+  if constexpr (sizeof(T) == 4)
+    return {{"OpenBLAS", openblas<T>}, {"oneDNN", onednn}, {"oneDNN's matmul", onednn_matmul}};
+  else return {{"OpenBLAS", openblas<T>}};
 }
 
 template <class T>
 Case product(const Product& p, std::vector<T> (*input)(unsigned, std::size_t)) {
   Matrices<T> m{p, input(1, p.batch * p.rows * p.depth), input(2, p.batch * p.depth * p.columns),
                 std::vector<T>(p.batch * p.rows * p.columns)};
-  Multiply<T> multiply = openblas<T>;
-  const double blas = probe(m, multiply);
-  std::string note = "OpenBLAS";
-  if constexpr (sizeof(T) == 4) {
-    const double dnn = probe<T>(m, onednn);
-    if (dnn < blas) multiply = onednn, note = "oneDNN";
-    if (std::min(blas, dnn) > 1e29) throw std::runtime_error("neither OpenBLAS nor oneDNN here");
-  } else if (blas > 1e29) {
-    throw std::runtime_error("no OpenBLAS here");
+  Way<T> best;
+  std::string note;
+  double least = 1e30;
+  for (const Named<T>& named : ways<T>()) {
+    const Way<T> way = named.make(m);
+    const double seconds = way ? probe(m, way) : 1e30;
+    if (seconds < least) least = seconds, best = way, note = named.name;
   }
-  Case c = by_hand(
-      std::move(m), [multiply](Matrices<T>& x) { run(x, multiply); },
-      [](const Matrices<T>& x) { return std::vector{output(x.c)}; });
+  if (!best) throw std::runtime_error("none of its libraries is here");
+  Case c =
+      by_hand(std::move(m), best, [](const Matrices<T>& x) { return std::vector{output(x.c)}; });
   c.flops = 2. * static_cast<double>(p.batch * p.rows * p.columns * p.depth);
   c.threads = 0;  // the libraries have threads of their own
   c.note = note;
