@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "hand.hpp"
 
@@ -38,24 +40,71 @@ Function symbol(void* from, const char* name) {
   return from == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(from, name));
 }
 
-/// multiply(p, a, b, c) for each product, one after the other.
+/// multiply(p, a, b, c) for the products from `first` on, up to `end`, one after the other.
 template <class T, class Multiply>
-Way<T> one_by_one(Multiply multiply) {
-  return [multiply](Matrices<T>& m) {
-    const Product& p = m.p;
-    for (std::size_t i = 0; i < p.batch; ++i) {
-      multiply(p, &m.a[i * p.rows * p.depth], &m.b[i * p.depth * p.columns],
-               &m.c[i * p.rows * p.columns]);
+void one_by_one(Matrices<T>& m, std::size_t first, std::size_t end, Multiply multiply) {
+  const Product& p = m.p;
+  for (std::size_t i = first; i < end; ++i) {
+    multiply(p, &m.a[i * p.rows * p.depth], &m.b[i * p.depth * p.columns],
+             &m.c[i * p.rows * p.columns]);
+  }
+}
+
+/// Threads that share a call. They look for the next one for a while before they sleep, since waking takes as long as
+/// a thousand small products.
+class Crew {
+ public:
+  explicit Crew(int size) : size_(size) {
+    for (int k = 1; k < size; ++k) std::thread([this, k] { serve(k); }).detach();
+  }
+  /// part(k, size) for each k below the size, the first by the caller.
+  void run(std::function<void(int, int)> part) {
+    part_ = std::move(part);
+    busy_ = size_ - 1;
+    ++calls_;
+    calls_.notify_all();
+    part_(0, size_);
+    while (busy_ > 0) std::this_thread::yield();
+  }
+
+ private:
+  void serve(int k) {
+    for (int seen = 0;; ++seen) {
+      for (int i = 0; i < 1000 && calls_ == seen; ++i) std::this_thread::yield();
+      calls_.wait(seen);
+      part_(k, size_);
+      --busy_;
     }
+  }
+  int size_;
+  std::function<void(int, int)> part_;
+  std::atomic<int> calls_{0}, busy_{0};
+};
+
+/// Products one after the other, those of a batch in as many parts as there are threads.
+template <class T, class Multiply>
+Way<T> in_parts(Multiply multiply) {
+  return [multiply](Matrices<T>& m) {
+    if (m.p.batch == 1 || threads() == 1) return one_by_one(m, 0, m.p.batch, multiply);
+    static Crew& crew = *new Crew(threads());  // never ends
+    crew.run([&m, multiply](int k, int parts) {
+      const auto edge = [&](int i) {
+        return m.p.batch * static_cast<std::size_t>(i) / static_cast<std::size_t>(parts);
+      };
+      one_by_one(m, edge(k), edge(k + 1), multiply);
+    });
   };
 }
 template <class T>
-Way<T> openblas(Matrices<T>&) {
+Way<T> openblas(Matrices<T>& x) {
   using Gemm = void (*)(int, int, int, int, int, int, T, const T*, int, const T*, int, T, T*, int);
   static const Gemm gemm =
       symbol<Gemm>(library("libopenblas.so.0"), sizeof(T) == 4 ? "cblas_sgemm" : "cblas_dgemm");
-  if (gemm == nullptr) return nullptr;
-  return one_by_one<T>([](const Product& p, const T* a, const T* b, T* c) {
+  static const auto share =
+      symbol<void (*)(int)>(library("libopenblas.so.0"), "openblas_set_num_threads");
+  if (gemm == nullptr || share == nullptr) return nullptr;
+  share(x.p.batch == 1 ? threads() : 1);  // a batch is shared here
+  return in_parts<T>([](const Product& p, const T* a, const T* b, T* c) {
     constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
     const int m = static_cast<int>(p.rows), n = static_cast<int>(p.columns);
     const int k = static_cast<int>(p.depth);
@@ -73,11 +122,12 @@ Way<float> onednn(Matrices<float>&) {
     return Gemm();
   }();
   if (gemm == nullptr) return nullptr;
-  return one_by_one<float>([](const Product& p, const float* a, const float* b, float* c) {
+  const auto multiply = [](const Product& p, const float* a, const float* b, float* c) {
     const auto m = static_cast<std::int64_t>(p.rows), n = static_cast<std::int64_t>(p.columns);
     const auto k = static_cast<std::int64_t>(p.depth);
     gemm('N', p.transposed ? 'T' : 'N', m, n, k, 1, a, k, b, p.transposed ? k : n, 0, c, n);
-  });
+  };
+  return [multiply](Matrices<float>& x) { one_by_one(x, 0, x.p.batch, multiply); };
 }
 
 /// The matmul primitive of oneDNN 2, which shares a batch among its threads. What is declared here stands in dnnl.h;
@@ -185,7 +235,7 @@ Case product(const Product& p, std::vector<T> (*input)(unsigned, std::size_t)) {
   Case c =
       by_hand(std::move(m), best, [](const Matrices<T>& x) { return std::vector{output(x.c)}; });
   c.flops = 2. * static_cast<double>(p.batch * p.rows * p.columns * p.depth);
-  c.threads = 0;  // the libraries have threads of their own
+  c.threads = 0;  // the libraries have threads, too
   c.note = note;
   return c;
 }
