@@ -585,6 +585,14 @@ static bool transposes(const Scope& scope, const Kernel& k) {
   });
 }
 
+// Of a few chunks one thread may have one more than another: half as long, there is an even number of them.
+static Chunking in_even_chunks(std::int64_t extent, std::int64_t grain, std::int64_t unit) {
+  constexpr std::int64_t kMany = 16;
+  const std::int64_t chunks = (extent + grain - 1) / grain;
+  if (chunks > kMany) return {extent, grain};
+  return {extent, (extent + 2 * chunks * unit - 1) / (2 * chunks * unit) * unit};
+}
+
 Chunking chunking(const Plan& plan, const Step& step) {
   const Kernel& k = step.kernel;
   const Scope& scope = plan.scopes[static_cast<std::size_t>(step.scope)];
@@ -603,7 +611,8 @@ Chunking chunking(const Plan& plan, const Step& step) {
       std::int64_t grain = (kParallelCost + each - 1) / std::max<std::int64_t>(each, 1);
       grain = std::max(grain, extent / 64);
       grain = (grain + unit - 1) / unit * unit;
-      return {extent, grain > 0 && extent >= 2 * grain ? grain : 0};
+      if (grain == 0 || extent < 2 * grain) return {extent, 0};
+      return in_even_chunks(extent, grain, unit);
     }
     case Kernel::Kind::dot: {
       const Eqn& eqn = scope.jaxpr.eqns()[static_cast<std::size_t>(k.eqn)];
@@ -615,7 +624,8 @@ Chunking chunking(const Plan& plan, const Step& step) {
       const std::int64_t each = p->m * p->n * p->k / 4 + p->m * p->k + p->k * p->n + p->m * p->n;
       const std::int64_t grain =
           std::max<std::int64_t>(kParallelCost / std::max<std::int64_t>(each, 1), 1);
-      return {p->batch, grain * 2 <= p->batch ? grain : 0};
+      if (grain * 2 > p->batch) return {p->batch, 0};
+      return in_even_chunks(p->batch, grain, 1);
     }
     default: break;
   }
@@ -656,7 +666,8 @@ Chunking chunking(const Plan& plan, const Step& step) {
   grain = std::max(grain, (extent / 64 + unit - 1) / unit * unit);
   // Rather than few chunks of columns, parts of the rows (cut_reduction in plan.cpp). The last may lack a quarter.
   const std::int64_t least = unit == kColumns ? 4 : 2;
-  return {extent, grain > 0 && 4 * extent >= (4 * least - 1) * grain ? grain : 0};
+  if (grain == 0 || 4 * extent < (4 * least - 1) * grain) return {extent, 0};
+  return in_even_chunks(extent, grain, unit);
 }
 
 void emit_program(CodeGen& gen, const Plan& plan, const std::string& name) {

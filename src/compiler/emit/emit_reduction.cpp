@@ -14,6 +14,7 @@
 #include "compiler/emit/emit_reduction.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "telamon/primitives.hpp"
@@ -29,6 +30,12 @@ constexpr std::int64_t kPartUnit = 1024;  // of the last dimension: whole blocks
 
 }  // namespace
 
+std::int64_t even_parts(std::int64_t wanted, std::int64_t most) {
+  if (wanted >= most) return most;
+  return std::min<std::int64_t>(
+      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(wanted))), most);
+}
+
 std::vector<FoldDim> merged_dims(const Kernel& k) {
   std::vector<FoldDim> dims;
   for (std::size_t d = 0; d < k.shape.size(); ++d) {
@@ -43,8 +50,8 @@ std::vector<FoldDim> merged_dims(const Kernel& k) {
 std::optional<FoldParts> FoldParts::of(const Kernel& k, const std::vector<FoldDim>& dims,
                                        std::int64_t cost) {
   const std::int64_t size = k.shape.num_elements();
-  const std::int64_t wanted = std::min(kMaxParts, size * cost / kParallelCost);
-  if (wanted < 2) return {};
+  if (size * cost < 2 * kParallelCost) return {};
+  const std::int64_t wanted = even_parts(size * cost / kParallelCost, kMaxParts);
   // The last of several folded dimensions stays whole: lanes run along it.
   FoldParts out;
   std::int64_t largest = 0, folded = 0, results = 1;

@@ -21,6 +21,9 @@ struct FoldDim {
 };
 std::vector<FoldDim> merged_dims(const Kernel& k);
 
+/// A power of two, at least so many parts but for the most there may be: two, four or eight threads have equal shares.
+std::int64_t even_parts(std::int64_t wanted, std::int64_t most);
+
 /// How the folded space is cut into parts.
 struct FoldParts {
   std::size_t dim = 0;  ///< of the merged dimensions
