@@ -2,10 +2,12 @@
 #include "program_file.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iomanip>
 #include <iostream>
+#include <new>
 #include <optional>
 #include <sstream>
 
@@ -157,6 +159,13 @@ ProgramFile load_case_of(const std::string& path, std::size_t line, const Case& 
   } catch (const tl::ParseError& e) { throw tl::ParseError(where + e.message()); }
 }
 
+// Beside what a command prints, which may be lines of JSON, and in its order where both are seen.
+void remark(const std::string& text) {
+  std::cout.flush();
+  std::fflush(stdout);
+  std::cerr << text << '\n';
+}
+
 /// The cases of a file, one after the other.
 class Cases {
  public:
@@ -180,7 +189,8 @@ class Cases {
                                : "there is no case '" + choice_.name + "' in '" + path_ + "'");
     }
     if (count_ > 1)
-      std::cerr << "(the first of " << count_ << " cases; --case NAME or --all for others)\n";
+      remark("(the first of " + std::to_string(count_) +
+             " cases; --case NAME or --all for others)");
     return f_(*chosen_);
   }
 
@@ -190,7 +200,7 @@ class Cases {
     std::string name = path_ + ":" + std::to_string(number);
     const auto skip = [&](const std::string& why) {
       ++skipped_;
-      std::cout << name << ": skipped, " << why << '\n';
+      remark(name + ": skipped, " + why);
     };
     try {
       const Case test = parse_case(line, path_, number);
@@ -202,12 +212,12 @@ class Cases {
     } catch (const tl::Error& e) { skip(e.message()); } catch (const Json::exception& e) {
       damaged_ = true;
       skip("damaged: " + tl::interop::plain_message(e));
-    }
+    } catch (const std::bad_alloc&) { skip("there is not enough memory for it"); }
   }
 
   int code_of_all() const {
     if (skipped_ > 0)
-      std::cout << "skipped " << skipped_ << " of " << tl::detail::counted(count_, "case") << '\n';
+      remark("skipped " + std::to_string(skipped_) + " of " + tl::detail::counted(count_, "case"));
     return code_ == 0 && (damaged_ || skipped_ == count_) ? kWrongUse : code_;
   }
 

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -40,13 +39,20 @@ void write_all(int file, std::string_view text) {
   }
 }
 
-/// Waits for something to read, or for the end of the file. False where neither comes within the limit.
+/// Waits for something to read, or for the end of the file. False where neither comes within the limit. Time is
+/// counted in slices: where this process was stopped and goes on, so does its child, which needs time for that.
 bool waits_well(int file, std::optional<std::chrono::seconds> limit) {
-  constexpr std::int64_t kLongest = INT_MAX / 1000;
-  const int wait =
-      limit ? 1000 * static_cast<int>(std::min<std::int64_t>(limit->count(), kLongest)) : -1;
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kSlice(500);
   pollfd ready{file, POLLIN, 0};
-  return uninterrupted([&] { return poll(&ready, 1, wait); }) != 0;
+  if (!limit) return uninterrupted([&] { return poll(&ready, 1, -1); }) != 0;
+  for (Clock::duration waited{}; waited < *limit;) {
+    const auto start = Clock::now();
+    const int n = poll(&ready, 1, static_cast<int>(kSlice.count()));
+    if (n > 0 || (n < 0 && errno != EINTR)) return true;
+    waited += std::min<Clock::duration>(Clock::now() - start, kSlice);
+  }
+  return false;
 }
 
 /// What comes until the file ends, or nothing more comes within the limit: false then.

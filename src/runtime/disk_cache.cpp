@@ -370,8 +370,10 @@ void trim(const Descriptor& folder, std::int64_t room) {
   // Somewhat below that, so that the next store need not look through the folder again.
   for (const File& file : files) {
     if (total <= most - most / 8) break;
-    if (!remove(folder, file.name)) continue;
+    const bool removed = remove(folder, file.name);
+    if (!removed && errno != ENOENT) continue;
     total -= file.size;
+    if (!removed) continue;  // another process was faster
     count(live.evictions);
     log("evicted " + file.name);
   }
@@ -448,7 +450,8 @@ std::optional<Pages> load(const Key& key) {
       return bytes;
     }
     if (found == Found::damaged) {
-      fail(name + " is damaged or not ours: " + (remove(folder, name) ? "removed" : "left there"));
+      const bool gone = remove(folder, name) || errno == ENOENT;
+      fail(name + " is damaged or not ours: " + (gone ? "removed" : "left there"));
     }
   }
   count(live.misses);
@@ -504,9 +507,13 @@ Cleared clear() {
   cleared.failure = opened.refused;
   if (opened.folder) {
     for_each_file(opened.folder, [&](std::string_view name, const struct stat&) {
-      if (remove(opened.folder, std::string(name))) cleared.removed += name.ends_with(kSuffix);
-      else if (errno != ENOENT && cleared.failure.empty())  // another process removes them, too
-        cleared.failure = with_error("cannot remove " + folder() + "/" + std::string(name), errno);
+      if (remove(opened.folder, std::string(name))) {
+        cleared.removed += name.ends_with(kSuffix);
+        return;
+      }
+      const int error = errno;
+      if (error != ENOENT && cleared.failure.empty())  // another process removes them, too
+        cleared.failure = with_error("cannot remove " + folder() + "/" + std::string(name), error);
     });
   }
   if (!cleared.failure.empty()) fail(cleared.failure);

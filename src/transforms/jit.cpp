@@ -202,6 +202,7 @@ struct JitCache::Misses {
   const std::uint64_t object = next_object();  // the next may lie where this one lay
   std::mutex mutex;
   std::vector<std::pair<Signature, std::vector<std::string>>> explained;
+  std::vector<Signature> forgotten;  // while misses are explained
 };
 
 JitCache::JitCache(JitOptions options)
@@ -283,6 +284,10 @@ void JitCache::forget_oldest() {
   EntryPtr entry = std::move(*oldest);
   owned_.erase(oldest);
   entry->forgotten = true;
+  if (explain_cache_misses()) {
+    const std::lock_guard lock(misses_->mutex);
+    misses_->forgotten.push_back(entry->signature());
+  }
   const Entry* const next = entry->next.load(std::memory_order_relaxed);
   if (newest_.load(std::memory_order_relaxed) == entry.get()) {
     newest_.store(next, std::memory_order_release);
@@ -664,9 +669,7 @@ void JitCache::explain_miss(std::span<const Array> args, const KeyBuilder& key,
   const JittedThere there = jitted_there(function, display_name(options_), where, misses_->object);
   if (where) text += ", jitted at " + where.to_string();
   if (there.number > 1) text += ", #" + std::to_string(there.number) + " there";
-  const bool explained = std::any_of(misses_->explained.begin(), misses_->explained.end(),
-                                     [&](const auto& before) { return before.first == now; });
-  if (explained && known >= static_cast<std::size_t>(options_.max_signatures)) {
+  if (std::erase(misses_->forgotten, now) > 0) {
     text +=
         ":\n  its signature was known, and is forgotten since there are more of them than "
         "max_signatures = " +

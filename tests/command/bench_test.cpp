@@ -53,6 +53,11 @@ TEST_F(Command, BenchMeasuresAndWritesJson) {
                           "min_ns", "median_ns", "runs"}) {
     EXPECT_TRUE(line.contains(key)) << key;
   }
+  // What is skipped stands beside the lines of JSON, not among them.
+  const std::string damaged = file("damaged.jsonl", "{ x\n" + kCase.dump());
+  const Answer beside = telamon_command("bench --all --seconds 0 --json " + damaged + " 2> " +
+                                        path("said") + " | cat");
+  EXPECT_EQ(Json::parse(beside.text)["name"], "wave");
   EXPECT_EQ(line["threads"], 2);
   EXPECT_GE(line["median_ns"], line["min_ns"]);
   EXPECT_EQ(line["from_disk_cache"], false);

@@ -1,4 +1,8 @@
 // Reductions: rows, columns, everything; with producers and epilogues fused.
+#include <bit>
+#include <regex>
+#include <set>
+
 #include "support.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/threads.hpp"
@@ -330,6 +334,44 @@ TEST(CompiledReduction, OfShortRowsOfAFewMatricesAreCutIntoChunks) {
     EXPECT_NE(executable->text("ir").find("telamon_jit_parallel"), std::string::npos) << columns;
     expect_same_for_any_number_of_threads(executable, inputs);
   }
+}
+
+// Threads have equal shares of a power of two.
+TEST(CompiledReduction, PartsAreAPowerOfTwo) {
+  const std::regex partials(R"(:f64\[(\d+),3\]@)");
+  std::set<int> seen;
+  for (std::int64_t rows = 20'000; rows < 400'000; rows += 30'000) {
+    const Array x = uniform({rows, 3}, DType::f64);
+    const std::string plan = compile(stage(sum({0}), {x}))->text("plan");
+    for (std::sregex_iterator m(plan.begin(), plan.end(), partials), end; m != end; ++m) {
+      const int parts = std::stoi((*m)[1]);
+      if (parts == rows) continue;  // the operand
+      EXPECT_TRUE(std::has_single_bit(static_cast<unsigned>(parts))) << parts << "\n" << plan;
+      seen.insert(parts);
+    }
+  }
+  EXPECT_GE(seen.size(), 2u);
+}
+
+// So are few chunks even in number, where vectors leave the choice.
+TEST(CompiledReduction, FewChunksAreEvenInNumber) {
+  const std::regex call(
+      R"(@telamon_jit_parallel\([^)]*, i64 (\d+), i64 (\d+), i64 0, i64 0, i64 0\))");
+  int found = 0;
+  for (std::int64_t rows = 300; rows < 3000; rows += 100) {
+    const Program row_sums = [](std::span<const Array> x) {
+      return Arrays{lax::reduce_sum(lax::exp(x[0]), {1})};
+    };
+    const std::string ir = compile(stage(row_sums, {uniform({rows, 300}, DType::f64)}))->text("ir");
+    std::smatch m;
+    if (!std::regex_search(ir, m, call)) continue;
+    const std::int64_t trips = std::stoll(m[1]), grain = std::stoll(m[2]);
+    const std::int64_t chunks = (trips + grain - 1) / grain;
+    EXPECT_EQ(trips, rows);
+    EXPECT_TRUE(chunks > 16 || chunks % 2 == 0) << chunks << " of " << grain;
+    ++found;
+  }
+  EXPECT_GT(found, 20);
 }
 
 // A mixture's densities: 25 rows are too few to be folded in parts, of which the second would have one.

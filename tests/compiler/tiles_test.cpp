@@ -46,6 +46,18 @@ TEST(Tiles, HoldColumnsThatAreNormalised) {
   }
 }
 
+// One thread writes these past the caches, several do not: both are in the code.
+TEST(Tiles, HoldRowsOfArraysOfAnySize) {
+  const Program f = [](std::span<const Array> x) { return Arrays{normalised(x[0], 1) * x[1]}; };
+  const Arrays inputs{numbers({2200, 1024}, DType::f32), numbers({1024}, DType::f32)};
+  const std::string plan = same_either_way(f, inputs);
+  EXPECT_THAT(plan, HasSubstr("tiles "));
+  EXPECT_THAT(plan, HasSubstr(" rows"));
+  const Arrays larger{numbers({4400, 1024}, DType::f32), numbers({1024}, DType::f32)};
+  EXPECT_THAT(same_either_way(f, larger), HasSubstr("tiles "));
+  EXPECT_THAT(compile(stage(f, larger))->text("ir"), HasSubstr("!nontemporal"));
+}
+
 TEST(Tiles, HoldWhatTheirKernelsLeaveEachOther) {
   for (const auto& [rows, columns] : {std::pair{7, 149796}, {40, 8209}}) {
     const std::string plan = same_either_way(

@@ -42,6 +42,31 @@ TEST(ChildProcess, IsKilledWhenItTellsNothingForLong) {
   EXPECT_EQ(silent.end(), "does not end within 1 s");
 }
 
+// Both are stopped for longer than the limit, as by Ctrl-Z, and go on.
+TEST(ChildProcess, MayBeStoppedWithItsParent) {
+  const pid_t parent = fork();
+  if (parent == 0) {
+    setpgid(0, 0);
+    const ChildResult result = run_in_child(
+        [](const auto& tell) {
+          for (int i = 0; i < 30; ++i) {
+            tell(".");
+            usleep(100'000);
+          }
+        },
+        std::chrono::seconds(2));
+    _exit(result.well() && result.told.size() == 30 ? 0 : 1);
+  }
+  setpgid(parent, parent);
+  usleep(500'000);
+  kill(-parent, SIGSTOP);
+  usleep(3'000'000);
+  kill(-parent, SIGCONT);
+  int status = 0;
+  EXPECT_EQ(waitpid(parent, &status, 0), parent);
+  EXPECT_EQ(status, 0);
+}
+
 #if defined(__linux__)
 TEST(ChildProcess, EndsWithItsParent) {
   int ends[2];

@@ -652,6 +652,23 @@ TEST(ExplainCacheMisses, SayWhatWasKnownAndIsForgotten) {
   (void)::testing::internal::GetCapturedStderr();
 }
 
+TEST(ExplainCacheMisses, DoNotTakeWhatFailedForForgotten) {
+  const auto f = jit(
+      [](Array x) {
+        if (x.ndim() == 2) throw ValueError("f takes vectors");
+        return x + 3.0;
+      },
+      {.max_signatures = 1});
+  Explained explained;
+  f(ones({2}));
+  for (int i = 0; i < 2; ++i) {
+    (void)explained.text();
+    EXPECT_THROW(f(ones({2, 2})), ValueError);
+    EXPECT_THAT(explained.text(), HasSubstr("args[0] is f32[2,2], was f32[2] (rank)"));
+  }
+  (void)::testing::internal::GetCapturedStderr();
+}
+
 TEST(ExplainCacheMisses, NameTheFirstOfManyLeaves) {
   const auto f = jit([](std::vector<Array> xs) { return xs[0]; });
   Explained explained;

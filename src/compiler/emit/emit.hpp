@@ -86,7 +86,8 @@ struct Chunking {
   std::int64_t grain = 0;   ///< trips per chunk; 0: not worth it
 };
 Chunking chunking(const Plan& plan, const Step& step);
-/// Cycles (of a vector's element) per chunk, at least, for the pool to be worth it.
+/// Cycles (of a vector's element) that two threads have each, at least, for the pool to be worth it. Chunks may be half
+/// as long, so that their number is even.
 constexpr std::int64_t kParallelCost = 100'000;
 /// Cycles for a partial result of a fold in parts: one thread folds all of these.
 constexpr std::int64_t kLeastPart = 384;

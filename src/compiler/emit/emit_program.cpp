@@ -585,7 +585,8 @@ static bool transposes(const Scope& scope, const Kernel& k) {
   });
 }
 
-// Of a few chunks one thread may have one more than another: half as long, there is an even number of them.
+// Of a few chunks one thread may have one more than another: half as long, there is an even number of them, unless
+// they can not be cut there.
 static Chunking in_even_chunks(std::int64_t extent, std::int64_t grain, std::int64_t unit) {
   constexpr std::int64_t kMany = 16;
   const std::int64_t chunks = (extent + grain - 1) / grain;

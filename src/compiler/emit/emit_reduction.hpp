@@ -21,7 +21,7 @@ struct FoldDim {
 };
 std::vector<FoldDim> merged_dims(const Kernel& k);
 
-/// A power of two, at least so many parts but for the most there may be: two, four or eight threads have equal shares.
+/// A power of two, at least so many parts but for the most there may be: two, four or eight threads have shares alike.
 std::int64_t even_parts(std::int64_t wanted, std::int64_t most);
 
 /// How the folded space is cut into parts.
@@ -29,7 +29,7 @@ struct FoldParts {
   std::size_t dim = 0;  ///< of the merged dimensions
   std::int64_t parts = 1, length = 0;
 
-  /// Parts of at least kParallelCost, at most kMaxParts: by what is folded and what an element of it costs.
+  /// Parts of half of kParallelCost, at least, at most kMaxParts: by what is folded and what an element of it costs.
   static std::optional<FoldParts> of(const Kernel& k, const std::vector<FoldDim>& dims,
                                      std::int64_t cost);
   /// Of a kernel that has memory for them.
