@@ -93,9 +93,11 @@ bool weaves(const Jaxpr& jaxpr, const Eqn& eqn) {
       eqn.inputs.size() > static_cast<std::size_t>(kShortRow))
     return false;
   const Aval& out = jaxpr.aval(eqn.outputs[0]);
+  // There may be as many parts as columns where some parts are empty, and others wider.
+  const auto is_column = [&](const Atom& a) { return jaxpr.aval(a).shape.back() == 1; };
   return eqn.params.as<ConcatenateParams>().dimension + 1 ==
              static_cast<std::int64_t>(out.ndim()) &&
-         out.ndim() > 1 && out.shape.back() == static_cast<std::int64_t>(eqn.inputs.size()) &&
+         out.ndim() > 1 && std::all_of(eqn.inputs.begin(), eqn.inputs.end(), is_column) &&
          is_native(out.dtype);
 }
 

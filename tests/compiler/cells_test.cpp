@@ -121,6 +121,31 @@ TEST(CellLoops, InLargeBatchesRunInChunks) {
   check(f, {numbers({5003}), numbers({200}, 2), numbers({37, 129}, 3)}, -1, 1e4);
 }
 
+// There is no condition to go by.
+TEST(CellLoops, OfEmptyBatchesAreNone) {
+  const auto doubled = [](Array x) {
+    return while_loop([x](Array y) { return y < x; }, [](Array y) { return y * 2.0; }, Array(1.0));
+  };
+  const auto counted = [](Array x) {
+    return fori_loop(0, x.astype(DType::i32), [](Array, Array y) { return y + 1.0; }, x);
+  };
+  const auto root = [](Array x) {
+    return grad([](Array y) { return fori_loop(0, 3, [](Array, Array z) { return sin(z); }, y); })(
+        x);
+  };
+  for (const Shape& shape : {Shape{0}, Shape{3, 0}, Shape{0, 2}}) {
+    const auto expect_empty = [&](auto f) {
+      const auto batched = [f, &shape](Array x) {
+        return shape.ndim() == 1 ? vmap(f)(x) : vmap(vmap(f))(x);
+      };
+      EXPECT_EQ(jit(batched)(zeros(shape)).shape(), shape);
+    };
+    expect_empty(doubled);
+    expect_empty(counted);
+    expect_empty(root);
+  }
+}
+
 TEST(CellLoops, OfLengthZeroAndOne) {
   for (const std::int64_t length : {0, 1}) {
     for (const std::int64_t n : {0, 1, 20}) {

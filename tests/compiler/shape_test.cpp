@@ -84,6 +84,26 @@ TEST(CompiledShapes, ConcatenationsAndSplitsWork) {
       {uniform({4, 9}, DType::f32), uniform({4, 5}, DType::f32)});
 }
 
+// Not all of as many parts as the result has columns need to be columns.
+TEST(CompiledShapes, PartsOfAnyWidthAreJoined) {
+  for (const Shape& widths : {Shape{0, 2}, Shape{2, 0}, Shape{0, 0, 3}, Shape{2, 1, 0},
+                              Shape{1, 0, 2}, Shape{0, 1, 2}, Shape{1, 1, 1}, Shape{3, 0, 1, 0}}) {
+    Arrays parts;
+    for (const std::int64_t width : widths)
+      parts.push_back(
+          uniform({3, width}, DType::f64, -1, 1, static_cast<unsigned>(parts.size() + 1)));
+    check(
+        [](std::span<const Array> x) {
+          Arrays computed;
+          for (const Array& part : x) computed.push_back(lax::mul(part, part));
+          return Arrays{lax::concatenate(computed, 1),
+                        lax::add(lax::concatenate(Arrays(x.begin(), x.end()), 1),
+                                 lax::full_like(lax::concatenate(computed, 1), 1))};
+        },
+        parts);
+  }
+}
+
 TEST(CompiledShapes, ResultsThatAreInputsOrLiteralsAreCopied) {
   check(
       [](std::span<const Array> x) {

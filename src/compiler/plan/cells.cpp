@@ -72,7 +72,10 @@ class Analysis {
   void mix(int c) { mixed_[static_cast<std::size_t>(find(c))] = true; }
   void new_dims(Scope& s, Var v) {
     auto& dims = s.dims[static_cast<std::size_t>(v)];
-    for (const std::int64_t n : s.jaxpr->aval(v).shape) dims.push_back(new_class(n));
+    for (const std::int64_t n : s.jaxpr->aval(v).shape) {
+      if (n == 0) refuse();  // no cell has a number of it, or there is no cell
+      dims.push_back(new_class(n));
+    }
   }
   std::vector<int>& dims(Scope& s, const Atom& a) {
     return s.dims[static_cast<std::size_t>(a.var())];
