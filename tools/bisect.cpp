@@ -186,8 +186,9 @@ void add_bisect(CLI::App& app, int& code) {
   add_jit_options(*command, options->jit);
   command->add_option("--input", options->input, "comma-separated .npy files, one per input");
   command
-      ->add_option("--rtol", options->rtol,
-                   "how far results may be apart, relatively; by default it depends on the dtype")
+      ->add_option(
+          "--rtol", options->rtol,
+          "how far results may be apart, relatively; by default it depends on the narrowest dtype")
       ->check(finite("finite number", "NUMBER"));
   command
       ->add_option("--limit", options->limit,

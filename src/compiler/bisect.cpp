@@ -23,12 +23,22 @@ namespace compiler {
 namespace {
 
 double tolerance_of(DType dtype) {
-  if (dtype == DType::f64 || dtype == DType::c128) return 1e-9;
+  if (!is_inexact(dtype) || dtype == DType::f64 || dtype == DType::c128) return 1e-9;
   return dtype == DType::f32 || dtype == DType::c64 ? 1e-4 : 1e-2;
+}
+/// Of the narrowest numbers that a program computes with: no result can be closer than these.
+double tolerance_of(const Jaxpr& program) {
+  double widest = 0;
+  for (Var v = 0; v < program.num_vars(); ++v)
+    widest = std::max(widest, tolerance_of(program.aval(v).dtype));
+  for (const Eqn& eqn : program.eqns()) {
+    for (const Jaxpr& inner : eqn.params.jaxprs()) widest = std::max(widest, tolerance_of(inner));
+  }
+  return widest;
 }
 
 // How a result differs from what it should be; empty where it does not.
-std::string difference(const Array& got, const Array& want, std::optional<double> rtol) {
+std::string difference(const Array& got, const Array& want, double relative) {
   if (!(got.aval().shape == want.aval().shape) || got.dtype() != want.dtype())
     return "is " + got.aval().to_string() + ", not " + want.aval().to_string();
   const Array g = detail::contiguous(got), w = detail::contiguous(want);
@@ -42,7 +52,6 @@ std::string difference(const Array& got, const Array& want, std::optional<double
   for (std::int64_t i = 0; i < n; ++i) {
     if (std::isfinite(y[i])) largest = std::max(largest, std::abs(y[i]));
   }
-  const double relative = rtol.value_or(tolerance_of(w.dtype()));
   std::int64_t wrong = 0, first = -1;
   for (std::int64_t i = 0; i < n; ++i) {
     const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i])) ||
@@ -118,6 +127,7 @@ struct Subject {
   const BisectOptions& options;
   bool contract;
   Arrays want;
+  double tolerance;
 };
 
 /// Compiles, runs and compares; looks at the program between the passes when asked to.
@@ -158,7 +168,7 @@ class Attempt {
 
   std::string differences(const Arrays& got) const {
     for (std::size_t i = 0; i < subject_.want.size(); ++i) {
-      const std::string text = difference(got.at(i), subject_.want[i], subject_.options.rtol);
+      const std::string text = difference(got.at(i), subject_.want[i], subject_.tolerance);
       if (!text.empty()) return "result " + std::to_string(i) + ": " + text;
     }
     return {};
@@ -198,7 +208,8 @@ class Bisection {
  public:
   using Switches = Attempt::Switches;
   Bisection(const Jaxpr& program, const Arrays& inputs, const BisectOptions& options)
-      : subject_{program, inputs, options, options.contract, {}} {}
+      : subject_{program,          inputs, options,
+                 options.contract, {},     options.rtol.value_or(tolerance_of(program))} {}
 
   Finding run() {
     // What is wrong with it is said here once, and not by every child.

@@ -160,6 +160,23 @@ TEST(Bisect, ComparesBitsWhereTheToleranceIsZero) {
             Finding::Kind::pass);
 }
 
+// A part in f32 is as far apart as that.
+TEST(Bisect, ComparesByTheNarrowestNumbersOfTheProgram) {
+  const Arrays inputs = {uniform({8}, DType::f64)};
+  const auto through = [&](DType dtype, double factor) {
+    return stage(
+        [=](std::span<const Array> x) {
+          return Arrays{x[0].astype(dtype).astype(DType::f64) * factor};
+        },
+        inputs);
+  };
+  for (const auto& [dtype, kind] :
+       {std::pair{DType::f64, Finding::Kind::pass}, {DType::f32, Finding::Kind::agrees}}) {
+    const auto almost = [&, dtype = dtype](const Jaxpr&) { return through(dtype, 2 + 1e-6); };
+    EXPECT_EQ(bisect(through(dtype, 2), inputs, {.compile = with_pass("cse", almost)}).kind, kind);
+  }
+}
+
 TEST(Bisect, FindsPassesThatLeaveOtherResults) {
   const Arrays inputs = example_inputs();
   const auto swap = [](const Jaxpr&) {
