@@ -243,13 +243,18 @@ Program ending(const Primitive<>& p) {
       [&p](std::span<const Array> x) { return Arrays{p.bind1({}, {exp(x[0])}) + x[1], sum(x[1])}; };
 }
 
-TEST(Bisect, FindsThePassThatEndsTheInterpretersProcess) {
+/// Of the example, in which the pass cse puts that primitive.
+Finding found_in_children(const Primitive<>& p, std::optional<std::chrono::seconds> limit = {}) {
   const Arrays inputs = example_inputs();
-  const Jaxpr worse = stage(ending(ends_interpreted_p), inputs);
-  const Finding finding =
-      bisect(stage(example(), inputs), inputs,
-             {.runs = Runs::in_children,
-              .compile = with_pass("cse", [&](const Jaxpr&) { return worse; })});
+  const Jaxpr worse = stage(ending(p), inputs);
+  return bisect(stage(example(), inputs), inputs,
+                {.runs = Runs::in_children,
+                 .limit = limit,
+                 .compile = with_pass("cse", [&](const Jaxpr&) { return worse; })});
+}
+
+TEST(Bisect, FindsThePassThatEndsTheInterpretersProcess) {
+  const Finding finding = found_in_children(ends_interpreted_p);
   ASSERT_EQ(finding.kind, Finding::Kind::pass);
   EXPECT_THAT(finding.names, ElementsAre("cse"));
   EXPECT_EQ(finding.difference, "interpreted, the process ends with signal 9 (Killed)");
@@ -300,13 +305,7 @@ const Primitive<> never_ends_p{
     }};
 
 TEST(Bisect, TakesWhatNeverEndsAsWhatCrashes) {
-  const Arrays inputs = example_inputs();
-  const Jaxpr worse = stage(ending(never_ends_p), inputs);
-  const Finding finding =
-      bisect(stage(example(), inputs), inputs,
-             {.runs = Runs::in_children,
-              .limit = std::chrono::seconds(4),
-              .compile = with_pass("cse", [&](const Jaxpr&) { return worse; })});
+  const Finding finding = found_in_children(never_ends_p, std::chrono::seconds(4));
   ASSERT_EQ(finding.kind, Finding::Kind::pass);
   EXPECT_THAT(finding.names, ElementsAre("cse"));
   EXPECT_EQ(finding.difference, "interpreted, the process does not end within 4 s");

@@ -31,9 +31,8 @@ constexpr std::int64_t kPartUnit = 1024;  // of the last dimension: whole blocks
 }  // namespace
 
 std::int64_t even_parts(std::int64_t wanted, std::int64_t most) {
-  if (wanted >= most) return most;
-  return std::min<std::int64_t>(
-      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(wanted))), most);
+  const auto parts = std::bit_ceil(static_cast<std::uint64_t>(std::min(wanted, most)));
+  return std::min(static_cast<std::int64_t>(parts), most);
 }
 
 std::vector<FoldDim> merged_dims(const Kernel& k) {
