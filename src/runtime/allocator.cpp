@@ -423,7 +423,7 @@ void* allocate(std::size_t bytes) {
   ++asan_allocations;
   std::int64_t peak = asan_peak;
   while (peak < now && !asan_peak.compare_exchange_weak(peak, now)) {}
-  return block;
+  return spoil(block, bytes);
 }
 void deallocate(void* block, std::size_t bytes) noexcept {
   if (block == nullptr) return;
@@ -450,7 +450,7 @@ void* allocate(std::size_t bytes) {
     if (void* block = take_kept(c.index)) [[likely]]
       return block;
   }
-  return Allocator::get().allocate(bytes);
+  return spoil(Allocator::get().allocate(bytes), bytes);
 }
 void deallocate(void* block, std::size_t bytes) noexcept {
   if (block == nullptr) return;

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -137,11 +138,20 @@ inline constexpr MostKept kMostKept;
 /// This thread's; null before its first block and after its last.
 extern TELAMON_INITIAL_EXEC constinit thread_local ThreadCache* thread_cache;
 
+/// Where invariants are checked, nobody finds in a block what was there by chance: not a right result, say.
+inline void* spoil([[maybe_unused]] void* block, [[maybe_unused]] std::size_t bytes) {
+#ifdef TELAMON_DEBUG_CHECKS
+  constexpr std::size_t kMost = std::size_t{1} << 20;  // pages that nobody touches should stay so
+  if (block != nullptr) std::memset(block, 0xcb, bytes < kMost ? bytes : kMost);
+#endif
+  return block;
+}
+
 /// A block of class `index`, which is a small one, that this thread has kept; null where there is none.
 inline void* take_kept([[maybe_unused]] int index) {
 #if !defined(TELAMON_ASAN)  // which is to see every block come and go
   if (ThreadCache* cache = thread_cache; cache != nullptr) [[likely]]
-    return cache->lists[index].take();
+    return spoil(cache->lists[index].take(), class_size(index));
 #endif
   return nullptr;
 }
