@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <optional>
@@ -115,6 +116,19 @@ bool is_result(const Report& report) { return report.kind >= Report::Kind::compa
 
 // ---- one attempt ---------------------------------------------------------------------------------
 
+/// Spoils the memory that results of these types get next, and what is kept for a program while it runs if it
+/// is as large: what a program leaves unwritten there must not look right because it was so in a run before.
+void spoil_memory(const Arrays& like) {
+  Arrays spoiled;
+  for (int times = 0; times < 2; ++times) {
+    for (const Array& x : like) {
+      const Array& block = spoiled.emplace_back(detail::make_uninitialized(x.aval()));
+      const detail::DeviceBuffer& memory = detail::concrete_node(block).buffer();
+      std::memset(memory.data(), 0xcb, memory.bytes());
+    }
+  }
+}
+
 Arrays interpret(const Jaxpr& jaxpr, const Arrays& inputs) {
   const detail::EvalScope scope;
   return eval_jaxpr(jaxpr, inputs);
@@ -156,6 +170,7 @@ class Attempt {
       tell_({Report::Kind::reached, {"when the program runs"}});
       Arrays inputs, got;
       for (const Array& x : subject_.inputs) inputs.push_back(detail::private_copy(x));
+      spoil_memory(subject_.want);
       executable->execute(inputs, subject_.options.donated, got);
       return compared(differences(got));
     } catch (const OutOfMemoryError&) { throw; } catch (const Error& e) {

@@ -311,6 +311,34 @@ TEST(Bisect, TakesWhatNeverEndsAsWhatCrashes) {
   EXPECT_EQ(finding.difference, "interpreted, the process does not end within 4 s");
 }
 
+// ---- results that nobody writes -------------------------------------------------------------------
+
+// Compiled code leaves what was there, which may well be what was there after the run before.
+const Primitive<> leaves_unwritten_p{
+    "test_leaves_unwritten", [] {
+      return Rules<>{
+          .impl = [](const NoParams&, std::span<const Array> x) -> Arrays { return {x[0]}; },
+          .abstract_eval = like_the_first,
+          .lower = call<NoParams>([](const NoParams&, std::span<const BufferView>,
+                                     std::span<const MutableBufferView>) {})};
+    }};
+
+TEST(Bisect, SeesResultsThatAreLeftUnwritten) {
+  for (const std::int64_t size : {1, 20, 3'000, 200'000}) {
+    const Arrays inputs = {uniform({size}, DType::f32)};
+    const auto twice = [](std::span<const Array> x) {
+      return Arrays{leaves_unwritten_p.bind1({}, {x[0]}), x[0] + 1.0};
+    };
+    const Jaxpr program = stage(twice, inputs);
+    {  // What the results get, were it not spoiled.
+      const Arrays right = {inputs[0] + 0.0, inputs[0] + 0.0, inputs[0] + 0.0, inputs[0] + 0.0};
+    }
+    const Finding finding = bisect(program, inputs);
+    EXPECT_EQ(finding.kind, Finding::Kind::generation) << size;
+    EXPECT_THAT(finding.difference, HasSubstr("result 0: ")) << size;
+  }
+}
+
 // ---- the options of jit --------------------------------------------------------------------------
 
 TEST(Bisect, CompilesWithTheOptionsOfJit) {
