@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,15 +30,19 @@ void add_bisect(CLI::App& app, int& code);
 void add_info(CLI::App& app, int& code);
 void add_cache(CLI::App& app, int& code);
 
-/// A whole number that is at least 1.
-inline CLI::Validator count() {
-  const auto check = [](const std::string& text) {
-    std::int64_t n = 0;
+/// A whole number that is not less than `least`, in the words of an error.
+template <std::integral N> CLI::Validator whole_number(const char* what, const char* name,
+                                                       N least) {
+  const auto check = [what, least](const std::string& text) {
+    N n = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-    const bool good = error == std::errc() && end == text.data() + text.size() && n >= 1;
-    return good ? std::string() : "'" + text + "' is no whole number of at least 1";
+    const bool good = error == std::errc() && end == text.data() + text.size() && n >= least;
+    return good ? std::string() : "'" + text + "' is no " + what;
   };
-  return {check, "COUNT"};
+  return {check, name};
+}
+inline CLI::Validator count() {
+  return whole_number("whole number of at least 1", "COUNT", std::int64_t{1});
 }
 
 /// A finite number that is not negative, in the words of an error.
@@ -115,6 +120,7 @@ inline void add_jit_options(CLI::App& command, JitChoices& choices) {
                   "ones count from the end")
       ->delimiter(',')
       ->allow_extra_args(false)  // the next word is the file
+      ->check(whole_number("number of an input", "", std::numeric_limits<int>::min()))
       ->type_name("NUMBERS");
 }
 

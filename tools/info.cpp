@@ -47,8 +47,8 @@ void print_info() {
             << "  instruction set: " << rt::isa_name(rt::host_isa()) << " (the processor has "
             << rt::isa_name(rt::supported_isa()) << "), vectors of " << rt::vector_bytes()
             << " bytes\n"
-            << "  threads: " << telamon::num_threads() << " of "
-            << std::thread::hardware_concurrency() << '\n'
+            << "  threads: " << telamon::num_threads() << " (the processor has "
+            << std::thread::hardware_concurrency() << ")\n"
             << "  memory: " << size_text(rt::memory_limit()) << '\n'
             << "\nlibraries\n"
             << "  default backend: " << backend.name() << ", " << backend.description() << '\n'
