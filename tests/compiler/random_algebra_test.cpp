@@ -1,6 +1,7 @@
 // Random programs of what the simplifier has rules for: numbers that change nothing, numbers with themselves, minus
-// signs, bits, selections, changes of order and slices, over zeros of both signs, infinities, NaNs and the ends of
+// signs, bits, selections, changes of order, slices and parts, over zeros of both signs, infinities, NaNs and the ends of
 // integers. Compiled and eager, the bits are the same.
+#include <algorithm>
 #include <limits>
 #include <random>
 
@@ -92,10 +93,11 @@ class RandomAlgebra {
     }
   }
   Array value() {
-    switch (below(4)) {
+    switch (below(5)) {
       case 0: return chosen();
       case 1: return in_other_order(any());
       case 2: return dtype_ == DType::bool_ ? of_bits() : of_numbers();
+      case 3: return of_parts();
       default: return is_float(dtype_) ? of_numbers() : of_bits();
     }
   }
@@ -127,6 +129,22 @@ class RandomAlgebra {
       case 3: return lax::bitwise_xor(a, b);
       default: return dtype_ == DType::bool_ ? a : lax::shift_left(a, zeros_like(a));
     }
+  }
+  /// Of up to as many parts as there are rows or columns, some of them empty.
+  Array of_parts() {
+    const std::size_t axis = below(2);
+    std::vector<std::int64_t> ends = {0, kSide};
+    for (std::size_t more = below(kSide); more > 0; --more)
+      ends.push_back(static_cast<std::int64_t>(below(kSide + 1)));
+    std::sort(ends.begin(), ends.end());
+    Arrays parts;
+    for (std::size_t i = 1; i < ends.size(); ++i) {
+      Shape from{0, 0}, to{kSide, kSide};
+      from[axis] = ends[i - 1];
+      to[axis] = ends[i];
+      parts.push_back(lax::slice(any(), from, to));
+    }
+    return lax::concatenate(parts, static_cast<std::int64_t>(axis));
   }
   Array in_other_order(const Array& a) {
     const auto rows = [&](std::int64_t from, std::int64_t to) {

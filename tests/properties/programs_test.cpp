@@ -201,6 +201,10 @@ void check_program(const Program& program) {
     expect_close(batched_grad(i), tl::grad(scalar)(xs(i), ys(i)), "vmap of grad");
   }
   expect_close(tl::jit(tl::vmap(tl::jit(g)))(xs, ys), batched, "jit of vmap of jit");
+  const Array none = tl::zeros({0, 3}, tl::DType::f64);
+  expect_close(tl::vmap(g)(none, none), none, "vmap over nothing");
+  expect_close(tl::jit(tl::vmap(tl::grad(scalar)))(none, none), none,
+               "jit of vmap of grad, over nothing");
   // As in JAX, checkify refuses loops whose condition is mapped.
   if (!mentions(program, "while_loop") ||
       !(mentions(program, "vmap") || mentions(program, "map("))) {
