@@ -64,6 +64,9 @@ void horner10(const float* __restrict x, float* __restrict out, std::size_t n) {
 void sines(const float* __restrict x, float* __restrict out, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) out[i] = std::sin(x[i]);
 }
+void powers(const float* __restrict x, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = std::pow(x[i], 1.7f);
+}
 void gelu10(const float* __restrict x, float* __restrict out, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     float v = x[i];
@@ -80,6 +83,20 @@ void map(const std::string& id, std::size_t n, void (*f)(const T*, T*, std::size
                           [f](Buffers<T>& b) { f(b.in[0].data(), b.out[0].data(), b.n()); });
   });
 }
+Floats ordinary(unsigned seed, std::size_t n) {
+  Floats x = uf(seed, n);
+  for (float& v : x) v *= 4;
+  return x;
+}
+/// One in sixteen is another one.
+Floats with_special(unsigned seed, std::size_t n, float special) {
+  Floats x = ordinary(seed, n);
+  for (std::size_t i = 0; i < n; i += 16) x[i] = special;
+  return x;
+}
+Floats with_large_angles(unsigned seed, std::size_t n) { return with_special(seed, n, 1e30f); }
+Floats with_zeros(unsigned seed, std::size_t n) { return with_special(seed, n, 0); }
+
 const bool maps = [] {
   map("B01.eager_sin_1M", 1 << 20, sines, uf);
   for (const auto& [name, n] : {std::pair{"1k", 1 << 10}, {"16k", 1 << 14}, {"1M", 1 << 20}}) {
@@ -92,6 +109,10 @@ const bool maps = [] {
                                 {"32M", 1 << 25}}) {
     map<float>(std::string("B02.horner10_f32_") + name, static_cast<std::size_t>(n), horner10, uf);
   }
+  map("B02.sin_f32_64k", 1 << 16, sines, ordinary);
+  map("B02.sin_f32_64k_special", 1 << 16, sines, with_large_angles);
+  map("B02.pow_f32_64k", 1 << 16, powers, ordinary);
+  map("B02.pow_f32_64k_special", 1 << 16, powers, with_zeros);
   map<double>("B02.chain10_f64_1M", 1 << 20, chain10, uniform);
   map("B02.chain10_grad_1M", 1 << 20, chain10_grad, uf);
   map("B02.gelu10", 1000 * 1024, gelu10, zf);

@@ -36,6 +36,18 @@ def ones(*shape):
     return np.ones(shape, np.float32)
 
 
+# ---- special operands: id, function (sin, or a power of 1.7), the operand that one in sixteen is, if any ----
+SPECIALS = [("B02.sin_f32_64k", "sin", None), ("B02.sin_f32_64k_special", "sin", 1e30),
+            ("B02.pow_f32_64k", "pow", None), ("B02.pow_f32_64k_special", "pow", 0)]
+
+
+def specials(operand):
+    x = 4 * u(1, 1 << 16)
+    if operand is not None:
+        x[::16] = operand
+    return x
+
+
 # ---- networks ----
 DIGITS = [64, 128, 10]
 

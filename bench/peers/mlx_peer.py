@@ -77,6 +77,8 @@ def layernorm_inputs():
 
 for _s, _n in {"1k": 1 << 10, "16k": 1 << 14, "1M": 1 << 20}.items():
     workload(f"B02.chain10_f32_{_s}")(lambda n=_n: compiled(chain10, u(1, n)))
+for _id, _f, _operand in inputs.SPECIALS:
+    workload(_id)(lambda f=_f, x=_operand: compiled(mx.sin if f == "sin" else lambda v: v**1.7, inputs.specials(x)))
 workload("B02.chain10_grad_1M")(lambda: compiled(mx.grad(lambda x: chain10(x).sum()), u(1, 1 << 20)))
 workload("B02.four_1M")(lambda: compiled(four, *[u(i, 1 << 20) for i in range(1, 5)]))
 workload("B03.sum_all")(lambda: compiled(mx.sum, u(1, (10, 1024, 128))))
