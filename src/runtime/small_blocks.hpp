@@ -196,7 +196,7 @@ class BlockTaker {
     head_ = block->next;
     fetch(head_);
     ++taken_;
-    return block;
+    return spoil(block, class_size(index));
   }
   void end() {
     if (list_ != nullptr) {
