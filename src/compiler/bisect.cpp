@@ -116,16 +116,14 @@ bool is_result(const Report& report) { return report.kind >= Report::Kind::compa
 
 // ---- one attempt ---------------------------------------------------------------------------------
 
-/// Spoils the memory that results of these types get next, and what is kept for a program while it runs if it
-/// is as large: what a program leaves unwritten there must not look right because it was so in a run before.
+/// Spoils the blocks that results of these types get next, with what is NaN in every type of floats: what a program
+/// leaves unwritten must not look right because it was so in a run before.
 void spoil_memory(const Arrays& like) {
   Arrays spoiled;
-  for (int times = 0; times < 2; ++times) {
-    for (const Array& x : like) {
-      const Array& block = spoiled.emplace_back(detail::make_uninitialized(x.aval()));
-      const detail::DeviceBuffer& memory = detail::concrete_node(block).buffer();
-      std::memset(memory.data(), 0xcb, memory.bytes());
-    }
+  for (const Array& x : like) {
+    const Array& block = spoiled.emplace_back(detail::make_uninitialized(x.aval()));
+    const detail::DeviceBuffer& memory = detail::concrete_node(block).buffer();
+    std::memset(memory.data(), 0xff, memory.bytes());
   }
 }
 
