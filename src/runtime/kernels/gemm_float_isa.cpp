@@ -119,15 +119,17 @@ template <class V, int Vectors, class T>
 void column_strip(const Block<T>& t, std::int64_t rows) {
   constexpr int kMost = kRows<Vectors>;
   constexpr std::int64_t kFar = 2048 / sizeof(T);
-  const bool far = t.c_row > kFar;
+  const bool far_results = t.c_row > kFar, far_rows = t.a_row > kFar;
   // Of the next strip as much as makes all of it in the end.
-  const std::int64_t each = far && t.next != nullptr ? (t.k * kMost + rows - 1) / rows : 0;
+  const std::int64_t tiles = rows / kMost;
+  const bool far_strip = t.next != nullptr && t.next_row > kFar && tiles > 0;
+  const std::int64_t each = far_strip ? (t.k + tiles - 1) / tiles : 0;
   const T* next = t.next;
   std::int64_t i = 0, left = each == 0 ? 0 : t.k;
   for (; i + kMost <= rows; i += kMost) {
-    if (far && i + 2 * kMost <= rows) {  // the next tile's results, and where its rows of a begin
-      fetch_rows<Vectors, V>(t.c + (i + kMost) * t.c_row, t.c_row, kMost);
-      fetch_rows<2, V>(t.a + (i + kMost) * t.a_row, t.a_row, kMost);
+    if (const std::int64_t after = i + kMost; after + kMost <= rows) {
+      if (far_results) fetch_rows<Vectors, V>(t.c + after * t.c_row, t.c_row, kMost);
+      if (far_rows) fetch_rows<2, V>(t.a + after * t.a_row, t.a_row, kMost);
     }
     const std::int64_t now = left < each ? left : each;
     fetch_rows<Vectors, V>(next, t.next_row, now);
