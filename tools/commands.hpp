@@ -30,7 +30,7 @@ void add_bisect(CLI::App& app, int& code);
 void add_info(CLI::App& app, int& code);
 void add_cache(CLI::App& app, int& code);
 
-/// A whole number that is not less than `least`, in the words of an error.
+/// A whole number that is not less than `least`: `what` it is in an error, and its name in the list of options.
 template <std::integral N> CLI::Validator whole_number(const char* what, const char* name,
                                                        N least) {
   const auto check = [what, least](const std::string& text) {

@@ -53,8 +53,10 @@ class RandomProgram {
       case 4: return tanh(a) * broadcast_to(b, space_);
       case 5: return a.ndim() == 0 ? a : sum(a, {.axes = axis_of(a), .keepdims = true}) * 0.1;
       case 6: {
-        if (a.ndim() == 0 || a.size() == 0) return a;  // nothing has no largest element
-        return max(a, {.axes = axis_of(a), .keepdims = true}) + b;
+        if (a.ndim() == 0) return a;
+        const std::int64_t axis = axis_of(a);
+        if (a.shape(axis) == 0) return a;  // nothing has no largest element
+        return max(a, {.axes = axis, .keepdims = true}) + b;
       }
       default: {
         if (a.ndim() < 2) return a - b;

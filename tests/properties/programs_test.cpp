@@ -124,6 +124,7 @@ bool is_forward(const Program& program) {
 
 void expect_close(const Array& got, const Array& want, const char* what) {
   ASSERT_EQ(got.shape(), want.shape()) << what;
+  ASSERT_EQ(got.dtype(), want.dtype()) << what;
   const auto g = values(got), w = values(want);
   for (std::size_t i = 0; i < g.size(); ++i) {
     EXPECT_NEAR(g[i], w[i], 1e-9 * (1 + std::fabs(w[i]))) << what << ", element " << i;
@@ -203,6 +204,7 @@ void check_program(const Program& program) {
   expect_close(tl::jit(tl::vmap(tl::jit(g)))(xs, ys), batched, "jit of vmap of jit");
   const Array none = tl::zeros({0, 3}, tl::DType::f64);
   expect_close(tl::vmap(g)(none, none), none, "vmap over nothing");
+  expect_close(tl::jit(tl::vmap(g))(none, none), none, "jit of vmap over nothing");
   expect_close(tl::jit(tl::vmap(tl::grad(scalar)))(none, none), none,
                "jit of vmap of grad, over nothing");
   // As in JAX, checkify refuses loops whose condition is mapped.
