@@ -42,6 +42,31 @@ TEST(EmptyAxis, IsIndexedUnderTransformations) {
             Shape({3, 0, 2}));
 }
 
+// Each element of an empty batch would be indexed at a place of its own.
+TEST(EmptyBatch, IsIndexedAndUpdatedByOne) {
+  using Body = Array (*)(Array, Array);
+  const Array x = zeros({0, 3}), i = zeros({0}, i32);
+  const std::pair<Body, Shape> cases[] = {
+      {[](Array a, Array k) { return a(k); }, {0}},
+      {[](Array a, Array k) { return a.at(k).set(5.0); }, {0, 3}},
+      {[](Array a, Array k) { return a.at(k).add(a(1)); }, {0, 3}},
+      {[](Array a, Array k) { return take(a, stack({k, k}), 0); }, {0, 2}},
+      {[](Array a, Array k) { return lax::dynamic_slice(a, Arrays{k}, {2}); }, {0, 2}},
+      {[](Array a, Array k) { return lax::dynamic_update_slice(a, a(slice(0, 2)), Arrays{k}); },
+       {0, 3}},
+      {[](Array a, Array k) {
+         return fori_loop(0, 3, [&](Array, Array c) { return c + a(k); }, a(0));
+       },
+       {0}}};
+  for (const auto& [body, shape] : cases) {
+    const auto gradient = grad([f = body](Array a, Array k) { return sum(f(a, k)); });
+    EXPECT_EQ(vmap(body)(x, i).shape(), shape);
+    EXPECT_EQ(jit(vmap(body))(x, i).shape(), shape);
+    EXPECT_EQ(vmap(gradient)(x, i).shape(), x.shape());
+    EXPECT_EQ(jit(vmap(gradient))(x, i).shape(), x.shape());
+  }
+}
+
 TEST(EmptyAxis, IsPermuted) {
   const Array key = random::key(0);
   EXPECT_EQ(random::permutation(key, zeros({0, 2})).shape(), Shape({0, 2}));
