@@ -74,7 +74,9 @@ workload("B01.eager_sin_1M")(lambda: run(dr.sin, Float(u(1, M)), freeze=False))
 for _s, _n in {"1k": 1 << 10, "16k": 1 << 14, "1M": M}.items():
     workload(f"B02.chain10_f32_{_s}")(lambda n=_n: run(chain10, Float(u(1, n))))
 for _id, _f, _operand in inputs.SPECIALS:
-    workload(_id)(lambda f=_f, x=_operand: run((lambda v: dr.sin(v)) if f == "sin" else (lambda v: v**1.7), Float(inputs.specials(x))))
+    workload(_id)(lambda f=_f, x=_operand: run(
+        (lambda v: dr.sin(v)) if f == "sin" else (lambda v: v**1.7),  # only functions of Python are frozen
+        Float(inputs.specials(x))))
 workload("B02.chain10_f64_1M")(lambda: run(chain10, Float64(u64(1, M))))
 workload("B02.chain10_grad_1M")(lambda: run(chain10_grad, Float(u(1, M)), freeze=False, note="not frozen"))
 workload("B02.four_1M")(lambda: run(four, *[Float(u(i, M)) for i in range(1, 5)]))

@@ -118,7 +118,7 @@ void check_window(const char* name, std::span<const Aval> avals, const WindowInd
   const Shape dropped =
       concatenated(w.numbers.collapsed_slice_dims, w.numbers.operand_batching_dims);
   for (std::size_t i = 0; i < operand.size(); ++i) {
-    // Of an empty batch there are no windows.
+    // Of an empty batch there are no windows, though one of each element is of size 1.
     const bool empty_batch =
         operand[i] == 0 && w.numbers.operand_batching_dims.contains(static_cast<std::int64_t>(i));
     if (w.window[i] < 0 || (w.window[i] > operand[i] && !empty_batch)) {
