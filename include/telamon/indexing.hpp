@@ -6,7 +6,8 @@
 //   ellipsis       as many full slices as are missing.
 //   newaxis        a new axis of size 1.
 //   Array          integers (concrete or traced): NumPy's advanced indexing. Several index arrays
-//                  broadcast; out of range is clamped when reading and dropped when writing.
+//                  broadcast; out of range is clamped when reading and dropped when writing. Of
+//                  an axis without elements: IndexError when reading, or for a scalar index.
 //                  bools: the places where they are true; must be concrete.
 //
 // x.at(i, j).set(v) and its kin return a changed copy.

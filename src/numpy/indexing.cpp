@@ -73,12 +73,16 @@ Array write_ranges(const Array& x, const Array& values, const IndexPlan& plan) {
   return lax::select(mask, spread_ranges(values, lax::scalar(0, x.dtype()), plan), x);
 }
 
-/// No index, into axes without elements: no window of one element fits into these.
-bool selects_nothing(const IndexPlan& plan) {
-  return plan.gathered_shape.num_elements() == 0 &&
-         std::any_of(plan.gathered_axes.begin(), plan.gathered_axes.end(), [&](std::int64_t axis) {
-           return plan.ranged_shape[static_cast<std::size_t>(axis)] == 0;
-         });
+/// The axis without elements that index arrays go to, as far as there is one: no window of one element fits into it.
+std::optional<std::int64_t> empty_axis(const IndexPlan& plan) {
+  for (const std::int64_t axis : plan.gathered_axes)
+    if (plan.ranged_shape[static_cast<std::size_t>(axis)] == 0) return axis;
+  return std::nullopt;
+}
+
+[[noreturn]] void out_of_bounds(std::int64_t axis) {
+  throw IndexError("every index is out of bounds for axis " + std::to_string(axis) +
+                   ", which has no elements");
 }
 
 /// Scalar indices only: a dynamic slice, whose starts are clamped too.
@@ -95,7 +99,10 @@ Array read_scalars(const Array& y, const IndexPlan& plan) {
 
 /// The elements at the index vectors, before new axes are put in.
 Array read_gathered(const Array& y, const IndexPlan& plan) {
-  if (selects_nothing(plan)) return lax::full(plan.gathered_shape, y.dtype(), 0);
+  if (const auto axis = empty_axis(plan)) {
+    if (plan.batch_shape.num_elements() > 0) out_of_bounds(*axis);
+    return lax::full(plan.gathered_shape, y.dtype(), 0);
+  }
   if (plan.batch_shape.empty()) return read_scalars(y, plan);
   GatherParams params{.slice_sizes = y.shape(), .mode = GatherScatterMode::clip};
   for (std::int64_t axis : plan.gathered_axes)
@@ -179,7 +186,10 @@ Array prepare(const Array& x, const Array& value, const IndexPlan& plan) {
 }
 
 Array scatter_into(const Array& y, const Array& values, Update update, const IndexPlan& plan) {
-  if (selects_nothing(plan)) return y;
+  if (const auto axis = empty_axis(plan)) {  // updates out of bounds are dropped, but not one alone
+    if (plan.batch_shape.empty()) out_of_bounds(*axis);
+    return y;
+  }
   ScatterParams params;
   params.dimension_numbers = {.update_window_dims = plan.window_axes,
                               .inserted_window_dims = plan.gathered_axes,

@@ -59,7 +59,11 @@ Array take(const Operand& x, const Operand& indices, OptionalAxis axis) {
     for (std::int64_t d = 0; d + 1 < a.ndim(); ++d) {
       params.dimension_numbers.offset_dims.push_back(d < dimension ? d : d + i.ndim());
     }
-    if (size == 0 && i.size() == 0) {  // no index: into an axis without elements no window fits
+    if (size == 0) {  // no window fits into an axis without elements
+      if (i.size() > 0)
+        throw IndexError("take: every index is out of bounds for axis " +
+                         std::to_string(dimension) + " of " + a.aval().to_string() +
+                         ", which has no elements");
       Shape shape = a.shape();
       shape.erase(static_cast<std::size_t>(dimension));
       for (std::int64_t d = i.ndim(); d-- > 0;)
@@ -92,6 +96,11 @@ Array take_along_axis(const Operand& x, const Operand& indices, Axis axis) {
                        a.aval().to_string() + ": all axes but the indexed one must agree");
     }
     if (a.size() == 0 && i.size() == 0) return lax::full(i.shape(), a.dtype(), 0);
+    if (a.shape(static_cast<int>(dimension)) == 0) {  // all are out of bounds of one element, too
+      Shape one = a.shape();
+      one[static_cast<std::size_t>(dimension)] = 1;
+      return take_along_axis(lax::full(one, a.dtype(), 0), lax::full_like(i, 1), axis);
+    }
     dims.collapsed_slice_dims = {dimension};
     dims.start_index_map = {dimension};
     return lax::gather(a, lax::expand_dims(i, {i.ndim()}), params);

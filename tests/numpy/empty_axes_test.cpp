@@ -33,6 +33,39 @@ TEST(EmptyAxis, IsUpdatedByNoValue) {
   EXPECT_EQ(x.at(zeros({0}, bool_)).set(1.0).shape(), Shape({0, 2}));
 }
 
+// Nothing is in bounds there: reading is an error, as is one index; updates at several are dropped.
+TEST(EmptyAxis, HasNoElementToRead) {
+  const Array x = zeros({0, 2}), rows = Array{0, 1}, i = Array(0);
+  const auto axis_0 = HasSubstr("every index is out of bounds for axis 0");
+  EXPECT_THAT(message_of<IndexError>([&] { (void)x(rows); }), axis_0);
+  EXPECT_THAT(message_of<IndexError>([&] { (void)x(i); }), axis_0);
+  EXPECT_THAT(message_of<IndexError>([&] { (void)zeros({0, 0})(rows); }), axis_0);
+  EXPECT_THAT(message_of<IndexError>([&] { (void)zeros({2, 0})(i, rows); }),
+              HasSubstr("axis 1, which has no elements"));
+  EXPECT_THAT(
+      message_of<IndexError>([&] { (void)jit([](Array a, Array k) { return a(k); })(x, i); }),
+      axis_0);
+  EXPECT_THAT(message_of<IndexError>([&] { (void)take(x, rows, 0); }),
+              HasSubstr("take: every index is out of bounds for axis 0 of f32[0,2]"));
+  const Array nothing = take_along_axis(x, zeros({3, 2}, i32), 0);
+  EXPECT_EQ(nothing.shape(), Shape({3, 2}));
+  EXPECT_TRUE(all(isnan(nothing)).item<bool>());
+}
+
+TEST(EmptyAxis, DropsUpdates) {
+  const Array x = zeros({0, 2}), rows = Array{0, 1};
+  EXPECT_EQ(x.at(rows).set(1.0).shape(), Shape({0, 2}));
+  EXPECT_EQ(x.at(rows).min(ones({2, 2})).shape(), Shape({0, 2}));
+  EXPECT_EQ(zeros({2, 0}).at(rows, rows).add(ones({2})).shape(), Shape({2, 0}));
+  const auto f = [&](Array a, Array v) { return a.at(rows).add(v).at(rows).multiply(v); };
+  EXPECT_EQ(jit(f)(x, ones({2})).shape(), Shape({0, 2}));
+  EXPECT_EQ(grad([&](Array a) { return sum(f(a, ones({2}))); })(x).shape(), Shape({0, 2}));
+  EXPECT_THAT(message_of<IndexError>([&] { (void)x.at(Array(0)).set(1.0); }),
+              HasSubstr("every index is out of bounds for axis 0"));
+  EXPECT_THROW((void)x.at(rows).set(ones({5})),
+               ShapeError);  // what is dropped is to fit all the same
+}
+
 TEST(EmptyAxis, IsIndexedUnderTransformations) {
   const Array x = zeros({0, 2}), no_index = zeros({0}, i32);
   const auto f = [](Array a, Array i) { return a(i).at(i).add(2.0) + take(a, i, 0); };
