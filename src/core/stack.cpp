@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/concrete.hpp"
+#include "core/counted.hpp"
 #include "core/size_errors.hpp"
 #include "core/thread_storage.hpp"
 #include "core/trace.hpp"
@@ -132,8 +133,10 @@ void NewMain::end() {
   if (!live) return;
   const std::lock_guard lock(live->mutex);
   if (live->tracers.empty()) return;
-  throw LeakedTracerError(std::to_string(live->tracers.size()) + " tracers of " + main_->owner() +
-                          " outlive it, among them " + tracer_name(**live->tracers.begin()) +
+  const std::size_t n = live->tracers.size();
+  throw LeakedTracerError(counted(n, "tracer") + " of " + main_->owner() +
+                          (n == 1 ? " outlives it, " : " outlive it, among them ") +
+                          tracer_name(**live->tracers.begin()) +
                           ": return values from the transformed function instead of saving them");
 }
 

@@ -477,7 +477,7 @@ TEST(Jit, ReportsALeakWhenItHappensOnRequest) {
     leaked = tl::sin(x);
     return x;
   };
-  EXPECT_ERROR(LeakedTracerError, tl::jit(leak)(1.0), "1 tracers of jit(f) outlive it");
+  EXPECT_ERROR(LeakedTracerError, tl::jit(leak)(1.0), "1 tracer of jit(f) outlives it");
   EXPECT_ERROR(LeakedTracerError, tl::grad(leak)(1.0), "jit_test.cpp");
   EXPECT_ERROR(LeakedTracerError, tl::jvp(leak, std::tuple{1.0}, std::tuple{1.0}), "of jvp");
   EXPECT_ERROR(LeakedTracerError, tl::vmap(leak)(Array({1.0})), "of vmap");
