@@ -107,6 +107,21 @@ inline void add_input_option(CLI::App& command, std::string& npy_list) {
       "with vmap their leading axes count the examples");
 }
 
+/// The whole numbers of a list, "0,-1", for --donate.
+inline std::vector<int> input_numbers(const std::string& list) {
+  const CLI::Validator number =
+      whole_number("number of an input", "", std::numeric_limits<int>::min());
+  std::vector<int> numbers;
+  for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = list.find(',', begin);
+    std::string word = list.substr(begin, end - begin);
+    if (const std::string wrong = number(word); !wrong.empty())
+      throw CLI::ValidationError("--donate", wrong);
+    numbers.push_back(std::stoi(word));
+  }
+  return numbers;
+}
+
 /// --contract and --donate 0,1: how programs are compiled, as by the options of jit.
 struct JitChoices {
   bool contract = false;
@@ -115,12 +130,10 @@ struct JitChoices {
 inline void add_jit_options(CLI::App& command, JitChoices& choices) {
   command.add_flag("--contract", choices.contract, "a * b + c may be compiled as one operation");
   command
-      .add_option("--donate", choices.donate,
-                  "comma-separated numbers of inputs whose memory results may take over; negative "
-                  "ones count from the end")
-      ->delimiter(',')
-      ->allow_extra_args(false)  // the next word is the file
-      ->check(whole_number("number of an input", "", std::numeric_limits<int>::min()))
+      .add_option_function<std::string>(
+          "--donate", [&choices](const std::string& list) { choices.donate = input_numbers(list); },
+          "comma-separated numbers of inputs whose memory results may take over; negative "
+          "ones count from the end")
       ->type_name("NUMBERS");
 }
 

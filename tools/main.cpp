@@ -73,6 +73,12 @@ std::string version() {
          std::to_string(TELAMON_VERSION_MINOR) + "." + std::to_string(TELAMON_VERSION_PATCH);
 }
 
+// "--limit: 1 required INT:COUNT missing" in words: "--limit needs a value". What follows the line stays.
+std::string without_value(std::string text) {
+  const std::size_t colon = text.find(':'), end = text.find('\n');
+  return text.replace(colon, end == text.npos ? end : end - colon, " needs a value");
+}
+
 // The text of an error. A line of this command's own source tells users nothing.
 std::string text_of(const telamon::Error& e) {
   std::string text = e.what();
@@ -98,7 +104,9 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", version());
   app.failure_message([](const CLI::App* command, const CLI::Error& e) {
-    return "telamon: " + CLI::FailureMessage::simple(command, e);
+    const std::string text = CLI::FailureMessage::simple(command, e);
+    const bool without = e.get_name() == "ArgumentMismatch" && text.find(" missing") != text.npos;
+    return "telamon: " + (without ? without_value(text) : text);
   });
   int code = 0;
   telamon_tool::add_check(app, code);

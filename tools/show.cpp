@@ -133,10 +133,14 @@ int show(const ProgramFile& file, const Options& o) {
 }
 
 int show(const Options& o) {
-  if (!compiles(o) && (o.jit.contract || !o.jit.donate.empty() || !o.isa.empty()))
-    throw tl::ValueError(
-        "--contract, --donate and --isa say how to compile: they go with --pass, --plan, --cost, "
-        "--ir, --asm and --timings");
+  if (const char* option = o.jit.contract          ? "--contract"
+                           : !o.jit.donate.empty() ? "--donate"
+                           : !o.isa.empty()        ? "--isa"
+                                                   : nullptr;
+      option != nullptr && !compiles(o))
+    throw tl::ValueError(std::string(option) +
+                         " says how to compile: it goes with --pass, --plan, --cost, --ir, --asm "
+                         "and --timings");
   for (int isa = 0; isa < tl::runtime::kNumIsas; ++isa) {
     if (tl::runtime::isa_name(static_cast<tl::runtime::Isa>(isa)) == o.isa)
       tl::runtime::generate_for(static_cast<tl::runtime::Isa>(isa));
@@ -152,8 +156,14 @@ void add_show(CLI::App& app, int& code) {
       app.add_subcommand("show", "print the jaxpr of a program, after a pass, or its native code");
   add_program_options(*command, options->programs);
   add_jit_options(*command, options->jit);
-  command->add_option("--pass", options->pass,
-                      "the program after this pass, which --timings names; all: after every pass");
+  command
+      ->add_option("--pass", options->pass,
+                   "the program after this pass, which --timings names; all: after every pass")
+      ->check(CLI::Validator(
+          [](const std::string& pass) {
+            return std::string(pass.empty() ? "no pass is named" : "");
+          },
+          ""));
   command->add_flag("--plan", options->plan, "the kernels and calls, and where values lie");
   command->add_flag("--cost", options->cost, "the arithmetic and the memory of one run");
   command->add_flag("--ir", options->ir, "the LLVM IR");

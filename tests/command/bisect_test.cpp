@@ -64,7 +64,7 @@ TEST_F(Command, BisectTakesTheOptionsOfJit) {
     EXPECT_EQ(none.text,
               "telamon: --donate has input number " + number + ", but the program has 2 inputs\n");
   }
-  for (const std::string numbers : {"a", "0,a", "99999999999"}) {
+  for (const std::string numbers : {"a", "0,a", "0,", ",", "99999999999"}) {
     const Answer no_number = telamon_command("bisect --donate " + numbers + " " + program);
     EXPECT_EQ(no_number.code, 2);
     EXPECT_THAT(no_number.text, HasSubstr("' is no number of an input"));
