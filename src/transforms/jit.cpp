@@ -193,8 +193,15 @@ JitStatePtr share_jit_state(const std::string& key, JitStatePtr state) {
   return shared.states.emplace(key, std::move(state)).first->second;
 }
 
-// What was said about signatures: entries do not remember what their static values looked like.
+// What was said about signatures: entries do not remember what their static values looked like. Of those that are
+// forgotten, the newest.
 struct JitCache::Misses {
+  static constexpr std::size_t kMostForgotten = 1024;
+  template <class T>
+  static void append(std::vector<T>& list, T item, std::size_t most) {
+    if (list.size() >= most) list.erase(list.begin());
+    list.push_back(std::move(item));
+  }
   static std::uint64_t next_object() {
     static std::atomic<std::uint64_t> last{0};
     return ++last;
@@ -286,7 +293,7 @@ void JitCache::forget_oldest() {
   entry->forgotten = true;
   if (explain_cache_misses()) {
     const std::lock_guard lock(misses_->mutex);
-    misses_->forgotten.push_back(entry->signature());
+    Misses::append(misses_->forgotten, entry->signature(), Misses::kMostForgotten);
   }
   const Entry* const next = entry->next.load(std::memory_order_relaxed);
   if (newest_.load(std::memory_order_relaxed) == entry.get()) {
@@ -685,7 +692,8 @@ void JitCache::explain_miss(std::span<const Array> args, const KeyBuilder& key,
     text += ":\n  called for the first time";
   }
   write_log(Subsystem::jit, text);
-  misses_->explained.emplace_back(now, std::move(statics));
+  Misses::append(misses_->explained, {now, std::move(statics)},
+                 static_cast<std::size_t>(options_.max_signatures) + Misses::kMostForgotten);
 }
 
 void JitCache::check_compiled_for(const Entry& entry, std::span<const Array> args,

@@ -652,6 +652,19 @@ TEST(ExplainCacheMisses, SayWhatWasKnownAndIsForgotten) {
   (void)::testing::internal::GetCapturedStderr();
 }
 
+// A program that runs for days with shapes that never come again is not to remember them all.
+TEST(ExplainCacheMisses, RememberTheNewestOfWhatIsForgotten) {
+  const auto f = jit([](Array x) { return x; }, {.backend = "interpret", .max_signatures = 1});
+  Explained explained;
+  for (std::int64_t n = 1; n <= 1030; ++n) f(ones({n}));
+  (void)explained.text();
+  f(ones({1029}));
+  EXPECT_THAT(explained.text(), HasSubstr("its signature was known"));
+  f(ones({1}));
+  EXPECT_THAT(explained.text(), HasSubstr("args[0] is f32[1], was f32[1029] (shape)"));
+  (void)::testing::internal::GetCapturedStderr();
+}
+
 TEST(ExplainCacheMisses, DoNotTakeWhatFailedForForgotten) {
   const auto f = jit(
       [](Array x) {
