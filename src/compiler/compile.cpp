@@ -258,6 +258,7 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
                .loop_stages = c.enabled("loop_stages"),
                .interleave = c.enabled("interleave"),
                .divide_ahead = c.enabled("divide_ahead"),
+               .next_tiles = c.enabled("next_tiles"),
                .streaming = c.enabled("streaming"),
                .profile = c.profile()};
 }

@@ -72,7 +72,8 @@ constexpr std::string_view kDisable[] = {"fold_constants",
                                          "seams",
                                          "column_tiles",
                                          "accumulators",
-                                         "count_trips"};
+                                         "count_trips",
+                                         "next_tiles"};
 constexpr std::string_view kIsa[] = {"generic", "avx2", "avx512"};
 constexpr std::string_view kSwitch[] = {"0", "1"};
 

@@ -403,6 +403,13 @@ std::map<std::string_view, Example> examples() {
       [](std::span<const Array> x) { return Arrays{lax::argmax(x[0], 1, DType::i32)}; },
       {uniform({16, 512}, DType::f32)},
       words("ir", "phi <", -1)};
+  all["next_tiles"] = {
+      [](std::span<const Array> x) {
+        const Array sums = lax::reduce_sum(x[0], {1});
+        return Arrays{lax::div(x[0], lax::broadcast_in_dim(sums, {600, 4096}, {0}))};
+      },
+      {uniform({600, 4096}, DType::f32, 1, 2)},
+      words("ir", "llvm.prefetch", -1)};
   all["inline_kernels"] = {[](std::span<const Array> x) { return Arrays{lax::exp(x[0])}; },
                            {small},
                            words("ir", "define ")};

@@ -179,7 +179,7 @@ class CodeGen final : public Emitter {
   /// The same of a vector of conditions as bits, from the given byte on, and back.
   Scalar load_bits(Pointer from, Scalar byte);
   void store_bits(Pointer to, Scalar byte, Scalar conditions);
-  /// Asks for the line of the cache that holds this element; any index is allowed.
+  /// Asks for the line of the cache that holds this element, or the first of adjacent lanes; any index is allowed.
   void prefetch(Pointer from, DType dtype, Scalar index);
   void copy_bytes(Pointer from, Pointer to, Scalar bytes);
   /// Stores bypass the caches from here on (big results that nobody reads again).

@@ -278,6 +278,7 @@ void CodeGen::store(Pointer to, DType dtype, Scalar index, Scalar value) {
 void CodeGen::prefetch(Pointer from, DType dtype, Scalar index) {
   Impl& m = *impl_;
   m.at(m.depth());
+  if (node_of(index)->value->getType()->isVectorTy()) return;  // lanes all over the place
   Value* address = m.b.CreateGEP(m.memory_type(dtype), static_cast<Node*>(from.handle)->value,
                                  node_of(index)->value);
   ask_for_line(m.b, address);

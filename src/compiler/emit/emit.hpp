@@ -26,7 +26,13 @@ struct KernelContext {
   std::int64_t unit = 0;  ///< that part begins at a multiple of this; 0: of all lanes
   /// Of a tile: whether threads share the tiles. Else they do if that part is not all of the loop.
   std::optional<Scalar> is_shared = {};
+  const NextTile* next_tile = nullptr;  ///< of a tile
 
+  Generator generator() const {
+    Generator values(gen, plan, scope, kernel(), producer);
+    if (next_tile != nullptr) values.ask_for(*next_tile);
+    return values;
+  }
   const Kernel& kernel() const { return step.kernel; }
   const Eqn& eqn(int e) const { return scope.jaxpr.eqns()[static_cast<std::size_t>(e)]; }
   int value_of(Var v) const { return scope.value_of[static_cast<std::size_t>(v)]; }

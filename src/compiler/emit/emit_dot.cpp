@@ -74,10 +74,7 @@ Tiling tiling_of(std::int64_t m, std::int64_t vectors, std::int64_t k) {
 class DotEmitter {
  public:
   explicit DotEmitter(KernelContext& k)
-      : k_(k),
-        gen_(k.gen),
-        value_at_(k.gen, k.plan, k.scope, k.kernel(), k.producer),
-        product_(k.eqn(k.kernel().eqn).outputs[0]) {
+      : k_(k), gen_(k.gen), value_at_(k.generator()), product_(k.eqn(k.kernel().eqn).outputs[0]) {
     const Eqn& eqn = k.eqn(k.kernel().eqn);
     const Aval &lhs = k.scope.jaxpr.aval(eqn.inputs[0]), &rhs = k.scope.jaxpr.aval(eqn.inputs[1]);
     const auto p = matrix_product(lhs, rhs, eqn.params.as<DotGeneralParams>());

@@ -324,7 +324,7 @@ void emit_loop(KernelContext& k) {
   const std::int64_t size = kernel.shape.num_elements();
   if (size == 0) return;
   if (kernel.segments) return emit_segments(k);
-  Generator value_at(gen, k.plan, k.scope, kernel, k.producer);
+  Generator value_at = k.generator();
   if (size == 1) {
     gen.set_lanes(1, 1);
     store_roots(k, value_at,
@@ -342,7 +342,7 @@ void emit_loop(KernelContext& k) {
   };
   if (kernel.linear) {
     return streaming_or_not(k, streams(kStreamingOne), size, [&] {
-      Generator values(gen, k.plan, k.scope, kernel, k.producer);
+      Generator values = k.generator();
       seamed_loop(k, k.begin, k.end, size, lanes, find_seams(k, size), overlap, [&](Scalar base) {
         store_roots(k, values, {kernel.shape, std::nullopt, gen.lane_index(base)});
       });
@@ -387,7 +387,7 @@ void emit_loop(KernelContext& k) {
       !k.by_columns && seams.empty() && kernel.woven.empty() && kernel.shape[inner] % lanes == 0;
   const std::int64_t trips = inner == 0 ? kernel.shape[inner] : kernel.shape[0];
   streaming_or_not(k, whole && streams(2 * kStreamingOne), trips, [&] {
-    Generator values(gen, k.plan, k.scope, kernel, k.producer);
+    Generator values = k.generator();
     loop_nest(gen, outer, [&](const Index& index) { row_of(values, index); });
   });
 }

@@ -241,7 +241,31 @@ class ProgramEmitter {
     return (s.trips + trips_of_part(s) - 1) / trips_of_part(s);
   }
 
+  // What of the next tile the second step that reads a large value asks for, so that it is there when the first one
+  // reads it: memory would wait for the results of a tile otherwise, and these for memory. What the last cache may hold
+  // comes fast enough (layernorm on Zen 5: 0.9 of the time for 32 MiB, 1.1 for 8).
+  std::map<const Step*, NextTile> next_tiles(const Step& s) const {
+    std::map<const Step*, NextTile> next;
+    std::map<int, int> times;
+    std::int64_t bytes = 0;
+    for (const Step& k : s.bodies[0]) {
+      const auto is_new = [&](int v) { return times.emplace(v, 0).second; };
+      for (const int v : k.writes) {
+        if (is_new(v)) bytes += value(v).bytes();
+        times[v] = 2;  // it is in the cache
+      }
+      for (const int v : k.reads) {
+        if (is_new(v)) bytes += value(v).bytes();
+        if (value(v).bytes() >= kStreamingOne && ++times[v] == 2)
+          next[&k][v] = s.grain * (value(v).aval.size() / s.trips);
+      }
+    }
+    const bool asks = plan_.emit.next_tiles && !s.by_columns && bytes >= kStreamingBytes;
+    return asks ? next : std::map<const Step*, NextTile>();
+  }
+
   void emit_tiles(const Step& s, Scalar begin, Scalar end) {
+    const std::map<const Step*, NextTile> next = next_tiles(s);
     const Scalar part = gen_.index(trips_of_part(s));
     const Scalar first = gen_.mul(begin, part),
                  last = gen_.min(gen_.mul(end, part), gen_.index(s.trips));
@@ -261,6 +285,7 @@ class ProgramEmitter {
           context.rows_of_part = in_parts;
           context.unit = s.grain * each;
           context.is_shared = shared;
+          if (const auto of = next.find(&k); of != next.end()) context.next_tile = &of->second;
           marked(k, [&] { emit_kernel(context); });
         });
       }

@@ -77,11 +77,7 @@ std::optional<FoldParts> FoldParts::of(const Kernel& k, const std::vector<FoldDi
 }
 
 ReductionEmitter::ReductionEmitter(KernelContext& k)
-    : k_(k),
-      gen_(k.gen),
-      kernel_(k.kernel()),
-      value_at_(gen_, k.plan, k.scope, kernel_, k.producer),
-      lanes_(vector_lanes(k)) {
+    : k_(k), gen_(k.gen), kernel_(k.kernel()), value_at_(k.generator()), lanes_(vector_lanes(k)) {
   for (std::size_t d = 0; d < kernel_.shape.size(); ++d) {
     if (!kernel_.axes.contains(static_cast<std::int64_t>(d))) reduced_.push_back(kernel_.shape[d]);
   }

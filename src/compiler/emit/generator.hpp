@@ -12,6 +12,9 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
+/// Large values that the next tile reads as this one does, each with how many of its elements lie between the two.
+using NextTile = std::map<int, std::int64_t>;
+
 /// An element of an array: by all its indices, by its row-major number, or both.
 struct Point {
   Shape shape;
@@ -31,6 +34,8 @@ class Generator {
   Scalar operator()(Var v, const Point& at);
   /// Makes the value known: what a reduction has folded.
   void define(Var v, const Point& at, Scalar value);
+  /// Where vectors of these values are read, the same of the next tile is asked for.
+  void ask_for(const NextTile& next) { next_ = &next; }
   /// Stores an element of a value in memory.
   void store(int value, const Point& at, Scalar x);
   /// The same of a whole row, of which `at` knows all indices but the last.
@@ -66,6 +71,7 @@ class Generator {
   std::optional<Scalar> column_at(const Eqn& eqn, const Point& at);
   std::optional<Index> split_constants(const Point& at, const Shape& shape);
   Scalar compute(const Eqn& eqn, Var v, const Point& at);
+  void ask_for_next(int value, Scalar index);
 
   CodeGen& gen_;
   const Plan& plan_;
@@ -73,6 +79,8 @@ class Generator {
   const Kernel& kernel_;
   const std::vector<int>& producer_;
   std::map<Key, Scalar> known_;
+  const NextTile* next_ = nullptr;
+  std::map<int, int> asked_;  ///< vectors of each value
 };
 
 }  // namespace compiler

@@ -27,8 +27,9 @@ namespace {
 constexpr std::int64_t kLarge = 1 << 20;  // bytes of a value: smaller ones stay in the cache anyway
 constexpr std::int64_t kColumns = 1024;   // whole pages of a row: fewer side by side are no stream
 constexpr std::int64_t kRows = 16;        // at least: a multiple of all lane counts
-constexpr std::int64_t kLongRow = 16 << 10;   // elements: lanes run along it, and it may be a tile
+constexpr std::int64_t kLongRow = 4 << 10;    // elements: lanes run along it, and it may be a tile
 constexpr std::int64_t kTileBytes = 1 << 20;  // of all large values of a tile, at most
+constexpr std::int64_t kBestTile = 32 << 10;  // about as many, if rows allow it
 constexpr std::int64_t kLeastTiles = 8;       // that threads share out
 constexpr std::size_t kMostMembers = 120;     // of a function
 
@@ -276,7 +277,7 @@ class Tiling {
     };
     const std::int64_t rows = std::all_of(steps.begin(), steps.end(), may_do_one) ? 1 : kRows;
     std::int64_t width =
-        cut.by_columns ? kColumns : std::max(kTileBytes / 2 / each / rows, std::int64_t{1}) * rows;
+        cut.by_columns ? kColumns : std::max(kBestTile / each / rows, std::int64_t{1}) * rows;
     if (part > 0) {  // tiles of it, all equal
       for (width = std::min(std::max(width, kRows) / kRows * kRows, part); part % width != 0;)
         width -= kRows;
