@@ -45,6 +45,27 @@ TEST(CompiledTranspose, IsTheSameInChunks) {
   check(transposed({1, 0}), {uniform({50'001, 30}, DType::f32)}, 1);
 }
 
+// Large results are written past the caches, two lines of each row after the other: rows of an odd number of lines,
+// and what is left of the rows, are there too.
+TEST(CompiledTranspose, GoesAroundTheCaches) {
+  const Program with_work = [](std::span<const Array> x) {
+    return Arrays{lax::add(lax::transpose(lax::mul(x[0], x[0]), {1, 0}), lax::exp(x[1]))};
+  };
+  const Program beside = [](std::span<const Array> x) {
+    return Arrays{lax::sub(lax::transpose(x[0], {1, 0}), x[1])};
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32})
+    check(transposed({1, 0}), {uniform({1040, 1030}, dtype, 0, 100)}, 1);
+  check(transposed({1, 0}), {uniform({2064, 2050}, DType::u8, 0, 100)}, 1);
+  check(transposed({2, 1, 0}), {uniform({1040, 5, 230}, DType::f32)}, 1);
+  check(transposed({0, 2, 1}), {uniform({3, 1040, 401}, DType::f32)}, 1);
+  for (const Program& f : {with_work, beside})
+    check(f, {uniform({1040, 2101}, DType::f32), uniform({2101, 1040}, DType::f32)});
+  const Arrays x{uniform({1040, 1030}, DType::f32)};
+  EXPECT_NE(compile(stage(transposed({1, 0}), x))->text("ir").find("nontemporal"),
+            std::string::npos);
+}
+
 TEST(CompiledTranspose, IsCutIntoChunksWhereItsRowsAreNearlyTwoTiles) {
   const auto text_of = [](std::int64_t rows) {
     const Arrays x{uniform({100'000, rows}, DType::f32)};

@@ -36,6 +36,13 @@ struct KernelContext {
   const Kernel& kernel() const { return step.kernel; }
   const Eqn& eqn(int e) const { return scope.jaxpr.eqns()[static_cast<std::size_t>(e)]; }
   int value_of(Var v) const { return scope.value_of[static_cast<std::size_t>(v)]; }
+  /// Of all that it reads and writes.
+  std::int64_t bytes() const {
+    std::int64_t sum = 0;
+    for (const int v : step.reads) sum += value(v).bytes();
+    for (const int v : step.writes) sum += value(v).bytes();
+    return sum;
+  }
   const Value& value(int v) const { return plan.values[static_cast<std::size_t>(v)]; }
 };
 
@@ -66,9 +73,10 @@ void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bound
 /// Computes what a kernel has for results at an element, and stores it.
 void store_roots(KernelContext& k, Generator& value_at, const Point& at);
 /// The loops of a kernel with these bounds around lanes along dimension `inner`, if it transposes what tiles
-/// of registers can; false, and nothing is emitted, otherwise.
-bool emit_transposed(KernelContext& k, Generator& value_at, std::size_t inner, int lanes,
-                     const std::vector<std::pair<Scalar, Scalar>>& outer);
+/// of registers can, by way of around(emit), where emit(streams) is told whether results go around the caches; false, and nothing is emitted, otherwise.
+bool emit_transposed(KernelContext& k, std::size_t inner, int lanes,
+                     const std::vector<std::pair<Scalar, Scalar>>& outer,
+                     const std::function<void(const std::function<void(bool)>&)>& around);
 
 void emit_loop(KernelContext& k);
 /// The same of a kernel that is cut into functions.

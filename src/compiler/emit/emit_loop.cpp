@@ -285,14 +285,12 @@ static void each_index(CodeGen& gen, std::span<const std::int64_t> sizes,
 // reads and writes memory faster past that cache; several are as fast through it, and faster by far where
 // arrays are found there again. None: it is the whole, or too large.
 static std::optional<Scalar> is_part_in_cache(KernelContext& k, std::int64_t trips) {
-  std::int64_t first = 0, last = 0, bytes = 0;
+  std::int64_t first = 0, last = 0;
   if (!k.is_shared && CodeGen::known_constant(k.begin, first) &&
       CodeGen::known_constant(k.end, last))
     return {};
-  for (const int v : k.step.reads) bytes += k.value(v).bytes();
-  for (const int v : k.step.writes) bytes += k.value(v).bytes();
   const std::int64_t cache = runtime::last_cache_bytes();
-  if (bytes > cache + cache / 4) return {};  // most of it is still there
+  if (k.bytes() > cache + cache / 4) return {};  // most of it is still there
   if (k.is_shared) return k.is_shared;
   return k.gen.compare(Compare::lt, k.gen.sub(k.end, k.begin), k.gen.index(trips));
 }
@@ -300,11 +298,11 @@ static std::optional<Scalar> is_part_in_cache(KernelContext& k, std::int64_t tri
 /// The loops of a kernel, the outermost of so many trips: with stores that go around the caches, if that is
 /// wanted, but not where the result takes the place of what was just read or is shared by threads.
 static void streaming_or_not(KernelContext& k, bool wanted, std::int64_t trips,
-                             const std::function<void()>& loops) {
+                             const std::function<void(bool streams)>& loops) {
   CodeGen& gen = k.gen;
   const auto emit = [&](bool streaming) {
     gen.set_streaming(streaming);
-    loops();
+    loops(streaming);
     gen.set_streaming(false);
     if (streaming) gen.finish_streaming();
   };
@@ -341,7 +339,7 @@ void emit_loop(KernelContext& k) {
     return should_stream(k, kernel.roots.size() == 1 ? one : kStreamingBytes);
   };
   if (kernel.linear) {
-    return streaming_or_not(k, streams(kStreamingOne), size, [&] {
+    return streaming_or_not(k, streams(kStreamingOne), size, [&](bool) {
       Generator values = k.generator();
       seamed_loop(k, k.begin, k.end, size, lanes, find_seams(k, size), overlap, [&](Scalar base) {
         store_roots(k, values, {kernel.shape, std::nullopt, gen.lane_index(base)});
@@ -355,7 +353,13 @@ void emit_loop(KernelContext& k) {
   for (std::size_t d = 0; d < inner; ++d)
     outer.emplace_back(gen.index(0), gen.index(kernel.shape[d]));
   if (inner > 0 && !k.by_columns) outer[0] = {k.begin, k.end};
-  if (emit_transposed(k, value_at, inner, lanes, outer)) return;
+  // Rows of whole vectors begin where lines of the cache do.
+  const bool whole = !k.by_columns && kernel.woven.empty() && kernel.shape[inner] % lanes == 0;
+  const std::int64_t trips = inner == 0 ? kernel.shape[inner] : kernel.shape[0];
+  const auto around = [&](const std::function<void(bool)>& loops) {
+    streaming_or_not(k, whole && streams(kStreamingOne), trips, loops);
+  };
+  if (emit_transposed(k, inner, lanes, outer, around)) return;
   const std::vector<std::int64_t> seams = find_seams(k, kernel.shape[inner]);
   const auto point_of = [&](Generator& values, const Index& index, Scalar base) {
     Index full = index;
@@ -382,11 +386,7 @@ void emit_loop(KernelContext& k) {
     return each_index(gen, std::span(kernel.shape.data(), inner),
                       [&](const Index& index) { row_of(value_at, index); });
   }
-  // Rows of whole vectors begin where lines of the cache do.
-  const bool whole =
-      !k.by_columns && seams.empty() && kernel.woven.empty() && kernel.shape[inner] % lanes == 0;
-  const std::int64_t trips = inner == 0 ? kernel.shape[inner] : kernel.shape[0];
-  streaming_or_not(k, whole && streams(2 * kStreamingOne), trips, [&] {
+  streaming_or_not(k, whole && seams.empty() && streams(2 * kStreamingOne), trips, [&](bool) {
     Generator values = k.generator();
     loop_nest(gen, outer, [&](const Index& index) { row_of(values, index); });
   });

@@ -625,6 +625,8 @@ Chunking chunking(const Plan& plan, const Step& step) {
   constexpr std::int64_t kBlock = 64;     // a multiple of all lane counts
   constexpr std::int64_t kColumns = 512;  // fewer side by side are no stream
   constexpr std::int64_t kTile = 16;      // the same of those that transposes are cut into
+  constexpr std::int64_t kRun =
+      256;  // of rows of operands that are transposed: shorter ones are no stream
   switch (k.kind) {
     case Kernel::Kind::emitted:
     case Kernel::Kind::update: return {1, 0};
@@ -664,7 +666,7 @@ Chunking chunking(const Plan& plan, const Step& step) {
     while (inner > 0 && k.shape[inner] == 1) --inner;
     extent = k.linear ? size : k.shape[0];
     if (k.linear || inner == 0) unit = kBlock;
-    else if (transposes(scope, k)) unit = kTile;
+    else if (transposes(scope, k)) unit = extent < 4 * kRun ? kTile : kRun;
   } else {
     // As the emitter goes: over what is kept first, or else over columns of results.
     const std::vector<FoldDim> dims = merged_dims(k);

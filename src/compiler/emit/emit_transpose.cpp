@@ -1,6 +1,7 @@
 // Kernels that transpose: one dimension is contiguous in the results, another in the operands. Both
 // are read and written by whole vectors where tiles of lanes x lanes elements are transposed in
 // registers.
+#include <algorithm>
 #include <optional>
 
 #include "compiler/emit/emit.hpp"
@@ -11,16 +12,19 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
+constexpr std::int64_t kLine = 64;  // bytes
+
 class TransposeEmitter {
  public:
   /// Lanes run along dimension `inner`.
-  TransposeEmitter(KernelContext& k, Generator& value_at, std::size_t inner, int lanes)
+  TransposeEmitter(KernelContext& k, std::size_t inner, int lanes, bool streams)
       : k_(k),
         gen_(k.gen),
-        value_at_(value_at),
+        value_at_(k.generator()),
         shape_(k.kernel().shape),
         inner_(inner),
-        lanes_(lanes) {
+        lanes_(lanes),
+        streams_(streams) {
     constexpr std::size_t kMaxMembers = 8;  // all of them are emitted for each row of a tile
     if (!k.plan.emit.transpose_tiles || lanes < 2 || shape_[inner] < lanes / 2 ||
         k.kernel().members.size() > kMaxMembers)
@@ -32,6 +36,9 @@ class TransposeEmitter {
       dim_ = *d;
       transposes_.push_back(e);
     }
+    if (!streams || transposes_.empty()) return;
+    next_ = next_tiles();
+    value_at_.ask_for(next_);
   }
   bool applies() const { return !transposes_.empty(); }
 
@@ -52,37 +59,103 @@ class TransposeEmitter {
     return {};
   }
 
+  // What is read from memory is asked for two lines ahead along the rows of operands; and along dimension dim_, in
+  // which results and what is read at their places are strided, a tile ahead.
+  NextTile next_tiles() const {
+    NextTile next;
+    if (!k_.plan.emit.next_tiles || k_.bytes() < kStreamingBytes) return next;
+    const auto value_of = [&](int e) { return k_.value_of(k_.eqn(e).inputs[0].var()); };
+    for (const int e : transposes_) {
+      const int producer = k_.producer[static_cast<std::size_t>(k_.eqn(e).inputs[0].var())];
+      if (producer >= 0 && k_.kernel().members.contains(producer)) return {};  // read elsewhere
+    }
+    std::int64_t stride = 1;
+    for (std::size_t d = dim_ + 1; d < shape_.size(); ++d) stride *= shape_[d];
+    for (const int v : k_.step.reads)
+      if (k_.value(v).aval.shape == shape_) next[v] = lanes_ * stride;
+    for (const int e : transposes_)
+      next[value_of(e)] =
+          2 * kLine / static_cast<std::int64_t>(size_of(k_.value(value_of(e)).aval.dtype));
+    return next;
+  }
+
+  // What the caches hold is written row by row: a processor waits for lines that it writes rather than for those that
+  // it reads. Around the caches, rows of the operands are read from end to end, which memory sees coming, and two
+  // lines of each result row are written one after the other.
   // `rows` of a tile: 0 for one row as it comes.
   void nest(const Index& index, const std::vector<std::pair<Scalar, Scalar>>& outer, int rows) {
     const std::size_t d = index.size();
-    if (d == outer.size()) return rows > 0 ? tiles(index, rows) : row(index);
-    const auto [begin, end] = outer[d];
+    if (d == outer.size()) {
+      if (streams_) return lines(index, outer[dim_]);
+      return columns(index, rows, gen_.index(0), gen_.index(shape_[inner_]));
+    }
     const auto next = [&](Scalar i, int n) {
       Index full = index;
       full.push_back(i);
       nest(full, outer, n);
     };
-    if (d != dim_) return gen_.loop(begin, end, [&](Scalar i) { next(i, rows); });
+    if (d != dim_) gen_.loop(outer[d].first, outer[d].second, [&](Scalar i) { next(i, rows); });
+    else if (streams_) next(outer[d].first, 0);
+    else in_tiles(outer[d], next);
+  }
+
+  void lines(const Index& index, const std::pair<Scalar, Scalar>& range) {
+    const DType dtype = k_.scope.jaxpr.aval(k_.kernel().roots[0]).dtype;
+    const std::int64_t side = 2 * kLine / static_cast<std::int64_t>(size_of(dtype));
+    const Scalar size = gen_.index(shape_[inner_]);
+    gen_.loop_carried(gen_.index(0), size, side, {}, [&](Scalar first, const Scalars&) {
+      in_tiles(range, [&](Scalar i, int rows) {
+        Index at = index;
+        at[dim_] = i;
+        columns(at, rows, first, gen_.min(gen_.add(first, gen_.index(side)), size));
+      });
+      return Scalars{};
+    });
+  }
+
+  // f(i, rows) for tiles from the first row on, for the rows that are left at the very end, and with 0 for those that
+  // are left at another end.
+  template <class F>
+  void in_tiles(const std::pair<Scalar, Scalar>& range, const F& f) {
+    const auto [begin, end] = range;
     gen_.loop_carried(begin, gen_.add(end, gen_.index(1 - lanes_)), lanes_, {},
                       [&](Scalar i, const Scalars&) {
-                        next(i, lanes_);
+                        f(i, lanes_);
                         return Scalars{};
                       });
     const Scalar n = gen_.index(lanes_);
     const Scalar done = gen_.add(begin, gen_.mul(gen_.div(gen_.sub(end, begin), n), n));
-    const int rest = static_cast<int>(shape_[d] % lanes_);
-    const Scalar last = gen_.index(shape_[d] - rest);  // the rows that are left at the very end
+    const int rest = static_cast<int>(shape_[dim_] % lanes_);
+    const Scalar last = gen_.index(shape_[dim_] - rest);
     std::int64_t from = 0, to = 0;
     if (CodeGen::known_constant(begin, from) && CodeGen::known_constant(end, to)) {
-      if (rest > 0) gen_.region([&] { next(last, rest); });
+      if (rest > 0) gen_.region([&] { f(last, rest); });
       return;
     }
     const Scalar at_last = gen_.compare(Compare::eq, done, last);
     if (rest > 0) {
       gen_.if_then(gen_.and_(at_last, gen_.compare(Compare::gt, end, last)),
-                   [&] { next(last, rest); });
+                   [&] { f(last, rest); });
     }
-    gen_.loop(gen_.select(at_last, end, done), end, [&](Scalar i) { next(i, 0); });
+    gen_.loop(gen_.select(at_last, end, done), end, [&](Scalar i) { f(i, 0); });
+  }
+
+  // Columns [from, to) of `rows` rows from index[dim_] on.
+  void columns(const Index& index, int rows, Scalar from, Scalar to) {
+    const std::int64_t size = shape_[inner_], rest = size % lanes_;
+    if (rows == 0) {
+      return vector_loop(k_, from, to, size, lanes_, [&](Scalar base) {
+        store_roots(k_, value_at_, {shape_, at(index, index[dim_], gen_.lane_index(base)), {}});
+      });
+    }
+    const Scalar whole =
+        rest > 0 ? gen_.index(size - rest) : to;  // all of them, if there is a rest
+    gen_.loop_carried(from, whole, lanes_, {}, [&](Scalar base, const Scalars&) {
+      tile(index, base, rows, lanes_);
+      return Scalars{};
+    });
+    if (rest > 0) gen_.region([&] { tile(index, whole, rows, static_cast<int>(rest)); });
+    gen_.set_lanes(1, 1);
   }
 
   Index at(const Index& index, Scalar along_dim, Scalar along_inner) {
@@ -91,26 +164,6 @@ class TransposeEmitter {
     full.resize(shape_.size(), gen_.index(0));
     full[dim_] = along_dim;
     return full;
-  }
-
-  void row(const Index& index) {
-    const std::int64_t size = shape_[inner_];
-    vector_loop(k_, gen_.index(0), gen_.index(size), size, lanes_, [&](Scalar base) {
-      store_roots(k_, value_at_, {shape_, at(index, index[dim_], gen_.lane_index(base)), {}});
-    });
-  }
-
-  // `rows` rows from index[dim_] on.
-  void tiles(const Index& index, int rows) {
-    const std::int64_t size = shape_[inner_], rest = size % lanes_;
-    gen_.loop_carried(gen_.index(0), gen_.index(size - rest), lanes_, {},
-                      [&](Scalar base, const Scalars&) {
-                        tile(index, base, rows, lanes_);
-                        return Scalars{};
-                      });
-    if (rest > 0)
-      gen_.region([&] { tile(index, gen_.index(size - rest), rows, static_cast<int>(rest)); });
-    gen_.set_lanes(1, 1);
   }
 
   void tile(const Index& index, Scalar base, int rows, int columns) {
@@ -144,20 +197,22 @@ class TransposeEmitter {
 
   KernelContext& k_;
   CodeGen& gen_;
-  Generator& value_at_;
+  Generator value_at_;
   const Shape& shape_;
   std::size_t inner_, dim_ = 0;
   int lanes_;
+  bool streams_;  ///< results go around the caches
   std::vector<int> transposes_;
+  NextTile next_;
 };
 
 }  // namespace
 
-bool emit_transposed(KernelContext& k, Generator& value_at, std::size_t inner, int lanes,
-                     const std::vector<std::pair<Scalar, Scalar>>& outer) {
-  TransposeEmitter transposes(k, value_at, inner, lanes);
-  if (!transposes.applies()) return false;
-  transposes.run(outer);
+bool emit_transposed(KernelContext& k, std::size_t inner, int lanes,
+                     const std::vector<std::pair<Scalar, Scalar>>& outer,
+                     const std::function<void(const std::function<void(bool)>&)>& around) {
+  if (!TransposeEmitter(k, inner, lanes, false).applies()) return false;
+  around([&](bool streams) { TransposeEmitter(k, inner, lanes, streams).run(outer); });
   return true;
 }
 
