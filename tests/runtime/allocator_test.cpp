@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #endif
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -36,6 +37,21 @@ TEST(Allocator, AlignsToSixtyFourBytesAndLargeBlocksToPages) {
     deallocate(block, bytes);
   }
 }
+
+#ifdef TELAMON_DEBUG_CHECKS
+// Blocks that come again, from each of the lists and from the system: what a program leaves unwritten is to be seen.
+TEST(Allocator, SpoilsTheFirstMegabyteOfBlocks) {
+  for (std::size_t bytes : {16, 64, 1000, 40000, 100000, 3 << 20}) {
+    const auto spoilt = std::min<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(bytes), 1 << 20);
+    for (int times = 0; times < 2; ++times) {
+      auto* block = static_cast<unsigned char*>(allocate(bytes));
+      EXPECT_EQ(std::count(block, block + spoilt, 0xcb), spoilt) << bytes;
+      std::memset(block, 0, bytes);
+      deallocate(block, bytes);
+    }
+  }
+}
+#endif
 
 #if defined(__linux__) && !defined(TELAMON_ASAN)
 
