@@ -130,10 +130,17 @@ struct JitChoices {
 inline void add_jit_options(CLI::App& command, JitChoices& choices) {
   command.add_flag("--contract", choices.contract, "a * b + c may be compiled as one operation");
   command
-      .add_option_function<std::string>(
-          "--donate", [&choices](const std::string& list) { choices.donate = input_numbers(list); },
+      .add_option_function<std::vector<std::string>>(
+          "--donate",
+          [&choices](const std::vector<std::string>& lists) {
+            for (const std::string& list : lists) {
+              const std::vector<int> numbers = input_numbers(list);
+              choices.donate.insert(choices.donate.end(), numbers.begin(), numbers.end());
+            }
+          },
           "comma-separated numbers of inputs whose memory results may take over; negative "
           "ones count from the end")
+      ->allow_extra_args(false)  // the next word is the file
       ->type_name("NUMBERS");
 }
 

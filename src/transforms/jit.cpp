@@ -193,8 +193,8 @@ JitStatePtr share_jit_state(const std::string& key, JitStatePtr state) {
   return shared.states.emplace(key, std::move(state)).first->second;
 }
 
-// What was said about signatures: entries do not remember what their static values looked like. Of those that are
-// forgotten, the newest.
+// What was said about signatures: entries do not remember what their static values looked like. The newest of those that
+// are forgotten, or were never known since tracing failed.
 struct JitCache::Misses {
   static constexpr std::size_t kMostForgotten = 1024;
   template <class T>
@@ -293,7 +293,9 @@ void JitCache::forget_oldest() {
   entry->forgotten = true;
   if (explain_cache_misses()) {
     const std::lock_guard lock(misses_->mutex);
-    Misses::append(misses_->forgotten, entry->signature(), Misses::kMostForgotten);
+    const Signature signature = entry->signature();
+    std::erase_if(misses_->explained, [&](const auto& said) { return said.first == signature; });
+    Misses::append(misses_->forgotten, signature, Misses::kMostForgotten);
   }
   const Entry* const next = entry->next.load(std::memory_order_relaxed);
   if (newest_.load(std::memory_order_relaxed) == entry.get()) {

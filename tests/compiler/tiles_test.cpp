@@ -189,6 +189,16 @@ TEST(Tiles, AreSingleRowsThatAreLong) {
               Not(HasSubstr("tiles ")));
 }
 
+// Lanes run over short rows that are folded: of one row of a tile there may be any number of them.
+TEST(Tiles, FoldShortRowsOfLongOnes) {
+  const Program f = [](std::span<const Array> x) {
+    const Array y = x[0] + expand_dims(lax::reduce_sum(x[0], {2}), 2);
+    return Arrays{y, lax::reduce_min(lax::reduce_max(y, {1}), {0})};
+  };
+  for (const Shape& shape : {Shape{528, 133, 32}, {80, 517, 32}, {300, 515, 16}, {100, 1030, 24}})
+    EXPECT_THAT(same_either_way(f, {numbers(shape, DType::f32)}), HasSubstr(" rows"));
+}
+
 TEST(Tiles, LeaveAloneWhatReadsOtherRows) {
   const auto plan_of = [](const std::function<Array(const Array& sums)>& moved) {
     return same_either_way(

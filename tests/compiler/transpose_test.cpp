@@ -1,4 +1,5 @@
 // Transposes: tiles in registers, borders, several dimensions, with work before, after and beside.
+#include "runtime/cpu.hpp"
 #include "support.hpp"
 
 namespace telamon::testing {
@@ -45,8 +46,8 @@ TEST(CompiledTranspose, IsTheSameInChunks) {
   check(transposed({1, 0}), {uniform({50'001, 30}, DType::f32)}, 1);
 }
 
-// Large results are written past the caches, two lines of each row after the other: rows of an odd number of lines,
-// and what is left of the rows, are there too.
+// Large results of one thread are written past the caches, some lines of each row after the other: rows of an odd number
+// of lines, and what is left of the rows, are there too.
 TEST(CompiledTranspose, GoesAroundTheCaches) {
   const Program with_work = [](std::span<const Array> x) {
     return Arrays{lax::add(lax::transpose(lax::mul(x[0], x[0]), {1, 0}), lax::exp(x[1]))};
@@ -54,6 +55,7 @@ TEST(CompiledTranspose, GoesAroundTheCaches) {
   const Program beside = [](std::span<const Array> x) {
     return Arrays{lax::sub(lax::transpose(x[0], {1, 0}), x[1])};
   };
+  const telamon_test::WithThreads scope(1);
   for (const DType dtype : {DType::f32, DType::f64, DType::i32})
     check(transposed({1, 0}), {uniform({1040, 1030}, dtype, 0, 100)}, 1);
   check(transposed({1, 0}), {uniform({2064, 2050}, DType::u8, 0, 100)}, 1);
@@ -64,6 +66,14 @@ TEST(CompiledTranspose, GoesAroundTheCaches) {
   const Arrays x{uniform({1040, 1030}, DType::f32)};
   EXPECT_NE(compile(stage(transposed({1, 0}), x))->text("ir").find("nontemporal"),
             std::string::npos);
+}
+
+// So do chunks of several threads where all of it is more than the last cache holds, up to a size that tests can afford.
+TEST(CompiledTranspose, GoesAroundTheCachesInChunks) {
+  const std::int64_t columns = 2064,
+                     most = std::min<std::int64_t>(runtime::last_cache_bytes(), 64 << 20),
+                     rows = most * 5 / 8 / 4 / columns + 35;
+  check(transposed({1, 0}), {uniform({columns, rows}, DType::f32)}, 1);
 }
 
 TEST(CompiledTranspose, IsCutIntoChunksWhereItsRowsAreNearlyTwoTiles) {

@@ -36,7 +36,7 @@ struct KernelContext {
   const Kernel& kernel() const { return step.kernel; }
   const Eqn& eqn(int e) const { return scope.jaxpr.eqns()[static_cast<std::size_t>(e)]; }
   int value_of(Var v) const { return scope.value_of[static_cast<std::size_t>(v)]; }
-  /// Of all that it reads and writes.
+  /// Of what it reads, and of what it writes.
   std::int64_t bytes() const {
     std::int64_t sum = 0;
     for (const int v : step.reads) sum += value(v).bytes();
@@ -73,7 +73,8 @@ void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bound
 /// Computes what a kernel has for results at an element, and stores it.
 void store_roots(KernelContext& k, Generator& value_at, const Point& at);
 /// The loops of a kernel with these bounds around lanes along dimension `inner`, if it transposes what tiles
-/// of registers can, by way of around(emit), where emit(streams) is told whether results go around the caches; false, and nothing is emitted, otherwise.
+/// of registers can; false, and nothing is emitted, otherwise. `around` calls what it is given to emit them, once or
+/// more, and says whether results go around the caches.
 bool emit_transposed(KernelContext& k, std::size_t inner, int lanes,
                      const std::vector<std::pair<Scalar, Scalar>>& outer,
                      const std::function<void(const std::function<void(bool)>&)>& around);

@@ -242,20 +242,19 @@ class ProgramEmitter {
   }
 
   // What of the next tile the second step that reads a large value asks for, so that it is there when the first one
-  // reads it: memory would wait for the results of a tile otherwise, and these for memory. What the last cache may hold
-  // comes fast enough (layernorm on Zen 5: 0.9 of the time for 32 MiB, 1.1 for 8).
+  // reads it: memory would wait for the results of a tile otherwise, and these for memory. What is smaller comes
+  // fast enough (layernorm on Zen 5: 0.9 of the time for 32 MiB, 1.1 for 8).
   std::map<const Step*, NextTile> next_tiles(const Step& s) const {
     std::map<const Step*, NextTile> next;
     std::map<int, int> times;
     std::int64_t bytes = 0;
     for (const Step& k : s.bodies[0]) {
-      const auto is_new = [&](int v) { return times.emplace(v, 0).second; };
       for (const int v : k.writes) {
-        if (is_new(v)) bytes += value(v).bytes();
+        if (times.emplace(v, 0).second) bytes += value(v).bytes();
         times[v] = 2;  // it is in the cache
       }
       for (const int v : k.reads) {
-        if (is_new(v)) bytes += value(v).bytes();
+        if (times.emplace(v, 0).second) bytes += value(v).bytes();
         if (value(v).bytes() >= kStreamingOne && ++times[v] == 2)
           next[&k][v] = s.grain * (value(v).aval.size() / s.trips);
       }
@@ -610,6 +609,22 @@ static bool transposes(const Scope& scope, const Kernel& k) {
   });
 }
 
+constexpr std::int64_t kTransposeTile = 16;  // a multiple of all numbers of lanes
+
+// Where rows of the operand become columns, chunks are of as many tiles as make a stream of it, if there are chunks
+// enough for all threads.
+static std::int64_t tiles_at_once(const Scope& scope, const Kernel& k) {
+  constexpr std::int64_t kMost = 16, kLeastChunks = 16;
+  const auto turns_rows = [&](int e) {
+    const Eqn& eqn = scope.jaxpr.eqns()[static_cast<std::size_t>(e)];
+    if (eqn.primitive != &transpose_p) return false;
+    const Shape& order = eqn.params.as<TransposeParams>().permutation;
+    return order[0] + 1 == static_cast<std::int64_t>(order.size());
+  };
+  if (std::none_of(k.members.begin(), k.members.end(), turns_rows)) return 1;
+  return std::clamp<std::int64_t>(k.shape[0] / (kLeastChunks * kTransposeTile), 1, kMost);
+}
+
 // Of a few chunks one thread may have one more than another: half as long, there is an even number of them, unless
 // they can not be cut there.
 static Chunking in_even_chunks(std::int64_t extent, std::int64_t grain, std::int64_t unit) {
@@ -624,9 +639,6 @@ Chunking chunking(const Plan& plan, const Step& step) {
   const Scope& scope = plan.scopes[static_cast<std::size_t>(step.scope)];
   constexpr std::int64_t kBlock = 64;     // a multiple of all lane counts
   constexpr std::int64_t kColumns = 512;  // fewer side by side are no stream
-  constexpr std::int64_t kTile = 16;      // the same of those that transposes are cut into
-  constexpr std::int64_t kRun =
-      256;  // of rows of operands that are transposed: shorter ones are no stream
   switch (k.kind) {
     case Kernel::Kind::emitted:
     case Kernel::Kind::update: return {1, 0};
@@ -666,7 +678,7 @@ Chunking chunking(const Plan& plan, const Step& step) {
     while (inner > 0 && k.shape[inner] == 1) --inner;
     extent = k.linear ? size : k.shape[0];
     if (k.linear || inner == 0) unit = kBlock;
-    else if (transposes(scope, k)) unit = extent < 4 * kRun ? kTile : kRun;
+    else if (transposes(scope, k)) unit = tiles_at_once(scope, k) * kTransposeTile;
   } else {
     // As the emitter goes: over what is kept first, or else over columns of results.
     const std::vector<FoldDim> dims = merged_dims(k);

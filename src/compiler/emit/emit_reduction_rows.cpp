@@ -16,11 +16,13 @@ bool ReductionEmitter::short_rows(const std::vector<std::size_t>& outer) const {
 // As many rows as there are lanes at a time; their lanes are folded together.
 void ReductionEmitter::row_blocks(std::size_t rows, bool chunked) {
   const std::size_t inner = folded_[0];
-  const std::int64_t size = dims_[rows].size, whole_rows = size / lanes_ * lanes_;
+  const std::int64_t size = dims_[rows].size;
   const std::int64_t columns = dims_[inner].size, rest = columns % lanes_, whole = columns - rest;
   const Scalar begin = chunked ? k_.begin : gen_.index(0),
                end = chunked ? k_.end : gen_.index(size);
-  const Scalar stop = gen_.min(end, gen_.index(whole_rows));
+  // A tile may have any number of them.
+  const Scalar n = gen_.index(lanes_),
+               stop = gen_.add(begin, gen_.mul(gen_.div(gen_.sub(end, begin), n), n));
   gen_.loop_carried(begin, stop, lanes_, {}, [&](Scalar base, const Scalars&) {
     prefetch_rows(base, columns);
     std::vector<Scalars> partial;
@@ -48,7 +50,7 @@ void ReductionEmitter::row_blocks(std::size_t rows, bool chunked) {
     return Scalars{};
   });
   // The last rows one by one.
-  gen_.loop(gen_.max(begin, gen_.index(whole_rows)), end, [&](Scalar r) {
+  gen_.loop(stop, end, [&](Scalar r) {
     index_[rows] = r;
     row();
   });

@@ -230,15 +230,13 @@ Scalar Generator::outside(Var v, const Point& at) {
   return gen_.load(pointer(from), scope_.jaxpr.aval(v).dtype, index);
 }
 
-// Once for each line of the cache, of which a vector may be a part.
 void Generator::ask_for_next(int value, Scalar index) {
   constexpr std::int64_t kLine = 64;
   const auto found = next_->find(value);
   if (found == next_->end() || gen_.lanes() == 1) return;
   const DType dtype = plan_.values[static_cast<std::size_t>(value)].aval.dtype;
-  const auto size = static_cast<std::int64_t>(size_of(dtype)), vector = gen_.lanes() * size;
-  if (asked_[value]++ % std::max<std::int64_t>(kLine / vector, 1) != 0) return;
-  for (std::int64_t at = 0; at < vector; at += kLine)
+  const auto size = static_cast<std::int64_t>(size_of(dtype));
+  for (std::int64_t at = 0; at < gen_.lanes() * size; at += kLine)
     gen_.prefetch(pointer(value), dtype, gen_.add(index, gen_.index(found->second + at / size)));
 }
 

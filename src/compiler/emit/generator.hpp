@@ -80,7 +80,6 @@ class Generator {
   const std::vector<int>& producer_;
   std::map<Key, Scalar> known_;
   const NextTile* next_ = nullptr;
-  std::map<int, int> asked_;  ///< vectors of each value
 };
 
 }  // namespace compiler
