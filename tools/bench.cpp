@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <optional>
 #include <vector>
 
 #include "commands.hpp"
@@ -19,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   ProgramChoice programs;
   std::string input;
-  int threads = 1;
+  std::optional<int> threads;
   double seconds = 1;
   bool json = false;
 };
@@ -70,26 +71,21 @@ int bench(const ProgramFile& file, const Options& o) {
     std::printf("(%s has no inputs on file: all are ones)\n", file.program.name().c_str());
   const Timings t = measure(file, o);
   if (o.json) {
-    std::cout << Json{{"name", file.program.name()},
-                      {"transform", o.programs.transform},
-                      {"threads", o.threads},
-                      {"trace_us", t.trace_us},
-                      {"compile_us", t.compile_us},
-                      {"from_disk_cache", t.from_disk},
-                      {"first_call_us", t.first_call_us},
-                      {"min_ns", t.min_ns},
-                      {"median_ns", t.median_ns},
-                      {"runs", t.runs}}
+    std::cout << Json{{"name", file.program.name()},      {"transform", o.programs.transform},
+                      {"threads", tl::num_threads()},     {"trace_us", t.trace_us},
+                      {"compile_us", t.compile_us},       {"from_disk_cache", t.from_disk},
+                      {"first_call_us", t.first_call_us}, {"min_ns", t.min_ns},
+                      {"median_ns", t.median_ns},         {"runs", t.runs}}
                      .dump()
               << '\n';
   } else {
     std::printf(
         "%s\n  trace %.0f us, compile %.0f us%s, first call %.0f us\n  min %.0f ns, median %.0f "
-        "ns "
-        "over %zu calls\n",
+        "ns over %zu calls, %s\n",
         display_name(file.program.name(), o.programs.transform).c_str(), t.trace_us, t.compile_us,
         t.from_disk ? " (found in the disk cache; TELAMON_CACHE_DIR=none compiles it)" : "",
-        t.first_call_us, t.min_ns, t.median_ns, t.runs);
+        t.first_call_us, t.min_ns, t.median_ns, t.runs,
+        tl::detail::counted(tl::num_threads(), "thread").c_str());
   }
   return 0;
 }
@@ -102,12 +98,16 @@ void add_bench(CLI::App& app, int& code) {
       app.add_subcommand("bench", "time a program: trace, compile, first call, then calls");
   add_input_option(*command, options->input);
   add_program_options(*command, options->programs);
-  command->add_option("--threads", options->threads, "threads of the pool")->check(count());
+  command
+      ->add_option(
+          "--threads", options->threads,
+          "how many threads kernels share; by default as many as everywhere, see telamon info")
+      ->check(count());
   command->add_option("--seconds", options->seconds, "how long to repeat the call")
       ->check(duration());
   command->add_flag("--json", options->json, "one JSON object a line");
   command->callback([options, &code] {
-    tl::set_num_threads(options->threads);
+    if (options->threads) tl::set_num_threads(*options->threads);
     code = for_each_program(options->programs,
                             [&](const ProgramFile& file) { return bench(file, *options); });
   });

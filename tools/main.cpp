@@ -79,6 +79,20 @@ std::string without_value(std::string text) {
   return text.replace(colon, end == text.npos ? end : end - colon, " needs a value");
 }
 
+// A word that begins as an option does is the next one, not what an option before it is to have for a value.
+void refuse_options_as_values(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands({})) refuse_options_as_values(*command);
+  for (CLI::Option* option :
+       app.get_options([](const CLI::Option* o) { return o->get_items_expected_max() > 0; })) {
+    if (option->get_positional()) continue;
+    const std::string name = option->get_name();
+    option->check([name](const std::string& value) {
+      return value.starts_with("--") ? "needs a value, and not '" + value + "', which is an option"
+                                     : "";
+    });
+  }
+}
+
 // The text of an error. A line of this command's own source tells users nothing.
 std::string text_of(const telamon::Error& e) {
   std::string text = e.what();
@@ -116,6 +130,7 @@ int run(int argc, char** argv) {
   telamon_tool::add_bisect(app, code);
   telamon_tool::add_info(app, code);
   telamon_tool::add_cache(app, code);
+  refuse_options_as_values(app);
   app.footer("telamon help COMMAND: what a command takes");  // last: not of the commands too
   if (argc < 2) {
     std::cerr << app.help();

@@ -389,7 +389,8 @@ TELAMON_API Array argsort(const Operand& x, OptionalAxis axis = -1);
 /// count from the end; of an index out of range as in JAX: NaN, the lowest signed integer, the
 /// highest unsigned one, true. IndexError: there are indices, and the axis has no elements.
 TELAMON_API Array take(const Operand& x, const Operand& indices, OptionalAxis axis = none);
-/// x[i][indices[i][j]]: indices of x's shape but for `axis`. Out of range as in take.
+/// x[i][indices[i][j]]: indices of x's shape but for `axis`; in other axes, either may have one element
+/// for all of the other's. Out of range as in take.
 TELAMON_API Array take_along_axis(const Operand& x, const Operand& indices, Axis axis);
 /// result[k] = the sum of data[i] over all i with segment_ids[i] == k; ids out of range are
 /// dropped.

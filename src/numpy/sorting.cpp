@@ -42,6 +42,24 @@ Array index_operand(const char* name, const Array& indices) {
   return size_of(i.dtype()) < 4 ? lax::convert_element_type(i, DType::i32) : i;
 }
 
+/// Both, with equal sizes in all dimensions but that one.
+std::pair<Array, Array> broadcast_but_one(const Array& x, const Array& indices,
+                                          std::int64_t dimension) {
+  Shape a = x.shape(), i = indices.shape();
+  bool fits = a.size() == i.size();
+  for (std::size_t d = 0; fits && d < a.size(); ++d) {
+    if (static_cast<std::int64_t>(d) == dimension || a[d] == i[d]) continue;
+    fits = a[d] == 1 || i[d] == 1;
+    (a[d] == 1 ? a : i)[d] = a[d] == 1 ? i[d] : a[d];
+  }
+  if (!fits) {
+    throw ShapeError("take_along_axis: indices " + indices.aval().to_string() + " do not fit " +
+                     x.aval().to_string() +
+                     ": all axes but the indexed one must agree, or have one element");
+  }
+  return {broadcast_to(x, a), broadcast_to(indices, i)};
+}
+
 }  // namespace
 
 Array take(const Operand& x, const Operand& indices, OptionalAxis axis) {
@@ -77,23 +95,19 @@ Array take(const Operand& x, const Operand& indices, OptionalAxis axis) {
 // All axes but the indexed one are batching axes of the gather.
 Array take_along_axis(const Operand& x, const Operand& indices, Axis axis) {
   return detail::in_call("take_along_axis", {&x, &indices}, [&] {
-    const Array& a = x.array;
-    const std::int64_t dimension = canonical_axis("take_along_axis", axis, a);
-    const Array i = from_the_front(index_operand("take_along_axis", indices.array),
-                                   a.shape(static_cast<int>(dimension)));
+    const std::int64_t dimension = canonical_axis("take_along_axis", axis, x.array);
+    if (indices.array.dtype() == DType::bool_)
+      detail::type_error("take_along_axis", "integer indices", indices.array);
+    const auto [a, given] =
+        broadcast_but_one(x.array, index_operand("take_along_axis", indices.array), dimension);
+    const Array i = from_the_front(given, a.shape(static_cast<int>(dimension)));
     GatherParams params;
     GatherDimensionNumbers& dims = params.dimension_numbers;
-    bool fits = i.ndim() == a.ndim();
-    for (std::int64_t d = 0; fits && d < a.ndim(); ++d) {
+    for (std::int64_t d = 0; d < a.ndim(); ++d) {
       params.slice_sizes.push_back(1);
       if (d == dimension) continue;
-      fits = i.shape(static_cast<int>(d)) == a.shape(static_cast<int>(d));
       dims.operand_batching_dims.push_back(d);
       dims.start_indices_batching_dims.push_back(d);
-    }
-    if (!fits) {
-      throw ShapeError("take_along_axis: indices " + i.aval().to_string() + " do not fit " +
-                       a.aval().to_string() + ": all axes but the indexed one must agree");
     }
     if (a.size() == 0 && i.size() == 0) return lax::full(i.shape(), a.dtype(), 0);
     if (a.shape(static_cast<int>(dimension)) == 0) {  // all are out of bounds of one element, too

@@ -63,6 +63,8 @@ TEST_F(Command, BenchMeasuresAndWritesJson) {
   EXPECT_EQ(line["from_disk_cache"], false);
   EXPECT_THAT(text.text, Not(HasSubstr("disk cache")));
   EXPECT_EQ(telamon_command("bench " + cases + " --threads 0").code, 2);
+  EXPECT_THAT(telamon_command("bench " + cases + " --seconds 0", "TELAMON_NUM_THREADS=3 ").text,
+              HasSubstr(" calls, 3 threads\n"));
   EXPECT_EQ(telamon_command("bench " + cases + " --seconds -1").code, 2);
 }
 

@@ -166,6 +166,9 @@ TEST_F(Command, ShowRefusesOptionsThatNothingUses) {
   EXPECT_THAT(pass.text, HasSubstr("--pass: no pass is named"));
   EXPECT_THAT(telamon_command("show " + program + " --batch").text,
               StartsWith("telamon: --batch needs a value\n"));
+  const Answer option = telamon_command("show " + program + " --pass --ir");
+  EXPECT_EQ(option.code, 2);
+  EXPECT_THAT(option.text, StartsWith("telamon: --pass: needs a value, and not '--ir'"));
 }
 
 }  // namespace

@@ -216,6 +216,12 @@ TEST(Take, SelectsAlongAnAxisAndFillsOutOfRange) {
   EXPECT_TRUE(std::isnan(filled(1).item<double>()));
   expect_array<int>(tl::take_along_axis(Array({{3, 1}, {2, 4}}), Array({{1}, {0}}), 1), {2, 1},
                     {1, 2});
+  expect_array<int>(tl::take_along_axis(x, Array({{1, 0, 1}}), 1), {3, 3},
+                    {1, 0, 1, 3, 2, 3, 5, 4, 5});  // for all rows
+  expect_array<int>(tl::take_along_axis(Array({{7, 8}}), Array({{1}, {0}, {-1}}), 1), {3, 1},
+                    {8, 7, 8});
+  EXPECT_THROW(tl::take_along_axis(x, Array({{0}, {1}}), 1), tl::ShapeError);
+  EXPECT_THROW(tl::take_along_axis(x, tl::zeros({3, 1}, tl::bool_), 1), tl::TypeError);
   EXPECT_THROW(tl::take(x, Array({1.0})), tl::TypeError);
 }
 
