@@ -222,7 +222,8 @@ Scalars CodeGen::transpose(Scalars rows) {
     };
     for (int r = 0; r < lanes; ++r) {
       if ((r & h) != 0) continue;
-      Row &x = v[static_cast<std::size_t>(r)], &y = v[static_cast<std::size_t>(r + h)];
+      Row &x = v[static_cast<std::size_t>(r)],
+          &y = v[static_cast<std::size_t>(r) + static_cast<std::size_t>(h)];
       Row first = take(x, y, mask(false));
       y = take(x, y, mask(true));
       x = std::move(first);
