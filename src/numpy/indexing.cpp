@@ -80,8 +80,10 @@ std::optional<std::int64_t> empty_axis(const IndexPlan& plan) {
   return std::nullopt;
 }
 
-[[noreturn]] void out_of_bounds(std::int64_t axis) {
-  throw IndexError("every index is out of bounds for axis " + std::to_string(axis) +
+[[noreturn]] void out_of_bounds(const char* name, std::int64_t axis, DType dtype,
+                                const IndexPlan& plan) {
+  throw IndexError(std::string(name) + ": every index is out of bounds for axis " +
+                   std::to_string(axis) + " of " + Aval{plan.shape, dtype}.to_string() +
                    ", which has no elements");
 }
 
@@ -100,7 +102,7 @@ Array read_scalars(const Array& y, const IndexPlan& plan) {
 /// The elements at the index vectors, before new axes are put in.
 Array read_gathered(const Array& y, const IndexPlan& plan) {
   if (const auto axis = empty_axis(plan)) {
-    if (plan.batch_shape.num_elements() > 0) out_of_bounds(*axis);
+    if (plan.batch_shape.num_elements() > 0) out_of_bounds("indexing", *axis, y.dtype(), plan);
     return lax::full(plan.gathered_shape, y.dtype(), 0);
   }
   if (plan.batch_shape.empty()) return read_scalars(y, plan);
@@ -187,7 +189,7 @@ Array prepare(const Array& x, const Array& value, const IndexPlan& plan) {
 
 Array scatter_into(const Array& y, const Array& values, Update update, const IndexPlan& plan) {
   if (const auto axis = empty_axis(plan)) {  // updates out of bounds are dropped, but not one alone
-    if (plan.batch_shape.empty()) out_of_bounds(*axis);
+    if (plan.batch_shape.empty()) out_of_bounds(name_of(update), *axis, y.dtype(), plan);
     return y;
   }
   ScatterParams params;

@@ -77,7 +77,8 @@ class TransposeEmitter {
   // What the caches hold is written row by row: a processor waits for lines that it writes rather than for those that
   // it reads. Around the caches, rows of the operands are read from end to end, which memory sees coming, and some
   // lines of each result row are written one after the other.
-  // Rows: those of a tile, 0 for one row as it comes.
+  //
+  // `rows` are those of a tile; 0 stands for one row as it comes.
   void nest(const Index& index, const std::vector<std::pair<Scalar, Scalar>>& outer, int rows) {
     const std::size_t d = index.size();
     if (d == outer.size()) {
