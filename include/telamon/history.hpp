@@ -44,9 +44,9 @@ struct ExecutableInfo {
   std::size_t arena_bytes = 0;     ///< memory for intermediate values
   std::vector<PassTime> passes;    ///< in order, with their times
   double microseconds() const {
-    double sum = 0;
-    for (const PassTime& p : passes) sum += p.microseconds;
-    return sum;
+    double total = 0;
+    for (const PassTime& p : passes) total += p.microseconds;
+    return total;
   }
 };
 /// The latest executables (at most 256 are remembered), oldest first.

@@ -48,7 +48,7 @@ inline constexpr NewAxis newaxis{};
 /// One index, with the caller's file and line.
 class IndexItem {
  public:
-  enum class Kind : std::uint8_t { absent, integer, slice, ellipsis, newaxis, array };
+  enum class Kind : std::uint8_t { absent, integer, slice, dots, new_axis, array };
 
   IndexItem() : kind_(Kind::absent) {}
   template <class T>
@@ -60,9 +60,9 @@ class IndexItem {
   IndexItem(const Slice& range, SourceLocation where = SourceLocation::current())
       : kind_(Kind::slice), where_(where), slice_(range) {}
   IndexItem(Ellipsis, SourceLocation where = SourceLocation::current())
-      : kind_(Kind::ellipsis), where_(where) {}
+      : kind_(Kind::dots), where_(where) {}
   IndexItem(NewAxis, SourceLocation where = SourceLocation::current())
-      : kind_(Kind::newaxis), where_(where) {}
+      : kind_(Kind::new_axis), where_(where) {}
   IndexItem(Array indices, SourceLocation where = SourceLocation::current())
       : kind_(Kind::array), where_(where), array_(std::move(indices)) {}
   /// What looks like an index and is none: the compiler's message says what to write.

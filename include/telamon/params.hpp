@@ -220,12 +220,13 @@ TELAMON_API void check_ignored(std::string_view name, const ParamsText& text,
 template <class P>
 Params Params::parse(const ParamsText& text) {
   P params{};
-  for (const auto& [name, value] : text.fields) {
+  for (const auto& given : text.fields) {
+    const auto& name = given.first;
     bool found = false;
-    for_each_field(params, [&, &name = name, &value = value](std::string_view field, auto& member) {
+    for_each_field(params, [&](std::string_view field, auto& member) {
       if (field != name) return;
       found = true;
-      detail::TextReader in(value, name);
+      detail::TextReader in(given.second, name);
       detail::read_value(in, member, text.read_jaxpr);
       in.expect_end();
     });

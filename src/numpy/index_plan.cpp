@@ -104,7 +104,7 @@ std::vector<IndexEntry> resolve(const Array& x, std::span<const IndexItem> items
   int consumed = 0, ellipses = 0;
   for (const IndexItem& item : items) {
     consumed += consumed_axes(item);
-    ellipses += item.kind() == IndexItem::Kind::ellipsis;
+    ellipses += item.kind() == IndexItem::Kind::dots;
   }
   if (ellipses > 1) throw IndexError("an index can have only one ellipsis");
   if (consumed > x.ndim()) {
@@ -121,8 +121,8 @@ std::vector<IndexEntry> resolve(const Array& x, std::span<const IndexItem> items
     const std::int64_t n = consumed_axes(item) > 0 ? x.shape(static_cast<int>(dim)) : 0;
     switch (item.kind()) {
       case IndexItem::Kind::absent: break;
-      case IndexItem::Kind::ellipsis: whole_axes(x.ndim() - consumed); break;
-      case IndexItem::Kind::newaxis: entries.push_back({.kind = Kind::newaxis}); break;
+      case IndexItem::Kind::dots: whole_axes(x.ndim() - consumed); break;
+      case IndexItem::Kind::new_axis: entries.push_back({.kind = Kind::newaxis}); break;
       case IndexItem::Kind::slice: entries.push_back(range_entry(item.range(), dim++, n)); break;
       case IndexItem::Kind::integer:
         entries.push_back(integer_entry(item.integer(), dim++, x));
