@@ -18,7 +18,8 @@ constexpr const char* kModeNames = "eval,jit,jvp,jit(jvp),vjp,jit(vjp),hvp,jit(h
 
 struct Options {
   std::vector<std::string> files;
-  std::string only, modes, json_file;
+  std::string only, json_file;
+  std::optional<std::string> modes;
   bool list_missing = false, isolate = false;
   std::optional<std::int64_t> limit;
 };
@@ -47,10 +48,10 @@ Outcome from_json(const Json& j) {
   return {j.at("case"), j.at("mode"), {kind, j.at("reason")}};
 }
 
-std::vector<Mode> chosen_modes(const std::string& list) {
-  if (list.empty()) return all_modes();
+std::vector<Mode> chosen_modes(const std::optional<std::string>& list) {
+  if (!list) return all_modes();
   std::vector<Mode> chosen;
-  std::stringstream names(list);
+  std::stringstream names(*list + ',');  // so that what comes after the last comma is a name, too
   for (std::string name; std::getline(names, name, ',');) {
     const std::size_t before = chosen.size();
     for (const Mode& m : all_modes()) {
@@ -214,7 +215,9 @@ int check(const Options& options) {
     throw std::runtime_error(only ? "no case has a name that matches --only '" + options.only + "'"
                                   : "there are no cases in " + listed(options.files));
   }
-  if (report.empty()) throw std::runtime_error("no case has data for the modes " + options.modes);
+  if (report.empty())
+    throw std::runtime_error("no case has data for the modes " +
+                             options.modes.value_or(kModeNames));
   return report.finish();
 }
 

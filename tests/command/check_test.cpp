@@ -20,6 +20,10 @@ TEST_F(Command, CheckRunsEveryModeThatACaseHas) {
   EXPECT_THAT(telamon_command("check --modes eval --isolate " + cases).text, HasSubstr("1 passed"));
   EXPECT_THAT(telamon_command("check --modes evil " + cases).text,
               HasSubstr("unknown mode 'evil': use eval,jit"));
+  for (const char* list : {"eval,", ",eval", "eval,,jvp", "''"}) {
+    EXPECT_THAT(telamon_command(std::string("check --modes ") + list + " " + cases).text,
+                HasSubstr("unknown mode '': use eval,jit"));
+  }
   const std::string report = path("report.jsonl");
   telamon_command("check --json " + report + " " + cases);
   std::ifstream lines(report);
