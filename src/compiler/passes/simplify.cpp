@@ -147,7 +147,19 @@ bool is_elementwise(const Eqn& e) {
   return e.outputs.size() == 1 && e.effect == Effect::none && works_by_element(*e.primitive);
 }
 
+namespace {
+bool has_arrays_of(DType dtype, const Jaxpr& jaxpr) {
+  const std::vector<Eqn>& eqns = jaxpr.eqns();
+  return std::any_of(eqns.begin(), eqns.end(), [&](const Eqn& e) {
+    return std::any_of(e.outputs.begin(), e.outputs.end(), [&](Var v) {
+      return jaxpr.aval(v).dtype == dtype && !jaxpr.aval(v).shape.empty();
+    });
+  });
+}
+}  // namespace
+
 Jaxpr Simplifier::run(const Jaxpr& jaxpr) {
+  has_f64_ = has_arrays_of(DType::f64, jaxpr);
   detail::Renaming renamed(jaxpr);
   const std::vector<int> uses = detail::use_counts(jaxpr);
   const std::vector<bool> taken_up = transposes_taken_up(jaxpr), cut = values_cut(jaxpr);

@@ -48,6 +48,8 @@ class Simplifier {
   bool taken_up(const Atom& a) const { return !a.is_literal() && taken_up_.contains(a.var()); }
   /// Whether small slices are all that is wanted of the atom: see values_cut.
   bool cut(const Atom& a) const { return !a.is_literal() && cut_.contains(a.var()); }
+  /// Whether the program has arrays of f64.
+  bool has_f64() const { return has_f64_; }
   /// The scalar that all elements of the atom are.
   const Array* splat(const Atom& a) const;
   /// Whether all elements are this number; -0 is not 0.
@@ -69,6 +71,7 @@ class Simplifier {
   detail::JaxprBuilder builder_;
   std::vector<int> definitions_;  ///< of each variable: its equation, -1 for inputs
   std::set<Var> used_once_, taken_up_, cut_;
+  bool has_f64_ = false;
 };
 
 /// permutation[d] for each of the dimensions.
