@@ -25,6 +25,11 @@ const Example kExamples[] = {
      "d", "broadcast_in_dim mul"},
     // numbers
     {"add_zero", "a:f32[4]", "b:f32[4] = splat -0.0:f32  c:f32[4] = add a b", "c", ""},
+    {"add_plus_zero", "a:f32[8] b:bool[8]",
+     "c:f32[8] = splat 0.0:f32  d:f32[8] = convert_element_type [ new_dtype=f32 ] b "
+     "e:f32[8] = sub d a  f:f32[8] = mul a a  g:f32[8] = add f e  h:f32[8] = add c g  i:f32[8] = "
+     "add a c",
+     "h i", "broadcast_in_dim convert_element_type sub mul add add"},
     {"add_negated", "a:f32[8] b:f32[8]", "c:f32[8] = neg b  d:f32[8] = add c a", "d", "sub"},
     {"sum_of_pads", "a:f32[7]",
      "b:f32[4] = slice [ limit_indices=(7,) start_indices=(3,) strides=() ] a "
@@ -92,6 +97,13 @@ const Example kExamples[] = {
      "a:i64[4,4] = iota [ dimension=0 dtype=i64 shape=(4, 4) ] "
      "b:i64[4,4] = iota [ dimension=1 dtype=i64 shape=(4, 4) ]  c:bool[4,4] = P a b",
      "c", "iota iota P"},
+    {"mul_position", "a:f32[4]",
+     "b:i32[4,4] = iota [ dimension=0 dtype=i32 shape=(4, 4) ] "
+     "c:i32[4,4] = iota [ dimension=1 dtype=i32 shape=(4, 4) ]  d:bool[4,4] = eq b c "
+     "e:f32[4,4] = convert_element_type [ new_dtype=f32 ] d "
+     "f:f32[4,4] = broadcast_in_dim [ broadcast_dimensions=(1,) shape=(4, 4) ] a  g:f32[4,4] = P f "
+     "e",
+     "g", "iota iota eq broadcast_in_dim broadcast_in_dim mul broadcast_in_dim select_n"},
     // shapes
     {"reshape_chain", "a:f32[2,6]",
      "b:f32[12] = reshape [ new_sizes=(12,) ] a  c:f32[3,4] = reshape [ new_sizes=(3, 4) ] b", "c",

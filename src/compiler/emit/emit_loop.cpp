@@ -196,6 +196,18 @@ int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel) {
 // Rows of so many vectors are no loops: the processor has several of them at hand at once, which hides what it
 // takes to reach rows that are anywhere (gathers and scatters of 64 numbers: 0.85 of the time).
 constexpr std::int64_t kWholeRow = 4;
+// Of those that compare their positions, which are constants then (rows of Jacobians: 0.8 of the time), so many operations
+// on vectors.
+constexpr std::int64_t kWholeRowOfPositions = 256;
+
+static bool is_written_out(const KernelContext& k, std::int64_t vectors) {
+  if (vectors <= kWholeRow) return true;
+  const std::vector<Eqn>& eqns = k.scope.jaxpr.eqns();
+  const auto& members = k.kernel().members;
+  return vectors * cost_of(k.scope, k.kernel()) <= kWholeRowOfPositions &&
+         std::any_of(members.begin(), members.end(),
+                     [&](int e) { return eqns[static_cast<std::size_t>(e)].primitive == &iota_p; });
+}
 
 void vector_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t size, int lanes,
                  const std::function<void(Scalar base)>& body, BlockOptions options) {
@@ -212,7 +224,7 @@ void vector_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t 
   if (whole > 0) {
     gen.set_lanes(lanes, lanes);
     const Scalar stop = all ? gen.index(whole) : rest == 0 ? end : gen.min(end, gen.index(whole));
-    if (k.plan.emit.write_out_rows && all && whole - first <= kWholeRow * lanes) {
+    if (k.plan.emit.write_out_rows && all && is_written_out(k, (whole - first) / lanes)) {
       for (std::int64_t base = first; base < whole; base += lanes) once(base);
     } else if ((options.overlap.stages || options.overlap.interleave) && lanes > 1) {
       gen.loop_overlapping(begin, stop, lanes, whole / lanes, options.overlap, body);

@@ -51,6 +51,31 @@ std::optional<Atom> add_zero(Simplifier& s, const Eqn& e, const Aval& out) {
   }
   return std::nullopt;
 }
+namespace {
+/// Whether no element is -0, by what the atom is computed of: a sum is -0 where both are, a difference where +0 is
+/// subtracted from -0.
+bool is_never_minus_zero(const Simplifier& s, const Atom& a, int depth = 4) {
+  if (const Array* x = s.splat(a)) return is_float(x->dtype()) && !std::signbit(x->item<double>());
+  const Eqn* e = depth > 0 ? s.definition(a) : nullptr;
+  if (e == nullptr) return false;
+  const auto never = [&](std::size_t i) { return is_never_minus_zero(s, e->inputs[i], depth - 1); };
+  if (e->primitive == &convert_element_type_p) {
+    const DType from = s.aval(e->inputs[0]).dtype;
+    return from == DType::bool_ || is_integer(from);
+  }
+  if (e->primitive == &abs_p || e->primitive == &square_p || e->primitive == &exp_p) return true;
+  if (e->primitive == &add_p) return never(0) || never(1);
+  return (e->primitive == &sub_p || e->primitive == &broadcast_in_dim_p) && never(0);
+}
+}  // namespace
+// x + +0 = x for every x but -0
+std::optional<Atom> add_plus_zero(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (out.dtype != DType::f32 && out.dtype != DType::f64) return std::nullopt;
+  for (const std::size_t i : {1, 0}) {
+    if (s.is(e.inputs[i], 0) && is_never_minus_zero(s, e.inputs[1 - i])) return e.inputs[1 - i];
+  }
+  return std::nullopt;
+}
 std::optional<Atom> sub_zero(Simplifier& s, const Eqn& e, const Aval&) {
   if (s.is(e.inputs[1], 0)) return e.inputs[0];  // x - +0 = x for every x
   return std::nullopt;
@@ -314,6 +339,28 @@ std::optional<Atom> compare_positions(Simplifier& s, const Eqn& e, const Aval& o
   const auto x = narrowed(s, e.inputs[0]), y = x ? narrowed(s, e.inputs[1]) : std::nullopt;
   if (!x || !y) return std::nullopt;
   return s.make(*e.primitive, e.params, {*x, *y}, out);
+}
+// Of a row of the identity times what is the same in many rows: convert(i == j) * x = select(i == j, 0 * x, x), of which
+// 0 * x is computed less often.
+std::optional<Atom> mul_position(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (out.dtype != DType::f32 && out.dtype != DType::f64) return std::nullopt;
+  for (const std::size_t i : {1, 0}) {
+    const Eqn* number = s.defined_by(e.inputs[i], convert_element_type_p);
+    const Eqn* equal = number == nullptr ? nullptr : s.defined_by(number->inputs[0], eq_p);
+    const Eqn* spread = s.defined_by(e.inputs[1 - i], broadcast_in_dim_p);
+    if (equal == nullptr || spread == nullptr || s.splat(e.inputs[1 - i]) != nullptr ||
+        (s.defined_by(equal->inputs[0], iota_p) == nullptr &&
+         s.defined_by(equal->inputs[1], iota_p) == nullptr))
+      continue;
+    const Atom truth = number->inputs[0], x = e.inputs[1 - i], few = spread->inputs[0];
+    const Aval aval = s.aval(few).strong();
+    if (aval.size() >= out.size()) continue;
+    const Params params = spread->params;
+    const Atom product = s.make(mul_p, NoParams{}, {filled(s, 0, aval), few}, aval);
+    return s.make(select_n_p, NoParams{},
+                  {truth, s.make(broadcast_in_dim_p, params, {product}, out.strong()), x}, out);
+  }
+  return std::nullopt;
 }
 
 }  // namespace compiler
