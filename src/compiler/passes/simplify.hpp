@@ -81,10 +81,10 @@ Shape permuted(const Shape& dims, const Shape& permutation);
 bool is_elementwise(const Eqn& e);
 
 // simplify_numbers.cpp
-RuleFunction add_zero, add_plus_zero, add_negated, sub_zero, sub_negated, mul_one, mul_zero, by_minus_one,
-    signs_cancel, sign_unseen, as_it_is, div_constant, power_one, twice, identity, with_itself,
-    from_itself, compared_with_itself, with_zero_bits, absorbing_bits, and_ones, xor_ones,
-    beyond_all, select_known, select_same, select_of_not, select_of_select, select_truth,
+RuleFunction add_zero, add_plus_zero, add_negated, sub_zero, sub_negated, mul_one, mul_zero,
+    by_minus_one, signs_cancel, sign_unseen, as_it_is, div_constant, power_one, twice, identity,
+    with_itself, from_itself, compared_with_itself, with_zero_bits, absorbing_bits, and_ones,
+    xor_ones, beyond_all, select_known, select_same, select_of_not, select_of_select, select_truth,
     convert_same, convert_chain, truth_of_number, compare_positions, mul_position;
 // simplify_shapes.cpp
 RuleFunction same_shape, reshape_chain, transpose_chain, broadcast_chain, order_of_splat, rev_chain,
