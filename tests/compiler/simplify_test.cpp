@@ -1,6 +1,9 @@
 // The rules of the simplifier, one by one: what is left of a program, and that it gives the same values.
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <limits>
+
 #include "compiler/passes/passes.hpp"
 #include "support.hpp"
 #include "telamon/telamon.hpp"
@@ -391,6 +394,38 @@ TEST(Simplify, PositionsAreComparedInThirtyTwoBits) {
       stage([&](std::span<const Array> a) { return Arrays{identity(a[0])}; }, {x});
   const Jaxpr simple = eliminate_dead_code(compiler::simplify(inline_calls(program)));
   EXPECT_THAT(simple.to_string(), ::testing::Not(::testing::HasSubstr("i64")));
+}
+
+TEST(Simplify, PositionsBesideNumbersOfSixtyFourBitsAreAsWide) {
+  const auto identity = [](const Array& x) {
+    const Array i = lax::iota(DType::i64, {6, 6}, 0), j = lax::iota(DType::i64, {6, 6}, 1);
+    return lax::select(lax::eq(i, j), x, -x);
+  };
+  const Array x = numbers({6, 6}, DType::f64);
+  left(identity, x);
+  const Jaxpr program =
+      stage([&](std::span<const Array> a) { return Arrays{identity(a[0])}; }, {x});
+  const Jaxpr simple = eliminate_dead_code(compiler::simplify(inline_calls(program)));
+  EXPECT_THAT(simple.to_string(), ::testing::Not(::testing::HasSubstr("i32")));
+}
+
+// Rows of the identity meet infinities, NaN and zeros of both signs; 30 columns are written out, 530 are a loop.
+TEST(Simplify, JacobiansHaveTheNumbersOfEagerOnes) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const auto f = [](const Array& x) {
+    const Array y = (roll(x, -1) - roll(x, 2)) * roll(x, 1) - x;
+    return y + pad(x(slice(1, none)) * y(slice(none, -1)), {{1, 0}});
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const int n : {30, 530}) {
+      std::vector<double> values(static_cast<std::size_t>(n), 1.5);
+      values[3] = inf, values[9] = -inf, values[14] = std::nan(""), values[20] = -0.0,
+      values[26] = 0;
+      const Array x = lax::convert_element_type(Array(values), dtype);
+      expect_equal(jit(jacfwd(f))(x), jacfwd(f)(x), 0, "jacfwd");
+      expect_equal(jit(jacrev(f))(x), jacrev(f)(x), 0, "jacrev");
+    }
+  }
 }
 
 TEST(Simplify, NumbersBeyondThirtyTwoBitsKeepTheirType) {
