@@ -117,6 +117,20 @@ TEST(RowGroups, ReadRowsAndTheWholeOfOneArray) {
       {numbers({720, 16})});
 }
 
+// Each of two groups would wait for what the other gives, through sums down the columns: one of them stays
+// apart.
+TEST(RowGroups, DoNotWaitForOneAnother) {
+  const std::string plan = same_either_way(
+      [](std::span<const Array> x) {
+        const Array a = weights(x[0]), b = weights(x[1]);
+        const Array first = lax::cumsum(lax::slice_in_dim(a, 0, 2048, 1, 0), 0);
+        const Array second = lax::cumsum(lax::concatenate(Arrays{b, b}, 0), 0);
+        return Arrays{weights(lax::mul(a, second)), weights(lax::mul(b, first))};
+      },
+      {numbers({4096, 128}), numbers({2048, 128})});
+  EXPECT_THAT(plan, HasSubstr("loop"));
+}
+
 TEST(RowGroups, KeepWhatOthersNeed) {
   // The products are results, too, and one that depends on them is needed by the last kernel.
   same_either_way(

@@ -53,7 +53,6 @@ class Grouping {
     if (steps().size() > kMostSteps) return jaxpr_;
     std::set<int> taken,
         in_vain;  // in_vain: of a group that is not worth it, and would grow from them again
-    std::vector<RowGroup> groups;
     for (std::size_t s = 0; s < steps().size(); ++s) {
       if (taken.contains(static_cast<int>(s)) || in_vain.contains(static_cast<int>(s))) continue;
       std::optional<RowGroup> group = grow(static_cast<int>(s), taken);
@@ -64,9 +63,9 @@ class Grouping {
       }
       taken.insert(group->steps.begin(), group->steps.end());
       group->order = in_order(*group);
-      groups.push_back(std::move(*group));
+      groups_.push_back(std::move(*group));
     }
-    return groups.empty() ? jaxpr_ : with_row_loops(jaxpr_, groups);
+    return groups_.empty() ? jaxpr_ : with_row_loops(jaxpr_, groups_);
   }
 
  private:
@@ -164,20 +163,36 @@ class Grouping {
     return waits_for_itself(g) ? std::nullopt : std::optional(std::move(g));
   }
 
-  // Whether something that the group reads is computed from its results.
+  // Whether something that the group reads comes after its results: it is computed from them, by an
+  // ordered effect that follows one that is, or by a group that reads what is.
   bool waits_for_itself(const RowGroup& g) const {
     std::vector<bool> after(static_cast<std::size_t>(jaxpr_.num_vars()), false);
+    const auto is_after = [&](Var v) -> bool { return after[static_cast<std::size_t>(v)]; };
+    const auto reads_later = [&](const RowGroup& of) {
+      return std::any_of(of.by_blocks.begin(), of.by_blocks.end(), is_after) ||
+             std::any_of(of.as_a_whole.begin(), of.as_a_whole.end(), is_after);
+    };
     for (const Var v : g.stored) after[static_cast<std::size_t>(v)] = true;
-    for (const Eqn& e : jaxpr_.eqns()) {
-      const bool any = std::any_of(e.inputs.begin(), e.inputs.end(), [&](const Atom& a) {
-        return a.is_var() && after[static_cast<std::size_t>(a.var())];
-      });
-      for (const Var v : e.outputs)
-        after[static_cast<std::size_t>(v)] = after[static_cast<std::size_t>(v)] || any;
+    std::vector<bool> seen(groups_.size(), false);
+    for (bool again = true; again;) {
+      again = false;
+      bool effects = false;  // whether ordered effects wait, from here on
+      for (const Eqn& e : jaxpr_.eqns()) {
+        const bool ordered = e.effect == Effect::ordered;
+        const bool any = (ordered && effects) ||
+                         std::any_of(e.inputs.begin(), e.inputs.end(), [&](const Atom& a) {
+                           return a.is_var() && is_after(a.var());
+                         });
+        effects = effects || (ordered && any);
+        for (const Var v : e.outputs) after[static_cast<std::size_t>(v)] = is_after(v) || any;
+      }
+      for (std::size_t i = 0; i < groups_.size(); ++i) {
+        if (seen[i] || !reads_later(groups_[i])) continue;
+        for (const Var v : groups_[i].stored) after[static_cast<std::size_t>(v)] = true;
+        seen[i] = again = true;
+      }
     }
-    const auto is_after = [&](Var v) { return after[static_cast<std::size_t>(v)]; };
-    return std::any_of(g.by_blocks.begin(), g.by_blocks.end(), is_after) ||
-           std::any_of(g.as_a_whole.begin(), g.as_a_whole.end(), is_after);
+    return reads_later(g);
   }
 
   std::optional<RowGroup> grow(int seed, const std::set<int>& taken) const {
@@ -310,6 +325,7 @@ class Grouping {
   const std::unique_ptr<Plan> plan_;
   std::vector<int> producer_;
   std::vector<int> writer_;  // of each value: the step
+  std::vector<RowGroup> groups_;
 };
 
 }  // namespace

@@ -21,10 +21,16 @@ class RowLoops {
       : jaxpr_(jaxpr),
         groups_(groups),
         producer_(detail::producers(jaxpr)),
-        group_of_(static_cast<std::size_t>(jaxpr.num_vars()), -1) {
+        group_of_(static_cast<std::size_t>(jaxpr.num_vars()), kNone),
+        is_emitted_(jaxpr.eqns().size(), false) {
     for (std::size_t g = 0; g < groups.size(); ++g) {
       for (const Var v : groups[g].stored)
         group_of_[static_cast<std::size_t>(v)] = static_cast<int>(g);
+    }
+    int previous = kNone;
+    for (std::size_t e = 0; e < jaxpr.eqns().size(); ++e) {
+      effect_before_.push_back(previous);
+      if (jaxpr.eqns()[e].effect == Effect::ordered) previous = static_cast<int>(e);
     }
   }
 
@@ -34,7 +40,7 @@ class RowLoops {
       atoms_[static_cast<std::size_t>(v)] = Atom::var(builder_.add_input(jaxpr_.aval(v)));
     const std::vector<bool> needed = needed_variables(jaxpr_, [&](Var v) -> const RowGroup* {
       const int g = group_of_[static_cast<std::size_t>(v)];
-      return g < 0 ? nullptr : &groups_[static_cast<std::size_t>(g)];
+      return g == kNone ? nullptr : &groups_[static_cast<std::size_t>(g)];
     });
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
       const Eqn& equation = jaxpr_.eqns()[e];
@@ -51,6 +57,7 @@ class RowLoops {
   }
 
  private:
+  static constexpr int kNone = -1;
   const Eqn& eqn(int e) const { return jaxpr_.eqns()[static_cast<std::size_t>(e)]; }
   int producer(Var v) const { return producer_[static_cast<std::size_t>(v)]; }
 
@@ -60,7 +67,7 @@ class RowLoops {
     std::optional<Atom>& known = atoms_[static_cast<std::size_t>(a.var())];
     if (known) return *known;
     const int g = group_of_[static_cast<std::size_t>(a.var())];
-    if (g >= 0) {
+    if (g != kNone) {
       emit_group(groups_[static_cast<std::size_t>(g)]);
       if (!known) throw InternalError("a value inside a group of kernels is needed outside");
       return *known;
@@ -69,6 +76,12 @@ class RowLoops {
     return *known;
   }
   void emit(int e) {
+    if (is_emitted_[static_cast<std::size_t>(e)]) return;
+    is_emitted_[static_cast<std::size_t>(e)] = true;
+    // A loop may need what an effect gives before the program has come to the effects before that.
+    if (const int before = effect_before_[static_cast<std::size_t>(e)];
+        eqn(e).effect == Effect::ordered && before != kNone)
+      emit(before);
     Atoms inputs;
     for (const Atom& a : eqn(e).inputs) inputs.push_back(atom(a));
     std::vector<Aval> avals;
@@ -149,7 +162,9 @@ class RowLoops {
   const Jaxpr& jaxpr_;
   const std::vector<RowGroup>& groups_;
   const std::vector<int> producer_;
-  std::vector<int> group_of_;  // of each variable that one stores
+  std::vector<int> group_of_;       // of each variable that one stores
+  std::vector<int> effect_before_;  // of each equation: the last ordered effect before it
+  std::vector<bool> is_emitted_;    // of each equation
   JaxprBuilder builder_;
   std::vector<std::optional<Atom>> atoms_;  // of each variable
   std::map<Var, Atom> reshaped_from_;
