@@ -74,13 +74,26 @@ void prepare_slice(const Preparation& p) {
   if (p.params.contains("strides") && p.params.at("strides").is_null()) p.params.erase("strides");
 }
 
+// A fill value is one number for all dtypes.
+void prepare_gather(const Preparation& p) {
+  const auto fill = p.params.find("fill_value");
+  if (fill == p.params.end()) return;
+  if (fill->is_boolean()) *fill = fill->get<bool>() ? 1 : 0;
+  constexpr std::int64_t kMost = std::int64_t{1} << 53;
+  const bool fits = !fill->is_number_integer() ||
+                    (fill->is_number_unsigned() ? fill->get<std::uint64_t>() <= kMost
+                                                : fill->get<std::int64_t>() >= -kMost);
+  if (!fits) {
+    throw NotImplementedError("fill_value " + fill->dump() +
+                              " is beyond 2^53; fill with a smaller number and select instead");
+  }
+}
+
 using Prepare = void (*)(const Preparation&);
 const std::map<std::string, Prepare, std::less<>>& preparations() {
-  static const std::map<std::string, Prepare, std::less<>> table = {{"select_n", broadcast_cases},
-                                                                    {"clamp", prepare_clamp},
-                                                                    {"dot_general", prepare_dot},
-                                                                    {"reshape", prepare_reshape},
-                                                                    {"slice", prepare_slice}};
+  static const std::map<std::string, Prepare, std::less<>> table = {
+      {"select_n", broadcast_cases}, {"clamp", prepare_clamp},     {"dot_general", prepare_dot},
+      {"gather", prepare_gather},    {"reshape", prepare_reshape}, {"slice", prepare_slice}};
   return table;
 }
 

@@ -94,6 +94,49 @@ TEST(LoadJaxpr, GivesAFunctionThatTransformsLikeAnyOther) {
     EXPECT_TRUE(allclose(slope, want)) << slope;
 }
 
+/// Two places of three elements, the second of them out of bounds.
+std::string with_fill(const std::string& dtype, const std::string& fill_value) {
+  const std::string aval = R"({"dtype": ")" + dtype + R"(", "weak_type": false, "shape": )";
+  return R"({"format": "telamon-jaxpr/1", "name": "filled", "program": {"consts": [], "jaxpr": {
+    "constvars": [], "invars": [{"id": 0, "aval": )" +
+         aval + R"([3]}},
+      {"id": 1, "aval": {"dtype": "i32", "weak_type": false, "shape": [2, 1]}}],
+    "eqns": [{"primitive": "gather", "inputs": [{"var": 0}, {"var": 1}],
+      "outputs": [{"id": 2, "aval": )" +
+         aval + R"([2]}}],
+      "params": {"dimension_numbers": {"offset_dims": [], "collapsed_slice_dims": [0],
+          "start_index_map": [0], "operand_batching_dims": [], "start_indices_batching_dims": []},
+        "slice_sizes": [1], "mode": "fill_or_drop", "unique_indices": false,
+        "indices_are_sorted": false, "fill_value": )" +
+         fill_value + R"(}}],
+    "outvars": [{"var": 2}]}}})";
+}
+
+TEST(LoadJaxpr, ReadsWhatAGatherFillsWith) {
+  const Array places = reshape(Array({0, 7}).astype(i32), {2, 1});
+  for (const auto& [dtype, fill_value, want] :
+       {std::tuple{boolean, "true", 1.0},
+        {boolean, "false", 0.0},
+        {boolean, "null", 1.0},
+        {i32, "-7", -7.0},
+        {i64, "9007199254740992", 9007199254740992.0},
+        {f64, "0.5", 0.5},
+        {f64, "\"-inf\"", -std::numeric_limits<double>::infinity()}}) {
+    const File file(".fill.json", with_fill(std::string(short_name(dtype)), fill_value));
+    const interop::Program filled = interop::load_jaxpr(file.path());
+    const Array x = zeros({3}, dtype);
+    for (const Array& got : {filled(Arrays{x, places})[0],
+                             jit([&](Array u) { return filled(Arrays{u, places})[0]; })(x)}) {
+      EXPECT_EQ(got.to_vector<double>(), (std::vector{0.0, want})) << fill_value;
+    }
+  }
+  for (const char* fill_value : {"9007199254740993", "-9007199254740993", "18446744073709551615"}) {
+    const File file(".fill.json", with_fill("i64", fill_value));
+    EXPECT_THAT(message_of<NotImplementedError>([&] { (void)interop::load_jaxpr(file.path()); }),
+                AllOf(HasSubstr(std::string("fill_value ") + fill_value), HasSubstr("2^53")));
+  }
+}
+
 TEST(LoadJaxpr, NamesWhatIsWrongWithAFile) {
   EXPECT_THAT(message_of<ValueError>([] { (void)interop::load_jaxpr("/no/such/file.json"); }),
               HasSubstr("/no/such/file.json"));
