@@ -1,6 +1,8 @@
 // Running a conformance case in one mode and comparing the answer.
 #include "case.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -45,38 +47,49 @@ double excess(double got, double want, const Tolerance& tol) {
   return std::fabs(got - want) / (tol.atol + tol.rtol * std::fabs(want));
 }
 
+// A number as it is in a file of cases: a NaN has no sign.
+std::string number(double x, int digits = 17) {
+  return std::isnan(x) ? "nan" : fmt::format("{:.{}g}", x, digits);
+}
+
+// Integers and bools: the first element that is not the same, and how many are not.
+template <class T>
+std::optional<std::string> unequal(const Array& got, const Array& want, const std::string& which) {
+  const auto g = got.to_vector<T>(), w = want.to_vector<T>();
+  std::size_t first = 0, count = 0;
+  for (std::size_t i = g.size(); i-- > 0;) {
+    if (g[i] == w[i]) continue;
+    first = i;
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return fmt::format("{} differs at element {}: got {}, expected {} ({} of {} differ)", which,
+                     first, g[first], w[first], count, g.size());
+}
+
 std::optional<std::string> difference(const Array& got, const Array& want, const Tolerance& tol,
                                       const std::string& which) {
   if (got.dtype() != want.dtype() || got.shape() != want.shape()) {
     return which + " is " + got.aval().strong().to_string() + ", expected " +
            want.aval().to_string();
   }
-  if (!differentiable(want)) {
-    const bool equal = tl::is_unsigned_integer(want.dtype())
-                           ? got.to_vector<std::uint64_t>() == want.to_vector<std::uint64_t>()
-                           : got.to_vector<std::int64_t>() == want.to_vector<std::int64_t>();
-    return equal ? std::nullopt
-                 : std::optional(which + " differs: got " + got.to_string().substr(0, 200) +
-                                 ", expected " + want.to_string().substr(0, 200));
-  }
+  if (tl::is_unsigned_integer(want.dtype())) return unequal<std::uint64_t>(got, want, which);
+  if (!differentiable(want)) return unequal<std::int64_t>(got, want, which);
   const auto g = got.to_vector<double>(), w = want.to_vector<double>();
-  double worst = 0, error = 0;
+  double worst = 0;
   std::size_t at = 0;
   for (std::size_t i = 0; i < g.size(); ++i) {
     const double e = excess(g[i], w[i], tol);
     if (e > worst) {
       worst = e;
       at = i;
-      error = std::fabs(g[i] - w[i]);
     }
   }
   if (worst <= 1) return std::nullopt;
-  char text[256];
-  std::snprintf(text, sizeof text,
-                " differs at element %zu: got %.17g, expected %.17g (largest error %.3g, %.3g "
-                "times the tolerance)",
-                at, g[at], w[at], error, worst);
-  return which + text;
+  return fmt::format(
+      "{} differs at element {}: got {}, expected {} (largest error {}, {:.3g} times the "
+      "tolerance)",
+      which, at, number(g[at]), number(w[at]), number(std::fabs(g[at] - w[at]), 3), worst);
 }
 
 // Compares results with a list of expected arrays in which null stands for "not differentiable".

@@ -78,6 +78,23 @@ TEST_F(Command, CheckFailsWhereAnswersDiffer) {
   EXPECT_THAT(answer.text, HasSubstr("4 passed, 2 failed"));
 }
 
+TEST_F(Command, CheckNamesIntegersThatDiffer) {
+  Json negated = Json::parse(R"({"format": "telamon-case/1", "name": "negated", "program": {
+    "consts": [], "jaxpr": {"constvars": [],
+      "invars": [{"id": 0, "aval": {"dtype": "i32", "shape": [4], "weak_type": false}}],
+      "eqns": [{"primitive": "neg", "inputs": [{"var": 0}], "params": {},
+        "outputs": [{"id": 1, "aval": {"dtype": "i32", "shape": [4], "weak_type": false}}]}],
+      "outvars": [{"var": 1}]}},
+    "inputs": [{"dtype": "i32", "shape": [4], "data": [1, 2, 3, 4]}],
+    "outputs": [{"dtype": "i32", "shape": [4], "data": [-1, -2, 3, 4]}],
+    "tolerance": {"rtol": 0, "atol": 0}})");
+  const Answer answer = telamon_command("check " + file("cases.jsonl", negated.dump()));
+  EXPECT_EQ(answer.code, 1);
+  EXPECT_THAT(answer.text,
+              HasSubstr("FAIL negated eval: result 0 differs at element 2: got -3, expected 3 "
+                        "(2 of 4 differ)\n"));
+}
+
 TEST_F(Command, CheckOfNothingIsAnError) {
   const std::string cases = file("cases.jsonl", kCase.dump() + "\n"), none = file("none.jsonl", "");
   EXPECT_EQ(telamon_command("check " + none).code, 2);
