@@ -1,4 +1,6 @@
 // telamon: runs, shows, times and checks programs on file.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iostream>
 #include <span>
@@ -79,6 +81,13 @@ std::string without_value(std::string text) {
   return text.replace(colon, end == text.npos ? end : end - colon, " needs a value");
 }
 
+// CLI11 names the arguments that nothing expects from the last to the first. What follows the line stays.
+std::string in_order(std::string text, const std::vector<std::string>& arguments) {
+  const std::size_t colon = text.find(':'), end = text.find('\n');
+  return text.replace(colon, end == text.npos ? end : end - colon,
+                      fmt::format(": {}", fmt::join(arguments, " ")));
+}
+
 // A word that begins as an option does is the next one, not what an option before it is to have for a value.
 void refuse_options_as_values(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands({})) refuse_options_as_values(*command);
@@ -119,6 +128,8 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", version());
   app.failure_message([](const CLI::App* command, const CLI::Error& e) {
     const std::string text = CLI::FailureMessage::simple(command, e);
+    if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr)
+      return "telamon: " + in_order(text, command->remaining(true));
     const bool without = e.get_name() == "ArgumentMismatch" && text.find(" missing") != text.npos;
     return "telamon: " + (without ? without_value(text) : text);
   });

@@ -21,7 +21,7 @@ TEST_F(Command, WithoutAWordOrWithAWrongOneListsWhatThereIs) {
   EXPECT_EQ(telamon_command("show").code, 2);
   EXPECT_THAT(telamon_command("show").text, StartsWith("telamon: file is required"));
   EXPECT_THAT(telamon_command("run x.json --transfrom jit").text,
-              AllOf(StartsWith("telamon: "), HasSubstr("--transfrom")));
+              StartsWith("telamon: The following arguments were not expected: --transfrom jit\n"));
   const Answer part = telamon_command("cache clera");
   EXPECT_EQ(part.code, 2);
   EXPECT_THAT(part.text, HasSubstr("unknown command 'cache clera'; did you mean 'clear'?"));
