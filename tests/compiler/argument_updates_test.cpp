@@ -425,6 +425,26 @@ TEST(ArgumentUpdates, AreForThoseWhoSayWhatTheyDonate) {
 }
 
 // ---- calls that throw ----------------------------------------------------------------------------
+// Branches within branches: whoever looked at each of them twice would never come to an end.
+TEST(ArgumentUpdates, InBranchesNestedDeep) {
+  std::function<Array(int, const Array&, const Array&)> nested = [&](int depth, const Array& x,
+                                                                     const Array& v) -> Array {
+    if (depth == 0) return x + lax::pad(v, -0.0F, {{3, kSize - 7, 0}});
+    return cond(
+        v(0) > static_cast<float>(depth),
+        [&](const Array& a, const Array& b) { return nested(depth - 1, a, b - 1); },
+        [](const Array& a, const Array&) { return a; }, x, v);
+  };
+  for (const int depth : {1, 3, 60}) {
+    const Program f = program(
+        [&](const Array& x, const Array& v, const Array&) { return nested(depth, x, v + 100); });
+    const Compiled e = compiled(f, fresh(), {true, false, false});
+    const Array got = execute(e, fresh(), {true, false, false})[0];
+    expect_same(got, f(fresh())[0], std::to_string(depth));
+    EXPECT_THAT(e->text("jaxpr"), HasSubstr("dynamic_update_slice")) << depth;
+  }
+}
+
 TEST(ArgumentUpdates, AreUndoneWhereTheCallThrowsBefore) {
   for (const bool late : {false, true}) {
     const auto f = jit(

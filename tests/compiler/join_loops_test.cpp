@@ -106,6 +106,33 @@ TEST(JoinLoops, NotWhereTheStateIsLarge) {
   EXPECT_EQ(loops(f, inputs), Counts(2, 2));
 }
 
+// A row of loops that no loop could hold together becomes a few, and soon: of hundreds of equations each, the
+// joined ones are not tried with all others again.
+TEST(JoinLoops, InGroupsOfWhatFits) {
+  const auto row = [](int length, int operations) {
+    return [=](std::span<const Array> x) {
+      Array rows = x[1];
+      for (int k = 0; k < length; ++k) {
+        rows = scan(
+                   [&](const Array& c, const Array& r) {
+                     Array t = c + r;
+                     for (int i = 0; i < operations; ++i) t = i % 2 == 0 ? t - r : t * x[0];
+                     return std::pair{t, t + c};
+                   },
+                   x[0], rows)
+                   .second;
+      }
+      return Arrays{rows};
+    };
+  };
+  const Arrays inputs{number(0.3), uniform({5}, DType::f64)};
+  EXPECT_EQ(loops(row(9, 4), inputs), Counts(9, 1));
+  const auto [before, joined] = loops(row(24, 300), inputs);
+  EXPECT_EQ(before, 24);
+  EXPECT_GT(joined, 1);
+  EXPECT_LT(joined, 24);
+}
+
 TEST(JoinLoops, InsideOthersAndOfBatches) {
   const auto nested = [](std::span<const Array> x) {
     return Arrays{fori_loop(

@@ -225,7 +225,8 @@ bool Fuser::can_inline(int e, int k) {
 
 bool Fuser::repeats(const Use& use, int e) const {
   // What is read across its rows costs as much as arithmetic.
-  const bool moves = eqn(e).primitive == &transpose_p && shape(e).back() > 1;
+  const bool has_rows = !shape(e).empty() && shape(e).back() > 1;
+  const bool moves = eqn(e).primitive == &transpose_p && has_rows;
   const int cost = costs_[static_cast<std::size_t>(e)];
   if ((cost < 2 && !moves) || eqn(use.consumer).primitive != &broadcast_in_dim_p) return false;
   const std::int64_t to = size(use.consumer), times = to / std::max<std::int64_t>(size(e), 1);
@@ -233,7 +234,7 @@ bool Fuser::repeats(const Use& use, int e) const {
   // A division is worth a row of results earlier than a product is.
   const bool often =
       times >= kExpansion || (times >= kExpansion / 2 && times * cost >= 2 * kExpansion);
-  return to >= kLarge && often && !dims.empty() && shape(e).back() > 1 &&
+  return to >= kLarge && often && has_rows &&
          dims.back() + 1 == static_cast<std::int64_t>(shape(use.consumer).size());
 }
 

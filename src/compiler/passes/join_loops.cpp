@@ -45,16 +45,18 @@ class Join {
  public:
   explicit Join(const Jaxpr& jaxpr) : jaxpr_(jaxpr) {}
 
-  /// The program with one pair of loops joined; nothing where there is none.
-  std::optional<Jaxpr> run() {
-    const auto& eqns = jaxpr_.eqns();
-    for (std::size_t second = 0; second < eqns.size(); ++second) {
-      if (!is_loop(eqns[second])) continue;
+  /// The program with one pair of loops joined, of which the second is the equation `from` or a later one,
+  /// which becomes the number of the joined loop; nothing where there is none.
+  std::optional<Jaxpr> run(std::size_t& from) const {
+    for (std::size_t second = from; second < jaxpr_.eqns().size(); ++second) {
+      if (!is_loop(eqn(second))) continue;
       for (std::size_t first = 0; first < second; ++first) {
-        if (!is_loop(eqns[first])) continue;
+        if (!is_loop(eqn(first))) continue;
         const auto pair = match(first, second);
         if (!pair) continue;
-        if (auto joined = rewrite(*pair)) return joined;
+        const Eqn joined = joined_eqn(*pair);
+        if (!is_cellular(joined, operands_of(joined), results_of(joined))) continue;
+        return rewritten(*pair, joined, from);
       }
     }
     return std::nullopt;
@@ -178,20 +180,35 @@ class Join {
   }
 
   // What waits for the first loop comes after the joined one, which stands where the second stood.
-  std::vector<Eqn> reordered(const Pair& pair) const {
+  std::vector<Eqn> reordered(const Pair& pair, const Eqn& joined, std::size_t& at_joined) const {
     const std::set<Var> after = after_first(pair);
     std::vector<Eqn> order, later;
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
       if (e == pair.first) continue;
       const bool between = e > pair.first && e < pair.second;
-      if (between && reads(eqn(e), after)) later.push_back(eqn(e));
-      else order.push_back(e == pair.second ? joined_eqn(pair) : eqn(e));
-      if (e == pair.second) order.insert(order.end(), later.begin(), later.end());
+      if (between && reads(eqn(e), after)) {
+        later.push_back(eqn(e));
+      } else if (e == pair.second) {
+        at_joined = order.size();
+        order.push_back(joined);
+        order.insert(order.end(), later.begin(), later.end());
+      } else order.push_back(eqn(e));
     }
     return order;
   }
 
-  std::optional<Jaxpr> rewrite(const Pair& pair) const {
+  Avals operands_of(const Eqn& e) const {
+    Avals out;
+    for (const Atom& a : e.inputs) out.push_back(jaxpr_.aval(a));
+    return out;
+  }
+  Avals results_of(const Eqn& e) const {
+    Avals out;
+    for (const Var v : e.outputs) out.push_back(jaxpr_.aval(v));
+    return out;
+  }
+
+  Jaxpr rewritten(const Pair& pair, const Eqn& joined, std::size_t& at_joined) const {
     JaxprBuilder b;
     Atoms atoms(static_cast<std::size_t>(jaxpr_.num_vars()), Atom::var(0));
     for (int i = 0; i < jaxpr_.num_inputs(); ++i)
@@ -201,24 +218,12 @@ class Join {
       for (const Atom& a : in) out.push_back(a.is_var() ? atoms[at(a.var())] : a);
       return out;
     };
-    for (const Eqn& e : reordered(pair)) {
-      std::vector<Aval> avals;
-      for (const Var v : e.outputs) avals.push_back(jaxpr_.aval(v));
+    for (const Eqn& e : reordered(pair, joined, at_joined)) {
       const Vars news =
-          b.add_eqn(*e.primitive, e.params, mapped(e.inputs), avals, e.effect, e.where);
+          b.add_eqn(*e.primitive, e.params, mapped(e.inputs), results_of(e), e.effect, e.where);
       for (std::size_t i = 0; i < news.size(); ++i) atoms[at(e.outputs[i])] = Atom::var(news[i]);
     }
-    Jaxpr result = b.build(mapped(jaxpr_.outs())).jaxpr;
-    return stays_cellular(result) ? std::optional(std::move(result)) : std::nullopt;
-  }
-
-  // Whether the joined loop is cellular: there are as many of them as before, less the one that is gone.
-  bool stays_cellular(const Jaxpr& result) const {
-    const auto count = [](const Jaxpr& jaxpr) {
-      return std::count_if(jaxpr.eqns().begin(), jaxpr.eqns().end(),
-                           [&](const Eqn& e) { return is_loop(e) && cell_loop(jaxpr, e); });
-    };
-    return count(result) + 1 == count(jaxpr_);
+    return b.build(mapped(jaxpr_.outs()), JaxprBuilder::DeadCode::keep).jaxpr;
   }
 
   const Jaxpr& jaxpr_;
@@ -242,8 +247,11 @@ Jaxpr within_bodies(const Jaxpr& jaxpr) {
 
 Jaxpr join_loops(const Jaxpr& jaxpr) {
   Jaxpr result = within_bodies(jaxpr);
-  while (const auto joined = Join(result).run()) result = *joined;
-  return result;
+  bool any = false;
+  // Loops before the joined one have been tried with one another.
+  for (std::size_t from = 0; const auto joined = Join(result).run(from); any = true)
+    result = *joined;
+  return any ? eliminate_dead_code(result) : result;
 }
 
 }  // namespace compiler

@@ -123,13 +123,9 @@ class Preparer {
  private:
   // Whether the loop, as it now is, will run with its state in registers.
   bool cellular(const Eqn& e, const Avals& avals) const {
-    JaxprBuilder b;
-    Atoms inputs, outs;
-    for (const Atom& a : e.inputs) inputs.push_back(Atom::var(b.add_input(builder_.aval(a))));
-    for (const Var v : b.add_eqn(*e.primitive, e.params, inputs, avals, e.effect))
-      outs.push_back(Atom::var(v));
-    const Jaxpr alone = b.build(outs, JaxprBuilder::DeadCode::keep).jaxpr;
-    return cell_loop(alone, alone.eqns()[0]).has_value();
+    Avals operands;
+    for (const Atom& a : e.inputs) operands.push_back(builder_.aval(a));
+    return is_cellular(e, operands, avals);
   }
 
   // Whether all trips are to be one turn. A loop that overwrites parts of its carry stays one: it does

@@ -52,34 +52,48 @@ class PaddedSums {
   }
 
   // The input that a value is with parts overwritten or added to, and by which equations; -1: none.
-  int trace(Atom at, Path* path) const {
+  int trace(Atom at, Path* path) {
     for (int e = producer(at); e >= 0; e = producer(at)) {
-      const int operand = operand_of(eqn(e), at.var());
+      const int operand = operand_of(e, at.var());
       if (operand < 0) return -1;
       if (path != nullptr) path->emplace_back(e, operand);
       at = eqn(e).inputs[static_cast<std::size_t>(operand)];
     }
     return at.is_var() ? at.var() : -1;
   }
-  int operand_of(const Eqn& e, Var result) const {
+  int operand_of(int number, Var result) {
+    const Eqn& e = eqn(number);
     if (const auto sum = sum_of(e)) return static_cast<int>(sum->to);
     if (overwrites(e)) return 0;
     if (!is_region(*e.primitive)) return -1;
-    const auto r = static_cast<std::size_t>(std::find(e.outputs.begin(), e.outputs.end(), result) -
-                                            e.outputs.begin());
+    const auto [found, fresh] = handed_on_.try_emplace(number);
+    if (fresh) found->second = handed_on_by(e);
+    return found->second[static_cast<std::size_t>(
+        std::find(e.outputs.begin(), e.outputs.end(), result) - e.outputs.begin())];
+  }
+  // Of each result of a region: the operand that it is with parts overwritten or added to.
+  static std::vector<int> handed_on_by(const Eqn& e) {
+    const auto traced = [](const Jaxpr& j) {
+      PaddedSums program(j);
+      std::vector<int> out;
+      for (const Atom& a : j.outs()) out.push_back(program.trace(a, nullptr));
+      return out;
+    };
     const std::vector<Jaxpr> programs = e.params.jaxprs();
-    const auto traced = [&](const Jaxpr& j) { return PaddedSums(j).trace(j.outs()[r], nullptr); };
-    const int from = traced(programs.back());
-    if (from < 0) return -1;
+    std::vector<int> from = traced(programs.back());
+    const auto keep_where = [&](const auto& holds) {
+      for (std::size_t r = 0; r < from.size(); ++r) from[r] = holds(r) ? from[r] : -1;
+    };
     if (e.primitive == &cond_p) {
-      const bool same = std::all_of(programs.begin(), programs.end(),
-                                    [&](const Jaxpr& j) { return traced(j) == from; });
-      return same ? from + first_operand(e) : -1;
+      for (std::size_t i = 0; i + 1 < programs.size(); ++i)
+        keep_where([&, other = traced(programs[i])](std::size_t r) { return from[r] == other[r]; });
+    } else {
+      const int consts = e.primitive == &scan_p ? e.params.as<ScanParams>().num_consts
+                                                : e.params.as<WhileParams>().body_nconsts;
+      keep_where([&](std::size_t r) { return from[r] == static_cast<int>(r) + consts; });
     }
-    const int carried =
-        static_cast<int>(r) + (e.primitive == &scan_p ? e.params.as<ScanParams>().num_consts
-                                                      : e.params.as<WhileParams>().body_nconsts);
-    return from == carried ? from + first_operand(e) : -1;
+    for (int& operand : from) operand = operand < 0 ? -1 : operand + first_operand(e);
+    return from;
   }
   // The operand that is the first input of the last of a region's programs.
   static int first_operand(const Eqn& e) {
@@ -173,6 +187,7 @@ class PaddedSums {
 
   const Jaxpr& jaxpr_;
   const std::vector<int> producer_;
+  std::map<int, std::vector<int>> handed_on_;      // by regions, once it has been asked
   std::map<int, std::set<std::size_t>> on_paths_;  // equations, and operands that they hand on
 };
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "compiler/forms.hpp"
+#include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -488,6 +489,16 @@ class Analysis {
 
 std::optional<CellLoop> cell_loop(const Jaxpr& jaxpr, const Eqn& eqn) {
   return Analysis().run(jaxpr, eqn);
+}
+
+bool is_cellular(const Eqn& eqn, const Avals& operands, const Avals& results) {
+  detail::JaxprBuilder b;
+  Atoms inputs, outs;
+  for (const Aval& aval : operands) inputs.push_back(Atom::var(b.add_input(aval)));
+  for (const Var v : b.add_eqn(*eqn.primitive, eqn.params, inputs, results, eqn.effect))
+    outs.push_back(Atom::var(v));
+  const Jaxpr alone = b.build(outs, detail::JaxprBuilder::DeadCode::keep).jaxpr;
+  return cell_loop(alone, alone.eqns()[0]).has_value();
 }
 
 std::int64_t expected_trips(const Eqn& eqn) {

@@ -44,6 +44,9 @@ struct CellLoop {
 /// Nothing if the loop is not cellular, or too large to be unrolled.
 std::optional<CellLoop> cell_loop(const Jaxpr& jaxpr, const Eqn& eqn);
 
+/// Whether an equation is cellular where operands and results have these types.
+bool is_cellular(const Eqn& eqn, const Avals& operands, const Avals& results);
+
 /// The trips of a scan; a guess for others.
 std::int64_t expected_trips(const Eqn& eqn);
 
