@@ -59,6 +59,9 @@ TEST(CompiledTranspose, GoesAroundTheCaches) {
   for (const DType dtype : {DType::f32, DType::f64, DType::i32})
     check(transposed({1, 0}), {uniform({1040, 1030}, dtype, 0, 100)}, 1);
   check(transposed({1, 0}), {uniform({2064, 2050}, DType::u8, 0, 100)}, 1);
+  // The last line of a row is begun.
+  check(transposed({1, 0}), {uniform({1048, 2101}, DType::f32)}, 1);
+  check(transposed({1, 0}), {uniform({1044, 2101}, DType::f64)}, 1);
   check(transposed({2, 1, 0}), {uniform({1040, 5, 230}, DType::f32)}, 1);
   check(transposed({0, 2, 1}), {uniform({3, 1040, 401}, DType::f32)}, 1);
   for (const Program& f : {with_work, beside})
@@ -66,6 +69,11 @@ TEST(CompiledTranspose, GoesAroundTheCaches) {
   const Arrays x{uniform({1040, 1030}, DType::f32)};
   EXPECT_NE(compile(stage(transposed({1, 0}), x))->text("ir").find("nontemporal"),
             std::string::npos);
+  // Lines of several vectors do not where as much is read beside.
+  const Arrays both{uniform({1040, 2101}, DType::f32), uniform({2101, 1040}, DType::f32)};
+  const bool around =
+      compile(stage(beside, both))->text("ir").find("nontemporal") != std::string::npos;
+  EXPECT_EQ(around, runtime::host_isa() == runtime::Isa::avx512);
 }
 
 // So do chunks of several threads where all of it is more than the last cache holds, up to a size that tests can afford.
