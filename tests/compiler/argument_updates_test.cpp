@@ -424,7 +424,6 @@ TEST(ArgumentUpdates, AreForThoseWhoSayWhatTheyDonate) {
   EXPECT_THAT(e->text("plan"), Not(HasSubstr("kernel update")));
 }
 
-// ---- calls that throw ----------------------------------------------------------------------------
 // Branches within branches: whoever looked at each of them twice would never come to an end.
 TEST(ArgumentUpdates, InBranchesNestedDeep) {
   std::function<Array(int, const Array&, const Array&)> nested = [&](int depth, const Array& x,
@@ -445,6 +444,7 @@ TEST(ArgumentUpdates, InBranchesNestedDeep) {
   }
 }
 
+// ---- calls that throw ----------------------------------------------------------------------------
 TEST(ArgumentUpdates, AreUndoneWhereTheCallThrowsBefore) {
   for (const bool late : {false, true}) {
     const auto f = jit(

@@ -106,8 +106,7 @@ TEST(JoinLoops, NotWhereTheStateIsLarge) {
   EXPECT_EQ(loops(f, inputs), Counts(2, 2));
 }
 
-// A row of loops that no loop could hold together becomes a few, and soon: of hundreds of equations each, the
-// joined ones are not tried with all others again.
+// A row of loops whose state no registers could hold together becomes a few.
 TEST(JoinLoops, InGroupsOfWhatFits) {
   const auto row = [](int length, int operations) {
     return [=](std::span<const Array> x) {

@@ -383,6 +383,12 @@ TEST(Simplify, AProductThatIsReadTwiceIsNotTakenTwice) {
   EXPECT_EQ(names, "dot_general transpose");
 }
 
+// The program as the simplifier alone leaves it.
+std::string simplified(const std::function<Array(const Array&)>& f, const Array& x) {
+  const Jaxpr program = stage([&](std::span<const Array> a) { return Arrays{f(a[0])}; }, {x});
+  return eliminate_dead_code(compiler::simplify(inline_calls(program))).to_string();
+}
+
 TEST(Simplify, PositionsAreComparedInThirtyTwoBits) {
   const auto identity = [](const Array& x) {
     const Array i = lax::iota(DType::i64, {6, 6}, 0), j = lax::iota(DType::i64, {6, 6}, 1);
@@ -390,10 +396,7 @@ TEST(Simplify, PositionsAreComparedInThirtyTwoBits) {
   };
   const Array x = numbers({6, 6});
   left(identity, x);
-  const Jaxpr program =
-      stage([&](std::span<const Array> a) { return Arrays{identity(a[0])}; }, {x});
-  const Jaxpr simple = eliminate_dead_code(compiler::simplify(inline_calls(program)));
-  EXPECT_THAT(simple.to_string(), ::testing::Not(::testing::HasSubstr("i64")));
+  EXPECT_THAT(simplified(identity, x), ::testing::Not(::testing::HasSubstr("i64")));
 }
 
 TEST(Simplify, PositionsBesideNumbersOfSixtyFourBitsAreAsWide) {
@@ -403,10 +406,7 @@ TEST(Simplify, PositionsBesideNumbersOfSixtyFourBitsAreAsWide) {
   };
   const Array x = numbers({6, 6}, DType::f64);
   left(identity, x);
-  const Jaxpr program =
-      stage([&](std::span<const Array> a) { return Arrays{identity(a[0])}; }, {x});
-  const Jaxpr simple = eliminate_dead_code(compiler::simplify(inline_calls(program)));
-  EXPECT_THAT(simple.to_string(), ::testing::Not(::testing::HasSubstr("i32")));
+  EXPECT_THAT(simplified(identity, x), ::testing::Not(::testing::HasSubstr("i32")));
 }
 
 // Rows of the identity meet infinities, NaN and zeros of both signs; 30 columns are written out, 530 are a loop.

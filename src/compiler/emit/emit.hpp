@@ -74,7 +74,7 @@ void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bound
 void store_roots(KernelContext& k, Generator& value_at, const Point& at);
 /// The loops of a kernel with these bounds around lanes along dimension `inner`, if it transposes what tiles
 /// of registers can; false, and nothing is emitted, otherwise. `around` calls what it is given to emit them, once or
-/// more, and says whether results go around the caches.
+/// more, and says whether results may go around the caches.
 bool emit_transposed(KernelContext& k, std::size_t inner, int lanes,
                      const std::vector<std::pair<Scalar, Scalar>>& outer,
                      const std::function<void(const std::function<void(bool)>&)>& around);
