@@ -40,7 +40,7 @@ GRADIENT = 3  # times as long, as with JAX: 258 and 87 ms at 100 operations
 LIMIT = 0.9  # the share that counts as all of it
 LARGE = (r"B01\.eager_sin_1M|"
          r"B02\.(\w+_(256k|1M|32M)|pow_\w+|gelu10|black_scholes|bcast_add|transpose_(4096x4096|100000x30)|transposed_add)|"
-         r"B03\..*|B04\.(matmul_(128|256|512|1024|f64_512)|batch_(16x768|small_(16|32))|gemv_4096)|B05\.mlp_step|B07\..*|"
+         r"B03\..*|B04\.(matmul_(128|256|512|1024|f64_512)|batch_(16x768|small_(16|32))|gemv_4096|matvec_4096|inner_8M|tall_100000x64)|B05\.mlp_step|B07\..*|"
          r"B08\.logistic_vmap_1024|B09\..*|B10\..*|B11\..*|B12\.ba_block|B13\..*|B14\.\w*sort\w*|"
          r"B16\.(compile_(1000|10000)|compile_grad_(300|475|1000|10000)|unrolled_192_grad|products_70_grad) steady|"
          r"GMM\..*|KMEANS\..*|SWEEP\..*")

@@ -153,6 +153,10 @@ for _n in (4, 8, 16, 32, 47, 64, 128, 256, 512, 1024):
     workload(f"B04.matmul_{_n}")(lambda n=_n: matmul(n, u))
 workload("B04.matmul_f64_512", x64=True)(lambda: matmul(512, u64))
 workload("B04.gemv_4096")(lambda: compiled(jnp.dot, u(1, (1, 4096)), u(2, (4096, 4096)), bytes=64 * M))
+workload("B04.matvec_4096")(lambda: compiled(jnp.dot, u(1, (4096, 4096)), u(2, 4096), bytes=64 * M))
+workload("B04.inner_8M")(lambda: compiled(jnp.dot, u(1, 8 * M), u(2, 8 * M), bytes=64 * M))
+workload("B04.tall_100000x64", "ms")(
+    lambda: compiled(lambda a, b: a.T @ b, u(1, (100000, 64)), u(2, (100000, 64)), flops=2 * 100000 * 64**2))
 
 
 for _n in (8, 16, 32):

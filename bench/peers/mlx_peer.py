@@ -94,6 +94,10 @@ workload("B03.argmax")(lambda: compiled(lambda x: mx.argmax(x, axis=1), square()
 for _n in (64, 256, 512, 1024):
     workload(f"B04.matmul_{_n}")(lambda n=_n: eager(mx.matmul, u(1, (n, n)), u(2, (n, n)), flops=2 * n**3))
 workload("B04.gemv_4096")(lambda: eager(mx.matmul, u(1, (1, 4096)), u(2, (4096, 4096))))
+workload("B04.matvec_4096")(lambda: eager(mx.matmul, u(1, (4096, 4096)), u(2, 4096)))
+workload("B04.inner_8M")(lambda: eager(mx.inner, u(1, 1 << 23), u(2, 1 << 23)))
+workload("B04.tall_100000x64", "ms")(
+    lambda: eager(lambda a, b: a.T @ b, u(1, (100000, 64)), u(2, (100000, 64)), flops=2 * 100000 * 64**2))
 
 
 # ---- B05 ----

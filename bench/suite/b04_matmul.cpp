@@ -36,6 +36,22 @@ const Register gemv("B04.gemv_4096", "us", [] {
   c.bytes = 64 << 20;
   return c;
 });
+const Register matvec("B04.matvec_4096", "us", [] {
+  Case c = go(compiled(dot), u(1, {4096, 4096}), u(2, {4096}));
+  c.bytes = 64 << 20;
+  return c;
+});
+const Register inner("B04.inner_8M", "us", [] {
+  Case c = go(compiled(dot), u(1, {1 << 23}), u(2, {1 << 23}));
+  c.bytes = 64 << 20;
+  return c;
+});
+/// Few results of many terms, as gradients by weights have them.
+const Register tall("B04.tall_100000x64", "ms", [] {
+  const auto f = [](const Array& a, const Array& b) { return matmul(transpose(a), b); };
+  return computing(2. * 100'000 * 64 * 64,
+                   go(compiled(f), u(1, {100'000, 64}), u(2, {100'000, 64})));
+});
 const Register batch("B04.batch_16x768", "ms", [] {
   const auto f = [](const Array& a, const Array& b) { return matmul(a, swapaxes(b, 1, 2)); };
   return computing(32. * 768 * 768 * 768,

@@ -144,7 +144,9 @@ std::int64_t scratch_of(const Jaxpr& jaxpr) {
     if (eqn.primitive == &dot_general_p) {
       if (const auto product = large_product(jaxpr, eqn)) {
         const DType dtype = jaxpr.aval(eqn.outputs[0]).dtype;
-        most = std::max(most, kernels::matmul_scratch(dtype, product->m, runtime::num_threads()));
+        most = std::max(most, kernels::matmul_scratch(
+                                  dtype, {product->batch, product->m, product->n, product->k},
+                                  runtime::num_threads()));
       }
     }
     if (eqn.primitive != &sort_p) continue;

@@ -110,6 +110,67 @@ TEST(MatmulTiles, CoverProductsLargerThanATile) {
   check<std::int32_t>(1, 520, 530, 5, Layout::rows, Layout::rows);
 }
 
+// Batch, rows, columns and terms of products whose sums are cut into parts: inner products, a matrix times a vector,
+// a few rows times a matrix, tiles.
+constexpr std::array<std::int64_t, 4> kInParts[] = {
+    {1, 1, 1, 70'001},  {2, 7, 1, 40'003},  {1, 1, 9, 40'000},
+    {2, 3, 50, 4'001},  {1, 1, 9'000, 200}, {1, 4, 300, 1'000},
+    {1, 64, 64, 2'500}, {2, 70, 33, 2'200}, {1, 10, 11, 30'000}};
+
+TEST(MatmulParts, AgreeWithTripleLoops) {
+  const Layout all[] = {Layout::rows, Layout::columns, Layout::padded, Layout::strided,
+                        Layout::repeated};
+  for (const auto& [batch, m, n, k] : kInParts) {
+    for (const Layout layout : all) {
+      check<double>(batch, m, n, k, Layout::rows, layout);
+      check<float>(batch, m, n, k, layout, layout);
+    }
+  }
+}
+
+template <class T>
+void expect_the_same_bits_of_parts() {
+  for (const auto& [batch, m, n, k] : kInParts) {
+    Matrix<T> a(batch, m, k, Layout::rows, 1), b(batch, k, n, Layout::columns, 2);
+    for (std::size_t i = 0; i < a.memory.size(); ++i)
+      a.memory[i] = static_cast<T>(std::sin(static_cast<double>(i)));
+    std::vector<T> first;
+    for (const int threads : {1, 2, 5, 16}) {
+      const WithThreads scope(threads);
+      std::vector<T> c(static_cast<std::size_t>(batch * m * n));
+      kernels::run_matmul(a.view, b.view,
+                          contiguous_view(c.data(), dtype_of<T>, Shape{batch, m, n}));
+      if (threads == 1) first = c;
+      EXPECT_EQ(c, first) << threads << " threads, " << batch << " x " << m << " x " << k << " x "
+                          << n;
+    }
+  }
+}
+TEST(MatmulParts, GiveTheSameBitsForAnyNumberOfThreads) {
+  expect_the_same_bits_of_parts<float>();
+  expect_the_same_bits_of_parts<double>();
+}
+
+// Every number of rows side by side, and every remainder of the terms.
+TEST(MatmulVectors, AgreeWithTripleLoops) {
+  for (std::int64_t m = 1; m <= 20; ++m) {
+    for (std::int64_t k = 1; k <= 40; ++k) {
+      check<float>(1, m, 1, k, Layout::padded, Layout::rows);
+      check<double>(2, m, 1, k, Layout::rows, Layout::rows);
+      check<float>(1, 1, m, k, Layout::rows, Layout::columns);
+    }
+  }
+}
+
+TEST(MatmulScratch, HoldsThePartsOfSums) {
+  const auto scratch = [](std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k) {
+    return kernels::matmul_scratch(f32, {batch, m, n, k}, 1);
+  };
+  // 32 parts of 64 x 64 results of 4 bytes.
+  EXPECT_EQ(scratch(1, 64, 64, 100'000) - scratch(1, 64, 64, 64), 32 * 64 * 64 * 4);
+  EXPECT_EQ(scratch(1, 1024, 1024, 4096), scratch(1, 1024, 1024, 64));
+}
+
 TEST(MatmulTiles, GiveTheSameBitsForAnyNumberOfThreads) {
   std::vector<float> a(700 * 300), b(300 * 900), c1(700 * 900), c4(700 * 900);
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::sin(static_cast<float>(i));

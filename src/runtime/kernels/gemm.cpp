@@ -20,6 +20,7 @@ namespace {
 constexpr std::int64_t kTile = 512;      // rows and columns of a tile of a large product, at most
 constexpr std::int64_t kLeastTile = 64;  // at least, where there are more threads than tiles
 constexpr std::int64_t kRows = 6;  // of these the loops take a multiple at once, or a little more
+constexpr std::int64_t kFewRows = 4;          // b is read where it lies, once
 constexpr std::int64_t kChunkWork = 400'000;  // multiplications worth a chunk of their own
 
 /// The matrices of a batch; strides count elements.
@@ -88,9 +89,9 @@ struct Tiling {
 };
 
 Tiling tiling(const Product& p) {
-  const std::int64_t threads = runtime::num_threads();
+  const std::int64_t threads = runtime::in_parallel_region() ? 1 : runtime::num_threads();
   // Of a few rows: b is all that is read, by whole rows if it can be.
-  if (p.m <= 4) return {kTile, std::max((p.n / threads / 64 + 1) * 64, kTile)};
+  if (p.m <= kFewRows) return {kTile, std::max((p.n / threads / 64 + 1) * 64, kTile)};
   // All of about one size, or else some threads wait for others.
   const auto even = [](std::int64_t size, std::int64_t most) {
     const std::int64_t one = detail::ceil_div(size, detail::ceil_div(size, most));
@@ -131,10 +132,13 @@ void for_each_tile(const Product& p, const Run& run) {
   });
 }
 
-/// A matrix times a vector: rows in chunks.
-void run_dots(GemmLoop loop, const Product& p) {
-  const std::int64_t rows = std::max<std::int64_t>(kChunkWork / std::max<std::int64_t>(p.k, 1), 1);
-  const std::int64_t chunks = (p.m + rows - 1) / rows;
+/// A matrix times a vector: rows in chunks of about one size, for they wait for memory more than for arithmetic.
+void run_dots(const Product& p) {
+  constexpr std::int64_t kWork = 100'000;  // multiplications worth a chunk
+  const GemmLoop loop = find_loop(p.dtype, true);
+  const std::int64_t wanted = std::clamp<std::int64_t>(p.m * p.k / kWork, 1, p.m);
+  const std::int64_t rows = detail::ceil_div(detail::ceil_div(p.m, wanted), kDotRows) * kDotRows;
+  const std::int64_t chunks = detail::ceil_div(p.m, rows);
   runtime::parallel_for(p.batch * chunks, [&](std::int64_t chunk) {
     const std::int64_t i = chunk % chunks * rows;
     call_loop(loop, p, {chunk / chunks, i, 0, std::min(rows, p.m - i), 1});
@@ -152,6 +156,69 @@ void run_floats(const Product& p) {
   });
 }
 
+/// What is worth a part of its own: as many results as `height` x `width`, and of each so many terms, that take so
+/// many multiplications.
+struct Grain {
+  std::int64_t height, width, terms, work;
+};
+constexpr Grain kDots{kDotRows, 1, 1 << 14, 250'000};
+constexpr Grain kTiles{kLeastTile, kLeastTile, 512, 1'000'000};
+// Memory is faster where each thread reads whole rows of b than where it reads a piece of each.
+constexpr Grain kRowsOfB{kFewRows, 8192, 64, 250'000};
+constexpr std::int64_t kMostParts = 32;
+
+/// Into how many parts the terms of each sum are cut where there are few results, so that several threads have
+/// something to do. A matter of shapes alone, for the sums differ in their last bits.
+std::int64_t parts_of(const Grain& grain, const ProductSize& p) {
+  const std::int64_t tiles =
+      p.batch * detail::ceil_div(p.m, grain.height) * detail::ceil_div(p.n, grain.width);
+  const std::int64_t most = std::min(p.k / grain.terms, p.m * p.n * p.k / grain.work);
+  return std::max<std::int64_t>(std::min(detail::ceil_div(kMostParts, tiles), most), 1);
+}
+
+/// Calls run(part) for the parts of a product, and adds what they give in their order.
+template <class Run>
+void run_in_parts(const Grain& grain, const Product& p, const Run& run) {
+  const std::int64_t parts = parts_of(grain, {p.batch, p.m, p.n, p.k}), results = p.m * p.n;
+  if (parts == 1) return run(p);
+  const Temporary sums(Shape{p.batch, parts, results}, p.dtype);
+  runtime::parallel_for(p.batch * parts, [&](std::int64_t chunk) {
+    const std::int64_t batch = chunk / parts, first = chunk % parts * p.k / parts;
+    Product part = p;
+    part.batch = 1;
+    part.k = (chunk % parts + 1) * p.k / parts - first;
+    part.a.data += (batch * p.a.batch + first * p.a.column) * p.size;
+    part.b.data += (batch * p.b.batch + first * p.b.row) * p.size;
+    part.c = sums.data() + chunk * results * p.size;
+    run(part);
+  });
+  // A row of ones, which is a single one, times the rows of sums.
+  const double one = 1;
+  const float single = 1;
+  const auto* const ones =
+      p.size == 8 ? reinterpret_cast<const char*>(&one) : reinterpret_cast<const char*>(&single);
+  Product total = p;
+  total.m = 1;
+  total.n = results;
+  total.k = parts;
+  total.a = {ones, 0, 0, 0};
+  total.b = {sums.data(), parts * results, results, 1};
+  run_floats(total);
+}
+
+void multiply_floats(Product p) {
+  const bool along_terms = p.a.column == 1 && p.b.row == 1;
+  if (p.m == 1 && p.n > 1 && p.k > 1 && along_terms) {
+    // A row times a matrix that lies by columns: the same with the operands exchanged.
+    std::swap(p.a, p.b);
+    std::swap(p.a.row, p.a.column);
+    std::swap(p.b.row, p.b.column);
+    std::swap(p.m, p.n);
+  }
+  if (p.n == 1 && (p.k == 1 || along_terms)) return run_in_parts(kDots, p, run_dots);
+  run_in_parts(p.m <= kFewRows ? kRowsOfB : kTiles, p, run_floats);
+}
+
 void multiply(const GemmBlocks& blocks, const View& lhs, const View& rhs, const View& out) {
   Product p{out.dtype,     static_cast<std::int64_t>(size_of(out.dtype)),
             out.shape[0],  out.shape[1],
@@ -159,18 +226,7 @@ void multiply(const GemmBlocks& blocks, const View& lhs, const View& rhs, const 
             matrices(lhs), matrices(rhs),
             out.data,      blocks};
   const bool real = p.dtype == DType::f32 || p.dtype == DType::f64;
-  if (real && p.n == 1 && (p.k == 1 || (p.a.column == 1 && p.b.row == 1))) {
-    return run_dots(find_loop(p.dtype, true), p);
-  }
-  if (real && p.m == 1 && p.n > 1 && p.k > 1 && p.a.column == 1 && p.b.row == 1) {
-    // A row times a matrix that lies by columns: the same with the operands exchanged.
-    std::swap(p.a, p.b);
-    std::swap(p.a.row, p.a.column);
-    std::swap(p.b.row, p.b.column);
-    std::swap(p.m, p.n);
-    return run_dots(find_loop(p.dtype, true), p);
-  }
-  if (real) return run_floats(p);
+  if (real) return multiply_floats(p);
   if (p.n > 1 && p.b.column != 1) {  // the other loops read rows of b
     const Temporary copy(rhs.shape, rhs.dtype);
     run_copy(rhs, copy.view());
@@ -214,8 +270,12 @@ void run_matmul(const View& lhs, const View& rhs, const View& out) {
   run_matmul_in(host_blocks(out.dtype == DType::f64 ? DType::f64 : DType::f32), lhs, rhs, out);
 }
 
-std::int64_t matmul_scratch(DType dtype, std::int64_t rows, int threads) {
-  return threads * gemm_workspace(std::min(rows, kTile), static_cast<std::int64_t>(size_of(dtype)));
+std::int64_t matmul_scratch(DType dtype, const ProductSize& p, int threads) {
+  const auto size = static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t parts =
+      std::max(parts_of(p.m <= kFewRows ? kRowsOfB : kTiles, p), p.n == 1 ? parts_of(kDots, p) : 1);
+  return threads * gemm_workspace(std::min(p.m, kTile), size) +
+         (parts > 1 ? p.batch * parts * p.m * p.n * size : 0);
 }
 
 }  // namespace kernels

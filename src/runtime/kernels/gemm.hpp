@@ -13,7 +13,8 @@ namespace kernels {
 /// out[b, m, n] = sum over k of lhs[b, m, k] rhs[b, k, n]. All of one dtype and rank 3, with any
 /// strides (so transposes cost no copy); integers wrap, bool is or of ands; f16 and bf16 accumulate in
 /// f32. `out` is contiguous.
-/// Results do not depend on the number of threads.
+/// Results do not depend on the number of threads: few results of many terms are summed in parts, which are a matter
+/// of the shapes.
 TELAMON_API void run_matmul(const View& lhs, const View& rhs, const View& out);
 
 /// How much of a product of floats is kept in the caches: so many elements of the summed dimension at a time, of so
@@ -29,9 +30,12 @@ TELAMON_API GemmBlocks gemm_blocks(runtime::Isa isa, std::int64_t size, std::int
 TELAMON_API void run_matmul_in(const GemmBlocks& blocks, const View& lhs, const View& rhs,
                                const View& out);
 
-/// The bytes that products of f32 or f64 with so many rows take for themselves, at most, with so many
-/// threads.
-TELAMON_API std::int64_t matmul_scratch(DType dtype, std::int64_t rows, int threads);
+/// `batch` products of m x k by k x n elements.
+struct ProductSize {
+  std::int64_t batch, m, n, k;
+};
+/// The bytes that such products of f32 or f64 take for themselves, at most, with so many threads.
+TELAMON_API std::int64_t matmul_scratch(DType dtype, const ProductSize& size, int threads);
 
 }  // namespace kernels
 }  // namespace v1

@@ -3,7 +3,7 @@
 //
 // Every element of the result is one sum over k from first to last, fused where the set can, whatever
 // the tile it lies in: blocks of k continue from the result as it stands. So a row of a batch gives what
-// the matrix alone would give, and one thread what several give.
+// the matrix alone would give, where that is not cut into parts (gemm.cpp), and one thread what several give.
 #include "runtime/kernels/gemm_tile.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/loop_isa.hpp"
@@ -45,21 +45,6 @@ struct Block {
   const T* next;       ///< k rows that are packed next, or null
   std::int64_t next_row;
 };
-
-/// A number that is known where a template is made.
-template <int N>
-struct Known {
-  static constexpr int value = N;
-};
-/// f(Known<0>), ..., f(Known<N - 1>): an array whose indices are all constants lies in registers, while
-/// loops, unrolled too late, leave it on the stack.
-template <int N, int First = 0, class F>
-TELAMON_INLINE void repeat(const F& f) {
-  if constexpr (First < N) {
-    f(Known<First>{});
-    repeat<N, First + 1>(f);
-  }
-}
 
 template <class V, int Rows, int Vectors, class T>
 void register_tile(const Block<T>& t, std::int64_t row) {

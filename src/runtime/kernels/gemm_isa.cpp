@@ -14,33 +14,53 @@ using simd::F32;
 using simd::F64;
 using simd::load_lanes;
 
-/// Rows of a times one contiguous vector b: four registers of partial sums along k.
-template <class V>
-void float_dots(const GemmTile& t) {
+/// `Rows` rows of a, from `row` on, times one contiguous vector b: two registers of partial sums of each along k.
+/// Rows that are followed side by side share what is loaded of b, keep the additions going while each sum waits for
+/// its last one, and come from memory side by side.
+template <class V, int Rows>
+void dots_of_rows(const GemmTile& t, std::int64_t row) {
   using T = simd::ScalarOf<V>;
-  constexpr int kLanes = simd::Lanes<V>::kCount;
-  const T* b = static_cast<const T*>(t.b);
-  for (std::int64_t row = 0; row < t.m; ++row) {
-    const T* a = static_cast<const T*>(t.a) + row * t.a_row;
-    V sums[4] = {};
-    std::int64_t k = 0;
-    for (; k + 4 * kLanes <= t.k; k += 4 * kLanes) {
-      for (int j = 0; j < 4; ++j) {
-        sums[j] = simd::fma(load_lanes<V>(a + k + j * kLanes, kLanes),
-                            load_lanes<V>(b + k + j * kLanes, kLanes), sums[j]);
-      }
-    }
-    for (int j = 0; k < t.k; k += kLanes, ++j) {
-      sums[j] = simd::fma(load_lanes<V>(a + k, t.k - k), load_lanes<V>(b + k, t.k - k), sums[j]);
-    }
-    const V sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  constexpr int kLanes = simd::Lanes<V>::kCount, kParts = 2;
+  const std::int64_t a_row = t.a_row;
+  const T* const a = static_cast<const T*>(t.a) + row * a_row;
+  const T* const b = static_cast<const T*>(t.b);
+  V sums[Rows * kParts] = {};
+  const auto add = [&](std::int64_t k, auto part,
+                       std::int64_t count) __attribute__((always_inline)) {
+    const V from_b = load_lanes<V>(b + k, count);
+    repeat<Rows>([&](auto i) __attribute__((always_inline)) {
+      V& sum = sums[i.value * kParts + part.value];
+      sum = simd::fma(load_lanes<V>(a + i.value * a_row + k, count), from_b, sum);
+    });
+  };
+  std::int64_t k = 0;
+  for (; k + kParts * kLanes <= t.k; k += kParts * kLanes) {
+    repeat<kParts>([&](auto part) __attribute__((always_inline)) {
+      add(k + part.value * kLanes, part, kLanes);
+    });
+  }
+  repeat<kParts>([&](auto part) __attribute__((always_inline)) {
+    const std::int64_t from = k + part.value * kLanes;
+    if (from < t.k) add(from, part, t.k - from < kLanes ? t.k - from : kLanes);
+  });
+  repeat<Rows>([&](auto i) __attribute__((always_inline)) {
+    const V sum = sums[i.value * kParts] + sums[i.value * kParts + 1];
     T total[kLanes];
     __builtin_memcpy(total, &sum, sizeof sum);
     for (int half = kLanes / 2; half > 0; half /= 2) {
       for (int j = 0; j < half; ++j) total[j] += total[j + half];
     }
-    static_cast<T*>(t.c)[row * t.c_row] = total[0];
-  }
+    static_cast<T*>(t.c)[(row + i.value) * t.c_row] = total[0];
+  });
+}
+
+template <class V>
+void float_dots(const GemmTile& t) {
+  constexpr int kRows = kernels::kDotRows;
+  std::int64_t row = 0;
+  for (; row + kRows <= t.m; row += kRows) dots_of_rows<V, kRows>(t, row);
+  for (; row + 2 <= t.m; row += 2) dots_of_rows<V, 2>(t, row);
+  if (row < t.m) dots_of_rows<V, 1>(t, row);
 }
 
 /// Integers modulo 2^w, bool with or and and.

@@ -47,6 +47,21 @@ void ternary(std::int64_t n, const char* const* in, char* out, const void*) {
   for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<R>(F::apply(x[i], y[i], z[i]));
 }
 
+/// A number that is known where a template is made.
+template <int N>
+struct Known {
+  static constexpr int value = N;
+};
+/// f(Known<0>), ..., f(Known<N - 1>): an array whose indices are all constants lies in registers, while
+/// loops, unrolled too late, leave it on the stack.
+template <int N, int First = 0, class F>
+TELAMON_INLINE void repeat(const F& f) {
+  if constexpr (First < N) {
+    f(Known<First>{});
+    repeat<N, First + 1>(f);
+  }
+}
+
 /// An unsigned type at least as wide as `int`, so that arithmetic in it wraps and is defined.
 template <class T>
 using Wrapping = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
