@@ -35,7 +35,7 @@ template <class T>
 struct Block {
   std::int64_t k;
   const T* a;
-  std::int64_t a_row;  ///< k is adjacent
+  std::int64_t a_row, a_next;  ///< from one row, and from one k, to the next
   const T* b;
   std::int64_t b_row;  ///< whole vectors can be read
   T* c;
@@ -49,7 +49,8 @@ struct Block {
 template <class V, int Rows, int Vectors, class T>
 void register_tile(const Block<T>& t, std::int64_t row) {
   constexpr int kLanes = simd::Lanes<V>::kCount;
-  const std::int64_t a_row = t.a_row, b_row = t.b_row, c_row = t.c_row, last = t.count;
+  const std::int64_t a_row = t.a_row, a_next = t.a_next, b_row = t.b_row, c_row = t.c_row,
+                     last = t.count;
   const T* a = t.a + row * a_row;
   const T* b = t.b;
   T* const c = t.c + row * c_row;
@@ -69,7 +70,7 @@ void register_tile(const Block<T>& t, std::int64_t row) {
     });
   }
 #pragma GCC unroll 4
-  for (std::int64_t k = t.k; k > 0; --k, b += b_row, ++a) {
+  for (std::int64_t k = t.k; k > 0; --k, b += b_row, a += a_next) {
     V from_b[Vectors];
     repeat<Vectors>([&](auto j) __attribute__((always_inline)) {
       from_b[j.value] = load_lanes<V>(b + j.value * kLanes, kLanes);
@@ -260,10 +261,14 @@ template <class V>
 void float_gemm(const GemmTile& t) {
   using T = simd::ScalarOf<V>;
   constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
-  // Where b is small, or used for a few rows only, it is read as it lies.
-  constexpr std::int64_t kSmall = 256 << 10;
-  const bool pack_b =
-      t.b_column != 1 || (t.m >= 24 && t.k * t.n * static_cast<std::int64_t>(sizeof(T)) > kSmall);
+  // What is small, or used for a few rows or columns only, is read as it lies where that lies together for one k, and
+  // not far from the next: a block of it stays in the caches. (On Zen 3 the transpose of 100000 x 64 times such a
+  // matrix takes 0.78 of the time, of 100000 x 32 0.63.)
+  constexpr std::int64_t kSmall = 256 << 10, kFew = 128, kLine = 64, kNear = 512;
+  constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
+  const bool near_a = t.a_row == 1 && t.a_column * kSize <= kNear && t.n <= kFew;
+  const bool near_b = t.b_row * kSize <= kNear / 2 && t.b_row * kSize % kLine == 0 && t.m <= kFew;
+  const bool pack_b = t.b_column != 1 || (t.m >= 24 && t.k * t.n * kSize > kSmall && !near_b);
   if (!pack_b && t.m <= 4 && t.n > 4 * kWidest * kLanes) {
     constexpr void (*kFewRows[])(const GemmTile&) = {few_rows<V, 1>, few_rows<V, 2>, few_rows<V, 3>,
                                                      few_rows<V, 4>};
@@ -272,8 +277,8 @@ void float_gemm(const GemmTile& t) {
   T* const packed_b = static_cast<T*>(t.workspace);
   T* const packed_a = packed_b + t.depth * kWidest * kLanes;
   // For few strips of b, packing takes longer than it saves.
-  const bool pack_a = t.a_column != 1 || (pack_b && t.n >= 8 * kWidest * kLanes &&
-                                          t.a_row >= t.far / static_cast<std::int64_t>(sizeof(T)));
+  const bool pack_a = (t.a_column != 1 && !near_a) ||
+                      (pack_b && t.n >= 8 * kWidest * kLanes && t.a_row >= t.far / kSize);
   Block<T> block{};
   block.c_row = t.c_row;
   for (std::int64_t kk = 0; kk < t.k || kk == 0; kk += t.depth) {
@@ -281,10 +286,12 @@ void float_gemm(const GemmTile& t) {
     block.first = kk == 0;
     block.a = static_cast<const T*>(t.a) + kk * t.a_column;
     block.a_row = t.a_row;
+    block.a_next = t.a_column;
     if (pack_a && t.k > 1) {
       pack_rows<V>(t, block.a, block.k, packed_a);
       block.a = packed_a;
       block.a_row = block.k;
+      block.a_next = 1;
     }
     // Strips as wide as there are registers for, the last two evened out.
     std::int64_t vectors = (t.n + kLanes - 1) / kLanes;
