@@ -257,6 +257,29 @@ TEST(CellLoops, MultiplySmallMatrices) {
   expect_one_cell_loop(executable);
 }
 
+// What each cell would compute for itself, and products that kernels have lanes for, stay kernels: networks, and filters
+// whose covariance all of a batch share.
+TEST(CellLoops, AreNoneWhereKernelsAreFaster) {
+  const auto network = [](const Array& w, const Array& rows) {
+    const Array zero = lax::full({w.shape()[0]}, DType::f64, 0);
+    const auto step = [&](const Array& c, const Array& row) {
+      return std::pair{tanh(matmul(w, c) + row), none};
+    };
+    return sum(scan(step, zero, rows).first);
+  };
+  const auto cells = [&](std::int64_t n) {
+    const auto f = [&](std::span<const Array> x) {
+      return Arrays{network(x[0], x[1]),
+                    grad([&](const Array& w) { return network(w, x[1]); })(x[0])};
+    };
+    return lines_with(check(f, {numbers({n, n}, 1, -.3, .3), numbers({20, n}, 2)}, -1, 1e5),
+                      "kernel cells");
+  };
+  EXPECT_GE(cells(3), 1);
+  EXPECT_EQ(cells(16), 0);
+  EXPECT_EQ(cells(40), 0);
+}
+
 // ---- sums over the batch -------------------------------------------------------------------------
 TEST(DeferredSums, OfGradientsOfWhatABatchSharesKeepLanesApart) {
   // d/dp of the mean over trajectories: both loops are cellular, whatever form p is used in.
