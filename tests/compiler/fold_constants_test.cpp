@@ -160,6 +160,29 @@ template <class F> std::size_t left_within(const F& f, const Array& c, const Arr
   return equations_within(folded);
 }
 
+// What an exporter leaves of a choice between platforms: the branch that is taken, and nothing of the others.
+TEST(Simplify, TakesTheBranchOfAKnownIndex) {
+  for (const int index : {-3, 0, 1, 2, 7}) {
+    const auto f = [index](const Array& x) {
+      const Array y =
+          switch_(Array(index),
+                  std::tuple{[](Array a) { return sin(a); }, [](Array a) { return cos(a); },
+                             [](Array a) { return exp(a) * a; }},
+                  x);
+      return y * y - y;
+    };
+    const auto jitted = jit(f);
+    const std::string program = jitted.lower(column()).compile().text("jaxpr");
+    EXPECT_EQ(program.find("cond"), std::string::npos) << program;
+    EXPECT_EQ(program.find(index <= 0   ? "sin"
+                           : index == 1 ? "cos"
+                                        : "exp") != std::string::npos,
+              true)
+        << program;
+    expect_equal(jitted(column()), f(column()), 0, "result");
+  }
+}
+
 TEST(FoldConstants, WithinLoops) {
   const auto trips = [](const Array& c, const Array& x) {
     const auto step = [&](const Array& y, const Array& row) {

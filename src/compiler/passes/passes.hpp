@@ -62,6 +62,7 @@ bool sums_over_pairs(const Jaxpr& jaxpr);
 
 /// Applies exact algebraic rules until none applies, and evaluates what is known.
 ///   let b = mul a 1.0, c = transpose[(1,0)] b, d = transpose[(1,0)] c   ->   a
+/// Of branches whose index is known the one that is taken stands in their place.
 /// No rule changes a bit of any result: x + 0 stays (it turns -0 into 0), x - 0 goes. Only the order in
 /// which a sum is taken may change, with the layout of what it sums.
 TELAMON_API Jaxpr simplify(const Jaxpr& jaxpr);

@@ -150,6 +150,15 @@ bool is_elementwise(const Eqn& e) {
 }
 
 namespace {
+/// The branch that is taken each time, if that is known.
+const Jaxpr* known_branch(const Eqn& e) {
+  if (e.primitive != &cond_p || !e.inputs[0].is_literal()) return nullptr;
+  const auto& branches = e.params.as<CondParams>().branches;
+  const auto last = static_cast<std::int64_t>(branches.size()) - 1;
+  const auto index = static_cast<std::int64_t>(e.inputs[0].literal().item<double>());
+  return &branches[static_cast<std::size_t>(std::clamp<std::int64_t>(index, 0, last))];
+}
+
 bool has_arrays_of(DType dtype, const Jaxpr& jaxpr) {
   const std::vector<Eqn>& eqns = jaxpr.eqns();
   return std::any_of(eqns.begin(), eqns.end(), [&](const Eqn& e) {
@@ -162,33 +171,52 @@ bool has_arrays_of(DType dtype, const Jaxpr& jaxpr) {
 
 Jaxpr Simplifier::run(const Jaxpr& jaxpr) {
   has_f64_ = has_arrays_of(DType::f64, jaxpr);
+  Atoms inputs;
+  for (const Aval& aval : jaxpr.in_avals()) {
+    inputs.push_back(Atom::var(builder_.add_input(aval)));
+    definitions_.push_back(-1);
+  }
+  // What the rules made superfluous is for the next passes: equal equations are merged first.
+  return builder_.build(append(jaxpr, inputs), detail::JaxprBuilder::DeadCode::keep).jaxpr;
+}
+
+Atoms Simplifier::append(const Jaxpr& jaxpr, const Atoms& inputs) {
   detail::Renaming renamed(jaxpr);
   const std::vector<int> uses = detail::use_counts(jaxpr);
   const std::vector<bool> taken_up = transposes_taken_up(jaxpr), cut = values_cut(jaxpr);
-  for (const Aval& aval : jaxpr.in_avals()) {
-    renamed.push(Atom::var(builder_.add_input(aval)));
-    definitions_.push_back(-1);
+  // What took the place of a variable may have been there before, and others may want more of it.
+  const auto replace = [&](Var v, const Atom& atom, std::size_t known_before) {
+    const auto i = static_cast<std::size_t>(v);
+    renamed.push(atom);
+    if (atom.is_literal()) return;
+    if (uses[i] != 1) used_once_.erase(atom.var());
+    if (taken_up[i]) taken_up_.insert(atom.var());
+    if (!cut[i]) cut_.erase(atom.var());
+    else if (static_cast<std::size_t>(atom.var()) >= known_before) cut_.insert(atom.var());
+  };
+  for (const Atom& a : inputs) {
+    const Var v = static_cast<Var>(&a - inputs.data());
+    renamed.push(a);
+    if (a.is_var() && uses[static_cast<std::size_t>(v)] != 1) used_once_.erase(a.var());
   }
   for (const Eqn& eqn : jaxpr.eqns()) {
     Eqn e = eqn;
+    e.inputs = renamed(eqn.inputs);
+    const std::size_t before = definitions_.size();
+    if (const Jaxpr* branch = known_branch(e)) {
+      const Atoms results = append(*branch, Atoms(e.inputs.begin() + 1, e.inputs.end()));
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        if (results[i].is_var()) taken_up_.erase(results[i].var());
+        replace(eqn.outputs[i], results[i], before);
+      }
+      continue;
+    }
     bool changed = false;
     e.params = detail::map_jaxprs(eqn.params, simplify, changed);
-    e.inputs = renamed(eqn.inputs);
     const Avals avals = renamed.out_avals(eqn);
     if (eqn.effect == Effect::none && eqn.outputs.size() == 1) {
-      const std::size_t before = definitions_.size();
       if (const auto atom = rewrite(e, avals[0])) {
-        if (atom->is_var() && uses[static_cast<std::size_t>(eqn.outputs[0])] != 1) {
-          used_once_.erase(atom->var());
-        }
-        if (atom->is_var() && taken_up[static_cast<std::size_t>(eqn.outputs[0])])
-          taken_up_.insert(atom->var());
-        // Of what was there before others may want more.
-        if (atom->is_var() && !cut[static_cast<std::size_t>(eqn.outputs[0])])
-          cut_.erase(atom->var());
-        else if (atom->is_var() && static_cast<std::size_t>(atom->var()) >= before)
-          cut_.insert(atom->var());
-        renamed.push(*atom);
+        replace(eqn.outputs[0], *atom, before);
         continue;
       }
     }
@@ -202,8 +230,7 @@ Jaxpr Simplifier::run(const Jaxpr& jaxpr) {
       cut_.insert(results[0]);
     renamed.push(results);
   }
-  // What the rules made superfluous is for the next passes: equal equations are merged first.
-  return builder_.build(renamed(jaxpr.outs()), detail::JaxprBuilder::DeadCode::keep).jaxpr;
+  return renamed(jaxpr.outs());
 }
 
 const Eqn* Simplifier::definition(const Atom& a) const {

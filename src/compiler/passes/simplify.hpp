@@ -63,6 +63,8 @@ class Simplifier {
   Atom make(const PrimitiveBase& p, Params params, Atoms inputs, const Aval& out);
 
  private:
+  /// The equations of a program, simplified; its results.
+  Atoms append(const Jaxpr& jaxpr, const Atoms& inputs);
   Vars emit(const PrimitiveBase& p, const Params& params, Atoms inputs, const Avals& avals,
             Effect effect, SourceLocation where);
   std::optional<Atom> rewrite(const Eqn& eqn, const Aval& out);
