@@ -50,6 +50,8 @@ DType place_type(const Aval& operand);
 constexpr std::int64_t kShortRow = 8;
 /// Whether an equation puts a short row together from one column each: (n, 1), (n, 1), ... -> (n, k).
 bool weaves(const Jaxpr& jaxpr, const Eqn& eqn);
+/// The same of a concatenation of these.
+bool weaves(const Params& params, const Avals& parts, const Aval& out);
 
 /// Whether an equation puts an array together of so many parts that code which asks of each index where it
 /// lies, part by part, takes longer than to have all parts in memory and to copy them one by one.

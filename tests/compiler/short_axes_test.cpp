@@ -94,6 +94,62 @@ TEST(ShortAxes, OfIntegersAndOfMoreDimensionsAreWovenToo) {
   }
 }
 
+// Planes of an image become the components of its points, what lies side by side becomes one row: columns that are put
+// together in registers, whatever their number, and rows of vectors that are cut off at the end.
+TEST(ShortAxes, OfPlanesAndOfPartsSideBySideAreWoven) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8}) {
+    for (std::int64_t k = 2; k <= 8; ++k) {
+      for (const std::int64_t n : {512, 1001}) {
+        SCOPED_TRACE(std::to_string(n) + " rows of " + std::to_string(k));
+        const std::int64_t left = k / 2;
+        const Compiled planes = check(
+            [](std::span<const Array> a) {
+              return Arrays{transpose(a[0]) + 1, transpose(a[1], {1, 2, 0})};
+            },
+            {uniform({k, n}, dtype, 0, 9), uniform({k, 7, 93}, dtype, 0, 9, 2)}, -1, 0);
+        const Compiled parts = check(
+            [](std::span<const Array> a) {
+              const Array row = lax::concatenate(a, 1);
+              return Arrays{row, row + row(slice(), slice(0, 1)), row(slice(), slice(1, none)) + 1};
+            },
+            {uniform({n, left}, dtype, 0, 9), uniform({n, k - left}, dtype, 0, 9, 2)}, -1, 0);
+        for (const Compiled& e : {planes, parts}) {
+          EXPECT_THAT(e->text("ir"), Not(HasSubstr("gather"))) << e->text("plan");
+          EXPECT_THAT(e->text("ir"), Not(HasSubstr("scatter"))) << e->text("plan");
+        }
+      }
+    }
+  }
+}
+
+// A point turned by a quaternion: cross products, of which each is put together of columns and taken apart again.
+TEST(ShortAxes, OfRotatedPointsTakeOneKernel) {
+  const Compiled e = check(
+      [](std::span<const Array> a) {
+        const Array q = a[0], v = a[1], axis = q(slice(), slice(1, 4));
+        const auto cross = [](const Array& x, const Array& y) {
+          const auto at = [&](int i, int j) { return x(slice(), i) * y(slice(), j); };
+          return stack({at(1, 2) - at(2, 1), at(2, 0) - at(0, 2), at(0, 1) - at(1, 0)}, -1);
+        };
+        return Arrays{v + 2. * cross(axis, cross(axis, v) + q(slice(), slice(0, 1)) * v)};
+      },
+      {uniform({2000, 4}, DType::f32), uniform({2000, 3}, DType::f32)}, 1, 0);
+  EXPECT_THAT(e->text("ir"), Not(HasSubstr("gather")));
+}
+
+TEST(ShortAxes, OfWhatIsSmallNotNativeOrInAnotherOrderStay) {
+  const auto jaxpr = [](const Shape& shape, const Shape& order, DType dtype) {
+    const auto f = [&](std::span<const Array> a) { return Arrays{transpose(a[0], order)}; };
+    return check(f, {uniform(shape, dtype, 0, 9)}, -1, 0)->text("jaxpr");
+  };
+  EXPECT_THAT(jaxpr({3, 100}, {1, 0}, DType::f32), HasSubstr("transpose"));
+  EXPECT_THAT(jaxpr({3, 1000}, {1, 0}, DType::f32), Not(HasSubstr("transpose")));
+  EXPECT_THAT(jaxpr({3, 1000}, {1, 0}, DType::f16), HasSubstr("transpose"));
+  EXPECT_THAT(jaxpr({3, 1000}, {1, 0}, DType::bool_), HasSubstr("transpose"));
+  EXPECT_THAT(jaxpr({3, 40, 50}, {2, 1, 0}, DType::f32), HasSubstr("transpose"));
+  EXPECT_THAT(jaxpr({9, 1000}, {1, 0}, DType::f32), HasSubstr("transpose"));
+}
+
 TEST(ShortAxes, OfWhatOthersReadAreStoredOnce) {
   const Array x = uniform({3000, 4}, DType::f64);
   check(

@@ -458,6 +458,22 @@ TEST(Simplify, PadsThatFillEachOthersZerosAreOneArray) {
   }
 }
 
+TEST(Simplify, ColumnsOfShortRowsAreJoinedWhereTheyAreOneArrayAlone) {
+  const auto column = [](const Array& x, std::int64_t k) {
+    return lax::slice(x, {0, k}, {x.shape()[0], k + 1});
+  };
+  const auto side_by_side = [](const Arrays& columns) { return lax::concatenate(columns, 1); };
+  const Program f = [&](std::span<const Array> in) {
+    const Array &a = in[0], &b = in[1];
+    return Arrays{
+        side_by_side({column(a, 0), column(a, 1), column(a, 2)}),
+        side_by_side({column(a, 0), column(a, 1), column(b, 0), column(b, 1)}),
+    };
+  };
+  const std::string program = left(f, {numbers({5, 3}), numbers({5, 2})});
+  EXPECT_EQ(program, "slice slice slice slice concatenate");
+}
+
 TEST(Simplify, PadsThatLeaveAGapOrOverlapStay) {
   const Array zero = lax::full({}, DType::f32, 0), x = numbers({7});
   const auto f = [&](std::int64_t cut) {

@@ -13,6 +13,7 @@
 #include <numeric>
 #include <optional>
 
+#include "compiler/codegen/codegen.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/zero_signs.hpp"
@@ -30,6 +31,7 @@ using detail::JaxprBuilder;
 constexpr std::int64_t kShortest = 2, kLongest = kShortRow;
 constexpr std::int64_t kLeastSize = 1 << 11;  // of what is computed in between
 constexpr std::int64_t kLeastGain = 4;  // how many times larger that is than what lies around it
+constexpr std::int64_t kLeastMade = 1 << 9;   // of what is put together of columns
 constexpr std::int64_t kLeastRows = 1 << 12;  // elements of arrays whose rows are folded
 constexpr std::int64_t kLongestFolded = 4;    // rows that nothing is done with but to fold them
 constexpr std::size_t kMostEquations = 20'000;
@@ -41,14 +43,17 @@ Shape without_last(Shape shape) {
   shape.pop_back();
   return shape;
 }
-Shape with_last(Shape shape, std::int64_t last) {
-  shape.pop_back();
-  shape.push_back(last);
-  return shape;
+/// Whether whole rows are put together in registers, from a vector of each column.
+bool by_columns(const Aval& a) {
+  return is_native(a.dtype) && a.dtype != DType::bool_ && a.ndim() >= 2;
 }
 Aval component(const Aval& a) { return a.with_shape(without_last(a.shape)).strong(); }
 
-Aval one_of(const Aval& a) { return a.with_shape(with_last(a.shape, 1)).strong(); }
+Aval one_of(const Aval& a) {
+  Shape shape = without_last(a.shape);
+  shape.push_back(1);
+  return a.with_shape(std::move(shape)).strong();
+}
 
 /// add for reduce_sum, ...
 const Primitive<>* combination(const PrimitiveBase* reduction) {
@@ -65,7 +70,26 @@ enum class Role : std::uint8_t {
   through,  ///< component k of the result from components k of the operands
   spread,   ///< all components of the result are the same
   folded,   ///< a result without the axis from all components of the operand
+  planes,   ///< the components are planes of an operand whose axes have another order
+  joined,   ///< the components are those of the operands, one operand after the other
+  part,     ///< some components of the operand
 };
+
+/// Whether a slice leaves all axes but the last as they are.
+bool cuts_last_axis(const Shape& from, const SliceParams& p) {
+  for (std::size_t d = 0; d + 1 < from.size(); ++d) {
+    if (p.start_indices[d] != 0 || p.limit_indices[d] != from[d]) return false;
+  }
+  return true;
+}
+
+/// Whether a transpose moves an axis to the end, and leaves the others in their order.
+bool brings_to_end(const Shape& order) {
+  for (std::size_t d = 0; d + 2 < order.size(); ++d) {
+    if (order[d] > order[d + 1]) return false;
+  }
+  return order.back() + 1 != order.ndim();
+}
 
 Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (eqn.effect != Effect::none || eqn.outputs.size() != 1) return Role::none;
@@ -96,7 +120,19 @@ Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   }
   if (p == &transpose_p) {
     const Shape& order = eqn.params.as<TransposeParams>().permutation;
-    return order.back() == static_cast<std::int64_t>(order.size()) - 1 ? Role::through : Role::none;
+    if (order.back() + 1 == order.ndim()) return Role::through;
+    return by_columns(out) && brings_to_end(order) ? Role::planes : Role::none;
+  }
+  if (p == &concatenate_p) {
+    const bool last = eqn.params.as<ConcatenateParams>().dimension + 1 == out.ndim();
+    return by_columns(out) && last ? Role::joined : Role::none;
+  }
+  if (p == &slice_p) {
+    const Aval& from = jaxpr.aval(eqn.inputs[0]);
+    return by_columns(out) && has_short_axis(from) &&
+                   cuts_last_axis(from.shape, eqn.params.as<SliceParams>())
+               ? Role::part
+               : Role::none;
   }
   return form_of(jaxpr, eqn) == Form::element ? Role::through : Role::none;
 }
@@ -138,7 +174,8 @@ class Choice {
   // The largest thing that lies in memory, and the largest that is computed.
   void weigh() {
     const auto n = static_cast<std::size_t>(jaxpr_.num_vars());
-    std::vector<std::int64_t> around(n, 0), between(n, 0), whole(n, 0), folded(n, 0), spread(n, 0);
+    std::vector<std::int64_t> around(n, 0), between(n, 0), whole(n, 0), folded(n, 0), spread(n, 0),
+        made(n, 0);
     const auto note = [&](std::vector<std::int64_t>& what, Var v) {
       if (!has_short_axis(jaxpr_.aval(v))) return;
       std::int64_t& most = what[static_cast<std::size_t>(find(v))];
@@ -151,6 +188,7 @@ class Choice {
     for (std::size_t e = 0; e < roles_.size(); ++e) {
       const Eqn& eqn = jaxpr_.eqns()[e];
       const bool none = roles_[e] == Role::none;
+      if (roles_[e] == Role::planes || roles_[e] == Role::joined) note(made, eqn.outputs[0]);
       for (const Atom& a : eqn.inputs) {
         if (a.is_var() && none) note(around, a.var()), note(whole, a.var());
         if (a.is_var() && roles_[e] == Role::folded) note(folded, a.var());
@@ -172,7 +210,7 @@ class Choice {
       // Rows that are folded and whose results their elements need, all in one pass: lanes run over rows.
       const bool rows = whole[v] == 0 && folded[v] >= kLeastRows &&
                         (spread[v] >= kLeastRows || longest[v] <= kLongestFolded);
-      chosen_[v] = between[v] >= kLeastSize && (larger || rows);
+      chosen_[v] = made[v] >= kLeastMade || (between[v] >= kLeastSize && (larger || rows));
       any_ |= chosen_[v];
     }
   }
@@ -208,6 +246,8 @@ class Splitter {
         spread(eqn);
       } else if (role == Role::through && choice_.apart(eqn.outputs[0])) {
         through(eqn);
+      } else if (role != Role::none && role != Role::folded && choice_.apart(eqn.outputs[0])) {
+        parts(eqn.outputs[0]) = columns(eqn, role);
       } else {
         keep(eqn, changed);
       }
@@ -232,15 +272,27 @@ class Splitter {
   // x[..., k] for each k.
   Atoms& apart(Var v) {
     Atoms& out = parts(v);
-    if (!out.empty()) return out;
     const Aval& aval = jaxpr_.aval(v);
-    for (std::int64_t k = 0; k < aval.shape.back(); ++k) {
-      const Shape zeros(aval.shape.size(), 0), ones(aval.shape.size(), 1);
-      const SliceParams p{with_last(zeros, k), with_last(aval.shape, k + 1), ones};
+    if (out.empty()) out = planes(*whole(v), aval, aval.ndim() - 1, component(aval));
+    return out;
+  }
+  // The slices of one element along an axis, without that axis.
+  Atoms planes(const Atom& x, const Aval& aval, std::int64_t axis, const Aval& plane) {
+    const auto d = static_cast<std::size_t>(axis);
+    Atoms out;
+    for (std::int64_t k = 0; k < aval.shape[d]; ++k) {
+      SliceParams p{Shape(aval.shape.size(), 0), aval.shape, Shape(aval.shape.size(), 1)};
+      p.start_indices[d] = k;
+      p.limit_indices[d] = k + 1;
+      Shape one = aval.shape;
+      one[d] = 1;
       out.push_back(
-          reshaped(add(slice_p, Params::of(p), {*whole(v)}, one_of(aval)), component(aval)));
+          reshaped(add(slice_p, Params::of(p), {x}, aval.with_shape(one).strong()), plane));
     }
     return out;
+  }
+  static void append(Atoms& to, const Atoms& from) {
+    to.insert(to.end(), from.begin(), from.end());
   }
   Atom as_whole(const Atom& a) {
     if (a.is_literal()) return a;
@@ -320,6 +372,30 @@ class Splitter {
     }
     const Atom one = add(broadcast_in_dim_p, Params::of(std::move(p)), {x}, component(out));
     parts(eqn.outputs[0]).assign(static_cast<std::size_t>(out.shape.back()), one);
+  }
+
+  // x[..., k] of a result that only moves what it is made of.
+  Atoms columns(const Eqn& eqn, Role role) {
+    where_ = eqn.where;
+    Atoms out;
+    if (role == Role::planes) {
+      const Atom x = as_whole(eqn.inputs[0]);
+      const Aval& aval = jaxpr_.aval(eqn.inputs[0]);
+      const std::int64_t axis = eqn.params.as<TransposeParams>().permutation.back();
+      return planes(x, aval, axis, component(jaxpr_.aval(eqn.outputs[0])));
+    }
+    for (const Atom& a : eqn.inputs) {
+      const Aval& aval = jaxpr_.aval(a);
+      if (aval.shape.back() == 1) out.push_back(reshaped(as_whole(a), component(aval)));
+      else if (aval.size() > 0) append(out, apart(a.var()));
+    }
+    if (role == Role::joined) return out;
+    const auto& p = eqn.params.as<SliceParams>();
+    const std::int64_t step = p.strides.empty() ? 1 : p.strides.back();
+    Atoms some;
+    for (std::int64_t k = p.start_indices.back(); k < p.limit_indices.back(); k += step)
+      some.push_back(out[static_cast<std::size_t>(k)]);
+    return some;
   }
 
   void through(const Eqn& eqn) {

@@ -220,7 +220,8 @@ std::optional<SliceParams> joined(const SliceParams& p, const SliceParams& q, st
 
 }  // namespace
 
-// x[0:3] and x[3:7] side by side are x[0:7].
+// x[0:3] and x[3:7] side by side are x[0:7]. Columns of short rows, which are put together in registers, stay columns
+// unless they are all of one array.
 std::optional<Atom> concatenation_of_neighbours(Simplifier& s, const Eqn& e, const Aval& out) {
   const auto d = static_cast<std::size_t>(e.params.as<ConcatenateParams>().dimension);
   Atoms parts;
@@ -242,6 +243,9 @@ std::optional<Atom> concatenation_of_neighbours(Simplifier& s, const Eqn& e, con
     parts.back() = s.make(slice_p, *both, {next->inputs[0]}, aval.with_shape(shape));
   }
   if (parts.size() == e.inputs.size()) return std::nullopt;
+  Avals columns;
+  for (const Atom& part : e.inputs) columns.push_back(s.aval(part));
+  if (parts.size() > 1 && weaves(e.params, columns, out)) return std::nullopt;
   return s.make(concatenate_p, e.params, std::move(parts), out);
 }
 
