@@ -112,7 +112,8 @@ bool should_stream(const KernelContext& k, std::int64_t least) {
       return false;
     bytes = std::max(bytes, value.bytes());
   }
-  if (bytes < least) return false;
+  // As much again is read, or more: together it would stay in the last cache (add of 4 MiB on Zen 3: 0.67 of the time).
+  if (bytes < least || k.bytes() <= 2 * kStreamingOne) return false;
   // What was just read is in the caches: stores past these would have to throw it out.
   const auto is_overwritten = [&](int read) {
     const Location at = k.value(read).location;
