@@ -30,6 +30,29 @@ TEST(CompiledShapes, TransposesSlicesReversalsAndPadsFuse) {
   check(f, {uniform({34, 21}, DType::f64)});
 }
 
+// Whole vectors are read where elements lie two to four apart, and nothing beyond the last one.
+TEST(CompiledShapes, EverySecondToFifthElementIsReadFromAnyStartToTheEnd) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i16, DType::u8, DType::bool_}) {
+    for (const std::int64_t step : {2, 3, 4, 5}) {
+      for (const std::int64_t n : {5, 64, 67, 1000}) {
+        for (const std::int64_t start : {0, 1}) {
+          const std::int64_t end = start + (n - 1) * step + 1;
+          const Compiled e = check(
+              [&](std::span<const Array> a) {
+                const auto every = [&](const Array& x) {
+                  return lax::slice(x, {0, start}, {3, end}, {1, step});
+                };
+                return Arrays{every(a[0]), lax::eq(every(a[0]), every(a[1]))};
+              },
+              {uniform({3, end}, dtype, 0, 9), uniform({3, end}, dtype, 0, 9, 2)});
+          if (n == 64 && step <= 4 && dtype == DType::f32)
+            EXPECT_EQ(e->text("ir").find("masked.gather"), std::string::npos) << e->text("ir");
+        }
+      }
+    }
+  }
+}
+
 TEST(CompiledShapes, ReshapesOfMemoryCostNothing) {
   const auto executable = check(
       [](std::span<const Array> x) { return Arrays{lax::exp(lax::reshape(x[0], {6, 5, 4}))}; },

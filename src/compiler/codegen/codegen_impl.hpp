@@ -283,6 +283,8 @@ struct CodeGen::Impl {
   llvm::Value* element_address(llvm::Type* t, const Node* base, const Node* index);
   /// Elements by constant indices that differ by less than there are lanes; null for others.
   llvm::Value* load_near(llvm::Type* t, const Node* base, llvm::Value* indices, llvm::Align align);
+  /// Every second element, or third, ..., from an address on.
+  llvm::Value* load_steps(llvm::Type* t, llvm::Value* first, int step, int w, llvm::Align align);
   /// Returns from the function when a status is not 0.
   void leave_unless_well(llvm::Value* status);
   void start_function(llvm::Function* f, Kind k);

@@ -135,6 +135,8 @@ Value* CodeGen::Impl::to_memory(Value* v, DType dtype) {
   return b.CreateZExt(v, t);
 }
 
+constexpr std::int64_t kLongestStep = 4;  // between elements of which whole vectors are read
+
 // Elements at known places that lie within one vector, as at the ends of rows that are rolled or padded:
 // one load, of no more than lies between them, and a permutation.
 Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
@@ -196,6 +198,8 @@ Scalar CodeGen::load(Pointer from, DType dtype, Scalar index) {
       Value* last = m.b.CreateSub(i->value, m.b.getInt64(static_cast<std::uint64_t>(w - 1)));
       v = m.b.CreateVectorReverse(
           m.b.CreateAlignedLoad(vt, m.b.CreateGEP(t, p->value, last), align));
+    } else if (mask == nullptr && i->stride >= 2 && i->stride <= kLongestStep) {
+      v = m.load_steps(t, m.element_address(t, p, i), static_cast<int>(i->stride), w, align);
     } else if (Value* near = m.load_near(t, p, m.as_vector(i, w), align)) {
       v = near;
     } else {
