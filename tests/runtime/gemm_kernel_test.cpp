@@ -332,6 +332,58 @@ TEST(MatmulTiles, AddInOrderWhateverTheTile) {
   }
 }
 
+// Small ones by their formula, larger ones as products of real matrices: whole numbers are exact in both.
+template <class C, DType kType>
+void expect_complex_products() {
+  for (const auto& [batch, m, n, k] : {std::array<std::int64_t, 4>{1, 3, 4, 5},
+                                       {2, 16, 15, 17},
+                                       {1, 1, 64, 64},
+                                       {3, 20, 30, 10},
+                                       {1, 70, 1, 70}}) {
+    for (const bool turned : {false, true}) {
+      std::vector<C> a(static_cast<std::size_t>(batch * m * k)),
+          b(static_cast<std::size_t>(batch * k * n)), c(static_cast<std::size_t>(batch * m * n));
+      unsigned seed = 7;
+      for (std::vector<C>* x : {&a, &b}) {
+        for (C& z : *x) {
+          seed = seed * 1664525u + 1013904223u;
+          z = {static_cast<decltype(z.re)>(static_cast<int>(seed >> 24) % 9 - 4),
+               static_cast<decltype(z.re)>(static_cast<int>(seed >> 16) % 9 - 4)};
+        }
+      }
+      // Rows beside each other, or columns.
+      const auto size = static_cast<std::int64_t>(sizeof(C));
+      const auto view = [&](std::vector<C>& x, std::int64_t rows, std::int64_t columns) {
+        const std::int64_t row = turned ? 1 : columns, column = turned ? rows : 1;
+        return View{reinterpret_cast<char*>(x.data()), kType, Shape{batch, rows, columns},
+                    Shape{rows * columns * size, row * size, column * size}};
+      };
+      kernels::run_matmul(view(a, m, k), view(b, k, n),
+                          contiguous_view(c.data(), kType, Shape{batch, m, n}));
+      for (std::int64_t l = 0; l < batch; ++l) {
+        for (std::int64_t i = 0; i < m; ++i) {
+          for (std::int64_t j = 0; j < n; ++j) {
+            C want{};
+            for (std::int64_t q = 0; q < k; ++q) {
+              const C x = a[static_cast<std::size_t>(l * m * k + (turned ? q * m + i : i * k + q))];
+              const C y = b[static_cast<std::size_t>(l * k * n + (turned ? j * k + q : q * n + j))];
+              want.re += x.re * y.re - x.im * y.im;
+              want.im += x.re * y.im + x.im * y.re;
+            }
+            const C got = c[static_cast<std::size_t>((l * m + i) * n + j)];
+            ASSERT_EQ(got.re, want.re) << batch << "x" << m << "x" << k << "x" << n;
+            ASSERT_EQ(got.im, want.im) << batch << "x" << m << "x" << k << "x" << n;
+          }
+        }
+      }
+    }
+  }
+}
+TEST(MatmulTypes, MultiplyComplexMatricesOfAnySizeAndLayout) {
+  expect_complex_products<Complex64, c64>();
+  expect_complex_products<Complex128, c128>();
+}
+
 TEST(MatmulTypes, KnowBoolSmallFloatsAndComplex) {
   bool p[] = {true, false, true, true}, q[] = {false, true, false, true}, r[4];
   kernels::run_matmul(contiguous_view(p, boolean, Shape{1, 2, 2}),

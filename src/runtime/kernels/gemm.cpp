@@ -219,7 +219,57 @@ void multiply_floats(Product p) {
   run_in_parts(p.m <= kFewRows ? kRowsOfB : kTiles, p, run_floats);
 }
 
+void multiply(const GemmBlocks& blocks, const View& lhs, const View& rhs, const View& out);
+
+/// Complex numbers as one product of real ones: [re -im; im re] [re; im] = [re; im].
+template <class T>
+void multiply_complex(const GemmBlocks& blocks, const View& lhs, const View& rhs, const View& out) {
+  const std::int64_t batch = out.shape[0], m = out.shape[1], n = out.shape[2], k = lhs.shape[2];
+  const Temporary a(Shape{batch, 2 * m, 2 * k}, dtype_of<T>),
+      b(Shape{batch, 2 * k, n}, dtype_of<T>), c(Shape{batch, 2 * m, n}, dtype_of<T>);
+  const auto real = [](const Temporary& t, std::int64_t at) {
+    return reinterpret_cast<T*>(t.data()) + at;
+  };
+  const auto number = [](const View& v, std::int64_t l, std::int64_t i) {
+    return v.data + l * v.strides[0] + i * v.strides[1];
+  };
+  for (std::int64_t l = 0; l < batch; ++l) {
+    for (std::int64_t i = 0; i < m; ++i) {
+      const char* x = number(lhs, l, i);
+      T *above = real(a, (2 * l * m + i) * 2 * k), *below = above + m * 2 * k;
+      for (std::int64_t j = 0; j < k; ++j, x += lhs.strides[2]) {
+        const T *re = reinterpret_cast<const T*>(x), *im = re + 1;
+        above[j] = below[k + j] = *re;
+        above[k + j] = -*im;
+        below[j] = *im;
+      }
+    }
+    for (std::int64_t i = 0; i < k; ++i) {
+      const char* x = number(rhs, l, i);
+      T *re = real(b, (2 * l * k + i) * n), *im = re + k * n;
+      for (std::int64_t j = 0; j < n; ++j, x += rhs.strides[2]) {
+        re[j] = reinterpret_cast<const T*>(x)[0];
+        im[j] = reinterpret_cast<const T*>(x)[1];
+      }
+    }
+  }
+  multiply(blocks, a.view(), b.view(), c.view());
+  for (std::int64_t l = 0; l < batch; ++l) {
+    const T *re = real(c, 2 * l * m * n), *im = re + m * n;
+    T* to = reinterpret_cast<T*>(out.data) + 2 * l * m * n;
+    for (std::int64_t i = 0; i < m * n; ++i) {
+      to[2 * i] = re[i];
+      to[2 * i + 1] = im[i];
+    }
+  }
+}
+
 void multiply(const GemmBlocks& blocks, const View& lhs, const View& rhs, const View& out) {
+  constexpr std::int64_t kLeastComplex = 1 << 12;  // multiplications that are worth other matrices
+  if (is_complex(out.dtype) && out.shape[1] * out.shape[2] * lhs.shape[2] >= kLeastComplex) {
+    return out.dtype == DType::c64 ? multiply_complex<float>(blocks, lhs, rhs, out)
+                                   : multiply_complex<double>(blocks, lhs, rhs, out);
+  }
   Product p{out.dtype,     static_cast<std::int64_t>(size_of(out.dtype)),
             out.shape[0],  out.shape[1],
             out.shape[2],  lhs.shape[2],
@@ -267,7 +317,8 @@ void run_matmul_in(const GemmBlocks& blocks, const View& lhs, const View& rhs, c
   run_convert(c.view(), out);
 }
 void run_matmul(const View& lhs, const View& rhs, const View& out) {
-  run_matmul_in(host_blocks(out.dtype == DType::f64 ? DType::f64 : DType::f32), lhs, rhs, out);
+  const bool wide = out.dtype == DType::f64 || out.dtype == DType::c128;
+  run_matmul_in(host_blocks(wide ? DType::f64 : DType::f32), lhs, rhs, out);
 }
 
 std::int64_t matmul_scratch(DType dtype, const ProductSize& p, int threads) {
