@@ -353,6 +353,8 @@ std::vector<bool> may_be_donated(const NativeExecutable::Parts& parts) {
 /// What the passes make of the lowered program: the plan, with all values in memory.
 void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   Jaxpr& jaxpr = parts.jaxpr;
+  if (c.wants({"small_floats"}, has_small_floats(jaxpr), "the program has no 16-bit floats"))
+    c.run("small_floats", jaxpr, widen_small_floats);
   // 2. Algebra that changes no bit of any result.
   c.run("simplify", jaxpr, simplify);
   // 3. What is computed twice is computed once; what nobody uses is not computed.

@@ -21,6 +21,16 @@ bool native_everywhere(const Jaxpr& jaxpr, const Eqn& eqn) {
                      [&](Var v) { return native(jaxpr.aval(v)); });
 }
 
+/// Whether an equation converts to or from a 16-bit float, by way of an f32 that is exact.
+bool converts_small_floats(const Jaxpr& jaxpr, const Eqn& eqn) {
+  if (eqn.primitive != &convert_element_type_p) return false;
+  const DType from = jaxpr.aval(eqn.inputs[0]).dtype, to = jaxpr.aval(eqn.outputs[0]).dtype;
+  if (is_converted(from)) return is_native(to) || is_converted(to);
+  const bool exact =
+      from == DType::f32 || from == DType::bool_ || (is_integer(from) && size_of(from) <= 2);
+  return exact && is_converted(to);
+}
+
 // Each operand has the result's shape or is a scalar.
 bool pointwise_shapes(const Jaxpr& jaxpr, const Eqn& eqn) {
   const Shape& shape = jaxpr.aval(eqn.outputs[0]).shape;
@@ -45,7 +55,9 @@ bool is_region(const PrimitiveBase& p) { return &p == &scan_p || &p == &while_p 
 Form form_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (is_region(*eqn.primitive)) return Form::region;
   if (eqn.primitive == &optimization_barrier_p) return Form::barrier;
-  const bool native = native_everywhere(jaxpr, eqn);
+  if (eqn.primitive == &reshape_p && is_converted(jaxpr.aval(eqn.outputs[0]).dtype))
+    return Form::reshape;
+  const bool native = native_everywhere(jaxpr, eqn) || converts_small_floats(jaxpr, eqn);
   if (eqn.primitive == &dot_general_p) return native ? Form::dot : Form::host;
   if (finds_place(eqn)) return native ? Form::reduction : Form::host;
   const Lowering& lowering = lowering_of(*eqn.primitive);

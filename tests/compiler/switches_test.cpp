@@ -161,6 +161,10 @@ std::map<std::string_view, Example> examples() {
       [](std::span<const Array> x) { return Arrays{lax::concatenate(Arrays(40, x[0]), 0)}; },
       {uniform({3}, DType::f32)},
       words("ir", "select")};
+  all["small_floats"] = {
+      [](std::span<const Array> x) { return Arrays{lax::add(lax::mul(x[0], x[0]), x[0])}; },
+      {uniform({200}, DType::bf16)},
+      words("plan", "call ")};
   all["wraps"] = {
       [](std::span<const Array> x) { return Arrays{x[0].at(x[1]).add(x[2])}; },
       {uniform({50}, DType::f32), lax::iota(DType::i32, {90}), uniform({90}, DType::f32)},
@@ -443,8 +447,9 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
     const bool is_pass = word == "fold_constants" || word == "simplify" || word == "cse" ||
                          word == "dce" || word == "loops" || word == "join_loops" ||
                          word == "residuals" || word == "reorder" || word == "short_axes" ||
-                         word == "mirrored_sums" || word == "wraps" || word == "padded_sums" ||
-                         word == "row_updates" || word == "row_groups" || word == "tiles";
+                         word == "small_floats" || word == "mirrored_sums" || word == "wraps" ||
+                         word == "padded_sums" || word == "row_updates" || word == "row_groups" ||
+                         word == "tiles";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });

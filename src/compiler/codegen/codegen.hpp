@@ -283,8 +283,10 @@ class CodeGen final : public Emitter {
   LlvmPtr<Impl> impl_;
 };
 
-/// Whether values of this dtype can live in generated code (complex and 16-bit floats cannot yet).
+/// Whether generated code computes with values of this dtype (not with complex ones and 16-bit floats).
 bool is_native(DType dtype);
+/// Whether it converts f32 to them and back: to the 16-bit floats, as far as the processor has instructions for that.
+bool is_converted(DType dtype);
 
 }  // namespace compiler
 }  // namespace v1

@@ -19,10 +19,17 @@ namespace compiler {
 using llvm::Value;
 namespace Intrinsic = llvm::Intrinsic;
 
-// The 16-bit floats would need conversions that not every processor has.
 bool is_native(DType dtype) {
   return !is_complex(dtype) && dtype != DType::float0 && dtype != DType::f16 &&
          dtype != DType::bf16;
+}
+bool is_converted(DType dtype) {
+#if defined(__x86_64__)
+  const bool has_f16 = runtime::target_isa() != runtime::Isa::generic;
+#else
+  constexpr bool has_f16 = true;
+#endif
+  return dtype == DType::bf16 || (dtype == DType::f16 && has_f16);
 }
 
 namespace {

@@ -32,6 +32,28 @@ static Value* round_to_odd(llvm::IRBuilder<>& b, Value* x, llvm::Type* f32_type)
   return b.CreateBitCast(b.CreateSelect(b.CreateFCmpONE(back, x), odd, bits), f32_type);
 }
 
+// f32 to a 16-bit float and back. LLVM's own way to bf16 is a call for each number.
+static Value* to_small(llvm::IRBuilder<>& b, Value* x, llvm::Type* to) {
+  if (to->getScalarType()->isHalfTy()) return b.CreateFPTrunc(x, to);
+  llvm::Type* bits_type = x->getType()->getWithNewType(b.getInt32Ty());
+  const auto number = [&](std::uint64_t n) { return llvm::ConstantInt::get(bits_type, n); };
+  Value* bits = b.CreateBitCast(x, bits_type);
+  Value* last = b.CreateAnd(b.CreateLShr(bits, number(16)), number(1));
+  Value* nearest = b.CreateAdd(bits, b.CreateAdd(last, number(0x7fff)));
+  Value* quiet = b.CreateOr(bits, number(0x400000));
+  Value* kept = b.CreateLShr(b.CreateSelect(b.CreateFCmpUNO(x, x), quiet, nearest), number(16));
+  return b.CreateBitCast(b.CreateTrunc(kept, bits_type->getWithNewType(b.getInt16Ty())), to);
+}
+static Value* from_small(llvm::IRBuilder<>& b, Value* x) {
+  llvm::Type* type = x->getType();
+  if (type->getScalarType()->isHalfTy())
+    return b.CreateFPExt(x, type->getWithNewType(b.getFloatTy()));
+  llvm::Type* bits_type = type->getWithNewType(b.getInt32Ty());
+  Value* bits = b.CreateZExt(b.CreateBitCast(x, type->getWithNewType(b.getInt16Ty())), bits_type);
+  return b.CreateBitCast(b.CreateShl(bits, llvm::ConstantInt::get(bits_type, 16)),
+                         type->getWithNewType(b.getFloatTy()));
+}
+
 // Saturating, NaN to 0. LLVM's own fptosi.sat takes vectors apart. What is converted is held within the range, so that
 // only what has no number for its end, and NaN, is told afterwards.
 static Value* to_integer(llvm::IRBuilder<>& b, Value* x, llvm::Type* to, bool is_unsigned) {
@@ -39,7 +61,6 @@ static Value* to_integer(llvm::IRBuilder<>& b, Value* x, llvm::Type* to, bool is
     const auto* v = llvm::dyn_cast<llvm::VectorType>(x->getType());
     return v == nullptr ? scalar : llvm::VectorType::get(scalar, v->getElementCount());
   };
-  if (x->getType()->getScalarSizeInBits() < 32) x = b.CreateFPExt(x, as_vector(b.getFloatTy()));
   llvm::Type* from = x->getType();
   const bool is_f32 = from->getScalarType()->isFloatTy();
   const unsigned bits = to->getScalarSizeInBits(), digits = is_unsigned ? bits : bits - 1;
@@ -91,15 +112,20 @@ Scalar CodeGen::convert(Scalar x, DType to) {
         auto& b = impl_->b;
         Value* v = impl_->as(node, w);
         llvm::Type* t = w == 1 ? impl_->type(to) : impl_->vector_type(impl_->type(to), w);
+        const bool to_16_bits = is_float(to) && size_of(to) == 2;
+        llvm::Type* f32_type = w == 1 ? b.getFloatTy() : impl_->vector_type(b.getFloatTy(), w);
         if (is_float(from)) {
-          if (is_float(to)) {
-            const bool via_f32 = size_of(from) == 2 && size_of(to) == 2;
-            llvm::Type* f32_type = w == 1 ? b.getFloatTy() : impl_->vector_type(b.getFloatTy(), w);
-            if (via_f32) v = b.CreateFPExt(v, f32_type);
-            if (from == DType::f64 && to == DType::bf16) v = round_to_odd(b, v, f32_type);
-            return b.CreateFPCast(v, t);
-          }
+          if (size_of(from) == 2) v = from_small(b, v);
+          if (from == DType::f64 && to == DType::bf16) v = round_to_odd(b, v, f32_type);
+          if (to_16_bits && v->getType() == f32_type) return to_small(b, v, t);
+          if (is_float(to)) return b.CreateFPCast(v, t);
           return to_integer(b, v, t, is_unsigned_integer(to));
+        }
+        if (to_16_bits) {
+          Value* whole = from == DType::bool_ ? b.CreateUIToFP(v, f32_type)
+                         : is_unsigned(x)     ? b.CreateUIToFP(v, f32_type)
+                                              : b.CreateSIToFP(v, f32_type);
+          return to_small(b, whole, t);
         }
         // A conversion of masks would go through integers.
         if (is_float(to) && from == DType::bool_)

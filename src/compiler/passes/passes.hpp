@@ -60,6 +60,12 @@ TELAMON_API Jaxpr fold_mirrored_sums(const Jaxpr& jaxpr);
 /// Whether a program, or a loop or branch of it, sums arrays over two axes of the same length.
 bool sums_over_pairs(const Jaxpr& jaxpr);
 
+/// Operations on 16-bit floats become operations on f32 whose results are rounded.
+///   let c:f16 = mul a b   ->   let c = convert[f16] (mul (convert[f32] a) (convert[f32] b))
+TELAMON_API Jaxpr widen_small_floats(const Jaxpr& jaxpr);
+/// Whether a program, or one within it, has any.
+bool has_small_floats(const Jaxpr& jaxpr);
+
 /// Applies exact algebraic rules until none applies, and evaluates what is known.
 ///   let b = mul a 1.0, c = transpose[(1,0)] b, d = transpose[(1,0)] c   ->   a
 /// Of branches whose index is known the one that is taken stands in their place.

@@ -1,0 +1,193 @@
+// 16-bit floats are what memory holds, and processors compute in 32 bits: an operation on them is one on f32 whose
+// result is rounded, as it is where programs run without a compiler.
+//
+//   let c:f16 = mul a b, d:f16 = add c a
+//   ->  let a32 = convert[f32] a, ..., c = convert[f16] (mul a32 b32), d = convert[f16] (add (convert[f32] c) a32)
+//
+// Where the result is one of the operands' values, or moves them, nothing is rounded and nothing converted back.
+#include <algorithm>
+#include <optional>
+
+#include "compiler/codegen/codegen.hpp"
+#include "compiler/forms.hpp"
+#include "compiler/passes/passes.hpp"
+#include "core/concrete.hpp"
+#include "jaxpr/rewrite.hpp"
+#include "telamon/primitives.hpp"
+#include "telamon/special.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+bool is_small(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
+bool is_one_of(const PrimitiveBase* p, std::initializer_list<const PrimitiveBase*> all) {
+  return std::find(all.begin(), all.end(), p) != all.end();
+}
+
+/// Moves elements from fixed places; where these are few among many, as for a gather, all would be converted.
+bool moves(const Eqn& e) {
+  return is_one_of(e.primitive, {&broadcast_in_dim_p, &reshape_p, &transpose_p, &slice_p, &pad_p,
+                                 &rev_p, &concatenate_p});
+}
+/// Whether every result is a value that the small type has, if the operands are.
+bool is_exact(const Eqn& e) {
+  return moves(e) || is_one_of(e.primitive, {&neg_p, &abs_p, &sign_p, &max_p, &min_p, &clamp_p,
+                                             &select_n_p, &floor_p, &ceil_p, &round_p, &copy_p,
+                                             &stop_gradient_p, &reduce_max_p, &reduce_min_p});
+}
+
+class Widener {
+ public:
+  explicit Widener(const Jaxpr& jaxpr)
+      : jaxpr_(jaxpr),
+        wide_(static_cast<std::size_t>(jaxpr.num_vars())),
+        small_(static_cast<std::size_t>(jaxpr.num_vars())) {
+    for (const Eqn& e : jaxpr.eqns()) widened_.push_back(computes(e));
+    // Moves go with what they move from or to.
+    std::vector<bool> in_wide(wide_.size(), false);
+    for (std::size_t e = 0; e < widened_.size(); ++e) {
+      const Eqn& eqn = jaxpr.eqns()[e];
+      if (fits(eqn) && moves(eqn)) widened_[e] = any_operand(eqn, in_wide);
+      if (widened_[e]) mark(eqn.outputs, in_wide);
+    }
+    std::vector<bool> wanted_wide(wide_.size(), false);
+    for (std::size_t e = widened_.size(); e-- > 0;) {
+      const Eqn& eqn = jaxpr.eqns()[e];
+      if (fits(eqn) && moves(eqn) && wanted_wide[static_cast<std::size_t>(eqn.outputs[0])])
+        widened_[e] = true;
+      if (!widened_[e]) continue;
+      for (const Atom& a : eqn.inputs)
+        if (a.is_var()) wanted_wide[static_cast<std::size_t>(a.var())] = true;
+    }
+  }
+
+  Jaxpr run() {
+    bool changed = std::find(widened_.begin(), widened_.end(), true) != widened_.end();
+    for (Var v = 0; v < jaxpr_.num_inputs(); ++v)
+      small(v) = Atom::var(b_.add_input(jaxpr_.aval(v)));
+    for (std::size_t e = 0; e < widened_.size(); ++e) {
+      const Eqn& eqn = jaxpr_.eqns()[e];
+      where_ = eqn.where;
+      if (widened_[e]) widen(eqn);
+      else keep(eqn, changed);
+    }
+    if (!changed) return jaxpr_;
+    Atoms outs;
+    for (const Atom& a : jaxpr_.outs()) outs.push_back(as_small(a));
+    return b_.build(std::move(outs)).jaxpr;
+  }
+
+ private:
+  bool any_operand(const Eqn& e, const std::vector<bool>& of) const {
+    return std::any_of(e.inputs.begin(), e.inputs.end(), [&](const Atom& a) {
+      return a.is_var() && of[static_cast<std::size_t>(a.var())];
+    });
+  }
+  static void mark(const Vars& vars, std::vector<bool>& in) {
+    for (const Var v : vars) in[static_cast<std::size_t>(v)] = true;
+  }
+
+  /// Whether an equation has to do with small floats, all of which can be converted, and has one result.
+  bool fits(const Eqn& e) const {
+    if (e.effect != Effect::none || e.outputs.size() != 1 || e.params.has_jaxprs()) return false;
+    bool any = false, all = true;
+    const auto look_at = [&](DType dtype) {
+      any |= is_small(dtype);
+      all &= is_native(dtype) || (is_small(dtype) && is_converted(dtype));
+    };
+    for (const Atom& a : e.inputs) look_at(jaxpr_.aval(a).dtype);
+    look_at(jaxpr_.aval(e.outputs[0]).dtype);
+    return any && all;
+  }
+  bool computes(const Eqn& e) const {
+    // Steps from one number to the next, and bits, are other ones in f32.
+    if (!fits(e) || is_one_of(e.primitive, {&nextafter_p, &reduce_precision_p,
+                                            &bitcast_convert_type_p, &convert_element_type_p}))
+      return false;
+    if (e.primitive == &dot_general_p || finds_place(e)) return true;
+    const Lowering* lowering = e.primitive->rules().lowering();
+    return lowering != nullptr && (std::holds_alternative<Lowering::Element>(lowering->form) ||
+                                   std::holds_alternative<Lowering::Reduction>(lowering->form));
+  }
+
+  std::optional<Atom>& small(Var v) { return small_[static_cast<std::size_t>(v)]; }
+  std::optional<Atom>& wide(Var v) { return wide_[static_cast<std::size_t>(v)]; }
+  Atom convert(const Atom& a, DType to) {
+    return Atom::var(b_.add_eqn1(convert_element_type_p, Params::of(ConvertParams{to}), {a},
+                                 b_.aval(a).with_dtype(to), Effect::none, where_));
+  }
+  Atom as_small(const Atom& a) {
+    if (a.is_literal()) return a;
+    std::optional<Atom>& out = small(a.var());
+    if (!out) out = convert(*wide(a.var()), jaxpr_.aval(a).dtype);
+    return *out;
+  }
+  Atom as_wide(const Atom& a) {
+    if (!is_small(jaxpr_.aval(a).dtype)) return as_small(a);
+    if (a.is_literal()) return Atom::literal(detail::convert_scalar(a.literal(), DType::f32));
+    std::optional<Atom>& out = wide(a.var());
+    if (!out) out = convert(*small(a.var()), DType::f32);
+    return *out;
+  }
+
+  void widen(const Eqn& e) {
+    Atoms in;
+    for (const Atom& a : e.inputs) in.push_back(as_wide(a));
+    const Var v = e.outputs[0];
+    const Aval& out = jaxpr_.aval(v);
+    Params params = e.params;
+    if (e.primitive == &dot_general_p && is_small(out.dtype)) {
+      DotGeneralParams p = params.as<DotGeneralParams>();
+      if (p.preferred_element_type) p.preferred_element_type = DType::f32;
+      params = Params::of(std::move(p));
+    }
+    const Aval computed = is_small(out.dtype) ? out.with_dtype(DType::f32) : out;
+    const Atom result = Atom::var(
+        b_.add_eqn1(*e.primitive, std::move(params), std::move(in), computed, e.effect, e.where));
+    if (!is_small(out.dtype)) small(v) = result;
+    else if (is_exact(e)) wide(v) = result;
+    else small(v) = convert(result, out.dtype);
+  }
+
+  void keep(const Eqn& e, bool& changed) {
+    Atoms in;
+    for (const Atom& a : e.inputs) in.push_back(as_small(a));
+    Avals avals;
+    for (const Var v : e.outputs) avals.push_back(jaxpr_.aval(v));
+    Params params = detail::map_jaxprs(e.params, widen_small_floats, changed);
+    const Vars out =
+        b_.add_eqn(*e.primitive, std::move(params), std::move(in), avals, e.effect, e.where);
+    for (std::size_t i = 0; i < out.size(); ++i) small(e.outputs[i]) = Atom::var(out[i]);
+  }
+
+  const Jaxpr& jaxpr_;
+  std::vector<bool> widened_;
+  detail::JaxprBuilder b_;
+  std::vector<std::optional<Atom>> wide_, small_;  ///< of each variable, as far as it is known
+  SourceLocation where_;
+};
+
+}  // namespace
+
+bool has_small_floats(const Jaxpr& jaxpr) {
+  const auto small = [&](Var v) { return is_small(jaxpr.aval(v).dtype); };
+  for (Var v = 0; v < jaxpr.num_vars(); ++v)
+    if (small(v)) return true;
+  for (const Eqn& e : jaxpr.eqns()) {
+    if (!e.params.has_jaxprs()) continue;
+    const std::vector<Jaxpr> inside = e.params.jaxprs();
+    if (std::any_of(inside.begin(), inside.end(), has_small_floats)) return true;
+  }
+  return false;
+}
+
+Jaxpr widen_small_floats(const Jaxpr& jaxpr) {
+  return has_small_floats(jaxpr) ? Widener(jaxpr).run() : jaxpr;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,161 @@
+// Programs of 16-bit floats: one kernel, and the bits of eager evaluation.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "compiler/support.hpp"
+#include "runtime/target_isa.hpp"
+#include "telamon/control_flow.hpp"
+#include "telamon/grad.hpp"
+#include "telamon/numpy.hpp"
+#include "telamon/special.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr DType kSmall[] = {DType::f16, DType::bf16};
+
+/// Whether kernels have them: where the processor has no instructions for f16, calls do.
+bool in_kernels(DType dtype) {
+  return dtype == DType::bf16 || runtime::target_isa() != runtime::Isa::generic;
+}
+void expect_kernels_alone(const Compiled& e, DType dtype) {
+  if (in_kernels(dtype)) { EXPECT_THAT(e->text("plan"), Not(HasSubstr("call"))); }
+}
+
+/// Every 16-bit pattern: NaNs, infinities, denormal numbers, zeros of both signs.
+Array all_numbers(DType dtype) {
+  const Array bits = lax::convert_element_type(lax::iota(DType::i32, {1 << 16}), DType::u16);
+  return lax::bitcast_convert_type(bits, dtype);
+}
+
+TEST(SmallFloats, OfEveryBitPatternAreComputedAsTheyAreEagerly) {
+  for (const DType dtype : kSmall) {
+    const Array x = all_numbers(dtype), y = lax::rev(x, {0});
+    const Compiled e = check(
+        [](std::span<const Array> a) {
+          const Array &x = a[0], &y = a[1];
+          return Arrays{x + y,
+                        x - y,
+                        x * y,
+                        x / y,
+                        -x,
+                        abs(x),
+                        lax::max(x, y),
+                        sqrt(x),
+                        lax::lt(x, y),
+                        lax::is_finite(x),
+                        lax::select(lax::lt(x, y), x, y),
+                        lax::floor(x),
+                        lax::sign(x),
+                        lax::integer_pow(x, 2)};
+        },
+        {x, y});
+    expect_kernels_alone(e, dtype);
+  }
+}
+
+TEST(SmallFloats, AreConvertedFromAndToEveryType) {
+  for (const DType dtype : kSmall) {
+    for (const DType other :
+         {DType::f16, DType::bf16, DType::f32, DType::f64, DType::bool_, DType::i8, DType::u8,
+          DType::i16, DType::u16, DType::i32, DType::u32, DType::i64}) {
+      const auto to = [](const Array& x, DType d) { return lax::convert_element_type(x, d); };
+      check([&](std::span<const Array> a) { return Arrays{to(a[0], other)}; },
+            {all_numbers(dtype)});
+      check([&](std::span<const Array> a) { return Arrays{to(a[0], dtype)}; },
+            {to(lax::iota(DType::i32, {1 << 16}) * 3 - (1 << 16), other)});
+    }
+    // What lies between two numbers, and just beside the middle, goes to the even or the nearer one.
+    const Array x = lax::convert_element_type(all_numbers(dtype), DType::f32);
+    const Array bits = lax::bitcast_convert_type(x, DType::u32);
+    const unsigned half = dtype == DType::f16 ? 1u << 12 : 1u << 15;
+    for (const unsigned beside : {half - 1, half, half + 1}) {
+      const Array near = lax::bitcast_convert_type(bits + Array(beside), DType::f32);
+      check(
+          [&](std::span<const Array> a) { return Arrays{lax::convert_element_type(a[0], dtype)}; },
+          {near});
+    }
+  }
+}
+
+TEST(SmallFloats, RoundAfterEveryOperation) {
+  for (const DType dtype : kSmall) {
+    const Compiled e = check(
+        [](std::span<const Array> a) {
+          return Arrays{((a[0] * a[1] + a[0]) * a[1] - a[0]) / (a[0] * a[0] + 1) + exp(a[1])};
+        },
+        {uniform({1000}, dtype), uniform({1000}, dtype, -2, 2, 2)}, in_kernels(dtype) ? 1 : -1);
+    expect_kernels_alone(e, dtype);
+  }
+}
+
+TEST(SmallFloats, AreMovedAndFoldedWithinKernels) {
+  for (const DType dtype : kSmall) {
+    const Compiled e = check(
+        [](std::span<const Array> a) {
+          const Array row = max(a[0], 1), y = transpose(a[0] * 2) + a[1];
+          return Arrays{row, lax::reshape(y, {20, 35}), lax::argmax(a[0] + 1, 1, DType::i32),
+                        lax::concatenate(Arrays{row, row * row}, 0),
+                        lax::slice(a[0] + a[0], {1, 2}, {5, 30})};
+        },
+        {uniform({20, 35}, dtype), uniform({20}, dtype)});
+    expect_kernels_alone(e, dtype);
+    // Sums are taken in f32: the order matters, though hardly ever after rounding.
+    check([](std::span<const Array> a) { return Arrays{sum(a[0], 1), sum(a[0] * a[0])}; },
+          {uniform({7, 1000}, dtype)}, -1, dtype == DType::f16 ? 1 << 13 : 1 << 16);
+  }
+}
+
+// What only moves them, and what reads few of many, converts nothing.
+TEST(SmallFloats, ThatNobodyComputesWithStayWhatTheyAre) {
+  for (const DType dtype : kSmall) {
+    const Compiled e = check(
+        [](std::span<const Array> a) {
+          return Arrays{transpose(a[0]), take(a[0], a[1], 0),
+                        lax::concatenate(Arrays{a[0], a[0]}, 0)};
+        },
+        {uniform({50, 16}, dtype), lax::iota(DType::i32, {9})});
+    EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("f32"))) << e->text("jaxpr");
+  }
+}
+
+TEST(SmallFloats, InLoopsBranchesProductsAndGradients) {
+  for (const DType dtype : kSmall) {
+    check(
+        [](std::span<const Array> a) {
+          const auto step = [&](const Array& c, const Array& row) {
+            const Array next = c * 0.5 + row;
+            return std::pair{next, next * c};
+          };
+          const auto [last, rows] = scan(step, a[1], a[0]);
+          return Arrays{last, rows,
+                        cond(
+                            sum(a[1]) > 0, [](Array y) { return y * 2 + 1; },
+                            [](Array y) { return -y; }, a[1])};
+        },
+        {uniform({6, 40}, dtype), uniform({40}, dtype)});
+    const Program f = [](std::span<const Array> a) {
+      const auto loss = [&](const Array& w) { return sum(lax::max(matmul(a[0], w), 0) * a[2]); };
+      return Arrays{matmul(a[0], a[1]), grad(loss)(a[1])};
+    };
+    check(f, {uniform({8, 5}, dtype), uniform({5, 3}, dtype), uniform({8, 3}, dtype)}, -1,
+          dtype == DType::f16 ? 1 << 14 : 1 << 17);
+  }
+}
+
+TEST(SmallFloats, OfOneElementAndOfNone) {
+  for (const DType dtype : kSmall) {
+    for (const Shape& shape : {Shape{}, Shape{1}, Shape{0}, Shape{3, 0}}) {
+      check([](std::span<const Array> a) { return Arrays{a[0] * a[0] + 0.3, exp(a[0])}; },
+            {uniform(shape, dtype)});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace telamon::testing
