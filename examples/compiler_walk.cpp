@@ -27,6 +27,10 @@ auto lower() {
 // What other passes are for. Operands that are computed have lines of their own: which of two in an expression
 // comes first is up to the C++ compiler.
 Array windowed(const Array& x) { return x * tl::exp(-tl::square(tl::arange(8.0f) - 3.5f)); }
+Array doubled_square(const Array& x) {
+  const Array square = x * x;
+  return square + square;
+}
 Array decays(const Array& rates) {
   return tl::transpose(tl::exp(tl::broadcast_to(rates, {40, 8})));
 }
@@ -87,6 +91,7 @@ int main() {
   for (const char* pass : {"lower", "simplify", "cse", "dce", "fuse", "buffers", "plan"})
     std::cout << "== " << pass << "\n" << compiled.text(pass);
   show("fold_constants", tl::jit(windowed), tl::zeros({8}));
+  show("small_floats", tl::jit(doubled_square), tl::zeros({8}, tl::DType::bf16));
   show("reorder", tl::jit(decays), tl::zeros({8}));
   show("short_axes", tl::jit(squared_distances), tl::zeros({64, 3}));
   show("mirrored_sums", tl::jit(forces), tl::zeros({64}));

@@ -22,13 +22,19 @@ void window_offsets(std::int64_t n, const char* indices, std::int64_t stride,
     const bool dropped = !s.clips & (place != start);
     return dropped ? kOutside : offset + place * step;
   };
-  if (stride == sizeof(T)) {
-    const T* index = reinterpret_cast<const T*>(indices);
+  const auto add_all = [&](std::int64_t count, const T* index, std::int64_t* to) {
     TELAMON_INDEPENDENT
-    for (std::int64_t i = 0; i < n; ++i) offsets[i] = add(index[i], offsets[i]);
-  } else {
-    for (std::int64_t i = 0; i < n; ++i)
-      offsets[i] = add(*reinterpret_cast<const T*>(indices + i * stride), offsets[i]);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = add(index[i], to[i]);
+  };
+  if (stride == sizeof(T)) return add_all(n, reinterpret_cast<const T*>(indices), offsets);
+  // Components that lie apart are put side by side, for which there are vectors.
+  constexpr std::int64_t kBlock = 256;
+  T block[kBlock];
+  for (std::int64_t i = 0; i < n; i += kBlock) {
+    const std::int64_t count = n - i < kBlock ? n - i : kBlock;
+    for (std::int64_t k = 0; k < count; ++k)
+      block[k] = *reinterpret_cast<const T*>(indices + (i + k) * stride);
+    add_all(count, block, offsets + i);
   }
 }
 
