@@ -19,6 +19,7 @@
 #include "compiler/passes/zero_signs.hpp"
 #include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
+#include "runtime/target_isa.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -43,9 +44,18 @@ Shape without_last(Shape shape) {
   shape.pop_back();
   return shape;
 }
-/// Whether whole rows are put together in registers, from a vector of each column.
+/// Whether whole rows are put together in registers, from a vector of each column. More than four columns of bytes
+/// take too many shuffles.
 bool by_columns(const Aval& a) {
-  return is_native(a.dtype) && a.dtype != DType::bool_ && a.ndim() >= 2;
+  constexpr std::int64_t kOfBytes = 4;
+  return is_native(a.dtype) && a.dtype != DType::bool_ && a.ndim() >= 2 &&
+         (size_of(a.dtype) > 1 || a.shape.back() <= kOfBytes);
+}
+/// Whether transposes turn squares of as many vectors as there are rows (emit_transpose.cpp), which is faster.
+bool by_squares(const Aval& out) {
+  if (size_of(out.dtype) == 1) return out.shape.back() == 4;
+  const auto lanes = static_cast<std::int64_t>(runtime::target_vector_bytes() / size_of(out.dtype));
+  return out.shape.back() % lanes == 0;
 }
 Aval component(const Aval& a) { return a.with_shape(without_last(a.shape)).strong(); }
 
@@ -121,7 +131,7 @@ Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (p == &transpose_p) {
     const Shape& order = eqn.params.as<TransposeParams>().permutation;
     if (order.back() + 1 == order.ndim()) return Role::through;
-    return by_columns(out) && brings_to_end(order) ? Role::planes : Role::none;
+    return by_columns(out) && !by_squares(out) && brings_to_end(order) ? Role::planes : Role::none;
   }
   if (p == &concatenate_p) {
     const bool last = eqn.params.as<ConcatenateParams>().dimension + 1 == out.ndim();
