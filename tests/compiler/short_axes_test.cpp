@@ -127,7 +127,8 @@ TEST(ShortAxes, OfPlanesAndOfPartsSideBySideAreWoven) {
 TEST(ShortAxes, OfRotatedPointsTakeOneKernel) {
   const Compiled e = check(
       [](std::span<const Array> a) {
-        const Array q = a[0], v = a[1], axis = q(slice(), slice(1, 4));
+        const Array &q = a[0], &v = a[1];
+        const Array axis = q(slice(), slice(1, 4));
         const auto cross = [](const Array& x, const Array& y) {
           const auto at = [&](int i, int j) { return x(slice(), i) * y(slice(), j); };
           return stack({at(1, 2) - at(2, 1), at(2, 0) - at(0, 2), at(0, 1) - at(1, 0)}, -1);
