@@ -257,6 +257,19 @@ TEST(CellLoops, MultiplySmallMatrices) {
   expect_one_cell_loop(executable);
 }
 
+// A trip without equations hands on and writes down, which is work as well: many are not code one after the other.
+TEST(CellLoops, WithoutEquationsAreLoopsStill) {
+  const Compiled e = check(
+      [](std::span<const Array> x) {
+        const auto [last, rows] =
+            scan([](const Array& c, const Array&) { return std::pair{c, c}; }, x[0], x[1]);
+        return Arrays{last, rows};
+      },
+      {numbers({64, 4}), numbers({64, 4})});
+  expect_one_cell_loop(e);
+  EXPECT_LT(e->text("ir").size(), 60'000U);
+}
+
 // What each cell would compute for itself, and products that kernels have lanes for, stay kernels: networks, and filters
 // whose covariance all of a batch share.
 TEST(CellLoops, AreNoneWhereKernelsAreFaster) {

@@ -53,6 +53,24 @@ TEST(CompiledShapes, EverySecondToFifthElementIsReadFromAnyStartToTheEnd) {
   }
 }
 
+// Two megabytes are a mapping of their own, after which there is nothing.
+TEST(CompiledShapes, NothingIsReadBeyondTheLastOfEveryFewElements) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::u8}) {
+    const auto size = static_cast<std::int64_t>((std::size_t{2} << 20) / size_of(dtype));
+    const Array x = lax::convert_element_type(lax::iota(DType::i32, {size}), dtype);
+    for (const std::int64_t step : {2, 3, 4}) {
+      for (std::int64_t n = 1; n <= 40; ++n) {
+        check(
+            [&](std::span<const Array> a) {
+              return Arrays{
+                  lax::neg(lax::slice(a[0], {size - 1 - step * (n - 1)}, {size}, {step}))};
+            },
+            {x});
+      }
+    }
+  }
+}
+
 TEST(CompiledShapes, ReshapesOfMemoryCostNothing) {
   const auto executable = check(
       [](std::span<const Array> x) { return Arrays{lax::exp(lax::reshape(x[0], {6, 5, 4}))}; },

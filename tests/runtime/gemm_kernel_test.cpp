@@ -339,7 +339,8 @@ void expect_complex_products() {
                                        {2, 16, 15, 17},
                                        {1, 1, 64, 64},
                                        {3, 20, 30, 10},
-                                       {1, 70, 1, 70}}) {
+                                       {1, 70, 1, 70},
+                                       {2, 9, 8, 64}}) {
     for (const bool turned : {false, true}) {
       std::vector<C> a(static_cast<std::size_t>(batch * m * k)),
           b(static_cast<std::size_t>(batch * k * n)), c(static_cast<std::size_t>(batch * m * n));

@@ -112,18 +112,17 @@ Value* CodeGen::Impl::mask_of(int count, int of) {
   return llvm::ConstantVector::get(bits);
 }
 
-// Whole vectors, the last of which ends with the last element that is wanted: nothing beyond it may be read.
+// Whole vectors, none of which ends after the last element that is wanted: nothing beyond it may be read.
 Value* CodeGen::Impl::load_steps(llvm::Type* t, Value* first, int step, int w, llvm::Align align) {
-  const int last = (step - 1) * (w - 1);
+  const auto offset = [last = (step - 1) * (w - 1), w](int v) { return std::min(v * w, last); };
   Vectors from;
   for (int v = 0; v < step; ++v) {
-    const int offset = v + 1 < step ? v * w : last;
-    Value* address = b.CreateConstGEP1_64(t, first, static_cast<std::uint64_t>(offset));
+    Value* address = b.CreateConstGEP1_64(t, first, static_cast<std::uint64_t>(offset(v)));
     from.push_back(b.CreateAlignedLoad(vector_type(t, w), address, align));
   }
   return gather_lanes(b, from, w, [&](int l) {
     const int at = l * step, v = at / w;
-    return std::pair{v + 1 < step ? at % w : at - last, v};
+    return std::pair{at - offset(v), v};
   });
 }
 

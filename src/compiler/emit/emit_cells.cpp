@@ -229,8 +229,10 @@ class CellEmitter {
       for (std::int64_t k = 0; k < count; ++k) state = turn(gen_.add(first, gen_.index(k)), state);
       return state;
     };
-    // A few short trips are code without a loop.
-    const bool few = p.length * static_cast<std::int64_t>(p.jaxpr.eqns().size()) <= kUnrolledWork;
+    // A few short trips are code without a loop. What is only handed on, or written down, is work as well.
+    const auto work =
+        static_cast<std::int64_t>(std::max(p.jaxpr.eqns().size(), p.jaxpr.outs().size()));
+    const bool few = p.length * work <= kUnrolledWork;
     const std::int64_t together = few ? p.length : std::min(p.unroll, p.length);
     if (together == p.length) return apart(turns(gen_.index(0), p.length, init), offset);
     const std::int64_t rest = p.length % together;

@@ -155,8 +155,9 @@ const Jaxpr* known_branch(const Eqn& e) {
   if (e.primitive != &cond_p || !e.inputs[0].is_literal()) return nullptr;
   const auto& branches = e.params.as<CondParams>().branches;
   const auto last = static_cast<std::int64_t>(branches.size()) - 1;
-  const auto index = static_cast<std::int64_t>(e.inputs[0].literal().item<double>());
-  return &branches[static_cast<std::size_t>(std::clamp<std::int64_t>(index, 0, last))];
+  const auto index =
+      std::clamp(e.inputs[0].literal().item<double>(), 0., static_cast<double>(last));
+  return &branches[static_cast<std::size_t>(index)];
 }
 
 bool has_arrays_of(DType dtype, const Jaxpr& jaxpr) {

@@ -3,6 +3,7 @@
 #include "compiler/plan/cells.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <unordered_map>
 
@@ -26,7 +27,8 @@ constexpr std::int64_t kSmallAxis = 4;   // rather unrolled, beside a larger one
 // 256, networks of 4 to 64 and their gradients).
 struct Costs {
   static constexpr std::int64_t kLanes = 8, kCall = 28, kKernel = 60;
-  std::int64_t cells = 0, kernels = kKernel;
+  // Of shapes that are only compiled for, they may be any number.
+  double cells = 0, kernels = kKernel;
   bool products = false, repeated = false;
 };
 
@@ -464,15 +466,18 @@ class Analysis {
     const std::int64_t each = call ? Costs::kCall : 1;
     work_ += n * terms;
     if (call) calls_ += n;
-    costs_.cells += each * n * terms * detail::ceil_div(cells, Costs::kLanes);
-    costs_.kernels += each * detail::ceil_div(n * terms * different, lanes);
+    const double elements = static_cast<double>(each * n * terms);
+    costs_.cells += elements * static_cast<double>(detail::ceil_div(cells, Costs::kLanes));
+    costs_.kernels +=
+        std::ceil(elements * static_cast<double>(different) / static_cast<double>(lanes));
     if (product || form_of(jaxpr, eqn) == Form::reduction) costs_.kernels += Costs::kKernel;
     costs_.products |= product;
     costs_.repeated |= different < cells;
   }
   // Fewer kernels have less to begin with, but memory between them: they have to be well ahead where cells have lanes.
   bool kernels_are_faster(bool lanes) const {
-    return (costs_.products || costs_.repeated) && costs_.cells > (lanes ? 2 : 1) * costs_.kernels;
+    return (costs_.products || costs_.repeated) &&
+           costs_.cells > (lanes ? 2. : 1.) * costs_.kernels;
   }
 
   Labels labels_of(Scope& scope, Var v) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "core/check.hpp"
@@ -172,7 +173,11 @@ constexpr std::int64_t kMostParts = 32;
 std::int64_t parts_of(const Grain& grain, const ProductSize& p) {
   const std::int64_t tiles =
       p.batch * detail::ceil_div(p.m, grain.height) * detail::ceil_div(p.n, grain.width);
-  const std::int64_t most = std::min(p.k / grain.terms, p.m * p.n * p.k / grain.work);
+  // Of shapes that are only compiled for, the product may be any number.
+  const double work = static_cast<double>(p.m) * static_cast<double>(p.n) *
+                      static_cast<double>(p.k) / static_cast<double>(grain.work);
+  const std::int64_t most =
+      std::min(p.k / grain.terms, static_cast<std::int64_t>(std::min(work, 1e9)));
   return std::max<std::int64_t>(std::min(detail::ceil_div(kMostParts, tiles), most), 1);
 }
 
@@ -265,8 +270,10 @@ void multiply_complex(const GemmBlocks& blocks, const View& lhs, const View& rhs
 }
 
 void multiply(const GemmBlocks& blocks, const View& lhs, const View& rhs, const View& out) {
-  constexpr std::int64_t kLeastComplex = 1 << 12;  // multiplications that are worth other matrices
-  if (is_complex(out.dtype) && out.shape[1] * out.shape[2] * lhs.shape[2] >= kLeastComplex) {
+  // What takes many multiplications for each element of the matrices, which are copied.
+  constexpr std::int64_t kLeastComplex = 1 << 12, kLeastSide = 8;
+  const auto [m, n, k] = std::tuple{out.shape[1], out.shape[2], lhs.shape[2]};
+  if (is_complex(out.dtype) && m * n * k >= kLeastComplex && std::min({m, n, k}) >= kLeastSide) {
     return out.dtype == DType::c64 ? multiply_complex<float>(blocks, lhs, rhs, out)
                                    : multiply_complex<double>(blocks, lhs, rhs, out);
   }
