@@ -148,6 +148,20 @@ TEST(SmallFloats, InLoopsBranchesProductsAndGradients) {
   }
 }
 
+// One operation of the user's, of which the library does not know what it does within: here it rounds twice.
+TEST(SmallFloats, LeaveOperationsOfUsersToThemselves) {
+  static const Primitive<NoParams> own_p{"small_floats_own"};
+  own_p.def_abstract_eval([](const NoParams&, std::span<const Aval> x) { return x[0]; });
+  own_p.def_impl(
+      [](const NoParams&, std::span<const Array> x) { return Arrays{x[0] * x[0] + 0.1}; });
+  own_p.def_lower(element<NoParams>([](Emitter& e, const NoParams&, std::span<const Scalar> x) {
+    return e.add(e.mul(x[0], x[0]), e.constant(x[0].dtype(), 0.1));
+  }));
+  for (const DType dtype : kSmall)
+    check([](std::span<const Array> a) { return Arrays{own_p.bind1({}, {a[0]}) + a[0]}; },
+          {uniform({1000}, dtype)});
+}
+
 TEST(SmallFloats, OfOneElementAndOfNone) {
   for (const DType dtype : kSmall) {
     for (const Shape& shape : {Shape{}, Shape{1}, Shape{0}, Shape{3, 0}}) {

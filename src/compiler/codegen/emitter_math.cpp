@@ -122,9 +122,8 @@ Scalar CodeGen::convert(Scalar x, DType to) {
           return to_integer(b, v, t, is_unsigned_integer(to));
         }
         if (to_16_bits) {
-          Value* whole = from == DType::bool_ ? b.CreateUIToFP(v, f32_type)
-                         : is_unsigned(x)     ? b.CreateUIToFP(v, f32_type)
-                                              : b.CreateSIToFP(v, f32_type);
+          Value* whole = from == DType::bool_ || is_unsigned(x) ? b.CreateUIToFP(v, f32_type)
+                                                                : b.CreateSIToFP(v, f32_type);
           return to_small(b, whole, t);
         }
         // A conversion of masks would go through integers.

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "compiler/codegen/codegen.hpp"
+#include "compiler/executable/program_store.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
 #include "core/concrete.hpp"
@@ -103,9 +104,10 @@ class Widener {
     return any && all;
   }
   bool computes(const Eqn& e) const {
-    // Steps from one number to the next, and bits, are other ones in f32.
-    if (!fits(e) || is_one_of(e.primitive, {&nextafter_p, &reduce_precision_p,
-                                            &bitcast_convert_type_p, &convert_element_type_p}))
+    // Steps from one number to the next, and bits, are other ones in f32; what users' operations are, nobody knows.
+    if (!fits(e) || !is_own_operation(*e.primitive) ||
+        is_one_of(e.primitive, {&nextafter_p, &reduce_precision_p, &bitcast_convert_type_p,
+                                &convert_element_type_p}))
       return false;
     if (e.primitive == &dot_general_p || finds_place(e)) return true;
     const Lowering* lowering = e.primitive->rules().lowering();

@@ -21,7 +21,6 @@ namespace {
 constexpr std::int64_t kTile = 512;      // rows and columns of a tile of a large product, at most
 constexpr std::int64_t kLeastTile = 64;  // at least, where there are more threads than tiles
 constexpr std::int64_t kRows = 6;  // of these the loops take a multiple at once, or a little more
-constexpr std::int64_t kFewRows = 4;          // b is read where it lies, once
 constexpr std::int64_t kChunkWork = 400'000;  // multiplications worth a chunk of their own
 
 /// The matrices of a batch; strides count elements.

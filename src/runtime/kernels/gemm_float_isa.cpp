@@ -269,10 +269,10 @@ void float_gemm(const GemmTile& t) {
   const bool near_a = t.a_row == 1 && t.a_column * kSize <= kNear && t.n <= kFew;
   const bool near_b = t.b_row * kSize <= kNear / 2 && t.b_row * kSize % kLine == 0 && t.m <= kFew;
   const bool pack_b = t.b_column != 1 || (t.m >= 24 && t.k * t.n * kSize > kSmall && !near_b);
-  if (!pack_b && t.m <= 4 && t.n > 4 * kWidest * kLanes) {
-    constexpr void (*kFewRows[])(const GemmTile&) = {few_rows<V, 1>, few_rows<V, 2>, few_rows<V, 3>,
-                                                     few_rows<V, 4>};
-    return kFewRows[t.m - 1](t);
+  if (!pack_b && t.m <= kernels::kFewRows && t.n > 4 * kWidest * kLanes) {
+    constexpr void (*kLoops[kernels::kFewRows])(const GemmTile&) = {few_rows<V, 1>, few_rows<V, 2>,
+                                                                    few_rows<V, 3>, few_rows<V, 4>};
+    return kLoops[t.m - 1](t);
   }
   T* const packed_b = static_cast<T*>(t.workspace);
   T* const packed_a = packed_b + t.depth * kWidest * kLanes;

@@ -26,6 +26,8 @@ constexpr std::int64_t kGemmDepth = 512;  // at most
 constexpr std::int64_t gemm_workspace(std::int64_t m, std::int64_t size) {
   return kGemmDepth * (256 + m * size);
 }
+/// Of so many rows, at most, all of b is read where it lies, once.
+constexpr std::int64_t kFewRows = 4;
 /// Rows of a matrix whose products with a vector are taken side by side.
 constexpr std::int64_t kDotRows = 6;
 using GemmLoop = void (*)(const GemmTile& tile);
