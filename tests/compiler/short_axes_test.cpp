@@ -139,6 +139,60 @@ TEST(ShortAxes, OfRotatedPointsTakeOneKernel) {
   EXPECT_THAT(e->text("ir"), Not(HasSubstr("gather")));
 }
 
+// What derivatives of columns add up: pads of one column each, of rows and of columns, with zeros or something else
+// beside them and between them.
+TEST(ShortAxes, OfPaddedColumnsAreWoven) {
+  const auto padded = [](const Array& x, const Array& value, std::int64_t low, std::int64_t high,
+                         std::int64_t between) {
+    return lax::pad(x, value, {{0, 0, 0}, {low, high, between}});
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32}) {
+    const Compiled e = check(
+        [&](std::span<const Array> a) {
+          const Array &x = a[0], &y = a[1], &value = a[2];
+          const Array zero = lax::convert_element_type(Array(0), value.dtype());
+          return Arrays{padded(x, value, 1, 2, 0), padded(y, zero, 0, 1, 2) + 1,
+                        padded(x, zero, 0, 1, 0) + padded(x, zero, 1, 0, 0)};
+        },
+        {uniform({700, 1}, dtype, 0, 9), uniform({700, 2}, dtype, 0, 9), uniform({}, dtype, 0, 9)},
+        -1, 0);
+    EXPECT_THAT(e->text("ir"), Not(HasSubstr("gather"))) << e->text("plan");
+    EXPECT_THAT(e->text("ir"), Not(HasSubstr("scatter"))) << e->text("plan");
+  }
+  // Rows that are padded too, columns that are taken away, and padding of nothing stay.
+  check(
+      [&](std::span<const Array> a) {
+        const Array zero = lax::convert_element_type(Array(0), DType::f32);
+        return Arrays{lax::pad(a[0], zero, {{1, 0, 0}, {0, 1, 0}}), padded(a[0], zero, -1, 3, 0),
+                      lax::pad(a[1], zero, {{0, 0, 0}, {1, 2, 0}})};
+      },
+      {uniform({700, 2}, DType::f32), zeros({700, 0}, DType::f32)}, -1, 0);
+}
+
+TEST(ShortAxes, OfDerivativesOfCrossProductsTakeOneKernel) {
+  const auto squares = [](const Array& x, const Array& y) {
+    const auto at = [&](int i, int j) { return x(slice(), i) * y(slice(), j); };
+    const auto cross = stack({at(1, 2) - at(2, 1), at(2, 0) - at(0, 2), at(0, 1) - at(1, 0)}, 0);
+    return sum(cross * cross);
+  };
+  const Compiled e = check(
+      [&](std::span<const Array> a) {
+        return Arrays{grad<0>(squares)(a[0], a[1]), grad<1>(squares)(a[0], a[1])};
+      },
+      {uniform({2000, 3}, DType::f32), uniform({2000, 3}, DType::f32, 0, 1, 2)}, 1, 0);
+  EXPECT_THAT(e->text("ir"), Not(HasSubstr("gather")));
+}
+
+// What is as long as one row alone may be made and read whole.
+TEST(ShortAxes, OfRowsTimesARowThatIsMadeWholeTakeOneKernel) {
+  check(
+      [](std::span<const Array> a) {
+        const Array length = sqrt(sum(a[0] * a[0], {.axes = {-1}, .keepdims = true}));
+        return Arrays{a[0] / length * arange(3, DType::f32)};
+      },
+      {uniform({5000, 3}, DType::f32, 1, 2)}, 1, 4);
+}
+
 TEST(ShortAxes, OfWhatIsSmallNotNativeOrInAnotherOrderStay) {
   const auto jaxpr = [](const Shape& shape, const Shape& order, DType dtype) {
     const auto f = [&](std::span<const Array> a) { return Arrays{transpose(a[0], order)}; };

@@ -83,6 +83,7 @@ enum class Role : std::uint8_t {
   planes,   ///< the components are planes of an operand whose axes have another order
   joined,   ///< the components are those of the operands, one operand after the other
   part,     ///< some components of the operand
+  padded,   ///< the components are those of the operand, and between and beside them one value
 };
 
 /// Whether a slice leaves all axes but the last as they are.
@@ -91,6 +92,14 @@ bool cuts_last_axis(const Shape& from, const SliceParams& p) {
     if (p.start_indices[d] != 0 || p.limit_indices[d] != from[d]) return false;
   }
   return true;
+}
+
+/// Whether nothing is put before, behind or between the elements of the axes but the last, and nothing is taken away.
+bool pads_last_axis(const Aval& from, const PadParams& p) {
+  const auto none = [](const std::array<std::int64_t, 3>& c) { return c == decltype(c){0, 0, 0}; };
+  const auto& [low, high, interior] = p.padding_config.back();
+  return from.size() > 0 && low >= 0 && high >= 0 && interior >= 0 &&
+         std::all_of(p.padding_config.begin(), p.padding_config.end() - 1, none);
 }
 
 /// Whether a transpose moves an axis to the end, and leaves the others in their order.
@@ -142,6 +151,11 @@ Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
     return by_columns(out) && has_short_axis(from) &&
                    cuts_last_axis(from.shape, eqn.params.as<SliceParams>())
                ? Role::part
+               : Role::none;
+  }
+  if (p == &pad_p) {
+    return by_columns(out) && pads_last_axis(jaxpr.aval(eqn.inputs[0]), eqn.params.as<PadParams>())
+               ? Role::padded
                : Role::none;
   }
   return form_of(jaxpr, eqn) == Form::element ? Role::through : Role::none;
@@ -198,7 +212,8 @@ class Choice {
     for (std::size_t e = 0; e < roles_.size(); ++e) {
       const Eqn& eqn = jaxpr_.eqns()[e];
       const bool none = roles_[e] == Role::none;
-      if (roles_[e] == Role::planes || roles_[e] == Role::joined) note(made, eqn.outputs[0]);
+      if (roles_[e] == Role::planes || roles_[e] == Role::joined || roles_[e] == Role::padded)
+        note(made, eqn.outputs[0]);
       for (const Atom& a : eqn.inputs) {
         if (a.is_var() && none) note(around, a.var()), note(whole, a.var());
         if (a.is_var() && roles_[e] == Role::folded) note(folded, a.var());
@@ -218,7 +233,7 @@ class Choice {
     for (std::size_t v = 0; v < n; ++v) {
       const bool larger = between[v] >= kLeastGain * around[v];
       // Rows that are folded and whose results their elements need, all in one pass: lanes run over rows.
-      const bool rows = whole[v] == 0 && folded[v] >= kLeastRows &&
+      const bool rows = kLeastGain * whole[v] <= folded[v] && folded[v] >= kLeastRows &&
                         (spread[v] >= kLeastRows || longest[v] <= kLongestFolded);
       chosen_[v] = made[v] >= kLeastMade || (between[v] >= kLeastSize && (larger || rows));
       any_ |= chosen_[v];
@@ -394,11 +409,8 @@ class Splitter {
       const std::int64_t axis = eqn.params.as<TransposeParams>().permutation.back();
       return planes(x, aval, axis, component(jaxpr_.aval(eqn.outputs[0])));
     }
-    for (const Atom& a : eqn.inputs) {
-      const Aval& aval = jaxpr_.aval(a);
-      if (aval.shape.back() == 1) out.push_back(reshaped(as_whole(a), component(aval)));
-      else if (aval.size() > 0) append(out, apart(a.var()));
-    }
+    if (role == Role::padded) return padded(eqn);
+    for (const Atom& a : eqn.inputs) append(out, columns_of(a));
     if (role == Role::joined) return out;
     const auto& p = eqn.params.as<SliceParams>();
     const std::int64_t step = p.strides.empty() ? 1 : p.strides.back();
@@ -406,6 +418,27 @@ class Splitter {
     for (std::int64_t k = p.start_indices.back(); k < p.limit_indices.back(); k += step)
       some.push_back(out[static_cast<std::size_t>(k)]);
     return some;
+  }
+
+  // x[..., k] of an operand, whose last axis may be of one element or none.
+  Atoms columns_of(const Atom& a) {
+    const Aval& aval = jaxpr_.aval(a);
+    if (aval.size() == 0) return {};
+    return aval.shape.back() == 1 ? Atoms{reshaped(as_whole(a), component(aval))} : apart(a.var());
+  }
+  Atoms padded(const Eqn& eqn) {
+    const Aval& out = jaxpr_.aval(eqn.outputs[0]);
+    const Aval column = component(out);
+    const auto& [low, high, interior] = eqn.params.as<PadParams>().padding_config.back();
+    const Atom value = add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{column.shape, {}}),
+                           {as_whole(eqn.inputs[1])}, column);
+    Atoms made(static_cast<std::size_t>(out.shape.back()), value);
+    auto at = static_cast<std::size_t>(low);
+    for (const Atom& x : columns_of(eqn.inputs[0])) {
+      made[at] = x;
+      at += static_cast<std::size_t>(interior) + 1;
+    }
+    return made;
   }
 
   void through(const Eqn& eqn) {
