@@ -112,6 +112,10 @@ const Example kExamples[] = {
      "b:f32[4,2,3] = transpose [ permutation=(2, 0, 1) ] a "
      "c:f32[2,3,4] = transpose [ permutation=(1, 2, 0) ] b",
      "c", ""},
+    {"transpose_of_columns", "a:f32[5,1] b:f32[5,1]",
+     "c:f32[5,2] = concatenate [ dimension=1 ] a b "
+     "d:f32[2,5] = transpose [ permutation=(1, 0) ] c",
+     "d", "reshape reshape concatenate"},
     {"order_of_splat transpose", "a:f32[]",
      "b:f32[2,3] = broadcast_in_dim [ broadcast_dimensions=() shape=(2, 3) ] a "
      "c:f32[3,2] = transpose [ permutation=(1, 0) ] b",

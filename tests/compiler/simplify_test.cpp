@@ -141,6 +141,12 @@ TEST(Simplify, ChangesOfShapeCancel) {
             "broadcast_in_dim");
 }
 
+TEST(Simplify, DimensionsOfOneElementAreAddedAndDroppedByOneReshape) {
+  EXPECT_EQ(left([](const Array& a) { return reshape(expand_dims(a, 1), {2, 3}); }, numbers({6})),
+            "reshape");
+  EXPECT_EQ(left([](const Array& a) { return reshape(expand_dims(a, 0), {6}); }, numbers({6})), "");
+}
+
 TEST(Simplify, SlicesOfSlicesAreOne) {
   EXPECT_EQ(left(
                 [](const Array& a) {
@@ -163,6 +169,32 @@ TEST(Simplify, SlicesOfConcatenationsAreSlicesOfAPart) {
   EXPECT_EQ(part(1, 5), "slice");
   EXPECT_EQ(part(7, 10), "neg slice");
   EXPECT_EQ(part(4, 8), "neg concatenate slice");
+}
+
+// All of it is wanted, but every part is computed of one operand; not so where a part lies in two of them, or where
+// others want all of it.
+TEST(Simplify, PartsOfWhatIsComputedOfConcatenationsAreComputedOfTheirOperands) {
+  const Arrays x{numbers({200}), numbers({300})};
+  const auto parts = [&](std::int64_t seam, bool all) {
+    return left(
+        [&](std::span<const Array> a) {
+          const Array e = lax::exp(lax::mul(lax::concatenate(a, 0), 2.f));
+          Arrays out{e(slice(0, seam)), e(slice(seam, 500))};
+          if (all) out.push_back(e);
+          return out;
+        },
+        x);
+  };
+  EXPECT_EQ(parts(200, false), "broadcast_in_dim mul exp broadcast_in_dim mul exp");
+  EXPECT_EQ(parts(201, false), "concatenate broadcast_in_dim mul exp slice slice");
+  EXPECT_EQ(parts(200, true), "concatenate broadcast_in_dim mul exp slice slice");
+  // Read often by itself: no part is computed more than once.
+  Program doubled = [](std::span<const Array> a) {
+    Array e = lax::concatenate(a, 0);
+    for (int i = 0; i < 70; ++i) e = lax::mul(e, e);
+    return Arrays{e(slice(0, 200)), e(slice(200, 500))};
+  };
+  EXPECT_LT(left(doubled, x).size(), 1000u);
 }
 
 TEST(Simplify, StartsThatAreKnownMakeASlice) {

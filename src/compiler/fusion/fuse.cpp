@@ -128,8 +128,12 @@ Align Fuser::align_of(const Use& use, int e, int k) const {
   const auto found = c.align.find(use.consumer);
   if (found == c.align.end()) return Align::other;
   if (f == Form::element && shape(e) == shape(use.consumer)) return found->second;
-  if (f == Form::reshape) return found->second;
+  if (f == Form::reshape || adds_dimensions(use.consumer)) return found->second;
   return Align::other;
+}
+
+bool Fuser::adds_dimensions(int e) const {
+  return eqn(e).primitive == &broadcast_in_dim_p && jaxpr_.aval(eqn(e).inputs[0]).size() == size(e);
 }
 
 bool Fuser::is_woven(const Cluster& c, int e) const {

@@ -48,6 +48,8 @@ class Fuser {
   // outside the loops over larger values, but in a chain of them each recomputes those before.
   void find_costs();
   Align align_of(const Use& use, int e, int k) const;
+  // Whether it is a broadcast that repeats nothing: a reshape in all but its name.
+  bool adds_dimensions(int e) const;
   // Whether it puts columns side by side in rows, in the kernel that makes them.
   bool weaves(int e) const { return options_.weave_columns && compiler::weaves(jaxpr_, eqn(e)); }
   // Whether the cluster stores rows that an equation puts together of their columns.

@@ -110,6 +110,7 @@ std::span<const Rule> rules() {
       // shapes
       {"reshape_chain", reshape_chain, {&reshape_p}},
       {"transpose_chain", transpose_chain, {&transpose_p}},
+      {"transpose_of_columns", transpose_of_columns, {&transpose_p}},
       {"order_of_splat", order_of_splat, {&transpose_p, &rev_p}},
       {"transpose_of_dot", transpose_of_dot, {&transpose_p}},
       {"broadcast_chain", broadcast_chain, {&broadcast_in_dim_p}},

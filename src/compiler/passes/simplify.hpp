@@ -89,8 +89,9 @@ RuleFunction add_zero, add_plus_zero, add_negated, sub_zero, sub_negated, mul_on
     xor_ones, beyond_all, select_known, select_same, select_of_not, select_of_select, select_truth,
     convert_same, convert_chain, truth_of_number, compare_positions, mul_position;
 // simplify_shapes.cpp
-RuleFunction same_shape, reshape_chain, transpose_chain, broadcast_chain, order_of_splat, rev_chain,
-    pad_nothing, update_of_all, iota_of_one, fold_of_one, reduction_of_repeated, concatenate_one;
+RuleFunction same_shape, reshape_chain, transpose_chain, transpose_of_columns, broadcast_chain,
+    order_of_splat, rev_chain, pad_nothing, update_of_all, iota_of_one, fold_of_one,
+    reduction_of_repeated, concatenate_one;
 // simplify_transposes.cpp
 /// For each variable, whether it is a transpose, or computed element by element of such, of which
 /// everything that follows can do without the transposition: folds, other transposes, broadcasts.

@@ -19,9 +19,11 @@ std::optional<Atom> reshape_chain(Simplifier& s, const Eqn& e, const Aval& out) 
     return s.make(reshape_p, ReshapeParams{out.shape}, {inner->inputs[0]}, out);
   }
   const Eqn* b = s.defined_by(e.inputs[0], broadcast_in_dim_p);
-  if (b != nullptr && s.aval(b->inputs[0]).shape.empty()) {
+  if (b == nullptr) return std::nullopt;
+  const Aval& of = s.aval(b->inputs[0]);
+  if (of.shape.empty())
     return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {b->inputs[0]}, out);
-  }
+  if (of.size() == out.size()) return s.make(reshape_p, e.params, {b->inputs[0]}, out);
   return std::nullopt;
 }
 std::optional<Atom> transpose_chain(Simplifier& s, const Eqn& e, const Aval& out) {
@@ -36,6 +38,32 @@ std::optional<Atom> transpose_chain(Simplifier& s, const Eqn& e, const Aval& out
   for (const std::int64_t d : outer)
     both.push_back(inner->params.as<TransposeParams>().permutation[static_cast<std::size_t>(d)]);
   return s.make(transpose_p, TransposeParams{both}, {inner->inputs[0]}, out);
+}
+// Columns side by side are, of the transpose, rows one after the other, which are written as they lie.
+std::optional<Atom> transpose_of_columns(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* c = s.used_once(e.inputs[0]) ? s.defined_by(e.inputs[0], concatenate_p) : nullptr;
+  if (c == nullptr) return std::nullopt;
+  const std::int64_t from = c->params.as<ConcatenateParams>().dimension;
+  ConcatenateParams p;
+  Shape others;
+  for (std::size_t d = 0; d < out.shape.size(); ++d) {
+    const std::int64_t dim = e.params.as<TransposeParams>().permutation[d];
+    if (dim == from) p.dimension = static_cast<std::int64_t>(d);
+    else others.push_back(dim);
+  }
+  const auto is_column = [&](const Atom& a) {
+    return s.aval(a).shape[static_cast<std::size_t>(from)] == 1;
+  };
+  if (!std::is_sorted(others.begin(), others.end()) ||
+      !std::all_of(c->inputs.begin(), c->inputs.end(), is_column))
+    return std::nullopt;
+  Shape row = out.shape;
+  row[static_cast<std::size_t>(p.dimension)] = 1;
+  const Atoms columns = c->inputs;
+  Atoms rows;
+  for (const Atom& a : columns)
+    rows.push_back(s.make(reshape_p, ReshapeParams{row}, {a}, s.aval(a).with_shape(row)));
+  return s.make(concatenate_p, p, std::move(rows), out);
 }
 std::optional<Atom> broadcast_chain(Simplifier& s, const Eqn& e, const Aval& out) {
   const auto& outer = e.params.as<BroadcastInDimParams>();

@@ -292,41 +292,103 @@ std::optional<Atom> gather_of_range(Simplifier& s, const Eqn& e, const Aval& out
 
 namespace {
 
+/// Where a value is put together of others: along which dimension, and where they end.
+struct Seams {
+  std::size_t dimension = 0;
+  Shape ends;
+  bool operator==(const Seams&) const = default;
+
+  bool cross(const SliceParams& p) const {
+    const std::int64_t first = p.start_indices[dimension], end = p.limit_indices[dimension];
+    return std::any_of(ends.begin(), ends.end(),
+                       [&](std::int64_t seam) { return first < seam && seam < end; });
+  }
+};
+using AllSeams = std::vector<std::optional<Seams>>;
+
+// What is computed element by element of values with the same seams, and of numbers, has these seams.
+std::optional<Seams> seams_of_element(const Eqn& e, const AllSeams& known,
+                                      const std::vector<bool>& numbers) {
+  std::optional<Seams> same;
+  for (const Atom& a : e.inputs) {
+    if (a.is_literal() || numbers[static_cast<std::size_t>(a.var())]) continue;
+    const std::optional<Seams>& seams = known[static_cast<std::size_t>(a.var())];
+    if (!seams || (same && *same != *seams)) return std::nullopt;
+    same = seams;
+  }
+  return same;
+}
+AllSeams seams_of(const Jaxpr& jaxpr) {
+  AllSeams out(static_cast<std::size_t>(jaxpr.num_vars()));
+  std::vector<bool> numbers;
+  for (Var v = 0; v < jaxpr.num_vars(); ++v) numbers.push_back(jaxpr.aval(v).shape.empty());
+  for (const Eqn& e : jaxpr.eqns()) {
+    const auto result = static_cast<std::size_t>(e.outputs.empty() ? 0 : e.outputs[0]);
+    if (e.primitive == &concatenate_p) {
+      Seams& seams = out[result].emplace();
+      seams.dimension = static_cast<std::size_t>(e.params.as<ConcatenateParams>().dimension);
+      std::int64_t end = 0;
+      for (const Atom& a : e.inputs)
+        seams.ends.push_back(end += jaxpr.aval(a).shape[seams.dimension]);
+    } else if (e.primitive == &broadcast_in_dim_p) {
+      numbers[result] = jaxpr.aval(e.inputs[0]).shape.empty();
+    } else if (is_elementwise(e)) {
+      out[result] = seams_of_element(e, out, numbers);
+    }
+  }
+  return out;
+}
+
 /// How much is wanted of a value by all who read it.
 struct Wanted {
   std::int64_t elements = 0;
   int parts = 0;
+  bool across = false;  ///< whether by anything but slices between two of its seams
 };
-// Where parts are more than half of a value they might as well be parts of all of it; so they might where they are
-// many, or the value is a few vectors.
+// Where parts are more than half of a value they might as well be parts of all of it, unless each is a part of one of
+// those of which it is put together; so they might where they are many, or the value is a few vectors.
 bool is_cut(const Wanted& w, const Aval& aval) {
   constexpr std::int64_t kLeast = 256;
   constexpr int kMostParts = 4;
   return w.parts > 0 && w.parts <= kMostParts && aval.size() >= kLeast &&
-         w.elements <= aval.size() / 2;
+         w.elements <= (w.across ? aval.size() / 2 : aval.size());
 }
 
 }  // namespace
 
 std::vector<bool> values_cut(const Jaxpr& jaxpr) {
   std::vector<Wanted> wanted(static_cast<std::size_t>(jaxpr.num_vars()));
+  const AllSeams seams = seams_of(jaxpr);
   const auto of = [&](Var v) -> Wanted& { return wanted[static_cast<std::size_t>(v)]; };
   const auto want = [&](const Atom& a, Wanted part) {
     if (!a.is_var()) return;
     const std::int64_t all = jaxpr.aval(a).size();
     Wanted& sum = of(a.var());
-    sum.elements = part.elements < all - sum.elements ? sum.elements + part.elements : all;
+    sum.elements = part.elements <= all - sum.elements ? sum.elements + part.elements : all + 1;
     sum.parts += part.parts;
+    sum.across |= part.across;
   };
-  for (const Atom& a : jaxpr.outs()) want(a, {jaxpr.aval(a).size(), 1});
+  const auto all_of = [&](const Atom& a) { return Wanted{jaxpr.aval(a).size(), 1, true}; };
+  const auto part_of = [&](const Atom& a, const Eqn& slice) {
+    const std::optional<Seams>& of_whole = seams[static_cast<std::size_t>(a.var())];
+    return Wanted{jaxpr.aval(slice.outputs[0]).size(), 1,
+                  !of_whole || of_whole->cross(slice.params.as<SliceParams>())};
+  };
+  for (const Atom& a : jaxpr.outs()) want(a, all_of(a));
   const std::vector<Eqn>& eqns = jaxpr.eqns();
   for (auto e = eqns.rbegin(); e != eqns.rend(); ++e) {
-    const bool slice = e->primitive == &slice_p;
-    const bool part = (is_elementwise(*e) || one_of(*e, {&transpose_p, &broadcast_in_dim_p})) &&
+    const bool same_place = is_elementwise(*e);
+    const bool part = (same_place || one_of(*e, {&transpose_p, &broadcast_in_dim_p})) &&
                       is_cut(of(e->outputs[0]), jaxpr.aval(e->outputs[0]));
     for (const Atom& a : e->inputs) {
-      if (part) want(a, of(e->outputs[0]));
-      else want(a, {slice ? jaxpr.aval(e->outputs[0]).size() : jaxpr.aval(a).size(), 1});
+      if (a.is_literal()) continue;
+      if (part) {
+        Wanted some = of(e->outputs[0]);
+        some.across |= !same_place || !seams[static_cast<std::size_t>(a.var())];
+        want(a, some);
+      } else {
+        want(a, e->primitive == &slice_p ? part_of(a, *e) : all_of(a));
+      }
     }
   }
   std::vector<bool> cut;
