@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "compiler/support.hpp"
+#include "runtime/target_isa.hpp"
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/numpy.hpp"
@@ -181,6 +182,22 @@ TEST(ShortAxes, OfDerivativesOfCrossProductsTakeOneKernel) {
       },
       {uniform({2000, 3}, DType::f32), uniform({2000, 3}, DType::f32, 0, 1, 2)}, 1, 0);
   EXPECT_THAT(e->text("ir"), Not(HasSubstr("gather")));
+}
+
+// A number for each row, repeated along rows of which a vector holds no whole number.
+TEST(ShortAxes, OfRowsTimesNumbersAreWoven) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i16}) {
+    for (const std::int64_t k : {2, 3, 4, 5, 7}) {
+      const Compiled e = check(
+          [](std::span<const Array> a) { return Arrays{a[0] * a[1] + a[0], a[1] * a[1] * a[2]}; },
+          {uniform({2001, k}, dtype, 0, 9), uniform({2001, 1}, dtype, 0, 9, 2),
+           uniform({1, k}, dtype, 0, 9, 3)},
+          1, 0);
+      const std::size_t lanes = runtime::target_vector_bytes() / size_of(dtype);
+      if (static_cast<std::size_t>(k) >= lanes) continue;  // a vector is of one row
+      EXPECT_THAT(e->text("ir"), Not(HasSubstr("gather"))) << e->text("plan");
+    }
+  }
 }
 
 // What is as long as one row alone may be made and read whole.

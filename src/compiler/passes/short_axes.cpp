@@ -57,6 +57,14 @@ bool by_squares(const Aval& out) {
   const auto lanes = static_cast<std::int64_t>(runtime::target_vector_bytes() / size_of(out.dtype));
   return out.shape.back() % lanes == 0;
 }
+/// Whether vectors hold several rows but no whole number of them, or pairs: what is repeated along each row has to be
+/// picked element by element then.
+bool tears_vectors(const Aval& a) {
+  if (!by_columns(a)) return false;
+  const auto lanes = static_cast<std::int64_t>(runtime::target_vector_bytes() / size_of(a.dtype));
+  const std::int64_t row = a.shape.back();
+  return row == 2 ? lanes >= 8 : row < lanes && lanes % row != 0;
+}
 Aval component(const Aval& a) { return a.with_shape(without_last(a.shape)).strong(); }
 
 Aval one_of(const Aval& a) {
@@ -199,7 +207,7 @@ class Choice {
   void weigh() {
     const auto n = static_cast<std::size_t>(jaxpr_.num_vars());
     std::vector<std::int64_t> around(n, 0), between(n, 0), whole(n, 0), folded(n, 0), spread(n, 0),
-        made(n, 0);
+        made(n, 0), torn(n, 0);
     const auto note = [&](std::vector<std::int64_t>& what, Var v) {
       if (!has_short_axis(jaxpr_.aval(v))) return;
       std::int64_t& most = what[static_cast<std::size_t>(find(v))];
@@ -221,7 +229,9 @@ class Choice {
       for (const Var v : eqn.outputs) {
         note(none ? around : between, v);
         if (none) note(whole, v);
-        if (roles_[e] == Role::spread && jaxpr_.aval(eqn.inputs[0]).size() > 1) note(spread, v);
+        if (roles_[e] != Role::spread || jaxpr_.aval(eqn.inputs[0]).size() == 1) continue;
+        note(spread, v);
+        if (tears_vectors(jaxpr_.aval(v))) note(torn, v);
       }
     }
     chosen_.resize(n);
@@ -235,7 +245,9 @@ class Choice {
       // Rows that are folded and whose results their elements need, all in one pass: lanes run over rows.
       const bool rows = kLeastGain * whole[v] <= folded[v] && folded[v] >= kLeastRows &&
                         (spread[v] >= kLeastRows || longest[v] <= kLongestFolded);
-      chosen_[v] = made[v] >= kLeastMade || (between[v] >= kLeastSize && (larger || rows));
+      const bool repeated = kLeastGain * whole[v] <= torn[v] && torn[v] >= kLeastRows;
+      chosen_[v] =
+          made[v] >= kLeastMade || (between[v] >= kLeastSize && (larger || rows || repeated));
       any_ |= chosen_[v];
     }
   }
