@@ -75,12 +75,7 @@ Value* CodeGen::Impl::as_vector(Node* node, int n) {
 bool CodeGen::is_uniform(Scalar x) const { return impl_->width(node_of(x)) == 1; }
 bool CodeGen::is_live(Scalar x) const { return impl_->live(node_of(x)); }
 
-Value* CodeGen::Impl::mask() {
-  if (active == lanes) return nullptr;
-  std::vector<llvm::Constant*> on;
-  for (int i = 0; i < lanes; ++i) on.push_back(b.getInt1(i < active));
-  return llvm::ConstantVector::get(on);
-}
+Value* CodeGen::Impl::mask() { return mask_of(active, lanes); }
 
 // ---- functions -----------------------------------------------------------------------------------
 

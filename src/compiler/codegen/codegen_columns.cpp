@@ -105,13 +105,6 @@ Vectors rows_of(llvm::IRBuilder<>& b, const Vectors& columns, int lanes) {
 
 }  // namespace
 
-Value* CodeGen::Impl::mask_of(int count, int of) {
-  if (count >= of) return nullptr;
-  std::vector<llvm::Constant*> bits;
-  for (int l = 0; l < of; ++l) bits.push_back(b.getInt1(l < count));
-  return llvm::ConstantVector::get(bits);
-}
-
 // Whole vectors, none of which ends after the last element that is wanted: nothing beyond it may be read.
 Value* CodeGen::Impl::load_steps(llvm::Type* t, Value* first, int step, int w, llvm::Align align) {
   const auto offset = [last = (step - 1) * (w - 1), w](int v) { return std::min(v * w, last); };
@@ -197,8 +190,7 @@ void CodeGen::store_columns(Pointer to, DType dtype, Scalar first, const Scalars
         m.b.CreateConstGEP1_64(t, m.element_address(t, p, i),
                                static_cast<std::uint64_t>(v) * static_cast<std::uint64_t>(w));
     Value* row = rows[static_cast<std::size_t>(v)];
-    if (Value* mask = m.mask_of(count, w)) m.b.CreateMaskedStore(row, address, align, mask);
-    else m.b.CreateAlignedStore(row, address, align);
+    m.store_lanes(row, address, align, count);
   }
 }
 

@@ -268,6 +268,8 @@ struct CodeGen::Impl {
   llvm::Value* mask();
   /// Mask of the lanes from the first up to `count`; null for all.
   llvm::Value* mask_of(int count, int lanes);
+  /// Stores the lanes of a vector from the first up to `count`, and touches nothing behind them.
+  void store_lanes(llvm::Value* v, llvm::Value* address, llvm::Align align, int count);
   llvm::Value* from_memory(llvm::Value* v, DType dtype);
   llvm::Value* to_memory(llvm::Value* v, DType dtype);
   /// A field of the Context, loaded once per function. At level 0.

@@ -2,7 +2,11 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include <bit>
+#include <numeric>
+
 #include "compiler/codegen/codegen_impl.hpp"
+#include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
 
 namespace telamon {
@@ -169,6 +173,39 @@ Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
   return b.CreateShuffleVector(loaded, zeros, lanes);
 }
 
+Value* CodeGen::Impl::mask_of(int count, int of) {
+  if (count >= of) return nullptr;
+  std::vector<llvm::Constant*> bits;
+  for (int l = 0; l < of; ++l) bits.push_back(b.getInt1(l < count));
+  return llvm::ConstantVector::get(bits);
+}
+
+// Processors without masks of their own take long for such a store (tens of operations on Zen 2 and 3), or have none:
+// there it is a few of half as many lanes each.
+void CodeGen::Impl::store_lanes(Value* v, Value* address, llvm::Align align, int count) {
+  const auto* const type = llvm::cast<llvm::FixedVectorType>(v->getType());
+  Value* const mask = mask_of(count, static_cast<int>(type->getNumElements()));
+  if (mask == nullptr) {
+    b.CreateAlignedStore(v, address, align);
+  } else if (runtime::target_isa() == runtime::Isa::avx512) {
+    b.CreateMaskedStore(v, address, align, mask);
+  } else {
+    for (int first = 0; first < count;) {
+      const auto left = static_cast<unsigned>(count - first);
+      const auto some = static_cast<int>(std::bit_floor(left));
+      std::vector<int> lanes_of(static_cast<std::size_t>(some));
+      std::iota(lanes_of.begin(), lanes_of.end(), first);
+      Value* const part = some == 1 ? b.CreateExtractElement(v, static_cast<std::uint64_t>(first))
+                                    : b.CreateShuffleVector(v, lanes_of);
+      b.CreateAlignedStore(
+          part,
+          b.CreateConstGEP1_64(type->getElementType(), address, static_cast<std::uint64_t>(first)),
+          align);
+      first += some;
+    }
+  }
+}
+
 Scalar CodeGen::load(Pointer from, DType dtype, Scalar index) {
   Impl& m = *impl_;
   Node *p = static_cast<Node*>(from.handle), *i = node_of(index);
@@ -263,7 +300,7 @@ void CodeGen::store(Pointer to, DType dtype, Scalar index, Scalar value) {
   if (i->stride == 1) {
     Value* address = m.element_address(t, p, i);
     if (mask != nullptr) {
-      m.b.CreateMaskedStore(v, address, align, mask);
+      m.store_lanes(v, address, align, m.active);
     } else if (m.streaming) {
       auto* s = m.b.CreateAlignedStore(v, address,
                                        llvm::Align(size_of(dtype) * static_cast<std::size_t>(w)));
