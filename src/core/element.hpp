@@ -14,6 +14,9 @@ namespace telamon {
 inline namespace v1 {
 namespace detail {
 
+/// f16 and bf16, which memory holds and arithmetic is not done in.
+inline bool is_small_float(DType d) { return is_float(d) && size_of(d) == 2; }
+
 /// IEEE binary16 to binary32.
 inline float half_to_float(Half h) {
   const std::uint32_t sign = static_cast<std::uint32_t>(h.bits & 0x8000u) << 16;

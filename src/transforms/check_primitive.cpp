@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/counted.hpp"
+#include "core/element.hpp"
 #include "core/trace.hpp"
 #include "interpreters/interpreters.hpp"
 #include "runtime/backend.hpp"
@@ -256,7 +257,7 @@ class PrimitiveChecker {
       for (const Array& x : xs) {
         if (x.dtype() == DType::f32 || x.dtype() == DType::c64)
           epsilon = std::max(epsilon, 0x1p-23);
-        if (x.dtype() == DType::f16 || x.dtype() == DType::bf16) epsilon = 0x1p-8;
+        if (is_small_float(x.dtype())) epsilon = 0x1p-8;
       }
     }
     const double scale = 1 + std::abs(want);

@@ -162,6 +162,26 @@ TEST(SmallFloats, LeaveOperationsOfUsersToThemselves) {
           {uniform({1000}, dtype)});
 }
 
+// One number of a kernel, which all lanes store: rounded by itself, and then repeated.
+TEST(SmallFloats, OfOneNumberAreRepeated) {
+  for (const DType dtype : kSmall) {
+    check(
+        [dtype](std::span<const Array> a) {
+          const auto along = [](const Array& x) { return lax::broadcast_in_dim(x, {6, 64}, {0}); };
+          const Array z = matmul(a[2], a[2].T()), t = tanh(z);
+          return Arrays{lax::broadcast_in_dim(a[0] * a[0], {64}, {}),
+                        along(a[1] * a[1]),
+                        along(lax::reduce_max(a[2] + a[2], {1})),
+                        lax::convert_element_type(along(a[3]), dtype),
+                        lax::round(lax::integer_pow(a[2], 0)),
+                        z,
+                        1 - t * t};
+        },
+        {uniform({}, dtype), uniform({6}, dtype), uniform({6, 64}, dtype),
+         uniform({6}, DType::f32)});
+  }
+}
+
 TEST(SmallFloats, OfOneElementAndOfNone) {
   for (const DType dtype : kSmall) {
     for (const Shape& shape : {Shape{}, Shape{1}, Shape{0}, Shape{3, 0}}) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "compiler/codegen/codegen_impl.hpp"
+#include "core/element.hpp"
 #include "core/integers.hpp"
 #include "runtime/math/vector_math.hpp"
 #include "runtime/target_isa.hpp"
@@ -35,14 +36,24 @@ bool is_converted(DType dtype) {
 namespace {
 
 bool floating(Scalar x) { return is_float(x.dtype()); }
+llvm::Constant* constant_float(llvm::Type* type, DType dtype, double value) {
+  if (!detail::is_small_float(dtype)) return llvm::ConstantFP::get(type, value);
+  llvm::APFloat rounded(value);
+  bool loses = false;
+  rounded.convert(dtype == DType::f16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(),
+                  llvm::APFloat::rmNearestTiesToEven, &loses);
+  return llvm::ConstantInt::get(type, rounded.bitcastToAPInt());
+}
 bool boolean_type(Scalar x) { return x.dtype() == DType::bool_; }
 
 }  // namespace
 
 llvm::Type* CodeGen::Impl::type(DType dtype) {
   switch (dtype) {
-    case DType::f16: return b.getHalfTy();
-    case DType::bf16: return b.getBFloatTy();
+    // Their bits: nothing is done with them but to move and to convert them, and what LLVM makes of types of their
+    // own may call functions of a library that is not there.
+    case DType::f16:
+    case DType::bf16: return b.getInt16Ty();
     case DType::f32: return b.getFloatTy();
     case DType::f64: return b.getDoubleTy();
     case DType::bool_: return b.getInt1Ty();
@@ -72,7 +83,7 @@ Scalar CodeGen::constant(DType dtype, double value) {
     return constant_int(dtype, static_cast<std::int64_t>(value));
   }
   Node*& n = impl_->constants[{static_cast<int>(dtype), std::bit_cast<std::uint64_t>(value)}];
-  if (n == nullptr) n = impl_->make(llvm::ConstantFP::get(impl_->type(dtype), value), 0);
+  if (n == nullptr) n = impl_->make(constant_float(impl_->type(dtype), dtype, value), 0);
   return Scalar(n, dtype);
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/codegen/codegen_impl.hpp"
+#include "core/element.hpp"
 #include "runtime/math/vector_math.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
@@ -32,26 +33,27 @@ static Value* round_to_odd(llvm::IRBuilder<>& b, Value* x, llvm::Type* f32_type)
   return b.CreateBitCast(b.CreateSelect(b.CreateFCmpONE(back, x), odd, bits), f32_type);
 }
 
-// f32 to a 16-bit float and back. LLVM's own way to bf16 is a call for each number.
-static Value* to_small(llvm::IRBuilder<>& b, Value* x, llvm::Type* to) {
-  if (to->getScalarType()->isHalfTy()) return b.CreateFPTrunc(x, to);
-  llvm::Type* bits_type = x->getType()->getWithNewType(b.getInt32Ty());
+// f32 to the bits of a 16-bit float and back. LLVM's own way to bf16 is a call for each number.
+static Value* to_small(llvm::IRBuilder<>& b, Value* x, DType to) {
+  llvm::Type *type = x->getType(), *small_type = type->getWithNewType(b.getInt16Ty());
+  if (to == DType::f16)
+    return b.CreateBitCast(b.CreateFPTrunc(x, type->getWithNewType(b.getHalfTy())), small_type);
+  llvm::Type* bits_type = type->getWithNewType(b.getInt32Ty());
   const auto number = [&](std::uint64_t n) { return llvm::ConstantInt::get(bits_type, n); };
   Value* bits = b.CreateBitCast(x, bits_type);
   Value* last = b.CreateAnd(b.CreateLShr(bits, number(16)), number(1));
   Value* nearest = b.CreateAdd(bits, b.CreateAdd(last, number(0x7fff)));
   Value* quiet = b.CreateOr(bits, number(0x400000));
   Value* kept = b.CreateLShr(b.CreateSelect(b.CreateFCmpUNO(x, x), quiet, nearest), number(16));
-  return b.CreateBitCast(b.CreateTrunc(kept, bits_type->getWithNewType(b.getInt16Ty())), to);
+  return b.CreateTrunc(kept, small_type);
 }
-static Value* from_small(llvm::IRBuilder<>& b, Value* x) {
-  llvm::Type* type = x->getType();
-  if (type->getScalarType()->isHalfTy())
-    return b.CreateFPExt(x, type->getWithNewType(b.getFloatTy()));
+static Value* from_small(llvm::IRBuilder<>& b, Value* x, DType from) {
+  llvm::Type *type = x->getType(), *f32_type = type->getWithNewType(b.getFloatTy());
+  if (from == DType::f16)
+    return b.CreateFPExt(b.CreateBitCast(x, type->getWithNewType(b.getHalfTy())), f32_type);
   llvm::Type* bits_type = type->getWithNewType(b.getInt32Ty());
-  Value* bits = b.CreateZExt(b.CreateBitCast(x, type->getWithNewType(b.getInt16Ty())), bits_type);
-  return b.CreateBitCast(b.CreateShl(bits, llvm::ConstantInt::get(bits_type, 16)),
-                         type->getWithNewType(b.getFloatTy()));
+  Value* bits = b.CreateShl(b.CreateZExt(x, bits_type), llvm::ConstantInt::get(bits_type, 16));
+  return b.CreateBitCast(bits, f32_type);
 }
 
 // Saturating, NaN to 0. LLVM's own fptosi.sat takes vectors apart. What is converted is held within the range, so that
@@ -90,6 +92,10 @@ static Value* to_integer(llvm::IRBuilder<>& b, Value* x, llvm::Type* to, bool is
 Scalar CodeGen::convert(Scalar x, DType to) {
   const DType from = x.dtype();
   if (from == to) return x;
+  // By way of f32, which rounds none of them, and whole numbers as their kernels do.
+  const bool narrows = detail::is_small_float(to) && !is_float(from);
+  if (narrows || (detail::is_small_float(from) && to != DType::f32))
+    return convert(convert(x, DType::f32), to);
   if (to == DType::bool_) return compare(Compare::ne, x, constant_int(from, 0));
   // The lanes of an affine index in a narrower type: its truncated base plus small constants.
   Node* node = node_of(x);
@@ -112,20 +118,14 @@ Scalar CodeGen::convert(Scalar x, DType to) {
         auto& b = impl_->b;
         Value* v = impl_->as(node, w);
         llvm::Type* t = w == 1 ? impl_->type(to) : impl_->vector_type(impl_->type(to), w);
-        const bool to_16_bits = is_float(to) && size_of(to) == 2;
-        llvm::Type* f32_type = w == 1 ? b.getFloatTy() : impl_->vector_type(b.getFloatTy(), w);
-        if (is_float(from)) {
-          if (size_of(from) == 2) v = from_small(b, v);
-          if (from == DType::f64 && to == DType::bf16) v = round_to_odd(b, v, f32_type);
-          if (to_16_bits && v->getType() == f32_type) return to_small(b, v, t);
-          if (is_float(to)) return b.CreateFPCast(v, t);
-          return to_integer(b, v, t, is_unsigned_integer(to));
+        if (detail::is_small_float(from)) return from_small(b, v, from);
+        if (detail::is_small_float(to)) {
+          llvm::Type* f32_type = v->getType()->getWithNewType(b.getFloatTy());
+          const bool to_odd = from == DType::f64 && to == DType::bf16;
+          return to_small(b, to_odd ? round_to_odd(b, v, f32_type) : v, to);
         }
-        if (to_16_bits) {
-          Value* whole = from == DType::bool_ || is_unsigned(x) ? b.CreateUIToFP(v, f32_type)
-                                                                : b.CreateSIToFP(v, f32_type);
-          return to_small(b, whole, t);
-        }
+        if (is_float(from))
+          return is_float(to) ? b.CreateFPCast(v, t) : to_integer(b, v, t, is_unsigned_integer(to));
         // A conversion of masks would go through integers.
         if (is_float(to) && from == DType::bool_)
           return b.CreateSelect(v, llvm::ConstantFP::get(t, 1), llvm::ConstantFP::get(t, 0));
@@ -169,7 +169,7 @@ Value* CodeGen::Impl::call_math(const telamon::math::MathEntry& entry, llvm::Typ
 // ones and single values padded. Compiled and eager results are the same function's.
 Scalar CodeGen::math(std::string_view name, std::span<const Scalar> args) {
   const DType dtype = args[0].dtype();
-  if (dtype == DType::f16 || dtype == DType::bf16) {
+  if (detail::is_small_float(dtype)) {
     Scalars wide;
     for (const Scalar a : args) wide.push_back(convert(a, DType::f32));
     return convert(math(name, wide), dtype);

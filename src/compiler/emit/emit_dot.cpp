@@ -11,6 +11,7 @@
 
 #include "compiler/emit/emit.hpp"
 #include "compiler/plan/dot.hpp"
+#include "core/element.hpp"
 #include "core/integers.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
@@ -83,7 +84,7 @@ class DotEmitter {
     lhs_type_ = lhs.dtype;
     rhs_type_ = rhs.dtype;
     out_type_ = k.scope.jaxpr.aval(eqn.outputs[0]).dtype;
-    sum_type_ = out_type_ == DType::f16 || out_type_ == DType::bf16 ? DType::f32 : out_type_;
+    sum_type_ = detail::is_small_float(out_type_) ? DType::f32 : out_type_;
     // Literals have memory of their own, in the order of the operands; nothing follows such a product.
     const auto operand = [&](std::size_t i) {
       const Atom& a = eqn.inputs[i];

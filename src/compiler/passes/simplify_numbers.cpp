@@ -7,6 +7,7 @@
 
 #include "compiler/passes/simplify.hpp"
 #include "core/concrete.hpp"
+#include "core/element.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -279,8 +280,7 @@ bool is_lossless(DType from, DType to) {
     if (is_integer(to) && is_signed_integer(from) && !is_signed_integer(to)) return false;
     return (is_integer(to) || is_float(to)) && digits(from) <= digits(to);
   }
-  return (is_float(from) && to == DType::f64) ||
-         ((from == DType::f16 || from == DType::bf16) && to == DType::f32);
+  return (is_float(from) && to == DType::f64) || (detail::is_small_float(from) && to == DType::f32);
 }
 }  // namespace
 std::optional<Atom> convert_chain(Simplifier& s, const Eqn& e, const Aval& out) {

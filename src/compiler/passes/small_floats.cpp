@@ -13,6 +13,7 @@
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
 #include "core/concrete.hpp"
+#include "core/element.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
 #include "telamon/special.hpp"
@@ -21,8 +22,6 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 namespace {
-
-bool is_small(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
 bool is_one_of(const PrimitiveBase* p, std::initializer_list<const PrimitiveBase*> all) {
   return std::find(all.begin(), all.end(), p) != all.end();
@@ -96,8 +95,8 @@ class Widener {
     if (e.effect != Effect::none || e.outputs.size() != 1 || e.params.has_jaxprs()) return false;
     bool any = false, all = true;
     const auto look_at = [&](DType dtype) {
-      any |= is_small(dtype);
-      all &= is_native(dtype) || (is_small(dtype) && is_converted(dtype));
+      any |= detail::is_small_float(dtype);
+      all &= is_native(dtype) || (detail::is_small_float(dtype) && is_converted(dtype));
     };
     for (const Atom& a : e.inputs) look_at(jaxpr_.aval(a).dtype);
     look_at(jaxpr_.aval(e.outputs[0]).dtype);
@@ -128,7 +127,7 @@ class Widener {
     return *out;
   }
   Atom as_wide(const Atom& a) {
-    if (!is_small(jaxpr_.aval(a).dtype)) return as_small(a);
+    if (!detail::is_small_float(jaxpr_.aval(a).dtype)) return as_small(a);
     if (a.is_literal()) return Atom::literal(detail::convert_scalar(a.literal(), DType::f32));
     std::optional<Atom>& out = wide(a.var());
     if (!out) out = convert(*small(a.var()), DType::f32);
@@ -141,15 +140,15 @@ class Widener {
     const Var v = e.outputs[0];
     const Aval& out = jaxpr_.aval(v);
     Params params = e.params;
-    if (e.primitive == &dot_general_p && is_small(out.dtype)) {
+    if (e.primitive == &dot_general_p && detail::is_small_float(out.dtype)) {
       DotGeneralParams p = params.as<DotGeneralParams>();
       if (p.preferred_element_type) p.preferred_element_type = DType::f32;
       params = Params::of(std::move(p));
     }
-    const Aval computed = is_small(out.dtype) ? out.with_dtype(DType::f32) : out;
+    const Aval computed = detail::is_small_float(out.dtype) ? out.with_dtype(DType::f32) : out;
     const Atom result = Atom::var(
         b_.add_eqn1(*e.primitive, std::move(params), std::move(in), computed, e.effect, e.where));
-    if (!is_small(out.dtype)) small(v) = result;
+    if (!detail::is_small_float(out.dtype)) small(v) = result;
     else if (is_exact(e)) wide(v) = result;
     else small(v) = convert(result, out.dtype);
   }
@@ -175,7 +174,7 @@ class Widener {
 }  // namespace
 
 bool has_small_floats(const Jaxpr& jaxpr) {
-  const auto small = [&](Var v) { return is_small(jaxpr.aval(v).dtype); };
+  const auto small = [&](Var v) { return detail::is_small_float(jaxpr.aval(v).dtype); };
   for (Var v = 0; v < jaxpr.num_vars(); ++v)
     if (small(v)) return true;
   for (const Eqn& e : jaxpr.eqns()) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "core/element.hpp"
 #include "runtime/kernels/copy.hpp"
 #include "runtime/thread_pool.hpp"
 
@@ -62,9 +63,7 @@ class Blocks {
  private:
   using Buffer = std::array<char, kBlock * 16>;
 
-  bool widened(DType dtype) const {
-    return kernel_.widens && (dtype == DType::f16 || dtype == DType::bf16);
-  }
+  bool widened(DType dtype) const { return kernel_.widens && detail::is_small_float(dtype); }
 
   /// Reads `count` elements of operand i into its buffer, in the dtype of the loop.
   void load(int i, std::int64_t count) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/check.hpp"
+#include "core/element.hpp"
 #include "core/integers.hpp"
 #include "runtime/kernels/cursor.hpp"
 #include "runtime/kernels/isa_loops.hpp"
@@ -103,7 +104,6 @@ static_assert([] {
 }());
 
 const OpInfo& info(Op op) { return kOps[static_cast<int>(op)]; }
-bool is_small_float(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 /// Operations that move bytes need no arithmetic on small floats.
 bool is_move(Op op) { return op == Op::copy || op == Op::select; }
 
@@ -133,7 +133,7 @@ Kernel find_kernel(Op op, DType dtype, runtime::Isa isa) {
   constexpr decltype(&telamon_generic_elementwise_loop) kLoops[runtime::kNumIsas] =
       TELAMON_BY_ISA(elementwise_loop);
   Kernel kernel;
-  const bool widen = is_small_float(dtype) && !is_move(op);
+  const bool widen = detail::is_small_float(dtype) && !is_move(op);
   if (widen && op == Op::nextafter) return kernel;  // a step in f32 is none in f16
   const DType compute = widen ? DType::f32 : dtype;
   kernel.loop = kLoops[static_cast<int>(isa)](op, compute);

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "core/check.hpp"
+#include "core/element.hpp"
 #include "runtime/kernels/copy.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/temporary.hpp"
@@ -235,8 +236,6 @@ void begin_with_zero(ReduceOp op, const View& out) {
   if (out.dtype == DType::f64) add_zero<double>(out);
 }
 
-bool is_small_float(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
-
 }  // namespace
 
 View as_parts(const View& z) {
@@ -255,7 +254,7 @@ void run_reduce(ReduceOp op, const View& in, const Shape& axes, const View& out)
   if (op == ReduceOp::sum && is_complex(in.dtype)) {
     return run_reduce(op, as_parts(in), axes, as_parts(out));
   }
-  if (is_small_float(in.dtype)) {
+  if (detail::is_small_float(in.dtype)) {
     const Temporary wide(in.shape, DType::f32), result(out.shape, DType::f32);
     run_convert(in, wide.view());
     run_reduce(op, wide.view(), axes, result.view());

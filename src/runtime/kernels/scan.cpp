@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/check.hpp"
+#include "core/element.hpp"
 #include "runtime/kernels/copy.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/reduce.hpp"
@@ -51,7 +52,7 @@ void for_each_tile(const Lines& lines, const Body& body) {
 /// Runs `body` on a dense operand: `in` itself or a copy, in f32 for the 16-bit floats.
 template <class Body>
 void with_dense(const View& in, const Body& body) {
-  const bool small = in.dtype == DType::f16 || in.dtype == DType::bf16;
+  const bool small = detail::is_small_float(in.dtype);
   if (!small && is_contiguous(in)) return body(in);
   const Temporary copy(in.shape, small ? DType::f32 : in.dtype);
   run_convert(in, copy.view());
