@@ -272,6 +272,22 @@ TEST(CellLoops, WithoutEquationsAreLoopsStill) {
 
 // What each cell would compute for itself, and products that kernels have lanes for, stay kernels: networks, and filters
 // whose covariance all of a batch share.
+// So much code for each element that this took 16 s to compile.
+TEST(CellLoops, AreNoneWhereLanesLieApartForManyValues) {
+  const auto turned = [](const Shape& shape) {
+    const Compiled e = check(
+        [](std::span<const Array> a) {
+          return Arrays{
+              fori_loop(0, 3, [](const Array&, const Array& y) { return lax::rev(y, {0}); }, a[0])};
+        },
+        {uniform(shape, DType::f32)});
+    return e->text("plan").find("cells") != std::string::npos;
+  };
+  EXPECT_TRUE(turned({4, 32, 5}));
+  EXPECT_FALSE(turned({64, 32, 5}));
+  EXPECT_TRUE(turned({64, 160}));
+}
+
 TEST(CellLoops, AreNoneWhereKernelsAreFaster) {
   const auto network = [](const Array& w, const Array& rows) {
     const Array zero = lax::full({w.shape()[0]}, DType::f64, 0);

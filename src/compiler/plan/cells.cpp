@@ -21,6 +21,9 @@ constexpr std::int64_t kMostUnrolled = 64;  // elements of a variable
 constexpr std::int64_t kMostWork = 3000;    // operations after unrolling
 constexpr std::int64_t kMostCalls = 40;  // of functions on single numbers; vectors are worth more
 constexpr std::int64_t kSmallAxis = 4;   // rather unrolled, beside a larger one
+// Vectors whose lanes lie far apart in memory are read and written element by element: so much code for each that
+// loops with hundreds of them took seconds to compile, above all where lanes do not run along the last axis.
+constexpr std::int64_t kNear = 4, kMostApart = 48, kMostApartTurned = 8;
 
 // What a loop with products, or with values that are the same for many cells, takes in cells and in kernels: in
 // operations of about a quarter of a nanosecond (measured on Zen 3: filters of 3 to 6 states alone and in batches of
@@ -398,6 +401,7 @@ class Analysis {
       const auto largest = std::max_element(best.begin(), best.end(), [&](int a, int b) {
         return size_[static_cast<std::size_t>(a)] < size_[static_cast<std::size_t>(b)];
       });
+      turned_ = largest != best.end() - 1;
       std::iter_swap(largest, best.end() - 1);
     }
     for (const int c : best) {
@@ -422,15 +426,28 @@ class Analysis {
       const Labels& labels = programs_labels(out, eqn)[static_cast<std::size_t>(a.var())];
       if (unrolled(body.jaxpr->aval(a).shape, labels) > kMostUnrolled) return false;
     }
+    const int lanes = static_cast<int>(out.axes.size()) - 1;
+    std::int64_t apart = 0;
     for (Var v = 0; v < body.jaxpr->num_inputs(); ++v) {
       if (!body.state[static_cast<std::size_t>(v)]) continue;
-      out.values += static_cast<int>(unrolled(
-          body.jaxpr->aval(v).shape, programs_labels(out, eqn)[static_cast<std::size_t>(v)]));
+      const Shape& shape = body.jaxpr->aval(v).shape;
+      const Labels& labels = programs_labels(out, eqn)[static_cast<std::size_t>(v)];
+      const std::int64_t values = unrolled(shape, labels);
+      out.values += static_cast<int>(values);
+      if (step_along(lanes, shape, labels) > kNear) apart += values;
     }
+    if (apart > (turned_ ? kMostApartTurned : kMostApart)) return false;
     return out.values <= 512 && (!out.axes.empty() || largest_ <= 16);
   }
   static const std::vector<Labels>& programs_labels(const CellLoop& loop, const Eqn& eqn) {
     return loop.programs[eqn.primitive == &while_p ? 1 : 0].labels;
+  }
+  // How far elements that follow each other along an axis lie from each other; 0 for what has no such axis.
+  static std::int64_t step_along(int axis, const Shape& shape, const Labels& labels) {
+    const auto at = std::find(labels.begin(), labels.end(), axis);
+    if (axis < 0 || at == labels.end()) return 0;
+    return std::accumulate(shape.begin() + (at - labels.begin()) + 1, shape.end(), std::int64_t{1},
+                           std::multiplies<>());
   }
   static std::int64_t unrolled(const Shape& shape, const Labels& labels) {
     std::int64_t n = 1;
@@ -529,7 +546,7 @@ class Analysis {
     return out;
   }
 
-  bool ok_ = true;
+  bool ok_ = true, turned_ = false;  ///< turned: lanes run along another axis than the last
   std::vector<int> parent_;
   std::vector<std::int64_t> size_;
   std::vector<bool> mixed_;
