@@ -85,7 +85,13 @@ Array dot(const Operand& x, const Operand& y) {
 }
 
 Array vdot(const Operand& x, const Operand& y) {
-  return detail::in_call("vdot", {&x, &y}, [&] { return dot(ravel(x.array), ravel(y.array)); });
+  return detail::in_call("vdot", {&x, &y}, [&] {
+    if (is_complex(x.array.dtype()))
+      detail::type_error(
+          "vdot", "real numbers as its first operand, which it would conjugate (dot does not)",
+          x.array);
+    return dot(ravel(x.array), ravel(y.array));
+  });
 }
 
 Array inner(const Operand& x, const Operand& y) {

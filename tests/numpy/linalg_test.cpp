@@ -54,6 +54,7 @@ TEST(Dot, FollowsNumpy) {
   expect_array<double>(tl::dot(m, Array({1.0, 0.0, 1.0})), {2}, {2, 8});
   EXPECT_EQ(tl::dot(counting({2, 3}), counting({4, 3, 5})).shape(), (Shape{2, 4, 5}));
   expect_array<double>(tl::vdot(m, m), {}, {55});
+  EXPECT_THROW(tl::vdot(m.astype(tl::c64), m), tl::TypeError);  // it would have to be conjugated
   expect_array<double>(tl::inner(m, m), {2, 2}, {5, 14, 14, 50});
   expect_array<double>(tl::outer(Array({1.0, 2.0}), Array({3.0, 4.0})), {2, 2}, {3, 4, 6, 8});
   EXPECT_EQ(tl::tensordot(counting({2, 3, 4}), counting({3, 4, 5})).shape(), (Shape{2, 5}));
