@@ -1,7 +1,9 @@
 // B01.eager_sin and B02 by hand. In the fast build the compiler calls the vector functions of libmvec.
 #include <array>
 #include <cmath>
+#include <functional>
 #include <string>
+#include <type_traits>
 
 #include "hand.hpp"
 #include "lines.hpp"
@@ -61,11 +63,28 @@ void horner10(const float* __restrict x, float* __restrict out, std::size_t n) {
     out[i] = y;
   }
 }
-void sines(const float* __restrict x, float* __restrict out, std::size_t n) {
+template <class T>
+void sines(const T* __restrict x, T* __restrict out, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) out[i] = std::sin(x[i]);
 }
-void powers(const float* __restrict x, float* __restrict out, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) out[i] = std::pow(x[i], 1.7f);
+template <class T>
+void powers(const T* __restrict x, T* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = std::pow(x[i], T(1.7));
+}
+void exponentials(const float* __restrict x, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = std::exp(x[i]);
+}
+void logarithms(const float* __restrict x, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = std::log(x[i]);
+}
+void tangents(const float* __restrict x, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = std::tanh(x[i]);
+}
+void errors(const float* __restrict x, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = std::erf(x[i]);
+}
+void complements(const float* __restrict x, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = std::erfc(x[i]);
 }
 void gelu10(const float* __restrict x, float* __restrict out, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
@@ -76,29 +95,54 @@ void gelu10(const float* __restrict x, float* __restrict out, std::size_t n) {
 }
 
 template <class T>
-void map(const std::string& id, std::size_t n, void (*f)(const T*, T*, std::size_t),
-         std::vector<T> (*input)(unsigned, std::size_t)) {
-  Register(id, "us", [n, f, input] {
-    return elementwise<T>({{input(1, n)}, blank<T>(1, n)}, 2. * sizeof(T) * static_cast<double>(n),
-                          [f](Buffers<T>& b) { f(b.in[0].data(), b.out[0].data(), b.n()); });
+using Map = void (*)(const T*, T*, std::size_t);
+template <class T>
+using Input = std::function<std::vector<T>(unsigned, std::size_t)>;
+template <class T>
+void map(const std::string& id, std::size_t n, Map<T> f, std::type_identity_t<Input<T>> input,
+         double tolerance = 2e-4) {
+  Register(id, "us", [n, f, input, tolerance] {
+    Case c =
+        elementwise<T>({{input(1, n)}, blank<T>(1, n)}, 2. * sizeof(T) * static_cast<double>(n),
+                       [f](Buffers<T>& b) { f(b.in[0].data(), b.out[0].data(), b.n()); });
+    c.tolerance = tolerance;
+    return c;
   });
 }
-Floats ordinary(unsigned seed, std::size_t n) {
-  Floats x = uf(seed, n);
-  for (float& v : x) v *= 4;
+template <class T>
+std::vector<T> ordinary(unsigned seed, std::size_t n) {
+  const Doubles numbers = uniform(seed, n);
+  std::vector<T> x(numbers.begin(), numbers.end());
+  for (T& v : x) v *= 4;
   return x;
 }
-/// One in sixteen is another one.
-Floats with_special(unsigned seed, std::size_t n, float special) {
-  Floats x = ordinary(seed, n);
-  for (std::size_t i = 0; i < n; i += 16) x[i] = special;
-  return x;
+struct Special {
+  const char* suffix;
+  double operand;
+  double tolerance = 2e-4;
+};
+/// Fast math takes denormal operands for zeros.
+#ifdef __FAST_MATH__
+constexpr double kOfDenormals = -1;
+#else
+constexpr double kOfDenormals = 2e-4;
+#endif
+/// A function of ordinary numbers, and of the same where one in sixteen is a special one.
+template <class T>
+void with_specials(const std::string& id, Map<T> f, std::initializer_list<Special> specials) {
+  map<T>(id, 1 << 16, f, ordinary<T>);
+  for (const Special& s : specials) {
+    const auto input = [operand = s.operand](unsigned seed, std::size_t n) {
+      std::vector<T> x = ordinary<T>(seed, n);
+      for (std::size_t i = 0; i < n; i += 16) x[i] = static_cast<T>(operand);
+      return x;
+    };
+    map<T>(id + "_special" + s.suffix, 1 << 16, f, input, s.tolerance);
+  }
 }
-Floats with_large_angles(unsigned seed, std::size_t n) { return with_special(seed, n, 1e30f); }
-Floats with_zeros(unsigned seed, std::size_t n) { return with_special(seed, n, 0); }
 
 const bool maps = [] {
-  map("B01.eager_sin_1M", 1 << 20, sines, uf);
+  map<float>("B01.eager_sin_1M", 1 << 20, sines, uf);
   for (const auto& [name, n] : {std::pair{"1k", 1 << 10}, {"16k", 1 << 14}, {"1M", 1 << 20}}) {
     map<float>(std::string("B02.chain10_f32_") + name, static_cast<std::size_t>(n), chain10, uf);
   }
@@ -109,13 +153,24 @@ const bool maps = [] {
                                 {"32M", 1 << 25}}) {
     map<float>(std::string("B02.horner10_f32_") + name, static_cast<std::size_t>(n), horner10, uf);
   }
-  map("B02.sin_f32_64k", 1 << 16, sines, ordinary);
-  map("B02.sin_f32_64k_special", 1 << 16, sines, with_large_angles);
-  map("B02.pow_f32_64k", 1 << 16, powers, ordinary);
-  map("B02.pow_f32_64k_special", 1 << 16, powers, with_zeros);
   map<double>("B02.chain10_f64_1M", 1 << 20, chain10, uniform);
-  map("B02.chain10_grad_1M", 1 << 20, chain10_grad, uf);
-  map("B02.gelu10", 1000 * 1024, gelu10, zf);
+  map<float>("B02.chain10_grad_1M", 1 << 20, chain10_grad, uf);
+  map<float>("B02.gelu10", 1000 * 1024, gelu10, zf);
+  return true;
+}();
+
+const bool specials = [] {
+  const double inf = std::stod("inf");  // the compiler has no such constant in the fast build
+  with_specials<float>("B02.sin_f32_64k", sines, {{"", 1e30}});
+  with_specials<double>("B02.sin_f64_64k", sines, {{"", 1e30}});
+  with_specials<float>("B02.pow_f32_64k", powers, {{"", 0}});
+  with_specials<double>("B02.pow_f64_64k", powers, {{"", 0}});
+  with_specials<float>("B02.exp_f32_64k", exponentials, {{"_inf", -inf}, {"_denormal", -100}});
+  with_specials<float>("B02.log_f32_64k", logarithms,
+                       {{"_zero", 0}, {"_denormal", 1e-40, kOfDenormals}});
+  with_specials<float>("B02.tanh_f32_64k", tangents, {{"_inf", inf}, {"_large", 1e30}});
+  with_specials<float>("B02.erf_f32_64k", errors, {{"_inf", inf}, {"_large", 1e30}});
+  with_specials<float>("B02.erfc_f32_64k", complements, {{"_inf", inf}, {"_denormal", 9.5}});
   return true;
 }();
 

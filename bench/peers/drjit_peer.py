@@ -73,10 +73,13 @@ workload("B01.jit_scalar_add", "ns")(lambda: run(lambda x: x + 1, dr.opaque(Floa
 workload("B01.eager_sin_1M")(lambda: run(dr.sin, Float(u(1, M)), freeze=False))
 for _s, _n in {"1k": 1 << 10, "16k": 1 << 14, "1M": M}.items():
     workload(f"B02.chain10_f32_{_s}")(lambda n=_n: run(chain10, Float(u(1, n))))
-for _id, _f, _operand in inputs.SPECIALS:
-    workload(_id)(lambda f=_f, x=_operand: run(
-        (lambda v: dr.sin(v)) if f == "sin" else (lambda v: v**1.7),  # only functions of Python are frozen
-        Float(inputs.specials(x))))
+OF_SPECIALS = {  # only functions of Python are frozen
+    "sin": lambda v: dr.sin(v), "pow": lambda v: v**1.7, "exp": lambda v: dr.exp(v), "log": lambda v: dr.log(v),
+    "tanh": lambda v: dr.tanh(v), "erf": lambda v: dr.erf(v)}
+for _id, _f, _type, _operand in inputs.SPECIALS:
+    if _f in OF_SPECIALS:
+        workload(_id)(lambda f=_f, t=_type, x=_operand: run(
+            OF_SPECIALS[f], {"f32": Float, "f64": Float64}[t](inputs.specials(t, x))))
 workload("B02.chain10_f64_1M")(lambda: run(chain10, Float64(u64(1, M))))
 workload("B02.chain10_grad_1M")(lambda: run(chain10_grad, Float(u(1, M)), freeze=False, note="not frozen"))
 workload("B02.four_1M")(lambda: run(four, *[Float(u(i, M)) for i in range(1, 5)]))

@@ -36,13 +36,21 @@ def ones(*shape):
     return np.ones(shape, np.float32)
 
 
-# ---- special operands: id, function (sin, or a power of 1.7), the operand that one in sixteen is, if any ----
-SPECIALS = [("B02.sin_f32_64k", "sin", None), ("B02.sin_f32_64k_special", "sin", 1e30),
-            ("B02.pow_f32_64k", "pow", None), ("B02.pow_f32_64k_special", "pow", 0)]
+# ---- special operands: (id, function (pow: a power of 1.7), type, the operand that one in sixteen is, if any) ----
+_OPERANDS = {
+    ("sin", "f32"): {"": 1e30}, ("sin", "f64"): {"": 1e30}, ("pow", "f32"): {"": 0}, ("pow", "f64"): {"": 0},
+    ("exp", "f32"): {"_inf": -np.inf, "_denormal": -100}, ("log", "f32"): {"_zero": 0, "_denormal": 1e-40},
+    ("tanh", "f32"): {"_inf": np.inf, "_large": 1e30}, ("erf", "f32"): {"_inf": np.inf, "_large": 1e30},
+    ("erfc", "f32"): {"_inf": np.inf, "_denormal": 9.5},
+}
+SPECIALS = []
+for (_f, _type), _operands in _OPERANDS.items():
+    _id = f"B02.{_f}_{_type}_64k"
+    SPECIALS += [(_id, _f, _type, None), *((f"{_id}_special{x}", _f, _type, _operands[x]) for x in _operands)]
 
 
-def specials(operand):
-    x = 4 * u(1, 1 << 16)
+def specials(dtype, operand):
+    x = 4 * u(1, 1 << 16, {"f32": np.float32, "f64": np.float64}[dtype])
     if operand is not None:
         x[::16] = operand
     return x

@@ -45,8 +45,10 @@ workload("B01.eager_add_16", "ns")(lambda: run(np.add, u(1, 16), u(2, 16)))
 workload("B01.eager_sin_1M")(lambda: run(np.sin, u(1, 1 << 20)))
 for _s, _n in {"1k": 1 << 10, "16k": 1 << 14, "1M": 1 << 20}.items():
     workload(f"B02.chain10_f32_{_s}")(lambda n=_n: run(chain10, u(1, n)))
-for _id, _f, _operand in inputs.SPECIALS:
-    workload(_id)(lambda f=_f, x=_operand: run(np.sin if f == "sin" else lambda v: v**1.7, inputs.specials(x)))
+OF_SPECIALS = {"sin": np.sin, "pow": lambda v: v**1.7, "exp": np.exp, "log": np.log, "tanh": np.tanh}
+for _id, _f, _type, _operand in inputs.SPECIALS:
+    if _f in OF_SPECIALS:
+        workload(_id)(lambda f=_f, t=_type, x=_operand: run(OF_SPECIALS[f], inputs.specials(t, x)))
 workload("B02.chain10_f64_1M")(lambda: run(chain10, u64(1, 1 << 20)))
 workload("B02.four_1M")(
     lambda: run(lambda a, b, c, d: a * b + np.sin(c) * np.exp(-d), *[u(i, 1 << 20) for i in range(1, 5)]))

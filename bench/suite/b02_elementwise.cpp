@@ -1,6 +1,10 @@
 // B02: elementwise programs, from one kilobyte to more than any cache.
 #include <fmt/format.h>
 
+#include <functional>
+#include <limits>
+#include <string>
+
 #include "models.hpp"
 
 namespace bench {
@@ -36,21 +40,46 @@ const bool sizes = [] {
   return true;
 }();
 
+constexpr std::int64_t kSpecials = 1 << 16;  // numbers of a row
+Array ordinary(DType dtype) { return 4 * (dtype == f64 ? u64(1, {kSpecials}) : u(1, {kSpecials})); }
+Array with_special(DType dtype, double special) {
+  return where(arange(kSpecials) % 16 == 0, special, ordinary(dtype));
+}
+struct Special {
+  const char* suffix;
+  double operand;
+};
 /// A function of ordinary numbers, and of the same with a special one in sixteen, which may not take much longer.
-void with_specials(const char* name, Array (*f)(const Array&), float special) {
-  constexpr std::int64_t kCount = 1 << 16;
-  for (const bool has_special : {false, true}) {
-    const char* suffix = has_special ? "_special" : "";
-    Register(fmt::format("B02.{}_f32_64k{}", name, suffix), "us", [f, special, has_special] {
-      Array x = 4 * u(1, {kCount});
-      if (has_special) x = where(arange(kCount) % 16 == 0, special, x);
-      return moving(8. * kCount, go(compiled(f), x));
+void with_specials(const char* name, DType dtype, Array (*f)(const Array&),
+                   std::initializer_list<Special> specials) {
+  const std::string id = fmt::format("B02.{}_{}_64k", name, dtype == f64 ? "f64" : "f32");
+  const auto add = [=](const std::string& whole, std::function<Array()> input) {
+    Register(whole, "us", [=] {
+      return moving(2. * (dtype == f64 ? 8 : 4) * kSpecials, go(compiled(f), input()));
     });
+  };
+  add(id, [dtype] { return ordinary(dtype); });
+  for (const Special& s : specials) {
+    add(id + "_special" + s.suffix, [dtype, x = s.operand] { return with_special(dtype, x); });
   }
 }
 const bool specials = [] {
-  with_specials("sin", [](const Array& x) { return sin(x); }, 1e30f);
-  with_specials("pow", [](const Array& x) { return power(x, 1.7); }, 0);
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  for (const DType dtype : {f32, f64}) {
+    with_specials("sin", dtype, [](const Array& x) { return sin(x); }, {{"", 1e30}});
+    with_specials("pow", dtype, [](const Array& x) { return power(x, 1.7); }, {{"", 0}});
+  }
+  // exp(-inf) is what a mask makes of a softmax; exp(-100) and erfc(9.5) are denormal.
+  with_specials("exp", f32, [](const Array& x) { return exp(x); },
+                {{"_inf", -kInf}, {"_denormal", -100}});
+  with_specials("log", f32, [](const Array& x) { return log(x); },
+                {{"_zero", 0}, {"_denormal", 1e-40}});
+  with_specials("tanh", f32, [](const Array& x) { return tanh(x); },
+                {{"_inf", kInf}, {"_large", 1e30}});
+  with_specials("erf", f32, [](const Array& x) { return erf(x); },
+                {{"_inf", kInf}, {"_large", 1e30}});
+  with_specials("erfc", f32, [](const Array& x) { return erfc(x); },
+                {{"_inf", kInf}, {"_denormal", 9.5}});
   return true;
 }();
 
