@@ -40,12 +40,13 @@ GRADIENT = 3  # times as long, as with JAX: 258 and 87 ms at 100 operations
 LIMIT = 0.9  # the share that counts as all of it
 LARGE = (r"B01\.eager_sin_1M|"
          r"B02\.(\w+_(256k|1M|32M)|pow_\w+|gelu10|black_scholes|bcast_add|transpose_(4096x4096|100000x30)|transposed_add)|"
-         r"B03\..*|B04\.(matmul_(128|256|512|1024|f64_512)|batch_(16x768|small_(16|32))|gemv_4096|matvec_4096|inner_8M|tall_100000x64)|B05\.mlp_step|B07\..*|"
+         r"B03\..*|B04\.(matmul_(f64_)?(128|256|333|512|1024|2048)|batch_(16x768|small_(16|32|64))|gemv_4096|"
+         r"matvec_4096|inner_8M|tall_100000x64)|B05\.mlp_step|B07\..*|"
          r"B08\.logistic_vmap_1024|B09\..*|B10\..*|B11\..*|B12\.ba_block|B13\..*|B14\.\w*sort\w*|"
          r"B16\.(compile_(1000|10000)|compile_grad_(300|475|1000|10000)|unrolled_192_grad|products_70_grad) steady|"
          r"GMM\..*|KMEANS\..*|SWEEP\..*")
 NOT_LARGE = rf"(?!B00|MEM|({LARGE})$).*"  # but for starts of processes and sizes: small, or one thing after the other
-SMALL_PRODUCTS = r"B04\.matmul_(4|8|16|32|47|64)"
+SMALL_PRODUCTS = r"B04\.matmul_(f64_)?(4|8|16|32|47|64)"
 ROWS = r"B03\.(softmax|layernorm(_vjp)?|logsumexp|lse\w*|cumsum|argmax)|B02\.transposed_add|SWEEP\..*"
 
 EVERY_LINE = Target("Every line", r".*", "ratio", 1, LIBRARIES, "ahead of the best library")
@@ -69,13 +70,15 @@ TARGETS = [
     Target("Rows: softmax, layernorm, logsumexp, cumsum, argmax, a + b.T", ROWS, "ratio", 1 / 1.1,
            (*HAND, *TORCH, "numpy"), "1.1x of hand, torch, NumPy"),
     Target("Short trailing axes: N-body", r"B10\..*", "ratio", 1 / 1.3, HAND, "1.3x of hand"),
-    Target("Products from 128 x 128", r"B04\.matmul_(f64_512|128|256|512|1024)", "ratio", 0.95, HAND,
-           "0.95 of OpenBLAS, oneDNN"),
+    Target("Products from 128 x 128", r"B04\.(matmul_(f64_)?(128|256|333|512|1024|2048)|batch_16x768)", "ratio", 0.95,
+           HAND, "0.95 of OpenBLAS, oneDNN"),
+    Target("Products with vectors, and of tall matrices", r"B04\.(gemv_4096|matvec_4096|inner_8M|tall_100000x64)",
+           "ratio", 0.95, HAND, "0.95 of OpenBLAS, oneDNN"),
     Target("Products up to 64 x 64, with the call", SMALL_PRODUCTS, "ratio", 0.95, (*HAND, *LIBRARIES),
            "0.95 of the best"),
     Target("Products up to 64 x 64, without it", SMALL_PRODUCTS, "call", 1 / 0.95, (*HAND, *LIBRARIES),
            "1.05x of the best plus the call"),
-    Target("Many small products", r"B04\.batch_small_\d+", "ratio", 1, (*HAND, *LIBRARIES), "ahead of all"),
+    Target("Many small products", r"B04\.batch_small_(f64_)?\d+", "ratio", 1, (*HAND, *LIBRARIES), "ahead of all"),
     Target("Networks and second order", r"B05\..*|B07\..*|B12\..*|PEG\..*", "ratio", 1, ("jax", *TORCH),
            "ahead of JAX, torch", needs=("jax", "torch")),
     Target("Mixtures and k-means", r"GMM\..*|KMEANS\..*", "ratio", 1, ("jax", *TORCH), "ahead of JAX, torch",

@@ -16,10 +16,13 @@
 namespace bench {
 namespace {
 
-/// c = a b, or a b transposed, row-major.
+/// c = a b, row-major, of an `a` or a `b` that may lie transposed.
 struct Product {
-  std::size_t rows, columns, depth, batch;
-  bool transposed;
+  std::size_t rows, columns, depth, batch = 1;
+  bool transposed_a = false, transposed_b = false;
+
+  std::size_t row_of_a() const { return transposed_a ? rows : depth; }
+  std::size_t row_of_b() const { return transposed_b ? depth : columns; }
 };
 template <class T>
 struct Matrices {
@@ -107,10 +110,33 @@ Way<T> openblas(Matrices<T>& x) {
   return in_parts<T>([](const Product& p, const T* a, const T* b, T* c) {
     constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
     const int m = static_cast<int>(p.rows), n = static_cast<int>(p.columns);
-    const int k = static_cast<int>(p.depth);
-    gemm(kRowMajor, kNoTrans, p.transposed ? kTrans : kNoTrans, m, n, k, 1, a, k, b,
-         p.transposed ? k : n, 0, c, n);
+    gemm(kRowMajor, p.transposed_a ? kTrans : kNoTrans, p.transposed_b ? kTrans : kNoTrans, m, n,
+         static_cast<int>(p.depth), 1, a, static_cast<int>(p.row_of_a()), b,
+         static_cast<int>(p.row_of_b()), 0, c, n);
   });
+}
+/// Its functions for a matrix and a vector, and for two vectors.
+Way<float> openblas_of_vectors(Matrices<float>& x) {
+  using Gemv =
+      void (*)(int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
+  using Dot = float (*)(int, const float*, int, const float*, int);
+  static const auto gemv = symbol<Gemv>(library("libopenblas.so.0"), "cblas_sgemv");
+  static const auto dot = symbol<Dot>(library("libopenblas.so.0"), "cblas_sdot");
+  const bool row = x.p.rows == 1, column = x.p.columns == 1;
+  const bool plain = x.p.batch == 1 && !x.p.transposed_a && !x.p.transposed_b;
+  if (!openblas(x) || gemv == nullptr || dot == nullptr || !plain || (!row && !column))
+    return nullptr;
+  return [row, column](Matrices<float>& m) {
+    constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
+    const int depth = static_cast<int>(m.p.depth);
+    const int rows = static_cast<int>(m.p.rows), columns = static_cast<int>(m.p.columns);
+    if (row && column) m.c[0] = dot(depth, m.a.data(), 1, m.b.data(), 1);
+    else if (column)
+      gemv(kRowMajor, kNoTrans, rows, depth, 1, m.a.data(), depth, m.b.data(), 1, 0, m.c.data(), 1);
+    else
+      gemv(kRowMajor, kTrans, depth, columns, 1, m.b.data(), columns, m.a.data(), 1, 0, m.c.data(),
+           1);
+  };
 }
 Way<float> onednn(Matrices<float>&) {
   using Gemm = int (*)(char, char, std::int64_t, std::int64_t, std::int64_t, float, const float*,
@@ -124,8 +150,9 @@ Way<float> onednn(Matrices<float>&) {
   if (gemm == nullptr) return nullptr;
   const auto multiply = [](const Product& p, const float* a, const float* b, float* c) {
     const auto m = static_cast<std::int64_t>(p.rows), n = static_cast<std::int64_t>(p.columns);
-    const auto k = static_cast<std::int64_t>(p.depth);
-    gemm('N', p.transposed ? 'T' : 'N', m, n, k, 1, a, k, b, p.transposed ? k : n, 0, c, n);
+    gemm(p.transposed_a ? 'T' : 'N', p.transposed_b ? 'T' : 'N', m, n,
+         static_cast<std::int64_t>(p.depth), 1, a, static_cast<std::int64_t>(p.row_of_a()), b,
+         static_cast<std::int64_t>(p.row_of_b()), 0, c, n);
   };
   return [multiply](Matrices<float>& x) { one_by_one(x, 0, x.p.batch, multiply); };
 }
@@ -169,10 +196,11 @@ struct Matmul {
     Description a, b, c, product;
     Handle description{};
     const Description* no_bias = nullptr;
-    const Sizes strides_of_b = x.p.transposed ? Sizes{k * n, 1, k} : Sizes{k * n, n, 1};
+    const Sizes strides_of_a = x.p.transposed_a ? Sizes{m * k, 1, m} : Sizes{m * k, k, 1};
+    const Sizes strides_of_b = x.p.transposed_b ? Sizes{k * n, 1, k} : Sizes{k * n, n, 1};
     return call("dnnl_engine_create", &engine, kCpu, std::size_t{0}) &&
            call("dnnl_stream_create", &stream, engine, kInOrder) &&
-           memory(arguments[0], a, kSource, x.a.data(), {batch, m, k}, {m * k, k, 1}) &&
+           memory(arguments[0], a, kSource, x.a.data(), {batch, m, k}, strides_of_a) &&
            memory(arguments[1], b, kWeights, x.b.data(), {batch, k, n}, strides_of_b) &&
            memory(arguments[2], c, kResult, x.c.data(), {batch, m, n}, {m * n, n, 1}) &&
            call("dnnl_matmul_desc_init", &product, &a, &b, no_bias, &c) &&
@@ -215,7 +243,10 @@ struct Named {
 template <class T>
 std::vector<Named<T>> ways() {
   if constexpr (sizeof(T) == 4)
-    return {{"OpenBLAS", openblas<T>}, {"oneDNN", onednn}, {"oneDNN's matmul", onednn_matmul}};
+    return {{"OpenBLAS", openblas<T>},
+            {"OpenBLAS, of vectors", openblas_of_vectors},
+            {"oneDNN", onednn},
+            {"oneDNN's matmul", onednn_matmul}};
   else return {{"OpenBLAS", openblas<T>}};
 }
 
@@ -240,27 +271,35 @@ Case product(const Product& p, std::vector<T> (*input)(unsigned, std::size_t)) {
   return c;
 }
 
-const bool products = [] {
-  for (const std::size_t n : {4, 8, 16, 32, 47, 64, 128, 256, 512, 1024}) {
-    Register("B04.matmul_" + std::to_string(n), "us",
-             [n] { return product({n, n, n, 1, false}, uf); });
+template <class T>
+void products(const std::string& id, std::vector<T> (*input)(unsigned, std::size_t),
+              std::size_t batch, std::initializer_list<std::size_t> sizes) {
+  for (const std::size_t n : sizes) {
+    Register(id + std::to_string(n), "us",
+             [n, batch, input] { return product<T>({n, n, n, batch}, input); });
   }
-  Register("B01.jit_matmul_2", "ns", [] { return product({2, 2, 2, 1, false}, uf); });
-  Register("B01.jit_matmul_100", "us", [] { return product({100, 100, 100, 1, false}, uf); });
-  Register("B04.matmul_f64_512", "us", [] { return product({512, 512, 512, 1, false}, uniform); });
-  for (const std::size_t n : {8, 16, 32}) {
-    Register("B04.batch_small_" + std::to_string(n), "us",
-             [n] { return product({n, n, n, 1024, false}, uf); });
-  }
-  Register("B04.batch_16x768", "ms", [] { return product({768, 768, 768, 16, true}, uf); });
+}
+const bool squares = [] {
+  products("B04.matmul_", uf, 1, {4, 8, 16, 32, 47, 64, 128, 256, 333, 512, 1024, 2048});
+  products("B04.matmul_f64_", uniform, 1, {16, 32, 64, 128, 256, 512, 1024});
+  products("B04.batch_small_", uf, 1024, {8, 16, 32, 64});
+  products("B04.batch_small_f64_", uniform, 1024, {8});
   return true;
 }();
+const Register square_2("B01.jit_matmul_2", "ns", [] { return product({2, 2, 2}, uf); });
+const Register square_100("B01.jit_matmul_100", "us", [] { return product({100, 100, 100}, uf); });
+const Register batch("B04.batch_16x768", "ms",
+                     [] { return product({768, 768, 768, 16, false, true}, uf); });
+const Register matvec("B04.matvec_4096", "us", [] { return product({4096, 1, 4096}, uf); });
+const Register inner("B04.inner_8M", "us", [] { return product({1, 1, 1 << 23}, uf); });
+const Register tall("B04.tall_100000x64", "ms",
+                    [] { return product({64, 64, 100'000, 1, true}, uf); });
 
 /// A row times a matrix: sums of its rows, eight at a time.
 const Register gemv("B04.gemv_4096", "us", [] {
   constexpr std::size_t n = 4096;
   Case c = by_hand(
-      Matrices<float>{{1, n, n, 1, false}, uf(1, n), uf(2, n * n), Floats(n)},
+      Matrices<float>{{1, n, n}, uf(1, n), uf(2, n * n), Floats(n)},
       [](Matrices<float>& m) {
         constexpr std::size_t kRows = 8;
         float* __restrict out = m.c.data();

@@ -56,6 +56,11 @@ def specials(dtype, operand):
     return x
 
 
+# ---- products: sizes of squares, and of those that come by the thousand ----
+SQUARES = (4, 8, 16, 32, 47, 64, 128, 256, 333, 512, 1024, 2048)
+SQUARES_F64 = (16, 32, 64, 128, 256, 512, 1024)
+SMALL_SQUARES = (8, 16, 32, 64)
+
 # ---- networks ----
 DIGITS = [64, 128, 10]
 

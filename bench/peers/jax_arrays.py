@@ -153,9 +153,10 @@ def matmul(n, numbers, **more):
     return compiled(jnp.dot, numbers(1, (n, n)), numbers(2, (n, n)), flops=2 * n**3, **more)
 
 
-for _n in (4, 8, 16, 32, 47, 64, 128, 256, 512, 1024):
+for _n in inputs.SQUARES:
     workload(f"B04.matmul_{_n}")(lambda n=_n: matmul(n, u))
-workload("B04.matmul_f64_512", x64=True)(lambda: matmul(512, u64))
+for _n in inputs.SQUARES_F64:
+    workload(f"B04.matmul_f64_{_n}", x64=True)(lambda n=_n: matmul(n, u64))
 workload("B04.gemv_4096")(lambda: compiled(jnp.dot, u(1, (1, 4096)), u(2, (4096, 4096)), bytes=64 * M))
 workload("B04.matvec_4096")(lambda: compiled(jnp.dot, u(1, (4096, 4096)), u(2, 4096), bytes=64 * M))
 workload("B04.inner_8M")(lambda: compiled(jnp.dot, u(1, 8 * M), u(2, 8 * M), bytes=64 * M))
@@ -163,9 +164,13 @@ workload("B04.tall_100000x64", "ms")(
     lambda: compiled(lambda a, b: a.T @ b, u(1, (100000, 64)), u(2, (100000, 64)), flops=2 * 100000 * 64**2))
 
 
-for _n in (8, 16, 32):
-    workload(f"B04.batch_small_{_n}")(
-        lambda n=_n: compiled(jnp.matmul, u(1, (1024, n, n)), u(2, (1024, n, n)), flops=2048 * n**3))
+def batch_small(n, numbers):
+    return compiled(jnp.matmul, numbers(1, (1024, n, n)), numbers(2, (1024, n, n)), flops=2048 * n**3)
+
+
+for _n in inputs.SMALL_SQUARES:
+    workload(f"B04.batch_small_{_n}")(lambda n=_n: batch_small(n, u))
+workload("B04.batch_small_f64_8", x64=True)(lambda: batch_small(8, u64))
 
 
 @workload("B04.batch_16x768", "ms")

@@ -93,7 +93,7 @@ workload("B03.layernorm_vjp")(
     lambda: compiled(lambda x, w, b, g: mx.vjp(layernorm, [x, w, b], [g])[1], *layernorm_inputs(), z(4, (1000, 4096))))
 workload("B03.cumsum")(lambda: compiled(lambda x: mx.cumsum(x, axis=1), square()))
 workload("B03.argmax")(lambda: compiled(lambda x: mx.argmax(x, axis=1), square()))
-for _n in (64, 256, 512, 1024):
+for _n in (64, 256, 333, 512, 1024, 2048):
     workload(f"B04.matmul_{_n}")(lambda n=_n: eager(mx.matmul, u(1, (n, n)), u(2, (n, n)), flops=2 * n**3))
 workload("B04.gemv_4096")(lambda: eager(mx.matmul, u(1, (1, 4096)), u(2, (4096, 4096))))
 workload("B04.matvec_4096")(lambda: eager(mx.matmul, u(1, (4096, 4096)), u(2, 4096)))

@@ -80,17 +80,20 @@ for _f in ("softmax", "layernorm", "sum"):
         workload(f"SWEEP.{_f}_{_n}")(lambda f=_f, n=_n: sweep(f, n, False))
         workload(f"SWEEP.{_f}_{_n}_strided")(lambda f=_f, n=_n: sweep(f, n, True))
 
-for _n in (4, 8, 16, 32, 47, 64, 128, 256, 512, 1024):
+for _n in inputs.SQUARES:
     workload(f"B04.matmul_{_n}")(lambda n=_n: run(np.dot, u(1, (n, n)), u(2, (n, n)), flops=2 * n**3))
-workload("B04.matmul_f64_512")(lambda: run(np.dot, u64(1, (512, 512)), u64(2, (512, 512)), flops=2 * 512**3))
+for _n in inputs.SQUARES_F64:
+    workload(f"B04.matmul_f64_{_n}")(lambda n=_n: run(np.dot, u64(1, (n, n)), u64(2, (n, n)), flops=2 * n**3))
 workload("B04.gemv_4096")(lambda: run(np.dot, u(1, (1, 4096)), u(2, (4096, 4096))))
 workload("B04.matvec_4096")(lambda: run(np.dot, u(1, (4096, 4096)), u(2, 4096)))
 workload("B04.inner_8M")(lambda: run(np.dot, u(1, 1 << 23), u(2, 1 << 23)))
 workload("B04.tall_100000x64", "ms")(
     lambda: run(lambda a, b: a.T @ b, u(1, (100000, 64)), u(2, (100000, 64)), flops=2 * 100000 * 64**2))
-for _n in (8, 16, 32):
+for _n in inputs.SMALL_SQUARES:
     workload(f"B04.batch_small_{_n}")(
         lambda n=_n: run(np.matmul, u(1, (1024, n, n)), u(2, (1024, n, n)), flops=2048 * n**3))
+workload("B04.batch_small_f64_8")(
+    lambda: run(np.matmul, u64(1, (1024, 8, 8)), u64(2, (1024, 8, 8)), flops=2048 * 8**3))
 workload("B04.batch_16x768", "ms")(
     lambda: run(lambda a, b: a @ b.swapaxes(1, 2), u(1, (16, 768, 768)), u(2, (16, 768, 768)), flops=32 * 768**3))
 workload("B13.gather")(lambda: run(lambda t, i: t[i], u(1, (50000, 64)), ids(2, 16384, 50000)))

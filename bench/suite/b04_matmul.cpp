@@ -8,29 +8,38 @@ namespace {
 
 using namespace telamon;
 
+/// Numbers of this type: whose products are named so.
+Array numbers(DType dtype, unsigned seed, const Shape& shape) {
+  return dtype == f64 ? u64(seed, shape) : u(seed, shape);
+}
+const char* prefix(DType dtype) { return dtype == f64 ? "f64_" : ""; }
+
 /// 1024 products of small squares: flops say how many operations one call has.
-const bool small_squares = [] {
-  for (const std::int64_t n : {8, 16, 32}) {
-    Register(fmt::format("B04.batch_small_{}", n), "us", [n] {
+void small_squares(DType dtype, std::initializer_list<std::int64_t> sizes) {
+  for (const std::int64_t n : sizes) {
+    Register(fmt::format("B04.batch_small_{}{}", prefix(dtype), n), "us", [dtype, n] {
       const auto f = [](const Array& a, const Array& b) { return matmul(a, b); };
+      const Shape shape{1024, n, n};
       return computing(2048. * static_cast<double>(n * n * n),
-                       go(compiled(f), u(1, {1024, n, n}), u(2, {1024, n, n})));
+                       go(compiled(f), numbers(dtype, 1, shape), numbers(dtype, 2, shape)));
     });
   }
-  return true;
-}();
-const bool squares = [] {
-  for (const std::int64_t n : {4, 8, 16, 32, 47, 64, 128, 256, 512, 1024}) {
-    Register(fmt::format("B04.matmul_{}", n), "us", [n] {
+}
+void squares(DType dtype, std::initializer_list<std::int64_t> sizes) {
+  for (const std::int64_t n : sizes) {
+    Register(fmt::format("B04.matmul_{}{}", prefix(dtype), n), "us", [dtype, n] {
       return computing(2. * static_cast<double>(n * n * n),
-                       go(compiled(dot), u(1, {n, n}), u(2, {n, n})));
+                       go(compiled(dot), numbers(dtype, 1, {n, n}), numbers(dtype, 2, {n, n})));
     });
   }
+}
+const bool products = [] {
+  squares(f32, {4, 8, 16, 32, 47, 64, 128, 256, 333, 512, 1024, 2048});
+  squares(f64, {16, 32, 64, 128, 256, 512, 1024});
+  small_squares(f32, {8, 16, 32, 64});
+  small_squares(f64, {8});
   return true;
 }();
-const Register f64_512("B04.matmul_f64_512", "us", [] {
-  return computing(2. * 512 * 512 * 512, go(compiled(dot), u64(1, {512, 512}), u64(2, {512, 512})));
-});
 const Register gemv("B04.gemv_4096", "us", [] {
   Case c = go(compiled(dot), u(1, {1, 4096}), u(2, {4096, 4096}));
   c.bytes = 64 << 20;
