@@ -40,8 +40,8 @@ GRADIENT = 3  # times as long, as with JAX: 258 and 87 ms at 100 operations
 LIMIT = 0.9  # the share that counts as all of it
 LARGE = (r"B01\.eager_sin_1M|"
          r"B02\.(\w+_(256k|1M|32M)|pow_\w+|gelu10|black_scholes|bcast_add|transpose_(4096x4096|100000x30)|transposed_add)|"
-         r"B03\..*|B04\.(matmul_(f64_)?(128|256|333|512|1024|2048)|batch_(16x768|small_(16|32|64))|gemv_4096|"
-         r"matvec_4096|inner_8M|tall_100000x64)|B05\.mlp_step|B07\..*|"
+         r"B03\..*|B04\.(matmul_(f64_)?(128|256|333|512|1024|2048)|batch_(16x768|small_(16|32|64))|"
+         r"(bias_(relu|tanh)|residual)_(256|1024)|gemv_4096|matvec_4096|inner_8M|tall_100000x64)|B05\.mlp_step|B07\..*|"
          r"B08\.logistic_vmap_1024|B09\..*|B10\..*|B11\..*|B12\.ba_block|B13\..*|B14\.\w*sort\w*|"
          r"B16\.(compile_(1000|10000)|compile_grad_(300|475|1000|10000)|unrolled_192_grad|products_70_grad) steady|"
          r"GMM\..*|KMEANS\..*|SWEEP\..*")
@@ -78,6 +78,8 @@ TARGETS = [
            "0.95 of the best"),
     Target("Products up to 64 x 64, without it", SMALL_PRODUCTS, "call", 1 / 0.95, (*HAND, *LIBRARIES),
            "1.05x of the best plus the call"),
+    Target("Products and what follows them", r"B04\.(bias_\w+|residual_\d+)", "ratio", 0.95, (*HAND, "jax", *TORCH),
+           "0.95 of the best of OpenBLAS, oneDNN and a loop, JAX, torch"),
     Target("Many small products", r"B04\.batch_small_(f64_)?\d+", "ratio", 1, (*HAND, *LIBRARIES), "ahead of all"),
     Target("Networks and second order", r"B05\..*|B07\..*|B12\..*|PEG\..*", "ratio", 1, ("jax", *TORCH),
            "ahead of JAX, torch", needs=("jax", "torch")),

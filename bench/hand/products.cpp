@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -251,18 +252,28 @@ std::vector<Named<T>> ways() {
 }
 
 template <class T>
-Case product(const Product& p, std::vector<T> (*input)(unsigned, std::size_t)) {
-  Matrices<T> m{p, input(1, p.batch * p.rows * p.depth), input(2, p.batch * p.depth * p.columns),
-                std::vector<T>(p.batch * p.rows * p.columns)};
-  Way<T> best;
-  std::string note;
+struct Best {
+  Way<T> way;
+  std::string name;
+};
+template <class T>
+Best<T> best_way(Matrices<T>& m) {
+  Best<T> best;
   double least = 1e30;
   for (const Named<T>& named : ways<T>()) {
     const Way<T> way = named.make(m);
     const double seconds = way ? probe(m, way) : 1e30;
-    if (seconds < least) least = seconds, best = way, note = named.name;
+    if (seconds < least) least = seconds, best = {way, named.name};
   }
-  if (!best) throw std::runtime_error("none of its libraries is here");
+  if (!best.way) throw std::runtime_error("none of its libraries is here");
+  return best;
+}
+
+template <class T>
+Case product(const Product& p, std::vector<T> (*input)(unsigned, std::size_t)) {
+  Matrices<T> m{p, input(1, p.batch * p.rows * p.depth), input(2, p.batch * p.depth * p.columns),
+                std::vector<T>(p.batch * p.rows * p.columns)};
+  const auto [best, note] = best_way(m);
   Case c =
       by_hand(std::move(m), best, [](const Matrices<T>& x) { return std::vector{output(x.c)}; });
   c.flops = 2. * static_cast<double>(p.batch * p.rows * p.columns * p.depth);
@@ -294,6 +305,53 @@ const Register matvec("B04.matvec_4096", "us", [] { return product({4096, 1, 409
 const Register inner("B04.inner_8M", "us", [] { return product({1, 1, 1 << 23}, uf); });
 const Register tall("B04.tall_100000x64", "ms",
                     [] { return product({64, 64, 100'000, 1, true}, uf); });
+
+// ---- a layer: x w + b, and what follows, in one loop over the product ------------------------------
+struct Layer {
+  Matrices<float> m;
+  Floats bias;
+};
+void relu(const float* __restrict, const float* __restrict b, float* __restrict y, std::size_t n) {
+  for (std::size_t j = 0; j < n; ++j) y[j] = std::max(y[j] + b[j], 0.f);
+}
+void tangent(const float* __restrict, const float* __restrict b, float* __restrict y,
+             std::size_t n) {
+  for (std::size_t j = 0; j < n; ++j) y[j] = std::tanh(y[j] + b[j]);
+}
+void residual(const float* __restrict x, const float* __restrict b, float* __restrict y,
+              std::size_t n) {
+  for (std::size_t j = 0; j < n; ++j) y[j] = y[j] + b[j] + x[j];
+}
+using Rest = void (*)(const float*, const float*, float*, std::size_t);  // of a row
+
+void layer(const std::string& id, Rest rest, std::initializer_list<std::size_t> sizes) {
+  for (const std::size_t n : sizes) {
+    Register(id + std::to_string(n), "us", [rest, n] {
+      Layer layer{{{n, n, n}, zf(1, n * n), zf(2, n * n), Floats(n * n)}, zf(3, n)};
+      for (float& w : layer.m.b) w *= .05f;
+      const auto [best, note] = best_way(layer.m);
+      Case c = by_hand(
+          std::move(layer),
+          [rest, way = best](Layer& l) {
+            way(l.m);
+            const std::size_t columns = l.m.p.columns;
+            for (std::size_t i = 0; i < l.m.p.rows; ++i) {
+              rest(&l.m.a[i * columns], l.bias.data(), &l.m.c[i * columns], columns);
+            }
+          },
+          [](const Layer& l) { return std::vector{output(l.m.c)}; });
+      c.threads = 0;  // of the product; the loop has one
+      c.note = note + ", then a loop";
+      return c;
+    });
+  }
+}
+const bool layers = [] {
+  layer("B04.bias_relu_", relu, {32, 256, 1024});
+  layer("B04.bias_tanh_", tangent, {256});
+  layer("B04.residual_", residual, {256});
+  return true;
+}();
 
 /// A row times a matrix: sums of its rows, eight at a time.
 const Register gemv("B04.gemv_4096", "us", [] {

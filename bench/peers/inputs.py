@@ -61,6 +61,14 @@ SQUARES = (4, 8, 16, 32, 47, 64, 128, 256, 333, 512, 1024, 2048)
 SQUARES_F64 = (16, 32, 64, 128, 256, 512, 1024)
 SMALL_SQUARES = (8, 16, 32, 64)
 
+
+def layer_inputs(n):
+    """x, w, b"""
+    return z(1, (n, n)), 0.05 * z(2, (n, n)), z(3, n)
+
+
+LAYERS = [("bias_relu", 32), ("bias_relu", 256), ("bias_relu", 1024), ("bias_tanh", 256), ("residual", 256)]
+
 # ---- networks ----
 DIGITS = [64, 128, 10]
 

@@ -179,6 +179,12 @@ def _():
     return compiled(lambda a, b: a @ b.swapaxes(1, 2), u(1, shape), u(2, shape), flops=32 * 768**3)
 
 
+OF_LAYERS = {"bias_relu": lambda x, w, b: jax.nn.relu(x @ w + b), "bias_tanh": lambda x, w, b: jnp.tanh(x @ w + b),
+             "residual": lambda x, w, b: x @ w + b + x}
+for _f, _n in inputs.LAYERS:
+    workload(f"B04.{_f}_{_n}")(lambda f=_f, n=_n: compiled(OF_LAYERS[f], *inputs.layer_inputs(n), flops=2 * n**3))
+
+
 # ---- B05: a network's step; PEG: its gradients example by example ----
 def mlp_step(sizes, batch, flops):
     """Donated parameters; the outputs are those after one step: W0, b0, W1, b1, ..."""

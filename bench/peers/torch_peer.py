@@ -205,6 +205,11 @@ workload("B04.batch_small_f64_8")(
     lambda: run(torch.matmul, u64(1, (1024, 8, 8)), u64(2, (1024, 8, 8)), flops=2048 * 8**3))
 workload("B04.batch_16x768", "ms")(
     lambda: run(lambda a, b: a @ b.transpose(1, 2), u(1, (16, 768, 768)), u(2, (16, 768, 768)), flops=32 * 768**3))
+OF_LAYERS = {"bias_relu": lambda x, w, b: torch.relu(torch.addmm(b, x, w)),
+             "bias_tanh": lambda x, w, b: torch.tanh(torch.addmm(b, x, w)),
+             "residual": lambda x, w, b: torch.addmm(b, x, w) + x}
+for _f, _n in inputs.LAYERS:
+    workload(f"B04.{_f}_{_n}")(lambda f=_f, n=_n: run(OF_LAYERS[f], *inputs.layer_inputs(n), flops=2 * n**3))
 
 
 # ---- B05, PEG, B06, B07 ----

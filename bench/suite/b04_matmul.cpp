@@ -67,5 +67,26 @@ const Register batch("B04.batch_16x768", "ms", [] {
                    go(compiled(f), u(1, {16, 768, 768}), u(2, {16, 768, 768})));
 });
 
+// What follows a product where layers have it: a bias, then a function of each number or what the layer took.
+Array bias_relu(const Array& x, const Array& w, const Array& b) { return relu(matmul(x, w) + b); }
+Array bias_tanh(const Array& x, const Array& w, const Array& b) { return tanh(matmul(x, w) + b); }
+Array residual(const Array& x, const Array& w, const Array& b) { return matmul(x, w) + b + x; }
+
+void layer(const char* name, Array (*f)(const Array&, const Array&, const Array&),
+           std::initializer_list<std::int64_t> sizes) {
+  for (const std::int64_t n : sizes) {
+    Register(fmt::format("B04.{}_{}", name, n), "us", [f, n] {
+      return computing(2. * static_cast<double>(n * n * n),
+                       go(compiled(f), z(1, {n, n}), .05 * z(2, {n, n}), z(3, {n})));
+    });
+  }
+}
+const bool layers = [] {
+  layer("bias_relu", bias_relu, {32, 256, 1024});
+  layer("bias_tanh", bias_tanh, {256});
+  layer("residual", residual, {256});
+  return true;
+}();
+
 }  // namespace
 }  // namespace bench
