@@ -14,7 +14,7 @@ ORDER = [OURS, ONE, CONTRACT, "jax", HAND, *FREE_HAND]
 GROUPS = {
     "B00": "start and size", "B01": "calls", "B02": "elementwise", "B03": "reductions", "B04": "products",
     "B05": "network step", "B06": "convolution", "B07": "transformer block", "B08": "loops", "B09": "ensembles of ODEs",
-    "B10": "N-body", "B11": "Monte Carlo", "B12": "second order", "B13": "gather and scatter", "B14": "sorting",
+    "B10": "N-body, short axes", "B11": "Monte Carlo", "B12": "second order", "B13": "gather and scatter", "B14": "sorting",
     "B15": "Gaussian process", "B16": "compilation", "B17": "small and deep", "GMM": "mixture of Gaussians",
     "KMEANS": "k-means", "MEM": "memory of intermediate values",
     "PEG": "per-example gradients", "SWEEP": "rows of every length",

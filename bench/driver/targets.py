@@ -69,7 +69,7 @@ TARGETS = [
            "limit", LIMIT, words="90 % of the bandwidth"),
     Target("Rows: softmax, layernorm, logsumexp, cumsum, argmax, a + b.T", ROWS, "ratio", 1 / 1.1,
            (*HAND, *TORCH, "numpy"), "1.1x of hand, torch, NumPy"),
-    Target("Short trailing axes: N-body", r"B10\..*", "ratio", 1 / 1.3, HAND, "1.3x of hand"),
+    Target("Short trailing axes: N-body, rows and distances", r"B10\..*", "ratio", 1 / 1.3, HAND, "1.3x of hand"),
     Target("Products from 128 x 128", r"B04\.(matmul_(f64_)?(128|256|333|512|1024|2048)|batch_16x768)", "ratio", 0.95,
            HAND, "0.95 of OpenBLAS, oneDNN"),
     Target("Products with vectors, and of tall matrices", r"B04\.(gemv_4096|matvec_4096|inner_8M|tall_100000x64)",

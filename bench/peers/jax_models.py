@@ -213,6 +213,19 @@ def _():
     return compiled(jax.grad(energy), m, x, v, items=20 * PAIRS, note="by the masses, through 10 steps")
 
 
+def unit_rows(x):
+    return x * jax.lax.rsqrt((x * x).sum(-1, keepdims=True))
+
+
+def distances(x):
+    return ((x[:, None] - x[None]) ** 2).sum(-1)
+
+
+for _k in (2, 4, 5, 8):
+    workload(f"B10.unit_rows_{_k}")(lambda k=_k: compiled(unit_rows, z(1, (1 << 16, k)), bytes=8 * (1 << 16) * k))
+    workload(f"B10.distances_{_k}")(lambda k=_k: compiled(distances, u(1, (1024, k)), items=PAIRS))
+
+
 # ---- B11: an Asian option ----
 PATHS, DATES = 65536, 64
 KEY = np.array([0, 0], np.uint32)

@@ -1,4 +1,6 @@
-// B10: gravity among 1024 bodies: arrays whose last axis has length 3.
+// B10: gravity among 1024 bodies, arrays whose last axis has length 3, and such of other short lengths.
+#include <fmt/format.h>
+
 #include "ours.hpp"
 
 namespace bench {
@@ -61,6 +63,27 @@ const Register through_steps("B10.nbody_grad", "ms", [] {
   c.tolerance = 2e-3;  // close encounters
   return c;
 });
+
+Array unit_rows(const Array& x) {
+  return x * rsqrt(sum(square(x), {.axes = -1, .keepdims = true}));
+}
+Array distances(const Array& x) { return sum(square(x(slice(), newaxis) - x(newaxis)), -1); }
+
+const bool short_axes = [] {
+  for (const std::int64_t k : {2, 4, 5, 8}) {
+    Register(fmt::format("B10.unit_rows_{}", k), "us", [k] {
+      return moving(8. * (1 << 16) * static_cast<double>(k),
+                    go(compiled(unit_rows), z(1, {1 << 16, k})));
+    });
+    Register(fmt::format("B10.distances_{}", k), "us", [k] {
+      Case c =
+          pairs(1, 3. * static_cast<double>(k) - 1, go(compiled(distances), u(1, {kBodies, k})));
+      c.bytes = 4. * kBodies * kBodies;
+      return c;
+    });
+  }
+  return true;
+}();
 
 }  // namespace
 }  // namespace bench

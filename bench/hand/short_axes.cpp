@@ -1,0 +1,70 @@
+// B10 by hand: arrays whose last axis is short.
+#include <cmath>
+#include <string>
+
+#include "hand.hpp"
+
+namespace bench {
+namespace {
+
+struct Array {
+  Floats in, out;
+};
+constexpr std::size_t kRows = 1 << 16, kPoints = 1024;
+
+template <int K>
+void unit_rows(Array& a) {
+  constexpr std::size_t kBlock = 64;
+  for (std::size_t i = 0; i < kRows; i += kBlock) {
+    const float* __restrict x = &a.in[i * K];
+    float* __restrict out = &a.out[i * K];
+    float scale[kBlock];
+    for (std::size_t r = 0; r < kBlock; ++r) {
+      float sum = 0;
+      for (std::size_t k = 0; k < K; ++k) sum += x[r * K + k] * x[r * K + k];
+      scale[r] = 1 / std::sqrt(sum);
+    }
+    for (std::size_t r = 0; r < kBlock; ++r) {
+      for (std::size_t k = 0; k < K; ++k) out[r * K + k] = x[r * K + k] * scale[r];
+    }
+  }
+}
+template <int K>
+void distances(Array& a) {
+  float columns[K][kPoints];
+  for (std::size_t j = 0; j < kPoints; ++j) {
+    for (std::size_t k = 0; k < K; ++k) columns[k][j] = a.in[j * K + k];
+  }
+  for (std::size_t i = 0; i < kPoints; ++i) {
+    const float* point = &a.in[i * K];
+    float* __restrict out = &a.out[i * kPoints];
+    for (std::size_t j = 0; j < kPoints; ++j) {
+      float sum = 0;
+      for (std::size_t k = 0; k < K; ++k)
+        sum += (point[k] - columns[k][j]) * (point[k] - columns[k][j]);
+      out[j] = sum;
+    }
+  }
+}
+
+template <int K>
+void register_both() {
+  const std::string tail = "_" + std::to_string(K);
+  const auto results = [](const Array& a) { return std::vector{output(a.out)}; };
+  Register("B10.unit_rows" + tail, "us", [results] {
+    return by_hand(Array{zf(1, kRows * K), Floats(kRows * K)}, unit_rows<K>, results);
+  });
+  Register("B10.distances" + tail, "us", [results] {
+    return by_hand(Array{uf(1, kPoints * K), Floats(kPoints * kPoints)}, distances<K>, results);
+  });
+}
+const bool all = [] {
+  register_both<2>();
+  register_both<4>();
+  register_both<5>();
+  register_both<8>();
+  return true;
+}();
+
+}  // namespace
+}  // namespace bench
