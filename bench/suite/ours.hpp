@@ -67,8 +67,8 @@ Case go(F f, Args... args) {
   return c;
 }
 
-/// A case of what f(args...) needs for its intermediate values, in MB, and of the bound of that
-/// (docs/how-to/memory.md).
+/// A case of what f(args...) needs for its intermediate values, in MB, of what one call of the library takes for
+/// itself at most, of both, and of the bound of the former (docs/how-to/memory.md).
 template <class F, class... Args>
 Case memory_of(F f, const Args&... args) {
   const auto m = compiled(std::move(f)).lower(args...).compile().memory_analysis();
@@ -76,10 +76,12 @@ Case memory_of(F f, const Args&... args) {
     return std::vector<double>{static_cast<double>(bytes) / 1e6};
   };
   Case c;
-  c.measure = [arena = megabytes(m.arena), bound = megabytes(m.live_bound)](double) {
-    return Samples{{"arena", arena}, {"bound", bound}};
-  };
-  c.note = "intermediate values, and what they need at least";
+  c.measure = [samples = Samples{{"arena", megabytes(m.arena)},
+                                 {"scratch", megabytes(m.scratch)},
+                                 {"both", megabytes(m.arena + m.scratch)},
+                                 {"bound", megabytes(m.live_bound)}}](double) { return samples; };
+  c.note =
+      "intermediate values, scratch of a library call, both, and what the values need at least";
   c.no_limit = "size";
   return c;
 }
