@@ -12,6 +12,7 @@ TORCH_COMPILE = "torch compile"
 ONE = "telamon, 1 thread"  # beside several, where threads have a target
 MACHINE = "machine"  # its limits
 TROUBLE = {"mismatch": "MISMATCH", "timeout": "TIMEOUT", "crashed": "CRASHED", "error": "FAILED", "not_yet": "not yet"}
+STOPPED = re.compile(r"not finished after (\S+) s, stopped")  # a contender's note
 NOT_OURS = ("B00.python",)  # of an interpreter
 
 
@@ -62,10 +63,16 @@ class Line:
             return ""
         return next((text for key, text in TROUBLE.items() if entry.get(key)), "")
 
+    def stopped(self, contender):
+        """Whether its figure is the time after which it was stopped: it takes as long at least."""
+        note = STOPPED.search(self.contenders.get(contender, {}).get("note") or "")
+        return bool(note) and self.metric == "total" and self.least(contender) == float(note[1])
+
     def ratio(self, other, mine=OURS):
-        """How many times longer the other takes, or None."""
+        """How many times longer the other takes (at least, if it was stopped), or None; also where it was stopped
+        before we are done: that says nothing."""
         a, b = self.least(other), self.least(mine)
-        return a / b if a and b else None
+        return a / b if a and b and not (self.stopped(other) and a < b) else None
 
     def serial(self, contender):
         """Whether this one has one thread here, where others have more."""

@@ -10,12 +10,12 @@ LABELS = {"jax": "JAX / Telamon", figures.HAND: "hand-written C++ / Telamon"}
 
 
 def rows_of(lines):
-    """[(name, {contender: ratio})] of one metric a workload."""
+    """[(name, {contender: ratio}, those that were stopped)] of one metric a workload."""
     rows = []
     for line in lines:
         ratios = {c: line.ratio(c) for c in COLOURS if not line.serial(c)}
         if line.metric in ("time", "total") and any(ratios.values()):
-            rows.append((line.name, {c: r for c, r in ratios.items() if r}))
+            rows.append((line.name, {c: r for c, r in ratios.items() if r}, [c for c in ratios if line.stopped(c)]))
     return rows
 
 
@@ -45,13 +45,14 @@ def grid(scale, top, bottom):
     return parts
 
 
-def bars(name, ratios, scale, y):
+def bars(name, ratios, stopped, scale, y):
     parts = [text(LEFT - 6, y + BAR + 3, name, "end")]
     for k, (contender, ratio) in enumerate(ratios.items()):
+        figure = f"{'>= ' if contender in stopped else ''}{ratio:.3g}"
         start, end = sorted((scale.x(1), scale.x(ratio)))
         parts.append(f'<rect x="{start:.1f}" y="{y + k * BAR}" width="{max(end - start, 0.5):.1f}" height="{BAR - 1}" '
-                     f'fill="{COLOURS[contender]}"><title>{escape(name)}: {ratio:.3g}</title></rect>')
-        parts.append(text(end + 3, y + k * BAR + BAR - 1, f"{ratio:.3g}", more=' font-size="7"'))
+                     f'fill="{COLOURS[contender]}"><title>{escape(name)}: {escape(figure)}</title></rect>')
+        parts.append(text(end + 3, y + k * BAR + BAR - 1, figure, more=' font-size="7"'))
     return parts
 
 
@@ -68,8 +69,8 @@ def svg(result):
         parts.append(f'<rect x="{10 + 180 * k}" y="26" width="10" height="10" fill="{COLOURS[contender]}"/>')
         parts.append(text(24 + 180 * k, 35, label))
     if rows:
-        scale = Scale([r for _, ratios in rows for r in ratios.values()])
+        scale = Scale([r for _, ratios, _ in rows for r in ratios.values()])
         parts += grid(scale, top, bottom)
-        for k, (name, ratios) in enumerate(rows):
-            parts += bars(name, ratios, scale, top + 4 + k * step)
+        for k, (name, ratios, stopped) in enumerate(rows):
+            parts += bars(name, ratios, stopped, scale, top + 4 + k * step)
     return "\n".join([*parts, "</svg>", ""])

@@ -14,8 +14,8 @@ ORDER = [OURS, ONE, CONTRACT, "jax", HAND, *FREE_HAND]
 GROUPS = {
     "B00": "start and size", "B01": "calls", "B02": "elementwise", "B03": "reductions", "B04": "products",
     "B05": "network step", "B06": "convolution", "B07": "transformer block", "B08": "loops", "B09": "ensembles of ODEs",
-    "B10": "N-body, short axes", "B11": "Monte Carlo", "B12": "second order", "B13": "gather and scatter", "B14": "sorting",
-    "B15": "Gaussian process", "B16": "compilation", "B17": "small and deep", "GMM": "mixture of Gaussians",
+    "B10": "N-body, short axes", "B11": "Monte Carlo", "B12": "second order", "B13": "gather and scatter",
+    "B14": "sorting", "B15": "Gaussian process", "B16": "compilation", "B17": "small and deep", "GMM": "mixture of Gaussians",
     "KMEANS": "k-means", "MEM": "memory of intermediate values",
     "PEG": "per-example gradients", "SWEEP": "rows of every length",
 }
@@ -31,12 +31,16 @@ def cell(line, contender):
     figures_of = line.figures(contender)
     if figures_of is None:
         return line.trouble(contender)
+    if line.stopped(contender):
+        return f">= {number(figures_of['min'] * UNITS[line.unit])}"
     text = " / ".join(number(figures_of[which] * UNITS[line.unit]) for which in ("min", "median"))
     return text + (" (1 thread)" if line.serial(contender) else "")
 
 
-def times(ratio):
+def times(ratio, at_least=False):
     """A ratio: above 1 we are ahead."""
+    if at_least and ratio is not None:
+        return f">= {number(ratio)}×"
     return "" if ratio is None else f"**{ratio:.2g}×**" if ratio < 0.995 else f"{number(ratio)}×"
 
 
@@ -81,8 +85,8 @@ def figure(verdict, kind):
         return f"{verdict.name} no figure"
     if kind == "time":
         return f"{verdict.name} {number(verdict.figure * UNITS[verdict.unit])} {verdict.unit}"
-    share = kind in ("limit", "threads")
-    return f"{verdict.name} {f'{100 * verdict.figure:.0f} %' if share else f'{number(verdict.figure)}×'}"
+    share, least = kind in ("limit", "threads"), ">= " if verdict.at_least else ""
+    return f"{verdict.name} {least}{f'{100 * verdict.figure:.0f} %' if share else f'{number(verdict.figure)}×'}"
 
 
 def target_row(target, verdicts):
@@ -129,8 +133,9 @@ def full_row(line, names):
     best = line.best(line.libraries())
     limit = line.of_limit()  # of a row that has none, the word why
     ours = cell(line, OURS) or ("not yet" if figures.missing(line) else "")
-    return [line.name, line.unit, *[ours if n == OURS else cell(line, n) for n in names], times(line.ratio("jax")),
-            times(best and line.least(OURS) and best[0] / line.least(OURS)), times(line.compared(HAND)),
+    return [line.name, line.unit, *[ours if n == OURS else cell(line, n) for n in names],
+            times(line.ratio("jax"), line.stopped("jax")),
+            times(best and line.ratio(best[1]), bool(best) and line.stopped(best[1])), times(line.compared(HAND)),
             line.no_limit() if limit is None else f"{100 * limit:.0f} %", line.note().replace("|", "\\|")]
 
 
@@ -222,7 +227,8 @@ Times are the least of a run and its median, in the unit of the row. Ratios are 
 contracted with its sum), as `hand exact` does; `telamon contract` is compared with `hand contracted` and `hand fast`
 (`-ffast-math`). The limit is the time that the machine needs to move the bytes of the row, at the bandwidth measured
 beside it for that much data, or to do its multiply-adds; where there is no share, a word says what the row is about
-instead: a call, a chain (each number waits for the last), a trace, a compilation, a start, a size. Rows whose results differ between contenders say MISMATCH and are not
+instead: a call, a chain (each number waits for the last), a trace, a compilation, a start, a size. What was stopped has the
+time it was given, and the ratio of that, as a lower bound (`>=`). Rows whose results differ between contenders say MISMATCH and are not
 timed. No row is left out because it is slow.
 """
 

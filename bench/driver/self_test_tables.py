@@ -154,6 +154,25 @@ def check_one_thread_among_two():
     check("P.slow" not in plot.svg(result(*rows, threads=2)), "it is not drawn")
 
 
+def check_who_was_stopped():
+    """The time is a lower bound, and so is its ratio; none if we take longer ourselves."""
+    given = {"note": "not finished after 20 s, stopped"}
+    rows = [row("B16.compile_grad_475", "ms", telamon=entries(total=0.05, trace=0.01),
+                jax=entries(total=20.0, trace=1.0) | given),
+            row("B16.compile_grad_10000", "ms", telamon=entries(total=25.0), jax=entries(total=20.0) | given),
+            row("B16.rolls_250", "ms", telamon=entries(total=0.05), jax=entries(total=19.0) | given)]
+    text = "\n".join(report.full_tables(figures.lines_of(result(*rows)), ["telamon", "jax"]))
+    check("| 50 / 50 | >= 20000 | >= 400× | >= 400× |" in text, "who was stopped")
+    check("| 10 / 10 | 1000 / 1000 | 100× | 100× |" in text, "what it has done before")
+    check("| 25000 / 25000 | >= 20000 |  |" in text, "who was stopped before we are done")
+    check("| 50 / 50 | 19000 / 19000 | 380× |" in text, "who was stopped in another round")
+    lines = figures.lines_of(result(*rows))
+    check(not any(figures.behind(line) for line in lines), "nobody who was stopped is ahead")
+    every = "\n".join(report.targets_table(lines))
+    check("B16.compile_grad_475 total >= 400×" in every and "B16.rolls_250 total 380×" in every, "targets")
+    check("&gt;= 400" in plot.svg(result(*rows)), "plots")
+
+
 def check_plots():
     with tempfile.TemporaryDirectory() as folder:
         paths = []
@@ -202,6 +221,7 @@ def main():
     check_targets_of_threads()
     check_table_of_targets()
     check_one_thread_among_two()
+    check_who_was_stopped()
     check_plots()
     check_what_a_page_must_not_lose()
     check_names_of_machines()

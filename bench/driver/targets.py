@@ -117,6 +117,7 @@ class Verdict:
     unit: str  # of a time; "" for a ratio
     met: bool
     worse: float  # how many times the bound is missed: above 1
+    at_least: bool = False  # the figure is a lower bound: the other was stopped
 
 
 def best_ratio(line, against):
@@ -124,6 +125,11 @@ def best_ratio(line, against):
     pairs = [(other, figures.CONTRACT if other in figures.FREE_HAND else figures.OURS) for other in against]
     ratios = [line.compared(*pair) for pair in pairs]
     return min((r for r in ratios if r is not None), default=None)
+
+
+def is_of_stopped(target, line, figure):
+    """Whether a ratio is that of a contender which was stopped."""
+    return target.kind == "ratio" and any(line.stopped(x) and line.compared(x) == figure for x in target.against)
 
 
 def ratio_of(ours, other):
@@ -170,7 +176,8 @@ def verdict(target, line, by_name):
     worse = figure / bound if at_most else bound / figure
     if target.kind == "threads" and line.of_limit():
         worse = min(worse, LIMIT / line.of_limit())
-    return Verdict(line.name, figure, line.unit if target.kind == "time" else "", worse <= 1, worse)
+    return Verdict(line.name, figure, line.unit if target.kind == "time" else "", worse <= 1, worse,
+                   is_of_stopped(target, line, figure))
 
 
 def verdicts(lines):
