@@ -90,6 +90,45 @@ TEST(Windows, OfRowsAreGatheredFilledReplacedAndAdded) {
 }
 
 // out[i, b] = x[b, p[i, b] .. + 2, q[i, b]]: two components, a batch, a window with strides.
+// Whole vectors, halves of them and single elements, and nothing beside them.
+template <class T>
+void add_rows_of_every_length(DType dtype) {
+  const std::int64_t rows = 40, n = 700, size = sizeof(T);
+  const auto index = some_indices(static_cast<std::size_t>(n), -5, 50);
+  for (std::int64_t width = 1; width <= 70; ++width) {
+    WindowLoop loop = rows_of_table(WindowOp::add, rows, width, n, false);
+    loop.dtype = dtype;
+    loop.operand_bytes = rows * width * size;
+    loop.counts = {{n, 4, width * size, 0}};
+    loop.components = {{0, width * size, rows - 1}};
+    loop.window = {{width, size, size}};
+    std::vector<T> table(static_cast<std::size_t>(rows * width), T(3));
+    std::vector<T> slices(static_cast<std::size_t>(n * width)), want = table;
+    for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = static_cast<T>(i % 5);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int64_t row = index[static_cast<std::size_t>(i)];
+      if (row < 0 || row >= rows) continue;
+      for (std::int64_t k = 0; k < width; ++k) {
+        T& sum = want[static_cast<std::size_t>(row * width + k)];
+        sum = static_cast<T>(sum + slices[static_cast<std::size_t>(i * width + k)]);
+      }
+    }
+    const auto numbers = loop.numbers();
+    kernels::run_windows(numbers.data(), reinterpret_cast<char*>(table.data()),
+                         reinterpret_cast<const char*>(index.data()),
+                         reinterpret_cast<char*>(slices.data()), nullptr);
+    ASSERT_EQ(table, want) << width << " of " << short_name(dtype);
+  }
+}
+TEST(Windows, AreAddedWhateverTheirLengthAndType) {
+  add_rows_of_every_length<float>(DType::f32);
+  add_rows_of_every_length<double>(DType::f64);
+  add_rows_of_every_length<std::int8_t>(DType::i8);
+  add_rows_of_every_length<std::uint16_t>(DType::u16);
+  add_rows_of_every_length<std::int32_t>(DType::i32);
+  add_rows_of_every_length<std::uint64_t>(DType::u64);
+}
+
 TEST(Windows, WithBatchesAndTwoComponentsFollowAllStrides) {
   const std::int64_t n = 600, batch = 3, height = 11, width = 7;
   const auto index = some_indices(static_cast<std::size_t>(n * batch * 2), -3, 12);

@@ -34,6 +34,9 @@
       telamon_##isa##_window_offsets(telamon::DType index_dtype);                                 \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::AddElements                  \
       telamon_##isa##_add_elements(telamon::DType dtype);                                         \
+  extern "C"                                                                                      \
+      __attribute__((visibility("hidden"))) telamon::kernels::AddRows telamon_##isa##_add_rows(   \
+          telamon::DType dtype);                                                                  \
   /* those that are not from low on, within so many bytes, become kOutside */                     \
   extern "C" __attribute__((visibility("hidden"))) void telamon_##isa##_keep_offsets(             \
       std::int64_t n, std::int64_t low, std::int64_t bytes, std::int64_t* offsets);               \

@@ -10,6 +10,9 @@ namespace kernels {
 /// The offset of a window that is out of bounds and to be dropped.
 inline constexpr std::int64_t kOutside = INT64_MIN;
 
+inline constexpr std::int64_t kAhead = 8;                  ///< windows that are fetched beforehand
+inline constexpr std::int64_t kLine = 64, kFetched = 256;  ///< bytes of each of them
+
 /// What starts along one dimension may be: from 0 to `last`, after `wrap` is added to those below 0.
 /// Others are moved inside if `clips`, else their windows are dropped.
 struct Starts {
@@ -25,6 +28,11 @@ using WindowOffsets = void (*)(std::int64_t n, const char* indices, std::int64_t
 /// order.
 using AddElements = void (*)(std::int64_t n, const std::int64_t* offsets, char* operand,
                              const char* slices, std::int64_t stride);
+/// The same for slices of a few adjacent elements: those whose numbers are in `inside`, in order. kAhead more numbers
+/// follow there, whose places are fetched beforehand.
+using AddRows = void (*)(std::int64_t n, const std::int32_t* inside, const std::int64_t* offsets,
+                         char* operand, const char* slices, std::int64_t stride,
+                         std::int64_t elements);
 
 }  // namespace kernels
 }  // namespace v1

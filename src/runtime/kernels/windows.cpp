@@ -14,10 +14,9 @@ inline namespace v1 {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kBlock = 512;                // windows
-constexpr std::int64_t kChunkBytes = 512 * 1024;    // worth a chunk of their own
-constexpr std::int64_t kAhead = 8;                  // windows that are fetched beforehand
-constexpr std::int64_t kLine = 64, kFetched = 256;  // bytes of each of them
+constexpr std::int64_t kBlock = 512;              // windows
+constexpr std::int64_t kChunkBytes = 512 * 1024;  // worth a chunk of their own
+constexpr std::int64_t kFewAdjacent = 64;         // elements, for which calls take longer than sums
 constexpr std::int64_t kDisjoint = 1, kUnique = 2;  // what is known of windows
 
 /// What numbers() wrote.
@@ -118,26 +117,32 @@ void prefetch(const Block& block, std::int64_t i) {
   if (block.offsets[ahead] >= 0) __builtin_prefetch(block.operand + block.offsets[ahead]);
 }
 
-/// Calls visit(operand, slice) for the windows that are not dropped. They are listed first: which ones are
-/// is data, and where a thread has a part of the operand about as many are as are not.
+/// The windows that are not dropped, by number, and the last one kAhead times more. They are listed first: which ones
+/// are is data, and where a thread has a part of the operand about as many are as are not.
+struct Inside {
+  explicit Inside(const Block& block) {
+    for (std::int64_t i = 0; i < block.n; ++i) {
+      list[n] = static_cast<std::int32_t>(i);
+      n += block.offsets[i] >= 0 ? 1 : 0;
+    }
+    if (n > 0) std::fill_n(list + n, kAhead, list[n - 1]);
+  }
+  std::int64_t n = 0;
+  std::int32_t list[kBlock + kAhead];
+};
+
+/// Calls visit(operand, slice) for the windows that are not dropped.
 template <class Visit>
 void for_each_inside(const Block& block, std::int64_t bytes, const Visit& visit) {
   const std::int64_t lines = std::min(bytes, kFetched);
-  std::int32_t inside[kBlock + kAhead];
-  std::int64_t count = 0;
-  for (std::int64_t i = 0; i < block.n; ++i) {
-    inside[count] = static_cast<std::int32_t>(i);
-    count += block.offsets[i] >= 0 ? 1 : 0;
-  }
-  if (count == 0) return;
-  std::fill_n(inside + count, kAhead, inside[count - 1]);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t ahead = inside[i + kAhead];
+  const Inside inside(block);
+  for (std::int64_t i = 0; i < inside.n; ++i) {
+    const std::int64_t at = inside.list[i], ahead = inside.list[i + kAhead];
     for (std::int64_t line = 0; line < lines; line += kLine) {
       __builtin_prefetch(block.operand + block.offsets[ahead] + line);
       __builtin_prefetch(block.slices + ahead * block.slice_stride + line);
     }
-    visit(block.operand + block.offsets[inside[i]], block.slices + inside[i] * block.slice_stride);
+    visit(block.operand + block.offsets[at], block.slices + at * block.slice_stride);
   }
 }
 
@@ -207,12 +212,17 @@ void dense_replace(const Loop& loop, const Block& b) {
 
 struct Adder {
   explicit Adder(const Loop& loop) : kernel(find_kernel(Op::add, loop.dtype)) {
-    constexpr decltype(&telamon_generic_add_elements) kLoops[runtime::kNumIsas] =
+    constexpr decltype(&telamon_generic_add_elements) kElements[runtime::kNumIsas] =
         TELAMON_BY_ISA(add_elements);
-    elements = kLoops[static_cast<int>(runtime::host_isa())](loop.dtype);
+    constexpr decltype(&telamon_generic_add_rows) kRows[runtime::kNumIsas] =
+        TELAMON_BY_ISA(add_rows);
+    const auto isa = static_cast<std::size_t>(runtime::host_isa());
+    elements = kElements[isa](loop.dtype);
+    rows = kRows[isa](loop.dtype);
   }
   Kernel kernel;
   AddElements elements;  // null: by the kernel
+  AddRows rows;          // likewise
 
   void run(std::int64_t n, char* to, std::int64_t to_stride, const char* from,
            std::int64_t from_stride) const {
@@ -224,6 +234,11 @@ struct Adder {
 void dense_add(const Loop& loop, const Block& b, const Adder& add) {
   if (loop.window.empty() && add.elements != nullptr)
     return add.elements(b.n, b.offsets, b.operand, b.slices, b.slice_stride);
+  if (add.rows != nullptr && loop.elements <= kFewAdjacent) {
+    const Inside inside(b);
+    return add.rows(inside.n, inside.list, b.offsets, b.operand, b.slices, b.slice_stride,
+                    loop.elements);
+  }
   for_each_inside(b, loop.elements * loop.size, [&](char* to, const char* from) {
     if (add.elements == nullptr) {
       add.run(loop.elements, to, loop.size, from, loop.size);

@@ -48,6 +48,40 @@ void add_elements(std::int64_t n, const std::int64_t* offsets, char* operand, co
   }
 }
 
+/// Adds some of n elements, kBytes at a time; returns how many are left.
+template <int kBytes, class T>
+TELAMON_INLINE std::int64_t add_vectors(std::int64_t n, T*& to, const T*& from) {
+  typedef T Vector __attribute__((vector_size(kBytes)));
+  constexpr std::int64_t kLanes = kBytes / static_cast<std::int64_t>(sizeof(T));
+  for (; n >= kLanes; n -= kLanes, to += kLanes, from += kLanes) {
+    Vector x, y;
+    __builtin_memcpy(&x, to, sizeof x);
+    __builtin_memcpy(&y, from, sizeof y);
+    x += y;
+    __builtin_memcpy(to, &x, sizeof x);
+  }
+  return n;
+}
+template <class T>
+void add_rows(std::int64_t n, const std::int32_t* inside, const std::int64_t* offsets,
+              char* operand, const char* slices, std::int64_t stride, std::int64_t elements) {
+  using namespace kernels;
+  const auto bytes = elements * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t fetched = bytes < kFetched ? bytes : kFetched;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t ahead = inside[i + kAhead];
+    for (std::int64_t line = 0; line < fetched; line += kLine) {
+      __builtin_prefetch(operand + offsets[ahead] + line);
+      __builtin_prefetch(slices + ahead * stride + line);
+    }
+    T* to = reinterpret_cast<T*>(operand + offsets[inside[i]]);
+    const T* from = reinterpret_cast<const T*>(slices + inside[i] * stride);
+    std::int64_t left = add_vectors<simd::kBytes>(elements, to, from);
+    left = add_vectors<16>(left, to, from);
+    for (; left > 0; --left, ++to, ++from) *to = Add::apply(*to, *from);
+  }
+}
+
 /// Calls use(start) for an index, unless it is dropped.
 template <class Index, class Use>
 TELAMON_INLINE void with_place(Index index, const kernels::Starts& starts, const Use& use) {
@@ -199,6 +233,22 @@ extern "C" telamon::kernels::AddElements TELAMON_ISA_SYMBOL(add_elements)(telamo
     case telamon::DType::u64: return add_elements<std::uint64_t>;
     case telamon::DType::f32: return add_elements<float>;
     case telamon::DType::f64: return add_elements<double>;
+    default: return nullptr;
+  }
+}
+extern "C" telamon::kernels::AddRows TELAMON_ISA_SYMBOL(add_rows)(telamon::DType dtype) {
+  using namespace telamon::loops;  // NOLINT: this is their C face
+  switch (dtype) {
+    case telamon::DType::i8:
+    case telamon::DType::u8: return add_rows<std::uint8_t>;
+    case telamon::DType::i16:
+    case telamon::DType::u16: return add_rows<std::uint16_t>;
+    case telamon::DType::i32:
+    case telamon::DType::u32: return add_rows<std::uint32_t>;
+    case telamon::DType::i64:
+    case telamon::DType::u64: return add_rows<std::uint64_t>;
+    case telamon::DType::f32: return add_rows<float>;
+    case telamon::DType::f64: return add_rows<double>;
     default: return nullptr;
   }
 }
