@@ -25,10 +25,19 @@ clang_build() {
     cmake --build build/clang -j "$jobs" && run_tests clang -LE long
 }
 
+# The statically linked command is to stay below 60 MB.
+small_enough() {
+  local size
+  size=$(stat -c %s "$1")
+  echo "$1: $size bytes"
+  [ "$size" -lt 60000000 ]
+}
+
 # A static library with LLVM inside: of the tests, those for which that matters.
 static_build() {
   cmake --preset static -DTELAMON_BUILD_TESTS=ON > /dev/null &&
     cmake --build build/static -j "$jobs" --target telamon_command beside_llvm &&
+    small_enough build/static/bin/telamon &&
     run_tests static -R '^(conformance\.Selection|project\.(Exports|RunsBeside|IsInstalled).*)$'
 }
 
