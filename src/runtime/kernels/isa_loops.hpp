@@ -32,11 +32,8 @@
   const telamon::kernels::ArgLoop* telamon_##isa##_arg_loop(bool largest, telamon::DType dtype);  \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::WindowOffsets                \
       telamon_##isa##_window_offsets(telamon::DType index_dtype);                                 \
-  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::AddElements                  \
-      telamon_##isa##_add_elements(telamon::DType dtype);                                         \
-  extern "C"                                                                                      \
-      __attribute__((visibility("hidden"))) telamon::kernels::AddRows telamon_##isa##_add_rows(   \
-          telamon::DType dtype);                                                                  \
+  extern "C" __attribute__((visibility("hidden")))                                                \
+  const telamon::kernels::AddLoops* telamon_##isa##_add_loops(telamon::DType dtype);              \
   /* those that are not from low on, within so many bytes, become kOutside */                     \
   extern "C" __attribute__((visibility("hidden"))) void telamon_##isa##_keep_offsets(             \
       std::int64_t n, std::int64_t low, std::int64_t bytes, std::int64_t* offsets);               \

@@ -33,6 +33,11 @@ using AddElements = void (*)(std::int64_t n, const std::int64_t* offsets, char* 
 using AddRows = void (*)(std::int64_t n, const std::int32_t* inside, const std::int64_t* offsets,
                          char* operand, const char* slices, std::int64_t stride,
                          std::int64_t elements);
+/// Those of one type.
+struct AddLoops {
+  AddElements elements;
+  AddRows rows;
+};
 
 }  // namespace kernels
 }  // namespace v1

@@ -212,17 +212,12 @@ void dense_replace(const Loop& loop, const Block& b) {
 
 struct Adder {
   explicit Adder(const Loop& loop) : kernel(find_kernel(Op::add, loop.dtype)) {
-    constexpr decltype(&telamon_generic_add_elements) kElements[runtime::kNumIsas] =
-        TELAMON_BY_ISA(add_elements);
-    constexpr decltype(&telamon_generic_add_rows) kRows[runtime::kNumIsas] =
-        TELAMON_BY_ISA(add_rows);
-    const auto isa = static_cast<std::size_t>(runtime::host_isa());
-    elements = kElements[isa](loop.dtype);
-    rows = kRows[isa](loop.dtype);
+    constexpr decltype(&telamon_generic_add_loops) kLoops[runtime::kNumIsas] =
+        TELAMON_BY_ISA(add_loops);
+    loops = kLoops[static_cast<int>(runtime::host_isa())](loop.dtype);
   }
   Kernel kernel;
-  AddElements elements;  // null: by the kernel
-  AddRows rows;          // likewise
+  const AddLoops* loops;  // null: by the kernel
 
   void run(std::int64_t n, char* to, std::int64_t to_stride, const char* from,
            std::int64_t from_stride) const {
@@ -232,15 +227,15 @@ struct Adder {
   }
 };
 void dense_add(const Loop& loop, const Block& b, const Adder& add) {
-  if (loop.window.empty() && add.elements != nullptr)
-    return add.elements(b.n, b.offsets, b.operand, b.slices, b.slice_stride);
-  if (add.rows != nullptr && loop.elements <= kFewAdjacent) {
+  if (loop.window.empty() && add.loops != nullptr)
+    return add.loops->elements(b.n, b.offsets, b.operand, b.slices, b.slice_stride);
+  if (add.loops != nullptr && loop.elements <= kFewAdjacent) {
     const Inside inside(b);
-    return add.rows(inside.n, inside.list, b.offsets, b.operand, b.slices, b.slice_stride,
-                    loop.elements);
+    return add.loops->rows(inside.n, inside.list, b.offsets, b.operand, b.slices, b.slice_stride,
+                           loop.elements);
   }
   for_each_inside(b, loop.elements * loop.size, [&](char* to, const char* from) {
-    if (add.elements == nullptr) {
+    if (add.loops == nullptr) {
       add.run(loop.elements, to, loop.size, from, loop.size);
     } else {
       const char* operands[] = {to, from};
@@ -276,11 +271,11 @@ bool goes_by_places(const Loop& loop) {
 }
 
 void strided(const Loop& loop, const Block& b, const char* fill, const Adder* add) {
-  if (goes_by_places(loop) && (loop.op != WindowOp::add || add->elements != nullptr)) {
+  if (goes_by_places(loop) && (loop.op != WindowOp::add || add->loops != nullptr)) {
     Block at = b;
     for (std::int64_t i = 0; i < loop.window[0].size; ++i) {
       if (loop.op == WindowOp::add) {
-        add->elements(at.n, at.offsets, at.operand, at.slices, at.slice_stride);
+        add->loops->elements(at.n, at.offsets, at.operand, at.slices, at.slice_stride);
       } else {
         with_size(loop.size, [&]<int kSize> {
           loop.op == WindowOp::gather ? gather_elements<kSize>(at, fill)

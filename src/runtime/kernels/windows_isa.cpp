@@ -82,6 +82,9 @@ void add_rows(std::int64_t n, const std::int32_t* inside, const std::int64_t* of
   }
 }
 
+template <class T>
+constexpr kernels::AddLoops kAddLoops{add_elements<T>, add_rows<T>};
+
 /// Calls use(start) for an index, unless it is dropped.
 template <class Index, class Use>
 TELAMON_INLINE void with_place(Index index, const kernels::Starts& starts, const Use& use) {
@@ -220,35 +223,19 @@ extern "C" void TELAMON_ISA_SYMBOL(keep_offsets)(std::int64_t n, std::int64_t lo
     offsets[i] = here ? offsets[i] : telamon::kernels::kOutside;
   }
 }
-extern "C" telamon::kernels::AddElements TELAMON_ISA_SYMBOL(add_elements)(telamon::DType dtype) {
+extern "C" const telamon::kernels::AddLoops* TELAMON_ISA_SYMBOL(add_loops)(telamon::DType dtype) {
   using namespace telamon::loops;  // NOLINT: this is their C face
   switch (dtype) {
     case telamon::DType::i8:
-    case telamon::DType::u8: return add_elements<std::uint8_t>;
+    case telamon::DType::u8: return &kAddLoops<std::uint8_t>;
     case telamon::DType::i16:
-    case telamon::DType::u16: return add_elements<std::uint16_t>;
+    case telamon::DType::u16: return &kAddLoops<std::uint16_t>;
     case telamon::DType::i32:
-    case telamon::DType::u32: return add_elements<std::uint32_t>;
+    case telamon::DType::u32: return &kAddLoops<std::uint32_t>;
     case telamon::DType::i64:
-    case telamon::DType::u64: return add_elements<std::uint64_t>;
-    case telamon::DType::f32: return add_elements<float>;
-    case telamon::DType::f64: return add_elements<double>;
-    default: return nullptr;
-  }
-}
-extern "C" telamon::kernels::AddRows TELAMON_ISA_SYMBOL(add_rows)(telamon::DType dtype) {
-  using namespace telamon::loops;  // NOLINT: this is their C face
-  switch (dtype) {
-    case telamon::DType::i8:
-    case telamon::DType::u8: return add_rows<std::uint8_t>;
-    case telamon::DType::i16:
-    case telamon::DType::u16: return add_rows<std::uint16_t>;
-    case telamon::DType::i32:
-    case telamon::DType::u32: return add_rows<std::uint32_t>;
-    case telamon::DType::i64:
-    case telamon::DType::u64: return add_rows<std::uint64_t>;
-    case telamon::DType::f32: return add_rows<float>;
-    case telamon::DType::f64: return add_rows<double>;
+    case telamon::DType::u64: return &kAddLoops<std::uint64_t>;
+    case telamon::DType::f32: return &kAddLoops<float>;
+    case telamon::DType::f64: return &kAddLoops<double>;
     default: return nullptr;
   }
 }
