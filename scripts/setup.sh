@@ -16,7 +16,7 @@ packages=(
 for argument in "$@"; do
   case $argument in
     --lint) packages+=(clang-format-19 clang-tidy-19) ;;
-    --bench) packages+=(python3-venv python3-numpy libopenblas0-pthread libdnnl2) ;;
+    --bench) packages+=(python3-venv python3-numpy libopenblas0-pthread libdnnl2 libxsmm-dev) ;;
     --cross) packages+=(g++-12-aarch64-linux-gnu qemu-user-static) ;;
     --verify) packages+=(clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev gdb) ;;
     *) echo "usage: scripts/setup.sh [--lint | --bench | --cross | --verify]" >&2; exit 2 ;;

@@ -1,6 +1,9 @@
-// B04 by the libraries that a careful person calls: OpenBLAS and oneDNN where the machine has them,
-// whichever is faster here.
+// B04 by the libraries that a careful person calls: OpenBLAS, oneDNN and, of small matrices, LIBXSMM where the
+// machine has them, whichever is fastest here.
 #include <dlfcn.h>
+#ifdef HAND_LIBXSMM
+#include <libxsmm.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -221,6 +224,32 @@ Way<float> onednn_matmul(Matrices<float>& x) {
   };
 }
 
+/// Code that LIBXSMM generates for these sizes, once, before anything is timed. Its matrices lie column by column: so
+/// it is told of c^T = b^T a^T.
+template <class T>
+Way<T> libxsmm([[maybe_unused]] Matrices<T>& x) {
+#ifdef HAND_LIBXSMM
+  constexpr std::size_t kMost = 64;  // what it is made for
+  const Product& p = x.p;
+  if (std::max({p.rows, p.columns, p.depth}) > kMost || p.transposed_a || p.transposed_b)
+    return nullptr;
+  const auto m = static_cast<libxsmm_blasint>(p.columns), n = static_cast<libxsmm_blasint>(p.rows),
+             k = static_cast<libxsmm_blasint>(p.depth);
+  const T one = 1, zero = 0;
+  const int flags = LIBXSMM_GEMM_FLAG_NONE, prefetch = LIBXSMM_GEMM_PREFETCH_NONE;
+  const auto multiply = [&] {
+    if constexpr (sizeof(T) == 4)
+      return libxsmm_smmdispatch(m, n, k, &m, &k, &m, &one, &zero, &flags, &prefetch);
+    else return libxsmm_dmmdispatch(m, n, k, &m, &k, &m, &one, &zero, &flags, &prefetch);
+  }();
+  if (multiply == nullptr) return nullptr;
+  return in_parts<T>(
+      [multiply](const Product&, const T* a, const T* b, T* c) { multiply(b, a, c); });
+#else
+  return nullptr;
+#endif
+}
+
 /// Seconds of the best of several runs.
 template <class T>
 double probe(Matrices<T>& m, const Way<T>& way) {
@@ -247,8 +276,9 @@ std::vector<Named<T>> ways() {
     return {{"OpenBLAS", openblas<T>},
             {"OpenBLAS, of vectors", openblas_of_vectors},
             {"oneDNN", onednn},
-            {"oneDNN's matmul", onednn_matmul}};
-  else return {{"OpenBLAS", openblas<T>}};
+            {"oneDNN's matmul", onednn_matmul},
+            {"LIBXSMM", libxsmm<T>}};
+  else return {{"OpenBLAS", openblas<T>}, {"LIBXSMM", libxsmm<T>}};
 }
 
 template <class T>
