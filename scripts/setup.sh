@@ -13,26 +13,35 @@ packages=(
   llvm-19-dev libzstd-dev zlib1g-dev libfmt-dev nlohmann-json3-dev libcli11-dev
   libgtest-dev libgmock-dev librapidcheck-dev
 )
+wishes=()  # used when they are there: Debian has them for some machines only
 for argument in "$@"; do
   case $argument in
     --lint) packages+=(clang-format-19 clang-tidy-19) ;;
-    --bench) packages+=(python3-venv python3-numpy libopenblas0-pthread libdnnl2 libxsmm-dev) ;;
+    --bench) packages+=(python3-venv python3-numpy libopenblas0-pthread libdnnl2) wishes+=(libxsmm-dev) ;;
     --cross) packages+=(g++-12-aarch64-linux-gnu qemu-user-static) ;;
     --verify) packages+=(clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev gdb) ;;
     *) echo "usage: scripts/setup.sh [--lint | --bench | --cross | --verify]" >&2; exit 2 ;;
   esac
 done
 
-missing=("${packages[@]}")
+installed=
 if command -v dpkg-query > /dev/null; then
-  installed=$(dpkg-query --show --showformat='${db:Status-Abbrev}${Package}\n' "${packages[@]}" 2> /dev/null |
-    sed -n 's/^.i *//p' || true)
-  missing=()
-  for package in "${packages[@]}"; do
-    grep -qxF -- "$package" <<< "$installed" || missing+=("$package")
-  done
+  installed=$(dpkg-query --show --showformat='${db:Status-Abbrev}${Package}\n' \
+    "${packages[@]}" ${wishes[@]+"${wishes[@]}"} 2> /dev/null | sed -n 's/^.i *//p' || true)
 fi
-[ ${#missing[@]} -gt 0 ] || exit 0
+# Sets the array `absent` to those of these packages that are not installed.
+look_for() {
+  local package
+  absent=()
+  for package in "$@"; do
+    grep -qxF -- "$package" <<< "$installed" || absent+=("$package")
+  done
+}
+look_for ${wishes[@]+"${wishes[@]}"}
+wishes=(${absent[@]+"${absent[@]}"})
+look_for "${packages[@]}"
+missing=(${absent[@]+"${absent[@]}"})
+[ $((${#missing[@]} + ${#wishes[@]})) -gt 0 ] || exit 0
 
 as_root=()
 may_install=false
@@ -44,22 +53,30 @@ if command -v apt-get > /dev/null; then
     as_root=(sudo -n)
   fi
 fi
+if ! $may_install && [ ${#missing[@]} = 0 ]; then
+  echo "going on without: ${wishes[*]}"
+  exit 0
+fi
 if ! $may_install; then
   echo "Telamon needs packages that are not installed. On Debian 12 or later:"
   echo
-  echo "  sudo apt-get install ${missing[*]}"
+  echo "  sudo apt-get install ${missing[*]} ${wishes[*]-}"
   echo
   echo "With the same libraries from elsewhere, skip this check: make SETUP=true test"
   exit 1
 fi
 
-echo "installing with apt-get: ${missing[*]}"
+echo "installing with apt-get:" ${missing[@]+"${missing[@]}"} ${wishes[@]+"${wishes[@]}"}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 apt() { ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@" >> "$log" 2>&1; }
-if ! { apt update && apt install --no-install-recommends "${missing[@]}"; }; then
+install() { [ $# = 0 ] || apt install --no-install-recommends "$@"; }
+if ! { apt update || [ ${#missing[@]} = 0 ]; } || ! install ${missing[@]+"${missing[@]}"}; then
   cat "$log"
   echo "apt-get could not install: ${missing[*]}"
   exit 1
 fi
-echo "installed ${#missing[@]} packages"
+for package in ${wishes[@]+"${wishes[@]}"}; do
+  install "$package" || echo "going on without: $package"
+done
+echo "done"
