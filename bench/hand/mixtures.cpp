@@ -1,4 +1,4 @@
-// GMM and KMEANS by hand, in blocks of vectors of eight numbers.
+// GMM and KMEANS by hand, in blocks of vectors as wide as the machine has them: of wider ones GCC makes slow code.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace bench {
 namespace {
 
-constexpr std::size_t kDoubles = 8;
+constexpr std::size_t kDoubles = kWide / 2;
 using V = double __attribute__((vector_size(kDoubles * 8)));
 inline V load(const double* p) {
   V v;
@@ -130,7 +130,7 @@ struct Mixture {
 
   /// The sum of w, of w (x - mu), and below the diagonal of w (x - mu) (x - mu)^T.
   void scatter(std::size_t k, double& weight, double* first, double* second) {
-    constexpr std::size_t kPoints = 48;
+    constexpr std::size_t kPoints = 48, kRows = 8;
     static_assert(kPadded % kPoints == 0);
     alignas(64) double from[kPoints][C], weighted[kPoints][C], shift[C] = {};
     std::copy_n(&mu[k * D], D, shift);
@@ -144,15 +144,15 @@ struct Mixture {
           first[j] += weighted[p][j];
         }
       }
-      for (std::size_t i = 0; i < C; i += kDoubles) {
-        for (std::size_t j = 0; j <= i; j += kDoubles) {
-          V sum[kDoubles];
-          for (std::size_t r = 0; r < kDoubles; ++r) sum[r] = load(&second[(i + r) * C + j]);
+      for (std::size_t i = 0; i < C; i += kRows) {
+        for (std::size_t j = 0; j < i + kRows; j += kDoubles) {
+          V sum[kRows];
+          for (std::size_t r = 0; r < kRows; ++r) sum[r] = load(&second[(i + r) * C + j]);
           for (std::size_t p = 0; p < kPoints; ++p) {
             const V y = load(&from[p][j]);
-            for (std::size_t r = 0; r < kDoubles; ++r) sum[r] += weighted[p][i + r] * y;
+            for (std::size_t r = 0; r < kRows; ++r) sum[r] += weighted[p][i + r] * y;
           }
-          for (std::size_t r = 0; r < kDoubles; ++r) store(&second[(i + r) * C + j], sum[r]);
+          for (std::size_t r = 0; r < kRows; ++r) store(&second[(i + r) * C + j], sum[r]);
         }
       }
     }
@@ -221,43 +221,47 @@ const bool sizes = [] {
 
 // ---- k-means -------------------------------------------------------------------------------------
 struct Clusters {
-  static constexpr std::size_t K = 100, N = 10'000, D = 8, kBlock = 16;
+  static constexpr std::size_t K = 100, N = 10'000, D = 8, kBlock = 16,
+                               kVectors = kBlock / kDoubles;
   Doubles points = uniform(1, N* D), centres = Doubles(points.end() - K * D, points.end());
   double cost = 0;
   Doubles step = Doubles(K * D);
 
   /// The distances of a block of points to their nearest centres, and which those are.
   template <bool kWhich>
-  void nearest(std::size_t b, V (&best)[2], double* which) const {
-    V x[D][2], index[2] = {};
+  void nearest(std::size_t b, V (&best)[kVectors], double* which) const {
+    V x[D][kVectors], index[kVectors] = {};
     for (std::size_t j = 0; j < D; ++j) {
       for (std::size_t i = 0; i < kBlock; ++i)
         x[j][i / kDoubles][i % kDoubles] = points[(b + i) * D + j];
     }
-    best[0] = best[1] = V{} + 1e300;
+    for (V& b : best) b = V{} + 1e300;
     for (std::size_t k = 0; k < K; ++k) {
-      V distance[2] = {};
+      V distance[kVectors] = {};
       for (std::size_t j = 0; j < D; ++j) {
         const double c = centres[k * D + j];
-        const V d0 = x[j][0] - c, d1 = x[j][1] - c;
-        distance[0] += d0 * d0;
-        distance[1] += d1 * d1;
+        for (std::size_t h = 0; h < kVectors; ++h) {
+          const V d = x[j][h] - c;
+          distance[h] += d * d;
+        }
       }
-      for (std::size_t h = 0; h < 2; ++h) {
+      for (std::size_t h = 0; h < kVectors; ++h) {
         const auto nearer = distance[h] < best[h];
         best[h] = nearer ? distance[h] : best[h];
         if (kWhich) index[h] = nearer ? V{} + static_cast<double>(k) : index[h];
       }
     }
-    if (kWhich) store(which, index[0]), store(which + kDoubles, index[1]);
+    if (kWhich) {
+      for (std::size_t h = 0; h < kVectors; ++h) store(which + h * kDoubles, index[h]);
+    }
   }
 
   NOINLINE void compute_cost() {
     V sum{};
     for (std::size_t b = 0; b < N; b += kBlock) {
-      V best[2];
+      V best[kVectors];
       nearest<false>(b, best, nullptr);
-      sum += best[0] + best[1];
+      for (const V& v : best) sum += v;
     }
     cost = 0;
     for (std::size_t l = 0; l < kDoubles; ++l) cost += sum[l];
@@ -267,7 +271,7 @@ struct Clusters {
   NOINLINE void compute_step() {
     double sums[K][D] = {}, count[K] = {};
     for (std::size_t b = 0; b < N; b += kBlock) {
-      V best[2];
+      V best[kVectors];
       double which[kBlock];
       nearest<true>(b, best, which);
       for (std::size_t i = 0; i < kBlock; ++i) {
