@@ -216,13 +216,14 @@ void mixtures() {
 const bool sizes = [] {
   mixtures<10, 25>();
   mixtures<32, 50>();
+  mixtures<64, 100>();
   return true;
 }();
 
 // ---- k-means -------------------------------------------------------------------------------------
+template <std::size_t K, std::size_t D>
 struct Clusters {
-  static constexpr std::size_t K = 100, N = 10'000, D = 8, kBlock = 16,
-                               kVectors = kBlock / kDoubles;
+  static constexpr std::size_t N = 10'000, kBlock = 16, kVectors = kBlock / kDoubles;
   Doubles points = uniform(1, N* D), centres = Doubles(points.end() - K * D, points.end());
   double cost = 0;
   Doubles step = Doubles(K * D);
@@ -286,20 +287,30 @@ struct Clusters {
     }
   }
 };
-template <class Work, class Results>
-Case clusters(Work work, Results results) {
-  Case c = by_hand(Clusters(), work, results);
-  c.items = 100 * 10'000;
-  return c;
+template <std::size_t K, std::size_t D>
+void clusters(const std::string& size) {
+  using C = Clusters<K, D>;
+  const auto with_items = [](Case c) {
+    c.items = static_cast<double>(K * C::N);
+    return c;
+  };
+  Register("KMEANS.cost" + size, "ms", [=] {
+    return with_items(by_hand(
+        C(), [](C& c) { c.compute_cost(); },
+        [](const C& c) { return std::vector{output(std::span(&c.cost, 1))}; }));
+  });
+  Register("KMEANS.dir" + size, "ms", [=] {
+    return with_items(by_hand(
+        C(), [](C& c) { c.compute_step(); },
+        [](const C& c) { return std::vector{output(c.step)}; }));
+  });
 }
-const Register kmeans_cost("KMEANS.cost", "ms", [] {
-  return clusters([](Clusters& c) { c.compute_cost(); },
-                  [](const Clusters& c) { return std::vector{output(std::span(&c.cost, 1))}; });
-});
-const Register kmeans_dir("KMEANS.dir", "ms", [] {
-  return clusters([](Clusters& c) { c.compute_step(); },
-                  [](const Clusters& c) { return std::vector{output(c.step)}; });
-});
+const bool k_means = [] {
+  clusters<100, 8>("");
+  clusters<10, 16>("_10_16");
+  clusters<1000, 16>("_1000_16");
+  return true;
+}();
 
 }  // namespace
 }  // namespace bench

@@ -166,10 +166,13 @@ def gmm_inputs(d, k, n=1000):
     return z64(2, k), u64(3, (k, d)), z64(4, (k, d)), z64(5, (k, d * (d - 1) // 2)), z64(1, (n, d))
 
 
-def kmeans_inputs():
-    """Centres [100][8], which are the last of the points, and points [10000][8]."""
-    points = u64(1, (10000, 8))
-    return points[-100:], points
+KMEANS_SIZES = {"": (100, 8), "_10_16": (10, 16), "_1000_16": (1000, 16)}  # of rows: centres, numbers of each
+
+
+def kmeans_inputs(k, d):
+    """Centres [k][d], which are the last of the points, and points [10000][d]."""
+    points = u64(1, (10000, d))
+    return points[-k:], points
 
 
 def black_scholes_inputs(n=1 << 18):

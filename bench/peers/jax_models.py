@@ -340,7 +340,7 @@ def gmm(alpha, mu, q, l, x):
     return -n * (d / 2 * np.log(2 * np.pi) + jax.nn.logsumexp(alpha)) + main + prior
 
 
-for _d, _k in ((10, 25), (32, 50)):
+for _d, _k in ((10, 25), (32, 50), (64, 100)):
     workload(f"GMM.objective_{_d}_{_k}", "ms", x64=True)(
         lambda d=_d, k=_k: compiled(gmm, *inputs.gmm_inputs(d, k), flops=2 * 1000 * k * d * d, note="n=1000"))
     workload(f"GMM.gradient_{_d}_{_k}", "ms", x64=True)(
@@ -360,9 +360,13 @@ def kmeans_direction(centres, points):
     return gradient / diagonal
 
 
-PAIRINGS = dict(items=100 * 10000, note="k=100, n=10000, d=8")
-workload("KMEANS.cost", "ms", x64=True)(lambda: compiled(kmeans_cost, *inputs.kmeans_inputs(), **PAIRINGS))
-workload("KMEANS.dir", "ms", x64=True)(lambda: compiled(kmeans_direction, *inputs.kmeans_inputs(), **PAIRINGS))
+def kmeans_case(f, k, d):
+    return compiled(f, *inputs.kmeans_inputs(k, d), items=k * 10000, note=f"k={k}, n=10000, d={d}")
+
+
+for _size, (_k, _d) in inputs.KMEANS_SIZES.items():
+    workload("KMEANS.cost" + _size, "ms", x64=True)(lambda k=_k, d=_d: kmeans_case(kmeans_cost, k, d))
+    workload("KMEANS.dir" + _size, "ms", x64=True)(lambda k=_k, d=_d: kmeans_case(kmeans_direction, k, d))
 
 
 # ---- B17: small and deep ----

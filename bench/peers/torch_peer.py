@@ -513,7 +513,7 @@ def gmm(alpha, mu, q, l, x):
     return -n * (0.5 * d * np.log(2 * np.pi) + torch.logsumexp(alpha, 0)) + main + prior
 
 
-for _d, _k in ((10, 25), (32, 50)):
+for _d, _k in ((10, 25), (32, 50), (64, 100)):
     workload(f"GMM.objective_{_d}_{_k}", "ms")(lambda d=_d, k=_k: run(gmm, *inputs.gmm_inputs(d, k)))
     workload(f"GMM.gradient_{_d}_{_k}", "ms")(lambda d=_d, k=_k: run(grad(gmm, 4), *inputs.gmm_inputs(d, k)))
 
@@ -524,19 +524,17 @@ def kmeans_cost(centres, points):
     return distance.min(1).values.sum()
 
 
-workload("KMEANS.cost", "ms")(lambda: run(kmeans_cost, *inputs.kmeans_inputs()))
+def kmeans_direction(centres, points):
+    def gradient(c):
+        return torch.func.grad(kmeans_cost)(c, points)
+
+    first, diagonal = torch.func.jvp(gradient, (centres,), (torch.ones_like(centres),))
+    return first / diagonal
 
 
-@workload("KMEANS.dir", "ms")
-def _():
-    def direction(centres, points):
-        def gradient(c):
-            return torch.func.grad(kmeans_cost)(c, points)
-
-        first, diagonal = torch.func.jvp(gradient, (centres,), (torch.ones_like(centres),))
-        return first / diagonal
-
-    return run(direction, *inputs.kmeans_inputs())
+for _size, (_k, _d) in inputs.KMEANS_SIZES.items():
+    workload("KMEANS.cost" + _size, "ms")(lambda k=_k, d=_d: run(kmeans_cost, *inputs.kmeans_inputs(k, d)))
+    workload("KMEANS.dir" + _size, "ms")(lambda k=_k, d=_d: run(kmeans_direction, *inputs.kmeans_inputs(k, d)))
 
 
 def rosenbrock(x):

@@ -1,4 +1,6 @@
 // GMM and KMEANS, as gradbench defines them: the posterior of a mixture of Gaussians, and k-means.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <numeric>
 
@@ -59,7 +61,7 @@ Case mixture_case(F f, std::int64_t d, std::int64_t k, double flops) {
   return c;
 }
 const bool sizes = [] {
-  for (const auto& [d, k] : {std::pair{10, 25}, {32, 50}}) {
+  for (const auto& [d, k] : {std::pair{10, 25}, {32, 50}, {64, 100}}) {
     const std::string size = "_" + std::to_string(d) + "_" + std::to_string(k);
     Register("GMM.objective" + size, "ms", [=] { return mixture_case(posterior, d, k, 2); });
     Register("GMM.gradient" + size, "ms", [=] { return mixture_case(grad(posterior), d, k, 6); });
@@ -69,7 +71,7 @@ const bool sizes = [] {
   return true;
 }();
 
-// ---- k-means: 100 centres, 10,000 points of 8 numbers --------------------------------------------
+// ---- k-means: centres among 10,000 points ---------------------------------------------------------
 Array cost(const Array& centres, const Array& points) {
   return sum(min(sum(square(points(slice(), newaxis) - centres(newaxis)), -1), 1));
 }
@@ -81,16 +83,22 @@ Array direction(const Array& centres, const Array& points) {
 }
 /// For each pair of a point and a centre: the product of a matrix with another, the centre's square, a minimum.
 template <class F>
-Case clusters(F f) {
-  const Array points = u64(1, {10'000, 8});
-  Case c = go(compiled(f), points(slice(-100, none)), points);
-  c.items = 100 * 10'000;
-  c.flops = (2 * 8 + 2) * c.items;
-  c.note = "k = 100, n = 10000, d = 8, f64";
+Case clusters(F f, std::int64_t k, std::int64_t d) {
+  constexpr std::int64_t n = 10'000;
+  const Array points = u64(1, {n, d});
+  Case c = go(compiled(f), points(slice(-k, none)), points);
+  c.items = static_cast<double>(k * n);
+  c.flops = static_cast<double>(2 * d + 2) * c.items;
+  c.note = fmt::format("k = {}, n = {}, d = {}, f64", k, n, d);
   return c;
 }
-const Register kmeans_cost("KMEANS.cost", "ms", [] { return clusters(cost); });
-const Register kmeans_dir("KMEANS.dir", "ms", [] { return clusters(direction); });
+struct KMeansRows {
+  KMeansRows(const std::string& size, std::int64_t k, std::int64_t d) {
+    Register("KMEANS.cost" + size, "ms", [=] { return clusters(cost, k, d); });
+    Register("KMEANS.dir" + size, "ms", [=] { return clusters(direction, k, d); });
+  }
+};
+const KMeansRows kmeans[]{{"", 100, 8}, {"_10_16", 10, 16}, {"_1000_16", 1000, 16}};
 
 }  // namespace
 }  // namespace bench
