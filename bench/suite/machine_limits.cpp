@@ -43,7 +43,7 @@ double since(Clock::time_point start) {
 
 /// Seconds of a pass, batch by batch, for so long: pass(thread), which makes its part of it. All threads start a
 /// batch together, and it takes as long as the last of them, as with the workloads, whose least is compared
-/// with the least of these.
+/// with the least of these. Who waits lets others run: the one it waits for may be on its processor.
 std::vector<double> pass_times(const std::function<void(int)>& pass, double seconds) {
   std::atomic<long> started = 0, batch = 1;
   std::atomic<int> at_work = 0;
@@ -55,7 +55,7 @@ std::vector<double> pass_times(const std::function<void(int)>& pass, double seco
   for (int t = 1; t < threads(); ++t) {
     others.emplace_back([&, t] {
       for (long next = 1;; ++next) {
-        while (started < next && !over) {}
+        while (started < next && !over) std::this_thread::yield();
         if (over) return;
         make_passes(t);
         --at_work;
@@ -67,11 +67,12 @@ std::vector<double> pass_times(const std::function<void(int)>& pass, double seco
     at_work = threads() - 1;
     ++started;
     make_passes(0);
-    while (at_work > 0) {}
+    while (at_work > 0) std::this_thread::yield();
     return since(start) / static_cast<double>(batch);
   };
-  run_batch();
-  batch = 1 + static_cast<long>(kBatch / std::max(run_batch(), 1e-9));
+  double pass_time = run_batch();
+  for (int i = 0; i < 5; ++i) pass_time = std::min(pass_time, run_batch());
+  batch = 1 + static_cast<long>(kBatch / std::max(pass_time, 1e-9));
   std::vector<double> times;
   for (const auto first = Clock::now(); times.empty() || since(first) < seconds;)
     times.push_back(run_batch());
