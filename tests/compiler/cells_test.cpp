@@ -121,6 +121,35 @@ TEST(CellLoops, InLargeBatchesRunInChunks) {
   check(f, {numbers({5003}), numbers({200}, 2), numbers({37, 129}, 3)}, -1, 1e4);
 }
 
+// What a state begins with, and what trips and all cells share, need not be written down as arrays of one number.
+TEST(CellLoops, OfRepeatedNumbersReadTheNumbers) {
+  const Shape many = {5003};
+  const auto f = [&](std::span<const Array> x) {
+    const Array share = broadcast_to(x[1], many), rows = broadcast_to(x[2], {7, 5003});
+    const auto step = [&](const std::pair<Array, Array>& c, const Array& row) {
+      const auto& [a, b] = c;
+      return std::pair{std::pair{a * x[0] + row, b - a * share}, none};
+    };
+    const auto [a, b] = scan(step, std::pair{zeros(many, DType::f64), share}, rows).first;
+    return Arrays{a, b};
+  };
+  const auto grow = [&](std::span<const Array> x) {
+    const auto [n, z] =
+        while_loop([](const std::pair<Array, Array>& c) { return c.first < 40; },
+                   [&](const std::pair<Array, Array>& c) {
+                     return std::pair{c.first + 1, c.second * c.second * 0.5 + x[0]};
+                   },
+                   std::pair{Array(0), zeros(many, DType::f64)});
+    return Arrays{z, lax::add(z, broadcast_to(x[1], many))};
+  };
+  const Arrays x = {numbers(many), numbers({}, 2), numbers({}, 3)};
+  for (const Compiled& executable :
+       {check(f, x, -1, 4), check(grow, {numbers(many, 1, -0.5, 0.2), x[1]}, -1, 4)}) {
+    EXPECT_EQ(lines_with(executable, "kernel cells"), 1) << executable->text("plan");
+    EXPECT_LE(executable->info().arena_bytes, 5003u * 8 + 512) << executable->text("plan");
+  }
+}
+
 // There is no condition to go by.
 TEST(CellLoops, OfEmptyBatchesAreNone) {
   const auto doubled = [](Array x) {

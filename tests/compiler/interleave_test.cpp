@@ -51,6 +51,29 @@ TEST(Interleave, HasManyConstantsInMemory) {
   }
 }
 
+// The same of numbers that only the call brings.
+TEST(Interleave, HasManyNumbersOfTheCallInMemory) {
+  const auto f = [](std::span<const Array> x) {
+    Array y = x[0];
+    for (std::size_t i = 1; i < x.size(); ++i)
+      y = lax::sub(lax::mul(y, x[0]), lax::broadcast_in_dim(x[i], x[0].shape(), {}));
+    return Arrays{y};
+  };
+  const auto many = [](DType dtype) {
+    Arrays x{uniform({9001}, dtype, -1, 1)};
+    for (unsigned i = 1; i < 30; ++i) x.push_back(uniform({}, dtype, -1, 1, i + 1));
+    return x;
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Arrays x = many(dtype);
+    const Compiled e = check(f, x, 1);
+    EXPECT_TRUE(is_interleaved(e));
+    EXPECT_NE(e->text("ir").find("%invariants = alloca"), std::string::npos);
+    const Compiled other = check(f, {x[0], x[1]}, 1);
+    EXPECT_EQ(other->text("ir").find("%invariants"), std::string::npos);
+  }
+}
+
 TEST(Interleave, KeepsConditionsIntegersAndSeveralResultsApart) {
   const auto f = [](std::span<const Array> x) {
     const Array y = polynomial(x[0], x[1]), less = lax::lt(y, x[0]);

@@ -16,9 +16,9 @@
 // than a processor looks ahead by (horner10 of 64 MiB on Zen 5: 0.79 of the time; all lines of a turn at once, or one
 // line of two, gain less).
 //
-// LLVM has constants in registers, and where these are too few, as they are with AVX2, it saves some by doing one trip
-// after the other again. There a table of constants lies in memory, from which each is read where all trips need it
-// (polynomials of ten, sixteen and 29 terms with AVX2: 0.84, 0.65 and 0.59 of the time).
+// LLVM has in registers what is the same for all trips, and where these are too few, as they are with AVX2, it saves
+// some by doing one trip after the other again. There a table of it lies in memory, from which each is read where all
+// trips need it (polynomials of ten, sixteen and 29 terms with AVX2: 0.84, 0.65 and 0.59 of the time).
 #include <llvm/IR/InlineAsm.h>
 
 #include <algorithm>
@@ -92,39 +92,40 @@ std::optional<Body> look_at(const BasicBlock& loop) {
   return body;
 }
 
-/// The constants that arithmetic takes, but for zeros, which need no memory.
-std::vector<llvm::Constant*> constants_of(const BasicBlock& loop) {
-  std::set<llvm::Constant*> found;
-  std::vector<llvm::Constant*> constants;
+/// What arithmetic takes that is the same for all trips, but for zeros, which need no memory.
+std::vector<Value*> invariants_of(const BasicBlock& loop) {
+  std::set<Value*> found;
+  std::vector<Value*> invariants;
   for (const Instruction& x : loop) {
     if (!llvm::isa<llvm::BinaryOperator>(x) || x.getOpcode() == Instruction::FDiv ||
         !x.getType()->isVectorTy() || !x.getType()->getScalarType()->isFloatingPointTy())
       continue;
     for (const llvm::Use& operand : x.operands()) {
-      auto* c = llvm::dyn_cast<llvm::Constant>(operand.get());
-      if (c != nullptr && !c->isZeroValue() && found.insert(c).second) constants.push_back(c);
+      const auto* constant = llvm::dyn_cast<llvm::Constant>(operand.get());
+      const auto* made = llvm::dyn_cast<Instruction>(operand.get());
+      const bool outside = made != nullptr && made->getParent() != &loop;
+      if (!outside && (constant == nullptr || constant->isZeroValue())) continue;
+      if (found.insert(operand.get()).second) invariants.push_back(operand.get());
     }
   }
-  return constants;
+  return invariants;
 }
 
-/// Constants in memory; none of those of a loop whose trips leave enough registers for them.
+/// Invariants in memory; none of those of a loop whose trips leave enough registers for them.
 class Table {
  public:
-  /// Found by the builder, in front of the loop.
-  Table(CodeGen::Impl& m, const std::vector<llvm::Constant*>& constants) : b_(m.b) {
-    if (constants.empty()) return;
-    llvm::Constant* all = llvm::ConstantStruct::getAnon(constants);
-    type_ = all->getType();
-    llvm::GlobalVariable* global = m.address_of(all, "constants");
+  /// Made, or found where all are constants, by the builder, in front of the loop.
+  Table(CodeGen::Impl& m, const std::vector<Value*>& invariants) : b_(m.b) {
+    if (invariants.empty()) return;
     // LLVM is not to know what is there, or it would read it once, in front of the loop.
     auto* same = llvm::FunctionType::get(b_.getPtrTy(), {b_.getPtrTy()}, false);
-    begin_ = b_.CreateCall(same, llvm::InlineAsm::get(same, "", "=r,0", true), {global});
-    for (std::size_t i = 0; i < constants.size(); ++i)
-      place_[constants[i]] = static_cast<unsigned>(i);
+    begin_ =
+        b_.CreateCall(same, llvm::InlineAsm::get(same, "", "=r,0", true), {stored(m, invariants)});
+    for (std::size_t i = 0; i < invariants.size(); ++i)
+      place_[invariants[i]] = static_cast<unsigned>(i);
   }
 
-  /// Those of the constants that an instruction takes, read here.
+  /// Those of the invariants that an instruction takes, read here.
   std::map<const Value*, Value*> read(const Instruction& x) {
     std::map<const Value*, Value*> values;
     for (const llvm::Use& operand : x.operands()) {
@@ -136,6 +137,24 @@ class Table {
   }
 
  private:
+  Value* stored(CodeGen::Impl& m, const std::vector<Value*>& invariants) {
+    std::vector<llvm::Constant*> constants;
+    std::vector<llvm::Type*> types;
+    for (Value* x : invariants) {
+      types.push_back(x->getType());
+      if (auto* c = llvm::dyn_cast<llvm::Constant>(x)) constants.push_back(c);
+    }
+    type_ = llvm::StructType::get(b_.getContext(), types);
+    if (constants.size() == invariants.size())
+      return m.address_of(llvm::ConstantStruct::getAnon(constants), "constants");
+    BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
+    llvm::IRBuilder<> top(&entry, entry.begin());
+    Value* room = top.CreateAlloca(type_, nullptr, "invariants");
+    for (std::size_t i = 0; i < invariants.size(); ++i)
+      b_.CreateStore(invariants[i], b_.CreateStructGEP(type_, room, static_cast<unsigned>(i)));
+    return room;
+  }
+
   llvm::IRBuilder<>& b_;
   llvm::Type* type_ = nullptr;
   Value* begin_ = nullptr;
@@ -221,10 +240,10 @@ void CodeGen::Impl::interleave(const OpenLoop& loop, std::int64_t trips) {
   b.CreateCondBr(b.CreateICmpSLT(loop.begin, stop), several, loop.block);
 
   b.SetInsertPoint(some->getTerminator());
-  std::vector<llvm::Constant*> constants = constants_of(*loop.block);
-  if (static_cast<int>(constants.size()) + n * body->live <= runtime::target_vector_registers())
-    constants.clear();
-  Table table(*this, constants);
+  std::vector<Value*> invariants = invariants_of(*loop.block);
+  if (static_cast<int>(invariants.size()) + n * body->live <= runtime::target_vector_registers())
+    invariants.clear();
+  Table table(*this, invariants);
 
   b.SetInsertPoint(several);
   PHINode* i = b.CreatePHI(b.getInt64Ty(), 2);

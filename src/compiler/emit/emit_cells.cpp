@@ -76,10 +76,12 @@ class CellEmitter {
       std::copy(index.begin(), index.end(), axis_.begin());
       const bool chunked = index.empty();
       vector_loop(k_, chunked ? k_.begin : gen_.index(0), chunked ? k_.end : gen_.index(size), size,
-                  lanes(size), [&](Scalar base) {
+                  lanes(size),
+                  [&](Scalar base) {
                     axis_.back() = gen_.lane_index(base);
                     cell();
-                  });
+                  },
+                  {.overlap = overlap()});
     });
   }
 
@@ -134,8 +136,20 @@ class CellEmitter {
     std::vector<int> producer;
   };
 
+  // Whether a cell's code has no loop: then the loop over cells is like any other.
+  bool is_straight() const {
+    const Eqn& eqn = k_.eqn(k_.kernel().eqn);
+    return eqn.primitive == &scan_p && loop_.programs[0].loops.empty() &&
+           trips_together(eqn.params.as<ScanParams>()) == eqn.params.as<ScanParams>().length;
+  }
+  CodeGen::Overlap overlap() const {
+    if (!is_straight()) return {};
+    return {k_.plan.emit.loop_stages, k_.plan.emit.interleave};
+  }
+
   int lanes(std::int64_t size) const {
     const auto full = static_cast<int>(runtime::target_vector_bytes() / loop_.widest);
+    if (is_straight()) return full;
     int wide = full;
     while (wide < 8 * full && wide < size && loop_.values * wide < 8 * full) wide *= 2;
     return wide;
@@ -147,8 +161,10 @@ class CellEmitter {
     Kernel none;
     Generator memory(gen_, k_.plan, k_.scope, none, k_.producer);
     const Read read = [&](std::size_t i, const Point& at) {
-      return gen_.load(gen_.pointer(k_.value(k_.step.reads[i]).location),
-                       jaxpr.aval(eqn.inputs[i]).dtype, memory.flat(at));
+      const Value& value = k_.value(k_.step.reads[i]);
+      // One number, where the whole operand repeats it.
+      const Scalar place = value.aval.shape.empty() ? gen_.index(0) : memory.flat(at);
+      return gen_.load(gen_.pointer(value.location), value.aval.dtype, place);
     };
     const Elements results = region(jaxpr, eqn, loop_, read, true);
     const std::vector<Labels>& labels = loop_.results;  // ys are stored row by row
@@ -199,6 +215,13 @@ class CellEmitter {
   }
 
   // ---- loops -------------------------------------------------------------------------------------
+  // How many trips stand one after the other in the code of a loop. A few short ones are code without a loop. What
+  // is only handed on, or written down, is work as well.
+  static std::int64_t trips_together(const ScanParams& p) {
+    const auto work =
+        static_cast<std::int64_t>(std::max(p.jaxpr.eqns().size(), p.jaxpr.outs().size()));
+    return p.length * work <= kUnrolledWork ? p.length : std::min(p.unroll, p.length);
+  }
   Elements scan(const Eqn& eqn, const CellLoop& loop, const Read& read, bool outermost) {
     const auto& p = eqn.params.as<ScanParams>();
     const auto consts = static_cast<std::size_t>(p.num_consts);
@@ -229,11 +252,7 @@ class CellEmitter {
       for (std::int64_t k = 0; k < count; ++k) state = turn(gen_.add(first, gen_.index(k)), state);
       return state;
     };
-    // A few short trips are code without a loop. What is only handed on, or written down, is work as well.
-    const auto work =
-        static_cast<std::int64_t>(std::max(p.jaxpr.eqns().size(), p.jaxpr.outs().size()));
-    const bool few = p.length * work <= kUnrolledWork;
-    const std::int64_t together = few ? p.length : std::min(p.unroll, p.length);
+    const std::int64_t together = trips_together(p);
     if (together == p.length) return apart(turns(gen_.index(0), p.length, init), offset);
     const std::int64_t rest = p.length % together;
     const Scalars last = gen_.loop_carried(

@@ -317,6 +317,15 @@ void Fuser::place_element(int e) {
   make_root(e, readers);
 }
 
+bool Fuser::reads_as_number(const Use& use, int e) {
+  if (!options_.fuse || !options_.cells || form(use.consumer) != Form::region ||
+      eqn(e).primitive != &broadcast_in_dim_p || !jaxpr_.aval(eqn(e).inputs[0]).shape.empty())
+    return false;
+  const auto [found, isnew] = cellular_.try_emplace(use.consumer, false);
+  if (isnew) found->second = worthwhile_cell_loop(jaxpr_, eqn(use.consumer)).has_value();
+  return found->second;
+}
+
 bool Fuser::is_at_hand(int e, const std::set<int>& readers) {
   if (size(e) == 1 || costs_[static_cast<std::size_t>(e)] <= kCheap ||
       of_small_[static_cast<std::size_t>(e)] > 0)

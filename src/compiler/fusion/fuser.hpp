@@ -134,10 +134,13 @@ class Fuser {
     std::vector<int> given;   // inputs of the program that it reads, of its operand's size
   };
   const Work& work_of(int e);
-  bool is_read_by_barrier(int e) const {
-    return std::any_of(uses(e).begin(), uses(e).end(),
-                       [&](const Use& u) { return is_barrier(form(u.consumer)); });
+  bool is_read_by_barrier(int e) {
+    return std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& u) {
+      return is_barrier(form(u.consumer)) && !reads_as_number(u, e);
+    });
   }
+  // Whether a loop over cells reads the number that e repeats, rather than an array of it.
+  bool reads_as_number(const Use& use, int e);
   // Whether the result of an equation is much that is alive only until it has been read.
   bool is_much(int e) const;
   // Whether two folds of one space have most of what is not cheap in common, or little to do.
@@ -185,7 +188,8 @@ class Fuser {
   std::vector<int>
       of_small_;              // by equation: cost_of_small, until too many kernels would compute it
   std::map<int, Work> work_;  // of reductions, as far as asked for
-  std::set<int> crossed_;     // reductions that fold a space the other way than another one does
+  std::map<int, bool> cellular_;  // of loops and branches, as far as asked for
+  std::set<int> crossed_;  // reductions that fold a space the other way than another one does
   std::vector<std::vector<int>> where_;  // the clusters that evaluate an equation
   std::vector<Cluster> clusters_;
   Reachability reach_;     // of clusters, along `feeds`

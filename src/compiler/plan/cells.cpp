@@ -561,6 +561,16 @@ std::optional<CellLoop> cell_loop(const Jaxpr& jaxpr, const Eqn& eqn) {
   return Analysis().run(jaxpr, eqn);
 }
 
+std::optional<CellLoop> worthwhile_cell_loop(const Jaxpr& jaxpr, const Eqn& eqn) {
+  constexpr std::int64_t kLong = 4096;
+  if (eqn.primitive == &scan_p && eqn.params.as<ScanParams>().num_carry == 0) {
+    const std::vector<Aval>& avals = eqn.params.as<ScanParams>().jaxpr.avals();
+    if (std::any_of(avals.begin(), avals.end(), [](const Aval& a) { return a.size() >= kLong; }))
+      return std::nullopt;
+  }
+  return cell_loop(jaxpr, eqn);
+}
+
 bool is_cellular(const Eqn& eqn, const Avals& operands, const Avals& results) {
   detail::JaxprBuilder b;
   Atoms inputs, outs;

@@ -44,6 +44,9 @@ struct CellLoop {
 /// Nothing if the loop is not cellular, or too large to be unrolled.
 std::optional<CellLoop> cell_loop(const Jaxpr& jaxpr, const Eqn& eqn);
 
+/// As far as it pays: loops without a state that would be kept in registers gain only where trips are short.
+std::optional<CellLoop> worthwhile_cell_loop(const Jaxpr& jaxpr, const Eqn& eqn);
+
 /// Whether an equation is cellular where operands and results have these types.
 bool is_cellular(const Eqn& eqn, const Avals& operands, const Avals& results);
 

@@ -138,14 +138,15 @@ class Planner {
     }
   }
 
-  void add_region(int number) {
+  void add_region(const Cluster& c) {
+    const int number = c.kernel.eqn;
     const Eqn& e = eqn(number);
-    std::vector<int> in = operands(number), out;
+    std::vector<int> out;
     std::vector<bool> dies;
     for (const Atom& a : e.inputs) dies.push_back(a.is_literal() || only_use(a.var()));
     for (const Var v : e.outputs) out.push_back(value_of(v));
-    if (options_.cells && !is_map_of_arrays(e)) {
-      if (auto cell = cell_loop(jaxpr(), e)) {
+    if (options_.cells) {
+      if (auto cell = worthwhile_cell_loop(jaxpr(), e)) {
         Step step;
         step.kernel.kind = Kernel::Kind::cells;
         step.kernel.eqn = number;
@@ -153,20 +154,19 @@ class Planner {
         step.kernel.name = std::string(e.primitive->name());
         for (const std::int64_t n : cell->axes) step.kernel.shape.push_back(n);
         step.kernel.cell = std::make_shared<const CellLoop>(std::move(*cell));
-        step.reads = std::move(in);
+        for (const Atom& a : e.inputs) step.reads.push_back(in_memory(repeated_number(c, a)));
         step.writes = std::move(out);
         plan_.steps.push_back(std::move(step));
         return;
       }
     }
+    const std::vector<int> in = operands(number);
     plan_region(plan_, jaxpr(), e, in, dies, out, options_, plan_.steps);
   }
-  // Without a carry there is no state to keep in registers: worth it only where trips are short.
-  static bool is_map_of_arrays(const Eqn& e) {
-    constexpr std::int64_t kLong = 4096;
-    if (e.primitive != &scan_p || e.params.as<ScanParams>().num_carry > 0) return false;
-    const std::vector<Aval>& avals = e.params.as<ScanParams>().jaxpr.avals();
-    return std::any_of(avals.begin(), avals.end(), [](const Aval& a) { return a.size() >= kLong; });
+  // Of an operand that a loop over cells does not read from memory: the number that it repeats.
+  const Atom& repeated_number(const Cluster& c, const Atom& a) const {
+    const int p = a.is_var() ? producer_[static_cast<std::size_t>(a.var())] : -1;
+    return p >= 0 && c.kernel.members.contains(p) ? eqn(p).inputs[0] : a;
   }
   // Of a variable that an equation reads: whether nothing else does, nor its memory under another name.
   bool only_use(Var v) const {
@@ -177,7 +177,7 @@ class Planner {
   }
 
   void add_step(Cluster& c) {
-    if (c.form == Form::region) return add_region(c.kernel.eqn);
+    if (c.form == Form::region) return add_region(c);
     Step step;
     if (c.form == Form::barrier) {
       fill_literals(eqn(c.kernel.eqn));
