@@ -113,9 +113,9 @@ TEST(MatmulTiles, CoverProductsLargerThanATile) {
 // Batch, rows, columns and terms of products whose sums are cut into parts: inner products, a matrix times a vector,
 // a few rows times a matrix, tiles.
 constexpr std::array<std::int64_t, 4> kInParts[] = {
-    {1, 1, 1, 70'001},  {2, 7, 1, 40'003},  {1, 1, 9, 40'000},
-    {2, 3, 50, 4'001},  {1, 1, 9'000, 200}, {1, 4, 300, 1'000},
-    {1, 64, 64, 2'500}, {2, 70, 33, 2'200}, {1, 10, 11, 30'000}};
+    {1, 1, 1, 70'001},   {2, 7, 1, 40'003},  {1, 1, 9, 40'000},  {2, 3, 50, 4'001},
+    {1, 1, 9'000, 200},  {1, 4, 300, 1'000}, {1, 64, 64, 2'500}, {2, 70, 33, 2'200},
+    {1, 10, 11, 30'000}, {1, 90, 3, 5'001},  {2, 50, 20, 2'200}, {1, 4, 2, 100'000}};
 
 TEST(MatmulParts, AgreeWithTripleLoops) {
   const Layout all[] = {Layout::rows, Layout::columns, Layout::padded, Layout::strided,
@@ -160,6 +160,40 @@ TEST(MatmulVectors, AgreeWithTripleLoops) {
       check<float>(1, 1, m, k, Layout::rows, Layout::columns);
     }
   }
+}
+
+// Few columns of a matrix that lies by columns are computed as the transpose.
+template <class T>
+void expect_the_same_bits_of_columns() {
+  for (const std::int64_t n : {2, 3, 4, 5, 16, 24, 25, 64, 65}) {
+    for (const auto& [batch, m, k] : {std::array<std::int64_t, 3>{1, 130, 7},
+                                      {3, 133, 100},
+                                      {1, 2 * n - 1, 70},
+                                      {2, 2 * n, 3'001},
+                                      {1, 2 * n, 80'001}}) {
+      Matrix<T> a(batch, m, k, Layout::columns, 1), rows(batch, m, k, Layout::rows, 1);
+      const Matrix<T> b(batch, k, n, n % 2 == 0 ? Layout::rows : Layout::columns, 2);
+      for (std::size_t i = 0; i < a.memory.size(); ++i)
+        a.memory[i] = static_cast<T>(std::sin(static_cast<double>(i)));
+      kernels::run_copy(a.view, rows.view);
+      std::vector<T> c(static_cast<std::size_t>(batch * m * n), T(99)), of_rows(c.size(), T(98));
+      const Shape shape{batch, m, n};
+      kernels::run_matmul(a.view, b.view, contiguous_view(c.data(), dtype_of<T>, shape));
+      kernels::run_matmul(rows.view, b.view, contiguous_view(of_rows.data(), dtype_of<T>, shape));
+      EXPECT_EQ(c, of_rows) << batch << " x " << m << " x " << k << " x " << n;
+    }
+  }
+}
+TEST(MatmulColumns, GiveTheSameBitsAsRows) {
+  expect_the_same_bits_of_columns<float>();
+  expect_the_same_bits_of_columns<double>();
+}
+
+TEST(MatmulScratch, HoldsTheTransposeOfNarrowProducts) {
+  const auto scratch = [](std::int64_t m, std::int64_t n) {
+    return kernels::matmul_scratch(f32, {2, m, n, 64}, 1);
+  };
+  EXPECT_EQ(scratch(1024, 8) - scratch(1024, 128), 2 * 1024 * 8 * 4);
 }
 
 TEST(MatmulScratch, HoldsThePartsOfSums) {
