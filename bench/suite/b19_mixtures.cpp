@@ -72,8 +72,10 @@ const bool sizes = [] {
 }();
 
 // ---- k-means: centres among 10,000 points ---------------------------------------------------------
+/// With |c - p|^2 = |c|^2 - 2 c p + |p|^2: among many centres half the time of the differences.
 Array cost(const Array& centres, const Array& points) {
-  return sum(min(sum(square(points(slice(), newaxis) - centres(newaxis)), -1), 1));
+  const Array nearest = min(sum(square(centres), 1) - 2 * matmul(points, centres.T()), 1);
+  return sum(nearest + sum(square(points), 1));
 }
 /// Newton's step: the Hessian is diagonal, so a product with ones is all of it.
 Array direction(const Array& centres, const Array& points) {
