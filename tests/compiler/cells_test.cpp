@@ -143,8 +143,12 @@ TEST(CellLoops, OfRepeatedNumbersReadTheNumbers) {
     return Arrays{z, lax::add(z, broadcast_to(x[1], many))};
   };
   const Arrays x = {numbers(many), numbers({}, 2), numbers({}, 3)};
-  for (const Compiled& executable :
-       {check(f, x, -1, 4), check(grow, {numbers(many, 1, -0.5, 0.2), x[1]}, -1, 4)}) {
+  // Numbers that are computed, too, one by one or by a fold.
+  const auto computed = [&](std::span<const Array> y) {
+    return f(Arrays{y[0], y[1] * y[2] + 0.25, sum(y[0]) * 1e-4});
+  };
+  for (const Compiled& executable : {check(f, x, -1, 4), check(computed, x, -1, 100),
+                                     check(grow, {numbers(many, 1, -0.5, 0.2), x[1]}, -1, 4)}) {
     EXPECT_EQ(lines_with(executable, "kernel cells"), 1) << executable->text("plan");
     EXPECT_LE(executable->info().arena_bytes, 5003u * 8 + 512) << executable->text("plan");
   }

@@ -204,6 +204,10 @@ const Example kExamples[] = {
      "g:f64[10,3,20] = dot_general [ dimension_numbers={lhs_contracting=(2,), "
      "rhs_contracting=(2,), lhs_batch=(0,), rhs_batch=(1,)} ] c f",
      "g", "transpose broadcast_in_dim broadcast_in_dim sub dot_general"},
+    {"dot_by_columns", "a:f32[16,5] b:f32[20,5]",
+     "c:f32[16,20] = dot_general [ dimension_numbers={lhs_contracting=(1,), "
+     "rhs_contracting=(1,), lhs_batch=(), rhs_batch=()} ] a b",
+     "c", "transpose dot_general"},
     {"fold_of_one", "a:f32[8,1]", "b:f32[8] = P [ axes=(1,) ] a", "b", "reshape"},
     {"fold_of_one reduce_and", "a:bool[3,1]", "b:bool[3] = P [ axes=(1,) ] a", "b", "reshape"},
     {"fold_of_one reduce_or", "a:bool[3,1]", "b:bool[3] = P [ axes=(1,) ] a", "b", "reshape"},

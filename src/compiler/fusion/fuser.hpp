@@ -136,11 +136,18 @@ class Fuser {
   const Work& work_of(int e);
   bool is_read_by_barrier(int e) {
     return std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& u) {
-      return is_barrier(form(u.consumer)) && !reads_as_number(u, e);
+      return is_barrier(form(u.consumer)) ? !reads_as_number(u, e) : repeats_for_cells(u.consumer);
     });
   }
   // Whether a loop over cells reads the number that e repeats, rather than an array of it.
   bool reads_as_number(const Use& use, int e);
+  // Whether e repeats a number for such a loop.
+  bool repeats_for_cells(int e) const {
+    const std::vector<int>& at = where_[static_cast<std::size_t>(e)];
+    return std::any_of(at.begin(), at.end(), [&](int k) {
+      return clusters_[static_cast<std::size_t>(k)].form == Form::region;
+    });
+  }
   // Whether the result of an equation is much that is alive only until it has been read.
   bool is_much(int e) const;
   // Whether two folds of one space have most of what is not cheap in common, or little to do.

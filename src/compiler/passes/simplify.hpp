@@ -97,7 +97,7 @@ RuleFunction same_shape, reshape_chain, transpose_chain, transpose_of_columns, b
 /// everything that follows can do without the transposition: folds, other transposes, broadcasts.
 std::vector<bool> transposes_taken_up(const Jaxpr& jaxpr);
 RuleFunction element_of_transposes, reduction_of_transpose, dot_of_transpose, dot_of_broadcasts,
-    transpose_of_dot;
+    dot_by_columns, transpose_of_dot;
 // simplify_slices.cpp
 /// For each variable, whether all who read it want a few small parts of it, by slices or by what can as well be
 /// computed of slices.

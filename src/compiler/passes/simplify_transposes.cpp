@@ -235,7 +235,8 @@ std::optional<Atom> dot_of_transpose(Simplifier& s, const Eqn& e, const Aval& ou
     contracting = permuted(contracting, permutation);
     Atoms inputs = e.inputs;
     inputs[side] = inner->inputs[0];
-    if (!matrix_product(s.aval(inputs[0]), s.aval(inputs[1]), params)) continue;
+    const auto product = matrix_product(s.aval(inputs[0]), s.aval(inputs[1]), params);
+    if (!product || wants_transpose(*product, out.dtype)) continue;
     return s.make(dot_general_p, params, std::move(inputs), out);
   }
   return std::nullopt;
@@ -262,26 +263,43 @@ static Shape wanted_order(const Aval& x, std::size_t side, const DotGeneralParam
   }
   return std::is_sorted(order.begin(), order.end()) ? Shape() : order;
 }
+// The same product of an operand whose dimensions have been put in that order.
+static DotGeneralParams with_order(DotGeneralParams params, std::size_t side, const Shape& order) {
+  DotDimensionNumbers& dn = params.dimension_numbers;
+  Shape& batch = side == 0 ? dn.lhs_batch : dn.rhs_batch;
+  Shape& contracting = side == 0 ? dn.lhs_contracting : dn.rhs_contracting;
+  const Shape place = inverse(order);
+  batch = permuted(batch, place);
+  contracting = permuted(contracting, place);
+  return params;
+}
 // An operand that is a few operations on broadcasts is made in the order in which it is wanted: with the
 // matrices of a batch side by side, and on the right their rows.
 std::optional<Atom> dot_of_broadcasts(Simplifier& s, const Eqn& e, const Aval& out) {
   for (const std::size_t side : {0, 1}) {
-    DotGeneralParams params = e.params.as<DotGeneralParams>();
-    DotDimensionNumbers& dn = params.dimension_numbers;
+    const auto& params = e.params.as<DotGeneralParams>();
     const Shape permutation = wanted_order(s.aval(e.inputs[side]), side, params);
     if (permutation.empty()) continue;
     const auto in_order = made_in_order(s, e.inputs[side], permutation);
     if (!in_order) continue;
-    Shape& batch = side == 0 ? dn.lhs_batch : dn.rhs_batch;
-    Shape& contracting = side == 0 ? dn.lhs_contracting : dn.rhs_contracting;
-    const Shape place = inverse(permutation);
-    batch = permuted(batch, place);
-    contracting = permuted(contracting, place);
     Atoms inputs = e.inputs;
     inputs[side] = *in_order;
-    return s.make(dot_general_p, params, std::move(inputs), out);
+    return s.make(dot_general_p, with_order(params, side, permutation), std::move(inputs), out);
   }
   return std::nullopt;
+}
+// The right operand of a small product that lies by columns is transposed once, rather than each result summed over
+// lanes. (dot_of_transpose leaves it so.)
+std::optional<Atom> dot_by_columns(Simplifier& s, const Eqn& e, const Aval& out) {
+  const auto& params = e.params.as<DotGeneralParams>();
+  const Aval& rhs = s.aval(e.inputs[1]);
+  const auto product = matrix_product(s.aval(e.inputs[0]), rhs, params);
+  if (!product || !wants_transpose(*product, out.dtype)) return std::nullopt;
+  const Shape order = wanted_order(rhs, 1, params);
+  if (order.empty()) return std::nullopt;
+  const Atom transposed = s.make(transpose_p, TransposeParams{order}, {e.inputs[1]},
+                                 rhs.with_shape(permuted(order, rhs.shape)));
+  return s.make(dot_general_p, with_order(params, 1, order), {e.inputs[0], transposed}, out);
 }
 // transpose(dot(x, y)) = dot(y, x) where it exchanges the free dimensions of x and y. Products and
 // their sums are the same numbers.

@@ -83,6 +83,16 @@ DotLanes dot_lanes(const MatrixProduct& p) {
   return p.m > 1 && !along_k ? DotLanes::rows : DotLanes::contraction;
 }
 
+// 64 x 10 times 10 x 128 takes 0.3 of the time (Zen 3), the transpose included; four rows of 64 gain nothing.
+bool wants_transpose(const MatrixProduct& p, DType out) {
+  constexpr std::int64_t kLeastColumns = 8, kShort = 16;
+  const std::int64_t least_rows = p.k <= kShort ? 4 : 6;
+  const bool is_call =
+      (out == DType::f32 || out == DType::f64) && p.m * p.n * p.k >= kLeastLargeProduct;
+  return dot_lanes(p) == DotLanes::contraction && p.m >= least_rows && p.n >= kLeastColumns &&
+         !is_call;
+}
+
 std::optional<MatrixProduct> large_product(const Jaxpr& jaxpr, const Eqn& eqn) {
   const Aval &lhs = jaxpr.aval(eqn.inputs[0]), &rhs = jaxpr.aval(eqn.inputs[1]);
   const DType out = jaxpr.aval(eqn.outputs[0]).dtype;

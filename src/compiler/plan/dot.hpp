@@ -30,6 +30,10 @@ std::optional<MatrixProduct> matrix_product(const Aval& lhs, const Aval& rhs,
 enum class DotLanes : std::uint8_t { columns, contraction, rows };
 DotLanes dot_lanes(const MatrixProduct& p);
 
+/// Whether our own loops are faster when the right operand is transposed before: it lies by columns, as the left one by
+/// rows, so that each result would be a sum over lanes, and there are rows enough to pay for it.
+bool wants_transpose(const MatrixProduct& p, DType out);
+
 /// Smaller products, m n k, are loops, which may add in other orders.
 inline constexpr std::int64_t kLeastLargeProduct = 48 * 48 * 48;
 /// The product of floats that the runtime's own computes faster than generated loops; nullopt: loops.
