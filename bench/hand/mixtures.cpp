@@ -1,5 +1,6 @@
 // GMM and KMEANS by hand, in blocks of vectors as wide as the machine has them: of wider ones GCC makes slow code.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -228,6 +229,17 @@ struct Clusters {
   double cost = 0;
   Doubles step = Doubles(K * D);
 
+  /// What each distance takes of a centre c: |c - x|^2 = |c|^2 - 2 c x + |x|^2.
+  std::array<double, K> squares{};
+  Doubles twice = Doubles(K * D);
+  void prepare() {
+    squares = {};
+    for (std::size_t i = 0; i < K * D; ++i) {
+      squares[i / D] += centres[i] * centres[i];
+      twice[i] = 2 * centres[i];
+    }
+  }
+
   /// The distances of a block of points to their nearest centres, and which those are.
   template <bool kWhich>
   void nearest(std::size_t b, V (&best)[kVectors], double* which) const {
@@ -238,13 +250,11 @@ struct Clusters {
     }
     for (V& b : best) b = V{} + 1e300;
     for (std::size_t k = 0; k < K; ++k) {
-      V distance[kVectors] = {};
+      V distance[kVectors];
+      for (V& d : distance) d = V{} + squares[k];
       for (std::size_t j = 0; j < D; ++j) {
-        const double c = centres[k * D + j];
-        for (std::size_t h = 0; h < kVectors; ++h) {
-          const V d = x[j][h] - c;
-          distance[h] += d * d;
-        }
+        const double c = twice[k * D + j];
+        for (std::size_t h = 0; h < kVectors; ++h) distance[h] -= c * x[j][h];
       }
       for (std::size_t h = 0; h < kVectors; ++h) {
         const auto nearer = distance[h] < best[h];
@@ -252,12 +262,16 @@ struct Clusters {
         if (kWhich) index[h] = nearer ? V{} + static_cast<double>(k) : index[h];
       }
     }
+    for (std::size_t j = 0; j < D; ++j) {
+      for (std::size_t h = 0; h < kVectors; ++h) best[h] += x[j][h] * x[j][h];
+    }
     if (kWhich) {
       for (std::size_t h = 0; h < kVectors; ++h) store(which + h * kDoubles, index[h]);
     }
   }
 
   NOINLINE void compute_cost() {
+    prepare();
     V sum{};
     for (std::size_t b = 0; b < N; b += kBlock) {
       V best[kVectors];
@@ -270,6 +284,7 @@ struct Clusters {
 
   /// The gradient over the diagonal of the Hessian: centre minus mean of its points.
   NOINLINE void compute_step() {
+    prepare();
     double sums[K][D] = {}, count[K] = {};
     for (std::size_t b = 0; b < N; b += kBlock) {
       V best[kVectors];

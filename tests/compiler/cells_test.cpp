@@ -147,6 +147,26 @@ TEST(CellLoops, OfRepeatedNumbersReadTheNumbers) {
   const auto computed = [&](std::span<const Array> y) {
     return f(Arrays{y[0], y[1] * y[2] + 0.25, sum(y[0]) * 1e-4});
   };
+  // Arrays of one element that are seen as numbers.
+  const auto seen = [&](std::span<const Array> y) {
+    const Array product =
+        matmul(reshape(y[0](slice(none, 8)), {1, 8}), reshape(y[0](slice(none, 8)), {8, 1}));
+    return f(Arrays{y[0], reshape(y[1], {}), reshape(product, {})});
+  };
+  check(seen, {x[0], numbers({1}, 2)}, -1, 100);
+  const auto inside = [&](std::span<const Array> y) {
+    const Array number = reshape(y[1], {});
+    return Arrays{fori_loop(
+        0, 3,
+        [&](const Array&, const Array& c) {
+          const auto step = [&](const Array& a, const Array&) {
+            return std::pair{a * 0.5 + number, none};
+          };
+          return cumsum(scan(step, broadcast_to(number, many), zeros({7})).first) * 1e-3 + c;
+        },
+        y[0])};
+  };
+  check(inside, {x[0], numbers({1}, 2)}, -1, 1e4);
   for (const Compiled& executable : {check(f, x, -1, 4), check(computed, x, -1, 100),
                                      check(grow, {numbers(many, 1, -0.5, 0.2), x[1]}, -1, 4)}) {
     EXPECT_EQ(lines_with(executable, "kernel cells"), 1) << executable->text("plan");

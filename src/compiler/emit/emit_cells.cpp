@@ -1,6 +1,7 @@
 // Cellular loops (cells.hpp): loops over blocks of cells, with lanes along the last axis; inside, the
 // trips, whose state is carried in registers. Blocks are as many vectors wide as registers allow, so
-// that several chains of operations are under way at once.
+// that several chains of operations are under way at once; where a cell's code is short and has no loop,
+// that over the cells has its trips side by side instead, as any other (codegen_interleave.cpp).
 #include <algorithm>
 #include <numeric>
 
@@ -81,7 +82,7 @@ class CellEmitter {
                     axis_.back() = gen_.lane_index(base);
                     cell();
                   },
-                  {.overlap = overlap()});
+                  {.overlap = overlap(size)});
     });
   }
 
@@ -136,20 +137,26 @@ class CellEmitter {
     std::vector<int> producer;
   };
 
-  // Whether a cell's code has no loop: then the loop over cells is like any other.
-  bool is_straight() const {
+  // Whether the loop over cells is like any other, whose trips are done side by side: a cell's code has no loop, and
+  // is short.
+  bool is_straight(std::int64_t size) const {
+    constexpr std::int64_t kMostWork = 64, kLeastVectors = 16;
     const Eqn& eqn = k_.eqn(k_.kernel().eqn);
-    return eqn.primitive == &scan_p && loop_.programs[0].loops.empty() &&
-           trips_together(eqn.params.as<ScanParams>()) == eqn.params.as<ScanParams>().length;
+    if (!k_.plan.emit.interleave || eqn.primitive != &scan_p || !loop_.programs[0].loops.empty() ||
+        size < kLeastVectors * full_lanes())
+      return false;
+    const auto& p = eqn.params.as<ScanParams>();
+    return trips_together(p) == p.length && p.length * loop_.work <= kMostWork;
   }
-  CodeGen::Overlap overlap() const {
-    if (!is_straight()) return {};
+  CodeGen::Overlap overlap(std::int64_t size) const {
+    if (!is_straight(size)) return {};
     return {k_.plan.emit.loop_stages, k_.plan.emit.interleave};
   }
 
+  int full_lanes() const { return static_cast<int>(runtime::target_vector_bytes() / loop_.widest); }
   int lanes(std::int64_t size) const {
-    const auto full = static_cast<int>(runtime::target_vector_bytes() / loop_.widest);
-    if (is_straight()) return full;
+    const int full = full_lanes();
+    if (is_straight(size)) return full;
     int wide = full;
     while (wide < 8 * full && wide < size && loop_.values * wide < 8 * full) wide *= 2;
     return wide;
@@ -163,7 +170,7 @@ class CellEmitter {
     const Read read = [&](std::size_t i, const Point& at) {
       const Value& value = k_.value(k_.step.reads[i]);
       // One number, where the whole operand repeats it.
-      const Scalar place = value.aval.shape.empty() ? gen_.index(0) : memory.flat(at);
+      const Scalar place = value.aval.size() == 1 ? gen_.index(0) : memory.flat(at);
       return gen_.load(gen_.pointer(value.location), value.aval.dtype, place);
     };
     const Elements results = region(jaxpr, eqn, loop_, read, true);

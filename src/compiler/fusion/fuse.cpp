@@ -301,7 +301,7 @@ void Fuser::place(int e) {
 
 void Fuser::place_element(int e) {
   bool needs_memory = is_out_[static_cast<std::size_t>(e)] || forced_.contains(e) ||
-                      eqn(e).effect != Effect::none || !options_.fuse || is_read_by_barrier(e);
+                      eqn(e).effect != Effect::none || !options_.fuse || is_read_from_memory(e);
   for (const Use& u : uses(e)) needs_memory |= repeats(u, e);
   const std::set<int> readers = consumer_clusters(e);
   if (!needs_memory) {
@@ -321,8 +321,8 @@ bool Fuser::reads_as_number(const Use& use, int e) {
   if (!options_.fuse || !options_.cells || form(use.consumer) != Form::region ||
       eqn(e).primitive != &broadcast_in_dim_p || !jaxpr_.aval(eqn(e).inputs[0]).shape.empty())
     return false;
-  const auto [found, isnew] = cellular_.try_emplace(use.consumer, false);
-  if (isnew) found->second = worthwhile_cell_loop(jaxpr_, eqn(use.consumer)).has_value();
+  const auto [found, is_new] = cellular_.try_emplace(use.consumer, false);
+  if (is_new) found->second = worthwhile_cell_loop(jaxpr_, eqn(use.consumer)).has_value();
   return found->second;
 }
 

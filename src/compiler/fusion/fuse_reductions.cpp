@@ -194,7 +194,7 @@ const Fuser::Work& Fuser::work_of(int e) {
       if (p < 0 && a.is_var() && jaxpr_.aval(a).size() == n) given.insert(a.var());
       if (p < 0) continue;
       const bool fusible = is_fusible(form(p)) && size(p) == n && !forced_.contains(p);
-      if ((!fusible || is_read_by_barrier(p)) && is_much(p)) stored.insert(p);
+      if ((!fusible || is_read_from_memory(p)) && is_much(p)) stored.insert(p);
       if (fusible && seen.size() < kMaxMembers && seen.insert(p).second) todo.push_back(p);
     }
   }

@@ -134,7 +134,8 @@ class Fuser {
     std::vector<int> given;   // inputs of the program that it reads, of its operand's size
   };
   const Work& work_of(int e);
-  bool is_read_by_barrier(int e) {
+  // Whether somebody can read the result of an equation only where it is stored.
+  bool is_read_from_memory(int e) {
     return std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& u) {
       return is_barrier(form(u.consumer)) ? !reads_as_number(u, e) : repeats_for_cells(u.consumer);
     });
@@ -195,7 +196,8 @@ class Fuser {
   std::vector<int>
       of_small_;              // by equation: cost_of_small, until too many kernels would compute it
   std::map<int, Work> work_;  // of reductions, as far as asked for
-  std::map<int, bool> cellular_;  // of loops and branches, as far as asked for
+  std::map<int, bool>
+      cellular_;           // loops and branches that are loops over cells, as far as asked for
   std::set<int> crossed_;  // reductions that fold a space the other way than another one does
   std::vector<std::vector<int>> where_;  // the clusters that evaluate an equation
   std::vector<Cluster> clusters_;

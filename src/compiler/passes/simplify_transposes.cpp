@@ -236,7 +236,13 @@ std::optional<Atom> dot_of_transpose(Simplifier& s, const Eqn& e, const Aval& ou
     Atoms inputs = e.inputs;
     inputs[side] = inner->inputs[0];
     const auto product = matrix_product(s.aval(inputs[0]), s.aval(inputs[1]), params);
-    if (!product || wants_transpose(*product, out.dtype)) continue;
+    if (!product) continue;
+    // What dot_by_columns has made, or would make again.
+    if (side == 1 && wants_transpose(*product, out.dtype)) {
+      const auto now =
+          matrix_product(s.aval(e.inputs[0]), s.aval(e.inputs[1]), e.params.as<DotGeneralParams>());
+      if (now && now->rhs.column == 1) continue;
+    }
     return s.make(dot_general_p, params, std::move(inputs), out);
   }
   return std::nullopt;

@@ -83,12 +83,16 @@ DotLanes dot_lanes(const MatrixProduct& p) {
   return p.m > 1 && !along_k ? DotLanes::rows : DotLanes::contraction;
 }
 
+// The multiplications of one product of a batch; of shapes that are only compiled for, they may be any number.
+static double of_one(const MatrixProduct& p) {
+  return static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+}
+
 // 64 x 10 times 10 x 128 takes 0.3 of the time (Zen 3), the transpose included; four rows of 64 gain nothing.
 bool wants_transpose(const MatrixProduct& p, DType out) {
   constexpr std::int64_t kLeastColumns = 8, kShort = 16;
   const std::int64_t least_rows = p.k <= kShort ? 4 : 6;
-  const bool is_call =
-      (out == DType::f32 || out == DType::f64) && p.m * p.n * p.k >= kLeastLargeProduct;
+  const bool is_call = (out == DType::f32 || out == DType::f64) && of_one(p) >= kLeastLargeProduct;
   return dot_lanes(p) == DotLanes::contraction && p.m >= least_rows && p.n >= kLeastColumns &&
          !is_call;
 }
@@ -109,7 +113,7 @@ std::optional<MatrixProduct> large_product(const Jaxpr& jaxpr, const Eqn& eqn) {
   // 48^3 on.
   constexpr std::int64_t kInTiles = 64 * 64 * 64;
   const bool in_tiles = dot_lanes(*p) == DotLanes::columns && p->rhs.column == 1 && p->m > 2;
-  return p->m * p->n * p->k > (in_tiles ? kInTiles : kLeastLargeProduct - 1) ? p : std::nullopt;
+  return of_one(*p) > (in_tiles ? kInTiles : kLeastLargeProduct - 1) ? p : std::nullopt;
 }
 
 HostFunction matmul_function(const Jaxpr& jaxpr, const Eqn& eqn, std::string& name) {

@@ -271,7 +271,8 @@ void float_gemm(const GemmTile& t) {
   // Of rows that lie pages apart each line has the same sets of the caches to go to, where a strip of many does not stay
   // (on Zen 3, 1024 x 128 times 128 x 1024 takes 0.46 of the time when it is packed, 24 x 128 times that 0.73).
   constexpr std::int64_t kPage = 4096, kManyRows = 16;
-  const bool shares_sets = t.b_row * kSize % kPage == 0 && t.k >= kManyRows && t.n > kLanes;
+  const bool shares_sets =
+      t.b_row > 0 && t.b_row * kSize % kPage == 0 && t.k >= kManyRows && t.n > kLanes;
   const bool large = t.k * t.n * kSize > kSmall;
   const bool pack_b = t.b_column != 1 || (t.m >= 24 && (large || shares_sets) && !near_b);
   if (!pack_b && t.m <= kernels::kFewRows && t.n > 4 * kWidest * kLanes) {
