@@ -160,14 +160,14 @@ inline void gemm_in_tiles(const Shape& s, float alpha, const float* a, const flo
                           float* c) {
   constexpr int kColumns = 2 * kWide, kRows = 6;
   static Floats packed;
-  packed.resize(static_cast<std::size_t>(s.k * kColumns));
+  packed.resize(static_cast<std::size_t>(s.k) * kColumns);
   for (int j = 0; j < s.n; j += kColumns) {
     const int columns = std::min(kColumns, s.n - j);
     const float* panel = b + j;
     int row = s.row_of_b;
     if (s.transposed_b || columns < kColumns) {
       for (int k = 0; k < s.k; ++k) {
-        float* const to = &packed[static_cast<std::size_t>(k * kColumns)];
+        float* const to = &packed[static_cast<std::size_t>(k) * kColumns];
         for (int l = 0; l < kColumns; ++l) {
           to[l] = l >= columns     ? 0
                   : s.transposed_b ? b[(j + l) * s.row_of_b + k]

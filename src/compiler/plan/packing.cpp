@@ -146,7 +146,7 @@ class Search {
   /// memory is gone on with; now and then what takes more, too, or it would end where no one such change helps.
   void change_order() {
     constexpr std::int64_t kMostVisits = 3'000'000;   // some milliseconds
-    constexpr std::size_t kHighest = 3, kWorse = 32;  // one in so many
+    constexpr std::size_t kHighest = 3, kWorse = 16;  // one in so many
     if (bytes_ <= aim_) return;                       // as with all but a few
     visits_left_ = kMostVisits;
     std::vector<Block> blocks = best_;
