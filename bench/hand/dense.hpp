@@ -2,17 +2,15 @@
 // faster here, and exp and tanh of vectors, since the exact build has none of the compiler's.
 #pragma once
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 
 #include "hand.hpp"
+#include "libraries.hpp"
 
 namespace bench {
 
@@ -80,21 +78,12 @@ struct Shape {
 using Gemm = void (*)(const Shape&, float alpha, const float* a, const float* b, float beta,
                       float* c);
 
-inline void* dense_library(const char* name) {
-  setenv("OMP_NUM_THREADS", std::to_string(threads()).c_str(), 0);
-  setenv("OPENBLAS_NUM_THREADS", std::to_string(threads()).c_str(), 0);
-  return dlopen(name, RTLD_NOW | RTLD_LOCAL);
-}
-template <class Function>
-Function dense_symbol(void* from, const char* name) {
-  return from == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(from, name));
-}
 inline Gemm openblas_gemm() {
   using Function = void (*)(int, int, int, int, int, int, float, const float*, int, const float*,
                             int, float, float*, int);
-  static const auto gemm = dense_symbol<Function>(dense_library("libopenblas.so.0"), "cblas_sgemm");
+  static const auto gemm = symbol<Function>(library("libopenblas.so.0"), "cblas_sgemm");
   static const auto share =
-      dense_symbol<void (*)(int)>(dense_library("libopenblas.so.0"), "openblas_set_num_threads");
+      symbol<void (*)(int)>(library("libopenblas.so.0"), "openblas_set_num_threads");
   if (gemm == nullptr || share == nullptr) return nullptr;
   share(threads());
   return [](const Shape& s, float alpha, const float* a, const float* b, float beta, float* c) {
@@ -109,8 +98,7 @@ inline Gemm onednn_gemm() {
               std::int64_t, const float*, std::int64_t, float, float*, std::int64_t);
   static const Function gemm = [] {
     for (const char* name : {"libdnnl.so.3", "libdnnl.so.2"}) {
-      if (const auto found = dense_symbol<Function>(dense_library(name), "dnnl_sgemm"))
-        return found;
+      if (const auto found = symbol<Function>(library(name), "dnnl_sgemm")) return found;
     }
     return Function();
   }();

@@ -1,6 +1,5 @@
 // B04 by the libraries that a careful person calls: OpenBLAS, oneDNN and, of small matrices, LIBXSMM where the
 // machine has them, whichever is fastest here.
-#include <dlfcn.h>
 #ifdef HAND_LIBXSMM
 #include <libxsmm.h>
 #endif
@@ -10,12 +9,12 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <thread>
 
 #include "hand.hpp"
+#include "libraries.hpp"
 
 namespace bench {
 namespace {
@@ -36,16 +35,6 @@ struct Matrices {
 /// One way of computing all products of the batch.
 template <class T>
 using Way = std::function<void(Matrices<T>&)>;
-
-void* library(const char* name) {
-  setenv("OMP_NUM_THREADS", std::to_string(threads()).c_str(), 0);
-  setenv("OPENBLAS_NUM_THREADS", std::to_string(threads()).c_str(), 0);
-  return dlopen(name, RTLD_NOW | RTLD_LOCAL);
-}
-template <class Function>
-Function symbol(void* from, const char* name) {
-  return from == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(from, name));
-}
 
 /// multiply(p, a, b, c) for the products from `first` on, up to `end`, one after the other.
 template <class T, class Multiply>
