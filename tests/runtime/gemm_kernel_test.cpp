@@ -190,10 +190,11 @@ TEST(MatmulColumns, GiveTheSameBitsAsRows) {
 }
 
 TEST(MatmulScratch, HoldsTheTransposeOfNarrowProducts) {
-  const auto scratch = [](std::int64_t m, std::int64_t n) {
-    return kernels::matmul_scratch(f32, {2, m, n, 64}, 1);
+  const auto scratch = [](std::int64_t batch, std::int64_t n) {
+    return kernels::matmul_scratch(f32, {batch, 1024, n, 64}, 1);
   };
-  EXPECT_EQ(scratch(1024, 8) - scratch(1024, 128), 2 * 1024 * 8 * 4);
+  EXPECT_EQ(scratch(3, 8) - scratch(1, 8), 2 * 1024 * 8 * 4);
+  EXPECT_EQ(scratch(3, 128), scratch(1, 128));
 }
 
 TEST(MatmulScratch, HoldsThePartsOfSums) {
@@ -278,16 +279,18 @@ std::vector<T> product_in(const kernels::GemmBlocks& blocks, const Matrix<T>& a,
 }
 template <class T>
 void expect_the_same_bits_in_all_blocks(Layout of_a, Layout of_b) {
-  Matrix<T> a(1, 150, 601, of_a, 1), b(1, 601, 600, of_b, 2);
+  Matrix<T> a(1, 211, 601, of_a, 1), b(1, 601, 600, of_b, 2);
   for (std::size_t i = 0; i < a.memory.size(); ++i)
     a.memory[i] = static_cast<T>(std::sin(static_cast<double>(i)));
   const std::vector<T> whole = product_in(kernels::GemmBlocks{}, a, b);
   for (const std::int64_t depth : {128, 200, 512}) {
-    for (const std::int64_t rows : {64, 100, 512}) {
-      for (const std::int64_t far : {0, 1 << 20}) {
-        const kernels::GemmBlocks blocks{depth, rows, far};
-        EXPECT_EQ(product_in(blocks, a, b), whole)
-            << depth << " deep, " << rows << " rows, " << far;
+    for (const std::int64_t rows : {24, 100, 512}) {
+      for (const std::int64_t columns : {0, 100, 256, 1024}) {
+        for (const std::int64_t far : {0, 1 << 20}) {
+          const kernels::GemmBlocks blocks{depth, rows, columns, 512, far};
+          EXPECT_EQ(product_in(blocks, a, b), whole)
+              << depth << " deep, " << rows << " rows, " << columns << " columns, " << far;
+        }
       }
     }
   }
@@ -301,20 +304,24 @@ TEST(MatmulTiles, GiveTheSameBitsInAllBlocks) {
   }
 }
 
-TEST(MatmulTiles, FillHalfOfTheCachesOfTheProcessor) {
+TEST(MatmulTiles, FillTheCachesOfTheProcessor) {
   using runtime::Isa;
   constexpr std::int64_t K = 1024;
-  const auto expect = [](const kernels::GemmBlocks& blocks, std::int64_t depth, std::int64_t rows) {
+  const auto expect = [](const kernels::GemmBlocks& blocks, std::int64_t depth, std::int64_t rows,
+                         std::int64_t columns) {
     EXPECT_EQ(blocks.depth, depth);
     EXPECT_EQ(blocks.rows, rows);
+    EXPECT_EQ(blocks.columns, columns);
   };
-  expect(kernels::gemm_blocks(Isa::avx2, 4, 32 * K, 512 * K), 256, 256);  // Zen 3
-  expect(kernels::gemm_blocks(Isa::avx2, 8, 32 * K, 512 * K), 256, 128);
-  expect(kernels::gemm_blocks(Isa::avx2, 4, 32 * K, 256 * K), 256, 128);  // Skylake
-  expect(kernels::gemm_blocks(Isa::generic, 8, 32 * K, 256 * K), 512, 64);
-  expect(kernels::gemm_blocks(Isa::avx2, 4, 48 * K, 2048 * K), 512, 512);
-  expect(kernels::gemm_blocks(Isa::avx512, 4, 32 * K, 512 * K), 512, 512);
-  expect(kernels::gemm_blocks(Isa::avx2, 4, 0, 0), 512, 512);  // not known
+  expect(kernels::gemm_blocks(Isa::avx2, 4, 32 * K, 512 * K, true), 512, 126, 1024);  // Zen 3
+  expect(kernels::gemm_blocks(Isa::avx2, 8, 32 * K, 512 * K, true), 512, 60, 512);
+  expect(kernels::gemm_blocks(Isa::avx2, 4, 32 * K, 512 * K, false), 256, 256, 1024);
+  expect(kernels::gemm_blocks(Isa::avx2, 8, 32 * K, 512 * K, false), 256, 252, 512);
+  expect(kernels::gemm_blocks(Isa::avx2, 4, 32 * K, 256 * K, true), 512, 60, 1024);  // Skylake
+  expect(kernels::gemm_blocks(Isa::generic, 8, 32 * K, 256 * K, true), 512, 30, 512);
+  expect(kernels::gemm_blocks(Isa::avx2, 4, 48 * K, 2048 * K, true), 512, 512, 0);
+  expect(kernels::gemm_blocks(Isa::avx512, 4, 32 * K, 512 * K, true), 512, 512, 0);
+  expect(kernels::gemm_blocks(Isa::avx2, 4, 0, 0, true), 512, 512, 0);  // not known
 }
 
 /// Each element is one sum from the first product to the last, fused where the instruction set can:

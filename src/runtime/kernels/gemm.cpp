@@ -22,6 +22,7 @@ constexpr std::int64_t kTile = 512;      // rows and columns of a tile of a larg
 constexpr std::int64_t kLeastTile = 64;  // at least, where there are more threads than tiles
 constexpr std::int64_t kRows = 6;  // of these the loops take a multiple at once, or a little more
 constexpr std::int64_t kChunkWork = 400'000;  // multiplications worth a chunk of their own
+constexpr std::int64_t kOneBlock = 256;       // rows of a that are one block, at most
 
 /// The matrices of a batch; strides count elements.
 struct Matrices {
@@ -34,14 +35,15 @@ Matrices matrices(const View& v) {
   return {v.data, stride(0), stride(1), stride(2)};
 }
 
-/// This machine's, for elements of 4 bytes and of 8.
-const GemmBlocks& host_blocks(DType dtype) {
-  const auto found = [](std::int64_t size) {
+/// This machine's.
+const GemmBlocks& host_blocks(DType dtype, bool deep) {
+  const auto found = [](std::int64_t size, bool is_deep) {
     return gemm_blocks(runtime::host_isa(), size, runtime::data_cache_bytes(1),
-                       runtime::data_cache_bytes(2));
+                       runtime::data_cache_bytes(2), is_deep);
   };
-  static const GemmBlocks single = found(4), twice = found(8);
-  return size_of(dtype) == 4 ? single : twice;
+  static const GemmBlocks blocks[2][2] = {{found(4, false), found(4, true)},
+                                          {found(8, false), found(8, true)}};
+  return blocks[size_of(dtype) == 8 ? 1 : 0][deep ? 1 : 0];
 }
 
 struct Product {
@@ -49,7 +51,7 @@ struct Product {
   std::int64_t size, batch, m, n, k;
   Matrices a, b;
   char* c;
-  GemmBlocks blocks;
+  const GemmBlocks* blocks;  ///< null: this machine's
 };
 
 void check_shapes(const View& lhs, const View& rhs, const View& out) {
@@ -75,11 +77,11 @@ GemmLoop find_loop(DType dtype, bool dots) {
   return kLoops[static_cast<int>(runtime::host_isa())](dtype, dots);
 }
 
-void call_loop(GemmLoop loop, const Product& p, const Rectangle& r, void* workspace = nullptr) {
+void call_loop(GemmLoop loop, const Product& p, const Rectangle& r, void* workspace = nullptr,
+               const GemmBlocks& blocks = {}) {
   loop({r.m, r.n, p.k, p.a.data + (r.batch * p.a.batch + r.i * p.a.row) * p.size, p.a.row,
         p.a.column, p.b.data + (r.batch * p.b.batch + r.j * p.b.column) * p.size, p.b.row,
-        p.b.column, p.c + ((r.batch * p.m + r.i) * p.n + r.j) * p.size, p.n, workspace,
-        p.blocks.depth, p.blocks.far});
+        p.b.column, p.c + ((r.batch * p.m + r.i) * p.n + r.j) * p.size, p.n, workspace, blocks});
 }
 
 /// How the results of a product are cut: tiles of so many rows and columns. Tiles do not change the
@@ -88,7 +90,7 @@ struct Tiling {
   std::int64_t height = kTile, width = kTile;
 };
 
-Tiling tiling(const Product& p) {
+Tiling tiling(const Product& p, const GemmBlocks& blocks) {
   const std::int64_t threads = runtime::in_parallel_region() ? 1 : runtime::num_threads();
   // Of a few rows: b is all that is read, by whole rows if it can be.
   if (p.m <= kFewRows) return {kTile, std::max((p.n / threads / 64 + 1) * 64, kTile)};
@@ -97,7 +99,7 @@ Tiling tiling(const Product& p) {
     const std::int64_t one = detail::ceil_div(size, detail::ceil_div(size, most));
     return std::min({detail::ceil_div(one, kLeastTile) * kLeastTile, most, size});
   };
-  Tiling t{even(p.m, p.blocks.rows), even(p.n, kTile)};
+  Tiling t{even(p.m, blocks.height), even(p.n, std::max(kTile, blocks.columns))};
   const auto threads_wait = [&] {
     const std::int64_t tiles =
         p.batch * detail::ceil_div(p.m, t.height) * detail::ceil_div(p.n, t.width);
@@ -116,8 +118,8 @@ Tiling tiling(const Product& p) {
 
 /// Calls run(rectangle) for all tiles of the products, in chunks of enough work.
 template <class Run>
-void for_each_tile(const Product& p, const Run& run) {
-  const auto [height, width] = tiling(p);
+void for_each_tile(const Product& p, const GemmBlocks& blocks, const Run& run) {
+  const auto [height, width] = tiling(p, blocks);
   const std::int64_t rows = detail::ceil_div(p.m, height), columns = detail::ceil_div(p.n, width);
   const std::int64_t tiles = p.batch * rows * columns;
   const std::int64_t work =
@@ -149,10 +151,12 @@ void run_floats(const Product& p) {
   constexpr decltype(&telamon_generic_float_gemm_loop) kLoops[runtime::kNumIsas] =
       TELAMON_BY_ISA(float_gemm_loop);
   const GemmLoop loop = kLoops[static_cast<int>(runtime::host_isa())](p.dtype);
-  const Shape workspace{gemm_workspace(std::min(p.m, kTile), p.size)};
-  for_each_tile(p, [&](const Rectangle& r) {
+  const GemmBlocks& blocks =
+      p.blocks != nullptr ? *p.blocks : host_blocks(p.dtype, p.m > kOneBlock && p.a.column == 1);
+  const Shape workspace{gemm_workspace(blocks, p.m, p.n, p.size)};
+  for_each_tile(p, blocks, [&](const Rectangle& r) {
     const Temporary memory(workspace, DType::u8);
-    call_loop(loop, p, r, memory.data());
+    call_loop(loop, p, r, memory.data(), blocks);
   });
 }
 
@@ -245,11 +249,11 @@ void multiply_floats(Product p) {
   run_copy(from, out);
 }
 
-void multiply(const GemmBlocks& blocks, const View& lhs, const View& rhs, const View& out);
+void multiply(const GemmBlocks* blocks, const View& lhs, const View& rhs, const View& out);
 
 /// Complex numbers as one product of real ones: [re -im; im re] [re; im] = [re; im].
 template <class T>
-void multiply_complex(const GemmBlocks& blocks, const View& lhs, const View& rhs, const View& out) {
+void multiply_complex(const GemmBlocks* blocks, const View& lhs, const View& rhs, const View& out) {
   const std::int64_t batch = out.shape[0], m = out.shape[1], n = out.shape[2], k = lhs.shape[2];
   const Temporary a(Shape{batch, 2 * m, 2 * k}, dtype_of<T>),
       b(Shape{batch, 2 * k, n}, dtype_of<T>), c(Shape{batch, 2 * m, n}, dtype_of<T>);
@@ -290,7 +294,7 @@ void multiply_complex(const GemmBlocks& blocks, const View& lhs, const View& rhs
   }
 }
 
-void multiply(const GemmBlocks& blocks, const View& lhs, const View& rhs, const View& out) {
+void multiply(const GemmBlocks* blocks, const View& lhs, const View& rhs, const View& out) {
   // What takes many multiplications for each element of the matrices, which are copied.
   constexpr std::int64_t kLeastComplex = 1 << 12, kLeastSide = 8;
   const auto [m, n, k] = std::tuple{out.shape[1], out.shape[2], lhs.shape[2]};
@@ -315,26 +319,34 @@ void multiply(const GemmBlocks& blocks, const View& lhs, const View& rhs, const 
     throw NotImplementedError("dot_general has no evaluation rule for dtype " +
                               std::string(short_name(p.dtype)));
   }
-  for_each_tile(p, [&](const Rectangle& r) { call_loop(loop, p, r); });
+  for_each_tile(p, {}, [&](const Rectangle& r) { call_loop(loop, p, r); });
 }
 
 }  // namespace
 
 // With AVX-512, strips of b are wide and stay in the second cache, as they do where this has a megabyte: deep blocks
-// are fastest there (measured on Zen 4 and 5). Where it has less (Zen 3: 512 KiB), half of it takes the rows of a that
-// all strips meet, and half of the first cache a strip, which is two vectors wide: with 32 KiB there, 256 deep. That
-// is what a product of 256 x 256 has by its size, which misses the first cache a fifth as often (simulated) as 512 deep.
-GemmBlocks gemm_blocks(runtime::Isa isa, std::int64_t size, std::int64_t first,
-                       std::int64_t second) {
-  constexpr std::int64_t kMuch = 1 << 20;
+// are fastest there (measured on Zen 4 and 5). Where it has less (Zen 3: 512 KiB), a strip, two vectors wide, fills the
+// first cache, through which rows of a and of c pass; half of the second one takes the rows of a that all strips meet,
+// and the last one what is packed of b, a page of each row, for many more rows. (Strips packed for each block of 128 or
+// 256 rows anew, as they were before, took 1.1 to 1.4 times as long from 512 x 512 x 512 on.) A strip that few rows
+// meet, once, is half as deep: the lines of the next one are asked for meanwhile. So it is for an a that lies by
+// columns, of which longer pieces are read so.
+GemmBlocks gemm_blocks(runtime::Isa isa, std::int64_t size, std::int64_t first, std::int64_t second,
+                       bool deep) {
+  constexpr std::int64_t kMuch = 1 << 20, kPage = 4096;
   if (isa == runtime::Isa::avx512 || first == 0 || second == 0 || second >= kMuch) return {};
   const auto strip = static_cast<std::int64_t>(2 * runtime::vector_bytes(isa));
-  const std::int64_t depth = std::clamp<std::int64_t>(first / 2 / strip, 128, kGemmDepth);
-  const std::int64_t rows = second / 2 / (depth * size);
-  return {.depth = depth, .rows = std::clamp(rows, kLeastTile, kTile), .far = 2048};
+  const std::int64_t depth = std::clamp<std::int64_t>(first / strip / (deep ? 1 : 2), 128, 512);
+  const std::int64_t rows = second / (deep ? 2 : 1) / (depth * size) / kRows * kRows;
+  return {.depth = depth,
+          .rows = std::clamp(rows, 4 * kRows, kOneBlock),
+          .columns = kPage / size,
+          .height = 2048,
+          .far = 2048};
 }
 
-void run_matmul_in(const GemmBlocks& blocks, const View& lhs, const View& rhs, const View& out) {
+namespace {
+void multiply_views(const GemmBlocks* blocks, const View& lhs, const View& rhs, const View& out) {
   check_shapes(lhs, rhs, out);
   if (out.shape.num_elements() == 0) return;
   if (out.dtype != DType::f16 && out.dtype != DType::bf16) return multiply(blocks, lhs, rhs, out);
@@ -344,17 +356,27 @@ void run_matmul_in(const GemmBlocks& blocks, const View& lhs, const View& rhs, c
   multiply(blocks, a.view(), b.view(), c.view());
   run_convert(c.view(), out);
 }
+}  // namespace
+
+void run_matmul_in(const GemmBlocks& blocks, const View& lhs, const View& rhs, const View& out) {
+  multiply_views(&blocks, lhs, rhs, out);
+}
 void run_matmul(const View& lhs, const View& rhs, const View& out) {
-  const bool wide = out.dtype == DType::f64 || out.dtype == DType::c128;
-  run_matmul_in(host_blocks(wide ? DType::f64 : DType::f32), lhs, rhs, out);
+  multiply_views(nullptr, lhs, rhs, out);
 }
 
 std::int64_t matmul_scratch(DType dtype, const ProductSize& p, int threads) {
   const auto size = static_cast<std::int64_t>(size_of(dtype));
   const std::int64_t parts =
       std::max(parts_of(p.m <= kFewRows ? kRowsOfB : kTiles, p), p.n == 1 ? parts_of(kDots, p) : 1);
-  const std::int64_t copies = (parts > 1 ? parts : 0) + (is_narrow(size, p.m, p.n) ? 1 : 0);
-  return threads * gemm_workspace(std::min(p.m, kTile), size) + copies * p.batch * p.m * p.n * size;
+  const bool narrow = is_narrow(size, p.m, p.n);
+  const std::int64_t copies = (parts > 1 ? parts : 0) + (narrow ? 1 : 0);
+  const auto workspace = [&](std::int64_t m, std::int64_t n) {
+    return gemm_workspace(host_blocks(dtype, m > kOneBlock), m, n, size);
+  };
+  const std::int64_t most =
+      narrow ? std::max(workspace(p.m, p.n), workspace(p.n, p.m)) : workspace(p.m, p.n);
+  return threads * most + copies * p.batch * p.m * p.n * size;
 }
 
 }  // namespace kernels

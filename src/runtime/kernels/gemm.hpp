@@ -1,10 +1,9 @@
 // Matrix products of strided matrices.
 #pragma once
 
-#include <limits>
-
 #include "runtime/cpu.hpp"
 #include "runtime/kernels/elementwise.hpp"
+#include "runtime/kernels/gemm_tile.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -17,15 +16,10 @@ namespace kernels {
 /// of the shapes.
 TELAMON_API void run_matmul(const View& lhs, const View& rhs, const View& out);
 
-/// How much of a product of floats is kept in the caches: so many elements of the summed dimension at a time, of so
-/// many rows, at most 512 of both. Rows that lie so many bytes apart, or more, are packed: with few sets of the
-/// first cache for all of them they would drive each other out. The results are the same for all of these.
-struct GemmBlocks {
-  std::int64_t depth = 512, rows = 512, far = std::numeric_limits<std::int64_t>::max();
-};
-/// For elements of `size` bytes, with so many bytes in the first and the second cache (0: not known).
+/// For elements of `size` bytes, with so many bytes in the first and the second cache (0: not known); deep ones for
+/// many rows.
 TELAMON_API GemmBlocks gemm_blocks(runtime::Isa isa, std::int64_t size, std::int64_t first,
-                                   std::int64_t second);
+                                   std::int64_t second, bool deep);
 /// The same as run_matmul, in other blocks than this machine's.
 TELAMON_API void run_matmul_in(const GemmBlocks& blocks, const View& lhs, const View& rhs,
                                const View& out);

@@ -20,17 +20,23 @@ using simd::F64;
 using simd::load_lanes;
 using simd::store_lanes;
 
+/// The rows of a that are packed side by side.
+constexpr int kPackedRows = 6;
 /// The widest register tile, in vectors; and the rows of one of `Vectors`: as many as there are
 /// registers for, beside a row of b and an element of a.
 #if defined(TELAMON_ISA_AVX512)
 constexpr int kWidest = 4;
-template <int Vectors> constexpr int kRows = Vectors == 4 ? 6 : Vectors == 3 ? 8 : 12;
+template <int Vectors, bool Packed>
+constexpr int kRows = Vectors == 4 || Packed ? kPackedRows
+                      : Vectors == 3         ? 8
+                                             : 12;
 #else
 constexpr int kWidest = 2;
-template <int Vectors> constexpr int kRows = 6;
+template <int Vectors, bool Packed> constexpr int kRows = kPackedRows;
 #endif
 
-/// A block of k: rows of a, some vectors of columns of b, and the results they add to.
+/// A block of k: rows of a, some vectors of columns of b, and the results they add to. Of packed rows of a, those of
+/// one register tile lie side by side for each k, one tile after the other.
 template <class T>
 struct Block {
   std::int64_t k;
@@ -46,12 +52,12 @@ struct Block {
   std::int64_t next_row;
 };
 
-template <class V, int Rows, int Vectors, class T>
+template <class V, int Rows, int Vectors, bool Packed, class T>
 void register_tile(const Block<T>& t, std::int64_t row) {
   constexpr int kLanes = simd::Lanes<V>::kCount;
-  const std::int64_t a_row = t.a_row, a_next = t.a_next, b_row = t.b_row, c_row = t.c_row,
-                     last = t.count;
-  const T* a = t.a + row * a_row;
+  const std::int64_t a_row = Packed ? 1 : t.a_row, a_next = Packed ? Rows : t.a_next,
+                     b_row = t.b_row, c_row = t.c_row, last = t.count;
+  const T* a = t.a + row * (Packed ? t.k : a_row);
   const T* b = t.b;
   T* const c = t.c + row * c_row;
   V sums[Rows * Vectors];
@@ -101,11 +107,11 @@ TELAMON_INLINE void fetch_rows(const T* from, std::int64_t row, std::int64_t cou
   }
 }
 
-template <class V, int Vectors, class T>
+template <class V, int Vectors, bool Packed, class T>
 void column_strip(const Block<T>& t, std::int64_t rows) {
-  constexpr int kMost = kRows<Vectors>;
+  constexpr int kMost = kRows<Vectors, Packed>;
   constexpr std::int64_t kFar = 2048 / sizeof(T);
-  const bool far_results = t.c_row > kFar, far_rows = t.a_row > kFar;
+  const bool far_results = t.c_row > kFar, far_rows = !Packed && t.a_row > kFar;
   // Of the next strip as much as makes all of it in the end.
   const std::int64_t tiles = rows / kMost;
   const bool far_strip = t.next != nullptr && t.next_row > kFar && tiles > 0;
@@ -121,23 +127,23 @@ void column_strip(const Block<T>& t, std::int64_t rows) {
     fetch_rows<Vectors, V>(next, t.next_row, now);
     next += now * t.next_row;
     left -= now;
-    register_tile<V, kMost, Vectors>(t, i);
+    register_tile<V, kMost, Vectors, Packed>(t, i);
   }
   if constexpr (kMost > 6) {
-    for (; i + 6 <= rows; i += 6) register_tile<V, 6, Vectors>(t, i);
+    for (; i + 6 <= rows; i += 6) register_tile<V, 6, Vectors, Packed>(t, i);
   }
-  for (; i + 4 <= rows; i += 4) register_tile<V, 4, Vectors>(t, i);
-  for (; i + 2 <= rows; i += 2) register_tile<V, 2, Vectors>(t, i);
-  if (i < rows) register_tile<V, 1, Vectors>(t, i);
+  for (; i + 4 <= rows; i += 4) register_tile<V, 4, Vectors, Packed>(t, i);
+  for (; i + 2 <= rows; i += 2) register_tile<V, 2, Vectors, Packed>(t, i);
+  if (i < rows) register_tile<V, 1, Vectors, Packed>(t, i);
 }
 
-template <class V, class T>
+template <class V, bool Packed, class T>
 void strip_of(int vectors, const Block<T>& t, std::int64_t rows) {
-  if (vectors == 1) column_strip<V, 1>(t, rows);
-  else if (vectors == 2) column_strip<V, 2>(t, rows);
+  if (vectors == 1) column_strip<V, 1, Packed>(t, rows);
+  else if (vectors == 2) column_strip<V, 2, Packed>(t, rows);
 #if defined(TELAMON_ISA_AVX512)
-  else if (vectors == 3) column_strip<V, 3>(t, rows);
-  else column_strip<V, 4>(t, rows);
+  else if (vectors == 3) column_strip<V, 3, Packed>(t, rows);
+  else column_strip<V, 4, Packed>(t, rows);
 #endif
 }
 
@@ -196,13 +202,67 @@ void pack_strip(const GemmTile& t, const T* b, std::int64_t k, std::int64_t widt
   }
 }
 
-/// m rows of a block of a, k adjacent.
-template <class V, class T>
-void pack_rows(const GemmTile& t, const T* a, std::int64_t k, T* to) {
-  if (t.a_row == 1) return transpose_block<V>(a, t.a_column, k, t.m, to, k);
-  for (std::int64_t i = 0; i < t.m; ++i) {
-    for (std::int64_t j = 0; j < k; ++j) to[i * k + j] = a[i * t.a_row + j * t.a_column];
+/// `Rows` rows of a block of a, side by side for each k.
+template <class V, int Rows, class T>
+void pack_side_by_side(const GemmTile& t, const T* a, std::int64_t k, T* to) {
+  constexpr int kLanes = simd::Lanes<V>::kCount;
+  const std::int64_t row = t.a_row, column = t.a_column;
+  std::int64_t done = 0;
+  // Squares of vectors, one of the first rows and one of the last. What is written may reach beyond these rows of the
+  // last k of a square, which the next one writes: so one is left.
+  if constexpr (Rows == kPackedRows && kLanes < 2 * Rows && 2 * kLanes > Rows) {
+    for (; column == 1 && done + kLanes < k; done += kLanes) {
+      constexpr int kCount = kLanes < Rows ? kLanes : Rows;
+      const auto square = [&](int first) __attribute__((always_inline)) {
+        V block[kLanes] = {};
+        repeat<kCount>([&](auto i) __attribute__((always_inline)) {
+          __builtin_memcpy(&block[i.value], a + (first + i.value) * row + done, sizeof(V));
+        });
+        transpose(block);
+        for (int j = 0; j < kLanes; ++j)
+          __builtin_memcpy(to + (done + j) * Rows + first, &block[j], sizeof(V));
+      };
+      square(0);
+      if constexpr (kCount < Rows) square(Rows - kCount);
+    }
   }
+  for (; done < k; ++done) {
+    repeat<Rows>([&](auto i) __attribute__((always_inline)) {
+      to[done * Rows + i.value] = a[i.value * row + done * column];
+    });
+  }
+}
+
+/// Rows of a block of a for packed register tiles.
+template <class V, class T>
+void pack_rows(const GemmTile& t, const T* a, std::int64_t rows, std::int64_t k, T* to) {
+  std::int64_t i = 0;
+  if (t.a_row == 1) {
+    // Of rows that lie side by side whole lines are read, for several register tiles, and squares of vectors written.
+    constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
+    constexpr std::int64_t kTiles = 32, kBytes = kPackedRows * sizeof(T);
+    constexpr bool kWide = sizeof(V) >= kBytes && sizeof(V) < 2 * kBytes;
+    for (; i + kTiles * kPackedRows + (kWide ? kLanes : 0) <= rows; i += kTiles * kPackedRows) {
+      for (std::int64_t j = 0; j < k; ++j) {
+        for (std::int64_t tile = 0; tile < kTiles; ++tile) {
+          const std::int64_t row = i + tile * kPackedRows;
+          T* const out = to + row * k + j * kPackedRows;
+          const T* const in = a + row + j * t.a_column;
+          if (kWide && j + 1 < k) __builtin_memcpy(out, in, sizeof(V));
+          else __builtin_memcpy(out, in, kBytes);
+        }
+      }
+    }
+  }
+  const auto pack = [&](auto count) {
+    for (; i + count.value <= rows; i += count.value) {
+      pack_side_by_side<V, count.value>(t, a + i * t.a_row, k, to + i * k);
+    }
+  };
+  pack(std::integral_constant<int, kPackedRows>{});
+  pack(std::integral_constant<int, 4>{});
+  pack(std::integral_constant<int, 2>{});
+  pack(std::integral_constant<int, 1>{});
 }
 
 // ---- a few rows ------------------------------------------------------------------------------------
@@ -257,15 +317,18 @@ void few_rows(const GemmTile& t) {
   if (k < t.k) follow_rows<V, Rows, 1>(t, k);
 }
 
+/// Which operands of a tile are packed.
+struct Packed {
+  bool a, b;
+};
 template <class V>
-void float_gemm(const GemmTile& t) {
-  using T = simd::ScalarOf<V>;
+Packed packed_operands(const GemmTile& t) {
   constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
+  constexpr auto kSize = static_cast<std::int64_t>(sizeof(simd::ScalarOf<V>));
   // What is small, or used for a few rows or columns only, is read as it lies where that lies together for one k, and
   // not far from the next: a block of it stays in the caches. (On Zen 3 the transpose of 100000 x 64 times such a
   // matrix takes 0.78 of the time, of 100000 x 32 0.63.)
   constexpr std::int64_t kSmall = 256 << 10, kFew = 128, kLine = 64, kNear = 512;
-  constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
   const bool near_a = t.a_row == 1 && t.a_column * kSize <= kNear && t.n <= kFew;
   const bool near_b = t.b_row * kSize <= kNear / 2 && t.b_row * kSize % kLine == 0 && t.m <= kFew;
   // Of rows that lie pages apart each line has the same sets of the caches to go to, where a strip of many does not stay
@@ -274,53 +337,100 @@ void float_gemm(const GemmTile& t) {
   const bool shares_sets =
       t.b_row > 0 && t.b_row * kSize % kPage == 0 && t.k >= kManyRows && t.n > kLanes;
   const bool large = t.k * t.n * kSize > kSmall;
-  const bool pack_b = t.b_column != 1 || (t.m >= 24 && (large || shares_sets) && !near_b);
-  if (!pack_b && t.m <= kernels::kFewRows && t.n > 4 * kWidest * kLanes) {
+  const bool b = t.b_column != 1 || (t.m >= 24 && (large || shares_sets) && !near_b);
+  // For few strips of b, packing takes longer than it saves.
+  const bool a = (t.a_column != 1 && !near_a) ||
+                 (b && t.n >= 32 * kWidest * kLanes && t.a_row >= t.blocks.far / kSize);
+  return {a && t.k > 1, b};
+}
+
+/// Parts of about one size, at most `most` and a multiple of `unit` but for the last, into which `all` is cut.
+std::int64_t even_part(std::int64_t all, std::int64_t most, std::int64_t unit) {
+  const std::int64_t parts = (all + most - 1) / most;
+  return parts <= 1 ? all : ((all + parts - 1) / parts + unit - 1) / unit * unit;
+}
+
+/// Rows of a, packed or not, times the columns [j, end) of b from row `k` on, strip by strip: as wide as there are
+/// registers for, the last two evened out. `strips` is the memory for packed ones; where they are `shared` by several
+/// blocks of rows they lie there one after the other, as the first of these leaves them.
+template <class V, bool PackedA, class T>
+void multiply_strips(const GemmTile& t, Block<T> block, bool pack, bool shared, std::int64_t k,
+                     std::int64_t row, std::int64_t rows, std::int64_t j, std::int64_t end,
+                     T* strips) {
+  constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
+  while (j < end) {
+    const std::int64_t vectors = (end - j + kLanes - 1) / kLanes;
+    const int now = static_cast<int>(vectors <= kWidest      ? vectors
+                                     : vectors < 2 * kWidest ? (vectors + 1) / 2
+                                                             : kWidest);
+    const std::int64_t width = end - j < now * kLanes ? end - j : now * kLanes;
+    const T* const from = static_cast<const T*>(t.b) + k * t.b_row + j * t.b_column;
+    const bool kept = shared && row > 0;
+    block.b = from;
+    block.b_row = t.b_row;
+    block.next = pack && t.b_column == 1 ? from + width : nullptr;
+    block.next_row = t.b_row;
+    if (pack || width < now * kLanes) {
+      if (!kept) pack_strip<V>(t, from, block.k, width, strips);
+      block.b = strips;
+      block.b_row = now * kLanes;
+    }
+    if (shared) strips += block.k * block.b_row;
+    if (kept) {
+      block.next = strips;
+      block.next_row = block.b_row;
+    }
+    block.c = static_cast<T*>(t.c) + row * t.c_row + j;
+    block.count = width - (now - 1) * kLanes;
+    j += width;
+    if (j == end) block.next = nullptr;
+    strip_of<V, PackedA>(now, block, rows);
+  }
+}
+
+template <class V>
+void float_gemm(const GemmTile& t) {
+  using T = simd::ScalarOf<V>;
+  constexpr std::int64_t kStrip = kWidest * simd::Lanes<V>::kCount;
+  const Packed packed = packed_operands<V>(t);
+  if (!packed.b && t.m <= kernels::kFewRows && t.n > 4 * kStrip) {
     constexpr void (*kLoops[kernels::kFewRows])(const GemmTile&) = {few_rows<V, 1>, few_rows<V, 2>,
                                                                     few_rows<V, 3>, few_rows<V, 4>};
     return kLoops[t.m - 1](t);
   }
+  const std::int64_t depth = t.k < 2 ? 1 : even_part(t.k, t.blocks.depth, 1);
+  const std::int64_t most_rows = even_part(
+      t.m, t.blocks.rows * t.blocks.depth / depth / kPackedRows * kPackedRows, kPackedRows);
+  // Strips that one block of rows meets take turns in the first cache.
+  const bool shared = packed.b && most_rows < t.m;
+  const std::int64_t strips = (t.n + kStrip - 1) / kStrip, most = t.blocks.columns / kStrip;
+  const std::int64_t columns = (!shared || most < 1 ? 1
+                                : most < strips     ? most
+                                                    : strips) *
+                               kStrip,
+                     panel = shared ? columns : t.n;
   T* const packed_b = static_cast<T*>(t.workspace);
-  T* const packed_a = packed_b + t.depth * kWidest * kLanes;
-  // For few strips of b, packing takes longer than it saves.
-  const bool pack_a = (t.a_column != 1 && !near_a) ||
-                      (pack_b && t.n >= 8 * kWidest * kLanes && t.a_row >= t.far / kSize);
+  T* const packed_a = packed_b + t.blocks.depth * columns;
   Block<T> block{};
   block.c_row = t.c_row;
-  for (std::int64_t kk = 0; kk < t.k || kk == 0; kk += t.depth) {
-    block.k = t.k - kk < t.depth ? t.k - kk : t.depth;
-    block.first = kk == 0;
-    block.a = static_cast<const T*>(t.a) + kk * t.a_column;
-    block.a_row = t.a_row;
-    block.a_next = t.a_column;
-    if (pack_a && t.k > 1) {
-      pack_rows<V>(t, block.a, block.k, packed_a);
-      block.a = packed_a;
-      block.a_row = block.k;
-      block.a_next = 1;
-    }
-    // Strips as wide as there are registers for, the last two evened out.
-    std::int64_t vectors = (t.n + kLanes - 1) / kLanes;
-    for (std::int64_t j = 0; vectors > 0;) {
-      const int now = static_cast<int>(vectors <= kWidest      ? vectors
-                                       : vectors < 2 * kWidest ? (vectors + 1) / 2
-                                                               : kWidest);
-      const std::int64_t width = t.n - j < now * kLanes ? t.n - j : now * kLanes;
-      const T* const from = static_cast<const T*>(t.b) + kk * t.b_row + j * t.b_column;
-      block.b = from;
-      block.b_row = t.b_row;
-      if (pack_b || width < now * kLanes) {
-        pack_strip<V>(t, block.b, block.k, width, packed_b);
-        block.b = packed_b;
-        block.b_row = now * kLanes;
+  for (std::int64_t k = 0; k < t.k || k == 0; k += depth) {
+    block.k = t.k - k < depth ? t.k - k : depth;
+    block.first = k == 0;
+    for (std::int64_t j = 0; j < t.n; j += panel) {
+      const std::int64_t end = t.n - j < panel ? t.n : j + panel;
+      for (std::int64_t row = 0; row < t.m; row += most_rows) {
+        const std::int64_t rows = t.m - row < most_rows ? t.m - row : most_rows;
+        block.a = static_cast<const T*>(t.a) + row * t.a_row + k * t.a_column;
+        if (packed.a) {
+          if (j == 0 || rows < t.m) pack_rows<V>(t, block.a, rows, block.k, packed_a);
+          block.a = packed_a;
+          multiply_strips<V, true>(t, block, packed.b, shared, k, row, rows, j, end, packed_b);
+        } else {
+          block.a_row = t.a_row;
+          block.a_next = t.a_column;
+          multiply_strips<V, false>(t, block, packed.b, shared, k, row, rows, j, end, packed_b);
+        }
       }
-      block.next = pack_b && vectors > now && t.b_column == 1 ? from + width : nullptr;
-      block.next_row = t.b_row;
-      block.c = static_cast<T*>(t.c) + j;
-      block.count = width - (now - 1) * kLanes;
-      strip_of<V>(now, block, t.m);
-      j += width;
-      vectors -= now;
     }
   }
 }

@@ -2,10 +2,22 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 namespace telamon {
 inline namespace v1 {
 namespace kernels {
+
+/// How much of a product of floats is kept in the caches. The results are the same for all of these.
+struct GemmBlocks {
+  std::int64_t depth = 512;   ///< elements of the summed dimension at a time, at most
+  std::int64_t rows = 512;    ///< of a, which meet one strip of b after the other
+  std::int64_t columns = 0;   ///< of b, packed for all rows of a tile; one strip at least
+  std::int64_t height = 512;  ///< rows of a tile, at most
+  /// Rows of a that lie so many bytes apart, or more, are packed: with few sets of the first cache for all of them
+  /// they would drive each other out.
+  std::int64_t far = std::numeric_limits<std::int64_t>::max();
+};
 
 /// c (m, n) = a (m, k) b (k, n). Strides count elements; columns of c are adjacent.
 struct GemmTile {
@@ -17,14 +29,18 @@ struct GemmTile {
   void* c;
   std::int64_t c_row;
   // Of products of floats:
-  void* workspace;          ///< gemm_workspace bytes
-  std::int64_t depth, far;  ///< of GemmBlocks
+  void* workspace;  ///< gemm_workspace bytes
+  GemmBlocks blocks;
 };
 
-constexpr std::int64_t kGemmDepth = 512;  // at most
-/// Bytes for a strip of b, 256 bytes wide, and for m rows of a, of elements of 4 or 8 bytes.
-constexpr std::int64_t gemm_workspace(std::int64_t m, std::int64_t size) {
-  return kGemmDepth * (256 + m * size);
+/// Bytes for the packed columns of b and rows of a in a product of m rows and n columns of elements of 4 or 8 bytes.
+/// No strip of b is wider than 256 bytes.
+constexpr std::int64_t gemm_workspace(const GemmBlocks& blocks, std::int64_t m, std::int64_t n,
+                                      std::int64_t size) {
+  const std::int64_t strip = 256 / size, strips = (n + strip - 1) / strip * strip;
+  const std::int64_t columns = blocks.columns < strip ? strip : blocks.columns;
+  return blocks.depth * size *
+         ((columns < strips ? columns : strips) + (m < blocks.rows ? m : blocks.rows));
 }
 /// Of so many rows, at most, all of b is read where it lies, once.
 constexpr std::int64_t kFewRows = 4;
