@@ -344,10 +344,12 @@ Packed packed_operands(const GemmTile& t) {
   return {a && t.k > 1, b};
 }
 
-/// Parts of about one size, at most `most` and a multiple of `unit` but for the last, into which `all` is cut.
+/// Parts of about one size, at most `most`, into which `all` is cut: multiples of `unit` but for the last.
 std::int64_t even_part(std::int64_t all, std::int64_t most, std::int64_t unit) {
+  if (all <= most) return all;
+  most -= most % unit;
   const std::int64_t parts = (all + most - 1) / most;
-  return parts <= 1 ? all : ((all + parts - 1) / parts + unit - 1) / unit * unit;
+  return ((all + parts - 1) / parts + unit - 1) / unit * unit;
 }
 
 /// Rows of a, packed or not, times the columns [j, end) of b from row `k` on, strip by strip: as wide as there are
@@ -399,8 +401,8 @@ void float_gemm(const GemmTile& t) {
     return kLoops[t.m - 1](t);
   }
   const std::int64_t depth = t.k < 2 ? 1 : even_part(t.k, t.blocks.depth, 1);
-  const std::int64_t most_rows = even_part(
-      t.m, t.blocks.rows * t.blocks.depth / depth / kPackedRows * kPackedRows, kPackedRows);
+  const std::int64_t most_rows =
+      even_part(t.m, t.blocks.rows * t.blocks.depth / depth, kPackedRows);
   // Strips that one block of rows meets take turns in the first cache.
   const bool shared = packed.b && most_rows < t.m;
   const std::int64_t strips = (t.n + kStrip - 1) / kStrip, most = t.blocks.columns / kStrip;
