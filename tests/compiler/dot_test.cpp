@@ -146,6 +146,28 @@ TEST(CompiledDot, BatchesAndScatteredDimensionsAreRight) {
   check(scattered, {uniform({6, 3, 2, 5}, DType::f64), uniform({2, 5, 7, 3}, DType::f64)}, -1, 1e4);
 }
 
+// Small matrices are at their ends before a processor sees how they go on: each product asks for the next one's.
+TEST(CompiledDot, LargeBatchesAskForWhatTheNextProductReads) {
+  const Program batched = [](std::span<const Array> x) {
+    DotDimensionNumbers dn;
+    dn.lhs_batch = dn.rhs_batch = {0};
+    dn.lhs_contracting = {2};
+    dn.rhs_contracting = {1};
+    return Arrays{lax::dot_general(x[0], x[1], dn)};
+  };
+  const auto asks = [&](std::int64_t batch, std::int64_t m, std::int64_t k, std::int64_t n) {
+    const Arrays inputs = {uniform({batch, m, k}, DType::f32),
+                           uniform({batch, k, n}, DType::f32, -1, 1, 2)};
+    const auto executable = check(batched, inputs, 1, 1e4);
+    return executable->text("ir").find("call void @llvm.prefetch") != std::string::npos;
+  };
+  EXPECT_TRUE(asks(70, 64, 64, 64));
+  EXPECT_TRUE(asks(130, 17, 64, 63));
+  EXPECT_FALSE(asks(30, 64, 64, 64));     // they stay in the caches
+  EXPECT_FALSE(asks(1'000, 16, 16, 16));  // half a page each
+  EXPECT_FALSE(asks(130, 2, 64, 64));     // no time to ask in
+}
+
 // What they read counts: the products of three numbers are little work.
 TEST(CompiledDot, BatchesOfShortVectorsAreSharedByThreads) {
   const Program inner = [](std::span<const Array> x) {

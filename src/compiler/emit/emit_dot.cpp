@@ -201,6 +201,28 @@ class DotEmitter {
     gen_.set_lanes(lanes, lanes);
   }
 
+  // Of what the next product of a batch reads, each tile asks for its share: matrices of some pages end before a
+  // processor sees how they go on, and smaller ones before it pays (on Zen 3: 100 products of 64 x 64 x 64 in f64 take
+  // 0.65 of the time, 1,000 of 48 x 48 x 48 in f32 0.75 to 0.85; of 16 x 16 x 16 they took 1.02 and more).
+  void ask_for_next(Scalar row, int rows, Scalar vector, int count, std::int64_t vectors) {
+    constexpr std::int64_t kBatch = 2 << 20, kMatrix = 4 << 10, kLine = 64, kMost = 32;
+    if (!k_.plan.emit.next_tiles || k_.bytes() < kBatch) return;
+    const auto ask = [&](Pointer of, DType type, std::int64_t batch, std::int64_t elements) {
+      const auto size = static_cast<std::int64_t>(size_of(type));
+      const std::int64_t of_row = detail::ceil_div(elements * size, kLine * p_.m);
+      const std::int64_t of_vector = detail::ceil_div(rows * of_row, vectors);
+      if (batch != elements || batch * size < kMatrix || of_vector * count > kMost) return;
+      const Scalar first =
+          gen_.add(gen_.mul(row, gen_.index(of_row)), gen_.mul(vector, gen_.index(of_vector)));
+      const Scalar at = gen_.add(gen_.mul(gen_.add(batch_, gen_.index(1)), gen_.index(batch)),
+                                 gen_.mul(first, gen_.index(kLine / size)));
+      for (std::int64_t i = 0; i < of_vector * count; ++i)
+        gen_.prefetch(of, type, gen_.add(at, gen_.index(i * kLine / size)));
+    };
+    ask(a_, lhs_type_, p_.lhs.batch, p_.m * p_.k);
+    ask(b_, rhs_type_, p_.rhs.batch, p_.k * p_.n);
+  }
+
   void columns() {
     // Vectors no wider than need be: those of 4 or 8 columns have no mask.
     const int lanes = static_cast<int>(std::min(static_cast<std::uint64_t>(lanes_),
@@ -211,6 +233,7 @@ class DotEmitter {
     gen_.set_lanes(lanes, lanes);
     for_pieces(tiling.rows, false, [&](Scalar row, int rows, bool) {
       for_pieces(tiling.vectors, last < lanes, [&](Scalar vector, int count, bool masked) {
+        ask_for_next(row, rows, vector, count, vectors);
         tile(row, rows, gen_.mul(vector, gen_.index(lanes)), count, masked ? last : lanes);
       });
     });

@@ -68,7 +68,7 @@ struct EmitOptions {
   bool loop_stages = true;     ///< chains of function calls overlap those of the next trips
   bool interleave = true;      ///< chains of arithmetic are done for several trips side by side
   bool divide_ahead = true;    ///< folds divide, and take roots, for the trip after
-  bool next_tiles = true;      ///< tiles ask for what the next one reads
+  bool next_tiles = true;      ///< tiles, and products, ask for what the next one reads
   bool streaming = true;       ///< large results that are not read again go around the caches
   bool profile = false;        ///< tell when each step begins and ends
 };

@@ -34,13 +34,13 @@ struct GemmTile {
 };
 
 /// Bytes for the packed columns of b and rows of a in a product of m rows and n columns of elements of 4 or 8 bytes.
-/// No strip of b is wider than 256 bytes.
+/// No strip of b is wider than 256 bytes, and where all rows are one block there is one strip at a time.
 constexpr std::int64_t gemm_workspace(const GemmBlocks& blocks, std::int64_t m, std::int64_t n,
                                       std::int64_t size) {
-  const std::int64_t strip = 256 / size, strips = (n + strip - 1) / strip * strip;
-  const std::int64_t columns = blocks.columns < strip ? strip : blocks.columns;
-  return blocks.depth * size *
-         ((columns < strips ? columns : strips) + (m < blocks.rows ? m : blocks.rows));
+  const std::int64_t strip = 256 / size, all = (n + strip - 1) / strip * strip;
+  const bool one = m <= blocks.rows || blocks.columns < strip;
+  const std::int64_t columns = one ? strip : blocks.columns < all ? blocks.columns : all;
+  return blocks.depth * size * (columns + (m < blocks.rows ? m : blocks.rows));
 }
 /// Of so many rows, at most, all of b is read where it lies, once.
 constexpr std::int64_t kFewRows = 4;
