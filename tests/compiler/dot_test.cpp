@@ -164,8 +164,9 @@ TEST(CompiledDot, LargeBatchesAskForWhatTheNextProductReads) {
   EXPECT_TRUE(asks(70, 64, 64, 64));
   EXPECT_TRUE(asks(130, 17, 64, 63));
   EXPECT_FALSE(asks(30, 64, 64, 64));     // they stay in the caches
-  EXPECT_FALSE(asks(1'000, 16, 16, 16));  // half a page each
+  EXPECT_FALSE(asks(1'000, 16, 16, 16));  // a quarter of a page each
   EXPECT_FALSE(asks(130, 2, 64, 64));     // no time to ask in
+  EXPECT_FALSE(asks(60, 256, 4, 64));     // more rows than lines
 }
 
 // What they read counts: the products of three numbers are little work.

@@ -205,13 +205,17 @@ class DotEmitter {
   // processor sees how they go on, and smaller ones before it pays (on Zen 3: 100 products of 64 x 64 x 64 in f64 take
   // 0.65 of the time, 1,000 of 48 x 48 x 48 in f32 0.75 to 0.85; of 16 x 16 x 16 they took 1.02 and more).
   void ask_for_next(Scalar row, int rows, Scalar vector, int count, std::int64_t vectors) {
-    constexpr std::int64_t kBatch = 2 << 20, kMatrix = 4 << 10, kLine = 64, kMost = 32;
+    constexpr std::int64_t kBatch = 2 << 20, kMatrix = 4 << 10, kLargest = 128 << 10, kLine = 64,
+                           kMost = 32;
     if (!k_.plan.emit.next_tiles || k_.bytes() < kBatch) return;
     const auto ask = [&](Pointer of, DType type, std::int64_t batch, std::int64_t elements) {
       const auto size = static_cast<std::int64_t>(size_of(type));
       const std::int64_t of_row = detail::ceil_div(elements * size, kLine * p_.m);
       const std::int64_t of_vector = detail::ceil_div(rows * of_row, vectors);
-      if (batch != elements || batch * size < kMatrix || of_vector * count > kMost) return;
+      const std::int64_t bytes = elements * size, asked = of_row * p_.m * kLine;
+      if (batch != elements || bytes < kMatrix || bytes > kLargest || asked > 2 * bytes ||
+          of_vector * count > kMost)
+        return;
       const Scalar first =
           gen_.add(gen_.mul(row, gen_.index(of_row)), gen_.mul(vector, gen_.index(of_vector)));
       const Scalar at = gen_.add(gen_.mul(gen_.add(batch_, gen_.index(1)), gen_.index(batch)),

@@ -18,7 +18,7 @@ inline namespace v1 {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kTile = 512;      // rows and columns of a tile of a large product, at most
+constexpr std::int64_t kTile = 512;      // rows and columns of a tile, where blocks say no more
 constexpr std::int64_t kLeastTile = 64;  // at least, where there are more threads than tiles
 constexpr std::int64_t kRows = 6;  // of these the loops take a multiple at once, or a little more
 constexpr std::int64_t kChunkWork = 400'000;  // multiplications worth a chunk of their own
@@ -330,14 +330,14 @@ void multiply(const GemmBlocks* blocks, const View& lhs, const View& rhs, const 
 // and the last one what is packed of b, a page of each row, for many more rows. (Strips packed for each block of 128 or
 // 256 rows anew, as they were before, took 1.1 to 1.4 times as long from 512 x 512 x 512 on.) A strip that few rows
 // meet, once, is half as deep: the lines of the next one are asked for meanwhile. So it is for an a that lies by
-// columns, of which longer pieces are read so.
+// columns, of which longer pieces are read so; blocks of these may fill the second cache.
 GemmBlocks gemm_blocks(runtime::Isa isa, std::int64_t size, std::int64_t first, std::int64_t second,
                        bool deep) {
   constexpr std::int64_t kMuch = 1 << 20, kPage = 4096;
   if (isa == runtime::Isa::avx512 || first == 0 || second == 0 || second >= kMuch) return {};
   const auto strip = static_cast<std::int64_t>(2 * runtime::vector_bytes(isa));
   const std::int64_t depth = std::clamp<std::int64_t>(first / strip / (deep ? 1 : 2), 128, 512);
-  const std::int64_t rows = second / (deep ? 2 : 1) / (depth * size) / kRows * kRows;
+  const std::int64_t rows = second / (deep ? 2 : 1) / (depth * size);
   return {.depth = depth,
           .rows = std::clamp(rows, 4 * kRows, kOneBlock),
           .columns = kPage / size,
@@ -372,7 +372,10 @@ std::int64_t matmul_scratch(DType dtype, const ProductSize& p, int threads) {
   const bool narrow = is_narrow(size, p.m, p.n);
   const std::int64_t copies = (parts > 1 ? parts : 0) + (narrow ? 1 : 0);
   const auto workspace = [&](std::int64_t m, std::int64_t n) {
-    return gemm_workspace(host_blocks(dtype, m > kOneBlock), m, n, size);
+    const auto with = [&](bool deep) {
+      return gemm_workspace(host_blocks(dtype, deep), m, n, size);
+    };
+    return m > kOneBlock ? std::max(with(true), with(false)) : with(false);  // an a by columns
   };
   const std::int64_t most =
       narrow ? std::max(workspace(p.m, p.n), workspace(p.n, p.m)) : workspace(p.m, p.n);

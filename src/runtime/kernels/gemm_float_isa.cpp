@@ -421,7 +421,7 @@ void float_gemm(const GemmTile& t) {
         const std::int64_t rows = t.m - row < most_rows ? t.m - row : most_rows;
         block.a = static_cast<const T*>(t.a) + row * t.a_row + k * t.a_column;
         if (packed.a) {
-          if (j == 0 || rows < t.m) pack_rows<V>(t, block.a, rows, block.k, packed_a);
+          pack_rows<V>(t, block.a, rows, block.k, packed_a);
           block.a = packed_a;
           multiply_strips<V, true>(t, block, packed.b, shared, k, row, rows, j, end, packed_b);
         } else {

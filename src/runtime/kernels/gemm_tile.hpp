@@ -10,8 +10,9 @@ namespace kernels {
 
 /// How much of a product of floats is kept in the caches. The results are the same for all of these.
 struct GemmBlocks {
-  std::int64_t depth = 512;   ///< elements of the summed dimension at a time, at most
-  std::int64_t rows = 512;    ///< of a, which meet one strip of b after the other
+  std::int64_t depth = 512;  ///< elements of the summed dimension at a time, at most
+  std::int64_t rows =
+      512;  ///< of a, which meet one strip of b after the other: so many of the whole depth; 6 at least
   std::int64_t columns = 0;   ///< of b, packed for all rows of a tile; one strip at least
   std::int64_t height = 512;  ///< rows of a tile, at most
   /// Rows of a that lie so many bytes apart, or more, are packed: with few sets of the first cache for all of them
