@@ -210,12 +210,13 @@ class DotEmitter {
     if (!k_.plan.emit.next_tiles || k_.bytes() < kBatch) return;
     const auto ask = [&](Pointer of, DType type, std::int64_t batch, std::int64_t elements) {
       const auto size = static_cast<std::int64_t>(size_of(type));
-      const std::int64_t of_row = detail::ceil_div(elements * size, kLine * p_.m);
+      const std::int64_t bytes = elements * size;
+      if (batch != elements || bytes < kMatrix || bytes > kLargest) return;
+      // Of each row of results so many lines: not of more rows than there are lines.
+      if (p_.m > 2 * bytes / kLine) return;
+      const std::int64_t of_row = detail::ceil_div(bytes, kLine * p_.m);
       const std::int64_t of_vector = detail::ceil_div(rows * of_row, vectors);
-      const std::int64_t bytes = elements * size, asked = of_row * p_.m * kLine;
-      if (batch != elements || bytes < kMatrix || bytes > kLargest || asked > 2 * bytes ||
-          of_vector * count > kMost)
-        return;
+      if (of_vector * count > kMost) return;
       const Scalar first =
           gen_.add(gen_.mul(row, gen_.index(of_row)), gen_.mul(vector, gen_.index(of_vector)));
       const Scalar at = gen_.add(gen_.mul(gen_.add(batch_, gen_.index(1)), gen_.index(batch)),
