@@ -40,12 +40,15 @@ template <> struct ExpRange<F32> {
   static constexpr float kOverflow = 88.7228317f;                // ln of the largest finite number
   static constexpr float kZero = -103.972084f;                   // ln of half the least denormal
   static constexpr float kOverflow2 = 128.0f, kZero2 = -150.0f;  // for exp2
-  static constexpr int kMantissa = 23;
+  static constexpr float kNormal = 87.33f, kSettled = 104;       // |x|: see exp
+  static constexpr int kMantissa = 23,
+                       kNone = -127;  // n of which the bits of 2^n would be those of 0
 };
 template <> struct ExpRange<F64> {
   static constexpr double kOverflow = 709.78271289338397, kZero = -745.13321910194122;
   static constexpr double kOverflow2 = 1024.0, kZero2 = -1075.0;
-  static constexpr int kMantissa = 52;
+  static constexpr double kNormal = 708.39, kSettled = 746;
+  static constexpr int kMantissa = 52, kNone = -1023;
 };
 
 /// p 2^n, n in the low bits of `n_bits` and twice the range of exponents at most: by two products with about 2^(n/2),
@@ -61,16 +64,47 @@ template <class V> TELAMON_INLINE V scale(V p, IntOf<V> n_bits, IntOf<V> zero) {
   return p * first * (zero ? V{} : second);
 }
 
-template <class V> TELAMON_INLINE V exp(V x) {
+/// e^r - 1 for x = n ln 2 + r, n next to x / ln 2.
+template <bool kFewRegisters = false, class V> TELAMON_INLINE V expm1_of_rest(V x, Rounded<V> n) {
+  V r = fma(n.value, constant<V, -Ln2<V>::kHigh>(), x);
+  r = fma(n.value, constant<V, -Ln2<V>::kLow>(), r);
+  return fma(r * r, exp_tail<kFewRegisters>(r), r);
+}
+/// 2^n times kPart, a power of two.
+template <auto kPart, class V> TELAMON_INLINE V power_of_two(Rounded<V> n) {
+  return (V)((IntOf<V>)constant<V, kPart>() + (n.bits << ExpRange<V>::kMantissa));
+}
+
+/// e^x for any x.
+template <class V> TELAMON_INLINE V exp_of_any(V x) {
   using R = ExpRange<V>;
   V clamped = at_most(x, constant<V, R::kOverflow + 1>());
   if constexpr (!kScales) clamped = at_least(clamped, constant<V, R::kZero>());
   const auto n = round_product<Ln2<V>::kInverse>(clamped);
-  V r = fma(n.value, constant<V, -Ln2<V>::kHigh>(), clamped);
-  r = fma(n.value, constant<V, -Ln2<V>::kLow>(), r);
-  const V p = fma(r * r, exp_tail(r), r) + constant<V, 1>();
+  const V p = expm1_of_rest(clamped, n) + constant<V, 1>();
   if constexpr (kScales) return times_power(p, n.value, x, R::kZero - 1);
   return scale<V>(p, n.bits, x <= constant<V, R::kZero>());
+}
+template <class V> __attribute__((noinline, cold)) V rare_exp(V x) { return exp_of_any(x); }
+
+/// The same, to the bit, by one product, where no result is denormal, nor so large that 2^n is infinite (then kNormal < |x| <
+/// kSettled). Further out the bits of 2^n are those of 0 or of infinity, and that is the result. kSmall: no x is above kNormal.
+template <bool kSmall, class V> TELAMON_INLINE V usual_exp(V x) {
+  using R = ExpRange<V>;
+  // Above kOverflow, so that e^r - 1 is positive where 2^n is infinite.
+  V clamped = kSmall ? x : at_most(x, constant<V, R::kOverflow + 1e-4>());
+  clamped = at_least(clamped, constant<V, R::kNone / Ln2<V>::kInverse>());
+  const auto n = round_product<Ln2<V>::kInverse>(clamped);
+  const V power = power_of_two<1>(n);
+  return fma(expm1_of_rest(clamped, n), power, power);
+}
+template <bool kSmall = false, class V> TELAMON_INLINE V exp(V x) {
+  using R = ExpRange<V>;
+  if constexpr (kAsks) {
+    return any_between<R::kNormal, R::kSettled>(x) ? rare_exp(x) : usual_exp<kSmall>(x);
+  } else {
+    return exp_of_any(x);
+  }
 }
 
 // 2^x = 2^n 2^r, 2^r = 1 + r P(r), |r| <= 1/2.
@@ -98,16 +132,6 @@ template <class V> TELAMON_INLINE V exp2(V x) {
   return scale<V>(p, n.bits, x <= constant<V, R::kZero2>());
 }
 
-/// e^r - 1 for x = n ln 2 + r, n next to x / ln 2.
-template <bool kFewRegisters = false, class V> TELAMON_INLINE V expm1_of_rest(V x, Rounded<V> n) {
-  V r = fma(n.value, constant<V, -Ln2<V>::kHigh>(), x);
-  r = fma(n.value, constant<V, -Ln2<V>::kLow>(), r);
-  return fma(r * r, exp_tail<kFewRegisters>(r), r);
-}
-/// 2^n times kPart, a power of two.
-template <auto kPart, class V> TELAMON_INLINE V power_of_two(Rounded<V> n) {
-  return (V)((IntOf<V>)constant<V, kPart>() + (n.bits << ExpRange<V>::kMantissa));
-}
 /// kPart (e^x - 1) = kPart 2^n (e^r - 1) + (kPart 2^n - kPart), without the special cases: x from -60 to as far as kPart 2^n
 /// is finite. Half for the largest x of which e^x is finite.
 template <auto kPart, bool kFewRegisters = false, class V>
@@ -124,11 +148,25 @@ template <class V> TELAMON_INLINE V expm1(V x) {
   return abs(x) < constant<V, LogRange<V>::kLeastNormal>() ? x : y;
 }
 
-// tanh |x| = -h / (h + 1) with h = (e^(-2|x|) - 1) / 2, which never overflows.
+// tanh |x| = h / (1 - h) with h = (1 - e^(-2|x|)) / 2, which never overflows. Of |x| = r - n ln 2 / 2 it takes (1 - e^(-2r)) / 2 =
+// r - r^2 T(r), where T(r) is twice exp_tail(-2r), to the bit.
+constexpr float kTanhTailF32[] = {32 * kExpTailF32[0], -16 * kExpTailF32[1], 8 * kExpTailF32[2],
+                                  -4 * kExpTailF32[3], 2 * kExpTailF32[4]};
+constexpr double kTanhTailF64[] = {
+    -1024 * kExpTailF64[0], 512 * kExpTailF64[1], -256 * kExpTailF64[2], 128 * kExpTailF64[3],
+    -64 * kExpTailF64[4],   32 * kExpTailF64[5],  -16 * kExpTailF64[6],  8 * kExpTailF64[7],
+    -4 * kExpTailF64[8],    2 * kExpTailF64[9]};
+TELAMON_INLINE F32 tanh_tail(F32 r) { return estrin<kTanhTailF32>(r); }
+TELAMON_INLINE F64 tanh_tail(F64 r) { return estrin<kTanhTailF64>(r); }
 template <class V> TELAMON_INLINE V tanh(V x) {
-  const V a = at_most(abs(x), constant<V, 30>());
-  const V h = part_of_expm1<0.5>(a * constant<V, -2>(), round_product<-2 * Ln2<V>::kInverse>(a));
-  return copysign(h / (h + constant<V, 1>()), x);
+  const V a = abs(x), bounded = at_most(a, constant<V, 30>());
+  const auto n = round_product<-2 * Ln2<V>::kInverse>(bounded);
+  V r = fma(n.value, constant<V, Ln2<V>::kHigh / 2>(), bounded);
+  r = fma(n.value, constant<V, Ln2<V>::kLow / 2>(), r);
+  const V power = power_of_two<1>(n), half = constant<V, 0.5>();
+  const V h = fma(power, fma(-(r * r), tanh_tail(r), r), fma(power, -half, half));
+  const V y = h / (constant<V, 1>() - h);
+  return (V)((IntOf<V>)y ^ ((IntOf<V>)a ^ (IntOf<V>)x));  // the sign of x
 }
 
 // sinh |x| = 2 (q + q / (4 q + 1)) with q = (e^|x| - 1) / 4, cosh x = 2 (q + 1 / (16 q)) with q = e^|x| / 4; beyond kMost
@@ -163,11 +201,10 @@ template <class V> TELAMON_INLINE V cosh(V x) {
   return half + half;
 }
 
-// 1 / (1 + e^-x) = e^x / (1 + e^x): the form whose exponential is at most 1.
+// 1 / (1 + e^-x) = e^x / (1 + e^x), which is 1 long before e^x overflows.
 template <class V> TELAMON_INLINE V logistic(V x) {
-  const V e = exp<V>(-abs(x));
-  const V one = constant<V, 1>();
-  return (x < 0 ? e : one) / (e + one);
+  const V e = exp<true>(at_most(x, constant<V, 80>()));
+  return e / (e + constant<V, 1>());
 }
 
 }  // namespace simd

@@ -359,6 +359,28 @@ template <class V> TELAMON_INLINE bool all_within(V x, V least, V beyond) {
 #endif
 }
 
+#if defined(TELAMON_ISA_AVX2)
+constexpr bool kAsks = true;  // what costs little here
+/// Whether kLeast < |x| < kBeyond in any lane. Bits of numbers without a sign are in the order of the numbers, and integers
+/// are compared by units that fused operations leave free.
+template <auto kLeast, auto kBeyond, class V> TELAMON_INLINE bool any_between(V x) {
+  using Int = decltype(IntOf<V>{}[0] | 0);
+  using Bits = decltype(typename Lanes<V>::Unsigned{}[0] | 0);
+  constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
+  constexpr Bits kFrom = 2 * __builtin_bit_cast(Bits, ScalarOf<V>(kLeast)) + 1,
+                 kTo = 2 * __builtin_bit_cast(Bits, ScalarOf<V>(kBeyond));
+  // Twice the bits, from kFrom on, as numbers that begin with the least one.
+  const IntOf<V> from_least =
+      (IntOf<V>)x + (IntOf<V>)x + constant_bits<V, static_cast<Int>(kSign - kFrom)>();
+  const V found = (V)(constant_bits<V, static_cast<Int>(kSign + (kTo - kFrom))>() > from_least);
+  if constexpr (sizeof(ScalarOf<V>) == 4) return _mm256_movemask_ps(found) != 0;
+  else return _mm256_movemask_pd(found) != 0;
+}
+#else
+constexpr bool kAsks = false;
+template <auto kLeast, auto kBeyond, class V> bool any_between(V x);
+#endif
+
 /// Whether x > bound in any lane.
 TELAMON_INLINE bool any_above(F32 x, F32 bound) {
 #if defined(TELAMON_ISA_AVX512)
