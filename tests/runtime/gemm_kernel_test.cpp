@@ -2,9 +2,12 @@
 #include "runtime/kernels/gemm.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <array>
 #include <cmath>
+#include <cstring>
+#include <new>
 #include <vector>
 
 #include "runtime/cpu.hpp"
@@ -160,6 +163,55 @@ TEST(MatmulVectors, AgreeWithTripleLoops) {
       check<float>(1, 1, m, k, Layout::rows, Layout::columns);
     }
   }
+}
+
+/// Memory for `bytes` that end where a page does which nobody may touch.
+class Fenced {
+ public:
+  explicit Fenced(std::size_t bytes) : size_((bytes + kPage - 1) / kPage * kPage + kPage) {
+    void* const all =
+        mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED) throw std::bad_alloc();
+    all_ = static_cast<char*>(all);
+    if (mprotect(all_ + size_ - kPage, kPage, PROT_NONE) != 0) throw std::bad_alloc();
+    data_ = all_ + size_ - kPage - bytes;
+  }
+  ~Fenced() { munmap(all_, size_); }
+  Fenced(const Fenced&) = delete;
+  Fenced& operator=(const Fenced&) = delete;
+  char* data() const { return data_; }
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+  std::size_t size_;
+  char *all_ = nullptr, *data_ = nullptr;
+};
+
+// Vectors that are not full read and write the elements that exist.
+template <class T>
+void expect_nothing_beyond() {
+  const auto bytes = [](std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(T); };
+  for (const std::int64_t m : {1, 2, 3, 5, 6, 7, 25}) {
+    for (std::int64_t n = 1; n <= 40; n += n < 20 ? 1 : 7) {
+      for (const std::int64_t k : {1, 2, 3, 5, 7, 11, 15, 18, 33}) {
+        const Matrix<T> a(1, m, k, Layout::rows, 1), b(1, k, n, Layout::rows, 2);
+        const Fenced x(bytes(m * k)), y(bytes(k * n)), z(bytes(m * n));
+        std::memcpy(x.data(), a.memory.data(), bytes(m * k));
+        std::memcpy(y.data(), b.memory.data(), bytes(k * n));
+        const auto view = [](const Fenced& f, std::int64_t rows, std::int64_t columns) {
+          return contiguous_view(f.data(), dtype_of<T>, Shape{1, rows, columns});
+        };
+        kernels::run_matmul(view(x, m, k), view(y, k, n), view(z, m, n));
+        std::vector<T> c(static_cast<std::size_t>(m * n));
+        kernels::run_matmul(a.view, b.view, contiguous_view(c.data(), dtype_of<T>, Shape{1, m, n}));
+        ASSERT_EQ(std::memcmp(c.data(), z.data(), bytes(m * n)), 0) << m << "x" << k << "x" << n;
+      }
+    }
+  }
+}
+TEST(MatmulTiles, ReadAndWriteNothingBeyondTheirMatrices) {
+  expect_nothing_beyond<float>();
+  expect_nothing_beyond<double>();
 }
 
 // Few columns of a matrix that lies by columns are computed as the transpose.
