@@ -1,5 +1,7 @@
 // Matrix products of integers and complex numbers, and matrices of floats times a vector, for one
 // instruction set. The other products of floats are in gemm_float_isa.cpp.
+#include <utility>
+
 #include "runtime/kernels/gemm_tile.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/loop_isa.hpp"
@@ -13,6 +15,34 @@ using kernels::GemmTile;
 using simd::F32;
 using simd::F64;
 using simd::load_lanes;
+using simd::store_lanes;
+
+/// Of each `2 * Distance` lanes in turn the first (or the last) half of a, then that of b.
+template <int Distance, bool Last, class V, int... Lane>
+TELAMON_INLINE V halves(V a, V b, std::integer_sequence<int, Lane...>) {
+  constexpr int kLanes = simd::Lanes<V>::kCount;
+  return __builtin_shufflevector(
+      a, b,
+      (Lane / Distance % 2 * kLanes + Lane / (2 * Distance) * (2 * Distance) + Lane % Distance +
+       (Last ? Distance : 0))...);
+}
+
+/// The sum over the lanes of each of as many registers as one has lanes, in the lane of its number: lanes so far apart
+/// are added, then those half as far.
+template <int Distance, class V>
+TELAMON_INLINE V sum_lanes(const V* x) {
+  if constexpr (Distance == 0) {
+    return x[0];
+  } else {
+    const auto lanes = std::make_integer_sequence<int, simd::Lanes<V>::kCount>();
+    V halved[Distance];
+    repeat<Distance>([&](auto i) __attribute__((always_inline)) {
+      const V a = x[i.value], b = x[i.value + Distance];
+      halved[i.value] = halves<Distance, false>(a, b, lanes) + halves<Distance, true>(a, b, lanes);
+    });
+    return sum_lanes<Distance / 2>(halved);
+  }
+}
 
 /// `Rows` rows of a, from `row` on, times one contiguous vector b: two registers of partial sums of each along k.
 /// Rows that are followed side by side share what is loaded of b, keep the additions going while each sum waits for
@@ -43,14 +73,16 @@ void dots_of_rows(const GemmTile& t, std::int64_t row) {
     const std::int64_t from = k + part.value * kLanes;
     if (from < t.k) add(from, part, t.k - from < kLanes ? t.k - from : kLanes);
   });
+  constexpr int kRegisters = (Rows + kLanes - 1) / kLanes;
+  V totals[kRegisters * kLanes] = {};
   repeat<Rows>([&](auto i) __attribute__((always_inline)) {
-    const V sum = sums[i.value * kParts] + sums[i.value * kParts + 1];
-    T total[kLanes];
-    __builtin_memcpy(total, &sum, sizeof sum);
-    for (int half = kLanes / 2; half > 0; half /= 2) {
-      for (int j = 0; j < half; ++j) total[j] += total[j + half];
-    }
-    static_cast<T*>(t.c)[(row + i.value) * t.c_row] = total[0];
+    totals[i.value] = sums[i.value * kParts] + sums[i.value * kParts + 1];
+  });
+  T* const c = static_cast<T*>(t.c) + row;
+  repeat<kRegisters>([&](auto i) __attribute__((always_inline)) {
+    constexpr int kFirst = i.value * kLanes, kLeft = Rows - kFirst;
+    const V sum = sum_lanes<kLanes / 2>(totals + kFirst);
+    store_lanes<V>(c + kFirst, sum, kLeft < kLanes ? kLeft : kLanes);
   });
 }
 
