@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "support/threads.hpp"
@@ -25,6 +26,13 @@ std::vector<std::int32_t> some_indices(std::size_t n, int from, int to) {
     seed = seed * 1664525u + 1013904223u;
     x = from + static_cast<int>(seed >> 8) % (to - from);
   }
+  return out;
+}
+
+/// Each index so many times, one after the other: such sums stay in registers.
+std::vector<std::int32_t> in_runs(const std::vector<std::int32_t>& index, std::size_t length) {
+  std::vector<std::int32_t> out(index.size());
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = index[i / length];
   return out;
 }
 
@@ -89,27 +97,30 @@ TEST(Windows, OfRowsAreGatheredFilledReplacedAndAdded) {
   }
 }
 
-// out[i, b] = x[b, p[i, b] .. + 2, q[i, b]]: two components, a batch, a window with strides.
-// Whole vectors, halves of them and single elements, and nothing beside them.
+// Whole vectors, halves of them and single elements, and nothing beside them; rows that begin `apart` elements after
+// each other (0: one after the other).
 template <class T>
-void add_rows_of_every_length(DType dtype) {
-  const std::int64_t rows = 40, n = 700, size = sizeof(T);
-  const auto index = some_indices(static_cast<std::size_t>(n), -5, 50);
+void add_rows_of_every_length(DType dtype, std::size_t run, std::int64_t apart = 0) {
+  const std::int64_t rows = 40, n = 1300, size = sizeof(T);
+  const auto index = in_runs(some_indices(static_cast<std::size_t>(n), -5, 50), run);
   for (std::int64_t width = 1; width <= 70; ++width) {
+    const std::int64_t step = apart == 0 ? width : apart;
     WindowLoop loop = rows_of_table(WindowOp::add, rows, width, n, false);
     loop.dtype = dtype;
-    loop.operand_bytes = rows * width * size;
+    loop.disjoint = apart == 0;
+    const std::int64_t elements = (rows - 1) * step + width;
+    loop.operand_bytes = elements * size;
     loop.counts = {{n, 4, width * size, 0}};
-    loop.components = {{0, width * size, rows - 1}};
+    loop.components = {{0, step * size, rows - 1}};
     loop.window = {{width, size, size}};
-    std::vector<T> table(static_cast<std::size_t>(rows * width), T(3));
+    std::vector<T> table(static_cast<std::size_t>(elements), T(3));
     std::vector<T> slices(static_cast<std::size_t>(n * width)), want = table;
-    for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = static_cast<T>(i % 5);
+    for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = static_cast<T>(i % 11) / T(3);
     for (std::int64_t i = 0; i < n; ++i) {
       const std::int64_t row = index[static_cast<std::size_t>(i)];
       if (row < 0 || row >= rows) continue;
       for (std::int64_t k = 0; k < width; ++k) {
-        T& sum = want[static_cast<std::size_t>(row * width + k)];
+        T& sum = want[static_cast<std::size_t>(row * step + k)];
         sum = static_cast<T>(sum + slices[static_cast<std::size_t>(i * width + k)]);
       }
     }
@@ -117,18 +128,31 @@ void add_rows_of_every_length(DType dtype) {
     kernels::run_windows(numbers.data(), reinterpret_cast<char*>(table.data()),
                          reinterpret_cast<const char*>(index.data()),
                          reinterpret_cast<char*>(slices.data()), nullptr);
-    ASSERT_EQ(table, want) << width << " of " << short_name(dtype);
+    ASSERT_EQ(table, want) << width << " of " << short_name(dtype) << ", runs of " << run << ", "
+                           << apart;
   }
 }
 TEST(Windows, AreAddedWhateverTheirLengthAndType) {
-  add_rows_of_every_length<float>(DType::f32);
-  add_rows_of_every_length<double>(DType::f64);
-  add_rows_of_every_length<std::int8_t>(DType::i8);
-  add_rows_of_every_length<std::uint16_t>(DType::u16);
-  add_rows_of_every_length<std::int32_t>(DType::i32);
-  add_rows_of_every_length<std::uint64_t>(DType::u64);
+  for (const std::size_t run : {1, 3, 20, 600}) {
+    add_rows_of_every_length<float>(DType::f32, run);
+    add_rows_of_every_length<double>(DType::f64, run);
+    add_rows_of_every_length<std::int8_t>(DType::i8, run);
+    add_rows_of_every_length<std::uint16_t>(DType::u16, run);
+    add_rows_of_every_length<std::int32_t>(DType::i32, run);
+    add_rows_of_every_length<std::uint64_t>(DType::u64, run);
+  }
+}
+TEST(Windows, ThatOverlapAreAddedInOrder) {
+  for (const std::size_t run : {1, 20}) {
+    for (const std::int64_t apart : {1, 2, 5}) {
+      add_rows_of_every_length<float>(DType::f32, run, apart);
+      add_rows_of_every_length<double>(DType::f64, run, apart);
+      add_rows_of_every_length<std::int32_t>(DType::i32, run, apart);
+    }
+  }
 }
 
+// out[i, b] = x[b, p[i, b] .. + 2, q[i, b]]: two components, a batch, a window with strides.
 TEST(Windows, WithBatchesAndTwoComponentsFollowAllStrides) {
   const std::int64_t n = 600, batch = 3, height = 11, width = 7;
   const auto index = some_indices(static_cast<std::size_t>(n * batch * 2), -3, 12);
@@ -225,14 +249,15 @@ TEST(Windows, OfColumnsThatMeetOrDoNot) {
 // Single elements, dense and strided; blocks that are all in bounds, and others; whole numbers in tables of
 // few bins.
 template <class T, class Index>
-void add_from_the_end(std::int64_t rows, std::int64_t n, std::int64_t step, int low, int high) {
+void add_from_the_end(std::int64_t rows, std::int64_t n, std::int64_t step, int low, int high,
+                      std::size_t run) {
   for (const bool clips : {false, true}) {
-    const auto places = some_indices(static_cast<std::size_t>(n), low, high);
+    const auto places = in_runs(some_indices(static_cast<std::size_t>(n), low, high), run);
     std::vector<Index> index;
     for (const std::int32_t place : places)  // signs come in runs, too
       index.push_back(static_cast<Index>(index.size() / 100 % 2 == 0 ? std::abs(place) : place));
     std::vector<T> updates(static_cast<std::size_t>(n * step));
-    for (std::size_t i = 0; i < updates.size(); ++i) updates[i] = static_cast<T>(i % 311) / 4;
+    for (std::size_t i = 0; i < updates.size(); ++i) updates[i] = static_cast<T>(i % 311) / T(3);
     WindowLoop loop;
     loop.op = WindowOp::add;
     loop.dtype = dtype_of<T>;
@@ -259,12 +284,13 @@ void add_from_the_end(std::int64_t rows, std::int64_t n, std::int64_t step, int 
 TEST(Windows, OfSingleElementsCountFromTheEnd) {
   for (const std::int64_t n : {3, 32, 100, 5000}) {
     for (const std::int64_t step : {1, 2}) {
-      for (const int low : {0, -200, -300}) {
-        add_from_the_end<float, std::int32_t>(200, n, step, low, 200);
-        add_from_the_end<double, std::int64_t>(200, n, step, low, 250);
-        add_from_the_end<std::int32_t, std::int32_t>(200, n, step, low, 200);
-        add_from_the_end<std::int64_t, std::int64_t>(200, n, step, low, 250);
-        add_from_the_end<std::int8_t, std::int16_t>(200, n, step, low, 250);
+      for (const auto& [low, run] :
+           {std::pair<int, std::size_t>{0, 1}, {-200, 1}, {-300, 1}, {0, 40}, {-300, 7}}) {
+        add_from_the_end<float, std::int32_t>(200, n, step, low, 200, run);
+        add_from_the_end<double, std::int64_t>(200, n, step, low, 250, run);
+        add_from_the_end<std::int32_t, std::int32_t>(200, n, step, low, 200, run);
+        add_from_the_end<std::int64_t, std::int64_t>(200, n, step, low, 250, run);
+        add_from_the_end<std::int8_t, std::int16_t>(200, n, step, low, 250, run);
       }
     }
   }

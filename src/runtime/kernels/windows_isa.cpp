@@ -62,10 +62,101 @@ TELAMON_INLINE std::int64_t add_vectors(std::int64_t n, T*& to, const T*& from) 
   }
   return n;
 }
+
+// What goes to one place over and over, as sorted segments do, waits in memory for the sum before it to come back: so
+// that sum stays in a register until another place comes. The processor cannot foresee that where it happens often:
+// runs of four took 1.1 (single numbers) to 1.3 (rows) as long on Zen 3 as they do in memory, of sixteen 0.5 to 0.85,
+// of a hundred 0.3 to 0.65.
+
+/// Whether most of n places are in long runs of the same, from those that are looked at: a few pairs.
+template <class Place>
+TELAMON_INLINE bool has_long_runs(std::int64_t n, const Place& place) {
+  constexpr std::int64_t kApart = 4, kStep = 8;
+  if (n < 2 * kStep) return false;
+  const auto differs = [&](std::int64_t i) __attribute__((always_inline)) {
+    return place(i) != place(i + kApart) ? 1 : 0;
+  };
+  if (differs(0) + differs(n / 2) == 2) return false;  // most often it is that
+  std::int64_t pairs = 0, differ = 0;
+  for (std::int64_t i = 0; i + kApart < n; i += kStep, ++pairs) differ += differs(i);
+  return 4 * differ <= pairs;
+}
+
+/// Rows of a few vectors, of which the last has `last` elements; with `Runs`, in long runs to the same place.
+template <bool Runs, int Vectors, class T>
+void add_short_rows(std::int64_t n, const std::int32_t* inside, const std::int64_t* offsets,
+                    char* operand, const char* slices, std::int64_t stride, std::int64_t last) {
+  using V = std::conditional_t<sizeof(T) == 8, simd::F64, simd::F32>;
+  using Float = simd::ScalarOf<V>;
+  typedef T Vector __attribute__((vector_size(sizeof(V))));
+  constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
+  const auto count = [=](auto v) { return v.value + 1 < Vectors ? kLanes : last; };
+  const auto load = [&](const char* row, auto v) __attribute__((always_inline)) {
+    const Float* const from = reinterpret_cast<const Float*>(row) + v.value * kLanes;
+    return reinterpret_cast<Vector>(simd::load_lanes<V>(from, count(v)));
+  };
+  Vector sums[Vectors];
+  char* to = nullptr;
+  const auto store = [&]() __attribute__((always_inline)) {
+    repeat<Vectors>([&](auto v) __attribute__((always_inline)) {
+      Float* const row = reinterpret_cast<Float*>(to) + v.value * kLanes;
+      simd::store_lanes<V>(row, reinterpret_cast<V>(sums[v.value]), count(v));
+    });
+  };
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t ahead = inside[i + kernels::kAhead];
+    __builtin_prefetch(operand + offsets[ahead]);
+    __builtin_prefetch(slices + ahead * stride);
+    char* const place = operand + offsets[inside[i]];
+    if (!Runs || place != to) {
+      if (Runs && i > 0) store();
+      to = place;
+      repeat<Vectors>([&](auto v) __attribute__((always_inline)) { sums[v.value] = load(to, v); });
+    }
+    repeat<Vectors>([&](auto v) __attribute__((always_inline)) {
+      sums[v.value] += load(slices + inside[i] * stride, v);
+    });
+    if (!Runs) store();
+  }
+  if (Runs && n > 0) store();
+}
+/// Rows of `Count` elements, fewer than a vector has.
+template <int Count, class T>
+void add_few_elements(std::int64_t n, const std::int32_t* inside, const std::int64_t* offsets,
+                      char* operand, const char* slices, std::int64_t stride, std::int64_t) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t ahead = inside[i + kernels::kAhead];
+    __builtin_prefetch(operand + offsets[ahead]);
+    __builtin_prefetch(slices + ahead * stride);
+    T* const to = reinterpret_cast<T*>(operand + offsets[inside[i]]);
+    const T* const from = reinterpret_cast<const T*>(slices + inside[i] * stride);
+    repeat<Count>([&](auto k) __attribute__((always_inline)) {
+      to[k.value] = Add::apply(to[k.value], from[k.value]);
+    });
+  }
+}
+
 template <class T>
 void add_rows(std::int64_t n, const std::int32_t* inside, const std::int64_t* offsets,
               char* operand, const char* slices, std::int64_t stride, std::int64_t elements) {
   using namespace kernels;
+  if constexpr (sizeof(T) >= 4) {
+    constexpr std::int64_t kLanes = simd::kBytes / static_cast<std::int64_t>(sizeof(T));
+    const auto run = [&](auto loop, std::int64_t last) {
+      loop(n, inside, offsets, operand, slices, stride, last);
+    };
+    if (elements <= 2 * kLanes) {
+      const bool one = elements <= kLanes;
+      const std::int64_t last = one ? elements : elements - kLanes;
+      if (has_long_runs(n, [=](std::int64_t i) { return offsets[inside[i]]; }))
+        return run(one ? add_short_rows<true, 1, T> : add_short_rows<true, 2, T>, last);
+      // Whole vectors: what is stored in pieces does not come back as one.
+      if (last == kLanes)
+        return run(one ? add_short_rows<false, 1, T> : add_short_rows<false, 2, T>, last);
+      if (elements == 2) return run(add_few_elements<2, T>, 2);
+      if (elements == 3) return run(add_few_elements<3, T>, 3);
+    }
+  }
   const auto bytes = elements * static_cast<std::int64_t>(sizeof(T));
   const std::int64_t fetched = bytes < kFetched ? bytes : kFetched;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -97,13 +188,15 @@ TELAMON_INLINE void with_place(Index index, const kernels::Starts& starts, const
 
 constexpr std::int64_t kTables = 4;
 
+constexpr std::int64_t kBlock = 32;
+
 /// Calls use(i, start, i % kTables) for dense indices in their order. Blocks of which all are in bounds,
-/// as most are, cost one look at all of them at once.
-template <class Index, class Use>
+/// as most are, cost one look at all of them at once; of these use_runs(i) takes what has long runs of the same index.
+template <class Index, class Use, class UseRuns = std::nullptr_t>
 TELAMON_INLINE void for_each_place(std::int64_t n, const Index* index,
-                                   const kernels::Starts& starts, const Use& use) {
+                                   const kernels::Starts& starts, const Use& use,
+                                   const UseRuns& use_runs = nullptr) {
   using Unsigned = std::make_unsigned_t<Index>;
-  constexpr std::int64_t kBlock = 32;
   // Of an index's own type, in which a long dimension may have more places than it has numbers from 0 on.
   const auto last = static_cast<Unsigned>(
       std::min<std::uint64_t>(static_cast<std::uint64_t>(starts.last),
@@ -114,6 +207,12 @@ TELAMON_INLINE void for_each_place(std::int64_t n, const Index* index,
     for (std::int64_t k = 0; k < kBlock; ++k) {
       const auto x = static_cast<Unsigned>(index[i + k]);
       highest = highest < x ? x : highest;
+    }
+    if constexpr (!std::is_null_pointer_v<UseRuns>) {
+      if (highest <= last && has_long_runs(kBlock, [=](std::int64_t k) { return index[i + k]; })) {
+        use_runs(i);
+        continue;
+      }
     }
     if (highest <= last) [[likely]] {
 #pragma GCC unroll 32
@@ -132,8 +231,22 @@ TELAMON_INLINE void for_each_place(std::int64_t n, const Index* index,
 template <int kStep, class Index, class T>
 void add_dense(std::int64_t n, const Index* index, const kernels::Starts& starts, T* operand,
                const T* slices) {
-  for_each_place(n, index, starts, [=](std::int64_t i, std::int64_t place, std::int64_t) {
+  const auto add = [=](std::int64_t i, std::int64_t place, std::int64_t) {
     operand[place] = Add::apply(operand[place], slices[kStep * i]);
+  };
+  // The sum stays in a register as long as the index does: through memory each would wait for the one before it.
+  for_each_place(n, index, starts, add, [=](std::int64_t i) {
+    Index place = index[i];
+    T sum = operand[place];
+    for (std::int64_t k = i; k < i + kBlock; ++k) {
+      if (index[k] != place) {
+        operand[place] = sum;
+        place = index[k];
+        sum = operand[place];
+      }
+      sum = Add::apply(sum, slices[kStep * k]);
+    }
+    operand[place] = sum;
   });
 }
 
