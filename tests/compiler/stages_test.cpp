@@ -192,6 +192,25 @@ TEST(LoopStages, FoldsDivideATripAhead) {
   }
 }
 
+// The gradient of gelu: one call in a chain of arithmetic.
+TEST(LoopStages, AreMadeOfACallAndTheArithmeticAroundIt) {
+  const auto f = [](std::span<const Array> xs) {
+    const Array& x = xs[0];
+    const Array square = lax::mul(x, x);
+    const Array t =
+        lax::tanh(lax::mul(lax::add(x, lax::mul(lax::mul(square, x), 0.044715)), 0.7978845608));
+    const Array slope = lax::mul(lax::add(lax::mul(square, 0.134145), 1.0), 0.7978845608);
+    const Array inner = lax::mul(lax::mul(x, slope), lax::sub(1.0, lax::mul(t, t)));
+    return Arrays{lax::mul(lax::add(lax::add(t, 1.0), inner), 0.5)};
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const std::int64_t n : {1, 17, 1000, 4096, 5001}) {
+      const Compiled e = check(f, {uniform({n}, dtype, -6, 6)}, 1);
+      if (n >= 4096) { EXPECT_TRUE(has_stages(e)) << n; }
+    }
+  }
+}
+
 TEST(LoopStages, AreNotMadeOfSingleCallsNorOfShortLoops) {
   const auto one = [](std::span<const Array> x) { return Arrays{lax::exp(lax::neg(x[0]))}; };
   EXPECT_FALSE(has_stages(check(one, {uniform({4096}, DType::f32)}, 1)));

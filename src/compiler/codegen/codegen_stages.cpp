@@ -34,9 +34,12 @@ using llvm::PHINode;
 using llvm::Value;
 
 constexpr int kStageCycles = kCallCycles;
-/// Loops of fewer instructions overlap as they are; in very long ones, registers would take long to
-/// allocate.
-constexpr int kFewInstructions = 2 * kCallInstructions, kManyInstructions = 64 * kCallInstructions;
+/// Loops of fewer instructions overlap as they are, and of those with a call, whose result comes late, loops of fewer than
+/// kFewWithCalls (the gradient of gelu, a tanh among a dozen operations, takes 0.86 of the time in stages on Zen 3). In very
+/// long ones, registers would take long to allocate.
+constexpr int kFewInstructions = 2 * kCallInstructions,
+              kFewWithCalls = kCallInstructions + kCallInstructions / 3,
+              kManyInstructions = 64 * kCallInstructions;
 constexpr int kTripsPerKept = 64;
 constexpr int kMostKept = 64;    // values from trip to trip
 constexpr int kMostInPhis = 16;  // of them that registers hold, about, or cheap copies
@@ -68,8 +71,8 @@ class Stages {
     // The trips at the ends are an eighth of all at most.
     const std::int64_t wanted = (deepest + kStageCycles / 2) / kStageCycles;
     count_ = static_cast<int>(std::min(wanted, 1 + trips / 8));
-    if (instructions < kFewInstructions || instructions > kManyInstructions || count_ < 2)
-      return false;
+    const int few = in_calls > 0 ? kFewWithCalls : kFewInstructions;
+    if (instructions < few || instructions > kManyInstructions || count_ < 2) return false;
     const int cycles = std::max(kStageCycles, deepest / count_);
     for (auto& [i, stage] : stage_) {
       const int start = stage;
