@@ -97,6 +97,43 @@ TEST(Windows, OfRowsAreGatheredFilledReplacedAndAdded) {
   }
 }
 
+// Rows of any number of bytes, and nothing beside them.
+TEST(Windows, AreCopiedWhateverTheirLength) {
+  const std::int64_t rows = 40, n = 700;
+  const auto index = some_indices(static_cast<std::size_t>(n), -5, 50);
+  for (std::int64_t width = 1; width <= 70; ++width) {
+    WindowLoop loop = rows_of_table(WindowOp::gather, rows, width, n, false);
+    loop.dtype = DType::u8;
+    loop.operand_bytes = rows * width;
+    loop.counts = {{n, 4, width, 0}};
+    loop.components = {{0, width, rows - 1}};
+    loop.window = {{width, 1, 1}};
+    using Bytes = std::vector<std::uint8_t>;
+    Bytes table(static_cast<std::size_t>(rows * width)), got(static_cast<std::size_t>(n * width));
+    for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(i % 251);
+    Bytes want(got.size(), 255), copy(table.size(), 7), want_copy = copy;
+    for (std::int64_t k = 0; k < n; ++k) {
+      const std::int64_t row = index[static_cast<std::size_t>(k)];
+      if (row < 0 || row >= rows) continue;
+      std::copy_n(table.begin() + row * width, width, want.begin() + k * width);
+      std::copy_n(table.begin() + row * width, width, want_copy.begin() + row * width);
+    }
+    const std::uint8_t fill = 255;
+    const auto run = [&](WindowOp op, Bytes& operand) {
+      loop.op = op;
+      const auto numbers = loop.numbers();
+      kernels::run_windows(numbers.data(), reinterpret_cast<char*>(operand.data()),
+                           reinterpret_cast<const char*>(index.data()),
+                           reinterpret_cast<char*>(got.data()),
+                           reinterpret_cast<const char*>(&fill));
+    };
+    run(WindowOp::gather, table);
+    ASSERT_EQ(got, want) << width;
+    run(WindowOp::replace, copy);
+    ASSERT_EQ(copy, want_copy) << width;
+  }
+}
+
 // Whole vectors, halves of them and single elements, and nothing beside them; rows that begin `apart` elements after
 // each other (0: one after the other).
 template <class T>
