@@ -68,7 +68,7 @@ std::int64_t shift_axis(ArgReduceParams& p, const Array&, int axis) {
 }
 
 /// The first index whose element equals the extremum or is NaN, itself a reduction: min over
-/// (x = best or x != x ? i : n - 1).
+/// (x = best or x != x ? i : n - 1), in numbers no wider than the indices need: of those a vector holds more.
 template <Pick kPick>
 Arrays lower(const ArgReduceParams& p, std::span<const Array> operands) {
   const Array& x = operands[0];
@@ -77,9 +77,14 @@ Arrays lower(const ArgReduceParams& p, std::span<const Array> operands) {
       kPick == Pick::largest ? lax::reduce_max(x, p.axes) : lax::reduce_min(x, p.axes);
   Array found = lax::eq(x, lax::broadcast_in_dim(best, x.shape(), other_axes(p.axes, x.ndim())));
   if (is_float(x.dtype())) found = lax::bitwise_or(found, lax::ne(x, x));
-  const Array last = lax::full(x.shape(), p.index_dtype, static_cast<double>(x.shape()[d] - 1));
-  return {lax::reduce_min(lax::select(found, lax::iota(p.index_dtype, x.shape(), p.axes[0]), last),
-                          p.axes)};
+  const std::int64_t highest = x.shape()[d] - 1;
+  const bool narrow =
+      size_of(p.index_dtype) > size_of(DType::i32) && highest <= highest_index(DType::i32);
+  const DType counted = narrow ? DType::i32 : p.index_dtype;
+  const Array last = lax::full(x.shape(), counted, static_cast<double>(highest));
+  const Array place =
+      lax::reduce_min(lax::select(found, lax::iota(counted, x.shape(), p.axes[0]), last), p.axes);
+  return {lax::convert_element_type(place, p.index_dtype)};
 }
 
 template <Pick kPick>

@@ -1,6 +1,8 @@
 // Arrays of short vectors, in the midst of computations over all pairs, become one array per component.
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "compiler/support.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/control_flow.hpp"
@@ -250,6 +252,26 @@ TEST(ShortAxes, AreFoldedByEveryReduction) {
           },
           {x}, -1, 1e6);
       EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr(cubes(33, k) + " = sub")));
+    }
+  }
+}
+
+// The first of equals, and the first NaN before all others.
+TEST(ShortAxes, TellWhereTheirExtremesAre) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8}) {
+    for (std::int64_t k = 2; k <= 8; ++k) {
+      const Array few = lax::convert_element_type(uniform({3001, k}, DType::f32, 0, 4), DType::i32);
+      Array x = lax::convert_element_type(few, dtype);
+      if (is_float(dtype)) x = where(x == 3, x * std::numeric_limits<double>::quiet_NaN(), x);
+      for (const DType index : {DType::i64, DType::i32, DType::u8}) {
+        const Compiled e = check(
+            [=](std::span<const Array> a) {
+              return Arrays{lax::argmax(a[0], 1, index), lax::argmin(a[0], 1, index)};
+            },
+            {x}, 1, 0);
+        const std::string rows = "[3001," + std::to_string(k) + "]";
+        EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr(rows + " = iota"))) << e->text("jaxpr");
+      }
     }
   }
 }

@@ -92,6 +92,7 @@ enum class Role : std::uint8_t {
   joined,   ///< the components are those of the operands, one operand after the other
   part,     ///< some components of the operand
   padded,   ///< the components are those of the operand, and between and beside them one value
+  counted,  ///< component k is k
 };
 
 /// Whether a slice leaves all axes but the last as they are.
@@ -139,6 +140,10 @@ Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
     const Shape& from = jaxpr.aval(eqn.inputs[0]).shape;
     if (from.back() == 1) return Role::spread;
     return Role::through;
+  }
+  if (p == &iota_p) {
+    const auto last = static_cast<std::int64_t>(out.ndim()) - 1;
+    return eqn.params.as<IotaParams>().dimension == last ? Role::counted : Role::none;
   }
   if (p == &reshape_p) {
     if (!eqn.inputs[0].is_var()) return Role::none;
@@ -422,6 +427,7 @@ class Splitter {
       return planes(x, aval, axis, component(jaxpr_.aval(eqn.outputs[0])));
     }
     if (role == Role::padded) return padded(eqn);
+    if (role == Role::counted) return counted(eqn);
     for (const Atom& a : eqn.inputs) append(out, columns_of(a));
     if (role == Role::joined) return out;
     const auto& p = eqn.params.as<SliceParams>();
@@ -449,6 +455,18 @@ class Splitter {
     for (const Atom& x : columns_of(eqn.inputs[0])) {
       made[at] = x;
       at += static_cast<std::size_t>(interior) + 1;
+    }
+    return made;
+  }
+
+  Atoms counted(const Eqn& eqn) {
+    const Aval& out = jaxpr_.aval(eqn.outputs[0]);
+    const Aval column = component(out);
+    Atoms made;
+    for (std::int64_t k = 0; k < out.shape.back(); ++k) {
+      const Atom number = Atom::literal(detail::convert_scalar(Array(k), out.dtype));
+      made.push_back(add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{column.shape, {}}),
+                         {number}, column));
     }
     return made;
   }
