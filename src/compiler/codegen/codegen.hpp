@@ -131,6 +131,8 @@ class CodeGen final : public Emitter {
   int active() const;
   /// The index base + lane.
   Scalar lane_index(Scalar base);
+  /// The place of an element in a dense array of that shape, by rows.
+  Scalar flat_index(const Shape& shape, const Index& at);
   /// The same index, known to lie in [low, high]: comparisons that this decides are not emitted.
   Scalar within(Scalar index, std::int64_t low, std::int64_t high);
   /// x in every lane, as a vector.

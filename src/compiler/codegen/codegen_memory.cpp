@@ -2,6 +2,7 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include <algorithm>
 #include <bit>
 #include <numeric>
 
@@ -345,23 +346,30 @@ void CodeGen::finish_streaming() {
 
 // ---- the kernel form -----------------------------------------------------------------------------
 
-namespace {
-Scalar flat_index(CodeGen& e, const Shape& shape, const Index& index) {
-  Scalar flat = e.index(0);
+Scalar CodeGen::flat_index(const Shape& shape, const Index& at) {
+  // What changes in outer loops only is added there, and once.
+  const auto outer_first = [](const Scalar& x, const Scalar& y) {
+    return node_of(x)->depth < node_of(y)->depth;
+  };
+  std::vector<Scalar> terms;
   std::int64_t stride = 1;
   for (std::size_t d = shape.size(); d-- > 0;) {
-    flat = e.add(flat, e.mul(index[d], e.index(stride)));
+    if (shape[d] != 1) {
+      const Scalar term = mul(at[d], index(stride));
+      terms.insert(std::upper_bound(terms.begin(), terms.end(), term, outer_first), term);
+    }
     stride *= shape[d];
   }
+  Scalar flat = index(0);
+  for (const Scalar& term : terms) flat = add(term, flat);
   return flat;
 }
-}  // namespace
 
 Scalar CodeGen::load(const Buffer& buffer, const Index& index) {
-  return load_now({buffer.pointer()}, buffer.dtype(), flat_index(*this, buffer.shape(), index));
+  return load_now({buffer.pointer()}, buffer.dtype(), flat_index(buffer.shape(), index));
 }
 void CodeGen::store(const Buffer& buffer, const Index& index, Scalar value) {
-  store({buffer.pointer()}, buffer.dtype(), flat_index(*this, buffer.shape(), index), value);
+  store({buffer.pointer()}, buffer.dtype(), flat_index(buffer.shape(), index), value);
 }
 void CodeGen::copy(const Buffer& from, const Buffer& to) {
   if (from.pointer() == to.pointer()) return;  // in place

@@ -30,14 +30,7 @@ Generator::Key Generator::key(Var v, const Point& at) const {
 }
 
 Scalar Generator::flat(const Point& at) {
-  if (at.flat) return *at.flat;
-  Scalar sum = gen_.index(0);
-  std::int64_t stride = 1;
-  for (std::size_t d = at.shape.size(); d-- > 0;) {
-    if (at.shape[d] != 1) sum = gen_.add(gen_.mul((*at.indices)[d], gen_.index(stride)), sum);
-    stride *= at.shape[d];
-  }
-  return sum;
+  return at.flat ? *at.flat : gen_.flat_index(at.shape, *at.indices);
 }
 
 Index Generator::indices(const Point& at) {
