@@ -119,7 +119,7 @@ void prefetch(const Block& block, std::int64_t i) {
 }
 
 /// The windows that are not dropped, by number, and the last one kAhead times more. They are listed first: which ones
-/// are is data, and where a thread has a part of the operand about as many are as are not.
+/// are, if not all, is data, and where a thread has a part of the operand about as many are as are not.
 struct Inside {
   explicit Inside(const Block& block) {
     std::int64_t any_bit = 0;  // the sign's, where one is dropped
