@@ -104,6 +104,17 @@ const Example kExamples[] = {
      "f:f32[4,4] = broadcast_in_dim [ broadcast_dimensions=(1,) shape=(4, 4) ] a  g:f32[4,4] = P f "
      "e",
      "g", "iota iota eq broadcast_in_dim broadcast_in_dim mul broadcast_in_dim select_n"},
+    // floor_divide by 7
+    {"negative_remainder", "a:i32[8]",
+     "b:i32[8] = splat 7:i32  c:i32[8] = div a b  d:i32[8] = sign a  e:i32[8] = splat 1:i32 "
+     "f:bool[8] = ne d e  g:i32[8] = rem a b  h:i32[8] = splat 0:i32  i:bool[8] = ne g h "
+     "j:bool[8] = and f i  k:i32[8] = sub c e  l:i32[8] = select_n j c k",
+     "l", "broadcast_in_dim div broadcast_in_dim rem broadcast_in_dim lt sub select_n"},
+    // remainder by 16
+    {"floored_by_power_of_two", "a:i8[8]",
+     "b:i8[8] = splat 16:i8  c:i8[8] = rem a b  d:i8[8] = splat 0:i8  e:bool[8] = ne c d "
+     "f:bool[8] = lt c d  g:bool[8] = and f e  h:i8[8] = add c b  i:i8[8] = select_n g c h",
+     "i", "broadcast_in_dim and"},
     // shapes
     {"reshape_chain", "a:f32[2,6]",
      "b:f32[12] = reshape [ new_sizes=(12,) ] a  c:f32[3,4] = reshape [ new_sizes=(3, 4) ] b", "c",

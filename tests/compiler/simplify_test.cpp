@@ -53,6 +53,29 @@ TEST(Simplify, DivisionByAPowerOfTwoIsMultiplication) {
   EXPECT_THAT(halves(3), ::testing::HasSubstr("div"));
 }
 
+// Every number of 8 bits by every number of 8 bits but zero.
+TEST(Simplify, QuotientsRoundDownAndRemaindersHaveTheSignOfTheDivisor) {
+  const Array all = lax::convert_element_type(lax::sub(lax::iota(DType::i32, {256}), 128), DType::i8);
+  for (int c = -128; c < 128; ++c) {
+    if (c == 0) continue;
+    const Array by = lax::convert_element_type(Array(c), DType::i8);
+    const Arrays both = jit([&](const Array& x) {
+      return Arrays{telamon::floor_divide(x, by), telamon::remainder(x, by)};
+    })(all);
+    std::vector<std::int8_t> quotients, remainders;
+    for (int x = -128; x < 128; ++x) {
+      const int q = static_cast<int>(std::floor(static_cast<double>(x) / c));
+      quotients.push_back(static_cast<std::int8_t>(q));
+      remainders.push_back(static_cast<std::int8_t>(x - q * c));
+    }
+    ASSERT_EQ(both[0].to_vector<std::int8_t>(), quotients) << "by " << c;
+    ASSERT_EQ(both[1].to_vector<std::int8_t>(), remainders) << "by " << c;
+  }
+  const auto of_eight = [](const Array& x) { return telamon::floor_divide(x, 8); };
+  EXPECT_EQ(left(of_eight, numbers({5}, DType::i32)), "broadcast_in_dim shift_right_arithmetic");
+  EXPECT_EQ(left(of_eight, numbers({5}, DType::i64)), "broadcast_in_dim shift_right_arithmetic");
+}
+
 TEST(Simplify, ArraysOfOneNumberAreComputedOnce) {
   const auto of_two = [](const Array& a) {
     const Array two = lax::full_like(a, 2);

@@ -107,6 +107,8 @@ std::span<const Rule> rules() {
       {"convert_chain", convert_chain, {&convert_element_type_p}},
       {"truth_of_number", truth_of_number, {&eq_p, &ne_p}},
       {"compare_positions", compare_positions, {&eq_p, &ne_p, &lt_p, &le_p, &gt_p, &ge_p}},
+      {"negative_remainder", negative_remainder, {&and_p}},
+      {"floored_by_power_of_two", floored_by_power_of_two, {&select_n_p}},
       // shapes
       {"reshape_chain", reshape_chain, {&reshape_p}},
       {"transpose_chain", transpose_chain, {&transpose_p}},
@@ -258,6 +260,16 @@ bool Simplifier::is(const Atom& a, double value) const {
   if (s == nullptr || is_complex(s->dtype())) return false;
   const double v = s->item<double>();
   return v == value && std::signbit(v) == std::signbit(value);
+}
+
+Atom Simplifier::filled(const Array& number, const Aval& aval) {
+  const Atom literal = Atom::literal(number);
+  if (aval.shape.empty()) return literal;
+  return make(broadcast_in_dim_p, BroadcastInDimParams{aval.shape, {}}, {literal}, aval.strong());
+}
+
+Atom Simplifier::filled(std::int64_t number, const Aval& aval) {
+  return filled(detail::convert_scalar(Array(number), aval.dtype), aval);
 }
 
 Atom Simplifier::make(const PrimitiveBase& p, Params params, Atoms inputs, const Aval& out) {

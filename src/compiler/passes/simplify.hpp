@@ -59,6 +59,9 @@ class Simplifier {
   Atom make(const Primitive<P>& p, const P& params, Atoms inputs, const Aval& out) {
     return make(p, Params::of(params), std::move(inputs), out);
   }
+  /// The number in the shape of `aval`, which has its dtype.
+  Atom filled(const Array& number, const Aval& aval);
+  Atom filled(std::int64_t number, const Aval& aval);
   /// The equation, simplified. Its result is for one reader.
   Atom make(const PrimitiveBase& p, Params params, Atoms inputs, const Aval& out);
 
@@ -88,6 +91,8 @@ RuleFunction add_zero, add_plus_zero, add_negated, sub_zero, sub_negated, mul_on
     with_itself, from_itself, compared_with_itself, with_zero_bits, absorbing_bits, and_ones,
     xor_ones, beyond_all, select_known, select_same, select_of_not, select_of_select, select_truth,
     convert_same, convert_chain, truth_of_number, compare_positions, mul_position;
+// simplify_divisions.cpp
+RuleFunction negative_remainder, floored_by_power_of_two;
 // simplify_shapes.cpp
 RuleFunction same_shape, reshape_chain, transpose_chain, transpose_of_columns, broadcast_chain,
     order_of_splat, rev_chain, pad_nothing, update_of_all, iota_of_one, fold_of_one,

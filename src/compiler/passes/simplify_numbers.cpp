@@ -18,14 +18,6 @@ bool integral(const Aval& a) { return is_integer(a.dtype); }
 /// Whether equal numbers are equal by ==, which NaNs are not.
 bool has_no_nans(const Aval& a) { return is_integer(a.dtype) || a.dtype == DType::bool_; }
 
-Atom filled(Simplifier& s, const Array& number, const Aval& aval) {
-  const Atom literal = Atom::literal(number);
-  if (aval.shape.empty()) return literal;
-  return s.make(broadcast_in_dim_p, BroadcastInDimParams{aval.shape, {}}, {literal}, aval.strong());
-}
-Atom filled(Simplifier& s, std::int64_t number, const Aval& aval) {
-  return filled(s, detail::convert_scalar(Array(number), aval.dtype), aval);
-}
 /// x of -x.
 const Atom* negated(const Simplifier& s, const Atom& a) {
   const Eqn* e = is_complex(s.aval(a).dtype) ? nullptr : s.defined_by(a, neg_p);
@@ -142,12 +134,7 @@ std::optional<Atom> div_constant(Simplifier& s, const Eqn& e, const Aval& out) {
   const double v = c->item<double>();
   int exponent = 0;
   if (std::abs(std::frexp(v, &exponent)) != 0.5 || std::abs(exponent) > 100) return std::nullopt;
-  const Array inverse = detail::convert_scalar(Array(1 / v), out.dtype);
-  Atom factor = Atom::literal(inverse);
-  if (!out.shape.empty()) {
-    factor =
-        s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {factor}, out.strong());
-  }
+  const Atom factor = s.filled(detail::convert_scalar(Array(1 / v), out.dtype), out);
   return s.make(mul_p, NoParams{}, {e.inputs[0], factor}, out);
 }
 std::optional<Atom> power_one(Simplifier&, const Eqn& e, const Aval&) {
@@ -169,7 +156,7 @@ std::optional<Atom> with_itself(Simplifier&, const Eqn& e, const Aval&) {
 // x ^ x = 0, x - x = 0
 std::optional<Atom> from_itself(Simplifier& s, const Eqn& e, const Aval& out) {
   if (!(e.inputs[0] == e.inputs[1]) || !has_no_nans(out)) return std::nullopt;
-  return filled(s, 0, out);
+  return s.filled(0, out);
 }
 // x == x, unless it is NaN; x < x never
 std::optional<Atom> compared_with_itself(Simplifier& s, const Eqn& e, const Aval& out) {
@@ -177,7 +164,7 @@ std::optional<Atom> compared_with_itself(Simplifier& s, const Eqn& e, const Aval
   const Aval& x = s.aval(e.inputs[0]);
   if (!(e.inputs[0] == e.inputs[1]) || !(has_no_nans(x) || (strict && is_float(x.dtype))))
     return std::nullopt;
-  return filled(s, strict || e.primitive == &ne_p ? 0 : 1, out);
+  return s.filled(strict || e.primitive == &ne_p ? 0 : 1, out);
 }
 // x | 0 = x, x ^ 0 = x, x << 0 = x
 std::optional<Atom> with_zero_bits(Simplifier& s, const Eqn& e, const Aval&) {
@@ -356,7 +343,7 @@ std::optional<Atom> mul_position(Simplifier& s, const Eqn& e, const Aval& out) {
     const Aval aval = s.aval(few).strong();
     if (aval.size() >= out.size()) continue;
     const Params params = spread->params;
-    const Atom product = s.make(mul_p, NoParams{}, {filled(s, 0, aval), few}, aval);
+    const Atom product = s.make(mul_p, NoParams{}, {s.filled(0, aval), few}, aval);
     return s.make(select_n_p, NoParams{},
                   {truth, s.make(broadcast_in_dim_p, params, {product}, out.strong()), x}, out);
   }
