@@ -29,6 +29,13 @@ std::vector<std::int32_t> some_indices(std::size_t n, int from, int to) {
   return out;
 }
 
+/// The first half are rows that there are, the others begin up to five before them and ten behind.
+std::vector<std::int32_t> half_outside(std::int64_t n, int rows) {
+  auto index = some_indices(static_cast<std::size_t>(n), -5, rows + 10);
+  for (std::size_t i = 0; i < index.size() / 2; ++i) index[i] = (index[i] + 5) % rows;
+  return index;
+}
+
 /// Each index so many times, one after the other: such sums stay in registers.
 std::vector<std::int32_t> in_runs(const std::vector<std::int32_t>& index, std::size_t length) {
   std::vector<std::int32_t> out(index.size());
@@ -100,7 +107,7 @@ TEST(Windows, OfRowsAreGatheredFilledReplacedAndAdded) {
 // Rows of any number of bytes, and nothing beside them.
 TEST(Windows, AreCopiedWhateverTheirLength) {
   const std::int64_t rows = 40, n = 700;
-  const auto index = some_indices(static_cast<std::size_t>(n), -5, 50);
+  const auto index = half_outside(n, rows);
   for (std::int64_t width = 1; width <= 70; ++width) {
     WindowLoop loop = rows_of_table(WindowOp::gather, rows, width, n, false);
     loop.dtype = DType::u8;
@@ -139,7 +146,7 @@ TEST(Windows, AreCopiedWhateverTheirLength) {
 template <class T>
 void add_rows_of_every_length(DType dtype, std::size_t run, std::int64_t apart = 0) {
   const std::int64_t rows = 40, n = 1300, size = sizeof(T);
-  const auto index = in_runs(some_indices(static_cast<std::size_t>(n), -5, 50), run);
+  const auto index = in_runs(half_outside(n, rows), run);
   for (std::int64_t width = 1; width <= 70; ++width) {
     const std::int64_t step = apart == 0 ? width : apart;
     WindowLoop loop = rows_of_table(WindowOp::add, rows, width, n, false);
@@ -328,6 +335,61 @@ TEST(Windows, OfSingleElementsCountFromTheEnd) {
         add_from_the_end<std::int32_t, std::int32_t>(200, n, step, low, 200, run);
         add_from_the_end<std::int64_t, std::int64_t>(200, n, step, low, 250, run);
         add_from_the_end<std::int8_t, std::int16_t>(200, n, step, low, 250, run);
+      }
+    }
+  }
+}
+
+// Rows of up to seventeen words replaced and added, at indices of each type, side by side or not, of which some are
+// outside, or all are inside; the rows of the operand may be longer.
+template <class Index>
+void update_short_rows(DType index_dtype, WindowOp op, bool clips, std::int64_t wrap,
+                       std::int64_t index_step) {
+  const std::int64_t rows = 40, n = 170;
+  const auto some = half_outside(n, rows);
+  std::vector<Index> index(static_cast<std::size_t>(n * index_step), Index(77));
+  for (std::int64_t i = 0; i < n; ++i)
+    index[static_cast<std::size_t>(i * index_step)] =
+        static_cast<Index>(some[static_cast<std::size_t>(i)]);
+  for (std::int64_t width = 1; width <= 17; ++width) {
+    const std::int64_t step = width + width % 2;
+    WindowLoop loop = rows_of_table(op, rows, width, n, clips);
+    loop.index_dtype = index_dtype;
+    loop.operand_bytes = rows * step * 4;
+    loop.counts = {{n, index_step * static_cast<std::int64_t>(sizeof(Index)), width * 4, 0}};
+    loop.components = {{0, step * 4, rows - 1, wrap}};
+    std::vector<float> table(static_cast<std::size_t>(rows * step), 0.5f), want = table;
+    std::vector<float> slices(static_cast<std::size_t>(n * width));
+    for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = 0.1f * static_cast<float>(i % 311);
+    for (std::int64_t i = 0; i < n; ++i) {
+      auto place = static_cast<std::int64_t>(index[static_cast<std::size_t>(i * index_step)]);
+      if (place < 0) place += wrap;
+      if (clips) place = std::clamp<std::int64_t>(place, 0, rows - 1);
+      if (place < 0 || place >= rows) continue;
+      for (std::int64_t k = 0; k < width; ++k) {
+        float& to = want[static_cast<std::size_t>(place * step + k)];
+        const float x = slices[static_cast<std::size_t>(i * width + k)];
+        to = op == WindowOp::add ? to + x : x;
+      }
+    }
+    const auto numbers = loop.numbers();
+    kernels::run_windows(numbers.data(), reinterpret_cast<char*>(table.data()),
+                         reinterpret_cast<const char*>(index.data()),
+                         reinterpret_cast<char*>(slices.data()), nullptr);
+    ASSERT_EQ(table, want) << width << " words, by " << short_name(index_dtype) << ", clips "
+                           << clips << ", wrap " << wrap << ", step " << index_step;
+  }
+}
+TEST(Windows, OfShortRowsAreUpdatedAtIndicesOfAnyKind) {
+  for (const WindowOp op : {WindowOp::replace, WindowOp::add}) {
+    for (const bool clips : {false, true}) {
+      for (const std::int64_t wrap : {0, 40}) {
+        for (const std::int64_t step : {1, 2}) {
+          update_short_rows<std::int32_t>(DType::i32, op, clips, wrap, step);
+          update_short_rows<std::int64_t>(DType::i64, op, clips, wrap, step);
+          update_short_rows<std::uint32_t>(DType::u32, op, clips, wrap, step);
+          update_short_rows<std::int8_t>(DType::i8, op, clips, wrap, step);
+        }
       }
     }
   }

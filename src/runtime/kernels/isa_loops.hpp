@@ -34,6 +34,10 @@
       telamon_##isa##_window_offsets(telamon::DType index_dtype);                                 \
   extern "C" __attribute__((visibility("hidden")))                                                \
   const telamon::kernels::AddLoops* telamon_##isa##_add_loops(telamon::DType dtype);              \
+  /* null where there is no loop for such indices, or rows of so many such elements */            \
+  extern "C" __attribute__((visibility("hidden"))) telamon::kernels::IndexedLoop                  \
+      telamon_##isa##_indexed_loop(telamon::kernels::WindowOp op, telamon::DType index_dtype,     \
+                                   telamon::DType dtype, std::int64_t elements);                  \
   /* those that are not from low on, within so many bytes, become kOutside */                     \
   extern "C" __attribute__((visibility("hidden"))) void telamon_##isa##_keep_offsets(             \
       std::int64_t n, std::int64_t low, std::int64_t bytes, std::int64_t* offsets);               \

@@ -3,9 +3,13 @@
 
 #include <cstdint>
 
+#include "telamon/dtype.hpp"
+
 namespace telamon {
 inline namespace v1 {
 namespace kernels {
+
+enum class WindowOp : std::uint8_t { gather, replace, add };
 
 /// The offset of a window that is out of bounds and to be dropped.
 inline constexpr std::int64_t kOutside = INT64_MIN;
@@ -38,6 +42,20 @@ struct AddLoops {
   AddElements elements;
   AddRows rows;
 };
+
+/// Rows of adjacent elements, and where they go in the operand, whose rows are `step` bytes apart.
+struct IndexedArrays {
+  const char* indices;
+  std::int64_t index_stride;
+  Starts starts;
+  std::int64_t step;
+  char* operand;
+  const char* slices;
+  std::int64_t slice_stride;
+};
+/// For n indices in order: replaces a row of the operand by one of the slices, or adds that to it.
+using IndexedLoop = void (*)(std::int64_t n, const IndexedArrays& arrays);
+inline constexpr int kIndexedBytes = 64;  ///< of rows for which there are such loops, at most
 
 }  // namespace kernels
 }  // namespace v1

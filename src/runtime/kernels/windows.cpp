@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/kernels/add_indexed.hpp"
 #include "runtime/kernels/cursor.hpp"
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/thread_pool.hpp"
@@ -351,23 +350,27 @@ void gather(const Loop& loop, char* operand, const char* indices, char* slices, 
   });
 }
 
-/// Single elements at places along one dimension, all in one row: no list of places. False if this is
+/// Rows of a few elements at places along one dimension, all in one row: no list of places. False if this is
 /// something else.
-bool add_indexed(const Loop& loop, std::int64_t first, std::int64_t last, char* operand,
+bool run_indexed(const Loop& loop, std::int64_t first, std::int64_t last, char* operand,
                  const char* indices, const char* slices) {
-  constexpr decltype(&telamon_generic_add_indexed) kLoops[runtime::kNumIsas] =
-      TELAMON_BY_ISA(add_indexed);
-  if (loop.op != WindowOp::add || !loop.window.empty() || loop.components.size() != 1 ||
-      loop.counts.size() != 1 || loop.counts[0].operand_stride != 0)
+  constexpr decltype(&telamon_generic_indexed_loop) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(indexed_loop);
+  if (!loop.dense() || loop.components.size() != 1 || loop.counts.size() != 1 ||
+      loop.counts[0].operand_stride != 0)
     return false;
-  const AddIndexed run =
-      kLoops[static_cast<int>(runtime::host_isa())](loop.index_dtype, loop.dtype);
+  const IndexedLoop run = kLoops[static_cast<int>(runtime::host_isa())](loop.op, loop.index_dtype,
+                                                                        loop.dtype, loop.elements);
   if (run == nullptr) return false;
   const WindowLoop::Count& count = loop.counts[0];
   const WindowLoop::Component& c = loop.components[0];
-  run(last - first, indices + first * count.index_stride + c.index_offset, count.index_stride,
-      {loop.clips, c.last, c.wrap}, c.operand_stride, operand, slices + first * count.slice_stride,
-      count.slice_stride);
+  run(last - first, {indices + first * count.index_stride + c.index_offset,
+                     count.index_stride,
+                     {loop.clips, c.last, c.wrap},
+                     c.operand_stride,
+                     operand,
+                     slices + first * count.slice_stride,
+                     count.slice_stride});
   return true;
 }
 
@@ -386,7 +389,7 @@ void scatter_batch(const Loop& loop, std::int64_t first, std::int64_t last, char
   one.counts = loop.counts.subspan(1);
   one.windows = loop.windows / batch.size;
   for (; first < last && one.windows >= kMany; ++first) {
-    if (!add_indexed(one, 0, one.windows, operand + first * batch.operand_stride,
+    if (!run_indexed(one, 0, one.windows, operand + first * batch.operand_stride,
                      indices + first * batch.index_stride, slices + first * batch.slice_stride))
       break;
   }
@@ -403,13 +406,17 @@ void scatter(const Loop& loop, char* operand, const char* indices, char* slices)
   // Where more windows are dropped than not, sums may be taken in a table, which is added to all places.
   if (loop.disjoint && loop.unique && loop.windows <= loop.places()) {
     return in_chunks(loop, [&](std::int64_t first, std::int64_t last) {
-      if (add_indexed(loop, first, last, operand, indices, slices)) return;
+      if (run_indexed(loop, first, last, operand, indices, slices)) return;
       const Adder add(loop);
       for_each_block(loop, first, last, operand, indices, slices,
                      [&](const Block& b) { update(loop, b, add); });
     });
   }
-  if (add_indexed(loop, 0, loop.windows, operand, indices, slices)) return;
+  const std::int64_t parts =
+      loop.divisible() && !runtime::in_parallel_region()
+          ? std::clamp<std::int64_t>(loop.windows * each / kChunkBytes, 1, runtime::num_threads())
+          : 1;
+  if (parts == 1 && run_indexed(loop, 0, loop.windows, operand, indices, slices)) return;
   if (!loop.divisible() && !loop.counts.empty() && loop.counts[0].operand_stride != 0) {
     const std::int64_t size = loop.counts[0].size;
     const std::int64_t grain =
@@ -420,11 +427,7 @@ void scatter(const Loop& loop, char* operand, const char* indices, char* slices)
     });
   }
   const Adder add(loop);
-  const std::int64_t parts =
-      loop.divisible()
-          ? std::clamp<std::int64_t>(loop.windows * each / kChunkBytes, 1, runtime::num_threads())
-          : 1;
-  if (parts == 1 || runtime::in_parallel_region())
+  if (parts == 1)
     return for_each_block(loop, 0, loop.windows, operand, indices, slices,
                           [&](const Block& b) { update(loop, b, add); });
   constexpr decltype(&telamon_generic_keep_offsets) kLoops[runtime::kNumIsas] =

@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "runtime/kernels/elementwise.hpp"
+#include "runtime/kernels/window_loops.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace kernels {
-
-enum class WindowOp : std::uint8_t { gather, replace, add };
 
 struct WindowLoop {
   WindowOp op = WindowOp::gather;

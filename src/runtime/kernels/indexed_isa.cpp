@@ -1,0 +1,283 @@
+// Updates of a few adjacent elements at places along one dimension, for one instruction set: no list of places is made.
+#include <bit>
+#include <limits>
+#include <utility>
+
+#include "runtime/kernels/isa_loops.hpp"
+#include "runtime/kernels/long_runs_isa.hpp"
+#include "runtime/kernels/loop_isa.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace {
+namespace loops {
+
+using kernels::IndexedArrays;
+
+/// Adjacent numbers in a register. Vectors of one lane would lie in memory.
+template <class T, int kCount>
+struct Several {
+  typedef T Vector __attribute__((vector_size(kCount * sizeof(T))));
+};
+template <class T>
+struct Several<T, 1> {
+  using Vector = T;
+};
+/// A row of a few numbers, as vectors as large as they may be: of seven four, two and one.
+template <class T, int kCount>
+struct Row {
+  static constexpr int kMost = static_cast<int>(simd::kBytes / sizeof(T));
+  static constexpr int kFirst =
+      static_cast<int>(std::bit_floor(static_cast<unsigned>(kCount < kMost ? kCount : kMost)));
+  static constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
+  static constexpr std::int64_t kRestAt = kFirst * static_cast<std::int64_t>(sizeof(T));
+  using Element = T;
+  using Vector = typename Several<T, kFirst>::Vector;
+  Vector first;
+  Row<T, kCount - kFirst> rest;
+
+  static TELAMON_INLINE Row load(const char* from) {
+    Row row;
+    __builtin_memcpy(&row.first, from, sizeof row.first);
+    row.rest = Row<T, kCount - kFirst>::load(from + kRestAt);
+    return row;
+  }
+  TELAMON_INLINE void store(char* to) const {
+    __builtin_memcpy(to, &first, sizeof first);
+    rest.store(to + kRestAt);
+  }
+  TELAMON_INLINE void add(const char* from) {
+    Vector y;
+    __builtin_memcpy(&y, from, sizeof y);
+    first += y;
+    rest.add(from + kRestAt);
+  }
+};
+template <class T>
+struct Row<T, 0> {
+  static TELAMON_INLINE Row load(const char*) { return {}; }
+  TELAMON_INLINE void store(char*) const {}
+  TELAMON_INLINE void add(const char*) {}
+};
+
+// What is done to a row of the operand by one of the slices.
+struct ReplaceRow {
+  template <class R>
+  static TELAMON_INLINE void apply(char* operand, const char* slice) {
+    R::load(slice).store(operand);
+  }
+};
+struct AddRow {
+  template <class R>
+  static TELAMON_INLINE void apply(char* operand, const char* slice) {
+    R row = R::load(operand);
+    row.add(slice);
+    row.store(operand);
+  }
+};
+
+/// Calls use(place) for an index, unless it is dropped.
+template <class Index, class Use>
+TELAMON_INLINE void with_place(Index index, const kernels::Starts& starts, const Use& use) {
+  auto start = static_cast<std::int64_t>(index);
+  start += starts.wrap & (start >> 63);  // no branch: signs may come in any order
+  if (static_cast<std::uint64_t>(start) <= static_cast<std::uint64_t>(starts.last)) [[likely]]
+    use(start);
+  else if (starts.clips) use(start < 0 ? 0 : starts.last);
+}
+
+constexpr std::int64_t kBlock = 32;  // indices that are looked at together
+
+/// For dense indices in their order: calls use_block(i) for kBlock of them that are all in bounds as they are, as most
+/// are, which costs one look at all of them at once; use(i, place) for each of the others that has a place.
+template <class Index, class UseBlock, class Use>
+TELAMON_INLINE void for_each_place(std::int64_t n, const Index* index,
+                                   const kernels::Starts& starts, const UseBlock& use_block,
+                                   const Use& use) {
+  using Unsigned = std::make_unsigned_t<Index>;
+  // Of an index's own type, in which a long dimension may have more places than it has numbers from 0 on.
+  constexpr auto kHighest = static_cast<std::uint64_t>(std::numeric_limits<Index>::max());
+  const auto known = static_cast<std::uint64_t>(starts.last);
+  const auto last = static_cast<Unsigned>(known < kHighest ? known : kHighest);
+  std::int64_t i = 0;
+  for (; i + kBlock <= n; i += kBlock) {
+    Unsigned highest = 0;  // numbers below 0 are higher than all others
+    for (std::int64_t k = 0; k < kBlock; ++k) {
+      const auto x = static_cast<Unsigned>(index[i + k]);
+      highest = highest < x ? x : highest;
+    }
+    if (highest <= last) [[likely]] {
+      use_block(i);
+    } else {
+      for (std::int64_t k = i; k < i + kBlock; ++k)
+        with_place(index[k], starts, [&](std::int64_t place) { use(k, place); });
+    }
+  }
+  for (; i < n; ++i) with_place(index[i], starts, [&](std::int64_t place) { use(i, place); });
+}
+
+/// kBlock rows that go to few places: the sum stays in a register as long as the index does.
+template <class R, class Index>
+void add_runs(const Index* index, std::int64_t step, char* operand, const char* slices,
+              std::int64_t slice_stride) {
+  Index place = index[0];
+  R sum = R::load(operand + static_cast<std::int64_t>(place) * step);
+  for (std::int64_t k = 0; k < kBlock; ++k) {
+    if (index[k] != place) {
+      sum.store(operand + static_cast<std::int64_t>(place) * step);
+      place = index[k];
+      sum = R::load(operand + static_cast<std::int64_t>(place) * step);
+    }
+    sum.add(slices + k * slice_stride);
+  }
+  sum.store(operand + static_cast<std::int64_t>(place) * step);
+}
+
+/// Dense indices. The strides are those of the arrays, as constants where they are known.
+template <class Op, class R, class Index>
+TELAMON_INLINE void run_dense(std::int64_t n, const Index* index, const IndexedArrays& a,
+                              std::int64_t step, std::int64_t slice_stride) {
+  constexpr std::int64_t kUnrolled = R::kBytes == sizeof(typename R::Element) ? kBlock
+                                     : R::kBytes <= 16                        ? 8
+                                                                              : 4;
+  char* const operand = a.operand;
+  const char* const slices = a.slices;
+  const auto use = [=](std::int64_t i, std::int64_t place) __attribute__((always_inline)) {
+    Op::template apply<R>(operand + place * step, slices + i * slice_stride);
+  };
+  for_each_place(
+      n, index, a.starts,
+      [=](std::int64_t i) __attribute__((always_inline)) {
+        if constexpr (std::is_same_v<Op, AddRow>) {
+          if (has_long_runs(kBlock, [=](std::int64_t k) { return index[i + k]; }))
+            return add_runs<R>(index + i, step, operand, slices + i * slice_stride, slice_stride);
+        }
+        for (std::int64_t k = i; k < i + kBlock; k += kUnrolled) {
+          repeat<kUnrolled>([&](auto u) __attribute__((always_inline)) {
+            use(k + u.value, static_cast<std::int64_t>(index[k + u.value]));
+          });
+        }
+      },
+      use);
+}
+
+constexpr int kTables = 4;
+constexpr std::int64_t kTable = 1024;     // elements
+constexpr std::int64_t kEachOfTable = 4;  // times that each is added to, to be worth the tables
+
+/// Whole numbers come out the same in any order: in several tables, so that no sum waits for the one
+/// before it.
+template <int kStep, class Index, class T>
+void add_to_tables(std::int64_t n, const Index* index, const kernels::Starts& starts, T* operand,
+                   const T* slices) {
+  T tables[kTables][kTable];
+  for (auto& table : tables)
+    __builtin_memset(table, 0, static_cast<std::size_t>(starts.last + 1) * sizeof(T));
+  const T first = slices[0];
+  const auto add = [&](std::int64_t i, std::int64_t place,
+                       std::int64_t t) __attribute__((always_inline)) {
+    tables[t][place] = Add::apply(tables[t][place], kStep == 0 ? first : slices[i]);
+  };
+  for_each_place(
+      n, index, starts,
+      [&](std::int64_t i) __attribute__((always_inline)) {
+        repeat<kBlock>([&](auto k) __attribute__((always_inline)) {
+          add(i + k.value, static_cast<std::int64_t>(index[i + k.value]), k.value % kTables);
+        });
+      },
+      [&](std::int64_t i, std::int64_t place) { add(i, place, i % kTables); });
+  for (std::int64_t k = 0; k <= starts.last; ++k) {
+    for (const auto& table : tables) operand[k] = Add::apply(operand[k], table[k]);
+  }
+}
+/// False where this is something else.
+template <class T, class Index>
+TELAMON_INLINE bool add_to_tables(std::int64_t n, const Index* index, const IndexedArrays& a) {
+  if (a.starts.last >= kTable || n < kEachOfTable * (a.starts.last + 1)) return false;
+  T* to = reinterpret_cast<T*>(a.operand);
+  const T* from = reinterpret_cast<const T*>(a.slices);
+  a.slice_stride == 0 ? add_to_tables<0>(n, index, a.starts, to, from)
+                      : add_to_tables<1>(n, index, a.starts, to, from);
+  return true;
+}
+
+template <class Op, class R, class Index>
+void run(std::int64_t n, const IndexedArrays& a) {
+  using T = typename R::Element;
+  constexpr std::int64_t kSize = R::kBytes;
+  if (a.index_stride == sizeof(Index)) {
+    const auto* index = reinterpret_cast<const Index*>(a.indices);
+    if constexpr (kSize == sizeof(T)) {  // single elements, most often side by side
+      const bool adjacent = a.step == kSize && (a.slice_stride == kSize || a.slice_stride == 0);
+      if constexpr (std::is_same_v<Op, AddRow> && std::is_integral_v<T>) {
+        if (adjacent && add_to_tables<T>(n, index, a)) return;
+      }
+      if (adjacent && a.slice_stride != 0) return run_dense<Op, R>(n, index, a, kSize, kSize);
+      if (adjacent) return run_dense<Op, R>(n, index, a, kSize, 0);
+    }
+    return run_dense<Op, R>(n, index, a, a.step, a.slice_stride);
+  }
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto index = *reinterpret_cast<const Index*>(a.indices + i * a.index_stride);
+    with_place(index, a.starts, [&](std::int64_t place) {
+      Op::template apply<R>(a.operand + place * a.step, a.slices + i * a.slice_stride);
+    });
+  }
+}
+
+/// Of rows of 1 to kMost elements; null for others.
+template <class Op, class T, class Index, int kMost = kernels::kIndexedBytes / sizeof(T)>
+kernels::IndexedLoop loop_for(std::int64_t elements) {
+  struct Table {
+    kernels::IndexedLoop of[kMost];
+  };
+  static constexpr Table kLoops = []<int... k>(std::integer_sequence<int, k...>) {
+    return Table{{run<Op, Row<T, k + 1>, Index>...}};
+  }(std::make_integer_sequence<int, kMost>());
+  return elements >= 1 && elements <= kMost ? kLoops.of[elements - 1] : nullptr;
+}
+/// Of whole words, or a single element of fewer bytes.
+template <class Index>
+kernels::IndexedLoop replace_for(std::int64_t bytes) {
+  if (bytes % 4 == 0) return loop_for<ReplaceRow, std::uint32_t, Index>(bytes / 4);
+  if (bytes == 2) return loop_for<ReplaceRow, std::uint16_t, Index, 1>(1);
+  return bytes == 1 ? loop_for<ReplaceRow, std::uint8_t, Index, 1>(1) : nullptr;
+}
+template <class Index>
+kernels::IndexedLoop add_for(DType dtype, std::int64_t elements) {
+  switch (dtype) {
+    case DType::i32:
+    case DType::u32: return loop_for<AddRow, std::uint32_t, Index, 1>(elements);
+    case DType::i64:
+    case DType::u64: return loop_for<AddRow, std::uint64_t, Index, 1>(elements);
+    case DType::f32: return loop_for<AddRow, float, Index>(elements);
+    case DType::f64: return loop_for<AddRow, double, Index>(elements);
+    default: return nullptr;
+  }
+}
+template <class Index>
+kernels::IndexedLoop indexed_loop(kernels::WindowOp op, DType dtype, std::int64_t elements) {
+  const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(dtype));
+  switch (op) {
+    case kernels::WindowOp::replace: return replace_for<Index>(bytes);
+    case kernels::WindowOp::add: return add_for<Index>(dtype, elements);
+    default: return nullptr;
+  }
+}
+
+}  // namespace loops
+}  // namespace
+}  // namespace v1
+}  // namespace telamon
+
+extern "C" telamon::kernels::IndexedLoop TELAMON_ISA_SYMBOL(indexed_loop)(
+    telamon::kernels::WindowOp op, telamon::DType index_dtype, telamon::DType dtype,
+    std::int64_t elements) {
+  using namespace telamon::loops;  // NOLINT: this is their C face
+  switch (index_dtype) {
+    case telamon::DType::i32: return indexed_loop<std::int32_t>(op, dtype, elements);
+    case telamon::DType::i64: return indexed_loop<std::int64_t>(op, dtype, elements);
+    case telamon::DType::u32: return indexed_loop<std::uint32_t>(op, dtype, elements);
+    default: return nullptr;
+  }
+}
