@@ -1,10 +1,9 @@
-// Updates of a few adjacent elements at places along one dimension, for one instruction set: no list of places is made.
+// Updates of a few adjacent elements at places that indices along one dimension name, or a list, for one instruction set.
 #include <bit>
 #include <limits>
 #include <utility>
 
 #include "runtime/kernels/isa_loops.hpp"
-#include "runtime/kernels/long_runs_isa.hpp"
 #include "runtime/kernels/loop_isa.hpp"
 
 namespace telamon {
@@ -116,6 +115,25 @@ TELAMON_INLINE void for_each_place(std::int64_t n, const Index* index,
   for (; i < n; ++i) with_place(index[i], starts, [&](std::int64_t place) { use(i, place); });
 }
 
+// What goes to one place over and over, as sorted segments do, waits in memory for the sum before it to come back: so
+// that sum stays in a register until another place comes. The processor cannot foresee that where it happens often:
+// runs of four took 1.1 (single numbers) to 1.3 (rows) as long on Zen 3 as they do in memory, of sixteen 0.5 to 0.85,
+// of a hundred 0.3 to 0.65.
+
+/// Whether most of n places are in long runs of the same, from those that are looked at: a few pairs.
+template <class Place>
+TELAMON_INLINE bool has_long_runs(std::int64_t n, const Place& place) {
+  constexpr std::int64_t kApart = 4, kStep = 8;
+  if (n < 2 * kStep) return false;
+  const auto differs = [&](std::int64_t i) __attribute__((always_inline)) {
+    return place(i) != place(i + kApart) ? 1 : 0;
+  };
+  if (differs(0) + differs(n / 2) == 2) return false;  // most often it is that
+  std::int64_t pairs = 0, differ = 0;
+  for (std::int64_t i = 0; i + kApart < n; i += kStep, ++pairs) differ += differs(i);
+  return 4 * differ <= pairs;
+}
+
 /// kBlock rows that go to few places: the sum stays in a register as long as the index does.
 template <class R, class Index>
 void add_runs(const Index* index, std::int64_t step, char* operand, const char* slices,
@@ -214,6 +232,9 @@ void run(std::int64_t n, const IndexedArrays& a) {
       }
       if (adjacent && a.slice_stride != 0) return run_dense<Op, R>(n, index, a, kSize, kSize);
       if (adjacent) return run_dense<Op, R>(n, index, a, kSize, 0);
+    }
+    if constexpr (sizeof(Index) == 8) {  // a list of places in bytes
+      if (a.step == 1 && a.slice_stride == kSize) return run_dense<Op, R>(n, index, a, 1, kSize);
     }
     return run_dense<Op, R>(n, index, a, a.step, a.slice_stride);
   }

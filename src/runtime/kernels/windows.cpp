@@ -350,17 +350,21 @@ void gather(const Loop& loop, char* operand, const char* indices, char* slices, 
   });
 }
 
+IndexedLoop indexed_loop(const Loop& loop, DType index_dtype) {
+  constexpr decltype(&telamon_generic_indexed_loop) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(indexed_loop);
+  if (!loop.dense()) return nullptr;
+  return kLoops[static_cast<int>(runtime::host_isa())](loop.op, index_dtype, loop.dtype,
+                                                       loop.elements);
+}
+
 /// Rows of a few elements at places along one dimension, all in one row: no list of places. False if this is
 /// something else.
 bool run_indexed(const Loop& loop, std::int64_t first, std::int64_t last, char* operand,
                  const char* indices, const char* slices) {
-  constexpr decltype(&telamon_generic_indexed_loop) kLoops[runtime::kNumIsas] =
-      TELAMON_BY_ISA(indexed_loop);
-  if (!loop.dense() || loop.components.size() != 1 || loop.counts.size() != 1 ||
-      loop.counts[0].operand_stride != 0)
+  if (loop.components.size() != 1 || loop.counts.size() != 1 || loop.counts[0].operand_stride != 0)
     return false;
-  const IndexedLoop run = kLoops[static_cast<int>(runtime::host_isa())](loop.op, loop.index_dtype,
-                                                                        loop.dtype, loop.elements);
+  const IndexedLoop run = indexed_loop(loop, loop.index_dtype);
   if (run == nullptr) return false;
   const WindowLoop::Count& count = loop.counts[0];
   const WindowLoop::Component& c = loop.components[0];
@@ -374,7 +378,19 @@ bool run_indexed(const Loop& loop, std::int64_t first, std::int64_t last, char* 
   return true;
 }
 
+/// Rows of a few elements at the places of a block. False for others, and where threads have different parts of the
+/// operand: there most windows are another's, for which each has a list of its own.
+bool run_indexed(const Loop& loop, const Block& b) {
+  const IndexedLoop run = loop.divisible() ? nullptr : indexed_loop(loop, DType::i64);
+  if (run == nullptr) return false;
+  constexpr Starts kAll{false, INT64_MAX, 0};
+  run(b.n, {reinterpret_cast<const char*>(b.offsets), sizeof b.offsets[0], kAll, 1, b.operand,
+            b.slices, b.slice_stride});
+  return true;
+}
+
 void update(const Loop& loop, const Block& b, const Adder& add) {
+  if (run_indexed(loop, b)) return;
   if (!loop.dense()) strided(loop, b, nullptr, &add);
   else if (loop.op == WindowOp::add) dense_add(loop, b, add);
   else dense_replace(loop, b);

@@ -1,6 +1,5 @@
 // Places of windows, and sums of windows of adjacent elements, for one instruction set.
 #include "runtime/kernels/isa_loops.hpp"
-#include "runtime/kernels/long_runs_isa.hpp"
 #include "runtime/kernels/loop_isa.hpp"
 
 namespace telamon {
@@ -8,23 +7,41 @@ inline namespace v1 {
 namespace {
 namespace loops {
 
-/// Component by component: offset += start * step, or kOutside for good.
+/// Where a window starts; negative: it is dropped.
+template <class Wide>
+TELAMON_INLINE Wide place_of(Wide start, bool clips, Wide last, Wide wrap) {
+  start += start < 0 ? wrap : 0;
+  const Wide low = start < 0 ? 0 : start, place = low > last ? last : low;
+  return !clips & (place != start) ? -1 : place;
+}
+
+/// Component by component: offset += place * step, or kOutside for good.
 template <class T>
 void window_offsets(std::int64_t n, const char* indices, std::int64_t stride,
                     const kernels::Starts& starts, std::int64_t step, std::int64_t* offsets) {
   using kernels::kOutside;
-  const auto add = [=, s = starts](T index, std::int64_t offset) {
-    const auto wanted = static_cast<std::int64_t>(index);
-    std::int64_t start = wanted;
-    if constexpr (sizeof(T) == 8 && !std::is_signed_v<T>) start = start < 0 ? INT64_MAX : start;
-    if constexpr (std::is_signed_v<T>) start += start < 0 ? s.wrap : 0;
-    const std::int64_t low = start < 0 ? 0 : start, place = low > s.last ? s.last : low;
-    const bool dropped = !s.clips & (place != start);
-    return dropped ? kOutside : offset + place * step;
-  };
-  const auto add_all = [&](std::int64_t count, const T* index, std::int64_t* to) {
+  constexpr std::int64_t kShort = INT32_MAX;
+  const auto add_all = [=, s = starts](std::int64_t count, const T* index, std::int64_t* to) {
+    // Products of 64 bits take several instructions.
+    if (sizeof(T) <= 4 && s.last < kShort && s.wrap <= kShort && s.last * step <= kShort) {
+      const auto last = static_cast<std::int32_t>(s.last), wrap = static_cast<std::int32_t>(s.wrap),
+                 by = static_cast<std::int32_t>(step);
+      TELAMON_INDEPENDENT
+      for (std::int64_t i = 0; i < count; ++i) {
+        auto start = static_cast<std::int32_t>(index[i]);
+        if constexpr (!std::is_signed_v<T>) start = start < 0 ? INT32_MAX : start;
+        const std::int32_t place = place_of(start, s.clips, last, wrap);
+        to[i] = place < 0 ? kOutside : to[i] + place * by;
+      }
+      return;
+    }
     TELAMON_INDEPENDENT
-    for (std::int64_t i = 0; i < count; ++i) to[i] = add(index[i], to[i]);
+    for (std::int64_t i = 0; i < count; ++i) {
+      auto start = static_cast<std::int64_t>(index[i]);
+      if constexpr (sizeof(T) == 8 && !std::is_signed_v<T>) start = start < 0 ? INT64_MAX : start;
+      const std::int64_t place = place_of(start, s.clips, s.last, s.wrap);
+      to[i] = place < 0 ? kOutside : to[i] + place * step;
+    }
   };
   if (stride == sizeof(T)) return add_all(n, reinterpret_cast<const T*>(indices), offsets);
   // Components that lie apart are put side by side, for which there are vectors.
@@ -32,8 +49,12 @@ void window_offsets(std::int64_t n, const char* indices, std::int64_t stride,
   T block[kBlock];
   for (std::int64_t i = 0; i < n; i += kBlock) {
     const std::int64_t count = n - i < kBlock ? n - i : kBlock;
-    for (std::int64_t k = 0; k < count; ++k)
-      block[k] = *reinterpret_cast<const T*>(indices + (i + k) * stride);
+    const char* const from = indices + i * stride;
+    const auto copy = [&](std::int64_t apart) __attribute__((always_inline)) {
+      for (std::int64_t k = 0; k < count; ++k)
+        block[k] = *reinterpret_cast<const T*>(from + k * apart);
+    };
+    stride == 2 * sizeof(T) ? copy(2 * sizeof(T)) : copy(stride);
     add_all(count, block, offsets + i);
   }
 }
@@ -63,63 +84,10 @@ TELAMON_INLINE std::int64_t add_vectors(std::int64_t n, T*& to, const T*& from) 
   return n;
 }
 
-/// Rows of a few vectors, of which the last has `last` elements; with `Runs`, in long runs to the same place.
-template <bool Runs, int Vectors, class T>
-void add_short_rows(std::int64_t n, const std::int32_t* inside, const std::int64_t* offsets,
-                    char* operand, const char* slices, std::int64_t stride, std::int64_t last) {
-  using V = std::conditional_t<sizeof(T) == 8, simd::F64, simd::F32>;
-  using Float = simd::ScalarOf<V>;
-  typedef T Vector __attribute__((vector_size(sizeof(V))));
-  constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
-  const auto count = [=](auto v) { return v.value + 1 < Vectors ? kLanes : last; };
-  const auto load = [&](const char* row, auto v) __attribute__((always_inline)) {
-    const Float* const from = reinterpret_cast<const Float*>(row) + v.value * kLanes;
-    return reinterpret_cast<Vector>(simd::load_lanes<V>(from, count(v)));
-  };
-  Vector sums[Vectors];
-  char* to = nullptr;
-  const auto store = [&]() __attribute__((always_inline)) {
-    repeat<Vectors>([&](auto v) __attribute__((always_inline)) {
-      Float* const row = reinterpret_cast<Float*>(to) + v.value * kLanes;
-      simd::store_lanes<V>(row, reinterpret_cast<V>(sums[v.value]), count(v));
-    });
-  };
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::int64_t ahead = inside[i + kernels::kAhead];
-    __builtin_prefetch(operand + offsets[ahead]);
-    __builtin_prefetch(slices + ahead * stride);
-    char* const place = operand + offsets[inside[i]];
-    if (!Runs || place != to) {
-      if (Runs && i > 0) store();
-      to = place;
-      repeat<Vectors>([&](auto v) __attribute__((always_inline)) { sums[v.value] = load(to, v); });
-    }
-    repeat<Vectors>([&](auto v) __attribute__((always_inline)) {
-      sums[v.value] += load(slices + inside[i] * stride, v);
-    });
-    if (!Runs) store();
-  }
-  if (Runs && n > 0) store();
-}
 template <class T>
 void add_rows(std::int64_t n, const std::int32_t* inside, const std::int64_t* offsets,
               char* operand, const char* slices, std::int64_t stride, std::int64_t elements) {
   using namespace kernels;
-  if constexpr (sizeof(T) >= 4) {
-    constexpr std::int64_t kLanes = simd::kBytes / static_cast<std::int64_t>(sizeof(T));
-    const auto run = [&](auto loop, std::int64_t last) {
-      loop(n, inside, offsets, operand, slices, stride, last);
-    };
-    if (elements <= 2 * kLanes) {
-      const bool one = elements <= kLanes;
-      const std::int64_t last = one ? elements : elements - kLanes;
-      if (has_long_runs(n, [=](std::int64_t i) { return offsets[inside[i]]; }))
-        return run(one ? add_short_rows<true, 1, T> : add_short_rows<true, 2, T>, last);
-      // Whole vectors: what is stored in pieces does not come back as one.
-      if (last == kLanes)
-        return run(one ? add_short_rows<false, 1, T> : add_short_rows<false, 2, T>, last);
-    }
-  }
   const auto bytes = elements * static_cast<std::int64_t>(sizeof(T));
   const std::int64_t fetched = bytes < kFetched ? bytes : kFetched;
   for (std::int64_t i = 0; i < n; ++i) {
