@@ -234,6 +234,8 @@ void multiply_floats(Product p) {
   const bool along_terms = p.a.column == 1 && p.b.row == 1;
   // A row times a matrix that lies by columns: a vector is its own transpose.
   if (p.m == 1 && p.n > 1 && p.k > 1 && along_terms) p = turned(p);
+  // A matrix that lies by columns times a vector, which reads it by rows.
+  if (p.n == 1 && p.m > 1 && p.k > 1 && p.a.row == 1 && !along_terms) p = turned(p);
   if (p.n == 1 && (p.k == 1 || along_terms)) return run_in_parts(kDots, p, run_dots);
   if (!is_narrow(p.size, p.m, p.n) || p.a.row != 1 || p.a.column <= 1)
     return run_in_parts(p.m <= kFewRows ? kRowsOfB : kTiles, p, run_floats);

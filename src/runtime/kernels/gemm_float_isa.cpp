@@ -149,30 +149,29 @@ void strip_of(int vectors, const Block<T>& t, std::int64_t rows) {
 #endif
 }
 
-/// to[j * to_row + i] = from[i * from_row + j] for i < rows, j < columns.
+/// to[j * to_row + i] = from[i * from_row + j] for i < rows, j < columns, and zeros for more i, up to whole vectors.
 template <class V, class T>
 void transpose_block(const T* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns,
                      T* to, std::int64_t to_row) {
-  constexpr std::int64_t kCount = simd::Lanes<V>::kCount;
-  std::int64_t i = 0;
-  for (; i + kCount <= rows; i += kCount) {
+  constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
+  for (std::int64_t i = 0; i < rows; i += kLanes, from += kLanes * from_row, to += kLanes) {
+    const std::int64_t count = rows - i < kLanes ? rows - i : kLanes;
     std::int64_t j = 0;
-    for (; j + kCount <= columns; j += kCount) {
-      V block[kCount];
-      for (std::int64_t x = 0; x < kCount; ++x) {
-        __builtin_memcpy(&block[x], from + (i + x) * from_row + j, sizeof(V));
-      }
+    for (; j + kLanes <= columns; j += kLanes) {
+      V block[kLanes];
+      repeat<kLanes>([&](auto x) __attribute__((always_inline)) {
+        block[x.value] = V{};
+        if (x.value < count)
+          __builtin_memcpy(&block[x.value], from + x.value * from_row + j, sizeof(V));
+      });
       transpose(block);
-      for (std::int64_t x = 0; x < kCount; ++x) {
-        __builtin_memcpy(to + (j + x) * to_row + i, &block[x], sizeof(V));
-      }
+      for (std::int64_t x = 0; x < kLanes; ++x)
+        __builtin_memcpy(to + (j + x) * to_row, &block[x], sizeof(V));
     }
     for (; j < columns; ++j) {
-      for (std::int64_t x = i; x < i + kCount; ++x) to[j * to_row + x] = from[x * from_row + j];
+      for (std::int64_t x = 0; x < kLanes; ++x)
+        to[j * to_row + x] = x < count ? from[x * from_row + j] : T(0);
     }
-  }
-  for (; i < rows; ++i) {
-    for (std::int64_t j = 0; j < columns; ++j) to[j * to_row + i] = from[i * from_row + j];
   }
 }
 
@@ -184,23 +183,20 @@ void pack_strip(const GemmTile& t, const T* b, std::int64_t k, std::int64_t widt
   constexpr std::int64_t kLanes = simd::Lanes<V>::kCount;
   const std::int64_t padded = (width + kLanes - 1) / kLanes * kLanes;
   if (t.b_column == 1) {
+    const std::int64_t whole = width / kLanes * kLanes;
     for (std::int64_t i = 0; i < k; ++i, b += t.b_row, to += padded) {
-      if (width == padded) {
-        for (std::int64_t j = 0; j < width; j += kLanes) __builtin_memcpy(to + j, b + j, sizeof(V));
-      } else {
-        for (std::int64_t j = 0; j < padded; ++j) to[j] = j < width ? b[j] : T(0);
+      for (std::int64_t j = 0; j < whole; j += kLanes) __builtin_memcpy(to + j, b + j, sizeof(V));
+      if (whole < width) {
+        const V last = load_lanes<V>(b + whole, width - whole);
+        __builtin_memcpy(to + whole, &last, sizeof(V));
       }
     }
     return;
   }
-  if (width < padded) {
-    for (std::int64_t i = 0; i < k; ++i) {
-      for (std::int64_t j = width; j < padded; ++j) to[i * padded + j] = 0;
-    }
-  }
   if (t.b_row == 1) return transpose_block<V>(b, t.b_column, width, k, to, padded);
-  for (std::int64_t i = 0; i < k; ++i) {
-    for (std::int64_t j = 0; j < width; ++j) to[i * padded + j] = b[i * t.b_row + j * t.b_column];
+  for (std::int64_t i = 0; i < k; ++i, to += padded) {
+    for (std::int64_t j = 0; j < padded; ++j)
+      to[j] = j < width ? b[i * t.b_row + j * t.b_column] : T(0);
   }
 }
 
