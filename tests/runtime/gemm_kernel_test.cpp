@@ -165,6 +165,18 @@ TEST(MatmulVectors, AgreeWithTripleLoops) {
   }
 }
 
+// Few inner products of many terms: every rest of a tile and of a vector.
+TEST(MatmulThin, AgreesWithTripleLoops) {
+  for (const std::int64_t m : {2, 3, 4, 5, 7, 20, 48}) {
+    for (const std::int64_t n : {2, 3, 4, 5, 6, 48}) {
+      for (std::int64_t k = 1024; k < 1033; ++k)
+        check<float>(1, m, n, k, Layout::padded, Layout::columns);
+      check<double>(2, m, n, 4'501, Layout::rows, Layout::columns);
+      check<float>(3, m, n, 1'500, Layout::repeated, Layout::columns);
+    }
+  }
+}
+
 /// Memory for `bytes` that end where a page does which nobody may touch.
 class Fenced {
  public:
@@ -189,23 +201,28 @@ class Fenced {
 
 // Vectors that are not full read and write the elements that exist.
 template <class T>
-void expect_nothing_beyond() {
+void expect_nothing_beyond(std::int64_t m, std::int64_t n, std::int64_t k, Layout of_b) {
   const auto bytes = [](std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(T); };
+  const Matrix<T> a(1, m, k, Layout::rows, 1), b(1, k, n, of_b, 2);
+  const Fenced x(bytes(m * k)), y(bytes(k * n)), z(bytes(m * n));
+  std::memcpy(x.data(), a.memory.data(), bytes(m * k));
+  std::memcpy(y.data(), b.memory.data(), bytes(k * n));
+  View of_x = a.view, of_y = b.view;
+  of_x.data = x.data();
+  of_y.data = y.data();
+  const Shape shape{1, m, n};
+  kernels::run_matmul(of_x, of_y, contiguous_view(z.data(), dtype_of<T>, shape));
+  std::vector<T> c(static_cast<std::size_t>(m * n));
+  kernels::run_matmul(a.view, b.view, contiguous_view(c.data(), dtype_of<T>, shape));
+  ASSERT_EQ(std::memcmp(c.data(), z.data(), bytes(m * n)), 0) << m << "x" << k << "x" << n;
+}
+template <class T>
+void expect_nothing_beyond() {
   for (const std::int64_t m : {1, 2, 3, 5, 6, 7, 25}) {
     for (std::int64_t n = 1; n <= 40; n += n < 20 ? 1 : 7) {
-      for (const std::int64_t k : {1, 2, 3, 5, 7, 11, 15, 18, 33}) {
-        const Matrix<T> a(1, m, k, Layout::rows, 1), b(1, k, n, Layout::rows, 2);
-        const Fenced x(bytes(m * k)), y(bytes(k * n)), z(bytes(m * n));
-        std::memcpy(x.data(), a.memory.data(), bytes(m * k));
-        std::memcpy(y.data(), b.memory.data(), bytes(k * n));
-        const auto view = [](const Fenced& f, std::int64_t rows, std::int64_t columns) {
-          return contiguous_view(f.data(), dtype_of<T>, Shape{1, rows, columns});
-        };
-        kernels::run_matmul(view(x, m, k), view(y, k, n), view(z, m, n));
-        std::vector<T> c(static_cast<std::size_t>(m * n));
-        kernels::run_matmul(a.view, b.view, contiguous_view(c.data(), dtype_of<T>, Shape{1, m, n}));
-        ASSERT_EQ(std::memcmp(c.data(), z.data(), bytes(m * n)), 0) << m << "x" << k << "x" << n;
-      }
+      for (const std::int64_t k : {1, 2, 3, 5, 7, 11, 15, 18, 33, 130})
+        expect_nothing_beyond<T>(m, n, k, Layout::rows);
+      for (const std::int64_t k : {1024, 1027}) expect_nothing_beyond<T>(m, n, k, Layout::columns);
     }
   }
 }
@@ -224,7 +241,10 @@ void expect_the_same_bits_of_columns() {
                                       {2, 2 * n, 3'001},
                                       {1, 2 * n, 80'001}}) {
       Matrix<T> a(batch, m, k, Layout::columns, 1), rows(batch, m, k, Layout::rows, 1);
-      const Matrix<T> b(batch, k, n, n % 2 == 0 ? Layout::rows : Layout::columns, 2);
+      // Few inner products of many terms along both rows are summed by lanes.
+      const bool inner_products = n <= 48 && k >= 1024;
+      const bool by_rows = n % 2 == 0 || inner_products;
+      const Matrix<T> b(batch, k, n, by_rows ? Layout::rows : Layout::columns, 2);
       for (std::size_t i = 0; i < a.memory.size(); ++i)
         a.memory[i] = static_cast<T>(std::sin(static_cast<double>(i)));
       kernels::run_copy(a.view, rows.view);

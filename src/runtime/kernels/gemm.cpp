@@ -134,16 +134,18 @@ void for_each_tile(const Product& p, const GemmBlocks& blocks, const Run& run) {
   });
 }
 
-/// A matrix times a vector: rows in chunks of about one size, for they wait for memory more than for arithmetic.
+/// A matrix times a vector, or a few: rows in chunks of about one size, for they wait for memory more than for
+/// arithmetic.
 void run_dots(const Product& p) {
   constexpr std::int64_t kWork = 100'000;  // multiplications worth a chunk
   const GemmLoop loop = find_loop(p.dtype, true);
-  const std::int64_t wanted = std::clamp<std::int64_t>(p.m * p.k / kWork, 1, p.m);
-  const std::int64_t rows = detail::ceil_div(detail::ceil_div(p.m, wanted), kDotRows) * kDotRows;
+  const std::int64_t wanted = std::clamp<std::int64_t>(p.m * p.n * p.k / kWork, 1, p.m);
+  const std::int64_t unit = p.n == 1 ? kDotRows : kThinRows;
+  const std::int64_t rows = detail::ceil_div(detail::ceil_div(p.m, wanted), unit) * unit;
   const std::int64_t chunks = detail::ceil_div(p.m, rows);
   runtime::parallel_for(p.batch * chunks, [&](std::int64_t chunk) {
     const std::int64_t i = chunk % chunks * rows;
-    call_loop(loop, p, {chunk / chunks, i, 0, std::min(rows, p.m - i), 1});
+    call_loop(loop, p, {chunk / chunks, i, 0, std::min(rows, p.m - i), p.n});
   });
 }
 
@@ -166,6 +168,8 @@ struct Grain {
   std::int64_t height, width, terms, work;
 };
 constexpr Grain kDots{kDotRows, 1, 1 << 14, 250'000};
+constexpr std::int64_t kFewDots = 48, kManyTerms = 1024;
+constexpr Grain kThin{kFewDots, kFewDots, 2048, 250'000};
 constexpr Grain kTiles{kLeastTile, kLeastTile, 512, 1'000'000};
 // Memory is faster where each thread reads whole rows of b than where it reads a piece of each.
 constexpr Grain kRowsOfB{kFewRows, 8192, 64, 250'000};
@@ -230,6 +234,12 @@ bool is_narrow(std::int64_t size, std::int64_t m, std::int64_t n) {
   return n > 1 && n <= few && m >= 2 * n && m > kFewRows;
 }
 
+/// Whether a product has few results, and each so many terms that it does not pay to put the elements of an operand
+/// for one term side by side.
+bool is_thin(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return m <= kFewDots && n <= kFewDots && k >= kManyTerms;
+}
+
 void multiply_floats(Product p) {
   const bool along_terms = p.a.column == 1 && p.b.row == 1;
   // A row times a matrix that lies by columns: a vector is its own transpose.
@@ -237,6 +247,7 @@ void multiply_floats(Product p) {
   // A matrix that lies by columns times a vector, which reads it by rows.
   if (p.n == 1 && p.m > 1 && p.k > 1 && p.a.row == 1 && !along_terms) p = turned(p);
   if (p.n == 1 && (p.k == 1 || along_terms)) return run_in_parts(kDots, p, run_dots);
+  if (along_terms && is_thin(p.m, p.n, p.k)) return run_in_parts(kThin, p, run_dots);
   if (!is_narrow(p.size, p.m, p.n) || p.a.row != 1 || p.a.column <= 1)
     return run_in_parts(p.m <= kFewRows ? kRowsOfB : kTiles, p, run_floats);
   const Temporary transpose(Shape{p.batch, p.n, p.m}, p.dtype);
@@ -370,7 +381,8 @@ void run_matmul(const View& lhs, const View& rhs, const View& out) {
 std::int64_t matmul_scratch(DType dtype, const ProductSize& p, int threads) {
   const auto size = static_cast<std::int64_t>(size_of(dtype));
   const std::int64_t parts =
-      std::max(parts_of(p.m <= kFewRows ? kRowsOfB : kTiles, p), p.n == 1 ? parts_of(kDots, p) : 1);
+      std::max({parts_of(p.m <= kFewRows ? kRowsOfB : kTiles, p), p.n == 1 ? parts_of(kDots, p) : 1,
+                is_thin(p.m, p.n, p.k) ? parts_of(kThin, p) : 1});
   const bool narrow = is_narrow(size, p.m, p.n);
   const std::int64_t copies = (parts > 1 ? parts : 0) + (narrow ? 1 : 0);
   const auto workspace = [&](std::int64_t m, std::int64_t n) {

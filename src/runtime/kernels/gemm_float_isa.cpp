@@ -369,17 +369,32 @@ void multiply_strips(const GemmTile& t, Block<T> block, bool pack, bool shared, 
     block.b = from;
     block.b_row = t.b_row;
     block.next_row = t.b_row;
-    if (pack || width < now * kLanes) {
-      if (!kept) pack_strip<V>(t, from, block.k, width, strips);
-      block.b = strips;
-      block.b_row = now * kLanes;
-    }
-    if (shared) strips += block.k * block.b_row;
     block.c = static_cast<T*>(t.c) + row * t.c_row + j;
     block.count = width - (now - 1) * kLanes;
+    block.next = nullptr;
     j += width;
-    block.next = pack && !kept && t.b_column == 1 && j < end ? from + width : nullptr;
-    strip_of<V, PackedA>(now, block, rows);
+    const std::int64_t beyond = now * kLanes - width;
+    Block<T> rest = block;
+    if (!PackedA && !pack && beyond > 0 && t.b_column == 1 && t.b_row > 0) {
+      // Of most rows of b whole vectors can be read: what is beyond them is the next row's.
+      const std::int64_t last = (beyond + t.b_row - 1) / t.b_row;
+      if (8 * last <= block.k) {
+        rest.k = block.k - last;
+        strip_of<V, PackedA>(now, rest, rows);
+        rest.a += rest.k * block.a_next;
+        rest.b += rest.k * block.b_row;
+        rest.k = last;
+        rest.first = false;
+      }
+    }
+    if (pack || beyond > 0) {
+      if (!kept) pack_strip<V>(t, rest.b, rest.k, width, strips);
+      rest.b = strips;
+      rest.b_row = now * kLanes;
+    }
+    if (shared) strips += rest.k * rest.b_row;
+    if (pack && !kept && t.b_column == 1 && j < end) rest.next = from + width;
+    strip_of<V, PackedA>(now, rest, rows);
   }
 }
 

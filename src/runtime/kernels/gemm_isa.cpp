@@ -86,8 +86,61 @@ void dots_of_rows(const GemmTile& t, std::int64_t row) {
   });
 }
 
+/// `Rows` rows of a, from `row` on, times `Columns` columns of b, from `column` on, all of them contiguous: a register of
+/// partial sums of each result.
+template <class V, int Rows, int Columns>
+void dots_of_tile(const GemmTile& t, std::int64_t row, std::int64_t column) {
+  using T = simd::ScalarOf<V>;
+  constexpr int kLanes = simd::Lanes<V>::kCount;
+  constexpr int kRegisters = (Rows * Columns + kLanes - 1) / kLanes;
+  const std::int64_t a_row = t.a_row, b_column = t.b_column;
+  const T* const a = static_cast<const T*>(t.a) + row * a_row;
+  const T* const b = static_cast<const T*>(t.b) + column * b_column;
+  V sums[kRegisters * kLanes] = {};
+  const auto add = [&](std::int64_t k, std::int64_t count) __attribute__((always_inline)) {
+    V from_b[Columns];
+    repeat<Columns>([&](auto j) __attribute__((always_inline)) {
+      from_b[j.value] = load_lanes<V>(b + j.value * b_column + k, count);
+    });
+    repeat<Rows>([&](auto i) __attribute__((always_inline)) {
+      const V from_a = load_lanes<V>(a + i.value * a_row + k, count);
+      repeat<Columns>([&](auto j) __attribute__((always_inline)) {
+        V& sum = sums[i.value * Columns + j.value];
+        sum = simd::fma(from_a, from_b[j.value], sum);
+      });
+    });
+  };
+  std::int64_t k = 0;
+  for (; k + kLanes <= t.k; k += kLanes) add(k, kLanes);
+  if (k < t.k) add(k, t.k - k);
+  T totals[kRegisters * kLanes];
+  repeat<kRegisters>([&](auto i) __attribute__((always_inline)) {
+    const V sum = sum_lanes<kLanes / 2>(sums + i.value * kLanes);
+    __builtin_memcpy(totals + i.value * kLanes, &sum, sizeof sum);
+  });
+  for (int i = 0; i < Rows; ++i) {
+    __builtin_memcpy(static_cast<T*>(t.c) + (row + i) * t.c_row + column, totals + i * Columns,
+                     Columns * sizeof(T));
+  }
+}
+template <class V, int Rows>
+void dots_of_columns(const GemmTile& t, std::int64_t row) {
+  std::int64_t column = 0;
+  for (; column + 3 <= t.n; column += 3) dots_of_tile<V, Rows, 3>(t, row, column);
+  if (column + 2 == t.n) dots_of_tile<V, Rows, 2>(t, row, column);
+  if (column + 1 == t.n) dots_of_tile<V, Rows, 1>(t, row, column);
+}
+
 template <class V>
 void float_dots(const GemmTile& t) {
+  if (t.n > 1) {
+    constexpr int kThin = kernels::kThinRows;
+    std::int64_t row = 0;
+    for (; row + kThin <= t.m; row += kThin) dots_of_columns<V, kThin>(t, row);
+    for (; row + 2 <= t.m; row += 2) dots_of_columns<V, 2>(t, row);
+    if (row < t.m) dots_of_columns<V, 1>(t, row);
+    return;
+  }
   constexpr int kRows = kernels::kDotRows;
   std::int64_t row = 0;
   for (; row + kRows <= t.m; row += kRows) dots_of_rows<V, kRows>(t, row);
