@@ -41,7 +41,7 @@ LIMIT = 0.9  # the share that counts as all of it
 LARGE = (r"B01\.eager_sin_1M|"
          r"B02\.(\w+_(256k|1M|32M)|pow_\w+|gelu10|black_scholes|bcast_add|transpose_(4096x4096|100000x30)|transposed_add)|"
          r"B03\..*|B04\.(matmul_(f64_)?(128|256|333|512|1024|2048)|batch_(16x768|small_(16|32|64))|"
-         r"(bias_(relu|tanh)|residual)_(256|1024)|gemv_4096|matvec_4096|inner_8M|tall_100000x64)|B05\.mlp_step|B07\..*|"
+         r"(bias_(relu|tanh)|residual)_(256|1024)|gemv_4096|matvec_4096|inner_8M|tall_\w+|wide_\w+)|B05\.mlp_step|B07\..*|"
          r"B08\.logistic_vmap_1024|B09\..*|B10\..*|B11\..*|B12\.ba_block|B13\..*|B14\.\w*sort\w*|"
          r"B16\.(compile_(1000|10000)|compile_grad_(300|475|1000|10000)|unrolled_192_grad|products_70_grad) steady|"
          r"GMM\..*|KMEANS\..*|SWEEP\..*")
@@ -72,7 +72,7 @@ TARGETS = [
     Target("Short trailing axes: N-body, rows and distances", r"B10\..*", "ratio", 1 / 1.3, HAND, "1.3x of hand"),
     Target("Products from 128 x 128", r"B04\.(matmul_(f64_)?(128|256|333|512|1024|2048)|batch_16x768)", "ratio", 0.95,
            HAND, "0.95 of OpenBLAS, oneDNN"),
-    Target("Products with vectors, and of tall matrices", r"B04\.(gemv_4096|matvec_4096|inner_8M|tall_100000x64)",
+    Target("Products with vectors, and of tall matrices", r"B04\.(gemv_4096|matvec_4096|inner_8M|tall_\w+|wide_\w+)",
            "ratio", 0.95, HAND, "0.95 of OpenBLAS, oneDNN"),
     Target("Products up to 64 x 64, with the call", SMALL_PRODUCTS, "ratio", 0.95, (*HAND, *LIBRARIES),
            "0.95 of the best of OpenBLAS, oneDNN, LIBXSMM, libraries"),

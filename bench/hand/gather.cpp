@@ -65,6 +65,67 @@ Case deposit(unsigned seed_places, unsigned seed_values, int k, const char* note
 const Register adds("B13.deposit", "ns", [] { return deposit(1, 2, 16384, "per add"); });
 const Register segments("B13.segment_sum", "ns", [] { return deposit(2, 1, 65536, "per edge"); });
 
+const Register sorted("B13.segment_sum_sorted", "ns", [] {
+  Deposit d{indices(2, kMany, 10000), uf(1, kMany), Floats(10000)};
+  std::sort(d.i.begin(), d.i.end());
+  Case c = by_hand(
+      std::move(d),
+      [](Deposit& s) {  // a sum in a register for each segment
+        std::fill(s.out.begin(), s.out.end(), 0.f);
+        for (std::size_t n = 0; n < kMany;) {
+          const std::int32_t segment = s.i[n];
+          float sum = 0;
+          for (; n < kMany && s.i[n] == segment; ++n) sum += s.v[n];
+          s.out[static_cast<std::size_t>(segment)] = sum;
+        }
+      },
+      [](const Deposit& s) { return std::vector{output(s.out)}; });
+  c.per = kMany;
+  c.note = "per edge";
+  return c;
+});
+
+constexpr std::size_t kRows = 200'000;
+const Register segments_of_rows("B13.segment_rows_3", "us", [] {
+  return by_hand(
+      Deposit{indices(2, kRows, 16384), uf(1, kRows * 3), Floats(std::size_t{16384} * 3)},
+      [](Deposit& d) {
+        std::fill(d.out.begin(), d.out.end(), 0.f);
+        for (std::size_t n = 0; n < kRows; ++n) {
+          float* __restrict to = &d.out[static_cast<std::size_t>(d.i[n]) * 3];
+          for (std::size_t j = 0; j < 3; ++j) to[j] += d.v[n * 3 + j];
+        }
+      },
+      [](const Deposit& d) { return std::vector{output(d.out)}; });
+});
+const Register set_rows("B13.set_rows_8", "us", [] {
+  return by_hand(
+      Deposit{scattered(kRows), uf(1, kRows * 8), Floats(kRows * 8)},
+      [](Deposit& d) {
+        std::fill(d.out.begin(), d.out.end(), 0.f);
+        for (std::size_t n = 0; n < kRows; ++n)
+          std::memcpy(&d.out[static_cast<std::size_t>(d.i[n]) * 8], &d.v[n * 8], 8 * sizeof(float));
+      },
+      [](const Deposit& d) { return std::vector{output(d.out)}; });
+});
+struct Plane {
+  Ints i, j;
+  Floats v, out;
+};
+const Register plane("B13.deposit_2d", "ns", [] {
+  Case c = by_hand(
+      Plane{indices(1, kMany, 256), indices(2, kMany, 256), uf(3, kMany), Floats(65536)},
+      [](Plane& p) {
+        std::fill(p.out.begin(), p.out.end(), 0.f);
+        for (std::size_t n = 0; n < kMany; ++n)
+          p.out[static_cast<std::size_t>(p.i[n] * 256 + p.j[n])] += p.v[n];
+      },
+      [](const Plane& p) { return std::vector{output(p.out)}; });
+  c.per = kMany;
+  c.note = "per add";
+  return c;
+});
+
 /// Four tables: a bin that comes twice in a row need not wait for itself.
 struct Histogram {
   Floats x;

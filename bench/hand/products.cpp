@@ -324,6 +324,10 @@ const Register matvec("B04.matvec_4096", "us", [] { return product({4096, 1, 409
 const Register inner("B04.inner_8M", "us", [] { return product({1, 1, 1 << 23}, uf); });
 const Register tall("B04.tall_100000x64", "ms",
                     [] { return product({64, 64, 100'000, 1, true}, uf); });
+const Register tall_10("B04.tall_100000x10", "us",
+                       [] { return product({10, 10, 100'000, 1, true}, uf); });
+const Register wide_3("B04.wide_3x100000", "us",
+                      [] { return product({3, 3, 100'000, 1, false, true}, uf); });
 
 // ---- a layer: x w + b, and what follows, in one loop over the product ------------------------------
 struct Layer {

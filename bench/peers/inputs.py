@@ -28,6 +28,15 @@ def ids(seed, n, k):
     return (u64(seed, n) * k).astype(np.int32)
 
 
+def sorted_ids(seed, n, k):
+    return np.sort(ids(seed, n, k))
+
+
+def scattered(n):
+    """The numbers below n in an order in which neighbours lie apart; n is no multiple of 7919."""
+    return (np.arange(n, dtype=np.int64) * 7919 % n).astype(np.int32)
+
+
 def zeros(*shape):
     return np.zeros(shape, np.float32)
 

@@ -163,6 +163,11 @@ workload("B04.inner_8M")(lambda: compiled(jnp.dot, u(1, 8 * M), u(2, 8 * M), byt
 workload("B04.tall_100000x64", "ms")(
     lambda: compiled(lambda a, b: a.T @ b, u(1, (100000, 64)), u(2, (100000, 64)), flops=2 * 100000 * 64**2))
 
+workload("B04.tall_100000x10")(
+    lambda: compiled(lambda a, b: a.T @ b, u(1, (100000, 10)), u(2, (100000, 10)), flops=2 * 100000 * 10**2))
+workload("B04.wide_3x100000")(
+    lambda: compiled(lambda a, b: a @ b.T, u(1, (3, 100000)), u(2, (3, 100000)), flops=2 * 100000 * 3**2))
+
 
 def batch_small(n, numbers):
     return compiled(jnp.matmul, numbers(1, (1024, n, n)), numbers(2, (1024, n, n)), flops=2048 * n**3)
@@ -294,6 +299,28 @@ def _():
         return jax.ops.segment_sum(v, i, 65536)
 
     return compiled(f, u(1, MILLION), ids(2, MILLION, 65536), per=MILLION, note="an edge")
+
+
+@workload("B13.segment_sum_sorted", "ns")
+def _():
+    def f(v, i):
+        return jax.ops.segment_sum(v, i, 10000, indices_are_sorted=True)
+
+    return compiled(f, u(1, MILLION), inputs.sorted_ids(2, MILLION, 10000), per=MILLION, note="an edge")
+
+
+workload("B13.segment_rows_3")(
+    lambda: compiled(lambda v, i: jax.ops.segment_sum(v, i, 16384), u(1, (200000, 3)), ids(2, 200000, 16384)))
+workload("B13.set_rows_8")(
+    lambda: compiled(lambda v, i: jnp.zeros((200000, 8)).at[i].set(v), u(1, (200000, 8)), inputs.scattered(200000)))
+
+
+@workload("B13.deposit_2d", "ns")
+def _():
+    def f(i, j, w):
+        return jnp.zeros((256, 256)).at[i, j].add(w)
+
+    return compiled(f, ids(1, MILLION, 256), ids(2, MILLION, 256), u(3, MILLION), per=MILLION, note="an addition")
 
 
 @workload("B13.histogram", "ns")

@@ -101,6 +101,11 @@ workload("B04.inner_8M")(lambda: eager(mx.inner, u(1, 1 << 23), u(2, 1 << 23)))
 workload("B04.tall_100000x64", "ms")(
     lambda: eager(lambda a, b: a.T @ b, u(1, (100000, 64)), u(2, (100000, 64)), flops=2 * 100000 * 64**2))
 
+workload("B04.tall_100000x10")(
+    lambda: eager(lambda a, b: a.T @ b, u(1, (100000, 10)), u(2, (100000, 10)), flops=2 * 100000 * 10**2))
+workload("B04.wide_3x100000")(
+    lambda: eager(lambda a, b: a @ b.T, u(1, (3, 100000)), u(2, (3, 100000)), flops=2 * 100000 * 3**2))
+
 
 # ---- B05 ----
 def mlp_loss(params, x, y):
@@ -205,6 +210,14 @@ workload("B13.scatter_add")(
                      u(3, (16384, 64))))
 workload("B13.deposit", "ns")(
     lambda: compiled(lambda i, v: mx.zeros(16384).at[i].add(v), ids(1, 1000000, 16384), u(2, 1000000), per=1e6))
+workload("B13.segment_sum_sorted", "ns")(
+    lambda: compiled(lambda i, v: mx.zeros(10000).at[i].add(v), inputs.sorted_ids(2, 1000000, 10000), u(1, 1000000),
+                     per=1e6))
+workload("B13.segment_rows_3")(
+    lambda: compiled(lambda i, v: mx.zeros((16384, 3)).at[i].add(v), ids(2, 200000, 16384), u(1, (200000, 3))))
+workload("B13.deposit_2d", "ns")(
+    lambda: compiled(lambda i, j, v: mx.zeros((256, 256)).at[i, j].add(v), ids(1, 1000000, 256), ids(2, 1000000, 256),
+                     u(3, 1000000), per=1e6))
 workload("B14.sort", "ms")(lambda: compiled(mx.sort, u(1, 1 << 20)))
 workload("B14.sort_ax1", "ms")(lambda: compiled(lambda x: mx.sort(x, axis=1), square()))
 

@@ -89,6 +89,10 @@ workload("B04.matvec_4096")(lambda: run(np.dot, u(1, (4096, 4096)), u(2, 4096)))
 workload("B04.inner_8M")(lambda: run(np.dot, u(1, 1 << 23), u(2, 1 << 23)))
 workload("B04.tall_100000x64", "ms")(
     lambda: run(lambda a, b: a.T @ b, u(1, (100000, 64)), u(2, (100000, 64)), flops=2 * 100000 * 64**2))
+workload("B04.tall_100000x10")(
+    lambda: run(lambda a, b: a.T @ b, u(1, (100000, 10)), u(2, (100000, 10)), flops=2 * 100000 * 10**2))
+workload("B04.wide_3x100000")(
+    lambda: run(lambda a, b: a @ b.T, u(1, (3, 100000)), u(2, (3, 100000)), flops=2 * 100000 * 3**2))
 for _n in inputs.SMALL_SQUARES:
     workload(f"B04.batch_small_{_n}")(
         lambda n=_n: run(np.matmul, u(1, (1024, n, n)), u(2, (1024, n, n)), flops=2048 * n**3))
@@ -103,6 +107,21 @@ workload("B13.deposit", "ns")(
 workload("B13.segment_sum", "ns")(
     lambda: run(lambda v, i: np.bincount(i, v, 65536), u(1, 1000000), ids(2, 1000000, 65536), per=1e6,
                 note="bincount, sums in f64"))
+workload("B13.segment_sum_sorted", "ns")(
+    lambda: run(lambda v, i: np.bincount(i, v, 10000), u(1, 1000000), inputs.sorted_ids(2, 1000000, 10000), per=1e6,
+                note="bincount, sums in f64"))
+
+
+def set_rows(v, i):
+    out = np.zeros((200000, 8), np.float32)
+    out[i] = v
+    return out
+
+
+workload("B13.set_rows_8")(lambda: run(set_rows, u(1, (200000, 8)), inputs.scattered(200000)))
+workload("B13.deposit_2d", "ns")(
+    lambda: run(lambda i, j, v: np.bincount(i * 256 + j, v, 65536).reshape(256, 256), ids(1, 1000000, 256),
+                ids(2, 1000000, 256), u(3, 1000000), per=1e6, note="bincount, sums in f64"))
 workload("B13.histogram", "ns")(
     lambda: run(lambda x: np.bincount((x * 256).astype(np.int32), minlength=256), u(1, 1000000), per=1e6))
 workload("B14.sort", "ms")(lambda: run(np.sort, u(1, 1 << 20)))

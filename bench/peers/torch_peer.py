@@ -198,6 +198,10 @@ workload("B04.matvec_4096")(lambda: run(torch.matmul, u(1, (4096, 4096)), u(2, 4
 workload("B04.inner_8M")(lambda: run(torch.matmul, u(1, 1 << 23), u(2, 1 << 23)))
 workload("B04.tall_100000x64", "ms")(
     lambda: run(lambda a, b: a.T @ b, u(1, (100000, 64)), u(2, (100000, 64)), flops=2 * 100000 * 64**2))
+workload("B04.tall_100000x10")(
+    lambda: run(lambda a, b: a.T @ b, u(1, (100000, 10)), u(2, (100000, 10)), flops=2 * 100000 * 10**2))
+workload("B04.wide_3x100000")(
+    lambda: run(lambda a, b: a @ b.T, u(1, (3, 100000)), u(2, (3, 100000)), flops=2 * 100000 * 3**2))
 for _n in inputs.SMALL_SQUARES:
     workload(f"B04.batch_small_{_n}")(
         lambda n=_n: run(torch.matmul, u(1, (1024, n, n)), u(2, (1024, n, n)), flops=2048 * n**3))
@@ -459,6 +463,16 @@ def index_add(size):
 
 workload("B13.deposit", "ns")(lambda: run(index_add(16384), ids(1, 1000000, 16384), u(2, 1000000), per=1e6))
 workload("B13.segment_sum", "ns")(lambda: run(index_add(65536), ids(2, 1000000, 65536), u(1, 1000000), per=1e6))
+workload("B13.segment_sum_sorted", "ns")(
+    lambda: run(index_add(10000), inputs.sorted_ids(2, 1000000, 10000), u(1, 1000000), per=1e6))
+workload("B13.segment_rows_3")(
+    lambda: run(lambda i, v: torch.zeros(16384, 3).index_add_(0, i, v), ids(2, 200000, 16384), u(1, (200000, 3))))
+workload("B13.set_rows_8")(
+    lambda: run(lambda i, v: torch.zeros(200000, 8).index_copy_(0, i, v), inputs.scattered(200000).astype(np.int64),
+                u(1, (200000, 8))))
+workload("B13.deposit_2d", "ns")(
+    lambda: run(lambda i, j, v: torch.zeros(256, 256).index_put_((i, j), v, accumulate=True),
+                ids(1, 1000000, 256).astype(np.int64), ids(2, 1000000, 256).astype(np.int64), u(3, 1000000), per=1e6))
 workload("B13.histogram", "ns")(lambda: run(lambda x: torch.histc(x, 256, 0, 1), u(1, 1000000), per=1e6))
 workload("B14.sort", "ms")(lambda: run(lambda x: torch.sort(x)[0], u(1, 1 << 20)))
 workload("B14.sort_ax1", "ms")(lambda: run(lambda x: torch.sort(x, 1)[0], square()))

@@ -61,6 +61,16 @@ const Register tall("B04.tall_100000x64", "ms", [] {
   return computing(2. * 100'000 * 64 * 64,
                    go(compiled(f), u(1, {100'000, 64}), u(2, {100'000, 64})));
 });
+/// As least squares with ten unknowns and covariances of three numbers have them.
+const Register tall_10("B04.tall_100000x10", "us", [] {
+  const auto f = [](const Array& a, const Array& b) { return matmul(transpose(a), b); };
+  return computing(2. * 100'000 * 10 * 10,
+                   go(compiled(f), u(1, {100'000, 10}), u(2, {100'000, 10})));
+});
+const Register wide_3("B04.wide_3x100000", "us", [] {
+  const auto f = [](const Array& a, const Array& b) { return matmul(a, transpose(b)); };
+  return computing(2. * 100'000 * 3 * 3, go(compiled(f), u(1, {3, 100'000}), u(2, {3, 100'000})));
+});
 const Register batch("B04.batch_16x768", "ms", [] {
   const auto f = [](const Array& a, const Array& b) { return matmul(a, swapaxes(b, 1, 2)); };
   return computing(32. * 768 * 768 * 768,

@@ -1,4 +1,6 @@
 // B13: reading and adding at places that are data.
+#include <algorithm>
+
 #include "ours.hpp"
 
 namespace bench {
@@ -40,6 +42,33 @@ const Register deposit("B13.deposit", "ns", [] {
 const Register segments("B13.segment_sum", "ns", [] {
   const auto f = [](const Array& v, const Array& i) { return segment_sum(v, i, 65536); };
   return each(8, 65536, "per edge", go(compiled(f), u(1, {kMany}), places(2, kMany, 65536)));
+});
+// Rows of three and of eight, as points and small states are; segments side by side; places in two dimensions.
+constexpr std::int64_t kRows = 200'000;
+const Register sorted("B13.segment_sum_sorted", "ns", [] {
+  const auto f = [](const Array& v, const Array& i) { return segment_sum(v, i, 10000); };
+  auto i = indices(2, kMany, 10000);
+  std::sort(i.begin(), i.end());
+  return each(8, 10000, "per edge", go(compiled(f), u(1, {kMany}), Array(i)));
+});
+const Register segments_of_rows("B13.segment_rows_3", "us", [] {
+  const auto f = [](const Array& v, const Array& i) { return segment_sum(v, i, 16384); };
+  Case c = go(compiled(f), u(1, {kRows, 3}), places(2, kRows, 16384));
+  c.bytes = 4. * (4 * kRows + 3 * 16384);
+  return c;
+});
+const Register set_rows("B13.set_rows_8", "us", [] {
+  const auto f = [](const Array& v, const Array& i) { return zeros({kRows, 8}, f32).at(i).set(v); };
+  Case c = go(compiled(f), u(1, {kRows, 8}), Array(scattered(kRows)));
+  c.bytes = 4. * 17 * kRows;
+  return c;
+});
+const Register plane("B13.deposit_2d", "ns", [] {
+  const auto f = [](const Array& i, const Array& j, const Array& w) {
+    return zeros({256, 256}, f32).at(i, j).add(w);
+  };
+  return each(12, 65536, "per add",
+              go(compiled(f), places(1, kMany, 256), places(2, kMany, 256), u(3, {kMany})));
 });
 const Register histogram("B13.histogram", "ns", [] {
   const auto f = [](const Array& x) { return zeros({256}, i32).at((x * 256).astype(i32)).add(1); };

@@ -313,6 +313,11 @@ std::vector<std::int32_t> indices(unsigned seed, std::size_t n, int k) {
   for (const double x : uniform(seed, n)) out.push_back(static_cast<std::int32_t>(x * k));
   return out;
 }
+std::vector<std::int32_t> scattered(std::int64_t n) {
+  std::vector<std::int32_t> out;
+  for (std::int64_t i = 0; i < n; ++i) out.push_back(static_cast<std::int32_t>(i * 7919 % n));
+  return out;
+}
 
 int threads() { return options.threads; }
 bool contract() { return options.contract; }

@@ -103,6 +103,9 @@ std::vector<float> to_floats(std::span<const double> x);
 /// (uniform(seed, n) * k) rounded down.
 std::vector<std::int32_t> indices(unsigned seed, std::size_t n, int k);
 
+/// The numbers below n in an order in which neighbours lie apart; n is no multiple of 7919.
+std::vector<std::int32_t> scattered(std::int64_t n);
+
 /// The threads that this process may use, and whether products may be contracted: options of the
 /// command line, known before any workload is made.
 int threads();
