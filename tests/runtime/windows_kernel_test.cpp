@@ -234,6 +234,63 @@ TEST(Windows, WithBatchesAndTwoComponentsFollowAllStrides) {
   EXPECT_EQ(sums, want);
 }
 
+// Places of two numbers that lie side by side: all of a block inside, or some that wrap, are moved or dropped.
+template <class Index>
+void at_pairs(DType index_dtype, WindowOp op, bool clips, std::int64_t wrap, bool rows_first) {
+  const std::int64_t n = 1'111, height = 11, width = 13;
+  const auto i = half_outside(n, height), j = some_indices(static_cast<std::size_t>(n), 0, width);
+  std::vector<Index> index;
+  for (std::size_t k = 0; k < i.size(); ++k) {
+    index.push_back(static_cast<Index>(rows_first ? i[k] : j[k]));
+    index.push_back(static_cast<Index>(rows_first ? j[k] : i[k]));
+  }
+  WindowLoop loop;
+  loop.op = op;
+  loop.clips = clips;
+  loop.index_dtype = index_dtype;
+  loop.operand_bytes = height * width * 4;
+  loop.counts = {{n, 2 * sizeof(Index), 4, 0}};
+  const std::int64_t size = sizeof(Index);
+  loop.components = {{rows_first ? 0 : size, width * 4, height - 1, wrap},
+                     {rows_first ? size : 0, 4, width - 1, wrap}};
+  std::vector<float> table(static_cast<std::size_t>(height * width)), slices(i.size());
+  for (std::size_t k = 0; k < table.size(); ++k) table[k] = static_cast<float>(k);
+  for (std::size_t k = 0; k < slices.size(); ++k) slices[k] = 0.1f * static_cast<float>(k);
+  std::vector<float> want_table = table, want_slices = slices;
+  for (std::size_t k = 0; k < i.size(); ++k) {
+    auto row = static_cast<std::int64_t>(index[2 * k + (rows_first ? 0 : 1)]);
+    if (row < 0) row += wrap;
+    if (clips) row = std::clamp<std::int64_t>(row, 0, height - 1);
+    const bool inside = row >= 0 && row < height;
+    if (op == WindowOp::gather && !inside) want_slices[k] = -1;
+    if (!inside) continue;
+    float& x = want_table[static_cast<std::size_t>(row * width + j[k])];
+    if (op == WindowOp::gather) want_slices[k] = x;
+    else x = op == WindowOp::add ? x + slices[k] : slices[k];
+  }
+  const float fill = -1;
+  const auto numbers = loop.numbers();
+  kernels::run_windows(numbers.data(), reinterpret_cast<char*>(table.data()),
+                       reinterpret_cast<const char*>(index.data()),
+                       reinterpret_cast<char*>(slices.data()),
+                       reinterpret_cast<const char*>(&fill));
+  EXPECT_EQ(table, want_table) << short_name(index_dtype) << clips << wrap << rows_first;
+  EXPECT_EQ(slices, want_slices) << short_name(index_dtype) << clips << wrap << rows_first;
+}
+TEST(Windows, AtPairsOfNumbers) {
+  for (const WindowOp op : {WindowOp::gather, WindowOp::replace, WindowOp::add}) {
+    for (const bool clips : {false, true}) {
+      for (const std::int64_t wrap : {0, 11}) {
+        for (const bool rows_first : {true, false}) {
+          at_pairs<std::int32_t>(DType::i32, op, clips, wrap, rows_first);
+          at_pairs<std::uint32_t>(DType::u32, op, clips, wrap, rows_first);
+          at_pairs<std::int64_t>(DType::i64, op, clips, wrap, rows_first);
+        }
+      }
+    }
+  }
+}
+
 // Windows are columns: one element of each of `height` rows, of `rows` that there are. Where that is all of
 // them, what happens in one row has nothing to do with the others.
 TEST(Windows, OfColumnsThatMeetOrDoNot) {

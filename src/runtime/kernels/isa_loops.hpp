@@ -38,6 +38,10 @@
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::IndexedLoop                  \
       telamon_##isa##_indexed_loop(telamon::kernels::WindowOp op, telamon::DType index_dtype,     \
                                    telamon::DType dtype, std::int64_t elements);                  \
+  /* of components of 32 bits that lie in pairs; false where any is out of bounds */              \
+  extern "C" __attribute__((visibility("hidden"))) bool telamon_##isa##_pair_offsets(             \
+      std::int64_t n, const char* indices, const std::int32_t* lasts, const std::int32_t* steps,  \
+      std::int64_t* offsets);                                                                     \
   /* those that are not from low on, within so many bytes, become kOutside */                     \
   extern "C" __attribute__((visibility("hidden"))) void telamon_##isa##_keep_offsets(             \
       std::int64_t n, std::int64_t low, std::int64_t bytes, std::int64_t* offsets);               \

@@ -74,15 +74,43 @@ struct Block {
   std::int64_t slice_stride;
 };
 
+/// Index vectors of two numbers that are looked at side by side, most of which are in bounds as they are.
+struct PairedComponents {
+  bool exist = false;
+  std::int32_t lasts[2] = {}, steps[2] = {};
+
+  PairedComponents(const Loop& loop, const WindowLoop::Count& inner) {
+    const bool words = loop.index_dtype == DType::i32 || loop.index_dtype == DType::u32;
+    if (!words || loop.components.size() != 2 || inner.index_stride != 8) return;
+    double farthest = 0;
+    for (const WindowLoop::Component& c : loop.components) {
+      if (c.last < 0 || c.last > INT32_MAX || c.operand_stride < 0 ||
+          c.operand_stride > INT32_MAX || c.index_offset % 4 != 0)
+        return;
+      farthest += static_cast<double>(c.last) * static_cast<double>(c.operand_stride);
+      const auto i = static_cast<std::size_t>(c.index_offset / 4);
+      if (i > 1) return;
+      lasts[i] = static_cast<std::int32_t>(c.last);
+      steps[i] = static_cast<std::int32_t>(c.operand_stride);
+    }
+    exist =
+        farthest <= INT32_MAX && loop.components[0].index_offset != loop.components[1].index_offset;
+  }
+};
+
 /// Calls visit(block) for the windows [first, last).
 template <class Visit>
 void for_each_block(const Loop& loop, std::int64_t first, std::int64_t last, char* operand,
                     const char* indices, char* slices, const Visit& visit) {
   constexpr decltype(&telamon_generic_window_offsets) kLoops[runtime::kNumIsas] =
       TELAMON_BY_ISA(window_offsets);
-  const WindowOffsets find = kLoops[static_cast<int>(runtime::host_isa())](loop.index_dtype);
+  constexpr decltype(&telamon_generic_pair_offsets) kPairLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(pair_offsets);
+  const auto isa = static_cast<std::size_t>(runtime::host_isa());
+  const WindowOffsets find = kLoops[isa](loop.index_dtype);
   constexpr WindowLoop::Count kOne{1, 0, 0, 0};
   const WindowLoop::Count inner = loop.counts.empty() ? kOne : loop.counts.back();
+  const PairedComponents pairs(loop, inner);
   Block block;
   block.slice_stride = inner.slice_stride;
   while (first < last) {
@@ -103,7 +131,10 @@ void for_each_block(const Loop& loop, std::int64_t first, std::int64_t last, cha
     if (inner.operand_stride == 0) std::fill_n(block.offsets, block.n, 0);
     for (std::int64_t i = 0; inner.operand_stride != 0 && i < block.n; ++i)
       block.offsets[i] = (column + i) * inner.operand_stride;
+    const bool found =
+        pairs.exist && kPairLoops[isa](block.n, vectors, pairs.lasts, pairs.steps, block.offsets);
     for (const WindowLoop::Component& c : loop.components) {
+      if (found) break;
       find(block.n, vectors + c.index_offset, inner.index_stride, {loop.clips, c.last, c.wrap},
            c.operand_stride, block.offsets);
     }

@@ -59,6 +59,49 @@ void window_offsets(std::int64_t n, const char* indices, std::int64_t stride,
   }
 }
 
+/// Of index vectors of two numbers that lie side by side, all of them in bounds as they are: offset += first * steps[0] +
+/// second * steps[1]. False, and nothing is done, where some are not.
+bool pair_offsets(std::int64_t n, const char* indices, const std::int32_t* lasts,
+                  const std::int32_t* steps, std::int64_t* offsets) {
+  constexpr std::int64_t kPairs = simd::kBytes / 8;
+  typedef std::uint32_t Words __attribute__((vector_size(simd::kBytes)));
+  typedef std::uint64_t Pairs __attribute__((vector_size(simd::kBytes)));
+  const auto both = [](const std::int32_t* x) {
+    Words words;
+    for (std::int64_t i = 0; i < 2 * kPairs; ++i) words[i] = static_cast<std::uint32_t>(x[i % 2]);
+    return words;
+  };
+  const Words last = both(lasts), step = both(steps);
+  const auto load = [=](std::int64_t i) __attribute__((always_inline)) {
+    Words x;
+    __builtin_memcpy(&x, indices + 8 * i, sizeof x);
+    return x;
+  };
+  const auto* const words = reinterpret_cast<const std::uint32_t*>(indices);
+  const std::int64_t whole = n / kPairs * kPairs;
+  Words outside{};
+  for (std::int64_t i = 0; i < whole; i += kPairs)
+    outside |= reinterpret_cast<Words>(load(i) > last);
+  std::uint32_t any = 0;
+  for (std::int64_t i = 0; i < 2 * kPairs; ++i) any |= outside[i];
+  for (std::int64_t i = 2 * whole; i < 2 * n; ++i)
+    any |= words[i] > static_cast<std::uint32_t>(lasts[i % 2]) ? 1 : 0;
+  if (any != 0) return false;
+  for (std::int64_t i = 0; i < whole; i += kPairs) {
+    const Words products = load(i) * step;
+    const Words second = reinterpret_cast<Words>(reinterpret_cast<Pairs>(products) >> 32);
+    Pairs to;
+    __builtin_memcpy(&to, offsets + i, sizeof to);
+    to += reinterpret_cast<Pairs>(products + second) & 0xffffffffu;
+    __builtin_memcpy(offsets + i, &to, sizeof to);
+  }
+  for (std::int64_t i = whole; i < n; ++i) {
+    offsets[i] += static_cast<std::int64_t>(words[2 * i]) * steps[0] +
+                  static_cast<std::int64_t>(words[2 * i + 1]) * steps[1];
+  }
+  return true;
+}
+
 template <class T>
 void add_elements(std::int64_t n, const std::int64_t* offsets, char* operand, const char* slices,
                   std::int64_t stride) {
@@ -125,6 +168,11 @@ extern "C" telamon::kernels::WindowOffsets TELAMON_ISA_SYMBOL(window_offsets)(
     case telamon::DType::u64: return window_offsets<std::uint64_t>;
     default: return window_offsets<std::uint8_t>;
   }
+}
+extern "C" bool TELAMON_ISA_SYMBOL(pair_offsets)(std::int64_t n, const char* indices,
+                                                 const std::int32_t* lasts,
+                                                 const std::int32_t* steps, std::int64_t* offsets) {
+  return telamon::loops::pair_offsets(n, indices, lasts, steps, offsets);
 }
 extern "C" void TELAMON_ISA_SYMBOL(keep_offsets)(std::int64_t n, std::int64_t low,
                                                  std::int64_t bytes, std::int64_t* offsets) {
