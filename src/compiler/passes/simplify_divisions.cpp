@@ -1,5 +1,6 @@
 // Rules about whole numbers divided by a known positive one with the quotient rounded down, as floor_divide and remainder
 // do: both correct what div and rem give, which round towards zero, where the remainder is negative.
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <optional>
