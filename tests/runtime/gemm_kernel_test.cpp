@@ -293,6 +293,9 @@ TEST(MatmulScratch, HoldsThePartsOfSums) {
   // 32 parts of 64 x 64 results of 4 bytes.
   EXPECT_EQ(scratch(1, 64, 64, 100'000) - scratch(1, 64, 64, 64), 32 * 64 * 64 * 4);
   EXPECT_EQ(scratch(1, 1024, 1024, 4096), scratch(1, 1024, 1024, 64));
+  // Inner products of a few rows, and a matrix by columns times a vector, which is a row times its rows.
+  EXPECT_GE(scratch(1, 40, 40, 100'000) - scratch(1, 40, 40, 64), 32 * 40 * 40 * 4);
+  EXPECT_GE(scratch(1, 500, 1, 100'000) - scratch(1, 500, 1, 64), 32 * 500 * 4);
 }
 
 TEST(MatmulTiles, GiveTheSameBitsForAnyNumberOfThreads) {

@@ -380,8 +380,10 @@ void run_matmul(const View& lhs, const View& rhs, const View& out) {
 
 std::int64_t matmul_scratch(DType dtype, const ProductSize& p, int threads) {
   const auto size = static_cast<std::int64_t>(size_of(dtype));
+  const ProductSize turned{p.batch, p.n, p.m, p.k};
   const std::int64_t parts =
-      std::max({parts_of(p.m <= kFewRows ? kRowsOfB : kTiles, p), p.n == 1 ? parts_of(kDots, p) : 1,
+      std::max({parts_of(p.m <= kFewRows ? kRowsOfB : kTiles, p),
+                p.n == 1 ? std::max(parts_of(kDots, p), parts_of(kRowsOfB, turned)) : 1,
                 is_thin(p.m, p.n, p.k) ? parts_of(kThin, p) : 1});
   const bool narrow = is_narrow(size, p.m, p.n);
   const std::int64_t copies = (parts > 1 ? parts : 0) + (narrow ? 1 : 0);
