@@ -118,7 +118,8 @@ const Register plane("B13.deposit_2d", "ns", [] {
       [](Plane& p) {
         std::fill(p.out.begin(), p.out.end(), 0.f);
         for (std::size_t n = 0; n < kMany; ++n)
-          p.out[static_cast<std::size_t>(p.i[n] * 256 + p.j[n])] += p.v[n];
+          p.out[static_cast<std::size_t>(p.i[n]) * 256 + static_cast<std::size_t>(p.j[n])] +=
+              p.v[n];
       },
       [](const Plane& p) { return std::vector{output(p.out)}; });
   c.per = kMany;

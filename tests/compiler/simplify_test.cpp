@@ -55,7 +55,8 @@ TEST(Simplify, DivisionByAPowerOfTwoIsMultiplication) {
 
 // Every number of 8 bits by every number of 8 bits but zero.
 TEST(Simplify, QuotientsRoundDownAndRemaindersHaveTheSignOfTheDivisor) {
-  const Array all = lax::convert_element_type(lax::sub(lax::iota(DType::i32, {256}), 128), DType::i8);
+  const Array all =
+      lax::convert_element_type(lax::sub(lax::iota(DType::i32, {256}), 128), DType::i8);
   for (int c = -128; c < 128; ++c) {
     if (c == 0) continue;
     const Array by = lax::convert_element_type(Array(c), DType::i8);
