@@ -25,7 +25,7 @@ const Eqn* remainder(const Simplifier& s, const Atom& a) {
   return e != nullptr && divisor(s, *e) > 0 ? e : nullptr;
 }
 /// x of p(x, number).
-const Atom* compared(const Simplifier& s, const Atom& a, const PrimitiveBase& p, double number) {
+const Atom* x_with(const Simplifier& s, const Atom& a, const PrimitiveBase& p, double number) {
   const Eqn* e = s.defined_by(a, p);
   return e != nullptr && s.is(e->inputs[1], number) ? &e->inputs[0] : nullptr;
 }
@@ -35,13 +35,13 @@ const Atom* compared(const Simplifier& s, const Atom& a, const PrimitiveBase& p,
 // Of a remainder r of x: (sign(x) != 1) & (r != 0) = r < 0, (r < 0) & (r != 0) = r < 0
 std::optional<Atom> negative_remainder(Simplifier& s, const Eqn& e, const Aval& out) {
   for (const std::size_t i : {1, 0}) {
-    const Atom* r = compared(s, e.inputs[i], ne_p, 0);
+    const Atom* r = x_with(s, e.inputs[i], ne_p, 0);
     const Eqn* rem = r == nullptr ? nullptr : remainder(s, *r);
     if (rem == nullptr) continue;
     const Atom& other = e.inputs[1 - i];
-    if (const Atom* negative = compared(s, other, lt_p, 0); negative != nullptr && *negative == *r)
+    if (const Atom* negative = x_with(s, other, lt_p, 0); negative != nullptr && *negative == *r)
       return other;
-    const Atom* sign_of = compared(s, other, ne_p, 1);
+    const Atom* sign_of = x_with(s, other, ne_p, 1);
     const Eqn* sign = sign_of == nullptr ? nullptr : s.defined_by(*sign_of, sign_p);
     if (sign == nullptr || !(sign->inputs[0] == rem->inputs[0])) continue;
     const Eqn* unequal = s.defined_by(e.inputs[i], ne_p);
@@ -52,17 +52,17 @@ std::optional<Atom> negative_remainder(Simplifier& s, const Eqn& e, const Aval& 
 
 // By c = 2^k: select(r < 0, q, q - 1) = x >> k, select(r < 0, r, r + c) = x & (c - 1)
 std::optional<Atom> floored_by_power_of_two(Simplifier& s, const Eqn& e, const Aval& out) {
-  const Atom* r = e.inputs.size() == 3 ? compared(s, e.inputs[0], lt_p, 0) : nullptr;
+  const Atom* r = e.inputs.size() == 3 ? x_with(s, e.inputs[0], lt_p, 0) : nullptr;
   const Eqn* rem = r == nullptr ? nullptr : remainder(s, *r);
   if (rem == nullptr) return std::nullopt;
   const std::int64_t c = divisor(s, *rem);
   if (!std::has_single_bit(static_cast<std::uint64_t>(c))) return std::nullopt;
   const Atom x = rem->inputs[0], q = e.inputs[1];
-  if (const Atom* sum = compared(s, e.inputs[2], add_p, static_cast<double>(c));
+  if (const Atom* sum = x_with(s, e.inputs[2], add_p, static_cast<double>(c));
       q == *r && sum != nullptr && *sum == *r)
     return s.make(and_p, NoParams{}, {x, s.filled(c - 1, out)}, out);
   const Eqn* div = s.defined_by(q, div_p);
-  const Atom* difference = compared(s, e.inputs[2], sub_p, 1);
+  const Atom* difference = x_with(s, e.inputs[2], sub_p, 1);
   if (div == nullptr || difference == nullptr || !(*difference == q) || !(div->inputs[0] == x) ||
       divisor(s, *div) != c)
     return std::nullopt;

@@ -267,6 +267,10 @@ kernels::IndexedLoop replace_for(std::int64_t bytes) {
 template <class Index>
 kernels::IndexedLoop add_for(DType dtype, std::int64_t elements) {
   switch (dtype) {
+    case DType::i8:
+    case DType::u8: return loop_for<AddRow, std::uint8_t, Index, 1>(elements);
+    case DType::i16:
+    case DType::u16: return loop_for<AddRow, std::uint16_t, Index, 1>(elements);
     case DType::i32:
     case DType::u32: return loop_for<AddRow, std::uint32_t, Index, 1>(elements);
     case DType::i64:

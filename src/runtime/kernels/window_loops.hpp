@@ -28,21 +28,11 @@ struct Starts {
 /// is dropped, and negative for good.
 using WindowOffsets = void (*)(std::int64_t n, const char* indices, std::int64_t stride,
                                const Starts& starts, std::int64_t step, std::int64_t* offsets);
-/// Adds element i of the slices, which are `stride` bytes apart, to the operand at offsets[i] >= 0, in
-/// order.
-using AddElements = void (*)(std::int64_t n, const std::int64_t* offsets, char* operand,
-                             const char* slices, std::int64_t stride);
-/// The same for slices of a few adjacent elements: those whose numbers are in `inside`, in order. kAhead more numbers
-/// follow there, whose places are fetched beforehand.
+/// Adds slices of a few adjacent elements, which are `stride` bytes apart, to the operand at offsets >= 0: those whose
+/// numbers are in `inside`, in order. kAhead more numbers follow there, whose places are fetched beforehand.
 using AddRows = void (*)(std::int64_t n, const std::int32_t* inside, const std::int64_t* offsets,
                          char* operand, const char* slices, std::int64_t stride,
                          std::int64_t elements);
-/// Those of one type.
-struct AddLoops {
-  AddElements elements;
-  AddRows rows;
-};
-
 /// Rows of adjacent elements, and where they go in the operand, whose rows are `step` bytes apart.
 struct IndexedArrays {
   const char* indices;

@@ -223,13 +223,6 @@ void gather_elements(const Block& b, const char* fill) {
     std::memcpy(b.slices + i * b.slice_stride, from, kSize);
   }
 }
-template <int kSize>
-void replace_elements(const Block& b) {
-  for (std::int64_t i = 0; i < b.n; ++i) {
-    if (b.offsets[i] < 0) continue;
-    std::memcpy(b.operand + b.offsets[i], b.slices + i * b.slice_stride, kSize);
-  }
-}
 /// f.operator()<size>() for the size of an element.
 template <class F>
 void with_size(std::int64_t size, const F& f) {
@@ -259,21 +252,18 @@ void dense_gather(const Loop& loop, const Block& b, const char* fill) {
   }
 }
 void dense_replace(const Loop& loop, const Block& b) {
-  if (loop.window.empty())
-    return with_size(loop.size, [&]<int kSize> { replace_elements<kSize>(b); });
   const std::int64_t bytes = loop.elements * loop.size;
-  for_each_inside(b, loop.elements * loop.size,
-                  [&](char* to, const char* from) { copy_bytes(to, from, bytes); });
+  for_each_inside(b, bytes, [&](char* to, const char* from) { copy_bytes(to, from, bytes); });
 }
 
 struct Adder {
   explicit Adder(const Loop& loop) : kernel(find_kernel(Op::add, loop.dtype)) {
-    constexpr decltype(&telamon_generic_add_loops) kLoops[runtime::kNumIsas] =
-        TELAMON_BY_ISA(add_loops);
-    loops = kLoops[static_cast<int>(runtime::host_isa())](loop.dtype);
+    constexpr decltype(&telamon_generic_add_rows) kLoops[runtime::kNumIsas] =
+        TELAMON_BY_ISA(add_rows);
+    rows = kLoops[static_cast<int>(runtime::host_isa())](loop.dtype);
   }
   Kernel kernel;
-  const AddLoops* loops;  // null: by the kernel
+  AddRows rows;  // null: by the kernel
 
   void run(std::int64_t n, char* to, std::int64_t to_stride, const char* from,
            std::int64_t from_stride) const {
@@ -283,21 +273,32 @@ struct Adder {
   }
 };
 void dense_add(const Loop& loop, const Block& b, const Adder& add) {
-  if (loop.window.empty() && add.loops != nullptr)
-    return add.loops->elements(b.n, b.offsets, b.operand, b.slices, b.slice_stride);
-  if (add.loops != nullptr && loop.elements <= kFewAdjacent) {
+  if (add.rows != nullptr && loop.elements <= kFewAdjacent) {
     const Inside inside(b);
-    return add.loops->rows(inside.n, inside.list, b.offsets, b.operand, b.slices, b.slice_stride,
-                           loop.elements);
+    return add.rows(inside.n, inside.list, b.offsets, b.operand, b.slices, b.slice_stride,
+                    loop.elements);
   }
   for_each_inside(b, loop.elements * loop.size, [&](char* to, const char* from) {
-    if (add.loops == nullptr) {
+    if (add.rows == nullptr) {
       add.run(loop.elements, to, loop.size, from, loop.size);
     } else {
       const char* operands[] = {to, from};
       add.kernel.loop(loop.elements, operands, to, nullptr);
     }
   });
+}
+
+/// Null for gathers, and where there is no such loop.
+IndexedLoop indexed_loop(const Loop& loop, DType index_dtype, std::int64_t elements) {
+  constexpr decltype(&telamon_generic_indexed_loop) kLoops[runtime::kNumIsas] =
+      TELAMON_BY_ISA(indexed_loop);
+  return kLoops[static_cast<int>(runtime::host_isa())](loop.op, index_dtype, loop.dtype, elements);
+}
+/// Updates at the places of a block, which are bytes.
+void update_listed(IndexedLoop update, const Block& b) {
+  constexpr Starts kAll{false, INT64_MAX, 0};
+  update(b.n, {reinterpret_cast<const char*>(b.offsets), sizeof b.offsets[0], kAll, 1, b.operand,
+               b.slices, b.slice_stride});
 }
 
 // ---- Other windows -------------------------------------------------------------------------------
@@ -327,17 +328,13 @@ bool goes_by_places(const Loop& loop) {
 }
 
 void strided(const Loop& loop, const Block& b, const char* fill, const Adder* add) {
-  if (goes_by_places(loop) && (loop.op != WindowOp::add || add->loops != nullptr)) {
+  const IndexedLoop update = indexed_loop(loop, DType::i64, 1);
+  if (goes_by_places(loop) && (loop.op == WindowOp::gather || update != nullptr)) {
     Block at = b;
     for (std::int64_t i = 0; i < loop.window[0].size; ++i) {
-      if (loop.op == WindowOp::add) {
-        add->loops->elements(at.n, at.offsets, at.operand, at.slices, at.slice_stride);
-      } else {
-        with_size(loop.size, [&]<int kSize> {
-          loop.op == WindowOp::gather ? gather_elements<kSize>(at, fill)
-                                      : replace_elements<kSize>(at);
-        });
-      }
+      if (loop.op == WindowOp::gather)
+        with_size(loop.size, [&]<int kSize> { gather_elements<kSize>(at, fill); });
+      else update_listed(update, at);
       at.operand += loop.window[0].operand_stride;
       at.slices += loop.window[0].slice_stride;
     }
@@ -381,21 +378,14 @@ void gather(const Loop& loop, char* operand, const char* indices, char* slices, 
   });
 }
 
-IndexedLoop indexed_loop(const Loop& loop, DType index_dtype) {
-  constexpr decltype(&telamon_generic_indexed_loop) kLoops[runtime::kNumIsas] =
-      TELAMON_BY_ISA(indexed_loop);
-  if (!loop.dense()) return nullptr;
-  return kLoops[static_cast<int>(runtime::host_isa())](loop.op, index_dtype, loop.dtype,
-                                                       loop.elements);
-}
-
 /// Rows of a few elements at places along one dimension, all in one row: no list of places. False if this is
 /// something else.
 bool run_indexed(const Loop& loop, std::int64_t first, std::int64_t last, char* operand,
                  const char* indices, const char* slices) {
-  if (loop.components.size() != 1 || loop.counts.size() != 1 || loop.counts[0].operand_stride != 0)
+  if (!loop.dense() || loop.components.size() != 1 || loop.counts.size() != 1 ||
+      loop.counts[0].operand_stride != 0)
     return false;
-  const IndexedLoop run = indexed_loop(loop, loop.index_dtype);
+  const IndexedLoop run = indexed_loop(loop, loop.index_dtype, loop.elements);
   if (run == nullptr) return false;
   const WindowLoop::Count& count = loop.counts[0];
   const WindowLoop::Component& c = loop.components[0];
@@ -412,11 +402,10 @@ bool run_indexed(const Loop& loop, std::int64_t first, std::int64_t last, char* 
 /// Rows of a few elements at the places of a block. False for others, and where threads have different parts of the
 /// operand: there most windows are another's, for which each has a list of its own.
 bool run_indexed(const Loop& loop, const Block& b) {
-  const IndexedLoop run = loop.divisible() ? nullptr : indexed_loop(loop, DType::i64);
+  if (!loop.dense() || loop.divisible()) return false;
+  const IndexedLoop run = indexed_loop(loop, DType::i64, loop.elements);
   if (run == nullptr) return false;
-  constexpr Starts kAll{false, INT64_MAX, 0};
-  run(b.n, {reinterpret_cast<const char*>(b.offsets), sizeof b.offsets[0], kAll, 1, b.operand,
-            b.slices, b.slice_stride});
+  update_listed(run, b);
   return true;
 }
 

@@ -103,16 +103,6 @@ bool pair_offsets(std::int64_t n, const char* indices, const std::int32_t* lasts
   return true;
 }
 
-template <class T>
-void add_elements(std::int64_t n, const std::int64_t* offsets, char* operand, const char* slices,
-                  std::int64_t stride) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    if (offsets[i] < 0) continue;
-    T* to = reinterpret_cast<T*>(operand + offsets[i]);
-    *to = Add::apply(*to, *reinterpret_cast<const T*>(slices + i * stride));
-  }
-}
-
 /// Adds some of n elements, kBytes at a time; returns how many are left.
 template <int kBytes, class T>
 TELAMON_INLINE std::int64_t add_vectors(std::int64_t n, T*& to, const T*& from) {
@@ -148,9 +138,6 @@ void add_rows(std::int64_t n, const std::int32_t* inside, const std::int64_t* of
   }
 }
 
-template <class T>
-constexpr kernels::AddLoops kAddLoops{add_elements<T>, add_rows<T>};
-
 }  // namespace loops
 }  // namespace
 }  // namespace v1
@@ -185,19 +172,19 @@ extern "C" void TELAMON_ISA_SYMBOL(keep_offsets)(std::int64_t n, std::int64_t lo
     offsets[i] = here ? offsets[i] : telamon::kernels::kOutside;
   }
 }
-extern "C" const telamon::kernels::AddLoops* TELAMON_ISA_SYMBOL(add_loops)(telamon::DType dtype) {
+extern "C" telamon::kernels::AddRows TELAMON_ISA_SYMBOL(add_rows)(telamon::DType dtype) {
   using namespace telamon::loops;  // NOLINT: this is their C face
   switch (dtype) {
     case telamon::DType::i8:
-    case telamon::DType::u8: return &kAddLoops<std::uint8_t>;
+    case telamon::DType::u8: return add_rows<std::uint8_t>;
     case telamon::DType::i16:
-    case telamon::DType::u16: return &kAddLoops<std::uint16_t>;
+    case telamon::DType::u16: return add_rows<std::uint16_t>;
     case telamon::DType::i32:
-    case telamon::DType::u32: return &kAddLoops<std::uint32_t>;
+    case telamon::DType::u32: return add_rows<std::uint32_t>;
     case telamon::DType::i64:
-    case telamon::DType::u64: return &kAddLoops<std::uint64_t>;
-    case telamon::DType::f32: return &kAddLoops<float>;
-    case telamon::DType::f64: return &kAddLoops<double>;
+    case telamon::DType::u64: return add_rows<std::uint64_t>;
+    case telamon::DType::f32: return add_rows<float>;
+    case telamon::DType::f64: return add_rows<double>;
     default: return nullptr;
   }
 }
