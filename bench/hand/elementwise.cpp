@@ -77,6 +77,12 @@ void exponentials(const float* __restrict x, float* __restrict out, std::size_t 
 void logarithms(const float* __restrict x, float* __restrict out, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) out[i] = std::log(x[i]);
 }
+void logarithms_of_sums(const float* __restrict x, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = std::log1p(x[i]);
+}
+void logistics(const float* __restrict x, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = 1 / (1 + std::exp(-x[i]));
+}
 void tangents(const float* __restrict x, float* __restrict out, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) out[i] = std::tanh(x[i]);
 }
@@ -165,11 +171,17 @@ const bool specials = [] {
   with_specials<double>("B02.sin_f64_64k", sines, {{"", 1e30}});
   with_specials<float>("B02.pow_f32_64k", powers, {{"", 0}});
   with_specials<double>("B02.pow_f64_64k", powers, {{"", 0}});
-  with_specials<float>("B02.exp_f32_64k", exponentials, {{"_inf", -inf}, {"_denormal", -100}});
+  with_specials<float>("B02.exp_f32_64k", exponentials,
+                       {{"_inf", -inf}, {"_denormal", -100}, {"_small", 1e-12}});
   with_specials<float>("B02.log_f32_64k", logarithms,
                        {{"_zero", 0}, {"_denormal", 1e-40, kOfDenormals}});
-  with_specials<float>("B02.tanh_f32_64k", tangents, {{"_inf", inf}, {"_large", 1e30}});
-  with_specials<float>("B02.erf_f32_64k", errors, {{"_inf", inf}, {"_large", 1e30}});
+  with_specials<float>("B02.log1p_f32_64k", logarithms_of_sums, {{"_small", 1e-12}});
+  with_specials<float>("B02.logistic_f32_64k", logistics,
+                       {{"_inf", -inf}, {"_denormal", -95}, {"_small", 1e-12}});
+  with_specials<float>("B02.tanh_f32_64k", tangents,
+                       {{"_inf", inf}, {"_large", 1e30}, {"_small", 1e-12}});
+  with_specials<float>("B02.erf_f32_64k", errors,
+                       {{"_inf", inf}, {"_large", 1e30}, {"_small", 1e-6}});
   with_specials<float>("B02.erfc_f32_64k", complements, {{"_inf", inf}, {"_denormal", 9.5}});
   return true;
 }();

@@ -48,8 +48,10 @@ def ones(*shape):
 # ---- special operands: (id, function (pow: a power of 1.7), type, the operand that one in sixteen is, if any) ----
 _OPERANDS = {
     ("sin", "f32"): {"": 1e30}, ("sin", "f64"): {"": 1e30}, ("pow", "f32"): {"": 0}, ("pow", "f64"): {"": 0},
-    ("exp", "f32"): {"_inf": -np.inf, "_denormal": -100}, ("log", "f32"): {"_zero": 0, "_denormal": 1e-40},
-    ("tanh", "f32"): {"_inf": np.inf, "_large": 1e30}, ("erf", "f32"): {"_inf": np.inf, "_large": 1e30},
+    ("exp", "f32"): {"_inf": -np.inf, "_denormal": -100, "_small": 1e-12}, ("log", "f32"): {"_zero": 0, "_denormal": 1e-40},
+    ("log1p", "f32"): {"_small": 1e-12}, ("logistic", "f32"): {"_inf": -np.inf, "_denormal": -95, "_small": 1e-12},
+    ("tanh", "f32"): {"_inf": np.inf, "_large": 1e30, "_small": 1e-12},
+    ("erf", "f32"): {"_inf": np.inf, "_large": 1e30, "_small": 1e-6},
     ("erfc", "f32"): {"_inf": np.inf, "_denormal": 9.5},
 }
 SPECIALS = []

@@ -55,7 +55,7 @@ for _s, _n in {"1k": 1 << 10, "16k": 1 << 14, "1M": M}.items():
 for _s, _n in {"1k": 1 << 10, "16k": 1 << 14, "256k": 1 << 18, "1M": M, "32M": 1 << 25}.items():
     workload(f"B02.horner10_f32_{_s}")(lambda n=_n: compiled(horner10, u(1, n), bytes=8 * n))
 OF_SPECIALS = {"sin": jnp.sin, "pow": lambda v: v**1.7, "exp": jnp.exp, "log": jnp.log, "tanh": jnp.tanh,
-               "erf": lax.erf, "erfc": lax.erfc}
+               "erf": lax.erf, "erfc": lax.erfc, "log1p": jnp.log1p, "logistic": jax.nn.sigmoid}
 FLUSHED = {"B02.log_f32_64k_special_denormal": dict(outputs=list, note="XLA takes denormals for zeros: not compared")}
 for _id, _f, _type, _operand in inputs.SPECIALS:
     workload(_id, x64=_type == "f64")(lambda f=_f, t=_type, x=_operand, more=FLUSHED.get(_id, {}): compiled(

@@ -77,7 +77,8 @@ def layernorm_inputs():
 
 for _s, _n in {"1k": 1 << 10, "16k": 1 << 14, "1M": 1 << 20}.items():
     workload(f"B02.chain10_f32_{_s}")(lambda n=_n: compiled(chain10, u(1, n)))
-OF_SPECIALS = {"sin": mx.sin, "pow": lambda v: v**1.7, "exp": mx.exp, "log": mx.log, "tanh": mx.tanh, "erf": mx.erf}
+OF_SPECIALS = {"sin": mx.sin, "pow": lambda v: v**1.7, "exp": mx.exp, "log": mx.log, "tanh": mx.tanh, "erf": mx.erf,
+               "log1p": mx.log1p, "logistic": mx.sigmoid}
 for _id, _f, _type, _operand in inputs.SPECIALS:
     if _f in OF_SPECIALS and _type == "f32":
         workload(_id)(lambda f=_f, t=_type, x=_operand: compiled(OF_SPECIALS[f], inputs.specials(t, x)))

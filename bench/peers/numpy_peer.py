@@ -45,7 +45,8 @@ workload("B01.eager_add_16", "ns")(lambda: run(np.add, u(1, 16), u(2, 16)))
 workload("B01.eager_sin_1M")(lambda: run(np.sin, u(1, 1 << 20)))
 for _s, _n in {"1k": 1 << 10, "16k": 1 << 14, "1M": 1 << 20}.items():
     workload(f"B02.chain10_f32_{_s}")(lambda n=_n: run(chain10, u(1, n)))
-OF_SPECIALS = {"sin": np.sin, "pow": lambda v: v**1.7, "exp": np.exp, "log": np.log, "tanh": np.tanh}
+OF_SPECIALS = {"sin": np.sin, "pow": lambda v: v**1.7, "exp": np.exp, "log": np.log, "log1p": np.log1p,
+               "tanh": np.tanh}
 for _id, _f, _type, _operand in inputs.SPECIALS:
     if _f in OF_SPECIALS:
         workload(_id)(lambda f=_f, t=_type, x=_operand: run(OF_SPECIALS[f], inputs.specials(t, x)))

@@ -145,7 +145,7 @@ def fours():
 for _s, _n in {"1k": 1 << 10, "16k": 1 << 14, "1M": 1 << 20}.items():
     workload(f"B02.chain10_f32_{_s}")(lambda n=_n: run(chain10, u(1, n)))
 OF_SPECIALS = {"sin": torch.sin, "pow": lambda v: v**1.7, "exp": torch.exp, "log": torch.log, "tanh": torch.tanh,
-               "erf": torch.erf, "erfc": torch.erfc}
+               "erf": torch.erf, "erfc": torch.erfc, "log1p": torch.log1p, "logistic": torch.sigmoid}
 for _id, _f, _type, _operand in inputs.SPECIALS:
     workload(_id)(lambda f=_f, t=_type, x=_operand: run(OF_SPECIALS[f], inputs.specials(t, x)))
 workload("B02.chain10_f64_1M")(lambda: run(chain10, u64(1, 1 << 20)))

@@ -69,15 +69,19 @@ const bool specials = [] {
     with_specials("sin", dtype, [](const Array& x) { return sin(x); }, {{"", 1e30}});
     with_specials("pow", dtype, [](const Array& x) { return power(x, 1.7); }, {{"", 0}});
   }
-  // exp(-inf) is what a mask makes of a softmax; exp(-100) and erfc(9.5) are denormal.
+  // exp(-inf) is what a mask makes of a softmax; exp(-100), logistic(-95) and erfc(9.5) are denormal. Squares and higher
+  // powers of the small operands are, too, or underflow.
   with_specials("exp", f32, [](const Array& x) { return exp(x); },
-                {{"_inf", -kInf}, {"_denormal", -100}});
+                {{"_inf", -kInf}, {"_denormal", -100}, {"_small", 1e-12}});
   with_specials("log", f32, [](const Array& x) { return log(x); },
                 {{"_zero", 0}, {"_denormal", 1e-40}});
+  with_specials("log1p", f32, [](const Array& x) { return log1p(x); }, {{"_small", 1e-12}});
+  with_specials("logistic", f32, [](const Array& x) { return sigmoid(x); },
+                {{"_inf", -kInf}, {"_denormal", -95}, {"_small", 1e-12}});
   with_specials("tanh", f32, [](const Array& x) { return tanh(x); },
-                {{"_inf", kInf}, {"_large", 1e30}});
+                {{"_inf", kInf}, {"_large", 1e30}, {"_small", 1e-12}});
   with_specials("erf", f32, [](const Array& x) { return erf(x); },
-                {{"_inf", kInf}, {"_large", 1e30}});
+                {{"_inf", kInf}, {"_large", 1e30}, {"_small", 1e-6}});
   with_specials("erfc", f32, [](const Array& x) { return erfc(x); },
                 {{"_inf", kInf}, {"_denormal", 9.5}});
   return true;

@@ -236,13 +236,13 @@ TELAMON_INLINE F64 sine_tail(F64 z) {
                                   1.6058939785572273e-10, -2.5052106874604802e-08,
                                   2.7557319211159984e-06, -0.00019841269841209373,
                                   0.008333333333333194,   -0.16666666666666666};
-  return horner<kP>(z);
+  return by_halves<kP>(z);
 }
 struct Sine {
   static constexpr double kStep = 1, kOffset = 0;  // in pi, in steps
   template <class V> static TELAMON_INLINE V of(Angle<V> a) {
     constexpr int kSign = 8 * sizeof(ScalarOf<V>) - 1;
-    const V r = (V)((IntOf<V>)a.r ^ (a.n << kSign)), z = r * r;
+    const V r = (V)((IntOf<V>)a.r ^ (a.n << kSign)), z = product_of_small(r, r);
     return r * fma(z, sine_tail(z), constant<V, 1>());
   }
 };
@@ -262,8 +262,8 @@ struct Tangent {
   static TELAMON_INLINE F32 of(Angle<F32> a) {
     static constexpr float kP[] = {0.00935244374f, 0.00317800068f, 0.0243925173f,
                                    0.0534221157f,  0.133386686f,   0.333331615f};
-    const F32 z = a.r * a.r, one = constant<F32, 1>();
-    const F32 y = fma(a.r * z, estrin<kP>(z), a.r);
+    const F32 z = product_of_small(a.r, a.r), one = constant<F32, 1>();
+    const F32 y = fma(product_of_small(z, horner<kP>(z)), a.r, a.r);
     const auto odd = is_odd<F32>(a.n);
     return (odd ? -one : y) / (odd ? y : one);
   }

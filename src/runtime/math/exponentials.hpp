@@ -18,10 +18,10 @@ constexpr double kExpTailF64[] = {
     0.00019841269863171557, 0.0013888888917367081,  0.008333333333330039,   0.041666666666623824,
     0.16666666666666669,    0.5000000000000001};
 template <bool kFewRegisters = false> TELAMON_INLINE F32 exp_tail(F32 r) {
-  return kFewRegisters ? horner<kExpTailF32>(r) : estrin<kExpTailF32>(r);
+  return kFewRegisters ? horner<kExpTailF32>(r) : estrin<kExpTailF32, true>(r);
 }
 template <bool kFewRegisters = false> TELAMON_INLINE F64 exp_tail(F64 r) {
-  return kFewRegisters ? horner<kExpTailF64>(r) : estrin<kExpTailF64>(r);
+  return kFewRegisters ? horner<kExpTailF64>(r) : by_halves<kExpTailF64>(r);
 }
 
 // ln 2 in two parts; the first has enough trailing zeros that n times it is exact without FMA.
@@ -61,14 +61,16 @@ template <class V> TELAMON_INLINE V scale(V p, IntOf<V> n_bits, IntOf<V> zero) {
   const IntOf<V> half = (IntOf<V>)((Unsigned)n_bits >> 1);
   const V first = (V)(one + (half << kMantissa)),
           second = (V)(one + ((n_bits - half) << kMantissa));
-  return p * first * (zero ? V{} : second);
+  const V last = zero ? V{} : second;
+  if constexpr (kFused) return fma(p * first, last, V{});  // see product_of_small
+  return p * first * last;
 }
 
 /// e^r - 1 for x = n ln 2 + r, n next to x / ln 2.
 template <bool kFewRegisters = false, class V> TELAMON_INLINE V expm1_of_rest(V x, Rounded<V> n) {
   V r = fma(n.value, constant<V, -Ln2<V>::kHigh>(), x);
   r = fma(n.value, constant<V, -Ln2<V>::kLow>(), r);
-  return fma(r * r, exp_tail<kFewRegisters>(r), r);
+  return fma(product_of_small(r, r), exp_tail<kFewRegisters>(r), r);
 }
 /// 2^n times kPart, a power of two.
 template <auto kPart, class V> TELAMON_INLINE V power_of_two(Rounded<V> n) {
@@ -89,7 +91,7 @@ template <class V> __attribute__((noinline, cold)) V rare_exp(V x) { return exp_
 
 /// The same, to the bit, by one product, where no result is denormal, nor so large that 2^n is infinite (then kNormal < |x| <
 /// kSettled). Further out the bits of 2^n are those of 0 or of infinity, and that is the result. kSmall: no x is above kNormal.
-template <bool kSmall, class V> TELAMON_INLINE V usual_exp(V x) {
+template <bool kSmall = false, class V> TELAMON_INLINE V usual_exp(V x) {
   using R = ExpRange<V>;
   // Above kOverflow, so that e^r - 1 is positive where 2^n is infinite.
   V clamped = kSmall ? x : at_most(x, constant<V, R::kOverflow + 1e-4>());
@@ -98,10 +100,10 @@ template <bool kSmall, class V> TELAMON_INLINE V usual_exp(V x) {
   const V power = power_of_two<1>(n);
   return fma(expm1_of_rest(clamped, n), power, power);
 }
-template <bool kSmall = false, class V> TELAMON_INLINE V exp(V x) {
+template <class V> TELAMON_INLINE V exp(V x) {
   using R = ExpRange<V>;
   if constexpr (kAsks) {
-    return any_between<R::kNormal, R::kSettled>(x) ? rare_exp(x) : usual_exp<kSmall>(x);
+    return any_between<R::kNormal, R::kSettled>(x) ? rare_exp(x) : usual_exp(x);
   } else {
     return exp_of_any(x);
   }
@@ -111,7 +113,7 @@ template <bool kSmall = false, class V> TELAMON_INLINE V exp(V x) {
 TELAMON_INLINE F32 exp2_tail(F32 r) {
   static constexpr float kP[] = {1.52973244e-05f, 0.000154614449f, 0.0013333502f, 0.00961805694f,
                                  0.0555041097f,   0.240226507f,    0.693147182f};
-  return estrin<kP>(r);
+  return estrin<kP, true>(r);
 }
 TELAMON_INLINE F64 exp2_tail(F64 r) {
   static constexpr double kP[] = {
@@ -119,7 +121,7 @@ TELAMON_INLINE F64 exp2_tail(F64 r) {
       1.0178057087733941e-07, 1.3215486808705563e-06, 1.5252733841556773e-05,
       0.00015403530393370734, 0.001333355814640647,   0.00961812910762848,
       0.055504108664821625,   0.24022650695910072,    0.6931471805599453};
-  return horner<kP>(r);  // in another order it is two thirds of an ULP worse
+  return by_halves<kP>(r);
 }
 template <class V> TELAMON_INLINE V exp2(V x) {
   using R = ExpRange<V>;
@@ -156,15 +158,15 @@ constexpr double kTanhTailF64[] = {
     -1024 * kExpTailF64[0], 512 * kExpTailF64[1], -256 * kExpTailF64[2], 128 * kExpTailF64[3],
     -64 * kExpTailF64[4],   32 * kExpTailF64[5],  -16 * kExpTailF64[6],  8 * kExpTailF64[7],
     -4 * kExpTailF64[8],    2 * kExpTailF64[9]};
-TELAMON_INLINE F32 tanh_tail(F32 r) { return estrin<kTanhTailF32>(r); }
-TELAMON_INLINE F64 tanh_tail(F64 r) { return estrin<kTanhTailF64>(r); }
+TELAMON_INLINE F32 tanh_tail(F32 r) { return estrin<kTanhTailF32, true>(r); }
+TELAMON_INLINE F64 tanh_tail(F64 r) { return by_halves<kTanhTailF64>(r); }
 template <class V> TELAMON_INLINE V tanh(V x) {
   const V a = abs(x), bounded = at_most(a, constant<V, 30>());
   const auto n = round_product<-2 * Ln2<V>::kInverse>(bounded);
   V r = fma(n.value, constant<V, Ln2<V>::kHigh / 2>(), bounded);
   r = fma(n.value, constant<V, Ln2<V>::kLow / 2>(), r);
   const V power = power_of_two<1>(n), half = constant<V, 0.5>();
-  const V h = fma(power, fma(-(r * r), tanh_tail(r), r), fma(power, -half, half));
+  const V h = fma(power, fma(-product_of_small(r, r), tanh_tail(r), r), fma(power, -half, half));
   const V y = h / (constant<V, 1>() - h);
   return (V)((IntOf<V>)y ^ ((IntOf<V>)a ^ (IntOf<V>)x));  // the sign of x
 }
@@ -201,9 +203,18 @@ template <class V> TELAMON_INLINE V cosh(V x) {
   return half + half;
 }
 
-// 1 / (1 + e^-x) = e^x / (1 + e^x), which is 1 long before e^x overflows.
+// 1 / (1 + e^-x) = e^x / (1 + e^x), which is 1 long before e^x overflows. A denormal quotient would be slow, and is e^x.
+template <class V> __attribute__((noinline, cold)) V rare_logistic(V x) {
+  const V e = exp_of_any(x), least = constant<V, LogRange<V>::kLeastNormal>();
+  return e < least ? e : at_least(e, least) / (e + constant<V, 1>());
+}
 template <class V> TELAMON_INLINE V logistic(V x) {
-  const V e = exp<true>(at_most(x, constant<V, 80>()));
+  using R = ExpRange<V>;
+  const V bounded = at_most(x, constant<V, 80>());
+  if constexpr (kAsks) {
+    if (any_between<R::kNormal, R::kSettled>(bounded)) return rare_logistic(bounded);
+  }
+  const V e = kAsks ? usual_exp<true>(bounded) : exp_of_any(bounded);
   return e / (e + constant<V, 1>());
 }
 

@@ -20,7 +20,7 @@ TELAMON_INLINE F64 log2_for_f32(F64 e, F64 f) {
   static constexpr double kP[] = {0.34838964745966455, 0.41120653671697335, 0.5770923407903296,
                                   0.9617966217643457, 2.8853900818360407};
   const F64 s = f / (f + constant<F64, 2>());
-  return fma(s, estrin<kP>(s * s), e);
+  return fma(s, by_halves<kP>(s * s), e);
 }
 /// 2^t, as far as f32 tells it from 0 and infinity: 2^t = 2^n 2^r, 2^r = 1 + r P(r). AVX-512 has the parts of any t in one
 /// operation each; elsewhere a NaN stays one because no bits of it are as low as those of n.
@@ -30,11 +30,11 @@ TELAMON_INLINE F64 exp2_for_f32(F64 t) {
                                   0.24022648074436012,    0.6931472028714929};
 #if defined(TELAMON_ISA_AVX512)
   const F64 r = _mm512_maskz_reduce_pd(0xff, t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  return _mm512_maskz_scalef_pd(0xff, fma(r, estrin<kP>(r), constant<F64, 1>()), nearest(t));
+  return _mm512_maskz_scalef_pd(0xff, fma(r, by_halves<kP>(r), constant<F64, 1>()), nearest(t));
 #else
   const F64 bounded = at_least(at_most(t, constant<F64, 130>()), constant<F64, -152>());
   const auto n = round_to_integer(bounded);
-  const F64 r = bounded - n.value, p = fma(r, estrin<kP>(r), constant<F64, 1>());
+  const F64 r = bounded - n.value, p = fma(r, by_halves<kP>(r), constant<F64, 1>());
   return (F64)((I64)p + (n.bits << 52));
 #endif
 }
@@ -82,7 +82,7 @@ template <class V> TELAMON_INLINE V of_any_base(V x, V y, V power) {
 template <class V> TELAMON_INLINE Split<V> split_magnitude(V x) {
   constexpr auto kInfinity = static_cast<ScalarOf<V>>(kInf);
   const V a = abs(x);
-  auto [e, m] = split_any(a);
+  auto [e, m, whole] = split_any(a);
   if constexpr (!kScales) {
     e = a < constant<V, kInfinity>() ? e : a;
     e = a == 0 ? constant<V, -kInfinity>() : e;

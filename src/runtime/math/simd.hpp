@@ -202,6 +202,11 @@ TELAMON_INLINE F64 fma(F64 a, F64 b, F64 c) {
 #endif
 }
 
+/// a b, for factors that may be so small that it underflows, and +0 where it is -0. On Zen 3 a product that underflows takes
+/// tens of cycles more than others, and a fused operation does not. In f64 numbers so small are rare.
+TELAMON_INLINE F32 product_of_small(F32 a, F32 b) { return kFused ? fma(a, b, F32{}) : a * b; }
+TELAMON_INLINE F64 product_of_small(F64 a, F64 b) { return a * b; }
+
 /// The `kCount` coefficients of `kAll` from kFirst on, with x^(2^i) in powers[i].
 template <const auto& kAll, int kFirst, int kCount, class V>
 TELAMON_INLINE V polynomial_part(const V* powers) {
@@ -219,10 +224,13 @@ TELAMON_INLINE V polynomial_part(const V* powers) {
 template <class T, int N> constexpr int count_of(const T (&)[N]) { return N; }
 
 /// A polynomial, highest coefficient first, by Estrin's scheme: about as many operations as Horner's
-/// rule, in a chain of the logarithm of their number.
-template <const auto& kAll, class V> TELAMON_INLINE V estrin(V x) {
+/// rule, in a chain of the logarithm of their number. kOfSmall: of an x that may be so small that powers of it underflow.
+template <const auto& kAll, bool kOfSmall = false, class V> TELAMON_INLINE V estrin(V x) {
   V powers[4] = {x, {}, {}, {}};
-  for (int i = 1; i < 4; ++i) powers[i] = powers[i - 1] * powers[i - 1];  // as far as they are used
+  for (int i = 1; i < 4; ++i) {  // as far as they are used
+    const V last = powers[i - 1];
+    powers[i] = kOfSmall ? product_of_small(last, last) : last * last;
+  }
   return polynomial_part<kAll, 0, count_of(kAll)>(powers);
 }
 
@@ -239,6 +247,23 @@ template <const auto& kAll, int kCount, class V> TELAMON_INLINE V horner_part(V 
 /// wait in registers, and where |x| exceeds 1 and high powers of it would cost accuracy.
 template <const auto& kAll, class V> TELAMON_INLINE V horner(V x) {
   return horner_part<kAll, count_of(kAll)>(x);
+}
+
+/// Every other of the first `kCount` coefficients of `kAll` that ends with the last, by Horner's rule.
+template <const auto& kAll, int kCount, class V> TELAMON_INLINE V horner_half(V square) {
+  const V last = constant<V, kAll[kCount - 1]>();
+  if constexpr (kCount <= 2) {
+    return last;
+  } else {
+    return fma(horner_half<kAll, kCount - 2>(square), square, last);
+  }
+}
+/// A polynomial by Horner's rule for its even powers and its odd ones: two chains of half the length, for one operation and
+/// two registers more.
+template <const auto& kAll, class V> TELAMON_INLINE V by_halves(V x) {
+  const V square = x * x;
+  constexpr int kCount = count_of(kAll);
+  return fma(horner_half<kAll, kCount - 1>(square), x, horner_half<kAll, kCount>(square));
 }
 
 template <class V> TELAMON_INLINE IntOf<V> sign_bit() {
@@ -346,10 +371,29 @@ TELAMON_INLINE F64 log_of_all(F64 y, F64 x) {
 }
 #else
 constexpr bool kScales = false;
+#if defined(TELAMON_ISA_AVX2)
+/// y where x is above 0 and finite, and elsewhere what log x is: x - 1 / sqrt x is -inf for 0, NaN for less, and x for infinity
+/// and NaN. For no denormal x and no -0.
+TELAMON_INLINE F32 log_of_all(F32 y, F32 x) {
+  // As numbers that begin with the least one, the bits of those above 0 are the least.
+  const I32 from_least = (I32)x + constant_bits<F32, 0x7fffffff>();
+  const auto has_one = constant_bits<F32, static_cast<std::int32_t>(0xff7fffff)>() > from_least;
+  return has_one ? y : x - (F32)_mm256_rsqrt_ps(x);
+}
+#endif
 template <class V> V log_of_all(V y, V x);
 template <class V> V times_power(V p, V n, V x, ScalarOf<V> zero);
 template <class V> V mantissa(V x);
 template <class V> V exponent(V x);
+#endif
+
+/// Whether there is a log_of_all.
+#if defined(TELAMON_ISA_AVX512)
+template <class V> constexpr bool kHasLogOfAll = true;
+#elif defined(TELAMON_ISA_AVX2)
+template <class V> constexpr bool kHasLogOfAll = sizeof(ScalarOf<V>) == 4;
+#else
+template <class V> constexpr bool kHasLogOfAll = false;
 #endif
 
 /// Whether x > bound in all lanes; a NaN is not.
@@ -376,22 +420,6 @@ TELAMON_INLINE bool all_above(F64 x, F64 bound) {
 #endif
 }
 
-/// Whether least <= x < beyond in all lanes.
-template <class V> TELAMON_INLINE bool all_within(V x, V least, V beyond) {
-#if defined(TELAMON_ISA_AVX2)
-  const auto within = (x >= least) & (x < beyond);
-  if constexpr (sizeof(ScalarOf<V>) == 4) {
-    return _mm256_movemask_ps((F32)within) == 0xff;
-  } else {
-    return _mm256_movemask_pd((F64)within) == 0xf;
-  }
-#else
-  bool all = true;
-  for (int i = 0; i < Lanes<V>::kCount; ++i) all &= x[i] >= least[i] && x[i] < beyond[i];
-  return all;
-#endif
-}
-
 #if defined(TELAMON_ISA_AVX2)
 constexpr bool kAsks = true;  // what costs little here
 /// Whether kLeast < |x| < kBeyond in any lane. Bits of numbers without a sign are in the order of the numbers, and integers
@@ -413,6 +441,28 @@ template <auto kLeast, auto kBeyond, class V> TELAMON_INLINE bool any_between(V 
 constexpr bool kAsks = false;
 template <auto kLeast, auto kBeyond, class V> bool any_between(V x);
 #endif
+
+/// Whether kLeast <= x < kBeyond in all lanes, for positive bounds.
+template <auto kLeast, auto kBeyond, class V> TELAMON_INLINE bool all_within(V x) {
+#if defined(TELAMON_ISA_AVX2)
+  using Int = decltype(IntOf<V>{}[0] | 0);
+  using Bits = decltype(typename Lanes<V>::Unsigned{}[0] | 0);
+  constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
+  constexpr Bits kFrom = __builtin_bit_cast(Bits, ScalarOf<V>(kLeast)),
+                 kTo = __builtin_bit_cast(Bits, ScalarOf<V>(kBeyond));
+  const IntOf<V> from_least = (IntOf<V>)x + constant_bits<V, static_cast<Int>(kSign - kFrom)>();
+  const V outside =
+      (V)(from_least > constant_bits<V, static_cast<Int>(kSign + (kTo - kFrom) - 1)>());
+  if constexpr (sizeof(ScalarOf<V>) == 4) return _mm256_movemask_ps(outside) == 0;
+  else return _mm256_movemask_pd(outside) == 0;
+#else
+  bool all = true;
+  for (int i = 0; i < Lanes<V>::kCount; ++i) {
+    all &= x[i] >= ScalarOf<V>(kLeast) && x[i] < ScalarOf<V>(kBeyond);
+  }
+  return all;
+#endif
+}
 
 /// Whether x > bound in any lane.
 TELAMON_INLINE bool any_above(F32 x, F32 bound) {

@@ -48,13 +48,21 @@ template <class V> TELAMON_INLINE Split<V> split(V x) {
   }
   return split_bits(x);
 }
-/// Of denormal ones, too.
-template <class V> TELAMON_INLINE Split<V> split_any(V x) {
-  if constexpr (kScales) return split(x);
+/// Of denormal ones, too, and what has been split: there, a multiple that is not denormal, nor
+/// -0 with FMA.
+template <class V> struct SplitAny {
+  V exponent, mantissa, whole;
+};
+template <class V> TELAMON_INLINE SplitAny<V> split_any(V x) {
+  if constexpr (kScales) {
+    const auto [e, m] = split(x);
+    return {e, m, x};
+  }
   using R = LogRange<V>;
-  const auto denormal = x < R::kLeastNormal;
-  const auto [e, m] = split(denormal ? x * R::kRaise : x);
-  return {denormal ? e - R::kRaiseExponent : e, m};
+  const auto denormal = x < constant<V, R::kLeastNormal>();
+  const V whole = denormal ? fma(x, constant<V, R::kRaise>(), V{}) : x;
+  const auto [e, m] = split(whole);
+  return {denormal ? e - constant<V, R::kRaiseExponent>() : e, m, whole};
 }
 
 }  // namespace simd

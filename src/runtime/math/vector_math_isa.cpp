@@ -120,23 +120,24 @@ constexpr double kLogTailF64[] = {0.13604015707124079, 0.1321036048513262,  0.15
 /// e ln 2 + log(1 + f) + c for a small correction c.
 template <bool kFewRegisters = false> TELAMON_INLINE F32 log_core(F32 e, F32 f, F32 c) {
   // log(1 + f) = f - f^2/2 + f^3 P(f)
-  const F32 z = f * f;
+  const F32 z = kFewRegisters ? product_of_small(f, f) : f * f;
   const F32 rest = fma(z, constant<F32, -0.5>(), fma(e, constant<F32, Ln2<F32>::kLow>(), c));
-  const F32 p = kFewRegisters ? horner<kLogTailF32>(f) : estrin<kLogTailF32>(f);
-  return fma(e, constant<F32, Ln2<F32>::kHigh>(), f + fma(f * z, p, rest));
+  const F32 p = kFewRegisters ? horner<kLogTailF32>(f) : by_halves<kLogTailF32>(f);
+  return fma(e, constant<F32, Ln2<F32>::kHigh>(),
+             f + fma(kFewRegisters ? product_of_small(f, z) : f * z, p, rest));
 }
 template <bool kFewRegisters = false> TELAMON_INLINE F64 log_core(F64 e, F64 f, F64 c) {
   // s = f / (2 + f), log(1 + f) = 2 atanh s = f - (f^2/2 - s (f^2/2 + R)), R = s^2 P(s^2).
   const F64 s = f / (f + constant<F64, 2>()), z = s * s;
   const F64 half = f * f * constant<F64, 0.5>();
-  const F64 r = estrin<kLogTailF64>(z);
+  const F64 r = kFewRegisters ? estrin<kLogTailF64>(z) : by_halves<kLogTailF64>(z);
   const F64 low = fma(e, constant<F64, Ln2<F64>::kLow>(), fma(s, fma(z, r, half), c));
   return fma(e, constant<F64, Ln2<F64>::kHigh>(), f - (half - low));
 }
 
 /// y but for x beyond what has a logarithm; there the one of `u`, which is 0 at the pole.
 template <class V> TELAMON_INLINE V log_special(V x, V y, V u, ScalarOf<V> pole) {
-  if constexpr (kScales) return log_of_all(y, u);
+  if constexpr (kHasLogOfAll<V>) return log_of_all(y, u);
   y = x == static_cast<ScalarOf<V>>(kInf) ? x : y;
   y = x < pole ? splat<V>(kNan<V>) : y;
   y = x == pole ? splat<V>(static_cast<ScalarOf<V>>(-kInf)) : y;
@@ -144,16 +145,15 @@ template <class V> TELAMON_INLINE V log_special(V x, V y, V u, ScalarOf<V> pole)
 }
 
 template <class V> TELAMON_INLINE V log_of_any(V x) {
-  const auto [e, m] = split_any(x);
-  return log_special<V>(x, log_core(e, m - 1, V{}), x, 0);
+  const auto [e, m, whole] = split_any(x);
+  return log_special<V>(x, log_core(e, m - constant<V, 1>(), V{}), whole, 0);
 }
 // Without AVX-512's instructions for them, special operands take as much work as the logarithm itself: it is done
 // for vectors that have one.
 template <class V> __attribute__((noinline)) V log_of_special(V x) { return log_of_any(x); }
 template <class V> TELAMON_INLINE V log(V x) {
   if constexpr (kScales) return log_of_any(x);
-  if (!all_within(x, constant<V, LogRange<V>::kLeastNormal>(), constant<V, kInf>()))
-    return log_of_special(x);
+  if (!all_within<LogRange<V>::kLeastNormal, kInf>(x)) return log_of_special(x);
   const auto [e, m] = split(x);
   return log_core(e, m - constant<V, 1>(), V{});
 }
@@ -167,11 +167,11 @@ template <class V> TELAMON_INLINE V log1p(V x) {
   const auto [e, m] = split(u);
   const IntOf<V> shift = (IntOf<V>)m - (IntOf<V>)u;
   const V inverse = at_least((V)((IntOf<V>)one + shift), V{});
-  V y = log_core(e, (V)((IntOf<V>)x + shift) + (inverse - one), V{});
+  V y = log_core<true>(e, (V)((IntOf<V>)x + shift) + (inverse - one), V{});
   y = x == 0 ? x : y;
   // As with log, but u is never denormal.
   if constexpr (!kScales) {
-    if (all_within(u, constant<V, R::kLeastNormal>(), constant<V, kInf>())) return y;
+    if (all_within<R::kLeastNormal, kInf>(u)) return y;
   }
   return log_special<V>(x, y, u, -1);
 }
@@ -184,7 +184,7 @@ TELAMON_INLINE F32 atanh_tail_to_fifth(F32 z) {
   static constexpr float kP[] = {0.303661287f, 0.399574846f, 0.666669548f};
   return horner<kP>(z);
 }
-TELAMON_INLINE F64 atanh_tail_to_fifth(F64 z) { return estrin<kLogTailF64>(z); }
+TELAMON_INLINE F64 atanh_tail_to_fifth(F64 z) { return by_halves<kLogTailF64>(z); }
 TELAMON_INLINE F32 atanh_tail_to_third(F32 z) {
   static constexpr float kP[] = {0.280344427f, 0.279968977f, 0.400218606f, 0.666664064f};
   return horner<kP>(z);
@@ -194,11 +194,11 @@ TELAMON_INLINE F64 atanh_tail_to_third(F64 z) {
                                   0.1330088173968282,  0.15386567213621,    0.18181743556839897,
                                   0.22222223981455824, 0.2857142854762978,  0.4000000000015952,
                                   0.666666666666663};
-  return horner<kP>(z);
+  return by_halves<kP>(z);
 }
 /// e ln 2 + 2 atanh s, with the tail of s^2.
 template <class V> TELAMON_INLINE V log_of_ratio(V e, V s, V z, V tail) {
-  const V rest = fma(s * z, tail, e * constant<V, Ln2<V>::kLow>());
+  const V rest = fma(product_of_small(s, z), tail, e * constant<V, Ln2<V>::kLow>());
   return fma(e, constant<V, Ln2<V>::kHigh>(), s + s + rest);
 }
 
@@ -220,7 +220,7 @@ template <class V> TELAMON_INLINE V log_of_sum(V a, V root, V over, V under) {
   // Up to 2, where e ln 2 would take most of the rest away and leave its error.
   const auto near = sum < constant<V, 2>();
   const V whole = near ? V{} : large ? e + one : e;
-  const V s = (near ? over : m - one) / (near ? under : m + one), z = s * s;
+  const V s = (near ? over : m - one) / (near ? under : m + one), z = product_of_small(s, s);
   const V y = log_of_ratio<V>(whole, s, z, atanh_tail_to_third(z));
   return a < constant<V, static_cast<ScalarOf<V>>(kInf)>() ? y : a;
 }
@@ -244,9 +244,9 @@ template <class V> TELAMON_INLINE V atanh(V x) {
   const V next_to_u = v * power;
   const auto near = e == 0;
   const V over = (near ? V{} : next_to_u - one) - a, under = near ? one : one + a + next_to_u;
-  const V s = over / under, z = s * s;
+  const V s = over / under, z = product_of_small(s, s);
   const V y = log_of_ratio<V>(e, s, z, atanh_tail_to_fifth(z)) * constant<V, 0.5>();
-  if constexpr (kScales) return copysign(log_of_all(y, v), x);
+  if constexpr (kHasLogOfAll<V>) return copysign(log_of_all(y, v), x);
   const V bounded = v == 0 ? splat<V>(static_cast<ScalarOf<V>>(kInf)) : y;
   return v >= 0 ? copysign(bounded, x) : splat<V>(kNan<V>);
 }
@@ -270,7 +270,7 @@ template <> struct QuarterTurn<F64> {
 };
 /// turns pi / 2 + s + s z p for 0, 1 or 2 turns; the small ones are added first.
 template <class V> TELAMON_INLINE V arc(V turns, V s, V z, V p) {
-  const V rest = fma(s * z, p, turns * constant<V, QuarterTurn<V>::kLow>());
+  const V rest = fma(product_of_small(s, z), p, turns * constant<V, QuarterTurn<V>::kLow>());
   return fma(turns, constant<V, QuarterTurn<V>::kHigh>(), s) + rest;
 }
 
@@ -280,14 +280,14 @@ template <class V> TELAMON_INLINE V arc(V turns, V s, V z, V p) {
 TELAMON_INLINE F32 asin_tail(F32 z) {
   static constexpr float kP[] = {0.0421087146f, 0.0242115986f, 0.0454645492f, 0.07495334f,
                                  0.166667521f};
-  return estrin<kP>(z);
+  return horner<kP>(z);
 }
 TELAMON_INLINE F64 asin_tail(F64 z) {
   static constexpr double kP[] = {0.031810453403294824, -0.01607383790383481, 0.01943131839174411,
                                   0.006563739590418124, 0.012160885731621687, 0.013886506972986382,
                                   0.017359576505477373, 0.022371766438304318, 0.030381958797878136,
                                   0.044642856836047275, 0.0750000000032883,   0.16666666666665433};
-  return estrin<kP>(z);
+  return by_halves<kP>(z);
 }
 /// r^2 or x^2, and 2 r.
 template <class V> struct ArcOfSine {
@@ -297,7 +297,7 @@ template <class V> struct ArcOfSine {
 template <class V> TELAMON_INLINE ArcOfSine<V> arc_of_sine(V x) {
   const V a = abs(x);
   const auto beyond = a > constant<V, 0.5>();
-  return {beyond, beyond ? fma(a, constant<V, -0.5>(), constant<V, 0.5>()) : x * x,
+  return {beyond, beyond ? fma(a, constant<V, -0.5>(), constant<V, 0.5>()) : product_of_small(x, x),
           sqrt(fma(a, constant<V, -2>(), constant<V, 2>()))};
 }
 template <class V> TELAMON_INLINE V asin(V x) {
@@ -331,7 +331,7 @@ TELAMON_INLINE F64 atan_tail(F64 z) {
 }
 /// c + atan(s), |s| <= 1. A zero has the sign of both.
 template <class V> TELAMON_INLINE V near_quarter(V c, V s) {
-  const V z = s * s;
+  const V z = product_of_small(s, s);
   return fma(s, fma(z, atan_tail(z), constant<V, 1>()), c);
 }
 // Without AVX-512 libmvec's is in its place.
@@ -380,8 +380,8 @@ TELAMON_INLINE F32 erf(F32 x) {
                                     -0.00426099729f,  0.0509700626f,   0.00430136174f,
                                     -0.415484279f,    0.629769504f};
   const F32 a = abs(x), one = constant<F32, 1>();
-  const F32 central = fma(estrin<kCentral>(x * x), x, x);
-  F32 r = horner<kTail>(at_most(a, constant<F32, 3.9375>()) - one);
+  const F32 central = fma(horner<kCentral>(product_of_small(x, x)), x, x);
+  F32 r = by_halves<kTail>(at_most(a, constant<F32, 3.9375>()) - one);
   r *= r;
   return a < one ? central : copysign(one - r * r, x);
 }
@@ -427,7 +427,7 @@ template <class V> TELAMON_INLINE V erfc(V x) {
   const auto n = round_product<-Ln2<V>::kInverse>(square);
   V r = fma(n.value, constant<V, -Ln2<V>::kHigh>(), -square);
   r = fma(n.value, constant<V, -Ln2<V>::kLow>(), r) - lost;
-  const V power = fma(r * r, exp_tail<true>(r), r);
+  const V power = fma(product_of_small(r, r), exp_tail<true>(r), r);
   const V y = times_power(fma(g, power, g), n.value, -a, -R::kMost);
   return x < 0 ? constant<V, 2>() - y : y;
 }
@@ -456,9 +456,9 @@ TELAMON_INLINE F32 erf_inv(F32 x) {
                                     1.00167525f,      2.83297682f};
   const F32 a = abs(x), one = constant<F32, 1>(), t = (one - a) * (one + a);
   const F32 w = minus_log(t);
-  const F32 central = horner<kCentral>(w - constant<F32, 2.5>());
+  const F32 central = by_halves<kCentral>(w - constant<F32, 2.5>());
   if (all_above(t, constant<F32, 0.00674>())) return x * central;  // e^-5, rounded up
-  F32 y = x * (w < constant<F32, 5>() ? central : horner<kTail>(sqrt(w) - constant<F32, 3>()));
+  F32 y = x * (w < constant<F32, 5>() ? central : by_halves<kTail>(sqrt(w) - constant<F32, 3>()));
   y = a == one ? x * kInfF : y;
   return a <= one ? y : splat<F32>(kNan<F32>);
 }
@@ -493,10 +493,10 @@ TELAMON_INLINE F64 erf_inv(F64 x) {
       1.0103004648645448,      4.849906401408584};
   const F64 a = abs(x), one = constant<F64, 1>(), t = (one - a) * (one + a);
   const F64 w = minus_log(t);
-  const F64 central = horner<kCentral>(w - constant<F64, 3.125>());
+  const F64 central = by_halves<kCentral>(w - constant<F64, 3.125>());
   if (all_above(t, constant<F64, 0.001931>())) return x * central;  // e^-6.25, rounded up
   const F64 s = sqrt(w);
-  F64 y = x * (w < 6.25 ? central : s < 4 ? horner<kMiddle>(s - 3.25) : horner<kTail>(s - 5));
+  F64 y = x * (w < 6.25 ? central : s < 4 ? by_halves<kMiddle>(s - 3.25) : by_halves<kTail>(s - 5));
   y = a == one ? x * kInf : y;
   return a <= one ? y : splat<F64>(kNan<F64>);
 }
