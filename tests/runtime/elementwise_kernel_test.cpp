@@ -185,7 +185,7 @@ void check(Op op, const Reference& reference) {
     std::vector<R> got(a.size());
     const char* in[] = {reinterpret_cast<char*>(a.data()), reinterpret_cast<char*>(b.data())};
     kernel.loop(static_cast<std::int64_t>(a.size()), in, reinterpret_cast<char*>(got.data()),
-                nullptr);
+                kernel.bound);
     for (std::size_t i = 0; i < a.size(); ++i) {
       const R want = reference(a[i], b[i]);
       ASSERT_TRUE(same(got[i], want))

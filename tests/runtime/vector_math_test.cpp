@@ -74,6 +74,7 @@ const std::map<std::string, T (*)(T)>& library_functions() {
 }
 
 Wide reference(const std::string& name, Wide x, Wide y) {
+  if (name == "rem") return std::fmod(x, y);
   if (name == "atan2") return std::atan2(x, y);
   if (name == "pow") return std::pow(x, y);
   return name == "erf_inv" ? erf_inv_reference(x) : library_functions<Wide>().at(name)(x);
@@ -298,6 +299,45 @@ TEST(Angles, AreReducedWhateverTheirSize) {
   expect_angles_are_reduced(singles);
 }
 
+/// Pairs whose quotients are of every size; a few bits of the divisor make many of them whole or nearly so.
+template <class T>
+void expect_remainders_as_in_library() {
+  std::mt19937_64 random(13);
+  std::uniform_real_distribution<double> mantissa(1, 2);
+  constexpr int kLeast = std::numeric_limits<T>::min_exponent - std::numeric_limits<T>::digits,
+                kMost = std::numeric_limits<T>::max_exponent - 1;
+  std::uniform_int_distribution<int> exponent(kLeast, kMost), distance(-3, 60);
+  std::vector<T> xs, ys;
+  for (int i = 0; i < 200'000; ++i) {
+    const int e = exponent(random);
+    const int f = i % 2 == 0 ? exponent(random) : std::max(e - distance(random), kLeast);
+    const int bits = static_cast<int>(random() % 12);
+    T y = static_cast<T>(std::ldexp(mantissa(random), f));
+    if (i % 3 == 0) y = static_cast<T>(std::ldexp(std::ldexp(1, bits) + 1, f - bits));
+    T x = static_cast<T>(std::ldexp(mantissa(random), e));
+    if (i % 5 == 0) x = static_cast<T>(static_cast<double>(random() % 1000) * y);
+    if (i % 7 == 0) x = std::nextafter(x, T(0));
+    xs.push_back(random() % 2 == 0 ? x : -x);
+    ys.push_back(random() % 2 == 0 ? y : -y);
+  }
+  for_each_isa([&](Isa isa) {
+    std::vector<T> got(xs.size());
+    math::run(*math::find_math_function("rem"), dtype_of<T>, isa,
+              static_cast<std::int64_t>(xs.size()), xs.data(), ys.data(), got.data());
+    for (std::size_t i = 0; i < xs.size(); ++i) {
+      const T want = std::fmod(xs[i], ys[i]);
+      if (std::isnan(want) && std::isnan(got[i])) continue;
+      ASSERT_EQ(std::bit_cast<BitsOf<T>>(got[i]), std::bit_cast<BitsOf<T>>(want))
+          << std::hexfloat << "rem(" << xs[i] << ", " << ys[i] << ") = " << got[i] << ", want "
+          << want << " by " << runtime::isa_name(isa);
+    }
+  });
+}
+TEST(Remainders, AreExactWhateverTheQuotient) {
+  expect_remainders_as_in_library<float>();
+  expect_remainders_as_in_library<double>();
+}
+
 template <class T>
 void expect_power_as_in_library(T x, T y) {
   const auto& pow = *math::find_math_function("pow");
@@ -476,7 +516,7 @@ INSTANTIATE_TEST_SUITE_P(Functions, UnaryVectorMath, ::testing::ValuesIn(names(1
                          name_of_function);
 
 TEST(VectorMathTable, FindsFunctionsByNameAndHasEveryBuildOfThisMachine) {
-  EXPECT_EQ(math::math_functions().size(), 24u);
+  EXPECT_EQ(math::math_functions().size(), 25u);
   EXPECT_EQ(math::find_math_function("lgamma"), nullptr);
   EXPECT_EQ(math::find_math("exp", DType::i32, Isa::generic).address, nullptr);
   for (const auto& function : math::math_functions()) {

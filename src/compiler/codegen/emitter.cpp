@@ -1,6 +1,7 @@
 // The arithmetic of the Emitter in LLVM instructions.
 #include <llvm/IR/Intrinsics.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -360,9 +361,9 @@ Scalar CodeGen::div(Scalar a, Scalar c) {
 
 Scalar CodeGen::rem(Scalar a, Scalar c) {
   if (boolean_type(a)) return and_(a, not_(a));
+  if (floating(a)) return math("rem", std::array{a, c});
   return impl_->binary(kRem, a, c, a.dtype(), [&](Value* x, Value* y) -> Value* {
     auto& b = impl_->b;
-    if (floating(a)) return b.CreateFRem(x, y);
     const bool is_signed = !is_unsigned(a);
     return guarded_division(b, x, y, is_signed, x, [&](Value* n, Value* d) {
       return is_signed ? b.CreateSRem(n, d) : b.CreateURem(n, d);

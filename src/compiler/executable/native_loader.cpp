@@ -49,7 +49,7 @@ Symbols make_symbols() {
 void* find_symbol(std::string_view symbol) {
   static const auto* symbols = new Symbols(make_symbols());  // leaked: code runs until the very end
   if (const auto found = symbols->find(symbol); found != symbols->end()) return found->second;
-  // What code generation itself calls: memcpy, fmod.
+  // What code generation itself calls: memcpy.
   return dlsym(RTLD_DEFAULT, std::string(symbol).c_str());
 }
 

@@ -53,8 +53,6 @@ TELAMON_INLINE float sqrt_of(float x) { return __builtin_sqrtf(x); }
 TELAMON_INLINE double sqrt_of(double x) { return __builtin_sqrt(x); }
 TELAMON_INLINE float copysign_of(float x, float y) { return __builtin_copysignf(x, y); }
 TELAMON_INLINE double copysign_of(double x, double y) { return __builtin_copysign(x, y); }
-TELAMON_INLINE float fmod_of(float x, float y) { return __builtin_fmodf(x, y); }
-TELAMON_INLINE double fmod_of(double x, double y) { return __builtin_fmod(x, y); }
 
 struct Floor {
   template <class T> TELAMON_INLINE static T apply(T x) { return floor_of(x); }
@@ -123,11 +121,10 @@ struct Div {
     else return static_cast<T>(a / b);
   }
 };
-struct Rem {
+struct Rem {  // of integers
   template <class T>
   TELAMON_INLINE static T apply(T a, T b) {
-    if constexpr (kIsFloat<T>) return fmod_of(a, b);
-    else if (b == 0) return a;
+    if (b == 0) return a;
     else if (std::is_signed_v<T> && b == static_cast<T>(-1)) return 0;
     else return static_cast<T>(a % b);
   }
@@ -332,6 +329,7 @@ struct Table {
     one<PopulationCount, Ts...>(Op::population_count);
     one<CountLeadingZeros, Ts...>(Op::clz);
     two<Pow, Ts...>(Op::pow);
+    two<Rem, Ts...>(Op::rem);
     two<And, Ts...>(Op::and_);
     two<Or, Ts...>(Op::or_);
     two<Xor, Ts...>(Op::xor_);
@@ -350,7 +348,6 @@ struct Table {
     two<Sub, Ts...>(Op::sub);
     two<Mul, Ts...>(Op::mul);
     two<Div, Ts...>(Op::div);
-    two<Rem, Ts...>(Op::rem);
     two<Max, Ts...>(Op::max);
     two<Min, Ts...>(Op::min);
     three<Clamp, Ts...>(Op::clamp);
@@ -409,7 +406,7 @@ struct Table {
       at(op, DType::f32) = math<1, float>;
       at(op, DType::f64) = math<1, double>;
     }
-    for (Op op : {Op::pow, Op::atan2}) {
+    for (Op op : {Op::pow, Op::atan2, Op::rem}) {
       at(op, DType::f32) = math<2, float>;
       at(op, DType::f64) = math<2, double>;
     }

@@ -9,7 +9,7 @@
 
 // The result may be an operand, element on element: no iteration depends on another.
 #if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed"  // fmod and the like stay scalar
+#pragma clang diagnostic ignored "-Wpass-failed"  // some loops stay scalar
 #define TELAMON_INDEPENDENT _Pragma("clang loop vectorize(assume_safety) interleave(enable)")
 #else
 #define TELAMON_INDEPENDENT _Pragma("GCC ivdep")

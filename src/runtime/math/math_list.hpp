@@ -6,6 +6,7 @@
 //   OWN_512(name, ulp f32, ulp f64)       one operand, with AVX-512 ours, else libmvec or libm
 //   OWN_AVX2(name, ulp f32, ulp f64)      one operand, with AVX2 alone ours, else libmvec or libm
 //   OWN_F32(name, ulp f32, ulp f64)       one operand, f32 ours, f64 libmvec or libm
+//   FMOD(name, ulp f32, ulp f64)          two operands, with FMA ours, else libm's fmod
 //   OWN2_FMA(name, ulp f32, ulp f64)      two operands, with FMA f32 ours, with AVX-512 f64, too, else libmvec or libm
 //
 // The bounds hold for all three instruction sets and are what tests/runtime/vector_math_test.cpp
@@ -13,7 +14,7 @@
 #pragma once
 
 // clang-format off
-#define TELAMON_MATH_FUNCTIONS(OWN1, OWN2, OWN_FMA, OWN_512, OWN_AVX2, OWN_F32, OWN2_FMA) \
+#define TELAMON_MATH_FUNCTIONS(OWN1, OWN2, OWN_FMA, OWN_512, OWN_AVX2, OWN_F32, OWN2_FMA, FMOD) \
   OWN1(acos, 1.5, 1.5)     \
   OWN1(acosh, 3.5, 3.5)    \
   OWN1(asin, 2.5, 2.5)     \
@@ -34,6 +35,7 @@
   OWN1(log1p, 1.5, 1.5)    \
   OWN1(logistic, 2.5, 2.5) \
   OWN2_FMA(pow, 2, 2)      \
+  FMOD(rem, 0, 0)   \
   OWN_FMA(sin, 2.5, 4)     \
   OWN_FMA(sinh, 3, 3)      \
   OWN_FMA(tan, 4, 4)       \

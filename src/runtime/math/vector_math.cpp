@@ -15,7 +15,7 @@ namespace {
 constexpr MathFunction kFunctions[] = {
 #define ONE(name, ulp_f32, ulp_f64) {#name, 1, ulp_f32, ulp_f64, {}, {}},
 #define TWO(name, ulp_f32, ulp_f64) {#name, 2, ulp_f32, ulp_f64, {}, {}},
-    TELAMON_MATH_FUNCTIONS(ONE, TWO, ONE, ONE, ONE, ONE, TWO)
+    TELAMON_MATH_FUNCTIONS(ONE, TWO, ONE, ONE, ONE, ONE, TWO, TWO)
 #undef ONE
 #undef TWO
 };

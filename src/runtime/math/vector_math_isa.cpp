@@ -15,6 +15,7 @@
 #if defined(TELAMON_ISA_AVX2) || defined(TELAMON_ISA_AVX512)
 #include "runtime/math/angles.hpp"
 #include "runtime/math/power.hpp"
+#include "runtime/math/remainders.hpp"
 #endif
 #if defined(TELAMON_ISA_AVX2)
 #include "runtime/math/roots.hpp"
@@ -78,6 +79,17 @@ namespace simd = telamon::v1::simd;
   }
 #endif
 
+// libmvec has no fmod.
+#define FMOD(name, ulp32, ulp64)                                                           \
+  TELAMON_HIDDEN F32 TELAMON_ISA_SYMBOL(library_##name##_f32)(F32 x, F32 y) {              \
+    for (int i = 0; i < simd::Lanes<F32>::kCount; ++i) x[i] = __builtin_fmodf(x[i], y[i]); \
+    return x;                                                                              \
+  }                                                                                        \
+  TELAMON_HIDDEN F64 TELAMON_ISA_SYMBOL(library_##name##_f64)(F64 x, F64 y) {              \
+    for (int i = 0; i < simd::Lanes<F64>::kCount; ++i) x[i] = __builtin_fmod(x[i], y[i]);  \
+    return x;                                                                              \
+  }
+
 #if defined(TELAMON_ISA_AVX512)
 #define TELAMON_BY_SET(avx512, avx2, generic) avx512
 #elif defined(TELAMON_ISA_AVX2)
@@ -88,7 +100,8 @@ namespace simd = telamon::v1::simd;
 #define NONE(name, ulp32, ulp64)
 TELAMON_MATH_FUNCTIONS(NONE, NONE, TELAMON_BY_SET(NONE, NONE, LIB1),
                        TELAMON_BY_SET(NONE, LIB1, LIB1), TELAMON_BY_SET(LIB1, NONE, LIB1), LIB1,
-                       TELAMON_BY_SET(NONE, LIB2, LIB2))
+                       TELAMON_BY_SET(NONE, LIB2, LIB2), TELAMON_BY_SET(NONE, NONE, FMOD))
+#undef FMOD
 #undef LIB1
 #undef LIB2
 
@@ -524,7 +537,7 @@ TELAMON_INLINE F64 erf_inv(F64 x) {
 
 TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_BY_SET(OWN1, OWN1, NONE),
                        TELAMON_BY_SET(OWN1, NONE, NONE), TELAMON_BY_SET(NONE, OWN1, NONE), OWN_F32,
-                       TELAMON_BY_SET(OWN2, OWN2_F32, NONE))
+                       TELAMON_BY_SET(OWN2, OWN2_F32, NONE), TELAMON_BY_SET(OWN2, OWN2, NONE))
 #undef OWN1
 #undef OWN2
 #undef OWN_F32
@@ -612,7 +625,12 @@ extern "C" void TELAMON_ISA_SYMBOL(math_run)(void* function, int arity, bool is_
 #define OWN2_F32(name, ulp32, ulp64) \
   {TELAMON_OWN_ENTRY(TELAMON_ISA_SYMBOL(name##_f32)), TELAMON_ENTRY(TELAMON_LIB_F64(vv, name))},
 
+#define FMOD(name, ulp32, ulp64)                            \
+  {TELAMON_ENTRY(TELAMON_ISA_SYMBOL(library_##name##_f32)), \
+   TELAMON_ENTRY(TELAMON_ISA_SYMBOL(library_##name##_f64))},
+
 const telamon::math::MathEntry TELAMON_ISA_SYMBOL(math_entries)[][2] = {
     TELAMON_MATH_FUNCTIONS(OWN1, OWN2, TELAMON_BY_SET(OWN1, OWN1, LIB1),
                            TELAMON_BY_SET(OWN1, LIB1, LIB1), TELAMON_BY_SET(LIB1, OWN1, LIB1),
-                           OWN_F32, TELAMON_BY_SET(OWN2, OWN2_F32, LIB2))};
+                           OWN_F32, TELAMON_BY_SET(OWN2, OWN2_F32, LIB2),
+                           TELAMON_BY_SET(OWN2, OWN2, FMOD))};
