@@ -26,7 +26,7 @@
   OWN_FMA(cos, 2.5, 4)     \
   OWN_FMA(cosh, 2.5, 2.5)   \
   OWN_F32(erf, 2, 4)       \
-  OWN1(erf_inv, 4, 5)      \
+  OWN1(erf_inv, 3, 4.5)    \
   OWN_512(erfc, 4, 4)      \
   OWN1(exp, 1.5, 1.5)      \
   OWN1(exp2, 1.5, 1.5)     \

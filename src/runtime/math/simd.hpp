@@ -258,12 +258,13 @@ template <const auto& kAll, int kCount, class V> TELAMON_INLINE V horner_half(V 
     return fma(horner_half<kAll, kCount - 2>(square), square, last);
   }
 }
-/// A polynomial by Horner's rule for its even powers and its odd ones: two chains of half the length, for one operation and
-/// two registers more.
+/// A polynomial by Horner's rule for its odd powers and its even ones: two chains of half the length, for one operation and
+/// two registers more. The constant comes to the odd powers first, of which a large x makes the most.
 template <const auto& kAll, class V> TELAMON_INLINE V by_halves(V x) {
   const V square = x * x;
   constexpr int kCount = count_of(kAll);
-  return fma(horner_half<kAll, kCount - 1>(square), x, horner_half<kAll, kCount>(square));
+  const V odd = fma(horner_half<kAll, kCount - 1>(square), x, constant<V, kAll[kCount - 1]>());
+  return fma(horner_half<kAll, kCount - 2>(square), square, odd);
 }
 
 template <class V> TELAMON_INLINE IntOf<V> sign_bit() {
