@@ -150,7 +150,7 @@ const Primitive<> rem_p{"rem", [] { return binary(rem_p, {
       const Array quotient = x / y;
       return dy * -(lax::sign(quotient) * lax::floor(lax::abs(quotient)));
     },
-    .lower = emit(&Emitter::rem).with_cost(10),
+    .lower = emit(&Emitter::rem).with_cost(30),
 }); }};
 // clang-format on
 
