@@ -8,6 +8,7 @@
 #pragma once
 
 #include "runtime/math/simd.hpp"
+#include "runtime/math/simd_wide.hpp"
 #include "runtime/math/split.hpp"
 
 namespace telamon {
@@ -26,24 +27,6 @@ template <> struct RemainderRange<F64> {
   static constexpr double kFar = 0x1p900, kStep = 0x1p512;
   static constexpr double kMost = 0x1.fffffffffffffp1023;
 };
-
-/// x without its fraction.
-TELAMON_INLINE F32 truncated(F32 x) {
-  constexpr int kTowardZero = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
-#if defined(TELAMON_ISA_AVX512)
-  return _mm512_maskz_roundscale_ps(0xffff, x, kTowardZero);
-#else
-  return _mm256_round_ps(x, kTowardZero);
-#endif
-}
-TELAMON_INLINE F64 truncated(F64 x) {
-  constexpr int kTowardZero = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
-#if defined(TELAMON_ISA_AVX512)
-  return _mm512_maskz_roundscale_pd(0xff, x, kTowardZero);
-#else
-  return _mm256_round_pd(x, kTowardZero);
-#endif
-}
 
 /// a - n b for the whole part n of a quotient. Of an infinite b, for which n is 0, the most does as well.
 template <class V> TELAMON_INLINE V what_is_left(V a, V b, V quotient) {

@@ -465,19 +465,6 @@ template <auto kLeast, auto kBeyond, class V> TELAMON_INLINE bool all_within(V x
 #endif
 }
 
-/// Whether x > bound in any lane.
-TELAMON_INLINE bool any_above(F32 x, F32 bound) {
-#if defined(TELAMON_ISA_AVX512)
-  return _mm512_cmp_ps_mask(x, bound, _CMP_GT_OQ) != 0;
-#elif defined(TELAMON_ISA_AVX2)
-  return _mm256_movemask_ps(_mm256_cmp_ps(x, bound, _CMP_GT_OQ)) != 0;
-#else
-  bool any = false;
-  for (int i = 0; i < Lanes<F32>::kCount; ++i) any |= x[i] > bound[i];
-  return any;
-#endif
-}
-
 /// The integer next to x, for |x| < 2^21 (f32) or 2^50 (f64), as float and as integer: adding 1.5 *
 /// 2^23 (2^52) leaves it in the low bits, in two's complement. Needs no conversion instruction,
 /// which 64-bit integers lack before AVX-512.

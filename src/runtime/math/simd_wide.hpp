@@ -154,15 +154,24 @@ TELAMON_INLINE Columns4 look_up(const Rows32& table, U64 index) {
 #endif
 }
 
-/// The integer next to x, as far as x has a fraction at all.
-TELAMON_INLINE F64 nearest(F64 x) {
-  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+/// A whole number by one of the ways that instructions have.
+template <int kWay> TELAMON_INLINE F32 rounded(F32 x) {
 #if defined(TELAMON_ISA_AVX512)
-  return _mm512_maskz_roundscale_pd(0xff, x, kNearest);
+  return _mm512_maskz_roundscale_ps(0xffff, x, kWay | _MM_FROUND_NO_EXC);
 #else
-  return _mm256_round_pd(x, kNearest);
+  return _mm256_round_ps(x, kWay | _MM_FROUND_NO_EXC);
 #endif
 }
+template <int kWay> TELAMON_INLINE F64 rounded(F64 x) {
+#if defined(TELAMON_ISA_AVX512)
+  return _mm512_maskz_roundscale_pd(0xff, x, kWay | _MM_FROUND_NO_EXC);
+#else
+  return _mm256_round_pd(x, kWay | _MM_FROUND_NO_EXC);
+#endif
+}
+/// The integer next to x, as far as x has a fraction at all; and x without its fraction.
+template <class V> TELAMON_INLINE V nearest(V x) { return rounded<_MM_FROUND_TO_NEAREST_INT>(x); }
+template <class V> TELAMON_INLINE V truncated(V x) { return rounded<_MM_FROUND_TO_ZERO>(x); }
 
 }  // namespace simd
 }  // namespace

@@ -48,8 +48,7 @@ template <class V> TELAMON_INLINE Split<V> split(V x) {
   }
   return split_bits(x);
 }
-/// Of denormal ones, too, and what has been split: there, a multiple that is not denormal, nor
-/// -0 with FMA.
+/// Of denormal ones, too, and what has been split: of those a multiple that is none, and with FMA +0 of both zeros.
 template <class V> struct SplitAny {
   V exponent, mantissa, whole;
 };
