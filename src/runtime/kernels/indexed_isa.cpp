@@ -1,4 +1,5 @@
-// Updates of a few adjacent elements at places that indices along one dimension name, or a list, for one instruction set.
+// Updates of a few adjacent elements at places that indices along one dimension name, or two, or a list, for one
+// instruction set.
 #include <bit>
 #include <limits>
 #include <utility>
@@ -88,7 +89,8 @@ TELAMON_INLINE void with_place(Index index, const kernels::Starts& starts, const
 constexpr std::int64_t kBlock = 32;  // indices that are looked at together
 
 /// For dense indices in their order: calls use_block(i) for kBlock of them that are all in bounds as they are, as most
-/// are, which costs one look at all of them at once; use(i, place) for each of the others that has a place.
+/// are, which costs one look at all of them at once, and which says how many it used, maybe more; use(i, place) for each
+/// of the others that has a place.
 template <class Index, class UseBlock, class Use>
 TELAMON_INLINE void for_each_place(std::int64_t n, const Index* index,
                                    const kernels::Starts& starts, const UseBlock& use_block,
@@ -99,18 +101,18 @@ TELAMON_INLINE void for_each_place(std::int64_t n, const Index* index,
   const auto known = static_cast<std::uint64_t>(starts.last);
   const auto last = static_cast<Unsigned>(known < kHighest ? known : kHighest);
   std::int64_t i = 0;
-  for (; i + kBlock <= n; i += kBlock) {
+  while (i + kBlock <= n) {
     Unsigned highest = 0;  // numbers below 0 are higher than all others
     for (std::int64_t k = 0; k < kBlock; ++k) {
       const auto x = static_cast<Unsigned>(index[i + k]);
       highest = highest < x ? x : highest;
     }
     if (highest <= last) [[likely]] {
-      use_block(i);
-    } else {
-      for (std::int64_t k = i; k < i + kBlock; ++k)
-        with_place(index[k], starts, [&](std::int64_t place) { use(k, place); });
+      i += use_block(i);
+      continue;
     }
+    for (const std::int64_t end = i + kBlock; i < end; ++i)
+      with_place(index[i], starts, [&](std::int64_t place) { use(i, place); });
   }
   for (; i < n; ++i) with_place(index[i], starts, [&](std::int64_t place) { use(i, place); });
 }
@@ -134,30 +136,68 @@ TELAMON_INLINE bool has_long_runs(std::int64_t n, const Place& place) {
   return 4 * differ <= pairs;
 }
 
-/// kBlock rows that go to few places: the sum stays in a register as long as the index does.
-template <class R, class Index>
-void add_runs(const Index* index, std::int64_t step, char* operand, const char* slices,
-              std::int64_t slice_stride) {
-  Index place = index[0];
-  R sum = R::load(operand + static_cast<std::int64_t>(place) * step);
-  for (std::int64_t k = 0; k < kBlock; ++k) {
-    if (index[k] != place) {
-      sum.store(operand + static_cast<std::int64_t>(place) * step);
-      place = index[k];
-      sum = R::load(operand + static_cast<std::int64_t>(place) * step);
-    }
-    sum.add(slices + k * slice_stride);
+/// Whether kCount indices are all the same as this; those of 32 bits two at a time.
+template <std::int64_t kCount, class Index>
+TELAMON_INLINE bool all_are(const Index* index, Index place) {
+  using Two = std::conditional_t<sizeof(Index) == 4, std::uint64_t, Index>;
+  constexpr auto kEach = static_cast<std::int64_t>(sizeof(Two) / sizeof(Index));
+  Two both = static_cast<std::make_unsigned_t<Index>>(place);
+  if constexpr (kEach == 2) both |= both << 32;
+  for (std::int64_t i = 0; i < kCount; i += kEach) {
+    Two x;
+    __builtin_memcpy(&x, index + i, sizeof x);
+    if (x != both) return false;
   }
-  sum.store(operand + static_cast<std::int64_t>(place) * step);
+  return true;
+}
+
+/// kBlock of n rows, and as many more as go where the last of them goes; these are in bounds, too. The sum stays in a
+/// register as long as the index does. Returns how many were added.
+template <class R, class Index>
+std::int64_t add_runs(std::int64_t n, const Index* index, std::int64_t step, char* operand,
+                      const char* slices, std::int64_t slice_stride) {
+  constexpr std::int64_t kTogether = 4;
+  std::int64_t k = 0;
+  while (k < kBlock) {
+    const Index place = index[k];
+    char* const to = operand + static_cast<std::int64_t>(place) * step;
+    R sum = R::load(to);
+    for (; k + kTogether <= n && all_are<kTogether>(index + k, place); k += kTogether) {
+      repeat<kTogether>([&](auto u) __attribute__((always_inline)) {
+        sum.add(slices + (k + u.value) * slice_stride);
+      });
+    }
+    for (; k < n && index[k] == place; ++k) sum.add(slices + k * slice_stride);
+    sum.store(to);
+  }
+  return k;
+}
+
+/// kBlock rows, or more of n, at places `step` bytes apart; returns how many.
+template <class Op, class R, class Index>
+TELAMON_INLINE std::int64_t run_block(std::int64_t n, const Index* index, std::int64_t step,
+                                      char* operand, const char* slices,
+                                      std::int64_t slice_stride) {
+  constexpr std::int64_t kUnrolled = R::kBytes == sizeof(typename R::Element) ? kBlock
+                                     : R::kBytes <= 16                        ? 8
+                                                                              : 4;
+  if constexpr (std::is_same_v<Op, AddRow>) {
+    if (has_long_runs(kBlock, [=](std::int64_t k) { return index[k]; }))
+      return add_runs<R>(n, index, step, operand, slices, slice_stride);
+  }
+  for (std::int64_t k = 0; k < kBlock; k += kUnrolled) {
+    repeat<kUnrolled>([&](auto u) __attribute__((always_inline)) {
+      const auto place = static_cast<std::int64_t>(index[k + u.value]);
+      Op::template apply<R>(operand + place * step, slices + (k + u.value) * slice_stride);
+    });
+  }
+  return kBlock;
 }
 
 /// Dense indices. The strides are those of the arrays, as constants where they are known.
 template <class Op, class R, class Index>
 TELAMON_INLINE void run_dense(std::int64_t n, const Index* index, const IndexedArrays& a,
                               std::int64_t step, std::int64_t slice_stride) {
-  constexpr std::int64_t kUnrolled = R::kBytes == sizeof(typename R::Element) ? kBlock
-                                     : R::kBytes <= 16                        ? 8
-                                                                              : 4;
   char* const operand = a.operand;
   const char* const slices = a.slices;
   const auto use = [=](std::int64_t i, std::int64_t place) __attribute__((always_inline)) {
@@ -166,17 +206,69 @@ TELAMON_INLINE void run_dense(std::int64_t n, const Index* index, const IndexedA
   for_each_place(
       n, index, a.starts,
       [=](std::int64_t i) __attribute__((always_inline)) {
-        if constexpr (std::is_same_v<Op, AddRow>) {
-          if (has_long_runs(kBlock, [=](std::int64_t k) { return index[i + k]; }))
-            return add_runs<R>(index + i, step, operand, slices + i * slice_stride, slice_stride);
-        }
-        for (std::int64_t k = i; k < i + kBlock; k += kUnrolled) {
-          repeat<kUnrolled>([&](auto u) __attribute__((always_inline)) {
-            use(k + u.value, static_cast<std::int64_t>(index[k + u.value]));
-          });
-        }
+        return run_block<Op, R>(n - i, index + i, step, operand, slices + i * slice_stride,
+                                slice_stride);
       },
       use);
+}
+
+/// Two indices side by side; those below 0 are higher than all others.
+struct Pair {
+  std::uint32_t first, second;
+};
+
+/// Where kBlock pairs lead; false where some are out of bounds as they are.
+TELAMON_INLINE bool find_pairs(const Pair* pairs, const Pair& lasts, const Pair& steps,
+                               std::uint64_t* places) {
+  constexpr std::int64_t kPairs = simd::kBytes / static_cast<std::int64_t>(sizeof(Pair));
+  typedef std::uint32_t Words __attribute__((vector_size(simd::kBytes)));
+  typedef std::uint64_t Both __attribute__((vector_size(simd::kBytes)));
+  const auto repeated = [](const Pair& x) __attribute__((always_inline)) {
+    const std::uint64_t both = x.first | (static_cast<std::uint64_t>(x.second) << 32);
+    return reinterpret_cast<Words>(both - Both{});
+  };
+  const Words last = repeated(lasts), step = repeated(steps);
+  Words outside{};
+  repeat<kBlock / kPairs>([&](auto v) __attribute__((always_inline)) {
+    Words x;
+    __builtin_memcpy(&x, pairs + v.value * kPairs, sizeof x);
+    outside |= reinterpret_cast<Words>(x > last);
+    const Words products = x * step;
+    const Words second = reinterpret_cast<Words>(reinterpret_cast<Both>(products) >> 32);
+    const Both to = reinterpret_cast<Both>(products + second) & 0xffffffffu;
+    __builtin_memcpy(places + v.value * kPairs, &to, sizeof to);
+  });
+  std::uint64_t any = 0;
+  for (std::int64_t i = 0; i < kPairs; ++i) any |= reinterpret_cast<Both>(outside)[i];
+  return any == 0;
+}
+
+/// Dense pairs of indices.
+template <class Op, class R>
+void run_pairs(std::int64_t n, const IndexedArrays& a) {
+  const auto* const pairs = reinterpret_cast<const Pair*>(a.indices);
+  const Pair lasts{static_cast<std::uint32_t>(a.starts.last),
+                   static_cast<std::uint32_t>(a.second_starts.last)},
+      steps{static_cast<std::uint32_t>(a.step), static_cast<std::uint32_t>(a.second_step)};
+  const auto run_each = [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) {
+      with_place(static_cast<std::int32_t>(pairs[i].first), a.starts, [&](std::int64_t x) {
+        with_place(static_cast<std::int32_t>(pairs[i].second), a.second_starts,
+                   [&](std::int64_t y) {
+                     Op::template apply<R>(a.operand + x * a.step + y * a.second_step,
+                                           a.slices + i * a.slice_stride);
+                   });
+      });
+    }
+  };
+  std::uint64_t places[kBlock];
+  std::int64_t i = 0;
+  for (; i + kBlock <= n; i += kBlock) {
+    if (find_pairs(pairs + i, lasts, steps, places)) [[likely]]
+      run_block<Op, R>(kBlock, places, 1, a.operand, a.slices + i * a.slice_stride, a.slice_stride);
+    else run_each(i, i + kBlock);
+  }
+  run_each(i, n);
 }
 
 constexpr int kTables = 4;
@@ -202,6 +294,7 @@ void add_to_tables(std::int64_t n, const Index* index, const kernels::Starts& st
         repeat<kBlock>([&](auto k) __attribute__((always_inline)) {
           add(i + k.value, static_cast<std::int64_t>(index[i + k.value]), k.value % kTables);
         });
+        return kBlock;
       },
       [&](std::int64_t i, std::int64_t place) { add(i, place, i % kTables); });
   for (std::int64_t k = 0; k <= starts.last; ++k) {
@@ -246,14 +339,23 @@ void run(std::int64_t n, const IndexedArrays& a) {
   }
 }
 
+/// Dense pairs, or single indices of this type.
+template <class Op, class R, class Index>
+constexpr kernels::IndexedLoop kLoopOf = run<Op, R, Index>;
+template <class Op, class R>
+constexpr kernels::IndexedLoop kLoopOf<Op, R, Pair> = run_pairs<Op, R>;
+template <class Index>
+constexpr int kMostBytes =
+    std::is_same_v<Index, Pair> ? kernels::kPairedBytes : kernels::kIndexedBytes;
+
 /// Of rows of 1 to kMost elements; null for others.
-template <class Op, class T, class Index, int kMost = kernels::kIndexedBytes / sizeof(T)>
+template <class Op, class T, class Index, int kMost = kMostBytes<Index> / sizeof(T)>
 kernels::IndexedLoop loop_for(std::int64_t elements) {
   struct Table {
     kernels::IndexedLoop of[kMost];
   };
   static constexpr Table kLoops = []<int... k>(std::integer_sequence<int, k...>) {
-    return Table{{run<Op, Row<T, k + 1>, Index>...}};
+    return Table{{kLoopOf<Op, Row<T, k + 1>, Index>...}};
   }(std::make_integer_sequence<int, kMost>());
   return elements >= 1 && elements <= kMost ? kLoops.of[elements - 1] : nullptr;
 }
@@ -296,9 +398,12 @@ kernels::IndexedLoop indexed_loop(kernels::WindowOp op, DType dtype, std::int64_
 }  // namespace telamon
 
 extern "C" telamon::kernels::IndexedLoop TELAMON_ISA_SYMBOL(indexed_loop)(
-    telamon::kernels::WindowOp op, telamon::DType index_dtype, telamon::DType dtype,
-    std::int64_t elements) {
+    telamon::kernels::WindowOp op, telamon::DType index_dtype, std::size_t components,
+    telamon::DType dtype, std::int64_t elements) {
   using namespace telamon::loops;  // NOLINT: this is their C face
+  if (components == 2)
+    return index_dtype == telamon::DType::i32 ? indexed_loop<Pair>(op, dtype, elements) : nullptr;
+  if (components != 1) return nullptr;
   switch (index_dtype) {
     case telamon::DType::i32: return indexed_loop<std::int32_t>(op, dtype, elements);
     case telamon::DType::i64: return indexed_loop<std::int64_t>(op, dtype, elements);

@@ -35,10 +35,11 @@
   extern "C"                                                                                      \
       __attribute__((visibility("hidden"))) telamon::kernels::AddRows telamon_##isa##_add_rows(   \
           telamon::DType dtype);                                                                  \
-  /* null where there is no loop for such indices, or rows of so many such elements */            \
+  /* null where there is no loop for such index vectors, or rows of so many such elements */      \
   extern "C" __attribute__((visibility("hidden"))) telamon::kernels::IndexedLoop                  \
       telamon_##isa##_indexed_loop(telamon::kernels::WindowOp op, telamon::DType index_dtype,     \
-                                   telamon::DType dtype, std::int64_t elements);                  \
+                                   std::size_t components, telamon::DType dtype,                  \
+                                   std::int64_t elements);                                        \
   /* of components of 32 bits that lie in pairs; false where any is out of bounds */              \
   extern "C" __attribute__((visibility("hidden"))) bool telamon_##isa##_pair_offsets(             \
       std::int64_t n, const char* indices, const std::int32_t* lasts, const std::int32_t* steps,  \

@@ -42,10 +42,15 @@ struct IndexedArrays {
   char* operand;
   const char* slices;
   std::int64_t slice_stride;
+  // Of index vectors of two numbers, the same for the second one, which lies beside the first.
+  Starts second_starts = {};
+  std::int64_t second_step = 0;
 };
 /// For n indices in order: replaces a row of the operand by one of the slices, or adds that to it.
 using IndexedLoop = void (*)(std::int64_t n, const IndexedArrays& arrays);
 inline constexpr int kIndexedBytes = 64;  ///< of rows for which there are such loops, at most
+/// The same for dense vectors of two indices, of which no place is farther than 2^31 bytes.
+inline constexpr int kPairedBytes = 16;
 
 }  // namespace kernels
 }  // namespace v1

@@ -288,11 +288,17 @@ void dense_add(const Loop& loop, const Block& b, const Adder& add) {
   });
 }
 
-/// Null for gathers, and where there is no such loop.
-IndexedLoop indexed_loop(const Loop& loop, DType index_dtype, std::int64_t elements) {
+/// For index vectors of so many components; null for gathers, and where there is no such loop.
+IndexedLoop indexed_loop(const Loop& loop, DType index_dtype, std::size_t components,
+                         std::int64_t elements) {
   constexpr decltype(&telamon_generic_indexed_loop) kLoops[runtime::kNumIsas] =
       TELAMON_BY_ISA(indexed_loop);
-  return kLoops[static_cast<int>(runtime::host_isa())](loop.op, index_dtype, loop.dtype, elements);
+  return kLoops[static_cast<int>(runtime::host_isa())](loop.op, index_dtype, components, loop.dtype,
+                                                       elements);
+}
+/// For updates at the places of a block.
+IndexedLoop listed_loop(const Loop& loop, std::int64_t elements) {
+  return indexed_loop(loop, DType::i64, 1, elements);
 }
 /// Updates at the places of a block, which are bytes.
 void update_listed(IndexedLoop update, const Block& b) {
@@ -328,7 +334,7 @@ bool goes_by_places(const Loop& loop) {
 }
 
 void strided(const Loop& loop, const Block& b, const char* fill, const Adder* add) {
-  const IndexedLoop update = indexed_loop(loop, DType::i64, 1);
+  const IndexedLoop update = listed_loop(loop, 1);
   if (goes_by_places(loop) && (loop.op == WindowOp::gather || update != nullptr)) {
     Block at = b;
     for (std::int64_t i = 0; i < loop.window[0].size; ++i) {
@@ -378,24 +384,29 @@ void gather(const Loop& loop, char* operand, const char* indices, char* slices, 
   });
 }
 
-/// Rows of a few elements at places along one dimension, all in one row: no list of places. False if this is
+/// Rows of a few elements at places along one dimension or two, all in one row: no list of places. False if this is
 /// something else.
 bool run_indexed(const Loop& loop, std::int64_t first, std::int64_t last, char* operand,
                  const char* indices, const char* slices) {
-  if (!loop.dense() || loop.components.size() != 1 || loop.counts.size() != 1 ||
+  if (!loop.dense() || loop.components.empty() || loop.counts.size() != 1 ||
       loop.counts[0].operand_stride != 0)
     return false;
-  const IndexedLoop run = indexed_loop(loop, loop.index_dtype, loop.elements);
-  if (run == nullptr) return false;
   const WindowLoop::Count& count = loop.counts[0];
-  const WindowLoop::Component& c = loop.components[0];
+  const std::size_t components = loop.components.size();
+  if (components > 1 && !PairedComponents(loop, count).exist) return false;
+  const IndexedLoop run = indexed_loop(loop, loop.index_dtype, components, loop.elements);
+  if (run == nullptr) return false;
+  WindowLoop::Component c = loop.components.front(), second = loop.components.back();
+  if (second.index_offset < c.index_offset) std::swap(c, second);
   run(last - first, {indices + first * count.index_stride + c.index_offset,
                      count.index_stride,
                      {loop.clips, c.last, c.wrap},
                      c.operand_stride,
                      operand,
                      slices + first * count.slice_stride,
-                     count.slice_stride});
+                     count.slice_stride,
+                     {loop.clips, second.last, second.wrap},
+                     second.operand_stride});
   return true;
 }
 
@@ -403,7 +414,7 @@ bool run_indexed(const Loop& loop, std::int64_t first, std::int64_t last, char* 
 /// operand: there most windows are another's, for which each has a list of its own.
 bool run_indexed(const Loop& loop, const Block& b) {
   if (!loop.dense() || loop.divisible()) return false;
-  const IndexedLoop run = indexed_loop(loop, DType::i64, loop.elements);
+  const IndexedLoop run = listed_loop(loop, loop.elements);
   if (run == nullptr) return false;
   update_listed(run, b);
   return true;
