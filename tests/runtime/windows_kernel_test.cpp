@@ -234,39 +234,54 @@ TEST(Windows, WithBatchesAndTwoComponentsFollowAllStrides) {
   EXPECT_EQ(sums, want);
 }
 
-// Places of two numbers that lie side by side: all of a block inside, or some that wrap, are moved or dropped.
+// Rows of a few words at places of two numbers that lie side by side: all of a block inside, or some that wrap, are moved
+// or dropped; in runs of the same place, or not.
+struct AtPairs {
+  WindowOp op;
+  bool clips;
+  std::int64_t wrap;
+  bool rows_first;
+  std::int64_t words;
+  std::size_t run;
+};
 template <class Index>
-void at_pairs(DType index_dtype, WindowOp op, bool clips, std::int64_t wrap, bool rows_first) {
-  const std::int64_t n = 1'111, height = 11, width = 13;
-  const auto i = half_outside(n, height), j = some_indices(static_cast<std::size_t>(n), 0, width);
+void at_pairs(DType index_dtype, const AtPairs& p) {
+  const std::int64_t n = 1'111, height = 11, width = 13, words = p.words;
+  const auto i = in_runs(half_outside(n, height), p.run),
+             j = in_runs(some_indices(static_cast<std::size_t>(n), 0, width), p.run);
   std::vector<Index> index;
   for (std::size_t k = 0; k < i.size(); ++k) {
-    index.push_back(static_cast<Index>(rows_first ? i[k] : j[k]));
-    index.push_back(static_cast<Index>(rows_first ? j[k] : i[k]));
+    index.push_back(static_cast<Index>(p.rows_first ? i[k] : j[k]));
+    index.push_back(static_cast<Index>(p.rows_first ? j[k] : i[k]));
   }
   WindowLoop loop;
-  loop.op = op;
-  loop.clips = clips;
+  loop.op = p.op;
+  loop.clips = p.clips;
   loop.index_dtype = index_dtype;
-  loop.operand_bytes = height * width * 4;
-  loop.counts = {{n, 2 * sizeof(Index), 4, 0}};
+  loop.operand_bytes = height * width * words * 4;
+  loop.counts = {{n, 2 * sizeof(Index), words * 4, 0}};
   const std::int64_t size = sizeof(Index);
-  loop.components = {{rows_first ? 0 : size, width * 4, height - 1, wrap},
-                     {rows_first ? size : 0, 4, width - 1, wrap}};
-  std::vector<float> table(static_cast<std::size_t>(height * width)), slices(i.size());
+  loop.components = {{p.rows_first ? 0 : size, width * words * 4, height - 1, p.wrap},
+                     {p.rows_first ? size : 0, words * 4, width - 1, p.wrap}};
+  loop.window = {{words, 4, 4}};
+  std::vector<float> table(static_cast<std::size_t>(height * width * words)),
+      slices(static_cast<std::size_t>(n * words));
   for (std::size_t k = 0; k < table.size(); ++k) table[k] = static_cast<float>(k);
   for (std::size_t k = 0; k < slices.size(); ++k) slices[k] = 0.1f * static_cast<float>(k);
   std::vector<float> want_table = table, want_slices = slices;
   for (std::size_t k = 0; k < i.size(); ++k) {
-    auto row = static_cast<std::int64_t>(index[2 * k + (rows_first ? 0 : 1)]);
-    if (row < 0) row += wrap;
-    if (clips) row = std::clamp<std::int64_t>(row, 0, height - 1);
-    const bool inside = row >= 0 && row < height;
-    if (op == WindowOp::gather && !inside) want_slices[k] = -1;
-    if (!inside) continue;
-    float& x = want_table[static_cast<std::size_t>(row * width + j[k])];
-    if (op == WindowOp::gather) want_slices[k] = x;
-    else x = op == WindowOp::add ? x + slices[k] : slices[k];
+    auto line = static_cast<std::int64_t>(index[2 * k + (p.rows_first ? 0 : 1)]);
+    if (line < 0) line += p.wrap;
+    if (p.clips) line = std::clamp<std::int64_t>(line, 0, height - 1);
+    const bool inside = line >= 0 && line < height;
+    for (std::int64_t w = 0; w < words; ++w) {
+      float& slice = row(want_slices, static_cast<std::int64_t>(k), words)[w];
+      if (p.op == WindowOp::gather && !inside) slice = -1;
+      if (!inside) continue;
+      float& x = row(want_table, line * width + j[k], words)[w];
+      if (p.op == WindowOp::gather) slice = x;
+      else x = p.op == WindowOp::add ? x + slice : slice;
+    }
   }
   const float fill = -1;
   const auto numbers = loop.numbers();
@@ -274,17 +289,25 @@ void at_pairs(DType index_dtype, WindowOp op, bool clips, std::int64_t wrap, boo
                        reinterpret_cast<const char*>(index.data()),
                        reinterpret_cast<char*>(slices.data()),
                        reinterpret_cast<const char*>(&fill));
-  EXPECT_EQ(table, want_table) << short_name(index_dtype) << clips << wrap << rows_first;
-  EXPECT_EQ(slices, want_slices) << short_name(index_dtype) << clips << wrap << rows_first;
+  const auto which = ::testing::Message() << short_name(index_dtype) << ", clips " << p.clips
+                                          << ", wrap " << p.wrap << ", rows first " << p.rows_first
+                                          << ", " << p.words << " words, runs of " << p.run;
+  EXPECT_EQ(table, want_table) << which;
+  EXPECT_EQ(slices, want_slices) << which;
 }
 TEST(Windows, AtPairsOfNumbers) {
   for (const WindowOp op : {WindowOp::gather, WindowOp::replace, WindowOp::add}) {
     for (const bool clips : {false, true}) {
       for (const std::int64_t wrap : {0, 11}) {
         for (const bool rows_first : {true, false}) {
-          at_pairs<std::int32_t>(DType::i32, op, clips, wrap, rows_first);
-          at_pairs<std::uint32_t>(DType::u32, op, clips, wrap, rows_first);
-          at_pairs<std::int64_t>(DType::i64, op, clips, wrap, rows_first);
+          for (const std::int64_t words : {1, 2, 3, 4, 5, 17}) {
+            for (const std::size_t run : {1, 50}) {
+              const AtPairs p{op, clips, wrap, rows_first, words, run};
+              at_pairs<std::int32_t>(DType::i32, p);
+              at_pairs<std::uint32_t>(DType::u32, p);
+              at_pairs<std::int64_t>(DType::i64, p);
+            }
+          }
         }
       }
     }
