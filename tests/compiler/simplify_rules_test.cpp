@@ -80,6 +80,18 @@ const Example kExamples[] = {
     {"select_update", "a:f32[8] b:f32[3] c:bool[]",
      "d:f32[8] = dynamic_update_slice a b 2:i32  e:f32[8] = select_n c a d", "e",
      "slice select_n dynamic_update_slice"},
+    {"scatter_at_known scatter", "a:f32[4,8] b:f32[6]",
+     "c:i32[1] = splat 3:i32  d:i32[1] = splat 1:i32  e:i32[2] = concatenate [ dimension=0 ] c d "
+     "f:f32[4,8] = scatter [ dimension_numbers={update_window_dims=(0,), "
+     "inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0, 1), operand_batching_dims=(), "
+     "scatter_indices_batching_dims=()} mode=clip ] a e b",
+     "f", "reshape dynamic_update_slice"},
+    {"scatter_at_known scatter_add", "a:f32[4,8] b:f32[3,8]",
+     "c:i32[1] = splat 1:i32 "
+     "d:f32[4,8] = scatter_add [ dimension_numbers={update_window_dims=(0, 1), "
+     "inserted_window_dims=(), scatter_dims_to_operand_dims=(0,), operand_batching_dims=(), "
+     "scatter_indices_batching_dims=()} mode=fill_or_drop ] a c b",
+     "d", "pad add"},
     {"convert_same", "a:f32[8]", "b:f32[8] = convert_element_type [ new_dtype=f32 ] a", "b", ""},
     {"convert_chain", "a:i8[8]",
      "b:i32[8] = convert_element_type [ new_dtype=i32 ] a "

@@ -1,6 +1,7 @@
 // Algebraic simplification as a table of rules, and constant folding.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -103,6 +104,7 @@ std::span<const Rule> rules() {
       {"select_of_select", select_of_select, {&select_n_p}},
       {"select_truth", select_truth, {&select_n_p}},
       {"select_update", select_update, {&select_n_p}},
+      {"scatter_at_known", scatter_at_known, {&scatter_p, &scatter_add_p}},
       {"convert_same", convert_same, {&convert_element_type_p}},
       {"convert_chain", convert_chain, {&convert_element_type_p}},
       {"truth_of_number", truth_of_number, {&eq_p, &ne_p}},
@@ -253,6 +255,14 @@ const Array* Simplifier::splat(const Atom& a) const {
   if (a.is_literal()) return &a.literal();
   const Eqn* b = defined_by(a, broadcast_in_dim_p);
   return b != nullptr && b->inputs[0].is_literal() ? &b->inputs[0].literal() : nullptr;
+}
+
+std::optional<std::int64_t> Simplifier::whole_number(const Atom& a) const {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const Array* x = splat(a);
+  if (x == nullptr || !is_integer(x->dtype())) return std::nullopt;
+  if (x->dtype() == DType::u64 && x->item<std::uint64_t>() > kMost) return kMost;
+  return x->item<std::int64_t>();
 }
 
 bool Simplifier::is(const Atom& a, double value) const {

@@ -52,6 +52,8 @@ class Simplifier {
   bool has_f64() const { return has_f64_; }
   /// The scalar that all elements of the atom are.
   const Array* splat(const Atom& a) const;
+  /// The integer that all elements are, or the largest of 64 bits if it is larger, as where an index is read.
+  std::optional<std::int64_t> whole_number(const Atom& a) const;
   /// Whether all elements are this number; -0 is not 0.
   bool is(const Atom& a, double value) const;
 
@@ -112,7 +114,7 @@ RuleFunction slice_chain, slice_of_broadcast, slice_of_element, slice_of_transpo
 // simplify_rolls.cpp
 RuleFunction concatenation_of_parts, sum_of_pads;
 // simplify_updates.cpp
-RuleFunction select_update;
+RuleFunction select_update, scatter_at_known;
 
 }  // namespace compiler
 }  // namespace v1

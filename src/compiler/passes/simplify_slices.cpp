@@ -24,15 +24,6 @@ struct Range {
 // Sums and products of two such numbers are numbers of 64 bits.
 constexpr std::int64_t kMostIndex = (std::int64_t{1} << 31) - 1;
 
-/// The integer that all elements are, or the largest of 64 bits if it is larger, as where an index is read.
-std::optional<std::int64_t> whole_number(Simplifier& s, const Atom& a) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  const Array* x = s.splat(a);
-  if (x == nullptr || !is_integer(x->dtype())) return std::nullopt;
-  if (x->dtype() == DType::u64 && x->item<std::uint64_t>() > kMost) return kMost;
-  return x->item<std::int64_t>();
-}
-
 /// Whether integers of this type hold the range: what they do not hold wraps around.
 bool holds(DType dtype, const Range& r) {
   const int bits = static_cast<int>(8 * size_of(dtype)) - (is_signed_integer(dtype) ? 1 : 0);
@@ -57,7 +48,7 @@ std::optional<Range> range_of_same(Simplifier& s, const Eqn& e, const Aval& out,
 std::optional<std::pair<Range, std::int64_t>> range_and_number(Simplifier& s, const Eqn& e,
                                                                int depth) {
   for (const std::size_t i : {0, 1}) {
-    const auto by = whole_number(s, e.inputs[1 - i]);
+    const auto by = s.whole_number(e.inputs[1 - i]);
     if (!by || *by > kMostIndex || *by < -kMostIndex) continue;
     if (const auto r = range_of(s, e.inputs[i], depth)) return std::pair{*r, *by};
   }
@@ -254,7 +245,7 @@ std::optional<Atom> slice_from_known(Simplifier& s, const Eqn& e, const Aval& ou
   const Shape& shape = s.aval(e.inputs[0]).shape;
   SliceParams p;
   for (std::size_t d = 0; d < shape.size(); ++d) {
-    const auto start = whole_number(s, e.inputs[d + 1]);
+    const auto start = s.whole_number(e.inputs[d + 1]);
     if (!start) return std::nullopt;
     const std::int64_t first = std::clamp<std::int64_t>(*start, 0, shape[d] - out.shape[d]);
     p.start_indices.push_back(first);

@@ -1,4 +1,5 @@
-// The rule that lets a loop overwrite its carry in place although a condition decides whether to.
+// Updates of a part: those that a condition decides upon, which a loop is to do in place nevertheless, and scatters to
+// one place that is known, as programs from JAX write x.at[1:-1].add(y).
 #include <algorithm>
 
 #include "compiler/passes/simplify.hpp"
@@ -107,6 +108,75 @@ std::optional<Atom> select_update(Simplifier& s, const Eqn& e, const Aval& out) 
     return s.make(scatter, o.eqn.params.as<ScatterParams>(), std::move(inputs), out);
   }
   return std::nullopt;
+}
+
+namespace {
+/// The integers that an array of one dimension is put together of.
+std::optional<std::vector<std::int64_t>> whole_numbers(const Simplifier& s, const Atom& a) {
+  const std::int64_t count = s.aval(a).size();
+  if (const auto all = s.whole_number(a))
+    return std::vector<std::int64_t>(static_cast<std::size_t>(count), *all);
+  const Eqn* const parts = s.defined_by(a, concatenate_p);
+  if (parts == nullptr) return std::nullopt;
+  std::vector<std::int64_t> out;
+  for (const Atom& part : parts->inputs) {
+    const auto some = whole_numbers(s, part);
+    if (!some) return std::nullopt;
+    out.insert(out.end(), some->begin(), some->end());
+  }
+  return out;
+}
+
+/// Where the only window of a scatter begins, if that is known and all of it is in bounds.
+std::optional<Shape> known_place(const Simplifier& s, const Eqn& e, const Shape& window) {
+  const auto& p = e.params.as<ScatterParams>();
+  const auto starts = s.aval(e.inputs[1]).ndim() == 1 ? whole_numbers(s, e.inputs[1])
+                                                      : std::optional<std::vector<std::int64_t>>();
+  if (!starts) return std::nullopt;
+  const Shape& operand = s.aval(e.inputs[0]).shape;
+  Shape first(operand.size(), 0);
+  for (std::size_t k = 0; k < starts->size(); ++k) {
+    const auto axis = static_cast<std::size_t>(p.dimension_numbers.scatter_dims_to_operand_dims[k]);
+    std::int64_t start = (*starts)[k];
+    if (p.wraps && start < 0) start += operand[axis];
+    if (start < 0 || start > operand[axis] - window[axis]) return std::nullopt;
+    first[axis] = start;
+  }
+  return first;
+}
+}  // namespace
+
+// scatter(x, place, y) = dynamic_update_slice(x, y, place), and scatter_add(x, place, y) = x + pad(y), which fuses with
+// what is before and after it, or where y is small beside x the sum of a part, which may be in place. x + -0 is x.
+std::optional<Atom> scatter_at_known(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Aval &x = s.aval(e.inputs[0]), &updates = s.aval(e.inputs[2]);
+  const auto& p = e.params.as<ScatterParams>();
+  const bool adds = e.primitive == &scatter_add_p;
+  if (s.aval(e.inputs[1]).ndim() != 1 || updates.size() == 0 || (adds && is_complex(out.dtype)))
+    return std::nullopt;
+  const Shape window = windows_of(p, x.shape, updates.shape).slice_sizes;
+  const auto place = known_place(s, e, window);
+  if (!place) return std::nullopt;
+  const Aval part = out.with_shape(window).strong();
+  Atom y = e.inputs[2];
+  if (updates.shape != window) y = s.make(reshape_p, ReshapeParams{window}, {y}, part);
+  if (adds) {
+    if (2 * part.size() >= out.size()) {
+      PadParams pad;
+      for (std::size_t d = 0; d < window.size(); ++d)
+        pad.padding_config.push_back({(*place)[d], x.shape[d] - window[d] - (*place)[d], 0});
+      const Atom nothing = Atom::literal(detail::convert_scalar(Array(-0.0), out.dtype));
+      const Atom padded = s.make(pad_p, pad, {y, nothing}, out.strong());
+      return s.make(add_p, NoParams{}, {e.inputs[0], padded}, out);
+    }
+    SliceParams cut{*place, *place, {}};
+    for (std::size_t d = 0; d < window.size(); ++d) cut.limit_indices[d] += window[d];
+    const Atom before = s.make(slice_p, cut, {e.inputs[0]}, part);
+    y = s.make(add_p, NoParams{}, {before, y}, part);
+  }
+  Atoms inputs{e.inputs[0], y};
+  for (const std::int64_t start : *place) inputs.push_back(Atom::literal(Array(start)));
+  return s.make(dynamic_update_slice_p, NoParams{}, std::move(inputs), out);
 }
 
 }  // namespace compiler
