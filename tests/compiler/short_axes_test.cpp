@@ -202,6 +202,19 @@ TEST(ShortAxes, OfRowsTimesNumbersAreWoven) {
   }
 }
 
+// An argument is there as a whole in any case, whoever else reads it so.
+TEST(ShortAxes, OfArgumentsThatOthersReadWholeAreWoven) {
+  const Compiled e = check(
+      [](std::span<const Array> a) {
+        const Array scale = 1 / (1 + matmul(a[0], a[1]));
+        return Arrays{exp(a[0] * scale(ellipsis, newaxis))};
+      },
+      {uniform({2001, 3}, DType::f32, 0, 1), uniform({3}, DType::f32, 0, 1, 2)}, 2, 0);
+  EXPECT_THAT(e->text("ir"), Not(HasSubstr("gather"))) << e->text("plan");
+  EXPECT_THAT(e->text("jaxpr"), HasSubstr("exp"));
+  EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("f32[2001,3] = exp")));
+}
+
 // What is as long as one row alone may be made and read whole.
 TEST(ShortAxes, OfRowsTimesARowThatIsMadeWholeTakeOneKernel) {
   check(

@@ -228,7 +228,9 @@ class Choice {
       if (roles_[e] == Role::planes || roles_[e] == Role::joined || roles_[e] == Role::padded)
         note(made, eqn.outputs[0]);
       for (const Atom& a : eqn.inputs) {
-        if (a.is_var() && none) note(around, a.var()), note(whole, a.var());
+        if (a.is_var() && none) note(around, a.var());
+        // Inputs are there as a whole in any case.
+        if (a.is_var() && none && a.var() >= jaxpr_.num_inputs()) note(whole, a.var());
         if (a.is_var() && roles_[e] == Role::folded) note(folded, a.var());
       }
       for (const Var v : eqn.outputs) {
