@@ -35,6 +35,7 @@ constexpr std::int64_t kLeastGain = 4;  // how many times larger that is than wh
 constexpr std::int64_t kLeastMade = 1 << 9;   // of what is put together of columns
 constexpr std::int64_t kLeastRows = 1 << 12;  // elements of arrays whose rows are folded
 constexpr std::int64_t kLongestFolded = 4;    // rows that nothing is done with but to fold them
+constexpr std::size_t kMostFactors = 128;     // bytes of a matrix that rows are multiplied by
 constexpr std::size_t kMostEquations = 20'000;
 
 bool has_short_axis(const Aval& a) {
@@ -93,6 +94,7 @@ enum class Role : std::uint8_t {
   part,     ///< some components of the operand
   padded,   ///< the components are those of the operand, and between and beside them one value
   counted,  ///< component k is k
+  product,  ///< the components are sums of products of the operand's with numbers
 };
 
 /// Whether a slice leaves all axes but the last as they are.
@@ -119,6 +121,28 @@ bool brings_to_end(const Shape& order) {
   return order.back() + 1 != order.ndim();
 }
 
+/// Whether many short rows are multiplied by one small matrix, or by a vector. Where the columns of the result fill a
+/// vector, or the longest rows are summed, products with lanes along these are faster (on Zen 3 rows of 8 by 1 0.86 of the
+/// time, 4 x 8 0.7; of rows of 3 by 3 x 3 they take 2.3 times as long, and no kernel goes on with their results).
+bool multiplies_rows(const Jaxpr& jaxpr, const Eqn& eqn) {
+  if (eqn.primitive != &dot_general_p || !eqn.inputs[0].is_var() || !eqn.inputs[1].is_var())
+    return false;
+  const Aval &x = jaxpr.aval(eqn.inputs[0]), &by = jaxpr.aval(eqn.inputs[1]),
+             &out = jaxpr.aval(eqn.outputs[0]);
+  const DotDimensionNumbers& dn = eqn.params.as<DotGeneralParams>().dimension_numbers;
+  const bool native = x.dtype == DType::f32 || x.dtype == DType::f64;
+  if (!native || by.dtype != x.dtype || out.dtype != x.dtype || !dn.lhs_batch.empty() ||
+      dn.lhs_contracting != Shape{x.ndim() - 1} || dn.rhs_contracting.size() != 1)
+    return false;
+  const std::size_t size = size_of(x.dtype);
+  if (!has_short_axis(x) || x.size() < kLeastRows || by.ndim() > 2 ||
+      static_cast<std::size_t>(by.size()) * size > kMostFactors)
+    return false;
+  if (by.ndim() == 1) return x.shape.back() < kLongest;
+  return has_short_axis(out) && by_columns(out) &&
+         static_cast<std::size_t>(out.shape.back()) * size < runtime::target_vector_bytes();
+}
+
 Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (eqn.effect != Effect::none || eqn.outputs.size() != 1) return Role::none;
   const Aval& out = jaxpr.aval(eqn.outputs[0]);
@@ -132,6 +156,7 @@ Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
     return is_short && out.shape.back() == jaxpr.aval(eqn.inputs[0]).shape.back() ? Role::through
                                                                                   : Role::none;
   }
+  if (multiplies_rows(jaxpr, eqn)) return Role::product;
   if (!is_short) return Role::none;
   if (p == &broadcast_in_dim_p) {
     const Shape& dims = eqn.params.as<BroadcastInDimParams>().broadcast_dimensions;
@@ -225,8 +250,10 @@ class Choice {
     for (std::size_t e = 0; e < roles_.size(); ++e) {
       const Eqn& eqn = jaxpr_.eqns()[e];
       const bool none = roles_[e] == Role::none;
-      if (roles_[e] == Role::planes || roles_[e] == Role::joined || roles_[e] == Role::padded)
+      if (roles_[e] == Role::planes || roles_[e] == Role::joined || roles_[e] == Role::padded ||
+          roles_[e] == Role::product)
         note(made, eqn.outputs[0]);
+      if (roles_[e] == Role::product) note(made, eqn.inputs[0].var());
       for (const Atom& a : eqn.inputs) {
         if (a.is_var() && none) note(around, a.var());
         // Inputs are there as a whole in any case.
@@ -284,7 +311,9 @@ class Splitter {
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
       const Eqn& eqn = jaxpr_.eqns()[e];
       const Role role = choice_.role(e);
-      if (role == Role::folded && choice_.apart(eqn.inputs[0].var())) {
+      if (role == Role::product) {
+        multiply(eqn);
+      } else if (role == Role::folded && choice_.apart(eqn.inputs[0].var())) {
         fold(eqn);
       } else if (role == Role::spread && choice_.apart(eqn.outputs[0])) {
         spread(eqn);
@@ -390,6 +419,44 @@ class Splitter {
     whole(eqn.outputs[0]) = axes.empty() ? terms[0]
                                          : add(*eqn.primitive, Params::of(AxesParams{axes}),
                                                {terms[0]}, jaxpr_.aval(eqn.outputs[0]));
+  }
+
+  // Rows times a matrix of numbers, whose products are added in order.
+  void multiply(const Eqn& eqn) {
+    where_ = eqn.where;
+    const Var out = eqn.outputs[0];
+    const Aval column = component(jaxpr_.aval(eqn.inputs[0]));
+    const Atoms x = apart(eqn.inputs[0].var());
+    const Atom by = as_whole(eqn.inputs[1]);
+    const Aval& factors = jaxpr_.aval(eqn.inputs[1]);
+    const auto terms = static_cast<std::size_t>(
+        eqn.params.as<DotGeneralParams>().dimension_numbers.rhs_contracting[0]);
+    const std::int64_t columns = factors.size() / static_cast<std::int64_t>(x.size());
+    const bool tells_zero = !tells_zero_signs_ || zero_signs_[static_cast<std::size_t>(out)];
+    Atoms sums;
+    for (std::int64_t j = 0; j < columns; ++j) {
+      Atom sum = Atom::literal(detail::convert_scalar(Array(0.0), column.dtype));
+      sum = add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{column.shape, {}}), {sum},
+                column);
+      for (std::size_t k = 0; k < x.size(); ++k) {
+        Shape place(factors.shape.size(), j);
+        place[terms] = static_cast<std::int64_t>(k);
+        const Atom factor =
+            add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{column.shape, {}}),
+                {number_at(by, factors, place)}, column);
+        const Atom product = add(mul_p, Params(), {x[k], factor}, column);
+        sum = k == 0 && !tells_zero ? product : add(add_p, Params(), {sum, product}, column);
+      }
+      sums.push_back(sum);
+    }
+    if (factors.ndim() == 1) whole(out) = sums[0];
+    else parts(out) = std::move(sums);
+  }
+  Atom number_at(const Atom& x, const Aval& aval, const Shape& place) {
+    SliceParams p{place, place, {}};
+    for (std::int64_t& limit : p.limit_indices) ++limit;
+    const Aval one = aval.with_shape(Shape(aval.shape.size(), 1)).strong();
+    return reshaped(add(slice_p, Params::of(std::move(p)), {x}, one), one.with_shape({}));
   }
 
   // Sums begin with 0: those over other axes, too, do so by themselves, and of the rest it cannot always be told.
