@@ -213,6 +213,7 @@ class Choice {
         if (a.is_var() && has_short_axis(jaxpr.aval(a))) join(a.var(), eqn.outputs[0]);
       }
     }
+    while (leave_products()) {}
     weigh();
   }
 
@@ -233,16 +234,57 @@ class Choice {
   }
   void join(int a, int b) { set_[static_cast<std::size_t>(find(a))] = find(b); }
 
+  using Sizes = std::vector<std::int64_t>;  // of each set, the largest of what is asked for
+  Sizes no_sizes() const { return Sizes(static_cast<std::size_t>(jaxpr_.num_vars()), 0); }
+  void note(Sizes& what, Var v) {
+    if (!has_short_axis(jaxpr_.aval(v))) return;
+    std::int64_t& most = what[static_cast<std::size_t>(find(v))];
+    most = std::max(most, jaxpr_.aval(v).size());
+  }
+  // What equations make whole, and what they read so, but for inputs, which lie in memory in any case.
+  Sizes made_whole() {
+    Sizes whole = no_sizes();
+    for (std::size_t e = 0; e < roles_.size(); ++e) {
+      if (roles_[e] != Role::none) continue;
+      for (const Var v : jaxpr_.eqns()[e].outputs) note(whole, v);
+    }
+    return whole;
+  }
+  Sizes read_whole() {
+    Sizes whole = no_sizes();
+    for (std::size_t e = 0; e < roles_.size(); ++e) {
+      if (roles_[e] != Role::none) continue;
+      for (const Atom& a : jaxpr_.eqns()[e].inputs) {
+        if (a.is_var() && a.var() >= jaxpr_.num_inputs()) note(whole, a.var());
+      }
+    }
+    return whole;
+  }
+
+  // Products of what others make stay products, as do those of matrices whose products are needed as a whole, by
+  // products of batches most often. True if some were none so far.
+  bool leave_products() {
+    const Sizes made = made_whole(), read = read_whole();
+    bool any = false;
+    for (std::size_t e = 0; e < roles_.size(); ++e) {
+      if (roles_[e] != Role::product) continue;
+      const Var x = jaxpr_.eqns()[e].inputs[0].var(), out = jaxpr_.eqns()[e].outputs[0];
+      const bool of_matrices = jaxpr_.aval(x).ndim() > 2;
+      if (made[static_cast<std::size_t>(find(x))] == 0 &&
+          (!of_matrices || read[static_cast<std::size_t>(find(out))] == 0))
+        continue;
+      roles_[e] = Role::none;
+      any = true;
+    }
+    return any;
+  }
+
   // The largest thing that lies in memory, and the largest that is computed.
   void weigh() {
     const auto n = static_cast<std::size_t>(jaxpr_.num_vars());
-    std::vector<std::int64_t> around(n, 0), between(n, 0), whole(n, 0), folded(n, 0), spread(n, 0),
-        made(n, 0), torn(n, 0);
-    const auto note = [&](std::vector<std::int64_t>& what, Var v) {
-      if (!has_short_axis(jaxpr_.aval(v))) return;
-      std::int64_t& most = what[static_cast<std::size_t>(find(v))];
-      most = std::max(most, jaxpr_.aval(v).size());
-    };
+    const Sizes made_so = made_whole(), read_so = read_whole();
+    Sizes around = no_sizes(), between = around, folded = around, spread = around, made = around,
+          torn = around;
     for (Var v = 0; v < jaxpr_.num_inputs(); ++v) note(around, v);
     for (const Atom& a : jaxpr_.outs()) {
       if (a.is_var()) note(around, a.var());
@@ -256,30 +298,28 @@ class Choice {
       if (roles_[e] == Role::product) note(made, eqn.inputs[0].var());
       for (const Atom& a : eqn.inputs) {
         if (a.is_var() && none) note(around, a.var());
-        // Inputs are there as a whole in any case.
-        if (a.is_var() && none && a.var() >= jaxpr_.num_inputs()) note(whole, a.var());
         if (a.is_var() && roles_[e] == Role::folded) note(folded, a.var());
       }
       for (const Var v : eqn.outputs) {
         note(none ? around : between, v);
-        if (none) note(whole, v);
         if (roles_[e] != Role::spread || jaxpr_.aval(eqn.inputs[0]).size() == 1) continue;
         note(spread, v);
         if (tears_vectors(jaxpr_.aval(v))) note(torn, v);
       }
     }
     chosen_.resize(n);
-    std::vector<std::int64_t> longest(n, 0);
+    Sizes longest = no_sizes();
     for (Var v = 0; v < jaxpr_.num_vars(); ++v) {
       if (has_short_axis(jaxpr_.aval(v)))
         longest[static_cast<std::size_t>(find(v))] = jaxpr_.aval(v).shape.back();
     }
     for (std::size_t v = 0; v < n; ++v) {
       const bool larger = between[v] >= kLeastGain * around[v];
+      const std::int64_t whole = std::max(made_so[v], read_so[v]);
       // Rows that are folded and whose results their elements need, all in one pass: lanes run over rows.
-      const bool rows = kLeastGain * whole[v] <= folded[v] && folded[v] >= kLeastRows &&
+      const bool rows = kLeastGain * whole <= folded[v] && folded[v] >= kLeastRows &&
                         (spread[v] >= kLeastRows || longest[v] <= kLongestFolded);
-      const bool repeated = kLeastGain * whole[v] <= torn[v] && torn[v] >= kLeastRows;
+      const bool repeated = kLeastGain * whole <= torn[v] && torn[v] >= kLeastRows;
       chosen_[v] =
           made[v] >= kLeastMade || (between[v] >= kLeastSize && (larger || rows || repeated));
       any_ |= chosen_[v];
