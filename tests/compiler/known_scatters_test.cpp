@@ -111,7 +111,8 @@ TEST(KnownScatters, InLoops) {
     return Arrays{scan(step, a[0], a[1]).first};
   };
   EXPECT_THAT(same_as_eager(f, {x, y}), Not(HasSubstr("scatter")));
-  EXPECT_THAT(compile(stage(f, {x, y}))->text("plan"), HasSubstr("kernel update dynamic_update_slice (5000,)"));
+  EXPECT_THAT(compile(stage(f, {x, y}))->text("plan"),
+              HasSubstr("kernel update dynamic_update_slice (5000,)"));
 }
 
 }  // namespace

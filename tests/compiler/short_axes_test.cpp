@@ -9,6 +9,7 @@
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/numpy.hpp"
+#include "telamon/vmap.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -260,6 +261,23 @@ TEST(ShortAxes, OfRowsTimesASmallMatrixTakeOneKernelWithWhatIsAround) {
             grad([&](const Array& x) { return sum(square(matmul(x, a[1]) + a[2])); })(a[0])};
       },
       inputs, 1, 16);
+}
+// A matrix times each of many points, as vmap, einsum and transposes write it.
+TEST(ShortAxes, OfASmallMatrixTimesRowsAreWoven) {
+  const Arrays inputs = {uniform({3, 3}, DType::f32, 0, 1), uniform({3000, 3}, DType::f32, 0, 1, 2),
+                         uniform({3}, DType::f32, 0, 1, 3)};
+  const auto turned = [](std::span<const Array> a) {
+    return vmap([&](const Array& x) { return matmul(a[0], x) + a[2]; })(a[1]);
+  };
+  check([&](std::span<const Array> a) { return Arrays{turned(a)}; }, inputs, 1, 16);
+  check([&](std::span<const Array> a) { return Arrays{sum(turned(a), 1)}; }, inputs, 1, 16);
+  check([](std::span<const Array> a) { return Arrays{einsum("ij,nj->ni", a[0], a[1])}; }, inputs, 1,
+        16);
+  // Columns of the result lie one after the other: those of the operand are put there first.
+  check([](std::span<const Array> a) { return Arrays{matmul(a[0], lax::transpose(a[1], {1, 0}))}; },
+        inputs, 2, 16);
+  check([](std::span<const Array> a) { return Arrays{matmul(a[2], lax::transpose(a[1], {1, 0}))}; },
+        inputs, 1, 16);
 }
 // A sum of products begins with 0, so that it is 0, not -0, for -0 and -0; what is not a number stays in its row.
 TEST(ShortAxes, OfRowsTimesASmallMatrixLeaveZerosAndNaNs) {

@@ -210,6 +210,10 @@ const Example kExamples[] = {
      "iota iota broadcast_in_dim add broadcast_in_dim add broadcast_in_dim lt select_n "
      "broadcast_in_dim eq"},
     // products and folds
+    {"dot_of_rows", "a:f32[2,2] b:f32[2100,2]",
+     "c:f32[2,2100] = dot_general [ dimension_numbers={lhs_contracting=(1,), "
+     "rhs_contracting=(1,), lhs_batch=(), rhs_batch=()} ] a b",
+     "c", "dot_general transpose"},
     {"transpose_of_dot", "a:f64[3,4] b:f64[4,5]",
      "c:f64[3,5] = dot_general [ dimension_numbers={lhs_contracting=(1,), "
      "rhs_contracting=(0,), lhs_batch=(), rhs_batch=()} ] a b "

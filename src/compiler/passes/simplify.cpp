@@ -136,6 +136,7 @@ std::span<const Rule> rules() {
       // products and folds
       {"dot_of_transpose", dot_of_transpose, {&dot_general_p}},
       {"dot_of_broadcasts", dot_of_broadcasts, {&dot_general_p}},
+      {"dot_of_rows", dot_of_rows, {&dot_general_p}},
       {"dot_by_columns", dot_by_columns, {&dot_general_p}},
       {"fold_of_one",
        fold_of_one,

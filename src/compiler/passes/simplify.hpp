@@ -87,6 +87,11 @@ Shape permuted(const Shape& dims, const Shape& permutation);
 /// Whether the equation works element by element, on one result.
 bool is_elementwise(const Eqn& e);
 
+// short_axes.cpp
+/// Whether split_short_axes makes sums of columns of a product: of many short rows with one small matrix, or vector.
+bool multiplies_rows(const Aval& x, const Aval& by, const Aval& out,
+                     const DotGeneralParams& params);
+
 // simplify_numbers.cpp
 RuleFunction add_zero, add_plus_zero, add_negated, sub_zero, sub_negated, mul_one, mul_zero,
     by_minus_one, signs_cancel, sign_unseen, as_it_is, div_constant, power_one, twice, identity,
@@ -104,7 +109,7 @@ RuleFunction same_shape, reshape_chain, transpose_chain, transpose_of_columns, b
 /// everything that follows can do without the transposition: folds, other transposes, broadcasts.
 std::vector<bool> transposes_taken_up(const Jaxpr& jaxpr);
 RuleFunction element_of_transposes, reduction_of_transpose, dot_of_transpose, dot_of_broadcasts,
-    dot_by_columns, transpose_of_dot;
+    dot_by_columns, dot_of_rows, transpose_of_dot;
 // simplify_slices.cpp
 /// For each variable, whether all who read it want a few small parts of it, by slices or by what can as well be
 /// computed of slices.

@@ -150,6 +150,19 @@ bool folds(const Eqn& e) {
          e.primitive == &reduce_min_p || e.primitive == &reduce_prod_p;
 }
 
+/// The product in which short rows, which are on the right so far, are on the left; see dot_of_rows.
+std::optional<DotGeneralParams> with_rows_first(const Aval& lhs, const Aval& rhs, const Aval& out,
+                                                DotGeneralParams params) {
+  DotDimensionNumbers& dn = params.dimension_numbers;
+  if (lhs.ndim() > 2 || rhs.ndim() != 2 || !dn.lhs_batch.empty() || out.ndim() != lhs.ndim())
+    return std::nullopt;
+  std::swap(dn.lhs_contracting, dn.rhs_contracting);
+  Shape turned = out.shape;
+  std::reverse(turned.begin(), turned.end());
+  if (!multiplies_rows(rhs, lhs, out.with_shape(std::move(turned)), params)) return std::nullopt;
+  return params;
+}
+
 }  // namespace
 
 std::vector<bool> transposes_taken_up(const Jaxpr& jaxpr) {
@@ -163,6 +176,10 @@ std::vector<bool> transposes_taken_up(const Jaxpr& jaxpr) {
     const Aval& out = jaxpr.aval(e.outputs[0]);
     if (e.primitive == &transpose_p)
       order[at(e.outputs[0])] = e.params.as<TransposeParams>().permutation;
+    if (e.primitive == &dot_general_p && out.ndim() == 2 &&
+        with_rows_first(jaxpr.aval(e.inputs[0]), jaxpr.aval(e.inputs[1]), out,
+                        e.params.as<DotGeneralParams>()))
+      order[at(e.outputs[0])] = {1, 0};
     if (e.primitive == &broadcast_in_dim_p)
       spread[at(e.outputs[0])] = jaxpr.aval(e.inputs[0]).size() * kMuchSmaller <= out.size();
     if (folds(e) && e.inputs[0].is_var() && !order[at(e.inputs[0].var())].empty()) {
@@ -307,11 +324,25 @@ std::optional<Atom> dot_by_columns(Simplifier& s, const Eqn& e, const Aval& out)
                                  rhs.with_shape(permuted(order, rhs.shape)));
   return s.make(dot_general_p, with_order(params, 1, order), {e.inputs[0], transposed}, out);
 }
+// Short rows come first: a small matrix times many points, as vmap writes it, is the transpose of the points times that.
+std::optional<Atom> dot_of_rows(Simplifier& s, const Eqn& e, const Aval& out) {
+  const auto params = with_rows_first(s.aval(e.inputs[0]), s.aval(e.inputs[1]), out,
+                                      e.params.as<DotGeneralParams>());
+  if (!params || e.inputs[0].is_literal() || e.inputs[1].is_literal()) return std::nullopt;
+  Atoms turned{e.inputs[1], e.inputs[0]};
+  if (out.ndim() == 1) return s.make(dot_general_p, *params, std::move(turned), out);
+  const Aval rows = out.with_shape(permuted({1, 0}, out.shape)).strong();
+  const Atom product = s.make(dot_general_p, *params, std::move(turned), rows);
+  return s.make(transpose_p, TransposeParams{{1, 0}}, {product}, out);
+}
 // transpose(dot(x, y)) = dot(y, x) where it exchanges the free dimensions of x and y. Products and
 // their sums are the same numbers.
 std::optional<Atom> transpose_of_dot(Simplifier& s, const Eqn& e, const Aval& out) {
   const Eqn* dot = s.defined_by(e.inputs[0], dot_general_p);
-  if (dot == nullptr || !s.used_once(e.inputs[0])) return std::nullopt;
+  if (dot == nullptr || !s.used_once(e.inputs[0]) ||
+      multiplies_rows(s.aval(dot->inputs[0]), s.aval(dot->inputs[1]), s.aval(e.inputs[0]),
+                      dot->params.as<DotGeneralParams>()))
+    return std::nullopt;
   const Shape& permutation = e.params.as<TransposeParams>().permutation;
   DotGeneralParams params = dot->params.as<DotGeneralParams>();
   DotDimensionNumbers& dn = params.dimension_numbers;
