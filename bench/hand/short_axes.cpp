@@ -29,6 +29,30 @@ void unit_rows(Array& a) {
     }
   }
 }
+/// Points times a matrix and shifted, a block of coordinates after the other.
+struct Turned {
+  Floats in, turn, by, out;
+};
+template <int K>
+void turn(Turned& t) {
+  constexpr std::size_t kBlock = 64;
+  for (std::size_t i = 0; i < kRows; i += kBlock) {
+    float columns[K][kBlock], sums[K][kBlock];
+    for (std::size_t k = 0; k < K; ++k) {
+      for (std::size_t r = 0; r < kBlock; ++r) columns[k][r] = t.in[(i + r) * K + k];
+    }
+    for (std::size_t j = 0; j < K; ++j) {
+      for (std::size_t r = 0; r < kBlock; ++r) {
+        float sum = 0;
+        for (std::size_t k = 0; k < K; ++k) sum += columns[k][r] * t.turn[j * K + k];
+        sums[j][r] = sum + t.by[j];
+      }
+    }
+    for (std::size_t r = 0; r < kBlock; ++r) {
+      for (std::size_t k = 0; k < K; ++k) t.out[(i + r) * K + k] = sums[k][r];
+    }
+  }
+}
 template <int K>
 void distances(Array& a) {
   float columns[K][kPoints];
@@ -58,7 +82,17 @@ void register_both() {
     return by_hand(Array{uf(1, kPoints * K), Floats(kPoints * kPoints)}, distances<K>, results);
   });
 }
+template <int K>
+void register_turned() {
+  Register("B10.turned_points_" + std::to_string(K), "us", [] {
+    return by_hand(Turned{zf(1, kRows * K), zf(2, std::size_t{K} * K), zf(3, K), Floats(kRows * K)},
+                   turn<K>, [](const Turned& t) { return std::vector{output(t.out)}; });
+  });
+}
 const bool all = [] {
+  register_turned<2>();
+  register_turned<3>();
+  register_turned<4>();
   register_both<2>();
   register_both<4>();
   register_both<5>();

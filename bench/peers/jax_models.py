@@ -221,6 +221,13 @@ def distances(x):
     return ((x[:, None] - x[None]) ** 2).sum(-1)
 
 
+def turned(x, turn, by):
+    return x @ turn.T + by
+
+
+for _k in (2, 3, 4):
+    workload(f"B10.turned_points_{_k}")(
+        lambda k=_k: compiled(turned, z(1, (1 << 16, k)), z(2, (k, k)), z(3, (k,)), bytes=8 * (1 << 16) * k))
 for _k in (2, 4, 5, 8):
     workload(f"B10.unit_rows_{_k}")(lambda k=_k: compiled(unit_rows, z(1, (1 << 16, k)), bytes=8 * (1 << 16) * k))
     workload(f"B10.distances_{_k}")(lambda k=_k: compiled(distances, u(1, (1024, k)), items=PAIRS))

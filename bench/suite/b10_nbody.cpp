@@ -67,9 +67,18 @@ const Register through_steps("B10.nbody_grad", "ms", [] {
 Array unit_rows(const Array& x) {
   return x * rsqrt(sum(square(x), {.axes = -1, .keepdims = true}));
 }
+Array turned(const Array& x, const Array& turn, const Array& by) {
+  return matmul(x, turn.T()) + by;
+}
 Array distances(const Array& x) { return sum(square(x(slice(), newaxis) - x(newaxis)), -1); }
 
 const bool short_axes = [] {
+  for (const std::int64_t k : {2, 3, 4}) {
+    Register(fmt::format("B10.turned_points_{}", k), "us", [k] {
+      Case c = go(compiled(turned), z(1, {1 << 16, k}), z(2, {k, k}), z(3, {k}));
+      return moving(8. * (1 << 16) * static_cast<double>(k), std::move(c));
+    });
+  }
   for (const std::int64_t k : {2, 4, 5, 8}) {
     Register(fmt::format("B10.unit_rows_{}", k), "us", [k] {
       return moving(8. * (1 << 16) * static_cast<double>(k),
