@@ -622,7 +622,7 @@ bool multiplies_rows(const Aval& x, const Aval& by, const Aval& out, const DotGe
       dn.lhs_contracting != Shape{x.ndim() - 1} || dn.rhs_contracting.size() != 1)
     return false;
   const std::size_t size = size_of(x.dtype);
-  if (!has_short_axis(x) || x.size() < kLeastRows || by.ndim() > 2 ||
+  if (!has_short_axis(x) || x.size() < kLeastSize || by.ndim() > 2 ||
       static_cast<std::size_t>(by.size()) * size > kMostFactors)
     return false;
   // Where the columns of the result fill a vector, or the longest rows are summed, products with lanes along these are
