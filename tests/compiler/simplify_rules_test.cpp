@@ -212,8 +212,9 @@ const Example kExamples[] = {
     // products and folds
     {"dot_of_rows", "a:f32[2,2] b:f32[2100,2]",
      "c:f32[2,2100] = dot_general [ dimension_numbers={lhs_contracting=(1,), "
-     "rhs_contracting=(1,), lhs_batch=(), rhs_batch=()} ] a b",
-     "c", "dot_general transpose"},
+     "rhs_contracting=(1,), lhs_batch=(), rhs_batch=()} ] a b "
+     "d:f32[2,2100] = abs c  e:f32[2100,2] = transpose [ permutation=(1, 0) ] d",
+     "e", "dot_general abs"},
     {"transpose_of_dot", "a:f64[3,4] b:f64[4,5]",
      "c:f64[3,5] = dot_general [ dimension_numbers={lhs_contracting=(1,), "
      "rhs_contracting=(0,), lhs_batch=(), rhs_batch=()} ] a b "

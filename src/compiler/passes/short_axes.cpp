@@ -5,6 +5,8 @@
 //   let r = sub p[n,n,3] q[n,n,3], s = mul r r, d = reduce_sum[axes=(2,)] s
 //   ->  let r0 = sub p0[n,n] q0, r1 = sub p1 q1, r2 = sub p2 q2, ..., d = add (add s0 s2) s1
 //
+// Short rows times a small matrix are sums of columns times numbers.
+//
 // Worth it where what lies in memory before and after is much smaller than what is computed in between,
 // and where rows are folded: their columns are then taken apart and put together in registers
 // (codegen_columns.cpp). What is connected by such equations is taken apart as a whole or not at all.
@@ -36,7 +38,7 @@ constexpr std::int64_t kLeastGain = 4;  // how many times larger that is than wh
 constexpr std::int64_t kLeastMade = 1 << 9;   // of what is put together of columns
 constexpr std::int64_t kLeastRows = 1 << 12;  // elements of arrays whose rows are folded
 constexpr std::int64_t kLongestFolded = 4;    // rows that nothing is done with but to fold them
-constexpr std::size_t kMostFactors = 128;     // bytes of a matrix that rows are multiplied by
+constexpr std::size_t kMostFactors = 72;      // bytes of a matrix that rows are multiplied by
 constexpr std::size_t kMostEquations = 20'000;
 
 bool has_short_axis(const Aval& a) {
@@ -191,14 +193,21 @@ class Choice {
     const auto n = static_cast<std::size_t>(jaxpr.num_vars());
     set_.resize(n);
     std::iota(set_.begin(), set_.end(), 0);
+    std::size_t equations = jaxpr.eqns().size();
     for (const Eqn& eqn : jaxpr.eqns()) {
       roles_.push_back(role_of(jaxpr, eqn));
+      if (roles_.back() == Role::product) {
+        constexpr std::size_t kOfFactor =
+            5;  // cut, made a number, repeated, multiplied by and added
+        equations += kOfFactor * static_cast<std::size_t>(jaxpr.aval(eqn.inputs[1]).size());
+        if (equations > kMostEquations) roles_.back() = Role::none;
+      }
       if (roles_.back() != Role::through) continue;
       for (const Atom& a : eqn.inputs) {
         if (a.is_var() && has_short_axis(jaxpr.aval(a))) join(a.var(), eqn.outputs[0]);
       }
     }
-    while (leave_products()) {}
+    leave_products();
     weigh();
   }
 
@@ -227,47 +236,43 @@ class Choice {
     most = std::max(most, jaxpr_.aval(v).size());
   }
   // What equations make whole, and what they read so, but for inputs, which lie in memory in any case.
-  Sizes made_whole() {
-    Sizes whole = no_sizes();
-    for (std::size_t e = 0; e < roles_.size(); ++e) {
-      if (roles_[e] != Role::none) continue;
-      for (const Var v : jaxpr_.eqns()[e].outputs) note(whole, v);
+  void note_whole(std::size_t e) {
+    const Eqn& eqn = jaxpr_.eqns()[e];
+    for (const Var v : eqn.outputs) note(made_whole_, v);
+    for (const Atom& a : eqn.inputs) {
+      if (a.is_var() && a.var() >= jaxpr_.num_inputs()) note(read_whole_, a.var());
     }
-    return whole;
-  }
-  Sizes read_whole() {
-    Sizes whole = no_sizes();
-    for (std::size_t e = 0; e < roles_.size(); ++e) {
-      if (roles_[e] != Role::none) continue;
-      for (const Atom& a : jaxpr_.eqns()[e].inputs) {
-        if (a.is_var() && a.var() >= jaxpr_.num_inputs()) note(whole, a.var());
-      }
-    }
-    return whole;
   }
 
   // Products of what others make stay products, as do those of matrices whose products are needed as a whole, by
-  // products of batches most often. True if some were none so far.
-  bool leave_products() {
-    const Sizes made = made_whole(), read = read_whole();
-    bool any = false;
+  // products of batches most often. So it goes on from one to the next, forwards and backwards.
+  void leave_products() {
+    made_whole_ = read_whole_ = no_sizes();
+    std::vector<std::size_t> products;
     for (std::size_t e = 0; e < roles_.size(); ++e) {
-      if (roles_[e] != Role::product) continue;
-      const Var x = jaxpr_.eqns()[e].inputs[0].var(), out = jaxpr_.eqns()[e].outputs[0];
-      const bool of_matrices = jaxpr_.aval(x).ndim() > 2;
-      if (made[static_cast<std::size_t>(find(x))] == 0 &&
-          (!of_matrices || read[static_cast<std::size_t>(find(out))] == 0))
-        continue;
-      roles_[e] = Role::none;
-      any = true;
+      if (roles_[e] == Role::none) note_whole(e);
+      if (roles_[e] == Role::product) products.push_back(e);
     }
-    return any;
+    for (bool any = true; any; std::reverse(products.begin(), products.end())) {
+      any = false;
+      for (const std::size_t e : products) {
+        if (roles_[e] != Role::product || !stays(jaxpr_.eqns()[e])) continue;
+        roles_[e] = Role::none;
+        note_whole(e);
+        any = true;
+      }
+    }
+  }
+  bool stays(const Eqn& product) {
+    const Var x = product.inputs[0].var(), out = product.outputs[0];
+    const bool of_matrices = jaxpr_.aval(x).ndim() > 2;
+    return made_whole_[static_cast<std::size_t>(find(x))] > 0 ||
+           (of_matrices && read_whole_[static_cast<std::size_t>(find(out))] > 0);
   }
 
   // The largest thing that lies in memory, and the largest that is computed.
   void weigh() {
     const auto n = static_cast<std::size_t>(jaxpr_.num_vars());
-    const Sizes made_so = made_whole(), read_so = read_whole();
     Sizes around = no_sizes(), between = around, folded = around, spread = around, made = around,
           torn = around;
     for (Var v = 0; v < jaxpr_.num_inputs(); ++v) note(around, v);
@@ -300,7 +305,7 @@ class Choice {
     }
     for (std::size_t v = 0; v < n; ++v) {
       const bool larger = between[v] >= kLeastGain * around[v];
-      const std::int64_t whole = std::max(made_so[v], read_so[v]);
+      const std::int64_t whole = std::max(made_whole_[v], read_whole_[v]);
       // Rows that are folded and whose results their elements need, all in one pass: lanes run over rows.
       const bool rows = kLeastGain * whole <= folded[v] && folded[v] >= kLeastRows &&
                         (spread[v] >= kLeastRows || longest[v] <= kLongestFolded);
@@ -314,6 +319,7 @@ class Choice {
   const Jaxpr& jaxpr_;
   std::vector<int> set_;
   std::vector<Role> roles_;
+  Sizes made_whole_, read_whole_;
   std::vector<bool> chosen_;
   bool any_ = false;
 };
@@ -626,8 +632,8 @@ bool multiplies_rows(const Aval& x, const Aval& by, const Aval& out, const DotGe
       static_cast<std::size_t>(by.size()) * size > kMostFactors)
     return false;
   // Where the columns of the result fill a vector, or the longest rows are summed, products with lanes along these are
-  // faster: on Zen 3 rows of 8 by 1 take 0.86 of the time, of 4 by 4 x 8 0.7. (Of 3 by 3 x 3 they take 2.3 times as long,
-  // and no kernel goes on with their results.)
+  // faster, as they are for larger matrices: on Zen 3 rows of 8 by 1 take 0.86 of the time, of 4 by 4 x 8 0.7. For 3 x 3
+  // columns take 0.43 of it, and their kernel goes on with the results, for which 4 x 4 is worth it, too.
   if (by.ndim() == 1) return x.shape.back() < kLongest;
   return has_short_axis(out) && by_columns(out) &&
          static_cast<std::size_t>(out.shape.back()) * size < runtime::target_vector_bytes();

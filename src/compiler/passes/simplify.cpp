@@ -223,7 +223,10 @@ Atoms Simplifier::append(const Jaxpr& jaxpr, const Atoms& inputs) {
     e.params = detail::map_jaxprs(eqn.params, simplify, changed);
     const Avals avals = renamed.out_avals(eqn);
     if (eqn.effect == Effect::none && eqn.outputs.size() == 1) {
-      if (const auto atom = rewrite(e, avals[0])) {
+      result_taken_up_ = taken_up[static_cast<std::size_t>(eqn.outputs[0])];
+      const auto atom = rewrite(e, avals[0]);
+      result_taken_up_ = false;
+      if (atom) {
         replace(eqn.outputs[0], *atom, before);
         continue;
       }

@@ -46,6 +46,8 @@ class Simplifier {
   bool used_once(const Atom& a) const { return !a.is_literal() && used_once_.contains(a.var()); }
   /// Whether the atom is a transpose that none of its readers needs: see transposes_taken_up.
   bool taken_up(const Atom& a) const { return !a.is_literal() && taken_up_.contains(a.var()); }
+  /// The same of the result of the equation that is being rewritten, or whether it could be made transposed.
+  bool result_taken_up() const { return result_taken_up_; }
   /// Whether small slices are all that is wanted of the atom: see values_cut.
   bool cut(const Atom& a) const { return !a.is_literal() && cut_.contains(a.var()); }
   /// Whether the program has arrays of f64.
@@ -78,7 +80,7 @@ class Simplifier {
   detail::JaxprBuilder builder_;
   std::vector<int> definitions_;  ///< of each variable: its equation, -1 for inputs
   std::set<Var> used_once_, taken_up_, cut_;
-  bool has_f64_ = false;
+  bool has_f64_ = false, result_taken_up_ = false;
 };
 
 /// permutation[d] for each of the dimensions.
@@ -88,7 +90,8 @@ Shape permuted(const Shape& dims, const Shape& permutation);
 bool is_elementwise(const Eqn& e);
 
 // short_axes.cpp
-/// Whether split_short_axes makes sums of columns of a product: of many short rows with one small matrix, or vector.
+/// Whether split_short_axes makes sums of columns of a product, unless others make its rows: of many short rows with one
+/// small matrix, or vector.
 bool multiplies_rows(const Aval& x, const Aval& by, const Aval& out,
                      const DotGeneralParams& params);
 

@@ -324,11 +324,14 @@ std::optional<Atom> dot_by_columns(Simplifier& s, const Eqn& e, const Aval& out)
                                  rhs.with_shape(permuted(order, rhs.shape)));
   return s.make(dot_general_p, with_order(params, 1, order), {e.inputs[0], transposed}, out);
 }
-// Short rows come first: a small matrix times many points, as vmap writes it, is the transpose of the points times that.
+// Short rows come first: a small matrix times many points, as vmap writes it, is the transpose of the points times that,
+// where the transposition goes away.
 std::optional<Atom> dot_of_rows(Simplifier& s, const Eqn& e, const Aval& out) {
   const auto params = with_rows_first(s.aval(e.inputs[0]), s.aval(e.inputs[1]), out,
                                       e.params.as<DotGeneralParams>());
-  if (!params || e.inputs[0].is_literal() || e.inputs[1].is_literal()) return std::nullopt;
+  if (!params || e.inputs[0].is_literal() || e.inputs[1].is_literal() ||
+      (out.ndim() == 2 && !s.result_taken_up()))
+    return std::nullopt;
   Atoms turned{e.inputs[1], e.inputs[0]};
   if (out.ndim() == 1) return s.make(dot_general_p, *params, std::move(turned), out);
   const Aval rows = out.with_shape(permuted({1, 0}, out.shape)).strong();
