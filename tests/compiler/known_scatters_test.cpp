@@ -2,6 +2,7 @@
 // padded, or updates of a part.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "support.hpp"
@@ -19,18 +20,26 @@ struct AtKnown {
   std::vector<std::int32_t> place;
   GatherScatterMode mode = GatherScatterMode::fill_or_drop;
   Shape left_out = {};  ///< dimensions of x that y does not have
+  DType index = DType::i32;
+  bool wraps = false, backwards = false;  ///< the last dimension comes first
 
   Array operator()(const Array& x, const Array& y) const {
     ScatterParams p;
     p.mode = mode;
+    p.wraps = wraps;
     ScatterDimensionNumbers& d = p.dimension_numbers;
     for (int k = 0; k < y.ndim(); ++k) d.update_window_dims.push_back(k);
     d.inserted_window_dims = left_out;
     Arrays parts;
     for (std::size_t k = 0; k < place.size(); ++k) {
       d.scatter_dims_to_operand_dims.push_back(static_cast<std::int64_t>(k));
-      parts.push_back(lax::full({1}, DType::i32, place[k]));
+      parts.push_back(lax::full({1}, index, place[k]));
     }
+    if (backwards) {
+      std::reverse(parts.begin(), parts.end());
+      std::reverse(d.scatter_dims_to_operand_dims.begin(), d.scatter_dims_to_operand_dims.end());
+    }
+    if (parts.empty()) parts.push_back(lax::full({0}, index, 0));
     const Array indices = parts.size() == 1 ? parts[0] : lax::concatenate(parts, 0);
     return adds ? lax::scatter_add(x, indices, y, p) : lax::scatter(x, indices, y, p);
   }
@@ -98,6 +107,30 @@ TEST(KnownScatters, StayWhatTheyAreOutOfBounds) {
       }
       EXPECT_THAT(same_as_eager(AtKnown{adds, {23, 20}, mode}, x, y), Not(HasSubstr("scatter")));
     }
+  }
+}
+
+// Whatever type the indices have, in whatever order they come, from the end, or where there are none.
+TEST(KnownScatters, AtPlacesOfAnyKind) {
+  const Array x = some({30, 40}, DType::f32), y = some({7, 20}, DType::f32);
+  const auto is_update = [](const std::string& program) {
+    EXPECT_THAT(program, Not(HasSubstr("scatter")));
+  };
+  for (const bool adds : {false, true}) {
+    for (const DType index : {DType::i8, DType::u8, DType::i64, DType::u64}) {
+      AtKnown at{adds, {3, 5}};
+      at.index = index;
+      is_update(same_as_eager(at, x, y));
+      at.backwards = true;
+      is_update(same_as_eager(at, x, y));
+    }
+    AtKnown from_the_end{adds, {-7, -20}};
+    from_the_end.wraps = true;
+    is_update(same_as_eager(from_the_end, x, y));
+    from_the_end.place = {-6, -20};
+    EXPECT_THAT(same_as_eager(from_the_end, x, y), HasSubstr("scatter")) << "out of bounds";
+    is_update(same_as_eager(AtKnown{adds, {}}, x, y));
+    same_as_eager(AtKnown{adds, {3, 5}}, x, some({0, 20}, DType::f32));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -238,17 +239,17 @@ TEST(Windows, WithBatchesAndTwoComponentsFollowAllStrides) {
 // or dropped; in runs of the same place, or not.
 struct AtPairs {
   WindowOp op;
-  bool clips;
-  std::int64_t wrap;
-  bool rows_first;
+  bool clips, wraps, rows_first;
   std::int64_t words;
   std::size_t run;
 };
 template <class Index>
 void at_pairs(DType index_dtype, const AtPairs& p) {
   const std::int64_t n = 1'111, height = 11, width = 13, words = p.words;
-  const auto i = in_runs(half_outside(n, height), p.run),
-             j = in_runs(some_indices(static_cast<std::size_t>(n), 0, width), p.run);
+  auto i = in_runs(half_outside(n, height), p.run), j = in_runs(half_outside(n, width), p.run);
+  std::rotate(j.begin() + n / 2, j.begin() + n * 2 / 3, j.end());
+  i[700] = j[701] = i[702] = j[702] = std::numeric_limits<std::int32_t>::min();
+  i[703] = j[704] = i[705] = j[705] = std::numeric_limits<std::int32_t>::max();
   std::vector<Index> index;
   for (std::size_t k = 0; k < i.size(); ++k) {
     index.push_back(static_cast<Index>(p.rows_first ? i[k] : j[k]));
@@ -261,8 +262,8 @@ void at_pairs(DType index_dtype, const AtPairs& p) {
   loop.operand_bytes = height * width * words * 4;
   loop.counts = {{n, 2 * sizeof(Index), words * 4, 0}};
   const std::int64_t size = sizeof(Index);
-  loop.components = {{p.rows_first ? 0 : size, width * words * 4, height - 1, p.wrap},
-                     {p.rows_first ? size : 0, words * 4, width - 1, p.wrap}};
+  loop.components = {{p.rows_first ? 0 : size, width * words * 4, height - 1, p.wraps ? height : 0},
+                     {p.rows_first ? size : 0, words * 4, width - 1, p.wraps ? width : 0}};
   loop.window = {{words, 4, 4}};
   std::vector<float> table(static_cast<std::size_t>(height * width * words)),
       slices(static_cast<std::size_t>(n * words));
@@ -270,15 +271,19 @@ void at_pairs(DType index_dtype, const AtPairs& p) {
   for (std::size_t k = 0; k < slices.size(); ++k) slices[k] = 0.1f * static_cast<float>(k);
   std::vector<float> want_table = table, want_slices = slices;
   for (std::size_t k = 0; k < i.size(); ++k) {
-    auto line = static_cast<std::int64_t>(index[2 * k + (p.rows_first ? 0 : 1)]);
-    if (line < 0) line += p.wrap;
-    if (p.clips) line = std::clamp<std::int64_t>(line, 0, height - 1);
-    const bool inside = line >= 0 && line < height;
+    const auto start = [&](std::size_t component, std::int64_t length) {
+      auto place = static_cast<std::int64_t>(index[2 * k + component]);
+      if (place < 0 && p.wraps) place += length;
+      return p.clips ? std::clamp<std::int64_t>(place, 0, length - 1) : place;
+    };
+    const std::int64_t line = start(p.rows_first ? 0 : 1, height),
+                       column = start(p.rows_first ? 1 : 0, width);
+    const bool inside = line >= 0 && line < height && column >= 0 && column < width;
     for (std::int64_t w = 0; w < words; ++w) {
       float& slice = row(want_slices, static_cast<std::int64_t>(k), words)[w];
       if (p.op == WindowOp::gather && !inside) slice = -1;
       if (!inside) continue;
-      float& x = row(want_table, line * width + j[k], words)[w];
+      float& x = row(want_table, line * width + column, words)[w];
       if (p.op == WindowOp::gather) slice = x;
       else x = p.op == WindowOp::add ? x + slice : slice;
     }
@@ -289,20 +294,21 @@ void at_pairs(DType index_dtype, const AtPairs& p) {
                        reinterpret_cast<const char*>(index.data()),
                        reinterpret_cast<char*>(slices.data()),
                        reinterpret_cast<const char*>(&fill));
-  const auto which = ::testing::Message() << short_name(index_dtype) << ", clips " << p.clips
-                                          << ", wrap " << p.wrap << ", rows first " << p.rows_first
-                                          << ", " << p.words << " words, runs of " << p.run;
+  const auto which = ::testing::Message()
+                     << short_name(index_dtype) << ", clips " << p.clips << ", wraps " << p.wraps
+                     << ", rows first " << p.rows_first << ", " << p.words << " words, runs of "
+                     << p.run;
   EXPECT_EQ(table, want_table) << which;
   EXPECT_EQ(slices, want_slices) << which;
 }
 TEST(Windows, AtPairsOfNumbers) {
   for (const WindowOp op : {WindowOp::gather, WindowOp::replace, WindowOp::add}) {
     for (const bool clips : {false, true}) {
-      for (const std::int64_t wrap : {0, 11}) {
+      for (const bool wraps : {false, true}) {
         for (const bool rows_first : {true, false}) {
           for (const std::int64_t words : {1, 2, 3, 4, 5, 17}) {
             for (const std::size_t run : {1, 50}) {
-              const AtPairs p{op, clips, wrap, rows_first, words, run};
+              const AtPairs p{op, clips, wraps, rows_first, words, run};
               at_pairs<std::int32_t>(DType::i32, p);
               at_pairs<std::uint32_t>(DType::u32, p);
               at_pairs<std::int64_t>(DType::i64, p);
@@ -312,6 +318,34 @@ TEST(Windows, AtPairsOfNumbers) {
       }
     }
   }
+}
+
+// Places that are farther than 32 bits of bytes tell. Only pages that are touched exist.
+TEST(Windows, AtPairsThatAreFarApart) {
+  constexpr std::int64_t kLines = 60'000, kWidth = 50'000;
+  constexpr std::size_t kBytes = 4 * kLines * kWidth;
+  void* const mapped = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) GTEST_SKIP() << "no address space for an array of 12 GB";
+  float* const operand = static_cast<float*>(mapped);
+  std::vector<std::int32_t> index;
+  for (int k = 0; k < 64; ++k) {
+    index.push_back(k % 2 == 0 ? 3 : kLines - 2);
+    index.push_back(kWidth - 1);
+  }
+  std::vector<float> updates(64, 1.0f);
+  WindowLoop loop;
+  loop.op = WindowOp::add;
+  loop.operand_bytes = static_cast<std::int64_t>(kBytes);
+  loop.counts = {{64, 8, 4, 0}};
+  loop.components = {{0, 4 * kWidth, kLines - 1}, {4, 4, kWidth - 1}};
+  const auto numbers = loop.numbers();
+  kernels::run_windows(numbers.data(), static_cast<char*>(mapped),
+                       reinterpret_cast<const char*>(index.data()),
+                       reinterpret_cast<char*>(updates.data()), nullptr);
+  EXPECT_EQ(operand[4 * kWidth - 1], 32.0f);
+  EXPECT_EQ(operand[(kLines - 1) * kWidth - 1], 32.0f);
+  munmap(mapped, kBytes);
 }
 
 // Windows are columns: one element of each of `height` rows, of `rows` that there are. Where that is all of
