@@ -39,6 +39,8 @@ constexpr std::int64_t kLeastMade = 1 << 9;   // of what is put together of colu
 constexpr std::int64_t kLeastRows = 1 << 12;  // elements of arrays whose rows are folded
 constexpr std::int64_t kLongestFolded = 4;    // rows that nothing is done with but to fold them
 constexpr std::size_t kMostFactors = 72;      // bytes of a matrix that rows are multiplied by
+constexpr std::size_t kOfFactor =
+    5;  // equations: it is cut out, a number, repeated, multiplied by and added
 constexpr std::size_t kMostEquations = 20'000;
 
 bool has_short_axis(const Aval& a) {
@@ -197,8 +199,6 @@ class Choice {
     for (const Eqn& eqn : jaxpr.eqns()) {
       roles_.push_back(role_of(jaxpr, eqn));
       if (roles_.back() == Role::product) {
-        constexpr std::size_t kOfFactor =
-            5;  // cut, made a number, repeated, multiplied by and added
         equations += kOfFactor * static_cast<std::size_t>(jaxpr.aval(eqn.inputs[1]).size());
         if (equations > kMostEquations) roles_.back() = Role::none;
       }
@@ -463,22 +463,24 @@ class Splitter {
     const auto terms = static_cast<std::size_t>(
         eqn.params.as<DotGeneralParams>().dimension_numbers.rhs_contracting[0]);
     const std::int64_t columns = factors.size() / static_cast<std::int64_t>(x.size());
-    const bool tells_zero = !tells_zero_signs_ || zero_signs_[static_cast<std::size_t>(out)];
+    const bool from_zero = !tells_zero_signs_ || zero_signs_[static_cast<std::size_t>(out)];
+    const auto repeated = [&](const Atom& number) {
+      return add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{column.shape, {}}), {number},
+                 column);
+    };
     Atoms sums;
     for (std::int64_t j = 0; j < columns; ++j) {
-      Atom sum = Atom::literal(detail::convert_scalar(Array(0.0), column.dtype));
-      sum = add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{column.shape, {}}), {sum},
-                column);
+      std::optional<Atom> sum;
+      if (from_zero)
+        sum = repeated(Atom::literal(detail::convert_scalar(Array(0.0), column.dtype)));
       for (std::size_t k = 0; k < x.size(); ++k) {
         Shape place(factors.shape.size(), j);
         place[terms] = static_cast<std::int64_t>(k);
-        const Atom factor =
-            add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{column.shape, {}}),
-                {number_at(by, factors, place)}, column);
+        const Atom factor = repeated(number_at(by, factors, place));
         const Atom product = add(mul_p, Params(), {x[k], factor}, column);
-        sum = k == 0 && !tells_zero ? product : add(add_p, Params(), {sum, product}, column);
+        sum = sum ? add(add_p, Params(), {*sum, product}, column) : product;
       }
-      sums.push_back(sum);
+      sums.push_back(*sum);
     }
     if (factors.ndim() == 1) whole(out) = sums[0];
     else parts(out) = std::move(sums);

@@ -130,8 +130,7 @@ std::optional<std::vector<std::int64_t>> whole_numbers(const Simplifier& s, cons
 /// Where the only window of a scatter begins, if that is known and all of it is in bounds.
 std::optional<Shape> known_place(const Simplifier& s, const Eqn& e, const Shape& window) {
   const auto& p = e.params.as<ScatterParams>();
-  const auto starts = s.aval(e.inputs[1]).ndim() == 1 ? whole_numbers(s, e.inputs[1])
-                                                      : std::optional<std::vector<std::int64_t>>();
+  const auto starts = whole_numbers(s, e.inputs[1]);
   if (!starts) return std::nullopt;
   const Shape& operand = s.aval(e.inputs[0]).shape;
   Shape first(operand.size(), 0);
