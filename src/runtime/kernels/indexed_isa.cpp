@@ -140,7 +140,7 @@ TELAMON_INLINE bool has_long_runs(std::int64_t n, const Place& place) {
 template <std::int64_t kCount, class Index>
 TELAMON_INLINE bool all_are(const Index* index, Index place) {
   using Two = std::conditional_t<sizeof(Index) == 4, std::uint64_t, Index>;
-  constexpr auto kEach = static_cast<std::int64_t>(sizeof(Two) / sizeof(Index));
+  constexpr std::int64_t kEach = sizeof(Index) == 4 ? 2 : 1;
   Two both = static_cast<std::make_unsigned_t<Index>>(place);
   if constexpr (kEach == 2) both |= both << 32;
   for (std::int64_t i = 0; i < kCount; i += kEach) {
