@@ -1,6 +1,5 @@
 // Rules about slices, and about what turns out to be one.
 #include <algorithm>
-#include <limits>
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/simplify.hpp"
