@@ -6,6 +6,7 @@
 
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/loop_isa.hpp"
+#include "runtime/kernels/pairs_isa.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -212,37 +213,6 @@ TELAMON_INLINE void run_dense(std::int64_t n, const Index* index, const IndexedA
       use);
 }
 
-/// Two indices side by side; those below 0 are higher than all others.
-struct Pair {
-  std::uint32_t first, second;
-};
-
-/// Where kBlock pairs lead; false where some are out of bounds as they are.
-TELAMON_INLINE bool find_pairs(const Pair* pairs, const Pair& lasts, const Pair& steps,
-                               std::uint64_t* places) {
-  constexpr std::int64_t kPairs = simd::kBytes / static_cast<std::int64_t>(sizeof(Pair));
-  typedef std::uint32_t Words __attribute__((vector_size(simd::kBytes)));
-  typedef std::uint64_t Both __attribute__((vector_size(simd::kBytes)));
-  const auto repeated = [](const Pair& x) __attribute__((always_inline)) {
-    const std::uint64_t both = x.first | (static_cast<std::uint64_t>(x.second) << 32);
-    return reinterpret_cast<Words>(both - Both{});
-  };
-  const Words last = repeated(lasts), step = repeated(steps);
-  Words outside{};
-  repeat<kBlock / kPairs>([&](auto v) __attribute__((always_inline)) {
-    Words x;
-    __builtin_memcpy(&x, pairs + v.value * kPairs, sizeof x);
-    outside |= reinterpret_cast<Words>(x > last);
-    const Words products = x * step;
-    const Words second = reinterpret_cast<Words>(reinterpret_cast<Both>(products) >> 32);
-    const Both to = reinterpret_cast<Both>(products + second) & 0xffffffffu;
-    __builtin_memcpy(places + v.value * kPairs, &to, sizeof to);
-  });
-  std::uint64_t any = 0;
-  for (std::int64_t i = 0; i < kPairs; ++i) any |= reinterpret_cast<Both>(outside)[i];
-  return any == 0;
-}
-
 /// Dense pairs of indices.
 template <class Op, class R>
 void run_pairs(std::int64_t n, const IndexedArrays& a) {
@@ -264,7 +234,7 @@ void run_pairs(std::int64_t n, const IndexedArrays& a) {
   std::uint64_t places[kBlock];
   std::int64_t i = 0;
   for (; i + kBlock <= n; i += kBlock) {
-    if (find_pairs(pairs + i, lasts, steps, places)) [[likely]]
+    if (find_pairs<kBlock>(pairs + i, lasts, steps, places)) [[likely]]
       run_block<Op, R>(kBlock, places, 1, a.operand, a.slices + i * a.slice_stride, a.slice_stride);
     else run_each(i, i + kBlock);
   }

@@ -14,7 +14,8 @@ enum class WindowOp : std::uint8_t { gather, replace, add };
 /// The offset of a window that is out of bounds and to be dropped.
 inline constexpr std::int64_t kOutside = INT64_MIN;
 
-inline constexpr std::int64_t kAhead = 8;                  ///< windows that are fetched beforehand
+inline constexpr std::int64_t kWindows = 512;  ///< of a block: their places are found first
+inline constexpr std::int64_t kAhead = 8;      ///< windows that are fetched beforehand
 inline constexpr std::int64_t kLine = 64, kFetched = 256;  ///< bytes of each of them
 
 /// What starts along one dimension may be: from 0 to `last`, after `wrap` is added to those below 0.

@@ -13,7 +13,6 @@ inline namespace v1 {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kBlock = 512;              // windows
 constexpr std::int64_t kChunkBytes = 512 * 1024;  // worth a chunk of their own
 constexpr std::int64_t kFewAdjacent = 64;         // elements, for which calls take longer than sums
 constexpr std::int64_t kDisjoint = 1, kUnique = 2;  // what is known of windows
@@ -68,7 +67,7 @@ struct Loop {
 /// Some windows in a row.
 struct Block {
   std::int64_t n;
-  std::int64_t offsets[kBlock];  // in the operand; kOutside: dropped
+  std::int64_t offsets[kWindows];  // in the operand; kOutside: dropped
   char* operand;
   char* slices;
   std::int64_t slice_stride;
@@ -116,7 +115,7 @@ void for_each_block(const Loop& loop, std::int64_t first, std::int64_t last, cha
   while (first < last) {
     std::int64_t row = first / inner.size;
     const std::int64_t column = first % inner.size;
-    block.n = std::min({kBlock, last - first, inner.size - column});
+    block.n = std::min({kWindows, last - first, inner.size - column});
     block.operand = operand;
     block.slices = slices + column * inner.slice_stride;
     const char* vectors = indices + column * inner.index_stride;
@@ -165,7 +164,7 @@ struct Inside {
     if (n > 0) std::fill_n(list + n, kAhead, list[n - 1]);
   }
   std::int64_t n = 0;
-  std::int32_t list[kBlock + kAhead];
+  std::int32_t list[kWindows + kAhead];
 };
 
 /// Calls visit(operand, slice) for the windows that are not dropped.

@@ -1,6 +1,7 @@
 // Places of windows, and sums of windows of adjacent elements, for one instruction set.
 #include "runtime/kernels/isa_loops.hpp"
 #include "runtime/kernels/loop_isa.hpp"
+#include "runtime/kernels/pairs_isa.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -60,47 +61,28 @@ void window_offsets(std::int64_t n, const char* indices, std::int64_t stride,
   }
 }
 
-/// Of index vectors of two numbers that lie side by side, all of them in bounds as they are: offset += first * steps[0] +
-/// second * steps[1]. False, and nothing is done, where some are not.
+/// Of at most kWindows index vectors of two numbers that lie side by side, all of them in bounds as they are: offset +=
+/// first * steps[0] + second * steps[1]. False, and nothing is done, where some are not.
 bool pair_offsets(std::int64_t n, const char* indices, const std::int32_t* lasts,
                   const std::int32_t* steps, std::int64_t* offsets) {
-  constexpr std::int64_t kPairs = simd::kBytes / 8;
-  typedef std::uint32_t Words __attribute__((vector_size(simd::kBytes)));
-  typedef std::uint64_t Pairs __attribute__((vector_size(simd::kBytes)));
   const auto both = [](const std::int32_t* x) {
-    Words words;
-    for (std::int64_t i = 0; i < 2 * kPairs; ++i) words[i] = static_cast<std::uint32_t>(x[i % 2]);
-    return words;
+    return Pair{static_cast<std::uint32_t>(x[0]), static_cast<std::uint32_t>(x[1])};
   };
-  const Words last = both(lasts), step = both(steps);
-  const auto load = [=](std::int64_t i) __attribute__((always_inline)) {
-    Words x;
-    __builtin_memcpy(&x, indices + 8 * i, sizeof x);
-    return x;
-  };
-  const auto* const words = reinterpret_cast<const std::uint32_t*>(indices);
-  const std::int64_t whole = n / kPairs * kPairs;
-  Words outside{};
-  for (std::int64_t i = 0; i < whole; i += kPairs)
-    outside |= reinterpret_cast<Words>(load(i) > last);
-  std::uint32_t any = 0;
-  for (std::int64_t i = 0; i < 2 * kPairs; ++i) any |= outside[i];
-  for (std::int64_t i = 2 * whole; i < 2 * n; ++i)
-    any |= words[i] > static_cast<std::uint32_t>(lasts[i % 2]) ? 1 : 0;
-  if (any != 0) return false;
-  for (std::int64_t i = 0; i < whole; i += kPairs) {
-    const Words products = load(i) * step;
-    const Words second = reinterpret_cast<Words>(reinterpret_cast<Pairs>(products) >> 32);
-    Pairs to;
-    __builtin_memcpy(&to, offsets + i, sizeof to);
-    to += reinterpret_cast<Pairs>(products + second) & 0xffffffffu;
-    __builtin_memcpy(offsets + i, &to, sizeof to);
+  const auto* const pairs = reinterpret_cast<const Pair*>(indices);
+  const Pair last = both(lasts), step = both(steps);
+  constexpr std::int64_t kTogether = 32;
+  std::uint64_t places[kernels::kWindows];
+  std::int64_t i = 0;
+  bool inside = true;
+  for (; i + kTogether <= n; i += kTogether)
+    inside &= find_pairs<kTogether>(pairs + i, last, step, places + i);
+  for (; i < n; ++i) {
+    inside &= pairs[i].first <= last.first && pairs[i].second <= last.second;
+    places[i] =
+        std::uint64_t{pairs[i].first} * step.first + std::uint64_t{pairs[i].second} * step.second;
   }
-  for (std::int64_t i = whole; i < n; ++i) {
-    offsets[i] += static_cast<std::int64_t>(words[2 * i]) * steps[0] +
-                  static_cast<std::int64_t>(words[2 * i + 1]) * steps[1];
-  }
-  return true;
+  for (std::int64_t k = 0; inside && k < n; ++k) offsets[k] += static_cast<std::int64_t>(places[k]);
+  return inside;
 }
 
 /// Adds some of n elements, kBytes at a time; returns how many are left.
