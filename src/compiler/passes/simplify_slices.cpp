@@ -119,23 +119,31 @@ std::optional<Atom> slice_chain(Simplifier& s, const Eqn& e, const Aval& out) {
   return s.make(slice_p, both, {inner->inputs[0]}, out);
 }
 
-// A part of one of the operands is a part of that operand.
+// A part of one of the operands is a part of that operand. One that goes over a seam of an operand stays a part of the
+// whole: that operand alone would be put together wherever it is read.
 std::optional<Atom> slice_of_concatenation(Simplifier& s, const Eqn& e, const Aval& out) {
   const Eqn* c = s.defined_by(e.inputs[0], concatenate_p);
   if (c == nullptr || out.size() == 0) return std::nullopt;
-  const auto d = static_cast<std::size_t>(c->params.as<ConcatenateParams>().dimension);
+  const std::int64_t dimension = c->params.as<ConcatenateParams>().dimension;
+  const auto d = static_cast<std::size_t>(dimension);
   SliceParams p = e.params.as<SliceParams>();
-  std::int64_t first = 0;
-  for (const Atom& x : c->inputs) {
-    const std::int64_t end = first + s.aval(x).shape[d];
-    if (p.start_indices[d] >= first && p.limit_indices[d] <= end) {
-      p.start_indices[d] -= first;
-      p.limit_indices[d] -= first;
-      return s.make(slice_p, p, {Atom(x)}, out);
-    }
-    first = end;
+  Atom x = e.inputs[0];
+  while (c != nullptr && c->params.as<ConcatenateParams>().dimension == dimension) {
+    std::int64_t first = 0;
+    const auto holds_all = [&](const Atom& part) {
+      const std::int64_t size = s.aval(part).shape[d];
+      if (p.start_indices[d] >= first && p.limit_indices[d] <= first + size) return true;
+      first += size;
+      return false;
+    };
+    const auto part = std::find_if(c->inputs.begin(), c->inputs.end(), holds_all);
+    if (part == c->inputs.end()) return std::nullopt;
+    p.start_indices[d] -= first;
+    p.limit_indices[d] -= first;
+    x = *part;
+    c = s.defined_by(x, concatenate_p);
   }
-  return std::nullopt;
+  return s.make(slice_p, p, {x}, out);
 }
 
 // slice(f(x, y)) = f(slice(x), slice(y)), where slices are all that is wanted of it: see values_cut.
