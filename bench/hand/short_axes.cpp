@@ -53,6 +53,17 @@ void turn(Turned& t) {
     }
   }
 }
+/// Quaternions as matrices of 3 x 3.
+void rotations(Array& a) {
+  for (std::size_t i = 0; i < kRows; ++i) {
+    const float* q = &a.in[i * 4];
+    float* __restrict m = &a.out[i * 9];
+    const float w = q[0], x = q[1], y = q[2], z = q[3];
+    m[0] = 1 - 2 * (y * y + z * z), m[1] = 2 * (x * y - w * z), m[2] = 2 * (x * z + w * y);
+    m[3] = 2 * (x * y + w * z), m[4] = 1 - 2 * (x * x + z * z), m[5] = 2 * (y * z - w * x);
+    m[6] = 2 * (x * z - w * y), m[7] = 2 * (y * z + w * x), m[8] = 1 - 2 * (x * x + y * y);
+  }
+}
 template <int K>
 void distances(Array& a) {
   float columns[K][kPoints];
@@ -90,6 +101,10 @@ void register_turned() {
   });
 }
 const bool all = [] {
+  Register("B10.rotations", "us", [] {
+    return by_hand(Array{zf(1, kRows * 4), Floats(kRows * 9)}, rotations,
+                   [](const Array& a) { return std::vector{output(a.out)}; });
+  });
   register_turned<2>();
   register_turned<3>();
   register_turned<4>();

@@ -225,6 +225,17 @@ def turned(x, turn, by):
     return x @ turn.T + by
 
 
+def rotations(q):
+    w, x, y, z = q[:, 0], q[:, 1], q[:, 2], q[:, 3]
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return jnp.stack([jnp.stack(row, -1) for row in rows], -2)
+
+
+workload("B10.rotations")(lambda: compiled(rotations, z(1, (1 << 16, 4)), bytes=4 * (4 + 9) * (1 << 16)))
 for _k in (2, 3, 4):
     workload(f"B10.turned_points_{_k}")(
         lambda k=_k: compiled(turned, z(1, (1 << 16, k)), z(2, (k, k)), z(3, (k,)), bytes=8 * (1 << 16) * k))

@@ -70,6 +70,14 @@ Array unit_rows(const Array& x) {
 Array turned(const Array& x, const Array& turn, const Array& by) {
   return matmul(x, turn.T()) + by;
 }
+/// Quaternions as matrices of 3 x 3.
+Array rotations(const Array& q) {
+  const Array w = q(slice(), 0), x = q(slice(), 1), y = q(slice(), 2), z = q(slice(), 3);
+  return stack({stack({1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)}, -1),
+                stack({2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)}, -1),
+                stack({2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)}, -1)},
+               -2);
+}
 Array distances(const Array& x) { return sum(square(x(slice(), newaxis) - x(newaxis)), -1); }
 
 const bool short_axes = [] {
@@ -79,6 +87,9 @@ const bool short_axes = [] {
       return moving(8. * (1 << 16) * static_cast<double>(k), std::move(c));
     });
   }
+  Register("B10.rotations", "us", [] {
+    return moving(4. * (4 + 9) * (1 << 16), go(compiled(rotations), z(1, {1 << 16, 4})));
+  });
   for (const std::int64_t k : {2, 4, 5, 8}) {
     Register(fmt::format("B10.unit_rows_{}", k), "us", [k] {
       return moving(8. * (1 << 16) * static_cast<double>(k),

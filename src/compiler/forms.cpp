@@ -103,14 +103,14 @@ Shape reduction_axes(const Eqn& eqn) {
 bool weaves(const Params& params, const Avals& parts, const Aval& out) {
   // There may be as many parts as columns where some parts are empty, and others wider.
   const auto is_column = [&](const Aval& a) { return a.shape.back() == 1; };
-  return parts.size() >= 2 && parts.size() <= static_cast<std::size_t>(kShortRow) &&
+  return parts.size() >= 2 && parts.size() <= kMostWoven &&
+         parts.size() * size_of(out.dtype) <= kMostWovenBytes &&
          params.as<ConcatenateParams>().dimension + 1 == static_cast<std::int64_t>(out.ndim()) &&
          out.ndim() > 1 && std::all_of(parts.begin(), parts.end(), is_column) &&
          is_native(out.dtype);
 }
 bool weaves(const Jaxpr& jaxpr, const Eqn& eqn) {
-  if (eqn.primitive != &concatenate_p || eqn.inputs.size() > static_cast<std::size_t>(kShortRow))
-    return false;
+  if (eqn.primitive != &concatenate_p || eqn.inputs.size() > kMostWoven) return false;
   Avals parts;
   for (const Atom& a : eqn.inputs) parts.push_back(jaxpr.aval(a));
   return weaves(eqn.params, parts, jaxpr.aval(eqn.outputs[0]));

@@ -128,6 +128,55 @@ TEST(ShortAxes, OfPlanesAndOfPartsSideBySideAreWoven) {
   }
 }
 
+// Numbers that are stacked for each row, up to sixteen of them, or as many as 72 bytes hold.
+TEST(ShortAxes, OfStackedNumbersAreWrittenByOneKernel) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8}) {
+    for (std::int64_t k = 2; k <= 17; ++k) {
+      for (const std::int64_t n : {61, 512}) {
+        SCOPED_TRACE(std::to_string(n) + " rows of " + std::to_string(k));
+        const Compiled e = check(
+            [k](std::span<const Array> a) {
+              std::vector<Array> columns;
+              for (std::int64_t i = 0; i < k; ++i) columns.push_back(a[0] * i + a[i % 2]);
+              return Arrays{stack(columns, 1)};
+            },
+            {uniform({n}, dtype, 0, 9), uniform({n}, dtype, 0, 9, 2)}, -1, 0);
+        EXPECT_EQ(e->info().kernels, 1) << e->text("plan");
+      }
+    }
+  }
+}
+
+// Matrices for each row, written as rows of rows: all of their numbers are computed by one kernel, and written once.
+TEST(ShortAxes, OfStackedMatricesAreWrittenByOneKernel) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32}) {
+    for (std::int64_t rows = 1; rows <= 4; ++rows) {
+      for (std::int64_t columns = 2; columns <= 5; ++columns) {
+        SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns));
+        const auto matrices = [=](const Array& x, const Array& y) {
+          std::vector<Array> all;
+          for (std::int64_t i = 0; i < rows; ++i) {
+            std::vector<Array> row;
+            for (std::int64_t j = 0; j < columns; ++j) row.push_back(x * (i + 1) + y * j);
+            all.push_back(stack(row, -1));
+          }
+          return stack(all, -2);
+        };
+        const Compiled e = check(
+            [&](std::span<const Array> a) {
+              const Array m = matrices(a[0], a[1]);
+              return Arrays{m, sum(m, 0), m(slice(), 0), vmap(matrices)(a[1], a[0])};
+            },
+            {uniform({7, 83}, dtype, 0, 9), uniform({7, 83}, dtype, 0, 9, 2)}, -1, 1e2);
+        const bool woven = rows * columns <= 16 &&
+                           rows * columns * static_cast<std::int64_t>(size_of(dtype)) <= 72;
+        const std::string whole = "[7,83," + std::to_string(rows * columns) + "]";
+        if (rows > 1 && woven) EXPECT_THAT(e->text("plan"), HasSubstr(whole));
+      }
+    }
+  }
+}
+
 // A point turned by a quaternion: cross products, of which each is put together of columns and taken apart again.
 TEST(ShortAxes, OfRotatedPointsTakeOneKernel) {
   const Compiled e = check(

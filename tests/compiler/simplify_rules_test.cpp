@@ -194,6 +194,13 @@ const Example kExamples[] = {
      "mode=fill_or_drop slice_sizes=(1,) ] a f",
      "g", "slice"},
     {"concatenate_one", "a:f32[9]", "b:f32[9] = concatenate [ dimension=0 ] a", "b", ""},
+    {"concatenation_of_rows", "a:f32[9,1] b:f32[9,1]",
+     "c:f32[9,2] = concatenate [ dimension=1 ] a b  d:f32[9,1,2] = reshape [ new_sizes=(9, 1, 2) ] "
+     "c "
+     "e:f32[9,2] = concatenate [ dimension=1 ] b b  f:f32[9,1,2] = reshape [ new_sizes=(9, 1, 2) ] "
+     "e "
+     "g:f32[9,2,2] = concatenate [ dimension=1 ] d f",
+     "g", "concatenate reshape"},
     {"concatenation_of_neighbours", "a:f32[4,9] b:f32[4,2]",
      "c:f32[4,3] = slice [ limit_indices=(4, 3) start_indices=(0, 0) strides=() ] a "
      "d:f32[4,4] = slice [ limit_indices=(4, 7) start_indices=(0, 3) strides=() ] a "

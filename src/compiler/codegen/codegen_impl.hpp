@@ -287,6 +287,8 @@ struct CodeGen::Impl {
   llvm::Value* load_near(llvm::Type* t, const Node* base, llvm::Value* indices, llvm::Align align);
   /// Every second element, or third, ..., from an address on.
   llvm::Value* load_steps(llvm::Type* t, llvm::Value* first, int step, int w, llvm::Align align);
+  void store_parts_of_rows(llvm::Type* t, llvm::Value* first, llvm::Align align,
+                           const std::vector<llvm::Value*>& columns, int w);
   /// Returns from the function when a status is not 0.
   void leave_unless_well(llvm::Value* status);
   void start_function(llvm::Function* f, Kind k);

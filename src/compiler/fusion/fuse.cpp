@@ -227,6 +227,12 @@ bool Fuser::can_inline(int e, int k) {
   return !u.mixed && !u.expanding && (u.aligned > 0 ? 1 : 0) + u.other <= 1;
 }
 
+bool Fuser::is_named_anew(int e) const {
+  return std::all_of(uses(e).begin(), uses(e).end(), [&](const Use& u) {
+    return form(u.consumer) == Form::reshape && in_memory_[static_cast<std::size_t>(u.consumer)];
+  });
+}
+
 bool Fuser::repeats(const Use& use, int e) const {
   // What is read across its rows costs as much as arithmetic.
   const bool has_rows = !shape(e).empty() && shape(e).back() > 1;
@@ -303,6 +309,7 @@ void Fuser::place_element(int e) {
   bool needs_memory = is_out_[static_cast<std::size_t>(e)] || forced_.contains(e) ||
                       eqn(e).effect != Effect::none || !options_.fuse || is_read_from_memory(e);
   for (const Use& u : uses(e)) needs_memory |= repeats(u, e);
+  needs_memory |= is_named_anew(e) && weaves(e);
   const std::set<int> readers = consumer_clusters(e);
   if (!needs_memory) {
     int& of_small = of_small_[static_cast<std::size_t>(e)];

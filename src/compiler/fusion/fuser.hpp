@@ -149,6 +149,8 @@ class Fuser {
       return clusters_[static_cast<std::size_t>(k)].form == Form::region;
     });
   }
+  // Whether the result of an equation lies in memory under other shapes only.
+  bool is_named_anew(int e) const;
   // Whether the result of an equation is much that is alive only until it has been read.
   bool is_much(int e) const;
   // Whether two folds of one space have most of what is not cheap in common, or little to do.

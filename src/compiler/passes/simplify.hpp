@@ -106,7 +106,7 @@ RuleFunction negative_remainder, floored_by_power_of_two;
 // simplify_shapes.cpp
 RuleFunction same_shape, reshape_chain, transpose_chain, transpose_of_columns, broadcast_chain,
     order_of_splat, rev_chain, pad_nothing, update_of_all, iota_of_one, fold_of_one,
-    reduction_of_repeated, concatenate_one;
+    reduction_of_repeated, concatenate_one, concatenation_of_rows;
 // simplify_transposes.cpp
 /// For each variable, whether it is a transpose, or computed element by element of such, of which
 /// everything that follows can do without the transposition: folds, other transposes, broadcasts.
