@@ -104,7 +104,6 @@ bool weaves(const Params& params, const Avals& parts, const Aval& out) {
   // There may be as many parts as columns where some parts are empty, and others wider.
   const auto is_column = [&](const Aval& a) { return a.shape.back() == 1; };
   return parts.size() >= 2 && parts.size() <= kMostWoven &&
-         parts.size() * size_of(out.dtype) <= kMostWovenBytes &&
          params.as<ConcatenateParams>().dimension + 1 == static_cast<std::int64_t>(out.ndim()) &&
          out.ndim() > 1 && std::all_of(parts.begin(), parts.end(), is_column) &&
          is_native(out.dtype);

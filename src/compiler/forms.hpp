@@ -48,9 +48,8 @@ DType place_type(const Aval& operand);
 
 /// The longest rows whose columns are taken apart in registers.
 constexpr std::int64_t kShortRow = 8;
-/// The most columns that are put together there, those of a matrix of 4 x 4, and the longest rows of these, in bytes: of
-/// a matrix of 3 x 3 in f64. Longer ones of f64 take 0.6 to 0.9 of the time with a store for each element (Zen 3).
-constexpr std::size_t kMostWoven = 16, kMostWovenBytes = 72;
+/// The most columns that are put together there: those of a matrix of 4 x 4.
+constexpr std::size_t kMostWoven = 16;
 /// Whether an equation puts a short row together from one column each: (n, 1), (n, 1), ... -> (n, k).
 bool weaves(const Jaxpr& jaxpr, const Eqn& eqn);
 /// The same of a concatenation of these.

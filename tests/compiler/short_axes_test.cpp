@@ -128,7 +128,7 @@ TEST(ShortAxes, OfPlanesAndOfPartsSideBySideAreWoven) {
   }
 }
 
-// Numbers that are stacked for each row, up to sixteen of them, or as many as 72 bytes hold.
+// Numbers that are stacked for each row, up to sixteen of them.
 TEST(ShortAxes, OfStackedNumbersAreWrittenByOneKernel) {
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8}) {
     for (std::int64_t k = 2; k <= 17; ++k) {
@@ -144,6 +144,23 @@ TEST(ShortAxes, OfStackedNumbersAreWrittenByOneKernel) {
         EXPECT_EQ(e->info().kernels, 1) << e->text("plan");
       }
     }
+  }
+}
+
+// Large ones are written past the caches.
+TEST(ShortAxes, OfManyStackedNumbersAreStreamed) {
+  const std::int64_t n = (std::int64_t{1} << 20) + 37;
+  const Array x = uniform({n}, DType::f32), y = uniform({n}, DType::f32);
+  for (const std::size_t k : {3, 5, 8, 9, 16}) {
+    SCOPED_TRACE(std::to_string(k));
+    const Compiled e = check(
+        [k](std::span<const Array> a) {
+          std::vector<Array> columns;
+          for (std::size_t i = 0; i < k; ++i) columns.push_back(a[0] * i + a[1]);
+          return Arrays{stack(columns, 1)};
+        },
+        {x, y}, -1, 0);
+    EXPECT_NE(e->text("ir").find("!nontemporal"), std::string::npos);
   }
 }
 
@@ -168,10 +185,35 @@ TEST(ShortAxes, OfStackedMatricesAreWrittenByOneKernel) {
               return Arrays{m, sum(m, 0), m(slice(), 0), vmap(matrices)(a[1], a[0])};
             },
             {uniform({7, 83}, dtype, 0, 9), uniform({7, 83}, dtype, 0, 9, 2)}, -1, 1e2);
-        const bool woven = rows * columns <= 16 &&
-                           rows * columns * static_cast<std::int64_t>(size_of(dtype)) <= 72;
+        const bool woven = rows * columns <= 16;
         const std::string whole = "[7,83," + std::to_string(rows * columns) + "]";
         if (rows > 1 && woven) EXPECT_THAT(e->text("plan"), HasSubstr(whole));
+      }
+    }
+  }
+}
+
+// Numbers of matrices are taken from vectors of whole rows, or of parts of rows.
+TEST(ShortAxes, OfMatricesAreReadByColumns) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8}) {
+    for (std::int64_t rows = 1; rows <= 4; ++rows) {
+      for (std::int64_t columns = 1; columns <= 5; ++columns) {
+        SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns));
+        const Compiled e = check(
+            [=](std::span<const Array> a) {
+              Array all = zeros_like(a[0](slice(), 0, 0)), some = all;
+              for (std::int64_t i = 0; i < rows; ++i) {
+                for (std::int64_t j = 0; j < columns; ++j)
+                  all = all * 3 + a[0](slice(), i, j) + a[1](slice(), i * columns + j);
+              }
+              some = a[0](slice(3, 90), rows - 1, 0) - a[0](slice(2, 89), 0, columns - 1);
+              return Arrays{all, some, a[0](4, slice(), columns - 1) * 2, a[0](slice(), 0) * 2};
+            },
+            {uniform({91, rows, columns}, dtype, 0, 9),
+             uniform({91, rows * columns}, dtype, 0, 9, 2)},
+            -1, 1e3);
+        if (rows * columns <= 16)
+          EXPECT_EQ(e->text("ir").find("gather"), std::string::npos) << e->text("plan");
       }
     }
   }

@@ -13,10 +13,12 @@ namespace {
 using llvm::Value;
 using Vectors = std::vector<Value*>;
 
-/// Whether whole vectors of rows of k take more shuffles than parts of each row take stores. On Zen 3 with AVX2, parts take
-/// 0.65 to 0.9 of the time of rows of 5 to 7 f32, 0.6 to 0.8 of 9 to 16; whole vectors 0.7 of 5 and 9 f64.
-bool stores_parts(int k, int lanes) {
+/// Whether whole vectors of rows of k take more shuffles than parts of each row take loads or stores. On Zen 3 with AVX2,
+/// parts take 0.65 to 0.9 of the time of rows of 5 to 7 f32, 0.6 to 0.8 of 9 to 16; whole vectors 0.7 of 5 and 9 f64.
+/// Stores that go past the caches are of whole vectors, beside which the shuffles hardly count (6, 9, 12 f32: 0.7 to 0.85).
+bool takes_parts(int k, int lanes, bool streaming) {
   constexpr int kMany = 8;
+  if (streaming && k % lanes != 0) return false;
   return (lanes >= kMany && k > lanes / 2) || (k > kMany && k % 2 == 0);
 }
 
@@ -60,6 +62,16 @@ Vectors every_second(llvm::IRBuilder<>& b, const Vectors& from, int lanes, int f
   for (std::size_t v = 0; v < from.size(); v += 2)
     out.push_back(b.CreateShuffleVector(from[v], from[v + 1], order));
   return out;
+}
+
+/// `part`, of n lanes, in place of those of `of` from `at` on.
+Value* with_part(llvm::IRBuilder<>& b, Value* of, Value* part, int lanes, int n, int at) {
+  std::vector<int> widened, order;
+  for (int l = 0; l < lanes; ++l) {
+    widened.push_back(l < n ? l : -1);
+    order.push_back(l >= at && l < at + n ? lanes + l - at : l);
+  }
+  return b.CreateShuffleVector(of, b.CreateShuffleVector(part, widened), order);
 }
 
 /// Columns of rows of k = rows.size() elements that lie one after the other.
@@ -144,10 +156,58 @@ void CodeGen::Impl::store_parts_of_rows(llvm::Type* t, Value* first, llvm::Align
       for (unsigned l = 0; l < n; ++l) order.push_back(static_cast<int>(r * n % lanes + l));
       Value* part = rows[r * n / lanes];
       if (n < lanes) part = b.CreateShuffleVector(part, order);
-      b.CreateAlignedStore(part, b.CreateConstGEP1_64(t, first, at), align);
+      Value* address = b.CreateConstGEP1_64(t, first, at);
+      if (k % lanes == 0) store_whole(part, address, align);
+      else b.CreateAlignedStore(part, address, align);
       at += n;
     }
   }
+}
+
+// The columns of rows of k elements, of whole vectors of them.
+Vectors CodeGen::Impl::load_whole_rows(llvm::Type* t, Value* first, llvm::Align align, int k,
+                                       int w) {
+  llvm::Type* vt = vector_type(t, w);
+  Vectors rows;
+  for (int v = 0; v < k; ++v) {
+    const int count = std::min(w, active * k - v * w);
+    if (count <= 0) {
+      rows.push_back(llvm::Constant::getNullValue(vt));
+      continue;
+    }
+    Value* address = b.CreateConstGEP1_64(
+        t, first, static_cast<std::uint64_t>(v) * static_cast<std::uint64_t>(w));
+    Value* mask = mask_of(count, w);
+    rows.push_back(mask == nullptr ? static_cast<Value*>(b.CreateAlignedLoad(vt, address, align))
+                                   : b.CreateMaskedLoad(vt, address, align, mask,
+                                                        llvm::Constant::getNullValue(vt)));
+  }
+  return columns_of(b, rows, w);
+}
+
+// The same of parts of each row, as store_parts_of_rows writes them.
+Vectors CodeGen::Impl::load_parts_of_rows(llvm::Type* t, Value* first, llvm::Align align, int k,
+                                          int w) {
+  Vectors columns;
+  while (static_cast<int>(columns.size()) < k) {
+    const int c = static_cast<int>(columns.size());
+    const auto left = static_cast<unsigned>(std::min(k - c, w));
+    const int n = static_cast<int>(std::bit_floor(left));
+    Vectors rows(static_cast<std::size_t>(n), llvm::Constant::getNullValue(vector_type(t, w)));
+    for (int r = 0; r < active; ++r) {
+      Value* address = b.CreateConstGEP1_64(t, first, static_cast<std::uint64_t>(r * k + c));
+      Value*& row = rows[static_cast<std::size_t>(r * n / w)];
+      if (n == 1) {
+        row = b.CreateInsertElement(row, b.CreateAlignedLoad(t, address, align),
+                                    static_cast<std::uint64_t>(r));
+        continue;
+      }
+      Value* part = b.CreateAlignedLoad(vector_type(t, n), address, align);
+      row = n == w ? part : with_part(b, row, part, w, n, r * n % w);
+    }
+    for (Value* column : columns_of(b, rows, w)) columns.push_back(column);
+  }
+  return columns;
 }
 
 Scalars CodeGen::load_columns(Pointer from, DType dtype, Scalar first, int k) {
@@ -173,24 +233,10 @@ Scalars CodeGen::load_columns(Pointer from, DType dtype, Scalar first, int k) {
   const int d = std::max({p->depth, i->depth, m.pinned_depth()});
   m.at(d);
   llvm::Type* t = m.memory_type(dtype);
-  llvm::Type* vt = m.vector_type(t, w);
   const llvm::Align align(size_of(dtype));
-  Vectors rows;
-  for (int v = 0; v < k; ++v) {
-    const int count = std::min(w, m.active * k - v * w);
-    if (count <= 0) {
-      rows.push_back(llvm::Constant::getNullValue(vt));
-      continue;
-    }
-    Value* address =
-        m.b.CreateConstGEP1_64(t, m.element_address(t, p, i),
-                               static_cast<std::uint64_t>(v) * static_cast<std::uint64_t>(w));
-    Value* mask = m.mask_of(count, w);
-    rows.push_back(mask == nullptr ? static_cast<Value*>(m.b.CreateAlignedLoad(vt, address, align))
-                                   : m.b.CreateMaskedLoad(vt, address, align, mask,
-                                                          llvm::Constant::getNullValue(vt)));
-  }
-  const Vectors columns = columns_of(m.b, rows, w);
+  Value* const address = m.element_address(t, p, i);
+  const Vectors columns = takes_parts(k, w, false) ? m.load_parts_of_rows(t, address, align, k, w)
+                                                   : m.load_whole_rows(t, address, align, k, w);
   for (int c = 0; c < k; ++c) {
     Node* n = m.make(columns[static_cast<std::size_t>(c)], d);
     m.made[key(c)] = n;
@@ -213,7 +259,7 @@ void CodeGen::store_columns(Pointer to, DType dtype, Scalar first, const Scalars
   m.at(m.depth());
   llvm::Type* t = m.memory_type(dtype);
   const llvm::Align align(size_of(dtype));
-  if (stores_parts(k, w))
+  if (takes_parts(k, w, m.streaming))
     return m.store_parts_of_rows(t, m.element_address(t, p, i), align, values, w);
   const Vectors rows = rows_of(m.b, values, w);
   for (int v = 0; v < k; ++v) {
@@ -223,7 +269,8 @@ void CodeGen::store_columns(Pointer to, DType dtype, Scalar first, const Scalars
         m.b.CreateConstGEP1_64(t, m.element_address(t, p, i),
                                static_cast<std::uint64_t>(v) * static_cast<std::uint64_t>(w));
     Value* row = rows[static_cast<std::size_t>(v)];
-    m.store_lanes(row, address, align, count);
+    if (count == w) m.store_whole(row, address, align);
+    else m.store_lanes(row, address, align, count);
   }
 }
 

@@ -269,6 +269,8 @@ struct CodeGen::Impl {
   /// Mask of the lanes from the first up to `count`; null for all.
   llvm::Value* mask_of(int count, int lanes);
   /// Stores the lanes of a vector from the first up to `count`, and touches nothing behind them.
+  /// A vector that lies as whole vectors do from where rows begin: past the caches, where stores do that.
+  void store_whole(llvm::Value* v, llvm::Value* address, llvm::Align align);
   void store_lanes(llvm::Value* v, llvm::Value* address, llvm::Align align, int count);
   llvm::Value* from_memory(llvm::Value* v, DType dtype);
   llvm::Value* to_memory(llvm::Value* v, DType dtype);
@@ -287,6 +289,11 @@ struct CodeGen::Impl {
   llvm::Value* load_near(llvm::Type* t, const Node* base, llvm::Value* indices, llvm::Align align);
   /// Every second element, or third, ..., from an address on.
   llvm::Value* load_steps(llvm::Type* t, llvm::Value* first, int step, int w, llvm::Align align);
+  /// Columns of rows of k elements, each of which lies at its lane.
+  std::vector<llvm::Value*> load_whole_rows(llvm::Type* t, llvm::Value* first, llvm::Align align,
+                                            int k, int w);
+  std::vector<llvm::Value*> load_parts_of_rows(llvm::Type* t, llvm::Value* first, llvm::Align align,
+                                               int k, int w);
   void store_parts_of_rows(llvm::Type* t, llvm::Value* first, llvm::Align align,
                            const std::vector<llvm::Value*>& columns, int w);
   /// Returns from the function when a status is not 0.

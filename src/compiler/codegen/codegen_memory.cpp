@@ -207,6 +207,18 @@ void CodeGen::Impl::store_lanes(Value* v, Value* address, llvm::Align align, int
   }
 }
 
+void CodeGen::Impl::store_whole(Value* v, Value* address, llvm::Align align) {
+  if (!streaming) {
+    b.CreateAlignedStore(v, address, align);
+    return;
+  }
+  const auto bytes =
+      b.GetInsertBlock()->getModule()->getDataLayout().getTypeStoreSize(v->getType());
+  auto* s = b.CreateAlignedStore(v, address, llvm::Align(bytes.getFixedValue()));
+  s->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                 llvm::MDNode::get(context, llvm::ConstantAsMetadata::get(b.getInt32(1))));
+}
+
 Scalar CodeGen::load(Pointer from, DType dtype, Scalar index) {
   Impl& m = *impl_;
   Node *p = static_cast<Node*>(from.handle), *i = node_of(index);
@@ -300,16 +312,8 @@ void CodeGen::store(Pointer to, DType dtype, Scalar index, Scalar value) {
   Value* mask = m.mask();
   if (i->stride == 1) {
     Value* address = m.element_address(t, p, i);
-    if (mask != nullptr) {
-      m.store_lanes(v, address, align, m.active);
-    } else if (m.streaming) {
-      auto* s = m.b.CreateAlignedStore(v, address,
-                                       llvm::Align(size_of(dtype) * static_cast<std::size_t>(w)));
-      s->setMetadata(llvm::LLVMContext::MD_nontemporal,
-                     llvm::MDNode::get(m.context, llvm::ConstantAsMetadata::get(m.b.getInt32(1))));
-    } else {
-      m.b.CreateAlignedStore(v, address, align);
-    }
+    if (mask != nullptr) m.store_lanes(v, address, align, m.active);
+    else m.store_whole(v, address, align);
     return;
   }
   Value* addresses = m.b.CreateGEP(t, p->value, m.as_vector(i, w));

@@ -192,7 +192,7 @@ Scalar Generator::compute(const Eqn& eqn, Var v, const Point& at) {
   }
 }
 
-// One column of an array with short rows that lies in memory: all of them are read together.
+// One column of an array with short rows, or of small matrices, that lies in memory: all of them are read together.
 std::optional<Scalar> Generator::column_at(const Eqn& eqn, const Point& at) {
   if (!plan_.emit.load_columns || eqn.primitive != &slice_p || !eqn.inputs[0].is_var() ||
       gen_.lanes() == 1 || !reads_arrays())
@@ -203,16 +203,19 @@ std::optional<Scalar> Generator::column_at(const Eqn& eqn, const Point& at) {
   const Aval& of = scope_.jaxpr.aval(x);
   const auto& p = eqn.params.as<SliceParams>();
   const bool plain = std::all_of(p.strides.begin(), p.strides.end(), [](auto s) { return s == 1; });
-  if (from < 0 || (e >= 0 && kernel_.members.contains(e)) || !plain || of.shape.back() < 2 ||
-      of.shape.back() > kShortRow || p.limit_indices.back() - p.start_indices.back() != 1)
-    return {};
+  if (from < 0 || (e >= 0 && kernel_.members.contains(e)) || !plain) return {};
   Index index = indices(at);
-  for (std::size_t d = 0; d < index.size(); ++d)
-    index[d] = gen_.add(index[d], gen_.index(p.start_indices[d]));
-  index.back() = gen_.index(0);
-  const int k = static_cast<int>(of.shape.back());
+  std::int64_t row = 1, column = 0;  // elements of what is the same for all lanes
+  std::size_t d = index.size();
+  for (; d > 1 && p.limit_indices[d - 1] - p.start_indices[d - 1] == 1; --d) {
+    column += p.start_indices[d - 1] * row;
+    row *= of.shape[d - 1];
+    index[d - 1] = gen_.index(0);
+  }
+  if (row < 2 || row > static_cast<std::int64_t>(kMostWoven)) return {};
+  for (; d > 0; --d) index[d - 1] = gen_.add(index[d - 1], gen_.index(p.start_indices[d - 1]));
   return gen_.load_columns(pointer(from), of.dtype, flat({of.shape, index, std::nullopt}),
-                           k)[static_cast<std::size_t>(p.start_indices.back())];
+                           static_cast<int>(row))[static_cast<std::size_t>(column)];
 }
 
 Scalar Generator::outside(Var v, const Point& at) {

@@ -233,6 +233,18 @@ bool Fuser::is_named_anew(int e) const {
   });
 }
 
+// Where others take it up element by element, each lane chooses its column: with few lanes, that takes less than a pass over
+// memory does, if lanes are the same for all vectors.
+bool Fuser::is_better_woven(int e) const {
+  constexpr std::size_t kFew = 2, kWide = 4;  // columns; bytes
+  const Aval& out = jaxpr_.aval(eqn(e).outputs[0]);
+  return eqn(e).inputs.size() > kFew &&
+         (size_of(out.dtype) <= kWide ||
+          std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& u) {
+            return form(u.consumer) != Form::element || shape(u.consumer) != out.shape;
+          }));
+}
+
 bool Fuser::repeats(const Use& use, int e) const {
   // What is read across its rows costs as much as arithmetic.
   const bool has_rows = !shape(e).empty() && shape(e).back() > 1;
@@ -309,7 +321,7 @@ void Fuser::place_element(int e) {
   bool needs_memory = is_out_[static_cast<std::size_t>(e)] || forced_.contains(e) ||
                       eqn(e).effect != Effect::none || !options_.fuse || is_read_from_memory(e);
   for (const Use& u : uses(e)) needs_memory |= repeats(u, e);
-  needs_memory |= is_named_anew(e) && weaves(e);
+  needs_memory |= weaves(e) && (is_named_anew(e) || is_better_woven(e));
   const std::set<int> readers = consumer_clusters(e);
   if (!needs_memory) {
     int& of_small = of_small_[static_cast<std::size_t>(e)];

@@ -151,6 +151,8 @@ class Fuser {
   }
   // Whether the result of an equation lies in memory under other shapes only.
   bool is_named_anew(int e) const;
+  // Whether columns are put together in memory before others read them.
+  bool is_better_woven(int e) const;
   // Whether the result of an equation is much that is alive only until it has been read.
   bool is_much(int e) const;
   // Whether two folds of one space have most of what is not cheap in common, or little to do.
