@@ -201,6 +201,36 @@ const Example kExamples[] = {
      "e "
      "g:f32[9,2,2] = concatenate [ dimension=1 ] d f",
      "g", "concatenate reshape"},
+    {"transpose_of_planes", "a:f32[1,9] b:f32[1,9]",
+     "c:f32[2,9] = concatenate [ dimension=0 ] a b  d:f32[1,2,9] = reshape [ new_sizes=(1, 2, 9) ] "
+     "c "
+     "e:f32[2,9] = concatenate [ dimension=0 ] b b  f:f32[1,2,9] = reshape [ new_sizes=(1, 2, 9) ] "
+     "e "
+     "g:f32[2,2,9] = concatenate [ dimension=0 ] d f "
+     "h:f32[9,2,2] = transpose [ permutation=(2, 0, 1) ] g",
+     "h", "reshape reshape reshape reshape concatenate reshape"},
+    {"element_of_matrices", "a:f32[9,1] b:f32[9] c:f32[2,2]",
+     "d:f32[9,4] = concatenate [ dimension=1 ] a a a a  e:f32[9,2,2] = reshape [ new_sizes=(9, 2, "
+     "2) ] d "
+     "f:f32[9,2,2] = broadcast_in_dim [ broadcast_dimensions=(0,) shape=(9, 2, 2) ] b  "
+     "g:f32[9,2,2] = div e f "
+     "h:f32[9,2,2] = broadcast_in_dim [ broadcast_dimensions=(1, 2) shape=(9, 2, 2) ] c  "
+     "i:f32[9,2,2] = add g h",
+     "i", "concatenate broadcast_in_dim div reshape broadcast_in_dim add reshape"},
+    // Of each matrix, a column.
+    {"slice_of_matrices", "a:f32[9,1] b:f32[9,1]",
+     "c:f32[9,4] = concatenate [ dimension=1 ] a b b a  d:f32[9,2,2] = reshape [ new_sizes=(9, 2, "
+     "2) ] c "
+     "e:f32[9,2,1] = slice [ limit_indices=(9, 2, 2) start_indices=(0, 0, 1) strides=() ] d",
+     "e", "concatenate reshape"},
+    {"dot_of_matrices", "a:f32[70,1] b:f32[70,1] c:f32[70,2]",
+     "d:f32[70,4] = concatenate [ dimension=1 ] a b b a  e:f32[70,2,2] = reshape [ new_sizes=(70, "
+     "2, 2) ] d "
+     "f:f32[70,2] = dot_general [ dimension_numbers={lhs_contracting=(2,), rhs_contracting=(1,), "
+     "lhs_batch=(0,), "
+     "rhs_batch=(0,)} preferred_element_type=None ] e c",
+     "f",
+     "slice slice broadcast_in_dim mul add mul add broadcast_in_dim mul add mul add concatenate"},
     {"concatenation_of_neighbours", "a:f32[4,9] b:f32[4,2]",
      "c:f32[4,3] = slice [ limit_indices=(4, 3) start_indices=(0, 0) strides=() ] a "
      "d:f32[4,4] = slice [ limit_indices=(4, 7) start_indices=(0, 3) strides=() ] a "

@@ -33,6 +33,7 @@ namespace {
 using detail::JaxprBuilder;
 
 constexpr std::int64_t kShortest = 2, kLongest = kShortRow;
+constexpr auto kLongestStacked = static_cast<std::int64_t>(kMostWoven);
 constexpr std::int64_t kLeastSize = 1 << 11;  // of what is computed in between
 constexpr std::int64_t kLeastGain = 4;  // how many times larger that is than what lies around it
 constexpr std::int64_t kLeastMade = 1 << 9;   // of what is put together of columns
@@ -43,9 +44,12 @@ constexpr std::size_t kOfFactor =
     5;  // equations: it is cut out, a number, repeated, multiplied by and added
 constexpr std::size_t kMostEquations = 20'000;
 
-bool has_short_axis(const Aval& a) {
-  return a.ndim() >= 1 && a.shape.back() >= kShortest && a.shape.back() <= kLongest && a.size() > 0;
+bool has_axis_of(const Aval& a, std::int64_t longest) {
+  return a.ndim() >= 1 && a.shape.back() >= kShortest && a.shape.back() <= longest && a.size() > 0;
 }
+bool has_short_axis(const Aval& a) { return has_axis_of(a, kLongest); }
+/// Rows that are as long are taken apart where they are stacked, as those of small matrices are.
+bool may_be_apart(const Aval& a) { return has_axis_of(a, kLongestStacked); }
 Shape without_last(Shape shape) {
   shape.pop_back();
   return shape;
@@ -99,6 +103,7 @@ enum class Role : std::uint8_t {
   part,     ///< some components of the operand
   padded,   ///< the components are those of the operand, and between and beside them one value
   counted,  ///< component k is k
+  column,   ///< one component of the operand
   product,  ///< the components are sums of products of the operand's with numbers
 };
 
@@ -132,6 +137,18 @@ bool is_product_of_rows(const Jaxpr& jaxpr, const Eqn& eqn) {
                          jaxpr.aval(eqn.outputs[0]), eqn.params.as<DotGeneralParams>());
 }
 
+bool takes_column(const Jaxpr& jaxpr, const Eqn& eqn) {
+  return eqn.primitive == &slice_p && eqn.inputs[0].is_var() &&
+         jaxpr.aval(eqn.outputs[0]).shape.back() == 1 && may_be_apart(jaxpr.aval(eqn.inputs[0])) &&
+         cuts_last_axis(jaxpr.aval(eqn.inputs[0]).shape, eqn.params.as<SliceParams>());
+}
+
+// Long rows are of columns alone, and so that nobody takes parts of the parts.
+Role joined_role(const Jaxpr& jaxpr, const Eqn& eqn) {
+  const bool is_short = has_short_axis(jaxpr.aval(eqn.outputs[0]));
+  return is_short || weaves(jaxpr, eqn) ? Role::joined : Role::none;
+}
+
 Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (eqn.effect != Effect::none || eqn.outputs.size() != 1) return Role::none;
   const Aval& out = jaxpr.aval(eqn.outputs[0]);
@@ -146,7 +163,8 @@ Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
                                                                                   : Role::none;
   }
   if (is_product_of_rows(jaxpr, eqn)) return Role::product;
-  if (!is_short) return Role::none;
+  if (takes_column(jaxpr, eqn)) return Role::column;
+  if (!may_be_apart(out)) return Role::none;
   if (p == &broadcast_in_dim_p) {
     const Shape& dims = eqn.params.as<BroadcastInDimParams>().broadcast_dimensions;
     const auto last = static_cast<std::int64_t>(out.ndim()) - 1;
@@ -155,23 +173,25 @@ Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
     if (from.back() == 1) return Role::spread;
     return Role::through;
   }
-  if (p == &iota_p) {
-    const auto last = static_cast<std::int64_t>(out.ndim()) - 1;
-    return eqn.params.as<IotaParams>().dimension == last ? Role::counted : Role::none;
-  }
   if (p == &reshape_p) {
     if (!eqn.inputs[0].is_var()) return Role::none;
     const Shape& from = jaxpr.aval(eqn.inputs[0]).shape;
     return from.ndim() >= 1 && from.back() == out.shape.back() ? Role::through : Role::none;
   }
+  if (p == &concatenate_p) {
+    const bool last = eqn.params.as<ConcatenateParams>().dimension + 1 == out.ndim();
+    return by_columns(out) && last ? joined_role(jaxpr, eqn) : Role::none;
+  }
+  if (form_of(jaxpr, eqn) == Form::element) return Role::through;
+  if (!is_short) return Role::none;
+  if (p == &iota_p) {
+    const auto last = static_cast<std::int64_t>(out.ndim()) - 1;
+    return eqn.params.as<IotaParams>().dimension == last ? Role::counted : Role::none;
+  }
   if (p == &transpose_p) {
     const Shape& order = eqn.params.as<TransposeParams>().permutation;
     if (order.back() + 1 == order.ndim()) return Role::through;
     return by_columns(out) && !by_squares(out) && brings_to_end(order) ? Role::planes : Role::none;
-  }
-  if (p == &concatenate_p) {
-    const bool last = eqn.params.as<ConcatenateParams>().dimension + 1 == out.ndim();
-    return by_columns(out) && last ? Role::joined : Role::none;
   }
   if (p == &slice_p) {
     const Aval& from = jaxpr.aval(eqn.inputs[0]);
@@ -185,7 +205,7 @@ Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
                ? Role::padded
                : Role::none;
   }
-  return form_of(jaxpr, eqn) == Form::element ? Role::through : Role::none;
+  return Role::none;
 }
 
 /// Which variables are taken apart: sets of those that equations connect.
@@ -204,7 +224,7 @@ class Choice {
       }
       if (roles_.back() != Role::through) continue;
       for (const Atom& a : eqn.inputs) {
-        if (a.is_var() && has_short_axis(jaxpr.aval(a))) join(a.var(), eqn.outputs[0]);
+        if (a.is_var() && may_be_apart(jaxpr.aval(a))) join(a.var(), eqn.outputs[0]);
       }
     }
     leave_products();
@@ -213,7 +233,7 @@ class Choice {
 
   bool any() const { return any_; }
   bool apart(Var v) {
-    return has_short_axis(jaxpr_.aval(v)) && chosen_[static_cast<std::size_t>(find(v))];
+    return may_be_apart(jaxpr_.aval(v)) && chosen_[static_cast<std::size_t>(find(v))];
   }
   Role role(std::size_t e) const { return roles_[e]; }
 
@@ -231,7 +251,7 @@ class Choice {
   using Sizes = std::vector<std::int64_t>;  // of each set, the largest of what is asked for
   Sizes no_sizes() const { return Sizes(static_cast<std::size_t>(jaxpr_.num_vars()), 0); }
   void note(Sizes& what, Var v) {
-    if (!has_short_axis(jaxpr_.aval(v))) return;
+    if (!may_be_apart(jaxpr_.aval(v))) return;
     std::int64_t& most = what[static_cast<std::size_t>(find(v))];
     most = std::max(most, jaxpr_.aval(v).size());
   }
@@ -300,7 +320,7 @@ class Choice {
     chosen_.resize(n);
     Sizes longest = no_sizes();
     for (Var v = 0; v < jaxpr_.num_vars(); ++v) {
-      if (has_short_axis(jaxpr_.aval(v)))
+      if (may_be_apart(jaxpr_.aval(v)))
         longest[static_cast<std::size_t>(find(v))] = jaxpr_.aval(v).shape.back();
     }
     for (std::size_t v = 0; v < n; ++v) {
@@ -310,8 +330,8 @@ class Choice {
       const bool rows = kLeastGain * whole <= folded[v] && folded[v] >= kLeastRows &&
                         (spread[v] >= kLeastRows || longest[v] <= kLongestFolded);
       const bool repeated = kLeastGain * whole <= torn[v] && torn[v] >= kLeastRows;
-      chosen_[v] =
-          made[v] >= kLeastMade || (between[v] >= kLeastSize && (larger || rows || repeated));
+      chosen_[v] = made[v] >= kLeastMade || (longest[v] <= kLongest && between[v] >= kLeastSize &&
+                                             (larger || rows || repeated));
       any_ |= chosen_[v];
     }
   }
@@ -344,6 +364,11 @@ class Splitter {
       const Role role = choice_.role(e);
       if (role == Role::product) {
         multiply(eqn);
+      } else if (role == Role::column && choice_.apart(eqn.inputs[0].var())) {
+        const std::int64_t k = eqn.params.as<SliceParams>().start_indices.back();
+        where_ = eqn.where;
+        whole(eqn.outputs[0]) = reshaped(apart(eqn.inputs[0].var())[static_cast<std::size_t>(k)],
+                                         jaxpr_.aval(eqn.outputs[0]));
       } else if (role == Role::folded && choice_.apart(eqn.inputs[0].var())) {
         fold(eqn);
       } else if (role == Role::spread && choice_.apart(eqn.outputs[0])) {
@@ -582,8 +607,7 @@ class Splitter {
       Atoms in;
       std::vector<int> key;
       for (const Atom& a : eqn.inputs) {
-        in.push_back(a.is_var() && has_short_axis(jaxpr_.aval(a)) ? apart(a.var())[k]
-                                                                  : as_whole(a));
+        in.push_back(a.is_var() && may_be_apart(jaxpr_.aval(a)) ? apart(a.var())[k] : as_whole(a));
         key.push_back(in.back().is_var() ? in.back().var() : -1);
       }
       const auto found = known.find(key);

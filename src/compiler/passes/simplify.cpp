@@ -115,6 +115,7 @@ std::span<const Rule> rules() {
       {"reshape_chain", reshape_chain, {&reshape_p}},
       {"transpose_chain", transpose_chain, {&transpose_p}},
       {"transpose_of_columns", transpose_of_columns, {&transpose_p}},
+      {"transpose_of_planes", transpose_of_planes, {&transpose_p}},
       {"order_of_splat", order_of_splat, {&transpose_p, &rev_p}},
       {"transpose_of_dot", transpose_of_dot, {&transpose_p}},
       {"broadcast_chain", broadcast_chain, {&broadcast_in_dim_p}},
@@ -128,6 +129,7 @@ std::span<const Rule> rules() {
       {"slice_of_concatenation", slice_of_concatenation, {&slice_p}},
       {"slice_of_element", slice_of_element, {&slice_p}},
       {"slice_of_transpose", slice_of_transpose, {&slice_p}},
+      {"slice_of_matrices", slice_of_matrices, {&slice_p}},
       {"slice_from_known", slice_from_known, {&dynamic_slice_p}},
       {"gather_of_range", gather_of_range, {&gather_p}},
       {"concatenate_one", concatenate_one, {&concatenate_p}},
@@ -138,6 +140,7 @@ std::span<const Rule> rules() {
       {"dot_of_transpose", dot_of_transpose, {&dot_general_p}},
       {"dot_of_broadcasts", dot_of_broadcasts, {&dot_general_p}},
       {"dot_of_rows", dot_of_rows, {&dot_general_p}},
+      {"dot_of_matrices", dot_of_matrices, {&dot_general_p}},
       {"dot_by_columns", dot_by_columns, {&dot_general_p}},
       {"fold_of_one",
        fold_of_one,
@@ -149,6 +152,7 @@ std::span<const Rule> rules() {
        reduction_of_transpose,
        {&reduce_sum_p, &reduce_max_p, &reduce_min_p, &reduce_prod_p}},
       {"element_of_transposes", element_of_transposes},
+      {"element_of_matrices", element_of_matrices},
   };
   return *table;
 }

@@ -50,6 +50,8 @@ class Simplifier {
   bool result_taken_up() const { return result_taken_up_; }
   /// Whether small slices are all that is wanted of the atom: see values_cut.
   bool cut(const Atom& a) const { return !a.is_literal() && cut_.contains(a.var()); }
+  /// The equations that there are so far.
+  std::size_t num_equations() const { return builder_.eqns().size(); }
   /// Whether the program has arrays of f64.
   bool has_f64() const { return has_f64_; }
   /// The scalar that all elements of the atom are.
@@ -106,7 +108,10 @@ RuleFunction negative_remainder, floored_by_power_of_two;
 // simplify_shapes.cpp
 RuleFunction same_shape, reshape_chain, transpose_chain, transpose_of_columns, broadcast_chain,
     order_of_splat, rev_chain, pad_nothing, update_of_all, iota_of_one, fold_of_one,
-    reduction_of_repeated, concatenate_one, concatenation_of_rows;
+    reduction_of_repeated, concatenate_one;
+// simplify_matrices.cpp
+RuleFunction concatenation_of_rows, transpose_of_planes, element_of_matrices, slice_of_matrices,
+    dot_of_matrices;
 // simplify_transposes.cpp
 /// For each variable, whether it is a transpose, or computed element by element of such, of which
 /// everything that follows can do without the transposition: folds, other transposes, broadcasts.

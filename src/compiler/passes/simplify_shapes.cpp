@@ -3,7 +3,6 @@
 #include <array>
 #include <vector>
 
-#include "compiler/forms.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "core/concrete.hpp"
 
@@ -65,38 +64,6 @@ std::optional<Atom> transpose_of_columns(Simplifier& s, const Eqn& e, const Aval
   for (const Atom& a : columns)
     rows.push_back(s.make(reshape_p, ReshapeParams{row}, {a}, s.aval(a).with_shape(row)));
   return s.make(concatenate_p, p, std::move(rows), out);
-}
-// Rows of matrices one below the other, each made of columns, are made of the columns of all: written once.
-std::optional<Atom> concatenation_of_rows(Simplifier& s, const Eqn& e, const Aval& out) {
-  const std::size_t ndim = out.shape.size();
-  const std::int64_t d = e.params.as<ConcatenateParams>().dimension;
-  if (ndim < 3 || d + 2 != static_cast<std::int64_t>(ndim)) return std::nullopt;
-  Shape row = out.shape;
-  row.pop_back();
-  row[ndim - 2] = 1;
-  Atoms found;
-  for (const Atom& part : e.inputs) {
-    const Eqn* r = s.used_once(part) ? s.defined_by(part, reshape_p) : nullptr;
-    const Eqn* c = r != nullptr && s.used_once(r->inputs[0])
-                       ? s.defined_by(r->inputs[0], concatenate_p)
-                       : nullptr;
-    if (c == nullptr || s.aval(part).shape[ndim - 2] != 1) return std::nullopt;
-    Avals columns;
-    for (const Atom& a : c->inputs) columns.push_back(s.aval(a));
-    const Aval whole = s.aval(r->inputs[0]);
-    if (whole.shape.back() != out.shape.back() || !weaves(c->params, columns, whole))
-      return std::nullopt;
-    found.insert(found.end(), c->inputs.begin(), c->inputs.end());
-  }
-  const Avals like(found.size(), out.with_shape(row));
-  row[ndim - 2] = static_cast<std::int64_t>(found.size());
-  const ConcatenateParams p{static_cast<std::int64_t>(ndim) - 2};
-  if (!weaves(Params::of(p), like, out.with_shape(row))) return std::nullopt;
-  Atoms columns;
-  for (const Atom& a : found)
-    columns.push_back(s.make(reshape_p, ReshapeParams{like[0].shape}, {a}, like[0]));
-  const Atom rows = s.make(concatenate_p, p, std::move(columns), out.with_shape(row));
-  return s.make(reshape_p, ReshapeParams{out.shape}, {rows}, out);
 }
 std::optional<Atom> broadcast_chain(Simplifier& s, const Eqn& e, const Aval& out) {
   const auto& outer = e.params.as<BroadcastInDimParams>();
