@@ -2,8 +2,10 @@
 // rearranged in registers, where a lane per row would take an access per element.
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "compiler/codegen/codegen_impl.hpp"
+#include "telamon/error.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -74,6 +76,87 @@ Value* with_part(llvm::IRBuilder<>& b, Value* of, Value* part, int lanes, int n,
   return b.CreateShuffleVector(of, b.CreateShuffleVector(part, widened), order);
 }
 
+/// n vectors, columns of n numbers, and vectors in which the numbers of each row are neighbours, of n * n / lanes rows each:
+/// pairs of vectors are interleaved, first their elements, then twos of these, and so on; within 16 bytes each, as long as
+/// a row fits these, for which there are instructions of one cycle, then across whole vectors. n is a power of two.
+class Transposition {
+ public:
+  Transposition(int n, int lanes, std::size_t element) : lanes_(lanes) {
+    const int near = std::min(lanes, static_cast<int>(16 / element));
+    for (int l = 0; l < lanes; ++l) row_.push_back(l);
+    place_.assign(static_cast<std::size_t>(n), row_);
+    for (int g = 1; g < n; g *= 2) {
+      for (int i = 0; i < n; ++i) {
+        if ((i & g) == 0) steps_.push_back({i, i + g, interleaved(g, g < near ? near : lanes)});
+      }
+    }
+    for (const Step& step : steps_) {
+      const auto low = static_cast<std::size_t>(step.low),
+                 high = static_cast<std::size_t>(step.high);
+      std::vector<int> both = place_[low];
+      both.insert(both.end(), place_[high].begin(), place_[high].end());
+      for (std::size_t l = 0; l < both.size(); ++l)
+        place_[l < row_.size() ? low : high][l % row_.size()] =
+            both[static_cast<std::size_t>(step.from[l])];
+    }
+  }
+
+  /// Vectors of rows, from columns.
+  Vectors rows(llvm::IRBuilder<>& b, Vectors x) const {
+    for (const Step& step : steps_) exchange(b, x, step, step.from);
+    return x;
+  }
+  /// Columns, from vectors of rows.
+  Vectors columns(llvm::IRBuilder<>& b, Vectors x) const {
+    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+      std::vector<int> to(step->from.size());
+      for (std::size_t l = 0; l < to.size(); ++l)
+        to[static_cast<std::size_t>(step->from[l])] = static_cast<int>(l);
+      exchange(b, x, *step, to);
+    }
+    return x;
+  }
+  /// Where row r begins: the vector, and the lane of it.
+  std::pair<std::size_t, int> place_of(int r) const {
+    for (std::size_t v = 0; v < place_.size(); ++v) {
+      const auto found = std::find(place_[v].begin(), place_[v].end(), r);
+      if (found != place_[v].end()) return {v, static_cast<int>(found - place_[v].begin())};
+    }
+    throw InternalError("a row is in none of the vectors it was put together in");
+  }
+
+ private:
+  struct Step {
+    int low, high;
+    std::vector<int> from;  // of the lanes of both, one vector after the other
+  };
+  // Parts of g lanes of two vectors in turns, in each `period` of lanes: of the lower halves of the periods, then the upper.
+  std::vector<int> interleaved(int g, int period) const {
+    std::vector<int> from;
+    for (int upper = 0; upper < 2; ++upper) {
+      for (int l = 0; l < lanes_; ++l) {
+        const int in = l % period, part = in / g;
+        from.push_back(part % 2 * lanes_ + l - in + upper * period / 2 + part / 2 * g + in % g);
+      }
+    }
+    return from;
+  }
+  void exchange(llvm::IRBuilder<>& b, Vectors& x, const Step& step,
+                const std::vector<int>& from) const {
+    Value *&low = x[static_cast<std::size_t>(step.low)],
+          *&high = x[static_cast<std::size_t>(step.high)];
+    Value* const first =
+        b.CreateShuffleVector(low, high, std::vector<int>(from.begin(), from.begin() + lanes_));
+    high = b.CreateShuffleVector(low, high, std::vector<int>(from.begin() + lanes_, from.end()));
+    low = first;
+  }
+
+  int lanes_;
+  std::vector<int> row_;
+  std::vector<std::vector<int>> place_;  // in each vector: the rows of its lanes
+  std::vector<Step> steps_;
+};
+
 /// Columns of rows of k = rows.size() elements that lie one after the other.
 Vectors columns_of(llvm::IRBuilder<>& b, const Vectors& rows, int lanes) {
   const int k = static_cast<int>(rows.size());
@@ -142,24 +225,31 @@ Value* CodeGen::Impl::load_steps(llvm::Type* t, Value* first, int step, int w, l
 // Of each row, eight columns at once, or as many of them as a vector has lanes, then four, two and one of those left.
 void CodeGen::Impl::store_parts_of_rows(llvm::Type* t, Value* first, llvm::Align align,
                                         const std::vector<Value*>& columns, int w) {
-  const auto k = static_cast<unsigned>(columns.size()), lanes = static_cast<unsigned>(w);
-  std::vector<Vectors> parts;  // from column to column: as many as there are vectors
-  for (unsigned c = 0; c < k; c += static_cast<unsigned>(parts.back().size())) {
-    const auto begin = columns.begin() + c;
-    parts.push_back(rows_of(b, Vectors(begin, begin + std::bit_floor(std::min(k - c, lanes))), w));
+  const auto k = static_cast<int>(columns.size());
+  struct Part {
+    int n;
+    Transposition order;
+    Vectors rows;
+  };
+  std::vector<Part> parts;
+  for (int c = 0; c < k; c += parts.back().n) {
+    const auto left = static_cast<unsigned>(std::min(k - c, w));
+    const int n = static_cast<int>(std::bit_floor(left));
+    const Transposition order(n, w, align.value());
+    parts.push_back({n, order, order.rows(b, {columns.begin() + c, columns.begin() + c + n})});
   }
-  for (unsigned r = 0; r < static_cast<unsigned>(active); ++r) {
-    std::uint64_t at = std::uint64_t{r} * k;
-    for (const Vectors& rows : parts) {
-      const auto n = static_cast<unsigned>(rows.size());
-      std::vector<int> order;
-      for (unsigned l = 0; l < n; ++l) order.push_back(static_cast<int>(r * n % lanes + l));
-      Value* part = rows[r * n / lanes];
-      if (n < lanes) part = b.CreateShuffleVector(part, order);
+  for (int r = 0; r < active; ++r) {
+    auto at = static_cast<std::uint64_t>(r) * static_cast<std::uint64_t>(k);
+    for (const Part& part : parts) {
+      const auto [vector, lane] = part.order.place_of(r);
+      std::vector<int> lanes(static_cast<std::size_t>(part.n));
+      std::iota(lanes.begin(), lanes.end(), lane);
+      Value* row = part.rows[vector];
+      if (part.n < w) row = b.CreateShuffleVector(row, lanes);
       Value* address = b.CreateConstGEP1_64(t, first, at);
-      if (k % lanes == 0) store_whole(part, address, align);
-      else b.CreateAlignedStore(part, address, align);
-      at += n;
+      if (k % w == 0) store_whole(row, address, align);
+      else b.CreateAlignedStore(row, address, align);
+      at += static_cast<std::uint64_t>(part.n);
     }
   }
 }
@@ -193,19 +283,21 @@ Vectors CodeGen::Impl::load_parts_of_rows(llvm::Type* t, Value* first, llvm::Ali
     const int c = static_cast<int>(columns.size());
     const auto left = static_cast<unsigned>(std::min(k - c, w));
     const int n = static_cast<int>(std::bit_floor(left));
+    const Transposition order(n, w, align.value());
     Vectors rows(static_cast<std::size_t>(n), llvm::Constant::getNullValue(vector_type(t, w)));
     for (int r = 0; r < active; ++r) {
       Value* address = b.CreateConstGEP1_64(t, first, static_cast<std::uint64_t>(r * k + c));
-      Value*& row = rows[static_cast<std::size_t>(r * n / w)];
+      const auto [vector, lane] = order.place_of(r);
+      Value*& row = rows[vector];
       if (n == 1) {
         row = b.CreateInsertElement(row, b.CreateAlignedLoad(t, address, align),
-                                    static_cast<std::uint64_t>(r));
+                                    static_cast<std::uint64_t>(lane));
         continue;
       }
       Value* part = b.CreateAlignedLoad(vector_type(t, n), address, align);
-      row = n == w ? part : with_part(b, row, part, w, n, r * n % w);
+      row = n == w ? part : with_part(b, row, part, w, n, lane);
     }
-    for (Value* column : columns_of(b, rows, w)) columns.push_back(column);
+    for (Value* column : order.columns(b, rows)) columns.push_back(column);
   }
   return columns;
 }
