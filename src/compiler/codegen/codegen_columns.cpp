@@ -16,12 +16,12 @@ using llvm::Value;
 using Vectors = std::vector<Value*>;
 
 /// Whether whole vectors of rows of k take more shuffles than parts of each row take loads or stores. On Zen 3 with AVX2,
-/// parts take 0.65 to 0.9 of the time of rows of 5 to 7 f32, 0.6 to 0.8 of 9 to 16; whole vectors 0.7 of 5 and 9 f64.
-/// Stores that go past the caches are of whole vectors, beside which the shuffles hardly count (6, 9, 12 f32: 0.7 to 0.85).
+/// parts of rows of 4 take 0.6 to 0.85 of the time, of 6 or more 0.4 to 0.8, of 2 and 3 1.1 to 1.5. With 16 lanes, where any
+/// shuffle is one instruction, counted are instructions. Stores that go past the caches are of whole vectors, beside which
+/// the shuffles hardly count (rows of 6, 9, 12 f32: 0.7 to 0.85).
 bool takes_parts(int k, int lanes, bool streaming) {
-  constexpr int kMany = 8;
   if (streaming && k % lanes != 0) return false;
-  return (lanes >= kMany && k > lanes / 2) || (k > kMany && k % 2 == 0);
+  return lanes >= 16 ? k > 8 && k % 4 != 0 : k > 3;
 }
 
 /// The lanes `of` (lane, vector) of several vectors, in one: each further vector is a shuffle.
