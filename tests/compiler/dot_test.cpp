@@ -177,9 +177,9 @@ TEST(CompiledDot, BatchesOfShortVectorsAreSharedByThreads) {
     dn.lhs_contracting = dn.rhs_contracting = {1};
     return Arrays{lax::dot_general(x[0], x[1], dn)};
   };
-  const Shape vectors{30'000, 3};
+  const Shape vectors{30'000, 4};
   const Arrays inputs = {uniform(vectors, DType::f64), uniform(vectors, DType::f64, -1, 1, 2)};
-  const auto executable = check(inner, inputs, 1);
+  const auto executable = check(inner, inputs, 1, 16);
   EXPECT_NE(executable->text("ir").find("telamon_jit_parallel"), std::string::npos);
   expect_same_for_any_number_of_threads(executable, inputs);
 }

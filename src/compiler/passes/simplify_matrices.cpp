@@ -302,7 +302,14 @@ std::optional<Atom> dot_of_matrices(Simplifier& s, const Eqn& e, const Aval& out
     rows[batch] = s.aval(a).size() / column.size();
     return s.aval(a).ndim() > column.ndim() && rows_of_matrices(s, a, rows) != nullptr;
   };
-  if (!outer && !is_of_columns(e.inputs[0]) && !is_of_columns(e.inputs[1])) return std::nullopt;
+  // Of what lies in memory, products are better off if little is read, and so little summed that lanes along a sum are idle:
+  // times vectors, squares. On Zen 3, such of 2 x 2 to 4 x 4 f32 take 0.2 to 0.6 of the time, of 4 x 4 f64 1.2.
+  constexpr std::size_t kFull = 32;  // bytes
+  const bool reads_little =
+      (outer || f->count == 1 || g->count == 1 || e.inputs[0] == e.inputs[1]) &&
+      static_cast<std::size_t>(terms) * size_of(out.dtype) < kFull;
+  if (!reads_little && !is_of_columns(e.inputs[0]) && !is_of_columns(e.inputs[1]))
+    return std::nullopt;
   const Atom lhs = e.inputs[0], rhs = e.inputs[1];
   const Atoms a = numbers_of(s, lhs, column), b = numbers_of(s, rhs, column);
   const auto number = [&](const Atoms& of, const Factor& factor, std::int64_t i, std::int64_t k) {
