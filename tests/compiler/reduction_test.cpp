@@ -374,6 +374,21 @@ TEST(CompiledReduction, FewChunksAreEvenInNumber) {
   EXPECT_GT(found, 20);
 }
 
+// What follows a fold may add dimensions, or none, by a broadcast that nothing has simplified.
+TEST(CompiledReduction, EpiloguesMayBroadcastToTheSameSize) {
+  const auto centered = [](std::span<const Array> x) {
+    const Array most = lax::reduce_max(x[0], {1});
+    const Array same = lax::broadcast_in_dim(most, {64}, {0});
+    const Array wider = lax::broadcast_in_dim(most, {64, 1}, {0});
+    return Arrays{lax::exp(lax::sub(x[1], same)), lax::exp(lax::sub(x[2], wider))};
+  };
+  for (const std::int64_t n : {9, 200}) {
+    check(centered,
+          {uniform({64, n}, DType::f32), uniform({64}, DType::f32), uniform({64, 1}, DType::f32)},
+          -1, 0, {.disabled = {"simplify"}});
+  }
+}
+
 // A mixture's densities: 25 rows are too few to be folded in parts, of which the second would have one.
 TEST(CompiledReduction, OfAFewDearRowsAreCutByColumns) {
   const auto log_sum = [](std::span<const Array> x) {

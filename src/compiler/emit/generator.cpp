@@ -175,6 +175,9 @@ Scalar Generator::compute(const Eqn& eqn, Var v, const Point& at) {
       if (eqn.primitive == &broadcast_in_dim_p && jaxpr.aval(x).size() == 1) {
         return (*this)(x, origin(gen_, jaxpr.aval(x).shape));
       }
+      // Dimensions that are added move nothing: the place of a fold stays one.
+      if (eqn.primitive == &broadcast_in_dim_p && jaxpr.aval(x).size() == jaxpr.aval(v).size())
+        return (*this)(x, reshaped(at, jaxpr.aval(x).shape));
       if (const auto column = column_at(eqn, at)) return *column;
       std::vector<Source> sources;
       for (const Atom& a : eqn.inputs) {
