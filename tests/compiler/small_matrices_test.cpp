@@ -1,5 +1,5 @@
 // Small matrices, one for each row of an array, are computed number by number where they are put together of columns.
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
@@ -12,9 +12,6 @@
 
 namespace telamon::testing {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 /// Matrices whose numbers are those of x and y, taken in turn, as rows below each other, or as columns side by side.
 Array stacked(const Array& x, const Array& y, int rows, int columns, bool by_columns = false) {
@@ -129,6 +126,83 @@ TEST(SmallMatrices, OfZerosAndNaNsHaveTheProductsOfOthers) {
         return Arrays{matmul(m, m), einsum("nik,nk->ni", {m, stack({a[1], a[1]}, -1)})};
       },
       {Array(x, {90}), Array(y, {90})}, -1, 0);
+}
+
+// Every second of the matrices, or of the rows of points, is not every one.
+TEST(SmallMatrices, AndRowsAreCutWithSteps) {
+  for (const std::int64_t n : {70, 1025}) {
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      check(
+          [n](std::span<const Array> a) {
+            const Array m = stacked(a[0], a[1], 2, 2), row = stack({a[0], a[1], a[0] + 1}, -1),
+                        wide = stacked(a[0], a[1], 1, 12);
+            return Arrays{m,
+                          m(slice(none, none, 2), 0, 1),
+                          m(slice(1, none, 3)) + 1,
+                          lax::slice(m, {0, 0, 1}, {n, 2, 2}, {3, 1, 1}),
+                          row,
+                          row(slice(none, none, 2), 1),
+                          row(slice(none, none, 2), slice(1, 3)) + 1,
+                          lax::slice(row, {0, 1}, {n - 1, 2}, {2, 1}),
+                          wide(slice(none, none, 2), 0, slice(none, none, 5))};
+          },
+          {points(n, dtype, 1), points(n, dtype, 2)}, -1, 0);
+    }
+  }
+}
+
+// As many operands as there are columns, but not one each.
+TEST(SmallMatrices, AreNotTakenToBeMadeOfColumnsByTheirNumber) {
+  check(
+      [](std::span<const Array> a) {
+        const Array none_at_all = zeros({70, 0}, DType::f32);
+        const Array x = concatenate({a[0], none_at_all}, 1),
+                    y = concatenate({none_at_all, a[0]}, 1);
+        const Array planes = stack({transpose(x), transpose(y)}, 0);
+        return Arrays{stack({x, y}, 1), transpose(planes, {2, 0, 1})};
+      },
+      {points({70, 2}, DType::f32, 1)}, -1, 0);
+}
+
+// Rows of many numbers under another shape, or of what lies in memory, stay what they are.
+TEST(SmallMatrices, OfManyNumbersOrOfMemoryStay) {
+  const auto count = [](const std::string& text, std::string_view word) {
+    int n = 0;
+    for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
+    return n;
+  };
+  const Compiled cut = check(
+      [](std::span<const Array> a) {
+        const Array h = lax::reshape(exp(a[0]) * a[1], {32, 16, 16});
+        return Arrays{h(slice(), slice(1, 15), slice(1, 15))};
+      },
+      {uniform({32, 256}, DType::f32), uniform({32, 256}, DType::f32)}, 1, 0);
+  EXPECT_EQ(count(cut->text("jaxpr"), "= slice"), 1) << cut->text("jaxpr");
+  const Compiled product = check(
+      [](std::span<const Array> a) {
+        return Arrays{matmul(lax::reshape(a[0] + 1, {80, 4, 4}), a[1])};
+      },
+      {points({80, 16}, DType::f32, 1), points({80, 4, 4}, DType::f32, 2)}, -1, 0);
+  EXPECT_EQ(count(product->text("jaxpr"), "dot_general"), 1) << product->text("jaxpr");
+}
+
+// Rows of more than eight are not folded by columns.
+TEST(SmallMatrices, AndLongRowsAreFoldedAsAWhole) {
+  for (const int k : {8, 9, 16}) {
+    for (const bool simplified : {true, false}) {
+      CompileOptions options;
+      if (!simplified) options.disabled = {"simplify"};
+      const Compiled e = check(
+          [k](std::span<const Array> a) {
+            std::vector<Array> columns;
+            for (int i = 0; i < k; ++i) columns.push_back(a[static_cast<std::size_t>(i % 2)] * i);
+            return Arrays{softmax(stack(columns, -1), -1)};
+          },
+          {uniform({600}, DType::f32), uniform({600}, DType::f32, -1, 1, 2)}, -1, 1e3, options);
+      EXPECT_LE(e->info().kernels, 5) << e->text("plan");
+      if (k > 8) EXPECT_NE(e->text("jaxpr").find("reduce_sum"), std::string::npos);
+    }
+  }
 }
 
 TEST(SmallMatrices, HaveTheGradientsOfProducts) {

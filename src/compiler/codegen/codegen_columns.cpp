@@ -286,7 +286,10 @@ Vectors CodeGen::Impl::load_parts_of_rows(llvm::Type* t, Value* first, llvm::Ali
     const Transposition order(n, w, align.value());
     Vectors rows(static_cast<std::size_t>(n), llvm::Constant::getNullValue(vector_type(t, w)));
     for (int r = 0; r < active; ++r) {
-      Value* address = b.CreateConstGEP1_64(t, first, static_cast<std::uint64_t>(r * k + c));
+      Value* address =
+          b.CreateConstGEP1_64(t, first,
+                               static_cast<std::uint64_t>(r) * static_cast<std::uint64_t>(k) +
+                                   static_cast<std::uint64_t>(c));
       const auto [vector, lane] = order.place_of(r);
       Value*& row = rows[vector];
       if (n == 1) {

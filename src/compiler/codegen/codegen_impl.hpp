@@ -268,9 +268,9 @@ struct CodeGen::Impl {
   llvm::Value* mask();
   /// Mask of the lanes from the first up to `count`; null for all.
   llvm::Value* mask_of(int count, int lanes);
-  /// Stores the lanes of a vector from the first up to `count`, and touches nothing behind them.
-  /// A vector that lies as whole vectors do from where rows begin: past the caches, where stores do that.
+  /// Stores a vector that lies as whole vectors do from where rows begin: past the caches, where stores do that.
   void store_whole(llvm::Value* v, llvm::Value* address, llvm::Align align);
+  /// Stores the lanes of a vector from the first up to `count`, and touches nothing behind them.
   void store_lanes(llvm::Value* v, llvm::Value* address, llvm::Align align, int count);
   llvm::Value* from_memory(llvm::Value* v, DType dtype);
   llvm::Value* to_memory(llvm::Value* v, DType dtype);

@@ -42,7 +42,8 @@ constexpr std::int64_t kLongestFolded = 4;    // rows that nothing is done with 
 constexpr std::size_t kMostFactors = 72;      // bytes of a matrix that rows are multiplied by
 constexpr std::size_t kOfFactor =
     5;  // equations: it is cut out, a number, repeated, multiplied by and added
-constexpr std::size_t kMostEquations = 20'000;
+constexpr std::size_t kMostEquations =
+    20'000;  // of a program, and of columns that take the place of rows
 
 bool has_axis_of(const Aval& a, std::int64_t longest) {
   return a.ndim() >= 1 && a.shape.back() >= kShortest && a.shape.back() <= longest && a.size() > 0;
@@ -110,7 +111,9 @@ enum class Role : std::uint8_t {
 /// Whether a slice leaves all axes but the last as they are.
 bool cuts_last_axis(const Shape& from, const SliceParams& p) {
   for (std::size_t d = 0; d + 1 < from.size(); ++d) {
-    if (p.start_indices[d] != 0 || p.limit_indices[d] != from[d]) return false;
+    if (p.start_indices[d] != 0 || p.limit_indices[d] != from[d] ||
+        (!p.strides.empty() && p.strides[d] != 1))
+      return false;
   }
   return true;
 }
@@ -294,7 +297,7 @@ class Choice {
   void weigh() {
     const auto n = static_cast<std::size_t>(jaxpr_.num_vars());
     Sizes around = no_sizes(), between = around, folded = around, spread = around, made = around,
-          torn = around;
+          torn = around, folded_whole = around, equations = around;
     for (Var v = 0; v < jaxpr_.num_inputs(); ++v) note(around, v);
     for (const Atom& a : jaxpr_.outs()) {
       if (a.is_var()) note(around, a.var());
@@ -308,10 +311,13 @@ class Choice {
       if (roles_[e] == Role::product) note(made, eqn.inputs[0].var());
       for (const Atom& a : eqn.inputs) {
         if (a.is_var() && none) note(around, a.var());
+        if (a.is_var() && none && form_of(jaxpr_, eqn) == Form::reduction)
+          note(folded_whole, a.var());
         if (a.is_var() && roles_[e] == Role::folded) note(folded, a.var());
       }
       for (const Var v : eqn.outputs) {
         note(none ? around : between, v);
+        if (!none && may_be_apart(jaxpr_.aval(v))) ++equations[static_cast<std::size_t>(find(v))];
         if (roles_[e] != Role::spread || jaxpr_.aval(eqn.inputs[0]).size() == 1) continue;
         note(spread, v);
         if (tears_vectors(jaxpr_.aval(v))) note(torn, v);
@@ -330,8 +336,12 @@ class Choice {
       const bool rows = kLeastGain * whole <= folded[v] && folded[v] >= kLeastRows &&
                         (spread[v] >= kLeastRows || longest[v] <= kLongestFolded);
       const bool repeated = kLeastGain * whole <= torn[v] && torn[v] >= kLeastRows;
-      chosen_[v] = made[v] >= kLeastMade || (longest[v] <= kLongest && between[v] >= kLeastSize &&
-                                             (larger || rows || repeated));
+      const bool is_long = longest[v] > kLongest;
+      const bool stacked = made[v] >= kLeastMade &&
+                           equations[v] * longest[v] <= static_cast<std::int64_t>(kMostEquations) &&
+                           !(is_long && folded_whole[v] > 0);
+      chosen_[v] =
+          stacked || (!is_long && between[v] >= kLeastSize && (larger || rows || repeated));
       any_ |= chosen_[v];
     }
   }

@@ -7,11 +7,13 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "core/concrete.hpp"
 #include "core/trace.hpp"
 #include "jaxpr/rewrite.hpp"
+#include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -308,7 +310,26 @@ Vars Simplifier::emit(const PrimitiveBase& p, const Params& params, Atoms inputs
       definitions_.resize(static_cast<std::size_t>(v) + 1, -1);
     definitions_[static_cast<std::size_t>(v)] = e;
   }
+  const Eqn& made = builder_.eqns()[static_cast<std::size_t>(e)];
+  if (made.primitive == &reshape_p && aval(made.inputs[0]).size() != avals[0].size())
+    throw InternalError("a rule of simplify would reshape " + aval(made.inputs[0]).to_string() +
+                        " to " + avals[0].to_string());
+  if (makes_columns(made)) of_columns_.insert(vars[0]);
   return vars;
+}
+
+bool Simplifier::makes_columns(const Eqn& e) const {
+  if (e.outputs.size() != 1) return false;
+  const Aval& out = builder_.aval(Atom::var(e.outputs[0]));
+  if (out.ndim() < 2 || out.shape.back() > static_cast<std::int64_t>(kMostWoven)) return false;
+  if (e.primitive == &concatenate_p) {
+    Avals parts;
+    for (const Atom& a : e.inputs) parts.push_back(aval(a));
+    return weaves(e.params, parts, out);
+  }
+  return is_elementwise(e) && std::any_of(e.inputs.begin(), e.inputs.end(), [&](const Atom& a) {
+           return of_columns(a) && aval(a).shape == out.shape;
+         });
 }
 
 std::optional<Atom> Simplifier::rewrite(const Eqn& eqn, const Aval& out) {

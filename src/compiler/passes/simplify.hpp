@@ -50,6 +50,9 @@ class Simplifier {
   bool result_taken_up() const { return result_taken_up_; }
   /// Whether small slices are all that is wanted of the atom: see values_cut.
   bool cut(const Atom& a) const { return !a.is_literal() && cut_.contains(a.var()); }
+  /// Whether the atom is a small array for each row that is put together of columns, or computed of such ones element by
+  /// element.
+  bool of_columns(const Atom& a) const { return !a.is_literal() && of_columns_.contains(a.var()); }
   /// The equations that there are so far.
   std::size_t num_equations() const { return builder_.eqns().size(); }
   /// Whether the program has arrays of f64.
@@ -77,11 +80,12 @@ class Simplifier {
   Vars emit(const PrimitiveBase& p, const Params& params, Atoms inputs, const Avals& avals,
             Effect effect, SourceLocation where);
   std::optional<Atom> rewrite(const Eqn& eqn, const Aval& out);
+  bool makes_columns(const Eqn& e) const;
 
   const Rule* left_out_;
   detail::JaxprBuilder builder_;
   std::vector<int> definitions_;  ///< of each variable: its equation, -1 for inputs
-  std::set<Var> used_once_, taken_up_, cut_;
+  std::set<Var> used_once_, taken_up_, cut_, of_columns_;
   bool has_f64_ = false, result_taken_up_ = false;
 };
 

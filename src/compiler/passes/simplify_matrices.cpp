@@ -48,7 +48,14 @@ std::optional<Atoms> columns_of_row(Simplifier& s, const Atom& row, std::size_t 
         static_cast<std::int64_t>(c->inputs.size()) != count)
       return std::nullopt;
     Atoms columns;
-    for (const Atom& a : Atoms(c->inputs))
+    const auto axis_of_parts =
+        static_cast<std::size_t>(c->params.as<ConcatenateParams>().dimension);
+    const Atoms parts = c->inputs;
+    for (const Atom& a : parts) {
+      // As many parts as columns there may be, too, where some are empty, and others wider.
+      if (s.aval(a).shape[axis_of_parts] != 1) return std::nullopt;
+    }
+    for (const Atom& a : parts)
       columns.push_back(s.make(reshape_p, ReshapeParams{column.shape}, {a}, column));
     return columns;
   }
@@ -120,16 +127,12 @@ std::optional<Atom> transpose_of_planes(Simplifier& s, const Eqn& e, const Aval&
 
 namespace {
 
-/// Rows that small matrices, of the shape of `out`, are made of by a reshape: of columns, or of what is computed of such.
+/// Rows of columns, or of what is computed of such, that small matrices are made of by a reshape.
 const Atom* rows_of_matrices(const Simplifier& s, const Atom& a, const Shape& rows) {
   const Eqn* r = s.defined_by(a, reshape_p);
-  if (r == nullptr || s.aval(r->inputs[0]).shape != rows) return nullptr;
-  const Eqn* made = s.definition(r->inputs[0]);
-  const bool of_columns =
-      made != nullptr &&
-      (is_elementwise(*made) || (made->primitive == &concatenate_p &&
-                                 made->inputs.size() == static_cast<std::size_t>(rows.back())));
-  return of_columns ? &r->inputs[0] : nullptr;
+  return r != nullptr && s.aval(r->inputs[0]).shape == rows && s.of_columns(r->inputs[0])
+             ? &r->inputs[0]
+             : nullptr;
 }
 
 /// A broadcast to matrices, made as one to their rows: of one number for each matrix, or of one matrix.
@@ -251,7 +254,9 @@ std::optional<Atom> slice_of_matrices(Simplifier& s, const Eqn& e, const Aval& o
   rows.pop_back();
   rows[matrix] *= from.back();
   for (std::size_t d = 0; d < matrix; ++d) {
-    if (p.start_indices[d] != 0 || p.limit_indices[d] != from[d]) return std::nullopt;
+    if (p.start_indices[d] != 0 || p.limit_indices[d] != from[d] ||
+        (!p.strides.empty() && p.strides[d] != 1))
+      return std::nullopt;
   }
   if (rows_of_matrices(s, e.inputs[0], rows) == nullptr) return std::nullopt;
   rows[matrix] = 1;
