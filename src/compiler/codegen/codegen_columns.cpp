@@ -76,7 +76,7 @@ Value* with_part(llvm::IRBuilder<>& b, Value* of, Value* part, int lanes, int n,
   return b.CreateShuffleVector(of, b.CreateShuffleVector(part, widened), order);
 }
 
-/// n vectors, columns of n numbers, and vectors in which the numbers of each row are neighbours, of n * n / lanes rows each:
+/// n vectors, columns of n numbers, and vectors in which the numbers of each row are neighbours, of lanes / n rows each:
 /// pairs of vectors are interleaved, first their elements, then twos of these, and so on; within 16 bytes each, as long as
 /// a row fits these, for which there are instructions of one cycle, then across whole vectors. n is a power of two.
 class Transposition {

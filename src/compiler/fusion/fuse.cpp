@@ -233,8 +233,8 @@ bool Fuser::is_named_anew(int e) const {
   });
 }
 
-// Where others take it up element by element, each lane chooses its column: with few lanes, that takes less than a pass over
-// memory does, if lanes are the same for all vectors.
+// Where others take it up element by element, each lane chooses its column. With as few lanes as vectors have of 8 bytes, that
+// is less work than a pass over memory, if each vector of a row chooses as the same one of other rows does.
 bool Fuser::is_better_woven(int e) const {
   constexpr std::size_t kFew = 2, kWide = 4;  // columns; bytes
   const Aval& out = jaxpr_.aval(eqn(e).outputs[0]);

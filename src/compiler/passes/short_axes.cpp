@@ -49,7 +49,7 @@ bool has_axis_of(const Aval& a, std::int64_t longest) {
   return a.ndim() >= 1 && a.shape.back() >= kShortest && a.shape.back() <= longest && a.size() > 0;
 }
 bool has_short_axis(const Aval& a) { return has_axis_of(a, kLongest); }
-/// Rows that are as long are taken apart where they are stacked, as those of small matrices are.
+/// The same of longer rows, which are taken apart where they are stacked, as those of small matrices are.
 bool may_be_apart(const Aval& a) { return has_axis_of(a, kLongestStacked); }
 Shape without_last(Shape shape) {
   shape.pop_back();
@@ -140,13 +140,14 @@ bool is_product_of_rows(const Jaxpr& jaxpr, const Eqn& eqn) {
                          jaxpr.aval(eqn.outputs[0]), eqn.params.as<DotGeneralParams>());
 }
 
+/// Whether a slice is one component of its operand.
 bool takes_column(const Jaxpr& jaxpr, const Eqn& eqn) {
   return eqn.primitive == &slice_p && eqn.inputs[0].is_var() &&
-         jaxpr.aval(eqn.outputs[0]).shape.back() == 1 && may_be_apart(jaxpr.aval(eqn.inputs[0])) &&
+         may_be_apart(jaxpr.aval(eqn.inputs[0])) && jaxpr.aval(eqn.outputs[0]).shape.back() == 1 &&
          cuts_last_axis(jaxpr.aval(eqn.inputs[0]).shape, eqn.params.as<SliceParams>());
 }
 
-// Long rows are of columns alone, and so that nobody takes parts of the parts.
+// Longer rows are taken apart only where they are stacked of single columns.
 Role joined_role(const Jaxpr& jaxpr, const Eqn& eqn) {
   const bool is_short = has_short_axis(jaxpr.aval(eqn.outputs[0]));
   return is_short || weaves(jaxpr, eqn) ? Role::joined : Role::none;

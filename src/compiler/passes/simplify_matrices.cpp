@@ -44,17 +44,14 @@ std::optional<Atoms> columns_of_row(Simplifier& s, const Atom& row, std::size_t 
     return of[d] == count && size_behind(of, d) == behind;
   };
   if (const Eqn* c = s.used_once(bare) ? s.defined_by(bare, concatenate_p) : nullptr) {
-    if (!is_axis(c->params.as<ConcatenateParams>().dimension) ||
-        static_cast<std::int64_t>(c->inputs.size()) != count)
-      return std::nullopt;
-    Atoms columns;
-    const auto axis_of_parts =
-        static_cast<std::size_t>(c->params.as<ConcatenateParams>().dimension);
+    const std::int64_t d = c->params.as<ConcatenateParams>().dimension;
     const Atoms parts = c->inputs;
-    for (const Atom& a : parts) {
-      // As many parts as columns there may be, too, where some are empty, and others wider.
-      if (s.aval(a).shape[axis_of_parts] != 1) return std::nullopt;
-    }
+    // There may be as many parts as columns where some are empty, and others wider.
+    const auto is_column = [&](const Atom& a) {
+      return s.aval(a).shape[static_cast<std::size_t>(d)] == 1;
+    };
+    if (!is_axis(d) || !std::all_of(parts.begin(), parts.end(), is_column)) return std::nullopt;
+    Atoms columns;
     for (const Atom& a : parts)
       columns.push_back(s.make(reshape_p, ReshapeParams{column.shape}, {a}, column));
     return columns;
