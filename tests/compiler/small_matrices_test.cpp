@@ -111,6 +111,23 @@ TEST(SmallMatrices, OfMoreDimensionsOrFewMatricesAreRight) {
   }
 }
 
+// Few are multiplied as any others, many by columns: the same but for roundings, which are those of sums of four numbers above 0.
+TEST(SmallMatrices, OfAnyNumberHaveTheSameProductsButForRoundings) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const std::int64_t n : {1, 7, 63, 64, 65, 500}) {
+      check(
+          [](std::span<const Array> a) {
+            const Array m = stacked(exp(a[0]), 20 + a[1], 3, 4);
+            return Arrays{matmul(m, a[2]), einsum("nij,nik->njk", {m, m}),
+                          einsum("ni,nij,nj->n", {a[3], abs(a[2]), a[3]})};
+          },
+          {uniform({n}, dtype), uniform({n}, dtype, -1, 1, 2), uniform({n, 4, 4}, dtype, 1, 2, 3),
+           uniform({n, 4}, dtype, 1, 2, 4)},
+          -1, 64);
+    }
+  }
+}
+
 // As of products, from +0 on.
 TEST(SmallMatrices, OfZerosAndNaNsHaveTheProductsOfOthers) {
   constexpr double inf = std::numeric_limits<double>::infinity();
