@@ -110,12 +110,7 @@ enum class Role : std::uint8_t {
 
 /// Whether a slice leaves all axes but the last as they are.
 bool cuts_last_axis(const Shape& from, const SliceParams& p) {
-  for (std::size_t d = 0; d + 1 < from.size(); ++d) {
-    if (p.start_indices[d] != 0 || p.limit_indices[d] != from[d] ||
-        (!p.strides.empty() && p.strides[d] != 1))
-      return false;
-  }
-  return true;
+  return leaves_dimensions(from, p, from.size() - 1);
 }
 
 /// Whether nothing is put before, behind or between the elements of the axes but the last, and nothing is taken away.

@@ -95,6 +95,10 @@ Shape permuted(const Shape& dims, const Shape& permutation);
 /// Whether the equation works element by element, on one result.
 bool is_elementwise(const Eqn& e);
 
+// simplify_slices.cpp
+/// Whether a slice takes all there is along the first `dimensions` of an array.
+bool leaves_dimensions(const Shape& from, const SliceParams& params, std::size_t dimensions);
+
 // short_axes.cpp
 /// Whether split_short_axes makes sums of columns of a product, unless others make its rows: of many short rows with one
 /// small matrix, or vector.

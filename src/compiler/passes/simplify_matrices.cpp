@@ -250,12 +250,8 @@ std::optional<Atom> slice_of_matrices(Simplifier& s, const Eqn& e, const Aval& o
   Shape rows = from;
   rows.pop_back();
   rows[matrix] *= from.back();
-  for (std::size_t d = 0; d < matrix; ++d) {
-    if (p.start_indices[d] != 0 || p.limit_indices[d] != from[d] ||
-        (!p.strides.empty() && p.strides[d] != 1))
-      return std::nullopt;
-  }
-  if (rows_of_matrices(s, e.inputs[0], rows) == nullptr) return std::nullopt;
+  if (!leaves_dimensions(from, p, matrix) || rows_of_matrices(s, e.inputs[0], rows) == nullptr)
+    return std::nullopt;
   rows[matrix] = 1;
   const Atom x = e.inputs[0];
   const SliceParams cut = p;

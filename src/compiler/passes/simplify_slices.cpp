@@ -102,6 +102,15 @@ std::optional<Range> range_of(Simplifier& s, const Atom& a, int depth) {
 
 }  // namespace
 
+bool leaves_dimensions(const Shape& from, const SliceParams& params, std::size_t dimensions) {
+  for (std::size_t d = 0; d < dimensions; ++d) {
+    if (params.start_indices[d] != 0 || params.limit_indices[d] != from[d] ||
+        stride_of(params, d) != 1)
+      return false;
+  }
+  return true;
+}
+
 std::optional<Atom> slice_chain(Simplifier& s, const Eqn& e, const Aval& out) {
   const Eqn* inner = s.defined_by(e.inputs[0], slice_p);
   if (inner == nullptr) return std::nullopt;
