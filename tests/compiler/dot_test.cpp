@@ -146,6 +146,17 @@ TEST(CompiledDot, BatchesAndScatteredDimensionsAreRight) {
   check(scattered, {uniform({6, 3, 2, 5}, DType::f64), uniform({2, 5, 7, 3}, DType::f64)}, -1, 1e4);
 }
 
+// Behind the terms lies an axis of one element, which says nothing about where the columns lie.
+TEST(CompiledDot, ColumnsWithAnAxisOfOneElementBehindThemAreTransposedOnce) {
+  const auto product = [](std::span<const Array> x) {
+    return Arrays{lax::dot_general(x[0], x[0], {{2}, {2}, {1}, {1}})};
+  };
+  const Compiled executable = check(product, {uniform({33, 2, 12, 1}, DType::f64)}, 2, 1e4);
+  EXPECT_NE(executable->text("plan").find("kernel loop transpose (2, 12, 33, 1)"),
+            std::string::npos)
+      << executable->text("plan");
+}
+
 // Small matrices are at their ends before a processor sees how they go on: each product asks for the next one's.
 TEST(CompiledDot, LargeBatchesAskForWhatTheNextProductReads) {
   const Program batched = [](std::span<const Array> x) {

@@ -278,8 +278,14 @@ static Shape wanted_order(const Aval& x, std::size_t side, const DotGeneralParam
   // Lanes run along the columns of the result: they are to lie side by side on the right.
   std::int64_t columns = 1, work = x.size();
   for (const std::int64_t d : free) columns *= x.shape[static_cast<std::size_t>(d)];
-  if (side == 1 && columns >= kLeast && work > 0 && !contracting.empty() && !free.empty() &&
-      contracting.back() > free.back()) {
+  const auto last = [&](const Shape& dims) {  // but for those of one element, which lie anywhere
+    std::int64_t found = -1;
+    for (const std::int64_t d : dims) {
+      if (x.shape[static_cast<std::size_t>(d)] != 1) found = d;
+    }
+    return found;
+  };
+  if (side == 1 && columns >= kLeast && work > 0 && last(contracting) > last(free)) {
     order = batch;
     for (const std::int64_t d : contracting) order.push_back(d);
     for (const std::int64_t d : free) order.push_back(d);
