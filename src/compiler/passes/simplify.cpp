@@ -294,8 +294,15 @@ Atom Simplifier::filled(std::int64_t number, const Aval& aval) {
 }
 
 Atom Simplifier::make(const PrimitiveBase& p, Params params, Atoms inputs, const Aval& out) {
+  // What a rule makes goes through the rules, too. Deeper than this they would go round in circles: what is left is right.
+  constexpr int kDeepest = 500;
   Eqn e{&p, std::move(params), std::move(inputs), {}, Effect::none, {}};
-  if (const auto atom = rewrite(e, out)) return *atom;
+  if (depth_ < kDeepest) {
+    ++depth_;
+    const auto atom = rewrite(e, out);
+    --depth_;
+    if (atom) return *atom;
+  }
   const Var made = emit(p, e.params, e.inputs, {out}, Effect::none, {})[0];
   used_once_.insert(made);
   return Atom::var(made);

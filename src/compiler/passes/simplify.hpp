@@ -87,6 +87,7 @@ class Simplifier {
   std::vector<int> definitions_;  ///< of each variable: its equation, -1 for inputs
   std::set<Var> used_once_, taken_up_, cut_, of_columns_;
   bool has_f64_ = false, result_taken_up_ = false;
+  int depth_ = 0;  ///< of equations that rules make for rules
 };
 
 /// permutation[d] for each of the dimensions.
