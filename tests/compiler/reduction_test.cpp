@@ -389,6 +389,17 @@ TEST(CompiledReduction, EpiloguesMayBroadcastToTheSameSize) {
   }
 }
 
+// A fold that reads parts of what lies in memory knows its results by dimensions, and who reads the only one by its number.
+TEST(CompiledReduction, TheOnlyResultOfAFoldIsFoundByWhateverReadsIt) {
+  const auto below_most = [](std::span<const Array> x) {
+    const Array part = lax::slice(x[0], {0, 0, 0}, {x[0].shape(0), 17, 1});
+    const Array most = lax::broadcast_in_dim(lax::reduce_max(part, {0, 1, 2}), {1}, {});
+    return Arrays{lax::reduce_sum(lax::sub(x[1], most), {0})};
+  };
+  for (const std::int64_t rows : {1, 40})
+    check(below_most, {uniform({rows, 17, 2}, DType::f64), uniform({1}, DType::f64)});
+}
+
 // A mixture's densities: 25 rows are too few to be folded in parts, of which the second would have one.
 TEST(CompiledReduction, OfAFewDearRowsAreCutByColumns) {
   const auto log_sum = [](std::span<const Array> x) {

@@ -17,10 +17,20 @@ Point origin(CodeGen& gen, const Shape& shape) {
   return {shape, Index(shape.size(), gen.index(0)), gen.index(0)};
 }
 
+bool is_zero(Scalar index) {
+  std::int64_t known = 1;
+  return CodeGen::known_constant(index, known) && known == 0;
+}
+/// Whether the point is the first element of an array.
+bool is_first(const Point& at) {
+  return at.flat ? is_zero(*at.flat) : std::all_of(at.indices->begin(), at.indices->end(), is_zero);
+}
+
 }  // namespace
 
 Generator::Key Generator::key(Var v, const Point& at) const {
   Key k{v, gen_.active(), {}};
+  if (is_first(at)) return k;  // known by either: a fold's only result is, and is read by the other
   if (at.flat) {
     k.index = {nullptr, at.flat->value()};
   } else {
