@@ -29,6 +29,8 @@ class RandomShapes {
 
   explicit RandomShapes(unsigned seed) {
     random_.seed(seed);
+    // A few are larger than the second cache.
+    if (below(30) == 0) most_ = 1'500'000;
     dtype_ = pick(kTypes);
     const Shape first = some_shape();
     inputs_.push_back(whole(first, seed));
@@ -49,7 +51,7 @@ class RandomShapes {
       if (step.left_out) continue;
       random_.seed(step.seed);
       Value made = value();
-      if (made.x.size() <= kMostElements) values_.push_back(std::move(made));
+      if (made.x.size() <= most_) values_.push_back(std::move(made));
     }
     Arrays results;
     for (std::size_t i = 0; i < results_; ++i) {
@@ -62,9 +64,10 @@ class RandomShapes {
   static constexpr DType kTypes[] = {DType::f32, DType::f32, DType::f64, DType::i32};
   static constexpr std::int64_t kShort[] = {1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17};
   static constexpr std::int64_t kLong[] = {18, 24, 33, 64, 65, 100, 130, 300, 1030};
-  static constexpr std::int64_t kMostElements = 30'000;
+
   static constexpr double kMostF32 = 1 << 22;  // sums of a few such are exact
 
+  bool is_large() const { return most_ > 30'000; }
   std::size_t below(std::size_t n) { return random_() % n; }
   std::int64_t less(std::int64_t n) {
     return static_cast<std::int64_t>(below(static_cast<std::size_t>(n)));
@@ -79,8 +82,9 @@ class RandomShapes {
     Shape shape;
     const std::size_t rank = 1 + below(4), long_axis = below(3) == 0 ? below(rank) : 0;
     for (std::size_t d = 0; d < rank; ++d)
-      shape.push_back(d == long_axis ? pick(kLong) : pick(kShort));
-    return shape.num_elements() > kMostElements ? Shape{18, pick(kShort)} : shape;
+      shape.push_back(d == long_axis ? pick(kLong) * (is_large() ? 1 + less(40) : 1)
+                                     : pick(kShort));
+    return shape.num_elements() > most_ ? Shape{18, pick(kShort)} : shape;
   }
   Array whole(const Shape& shape, unsigned seed) {
     std::mt19937 random(seed);
@@ -243,7 +247,7 @@ class RandomShapes {
       from.push_back(static_cast<std::int64_t>(d < at ? d : d + 1));
     if (shape.size() > 4) return v;
     shape.insert(at, pick(kShort));
-    if (shape.num_elements() > kMostElements) return v;
+    if (shape.num_elements() > most_) return v;
     return {lax::broadcast_in_dim(v.x, shape, from), v.bound};
   }
   Value folded(Value v) {
@@ -303,7 +307,7 @@ class RandomShapes {
     for (std::int64_t j = 0; j < w.x.ndim(); ++j) {
       if (!taken[static_cast<std::size_t>(j)]) size *= w.x.shape(j);
     }
-    if (size > kMostElements || size * terms > 3'000'000) return v;
+    if (size > most_ || size * terms > 100 * most_) return v;
     const double sum = v.bound * w.bound * static_cast<double>(terms);
     v = small(v, sum);
     w = small(w, sum);
@@ -327,7 +331,7 @@ class RandomShapes {
         shape.push_back(w.x.shape(d));
       }
     }
-    if (shape.num_elements() > kMostElements) return v;
+    if (shape.num_elements() > most_) return v;
     return arithmetic({lax::broadcast_in_dim(v.x, shape, left), v.bound},
                       {lax::broadcast_in_dim(w.x, shape, right), w.bound});
   }
@@ -445,6 +449,7 @@ class RandomShapes {
   Arrays inputs_;
   std::vector<Step> steps_;
   std::size_t results_ = 1;
+  std::int64_t most_ = 30'000;  // elements
   std::vector<Value> values_;
 };
 
