@@ -491,6 +491,25 @@ TEST(Residuals, ThatAreExpensiveAreKeptAndSharedRowsToo) {
       {numbers({}), numbers({}, 2), numbers({10'000}, 3)}, -1, 1e7);
 }
 
+// Of one operation, but for each cell of 48 numbers: all trips of such a loop in a row took LLVM seconds.
+TEST(CellLoops, ThatWriteManyNumbersDownStayLoops) {
+  const auto repeated = [](std::span<const Array> x) {
+    const auto row = [](Array carry, Array r) {
+      const Array many = lax::broadcast_in_dim(r, {3, 17, 16}, {0, 1});
+      return std::pair(carry, lax::transpose(many, {0, 2, 1}));
+    };
+    return Arrays{scan(row, lax::full({}, DType::f64, 0), x[0]).second};
+  };
+  const Compiled executable = check(repeated, {numbers({33, 3, 17})});
+  EXPECT_NE(executable->text("plan").find("kernel cells"), std::string::npos);
+  const std::string ir = executable->text("ir");
+  std::size_t stores = 0;
+  for (std::size_t at = ir.find(" store "); at != std::string::npos;
+       at = ir.find(" store ", at + 1))
+    ++stores;
+  EXPECT_LT(stores, 200u);
+}
+
 // ---- concatenations and paddings along the lanes -------------------------------------------------
 TEST(Seams, BetweenOperandsAreRightWhereverTheyLie) {
   for (const std::int64_t n : {1, 2, 8, 9, 31, 64, 100}) {

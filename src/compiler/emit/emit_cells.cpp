@@ -17,7 +17,8 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-constexpr std::int64_t kUnrolledWork = 48;  // operations of all trips of a loop together
+constexpr std::int64_t kUnrolledWork = 48;    // operations of all trips of a loop together
+constexpr std::int64_t kUnrolledStores = 96;  // of a cell
 
 /// An element of an operand of a loop.
 using Read = std::function<Scalar(std::size_t operand, const Point& at)>;
@@ -146,7 +147,7 @@ class CellEmitter {
         size < kLeastVectors * full_lanes())
       return false;
     const auto& p = eqn.params.as<ScanParams>();
-    return trips_together(p) == p.length && p.length * loop_.work <= kMostWork;
+    return trips_together(p, loop_.programs[0]) == p.length && p.length * loop_.work <= kMostWork;
   }
   CodeGen::Overlap overlap(std::int64_t size) const {
     if (!is_straight(size)) return {};
@@ -223,11 +224,18 @@ class CellEmitter {
 
   // ---- loops -------------------------------------------------------------------------------------
   // How many trips stand one after the other in the code of a loop. A few short ones are code without a loop. What
-  // is only handed on, or written down, is work as well.
-  static std::int64_t trips_together(const ScanParams& p) {
-    const auto work =
-        static_cast<std::int64_t>(std::max(p.jaxpr.eqns().size(), p.jaxpr.outs().size()));
-    return p.length * work <= kUnrolledWork ? p.length : std::min(p.unroll, p.length);
+  // is only handed on, or written down, is work as well; and of stores, LLVM compares each with the others.
+  static std::int64_t trips_together(const ScanParams& p, const CellLoop::Program& program) {
+    const Atoms& outs = p.jaxpr.outs();
+    const auto work = static_cast<std::int64_t>(std::max(p.jaxpr.eqns().size(), outs.size()));
+    std::int64_t stores = 0;
+    for (auto i = static_cast<std::size_t>(p.num_carry); i < outs.size(); ++i) {
+      if (outs[i].is_literal()) continue;
+      const Labels& labels = program.labels[static_cast<std::size_t>(outs[i].var())];
+      stores += count(p.jaxpr.aval(outs[i]).shape, labels);
+    }
+    const bool is_short = p.length * work <= kUnrolledWork && p.length * stores <= kUnrolledStores;
+    return is_short ? p.length : std::min(p.unroll, p.length);
   }
   Elements scan(const Eqn& eqn, const CellLoop& loop, const Read& read, bool outermost) {
     const auto& p = eqn.params.as<ScanParams>();
@@ -259,7 +267,7 @@ class CellEmitter {
       for (std::int64_t k = 0; k < count; ++k) state = turn(gen_.add(first, gen_.index(k)), state);
       return state;
     };
-    const std::int64_t together = trips_together(p);
+    const std::int64_t together = trips_together(p, program);
     if (together == p.length) return apart(turns(gen_.index(0), p.length, init), offset);
     const std::int64_t rest = p.length % together;
     const Scalars last = gen_.loop_carried(
