@@ -231,6 +231,9 @@ const Example kExamples[] = {
      "rhs_batch=(0,)} preferred_element_type=None ] e c",
      "f",
      "slice slice broadcast_in_dim mul add mul add broadcast_in_dim mul add mul add concatenate"},
+    {"concatenation_of_concatenations", "a:f32[4] b:f32[9] c:f32[2]",
+     "d:f32[13] = concatenate [ dimension=0 ] a b  e:f32[15] = concatenate [ dimension=0 ] d c",
+     "e", "concatenate"},
     {"concatenation_of_neighbours", "a:f32[4,9] b:f32[4,2]",
      "c:f32[4,3] = slice [ limit_indices=(4, 3) start_indices=(0, 0) strides=() ] a "
      "d:f32[4,4] = slice [ limit_indices=(4, 7) start_indices=(0, 3) strides=() ] a "

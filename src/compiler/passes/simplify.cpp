@@ -136,6 +136,7 @@ std::span<const Rule> rules() {
       {"gather_of_range", gather_of_range, {&gather_p}},
       {"concatenate_one", concatenate_one, {&concatenate_p}},
       {"concatenation_of_rows", concatenation_of_rows, {&concatenate_p}},
+      {"concatenation_of_concatenations", concatenation_of_concatenations, {&concatenate_p}},
       {"concatenation_of_neighbours", concatenation_of_neighbours, {&concatenate_p}},
       {"concatenation_of_parts", concatenation_of_parts, {&concatenate_p}},
       // products and folds

@@ -256,6 +256,26 @@ std::optional<Atom> concatenation_of_neighbours(Simplifier& s, const Eqn& e, con
   return s.make(concatenate_p, e.params, std::move(parts), out);
 }
 
+// What is put together twice along one dimension, as `pad` of NumPy does for either end, is put together once.
+std::optional<Atom> concatenation_of_concatenations(Simplifier& s, const Eqn& e, const Aval& out) {
+  constexpr std::size_t kMost = 16;  // parts
+  constexpr std::size_t kMostOfMany =
+      4;  // of one that others read, too: what follows may be put together of it again
+  const std::int64_t dimension = e.params.as<ConcatenateParams>().dimension;
+  Atoms parts;
+  for (const Atom& part : e.inputs) {
+    const Eqn* inner = s.defined_by(part, concatenate_p);
+    const bool opens = inner != nullptr &&
+                       inner->params.as<ConcatenateParams>().dimension == dimension &&
+                       (s.used_once(part) || inner->inputs.size() <= kMostOfMany);
+    if (!opens) parts.push_back(part);
+    else
+      for (const Atom& a : inner->inputs) parts.push_back(a);
+  }
+  if (parts.size() == e.inputs.size() || parts.size() > kMost) return std::nullopt;
+  return s.make(concatenate_p, e.params, std::move(parts), out);
+}
+
 // Starts that are known, clamped as they are at run time.
 std::optional<Atom> slice_from_known(Simplifier& s, const Eqn& e, const Aval& out) {
   const Shape& shape = s.aval(e.inputs[0]).shape;
