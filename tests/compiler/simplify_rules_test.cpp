@@ -296,6 +296,18 @@ const Example kExamples[] = {
      "b:bool[5,4] = broadcast_in_dim [ broadcast_dimensions=(1,) shape=(5, 4) ] a "
      "c:bool[] = P [ axes=(0, 1) ] b",
      "c", "P"},
+    {"reduction_of_broadcast", "a:f32[4,2]",
+     "b:f32[4,3,2,1] = broadcast_in_dim [ broadcast_dimensions=(0, 2) shape=(4, 3, 2, 1) ] a "
+     "c:f32[3,2,1] = P [ axes=(0,) ] b",
+     "c", "P broadcast_in_dim"},
+    {"reduction_of_broadcast reduce_and", "a:bool[4,2]",
+     "b:bool[4,3,2,1] = broadcast_in_dim [ broadcast_dimensions=(0, 2) shape=(4, 3, 2, 1) ] a "
+     "c:bool[3,2,1] = P [ axes=(0,) ] b",
+     "c", "P broadcast_in_dim"},
+    {"reduction_of_broadcast reduce_or", "a:bool[4,2]",
+     "b:bool[4,3,2,1] = broadcast_in_dim [ broadcast_dimensions=(0, 2) shape=(4, 3, 2, 1) ] a "
+     "c:bool[3,2,1] = P [ axes=(0,) ] b",
+     "c", "P broadcast_in_dim"},
     {"reduction_of_transpose", "a:f64[3,4,5]",
      "b:f64[5,3,4] = transpose [ permutation=(2, 0, 1) ] a  c:f64[3,4] = P [ axes=(0,) ] b", "c",
      "P"},

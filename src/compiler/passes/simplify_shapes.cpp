@@ -190,6 +190,31 @@ std::optional<Atom> reduction_of_repeated(Simplifier& s, const Eqn& e, const Ava
     count = s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {count}, out.strong());
   return s.make(mul_p, NoParams{}, {folded, count}, out);
 }
+// What is repeated along axes that a fold keeps is folded once, and the result repeated.
+std::optional<Atom> reduction_of_broadcast(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* b = s.defined_by(e.inputs[0], broadcast_in_dim_p);
+  if (b == nullptr || b->inputs[0].is_literal() || out.size() == 0) return std::nullopt;
+  const Atom x = b->inputs[0];
+  const Aval small = s.aval(x);
+  const Shape &axes = e.params.as<AxesParams>().axes, space = s.aval(e.inputs[0]).shape;
+  const Shape& dims = b->params.as<BroadcastInDimParams>().broadcast_dimensions;
+  Shape folded, left;  // axes of x, and sizes of those that it keeps
+  BroadcastInDimParams again{out.shape, {}};
+  for (std::size_t k = 0; k < dims.size(); ++k) {
+    if (axes.contains(dims[k])) {
+      if (small.shape[k] != space[static_cast<std::size_t>(dims[k])]) return std::nullopt;
+      folded.push_back(static_cast<std::int64_t>(k));
+      continue;
+    }
+    std::int64_t place = dims[k];
+    for (const std::int64_t axis : axes) place -= axis < dims[k] ? 1 : 0;
+    again.broadcast_dimensions.push_back(place);
+    left.push_back(small.shape[k]);
+  }
+  if (folded.size() != axes.size() || left.num_elements() == out.size()) return std::nullopt;
+  const Atom once = s.make(*e.primitive, Params::of(AxesParams{folded}), {x}, out.with_shape(left));
+  return s.make(broadcast_in_dim_p, again, {once}, out);
+}
 std::optional<Atom> concatenate_one(Simplifier&, const Eqn& e, const Aval&) {
   if (e.inputs.size() == 1) return e.inputs[0];
   return std::nullopt;
