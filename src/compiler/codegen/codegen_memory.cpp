@@ -1,6 +1,8 @@
 // Memory of CodeGen: addresses, loads and stores of numbers and vectors.
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/PatternMatch.h>
 
 #include <algorithm>
 #include <bit>
@@ -142,12 +144,18 @@ Value* CodeGen::Impl::to_memory(Value* v, DType dtype) {
 
 constexpr std::int64_t kLongestStep = 4;  // between elements of which whole vectors are read
 
-// Elements at known places that lie within one vector, as at the ends of rows that are rolled or padded:
-// one load, of no more than lies between them, and a permutation.
+// Elements at known places, or known but for a number that all have in common, that lie within one vector, as at the ends
+// of rows that are rolled or padded: one load, of no more than lies between them, and a permutation.
 Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
                                 llvm::Align align) {
-  const auto* known = llvm::dyn_cast<llvm::Constant>(indices);
-  if (known == nullptr) return nullptr;
+  using namespace llvm::PatternMatch;
+  Value *from = nullptr, *some = nullptr;
+  llvm::Constant* known = llvm::dyn_cast<llvm::Constant>(indices);
+  if (known == nullptr) {
+    if (!match(indices, m_c_Add(m_Value(some), m_ImmConstant(known)))) return nullptr;
+    from = llvm::getSplatValue(some);
+    if (from == nullptr) return nullptr;
+  }
   const int all =
       static_cast<int>(llvm::cast<llvm::FixedVectorType>(indices->getType())->getNumElements());
   const int count = mask() == nullptr ? all : active;
@@ -168,7 +176,9 @@ Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
     read.push_back(b.getInt1(l < span));
   }
   llvm::Type* vt = vector_type(t, all);
-  Value* address = b.CreateGEP(t, base->value, b.getInt64(static_cast<std::uint64_t>(first)));
+  Value* place = b.getInt64(static_cast<std::uint64_t>(first));
+  if (from != nullptr) place = b.CreateAdd(from, place);
+  Value* address = b.CreateGEP(t, base->value, place);
   llvm::Constant* const zeros = llvm::Constant::getNullValue(vt);
   Value* loaded = b.CreateMaskedLoad(vt, address, align, llvm::ConstantVector::get(read), zeros);
   return b.CreateShuffleVector(loaded, zeros, lanes);
