@@ -373,12 +373,13 @@ struct Wanted {
   bool across = false;  ///< whether by anything but slices between two of its seams
 };
 // Where parts are more than half of a value they might as well be parts of all of it, unless each is a part of one of
-// those of which it is put together; so they might where they are many, or the value is a few vectors.
+// those of which it is put together; so they might where they are many and not tiny, or the value is a few vectors.
 bool is_cut(const Wanted& w, const Aval& aval) {
-  constexpr std::int64_t kLeast = 256;
-  constexpr int kMostParts = 4;
-  return w.parts > 0 && w.parts <= kMostParts && aval.size() >= kLeast &&
-         w.elements <= (w.across ? aval.size() / 2 : aval.size());
+  constexpr std::int64_t kLeast = 256, kTiny = 64;
+  constexpr int kMostParts = 4, kMostTinyParts = 8;
+  const bool is_tiny = w.elements <= aval.size() / kTiny;
+  return w.parts > 0 && w.parts <= (is_tiny ? kMostTinyParts : kMostParts) &&
+         aval.size() >= kLeast && w.elements <= (w.across ? aval.size() / 2 : aval.size());
 }
 
 }  // namespace
