@@ -193,6 +193,8 @@ const Example kExamples[] = {
      "start_index_map=(0,), operand_batching_dims=(), start_indices_batching_dims=()} "
      "mode=fill_or_drop slice_sizes=(1,) ] a f",
      "g", "slice"},
+    {"concatenation_of_nothing", "a:f32[9,2] b:f32[0,2] c:f32[3,2]",
+     "d:f32[12,2] = concatenate [ dimension=0 ] a b c", "d", "concatenate"},
     {"concatenate_one", "a:f32[9]", "b:f32[9] = concatenate [ dimension=0 ] a", "b", ""},
     {"concatenation_of_rows", "a:f32[9,1] b:f32[9,1]",
      "c:f32[9,2] = concatenate [ dimension=1 ] a b  d:f32[9,1,2] = reshape [ new_sizes=(9, 1, 2) ] "

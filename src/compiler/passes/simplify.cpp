@@ -135,6 +135,7 @@ std::span<const Rule> rules() {
       {"slice_from_known", slice_from_known, {&dynamic_slice_p}},
       {"gather_of_range", gather_of_range, {&gather_p}},
       {"concatenate_one", concatenate_one, {&concatenate_p}},
+      {"concatenation_of_nothing", concatenation_of_nothing, {&concatenate_p}},
       {"concatenation_of_rows", concatenation_of_rows, {&concatenate_p}},
       {"concatenation_of_concatenations", concatenation_of_concatenations, {&concatenate_p}},
       {"concatenation_of_neighbours", concatenation_of_neighbours, {&concatenate_p}},

@@ -215,6 +215,16 @@ std::optional<Atom> reduction_of_broadcast(Simplifier& s, const Eqn& e, const Av
   const Atom once = s.make(*e.primitive, Params::of(AxesParams{folded}), {x}, out.with_shape(left));
   return s.make(broadcast_in_dim_p, again, {once}, out);
 }
+// Operands that have nothing, as `pad` of NumPy writes them for ends that stay as they are, are left out.
+std::optional<Atom> concatenation_of_nothing(Simplifier& s, const Eqn& e, const Aval& out) {
+  if (out.size() == 0) return std::nullopt;
+  Atoms parts;
+  for (const Atom& part : e.inputs) {
+    if (s.aval(part).size() > 0) parts.push_back(part);
+  }
+  if (parts.size() == e.inputs.size()) return std::nullopt;
+  return s.make(concatenate_p, e.params, std::move(parts), out);
+}
 std::optional<Atom> concatenate_one(Simplifier&, const Eqn& e, const Aval&) {
   if (e.inputs.size() == 1) return e.inputs[0];
   return std::nullopt;
