@@ -385,6 +385,11 @@ bool plain_constant(Value* v) {
 
 }  // namespace
 
+// The builder folds comparisons and selections of constants, but no intrinsics.
+static bool both_known(const Value* x, const Value* y) {
+  return llvm::isa<llvm::Constant>(x) && llvm::isa<llvm::Constant>(y);
+}
+
 Scalar CodeGen::max(Scalar a, Scalar c) {
   if (boolean_type(a)) return or_(a, c);
   const Range r = Impl::range(a), q = Impl::range(c);
@@ -398,6 +403,8 @@ Scalar CodeGen::max(Scalar a, Scalar c) {
       // y unless x > y, and x where x is NaN: the inner select is one instruction.
       return b.CreateSelect(b.CreateFCmpUNO(x, x), x, b.CreateSelect(b.CreateFCmpOGT(x, y), x, y));
     }
+    if (both_known(x, y))
+      return b.CreateSelect(is_unsigned(a) ? b.CreateICmpUGT(x, y) : b.CreateICmpSGT(x, y), x, y);
     return b.CreateBinaryIntrinsic(is_unsigned(a) ? Intrinsic::umax : Intrinsic::smax, x, y);
   });
   return Impl::with_range(out, {std::max(r.low, q.low), std::max(r.high, q.high)});
@@ -415,6 +422,8 @@ Scalar CodeGen::min(Scalar a, Scalar c) {
       if (plain_constant(x)) return b.CreateSelect(b.CreateFCmpOLT(x, y), x, y);
       return b.CreateSelect(b.CreateFCmpUNO(x, x), x, b.CreateSelect(b.CreateFCmpOLT(x, y), x, y));
     }
+    if (both_known(x, y))
+      return b.CreateSelect(is_unsigned(a) ? b.CreateICmpULT(x, y) : b.CreateICmpSLT(x, y), x, y);
     return b.CreateBinaryIntrinsic(is_unsigned(a) ? Intrinsic::umin : Intrinsic::smin, x, y);
   });
   return Impl::with_range(out, {std::min(r.low, q.low), std::min(r.high, q.high)});
