@@ -400,6 +400,38 @@ TEST(CompiledReduction, TheOnlyResultOfAFoldIsFoundByWhateverReadsIt) {
     check(below_most, {uniform({rows, 17, 2}, DType::f64), uniform({1}, DType::f64)});
 }
 
+// Rolled rows, padded ones and two side by side: only in the blocks that a seam runs through does a lane have to choose what
+// it reads.
+TEST(CompiledReduction, RowsThatArePutTogetherAreFoldedPartByPart) {
+  const auto rolled = [](const Array& x, std::int64_t by) {
+    const std::int64_t n = x.shape(1);
+    return lax::concatenate(
+        Arrays{lax::slice_in_dim(x, n - by, n, 1, 1), lax::slice_in_dim(x, 0, n - by, 1, 1)}, 1);
+  };
+  const auto folded = [&](std::span<const Array> x) {
+    const Array step = lax::sub(x[0], rolled(x[0], 3));
+    const Array padded = lax::pad(x[0], lax::full({}, x[0].dtype(), 1), {{{0, 0, 0}, {2, 1, 0}}});
+    return Arrays{
+        lax::reduce_sum(lax::mul(step, step), {1}), lax::reduce_min(padded, {1}),
+        lax::reduce_sum(lax::concatenate(Arrays{x[0], lax::neg(rolled(x[0], 1))}, 1), {1})};
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::bf16}) {
+    for (const auto& [rows, columns] :
+         {std::pair{5, 4}, {300, 9}, {70, 20}, {3, 64}, {40, 100}, {1, 777}, {2, 5000}}) {
+      const Array whole = lax::floor(uniform({rows, columns}, DType::f64, -3, 4));
+      check(folded, {lax::convert_element_type(whole, dtype)});
+    }
+  }
+  const Program energies = [&](std::span<const Array> x) {
+    const Array step = lax::sub(x[0], rolled(x[0], 2));
+    return Arrays{lax::reduce_sum(lax::mul(step, step), {1})};
+  };
+  const Compiled of_rows = check(energies, {uniform({40, 100}, DType::f32)}, -1, 1e4);
+  EXPECT_EQ(of_rows->text("ir").find("masked.gather"), std::string::npos);
+  const Arrays long_row = {uniform({1, 1'000'003}, DType::f64)};
+  expect_same_for_any_number_of_threads(check(energies, long_row, -1, 1e4), long_row);
+}
+
 // A mixture's densities: 25 rows are too few to be folded in parts, of which the second would have one.
 TEST(CompiledReduction, OfAFewDearRowsAreCutByColumns) {
   const auto log_sum = [](std::span<const Array> x) {

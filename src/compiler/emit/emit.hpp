@@ -54,6 +54,17 @@ inline int vector_lanes(const KernelContext& k) { return vector_lanes(k.scope.ja
 constexpr std::int64_t kStreamingBytes = std::int64_t{16} << 20;
 bool should_stream(const KernelContext& k, std::int64_t least = kStreamingBytes);
 
+// ---- seams (emit_seams.cpp)
+/// Where a concatenation or a padding along the dimension of the lanes, which has `extent` elements, goes from one operand
+/// to the next. Only a guess of where it pays to tell the blocks apart: what is emitted is right anyway. None in kernels
+/// of more members: each is emitted for each part.
+std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent,
+                                     std::size_t most_members);
+/// The ends of the parts between them and of the blocks of `lanes` that they run through: multiples of `lanes`, but for
+/// the last, which is `size`.
+std::vector<std::int64_t> blocks_between(const std::vector<std::int64_t>& seams, int lanes,
+                                         std::int64_t size);
+
 struct BlockOptions {
   /// Loads of a block that is the only one of its kind may go outside the loops around it: where those
   /// store nothing that the body reads at another index.

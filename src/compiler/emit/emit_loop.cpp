@@ -1,7 +1,6 @@
 // Kernels whose every result has the shape of the loop nest.
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <span>
 
 #include "compiler/emit/emit.hpp"
@@ -20,37 +19,7 @@ int vector_lanes_of(DType dtype) {
                           std::max<std::size_t>(size_of(dtype), 4));
 }
 
-// Where a concatenation or a padding along the dimension of the lanes goes from one operand to the
-// next. Only a guess of where it pays to tell the blocks apart: what is emitted is right anyway.
-std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent) {
-  constexpr std::size_t kMost = 4;
-  constexpr std::size_t kMostMembers = 60;  // each of them is emitted for each part
-  if (!k.plan.emit.seams || k.kernel().members.size() > kMostMembers) return {};
-  std::set<std::int64_t> seams;
-  const auto add = [&](std::int64_t at) {
-    if (at > 0 && at < extent) seams.insert(at);
-  };
-  for (const int e : k.kernel().members) {
-    const Eqn& eqn = k.eqn(e);
-    const Shape& shape = k.scope.jaxpr.aval(eqn.outputs[0]).shape;
-    if (shape.empty()) continue;
-    std::size_t inner = shape.size() - 1;
-    while (inner > 0 && shape[inner] == 1) --inner;
-    if (shape[inner] != extent) continue;
-    if (eqn.primitive == &pad_p) {
-      const auto& [low, high, interior] = eqn.params.as<PadParams>().padding_config[inner];
-      if (interior != 0) continue;
-      add(low);
-      add(extent - high);
-    } else if (eqn.primitive == &concatenate_p &&
-               eqn.params.as<ConcatenateParams>().dimension == static_cast<std::int64_t>(inner)) {
-      std::int64_t at = 0;
-      for (const Atom& a : eqn.inputs) add(at += k.scope.jaxpr.aval(a).shape[inner]);
-    }
-  }
-  if (seams.size() > kMost) return {};
-  return {seams.begin(), seams.end()};
-}
+constexpr std::size_t kMostMembers = 60;  // each of them is emitted for each part between seams
 
 /// vector_loop, apart for the blocks between seams, where indices are known well enough to decide
 /// which operand is read, and for those that a seam runs through.
@@ -58,19 +27,10 @@ void seamed_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t 
                  const std::vector<std::int64_t>& seams, CodeGen::Overlap overlap,
                  const std::function<void(Scalar base)>& body) {
   CodeGen& gen = k.gen;
-  std::vector<std::int64_t> ends;  // of the parts: multiples of `lanes`, but for the last
-  for (const std::int64_t at : seams) {
-    const std::int64_t block = at / lanes * lanes;
-    ends.push_back(block);
-    if (at % lanes != 0) ends.push_back(block + lanes);
-  }
-  ends.push_back(size);
   std::int64_t from = 0, first = 0, last = 0;
   const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last) &&
                    first == 0 && last == size;
-  for (std::int64_t to : ends) {
-    to = std::min(to, size);
-    if (to <= from) continue;
+  for (const std::int64_t to : blocks_between(seams, lanes, size)) {
     const Scalar low = all ? gen.index(from) : gen.max(begin, gen.index(from));
     const Scalar high = all ? gen.index(to) : gen.min(end, gen.index(to));
     const std::int64_t last_base = std::max(from, to - lanes);
@@ -354,9 +314,10 @@ void emit_loop(KernelContext& k) {
   if (kernel.linear) {
     return streaming_or_not(k, streams(kStreamingOne), size, [&](bool) {
       Generator values = k.generator();
-      seamed_loop(k, k.begin, k.end, size, lanes, find_seams(k, size), overlap, [&](Scalar base) {
-        store_roots(k, values, {kernel.shape, std::nullopt, gen.lane_index(base)});
-      });
+      seamed_loop(k, k.begin, k.end, size, lanes, find_seams(k, size, kMostMembers), overlap,
+                  [&](Scalar base) {
+                    store_roots(k, values, {kernel.shape, std::nullopt, gen.lane_index(base)});
+                  });
     });
   }
   // The innermost dimension that is not 1 runs along the lanes.
@@ -373,7 +334,7 @@ void emit_loop(KernelContext& k) {
     streaming_or_not(k, whole && streams(kStreamingOne), trips, loops);
   };
   if (emit_transposed(k, inner, lanes, outer, around)) return;
-  const std::vector<std::int64_t> seams = find_seams(k, kernel.shape[inner]);
+  const std::vector<std::int64_t> seams = find_seams(k, kernel.shape[inner], kMostMembers);
   const auto point_of = [&](Generator& values, const Index& index, Scalar base) {
     Index full = index;
     full.push_back(gen.lane_index(base));

@@ -88,6 +88,10 @@ ReductionEmitter::ReductionEmitter(KernelContext& k)
   }
   dims_ = merged_dims(kernel_);
   for (std::size_t d = 0; d < dims_.size(); ++d) (dims_[d].folded ? folded_ : kept_).push_back(d);
+  constexpr std::size_t kMostMembers =
+      24;  // each of them is emitted for several accumulators of each part
+  if (along_rows() && !dims_.empty() && !widest_place())
+    seams_ = find_seams(k, dims_.back().size, kMostMembers);
 }
 
 void ReductionEmitter::run() {

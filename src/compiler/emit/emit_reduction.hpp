@@ -136,7 +136,10 @@ class ReductionEmitter {
   // Accumulators, then lanes, folded together.
   Scalars across(Scalars acc);
   // for (i = from; i < to; i += copies * lanes) acc[c] = combine(acc[c], x[i + c * lanes ...])
-  Scalars lanes_loop(std::size_t inner, Scalar from, Scalar to, int copies, Scalars acc);
+  Scalars lanes_loop(std::size_t inner, Scalar from, Scalar to, int copies, Scalars acc,
+                     std::optional<std::pair<std::int64_t, std::int64_t>> bases = {});
+  // The same, part by part between seams.
+  Scalars seamed_lanes(std::size_t inner, Scalar from, Scalar to, int copies, Scalars acc);
   // Trips become places in the row.
   Scalars place_lanes(Scalars acc, int copies);
 
@@ -179,7 +182,8 @@ class ReductionEmitter {
   std::vector<Dim> dims_;
   std::vector<std::size_t> folded_, kept_;
   Index index_;
-  std::optional<Scalar> trip_;  // of a loop over vectors that finds places: where it begins
+  std::vector<std::int64_t> seams_;  // of rows
+  std::optional<Scalar> trip_;       // of a loop over vectors that finds places: where it begins
   std::optional<FoldParts> split_;
   std::optional<Scalar> part_;  // at hand
   Scalar from_, to_;            // its share of the dimension that is cut

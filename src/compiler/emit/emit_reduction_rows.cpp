@@ -87,8 +87,8 @@ void ReductionEmitter::row() {
   gen_.set_lanes(lanes_, lanes_);
   const Scalar blocks = gen_.index(whole_blocks());
   finish(across(fold_nest(around, 0, identities(copies()), [&](Scalars a) {
-    if (is_split(inner)) return lanes_loop(inner, from_, to_, copies(), std::move(a));
-    return rest_of_row(lanes_loop(inner, gen_.index(0), blocks, copies(), std::move(a)));
+    if (is_split(inner)) return seamed_lanes(inner, from_, to_, copies(), std::move(a));
+    return rest_of_row(seamed_lanes(inner, gen_.index(0), blocks, copies(), std::move(a)));
   })));
 }
 
@@ -109,7 +109,7 @@ std::int64_t ReductionEmitter::whole_blocks() const {
 Scalars ReductionEmitter::rest_of_row(Scalars a) {
   const std::size_t inner = dims_.size() - 1;
   const std::int64_t size = dims_[inner].size, rest = size % lanes_, whole = size - rest;
-  a = lanes_loop(inner, gen_.index(whole_blocks()), gen_.index(whole), 1, std::move(a));
+  a = seamed_lanes(inner, gen_.index(whole_blocks()), gen_.index(whole), 1, std::move(a));
   if (rest > 0) {
     gen_.set_lanes(lanes_, static_cast<int>(rest));
     index_[inner] = gen_.lane_index(gen_.index(whole));
@@ -147,8 +147,11 @@ Scalars ReductionEmitter::across(Scalars acc) {
 // Of several accumulators, which begin as identities, i says where an extreme is, one register for all lanes
 // of all of them; the rest follows from where it is found, after the loop. Lanes that are never replaced
 // have nothing better than their first element.
+//
+// `bases`: the first and the last index of a vector that there may be.
 Scalars ReductionEmitter::lanes_loop(std::size_t inner, Scalar from, Scalar to, int copies,
-                                     Scalars acc) {
+                                     Scalars acc,
+                                     std::optional<std::pair<std::int64_t, std::int64_t>> bases) {
   const std::int64_t step = lanes_ * copies;
   const std::optional<DType> type = widest_place();
   const bool tells_trips = k_.plan.emit.count_trips && copies > 1 && type;
@@ -158,7 +161,9 @@ Scalars ReductionEmitter::lanes_loop(std::size_t inner, Scalar from, Scalar to, 
     Scalars a = carried;
     if (tells_trips) trip_ = a.back();
     for (int c = 0; c < copies; ++c) {
-      index_[inner] = gen_.lane_index(gen_.add(base, gen_.index(c * lanes_)));
+      const Scalar first = gen_.add(base, gen_.index(c * lanes_));
+      index_[inner] =
+          gen_.lane_index(bases ? gen_.within(first, bases->first, bases->second) : first);
       accumulate(a, static_cast<std::size_t>(c) * count(), false);
     }
     if (tells_trips) a.back() = gen_.add(*trip_, gen_.constant_int(*type, step));
@@ -168,6 +173,37 @@ Scalars ReductionEmitter::lanes_loop(std::size_t inner, Scalar from, Scalar to, 
   if (!tells_trips) return acc;
   acc.pop_back();
   return place_lanes(std::move(acc), copies);
+}
+
+// Between seams, indices are known well enough to decide which operand is read. The blocks that a seam runs through go
+// to the first accumulators, as does what is left of a part.
+Scalars ReductionEmitter::seamed_lanes(std::size_t inner, Scalar from, Scalar to, int copies,
+                                       Scalars acc) {
+  if (seams_.empty()) return lanes_loop(inner, from, to, copies, std::move(acc));
+  std::int64_t begin = 0, first = 0, last = 0;
+  const bool known = CodeGen::known_constant(from, first) && CodeGen::known_constant(to, last);
+  const std::int64_t whole = dims_[inner].size / lanes_ * lanes_, step = lanes_ * copies;
+  for (const std::int64_t end : blocks_between(seams_, lanes_, whole)) {
+    const std::pair bases{begin, end - lanes_};
+    Scalar low = gen_.max(from, gen_.index(begin));
+    const Scalar high = gen_.min(to, gen_.index(end));
+    const std::int64_t length = known ? std::min(last, end) - std::max(first, begin) : end - begin;
+    begin = end;
+    if (length <= 0) continue;
+    if (known && length == lanes_) {  // no loop: the places of its elements are constants
+      index_[inner] = gen_.lane_index(low);
+      accumulate(acc, 0, false);
+      continue;
+    }
+    if (copies > 1 && length >= step) {
+      const Scalar all = gen_.max(gen_.sub(high, low), gen_.index(0)), one = gen_.index(step);
+      const Scalar rest = gen_.add(low, gen_.mul(gen_.div(all, one), one));
+      acc = lanes_loop(inner, low, rest, copies, std::move(acc), bases);
+      low = rest;
+    }
+    acc = lanes_loop(inner, low, high, 1, std::move(acc), bases);
+  }
+  return acc;
 }
 
 Scalars ReductionEmitter::place_lanes(Scalars acc, int copies) {
