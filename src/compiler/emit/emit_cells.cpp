@@ -17,8 +17,8 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-constexpr std::int64_t kUnrolledWork = 48;    // operations of all trips of a loop together
-constexpr std::int64_t kUnrolledStores = 96;  // of a cell
+constexpr std::int64_t kUnrolledWork = 48;     // operations of all trips of a loop together
+constexpr std::int64_t kUnrolledPieces = 128;  // of memory
 
 /// An element of an operand of a loop.
 using Read = std::function<Scalar(std::size_t operand, const Point& at)>;
@@ -223,18 +223,36 @@ class CellEmitter {
   }
 
   // ---- loops -------------------------------------------------------------------------------------
-  // How many trips stand one after the other in the code of a loop. A few short ones are code without a loop. What
-  // is only handed on, or written down, is work as well; and of stores, LLVM compares each with the others.
-  static std::int64_t trips_together(const ScanParams& p, const CellLoop::Program& program) {
-    const Atoms& outs = p.jaxpr.outs();
-    const auto work = static_cast<std::int64_t>(std::max(p.jaxpr.eqns().size(), outs.size()));
-    std::int64_t stores = 0;
-    for (auto i = static_cast<std::size_t>(p.num_carry); i < outs.size(); ++i) {
-      if (outs[i].is_literal()) continue;
-      const Labels& labels = program.labels[static_cast<std::size_t>(outs[i].var())];
-      stores += count(p.jaxpr.aval(outs[i]).shape, labels);
+  // The pieces of memory that a trip reads and writes for a block of cells: rows of a scan whose elements lie apart are
+  // as many as there are lanes.
+  std::int64_t pieces(const ScanParams& p, const CellLoop::Program& program) const {
+    std::int64_t all = 0;
+    const auto add = [&](const Atom& a) {
+      if (a.is_literal()) return;
+      const Shape& shape = p.jaxpr.aval(a).shape;
+      const Labels& labels = program.labels[static_cast<std::size_t>(a.var())];
+      all += count(shape, labels) * (lies_apart(shape, labels) ? full_lanes() : 1);
+    };
+    for (Var v = p.num_consts + p.num_carry; v < p.jaxpr.num_inputs(); ++v) add(Atom::var(v));
+    for (auto i = static_cast<std::size_t>(p.num_carry); i < p.jaxpr.outs().size(); ++i)
+      add(p.jaxpr.outs()[i]);
+    return all;
+  }
+  bool lies_apart(const Shape& shape, const Labels& labels) const {
+    if (loop_.axes.empty()) return false;
+    std::int64_t behind = 1;
+    for (std::size_t d = shape.size(); d-- > 0; behind *= shape[d]) {
+      if (labels[d] + 1 == static_cast<int>(loop_.axes.size())) return behind != 1;
     }
-    const bool is_short = p.length * work <= kUnrolledWork && p.length * stores <= kUnrolledStores;
+    return false;
+  }
+  // How many trips stand one after the other in the code of a loop. A few short ones are code without a loop. What
+  // is only handed on, or written down, is work as well; and of loads and stores, LLVM compares each with the others.
+  std::int64_t trips_together(const ScanParams& p, const CellLoop::Program& program) const {
+    const auto work =
+        static_cast<std::int64_t>(std::max(p.jaxpr.eqns().size(), p.jaxpr.outs().size()));
+    const bool is_short =
+        p.length * work <= kUnrolledWork && p.length * pieces(p, program) <= kUnrolledPieces;
     return is_short ? p.length : std::min(p.unroll, p.length);
   }
   Elements scan(const Eqn& eqn, const CellLoop& loop, const Read& read, bool outermost) {
