@@ -17,8 +17,8 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-constexpr std::int64_t kUnrolledWork = 48;     // operations of all trips of a loop together
-constexpr std::int64_t kUnrolledPieces = 128;  // of memory
+// All trips of a loop together, in equations, in operations of a cell, and in pieces of memory.
+constexpr std::int64_t kUnrolledWork = 48, kUnrolledOperations = 512, kUnrolledPieces = 128;
 
 /// An element of an operand of a loop.
 using Read = std::function<Scalar(std::size_t operand, const Point& at)>;
@@ -147,7 +147,7 @@ class CellEmitter {
         size < kLeastVectors * full_lanes())
       return false;
     const auto& p = eqn.params.as<ScanParams>();
-    return trips_together(p, loop_.programs[0]) == p.length && p.length * loop_.work <= kMostWork;
+    return trips_together(p, loop_) == p.length && p.length * loop_.work <= kMostWork;
   }
   CodeGen::Overlap overlap(std::int64_t size) const {
     if (!is_straight(size)) return {};
@@ -157,7 +157,7 @@ class CellEmitter {
   int full_lanes() const { return static_cast<int>(runtime::target_vector_bytes() / loop_.widest); }
   int lanes(std::int64_t size) const {
     const int full = full_lanes();
-    if (is_straight(size)) return full;
+    if (is_straight(size) || loop_.apart > 0) return full;
     int wide = full;
     while (wide < 8 * full && wide < size && loop_.values * wide < 8 * full) wide *= 2;
     return wide;
@@ -248,11 +248,12 @@ class CellEmitter {
   }
   // How many trips stand one after the other in the code of a loop. A few short ones are code without a loop. What
   // is only handed on, or written down, is work as well; and of loads and stores, LLVM compares each with the others.
-  std::int64_t trips_together(const ScanParams& p, const CellLoop::Program& program) const {
+  std::int64_t trips_together(const ScanParams& p, const CellLoop& loop) const {
     const auto work =
         static_cast<std::int64_t>(std::max(p.jaxpr.eqns().size(), p.jaxpr.outs().size()));
-    const bool is_short =
-        p.length * work <= kUnrolledWork && p.length * pieces(p, program) <= kUnrolledPieces;
+    const bool is_short = p.length * work <= kUnrolledWork &&
+                          p.length * loop.work <= kUnrolledOperations &&
+                          p.length * pieces(p, loop.programs[0]) <= kUnrolledPieces;
     return is_short ? p.length : std::min(p.unroll, p.length);
   }
   Elements scan(const Eqn& eqn, const CellLoop& loop, const Read& read, bool outermost) {
@@ -285,7 +286,7 @@ class CellEmitter {
       for (std::int64_t k = 0; k < count; ++k) state = turn(gen_.add(first, gen_.index(k)), state);
       return state;
     };
-    const std::int64_t together = trips_together(p, program);
+    const std::int64_t together = trips_together(p, loop);
     if (together == p.length) return apart(turns(gen_.index(0), p.length, init), offset);
     const std::int64_t rest = p.length % together;
     const Scalars last = gen_.loop_carried(

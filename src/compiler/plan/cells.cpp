@@ -23,7 +23,7 @@ constexpr std::int64_t kMostCalls = 40;  // of functions on single numbers; vect
 constexpr std::int64_t kSmallAxis = 4;   // rather unrolled, beside a larger one
 // Vectors whose lanes lie far apart in memory are read and written element by element: so much code for each that
 // loops with hundreds of them took seconds to compile, above all where lanes do not run along the last axis.
-constexpr std::int64_t kNear = 4, kMostApart = 48, kMostApartTurned = 8;
+constexpr std::int64_t kNear = 4, kMostApart = 48, kMostApartTurned = 8, kMostWithSteps = 72;
 
 // What a loop with products, or with values that are the same for many cells, takes in cells and in kernels: in
 // operations of about a quarter of a nanosecond (measured on Zen 3: filters of 3 to 6 states alone and in batches of
@@ -427,16 +427,29 @@ class Analysis {
       if (unrolled(body.jaxpr->aval(a).shape, labels) > kMostUnrolled) return false;
     }
     const int lanes = static_cast<int>(out.axes.size()) - 1;
-    std::int64_t apart = 0;
+    std::int64_t near = 0, stored = 0;  // apart, as stores have no steps, not even short ones
     for (Var v = 0; v < body.jaxpr->num_inputs(); ++v) {
       if (!body.state[static_cast<std::size_t>(v)]) continue;
       const Shape& shape = body.jaxpr->aval(v).shape;
       const Labels& labels = programs_labels(out, eqn)[static_cast<std::size_t>(v)];
       const std::int64_t values = unrolled(shape, labels);
       out.values += static_cast<int>(values);
-      if (step_along(lanes, shape, labels) > kNear) apart += values;
+      const std::int64_t step = step_along(lanes, shape, labels);
+      if (step > kNear) out.apart += static_cast<int>(values);
+      else if (step > 1) near += values;
     }
-    if (apart > (turned_ ? kMostApartTurned : kMostApart)) return false;
+    const auto carries = eqn.primitive == &scan_p ? eqn.params.as<ScanParams>().num_carry : 0;
+    for (auto i = static_cast<std::size_t>(carries);
+         eqn.primitive == &scan_p && i < body.jaxpr->outs().size(); ++i) {
+      const Atom& row = body.jaxpr->outs()[i];
+      if (row.is_literal()) continue;
+      const Shape& shape = body.jaxpr->aval(row).shape;
+      const Labels& labels = programs_labels(out, eqn)[static_cast<std::size_t>(row.var())];
+      if (step_along(lanes, shape, labels) > 1) stored += unrolled(shape, labels);
+    }
+    if (out.apart + stored > (turned_ ? kMostApartTurned : kMostApart) ||
+        out.apart + stored + near > kMostWithSteps)
+      return false;
     return out.values <= 512 && (!out.axes.empty() || largest_ <= 16);
   }
   static const std::vector<Labels>& programs_labels(const CellLoop& loop, const Eqn& eqn) {
