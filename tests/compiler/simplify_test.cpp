@@ -322,6 +322,15 @@ TEST(Simplify, TheLargestOfRepeatedNumbersIsTheNumber) {
   EXPECT_EQ(folded({1}), "reduce_max broadcast_in_dim");
 }
 
+TEST(Simplify, LoopsOfNoTripsGiveWhatTheyBeganWith) {
+  const auto looped = [](std::span<const Array> x) {
+    const auto step = [](Array c, Array r) { return std::pair(c * 2 + r, c); };
+    const auto [last, rows] = scan(step, x[0], x[1]);
+    return Arrays{last, rows};
+  };
+  EXPECT_EQ(left(looped, {numbers({4}), lax::full({0, 4}, DType::f32, 0)}), "broadcast_in_dim");
+}
+
 TEST(Simplify, FoldsOfTransposedArraysRunOverOtherAxes) {
   const auto folded = [](const Shape& axes) {
     return left(

@@ -179,6 +179,11 @@ const Jaxpr* known_branch(const Eqn& e) {
   return &branches[static_cast<std::size_t>(index)];
 }
 
+bool has_no_trips(const Eqn& e) {
+  return e.primitive == &scan_p && e.effect == Effect::none &&
+         e.params.as<ScanParams>().length == 0;
+}
+
 bool has_arrays_of(DType dtype, const Jaxpr& jaxpr) {
   const std::vector<Eqn>& eqns = jaxpr.eqns();
   return std::any_of(eqns.begin(), eqns.end(), [&](const Eqn& e) {
@@ -223,8 +228,11 @@ Atoms Simplifier::append(const Jaxpr& jaxpr, const Atoms& inputs) {
     Eqn e = eqn;
     e.inputs = renamed(eqn.inputs);
     const std::size_t before = definitions_.size();
-    if (const Jaxpr* branch = known_branch(e)) {
-      const Atoms results = append(*branch, Atoms(e.inputs.begin() + 1, e.inputs.end()));
+    const Jaxpr* branch = known_branch(e);
+    if (branch != nullptr || has_no_trips(e)) {
+      const Atoms results = branch != nullptr
+                                ? append(*branch, Atoms(e.inputs.begin() + 1, e.inputs.end()))
+                                : before_trips(e, renamed.out_avals(eqn));
       for (std::size_t i = 0; i < results.size(); ++i) {
         if (results[i].is_var()) taken_up_.erase(results[i].var());
         replace(eqn.outputs[i], results[i], before);
@@ -254,6 +262,14 @@ Atoms Simplifier::append(const Jaxpr& jaxpr, const Atoms& inputs) {
     renamed.push(results);
   }
   return renamed(jaxpr.outs());
+}
+
+Atoms Simplifier::before_trips(const Eqn& scan, const Avals& avals) {
+  const auto& p = scan.params.as<ScanParams>();
+  Atoms results(scan.inputs.begin() + p.num_consts,
+                scan.inputs.begin() + p.num_consts + p.num_carry);
+  while (results.size() < avals.size()) results.push_back(filled(0, avals[results.size()]));
+  return results;
 }
 
 const Eqn* Simplifier::definition(const Atom& a) const {

@@ -77,6 +77,8 @@ class Simplifier {
  private:
   /// The equations of a program, simplified; its results.
   Atoms append(const Jaxpr& jaxpr, const Atoms& inputs);
+  /// What a scan gives that makes no trip.
+  Atoms before_trips(const Eqn& scan, const Avals& avals);
   Vars emit(const PrimitiveBase& p, const Params& params, Atoms inputs, const Avals& avals,
             Effect effect, SourceLocation where);
   std::optional<Atom> rewrite(const Eqn& eqn, const Aval& out);
