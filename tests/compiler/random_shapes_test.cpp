@@ -547,7 +547,8 @@ std::optional<std::string> difference(const Arrays& got, const Arrays& want, boo
     double most = 1;
     for (const double x : w) most = std::max(most, std::abs(x));
     for (std::size_t k = 0; k < w.size(); ++k) {
-      if (std::abs(g[k] - w[k]) <= (is_exact ? 0 : 0.02 + 1e-4 * most)) continue;
+      if (g[k] == w[k] || (std::isnan(g[k]) && std::isnan(w[k]))) continue;
+      if (!is_exact && std::abs(g[k] - w[k]) <= 0.02 + 1e-4 * most) continue;
       return result + "element " + std::to_string(k) + " of " + want[i].aval().to_string() +
              " is " + std::to_string(g[k]) + ", not " + std::to_string(w[k]);
     }
