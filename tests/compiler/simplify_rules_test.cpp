@@ -313,6 +313,11 @@ const Example kExamples[] = {
     {"reduction_of_transpose", "a:f64[3,4,5]",
      "b:f64[5,3,4] = transpose [ permutation=(2, 0, 1) ] a  c:f64[3,4] = P [ axes=(0,) ] b", "c",
      "P"},
+    {"element_of_broadcasts", "a:f32[4] b:f32[4]",
+     "c:f32[3,4] = broadcast_in_dim [ broadcast_dimensions=(1,) shape=(3, 4) ] a "
+     "d:f32[3,4] = broadcast_in_dim [ broadcast_dimensions=(1,) shape=(3, 4) ] b "
+     "e:f32[3,4] = mul c d  f:f32[3,4] = splat 2.0:f32  g:f32[3,4] = pow e f",
+     "g", "mul broadcast_in_dim pow broadcast_in_dim"},
     {"element_of_transposes", "a:f32[3,4] b:f32[3,4]",
      "c:f32[4,3] = transpose [ permutation=(1, 0) ] a "
      "d:f32[4,3] = transpose [ permutation=(1, 0) ] b  e:f32[4,3] = add c d",

@@ -215,6 +215,51 @@ std::optional<Atom> reduction_of_broadcast(Simplifier& s, const Eqn& e, const Av
   const Atom once = s.make(*e.primitive, Params::of(AxesParams{folded}), {x}, out.with_shape(left));
   return s.make(broadcast_in_dim_p, again, {once}, out);
 }
+// What is computed of repeated numbers, all repeated alike, is computed once and repeated; so that what is dear is not
+// computed over and over. (A single number stays where it is read: it is computed before the loop.)
+std::optional<Atom> element_of_broadcasts(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Lowering* lowering = e.primitive->rules().lowering();
+  if (lowering == nullptr || !std::holds_alternative<Lowering::Element>(lowering->form))
+    return std::nullopt;
+  const auto repeats = [&](const Atom& a) {
+    const Eqn* b = s.defined_by(a, broadcast_in_dim_p);
+    return b != nullptr && s.splat(a) == nullptr ? b : nullptr;
+  };
+  const auto is_number = [&](const Atom& a) {
+    return s.aval(a).shape.empty() || s.splat(a) != nullptr;
+  };
+  std::optional<BroadcastInDimParams> again;
+  Shape small;
+  for (const Atom& a : e.inputs) {
+    if (is_number(a)) continue;
+    const Eqn* b = repeats(a);
+    if (b == nullptr) return std::nullopt;
+    const auto& params = b->params.as<BroadcastInDimParams>();
+    const Shape& shape = s.aval(b->inputs[0]).shape;
+    if (again && (again->broadcast_dimensions != params.broadcast_dimensions || small != shape))
+      return std::nullopt;
+    again = params;
+    small = shape;
+  }
+  if (!again || small.num_elements() <= 1 || small.num_elements() >= out.size())
+    return std::nullopt;
+  Atoms inputs;
+  for (const Atom& a : e.inputs) {
+    const Aval aval = s.aval(a).with_shape(small);
+    if (s.aval(a).shape.empty()) {
+      inputs.push_back(a);
+    } else if (const Array* number = s.splat(a)) {
+      const Array copy = *number;
+      inputs.push_back(s.make(broadcast_in_dim_p, BroadcastInDimParams{small, {}},
+                              {Atom::literal(copy)}, aval.strong()));
+    } else {
+      inputs.push_back(Atom(repeats(a)->inputs[0]));
+    }
+  }
+  const Atom once = s.make(*e.primitive, e.params, std::move(inputs), out.with_shape(small));
+  return s.make(broadcast_in_dim_p, *again, {once}, out);
+}
+
 // Operands that have nothing, as `pad` of NumPy writes them for ends that stay as they are, are left out.
 std::optional<Atom> concatenation_of_nothing(Simplifier& s, const Eqn& e, const Aval& out) {
   if (out.size() == 0) return std::nullopt;
