@@ -427,25 +427,25 @@ class Analysis {
       if (unrolled(body.jaxpr->aval(a).shape, labels) > kMostUnrolled) return false;
     }
     const int lanes = static_cast<int>(out.axes.size()) - 1;
-    std::int64_t near = 0, stored = 0;  // apart, as stores have no steps, not even short ones
-    for (Var v = 0; v < body.jaxpr->num_inputs(); ++v) {
-      if (!body.state[static_cast<std::size_t>(v)]) continue;
+    std::int64_t near = 0,
+                 stored = 0;  // a few elements apart: there are such loads, but no such stores
+    const auto note = [&](Var v, std::int64_t& few_apart) {
       const Shape& shape = body.jaxpr->aval(v).shape;
       const Labels& labels = programs_labels(out, eqn)[static_cast<std::size_t>(v)];
-      const std::int64_t values = unrolled(shape, labels);
-      out.values += static_cast<int>(values);
-      const std::int64_t step = step_along(lanes, shape, labels);
+      const std::int64_t values = unrolled(shape, labels), step = step_along(lanes, shape, labels);
       if (step > kNear) out.apart += static_cast<int>(values);
-      else if (step > 1) near += values;
+      else if (step > 1) few_apart += values;
+      return values;
+    };
+    for (Var v = 0; v < body.jaxpr->num_inputs(); ++v) {
+      if (body.state[static_cast<std::size_t>(v)]) out.values += static_cast<int>(note(v, near));
     }
-    const auto carries = eqn.primitive == &scan_p ? eqn.params.as<ScanParams>().num_carry : 0;
-    for (auto i = static_cast<std::size_t>(carries);
-         eqn.primitive == &scan_p && i < body.jaxpr->outs().size(); ++i) {
-      const Atom& row = body.jaxpr->outs()[i];
-      if (row.is_literal()) continue;
-      const Shape& shape = body.jaxpr->aval(row).shape;
-      const Labels& labels = programs_labels(out, eqn)[static_cast<std::size_t>(row.var())];
-      if (step_along(lanes, shape, labels) > 1) stored += unrolled(shape, labels);
+    if (eqn.primitive == &scan_p) {
+      const Atoms& outs = body.jaxpr->outs();
+      for (auto i = static_cast<std::size_t>(eqn.params.as<ScanParams>().num_carry);
+           i < outs.size(); ++i) {
+        if (outs[i].is_var()) note(outs[i].var(), stored);
+      }
     }
     if (out.apart + stored > (turned_ ? kMostApartTurned : kMostApart) ||
         out.apart + stored + near > kMostWithSteps)

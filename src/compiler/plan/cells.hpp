@@ -37,7 +37,7 @@ struct CellLoop {
   std::vector<std::int64_t>
       axes;                ///< their sizes, at the outermost loop; the last one runs along lanes
   int values = 0;          ///< numbers per cell that are alive from trip to trip
-  int apart = 0;           ///< those of them whose lanes lie far apart in memory
+  int apart = 0;           ///< those of them, and of rows, whose lanes lie far apart in memory
   int work = 0;            ///< operations per cell and trip
   std::size_t widest = 4;  ///< bytes of the widest type
 };
