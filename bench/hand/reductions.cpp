@@ -49,6 +49,26 @@ const Register sum_ax1("B03.sum_ax1", "us", [] {
     for (std::size_t i = 0; i < m.rows; ++i) m.out[i] = lane_sum(m.row(i), m.columns);
   });
 });
+/// What a pixel differs from its neighbours on the left and above, of a picture that repeats itself.
+const Register total_variation("B03.total_variation", "us", [] {
+  return reduction(square(uf(1, kMillion), 1), 4 << 20, [](Matrix<float>& m) {
+    const std::size_t n = m.columns;
+    const auto term = [](float x, float left, float above) {
+      return std::sqrt((x - left) * (x - left) + (x - above) * (x - above) + 1e-3F);
+    };
+    float sums[16] = {};
+    for (std::size_t i = 0; i < m.rows; ++i) {
+      const float *x = m.row(i), *above = m.row(i == 0 ? m.rows - 1 : i - 1);
+      for (std::size_t l = 0; l < 16; ++l)
+        sums[l] += term(x[l], x[l == 0 ? n - 1 : l - 1], above[l]);
+      for (std::size_t j = 16; j < n; j += 16) {
+        for (std::size_t l = 0; l < 16; ++l) sums[l] += term(x[j + l], x[j + l - 1], above[j + l]);
+      }
+    }
+    m.out[0] = 0;
+    for (const float sum : sums) m.out[0] += sum;
+  });
+});
 const Register softmax("B03.softmax", "us", [] {
   return reduction(Matrix<float>{zf(1, 512 * 1024), Floats(512 * 1024), 512, 1024}, 8. * 512 * 1024,
                    [](Matrix<float>& m) {

@@ -104,6 +104,13 @@ def square():
 workload("B03.sum_all")(lambda: compiled(jnp.sum, u(1, (10, 1024, 128)), bytes=4 * 10 * 1024 * 128))
 workload("B03.sum_ax0")(lambda: compiled(lambda x: x.sum(0), square(), bytes=4 * M))
 workload("B03.sum_ax1")(lambda: compiled(lambda x: x.sum(1), square(), bytes=4 * M))
+
+
+def total_variation(x):
+    return jnp.sqrt((x - jnp.roll(x, 1, 1)) ** 2 + (x - jnp.roll(x, 1, 0)) ** 2 + 1e-3).sum()
+
+
+workload("B03.total_variation")(lambda: compiled(total_variation, square(), bytes=4 * M))
 workload("B03.softmax")(lambda: compiled(lambda x: jax.nn.softmax(x, 2), z(1, (32, 16, 1024)), bytes=4 * M))
 workload("B03.logsumexp")(lambda: compiled(lambda x: jax.nn.logsumexp(x, 1), z(1, (1024, 1024)), bytes=4 * M))
 workload("B03.layernorm")(lambda: compiled(layernorm, *layernorm_inputs(), bytes=8 * 4096000))

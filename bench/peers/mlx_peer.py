@@ -87,6 +87,13 @@ workload("B02.four_1M")(lambda: compiled(four, *[u(i, 1 << 20) for i in range(1,
 workload("B03.sum_all")(lambda: compiled(mx.sum, u(1, (10, 1024, 128))))
 workload("B03.sum_ax0")(lambda: compiled(lambda x: x.sum(0), square()))
 workload("B03.sum_ax1")(lambda: compiled(lambda x: x.sum(1), square()))
+
+
+def total_variation(x):
+    return mx.sqrt((x - mx.roll(x, 1, 1)) ** 2 + (x - mx.roll(x, 1, 0)) ** 2 + 1e-3).sum()
+
+
+workload("B03.total_variation")(lambda: compiled(total_variation, square()))
 workload("B03.softmax")(lambda: compiled(lambda x: mx.softmax(x, axis=2), z(1, (32, 16, 1024))))
 workload("B03.logsumexp")(lambda: compiled(lambda x: mx.logsumexp(x, axis=1), z(1, (1024, 1024))))
 workload("B03.layernorm")(lambda: compiled(layernorm, *layernorm_inputs()))

@@ -60,6 +60,13 @@ workload("B02.transposed_add")(lambda: run(lambda a, b: a + b.T, u(1, (1024, 409
 workload("B03.sum_all")(lambda: run(np.sum, u(1, (10, 1024, 128))))
 workload("B03.sum_ax0")(lambda: run(lambda x: x.sum(0), square()))
 workload("B03.sum_ax1")(lambda: run(lambda x: x.sum(1), square()))
+
+
+def total_variation(x):
+    return np.sqrt((x - np.roll(x, 1, 1)) ** 2 + (x - np.roll(x, 1, 0)) ** 2 + 1e-3).sum()
+
+
+workload("B03.total_variation")(lambda: run(total_variation, square()))
 workload("B03.cumsum")(lambda: run(lambda x: x.cumsum(1), square()))
 workload("B03.argmax")(lambda: run(lambda x: x.argmax(1), square()))
 workload("B03.softmax")(lambda: run(softmax, z(1, (32, 16, 1024))))

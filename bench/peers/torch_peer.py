@@ -157,6 +157,13 @@ workload("B02.transposed_add")(lambda: run(lambda a, b: a + b.T, u(1, (1024, 409
 workload("B03.sum_all")(lambda: run(torch.sum, u(1, (10, 1024, 128))))
 workload("B03.sum_ax0")(lambda: run(lambda x: x.sum(0), square()))
 workload("B03.sum_ax1")(lambda: run(lambda x: x.sum(1), square()))
+
+
+def total_variation(x):
+    return torch.sqrt((x - torch.roll(x, 1, 1)) ** 2 + (x - torch.roll(x, 1, 0)) ** 2 + 1e-3).sum()
+
+
+workload("B03.total_variation")(lambda: run(total_variation, square()))
 workload("B03.softmax")(lambda: run(lambda x: torch.softmax(x, 2), z(1, (32, 16, 1024))))
 workload("B03.logsumexp")(lambda: run(lambda x: torch.logsumexp(x, 1), z(1, (1024, 1024))))
 workload("B03.layernorm")(lambda: run(layernorm, z(1, (1000, 4096)), u(2, 4096), u(3, 4096)))

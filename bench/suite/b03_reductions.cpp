@@ -18,6 +18,12 @@ const Register sum_ax1("B03.sum_ax1", "us", [] {
   return moving(4 << 20,
                 go(compiled([](const Array& x) { return sum(x, 1); }), u(1, {1024, 1024})));
 });
+const Register total_variation("B03.total_variation", "us", [] {
+  const auto f = [](const Array& x) {
+    return sum(sqrt(square(x - roll(x, 1, 1)) + square(x - roll(x, 1, 0)) + 1e-3));
+  };
+  return moving(4 << 20, go(compiled(f), u(1, {1024, 1024})));
+});
 const Register softmax_rows("B03.softmax", "us", [] {
   return moving(8. * 32 * 16 * 1024,
                 go(compiled([](const Array& x) { return softmax(x, 2); }), z(1, {32, 16, 1024})));
