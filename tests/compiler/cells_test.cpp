@@ -527,6 +527,18 @@ TEST(Seams, BetweenOperandsAreRightWhereverTheyLie) {
   }
 }
 
+TEST(Seams, OfManyPartsAreToldApartWhereThereIsLittleElse) {
+  const Compiled joined = check(
+      [](std::span<const Array> x) {
+        Arrays parts;
+        for (std::int64_t i = 0; i < 12; ++i)
+          parts.push_back(lax::slice_in_dim(x[0], 5 * i, 5 * i + 100, 1, 1));
+        return Arrays{lax::concatenate(parts, 1)};
+      },
+      {numbers({40, 170})}, 1);
+  EXPECT_EQ(joined->text("ir").find("masked.gather"), std::string::npos);
+}
+
 TEST(Seams, InRowsAndInChunks) {
   check(
       [&](std::span<const Array> x) {

@@ -19,7 +19,7 @@ int vector_lanes_of(DType dtype) {
                           std::max<std::size_t>(size_of(dtype), 4));
 }
 
-constexpr std::size_t kMostMembers = 60;  // each of them is emitted for each part between seams
+constexpr std::size_t kMostOfParts = 540;  // equations
 
 /// vector_loop, apart for the blocks between seams, where indices are known well enough to decide
 /// which operand is read, and for those that a seam runs through.
@@ -314,7 +314,7 @@ void emit_loop(KernelContext& k) {
   if (kernel.linear) {
     return streaming_or_not(k, streams(kStreamingOne), size, [&](bool) {
       Generator values = k.generator();
-      seamed_loop(k, k.begin, k.end, size, lanes, find_seams(k, size, kMostMembers), overlap,
+      seamed_loop(k, k.begin, k.end, size, lanes, find_seams(k, size, kMostOfParts), overlap,
                   [&](Scalar base) {
                     store_roots(k, values, {kernel.shape, std::nullopt, gen.lane_index(base)});
                   });
@@ -334,7 +334,7 @@ void emit_loop(KernelContext& k) {
     streaming_or_not(k, whole && streams(kStreamingOne), trips, loops);
   };
   if (emit_transposed(k, inner, lanes, outer, around)) return;
-  const std::vector<std::int64_t> seams = find_seams(k, kernel.shape[inner], kMostMembers);
+  const std::vector<std::int64_t> seams = find_seams(k, kernel.shape[inner], kMostOfParts);
   const auto point_of = [&](Generator& values, const Index& index, Scalar base) {
     Index full = index;
     full.push_back(gen.lane_index(base));

@@ -25,8 +25,9 @@ namespace compiler {
 namespace {
 
 constexpr std::int64_t kMaxParts = 64;
-constexpr std::int64_t kRowUnit = 8;      // of rows: whole passes over a tile of columns
-constexpr std::int64_t kPartUnit = 1024;  // of the last dimension: whole blocks of any lane count
+constexpr std::size_t kMostOfParts = 216;  // equations, each of them for several accumulators
+constexpr std::int64_t kRowUnit = 8;       // of rows: whole passes over a tile of columns
+constexpr std::int64_t kPartUnit = 1024;   // of the last dimension: whole blocks of any lane count
 
 }  // namespace
 
@@ -88,10 +89,8 @@ ReductionEmitter::ReductionEmitter(KernelContext& k)
   }
   dims_ = merged_dims(kernel_);
   for (std::size_t d = 0; d < dims_.size(); ++d) (dims_[d].folded ? folded_ : kept_).push_back(d);
-  constexpr std::size_t kMostMembers =
-      24;  // each of them is emitted for several accumulators of each part
   if (along_rows() && !dims_.empty() && !widest_place())
-    seams_ = find_seams(k, dims_.back().size, kMostMembers);
+    seams_ = find_seams(k, dims_.back().size, kMostOfParts);
 }
 
 void ReductionEmitter::run() {

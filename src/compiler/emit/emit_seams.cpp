@@ -10,9 +10,8 @@ inline namespace v1 {
 namespace compiler {
 
 std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent,
-                                     std::size_t most_members) {
-  constexpr std::size_t kMost = 4;
-  if (!k.plan.emit.seams || k.kernel().members.size() > most_members) return {};
+                                     std::size_t most) {
+  if (!k.plan.emit.seams) return {};
   std::set<std::int64_t> seams;
   const auto add = [&](std::int64_t at) {
     if (at > 0 && at < extent) seams.insert(at);
@@ -35,7 +34,7 @@ std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent
       for (const Atom& a : eqn.inputs) add(at += k.scope.jaxpr.aval(a).shape[inner]);
     }
   }
-  if (seams.size() > kMost) return {};
+  if ((2 * seams.size() + 1) * k.kernel().members.size() > most) return {};
   return {seams.begin(), seams.end()};
 }
 

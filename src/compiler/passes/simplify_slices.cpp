@@ -258,7 +258,7 @@ std::optional<Atom> concatenation_of_neighbours(Simplifier& s, const Eqn& e, con
 
 // What is put together twice along one dimension, as `pad` of NumPy does for either end, is put together once.
 std::optional<Atom> concatenation_of_concatenations(Simplifier& s, const Eqn& e, const Aval& out) {
-  constexpr std::size_t kMost = 16;  // parts
+  constexpr std::size_t kMost = 8;  // parts
   constexpr std::size_t kMostOfMany =
       4;  // of one that others read, too: what follows may be put together of it again
   const std::int64_t dimension = e.params.as<ConcatenateParams>().dimension;
