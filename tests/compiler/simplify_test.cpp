@@ -331,6 +331,17 @@ TEST(Simplify, LoopsOfNoTripsGiveWhatTheyBeganWith) {
   EXPECT_EQ(left(looped, {numbers({4}), lax::full({0, 4}, DType::f32, 0)}), "broadcast_in_dim");
 }
 
+// Each slice moves up the chain by one rule within another; that of 8,000 operations took more stack than there is.
+TEST(Simplify, SlicesOfVeryLongChainsEndSomewhere) {
+  const auto parts = [](const Array& x) {
+    Array y = x;
+    for (int i = 0; i < 8000; ++i) y = i % 2 == 0 ? lax::neg(y) : lax::mul(y, x);
+    return lax::add(lax::slice(y, {0}, {10}), lax::slice(y, {100}, {110}));
+  };
+  const Array ones(std::vector<float>(1000, 1));
+  left(parts, ones);
+}
+
 TEST(Simplify, FoldsOfTransposedArraysRunOverOtherAxes) {
   const auto folded = [](const Shape& axes) {
     return left(

@@ -316,8 +316,9 @@ Atom Simplifier::filled(std::int64_t number, const Aval& aval) {
 }
 
 Atom Simplifier::make(const PrimitiveBase& p, Params params, Atoms inputs, const Aval& out) {
-  // What a rule makes goes through the rules, too. Deeper than this they would go round in circles: what is left is right.
-  constexpr int kDeepest = 500;
+  // What a rule makes goes through the rules, too. Deeper than this the stack would end, as it would where they go round in
+  // circles: what is left is right.
+  constexpr int kDeepest = 1000;
   Eqn e{&p, std::move(params), std::move(inputs), {}, Effect::none, {}};
   if (depth_ < kDeepest) {
     ++depth_;
