@@ -108,11 +108,6 @@ class CellEmitter {
     }
     return {shape, index, std::nullopt};
   }
-  static std::int64_t count(const Shape& shape, const Labels& labels) {
-    std::int64_t n = 1;
-    for (std::size_t d = 0; d < shape.size(); ++d) n *= labels[d] == kUnrolled ? shape[d] : 1;
-    return n;
-  }
   std::int64_t number(const Labels& labels, const Point& at, Generator& generator) {
     const Index index = generator.indices(at);
     std::int64_t n = 0;
@@ -195,7 +190,7 @@ class CellEmitter {
       const bool wide = std::find(labels.begin(), labels.end(),
                                   static_cast<int>(axis_.size()) - 1) != labels.end() &&
                         !axis_.empty();
-      for (std::int64_t e = 0; e < count(shape, labels); ++e) {
+      for (std::int64_t e = 0; e < unrolled(shape, labels); ++e) {
         const Scalar x = read(operand + i, point(shape, labels, e));
         out.push_back(wide ? gen_.splat(x) : x);
       }
@@ -208,8 +203,8 @@ class CellEmitter {
     std::vector<std::size_t> out{0};
     for (std::size_t i = 0; i < n; ++i) {
       out.push_back(out.back() +
-                    static_cast<std::size_t>(count(body.aval(static_cast<Var>(first + i)).shape,
-                                                   program.labels[first + i])));
+                    static_cast<std::size_t>(unrolled(body.aval(static_cast<Var>(first + i)).shape,
+                                                      program.labels[first + i])));
     }
     return out;
   }
@@ -226,25 +221,18 @@ class CellEmitter {
   // The pieces of memory that a trip reads and writes for a block of cells: rows of a scan whose elements lie apart are
   // as many as there are lanes.
   std::int64_t pieces(const ScanParams& p, const CellLoop::Program& program) const {
+    const int lanes = static_cast<int>(loop_.axes.size()) - 1;
     std::int64_t all = 0;
     const auto add = [&](const Atom& a) {
       if (a.is_literal()) return;
       const Shape& shape = p.jaxpr.aval(a).shape;
       const Labels& labels = program.labels[static_cast<std::size_t>(a.var())];
-      all += count(shape, labels) * (lies_apart(shape, labels) ? full_lanes() : 1);
+      all += unrolled(shape, labels) * (step_along(lanes, shape, labels) > 1 ? full_lanes() : 1);
     };
     for (Var v = p.num_consts + p.num_carry; v < p.jaxpr.num_inputs(); ++v) add(Atom::var(v));
     for (auto i = static_cast<std::size_t>(p.num_carry); i < p.jaxpr.outs().size(); ++i)
       add(p.jaxpr.outs()[i]);
     return all;
-  }
-  bool lies_apart(const Shape& shape, const Labels& labels) const {
-    if (loop_.axes.empty()) return false;
-    std::int64_t behind = 1;
-    for (std::size_t d = shape.size(); d-- > 0; behind *= shape[d]) {
-      if (labels[d] + 1 == static_cast<int>(loop_.axes.size())) return behind != 1;
-    }
-    return false;
   }
   // How many trips stand one after the other in the code of a loop. A few short ones are code without a loop. What
   // is only handed on, or written down, is work as well; and of loads and stores, LLVM compares each with the others.
@@ -306,7 +294,7 @@ class CellEmitter {
     Scalars out;
     for (std::size_t i = 0; i < n; ++i) {
       const Shape& shape = body.aval(static_cast<Var>(first + i)).shape;
-      for (std::int64_t e = 0; e < count(shape, program.labels[first + i]); ++e)
+      for (std::int64_t e = 0; e < unrolled(shape, program.labels[first + i]); ++e)
         out.push_back(values(body.outs()[i], point(shape, program.labels[first + i], e)));
     }
     return out;
@@ -317,7 +305,7 @@ class CellEmitter {
       const Shape& shape = p.jaxpr.aval(out).shape;
       const Labels labels =
           out.is_var() ? program.labels[static_cast<std::size_t>(out.var())] : Labels{};
-      for (std::int64_t e = 0; e < count(shape, labels); ++e) {
+      for (std::int64_t e = 0; e < unrolled(shape, labels); ++e) {
         const Point at = point(shape, labels, e);
         const Scalar x = values(out, at);
         values.store(k_.step.writes[i], with_row(row, p.length, at, values), x);
@@ -359,7 +347,7 @@ class CellEmitter {
           Scalar any;
           with_state(cond, for_cond, 0, cond_consts, state, [&](Body& values) {
             holds.clear();
-            for (std::int64_t e = 0; e < count(lanes, of_test); ++e)
+            for (std::int64_t e = 0; e < unrolled(lanes, of_test); ++e)
               holds.push_back(values(test, point(lanes, of_test, e)));
             any = holds[0];
             for (std::size_t e = 1; e < holds.size(); ++e) any = gen_.or_(any, holds[e]);
@@ -388,7 +376,7 @@ class CellEmitter {
     const Scalar which = gen_.convert(read(0, {Shape{}, Index{}, std::nullopt}), DType::i64);
     std::vector<std::size_t> offset{0};
     for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
-      offset.push_back(offset.back() + static_cast<std::size_t>(count(
+      offset.push_back(offset.back() + static_cast<std::size_t>(unrolled(
                                            p.branches[0].out_avals()[i].shape, loop.results[i])));
     }
     const std::function<Scalars(std::size_t)> from = [&](std::size_t b) -> Scalars {
@@ -401,7 +389,7 @@ class CellEmitter {
         for (std::size_t i = 0; i < eqn.outputs.size(); ++i) {
           const Atom& result = p.branches[b].outs()[i];
           const Shape& shape = p.branches[b].aval(result).shape;
-          for (std::int64_t e = 0; e < count(shape, loop.results[i]); ++e)
+          for (std::int64_t e = 0; e < unrolled(shape, loop.results[i]); ++e)
             out.push_back(values(result, point(shape, loop.results[i], e)));
         }
         return out;

@@ -427,45 +427,32 @@ class Analysis {
       if (unrolled(body.jaxpr->aval(a).shape, labels) > kMostUnrolled) return false;
     }
     const int lanes = static_cast<int>(out.axes.size()) - 1;
-    std::int64_t near = 0,
-                 stored = 0;  // a few elements apart: there are such loads, but no such stores
-    const auto note = [&](Var v, std::int64_t& few_apart) {
+    // Short steps are loaded as whole vectors, but never stored so.
+    std::int64_t loads_with_steps = 0, stores_with_steps = 0;
+    const auto note = [&](Var v, std::int64_t& with_steps) {
       const Shape& shape = body.jaxpr->aval(v).shape;
       const Labels& labels = programs_labels(out, eqn)[static_cast<std::size_t>(v)];
-      const std::int64_t values = unrolled(shape, labels), step = step_along(lanes, shape, labels);
-      if (step > kNear) out.apart += static_cast<int>(values);
-      else if (step > 1) few_apart += values;
-      return values;
+      const std::int64_t numbers = unrolled(shape, labels), step = step_along(lanes, shape, labels);
+      if (step > kNear) out.apart += static_cast<int>(numbers);
+      else if (step > 1) with_steps += numbers;
+      return static_cast<int>(numbers);
     };
     for (Var v = 0; v < body.jaxpr->num_inputs(); ++v) {
-      if (body.state[static_cast<std::size_t>(v)]) out.values += static_cast<int>(note(v, near));
+      if (body.state[static_cast<std::size_t>(v)]) out.values += note(v, loads_with_steps);
     }
-    if (eqn.primitive == &scan_p) {
-      const Atoms& outs = body.jaxpr->outs();
-      for (auto i = static_cast<std::size_t>(eqn.params.as<ScanParams>().num_carry);
-           i < outs.size(); ++i) {
-        if (outs[i].is_var()) note(outs[i].var(), stored);
-      }
+    const Atoms& outs = body.jaxpr->outs();
+    const auto is_scan = eqn.primitive == &scan_p;
+    for (auto i = static_cast<std::size_t>(is_scan ? eqn.params.as<ScanParams>().num_carry : 0);
+         is_scan && i < outs.size(); ++i) {
+      if (outs[i].is_var()) note(outs[i].var(), stores_with_steps);
     }
-    if (out.apart + stored > (turned_ ? kMostApartTurned : kMostApart) ||
-        out.apart + stored + near > kMostWithSteps)
+    if (out.apart + stores_with_steps > (turned_ ? kMostApartTurned : kMostApart) ||
+        out.apart + stores_with_steps + loads_with_steps > kMostWithSteps)
       return false;
     return out.values <= 512 && (!out.axes.empty() || largest_ <= 16);
   }
   static const std::vector<Labels>& programs_labels(const CellLoop& loop, const Eqn& eqn) {
     return loop.programs[eqn.primitive == &while_p ? 1 : 0].labels;
-  }
-  // How far elements that follow each other along an axis lie from each other; 0 for what has no such axis.
-  static std::int64_t step_along(int axis, const Shape& shape, const Labels& labels) {
-    const auto at = std::find(labels.begin(), labels.end(), axis);
-    if (axis < 0 || at == labels.end()) return 0;
-    return std::accumulate(shape.begin() + (at - labels.begin()) + 1, shape.end(), std::int64_t{1},
-                           std::multiplies<>());
-  }
-  static std::int64_t unrolled(const Shape& shape, const Labels& labels) {
-    std::int64_t n = 1;
-    for (std::size_t d = 0; d < shape.size(); ++d) n *= labels[d] == kUnrolled ? shape[d] : 1;
-    return n;
   }
 
   // The multiplications of an element; what a reduction folds has been counted where it was computed.
@@ -569,6 +556,19 @@ class Analysis {
 };
 
 }  // namespace
+
+std::int64_t step_along(int axis, const Shape& shape, const Labels& labels) {
+  const auto at = std::find(labels.begin(), labels.end(), axis);
+  if (axis < 0 || at == labels.end()) return 0;
+  return std::accumulate(shape.begin() + (at - labels.begin()) + 1, shape.end(), std::int64_t{1},
+                         std::multiplies<>());
+}
+
+std::int64_t unrolled(const Shape& shape, const Labels& labels) {
+  std::int64_t n = 1;
+  for (std::size_t d = 0; d < shape.size(); ++d) n *= labels[d] == kUnrolled ? shape[d] : 1;
+  return n;
+}
 
 std::optional<CellLoop> cell_loop(const Jaxpr& jaxpr, const Eqn& eqn) {
   return Analysis().run(jaxpr, eqn);

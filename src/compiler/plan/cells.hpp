@@ -26,6 +26,11 @@ namespace compiler {
 using Labels = std::vector<int>;
 constexpr int kUnrolled = -1;
 
+/// The elements of a cell.
+std::int64_t unrolled(const Shape& shape, const Labels& labels);
+/// How far elements that follow each other along an axis lie from each other; 0 for what has no such axis.
+std::int64_t step_along(int axis, const Shape& shape, const Labels& labels);
+
 /// One loop or branch, with those inside it.
 struct CellLoop {
   struct Program {
