@@ -31,8 +31,8 @@ Array doubled_square(const Array& x) {
   const Array square = x * x;
   return square + square;
 }
-Array decays(const Array& rates) {
-  return tl::transpose(tl::exp(tl::broadcast_to(rates, {40, 8})));
+Array decays(const Array& rates, const Array& times) {
+  return tl::transpose(tl::exp(-times(tl::slice(), tl::newaxis) * rates));
 }
 Array squared_distances(const Array& points) {
   const Array others = points(tl::newaxis);
@@ -92,7 +92,7 @@ int main() {
     std::cout << "== " << pass << "\n" << compiled.text(pass);
   show("fold_constants", tl::jit(windowed), tl::zeros({8}));
   show("small_floats", tl::jit(doubled_square), tl::zeros({8}, tl::DType::bf16));
-  show("reorder", tl::jit(decays), tl::zeros({8}));
+  show("reorder", tl::jit(decays), tl::zeros({8}), tl::zeros({40}));
   show("short_axes", tl::jit(squared_distances), tl::zeros({64, 3}));
   show("mirrored_sums", tl::jit(forces), tl::zeros({64}));
   show("join_loops", tl::jit(tl::grad(logistic_map)), 3.5, 0.25);

@@ -241,7 +241,7 @@ std::optional<Atom> element_of_broadcasts(Simplifier& s, const Eqn& e, const Ava
     again = params;
     small = shape;
   }
-  if (!again || small.num_elements() <= 1 || small.num_elements() >= out.size())
+  if (!again || small.num_elements() <= 1 || 3 * small.num_elements() > out.size())
     return std::nullopt;
   Atoms inputs;
   for (const Atom& a : e.inputs) {
