@@ -36,7 +36,7 @@ class RandomShapes {
   RandomShapes(unsigned seed, Way way) : is_differentiated_(way.differentiated) {
     random_.seed(seed);
     // A few are larger than the second cache.
-    if (below(30) == 0 || getenv("LARGE")) most_ = 1'500'000;
+    if (below(30) == 0) most_ = 1'500'000;
     dtype_ = kTypes[below(is_differentiated_ ? 3 : 4)];
     const Shape first = some_shape();
     inputs_.push_back(whole(first, seed));
