@@ -256,18 +256,17 @@ std::optional<Atom> concatenation_of_neighbours(Simplifier& s, const Eqn& e, con
   return s.make(concatenate_p, e.params, std::move(parts), out);
 }
 
-// What is put together twice along one dimension, as `pad` of NumPy does for either end, is put together once.
+// What is put together twice along one dimension, as `pad` of NumPy does for either end, is put together once: of so many
+// parts as kernels tell apart. One that others read, too, has few, as what follows may be put together of it again.
 std::optional<Atom> concatenation_of_concatenations(Simplifier& s, const Eqn& e, const Aval& out) {
-  constexpr std::size_t kMost = 8;  // parts
-  constexpr std::size_t kMostOfMany =
-      4;  // of one that others read, too: what follows may be put together of it again
+  constexpr std::size_t kMost = 8, kMostOfShared = 4;
   const std::int64_t dimension = e.params.as<ConcatenateParams>().dimension;
   Atoms parts;
   for (const Atom& part : e.inputs) {
     const Eqn* inner = s.defined_by(part, concatenate_p);
     const bool opens = inner != nullptr &&
                        inner->params.as<ConcatenateParams>().dimension == dimension &&
-                       (s.used_once(part) || inner->inputs.size() <= kMostOfMany);
+                       (s.used_once(part) || inner->inputs.size() <= kMostOfShared);
     if (!opens) parts.push_back(part);
     else
       for (const Atom& a : inner->inputs) parts.push_back(a);
