@@ -152,7 +152,7 @@ class CellEmitter {
   int full_lanes() const { return static_cast<int>(runtime::target_vector_bytes() / loop_.widest); }
   int lanes(std::int64_t size) const {
     const int full = full_lanes();
-    if (is_straight(size) || loop_.apart > 0) return full;
+    if (is_straight(size) || loop_.lies_apart) return full;
     int wide = full;
     while (wide < 8 * full && wide < size && loop_.values * wide < 8 * full) wide *= 2;
     return wide;

@@ -427,28 +427,34 @@ class Analysis {
       if (unrolled(body.jaxpr->aval(a).shape, labels) > kMostUnrolled) return false;
     }
     const int lanes = static_cast<int>(out.axes.size()) - 1;
-    // Short steps are loaded as whole vectors, but never stored so.
-    std::int64_t loads_with_steps = 0, stores_with_steps = 0;
-    const auto note = [&](Var v, std::int64_t& with_steps) {
+    // Numbers of the state and of rows whose lanes lie apart. Short steps are loaded as whole vectors, but never stored so.
+    std::int64_t state = 0, state_with_steps = 0, rows = 0;
+    const auto numbers_of = [&](Var v, std::int64_t& step) {
       const Shape& shape = body.jaxpr->aval(v).shape;
       const Labels& labels = programs_labels(out, eqn)[static_cast<std::size_t>(v)];
-      const std::int64_t numbers = unrolled(shape, labels), step = step_along(lanes, shape, labels);
-      if (step > kNear) out.apart += static_cast<int>(numbers);
-      else if (step > 1) with_steps += numbers;
-      return static_cast<int>(numbers);
+      step = step_along(lanes, shape, labels);
+      return unrolled(shape, labels);
     };
+    std::int64_t step = 0;
     for (Var v = 0; v < body.jaxpr->num_inputs(); ++v) {
-      if (body.state[static_cast<std::size_t>(v)]) out.values += note(v, loads_with_steps);
+      if (!body.state[static_cast<std::size_t>(v)]) continue;
+      const std::int64_t numbers = numbers_of(v, step);
+      out.values += static_cast<int>(numbers);
+      if (step > kNear) state += numbers;
+      else if (step > 1) state_with_steps += numbers;
     }
-    const Atoms& outs = body.jaxpr->outs();
+    out.lies_apart = state > 0;
     const auto is_scan = eqn.primitive == &scan_p;
     for (auto i = static_cast<std::size_t>(is_scan ? eqn.params.as<ScanParams>().num_carry : 0);
-         is_scan && i < outs.size(); ++i) {
-      if (outs[i].is_var()) note(outs[i].var(), stores_with_steps);
+         is_scan && i < body.jaxpr->outs().size(); ++i) {
+      const Atom& row = body.jaxpr->outs()[i];
+      if (!row.is_var()) continue;
+      const std::int64_t numbers = numbers_of(row.var(), step);
+      if (step > 1) rows += numbers;
+      out.lies_apart |= step > kNear;
     }
-    if (out.apart + stores_with_steps > (turned_ ? kMostApartTurned : kMostApart) ||
-        out.apart + stores_with_steps + loads_with_steps > kMostWithSteps)
-      return false;
+    const std::int64_t most = turned_ ? kMostApartTurned : kMostApart;
+    if (state > most || rows > most || state_with_steps + rows > kMostWithSteps) return false;
     return out.values <= 512 && (!out.axes.empty() || largest_ <= 16);
   }
   static const std::vector<Labels>& programs_labels(const CellLoop& loop, const Eqn& eqn) {

@@ -40,11 +40,11 @@ struct CellLoop {
   std::vector<Labels> results;    ///< of the equation
   std::vector<Program> programs;  ///< the body; condition and body; the branches
   std::vector<std::int64_t>
-      axes;                ///< their sizes, at the outermost loop; the last one runs along lanes
-  int values = 0;          ///< numbers per cell that are alive from trip to trip
-  int apart = 0;           ///< those of them, and of rows, whose lanes lie far apart in memory
-  int work = 0;            ///< operations per cell and trip
-  std::size_t widest = 4;  ///< bytes of the widest type
+      axes;                 ///< their sizes, at the outermost loop; the last one runs along lanes
+  int values = 0;           ///< numbers per cell that are alive from trip to trip
+  bool lies_apart = false;  ///< whether lanes of the state or of rows lie far apart in memory
+  int work = 0;             ///< operations per cell and trip
+  std::size_t widest = 4;   ///< bytes of the widest type
 };
 
 /// Nothing if the loop is not cellular, or too large to be unrolled.
