@@ -1,8 +1,9 @@
 // Random programs of what moves elements and adds them up: changes of shape and order, parts with and without steps,
-// columns that are computed and put side by side, paddings, folds, products, reads and writes at places; over shapes of
-// long and of very short axes, plain, mapped and differentiated. Numbers are whole and stay small, so that no
-// sum rounds, in whatever order it is taken: what is compiled gives the numbers of eager programs, and no others.
-// A program that fails is made shorter as long as it does, and printed.
+// columns that are computed and put side by side, paddings, folds, products, reads and writes at places, loops and
+// branches; over shapes of long and of very short axes, of numbers of several types; plain, mapped, differentiated, donated
+// to, and without one of the optimisations. Numbers are whole and stay small, so that no sum rounds, in whatever order
+// it is taken: what is compiled gives the numbers of eager programs, and no others (but for derivatives of extremes that
+// several elements share). A program that fails is made shorter as long as it does, and printed.
 #include <algorithm>
 #include <optional>
 #include <random>
@@ -100,7 +101,6 @@ class RandomShapes {
   }
   static std::size_t rank(const Array& x) { return static_cast<std::size_t>(x.ndim()); }
   std::int64_t axis_of(const Array& x) { return less(x.ndim()); }
-  static Shape shape_of(const Array& x) { return x.shape(); }
 
   /// The value, or its numbers cut off where `bound` is more than is exact.
   static Value small(const Value& v, double bound) {
@@ -158,7 +158,7 @@ class RandomShapes {
   }
 
   Array in_other_shape(const Array& x) {
-    Shape shape = shape_of(x);
+    Shape shape = x.shape();
     const std::size_t kind = below(4);
     if (kind == 0 && shape.size() > 1) {  // two axes become one
       const std::size_t d = below(shape.size() - 1);
@@ -198,7 +198,7 @@ class RandomShapes {
   }
   Array part(const Array& x, bool of_all_axes) {
     if (x.ndim() == 0) return x;
-    Shape from(rank(x), 0), to = shape_of(x), steps(rank(x), 1);
+    Shape from(rank(x), 0), to = x.shape(), steps(rank(x), 1);
     const std::size_t one = below(rank(x));
     for (std::size_t d = 0; d < rank(x); ++d) {
       if (of_all_axes ? below(3) == 0 : d != one) continue;
@@ -269,7 +269,7 @@ class RandomShapes {
             std::max(v.bound, 1.0)};
   }
   Value repeated(const Value& v) {
-    Shape shape = shape_of(v.x), from;
+    Shape shape = v.x.shape(), from;
     const std::size_t at = below(shape.size() + 1);
     for (std::size_t d = 0; d < shape.size(); ++d)
       from.push_back(static_cast<std::int64_t>(d < at ? d : d + 1));
@@ -347,7 +347,7 @@ class RandomShapes {
     // a[..., i] b[..., j], or all of each with all of the other.
     const bool alike = w.x.shape() == v.x.shape();
     if (!alike && w.x.ndim() > 1) return v;
-    Shape shape = shape_of(v.x), left, right;
+    Shape shape = v.x.shape(), left, right;
     for (std::int64_t d = 0; d < v.x.ndim(); ++d) left.push_back(d);
     if (alike) {
       right = left;

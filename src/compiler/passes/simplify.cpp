@@ -21,11 +21,6 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-bool works_by_element(const PrimitiveBase& p) {
-  const Lowering* lowering = p.rules().lowering();
-  return lowering != nullptr && std::holds_alternative<Lowering::Element>(lowering->form);
-}
-
 // A scalar computed from literals only is a literal; an array whose elements are all computed from the
 // same literals is one of them, spread.
 std::optional<Atom> known_number(Simplifier& s, const Eqn& e, const Aval& out) {
@@ -165,6 +160,10 @@ std::span<const Rule> rules() {
   return *table;
 }
 
+bool works_by_element(const PrimitiveBase& p) {
+  const Lowering* lowering = p.rules().lowering();
+  return lowering != nullptr && std::holds_alternative<Lowering::Element>(lowering->form);
+}
 bool is_elementwise(const Eqn& e) {
   return e.outputs.size() == 1 && e.effect == Effect::none && works_by_element(*e.primitive);
 }

@@ -218,9 +218,7 @@ std::optional<Atom> reduction_of_broadcast(Simplifier& s, const Eqn& e, const Av
 // What is computed of repeated numbers, all repeated alike, is computed once and repeated; so that what is dear is not
 // computed over and over. (A single number stays where it is read: it is computed before the loop.)
 std::optional<Atom> element_of_broadcasts(Simplifier& s, const Eqn& e, const Aval& out) {
-  const Lowering* lowering = e.primitive->rules().lowering();
-  if (lowering == nullptr || !std::holds_alternative<Lowering::Element>(lowering->form))
-    return std::nullopt;
+  if (!works_by_element(*e.primitive)) return std::nullopt;
   const auto repeats = [&](const Atom& a) {
     const Eqn* b = s.defined_by(a, broadcast_in_dim_p);
     return b != nullptr && s.splat(a) == nullptr ? b : nullptr;

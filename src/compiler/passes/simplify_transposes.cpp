@@ -105,9 +105,7 @@ std::optional<Atom> made_in_order(Simplifier& s, const Atom& a, const Shape& per
 // f(transpose(x), transpose(y)) = transpose(f(x, y)), element by element; broadcasts of something
 // small are made as they are needed.
 std::optional<Atom> element_of_transposes(Simplifier& s, const Eqn& e, const Aval& out) {
-  const Lowering* lowering = e.primitive->rules().lowering();
-  if (lowering == nullptr || !std::holds_alternative<Lowering::Element>(lowering->form))
-    return std::nullopt;
+  if (!works_by_element(*e.primitive)) return std::nullopt;
   const Shape* permutation = nullptr;
   for (const Atom& a : e.inputs) {
     if (!s.aval(a).shape.empty() && transposed(s, a, permutation) == nullptr &&

@@ -429,16 +429,14 @@ class Analysis {
     const int lanes = static_cast<int>(out.axes.size()) - 1;
     // Numbers of the state and of rows whose lanes lie apart. Short steps are loaded as whole vectors, but never stored so.
     std::int64_t state = 0, state_with_steps = 0, rows = 0;
-    const auto numbers_of = [&](Var v, std::int64_t& step) {
+    const auto numbers_and_step = [&](Var v) {
       const Shape& shape = body.jaxpr->aval(v).shape;
       const Labels& labels = programs_labels(out, eqn)[static_cast<std::size_t>(v)];
-      step = step_along(lanes, shape, labels);
-      return unrolled(shape, labels);
+      return std::pair(unrolled(shape, labels), step_along(lanes, shape, labels));
     };
-    std::int64_t step = 0;
     for (Var v = 0; v < body.jaxpr->num_inputs(); ++v) {
       if (!body.state[static_cast<std::size_t>(v)]) continue;
-      const std::int64_t numbers = numbers_of(v, step);
+      const auto [numbers, step] = numbers_and_step(v);
       out.values += static_cast<int>(numbers);
       if (step > kNear) state += numbers;
       else if (step > 1) state_with_steps += numbers;
@@ -449,7 +447,7 @@ class Analysis {
          is_scan && i < body.jaxpr->outs().size(); ++i) {
       const Atom& row = body.jaxpr->outs()[i];
       if (!row.is_var()) continue;
-      const std::int64_t numbers = numbers_of(row.var(), step);
+      const auto [numbers, step] = numbers_and_step(row.var());
       if (step > 1) rows += numbers;
       out.lies_apart |= step > kNear;
     }
