@@ -432,6 +432,51 @@ TEST(CompiledReduction, RowsThatArePutTogetherAreFoldedPartByPart) {
   expect_same_for_any_number_of_threads(check(energies, long_row, -1, 1e4), long_row);
 }
 
+// The same of their columns, by tiles and in parts, and of both in one pass.
+TEST(CompiledReduction, ColumnsOfWhatIsPutTogetherAreFoldedPartByPart) {
+  const auto rolled = [](const Array& x, std::int64_t by) {
+    const std::int64_t n = x.shape(1);
+    return lax::concatenate(
+        Arrays{lax::slice_in_dim(x, n - by, n, 1, 1), lax::slice_in_dim(x, 0, n - by, 1, 1)}, 1);
+  };
+  const auto squares = [&](const Array& x) {
+    const Array step = lax::sub(x, rolled(x, 3));
+    return lax::mul(step, step);
+  };
+  const Program folded = [&](std::span<const Array> x) {
+    const Array padded = lax::pad(x[0], lax::full({}, x[0].dtype(), 1), {{{0, 0, 0}, {2, 1, 0}}});
+    const Array beside = lax::concatenate(Arrays{x[0], lax::neg(rolled(x[0], 1))}, 1);
+    return Arrays{lax::reduce_sum(squares(x[0]), {0}), lax::reduce_min(padded, {0}),
+                  lax::reduce_sum(beside, {0}), lax::argmax(beside, 0, DType::i32)};
+  };
+  const Program both = [&](std::span<const Array> x) {
+    const Array s = squares(x[0]);
+    return Arrays{lax::reduce_sum(s, {0}), lax::reduce_sum(s, {1})};
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::bf16}) {
+    for (const auto& [rows, columns] : {std::pair{5, 4},
+                                        {300, 9},
+                                        {70, 20},
+                                        {3, 64},
+                                        {40, 100},
+                                        {1, 777},
+                                        {19, 1501},
+                                        {1000, 130}}) {
+      const Array whole = lax::floor(uniform({rows, columns}, DType::f64, -3, 4));
+      for (const Program& p : {folded, both}) check(p, {lax::convert_element_type(whole, dtype)});
+    }
+  }
+  const Program columns = [&](std::span<const Array> x) {
+    return Arrays{lax::reduce_sum(squares(x[0]), {0})};
+  };
+  for (const Program& p : {columns, both}) {
+    const Arrays wide = {uniform({300, 3001}, DType::f64)};
+    const Compiled executable = check(p, wide, -1, 1e4);
+    EXPECT_EQ(executable->text("ir").find("masked.gather"), std::string::npos);
+    expect_same_for_any_number_of_threads(executable, wide);
+  }
+}
+
 // A mixture's densities: 25 rows are too few to be folded in parts, of which the second would have one.
 TEST(CompiledReduction, OfAFewDearRowsAreCutByColumns) {
   const auto log_sum = [](std::span<const Array> x) {

@@ -32,6 +32,7 @@ Scalar CodeGen::within(Scalar index, std::int64_t low, std::int64_t high) {
   const Node* n = node_of(index);
   std::int64_t known = 0;
   if (known_constant(index, known)) return index;
+  if (low == high) return this->index(low);
   return Impl::with_range(Scalar(impl_->make(n->value, n->depth, n->stride), DType::i64),
                           {low, high});
 }

@@ -54,16 +54,6 @@ inline int vector_lanes(const KernelContext& k) { return vector_lanes(k.scope.ja
 constexpr std::int64_t kStreamingBytes = std::int64_t{16} << 20;
 bool should_stream(const KernelContext& k, std::int64_t least = kStreamingBytes);
 
-// ---- seams (emit_seams.cpp)
-/// Where a concatenation or a padding along the dimension of the lanes, which has `extent` elements, goes from one operand
-/// to the next. Only a guess of where it pays to tell the blocks apart: what is emitted is right anyway. None where the kernel's
-/// equations, each of which is emitted for each part and for each block that a seam runs through, would be more than `most`.
-std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent, std::size_t most);
-/// The ends of the parts between them and of the blocks of `lanes` that they run through: multiples of `lanes`, but for
-/// the last, which is `size`.
-std::vector<std::int64_t> blocks_between(const std::vector<std::int64_t>& seams, int lanes,
-                                         std::int64_t size);
-
 struct BlockOptions {
   /// Loads of a block that is the only one of its kind may go outside the loops around it: where those
   /// store nothing that the body reads at another index.
@@ -79,6 +69,21 @@ void vector_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t 
 /// Nested loops over dims[0], dims[1], ...: body(indices).
 void loop_nest(CodeGen& gen, const std::vector<std::pair<Scalar, Scalar>>& bounds,
                const std::function<void(const Index&)>& body);
+
+// ---- seams (emit_seams.cpp)
+/// Where a concatenation or a padding along the dimension of the lanes, which has `extent` elements, goes from one operand
+/// to the next. Only a guess of where it pays to tell the blocks apart: what is emitted is right anyway. None where the kernel's
+/// equations, each of which is emitted for each part and for each block that a seam runs through, would be more than `most`.
+std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent, std::size_t most);
+/// The ends of the parts between them and of the blocks of `lanes` that they run through: multiples of `lanes`, but for
+/// the last, which is `size`.
+std::vector<std::int64_t> blocks_between(const std::vector<std::int64_t>& seams, int lanes,
+                                         std::int64_t size);
+/// vector_loop, apart for the blocks between seams, where indices are known well enough to decide which
+/// operand is read, and for those that a seam runs through.
+void seamed_loop(const KernelContext& k, const std::vector<std::int64_t>& seams, Scalar begin,
+                 Scalar end, std::int64_t size, int lanes,
+                 const std::function<void(Scalar base)>& body, BlockOptions options = {});
 
 /// Computes what a kernel has for results at an element, and stores it.
 void store_roots(KernelContext& k, Generator& value_at, const Point& at);

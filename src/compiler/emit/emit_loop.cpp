@@ -21,26 +21,6 @@ int vector_lanes_of(DType dtype) {
 
 constexpr std::size_t kMostOfParts = 540;  // equations
 
-/// vector_loop, apart for the blocks between seams, where indices are known well enough to decide
-/// which operand is read, and for those that a seam runs through.
-void seamed_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t size, int lanes,
-                 const std::vector<std::int64_t>& seams, CodeGen::Overlap overlap,
-                 const std::function<void(Scalar base)>& body) {
-  CodeGen& gen = k.gen;
-  std::int64_t from = 0, first = 0, last = 0;
-  const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last) &&
-                   first == 0 && last == size;
-  for (const std::int64_t to : blocks_between(seams, lanes, size)) {
-    const Scalar low = all ? gen.index(from) : gen.max(begin, gen.index(from));
-    const Scalar high = all ? gen.index(to) : gen.min(end, gen.index(to));
-    const std::int64_t last_base = std::max(from, to - lanes);
-    vector_loop(k, low, high, to, lanes,
-                [&](Scalar base) { body(gen.within(base, from, last_base)); },
-                {.loads_leave = true, .overlap = overlap, .narrow_tail = true});
-    from = to;
-  }
-}
-
 }  // namespace
 
 void store_roots(KernelContext& k, Generator& value_at, const Point& at) {
@@ -306,7 +286,9 @@ void emit_loop(KernelContext& k) {
   // Of a single row that lanes run across, there is a single element.
   const bool across = kernel.linear || kernel.shape.num_elements() == kernel.shape[0];
   if (across && k.unit % lanes != 0) lanes = 1;
-  const CodeGen::Overlap overlap{k.plan.emit.loop_stages, k.plan.emit.interleave};
+  const BlockOptions options{.loads_leave = true,
+                             .overlap = {k.plan.emit.loop_stages, k.plan.emit.interleave},
+                             .narrow_tail = true};
   // Kernels over rows mostly follow others over the same rows: what the last cache may hold is left there.
   const auto streams = [&](std::int64_t one) {
     return should_stream(k, kernel.roots.size() == 1 ? one : kStreamingBytes);
@@ -314,10 +296,12 @@ void emit_loop(KernelContext& k) {
   if (kernel.linear) {
     return streaming_or_not(k, streams(kStreamingOne), size, [&](bool) {
       Generator values = k.generator();
-      seamed_loop(k, k.begin, k.end, size, lanes, find_seams(k, size, kMostOfParts), overlap,
-                  [&](Scalar base) {
-                    store_roots(k, values, {kernel.shape, std::nullopt, gen.lane_index(base)});
-                  });
+      seamed_loop(
+          k, find_seams(k, size, kMostOfParts), k.begin, k.end, size, lanes,
+          [&](Scalar base) {
+            store_roots(k, values, {kernel.shape, std::nullopt, gen.lane_index(base)});
+          },
+          options);
     });
   }
   // The innermost dimension that is not 1 runs along the lanes.
@@ -343,18 +327,19 @@ void emit_loop(KernelContext& k) {
   };
   const auto point = [&](const Index& index, Scalar base) { point_of(value_at, index, base); };
   if (columns_first(k, inner)) {
-    seamed_loop(k, gen.index(0), gen.index(kernel.shape[inner]), kernel.shape[inner], lanes, seams,
-                {}, [&](Scalar base) {
-                  loop_nest(gen, outer, [&](const Index& index) { point(index, base); });
-                });
-    return;
+    const auto rows = [&](Scalar base) {
+      loop_nest(gen, outer, [&](const Index& index) { point(index, base); });
+    };
+    return seamed_loop(k, seams, gen.index(0), gen.index(kernel.shape[inner]), kernel.shape[inner],
+                       lanes, rows, {.loads_leave = true, .narrow_tail = true});
   }
   const auto row_of = [&](Generator& values, const Index& index) {
     const bool part = inner == 0 || k.by_columns;
     const Scalar first = part ? k.begin : gen.index(0);
     const Scalar last = part ? k.end : gen.index(kernel.shape[inner]);
-    seamed_loop(k, first, last, kernel.shape[inner], lanes, seams, overlap,
-                [&](Scalar base) { point_of(values, index, base); });
+    seamed_loop(
+        k, seams, first, last, kernel.shape[inner], lanes,
+        [&](Scalar base) { point_of(values, index, base); }, options);
   };
   if (writes_rows_out(k, inner, lanes)) {
     return each_index(gen, std::span(kernel.shape.data(), inner),

@@ -89,8 +89,11 @@ ReductionEmitter::ReductionEmitter(KernelContext& k)
   }
   dims_ = merged_dims(kernel_);
   for (std::size_t d = 0; d < dims_.size(); ++d) (dims_[d].folded ? folded_ : kept_).push_back(d);
-  if (along_rows() && !dims_.empty() && !widest_place())
-    seams_ = find_seams(k, dims_.back().size, kMostOfParts);
+  if (dims_.empty() || (along_rows() && widest_place())) return;
+  const std::int64_t rows = !kernel_.columns.empty() ? rows_at_once()
+                            : along_rows()           ? 1
+                                                     : tile_rows();
+  seams_ = find_seams(k, dims_.back().size, kMostOfParts / static_cast<std::size_t>(rows));
 }
 
 void ReductionEmitter::run() {

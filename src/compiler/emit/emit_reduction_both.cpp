@@ -128,9 +128,15 @@ void ReductionEmitter::rows_both_ways(Scalar row, int n, Scalar first) {
     return acc;
   };
   gen_.set_lanes(lanes_, lanes_);
-  Scalars acc = lanes_carried(
-      gen_.index(0), gen_.index(whole), lanes_, identities(n),
-      [&](Scalar base, const Scalars& carried) { return step(base, carried, false); });
+  Scalars acc = identities(n);
+  std::int64_t from = 0;
+  for (const std::int64_t to : blocks_between(seams_, lanes_, whole)) {
+    acc = lanes_carried(gen_.index(from), gen_.index(to), lanes_, std::move(acc),
+                        [&](Scalar base, const Scalars& carried) {
+                          return step(gen_.within(base, from, to - lanes_), carried, false);
+                        });
+    from = to;
+  }
   if (rest > 0) {
     gen_.set_lanes(lanes_, static_cast<int>(rest));
     acc = step(gen_.index(whole), std::move(acc), true);

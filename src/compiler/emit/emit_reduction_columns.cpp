@@ -29,7 +29,7 @@ void ReductionEmitter::columns(bool chunked) {
   std::int64_t first = 0, last = 0;
   const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last);
   if (tiles && all && size <= widest && kernel_.members.size() <= 8) return narrow_columns(inner);
-  vector_loop(k_, begin, end, size, lanes_, [&](Scalar base) {
+  seamed_loop(k_, seams_, begin, end, size, lanes_, [&](Scalar base) {
     const int active = gen_.active();
     index_[inner] = gen_.lane_index(base);
     Scalars acc = fold_nest(folded_, 0, identities(1), [&](Scalars a) {
@@ -146,7 +146,7 @@ void ReductionEmitter::part_of_column_tiles(std::size_t inner) {
   const std::size_t down = folded_[0];
   const std::int64_t size = dims_[inner].size, block = tile_rows();
   const auto pass = [&](Scalar first, Scalar stop, Scalar row, std::int64_t n, bool fresh) {
-    vector_loop(k_, first, stop, size, lanes_, [&](Scalar base) {
+    seamed_loop(k_, seams_, first, stop, size, lanes_, [&](Scalar base) {
       index_[inner] = gen_.lane_index(base);
       Scalars acc;
       if (fresh) acc = identities(1);
@@ -192,7 +192,7 @@ void ReductionEmitter::column_tiles(std::size_t inner, Scalar begin, Scalar end)
   const std::int64_t last = (rows - 1) / block * block;  // the first row of the last pass
   const auto pass = [&](Scalar first, Scalar stop, Scalar row, std::int64_t n, bool fresh,
                         bool final) {
-    vector_loop(k_, first, stop, size, lanes_, [&](Scalar base) {
+    seamed_loop(k_, seams_, first, stop, size, lanes_, [&](Scalar base) {
       index_[inner] = gen_.lane_index(base);
       const Point at = reduced_point();
       Scalars acc = fresh ? identities(1) : load_memory(value_at_.flat(at));

@@ -54,6 +54,24 @@ std::vector<std::int64_t> blocks_between(const std::vector<std::int64_t>& seams,
   return ends;
 }
 
+void seamed_loop(const KernelContext& k, const std::vector<std::int64_t>& seams, Scalar begin,
+                 Scalar end, std::int64_t size, int lanes,
+                 const std::function<void(Scalar base)>& body, BlockOptions options) {
+  CodeGen& gen = k.gen;
+  std::int64_t from = 0, first = 0, last = 0;
+  const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last) &&
+                   first == 0 && last == size;
+  for (const std::int64_t to : blocks_between(seams, lanes, size)) {
+    const Scalar low = all ? gen.index(from) : gen.max(begin, gen.index(from));
+    const Scalar high = all ? gen.index(to) : gen.min(end, gen.index(to));
+    const std::int64_t last_base = std::max(from, to - lanes);
+    vector_loop(
+        k, low, high, to, lanes, [&](Scalar base) { body(gen.within(base, from, last_base)); },
+        options);
+    from = to;
+  }
+}
+
 }  // namespace compiler
 }  // namespace v1
 }  // namespace telamon
