@@ -279,6 +279,52 @@ TEST(ShortAxes, OfDerivativesOfCrossProductsTakeOneKernel) {
   EXPECT_THAT(e->text("ir"), Not(HasSubstr("gather")));
 }
 
+// Points that lie side by side: what moves whole rows goes on with columns of them.
+TEST(ShortAxes, OfNeighboursAreTakenApart) {
+  const auto length = [](const Array& d) { return lax::sqrt(sum(d * d, -1) + .01); };
+  const auto rope = [&](const Array& p) {
+    return sum(length(p(slice(1, {})) - p(slice({}, -1))) * .5);
+  };
+  const auto cloth = [&](const Array& p) {
+    const Array a = p(slice(1, {})) - p(slice({}, -1));
+    const Array b = p(slice(), slice(1, {})) - p(slice(), slice({}, -1));
+    return sum(length(a)) + sum(length(b)) + sum(length(a(slice(), slice(1, {}))));
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const std::int64_t k : {2, 3, 4}) {
+      const Compiled e = check(
+          [&](std::span<const Array> a) {
+            return Arrays{rope(a[0]), grad(rope)(a[0]), cloth(a[1]), grad(cloth)(a[1])};
+          },
+          {uniform({3001, k}, dtype), uniform({53, 61, k}, dtype)}, -1, 2e4);
+      const std::string row = "," + std::to_string(k) + "] = ";
+      for (const char* op : {"sub", "mul", "add", "pad"})
+        EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr(row + op))) << e->text("jaxpr");
+    }
+  }
+}
+
+TEST(ShortAxes, OfRowsThatAreMovedAreTakenApart) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32}) {
+    const Array x = uniform({3001, 3}, dtype, 0, 9);
+    const Compiled e = check(
+        [](std::span<const Array> a) {
+          const Array& p = a[0];
+          const Array value = lax::convert_element_type(Array(2), p.dtype());
+          const auto folded = [](const Array& d) { return max(d * d, -1); };
+          return Arrays{
+              folded(lax::rev(p, {0}) - p),
+              folded(lax::pad(p, value, {{2, -3, 0}, {0, 0, 0}}) * 2),
+              folded(lax::pad(p, value, {{0, 1, 1}, {0, 0, 0}}) + 1),
+              folded(lax::concatenate(Arrays{p(slice(0, 7)) * 2, p, p(slice({}, {}, 5)) + 1}, 0)),
+              folded(lax::dynamic_slice(p, Arrays{a[1], a[1]}, {2900, 3}) + 1),
+              folded(lax::dynamic_slice(p, Arrays{a[1], a[1]}, {1400, 3}) + 1)};
+        },
+        {x, Array(50)}, -1, 0);
+    EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr(",3] = mul"))) << e->text("jaxpr");
+  }
+}
+
 // A number for each row, repeated along rows of which a vector holds no whole number.
 TEST(ShortAxes, OfRowsTimesNumbersAreWoven) {
   for (const DType dtype : {DType::f32, DType::f64, DType::i16}) {

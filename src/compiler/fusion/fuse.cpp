@@ -420,6 +420,17 @@ bool Fuser::is_read_by(int e, const std::set<int>& clusters) const {
   });
 }
 
+// Whether they are columns of one array, which is read once for both.
+bool Fuser::is_column_beside(int e, int other) const {
+  const auto column = [&](int at) {
+    while (form(at) == Form::reshape && producer(eqn(at).inputs[0]) >= 0)
+      at = producer(eqn(at).inputs[0]);
+    return reads_with_stride(jaxpr_, eqn(at)) ? eqn(at).inputs[0].var() : -1;
+  };
+  const Var of = column(e);
+  return of >= 0 && of == column(other);
+}
+
 bool Fuser::piles_up(int k, int e, const std::set<int>& readers) {
   constexpr std::int64_t kLarge = 256 << 10;
   constexpr std::int64_t kMost = 2;
@@ -429,7 +440,8 @@ bool Fuser::piles_up(int k, int e, const std::set<int>& readers) {
   return std::count_if(roots.begin(), roots.end(), [&](Var v) {
            const int p = producer_[static_cast<std::size_t>(v)];
            // Smaller ones that one kernel reads together are alive at one time anyway.
-           return !is_out_[static_cast<std::size_t>(p)] && (large || !is_read_by(p, readers));
+           if (is_out_[static_cast<std::size_t>(p)] || is_column_beside(e, p)) return false;
+           return large || !is_read_by(p, readers);
          }) >= kMost;
 }
 

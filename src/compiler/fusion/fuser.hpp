@@ -104,6 +104,7 @@ class Fuser {
   bool is_full(const Cluster& c) const;
   bool may_root(int k, int e, const std::set<int>& readers);
   // Whether a kernel that stores e along with what it stores for others keeps much memory alive.
+  bool is_column_beside(int e, int other) const;
   bool piles_up(int k, int e, const std::set<int>& readers);
   bool is_read_by(int e, const std::set<int>& clusters) const;
 

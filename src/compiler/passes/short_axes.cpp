@@ -121,6 +121,29 @@ bool pads_last_axis(const Aval& from, const PadParams& p) {
          std::all_of(p.padding_config.begin(), p.padding_config.end() - 1, none);
 }
 
+/// Whether what moves elements does so along other axes than the last.
+bool leaves_last_axis(const Jaxpr& jaxpr, const Eqn& eqn) {
+  const PrimitiveBase* p = eqn.primitive;
+  const auto last = static_cast<std::int64_t>(jaxpr.aval(eqn.outputs[0]).ndim()) - 1;
+  const auto apart = [&](const Atom& a) { return a.is_var() && may_be_apart(jaxpr.aval(a)); };
+  if (p == &concatenate_p) {
+    return eqn.params.as<ConcatenateParams>().dimension != last &&
+           std::all_of(eqn.inputs.begin(), eqn.inputs.end(), apart);
+  }
+  if (eqn.inputs.empty() || !apart(eqn.inputs[0])) return false;
+  const Shape& from = jaxpr.aval(eqn.inputs[0]).shape;
+  if (p == &slice_p) {
+    const auto& s = eqn.params.as<SliceParams>();
+    return s.start_indices.back() == 0 && s.limit_indices.back() == from.back() &&
+           (s.strides.empty() || s.strides.back() == 1);
+  }
+  if (p == &dynamic_slice_p)
+    return eqn.params.as<DynamicSliceParams>().slice_sizes.back() == from.back();
+  if (p == &pad_p)
+    return eqn.params.as<PadParams>().padding_config.back() == std::array<std::int64_t, 3>{0, 0, 0};
+  return p == &rev_p && !eqn.params.as<DimensionsParams>().dimensions.contains(last);
+}
+
 /// Whether a transpose moves an axis to the end, and leaves the others in their order.
 bool brings_to_end(const Shape& order) {
   for (std::size_t d = 0; d + 2 < order.size(); ++d) {
@@ -177,11 +200,11 @@ Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
     const Shape& from = jaxpr.aval(eqn.inputs[0]).shape;
     return from.ndim() >= 1 && from.back() == out.shape.back() ? Role::through : Role::none;
   }
+  if (form_of(jaxpr, eqn) == Form::element || leaves_last_axis(jaxpr, eqn)) return Role::through;
   if (p == &concatenate_p) {
     const bool last = eqn.params.as<ConcatenateParams>().dimension + 1 == out.ndim();
     return by_columns(out) && last ? joined_role(jaxpr, eqn) : Role::none;
   }
-  if (form_of(jaxpr, eqn) == Form::element) return Role::through;
   if (!is_short) return Role::none;
   if (p == &iota_p) {
     const auto last = static_cast<std::int64_t>(out.ndim()) - 1;
@@ -379,9 +402,10 @@ class Splitter {
         fold(eqn);
       } else if (role == Role::spread && choice_.apart(eqn.outputs[0])) {
         spread(eqn);
-      } else if (role == Role::through && choice_.apart(eqn.outputs[0])) {
+      } else if (role == Role::through && choice_.apart(eqn.outputs[0]) &&
+                 !is_small_part(eqn)) {
         through(eqn);
-      } else if (role != Role::none && role != Role::folded && choice_.apart(eqn.outputs[0])) {
+      } else if (role != Role::none && role != Role::through && role != Role::folded && choice_.apart(eqn.outputs[0])) {
         parts(eqn.outputs[0]) = columns(eqn, role);
       } else {
         keep(eqn, changed);
@@ -402,6 +426,13 @@ class Splitter {
   }
   Atom reshaped(Atom a, const Aval& out) {
     return add(reshape_p, Params::of(ReshapeParams{out.shape}), {std::move(a)}, out);
+  }
+
+  // Of an array that lies in memory: where the part begins is not known, but that it is no more than half of the
+  // array, of which all would be taken apart.
+  bool is_small_part(const Eqn& eqn) {
+    return eqn.primitive == &dynamic_slice_p && whole(eqn.inputs[0].var()) &&
+           2 * jaxpr_.aval(eqn.outputs[0]).size() <= jaxpr_.aval(eqn.inputs[0]).size();
   }
 
   // x[..., k] for each k.
@@ -609,10 +640,13 @@ class Splitter {
     const Aval& out = jaxpr_.aval(eqn.outputs[0]);
     Atoms made;
     std::map<std::vector<int>, Atom> known;  // components that are all the same stay one
+    // Where a part begins along the last axis, which is whole, is no matter.
+    const std::size_t operands = eqn.inputs.size() - (eqn.primitive == &dynamic_slice_p ? 1 : 0);
     for (std::size_t k = 0; k < static_cast<std::size_t>(out.shape.back()); ++k) {
       Atoms in;
       std::vector<int> key;
-      for (const Atom& a : eqn.inputs) {
+      for (std::size_t i = 0; i < operands; ++i) {
+        const Atom& a = eqn.inputs[i];
         in.push_back(a.is_var() && may_be_apart(jaxpr_.aval(a)) ? apart(a.var())[k] : as_whole(a));
         key.push_back(in.back().is_var() ? in.back().var() : -1);
       }
@@ -630,6 +664,23 @@ class Splitter {
       BroadcastInDimParams out = eqn.params.as<BroadcastInDimParams>();
       out.shape.pop_back();
       out.broadcast_dimensions.pop_back();
+      return Params::of(std::move(out));
+    }
+    if (p == &slice_p) {
+      SliceParams out = eqn.params.as<SliceParams>();
+      out.start_indices.pop_back();
+      out.limit_indices.pop_back();
+      if (!out.strides.empty()) out.strides.pop_back();
+      return Params::of(std::move(out));
+    }
+    if (p == &dynamic_slice_p) {
+      DynamicSliceParams out = eqn.params.as<DynamicSliceParams>();
+      out.slice_sizes.pop_back();
+      return Params::of(std::move(out));
+    }
+    if (p == &pad_p) {
+      PadParams out = eqn.params.as<PadParams>();
+      out.padding_config.pop_back();
       return Params::of(std::move(out));
     }
     if (p == &reshape_p)
