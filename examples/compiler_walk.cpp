@@ -58,6 +58,10 @@ Array logistic_map(const Array& r, const Array& start) {
   };
   return tl::scan(step, start, tl::none, {.length = 100'000}).first;
 }
+Array below(const Array& image) {
+  const Array rows = image(tl::slice(1, {}));
+  return rows - image(tl::slice({}, -1));
+}
 Array counted(const Array& counts, const Array& places) { return counts.at(places).add(1.0f); }
 Array with_bonus(const Array& totals, const Array& bonus) { return totals.at(3).add(bonus); }
 Array histogram(const Array& x) {
@@ -98,6 +102,7 @@ int main() {
   show("join_loops", tl::jit(tl::grad(logistic_map)), 3.5, 0.25);
   show("residuals", tl::jit(tl::grad<0, 1>(logistic_map)), 3.5, 0.25);
   show("loops", tl::jit(growth), tl::zeros({8}), tl::zeros({8}));
+  show("merge_axes", tl::jit(below), tl::zeros({30, 40, 3}));
   show("wraps", tl::jit(counted), tl::zeros({50}), tl::zeros({90}, tl::DType::i32));
   show("padded_sums", tl::jit(with_bonus, {.donate = {0}}), tl::zeros({2000}), tl::zeros({}));
   show("row_updates", tl::jit(histogram), tl::zeros({100'000}));

@@ -392,6 +392,8 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
                  [&](const Jaxpr& j) { return prepare_loops(j, loops); });
   }
 
+  // Rows that are too short for lanes, and are moved as a whole, become longer ones.
+  c.run("merge_axes", jaxpr, merge_axes);
   if (c.wants({"wraps"}, has_scatters(jaxpr), "the program has no scatters"))
     c.run("wraps", jaxpr, let_scatters_wrap);
 

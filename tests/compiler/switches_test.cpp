@@ -214,6 +214,10 @@ std::map<std::string_view, Example> examples() {
                        },
                        {uniform({64, 3}, DType::f64)},
                        words("jaxpr", "[64,64,3]")};
+  all["merge_axes"] = {
+      [](std::span<const Array> x) { return Arrays{x[0](slice(1, {})) - x[0](slice({}, -1))}; },
+      {uniform({40, 40, 3}, DType::f64)},
+      words("jaxpr", ",40,3] = s")};
   all["reorder"] = {[](std::span<const Array> x) {
                       return Arrays{lax::transpose(lax::exp(broadcast_to(x[0], {40, 8})), {1, 0})};
                     },
@@ -447,9 +451,9 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
     const bool is_pass = word == "fold_constants" || word == "simplify" || word == "cse" ||
                          word == "dce" || word == "loops" || word == "join_loops" ||
                          word == "residuals" || word == "reorder" || word == "short_axes" ||
-                         word == "small_floats" || word == "mirrored_sums" || word == "wraps" ||
-                         word == "padded_sums" || word == "row_updates" || word == "row_groups" ||
-                         word == "tiles";
+                         word == "merge_axes" || word == "small_floats" ||
+                         word == "mirrored_sums" || word == "wraps" || word == "padded_sums" ||
+                         word == "row_updates" || word == "row_groups" || word == "tiles";
     const auto passes = [&](const Executable& e) {
       return std::count_if(e.info().passes.begin(), e.info().passes.end(),
                            [&](const PassTime& p) { return p.name == word; });

@@ -11,6 +11,13 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
+/// The last size that is not 1.
+std::int64_t row_length(const Shape& shape) {
+  std::int64_t row = 1;
+  for (std::size_t d = shape.size(); d-- > 0 && row == 1;) row = shape[d];
+  return row;
+}
+
 int nontrivial_dims(const Shape& shape) {
   int n = 0;
   for (const std::int64_t d : shape) n += d != 1;
@@ -66,6 +73,17 @@ class IndexWalk {
       } else {
         full(a.var());
       }
+    }
+  }
+
+  /// A result that is something with longer rows under another shape: that is stored, and goes along its own.
+  void root(Var v) {
+    const int e = member(v);
+    if (e >= 0 && form_of(jaxpr_, jaxpr_.eqns()[static_cast<std::size_t>(e)]) == Form::reshape) {
+      const Atom& a = jaxpr_.eqns()[static_cast<std::size_t>(e)].inputs[0];
+      if (a.is_var() && member(a.var()) >= 0 &&
+          row_length(jaxpr_.aval(a).shape) > row_length(jaxpr_.aval(v).shape))
+        forced.insert(member(a.var()));
     }
   }
 
@@ -132,6 +150,7 @@ void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& pr
   kernel.linear = std::all_of(starts.begin(), starts.end(), [&](Var v) { return walk.flat(v); });
   if (!kernel.linear) {
     for (const Var v : starts) walk.full(v);
+    for (const Var v : kernel.roots) walk.root(v);
   }
   forced.insert(walk.forced.begin(), walk.forced.end());
 }

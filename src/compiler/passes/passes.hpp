@@ -54,6 +54,10 @@ Jaxpr recompute_residuals(const Jaxpr& jaxpr);
 /// Sums begin with 0, but where nobody can tell (`zero_signs`: zero_signs.hpp).
 TELAMON_API Jaxpr split_short_axes(const Jaxpr& jaxpr, bool zero_signs = true);
 
+/// The last two axes of arrays in which nobody tells them apart become one, where whole rows are moved.
+///   let t:f32[9,8,3] = slice[(1,0,0):(10,8,3)] x, d = mul t t   ->   let y:f32[10,24] = reshape x, t = slice y, d = mul t t
+Jaxpr merge_axes(const Jaxpr& jaxpr);
+
 /// Sums over either of two axes, of what is the same or changes its sign when these are swapped, become sums over one.
 ///   let r[n,n] = sub x_i x_j, a = reduce_sum[axes=(1,)] r, b = reduce_sum[axes=(0,)] r   ->   let ..., b = sub 0 a
 TELAMON_API Jaxpr fold_mirrored_sums(const Jaxpr& jaxpr);

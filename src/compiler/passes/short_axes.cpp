@@ -12,10 +12,10 @@
 // (codegen_columns.cpp). What is connected by such equations is taken apart as a whole or not at all.
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 
 #include "compiler/codegen/codegen.hpp"
+#include "compiler/disjoint_sets.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/simplify.hpp"
@@ -233,10 +233,8 @@ Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
 /// Which variables are taken apart: sets of those that equations connect.
 class Choice {
  public:
-  explicit Choice(const Jaxpr& jaxpr) : jaxpr_(jaxpr) {
-    const auto n = static_cast<std::size_t>(jaxpr.num_vars());
-    set_.resize(n);
-    std::iota(set_.begin(), set_.end(), 0);
+  explicit Choice(const Jaxpr& jaxpr)
+      : jaxpr_(jaxpr), sets_(static_cast<std::size_t>(jaxpr.num_vars())) {
     std::size_t equations = jaxpr.eqns().size();
     for (const Eqn& eqn : jaxpr.eqns()) {
       roles_.push_back(role_of(jaxpr, eqn));
@@ -246,7 +244,7 @@ class Choice {
       }
       if (roles_.back() != Role::through) continue;
       for (const Atom& a : eqn.inputs) {
-        if (a.is_var() && may_be_apart(jaxpr.aval(a))) join(a.var(), eqn.outputs[0]);
+        if (a.is_var() && may_be_apart(jaxpr.aval(a))) sets_.join(a.var(), eqn.outputs[0]);
       }
     }
     leave_products();
@@ -255,26 +253,16 @@ class Choice {
 
   bool any() const { return any_; }
   bool apart(Var v) {
-    return may_be_apart(jaxpr_.aval(v)) && chosen_[static_cast<std::size_t>(find(v))];
+    return may_be_apart(jaxpr_.aval(v)) && chosen_[static_cast<std::size_t>(sets_.find(v))];
   }
   Role role(std::size_t e) const { return roles_[e]; }
 
  private:
-  int find(int v) {
-    while (set_[static_cast<std::size_t>(v)] != v) {
-      int& up = set_[static_cast<std::size_t>(v)];
-      up = set_[static_cast<std::size_t>(up)];
-      v = up;
-    }
-    return v;
-  }
-  void join(int a, int b) { set_[static_cast<std::size_t>(find(a))] = find(b); }
-
   using Sizes = std::vector<std::int64_t>;  // of each set, the largest of what is asked for
   Sizes no_sizes() const { return Sizes(static_cast<std::size_t>(jaxpr_.num_vars()), 0); }
   void note(Sizes& what, Var v) {
     if (!may_be_apart(jaxpr_.aval(v))) return;
-    std::int64_t& most = what[static_cast<std::size_t>(find(v))];
+    std::int64_t& most = what[static_cast<std::size_t>(sets_.find(v))];
     most = std::max(most, jaxpr_.aval(v).size());
   }
   // What equations make whole, and what they read so, but for inputs, which lie in memory in any case.
@@ -308,15 +296,29 @@ class Choice {
   bool stays(const Eqn& product) {
     const Var x = product.inputs[0].var(), out = product.outputs[0];
     const bool of_matrices = jaxpr_.aval(x).ndim() > 2;
-    return made_whole_[static_cast<std::size_t>(find(x))] > 0 ||
-           (of_matrices && read_whole_[static_cast<std::size_t>(find(out))] > 0);
+    return made_whole_[static_cast<std::size_t>(sets_.find(x))] > 0 ||
+           (of_matrices && read_whole_[static_cast<std::size_t>(sets_.find(out))] > 0);
+  }
+
+  bool tells_rows_apart(std::size_t e) const {
+    const Eqn& eqn = jaxpr_.eqns()[e];
+    if (roles_[e] == Role::none || roles_[e] == Role::folded) return false;
+    if (roles_[e] == Role::spread) return jaxpr_.aval(eqn.inputs[0]).size() > 1;
+    return roles_[e] != Role::through ||
+           !(form_of(jaxpr_, eqn) == Form::element || leaves_last_axis(jaxpr_, eqn));
+  }
+  // Then rows need not be told apart, unless others do.
+  bool folds_before_last(const Eqn& eqn) const {
+    const std::size_t n = jaxpr_.aval(eqn.inputs[0]).ndim();
+    return reduction_axes(eqn).contains(static_cast<std::int64_t>(n) - 2);
   }
 
   // The largest thing that lies in memory, and the largest that is computed.
   void weigh() {
     const auto n = static_cast<std::size_t>(jaxpr_.num_vars());
     Sizes around = no_sizes(), between = around, folded = around, spread = around, made = around,
-          torn = around, folded_whole = around, equations = around;
+          folded_both = around, told = around, torn = around, folded_whole = around,
+          equations = around;
     for (Var v = 0; v < jaxpr_.num_inputs(); ++v) note(around, v);
     for (const Atom& a : jaxpr_.outs()) {
       if (a.is_var()) note(around, a.var());
@@ -332,11 +334,14 @@ class Choice {
         if (a.is_var() && none) note(around, a.var());
         if (a.is_var() && none && form_of(jaxpr_, eqn) == Form::reduction)
           note(folded_whole, a.var());
-        if (a.is_var() && roles_[e] == Role::folded) note(folded, a.var());
+        if (a.is_var() && roles_[e] == Role::folded)
+          note(folds_before_last(eqn) ? folded_both : folded, a.var());
       }
       for (const Var v : eqn.outputs) {
+        if (tells_rows_apart(e)) note(told, v);
         note(none ? around : between, v);
-        if (!none && may_be_apart(jaxpr_.aval(v))) ++equations[static_cast<std::size_t>(find(v))];
+        if (!none && may_be_apart(jaxpr_.aval(v)))
+          ++equations[static_cast<std::size_t>(sets_.find(v))];
         if (roles_[e] != Role::spread || jaxpr_.aval(eqn.inputs[0]).size() == 1) continue;
         note(spread, v);
         if (tears_vectors(jaxpr_.aval(v))) note(torn, v);
@@ -346,12 +351,13 @@ class Choice {
     Sizes longest = no_sizes();
     for (Var v = 0; v < jaxpr_.num_vars(); ++v) {
       if (may_be_apart(jaxpr_.aval(v)))
-        longest[static_cast<std::size_t>(find(v))] = jaxpr_.aval(v).shape.back();
+        longest[static_cast<std::size_t>(sets_.find(v))] = jaxpr_.aval(v).shape.back();
     }
     for (std::size_t v = 0; v < n; ++v) {
       const bool larger = between[v] >= kLeastGain * around[v];
       const std::int64_t whole = std::max(made_whole_[v], read_whole_[v]);
       // Rows that are folded and whose results their elements need, all in one pass: lanes run over rows.
+      if (told[v] > 0) folded[v] = std::max(folded[v], folded_both[v]);
       const bool rows = kLeastGain * whole <= folded[v] && folded[v] >= kLeastRows &&
                         (spread[v] >= kLeastRows || longest[v] <= kLongestFolded);
       const bool repeated = kLeastGain * whole <= torn[v] && torn[v] >= kLeastRows;
@@ -366,7 +372,7 @@ class Choice {
   }
 
   const Jaxpr& jaxpr_;
-  std::vector<int> set_;
+  DisjointSets sets_;
   std::vector<Role> roles_;
   Sizes made_whole_, read_whole_;
   std::vector<bool> chosen_;
@@ -402,10 +408,10 @@ class Splitter {
         fold(eqn);
       } else if (role == Role::spread && choice_.apart(eqn.outputs[0])) {
         spread(eqn);
-      } else if (role == Role::through && choice_.apart(eqn.outputs[0]) &&
-                 !is_small_part(eqn)) {
+      } else if (role == Role::through && choice_.apart(eqn.outputs[0]) && !is_small_part(eqn)) {
         through(eqn);
-      } else if (role != Role::none && role != Role::through && role != Role::folded && choice_.apart(eqn.outputs[0])) {
+      } else if (role != Role::none && role != Role::through && role != Role::folded &&
+                 choice_.apart(eqn.outputs[0])) {
         parts(eqn.outputs[0]) = columns(eqn, role);
       } else {
         keep(eqn, changed);

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "compiler/disjoint_sets.hpp"
 #include "compiler/forms.hpp"
 #include "core/integers.hpp"
 #include "jaxpr/rewrite.hpp"
@@ -65,27 +66,18 @@ class Analysis {
  private:
   // ---- classes -----------------------------------------------------------------------------------
   int new_class(std::int64_t size) {
-    parent_.push_back(static_cast<int>(parent_.size()));
     size_.push_back(size);
     mixed_.push_back(false);
-    return parent_.back();
-  }
-  int find(int c) {
-    while (parent_[static_cast<std::size_t>(c)] != c) {
-      int& p = parent_[static_cast<std::size_t>(c)];
-      p = parent_[static_cast<std::size_t>(p)];
-      c = p;
-    }
-    return c;
+    return classes_.add();
   }
   void join(int a, int b) {
-    a = find(a);
-    b = find(b);
+    a = classes_.find(a);
+    b = classes_.find(b);
     if (a == b) return;
-    parent_[static_cast<std::size_t>(b)] = a;
+    classes_.join(b, a);
     if (mixed_[static_cast<std::size_t>(b)]) mixed_[static_cast<std::size_t>(a)] = true;
   }
-  void mix(int c) { mixed_[static_cast<std::size_t>(find(c))] = true; }
+  void mix(int c) { mixed_[static_cast<std::size_t>(classes_.find(c))] = true; }
   void new_dims(Scope& s, Var v) {
     auto& dims = s.dims[static_cast<std::size_t>(v)];
     for (const std::int64_t n : s.jaxpr->aval(v).shape) {
@@ -372,7 +364,7 @@ class Analysis {
 
   // ---- labels ------------------------------------------------------------------------------------
   bool is_axis(int c) {
-    c = find(c);
+    c = classes_.find(c);
     return size_[static_cast<std::size_t>(c)] > 1 && !mixed_[static_cast<std::size_t>(c)];
   }
 
@@ -384,7 +376,7 @@ class Analysis {
         if (!program->state[static_cast<std::size_t>(v)]) continue;
         std::vector<int> axes;
         for (const int c : program->dims[static_cast<std::size_t>(v)]) {
-          if (is_axis(c)) axes.push_back(find(c));
+          if (is_axis(c)) axes.push_back(classes_.find(c));
         }
         if (axes.size() > best.size()) best = axes;
       }
@@ -504,7 +496,7 @@ class Analysis {
   Labels labels_of(Scope& scope, Var v) {
     Labels labels;
     for (const int c : scope.dims[static_cast<std::size_t>(v)]) {
-      const auto axis = axis_of_.find(find(c));
+      const auto axis = axis_of_.find(classes_.find(c));
       labels.push_back(axis == axis_of_.end() ? kUnrolled : axis->second);
     }
     return labels;
@@ -551,7 +543,7 @@ class Analysis {
   }
 
   bool ok_ = true, turned_ = false;  ///< turned: lanes run along another axis than the last
-  std::vector<int> parent_;
+  DisjointSets classes_;
   std::vector<std::int64_t> size_;
   std::vector<bool> mixed_;
   std::map<int, int> axis_of_;

@@ -1,0 +1,363 @@
+// The last axes of arrays in which nobody tells them apart become one.
+//
+//   let t:f32[298,300,3] = slice[(2,0,0):(300,300,3)] x, u = slice[(0,0,0):(298,300,3)] x, d = sub t u
+//   ->  let y:f32[300,900] = reshape x, t = slice[(2,0):(300,900)] y, u = slice[...] y, d = sub t u
+//
+// Colours of an image, coordinates of points, channels: what moves whole rows of them leaves short rows, along
+// which lanes run badly. Elementwise arithmetic by itself has no rows (Kernel::linear).
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "compiler/disjoint_sets.hpp"
+#include "compiler/forms.hpp"
+#include "compiler/passes/passes.hpp"
+#include "compiler/plan/cells.hpp"
+#include "jaxpr/rewrite.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+using detail::JaxprBuilder;
+
+constexpr std::int64_t kLongest = 32;  // rows of more are several vectors
+constexpr std::int64_t kLeast =
+    64;  // elements of what rows become: those of small matrices are no long ones
+constexpr std::size_t kMostAxes = 4;
+constexpr std::size_t kMostEquations = 20'000;
+
+/// What an equation does with the axes of what it makes or reads.
+enum class Role : std::uint8_t {
+  apart,    ///< it tells them apart
+  whole,    ///< its operands and results lie in memory, where one shape is as good as another
+  element,  ///< it leaves them as they are
+  moves,    ///< it moves whole rows, or makes the array of a smaller one
+  made,     ///< it makes an array in which all numbers along them are the same
+  folds,    ///< it folds all of them
+};
+
+/// The last `count` axes of arrays: those of a row, and the one before.
+class LastAxes {
+ public:
+  LastAxes(const Jaxpr& jaxpr, std::size_t count) : jaxpr_(jaxpr), count_(count) {}
+
+  /// The first of them.
+  std::size_t first(const Shape& shape) const { return shape.size() - count_; }
+  std::int64_t row(const Shape& shape) const {
+    std::int64_t n = 1;
+    for (std::size_t d = first(shape) + 1; d < shape.size(); ++d) n *= shape[d];
+    return n;
+  }
+  bool are_of(const Aval& a) const {
+    return a.shape.size() >= count_ && a.size() > 0 && row(a.shape) > 1 && row(a.shape) < kLongest;
+  }
+  bool are_of(const Atom& a) const { return a.is_var() && are_of(jaxpr_.aval(a)); }
+  bool are_long(const Aval& a) const { return row(a.shape) * a.shape[first(a.shape)] >= kLeast; }
+  /// Of sizes, or of where a part begins and ends.
+  Shape merged(Shape numbers, std::int64_t row) const {
+    shorten(numbers);
+    numbers[numbers.size() - 1] *= row;
+    return numbers;
+  }
+  Aval merged(const Aval& a) const { return a.with_shape(merged(a.shape, row(a.shape))); }
+  /// Leaves out what is said of the axes of a row.
+  template <class T>
+  void shorten(T& of_axes) const {
+    for (std::size_t d = 1; d < count_; ++d) of_axes.pop_back();
+  }
+
+  Role role_of(const Eqn& eqn) const {
+    const Form form = form_of(jaxpr_, eqn);
+    if (is_barrier(form) || form == Form::reshape || eqn.outputs.size() != 1 ||
+        eqn.effect != Effect::none)
+      return Role::whole;
+    if (form == Form::reduction) return role_of_fold(eqn);
+    const Aval& out = jaxpr_.aval(eqn.outputs[0]);
+    if (!are_of(out)) return Role::apart;
+    if (form == Form::element) return Role::element;
+    if (eqn.primitive == &iota_p || eqn.primitive == &broadcast_in_dim_p) {
+      if (repeats_along_all(eqn)) return Role::made;
+      if (eqn.primitive == &iota_p) return Role::apart;
+    }
+    const auto moved = [&](const Atom& a) { return are_of(a); };
+    const bool all = eqn.primitive == &concatenate_p
+                         ? std::all_of(eqn.inputs.begin(), eqn.inputs.end(), moved)
+                         : moved(eqn.inputs[0]);
+    return all && moves_whole_rows(eqn) ? Role::moves : Role::apart;
+  }
+
+ private:
+  Role role_of_fold(const Eqn& eqn) const {
+    if (!are_of(eqn.inputs[0])) return Role::apart;
+    const Shape& shape = jaxpr_.aval(eqn.inputs[0]).shape;
+    std::size_t folded = 0;
+    for (const std::int64_t d : reduction_axes(eqn))
+      folded += static_cast<std::size_t>(d) >= first(shape) ? 1 : 0;
+    if (folded == 0) return Role::element;
+    return folded == count_ && eqn.params.holds<AxesParams>() ? Role::folds : Role::apart;
+  }
+
+  // Of a broadcast: whether it repeats numbers along all axes; of an iota: whether it counts along another.
+  bool repeats_along_all(const Eqn& eqn) const {
+    const auto at = static_cast<std::int64_t>(first(jaxpr_.aval(eqn.outputs[0]).shape));
+    if (eqn.primitive == &iota_p) return eqn.params.as<IotaParams>().dimension < at;
+    const Shape& dims = eqn.params.as<BroadcastInDimParams>().broadcast_dimensions;
+    return dims.empty() || dims.back() < at;
+  }
+
+  bool moves_whole_rows(const Eqn& eqn) const {
+    const PrimitiveBase* p = eqn.primitive;
+    const Shape& to = jaxpr_.aval(eqn.outputs[0]).shape;
+    const auto at = static_cast<std::int64_t>(first(to));
+    if (p == &concatenate_p) return eqn.params.as<ConcatenateParams>().dimension <= at;
+    const Shape& from = jaxpr_.aval(eqn.inputs[0]).shape;
+    // Of each axis of a row, counted from the end.
+    const auto all_of_row = [&](const auto& is_whole) {
+      for (std::size_t back = 1; back < count_; ++back) {
+        if (!is_whole(from.size() - back, to.size() - back)) return false;
+      }
+      return true;
+    };
+    if (p == &slice_p) {
+      const auto& s = eqn.params.as<SliceParams>();
+      return (s.strides.empty() || s.strides[first(from)] == 1) &&
+             all_of_row([&](std::size_t i, std::size_t o) {
+               return to[o] == from[i] && (s.strides.empty() || s.strides[i] == 1);
+             });
+    }
+    if (p == &dynamic_slice_p) {
+      return to[first(to)] == from[first(from)] &&
+             all_of_row([&](std::size_t i, std::size_t o) { return to[o] == from[i]; });
+    }
+    if (p == &pad_p) {
+      const auto& padding = eqn.params.as<PadParams>().padding_config;
+      return padding[first(from)][2] == 0 && all_of_row([&](std::size_t i, std::size_t) {
+               return padding[i] == std::array<std::int64_t, 3>{0, 0, 0};
+             });
+    }
+    const auto in_place = [&](const Shape& axes) {
+      return axes.size() >= count_ && axes[axes.size() - count_] == at &&
+             all_of_row([&](std::size_t, std::size_t o) {
+               return axes[axes.size() - (to.size() - o)] == static_cast<std::int64_t>(o);
+             });
+    };
+    if (p == &rev_p) {
+      const Shape& dims = eqn.params.as<DimensionsParams>().dimensions;
+      return std::all_of(dims.begin(), dims.end(), [&](std::int64_t d) { return d < at; });
+    }
+    if (p == &transpose_p) return in_place(eqn.params.as<TransposeParams>().permutation);
+    if (p == &broadcast_in_dim_p) {
+      return in_place(eqn.params.as<BroadcastInDimParams>().broadcast_dimensions) &&
+             from[first(from)] == to[first(to)] &&
+             all_of_row([&](std::size_t i, std::size_t o) { return to[o] == from[i]; });
+    }
+    return false;
+  }
+
+  const Jaxpr& jaxpr_;
+  const std::size_t count_;
+};
+
+/// Which variables' axes are merged: sets of those that equations connect.
+class Choice {
+ public:
+  Choice(const Jaxpr& jaxpr, const LastAxes& axes)
+      : jaxpr_(jaxpr),
+        axes_(axes),
+        sets_(static_cast<std::size_t>(jaxpr.num_vars())),
+        moved_(static_cast<std::size_t>(jaxpr.num_vars()), false),
+        apart_(moved_),
+        long_(moved_) {
+    for (const Eqn& eqn : jaxpr.eqns()) {
+      roles_.push_back(axes.role_of(eqn));
+      if (roles_.back() != Role::element && roles_.back() != Role::moves) continue;
+      for (const Atom& a : eqn.inputs) {
+        if (axes.are_of(a)) sets_.join(a.var(), eqn.outputs[0]);
+      }
+    }
+    for (Var v = 0; v < jaxpr.num_vars(); ++v) {
+      if (axes.are_of(jaxpr.aval(v)) && axes.are_long(jaxpr.aval(v))) long_[set_of(v)] = true;
+    }
+    for (std::size_t e = 0; e < roles_.size(); ++e) {
+      const Eqn& eqn = jaxpr.eqns()[e];
+      if (roles_[e] == Role::moves) moved_[set_of(eqn.outputs[0])] = true;
+      if (roles_[e] != Role::apart) continue;
+      for (const Var v : eqn.outputs) apart_[set_of(v)] = true;
+      for (const Atom& a : eqn.inputs) {
+        if (a.is_var()) apart_[set_of(a.var())] = true;
+      }
+    }
+  }
+
+  bool merges(Var v) {
+    const std::size_t set = set_of(v);
+    return axes_.are_of(jaxpr_.aval(v)) && moved_[set] && long_[set] && !apart_[set];
+  }
+  bool merges(const Atom& a) { return a.is_var() && merges(a.var()); }
+  /// Whether an equation is another one with merged axes.
+  bool changes(std::size_t e) {
+    const Eqn& eqn = jaxpr_.eqns()[e];
+    if (roles_[e] == Role::whole || roles_[e] == Role::apart) return false;
+    return roles_[e] == Role::folds ? merges(eqn.inputs[0]) : merges(eqn.outputs[0]);
+  }
+
+ private:
+  std::size_t set_of(Var v) { return static_cast<std::size_t>(sets_.find(v)); }
+
+  const Jaxpr& jaxpr_;
+  const LastAxes& axes_;
+  DisjointSets sets_;
+  std::vector<bool> moved_, apart_, long_;  // of each set, by the variable that stands for it
+  std::vector<Role> roles_;
+};
+
+class Merger {
+ public:
+  Merger(const Jaxpr& jaxpr, std::size_t count)
+      : jaxpr_(jaxpr),
+        axes_(jaxpr, count),
+        choice_(jaxpr, axes_),
+        whole_(static_cast<std::size_t>(jaxpr.num_vars())),
+        merged_(whole_) {}
+
+  Jaxpr run() {
+    bool any = false;
+    for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) any = any || choice_.changes(e);
+    if (!any) return jaxpr_;
+    for (Var v = 0; v < jaxpr_.num_inputs(); ++v)
+      at(whole_, v) = Atom::var(b_.add_input(jaxpr_.aval(v)));
+    for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
+      where_ = jaxpr_.eqns()[e].where;
+      if (choice_.changes(e)) merge(jaxpr_.eqns()[e]);
+      else keep(jaxpr_.eqns()[e]);
+    }
+    Atoms outs;
+    for (const Atom& a : jaxpr_.outs()) outs.push_back(as_whole(a));
+    return b_.build(std::move(outs)).jaxpr;
+  }
+
+ private:
+  using Known = std::vector<std::optional<Atom>>;
+  static std::optional<Atom>& at(Known& known, Var v) { return known[static_cast<std::size_t>(v)]; }
+
+  Atom reshaped(const Atom& x, const Aval& to) {
+    return Atom::var(
+        b_.add_eqn1(reshape_p, Params::of(ReshapeParams{to.shape}), {x}, to, Effect::none, where_));
+  }
+  Atom as_whole(const Atom& a) {
+    if (a.is_literal()) return a;
+    std::optional<Atom>& x = at(whole_, a.var());
+    if (!x) x = reshaped(*at(merged_, a.var()), jaxpr_.aval(a));
+    return *x;
+  }
+  Atom as_merged(const Atom& a) {
+    std::optional<Atom>& x = at(merged_, a.var());
+    if (!x) x = reshaped(*at(whole_, a.var()), axes_.merged(jaxpr_.aval(a)));
+    return *x;
+  }
+
+  void merge(const Eqn& eqn) {
+    Atoms in;
+    for (const Atom& a : eqn.inputs) in.push_back(choice_.merges(a) ? as_merged(a) : as_whole(a));
+    if (eqn.primitive == &dynamic_slice_p) axes_.shorten(in);  // of all of an axis, it begins at 0
+    const Var out = eqn.outputs[0];
+    const Aval& aval = jaxpr_.aval(out);
+    const bool merges = choice_.merges(out);
+    at(merges ? merged_ : whole_, out) =
+        Atom::var(b_.add_eqn1(*eqn.primitive, params(eqn), std::move(in),
+                              merges ? axes_.merged(aval) : aval, eqn.effect, where_));
+  }
+
+  void keep(const Eqn& eqn) {
+    Atoms in;
+    for (const Atom& a : eqn.inputs) in.push_back(as_whole(a));
+    std::vector<Aval> avals;
+    for (const Var v : eqn.outputs) avals.push_back(jaxpr_.aval(v));
+    const auto out =
+        b_.add_eqn(*eqn.primitive, eqn.params, std::move(in), avals, eqn.effect, eqn.where);
+    for (std::size_t i = 0; i < out.size(); ++i) at(whole_, eqn.outputs[i]) = Atom::var(out[i]);
+  }
+
+  Params params(const Eqn& eqn) {
+    const PrimitiveBase* p = eqn.primitive;
+    if (p == &slice_p) {
+      SliceParams s = eqn.params.as<SliceParams>();
+      const std::int64_t row = axes_.row(jaxpr_.aval(eqn.outputs[0]).shape);
+      s.start_indices = axes_.merged(s.start_indices, row);
+      s.limit_indices = axes_.merged(s.limit_indices, row);
+      if (!s.strides.empty()) axes_.shorten(s.strides);
+      return Params::of(std::move(s));
+    }
+    if (p == &pad_p) {
+      PadParams s = eqn.params.as<PadParams>();
+      axes_.shorten(s.padding_config);
+      for (std::int64_t& n : s.padding_config.back())
+        n *= axes_.row(jaxpr_.aval(eqn.outputs[0]).shape);
+      return Params::of(std::move(s));
+    }
+    if (p == &transpose_p) {
+      TransposeParams s = eqn.params.as<TransposeParams>();
+      axes_.shorten(s.permutation);
+      return Params::of(std::move(s));
+    }
+    if (eqn.params.holds<AxesParams>() && !choice_.merges(eqn.outputs[0])) {  // all are folded
+      AxesParams s;
+      const Shape& shape = jaxpr_.aval(eqn.inputs[0]).shape;
+      for (const std::int64_t d : reduction_axes(eqn)) {
+        if (static_cast<std::size_t>(d) <= axes_.first(shape)) s.axes.push_back(d);
+      }
+      return Params::of(std::move(s));
+    }
+    const auto merged = [&] { return axes_.merged(jaxpr_.aval(eqn.outputs[0])).shape; };
+    if (p == &dynamic_slice_p) return Params::of(DynamicSliceParams{merged()});
+    if (p == &iota_p) {
+      IotaParams s = eqn.params.as<IotaParams>();
+      s.shape = merged();
+      return Params::of(std::move(s));
+    }
+    if (p == &broadcast_in_dim_p) {
+      BroadcastInDimParams s = eqn.params.as<BroadcastInDimParams>();
+      if (choice_.merges(eqn.inputs[0])) axes_.shorten(s.broadcast_dimensions);
+      s.shape = merged();
+      return Params::of(std::move(s));
+    }
+    return eqn.params;
+  }
+
+  const Jaxpr& jaxpr_;
+  const LastAxes axes_;
+  Choice choice_;
+  JaxprBuilder b_;
+  Known whole_, merged_;
+  SourceLocation where_;
+};
+
+/// The same within loops and branches, but for cells, which are along the axes that a loop has.
+Jaxpr merge_within(const Jaxpr& jaxpr) {
+  bool changed = false;
+  std::vector<Eqn> eqns = jaxpr.eqns();
+  for (Eqn& eqn : eqns) {
+    bool any = false;
+    Params params = detail::map_jaxprs(eqn.params, merge_axes, any);
+    if (!any || worthwhile_cell_loop(jaxpr, eqn)) continue;
+    eqn.params = std::move(params);
+    changed = true;
+  }
+  return changed ? Jaxpr(jaxpr.num_inputs(), jaxpr.avals(), std::move(eqns), jaxpr.outs()) : jaxpr;
+}
+
+}  // namespace
+
+Jaxpr merge_axes(const Jaxpr& jaxpr) {
+  if (jaxpr.eqns().size() > kMostEquations) return jaxpr;
+  Jaxpr out = merge_within(jaxpr);
+  for (std::size_t count = 2; count <= kMostAxes; ++count) out = Merger(out, count).run();
+  return out;
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,149 @@
+// Axes that nobody tells apart become one.
+#include <gmock/gmock.h>
+
+#include "compiler/support.hpp"
+#include "telamon/control_flow.hpp"
+#include "telamon/grad.hpp"
+#include "telamon/numpy.hpp"
+#include "telamon/vmap.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string row(std::int64_t k) { return "," + std::to_string(k) + "] = "; }
+Array along(const Array& x, Axis axis) {
+  const std::int64_t n = x.shape(axis);
+  return lax::slice_in_dim(x, 2, n, 1, axis) - 2 * lax::slice_in_dim(x, 1, n - 1, 1, axis) +
+         lax::slice_in_dim(x, 0, n - 2, 1, axis);
+}
+Array whole(const Shape& shape, DType dtype, unsigned seed = 1) {
+  return lax::convert_element_type(lax::floor(uniform(shape, DType::f64, -9, 10, seed)), dtype);
+}
+Array zero_of(const Array& x) { return lax::convert_element_type(Array(0), x.dtype()); }
+
+TEST(MergeAxes, OfRowsThatAreMoved) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8, DType::bf16}) {
+    for (const std::int64_t k : {2, 3, 5, 8, 31}) {
+      const Compiled e = check(
+          [](std::span<const Array> a) {
+            const Array& x = a[0];
+            const Array two = zero_of(x) + 2;
+            return Arrays{along(x, 0),
+                          along(x, 1) * x(slice(), slice(1, -1)),
+                          lax::pad(x, two, {{1, 2, 1}, {2, -1, 0}, {0, 0, 0}}) + 1,
+                          lax::concatenate(Arrays{x, x(slice(0, 3)) * 2}, 0),
+                          lax::concatenate(Arrays{x, x(slice(), slice(0, 2)) * 2, x}, 1),
+                          lax::rev(x, {0}) - x,
+                          x(slice({}, {}, 2)) * 2};
+          },
+          {whole({23, 37, k}, dtype)}, -1, 0);
+      const std::string text = e->text("jaxpr");
+      for (const char* op : {"slice", "sub", "mul", "pad", "concatenate", "rev"})
+        EXPECT_THAT(text, Not(HasSubstr(row(k) + op))) << text;
+    }
+  }
+}
+
+TEST(MergeAxes, OfWhatIsRepeatedCountedAndFoldedBesideThem) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32}) {
+    const Compiled e = check(
+        [](std::span<const Array> a) {
+          const Array& x = a[0];
+          const Array d = x(slice(1, {})) - x(slice({}, -1));
+          const Array many = lax::broadcast_in_dim(d, {4, 40, 30, 3}, {1, 2, 3});
+          const Array by_row = lax::broadcast_in_dim(a[1], {4, 40, 30, 3}, {0});
+          const Array count = lax::iota(x.dtype(), {4, 40, 30, 3}, 1);
+          return Arrays{sum(d * d),
+                        max(d, {.axes = {0, 1, 2}}),
+                        sum(d * d, 0),
+                        lax::argmax(d, 0, DType::i32),
+                        many * by_row + count,
+                        lax::transpose(many - by_row, {1, 0, 2, 3}),
+                        sum(many * count, {.axes = {0, 2, 3}})};
+        },
+        {whole({41, 30, 3}, dtype), whole({4}, dtype, 2)}, -1, 0);
+    const std::string text = e->text("jaxpr");
+    for (const char* op : {"slice", "sub", "mul", "add", "iota", "broadcast_in_dim"})
+      EXPECT_THAT(text, Not(HasSubstr(row(3) + op))) << text;
+  }
+}
+
+// What is left of four axes are two.
+TEST(MergeAxes, OfMoreThanTwo) {
+  const Compiled e =
+      check([](std::span<const Array> a) { return Arrays{along(a[0], 0), sum(along(a[0], 0))}; },
+            {whole({19, 20, 4, 3}, DType::f32)}, -1, 0);
+  EXPECT_THAT(e->text("jaxpr"), HasSubstr("f32[17,240] = sub"));
+}
+
+TEST(MergeAxes, OfDerivativesAndBatches) {
+  const auto roughness = [](const Array& x) {
+    const Array a = along(x, 0), b = along(x, 1);
+    return sum(a * a) + sum(b * b);
+  };
+  const Compiled e = check(
+      [&](std::span<const Array> a) {
+        return Arrays{grad(roughness)(a[0]),
+                      vmap([&](const Array& x) { return along(x, 0); })(a[1])};
+      },
+      {whole({30, 40, 3}, DType::f64), whole({5, 30, 40, 3}, DType::f32)}, -1, 0);
+  EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr(row(3) + "pad")));
+  EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr(row(3) + "sub")));
+}
+
+TEST(MergeAxes, WithinLoops) {
+  const Compiled e = check(
+      [](std::span<const Array> a) {
+        const auto step = [](const Array&, const Array& u) {
+          const Array left = lax::concatenate(Arrays{u(slice(1, {})), u(slice(0, 1))}, 0);
+          return left - u;
+        };
+        return Arrays{fori_loop(0, 3, step, a[0])};
+      },
+      {whole({500, 3}, DType::f32)}, -1, 0);
+  EXPECT_THAT(e->text("jaxpr"), HasSubstr("f32[1500] = sub"));
+  EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("f32[500,3] = sub")));
+}
+
+// A filter for each of many states keeps the axes that its cells are along.
+TEST(MergeAxes, OfStatesOfCellsStay) {
+  const Compiled e = check(
+      [](std::span<const Array> a) {
+        const auto step = [](const Array&, const Array& s) {
+          const Array up = lax::concatenate(Arrays{s(slice(1, {})), s(slice(0, 1))}, 0);
+          return s - up * 2;
+        };
+        return Arrays{fori_loop(0, 3, step, a[0])};
+      },
+      {whole({2, 64, 5}, DType::f32)}, -1, 0);
+  EXPECT_THAT(e->text("plan"), HasSubstr("kernel cells")) << e->text("plan");
+}
+
+TEST(MergeAxes, OfLongRowsSmallMatricesAndThoseThatSomebodyTellsApartStay) {
+  const auto stays = [](const Program& f, const Arrays& in, const std::string& text) {
+    EXPECT_THAT(check(f, in, -1, 0)->text("jaxpr"), HasSubstr(text));
+  };
+  const Program moved = [](std::span<const Array> a) { return Arrays{along(a[0], 0)}; };
+  stays(moved, {whole({20, 20, 32}, DType::f32)}, "f32[18,20,32] = sub");
+  stays(moved, {whole({6, 3, 3}, DType::f32)}, "f32[4,3,3] = sub");
+  stays(moved, {whole({20, 0, 3}, DType::f32)}, "f32[18,0,3]");
+  stays([](std::span<const Array> a) { return Arrays{along(a[0], 0) * a[1]}; },
+        {whole({20, 20, 9}, DType::f32), whole({9}, DType::f32)}, "f32[18,20,9] = sub");
+  stays([](std::span<const Array> a) { return Arrays{lax::rev(along(a[0], 0), {1})}; },
+        {whole({20, 20, 9}, DType::f32)}, "f32[18,20,9] = sub");
+  stays([](std::span<const Array> a) { return Arrays{cumsum(along(a[0], 0), 2)}; },
+        {whole({20, 20, 9}, DType::f64)}, "f64[18,180] = sub");  // it is stored before
+  stays([](std::span<const Array> a) { return Arrays{sum(along(a[0], 0), 2)}; },
+        {whole({20, 20, 9}, DType::f32)}, "f32[18,20,9] = sub");
+  stays(
+      [](std::span<const Array> a) {
+        return Arrays{along(a[0], 0)(slice(), slice(), slice(0, 4))};
+      },
+      {whole({20, 20, 9}, DType::f32)}, "f32[18,20,4] = sub");
+}
+
+}  // namespace
+}  // namespace telamon::testing
