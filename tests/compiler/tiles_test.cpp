@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "compiler/support.hpp"
+#include "telamon/indexing.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/numpy.hpp"
 
@@ -197,6 +198,51 @@ TEST(Tiles, FoldShortRowsOfLongOnes) {
   };
   for (const Shape& shape : {Shape{528, 133, 32}, {80, 517, 32}, {300, 515, 16}, {100, 1030, 24}})
     EXPECT_THAT(same_either_way(f, {numbers(shape, DType::f32)}), HasSubstr(" rows"));
+}
+
+// Slices, pads and concatenations along rows, and down columns, of what stays in memory in between.
+TEST(Tiles, HoldWhatIsMovedWithinThem) {
+  const auto moved = [](const Array& y, std::int64_t axis) {
+    const std::int64_t n = y.shape(axis);
+    const auto part = [&](std::int64_t from, std::int64_t to) {
+      return lax::slice_in_dim(y, from, to, 1, axis);
+    };
+    std::vector<std::array<std::int64_t, 3>> padding(2, {0, 0, 0});
+    padding[static_cast<std::size_t>(axis)] = {2, 0, 0};
+    const Array zero = lax::convert_element_type(Array(0), y.dtype());
+    return lax::concatenate(Arrays{part(n - 3, n), part(0, n - 3)}, axis) * y +
+           lax::pad(part(2, n), zero, padding);
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const auto& [rows, columns, axis] :
+         {std::tuple{1000, 1024, 1}, {600, 1037, 1}, {64, 16384, 0}, {33, 32801, 0}}) {
+      const Program f = [&, along = axis](std::span<const Array> x) {
+        // It is stored, being read at several places.
+        const Array y = lax::exp(x[0]) * lax::sin(x[0]), z = moved(y, along);
+        return Arrays{z - expand_dims(lax::reduce_max(z, {along}), along)};
+      };
+      const Array x = numbers({rows, columns}, dtype);
+      const std::string plan = same_either_way(f, {x});
+      if (axis == 0 && dtype == DType::f32) { EXPECT_THAT(plan, HasSubstr("tiles ")) << rows; }
+      const Arrays want = execute(compile(stage(f, {x})), {x});
+      const auto g = [&](const Array& a) { return f(Arrays{a})[0]; };
+      expect_equal(jit(g, {.donate = {0}})(x + 0.0f), want[0], 0, "donated");
+    }
+  }
+  const Program blurred = [&](std::span<const Array> x) {
+    const Array y = x[0](slice(2, {})) + 2 * x[0](slice(1, -1)) + x[0](slice({}, -2));
+    return Arrays{moved(y, 1)};
+  };
+  EXPECT_THAT(same_either_way(blurred, {numbers({512, 1536}, DType::f32)}), HasSubstr("tiles "));
+  // Rows that come from above, however many there are.
+  const std::string plan = same_either_way(
+      [](std::span<const Array> x) {
+        const Array y = lax::exp(x[0]) * lax::sin(x[0]);
+        const Array zero = lax::convert_element_type(Array(0), y.dtype());
+        return Arrays{y, lax::pad(y, zero, {{1, -1, 0}, {0, 0, 0}}) * y};
+      },
+      {numbers({1000, 1024}, DType::f32)});
+  EXPECT_THAT(plan, Not(HasSubstr(" rows")));
 }
 
 TEST(Tiles, LeaveAloneWhatReadsOtherRows) {

@@ -12,6 +12,7 @@
 #include "compiler/plan/tiles.hpp"
 
 #include <algorithm>
+#include <array>
 #include <span>
 
 #include "compiler/emit/emit_reduction.hpp"
@@ -230,9 +231,15 @@ class Tiling {
       case Form::reduction: return !reduction_axes(e).contains(cut.dim(from));
       default: break;
     }
-    if (e.primitive != &broadcast_in_dim_p) return false;
-    const Shape& dims = e.params.as<BroadcastInDimParams>().broadcast_dimensions;
-    return dims[static_cast<std::size_t>(cut.dim(from))] == cut.dim(to);
+    const auto dim = static_cast<std::size_t>(cut.dim(from));
+    if (e.primitive == &broadcast_in_dim_p)
+      return e.params.as<BroadcastInDimParams>().broadcast_dimensions[dim] == cut.dim(to);
+    // What moves elements along other dimensions.
+    if (e.primitive == &slice_p) return true;  // as long as before: all of it
+    if (e.primitive == &concatenate_p)
+      return e.params.as<ConcatenateParams>().dimension != cut.dim(to);
+    return e.primitive == &pad_p &&
+           e.params.as<PadParams>().padding_config[dim] == std::array<std::int64_t, 3>{0, 0, 0};
   }
 
   // Whether two values lie apart, or one where the other did, element by element.
