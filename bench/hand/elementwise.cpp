@@ -267,6 +267,25 @@ const Register black_scholes("B02.black_scholes", "us", [] {
   return c;
 });
 
+// ---- neighbours ----------------------------------------------------------------------------------
+constexpr std::size_t kPicture = 512, kColours = 3;
+const Register blur_rgb("B02.blur_rgb", "us", [] {
+  constexpr std::size_t kRow = kPicture * kColours, kOut = kRow - 2 * kColours;
+  Buffers<float> b{{uf(1, kPicture * kRow)}, blank<float>(1, (kPicture - 2) * kOut)};
+  return elementwise(std::move(b), 24 * kPicture * kPicture, [](Buffers<float>& x) {
+    Floats row(kRow);
+    for (std::size_t i = 0; i + 2 < kPicture; ++i) {
+      const float* __restrict in = &x.in[0][i * kRow];
+      float* __restrict y = row.data();
+      float* __restrict out = &x.out[0][i * kOut];
+      for (std::size_t j = 0; j < kRow; ++j)
+        y[j] = .25F * (in[2 * kRow + j] + 2 * in[kRow + j] + in[j]);
+      for (std::size_t j = 0; j < kOut; ++j)
+        out[j] = .25F * (y[j] + 2 * y[j + kColours] + y[j + 2 * kColours]);
+    }
+  });
+});
+
 // ---- broadcast, transposed -----------------------------------------------------------------------
 constexpr std::size_t kRows = 1024, kColumns = 4096;
 

@@ -82,6 +82,47 @@ void distances(Array& a) {
   }
 }
 
+/// Forces of springs between neighbours on a grid: of a row to the right and down, coordinates side by side.
+constexpr std::size_t kCloth = 256;
+struct Springs {
+  float k[3][kCloth] = {};
+};
+inline void springs(const Springs& from, const Springs& to, std::size_t shift, std::size_t n,
+                    Springs& out) {
+  for (std::size_t j = 0; j < n; ++j) {
+    const float x = to.k[0][j + shift] - from.k[0][j], y = to.k[1][j + shift] - from.k[1][j],
+                z = to.k[2][j + shift] - from.k[2][j];
+    const float length = std::sqrt(x * x + y * y + z * z + 1e-6F);
+    const float f = (length - .5F) / length;
+    out.k[0][j] = f * x, out.k[1][j] = f * y, out.k[2][j] = f * z;
+  }
+}
+void cloth(Array& a) {
+  Springs row, below, right, down, up;
+  const auto read = [&](std::size_t i, Springs& to) {
+    for (std::size_t j = 0; j < kCloth; ++j) {
+      for (std::size_t k = 0; k < 3; ++k) to.k[k][j] = a.in[(i * kCloth + j) * 3 + k];
+    }
+  };
+  read(0, row);
+  for (std::size_t i = 0; i < kCloth; ++i) {
+    springs(row, row, 1, kCloth - 1, right);
+    down = Springs{};
+    if (i + 1 < kCloth) {
+      read(i + 1, below);
+      springs(row, below, 0, kCloth, down);
+    }
+    float* __restrict out = &a.out[i * kCloth * 3];
+    for (std::size_t k = 0; k < 3; ++k) {
+      out[k] = right.k[k][0] + down.k[k][0] - up.k[k][0];
+      for (std::size_t j = 1; j < kCloth; ++j)
+        out[j * 3 + k] = right.k[k][j] - right.k[k][j - 1] + down.k[k][j] - up.k[k][j];
+    }
+    row = below;
+    up = down;
+  }
+}
+
 template <int K>
 void register_both() {
   const std::string tail = "_" + std::to_string(K);
@@ -103,6 +144,11 @@ void register_turned() {
 const bool all = [] {
   Register("B10.rotations", "us", [] {
     return by_hand(Array{zf(1, kRows * 4), Floats(kRows * 9)}, rotations,
+                   [](const Array& a) { return std::vector{output(a.out)}; });
+  });
+  Register("B10.cloth", "us", [] {
+    constexpr std::size_t kSize = kCloth * kCloth * 3;
+    return by_hand(Array{uf(1, kSize), Floats(kSize)}, cloth,
                    [](const Array& a) { return std::vector{output(a.out)}; });
   });
   register_turned<2>();

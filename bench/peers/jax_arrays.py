@@ -63,6 +63,12 @@ for _id, _f, _type, _operand in inputs.SPECIALS:
 workload("B02.chain10_f64_1M", x64=True)(lambda: compiled(chain10, u64(1, M), bytes=16 * M))
 workload("B02.chain10_grad_1M")(lambda: compiled(jax.grad(lambda x: chain10(x).sum()), u(1, M), bytes=8 * M))
 workload("B02.gelu10")(lambda: compiled(gelu10, z(1, (1000, 1024)), bytes=8 * 1024000))
+def blurred(x):
+    y = 0.25 * (x[2:] + 2 * x[1:-1] + x[:-2])
+    return 0.25 * (y[:, :-2] + 2 * y[:, 1:-1] + y[:, 2:])
+
+
+workload("B02.blur_rgb")(lambda: compiled(blurred, u(1, (512, 512, 3)), bytes=24 * 512 * 512))
 workload("B02.bcast_add")(lambda: compiled(lambda a, b: a + b, u(1, (1024, 4096)), u(2, (1, 4096)), bytes=32 * M))
 for _s in ((64, 64), (4096, 4096), (100000, 30)):
     workload("B02.transpose_%dx%d" % _s)(lambda s=_s: compiled(jnp.transpose, u(1, s), bytes=8 * s[0] * s[1]))

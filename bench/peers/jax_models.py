@@ -221,6 +221,17 @@ def distances(x):
     return ((x[:, None] - x[None]) ** 2).sum(-1)
 
 
+def strain(x):
+    def of(d):
+        return 0.5 * ((jnp.sqrt((d * d).sum(-1) + 1e-6) - 0.5) ** 2).sum()
+
+    return of(x[1:] - x[:-1]) + of(x[:, 1:] - x[:, :-1])
+
+
+def cloth(x):
+    return -jax.grad(strain)(x)
+
+
 def turned(x, turn, by):
     return x @ turn.T + by
 
@@ -235,6 +246,7 @@ def rotations(q):
     return jnp.stack([jnp.stack(row, -1) for row in rows], -2)
 
 
+workload("B10.cloth")(lambda: compiled(cloth, u(1, (256, 256, 3)), bytes=24 * 256 * 256))
 workload("B10.rotations")(lambda: compiled(rotations, z(1, (1 << 16, 4)), bytes=4 * (4 + 9) * (1 << 16)))
 for _k in (2, 3, 4):
     workload(f"B10.turned_points_{_k}")(

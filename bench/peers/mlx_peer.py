@@ -84,6 +84,14 @@ for _id, _f, _type, _operand in inputs.SPECIALS:
         workload(_id)(lambda f=_f, t=_type, x=_operand: compiled(OF_SPECIALS[f], inputs.specials(t, x)))
 workload("B02.chain10_grad_1M")(lambda: compiled(mx.grad(lambda x: chain10(x).sum()), u(1, 1 << 20)))
 workload("B02.four_1M")(lambda: compiled(four, *[u(i, 1 << 20) for i in range(1, 5)]))
+
+
+def blurred(x):
+    y = 0.25 * (x[2:] + 2 * x[1:-1] + x[:-2])
+    return 0.25 * (y[:, :-2] + 2 * y[:, 1:-1] + y[:, 2:])
+
+
+workload("B02.blur_rgb")(lambda: compiled(blurred, u(1, (512, 512, 3))))
 workload("B03.sum_all")(lambda: compiled(mx.sum, u(1, (10, 1024, 128))))
 workload("B03.sum_ax0")(lambda: compiled(lambda x: x.sum(0), square()))
 workload("B03.sum_ax1")(lambda: compiled(lambda x: x.sum(1), square()))
@@ -185,6 +193,16 @@ def _():
 def _():
     x, _, m = inputs.nbody_inputs()
     return compiled(lambda x, m: -mx.grad(potential)(x, m) / m[:, None], x, m)
+
+
+def strain(x):
+    def of(d):
+        return 0.5 * ((mx.sqrt((d * d).sum(-1) + 1e-6) - 0.5) ** 2).sum()
+
+    return of(x[1:] - x[:-1]) + of(x[:, 1:] - x[:, :-1])
+
+
+workload("B10.cloth")(lambda: compiled(lambda x: -mx.grad(strain)(x), u(1, (256, 256, 3))))
 
 
 @workload("B11.normals", "ns")

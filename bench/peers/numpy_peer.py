@@ -53,6 +53,12 @@ for _id, _f, _type, _operand in inputs.SPECIALS:
 workload("B02.chain10_f64_1M")(lambda: run(chain10, u64(1, 1 << 20)))
 workload("B02.four_1M")(
     lambda: run(lambda a, b, c, d: a * b + np.sin(c) * np.exp(-d), *[u(i, 1 << 20) for i in range(1, 5)]))
+def blurred(x):
+    y = 0.25 * (x[2:] + 2 * x[1:-1] + x[:-2])
+    return 0.25 * (y[:, :-2] + 2 * y[:, 1:-1] + y[:, 2:])
+
+
+workload("B02.blur_rgb")(lambda: run(blurred, u(1, (512, 512, 3))))
 workload("B02.bcast_add")(lambda: run(np.add, u(1, (1024, 4096)), u(2, (1, 4096))))
 for _s in ((64, 64), (4096, 4096), (100000, 30)):
     workload("B02.transpose_%dx%d" % _s)(lambda s=_s: run(lambda x: np.ascontiguousarray(x.T), u(1, s)))

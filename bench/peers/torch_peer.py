@@ -152,6 +152,12 @@ workload("B02.chain10_f64_1M")(lambda: run(chain10, u64(1, 1 << 20)))
 workload("B02.chain10_grad_1M")(lambda: run(grad(lambda x: chain10(x).sum()), u(1, 1 << 20)))
 workload("B02.four_1M")(lambda: run(four, *fours()))
 workload("B02.four_grad_1M")(lambda: run(grad(lambda *t: four(*t).sum(), 4), *fours()))
+def blurred(x):
+    y = 0.25 * (x[2:] + 2 * x[1:-1] + x[:-2])
+    return 0.25 * (y[:, :-2] + 2 * y[:, 1:-1] + y[:, 2:])
+
+
+workload("B02.blur_rgb")(lambda: run(blurred, u(1, (512, 512, 3))))
 workload("B02.bcast_add")(lambda: run(torch.add, u(1, (1024, 4096)), u(2, (1, 4096))))
 workload("B02.transposed_add")(lambda: run(lambda a, b: a + b.T, u(1, (1024, 4096)), u(2, (4096, 1024))))
 workload("B03.sum_all")(lambda: run(torch.sum, u(1, (10, 1024, 128))))
@@ -405,6 +411,16 @@ def _():
 def _():
     x, _, m = inputs.nbody_inputs()
     return run(lambda x, m: -grad(potential)(x, m)[0] / m[:, None], x, m)
+
+
+def strain(x):
+    def of(d):
+        return 0.5 * ((torch.sqrt((d * d).sum(-1) + 1e-6) - 0.5) ** 2).sum()
+
+    return of(x[1:] - x[:-1]) + of(x[:, 1:] - x[:, :-1])
+
+
+workload("B10.cloth")(lambda: run(lambda x: -grad(strain)(x)[0], u(1, (256, 256, 3))))
 
 
 # ---- B12 ----

@@ -130,6 +130,15 @@ const Register black_scholes("B02.black_scholes", "us", [] {
   return c;
 });
 
+/// A picture of three colours, down its columns and along its rows.
+Array blurred(const Array& x) {
+  const Array y = .25 * (x(slice(2, {})) + 2 * x(slice(1, -1)) + x(slice({}, -2)));
+  const Array left = y(slice(), slice({}, -2)), right = y(slice(), slice(2, {}));
+  return .25 * (left + 2 * y(slice(), slice(1, -1)) + right);
+}
+const Register blur_rgb("B02.blur_rgb", "us", [] {
+  return moving(8. * 3 * 512 * 512, go(compiled(blurred), u(1, {512, 512, 3})));
+});
 const Register bcast_add("B02.bcast_add", "us", [] {
   return moving(32 << 20, go(compiled([](const Array& a, const Array& b) { return a + b; }),
                              u(1, {1024, 4096}), u(2, {1, 4096})));

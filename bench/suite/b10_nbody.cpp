@@ -80,6 +80,19 @@ Array rotations(const Array& q) {
 }
 Array distances(const Array& x) { return sum(square(x(slice(), newaxis) - x(newaxis)), -1); }
 
+/// Forces on the points of a cloth: springs between those that lie side by side or one above the other.
+Array strain(const Array& x) {
+  const auto of = [](const Array& d) {
+    return .5 * sum(square(sqrt(sum(square(d), -1) + 1e-6) - .5));
+  };
+  return of(x(slice(1, {})) - x(slice({}, -1))) +
+         of(x(slice(), slice(1, {})) - x(slice(), slice({}, -1)));
+}
+const Register cloth("B10.cloth", "us", [] {
+  const auto forces = [](const Array& x) { return -grad(strain)(x); };
+  return moving(8. * 3 * 256 * 256, go(compiled(forces), u(1, {256, 256, 3})));
+});
+
 const bool short_axes = [] {
   for (const std::int64_t k : {2, 3, 4}) {
     Register(fmt::format("B10.turned_points_{}", k), "us", [k] {
