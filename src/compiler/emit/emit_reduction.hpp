@@ -182,7 +182,7 @@ class ReductionEmitter {
   std::vector<Dim> dims_;
   std::vector<std::size_t> folded_, kept_;
   Index index_;
-  std::vector<std::int64_t> seams_;  // of rows
+  std::vector<std::int64_t> seams_;  // along the lanes
   std::optional<Scalar> trip_;       // of a loop over vectors that finds places: where it begins
   std::optional<FoldParts> split_;
   std::optional<Scalar> part_;  // at hand

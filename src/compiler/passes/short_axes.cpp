@@ -300,6 +300,7 @@ class Choice {
            (of_matrices && read_whole_[static_cast<std::size_t>(sets_.find(out))] > 0);
   }
 
+  // Whether one axis is not as good as both.
   bool tells_rows_apart(std::size_t e) const {
     const Eqn& eqn = jaxpr_.eqns()[e];
     if (roles_[e] == Role::none || roles_[e] == Role::folded) return false;
@@ -307,7 +308,8 @@ class Choice {
     return roles_[e] != Role::through ||
            !(form_of(jaxpr_, eqn) == Form::element || leaves_last_axis(jaxpr_, eqn));
   }
-  // Then rows need not be told apart, unless others do.
+  // Whether a fold of the last axis is one of the axis before, too: it asks for no rows then (merge_axes.cpp), and
+  // for what is taken apart only where others do.
   bool folds_before_last(const Eqn& eqn) const {
     const std::size_t n = jaxpr_.aval(eqn.inputs[0]).ndim();
     return reduction_axes(eqn).contains(static_cast<std::int64_t>(n) - 2);
