@@ -539,6 +539,39 @@ TEST(Seams, OfManyPartsAreToldApartWhereThereIsLittleElse) {
   EXPECT_EQ(joined->text("ir").find("masked.gather"), std::string::npos);
 }
 
+// Slices of what is padded or put together, as of stencils, and of slices of these.
+TEST(Seams, BehindSlicesAreFollowed) {
+  const auto padded = [](const Array& x, std::int64_t low, std::int64_t high) {
+    return lax::pad(x, lax::convert_element_type(Array(1), x.dtype()), {{0, 0, 0}, {low, high, 0}});
+  };
+  const auto part = [](const Array& x, std::int64_t from, std::int64_t n) {
+    return lax::slice_in_dim(x, from, from + n, 1, 1);
+  };
+  for (const std::int64_t n : {20, 100, 1001}) {
+    const Program f = [&](std::span<const Array> a) {
+      const Array &x = a[0], p = padded(x, 3, 2);
+      const Array beside = lax::concatenate(Arrays{part(x, n - 5, 5), p * 2, part(x, 0, 4)}, 1);
+      const Array inner = part(part(beside, 2, n + 9) + 1, 1, n);
+      return Arrays{part(p, 0, n) - 2 * part(p, 1, n) + part(p, 5, n), inner * part(beside, 7, n),
+                    lax::reduce_sum(part(p, 5, n) * part(beside, 1, n), {1}),
+                    lax::reduce_sum(part(p, 2, n) * inner, {0}),
+                    lax::slice_in_dim(p, 0, n + 5, 2, 1) * 3};
+    };
+    for (const DType dtype : {DType::f32, DType::f64, DType::i32}) {
+      const Array x =
+          lax::convert_element_type(lax::floor(uniform({30, n}, DType::f64, -9, 9)), dtype);
+      check(f, {x}, -1, 0);
+    }
+  }
+  const Program stencil = [&](std::span<const Array> a) {
+    const Array p = padded(a[0], 1, 1);
+    return Arrays{part(p, 0, 400) - 2 * a[0] + part(p, 2, 400)};
+  };
+  EXPECT_EQ(
+      check(stencil, {uniform({30, 400}, DType::f32)}, -1, 0)->text("ir").find("masked.gather"),
+      std::string::npos);
+}
+
 TEST(Seams, InRowsAndInChunks) {
   check(
       [&](std::span<const Array> x) {

@@ -79,6 +79,49 @@ TEST(MergeAxes, OfMoreThanTwo) {
   EXPECT_THAT(e->text("jaxpr"), HasSubstr("f32[17,240] = sub"));
 }
 
+// Two sets of arrays whose axes are merged, one of which is made of the other: what is repeated keeps its axes, and
+// so does what a fold leaves.
+TEST(MergeAxes, OfSeveralSets) {
+  check(
+      [](std::span<const Array> a) {
+        const Array& x = a[0];
+        const Shape large{9, 5, 20, 4, 20};
+        const Array y = lax::broadcast_in_dim(lax::rev(x, {0}) * 2, large, {0, 1, 2});
+        const Array q = lax::broadcast_in_dim(x * x, large, {0, 1, 2});
+        return Arrays{lax::concatenate(
+            Arrays{y + lax::iota(DType::f32, large, 2), q, lax::rev(y - q, {1})}, 0)};
+      },
+      {whole({9, 5, 20}, DType::f32)}, -1, 0);
+  for (const Shape& folded : {Shape{3, 4}, {1, 3, 4}}) {
+    check(
+        [&](std::span<const Array> a) {
+          const Array d = a[0](slice(1, {})) - a[0](slice({}, -1));
+          const Array s = lax::reduce_sum(d, folded);
+          return Arrays{s(slice(1, {})) - s(slice({}, -1)), lax::reduce_max(d, folded)};
+        },
+        {whole({19, 12, 9, 10, 9}, DType::f32)}, -1, 0);
+  }
+}
+
+// Where somebody sees rows under another shape, they stay; reshapes of reshapes are one.
+TEST(MergeAxes, OfReshapes) {
+  const Compiled rows = check(
+      [](std::span<const Array> a) {
+        const Array d = along(a[0], 0);
+        const Array sums = sum(reshape(d * d, {18 * 30, 20}), 1);
+        return Arrays{d + reshape(sums, {18, 30, 1})};
+      },
+      {whole({20, 30, 20}, DType::f32)}, -1, 0);
+  EXPECT_THAT(rows->text("jaxpr"), HasSubstr("f32[18,30,20] = sub"));
+  const Compiled places = check(
+      [](std::span<const Array> a) {
+        const Array place = lax::argmin(reshape(a[0], {3, 50, 2}), 0, DType::i32);
+        return Arrays{reshape(lax::convert_element_type(place, DType::f32), {100}) * 2};
+      },
+      {whole({3, 100}, DType::f32)}, -1, 0);
+  EXPECT_THAT(places->text("jaxpr"), Not(HasSubstr("[50,2]")));
+}
+
 TEST(MergeAxes, OfDerivativesAndBatches) {
   const auto roughness = [](const Array& x) {
     const Array a = along(x, 0), b = along(x, 1);

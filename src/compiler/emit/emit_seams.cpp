@@ -1,39 +1,100 @@
 // Seams: where a kernel goes from one part of what is put together to the next, along its lanes.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "compiler/emit/emit.hpp"
+#include "compiler/forms.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
+namespace {
+
+constexpr std::size_t kMostSeams =
+    64;  // of one value: with more there are too many parts in any case
+
+/// Where each value of a kernel goes from one operand to the next, along its last dimension of more than one element.
+class SeamsOf {
+ public:
+  explicit SeamsOf(const KernelContext& k) : k_(k) {
+    for (const int e : k.kernel().members) follow(k.eqn(e));
+  }
+  /// Of all values with so many elements along that dimension.
+  std::set<std::int64_t> along(std::int64_t extent) const {
+    std::set<std::int64_t> all;
+    for (const auto& [v, seams] : of_) {
+      const Shape& shape = k_.scope.jaxpr.aval(v).shape;
+      if (shape[inner_of(shape)] == extent) all.insert(seams.begin(), seams.end());
+    }
+    return all;
+  }
+
+ private:
+  static std::size_t inner_of(const Shape& shape) {
+    std::size_t inner = shape.size() - 1;
+    while (inner > 0 && shape[inner] == 1) --inner;
+    return inner;
+  }
+  // Those of an operand that lies from `offset` on in the value.
+  void take(std::set<std::int64_t>& seams, const Atom& from, std::int64_t offset,
+            std::int64_t extent) const {
+    const auto found = from.is_var() ? of_.find(from.var()) : of_.end();
+    if (found == of_.end()) return;
+    for (const std::int64_t at : found->second) {
+      if (at + offset > 0 && at + offset < extent) seams.insert(at + offset);
+    }
+  }
+
+  void follow(const Eqn& eqn) {
+    const Shape& shape = k_.scope.jaxpr.aval(eqn.outputs[0]).shape;
+    if (shape.empty()) return;
+    const std::size_t inner = inner_of(shape);
+    const std::int64_t extent = shape[inner];
+    std::set<std::int64_t> seams;
+    const auto add = [&](std::int64_t at) {
+      if (at > 0 && at < extent) seams.insert(at);
+    };
+    const auto alike = [&](const Atom& a) {
+      const Shape& from = k_.scope.jaxpr.aval(a).shape;
+      return from.size() == shape.size() && inner_of(from) == inner;
+    };
+    if (eqn.primitive == &pad_p) {
+      const auto& [low, high, interior] = eqn.params.as<PadParams>().padding_config[inner];
+      if (interior != 0) return;
+      add(low);
+      add(extent - high);
+      if (alike(eqn.inputs[0])) take(seams, eqn.inputs[0], low, extent);
+    } else if (eqn.primitive == &concatenate_p) {
+      const bool beside =
+          eqn.params.as<ConcatenateParams>().dimension == static_cast<std::int64_t>(inner);
+      std::int64_t at = 0;
+      for (const Atom& a : eqn.inputs) {
+        if (alike(a)) take(seams, a, at, extent);
+        if (beside) add(at += k_.scope.jaxpr.aval(a).shape[inner]);
+      }
+    } else if (eqn.primitive == &slice_p) {
+      const auto& p = eqn.params.as<SliceParams>();
+      if (alike(eqn.inputs[0]) && (p.strides.empty() || p.strides[inner] == 1))
+        take(seams, eqn.inputs[0], -p.start_indices[inner], extent);
+    } else if (form_of(k_.scope.jaxpr, eqn) == Form::element) {
+      for (const Atom& a : eqn.inputs) take(seams, a, 0, extent);
+    }
+    if (!seams.empty() && seams.size() <= kMostSeams) of_.emplace(eqn.outputs[0], std::move(seams));
+  }
+
+  const KernelContext& k_;
+  std::map<Var, std::set<std::int64_t>> of_;
+};
+
+}  // namespace
+
 std::vector<std::int64_t> find_seams(const KernelContext& k, std::int64_t extent,
                                      std::size_t most) {
   if (!k.plan.emit.seams) return {};
-  std::set<std::int64_t> seams;
-  const auto add = [&](std::int64_t at) {
-    if (at > 0 && at < extent) seams.insert(at);
-  };
-  for (const int e : k.kernel().members) {
-    const Eqn& eqn = k.eqn(e);
-    const Shape& shape = k.scope.jaxpr.aval(eqn.outputs[0]).shape;
-    if (shape.empty()) continue;
-    std::size_t inner = shape.size() - 1;
-    while (inner > 0 && shape[inner] == 1) --inner;
-    if (shape[inner] != extent) continue;
-    if (eqn.primitive == &pad_p) {
-      const auto& [low, high, interior] = eqn.params.as<PadParams>().padding_config[inner];
-      if (interior != 0) continue;
-      add(low);
-      add(extent - high);
-    } else if (eqn.primitive == &concatenate_p &&
-               eqn.params.as<ConcatenateParams>().dimension == static_cast<std::int64_t>(inner)) {
-      std::int64_t at = 0;
-      for (const Atom& a : eqn.inputs) add(at += k.scope.jaxpr.aval(a).shape[inner]);
-    }
-  }
+  const std::set<std::int64_t> seams = SeamsOf(k).along(extent);
   if ((2 * seams.size() + 1) * k.kernel().members.size() > most) return {};
   return {seams.begin(), seams.end()};
 }

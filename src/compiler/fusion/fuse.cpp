@@ -420,7 +420,6 @@ bool Fuser::is_read_by(int e, const std::set<int>& clusters) const {
   });
 }
 
-// Whether they are columns of one array, which is read once for both.
 bool Fuser::is_column_beside(int e, int other) const {
   const auto column = [&](int at) {
     while (form(at) == Form::reshape && producer(eqn(at).inputs[0]) >= 0)

@@ -104,8 +104,9 @@ class Fuser {
   bool is_full(const Cluster& c) const;
   bool may_root(int k, int e, const std::set<int>& readers);
   // Whether a kernel that stores e along with what it stores for others keeps much memory alive.
-  bool is_column_beside(int e, int other) const;
   bool piles_up(int k, int e, const std::set<int>& readers);
+  // Whether both are columns of one array, which is read once for them.
+  bool is_column_beside(int e, int other) const;
   bool is_read_by(int e, const std::set<int>& clusters) const;
 
   // ---- reductions (fuse_reductions.cpp)

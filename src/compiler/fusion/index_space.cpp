@@ -79,12 +79,12 @@ class IndexWalk {
   /// A result that is something with longer rows under another shape: that is stored, and goes along its own.
   void root(Var v) {
     const int e = member(v);
-    if (e >= 0 && form_of(jaxpr_, jaxpr_.eqns()[static_cast<std::size_t>(e)]) == Form::reshape) {
-      const Atom& a = jaxpr_.eqns()[static_cast<std::size_t>(e)].inputs[0];
-      if (a.is_var() && member(a.var()) >= 0 &&
-          row_length(jaxpr_.aval(a).shape) > row_length(jaxpr_.aval(v).shape))
-        forced.insert(member(a.var()));
-    }
+    if (e < 0 || form_of(jaxpr_, eqn(e)) != Form::reshape) return;
+    const Atom& a = eqn(e).inputs[0];
+    const int of = a.is_var() ? member(a.var()) : -1;
+    if (of >= 0 && is_fusible(form_of(jaxpr_, eqn(of))) &&
+        row_length(jaxpr_.aval(a).shape) > row_length(jaxpr_.aval(v).shape))
+      forced.insert(of);
   }
 
   std::set<int> forced;
@@ -106,6 +106,7 @@ class IndexWalk {
   }
 
  private:
+  const Eqn& eqn(int e) const { return jaxpr_.eqns()[static_cast<std::size_t>(e)]; }
   int member(Var v) const {
     const int e = producer_[static_cast<std::size_t>(v)];
     return e >= 0 && kernel_.members.contains(e) ? e : -1;

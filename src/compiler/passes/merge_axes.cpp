@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <unordered_map>
 
 #include "compiler/disjoint_sets.hpp"
 #include "compiler/forms.hpp"
@@ -71,12 +72,12 @@ class LastAxes {
 
   Role role_of(const Eqn& eqn) const {
     const Form form = form_of(jaxpr_, eqn);
-    if (is_barrier(form) || form == Form::reshape || eqn.outputs.size() != 1 ||
-        eqn.effect != Effect::none)
+    if (is_barrier(form) || eqn.outputs.size() != 1 || eqn.effect != Effect::none)
       return Role::whole;
+    if (form == Form::reshape) return keeps_rows(eqn) ? Role::element : Role::whole;
     if (form == Form::reduction) return role_of_fold(eqn);
     const Aval& out = jaxpr_.aval(eqn.outputs[0]);
-    if (!are_of(out)) return Role::apart;
+    if (!are_of(out) || (eqn.inputs.empty() && eqn.primitive != &iota_p)) return Role::apart;
     if (form == Form::element) return Role::element;
     if (eqn.primitive == &iota_p || eqn.primitive == &broadcast_in_dim_p) {
       if (repeats_along_all(eqn)) return Role::made;
@@ -90,6 +91,15 @@ class LastAxes {
   }
 
  private:
+  // Of a reshape: it has the axes of its operand's rows.
+  bool keeps_rows(const Eqn& eqn) const {
+    const Aval& to = jaxpr_.aval(eqn.outputs[0]);
+    if (!are_of(to) || !are_of(eqn.inputs[0])) return false;
+    const Shape& from = jaxpr_.aval(eqn.inputs[0]).shape;
+    return std::equal(from.end() - static_cast<std::ptrdiff_t>(count_ - 1), from.end(),
+                      to.shape.end() - static_cast<std::ptrdiff_t>(count_ - 1));
+  }
+
   Role role_of_fold(const Eqn& eqn) const {
     if (!are_of(eqn.inputs[0])) return Role::apart;
     const Shape& shape = jaxpr_.aval(eqn.inputs[0]).shape;
@@ -192,19 +202,19 @@ class Choice {
     }
   }
 
-  bool merges(Var v) {
-    const std::size_t set = set_of(v);
-    return axes_.are_of(jaxpr_.aval(v)) && moved_[set] && long_[set] && !apart_[set];
-  }
-  bool merges(const Atom& a) { return a.is_var() && merges(a.var()); }
+  Role role(std::size_t e) const { return roles_[e]; }
   /// Whether an equation is another one with merged axes.
   bool changes(std::size_t e) {
     const Eqn& eqn = jaxpr_.eqns()[e];
     if (roles_[e] == Role::whole || roles_[e] == Role::apart) return false;
-    return roles_[e] == Role::folds ? merges(eqn.inputs[0]) : merges(eqn.outputs[0]);
+    return merges(roles_[e] == Role::folds ? eqn.inputs[0].var() : eqn.outputs[0]);
   }
 
  private:
+  bool merges(Var v) {
+    const std::size_t set = set_of(v);
+    return axes_.are_of(jaxpr_.aval(v)) && moved_[set] && long_[set] && !apart_[set];
+  }
   std::size_t set_of(Var v) { return static_cast<std::size_t>(sets_.find(v)); }
 
   const Jaxpr& jaxpr_;
@@ -231,7 +241,7 @@ class Merger {
       at(whole_, v) = Atom::var(b_.add_input(jaxpr_.aval(v)));
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
       where_ = jaxpr_.eqns()[e].where;
-      if (choice_.changes(e)) merge(jaxpr_.eqns()[e]);
+      if (choice_.changes(e)) merge(jaxpr_.eqns()[e], choice_.role(e));
       else keep(jaxpr_.eqns()[e]);
     }
     Atoms outs;
@@ -243,9 +253,18 @@ class Merger {
   using Known = std::vector<std::optional<Atom>>;
   static std::optional<Atom>& at(Known& known, Var v) { return known[static_cast<std::size_t>(v)]; }
 
+  // Of a reshape of a reshape, the second is one of what the first is of.
+  const Atom& source_of(const Atom& x) const {
+    const auto found = x.is_var() ? sources_.find(x.var()) : sources_.end();
+    return found == sources_.end() ? x : found->second;
+  }
   Atom reshaped(const Atom& x, const Aval& to) {
-    return Atom::var(
-        b_.add_eqn1(reshape_p, Params::of(ReshapeParams{to.shape}), {x}, to, Effect::none, where_));
+    const Atom source = source_of(x);
+    if (b_.aval(source) == to) return source;
+    const Atom made = Atom::var(b_.add_eqn1(reshape_p, Params::of(ReshapeParams{to.shape}),
+                                            {source}, to, Effect::none, where_));
+    sources_.emplace(made.var(), source);
+    return made;
   }
   Atom as_whole(const Atom& a) {
     if (a.is_literal()) return a;
@@ -259,19 +278,28 @@ class Merger {
     return *x;
   }
 
-  void merge(const Eqn& eqn) {
+  void merge(const Eqn& eqn, Role role) {
+    // What is made of something else, and what a fold leaves, may have axes of their own to be merged.
+    const bool reads_merged = role != Role::made, makes_merged = role != Role::folds;
     Atoms in;
-    for (const Atom& a : eqn.inputs) in.push_back(choice_.merges(a) ? as_merged(a) : as_whole(a));
+    for (const Atom& a : eqn.inputs)
+      in.push_back(reads_merged && axes_.are_of(a) ? as_merged(a) : as_whole(a));
     if (eqn.primitive == &dynamic_slice_p) axes_.shorten(in);  // of all of an axis, it begins at 0
     const Var out = eqn.outputs[0];
     const Aval& aval = jaxpr_.aval(out);
-    const bool merges = choice_.merges(out);
-    at(merges ? merged_ : whole_, out) =
-        Atom::var(b_.add_eqn1(*eqn.primitive, params(eqn), std::move(in),
-                              merges ? axes_.merged(aval) : aval, eqn.effect, where_));
+    at(makes_merged ? merged_ : whole_, out) =
+        Atom::var(b_.add_eqn1(*eqn.primitive, params(eqn, role), std::move(in),
+                              makes_merged ? axes_.merged(aval) : aval, eqn.effect, where_));
   }
 
   void keep(const Eqn& eqn) {
+    if (eqn.primitive == &reshape_p) {
+      const Atom& x = eqn.inputs[0];
+      const bool has_merged = x.is_var() && at(merged_, x.var()).has_value();
+      at(whole_, eqn.outputs[0]) =
+          reshaped(has_merged ? *at(merged_, x.var()) : as_whole(x), jaxpr_.aval(eqn.outputs[0]));
+      return;
+    }
     Atoms in;
     for (const Atom& a : eqn.inputs) in.push_back(as_whole(a));
     std::vector<Aval> avals;
@@ -281,7 +309,7 @@ class Merger {
     for (std::size_t i = 0; i < out.size(); ++i) at(whole_, eqn.outputs[i]) = Atom::var(out[i]);
   }
 
-  Params params(const Eqn& eqn) {
+  Params params(const Eqn& eqn, Role role) const {
     const PrimitiveBase* p = eqn.primitive;
     if (p == &slice_p) {
       SliceParams s = eqn.params.as<SliceParams>();
@@ -303,7 +331,7 @@ class Merger {
       axes_.shorten(s.permutation);
       return Params::of(std::move(s));
     }
-    if (eqn.params.holds<AxesParams>() && !choice_.merges(eqn.outputs[0])) {  // all are folded
+    if (role == Role::folds) {
       AxesParams s;
       const Shape& shape = jaxpr_.aval(eqn.inputs[0]).shape;
       for (const std::int64_t d : reduction_axes(eqn)) {
@@ -313,6 +341,7 @@ class Merger {
     }
     const auto merged = [&] { return axes_.merged(jaxpr_.aval(eqn.outputs[0])).shape; };
     if (p == &dynamic_slice_p) return Params::of(DynamicSliceParams{merged()});
+    if (p == &reshape_p) return Params::of(ReshapeParams{merged()});
     if (p == &iota_p) {
       IotaParams s = eqn.params.as<IotaParams>();
       s.shape = merged();
@@ -320,7 +349,7 @@ class Merger {
     }
     if (p == &broadcast_in_dim_p) {
       BroadcastInDimParams s = eqn.params.as<BroadcastInDimParams>();
-      if (choice_.merges(eqn.inputs[0])) axes_.shorten(s.broadcast_dimensions);
+      if (role == Role::moves) axes_.shorten(s.broadcast_dimensions);
       s.shape = merged();
       return Params::of(std::move(s));
     }
@@ -332,6 +361,7 @@ class Merger {
   Choice choice_;
   JaxprBuilder b_;
   Known whole_, merged_;
+  std::unordered_map<Var, Atom> sources_;
   SourceLocation where_;
 };
 

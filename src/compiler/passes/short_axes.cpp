@@ -38,6 +38,7 @@ constexpr std::int64_t kLeastSize = 1 << 11;  // of what is computed in between
 constexpr std::int64_t kLeastGain = 4;  // how many times larger that is than what lies around it
 constexpr std::int64_t kLeastMade = 1 << 9;   // of what is put together of columns
 constexpr std::int64_t kLeastRows = 1 << 12;  // elements of arrays whose rows are folded
+constexpr std::int64_t kLongestMoved = 5;     // rows that are moved as a whole in between
 constexpr std::int64_t kLongestFolded = 4;    // rows that nothing is done with but to fold them
 constexpr std::size_t kMostFactors = 72;      // bytes of a matrix that rows are multiplied by
 constexpr std::size_t kOfFactor =
@@ -124,7 +125,9 @@ bool pads_last_axis(const Aval& from, const PadParams& p) {
 /// Whether what moves elements does so along other axes than the last.
 bool leaves_last_axis(const Jaxpr& jaxpr, const Eqn& eqn) {
   const PrimitiveBase* p = eqn.primitive;
-  const auto last = static_cast<std::int64_t>(jaxpr.aval(eqn.outputs[0]).ndim()) - 1;
+  const Shape& to = jaxpr.aval(eqn.outputs[0]).shape;
+  const auto last = static_cast<std::int64_t>(to.size()) - 1;
+  if (to.back() > kLongestMoved) return false;
   const auto apart = [&](const Atom& a) { return a.is_var() && may_be_apart(jaxpr.aval(a)); };
   if (p == &concatenate_p) {
     return eqn.params.as<ConcatenateParams>().dimension != last &&
