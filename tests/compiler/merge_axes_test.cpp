@@ -120,6 +120,12 @@ TEST(MergeAxes, OfReshapes) {
       },
       {whole({3, 100}, DType::f32)}, -1, 0);
   EXPECT_THAT(places->text("jaxpr"), Not(HasSubstr("[50,2]")));
+  check(
+      [](std::span<const Array> a) {
+        const Array place = lax::argmax(cumsum(a[0], 2), 1, DType::i32);
+        return Arrays{max(expand_dims(place, 1), 1), reshape(place, {25, 5})};
+      },
+      {whole({25, 3, 1, 5}, DType::f32)}, -1, 0);
 }
 
 TEST(MergeAxes, OfDerivativesAndBatches) {

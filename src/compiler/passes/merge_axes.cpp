@@ -279,6 +279,11 @@ class Merger {
   }
 
   void merge(const Eqn& eqn, Role role) {
+    if (eqn.primitive == &reshape_p) {
+      const Var out = eqn.outputs[0];
+      at(merged_, out) = reshaped(as_merged(eqn.inputs[0]), axes_.merged(jaxpr_.aval(out)));
+      return;
+    }
     // What is made of something else, and what a fold leaves, may have axes of their own to be merged.
     const bool reads_merged = role != Role::made, makes_merged = role != Role::folds;
     Atoms in;
@@ -341,7 +346,6 @@ class Merger {
     }
     const auto merged = [&] { return axes_.merged(jaxpr_.aval(eqn.outputs[0])).shape; };
     if (p == &dynamic_slice_p) return Params::of(DynamicSliceParams{merged()});
-    if (p == &reshape_p) return Params::of(ReshapeParams{merged()});
     if (p == &iota_p) {
       IotaParams s = eqn.params.as<IotaParams>();
       s.shape = merged();
