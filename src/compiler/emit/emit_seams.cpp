@@ -13,8 +13,7 @@ namespace compiler {
 
 namespace {
 
-constexpr std::size_t kMostSeams =
-    64;  // of one value: with more there are too many parts in any case
+constexpr std::size_t kMostSeams = 64;  // of one value: more are too many parts in any case
 
 /// Where each value of a kernel goes from one operand to the next, along its last dimension of more than one element.
 class SeamsOf {

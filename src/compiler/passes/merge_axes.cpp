@@ -25,9 +25,8 @@ namespace {
 using detail::JaxprBuilder;
 
 constexpr std::int64_t kLongest = 32;  // rows of more are several vectors
-constexpr std::int64_t kLeast =
-    64;  // elements of what rows become: those of small matrices are no long ones
-constexpr std::size_t kMostAxes = 4;
+constexpr std::int64_t kLeast = 64;    // of what they become: those of small matrices stay short
+constexpr std::size_t kMostAxes = 4;   // pictures of small matrices have as many
 constexpr std::size_t kMostEquations = 20'000;
 
 /// What an equation does with the axes of what it makes or reads.
