@@ -43,6 +43,14 @@ constexpr std::size_t kChunk = std::size_t{1} << 20;
 /// to find pages one by one would take longer than to fill them.
 constexpr std::int64_t kSmallPages = 4 * kChunk;
 constexpr int kNumClasses = 4 * 52;
+/// Blocks that kernels read and write side by side begin at different places of a page. At the same place they would
+/// share the few lines of a set in the first cache: sums of 12 arrays take twice as long on Zen 4, of 7 arrays of
+/// 256 KiB 1.2 times. A few lines before a page's place that is written, reads wait for the writes: an eighth of a
+/// page apart they do not.
+constexpr std::size_t kPage = 4096, kApart = kPage / 8;
+constexpr std::size_t kApartFrom = 4 * kApart;  // blocks that begin at multiples of it
+constexpr std::size_t kStaggeredFrom =
+    16 * kApart;  // the next of which begins elsewhere in its page
 
 std::size_t physical_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -83,6 +91,12 @@ void* map_memory(std::size_t bytes) {
   madvise(block, bytes, MADV_HUGEPAGE);
 #endif
   return block;
+}
+
+/// A large block, which begins somewhere in its first page.
+void unmap(void* block, std::size_t bytes) {
+  char* const begin = static_cast<char*>(block);
+  munmap(begin - reinterpret_cast<std::uintptr_t>(block) % kPage, bytes + kPage);
 }
 
 // Growth: memory that the process did not have before.
@@ -149,6 +163,7 @@ class Allocator {
   void lock();
   void unlock();
   void* cut(SizeClass c);
+  void cut_for_small(std::size_t bytes);
   void* map_or_release(std::size_t bytes);
   void refill(FreeList& list, SizeClass c);
   void give_back_half(FreeList& list, SizeClass c) noexcept;
@@ -232,15 +247,12 @@ void Allocator::close(ThreadCache* cache) noexcept {
 
 /// A block from the chunk. Called with the lock held.
 void* Allocator::cut(SizeClass c) {
-  if (chunk_left_ < c.size) {
-    // The rest of the old chunk, a multiple of 64 bytes, serves small classes.
-    while (chunk_left_ >= kUnit) {
-      const std::size_t part = std::min(chunk_left_, 4 * kUnit);
-      shared_[part / kUnit - 1].give(chunk_);
-      chunk_ += part;
-      chunk_left_ -= part;
-      cut_ += static_cast<std::int64_t>(part);
-    }
+  const auto unused = [&] {
+    const std::size_t at = reinterpret_cast<std::uintptr_t>(chunk_) % kApart;
+    return c.size < kApartFrom || at == 0 ? 0 : kApart - at;
+  };
+  if (chunk_left_ < unused() + c.size) {
+    cut_for_small(chunk_left_);
     const std::size_t bytes = cut_ < kSmallPages ? kChunk : kHugeFrom;
     try {
       log_growth(bytes, "small blocks");
@@ -248,9 +260,24 @@ void* Allocator::cut(SizeClass c) {
     } catch (const std::bad_alloc&) { out_of_memory(bytes); }
     chunk_left_ = bytes;
   }
+  cut_for_small(unused());
   chunk_left_ -= c.size;
   cut_ += static_cast<std::int64_t>(c.size);
-  return std::exchange(chunk_, chunk_ + c.size);
+  void* const block = std::exchange(chunk_, chunk_ + c.size);
+  if (c.size >= kStaggeredFrom) cut_for_small(std::min(chunk_left_, kApart));
+  return block;
+}
+
+/// What is left between larger blocks, a multiple of 64 bytes, serves small classes. Called with the lock held.
+void Allocator::cut_for_small(std::size_t bytes) {
+  while (bytes >= kUnit) {
+    const std::size_t part = std::min(bytes, 4 * kUnit);
+    shared_[part / kUnit - 1].give(chunk_);
+    chunk_ += part;
+    chunk_left_ -= part;
+    bytes -= part;
+    cut_ += static_cast<std::int64_t>(part);
+  }
 }
 
 /// Moves blocks that threads gave back into `list`, or up to 16 KiB of new ones (at least one). Called
@@ -303,6 +330,7 @@ void* Allocator::allocate_large(SizeClass c, std::size_t bytes) {
   // Systems that overcommit would grant more than there is, and end the program when it is used.
   if (bytes > memory_limit() || c.index >= kNumClasses) out_of_memory(bytes);
   const auto size = static_cast<std::int64_t>(c.size);
+  std::size_t place = 0;  // in its page: not beside that of the one before
   {
     const std::lock_guard lock(large_mutex_);
     large_in_use_ += size;
@@ -312,11 +340,11 @@ void* Allocator::allocate_large(SizeClass c, std::size_t bytes) {
       large_cached_ -= size;
       return block;
     }
-    ++large_fresh_;
+    place = static_cast<std::size_t>(large_fresh_++) * 3 * kApart % kPage;
   }
   try {
     log_growth(c.size, "a large block");
-    return map_or_release(c.size);
+    return static_cast<char*>(map_or_release(c.size + kPage)) + place;
   } catch (const std::bad_alloc&) {
     {
       const std::lock_guard lock(large_mutex_);
@@ -349,7 +377,7 @@ void Allocator::deallocate_large(void* block, SizeClass c) noexcept {
       return;
     }
   }
-  munmap(block, c.size);
+  unmap(block, c.size);
 }
 
 // Threads go on meanwhile. Under the lock their counts only grow, and those of what they gave are read before
@@ -395,7 +423,7 @@ std::size_t Allocator::release_cached() {
   for (int i = kNumSmall; i < kNumClasses; ++i) {
     for (FreeBlock* block = heads[i]; block != nullptr;) {
       FreeBlock* const next = block->next;
-      munmap(block, class_size(i));
+      unmap(block, class_size(i));
       block = next;
     }
   }

@@ -2,8 +2,8 @@
 //
 // Fresh pages are the largest cost of array programs, so memory that is given back is kept for the
 // next request of its size class: four classes to a doubling, thread-local lists up to 32 KiB, a
-// shared list beyond. Blocks are aligned to 64 bytes, from 64 KiB on to pages, and from 2 MiB on lie
-// in huge pages where the system grants them. The allocator is never destroyed: it may be used before
+// shared list beyond. Blocks are aligned to 64 bytes, from 2 KiB on to 512, at different places of their pages,
+// and from 2 MiB on lie in huge pages where the system grants them. The allocator is never destroyed: it may be used before
 // main, while static and thread-local objects are destroyed, and after; and in a child after fork().
 #pragma once
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -67,10 +68,18 @@ TEST(Packing, LetsABlockLiveOnUnderAnotherName) {
   EXPECT_EQ(p.bytes, 128);
 }
 
-TEST(Packing, BeginsLargeBlocksWithAPage) {
-  const Packing p = packed({{{0, 1}, 64}, {{0, 1}, 1 << 20}});
-  for (const Block& b : p.blocks())
-    if (b.size == 1 << 20) EXPECT_EQ(b.offset % 4096, 0);
+// The sets of the first cache go by the place in a page, and kernels read and write many values side by side.
+TEST(Packing, BeginsLargeBlocksAtDifferentPlacesOfAPage) {
+  for (const std::int64_t bytes : {1 << 15, 100'032, 1 << 20}) {
+    const Packing p = packed(std::vector<Block>(8, {{0, 1}, bytes}));
+    expect_apart(p);
+    std::set<std::int64_t> places;
+    for (const Block& b : p.blocks()) places.insert(b.offset % 4096);
+    EXPECT_EQ(places.size(), 8U) << bytes;
+    for (const std::int64_t place : places) EXPECT_EQ(place % 512, 0) << bytes;
+    EXPECT_EQ(p.most_alive, 8 * bytes) << "what is needed";
+    EXPECT_LE(ratio(p), 1.032) << bytes;
+  }
 }
 
 TEST(Packing, FindsAPlaceWhereNeitherOrderNorSizeDoes) {

@@ -15,7 +15,7 @@ namespace compiler {
 /// OutOfMemoryError.
 std::int64_t possible(std::int64_t bytes);
 
-constexpr std::int64_t kAlignment = 64;  ///< of blocks; large ones begin with a page
+constexpr std::int64_t kAlignment = 64;  ///< of blocks
 
 struct Range {
   int first = -1, last = -1;  // steps
@@ -26,7 +26,9 @@ struct Range {
 /// Sizes are multiples of kAlignment.
 struct Block {
   Range range;
-  std::int64_t size = 0, offset = 0;
+  std::int64_t size = 0;    ///< with what keeps the next one apart
+  std::int64_t needed = 0;  ///< without it
+  std::int64_t offset = 0;
   std::int64_t end() const { return offset + size; }
 };
 
@@ -34,17 +36,14 @@ struct Block {
 class TELAMON_API Packing {
  public:
   /// The number of a new block.
-  std::int64_t add(const Range& range, std::int64_t size) {
-    blocks_.push_back({range, size});
-    return static_cast<std::int64_t>(blocks_.size()) - 1;
-  }
+  std::int64_t add(const Range& range, std::int64_t size);
   /// The block lives on, under another name.
   void extend(std::int64_t block, int last) { at(block).range.last = last; }
   std::int64_t offset(std::int64_t block) { return at(block).offset; }
   const std::vector<Block>& blocks() const { return blocks_; }
 
   std::int64_t bytes = 0;
-  std::int64_t most_alive = 0;  ///< bytes of living blocks
+  std::int64_t most_alive = 0;  ///< bytes that living blocks need
   /// Once all are there.
   void pack(bool reuse);
 
