@@ -137,7 +137,8 @@ void float_dots(const GemmTile& t) {
     constexpr int kThin = kernels::kThinRows;
     std::int64_t row = 0;
     for (; row + kThin <= t.m; row += kThin) dots_of_columns<V, kThin>(t, row);
-    for (; row + 2 <= t.m; row += 2) dots_of_columns<V, 2>(t, row);
+    if (t.m - row == 3) return dots_of_columns<V, 3>(t, row);
+    if (t.m - row == 2) return dots_of_columns<V, 2>(t, row);
     if (row < t.m) dots_of_columns<V, 1>(t, row);
     return;
   }
