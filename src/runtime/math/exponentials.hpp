@@ -77,13 +77,22 @@ template <auto kPart, class V> TELAMON_INLINE V power_of_two(Rounded<V> n) {
   return (V)((IntOf<V>)constant<V, kPart>() + (n.bits << ExpRange<V>::kMantissa));
 }
 
-/// e^x for any x.
-template <class V> TELAMON_INLINE V exp_of_any(V x) {
+/// e^x = value 2^n.
+template <class V> struct ExpParts {
+  V value;
+  Rounded<V> n;
+};
+template <class V> TELAMON_INLINE ExpParts<V> exp_parts(V x) {
   using R = ExpRange<V>;
   V clamped = at_most(x, constant<V, R::kOverflow + 1>());
   if constexpr (!kScales) clamped = at_least(clamped, constant<V, R::kZero>());
   const auto n = round_product<Ln2<V>::kInverse>(clamped);
-  const V p = expm1_of_rest(clamped, n) + constant<V, 1>();
+  return {expm1_of_rest(clamped, n) + constant<V, 1>(), n};
+}
+/// e^x for any x.
+template <class V> TELAMON_INLINE V exp_of_any(V x) {
+  using R = ExpRange<V>;
+  const auto [p, n] = exp_parts(x);
   if constexpr (kScales) return times_power(p, n.value, x, R::kZero - 1);
   return scale<V>(p, n.bits, x <= constant<V, R::kZero>());
 }
@@ -213,6 +222,11 @@ template <class V> TELAMON_INLINE V logistic(V x) {
   const V bounded = at_most(x, constant<V, 80>());
   if constexpr (kAsks) {
     if (any_between<R::kNormal, R::kSettled>(bounded)) return rare_logistic(bounded);
+  }
+  if constexpr (kScales) {  // the quotient before it is denormal
+    const auto [p, n] = exp_parts(bounded);
+    const V e = times_power(p, n.value, bounded, R::kZero - 1);
+    return times_power(p / (e + constant<V, 1>()), n.value, bounded, R::kZero - 1);
   }
   const V e = kAsks ? usual_exp<true>(bounded) : exp_of_any(bounded);
   return e / (e + constant<V, 1>());
