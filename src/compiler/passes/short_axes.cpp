@@ -65,7 +65,8 @@ bool by_columns(const Aval& a) {
 }
 /// Whether transposes turn squares of as many vectors as there are rows (emit_transpose.cpp), which is faster.
 bool by_squares(const Aval& out) {
-  if (size_of(out.dtype) == 1) return out.shape.back() == 4;
+  if (size_of(out.dtype) == 1)  // of 32 bytes
+    return out.shape.back() == 4 && runtime::target_vector_bytes() < 64;
   const auto lanes = static_cast<std::int64_t>(runtime::target_vector_bytes() / size_of(out.dtype));
   return out.shape.back() % lanes == 0;
 }
@@ -103,6 +104,7 @@ enum class Role : std::uint8_t {
   planes,   ///< the components are planes of an operand whose axes have another order
   joined,   ///< the components are those of the operands, one operand after the other
   part,     ///< some components of the operand
+  turned,   ///< the components are those of the operand, the last one first
   padded,   ///< the components are those of the operand, and between and beside them one value
   counted,  ///< component k is k
   column,   ///< one component of the operand
@@ -225,6 +227,11 @@ Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
                ? Role::part
                : Role::none;
   }
+  if (p == &rev_p) {
+    const Shape& dims = eqn.params.as<DimensionsParams>().dimensions;
+    const bool last = dims.contains(static_cast<std::int64_t>(out.ndim()) - 1);
+    return by_columns(out) && last ? Role::turned : Role::none;
+  }
   if (p == &pad_p) {
     return by_columns(out) && pads_last_axis(jaxpr.aval(eqn.inputs[0]), eqn.params.as<PadParams>())
                ? Role::padded
@@ -272,15 +279,16 @@ class Choice {
   void note_whole(std::size_t e) {
     const Eqn& eqn = jaxpr_.eqns()[e];
     for (const Var v : eqn.outputs) note(made_whole_, v);
+    Sizes& read = eqn.primitive == &reshape_p ? reshaped_ : read_whole_;
     for (const Atom& a : eqn.inputs) {
-      if (a.is_var() && a.var() >= jaxpr_.num_inputs()) note(read_whole_, a.var());
+      if (a.is_var() && a.var() >= jaxpr_.num_inputs()) note(read, a.var());
     }
   }
 
   // Products of what others make stay products, as do those of matrices whose products are needed as a whole, by
   // products of batches most often. So it goes on from one to the next, forwards and backwards.
   void leave_products() {
-    made_whole_ = read_whole_ = no_sizes();
+    made_whole_ = read_whole_ = reshaped_ = no_sizes();
     std::vector<std::size_t> products;
     for (std::size_t e = 0; e < roles_.size(); ++e) {
       if (roles_[e] == Role::none) note_whole(e);
@@ -300,7 +308,8 @@ class Choice {
     const Var x = product.inputs[0].var(), out = product.outputs[0];
     const bool of_matrices = jaxpr_.aval(x).ndim() > 2;
     return made_whole_[static_cast<std::size_t>(sets_.find(x))] > 0 ||
-           (of_matrices && read_whole_[static_cast<std::size_t>(sets_.find(out))] > 0);
+           (of_matrices && (read_whole_[static_cast<std::size_t>(sets_.find(out))] > 0 ||
+                            reshaped_[static_cast<std::size_t>(sets_.find(out))] > 0));
   }
 
   // Whether one axis is not as good as both.
@@ -332,7 +341,7 @@ class Choice {
       const Eqn& eqn = jaxpr_.eqns()[e];
       const bool none = roles_[e] == Role::none;
       if (roles_[e] == Role::planes || roles_[e] == Role::joined || roles_[e] == Role::padded ||
-          roles_[e] == Role::product)
+          roles_[e] == Role::turned || roles_[e] == Role::product)
         note(made, eqn.outputs[0]);
       if (roles_[e] == Role::product) note(made, eqn.inputs[0].var());
       for (const Atom& a : eqn.inputs) {
@@ -380,6 +389,7 @@ class Choice {
   DisjointSets sets_;
   std::vector<Role> roles_;
   Sizes made_whole_, read_whole_;
+  Sizes reshaped_;  // to rows of another length: written as rows, as results are
   std::vector<bool> chosen_;
   bool any_ = false;
 };
@@ -605,6 +615,7 @@ class Splitter {
     if (role == Role::counted) return counted(eqn);
     for (const Atom& a : eqn.inputs) append(out, columns_of(a));
     if (role == Role::joined) return out;
+    if (role == Role::turned) return turned(eqn, std::move(out));
     const auto& p = eqn.params.as<SliceParams>();
     const std::int64_t step = p.strides.empty() ? 1 : p.strides.back();
     Atoms some;
@@ -632,6 +643,20 @@ class Splitter {
       at += static_cast<std::size_t>(interior) + 1;
     }
     return made;
+  }
+
+  Atoms turned(const Eqn& eqn, Atoms columns) {
+    std::reverse(columns.begin(), columns.end());
+    Shape others;
+    for (const std::int64_t d : eqn.params.as<DimensionsParams>().dimensions) {
+      if (d + 1 < static_cast<std::int64_t>(jaxpr_.aval(eqn.outputs[0]).ndim()))
+        others.push_back(d);
+    }
+    if (others.empty()) return columns;
+    for (Atom& x : columns)
+      x = add(rev_p, Params::of(DimensionsParams{others}), {x},
+              component(jaxpr_.aval(eqn.outputs[0])));
+    return columns;
   }
 
   Atoms counted(const Eqn& eqn) {
