@@ -466,7 +466,9 @@ void lower_program(Compilation& c, NativeExecutable::Parts& parts) {
     FoldedConstants folded = fold_constants(j, known, parts.consts.size());
     for (const Array& x : folded.values) parts.consts.push_back(detail::private_copy(x));
     c.consts = parts.consts;
-    return folded.jaxpr;
+    known = parts.consts;
+    known.insert(known.end(), parts.options.captured.begin(), parts.options.captured.end());
+    return slice_at_known_places(folded.jaxpr, known);
   });
 }
 

@@ -341,6 +341,35 @@ TEST(ShortAxes, OfRowsTimesNumbersAreWoven) {
   }
 }
 
+// Rows that are turned, or repeated side by side, and numbers that are repeated along longer rows: put together in
+// registers, with what is done with all of them.
+TEST(ShortAxes, OfRowsThatAreTurnedOrRepeatedAreWoven) {
+  const auto wider = [](const Array& x, std::int64_t times) { return repeat(x, times, -1); };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i16}) {
+    for (const std::int64_t k : {2, 3, 7}) {
+      const Array x = uniform({2001, k}, dtype, 0, 9), image = uniform({31, 37}, dtype, 0, 9, 2);
+      const Compiled e = check(
+          [&](std::span<const Array> a) {
+            return Arrays{flip(a[0], 1),
+                          flip(a[0], 0) * 3,
+                          flip(a[0]) + a[0],
+                          repeat(a[0], 2, 1) * 2,
+                          tile(a[0], {1, 3}) + 1,
+                          abs(wider(a[1], k)) - 3,
+                          wider(repeat(a[1], 2, 0), k) * 2,
+                          wider(a[1], k) * wider(a[1] + 1, k)};
+          },
+          {x, image}, -1, 0);
+      EXPECT_THAT(e->text("ir"), Not(HasSubstr("masked.gather"))) << e->text("plan");
+      EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("rev [ dimensions=(1,"))) << e->text("jaxpr");
+      EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("," + std::to_string(37 * k) + "] = mul")));
+    }
+  }
+  // Bytes, of which rows of six would take too many shuffles.
+  check([](std::span<const Array> a) { return Arrays{tile(a[0], {1, 2}), repeat(a[0], 2, 1)}; },
+        {uniform({2001, 3}, DType::u8, 0, 200)}, -1, 0);
+}
+
 // An argument is there as a whole in any case, whoever else reads it so.
 TEST(ShortAxes, OfArgumentsThatOthersReadWholeAreWoven) {
   const Compiled e = check(

@@ -131,6 +131,10 @@ const Example kExamples[] = {
     {"reshape_chain", "a:f32[2,6]",
      "b:f32[12] = reshape [ new_sizes=(12,) ] a  c:f32[3,4] = reshape [ new_sizes=(3, 4) ] b", "c",
      "reshape"},
+    {"reshape_of_repeated_rows", "a:f32[200,3]",
+     "b:f32[200,2,3] = broadcast_in_dim [ broadcast_dimensions=(0, 2) shape=(200, 2, 3) ] a "
+     "c:f32[200,6] = reshape [ new_sizes=(200, 6) ] b",
+     "c", "concatenate"},
     {"transpose_chain", "a:f32[2,3,4]",
      "b:f32[4,2,3] = transpose [ permutation=(2, 0, 1) ] a "
      "c:f32[2,3,4] = transpose [ permutation=(1, 2, 0) ] b",

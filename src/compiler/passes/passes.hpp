@@ -25,6 +25,9 @@ struct FoldedConstants {
 /// depend on no input become literals. Within loops and branches, too: their constants are operands of theirs.
 ///   let b = sin c, d = reduce_sum b, e = add a d   ->   let e = add a k
 TELAMON_API FoldedConstants fold_constants(const Jaxpr& jaxpr, const Arrays& known, std::size_t at);
+/// Makes slices of what is gathered along one dimension at places that are leading inputs, whose values are `known`, where a
+/// few slices are enough.
+TELAMON_API Jaxpr slice_at_known_places(const Jaxpr& jaxpr, const Arrays& known);
 
 struct LoopOptions {
   bool hoist = true;  ///< what does not change from trip to trip is computed before the loop

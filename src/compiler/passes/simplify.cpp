@@ -110,6 +110,7 @@ std::span<const Rule> rules() {
       {"floored_by_power_of_two", floored_by_power_of_two, {&select_n_p}},
       // shapes
       {"reshape_chain", reshape_chain, {&reshape_p}},
+      {"reshape_of_repeated_rows", reshape_of_repeated_rows, {&reshape_p}},
       {"transpose_chain", transpose_chain, {&transpose_p}},
       {"transpose_of_columns", transpose_of_columns, {&transpose_p}},
       {"transpose_of_planes", transpose_of_planes, {&transpose_p}},

@@ -103,6 +103,8 @@ bool is_elementwise(const Eqn& e);
 // simplify_slices.cpp
 /// Whether a slice takes all there is along the first `dimensions` of an array.
 bool leaves_dimensions(const Shape& from, const SliceParams& params, std::size_t dimensions);
+/// The dimension along which a gather takes single elements, and all there is along the others, each where it was.
+std::optional<std::size_t> gathered_axis(const Aval& of, const Aval& out, const GatherParams& p);
 
 // short_axes.cpp
 /// Whether split_short_axes makes sums of columns of a product, unless others make its rows: of many short rows with one
@@ -119,10 +121,10 @@ RuleFunction add_zero, add_plus_zero, add_negated, sub_zero, sub_negated, mul_on
 // simplify_divisions.cpp
 RuleFunction negative_remainder, floored_by_power_of_two;
 // simplify_shapes.cpp
-RuleFunction same_shape, reshape_chain, transpose_chain, transpose_of_columns, broadcast_chain,
-    order_of_splat, rev_chain, pad_nothing, update_of_all, iota_of_one, fold_of_one,
-    reduction_of_repeated, reduction_of_broadcast, concatenate_one, concatenation_of_nothing,
-    element_of_broadcasts;
+RuleFunction same_shape, reshape_chain, reshape_of_repeated_rows, transpose_chain,
+    transpose_of_columns, broadcast_chain, order_of_splat, rev_chain, pad_nothing, update_of_all,
+    iota_of_one, fold_of_one, reduction_of_repeated, reduction_of_broadcast, concatenate_one,
+    concatenation_of_nothing, element_of_broadcasts;
 // simplify_matrices.cpp
 RuleFunction concatenation_of_rows, transpose_of_planes, element_of_matrices, slice_of_matrices,
     dot_of_matrices;

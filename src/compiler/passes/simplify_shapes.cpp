@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "compiler/forms.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "core/concrete.hpp"
 
@@ -25,6 +26,44 @@ std::optional<Atom> reshape_chain(Simplifier& s, const Eqn& e, const Aval& out) 
     return s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, {}}, {b->inputs[0]}, out);
   if (of.size() == out.size()) return s.make(reshape_p, e.params, {b->inputs[0]}, out);
   return std::nullopt;
+}
+// Short rows that are repeated side by side, as `tile` and images of colours twice as wide have them, are longer rows of
+// these: their columns are read once then (short_axes.cpp). For more columns of bytes this takes too many shuffles.
+std::optional<Atom> reshape_of_repeated_rows(Simplifier& s, const Eqn& e, const Aval& out) {
+  constexpr std::int64_t kLongest = 8, kMostOfBytes = 4, kLeastSize = 1 << 9;
+  const Eqn* b = s.defined_by(e.inputs[0], broadcast_in_dim_p);
+  if (b == nullptr || !b->inputs[0].is_var() || out.size() < kLeastSize) return std::nullopt;
+  const Atom x = b->inputs[0];
+  const auto& p = b->params.as<BroadcastInDimParams>();
+  Shape dims = p.broadcast_dimensions, shape = p.shape, small = s.aval(x).shape;
+  const auto last = static_cast<std::int64_t>(shape.size()) - 1;
+  if (last < 1 || dims.empty() || dims.back() != last || small.back() != shape.back())
+    return std::nullopt;
+  const std::int64_t row = shape.back(), times = shape[static_cast<std::size_t>(last) - 1];
+  const auto most = size_of(out.dtype) > 1 ? static_cast<std::int64_t>(kMostWoven) : kMostOfBytes;
+  if (row < 2 || row > kLongest || times < 2 || row * times > most) return std::nullopt;
+  // Without the dimension along which they are repeated.
+  dims.pop_back();
+  small.pop_back();
+  shape.pop_back();
+  shape.pop_back();
+  if (!dims.empty() && dims.back() == last - 1) {
+    if (small.back() != 1) return std::nullopt;
+    dims.pop_back();
+    small.pop_back();
+  }
+  dims.push_back(last - 1);
+  small.push_back(row);
+  shape.push_back(row);
+  const Aval rows = out.with_shape(shape).strong();
+  const Atom once = s.make(reshape_p, ReshapeParams{small}, {x}, rows.with_shape(small));
+  const Atom each = s.make(broadcast_in_dim_p, BroadcastInDimParams{shape, dims}, {once}, rows);
+  shape[shape.size() - 1] = row * times;
+  ConcatenateParams side_by_side;
+  side_by_side.dimension = last - 1;
+  const Atom all = s.make(concatenate_p, side_by_side, Atoms(static_cast<std::size_t>(times), each),
+                          rows.with_shape(shape));
+  return s.make(reshape_p, ReshapeParams{out.shape}, {all}, out);
 }
 std::optional<Atom> transpose_chain(Simplifier& s, const Eqn& e, const Aval& out) {
   const Shape& outer = e.params.as<TransposeParams>().permutation;
@@ -215,31 +254,52 @@ std::optional<Atom> reduction_of_broadcast(Simplifier& s, const Eqn& e, const Av
   const Atom once = s.make(*e.primitive, Params::of(AxesParams{folded}), {x}, out.with_shape(left));
   return s.make(broadcast_in_dim_p, again, {once}, out);
 }
+namespace {
+
+/// The equation that repeats numbers, and whether its result is seen in another shape.
+struct Repetition {
+  const Eqn* broadcast = nullptr;
+  bool reshaped = false;
+  const BroadcastInDimParams& params() const {
+    return broadcast->params.as<BroadcastInDimParams>();
+  }
+};
+std::optional<Repetition> repetition(const Simplifier& s, const Atom& a) {
+  if (s.splat(a) != nullptr) return std::nullopt;
+  const Eqn* reshape = s.defined_by(a, reshape_p);
+  const Eqn* b = s.defined_by(reshape != nullptr ? reshape->inputs[0] : a, broadcast_in_dim_p);
+  if (b == nullptr) return std::nullopt;
+  return Repetition{b, reshape != nullptr};
+}
+
+}  // namespace
+
 // What is computed of repeated numbers, all repeated alike, is computed once and repeated; so that what is dear is not
-// computed over and over. (A single number stays where it is read: it is computed before the loop.)
+// computed over and over. (A single number stays where it is read: it is computed before the loop.) In another shape,
+// as an image whose points become squares, by each row of twice as many, even what is cheap is dear: it would be
+// picked element by element.
 std::optional<Atom> element_of_broadcasts(Simplifier& s, const Eqn& e, const Aval& out) {
   if (!works_by_element(*e.primitive)) return std::nullopt;
-  const auto repeats = [&](const Atom& a) {
-    const Eqn* b = s.defined_by(a, broadcast_in_dim_p);
-    return b != nullptr && s.splat(a) == nullptr ? b : nullptr;
-  };
   const auto is_number = [&](const Atom& a) {
     return s.aval(a).shape.empty() || s.splat(a) != nullptr;
   };
   std::optional<BroadcastInDimParams> again;
   Shape small;
+  bool reshaped = false;
   for (const Atom& a : e.inputs) {
     if (is_number(a)) continue;
-    const Eqn* b = repeats(a);
-    if (b == nullptr) return std::nullopt;
-    const auto& params = b->params.as<BroadcastInDimParams>();
-    const Shape& shape = s.aval(b->inputs[0]).shape;
-    if (again && (again->broadcast_dimensions != params.broadcast_dimensions || small != shape))
+    const auto r = repetition(s, a);
+    if (!r) return std::nullopt;
+    const Shape& shape = s.aval(r->broadcast->inputs[0]).shape;
+    if (again && (again->broadcast_dimensions != r->params().broadcast_dimensions ||
+                  again->shape != r->params().shape || small != shape || reshaped != r->reshaped))
       return std::nullopt;
-    again = params;
+    again = r->params();
     small = shape;
+    reshaped = r->reshaped;
   }
-  if (!again || small.num_elements() <= 1 || 3 * small.num_elements() > out.size())
+  const std::int64_t least = reshaped ? 2 : 3;
+  if (!again || small.num_elements() <= 1 || least * small.num_elements() > out.size())
     return std::nullopt;
   Atoms inputs;
   for (const Atom& a : e.inputs) {
@@ -251,11 +311,12 @@ std::optional<Atom> element_of_broadcasts(Simplifier& s, const Eqn& e, const Ava
       inputs.push_back(s.make(broadcast_in_dim_p, BroadcastInDimParams{small, {}},
                               {Atom::literal(copy)}, aval.strong()));
     } else {
-      inputs.push_back(Atom(repeats(a)->inputs[0]));
+      inputs.push_back(Atom(repetition(s, a)->broadcast->inputs[0]));
     }
   }
   const Atom once = s.make(*e.primitive, e.params, std::move(inputs), out.with_shape(small));
-  return s.make(broadcast_in_dim_p, *again, {once}, out);
+  const Atom repeated = s.make(broadcast_in_dim_p, *again, {once}, out.with_shape(again->shape));
+  return reshaped ? s.make(reshape_p, ReshapeParams{out.shape}, {repeated}, out) : repeated;
 }
 
 // Operands that have nothing, as `pad` of NumPy writes them for ends that stay as they are, are left out.

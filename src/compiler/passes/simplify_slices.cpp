@@ -289,22 +289,28 @@ std::optional<Atom> slice_from_known(Simplifier& s, const Eqn& e, const Aval& ou
   return s.make(slice_p, p, {e.inputs[0]}, out);
 }
 
-// x[range] along one dimension, all of the others: a slice, when the range goes up and stays inside.
-std::optional<Atom> gather_of_range(Simplifier& s, const Eqn& e, const Aval& out) {
-  const auto& p = e.params.as<GatherParams>();
+std::optional<std::size_t> gathered_axis(const Aval& of, const Aval& out, const GatherParams& p) {
   const GatherDimensionNumbers& dn = p.dimension_numbers;
-  const Aval& x = s.aval(e.inputs[0]);
   if (dn.start_index_map.size() != 1 || dn.collapsed_slice_dims != dn.start_index_map ||
       !dn.operand_batching_dims.empty())
     return std::nullopt;
   const auto axis = static_cast<std::size_t>(dn.start_index_map[0]);
   // The gathered dimension must come out where it was, and whole slices beside it.
-  if (out.ndim() != x.ndim() || dn.offset_dims.ndim() != x.ndim() - 1 ||
+  if (out.ndim() != of.ndim() || dn.offset_dims.ndim() != of.ndim() - 1 ||
       dn.offset_dims.contains(static_cast<std::int64_t>(axis)))
     return std::nullopt;
-  for (std::size_t d = 0; d < x.shape.size(); ++d) {
-    if (p.slice_sizes[d] != (d == axis ? 1 : x.shape[d])) return std::nullopt;
+  for (std::size_t d = 0; d < of.shape.size(); ++d) {
+    if (p.slice_sizes[d] != (d == axis ? 1 : of.shape[d])) return std::nullopt;
   }
+  return axis;
+}
+
+// x[range] along one dimension, all of the others: a slice, when the range goes up and stays inside.
+std::optional<Atom> gather_of_range(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Aval& x = s.aval(e.inputs[0]);
+  const auto along = gathered_axis(x, out, e.params.as<GatherParams>());
+  if (!along) return std::nullopt;
+  const std::size_t axis = *along;
   const auto r = range_of(s, e.inputs[1]);
   if (!r || r->step < 1 || r->first < 0 || r->last() >= x.shape[axis] ||
       r->count != out.shape[axis])

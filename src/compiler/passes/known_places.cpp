@@ -1,0 +1,164 @@
+// Slices at places that no call changes: what a program takes of an array by indices that are captured arrays is made of
+// slices, which other passes understand, and kernels read without a look at an index. (Places that are ranges in the
+// text of the program: gather_of_range in simplify_slices.cpp.)
+//
+//   b:f32[n,3] = gather[dimension 1] a [2, 0, 1]
+//   ->  p = slice[(0,2):(n,3)] a, q = slice[(0,0):(n,2)] a, b = concatenate[dimension=1] p q
+//
+// From here on their values are in the text of the program, and so in its key in the disk cache.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "compiler/forms.hpp"
+#include "compiler/passes/passes.hpp"
+#include "compiler/passes/simplify.hpp"
+#include "core/concrete.hpp"
+#include "core/trace.hpp"
+#include "jaxpr/rewrite.hpp"
+#include "telamon/primitives.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+namespace {
+
+constexpr std::int64_t kMostIndices = 1 << 14;
+constexpr std::size_t kMostRuns = kMostWoven;
+
+/// first, first + step, ...
+struct Run {
+  std::int64_t first = 0, step = 1, count = 1;
+  std::int64_t last() const { return first + (count - 1) * step; }
+};
+
+/// One run, or some of neighbours that go up; nothing where these are many, or a place is outside.
+std::optional<std::vector<Run>> runs_of(const std::vector<std::int64_t>& places,
+                                        std::int64_t size) {
+  const auto inside = [&](std::int64_t place) { return place >= 0 && place < size; };
+  if (!std::all_of(places.begin(), places.end(), inside)) return std::nullopt;
+  const auto runs = [&](std::int64_t step) {
+    std::vector<Run> out;
+    for (const std::int64_t place : places) {
+      if (!out.empty() && place == out.back().last() + step) {
+        ++out.back().count;
+      } else if (out.push_back({place, step}); out.size() > kMostRuns) {
+        break;
+      }
+    }
+    return out;
+  };
+  const std::int64_t step = places.size() > 1 ? places[1] - places[0] : 1;
+  std::vector<Run> found = step == 0 ? std::vector<Run>() : runs(step);
+  if (found.size() != 1) found = runs(1);
+  if (found.size() > kMostRuns) return std::nullopt;
+  return found;
+}
+
+class Places {
+ public:
+  Places(const Jaxpr& jaxpr, const Arrays& known) : jaxpr_(jaxpr), atoms_(jaxpr) {
+    for (std::size_t i = 0; i < known.size(); ++i) {
+      const auto v = static_cast<Var>(i);
+      if (is_few(v)) known_.emplace(v, known[i]);
+    }
+  }
+
+  Jaxpr run() {
+    bool changed = false;
+    for (const Aval& aval : jaxpr_.in_avals()) atoms_.push(Atom::var(b_.add_input(aval)));
+    for (const Eqn& e : jaxpr_.eqns()) {
+      follow(e);
+      if (const auto taken = e.primitive == &gather_p ? slices(e) : std::nullopt) {
+        changed = true;
+        atoms_.push(*taken);
+        continue;
+      }
+      atoms_.push(b_.add_eqn(*e.primitive, e.params, atoms_(e.inputs), atoms_.out_avals(e),
+                             e.effect, e.where));
+    }
+    if (!changed) return jaxpr_;
+    return b_.build(atoms_(jaxpr_.outs()), detail::JaxprBuilder::DeadCode::keep).jaxpr;
+  }
+
+ private:
+  bool is_few(Var v) const {
+    const Aval& aval = jaxpr_.aval(v);
+    return (aval.dtype == DType::i32 || aval.dtype == DType::i64) && aval.size() <= kMostIndices;
+  }
+  // The same numbers in another shape.
+  void follow(const Eqn& e) {
+    const bool moves = e.primitive == &reshape_p || e.primitive == &broadcast_in_dim_p;
+    if (!moves || !e.inputs[0].is_var() ||
+        jaxpr_.aval(e.outputs[0]).size() != jaxpr_.aval(e.inputs[0]).size())
+      return;
+    const auto found = known_.find(e.inputs[0].var());
+    if (found == known_.end()) return;
+    const Arrays x = {found->second};
+    known_.emplace(e.outputs[0], e.primitive->rules().impl(e.params, x).at(0));
+  }
+
+  static std::vector<std::int64_t> numbers(const Array& x) {
+    const Array dense = detail::contiguous(x);
+    const auto all = [&]<class T>(const T* data) {
+      return std::vector<std::int64_t>(data, data + dense.aval().size());
+    };
+    return dense.dtype() == DType::i32 ? all(detail::data_of<std::int32_t>(dense))
+                                       : all(detail::data_of<std::int64_t>(dense));
+  }
+
+  std::optional<Atom> slices(const Eqn& e) {
+    if (!e.inputs[1].is_var()) return std::nullopt;
+    const auto found = known_.find(e.inputs[1].var());
+    const Aval &of = jaxpr_.aval(e.inputs[0]), &out = jaxpr_.aval(e.outputs[0]);
+    const auto axis = gathered_axis(of, out, e.params.as<GatherParams>());
+    if (found == known_.end() || !axis || out.size() == 0) return std::nullopt;
+    const auto runs = runs_of(numbers(found->second), of.shape[*axis]);
+    if (!runs) return std::nullopt;
+    Atoms parts;
+    for (const Run& run : *runs) parts.push_back(slice(atoms_(e.inputs[0]), of, *axis, run, e));
+    if (parts.size() == 1) return parts[0];
+    ConcatenateParams p;
+    p.dimension = static_cast<std::int64_t>(*axis);
+    return add(concatenate_p, Params::of(p), std::move(parts), out, e);
+  }
+  // Backwards as a slice that goes forwards, and then turned.
+  Atom slice(const Atom& x, const Aval& of, std::size_t axis, const Run& run, const Eqn& e) {
+    SliceParams p{Shape(of.shape.size(), 0), of.shape, Shape(of.shape.size(), 1)};
+    p.start_indices[axis] = std::min(run.first, run.last());
+    p.limit_indices[axis] = std::max(run.first, run.last()) + 1;
+    p.strides[axis] = std::abs(run.step);
+    Shape shape = of.shape;
+    shape[axis] = run.count;
+    const Aval part = of.with_shape(shape).strong();
+    const Atom out = add(slice_p, Params::of(p), {x}, part, e);
+    if (run.step > 0) return out;
+    return add(rev_p, Params::of(DimensionsParams{{static_cast<std::int64_t>(axis)}}), {out}, part,
+               e);
+  }
+  Atom add(const PrimitiveBase& p, Params params, Atoms in, const Aval& out, const Eqn& e) {
+    return Atom::var(b_.add_eqn1(p, std::move(params), std::move(in), out, Effect::none, e.where));
+  }
+
+  const Jaxpr& jaxpr_;
+  detail::JaxprBuilder b_;
+  detail::Renaming atoms_;
+  std::map<Var, Array> known_;
+};
+
+}  // namespace
+
+Jaxpr slice_at_known_places(const Jaxpr& jaxpr, const Arrays& known) {
+  const auto gathers = [](const Eqn& e) { return e.primitive == &gather_p; };
+  if (known.empty() || std::none_of(jaxpr.eqns().begin(), jaxpr.eqns().end(), gathers))
+    return jaxpr;
+  const detail::EvalScope scope;
+  return Places(jaxpr, known).run();
+}
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon

@@ -1,0 +1,73 @@
+// What is taken at places that captured arrays hold is made of slices.
+#include "compiler/passes/passes.hpp"
+
+#include <gmock/gmock.h>
+
+#include "compiler/support.hpp"
+#include "support/disk_cache.hpp"
+#include "telamon/jit.hpp"
+#include "telamon/numpy.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// What is left of a program that takes its argument at these places; it gives the bits that it gives eagerly.
+std::string left(const Array& places, int axis, const Shape& shape = {300, 7}) {
+  const Array x = uniform(shape, DType::f32);
+  const auto f = [=](const Array& y) { return take(y, places, axis) * 2; };
+  const auto jitted = jit(f);
+  expect_equal(jitted(x), f(x), 0, "call");
+  return jitted.lower(x).compile().text("jaxpr");
+}
+
+TEST(KnownPlaces, OfColumnsAndRowsAreSlices) {
+  const Array some{2, 0, 1, 1, 6}, turned{6, 5, 4, 3, 2, 1, 0}, each_second{0, 2, 4};
+  for (const int axis : {0, 1}) {
+    for (const Array& places : {some, turned, each_second})
+      EXPECT_THAT(left(places, axis), AllOf(Not(HasSubstr("gather")), HasSubstr("slice")));
+    // One run, however long, and from the end.
+    EXPECT_THAT(left(arange(3, 6), axis), Not(HasSubstr("concatenate")));
+    EXPECT_THAT(left(Array{-1, -2}, axis), Not(HasSubstr("gather")));
+  }
+  EXPECT_THAT(left(arange(200, 0, -2), 0), Not(HasSubstr("gather")));
+}
+
+TEST(KnownPlaces, OfArraysOfOneAndOfThreeDimensions) {
+  EXPECT_THAT(left(Array{5, 6, 2}, 0, {300}), Not(HasSubstr("gather")));
+  for (const int axis : {0, 1, 2})
+    EXPECT_THAT(left(Array{3, 0}, axis, {20, 4, 30}), Not(HasSubstr("gather")));
+}
+
+TEST(KnownPlaces, ThatAreManyStay) {
+  EXPECT_THAT(left(arange(300) * 7 % 300, 0), HasSubstr("gather"));
+}
+
+// What is outside is not a number, or the nearest one, as the program says.
+TEST(KnownPlaces, ThatAreOutsideStay) {
+  EXPECT_THAT(left(Array{1, 7}, 1), HasSubstr("gather"));
+  EXPECT_THAT(left(Array{0, -8}, 1), HasSubstr("gather"));
+}
+
+TEST(KnownPlaces, OfArgumentsStay) {
+  const std::string text =
+      check([](std::span<const Array> a) { return Arrays{take(a[0], a[1], 1)}; },
+            {uniform({300, 7}, DType::f32), Array{1, 2}}, -1, 0)
+          ->text("jaxpr");
+  EXPECT_THAT(text, HasSubstr("gather"));
+}
+
+// What they hold is in the program, and in its key: none is found on disk for another.
+TEST(KnownPlaces, AreThoseOfEachProgram) {
+  const CacheFolder folder;
+  for (int times = 0; times < 2; ++times) {
+    for (const Array& places : {Array{0, 2}, Array{2, 0}, Array{1, 1}}) left(places, 1);
+  }
+  EXPECT_EQ(folder.files().size(), 3U);
+}
+
+}  // namespace
+}  // namespace telamon::testing
