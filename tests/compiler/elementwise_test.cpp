@@ -1,6 +1,7 @@
 // Elementwise programs: every primitive, tails of every length, one kernel for a fused chain.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "runtime/cpu.hpp"
@@ -280,9 +281,10 @@ TEST(CompiledElementwise, LargeResultsAreWrittenAnywhere) {
   const auto f = [](std::span<const Array> x) {
     return Arrays{lax::add(lax::mul(x[0], x[1]), x[0])};
   };
-  const auto fresh = [] {
-    return Arrays{uniform({(1 << 20) + 5}, DType::f32),
-                  uniform({(1 << 20) + 5}, DType::f32, 0, 1, 2)};
+  // Three arrays that take more than half of the last cache.
+  const std::int64_t n = std::max<std::int64_t>(1 << 20, runtime::last_cache_bytes() / 24) + 5;
+  const auto fresh = [=] {
+    return Arrays{uniform({n}, DType::f32), uniform({n}, DType::f32, 0, 1, 2)};
   };
   const Compiled e = check(f, fresh(), 1);
   EXPECT_NE(e->text("ir").find("!nontemporal"), std::string::npos);

@@ -31,7 +31,7 @@ double ratio(const Packing& p) {
 
 void expect_apart(const Packing& packing) {
   for (const Block& a : packing.blocks()) {
-    EXPECT_LE(a.end(), packing.bytes);
+    EXPECT_LE(a.offset + a.needed, packing.bytes);
     EXPECT_EQ(a.offset % kAlignment, 0);
     for (const Block& b : packing.blocks()) {
       if (&a < &b && !a.range.apart(b.range))

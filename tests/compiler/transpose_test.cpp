@@ -1,5 +1,8 @@
 // Transposes: tiles in registers, borders, several dimensions, with work before, after and beside.
 #include "runtime/cpu.hpp"
+
+#include <algorithm>
+
 #include "support.hpp"
 
 namespace telamon::testing {
@@ -66,11 +69,16 @@ TEST(CompiledTranspose, GoesAroundTheCaches) {
   check(transposed({0, 2, 1}), {uniform({3, 1040, 401}, DType::f32)}, 1);
   for (const Program& f : {with_work, beside})
     check(f, {uniform({1040, 2101}, DType::f32), uniform({2101, 1040}, DType::f32)});
-  const Arrays x{uniform({1040, 1030}, DType::f32)};
+  // What takes more than half of the last cache.
+  const auto rows = [](std::int64_t columns, std::int64_t arrays) {
+    return (runtime::last_cache_bytes() / 2 / (4 * arrays * columns) / 16 + 1) * 16;
+  };
+  const Arrays x{uniform({std::max<std::int64_t>(1040, rows(1030, 2)), 1030}, DType::f32)};
   EXPECT_NE(compile(stage(transposed({1, 0}), x))->text("ir").find("nontemporal"),
             std::string::npos);
   // Lines of several vectors do not where as much is read beside.
-  const Arrays both{uniform({1040, 2101}, DType::f32), uniform({2101, 1040}, DType::f32)};
+  const std::int64_t n = std::max<std::int64_t>(1040, rows(2101, 3));
+  const Arrays both{uniform({n, 2101}, DType::f32), uniform({2101, n}, DType::f32)};
   const bool around =
       compile(stage(beside, both))->text("ir").find("nontemporal") != std::string::npos;
   EXPECT_EQ(around, runtime::host_isa() == runtime::Isa::avx512);

@@ -52,8 +52,8 @@ class InOrder {
     } else {
       add_gap(end_, block.offset);
       end_ = possible(block.end());
-      bytes = std::max(bytes, end_);
     }
+    bytes = std::max(bytes, block.offset + block.needed);
     alive_ += size;
     needed_ += block.needed;
     most_alive = std::max(most_alive, alive_);
@@ -274,7 +274,7 @@ void Packing::pack(bool reuse) {
   if (reuse && bytes > aim && blocks_.size() <= kMost) {
     blocks_ = Search(std::move(blocks_), aim).run();
     bytes = 0;
-    for (const Block& b : blocks_) bytes = std::max(bytes, b.end());
+    for (const Block& b : blocks_) bytes = std::max(bytes, b.offset + b.needed);
   }
 #ifdef TELAMON_DEBUG_CHECKS
   check_apart(blocks_);
