@@ -360,8 +360,8 @@ TEST(ShortAxes, OfRowsThatAreTurnedOrRepeatedAreWoven) {
                           wider(a[1], k) * wider(a[1] + 1, k)};
           },
           {x, image}, -1, 0);
-      EXPECT_THAT(e->text("ir"), Not(HasSubstr("masked.gather"))) << e->text("plan");
-      EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("rev [ dimensions=(1,"))) << e->text("jaxpr");
+      // But for those that are turned along both axes.
+      EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("rev [ dimensions=(1,)"))) << e->text("jaxpr");
       EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("," + std::to_string(37 * k) + "] = mul")));
     }
   }

@@ -13,7 +13,6 @@
 #include <optional>
 #include <vector>
 
-#include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "core/concrete.hpp"
@@ -27,7 +26,7 @@ namespace compiler {
 namespace {
 
 constexpr std::int64_t kMostIndices = 1 << 14;
-constexpr std::size_t kMostRuns = kMostWoven;
+constexpr std::size_t kMostRuns = 8;  // more slices gain little, and take long to compile
 
 /// first, first + step, ...
 struct Run {
@@ -118,6 +117,9 @@ class Places {
     if (found == known_.end() || !axis || out.size() == 0) return std::nullopt;
     const auto runs = runs_of(numbers(found->second), of.shape[*axis]);
     if (!runs) return std::nullopt;
+    // Columns of truth values are not put together in registers.
+    if (runs->size() > 1 && of.dtype == DType::bool_ && *axis + 1 == of.shape.size())
+      return std::nullopt;
     Atoms parts;
     for (const Run& run : *runs) parts.push_back(slice(atoms_(e.inputs[0]), of, *axis, run, e));
     if (parts.size() == 1) return parts[0];

@@ -228,9 +228,10 @@ Role role_of(const Jaxpr& jaxpr, const Eqn& eqn) {
                : Role::none;
   }
   if (p == &rev_p) {
-    const Shape& dims = eqn.params.as<DimensionsParams>().dimensions;
-    const bool last = dims.contains(static_cast<std::int64_t>(out.ndim()) - 1);
-    return by_columns(out) && last ? Role::turned : Role::none;
+    // Vectors hold whole rows of 8, as fast. Columns of what is turned along other axes, too, are read one by one.
+    const bool last = eqn.params.as<DimensionsParams>().dimensions ==
+                      Shape{static_cast<std::int64_t>(out.ndim()) - 1};
+    return by_columns(out) && last && out.shape.back() < kLongest ? Role::turned : Role::none;
   }
   if (p == &pad_p) {
     return by_columns(out) && pads_last_axis(jaxpr.aval(eqn.inputs[0]), eqn.params.as<PadParams>())
@@ -614,8 +615,8 @@ class Splitter {
     if (role == Role::padded) return padded(eqn);
     if (role == Role::counted) return counted(eqn);
     for (const Atom& a : eqn.inputs) append(out, columns_of(a));
-    if (role == Role::joined) return out;
-    if (role == Role::turned) return turned(eqn, std::move(out));
+    if (role == Role::turned) std::reverse(out.begin(), out.end());
+    if (role == Role::joined || role == Role::turned) return out;
     const auto& p = eqn.params.as<SliceParams>();
     const std::int64_t step = p.strides.empty() ? 1 : p.strides.back();
     Atoms some;
@@ -643,20 +644,6 @@ class Splitter {
       at += static_cast<std::size_t>(interior) + 1;
     }
     return made;
-  }
-
-  Atoms turned(const Eqn& eqn, Atoms columns) {
-    std::reverse(columns.begin(), columns.end());
-    Shape others;
-    for (const std::int64_t d : eqn.params.as<DimensionsParams>().dimensions) {
-      if (d + 1 < static_cast<std::int64_t>(jaxpr_.aval(eqn.outputs[0]).ndim()))
-        others.push_back(d);
-    }
-    if (others.empty()) return columns;
-    for (Atom& x : columns)
-      x = add(rev_p, Params::of(DimensionsParams{others}), {x},
-              component(jaxpr_.aval(eqn.outputs[0])));
-    return columns;
   }
 
   Atoms counted(const Eqn& eqn) {

@@ -28,9 +28,10 @@ std::optional<Atom> reshape_chain(Simplifier& s, const Eqn& e, const Aval& out) 
   return std::nullopt;
 }
 // Short rows that are repeated side by side, as `tile` and images of colours twice as wide have them, are longer rows of
-// these: their columns are read once then (short_axes.cpp). For more columns of bytes this takes too many shuffles.
+// these: their columns are read once then (short_axes.cpp). For more columns of bytes this takes too many shuffles, and
+// rows of 4 and 8, of which vectors hold a whole number, are as fast as they are.
 std::optional<Atom> reshape_of_repeated_rows(Simplifier& s, const Eqn& e, const Aval& out) {
-  constexpr std::int64_t kLongest = 8, kMostOfBytes = 4, kLeastSize = 1 << 9;
+  constexpr std::int64_t kShortest = 3, kLongest = 7, kMostOfBytes = 4, kLeastSize = 1 << 9;
   const Eqn* b = s.defined_by(e.inputs[0], broadcast_in_dim_p);
   if (b == nullptr || !b->inputs[0].is_var() || out.size() < kLeastSize) return std::nullopt;
   const Atom x = b->inputs[0];
@@ -41,7 +42,15 @@ std::optional<Atom> reshape_of_repeated_rows(Simplifier& s, const Eqn& e, const 
     return std::nullopt;
   const std::int64_t row = shape.back(), times = shape[static_cast<std::size_t>(last) - 1];
   const auto most = size_of(out.dtype) > 1 ? static_cast<std::int64_t>(kMostWoven) : kMostOfBytes;
-  if (row < 2 || row > kLongest || times < 2 || row * times > most) return std::nullopt;
+  if (row < 2 || row > kLongest || row == 4 || times < 2 || row * times > most ||
+      out.dtype == DType::bool_)
+    return std::nullopt;
+  // What is repeated along other dimensions, too, would be put together row by row: worth it for the shortest.
+  const Eqn* seen = s.defined_by(x, reshape_p);
+  const bool again =
+      times * s.aval(x).size() != out.size() ||
+      s.defined_by(seen != nullptr ? seen->inputs[0] : x, broadcast_in_dim_p) != nullptr;
+  if (again && row > kShortest) return std::nullopt;
   // Without the dimension along which they are repeated.
   dims.pop_back();
   small.pop_back();
@@ -55,12 +64,16 @@ std::optional<Atom> reshape_of_repeated_rows(Simplifier& s, const Eqn& e, const 
   dims.push_back(last - 1);
   small.push_back(row);
   shape.push_back(row);
+  if (!again) {  // one row below the other
+    small = shape = Shape{s.aval(x).size() / row, row};
+    dims = Shape{0, 1};
+  }
   const Aval rows = out.with_shape(shape).strong();
   const Atom once = s.make(reshape_p, ReshapeParams{small}, {x}, rows.with_shape(small));
   const Atom each = s.make(broadcast_in_dim_p, BroadcastInDimParams{shape, dims}, {once}, rows);
-  shape[shape.size() - 1] = row * times;
   ConcatenateParams side_by_side;
-  side_by_side.dimension = last - 1;
+  side_by_side.dimension = static_cast<std::int64_t>(shape.size()) - 1;
+  shape[shape.size() - 1] = row * times;
   const Atom all = s.make(concatenate_p, side_by_side, Atoms(static_cast<std::size_t>(times), each),
                           rows.with_shape(shape));
   return s.make(reshape_p, ReshapeParams{out.shape}, {all}, out);
