@@ -4,6 +4,7 @@
 #include <set>
 
 #include "support.hpp"
+#include "telamon/grad.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/threads.hpp"
 
@@ -490,6 +491,25 @@ TEST(CompiledReduction, OfAFewDearRowsAreCutByColumns) {
     EXPECT_EQ(executable->info().arena_bytes, 0u) << columns << ": no partial results";
     expect_same_for_any_number_of_threads(executable, inputs);
   }
+}
+
+// A fold, arithmetic and two reshapes: its place is known by a number, and by indices.
+TEST(CompiledReduction, IsSeenInOneShapeAfterTheOther) {
+  const auto padded = [](const Array& a) {
+    return pad(swapaxes(a, 2, 0), {{0, 0}, {0, 0}, {1, 2}});
+  };
+  const auto loss = [&](Array a, Array b) {
+    b = b + 3;
+    a = where(a < b, b, a + 1);
+    const Array m = max(padded(a), 1).reshape({2060}), n = -max(padded(b), 1).reshape({2060});
+    return telamon::sum(where(m < n, n, m) * arange(2060.)) + telamon::sum(n);
+  };
+  check(
+      [&](std::span<const Array> x) {
+        return Arrays{grad([&](const Array& a) { return loss(a, x[1]); })(x[0]),
+                      grad([&](const Array& b) { return loss(x[0], b); })(x[1])};
+      },
+      {lax::full({100, 7, 20}, DType::f64, 1), lax::full({100, 7, 20}, DType::f64, 1)}, -1, 16);
 }
 
 }  // namespace

@@ -372,7 +372,7 @@ void ReductionEmitter::accumulate(Scalars& acc, std::size_t first, bool mask) {
 // What follows the fold: results and epilogue at the reduced index.
 void ReductionEmitter::finish(const Scalars& acc) {
   if (part_) return store_partials(acc);
-  const Point at = reduced_point();
+  Point at = reduced_point();
   std::vector<std::pair<Var, Scalar>> results;
   for (std::size_t s = 0; s < count(); ++s) {
     const Var v = eqn(slots_[s].e).outputs[0];
@@ -380,6 +380,13 @@ void ReductionEmitter::finish(const Scalars& acc) {
       results.emplace_back(v, gen_.convert(acc[s], k_.scope.jaxpr.aval(v).dtype));
   }
   for (const auto& [v, x] : results) value_at_.define(v, at, x);
+  // What follows may see them in one shape after the other, and know their place by its number alone.
+  const auto reshapes = [&](int e) { return eqn(e).primitive == &reshape_p; };
+  if (!at.flat && !kernel_.epilogue.empty() &&
+      std::any_of(kernel_.members.begin(), kernel_.members.end(), reshapes)) {
+    at.flat = value_at_.flat(at);
+    for (const auto& [v, x] : results) value_at_.define(v, at, x);
+  }
   Scalars epilogue;
   for (const Var v : kernel_.epilogue) epilogue.push_back(value_at_(v, at));
   for (const auto& [v, x] : results) {
