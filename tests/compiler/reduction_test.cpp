@@ -509,7 +509,8 @@ TEST(CompiledReduction, IsSeenInOneShapeAfterTheOther) {
         return Arrays{grad([&](const Array& a) { return loss(a, x[1]); })(x[0]),
                       grad([&](const Array& b) { return loss(x[0], b); })(x[1])};
       },
-      {lax::full({100, 7, 20}, DType::f64, 1), lax::full({100, 7, 20}, DType::f64, 1)}, -1, 16);
+      {uniform({100, 7, 20}, DType::f64, 1, 2), uniform({100, 7, 20}, DType::f64, 1, 2, 2)}, -1,
+      16);
 }
 
 }  // namespace
