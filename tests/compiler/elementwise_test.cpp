@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "core/concrete.hpp"
 #include "runtime/cpu.hpp"
 #include "runtime/target_isa.hpp"
 #include "support.hpp"
@@ -274,6 +275,21 @@ TEST(CompiledElementwise, TailsOfHalfAVectorNeedNoMask) {
   };
   EXPECT_FALSE(masks(2 * lanes + lanes / 2));
   if (lanes > 2) { EXPECT_TRUE(masks(3 * lanes - 1)); }
+}
+
+// Complex numbers, whose arithmetic is not compiled, are results where they are known.
+TEST(CompiledElementwise, KnownComplexNumbersAreResults) {
+  const auto number = [](DType dtype, auto part) {
+    const Array z = Array(1.5).astype(dtype);
+    const auto* node = static_cast<const detail::ConcreteNode*>(z.node_or_null());
+    auto* const parts = reinterpret_cast<decltype(part)*>(node->buffer().data());
+    EXPECT_EQ(parts[0], 1.5);
+    parts[1] = part;
+    return z;
+  };
+  const Array small = number(DType::c64, -2.0f), large = number(DType::c128, 0.1);
+  const Array x = uniform({3}, DType::f32);
+  check([&](std::span<const Array> a) { return Arrays{small, a[0] + 1, large}; }, {x});
 }
 
 // Stores go around the caches, unless the result takes the place of what was just read.

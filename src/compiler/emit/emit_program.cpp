@@ -372,12 +372,31 @@ class ProgramEmitter {
   void fill(const Step& s) {
     const std::int64_t size = value(s.writes[0]).aval.size();
     const DType dtype = value(s.writes[0]).aval.dtype;
+    if (dtype == DType::c64) return fill_pairs<float>(s, DType::f32);
+    if (dtype == DType::c128) return fill_pairs<double>(s, DType::f64);
     const Kernel none;
     Generator value_at(gen_, plan_, plan_.scopes[0], none, producers_[0]);
     gen_.region([&] {
       const Scalar x = value_at.literal(s.constant);
       gen_.loop(gen_.index(0), gen_.index(size),
                 [&](Scalar i) { gen_.store(pointer(s.writes[0]), dtype, i, x); });
+    });
+  }
+  // Complex numbers, of which generated code holds the parts.
+  template <class Part> void fill_pairs(const Step& s, DType part) {
+    const Array number = detail::contiguous(s.constant);
+    const Part* const parts = detail::data_of<Part>(number);
+    gen_.region([&] {
+      const Scalar re = gen_.constant(part, static_cast<double>(parts[0])),
+                   im = gen_.constant(part, static_cast<double>(parts[1]));
+      const auto store = [&](Scalar at, Scalar x) {
+        gen_.store(pointer(s.writes[0]), part, at, x);
+      };
+      gen_.loop(gen_.index(0), gen_.index(value(s.writes[0]).aval.size()), [&](Scalar i) {
+        const Scalar first = gen_.mul(i, gen_.index(2));
+        store(first, re);
+        store(gen_.add(first, gen_.index(1)), im);
+      });
     });
   }
 
