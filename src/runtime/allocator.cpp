@@ -440,7 +440,7 @@ std::atomic<std::int64_t> asan_in_use{0}, asan_peak{0}, asan_allocations{0};
 #if defined(TELAMON_ASAN)
 
 void* allocate(std::size_t bytes) {
-  const std::size_t align = bytes >= (std::size_t{64} << 10) ? 4096 : kUnit;
+  const std::size_t align = bytes >= kApartFrom ? kApart : kUnit;
   void* block = nullptr;
   // The sanitizer ends the program on requests beyond 1 TiB.
   const std::size_t limit = std::min(memory_limit(), std::size_t{1} << 39);

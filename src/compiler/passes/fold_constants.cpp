@@ -7,8 +7,9 @@
 // That goes for the programs of loops and branches, too, where what they take from outside is known: their constants
 // are more operands of the loop or branch.
 //
-// Constants are inputs of the program: their values are in no code, and in no key of the disk cache. Those of captured
-// arrays are evaluated anew by each process; so the work and the memory are bounded.
+// Constants are inputs of the program: their values are in no code, and in no key of the disk cache, but for places of
+// which slices are made (known_places.cpp). Those of captured arrays are evaluated anew by each process; so the work and
+// the memory are bounded.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
