@@ -286,6 +286,17 @@ const Register blur_rgb("B02.blur_rgb", "us", [] {
   });
 });
 
+const Register upsample("B02.upsample", "us", [] {
+  Buffers<float> b{{uf(1, kPicture * kPicture)}, blank<float>(1, 4 * kPicture * kPicture)};
+  return elementwise(std::move(b), 20 * kPicture * kPicture, [](Buffers<float>& x) {
+    for (std::size_t i = 0; i < 2 * kPicture; ++i) {
+      const float* __restrict in = &x.in[0][i / 2 * kPicture];
+      float* __restrict out = &x.out[0][i * 2 * kPicture];
+      for (std::size_t j = 0; j < kPicture; ++j) out[2 * j] = out[2 * j + 1] = .5F * in[j];
+    }
+  });
+});
+
 // ---- broadcast, transposed -----------------------------------------------------------------------
 constexpr std::size_t kRows = 1024, kColumns = 4096;
 

@@ -141,7 +141,24 @@ void register_turned() {
                    turn<K>, [](const Turned& t) { return std::vector{output(t.out)}; });
   });
 }
+/// Points with coordinates x, y and z of other places.
+template <int X, int Y, int Z>
+void swizzle(Array& a) {
+  const float* __restrict x = a.in.data();
+  float* __restrict out = a.out.data();
+  for (std::size_t i = 0; i < kRows; ++i) {
+    out[3 * i] = x[3 * i + X];
+    out[3 * i + 1] = x[3 * i + Y];
+    out[3 * i + 2] = x[3 * i + Z];
+  }
+}
 const bool all = [] {
+  const auto points = [](void (*f)(Array&)) {
+    return by_hand(Array{zf(1, kRows * 3), Floats(kRows * 3)}, f,
+                   [](const Array& a) { return std::vector{output(a.out)}; });
+  };
+  Register("B10.swizzled_points", "us", [=] { return points(swizzle<2, 0, 1>); });
+  Register("B10.flipped_points", "us", [=] { return points(swizzle<2, 1, 0>); });
   Register("B10.rotations", "us", [] {
     return by_hand(Array{zf(1, kRows * 4), Floats(kRows * 9)}, rotations,
                    [](const Array& a) { return std::vector{output(a.out)}; });

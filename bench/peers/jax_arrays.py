@@ -69,6 +69,8 @@ def blurred(x):
 
 
 workload("B02.blur_rgb")(lambda: compiled(blurred, u(1, (512, 512, 3)), bytes=24 * 512 * 512))
+workload("B02.upsample")(lambda: compiled(
+    lambda x: 0.5 * jnp.repeat(jnp.repeat(x, 2, 0), 2, 1), u(1, (512, 512)), bytes=20 * 512 * 512))
 workload("B02.bcast_add")(lambda: compiled(lambda a, b: a + b, u(1, (1024, 4096)), u(2, (1, 4096)), bytes=32 * M))
 for _s in ((64, 64), (4096, 4096), (100000, 30)):
     workload("B02.transpose_%dx%d" % _s)(lambda s=_s: compiled(jnp.transpose, u(1, s), bytes=8 * s[0] * s[1]))

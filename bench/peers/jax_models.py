@@ -248,6 +248,8 @@ def rotations(q):
 
 workload("B10.cloth")(lambda: compiled(cloth, u(1, (256, 256, 3)), bytes=24 * 256 * 256))
 workload("B10.rotations")(lambda: compiled(rotations, z(1, (1 << 16, 4)), bytes=4 * (4 + 9) * (1 << 16)))
+for _id, _f in {"swizzled": lambda x: x[:, jnp.array([2, 0, 1])], "flipped": lambda x: x[:, ::-1]}.items():
+    workload(f"B10.{_id}_points")(lambda f=_f: compiled(f, z(1, (1 << 16, 3)), bytes=8 * 3 * (1 << 16)))
 for _k in (2, 3, 4):
     workload(f"B10.turned_points_{_k}")(
         lambda k=_k: compiled(turned, z(1, (1 << 16, k)), z(2, (k, k)), z(3, (k,)), bytes=8 * (1 << 16) * k))

@@ -59,6 +59,7 @@ def blurred(x):
 
 
 workload("B02.blur_rgb")(lambda: run(blurred, u(1, (512, 512, 3))))
+workload("B02.upsample")(lambda: run(lambda x: np.float32(0.5) * x.repeat(2, 0).repeat(2, 1), u(1, (512, 512))))
 workload("B02.bcast_add")(lambda: run(np.add, u(1, (1024, 4096)), u(2, (1, 4096))))
 for _s in ((64, 64), (4096, 4096), (100000, 30)):
     workload("B02.transpose_%dx%d" % _s)(lambda s=_s: run(lambda x: np.ascontiguousarray(x.T), u(1, s)))

@@ -158,6 +158,8 @@ def blurred(x):
 
 
 workload("B02.blur_rgb")(lambda: run(blurred, u(1, (512, 512, 3))))
+workload("B02.upsample")(lambda: run(
+    lambda x: 0.5 * x.repeat_interleave(2, 0).repeat_interleave(2, 1), u(1, (512, 512))))
 workload("B02.bcast_add")(lambda: run(torch.add, u(1, (1024, 4096)), u(2, (1, 4096))))
 workload("B02.transposed_add")(lambda: run(lambda a, b: a + b.T, u(1, (1024, 4096)), u(2, (4096, 1024))))
 workload("B03.sum_all")(lambda: run(torch.sum, u(1, (10, 1024, 128))))

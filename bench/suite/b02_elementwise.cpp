@@ -139,6 +139,11 @@ Array blurred(const Array& x) {
 const Register blur_rgb("B02.blur_rgb", "us", [] {
   return moving(8. * 3 * 512 * 512, go(compiled(blurred), u(1, {512, 512, 3})));
 });
+/// A picture twice as wide and as high, and half as bright.
+Array upsampled(const Array& x) { return .5 * repeat(repeat(x, 2, 0), 2, 1); }
+const Register upsample("B02.upsample", "us", [] {
+  return moving(20. * 512 * 512, go(compiled(upsampled), u(1, {512, 512})));
+});
 const Register bcast_add("B02.bcast_add", "us", [] {
   return moving(32 << 20, go(compiled([](const Array& a, const Array& b) { return a + b; }),
                              u(1, {1024, 4096}), u(2, {1, 4096})));

@@ -100,6 +100,14 @@ const bool short_axes = [] {
       return moving(8. * (1 << 16) * static_cast<double>(k), std::move(c));
     });
   }
+  // Points with their coordinates in another order.
+  const auto swizzled = [](const Array& x) { return x(slice(), Array{2, 0, 1}); };
+  const auto flipped = [](const Array& x) { return flip(x, -1); };
+  const auto points = [](auto f) {
+    return moving(8. * 3 * (1 << 16), go(compiled(f), z(1, {1 << 16, 3})));
+  };
+  Register("B10.swizzled_points", "us", [=] { return points(swizzled); });
+  Register("B10.flipped_points", "us", [=] { return points(flipped); });
   Register("B10.rotations", "us", [] {
     return moving(4. * (4 + 9) * (1 << 16), go(compiled(rotations), z(1, {1 << 16, 4})));
   });
