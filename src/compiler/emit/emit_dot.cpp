@@ -155,8 +155,9 @@ class DotEmitter {
   Scalar multiply_add(Scalar a, Scalar b, Scalar c) { return gen_.fma(a, b, c); }
 
   // A tile of `rows` x (`vectors` * lanes) results, in registers over the whole contraction. The last vector
-  // has `last` columns.
-  void tile(Scalar row, int rows, Scalar column, int vectors, int last) {
+  // has `last` columns. `meanwhile` is called within each k.
+  void tile(Scalar row, int rows, Scalar column, int vectors, int last,
+            const std::function<void(Scalar)>& meanwhile) {
     const int lanes = gen_.lanes();
     const auto at = [&](int r, int v) {
       return static_cast<std::size_t>(r) * static_cast<std::size_t>(vectors) +
@@ -177,6 +178,7 @@ class DotEmitter {
     Scalars sums(at(rows, 0), gen_.splat(gen_.constant_int(sum_type_, 0)));
     sums =
         gen_.loop_carried(zero, gen_.index(p_.k), 1, sums, [&](Scalar k, const Scalars& carried) {
+          meanwhile(k);
           Scalars next = carried, from_b;
           for (int v = 0; v < vectors; ++v) {
             look_at(v);
@@ -201,31 +203,38 @@ class DotEmitter {
     gen_.set_lanes(lanes, lanes);
   }
 
-  // Of what the next product of a batch reads, each tile asks for its share: matrices of some pages end before a
-  // processor sees how they go on, and smaller ones before it pays (on Zen 3: 100 products of 64 x 64 x 64 in f64 take
-  // 0.65 of the time, 1,000 of 48 x 48 x 48 in f32 0.75 to 0.85; of 16 x 16 x 16 they took 1.02 and more).
-  void ask_for_next(Scalar row, int rows, Scalar vector, int count, std::int64_t vectors) {
+  // Of what the next product of a batch reads and writes each tile asks for its share, a little with each k: matrices of
+  // some pages end before a processor sees how they go on, and smaller ones before it pays (on Zen 3: 100 products of
+  // 64 x 64 x 64 in f64 take 0.65 of the time, 1,000 of 48 x 48 x 48 in f32 0.75 to 0.85; of 16 x 16 x 16 they took 1.02
+  // and more; on Zen 4 with AVX-512 those of 64 x 64 x 64 in f32 0.78, where all that a tile asks for at once made others
+  // wait).
+  void ask_for_next(Scalar k, Scalar row, int rows, Scalar vector, int count,
+                    std::int64_t vectors) {
     constexpr std::int64_t kBatch = 2 << 20, kMatrix = 4 << 10, kLargest = 128 << 10, kLine = 64,
-                           kMost = 32;
+                           kMost = 2;
     if (!k_.plan.emit.next_tiles || k_.bytes() < kBatch) return;
     const auto ask = [&](Pointer of, DType type, std::int64_t batch, std::int64_t elements) {
       const auto size = static_cast<std::int64_t>(size_of(type));
-      const std::int64_t bytes = elements * size;
+      const std::int64_t bytes = elements * size, line = kLine / size;
       if (batch != elements || bytes < kMatrix || bytes > kLargest) return;
       // Of each row of results so many lines: not of more rows than there are lines.
       if (p_.m > 2 * bytes / kLine) return;
       const std::int64_t of_row = detail::ceil_div(bytes, kLine * p_.m);
       const std::int64_t of_vector = detail::ceil_div(rows * of_row, vectors);
-      if (of_vector * count > kMost) return;
+      const std::int64_t of_k = detail::ceil_div(of_vector * count * line, p_.k);
+      if (of_k > kMost * line) return;
       const Scalar first =
           gen_.add(gen_.mul(row, gen_.index(of_row)), gen_.mul(vector, gen_.index(of_vector)));
-      const Scalar at = gen_.add(gen_.mul(gen_.add(batch_, gen_.index(1)), gen_.index(batch)),
-                                 gen_.mul(first, gen_.index(kLine / size)));
-      for (std::int64_t i = 0; i < of_vector * count; ++i)
-        gen_.prefetch(of, type, gen_.add(at, gen_.index(i * kLine / size)));
+      const Scalar at =
+          gen_.add(gen_.add(gen_.mul(gen_.add(batch_, gen_.index(1)), gen_.index(batch)),
+                            gen_.mul(first, gen_.index(line))),
+                   gen_.mul(k, gen_.index(of_k)));
+      for (std::int64_t i = 0; i < of_k; i += line)
+        gen_.prefetch(of, type, gen_.add(at, gen_.index(i)));
     };
     ask(a_, lhs_type_, p_.lhs.batch, p_.m * p_.k);
     ask(b_, rhs_type_, p_.rhs.batch, p_.k * p_.n);
+    if (!has_epilogue()) ask(c_, out_type_, p_.m * p_.n, p_.m * p_.n);
   }
 
   void columns() {
@@ -238,8 +247,8 @@ class DotEmitter {
     gen_.set_lanes(lanes, lanes);
     for_pieces(tiling.rows, false, [&](Scalar row, int rows, bool) {
       for_pieces(tiling.vectors, last < lanes, [&](Scalar vector, int count, bool masked) {
-        ask_for_next(row, rows, vector, count, vectors);
-        tile(row, rows, gen_.mul(vector, gen_.index(lanes)), count, masked ? last : lanes);
+        tile(row, rows, gen_.mul(vector, gen_.index(lanes)), count, masked ? last : lanes,
+             [&](Scalar k) { ask_for_next(k, row, rows, vector, count, vectors); });
       });
     });
     gen_.set_lanes(1, 1);
