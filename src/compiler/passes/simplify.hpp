@@ -121,10 +121,11 @@ RuleFunction add_zero, add_plus_zero, add_negated, sub_zero, sub_negated, mul_on
 // simplify_divisions.cpp
 RuleFunction negative_remainder, floored_by_power_of_two;
 // simplify_shapes.cpp
-RuleFunction same_shape, reshape_chain, reshape_of_repeated_rows, transpose_chain,
-    transpose_of_columns, broadcast_chain, order_of_splat, rev_chain, pad_nothing, update_of_all,
-    iota_of_one, fold_of_one, reduction_of_repeated, reduction_of_broadcast, concatenate_one,
-    concatenation_of_nothing, element_of_broadcasts;
+RuleFunction same_shape, reshape_chain, reshape_of_repeated_rows, slice_of_repeats,
+    concatenation_of_repeats, transpose_chain, transpose_of_columns, broadcast_chain,
+    order_of_splat, rev_chain, pad_nothing, update_of_all, iota_of_one, fold_of_one,
+    reduction_of_repeated, reduction_of_broadcast, concatenate_one, concatenation_of_nothing,
+    element_of_broadcasts;
 // simplify_matrices.cpp
 RuleFunction concatenation_of_rows, transpose_of_planes, element_of_matrices, slice_of_matrices,
     dot_of_matrices;

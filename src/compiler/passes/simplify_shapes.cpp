@@ -78,6 +78,83 @@ std::optional<Atom> reshape_of_repeated_rows(Simplifier& s, const Eqn& e, const 
                           rows.with_shape(shape));
   return s.make(reshape_p, ReshapeParams{out.shape}, {all}, out);
 }
+namespace {
+
+/// What is repeated along a dimension that is then seen as part of another: the array of all repeats, and its dimensions
+/// that are seen as those before `axis`. From there on both have the same, but for ones.
+struct Repeats {
+  Atom all;
+  Shape before;
+};
+std::optional<Repeats> repeats_before(Simplifier& s, const Atom& x, std::size_t axis) {
+  const Eqn* r = s.defined_by(x, reshape_p);
+  if (r == nullptr) return std::nullopt;
+  const Eqn* b = s.defined_by(r->inputs[0], broadcast_in_dim_p);
+  if (b == nullptr || s.aval(b->inputs[0]).shape.empty()) return std::nullopt;
+  Repeats found{r->inputs[0], s.aval(r->inputs[0]).shape};
+  const Shape seen = s.aval(x).shape;
+  for (std::size_t d = seen.size(); d-- > axis;) {
+    if (seen[d] == 1) continue;
+    while (!found.before.empty() && found.before.back() == 1) found.before.pop_back();
+    if (found.before.empty() || found.before.back() != seen[d]) return std::nullopt;
+    found.before.pop_back();
+  }
+  if (found.before.size() == axis) return std::nullopt;
+  return found;
+}
+
+/// The repeated array, with the dimensions that `shape` has from `axis` on after those that are seen as the ones before.
+Atom with_repeats(Simplifier& s, const Repeats& repeats, const Aval& seen, std::size_t axis) {
+  Shape shape = repeats.before;
+  for (std::size_t d = axis; d < seen.shape.size(); ++d) shape.push_back(seen.shape[d]);
+  return s.make(reshape_p, ReshapeParams{shape}, {repeats.all}, seen.with_shape(shape));
+}
+
+}  // namespace
+
+// Parts of the last dimensions of what is repeated along others: kernels read them where they lie, not what is repeated.
+std::optional<Atom> slice_of_repeats(Simplifier& s, const Eqn& e, const Aval& out) {
+  const SliceParams p = e.params.as<SliceParams>();
+  const Aval x = s.aval(e.inputs[0]);
+  std::size_t axis = 0;
+  while (axis < x.shape.size() && out.shape[axis] == x.shape[axis]) ++axis;
+  const auto repeats = repeats_before(s, e.inputs[0], axis);
+  if (!repeats) return std::nullopt;
+  SliceParams inner{Shape(repeats->before.size(), 0), repeats->before,
+                    Shape(repeats->before.size(), 1)};
+  Shape shape = repeats->before;
+  for (std::size_t d = axis; d < x.shape.size(); ++d) {
+    inner.start_indices.push_back(p.start_indices[d]);
+    inner.limit_indices.push_back(p.limit_indices[d]);
+    inner.strides.push_back(p.strides.empty() ? 1 : p.strides[d]);
+    shape.push_back(out.shape[d]);
+  }
+  const Atom all = with_repeats(s, *repeats, x, axis);
+  const Atom part = s.make(slice_p, inner, {all}, out.with_shape(shape));
+  return s.make(reshape_p, ReshapeParams{out.shape}, {part}, out);
+}
+// So are such arrays side by side.
+std::optional<Atom> concatenation_of_repeats(Simplifier& s, const Eqn& e, const Aval& out) {
+  const auto axis = static_cast<std::size_t>(e.params.as<ConcatenateParams>().dimension);
+  const Atoms operands = e.inputs;
+  std::vector<Repeats> parts;
+  for (const Atom& x : operands) {
+    auto repeats = repeats_before(s, x, axis);
+    if (!repeats || (!parts.empty() && repeats->before != parts[0].before)) return std::nullopt;
+    parts.push_back(std::move(*repeats));
+  }
+  Shape shape = parts[0].before;
+  const auto dimension = static_cast<std::int64_t>(shape.size());
+  for (std::size_t d = axis; d < out.shape.size(); ++d) shape.push_back(out.shape[d]);
+  Atoms all;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    all.push_back(with_repeats(s, parts[i], s.aval(operands[i]), axis));
+  ConcatenateParams side_by_side;
+  side_by_side.dimension = dimension;
+  const Atom joined = s.make(concatenate_p, side_by_side, std::move(all), out.with_shape(shape));
+  return s.make(reshape_p, ReshapeParams{out.shape}, {joined}, out);
+}
+
 std::optional<Atom> transpose_chain(Simplifier& s, const Eqn& e, const Aval& out) {
   const Shape& outer = e.params.as<TransposeParams>().permutation;
   bool in_order = true;
