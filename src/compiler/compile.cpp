@@ -245,6 +245,7 @@ void place_values(Compilation& c, Plan& plan, const PlanOptions& options) {
                .row_blocks = c.enabled("row_blocks"),
                .load_columns = c.enabled("load_columns"),
                .write_out_rows = c.enabled("write_out_rows"),
+               .short_rows = c.enabled("short_rows"),
                .accumulators = c.enabled("accumulators"),
                .count_trips = c.enabled("count_trips"),
                .column_tiles = c.enabled("column_tiles"),

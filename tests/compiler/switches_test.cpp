@@ -192,6 +192,11 @@ std::map<std::string_view, Example> examples() {
       [](std::span<const Array> x) { return Arrays{lax::neg(lax::slice(x[0], {0, 1}, {64, 2}))}; },
       {uniform({64, 3}, DType::f32)},
       words("ir", "shufflevector", -1)};
+  all["short_rows"] = {[](std::span<const Array> x) {
+                         return Arrays{lax::add(x[0], lax::broadcast_in_dim(x[1], {64, 3}, {1}))};
+                       },
+                       {uniform({64, 3}, DType::f32), uniform({3}, DType::f32)},
+                       words("ir", "insertelement", -1)};
   all["transpose_tiles"] = {
       [](std::span<const Array> x) { return Arrays{lax::neg(lax::transpose(x[0], {1, 0}))}; },
       {uniform({64, 48}, DType::f32)},

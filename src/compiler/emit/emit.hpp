@@ -94,6 +94,17 @@ bool emit_transposed(KernelContext& k, std::size_t inner, int lanes,
                      const std::vector<std::pair<Scalar, Scalar>>& outer,
                      const std::function<void(const std::function<void(bool)>&)>& around);
 
+/// The elements of rows of an array, one for each lane: from the place `first` of the row with this number on, through those
+/// that follow it.
+Point across_rows(CodeGen& gen, Generator& values, const Shape& shape, Scalar number,
+                  std::int64_t first);
+/// Of kernels over short rows that vectors tear apart (emit_short_rows.cpp): how many rows are whole vectors. 1: it is not
+/// such a kernel.
+std::int64_t rows_at_once(const Plan& plan, const Kernel& kernel, int lanes);
+/// The loops of such a kernel: groups of so many rows, and what is left, of which `one_row` emits each.
+void emit_short_rows(KernelContext& k, Generator& values, std::size_t inner, int lanes,
+                     const std::function<void(const Index&)>& one_row);
+
 void emit_loop(KernelContext& k);
 /// The same of a kernel that is cut into functions.
 void emit_segments(KernelContext& k);

@@ -312,6 +312,8 @@ void ReductionEmitter::store_memory(Scalar at, const Scalars& acc) {
 
 // The element of the operand's shape at index_.
 Point ReductionEmitter::operand_point() {
+  if (in_stream_ >= 0)
+    return across_rows(gen_, value_at_, kernel_.shape, index_[folded_[0]], in_stream_);
   if (!kernel_.linear) {
     Index all;
     std::size_t next = 0;

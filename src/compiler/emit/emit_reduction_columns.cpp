@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "compiler/emit/emit_reduction.hpp"
+#include "runtime/target_isa.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -28,7 +29,8 @@ void ReductionEmitter::columns(bool chunked) {
   }
   std::int64_t first = 0, last = 0;
   const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last);
-  if (tiles && all && size <= widest && kernel_.members.size() <= 8) return narrow_columns(inner);
+  if (tiles && all && size <= widest && (kernel_.members.size() <= 8 || is_stream(inner)))
+    return narrow_columns(inner);
   seamed_loop(k_, seams_, begin, end, size, lanes_, [&](Scalar base) {
     const int active = gen_.active();
     index_[inner] = gen_.lane_index(base);
@@ -73,11 +75,16 @@ void ReductionEmitter::narrow_columns(std::size_t inner) {
   gen_.set_lanes(1, 1);
 }
 
+// Half the registers, of accumulators.
+static std::int64_t most_stream_vectors() { return runtime::target_vector_registers() / 2; }
+
 // Rows that end within a vector are read as one stream of whole vectors: after `period_rows` rows,
 // lanes stand for the same columns again.
 std::int64_t ReductionEmitter::stream_vectors(std::size_t inner) const {
   const std::int64_t size = dims_[inner].size, period = size / std::gcd(size, lanes_);
-  return period >= kAccumulators ? period : (kAccumulators + period - 1) / period * period;
+  const std::int64_t several =
+      period >= kAccumulators ? period : (kAccumulators + period - 1) / period * period;
+  return static_cast<std::int64_t>(count()) * several > most_stream_vectors() ? period : several;
 }
 
 std::int64_t ReductionEmitter::period_rows(std::size_t inner) const {
@@ -85,9 +92,12 @@ std::int64_t ReductionEmitter::period_rows(std::size_t inner) const {
 }
 
 bool ReductionEmitter::is_stream(std::size_t inner) const {
-  return lanes_ > 1 && kernel_.linear && folded_.size() == 1 && folded_[0] + 1 == inner &&
+  return lanes_ > 1 &&
+         (kernel_.linear ||
+          (k_.plan.emit.short_rows && kernel_.alike_in_rows && dims_.size() == 2)) &&
+         folded_.size() == 1 && folded_[0] + 1 == inner &&
          count() == kernel_.reductions.size() &&  // of each vector, the rows are not known
-         static_cast<std::int64_t>(count()) * stream_vectors(inner) <= kColumnVectors &&
+         static_cast<std::int64_t>(count()) * stream_vectors(inner) <= most_stream_vectors() &&
          (is_split(folded_[0]) ? split_->length : dims_[folded_[0]].size) >= 4 * period_rows(inner);
 }
 
@@ -107,8 +117,10 @@ Scalars ReductionEmitter::stream(std::size_t inner) {
                           index_[down] = row;
                           for (std::int64_t v = 0; v < n; ++v) {
                             index_[inner] = gen_.lane_index(gen_.index(v * lanes_));
+                            if (!kernel_.linear) in_stream_ = v * lanes_;
                             accumulate(a, static_cast<std::size_t>(v) * count(), false);
                           }
+                          in_stream_ = -1;
                           return a;
                         });
   Scalars out;

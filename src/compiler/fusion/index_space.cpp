@@ -27,10 +27,11 @@ int nontrivial_dims(const Shape& shape) {
 /// Follows how a kernel's values are indexed: by all indices or by the flat one only.
 class IndexWalk {
  public:
-  IndexWalk(const Jaxpr& jaxpr, const Kernel& kernel, const std::vector<int>& producer)
-      : jaxpr_(jaxpr), kernel_(kernel), producer_(producer) {}
+  IndexWalk(const Jaxpr& jaxpr, const Kernel& kernel, const std::vector<int>& producer,
+            bool last_is_known = false)
+      : jaxpr_(jaxpr), kernel_(kernel), producer_(producer), last_is_known_(last_is_known) {}
 
-  /// True when the value can be had from the flat index alone.
+  /// True when the value can be had from the flat index alone, or with that of the last dimension if that is known.
   bool flat(Var v) {
     const int e = member(v);
     if (e < 0 || !seen_flat_.insert(v).second) return true;
@@ -54,7 +55,7 @@ class IndexWalk {
     }
     const bool of_scalar =
         eqn.primitive == &broadcast_in_dim_p && jaxpr_.aval(eqn.inputs[0]).size() == 1;
-    return of_scalar || fail(v);
+    return of_scalar || (last_is_known_ && of_last(eqn, shape)) || fail(v);
   }
 
   /// The same with all indices known. Reshapes that lose them ask for `forced` to be stored.
@@ -111,6 +112,22 @@ class IndexWalk {
     const int e = producer_[static_cast<std::size_t>(v)];
     return e >= 0 && kernel_.members.contains(e) ? e : -1;
   }
+  /// Whether it is the same in all rows: a row, or the indices in it.
+  bool of_last(const Eqn& eqn, const Shape& shape) const {
+    const Shape& rows = kernel_.shape;
+    if (shape != rows) return false;
+    std::size_t last = rows.size() - 1;
+    while (last > 0 && rows[last] == 1) --last;
+    if (eqn.primitive == &iota_p)
+      return eqn.params.as<IotaParams>().dimension == static_cast<std::int64_t>(last);
+    if (eqn.primitive != &broadcast_in_dim_p) return false;
+    const Shape& from = jaxpr_.aval(eqn.inputs[0]).shape;
+    const Shape& dims = eqn.params.as<BroadcastInDimParams>().broadcast_dimensions;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      if (from[d] != 1 && dims[d] != static_cast<std::int64_t>(last)) return false;
+    }
+    return true;
+  }
   bool fail(Var v) {
     seen_flat_.erase(v);
     return false;
@@ -118,6 +135,7 @@ class IndexWalk {
   const Jaxpr& jaxpr_;
   const Kernel& kernel_;
   const std::vector<int>& producer_;
+  bool last_is_known_;
   std::set<Var> seen_flat_, seen_full_;
 };
 
@@ -150,6 +168,9 @@ void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& pr
   IndexWalk walk(jaxpr, kernel, producer);
   kernel.linear = std::all_of(starts.begin(), starts.end(), [&](Var v) { return walk.flat(v); });
   if (!kernel.linear) {
+    IndexWalk by_rows(jaxpr, kernel, producer, true);
+    kernel.alike_in_rows =
+        std::all_of(starts.begin(), starts.end(), [&](Var v) { return by_rows.flat(v); });
     for (const Var v : starts) walk.full(v);
     for (const Var v : kernel.roots) walk.root(v);
   }

@@ -55,12 +55,13 @@ struct EmitOptions {
   bool row_blocks = true;      ///< short rows folded as many at a time as there are lanes
   bool load_columns = true;    ///< columns of short rows are taken from vectors of whole rows
   bool write_out_rows = true;  ///< rows of a few vectors, and few rows of a matrix, are no loops
-  bool accumulators = true;    ///< folds of rows have several vectors under way
-  bool count_trips = true;     ///< of argmax and argmin: which trip, rather than which place
-  bool column_tiles = true;    ///< folds of columns take a tile of them at a time, row by row
-  bool seams = true;           ///< joined and padded arrays: a loop for each part
-  bool entry_parts = true;     ///< the entry point, or a body, of many steps is several functions
-  bool carry_tables = true;    ///< what loops do for each of many carries is a loop over a table
+  bool short_rows = true;    ///< rows that vectors tear apart: as many at a time as are whole ones
+  bool accumulators = true;  ///< folds of rows have several vectors under way
+  bool count_trips = true;   ///< of argmax and argmin: which trip, rather than which place
+  bool column_tiles = true;  ///< folds of columns take a tile of them at a time, row by row
+  bool seams = true;         ///< joined and padded arrays: a loop for each part
+  bool entry_parts = true;   ///< the entry point, or a body, of many steps is several functions
+  bool carry_tables = true;  ///< what loops do for each of many carries is a loop over a table
   bool native_kernels = true;  ///< calls of the runtime's kernels in place of loops
   bool share_kernels = true;   ///< equal kernels are one function
   bool quick_segments = true;  ///< segments are compiled soon rather than well
@@ -92,10 +93,11 @@ struct Kernel {
   std::vector<int> columns;
   Vars epilogue;  ///< stored at each index of the reduced shape
   int eqn = -1;   ///< of dot, emitted, update and cell kernels. Products with `roots` store these.
-  std::set<int> members;    ///< equations that are evaluated inside
-  bool linear = false;      ///< all accesses are at the flat index
-  bool can_be_cut = false;  ///< of loops: every member is what can_cut (segments.hpp) says
-  std::set<int> in_place;   ///< values read only where they may be overwritten at once
+  std::set<int> members;       ///< equations that are evaluated inside
+  bool linear = false;         ///< all accesses are at the flat index
+  bool alike_in_rows = false;  ///< all are at that, or at the index of the last dimension alone
+  bool can_be_cut = false;     ///< of loops: every member is what can_cut (segments.hpp) says
+  std::set<int> in_place;      ///< values read only where they may be overwritten at once
   /// Reductions with too few results to share out: the parts of the folded space are folded apart,
   /// each reduction into its value here, of shape (parts, results). A matter of the shape alone. Where
   /// there are columns, theirs only.

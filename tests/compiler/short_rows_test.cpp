@@ -1,0 +1,84 @@
+// Rows that vectors tear apart, with what each has of its columns alone: as many of them at a time as are whole vectors.
+#include "compiler/support.hpp"
+#include "telamon/grad.hpp"
+#include "telamon/numpy.hpp"
+
+namespace telamon::testing {
+namespace {
+
+/// Numbers of which sums are exact.
+Array whole(const Shape& shape, DType dtype, unsigned seed = 1) {
+  const double least = is_unsigned_integer(dtype) ? 0 : -9;
+  return lax::convert_element_type(lax::floor(uniform(shape, DType::f64, least, 10, seed)), dtype);
+}
+Array rows_of(const Array& row, const Array& like) {
+  return lax::broadcast_in_dim(row, like.shape(), {like.ndim() - 1});
+}
+
+TEST(ShortRows, WithARowForAllOfThem) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8, DType::bf16}) {
+    for (const std::int64_t k : {2, 3, 4, 5, 6, 7, 8, 12, 17, 31}) {
+      // Of fewer rows than are taken at a time, as many, and a few more.
+      for (const std::int64_t n : {3, 64, 131}) {
+        check(
+            [](std::span<const Array> a) {
+              const Array by = rows_of(a[1], a[0]), more = rows_of(a[2], a[0]);
+              return Arrays{a[0] * by + more,
+                            lax::convert_element_type(a[0], DType::f32) +
+                                rows_of(lax::iota(DType::f32, a[1].shape(), 0), a[0])};
+            },
+            {whole({n, k}, dtype, 1), whole({k}, dtype, 2), whole({k}, dtype, 3)}, -1, 0);
+      }
+    }
+  }
+}
+
+TEST(ShortRows, OfMoreDimensions) {
+  for (const Shape& shape : {Shape{7, 50, 3}, Shape{5, 4, 11, 5}, Shape{1, 200, 6},
+                             Shape{300, 1, 7}, Shape{100, 3, 1}, Shape{2, 3, 7, 2}}) {
+    const Shape row{shape.back() == 1 ? shape[1] : shape.back()};
+    const std::int64_t along = shape.back() == 1 ? 1 : shape.ndim() - 1;
+    check(
+        [&](std::span<const Array> a) {
+          const Array by = lax::broadcast_in_dim(a[1], a[0].shape(), {along});
+          // The other dimensions are told apart here, where rows are not taken together.
+          return Arrays{lax::max(a[0], by), lax::reshape(a[0] - by, {shape.num_elements()}),
+                        a[0] * by + lax::iota(DType::f32, a[0].shape(), 0)};
+        },
+        {whole(shape, DType::f32), whole(row, DType::f32, 2)}, -1, 0);
+  }
+}
+
+TEST(ShortRows, AreFoldedDownTheirColumns) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::bf16}) {
+    for (const std::int64_t k : {2, 3, 5, 7, 8, 13}) {
+      for (const std::int64_t n : {2, 67, 1000, 20'000}) {
+        check(
+            [](std::span<const Array> a) {
+              const Array d = a[0] - rows_of(a[1], a[0]);
+              return Arrays{lax::reduce_max(d, {0}), lax::reduce_min(d * rows_of(a[1], d), {0})};
+            },
+            {whole({n, k}, dtype, 1), whole({k}, dtype, 2)}, -1, 0);
+      }
+    }
+  }
+}
+
+TEST(ShortRows, GiveGradientsOfWhatIsTheSameForAll) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    check(
+        [](std::span<const Array> a) {
+          const auto loss = [&](const Array& scale, const Array& shift) {
+            return sum(square(tanh(a[0] * scale + shift)));
+          };
+          const auto [by_scale, by_shift] = grad<0, 1>(loss)(a[1], a[2]);
+          return Arrays{by_scale, by_shift};
+        },
+        {uniform({3001, 3}, dtype, -1, 1, 1), uniform({3}, dtype, 0, 1, 2),
+         uniform({3}, dtype, 0, 1, 3)},
+        -1, 300);
+  }
+}
+
+}  // namespace
+}  // namespace telamon::testing
