@@ -371,6 +371,20 @@ TEST(ShortAxes, OfRowsThatAreTurnedOrRepeatedAreWoven) {
 }
 
 // An argument is there as a whole in any case, whoever else reads it so.
+TEST(ShortAxes, OfPicturesTwiceAsLargeTakeOneKernel) {
+  for (const Shape& shape : {Shape{70, 90}, Shape{40, 70, 3}, Shape{40, 70, 2}}) {
+    check([](std::span<const Array> a) { return Arrays{repeat(repeat(a[0] * 2, 2, 0), 2, 1)}; },
+          {uniform(shape, DType::f32)}, runtime::target_vector_bytes() > 16 ? 1 : -1);
+    // Others read what is repeated.
+    check(
+        [](std::span<const Array> a) {
+          const Array tall = repeat(a[0], 2, 0);
+          return Arrays{repeat(tall, 2, 1), tall, tall(slice(), slice(1, 3))};
+        },
+        {uniform(shape, DType::f32)});
+  }
+}
+
 TEST(ShortAxes, OfArgumentsThatOthersReadWholeAreWoven) {
   const Compiled e = check(
       [](std::span<const Array> a) {

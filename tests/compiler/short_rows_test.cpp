@@ -49,6 +49,58 @@ TEST(ShortRows, OfMoreDimensions) {
   }
 }
 
+// Large results go around the caches, rows that are left of the groups do not.
+TEST(ShortRows, OfLargeArraysBeginWhereTheyMay) {
+  for (const auto& [shape, dtype] : {std::pair{Shape{250'003, 28}, DType::f32},
+                                     {Shape{300'002, 10}, DType::f64},
+                                     {Shape{900'014, 7}, DType::f32},
+                                     {Shape{3, 90'003, 20}, DType::f32}}) {
+    check([](std::span<const Array> a) { return Arrays{a[0] * rows_of(a[1], a[0])}; },
+          {whole(shape, dtype), whole({shape.back()}, dtype, 2)});
+    const Shape rows{shape[shape.size() - 2], shape.back()};
+    check(
+        [&](std::span<const Array> a) {
+          const Array others =
+              lax::broadcast_in_dim(a[2], a[0].shape(), {a[0].ndim() - 2, a[0].ndim() - 1});
+          return Arrays{a[0] * rows_of(a[1], a[0]) + others};
+        },
+        {whole(shape, dtype), whole({shape.back()}, dtype, 2), whole(rows, dtype, 3)});
+  }
+}
+
+TEST(ShortRows, BesideOthersOfFewerDimensions) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8}) {
+    for (const std::int64_t k : {2, 3, 5, 7, 8, 12, 20, 24, 40}) {
+      for (const std::int64_t n : {9, 40, 133}) {
+        const Shape all{4, n, k};
+        check(
+            [&](std::span<const Array> a) {
+              const auto spread = [&](const Array& x, const Shape& dims) {
+                return lax::broadcast_in_dim(x, all, dims);
+              };
+              const Array row = spread(a[1], {2}), rows = spread(a[2], {1, 2});
+              const Array one = spread(a[3], {1}), first = spread(a[4], {0, 2});
+              const Array next = lax::slice(a[0], {0, 1, 0}, {4, n, k});
+              const Array last = lax::slice(a[0], {0, 0, 0}, {4, n - 1, k});
+              const Array cut = lax::broadcast_in_dim(a[1], next.shape(), {2});
+              return Arrays{
+                  a[0] * row + rows,
+                  a[0] * one + row,
+                  first * rows - row,
+                  (next - last) * cut,
+                  lax::max(a[0], first),
+                  spread(a[3], {1}) + lax::iota(dtype, all, 1) * row,
+                  lax::slice(a[0], {0, 0, 0}, {4, n, k - 1}) *
+                      lax::broadcast_in_dim(lax::slice(a[1], {1}, {k}), {4, n, k - 1}, {2})};
+            },
+            {whole(all, dtype, 1), whole({k}, dtype, 2), whole({n, k}, dtype, 3),
+             whole({n}, dtype, 4), whole({4, k}, dtype, 5)},
+            -1, 0);
+      }
+    }
+  }
+}
+
 TEST(ShortRows, AreFoldedDownTheirColumns) {
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::bf16}) {
     for (const std::int64_t k : {2, 3, 5, 7, 8, 13}) {

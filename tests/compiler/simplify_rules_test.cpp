@@ -135,15 +135,16 @@ const Example kExamples[] = {
      "b:f32[200,2,3] = broadcast_in_dim [ broadcast_dimensions=(0, 2) shape=(200, 2, 3) ] a "
      "c:f32[200,6] = reshape [ new_sizes=(200, 6) ] b",
      "c", "concatenate"},
-    {"slice_of_repeats", "a:f32[4,3]",
-     "b:f32[4,2,3] = broadcast_in_dim [ broadcast_dimensions=(0, 2) shape=(4, 2, 3) ] a "
-     "c:f32[8,3] = reshape [ new_sizes=(8, 3) ] b "
-     "d:f32[8,1] = slice [ limit_indices=(8, 3) start_indices=(0, 2) strides=(1, 1) ] c",
+    {"slice_of_repeats", "a:f32[4,64,3]",
+     "b:f32[4,2,64,3] = broadcast_in_dim [ broadcast_dimensions=(0, 2, 3) shape=(4, 2, 64, 3) ] a "
+     "c:f32[8,64,3] = reshape [ new_sizes=(8, 64, 3) ] b "
+     "d:f32[8,64,1] = slice [ limit_indices=(8, 64, 3) start_indices=(0, 0, 2) strides=(1, 1, 1) ] "
+     "c",
      "d", "broadcast_in_dim slice reshape"},
-    {"concatenation_of_repeats", "a:f32[4,3]",
-     "b:f32[4,2,3] = broadcast_in_dim [ broadcast_dimensions=(0, 2) shape=(4, 2, 3) ] a "
-     "c:f32[8,3,1] = reshape [ new_sizes=(8, 3, 1) ] b "
-     "d:f32[8,3,2] = concatenate [ dimension=2 ] c c",
+    {"concatenation_of_repeats", "a:f32[4,64]",
+     "b:f32[4,2,64] = broadcast_in_dim [ broadcast_dimensions=(0, 2) shape=(4, 2, 64) ] a "
+     "c:f32[8,64,1] = reshape [ new_sizes=(8, 64, 1) ] b "
+     "d:f32[8,64,2] = concatenate [ dimension=2 ] c c",
      "d", "broadcast_in_dim reshape reshape concatenate reshape"},
     {"transpose_chain", "a:f32[2,3,4]",
      "b:f32[4,2,3] = transpose [ permutation=(2, 0, 1) ] a "

@@ -145,7 +145,7 @@ Value* CodeGen::Impl::to_memory(Value* v, DType dtype) {
 constexpr std::int64_t kLongestStep = 4;  // between elements of which whole vectors are read
 
 // Elements at known places, or known but for a number that all have in common, that lie within one vector, as at the ends
-// of rows that are rolled or padded: one load, of no more than lies between them, and a permutation.
+// of rows that are rolled or padded, or within two: one load, of no more than lies between them, or two, and a permutation.
 Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
                                 llvm::Align align) {
   using namespace llvm::PatternMatch;
@@ -168,20 +168,23 @@ Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
   }
   const auto [low, high] = std::minmax_element(at.begin(), at.end());
   const std::int64_t first = *low, span = *high - first + 1;
-  if (span > all) return nullptr;
+  const bool two = span > all;
+  if (span > 2 * all || (two && count < all)) return nullptr;
   std::vector<int> lanes;
-  std::vector<llvm::Constant*> read;
-  for (int l = 0; l < all; ++l) {
+  for (int l = 0; l < all; ++l)
     lanes.push_back(l < count ? static_cast<int>(at[static_cast<std::size_t>(l)] - first) : all);
-    read.push_back(b.getInt1(l < span));
-  }
   llvm::Type* vt = vector_type(t, all);
-  Value* place = b.getInt64(static_cast<std::uint64_t>(first));
-  if (from != nullptr) place = b.CreateAdd(from, place);
-  Value* address = b.CreateGEP(t, base->value, place);
   llvm::Constant* const zeros = llvm::Constant::getNullValue(vt);
-  Value* loaded = b.CreateMaskedLoad(vt, address, align, llvm::ConstantVector::get(read), zeros);
-  return b.CreateShuffleVector(loaded, zeros, lanes);
+  const auto load = [&](std::int64_t skipped) -> Value* {
+    std::vector<llvm::Constant*> read;
+    for (int l = 0; l < all; ++l) read.push_back(b.getInt1(skipped + l < span));
+    Value* place = b.getInt64(static_cast<std::uint64_t>(first + skipped));
+    if (from != nullptr) place = b.CreateAdd(from, place);
+    return b.CreateMaskedLoad(vt, b.CreateGEP(t, base->value, place), align,
+                              llvm::ConstantVector::get(read), zeros);
+  };
+  Value* const lower = load(0);
+  return b.CreateShuffleVector(lower, two ? load(all) : zeros, lanes);
 }
 
 Value* CodeGen::Impl::mask_of(int count, int of) {

@@ -225,6 +225,61 @@ static Value* negated(Value* v) {
 }
 
 // Index arithmetic on affine nodes: only the uniform part is computed.
+// Indices of lanes that differ by what is known, as those within several rows, stay one number and these differences:
+// sums that turn out to be one element after the other are read as such, and others near each other by one load.
+namespace {
+struct Parts {
+  Scalar common;
+  llvm::Constant* apart;  ///< null: none, all lanes are the same
+};
+}  // namespace
+
+static std::optional<Parts> parts_of(CodeGen& gen, CodeGen::Impl& m, Scalar x) {
+  const Node* n = node_of(x);
+  if (m.width(n) == 1) return Parts{x, nullptr};
+  if (n->apart != nullptr) return Parts{Scalar(n->common, DType::i64), n->apart};
+  if (m.width(n) != m.lanes) return std::nullopt;
+  if (affine(n) && !llvm::isa<llvm::Constant>(n->value)) {
+    std::vector<llvm::Constant*> steps;
+    for (int lane = 0; lane < m.lanes; ++lane)
+      steps.push_back(llvm::ConstantInt::getSigned(m.b.getInt64Ty(), lane * n->stride));
+    const Scalar base = m.op({kAdd, static_cast<int>(DType::i64), n, nullptr, nullptr, 0},
+                             DType::i64, {x}, [&](int) { return n->value; });
+    return Parts{base, llvm::ConstantVector::get(steps)};
+  }
+  if (!llvm::isa<llvm::Constant>(n->value)) return std::nullopt;
+  auto* const known = llvm::dyn_cast<llvm::Constant>(m.as_vector(node_of(x), m.lanes));
+  if (known == nullptr) return std::nullopt;
+  for (int lane = 0; lane < m.lanes; ++lane) {
+    const auto* const one = known->getAggregateElement(static_cast<unsigned>(lane));
+    if (one == nullptr || !llvm::isa<llvm::ConstantInt>(one)) return std::nullopt;
+  }
+  return Parts{gen.index(0), known};
+}
+
+static Scalar together(CodeGen& gen, CodeGen::Impl& m, const Parts& parts) {
+  const auto at = [&](int lane) {
+    return llvm::cast<llvm::ConstantInt>(
+               parts.apart->getAggregateElement(static_cast<unsigned>(lane)))
+        ->getSExtValue();
+  };
+  bool one_by_one = true, same = true;
+  for (int lane = 1; lane < m.lanes; ++lane) {
+    one_by_one &= at(lane) == at(0) + lane;
+    same &= at(lane) == at(0);
+  }
+  if (same) return gen.add(parts.common, gen.index(at(0)));
+  if (one_by_one) return gen.lane_index(gen.add(parts.common, gen.index(at(0))));
+  const Scalar x = m.op(
+      {kAdd, static_cast<int>(DType::i64), parts.common.value(), parts.apart, nullptr, m.lanes},
+      DType::i64, {parts.common}, [&](int) -> Value* {
+        return m.b.CreateAdd(m.as_vector(node_of(parts.common), m.lanes), parts.apart);
+      });
+  node_of(x)->common = node_of(parts.common);
+  node_of(x)->apart = parts.apart;
+  return x;
+}
+
 Scalar CodeGen::add(Scalar a, Scalar c) {
   if (boolean_type(a)) return or_(a, c);
   if (a.dtype() == DType::i64) {
@@ -239,6 +294,16 @@ Scalar CodeGen::add(Scalar a, Scalar c) {
               {kAdd, static_cast<int>(DType::i64), x, y, nullptr, 1}, DType::i64, {a, c},
               [&](int) { return impl_->b.CreateAdd(x->value, y->value); }, stride),
           sum(Impl::range(a), Impl::range(c)));
+    }
+    if (!is_uniform(a) || !is_uniform(c)) {
+      const auto p = parts_of(*this, *impl_, a), q = parts_of(*this, *impl_, c);
+      if (p && q) {
+        auto* const apart = p->apart == nullptr   ? q->apart
+                            : q->apart == nullptr ? p->apart
+                                                  : llvm::ConstantExpr::getAdd(p->apart, q->apart);
+        return Impl::with_range(together(*this, *impl_, {add(p->common, q->common), apart}),
+                                sum(Impl::range(a), Impl::range(c)));
+      }
     }
   }
   const Scalar out = impl_->binary(kAdd, a, c, a.dtype(), [&](Value* x, Value* y) {
@@ -287,6 +352,12 @@ Scalar CodeGen::mul(Scalar a, Scalar c) {
                 [&](int) { return impl_->b.CreateMul(x->value, node_of(c)->value); },
                 detail::wrapping_mul(x->stride, k)),
             product(Impl::range(a), k));
+      }
+      if (const auto p = is_uniform(a) ? std::nullopt : parts_of(*this, *impl_, a)) {
+        auto* const factors = llvm::ConstantInt::getSigned(p->apart->getType(), k);
+        auto* const apart = llvm::cast<llvm::Constant>(impl_->b.CreateMul(p->apart, factors));
+        return Impl::with_range(together(*this, *impl_, {mul(p->common, c), apart}),
+                                product(Impl::range(a), k));
       }
     }
   }

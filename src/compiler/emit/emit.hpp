@@ -100,10 +100,12 @@ Point across_rows(CodeGen& gen, Generator& values, const Shape& shape, Scalar nu
                   std::int64_t first);
 /// Of kernels over short rows that vectors tear apart (emit_short_rows.cpp): how many rows are whole vectors. 1: it is not
 /// such a kernel.
-std::int64_t rows_at_once(const Plan& plan, const Kernel& kernel, int lanes);
+std::int64_t rows_of_group(const Plan& plan, const Kernel& kernel, int lanes);
+/// Whether the vectors of such a kernel begin where vectors in memory do, as those that go around the caches have to.
+bool short_rows_are_aligned(const KernelContext& k, std::size_t inner, int lanes);
 /// The loops of such a kernel: groups of so many rows, and what is left, of which `one_row` emits each.
 void emit_short_rows(KernelContext& k, Generator& values, std::size_t inner, int lanes,
-                     const std::function<void(const Index&)>& one_row);
+                     bool streams, const std::function<void(const Index&)>& one_row);
 
 void emit_loop(KernelContext& k);
 /// The same of a kernel that is cut into functions.

@@ -211,7 +211,7 @@ class DotEmitter {
   void ask_for_next(Scalar k, Scalar row, int rows, Scalar vector, int count,
                     std::int64_t vectors) {
     constexpr std::int64_t kBatch = 2 << 20, kMatrix = 4 << 10, kLargest = 128 << 10, kLine = 64,
-                           kMost = 2;
+                           kMost = 2;  // lines with each k
     if (!k_.plan.emit.next_tiles || k_.bytes() < kBatch) return;
     const auto ask = [&](Pointer of, DType type, std::int64_t batch, std::int64_t elements) {
       const auto size = static_cast<std::int64_t>(size_of(type));

@@ -353,13 +353,12 @@ void emit_loop(KernelContext& k) {
     return each_index(gen, std::span(kernel.shape.data(), inner),
                       [&](const Index& index) { row_of(value_at, index); });
   }
-  if (rows_at_once(k.plan, kernel, lanes) > 1 && !k.by_columns) {
-    const std::int64_t each = size / kernel.shape[0];
-    const bool aligned = (k.unit == 0 && each == kernel.shape[inner]) ||
-                         std::max<std::int64_t>(k.unit, 1) * each % lanes == 0;
-    return streaming_or_not(k, aligned && streams(kStreamingOne), trips, [&](bool) {
+  if (rows_of_group(k.plan, kernel, lanes) > 1 && !k.by_columns) {
+    const bool aligned = short_rows_are_aligned(k, inner, lanes);
+    return streaming_or_not(k, aligned && streams(kStreamingOne), trips, [&](bool past_caches) {
       Generator values = k.generator();
-      emit_short_rows(k, values, inner, lanes, [&](const Index& index) { row_of(values, index); });
+      emit_short_rows(k, values, inner, lanes, past_caches,
+                      [&](const Index& index) { row_of(values, index); });
     });
   }
   streaming_or_not(k, whole && seams.empty() && streams(2 * kStreamingOne), trips, [&](bool) {

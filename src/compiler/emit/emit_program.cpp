@@ -698,7 +698,7 @@ Chunking chunking(const Plan& plan, const Step& step) {
     extent = k.linear ? size : k.shape[0];
     if (k.linear || inner == 0) unit = kBlock;
     else if (transposes(scope, k)) unit = tiles_at_once(scope, k) * kTransposeTile;
-    else if (rows_at_once(plan, k, vector_lanes(scope.jaxpr, k)) > 1 &&
+    else if (rows_of_group(plan, k, vector_lanes(scope.jaxpr, k)) > 1 &&
              extent * k.shape[inner] == size)
       unit = kBlock;
   } else {

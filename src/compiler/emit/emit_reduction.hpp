@@ -152,7 +152,8 @@ class ReductionEmitter {
   std::int64_t stream_vectors(std::size_t inner) const;
   std::int64_t period_rows(std::size_t inner) const;
   bool is_stream(std::size_t inner) const;
-  std::int64_t in_stream_ = -1;  // within one: the place from the row at index_ on
+  // Within one: the place from the row at index_ on, which has the column's place then.
+  std::int64_t in_stream_ = -1;
   Scalar stream_end(std::size_t inner);
   // The rows up to stream_end: first each lane by itself, then the rows of the period in order.
   Scalars stream(std::size_t inner);

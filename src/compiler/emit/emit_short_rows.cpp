@@ -11,8 +11,8 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-constexpr std::int64_t kMostVectors = 8;  // at a time: there are registers for as many of one row
-constexpr std::int64_t kFewVectors = 4;   // are no trip of a loop by themselves
+constexpr std::int64_t kMostVectors = 8;  // of a group: what stays the same takes as many registers
+constexpr std::int64_t kFewVectors = 4;   // of smaller groups several are one trip of the loop
 
 /// So many rows are so many vectors.
 struct RowGroup {
@@ -45,41 +45,78 @@ Point across_rows(CodeGen& gen, Generator& values, const Shape& shape, Scalar nu
   return {shape, std::move(index), gen.lane_index(base)};
 }
 
-std::int64_t rows_at_once(const Plan& plan, const Kernel& kernel, int lanes) {
-  if (!plan.emit.short_rows || !kernel.alike_in_rows || lanes == 1 || !kernel.woven.empty())
-    return 1;
+std::int64_t rows_of_group(const Plan& plan, const Kernel& kernel, int lanes) {
+  if (!plan.emit.short_rows || lanes == 1 || !kernel.woven.empty()) return 1;
   const std::size_t inner = inner_dim(kernel.shape);
   const std::int64_t row = kernel.shape[inner];
   if (inner == 0 || row < 2 || row % lanes == 0) return 1;
   const RowGroup group = group_of(row, lanes);
-  return group.vectors <= kMostVectors && kernel.shape.num_elements() >= 4 * group.rows * row
-             ? group.rows
-             : 1;
+  const std::int64_t rows = kernel.alike_in_rows ? kernel.shape.num_elements() / row
+                            : kernel.of_rows     ? kernel.shape[inner - 1]
+                                                 : 0;
+  return group.vectors <= kMostVectors && rows >= 2 * group.rows ? group.rows : 1;
+}
+
+// Groups begin where rows do that a part, and each index of the dimensions around the rows, begins with.
+bool short_rows_are_aligned(const KernelContext& k, std::size_t inner, int lanes) {
+  const Shape& shape = k.kernel().shape;
+  const std::int64_t row = shape[inner], each = shape.num_elements() / shape[0];
+  if (!k.kernel().alike_in_rows && inner > 1 && shape[inner - 1] * row % lanes != 0) return false;
+  // A kernel by itself is cut at multiples of whole groups if there is nothing around its rows (chunking).
+  return k.unit == 0 && each == row ? true : std::max<std::int64_t>(k.unit, 1) * each % lanes == 0;
 }
 
 void emit_short_rows(KernelContext& k, Generator& values, std::size_t inner, int lanes,
-                     const std::function<void(const Index&)>& one_row) {
+                     bool streams, const std::function<void(const Index&)>& one_row) {
   CodeGen& gen = k.gen;
   const Shape& shape = k.kernel().shape;
   const std::int64_t row = shape[inner];
   const auto [rows, vectors] = group_of(row, lanes);
+  // Rows [first, last), of which index_of(row number) gives all indices but the last.
+  const auto groups = [&](Scalar first, Scalar last, const std::function<Index(Scalar)>& index_of,
+                          const std::function<Point(Scalar, std::int64_t)>& point) {
+    const Scalar whole =
+        gen.add(first, gen.mul(gen.div(gen.sub(last, first), gen.index(rows)), gen.index(rows)));
+    gen.set_lanes(lanes, lanes);
+    gen.set_streaming(streams);
+    gen.loop_carried(first, whole, rows, {}, [&](Scalar number, const Scalars&) {
+      for (std::int64_t v = 0; v < vectors; ++v)
+        gen.scope([&] { store_roots(k, values, point(number, v * lanes)); });
+      return Scalars{};
+    });
+    gen.set_lanes(1, 1);
+    gen.set_streaming(false);  // these begin anywhere
+    gen.loop(whole, last, [&](Scalar number) { one_row(index_of(number)); });
+  };
   const Shape before(std::span(shape.data(), inner));
-  const Scalar each = gen.index(before.num_elements() / before[0]);
-  const Scalar first = gen.mul(k.begin, each), last = gen.mul(k.end, each);
-  // Of the row with this number: all indices but the last.
-  const auto of_row = [&](Scalar number) { return values.indices({before, std::nullopt, number}); };
-  const Scalar whole =
-      gen.add(first, gen.mul(gen.div(gen.sub(last, first), gen.index(rows)), gen.index(rows)));
-  gen.set_lanes(lanes, lanes);
-  gen.loop_carried(first, whole, rows, {}, [&](Scalar number, const Scalars&) {
-    for (std::int64_t v = 0; v < vectors; ++v) {
-      gen.scope(
-          [&] { store_roots(k, values, across_rows(gen, values, shape, number, v * lanes)); });
-    }
-    return Scalars{};
+  if (k.kernel().alike_in_rows) {
+    const Scalar each = gen.index(before.num_elements() / before[0]);
+    return groups(
+        gen.mul(k.begin, each), gen.mul(k.end, each),
+        [&](Scalar number) { return values.indices({before, std::nullopt, number}); },
+        [&](Scalar number, std::int64_t first) {
+          return across_rows(gen, values, shape, number, first);
+        });
+  }
+  std::vector<std::pair<Scalar, Scalar>> outer;
+  for (std::size_t d = 0; d < inner; ++d) outer.emplace_back(gen.index(0), gen.index(shape[d]));
+  outer[0] = {k.begin, k.end};
+  const auto [first, last] = outer.back();
+  outer.pop_back();
+  loop_nest(gen, outer, [&](const Index& index) {
+    const auto with = [&](Scalar number) {
+      Index all = index;
+      all.push_back(number);
+      return all;
+    };
+    groups(first, last, with, [&](Scalar number, std::int64_t place_of) {
+      const Scalar place = gen.lane_index(gen.index(place_of));
+      Index all = with(gen.add(number, gen.div(place, gen.index(row))));
+      all.push_back(gen.rem(place, gen.index(row)));
+      all.resize(shape.size(), gen.index(0));
+      return Point{shape, std::move(all), std::nullopt};
+    });
   });
-  gen.set_lanes(1, 1);
-  gen.loop(whole, last, [&](Scalar number) { one_row(of_row(number)); });
 }
 
 }  // namespace compiler

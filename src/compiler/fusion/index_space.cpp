@@ -58,6 +58,24 @@ class IndexWalk {
     return of_scalar || (last_is_known_ && of_last(eqn, shape)) || fail(v);
   }
 
+  /// True when all that it reads are whole rows, or the same element or elements of each row.
+  bool by_rows(Var v) {
+    const int e = member(v);
+    if (e < 0 || !seen_by_rows_.insert(v).second) return true;
+    const Eqn& eqn = this->eqn(e);
+    const Shape& shape = jaxpr_.aval(v).shape;
+    const Form f = form_of(jaxpr_, eqn);
+    if (f == Form::reduction) return false;
+    const bool moves = f != Form::element && f != Form::reshape &&
+                       eqn.primitive != &broadcast_in_dim_p && eqn.primitive != &iota_p;
+    if (moves && (eqn.primitive != &slice_p || !cuts_whole_rows(eqn, shape))) return false;
+    return std::all_of(eqn.inputs.begin(), eqn.inputs.end(), [&](const Atom& a) {
+      if (!a.is_var()) return true;
+      if (f == Form::reshape && !keeps_indices(shape, jaxpr_.aval(a).shape)) return false;
+      return by_rows(a.var());
+    });
+  }
+
   /// The same with all indices known. Reshapes that lose them ask for `forced` to be stored.
   void full(Var v) {
     const int e = member(v);
@@ -112,6 +130,19 @@ class IndexWalk {
     const int e = producer_[static_cast<std::size_t>(v)];
     return e >= 0 && kernel_.members.contains(e) ? e : -1;
   }
+  /// Whether a slice takes rows that follow each other in memory, and all of each: of the last two dimensions that have
+  /// several elements.
+  bool cuts_whole_rows(const Eqn& eqn, const Shape& out) const {
+    const auto& p = eqn.params.as<SliceParams>();
+    const Shape& from = jaxpr_.aval(eqn.inputs[0]).shape;
+    int several = 0;
+    for (std::size_t d = out.size(); d-- > 0;) {
+      several += out[d] != 1;
+      if (several == 2) return p.strides.empty() || p.strides[d] == 1;
+      if (from[d] != out[d]) return false;
+    }
+    return true;
+  }
   /// Whether it is the same in all rows: a row, or the indices in it.
   bool of_last(const Eqn& eqn, const Shape& shape) const {
     const Shape& rows = kernel_.shape;
@@ -136,7 +167,7 @@ class IndexWalk {
   const Kernel& kernel_;
   const std::vector<int>& producer_;
   bool last_is_known_;
-  std::set<Var> seen_flat_, seen_full_;
+  std::set<Var> seen_flat_, seen_full_, seen_by_rows_;
 };
 
 }  // namespace
@@ -171,6 +202,8 @@ void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& pr
     IndexWalk by_rows(jaxpr, kernel, producer, true);
     kernel.alike_in_rows =
         std::all_of(starts.begin(), starts.end(), [&](Var v) { return by_rows.flat(v); });
+    kernel.of_rows =
+        std::all_of(starts.begin(), starts.end(), [&](Var v) { return walk.by_rows(v); });
     for (const Var v : starts) walk.full(v);
     for (const Var v : kernel.roots) walk.root(v);
   }

@@ -89,17 +89,23 @@ struct Repeats {
 std::optional<Repeats> repeats_before(Simplifier& s, const Atom& x, std::size_t axis) {
   const Eqn* r = s.defined_by(x, reshape_p);
   if (r == nullptr) return std::nullopt;
-  const Eqn* b = s.defined_by(r->inputs[0], broadcast_in_dim_p);
+  const Eqn* part = s.defined_by(r->inputs[0], slice_p);
+  const Eqn* b = s.defined_by(part != nullptr ? part->inputs[0] : r->inputs[0], broadcast_in_dim_p);
   if (b == nullptr || s.aval(b->inputs[0]).shape.empty()) return std::nullopt;
   Repeats found{r->inputs[0], s.aval(r->inputs[0]).shape};
   const Shape seen = s.aval(x).shape;
-  for (std::size_t d = seen.size(); d-- > axis;) {
-    if (seen[d] == 1) continue;
+  const auto drop_ones = [&] {
     while (!found.before.empty() && found.before.back() == 1) found.before.pop_back();
+  };
+  drop_ones();
+  for (std::size_t d = seen.size(); d-- > axis; drop_ones()) {
+    if (seen[d] == 1) continue;
     if (found.before.empty() || found.before.back() != seen[d]) return std::nullopt;
     found.before.pop_back();
   }
-  if (found.before.size() == axis) return std::nullopt;
+  constexpr std::int64_t kLeast = 64;  // lanes run along the last of them
+  if (found.before.size() == axis || found.before.empty() || found.before.back() < kLeast)
+    return std::nullopt;
   return found;
 }
 
@@ -133,10 +139,13 @@ std::optional<Atom> slice_of_repeats(Simplifier& s, const Eqn& e, const Aval& ou
   const Atom part = s.make(slice_p, inner, {all}, out.with_shape(shape));
   return s.make(reshape_p, ReshapeParams{out.shape}, {part}, out);
 }
-// So are such arrays side by side.
+// So are their columns side by side, in rows that are put together in registers.
 std::optional<Atom> concatenation_of_repeats(Simplifier& s, const Eqn& e, const Aval& out) {
   const auto axis = static_cast<std::size_t>(e.params.as<ConcatenateParams>().dimension);
   const Atoms operands = e.inputs;
+  Avals columns;
+  for (const Atom& x : operands) columns.push_back(s.aval(x));
+  if (!weaves(e.params, columns, out)) return std::nullopt;
   std::vector<Repeats> parts;
   for (const Atom& x : operands) {
     auto repeats = repeats_before(s, x, axis);

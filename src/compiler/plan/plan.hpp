@@ -93,11 +93,14 @@ struct Kernel {
   std::vector<int> columns;
   Vars epilogue;  ///< stored at each index of the reduced shape
   int eqn = -1;   ///< of dot, emitted, update and cell kernels. Products with `roots` store these.
-  std::set<int> members;       ///< equations that are evaluated inside
-  bool linear = false;         ///< all accesses are at the flat index
-  bool alike_in_rows = false;  ///< all are at that, or at the index of the last dimension alone
-  bool can_be_cut = false;     ///< of loops: every member is what can_cut (segments.hpp) says
-  std::set<int> in_place;      ///< values read only where they may be overwritten at once
+  std::set<int> members;  ///< equations that are evaluated inside
+  bool linear = false;    ///< all accesses are at the flat index
+  bool alike_in_rows =
+      false;  ///< all are at the flat index, or at that of the last dimension alone
+  bool of_rows =
+      false;  ///< all are of whole rows, or of what is the same along rows or down columns
+  bool can_be_cut = false;  ///< of loops: every member is what can_cut (segments.hpp) says
+  std::set<int> in_place;   ///< values read only where they may be overwritten at once
   /// Reductions with too few results to share out: the parts of the folded space are folded apart,
   /// each reduction into its value here, of shape (parts, results). A matter of the shape alone. Where
   /// there are columns, theirs only.
