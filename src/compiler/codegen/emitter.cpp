@@ -234,6 +234,7 @@ struct Parts {
 };
 }  // namespace
 
+// None: nothing is known of how the lanes differ.
 static std::optional<Parts> parts_of(CodeGen& gen, CodeGen::Impl& m, Scalar x) {
   const Node* n = node_of(x);
   if (m.width(n) == 1) return Parts{x, nullptr};
@@ -242,7 +243,8 @@ static std::optional<Parts> parts_of(CodeGen& gen, CodeGen::Impl& m, Scalar x) {
   if (affine(n) && !llvm::isa<llvm::Constant>(n->value)) {
     std::vector<llvm::Constant*> steps;
     for (int lane = 0; lane < m.lanes; ++lane)
-      steps.push_back(llvm::ConstantInt::getSigned(m.b.getInt64Ty(), lane * n->stride));
+      steps.push_back(
+          llvm::ConstantInt::getSigned(m.b.getInt64Ty(), detail::wrapping_mul(lane, n->stride)));
     const Scalar base = m.op({kAdd, static_cast<int>(DType::i64), n, nullptr, nullptr, 0},
                              DType::i64, {x}, [&](int) { return n->value; });
     return Parts{base, llvm::ConstantVector::get(steps)};
@@ -265,7 +267,7 @@ static Scalar together(CodeGen& gen, CodeGen::Impl& m, const Parts& parts) {
   };
   bool one_by_one = true, same = true;
   for (int lane = 1; lane < m.lanes; ++lane) {
-    one_by_one &= at(lane) == at(0) + lane;
+    one_by_one &= at(lane) == detail::wrapping_add(at(0), lane);
     same &= at(lane) == at(0);
   }
   if (same) return gen.add(parts.common, gen.index(at(0)));

@@ -5,6 +5,7 @@
 
 #include "compiler/emit/emit.hpp"
 #include "compiler/forms.hpp"
+#include "compiler/fusion/index_space.hpp"
 #include "runtime/native_forms.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/primitives.hpp"
@@ -313,8 +314,7 @@ void emit_loop(KernelContext& k) {
     });
   }
   // The innermost dimension that is not 1 runs along the lanes.
-  std::size_t inner = kernel.shape.size() - 1;
-  while (inner > 0 && kernel.shape[inner] == 1) --inner;
+  const std::size_t inner = inner_dim(kernel.shape);
   std::vector<std::pair<Scalar, Scalar>> outer;
   for (std::size_t d = 0; d < inner; ++d)
     outer.emplace_back(gen.index(0), gen.index(kernel.shape[d]));

@@ -12,6 +12,7 @@
 #include "compiler/emit/emit_reduction.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/fusion/fuse.hpp"
+#include "compiler/fusion/index_space.hpp"
 #include "compiler/plan/dot.hpp"
 #include "compiler/plan/segments.hpp"
 #include "core/concrete.hpp"
@@ -693,8 +694,7 @@ Chunking chunking(const Plan& plan, const Step& step) {
   const std::int64_t cost = cost_of(scope, k);
   std::int64_t extent = 1, unit = 1;  // unit: chunks are multiples of it
   if (k.kind == Kernel::Kind::loop) {
-    std::size_t inner = k.shape.size() - 1;
-    while (inner > 0 && k.shape[inner] == 1) --inner;
+    const std::size_t inner = inner_dim(k.shape);
     extent = k.linear ? size : k.shape[0];
     if (k.linear || inner == 0) unit = kBlock;
     else if (transposes(scope, k)) unit = tiles_at_once(scope, k) * kTransposeTile;

@@ -92,6 +92,9 @@ std::int64_t ReductionEmitter::period_rows(std::size_t inner) const {
 }
 
 bool ReductionEmitter::is_stream(std::size_t inner) const {
+  constexpr std::int64_t kMostEquations = 600;  // in one trip
+  if (static_cast<std::int64_t>(kernel_.members.size()) * stream_vectors(inner) > kMostEquations)
+    return false;
   return lanes_ > 1 &&
          (kernel_.linear ||
           (k_.plan.emit.short_rows && kernel_.alike_in_rows && dims_.size() == 2)) &&

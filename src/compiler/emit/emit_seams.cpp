@@ -5,6 +5,7 @@
 
 #include "compiler/emit/emit.hpp"
 #include "compiler/forms.hpp"
+#include "compiler/fusion/index_space.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -26,17 +27,12 @@ class SeamsOf {
     std::set<std::int64_t> all;
     for (const auto& [v, seams] : of_) {
       const Shape& shape = k_.scope.jaxpr.aval(v).shape;
-      if (shape[inner_of(shape)] == extent) all.insert(seams.begin(), seams.end());
+      if (shape[inner_dim(shape)] == extent) all.insert(seams.begin(), seams.end());
     }
     return all;
   }
 
  private:
-  static std::size_t inner_of(const Shape& shape) {
-    std::size_t inner = shape.size() - 1;
-    while (inner > 0 && shape[inner] == 1) --inner;
-    return inner;
-  }
   // Those of an operand that lies from `offset` on in the value.
   void take(std::set<std::int64_t>& seams, const Atom& from, std::int64_t offset,
             std::int64_t extent) const {
@@ -50,7 +46,7 @@ class SeamsOf {
   void follow(const Eqn& eqn) {
     const Shape& shape = k_.scope.jaxpr.aval(eqn.outputs[0]).shape;
     if (shape.empty()) return;
-    const std::size_t inner = inner_of(shape);
+    const std::size_t inner = inner_dim(shape);
     const std::int64_t extent = shape[inner];
     std::set<std::int64_t> seams;
     const auto add = [&](std::int64_t at) {
@@ -58,7 +54,7 @@ class SeamsOf {
     };
     const auto alike = [&](const Atom& a) {
       const Shape& from = k_.scope.jaxpr.aval(a).shape;
-      return from.size() == shape.size() && inner_of(from) == inner;
+      return from.size() == shape.size() && inner_dim(from) == inner;
     };
     if (eqn.primitive == &pad_p) {
       const auto& [low, high, interior] = eqn.params.as<PadParams>().padding_config[inner];

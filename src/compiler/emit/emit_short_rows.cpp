@@ -1,10 +1,11 @@
 // Kernels over short rows that vectors tear apart, as x + t of points in space: as many rows at a time as are whole
 // vectors. What each row has of its columns alone (t) is in these the same vectors every time, which are loaded before the
-// loop; everything else lies at the place of the element itself.
+// loop; numbers that each row has of its own are one load and a permutation, and everything else lies as its rows do.
 #include <algorithm>
 #include <numeric>
 
 #include "compiler/emit/emit.hpp"
+#include "compiler/fusion/index_space.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::int64_t kMostVectors = 8;  // of a group: what stays the same takes as many registers
 constexpr std::int64_t kFewVectors = 4;   // of smaller groups several are one trip of the loop
+constexpr std::int64_t kMostEquations = 600;  // in one trip
 
 /// So many rows are so many vectors.
 struct RowGroup {
@@ -22,13 +24,6 @@ RowGroup group_of(std::int64_t row, std::int64_t lanes) {
   const std::int64_t shared = std::gcd(row, lanes);
   const std::int64_t times = std::max<std::int64_t>(kFewVectors * shared / row, 1);
   return {times * lanes / shared, times * row / shared};
-}
-
-/// The last dimension that is not 1, which runs along the lanes.
-std::size_t inner_dim(const Shape& shape) {
-  std::size_t inner = shape.size() - 1;
-  while (inner > 0 && shape[inner] == 1) --inner;
-  return inner;
 }
 
 }  // namespace
@@ -54,7 +49,10 @@ std::int64_t rows_of_group(const Plan& plan, const Kernel& kernel, int lanes) {
   const std::int64_t rows = kernel.alike_in_rows ? kernel.shape.num_elements() / row
                             : kernel.of_rows     ? kernel.shape[inner - 1]
                                                  : 0;
-  return group.vectors <= kMostVectors && rows >= 2 * group.rows ? group.rows : 1;
+  const auto equations = static_cast<std::int64_t>(kernel.members.size()) * group.vectors;
+  const bool serves =
+      group.vectors <= kMostVectors && equations <= kMostEquations && rows >= 2 * group.rows;
+  return serves ? group.rows : 1;
 }
 
 // Groups begin where rows do that a part, and each index of the dimensions around the rows, begins with.
@@ -63,7 +61,7 @@ bool short_rows_are_aligned(const KernelContext& k, std::size_t inner, int lanes
   const std::int64_t row = shape[inner], each = shape.num_elements() / shape[0];
   if (!k.kernel().alike_in_rows && inner > 1 && shape[inner - 1] * row % lanes != 0) return false;
   // A kernel by itself is cut at multiples of whole groups if there is nothing around its rows (chunking).
-  return k.unit == 0 && each == row ? true : std::max<std::int64_t>(k.unit, 1) * each % lanes == 0;
+  return (k.unit == 0 && each == row) || std::max<std::int64_t>(k.unit, 1) * each % lanes == 0;
 }
 
 void emit_short_rows(KernelContext& k, Generator& values, std::size_t inner, int lanes,

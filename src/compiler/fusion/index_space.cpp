@@ -147,8 +147,7 @@ class IndexWalk {
   bool of_last(const Eqn& eqn, const Shape& shape) const {
     const Shape& rows = kernel_.shape;
     if (shape != rows) return false;
-    std::size_t last = rows.size() - 1;
-    while (last > 0 && rows[last] == 1) --last;
+    const std::size_t last = inner_dim(rows);
     if (eqn.primitive == &iota_p)
       return eqn.params.as<IotaParams>().dimension == static_cast<std::int64_t>(last);
     if (eqn.primitive != &broadcast_in_dim_p) return false;

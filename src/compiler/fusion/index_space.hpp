@@ -10,8 +10,15 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
-/// Sets `kernel.linear`: whether all its values can be had from the flat index alone. Where they
-/// cannot, and a reshape inside would need divisions, what it reshapes joins `forced`: the equations
+/// The last dimension that is not 1: lanes run along it where a kernel has an index per dimension.
+inline std::size_t inner_dim(const Shape& shape) {
+  std::size_t inner = shape.size() - 1;
+  while (inner > 0 && shape[inner] == 1) --inner;
+  return inner;
+}
+
+/// Sets `kernel.linear`: whether all its values can be had from the flat index alone, or else `alike_in_rows` and `of_rows`.
+/// Where they cannot, and a reshape inside would need divisions, what it reshapes joins `forced`: the equations
 /// whose results must be stored. `producer` is that of fuse.hpp.
 void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& producer,
                   std::set<int>& forced);
