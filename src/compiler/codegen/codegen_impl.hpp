@@ -35,7 +35,7 @@ struct Node {
   int depth = 0;                ///< the level at which it was computed
   unsigned level = 0;           ///< the serial number of that level
   Range range{};                ///< of indices: what all lanes are known to lie in
-  Node* common = nullptr;       ///< with `apart`: the number to which each lane adds one that is known
+  Node* common = nullptr;  ///< with `apart`: the number to which each lane adds one that is known
   llvm::Constant* apart = nullptr;
 };
 inline Node* node_of(Scalar s) { return static_cast<Node*>(s.value()); }
