@@ -94,6 +94,8 @@ bool emit_transposed(KernelContext& k, std::size_t inner, int lanes,
                      const std::vector<std::pair<Scalar, Scalar>>& outer,
                      const std::function<void(const std::function<void(bool)>&)>& around);
 
+/// Equations, times vectors, that one trip of a loop over such rows, or down their columns, has at most.
+constexpr std::int64_t kMostOfTrip = 600;
 /// The elements of rows of an array, one for each lane: from the place `first` of the row with this number on, through those
 /// that follow it.
 Point across_rows(CodeGen& gen, Generator& values, const Shape& shape, Scalar number,

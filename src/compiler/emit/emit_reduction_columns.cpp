@@ -92,8 +92,7 @@ std::int64_t ReductionEmitter::period_rows(std::size_t inner) const {
 }
 
 bool ReductionEmitter::is_stream(std::size_t inner) const {
-  constexpr std::int64_t kMostEquations = 600;  // in one trip
-  if (static_cast<std::int64_t>(kernel_.members.size()) * stream_vectors(inner) > kMostEquations)
+  if (static_cast<std::int64_t>(kernel_.members.size()) * stream_vectors(inner) > kMostOfTrip)
     return false;
   return lanes_ > 1 &&
          (kernel_.linear ||

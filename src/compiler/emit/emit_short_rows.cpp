@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::int64_t kMostVectors = 8;  // of a group: what stays the same takes as many registers
 constexpr std::int64_t kFewVectors = 4;   // of smaller groups several are one trip of the loop
-constexpr std::int64_t kMostEquations = 600;  // in one trip
 
 /// So many rows are so many vectors.
 struct RowGroup {
@@ -51,7 +50,7 @@ std::int64_t rows_of_group(const Plan& plan, const Kernel& kernel, int lanes) {
                                                  : 0;
   const auto equations = static_cast<std::int64_t>(kernel.members.size()) * group.vectors;
   const bool serves =
-      group.vectors <= kMostVectors && equations <= kMostEquations && rows >= 2 * group.rows;
+      group.vectors <= kMostVectors && equations <= kMostOfTrip && rows >= 2 * group.rows;
   return serves ? group.rows : 1;
 }
 

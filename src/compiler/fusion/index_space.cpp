@@ -198,9 +198,9 @@ void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& pr
   IndexWalk walk(jaxpr, kernel, producer);
   kernel.linear = std::all_of(starts.begin(), starts.end(), [&](Var v) { return walk.flat(v); });
   if (!kernel.linear) {
-    IndexWalk by_rows(jaxpr, kernel, producer, true);
+    IndexWalk with_last(jaxpr, kernel, producer, true);
     kernel.alike_in_rows =
-        std::all_of(starts.begin(), starts.end(), [&](Var v) { return by_rows.flat(v); });
+        std::all_of(starts.begin(), starts.end(), [&](Var v) { return with_last.flat(v); });
     kernel.of_rows =
         std::all_of(starts.begin(), starts.end(), [&](Var v) { return walk.by_rows(v); });
     for (const Var v : starts) walk.full(v);

@@ -80,8 +80,8 @@ std::optional<Atom> reshape_of_repeated_rows(Simplifier& s, const Eqn& e, const 
 }
 namespace {
 
-/// What is repeated along a dimension that is then seen as part of another: the array of all repeats, and its dimensions
-/// that are seen as those before `axis`. From there on both have the same, but for ones.
+/// What is repeated along a dimension that is then seen as part of another: the array of all repeats, or a part of it, and
+/// its dimensions that are seen as those before `axis`. From there on both have the same, but for ones.
 struct Repeats {
   Atom all;
   Shape before;
@@ -109,7 +109,7 @@ std::optional<Repeats> repeats_before(Simplifier& s, const Atom& x, std::size_t 
   return found;
 }
 
-/// The repeated array, with the dimensions that `shape` has from `axis` on after those that are seen as the ones before.
+/// The same array, with the dimensions that `seen` has from `axis` on behind those that are seen as the ones before.
 Atom with_repeats(Simplifier& s, const Repeats& repeats, const Aval& seen, std::size_t axis) {
   Shape shape = repeats.before;
   for (std::size_t d = axis; d < seen.shape.size(); ++d) shape.push_back(seen.shape[d]);

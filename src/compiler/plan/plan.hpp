@@ -95,10 +95,10 @@ struct Kernel {
   int eqn = -1;   ///< of dot, emitted, update and cell kernels. Products with `roots` store these.
   std::set<int> members;  ///< equations that are evaluated inside
   bool linear = false;    ///< all accesses are at the flat index
-  bool alike_in_rows =
-      false;  ///< all are at the flat index, or at that of the last dimension alone
-  bool of_rows =
-      false;  ///< all are of whole rows, or of what is the same along rows or down columns
+  /// All accesses are at the flat index, or at that of the last dimension alone.
+  bool alike_in_rows = false;
+  /// All are of whole rows, or of what is the same along rows or down columns.
+  bool of_rows = false;
   bool can_be_cut = false;  ///< of loops: every member is what can_cut (segments.hpp) says
   std::set<int> in_place;   ///< values read only where they may be overwritten at once
   /// Reductions with too few results to share out: the parts of the folded space are folded apart,
