@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "compiler/codegen/codegen.hpp"
+#include "compiler/executable/program_store.hpp"
+#include "core/element.hpp"
 #include "telamon/checkpoint.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
@@ -14,7 +16,9 @@ namespace compiler {
 namespace {
 
 bool native_everywhere(const Jaxpr& jaxpr, const Eqn& eqn) {
-  const auto native = [](const Aval& a) { return is_native(a.dtype); };
+  const auto native = [&](const Aval& a) {
+    return is_native(a.dtype) || (detail::is_small_float(a.dtype) && moves_elements(eqn));
+  };
   return std::all_of(eqn.inputs.begin(), eqn.inputs.end(),
                      [&](const Atom& a) { return native(jaxpr.aval(a)); }) &&
          std::all_of(eqn.outputs.begin(), eqn.outputs.end(),
@@ -50,13 +54,17 @@ const Lowering& lowering_of(const PrimitiveBase& primitive) {
                             "' not found for platform cpu");
 }
 
+bool moves_elements(const Eqn& eqn) {
+  const Lowering* lowering = eqn.primitive->rules().lowering();
+  return is_own_operation(*eqn.primitive) && eqn.primitive != &iota_p && lowering != nullptr &&
+         std::holds_alternative<Lowering::AtIndex>(lowering->form);
+}
+
 bool is_region(const PrimitiveBase& p) { return &p == &scan_p || &p == &while_p || &p == &cond_p; }
 
 Form form_of(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (is_region(*eqn.primitive)) return Form::region;
   if (eqn.primitive == &optimization_barrier_p) return Form::barrier;
-  if (eqn.primitive == &reshape_p && is_converted(jaxpr.aval(eqn.outputs[0]).dtype))
-    return Form::reshape;
   const bool native = native_everywhere(jaxpr, eqn) || converts_small_floats(jaxpr, eqn);
   if (eqn.primitive == &dot_general_p) return native ? Form::dot : Form::host;
   if (finds_place(eqn)) return native ? Form::reduction : Form::host;
@@ -106,7 +114,7 @@ bool weaves(const Params& params, const Avals& parts, const Aval& out) {
   return parts.size() >= 2 && parts.size() <= kMostWoven &&
          params.as<ConcatenateParams>().dimension + 1 == static_cast<std::int64_t>(out.ndim()) &&
          out.ndim() > 1 && std::all_of(parts.begin(), parts.end(), is_column) &&
-         is_native(out.dtype);
+         (is_native(out.dtype) || detail::is_small_float(out.dtype));
 }
 bool weaves(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (eqn.primitive != &concatenate_p || eqn.inputs.size() > kMostWoven) return false;

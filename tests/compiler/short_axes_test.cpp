@@ -503,14 +503,14 @@ TEST(ShortAxes, OfRowsTimesARowThatIsMadeWholeTakeOneKernel) {
       {uniform({5000, 3}, DType::f32, 1, 2)}, 1, 4);
 }
 
-TEST(ShortAxes, OfWhatIsSmallNotNativeOrInAnotherOrderStay) {
+TEST(ShortAxes, OfWhatIsSmallOfBooleansOrInAnotherOrderStay) {
   const auto jaxpr = [](const Shape& shape, const Shape& order, DType dtype) {
     const auto f = [&](std::span<const Array> a) { return Arrays{transpose(a[0], order)}; };
     return check(f, {uniform(shape, dtype, 0, 9)}, -1, 0)->text("jaxpr");
   };
   EXPECT_THAT(jaxpr({3, 100}, {1, 0}, DType::f32), HasSubstr("transpose"));
   EXPECT_THAT(jaxpr({3, 1000}, {1, 0}, DType::f32), Not(HasSubstr("transpose")));
-  EXPECT_THAT(jaxpr({3, 1000}, {1, 0}, DType::f16), HasSubstr("transpose"));
+  EXPECT_THAT(jaxpr({3, 1000}, {1, 0}, DType::f16), Not(HasSubstr("transpose")));
   EXPECT_THAT(jaxpr({3, 1000}, {1, 0}, DType::bool_), HasSubstr("transpose"));
   EXPECT_THAT(jaxpr({3, 40, 50}, {2, 1, 0}, DType::f32), HasSubstr("transpose"));
   EXPECT_THAT(jaxpr({9, 1000}, {1, 0}, DType::f32), HasSubstr("transpose"));

@@ -124,6 +124,52 @@ TEST(SmallFloats, ThatNobodyComputesWithStayWhatTheyAre) {
   }
 }
 
+// Moves are of bits, for which no processor needs instructions: no call, no conversion, and NaNs that stay what they are.
+TEST(SmallFloats, AreMovedByKernelsWhateverTheirBits) {
+  for (const DType dtype : kSmall) {
+    const Array all = all_numbers(dtype);
+    const Compiled e = check(
+        [](std::span<const Array> a) {
+          const Array rows = lax::reshape(a[0], {16384, 4}), points = rows(slice(), slice(0, 3));
+          return Arrays{
+              transpose(rows),
+              transpose(points, {1, 0}),
+              lax::rev(points, {1}),
+              stack(Arrays{rows(slice(), 1), rows(slice(), 3)}, 1),
+              roll(a[0], 77),
+              pad(rows, {{1, 2}, {0, 3}}),
+              repeat(points, 2, 1),
+              broadcast_to(rows(slice(), slice(1, 2)), {16384, 5}),
+              lax::concatenate(Arrays{rows, points}, 1),
+              take(rows, a[1], 0),
+              take(points, a[2], 1),
+              rows(slice(none, none, 3), slice(none, none, 2)),
+              lax::dynamic_slice(rows, Arrays{a[1](0), a[1](3)}, {9, 2}),
+              lax::dynamic_update_slice(rows, points(slice(0, 2)), Arrays{a[1](1), a[1](3)})};
+        },
+        {all, array({7, 300, 16383, 0}), array({2, 0, 1})});
+    EXPECT_THAT(e->text("plan"), Not(HasSubstr("call"))) << e->text("plan");
+    EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("f32"))) << e->text("jaxpr");
+  }
+}
+
+// What lies between two that compute stays as wide as they are; rounded once, as if it had been stored.
+TEST(SmallFloats, AreMovedAsWideAsTheyAreBetweenTwoThatCompute) {
+  for (const DType dtype : kSmall) {
+    const Compiled e = check(
+        [](std::span<const Array> a) {
+          const Array d = a[0](slice(1, none)) * a[0](slice(none, -1));
+          return Arrays{pad(d, {{1, 0}}) - pad(d, {{0, 1}}), pad(d, {{2, 2}})};
+        },
+        {uniform({1000}, dtype)});
+    expect_kernels_alone(e, dtype);
+    if (!in_kernels(dtype)) continue;
+    const std::string padded = std::string(short_name(dtype)) + "[1003] = pad";
+    EXPECT_THAT(e->text("jaxpr"), HasSubstr(padded)) << e->text("jaxpr");
+    EXPECT_THAT(e->text("jaxpr"), HasSubstr("f32[1000] = pad")) << e->text("jaxpr");
+  }
+}
+
 TEST(SmallFloats, InLoopsBranchesProductsAndGradients) {
   for (const DType dtype : kSmall) {
     check(

@@ -21,6 +21,7 @@
 #include "compiler/passes/simplify.hpp"
 #include "compiler/passes/zero_signs.hpp"
 #include "core/concrete.hpp"
+#include "core/element.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/primitives.hpp"
@@ -60,8 +61,8 @@ Shape without_last(Shape shape) {
 /// take too many shuffles.
 bool by_columns(const Aval& a) {
   constexpr std::int64_t kOfBytes = 4;
-  return is_native(a.dtype) && a.dtype != DType::bool_ && a.ndim() >= 2 &&
-         (size_of(a.dtype) > 1 || a.shape.back() <= kOfBytes);
+  return (is_native(a.dtype) || detail::is_small_float(a.dtype)) && a.dtype != DType::bool_ &&
+         a.ndim() >= 2 && (size_of(a.dtype) > 1 || a.shape.back() <= kOfBytes);
 }
 /// Whether transposes turn squares of as many vectors as there are rows (emit_transpose.cpp), which is faster.
 bool by_squares(const Aval& out) {

@@ -46,21 +46,21 @@ class Widener {
         wide_(static_cast<std::size_t>(jaxpr.num_vars())),
         small_(static_cast<std::size_t>(jaxpr.num_vars())) {
     for (const Eqn& e : jaxpr.eqns()) widened_.push_back(computes(e));
-    // Moves go with what they move from or to.
-    std::vector<bool> in_wide(wide_.size(), false);
-    for (std::size_t e = 0; e < widened_.size(); ++e) {
+    // A move between two that compute is theirs; others move what memory holds, which is half as much.
+    const std::vector<bool> computed = widened_;
+    std::vector<bool> from_wide(wide_.size(), false), to_wide(wide_.size(), false);
+    for (std::size_t e = 0; e < computed.size(); ++e) {
       const Eqn& eqn = jaxpr.eqns()[e];
-      if (fits(eqn) && moves(eqn)) widened_[e] = any_operand(eqn, in_wide);
-      if (widened_[e]) mark(eqn.outputs, in_wide);
+      if (computed[e] || (can_move(eqn) && any_operand(eqn, from_wide)))
+        mark(eqn.outputs, from_wide);
     }
-    std::vector<bool> wanted_wide(wide_.size(), false);
-    for (std::size_t e = widened_.size(); e-- > 0;) {
+    for (std::size_t e = computed.size(); e-- > 0;) {
       const Eqn& eqn = jaxpr.eqns()[e];
-      if (fits(eqn) && moves(eqn) && wanted_wide[static_cast<std::size_t>(eqn.outputs[0])])
-        widened_[e] = true;
-      if (!widened_[e]) continue;
+      const bool moved = can_move(eqn) && to_wide[static_cast<std::size_t>(eqn.outputs[0])];
+      widened_[e] = computed[e] || (moved && any_operand(eqn, from_wide));
+      if (!computed[e] && !moved) continue;
       for (const Atom& a : eqn.inputs)
-        if (a.is_var()) wanted_wide[static_cast<std::size_t>(a.var())] = true;
+        if (a.is_var()) to_wide[static_cast<std::size_t>(a.var())] = true;
     }
   }
 
@@ -102,6 +102,7 @@ class Widener {
     look_at(jaxpr_.aval(e.outputs[0]).dtype);
     return any && all;
   }
+  bool can_move(const Eqn& e) const { return fits(e) && moves(e); }
   bool computes(const Eqn& e) const {
     // Steps from one number to the next, and bits, are other ones in f32; what users' operations are, nobody knows.
     if (!fits(e) || !is_own_operation(*e.primitive) ||
