@@ -32,11 +32,12 @@ class TransposeEmitter {
       return;
     for (const int e : k.kernel().members) {
       const std::optional<std::size_t> d = contiguous_dim(k.eqn(e));
-      if (!d || *d == inner || shape_[*d] < lanes / 2 || (!transposes_.empty() && *d != dim_))
-        continue;
+      if (!d || *d == inner || (!transposes_.empty() && *d != dim_)) continue;
+      short_rows_ = (transposes_.empty() || short_rows_) && reads_short_rows(k.eqn(e), *d);
       dim_ = *d;
       transposes_.push_back(e);
     }
+    if (!short_rows_ && shape_[dim_] < lanes / 2) transposes_.clear();
     if (!large || transposes_.empty()) return;
     next_ = next_tiles();
     value_at_.ask_for(next_);
@@ -61,6 +62,15 @@ class TransposeEmitter {
       if (order[d] == static_cast<std::int64_t>(last)) return d;
     }
     return {};
+  }
+
+  // Whether the operand lies in memory as short rows one after the other, which are the columns of a tile: all of them
+  // are read together, without a square of as many vectors as there are lanes.
+  bool reads_short_rows(const Eqn& eqn, std::size_t d) const {
+    constexpr std::int64_t kLongest = 7;  // of 8, squares are as fast or faster
+    const Shape& order = eqn.params.as<TransposeParams>().permutation;
+    return k_.plan.emit.load_columns && shape_[d] >= 2 && shape_[d] <= kLongest &&
+           value_at_.in_memory(eqn.inputs[0].var()) >= 0 && order[inner_] + 1 == order[d];
   }
 
   // Rows of operands are asked for two lines ahead.
@@ -240,24 +250,34 @@ class TransposeEmitter {
   // The rows of a tile, of each transpose.
   std::vector<Scalars> transposed(const Index& index, Scalar base, int rows, int columns) {
     const Scalar first = index[dim_];
-    gen_.set_lanes(lanes_, rows);
+    const bool whole = short_rows_ && rows == shape_[dim_];
+    gen_.set_lanes(lanes_, whole ? columns : rows);
     std::vector<Scalars> out;
     for (const int e : transposes_) {
-      const Eqn& eqn = k_.eqn(e);
-      const Shape& order = eqn.params.as<TransposeParams>().permutation;
+      const Atom& x = k_.eqn(e).inputs[0];
+      if (whole) {
+        out.push_back(value_at_.columns(
+            x.var(), operand_point(e, at(index, first, gen_.lane_index(base))), rows));
+        continue;
+      }
       Scalars in;
       for (int c = 0; c < columns; ++c) {
         const Index to = at(index, gen_.lane_index(first), gen_.add(base, gen_.index(c)));
-        Index from(to.size(), gen_.index(0));
-        for (std::size_t d = 0; d < to.size(); ++d)
-          from[static_cast<std::size_t>(order[d])] = to[d];
-        in.push_back(
-            value_at_(eqn.inputs[0], {k_.scope.jaxpr.aval(eqn.inputs[0]).shape, from, {}}));
+        in.push_back(value_at_(x, operand_point(e, to)));
       }
       in.resize(static_cast<std::size_t>(lanes_), in[0]);  // columns that nobody stores
       out.push_back(gen_.transpose(std::move(in)));
     }
     return out;
+  }
+
+  // Where an element of the result of a transpose comes from.
+  Point operand_point(int e, const Index& to) const {
+    const Eqn& eqn = k_.eqn(e);
+    const Shape& order = eqn.params.as<TransposeParams>().permutation;
+    Index from(to.size(), gen_.index(0));
+    for (std::size_t d = 0; d < to.size(); ++d) from[static_cast<std::size_t>(order[d])] = to[d];
+    return {k_.scope.jaxpr.aval(eqn.inputs[0]).shape, from, {}};
   }
 
   KernelContext& k_;
@@ -268,6 +288,7 @@ class TransposeEmitter {
   int lanes_;
   bool by_lines_;  ///< not row by row
   std::vector<int> transposes_;
+  bool short_rows_ = false;  ///< all of them read short rows
   NextTile next_;
 };
 

@@ -211,12 +211,10 @@ std::optional<Scalar> Generator::column_at(const Eqn& eqn, const Point& at) {
       gen_.lanes() == 1 || !reads_arrays())
     return {};
   const Var x = eqn.inputs[0].var();
-  const int e = producer_[static_cast<std::size_t>(x)];
-  const int from = scope_.value_of[static_cast<std::size_t>(x)];
   const Aval& of = scope_.jaxpr.aval(x);
   const auto& p = eqn.params.as<SliceParams>();
   const bool plain = std::all_of(p.strides.begin(), p.strides.end(), [](auto s) { return s == 1; });
-  if (from < 0 || (e >= 0 && kernel_.members.contains(e)) || !plain) return {};
+  if (in_memory(x) < 0 || !plain) return {};
   Index index = indices(at);
   std::int64_t row = 1, column = 0;  // elements of what is the same for all lanes
   std::size_t d = index.size();
@@ -227,8 +225,20 @@ std::optional<Scalar> Generator::column_at(const Eqn& eqn, const Point& at) {
   }
   if (row < 2 || row > static_cast<std::int64_t>(kMostWoven)) return {};
   for (; d > 0; --d) index[d - 1] = gen_.add(index[d - 1], gen_.index(p.start_indices[d - 1]));
-  return gen_.load_columns(pointer(from), of.dtype, flat({of.shape, index, std::nullopt}),
-                           static_cast<int>(row))[static_cast<std::size_t>(column)];
+  return columns(x, {of.shape, index, std::nullopt},
+                 static_cast<int>(row))[static_cast<std::size_t>(column)];
+}
+
+Scalars Generator::columns(Var x, const Point& first, int k) {
+  return gen_.load_columns(pointer(in_memory(x)), scope_.jaxpr.aval(x).dtype, flat(first), k);
+}
+
+int Generator::in_memory(Var x) const {
+  const int e = producer_[static_cast<std::size_t>(x)];
+  if (e < 0 || !kernel_.members.contains(e)) return scope_.value_of[static_cast<std::size_t>(x)];
+  const Eqn& eqn = scope_.jaxpr.eqns()[static_cast<std::size_t>(e)];
+  return eqn.primitive == &reshape_p && eqn.inputs[0].is_var() ? in_memory(eqn.inputs[0].var())
+                                                               : -1;
 }
 
 Scalar Generator::outside(Var v, const Point& at) {

@@ -34,6 +34,10 @@ class Generator {
   Scalar operator()(Var v, const Point& at);
   /// Makes the value known: what a reduction has folded.
   void define(Var v, const Point& at, Scalar value);
+  /// The value in memory that has all elements of this one in the same order; -1 if the kernel computes them.
+  int in_memory(Var v) const;
+  /// The elements of whole rows of `k`, which lie there one after the other: of each lane's row, by columns.
+  Scalars columns(Var v, const Point& first, int k);
   /// Where vectors of these values are read, the same of the next tile is asked for.
   void ask_for(const NextTile& next) { next_ = &next; }
   /// Stores an element of a value in memory.

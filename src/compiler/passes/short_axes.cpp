@@ -40,7 +40,7 @@ constexpr std::int64_t kLeastGain = 4;  // how many times larger that is than wh
 constexpr std::int64_t kLeastMade = 1 << 9;   // of what is put together of columns
 constexpr std::int64_t kLeastRows = 1 << 12;  // elements of arrays whose rows are folded
 constexpr std::int64_t kLongestMoved = 5;     // rows that are moved as a whole in between
-constexpr std::int64_t kLongestFolded = 4;    // rows that nothing is done with but to fold them
+constexpr std::int64_t kLongestFolded = 8;    // rows that nothing is done with but to fold them
 constexpr std::size_t kMostFactors = 72;      // bytes of a matrix that rows are multiplied by
 constexpr std::size_t kOfFactor =
     5;  // equations: it is cut out, a number, repeated, multiplied by and added
@@ -93,6 +93,8 @@ const Primitive<>* combination(const PrimitiveBase* reduction) {
   if (reduction == &reduce_max_p) return &max_p;
   if (reduction == &reduce_min_p) return &min_p;
   if (reduction == &reduce_prod_p) return &mul_p;
+  if (reduction == &reduce_or_p) return &or_p;
+  if (reduction == &reduce_and_p) return &and_p;
   return nullptr;
 }
 
@@ -374,15 +376,15 @@ class Choice {
       const std::int64_t whole = std::max(made_whole_[v], read_whole_[v]);
       // Rows that are folded and whose results their elements need, all in one pass: lanes run over rows.
       if (told[v] > 0) folded[v] = std::max(folded[v], folded_both[v]);
-      const bool rows = kLeastGain * whole <= folded[v] && folded[v] >= kLeastRows &&
-                        (spread[v] >= kLeastRows || longest[v] <= kLongestFolded);
+      const bool folds = kLeastGain * whole <= folded[v] && folded[v] >= kLeastRows;
+      const bool rows = folds && spread[v] >= kLeastRows;
       const bool repeated = kLeastGain * whole <= torn[v] && torn[v] >= kLeastRows;
       const bool is_long = longest[v] > kLongest;
       const bool stacked = made[v] >= kLeastMade &&
                            equations[v] * longest[v] <= static_cast<std::int64_t>(kMostEquations) &&
                            !(is_long && folded_whole[v] > 0);
-      chosen_[v] =
-          stacked || (!is_long && between[v] >= kLeastSize && (larger || rows || repeated));
+      chosen_[v] = stacked || (folds && longest[v] <= kLongestFolded) ||
+                   (!is_long && between[v] >= kLeastSize && (larger || rows || repeated));
       any_ |= chosen_[v];
     }
   }
