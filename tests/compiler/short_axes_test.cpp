@@ -58,7 +58,8 @@ TEST(ShortAxes, BeyondEightStayWhole) {
 }
 
 TEST(ShortAxes, OfElementwiseProgramsAndOfLongSumsStayWhole) {
-  const Array x = uniform({4096, 3}, DType::f64), y = uniform({4096, 7}, DType::f64);
+  const Array x = uniform({4096, 3}, DType::f64),
+              y = uniform({4096, 7}, DType::f64);  // f32 is shorter
   const Compiled e =
       check([](std::span<const Array> a) { return Arrays{a[0] * a[0] + 1, sum(a[1] * a[1], -1)}; },
             {x, y}, -1, 1e3);
@@ -545,6 +546,36 @@ TEST(ShortAxes, AreFoldedByEveryReduction) {
       EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr(cubes(33, k) + " = sub")));
     }
   }
+}
+
+// Nothing lies between memory and the fold, which goes by columns of whole vectors of rows all the same.
+TEST(ShortAxes, OfMemoryAreFoldedByColumns) {
+  for (const DType dtype :
+       {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8, DType::bf16}) {
+    for (std::int64_t k = 2; k <= 9; ++k) {
+      const Array x = uniform({6007, k}, dtype, 1, 4);
+      const auto text = [&](const Program& f) { return check(f, {x}, -1, 1e6)->text("jaxpr"); };
+      const bool computed_as_f32 = dtype == DType::f32 || dtype == DType::bf16;
+      const std::string folds = text([](std::span<const Array> a) {
+        return Arrays{max(a[0], -1), min(a[0], -1), sum(a[0], -1), prod(a[0], -1)};
+      });
+      EXPECT_EQ(folds.find("reduce_") == std::string::npos, k <= (computed_as_f32 ? 8 : 6))
+          << folds;
+      const std::string tests = text(
+          [](std::span<const Array> a) { return Arrays{any(a[0] > 2, -1), all(a[0] > 2, -1)}; });
+      EXPECT_EQ(tests.find("reduce_") == std::string::npos, k <= 8) << tests;
+    }
+  }
+  // Blocks, whose other axis is folded, too; but not what is a row of both.
+  const auto blocks = [](const Shape& axes) {
+    return [axes](std::span<const Array> a) {
+      const Array x = lax::reshape(a[0], {40, 3, 50, 2});
+      return Arrays{max(x, {.axes = axes}), sum(x, {.axes = axes})};
+    };
+  };
+  const Array x = uniform({120, 100}, DType::f32, 1, 4);
+  EXPECT_THAT(check(blocks({1, 3}), {x}, -1, 1e3)->text("jaxpr"), HasSubstr("slice"));
+  EXPECT_THAT(check(blocks({2, 3}), {x}, -1, 1e3)->text("jaxpr"), Not(HasSubstr("slice")));
 }
 
 // The first of equals, and the first NaN before all others.

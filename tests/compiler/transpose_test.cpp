@@ -26,6 +26,30 @@ TEST(CompiledTranspose, MovesEveryElementWhateverTheShape) {
   }
 }
 
+// Short rows are read as columns of whole vectors, whatever vectors leave over, in batches and seen as other shapes, too.
+TEST(CompiledTranspose, OfShortRowsReadsThemAsColumns) {
+  const auto twice = [](std::span<const Array> x) {
+    const Array t = lax::transpose(x[0], {1, 0});
+    return Arrays{lax::add(t, lax::transpose(x[1], {1, 0})), t,
+                  lax::transpose(lax::reshape(x[0], {1, x[0].shape(0), x[0].shape(1)}), {0, 2, 1})};
+  };
+  for (const DType dtype :
+       {DType::f32, DType::f64, DType::i64, DType::u8, DType::bf16, DType::bool_}) {
+    for (std::int64_t k = 2; k <= 9; ++k) {
+      for (const std::int64_t n : {5, 64, 83, 600}) {
+        const Array x = uniform({n, k}, dtype, 0, 100);
+        check(transposed({1, 0}), {x});
+        check(transposed({0, 2, 1}), {uniform({3, n, k}, dtype, 0, 100)});
+        check(transposed({2, 0, 1}), {uniform({3, n, k}, dtype, 0, 100)});
+        if (dtype != DType::bool_) check(twice, {x, uniform({n, k}, dtype, 0, 100)});
+      }
+    }
+  }
+  check(transposed({1, 0}), {uniform({300'001, 5}, DType::f32)});
+  check(transposed({1, 0}), {uniform({1'200'000, 3}, DType::f64)});  // past the caches
+  check(transposed({0, 2, 1}), {uniform({70, 1003, 6}, DType::f32)});
+}
+
 TEST(CompiledTranspose, TakesWorkBeforeBesideAndAfterIntoItsKernel) {
   check(
       [](std::span<const Array> x) {

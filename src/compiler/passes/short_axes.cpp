@@ -37,11 +37,12 @@ constexpr std::int64_t kShortest = 2, kLongest = kShortRow;
 constexpr auto kLongestStacked = static_cast<std::int64_t>(kMostWoven);
 constexpr std::int64_t kLeastSize = 1 << 11;  // of what is computed in between
 constexpr std::int64_t kLeastGain = 4;  // how many times larger that is than what lies around it
-constexpr std::int64_t kLeastMade = 1 << 9;   // of what is put together of columns
-constexpr std::int64_t kLeastRows = 1 << 12;  // elements of arrays whose rows are folded
-constexpr std::int64_t kLongestMoved = 5;     // rows that are moved as a whole in between
-constexpr std::int64_t kLongestFolded = 8;    // rows that nothing is done with but to fold them
-constexpr std::size_t kMostFactors = 72;      // bytes of a matrix that rows are multiplied by
+constexpr std::int64_t kLeastMade = 1 << 9;    // of what is put together of columns
+constexpr std::int64_t kLeastRows = 1 << 12;   // elements of arrays whose rows are folded
+constexpr std::int64_t kLongestMoved = 5;      // rows that are moved as a whole in between
+constexpr std::int64_t kLongestFolded = 6;     // rows that nothing else tells apart than a fold
+constexpr std::int64_t kLongestF32Folded = 8;  // the same of f32, and of booleans
+constexpr std::size_t kMostFactors = 72;       // bytes of a matrix that rows are multiplied by
 constexpr std::size_t kOfFactor =
     5;  // equations: it is cut out, a number, repeated, multiplied by and added
 constexpr std::size_t kMostEquations =
@@ -279,13 +280,19 @@ class Choice {
     std::int64_t& most = what[static_cast<std::size_t>(sets_.find(v))];
     most = std::max(most, jaxpr_.aval(v).size());
   }
-  // What equations make whole, and what they read so, but for inputs, which lie in memory in any case.
+  // What equations make whole, and what they read so, but for inputs, which lie in memory in any case, in whatever shape.
   void note_whole(std::size_t e) {
     const Eqn& eqn = jaxpr_.eqns()[e];
-    for (const Var v : eqn.outputs) note(made_whole_, v);
-    Sizes& read = eqn.primitive == &reshape_p ? reshaped_ : read_whole_;
+    const auto is_input = [&](const Atom& a) {
+      return a.is_var() && a.var() < jaxpr_.num_inputs();
+    };
+    const bool reshapes = eqn.primitive == &reshape_p;
+    if (!reshapes || !is_input(eqn.inputs[0])) {
+      for (const Var v : eqn.outputs) note(made_whole_, v);
+    }
+    Sizes& read = reshapes ? reshaped_ : read_whole_;
     for (const Atom& a : eqn.inputs) {
-      if (a.is_var() && a.var() >= jaxpr_.num_inputs()) note(read, a.var());
+      if (a.is_var() && !is_input(a)) note(read, a.var());
     }
   }
 
@@ -331,12 +338,18 @@ class Choice {
     return reduction_axes(eqn).contains(static_cast<std::int64_t>(n) - 2);
   }
 
+  // Whether a fold alone is faster by columns of whole vectors than row by row.
+  static bool gains_from_columns(const Aval& rows) {
+    const bool longer = rows.dtype == DType::f32 || rows.dtype == DType::bool_;
+    return rows.shape.back() <= (longer ? kLongestF32Folded : kLongestFolded);
+  }
+
   // The largest thing that lies in memory, and the largest that is computed.
   void weigh() {
     const auto n = static_cast<std::size_t>(jaxpr_.num_vars());
     Sizes around = no_sizes(), between = around, folded = around, spread = around, made = around,
           folded_both = around, told = around, torn = around, folded_whole = around,
-          equations = around;
+          equations = around, alone = around;
     for (Var v = 0; v < jaxpr_.num_inputs(); ++v) note(around, v);
     for (const Atom& a : jaxpr_.outs()) {
       if (a.is_var()) note(around, a.var());
@@ -352,8 +365,9 @@ class Choice {
         if (a.is_var() && none) note(around, a.var());
         if (a.is_var() && none && form_of(jaxpr_, eqn) == Form::reduction)
           note(folded_whole, a.var());
-        if (a.is_var() && roles_[e] == Role::folded)
-          note(folds_before_last(eqn) ? folded_both : folded, a.var());
+        if (!a.is_var() || roles_[e] != Role::folded) continue;
+        note(folds_before_last(eqn) ? folded_both : folded, a.var());
+        if (!folds_before_last(eqn) && gains_from_columns(jaxpr_.aval(a))) note(alone, a.var());
       }
       for (const Var v : eqn.outputs) {
         if (tells_rows_apart(e)) note(told, v);
@@ -376,14 +390,15 @@ class Choice {
       const std::int64_t whole = std::max(made_whole_[v], read_whole_[v]);
       // Rows that are folded and whose results their elements need, all in one pass: lanes run over rows.
       if (told[v] > 0) folded[v] = std::max(folded[v], folded_both[v]);
-      const bool folds = kLeastGain * whole <= folded[v] && folded[v] >= kLeastRows;
-      const bool rows = folds && spread[v] >= kLeastRows;
+      const bool rows = kLeastGain * whole <= folded[v] && folded[v] >= kLeastRows &&
+                        (spread[v] >= kLeastRows || longest[v] <= kLongestFolded);
+      const bool folds = kLeastGain * whole <= alone[v] && alone[v] >= kLeastRows;
       const bool repeated = kLeastGain * whole <= torn[v] && torn[v] >= kLeastRows;
       const bool is_long = longest[v] > kLongest;
       const bool stacked = made[v] >= kLeastMade &&
                            equations[v] * longest[v] <= static_cast<std::int64_t>(kMostEquations) &&
                            !(is_long && folded_whole[v] > 0);
-      chosen_[v] = stacked || (folds && longest[v] <= kLongestFolded) ||
+      chosen_[v] = stacked || folds ||
                    (!is_long && between[v] >= kLeastSize && (larger || rows || repeated));
       any_ |= chosen_[v];
     }
