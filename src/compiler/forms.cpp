@@ -25,13 +25,14 @@ bool native_everywhere(const Jaxpr& jaxpr, const Eqn& eqn) {
                      [&](Var v) { return native(jaxpr.aval(v)); });
 }
 
-/// Whether an equation converts to or from a 16-bit float, by way of an f32 that is exact.
+/// Whether an equation converts to or from a 16-bit float, by way of an f32 that is exact. Whole numbers that f32 rounds
+/// are infinite as f16 in any case.
 bool converts_small_floats(const Jaxpr& jaxpr, const Eqn& eqn) {
   if (eqn.primitive != &convert_element_type_p) return false;
   const DType from = jaxpr.aval(eqn.inputs[0]).dtype, to = jaxpr.aval(eqn.outputs[0]).dtype;
   if (is_converted(from)) return is_native(to) || is_converted(to);
-  const bool exact =
-      from == DType::f32 || from == DType::bool_ || (is_integer(from) && size_of(from) <= 2);
+  const bool exact = from == DType::f32 || from == DType::bool_ ||
+                     (is_integer(from) && (size_of(from) <= 2 || to == DType::f16));
   return exact && is_converted(to);
 }
 

@@ -70,6 +70,19 @@ TEST(SmallFloats, AreConvertedFromAndToEveryType) {
       check([&](std::span<const Array> a) { return Arrays{to(a[0], dtype)}; },
             {to(lax::iota(DType::i32, {1 << 16}) * 3 - (1 << 16), other)});
     }
+    // Whole numbers about the largest f16, beyond those that f32 has, and the largest.
+    for (const DType wide : {DType::i32, DType::u32, DType::i64, DType::u64}) {
+      for (const std::int64_t least : {65500, (1 << 24) - 20, 0x7fffffff - 50}) {
+        const Array few =
+            lax::convert_element_type(lax::iota(DType::i32, {50}), DType::i64) + Array(least);
+        for (const Array& x : {few, few * -1, few * 0x7fff})
+          check(
+              [&](std::span<const Array> a) {
+                return Arrays{lax::convert_element_type(a[0], dtype)};
+              },
+              {lax::convert_element_type(x, wide)});
+      }
+    }
     // What lies between two numbers, and just beside the middle, goes to the even or the nearer one.
     const Array x = lax::convert_element_type(all_numbers(dtype), DType::f32);
     const Array bits = lax::bitcast_convert_type(x, DType::u32);
