@@ -70,6 +70,16 @@ class SeamsOf {
         if (alike(a)) take(seams, a, at, extent);
         if (beside) add(at += k_.scope.jaxpr.aval(a).shape[inner]);
       }
+    } else if (eqn.primitive == &dynamic_update_slice_p) {
+      const Atom& place = eqn.inputs[2 + inner];
+      const std::int64_t window = k_.scope.jaxpr.aval(eqn.inputs[1]).shape[inner];
+      if (alike(eqn.inputs[0])) take(seams, eqn.inputs[0], 0, extent);
+      if (!place.is_literal() || window == extent) return keep(eqn, std::move(seams));
+      const std::int64_t start =
+          std::clamp<std::int64_t>(place.literal().item<std::int64_t>(), 0, extent - window);
+      add(start);
+      add(start + window);
+      if (alike(eqn.inputs[1])) take(seams, eqn.inputs[1], start, extent);
     } else if (eqn.primitive == &slice_p) {
       const auto& p = eqn.params.as<SliceParams>();
       if (alike(eqn.inputs[0]) && (p.strides.empty() || p.strides[inner] == 1))
@@ -77,6 +87,9 @@ class SeamsOf {
     } else if (form_of(k_.scope.jaxpr, eqn) == Form::element) {
       for (const Atom& a : eqn.inputs) take(seams, a, 0, extent);
     }
+    keep(eqn, std::move(seams));
+  }
+  void keep(const Eqn& eqn, std::set<std::int64_t> seams) {
     if (!seams.empty() && seams.size() <= kMostSeams) of_.emplace(eqn.outputs[0], std::move(seams));
   }
 

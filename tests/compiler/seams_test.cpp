@@ -1,0 +1,68 @@
+// Windows written at places that are known: rows are gone through part by part, before, within and after the window.
+#include <gmock/gmock.h>
+
+#include "compiler/support.hpp"
+#include "telamon/lax.hpp"
+#include "telamon/numpy.hpp"
+
+namespace telamon::testing {
+namespace {
+
+/// x with y written from `starts` on.
+Array written(const Array& x, const Array& y, const std::vector<int>& starts) {
+  Arrays at;
+  for (const int s : starts) at.emplace_back(s);
+  return lax::dynamic_update_slice(x, y, at);
+}
+
+TEST(Seams, OfWindowsAtKnownPlaces) {
+  struct Case {
+    Shape shape, window;
+    std::vector<int>
+        starts;  // some beyond the last place of the window, which they are held within
+  };
+  const std::vector<Case> cases = {
+      {{1000}, {40}, {3}},
+      {{1000}, {1}, {999}},
+      {{1000}, {500}, {-7}},
+      {{70, 45}, {10, 40}, {3, 5}},
+      {{70, 45}, {70, 44}, {0, 1}},
+      {{70, 45}, {1, 3}, {69, 100}},
+      {{70, 45}, {68, 43}, {1, 1}},
+      {{7, 9, 33}, {2, 9, 32}, {1, 0, 0}},
+      {{33, 5, 1}, {30, 5, 1}, {2, 0, 0}},
+      {{3, 2000}, {2, 1024}, {1, 512}},
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::i8, DType::bf16, DType::bool_}) {
+    for (const Case& c : cases) {
+      const Array x = uniform(c.shape, dtype, 0, 100), y = uniform(c.window, dtype, 0, 100);
+      check([&](std::span<const Array> a) { return Arrays{written(a[0], a[1], c.starts)}; },
+            {x, y});
+      if (dtype == DType::bool_) continue;
+      check(
+          [&](std::span<const Array> a) {
+            const Array z = written(a[0], a[1] + a[1], c.starts);
+            return Arrays{z * z - a[0], max(z, -1)};
+          },
+          {x, y}, -1, 8);
+    }
+  }
+}
+
+// A window within a window, and beside parts put together, has the seams of all.
+TEST(Seams, OfWindowsWithinOthers) {
+  check(
+      [](std::span<const Array> a) {
+        const Array inner = written(a[1], a[2], {2, 5});
+        const Array outer = written(lax::concatenate(Arrays{a[0], a[0] * 2}, 1), inner, {4, 30});
+        return Arrays{outer, roll(outer, 7, 1) + outer};
+      },
+      {uniform({50, 40}, DType::f32), uniform({20, 37}, DType::f32), uniform({9, 11}, DType::f32)},
+      -1, 8);
+  check(  // large ones in chunks
+      [](std::span<const Array> a) { return Arrays{written(a[0], a[1], {1, 1}) * 2}; },
+      {uniform({1003, 1001}, DType::f32), uniform({1001, 999}, DType::f32)});
+}
+
+}  // namespace
+}  // namespace telamon::testing
