@@ -1,7 +1,10 @@
 // Equations of the neutral JSON form that become one equation of ours. Most primitives have JAX's name
 // and parameters, so their parameters are read by reflection. The tables list what differs: names,
 // parameters to leave out, operands to broadcast or convert first.
+#include <limits>
+
 #include "interop/program_reader.hpp"
+#include "telamon/lax.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -10,7 +13,7 @@ namespace interop {
 namespace {
 
 const std::map<std::string, std::string, std::less<>> kOtherNames = {
-    {"add_any", "add"}, {"scatter-add", "scatter_add"}};
+    {"add_any", "add"}, {"scatter-add", "scatter_add"}, {"lt_to", "lt"}, {"le_to", "le"}};
 
 // Hints and placement: they say where or how, not what.
 const std::vector<std::string> kIgnored = {"precision",    "accuracy",     "sharding",
@@ -40,6 +43,34 @@ struct Preparation {
                                Params::of(ConvertParams{dtype, false}), {eqn.inputs[i]})[0];
   }
 };
+
+// The total order of floats, -NaN < -inf < ... < -0 < 0 < ... < inf < NaN, is that of their bits as whole numbers, where the
+// digits of negative ones are turned.
+void prepare_total_order(const Preparation& p) {
+  p.eqn.needs(2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    p.broadcast(i, p.eqn.out_aval().shape);
+    const Aval aval = p.aval(i);
+    if (!is_float(aval.dtype)) continue;
+    const std::size_t size = size_of(aval.dtype);
+    const DType whole = size == 2 ? DType::i16 : size == 4 ? DType::i32 : DType::i64;
+    const auto number = [&](std::int64_t n) {
+      return p.reader.add(p.scope, broadcast_in_dim_p,
+                          Params::of(BroadcastInDimParams{aval.shape, {}}),
+                          {Atom::literal(lax::scalar(n, whole))})[0];
+    };
+    const auto combined = [&](const PrimitiveBase& with, const Atom& a, const Atom& b) {
+      return p.reader.add(p.scope, with, Params::of(NoParams{}), {a, b})[0];
+    };
+    const Atom bits = p.reader.add(p.scope, bitcast_convert_type_p,
+                                   Params::of(BitcastParams{whole}), {p.eqn.inputs[i]})[0];
+    const auto digits = static_cast<int>(8 * size) - 1;
+    const Atom sign = combined(shift_right_arithmetic_p, bits, number(digits));
+    const Atom turned =
+        combined(and_p, sign, number(std::numeric_limits<std::int64_t>::max() >> (63 - digits)));
+    p.eqn.inputs[i] = combined(xor_p, bits, turned);
+  }
+}
 
 void broadcast_from(const Preparation& p, std::size_t first) {
   for (std::size_t i = first; i < p.eqn.inputs.size(); ++i) p.broadcast(i, p.eqn.out_aval().shape);
@@ -92,8 +123,9 @@ void prepare_gather(const Preparation& p) {
 using Prepare = void (*)(const Preparation&);
 const std::map<std::string, Prepare, std::less<>>& preparations() {
   static const std::map<std::string, Prepare, std::less<>> table = {
-      {"select_n", broadcast_cases}, {"clamp", prepare_clamp},     {"dot_general", prepare_dot},
-      {"gather", prepare_gather},    {"reshape", prepare_reshape}, {"slice", prepare_slice}};
+      {"select_n", broadcast_cases},  {"clamp", prepare_clamp},       {"dot_general", prepare_dot},
+      {"lt_to", prepare_total_order}, {"le_to", prepare_total_order}, {"gather", prepare_gather},
+      {"reshape", prepare_reshape},   {"slice", prepare_slice}};
   return table;
 }
 

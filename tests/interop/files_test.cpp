@@ -137,6 +137,40 @@ TEST(LoadJaxpr, ReadsWhatAGatherFillsWith) {
   }
 }
 
+// NaNs are ends of this order, by their signs, and zeros are two.
+TEST(LoadJaxpr, ReadsComparisonsInTheTotalOrder) {
+  const auto compared = [](DType dtype, const std::string& primitive) {
+    const std::string type =
+        R"({"dtype": ")" + std::string(short_name(dtype)) + R"(", "weak_type": false, "shape": )";
+    return R"({"format": "telamon-jaxpr/1", "name": "ordered", "program": {"consts": [], "jaxpr": {
+      "constvars": [], "invars": [{"id": 0, "aval": )" +
+           type + R"([7]}}, {"id": 1, "aval": )" + type + R"([]}}],
+      "eqns": [{"primitive": ")" +
+           primitive + R"(", "inputs": [{"var": 0}, {"var": 1}], "outputs": [{"id": 2,
+        "aval": {"dtype": "bool", "weak_type": false, "shape": [7]}}], "params": {}}],
+      "outvars": [{"var": 2}]}}})";
+  };
+  const double inf = std::numeric_limits<double>::infinity(),
+               nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> ordered = {-nan, -inf, -1.5, -0.0, 0.0, 2.5, nan};
+  for (const DType dtype : {f16, bf16, f32, f64}) {
+    // The sign of a NaN may go where it is converted: here it is set.
+    Array x = Array(ordered).astype(dtype);
+    x = where(arange(7) < 4, -lax::abs(x), lax::abs(x));
+    const File less(".less.json", compared(dtype, "lt_to")),
+        at_most(".most.json", compared(dtype, "le_to"));
+    for (std::int64_t i = 0; i < 7; ++i) {
+      const Array lt = interop::load_jaxpr(less.path())(Arrays{x, x(i)})[0],
+                  le = interop::load_jaxpr(at_most.path())(Arrays{x, x(i)})[0];
+      EXPECT_TRUE(array_equal(lt, arange(7) < i)) << dtype << " " << i << " " << lt;
+      EXPECT_TRUE(array_equal(le, arange(7) <= i)) << dtype << " " << i << " " << le;
+    }
+  }
+  const File less(".less.json", compared(i32, "lt_to"));
+  EXPECT_TRUE(array_equal(interop::load_jaxpr(less.path())(Arrays{arange(7, i32), Array(3)})[0],
+                          arange(7) < 3));
+}
+
 TEST(LoadJaxpr, NamesWhatIsWrongWithAFile) {
   EXPECT_THAT(message_of<ValueError>([] { (void)interop::load_jaxpr("/no/such/file.json"); }),
               HasSubstr("/no/such/file.json"));
