@@ -12,8 +12,11 @@ inline namespace v1 {
 namespace interop {
 namespace {
 
-const std::map<std::string, std::string, std::less<>> kOtherNames = {
-    {"add_any", "add"}, {"scatter-add", "scatter_add"}, {"lt_to", "lt"}, {"le_to", "le"}};
+const std::map<std::string, std::string, std::less<>> kOtherNames = {{"add_any", "add"},
+                                                                     {"scatter-add", "scatter_add"},
+                                                                     {"lt_to", "lt"},
+                                                                     {"le_to", "le"},
+                                                                     {"tile", "reshape"}};
 
 // Hints and placement: they say where or how, not what.
 const std::vector<std::string> kIgnored = {"precision",    "accuracy",     "sharding",
@@ -120,12 +123,29 @@ void prepare_gather(const Preparation& p) {
   }
 }
 
+// Each axis has one of copies before it, and is one with it in the end.
+void prepare_tile(const Preparation& p) {
+  p.eqn.needs(1);
+  const Shape from = p.aval(0).shape, to = p.eqn.out_aval().shape;
+  if (from.size() != to.size())
+    throw ParseError("tile: the result has as many axes as the operand, which has " + from.to_string());
+  BroadcastInDimParams copies;
+  for (std::size_t d = 0; d < from.size(); ++d) {
+    copies.shape.push_back(from[d] == 0 ? 1 : to[d] / from[d]);
+    copies.shape.push_back(from[d]);
+    copies.broadcast_dimensions.push_back(static_cast<std::int64_t>(2 * d) + 1);
+  }
+  p.eqn.inputs =
+      p.reader.add(p.scope, broadcast_in_dim_p, Params::of(std::move(copies)), p.eqn.inputs);
+  p.params = {{"new_sizes", std::vector<std::int64_t>(to.begin(), to.end())}};
+}
+
 using Prepare = void (*)(const Preparation&);
 const std::map<std::string, Prepare, std::less<>>& preparations() {
   static const std::map<std::string, Prepare, std::less<>> table = {
       {"select_n", broadcast_cases},  {"clamp", prepare_clamp},       {"dot_general", prepare_dot},
-      {"lt_to", prepare_total_order}, {"le_to", prepare_total_order}, {"gather", prepare_gather},
-      {"reshape", prepare_reshape},   {"slice", prepare_slice}};
+      {"lt_to", prepare_total_order}, {"le_to", prepare_total_order}, {"tile", prepare_tile},
+      {"gather", prepare_gather},     {"reshape", prepare_reshape},   {"slice", prepare_slice}};
   return table;
 }
 

@@ -171,6 +171,22 @@ TEST(LoadJaxpr, ReadsComparisonsInTheTotalOrder) {
                           arange(7) < 3));
 }
 
+TEST(LoadJaxpr, ReadsTiles) {
+  const auto tiled = [](const std::string& shape) {
+    return R"({"format": "telamon-jaxpr/1", "name": "tiled", "program": {"consts": [], "jaxpr": {
+      "constvars": [], "invars": [{"id": 0, "aval": {"dtype": "i32", "weak_type": false, "shape": [2, 3]}}],
+      "eqns": [{"primitive": "tile", "inputs": [{"var": 0}], "outputs": [{"id": 1,
+        "aval": {"dtype": "i32", "weak_type": false, "shape": )" +
+           shape + R"(}}], "params": {"reps": [2, 3]}}], "outvars": [{"var": 1}]}}})";
+  };
+  const File file(".tile.json", tiled("[4, 9]")), wrong(".flat.json", tiled("[36]"));
+  const Array x = reshape(arange(6, i32), {2, 3});
+  const interop::Program program = interop::load_jaxpr(file.path());
+  EXPECT_TRUE(array_equal(program(Arrays{x})[0], tile(x, {2, 3})));
+  EXPECT_THAT(message_of<ParseError>([&] { (void)interop::load_jaxpr(wrong.path()); }),
+              HasSubstr("as many axes"));
+}
+
 TEST(LoadJaxpr, NamesWhatIsWrongWithAFile) {
   EXPECT_THAT(message_of<ValueError>([] { (void)interop::load_jaxpr("/no/such/file.json"); }),
               HasSubstr("/no/such/file.json"));
