@@ -71,6 +71,18 @@ TEST(CompiledTranspose, IsTheSameInChunks) {
   check(transposed({1, 0}), {uniform({1003, 2001}, DType::f32)}, 1);
   check(transposed({2, 1, 0}), {uniform({70, 90, 110}, DType::f64)}, 1);
   check(transposed({1, 0}), {uniform({50'001, 30}, DType::f32)}, 1);
+  // A few long rows are cut along them, wherever their last tile ends.
+  for (const DType dtype : {DType::u8, DType::i16, DType::f32, DType::f64}) {
+    for (const std::int64_t k : {3, 5, 11, 31}) {
+      for (const std::int64_t n : {100'000, 100'003, 65'600})
+        check(transposed({1, 0}), {uniform({n, k}, dtype, 0, 100)}, 1);
+    }
+  }
+  check(
+      [](std::span<const Array> x) {
+        return Arrays{lax::exp(lax::add(lax::transpose(x[0], {1, 0}), x[1]))};
+      },
+      {uniform({70'001, 3}, DType::f32), uniform({3, 70'001}, DType::f32)}, 1, 4);
 }
 
 // Large results of one thread are written past the caches, some lines of each row after the other: rows of an odd number

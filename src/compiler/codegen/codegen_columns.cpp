@@ -317,7 +317,7 @@ Scalars CodeGen::load_columns(Pointer from, DType dtype, Scalar first, int k) {
   Impl& m = *impl_;
   Node *p = static_cast<Node*>(from.handle), *i = node_of(first);
   const int w = m.width(i);
-  if (w == 1 || i->stride != k || dtype == DType::bool_) {
+  if (w == 1 || i->stride != k) {
     Scalars out;
     for (int c = 0; c < k; ++c) out.push_back(load(from, dtype, add(first, index(c))));
     return out;
@@ -342,7 +342,8 @@ Scalars CodeGen::load_columns(Pointer from, DType dtype, Scalar first, int k) {
                                                    : m.load_whole_rows(t, address, align, k, w);
   for (int c = 0; c < k; ++c) {
     Value* column = columns[static_cast<std::size_t>(c)];
-    Node* n = m.make(m.b.CreateBitCast(column, m.vector_type(in_memory, w)), d);
+    Node* n =
+        m.make(m.from_memory(m.b.CreateBitCast(column, m.vector_type(in_memory, w)), dtype), d);
     m.made[key(c)] = n;
     out.emplace_back(n, dtype);
   }

@@ -129,6 +129,7 @@ void emit_update(KernelContext& k);
 struct Chunking {
   std::int64_t extent = 0;  ///< trips of the outermost loop
   std::int64_t grain = 0;   ///< trips per chunk; 0: not worth it
+  bool by_columns = false;  ///< of the innermost loop instead
 };
 Chunking chunking(const Plan& plan, const Step& step);
 /// Cycles (of a vector's element) that two threads have each, at least, for the pool to be worth it. Chunks may be half

@@ -320,10 +320,11 @@ void emit_loop(KernelContext& k) {
     outer.emplace_back(gen.index(0), gen.index(kernel.shape[d]));
   if (inner > 0 && !k.by_columns) outer[0] = {k.begin, k.end};
   // Rows of whole vectors begin where lines of the cache do.
-  const bool whole = !k.by_columns && kernel.woven.empty() && kernel.shape[inner] % lanes == 0;
-  const std::int64_t trips = inner == 0 ? kernel.shape[inner] : kernel.shape[0];
+  const bool aligned_rows = kernel.woven.empty() && kernel.shape[inner] % lanes == 0;
+  const bool whole = !k.by_columns && aligned_rows;
+  const std::int64_t trips = inner == 0 || k.by_columns ? kernel.shape[inner] : kernel.shape[0];
   const auto around = [&](const std::function<void(bool)>& loops) {
-    streaming_or_not(k, whole && streams(kStreamingOne), trips, loops);
+    streaming_or_not(k, aligned_rows && streams(kStreamingOne), trips, loops);
   };
   if (emit_transposed(k, inner, lanes, outer, around)) return;
   const std::vector<std::int64_t> seams = find_seams(k, kernel.shape[inner], kMostOfParts);

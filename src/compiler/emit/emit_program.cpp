@@ -95,6 +95,7 @@ class ProgramEmitter {
   void emit_kernel(const Step& step, Scalar begin, Scalar end, bool in_chunks = false) {
     KernelContext k = context(step, begin, end);
     k.in_chunks = in_chunks;
+    k.by_columns = chunking(plan_, step).by_columns;
     emit_kernel(k);
   }
   static void emit_kernel(KernelContext& k) {
@@ -693,13 +694,21 @@ Chunking chunking(const Plan& plan, const Step& step) {
   if (k.kind == Kernel::Kind::loop && size <= 1) return {1, 0};
   const std::int64_t cost = cost_of(scope, k);
   std::int64_t extent = 1, unit = 1;  // unit: chunks are multiples of it
+  bool by_columns = false;
   if (k.kind == Kernel::Kind::loop) {
     const std::size_t inner = inner_dim(k.shape);
     extent = k.linear ? size : k.shape[0];
     if (k.linear || inner == 0) unit = kBlock;
-    else if (transposes(scope, k)) unit = tiles_at_once(scope, k) * kTransposeTile;
-    else if (rows_of_group(plan, k, vector_lanes(scope.jaxpr, k)) > 1 &&
-             extent * k.shape[inner] == size)
+    else if (transposes(scope, k)) {
+      unit = tiles_at_once(scope, k) * kTransposeTile;
+      // Points that become planes are a few long rows.
+      by_columns = extent < 2 * unit && extent * k.shape[inner] == size;
+      if (by_columns) {
+        extent = k.shape[inner];
+        unit = kBlock;
+      }
+    } else if (rows_of_group(plan, k, vector_lanes(scope.jaxpr, k)) > 1 &&
+               extent * k.shape[inner] == size)
       unit = kBlock;
   } else {
     // As the emitter goes: over what is kept first, or else over columns of results.
@@ -728,8 +737,10 @@ Chunking chunking(const Plan& plan, const Step& step) {
   grain = std::max(grain, (extent / 64 + unit - 1) / unit * unit);
   // Rather than few chunks of columns, parts of the rows (cut_reduction in plan.cpp). The last may lack a quarter.
   const std::int64_t least = unit == kColumns ? 4 : 2;
-  if (grain == 0 || 4 * extent < (4 * least - 1) * grain) return {extent, 0};
-  return in_even_chunks(extent, grain, unit);
+  if (grain == 0 || 4 * extent < (4 * least - 1) * grain) return {extent, 0, by_columns};
+  Chunking chunks = in_even_chunks(extent, grain, unit);
+  chunks.by_columns = by_columns;
+  return chunks;
 }
 
 void emit_program(CodeGen& gen, const Plan& plan, const std::string& name) {

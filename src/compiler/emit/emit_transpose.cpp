@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/emit/emit.hpp"
+#include "compiler/forms.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -70,7 +71,18 @@ class TransposeEmitter {
     constexpr std::int64_t kLongest = 7;  // of 8, squares are as fast or faster
     const Shape& order = eqn.params.as<TransposeParams>().permutation;
     return k_.plan.emit.load_columns && shape_[d] >= 2 && shape_[d] <= kLongest &&
-           value_at_.in_memory(eqn.inputs[0].var()) >= 0 && order[inner_] + 1 == order[d];
+           value_at_.in_memory(eqn.inputs[0].var()) >= 0 && order[inner_] + 1 == order[d] &&
+           is_read_in_place(eqn.outputs[0]);
+  }
+  // Whether all of the kernel wants the element of the result that it is at, and none beside it.
+  bool is_read_in_place(Var v) const {
+    const auto& members = k_.kernel().members;
+    return std::all_of(members.begin(), members.end(), [&](int e) {
+      const Eqn& eqn = k_.eqn(e);
+      const bool reads =
+          std::find(eqn.inputs.begin(), eqn.inputs.end(), Atom::var(v)) != eqn.inputs.end();
+      return !reads || form_of(k_.scope.jaxpr, eqn) == Form::element;
+    });
   }
 
   // Rows of operands are asked for two lines ahead.
@@ -96,7 +108,7 @@ class TransposeEmitter {
     const std::size_t d = index.size();
     if (d == outer.size()) {
       if (by_lines_) return lines(index, outer[dim_]);
-      return columns(index, rows, gen_.index(0), gen_.index(shape_[inner_]));
+      return columns(index, rows, first_column(), last_column());
     }
     const auto next = [&](Scalar i, int n) {
       Index full = index;
@@ -137,8 +149,8 @@ class TransposeEmitter {
     const DType dtype = k_.scope.jaxpr.aval(k_.kernel().roots[0]).dtype;
     const std::int64_t side =
         (reads_beside() ? 4 : 2) * kLine / static_cast<std::int64_t>(size_of(dtype));
-    const Scalar size = gen_.index(shape_[inner_]);
-    gen_.loop_carried(gen_.index(0), size, side, {}, [&](Scalar first, const Scalars&) {
+    const Scalar size = last_column();
+    gen_.loop_carried(first_column(), size, side, {}, [&](Scalar first, const Scalars&) {
       in_tiles(range, [&](Scalar i, int rows) {
         Index at = index;
         at[dim_] = i;
@@ -183,8 +195,8 @@ class TransposeEmitter {
         store_roots(k_, value_at_, {shape_, at(index, index[dim_], gen_.lane_index(base)), {}});
       });
     }
-    const Scalar whole =
-        rest > 0 ? gen_.index(size - rest) : to;  // all of them, if there is a rest
+    // All of them, if there is a rest; or what this thread has of them.
+    const Scalar whole = rest > 0 ? gen_.min(to, gen_.index(size - rest)) : to;
     const auto tiles = [&](Scalar first, int n) {
       const std::int64_t step = std::int64_t{n} * lanes_;
       const Scalar end = n == 1 ? whole : gen_.add(whole, gen_.index(1 - step));
@@ -199,7 +211,12 @@ class TransposeEmitter {
       const Scalar n = gen_.index(step);
       tiles(gen_.add(from, gen_.mul(gen_.div(gen_.sub(whole, from), n), n)), 1);
     }
-    if (rest > 0) gen_.region([&] { tile(index, whole, rows, static_cast<int>(rest), 1); });
+    const auto last = [&] {
+      tile(index, gen_.index(size - rest), rows, static_cast<int>(rest), 1);
+    };
+    if (rest > 0 && k_.by_columns)
+      gen_.if_then(gen_.compare(Compare::eq, to, gen_.index(size)), last);
+    else if (rest > 0) gen_.region(last);
     gen_.set_lanes(1, 1);
   }
 
@@ -226,6 +243,10 @@ class TransposeEmitter {
     full[dim_] = along_dim;
     return full;
   }
+
+  // The columns of this part of the kernel.
+  Scalar first_column() { return k_.by_columns ? k_.begin : gen_.index(0); }
+  Scalar last_column() { return k_.by_columns ? k_.end : gen_.index(shape_[inner_]); }
 
   // `n` tiles side by side: all rows of the first come from registers, or the stack, when those of the last are there.
   void tile(const Index& index, Scalar base, int rows, int columns, int n) {

@@ -41,7 +41,7 @@ constexpr std::int64_t kLeastMade = 1 << 9;    // of what is put together of col
 constexpr std::int64_t kLeastRows = 1 << 12;   // elements of arrays whose rows are folded
 constexpr std::int64_t kLongestMoved = 5;      // rows that are moved as a whole in between
 constexpr std::int64_t kLongestFolded = 6;     // rows that nothing else tells apart than a fold
-constexpr std::int64_t kLongestF32Folded = 8;  // the same of f32, and of booleans
+constexpr std::int64_t kLongestF32Folded = 8;  // the same of f32
 constexpr std::size_t kMostFactors = 72;       // bytes of a matrix that rows are multiplied by
 constexpr std::size_t kOfFactor =
     5;  // equations: it is cut out, a number, repeated, multiplied by and added
@@ -287,9 +287,8 @@ class Choice {
       return a.is_var() && a.var() < jaxpr_.num_inputs();
     };
     const bool reshapes = eqn.primitive == &reshape_p;
-    if (!reshapes || !is_input(eqn.inputs[0])) {
-      for (const Var v : eqn.outputs) note(made_whole_, v);
-    }
+    for (const Var v : eqn.outputs)
+      note(reshapes && is_input(eqn.inputs[0]) ? seen_whole_ : made_whole_, v);
     Sizes& read = reshapes ? reshaped_ : read_whole_;
     for (const Atom& a : eqn.inputs) {
       if (a.is_var() && !is_input(a)) note(read, a.var());
@@ -299,7 +298,7 @@ class Choice {
   // Products of what others make stay products, as do those of matrices whose products are needed as a whole, by
   // products of batches most often. So it goes on from one to the next, forwards and backwards.
   void leave_products() {
-    made_whole_ = read_whole_ = reshaped_ = no_sizes();
+    made_whole_ = seen_whole_ = read_whole_ = reshaped_ = no_sizes();
     std::vector<std::size_t> products;
     for (std::size_t e = 0; e < roles_.size(); ++e) {
       if (roles_[e] == Role::none) note_whole(e);
@@ -318,7 +317,8 @@ class Choice {
   bool stays(const Eqn& product) {
     const Var x = product.inputs[0].var(), out = product.outputs[0];
     const bool of_matrices = jaxpr_.aval(x).ndim() > 2;
-    return made_whole_[static_cast<std::size_t>(sets_.find(x))] > 0 ||
+    const auto set = static_cast<std::size_t>(sets_.find(x));
+    return made_whole_[set] > 0 || seen_whole_[set] > 0 ||
            (of_matrices && (read_whole_[static_cast<std::size_t>(sets_.find(out))] > 0 ||
                             reshaped_[static_cast<std::size_t>(sets_.find(out))] > 0));
   }
@@ -326,7 +326,8 @@ class Choice {
   // Whether one axis is not as good as both.
   bool tells_rows_apart(std::size_t e) const {
     const Eqn& eqn = jaxpr_.eqns()[e];
-    if (roles_[e] == Role::none || roles_[e] == Role::folded) return false;
+    if (roles_[e] == Role::none || roles_[e] == Role::folded || eqn.primitive == &reshape_p)
+      return false;
     if (roles_[e] == Role::spread) return jaxpr_.aval(eqn.inputs[0]).size() > 1;
     return roles_[e] != Role::through ||
            !(form_of(jaxpr_, eqn) == Form::element || leaves_last_axis(jaxpr_, eqn));
@@ -334,14 +335,18 @@ class Choice {
   // Whether a fold of the last axis is one of the axis before, too: it asks for no rows then (merge_axes.cpp), and
   // for what is taken apart only where others do.
   bool folds_before_last(const Eqn& eqn) const {
-    const std::size_t n = jaxpr_.aval(eqn.inputs[0]).ndim();
-    return reduction_axes(eqn).contains(static_cast<std::int64_t>(n) - 2);
+    const Shape& shape = jaxpr_.aval(eqn.inputs[0]).shape;
+    auto d = static_cast<std::int64_t>(shape.size()) - 2;
+    while (d >= 0 && shape[static_cast<std::size_t>(d)] == 1) --d;
+    return reduction_axes(eqn).contains(d);
   }
 
-  // Whether a fold alone is faster by columns of whole vectors than row by row.
+  // Whether a fold alone is faster by columns of whole vectors than row by row. Rows of four bytes or of four 16 bits, which
+  // lie within pieces of a register, are not where registers have 32 bytes.
   static bool gains_from_columns(const Aval& rows) {
-    const bool longer = rows.dtype == DType::f32 || rows.dtype == DType::bool_;
-    return rows.shape.back() <= (longer ? kLongestF32Folded : kLongestFolded);
+    const std::int64_t k = rows.shape.back();
+    if (k == 4 && size_of(rows.dtype) < 4 && runtime::target_vector_bytes() < 64) return false;
+    return k <= (rows.dtype == DType::f32 ? kLongestF32Folded : kLongestFolded);
   }
 
   // The largest thing that lies in memory, and the largest that is computed.
@@ -387,12 +392,13 @@ class Choice {
     }
     for (std::size_t v = 0; v < n; ++v) {
       const bool larger = between[v] >= kLeastGain * around[v];
-      const std::int64_t whole = std::max(made_whole_[v], read_whole_[v]);
+      const std::int64_t made_or_read = std::max(made_whole_[v], read_whole_[v]);
+      const std::int64_t whole = std::max(made_or_read, seen_whole_[v]);
       // Rows that are folded and whose results their elements need, all in one pass: lanes run over rows.
       if (told[v] > 0) folded[v] = std::max(folded[v], folded_both[v]);
       const bool rows = kLeastGain * whole <= folded[v] && folded[v] >= kLeastRows &&
                         (spread[v] >= kLeastRows || longest[v] <= kLongestFolded);
-      const bool folds = kLeastGain * whole <= alone[v] && alone[v] >= kLeastRows;
+      const bool folds = kLeastGain * made_or_read <= alone[v] && alone[v] >= kLeastRows;
       const bool repeated = kLeastGain * whole <= torn[v] && torn[v] >= kLeastRows;
       const bool is_long = longest[v] > kLongest;
       const bool stacked = made[v] >= kLeastMade &&
@@ -408,7 +414,8 @@ class Choice {
   DisjointSets sets_;
   std::vector<Role> roles_;
   Sizes made_whole_, read_whole_;
-  Sizes reshaped_;  // to rows of another length: written as rows, as results are
+  Sizes seen_whole_;  // inputs in another shape
+  Sizes reshaped_;    // to rows of another length: written as rows, as results are
   std::vector<bool> chosen_;
   bool any_ = false;
 };

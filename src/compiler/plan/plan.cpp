@@ -249,7 +249,7 @@ class Planner {
     Kernel& k = step.kernel;
     k.segments = cut_kernel(jaxpr(), k, producer_, options_.overlap_segments);
     if (!k.segments) return;
-    const auto [extent, grain] = chunking(plan_, step);
+    const auto [extent, grain, by_columns] = chunking(plan_, step);
     const std::int64_t chunks = grain > 0 ? (extent + grain - 1) / grain : 1;
     const std::int64_t tapes = std::min(chunks, num_tapes(*k.segments));
     k.tape = add_value(Aval(Shape{tapes, k.segments->bytes}, DType::u8), {});
