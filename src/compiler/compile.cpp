@@ -438,11 +438,10 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   if (large)
     c.run("row_groups", jaxpr, [&](const Jaxpr& j) { return group_rows(j, plan_options); });
   parts.plan = c.stage("fuse", [&] {
-    if (donates) {
-      ArgumentUpdates updates = argument_updates(jaxpr, donated, plan_options);
-      plan_options.updates = std::move(updates.chains);
-      plan_options.alone = std::move(updates.alone);
-    }
+    ArgumentUpdates updates = argument_updates(
+        jaxpr, donates ? donated : std::vector<bool>(donated.size(), false), plan_options);
+    plan_options.updates = std::move(updates.chains);
+    plan_options.alone = std::move(updates.alone);
     return plan_kernels(jaxpr, plan_options);
   });
   parts.plan->donated = donated;

@@ -8,6 +8,8 @@
 namespace telamon::testing {
 namespace {
 
+using ::testing::HasSubstr;
+
 /// x with y written from `starts` on.
 Array written(const Array& x, const Array& y, const std::vector<int>& starts) {
   Arrays at;
@@ -45,6 +47,26 @@ TEST(Seams, OfWindowsAtKnownPlaces) {
             return Arrays{z * z - a[0], max(z, -1)};
           },
           {x, y}, -1, 8);
+    }
+  }
+}
+
+// Where nobody knows the place, the array is copied and the window written over that, with no seams at all.
+TEST(Seams, OfWindowsAtUnknownPlacesAreNone) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i8, DType::bf16, DType::bool_}) {
+    for (const int start : {-3, 0, 7, 1000}) {
+      const Array x = uniform({90, 70}, dtype, 0, 100), y = uniform({20, 33}, dtype, 0, 100);
+      const Program f = [](std::span<const Array> a) {
+        return Arrays{lax::dynamic_update_slice(a[0], a[1], std::vector{a[2], a[2]})};
+      };
+      const Compiled e = check(f, {x, y, Array(start)});
+      EXPECT_THAT(e->text("plan"), HasSubstr("copy reads 0")) << e->text("plan");
+      check(  // what is read afterwards is what it was
+          [&](std::span<const Array> a) { return Arrays{f(a)[0], max(a[0], -1), f(a)[0]}; },
+          {x, y, Array(start)});
+      if (dtype != DType::bool_)
+        check([&](std::span<const Array> a) { return Arrays{f(a)[0] * 2 + a[0]}; },
+              {x, y, Array(start)}, -1, 8);
     }
   }
 }
