@@ -211,7 +211,13 @@ TEST(Log, JitSaysOnceWhyADonatedArgumentKeepsItsMemory) {
   for (const DType dtype : {DType::bf16, DType::f16, DType::c64, DType::c128}) {
     const std::string what(short_name(dtype));
     const auto why = reason((what + " goes through calls, which write new memory").c_str());
-    EXPECT_THAT(kept(set, dtype), why);
+    // 16-bit floats are moved by kernels, which overwrite them.
+    const std::string of_set = kept(set, dtype);
+    if (size_of(dtype) == 2) {
+      EXPECT_EQ(of_set.find("keeps its memory"), std::string::npos) << of_set;
+    } else {
+      EXPECT_THAT(of_set, why);
+    }
     EXPECT_THAT(kept(add, dtype), why);
     EXPECT_THAT(kept(loop, dtype), why);
   }
