@@ -47,26 +47,31 @@ struct Preparation {
   }
 };
 
+/// The whole numbers of a float's size.
+DType whole_of(DType dtype) {
+  return size_of(dtype) == 2 ? DType::i16 : size_of(dtype) == 4 ? DType::i32 : DType::i64;
+}
+
 // The total order of floats, -NaN < -inf < ... < -0 < 0 < ... < inf < NaN, is that of their bits as whole numbers, where the
 // digits of negative ones are turned.
 void prepare_total_order(const Preparation& p) {
   p.eqn.needs(2);
   for (std::size_t i = 0; i < 2; ++i) {
     p.broadcast(i, p.eqn.out_aval().shape);
-    const Aval aval = p.aval(i);
-    if (!is_float(aval.dtype)) continue;
-    const std::size_t size = size_of(aval.dtype);
-    const DType whole = size == 2 ? DType::i16 : size == 4 ? DType::i32 : DType::i64;
+    if (!is_float(p.aval(i).dtype)) continue;
+    const Aval bits_aval = p.aval(i).with_dtype(whole_of(p.aval(i).dtype));
+    const std::size_t size = size_of(bits_aval.dtype);
     const auto number = [&](std::int64_t n) {
       return p.reader.add(p.scope, broadcast_in_dim_p,
-                          Params::of(BroadcastInDimParams{aval.shape, {}}),
-                          {Atom::literal(lax::scalar(n, whole))})[0];
+                          Params::of(BroadcastInDimParams{bits_aval.shape, {}}),
+                          {Atom::literal(lax::scalar(n, bits_aval.dtype))})[0];
     };
     const auto combined = [&](const PrimitiveBase& with, const Atom& a, const Atom& b) {
       return p.reader.add(p.scope, with, Params::of(NoParams{}), {a, b})[0];
     };
-    const Atom bits = p.reader.add(p.scope, bitcast_convert_type_p,
-                                   Params::of(BitcastParams{whole}), {p.eqn.inputs[i]})[0];
+    const Atom bits =
+        p.reader.add(p.scope, bitcast_convert_type_p, Params::of(BitcastParams{bits_aval.dtype}),
+                     {p.eqn.inputs[i]})[0];
     const auto digits = static_cast<int>(8 * size) - 1;
     const Atom sign = combined(shift_right_arithmetic_p, bits, number(digits));
     const Atom turned =
@@ -127,8 +132,10 @@ void prepare_gather(const Preparation& p) {
 void prepare_tile(const Preparation& p) {
   p.eqn.needs(1);
   const Shape from = p.aval(0).shape, to = p.eqn.out_aval().shape;
-  if (from.size() != to.size())
-    throw ParseError("tile: the result has as many axes as the operand, which has " + from.to_string());
+  if (from.size() != to.size()) {
+    throw ParseError("tile: the result has as many axes as the operand, which is of shape " +
+                     from.to_string());
+  }
   BroadcastInDimParams copies;
   for (std::size_t d = 0; d < from.size(); ++d) {
     copies.shape.push_back(from[d] == 0 ? 1 : to[d] / from[d]);
