@@ -44,6 +44,19 @@ const Register sum_ax0("B03.sum_ax0", "us", [] {
     }
   });
 });
+const Register max_pool("B03.max_pool", "us", [] {
+  return reduction(square(uf(1, kMillion), kMillion / 4), 5 << 20, [](Matrix<float>& m) {
+    for (std::size_t i = 0; i < m.rows; i += 2) {
+      const float *a = m.row(i), *b = a + m.columns;
+      float* __restrict out = &m.out[i / 2 * (m.columns / 2)];
+      for (std::size_t j = 0; j < m.columns / 2; ++j) {
+        const float x = a[2 * j] > b[2 * j] ? a[2 * j] : b[2 * j],
+                    y = a[2 * j + 1] > b[2 * j + 1] ? a[2 * j + 1] : b[2 * j + 1];
+        out[j] = x > y ? x : y;
+      }
+    }
+  });
+});
 const Register sum_ax1("B03.sum_ax1", "us", [] {
   return reduction(square(uf(1, kMillion), 1024), 4 << 20, [](Matrix<float>& m) {
     for (std::size_t i = 0; i < m.rows; ++i) m.out[i] = lane_sum(m.row(i), m.columns);

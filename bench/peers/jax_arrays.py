@@ -109,6 +109,8 @@ def square():
     return u(1, (1024, 1024))
 
 
+workload("B03.max_pool")(
+    lambda: compiled(lambda x: x.reshape(512, 2, 512, 2).max((1, 3)), u(1, (1024, 1024)), bytes=5 * M))
 workload("B03.sum_all")(lambda: compiled(jnp.sum, u(1, (10, 1024, 128)), bytes=4 * 10 * 1024 * 128))
 workload("B03.sum_ax0")(lambda: compiled(lambda x: x.sum(0), square(), bytes=4 * M))
 workload("B03.sum_ax1")(lambda: compiled(lambda x: x.sum(1), square(), bytes=4 * M))

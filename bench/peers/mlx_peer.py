@@ -94,6 +94,7 @@ def blurred(x):
 workload("B02.blur_rgb")(lambda: compiled(blurred, u(1, (512, 512, 3))))
 workload("B02.upsample")(lambda: compiled(
     lambda x: 0.5 * mx.repeat(mx.repeat(x, 2, 0), 2, 1), u(1, (512, 512))))
+workload("B03.max_pool")(lambda: compiled(lambda x: x.reshape(512, 2, 512, 2).max((1, 3)), u(1, (1024, 1024))))
 workload("B03.sum_all")(lambda: compiled(mx.sum, u(1, (10, 1024, 128))))
 workload("B03.sum_ax0")(lambda: compiled(lambda x: x.sum(0), square()))
 workload("B03.sum_ax1")(lambda: compiled(lambda x: x.sum(1), square()))

@@ -64,6 +64,7 @@ workload("B02.bcast_add")(lambda: run(np.add, u(1, (1024, 4096)), u(2, (1, 4096)
 for _s in ((64, 64), (4096, 4096), (100000, 30)):
     workload("B02.transpose_%dx%d" % _s)(lambda s=_s: run(lambda x: np.ascontiguousarray(x.T), u(1, s)))
 workload("B02.transposed_add")(lambda: run(lambda a, b: a + b.T, u(1, (1024, 4096)), u(2, (4096, 1024))))
+workload("B03.max_pool")(lambda: run(lambda x: x.reshape(512, 2, 512, 2).max((1, 3)), u(1, (1024, 1024))))
 workload("B03.sum_all")(lambda: run(np.sum, u(1, (10, 1024, 128))))
 workload("B03.sum_ax0")(lambda: run(lambda x: x.sum(0), square()))
 workload("B03.sum_ax1")(lambda: run(lambda x: x.sum(1), square()))

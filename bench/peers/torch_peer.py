@@ -162,6 +162,7 @@ workload("B02.upsample")(lambda: run(
     lambda x: 0.5 * x.repeat_interleave(2, 0).repeat_interleave(2, 1), u(1, (512, 512))))
 workload("B02.bcast_add")(lambda: run(torch.add, u(1, (1024, 4096)), u(2, (1, 4096))))
 workload("B02.transposed_add")(lambda: run(lambda a, b: a + b.T, u(1, (1024, 4096)), u(2, (4096, 1024))))
+workload("B03.max_pool")(lambda: run(lambda x: x.reshape(512, 2, 512, 2).amax((1, 3)), u(1, (1024, 1024))))
 workload("B03.sum_all")(lambda: run(torch.sum, u(1, (10, 1024, 128))))
 workload("B03.sum_ax0")(lambda: run(lambda x: x.sum(0), square()))
 workload("B03.sum_ax1")(lambda: run(lambda x: x.sum(1), square()))

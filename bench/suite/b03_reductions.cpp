@@ -24,6 +24,11 @@ const Register total_variation("B03.total_variation", "us", [] {
   };
   return moving(4 << 20, go(compiled(f), u(1, {1024, 1024})));
 });
+/// The largest of 2 x 2 numbers of a picture.
+const Register max_pool("B03.max_pool", "us", [] {
+  const auto f = [](const Array& x) { return max(x.reshape({512, 2, 512, 2}), {.axes = {1, 3}}); };
+  return moving(5 << 20, go(compiled(f), u(1, {1024, 1024})));
+});
 const Register softmax_rows("B03.softmax", "us", [] {
   return moving(8. * 32 * 16 * 1024,
                 go(compiled([](const Array& x) { return softmax(x, 2); }), z(1, {32, 16, 1024})));
