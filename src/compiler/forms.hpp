@@ -59,8 +59,8 @@ bool weaves(const Params& params, const Avals& parts, const Aval& out);
 /// lies, part by part, takes longer than to have all parts in memory and to copy them one by one.
 bool joins_parts(const Jaxpr& jaxpr, const Eqn& eqn);
 
-/// Whether every result is an element of an operand, wherever that is: nothing is computed with its bits, which may be
-/// those of a 16-bit float.
+/// Whether every result has the bits of an operand's element, wherever that is: nothing is computed with them, and they may
+/// be those of a 16-bit float.
 bool moves_elements(const Eqn& eqn);
 
 /// About how many cycles a vector of results takes, operands not counted: 1 for an addition.

@@ -8,7 +8,7 @@
 // Short rows times a small matrix are sums of columns times numbers.
 //
 // Worth it where what lies in memory before and after is much smaller than what is computed in between,
-// and where rows are folded: their columns are then taken apart and put together in registers
+// and where rows are folded, of what lies in memory, too: their columns are then taken apart and put together in registers
 // (codegen_columns.cpp). What is connected by such equations is taken apart as a whole or not at all.
 #include <algorithm>
 #include <map>

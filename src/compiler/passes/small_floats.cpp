@@ -4,7 +4,8 @@
 //   let c:f16 = mul a b, d:f16 = add c a
 //   ->  let a32 = convert[f32] a, ..., c = convert[f16] (mul a32 b32), d = convert[f16] (add (convert[f32] c) a32)
 //
-// Where the result is one of the operands' values, or moves them, nothing is rounded and nothing converted back.
+// Where the result is one of the operands' values, nothing is rounded and nothing converted back, nor where it moves them to
+// another that computes. Other moves are of 16 bits.
 #include <algorithm>
 #include <optional>
 
