@@ -147,13 +147,15 @@ SmallBlock small_block(std::size_t bytes) {
   const std::size_t data = DeviceBuffer::data_behind(sizeof(ConcreteNode), bytes);
   return {data, runtime::size_class(data + bytes).index};
 }
-inline ConcreteNode* make_small(const ShapedArray& aval, std::size_t bytes, SmallBlock b,
-                                void* block) {
+inline DeviceBuffer* make_small_buffer(std::size_t bytes, SmallBlock b, void* block) {
   DeviceBuffer* const buffer = DeviceBuffer::make_in(block, b.size_class, b.data, bytes);
   // The block is as large as its class: overruns within it would go unnoticed.
   forbid(buffer->data() + bytes,
          static_cast<std::byte*>(block) + runtime::class_size(b.size_class));
-  return node_of(aval, buffer);
+  return buffer;
+}
+ConcreteNode* make_small(const ShapedArray& aval, std::size_t bytes, SmallBlock b) {
+  return node_of(aval, make_small_buffer(bytes, b, runtime::take_block(b.size_class)));
 }
 ConcreteNode* make_large(const ShapedArray& aval, std::size_t bytes) {
   return node_of(aval, DeviceBuffer::make(bytes));
@@ -164,8 +166,7 @@ ConcreteNode* make_large(const ShapedArray& aval, std::size_t bytes) {
 Array make_uninitialized(const ShapedArray& aval) {
   const auto bytes = static_cast<std::size_t>(checked_bytes(aval));
   if (!DeviceBuffer::is_small(bytes)) return Array::holder_of(make_large(aval, bytes));
-  const SmallBlock b = small_block(bytes);
-  return Array::holder_of(make_small(aval, bytes, b, runtime::take_block(b.size_class)));
+  return Array::holder_of(make_small(aval, bytes, small_block(bytes)));
 }
 
 DenseType::DenseType(const ShapedArray& aval)
@@ -175,11 +176,8 @@ DenseType::DenseType(const ShapedArray& aval)
   data_ = block.data;
   size_class_ = block.size_class;
 }
-inline ConcreteNode* DenseType::make_in(void* block) const {
-  return make_small(aval_, bytes_, {data_, size_class_}, block);
-}
 inline ConcreteNode* DenseType::make_node() const {
-  return is_small() ? make_in(runtime::take_block(size_class_)) : make_large(aval_, bytes_);
+  return is_small() ? make_small(aval_, bytes_, {data_, size_class_}) : make_large(aval_, bytes_);
 }
 Array DenseType::make_uninitialized() const { return Array::holder_of(make_node()); }
 void DenseType::make_uninitialized(std::span<const DenseType> types, std::span<Array> places,
@@ -197,12 +195,16 @@ void DenseType::make_uninitialized(std::span<const DenseType> types, std::span<A
   for (const DenseType& type : types) {
     ConcreteNode* node;
     if (type.is_small() && type.aval_.shape.size() <= kWithinShapes) [[likely]] {
-      node = type.make_in(blocks.take(type.size_class_));
+      void* const block = blocks.take(type.size_class_);
+      DeviceBuffer* const buffer =
+          make_small_buffer(type.bytes_, {type.data_, type.size_class_}, block);
+      node = new (buffer->room()) ConcreteNode(type.aval_, buffer, ArrayNode::Held{});
+      *data++ = static_cast<std::byte*>(block) + type.data_;
     } else {
       blocks.end();
       node = type.make_node();
+      *data++ = node->buffer().data();
     }
-    *data++ = node->buffer().data();
     ::new (place++) Array(Array::holder_of(node));  // an empty handle needs no destruction
   }
 }

@@ -174,7 +174,6 @@ class DenseType {
 
  private:
   bool is_small() const { return size_class_ >= 0; }
-  ConcreteNode* make_in(void* block) const;
   ConcreteNode* make_node() const;
   ShapedArray aval_;
   std::size_t bytes_;  // of its elements together
