@@ -26,4 +26,5 @@ target_compile_options(telamon_options INTERFACE
   # gcc 12 reports these for correct code of its own standard library (PR105651, PR105329, PR104165).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-maybe-uninitialized>)
 target_compile_definitions(telamon_options INTERFACE
-  $<$<BOOL:${TELAMON_DEBUG_CHECKS}>:TELAMON_DEBUG_CHECKS=1>)
+  $<$<BOOL:${TELAMON_DEBUG_CHECKS}>:TELAMON_DEBUG_CHECKS=1>
+  $<$<BOOL:${TELAMON_GUARD_PAGES}>:TELAMON_GUARD_PAGES=1>)

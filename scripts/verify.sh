@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The long checks: gcc and clang, address, undefined behaviour and thread sanitizers, AArch64, the long tests,
-# and clang-tidy over everything. Every step runs, the table at the end says how each ended.
+# The long checks: gcc and clang, address, undefined behaviour and thread sanitizers, guarded arrays, AArch64, the
+# long tests, and clang-tidy over everything. Every step runs, the table at the end says how each ended.
 set -u
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
@@ -47,6 +47,13 @@ interpreted_build() {
     cmake --build build/interpreted -j "$jobs" && run_tests interpreted -LE long
 }
 
+# Generated code and kernels are no concern of the address sanitizer: pages that nobody may touch find what they do.
+guarded_build() {
+  cmake --preset release -B build/guarded -DTELAMON_GUARD_PAGES=ON > /dev/null &&
+    cmake --build build/guarded -j "$jobs" --target telamon_command &&
+    tests/conformance/guarded.sh build/guarded/bin/telamon .
+}
+
 step "gcc, release"              build_and_test release
 step "long tests"                run_tests release -L long
 step "gcc, dev"                  build_and_test dev
@@ -54,6 +61,7 @@ step "clang, dev"                clang_build
 step "static"                    static_build
 step "static, interpreted"       interpreted_build
 step "address and undefined"     build_and_test asan
+step "guarded arrays"            guarded_build
 step "threads"                   build_and_test tsan
 step "AArch64, emulated"         scripts/cross_aarch64.sh test_compiler
 step "clang-format, clang-tidy"  scripts/lint.sh --all

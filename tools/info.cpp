@@ -9,7 +9,7 @@
 #include "core/counted.hpp"
 #include "core/environment.hpp"
 #include "interop/json_program.hpp"
-#include "runtime/allocator.hpp"
+#include "runtime/array_memory.hpp"
 #include "runtime/backend.hpp"
 #include "runtime/cpu.hpp"
 #include "runtime/disk_cache.hpp"
@@ -49,7 +49,8 @@ void print_info() {
             << " bytes\n"
             << "  threads: " << telamon::num_threads() << " (the processor has "
             << std::thread::hardware_concurrency() << ")\n"
-            << "  memory: " << size_text(rt::memory_limit()) << '\n'
+            << "  memory: " << size_text(rt::memory_limit())
+            << (rt::kGuardsArrays ? ", arrays guarded by pages" : "") << '\n'
             << "\nlibraries\n"
             << "  default backend: " << backend.name() << ", " << backend.description() << '\n'
             << "  fmt: " << FMT_VERSION / 10000 << '.' << FMT_VERSION / 100 % 100 << '.'

@@ -34,7 +34,7 @@ DeviceBuffer* DeviceBuffer::make_empty(std::size_t bytes) {
 DeviceBuffer* DeviceBuffer::make(std::size_t bytes) {
   DeviceBuffer* const buffer = make_empty(bytes);
   try {
-    buffer->data_ = static_cast<std::byte*>(runtime::allocate(bytes));
+    buffer->data_ = static_cast<std::byte*>(runtime::allocate_array(bytes));
   } catch (...) {
     buffer->release();
     throw;
@@ -45,7 +45,7 @@ DeviceBuffer* DeviceBuffer::make(std::size_t bytes) {
 void DeviceBuffer::destroy() const {
   if (apart_) {
     if (lender_ != nullptr) lender_->release();
-    else if (data_ != nullptr) runtime::deallocate(data_, bytes_);
+    else if (data_ != nullptr) runtime::deallocate_array(data_, bytes_);
   }
   runtime::give_block(const_cast<DeviceBuffer*>(this), size_class_);
 }

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/array_memory.hpp"
 #include "telamon/array.hpp"
 
 namespace telamon {
@@ -75,7 +76,8 @@ class DeviceBuffer {
  private:
   friend class ConcreteNode;
   // A small buffer lies behind its header in one block, as aligned as its size asks for.
-  static constexpr std::size_t kAlign = 64, kHeader = 40, kInlineBytes = 960;
+  static constexpr std::size_t kAlign = 64, kHeader = 40;
+  static constexpr std::size_t kInlineBytes = runtime::kGuardsArrays ? 0 : 960;
 
   DeviceBuffer(std::byte* data, std::size_t bytes, int size_class, bool apart)
       : data_(data),

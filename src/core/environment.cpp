@@ -78,6 +78,7 @@ constexpr std::string_view kDisable[] = {"fold_constants",
                                          "count_trips",
                                          "next_tiles"};
 constexpr std::string_view kIsa[] = {"generic", "avx2", "avx512"};
+constexpr std::string_view kGuard[] = {"before", "behind"};
 constexpr std::string_view kSwitch[] = {"0", "1"};
 
 struct Variable {
@@ -87,6 +88,7 @@ struct Variable {
 constexpr Variable kVariables[] = {{"TELAMON_LOG", kLog},
                                    {"TELAMON_DISABLE", kDisable},
                                    {"TELAMON_ISA", kIsa},
+                                   {"TELAMON_GUARD", kGuard},
                                    {"TELAMON_CHECK_LEAKS", kSwitch},
                                    {"TELAMON_CHECK_CONSTANTS", kSwitch},
                                    {"TELAMON_EXPLAIN_CACHE_MISSES", kSwitch},

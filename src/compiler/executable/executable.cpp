@@ -9,7 +9,7 @@
 #include "compiler/executable/native_call.hpp"
 #include "compiler/executable/native_image.hpp"
 #include "compiler/plan/updates.hpp"
-#include "runtime/allocator.hpp"
+#include "runtime/array_memory.hpp"
 #include "runtime/history.hpp"
 
 namespace telamon {
@@ -21,14 +21,14 @@ namespace {
 // that a call has on the stack is less than a page: processors believe that a load has to wait for a store
 // which lies a multiple of 4096 bytes from it.
 constexpr std::size_t kFewAddresses = 48;
-constexpr std::int64_t kSmallArena = 2048;
+constexpr std::int64_t kSmallArena = runtime::kGuardsArrays ? 64 : 2048;
 
 class ArenaMemory {
  public:
   explicit ArenaMemory(std::size_t bytes)
       : bytes_(bytes),
-        memory_(bytes == 0 ? nullptr : static_cast<std::byte*>(runtime::allocate(bytes))) {}
-  ~ArenaMemory() { runtime::deallocate(memory_, bytes_); }
+        memory_(bytes == 0 ? nullptr : static_cast<std::byte*>(runtime::allocate_array(bytes))) {}
+  ~ArenaMemory() { runtime::deallocate_array(memory_, bytes_); }
   ArenaMemory(const ArenaMemory&) = delete;
   ArenaMemory& operator=(const ArenaMemory&) = delete;
   std::byte* data() const { return memory_; }

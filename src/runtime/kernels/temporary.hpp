@@ -1,7 +1,7 @@
 // Memory of a kernel's own, for copies and partial results.
 #pragma once
 
-#include "runtime/allocator.hpp"
+#include "runtime/array_memory.hpp"
 #include "runtime/kernels/elementwise.hpp"
 #include "telamon/aval.hpp"
 
@@ -14,11 +14,11 @@ class Temporary {
  public:
   Temporary(const Shape& shape, DType dtype)
       : bytes_(static_cast<std::size_t>(detail::checked_bytes({shape, dtype}))),
-        data_(runtime::allocate(bytes_)),
+        data_(runtime::allocate_array(bytes_)),
         view_(contiguous_view(data_, dtype, shape)) {}
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
-  ~Temporary() { runtime::deallocate(data_, bytes_); }
+  ~Temporary() { runtime::deallocate_array(data_, bytes_); }
 
   const View& view() const { return view_; }
   char* data() const { return view_.data; }
