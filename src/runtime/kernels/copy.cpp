@@ -16,7 +16,7 @@ inline namespace v1 {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kChunkBytes = 1 << 20;
+constexpr std::int64_t kChunkBytes = 256 << 10;
 constexpr std::int64_t kTile = 32;
 
 struct Dim {
