@@ -100,7 +100,7 @@ class DeviceBuffer {
 
 /// An array over a buffer: dense and row-major, unless it is a StridedNode. The node of an array that
 /// was just made lies in the block of its buffer.
-class ConcreteNode : public ArrayNode {
+class TELAMON_API ConcreteNode : public ArrayNode {
  public:
   ConcreteNode(ShapedArray aval, DeviceBuffer* buffer);
   /// Takes over the buffer from whoever made it.
