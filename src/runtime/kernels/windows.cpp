@@ -97,6 +97,36 @@ struct PairedComponents {
   }
 };
 
+/// The windows that lie in a row on the side of indices and slices, and where they begin in the operand before the
+/// indices are looked at. These are the innermost ones and, if those of the next dimension continue them, these:
+/// few updates for each of many parts of a batch would be as many blocks.
+struct Row {
+  WindowLoop::Count all{1, 0, 0, 0}, inner = all, outer = all;
+  std::size_t dims = 0;  // of the counts, that are in it
+
+  explicit Row(std::span<const WindowLoop::Count> counts) {
+    if (counts.empty()) return;
+    all = inner = counts.back();
+    dims = 1;
+    if (counts.size() < 2) return;
+    const WindowLoop::Count& next = counts[counts.size() - 2];
+    if (next.index_stride != inner.index_stride * inner.size ||
+        next.slice_stride != inner.slice_stride * inner.size)
+      return;
+    outer = next;
+    all.size *= outer.size;
+    dims = 2;
+  }
+  /// Of n windows from number `first` on.
+  void begin(std::int64_t first, std::int64_t n, std::int64_t* offsets) const {
+    for (std::int64_t i = first / inner.size, j = first % inner.size; n > 0; ++i, j = 0) {
+      const std::int64_t of_part = i * outer.operand_stride, end = std::min(inner.size, j + n);
+      n -= end - j;
+      for (; j < end; ++j) *offsets++ = of_part + j * inner.operand_stride;
+    }
+  }
+};
+
 /// Calls visit(block) for the windows [first, last).
 template <class Visit>
 void for_each_block(const Loop& loop, std::int64_t first, std::int64_t last, char* operand,
@@ -107,34 +137,31 @@ void for_each_block(const Loop& loop, std::int64_t first, std::int64_t last, cha
       TELAMON_BY_ISA(pair_offsets);
   const auto isa = static_cast<std::size_t>(runtime::host_isa());
   const WindowOffsets find = kLoops[isa](loop.index_dtype);
-  constexpr WindowLoop::Count kOne{1, 0, 0, 0};
-  const WindowLoop::Count inner = loop.counts.empty() ? kOne : loop.counts.back();
-  const PairedComponents pairs(loop, inner);
+  const Row rows(loop.counts);
+  const PairedComponents pairs(loop, rows.all);
   Block block;
-  block.slice_stride = inner.slice_stride;
+  block.slice_stride = rows.all.slice_stride;
   while (first < last) {
-    std::int64_t row = first / inner.size;
-    const std::int64_t column = first % inner.size;
-    block.n = std::min({kWindows, last - first, inner.size - column});
+    std::int64_t row = first / rows.all.size;
+    const std::int64_t column = first % rows.all.size;
+    block.n = std::min({kWindows, last - first, rows.all.size - column});
     block.operand = operand;
-    block.slices = slices + column * inner.slice_stride;
-    const char* vectors = indices + column * inner.index_stride;
-    for (std::size_t d = loop.counts.size(); d-- > 1;) {
-      const WindowLoop::Count& c = loop.counts[d - 1];
+    block.slices = slices + column * block.slice_stride;
+    const char* vectors = indices + column * rows.all.index_stride;
+    for (std::size_t d = loop.counts.size() - rows.dims; d-- > 0;) {
+      const WindowLoop::Count& c = loop.counts[d];
       const std::int64_t i = row % c.size;
       row /= c.size;
       block.operand += i * c.operand_stride;
       block.slices += i * c.slice_stride;
       vectors += i * c.index_stride;
     }
-    if (inner.operand_stride == 0) std::fill_n(block.offsets, block.n, 0);
-    for (std::int64_t i = 0; inner.operand_stride != 0 && i < block.n; ++i)
-      block.offsets[i] = (column + i) * inner.operand_stride;
+    rows.begin(column, block.n, block.offsets);
     const bool found =
         pairs.exist && kPairLoops[isa](block.n, vectors, pairs.lasts, pairs.steps, block.offsets);
     for (const WindowLoop::Component& c : loop.components) {
       if (found) break;
-      find(block.n, vectors + c.index_offset, inner.index_stride, {loop.clips, c.last, c.wrap},
+      find(block.n, vectors + c.index_offset, rows.all.index_stride, {loop.clips, c.last, c.wrap},
            c.operand_stride, block.offsets);
     }
     visit(block);
