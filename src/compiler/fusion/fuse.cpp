@@ -245,6 +245,34 @@ bool Fuser::is_better_woven(int e) const {
           }));
 }
 
+// Lanes from a place on that nobody knows lie in different parts: each would look for its own, and load it alone.
+bool Fuser::is_cut_anywhere(int e) const {
+  constexpr std::int64_t kFewLanes = 16, kMuchMore = 4;
+  if (eqn(e).primitive != &concatenate_p && eqn(e).primitive != &pad_p) return false;
+  const auto window = [&](const Eqn& reader) {
+    return reader.primitive == &gather_p ? reader.params.as<GatherParams>().slice_sizes
+                                         : reader.params.as<DynamicSliceParams>().slice_sizes;
+  };
+  const auto begins_anywhere = [&](const Eqn& reader, std::size_t d) {
+    if (reader.primitive == &dynamic_slice_p) return reader.inputs[d + 1].is_var();
+    const Shape& map = reader.params.as<GatherParams>().dimension_numbers.start_index_map;
+    return map.contains(static_cast<std::int64_t>(d));
+  };
+  const auto cuts_lanes = [&](const Use& u) {
+    const Eqn& reader = eqn(u.consumer);
+    if (reader.primitive != &dynamic_slice_p && reader.primitive != &gather_p) return false;
+    if (producer(reader.inputs[0]) != e || size(e) / kMuchMore > size(u.consumer)) return false;
+    std::int64_t lanes = 1;
+    for (std::size_t d = shape(e).size(); d-- > 0 && lanes < kFewLanes;) {
+      lanes *= window(reader)[d];
+      const bool joined = jaxpr_.aval(eqn(e).inputs[0]).shape[d] != shape(e)[d];
+      if (joined && lanes >= kFewLanes && begins_anywhere(reader, d)) return true;
+    }
+    return false;
+  };
+  return std::any_of(uses(e).begin(), uses(e).end(), cuts_lanes);
+}
+
 bool Fuser::repeats(const Use& use, int e) const {
   // What is read across its rows costs as much as arithmetic.
   const bool has_rows = !shape(e).empty() && shape(e).back() > 1;
@@ -322,6 +350,7 @@ void Fuser::place_element(int e) {
                       eqn(e).effect != Effect::none || !options_.fuse || is_read_from_memory(e);
   for (const Use& u : uses(e)) needs_memory |= repeats(u, e);
   needs_memory |= weaves(e) && (is_named_anew(e) || is_better_woven(e));
+  needs_memory |= is_cut_anywhere(e);
   const std::set<int> readers = consumer_clusters(e);
   if (!needs_memory) {
     int& of_small = of_small_[static_cast<std::size_t>(e)];

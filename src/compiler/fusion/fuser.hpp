@@ -153,6 +153,8 @@ class Fuser {
   }
   // Whether the result of an equation lies in memory under other shapes only.
   bool is_named_anew(int e) const;
+  // Whether somebody reads e, which joins parts along its rows, from a place on that is not known.
+  bool is_cut_anywhere(int e) const;
   // Whether columns are put together in memory before others read them.
   bool is_better_woven(int e) const;
   // Whether the result of an equation is much that is alive only until it has been read.

@@ -7,13 +7,16 @@
 // which lanes run badly. Elementwise arithmetic by itself has no rows (Kernel::linear).
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <unordered_map>
 
 #include "compiler/disjoint_sets.hpp"
 #include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/plan/cells.hpp"
+#include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/primitives.hpp"
 
@@ -44,6 +47,13 @@ class LastAxes {
  public:
   LastAxes(const Jaxpr& jaxpr, std::size_t count) : jaxpr_(jaxpr), count_(count) {}
 
+  /// Of the index vectors of a gather: how many numbers are not about the axes of a row, up to the first that is.
+  std::size_t components(const Eqn& gather) const {
+    const Shape& map = gather.params.as<GatherParams>().dimension_numbers.start_index_map;
+    const auto at = static_cast<std::int64_t>(first(jaxpr_.aval(gather.inputs[0]).shape));
+    const auto of_row = [&](std::int64_t axis) { return axis > at; };
+    return static_cast<std::size_t>(std::find_if(map.begin(), map.end(), of_row) - map.begin());
+  }
   /// The first of them.
   std::size_t first(const Shape& shape) const { return shape.size() - count_; }
   std::int64_t row(const Shape& shape) const {
@@ -67,6 +77,12 @@ class LastAxes {
   template <class T>
   void shorten(T& of_axes) const {
     for (std::size_t d = 1; d < count_; ++d) of_axes.pop_back();
+  }
+
+  /// The operands that have the axes of the result: places are looked up in others.
+  static std::span<const Atom> moved(const Eqn& eqn) {
+    const std::span<const Atom> all = eqn.inputs;
+    return eqn.primitive == &gather_p ? all.first(1) : all;
   }
 
   Role role_of(const Eqn& eqn) const {
@@ -138,7 +154,12 @@ class LastAxes {
              });
     }
     if (p == &dynamic_slice_p) {
-      return to[first(to)] == from[first(from)] &&
+      return (to[first(to)] == from[first(from)] ||
+              can_be_scaled(eqn.inputs[1 + first(from)], from)) &&
+             all_of_row([&](std::size_t i, std::size_t o) { return to[o] == from[i]; });
+    }
+    if (p == &gather_p) {
+      return gathers_rows(eqn) &&
              all_of_row([&](std::size_t i, std::size_t o) { return to[o] == from[i]; });
     }
     if (p == &pad_p) {
@@ -166,6 +187,40 @@ class LastAxes {
     return false;
   }
 
+  // Whether the axes of a window's rows are the last ones of the result. What is said of where rows begin comes last, and
+  // says nothing: all of a row begins at 0, wherever it is asked for, but where it would be dropped.
+  bool gathers_rows(const Eqn& eqn) const {
+    const auto& g = eqn.params.as<GatherParams>();
+    const GatherDimensionNumbers& d = g.dimension_numbers;
+    const Shape& from = jaxpr_.aval(eqn.inputs[0]).shape;
+    const auto at = static_cast<std::int64_t>(first(from));
+    const auto is_window = [&](std::int64_t axis) {
+      return !d.collapsed_slice_dims.contains(axis) && !d.operand_batching_dims.contains(axis);
+    };
+    const auto apart =
+        static_cast<std::int64_t>(jaxpr_.aval(eqn.outputs[0]).shape.size() - from.size());
+    for (std::int64_t axis = at, k = 0; axis < static_cast<std::int64_t>(from.size());
+         ++axis, ++k) {
+      if (!is_window(axis) || d.offset_dims.size() < count_ ||
+          d.offset_dims[d.offset_dims.size() - count_ + static_cast<std::size_t>(k)] !=
+              axis + apart)
+        return false;
+    }
+    const std::size_t told = components(eqn);
+    const bool ends =
+        std::all_of(d.start_index_map.begin() + static_cast<std::ptrdiff_t>(told),
+                    d.start_index_map.end(), [&](std::int64_t axis) { return axis > at; });
+    return ends &&
+           (told == d.start_index_map.size() || g.mode != GatherScatterMode::fill_or_drop) &&
+           (!d.start_index_map.contains(at) || can_be_scaled(eqn.inputs[1], from));
+  }
+
+  // Whether numbers of this type count the elements of that many rows, too.
+  bool can_be_scaled(const Atom& start, const Shape& shape) const {
+    const std::size_t bytes = size_of(jaxpr_.aval(start).dtype);
+    return bytes == 8 || (bytes == 4 && row(shape) <= INT32_MAX / shape[first(shape)]);
+  }
+
   const Jaxpr& jaxpr_;
   const std::size_t count_;
 };
@@ -183,7 +238,7 @@ class Choice {
     for (const Eqn& eqn : jaxpr.eqns()) {
       roles_.push_back(axes.role_of(eqn));
       if (roles_.back() != Role::element && roles_.back() != Role::moves) continue;
-      for (const Atom& a : eqn.inputs) {
+      for (const Atom& a : axes.moved(eqn)) {
         if (axes.are_of(a)) sets_.join(a.var(), eqn.outputs[0]);
       }
     }
@@ -286,14 +341,75 @@ class Merger {
     // What is made of something else, and what a fold leaves, may have axes of their own to be merged.
     const bool reads_merged = role != Role::made, makes_merged = role != Role::folds;
     Atoms in;
-    for (const Atom& a : eqn.inputs)
+    for (const Atom& a : axes_.moved(eqn))
       in.push_back(reads_merged && axes_.are_of(a) ? as_merged(a) : as_whole(a));
-    if (eqn.primitive == &dynamic_slice_p) axes_.shorten(in);  // of all of an axis, it begins at 0
+    if (eqn.primitive == &dynamic_slice_p) {
+      axes_.shorten(in);  // of all of an axis, it begins at 0
+      in.back() = scaled(in.back(), eqn);
+    }
+    if (eqn.primitive == &gather_p) in.push_back(places(eqn));
     const Var out = eqn.outputs[0];
     const Aval& aval = jaxpr_.aval(out);
     at(makes_merged ? merged_ : whole_, out) =
         Atom::var(b_.add_eqn1(*eqn.primitive, params(eqn, role), std::move(in),
                               makes_merged ? axes_.merged(aval) : aval, eqn.effect, where_));
+  }
+
+  // Where slices and windows begin along the merged axis. A start that is outside is brought near before it is
+  // multiplied, and is outside after.
+  Atom scaled(const Atom& start, const Eqn& eqn) {
+    const Shape& from = jaxpr_.aval(eqn.inputs[0]).shape;
+    const std::size_t d = axes_.first(from);
+    const std::int64_t last =
+        from[d] - (eqn.primitive == &gather_p ? eqn.params.as<GatherParams>().slice_sizes
+                                              : eqn.params.as<DynamicSliceParams>().slice_sizes)[d];
+    const Aval aval = b_.aval(start).strong();
+    const auto with = [&](const Primitive<>& p, const Atom& a, std::int64_t number) {
+      const Atom n = Atom::literal(detail::convert_scalar(Array(number), aval.dtype));
+      const Aval all = b_.aval(n).with_shape(aval.shape);
+      return add(
+          p, {},
+          {a, aval.shape.empty() ? n
+                                 : add(broadcast_in_dim_p,
+                                       Params::of(BroadcastInDimParams{aval.shape, {}}), {n}, all)},
+          aval);
+    };
+    const std::int64_t first = is_signed_integer(aval.dtype) ? -1 : 0;
+    return with(mul_p, with(min_p, with(max_p, start, first), last + 1), axes_.row(from));
+  }
+  // Of the index vectors of a gather, those of the merged one.
+  Atom places(const Eqn& gather) {
+    const auto& map = gather.params.as<GatherParams>().dimension_numbers.start_index_map;
+    const std::size_t told = axes_.components(gather);
+    const auto at = static_cast<std::int64_t>(axes_.first(jaxpr_.aval(gather.inputs[0]).shape));
+    const auto scaled_one =
+        static_cast<std::size_t>(std::find(map.begin(), map.end(), at) - map.begin());
+    const Atom all = as_whole(gather.inputs[1]);
+    const auto numbers = [&](std::size_t begin, std::size_t end) {
+      SliceParams s;
+      s.limit_indices = b_.aval(all).shape;
+      s.start_indices = Shape(s.limit_indices.size(), 0);
+      s.start_indices.data()[s.start_indices.size() - 1] = static_cast<std::int64_t>(begin);
+      s.limit_indices.data()[s.limit_indices.size() - 1] = static_cast<std::int64_t>(end);
+      Shape shape = s.limit_indices;
+      shape.data()[shape.size() - 1] = static_cast<std::int64_t>(end - begin);
+      const Aval aval = b_.aval(all).with_shape(shape);
+      return add(slice_p, Params::of(std::move(s)), {all}, aval);
+    };
+    if (scaled_one >= told) return told == map.size() ? all : numbers(0, told);
+    Atoms parts;
+    if (scaled_one > 0) parts.push_back(numbers(0, scaled_one));
+    parts.push_back(scaled(numbers(scaled_one, scaled_one + 1), gather));
+    if (scaled_one + 1 < told) parts.push_back(numbers(scaled_one + 1, told));
+    if (parts.size() == 1) return parts[0];
+    Shape shape = b_.aval(all).shape;
+    const auto d = static_cast<std::int64_t>(shape.size()) - 1;
+    shape.data()[d] = static_cast<std::int64_t>(told);
+    const Aval aval = b_.aval(all).strong().with_shape(shape);
+    return add(concatenate_p, Params::of(ConcatenateParams{d}), std::move(parts), aval);
+  }
+  Atom add(const PrimitiveBase& p, Params params, Atoms in, const Aval& aval) {
+    return Atom::var(b_.add_eqn1(p, std::move(params), std::move(in), aval, Effect::none, where_));
   }
 
   void keep(const Eqn& eqn) {
@@ -328,6 +444,13 @@ class Merger {
       axes_.shorten(s.padding_config);
       for (std::int64_t& n : s.padding_config.back())
         n *= axes_.row(jaxpr_.aval(eqn.outputs[0]).shape);
+      return Params::of(std::move(s));
+    }
+    if (p == &gather_p) {
+      GatherParams s = eqn.params.as<GatherParams>();
+      s.slice_sizes = axes_.merged(s.slice_sizes, axes_.row(jaxpr_.aval(eqn.inputs[0]).shape));
+      axes_.shorten(s.dimension_numbers.offset_dims);
+      s.dimension_numbers.start_index_map.resize(axes_.components(eqn));
       return Params::of(std::move(s));
     }
     if (p == &transpose_p) {
