@@ -171,6 +171,87 @@ TEST(MergeAxes, OfStatesOfCellsStay) {
   EXPECT_THAT(e->text("plan"), HasSubstr("kernel cells")) << e->text("plan");
 }
 
+// Starts far outside, which are multiplied.
+TEST(MergeAxes, OfSlicesThatBeginAnywhere) {
+  for (const DType dtype : {DType::i32, DType::i64, DType::u32, DType::u64, DType::i8}) {
+    for (const DType of : {DType::f32, DType::u8, DType::bf16}) {
+      for (const int start : {-2'000'000'000, -1, 0, 7, 30, 2'000'000'000}) {
+        const Array at = lax::convert_element_type(Array(std::vector<int>{start}), dtype);
+        const Compiled e = check(
+            [](std::span<const Array> a) {
+              const Array i = reshape(a[1], {}), zero = zero_of(i);
+              const Array part = lax::dynamic_slice(a[0], Arrays{i, i, zero}, {9, 20, 3});
+              const Array rows = lax::dynamic_slice(a[0], Arrays{zero, i, i}, {40, 25, 3});
+              return Arrays{part + part, rows + rows};
+            },
+            {whole({40, 30, 3}, of), at}, -1, 0);
+        const std::string text = e->text("jaxpr");
+        if (dtype == DType::i8) EXPECT_THAT(text, HasSubstr("[9,20,3] = dynamic_slice")) << text;
+        else EXPECT_THAT(text, HasSubstr("[9,60] = dynamic_slice")) << text;
+      }
+    }
+  }
+}
+
+TEST(MergeAxes, OfWindowsThatAreLookedUp) {
+  struct Looked {
+    Shape map, window, collapsed, offsets;
+    std::string text;  // in the program, where the numbers may say nothing or are dropped
+  };
+  const Looked cases[] = {{{0, 1, 2}, {8, 10, 3}, {}, {1, 2, 3}, "[50,8,30] = gather"},
+                          {{0, 1}, {1, 10, 3}, {0}, {1, 2}, "[50,30] = gather"},
+                          {{1}, {40, 10, 3}, {}, {1, 2, 3}, "[50,40,30] = gather"},
+                          {{1, 0}, {8, 10, 3}, {}, {1, 2, 3}, "[50,8,30] = gather"},
+                          {{0, 2}, {8, 30, 3}, {}, {1, 2, 3}, "[50,8,90] = gather"},
+                          {{2}, {40, 30, 3}, {}, {1, 2, 3}, "[50,40,90] = gather"},
+                          {{2, 1}, {8, 10, 3}, {}, {1, 2, 3}, "[50,8,10,3] = gather"},
+                          {{0, 1, 2}, {8, 10, 2}, {}, {1, 2, 3}, "[50,8,10,2] = gather"},
+                          {{0, 1}, {8, 1, 3}, {1}, {1, 2}, "[50,8,3] = gather"},
+                          {{0, 1}, {8, 10, 3}, {}, {0, 1, 3}, "[8,10,50,3] = gather"}};
+  for (const DType dtype : {DType::i32, DType::u32, DType::i64, DType::u8}) {
+    for (const GatherScatterMode mode :
+         {GatherScatterMode::clip, GatherScatterMode::fill_or_drop}) {
+      for (const Looked& c : cases) {
+        const Shape shape{50, static_cast<std::int64_t>(c.map.size())};
+        // Every third is outside, on either side; large ones would wrap around.
+        const Array near = lax::rem(whole(shape, DType::i32, 3) * 5, Array(41));
+        const Array far = where(whole(shape, DType::i32, 4) > 7, 800'000'000, near);
+        const Array places = dtype == DType::u8 ? lax::convert_element_type(abs(near), dtype)
+                                                : lax::convert_element_type(far, dtype);
+        GatherParams p;
+        p.dimension_numbers = {.offset_dims = c.offsets,
+                               .collapsed_slice_dims = c.collapsed,
+                               .start_index_map = c.map};
+        p.slice_sizes = c.window;
+        p.mode = mode;
+        const Compiled e = check(
+            [&](std::span<const Array> a) {
+              const Array w = lax::gather(a[0], a[1], p);
+              return Arrays{w + w};
+            },
+            {whole({40, 30, 3}, DType::f32), places}, -1, 0);
+        const bool of_row = c.map.contains(2), scaled = c.map.contains(1);
+        const bool stays =
+            (mode == GatherScatterMode::fill_or_drop && of_row) || (dtype == DType::u8 && scaled);
+        if (!stays) EXPECT_THAT(e->text("jaxpr"), HasSubstr(c.text)) << e->text("jaxpr");
+      }
+    }
+  }
+}
+
+TEST(MergeAxes, OfWindowsOfABatch) {
+  check(
+      [](std::span<const Array> a) {
+        const auto crop = [](const Array& x, const Array& at) {
+          const Array zero = zero_of(at(0));
+          const Array padded = lax::pad(x, 0.0f, {{4, 4, 0}, {4, 4, 0}, {0, 0, 0}});
+          return 2 * lax::dynamic_slice(padded, Arrays{at(0), at(1), zero}, {20, 16, 3});
+        };
+        return Arrays{vmap(crop)(a[0], a[1]), vmap(crop, {.in_axes = {none, 0}})(a[0](0), a[1])};
+      },
+      {whole({30, 20, 16, 3}, DType::f32), whole({30, 2}, DType::i32)}, -1, 0);
+}
+
 TEST(MergeAxes, OfLongRowsSmallMatricesAndThoseThatSomebodyTellsApartStay) {
   const auto stays = [](const Program& f, const Arrays& in, const std::string& text) {
     EXPECT_THAT(check(f, in, -1, 0)->text("jaxpr"), HasSubstr(text));

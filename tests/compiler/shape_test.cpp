@@ -171,5 +171,25 @@ TEST(CompiledShapes, DynamicSlicesWork) {
   }
 }
 
+// Lanes that begin anywhere would each look for the part they are in. Where the place is known, or the rows lie in one
+// part, or little of much is read, nobody has to.
+TEST(CompiledShapes, JoinPartsBeforeTheyAreReadFromAnywhereOn) {
+  const Array x = uniform({30, 50}, DType::f32), i = Array(std::int32_t{17});
+  const auto read = [](const Array& joined, const Array& at, int axis, const Shape& sizes) {
+    Arrays starts(2, Array(std::int32_t{0}));
+    starts[static_cast<std::size_t>(axis)] = at;
+    return Arrays{lax::neg(lax::dynamic_slice(joined, starts, sizes))};
+  };
+  const auto kernels = [&](int count, const Program& f) { check(f, {x, i}, count); };
+  const auto twice = [](const Array& a, int axis) { return lax::concatenate(Arrays{a, a}, axis); };
+  const auto padded = [](const Array& a) { return lax::pad(a, 1.0f, {{3, 3, 0}, {3, 3, 0}}); };
+  using Inputs = std::span<const Array>;
+  kernels(2, [&](Inputs a) { return read(twice(a[0], 1), a[1], 1, {30, 50}); });
+  kernels(2, [&](Inputs a) { return read(padded(a[0]), a[1], 1, {30, 30}); });
+  kernels(1, [&](Inputs a) { return read(twice(a[0], 0), a[1], 0, {30, 50}); });
+  kernels(1, [&](Inputs a) { return read(twice(a[0], 1), Array(std::int32_t{17}), 1, {30, 50}); });
+  kernels(1, [&](Inputs a) { return read(twice(a[0], 1), a[1], 1, {1, 50}); });
+}
+
 }  // namespace
 }  // namespace telamon::testing
