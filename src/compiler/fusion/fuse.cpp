@@ -234,15 +234,22 @@ bool Fuser::is_named_anew(int e) const {
 }
 
 // Where others take it up element by element, each lane chooses its column. With as few lanes as vectors have of 8 bytes, that
-// is less work than a pass over memory, if each vector of a row chooses as the same one of other rows does.
+// is less work than a pass over memory, if each vector of a row chooses as the same one of other rows does. Of places that are
+// looked up each column is asked for alone.
 bool Fuser::is_better_woven(int e) const {
   constexpr std::size_t kFew = 2, kWide = 4;  // columns; bytes
   const Aval& out = jaxpr_.aval(eqn(e).outputs[0]);
-  return eqn(e).inputs.size() > kFew &&
-         (size_of(out.dtype) <= kWide ||
-          std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& u) {
-            return form(u.consumer) != Form::element || shape(u.consumer) != out.shape;
-          }));
+  if (eqn(e).inputs.size() <= kFew) return false;
+  const auto asks_for_columns = [&](const Use& u) {
+    const Eqn& reader = eqn(u.consumer);
+    return reader.primitive == &gather_p && producer(reader.inputs[1]) == e &&
+           form(u.consumer) == Form::index;
+  };
+  return std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& u) {
+    if (asks_for_columns(u)) return false;
+    return size_of(out.dtype) <= kWide || form(u.consumer) != Form::element ||
+           shape(u.consumer) != out.shape;
+  });
 }
 
 // Lanes from a place on that nobody knows lie in different parts: each would look for its own, and load it alone.
