@@ -208,6 +208,13 @@ const Example kExamples[] = {
      "start_index_map=(0,), operand_batching_dims=(), start_indices_batching_dims=()} "
      "mode=fill_or_drop slice_sizes=(1,) ] a f",
      "g", "slice"},
+    {"gather_along_range", "a:f32[5,9] b:i32[5,2,1]",
+     "c:i32[5,2,1] = iota [ dimension=0 dtype=i32 shape=(5, 2, 1) ]  "
+     "d:i32[5,2,2] = concatenate [ dimension=2 ] c b  "
+     "e:f32[5,2] = gather [ dimension_numbers={offset_dims=(), collapsed_slice_dims=(0, 1), "
+     "start_index_map=(0, 1), operand_batching_dims=(), start_indices_batching_dims=()} "
+     "mode=fill_or_drop slice_sizes=(1, 1) ] a d",
+     "e", "gather"},
     {"concatenation_of_nothing", "a:f32[9,2] b:f32[0,2] c:f32[3,2]",
      "d:f32[12,2] = concatenate [ dimension=0 ] a b c", "d", "concatenate"},
     {"concatenate_one", "a:f32[9]", "b:f32[9] = concatenate [ dimension=0 ] a", "b", ""},

@@ -563,5 +563,46 @@ TEST(Simplify, PadsThatLeaveAGapOrOverlapStay) {
   EXPECT_THAT(left(f(3), x), ::testing::Not(::testing::HasSubstr("pad")));
 }
 
+// Each index counts along some dimension of the places, or is looked up; those that are not inside are dropped.
+TEST(Simplify, PlacesThatCountAlongADimensionAreABatch) {
+  struct Looked {
+    std::vector<int> along;  // of each axis: the dimension of the places, or -1
+    bool batched;
+  };
+  const Shape places{6, 4};
+  for (const auto& [along, batched] : std::vector<Looked>{{{0, -1, 1}, true},
+                                                          {{1, 0, -1}, true},
+                                                          {{-1, 1, 0}, true},
+                                                          {{-1, -1, 0}, true},
+                                                          {{0, 0, -1}, true},
+                                                          {{-1, -1, -1}, false},
+                                                          {{0, 1, 0}, true}}) {
+    for (const bool exact : {true, false}) {
+      Shape shape;
+      for (const int d : along)
+        shape.push_back(d < 0 ? 5 : places[static_cast<std::size_t>(d)] + (exact ? 0 : 1));
+      GatherParams p;
+      p.dimension_numbers = {.offset_dims = {2}, .collapsed_slice_dims = {0, 1, 2}};
+      p.dimension_numbers.start_index_map = {0, 1, 2};
+      p.slice_sizes = {1, 1, 1, 3};
+      shape.push_back(3);
+      const Compiled e = check(
+          [&](std::span<const Array> a) {
+            Arrays columns;
+            for (std::size_t k = 0; k < 3; ++k) {
+              const Array i = along[k] < 0 ? a[1] + static_cast<int>(k)
+                                           : lax::iota(DType::i32, places, along[k]);
+              columns.push_back(lax::reshape(i, {6, 4, 1}));
+            }
+            return Arrays{lax::gather(a[0], lax::concatenate(columns, 2), p)};
+          },
+          {uniform(shape, DType::f32),
+           lax::convert_element_type(uniform(places, DType::f32, -2, 7), DType::i32)});
+      const bool as_batch = e->text("jaxpr").find("operand_batching_dims=()") == std::string::npos;
+      EXPECT_EQ(as_batch, batched && exact) << e->text("jaxpr");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace telamon::testing

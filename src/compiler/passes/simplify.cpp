@@ -131,6 +131,7 @@ std::span<const Rule> rules() {
       {"slice_of_matrices", slice_of_matrices, {&slice_p}},
       {"slice_from_known", slice_from_known, {&dynamic_slice_p}},
       {"gather_of_range", gather_of_range, {&gather_p}},
+      {"gather_along_range", gather_along_range, {&gather_p}},
       {"concatenate_one", concatenate_one, {&concatenate_p}},
       {"concatenation_of_nothing", concatenation_of_nothing, {&concatenate_p}},
       {"concatenation_of_repeats", concatenation_of_repeats, {&concatenate_p}},

@@ -140,8 +140,8 @@ RuleFunction element_of_transposes, reduction_of_transpose, dot_of_transpose, do
 /// computed of slices.
 std::vector<bool> values_cut(const Jaxpr& jaxpr);
 RuleFunction slice_chain, slice_of_broadcast, slice_of_element, slice_of_transpose,
-    slice_of_concatenation, slice_from_known, gather_of_range, concatenation_of_neighbours,
-    concatenation_of_concatenations;
+    slice_of_concatenation, slice_from_known, gather_of_range, gather_along_range,
+    concatenation_of_neighbours, concatenation_of_concatenations;
 // simplify_rolls.cpp
 RuleFunction concatenation_of_parts, sum_of_pads;
 // simplify_updates.cpp

@@ -1,5 +1,7 @@
 // Rules about slices, and about what turns out to be one.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/simplify.hpp"
@@ -320,6 +322,109 @@ std::optional<Atom> gather_of_range(Simplifier& s, const Eqn& e, const Aval& out
   slice.limit_indices[axis] = r->last() + 1;
   slice.strides[axis] = r->step;
   return s.make(slice_p, slice, {e.inputs[0]}, out);
+}
+
+namespace {
+
+/// The dimension along which the numbers of an array are 0, 1, 2, ..., and the same along all others.
+std::optional<std::size_t> counted_dimension(Simplifier& s, const Atom& a, int depth = 0) {
+  constexpr int kDeepest = 6;
+  const Shape shape = s.aval(a).shape;
+  const auto is_long = [](std::int64_t n) { return n > 1; };
+  const auto first_long = [&](const Shape& sizes) {
+    return static_cast<std::size_t>(std::find_if(sizes.begin(), sizes.end(), is_long) -
+                                    sizes.begin());
+  };
+  const std::ptrdiff_t longs = std::count_if(shape.begin(), shape.end(), is_long);
+  if (longs == 1) {
+    const auto r = range_of(s, a);
+    const bool counts = r && r->first == 0 && r->step == 1;
+    return counts ? std::optional(first_long(shape)) : std::nullopt;
+  }
+  const Eqn* e = s.definition(a);
+  if (e == nullptr || longs == 0 || depth > kDeepest) return std::nullopt;
+  if (e->primitive == &iota_p)
+    return static_cast<std::size_t>(e->params.as<IotaParams>().dimension);
+  const auto of = [&](const Atom& x) { return counted_dimension(s, x, depth + 1); };
+  if (e->primitive == &broadcast_in_dim_p) {
+    const Params p = e->params;
+    const Shape small = s.aval(e->inputs[0]).shape;
+    const auto k = of(e->inputs[0]);
+    if (!k) return std::nullopt;
+    const auto d = static_cast<std::size_t>(p.as<BroadcastInDimParams>().broadcast_dimensions[*k]);
+    return small[*k] == shape[d] ? std::optional(d) : std::nullopt;
+  }
+  // Places get a last dimension of one number each.
+  if (e->primitive == &reshape_p) {
+    const Shape from = s.aval(e->inputs[0]).shape;
+    const std::size_t n = std::min(from.size(), shape.size());
+    const bool same =
+        std::equal(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(n), shape.begin());
+    return same ? of(e->inputs[0]) : std::nullopt;
+  }
+  if (e->primitive == &convert_element_type_p) {
+    const auto d = of(e->inputs[0]);
+    return d && holds(s.aval(a).dtype, {0, 1, shape[*d]}) ? d : std::nullopt;
+  }
+  const Eqn* below = e->primitive == &select_n_p ? s.defined_by(e->inputs[0], lt_p) : nullptr;
+  const bool wrapped =
+      below != nullptr && below->inputs[0] == e->inputs[1] && s.is(below->inputs[1], 0);
+  return wrapped ? of(e->inputs[1]) : std::nullopt;
+}
+
+}  // namespace
+
+// x[arange(n)[:, None], i] takes from each row for itself: rows are a batch, and only i is looked up.
+std::optional<Atom> gather_along_range(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Eqn* stack = s.defined_by(e.inputs[1], concatenate_p);
+  if (stack == nullptr) return std::nullopt;
+  const Atoms columns = stack->inputs;
+  const Params joined = stack->params;
+  const Shape of = s.aval(e.inputs[0]).shape, places = s.aval(e.inputs[1]).shape;
+  GatherParams p = e.params.as<GatherParams>();
+  GatherDimensionNumbers& d = p.dimension_numbers;
+  if (joined.as<ConcatenateParams>().dimension + 1 != static_cast<std::int64_t>(places.size()) ||
+      columns.size() != d.start_index_map.size())
+    return std::nullopt;
+  Atoms looked_up;
+  Shape map;
+  std::vector<std::pair<std::int64_t, std::int64_t>> batch;  // of the operand, and of the places
+  for (std::size_t i = 0; i < d.operand_batching_dims.size(); ++i)
+    batch.emplace_back(d.operand_batching_dims[i], d.start_indices_batching_dims[i]);
+  const std::size_t before = batch.size();
+  const auto is_taken = [&](std::int64_t dim) {
+    return std::any_of(batch.begin(), batch.end(), [&](const auto& b) { return b.second == dim; });
+  };
+  for (std::size_t k = 0; k < columns.size(); ++k) {
+    const std::int64_t axis = d.start_index_map[k];
+    const auto dim = counted_dimension(s, columns[k]);
+    if (dim && *dim + 1 < places.size() && places[*dim] == of[static_cast<std::size_t>(axis)] &&
+        d.collapsed_slice_dims.contains(axis) && !is_taken(static_cast<std::int64_t>(*dim))) {
+      batch.emplace_back(axis, static_cast<std::int64_t>(*dim));
+    } else {
+      looked_up.push_back(columns[k]);
+      map.push_back(axis);
+    }
+  }
+  if (batch.size() == before || looked_up.empty()) return std::nullopt;
+  std::sort(batch.begin(), batch.end());
+  d.operand_batching_dims = d.start_indices_batching_dims = {};
+  for (const auto& [axis, dim] : batch) {
+    d.operand_batching_dims.push_back(axis);
+    d.start_indices_batching_dims.push_back(dim);
+  }
+  Shape collapsed;
+  for (const std::int64_t axis : d.collapsed_slice_dims)
+    if (!d.operand_batching_dims.contains(axis)) collapsed.push_back(axis);
+  d.collapsed_slice_dims = collapsed;
+  d.start_index_map = map;
+  p.indices_are_sorted = false;
+  Shape shape = places;
+  shape[shape.size() - 1] = static_cast<std::int64_t>(looked_up.size());
+  const Aval aval = s.aval(e.inputs[1]).with_shape(shape);
+  const Atom at = looked_up.size() == 1 ? looked_up[0]
+                                        : s.make(concatenate_p, joined, std::move(looked_up), aval);
+  return s.make(gather_p, Params::of(std::move(p)), {e.inputs[0], at}, out);
 }
 
 namespace {
