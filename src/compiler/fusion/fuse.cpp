@@ -255,7 +255,8 @@ bool Fuser::is_better_woven(int e) const {
 // Lanes from a place on that nobody knows lie in different parts: each would look for its own, and load it alone.
 bool Fuser::is_cut_anywhere(int e) const {
   constexpr std::int64_t kFewLanes = 16, kMuchMore = 4;
-  if (eqn(e).primitive != &concatenate_p && eqn(e).primitive != &pad_p) return false;
+  if ((eqn(e).primitive != &concatenate_p && eqn(e).primitive != &pad_p) || size(e) == 0)
+    return false;
   const auto window = [&](const Eqn& reader) {
     return reader.primitive == &gather_p ? reader.params.as<GatherParams>().slice_sizes
                                          : reader.params.as<DynamicSliceParams>().slice_sizes;

@@ -163,7 +163,7 @@ std::optional<Atom> broadcast_to_rows(Simplifier& s, const Eqn& e, const Aval& r
 
 // Matrices, f(reshape(x)), are computed as rows of all their numbers, of which short_axes makes columns.
 std::optional<Atom> element_of_matrices(Simplifier& s, const Eqn& e, const Aval& out) {
-  if (out.ndim() < 3 || !is_elementwise(e)) return std::nullopt;
+  if (out.ndim() < 3 || out.size() == 0 || !is_elementwise(e)) return std::nullopt;
   Shape rows = out.shape;
   rows.pop_back();
   rows[rows.size() - 1] *= out.shape.back();
