@@ -238,21 +238,25 @@ class Choice {
     for (const Eqn& eqn : jaxpr.eqns()) {
       roles_.push_back(axes.role_of(eqn));
       if (roles_.back() != Role::element && roles_.back() != Role::moves) continue;
+      if (eqn.primitive == &reshape_p) continue;
       for (const Atom& a : axes.moved(eqn)) {
-        if (axes.are_of(a)) sets_.join(a.var(), eqn.outputs[0]);
+        if (axes.are_of(a) && !is_small_part(eqn, a)) sets_.join(a.var(), eqn.outputs[0]);
       }
-    }
-    for (Var v = 0; v < jaxpr.num_vars(); ++v) {
-      if (axes.are_of(jaxpr.aval(v)) && axes.are_long(jaxpr.aval(v))) long_[set_of(v)] = true;
     }
     for (std::size_t e = 0; e < roles_.size(); ++e) {
       const Eqn& eqn = jaxpr.eqns()[e];
-      if (roles_[e] == Role::moves) moved_[set_of(eqn.outputs[0])] = true;
       if (roles_[e] != Role::apart) continue;
       for (const Var v : eqn.outputs) apart_[set_of(v)] = true;
       for (const Atom& a : eqn.inputs) {
         if (a.is_var()) apart_[set_of(a.var())] = true;
       }
+    }
+    join_reshapes();
+    for (Var v = 0; v < jaxpr_.num_vars(); ++v) {
+      if (axes.are_of(jaxpr.aval(v)) && axes.are_long(jaxpr.aval(v))) long_[set_of(v)] = true;
+    }
+    for (std::size_t e = 0; e < roles_.size(); ++e) {
+      if (roles_[e] == Role::moves) moved_[set_of(jaxpr.eqns()[e].outputs[0])] = true;
     }
   }
 
@@ -261,10 +265,27 @@ class Choice {
   bool changes(std::size_t e) {
     const Eqn& eqn = jaxpr_.eqns()[e];
     if (roles_[e] == Role::whole || roles_[e] == Role::apart) return false;
-    return merges(roles_[e] == Role::folds ? eqn.inputs[0].var() : eqn.outputs[0]);
+    const bool by_operand = roles_[e] == Role::folds || eqn.primitive == &slice_p;
+    return merges(by_operand ? eqn.inputs[0].var() : eqn.outputs[0]);
   }
 
  private:
+  // What is cut from a side of something, and put to it, may have the axes that it needs: it is copied anyway.
+  bool is_small_part(const Eqn& eqn, const Atom& a) const {
+    constexpr std::int64_t kSmall = 8;
+    const std::int64_t in = jaxpr_.aval(a).size(), out = jaxpr_.aval(eqn.outputs[0]).size();
+    return (eqn.primitive == &slice_p && out <= in / kSmall) ||
+           (eqn.primitive == &concatenate_p && in <= out / kSmall);
+  }
+  // Whoever tells the axes of one side of a reshape apart leaves the other side alone.
+  void join_reshapes() {
+    for (std::size_t e = 0; e < roles_.size(); ++e) {
+      const Eqn& eqn = jaxpr_.eqns()[e];
+      if (eqn.primitive != &reshape_p || roles_[e] != Role::element) continue;
+      const Var in = eqn.inputs[0].var(), out = eqn.outputs[0];
+      if (!apart_[set_of(in)] && !apart_[set_of(out)]) sets_.join(in, out);
+    }
+  }
   bool merges(Var v) {
     const std::size_t set = set_of(v);
     return axes_.are_of(jaxpr_.aval(v)) && moved_[set] && long_[set] && !apart_[set];
