@@ -134,6 +134,17 @@ bool joins_parts(const Jaxpr& jaxpr, const Eqn& eqn) {
   return eqn.inputs.size() > (single ? kFewSingle : kFew) && form_of(jaxpr, eqn) == Form::index;
 }
 
+bool looks_for_window(const Jaxpr& jaxpr, const Eqn& eqn) {
+  constexpr std::int64_t kFewLanes = 16;
+  if (eqn.primitive != &dynamic_update_slice_p) return false;
+  const Shape &shape = jaxpr.aval(eqn.outputs[0]).shape, &window = jaxpr.aval(eqn.inputs[1]).shape;
+  std::size_t d = shape.size();
+  std::int64_t behind = 1;
+  while (d > 0 && window[d - 1] == shape[d - 1] && behind < kFewLanes) behind *= shape[--d];
+  return d > 0 && behind < kFewLanes && window[d - 1] * behind > 1 &&
+         window[d - 1] < shape[d - 1] && eqn.inputs[1 + d].is_var();
+}
+
 bool has_large_values(const Jaxpr& jaxpr) {
   const std::vector<Eqn>& eqns = jaxpr.eqns();
   return std::any_of(eqns.begin(), eqns.end(), [&](const Eqn& e) {

@@ -1,7 +1,12 @@
 // Windows written at places that are known: rows are gone through part by part, before, within and after the window.
 #include <gmock/gmock.h>
 
+#include <map>
+#include <string>
+#include <utility>
+
 #include "compiler/support.hpp"
+#include "telamon/control_flow.hpp"
 #include "telamon/lax.hpp"
 #include "telamon/numpy.hpp"
 
@@ -67,6 +72,79 @@ TEST(Seams, OfWindowsAtUnknownPlacesAreNone) {
       if (dtype != DType::bool_)
         check([&](std::span<const Array> a) { return Arrays{f(a)[0] * 2 + a[0]}; },
               {x, y, Array(start)}, -1, 8);
+    }
+  }
+}
+
+// What is computed, and read by nobody else, is made where the result will be, and the window written over it.
+TEST(Seams, OfWindowsAtUnknownPlacesOfComputedValuesAreNone) {
+  const auto at = [](const Array& x, const Array& y, const Array& i) {
+    Arrays starts(x.shape().size(), i);
+    if (x.shape().size() == 3) starts[2] = Array(0);
+    return lax::dynamic_update_slice(x, y, starts);
+  };
+  const auto twice = [](const Array& x) { return lax::add(x, x); };
+  using Inputs = std::span<const Array>;
+  const std::map<std::string, Program> programs = {
+      {"result", [&](Inputs a) { return Arrays{at(twice(a[0]), a[1], a[2])}; }},
+      {"read on", [&](Inputs a) { return Arrays{twice(at(twice(a[0]), a[1], a[2]))}; }},
+      {"chain",
+       [&](Inputs a) { return Arrays{at(at(twice(a[0]), a[1], a[2]), twice(a[1]), a[3])}; }},
+      {"chain, read between",
+       [&](Inputs a) {
+         const Array first = at(twice(a[0]), a[1], a[2]);
+         return Arrays{at(first, twice(a[1]), a[3]), max(first, 0)};
+       }},
+      {"chain of an argument",
+       [&](Inputs a) {
+         return Arrays{at(twice(at(a[0], a[1], a[2])), twice(a[1]), a[3]), twice(a[0])};
+       }},
+      {"returned, too",
+       [&](Inputs a) {
+         const Array x = twice(a[0]);
+         return Arrays{at(x, a[1], a[2]), x};
+       }},
+      {"twice",
+       [&](Inputs a) {
+         const Array x = twice(a[0]);
+         return Arrays{at(x, a[1], a[2]), at(x, a[1], a[3])};
+       }},
+      {"window of itself",
+       [&](Inputs a) {
+         const Array x = twice(a[0]);
+         Shape from(x.shape().size(), 3), to = a[1].shape();
+         for (std::size_t d = 0; d < to.size(); ++d)
+           if (to[d] == x.shape()[d]) from[d] = 0;
+           else to[d] += 3;
+         return Arrays{at(x, twice(lax::slice(x, from, to)), a[2])};
+       }},
+      {"of a reshape",
+       [&](Inputs a) {
+         const Array x = reshape(twice(reshape(a[0], {-1})), a[0].shape());
+         return Arrays{at(x, a[1], a[2]), reshape(at(x, a[1], a[3]), {-1})};
+       }},
+      {"of a constant", [&](Inputs a) { return Arrays{at(zeros_like(a[0]), a[1], a[2])}; }},
+      {"loop", [&](Inputs a) {
+         const auto step = [&](const Array& i, const Array& x) {
+           return at(twice(x) - x, a[1], i * 5 + a[2]);
+         };
+         return Arrays{fori_loop(0, 3, step, a[0])};
+       }}};
+  for (const DType dtype : {DType::f32, DType::f64, DType::i8, DType::bf16}) {
+    for (const auto& [shape, window] :
+         {std::pair<Shape, Shape>{{90, 70}, {20, 33}}, {{80, 40, 3}, {9, 11, 3}}, {{5000}, {40}}}) {
+      const Array x = lax::floor(uniform(shape, DType::f32, 0, 20)),
+                  y = lax::floor(uniform(window, DType::f32, 0, 20));
+      for (const auto& [name, f] : programs) {
+        for (const int start : {-3, 7, 1000}) {
+          const Compiled e =
+              check(f, {lax::convert_element_type(x, dtype), lax::convert_element_type(y, dtype),
+                        Array(start), Array(11)});
+          if (name == "result" || name == "chain" || name == "read on")
+            EXPECT_THAT(e->text("plan"), HasSubstr("kernel update dynamic_update_slice"))
+                << name << e->text("jaxpr") << e->text("plan");
+        }
+      }
     }
   }
 }

@@ -14,6 +14,7 @@
 #include "compiler/fusion/fuser.hpp"
 #include "compiler/fusion/index_space.hpp"
 #include "compiler/plan/segments.hpp"
+#include "compiler/plan/updates.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -71,6 +72,9 @@ Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>
   }
   for (const Atom& a : jaxpr.outs()) {
     if (const int p = producer(a); p >= 0) is_out_[static_cast<std::size_t>(p)] = true;
+  }
+  for (std::size_t e = 0; options.update_in_place && e < n; ++e) {
+    if (is_better_stored_under_window(static_cast<int>(e))) forms_[e] = Form::kernel;
   }
   of_small_.assign(n, 0);
   for (std::size_t e = 0; options.fuse && options.recompute && e < n; ++e)
@@ -250,6 +254,16 @@ bool Fuser::is_better_woven(int e) const {
     return size_of(out.dtype) <= kWide || form(u.consumer) != Form::element ||
            shape(u.consumer) != out.shape;
   });
+}
+
+// Of a value that nobody else reads: it is made where the result will be, and the window written over it.
+bool Fuser::is_better_stored_under_window(int e) const {
+  if (!looks_for_window(jaxpr_, eqn(e)) ||
+      weight_of(jaxpr_.aval(eqn(e).outputs[0])) < kLeastUpdated)
+    return false;
+  const int p = producer(eqn(e).inputs[0]);
+  return p >= 0 && uses(p).size() == 1 && !is_out_[static_cast<std::size_t>(p)] &&
+         (is_fusible(form(p)) || form(p) == Form::kernel) && form(p) != Form::reshape;
 }
 
 // Lanes from a place on that nobody knows lie in different parts: each would look for its own, and load it alone.

@@ -153,6 +153,8 @@ class Fuser {
   }
   // Whether the result of an equation lies in memory under other shapes only.
   bool is_named_anew(int e) const;
+  // Whether e, which writes a window over something, is a kernel that is made in place.
+  bool is_better_stored_under_window(int e) const;
   // Whether somebody reads e, which joins parts along its rows, from a place on that is not known.
   bool is_cut_anywhere(int e) const;
   // Whether columns are put together in memory before others read them.

@@ -7,6 +7,8 @@
 #include "compiler/forms.hpp"
 #include "compiler/fusion/fuse.hpp"
 #include "compiler/plan/segments.hpp"
+#include "compiler/plan/updates.hpp"
+#include "core/check.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -101,18 +103,30 @@ class Planner {
   // zeros(n).at(i).add(w) are written once. From the last update to the first of a chain.
   void update_in_place(const Fusion& fusion) {
     if (!options_.update_in_place) return;
+    std::vector<bool> is_kernel(jaxpr().eqns().size(), false);
+    for (const Cluster& c : fusion.clusters)
+      if (c.form == Form::kernel) is_kernel[static_cast<std::size_t>(c.kernel.eqn)] = true;
     for (std::size_t e = jaxpr().eqns().size(); e-- > 0;) {
       const Eqn& update = jaxpr().eqns()[e];
-      if (!update.primitive->rules().updates_operand || !update.inputs[0].is_var()) continue;
+      const bool updates =
+          update.primitive->rules().updates_operand || (is_kernel[e] && overwrites(update));
+      if (!updates || !update.inputs[0].is_var()) continue;
       const Var from = update.inputs[0].var();
       const int source = producer_[static_cast<std::size_t>(from)];
       if (source < 0 || !fusion.in_memory[static_cast<std::size_t>(source)]) continue;
       const Form form = form_of(jaxpr(), eqn(source));
       if (form == Form::region || form == Form::reshape || form == Form::barrier) continue;
       if (value_of(from) < 0 || !only_use(from)) continue;
+      if (value_of(from) == value_of(update.outputs[0])) continue;  // one of a chain
       value_of(from) = value_of(update.outputs[0]);
       ++names_[static_cast<std::size_t>(value_of(from))];
     }
+  }
+
+  bool lies_where_its_result_will(int update) {
+    const Eqn& e = eqn(update);
+    return begins_.contains({update, 0}) ||
+           (e.inputs[0].is_var() && value_of(e.inputs[0].var()) == value_of(e.outputs[0]));
   }
 
   // Results are written where the caller wants them; a value that is an argument or that is returned
@@ -196,6 +210,8 @@ class Planner {
       } else {
         const bool form = std::holds_alternative<Lowering::Kernel>(lowering_of(*e.primitive).form);
         c.kernel.kind = form ? Kernel::Kind::emitted : Kernel::Kind::update;
+        TELAMON_CHECK(form || lies_where_its_result_will(c.kernel.eqn),
+                      "a window is written over what is already there");
       }
       if (step.host) {
         step.kind = Step::Kind::host;

@@ -176,20 +176,6 @@ bool is_worth_it(const Jaxpr& jaxpr, const std::vector<int>& producer, const Upd
   });
 }
 
-// Whether an array that nobody may write over is better copied first: of rows that the window cuts at a place that nobody
-// knows, each element would have to look for itself in the window (400 x 250 numbers: 0.2 of the time). Short rows that are
-// written whole, colours of an image, say, lie in rows of more.
-bool looks_for_window(const Jaxpr& jaxpr, const Eqn& eqn) {
-  constexpr std::int64_t kFewLanes = 16;
-  if (eqn.primitive != &dynamic_update_slice_p) return false;
-  const Shape &shape = jaxpr.aval(eqn.outputs[0]).shape, &window = jaxpr.aval(eqn.inputs[1]).shape;
-  std::size_t d = shape.size();
-  std::int64_t behind = 1;
-  while (d > 0 && window[d - 1] == shape[d - 1] && behind < kFewLanes) behind *= shape[--d];
-  return d > 0 && behind < kFewLanes && window[d - 1] * behind > 1 &&
-         window[d - 1] < shape[d - 1] && eqn.inputs[1 + d].is_var();
-}
-
 }  // namespace
 
 bool overwrites(const Eqn& eqn) {
