@@ -4,7 +4,8 @@
 //   ->  let y:f32[300,900] = reshape x, t = slice[(2,0):(300,900)] y, u = slice[...] y, d = sub t u
 //
 // Colours of an image, coordinates of points, channels: what moves whole rows of them leaves short rows, along
-// which lanes run badly. Elementwise arithmetic by itself has no rows (Kernel::linear).
+// which lanes run badly. Elementwise arithmetic by itself has no rows (Kernel::linear). Where a slice or a window that
+// is looked up begins along the axis before them is a number of the program, which is multiplied.
 #include <algorithm>
 #include <array>
 #include <cstdint>
