@@ -317,7 +317,9 @@ Scalars CodeGen::load_columns(Pointer from, DType dtype, Scalar first, int k) {
   Impl& m = *impl_;
   Node *p = static_cast<Node*>(from.handle), *i = node_of(first);
   const int w = m.width(i);
-  if (w == 1 || i->stride != k) {
+  // Of rows in the opposite order the last lane's comes first.
+  const bool backward = i->stride == -k && m.mask() == nullptr;
+  if (w == 1 || (i->stride != k && !backward)) {
     Scalars out;
     for (int c = 0; c < k; ++c) out.push_back(load(from, dtype, add(first, index(c))));
     return out;
@@ -337,11 +339,14 @@ Scalars CodeGen::load_columns(Pointer from, DType dtype, Scalar first, int k) {
   m.at(d);
   llvm::Type *in_memory = m.memory_type(dtype), *t = shuffled_as(m.b, in_memory);
   const llvm::Align align(size_of(dtype));
-  Value* const address = m.element_address(t, p, i);
+  Value* address = m.element_address(t, p, i);
+  if (backward)
+    address = m.b.CreateGEP(t, address, m.b.getInt64(static_cast<std::uint64_t>(-k * (w - 1))));
   const Vectors columns = takes_parts(k, w, false) ? m.load_parts_of_rows(t, address, align, k, w)
                                                    : m.load_whole_rows(t, address, align, k, w);
   for (int c = 0; c < k; ++c) {
     Value* column = columns[static_cast<std::size_t>(c)];
+    if (backward) column = m.b.CreateVectorReverse(column);
     Node* n =
         m.make(m.from_memory(m.b.CreateBitCast(column, m.vector_type(in_memory, w)), dtype), d);
     m.made[key(c)] = n;

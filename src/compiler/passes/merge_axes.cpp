@@ -48,13 +48,6 @@ class LastAxes {
  public:
   LastAxes(const Jaxpr& jaxpr, std::size_t count) : jaxpr_(jaxpr), count_(count) {}
 
-  /// Of the index vectors of a gather: how many numbers are not about the axes of a row, up to the first that is.
-  std::size_t components(const Eqn& gather) const {
-    const Shape& map = gather.params.as<GatherParams>().dimension_numbers.start_index_map;
-    const auto at = static_cast<std::int64_t>(first(jaxpr_.aval(gather.inputs[0]).shape));
-    const auto of_row = [&](std::int64_t axis) { return axis > at; };
-    return static_cast<std::size_t>(std::find_if(map.begin(), map.end(), of_row) - map.begin());
-  }
   /// The first of them.
   std::size_t first(const Shape& shape) const { return shape.size() - count_; }
   std::int64_t row(const Shape& shape) const {
@@ -80,6 +73,13 @@ class LastAxes {
     for (std::size_t d = 1; d < count_; ++d) of_axes.pop_back();
   }
 
+  /// Of the index vectors of a gather: how many numbers are not about the axes of a row, up to the first that is.
+  std::size_t components(const Eqn& gather) const {
+    const Shape& map = gather.params.as<GatherParams>().dimension_numbers.start_index_map;
+    const auto at = static_cast<std::int64_t>(first(jaxpr_.aval(gather.inputs[0]).shape));
+    const auto of_row = [&](std::int64_t axis) { return axis > at; };
+    return static_cast<std::size_t>(std::find_if(map.begin(), map.end(), of_row) - map.begin());
+  }
   /// The operands that have the axes of the result: places are looked up in others.
   static std::span<const Atom> moved(const Eqn& eqn) {
     const std::span<const Atom> all = eqn.inputs;
