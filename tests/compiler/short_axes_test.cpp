@@ -644,5 +644,37 @@ TEST(ShortAxes, OfPairsOfNothingStay) {
       {x}, -1, 0);
 }
 
+// Pixels of a picture that is mirrored: columns are loaded from the last row of a vector on, and turned around.
+TEST(ShortAxes, OfRowsInTheOppositeOrderAreReadByColumns) {
+  for (const DType dtype :
+       {DType::f32, DType::f64, DType::i32, DType::u8, DType::i16, DType::bf16, DType::bool_}) {
+    for (const std::int64_t k : {2, 3, 4, 5, 7, 8}) {
+      for (const std::int64_t n : {1, 7, 50, 129}) {
+        const Array x = lax::convert_element_type(uniform({6, n, k}, DType::f32, 0, 99), dtype);
+        check(
+            [](std::span<const Array> a) {
+              const Array& x = a[0];
+              const Array turned = lax::rev(x, {1});
+              const Array chosen =
+                  lax::select_n(lax::broadcast_in_dim(a[1], x.shape(), {0}), Arrays{x, turned});
+              return Arrays{turned,
+                            lax::rev(x, {0, 1}),
+                            chosen,
+                            lax::rev(x, {0}),
+                            lax::transpose(turned, {1, 0, 2}),
+                            lax::rev(x, {0, 1, 2})};
+            },
+            {x, Array(std::vector<bool>{true, false, false, true, true, false})});
+      }
+    }
+  }
+  const auto text = [](DType dtype) {
+    return check([](std::span<const Array> a) { return Arrays{lax::rev(a[0], {1})}; },
+                 {uniform({60, 50, 3}, dtype)})
+        ->text("jaxpr");
+  };
+  EXPECT_THAT(text(DType::f32), HasSubstr("f32[60,50] = rev")) << text(DType::f32);
+}
+
 }  // namespace
 }  // namespace telamon::testing

@@ -349,12 +349,21 @@ class Choice {
     return k <= (rows.dtype == DType::f32 ? kLongestF32Folded : kLongestFolded);
   }
 
+  // Whether rows come in the opposite order, the elements of each as they were: pixels of a picture that is mirrored.
+  // Bytes need registers that are shuffled by bytes.
+  bool turns_rows_around(const Eqn& eqn) const {
+    const Aval& out = jaxpr_.aval(eqn.outputs[0]);
+    return eqn.primitive == &rev_p && gains_from_columns(out) &&
+           (size_of(out.dtype) >= 4 || runtime::target_vector_bytes() >= 32) &&
+           eqn.params.as<DimensionsParams>().dimensions.contains(out.ndim() - 2);
+  }
+
   // The largest thing that lies in memory, and the largest that is computed.
   void weigh() {
     const auto n = static_cast<std::size_t>(jaxpr_.num_vars());
     Sizes around = no_sizes(), between = around, folded = around, spread = around, made = around,
           folded_both = around, told = around, torn = around, folded_whole = around,
-          equations = around, alone = around;
+          equations = around, alone = around, mirrored = around, transposed = around;
     for (Var v = 0; v < jaxpr_.num_inputs(); ++v) note(around, v);
     for (const Atom& a : jaxpr_.outs()) {
       if (a.is_var()) note(around, a.var());
@@ -365,6 +374,9 @@ class Choice {
       if (roles_[e] == Role::planes || roles_[e] == Role::joined || roles_[e] == Role::padded ||
           roles_[e] == Role::turned || roles_[e] == Role::product)
         note(made, eqn.outputs[0]);
+      if (roles_[e] == Role::through && turns_rows_around(eqn)) note(mirrored, eqn.outputs[0]);
+      if (roles_[e] == Role::through && eqn.primitive == &transpose_p)
+        note(transposed, eqn.outputs[0]);
       if (roles_[e] == Role::product) note(made, eqn.inputs[0].var());
       for (const Atom& a : eqn.inputs) {
         if (a.is_var() && none) note(around, a.var());
@@ -401,10 +413,10 @@ class Choice {
       const bool folds = kLeastGain * made_or_read <= alone[v] && alone[v] >= kLeastRows;
       const bool repeated = kLeastGain * whole <= torn[v] && torn[v] >= kLeastRows;
       const bool is_long = longest[v] > kLongest;
-      const bool stacked = made[v] >= kLeastMade &&
-                           equations[v] * longest[v] <= static_cast<std::int64_t>(kMostEquations) &&
-                           !(is_long && folded_whole[v] > 0);
-      chosen_[v] = stacked || folds ||
+      const bool few = equations[v] * longest[v] <= static_cast<std::int64_t>(kMostEquations);
+      const bool stacked = made[v] >= kLeastMade && few && !(is_long && folded_whole[v] > 0);
+      const bool turned = mirrored[v] >= kLeastMade && few && transposed[v] == 0;
+      chosen_[v] = stacked || folds || turned ||
                    (!is_long && between[v] >= kLeastSize && (larger || rows || repeated));
       any_ |= chosen_[v];
     }
