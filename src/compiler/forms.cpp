@@ -134,6 +134,21 @@ bool joins_parts(const Jaxpr& jaxpr, const Eqn& eqn) {
   return eqn.inputs.size() > (single ? kFewSingle : kFew) && form_of(jaxpr, eqn) == Form::index;
 }
 
+bool reads_window(const Eqn& eqn) {
+  return eqn.primitive == &dynamic_slice_p || eqn.primitive == &gather_p;
+}
+
+const Shape& window_of(const Eqn& eqn) {
+  return eqn.primitive == &gather_p ? eqn.params.as<GatherParams>().slice_sizes
+                                    : eqn.params.as<DynamicSliceParams>().slice_sizes;
+}
+
+bool begins_anywhere(const Eqn& eqn, std::size_t axis) {
+  if (eqn.primitive == &dynamic_slice_p) return eqn.inputs[1 + axis].is_var();
+  const Shape& map = eqn.params.as<GatherParams>().dimension_numbers.start_index_map;
+  return map.contains(static_cast<std::int64_t>(axis));
+}
+
 bool looks_for_window(const Jaxpr& jaxpr, const Eqn& eqn) {
   constexpr std::int64_t kFewLanes = 16;
   if (eqn.primitive != &dynamic_update_slice_p) return false;

@@ -66,6 +66,12 @@ bool moves_elements(const Eqn& eqn);
 /// About how many cycles a vector of results takes, operands not counted: 1 for an addition.
 int element_cost(const Eqn& eqn);
 
+/// Whether an equation reads a window of its first operand (dynamic_slice, gather), of what size, and whether it begins
+/// along an axis where the program says.
+bool reads_window(const Eqn& eqn);
+const Shape& window_of(const Eqn& eqn);
+bool begins_anywhere(const Eqn& eqn, std::size_t axis);
+
 /// Whether each element of a result that a window is written over would have to look for itself in the window: the window
 /// cuts rows at a place that nobody knows. The array is better stored first (400 x 250 numbers: 0.2 of the time). Short
 /// rows that are written whole, colours of an image, say, lie in rows of more.

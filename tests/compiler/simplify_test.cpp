@@ -604,5 +604,37 @@ TEST(Simplify, PlacesThatCountAlongADimensionAreABatch) {
   }
 }
 
+// Numbers that wrap around or are rounded on their way count nothing.
+TEST(Simplify, PlacesOfNarrowTypesAreLookedUp) {
+  const std::pair<std::vector<DType>, bool> ways[] = {{{DType::i32}, true},
+                                                      {{DType::i64, DType::i32}, true},
+                                                      {{DType::u16, DType::i64}, true},
+                                                      {{DType::i8, DType::i32}, false},
+                                                      {{DType::u8}, false},
+                                                      {{DType::bf16, DType::i32}, false},
+                                                      {{DType::i32, DType::f16, DType::i32}, false},
+                                                      {{DType::i32, DType::i8, DType::i32}, false}};
+  for (const auto& [types, batched] : ways) {
+    const Compiled e = check(
+        [&, &types = types](std::span<const Array> a) {
+          Array rows = lax::iota(types[0], {300, 4}, 0);
+          for (const DType type : types) rows = lax::convert_element_type(rows, type);
+          const Array columns = lax::convert_element_type(a[1], types.back());
+          GatherParams p;
+          p.dimension_numbers = {.collapsed_slice_dims = {0, 1}, .start_index_map = {0, 1}};
+          p.slice_sizes = {1, 1};
+          return Arrays{lax::gather(
+              a[0],
+              lax::concatenate(
+                  Arrays{lax::reshape(rows, {300, 4, 1}), lax::reshape(columns, {300, 4, 1})}, 2),
+              p)};
+        },
+        {uniform({300, 7}, DType::f32),
+         lax::convert_element_type(uniform({300, 4}, DType::f32, 0, 7), DType::i32)});
+    const bool as_batch = e->text("jaxpr").find("operand_batching_dims=()") == std::string::npos;
+    EXPECT_EQ(as_batch, batched) << e->text("jaxpr");
+  }
+}
+
 }  // namespace
 }  // namespace telamon::testing

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All conformance cases, with arrays that end, and again ones that begin, at a page which nobody may touch, for each
-# instruction set that the processor has: the full set where check.sh finds it, else the selection.
+# instruction set, as far as the processor has it: the full set where check.sh finds it, else the selection.
 #   guarded.sh TELAMON_COMMAND SOURCE_DIR     a command that was built with TELAMON_GUARD_PAGES
 set -u
 cases=("${TELAMON_CONFORMANCE:-$2/../shared/conformance/cases}"/*.jsonl)

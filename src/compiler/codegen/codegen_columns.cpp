@@ -341,7 +341,9 @@ Scalars CodeGen::load_columns(Pointer from, DType dtype, Scalar first, int k) {
   const llvm::Align align(size_of(dtype));
   Value* address = m.element_address(t, p, i);
   if (backward)
-    address = m.b.CreateGEP(t, address, m.b.getInt64(static_cast<std::uint64_t>(-k * (w - 1))));
+    address = m.b.CreateGEP(t, address,
+                            m.b.CreateNeg(m.b.getInt64(static_cast<std::uint64_t>(k) *
+                                                       static_cast<std::uint64_t>(w - 1))));
   const Vectors columns = takes_parts(k, w, false) ? m.load_parts_of_rows(t, address, align, k, w)
                                                    : m.load_whole_rows(t, address, align, k, w);
   for (int c = 0; c < k; ++c) {

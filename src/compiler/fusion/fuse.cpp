@@ -238,8 +238,8 @@ bool Fuser::is_named_anew(int e) const {
 }
 
 // Where others take it up element by element, each lane chooses its column. With as few lanes as vectors have of 8 bytes, that
-// is less work than a pass over memory, if each vector of a row chooses as the same one of other rows does. Of places that are
-// looked up each column is asked for alone.
+// is less work than a pass over memory, if each vector of a row chooses as the same one of other rows does. Of places of single
+// elements that are looked up each column is asked for alone.
 bool Fuser::is_better_woven(int e) const {
   constexpr std::size_t kFew = 2, kWide = 4;  // columns; bytes
   const Aval& out = jaxpr_.aval(eqn(e).outputs[0]);
@@ -247,7 +247,7 @@ bool Fuser::is_better_woven(int e) const {
   const auto asks_for_columns = [&](const Use& u) {
     const Eqn& reader = eqn(u.consumer);
     return reader.primitive == &gather_p && producer(reader.inputs[1]) == e &&
-           form(u.consumer) == Form::index;
+           form(u.consumer) == Form::index && window_of(reader).num_elements() == 1;
   };
   return std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& u) {
     if (asks_for_columns(u)) return false;
@@ -256,10 +256,12 @@ bool Fuser::is_better_woven(int e) const {
   });
 }
 
-// Of a value that nobody else reads: it is made where the result will be, and the window written over it.
+// Of a value that nobody else reads: it is made where the result will be, and the window written over it. Of a window that is
+// most of the result, to read it from where it is saves more.
 bool Fuser::is_better_stored_under_window(int e) const {
-  if (!looks_for_window(jaxpr_, eqn(e)) ||
-      weight_of(jaxpr_.aval(eqn(e).outputs[0])) < kLeastUpdated)
+  const Aval& out = jaxpr_.aval(eqn(e).outputs[0]);
+  if (!looks_for_window(jaxpr_, eqn(e)) || weight_of(out) < kLeastUpdated ||
+      jaxpr_.aval(eqn(e).inputs[1]).size() > out.size() / 2)
     return false;
   const int p = producer(eqn(e).inputs[0]);
   return p >= 0 && uses(p).size() == 1 && !is_out_[static_cast<std::size_t>(p)] &&
@@ -271,28 +273,14 @@ bool Fuser::is_cut_anywhere(int e) const {
   constexpr std::int64_t kFewLanes = 16, kMuchMore = 4;
   if ((eqn(e).primitive != &concatenate_p && eqn(e).primitive != &pad_p) || size(e) == 0)
     return false;
-  const auto window = [&](const Eqn& reader) {
-    return reader.primitive == &gather_p ? reader.params.as<GatherParams>().slice_sizes
-                                         : reader.params.as<DynamicSliceParams>().slice_sizes;
-  };
-  const auto begins_anywhere = [&](const Eqn& reader, std::size_t d) {
-    if (reader.primitive == &dynamic_slice_p) return reader.inputs[d + 1].is_var();
-    const Shape& map = reader.params.as<GatherParams>().dimension_numbers.start_index_map;
-    return map.contains(static_cast<std::int64_t>(d));
-  };
-  const auto cuts_lanes = [&](const Use& u) {
+  const std::size_t lanes = shape(e).size() - 1;
+  if (jaxpr_.aval(eqn(e).inputs[0]).shape[lanes] == shape(e)[lanes]) return false;
+  return std::any_of(uses(e).begin(), uses(e).end(), [&](const Use& u) {
     const Eqn& reader = eqn(u.consumer);
-    if (reader.primitive != &dynamic_slice_p && reader.primitive != &gather_p) return false;
-    if (producer(reader.inputs[0]) != e || size(e) / kMuchMore > size(u.consumer)) return false;
-    std::int64_t lanes = 1;
-    for (std::size_t d = shape(e).size(); d-- > 0 && lanes < kFewLanes;) {
-      lanes *= window(reader)[d];
-      const bool joined = jaxpr_.aval(eqn(e).inputs[0]).shape[d] != shape(e)[d];
-      if (joined && lanes >= kFewLanes && begins_anywhere(reader, d)) return true;
-    }
-    return false;
-  };
-  return std::any_of(uses(e).begin(), uses(e).end(), cuts_lanes);
+    if (!reads_window(reader) || producer(reader.inputs[0]) != e) return false;
+    return begins_anywhere(reader, lanes) && window_of(reader)[lanes] >= kFewLanes &&
+           size(e) / kMuchMore <= size(u.consumer);
+  });
 }
 
 bool Fuser::repeats(const Use& use, int e) const {

@@ -46,7 +46,8 @@ enum class Role : std::uint8_t {
 /// The last `count` axes of arrays: those of a row, and the one before.
 class LastAxes {
  public:
-  LastAxes(const Jaxpr& jaxpr, std::size_t count) : jaxpr_(jaxpr), count_(count) {}
+  LastAxes(const Jaxpr& jaxpr, std::size_t count)
+      : jaxpr_(jaxpr), producer_(detail::producers(jaxpr)), count_(count) {}
 
   /// The first of them.
   std::size_t first(const Shape& shape) const { return shape.size() - count_; }
@@ -73,7 +74,7 @@ class LastAxes {
     for (std::size_t d = 1; d < count_; ++d) of_axes.pop_back();
   }
 
-  /// Of the index vectors of a gather: how many numbers are not about the axes of a row, up to the first that is.
+  /// How many numbers of the index vectors of a gather come before those about axes of a row.
   std::size_t components(const Eqn& gather) const {
     const Shape& map = gather.params.as<GatherParams>().dimension_numbers.start_index_map;
     const auto at = static_cast<std::int64_t>(first(jaxpr_.aval(gather.inputs[0]).shape));
@@ -154,6 +155,7 @@ class LastAxes {
                return to[o] == from[i] && (s.strides.empty() || s.strides[i] == 1);
              });
     }
+    if (reads_window(eqn) && is_joined(eqn.inputs[0])) return false;
     if (p == &dynamic_slice_p) {
       return (to[first(to)] == from[first(from)] ||
               can_be_scaled(eqn.inputs[1 + first(from)], from)) &&
@@ -188,23 +190,24 @@ class LastAxes {
     return false;
   }
 
-  // Whether the axes of a window's rows are the last ones of the result. What is said of where rows begin comes last, and
-  // says nothing: all of a row begins at 0, wherever it is asked for, but where it would be dropped.
+  // Whether the axes of a window's rows are the last ones of the result. Numbers of index vectors that are about axes of a
+  // row must be the last ones: they are left out, as a whole row begins at 0 whatever they say, unless they drop windows.
   bool gathers_rows(const Eqn& eqn) const {
     const auto& g = eqn.params.as<GatherParams>();
     const GatherDimensionNumbers& d = g.dimension_numbers;
     const Shape& from = jaxpr_.aval(eqn.inputs[0]).shape;
     const auto at = static_cast<std::int64_t>(first(from));
+    if (d.offset_dims.size() < count_) return false;
     const auto is_window = [&](std::int64_t axis) {
       return !d.collapsed_slice_dims.contains(axis) && !d.operand_batching_dims.contains(axis);
     };
-    const auto apart =
-        static_cast<std::int64_t>(jaxpr_.aval(eqn.outputs[0]).shape.size() - from.size());
+    const std::int64_t behind =
+        jaxpr_.aval(eqn.outputs[0]).ndim() - jaxpr_.aval(eqn.inputs[0]).ndim();
     for (std::int64_t axis = at, k = 0; axis < static_cast<std::int64_t>(from.size());
          ++axis, ++k) {
-      if (!is_window(axis) || d.offset_dims.size() < count_ ||
+      if (!is_window(axis) ||
           d.offset_dims[d.offset_dims.size() - count_ + static_cast<std::size_t>(k)] !=
-              axis + apart)
+              axis + behind)
         return false;
     }
     const std::size_t told = components(eqn);
@@ -216,6 +219,17 @@ class LastAxes {
            (!d.start_index_map.contains(at) || can_be_scaled(eqn.inputs[1], from));
   }
 
+  // Of parts, in which vectors lie within a row each: merged rows would be stored before they are read.
+  bool is_joined(const Atom& x) const {
+    constexpr std::int64_t kVector = 32;  // bytes
+    const int e = producer_[static_cast<std::size_t>(x.var())];
+    if (e < 0) return false;
+    const PrimitiveBase* p = jaxpr_.eqns()[static_cast<std::size_t>(e)].primitive;
+    const Aval& aval = jaxpr_.aval(x);
+    return (p == &concatenate_p || p == &pad_p) &&
+           row(aval.shape) * static_cast<std::int64_t>(size_of(aval.dtype)) >= kVector;
+  }
+
   // Whether numbers of this type count the elements of that many rows, too.
   bool can_be_scaled(const Atom& start, const Shape& shape) const {
     const std::size_t bytes = size_of(jaxpr_.aval(start).dtype);
@@ -223,6 +237,7 @@ class LastAxes {
   }
 
   const Jaxpr& jaxpr_;
+  const std::vector<int> producer_;
   const std::size_t count_;
 };
 
@@ -236,14 +251,8 @@ class Choice {
         moved_(static_cast<std::size_t>(jaxpr.num_vars()), false),
         apart_(moved_),
         long_(moved_) {
-    for (const Eqn& eqn : jaxpr.eqns()) {
-      roles_.push_back(axes.role_of(eqn));
-      if (roles_.back() != Role::element && roles_.back() != Role::moves) continue;
-      if (eqn.primitive == &reshape_p) continue;
-      for (const Atom& a : axes.moved(eqn)) {
-        if (axes.are_of(a) && !is_small_part(eqn, a)) sets_.join(a.var(), eqn.outputs[0]);
-      }
-    }
+    for (const Eqn& eqn : jaxpr.eqns()) roles_.push_back(axes.role_of(eqn));
+    join(false);
     for (std::size_t e = 0; e < roles_.size(); ++e) {
       const Eqn& eqn = jaxpr.eqns()[e];
       if (roles_[e] != Role::apart) continue;
@@ -252,7 +261,7 @@ class Choice {
         if (a.is_var()) apart_[set_of(a.var())] = true;
       }
     }
-    join_reshapes();
+    join(true);
     for (Var v = 0; v < jaxpr_.num_vars(); ++v) {
       if (axes.are_of(jaxpr.aval(v)) && axes.are_long(jaxpr.aval(v))) long_[set_of(v)] = true;
     }
@@ -271,20 +280,24 @@ class Choice {
   }
 
  private:
-  // What is cut from a side of something, and put to it, may have the axes that it needs: it is copied anyway.
-  bool is_small_part(const Eqn& eqn, const Atom& a) const {
+  // What is cut from a side of something, and put to it, is copied anyway: it may have the axes that it needs. So may
+  // what a reshape is of.
+  bool is_loose(const Eqn& eqn, const Atom& a) const {
     constexpr std::int64_t kSmall = 8;
     const std::int64_t in = jaxpr_.aval(a).size(), out = jaxpr_.aval(eqn.outputs[0]).size();
-    return (eqn.primitive == &slice_p && out <= in / kSmall) ||
+    return eqn.primitive == &reshape_p || (eqn.primitive == &slice_p && out <= in / kSmall) ||
            (eqn.primitive == &concatenate_p && in <= out / kSmall);
   }
-  // Whoever tells the axes of one side of a reshape apart leaves the other side alone.
-  void join_reshapes() {
+  // The sets, by what ties variables: loosely only those whose axes nobody tells apart.
+  void join(bool loose) {
     for (std::size_t e = 0; e < roles_.size(); ++e) {
       const Eqn& eqn = jaxpr_.eqns()[e];
-      if (eqn.primitive != &reshape_p || roles_[e] != Role::element) continue;
-      const Var in = eqn.inputs[0].var(), out = eqn.outputs[0];
-      if (!apart_[set_of(in)] && !apart_[set_of(out)]) sets_.join(in, out);
+      if (roles_[e] != Role::element && roles_[e] != Role::moves) continue;
+      const Var out = eqn.outputs[0];
+      for (const Atom& a : axes_.moved(eqn)) {
+        if (!axes_.are_of(a) || is_loose(eqn, a) != loose) continue;
+        if (!apart_[set_of(a.var())] && !apart_[set_of(out)]) sets_.join(a.var(), out);
+      }
     }
   }
   bool merges(Var v) {
@@ -382,10 +395,10 @@ class Merger {
   Atom scaled(const Atom& start, const Eqn& eqn) {
     const Shape& from = jaxpr_.aval(eqn.inputs[0]).shape;
     const std::size_t d = axes_.first(from);
-    const std::int64_t last =
-        from[d] - (eqn.primitive == &gather_p ? eqn.params.as<GatherParams>().slice_sizes
-                                              : eqn.params.as<DynamicSliceParams>().slice_sizes)[d];
+    const std::int64_t last = from[d] - window_of(eqn)[d];
     const Aval aval = b_.aval(start).strong();
+    if (last == 0 && aval.shape.empty())
+      return Atom::literal(detail::convert_scalar(Array(0), aval.dtype));
     const auto with = [&](const Primitive<>& p, const Atom& a, std::int64_t number) {
       const Atom n = Atom::literal(detail::convert_scalar(Array(number), aval.dtype));
       const Aval all = b_.aval(n).with_shape(aval.shape);

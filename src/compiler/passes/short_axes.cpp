@@ -415,7 +415,8 @@ class Choice {
       const bool is_long = longest[v] > kLongest;
       const bool few = equations[v] * longest[v] <= static_cast<std::int64_t>(kMostEquations);
       const bool stacked = made[v] >= kLeastMade && few && !(is_long && folded_whole[v] > 0);
-      const bool turned = mirrored[v] >= kLeastMade && few && transposed[v] == 0;
+      const bool turned = mirrored[v] >= kLeastMade && 2 * mirrored[v] >= between[v] && few &&
+                          transposed[v] == 0;  // not the edge of a picture alone
       chosen_[v] = stacked || folds || turned ||
                    (!is_long && between[v] >= kLeastSize && (larger || rows || repeated));
       any_ |= chosen_[v];

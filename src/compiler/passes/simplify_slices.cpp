@@ -326,45 +326,48 @@ std::optional<Atom> gather_of_range(Simplifier& s, const Eqn& e, const Aval& out
 
 namespace {
 
-/// The dimension along which the numbers of an array are 0, 1, 2, ..., and the same along all others.
+/// The dimension along which the numbers of an array are 0, 1, 2, ..., and the same along all others: integers all the way,
+/// of types that hold them.
 std::optional<std::size_t> counted_dimension(Simplifier& s, const Atom& a, int depth = 0) {
   constexpr int kDeepest = 6;
-  const Shape shape = s.aval(a).shape;
-  const auto is_long = [](std::int64_t n) { return n > 1; };
-  const auto first_long = [&](const Shape& sizes) {
-    return static_cast<std::size_t>(std::find_if(sizes.begin(), sizes.end(), is_long) -
-                                    sizes.begin());
+  const Aval aval = s.aval(a);
+  const Shape& shape = aval.shape;
+  const auto counts_along = [&](std::size_t d) -> std::optional<std::size_t> {
+    const bool fits = d < shape.size() && holds(aval.dtype, {0, 1, shape[d]});
+    return fits ? std::optional(d) : std::nullopt;
   };
+  const auto is_long = [](std::int64_t n) { return n > 1; };
   const std::ptrdiff_t longs = std::count_if(shape.begin(), shape.end(), is_long);
   if (longs == 1) {
     const auto r = range_of(s, a);
-    const bool counts = r && r->first == 0 && r->step == 1;
-    return counts ? std::optional(first_long(shape)) : std::nullopt;
+    if (!r || r->first != 0 || r->step != 1) return std::nullopt;
+    return counts_along(static_cast<std::size_t>(std::find_if(shape.begin(), shape.end(), is_long) -
+                                                 shape.begin()));
   }
   const Eqn* e = s.definition(a);
-  if (e == nullptr || longs == 0 || depth > kDeepest) return std::nullopt;
-  if (e->primitive == &iota_p)
-    return static_cast<std::size_t>(e->params.as<IotaParams>().dimension);
+  if (e == nullptr || longs == 0 || depth > kDeepest || !is_integer(aval.dtype))
+    return std::nullopt;
   const auto of = [&](const Atom& x) { return counted_dimension(s, x, depth + 1); };
+  if (e->primitive == &iota_p)
+    return counts_along(static_cast<std::size_t>(e->params.as<IotaParams>().dimension));
+  if (e->primitive == &convert_element_type_p) {
+    const auto d = of(e->inputs[0]);
+    return d ? counts_along(*d) : std::nullopt;
+  }
   if (e->primitive == &broadcast_in_dim_p) {
-    const Params p = e->params;
-    const Shape small = s.aval(e->inputs[0]).shape;
     const auto k = of(e->inputs[0]);
     if (!k) return std::nullopt;
-    const auto d = static_cast<std::size_t>(p.as<BroadcastInDimParams>().broadcast_dimensions[*k]);
-    return small[*k] == shape[d] ? std::optional(d) : std::nullopt;
+    const auto d =
+        static_cast<std::size_t>(e->params.as<BroadcastInDimParams>().broadcast_dimensions[*k]);
+    return s.aval(e->inputs[0]).shape[*k] == shape[d] ? counts_along(d) : std::nullopt;
   }
   // Places get a last dimension of one number each.
   if (e->primitive == &reshape_p) {
-    const Shape from = s.aval(e->inputs[0]).shape;
-    const std::size_t n = std::min(from.size(), shape.size());
-    const bool same =
-        std::equal(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(n), shape.begin());
-    return same ? of(e->inputs[0]) : std::nullopt;
-  }
-  if (e->primitive == &convert_element_type_p) {
+    const Shape& from = s.aval(e->inputs[0]).shape;
+    const auto same = static_cast<std::ptrdiff_t>(std::min(from.size(), shape.size()));
+    if (!std::equal(from.begin(), from.begin() + same, shape.begin())) return std::nullopt;
     const auto d = of(e->inputs[0]);
-    return d && holds(s.aval(a).dtype, {0, 1, shape[*d]}) ? d : std::nullopt;
+    return d ? counts_along(*d) : std::nullopt;
   }
   const Eqn* below = e->primitive == &select_n_p ? s.defined_by(e->inputs[0], lt_p) : nullptr;
   const bool wrapped =
@@ -418,7 +421,7 @@ std::optional<Atom> gather_along_range(Simplifier& s, const Eqn& e, const Aval& 
     if (!d.operand_batching_dims.contains(axis)) collapsed.push_back(axis);
   d.collapsed_slice_dims = collapsed;
   d.start_index_map = map;
-  p.indices_are_sorted = false;
+  p.indices_are_sorted = false;  // the columns in front were what sorted them
   Shape shape = places;
   shape[shape.size() - 1] = static_cast<std::int64_t>(looked_up.size());
   const Aval aval = s.aval(e.inputs[1]).with_shape(shape);
