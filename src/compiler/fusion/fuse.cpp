@@ -14,7 +14,6 @@
 #include "compiler/fusion/fuser.hpp"
 #include "compiler/fusion/index_space.hpp"
 #include "compiler/plan/segments.hpp"
-#include "compiler/plan/updates.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {

@@ -34,8 +34,6 @@ struct ArgumentUpdates {
   std::vector<UpdateChain> chains;
   std::set<int> alone;
 };
-/// Smaller arrays, in bytes, are written along with others in one pass: it takes 0.1 microseconds.
-constexpr std::int64_t kLeastUpdated = 4096;
 ArgumentUpdates argument_updates(const Jaxpr& jaxpr, const std::vector<bool>& donated,
                                  const PlanOptions& options);
 
