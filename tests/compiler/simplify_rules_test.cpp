@@ -201,7 +201,7 @@ const Example kExamples[] = {
      "c", "slice transpose"},
     {"slice_from_known", "a:f32[9]", "b:f32[3] = dynamic_slice [ slice_sizes=(3,) ] a 100:i32", "b",
      "slice"},
-    {"gather_of_range", "a:f32[9]",
+    {"gather_of_slices", "a:f32[9]",
      "b:i32[3] = iota [ dimension=0 dtype=i32 shape=(3,) ]  c:i32[3] = splat 2:i32 "
      "d:i32[3] = mul b c  e:i32[3] = add d c  f:i32[3,1] = reshape [ new_sizes=(3, 1) ] e "
      "g:f32[3] = gather [ dimension_numbers={offset_dims=(), collapsed_slice_dims=(0,), "
@@ -215,6 +215,14 @@ const Example kExamples[] = {
      "start_index_map=(0, 1), operand_batching_dims=(), start_indices_batching_dims=()} "
      "mode=fill_or_drop slice_sizes=(1, 1) ] a d",
      "e", "gather"},
+    {"gather_of_windows", "a:f32[99]",
+     "b:i32[9,8,1] = iota [ dimension=0 dtype=i32 shape=(9, 8, 1) ]  "
+     "c:i32[9,8,1] = splat 11:i32  d:i32[9,8,1] = mul b c  "
+     "e:i32[9,8,1] = iota [ dimension=1 dtype=i32 shape=(9, 8, 1) ]  f:i32[9,8,1] = add d e  "
+     "g:f32[9,8] = gather [ dimension_numbers={offset_dims=(), collapsed_slice_dims=(0,), "
+     "start_index_map=(0,), operand_batching_dims=(), start_indices_batching_dims=()} "
+     "mode=fill_or_drop slice_sizes=(1,) ] a f",
+     "g", "iota broadcast_in_dim mul gather"},
     {"concatenation_of_nothing", "a:f32[9,2] b:f32[0,2] c:f32[3,2]",
      "d:f32[12,2] = concatenate [ dimension=0 ] a b c", "d", "concatenate"},
     {"concatenate_one", "a:f32[9]", "b:f32[9] = concatenate [ dimension=0 ] a", "b", ""},
@@ -303,6 +311,24 @@ const Example kExamples[] = {
     {"fold_of_one", "a:f32[8,1]", "b:f32[8] = P [ axes=(1,) ] a", "b", "reshape"},
     {"fold_of_one reduce_and", "a:bool[3,1]", "b:bool[3] = P [ axes=(1,) ] a", "b", "reshape"},
     {"fold_of_one reduce_or", "a:bool[3,1]", "b:bool[3] = P [ axes=(1,) ] a", "b", "reshape"},
+    {"fold_of_stack reduce_sum", "a:f32[1,4] b:f32[1,4] c:f32[1,4]",
+     "d:f32[3,4] = concatenate [ dimension=0 ] a b c e:f32[4] = P [ axes=(0,) ] d", "e",
+     "reshape reshape add reshape add"},
+    {"fold_of_stack reduce_prod", "a:f32[1,4] b:f32[1,4] c:f32[1,4]",
+     "d:f32[3,4] = concatenate [ dimension=0 ] a b c e:f32[4] = P [ axes=(0,) ] d", "e",
+     "reshape reshape mul reshape mul"},
+    {"fold_of_stack reduce_max", "a:f32[1,4] b:f32[1,4] c:f32[1,4]",
+     "d:f32[3,4] = concatenate [ dimension=0 ] a b c e:f32[4] = P [ axes=(0,) ] d", "e",
+     "reshape reshape max reshape max"},
+    {"fold_of_stack reduce_min", "a:f32[1,4] b:f32[1,4] c:f32[1,4]",
+     "d:f32[3,4] = concatenate [ dimension=0 ] a b c e:f32[4] = P [ axes=(0,) ] d", "e",
+     "reshape reshape min reshape min"},
+    {"fold_of_stack reduce_and", "a:bool[1,4] b:bool[1,4] c:bool[1,4]",
+     "d:bool[3,4] = concatenate [ dimension=0 ] a b c e:bool[4] = P [ axes=(0,) ] d", "e",
+     "reshape reshape and reshape and"},
+    {"fold_of_stack reduce_or", "a:bool[1,4] b:bool[1,4] c:bool[1,4]",
+     "d:bool[3,4] = concatenate [ dimension=0 ] a b c e:bool[4] = P [ axes=(0,) ] d", "e",
+     "reshape reshape or reshape or"},
     // One of the axes repeats numbers, one goes over them, and one repeats them by broadcasting.
     {"reduction_of_repeated", "a:f32[4,1,3]",
      "b:f32[2,4,5,3] = broadcast_in_dim [ broadcast_dimensions=(1, 2, 3) shape=(2, 4, 5, 3) ] a "

@@ -103,6 +103,8 @@ bool is_elementwise(const Eqn& e);
 // simplify_slices.cpp
 /// Whether a slice takes all there is along the first `dimensions` of an array.
 bool leaves_dimensions(const Shape& from, const SliceParams& params, std::size_t dimensions);
+
+// simplify_places.cpp
 /// The dimension along which a gather takes single elements, and all there is along the others, each where it was.
 std::optional<std::size_t> gathered_axis(const Aval& of, const Aval& out, const GatherParams& p);
 
@@ -118,12 +120,14 @@ RuleFunction add_zero, add_plus_zero, add_negated, sub_zero, sub_negated, mul_on
     with_itself, from_itself, compared_with_itself, with_zero_bits, absorbing_bits, and_ones,
     xor_ones, beyond_all, select_known, select_same, select_of_not, select_of_select, select_truth,
     convert_same, convert_chain, truth_of_number, compare_positions, mul_position;
+// simplify_places.cpp
+RuleFunction gather_of_slices, gather_along_range, gather_of_windows;
 // simplify_divisions.cpp
 RuleFunction negative_remainder, floored_by_power_of_two;
 // simplify_shapes.cpp
 RuleFunction same_shape, reshape_chain, reshape_of_repeated_rows, slice_of_repeats,
     concatenation_of_repeats, transpose_chain, transpose_of_columns, broadcast_chain,
-    order_of_splat, rev_chain, pad_nothing, update_of_all, iota_of_one, fold_of_one,
+    order_of_splat, rev_chain, pad_nothing, update_of_all, iota_of_one, fold_of_one, fold_of_stack,
     reduction_of_repeated, reduction_of_broadcast, concatenate_one, concatenation_of_nothing,
     element_of_broadcasts;
 // simplify_matrices.cpp
@@ -140,8 +144,8 @@ RuleFunction element_of_transposes, reduction_of_transpose, dot_of_transpose, do
 /// computed of slices.
 std::vector<bool> values_cut(const Jaxpr& jaxpr);
 RuleFunction slice_chain, slice_of_broadcast, slice_of_element, slice_of_transpose,
-    slice_of_concatenation, slice_from_known, gather_of_range, gather_along_range,
-    concatenation_of_neighbours, concatenation_of_concatenations;
+    slice_of_concatenation, slice_from_known, concatenation_of_neighbours,
+    concatenation_of_concatenations;
 // simplify_rolls.cpp
 RuleFunction concatenation_of_parts, sum_of_pads;
 // simplify_updates.cpp

@@ -1,11 +1,13 @@
 // Rules about shapes: what is reshaped, broadcast, reversed or folded.
 #include <algorithm>
 #include <array>
+#include <map>
 #include <vector>
 
 #include "compiler/forms.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "core/concrete.hpp"
+#include "core/element.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -262,6 +264,39 @@ std::optional<Atom> fold_of_one(Simplifier& s, const Eqn& e, const Aval& out) {
     if (in[static_cast<std::size_t>(d)] != 1) return std::nullopt;
   }
   return s.make(reshape_p, ReshapeParams{out.shape}, {e.inputs[0]}, out);
+}
+
+namespace {
+
+/// What a fold does with two.
+const PrimitiveBase* step_of(const PrimitiveBase& fold) {
+  static const std::map<const PrimitiveBase*, const PrimitiveBase*> kSteps = {
+      {&reduce_sum_p, &add_p}, {&reduce_prod_p, &mul_p}, {&reduce_max_p, &max_p},
+      {&reduce_min_p, &min_p}, {&reduce_and_p, &and_p},  {&reduce_or_p, &or_p}};
+  return kSteps.at(&fold);
+}
+
+}  // namespace
+
+// Arrays that are stacked to be folded are folded one with the other, in order: the least of nine pixels. A sum of 16-bit
+// floats is rounded once, and not after each of them.
+std::optional<Atom> fold_of_stack(Simplifier& s, const Eqn& e, const Aval& out) {
+  constexpr std::size_t kMost = 32;
+  const Eqn* c = s.defined_by(e.inputs[0], concatenate_p);
+  const Shape& axes = e.params.as<AxesParams>().axes;
+  if (c == nullptr || axes.size() != 1 || detail::is_small_float(out.dtype)) return std::nullopt;
+  const auto d = static_cast<std::size_t>(axes[0]);
+  const Atoms parts = c->inputs;
+  const auto is_one = [&](const Atom& a) { return s.aval(a).shape[d] == 1; };
+  if (c->params.as<ConcatenateParams>().dimension != axes[0] || parts.size() > kMost ||
+      !std::all_of(parts.begin(), parts.end(), is_one))
+    return std::nullopt;
+  std::optional<Atom> all;
+  for (const Atom& part : parts) {
+    const Atom x = s.make(reshape_p, ReshapeParams{out.shape}, {part}, out);
+    all = all ? s.make(*step_of(*e.primitive), Params::of(NoParams{}), {*all, x}, out) : x;
+  }
+  return all;
 }
 
 namespace {
