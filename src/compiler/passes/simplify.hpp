@@ -104,6 +104,10 @@ bool is_elementwise(const Eqn& e);
 /// Whether a slice takes all there is along the first `dimensions` of an array.
 bool leaves_dimensions(const Shape& from, const SliceParams& params, std::size_t dimensions);
 
+// simplify_updates.cpp
+/// The gather that reads the windows which a scatter writes to; 0 where it drops the update.
+GatherParams windows_of(const ScatterParams& p, const Shape& operand, const Shape& updates);
+
 // simplify_places.cpp
 /// The dimension along which a gather takes single elements, and all there is along the others, each where it was.
 std::optional<std::size_t> gathered_axis(const Aval& of, const Aval& out, const GatherParams& p);
@@ -121,7 +125,7 @@ RuleFunction add_zero, add_plus_zero, add_negated, sub_zero, sub_negated, mul_on
     xor_ones, beyond_all, select_known, select_same, select_of_not, select_of_select, select_truth,
     convert_same, convert_chain, truth_of_number, compare_positions, mul_position;
 // simplify_places.cpp
-RuleFunction gather_of_slices, gather_along_range, gather_of_windows;
+RuleFunction gather_of_slices, gather_along_range, gather_of_windows, scatter_to_slices;
 // simplify_divisions.cpp
 RuleFunction negative_remainder, floored_by_power_of_two;
 // simplify_shapes.cpp

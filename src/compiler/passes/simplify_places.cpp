@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/passes/simplify.hpp"
+#include "core/concrete.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -175,10 +176,8 @@ std::optional<std::size_t> gathered_axis(const Aval& of, const Aval& out, const 
 
 namespace {
 
-/// The components of the index vectors of a gather, where all of them count; none where one does not.
-std::vector<Progression> progressions(Simplifier& s, const Eqn& gather) {
-  const auto& map = gather.params.as<GatherParams>().dimension_numbers.start_index_map;
-  const Atom places = gather.inputs[1];
+/// The components of the index vectors of a gather or scatter, where all of them count; none where one does not.
+std::vector<Progression> progressions(Simplifier& s, const Atom& places, const Shape& map) {
   const Eqn* stack = map.size() > 1 ? s.defined_by(places, concatenate_p) : nullptr;
   const Atoms parts = stack == nullptr ? Atoms{places} : stack->inputs;
   if (parts.size() != map.size()) return {};
@@ -191,38 +190,52 @@ std::vector<Progression> progressions(Simplifier& s, const Eqn& gather) {
   return all;
 }
 
-/// Where the dimensions of the places are in the result: those that are no window's.
-std::vector<std::size_t> dimensions_of_places(const GatherDimensionNumbers& d, const Aval& out) {
+/// Where the dimensions of the places are in what is looked up: those that are no window's.
+std::vector<std::size_t> dimensions_of_places(const GatherDimensionNumbers& d, const Shape& out) {
   std::vector<std::size_t> dims;
-  for (std::size_t k = 0; k < out.shape.size(); ++k)
+  for (std::size_t k = 0; k < out.size(); ++k)
     if (!d.offset_dims.contains(static_cast<std::int64_t>(k))) dims.push_back(k);
   return dims;
 }
 
-/// What a gather looks up, as slices: along some dimensions of the places one component each counts, and there is a slice
-/// for each place along the others.
+/// The slices of an array that are looked up: along some dimensions of the places one component each counts, and there is
+/// a slice for each place along the others.
 class Slices {
  public:
-  Slices(Simplifier& s, const Eqn& gather, const Aval& out)
-      : s_(s), x_(gather.inputs[0]), p_(gather.params.as<GatherParams>()), out_(out) {
-    columns_ = progressions(s, gather);
-    const Aval x = s.aval(x_);
-    of_ = x.shape;
-    strong_ = x.strong();
+  /// Of an array of shape `of`, by these places; what is looked up has the shape `out`.
+  Slices(Simplifier& s, const Shape& of, const Atom& places, const GatherParams& p,
+         const Shape& out)
+      : s_(s), p_(p), of_(of), places_(s.aval(places).shape), out_(out) {
+    columns_ = progressions(s, places, p_.dimension_numbers.start_index_map);
     in_result_ = dimensions_of_places(p_.dimension_numbers, out);
-    places_ = s.aval(gather.inputs[1]).shape;
+    are_known_ = !columns_.empty() && p_.dimension_numbers.operand_batching_dims.empty() &&
+                 are_inside() && choose();
   }
+  bool are_known() const { return are_known_; }
 
-  std::optional<Atom> make() {
-    if (columns_.empty() || !p_.dimension_numbers.operand_batching_dims.empty() || !are_inside() ||
-        !choose())
-      return std::nullopt;
-    return joined(0);
+  std::int64_t count() const {
+    std::int64_t n = 1;
+    for (const std::size_t d : few_) n *= places_[d];
+    return n;
+  }
+  /// What is looked up in x.
+  Atom read(const Atom& x, const Aval& out) {
+    aval_ = s_.aval(x).strong();
+    return joined(x, out, 0);
+  }
+  /// What is looked up, each element added to x where it comes from, in the order in which a scatter adds.
+  Atom add_to(Atom x, const Atom& updates, const Aval& out) {
+    aval_ = out.strong();
+    for (const Shape& at : in_order_of_updates()) x = added(x, updates, at, out);
+    return x;
   }
 
  private:
   std::size_t axis(std::size_t component) const {
     return static_cast<std::size_t>(p_.dimension_numbers.start_index_map[component]);
+  }
+  bool is_collapsed(std::size_t a) const {
+    return p_.dimension_numbers.collapsed_slice_dims.contains(static_cast<std::int64_t>(a));
   }
   bool are_inside() const {
     for (std::size_t k = 0; k < columns_.size(); ++k) {
@@ -240,118 +253,204 @@ class Slices {
       if (places_[d] > 1) dims.push_back(d);
     std::stable_sort(dims.begin(), dims.end(),
                      [&](std::size_t a, std::size_t b) { return places_[a] > places_[b]; });
-    std::int64_t slices = 1;
     for (const std::size_t d : dims) {
       std::vector<std::size_t> changing;
       for (std::size_t k = 0; k < columns_.size(); ++k)
         if (columns_[k].steps[d] != 0) changing.push_back(k);
       if (changing.empty()) return false;
       const std::size_t k = changing[0];
-      if (changing.size() == 1 && !slice_of_[k] && p_.slice_sizes[axis(k)] == 1 &&
-          p_.dimension_numbers.collapsed_slice_dims.contains(
-              p_.dimension_numbers.start_index_map[k])) {
+      if (changing.size() == 1 && !slice_of_[k] && is_collapsed(axis(k))) {
         slice_of_[k] = d;
         continue;
       }
-      slices *= places_[d];
-      if (places_[d] >= kLeast || slices > kMost) return false;
       few_.push_back(d);
+      if (places_[d] >= kLeast || count() > kMost) return false;
     }
     std::sort(few_.begin(), few_.end());
-    if (few_.empty()) return true;
-    for (std::size_t k = 0; k < out_.shape.size(); ++k) {
-      const bool is_few =
-          std::any_of(few_.begin(), few_.end(), [&](std::size_t d) { return in_result_[d] == k; });
-      if (out_.shape[k] > 1 && !is_few && k > in_result_[few_[0]]) return false;
-    }
-    return out_.size() / slices >= kLeast;
+    const auto is_few = [&](std::size_t k) {
+      return std::any_of(few_.begin(), few_.end(),
+                         [&](std::size_t d) { return in_result_[d] == k; });
+    };
+    for (std::size_t k = 0; !few_.empty() && k < out_.size(); ++k)
+      if (out_[k] > 1 && !is_few(k) && k > in_result_[few_[0]]) return false;
+    return few_.empty() || out_.num_elements() / count() >= kLeast;
   }
 
-  // Over the places along the dimensions of few from this one on.
-  Atom joined(std::size_t from) {
-    if (from == few_.size()) return slice();
+  /// A slice, and which dimensions of what is looked up those of the array are.
+  struct One {
+    SliceParams cut;
+    Shape backward;                    ///< axes along which the places count down
+    Shape taken;                       ///< the sizes of the slice
+    std::vector<std::size_t> goes_to;  ///< of each axis; that of a single element to none
+  };
+  // At the places `at` along the dimensions of which there are few.
+  One one(const Shape& at) const {
+    One o{{Shape(of_.size(), 0), p_.slice_sizes, Shape(of_.size(), 1)},
+          {},
+          p_.slice_sizes,
+          std::vector<std::size_t>(of_.size(), out_.size())};
+    std::size_t next = 0;
+    for (std::size_t a = 0; a < of_.size(); ++a)
+      if (!is_collapsed(a))
+        o.goes_to[a] = static_cast<std::size_t>(p_.dimension_numbers.offset_dims[next++]);
+    for (std::size_t k = 0; k < columns_.size(); ++k) {
+      const std::size_t a = axis(k);
+      std::int64_t first = columns_[k].first, count = p_.slice_sizes[a];
+      for (std::size_t f = 0; f < few_.size(); ++f) first += at[f] * columns_[k].steps[few_[f]];
+      if (const auto d = slice_of_[k]) {
+        const std::int64_t step = columns_[k].steps[*d], way = (places_[*d] - 1) * std::abs(step);
+        if (step < 0) o.backward.push_back(static_cast<std::int64_t>(a));
+        if (step < 0) first -= way;
+        o.taken[a] = places_[*d];
+        o.cut.strides[a] = std::abs(step);
+        o.goes_to[a] = in_result_[*d];
+        count = way + 1;
+      }
+      o.cut.start_indices[a] = first;
+      o.cut.limit_indices[a] = first + count;
+    }
+    std::sort(o.backward.begin(), o.backward.end());
+    return o;
+  }
+  /// The axes of a slice in the order of what is looked up.
+  static Shape order(const One& o) {
+    Shape axes;
+    for (std::size_t a = 0; a < o.goes_to.size(); ++a) axes.push_back(static_cast<std::int64_t>(a));
+    const auto place = [&](std::int64_t a) { return o.goes_to[static_cast<std::size_t>(a)]; };
+    std::stable_sort(axes.begin(), axes.end(),
+                     [&](std::int64_t a, std::int64_t b) { return place(a) < place(b); });
+    return axes;
+  }
+  Atom turned(Atom x, const Shape& permutation, const Shape& shape) {
+    if (std::is_sorted(permutation.begin(), permutation.end())) return x;
+    return s_.make(transpose_p, TransposeParams{permutation}, {x}, aval_.with_shape(shape));
+  }
+  Atom reversed(Atom x, const Shape& dimensions) {
+    if (dimensions.empty()) return x;
+    const Aval aval = s_.aval(x);
+    return s_.make(rev_p, DimensionsParams{dimensions}, {x}, aval);
+  }
+
+  // Of x, over the places along the dimensions of few from this one on.
+  Atom joined(const Atom& x, const Aval& out, std::size_t from, const Shape& at = {}) {
+    if (from == few_.size()) return slice(x, at, out);
     const std::size_t d = few_[from];
     Atoms parts;
     for (std::int64_t i = 0; i < places_[d]; ++i) {
-      const std::vector<Progression> before = columns_;
-      for (Progression& column : columns_) column.first += i * column.steps[d];
-      parts.push_back(joined(from + 1));
-      columns_ = before;
+      Shape next = at;
+      next.push_back(i);
+      parts.push_back(joined(x, out, from + 1, next));
     }
     Shape shape = s_.aval(parts[0]).shape;
     shape[in_result_[d]] = places_[d];
     const ConcatenateParams p{static_cast<std::int64_t>(in_result_[d])};
-    return s_.make(concatenate_p, p, std::move(parts), of_shape(shape));
+    return s_.make(concatenate_p, p, std::move(parts), of_shape(shape, out));
   }
   // Along dimensions of few there is one element.
-  Atom slice() {
-    SliceParams p{Shape(of_.size(), 0), p_.slice_sizes, Shape(of_.size(), 1)};
-    Shape backward, taken = p_.slice_sizes;
-    std::vector<std::size_t> goes_to(of_.size(), out_.shape.size());  // dimensions of the result
-    const GatherDimensionNumbers& numbers = p_.dimension_numbers;
-    std::size_t next = 0;
+  Atom slice(const Atom& x, const Shape& at, const Aval& out) {
+    const One o = one(at);
+    const Shape axes = order(o);
+    Shape result(out_.size(), 1);
     for (std::size_t a = 0; a < of_.size(); ++a)
-      if (!numbers.collapsed_slice_dims.contains(static_cast<std::int64_t>(a)))
-        goes_to[a] = static_cast<std::size_t>(numbers.offset_dims[next++]);
-    for (std::size_t k = 0; k < columns_.size(); ++k) {
-      const std::size_t a = axis(k);
-      std::int64_t first = columns_[k].first, count = p_.slice_sizes[a];
-      if (slice_of_[k]) {
-        const std::int64_t step = columns_[k].steps[*slice_of_[k]];
-        taken[a] = places_[*slice_of_[k]];
-        const std::int64_t way = (taken[a] - 1) * std::abs(step);
-        if (step < 0) first -= way;
-        if (step < 0) backward.push_back(static_cast<std::int64_t>(a));
-        p.strides[a] = std::abs(step);
-        count = way + 1;
-        goes_to[a] = in_result_[*slice_of_[k]];
+      if (o.goes_to[a] < result.size()) result[o.goes_to[a]] = o.taken[a];
+    const Atom cut = s_.make(slice_p, o.cut, {x}, aval_.with_shape(o.taken));
+    const Atom y = turned(reversed(cut, o.backward), axes, permuted(axes, o.taken));
+    return s_.make(reshape_p, ReshapeParams{result}, {y}, of_shape(result, out));
+  }
+  Aval of_shape(const Shape& shape, const Aval& out) const {
+    return shape == out_ ? out : aval_.with_shape(shape);
+  }
+
+  // The places along the dimensions of few, so that for each element of x those come first whose updates do.
+  std::vector<Shape> in_order_of_updates() const {
+    std::vector<std::size_t> sliced;  // components, by their dimensions
+    for (std::size_t k = 0; k < columns_.size(); ++k)
+      if (slice_of_[k]) sliced.push_back(k);
+    std::sort(sliced.begin(), sliced.end(),
+              [&](std::size_t a, std::size_t b) { return *slice_of_[a] < *slice_of_[b]; });
+    // How far from there the update of the same element is along each slice's dimension, in steps that are positive.
+    const auto behind = [&](const Shape& at) {
+      std::vector<std::int64_t> out;
+      for (const std::size_t k : sliced) {
+        std::int64_t moved = 0;
+        for (std::size_t f = 0; f < few_.size(); ++f) moved += at[f] * columns_[k].steps[few_[f]];
+        out.push_back(columns_[k].steps[*slice_of_[k]] > 0 ? -moved : moved);
       }
-      p.start_indices[a] = first;
-      p.limit_indices[a] = first + count;
+      return out;
+    };
+    std::vector<Shape> all = {{}};
+    for (const std::size_t d : few_) {
+      std::vector<Shape> longer;
+      for (const Shape& at : all) {
+        for (std::int64_t i = 0; i < places_[d]; ++i) {
+          longer.push_back(at);
+          longer.back().push_back(i);
+        }
+      }
+      all = std::move(longer);
     }
-    Atom x = s_.make(slice_p, p, {x_}, of_shape(taken));
-    std::sort(backward.begin(), backward.end());
-    if (!backward.empty()) x = s_.make(rev_p, DimensionsParams{backward}, {x}, of_shape(taken));
-    return in_order(x, taken, goes_to);
+    std::stable_sort(all.begin(), all.end(),
+                     [&](const Shape& a, const Shape& b) { return behind(a) < behind(b); });
+    return all;
   }
-  // With the dimensions of the result, from those of the operand.
-  Atom in_order(Atom x, const Shape& shape, const std::vector<std::size_t>& goes_to) {
-    std::vector<std::size_t> axes(shape.size());
-    std::iota(axes.begin(), axes.end(), std::size_t{0});
-    std::stable_sort(axes.begin(), axes.end(),
-                     [&](std::size_t a, std::size_t b) { return goes_to[a] < goes_to[b]; });
-    Shape permutation, permuted, result(out_.shape.size(), 1);
-    for (const std::size_t a : axes) {
-      permutation.push_back(static_cast<std::int64_t>(a));
-      permuted.push_back(shape[a]);
-      if (goes_to[a] < result.size()) result[goes_to[a]] = shape[a];
+  Atom added(const Atom& x, const Atom& updates, const Shape& at, const Aval& out) {
+    const One o = one(at);
+    const Shape axes = order(o), shape = permuted(axes, o.taken);
+    SliceParams part{Shape(out_.size(), 0), out_, {}};
+    for (std::size_t f = 0; f < few_.size(); ++f) {
+      part.start_indices[in_result_[few_[f]]] = at[f];
+      part.limit_indices[in_result_[few_[f]]] = at[f] + 1;
     }
-    if (!std::is_sorted(axes.begin(), axes.end()))
-      x = s_.make(transpose_p, TransposeParams{permutation}, {x}, of_shape(permuted));
-    return s_.make(reshape_p, ReshapeParams{result}, {x}, of_shape(result));
-  }
-  Aval of_shape(const Shape& shape) const {
-    return shape == out_.shape ? out_ : strong_.with_shape(shape);
+    Shape one_of_few = out_;
+    for (const std::size_t d : few_) one_of_few[in_result_[d]] = 1;
+    Atom y = s_.make(slice_p, part, {updates}, aval_.with_shape(one_of_few));
+    y = s_.make(reshape_p, ReshapeParams{shape}, {y}, aval_.with_shape(shape));
+    Shape back(axes.size(), 0);
+    for (std::size_t k = 0; k < axes.size(); ++k)
+      back[static_cast<std::size_t>(axes[k])] = static_cast<std::int64_t>(k);
+    y = reversed(turned(y, back, o.taken), o.backward);
+    PadParams pad;
+    for (std::size_t a = 0; a < of_.size(); ++a)
+      pad.padding_config.push_back(
+          {o.cut.start_indices[a], of_[a] - o.cut.limit_indices[a], o.cut.strides[a] - 1});
+    const Atom nothing = Atom::literal(detail::convert_scalar(Array(-0.0), out.dtype));
+    const Atom padded = s_.make(pad_p, pad, {y, nothing}, aval_);
+    return s_.make(add_p, NoParams{}, {x, padded}, out);
   }
 
   Simplifier& s_;
-  const Atom x_;
   const GatherParams p_;
-  const Aval out_;
+  const Shape of_, places_, out_;
+  Aval aval_;  ///< of the array
   std::vector<Progression> columns_;
-  Shape of_, places_;
-  Aval strong_;
   std::vector<std::size_t> in_result_;  ///< of each dimension of the places
   std::vector<std::optional<std::size_t>>
       slice_of_;  ///< the dimension along which a component counts
   std::vector<std::size_t> few_;
+  bool are_known_ = false;
 };
 
 }  // namespace
 
 // x[range], x[2 arange(n)[:, None], arange(m)], x[arange(n)[:, None] + arange(3)]: slices, and what is put together of them.
 std::optional<Atom> gather_of_slices(Simplifier& s, const Eqn& e, const Aval& out) {
-  return Slices(s, e, out).make();
+  const Shape of = s.aval(e.inputs[0]).shape;
+  Slices slices(s, of, e.inputs[1], e.params.as<GatherParams>(), out.shape);
+  if (!slices.are_known()) return std::nullopt;
+  return slices.read(e.inputs[0], out);
+}
+
+// What is added to such slices: x + pad(y) + pad(z) ..., in the order of the updates, where that is not much more.
+// x + -0 is x.
+std::optional<Atom> scatter_to_slices(Simplifier& s, const Eqn& e, const Aval& out) {
+  constexpr std::int64_t kMuch = 4;
+  const Shape updates = s.aval(e.inputs[2]).shape;
+  const auto& p = e.params.as<ScatterParams>();
+  if (is_complex(out.dtype) || updates.num_elements() == 0) return std::nullopt;
+  Slices slices(s, out.shape, e.inputs[1], windows_of(p, out.shape, updates), updates);
+  if (!slices.are_known() || out.size() * slices.count() > kMuch * updates.num_elements())
+    return std::nullopt;
+  return slices.add_to(e.inputs[0], e.inputs[2], out);
 }
 
 // x[arange(n)[:, None], i] takes from each row for itself: rows are a batch, and only i is looked up.
@@ -468,7 +567,7 @@ std::optional<Atom> gather_of_windows(Simplifier& s, const Eqn& e, const Aval& o
   GatherDimensionNumbers& d = p.dimension_numbers;
   const Shape of = s.aval(e.inputs[0]).shape;
   const Aval places = s.aval(e.inputs[1]);
-  const std::vector<Progression> columns = progressions(s, e);
+  const std::vector<Progression> columns = progressions(s, e.inputs[1], d.start_index_map);
   const auto found = columns.empty() || !d.operand_batching_dims.empty()
                          ? std::nullopt
                          : counting_along_last(columns, places.shape);
@@ -479,7 +578,8 @@ std::optional<Atom> gather_of_windows(Simplifier& s, const Eqn& e, const Aval& o
       counting.most >= of[static_cast<std::size_t>(axis)])
     return std::nullopt;
   // The windows' dimensions are in the result in the order of the operand's.
-  const auto in_result = static_cast<std::int64_t>(dimensions_of_places(d, out)[found->dimension]);
+  const auto in_result =
+      static_cast<std::int64_t>(dimensions_of_places(d, out.shape)[found->dimension]);
   const auto below = [](std::int64_t bound) { return [=](std::int64_t x) { return x < bound; }; };
   const Shape collapsed = without(d.collapsed_slice_dims, axis);
   Shape offset = d.offset_dims;

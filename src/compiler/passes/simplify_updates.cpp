@@ -8,10 +8,7 @@
 namespace telamon {
 inline namespace v1 {
 namespace compiler {
-namespace {
 
-// ---- updates -------------------------------------------------------------------------------------
-// The gather that reads the windows which a scatter writes to; 0 where it drops the update.
 GatherParams windows_of(const ScatterParams& p, const Shape& operand, const Shape& updates) {
   const ScatterDimensionNumbers& d = p.dimension_numbers;
   GatherParams out;
@@ -30,6 +27,8 @@ GatherParams windows_of(const ScatterParams& p, const Shape& operand, const Shap
   out.fill_value = 0;
   return out;
 }
+
+namespace {
 
 /// What an equation that overwrites a part of its first operand writes there, and how to read it.
 struct Overwriting {
