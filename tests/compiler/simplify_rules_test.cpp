@@ -223,6 +223,21 @@ const Example kExamples[] = {
      "start_index_map=(0,), operand_batching_dims=(), start_indices_batching_dims=()} "
      "mode=fill_or_drop slice_sizes=(1,) ] a f",
      "g", "iota broadcast_in_dim mul gather"},
+    {"scatter_to_slices", "a:f32[9] b:f32[8,2]",
+     "c:i32[8,2,1] = iota [ dimension=0 dtype=i32 shape=(8, 2, 1) ]  "
+     "d:i32[8,2,1] = iota [ dimension=1 dtype=i32 shape=(8, 2, 1) ]  e:i32[8,2,1] = add c d  "
+     "f:f32[9] = scatter_add [ dimension_numbers={update_window_dims=(), "
+     "inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), operand_batching_dims=(), "
+     "scatter_indices_batching_dims=()} mode=fill_or_drop ] a e b",
+     "f", "slice reshape pad add slice reshape pad add"},
+    {"scatter_to_windows", "a:f32[99] b:f32[9,8]",
+     "c:i32[9,8,1] = iota [ dimension=0 dtype=i32 shape=(9, 8, 1) ]  "
+     "d:i32[9,8,1] = splat 11:i32  e:i32[9,8,1] = mul c d  "
+     "f:i32[9,8,1] = iota [ dimension=1 dtype=i32 shape=(9, 8, 1) ]  g:i32[9,8,1] = add e f  "
+     "h:f32[99] = P [ dimension_numbers={update_window_dims=(), "
+     "inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), operand_batching_dims=(), "
+     "scatter_indices_batching_dims=()} mode=fill_or_drop ] a g b",
+     "h", "iota broadcast_in_dim mul P"},
     {"concatenation_of_nothing", "a:f32[9,2] b:f32[0,2] c:f32[3,2]",
      "d:f32[12,2] = concatenate [ dimension=0 ] a b c", "d", "concatenate"},
     {"concatenate_one", "a:f32[9]", "b:f32[9] = concatenate [ dimension=0 ] a", "b", ""},

@@ -102,6 +102,7 @@ std::span<const Rule> rules() {
       {"select_truth", select_truth, {&select_n_p}},
       {"select_update", select_update, {&select_n_p}},
       {"scatter_to_slices", scatter_to_slices, {&scatter_add_p}},
+      {"scatter_to_windows", scatter_to_windows, {&scatter_p, &scatter_add_p}},
       {"scatter_at_known", scatter_at_known, {&scatter_p, &scatter_add_p}},
       {"convert_same", convert_same, {&convert_element_type_p}},
       {"convert_chain", convert_chain, {&convert_element_type_p}},

@@ -251,8 +251,9 @@ class Slices {
     std::vector<std::size_t> dims;
     for (std::size_t d = 0; d + 1 < places_.size(); ++d)
       if (places_[d] > 1) dims.push_back(d);
-    std::stable_sort(dims.begin(), dims.end(),
-                     [&](std::size_t a, std::size_t b) { return places_[a] > places_[b]; });
+    std::sort(dims.begin(), dims.end(), [&](std::size_t a, std::size_t b) {
+      return std::pair(places_[b], a) < std::pair(places_[a], b);
+    });
     for (const std::size_t d : dims) {
       std::vector<std::size_t> changing;
       for (std::size_t k = 0; k < columns_.size(); ++k)
@@ -316,9 +317,11 @@ class Slices {
   static Shape order(const One& o) {
     Shape axes;
     for (std::size_t a = 0; a < o.goes_to.size(); ++a) axes.push_back(static_cast<std::int64_t>(a));
-    const auto place = [&](std::int64_t a) { return o.goes_to[static_cast<std::size_t>(a)]; };
-    std::stable_sort(axes.begin(), axes.end(),
-                     [&](std::int64_t a, std::int64_t b) { return place(a) < place(b); });
+    const auto place = [&](std::int64_t a) {
+      return std::pair(o.goes_to[static_cast<std::size_t>(a)], a);
+    };
+    std::sort(axes.begin(), axes.end(),
+              [&](std::int64_t a, std::int64_t b) { return place(a) < place(b); });
     return axes;
   }
   Atom turned(Atom x, const Shape& permutation, const Shape& shape) {
@@ -378,6 +381,7 @@ class Slices {
       }
       return out;
     };
+    const auto vector = [](const Shape& x) { return std::vector(x.begin(), x.end()); };
     std::vector<Shape> all = {{}};
     for (const std::size_t d : few_) {
       std::vector<Shape> longer;
@@ -389,8 +393,9 @@ class Slices {
       }
       all = std::move(longer);
     }
-    std::stable_sort(all.begin(), all.end(),
-                     [&](const Shape& a, const Shape& b) { return behind(a) < behind(b); });
+    std::sort(all.begin(), all.end(), [&](const Shape& a, const Shape& b) {
+      return std::pair(behind(a), vector(a)) < std::pair(behind(b), vector(b));
+    });
     return all;
   }
   Atom added(const Atom& x, const Atom& updates, const Shape& at, const Aval& out) {
@@ -446,7 +451,8 @@ std::optional<Atom> scatter_to_slices(Simplifier& s, const Eqn& e, const Aval& o
   constexpr std::int64_t kMuch = 4;
   const Shape updates = s.aval(e.inputs[2]).shape;
   const auto& p = e.params.as<ScatterParams>();
-  if (is_complex(out.dtype) || updates.num_elements() == 0) return std::nullopt;
+  const bool one_place = s.aval(e.inputs[1]).size() == s.aval(e.inputs[1]).shape.back();
+  if (one_place || is_complex(out.dtype) || updates.num_elements() == 0) return std::nullopt;
   Slices slices(s, out.shape, e.inputs[1], windows_of(p, out.shape, updates), updates);
   if (!slices.are_known() || out.size() * slices.count() > kMuch * updates.num_elements())
     return std::nullopt;
@@ -559,18 +565,20 @@ std::optional<Counting> counting_along_last(const std::vector<Progression>& colu
   return Counting{*only, d, columns[*only].steps[d] < 0};
 }
 
-}  // namespace
-
-// x[128 arange(m)[:, None] + arange(n)] are windows, of which each is n elements side by side.
-std::optional<Atom> gather_of_windows(Simplifier& s, const Eqn& e, const Aval& out) {
-  GatherParams p = e.params.as<GatherParams>();
+/// Windows that are looked up where single elements were.
+struct Windows {
+  GatherParams params;
+  Atom starts;
+  Shape backward;  ///< dimensions of what is looked up along which the places count down
+};
+std::optional<Windows> windows_at(Simplifier& s, const Shape& of, const Atom& places,
+                                  GatherParams p, const Shape& out) {
   GatherDimensionNumbers& d = p.dimension_numbers;
-  const Shape of = s.aval(e.inputs[0]).shape;
-  const Aval places = s.aval(e.inputs[1]);
-  const std::vector<Progression> columns = progressions(s, e.inputs[1], d.start_index_map);
+  const Aval aval = s.aval(places);
+  const std::vector<Progression> columns = progressions(s, places, d.start_index_map);
   const auto found = columns.empty() || !d.operand_batching_dims.empty()
                          ? std::nullopt
-                         : counting_along_last(columns, places.shape);
+                         : counting_along_last(columns, aval.shape);
   if (!found) return std::nullopt;
   const Progression& counting = columns[found->component];
   const std::int64_t axis = d.start_index_map[found->component];
@@ -578,8 +586,7 @@ std::optional<Atom> gather_of_windows(Simplifier& s, const Eqn& e, const Aval& o
       counting.most >= of[static_cast<std::size_t>(axis)])
     return std::nullopt;
   // The windows' dimensions are in the result in the order of the operand's.
-  const auto in_result =
-      static_cast<std::int64_t>(dimensions_of_places(d, out.shape)[found->dimension]);
+  const auto in_result = static_cast<std::int64_t>(dimensions_of_places(d, out)[found->dimension]);
   const auto below = [](std::int64_t bound) { return [=](std::int64_t x) { return x < bound; }; };
   const Shape collapsed = without(d.collapsed_slice_dims, axis);
   Shape offset = d.offset_dims;
@@ -591,25 +598,59 @@ std::optional<Atom> gather_of_windows(Simplifier& s, const Eqn& e, const Aval& o
     return std::nullopt;
   d.offset_dims = offset;
   d.collapsed_slice_dims = collapsed;
-  p.slice_sizes[static_cast<std::size_t>(axis)] = places.shape[found->dimension];
-  p.unique_indices = false;
+  const std::int64_t length = aval.shape[found->dimension];
+  p.slice_sizes[static_cast<std::size_t>(axis)] = length;
   Atoms starts;
-  Shape shape;
-  for (const Progression& column : columns) {
-    Progression start = column;
-    if (found->down)
-      start.first += column.steps[found->dimension] * (places.shape[found->dimension] - 1);
-    starts.push_back(without_dimension(s, start, found->dimension, places));
-    shape = s.aval(starts.back()).shape;
+  for (Progression start : columns) {
+    if (found->down) start.first += start.steps[found->dimension] * (length - 1);
+    starts.push_back(without_dimension(s, start, found->dimension, aval));
   }
-  const std::int64_t last = static_cast<std::int64_t>(shape.size()) - 1;
-  shape[static_cast<std::size_t>(last)] = static_cast<std::int64_t>(starts.size());
+  Shape shape = s.aval(starts[0]).shape;
+  const std::size_t last = shape.size() - 1;
+  shape[last] = static_cast<std::int64_t>(starts.size());
+  const ConcatenateParams side_by_side{static_cast<std::int64_t>(last)};
   const Atom at = starts.size() == 1 ? starts[0]
-                                     : s.make(concatenate_p, ConcatenateParams{last}, starts,
-                                              {shape, places.dtype, false});
-  const Atom windows = s.make(gather_p, Params::of(std::move(p)), {e.inputs[0], at}, out);
-  if (!found->down) return windows;
-  return s.make(rev_p, DimensionsParams{{in_result}}, {windows}, out);
+                                     : s.make(concatenate_p, side_by_side, std::move(starts),
+                                              {shape, aval.dtype, false});
+  return Windows{std::move(p), at, found->down ? Shape{in_result} : Shape{}};
+}
+
+}  // namespace
+
+// x[128 arange(m)[:, None] + arange(n)] are windows, of which each is n elements side by side.
+std::optional<Atom> gather_of_windows(Simplifier& s, const Eqn& e, const Aval& out) {
+  const Shape of = s.aval(e.inputs[0]).shape;
+  const auto w = windows_at(s, of, e.inputs[1], e.params.as<GatherParams>(), out.shape);
+  if (!w) return std::nullopt;
+  GatherParams p = w->params;
+  p.unique_indices = false;
+  const Atom windows = s.make(gather_p, Params::of(std::move(p)), {e.inputs[0], w->starts}, out);
+  if (w->backward.empty()) return windows;
+  return s.make(rev_p, DimensionsParams{w->backward}, {windows}, out);
+}
+
+// And so is what is written there, in the same order.
+std::optional<Atom> scatter_to_windows(Simplifier& s, const Eqn& e, const Aval& out) {
+  ScatterParams p = e.params.as<ScatterParams>();
+  const Aval updates = s.aval(e.inputs[2]);
+  const GatherParams read = windows_of(p, out.shape, updates.shape);
+  const auto w = windows_at(s, out.shape, e.inputs[1], read, updates.shape);
+  if (!w) return std::nullopt;
+  // Of one run of elements each: others are written row by row anyway, but for a single one.
+  const Shape& window = w->params.slice_sizes;
+  std::size_t first = 0;
+  while (first < window.size() && window[first] == 1) ++first;
+  if (s.aval(w->starts).size() == s.aval(w->starts).shape.back()) first = window.size();
+  for (std::size_t a = first + 1; a < window.size(); ++a)
+    if (window[a] != out.shape[a]) return std::nullopt;
+  p.dimension_numbers.update_window_dims = w->params.dimension_numbers.offset_dims;
+  p.dimension_numbers.inserted_window_dims = w->params.dimension_numbers.collapsed_slice_dims;
+  Atom y = e.inputs[2];
+  if (!w->backward.empty()) {
+    p.indices_are_sorted = false;
+    y = s.make(rev_p, DimensionsParams{w->backward}, {y}, updates);
+  }
+  return s.make(*e.primitive, Params::of(std::move(p)), {e.inputs[0], w->starts, y}, out);
 }
 
 }  // namespace compiler
