@@ -5,6 +5,7 @@
 
 #include "compiler/support.hpp"
 #include "support/disk_cache.hpp"
+#include "telamon/indexing.hpp"
 #include "telamon/jit.hpp"
 #include "telamon/numpy.hpp"
 
@@ -40,6 +41,28 @@ TEST(KnownPlaces, OfArraysOfOneAndOfThreeDimensions) {
   EXPECT_THAT(left(Array{5, 6, 2}, 0, {300}), Not(HasSubstr("gather")));
   for (const int axis : {0, 1, 2})
     EXPECT_THAT(left(Array{3, 0}, axis, {20, 4, 30}), Not(HasSubstr("gather")));
+}
+
+// Windows of a signal: few that are long are looked up as they are, and of many short ones each element is a slice.
+TEST(KnownPlaces, ThatCountAlongSeveralDimensionsAreWindows) {
+  const auto windows = [](int count, int step, int length) {
+    return lax::reshape(arange(count) * step, {count, 1}) + arange(length);
+  };
+  const Array frames = windows(5, 50, 20), neighbours = windows(100, 2, 3);
+  EXPECT_THAT(left(frames, 0, {300}), HasSubstr("slice_sizes=(20,)"));
+  EXPECT_THAT(left(299 - frames, 0, {300}),
+              AllOf(HasSubstr("slice_sizes=(20,)"), HasSubstr("rev")));
+  EXPECT_THAT(left(neighbours, 0, {300}), Not(HasSubstr("gather")));
+  EXPECT_THAT(left(neighbours, 1, {20, 300}), Not(HasSubstr("gather")));
+  EXPECT_THAT(left(frames * frames, 0, {90'000}), HasSubstr("slice_sizes=(1,)"));
+}
+TEST(KnownPlaces, ThatCountAreAddedToBySlices) {
+  const Array places = lax::reshape(arange(100) * 2, {100, 1}) + arange(3);
+  const auto f = [=](const Array& x, const Array& y) { return x.at(places).add(y); };
+  const Array x = uniform({300}, DType::f32), y = uniform({100, 3}, DType::f32);
+  const auto jitted = jit(f);
+  expect_equal(jitted(x, y), f(x, y), 0, "call");
+  EXPECT_THAT(jitted.lower(x, y).compile().text("jaxpr"), Not(HasSubstr("scatter")));
 }
 
 TEST(KnownPlaces, ThatAreManyStay) {

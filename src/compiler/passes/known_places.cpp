@@ -5,6 +5,9 @@
 //   b:f32[n,3] = gather[dimension 1] a [2, 0, 1]
 //   ->  p = slice[(0,2):(n,3)] a, q = slice[(0,0):(n,2)] a, b = concatenate[dimension=1] p q
 //
+// Places that count along their dimensions, as those of windows do, become iotas, which the rules of the simplifier about
+// places understand.
+//
 // From here on their values are in the text of the program, and so in its key in the disk cache.
 #include <algorithm>
 #include <cstdint>
@@ -25,7 +28,7 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-constexpr std::int64_t kMostIndices = 1 << 14;
+constexpr std::int64_t kMostIndices = 1 << 14, kMostCounted = 1 << 20;
 constexpr std::size_t kMostRuns = 8;  // more slices gain little, and take long to compile
 
 /// first, first + step, ...
@@ -66,6 +69,10 @@ class Places {
     }
   }
 
+  static bool has_places(const Eqn& e) {
+    return e.primitive == &gather_p || e.primitive == &scatter_p || e.primitive == &scatter_add_p;
+  }
+
   Jaxpr run() {
     bool changed = false;
     for (const Aval& aval : jaxpr_.in_avals()) atoms_.push(Atom::var(b_.add_input(aval)));
@@ -76,8 +83,13 @@ class Places {
         atoms_.push(*taken);
         continue;
       }
-      atoms_.push(b_.add_eqn(*e.primitive, e.params, atoms_(e.inputs), atoms_.out_avals(e),
-                             e.effect, e.where));
+      Atoms in = atoms_(e.inputs);
+      if (const auto places = has_places(e) ? counted(e) : std::nullopt) {
+        changed = true;
+        in[1] = *places;
+      }
+      atoms_.push(b_.add_eqn(*e.primitive, e.params, std::move(in), atoms_.out_avals(e), e.effect,
+                             e.where));
     }
     if (!changed) return jaxpr_;
     return b_.build(atoms_(jaxpr_.outs()), detail::JaxprBuilder::DeadCode::keep).jaxpr;
@@ -86,7 +98,7 @@ class Places {
  private:
   bool is_few(Var v) const {
     const Aval& aval = jaxpr_.aval(v);
-    return (aval.dtype == DType::i32 || aval.dtype == DType::i64) && aval.size() <= kMostIndices;
+    return (aval.dtype == DType::i32 || aval.dtype == DType::i64) && aval.size() <= kMostCounted;
   }
   // The same numbers in another shape.
   void follow(const Eqn& e) {
@@ -114,7 +126,8 @@ class Places {
     const auto found = known_.find(e.inputs[1].var());
     const Aval &of = jaxpr_.aval(e.inputs[0]), &out = jaxpr_.aval(e.outputs[0]);
     const auto axis = gathered_axis(of, out, e.params.as<GatherParams>());
-    if (found == known_.end() || !axis || out.size() == 0) return std::nullopt;
+    if (found == known_.end() || !axis || out.size() == 0 || found->second.size() > kMostIndices)
+      return std::nullopt;
     const auto runs = runs_of(numbers(found->second), of.shape[*axis]);
     if (!runs) return std::nullopt;
     // Columns of truth values are not put together in registers.
@@ -126,6 +139,56 @@ class Places {
     ConcatenateParams p;
     p.dimension = static_cast<std::int64_t>(*axis);
     return add(concatenate_p, Params::of(p), std::move(parts), out, e);
+  }
+  // Index vectors of which each component is so much more along each dimension, as what it is computed of.
+  std::optional<Atom> counted(const Eqn& e) {
+    const auto found = e.inputs[1].is_var() ? known_.find(e.inputs[1].var()) : known_.end();
+    if (found == known_.end() || found->second.size() == 0) return std::nullopt;
+    const Aval aval = jaxpr_.aval(e.inputs[1]);
+    const std::vector<std::int64_t> all = numbers(found->second);
+    const auto is_far = [](std::int64_t n) { return n < INT32_MIN || n > INT32_MAX; };
+    if (std::any_of(all.begin(), all.end(), is_far)) return std::nullopt;
+    const auto vectors = static_cast<std::size_t>(aval.shape.back());
+    Shape shape = aval.shape;
+    shape[shape.size() - 1] = 1;
+    const Aval column = aval.with_shape(shape).strong();
+    Atoms columns;
+    for (std::size_t k = 0; k < vectors; ++k) {
+      const auto steps = steps_of(all, shape, k, vectors);
+      if (!steps) return std::nullopt;
+      columns.push_back(filled(all[k], column, e));
+      for (std::size_t d = 0; d < steps->size(); ++d) {
+        if ((*steps)[d] == 0) continue;
+        const IotaParams along{aval.dtype, shape, static_cast<std::int64_t>(d)};
+        const Atom iota = add(iota_p, Params::of(along), {}, column, e);
+        const Atom scaled = add(mul_p, {}, {iota, filled((*steps)[d], column, e)}, column, e);
+        columns.back() = add(add_p, {}, {columns.back(), scaled}, column, e);
+      }
+    }
+    if (vectors == 1) return columns[0];
+    const ConcatenateParams p{static_cast<std::int64_t>(shape.size()) - 1};
+    return add(concatenate_p, Params::of(p), std::move(columns), aval.strong(), e);
+  }
+  /// By how much every `of`th of these numbers from the kth on goes up along each dimension, if always by the same.
+  static std::optional<std::vector<std::int64_t>> steps_of(const std::vector<std::int64_t>& all,
+                                                           const Shape& shape, std::size_t k,
+                                                           std::size_t of) {
+    std::vector<std::int64_t> steps(shape.size(), 0);
+    std::size_t stride = of;  // of a dimension, in `all`
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      const auto size = static_cast<std::size_t>(shape[d]);
+      if (size > 1) steps[d] = all[k + stride] - all[k];
+      // As far as dimensions have been looked at, each block is the one before it and a step.
+      for (std::size_t i = stride; i < size * stride; i += of)
+        if (all[k + i] - all[k + i - stride] != steps[d]) return std::nullopt;
+      stride *= size;
+    }
+    return steps;
+  }
+  Atom filled(std::int64_t number, const Aval& aval, const Eqn& e) {
+    const Atom literal = Atom::literal(detail::convert_scalar(Array(number), aval.dtype));
+    return add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{aval.shape, {}}), {literal},
+               aval, e);
   }
   // Backwards as a slice that goes forwards, and then turned.
   Atom slice(const Atom& x, const Aval& of, std::size_t axis, const Run& run, const Eqn& e) {
@@ -154,9 +217,8 @@ class Places {
 }  // namespace
 
 Jaxpr slice_at_known_places(const Jaxpr& jaxpr, const Arrays& known) {
-  const auto gathers = [](const Eqn& e) { return e.primitive == &gather_p; };
-  if (known.empty() || std::none_of(jaxpr.eqns().begin(), jaxpr.eqns().end(), gathers))
-    return jaxpr;
+  const std::vector<Eqn>& eqns = jaxpr.eqns();
+  if (known.empty() || std::none_of(eqns.begin(), eqns.end(), Places::has_places)) return jaxpr;
   const detail::EvalScope scope;
   return Places(jaxpr, known).run();
 }

@@ -125,8 +125,9 @@ RuleFunction add_zero, add_plus_zero, add_negated, sub_zero, sub_negated, mul_on
     xor_ones, beyond_all, select_known, select_same, select_of_not, select_of_select, select_truth,
     convert_same, convert_chain, truth_of_number, compare_positions, mul_position;
 // simplify_places.cpp
-RuleFunction gather_of_slices, gather_along_range, gather_of_windows, scatter_to_slices,
-    scatter_to_windows;
+RuleFunction gather_of_slices, scatter_to_slices;
+// simplify_windows.cpp
+RuleFunction gather_along_range, gather_of_windows, scatter_to_windows;
 // simplify_divisions.cpp
 RuleFunction negative_remainder, floored_by_power_of_two;
 // simplify_shapes.cpp
