@@ -56,6 +56,19 @@ TEST(KnownPlaces, ThatCountAlongSeveralDimensionsAreWindows) {
   EXPECT_THAT(left(neighbours, 1, {20, 300}), Not(HasSubstr("gather")));
   EXPECT_THAT(left(frames * frames, 0, {90'000}), HasSubstr("slice_sizes=(1,)"));
 }
+// Neighbours of what repeats itself are two slices, by indices of any type.
+TEST(KnownPlaces, ThatAreComputedOfNumbersOfTheProgramAreSlices) {
+  for (const DType dtype : {DType::i16, DType::u32, DType::i32, DType::i64}) {
+    const auto f = [=](const Array& x) {
+      const Array i = lax::iota(dtype, {300}, 0);
+      return take(x, (i + 1) % 300, 0) - take(x, (i + 299) % 300, 0);
+    };
+    const Array x = uniform({300}, DType::f32);
+    const auto jitted = jit(f);
+    expect_equal(jitted(x), f(x), 0, "call");
+    EXPECT_THAT(jitted.lower(x).compile().text("jaxpr"), Not(HasSubstr("gather")));
+  }
+}
 TEST(KnownPlaces, ThatCountAreAddedToBySlices) {
   const Array places = lax::reshape(arange(100) * 2, {100, 1}) + arange(3);
   const auto f = [=](const Array& x, const Array& y) { return x.at(places).add(y); };

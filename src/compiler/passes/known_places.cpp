@@ -1,5 +1,6 @@
-// Slices at places that no call changes: what a program takes of an array by indices that are captured arrays is made of
-// slices, which other passes understand, and kernels read without a look at an index. (Places that are ranges in the
+// Slices at places that no call changes: what a program takes of an array by indices that are captured arrays, or computed
+// of numbers of the program alone, is made of slices, which other passes understand, and kernels read without a look at an
+// index. (Places that are ranges in the
 // text of the program: gather_of_slices in simplify_places.cpp.)
 //
 //   b:f32[n,3] = gather[dimension 1] a [2, 0, 1]
@@ -16,6 +17,8 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/executable/program_store.hpp"
+#include "compiler/forms.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "core/concrete.hpp"
@@ -62,7 +65,8 @@ std::optional<std::vector<Run>> runs_of(const std::vector<std::int64_t>& places,
 
 class Places {
  public:
-  Places(const Jaxpr& jaxpr, const Arrays& known) : jaxpr_(jaxpr), atoms_(jaxpr) {
+  Places(const Jaxpr& jaxpr, const Arrays& known)
+      : jaxpr_(jaxpr), producer_(detail::producers(jaxpr)), atoms_(jaxpr) {
     for (std::size_t i = 0; i < known.size(); ++i) {
       const auto v = static_cast<Var>(i);
       if (is_few(v)) known_.emplace(v, known[i]);
@@ -98,7 +102,28 @@ class Places {
  private:
   bool is_few(Var v) const {
     const Aval& aval = jaxpr_.aval(v);
-    return (aval.dtype == DType::i32 || aval.dtype == DType::i64) && aval.size() <= kMostCounted;
+    return is_integer(aval.dtype) && aval.size() <= kMostCounted;
+  }
+  // What is computed of iotas and of numbers that are known: (arange(n) + 1) % n.
+  std::optional<Array> value(Var v, int depth = 0) {
+    constexpr int kDeepest = 16;
+    if (const auto found = known_.find(v); found != known_.end()) return found->second;
+    const int at = producer_[static_cast<std::size_t>(v)];
+    if (at < 0 || depth > kDeepest || jaxpr_.aval(v).size() > kMostIndices) return std::nullopt;
+    const Eqn& e = jaxpr_.eqns()[static_cast<std::size_t>(at)];
+    const bool counts = is_integer(jaxpr_.aval(v).dtype) || jaxpr_.aval(v).dtype == DType::bool_;
+    if (!counts || e.outputs.size() != 1 || e.params.has_jaxprs() ||
+        !is_fusible(form_of(jaxpr_, e)))
+      return std::nullopt;
+    Arrays in;
+    for (const Atom& a : e.inputs) {
+      const auto x = a.is_literal() ? std::optional(a.literal()) : value(a.var(), depth + 1);
+      if (!x) return std::nullopt;
+      in.push_back(*x);
+    }
+    const Array made = e.primitive->rules().impl(e.params, in).at(0);
+    known_.emplace(v, made);
+    return made;
   }
   // The same numbers in another shape.
   void follow(const Eqn& e) {
@@ -113,22 +138,19 @@ class Places {
   }
 
   static std::vector<std::int64_t> numbers(const Array& x) {
-    const Array dense = detail::contiguous(x);
-    const auto all = [&]<class T>(const T* data) {
-      return std::vector<std::int64_t>(data, data + dense.aval().size());
-    };
-    return dense.dtype() == DType::i32 ? all(detail::data_of<std::int32_t>(dense))
-                                       : all(detail::data_of<std::int64_t>(dense));
+    const Array wide = convert_element_type_p.bind1({DType::i64}, {x});
+    const Array dense = detail::contiguous(wide);
+    const auto* const first = detail::data_of<std::int64_t>(dense);
+    return {first, first + dense.size()};
   }
 
   std::optional<Atom> slices(const Eqn& e) {
     if (!e.inputs[1].is_var()) return std::nullopt;
-    const auto found = known_.find(e.inputs[1].var());
     const Aval &of = jaxpr_.aval(e.inputs[0]), &out = jaxpr_.aval(e.outputs[0]);
     const auto axis = gathered_axis(of, out, e.params.as<GatherParams>());
-    if (found == known_.end() || !axis || out.size() == 0 || found->second.size() > kMostIndices)
-      return std::nullopt;
-    const auto runs = runs_of(numbers(found->second), of.shape[*axis]);
+    const auto places = axis && out.size() > 0 ? value(e.inputs[1].var()) : std::nullopt;
+    if (!places || places->size() > kMostIndices) return std::nullopt;
+    const auto runs = runs_of(numbers(*places), of.shape[*axis]);
     if (!runs) return std::nullopt;
     // Columns of truth values are not put together in registers.
     if (runs->size() > 1 && of.dtype == DType::bool_ && *axis + 1 == of.shape.size())
@@ -209,6 +231,7 @@ class Places {
   }
 
   const Jaxpr& jaxpr_;
+  const std::vector<int> producer_;
   detail::JaxprBuilder b_;
   detail::Renaming atoms_;
   std::map<Var, Array> known_;
@@ -218,7 +241,7 @@ class Places {
 
 Jaxpr slice_at_known_places(const Jaxpr& jaxpr, const Arrays& known) {
   const std::vector<Eqn>& eqns = jaxpr.eqns();
-  if (known.empty() || std::none_of(eqns.begin(), eqns.end(), Places::has_places)) return jaxpr;
+  if (std::none_of(eqns.begin(), eqns.end(), Places::has_places)) return jaxpr;
   const detail::EvalScope scope;
   return Places(jaxpr, known).run();
 }
