@@ -1,5 +1,6 @@
 // Kernels whose every result has the shape of the loop nest.
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <span>
 
@@ -187,8 +188,8 @@ void vector_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t 
   }
   if (rest > 0) {
     const auto tail = [&] {
-      const bool narrow = options.narrow_tail && (rest & (rest - 1)) == 0;
-      gen.set_lanes(narrow ? static_cast<int>(rest) : lanes, static_cast<int>(rest));
+      const auto of_tail = std::bit_ceil(static_cast<unsigned>(rest));
+      gen.set_lanes(options.narrow_tail ? static_cast<int>(of_tail) : lanes, static_cast<int>(rest));
       once(whole);
     };
     if (all) tail();
