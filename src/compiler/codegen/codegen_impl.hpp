@@ -287,6 +287,9 @@ struct CodeGen::Impl {
   llvm::Function* shared(llvm::Function* f);
   /// The address of an element, by a uniform index.
   llvm::Value* element_address(llvm::Type* t, const Node* base, const Node* index);
+  /// Elements by indices, a load for each lane.
+  llvm::Value* load_one_by_one(llvm::Type* t, const Node* base, llvm::Value* indices,
+                               llvm::Align align);
   /// Elements by constant indices that differ by less than there are lanes; null for others.
   llvm::Value* load_near(llvm::Type* t, const Node* base, llvm::Value* indices, llvm::Align align);
   /// Every second element, or third, ..., from an address on.

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "compiler/codegen/codegen_impl.hpp"
+#include "compiler/codegen/llvm_session_impl.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/error.hpp"
 
@@ -187,6 +188,20 @@ Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
   return b.CreateShuffleVector(lower, two ? load(all) : zeros, lanes);
 }
 
+Value* CodeGen::Impl::load_one_by_one(llvm::Type* t, const Node* base, Value* indices,
+                                      llvm::Align align) {
+  const int all =
+      static_cast<int>(llvm::cast<llvm::FixedVectorType>(indices->getType())->getNumElements());
+  const int count = mask() == nullptr ? all : active;
+  Value* v = llvm::Constant::getNullValue(vector_type(t, all));
+  for (int l = 0; l < count; ++l) {
+    const auto lane = static_cast<std::uint64_t>(l);
+    Value* const address = b.CreateGEP(t, base->value, b.CreateExtractElement(indices, lane));
+    v = b.CreateInsertElement(v, b.CreateAlignedLoad(t, address, align), lane);
+  }
+  return v;
+}
+
 Value* CodeGen::Impl::mask_of(int count, int of) {
   if (count >= of) return nullptr;
   std::vector<llvm::Constant*> bits;
@@ -265,6 +280,8 @@ Scalar CodeGen::load(Pointer from, DType dtype, Scalar index) {
       v = m.load_steps(t, m.element_address(t, p, i), static_cast<int>(i->stride), w, align);
     } else if (Value* near = m.load_near(t, p, m.as_vector(i, w), align)) {
       v = near;
+    } else if (gathers_one_by_one()) {
+      v = m.load_one_by_one(t, p, m.as_vector(i, w), align);
     } else {
       Value* addresses = m.b.CreateGEP(t, p->value, m.as_vector(i, w));
       if (mask == nullptr)

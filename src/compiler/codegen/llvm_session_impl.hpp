@@ -24,6 +24,8 @@ struct OwnedModule {
 OwnedModule make_module(const std::string& name);
 /// The attributes that every generated function needs for full-width vectors.
 void set_target_attributes(llvm::Function& function);
+/// Whether the processor gathers no faster than it loads one number after the other.
+bool gathers_one_by_one();
 /// The object file of the module. `quick`: LLVM's fast instruction selection and register allocation.
 std::string object_file(llvm::Module& module, bool quick);
 /// The assembly text of the module, which knows no frames from then on.

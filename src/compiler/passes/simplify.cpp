@@ -135,6 +135,7 @@ std::span<const Rule> rules() {
       {"gather_of_slices", gather_of_slices, {&gather_p}},
       {"gather_along_range", gather_along_range, {&gather_p}},
       {"gather_of_windows", gather_of_windows, {&gather_p}},
+      {"gather_in_one_row", gather_in_one_row, {&gather_p}},
       {"concatenate_one", concatenate_one, {&concatenate_p}},
       {"concatenation_of_nothing", concatenation_of_nothing, {&concatenate_p}},
       {"concatenation_of_repeats", concatenation_of_repeats, {&concatenate_p}},

@@ -127,7 +127,7 @@ RuleFunction add_zero, add_plus_zero, add_negated, sub_zero, sub_negated, mul_on
 // simplify_places.cpp
 RuleFunction gather_of_slices, scatter_to_slices;
 // simplify_windows.cpp
-RuleFunction gather_along_range, gather_of_windows, scatter_to_windows;
+RuleFunction gather_along_range, gather_of_windows, gather_in_one_row, scatter_to_windows;
 // simplify_divisions.cpp
 RuleFunction negative_remainder, floored_by_power_of_two;
 // simplify_shapes.cpp

@@ -210,6 +210,39 @@ std::optional<Atom> scatter_to_windows(Simplifier& s, const Eqn& e, const Aval& 
   return s.make(*e.primitive, Params::of(std::move(p)), {e.inputs[0], w->starts, y}, out);
 }
 
+namespace {
+
+/// Whether the elements of an array are computed one by one of those of others at the same place in memory.
+bool is_flat(Simplifier& s, const Atom& a, int depth = 0) {
+  constexpr int kDeepest = 12;
+  const Eqn* e = s.definition(a);
+  if (e == nullptr || s.splat(a) != nullptr) return true;
+  const bool same = e->primitive == &reshape_p || (e->primitive == &broadcast_in_dim_p &&
+                                                   s.aval(e->inputs[0]).size() == s.aval(a).size());
+  if (depth > kDeepest || !(same || is_elementwise(*e))) return false;
+  const Atoms inputs = e->inputs;
+  return std::all_of(inputs.begin(), inputs.end(),
+                     [&](const Atom& x) { return is_flat(s, x, depth + 1); });
+}
+
+}  // namespace
+
+// Single elements, each at a place of its own, in short rows: as one row.
+std::optional<Atom> gather_in_one_row(Simplifier& s, const Eqn& e, const Aval& out) {
+  constexpr std::int64_t kShort = 32, kLeast = 64;
+  const auto& p = e.params.as<GatherParams>();
+  const GatherDimensionNumbers& d = p.dimension_numbers;
+  if (!d.offset_dims.empty() || d.start_index_map.size() != 1 || !d.operand_batching_dims.empty() ||
+      out.shape.size() < 2 || out.size() < kLeast || out.shape.back() == 1 ||
+      out.shape.back() >= kShort || !is_flat(s, e.inputs[1]))
+    return std::nullopt;
+  const Shape row = {out.size()}, places = {out.size(), 1};
+  const Aval aval = s.aval(e.inputs[1]).with_shape(places);
+  const Atom at = s.make(reshape_p, ReshapeParams{places}, {e.inputs[1]}, aval);
+  const Atom found = s.make(gather_p, p, {e.inputs[0], at}, out.with_shape(row).strong());
+  return s.make(reshape_p, ReshapeParams{out.shape}, {found}, out);
+}
+
 }  // namespace compiler
 }  // namespace v1
 }  // namespace telamon
