@@ -223,6 +223,12 @@ const Example kExamples[] = {
      "start_index_map=(0,), operand_batching_dims=(), start_indices_batching_dims=()} "
      "mode=fill_or_drop slice_sizes=(1,) ] a f",
      "g", "iota broadcast_in_dim mul gather"},
+    {"gather_in_one_row", "a:f32[9] b:i32[30,3]",
+     "c:i32[30,3,1] = reshape [ new_sizes=(30, 3, 1) ] b  "
+     "d:f32[30,3] = gather [ dimension_numbers={offset_dims=(), collapsed_slice_dims=(0,), "
+     "start_index_map=(0,), operand_batching_dims=(), start_indices_batching_dims=()} "
+     "mode=fill_or_drop slice_sizes=(1,) ] a c",
+     "d", "reshape gather reshape"},
     {"scatter_to_slices", "a:f32[9] b:f32[8,2]",
      "c:i32[8,2,1] = iota [ dimension=0 dtype=i32 shape=(8, 2, 1) ]  "
      "d:i32[8,2,1] = iota [ dimension=1 dtype=i32 shape=(8, 2, 1) ]  e:i32[8,2,1] = add c d  "

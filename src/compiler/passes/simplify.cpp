@@ -219,7 +219,8 @@ Jaxpr Simplifier::run(const Jaxpr& jaxpr) {
 Atoms Simplifier::append(const Jaxpr& jaxpr, const Atoms& inputs) {
   detail::Renaming renamed(jaxpr);
   const std::vector<int> uses = detail::use_counts(jaxpr);
-  const std::vector<bool> taken_up = transposes_taken_up(jaxpr), cut = values_cut(jaxpr);
+  const std::vector<bool> taken_up = transposes_taken_up(jaxpr), cut = values_cut(jaxpr),
+                          folded = rows_folded(jaxpr);
   // What took the place of a variable may have been there before, and others may want more of it.
   const auto replace = [&](Var v, const Atom& atom, std::size_t known_before) {
     const auto i = static_cast<std::size_t>(v);
@@ -255,8 +256,9 @@ Atoms Simplifier::append(const Jaxpr& jaxpr, const Atoms& inputs) {
     const Avals avals = renamed.out_avals(eqn);
     if (eqn.effect == Effect::none && eqn.outputs.size() == 1) {
       result_taken_up_ = taken_up[static_cast<std::size_t>(eqn.outputs[0])];
+      result_folded_ = folded[static_cast<std::size_t>(eqn.outputs[0])];
       const auto atom = rewrite(e, avals[0]);
-      result_taken_up_ = false;
+      result_taken_up_ = result_folded_ = false;
       if (atom) {
         replace(eqn.outputs[0], *atom, before);
         continue;

@@ -48,6 +48,8 @@ class Simplifier {
   bool taken_up(const Atom& a) const { return !a.is_literal() && taken_up_.contains(a.var()); }
   /// The same of the result of the equation that is being rewritten, or whether it could be made transposed.
   bool result_taken_up() const { return result_taken_up_; }
+  /// Whether rows of the result of that equation are folded later on: see rows_folded.
+  bool result_folded() const { return result_folded_; }
   /// Whether small slices are all that is wanted of the atom: see values_cut.
   bool cut(const Atom& a) const { return !a.is_literal() && cut_.contains(a.var()); }
   /// Whether the atom is a small array for each row that is put together of columns, or computed of such ones element by
@@ -88,7 +90,7 @@ class Simplifier {
   detail::JaxprBuilder builder_;
   std::vector<int> definitions_;  ///< of each variable: its equation, -1 for inputs
   std::set<Var> used_once_, taken_up_, cut_, of_columns_;
-  bool has_f64_ = false, result_taken_up_ = false;
+  bool has_f64_ = false, result_taken_up_ = false, result_folded_ = false;
   int depth_ = 0;  ///< of equations that rules make for rules
 };
 
@@ -127,6 +129,8 @@ RuleFunction add_zero, add_plus_zero, add_negated, sub_zero, sub_negated, mul_on
 // simplify_places.cpp
 RuleFunction gather_of_slices, scatter_to_slices;
 // simplify_windows.cpp
+/// Of each variable, whether something folds its last axis, or that of what is computed of it element by element.
+std::vector<bool> rows_folded(const Jaxpr& jaxpr);
 RuleFunction gather_along_range, gather_of_windows, gather_in_one_row, scatter_to_windows;
 // simplify_divisions.cpp
 RuleFunction negative_remainder, floored_by_power_of_two;

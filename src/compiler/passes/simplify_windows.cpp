@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/forms.hpp"
 #include "compiler/passes/progression.hpp"
 #include "compiler/passes/simplify.hpp"
 
@@ -227,14 +228,31 @@ bool is_flat(Simplifier& s, const Atom& a, int depth = 0) {
 
 }  // namespace
 
-// Single elements, each at a place of its own, in short rows: as one row.
+std::vector<bool> rows_folded(const Jaxpr& jaxpr) {
+  std::vector<bool> folded(static_cast<std::size_t>(jaxpr.num_vars()), false);
+  const auto is_folded = [&](Var v) { return folded[static_cast<std::size_t>(v)]; };
+  const std::vector<Eqn>& eqns = jaxpr.eqns();
+  for (auto e = eqns.rbegin(); e != eqns.rend(); ++e) {
+    const bool folds = form_of(jaxpr, *e) == Form::reduction;
+    const bool passes_on = is_elementwise(*e) && is_folded(e->outputs[0]);
+    for (const Atom& a : e->inputs) {
+      if (a.is_literal()) continue;
+      const std::int64_t last = jaxpr.aval(a).ndim() - 1;
+      if (passes_on || (folds && reduction_axes(*e).contains(last)))
+        folded[static_cast<std::size_t>(a.var())] = true;
+    }
+  }
+  return folded;
+}
+
+// Single elements, each at a place of its own, in short rows: as one row, unless the rows are folded.
 std::optional<Atom> gather_in_one_row(Simplifier& s, const Eqn& e, const Aval& out) {
   constexpr std::int64_t kShort = 32, kLeast = 64;
   const auto& p = e.params.as<GatherParams>();
   const GatherDimensionNumbers& d = p.dimension_numbers;
   if (!d.offset_dims.empty() || d.start_index_map.size() != 1 || !d.operand_batching_dims.empty() ||
       out.shape.size() < 2 || out.size() < kLeast || out.shape.back() == 1 ||
-      out.shape.back() >= kShort || !is_flat(s, e.inputs[1]))
+      out.shape.back() >= kShort || s.result_folded() || !is_flat(s, e.inputs[1]))
     return std::nullopt;
   const Shape row = {out.size()}, places = {out.size(), 1};
   const Aval aval = s.aval(e.inputs[1]).with_shape(places);
