@@ -27,6 +27,32 @@ const Register gather("B13.gather", "us", [] {
   c.bytes = 8. * kPicked * kWidth;
   return c;
 });
+struct Frames {
+  Floats x, window, out;
+};
+const Register frames("B13.frames", "us", [] {
+  constexpr std::size_t kFrames = 1950, kFrame = 512, kHop = 128;
+  return by_hand(
+      Frames{uf(1, 250'000), uf(2, kFrame), Floats(kFrames * kFrame)},
+      [](Frames& f) {
+        for (std::size_t i = 0; i < kFrames; ++i) {
+          const float *x = &f.x[i * kHop], *window = f.window.data();
+          float* __restrict out = &f.out[i * kFrame];
+          for (std::size_t j = 0; j < kFrame; ++j) out[j] = x[j] * window[j];
+        }
+      },
+      [](const Frames& f) { return std::vector{output(f.out)}; });
+});
+const Register corners("B13.corners", "us", [] {
+  constexpr std::size_t kCorners = 600'000;
+  return by_hand(
+      Rows{uf(1, 16384), {}, indices(2, kCorners, 16384), Floats(kCorners)},
+      [](Rows& r) {
+        for (std::size_t k = 0; k < kCorners; ++k)
+          r.out[k] = r.table[static_cast<std::size_t>(r.i[k])];
+      },
+      [](const Rows& r) { return std::vector{output(r.out)}; });
+});
 const Register scatter_add("B13.scatter_add", "us", [] {
   Case c = by_hand(
       Rows{{}, uf(3, kPicked * kWidth), indices(2, kPicked, kTable), Floats(kTable * kWidth)},

@@ -57,6 +57,20 @@ const Register max_pool("B03.max_pool", "us", [] {
     }
   });
 });
+const Register erosion("B03.erosion", "us", [] {
+  constexpr std::size_t kSide = 1022;
+  return reduction(square(uf(1, kMillion), kSide * kSide), 8 << 20, [](Matrix<float>& m) {
+    for (std::size_t i = 0; i < kSide; ++i) {
+      const float *a = m.row(i), *b = m.row(i + 1), *c = m.row(i + 2);
+      float* __restrict out = &m.out[i * kSide];
+      const auto less = [](float x, float y) { return x < y ? x : y; };
+      for (std::size_t j = 0; j < kSide; ++j) {
+        const auto of_row = [&](const float* x) { return less(less(x[j], x[j + 1]), x[j + 2]); };
+        out[j] = less(less(of_row(a), of_row(b)), of_row(c));
+      }
+    }
+  });
+});
 const Register sum_ax1("B03.sum_ax1", "us", [] {
   return reduction(square(uf(1, kMillion), 1024), 4 << 20, [](Matrix<float>& m) {
     for (std::size_t i = 0; i < m.rows; ++i) m.out[i] = lane_sum(m.row(i), m.columns);

@@ -116,6 +116,13 @@ workload("B03.sum_ax0")(lambda: compiled(lambda x: x.sum(0), square(), bytes=4 *
 workload("B03.sum_ax1")(lambda: compiled(lambda x: x.sum(1), square(), bytes=4 * M))
 
 
+def erosion(x):
+    return jnp.stack([x[i:1022 + i, j:1022 + j] for i in range(3) for j in range(3)]).min(0)
+
+
+workload("B03.erosion")(lambda: compiled(erosion, square(), bytes=8 * M))
+
+
 def total_variation(x):
     return jnp.sqrt((x - jnp.roll(x, 1, 1)) ** 2 + (x - jnp.roll(x, 1, 0)) ** 2 + 1e-3).sum()
 
@@ -291,6 +298,15 @@ def _():
 MILLION = 1000000
 workload("B13.gather")(
     lambda: compiled(lambda t, i: t[i], u(1, (50000, 64)), ids(2, 16384, 50000), bytes=8 * 16384 * 64))
+
+
+def frames(x, window):
+    return x[jnp.arange(0, 1950 * 128, 128)[:, None] + jnp.arange(512)] * window
+
+
+workload("B13.frames")(lambda: compiled(frames, u(1, 250000), u(2, 512), bytes=4 * (250000 + 1950 * 512)))
+workload("B13.corners")(
+    lambda: compiled(lambda t, i: t[i], u(1, 16384), ids(2, 600000, 16384).reshape(200000, 3), bytes=8 * 600000))
 
 
 @workload("B13.scatter_add")

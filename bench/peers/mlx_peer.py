@@ -100,6 +100,13 @@ workload("B03.sum_ax0")(lambda: compiled(lambda x: x.sum(0), square()))
 workload("B03.sum_ax1")(lambda: compiled(lambda x: x.sum(1), square()))
 
 
+def erosion(x):
+    return mx.stack([x[i:1022 + i, j:1022 + j] for i in range(3) for j in range(3)]).min(0)
+
+
+workload("B03.erosion")(lambda: compiled(erosion, square()))
+
+
 def total_variation(x):
     return mx.sqrt((x - mx.roll(x, 1, 1)) ** 2 + (x - mx.roll(x, 1, 0)) ** 2 + 1e-3).sum()
 
@@ -234,6 +241,10 @@ def _():
 
 # ---- B13, B14, B17 ----
 workload("B13.gather")(lambda: compiled(lambda t, i: t[i], u(1, (50000, 64)), ids(2, 16384, 50000)))
+workload("B13.frames")(lambda: compiled(
+    lambda x, w: x[mx.arange(0, 1950 * 128, 128)[:, None] + mx.arange(512)] * w, u(1, 250000), u(2, 512)))
+workload("B13.corners")(
+    lambda: compiled(lambda t, i: t[i], u(1, 16384), ids(2, 600000, 16384).reshape(200000, 3)))
 workload("B13.scatter_add")(
     lambda: compiled(lambda t, i, g: mx.zeros_like(t).at[i].add(g), u(1, (50000, 64)), ids(2, 16384, 50000),
                      u(3, (16384, 64))))

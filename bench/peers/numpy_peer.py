@@ -70,6 +70,13 @@ workload("B03.sum_ax0")(lambda: run(lambda x: x.sum(0), square()))
 workload("B03.sum_ax1")(lambda: run(lambda x: x.sum(1), square()))
 
 
+def erosion(x):
+    return np.stack([x[i:1022 + i, j:1022 + j] for i in range(3) for j in range(3)]).min(0)
+
+
+workload("B03.erosion")(lambda: run(erosion, square()))
+
+
 def total_variation(x):
     return np.sqrt((x - np.roll(x, 1, 1)) ** 2 + (x - np.roll(x, 1, 0)) ** 2 + 1e-3).sum()
 
@@ -117,6 +124,9 @@ workload("B04.batch_small_f64_8")(
 workload("B04.batch_16x768", "ms")(
     lambda: run(lambda a, b: a @ b.swapaxes(1, 2), u(1, (16, 768, 768)), u(2, (16, 768, 768)), flops=32 * 768**3))
 workload("B13.gather")(lambda: run(lambda t, i: t[i], u(1, (50000, 64)), ids(2, 16384, 50000)))
+workload("B13.frames")(lambda: run(
+    lambda x, w: x[np.arange(0, 1950 * 128, 128)[:, None] + np.arange(512)] * w, u(1, 250000), u(2, 512)))
+workload("B13.corners")(lambda: run(lambda t, i: t[i], u(1, 16384), ids(2, 600000, 16384).reshape(200000, 3)))
 workload("B13.deposit", "ns")(
     lambda: run(lambda i, v: np.bincount(i, v, 16384), ids(1, 1000000, 16384), u(2, 1000000), per=1e6,
                 note="bincount, sums in f64"))

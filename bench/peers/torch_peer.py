@@ -168,6 +168,13 @@ workload("B03.sum_ax0")(lambda: run(lambda x: x.sum(0), square()))
 workload("B03.sum_ax1")(lambda: run(lambda x: x.sum(1), square()))
 
 
+def erosion(x):
+    return torch.stack([x[i:1022 + i, j:1022 + j] for i in range(3) for j in range(3)]).amin(0)
+
+
+workload("B03.erosion")(lambda: run(erosion, square()))
+
+
 def total_variation(x):
     return torch.sqrt((x - torch.roll(x, 1, 1)) ** 2 + (x - torch.roll(x, 1, 0)) ** 2 + 1e-3).sum()
 
@@ -478,6 +485,9 @@ workload("B12.jacrev_mlp64")(lambda: run(torch.func.jacrev(tanh3), z(1, 64), 0.1
 
 # ---- B13, B14, B15 ----
 workload("B13.gather")(lambda: run(lambda t, i: t[i], u(1, (50000, 64)), ids(2, 16384, 50000).astype(np.int64)))
+workload("B13.frames")(lambda: run(lambda x, w: x.unfold(0, 512, 128)[:1950] * w, u(1, 250000), u(2, 512)))
+workload("B13.corners")(lambda: run(
+    lambda t, i: t[i], u(1, 16384), ids(2, 600000, 16384).reshape(200000, 3).astype(np.int64)))
 workload("B13.scatter_add")(
     lambda: run(lambda t, i, g: torch.zeros_like(t).index_add_(0, i, g), u(1, (50000, 64)), ids(2, 16384, 50000),
                 u(3, (16384, 64))))

@@ -29,6 +29,16 @@ const Register max_pool("B03.max_pool", "us", [] {
   const auto f = [](const Array& x) { return max(x.reshape({512, 2, 512, 2}), {.axes = {1, 3}}); };
   return moving(5 << 20, go(compiled(f), u(1, {1024, 1024})));
 });
+/// The least of a pixel and its eight neighbours.
+const Register erosion("B03.erosion", "us", [] {
+  const auto f = [](const Array& x) {
+    std::vector<Array> shifted;
+    for (int i = 0; i < 3; ++i)
+      for (int j = 0; j < 3; ++j) shifted.push_back(x(slice(i, 1022 + i), slice(j, 1022 + j)));
+    return min(stack(shifted, 0), 0);
+  };
+  return moving(8 << 20, go(compiled(f), u(1, {1024, 1024})));
+});
 const Register softmax_rows("B03.softmax", "us", [] {
   return moving(8. * 32 * 16 * 1024,
                 go(compiled([](const Array& x) { return softmax(x, 2); }), z(1, {32, 16, 1024})));

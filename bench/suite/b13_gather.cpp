@@ -25,6 +25,21 @@ const Register gather("B13.gather", "us", [] {
   c.bytes = 8. * 16384 * 64;
   return c;
 });
+// Overlapping windows of a signal, and numbers that the corners of triangles have.
+constexpr std::int64_t kFrames = 1950, kFrame = 512, kHop = 128;
+const Register frames("B13.frames", "us", [] {
+  const auto f = [](const Array& x, const Array& window) {
+    return x(arange(0, kFrames * kHop, kHop)(slice(), newaxis) + arange(kFrame)) * window;
+  };
+  Case c = go(compiled(f), u(1, {250'000}), u(2, {kFrame}));
+  c.bytes = 4. * (250'000 + kFrames * kFrame);
+  return c;
+});
+const Register corners("B13.corners", "us", [] {
+  Case c = go(compiled(rows), u(1, {16384}), places(2, 600'000, 16384).reshape({200'000, 3}));
+  c.bytes = 8. * 600'000;
+  return c;
+});
 const Register scatter_add("B13.scatter_add", "us", [] {
   const auto f = [](const Array& table, const Array& i, const Array& g) {
     const auto of_table = [&](const Array& t) { return rows(t, i); };
