@@ -274,15 +274,19 @@ WindowStart emit_start(Emitter& e, const WindowIndexing& w, const Shape& operand
   WindowStart out{Index(operand.size(), e.index(0)), std::nullopt};
   for (std::size_t k = 0; k < d.start_index_map.size(); ++k) {
     const auto axis = static_cast<std::size_t>(d.start_index_map[k]);
-    Scalar wanted = signed_index(e, read(static_cast<std::int64_t>(k)));
+    Scalar wanted = read(static_cast<std::int64_t>(k));
+    // Indices of 32 bits stay so until they are inside: vectors hold twice as many.
+    if (wanted.dtype() != DType::i32 || operand[axis] > INT32_MAX) wanted = signed_index(e, wanted);
+    const auto number = [&](std::int64_t n) { return e.constant_int(wanted.dtype(), n); };
     if (w.wraps) {
-      wanted = e.select(e.compare(Compare::lt, wanted, e.index(0)),
-                        e.add(wanted, e.index(operand[axis])), wanted);
+      wanted = e.select(e.compare(Compare::lt, wanted, number(0)),
+                        e.add(wanted, number(operand[axis])), wanted);
     }
-    out.start[axis] =
+    const Scalar start =
         clamp(e, wanted, 0, std::max<std::int64_t>(operand[axis] - w.window[axis], 0));
+    out.start[axis] = signed_index(e, start);
     if (w.mode == GatherScatterMode::clip) continue;
-    const Scalar inside = e.compare(Compare::eq, wanted, out.start[axis]);
+    const Scalar inside = e.compare(Compare::eq, wanted, start);
     out.in_bounds = out.in_bounds ? e.and_(*out.in_bounds, inside) : inside;
   }
   for (std::size_t j = 0; j < d.operand_batching_dims.size(); ++j) {

@@ -193,10 +193,22 @@ Value* CodeGen::Impl::load_one_by_one(llvm::Type* t, const Node* base, Value* in
   const int all =
       static_cast<int>(llvm::cast<llvm::FixedVectorType>(indices->getType())->getNumElements());
   const int count = mask() == nullptr ? all : active;
+  // Of indices of 32 bits, which are inside and so not below 0, two are taken at once.
+  using namespace llvm::PatternMatch;
+  Value *narrow = nullptr, *two = nullptr;
+  const bool by_two = all % 2 == 0 && match(indices, m_SExt(m_Value(narrow))) &&
+                      narrow->getType()->getScalarType() == b.getInt32Ty();
+  if (by_two) narrow = b.CreateBitCast(narrow, vector_type(b.getInt64Ty(), all / 2));
+  const auto index = [&](std::uint64_t lane) -> Value* {
+    if (!by_two) return b.CreateExtractElement(indices, lane);
+    if (lane % 2 == 1) return b.CreateLShr(two, 32);
+    two = b.CreateExtractElement(narrow, lane / 2);
+    return b.CreateAnd(two, UINT32_MAX);
+  };
   Value* v = llvm::Constant::getNullValue(vector_type(t, all));
   for (int l = 0; l < count; ++l) {
     const auto lane = static_cast<std::uint64_t>(l);
-    Value* const address = b.CreateGEP(t, base->value, b.CreateExtractElement(indices, lane));
+    Value* const address = b.CreateGEP(t, base->value, index(lane));
     v = b.CreateInsertElement(v, b.CreateAlignedLoad(t, address, align), lane);
   }
   return v;
