@@ -19,6 +19,9 @@ class RandomGather {
     for (std::int64_t d = 0; d < dims; ++d) places_.push_back(pick({1, 2, 3, 8, 9, 17}));
     choose_axes();
     choose_windows();
+    constexpr DType kTypes[] = {DType::i8,  DType::u8,  DType::i16, DType::i32,
+                                DType::u32, DType::i64, DType::u64};
+    index_type_ = kTypes[below(7)];
   }
 
   Shape operand;
@@ -106,7 +109,7 @@ class RandomGather {
         sum = lax::full(shape, DType::i32, 0);
         first = room / 2;
       }
-      columns.push_back(sum + static_cast<int>(first));
+      columns.push_back(lax::convert_element_type(sum + static_cast<int>(first), index_type_));
     }
     return columns.size() == 1 ? columns[0] : lax::concatenate(columns, places_.ndim());
   }
@@ -116,6 +119,7 @@ class RandomGather {
   std::vector<std::vector<std::int64_t>> steps_;  ///< of each component
   GatherParams params_;
   bool is_inside_ = true;
+  DType index_type_ = DType::i32;
 };
 
 void check_gathers(unsigned first, unsigned last) {

@@ -168,20 +168,23 @@ class Places {
     if (found == known_.end() || found->second.size() == 0) return std::nullopt;
     const Aval aval = jaxpr_.aval(e.inputs[1]);
     const std::vector<std::int64_t> all = numbers(found->second);
-    const auto is_far = [](std::int64_t n) { return n < INT32_MIN || n > INT32_MAX; };
+    // What is below 0 of unsigned integers is beyond those of 63 bits.
+    const std::int64_t least = is_signed_integer(aval.dtype) ? INT32_MIN : 0;
+    const auto is_far = [=](std::int64_t n) { return n < least || n > INT32_MAX; };
+    const auto leaps = [](std::int64_t step) { return std::abs(step) > INT32_MAX; };
     if (std::any_of(all.begin(), all.end(), is_far)) return std::nullopt;
     const auto vectors = static_cast<std::size_t>(aval.shape.back());
     Shape shape = aval.shape;
     shape[shape.size() - 1] = 1;
-    const Aval column = aval.with_shape(shape).strong();
+    const Aval column{shape, DType::i32, false};
     Atoms columns;
     for (std::size_t k = 0; k < vectors; ++k) {
       const auto steps = steps_of(all, shape, k, vectors);
-      if (!steps) return std::nullopt;
+      if (!steps || std::any_of(steps->begin(), steps->end(), leaps)) return std::nullopt;
       columns.push_back(filled(all[k], column, e));
       for (std::size_t d = 0; d < steps->size(); ++d) {
         if ((*steps)[d] == 0) continue;
-        const IotaParams along{aval.dtype, shape, static_cast<std::int64_t>(d)};
+        const IotaParams along{column.dtype, shape, static_cast<std::int64_t>(d)};
         const Atom iota = add(iota_p, Params::of(along), {}, column, e);
         const Atom scaled = add(mul_p, {}, {iota, filled((*steps)[d], column, e)}, column, e);
         columns.back() = add(add_p, {}, {columns.back(), scaled}, column, e);
@@ -189,7 +192,8 @@ class Places {
     }
     if (vectors == 1) return columns[0];
     const ConcatenateParams p{static_cast<std::int64_t>(shape.size()) - 1};
-    return add(concatenate_p, Params::of(p), std::move(columns), aval.strong(), e);
+    return add(concatenate_p, Params::of(p), std::move(columns), {aval.shape, column.dtype, false},
+               e);
   }
   /// By how much every `of`th of these numbers from the kth on goes up along each dimension, if always by the same.
   static std::optional<std::vector<std::int64_t>> steps_of(const std::vector<std::int64_t>& all,

@@ -79,13 +79,13 @@ Shape without(const Shape& numbers, std::int64_t one) {
   return others;
 }
 
-/// The integers of a progression without one of its dimensions, where that begins.
+/// The integers of a progression without one of its dimensions, where that begins: each is an index.
 Atom without_dimension(Simplifier& s, const Progression& p, std::size_t dimension,
-                       const Aval& all) {
+                       const Shape& all) {
   Shape shape;
   for (std::size_t d = 0; d < p.steps.size(); ++d)
-    if (d != dimension) shape.push_back(d + 1 == p.steps.size() ? 1 : all.shape[d]);
-  const Aval aval{shape, all.dtype, false};
+    if (d != dimension) shape.push_back(d + 1 == p.steps.size() ? 1 : all[d]);
+  const Aval aval{shape, DType::i32, false};
   Atom sum = s.filled(p.first, aval);
   for (std::size_t d = 0; d < p.steps.size(); ++d) {
     if (d == dimension || p.steps[d] == 0) continue;
@@ -137,7 +137,11 @@ std::optional<Windows> windows_at(Simplifier& s, const Shape& of, const Atom& pl
   const auto found = columns.empty() || !d.operand_batching_dims.empty()
                          ? std::nullopt
                          : counting_along_last(columns, aval.shape);
-  if (!found) return std::nullopt;
+  const auto is_far = [](std::int64_t step) { return std::abs(step) > INT32_MAX; };
+  const auto leaps = [&](const Progression& p) {
+    return std::any_of(p.steps.begin(), p.steps.end(), is_far);
+  };
+  if (!found || std::any_of(columns.begin(), columns.end(), leaps)) return std::nullopt;
   const Progression& counting = columns[found->component];
   const std::int64_t axis = d.start_index_map[found->component];
   if (!d.collapsed_slice_dims.contains(axis) || counting.least < 0 ||
@@ -161,7 +165,7 @@ std::optional<Windows> windows_at(Simplifier& s, const Shape& of, const Atom& pl
   Atoms starts;
   for (Progression start : columns) {
     if (found->down) start.first += start.steps[found->dimension] * (length - 1);
-    starts.push_back(without_dimension(s, start, found->dimension, aval));
+    starts.push_back(without_dimension(s, start, found->dimension, aval.shape));
   }
   Shape shape = s.aval(starts[0]).shape;
   const std::size_t last = shape.size() - 1;
@@ -169,7 +173,7 @@ std::optional<Windows> windows_at(Simplifier& s, const Shape& of, const Atom& pl
   const ConcatenateParams side_by_side{static_cast<std::int64_t>(last)};
   const Atom at = starts.size() == 1 ? starts[0]
                                      : s.make(concatenate_p, side_by_side, std::move(starts),
-                                              {shape, aval.dtype, false});
+                                              {shape, DType::i32, false});
   return Windows{std::move(p), at, found->down ? Shape{in_result} : Shape{}};
 }
 
