@@ -189,7 +189,8 @@ void vector_loop(const KernelContext& k, Scalar begin, Scalar end, std::int64_t 
   if (rest > 0) {
     const auto tail = [&] {
       const auto of_tail = std::bit_ceil(static_cast<unsigned>(rest));
-      gen.set_lanes(options.narrow_tail ? static_cast<int>(of_tail) : lanes, static_cast<int>(rest));
+      gen.set_lanes(options.narrow_tail ? static_cast<int>(of_tail) : lanes,
+                    static_cast<int>(rest));
       once(whole);
     };
     if (all) tail();
