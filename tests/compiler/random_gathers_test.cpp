@@ -134,6 +134,42 @@ void check_gathers(unsigned first, unsigned last) {
   }
 }
 
+// Index vectors that are put together of others, one vector after the other, have no columns.
+TEST(RandomGathers, OfPlacesPutTogetherOfVectors) {
+  GatherParams elements;
+  elements.dimension_numbers = {{}, {0, 1}, {0, 1}, {}, {}};
+  elements.slice_sizes = {1, 1};
+  elements.mode = GatherScatterMode::clip;
+  check(
+      [=](std::span<const Array> x) {
+        const Array places = lax::concatenate(
+            Arrays{lax::iota(DType::i32, {2, 2}, 0), lax::full({2, 2}, DType::i32, 2)}, 0);
+        return Arrays{lax::gather(x[0], places, elements)};
+      },
+      {uniform({8, 8}, DType::f32)});
+}
+// Two numbers always count, by steps that their type need not hold.
+TEST(RandomGathers, OfCapturedPlacesFarApart) {
+  const Array x = uniform({400}, DType::f32);
+  GatherParams pairs;
+  pairs.dimension_numbers = {{1}, {}, {0}, {}, {}};
+  pairs.slice_sizes = {2};
+  for (const Array& places :
+       {lax::convert_element_type(Array{-100, 100}, DType::i8), Array{200, 3},
+        lax::convert_element_type(Array{200, 3}, DType::u8), Array{INT32_MIN, INT32_MAX}}) {
+    const auto f = [=](const Array& y) {
+      return lax::gather(y, lax::reshape(places, {2, 1}), pairs);
+    };
+    expect_equal(jit(f)(x), f(x), 0, places.aval().to_string());
+  }
+}
+TEST(FoldsOfStacks, OfComplexNumbersAreSums) {
+  const Array x = lax::convert_element_type(uniform({5}, DType::f32), DType::c64);
+  const auto f = [](const Array& y) { return sum(stack({y, y, y}), 0); };
+  EXPECT_EQ(lax::convert_element_type(jit(f)(x), DType::f32).to_vector<float>(),
+            lax::convert_element_type(f(x), DType::f32).to_vector<float>());
+}
+
 TEST(RandomGathers, AreCompiledRight) { check_gathers(0, 150); }
 TEST(RandomGathers, LONG_AreCompiledRight) { check_gathers(150, 5000); }
 

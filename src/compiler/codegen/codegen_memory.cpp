@@ -169,23 +169,29 @@ Value* CodeGen::Impl::load_near(llvm::Type* t, const Node* base, Value* indices,
   }
   const auto [low, high] = std::minmax_element(at.begin(), at.end());
   const std::int64_t first = *low, span = *high - first + 1;
-  const bool two = span > all;
-  if (span > 2 * all || (two && count < all)) return nullptr;
+  // What a tail has room for may be spread over more than it: a whole vector is read.
+  const std::int64_t bytes = std::max<std::int64_t>(t->getScalarSizeInBits() / 8, 1);
+  const std::int64_t most = std::max<std::int64_t>(runtime::target_vector_bytes() / bytes, all);
+  const auto room =
+      std::clamp<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(span)), all, most);
+  const bool two = span > room;
+  if (span > 2 * room || (two && count < all)) return nullptr;
   std::vector<int> lanes;
   for (int l = 0; l < all; ++l)
-    lanes.push_back(l < count ? static_cast<int>(at[static_cast<std::size_t>(l)] - first) : all);
-  llvm::Type* vt = vector_type(t, all);
+    lanes.push_back(l < count ? static_cast<int>(at[static_cast<std::size_t>(l)] - first)
+                              : static_cast<int>(room));
+  llvm::Type* vt = vector_type(t, static_cast<int>(room));
   llvm::Constant* const zeros = llvm::Constant::getNullValue(vt);
   const auto load = [&](std::int64_t skipped) -> Value* {
     std::vector<llvm::Constant*> read;
-    for (int l = 0; l < all; ++l) read.push_back(b.getInt1(skipped + l < span));
+    for (std::int64_t l = 0; l < room; ++l) read.push_back(b.getInt1(skipped + l < span));
     Value* place = b.getInt64(static_cast<std::uint64_t>(first + skipped));
     if (from != nullptr) place = b.CreateAdd(from, place);
     return b.CreateMaskedLoad(vt, b.CreateGEP(t, base->value, place), align,
                               llvm::ConstantVector::get(read), zeros);
   };
   Value* const lower = load(0);
-  return b.CreateShuffleVector(lower, two ? load(all) : zeros, lanes);
+  return b.CreateShuffleVector(lower, two ? load(room) : zeros, lanes);
 }
 
 Value* CodeGen::Impl::load_one_by_one(llvm::Type* t, const Node* base, Value* indices,

@@ -141,7 +141,12 @@ std::optional<std::size_t> counted_dimension(Simplifier& s, const Atom& a) {
 std::vector<Progression> progressions(Simplifier& s, const Atom& places, const Shape& map) {
   const Eqn* stack = map.size() > 1 ? s.defined_by(places, concatenate_p) : nullptr;
   const Atoms parts = stack == nullptr ? Atoms{places} : stack->inputs;
-  if (parts.size() != map.size()) return {};
+  // Components lie side by side.
+  const std::int64_t last = s.aval(places).ndim() - 1;
+  const auto is_column = [&](const Atom& a) { return s.aval(a).shape.back() == 1; };
+  if (parts.size() != map.size() || !std::all_of(parts.begin(), parts.end(), is_column) ||
+      (stack != nullptr && stack->params.as<ConcatenateParams>().dimension != last))
+    return {};
   std::vector<Progression> all;
   for (const Atom& part : parts) {
     auto column = progression(s, part);

@@ -53,6 +53,14 @@ class Slices {
     for (const std::size_t d : few_) n *= places_[d];
     return n;
   }
+  /// Whether elements lie side by side in all slices.
+  bool are_dense() const {
+    return std::all_of(columns_.begin(), columns_.end(), [&](const Progression& column) {
+      const auto k = static_cast<std::size_t>(&column - columns_.data());
+      return axis(k) + 1 != of_.size() || !slice_of_[k] ||
+             std::abs(column.steps[*slice_of_[k]]) == 1;
+    });
+  }
   /// What is looked up in x.
   Atom read(const Atom& x, const Aval& out) {
     aval_ = s_.aval(x).strong();
@@ -289,7 +297,8 @@ std::optional<Atom> scatter_to_slices(Simplifier& s, const Eqn& e, const Aval& o
   const bool one_place = s.aval(e.inputs[1]).size() == s.aval(e.inputs[1]).shape.back();
   if (one_place || is_complex(out.dtype) || updates.num_elements() == 0) return std::nullopt;
   Slices slices(s, out.shape, e.inputs[1], windows_of(p, out.shape, updates), updates);
-  if (!slices.are_known() || out.size() * slices.count() > kMuch * updates.num_elements())
+  if (!slices.are_known() || !slices.are_dense() ||
+      out.size() * slices.count() > kMuch * updates.num_elements())
     return std::nullopt;
   return slices.add_to(e.inputs[0], e.inputs[2], out);
 }

@@ -284,7 +284,9 @@ std::optional<Atom> fold_of_stack(Simplifier& s, const Eqn& e, const Aval& out) 
   constexpr std::size_t kMost = 32;
   const Eqn* c = s.defined_by(e.inputs[0], concatenate_p);
   const Shape& axes = e.params.as<AxesParams>().axes;
-  if (c == nullptr || axes.size() != 1 || detail::is_small_float(out.dtype)) return std::nullopt;
+  if (c == nullptr || axes.size() != 1 || !s.used_once(e.inputs[0]) || is_complex(out.dtype) ||
+      detail::is_small_float(out.dtype))
+    return std::nullopt;
   const auto d = static_cast<std::size_t>(axes[0]);
   const Atoms parts = c->inputs;
   const auto is_one = [&](const Atom& a) { return s.aval(a).shape[d] == 1; };

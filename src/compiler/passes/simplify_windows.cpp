@@ -217,17 +217,20 @@ std::optional<Atom> scatter_to_windows(Simplifier& s, const Eqn& e, const Aval& 
 
 namespace {
 
-/// Whether the elements of an array are computed one by one of those of others at the same place in memory.
-bool is_flat(Simplifier& s, const Atom& a, int depth = 0) {
+/// Whether the elements of an array are computed one by one of those of others at the same place in memory, numbers of at
+/// most so many bytes.
+bool is_flat(Simplifier& s, const Atom& a, std::size_t bytes, int depth = 0) {
   constexpr int kDeepest = 12;
   const Eqn* e = s.definition(a);
-  if (e == nullptr || s.splat(a) != nullptr) return true;
+  if (s.splat(a) != nullptr) return true;
+  if (size_of(s.aval(a).dtype) > bytes) return false;
+  if (e == nullptr) return true;
   const bool same = e->primitive == &reshape_p || (e->primitive == &broadcast_in_dim_p &&
                                                    s.aval(e->inputs[0]).size() == s.aval(a).size());
   if (depth > kDeepest || !(same || is_elementwise(*e))) return false;
   const Atoms inputs = e->inputs;
   return std::all_of(inputs.begin(), inputs.end(),
-                     [&](const Atom& x) { return is_flat(s, x, depth + 1); });
+                     [&](const Atom& x) { return is_flat(s, x, bytes, depth + 1); });
 }
 
 }  // namespace
@@ -252,11 +255,13 @@ std::vector<bool> rows_folded(const Jaxpr& jaxpr) {
 // Single elements, each at a place of its own, in short rows: as one row, unless the rows are folded.
 std::optional<Atom> gather_in_one_row(Simplifier& s, const Eqn& e, const Aval& out) {
   constexpr std::int64_t kShort = 32, kLeast = 64;
+  // Where others want the places, too, they are computed once for both, or it is little to do so again.
+  const std::size_t bytes = s.used_once(e.inputs[1]) ? 8 : 4;
   const auto& p = e.params.as<GatherParams>();
   const GatherDimensionNumbers& d = p.dimension_numbers;
   if (!d.offset_dims.empty() || d.start_index_map.size() != 1 || !d.operand_batching_dims.empty() ||
       out.shape.size() < 2 || out.size() < kLeast || out.shape.back() == 1 ||
-      out.shape.back() >= kShort || s.result_folded() || !is_flat(s, e.inputs[1]))
+      out.shape.back() >= kShort || s.result_folded() || !is_flat(s, e.inputs[1], bytes))
     return std::nullopt;
   const Shape row = {out.size()}, places = {out.size(), 1};
   const Aval aval = s.aval(e.inputs[1]).with_shape(places);
