@@ -17,7 +17,7 @@ struct Progression {
   std::vector<std::int64_t> steps;  ///< 0 along dimensions of one element
   std::int64_t least = 0, most = 0;
 
-  /// Without what steps make of it: one number.
+  /// Whether all are the same.
   bool is_number() const { return least == most; }
 };
 /// What the elements of an integer array are, if they count: an iota, moved, scaled, repeated, added to another, wrapped

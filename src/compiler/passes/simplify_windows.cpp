@@ -97,10 +97,6 @@ Atom without_dimension(Simplifier& s, const Progression& p, std::size_t dimensio
   return sum;
 }
 
-}  // namespace
-
-namespace {
-
 /// A component of index vectors that counts, up or down, along the last dimension, in which no other changes: what it
 /// looks up lies side by side.
 struct Counting {
