@@ -178,6 +178,16 @@ int element_cost(const Eqn& eqn) {
   return cost.cycles + cost.per_operand * static_cast<int>(eqn.inputs.size());
 }
 
+const Primitive<>* combination(const PrimitiveBase* reduction) {
+  if (reduction == &reduce_sum_p) return &add_p;
+  if (reduction == &reduce_max_p) return &max_p;
+  if (reduction == &reduce_min_p) return &min_p;
+  if (reduction == &reduce_prod_p) return &mul_p;
+  if (reduction == &reduce_or_p) return &or_p;
+  if (reduction == &reduce_and_p) return &and_p;
+  return nullptr;
+}
+
 }  // namespace compiler
 }  // namespace v1
 }  // namespace telamon

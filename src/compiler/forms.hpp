@@ -93,6 +93,9 @@ inline bool is_fusible(Form f) {
   return f == Form::element || f == Form::index || f == Form::reshape;
 }
 
+/// What a fold does with two numbers: add for reduce_sum, ...; null where it is no fold of that kind.
+const Primitive<>* combination(const PrimitiveBase* reduction);
+
 }  // namespace compiler
 }  // namespace v1
 }  // namespace telamon

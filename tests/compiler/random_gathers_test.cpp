@@ -163,13 +163,6 @@ TEST(RandomGathers, OfCapturedPlacesFarApart) {
     expect_equal(jit(f)(x), f(x), 0, places.aval().to_string());
   }
 }
-TEST(FoldsOfStacks, OfComplexNumbersAreSums) {
-  const Array x = lax::convert_element_type(uniform({5}, DType::f32), DType::c64);
-  const auto f = [](const Array& y) { return sum(stack({y, y, y}), 0); };
-  EXPECT_EQ(lax::convert_element_type(jit(f)(x), DType::f32).to_vector<float>(),
-            lax::convert_element_type(f(x), DType::f32).to_vector<float>());
-}
-
 TEST(RandomGathers, AreCompiledRight) { check_gathers(0, 150); }
 TEST(RandomGathers, LONG_AreCompiledRight) { check_gathers(150, 5000); }
 

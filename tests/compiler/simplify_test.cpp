@@ -636,5 +636,12 @@ TEST(Simplify, PlacesOfNarrowTypesAreLookedUp) {
   }
 }
 
+TEST(Simplify, LeavesFoldsOfStackedComplexNumbers) {
+  const Array x = lax::convert_element_type(uniform({5}, DType::f32), DType::c64);
+  const auto f = [](const Array& y) { return sum(stack({y, y, y}), 0); };
+  EXPECT_EQ(lax::convert_element_type(jit(f)(x), DType::f32).to_vector<float>(),
+            lax::convert_element_type(f(x), DType::f32).to_vector<float>());
+}
+
 }  // namespace
 }  // namespace telamon::testing

@@ -1,7 +1,6 @@
 // Slices at places that no call changes: what a program takes of an array by indices that are captured arrays, or computed
 // of numbers of the program alone, is made of slices, which other passes understand, and kernels read without a look at an
-// index. (Places that are ranges in the
-// text of the program: gather_of_slices in simplify_places.cpp.)
+// index. (Places that count in the text of the program: simplify_places.cpp.)
 //
 //   b:f32[n,3] = gather[dimension 1] a [2, 0, 1]
 //   ->  p = slice[(0,2):(n,3)] a, q = slice[(0,0):(n,2)] a, b = concatenate[dimension=1] p q

@@ -88,17 +88,6 @@ Aval one_of(const Aval& a) {
   return a.with_shape(std::move(shape)).strong();
 }
 
-/// add for reduce_sum, ...
-const Primitive<>* combination(const PrimitiveBase* reduction) {
-  if (reduction == &reduce_sum_p) return &add_p;
-  if (reduction == &reduce_max_p) return &max_p;
-  if (reduction == &reduce_min_p) return &min_p;
-  if (reduction == &reduce_prod_p) return &mul_p;
-  if (reduction == &reduce_or_p) return &or_p;
-  if (reduction == &reduce_and_p) return &and_p;
-  return nullptr;
-}
-
 /// What an equation does with the last axis.
 enum class Role : std::uint8_t {
   none,     ///< it needs its operands as they are

@@ -1,7 +1,6 @@
 // Rules about shapes: what is reshaped, broadcast, reversed or folded.
 #include <algorithm>
 #include <array>
-#include <map>
 #include <vector>
 
 #include "compiler/forms.hpp"
@@ -266,18 +265,6 @@ std::optional<Atom> fold_of_one(Simplifier& s, const Eqn& e, const Aval& out) {
   return s.make(reshape_p, ReshapeParams{out.shape}, {e.inputs[0]}, out);
 }
 
-namespace {
-
-/// What a fold does with two.
-const PrimitiveBase* step_of(const PrimitiveBase& fold) {
-  static const std::map<const PrimitiveBase*, const PrimitiveBase*> kSteps = {
-      {&reduce_sum_p, &add_p}, {&reduce_prod_p, &mul_p}, {&reduce_max_p, &max_p},
-      {&reduce_min_p, &min_p}, {&reduce_and_p, &and_p},  {&reduce_or_p, &or_p}};
-  return kSteps.at(&fold);
-}
-
-}  // namespace
-
 // Arrays that are stacked to be folded are folded one with the other, in order: the least of nine pixels. A sum of 16-bit
 // floats is rounded once, and not after each of them.
 std::optional<Atom> fold_of_stack(Simplifier& s, const Eqn& e, const Aval& out) {
@@ -296,7 +283,7 @@ std::optional<Atom> fold_of_stack(Simplifier& s, const Eqn& e, const Aval& out) 
   std::optional<Atom> all;
   for (const Atom& part : parts) {
     const Atom x = s.make(reshape_p, ReshapeParams{out.shape}, {part}, out);
-    all = all ? s.make(*step_of(*e.primitive), Params::of(NoParams{}), {*all, x}, out) : x;
+    all = all ? s.make(*combination(e.primitive), NoParams{}, {*all, x}, out) : x;
   }
   return all;
 }
