@@ -57,7 +57,7 @@ void dots_of_rows(const GemmTile& t, std::int64_t row) {
   V sums[Rows * kParts] = {};
   const auto add = [&](std::int64_t k, auto part,
                        std::int64_t count) __attribute__((always_inline)) {
-    const V from_b = load_lanes<V>(b + k, count);
+    const V from_b = simd::in_register(load_lanes<V>(b + k, count));
     repeat<Rows>([&](auto i) __attribute__((always_inline)) {
       V& sum = sums[i.value * kParts + part.value];
       sum = simd::fma(load_lanes<V>(a + i.value * a_row + k, count), from_b, sum);
@@ -100,10 +100,10 @@ void dots_of_tile(const GemmTile& t, std::int64_t row, std::int64_t column) {
   const auto add = [&](std::int64_t k, std::int64_t count) __attribute__((always_inline)) {
     V from_b[Columns];
     repeat<Columns>([&](auto j) __attribute__((always_inline)) {
-      from_b[j.value] = load_lanes<V>(b + j.value * b_column + k, count);
+      from_b[j.value] = simd::in_register(load_lanes<V>(b + j.value * b_column + k, count));
     });
     repeat<Rows>([&](auto i) __attribute__((always_inline)) {
-      const V from_a = load_lanes<V>(a + i.value * a_row + k, count);
+      const V from_a = simd::in_register(load_lanes<V>(a + i.value * a_row + k, count));
       repeat<Columns>([&](auto j) __attribute__((always_inline)) {
         V& sum = sums[i.value * Columns + j.value];
         sum = simd::fma(from_a, from_b[j.value], sum);

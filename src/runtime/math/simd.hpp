@@ -171,6 +171,15 @@ TELAMON_INLINE V load_lanes(const ScalarOf<V>* from, std::int64_t count) {
   __builtin_memcpy(&x, from, sizeof x);
   return x;
 }
+/// The same vector, which from here on lies in a register: what reads it more often must not load it each time again,
+/// as the compiler would to make an instruction shorter.
+template <class V>
+TELAMON_INLINE V in_register(V x) {
+#if defined(__x86_64__)
+  asm("" : "+v"(x));
+#endif
+  return x;
+}
 template <class V>
 TELAMON_INLINE void store_lanes(ScalarOf<V>* to, V x, std::int64_t count) {
   if (count < Lanes<V>::kCount) return store_some(to, x, count);
