@@ -50,6 +50,17 @@ TEST(CompiledDot, ProductsOfEverySmallShapeAndLayoutAreRight) {
   }
 }
 
+// Lanes along the contraction, the sums of up to four rows and as many columns at a time; the last terms are fewer than
+// there are lanes. As many terms as these are not worth a transpose.
+TEST(CompiledDot, TilesOfSumsAlongTheContractionAreRight) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32}) {
+    for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9}) {
+      for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9})
+        check_product(m, 151, n, dtype, false, true);
+    }
+  }
+}
+
 // A row of a small matrix is a vector of its own, of which no lanes are masked.
 TEST(CompiledDot, RowsOfFourAndEightNeedNoMask) {
   for (const std::int64_t n : {4, 8, 7}) {

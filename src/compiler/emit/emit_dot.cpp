@@ -272,53 +272,59 @@ class DotEmitter {
     if (last_apart) pieces(1, of_longer ? p.size : p.size - 1, true);
   }
 
-  // body(first row, rows) with 4 rows of the result at a time, then the rest.
-  void row_blocks(const std::function<void(Scalar, int)>& body) {
-    constexpr int kBlock = 4;
-    const std::int64_t size = p_.m, whole = size / kBlock * kBlock;
-    if (whole > 0) {
-      gen_.loop_carried(gen_.index(0), gen_.index(whole), kBlock, {},
-                        [&](Scalar i, const Scalars&) {
-                          body(i, kBlock);
-                          return Scalars{};
-                        });
-    }
-    if (size > whole) gen_.region([&] { body(gen_.index(whole), static_cast<int>(size - whole)); });
-  }
-
-  // One result (or four rows of one) at a time, lanes along the contraction.
+  // Lanes along the contraction: the sums of a few rows and columns at a time, which share what they load, all in
+  // registers. Larger tiles gain nothing, for each sum ends in one over lanes.
   void contraction() {
+    constexpr std::int64_t kMost = 4, kSums = 12;
     const int lanes = p_.k == 1 ? 1 : lanes_;
-    const std::int64_t rest = p_.k % lanes, whole = p_.k - rest;
-    row_blocks([&](Scalar row, int rows) {
-      gen_.loop(gen_.index(0), gen_.index(p_.n), [&](Scalar column) {
-        std::vector<Scalar> i;
-        for (int r = 0; r < rows; ++r) i.push_back(gen_.add(row, gen_.index(r)));
-        gen_.set_lanes(lanes, lanes);
-        const auto step = [&](Scalar k, Scalars acc) {
-          const Scalar b = rhs(k, column);
-          for (int r = 0; r < rows; ++r) {
-            Scalar& sum = acc[static_cast<std::size_t>(r)];
-            sum = multiply_add(lhs(i[static_cast<std::size_t>(r)], k), b, sum);
-          }
-          return acc;
-        };
-        Scalars sums(static_cast<std::size_t>(rows), gen_.splat(gen_.constant_int(sum_type_, 0)));
-        sums = gen_.loop_carried(
-            gen_.index(0), gen_.index(whole), lanes, sums,
-            [&](Scalar base, const Scalars& acc) { return step(gen_.lane_index(base), acc); });
-        if (rest > 0) {  // masked loads give zeros
-          gen_.set_lanes(lanes, static_cast<int>(rest));
-          sums = step(gen_.lane_index(gen_.index(whole)), sums);
-          gen_.set_lanes(lanes, lanes);
-        }
-        for (Scalar& s : sums)
-          s = gen_.fold_lanes(s, [&](Scalar x, Scalar y) { return gen_.add(x, y); });
-        gen_.set_lanes(1, 1);
-        for (int r = 0; r < rows; ++r)
-          store(i[static_cast<std::size_t>(r)], column, sums[static_cast<std::size_t>(r)]);
-      });
+    const std::int64_t rows = std::min(p_.m, kMost);
+    // Of b a register for each column, one of a, and one of a product that is not fused with its sum.
+    const bool fused = is_float(sum_type_) && runtime::target_isa() != runtime::Isa::generic;
+    const std::int64_t registers = runtime::target_vector_registers() - (fused ? 1 : 2);
+    const std::int64_t columns = std::min({kMost, kSums / rows, registers / (rows + 1)});
+    for_pieces(pieces_of(p_.m, kMost), false, [&](Scalar row, int rows, bool) {
+      for_pieces(pieces_of(p_.n, columns), false,
+                 [&](Scalar column, int count, bool) { sums_of(lanes, row, rows, column, count); });
     });
+  }
+  void sums_of(int lanes, Scalar row, int rows, Scalar column, int columns) {
+    const std::int64_t rest = p_.k % lanes, whole = p_.k - rest;
+    const auto numbers = [&](Scalar first, int count) {
+      Scalars all;
+      for (int i = 0; i < count; ++i) all.push_back(gen_.add(first, gen_.index(i)));
+      return all;
+    };
+    const Scalars of_rows = numbers(row, rows), of_columns = numbers(column, columns);
+    gen_.set_lanes(lanes, lanes);
+    const auto step = [&](Scalar k, Scalars sums) {
+      Scalars b;
+      for (const Scalar j : of_columns) b.push_back(rhs(k, j));
+      auto sum = sums.begin();
+      for (const Scalar i : of_rows) {
+        const Scalar a = lhs(i, k);
+        for (const Scalar x : b) {
+          *sum = multiply_add(a, x, *sum);
+          ++sum;
+        }
+      }
+      return sums;
+    };
+    Scalars sums(of_rows.size() * of_columns.size(), gen_.splat(gen_.constant_int(sum_type_, 0)));
+    sums = gen_.loop_carried(
+        gen_.index(0), gen_.index(whole), lanes, sums,
+        [&](Scalar base, const Scalars& acc) { return step(gen_.lane_index(base), acc); });
+    if (rest > 0) {  // masked loads give zeros
+      gen_.set_lanes(lanes, static_cast<int>(rest));
+      sums = step(gen_.lane_index(gen_.index(whole)), sums);
+      gen_.set_lanes(lanes, lanes);
+    }
+    for (Scalar& s : sums)
+      s = gen_.fold_lanes(s, [&](Scalar x, Scalar y) { return gen_.add(x, y); });
+    gen_.set_lanes(1, 1);
+    auto sum = sums.begin();
+    for (const Scalar i : of_rows) {
+      for (const Scalar j : of_columns) store(i, j, *sum++);
+    }
   }
 
   // Lanes along the rows of the result.
