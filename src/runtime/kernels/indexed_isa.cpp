@@ -215,7 +215,8 @@ TELAMON_INLINE void run_dense(std::int64_t n, const Index* index, const IndexedA
 
 /// Dense pairs of indices.
 template <class Op, class R>
-void run_pairs(std::int64_t n, const IndexedArrays& a) {
+TELAMON_INLINE void run_dense_pairs(std::int64_t n, const IndexedArrays& a,
+                                    std::int64_t slice_stride) {
   const auto* const pairs = reinterpret_cast<const Pair*>(a.indices);
   const Pair lasts{static_cast<std::uint32_t>(a.starts.last),
                    static_cast<std::uint32_t>(a.second_starts.last)},
@@ -234,11 +235,21 @@ void run_pairs(std::int64_t n, const IndexedArrays& a) {
   std::uint64_t places[kBlock];
   std::int64_t i = 0;
   for (; i + kBlock <= n; i += kBlock) {
-    if (find_pairs<kBlock>(pairs + i, lasts, steps, places)) [[likely]]
-      run_block<Op, R>(kBlock, places, 1, a.operand, a.slices + i * a.slice_stride, a.slice_stride);
-    else run_each(i, i + kBlock);
+    if (find_pairs<kBlock>(pairs + i, lasts, steps, places)) [[likely]] {
+      // A load of each place is faster than to take it out of the vector that was stored.
+      asm("" : "+m"(places));
+      run_block<Op, R>(kBlock, places, 1, a.operand, a.slices + i * slice_stride, slice_stride);
+    } else {
+      run_each(i, i + kBlock);
+    }
   }
   run_each(i, n);
+}
+
+template <class Op, class R>
+void run_pairs(std::int64_t n, const IndexedArrays& a) {
+  if (a.slice_stride == R::kBytes) return run_dense_pairs<Op, R>(n, a, R::kBytes);
+  run_dense_pairs<Op, R>(n, a, a.slice_stride);
 }
 
 constexpr int kTables = 4;
@@ -295,6 +306,10 @@ void run(std::int64_t n, const IndexedArrays& a) {
       }
       if (adjacent && a.slice_stride != 0) return run_dense<Op, R>(n, index, a, kSize, kSize);
       if (adjacent) return run_dense<Op, R>(n, index, a, kSize, 0);
+    }
+    if constexpr (kSize > sizeof(T) && kSize <= 16) {
+      if (a.step == kSize && a.slice_stride == kSize)
+        return run_dense<Op, R>(n, index, a, kSize, kSize);
     }
     if constexpr (sizeof(Index) == 8) {  // a list of places in bytes
       if (a.step == 1 && a.slice_stride == kSize) return run_dense<Op, R>(n, index, a, 1, kSize);
