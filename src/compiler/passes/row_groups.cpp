@@ -21,6 +21,7 @@
 #include "compiler/plan/dot.hpp"
 #include "core/integers.hpp"
 #include "jaxpr/rewrite.hpp"
+#include "runtime/kernels/gemm.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -269,8 +270,13 @@ class Grouping {
       const bool packs = bytes(eqn(e).inputs[1].var()) > kWhole / 2;
       least = std::max(least, packs ? 4 * kLeastProductRows : kLeastProductRows);
       const std::int64_t row = std::max<std::int64_t>(p->m / g.rows * p->n * p->k, 1);
-      if (row * g.rows >= kLeastLargeProduct)
-        least = std::max(least, detail::ceil_div(kLeastLargeProduct, row));
+      if (row * g.rows < kLeastLargeProduct) continue;
+      // What is a call as a whole is one in blocks, and sums in the same way.
+      const DType dtype = jaxpr_.aval(eqn(e).outputs[0]).dtype;
+      const std::int64_t rows =
+          kernels::least_rows_of_block(dtype, {p->batch, p->m, p->n, p->k}, p->rhs.row == 1);
+      least = std::max({least, detail::ceil_div(kLeastLargeProduct, row),
+                        detail::ceil_div(rows * g.rows, p->m)});
     }
     return least;
   }

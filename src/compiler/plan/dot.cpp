@@ -114,9 +114,9 @@ std::optional<MatrixProduct> large_product(const Jaxpr& jaxpr, const Eqn& eqn) {
   // 0.5 to 0.9. It still is at 100^3 (0.95), but a tile is more code to be generated than a call. One or two rows take
   // all of b once, which is to be read row by row, and scattered columns are packed: there the call pays from about
   // 48^3 on.
-  constexpr std::int64_t kInTiles = 64 * 64 * 64;
   const bool in_tiles = dot_lanes(*p) == DotLanes::columns && p->rhs.column == 1 && p->m > 2;
-  return of_one(*p) > (in_tiles ? kInTiles : kLeastLargeProduct - 1) ? p : std::nullopt;
+  return of_one(*p) > (in_tiles ? kernels::kMostInLoops : kLeastLargeProduct - 1) ? p
+                                                                                  : std::nullopt;
 }
 
 HostFunction matmul_function(const Jaxpr& jaxpr, const Eqn& eqn, std::string& name) {

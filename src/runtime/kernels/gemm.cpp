@@ -2,6 +2,7 @@
 #include "runtime/kernels/gemm.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -53,6 +54,7 @@ struct Product {
   char* c;
   const GemmBlocks* blocks;  ///< null: this machine's
 };
+ProductSize size_of_product(const Product& p) { return {p.batch, p.m, p.n, p.k}; }
 
 void check_shapes(const View& lhs, const View& rhs, const View& out) {
   TELAMON_CHECK(lhs.shape.size() == 3 && rhs.shape.size() == 3 && out.shape.size() == 3,
@@ -134,18 +136,23 @@ void for_each_tile(const Product& p, const GemmBlocks& blocks, const Run& run) {
   });
 }
 
-/// A matrix times a vector, or a few: rows in chunks of about one size, for they wait for memory more than for
-/// arithmetic.
+/// Inner products of rows of a and columns of b, of which the more are cut into chunks of about one size: where one of
+/// them is few they wait for memory more than for arithmetic.
 void run_dots(const Product& p) {
   constexpr std::int64_t kWork = 100'000;  // multiplications worth a chunk
   const GemmLoop loop = find_loop(p.dtype, true);
-  const std::int64_t wanted = std::clamp<std::int64_t>(p.m * p.n * p.k / kWork, 1, p.m);
-  const std::int64_t unit = p.n == 1 ? kDotRows : kThinRows;
-  const std::int64_t rows = detail::ceil_div(detail::ceil_div(p.m, wanted), unit) * unit;
-  const std::int64_t chunks = detail::ceil_div(p.m, rows);
+  const bool rows = p.m >= p.n;
+  const std::int64_t length = rows ? p.m : p.n;
+  const std::int64_t unit = p.n == 1 ? kDotRows : rows ? kThinRows : kThinColumns;
+  const std::int64_t wanted = std::clamp<std::int64_t>(p.m * p.n * p.k / kWork, 1, length);
+  const std::int64_t each = detail::ceil_div(detail::ceil_div(length, wanted), unit) * unit;
+  const std::int64_t chunks = detail::ceil_div(length, each);
   runtime::parallel_for(p.batch * chunks, [&](std::int64_t chunk) {
-    const std::int64_t i = chunk % chunks * rows;
-    call_loop(loop, p, {chunk / chunks, i, 0, std::min(rows, p.m - i), p.n});
+    const std::int64_t batch = chunk / chunks, first = chunk % chunks * each;
+    const std::int64_t count = std::min(each, length - first);
+    call_loop(
+        loop, p,
+        rows ? Rectangle{batch, first, 0, count, p.n} : Rectangle{batch, 0, first, p.m, count});
   });
 }
 
@@ -168,7 +175,7 @@ struct Grain {
   std::int64_t height, width, terms, work;
 };
 constexpr Grain kDots{kDotRows, 1, 1 << 14, 250'000};
-constexpr std::int64_t kFewDots = 48, kManyTerms = 1024;
+constexpr std::int64_t kFewDots = 48;
 constexpr Grain kThin{kFewDots, kFewDots, 2048, 250'000};
 constexpr Grain kTiles{kLeastTile, kLeastTile, 512, 1'000'000};
 // Memory is faster where each thread reads whole rows of b than where it reads a piece of each.
@@ -191,7 +198,7 @@ std::int64_t parts_of(const Grain& grain, const ProductSize& p) {
 /// Calls run(part) for the parts of a product, and adds what they give in their order.
 template <class Run>
 void run_in_parts(const Grain& grain, const Product& p, const Run& run) {
-  const std::int64_t parts = parts_of(grain, {p.batch, p.m, p.n, p.k}), results = p.m * p.n;
+  const std::int64_t parts = parts_of(grain, size_of_product(p)), results = p.m * p.n;
   if (parts == 1) return run(p);
   const Temporary sums(Shape{p.batch, parts, results}, p.dtype);
   runtime::parallel_for(p.batch * parts, [&](std::int64_t chunk) {
@@ -234,10 +241,84 @@ bool is_narrow(std::int64_t size, std::int64_t m, std::int64_t n) {
   return n > 1 && n <= few && m >= 2 * n && m > kFewRows;
 }
 
-/// Whether a product has few results, and each so many terms that it does not pay to put the elements of an operand
-/// for one term side by side.
-bool is_thin(std::int64_t m, std::int64_t n, std::int64_t k) {
-  return m <= kFewDots && n <= kFewDots && k >= kManyTerms;
+// What a row of a takes as inner products and in tiles whose lanes are columns, in multiplications of vectors. Each inner
+// product ends in a sum over lanes; tiles of three columns, or of the two or one that are left, read four rows of a again
+// and again, from the second cache if these do not fit into the first. Within a tenth or two of what was measured on Zen 4.
+struct Costs {
+  double dots, tiles;
+};
+Costs costs_of_row(DType dtype, std::int64_t n, std::int64_t k) {
+  constexpr double kOfLeft[] = {0, 2, 2.4};
+  constexpr double kFirstCache = 32 << 10;
+  const runtime::Isa isa = runtime::host_isa();
+  const auto size = static_cast<double>(size_of(dtype)), terms = static_cast<double>(k);
+  const double lanes = static_cast<double>(runtime::vector_bytes(isa)) / size;
+  const std::int64_t whole = n / kThinColumns, left = n % kThinColumns;
+  const double columns = static_cast<double>(kThinColumns * whole) + kOfLeft[left];
+  const bool come_again = static_cast<double>(kThinRows) * terms * size > kFirstCache;
+  const double again = come_again ? static_cast<double>(whole + (left > 0 ? 1 : 0) - 1) : 0;
+  const double each = isa == runtime::Isa::avx512 ? 1.1 * terms / lanes + 2
+                      : isa == runtime::Isa::avx2 ? terms / lanes + 3
+                                                  : 1.3 * terms / lanes + 3;
+  return {columns * each + 2 * again * terms / lanes,
+          std::ceil(static_cast<double>(n) / lanes) * terms};
+}
+
+/// Multiplications that it takes tiles to turn a b that lies by columns, in passing.
+double turning(const ProductSize& p) {
+  const double each = runtime::host_isa() == runtime::Isa::avx512 ? .4 : 1;
+  return each * static_cast<double>(p.n) * static_cast<double>(p.k);
+}
+/// Whether tiles leave so many lanes idle that inner products are cheaper, however many rows there are.
+bool leaves_lanes_idle(const Costs& row, std::int64_t n) {
+  constexpr std::int64_t kMost = 64;
+  return n > 1 && n <= kMost && 1.1 * row.dots < row.tiles;
+}
+/// Whether rows of a times columns of b, which lies by columns, are cheaper than tiles: where these are not whole vectors of
+/// them, or there are too few rows for b to be turned. From kLeastOfRows rows on it does not depend on how many.
+bool prefers_dots(DType dtype, const ProductSize& p) {
+  const Costs row = costs_of_row(dtype, p.n, p.k);
+  return leaves_lanes_idle(row, p.n) ||
+         (p.m < kLeastOfRows && static_cast<double>(p.m) * (row.dots - row.tiles) < turning(p));
+}
+/// The same of a b that lies by rows and is turned beforehand.
+bool prefers_turned_dots(DType dtype, const ProductSize& p) {
+  const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n),
+             k = static_cast<double>(p.k);
+  const Costs row = costs_of_row(dtype, p.n, p.k);
+  // An element takes half a nanosecond.
+  const double beforehand = (runtime::host_isa() == runtime::Isa::avx512 ? 2 : 4) * n * k;
+  return p.m >= kLeastOfRows && leaves_lanes_idle(row, p.n) &&
+         m * n * k > static_cast<double>(kMostInLoops) &&
+         static_cast<double>(kLeastOfRows) * (row.tiles - 1.1 * row.dots) > beforehand;
+}
+}  // namespace
+
+std::int64_t least_rows_of_block(DType dtype, const ProductSize& p, bool b_by_columns) {
+  if (!b_by_columns) {
+    if (!prefers_turned_dots(dtype, p)) return 1;
+    return std::max(kLeastOfRows, kMostInLoops / (p.n * p.k) + 1);
+  }
+  if (prefers_dots(dtype, p)) return 1;
+  const Costs row = costs_of_row(dtype, p.n, p.k);
+  const double too_few = row.dots > row.tiles ? turning(p) / (row.dots - row.tiles) : 1e9;
+  return std::min(kLeastOfRows, static_cast<std::int64_t>(std::min(too_few, 1e9)) + 1);
+}
+
+namespace {
+
+View view_of(const Matrices& x, const Product& p, const Shape& shape) {
+  return {const_cast<char*>(x.data),
+          p.dtype,
+          shape,
+          {x.batch * p.size, x.row * p.size, x.column * p.size}};
+}
+/// Copies what lies by columns, or by rows, of each product of a batch.
+void run_turned(const View& from, const View& to) {
+  View turned = from;
+  std::swap(turned.shape[1], turned.shape[2]);
+  std::swap(turned.strides[1], turned.strides[2]);
+  run_copy(turned, to);
 }
 
 void multiply_floats(Product p) {
@@ -247,19 +328,22 @@ void multiply_floats(Product p) {
   // A matrix that lies by columns times a vector, which reads it by rows.
   if (p.n == 1 && p.m > 1 && p.k > 1 && p.a.row == 1 && !along_terms) p = turned(p);
   if (p.n == 1 && (p.k == 1 || along_terms)) return run_in_parts(kDots, p, run_dots);
-  if (along_terms && is_thin(p.m, p.n, p.k)) return run_in_parts(kThin, p, run_dots);
+  if (along_terms && prefers_dots(p.dtype, size_of_product(p)))
+    return run_in_parts(kThin, p, run_dots);
+  if (p.a.column == 1 && p.b.column == 1 && prefers_turned_dots(p.dtype, size_of_product(p))) {
+    const Temporary b(Shape{p.batch, p.n, p.k}, p.dtype);
+    run_turned(view_of(p.b, p, {p.batch, p.k, p.n}), b.view());
+    p.b = {b.data(), p.n * p.k, 1, p.k};
+    return run_in_parts(kThin, p, run_dots);
+  }
   if (!is_narrow(p.size, p.m, p.n) || p.a.row != 1 || p.a.column <= 1)
     return run_in_parts(p.m <= kFewRows ? kRowsOfB : kTiles, p, run_floats);
   const Temporary transpose(Shape{p.batch, p.n, p.m}, p.dtype);
   const View out = contiguous_view(p.c, p.dtype, {p.batch, p.m, p.n});
   p = turned(p);
   p.c = transpose.data();
-  run_in_parts(kTiles, p,
-               run_floats);  // the same parts as of a matrix by rows, and so the same bits
-  View from = transpose.view();
-  std::swap(from.shape[1], from.shape[2]);
-  std::swap(from.strides[1], from.strides[2]);
-  run_copy(from, out);
+  run_in_parts(kTiles, p, run_floats);  // the same parts as of a matrix by rows in tiles
+  run_turned(transpose.view(), out);
 }
 
 void multiply(const GemmBlocks* blocks, const View& lhs, const View& rhs, const View& out);
@@ -384,9 +468,10 @@ std::int64_t matmul_scratch(DType dtype, const ProductSize& p, int threads) {
   const std::int64_t parts =
       std::max({parts_of(p.m <= kFewRows ? kRowsOfB : kTiles, p),
                 p.n == 1 ? std::max(parts_of(kDots, p), parts_of(kRowsOfB, turned)) : 1,
-                is_thin(p.m, p.n, p.k) ? parts_of(kThin, p) : 1});
+                parts_of(kThin, p)});
   const bool narrow = is_narrow(size, p.m, p.n);
   const std::int64_t copies = (parts > 1 ? parts : 0) + (narrow ? 1 : 0);
+  const std::int64_t turned_b = prefers_turned_dots(dtype, p) ? p.n * p.k : 0;
   const auto workspace = [&](std::int64_t m, std::int64_t n) {
     const auto with = [&](bool deep) {
       return gemm_workspace(host_blocks(dtype, deep), m, n, size);
@@ -395,7 +480,7 @@ std::int64_t matmul_scratch(DType dtype, const ProductSize& p, int threads) {
   };
   const std::int64_t most =
       narrow ? std::max(workspace(p.m, p.n), workspace(p.n, p.m)) : workspace(p.m, p.n);
-  return threads * most + copies * p.batch * p.m * p.n * size;
+  return threads * most + p.batch * (copies * p.m * p.n + turned_b) * size;
 }
 
 }  // namespace kernels

@@ -24,10 +24,20 @@ TELAMON_API GemmBlocks gemm_blocks(runtime::Isa isa, std::int64_t size, std::int
 TELAMON_API void run_matmul_in(const GemmBlocks& blocks, const View& lhs, const View& rhs,
                                const View& out);
 
+/// Of products whose right operand lies by rows the compiler makes loops up to so many multiplications, which add in order.
+inline constexpr std::int64_t kMostInLoops = 64 * 64 * 64;
+/// From so many rows on, how a row is summed does not depend on how many there are, but for what has so many terms, and so
+/// few results, that the terms are cut into parts.
+inline constexpr std::int64_t kLeastOfRows = 64;
+
 /// `batch` products of m x k by k x n elements.
 struct ProductSize {
   std::int64_t batch, m, n, k;
 };
+/// The fewest rows of a block of the left operand, which lies by rows, that are summed as they are in the whole product of
+/// f32 or f64: in tiles or as inner products.
+TELAMON_API std::int64_t least_rows_of_block(DType dtype, const ProductSize& size,
+                                             bool b_by_columns);
 /// The bytes that such products of f32 or f64 take for themselves, at most, with so many threads.
 TELAMON_API std::int64_t matmul_scratch(DType dtype, const ProductSize& size, int threads);
 

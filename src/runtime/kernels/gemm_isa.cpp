@@ -125,21 +125,28 @@ void dots_of_tile(const GemmTile& t, std::int64_t row, std::int64_t column) {
 }
 template <class V, int Rows>
 void dots_of_columns(const GemmTile& t, std::int64_t row) {
+  constexpr int kColumns = kernels::kThinColumns;
   std::int64_t column = 0;
-  for (; column + 3 <= t.n; column += 3) dots_of_tile<V, Rows, 3>(t, row, column);
+  for (; column + kColumns <= t.n; column += kColumns)
+    dots_of_tile<V, Rows, kColumns>(t, row, column);
   if (column + 2 == t.n) dots_of_tile<V, Rows, 2>(t, row, column);
   if (column + 1 == t.n) dots_of_tile<V, Rows, 1>(t, row, column);
 }
 
 template <class V>
 void float_dots(const GemmTile& t) {
-  if (t.n > 1) {
+  if (t.c_row > 1) {  // several columns, or the one that is left of them
     constexpr int kThin = kernels::kThinRows;
     std::int64_t row = 0;
-    for (; row + kThin <= t.m; row += kThin) dots_of_columns<V, kThin>(t, row);
-    if (t.m - row == 3) return dots_of_columns<V, 3>(t, row);
-    if (t.m - row == 2) return dots_of_columns<V, 2>(t, row);
-    if (row < t.m) dots_of_columns<V, 1>(t, row);
+    const auto left = [&] { return t.m - row; };
+    for (; left() >= kThin && left() != kThin + 1; row += kThin) dots_of_columns<V, kThin>(t, row);
+    if (left() > 3) {  // five, which are three and two rather than four and one
+      dots_of_columns<V, 3>(t, row);
+      row += 3;
+    }
+    if (left() == 3) return dots_of_columns<V, 3>(t, row);
+    if (left() == 2) return dots_of_columns<V, 2>(t, row);
+    if (left() == 1) dots_of_columns<V, 1>(t, row);
     return;
   }
   constexpr int kRows = kernels::kDotRows;

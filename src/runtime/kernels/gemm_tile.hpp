@@ -47,8 +47,8 @@ constexpr std::int64_t gemm_workspace(const GemmBlocks& blocks, std::int64_t m, 
 constexpr std::int64_t kFewRows = 4;
 /// Rows of a matrix whose products with a vector are taken side by side.
 constexpr std::int64_t kDotRows = 6;
-/// Rows of a tile of inner products with several vectors.
-constexpr std::int64_t kThinRows = 4;
+/// Rows and columns of a tile of inner products.
+constexpr std::int64_t kThinRows = 4, kThinColumns = 3;
 using GemmLoop = void (*)(const GemmTile& tile);
 
 }  // namespace kernels
