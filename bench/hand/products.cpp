@@ -328,6 +328,9 @@ const Register tall_10("B04.tall_100000x10", "us",
                        [] { return product({10, 10, 100'000, 1, true}, uf); });
 const Register wide_3("B04.wide_3x100000", "us",
                       [] { return product({3, 3, 100'000, 1, false, true}, uf); });
+const Register layer_8("B04.layer_8x512", "us",
+                       [] { return product({8, 1000, 512, 1, false, true}, uf); });
+const Register narrow_3("B04.narrow_1000x300x3", "us", [] { return product({1000, 3, 300}, uf); });
 
 // ---- a layer: x w + b, and what follows, in one loop over the product ------------------------------
 struct Layer {

@@ -131,6 +131,10 @@ workload("B04.tall_100000x10")(
     lambda: eager(lambda a, b: a.T @ b, u(1, (100000, 10)), u(2, (100000, 10)), flops=2 * 100000 * 10**2))
 workload("B04.wide_3x100000")(
     lambda: eager(lambda a, b: a @ b.T, u(1, (3, 100000)), u(2, (3, 100000)), flops=2 * 100000 * 3**2))
+workload("B04.layer_8x512")(
+    lambda: eager(lambda x, w: x @ w.T, u(1, (8, 512)), u(2, (1000, 512)), flops=2 * 8 * 512 * 1000))
+workload("B04.narrow_1000x300x3")(
+    lambda: eager(lambda a, b: a @ b, u(1, (1000, 300)), u(2, (300, 3)), flops=2 * 1000 * 300 * 3))
 
 
 # ---- B05 ----

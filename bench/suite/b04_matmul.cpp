@@ -71,6 +71,15 @@ const Register wide_3("B04.wide_3x100000", "us", [] {
   const auto f = [](const Array& a, const Array& b) { return matmul(a, transpose(b)); };
   return computing(2. * 100'000 * 3 * 3, go(compiled(f), u(1, {3, 100'000}), u(2, {3, 100'000})));
 });
+/// A layer whose weights lie by outputs, of a few inputs; and a few outputs of many.
+const Register layer_8("B04.layer_8x512", "us", [] {
+  const auto f = [](const Array& x, const Array& w) { return matmul(x, transpose(w)); };
+  return computing(2. * 8 * 512 * 1000, go(compiled(f), u(1, {8, 512}), u(2, {1000, 512})));
+});
+const Register narrow_3("B04.narrow_1000x300x3", "us", [] {
+  const auto f = [](const Array& a, const Array& b) { return matmul(a, b); };
+  return computing(2. * 1000 * 300 * 3, go(compiled(f), u(1, {1000, 300}), u(2, {300, 3})));
+});
 const Register batch("B04.batch_16x768", "ms", [] {
   const auto f = [](const Array& a, const Array& b) { return matmul(a, swapaxes(b, 1, 2)); };
   return computing(32. * 768 * 768 * 768,
