@@ -175,6 +175,7 @@ TEST(MatmulThin, AgreesWithTripleLoopsWhereOneSideIsLong) {
         check<double>(1, many, few, k, Layout::padded, Layout::columns);
         check<float>(1, many, few, k, Layout::rows, Layout::rows);
         check<double>(2, many, few, k, Layout::rows, Layout::padded);
+        check<float>(2, many, few, k, Layout::rows, Layout::repeated);
       }
     }
   }
@@ -279,8 +280,18 @@ TEST(MatmulScratch, HoldsTheTransposeOfNarrowProducts) {
   const auto scratch = [](std::int64_t batch, std::int64_t n) {
     return kernels::matmul_scratch(f32, {batch, 1024, n, 64}, 1);
   };
-  EXPECT_GE(scratch(3, 8) - scratch(1, 8), 2 * 1024 * 8 * 4);
+  EXPECT_EQ(scratch(3, 8) - scratch(1, 8), 2 * 1024 * 8 * 4);
   EXPECT_EQ(scratch(3, 128), scratch(1, 128));
+}
+
+// The right operand of a product of few columns that leave lanes idle.
+TEST(MatmulScratch, HoldsTheOperandThatIsTurned) {
+  const auto scratch = [](std::int64_t batch) {
+    return kernels::matmul_scratch(f32, {batch, 1024, 3, 300}, 1);
+  };
+  const bool is_turned = kernels::least_rows_of_block(f32, {1, 1024, 3, 300}, false) > 1;
+  EXPECT_EQ(is_turned, runtime::host_isa() != runtime::Isa::generic);
+  EXPECT_EQ(scratch(3) - scratch(1), 2 * (1024 * 3 + (is_turned ? 3 * 300 : 0)) * 4);
 }
 
 // Left operands by rows and by columns have blocks of their own.

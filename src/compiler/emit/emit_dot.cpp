@@ -277,11 +277,11 @@ class DotEmitter {
   void contraction() {
     constexpr std::int64_t kMost = 4, kSums = 12;
     const int lanes = p_.k == 1 ? 1 : lanes_;
-    const std::int64_t rows = std::min(p_.m, kMost);
+    const std::int64_t most_rows = std::min(p_.m, kMost);
     // Of b a register for each column, one of a, and one of a product that is not fused with its sum.
     const bool fused = is_float(sum_type_) && runtime::target_isa() != runtime::Isa::generic;
     const std::int64_t registers = runtime::target_vector_registers() - (fused ? 1 : 2);
-    const std::int64_t columns = std::min({kMost, kSums / rows, registers / (rows + 1)});
+    const std::int64_t columns = std::min({kMost, kSums / most_rows, registers / (most_rows + 1)});
     for_pieces(pieces_of(p_.m, kMost), false, [&](Scalar row, int rows, bool) {
       for_pieces(pieces_of(p_.n, columns), false,
                  [&](Scalar column, int count, bool) { sums_of(lanes, row, rows, column, count); });

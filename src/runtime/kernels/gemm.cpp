@@ -331,9 +331,10 @@ void multiply_floats(Product p) {
   if (along_terms && prefers_dots(p.dtype, size_of_product(p)))
     return run_in_parts(kThin, p, run_dots);
   if (p.a.column == 1 && p.b.column == 1 && prefers_turned_dots(p.dtype, size_of_product(p))) {
-    const Temporary b(Shape{p.batch, p.n, p.k}, p.dtype);
-    run_turned(view_of(p.b, p, {p.batch, p.k, p.n}), b.view());
-    p.b = {b.data(), p.n * p.k, 1, p.k};
+    const std::int64_t batch = p.b.batch == 0 ? 1 : p.batch;  // one b may be that of all
+    const Temporary b(Shape{batch, p.n, p.k}, p.dtype);
+    run_turned(view_of(p.b, p, {batch, p.k, p.n}), b.view());
+    p.b = {b.data(), batch == 1 ? 0 : p.n * p.k, 1, p.k};
     return run_in_parts(kThin, p, run_dots);
   }
   if (!is_narrow(p.size, p.m, p.n) || p.a.row != 1 || p.a.column <= 1)
