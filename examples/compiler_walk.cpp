@@ -13,7 +13,7 @@ struct Layer {
   Array w, b;
 };
 
-// Probabilities of 10 classes for each of 64 inputs. The second minus sign is for the simplifier.
+// Probabilities of 10 classes for each of 48 inputs. The second minus sign is for the simplifier.
 Array classify(const Layer& layer, const Array& x) {
   const Array scores = tl::tanh(tl::matmul(x, layer.w) + layer.b);
   return tl::softmax(-(-scores), -1);
@@ -21,7 +21,7 @@ Array classify(const Layer& layer, const Array& x) {
 
 auto lower() {
   const Layer layer{tl::zeros({16, 10}), tl::zeros({10})};
-  return tl::jit(classify, {.name = "classify"}).lower(layer, tl::zeros({64, 16}));
+  return tl::jit(classify, {.name = "classify"}).lower(layer, tl::zeros({48, 16}));
 }
 
 // What other passes are for. Operands that are computed have lines of their own: which of two in an expression
@@ -73,6 +73,10 @@ Array scores(const Array& x, const Array& w, const Array& v) {
 }
 Array below_largest(const Array& x) { return x - tl::max(x, 0); }
 
+Array cartesian(const Array& p) {
+  return p(0) * tl::stack(std::vector{tl::cos(p(1)), tl::sin(p(1))});
+}
+
 // The program after a pass, or the plan.
 template <class Jitted, class... Args>
 void show(const char* stage, const Jitted& f, const Args&... args) {
@@ -97,6 +101,7 @@ int main() {
   show("fold_constants", tl::jit(windowed), tl::zeros({8}));
   show("small_floats", tl::jit(doubled_square), tl::zeros({8}, tl::DType::bf16));
   show("reorder", tl::jit(decays), tl::zeros({8}), tl::zeros({40}));
+  show("batch_members", tl::jit(tl::vmap(tl::jacfwd(cartesian))), tl::zeros({100, 2}));
   show("short_axes", tl::jit(squared_distances), tl::zeros({64, 3}));
   show("mirrored_sums", tl::jit(forces), tl::zeros({64}));
   show("join_loops", tl::jit(tl::grad(logistic_map)), 3.5, 0.25);

@@ -363,11 +363,13 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   c.run("dce", jaxpr, eliminate_dead_code);
   // Columns of derivatives come side by side; points in space become their coordinates.
   const Jaxpr whole = jaxpr;
+  c.run("batch_members", jaxpr,
+        [&](const Jaxpr& j) { return split_batch_members(j, c.enabled("zero_signs")); });
   c.run("reorder", jaxpr, reorder);
   c.run("short_axes", jaxpr,
         [&](const Jaxpr& j) { return split_short_axes(j, c.enabled("zero_signs")); });
   if (c.wants({"simplify_again", "cse_again", "dce_again"}, !jaxpr.same_as(whole),
-              "short_axes and reorder change nothing that it could follow")) {
+              "batch_members, short_axes and reorder change nothing that it could follow")) {
     c.run("simplify", jaxpr, simplify);
     c.run("cse", jaxpr, eliminate_common_subexpressions);
     c.run("dce", jaxpr, eliminate_dead_code);

@@ -127,7 +127,8 @@ bool weaves(const Jaxpr& jaxpr, const Eqn& eqn) {
 bool joins_parts(const Jaxpr& jaxpr, const Eqn& eqn) {
   // Single elements side by side are soon chosen among: stacked numbers within a loop, say.
   constexpr std::size_t kFew = 32, kFewSingle = 128;
-  if (eqn.primitive != &concatenate_p || eqn.inputs.size() <= kFew) return false;
+  if (eqn.primitive != &concatenate_p || eqn.inputs.size() <= kFew || weaves(jaxpr, eqn))
+    return false;
   const auto d = static_cast<std::size_t>(eqn.params.as<ConcatenateParams>().dimension);
   const bool single = std::all_of(eqn.inputs.begin(), eqn.inputs.end(),
                                   [&](const Atom& a) { return jaxpr.aval(a).shape[d] == 1; });

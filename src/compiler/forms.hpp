@@ -48,8 +48,10 @@ DType place_type(const Aval& operand);
 
 /// The longest rows whose columns are taken apart in registers.
 constexpr std::int64_t kShortRow = 8;
-/// The most columns that are put together there: those of a matrix of 4 x 4.
-constexpr std::size_t kMostWoven = 16;
+/// Numbers of the largest matrices that simplify takes apart, those of 4 x 4.
+constexpr std::int64_t kSmallMatrix = 16;
+/// The most columns that are put together in registers.
+constexpr std::size_t kMostWoven = 256;
 /// Whether an equation puts a short row together from one column each: (n, 1), (n, 1), ... -> (n, k).
 bool weaves(const Jaxpr& jaxpr, const Eqn& eqn);
 /// The same of a concatenation of these.

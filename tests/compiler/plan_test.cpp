@@ -512,10 +512,10 @@ TEST(History, KnowsPassesKernelsAndCounts) {
   EXPECT_EQ(last_executable().backend, "llvm");
   std::string names;
   for (const PassTime& p : last_executable().passes) names += p.name + " ";
-  EXPECT_EQ(names,
-            "lower fold_constants simplify cse dce reorder short_axes merge_axes fuse buffers emit "
-            "codegen "
-            "link ");
+  EXPECT_EQ(
+      names,
+      "lower fold_constants simplify cse dce batch_members reorder short_axes merge_axes fuse "
+      "buffers emit codegen link ");
   EXPECT_NE(executable->text("ir").find("define"), std::string::npos);
   EXPECT_NE(executable->text("asm").find(".text"), std::string::npos);
 }

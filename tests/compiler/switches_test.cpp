@@ -12,6 +12,7 @@
 #include "telamon/grad.hpp"
 #include "telamon/jacobian.hpp"
 #include "telamon/numpy.hpp"
+#include "telamon/vmap.hpp"
 
 namespace telamon::testing {
 namespace {
@@ -213,6 +214,13 @@ std::map<std::string_view, Example> examples() {
         const std::string text = e.text("ir");
         return static_cast<double>(occurrences(text.substr(0, text.find("load <")), " phi "));
       }};
+  all["batch_members"] = {[](std::span<const Array> x) {
+                            return Arrays{vmap(jacfwd([](const Array& p) {
+                              return p(0) * stack(std::vector{lax::cos(p(1)), lax::sin(p(1))});
+                            }))(x[0])};
+                          },
+                          {uniform({100, 2}, DType::f64)},
+                          words("jaxpr", ",100]")};
   all["short_axes"] = {[](std::span<const Array> x) {
                          const Array r = x[0](slice(), newaxis) - x[0](newaxis);
                          return Arrays{lax::reduce_sum(r * r, {2})};
@@ -289,7 +297,7 @@ std::map<std::string_view, Example> examples() {
                        return Arrays{y};
                      },
                      {small},
-                     kernels};
+                     words("ir", "define ", -1)};
   all["loop_stages"] = {
       [](std::span<const Array> x) { return Arrays{lax::log(lax::tanh(lax::exp(x[0])))}; },
       {large},
@@ -359,7 +367,7 @@ std::map<std::string_view, Example> examples() {
                        for (const Array& p : products) outs.push_back(product(p, x[1]));
                        return outs;
                      },
-                     {uniform({256, 256}, DType::f32), uniform({256, 8}, DType::f32)},
+                     {uniform({256, 256}, DType::f32, 0, 1), uniform({256, 8}, DType::f32, 0, 1)},
                      arena};
   // Both loops between the sorts do the same.
   all["share_kernels"] = {[](std::span<const Array> x) {
@@ -455,8 +463,8 @@ TEST(Switches, EveryWordOfTelamonDisableLeavesOutItsOptimisation) {
     EXPECT_LT(measure(*with), measure(*without));
     const bool is_pass = word == "fold_constants" || word == "simplify" || word == "cse" ||
                          word == "dce" || word == "loops" || word == "join_loops" ||
-                         word == "residuals" || word == "reorder" || word == "short_axes" ||
-                         word == "merge_axes" || word == "small_floats" ||
+                         word == "residuals" || word == "reorder" || word == "batch_members" ||
+                         word == "short_axes" || word == "merge_axes" || word == "small_floats" ||
                          word == "mirrored_sums" || word == "wraps" || word == "padded_sums" ||
                          word == "row_updates" || word == "row_groups" || word == "tiles";
     const auto passes = [&](const Executable& e) {

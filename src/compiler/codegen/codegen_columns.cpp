@@ -20,8 +20,9 @@ using Vectors = std::vector<Value*>;
 /// shuffle is one instruction, counted are instructions. Stores that go past the caches are of whole vectors, beside which
 /// the shuffles hardly count (rows of 6, 9, 12 f32: 0.7 to 0.85).
 bool takes_parts(int k, int lanes, bool streaming) {
+  constexpr int kLongest = 16;
   if (streaming && k % lanes != 0) return false;
-  return lanes >= 16 ? k > 8 && k % 4 != 0 : k > 3;
+  return lanes >= 16 ? k > kLongest || (k > 8 && k % 4 != 0) : k > 3;
 }
 
 /// As what numbers are shuffled: integers as floats of their size. Which lane goes where is loaded for each shuffle if there
@@ -325,7 +326,8 @@ Scalars CodeGen::load_columns(Pointer from, DType dtype, Scalar first, int k) {
     return out;
   }
   const auto key = [&](int c) {
-    return OpKey{kColumn, static_cast<int>(dtype), p, i, nullptr, m.active * 16 + c};
+    constexpr int kMostLanes = 128;
+    return OpKey{kColumn, static_cast<int>(dtype), p, i, nullptr, c * kMostLanes + m.active};
   };
   Scalars out;
   for (int c = 0; c < k; ++c) {

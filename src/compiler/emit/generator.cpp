@@ -224,9 +224,22 @@ std::optional<Scalar> Generator::column_at(const Eqn& eqn, const Point& at) {
     index[d - 1] = gen_.index(0);
   }
   if (row < 2 || row > static_cast<std::int64_t>(kMostWoven)) return {};
+  if (row > kSmallMatrix && 4 * slices_of(in_memory(x)) < row) return {};
   for (; d > 0; --d) index[d - 1] = gen_.add(index[d - 1], gen_.index(p.start_indices[d - 1]));
   return columns(x, {of.shape, index, std::nullopt},
                  static_cast<int>(row))[static_cast<std::size_t>(column)];
+}
+
+// How many parts of an array the kernel takes.
+std::int64_t Generator::slices_of(int value) {
+  if (slices_.empty()) {
+    for (const int e : kernel_.members) {
+      const Eqn& eqn = scope_.jaxpr.eqns()[static_cast<std::size_t>(e)];
+      if (eqn.primitive == &slice_p && eqn.inputs[0].is_var())
+        ++slices_[in_memory(eqn.inputs[0].var())];
+    }
+  }
+  return slices_[value];
 }
 
 Scalars Generator::columns(Var x, const Point& first, int k) {

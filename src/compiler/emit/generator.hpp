@@ -73,6 +73,7 @@ class Generator {
   };
   Key key(Var v, const Point& at) const;
   std::optional<Scalar> column_at(const Eqn& eqn, const Point& at);
+  std::int64_t slices_of(int value);
   std::optional<Index> split_constants(const Point& at, const Shape& shape);
   Scalar compute(const Eqn& eqn, Var v, const Point& at);
   void ask_for_next(int value, Scalar index);
@@ -83,6 +84,7 @@ class Generator {
   const Kernel& kernel_;
   const std::vector<int>& producer_;
   std::map<Key, Scalar> known_;
+  std::map<int, std::int64_t> slices_;  // by value
   const NextTile* next_ = nullptr;
 };
 

@@ -25,7 +25,7 @@ constexpr int kCheap = 6;  // recompute rather than store
 constexpr int kCheapSingle = 64;
 constexpr int kCheapTiny = 16;  // one kernel more costs more than some vectors of arithmetic
 constexpr std::int64_t kTiny = 32;
-constexpr std::size_t kMaxRoots = 8, kMaxRootsSmall = 32;
+constexpr std::size_t kMaxRoots = 24, kMaxRootsSmall = 32;
 constexpr std::int64_t kLarge = 1 << 14, kExpansion = 8;
 /// Whether `to` elements are many for each of `from`; sizes go up to 2^62.
 constexpr bool expands(std::int64_t from, std::int64_t to) { return to / kExpansion >= from; }

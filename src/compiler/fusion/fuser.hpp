@@ -15,7 +15,7 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
-constexpr std::size_t kMaxMembers = 300;  // LLVM is superlinear in the size of a function
+constexpr std::size_t kMaxMembers = 4'000;  // of what cannot be cut into functions (segments.hpp)
 constexpr std::int64_t kSmallSpace = 4096;
 /// Bytes that are worth another order of kernels, or a kernel more, where they need not be alive.
 constexpr std::int64_t kMuchMemory = 64 << 10, kMuchForOne = 4 << 10;

@@ -57,6 +57,11 @@ Jaxpr recompute_residuals(const Jaxpr& jaxpr);
 /// Sums begin with 0, but where nobody can tell (`zero_signs`: zero_signs.hpp).
 TELAMON_API Jaxpr split_short_axes(const Jaxpr& jaxpr, bool zero_signs = true);
 
+/// Batches of small programs: each number of what a member of the batch computes becomes an array of all members.
+///   let s[n,2] = mul a b, t[n] = reduce_sum[axes=(1,)] s
+///   ->   let s0[n] = mul a0 b0, s1 = mul a1 b1, t = add s0 s1
+TELAMON_API Jaxpr split_batch_members(const Jaxpr& jaxpr, bool zero_signs = true);
+
 /// The last two to four axes of arrays in which nobody tells them apart become one, where whole rows are moved.
 ///   let t:f32[9,8,3] = slice[(1,0,0):(10,8,3)] x, d = mul t t   ->   let y:f32[10,24] = reshape x, t = slice y, d = mul t t
 Jaxpr merge_axes(const Jaxpr& jaxpr);

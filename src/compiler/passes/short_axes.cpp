@@ -34,7 +34,7 @@ namespace {
 using detail::JaxprBuilder;
 
 constexpr std::int64_t kShortest = 2, kLongest = kShortRow;
-constexpr auto kLongestStacked = static_cast<std::int64_t>(kMostWoven);
+constexpr std::int64_t kLongestStacked = kSmallMatrix;
 constexpr std::int64_t kLeastSize = 1 << 11;  // of what is computed in between
 constexpr std::int64_t kLeastGain = 4;  // how many times larger that is than what lies around it
 constexpr std::int64_t kLeastMade = 1 << 9;    // of what is put together of columns

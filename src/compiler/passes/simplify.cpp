@@ -363,7 +363,7 @@ Vars Simplifier::emit(const PrimitiveBase& p, const Params& params, Atoms inputs
 bool Simplifier::makes_columns(const Eqn& e) const {
   if (e.outputs.size() != 1) return false;
   const Aval& out = builder_.aval(Atom::var(e.outputs[0]));
-  if (out.ndim() < 2 || out.shape.back() > static_cast<std::int64_t>(kMostWoven)) return false;
+  if (out.ndim() < 2 || out.shape.back() > kSmallMatrix) return false;
   if (e.primitive == &concatenate_p) {
     Avals parts;
     for (const Atom& a : e.inputs) parts.push_back(aval(a));

@@ -84,7 +84,7 @@ std::optional<Atom> matrices_of_rows(Simplifier& s, const Atoms& rows, std::size
   shape[last] = 1;
   const Aval column = out.with_shape(shape).strong();
   const ConcatenateParams p{static_cast<std::int64_t>(last)};
-  if (whole.shape.back() > static_cast<std::int64_t>(kMostWoven) ||
+  if (whole.shape.back() > kSmallMatrix ||
       !weaves(Params::of(p), Avals(static_cast<std::size_t>(whole.shape.back()), column), whole) ||
       std::none_of(rows.begin(), rows.end(), [&](const Atom& row) {
         return s.defined_by(without_added(s, row), concatenate_p) != nullptr;
@@ -167,7 +167,7 @@ std::optional<Atom> element_of_matrices(Simplifier& s, const Eqn& e, const Aval&
   Shape rows = out.shape;
   rows.pop_back();
   rows[rows.size() - 1] *= out.shape.back();
-  if (rows.back() < 2 || rows.back() > static_cast<std::int64_t>(kMostWoven)) return std::nullopt;
+  if (rows.back() < 2 || rows.back() > kSmallMatrix) return std::nullopt;
   bool found = false;
   for (const Atom& a : e.inputs) {
     if (s.aval(a).shape.empty()) continue;
@@ -210,7 +210,7 @@ std::optional<Factor> small_factor(const Aval& a, const Shape& batch, const Shap
     if (batch[d] != static_cast<std::int64_t>(d)) return std::nullopt;
     numbers /= a.shape[d];
   }
-  if (numbers > static_cast<std::int64_t>(kMostWoven)) return std::nullopt;
+  if (numbers > kSmallMatrix) return std::nullopt;
   return Factor{contracting.empty() || contracting[0] + 1 == a.ndim(), numbers / terms};
 }
 
@@ -289,7 +289,7 @@ std::optional<Atom> dot_of_matrices(Simplifier& s, const Eqn& e, const Aval& out
   const auto f = small_factor(x, dn.lhs_batch, dn.lhs_contracting, terms),
              g = small_factor(y, dn.rhs_batch, dn.rhs_contracting, terms);
   const std::size_t batch = dn.lhs_batch.size();
-  if (!f || !g || f->count * g->count > static_cast<std::int64_t>(kMostWoven)) return std::nullopt;
+  if (!f || !g || f->count * g->count > kSmallMatrix) return std::nullopt;
   Shape shape = x.shape;
   shape.resize(batch);
   shape.push_back(1);

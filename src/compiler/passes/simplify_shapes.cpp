@@ -42,7 +42,7 @@ std::optional<Atom> reshape_of_repeated_rows(Simplifier& s, const Eqn& e, const 
   if (last < 1 || dims.empty() || dims.back() != last || small.back() != shape.back())
     return std::nullopt;
   const std::int64_t row = shape.back(), times = shape[static_cast<std::size_t>(last) - 1];
-  const auto most = size_of(out.dtype) > 1 ? static_cast<std::int64_t>(kMostWoven) : kMostOfBytes;
+  const auto most = size_of(out.dtype) > 1 ? kSmallMatrix : kMostOfBytes;
   if (row < 2 || row > kLongest || row == 4 || times < 2 || row * times > most ||
       out.dtype == DType::bool_)
     return std::nullopt;

@@ -1,0 +1,174 @@
+// Batches of small programs, as vmap makes them: what a member computes becomes arrays of one number for each member.
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "compiler/support.hpp"
+#include "telamon/control_flow.hpp"
+#include "telamon/jacobian.hpp"
+#include "telamon/numpy.hpp"
+#include "telamon/vmap.hpp"
+
+namespace telamon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr double kCancelled =
+    1e9;  // units in the last place of f64, where most of a sum may cancel
+
+// The rotation about an axis by its length, applied to a point.
+Array turned(const Array& r, const Array& x) {
+  const Array square = dot(r, r) + .01, angle = lax::sqrt(square);
+  return x + cross(r, x) * (lax::sin(angle) / angle) +
+         cross(r, cross(r, x)) * ((1 - lax::cos(angle)) / square);
+}
+Program jacobians_of_turns() {
+  return [](std::span<const Array> a) {
+    return Arrays{vmap(jacrev<0>(turned))(a[0], a[1]), vmap(jacrev<1>(turned))(a[0], a[1])};
+  };
+}
+Array joined(const Arrays& parts, std::int64_t axis) { return lax::concatenate(parts, axis); }
+std::string batch(std::int64_t n, const char* of) { return "[" + std::to_string(n) + of + "]"; }
+
+TEST(BatchMembers, OfJacobiansTakeOneKernel) {
+  for (const std::int64_t n : {64, 67, 500, 2055}) {
+    SCOPED_TRACE(n);
+    const Compiled e =
+        check(jacobians_of_turns(),
+              {uniform({n, 3}, DType::f64), uniform({n, 3}, DType::f64, -1, 1, 2)}, 1, kCancelled);
+    EXPECT_THAT(e->text("plan"), HasSubstr("arena 0 bytes"));
+    EXPECT_THAT(e->text("ir"), Not(HasSubstr("gather")));
+    EXPECT_THAT(e->text("ir"), Not(HasSubstr("scatter")));
+  }
+}
+
+// What does nothing but compute row by row stays as it is, as do batches of few members, and rows of whole vectors.
+TEST(BatchMembers, OfOneShapeAreLeftAlone) {
+  const auto whole = [](const Program& f, const Arrays& inputs) {
+    const Compiled with = check(f, inputs, -1, 1e4),
+                   without = check(f, inputs, -1, 1e4, {.disabled = {"batch_members"}});
+    EXPECT_EQ(with->text("jaxpr"), without->text("jaxpr"));
+  };
+  whole([](std::span<const Array> a) { return Arrays{lax::exp(a[0]) * a[0] + 1}; },
+        {uniform({500, 5}, DType::f64)});
+  whole(jacobians_of_turns(), {uniform({63, 3}, DType::f64), uniform({63, 3}, DType::f64)});
+  whole([](std::span<const Array> a) { return Arrays{softmax(a[0], 1)}; },
+        {uniform({500, 64}, DType::f64)});
+  whole([](std::span<const Array> a) { return Arrays{lax::tanh(matmul(a[0], a[1]))}; },
+        {uniform({500, 16}, DType::f64), uniform({16, 16}, DType::f64)});
+}
+
+// Each way in which a member's numbers are made of others, with the batch in the first, a middle and the last place.
+Arrays all_moves(const Array& x) {  // (4, 3) or more, of a member
+  const Array t = lax::transpose(x, {1, 0}), row = x(1);
+  const Array padded = lax::pad(x, zeros({}, x.dtype()), {{1, -1, 1}, {-1, 2, 0}});
+  const Array beside = joined({t, lax::rev(t, {1}), t * t}, 1);
+  const Array sums = lax::reduce_sum(beside, {0}) - lax::reduce_max(beside, {0});
+  const Array least = lax::reduce_min(padded, {0, 1});
+  const Array spread = lax::broadcast_in_dim(row, {2, 3, 2}, {1});
+  const Array every = lax::slice(beside, {0, 1}, {3, 9}, {2, 3});
+  const Array counted = lax::iota(x.dtype(), {3, 4}, 1) * t;
+  return {padded * 2,
+          sums,
+          least,
+          spread + lax::reduce_sum(spread, {0, 2})(0),
+          every,
+          counted,
+          x(slice(), 0) * reshape(x, {12})(slice(0, 4))};
+}
+TEST(BatchMembers, HoldWhateverMovesWithinAMember) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i16, DType::bf16}) {
+    for (const int axis : {0, 1, 2}) {
+      SCOPED_TRACE(std::string(short_name(dtype)) + ", batch along " + std::to_string(axis));
+      Shape shape{4, 3};
+      shape.insert(static_cast<std::size_t>(axis), 130);
+      check([axis](std::span<const Array> a) { return vmap(all_moves, {.in_axes = axis})(a[0]); },
+            {uniform(shape, dtype, 0, 9)}, -1, dtype == DType::bf16 ? 2 : 1e3);
+    }
+  }
+}
+
+TEST(BatchMembers, MultiplyTheirOwnMatricesAndSharedOnes) {
+  const auto f = [](std::span<const Array> a) {
+    return Arrays{vmap([&](const Array& x, const Array& y) {
+      const Array z = matmul(matmul(x, y), matmul(lax::transpose(y, {1, 0}), x));
+      return joined({matmul(z, a[2]), matmul(a[2], z), lax::transpose(z, {1, 0})}, 0) -
+             dot(x(0), y(1)) * eye(3, 3, 0, x.dtype())(0);
+    })(a[0], a[1])};
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Compiled e = check(f,
+                             {uniform({300, 3, 3}, dtype), uniform({300, 3, 3}, dtype, -1, 1, 2),
+                              uniform({3, 3}, dtype, -1, 1, 3)},
+                             -1, 1e5);
+    EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("dot_general")));
+  }
+}
+
+// More numbers of a member than there are registers, and rows that end within a vector: read and written as whole rows.
+TEST(BatchMembers, MayHaveManyNumbers) {
+  for (const std::int64_t k : {5, 7, 11, 16}) {
+    for (const std::int64_t n : {64, 131}) {
+      SCOPED_TRACE(k);
+      const Compiled e = check(
+          [](std::span<const Array> a) {
+            return Arrays{vmap([](const Array& x) {
+              const Array outer = x(slice(), newaxis) * x(newaxis);
+              return outer * lax::reduce_sum(x * lax::rev(x, {0}), {0}) +
+                     lax::transpose(outer + lax::exp(outer), {1, 0});
+            })(a[0])};
+          },
+          {uniform({n, k}, DType::f64)}, -1, 1e4);
+      EXPECT_THAT(e->text("jaxpr"), HasSubstr(batch(n, "")));
+    }
+  }
+}
+
+// -0.0 and 0.0, infinities and NaN are those of the whole arrays.
+TEST(BatchMembers, KeepSignsOfZerosAndWhatIsNoNumber) {
+  const double inf = std::numeric_limits<double>::infinity();
+  std::vector<double> numbers;
+  for (int i = 0; i < 100; ++i) {
+    for (const double v : {-0.0, 0.0, 1.0, -inf, inf, inf - inf, -2.5, -0.0, 3.0})
+      numbers.push_back((i % 9) * 3 == 6 ? -0.0 : v * (i % 4));
+  }
+  const auto f = [](std::span<const Array> a) {
+    return Arrays{vmap([](const Array& x) {
+      const Array t = lax::transpose(x, {1, 0});
+      const Array sums = lax::reduce_sum(t, {1}), both = joined({t, x, t * x}, 0);
+      return joined({lax::reduce_sum(both, {0}), 1 / sums, lax::reduce_max(both, {0}),
+                     lax::reduce_min(both, {0})},
+                    0);
+    })(a[0])};
+  };
+  const Array x(numbers, {100, 3, 3});
+  const Compiled e = check(f, {x}, -1, 0);
+  EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("reduce_sum")));
+}
+
+// The same within loops, and for two batches of one program.
+TEST(BatchMembers, OfLoopsAndOfSeveralBatches) {
+  const auto steps = [](const Array& x, const Array& r) {
+    const auto [last, all] = scan(
+        [&](const Array& c, const Array& v) {
+          const Array next = vmap(turned)(r, c) + v;
+          return std::pair{next, lax::reduce_max(next, {1})};
+        },
+        x, broadcast_to(Array(.25), {7}));
+    return Arrays{last, all};
+  };
+  check([&](std::span<const Array> a) { return steps(a[0], a[1]); },
+        {uniform({90, 3}, DType::f64), uniform({90, 3}, DType::f64, -1, 1, 2)}, -1, kCancelled);
+  const Compiled e = check(
+      [](std::span<const Array> a) {
+        return Arrays{vmap(jacfwd(turned))(a[0], a[1]), vmap(jacfwd(turned))(a[2], a[3])};
+      },
+      {uniform({90, 3}, DType::f64), uniform({90, 3}, DType::f64, -1, 1, 2),
+       uniform({70, 3}, DType::f64), uniform({70, 3}, DType::f64, -1, 1, 2)},
+      2, kCancelled);
+}
+
+}  // namespace
+}  // namespace telamon::testing
