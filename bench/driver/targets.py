@@ -42,7 +42,7 @@ LARGE = (r"B01\.eager_sin_1M|"
          r"B02\.(\w+_(256k|1M|32M)|pow_\w+|gelu10|black_scholes|bcast_add|transpose_(4096x4096|100000x30)|transposed_add)|"
          r"B03\..*|B04\.(matmul_(f64_)?(128|256|333|512|1024|2048)|batch_(16x768|small_(16|32|64))|"
          r"(bias_(relu|tanh)|residual)_(256|1024)|gemv_4096|matvec_4096|inner_8M|tall_\w+|wide_\w+)|B05\.mlp_step|B07\..*|"
-         r"B08\.logistic_vmap_1024|B09\..*|B10\..*|B11\..*|B12\.ba_block|B13\..*|B14\.\w*sort\w*|"
+         r"B08\.logistic_vmap_1024|B09\..*|B10\..*|B11\..*|B12\.(ba_block|arm_jacobian|element_hessian)|B13\..*|B14\.\w*sort\w*|"
          r"B16\.(compile_(1000|10000)|compile_grad_(300|475|1000|10000)|unrolled_192_grad|products_70_grad) steady|"
          r"GMM\..*|KMEANS\..*|SWEEP\..*")
 NOT_LARGE = rf"(?!B00|MEM|({LARGE})$).*"  # but for starts of processes and sizes: small, or one thing after the other

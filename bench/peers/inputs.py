@@ -162,6 +162,16 @@ def ba_inputs():
     return u64(1, (p, 11)), u64(2, (p, 3)) + np.array([0, 0, 5.0]), u64(3, p), u64(4, (p, 2))
 
 
+# Lengths, twists and offsets of the joints of an arm (Denavit and Hartenberg).
+JOINTS = ((0.1, 1.57, 0.3), (0.4, 0, 0), (0.05, 1.57, 0), (0, -1.57, 0.4), (0, 1.57, 0), (0, 0, 0.1))
+
+
+def elements():
+    """Corners of tetrahedra, and the inverses of their edges at rest."""
+    corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])
+    return corners + 0.2 * u64(1, (4000, 4, 3)), np.eye(3) + 0.1 * u64(2, (4000, 3, 3))
+
+
 def gp_inputs(n):
     """Logarithms of the hyperparameters, X, y."""
     return np.r_[0.0, -1.0, np.full(10, 0.5)], z64(1, (n, 10)), z64(2, n)

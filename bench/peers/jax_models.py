@@ -324,6 +324,34 @@ def _():
     return compiled(f, *inputs.ba_inputs(), per=31843, note="a block of 2x15")
 
 
+def hand_of(angles):
+    """Where an arm of six joints ends."""
+    turn = jnp.eye(4)
+    for angle, (length, twist, offset) in zip(angles, inputs.JOINTS):
+        c, s, ct, st = jnp.cos(angle), jnp.sin(angle), np.cos(twist), np.sin(twist)
+        rows = [[c, -s * ct, s * st, length * c], [s, c * ct, -c * st, length * s], [0, st, ct, offset], [0, 0, 0, 1]]
+        turn = turn @ jnp.array(rows)
+    return turn[:3, 3]
+
+
+@workload("B12.arm_jacobian", "ns", x64=True)
+def _():
+    return compiled(jax.vmap(jax.jacfwd(hand_of)), inputs.u64(1, (20000, 6)), per=20000, note="a Jacobian of 3x6")
+
+
+def elastic_energy(x, inverse):
+    """Of a tetrahedron (neo-Hookean), by its corners and the inverse of its edges at rest."""
+    f = (x[1:] - x[0]).T @ inverse
+    volume = jnp.log(f[0] @ jnp.cross(f[1], f[2]))
+    return 0.5 * (jnp.sum(f * f) - 3) - volume + 0.5 * volume**2
+
+
+@workload("B12.element_hessian", "ns", x64=True)
+def _():
+    f = jax.vmap(jax.hessian(elastic_energy))
+    return compiled(f, *inputs.elements(), per=4000, note="a Hessian of 12x12")
+
+
 def tanh3(x, weights):
     for w in weights:
         x = jnp.tanh(w @ x)

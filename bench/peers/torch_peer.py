@@ -477,6 +477,33 @@ def _():
     return run(torch.func.vmap(torch.func.jacrev(reprojection, (0, 1, 2))), *inputs.ba_inputs(), per=31843)
 
 
+def elastic_energy(x, inverse):
+    f = (x[1:] - x[0]).T @ inverse
+    volume = torch.log(f[0] @ torch.linalg.cross(f[1], f[2]))
+    return 0.5 * (torch.sum(f * f) - 3) - volume + 0.5 * volume**2
+
+
+@workload("B12.element_hessian", "ns")
+def _():
+    return run(torch.func.vmap(torch.func.hessian(elastic_energy)), *inputs.elements(), per=4000)
+
+
+def hand_of(angles):
+    turn = torch.eye(4, dtype=torch.float64)
+    for angle, (length, twist, offset) in zip(angles.unbind(), inputs.JOINTS):
+        c, s, ct, st = torch.cos(angle), torch.sin(angle), np.cos(twist), np.sin(twist)
+        none = torch.zeros_like(c)
+        rows = [[c, -s * ct, s * st, length * c], [s, c * ct, -c * st, length * s]]
+        rows += [[none, none + st, none + ct, none + offset], [none, none, none, none + 1]]
+        turn = turn @ torch.stack([torch.stack(row) for row in rows])
+    return turn[:3, 3]
+
+
+@workload("B12.arm_jacobian", "ns")
+def _():
+    return run(torch.func.vmap(torch.func.jacfwd(hand_of)), inputs.u64(1, (20000, 6)), per=20000)
+
+
 def tanh3(x, weights):
     for w in weights:
         x = torch.tanh(w @ x)

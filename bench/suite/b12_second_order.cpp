@@ -1,4 +1,6 @@
 // B12: gradients, Hessian-vector products, Hessians and Jacobians.
+#include <cmath>
+
 #include "models.hpp"
 
 namespace bench {
@@ -69,6 +71,49 @@ const Register ba_block("B12.ba_block", "ns", [] {
   c.bytes = 8. * p * (2 * 15 + 11 + 3 + 1 + 2);
   c.flops = 600. * p;
   return per(p, std::move(c), "per 2 x 15 block, f64");
+});
+
+// ---- arms of six joints, and elements of an elastic solid, f64 -----------------------------------
+/// Lengths, twists and offsets of the joints (Denavit and Hartenberg).
+constexpr double kJoints[6][3] = {{.1, 1.57, .3}, {.4, 0, 0},   {.05, 1.57, 0},
+                                  {0, -1.57, .4}, {0, 1.57, 0}, {0, 0, .1}};
+/// Where an arm ends.
+Array hand_of(const Array& angles) {
+  Array turn = eye(4, 4, 0, DType::f64);
+  for (int i = 0; i < 6; ++i) {
+    const auto& [length, twist, offset] = kJoints[i];
+    const Array c = cos(angles(i)), s = sin(angles(i)), none = zeros_like(c);
+    const double ct = std::cos(twist), st = std::sin(twist);
+    const Arrays rows = {stack(Arrays{c, -s * ct, s * st, length * c}),
+                         stack(Arrays{s, c * ct, -c * st, length * s}),
+                         stack(Arrays{none, none + st, none + ct, none + offset}),
+                         stack(Arrays{none, none, none, none + 1.})};
+    turn = matmul(turn, stack(rows));
+  }
+  return turn(slice(0, 3), 3);
+}
+const Register arm_jacobian("B12.arm_jacobian", "ns", [] {
+  constexpr std::int64_t n = 20000;
+  Case c = go(compiled(vmap(jacfwd(hand_of))), u64(1, {n, 6}));
+  c.bytes = 8. * n * (6 + 18);
+  c.flops = 500. * n;
+  return per(n, std::move(c), "per 3 x 6 Jacobian, f64");
+});
+
+/// The energy of a tetrahedron (neo-Hookean), by its corners and the inverse of its edges at rest.
+Array elastic_energy(const Array& x, const Array& inverse) {
+  const Array f = matmul(transpose(x(slice(1, 4)) - x(0)), inverse);
+  const Array volume = log(dot(f(0), cross(f(1), f(2))));
+  return .5 * (sum(f * f) - 3) - volume + .5 * volume * volume;
+}
+const Register element_hessian("B12.element_hessian", "ns", [] {
+  constexpr std::int64_t n = 4000;
+  const Array corners = Array(std::vector<double>{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1}, {4, 3});
+  Case c = go(compiled(vmap(hessian(elastic_energy))), corners + .2 * u64(1, {n, 4, 3}),
+              eye(3, 3, 0, DType::f64) + .1 * u64(2, {n, 3, 3}));
+  c.bytes = 8. * n * (12 + 9 + 144);
+  c.flops = 1500. * n;
+  return per(n, std::move(c), "per 12 x 12 Hessian, f64");
 });
 
 // ---- Jacobians of three layers of 64 -------------------------------------------------------------

@@ -5,6 +5,7 @@
 
 #include "compiler/support.hpp"
 #include "telamon/control_flow.hpp"
+#include "telamon/grad.hpp"
 #include "telamon/jacobian.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/vmap.hpp"
@@ -168,6 +169,43 @@ TEST(BatchMembers, OfLoopsAndOfSeveralBatches) {
       {uniform({90, 3}, DType::f64), uniform({90, 3}, DType::f64, -1, 1, 2),
        uniform({70, 3}, DType::f64), uniform({70, 3}, DType::f64, -1, 1, 2)},
       2, kCancelled);
+}
+
+// Batches of batches: what has one of two axes is computed for that one, in whatever order they are mapped.
+TEST(BatchMembers, MayHaveSeveralAxes) {
+  for (const int axis : {0, 1, 2}) {
+    SCOPED_TRACE(axis);
+    const Compiled e = check(
+        [axis](std::span<const Array> a) {
+          const auto one = [axis](const Array& r, const Array& points) {
+            return vmap(jacfwd(turned), {.in_axes = {none, 0}, .out_axes = axis})(r, points);
+          };
+          return Arrays{vmap(one, {.in_axes = {0, none}})(a[0], a[1])};
+        },
+        {uniform({20, 3}, DType::f64), uniform({33, 3}, DType::f64, -1, 1, 2)}, -1, kCancelled);
+    EXPECT_THAT(e->text("jaxpr"), HasSubstr("f64[20] = sin"));
+    EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("f64[20,33] = sin")));
+  }
+}
+
+// Sums over all members, axes of the same length, and such as are no batch for they are cut.
+TEST(BatchMembers, TellBatchesFromOtherAxes) {
+  const auto loss = [](const Array& r, const Array& x) { return sum(square(vmap(turned)(r, x))); };
+  check(
+      [&](std::span<const Array> a) {
+        const auto [by_axis, by_point] = grad<0, 1>(loss)(a[0], a[1]);
+        const Array j = vmap(jacfwd(turned))(a[0], a[1]);
+        return Arrays{by_axis, by_point, einsum("nij,nik->jk", j, j), sum(j, {.axes = {0, 2}})};
+      },
+      {uniform({100, 3}, DType::f64), uniform({100, 3}, DType::f64, -1, 1, 2)}, -1, kCancelled);
+  check(
+      [](std::span<const Array> a) {
+        const Array pairs = a[0](slice(), newaxis) - a[0](newaxis), d = sum(pairs * pairs, -1) + 1;
+        const Array turns = vmap(vmap(turned))(pairs, pairs * d(slice(), slice(), newaxis));
+        return Arrays{turns, lax::transpose(turns, {1, 0, 2}) * pairs, lax::rev(turns, {0}) + turns,
+                      turns(slice(1, 20)) - turns(slice(0, 19))};
+      },
+      {uniform({20, 3}, DType::f64)}, -1, kCancelled);
 }
 
 }  // namespace

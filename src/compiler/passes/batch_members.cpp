@@ -5,23 +5,21 @@
 //   ->  let s0[n] = mul a0 b0, ..., s5 = mul a5 b5, t0 = add (add s0 s2) s1, t1 = add (add s3 s5) s4, ...
 //
 // Lanes run along the batch then, whatever shapes a member has, nothing in between reaches memory, and what moves
-// numbers about within a member costs nothing. Short last axes of larger arrays are short_axes.cpp's.
+// numbers about within a member costs nothing. Batches of batches have several axes; what has some of them only is
+// computed for these. Short last axes of larger arrays are short_axes.cpp's.
 //
 // Worth it where much more is computed than is read and written, and in many shapes: each change of shape would
 // be a kernel of its own, or a shuffle of lanes. What is connected by such equations is taken apart as a whole or not at all.
-#include <algorithm>
 #include <map>
 #include <optional>
-#include <utility>
-#include <vector>
 
-#include "compiler/disjoint_sets.hpp"
 #include "compiler/forms.hpp"
+#include "compiler/passes/members.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/zero_signs.hpp"
 #include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
-#include "runtime/target_isa.hpp"
+#include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
@@ -31,294 +29,19 @@ namespace {
 
 using detail::JaxprBuilder;
 
-constexpr std::int64_t kLeastMembers = 64;
-constexpr std::int64_t kMostNumbers = 256;     // of an array, for each member
-constexpr std::int64_t kMostProducts = 1'024;  // of two arrays, for each member
-constexpr std::int64_t kMostOfMatrix =
-    64;  // the same, where one is a matrix that all members share
-constexpr std::int64_t kMostComputed = 32'000;  // numbers of a member
-constexpr std::int64_t kLeastTurned =
-    16;  // numbers of a member whose vectors are not those of what they are made of
 constexpr std::size_t kMostEquations = 20'000;
 
-/// The axis of a batch of so many members, where there is one.
-std::optional<std::size_t> batch_axis(const Shape& shape, std::int64_t members) {
-  std::optional<std::size_t> axis;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (shape[d] != members) continue;
-    if (axis) return std::nullopt;
-    axis = d;
-  }
-  return axis;
-}
-std::int64_t product(const Shape& shape, std::size_t first, std::size_t last) {
-  std::int64_t n = 1;
-  for (std::size_t d = first; d < last; ++d) n *= shape[d];
-  return n;
-}
-
-/// How an equation makes the numbers of a member.
-enum class Role : std::uint8_t {
-  none,     ///< it needs its operands as they are
-  element,  ///< each from the same numbers of its operands
-  moved,    ///< they are numbers of its operands
-  folded,   ///< each from several numbers of its operand
-  product,  ///< dot_general
-  counted,  ///< iota
+/// A number of each member: an array with some axes of the batch, those along which it is not the same for all.
+struct Number {
+  Atom atom;
+  std::vector<int> axes;
 };
-
-/// Equations seen from one member of a batch.
-class Roles {
- public:
-  Roles(const Jaxpr& jaxpr, std::int64_t members)
-      : jaxpr_(jaxpr), members_(members), known_(static_cast<std::size_t>(jaxpr.num_vars())) {
-    for (const Eqn& eqn : jaxpr.eqns()) {
-      if (eqn.effect != Effect::none || eqn.outputs.size() != 1 || eqn.params.has_jaxprs() ||
-          !is_shared(Atom::var(eqn.outputs[0])))
-        continue;
-      known_[static_cast<std::size_t>(eqn.outputs[0])] = std::all_of(
-          eqn.inputs.begin(), eqn.inputs.end(), [&](const Atom& a) { return is_known(a); });
-    }
-  }
-
-  /// What no call changes, and all members share: the directions of a Jacobian.
-  bool is_known(const Atom& a) const {
-    return a.is_literal() || known_[static_cast<std::size_t>(a.var())];
-  }
-
-  bool is_member(const Aval& a) const {
-    return a.size() > 0 && a.size() / members_ <= kMostNumbers && batch_axis(a.shape, members_);
-  }
-  bool is_member(const Atom& a) const { return a.is_var() && is_member(jaxpr_.aval(a)); }
-  /// The same for all members.
-  bool is_shared(const Atom& a) const {
-    const Aval& aval = jaxpr_.aval(a);
-    return aval.size() > 0 && aval.size() <= kMostNumbers && !aval.shape.contains(members_);
-  }
-  std::size_t axis(const Atom& a) const { return *batch_axis(jaxpr_.aval(a).shape, members_); }
-
-  Role role(const Eqn& eqn) const {
-    if (eqn.effect != Effect::none || eqn.outputs.size() != 1) return Role::none;
-    const Atom out = Atom::var(eqn.outputs[0]);
-    if (!is_member(out)) return Role::none;
-    const PrimitiveBase* p = eqn.primitive;
-    if (combination(p) != nullptr) {
-      const bool within =
-          is_member(eqn.inputs[0]) && !reduction_axes(eqn).contains(to_signed(axis(eqn.inputs[0])));
-      return within ? Role::folded : Role::none;
-    }
-    if (p == &dot_general_p) return multiplies(eqn) ? Role::product : Role::none;
-    if (p == &iota_p) return Role::counted;
-    if (one_of(eqn, {&reshape_p, &transpose_p, &slice_p, &broadcast_in_dim_p, &concatenate_p,
-                     &pad_p, &rev_p}))
-      return moves_within(eqn) ? Role::moved : Role::none;
-    if (form_of(jaxpr_, eqn) != Form::element) return Role::none;
-    const Shape& shape = jaxpr_.aval(out).shape;
-    const bool same = std::all_of(eqn.inputs.begin(), eqn.inputs.end(), [&](const Atom& a) {
-      const Shape& s = jaxpr_.aval(a).shape;
-      return s.empty() || s == shape;
-    });
-    return same ? Role::element : Role::none;
-  }
-
-  /// Multiplications of a product, for each member.
-  std::int64_t multiplications(const Eqn& dot) const {
-    const Aval& x = jaxpr_.aval(dot.inputs[0]);
-    std::int64_t terms = 1;
-    for (const std::int64_t d : dot.params.as<DotGeneralParams>().dimension_numbers.lhs_contracting)
-      terms *= x.shape[static_cast<std::size_t>(d)];
-    return jaxpr_.aval(dot.outputs[0]).size() / members_ * terms;
-  }
-
- private:
-  // Matrices that all members share are multiplied by all of them together.
-  bool takes_numbers(const Atom& a) const { return is_member(a) || is_known(a); }
-  static std::int64_t to_signed(std::size_t n) { return static_cast<std::int64_t>(n); }
-
-  bool moves_within(const Eqn& eqn) const {
-    const PrimitiveBase* p = eqn.primitive;
-    const Atom& x = eqn.inputs[0];
-    const std::size_t to = axis(Atom::var(eqn.outputs[0]));
-    if (p == &broadcast_in_dim_p && is_shared(x)) return true;
-    if (!is_member(x)) return false;
-    const std::size_t from = axis(x);
-    if (p == &broadcast_in_dim_p) {
-      const Shape& dims = eqn.params.as<BroadcastInDimParams>().broadcast_dimensions;
-      return dims[from] == to_signed(to);
-    }
-    if (p == &reshape_p)
-      return product(jaxpr_.aval(x).shape, 0, from) ==
-             product(jaxpr_.aval(eqn.outputs[0]).shape, 0, to);
-    if (p == &slice_p) {
-      const auto& s = eqn.params.as<SliceParams>();
-      return s.start_indices[from] == 0 && s.limit_indices[from] == members_ &&
-             (s.strides.empty() || s.strides[from] == 1);
-    }
-    if (p == &concatenate_p)
-      return eqn.params.as<ConcatenateParams>().dimension != to_signed(to) &&
-             std::all_of(eqn.inputs.begin(), eqn.inputs.end(),
-                         [&](const Atom& a) { return is_member(a); });
-    if (p == &pad_p)
-      return eqn.params.as<PadParams>().padding_config[from] ==
-             std::array<std::int64_t, 3>{0, 0, 0};
-    if (p == &rev_p) return !eqn.params.as<DimensionsParams>().dimensions.contains(to_signed(from));
-    return true;  // a transpose
-  }
-
-  bool multiplies(const Eqn& eqn) const {
-    const Atom &x = eqn.inputs[0], &y = eqn.inputs[1];
-    const DType dtype = jaxpr_.aval(eqn.outputs[0]).dtype;
-    if ((dtype != DType::f32 && dtype != DType::f64) || jaxpr_.aval(x).dtype != dtype ||
-        jaxpr_.aval(y).dtype != dtype ||
-        multiplications(eqn) >
-            (takes_numbers(x) && takes_numbers(y) ? kMostProducts : kMostOfMatrix))
-      return false;
-    const auto& dn = eqn.params.as<DotGeneralParams>().dimension_numbers;
-    const auto is_free = [&](const Atom& a, const Shape& batch, const Shape& contracting) {
-      const auto d = to_signed(axis(a));
-      return !batch.contains(d) && !contracting.contains(d);
-    };
-    if (is_member(x) && is_member(y)) {
-      for (std::size_t i = 0; i < dn.lhs_batch.size(); ++i) {
-        if (dn.lhs_batch[i] == to_signed(axis(x)) && dn.rhs_batch[i] == to_signed(axis(y)))
-          return true;
-      }
-      return false;
-    }
-    return is_member(x)
-               ? is_shared(y) && is_free(x, dn.lhs_batch, dn.lhs_contracting)
-               : is_member(y) && is_shared(x) && is_free(y, dn.rhs_batch, dn.rhs_contracting);
-  }
-
-  const Jaxpr& jaxpr_;
-  std::int64_t members_;
-  std::vector<bool> known_;
-};
-
-/// How many members batches may have, those first in which most is computed.
-std::vector<std::int64_t> possible_members(const Jaxpr& jaxpr) {
-  std::map<std::int64_t, std::int64_t> computed;
-  for (const Eqn& eqn : jaxpr.eqns()) {
-    for (const Var v : eqn.outputs) {
-      const Aval& a = jaxpr.aval(v);
-      for (const std::int64_t n : a.shape) {
-        if (n >= kLeastMembers && batch_axis(a.shape, n) && a.size() / n <= kMostNumbers)
-          computed[n] += a.size() / n;
-      }
-    }
-  }
-  std::vector<std::int64_t> out;
-  for (const auto& [n, numbers] : computed) out.push_back(n);
-  std::sort(out.begin(), out.end(), [&](std::int64_t n, std::int64_t m) {
-    return std::pair(computed[n], n) > std::pair(computed[m], m);
-  });
-  return out;
-}
-
-/// Which variables are taken apart: sets of those that equations connect.
-class Choice {
- public:
-  Choice(const Jaxpr& jaxpr, std::int64_t members)
-      : jaxpr_(jaxpr), roles_(jaxpr, members), sets_(static_cast<std::size_t>(jaxpr.num_vars())) {
-    for (const Eqn& eqn : jaxpr.eqns()) {
-      role_.push_back(roles_.role(eqn));
-      if (role_.back() == Role::none) continue;
-      for (const Atom& a : eqn.inputs) {
-        if (roles_.is_member(a)) sets_.join(a.var(), eqn.outputs[0]);
-      }
-    }
-    weigh(members);
-  }
-
-  bool any() const { return std::find(chosen_.begin(), chosen_.end(), true) != chosen_.end(); }
-  bool apart(Var v) { return chosen_[static_cast<std::size_t>(sets_.find(v))]; }
-  /// `none` for equations that are left as they are.
-  Role role(std::size_t e) {
-    return role_[e] != Role::none && apart(jaxpr_.eqns()[e].outputs[0]) ? role_[e] : Role::none;
-  }
-  const Roles& roles() const { return roles_; }
-
- private:
-  /// Numbers of a member in a set.
-  struct Weight {
-    std::int64_t computed = 0, turned = 0, around = 0;
-  };
-
-  // At least two vectors, of which no more than an eighth is empty.
-  static bool fills_vectors(const Aval& a) {
-    const auto lanes = static_cast<std::int64_t>(runtime::target_vector_bytes() /
-                                                 std::max<std::size_t>(size_of(a.dtype), 4));
-    const std::int64_t row = a.shape.back(), all = (row + lanes - 1) / lanes * lanes;
-    return row > lanes && 8 * row >= 7 * all;
-  }
-  // Whether lanes run along the batch, or rows of a member are whole vectors, in any case.
-  bool keeps_vectors(const Eqn& eqn) const {
-    const auto is_long = [&](const Atom& a) {
-      const Aval& aval = jaxpr_.aval(a);
-      return roles_.is_member(a) && roles_.axis(a) + 1 < aval.shape.size() && fills_vectors(aval);
-    };
-    const auto is_last = [&](const Atom& a) {
-      return !roles_.is_member(a) || roles_.axis(a) + 1 == jaxpr_.aval(a).shape.size();
-    };
-    const Atom out = Atom::var(eqn.outputs[0]);
-    if (is_last(out) && std::all_of(eqn.inputs.begin(), eqn.inputs.end(), is_last)) return true;
-    if (combination(eqn.primitive) != nullptr) return is_long(eqn.inputs[0]);
-    if (!is_long(out)) return false;
-    return eqn.primitive == &broadcast_in_dim_p ||
-           std::all_of(eqn.inputs.begin(), eqn.inputs.end(), is_long);
-  }
-
-  void weigh(std::int64_t members) {
-    const auto n = static_cast<std::size_t>(jaxpr_.num_vars());
-    std::vector<Weight> weights(n);
-    std::vector<bool> is_around(n);
-    const auto of = [&](Var v) -> Weight& {
-      return weights[static_cast<std::size_t>(sets_.find(v))];
-    };
-    const auto surround = [&](const Atom& a) {
-      if (!roles_.is_member(a) || is_around[static_cast<std::size_t>(a.var())]) return;
-      is_around[static_cast<std::size_t>(a.var())] = true;
-      of(a.var()).around += jaxpr_.aval(a).size() / members;
-    };
-    for (Var v = 0; v < jaxpr_.num_inputs(); ++v) surround(Atom::var(v));
-    for (const Atom& a : jaxpr_.outs()) surround(a);
-    for (std::size_t e = 0; e < role_.size(); ++e) {
-      const Eqn& eqn = jaxpr_.eqns()[e];
-      if (role_[e] == Role::none) {
-        for (const Atom& a : eqn.inputs) surround(a);
-        for (const Var v : eqn.outputs) surround(Atom::var(v));
-        continue;
-      }
-      Weight& w = of(eqn.outputs[0]);
-      const std::int64_t numbers = jaxpr_.aval(eqn.outputs[0]).size() / members;
-      if (role_[e] == Role::element) w.computed += numbers;
-      if (role_[e] == Role::folded) w.computed += jaxpr_.aval(eqn.inputs[0]).size() / members;
-      if (role_[e] == Role::product) w.computed += 2 * roles_.multiplications(eqn);
-      const bool stays = keeps_vectors(eqn) || role_[e] == Role::element ||
-                         eqn.primitive == &reshape_p ||
-                         (eqn.primitive == &broadcast_in_dim_p && roles_.is_shared(eqn.inputs[0]));
-      if (!stays) w.turned += numbers;
-    }
-    chosen_.resize(n);
-    for (std::size_t v = 0; v < n; ++v) {
-      const Weight& w = weights[v];
-      chosen_[v] = 2 * w.computed >= 3 * w.around && w.turned >= kLeastTurned &&
-                   2 * w.turned >= w.around && w.computed <= kMostComputed;
-    }
-  }
-
-  const Jaxpr& jaxpr_;
-  Roles roles_;
-  DisjointSets sets_;
-  std::vector<Role> role_;
-  std::vector<bool> chosen_;
-};
+using Numbers = std::vector<Number>;
 
 class Splitter {
  public:
-  Splitter(const Jaxpr& jaxpr, std::int64_t members, bool zero_signs, Choice choice)
+  Splitter(const Jaxpr& jaxpr, bool zero_signs, MemberChoice choice)
       : jaxpr_(jaxpr),
-        members_(members),
         producers_(detail::producers(jaxpr)),
         tells_zero_signs_(zero_signs),
         zero_signs_(zero_signs_that_matter(jaxpr)),
@@ -333,12 +56,12 @@ class Splitter {
       const Eqn& eqn = jaxpr_.eqns()[e];
       where_ = eqn.where;
       switch (choice_.role(e)) {
-        case Role::none: keep(eqn); break;
-        case Role::element: numbers(eqn) = elements(eqn); break;
-        case Role::moved: numbers(eqn) = moved(eqn); break;
-        case Role::folded: numbers(eqn) = folded(eqn); break;
-        case Role::product: numbers(eqn) = products(eqn); break;
-        case Role::counted: numbers(eqn) = counted(eqn); break;
+        case MemberRole::none: keep(eqn); break;
+        case MemberRole::element: made(eqn) = elements(eqn); break;
+        case MemberRole::moved: made(eqn) = moved(eqn); break;
+        case MemberRole::folded: made(eqn) = folded(eqn); break;
+        case MemberRole::product: made(eqn) = products(eqn); break;
+        case MemberRole::counted: made(eqn) = counted(eqn); break;
       }
     }
     Atoms outs;
@@ -347,10 +70,20 @@ class Splitter {
   }
 
  private:
-  const Roles& roles() const { return choice_.roles(); }
+  const MemberRoles& roles() const { return choice_.roles(); }
   std::optional<Atom>& whole(Var v) { return whole_[static_cast<std::size_t>(v)]; }
-  Atoms& numbers(const Eqn& eqn) { return numbers_[static_cast<std::size_t>(eqn.outputs[0])]; }
-  Aval of_members(const Aval& a) const { return a.with_shape({members_}).strong(); }
+  Numbers& numbers(Var v) { return numbers_[static_cast<std::size_t>(v)]; }
+  Numbers& made(const Eqn& eqn) { return numbers(eqn.outputs[0]); }
+  std::vector<int> axes_of(Var v) const {
+    std::vector<int> out;
+    for (const BatchAxis& a : roles().batch().axes(v)) out.push_back(a.axis);
+    return out;
+  }
+  Shape members(const std::vector<int>& axes) const {
+    Shape out;
+    for (const int axis : axes) out.push_back(roles().batch().size(axis));
+    return out;
+  }
   Atom add(const PrimitiveBase& p, Params params, Atoms in, const Aval& out) {
     return Atom::var(b_.add_eqn1(p, std::move(params), std::move(in), out, Effect::none, where_));
   }
@@ -368,12 +101,15 @@ class Splitter {
     return add(concatenate_p, Params::of(ConcatenateParams{axis}), std::move(parts), out);
   }
 
-  // A number that is the same for all members is kept as one until it meets others.
-  Atom repeated(const Atom& number) {
-    const Aval aval = b_.aval(number);
-    if (!aval.shape.empty()) return number;
-    const Shape shape = {members_};
-    return add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{shape, {}}), {number},
+  // What is the same along an axis of the batch, or for all members, is kept so until it meets others.
+  Atom repeated(const Number& number, const std::vector<int>& axes) {
+    if (number.axes == axes) return number.atom;
+    const Aval aval = b_.aval(number.atom);
+    const Shape shape = members(axes);
+    Shape dims;
+    for (const int axis : number.axes)
+      dims.push_back(std::find(axes.begin(), axes.end(), axis) - axes.begin());
+    return add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{shape, dims}), {number.atom},
                aval.with_shape(shape).strong());
   }
 
@@ -382,29 +118,56 @@ class Splitter {
     std::optional<Atom>& out = whole(a.var());
     if (out) return *out;
     const Aval& aval = jaxpr_.aval(a);
-    const std::size_t axis = roles().axis(a);
-    const std::int64_t before = product(aval.shape, 0, axis);
-    const std::int64_t behind = product(aval.shape, axis + 1, aval.shape.size());
-    const Atoms& all = numbers_[static_cast<std::size_t>(a.var())];
-    Atoms planes;
-    for (std::int64_t i = 0; i < before; ++i) {
-      Atoms columns;
-      for (std::int64_t k = 0; k < behind; ++k)
-        columns.push_back(
-            reshaped(repeated(all[static_cast<std::size_t>(i * behind + k)]), {members_, 1}));
-      planes.push_back(joined(std::move(columns), 1));
-    }
-    if (before > 1) {
-      for (Atom& a : planes) a = reshaped(a, {1, members_, behind});
-    }
-    out = reshaped(joined(std::move(planes), 0), aval.shape);
+    const std::vector<int> axes = axes_of(a.var());
+    Atoms all;
+    for (const Number& number : numbers(a.var())) all.push_back(repeated(number, axes));
+    const BatchAxes& at = roles().batch().axes(a.var());
+    const bool adjacent = at.back().position - at[0].position + 1 == static_cast<int>(at.size());
+    out = adjacent ? planes(std::move(all), members(axes), aval, at[0].position)
+                   : scattered(std::move(all), members(axes), aval, at);
     return *out;
   }
+  // Of numbers side by side, row by row; the same of a part of them after the other where dimensions of a member come first.
+  Atom rows(Atoms all, const Shape& members) {
+    Shape one = members;
+    one.push_back(1);
+    for (Atom& number : all) number = reshaped(number, one);
+    return joined(std::move(all), members.ndim());
+  }
+  Atom planes(Atoms all, const Shape& members, const Aval& aval, int first) {
+    std::int64_t before = 1;
+    for (int d = 0; d < first; ++d) before *= aval.shape[static_cast<std::size_t>(d)];
+    const auto behind = static_cast<std::ptrdiff_t>(all.size()) / before;
+    Atoms parts;
+    for (auto from = all.begin(); from != all.end(); from += behind)
+      parts.push_back(rows(Atoms(from, from + behind), members));
+    if (before > 1) {
+      Shape plane = members;
+      plane.insert(0, 1);
+      plane.push_back(behind);
+      for (Atom& part : parts) part = reshaped(part, plane);
+    }
+    return reshaped(joined(std::move(parts), 0), aval.shape);
+  }
+  // Dimensions of a member lie between those of the batch.
+  Atom scattered(Atoms all, const Shape& members, const Aval& aval, const BatchAxes& axes) {
+    Shape shape = members, order;
+    for (int d = 0, of_batch = 0; d < aval.ndim(); ++d) {
+      if (is_at(axes, d)) {
+        order.push_back(of_batch++);
+      } else {
+        order.push_back(shape.ndim());
+        shape.push_back(aval.shape[static_cast<std::size_t>(d)]);
+      }
+    }
+    const Atom numbers = reshaped(rows(std::move(all), members), shape);
+    return add(transpose_p, Params::of(TransposeParams{order}), {numbers}, aval.strong());
+  }
 
-  // What every member has of an operand, in row-major order: arrays of all members, or numbers.
-  const Atoms& numbers_of(const Atom& a) {
-    if (a.is_literal()) return literal_ = {a};
-    Atoms& out = numbers_[static_cast<std::size_t>(a.var())];
+  // What every member has of an operand, in row-major order.
+  const Numbers& numbers_of(const Atom& a) {
+    if (a.is_literal()) return literal_ = {{a, {}}};
+    Numbers& out = numbers(a.var());
     if (!out.empty()) return out;
     const Aval& aval = jaxpr_.aval(a);
     if (const auto known = known_.find(a.var()); known != known_.end()) {
@@ -412,26 +175,27 @@ class Splitter {
       for (std::int64_t i = 0; i < aval.size(); ++i) {
         const Array one = made_by(slice_p, SliceParams{{i}, {i + 1}, {}}, all);
         out.push_back(
-            Atom::literal(detail::contiguous(made_by(reshape_p, ReshapeParams{{}}, one))));
+            {Atom::literal(detail::contiguous(made_by(reshape_p, ReshapeParams{{}}, one))), {}});
       }
       return out;
     }
     const Atom x = as_whole(a);
-    const auto axis = batch_axis(aval.shape, members_);
-    Shape at(aval.shape.size(), 0);
-    const std::int64_t count = axis ? aval.size() / members_ : aval.size();
-    for (std::int64_t i = 0; i < count; ++i) {
+    const std::vector<int> axes = axes_of(a.var());
+    const Shape one = roles().of_one(a);
+    Shape at(one.size(), 0);
+    for (std::int64_t i = 0; i < one.num_elements(); ++i) {
       SliceParams p{at, at, Shape(at.size(), 1)};
-      for (std::size_t d = 0; d < at.size(); ++d)
-        p.limit_indices[d] = axis == d ? members_ : p.start_indices[d] + 1;
-      Shape shape = p.limit_indices;
-      for (std::size_t d = 0; d < at.size(); ++d) shape[d] -= p.start_indices[d];
-      const Atom one =
-          at.empty() ? x : add(slice_p, Params::of(p), {x}, aval.with_shape(shape).strong());
-      out.push_back(reshaped(one, axis ? Shape{members_} : Shape{}));
+      Shape part = one;
+      for (std::size_t d = 0; d < at.size(); ++d) {
+        const bool whole_axis = is_at(roles().batch().axes(a.var()), static_cast<std::int64_t>(d));
+        part[d] = whole_axis ? aval.shape[d] : 1;
+        p.limit_indices[d] += part[d];
+      }
+      const Atom number =
+          at.empty() ? x : add(slice_p, Params::of(p), {x}, aval.with_shape(part).strong());
+      out.push_back({reshaped(number, members(axes)), axes});
       for (std::size_t d = at.size(); d-- > 0;) {
-        if (axis == d) continue;
-        if (++at[d] < aval.shape[d]) break;
+        if (++at[d] < one[d]) break;
         at[d] = 0;
       }
     }
@@ -468,88 +232,93 @@ class Splitter {
   }
 
   // One number of the result of an elementwise equation; of literals, a literal.
-  Atom element(const PrimitiveBase& p, const Params& params, Atoms in, const Aval& out) {
-    const bool known =
-        std::all_of(in.begin(), in.end(), [](const Atom& a) { return a.is_literal(); });
-    if (known) {
-      Arrays x;
-      for (const Atom& a : in) x.push_back(a.literal());
-      try {
-        const Array y = p.rules().impl(params, x).at(0);
-        if (detail::is_literal_value(y) && y.dtype() == out.dtype) return Atom::literal(y);
-      } catch (const Error&) {  // is for the program to meet when it runs
-      }
-    }
-    for (Atom& a : in) a = repeated(a);
-    return add(p, params, std::move(in), of_members(out));
+  Number element(const PrimitiveBase& p, const Params& params, const Numbers& in, const Aval& out) {
+    if (const std::optional<Atom> known = literal(p, params, in, out)) return {*known, {}};
+    std::vector<int> axes;
+    for (const Number& number : in) axes.insert(axes.end(), number.axes.begin(), number.axes.end());
+    std::sort(axes.begin(), axes.end());
+    axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
+    Atoms operands;
+    for (const Number& number : in) operands.push_back(repeated(number, axes));
+    return {add(p, params, std::move(operands), out.with_shape(members(axes)).strong()), axes};
   }
-  Atom element(const PrimitiveBase& p, Atoms in, const Aval& out) {
-    return element(p, Params(), std::move(in), out);
+  Number element(const PrimitiveBase& p, const Numbers& in, const Aval& out) {
+    return element(p, Params(), in, out);
+  }
+  static std::optional<Atom> literal(const PrimitiveBase& p, const Params& params,
+                                     const Numbers& in, const Aval& out) {
+    Arrays x;
+    for (const Number& number : in) {
+      if (!number.atom.is_literal()) return std::nullopt;
+      x.push_back(number.atom.literal());
+    }
+    try {
+      const Array y = p.rules().impl(params, x).at(0);
+      if (detail::is_literal_value(y) && y.dtype() == out.dtype) return Atom::literal(y);
+    } catch (const Error&) {  // is for the program to meet when it runs
+    }
+    return std::nullopt;
   }
 
-  Atoms elements(const Eqn& eqn) {
+  Numbers elements(const Eqn& eqn) {
     const Aval& out = jaxpr_.aval(eqn.outputs[0]);
-    Atoms made;
-    for (std::int64_t i = 0; i < out.size() / members_; ++i) {
-      Atoms in;
+    Numbers all;
+    for (std::int64_t i = 0; i < roles().numbers(eqn.outputs[0]); ++i) {
+      Numbers in;
       for (const Atom& a : eqn.inputs) {
-        const Atoms& all = numbers_of(a);
-        in.push_back(all[all.size() == 1 ? 0 : static_cast<std::size_t>(i)]);
+        const Numbers& from = numbers_of(a);
+        in.push_back(from[from.size() == 1 ? 0 : static_cast<std::size_t>(i)]);
       }
-      made.push_back(element(*eqn.primitive, eqn.params, std::move(in), out));
+      all.push_back(element(*eqn.primitive, eqn.params, in, out));
     }
-    return made;
+    return all;
   }
 
   // Which numbers of the operands they are is what the equation makes of their places, for one member.
-  Atoms moved(const Eqn& eqn) {
-    Atoms from;
+  Numbers moved(const Eqn& eqn) {
+    Numbers from;
     Arrays places;
     for (const Atom& a : eqn.inputs) {
       const auto first = static_cast<std::int32_t>(from.size());
-      const Atoms& all = numbers_of(a);
+      const Numbers& all = numbers_of(a);
       from.insert(from.end(), all.begin(), all.end());
       std::vector<std::int32_t> place(all.size());
       for (std::size_t i = 0; i < place.size(); ++i)
         place[i] = first + static_cast<std::int32_t>(i);
-      places.push_back(Array(place, of_one(jaxpr_.aval(a).shape)));
+      places.push_back(Array(place, roles().of_one(a)));
     }
     const Array moved = detail::contiguous(eqn.primitive->rules().impl(for_one(eqn), places).at(0));
     const auto* place = detail::data_of<std::int32_t>(moved);
-    Atoms made;
+    Numbers all;
     for (std::int64_t i = 0; i < moved.size(); ++i)
-      made.push_back(from[static_cast<std::size_t>(place[i])]);
-    return made;
-  }
-  Shape of_one(Shape shape) const {
-    if (const auto axis = batch_axis(shape, members_)) shape[*axis] = 1;
-    return shape;
+      all.push_back(from[static_cast<std::size_t>(place[i])]);
+    return all;
   }
   // The parameters for a batch of one member.
   Params for_one(const Eqn& eqn) const {
     const PrimitiveBase* p = eqn.primitive;
-    if (p == &reshape_p)
-      return Params::of(ReshapeParams{of_one(eqn.params.as<ReshapeParams>().new_sizes)});
+    const Shape one = roles().of_one(eqn.outputs[0]);
+    if (p == &reshape_p) return Params::of(ReshapeParams{one});
     if (p == &broadcast_in_dim_p) {
       auto out = eqn.params.as<BroadcastInDimParams>();
-      out.shape = of_one(out.shape);
+      out.shape = one;
       return Params::of(std::move(out));
     }
     if (p == &slice_p) {
       auto out = eqn.params.as<SliceParams>();
-      out.limit_indices[roles().axis(eqn.inputs[0])] = 1;
+      for (const BatchAxis& a : roles().batch().axes(eqn.outputs[0]))
+        out.limit_indices[static_cast<std::size_t>(a.position)] = 1;
       return Params::of(std::move(out));
     }
     return eqn.params;
   }
 
   // As a tree of halves, in the order of fold_lanes (codegen.hpp).
-  Atoms folded(const Eqn& eqn) {
-    const Aval& of = jaxpr_.aval(eqn.inputs[0]);
+  Numbers folded(const Eqn& eqn) {
     const Aval& out = jaxpr_.aval(eqn.outputs[0]);
     const Primitive<>& combine = *combination(eqn.primitive);
-    Atoms made;
-    for (Atoms& terms : terms_of(eqn)) {
+    Numbers all;
+    for (Numbers& terms : terms_of(eqn)) {
       std::size_t half = 1;
       while (2 * half < terms.size()) half *= 2;
       for (; half > 0; half /= 2) {
@@ -557,17 +326,16 @@ class Splitter {
           terms[i - half] = element(combine, {terms[i - half], terms[i]}, out);
         terms.resize(std::min(terms.size(), half), terms[0]);
       }
-      if (needs_zero(eqn)) terms[0] = element(add_p, {zero(of.dtype), terms[0]}, out);
-      made.push_back(terms[0]);
+      all.push_back(needs_zero(eqn) ? element(add_p, {zero(out.dtype), terms[0]}, out) : terms[0]);
     }
-    return made;
+    return all;
   }
   // Of each number of the result.
-  std::vector<Atoms> terms_of(const Eqn& eqn) {
-    const Shape shape = of_one(jaxpr_.aval(eqn.inputs[0]).shape);
+  std::vector<Numbers> terms_of(const Eqn& eqn) {
+    const Shape shape = roles().of_one(eqn.inputs[0]);
     const Shape axes = reduction_axes(eqn);
-    const Atoms& all = numbers_of(eqn.inputs[0]);
-    std::vector<Atoms> out(static_cast<std::size_t>(jaxpr_.aval(eqn.outputs[0]).size() / members_));
+    const Numbers& all = numbers_of(eqn.inputs[0]);
+    std::vector<Numbers> out(static_cast<std::size_t>(roles().numbers(eqn.outputs[0])));
     for (std::size_t i = 0; i < all.size(); ++i) {
       std::size_t rest = i, to = 0, step = 1;
       for (std::size_t d = shape.size(); d-- > 0;) {
@@ -582,7 +350,9 @@ class Splitter {
     }
     return out;
   }
-  static Atom zero(DType dtype) { return Atom::literal(detail::convert_scalar(Array(0.0), dtype)); }
+  static Number zero(DType dtype) {
+    return {Atom::literal(detail::convert_scalar(Array(0.0), dtype)), {}};
+  }
   // Sums begin with 0.
   bool needs_zero(const Eqn& eqn) const {
     const Var x = eqn.inputs[0].var(), sum = eqn.outputs[0];
@@ -594,43 +364,43 @@ class Splitter {
   }
 
   // Products are added in order.
-  Atoms products(const Eqn& eqn) {
+  Numbers products(const Eqn& eqn) {
     const auto& dn = eqn.params.as<DotGeneralParams>().dimension_numbers;
     const Factor x = factor(eqn.inputs[0], dn.lhs_batch, dn.lhs_contracting),
                  y = factor(eqn.inputs[1], dn.rhs_batch, dn.rhs_contracting);
     const Aval& out = jaxpr_.aval(eqn.outputs[0]);
     const bool from_zero =
         !tells_zero_signs_ || zero_signs_[static_cast<std::size_t>(eqn.outputs[0])];
-    Atoms made;
-    for (std::size_t b = 0; b < x.batch; ++b) {
+    Numbers all;
+    for (std::size_t b = 0; b < x.paired; ++b) {
       for (std::size_t i = 0; i < x.free; ++i) {
         for (std::size_t j = 0; j < y.free; ++j) {
-          std::optional<Atom> sum;
+          std::optional<Number> sum;
           if (from_zero) sum = zero(out.dtype);
           for (std::size_t k = 0; k < x.terms; ++k) {
-            const Atom term = element(mul_p, {x.at(b, i, k), y.at(b, j, k)}, out);
+            const Number term = element(mul_p, {x.at(b, i, k), y.at(b, j, k)}, out);
             sum = sum ? element(add_p, {*sum, term}, out) : term;
           }
-          made.push_back(*sum);
+          all.push_back(*sum);
         }
       }
     }
-    return made;
+    return all;
   }
-  /// An operand's numbers for a member, in the order batch, free, contracting.
+  /// An operand's numbers for a member, in the order of batch, free and contracting dimensions of the product.
   struct Factor {
-    Atoms numbers;
-    std::size_t batch, free, terms;
-    const Atom& at(std::size_t b, std::size_t i, std::size_t k) const {
+    Numbers numbers;
+    std::size_t paired, free, terms;
+    const Number& at(std::size_t b, std::size_t i, std::size_t k) const {
       return numbers[(b * free + i) * terms + k];
     }
   };
-  Factor factor(const Atom& a, const Shape& batch, const Shape& contracting) {
-    const Shape shape = of_one(jaxpr_.aval(a).shape);
-    const Atoms& all = numbers_of(a);
-    Shape order = batch;
+  Factor factor(const Atom& a, const Shape& paired, const Shape& contracting) {
+    const Shape shape = roles().of_one(a);
+    const Numbers& all = numbers_of(a);
+    Shape order = paired;
     for (std::int64_t d = 0; d < shape.ndim(); ++d) {
-      if (!batch.contains(d) && !contracting.contains(d)) order.push_back(d);
+      if (!paired.contains(d) && !contracting.contains(d)) order.push_back(d);
     }
     for (const std::int64_t d : contracting) order.push_back(d);
     const auto count = [&](const Shape& dims) {
@@ -639,8 +409,8 @@ class Splitter {
         n *= static_cast<std::size_t>(shape[static_cast<std::size_t>(d)]);
       return n;
     };
-    Factor out{{}, count(batch), 1, count(contracting)};
-    out.free = all.size() / (out.batch * out.terms);
+    Factor out{{}, count(paired), 1, count(contracting)};
+    out.free = all.size() / (out.paired * out.terms);
     std::vector<std::size_t> step(shape.size(), 1);
     for (std::size_t d = shape.size(); d-- > 1;)
       step[d - 1] = step[d] * static_cast<std::size_t>(shape[d]);
@@ -657,35 +427,39 @@ class Splitter {
     return out;
   }
 
-  Atoms counted(const Eqn& eqn) {
-    const Aval& out = jaxpr_.aval(eqn.outputs[0]);
-    const auto dimension = static_cast<std::size_t>(eqn.params.as<IotaParams>().dimension);
-    const auto count = out.size() / members_;
-    if (dimension == roles().axis(Atom::var(eqn.outputs[0]))) {
-      const Aval one = of_members(out);
-      return Atoms(static_cast<std::size_t>(count),
-                   add(iota_p, Params::of(IotaParams{out.dtype, one.shape, 0}), {}, one));
+  Numbers counted(const Eqn& eqn) {
+    const Var v = eqn.outputs[0];
+    const Aval& out = jaxpr_.aval(v);
+    const std::int64_t dimension = eqn.params.as<IotaParams>().dimension;
+    const auto count = roles().numbers(v);
+    for (const BatchAxis& a : roles().batch().axes(v)) {
+      if (a.position != dimension) continue;
+      const Aval one = out.with_shape(members({a.axis})).strong();
+      const Atom places = add(iota_p, Params::of(IotaParams{out.dtype, one.shape, 0}), {}, one);
+      return Numbers(static_cast<std::size_t>(count), {places, {a.axis}});
     }
-    const Shape shape = of_one(out.shape);
-    const std::int64_t step = product(shape, dimension + 1, shape.size());
-    Atoms made;
-    for (std::int64_t i = 0; i < count; ++i)
-      made.push_back(
-          Atom::literal(detail::convert_scalar(Array(i / step % shape[dimension]), out.dtype)));
-    return made;
+    const Shape shape = roles().of_one(v);
+    std::int64_t step = 1;
+    for (std::size_t d = static_cast<std::size_t>(dimension) + 1; d < shape.size(); ++d)
+      step *= shape[d];
+    Numbers all;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Array number(i / step % shape[static_cast<std::size_t>(dimension)]);
+      all.push_back({Atom::literal(detail::convert_scalar(number, out.dtype)), {}});
+    }
+    return all;
   }
 
   const Jaxpr& jaxpr_;
-  std::int64_t members_;
   const std::vector<int> producers_;
   const bool tells_zero_signs_;
   const std::vector<bool> zero_signs_;  // that matter
-  Choice choice_;
+  MemberChoice choice_;
   JaxprBuilder b_;
   std::vector<std::optional<Atom>> whole_;
-  std::vector<Atoms> numbers_;
+  std::vector<Numbers> numbers_;
   std::map<Var, Array> known_;
-  Atoms literal_;  // the last operand that was one
+  Numbers literal_;  // the last operand that was one
   SourceLocation where_;
 };
 
@@ -693,14 +467,10 @@ class Splitter {
 
 Jaxpr split_batch_members(const Jaxpr& jaxpr, bool zero_signs) {
   if (jaxpr.eqns().size() > kMostEquations) return jaxpr;
-  Jaxpr out = detail::map_regions(
+  const Jaxpr inner = detail::map_regions(
       jaxpr, [&](const Jaxpr& j) { return split_batch_members(j, zero_signs); });
-  for (const std::int64_t members : possible_members(out)) {
-    const Jaxpr from = out;
-    Choice choice(from, members);
-    if (choice.any()) out = Splitter(from, members, zero_signs, std::move(choice)).run();
-  }
-  return out;
+  MemberChoice choice(inner);
+  return choice.any() ? Splitter(inner, zero_signs, std::move(choice)).run() : inner;
 }
 
 }  // namespace compiler

@@ -1,0 +1,121 @@
+// Batches of small programs: which axes are those of a batch, which equations compute the numbers of each member by
+// themselves, and which of them are worth taking apart (batch_members.cpp).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "compiler/disjoint_sets.hpp"
+#include "telamon/jaxpr.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// An axis of the batch that an array has, and where.
+struct BatchAxis {
+  int axis;      ///< of the batch
+  int position;  ///< in the array
+};
+/// All of them, in order. What has not all axes of the batch is the same for all members along the others.
+using BatchAxes = std::vector<BatchAxis>;
+
+/// The axes of a program's arrays along which no equation tells elements apart: axes of batches.
+class Batch {
+ public:
+  explicit Batch(const Jaxpr& jaxpr);
+
+  const BatchAxes& axes(Var v) const { return axes_[static_cast<std::size_t>(v)]; }
+  /// Whether axes come in another order than elsewhere, or twice: the array is none of a batch.
+  bool is_mixed(Var v) const { return mixed_[static_cast<std::size_t>(v)]; }
+  std::int64_t size(int axis) const { return sizes_[static_cast<std::size_t>(axis)]; }
+
+ private:
+  std::vector<BatchAxes> axes_;
+  std::vector<bool> mixed_;
+  std::vector<std::int64_t> sizes_;
+};
+/// Whether an array has an axis of the batch there.
+inline bool is_at(const BatchAxes& axes, std::int64_t position) {
+  return std::any_of(axes.begin(), axes.end(),
+                     [&](const BatchAxis& a) { return a.position == position; });
+}
+
+/// How an equation makes the numbers of a member.
+enum class MemberRole : std::uint8_t {
+  none,     ///< it needs its operands as they are
+  element,  ///< each from the same numbers of its operands
+  moved,    ///< they are numbers of its operands
+  folded,   ///< each from several numbers of its operand
+  product,  ///< dot_general
+  counted,  ///< iota
+};
+
+/// Equations seen from one member of a batch.
+class MemberRoles {
+ public:
+  explicit MemberRoles(const Jaxpr& jaxpr);
+
+  const Batch& batch() const { return batch_; }
+  /// Numbers of an array for each member.
+  std::int64_t numbers(Var v) const { return of_one(v).num_elements(); }
+  /// The shape of an array for one member: axes of the batch are of one element.
+  Shape of_one(Var v) const;
+  Shape of_one(const Atom& a) const { return a.is_var() ? of_one(a.var()) : Shape{}; }
+  /// Whether an array has some numbers for each member.
+  bool is_member(const Atom& a) const {
+    return a.is_var() && kind_[static_cast<std::size_t>(a.var())] == Kind::member;
+  }
+  /// Whether they are the same for all members.
+  bool is_shared(const Atom& a) const {
+    return a.is_literal() || kind_[static_cast<std::size_t>(a.var())] == Kind::shared;
+  }
+  /// Whether no call changes them, besides: the directions of a Jacobian.
+  bool is_known(const Atom& a) const {
+    return a.is_literal() || (is_shared(a) && known_[static_cast<std::size_t>(a.var())]);
+  }
+  MemberRole role(const Eqn& eqn) const;
+  /// Multiplications of a product, for each member.
+  std::int64_t multiplications(const Eqn& dot) const;
+  /// Whether a product's operands are numbers of members or known ones. Other matrices that all members share are
+  /// multiplied by all of them together, if they are not small.
+  bool is_of_members(const Eqn& dot) const;
+
+ private:
+  enum class Kind : std::uint8_t { other, member, shared };
+  Kind kind_of(Var v) const;
+  bool moves_within(const Eqn& eqn) const;
+  bool multiplies(const Eqn& eqn) const;
+
+  const Jaxpr& jaxpr_;
+  Batch batch_;
+  std::vector<bool> known_;
+  std::vector<Kind> kind_;
+};
+
+/// Which variables are taken apart: sets of those that equations connect.
+class MemberChoice {
+ public:
+  explicit MemberChoice(const Jaxpr& jaxpr);
+
+  bool any() const { return std::find(chosen_.begin(), chosen_.end(), true) != chosen_.end(); }
+  /// `none` for equations that are left as they are.
+  MemberRole role(std::size_t e);
+  const MemberRoles& roles() const { return roles_; }
+
+ private:
+  void weigh();
+  bool keeps_vectors(const Eqn& eqn) const;
+
+  const Jaxpr& jaxpr_;
+  MemberRoles roles_;
+  DisjointSets sets_;
+  std::vector<MemberRole> role_;
+  std::vector<bool> chosen_;
+};
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon
