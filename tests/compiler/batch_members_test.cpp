@@ -171,6 +171,45 @@ TEST(BatchMembers, OfLoopsAndOfSeveralBatches) {
       2, kCancelled);
 }
 
+// Numbers in order, equal ones in the order they had; running sums either way; numbers written at known places.
+TEST(BatchMembers, AreSortedSummedAndWritten) {
+  const double inf = std::numeric_limits<double>::infinity();
+  std::vector<double> some;
+  for (int i = 0; i < 1500; ++i)
+    some.push_back(std::vector{0., -0., inf, -inf, inf - inf, -(inf - inf), 2., 2.,
+                               -1.}[static_cast<std::size_t>(i * i + i / 7) % 9]);
+  const auto sorts = [](std::span<const Array> a) {
+    return Arrays{sort(a[0], 1), sort(a[0], 2)(slice(), 0) + 1, vmap([](const Array& x) {
+                    return sort(lax::rev(x, {1}), 1)(1) * x(0) - x(2);
+                  })(a[0])};
+  };
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    const Compiled e = check(sorts, {Array(some, {100, 3, 5}).astype(dtype)}, -1, 0);
+    EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("sort")));
+  }
+  check(sorts, {uniform({100, 3, 16}, DType::i32, -4, 4)}, -1, 0);
+  for (const DType dtype : {DType::f64, DType::i32}) {
+    check(
+        [](std::span<const Array> a) {
+          return vmap([](const Array& x) {
+            const Array back = lax::rev(lax::cumsum(lax::rev(x, {0}), 0), {0});
+            return Arrays{lax::cumsum(x, 1) * back, lax::cummax(x, 0) - lax::cummin(x, 1),
+                          lax::cumprod(x, 1), lax::cumsum(x * x, 0, true)};
+          })(a[0]);
+        },
+        {uniform({100, 3, 4}, dtype, 1, 4)}, -1, 16);
+  }
+  const auto written = [](std::span<const Array> a) {
+    return Arrays{vmap([](const Array& x) {
+      Array m = zeros({3, 3}, x.dtype());
+      m = m.at(0, 1).set(lax::sin(x(0))).at(2, 2).add(x(1)).at(1).set(x * x(2));
+      return matmul(m.at(slice(), 0).multiply(x), x) + m(slice(), 1);
+    })(a[0])};
+  };
+  const Compiled e = check(written, {uniform({100, 3}, DType::f64)}, 1, 1e3);
+  EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("update_slice")));
+}
+
 // Batches of batches: what has one of two axes is computed for that one, in whatever order they are mapped.
 TEST(BatchMembers, MayHaveSeveralAxes) {
   for (const int axis : {0, 1, 2}) {

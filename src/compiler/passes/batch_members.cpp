@@ -11,6 +11,7 @@
 // Worth it where much more is computed than is read and written, and in many shapes: each change of shape would
 // be a kernel of its own, or a shuffle of lanes. What is connected by such equations is taken apart as a whole or not at all.
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "compiler/forms.hpp"
@@ -62,6 +63,8 @@ class Splitter {
         case MemberRole::folded: made(eqn) = folded(eqn); break;
         case MemberRole::product: made(eqn) = products(eqn); break;
         case MemberRole::counted: made(eqn) = counted(eqn); break;
+        case MemberRole::summed: made(eqn) = summed(eqn); break;
+        case MemberRole::sorted: made(eqn) = sorted(eqn); break;
       }
     }
     Atoms outs;
@@ -278,13 +281,17 @@ class Splitter {
   Numbers moved(const Eqn& eqn) {
     Numbers from;
     Arrays places;
-    for (const Atom& a : eqn.inputs) {
+    for (std::size_t i = 0; i < eqn.inputs.size(); ++i) {
+      const Atom& a = eqn.inputs[i];
+      if (eqn.primitive == &dynamic_update_slice_p && i >= 2) {  // where it is written
+        places.push_back(a.literal());
+        continue;
+      }
       const auto first = static_cast<std::int32_t>(from.size());
       const Numbers& all = numbers_of(a);
       from.insert(from.end(), all.begin(), all.end());
       std::vector<std::int32_t> place(all.size());
-      for (std::size_t i = 0; i < place.size(); ++i)
-        place[i] = first + static_cast<std::int32_t>(i);
+      std::iota(place.begin(), place.end(), first);
       places.push_back(Array(place, roles().of_one(a)));
     }
     const Array moved = detail::contiguous(eqn.primitive->rules().impl(for_one(eqn), places).at(0));
@@ -425,6 +432,59 @@ class Splitter {
       out.numbers.push_back(all[from]);
     }
     return out;
+  }
+
+  // f(the places of a row along an axis), for all rows.
+  template <class F> static void for_rows(const Shape& shape, std::int64_t axis, F&& f) {
+    const auto size = static_cast<std::size_t>(shape[static_cast<std::size_t>(axis)]);
+    std::size_t step = 1;
+    for (auto d = static_cast<std::size_t>(axis) + 1; d < shape.size(); ++d)
+      step *= static_cast<std::size_t>(shape[d]);
+    std::vector<std::size_t> places(size);
+    for (std::size_t first = 0; first < static_cast<std::size_t>(shape.num_elements()); ++first) {
+      if (first / step % size != 0) continue;
+      for (std::size_t k = 0; k < size; ++k) places[k] = first + k * step;
+      f(places);
+    }
+  }
+
+  Numbers summed(const Eqn& eqn) {
+    const auto& p = eqn.params.as<CumulativeParams>();
+    const Aval& out = jaxpr_.aval(eqn.outputs[0]);
+    const Primitive<>& combine = *running(eqn.primitive);
+    Numbers all = numbers_of(eqn.inputs[0]);
+    for_rows(roles().of_one(eqn.outputs[0]), p.axis, [&](std::vector<std::size_t> places) {
+      if (p.reverse) std::reverse(places.begin(), places.end());
+      for (std::size_t k = 1; k < places.size(); ++k)
+        all[places[k]] = element(combine, {all[places[k - 1]], all[places[k]]}, out);
+    });
+    return all;
+  }
+
+  // By insertion, so that equal numbers keep their order; what is not a number comes last.
+  Numbers sorted(const Eqn& eqn) {
+    const Aval& out = jaxpr_.aval(eqn.outputs[0]);
+    const Aval truth = out.with_dtype(DType::bool_);
+    const auto is_before = [&](const Number& a, const Number& b) {
+      const Number less = element(lt_p, {a, b}, truth);
+      if (!is_float(out.dtype)) return less;
+      const Number is_number = element(eq_p, {a, a}, truth), is_none = element(ne_p, {b, b}, truth);
+      return element(or_p, {less, element(and_p, {is_number, is_none}, truth)}, truth);
+    };
+    Numbers all = numbers_of(eqn.inputs[0]);
+    for_rows(roles().of_one(eqn.outputs[0]), eqn.params.as<SortParams>().dimension,
+             [&](const std::vector<std::size_t>& places) {
+               for (std::size_t last = 1; last < places.size(); ++last) {
+                 for (std::size_t k = last; k > 0; --k) {
+                   Number &low = all[places[k - 1]], &high = all[places[k]];
+                   const Number swap = is_before(high, low);
+                   const Number first = element(select_n_p, {swap, low, high}, out);
+                   high = element(select_n_p, {swap, high, low}, out);
+                   low = first;
+                 }
+               }
+             });
+    return all;
   }
 
   Numbers counted(const Eqn& eqn) {

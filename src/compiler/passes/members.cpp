@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "compiler/codegen/codegen.hpp"
 #include "compiler/forms.hpp"
 #include "core/element.hpp"
 #include "runtime/target_isa.hpp"
@@ -14,17 +15,34 @@ namespace compiler {
 namespace {
 
 constexpr std::int64_t kLeastMembers = 64;
-constexpr std::int64_t kLong = 17;              // axes along which lanes may run
-constexpr std::int64_t kMostNumbers = 256;      // of an array, for each member
-constexpr std::int64_t kMostProducts = 1'024;   // of two arrays, for each member
-constexpr std::int64_t kMostOfMatrix = 64;      // the same with a matrix that all members share
+constexpr std::int64_t kLong = 17;             // axes along which lanes may run
+constexpr std::int64_t kMostNumbers = 256;     // of an array, for each member
+constexpr std::int64_t kMostProducts = 1'024;  // of two arrays, for each member
+constexpr std::int64_t kMostOfMatrix = 64;     // the same with a matrix that all members share
+constexpr std::int64_t kMostTerms = 4;  // of sums that make members of two batches, of both at once
 constexpr std::int64_t kMostComputed = 32'000;  // numbers of a member
+constexpr std::int64_t kMostSorted = 16;        // numbers, of which any two may be compared
+constexpr std::int64_t kOfComparison = 7;       // operations that bring two numbers in order
 constexpr std::int64_t kLeastTurned =
     16;  // numbers of a member that no vector of their operands has
 
 bool is_move(const Eqn& eqn) {
+  if (eqn.primitive == &dynamic_update_slice_p)  // at a place that is known
+    return std::all_of(eqn.inputs.begin() + 2, eqn.inputs.end(),
+                       [](const Atom& a) { return a.is_literal(); });
   return one_of(eqn, {&reshape_p, &transpose_p, &slice_p, &broadcast_in_dim_p, &concatenate_p,
                       &pad_p, &rev_p});
+}
+/// The axis along which sorts and running sums of one array go.
+std::optional<std::int64_t> axis_gone_along(const Eqn& eqn) {
+  if (running(eqn.primitive) != nullptr) return eqn.params.as<CumulativeParams>().axis;
+  if (eqn.primitive != &sort_p || eqn.inputs.size() != 1) return std::nullopt;
+  return eqn.params.as<SortParams>().dimension;
+}
+/// The arrays of which it moves elements: the first operands.
+std::size_t arrays_moved(const Eqn& eqn) {
+  if (eqn.primitive == &concatenate_p) return eqn.inputs.size();
+  return eqn.primitive == &dynamic_update_slice_p ? 2 : 1;
 }
 bool is_whole(const SliceParams& p, const Shape& from, std::size_t d) {
   return p.start_indices[d] == 0 && p.limit_indices[d] == from[d] &&
@@ -105,6 +123,15 @@ class AxisClasses {
       multiply(eqn, out);
     } else if (is_move(eqn)) {
       move(eqn, out);
+    } else if (const std::optional<std::int64_t> axis = axis_gone_along(eqn)) {
+      for (int d = 0; d < shape(out).ndim(); ++d) {
+        if (d != *axis) {
+          join(eqn.inputs[0], d, out, d);
+          continue;
+        }
+        tell(eqn.inputs[0], d);
+        tell(out, d);
+      }
     } else if (form_of(jaxpr_, eqn) == Form::element) {
       for (const Atom& a : eqn.inputs) {
         if (shape(a) == shape(out)) join_all(a, out);
@@ -153,9 +180,10 @@ class AxisClasses {
             eqn.params.as<PadParams>().padding_config[d] == std::array<std::int64_t, 3>{0, 0, 0};
       } else if (p == &rev_p) {
         passes = !eqn.params.as<DimensionsParams>().dimensions.contains(at);
+      } else if (p == &dynamic_update_slice_p) {
+        passes = shape(eqn.inputs[1])[d] == from[d];
       }
-      const std::size_t arrays = p == &concatenate_p ? eqn.inputs.size() : 1;
-      for (std::size_t i = 0; i < arrays; ++i) {
+      for (std::size_t i = 0; i < arrays_moved(eqn); ++i) {
         if (passes) join(eqn.inputs[i], at, out, made);
         else tell(eqn.inputs[i], at);
       }
@@ -216,6 +244,13 @@ bool fills_vectors(const Aval& a) {
 }
 
 }  // namespace
+
+const Primitive<>* running(const PrimitiveBase* cumulative) {
+  if (cumulative == &cumsum_p) return &add_p;
+  if (cumulative == &cumprod_p) return &mul_p;
+  if (cumulative == &cummax_p) return &max_p;
+  return cumulative == &cummin_p ? &min_p : nullptr;
+}
 
 // Long axes are those of batches, as are short ones before them, of batches of batches. But directions of a Jacobian, which
 // are known, and what lies behind, are numbers of a member.
@@ -305,6 +340,15 @@ MemberRole MemberRoles::role(const Eqn& eqn) const {
   if (p == &dot_general_p) return multiplies(eqn) ? MemberRole::product : MemberRole::none;
   if (p == &iota_p) return MemberRole::counted;
   if (is_move(eqn)) return moves_within(eqn) ? MemberRole::moved : MemberRole::none;
+  if (const std::optional<std::int64_t> axis = axis_gone_along(eqn)) {
+    const Aval& of = jaxpr_.aval(out);
+    if (!is_member(eqn.inputs[0]) || !is_native(of.dtype) || of.dtype == DType::bool_ ||
+        is_at(batch_.axes(out.var()), *axis))
+      return MemberRole::none;
+    if (eqn.primitive != &sort_p) return MemberRole::summed;
+    return of.shape[static_cast<std::size_t>(*axis)] <= kMostSorted ? MemberRole::sorted
+                                                                    : MemberRole::none;
+  }
   if (form_of(jaxpr_, eqn) != Form::element) return MemberRole::none;
   const Shape& shape = jaxpr_.aval(out).shape;
   const bool same = std::all_of(eqn.inputs.begin(), eqn.inputs.end(), [&](const Atom& a) {
@@ -312,6 +356,24 @@ MemberRole MemberRoles::role(const Eqn& eqn) const {
     return s.empty() || s == shape;
   });
   return same ? MemberRole::element : MemberRole::none;
+}
+
+std::int64_t MemberRoles::steps(const Eqn& eqn, MemberRole role) const {
+  const std::int64_t made = numbers(eqn.outputs[0]);
+  switch (role) {
+    case MemberRole::element:
+    case MemberRole::summed: return made;
+    case MemberRole::folded: return numbers(eqn.inputs[0].var());
+    case MemberRole::product: return 2 * multiplications(eqn);
+    case MemberRole::sorted: {
+      const auto axis = static_cast<std::size_t>(*axis_gone_along(eqn));
+      return made * (jaxpr_.aval(eqn.outputs[0]).shape[axis] - 1) / 2 * kOfComparison;
+    }
+    case MemberRole::none:
+    case MemberRole::moved:
+    case MemberRole::counted: break;
+  }
+  return 0;
 }
 
 std::int64_t MemberRoles::multiplications(const Eqn& dot) const {
@@ -333,15 +395,17 @@ bool MemberRoles::moves_within(const Eqn& eqn) const {
     return is_member(x) &&
            all_axes(batch_.axes(x.var()), to, [&](std::size_t d, int at) { return dims[d] == at; });
   }
-  const std::size_t arrays = p == &concatenate_p ? eqn.inputs.size() : 1;
   return std::all_of(
-      eqn.inputs.begin(), eqn.inputs.begin() + static_cast<std::ptrdiff_t>(arrays),
+      eqn.inputs.begin(), eqn.inputs.begin() + static_cast<std::ptrdiff_t>(arrays_moved(eqn)),
       [&](const Atom& a) { return is_member(a) && have_the_same(batch_.axes(a.var()), to); });
 }
 
 bool MemberRoles::is_of_members(const Eqn& dot) const {
-  return std::all_of(dot.inputs.begin(), dot.inputs.end(),
-                     [&](const Atom& a) { return is_member(a) || is_known(a); });
+  const Atom &x = dot.inputs[0], &y = dot.inputs[1];
+  if (is_known(x) || is_known(y)) return true;
+  if (!is_member(x) || !is_member(y)) return false;
+  const bool is_short = multiplications(dot) <= kMostTerms * numbers(dot.outputs[0]);
+  return is_short || have_the_same(batch_.axes(x.var()), batch_.axes(y.var()));
 }
 
 // Axes of the batch that both operands have are multiplied member by member; those of one are free.
@@ -393,6 +457,14 @@ MemberRole MemberChoice::role(std::size_t e) {
   return chosen_[static_cast<std::size_t>(set)] ? role_[e] : MemberRole::none;
 }
 
+// Whether numbers stay in their order, and are the same for more members at most.
+bool MemberChoice::repeats_only(const Eqn& eqn) const {
+  if (eqn.primitive == &reshape_p) return true;
+  if (eqn.primitive != &broadcast_in_dim_p) return false;
+  const Atom& x = eqn.inputs[0];
+  return roles_.is_shared(x) || roles_.numbers(x.var()) == roles_.numbers(eqn.outputs[0]);
+}
+
 // Whether lanes run along the batch, or rows of a member are whole vectors, in any case.
 bool MemberChoice::keeps_vectors(const Eqn& eqn) const {
   const auto ends_with_batch = [&](const Atom& a) {
@@ -439,21 +511,15 @@ void MemberChoice::weigh() {
     const Atom out = Atom::var(eqn.outputs[0]);
     Weight& w = of(out.var());
     const std::int64_t numbers = roles_.numbers(out.var()), elements = jaxpr_.aval(out).size();
-    const std::int64_t steps = role_[e] == MemberRole::product ? 2 * roles_.multiplications(eqn)
-                               : role_[e] == MemberRole::folded
-                                   ? roles_.numbers(eqn.inputs[0].var())
-                               : role_[e] == MemberRole::element ? numbers
-                                                                 : 0;
+    const std::int64_t steps = roles_.steps(eqn, role_[e]);
     w.members = std::max(w.members, elements / numbers);
     w.numbers += steps;
     w.computed += elements / numbers * steps;
-    const bool stays = role_[e] == MemberRole::element || eqn.primitive == &reshape_p ||
-                       (eqn.primitive == &broadcast_in_dim_p && roles_.is_shared(eqn.inputs[0])) ||
-                       (role_[e] == MemberRole::product && !roles_.is_of_members(eqn)) ||
-                       keeps_vectors(eqn);
-    if (stays) continue;
+    if (role_[e] == MemberRole::element || repeats_only(eqn) || keeps_vectors(eqn) ||
+        (role_[e] == MemberRole::product && !roles_.is_of_members(eqn)))
+      continue;
     w.turned += elements;
-    w.turned_numbers += numbers;
+    w.turned_numbers += role_[e] == MemberRole::sorted ? kLeastTurned : numbers;
   }
   for (const Weight& w : weights) {
     chosen_.push_back(2 * w.computed >= 3 * w.around && 2 * w.turned >= w.around &&

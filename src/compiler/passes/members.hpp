@@ -9,6 +9,7 @@
 
 #include "compiler/disjoint_sets.hpp"
 #include "telamon/jaxpr.hpp"
+#include "telamon/primitive.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -21,6 +22,9 @@ struct BatchAxis {
 };
 /// All of them, in order. What has not all axes of the batch is the same for all members along the others.
 using BatchAxes = std::vector<BatchAxis>;
+
+/// What a running sum, product or extreme does with two numbers; null for what is none of these.
+const Primitive<>* running(const PrimitiveBase* cumulative);
 
 /// The axes of a program's arrays along which no equation tells elements apart: axes of batches.
 class Batch {
@@ -51,6 +55,8 @@ enum class MemberRole : std::uint8_t {
   folded,   ///< each from several numbers of its operand
   product,  ///< dot_general
   counted,  ///< iota
+  summed,   ///< cumsum and its kin
+  sorted,   ///< sort, of few
 };
 
 /// Equations seen from one member of a batch.
@@ -77,10 +83,12 @@ class MemberRoles {
     return a.is_literal() || (is_shared(a) && known_[static_cast<std::size_t>(a.var())]);
   }
   MemberRole role(const Eqn& eqn) const;
+  /// What is computed for each member, about so many operations.
+  std::int64_t steps(const Eqn& eqn, MemberRole role) const;
   /// Multiplications of a product, for each member.
   std::int64_t multiplications(const Eqn& dot) const;
-  /// Whether a product's operands are numbers of members or known ones. Other matrices that all members share are
-  /// multiplied by all of them together, if they are not small.
+  /// Whether a product is one of numbers of each member. Matrices that members share, all or those along an axis, are
+  /// better multiplied by all of these together, if they are not small.
   bool is_of_members(const Eqn& dot) const;
 
  private:
@@ -107,6 +115,7 @@ class MemberChoice {
 
  private:
   void weigh();
+  bool repeats_only(const Eqn& eqn) const;
   bool keeps_vectors(const Eqn& eqn) const;
 
   const Jaxpr& jaxpr_;
