@@ -19,7 +19,8 @@ constexpr std::int64_t kLong = 17;             // axes along which lanes may run
 constexpr std::int64_t kMostNumbers = 256;     // of an array, for each member
 constexpr std::int64_t kMostProducts = 1'024;  // of two arrays, for each member
 constexpr std::int64_t kMostOfMatrix = 64;     // the same with a matrix that all members share
-constexpr std::int64_t kMostTerms = 4;  // of sums that make members of two batches, of both at once
+constexpr std::int64_t kMostTerms = 4;     // of sums that are short: there is little to load again
+constexpr std::int64_t kMostFactors = 64;  // numbers of matrices that registers nearly hold
 constexpr std::int64_t kMostComputed = 32'000;  // numbers of a member
 constexpr std::int64_t kMostSorted = 16;        // numbers, of which any two may be compared
 constexpr std::int64_t kOfComparison = 7;       // operations that bring two numbers in order
@@ -235,12 +236,13 @@ bool have_the_same(const BatchAxes& a, const BatchAxes& b) {
                     [](const BatchAxis& p, const BatchAxis& q) { return p.axis == q.axis; });
 }
 
-/// At least one vector, and of all no more than an eighth is empty.
-bool fills_vectors(const Aval& a) {
+/// Whether rows are whole vectors, of at least one, and of all no more than an eighth is empty. Most of a row lies in as many
+/// vectors as all of it, however full.
+bool fills_vectors(const Aval& a, bool of_part) {
   const auto lanes = static_cast<std::int64_t>(runtime::target_vector_bytes() /
                                                std::max<std::size_t>(size_of(a.dtype), 4));
   const std::int64_t row = a.shape.back(), all = (row + lanes - 1) / lanes * lanes;
-  return row >= lanes && 8 * row >= 7 * all;
+  return row >= lanes && (of_part || 8 * row >= 7 * all);
 }
 
 }  // namespace
@@ -404,8 +406,9 @@ bool MemberRoles::is_of_members(const Eqn& dot) const {
   const Atom &x = dot.inputs[0], &y = dot.inputs[1];
   if (is_known(x) || is_known(y)) return true;
   if (!is_member(x) || !is_member(y)) return false;
-  const bool is_short = multiplications(dot) <= kMostTerms * numbers(dot.outputs[0]);
-  return is_short || have_the_same(batch_.axes(x.var()), batch_.axes(y.var()));
+  if (multiplications(dot) <= kMostTerms * numbers(dot.outputs[0])) return true;
+  return have_the_same(batch_.axes(x.var()), batch_.axes(y.var())) &&
+         numbers(x.var()) + numbers(y.var()) <= kMostFactors;
 }
 
 // Axes of the batch that both operands have are multiplied member by member; those of one are free.
@@ -471,8 +474,11 @@ bool MemberChoice::keeps_vectors(const Eqn& eqn) const {
     return is_at(roles_.batch().axes(a.var()), jaxpr_.aval(a).ndim() - 1);
   };
   const auto is_last = [&](const Atom& a) { return !roles_.is_member(a) || ends_with_batch(a); };
+  const auto row = [&](const Atom& a) { return jaxpr_.aval(a).shape.back(); };
+  const bool of_part =
+      eqn.primitive == &slice_p && 2 * row(Atom::var(eqn.outputs[0])) > row(eqn.inputs[0]);
   const auto is_long = [&](const Atom& a) {
-    return roles_.is_member(a) && !ends_with_batch(a) && fills_vectors(jaxpr_.aval(a));
+    return roles_.is_member(a) && !ends_with_batch(a) && fills_vectors(jaxpr_.aval(a), of_part);
   };
   const Atom out = Atom::var(eqn.outputs[0]);
   if (is_last(out) && std::all_of(eqn.inputs.begin(), eqn.inputs.end(), is_last)) return true;

@@ -87,8 +87,8 @@ class MemberRoles {
   std::int64_t steps(const Eqn& eqn, MemberRole role) const;
   /// Multiplications of a product, for each member.
   std::int64_t multiplications(const Eqn& dot) const;
-  /// Whether a product is one of numbers of each member. Matrices that members share, all or those along an axis, are
-  /// better multiplied by all of these together, if they are not small.
+  /// Whether a product is best computed number by number. Matrices that members share, all or those along an axis, are
+  /// better multiplied by all of these together, and larger ones by the kernels for batches of them.
   bool is_of_members(const Eqn& dot) const;
 
  private:
