@@ -5,9 +5,12 @@
 
 #include "compiler/support.hpp"
 #include "telamon/control_flow.hpp"
+#include "telamon/families.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/jacobian.hpp"
+#include "telamon/jit.hpp"
 #include "telamon/numpy.hpp"
+#include "telamon/primitive.hpp"
 #include "telamon/vmap.hpp"
 
 namespace telamon::testing {
@@ -15,6 +18,15 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+// The square, as compiled code has it: there is nothing that evaluates it.
+const Primitive<> square_p{
+    "test_square_without_impl", [] {
+      return Rules<>{
+          .abstract_eval = [](const NoParams&,
+                              std::span<const Aval> x) { return AbstractResult({x[0]}); },
+          .lower = element([](Emitter& e, Scalar x) { return e.mul(x, x); })};
+    }};
 
 constexpr double kCancelled =
     1e9;  // units in the last place of f64, where most of a sum may cancel
@@ -225,6 +237,35 @@ TEST(BatchMembers, MayHaveSeveralAxes) {
     EXPECT_THAT(e->text("jaxpr"), HasSubstr("f64[20] = sin"));
     EXPECT_THAT(e->text("jaxpr"), Not(HasSubstr("f64[20,33] = sin")));
   }
+}
+
+// Pictures: what is moved are long runs of their rows.
+TEST(BatchMembers, AreNoRowsOfPictures) {
+  const auto blurred = [](std::span<const Array> a) {
+    const auto from = [&](int first) { return a[0](slice(), slice(first, first + 78)); };
+    return Arrays{from(0) * .25f + from(1) * .5f + from(2) * .25f};
+  };
+  const Arrays picture = {uniform({100, 80, 3}, DType::f32)};
+  EXPECT_EQ(check(blurred, picture, 1, 4)->text("jaxpr"),
+            check(blurred, picture, 1, 4, {.disabled = {"batch_members"}})->text("jaxpr"));
+}
+
+// What users define is not evaluated, whatever is known of its operands; what a program repeats joins nothing.
+TEST(BatchMembers, LeaveOperationsOfUsersToTheProgram) {
+  const auto chain = [](Array y, const Array& x, const Array& u) {
+    for (int i = 0; i < 5; ++i) y = lax::rev(y, {1}) * x + u;
+    return y;
+  };
+  const auto f = jit([&](const Array& x) {
+    const Array two = lax::broadcast_in_dim(Array(2.0), {100, 6}, {});
+    const Array places =
+        lax::broadcast_in_dim(square_p.bind1({}, {lax::iota(DType::f64, {6}, 0)}), {100, 6}, {1});
+    return chain(x, x, square_p.bind1({}, {two})) + chain(x, x * 2, places);
+  });
+  const Array x = uniform({100, 6}, DType::f64);
+  const Array squares = Array(std::vector<double>{0, 1, 4, 9, 16, 25});
+  EXPECT_TRUE(allclose(f(x), chain(x, x, lax::broadcast_in_dim(Array(4.0), {100, 6}, {})) +
+                                 chain(x, x * 2, lax::broadcast_in_dim(squares, {100, 6}, {1}))));
 }
 
 // Sums over all members, axes of the same length, and such as are no batch for they are cut.

@@ -1,6 +1,7 @@
 // Kernels whose every result has the shape of the loop nest.
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <optional>
 #include <span>
 
@@ -23,11 +24,39 @@ int vector_lanes_of(DType dtype) {
 
 constexpr std::size_t kMostOfParts = 540;  // equations
 
+// Whether so many equations wait for each other that it would take too much of the stack to ask each, one within the other,
+// what it is made of: they are computed in order then. (Otherwise what is asked for first is needed first.)
+bool is_deep(const KernelContext& k) {
+  constexpr int kDeep = 300;
+  if (k.kernel().members.size() <= kDeep) return false;
+  std::map<int, int> depth;
+  int deepest = 0;
+  for (const int e : k.kernel().members) {
+    int& own = depth[e];
+    for (const Atom& a : k.eqn(e).inputs) {
+      const int from = a.is_var() ? k.producer[static_cast<std::size_t>(a.var())] : -1;
+      if (const auto found = depth.find(from); found != depth.end())
+        own = std::max(own, found->second + 1);
+    }
+    deepest = std::max(deepest, own);
+  }
+  return deepest > kDeep;
+}
+
 }  // namespace
 
 void store_roots(KernelContext& k, Generator& value_at, const Point& at) {
   // All are computed before the first is stored: a store may overwrite an operand.
   const Kernel& kernel = k.kernel();
+  if (is_deep(k)) {
+    for (const int e : kernel.members) {
+      const Eqn& eqn = k.eqn(e);
+      if (form_of(k.scope.jaxpr, eqn) != Form::element || eqn.outputs.size() != 1) continue;
+      const Shape& shape = k.scope.jaxpr.aval(eqn.outputs[0]).shape;
+      if (shape.num_elements() == kernel.shape.num_elements())
+        value_at(Atom::var(eqn.outputs[0]), value_at.reshaped(at, shape));
+    }
+  }
   std::vector<Scalars> values;
   for (const Var v : kernel.roots) {
     values.emplace_back();
@@ -147,12 +176,14 @@ int vector_lanes(const Jaxpr& jaxpr, const Kernel& kernel) {
 // Rows of so many vectors are no loops: the processor has several of them at hand at once, which hides what it
 // takes to reach rows that are anywhere (gathers and scatters of 64 numbers: 0.85 of the time).
 constexpr std::int64_t kWholeRow = 4;
+constexpr std::size_t kMostWrittenOut =
+    300;  // equations: with more there is no lack of what to do meanwhile
 // Of those that compare their positions, which are constants then (rows of Jacobians: 0.8 of the time), so many operations
 // on vectors.
 constexpr std::int64_t kWholeRowOfPositions = 256;
 
 static bool is_written_out(const KernelContext& k, std::int64_t vectors) {
-  if (vectors <= kWholeRow) return true;
+  if (vectors <= kWholeRow) return vectors == 1 || k.kernel().members.size() <= kMostWrittenOut;
   const std::vector<Eqn>& eqns = k.scope.jaxpr.eqns();
   const auto& members = k.kernel().members;
   return vectors * cost_of(k.scope, k.kernel()) <= kWholeRowOfPositions &&

@@ -25,7 +25,7 @@ constexpr int kCheap = 6;  // recompute rather than store
 constexpr int kCheapSingle = 64;
 constexpr int kCheapTiny = 16;  // one kernel more costs more than some vectors of arithmetic
 constexpr std::int64_t kTiny = 32;
-constexpr std::size_t kMaxRoots = 24, kMaxRootsSmall = 32;
+constexpr std::size_t kMaxRootsLarge = 8, kMaxRoots = 24, kMaxRootsSmall = 32;
 constexpr std::int64_t kLarge = 1 << 14, kExpansion = 8;
 /// Whether `to` elements are many for each of `from`; sizes go up to 2^62.
 constexpr bool expands(std::int64_t from, std::int64_t to) { return to / kExpansion >= from; }
@@ -63,6 +63,14 @@ Fuser::Fuser(const Jaxpr& jaxpr, const PlanOptions& options, const std::set<int>
     }
   }
   for (const Eqn& eqn : jaxpr.eqns()) element_costs_.push_back(element_cost(eqn));
+  for (std::size_t e = 0; e < n; ++e) {
+    int level = 0;
+    for (const Atom& a : eqn(e).inputs) {
+      if (const int p = producer(a); p >= 0)
+        level = std::max(level, levels_[static_cast<std::size_t>(p)]);
+    }
+    levels_.push_back(level + (forms_[e] == Form::element ? 1 : 0));
+  }
   for (std::size_t c = 0; c < n; ++c) {
     for (const Atom& a : eqn(c).inputs) {
       if (const int p = producer(a); p >= 0)
@@ -298,14 +306,18 @@ bool Fuser::repeats(const Use& use, int e) const {
 }
 
 bool Fuser::has_room(const Cluster& c, int e) const {
-  if (c.kernel.members.size() < kMaxMembers) return true;
+  if (c.kernel.members.size() < kMaxMembers || is_wide(c)) return true;
   const bool cut = c.uncut == 0 && can_cut(jaxpr_, eqn(e), form(e), c.kernel.shape);
   if (!options_.segments || c.form != Form::element || !cut) return trivial(e) && !is_cut(c);
   return size(e) == c.kernel.shape.num_elements() || c.numbers < kMaxMembers;
 }
 
 void Fuser::insert(int e, Cluster& c) {
+  const int level = levels_[static_cast<std::size_t>(e)];
+  c.lowest = c.kernel.members.empty() ? level : std::min(c.lowest, level);
+  c.highest = c.kernel.members.empty() ? level : std::max(c.highest, level);
   if (!c.kernel.members.insert(e).second) return;
+  if (element_costs_[static_cast<std::size_t>(e)] >= kCall) ++c.calls;
   if (!can_cut(jaxpr_, eqn(e), form(e), c.kernel.shape)) ++c.uncut;
   else if (size(e) != c.kernel.shape.num_elements()) ++c.numbers;
 }
@@ -429,7 +441,8 @@ void Fuser::make_root(int e, const std::set<int>& readers) {
 bool Fuser::is_full(const Cluster& c) const {
   if (c.form != Form::element && c.form != Form::reduction) return true;
   const std::size_t roots = c.kernel.roots.size() + c.kernel.epilogue.size();
-  return roots >= kMaxRootsSmall || (c.kernel.members.size() >= kMaxMembers && !is_cut(c));
+  return roots >= kMaxRootsSmall ||
+         (c.kernel.members.size() >= kMaxMembers && !is_cut(c) && !is_wide(c));
 }
 
 bool Fuser::may_root(int k, int e, const std::set<int>& readers) {
@@ -448,6 +461,7 @@ bool Fuser::may_root(int k, int e, const std::set<int>& readers) {
   }
   const std::size_t roots = c.kernel.roots.size() + c.kernel.epilogue.size();
   if (size(e) > kSmallSpace && roots >= kMaxRoots) return false;
+  if (roots >= kMaxRootsLarge && is_large(jaxpr_.aval(eqn(e).outputs[0]))) return false;
   return may_produce(k, readers);
 }
 

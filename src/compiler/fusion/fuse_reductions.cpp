@@ -264,6 +264,9 @@ void Fuser::absorb(int k, int other) {
   append(a.kernel.columns, b.kernel.columns);
   append(a.kernel.epilogue, b.kernel.epilogue);
   a.kernel.members.insert(b.kernel.members.begin(), b.kernel.members.end());
+  a.lowest = std::min(a.lowest, b.lowest);
+  a.highest = std::max(a.highest, b.highest);
+  a.calls += b.calls;
   a.align.insert(b.align.begin(), b.align.end());
   a.feeds.insert(b.feeds.begin(), b.feeds.end());
   add_all(a.stored, b.stored);

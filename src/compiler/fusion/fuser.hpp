@@ -15,7 +15,12 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 
-constexpr std::size_t kMaxMembers = 4'000;  // of what cannot be cut into functions (segments.hpp)
+constexpr std::size_t kMaxMembers = 300;  // LLVM is superlinear in the size of a function
+// Where so many equations on average do not wait for each other, there is no point in going on in another kernel. Vectors
+// that run through functions are several at a time in small kernels.
+constexpr std::size_t kMaxSideBySide = 4'000, kLeastWidth = 3, kLeastWidthOfCalls = 8;
+constexpr int kCall = 16;              // cycles
+constexpr std::size_t kFewCalls = 16;  // members for each of them
 constexpr std::int64_t kSmallSpace = 4096;
 /// Bytes that are worth another order of kernels, or a kernel more, where they need not be alive.
 constexpr std::int64_t kMuchMemory = 64 << 10, kMuchForOne = 4 << 10;
@@ -88,6 +93,12 @@ class Fuser {
   // LLVM is superlinear in the size of a function, but loops over elements at one index can be cut into
   // functions; single numbers, which are computed outside the loop, cannot.
   bool has_room(const Cluster& c, int e) const;
+  bool is_wide(const Cluster& c) const {
+    const std::size_t members = c.kernel.members.size();
+    const std::size_t width = kFewCalls * c.calls > members ? kLeastWidthOfCalls : kLeastWidth;
+    return c.form == Form::element && members < kMaxSideBySide &&
+           members >= width * static_cast<std::size_t>(c.highest - c.lowest + 1);
+  }
   bool is_cut(const Cluster& c) const {
     return options_.segments && c.form == Form::element && c.uncut == 0;
   }
@@ -203,6 +214,7 @@ class Fuser {
   std::vector<std::vector<Use>> uses_;
   std::vector<bool> is_out_, in_memory_;
   std::vector<int> element_costs_, cheap_, costs_;
+  std::vector<int> levels_;  // how many equations wait for each other before one
   std::vector<int>
       of_small_;              // by equation: cost_of_small, until too many kernels would compute it
   std::map<int, Work> work_;  // of reductions, as far as asked for

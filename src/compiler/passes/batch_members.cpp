@@ -31,6 +31,7 @@ namespace {
 using detail::JaxprBuilder;
 
 constexpr std::size_t kMostEquations = 20'000;
+constexpr std::int64_t kMostComputed = 32'000;  // numbers of a member, of all batches of a program
 
 /// A number of each member: an array with some axes of the batch, those along which it is not the same for all.
 struct Number {
@@ -56,8 +57,11 @@ class Splitter {
     for (std::size_t e = 0; e < jaxpr_.eqns().size(); ++e) {
       const Eqn& eqn = jaxpr_.eqns()[e];
       where_ = eqn.where;
-      switch (choice_.role(e)) {
-        case MemberRole::none: keep(eqn); break;
+      const MemberRole role = choice_.role(e);
+      // What is made anew for members is there for others, too, if they ask for it.
+      if (role == MemberRole::none || roles().is_free(eqn)) keep(eqn);
+      switch (role) {
+        case MemberRole::none: break;
         case MemberRole::element: made(eqn) = elements(eqn); break;
         case MemberRole::moved: made(eqn) = moved(eqn); break;
         case MemberRole::folded: made(eqn) = folded(eqn); break;
@@ -250,6 +254,7 @@ class Splitter {
   }
   static std::optional<Atom> literal(const PrimitiveBase& p, const Params& params,
                                      const Numbers& in, const Aval& out) {
+    if (!can_be_evaluated(p)) return std::nullopt;
     Arrays x;
     for (const Number& number : in) {
       if (!number.atom.is_literal()) return std::nullopt;
@@ -523,14 +528,20 @@ class Splitter {
   SourceLocation where_;
 };
 
+// `most`: numbers of a member that may be computed yet, in the program and in its loops and branches.
+Jaxpr split(const Jaxpr& jaxpr, bool zero_signs, std::int64_t& most) {
+  if (jaxpr.eqns().size() > kMostEquations) return jaxpr;
+  const Jaxpr inner =
+      detail::map_regions(jaxpr, [&](const Jaxpr& j) { return split(j, zero_signs, most); });
+  MemberChoice choice(inner, most);
+  return choice.any() ? Splitter(inner, zero_signs, std::move(choice)).run() : inner;
+}
+
 }  // namespace
 
 Jaxpr split_batch_members(const Jaxpr& jaxpr, bool zero_signs) {
-  if (jaxpr.eqns().size() > kMostEquations) return jaxpr;
-  const Jaxpr inner = detail::map_regions(
-      jaxpr, [&](const Jaxpr& j) { return split_batch_members(j, zero_signs); });
-  MemberChoice choice(inner);
-  return choice.any() ? Splitter(inner, zero_signs, std::move(choice)).run() : inner;
+  std::int64_t most = kMostComputed;
+  return split(jaxpr, zero_signs, most);
 }
 
 }  // namespace compiler

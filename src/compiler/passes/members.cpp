@@ -4,6 +4,7 @@
 #include <array>
 
 #include "compiler/codegen/codegen.hpp"
+#include "compiler/executable/program_store.hpp"
 #include "compiler/forms.hpp"
 #include "core/element.hpp"
 #include "runtime/target_isa.hpp"
@@ -16,14 +17,16 @@ namespace {
 
 constexpr std::int64_t kLeastMembers = 64;
 constexpr std::int64_t kLong = 17;             // axes along which lanes may run
+constexpr std::int64_t kLongest = 32;          // axes of a member
 constexpr std::int64_t kMostNumbers = 256;     // of an array, for each member
 constexpr std::int64_t kMostProducts = 1'024;  // of two arrays, for each member
 constexpr std::int64_t kMostOfMatrix = 64;     // the same with a matrix that all members share
 constexpr std::int64_t kMostTerms = 4;     // of sums that are short: there is little to load again
 constexpr std::int64_t kMostFactors = 64;  // numbers of matrices that registers nearly hold
-constexpr std::int64_t kMostComputed = 32'000;  // numbers of a member
-constexpr std::int64_t kMostSorted = 16;        // numbers, of which any two may be compared
-constexpr std::int64_t kOfComparison = 7;       // operations that bring two numbers in order
+// Numbers of a member that are computed: for few members compiling takes longer than it saves.
+constexpr std::int64_t kLeastMost = 1'000, kMostForMember = 32;
+constexpr std::int64_t kMostSorted = 16;   // numbers, of which any two may be compared
+constexpr std::int64_t kOfComparison = 7;  // operations that bring two numbers in order
 constexpr std::int64_t kLeastTurned =
     16;  // numbers of a member that no vector of their operands has
 
@@ -57,7 +60,9 @@ std::vector<bool> known_variables(const Jaxpr& jaxpr) {
     return a.is_literal() || known[static_cast<std::size_t>(a.var())];
   };
   for (const Eqn& eqn : jaxpr.eqns()) {
-    if (eqn.effect != Effect::none || eqn.outputs.size() != 1 || eqn.params.has_jaxprs()) continue;
+    if (eqn.effect != Effect::none || eqn.outputs.size() != 1 || eqn.params.has_jaxprs() ||
+        !can_be_evaluated(*eqn.primitive))
+      continue;
     const Aval& out = jaxpr.aval(eqn.outputs[0]);
     known[static_cast<std::size_t>(eqn.outputs[0])] =
         out.size() > 0 && out.size() <= kMostNumbers &&
@@ -236,13 +241,17 @@ bool have_the_same(const BatchAxes& a, const BatchAxes& b) {
                     [](const BatchAxis& p, const BatchAxis& q) { return p.axis == q.axis; });
 }
 
-/// Whether rows are whole vectors, of at least one, and of all no more than an eighth is empty. Most of a row lies in as many
+constexpr std::int64_t kLongRun = 2;  // vectors
+std::int64_t lanes_of(const Aval& a) {
+  return static_cast<std::int64_t>(runtime::target_vector_bytes() /
+                                   std::max<std::size_t>(size_of(a.dtype), 4));
+}
+/// Whether rows are whole vectors, of which no more than an eighth is empty. Most of a row lies in as many
 /// vectors as all of it, however full.
 bool fills_vectors(const Aval& a, bool of_part) {
-  const auto lanes = static_cast<std::int64_t>(runtime::target_vector_bytes() /
-                                               std::max<std::size_t>(size_of(a.dtype), 4));
+  const std::int64_t lanes = lanes_of(a);
   const std::int64_t row = a.shape.back(), all = (row + lanes - 1) / lanes * lanes;
-  return row >= lanes && (of_part || 8 * row >= 7 * all);
+  return of_part ? row >= lanes : 8 * row >= 7 * all;
 }
 
 }  // namespace
@@ -308,6 +317,10 @@ Batch::Batch(const Jaxpr& jaxpr) {
   }
 }
 
+bool can_be_evaluated(const PrimitiveBase& primitive) {
+  return is_own_operation(primitive) && primitive.rules().impl != nullptr;
+}
+
 MemberRoles::MemberRoles(const Jaxpr& jaxpr)
     : jaxpr_(jaxpr), batch_(jaxpr), known_(known_variables(jaxpr)) {
   for (Var v = 0; v < jaxpr.num_vars(); ++v) kind_.push_back(kind_of(v));
@@ -316,6 +329,9 @@ MemberRoles::MemberRoles(const Jaxpr& jaxpr)
 MemberRoles::Kind MemberRoles::kind_of(Var v) const {
   const Aval& aval = jaxpr_.aval(v);
   if (aval.size() == 0 || batch_.is_mixed(v) || numbers(v) > kMostNumbers) return Kind::other;
+  const Shape one = of_one(v);
+  if (std::any_of(one.begin(), one.end(), [](std::int64_t n) { return n > kLongest; }))
+    return Kind::other;
   return batch_.axes(v).empty() ? Kind::shared : Kind::member;
 }
 
@@ -442,21 +458,27 @@ bool MemberRoles::multiplies(const Eqn& eqn) const {
          });
 }
 
-MemberChoice::MemberChoice(const Jaxpr& jaxpr)
-    : jaxpr_(jaxpr), roles_(jaxpr), sets_(static_cast<std::size_t>(jaxpr.num_vars())) {
+MemberChoice::MemberChoice(const Jaxpr& jaxpr, std::int64_t& most)
+    : jaxpr_(jaxpr),
+      roles_(jaxpr),
+      sets_(static_cast<std::size_t>(jaxpr.num_vars())),
+      free_(static_cast<std::size_t>(jaxpr.num_vars())) {
   for (const Eqn& eqn : jaxpr.eqns()) {
     role_.push_back(roles_.role(eqn));
     if (role_.back() == MemberRole::none) continue;
     for (const Atom& a : eqn.inputs) {
-      if (roles_.is_member(a)) sets_.join(a.var(), eqn.outputs[0]);
+      if (roles_.is_member(a) && !free_[static_cast<std::size_t>(a.var())])
+        sets_.join(a.var(), eqn.outputs[0]);
     }
+    if (roles_.is_free(eqn)) free_[static_cast<std::size_t>(eqn.outputs[0])] = true;
   }
-  weigh();
+  weigh(most);
 }
 
 MemberRole MemberChoice::role(std::size_t e) {
-  if (role_[e] == MemberRole::none) return MemberRole::none;
-  const int set = sets_.find(jaxpr_.eqns()[e].outputs[0]);
+  const Eqn& eqn = jaxpr_.eqns()[e];
+  if (role_[e] == MemberRole::none || roles_.is_free(eqn)) return role_[e];
+  const int set = sets_.find(eqn.outputs[0]);
   return chosen_[static_cast<std::size_t>(set)] ? role_[e] : MemberRole::none;
 }
 
@@ -466,6 +488,34 @@ bool MemberChoice::repeats_only(const Eqn& eqn) const {
   if (eqn.primitive != &broadcast_in_dim_p) return false;
   const Atom& x = eqn.inputs[0];
   return roles_.is_shared(x) || roles_.numbers(x.var()) == roles_.numbers(eqn.outputs[0]);
+}
+
+// How many elements at least lie side by side as they did before, where an array is cut or put together.
+std::int64_t run_of(const Jaxpr& jaxpr, const Eqn& eqn) {
+  const auto shape = [&](const Atom& a) -> const Shape& { return jaxpr.aval(a).shape; };
+  const Shape& to = jaxpr.aval(eqn.outputs[0]).shape;
+  std::int64_t run = 1;
+  for (std::size_t d = to.size(); d-- > 0;) {
+    std::int64_t part = to[d];
+    bool ends = false;
+    if (eqn.primitive == &slice_p) {
+      const auto& p = eqn.params.as<SliceParams>();
+      ends = !is_whole(p, shape(eqn.inputs[0]), d);
+      if (!p.strides.empty() && p.strides[d] != 1) part = 1;
+    } else if (eqn.primitive == &pad_p) {
+      const auto& config = eqn.params.as<PadParams>().padding_config[d];
+      ends = config != std::array<std::int64_t, 3>{0, 0, 0};
+      if (ends) part = config[2] > 0 ? 1 : shape(eqn.inputs[0])[d];
+    } else if (eqn.primitive == &concatenate_p) {
+      ends = static_cast<std::size_t>(eqn.params.as<ConcatenateParams>().dimension) == d;
+      for (const Atom& a : eqn.inputs) part = std::min(part, shape(a)[d]);
+    } else {
+      return 1;
+    }
+    run *= part;
+    if (ends) break;
+  }
+  return run;
 }
 
 // Whether lanes run along the batch, or rows of a member are whole vectors, in any case.
@@ -481,6 +531,8 @@ bool MemberChoice::keeps_vectors(const Eqn& eqn) const {
     return roles_.is_member(a) && !ends_with_batch(a) && fills_vectors(jaxpr_.aval(a), of_part);
   };
   const Atom out = Atom::var(eqn.outputs[0]);
+  const std::int64_t run = run_of(jaxpr_, eqn), lanes = lanes_of(jaxpr_.aval(out));
+  if (run >= kLongRun * lanes || (run <= lanes && 8 * run >= 7 * lanes)) return true;
   if (is_last(out) && std::all_of(eqn.inputs.begin(), eqn.inputs.end(), is_last)) return true;
   if (combination(eqn.primitive) != nullptr) return is_long(eqn.inputs[0]);
   if (!is_long(out)) return false;
@@ -488,7 +540,7 @@ bool MemberChoice::keeps_vectors(const Eqn& eqn) const {
          std::all_of(eqn.inputs.begin(), eqn.inputs.end(), is_long);
 }
 
-void MemberChoice::weigh() {
+void MemberChoice::weigh(std::int64_t& most) {
   /// Of a set: elements of arrays, and numbers of a member.
   struct Weight {
     std::int64_t computed = 0, turned = 0, around = 0;
@@ -528,9 +580,11 @@ void MemberChoice::weigh() {
     w.turned_numbers += role_[e] == MemberRole::sorted ? kLeastTurned : numbers;
   }
   for (const Weight& w : weights) {
+    const std::int64_t allowed = std::min(most, kLeastMost + kMostForMember * w.members);
     chosen_.push_back(2 * w.computed >= 3 * w.around && 2 * w.turned >= w.around &&
                       w.turned_numbers >= kLeastTurned && w.members >= kLeastMembers &&
-                      w.numbers <= kMostComputed);
+                      w.numbers <= allowed);
+    if (chosen_.back()) most -= w.numbers;
   }
 }
 

@@ -10,6 +10,7 @@
 #include "compiler/disjoint_sets.hpp"
 #include "telamon/jaxpr.hpp"
 #include "telamon/primitive.hpp"
+#include "telamon/primitives.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -25,6 +26,9 @@ using BatchAxes = std::vector<BatchAxis>;
 
 /// What a running sum, product or extreme does with two numbers; null for what is none of these.
 const Primitive<>* running(const PrimitiveBase* cumulative);
+
+/// Whether the library knows what an operation gives for known operands; what users define may do anything.
+bool can_be_evaluated(const PrimitiveBase& primitive);
 
 /// The axes of a program's arrays along which no equation tells elements apart: axes of batches.
 class Batch {
@@ -83,6 +87,11 @@ class MemberRoles {
     return a.is_literal() || (is_shared(a) && known_[static_cast<std::size_t>(a.var())]);
   }
   MemberRole role(const Eqn& eqn) const;
+  /// Whether an equation but repeats shared numbers, or counts: who needs these makes them anew.
+  bool is_free(const Eqn& eqn) const {
+    return eqn.primitive == &iota_p ||
+           (eqn.primitive == &broadcast_in_dim_p && is_shared(eqn.inputs[0]));
+  }
   /// What is computed for each member, about so many operations.
   std::int64_t steps(const Eqn& eqn, MemberRole role) const;
   /// Multiplications of a product, for each member.
@@ -106,7 +115,8 @@ class MemberRoles {
 /// Which variables are taken apart: sets of those that equations connect.
 class MemberChoice {
  public:
-  explicit MemberChoice(const Jaxpr& jaxpr);
+  /// `most`: numbers of a member, of all that is chosen. What is chosen counts.
+  MemberChoice(const Jaxpr& jaxpr, std::int64_t& most);
 
   bool any() const { return std::find(chosen_.begin(), chosen_.end(), true) != chosen_.end(); }
   /// `none` for equations that are left as they are.
@@ -114,13 +124,14 @@ class MemberChoice {
   const MemberRoles& roles() const { return roles_; }
 
  private:
-  void weigh();
+  void weigh(std::int64_t& most);
   bool repeats_only(const Eqn& eqn) const;
   bool keeps_vectors(const Eqn& eqn) const;
 
   const Jaxpr& jaxpr_;
   MemberRoles roles_;
   DisjointSets sets_;
+  std::vector<bool> free_;
   std::vector<MemberRole> role_;
   std::vector<bool> chosen_;
 };
