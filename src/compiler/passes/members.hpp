@@ -1,5 +1,5 @@
-// Batches of small programs: which axes are those of a batch, which equations compute the numbers of each member by
-// themselves, and which of them are worth taking apart (batch_members.cpp).
+// Batches of small programs: which equations compute the numbers of each member by themselves, and which of them are worth
+// taking apart (batch_members.cpp).
 #pragma once
 
 #include <algorithm>
@@ -8,48 +8,13 @@
 #include <vector>
 
 #include "compiler/disjoint_sets.hpp"
+#include "compiler/passes/batch_axes.hpp"
 #include "telamon/jaxpr.hpp"
-#include "telamon/primitive.hpp"
 #include "telamon/primitives.hpp"
 
 namespace telamon {
 inline namespace v1 {
 namespace compiler {
-
-/// An axis of the batch that an array has, and where.
-struct BatchAxis {
-  int axis;      ///< of the batch
-  int position;  ///< in the array
-};
-/// All of them, in order. What has not all axes of the batch is the same for all members along the others.
-using BatchAxes = std::vector<BatchAxis>;
-
-/// What a running sum, product or extreme does with two numbers; null for what is none of these.
-const Primitive<>* running(const PrimitiveBase* cumulative);
-
-/// Whether the library knows what an operation gives for known operands; what users define may do anything.
-bool can_be_evaluated(const PrimitiveBase& primitive);
-
-/// The axes of a program's arrays along which no equation tells elements apart: axes of batches.
-class Batch {
- public:
-  explicit Batch(const Jaxpr& jaxpr);
-
-  const BatchAxes& axes(Var v) const { return axes_[static_cast<std::size_t>(v)]; }
-  /// Whether axes come in another order than elsewhere, or twice: the array is none of a batch.
-  bool is_mixed(Var v) const { return mixed_[static_cast<std::size_t>(v)]; }
-  std::int64_t size(int axis) const { return sizes_[static_cast<std::size_t>(axis)]; }
-
- private:
-  std::vector<BatchAxes> axes_;
-  std::vector<bool> mixed_;
-  std::vector<std::int64_t> sizes_;
-};
-/// Whether an array has an axis of the batch there.
-inline bool is_at(const BatchAxes& axes, std::int64_t position) {
-  return std::any_of(axes.begin(), axes.end(),
-                     [&](const BatchAxis& a) { return a.position == position; });
-}
 
 /// How an equation makes the numbers of a member.
 enum class MemberRole : std::uint8_t {
