@@ -361,7 +361,8 @@ void make_plan(Compilation& c, NativeExecutable::Parts& parts) {
   // 3. What is computed twice is computed once; what nobody uses is not computed.
   c.run("cse", jaxpr, eliminate_common_subexpressions);
   c.run("dce", jaxpr, eliminate_dead_code);
-  // Columns of derivatives come side by side; points in space become their coordinates.
+  // What members of a batch compute becomes arrays of all members, number by number. Columns of derivatives come side by
+  // side; points in space become their coordinates.
   const Jaxpr whole = jaxpr;
   c.run("batch_members", jaxpr,
         [&](const Jaxpr& j) { return split_batch_members(j, c.enabled("zero_signs")); });

@@ -20,7 +20,7 @@ using Vectors = std::vector<Value*>;
 /// shuffle is one instruction, counted are instructions. Stores that go past the caches are of whole vectors, beside which
 /// the shuffles hardly count (rows of 6, 9, 12 f32: 0.7 to 0.85).
 bool takes_parts(int k, int lanes, bool streaming) {
-  constexpr int kLongest = 16;
+  constexpr int kLongest = 16;  // of longer ones all parts but the last are whole vectors
   if (streaming && k % lanes != 0) return false;
   return lanes >= 16 ? k > kLongest || (k > 8 && k % 4 != 0) : k > 3;
 }

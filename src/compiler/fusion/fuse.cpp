@@ -25,6 +25,7 @@ constexpr int kCheap = 6;  // recompute rather than store
 constexpr int kCheapSingle = 64;
 constexpr int kCheapTiny = 16;  // one kernel more costs more than some vectors of arithmetic
 constexpr std::int64_t kTiny = 32;
+// Results of a kernel. Of large ones, more than a few at a time are no streams (60 of 800 KB on Zen 5: 1.3 of the time).
 constexpr std::size_t kMaxRootsLarge = 8, kMaxRoots = 24, kMaxRootsSmall = 32;
 constexpr std::int64_t kLarge = 1 << 14, kExpansion = 8;
 /// Whether `to` elements are many for each of `from`; sizes go up to 2^62.

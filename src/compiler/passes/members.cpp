@@ -303,9 +303,10 @@ void MemberChoice::weigh(std::int64_t& most) {
     Weight& w = of(out.var());
     const std::int64_t numbers = roles_.numbers(out.var()), elements = jaxpr_.aval(out).size();
     const std::int64_t steps = roles_.steps(eqn, role_[e]);
-    w.members = std::max(w.members, elements / numbers);
+    const std::int64_t members = elements / numbers;
+    w.members = std::max(w.members, members);
     w.numbers += steps;
-    w.computed += static_cast<double>(elements / numbers) * static_cast<double>(steps);
+    w.computed += static_cast<double>(members) * static_cast<double>(steps);
     if (role_[e] == MemberRole::element || repeats_only(eqn) || keeps_vectors(eqn) ||
         (role_[e] == MemberRole::product && !roles_.is_of_members(eqn)))
       continue;
