@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "compiler/forms.hpp"
+#include "compiler/passes/halves.hpp"
 #include "compiler/passes/members.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/zero_signs.hpp"
@@ -134,13 +135,14 @@ class Splitter {
                    : scattered(std::move(all), members(axes), aval, at);
     return *out;
   }
-  // Of numbers side by side, row by row; the same of a part of them after the other where dimensions of a member come first.
+  // Numbers side by side, a row for each member.
   Atom rows(Atoms all, const Shape& members) {
     Shape one = members;
     one.push_back(1);
     for (Atom& number : all) number = reshaped(number, one);
     return joined(std::move(all), members.ndim());
   }
+  // The same for each place before the axes of the batch, one after the other.
   Atom planes(Atoms all, const Shape& members, const Aval& aval, int first) {
     std::int64_t before = 1;
     for (int d = 0; d < first; ++d) before *= aval.shape[static_cast<std::size_t>(d)];
@@ -325,20 +327,17 @@ class Splitter {
     return eqn.params;
   }
 
-  // As a tree of halves, in the order of fold_lanes (codegen.hpp).
   Numbers folded(const Eqn& eqn) {
     const Aval& out = jaxpr_.aval(eqn.outputs[0]);
     const Primitive<>& combine = *combination(eqn.primitive);
+    const bool from_zero =
+        begins_with_zero(jaxpr_, eqn, producers_, tells_zero_signs_ ? &zero_signs_ : nullptr);
     Numbers all;
     for (Numbers& terms : terms_of(eqn)) {
-      std::size_t half = 1;
-      while (2 * half < terms.size()) half *= 2;
-      for (; half > 0; half /= 2) {
-        for (std::size_t i = half; i < terms.size() && i < 2 * half; ++i)
-          terms[i - half] = element(combine, {terms[i - half], terms[i]}, out);
-        terms.resize(std::min(terms.size(), half), terms[0]);
-      }
-      all.push_back(needs_zero(eqn) ? element(add_p, {zero(out.dtype), terms[0]}, out) : terms[0]);
+      const Number sum = fold_halves(std::move(terms), [&](const Number& a, const Number& b) {
+        return element(combine, {a, b}, out);
+      });
+      all.push_back(from_zero ? element(add_p, {zero(out.dtype), sum}, out) : sum);
     }
     return all;
   }
@@ -365,16 +364,6 @@ class Splitter {
   static Number zero(DType dtype) {
     return {Atom::literal(detail::convert_scalar(Array(0.0), dtype)), {}};
   }
-  // Sums begin with 0.
-  bool needs_zero(const Eqn& eqn) const {
-    const Var x = eqn.inputs[0].var(), sum = eqn.outputs[0];
-    if (eqn.primitive != &reduce_sum_p || !is_float(jaxpr_.aval(sum).dtype)) return false;
-    if (!tells_zero_signs_) return true;
-    if (!zero_signs_[static_cast<std::size_t>(sum)]) return false;
-    const int e = producers_[static_cast<std::size_t>(x)];
-    return e < 0 || may_be_minus_zero(jaxpr_.eqns()[static_cast<std::size_t>(e)]);
-  }
-
   // Products are added in order.
   Numbers products(const Eqn& eqn) {
     const auto& dn = eqn.params.as<DotGeneralParams>().dimension_numbers;

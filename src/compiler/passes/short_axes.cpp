@@ -17,6 +17,7 @@
 #include "compiler/codegen/codegen.hpp"
 #include "compiler/disjoint_sets.hpp"
 #include "compiler/forms.hpp"
+#include "compiler/passes/halves.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/simplify.hpp"
 #include "compiler/passes/zero_signs.hpp"
@@ -534,33 +535,28 @@ class Splitter {
     for (std::size_t i = 0; i < out.size(); ++i) whole(eqn.outputs[i]) = Atom::var(out[i]);
   }
 
-  // Not in the order of the elements but in that of fold_lanes (codegen.hpp): as a tree of halves.
   void fold(const Eqn& eqn) {
     where_ = eqn.where;
     const Atom& x = eqn.inputs[0];
     const Aval of = component(jaxpr_.aval(x));
-    Atoms terms = apart(x.var());
     const Primitive<>& combine = *combination(eqn.primitive);
-    for (std::size_t half = 4; half > 0; half /= 2) {
-      for (std::size_t i = half; i < terms.size() && i < 2 * half; ++i)
-        terms[i - half] = add(combine, Params(), {terms[i - half], terms[i]}, of);
-      if (terms.size() > half)
-        terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(half), terms.end());
-    }
+    Atom folded = fold_halves(apart(x.var()), [&](const Atom& a, const Atom& b) {
+      return add(combine, Params(), {a, b}, of);
+    });
     if (needs_zero(eqn)) {
       const Atom zero = Atom::literal(detail::convert_scalar(Array(0.0), of.dtype));
-      terms[0] = add(add_p, Params(),
-                     {terms[0], add(broadcast_in_dim_p,
-                                    Params::of(BroadcastInDimParams{of.shape, {}}), {zero}, of)},
-                     of);
+      folded = add(add_p, Params(),
+                   {folded, add(broadcast_in_dim_p, Params::of(BroadcastInDimParams{of.shape, {}}),
+                                {zero}, of)},
+                   of);
     }
     Shape axes;
     for (const std::int64_t d : reduction_axes(eqn)) {
       if (d + 1 < static_cast<std::int64_t>(jaxpr_.aval(x).ndim())) axes.push_back(d);
     }
-    whole(eqn.outputs[0]) = axes.empty() ? terms[0]
+    whole(eqn.outputs[0]) = axes.empty() ? folded
                                          : add(*eqn.primitive, Params::of(AxesParams{axes}),
-                                               {terms[0]}, jaxpr_.aval(eqn.outputs[0]));
+                                               {folded}, jaxpr_.aval(eqn.outputs[0]));
   }
 
   // Rows times a matrix of numbers, whose products are added in order.
@@ -605,14 +601,9 @@ class Splitter {
 
   // Sums begin with 0: those over other axes, too, do so by themselves, and of the rest it cannot always be told.
   bool needs_zero(const Eqn& eqn) const {
-    const Var x = eqn.inputs[0].var(), sum = eqn.outputs[0];
-    const Aval &of = jaxpr_.aval(x), &out = jaxpr_.aval(sum);
-    if (eqn.primitive != &reduce_sum_p || !is_float(out.dtype)) return false;
+    const Aval &of = jaxpr_.aval(eqn.inputs[0]), &out = jaxpr_.aval(eqn.outputs[0]);
     if (of.size() > out.size() * of.shape.back()) return false;
-    if (!tells_zero_signs_) return true;
-    if (!zero_signs_[static_cast<std::size_t>(sum)]) return false;
-    const int e = producers_[static_cast<std::size_t>(x)];
-    return e < 0 || may_be_minus_zero(jaxpr_.eqns()[static_cast<std::size_t>(e)]);
+    return begins_with_zero(jaxpr_, eqn, producers_, tells_zero_signs_ ? &zero_signs_ : nullptr);
   }
 
   void spread(const Eqn& eqn) {

@@ -64,6 +64,16 @@ bool may_be_minus_zero(const Eqn& eqn) {
   return eqn.primitive != &mul_p || !is_same();
 }
 
+bool begins_with_zero(const Jaxpr& jaxpr, const Eqn& sum, const std::vector<int>& producers,
+                      const std::vector<bool>* matter) {
+  const Var out = sum.outputs[0];
+  if (sum.primitive != &reduce_sum_p || !is_float(jaxpr.aval(out).dtype)) return false;
+  if (matter == nullptr) return true;
+  if (!(*matter)[static_cast<std::size_t>(out)]) return false;
+  const int e = producers[static_cast<std::size_t>(sum.inputs[0].var())];
+  return e < 0 || may_be_minus_zero(jaxpr.eqns()[static_cast<std::size_t>(e)]);
+}
+
 }  // namespace compiler
 }  // namespace v1
 }  // namespace telamon

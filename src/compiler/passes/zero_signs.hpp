@@ -17,6 +17,11 @@ TELAMON_API std::vector<bool> zero_signs_that_matter(const Jaxpr& jaxpr);
 /// Whether an equation's result may be -0.0: squares, as of distances, are not.
 bool may_be_minus_zero(const Eqn& eqn);
 
+/// Whether the terms of a sum (reduce_sum) that is taken apart are to be added to 0, with which it begins. `matter`: where signs
+/// of zeros do, by variable; null: they may anywhere.
+bool begins_with_zero(const Jaxpr& jaxpr, const Eqn& sum, const std::vector<int>& producers,
+                      const std::vector<bool>* matter);
+
 }  // namespace compiler
 }  // namespace v1
 }  // namespace telamon
