@@ -93,7 +93,7 @@ template <class F> constexpr InversePiF32<F> kInversePiF32;
 /// For f64, m = 52 and w = 32, in whole turns, of which fractions count: below 2^51, in four parts. With 2^51 in it,
 /// the first makes products of 2^52 and more, of which the rounded ones are whole.
 struct InversePiF64 {
-  Rows32 parts;
+  Rows<F64, 32, 4> parts;
   constexpr InversePiF64() : parts{} {
     for (int q = 0; q < 32; ++q) {
       const int first = 32 * q - 51, half = 32 * q - 1;

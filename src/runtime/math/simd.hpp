@@ -361,12 +361,22 @@ TELAMON_INLINE F32 times_power(F32 p, F32 n, F32 x, float zero) {
 TELAMON_INLINE F64 times_power(F64 p, F64 n, F64 x, double zero) {
   return _mm512_maskz_scalef_pd(_mm512_cmp_pd_mask(x, splat<F64>(zero), _CMP_NLT_UQ), p, n);
 }
+/// p 2^floor(n).
+TELAMON_INLINE F32 times_power(F32 p, F32 n) { return _mm512_maskz_scalef_ps(0xffff, p, n); }
+TELAMON_INLINE F64 times_power(F64 p, F64 n) { return _mm512_maskz_scalef_pd(0xff, p, n); }
 /// m in [3/4, 3/2) and floor(log2 |x|) of x = m 2^n, also where that is denormal; n is one more where m < 1.
 TELAMON_INLINE F32 mantissa(F32 x) {
   return _mm512_maskz_getmant_ps(0xffff, x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_src);
 }
 TELAMON_INLINE F64 mantissa(F64 x) {
   return _mm512_maskz_getmant_pd(0xff, x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_src);
+}
+/// m in [1, 2) of |x| = m 2^n.
+TELAMON_INLINE F32 mantissa_from_one(F32 x) {
+  return _mm512_maskz_getmant_ps(0xffff, x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero);
+}
+TELAMON_INLINE F64 mantissa_from_one(F64 x) {
+  return _mm512_maskz_getmant_pd(0xff, x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero);
 }
 TELAMON_INLINE F32 exponent(F32 x) { return _mm512_maskz_getexp_ps(0xffff, x); }
 TELAMON_INLINE F64 exponent(F64 x) { return _mm512_maskz_getexp_pd(0xff, x); }
@@ -393,7 +403,9 @@ TELAMON_INLINE F32 log_of_all(F32 y, F32 x) {
 #endif
 template <class V> V log_of_all(V y, V x);
 template <class V> V times_power(V p, V n, V x, ScalarOf<V> zero);
+template <class V> V times_power(V p, V n);
 template <class V> V mantissa(V x);
+template <class V> V mantissa_from_one(V x);
 template <class V> V exponent(V x);
 #endif
 

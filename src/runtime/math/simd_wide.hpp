@@ -1,5 +1,5 @@
-// Registers of f32 as two of f64, for f32 functions that need more digits than they have, and numbers chosen from a
-// small table, a lane at a time. For the instruction sets with FMA, and for *_isa.cpp files only, as simd.hpp.
+// Registers of f32 as two of f64, for f32 functions that need more digits than they have, and numbers chosen from
+// small tables, a lane at a time. For the instruction sets with FMA, and for *_isa.cpp files only, as simd.hpp.
 #pragma once
 
 #include "runtime/math/simd.hpp"
@@ -9,45 +9,15 @@ inline namespace v1 {
 namespace {
 namespace simd {
 
-#if defined(TELAMON_ISA_AVX512)
-#define TELAMON_LOW_LANES 0, 1, 2, 3, 4, 5, 6, 7
-#define TELAMON_HIGH_LANES 8, 9, 10, 11, 12, 13, 14, 15
-#else
-#define TELAMON_LOW_LANES 0, 1, 2, 3
-#define TELAMON_HIGH_LANES 4, 5, 6, 7
-#endif
-
 using HalfF32 = float __attribute__((vector_size(kBytes / 2)));
-using HalfI32 = std::int32_t __attribute__((vector_size(kBytes / 2)));
 
-// gcc 12 makes __builtin_convertvector of these from registers of 16 bytes.
-TELAMON_INLINE F64 widen_half(HalfF32 x) {
-#if defined(TELAMON_ISA_AVX512)
-  return _mm512_maskz_cvtps_pd(0xff, x);
-#else
-  return _mm256_cvtps_pd(x);
-#endif
-}
+// gcc 12 makes __builtin_convertvector of it from registers of 16 bytes.
 TELAMON_INLINE HalfF32 narrow_half(F64 x) {
 #if defined(TELAMON_ISA_AVX512)
   return _mm512_maskz_cvtpd_ps(0xff, x);
 #else
   return _mm256_cvtpd_ps(x);
 #endif
-}
-
-/// The lanes of a register of f32, in order.
-struct Wide {
-  F64 low, high;
-};
-TELAMON_INLINE Wide widen(F32 x) {
-  return {widen_half(__builtin_shufflevector(x, x, TELAMON_LOW_LANES)),
-          widen_half(__builtin_shufflevector(x, x, TELAMON_HIGH_LANES))};
-}
-/// Rounded once, also into denormal numbers and infinities.
-TELAMON_INLINE F32 narrow(Wide x) {
-  return __builtin_shufflevector(narrow_half(x.low), narrow_half(x.high), TELAMON_LOW_LANES,
-                                 TELAMON_HIGH_LANES);
 }
 
 /// The lanes of a register of f32, two of each four in a and two in b: an order that takes fewer operations.
@@ -65,7 +35,7 @@ TELAMON_INLINE Unpacked unpack(I32 lower, I32 upper) {
   return {(F64)_mm256_unpacklo_epi32(a, b), (F64)_mm256_unpackhi_epi32(a, b)};
 #endif
 }
-/// Rounded once, as by `narrow`.
+/// Rounded once, also into denormal numbers and infinities.
 TELAMON_INLINE F32 pack(Unpacked x) {
   const HalfF32 a = narrow_half(x.a), b = narrow_half(x.b);
 #if defined(TELAMON_ISA_AVX512)
@@ -115,43 +85,75 @@ TELAMON_INLINE Unpacked look_up(const Numbers8& table, U32 index) {
 #endif
 }
 
-/// A table of 32 rows of four numbers. AVX-512 has permutations of two registers, which take a cycle or two; without it,
-/// loads of halves of rows are faster than a gather.
-struct Rows32 {
+/// A table of 32 rows of four f64, or 16 of some. AVX-512 has permutations of two registers, which take a cycle or two;
+/// without it, loads of halves of rows are faster than a gather.
+template <class V, int kRows, int kColumns> struct Rows;
+template <int kRows, int kColumns> struct Rows<F64, kRows, kColumns> {
 #if defined(TELAMON_ISA_AVX512)
-  double numbers[4][32];
+  double numbers[kColumns][kRows];
   constexpr void set(int row, int column, double x) { numbers[column][row] = x; }
 #else
-  double numbers[32 * 4];
-  constexpr void set(int row, int column, double x) { numbers[4 * row + column] = x; }
+  double numbers[kRows * kColumns];
+  constexpr void set(int row, int column, double x) { numbers[kColumns * row + column] = x; }
 #endif
 };
-struct Columns4 {
-  F64 numbers[4];
+template <class V, int kColumns> struct Columns {
+  V numbers[kColumns];
 };
 /// Of each lane the row at the lowest bits of index.
-TELAMON_INLINE Columns4 look_up(const Rows32& table, U64 index) {
+template <int kRows, int kColumns>
+TELAMON_INLINE Columns<F64, kColumns> look_up(const Rows<F64, kRows, kColumns>& table, U64 index) {
+  Columns<F64, kColumns> found;
 #if defined(TELAMON_ISA_AVX512)
   const auto i = (__m512i)index;
-  const __mmask8 is_upper = _mm512_test_epi64_mask(i, _mm512_set1_epi64(16));
-  const auto column = [&](const double(&numbers)[32]) -> F64 {
-    const auto at = [&](int first) { return _mm512_loadu_pd(numbers + first); };
-    const __m512d upper = _mm512_maskz_permutex2var_pd(0xff, at(16), i, at(24));
-    return _mm512_mask_mov_pd(_mm512_permutex2var_pd(at(0), i, at(8)), is_upper, upper);
-  };
-  const auto& all = table.numbers;
-  return {{column(all[0]), column(all[1]), column(all[2]), column(all[3])}};
+  for (int column = 0; column < kColumns; ++column) {
+    const auto at = [&](int first) { return _mm512_loadu_pd(table.numbers[column] + first); };
+    found.numbers[column] = _mm512_maskz_permutex2var_pd(0xff, at(0), i, at(8));
+    if constexpr (kRows == 32) {
+      const __mmask8 is_upper = _mm512_test_epi64_mask(i, _mm512_set1_epi64(16));
+      const __m512d upper = _mm512_maskz_permutex2var_pd(0xff, at(16), i, at(24));
+      found.numbers[column] = _mm512_mask_mov_pd(found.numbers[column], is_upper, upper);
+    }
+  }
 #else
-  const U64 i = (index & 31) << 2;
-  const auto half_rows = [&](int lane, int column) {
+  const U64 i = (index & (kRows - 1)) * kColumns;
+  for (int column = 0; column < kColumns; column += 2) {
     const auto half_row = [&](int lane) { return _mm_loadu_pd(table.numbers + i[lane] + column); };
-    return _mm256_insertf128_pd(_mm256_castpd128_pd256(half_row(lane)), half_row(lane + 2), 1);
-  };
-  const __m256d even0 = half_rows(0, 0), odd0 = half_rows(1, 0);
-  const __m256d even2 = half_rows(0, 2), odd2 = half_rows(1, 2);
-  return {{_mm256_unpacklo_pd(even0, odd0), _mm256_unpackhi_pd(even0, odd0),
-           _mm256_unpacklo_pd(even2, odd2), _mm256_unpackhi_pd(even2, odd2)}};
+    const auto half_rows = [&](int lane) {
+      return _mm256_insertf128_pd(_mm256_castpd128_pd256(half_row(lane)), half_row(lane + 2), 1);
+    };
+    const __m256d even = half_rows(0), odd = half_rows(1);
+    found.numbers[column] = _mm256_unpacklo_pd(even, odd);
+    found.numbers[column + 1] = _mm256_unpackhi_pd(even, odd);
+  }
 #endif
+  return found;
+}
+
+/// A table of 16 rows of some f32: a column is one register, or two.
+template <int kColumns> struct Rows<F32, 16, kColumns> {
+  float numbers[kColumns][16];
+  constexpr void set(int row, int column, double x) {
+    numbers[column][row] = static_cast<float>(x);
+  }
+};
+/// Of each lane the row at the lowest bits of index.
+template <int kColumns>
+TELAMON_INLINE Columns<F32, kColumns> look_up(const Rows<F32, 16, kColumns>& table, U32 index) {
+  Columns<F32, kColumns> found;
+  for (int column = 0; column < kColumns; ++column) {
+    const float* numbers = table.numbers[column];
+#if defined(TELAMON_ISA_AVX512)
+    found.numbers[column] =
+        _mm512_maskz_permutexvar_ps(0xffff, (__m512i)index, _mm512_loadu_ps(numbers));
+#else
+    const auto at = [&](const float* eight) {
+      return _mm256_permutevar8x32_ps(_mm256_loadu_ps(eight), (__m256i)index);
+    };
+    found.numbers[column] = _mm256_blendv_ps(at(numbers), at(numbers + 8), (__m256)(index << 28));
+#endif
+  }
+  return found;
 }
 
 /// A whole number by one of the ways that instructions have.
