@@ -60,11 +60,7 @@ void store_roots(KernelContext& k, Generator& value_at, const Point& at) {
   std::vector<Scalars> values;
   for (const Var v : kernel.roots) {
     values.emplace_back();
-    if (!kernel.woven.contains(v)) {
-      values.back().push_back(value_at(v, at));
-      continue;
-    }
-    for (const Atom& column : k.eqn(k.producer[static_cast<std::size_t>(v)]).inputs)
+    for (const Atom& column : columns_of_root(k.scope.jaxpr, kernel, k.producer, v))
       values.back().push_back(value_at(column, at));
   }
   for (std::size_t i = 0; i < kernel.roots.size(); ++i) {

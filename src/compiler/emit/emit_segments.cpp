@@ -1,5 +1,6 @@
 // Kernels that are cut into functions (segments.hpp): the functions, and the loop that calls them.
 #include "compiler/emit/emit.hpp"
+#include "compiler/fusion/index_space.hpp"
 #include "compiler/plan/segments.hpp"
 
 namespace telamon {
@@ -246,15 +247,18 @@ class SegmentsEmitter {
       gen_.set_streaming(stream_);
       for (const Var v : kernel_.roots) {
         gen_.set_lanes(lanes, lanes);
-        const Scalar value = result(tape, value_at, v);
+        Scalars columns;
+        for (const Atom& a : columns_of_root(k_.scope.jaxpr, kernel_, k_.producer, v))
+          columns.push_back(result(tape, value_at, a));
         gen_.set_lanes(lanes, active);
-        value_at.store(k_.value_of(v), at, value);
+        if (kernel_.woven.contains(v)) value_at.store_columns(k_.value_of(v), at, columns);
+        else value_at.store(k_.value_of(v), at, columns[0]);
       }
       gen_.set_streaming(false);
     });
   }
-  Scalar result(OnTape& tape, Generator& value_at, Var root) {
-    const Atom a = segments_.named(k_.scope.jaxpr, k_.producer, Atom::var(root));
+  Scalar result(OnTape& tape, Generator& value_at, const Atom& column) {
+    const Atom a = segments_.named(k_.scope.jaxpr, k_.producer, column);
     if (a.is_literal()) return value_at.literal(a.literal());
     const bool number = kernel_.shape.num_elements() > 1 && k_.scope.jaxpr.aval(a).size() == 1;
     return number ? tape.load_number(a.var()) : tape.load(a.var());

@@ -100,6 +100,7 @@ Fusion Fuser::run() {
     if (next_effect >= 0) chain_effects(e, next_effect);
     next_effect = e;
   }
+  for (Cluster& c : clusters_) c.kernel.can_be_cut = is_better_cut(c);
   if (options_.fuse && options_.epilogues) join_epilogues();
   std::vector<bool> in_place;
   for (const auto& chain : options_.updates) in_place.push_back(read_before(chain));
@@ -308,9 +309,29 @@ bool Fuser::repeats(const Use& use, int e) const {
 
 bool Fuser::has_room(const Cluster& c, int e) const {
   if (c.kernel.members.size() < kMaxMembers || is_wide(c)) return true;
-  const bool cut = c.uncut == 0 && can_cut(jaxpr_, eqn(e), form(e), c.kernel.shape);
-  if (!options_.segments || c.form != Form::element || !cut) return trivial(e) && !is_cut(c);
-  return size(e) == c.kernel.shape.num_elements() || c.numbers < kMaxMembers;
+  if (!is_cut(c)) return trivial(e);
+  switch (part_of(e, c)) {
+    case Part::of_function:
+      return size(e) == c.kernel.shape.num_elements() || c.numbers < kMaxMembers;
+    case Part::read: return c.kernel.reads.size() < kMaxMembers;
+    default: return false;
+  }
+}
+
+Fuser::Part Fuser::part_of(int e, const Cluster& c) const {
+  const Shape& space = c.kernel.shape;
+  const auto is_among = [&](const std::set<int>& all) {
+    return std::any_of(uses(e).begin(), uses(e).end(),
+                       [&](const Use& u) { return all.contains(u.consumer); });
+  };
+  // Of several long dimensions the flat index does not say what is to be read.
+  const auto is_long = [](std::int64_t size) { return size > 1; };
+  const bool is_row = std::count_if(space.begin(), space.end(), is_long) == 1;
+  if (is_woven(c, e)) return is_row && !is_among(c.kernel.members) ? Part::of_function : Part::none;
+  const bool read_on = is_among(c.kernel.reads);
+  if (!read_on && can_cut(jaxpr_, eqn(e), form(e), space)) return Part::of_function;
+  const bool moves = form(e) == Form::index || form(e) == Form::reshape;
+  return is_row && moves && eqn(e).effect == Effect::none ? Part::read : Part::none;
 }
 
 void Fuser::insert(int e, Cluster& c) {
@@ -319,8 +340,11 @@ void Fuser::insert(int e, Cluster& c) {
   c.highest = c.kernel.members.empty() ? level : std::max(c.highest, level);
   if (!c.kernel.members.insert(e).second) return;
   if (element_costs_[static_cast<std::size_t>(e)] >= kCall) ++c.calls;
-  if (!can_cut(jaxpr_, eqn(e), form(e), c.kernel.shape)) ++c.uncut;
-  else if (size(e) != c.kernel.shape.num_elements()) ++c.numbers;
+  switch (part_of(e, c)) {
+    case Part::of_function: c.numbers += size(e) == 1 && c.kernel.shape.num_elements() > 1; break;
+    case Part::read: c.kernel.reads.insert(e); break;
+    default: ++c.uncut;
+  }
 }
 
 void Fuser::add_member(int e, int k) {
@@ -504,7 +528,6 @@ Fusion fuse(const Jaxpr& jaxpr, const PlanOptions& options) {
     Fusion fusion = Fuser(jaxpr, options, forced).run();
     const std::size_t before = forced.size();
     for (Cluster& c : fusion.clusters) {
-      c.kernel.can_be_cut = c.form == Form::element && c.uncut == 0 && c.kernel.woven.empty();
       if (!is_barrier(c.form) || !c.kernel.roots.empty())
         index_kernel(jaxpr, c.kernel, producer, forced);
     }

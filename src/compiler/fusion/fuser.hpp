@@ -93,6 +93,10 @@ class Fuser {
   // LLVM is superlinear in the size of a function, but loops over elements at one index can be cut into
   // functions; single numbers, which are computed outside the loop, cannot.
   bool has_room(const Cluster& c, int e) const;
+  // What an equation would be in functions that a cluster is cut into: a part of these; read before them, at any
+  // index; or nothing of the kind.
+  enum class Part { of_function, read, none };
+  Part part_of(int e, const Cluster& c) const;
   bool is_wide(const Cluster& c) const {
     const std::size_t members = c.kernel.members.size();
     const std::size_t width = kFewCalls * c.calls > members ? kLeastWidthOfCalls : kLeastWidth;
@@ -101,6 +105,12 @@ class Fuser {
   }
   bool is_cut(const Cluster& c) const {
     return options_.segments && c.form == Form::element && c.uncut == 0;
+  }
+  // What is read at other indices and what is put together of columns pays for the way over memory between functions in
+  // long chains only.
+  bool is_better_cut(const Cluster& c) const {
+    return c.form == Form::element && c.uncut == 0 &&
+           ((c.kernel.woven.empty() && c.kernel.reads.empty()) || !is_wide(c));
   }
   void insert(int e, Cluster& c);
   void add_member(int e, int k);

@@ -171,20 +171,25 @@ class IndexWalk {
 
 }  // namespace
 
+Atoms columns_of_root(const Jaxpr& jaxpr, const Kernel& kernel, const std::vector<int>& producer,
+                      Var root) {
+  if (!kernel.woven.contains(root)) return {Atom::var(root)};
+  return jaxpr.eqns()[static_cast<std::size_t>(producer[static_cast<std::size_t>(root)])].inputs;
+}
+
 void index_kernel(const Jaxpr& jaxpr, Kernel& kernel, const std::vector<int>& producer,
                   std::set<int>& forced) {
   if (kernel.can_be_cut) {
     kernel.linear = true;
+    IndexWalk walk(jaxpr, kernel, producer);
+    for (const int e : kernel.reads)
+      walk.flat(jaxpr.eqns()[static_cast<std::size_t>(e)].outputs[0]);
+    forced.insert(walk.forced.begin(), walk.forced.end());
     return;
   }
   Vars starts;
   for (const Var v : kernel.roots) {
-    if (!kernel.woven.contains(v)) {
-      starts.push_back(v);
-      continue;
-    }
-    const int e = producer[static_cast<std::size_t>(v)];
-    for (const Atom& a : jaxpr.eqns()[static_cast<std::size_t>(e)].inputs) {
+    for (const Atom& a : columns_of_root(jaxpr, kernel, producer, v)) {
       if (a.is_var()) starts.push_back(a.var());
     }
   }

@@ -17,6 +17,10 @@ inline std::size_t inner_dim(const Shape& shape) {
   return inner;
 }
 
+/// What a kernel stores of a root at an index: the root's element, or all columns of its row.
+Atoms columns_of_root(const Jaxpr& jaxpr, const Kernel& kernel, const std::vector<int>& producer,
+                      Var root);
+
 /// Sets `kernel.linear`: whether all its values can be had from the flat index alone, or else `alike_in_rows` and `of_rows`.
 /// Where they cannot, and a reshape inside would need divisions, what it reshapes joins `forced`: the equations
 /// whose results must be stored. `producer` is that of fuse.hpp.

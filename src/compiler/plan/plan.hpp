@@ -103,7 +103,8 @@ struct Kernel {
   bool alike_in_rows = false;
   /// All are of whole rows, or of what is the same along rows or down columns.
   bool of_rows = false;
-  bool can_be_cut = false;  ///< of loops: every member is what can_cut (segments.hpp) says
+  bool can_be_cut = false;  ///< of loops: into functions (segments.hpp)
+  std::set<int> reads;      ///< of those: members that only move what lies in memory
   std::set<int> in_place;   ///< values read only where they may be overwritten at once
   /// Reductions with too few results to share out: the parts of the folded space are folded apart,
   /// each reduction into its value here, of shape (parts, results). A matter of the shape alone. Where

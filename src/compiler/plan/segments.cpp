@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <ranges>
 #include <unordered_map>
 
 #include "compiler/emit/emit.hpp"
+#include "compiler/fusion/index_space.hpp"
 #include "runtime/target_isa.hpp"
 #include "telamon/primitives.hpp"
 
@@ -70,7 +72,9 @@ class Cutter {
   std::shared_ptr<const Segments> run(bool overlap) {
     if (!kernel_.can_be_cut || kernel_.members.size() < kLeast || size_ == 0) return nullptr;
     stretch_of_.assign(jaxpr_.eqns().size(), kNoMember);
-    for (const int e : kernel_.members) stretch_of_[static_cast<std::size_t>(e)] = kNoStretch;
+    for (const int e : kernel_.members) {
+      if (!kernel_.reads.contains(e)) stretch_of_[static_cast<std::size_t>(e)] = kNoStretch;
+    }
     out_.lanes = size_ == 1 ? 1 : vector_lanes(jaxpr_, kernel_);
     constexpr std::int64_t kNumber = 8;  // bytes of a number, at most
     out_.vector_bytes =
@@ -95,14 +99,21 @@ class Cutter {
   }
   bool uniform(Var v) const { return size_ > 1 && jaxpr_.aval(v).size() == 1; }
 
+  // Of functions.
+  auto members() const {
+    return std::views::filter(kernel_.members, [this](int e) {
+      return !kernel_.reads.contains(e) &&
+             (eqn(e).outputs.size() != 1 || !kernel_.woven.contains(eqn(e).outputs[0]));
+    });
+  }
   // The functions take equal numbers of equations.
   void cut() {
-    for (const int e : kernel_.members) {
+    for (const int e : members()) {
       if (is_name(eqn(e))) out_.names.insert(e);
     }
     if (out_.lanes > 1) find_again();
     std::vector<int> all;
-    for (const int e : kernel_.members) {
+    for (const int e : members()) {
       if (!out_.names.contains(e) && !out_.again.contains(e) && !uniform(eqn(e).outputs[0]))
         all.push_back(e);
     }
@@ -122,11 +133,13 @@ class Cutter {
   void find_again() {
     std::set<Var> results;
     for (const Var v : kernel_.roots) {
-      if (const Atom a = out_.named(jaxpr_, producer_, Atom::var(v)); a.is_var())
-        results.insert(a.var());
+      for (const Atom& column : columns_of_root(jaxpr_, kernel_, producer_, v)) {
+        if (const Atom a = out_.named(jaxpr_, producer_, column); a.is_var())
+          results.insert(a.var());
+      }
     }
     std::map<int, int> lengths;
-    for (const int e : kernel_.members) {
+    for (const int e : members()) {
       // Numbers are computed once, outside the loop.
       if (results.contains(eqn(e).outputs[0]) || uniform(eqn(e).outputs[0])) continue;
       if (const int length = length_again(eqn(e), lengths); length <= kMostAgain) {
@@ -201,7 +214,9 @@ class Cutter {
         }
       }
     }
-    for (const Var v : kernel_.roots) use(Atom::var(v), num_stretches_);
+    for (const Var v : kernel_.roots) {
+      for (const Atom& a : columns_of_root(jaxpr_, kernel_, producer_, v)) use(a, num_stretches_);
+    }
   }
 
   // Of a number, or of each vector.

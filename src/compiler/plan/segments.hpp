@@ -6,6 +6,9 @@
 //
 //   for each n vectors i:  tape[0] = x[i];  segment_0(tape, n);  segment_1(tape, n);  ...;  y[i] = tape[7]
 //
+// What is read at other indices than the kernel's, as the columns of rows are, comes to the tape before the functions, and
+// columns that make rows come from it after them.
+//
 // Many inputs of one type are read in a loop, too, over the table of where they lie and where they go.
 //
 // In a chain each operation waits for the one before, and a processor looks ahead by a few hundred
@@ -34,7 +37,7 @@ struct Segments {
   /// What each stretch that reads it makes again: negatives, and what comes of conditions. These are bits on
   /// the tape, and the vectors made of them would take a line of the caches each.
   std::set<int> again;
-  Vars inputs;    ///< vectors that the kernel reads
+  Vars inputs;    ///< vectors that the kernel reads: from memory, or by moving what lies there
   Vars uniforms;  ///< numbers that are the same at every index: read or computed before
   std::map<Var, std::int64_t> places;  ///< of all these and of what crosses: offsets on the tape
   std::int64_t bytes = 0;              ///< of the tape
@@ -46,8 +49,8 @@ struct Segments {
   Atom named(const Jaxpr& jaxpr, const std::vector<int>& producer, Atom a) const;
 };
 
-/// Whether a kernel over `space` that is cut may have the equation among its members: it computes an
-/// element from the elements of its operands at the same row-major index, or from single numbers.
+/// Whether a function of a kernel over `space` that is cut may have the equation: it computes an element from the elements of
+/// its operands at the same row-major index, or from single numbers.
 bool can_cut(const Jaxpr& jaxpr, const Eqn& eqn, Form form, const Shape& space);
 
 /// How to cut a kernel; null when it is short, or not of that kind. `overlap`: functions take several
