@@ -1,6 +1,7 @@
 // Values, levels and functions of CodeGen.
 #include "compiler/codegen/codegen.hpp"
 
+#include <llvm/IR/InstIterator.h>
 #include <llvm/IR/StructuralHash.h>
 
 #include <algorithm>
@@ -162,9 +163,20 @@ llvm::GlobalVariable* CodeGen::Impl::address_of(llvm::Constant* table, const cha
 
 void CodeGen::finish_entry() { impl_->finish_function(); }
 
+/// Also of numbers, which LLVM's hash leaves out: the kernels of a chain differ in these alone, and would all be compared.
+static std::uint64_t hash_of(const llvm::Function& f) {
+  llvm::hash_code hash{llvm::StructuralHash(f, true)};
+  for (const llvm::Instruction& x : llvm::instructions(f)) {
+    for (const llvm::Value* operand : x.operands()) {
+      if (llvm::isa<llvm::ConstantData>(operand)) hash = llvm::hash_combine(hash, operand);
+    }
+  }
+  return hash;
+}
+
 llvm::Function* CodeGen::Impl::shared(llvm::Function* f) {
   if (!options.share_kernels) return f;
-  const std::uint64_t hash = llvm::StructuralHash(*f, true);
+  const std::uint64_t hash = hash_of(*f);
   const auto [first, last] = functions.equal_range(hash);
   const auto equal = std::find_if(first, last, [&](const auto& entry) {
     return llvm::FunctionComparator(entry.second, f, &numbers).compare() == 0;
