@@ -236,8 +236,9 @@ TEST(Windows, WithBatchesAndTwoComponentsFollowAllStrides) {
 }
 
 // Rows of a few words at places of two numbers that lie side by side: all of a block inside, or some that wrap, are moved
-// or dropped; in runs of the same place, or not.
+// or dropped; in runs of the same place, or not; of few places or of many.
 struct AtPairs {
+  std::int64_t height, width;
   WindowOp op;
   bool clips, wraps, rows_first;
   std::int64_t words;
@@ -245,7 +246,7 @@ struct AtPairs {
 };
 template <class Index>
 void at_pairs(DType index_dtype, const AtPairs& p) {
-  const std::int64_t n = 1'111, height = 11, width = 13, words = p.words;
+  const std::int64_t n = 1'111, height = p.height, width = p.width, words = p.words;
   auto i = in_runs(half_outside(n, height), p.run), j = in_runs(half_outside(n, width), p.run);
   std::rotate(j.begin() + n / 2, j.begin() + n * 2 / 3, j.end());
   i[700] = j[701] = i[702] = j[702] = std::numeric_limits<std::int32_t>::min();
@@ -308,10 +309,12 @@ TEST(Windows, AtPairsOfNumbers) {
         for (const bool rows_first : {true, false}) {
           for (const std::int64_t words : {1, 2, 3, 4, 5, 17}) {
             for (const std::size_t run : {1, 50}) {
-              const AtPairs p{op, clips, wraps, rows_first, words, run};
-              at_pairs<std::int32_t>(DType::i32, p);
-              at_pairs<std::uint32_t>(DType::u32, p);
-              at_pairs<std::int64_t>(DType::i64, p);
+              for (const std::int64_t height : {11, 110}) {
+                const AtPairs p{height, 13, op, clips, wraps, rows_first, words, run};
+                at_pairs<std::int32_t>(DType::i32, p);
+                at_pairs<std::uint32_t>(DType::u32, p);
+                at_pairs<std::int64_t>(DType::i64, p);
+              }
             }
           }
         }
@@ -504,6 +507,50 @@ TEST(Windows, OfShortRowsAreUpdatedAtIndicesOfAnyKind) {
           update_short_rows<std::uint32_t>(DType::u32, op, clips, wrap, step);
           update_short_rows<std::int8_t>(DType::i8, op, clips, wrap, step);
         }
+      }
+    }
+  }
+}
+
+// Rows of three to seven numbers at many places or few, which seldom come again, or at once, or in runs: what lies behind
+// a row stays as it is.
+template <class T, class Index>
+void add_rows_at(std::int64_t rows, std::int64_t width, std::size_t run) {
+  const std::int64_t n = 2000;
+  const auto places =
+      in_runs(some_indices(static_cast<std::size_t>(n), 0, static_cast<int>(rows)), run);
+  std::vector<Index> index(places.begin(), places.end());
+  index[0] = index[1500] = static_cast<Index>(rows - 1);
+  WindowLoop loop = rows_of_table(WindowOp::add, rows, width, n, false);
+  const auto size = static_cast<std::int64_t>(sizeof(T));
+  loop.dtype = dtype_of<T>;
+  loop.index_dtype = dtype_of<Index>;
+  loop.operand_bytes = rows * width * size;
+  loop.counts = {{n, sizeof(Index), width * size, 0}};
+  loop.components = {{0, width * size, rows - 1, 0}};
+  loop.window = {{width, size, size}};
+  std::vector<T> table(static_cast<std::size_t>(rows * width + 8), T(0.5)), want = table;
+  std::vector<T> slices(static_cast<std::size_t>(n * width));
+  for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = T(0.1) * static_cast<T>(i % 311);
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t k = 0; k < width; ++k) {
+      const auto to = static_cast<std::int64_t>(index[static_cast<std::size_t>(i)]) * width + k;
+      want[static_cast<std::size_t>(to)] += slices[static_cast<std::size_t>(i * width + k)];
+    }
+  }
+  const auto numbers = loop.numbers();
+  kernels::run_windows(numbers.data(), reinterpret_cast<char*>(table.data()),
+                       reinterpret_cast<const char*>(index.data()),
+                       reinterpret_cast<char*>(slices.data()), nullptr);
+  EXPECT_EQ(table, want) << rows << " rows of " << width << ", runs of " << run;
+}
+TEST(Windows, OfShortRowsAreAddedInOrder) {
+  for (const std::int64_t rows : {5, 100, 3000}) {
+    for (std::int64_t width = 2; width <= 8; ++width) {
+      for (const std::size_t run : {1, 2, 3, 40}) {
+        add_rows_at<float, std::int32_t>(rows, width, run);
+        add_rows_at<float, std::int64_t>(rows, width, run);
+        add_rows_at<double, std::int32_t>(rows, width, run);
       }
     }
   }

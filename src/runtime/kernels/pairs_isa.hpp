@@ -8,37 +8,60 @@ inline namespace v1 {
 namespace {
 namespace loops {
 
+/// What comparisons of whole vectors make.
+typedef std::uint64_t Bits __attribute__((vector_size(simd::kBytes)));
+TELAMON_INLINE bool any_of(const Bits& bits) {
+#if defined(TELAMON_ISA_AVX512)
+  const auto x = reinterpret_cast<__m512i>(bits);
+  return _mm512_test_epi64_mask(x, x) != 0;
+#elif defined(TELAMON_ISA_AVX2)
+  const auto x = reinterpret_cast<__m256i>(bits);
+  return _mm256_testz_si256(x, x) == 0;
+#else
+  return (bits[0] | bits[1]) != 0;
+#endif
+}
+
 /// Two indices side by side; those below 0 are higher than all others.
 struct Pair {
   std::uint32_t first, second;
 };
 
-/// Where kCount pairs lead, whole vectors of them: first * steps.first + second * steps.second, which 32 bits hold. False
-/// where some are out of bounds as they are; then the places mean nothing.
-template <std::int64_t kCount>
-TELAMON_INLINE bool find_pairs(const Pair* pairs, const Pair& lasts, const Pair& steps,
-                               std::uint64_t* places) {
+// Two vectors of places become one where an instruction takes every other number of both.
+#if defined(TELAMON_ISA_AVX512)
+using Place = std::int32_t;
+#else
+using Place = std::int64_t;
+#endif
+constexpr std::int64_t kPairsTogether = 32;
+
+/// Where n pairs lead, kPairsTogether of them times a number: first * steps.first + second * steps.second, which are
+/// numbers of their type. False where some are out of bounds as they are; then the places mean nothing.
+TELAMON_INLINE bool find_pairs(std::int64_t n, const Pair* pairs, const Pair& lasts,
+                               const Pair& steps, Place* places) {
   constexpr std::int64_t kPairs = simd::kBytes / static_cast<std::int64_t>(sizeof(Pair));
   typedef std::uint32_t Words __attribute__((vector_size(simd::kBytes)));
-  typedef std::uint64_t Both __attribute__((vector_size(simd::kBytes)));
+  typedef Place Places __attribute__((vector_size(kPairs * sizeof(Place))));
   const auto repeated = [](const Pair& x) __attribute__((always_inline)) {
     const std::uint64_t both = x.first | (static_cast<std::uint64_t>(x.second) << 32);
-    return reinterpret_cast<Words>(both - Both{});
+    return reinterpret_cast<Words>(both - Bits{});
   };
   const Words last = repeated(lasts), step = repeated(steps);
-  Words outside{};
-  repeat<kCount / kPairs>([&](auto v) __attribute__((always_inline)) {
-    Words x;
-    __builtin_memcpy(&x, pairs + v.value * kPairs, sizeof x);
-    outside |= reinterpret_cast<Words>(x > last);
-    const Words products = x * step;
-    const Words second = reinterpret_cast<Words>(reinterpret_cast<Both>(products) >> 32);
-    const Both to = reinterpret_cast<Both>(products + second) & 0xffffffffu;
-    __builtin_memcpy(places + v.value * kPairs, &to, sizeof to);
-  });
-  std::uint64_t any = 0;
-  for (std::int64_t i = 0; i < kPairs; ++i) any |= reinterpret_cast<Both>(outside)[i];
-  return any == 0;
+  Bits outside{};
+  for (std::int64_t i = 0; i < n; i += kPairsTogether) {
+    repeat<kPairsTogether / kPairs>([&](auto v) __attribute__((always_inline)) {
+      const std::int64_t at = i + v.value * kPairs;
+      Words x;
+      __builtin_memcpy(&x, pairs + at, sizeof x);
+      outside |= reinterpret_cast<Bits>(x > last);
+      const Words products = x * step;
+      const Words second = reinterpret_cast<Words>(reinterpret_cast<Bits>(products) >> 32);
+      const Bits sums = reinterpret_cast<Bits>(products + second) & 0xffffffffu;
+      const Places to = __builtin_convertvector(sums, Places);
+      __builtin_memcpy(places + at, &to, sizeof to);
+    });
+  }
+  return !any_of(outside);
 }
 
 }  // namespace loops

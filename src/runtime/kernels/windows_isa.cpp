@@ -70,18 +70,15 @@ bool pair_offsets(std::int64_t n, const char* indices, const std::int32_t* lasts
   };
   const auto* const pairs = reinterpret_cast<const Pair*>(indices);
   const Pair last = both(lasts), step = both(steps);
-  constexpr std::int64_t kTogether = 32;
-  std::uint64_t places[kernels::kWindows];
-  std::int64_t i = 0;
-  bool inside = true;
-  for (; i + kTogether <= n; i += kTogether)
-    inside &= find_pairs<kTogether>(pairs + i, last, step, places + i);
+  Place places[kernels::kWindows];
+  std::int64_t i = n / kPairsTogether * kPairsTogether;
+  bool inside = find_pairs(i, pairs, last, step, places);
   for (; i < n; ++i) {
     inside &= pairs[i].first <= last.first && pairs[i].second <= last.second;
-    places[i] =
-        std::uint64_t{pairs[i].first} * step.first + std::uint64_t{pairs[i].second} * step.second;
+    const std::uint32_t place = pairs[i].first * step.first + pairs[i].second * step.second;
+    places[i] = static_cast<Place>(place);
   }
-  for (std::int64_t k = 0; inside && k < n; ++k) offsets[k] += static_cast<std::int64_t>(places[k]);
+  for (std::int64_t k = 0; inside && k < n; ++k) offsets[k] += places[k];
   return inside;
 }
 
