@@ -327,5 +327,52 @@ TEST(Segments, GiveWhatTheyDoNotCompute) {
     check(f, {uniform({n}, DType::f32, 0, 1), number(DType::f32)});
 }
 
+// Rows of which a chain reads columns, of the row after next in one of them, and makes others; and what is not made of them.
+TEST(Segments, ReadAndWriteRowsByColumns) {
+  const Program f = [](std::span<const Array> x) {
+    const std::int64_t n = x[0].shape()[0];
+    const auto part = [&](const Array& of, std::int64_t first, std::int64_t last, std::int64_t c) {
+      return lax::slice(of, {first, c}, {last, c + 1});
+    };
+    const Arrays ends = {part(x[0], 2, n, 0), part(x[0], 0, 2, 0)};
+    Arrays v = {part(x[0], 0, n, 1), part(x[0], 0, n, 2), lax::concatenate(ends, 0)};
+    for (std::size_t i = 0; i < 120; ++i) {
+      Array& to = v[i % 3];
+      const Array& other = v[(i + 1) % 3];
+      to = i % 4 == 0   ? lax::mul(lax::sin(to), other)
+           : i % 4 == 1 ? lax::sub(to, lax::neg(lax::sin(other)))
+           : i % 4 == 2 ? lax::select_n(lax::lt(to, other), Arrays{lax::neg(to), other})
+                        : lax::mul(lax::add(to, other), lax::full_like(to, .5));
+    }
+    const Array places = lax::convert_element_type(lax::iota(DType::i32, {n, 1}, 0), v[0].dtype());
+    const Arrays rows = {v[2], lax::neg(v[0]), lax::full_like(v[0], 3), v[1], places};
+    return Arrays{lax::concatenate(rows, 1), lax::lt(v[0], v[1]), lax::mul(v[1], places),
+                  part(x[0], 0, n, 1)};
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const std::int64_t n : {2, 3, 7, 8, 9, 33, 1001, 20'000}) {
+      SCOPED_TRACE(n);
+      const Compiled e = check(f, {uniform({n, 3}, dtype, 0, 1)});
+      EXPECT_THAT(e->text("plan"), ::testing::HasSubstr("u8["));  // the tape
+    }
+  }
+}
+
+// Numbers that a function computes cannot be read at other indices: these go through memory.
+TEST(Segments, ReadNothingThatTheyCompute) {
+  const Program f = [](std::span<const Array> x) {
+    const std::int64_t n = x[0].shape()[0];
+    Array y = lax::slice(x[0], {0, 0}, {n, 1}), sum = lax::full_like(y, 0);
+    for (int i = 0; i < 4; ++i) {
+      for (int k = 0; k < 30; ++k) y = lax::sub(lax::sin(y), lax::full_like(y, .01 * k));
+      const Arrays turned = {lax::slice(y, {1, 0}, {n, 1}), lax::slice(y, {0, 0}, {1, 1})};
+      sum = lax::add(sum, y);
+      y = lax::concatenate(turned, 0);
+    }
+    return Arrays{lax::concatenate(Arrays{y, sum}, 1)};
+  };
+  for (const std::int64_t n : {2, 9, 1000}) check(f, {uniform({n, 3}, DType::f64, 0, 1)});
+}
+
 }  // namespace
 }  // namespace telamon::testing
