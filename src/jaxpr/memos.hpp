@@ -51,7 +51,8 @@ class Memos {
   static Key key_of(const Memo& memo) { return {memo.type, memo.key}; }
   std::shared_ptr<const void> find_locked(const Key& key);
 
-  std::mutex mutex_;
+  std::mutex& mutex() const;  // which other programs may share
+
   List memos_;  // the one that was asked for last in front
   std::map<Key, List::iterator> by_key_;
 };
