@@ -78,8 +78,12 @@ TEST_F(Command, ShowPrintsTheProgramAndWhatBecomesOfIt) {
   EXPECT_THAT(telamon_command("show " + program + " --transform vmap --batch 7").text,
               HasSubstr("f64[7]"));
   const Answer timings = telamon_command("show " + program + " --timings");
+  if (!kCompiles) {
+    EXPECT_NE(timings.code, 0);
+    EXPECT_THAT(timings.text, HasSubstr("has no passes"));
+    return;
+  }
   EXPECT_EQ(timings.code, 0);
-  if (timings.text.find("codegen") == std::string::npos) return;  // built without LLVM
   EXPECT_THAT(telamon_command("show " + program + " --ir").text, HasSubstr("define"));
   EXPECT_THAT(telamon_command("show " + program + " --asm").text, HasSubstr(".text"));
   for (const char* pass : {"lower", "fold_constants", "simplify", "cse", "dce"}) {
