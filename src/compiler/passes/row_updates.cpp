@@ -14,6 +14,7 @@
 #include <set>
 
 #include "compiler/forms.hpp"
+#include "compiler/passes/flat_places.hpp"
 #include "compiler/passes/row_groups.hpp"
 #include "compiler/passes/row_rules.hpp"
 #include "core/concrete.hpp"
@@ -30,6 +31,7 @@ using detail::JaxprBuilder;
 
 constexpr std::int64_t kMostRows = 20480;  // of a block: its operands fit into the second cache
 constexpr std::int64_t kLeastRows = 4096;  // fewer do not pay for a trip of the loop
+constexpr std::int64_t kLongestRow = 16;   // elements
 constexpr std::int64_t kFullLanes = 16;    // blocks of whole vectors are preferred
 constexpr std::size_t kMostEquations = 4000;
 constexpr int kMostCost = 16;  // cycles per vector: all of it is done by the thread that updates
@@ -46,8 +48,8 @@ std::int64_t rows_of_block(std::int64_t rows) {
   return any;
 }
 
-/// Whether index vectors are counted by the first dimension of indices and updates, each for one element.
-bool updates_elements(const Jaxpr& jaxpr, const Eqn& e) {
+/// Whether index vectors are counted by the first dimension of indices and updates, each for a short row.
+bool updates_rows(const Jaxpr& jaxpr, const Eqn& e) {
   if (e.primitive != &scatter_p && e.primitive != &scatter_add_p) return false;
   if (!e.inputs[1].is_var() || !e.inputs[2].is_var()) return false;
   if (!(jaxpr.aval(e.inputs[0]) == jaxpr.aval(e.outputs[0]))) return false;  // strong and weak
@@ -56,7 +58,11 @@ bool updates_elements(const Jaxpr& jaxpr, const Eqn& e) {
   const Shape& updates = jaxpr.aval(e.inputs[2]).shape;
   return indices.size() > 1 && indices[0] > 0 && !updates.empty() && updates[0] == indices[0] &&
          !d.update_window_dims.contains(0) && !d.scatter_indices_batching_dims.contains(0) &&
-         updates.num_elements() * indices.back() == indices.num_elements();
+         updates.num_elements() * indices.back() <= kLongestRow * indices.num_elements();
+}
+/// Whether the rows are of one element.
+bool updates_elements(const Jaxpr& jaxpr, const Eqn& e) {
+  return jaxpr.aval(e.inputs[2]).size() == jaxpr.aval(e.inputs[2]).shape[0];
 }
 
 /// One scatter with what is computed for it alone.
@@ -67,6 +73,7 @@ struct RowUpdate {
   std::set<int> made = {};               ///< equations inside the loop
   std::set<int> same = {};               ///< those of them that give each block the same
   Vars by_blocks = {}, as_a_whole = {};  ///< what these read of what others made
+  int flat = -1;  ///< of `made`: index vectors that become places (flat_places.hpp)
   std::int64_t rest() const { return rows % block; }
 };
 
@@ -106,7 +113,7 @@ class RowUpdates {
       u.by_blocks = {eqn(e).inputs[1].var(), eqn(e).inputs[2].var()};
       return u;
     }
-    if (places_ != Places::compute || !updates_elements(jaxpr_, eqn(e))) return std::nullopt;
+    if (places_ != Places::compute || !updates_rows(jaxpr_, eqn(e))) return std::nullopt;
     RowUpdate u{.eqn = e, .rows = in(e, 1).shape[0], .block = 0, .in_parts = false};
     u.block = rows_of_block(u.rows);
     if (u.block == 0) return std::nullopt;
@@ -114,7 +121,8 @@ class RowUpdates {
     if (!chain) return std::nullopt;
     // What is only seen in another shape, or the same everywhere, needs no loop.
     const bool computes = std::any_of(chain->made.begin(), chain->made.end(), [&](int p) {
-      return !chain->same.contains(p) && form_of(jaxpr_, eqn(p)) == Form::element;
+      return p == chain->flat || (updates_elements(jaxpr_, eqn(e)) && !chain->same.contains(p) &&
+                                  form_of(jaxpr_, eqn(p)) == Form::element);
     });
     return computes ? std::move(chain) : std::nullopt;
   }
@@ -164,9 +172,18 @@ class RowUpdates {
     for (const auto& [v, need] : wanted)
       (need == Need::block ? u.by_blocks : u.as_a_whole).push_back(v);
     find_same(u);
+    for (const int p : u.made) {
+      if (is_flat(u, p)) u.flat = p;
+    }
     return u;
   }
 
+  bool is_flat(const RowUpdate& u, int p) const {
+    const Atoms& inputs = eqn(p).inputs;
+    return !u.same.contains(p) && eqn(u.eqn).inputs[1].var() == eqn(p).outputs[0] &&
+           std::all_of(inputs.begin(), inputs.end(), [](const Atom& a) { return a.is_var(); }) &&
+           has_flat_places(jaxpr_, eqn(u.eqn), eqn(p));
+  }
   void find_same(RowUpdate& u) const {
     std::set<Var> differ(u.by_blocks.begin(), u.by_blocks.end());
     for (const int p : u.made) {
@@ -192,13 +209,24 @@ class RowUpdates {
                   std::map<Var, Atom> known) const {
     const Eqn& update = eqn(u.eqn);
     for (const int p : u.made) {
-      if (!known.contains(eqn(p).outputs[0]))
+      if (p != u.flat && !known.contains(eqn(p).outputs[0]))
         known.emplace(eqn(p).outputs[0], add_block(b, rows, p, [&](Var v) { return known.at(v); }));
+    }
+    if (u.flat >= 0) {
+      Atoms columns;
+      for (const Atom& a : eqn(u.flat).inputs) columns.push_back(known.at(a.var()));
+      return scatter_at_flat_places(b, update, in(u.eqn, 0).shape, operand, columns,
+                                    known.at(update.inputs[2].var()));
     }
     return Atom::var(
         b.add_eqn1(*update.primitive, update.params,
                    {operand, known.at(update.inputs[1].var()), known.at(update.inputs[2].var())},
                    jaxpr_.aval(update.outputs[0]), Effect::none, update.where));
+  }
+
+  // What is updated: the operand, or its rows.
+  Aval target(const RowUpdate& u) const {
+    return u.flat >= 0 ? listed_rows(jaxpr_, eqn(u.eqn)) : jaxpr_.aval(eqn(u.eqn).outputs[0]);
   }
 
   Jaxpr rewritten(const std::map<int, RowUpdate>& updates) const {
@@ -213,9 +241,10 @@ class RowUpdates {
       if (moved.contains(e)) continue;
       if (const auto found = updates.find(e); found != updates.end()) {
         const RowUpdate& u = found->second;
-        const Atom operand = atom(eqn(e).inputs[0]);
-        atoms.emplace(eqn(e).outputs[0], u.in_parts ? add_parts(b, u, operand, atoms)
-                                                    : add_loop(b, u, operand, atoms));
+        const Atom operand = reshaped(b, atom(eqn(e).inputs[0]), target(u).shape);
+        const Atom out =
+            u.in_parts ? add_parts(b, u, operand, atoms) : add_loop(b, u, operand, atoms);
+        atoms.emplace(eqn(e).outputs[0], reshaped(b, out, jaxpr_.aval(eqn(e).outputs[0]).shape));
         continue;
       }
       Atoms inputs;
@@ -236,7 +265,7 @@ class RowUpdates {
   Atom add_loop(JaxprBuilder& b, const RowUpdate& u, const Atom& operand,
                 const std::map<Var, Atom>& atoms) const {
     const Eqn& update = eqn(u.eqn);
-    const Aval& result = jaxpr_.aval(update.outputs[0]);
+    const Aval result = target(u);
     JaxprBuilder body;
     std::map<Var, Atom> same, inside;
     const auto outside = [&](Var v) {
@@ -281,8 +310,7 @@ class RowUpdates {
   // The sum of each part, all of them, and the rows that are left over.
   Atom add_parts(JaxprBuilder& b, const RowUpdate& u, Atom operand,
                  const std::map<Var, Atom>& atoms) const {
-    const Eqn& update = eqn(u.eqn);
-    const Aval& result = jaxpr_.aval(update.outputs[0]);
+    const Aval result = target(u);
     if (!(b.aval(operand) == result)) {  // weak and strong
       operand = Atom::var(b.add_eqn1(convert_element_type_p,
                                      Params::of(ConvertParams{result.dtype, result.weak_type}),
@@ -312,13 +340,16 @@ class RowUpdates {
       return Atom::var(b.add_eqn1(scan_p, Params::of(std::move(params)), {x, tables}, result));
     }
     for (std::int64_t i = 0; i < count; ++i) {
-      const Atom table = Atom::var(b.add_eqn1(reshape_p, Params::of(ReshapeParams{result.shape}),
-                                              {some_rows(b, tables, i, i + 1)}, result));
-      x = add(b, x, table);
+      x = add(b, x, reshaped(b, some_rows(b, tables, i, i + 1), result.shape));
     }
     return x;
   }
 
+  static Atom reshaped(JaxprBuilder& b, const Atom& x, const Shape& shape) {
+    const Aval to = b.aval(x).with_shape(shape);
+    if (to == b.aval(x)) return x;
+    return Atom::var(b.add_eqn1(reshape_p, Params::of(ReshapeParams{shape}), {x}, to));
+  }
   // What adds nothing.
   static Atom zeros(JaxprBuilder& b, const Aval& aval) {
     const Atom zero =

@@ -1,0 +1,29 @@
+// Index vectors that are put together of columns, as one place each among the rows of an array:
+//
+//   scatter_add x concatenate(i, j) u   ->   scatter_add reshape(x) (select inside (add (mul i 256) j) outside) u
+//
+// A place takes half of the memory of two indices, or a third of that of three, and is looked at once.
+#pragma once
+
+#include "jaxpr/rewrite.hpp"
+#include "telamon/jaxpr.hpp"
+
+namespace telamon {
+inline namespace v1 {
+namespace compiler {
+
+/// Whether a scatter updates rows of its operand, one for each index vector, of which `indices` makes the columns of several
+/// leading dimensions.
+bool has_flat_places(const Jaxpr& jaxpr, const Eqn& scatter, const Eqn& indices);
+
+/// The operand of such a scatter, as the list of its rows.
+Aval listed_rows(const Jaxpr& jaxpr, const Eqn& scatter);
+
+/// The same scatter of `updates` into `rows`, which are listed rows of an operand of shape `of`, at the places that these
+/// columns of indices say: what lies outside in any of them is dropped, or moved to the end of its dimension, as before.
+Atom scatter_at_flat_places(detail::JaxprBuilder& b, const Eqn& scatter, const Shape& of,
+                            const Atom& rows, const Atoms& columns, const Atom& updates);
+
+}  // namespace compiler
+}  // namespace v1
+}  // namespace telamon
