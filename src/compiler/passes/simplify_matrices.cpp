@@ -60,9 +60,9 @@ std::optional<Atoms> columns_of_row(Simplifier& s, const Atom& row, std::size_t 
   if (b == nullptr) return std::nullopt;
   const Shape& dims = b->params.as<BroadcastInDimParams>().broadcast_dimensions;
   const Atom same = b->inputs[0];
+  const Aval number = column.with_shape({1});
   if (dims.size() != 1 || !is_axis(dims[0]) || s.aval(same).size() != count) return std::nullopt;
   Atoms columns;
-  const Aval number = column.with_shape({1});
   for (std::int64_t k = 0; k < count; ++k) {
     const Atom one = s.make(slice_p, SliceParams{{k}, {k + 1}, {}}, {same}, number);
     const BroadcastInDimParams p{column.shape, {column.ndim() - 1}};
