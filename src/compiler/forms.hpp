@@ -67,6 +67,8 @@ bool moves_elements(const Eqn& eqn);
 
 /// About how many cycles a vector of results takes, operands not counted: 1 for an addition.
 int element_cost(const Eqn& eqn);
+/// That of the cheapest functions that are called, exp and log.
+constexpr int kCallCost = 15;
 
 /// Whether an equation reads a window of its first operand (dynamic_slice, gather), of what size, and whether it begins
 /// along an axis where the program says.

@@ -23,6 +23,8 @@ namespace compiler {
 namespace {
 
 constexpr std::size_t kInlineMembers = 80;  // of all kernels together
+static_assert(kInlineMembers < kLeastCut,
+              "kernels that are cut have tables of places, which an entry has not");
 
 /// A step that is a function of its own, and how it is called.
 struct Outlined {

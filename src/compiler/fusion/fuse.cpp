@@ -100,8 +100,8 @@ Fusion Fuser::run() {
     if (next_effect >= 0) chain_effects(e, next_effect);
     next_effect = e;
   }
-  for (Cluster& c : clusters_) c.kernel.can_be_cut = is_better_cut(c);
   if (options_.fuse && options_.epilogues) join_epilogues();
+  for (Cluster& c : clusters_) c.kernel.can_be_cut = is_better_cut(c);
   std::vector<bool> in_place;
   for (const auto& chain : options_.updates) in_place.push_back(read_before(chain));
   return {ordered(), in_memory_, std::move(in_place)};
@@ -324,14 +324,20 @@ Fuser::Part Fuser::part_of(int e, const Cluster& c) const {
     return std::any_of(uses(e).begin(), uses(e).end(),
                        [&](const Use& u) { return all.contains(u.consumer); });
   };
-  // Of several long dimensions the flat index does not say what is to be read.
-  const auto is_long = [](std::int64_t size) { return size > 1; };
-  const bool is_row = std::count_if(space.begin(), space.end(), is_long) == 1;
-  if (is_woven(c, e)) return is_row && !is_among(c.kernel.members) ? Part::of_function : Part::none;
+  // Of several long dimensions the flat index does not say what is to be read, unless what reads it does.
+  const auto is_row = [](const Shape& s) {
+    return std::count_if(s.begin(), s.end(), [](std::int64_t size) { return size > 1; }) <= 1;
+  };
+  const bool of_row = is_row(space) && space.num_elements() > 1;
+  if (is_woven(c, e)) return of_row && !is_among(c.kernel.members) ? Part::of_function : Part::none;
   const bool read_on = is_among(c.kernel.reads);
   if (!read_on && can_cut(jaxpr_, eqn(e), form(e), space)) return Part::of_function;
   const bool moves = form(e) == Form::index || form(e) == Form::reshape;
-  return is_row && moves && eqn(e).effect == Effect::none ? Part::read : Part::none;
+  const bool found =
+      is_row(shape(e)) || std::all_of(uses(e).begin(), uses(e).end(), [&](const Use& u) {
+        return !c.kernel.members.contains(u.consumer) || c.kernel.reads.contains(u.consumer);
+      });
+  return of_row && moves && found && eqn(e).effect == Effect::none ? Part::read : Part::none;
 }
 
 void Fuser::insert(int e, Cluster& c) {
@@ -339,7 +345,7 @@ void Fuser::insert(int e, Cluster& c) {
   c.lowest = c.kernel.members.empty() ? level : std::min(c.lowest, level);
   c.highest = c.kernel.members.empty() ? level : std::max(c.highest, level);
   if (!c.kernel.members.insert(e).second) return;
-  if (element_costs_[static_cast<std::size_t>(e)] >= kCall) ++c.calls;
+  if (element_costs_[static_cast<std::size_t>(e)] >= kCallCost) ++c.calls;
   switch (part_of(e, c)) {
     case Part::of_function: c.numbers += size(e) == 1 && c.kernel.shape.num_elements() > 1; break;
     case Part::read: c.kernel.reads.insert(e); break;

@@ -10,6 +10,7 @@
 #include "compiler/fusion/fuse.hpp"
 #include "compiler/fusion/reachability.hpp"
 #include "compiler/fusion/schedule.hpp"
+#include "compiler/plan/segments.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -19,7 +20,6 @@ constexpr std::size_t kMaxMembers = 300;  // LLVM is superlinear in the size of 
 // Where so many equations on average do not wait for each other, there is no point in going on in another kernel. Vectors
 // that run through functions are several at a time in small kernels.
 constexpr std::size_t kMaxSideBySide = 4'000, kLeastWidth = 3, kLeastWidthOfCalls = 8;
-constexpr int kCall = 16;              // cycles
 constexpr std::size_t kFewCalls = 16;  // members for each of them
 constexpr std::int64_t kSmallSpace = 4096;
 /// Bytes that are worth another order of kernels, or a kernel more, where they need not be alive.
@@ -97,9 +97,12 @@ class Fuser {
   // index; or nothing of the kind.
   enum class Part { of_function, read, none };
   Part part_of(int e, const Cluster& c) const;
+  static bool is_of_calls(const Cluster& c) {
+    return kFewCalls * c.calls > c.kernel.members.size();
+  }
   bool is_wide(const Cluster& c) const {
     const std::size_t members = c.kernel.members.size();
-    const std::size_t width = kFewCalls * c.calls > members ? kLeastWidthOfCalls : kLeastWidth;
+    const std::size_t width = is_of_calls(c) ? kLeastWidthOfCalls : kLeastWidth;
     return c.form == Form::element && members < kMaxSideBySide &&
            members >= width * static_cast<std::size_t>(c.highest - c.lowest + 1);
   }
@@ -107,10 +110,11 @@ class Fuser {
     return options_.segments && c.form == Form::element && c.uncut == 0;
   }
   // What is read at other indices and what is put together of columns pays for the way over memory between functions in
-  // long chains only.
+  // long chains only, and where much is called.
   bool is_better_cut(const Cluster& c) const {
     return c.form == Form::element && c.uncut == 0 &&
-           ((c.kernel.woven.empty() && c.kernel.reads.empty()) || !is_wide(c));
+           ((c.kernel.woven.empty() && c.kernel.reads.empty()) ||
+            (c.kernel.members.size() >= kLeastCut && (!is_wide(c) || is_of_calls(c))));
   }
   void insert(int e, Cluster& c);
   void add_member(int e, int k);

@@ -16,7 +16,6 @@ inline namespace v1 {
 namespace compiler {
 namespace {
 
-constexpr std::size_t kLeast = 96;     // equations of a kernel that is cut
 constexpr std::size_t kLongest = 160;  // of a function
 constexpr int kStretch = 32;           // cycles of a stretch, about
 constexpr std::int64_t kVectors =
@@ -70,7 +69,7 @@ class Cutter {
       : jaxpr_(jaxpr), kernel_(kernel), producer_(producer), size_(kernel.shape.num_elements()) {}
 
   std::shared_ptr<const Segments> run(bool overlap) {
-    if (!kernel_.can_be_cut || kernel_.members.size() < kLeast || size_ == 0) return nullptr;
+    if (!kernel_.can_be_cut || kernel_.members.size() < kLeastCut || size_ == 0) return nullptr;
     stretch_of_.assign(jaxpr_.eqns().size(), kNoMember);
     for (const int e : kernel_.members) {
       if (!kernel_.reads.contains(e)) stretch_of_[static_cast<std::size_t>(e)] = kNoStretch;
@@ -81,7 +80,7 @@ class Cutter {
         size_ == 1 ? kNumber : static_cast<std::int64_t>(runtime::target_vector_bytes());
     find_names();
     const std::vector<int> all = computed();
-    if (all.size() < kLeast) return nullptr;
+    if (all.size() < kLeastCut) return nullptr;
     if (overlap && waits(all)) {
       const auto whole = static_cast<std::uint64_t>(std::max<std::int64_t>(size_ / out_.lanes, 1));
       out_.vectors = std::min(kVectors, static_cast<std::int64_t>(std::bit_floor(whole)));
@@ -124,25 +123,34 @@ class Cutter {
   }
   // Whether equations wait for each other, so that one vector does not keep a processor busy: a result takes some times as
   // long to come as its unit is taken for it. Where enough of them do not, to go through them for one vector after the other
-  // leaves more in registers and less on the tape (100 products of 4 x 4 in f64 on Zen 5: 0.6 of the time).
+  // leaves more in registers and less on the tape (100 products of 4 x 4 in f64 on Zen 5: 0.6 of the time). Functions that
+  // are called wait for what is before them whatever waits beside them: they come chain by chain.
   bool waits(const std::vector<int>& all) const {
-    constexpr int kMostAtOnce = 8;  // equations on average
+    constexpr int kMostAtOnce = 8, kFewCalls = 16;  // equations on average; for each call
     std::unordered_map<int, int> ready;
-    int busy = 0, longest = 0;
+    int busy = 0, longest = 0, calls = 0;
     for (const int e : all) {
-      int start = 0;
-      for (const Atom& input : eqn(e).inputs) {
-        const Atom a = out_.named(jaxpr_, producer_, input);
-        const auto made =
-            a.is_var() ? ready.find(producer_[static_cast<std::size_t>(a.var())]) : ready.end();
-        if (made != ready.end()) start = std::max(start, made->second);
-      }
       const int cost = element_cost(eqn(e));
       busy += cost;
-      ready[e] = start + cost;
-      longest = std::max(longest, start + cost);
+      calls += cost >= kCallCost;
+      const int end = start_of(e, ready) + cost;
+      ready[e] = end;
+      longest = std::max(longest, end);
     }
-    return busy <= kMostAtOnce * longest;
+    return kFewCalls * calls > std::ssize(all) || busy <= kMostAtOnce * longest;
+  }
+  // When all operands of an equation are there.
+  int start_of(int e, const std::unordered_map<int, int>& ready) const {
+    int start = 0;
+    for (const Atom& input : eqn(e).inputs) {
+      const Atom a = out_.named(jaxpr_, producer_, input);
+      if (a.is_literal()) continue;
+      const int p = producer_[static_cast<std::size_t>(a.var())];
+      const auto made = ready.find(p);
+      if (made != ready.end()) start = std::max(start, made->second);
+      else if (out_.again.contains(p)) start = std::max(start, start_of(p, ready));
+    }
+    return start;
   }
   // The functions take equal numbers of equations.
   void cut(const std::vector<int>& all) {

@@ -49,6 +49,9 @@ struct Segments {
   Atom named(const Jaxpr& jaxpr, const std::vector<int>& producer, Atom a) const;
 };
 
+/// Equations of a kernel that is cut: more than those of kernels that are no functions of their own.
+constexpr std::size_t kLeastCut = 96;
+
 /// Whether a function of a kernel over `space` that is cut may have the equation: it computes an element from the elements of
 /// its operands at the same row-major index, or from single numbers.
 bool can_cut(const Jaxpr& jaxpr, const Eqn& eqn, Form form, const Shape& space);

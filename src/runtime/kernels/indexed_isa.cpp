@@ -230,24 +230,36 @@ std::int64_t add_runs(std::int64_t n, const Index* index, std::int64_t step, cha
   return k;
 }
 
-/// Whether places come again at once, from half of a block.
+/// Whether places come again soon, or are all near each other, as those of a band are, from half of a block.
 template <class Index>
 TELAMON_INLINE bool has_neighbours(const Index* index) {
-  constexpr std::int64_t kLanes = simd::kBytes / static_cast<std::int64_t>(sizeof(Index));
-  typedef Index Places __attribute__((vector_size(simd::kBytes)));
+  constexpr std::size_t kHalf = kBlock / 2, kSoon = 8;
+  constexpr Index kNear = 100;
+  constexpr std::size_t kAll = kHalf * sizeof(Index),
+                        kVector = kAll < simd::kBytes ? kAll : std::size_t{simd::kBytes};
+  typedef Index Places __attribute__((vector_size(kVector)));
   const auto load = [](const Index* from) __attribute__((always_inline)) {
     Places x;
     __builtin_memcpy(&x, from, sizeof x);
     return x;
   };
-  Bits same{};
-  repeat<kBlock / 2 / kLanes>([&](auto v) __attribute__((always_inline)) {
-    const Index* const from = index + v.value * kLanes;
+  const auto in_bits = [](const auto& x) __attribute__((always_inline)) {
+    Bits bits{};
+    __builtin_memcpy(&bits, &x, sizeof x);
+    return bits;
+  };
+  Bits same{}, far{};
+  repeat<kAll / kVector>([&](auto v) __attribute__((always_inline)) {
+    const Index* const from = index + v.value * (kVector / sizeof(Index));
     const Places x = load(from);
-    same |=
-        reinterpret_cast<Bits>(x == load(from + 1)) | reinterpret_cast<Bits>(x == load(from + 2));
+    auto again = x == load(from + 1);
+    repeat<kSoon - 1>(
+        [&](auto k) __attribute__((always_inline)) { again |= x == load(from + k.value + 2); });
+    same |= in_bits(again);
+    const Places away = x - *index;
+    far |= in_bits((away > kNear) | (away < -kNear));
   });
-  return any_of(same);
+  return any_of(same) || !any_of(far);
 }
 
 /// kBlock rows at places `step` bytes apart.
@@ -265,16 +277,35 @@ TELAMON_INLINE void run_rows(const Index* index, std::int64_t step, char* operan
   }
 }
 
-constexpr std::int64_t kManyPlaces = 512;  // for which chance seldom leads to the same again soon
+/// Whether places of blocks of rows come again soon, looked at every few blocks.
+class Neighbours {
+ public:
+  template <class Index>
+  TELAMON_INLINE bool in(const Index* index) {
+    if (blocks_ == 0) {
+      found_ = has_neighbours(index);
+      blocks_ = kBlocks;
+    }
+    --blocks_;
+    return found_;
+  }
+
+ private:
+  static constexpr int kBlocks = 8;
+  int blocks_ = 0;
+  bool found_ = false;
+};
+
+constexpr std::int64_t kManyPlaces = 2048;  // for which chance seldom leads to the same again soon
 
 /// So many rows, or more of n, at some of so many places; returns how many.
 template <class Op, class R, class Index>
 TELAMON_INLINE std::int64_t run_block(std::int64_t n, const Index* index, std::int64_t num_places,
-                                      std::int64_t step, char* operand, const char* slices,
-                                      std::int64_t slice_stride) {
+                                      Neighbours& neighbours, std::int64_t step, char* operand,
+                                      const char* slices, std::int64_t slice_stride) {
   if constexpr (std::is_same_v<Op, AddRow>) {
     if constexpr (!std::is_same_v<WholeOf<R>, R>) {
-      if (num_places >= kManyPlaces && !has_neighbours(index)) {
+      if (num_places >= kManyPlaces && !neighbours.in(index)) {
         run_rows<Op, WholeOf<R>>(index, step, operand, slices, slice_stride);
         return kBlock;
       }
@@ -293,13 +324,14 @@ TELAMON_INLINE void run_dense(std::int64_t n, const Index* index, const IndexedA
   char* const operand = a.operand;
   const char* const slices = a.slices;
   const std::int64_t num_places = a.starts.last;  // or one more
+  Neighbours neighbours;
   const auto use = [=](std::int64_t i, std::int64_t place) __attribute__((always_inline)) {
     Op::template apply<R>(operand + place * step, slices + i * slice_stride);
   };
   for_each_place(
       n, index, a.starts,
-      [=](std::int64_t i) __attribute__((always_inline)) {
-        return run_block<Op, R>(n - i, index + i, num_places, step, operand,
+      [=, &neighbours](std::int64_t i) __attribute__((always_inline)) {
+        return run_block<Op, R>(n - i, index + i, num_places, neighbours, step, operand,
                                 slices + i * slice_stride, slice_stride);
       },
       use);
@@ -328,7 +360,8 @@ TELAMON_INLINE void run_dense_pairs(std::int64_t n, const IndexedArrays& a,
       });
     }
   };
-  const std::int64_t num_places = a.starts.last * a.second_starts.last;  // or some more
+  const std::int64_t num_places = (a.starts.last + 1) * (a.second_starts.last + 1);
+  Neighbours neighbours;
   // Of many pairs at once, or of some where these are not all in bounds.
   const auto run_some = [&](std::int64_t first, std::int64_t count) __attribute__((always_inline)) {
     Place places[kManyPairs];
@@ -336,7 +369,7 @@ TELAMON_INLINE void run_dense_pairs(std::int64_t n, const IndexedArrays& a,
     // A load of each place is faster than to take it out of the vector that was stored.
     asm("" : "+m"(places));
     for (std::int64_t k = 0; k < count; k += kBlock) {
-      run_block<Op, R>(kBlock, places + k, num_places, 1, a.operand,
+      run_block<Op, R>(kBlock, places + k, num_places, neighbours, 1, a.operand,
                        a.slices + (first + k) * slice_stride, slice_stride);
     }
     return true;
