@@ -374,5 +374,55 @@ TEST(Segments, ReadNothingThatTheyCompute) {
   for (const std::int64_t n : {2, 9, 1000}) check(f, {uniform({n, 3}, DType::f64, 0, 1)});
 }
 
+// Negatives are made again where they are read, and functions come chain by chain: both wait all the same.
+TEST(Segments, TakeSeveralVectorsAtATimeWhereCallsWait) {
+  const auto vectors_at_a_time = [](const Program& f, std::int64_t inputs) {
+    Arrays x;
+    for (std::int64_t i = 0; i < inputs; ++i) x.push_back(uniform({1000}, DType::f64, 0, 1));
+    const auto arena = [&](CompileOptions options) {
+      return check(f, x, 1, 0, options)->info().arena_bytes;
+    };
+    return arena({}) >
+           4 * arena({.contract = false, .name = "one", .disabled = {"overlap_segments"}});
+  };
+  const Program negatives = [](std::span<const Array> x) {
+    Array y = x[0];
+    for (int i = 0; i < 100; ++i) y = lax::tanh(lax::neg(lax::sub(y, lax::full_like(y, .01))));
+    return Arrays{y};
+  };
+  EXPECT_TRUE(vectors_at_a_time(negatives, 1));
+  const Program chains = [](std::span<const Array> x) {
+    Arrays y(x.begin(), x.end());
+    for (int i = 0; i < 10; ++i) {
+      for (Array& a : y) a = lax::exp(lax::sub(a, lax::full_like(a, 1)));
+    }
+    return y;
+  };
+  EXPECT_TRUE(vectors_at_a_time(chains, 12));
+  const Program products = [](std::span<const Array> x) {
+    Arrays y(x.begin(), x.end());
+    for (int i = 0; i < 20; ++i) {
+      for (Array& a : y) a = lax::mul(lax::sub(a, lax::full_like(a, .1)), a);
+    }
+    return y;
+  };
+  EXPECT_FALSE(vectors_at_a_time(products, 24));
+}
+
+// A matrix that is moved and then read in another shape has an index per dimension, which the flat one would be divided for.
+TEST(Segments, ReadNoMatricesThatAreMoved) {
+  for (const int n : {1, 120}) {
+    const Program f = [n](std::span<const Array> x) {
+      const Array rest = lax::slice(x[0], {0, 1}, {40, 300}),
+                  first = lax::slice(x[0], {0, 0}, {40, 299});
+      Array y = lax::reshape(lax::sub(rest, first), {40 * 299});
+      for (int i = 0; i < n; ++i) y = lax::sin(lax::mul(y, lax::full_like(y, .99)));
+      return Arrays{y};
+    };
+    const Compiled e = check(f, {uniform({40, 300}, DType::f32)});
+    EXPECT_EQ(lines_with(e->text("plan"), {"kernel loop linear", "reads 0:f32[40,300]"}), 0);
+  }
+}
+
 }  // namespace
 }  // namespace telamon::testing

@@ -309,7 +309,7 @@ bool Fuser::repeats(const Use& use, int e) const {
 
 bool Fuser::has_room(const Cluster& c, int e) const {
   if (c.kernel.members.size() < kMaxMembers || is_wide(c)) return true;
-  if (!is_cut(c)) return trivial(e);
+  if (!is_cut(c) || !gains_from_cuts(c)) return trivial(e);
   switch (part_of(e, c)) {
     case Part::of_function:
       return size(e) == c.kernel.shape.num_elements() || c.numbers < kMaxMembers;

@@ -21,6 +21,7 @@ constexpr std::size_t kMaxMembers = 300;  // LLVM is superlinear in the size of 
 // that run through functions are several at a time in small kernels.
 constexpr std::size_t kMaxSideBySide = 4'000, kLeastWidth = 3, kLeastWidthOfCalls = 8;
 constexpr std::size_t kFewCalls = 16;  // members for each of them
+constexpr std::size_t kManyCalls = 24;
 constexpr std::int64_t kSmallSpace = 4096;
 /// Bytes that are worth another order of kernels, or a kernel more, where they need not be alive.
 constexpr std::int64_t kMuchMemory = 64 << 10, kMuchForOne = 4 << 10;
@@ -98,7 +99,7 @@ class Fuser {
   enum class Part { of_function, read, none };
   Part part_of(int e, const Cluster& c) const;
   static bool is_of_calls(const Cluster& c) {
-    return kFewCalls * c.calls > c.kernel.members.size();
+    return c.calls >= kManyCalls && kFewCalls * c.calls > c.kernel.members.size();
   }
   bool is_wide(const Cluster& c) const {
     const std::size_t members = c.kernel.members.size();
@@ -109,12 +110,17 @@ class Fuser {
   bool is_cut(const Cluster& c) const {
     return options_.segments && c.form == Form::element && c.uncut == 0;
   }
-  // What is read at other indices and what is put together of columns pays for the way over memory between functions in
-  // long chains only, and where much is called.
+  static bool is_plain(const Cluster& c) {
+    return c.kernel.woven.empty() && c.kernel.reads.empty();
+  }
+  // What is read at other indices and what is put together of columns pays for the way over memory between functions where
+  // much is called, and where a kernel has become too large otherwise.
+  static bool gains_from_cuts(const Cluster& c) {
+    return is_plain(c) || is_of_calls(c) || c.kernel.members.size() >= kMaxSideBySide;
+  }
   bool is_better_cut(const Cluster& c) const {
     return c.form == Form::element && c.uncut == 0 &&
-           ((c.kernel.woven.empty() && c.kernel.reads.empty()) ||
-            (c.kernel.members.size() >= kLeastCut && (!is_wide(c) || is_of_calls(c))));
+           (is_plain(c) || (c.kernel.members.size() >= kLeastCut && gains_from_cuts(c)));
   }
   void insert(int e, Cluster& c);
   void add_member(int e, int k);

@@ -126,7 +126,7 @@ class Cutter {
   // leaves more in registers and less on the tape (100 products of 4 x 4 in f64 on Zen 5: 0.6 of the time). Functions that
   // are called wait for what is before them whatever waits beside them: they come chain by chain.
   bool waits(const std::vector<int>& all) const {
-    constexpr int kMostAtOnce = 8, kFewCalls = 16;  // equations on average; for each call
+    constexpr int kMostAtOnce = 10, kFewCalls = 16;  // equations on average; for each call
     std::unordered_map<int, int> ready;
     int busy = 0, longest = 0, calls = 0;
     for (const int e : all) {
