@@ -424,5 +424,16 @@ TEST(Segments, ReadNoMatricesThatAreMoved) {
   }
 }
 
+// A chain without calls does not pay for what is read by columns, but is no function as a whole for that.
+TEST(Segments, AreMadeOfLongChainsThatBeginWithAColumn) {
+  const Program f = [](std::span<const Array> x) {
+    Array y = lax::slice(x[0], {0, 1}, {1000, 2});
+    for (int i = 0; i < 600; ++i) y = lax::mul(lax::add(y, lax::full_like(y, .01 * (i % 7))), y);
+    return Arrays{y};
+  };
+  const Compiled e = check(f, {uniform({1000, 3}, DType::f64, 0, .1)});
+  EXPECT_THAT(e->text("plan"), ::testing::HasSubstr("u8["));
+}
+
 }  // namespace
 }  // namespace telamon::testing

@@ -309,11 +309,11 @@ bool Fuser::repeats(const Use& use, int e) const {
 
 bool Fuser::has_room(const Cluster& c, int e) const {
   if (c.kernel.members.size() < kMaxMembers || is_wide(c)) return true;
-  if (!is_cut(c) || !gains_from_cuts(c)) return trivial(e);
+  if (!is_cut(c) || (!is_plain(c) && !pays_for_cuts(c))) return trivial(e);
   switch (part_of(e, c)) {
     case Part::of_function:
       return size(e) == c.kernel.shape.num_elements() || c.numbers < kMaxMembers;
-    case Part::read: return c.kernel.reads.size() < kMaxMembers;
+    case Part::read: return pays_for_cuts(c) && c.kernel.reads.size() < kMaxMembers;
     default: return false;
   }
 }
@@ -344,6 +344,7 @@ void Fuser::insert(int e, Cluster& c) {
   const int level = levels_[static_cast<std::size_t>(e)];
   c.lowest = c.kernel.members.empty() ? level : std::min(c.lowest, level);
   c.highest = c.kernel.members.empty() ? level : std::max(c.highest, level);
+  c.outgrew |= c.kernel.members.size() >= kMaxMembers && !is_wide(c) && pays_for_cuts(c);
   if (!c.kernel.members.insert(e).second) return;
   if (element_costs_[static_cast<std::size_t>(e)] >= kCallCost) ++c.calls;
   switch (part_of(e, c)) {

@@ -20,12 +20,12 @@ enum class Align : std::uint8_t { other, iteration, reduced };
 /// A kernel in the making.
 struct Cluster {
   Kernel kernel;
-  Form form = Form::element;   ///< element (a loop), reduction, dot, kernel or host
-  std::map<int, Align> align;  ///< of its members
-  std::set<int> feeds;         ///< clusters that read its results
-  int position = 0;            ///< of its last equation: the order among independent clusters
-  std::size_t uncut =
-      0;  ///< members that keep it from being cut into functions, whatever else it has
+  Form form = Form::element;    ///< element (a loop), reduction, dot, kernel or host
+  std::map<int, Align> align;   ///< of its members
+  std::set<int> feeds;          ///< clusters that read its results
+  int position = 0;             ///< of its last equation: the order among independent clusters
+  std::size_t uncut = 0;        ///< members that keep it from being cut into functions
+  bool outgrew = false;         ///< is larger than a function should be, since it is to be cut
   std::size_t numbers = 0;      ///< members that are single numbers, while the space is not
   int lowest = 0, highest = 0;  ///< levels of its members: how many equations wait for each other
   std::size_t calls = 0;        ///< members that take as long as a function does

@@ -20,8 +20,8 @@ constexpr std::size_t kMaxMembers = 300;  // LLVM is superlinear in the size of 
 // Where so many equations on average do not wait for each other, there is no point in going on in another kernel. Vectors
 // that run through functions are several at a time in small kernels.
 constexpr std::size_t kMaxSideBySide = 4'000, kLeastWidth = 3, kLeastWidthOfCalls = 8;
-constexpr std::size_t kFewCalls = 16;  // members for each of them
-constexpr std::size_t kManyCalls = 24;
+constexpr std::size_t kFewCalls = 16;   // members for each of them
+constexpr std::size_t kManyCalls = 24;  // that may wait for each other
 constexpr std::int64_t kSmallSpace = 4096;
 /// Bytes that are worth another order of kernels, or a kernel more, where they need not be alive.
 constexpr std::int64_t kMuchMemory = 64 << 10, kMuchForOne = 4 << 10;
@@ -115,12 +115,12 @@ class Fuser {
   }
   // What is read at other indices and what is put together of columns pays for the way over memory between functions where
   // much is called, and where a kernel has become too large otherwise.
-  static bool gains_from_cuts(const Cluster& c) {
-    return is_plain(c) || is_of_calls(c) || c.kernel.members.size() >= kMaxSideBySide;
+  static bool pays_for_cuts(const Cluster& c) {
+    return is_of_calls(c) || c.kernel.members.size() >= kMaxSideBySide;
   }
   bool is_better_cut(const Cluster& c) const {
-    return c.form == Form::element && c.uncut == 0 &&
-           (is_plain(c) || (c.kernel.members.size() >= kLeastCut && gains_from_cuts(c)));
+    const bool pays = c.kernel.members.size() >= kLeastCut && (c.outgrew || pays_for_cuts(c));
+    return c.form == Form::element && c.uncut == 0 && (is_plain(c) || pays);
   }
   void insert(int e, Cluster& c);
   void add_member(int e, int k);
