@@ -3,6 +3,7 @@
 //   let i = select (lt j 0) (add j n) j, y = scatter_add x i u
 //   ->   y = scan(x, block of j, block of u -> scatter_add x (select (lt j 0) (add j n) j) u)
 // Updates come in the same order, one block after the other, so no bit changes.
+// Index vectors that are put together of columns there are one place each (flat_places.hpp), also of short rows.
 //
 // Sums that are taken in parts (runtime/scatter_parts.hpp) are a loop whose trips hand each other nothing, so that
 // threads share it, whether anything is computed for them or not:

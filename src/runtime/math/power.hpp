@@ -187,7 +187,7 @@ template <class V> TELAMON_INLINE Twofold<V> log_in_two(V e, V m) {
 constexpr float kPowerTailF32[] = {0.041667596f, 0.16667016f, 0.5f};
 constexpr double kPowerTailF64[] = {0.0013889117823836317, 0.008333475781819468,
                                     0.04166666666027486, 0.1666666666428039, 0.5000000000000006};
-TELAMON_INLINE F32 power_tail(F32 r) { return estrin<kPowerTailF32>(r); }
+TELAMON_INLINE F32 power_tail(F32 r) { return estrin<kPowerTailF32, true>(r); }
 TELAMON_INLINE F64 power_tail(F64 r) { return estrin<kPowerTailF64>(r); }
 
 /// e^(t + rest) = 2^k e^r for multiples k of 1/16; rest means nothing where that is 0 or infinite.
@@ -200,7 +200,7 @@ template <class V> TELAMON_INLINE V exp_in_two(V t, V rest) {
   rest = fma(k, constant<V, -Ln2<V>::kLow>(), bounded == t ? rest : V{});
   const V r = fma(k, constant<V, -Ln2<V>::kHigh>(), bounded) + rest;
   const auto [power, power_low] = look_up(kPowers16<V>.rows, (Unsigned)shifted).numbers;
-  const V p = fma(r * r, power_tail(r), r + power_low), y = fma(power, p, power);
+  const V p = fma(product_of_small(r, r), power_tail(r), r + power_low), y = fma(power, p, power);
   if constexpr (kScales) return times_power(y, k);
   return scale<V>(y, (IntOf<V>)((Unsigned)shifted >> 4), t < constant<V, R::kZero>());
 }
