@@ -163,14 +163,12 @@ bool looks_for_window(const Jaxpr& jaxpr, const Eqn& eqn) {
 
 bool has_large_values(const Jaxpr& jaxpr) {
   const std::vector<Eqn>& eqns = jaxpr.eqns();
-  return std::any_of(eqns.begin(), eqns.end(), [&](const Eqn& e) {
-    if (std::any_of(e.outputs.begin(), e.outputs.end(),
-                    [&](Var v) { return is_large(jaxpr.aval(v)); }))
-      return true;
-    if (!e.params.has_jaxprs()) return false;
-    const std::vector<Jaxpr> inside = e.params.jaxprs();
-    return std::any_of(inside.begin(), inside.end(), has_large_values);
-  });
+  return std::any_of(jaxpr.avals().begin(), jaxpr.avals().end(), is_large) ||
+         std::any_of(eqns.begin(), eqns.end(), [&](const Eqn& e) {
+           if (!e.params.has_jaxprs()) return false;
+           const std::vector<Jaxpr> inside = e.params.jaxprs();
+           return std::any_of(inside.begin(), inside.end(), has_large_values);
+         });
 }
 
 int element_cost(const Eqn& eqn) {

@@ -80,15 +80,96 @@ TEST(RowGroups, TakeWeightsOfLongRows) {
   }
 }
 
-TEST(RowGroups, LeaveSumsOverRowsOutside) {
-  const std::string plan = same_either_way(
+double largest(const Array& x) {
+  return max(abs(lax::convert_element_type(x, DType::f64))).item<double>();
+}
+/// Nearly the same with and without groups, and the same bits for one to four threads. Gives the plan with them.
+std::string nearly_the_same(const Program& f, const Arrays& inputs, double tolerance = 1e-12) {
+  const Jaxpr jaxpr = stage(f, inputs);
+  const Compiled with = compile(jaxpr);
+  const Compiled without = compile(
+      jaxpr, {.contract = false, .name = "without", .disabled = {"row_groups", "row_updates"}});
+  const Arrays want = execute(without, inputs);
+  Arrays first;
+  for (int threads = 1; threads <= 4; ++threads) {
+    const WithThreads scope(threads);
+    const Arrays got = execute(with, inputs);
+    if (threads == 1) first = got;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_LE(largest(got[i] - want[i]), tolerance * (1 + largest(want[i])));
+      expect_equal(got[i], first[i], 0, std::to_string(threads));
+    }
+  }
+  return with->text("plan");
+}
+/// Loops inside loops: sums in parts, of blocks.
+::testing::Matcher<std::string> sums_in_parts() {
+  return ::testing::ContainsRegex("loop reads.* in chunks.*\n  (.*\n  )*loop reads.*carry");
+}
+
+TEST(RowGroups, TakeSumsOverRows) {
+  const std::string plan = nearly_the_same(
       [](std::span<const Array> x) {
         const Array y = batch_of_products(x[0], x[1]);
         const Array z = lax::exp(lax::neg(y));
         return Arrays{lax::reduce_sum(lax::mul(z, z), {0}), lax::reduce_sum(z, {2})};
       },
       {numbers({40, 9, 16}), numbers({40, 16, 700})});
-  EXPECT_THAT(plan, HasSubstr("reduce_sum")) << plan;
+  EXPECT_THAT(plan, sums_in_parts()) << plan;
+}
+
+TEST(RowGroups, TakeGradientsByWhatAllRowsShare) {
+  const Program logistic = [](std::span<const Array> x) {
+    const auto loss = [&](const Array& w) {
+      const Array z = matmul(x[1], w);
+      return sum(logaddexp(0., z) - x[2] * z);
+    };
+    return Arrays{grad(loss)(x[0])};
+  };
+  for (const std::int64_t rows : {20'000, 60'000}) {
+    const std::string plan =
+        nearly_the_same(logistic, {numbers({40}), numbers({rows, 40}), numbers({rows})});
+    EXPECT_THAT(plan, sums_in_parts()) << plan;
+  }
+  // The sums are read by an epilogue, and rows are read from outside, too.
+  const Program network = [](std::span<const Array> x) {
+    const auto loss = [&](const Array& w, const Array& b, const Array& v) {
+      const Array hidden = tanh(matmul(x[3], w) + b);
+      return sum(square(matmul(hidden, v) - x[4]));
+    };
+    const auto [w, b, v] = grad<0, 1, 2>(loss)(x[0], x[1], x[2]);
+    return Arrays{x[0] - .1 * w, b, v / (1. + abs(v)), tanh(matmul(x[3], x[0]) + x[1])};
+  };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const std::string plan =
+        nearly_the_same(network,
+                        {numbers({24, 40}, dtype), numbers({40}, dtype), numbers({40}, dtype),
+                         numbers({12'000, 24}, dtype), numbers({12'000}, dtype)},
+                        dtype == DType::f32 ? 1e-4 : 1e-11);
+    EXPECT_THAT(plan, sums_in_parts()) << plan;
+  }
+}
+
+TEST(RowGroups, TakeSumsThatSomeRowsWaitForApart) {
+  // What is computed of rows and of their sum waits for all of them.
+  const std::string plan = nearly_the_same(
+      [](std::span<const Array> x) {
+        const Array y = matmul(x[0], x[1]);
+        const Array z = matmul(exp(y - mean(y, 0)), x[2]);
+        return Arrays{sum(square(z), 0), z};
+      },
+      {numbers({8'000, 24}), numbers({24, 60}), numbers({60, 20})});
+  EXPECT_THAT(plan, HasSubstr("loop reads")) << plan;
+}
+
+TEST(RowGroups, LeaveSumsOfHalvesOutside) {
+  const std::string plan = nearly_the_same(
+      [](std::span<const Array> x) {
+        const Array y = lax::convert_element_type(tanh(matmul(x[0], x[1])), DType::bf16);
+        return Arrays{sum(y, 0)};
+      },
+      {numbers({8'000, 24}, DType::f32), numbers({24, 60}, DType::f32)}, 0.02);
+  EXPECT_THAT(plan, Not(HasSubstr("carry"))) << plan;
 }
 
 TEST(RowGroups, LeaveAloneWhatFits) {

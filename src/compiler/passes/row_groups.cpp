@@ -2,9 +2,12 @@
 //
 // A row is what belongs to one index of the first dimension. A group is a set of kernels and matrix
 // products of a plan whose values have the same number of rows, and which read what others of the group
-// made at the same row only: sums over rows stay outside. It becomes a loop without a carry, which is
+// made at the same row only. It becomes a loop without a carry, which is
 // planned as any other: blocks are views of what lies around the loop, values of the body have memory
 // for one block per thread, and chunks of blocks run in parallel.
+//
+// What the group sums over rows (of gradients: what examples have in common, as weights and centres) comes with it: there
+// are two loops then, over parts and, with the sums so far as carries, over blocks of each; the parts are added after that.
 //
 // Which values would be in memory at all is for fusion to say: so a program is planned, then rewritten,
 // and planned again.
@@ -37,7 +40,12 @@ constexpr std::int64_t kWhole = 512 << 10;      // bytes that each block reads a
 constexpr std::int64_t kLeastWork = 4096;       // elements of a block
 constexpr std::int64_t kLeastRows = 16;         // of blocks of short rows: a multiple of all lanes
 constexpr std::int64_t kLeastProductRows = 32;  // fewer do not pay for reading the other operand
-constexpr std::int64_t kSmall = 1024;           // elements that each block may compute again
+constexpr std::int64_t kSums = 192
+                               << 10;  // bytes of sums, which each block reads and writes, at most
+constexpr std::int64_t kPartsOfInside =
+    8;  // of what stays inside, parts of sums take so much at most
+constexpr std::int64_t kLeastParts = 8, kLeastTrips = 4;  // of sums, and blocks of each
+constexpr std::int64_t kSmall = 1024;  // elements that each block may compute again
 constexpr std::size_t kMostEquations = 4000, kMostSteps = 300;
 
 class Grouping {
@@ -56,7 +64,9 @@ class Grouping {
         in_vain;  // in_vain: of a group that is not worth it, and would grow from them again
     for (std::size_t s = 0; s < steps().size(); ++s) {
       if (taken.contains(static_cast<int>(s)) || in_vain.contains(static_cast<int>(s))) continue;
-      std::optional<RowGroup> group = grow(static_cast<int>(s), taken);
+      std::optional<RowGroup> group = grow(static_cast<int>(s), taken, true);
+      if (group && !group->sums.empty() && !is_worth_it(*group))
+        group = grow(static_cast<int>(s), taken, false);
       if (!group) continue;
       if (!is_worth_it(*group)) {
         in_vain.insert(group->steps.begin(), group->steps.end());
@@ -106,17 +116,49 @@ class Grouping {
       out = k.roots.empty() ? eqn(e).outputs : k.roots;
     } else if (s.kind == Step::Kind::kernel &&
                (k.kind == Kernel::Kind::loop || k.kind == Kernel::Kind::reduction)) {
-      // Parts of sums depend on how much there is to sum.
-      if (!k.columns.empty() || !k.partials.empty()) return {};
       out = k.roots;
       out.insert(out.end(), k.epilogue.begin(), k.epilogue.end());
-      for (const int e : k.reductions) {
-        if (value_of(eqn(e).outputs[0]) >= 0) out.push_back(eqn(e).outputs[0]);
+      for (const std::vector<int>& all : {k.reductions, k.columns}) {
+        for (const int e : all) {
+          if (value_of(eqn(e).outputs[0]) >= 0) out.push_back(eqn(e).outputs[0]);
+        }
       }
     }
     const bool alone =
         std::all_of(out.begin(), out.end(), [&](Var v) { return writer(v) == number; });
     return alone ? out : Vars();
+  }
+  // The same by rows, with the sums over rows that it takes instead of what it computes from these alone.
+  Vars made_by(int number, std::int64_t rows) const {
+    const Kernel& k = step(number).kernel;
+    // Parts of the sum of a row depend on how much there is to sum.
+    if (!k.partials.empty() && k.columns.empty() && !are_sums(k.reductions, rows)) return {};
+    std::set<Var> made;
+    for (const Var v : stored_by(number)) {
+      if (has_rows(jaxpr_.aval(v), rows) && !is_sum(v, rows)) made.insert(v);
+      else if (!add_sums(v, number, rows, made)) return {};
+    }
+    return {made.begin(), made.end()};
+  }
+  // The sums that a step computes something from; false where it needs more of rows than these.
+  bool add_sums(Var v, int number, std::int64_t rows, std::set<Var>& made) const {
+    if (is_sum(v, rows)) {
+      made.insert(v);
+      return true;
+    }
+    if (v < jaxpr_.num_inputs() || (value_of(v) >= 0 && writer(v) != number)) return true;
+    if (has_rows(jaxpr_.aval(v), rows)) return false;
+    const Atoms& from = eqn(producer(v)).inputs;
+    return std::all_of(from.begin(), from.end(), [&](const Atom& a) {
+      return a.is_literal() || add_sums(a.var(), number, rows, made);
+    });
+  }
+  bool are_sums(const std::vector<int>& eqns, std::int64_t rows) const {
+    return std::all_of(eqns.begin(), eqns.end(),
+                       [&](int e) { return is_sum(eqn(e).outputs[0], rows); });
+  }
+  bool is_sum(Var v, std::int64_t rows) const {
+    return v >= jaxpr_.num_inputs() && RowRules(jaxpr_, rows).sums(eqn(producer(v)));
   }
 
   // The group of these steps, with all they need; nothing where that is not by rows.
@@ -126,17 +168,22 @@ class Grouping {
     g.steps = std::move(steps);
     std::vector<std::pair<Var, Need>> todo;
     for (const int s : g.steps) {
-      for (const Var v : stored_by(s)) {
+      for (const Var v : made_by(s, rows)) {
         g.stored.insert(v);
+        if (is_sum(v, rows)) g.sums.insert(v);
         todo.emplace_back(v, Need::block);
       }
     }
+    std::int64_t sums = 0;
+    for (const Var v : g.sums) sums += bytes(v);
+    if (sums > kSums) return std::nullopt;
     const RowRules rules(jaxpr_, rows);
     while (!todo.empty()) {
       const auto [v, need] = todo.back();
       todo.pop_back();
       const Aval& aval = jaxpr_.aval(v);
-      if (need == Need::block && !has_rows(aval, rows)) return std::nullopt;
+      const bool sum = g.sums.contains(v);
+      if (need == Need::block && !sum && !has_rows(aval, rows)) return std::nullopt;
       const bool elsewhere = value_of(v) >= 0 && !g.steps.contains(writer(v));
       if (v < jaxpr_.num_inputs() || elsewhere) {
         (need == Need::block ? g.by_blocks : g.as_a_whole).insert(v);
@@ -150,7 +197,7 @@ class Grouping {
       }
       std::vector<Need> needs(eqn(e).inputs.size(), Need::whole);
       if (need == Need::block) {
-        const auto by_rule = rules.needs(eqn(e));
+        const auto by_rule = sum ? rules.sums(eqn(e)) : rules.needs(eqn(e));
         if (!by_rule) return std::nullopt;
         needs = *by_rule;
       } else if (aval.size() > kSmall || !is_fusible(form_of(jaxpr_, eqn(e))) ||
@@ -196,26 +243,27 @@ class Grouping {
     return reads_later(g);
   }
 
-  std::optional<RowGroup> grow(int seed, const std::set<int>& taken) const {
+  std::optional<RowGroup> grow(int seed, const std::set<int>& taken, bool sums) const {
     const Vars stored = stored_by(seed);
     if (stored.empty() || jaxpr_.aval(stored[0]).shape.empty()) return std::nullopt;
     const std::int64_t rows = jaxpr_.aval(stored[0]).shape[0];
-    if (rows < 2) return std::nullopt;
+    if (rows < 2 || made_by(seed, rows).empty()) return std::nullopt;
     std::optional<RowGroup> group = group_of({seed}, rows);
+    if (group && !group->sums.empty() && !sums) return std::nullopt;
     for (std::size_t before = 0; group && before < group->steps.size();) {
       before = group->steps.size();
       for (int s = 0; s < static_cast<int>(steps().size()); ++s) {
-        if (taken.contains(s) || group->steps.contains(s) || stored_by(s).empty() ||
+        if (taken.contains(s) || group->steps.contains(s) || made_by(s, rows).empty() ||
             !(reads_from(s, *group) || writes_for(s, *group)))
           continue;
         std::set<int> more = group->steps;
         more.insert(s);
-        if (auto larger = group_of(std::move(more), rows)) group = std::move(larger);
+        auto larger = group_of(std::move(more), rows);
+        if (larger && (sums || larger->sums.empty())) group = std::move(larger);
       }
     }
     return group;
   }
-
   bool reads_from(int s, const RowGroup& g) const {
     return std::any_of(step(s).reads.begin(), step(s).reads.end(), [&](int v) {
       return g.steps.contains(writer_[static_cast<std::size_t>(v)]);
@@ -232,16 +280,30 @@ class Grouping {
   bool is_worth_it(RowGroup& g) {
     if (g.steps.size() < 2) return false;
     const std::set<Var> needed = needed_outside(g);
-    std::int64_t inside = 0, all = 0, whole = 0, elements = 0;
+    g.outputs.clear();
+    const bool products = std::any_of(g.eqns.begin(), g.eqns.end(), [&](const auto& e) {
+      return eqn(e.first).primitive == &dot_general_p;
+    });
+    std::int64_t inside = 0, all = 0, whole = 0, elements = 0, sums = 0;
     for (const Var v : g.stored) {
+      if (g.sums.contains(v)) {
+        sums += bytes(v);
+        continue;
+      }
       if (needed.contains(v)) g.outputs.push_back(v);
       else inside += bytes(v);
       all += bytes(v);
       elements = std::max(elements, jaxpr_.aval(v).size());
     }
-    for (const Var v : g.by_blocks) all += bytes(v);
+    for (const Var v : g.by_blocks) {
+      all += bytes(v);
+      elements = std::max(elements, jaxpr_.aval(v).size());
+      if (products) inside += (readers(v, g) - 1) * bytes(v);
+    }
     for (const Var v : g.as_a_whole) whole += bytes(v);
-    if (inside < kCache || whole > kWhole || g.outputs.empty()) return false;
+    if (inside < kCache || whole > kWhole || (g.outputs.empty() && g.sums.empty())) return false;
+    // Without products, tiles do that (plan/tiles.hpp).
+    if (!g.sums.empty() && !products) return false;
     const std::int64_t each = std::max<std::int64_t>(all / g.rows, 1);
     const std::int64_t row = std::max<std::int64_t>(elements / g.rows, 1);
     std::int64_t least = (kLeastWork + row - 1) / row;
@@ -249,12 +311,35 @@ class Grouping {
     least = std::max(least, least_product_rows(g));
     // The most rows that divide the whole and fit.
     const std::int64_t most = std::max(kBlock / each, least);
-    for (std::int64_t r = std::min(most, g.rows / 2); r >= least; --r) {
-      if (g.rows % r != 0) continue;
-      g.block = r;
-      break;
-    }
+    g.block = 0;
+    const auto fits = [&](std::int64_t rows) {
+      if (g.rows % rows != 0) return false;
+      g.parts = g.sums.empty() ? 1
+                               : most_parts(g.rows / rows, inside / kPartsOfInside /
+                                                               std::max<std::int64_t>(sums, 1));
+      if (g.parts > 0) g.block = rows;
+      return g.parts > 0;
+    };
+    std::int64_t r = std::min(most, g.rows / 2);
+    while (r >= least && !fits(r)) --r;
+    for (r = most + 1; g.block == 0 && !g.sums.empty() && r <= std::min(2 * most, g.rows / 2);)
+      fits(r++);
     return g.block > 0 && g.block * each <= 2 * kCache && 4 * g.block >= std::min(most, g.rows / 2);
+  }
+  std::int64_t readers(Var v, const RowGroup& g) const {
+    return std::count_if(g.steps.begin(), g.steps.end(), [&](int s) { return reads(s, v); });
+  }
+  bool reads(int s, Var v) const {
+    const std::vector<int>& all = step(s).reads;
+    return std::find(all.begin(), all.end(), value_of(v)) != all.end();
+  }
+  // In which so many blocks are summed, a matter of shapes: enough for threads to share, and few beside what they add up.
+  static std::int64_t most_parts(std::int64_t blocks, std::int64_t most) {
+    for (std::int64_t n = std::min({most, blocks / kLeastTrips, Step::kMaxChunks});
+         n >= kLeastParts; --n) {
+      if (blocks % n == 0) return n;
+    }
+    return 0;
   }
 
   std::int64_t least_product_rows(const RowGroup& g) const {
@@ -267,11 +352,15 @@ class Grouping {
       if (!p) return g.rows;
       if (!params.dimension_numbers.lhs_batch.empty()) continue;
       // A large matrix is packed again for each block.
-      const bool packs = bytes(eqn(e).inputs[1].var()) > kWhole / 2;
+      const bool packs =
+          !g.sums.contains(eqn(e).outputs[0]) && bytes(eqn(e).inputs[1].var()) > kWhole / 2;
       least = std::max(least, packs ? 4 * kLeastProductRows : kLeastProductRows);
+      if (g.sums.contains(eqn(e).outputs[0])) continue;
       const std::int64_t row = std::max<std::int64_t>(p->m / g.rows * p->n * p->k, 1);
-      if (row * g.rows < kLeastLargeProduct) continue;
-      // What is a call as a whole is one in blocks, and sums in the same way.
+      // What is a call as a whole is one in blocks, and sums in the same way, but for products with a vector that are
+      // summed in parts after that anyway.
+      if (row * g.rows < kLeastLargeProduct || p->k == 1 || (p->n == 1 && !g.sums.empty()))
+        continue;
       const DType dtype = jaxpr_.aval(eqn(e).outputs[0]).dtype;
       const std::int64_t rows =
           kernels::least_rows_of_block(dtype, {p->batch, p->m, p->n, p->k}, p->rhs.row == 1);
@@ -297,17 +386,13 @@ class Grouping {
   Vars in_order(const RowGroup& g) const {
     std::set<int> left = g.steps;
     Vars out;
-    const auto reads = [&](int s, Var v) {
-      const std::vector<int>& all = step(s).reads;
-      return std::find(all.begin(), all.end(), value_of(v)) != all.end();
-    };
     while (!left.empty()) {
       int best = -1;
       std::int64_t least = 0;
       for (const int s : left) {
         std::int64_t more = 0;
         bool ready = true;
-        for (const Var v : stored_by(s)) more += bytes(v);
+        for (const Var v : made_by(s, g.rows)) more += bytes(v);
         for (const Var v : g.stored) {
           if (!reads(s, v)) continue;
           ready = ready && !left.contains(writer(v));
@@ -321,7 +406,7 @@ class Grouping {
         }
       }
       left.erase(best);
-      const Vars stored = stored_by(best);
+      const Vars stored = made_by(best, g.rows);
       out.insert(out.end(), stored.begin(), stored.end());
     }
     return out;
@@ -340,8 +425,7 @@ Jaxpr group_rows(const Jaxpr& jaxpr, const PlanOptions& options) {
   if (!has_large_values(jaxpr) || jaxpr.eqns().size() > kMostEquations) return jaxpr;
   const Jaxpr inside =
       detail::map_regions(jaxpr, [&](const Jaxpr& j) { return group_rows(j, options); });
-  const bool large =
-      std::any_of(inside.avals().begin() + inside.num_inputs(), inside.avals().end(), is_large);
+  const bool large = std::any_of(inside.avals().begin(), inside.avals().end(), is_large);
   return large ? Grouping(inside, options).run() : inside;
 }
 

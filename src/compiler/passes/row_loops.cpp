@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/concrete.hpp"
 #include "jaxpr/rewrite.hpp"
 #include "telamon/error.hpp"
 #include "telamon/primitives.hpp"
@@ -93,24 +94,77 @@ class RowLoops {
   }
 
   void emit_group(const RowGroup& g) {
-    ScanParams params;
-    params.length = g.rows / g.block;
-    params.num_consts = static_cast<int>(g.as_a_whole.size());
     Atoms inputs;
     for (const Var v : g.as_a_whole) inputs.push_back(atom(Atom::var(v)));
-    for (const Var v : g.by_blocks) {
-      inputs.push_back(reshaped(atom(Atom::var(v)), in_blocks(jaxpr_.aval(v), g.block)));
+    for (const Var v : g.by_blocks)
+      inputs.push_back(reshaped(atom(Atom::var(v)), whole_of(g, jaxpr_.aval(v))));
+    const Vars made = g.parts > 1 ? add_loop(builder_, g, g.parts, false, part(g), inputs)
+                                  : add_blocks(builder_, g, std::move(inputs));
+    std::size_t i = 0;
+    for (const Var v : g.sums) {
+      const Atom sum = Atom::var(made[i++]);
+      atoms_[static_cast<std::size_t>(v)] =
+          g.parts == 1 ? sum
+                       : Atom::var(builder_.add_eqn1(reduce_sum_p, Params::of(AxesParams{{0}}),
+                                                     {sum}, jaxpr_.aval(v)));
     }
-    params.jaxpr = body(g);
+    for (const Var v : g.outputs)
+      atoms_[static_cast<std::size_t>(v)] = reshaped(Atom::var(made[i++]), jaxpr_.aval(v));
+  }
+
+  // ---- shapes: [rows, ...] as the blocks of a part, and of all parts ------------------------------
+  static std::int64_t trips(const RowGroup& g) { return g.rows / g.block / g.parts; }
+  static Aval part_of(const RowGroup& g, const Aval& aval) {
+    return in_blocks(with_rows(aval, g.rows / g.parts), g.block);
+  }
+  static Aval whole_of(const RowGroup& g, Aval aval) {
+    if (g.parts == 1) return in_blocks(std::move(aval), g.block);
+    return stacked(part_of(g, aval), g.parts);
+  }
+  static Aval stacked(Aval aval, std::int64_t times) {
+    aval.shape.insert(0, times);
+    return aval;
+  }
+
+  // ---- loops -------------------------------------------------------------------------------------
+  static Atom zeros_of(JaxprBuilder& b, const Aval& aval) {
+    const Atom zero = Atom::literal(detail::convert_scalar(Array(0.0), aval.dtype, false));
+    return Atom::var(b.add_eqn1(broadcast_in_dim_p,
+                                Params::of(BroadcastInDimParams{aval.shape, {}}), {zero}, aval));
+  }
+  // Over parts, whose results are stacked, or over blocks, with a carry of sums.
+  Vars add_loop(JaxprBuilder& b, const RowGroup& g, std::int64_t length, bool carries, Jaxpr body,
+                Atoms inputs) const {
     std::vector<Aval> avals;
-    for (const Var v : g.outputs) avals.push_back(in_blocks(jaxpr_.aval(v), g.block));
-    const SourceLocation where = eqn(g.eqns.begin()->first).where;
-    const auto made = builder_.add_eqn(scan_p, Params::of(std::move(params)), std::move(inputs),
-                                       avals, Effect::none, where);
-    for (std::size_t i = 0; i < made.size(); ++i) {
-      atoms_[static_cast<std::size_t>(g.outputs[i])] =
-          reshaped(Atom::var(made[i]), jaxpr_.aval(g.outputs[i]));
-    }
+    for (const Var v : g.sums)
+      avals.push_back(carries ? jaxpr_.aval(v) : stacked(jaxpr_.aval(v), length));
+    for (const Var v : g.outputs)
+      avals.push_back(carries ? part_of(g, jaxpr_.aval(v)) : whole_of(g, jaxpr_.aval(v)));
+    ScanParams params;
+    params.jaxpr = std::move(body);
+    params.length = length;
+    params.num_consts = static_cast<int>(g.as_a_whole.size());
+    params.num_carry = carries ? static_cast<int>(g.sums.size()) : 0;
+    return b.add_eqn(scan_p, Params::of(std::move(params)), std::move(inputs), avals, Effect::none,
+                     eqn(g.eqns.begin()->first).where);
+  }
+  // Given what is the same for all of them, and the blocks: sums of these, which begin with zero, and results.
+  Vars add_blocks(JaxprBuilder& b, const RowGroup& g, Atoms inputs) const {
+    Atoms zeros;
+    for (const Var v : g.sums) zeros.push_back(zeros_of(b, jaxpr_.aval(v)));
+    const auto blocks = inputs.begin() + static_cast<std::ptrdiff_t>(g.as_a_whole.size());
+    inputs.insert(blocks, zeros.begin(), zeros.end());
+    return add_loop(b, g, trips(g), true, body(g), std::move(inputs));
+  }
+  Jaxpr part(const RowGroup& g) const {
+    JaxprBuilder b;
+    Atoms inputs;
+    for (const Var v : g.as_a_whole) inputs.push_back(Atom::var(b.add_input(jaxpr_.aval(v))));
+    for (const Var v : g.by_blocks)
+      inputs.push_back(Atom::var(b.add_input(part_of(g, jaxpr_.aval(v)))));
+    Atoms outs;
+    for (const Var v : add_blocks(b, g, std::move(inputs))) outs.push_back(Atom::var(v));
+    return b.build(std::move(outs)).jaxpr;
   }
   Atom reshaped(const Atom& a, const Aval& aval) {
     // What one group leaves another has the shape of blocks already.
@@ -128,14 +182,19 @@ class RowLoops {
     std::map<Var, Atom> whole, block;
     const auto small = [&](Var v) { return with_rows(jaxpr_.aval(v), g.block); };
     for (const Var v : g.as_a_whole) whole.emplace(v, Atom::var(b.add_input(jaxpr_.aval(v))));
+    Atoms before;
+    for (const Var v : g.sums) before.push_back(Atom::var(b.add_input(jaxpr_.aval(v))));
     for (const Var v : g.by_blocks) block.emplace(v, Atom::var(b.add_input(small(v))));
     const RowRules rules(jaxpr_, g.rows);
     const std::function<void(int)> emit = [&](int e) {
       const bool by_rows = g.eqns.at(e) == Need::block;
       auto& made = by_rows ? block : whole;
       if (made.contains(eqn(e).outputs[0])) return;
-      const std::vector<Need> needs =
-          by_rows ? *rules.needs(eqn(e)) : std::vector<Need>(eqn(e).inputs.size(), Need::whole);
+      const bool sums = g.sums.contains(eqn(e).outputs[0]);
+      const std::vector<Need> needs = sums ? *rules.sums(eqn(e))
+                                      : by_rows
+                                          ? *rules.needs(eqn(e))
+                                          : std::vector<Need>(eqn(e).inputs.size(), Need::whole);
       Atoms inputs;
       for (std::size_t i = 0; i < needs.size(); ++i) {
         const Atom& a = eqn(e).inputs[i];
@@ -146,7 +205,8 @@ class RowLoops {
         inputs.back() = known.at(a.var());
       }
       std::vector<Aval> avals;
-      for (const Var v : eqn(e).outputs) avals.push_back(by_rows ? small(v) : jaxpr_.aval(v));
+      for (const Var v : eqn(e).outputs)
+        avals.push_back(by_rows && !sums ? small(v) : jaxpr_.aval(v));
       const auto results = b.add_eqn(*eqn(e).primitive,
                                      by_rows ? RowRules::with_rows(eqn(e), g.block) : eqn(e).params,
                                      std::move(inputs), avals, Effect::none, eqn(e).where);
@@ -155,6 +215,10 @@ class RowLoops {
     };
     for (const Var v : g.order) emit(producer(v));
     Atoms outs;
+    for (const Var v : g.sums) {
+      const Atom& more = block.at(v);
+      outs.push_back(Atom::var(b.add_eqn1(add_p, {}, {before[outs.size()], more}, jaxpr_.aval(v))));
+    }
     for (const Var v : g.outputs) outs.push_back(block.at(v));
     return b.build(std::move(outs)).jaxpr;
   }

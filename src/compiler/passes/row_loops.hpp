@@ -15,11 +15,13 @@ namespace compiler {
 /// Kernels that go together, and what of the program they evaluate.
 struct RowGroup {
   std::int64_t rows = 0, block = 0;
+  std::int64_t parts = 1;  ///< in which sums are taken: loops that wait for nothing of each other
   std::set<int> steps;
-  std::set<Var> stored;                 ///< what they leave in memory
+  std::set<Var> stored;                 ///< what they leave in memory, and sums
+  std::set<Var> sums;                   ///< of those: sums over rows
   std::map<int, Need> eqns;             ///< in the order of the program
   std::set<Var> by_blocks, as_a_whole;  ///< what they read of what others made
-  Vars outputs;                         ///< of `stored`, what others need
+  Vars outputs;                         ///< of `stored` without sums, what others need
   Vars order{};  ///< what is stored, as it comes where little is to be alive at a time
 };
 

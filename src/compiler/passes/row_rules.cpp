@@ -7,6 +7,10 @@
 namespace telamon {
 inline namespace v1 {
 namespace compiler {
+namespace {
+constexpr std::size_t kLeastSummand =
+    4;  // bytes: a sum of rounded 16-bit sums has lost more than theirs
+}  // namespace
 
 std::optional<std::vector<Need>> RowRules::needs(const Eqn& e) const {
   std::vector<Need> all(e.inputs.size(), Need::block);
@@ -22,6 +26,23 @@ std::optional<std::vector<Need>> RowRules::needs(const Eqn& e) const {
     if (all[i] == Need::block && !has_rows(jaxpr_.aval(e.inputs[i]), rows_)) return std::nullopt;
   }
   return all;
+}
+
+std::optional<std::vector<Need>> RowRules::sums(const Eqn& e) const {
+  if (e.effect != Effect::none) return std::nullopt;
+  for (const Atom& a : e.inputs) {
+    if (a.is_literal() || !has_rows(jaxpr_.aval(a), rows_)) return std::nullopt;
+  }
+  if (size_of(jaxpr_.aval(e.outputs[0]).dtype) < kLeastSummand) return std::nullopt;
+  if (e.primitive == &reduce_sum_p && reduction_axes(e).contains(0))
+    return std::vector<Need>{Need::block};
+  if (e.primitive != &dot_general_p) return std::nullopt;
+  const DotDimensionNumbers& dn = e.params.as<DotGeneralParams>().dimension_numbers;
+  for (std::size_t i = 0; i < dn.lhs_contracting.size(); ++i) {
+    if (dn.lhs_contracting[i] == 0 && dn.rhs_contracting[i] == 0)
+      return std::vector<Need>{Need::block, Need::block};
+  }
+  return std::nullopt;
 }
 
 Params RowRules::with_rows(const Eqn& e, std::int64_t rows) {

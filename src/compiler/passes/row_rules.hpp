@@ -1,4 +1,5 @@
-// Rows through equations: which operands an equation needs at its own rows only, and what it is over fewer.
+// Rows through equations: which operands an equation needs at its own rows only, what it is over fewer, and which
+// equations add up what they have of each row.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,8 @@ class RowRules {
 
   /// By operand, where rows of the results come from rows of operands; else nothing.
   std::optional<std::vector<Need>> needs(const Eqn& e) const;
+  /// By operand, where the result is a sum over the rows of operands: that of some and that of others add up to that of all.
+  std::optional<std::vector<Need>> sums(const Eqn& e) const;
   /// The parameters of the same equation over fewer rows.
   static Params with_rows(const Eqn& e, std::int64_t rows);
 

@@ -141,7 +141,7 @@ class RegionPlanner {
     if (std::any_of(body.eqns().begin(), body.eqns().end(),
                     [](const Eqn& e) { return e.effect != Effect::none; }))
       return;
-    const std::optional<Work> work = work_of(*plan);
+    const std::optional<Work> work = work_of(*plan, plan->steps);
     if (!work) return;
     // What threads share by themselves they share better than few trips, or long ones; what they do not is worth
     // larger pieces of memory, of which as many are ever touched as there are threads.
@@ -161,12 +161,7 @@ class RegionPlanner {
   // What the steps write that is no result: a chunk has that for itself.
   static std::int64_t memory_of(const Plan& plan) {
     std::set<int> written;
-    for (const Step& s : plan.steps) {
-      written.insert(s.writes.begin(), s.writes.end());
-      written.insert(s.kernel.partials.begin(), s.kernel.partials.end());
-      for (const auto& [reduction, extremes] : s.kernel.extremes) written.insert(extremes);
-      if (s.kernel.tape >= 0) written.insert(s.kernel.tape);
-    }
+    note_written(plan.steps, written);
     std::int64_t bytes = 0;
     for (const int w : written) {
       const Value& v = plan.values[static_cast<std::size_t>(w)];
@@ -175,16 +170,26 @@ class RegionPlanner {
     }
     return bytes;
   }
+  static void note_written(const std::vector<Step>& steps, std::set<int>& written) {
+    for (const Step& s : steps) {
+      written.insert(s.writes.begin(), s.writes.end());
+      written.insert(s.kernel.partials.begin(), s.kernel.partials.end());
+      for (const auto& [reduction, extremes] : s.kernel.extremes) written.insert(extremes);
+      if (s.kernel.tape >= 0) written.insert(s.kernel.tape);
+      for (const Step::Carry& c : s.carries) written.insert({c.first, c.second});
+      for (const auto& body : s.bodies) note_written(body, written);
+    }
+  }
 
   struct Work {
     std::int64_t cost = 1;  ///< in what kernels count theirs in
     bool alone = false;     ///< one thread does much of it, unless trips are shared out
   };
   // Nothing where that is not known, or where steps may not run side by side.
-  static std::optional<Work> work_of(const Plan& plan) {
-    constexpr std::int64_t kUpdateCost = 16;
+  static std::optional<Work> work_of(const Plan& plan, const std::vector<Step>& steps) {
+    constexpr std::int64_t kUpdateCost = 16, kMostCost = std::int64_t{1} << 40;
     Work work;
-    for (const Step& s : plan.steps) {
+    for (const Step& s : steps) {
       const Scope& scope = plan.scopes[static_cast<std::size_t>(s.scope)];
       const int product = s.kind == Step::Kind::host           ? s.eqn
                           : s.kernel.kind == Kernel::Kind::dot ? s.kernel.eqn
@@ -206,9 +211,17 @@ class RegionPlanner {
         const Eqn& e = scope.jaxpr.eqns()[static_cast<std::size_t>(s.kernel.eqn)];
         work.cost += scope.jaxpr.aval(e.inputs[2]).size() * kUpdateCost;
         work.alone = true;
+      } else if (s.kind == Step::Kind::copy || s.kind == Step::Kind::fill) {
+        work.cost += plan.values[static_cast<std::size_t>(s.writes[0])].aval.size();
+      } else if (s.kind == Step::Kind::loop && s.trips >= 0) {
+        const std::optional<Work> trip = work_of(plan, s.bodies[0]);
+        if (!trip) return std::nullopt;
+        work.cost += std::min(trip->cost, kMostCost / std::max<std::int64_t>(s.trips, 1)) * s.trips;
+        work.alone = work.alone || trip->alone || !s.carries.empty();
       } else {
         return std::nullopt;
       }
+      work.cost = std::min(work.cost, kMostCost);
     }
     return work;
   }
