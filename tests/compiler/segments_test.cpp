@@ -356,9 +356,7 @@ TEST(Segments, ReadAndWriteRowsByColumns) {
     for (const std::int64_t n : {2, 3, 7, 8, 9, 33, 1001, 20'000}) {
       SCOPED_TRACE(n);
       const Compiled e = check(f, {uniform({n, 3}, dtype, 0, 1)});
-#if defined(__x86_64__)
       EXPECT_THAT(e->text("plan"), ::testing::HasSubstr("u8["));  // the tape
-#endif
     }
   }
 }

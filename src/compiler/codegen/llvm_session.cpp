@@ -101,8 +101,14 @@ class Session {
     llvm::InitializeNativeTargetAsmPrinter();
     // Loop strength reduction, and scheduling once more after registers are allocated, cost a third of the
     // time of code generation and change nothing in loops like ours on processors that reorder.
+    // Loads of whole structures may be followed by a step in a register on AArch64. LLVM 19 takes one for it that is found
+    // to be zero later: such a register stands for the bytes that were read, and what is read after that is wrong.
     const char* flags[] = {"telamon", "-disable-lsr", "-disable-post-ra",
-                           "-disable-x86-domain-reassignment"};
+                           "-disable-x86-domain-reassignment",
+#if defined(__aarch64__)
+                           "-lower-interleaved-accesses=false"
+#endif
+    };
     llvm::cl::ParseCommandLineOptions(static_cast<int>(std::size(flags)), flags, "",
                                       &llvm::nulls());
     triple_ = llvm::sys::getProcessTriple();

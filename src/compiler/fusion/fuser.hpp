@@ -116,9 +116,6 @@ class Fuser {
   // What is read at other indices and what is put together of columns pays for the way over memory between functions where
   // much is called, and where a kernel has become too large otherwise.
   static bool pays_for_cuts(const Cluster& c) {
-#if !defined(__x86_64__)
-    return false;  // from the same IR, LLVM 19 makes code for AArch64 that mistakes lanes of what is read (three rows of f64)
-#endif
     return is_of_calls(c) || c.kernel.members.size() >= kMaxSideBySide;
   }
   bool is_better_cut(const Cluster& c) const {
