@@ -277,11 +277,50 @@ TEST(MatmulColumns, GiveTheSameBitsAsRows) {
 }
 
 TEST(MatmulScratch, HoldsTheTransposeOfNarrowProducts) {
-  const auto scratch = [](std::int64_t batch, std::int64_t n) {
-    return kernels::matmul_scratch(f32, {batch, 1024, n, 64}, 1);
+  const auto scratch = [](std::int64_t batch, std::int64_t m, std::int64_t n, int threads) {
+    return kernels::matmul_scratch(f32, {batch, m, n, 64}, threads);
   };
-  EXPECT_EQ(scratch(3, 8) - scratch(1, 8), 2 * 1024 * 8 * 4);
-  EXPECT_EQ(scratch(3, 128), scratch(1, 128));
+  // One for each thread, but not more than products, or one that threads share.
+  const std::int64_t one = scratch(1, 1024, 8, 1), large = scratch(1, 100'000, 8, 1);
+  EXPECT_EQ(scratch(3, 1024, 8, 1), one);
+  EXPECT_EQ(scratch(3, 1024, 8, 2), 2 * one);
+  EXPECT_EQ(scratch(3, 1024, 8, 4), 4 * one - 1024 * 8 * 4);
+  EXPECT_EQ(scratch(3, 100'000, 8, 2), 2 * large - 100'000 * 8 * 4);
+  EXPECT_EQ(scratch(3, 1024, 128, 1), scratch(1, 1024, 128, 1));
+}
+
+TEST(Matmul, GivesEachNarrowProductOfABatchAlone) {
+  constexpr std::int64_t kBatch = 3, kTerms = 300, kColumns = 8;
+  for (const std::int64_t rows : {500, 40'000}) {
+    std::vector<double> a(kBatch * kTerms * rows), b(kBatch * kTerms * kColumns),
+        want(kBatch * rows * kColumns), got(want.size());
+    for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::sin(static_cast<double>(i));
+    for (std::size_t i = 0; i < b.size(); ++i) b[i] = std::cos(static_cast<double>(i));
+    const auto multiply = [&](std::int64_t first, std::int64_t count, std::vector<double>& c) {
+      View lhs =
+          contiguous_view(a.data() + first * kTerms * rows, DType::f64, Shape{count, kTerms, rows});
+      std::swap(lhs.shape[1], lhs.shape[2]);
+      std::swap(lhs.strides[1], lhs.strides[2]);
+      kernels::run_matmul(lhs,
+                          contiguous_view(b.data() + first * kTerms * kColumns, DType::f64,
+                                          Shape{count, kTerms, kColumns}),
+                          contiguous_view(c.data() + first * rows * kColumns, DType::f64,
+                                          Shape{count, rows, kColumns}));
+    };
+    for (std::int64_t i = 0; i < kBatch; ++i) multiply(i, 1, want);
+    for (const int threads : {1, 2, 4}) {
+      const WithThreads scope(threads);
+      multiply(0, kBatch, got);
+      EXPECT_EQ(got, want) << rows << ' ' << threads;
+    }
+    double sum = 0;
+    for (std::size_t k = 0; k < kTerms; ++k)
+      sum += a[static_cast<std::size_t>(2 * kTerms + static_cast<std::int64_t>(k)) *
+                   static_cast<std::size_t>(rows) +
+               7] *
+             b[(2 * kTerms + k) * kColumns + 5];
+    EXPECT_NEAR(want[static_cast<std::size_t>((2 * rows + 7) * kColumns + 5)], sum, 1e-10);
+  }
 }
 
 // The right operand of a product of few columns that leave lanes idle.
@@ -291,7 +330,7 @@ TEST(MatmulScratch, HoldsTheOperandThatIsTurned) {
   };
   const bool is_turned = kernels::least_rows_of_block(f32, {1, 1024, 3, 300}, false) > 1;
   EXPECT_EQ(is_turned, runtime::host_isa() != runtime::Isa::generic);
-  EXPECT_EQ(scratch(3) - scratch(1), 2 * (1024 * 3 + (is_turned ? 3 * 300 : 0)) * 4);
+  EXPECT_EQ(scratch(3) - scratch(1), is_turned ? 2 * 3 * 300 * 4 : 0);
 }
 
 // Left operands by rows and by columns have blocks of their own.

@@ -324,7 +324,7 @@ class Grouping {
     while (r >= least && !fits(r)) --r;
     for (r = most + 1; g.block == 0 && !g.sums.empty() && r <= std::min(2 * most, g.rows / 2);)
       fits(r++);
-    return g.block > 0 && g.block * each <= 2 * kCache && 4 * g.block >= std::min(most, g.rows / 2);
+    return g.block > 0 && g.block * each <= 3 * kCache && 4 * g.block >= std::min(most, g.rows / 2);
   }
   std::int64_t readers(Var v, const RowGroup& g) const {
     return std::count_if(g.steps.begin(), g.steps.end(), [&](int s) { return reads(s, v); });

@@ -235,9 +235,13 @@ Product turned(Product p) {
 }
 
 /// Whether a product has few columns. Of a matrix that lies by columns its transpose reads the rows that lie in memory,
-/// where the product would pack it first (on Zen 3 0.13 to 0.9 of the time).
-bool is_narrow(std::int64_t size, std::int64_t m, std::int64_t n) {
+/// where the product would pack it first (on Zen 3 0.13 to 0.9 of the time). Packing few terms costs less than turning the
+/// result of f64 with AVX-512 (on Zen 5 0.5 to 0.95 of the time).
+bool is_narrow(std::int64_t size, std::int64_t m, std::int64_t n, std::int64_t k) {
   const std::int64_t few = size == 8 ? 64 : 24;
+  if (size == 8 && runtime::host_isa() == runtime::Isa::avx512 &&
+      k <= std::min<std::int64_t>(2 * n, 128))
+    return false;
   return n > 1 && n <= few && m >= 2 * n && m > kFewRows;
 }
 
@@ -321,6 +325,38 @@ void run_turned(const View& from, const View& to) {
   run_copy(turned, to);
 }
 
+/// How many products of a batch have their transposes at a time: all where they are summed in parts, which depend on how many
+/// there are, else one for each thread, or one that threads share.
+std::int64_t narrow_at_once(const ProductSize& p, std::int64_t size, int threads) {
+  constexpr std::int64_t kShared = 1 << 20;  // bytes of a transpose
+  if (parts_of(kTiles, {p.batch, p.n, p.m, p.k}) > 1) return p.batch;
+  return p.m * p.n * size > kShared ? 1 : std::min<std::int64_t>(threads, p.batch);
+}
+
+void run_narrow(const Product& p) {
+  const auto run = [&](std::int64_t first, std::int64_t count) {
+    const Temporary transpose(Shape{count, p.n, p.m}, p.dtype);
+    Product some = p;
+    some.batch = count;
+    some.a.data += first * p.a.batch * p.size;
+    some.b.data += first * p.b.batch * p.size;
+    some.c += first * p.m * p.n * p.size;
+    const View out = contiguous_view(some.c, p.dtype, {count, p.m, p.n});
+    some = turned(some);
+    some.c = transpose.data();
+    if (count == p.batch)
+      run_in_parts(kTiles, some, run_floats);  // the same parts as of a matrix by rows in tiles
+    else run_floats(some);
+    run_turned(transpose.view(), out);
+  };
+  const int threads = runtime::num_threads();
+  const std::int64_t at_once = narrow_at_once(size_of_product(p), p.size, threads);
+  if (at_once == p.batch) return run(0, p.batch);
+  if (at_once > 1 || threads == 1)
+    return runtime::parallel_for(p.batch, [&](std::int64_t i) { run(i, 1); });
+  for (std::int64_t i = 0; i < p.batch; ++i) run(i, 1);
+}
+
 void multiply_floats(Product p) {
   const bool along_terms = p.a.column == 1 && p.b.row == 1;
   // A row times a matrix that lies by columns: a vector is its own transpose.
@@ -337,14 +373,9 @@ void multiply_floats(Product p) {
     p.b = {b.data(), batch == 1 ? 0 : p.n * p.k, 1, p.k};
     return run_in_parts(kThin, p, run_dots);
   }
-  if (!is_narrow(p.size, p.m, p.n) || p.a.row != 1 || p.a.column <= 1)
+  if (!is_narrow(p.size, p.m, p.n, p.k) || p.a.row != 1 || p.a.column <= 1)
     return run_in_parts(p.m <= kFewRows ? kRowsOfB : kTiles, p, run_floats);
-  const Temporary transpose(Shape{p.batch, p.n, p.m}, p.dtype);
-  const View out = contiguous_view(p.c, p.dtype, {p.batch, p.m, p.n});
-  p = turned(p);
-  p.c = transpose.data();
-  run_in_parts(kTiles, p, run_floats);  // the same parts as of a matrix by rows in tiles
-  run_turned(transpose.view(), out);
+  run_narrow(p);
 }
 
 void multiply(const GemmBlocks* blocks, const View& lhs, const View& rhs, const View& out);
@@ -470,8 +501,9 @@ std::int64_t matmul_scratch(DType dtype, const ProductSize& p, int threads) {
       std::max({parts_of(p.m <= kFewRows ? kRowsOfB : kTiles, p),
                 p.n == 1 ? std::max(parts_of(kDots, p), parts_of(kRowsOfB, turned)) : 1,
                 parts_of(kThin, p)});
-  const bool narrow = is_narrow(size, p.m, p.n);
-  const std::int64_t copies = (parts > 1 ? parts : 0) + (narrow ? 1 : 0);
+  const bool narrow = is_narrow(size, p.m, p.n, p.k);
+  const std::int64_t sums = parts > 1 ? parts : 0,
+                     transposes = narrow ? narrow_at_once(p, size, threads) : 0;
   const std::int64_t turned_b = prefers_turned_dots(dtype, p) ? p.n * p.k : 0;
   const auto workspace = [&](std::int64_t m, std::int64_t n) {
     const auto with = [&](bool deep) {
@@ -481,7 +513,7 @@ std::int64_t matmul_scratch(DType dtype, const ProductSize& p, int threads) {
   };
   const std::int64_t most =
       narrow ? std::max(workspace(p.m, p.n), workspace(p.n, p.m)) : workspace(p.m, p.n);
-  return threads * most + p.batch * (copies * p.m * p.n + turned_b) * size;
+  return threads * most + (p.batch * (sums * p.m * p.n + turned_b) + transposes * p.m * p.n) * size;
 }
 
 }  // namespace kernels
