@@ -165,6 +165,47 @@ const Register digits_step("B05.mlp_digits_step", "us", [] {
   return training({64, 128, 10}, 64, 2. * 64 * (2 * 64 * 128 + 3 * 128 * 10));
 });
 
+const Register epoch_step("B05.mlp_step_100k", "ms", [] {
+  return training({32, 64, 10}, 100'000, 2. * 100'000 * (2 * 32 * 64 + 3 * 64 * 10));
+});
+
+// ---- a regression: each example is read once -----------------------------------------------------
+constexpr std::size_t kExamples = 100'000, kFeatures = 32;
+
+void logistic_gradient(const Floats& w, const Floats& x, const Floats& y, Floats& gradient) {
+  constexpr std::size_t kVectors = kFeatures / kWide, kAtOnce = kWide;
+  Sixteen weights[kVectors], sums[kVectors] = {};
+  for (std::size_t v = 0; v < kVectors; ++v) weights[v] = load(&w[v * kWide]);
+  for (std::size_t first = 0; first < kExamples; first += kAtOnce) {
+    alignas(64) float products[kAtOnce];
+    for (std::size_t i = 0; i < kAtOnce; ++i) {
+      const float* row = &x[(first + i) * kFeatures];
+      Sixteen sum = weights[0] * load(row);
+      for (std::size_t v = 1; v < kVectors; ++v) sum += weights[v] * load(row + v * kWide);
+      products[i] = across<float>(sum, [](float a, float b) { return a + b; });
+    }
+    alignas(64) float errors[kAtOnce];
+    put(errors, 1 / (1 + exp_of(-load(products))) - load(&y[first]));
+    for (std::size_t i = 0; i < kAtOnce; ++i) {
+      const float* row = &x[(first + i) * kFeatures];
+      for (std::size_t v = 0; v < kVectors; ++v) sums[v] += errors[i] * load(row + v * kWide);
+    }
+  }
+  for (std::size_t v = 0; v < kVectors; ++v)
+    put(&gradient[v * kWide], sums[v] / static_cast<float>(kExamples));
+}
+const Register logistic("B05.logistic_grad", "us", [] {
+  struct Regression {
+    Floats w = zf(1, kFeatures), x = zf(2, kExamples* kFeatures), y = uf(3, kExamples),
+           gradient = Floats(kFeatures);
+  };
+  Case c = by_hand(
+      Regression(), [](Regression& r) { logistic_gradient(r.w, r.x, r.y, r.gradient); },
+      [](const Regression& r) { return std::vector{output(r.gradient)}; });
+  c.bytes = 4. * static_cast<double>(kExamples * (kFeatures + 1));
+  return c;
+});
+
 // ---- gradients of each example -------------------------------------------------------------------
 constexpr int kBatch = 64, kInputs = 64, kHidden = 128;
 

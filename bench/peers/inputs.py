@@ -97,6 +97,11 @@ def mlp_inputs(sizes, batch):
     return mlp_params(sizes), u(1, (batch, sizes[0])), one_hot(2, batch, sizes[-1])
 
 
+def logistic_inputs():
+    """Weights, examples, and how likely each is."""
+    return z(1, (32,)), z(2, (100_000, 32)), u(3, (100_000,))
+
+
 def cnn_inputs():
     """Eight parameters, images NHWC, labels."""
     kernels = 0.1 * z(1, (8, 8, 1, 16)), 0.1 * z(2, (4, 4, 16, 32))

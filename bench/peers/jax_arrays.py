@@ -238,6 +238,16 @@ def mlp_step(sizes, batch, flops):
 
 workload("B05.mlp_step", "ms")(lambda: mlp_step([784, 1024, 1024, 10], 128, 1.224e9))
 workload("B05.mlp_digits_step")(lambda: mlp_step(inputs.DIGITS, 64, 3 * 2 * 64 * (64 * 128 + 128 * 10)))
+workload("B05.mlp_step_100k", "ms")(lambda: mlp_step([32, 64, 10], 100_000, 2 * 100_000 * (2 * 32 * 64 + 3 * 64 * 10)))
+
+
+@workload("B05.logistic_grad")
+def _():
+    def loss(w, x, y):
+        z = x @ w
+        return jnp.mean(jnp.logaddexp(0, z) - y * z)
+
+    return compiled(jax.grad(loss), *inputs.logistic_inputs(), bytes=4 * 100_000 * 33)
 
 
 @workload("PEG.mlp_digits")

@@ -162,6 +162,7 @@ def mlp_case(sizes, batch):
 
 workload("B05.mlp_step", "ms")(lambda: mlp_case([784, 1024, 1024, 10], 128))
 workload("B05.mlp_digits_step")(lambda: mlp_case(inputs.DIGITS, 64))
+workload("B05.mlp_step_100k", "ms")(lambda: mlp_case([32, 64, 10], 100_000))
 
 
 # ---- B09, B10, B11, B12 ----

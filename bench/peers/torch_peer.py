@@ -271,6 +271,15 @@ def mlp_case(sizes, batch):
 
 workload("B05.mlp_step", "ms")(lambda: mlp_case([784, 1024, 1024, 10], 128))
 workload("B05.mlp_digits_step")(lambda: mlp_case(inputs.DIGITS, 64))
+workload("B05.mlp_step_100k", "ms")(lambda: mlp_case([32, 64, 10], 100_000))
+
+
+def logistic_loss(w, x, y):
+    z = x @ w
+    return (F.softplus(z) - y * z).mean()
+
+
+workload("B05.logistic_grad")(lambda: run(grad(logistic_loss), *inputs.logistic_inputs()))
 
 
 @workload("PEG.mlp_digits")

@@ -1,4 +1,4 @@
-// B05: training steps of a multi-layer perceptron, and gradients of single examples of one.
+// B05: training steps of a multi-layer perceptron, gradients by what many examples share, and of single examples.
 #include "models.hpp"
 
 namespace bench {
@@ -38,6 +38,23 @@ const Register step("B05.mlp_step", "ms",
 const Register digits_step("B05.mlp_digits_step", "us", [] {
   // The first layer has no gradient by its input.
   return training({64, 128, 10}, 64, 2. * 64 * (2 * 64 * 128 + 3 * 128 * 10));
+});
+
+const Register epoch_step("B05.mlp_step_100k", "ms", [] {
+  return training({32, 64, 10}, 100'000, 2. * 100'000 * (2 * 32 * 64 + 3 * 64 * 10));
+});
+
+/// -log of the probability of the label, which is 0 or 1.
+Array logistic_loss(const Array& w, const Array& x, const Array& y) {
+  const Array z = matmul(x, w);
+  return mean(logaddexp(0., z) - y * z);
+}
+const Register logistic("B05.logistic_grad", "us", [] {
+  constexpr std::int64_t kRows = 100'000, kColumns = 32;
+  Case c =
+      go(compiled(grad(logistic_loss)), z(1, {kColumns}), z(2, {kRows, kColumns}), u(3, {kRows}));
+  c.bytes = 4. * kRows * (kColumns + 1);
+  return c;
 });
 
 const Register step_memory("MEM.mlp_step", "MB", [] {
