@@ -93,6 +93,9 @@ class DotEmitter {
     a_ = operand(0);
     b_ = operand(1);
     if (!has_epilogue()) c_ = k.gen.pointer(k.value(k.step.writes[0]).location);
+    // A matrix times a vector, lanes along the rows of the result, is the vector, a row, times the matrix's transpose.
+    turned_ = dot_lanes(p_) == DotLanes::rows;
+    if (turned_) turn();
     const std::size_t widest =
         std::max({size_of(lhs_type_), size_of(rhs_type_), size_of(sum_type_), std::size_t{4}});
     lanes_ = static_cast<int>(runtime::target_vector_bytes() / widest);
@@ -102,15 +105,20 @@ class DotEmitter {
     if (p_.batch * p_.m * p_.n == 0) return;
     gen_.loop(k_.begin, k_.end, [&](Scalar batch) {
       batch_ = batch;
-      switch (dot_lanes(p_)) {
-        case DotLanes::columns: return columns();
-        case DotLanes::contraction: return contraction();
-        case DotLanes::rows: return rows();
-      }
+      if (dot_lanes(p_) == DotLanes::contraction) contraction();
+      else columns();
     });
   }
 
  private:
+  void turn() {
+    std::swap(a_, b_);
+    std::swap(lhs_type_, rhs_type_);
+    std::swap(p_.m, p_.n);
+    std::swap(p_.lhs, p_.rhs);
+    std::swap(p_.lhs.row, p_.lhs.column);
+    std::swap(p_.rhs.row, p_.rhs.column);
+  }
   Scalar product_index(const MatrixProduct::Strides& s, Scalar row, Scalar column) {
     return gen_.add(
         gen_.add(gen_.mul(batch_, gen_.index(s.batch)), gen_.mul(row, gen_.index(s.row))),
@@ -148,8 +156,8 @@ class DotEmitter {
       for (const Scalar i : value_at_.indices({group, std::nullopt, number})) index.push_back(i);
     };
     append(batch_, 0, batch);
-    append(row, batch, rows);
-    append(column, rows, shape.size());
+    append(turned_ ? column : row, batch, rows);
+    append(turned_ ? row : column, rows, shape.size());
     return index;
   }
   Scalar multiply_add(Scalar a, Scalar b, Scalar c) { return gen_.fma(a, b, c); }
@@ -327,21 +335,6 @@ class DotEmitter {
     }
   }
 
-  // Lanes along the rows of the result.
-  void rows() {
-    gen_.loop(gen_.index(0), gen_.index(p_.n), [&](Scalar column) {
-      vector_loop(k_, gen_.index(0), gen_.index(p_.m), p_.m, lanes_, [&](Scalar base) {
-        const Scalar i = gen_.lane_index(base);
-        const Scalars sum = gen_.loop_carried(
-            gen_.index(0), gen_.index(p_.k), 1, {gen_.splat(gen_.constant_int(sum_type_, 0))},
-            [&](Scalar k, const Scalars& acc) {
-              return Scalars{multiply_add(lhs(i, k), rhs(k, column), acc[0])};
-            });
-        store(i, column, sum[0]);
-      });
-    });
-  }
-
   KernelContext& k_;
   CodeGen& gen_;
   Generator value_at_;
@@ -349,6 +342,7 @@ class DotEmitter {
   MatrixProduct p_;
   DType lhs_type_, rhs_type_, out_type_, sum_type_;
   Pointer a_, b_, c_;
+  bool turned_ = false;  ///< the operands are exchanged
   int lanes_ = 1;
   Scalar batch_;
 };
