@@ -278,13 +278,13 @@ TEST(MatmulColumns, GiveTheSameBitsAsRows) {
 
 TEST(MatmulScratch, HoldsTheTransposeOfNarrowProducts) {
   const auto scratch = [](std::int64_t batch, std::int64_t m, std::int64_t n, int threads) {
-    return kernels::matmul_scratch(f32, {batch, m, n, 64}, threads);
+    return kernels::matmul_scratch(f32, {batch, m, n, 8}, threads);
   };
   // One for each thread, but not more than products, or one that threads share.
-  const std::int64_t one = scratch(1, 1024, 8, 1), large = scratch(1, 100'000, 8, 1);
-  EXPECT_EQ(scratch(3, 1024, 8, 1), one);
-  EXPECT_EQ(scratch(3, 1024, 8, 2), 2 * one);
-  EXPECT_EQ(scratch(3, 1024, 8, 4), 4 * one - 1024 * 8 * 4);
+  const std::int64_t one = scratch(1, 4096, 8, 1), large = scratch(1, 100'000, 8, 1);
+  EXPECT_EQ(scratch(3, 4096, 8, 1), one);
+  EXPECT_EQ(scratch(3, 4096, 8, 2), 2 * one);
+  EXPECT_EQ(scratch(3, 4096, 8, 4), 4 * one - 4096 * 8 * 4);
   EXPECT_EQ(scratch(3, 100'000, 8, 2), 2 * large - 100'000 * 8 * 4);
   EXPECT_EQ(scratch(3, 1024, 128, 1), scratch(1, 1024, 128, 1));
 }
@@ -343,7 +343,7 @@ TEST(MatmulScratch, HoldsTheBlocksOfEitherLayout) {
             kernels::gemm_blocks(runtime::host_isa(), size, runtime::data_cache_bytes(1),
                                  runtime::data_cache_bytes(2), deep);
         EXPECT_GE(kernels::matmul_scratch(dtype, {1, 300, n, 64}, 1),
-                  kernels::gemm_workspace(blocks, 300, n, size))
+                  kernels::gemm_workspace(blocks, 300, n, 64, size))
             << short_name(dtype) << ' ' << n << (deep ? " deep" : "");
       }
     }
@@ -355,8 +355,8 @@ TEST(MatmulScratch, HoldsThePartsOfSums) {
     return kernels::matmul_scratch(f32, {batch, m, n, k}, 1);
   };
   // 32 parts of 64 x 64 results of 4 bytes.
-  EXPECT_EQ(scratch(1, 64, 64, 100'000) - scratch(1, 64, 64, 64), 32 * 64 * 64 * 4);
-  EXPECT_EQ(scratch(1, 1024, 1024, 4096), scratch(1, 1024, 1024, 64));
+  EXPECT_EQ(scratch(1, 64, 64, 100'000) - scratch(1, 64, 64, 512), 32 * 64 * 64 * 4);
+  EXPECT_EQ(scratch(1, 1024, 1024, 4096), scratch(1, 1024, 1024, 1024));
   // Inner products of a few rows, and a matrix by columns times a vector, which is a row times its rows.
   EXPECT_GE(scratch(1, 40, 40, 100'000) - scratch(1, 40, 40, 64), 32 * 40 * 40 * 4);
   EXPECT_GE(scratch(1, 500, 1, 100'000) - scratch(1, 500, 1, 64), 32 * 500 * 4);

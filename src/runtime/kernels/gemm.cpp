@@ -162,7 +162,7 @@ void run_floats(const Product& p) {
   const GemmLoop loop = kLoops[static_cast<int>(runtime::host_isa())](p.dtype);
   const GemmBlocks& blocks =
       p.blocks != nullptr ? *p.blocks : host_blocks(p.dtype, p.m > kOneBlock && p.a.column == 1);
-  const Shape workspace{gemm_workspace(blocks, p.m, p.n, p.size)};
+  const Shape workspace{gemm_workspace(blocks, std::min(p.m, blocks.height), p.n, p.k, p.size)};
   for_each_tile(p, blocks, [&](const Rectangle& r) {
     const Temporary memory(workspace, DType::u8);
     call_loop(loop, p, r, memory.data(), blocks);
@@ -502,18 +502,19 @@ std::int64_t matmul_scratch(DType dtype, const ProductSize& p, int threads) {
                 p.n == 1 ? std::max(parts_of(kDots, p), parts_of(kRowsOfB, turned)) : 1,
                 parts_of(kThin, p)});
   const bool narrow = is_narrow(size, p.m, p.n, p.k);
-  const std::int64_t sums = parts > 1 ? parts : 0,
-                     transposes = narrow ? narrow_at_once(p, size, threads) : 0;
+  const std::int64_t sums = parts > 1 ? parts : 0;
   const std::int64_t turned_b = prefers_turned_dots(dtype, p) ? p.n * p.k : 0;
   const auto workspace = [&](std::int64_t m, std::int64_t n) {
     const auto with = [&](bool deep) {
-      return gemm_workspace(host_blocks(dtype, deep), m, n, size);
+      const GemmBlocks& blocks = host_blocks(dtype, deep);
+      return gemm_workspace(blocks, std::min(m, blocks.height), n, p.k, size);
     };
-    return m > kOneBlock ? std::max(with(true), with(false)) : with(false);  // an a by columns
+    return threads *
+           (m > kOneBlock ? std::max(with(true), with(false)) : with(false));  // an a by columns
   };
-  const std::int64_t most =
-      narrow ? std::max(workspace(p.m, p.n), workspace(p.n, p.m)) : workspace(p.m, p.n);
-  return threads * most + (p.batch * (sums * p.m * p.n + turned_b) + transposes * p.m * p.n) * size;
+  const std::int64_t transposed =
+      narrow ? workspace(p.n, p.m) + narrow_at_once(p, size, threads) * p.m * p.n * size : 0;
+  return std::max(workspace(p.m, p.n), transposed) + p.batch * (sums * p.m * p.n + turned_b) * size;
 }
 
 }  // namespace kernels

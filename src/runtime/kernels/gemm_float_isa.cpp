@@ -420,7 +420,7 @@ void float_gemm(const GemmTile& t) {
                                kStrip,
                      panel = shared ? columns : t.n;
   T* const packed_b = static_cast<T*>(t.workspace);
-  T* const packed_a = packed_b + t.blocks.depth * columns;
+  T* const packed_a = packed_b + depth * columns;
   Block<T> block{};
   block.c_row = t.c_row;
   for (std::int64_t k = 0; k < t.k || k == 0; k += depth) {

@@ -34,14 +34,16 @@ struct GemmTile {
   GemmBlocks blocks;
 };
 
-/// Bytes for the packed columns of b and rows of a in a product of m rows and n columns of elements of 4 or 8 bytes.
+/// Bytes for the packed columns of b and rows of a in a product of m rows, n columns and k terms, of elements of 4 or 8 bytes.
 /// No strip of b is wider than 256 bytes, and where all rows are one block there is one strip at a time.
 constexpr std::int64_t gemm_workspace(const GemmBlocks& blocks, std::int64_t m, std::int64_t n,
-                                      std::int64_t size) {
+                                      std::int64_t k, std::int64_t size) {
   const std::int64_t strip = 256 / size, all = (n + strip - 1) / strip * strip;
-  const bool one = m <= blocks.rows || blocks.columns < strip;
+  const std::int64_t depth = k < 1 ? 1 : k < blocks.depth ? k : blocks.depth;
+  const std::int64_t rows = blocks.rows * blocks.depth / depth;
+  const bool one = m <= rows || blocks.columns < strip;
   const std::int64_t columns = one ? strip : blocks.columns < all ? blocks.columns : all;
-  return blocks.depth * size * (columns + (m < blocks.rows ? m : blocks.rows));
+  return depth * size * (columns + (m < rows ? m : rows));
 }
 /// Of so many rows, at most, all of b is read where it lies, once.
 constexpr std::int64_t kFewRows = 4;
