@@ -43,7 +43,9 @@ constexpr std::int64_t kLeastProductRows = 32;  // fewer do not pay for reading 
 constexpr std::int64_t kSums = 192
                                << 10;  // bytes of sums, which each block reads and writes, at most
 constexpr std::int64_t kPartsOfInside =
-    8;  // of what stays inside, parts of sums take so much at most
+    8;                                   // of what stays inside, parts of sums take so much at most
+constexpr std::int64_t kLeastShare = 2;  // of what a group with sums touches, so much stays inside
+constexpr std::int64_t kShortBlock = 24 << 10;  // bytes of a block of products with vectors
 constexpr std::int64_t kLeastParts = 8, kLeastTrips = 4;  // of sums, and blocks of each
 constexpr std::int64_t kSmall = 1024;  // elements that each block may compute again
 constexpr std::size_t kMostEquations = 4000, kMostSteps = 300;
@@ -281,9 +283,6 @@ class Grouping {
     if (g.steps.size() < 2) return false;
     const std::set<Var> needed = needed_outside(g);
     g.outputs.clear();
-    const bool products = std::any_of(g.eqns.begin(), g.eqns.end(), [&](const auto& e) {
-      return eqn(e.first).primitive == &dot_general_p;
-    });
     std::int64_t inside = 0, all = 0, whole = 0, elements = 0, sums = 0;
     for (const Var v : g.stored) {
       if (g.sums.contains(v)) {
@@ -298,25 +297,32 @@ class Grouping {
     for (const Var v : g.by_blocks) {
       all += bytes(v);
       elements = std::max(elements, jaxpr_.aval(v).size());
-      if (products) inside += (readers(v, g) - 1) * bytes(v);
+      if (!g.sums.empty()) inside += (readers(v, g) - 1) * bytes(v);
     }
     for (const Var v : g.as_a_whole) whole += bytes(v);
     if (inside < kCache || whole > kWhole || (g.outputs.empty() && g.sums.empty())) return false;
-    // Without products, tiles do that (plan/tiles.hpp).
-    if (!g.sums.empty() && !products) return false;
+    const Products products = products_of(g);
+    if (!g.sums.empty() && (products == Products::none || inside < all / kLeastShare)) return false;
     const std::int64_t each = std::max<std::int64_t>(all / g.rows, 1);
     const std::int64_t row = std::max<std::int64_t>(elements / g.rows, 1);
     std::int64_t least = (kLeastWork + row - 1) / row;
     if (least > 1) least = std::max(least, kLeastRows);
     least = std::max(least, least_product_rows(g));
-    // The most rows that divide the whole and fit.
-    const std::int64_t most = std::max(kBlock / each, least);
+    // The most rows that divide the whole and fit. Products with vectors take as long as memory does, and are one loop
+    // after the other where it is all that a block takes: with many short ones a processor begins the next meanwhile.
+    const bool short_blocks = !g.sums.empty() && products == Products::with_vectors;
+    const std::int64_t most = std::max((short_blocks ? kShortBlock : kBlock) / each, least);
     g.block = 0;
     const auto fits = [&](std::int64_t rows) {
       if (g.rows % rows != 0) return false;
-      g.parts = g.sums.empty() ? 1
-                               : most_parts(g.rows / rows, inside / kPartsOfInside /
-                                                               std::max<std::int64_t>(sums, 1));
+      if (g.sums.empty()) {
+        g.block = rows;
+        return true;
+      }
+      // What each block reads and writes of sums is less than what it saves.
+      const std::int64_t blocks = g.rows / rows, at_once = std::max<std::int64_t>(sums, 1);
+      if (blocks > inside / at_once) return false;
+      g.parts = most_parts(blocks, inside / kPartsOfInside / at_once);
       if (g.parts > 0) g.block = rows;
       return g.parts > 0;
     };
@@ -325,6 +331,18 @@ class Grouping {
     for (r = most + 1; g.block == 0 && !g.sums.empty() && r <= std::min(2 * most, g.rows / 2);)
       fits(r++);
     return g.block > 0 && g.block * each <= 3 * kCache && 4 * g.block >= std::min(most, g.rows / 2);
+  }
+  enum class Products : std::uint8_t { none, with_vectors, of_matrices };
+  Products products_of(const RowGroup& g) const {
+    Products found = Products::none;
+    for (const auto& [e, need] : g.eqns) {
+      if (eqn(e).primitive != &dot_general_p) continue;
+      const auto p = matrix_product(jaxpr_.aval(eqn(e).inputs[0]), jaxpr_.aval(eqn(e).inputs[1]),
+                                    eqn(e).params.as<DotGeneralParams>());
+      if (!p || (p->m > 1 && p->n > 1 && p->k > 1)) return Products::of_matrices;
+      found = Products::with_vectors;
+    }
+    return found;
   }
   std::int64_t readers(Var v, const RowGroup& g) const {
     return std::count_if(g.steps.begin(), g.steps.end(), [&](int s) { return reads(s, v); });
