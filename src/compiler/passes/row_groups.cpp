@@ -40,14 +40,13 @@ constexpr std::int64_t kWhole = 512 << 10;      // bytes that each block reads a
 constexpr std::int64_t kLeastWork = 4096;       // elements of a block
 constexpr std::int64_t kLeastRows = 16;         // of blocks of short rows: a multiple of all lanes
 constexpr std::int64_t kLeastProductRows = 32;  // fewer do not pay for reading the other operand
-constexpr std::int64_t kSums = 192
-                               << 10;  // bytes of sums, which each block reads and writes, at most
-constexpr std::int64_t kPartsOfInside =
-    8;                                   // of what stays inside, parts of sums take so much at most
-constexpr std::int64_t kLeastShare = 2;  // of what a group with sums touches, so much stays inside
+constexpr std::int64_t kSmall = 1024;           // elements that each block may compute again
+// Of sums:
+constexpr std::int64_t kSums = 448 << 10;   // bytes, which each block reads and writes, at most
+constexpr std::int64_t kLeastShare = 2;     // of what a group touches, so much stays inside
+constexpr std::int64_t kPartsOfInside = 8;  // of what stays inside, parts take so much at most
+constexpr std::int64_t kLeastParts = 8, kLeastTrips = 4;  // and blocks of each
 constexpr std::int64_t kShortBlock = 24 << 10;  // bytes of a block of products with vectors
-constexpr std::int64_t kLeastParts = 8, kLeastTrips = 4;  // of sums, and blocks of each
-constexpr std::int64_t kSmall = 1024;  // elements that each block may compute again
 constexpr std::size_t kMostEquations = 4000, kMostSteps = 300;
 
 class Grouping {
@@ -278,60 +277,50 @@ class Grouping {
   }
 
   // ---- is it worth it? ---------------------------------------------------------------------------
-  // Sets the outputs and the number of rows of a block.
-  bool is_worth_it(RowGroup& g) {
+  // Sets the outputs, the number of rows of a block and that of parts.
+  bool is_worth_it(RowGroup& g) const {
     if (g.steps.size() < 2) return false;
+    const Sizes sizes = measure(g);
+    if (sizes.inside < kCache || sizes.whole > kWhole || (g.outputs.empty() && g.sums.empty()))
+      return false;
+    const Products products = products_of(g);
+    // Without products, tiles take sums, too (plan/tiles.hpp).
+    if (!g.sums.empty() && (products == Products::none || sizes.inside < sizes.all / kLeastShare))
+      return false;
+    return find_block(g, sizes, products);
+  }
+
+  /// Bytes: of values that others do not need and, with sums, of reading again what several steps read; of all that is by
+  /// blocks; of what each block reads again; of sums. And the most elements of a value.
+  struct Sizes {
+    std::int64_t inside = 0, all = 0, whole = 0, sums = 0, elements = 0;
+  };
+  // Sets the outputs.
+  Sizes measure(RowGroup& g) const {
     const std::set<Var> needed = needed_outside(g);
+    Sizes sizes;
     g.outputs.clear();
-    std::int64_t inside = 0, all = 0, whole = 0, elements = 0, sums = 0;
+    const auto by_blocks = [&](Var v) {
+      sizes.all += bytes(v);
+      sizes.elements = std::max(sizes.elements, jaxpr_.aval(v).size());
+    };
     for (const Var v : g.stored) {
       if (g.sums.contains(v)) {
-        sums += bytes(v);
+        sizes.sums += bytes(v);
         continue;
       }
+      by_blocks(v);
       if (needed.contains(v)) g.outputs.push_back(v);
-      else inside += bytes(v);
-      all += bytes(v);
-      elements = std::max(elements, jaxpr_.aval(v).size());
+      else sizes.inside += bytes(v);
     }
     for (const Var v : g.by_blocks) {
-      all += bytes(v);
-      elements = std::max(elements, jaxpr_.aval(v).size());
-      if (!g.sums.empty()) inside += (readers(v, g) - 1) * bytes(v);
+      by_blocks(v);
+      if (!g.sums.empty()) sizes.inside += (readers(v, g) - 1) * bytes(v);
     }
-    for (const Var v : g.as_a_whole) whole += bytes(v);
-    if (inside < kCache || whole > kWhole || (g.outputs.empty() && g.sums.empty())) return false;
-    const Products products = products_of(g);
-    if (!g.sums.empty() && (products == Products::none || inside < all / kLeastShare)) return false;
-    const std::int64_t each = std::max<std::int64_t>(all / g.rows, 1);
-    const std::int64_t row = std::max<std::int64_t>(elements / g.rows, 1);
-    std::int64_t least = (kLeastWork + row - 1) / row;
-    if (least > 1) least = std::max(least, kLeastRows);
-    least = std::max(least, least_product_rows(g));
-    // The most rows that divide the whole and fit. Products with vectors take as long as memory does, and are one loop
-    // after the other where it is all that a block takes: with many short ones a processor begins the next meanwhile.
-    const bool short_blocks = !g.sums.empty() && products == Products::with_vectors;
-    const std::int64_t most = std::max((short_blocks ? kShortBlock : kBlock) / each, least);
-    g.block = 0;
-    const auto fits = [&](std::int64_t rows) {
-      if (g.rows % rows != 0) return false;
-      if (g.sums.empty()) {
-        g.block = rows;
-        return true;
-      }
-      // What each block reads and writes of sums is less than what it saves.
-      const std::int64_t blocks = g.rows / rows, at_once = std::max<std::int64_t>(sums, 1);
-      if (blocks > inside / at_once) return false;
-      g.parts = most_parts(blocks, inside / kPartsOfInside / at_once);
-      if (g.parts > 0) g.block = rows;
-      return g.parts > 0;
-    };
-    std::int64_t r = std::min(most, g.rows / 2);
-    while (r >= least && !fits(r)) --r;
-    for (r = most + 1; g.block == 0 && !g.sums.empty() && r <= std::min(2 * most, g.rows / 2);)
-      fits(r++);
-    return g.block > 0 && g.block * each <= 3 * kCache && 4 * g.block >= std::min(most, g.rows / 2);
+    for (const Var v : g.as_a_whole) sizes.whole += bytes(v);
+    return sizes;
   }
+
   enum class Products : std::uint8_t { none, with_vectors, of_matrices };
   Products products_of(const RowGroup& g) const {
     Products found = Products::none;
@@ -351,13 +340,45 @@ class Grouping {
     const std::vector<int>& all = step(s).reads;
     return std::find(all.begin(), all.end(), value_of(v)) != all.end();
   }
-  // In which so many blocks are summed, a matter of shapes: enough for threads to share, and few beside what they add up.
-  static std::int64_t most_parts(std::int64_t blocks, std::int64_t most) {
-    for (std::int64_t n = std::min({most, blocks / kLeastTrips, Step::kMaxChunks});
+  // In which so many blocks are summed, a matter of shapes: enough for threads to share, and few beside what stays inside, as
+  // is what each block reads and writes of sums. 0: there is no such number.
+  static std::int64_t most_parts(std::int64_t blocks, const Sizes& sizes) {
+    const std::int64_t saved = sizes.inside / std::max<std::int64_t>(sizes.sums, 1);
+    if (blocks > saved) return 0;
+    for (std::int64_t n =
+             std::min({saved / kPartsOfInside, blocks / kLeastTrips, Step::kMaxChunks});
          n >= kLeastParts; --n) {
       if (blocks % n == 0) return n;
     }
     return 0;
+  }
+
+  // The most rows that divide the whole and fit; false if there is no such number. Products with vectors take as long as
+  // memory does: of many short blocks a processor begins the next one meanwhile (a regression on 1,000,000 x 32 in f32 0.8
+  // of the time).
+  bool find_block(RowGroup& g, const Sizes& sizes, Products products) const {
+    const std::int64_t each = std::max<std::int64_t>(sizes.all / g.rows, 1);
+    const std::int64_t row = std::max<std::int64_t>(sizes.elements / g.rows, 1);
+    std::int64_t least = (kLeastWork + row - 1) / row;
+    if (least > 1) least = std::max(least, kLeastRows);
+    least = std::max(least, least_product_rows(g));
+    const bool sums = !g.sums.empty();
+    const bool is_short = sums && products == Products::with_vectors;
+    const std::int64_t most = std::max((is_short ? kShortBlock : kBlock) / each, least);
+    const auto fits = [&](std::int64_t rows) {
+      if (g.rows % rows != 0) return false;
+      if (sums) g.parts = most_parts(g.rows / rows, sizes);
+      return g.parts > 0;
+    };
+    std::int64_t r = std::min(most, g.rows / 2);
+    while (r >= least && !fits(r)) --r;
+    if (r < least && sums) {
+      const std::int64_t end = std::min(2 * most, g.rows / 2);
+      for (r = most + 1; r <= end && !fits(r);) ++r;
+      if (r > end) return false;
+    }
+    g.block = r;
+    return r >= least && r * each <= 3 * kCache && 4 * r >= std::min(most, g.rows / 2);
   }
 
   std::int64_t least_product_rows(const RowGroup& g) const {
