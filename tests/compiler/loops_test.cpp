@@ -56,6 +56,12 @@ Arrays branch(const Array& index, const std::vector<Program>& branches, const Ar
   operands.insert(operands.end(), args.begin(), args.end());
   return cond_p.bind(p, operands);
 }
+Array product(const Array& a, const Array& b) {
+  DotDimensionNumbers dn;
+  dn.lhs_contracting = {1};
+  dn.rhs_contracting = {0};
+  return lax::dot_general(a, b, dn);
+}
 Array constant_like(const Array& x, double v) { return lax::full_like(x, v); }
 
 // ---- scan ----------------------------------------------------------------------------------------
@@ -287,6 +293,49 @@ Program below(double limit) {
   return [limit](std::span<const Array> v) {
     return Arrays{lax::lt(v[0], constant_like(v[0], limit))};
   };
+}
+
+// A row of a matrix, times another again and again: trips of the outer loop hand each other nothing.
+Arrays powers(std::int64_t rows, std::int64_t times, const Array& x, const Array& m) {
+  return scan({rows, 1, 0},
+              [&](std::span<const Array> v) {
+                Arrays all{v[0], v[1]};
+                all.push_back(lax::full({times}, DType::i32, 0));
+                return scan(
+                    {times, 1, 1},
+                    [](std::span<const Array> w) {
+                      const Array y = lax::sin(product(w[1], w[0]));
+                      return Arrays{y, lax::reduce_sum(y, {0, 1})};
+                    },
+                    all);
+              },
+              {m, x});
+}
+
+TEST(CompiledScan, SharesTripsThatHoldLoops) {
+  // Many trips, of which each alone has nothing for threads to share; few, whose products they share.
+  for (const auto& [trips, times, size, is_shared] :
+       {std::tuple{40, 5, 40, true}, {40, 1, 40, true}, {9, 30, 64, true}, {3, 4, 300, false}}) {
+    const Program f = [&](std::span<const Array> x) { return powers(trips, times, x[0], x[1]); };
+    const Arrays inputs{uniform({trips, size, size}, DType::f64, -1, 1),
+                        uniform({size, size}, DType::f64, -.1, .1, 2)};
+    const Compiled compiled = compile(stage(f, inputs));
+    EXPECT_EQ(compiled->text("plan").find(" in chunks of") != std::string::npos, is_shared)
+        << compiled->text("plan");
+    const Arrays want = f(inputs);
+    Arrays first;
+    for (const int threads : {1, 2, 3, 8}) {
+      const WithThreads scope(threads);
+      for (int i = 0; i < 3; ++i) {
+        const Arrays got = execute(compiled, inputs);
+        if (first.empty()) first = got;
+        for (std::size_t j = 0; j < got.size(); ++j) {
+          expect_equal(got[j], first[j], 0, "threads");
+          expect_equal(got[j], want[j], 1e4, "eager");
+        }
+      }
+    }
+  }
 }
 
 TEST(CompiledWhile, RunsAnyNumberOfTrips) {

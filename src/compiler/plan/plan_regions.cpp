@@ -146,7 +146,8 @@ class RegionPlanner {
     // What threads share by themselves they share better than few trips, or long ones; what they do not is worth
     // larger pieces of memory, of which as many are ever touched as there are threads.
     const bool alone = work->alone;
-    if (!alone && (loop.trips < kLeastTrips || work->cost > 64 * kParallelCost)) return;
+    if (loop.trips < kLeastTrips && (!alone || work->shared > work->cost / 2)) return;
+    if (!alone && work->cost > 64 * kParallelCost) return;
     const std::int64_t memory = 1 + memory_of(*plan);
     if (memory > (alone ? kAll : kMemory)) return;
     const std::int64_t grain = (kParallelCost + work->cost - 1) / work->cost;
@@ -182,9 +183,14 @@ class RegionPlanner {
   }
 
   struct Work {
-    std::int64_t cost = 1;  ///< in what kernels count theirs in
-    bool alone = false;     ///< one thread does much of it, unless trips are shared out
+    std::int64_t cost = 1;    ///< in what kernels count theirs in
+    std::int64_t shared = 0;  ///< of it: kernels that threads share
+    bool alone = false;       ///< one thread does much of it, unless trips are shared out
   };
+  static void add_kernel(Work& work, std::int64_t cost) {
+    work.cost += cost;
+    if (cost >= 2 * kParallelCost) work.shared += cost;
+  }
   // Nothing where that is not known, or where steps may not run side by side.
   static std::optional<Work> work_of(const Plan& plan, const std::vector<Step>& steps) {
     constexpr std::int64_t kUpdateCost = 16, kMostCost = std::int64_t{1} << 40;
@@ -200,10 +206,10 @@ class RegionPlanner {
         const auto p = matrix_product(scope.jaxpr.aval(e.inputs[0]), scope.jaxpr.aval(e.inputs[1]),
                                       e.params.as<DotGeneralParams>());
         if (!p) return std::nullopt;
-        work.cost += p->work() / 4;
+        add_kernel(work, p->work() / 4);
       } else if (s.kind == Step::Kind::kernel && (s.kernel.kind == Kernel::Kind::loop ||
                                                   s.kernel.kind == Kernel::Kind::reduction)) {
-        work.cost += s.kernel.shape.num_elements() * cost_of(scope, s.kernel);
+        add_kernel(work, s.kernel.shape.num_elements() * cost_of(scope, s.kernel));
       } else if (s.kind == Step::Kind::kernel && s.kernel.kind == Kernel::Kind::emitted &&
                  scope.jaxpr.eqns()[static_cast<std::size_t>(s.kernel.eqn)]
                      .primitive->rules()
@@ -216,12 +222,15 @@ class RegionPlanner {
       } else if (s.kind == Step::Kind::loop && s.trips >= 0) {
         const std::optional<Work> trip = work_of(plan, s.bodies[0]);
         if (!trip) return std::nullopt;
-        work.cost += std::min(trip->cost, kMostCost / std::max<std::int64_t>(s.trips, 1)) * s.trips;
+        const std::int64_t most = kMostCost / std::max<std::int64_t>(s.trips, 1);
+        work.cost += std::min(trip->cost, most) * s.trips;
+        work.shared += std::min(trip->shared, most) * s.trips;
         work.alone = work.alone || trip->alone || !s.carries.empty();
       } else {
         return std::nullopt;
       }
       work.cost = std::min(work.cost, kMostCost);
+      work.shared = std::min(work.shared, kMostCost);
     }
     return work;
   }
