@@ -291,7 +291,7 @@ class Grouping {
   }
 
   /// Bytes: of values that others do not need and, with sums, of reading again what several steps read; of all that is by
-  /// blocks; of what each block reads again; of sums. And the most elements of a value.
+  /// blocks; of what each block reads again; of sums. And the most elements of a value: that is stored or, with sums, read.
   struct Sizes {
     std::int64_t inside = 0, all = 0, whole = 0, sums = 0, elements = 0;
   };
@@ -300,22 +300,21 @@ class Grouping {
     const std::set<Var> needed = needed_outside(g);
     Sizes sizes;
     g.outputs.clear();
-    const auto by_blocks = [&](Var v) {
-      sizes.all += bytes(v);
-      sizes.elements = std::max(sizes.elements, jaxpr_.aval(v).size());
-    };
     for (const Var v : g.stored) {
       if (g.sums.contains(v)) {
         sizes.sums += bytes(v);
         continue;
       }
-      by_blocks(v);
       if (needed.contains(v)) g.outputs.push_back(v);
       else sizes.inside += bytes(v);
+      sizes.all += bytes(v);
+      sizes.elements = std::max(sizes.elements, jaxpr_.aval(v).size());
     }
     for (const Var v : g.by_blocks) {
-      by_blocks(v);
-      if (!g.sums.empty()) sizes.inside += (readers(v, g) - 1) * bytes(v);
+      sizes.all += bytes(v);
+      if (g.sums.empty()) continue;
+      sizes.inside += (readers(v, g) - 1) * bytes(v);
+      sizes.elements = std::max(sizes.elements, jaxpr_.aval(v).size());
     }
     for (const Var v : g.as_a_whole) sizes.whole += bytes(v);
     return sizes;
