@@ -1,4 +1,7 @@
-// Writes groups of kernels over rows as loops over blocks of rows.
+// Writes groups of kernels over rows as loops over blocks of rows; those that take sums as loops over parts, in which are
+// such loops that carry the sums so far:
+//   y = exp(x @ w), s = sum(y, 0)
+//   ->   t = scan(part of x -> scan(0, block of x -> s + sum(exp(block @ w), 0))), s = sum(t, 0)
 #include "compiler/passes/row_loops.hpp"
 
 #include <algorithm>
@@ -101,12 +104,10 @@ class RowLoops {
     const Vars made = g.parts > 1 ? add_loop(builder_, g, g.parts, false, part(g), inputs)
                                   : add_blocks(builder_, g, std::move(inputs));
     std::size_t i = 0;
-    for (const Var v : g.sums) {
-      const Atom sum = Atom::var(made[i++]);
-      atoms_[static_cast<std::size_t>(v)] =
-          g.parts == 1 ? sum
-                       : Atom::var(builder_.add_eqn1(reduce_sum_p, Params::of(AxesParams{{0}}),
-                                                     {sum}, jaxpr_.aval(v)));
+    for (const Var v : g.sums) {  // of all parts
+      const Atom of_parts = Atom::var(made[i++]);
+      atoms_[static_cast<std::size_t>(v)] = Atom::var(
+          builder_.add_eqn1(reduce_sum_p, Params::of(AxesParams{{0}}), {of_parts}, jaxpr_.aval(v)));
     }
     for (const Var v : g.outputs)
       atoms_[static_cast<std::size_t>(v)] = reshaped(Atom::var(made[i++]), jaxpr_.aval(v));

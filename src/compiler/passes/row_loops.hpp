@@ -15,7 +15,8 @@ namespace compiler {
 /// Kernels that go together, and what of the program they evaluate.
 struct RowGroup {
   std::int64_t rows = 0, block = 0;
-  std::int64_t parts = 1;  ///< in which sums are taken: loops that wait for nothing of each other
+  std::int64_t parts =
+      1;  ///< in which sums are taken, several; they wait for nothing of each other
   std::set<int> steps;
   std::set<Var> stored;                 ///< what they leave in memory, and sums
   std::set<Var> sums;                   ///< of those: sums over rows
