@@ -107,7 +107,9 @@ def targets_table(lines):
     """What is missed comes first, the furthest off on top."""
     head = ["what", "to reach", "", "missed", "met", "not measured"]
     rows = [target_row(*pair) for pair in targets.verdicts(lines)]
-    legend = "Ratios are another's least time over ours, to the best that is named; shares are of the limit."
+    legend = ("Ratios are another's least time over ours, to the best that is named, where the goal is a share of another (to be "
+              "above 1, or that share); where it is a multiple of the like (`2x of ...`, the bound), ours over that. Other "
+              "shares are of the limit.")
     return ["### Targets", "", legend, "", *table(head, rows), ""]
 
 
