@@ -176,11 +176,12 @@ class TELAMON_API Array {
     if (node_) node_->retain();
   }
   Array(Array&& o) noexcept : node_(std::exchange(o.node_, nullptr)) {}
-  Array& operator=(const Array& o) noexcept {
+  // Of a name alone: x(0) = 9.0 would change a copy of the element. It is x = x.at(0).set(9.0).
+  Array& operator=(const Array& o) & noexcept {
     Array(o).swap(*this);
     return *this;
   }
-  Array& operator=(Array&& o) noexcept {
+  Array& operator=(Array&& o) & noexcept {
     Array(std::move(o)).swap(*this);
     return *this;
   }

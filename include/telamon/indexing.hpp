@@ -94,20 +94,20 @@ class IndexItem {
 };
 
 /// The elements x(items...) of an array, to be read or replaced. Every function returns a new
-/// array. Values broadcast to the shape of x(items...) and take x's dtype. Where indices repeat:
+/// array, which is all that it does: x = x.at(0).set(9.0). Values broadcast to the shape of x(items...) and take x's dtype. Where indices repeat:
 /// `add` adds all values, `set` keeps the last one in row-major order, and `multiply`, `min` and
 /// `max` combine x's element with the last one only.
 class TELAMON_API AtIndex {
  public:
   AtIndex(Array x, std::vector<IndexItem> items) : x_(std::move(x)), items_(std::move(items)) {}
-  Array get() const;
-  Array set(const Operand& value) const;
-  Array add(const Operand& value) const;
-  Array subtract(const Operand& value) const;
-  Array multiply(const Operand& value) const;
-  Array divide(const Operand& value) const;
-  Array min(const Operand& value) const;
-  Array max(const Operand& value) const;
+  [[nodiscard]] Array get() const;
+  [[nodiscard]] Array set(const Operand& value) const;
+  [[nodiscard]] Array add(const Operand& value) const;
+  [[nodiscard]] Array subtract(const Operand& value) const;
+  [[nodiscard]] Array multiply(const Operand& value) const;
+  [[nodiscard]] Array divide(const Operand& value) const;
+  [[nodiscard]] Array min(const Operand& value) const;
+  [[nodiscard]] Array max(const Operand& value) const;
 
  private:
   Array x_;

@@ -135,7 +135,8 @@ struct ClosedJaxpr {
 TELAMON_API std::ostream& operator<<(std::ostream& os, const Jaxpr& jaxpr);
 TELAMON_API std::ostream& operator<<(std::ostream& os, const ClosedJaxpr& jaxpr);
 
-/// Reads the text that `to_string` writes. ParseError with line and column.
+/// Reads the text that `to_string` writes. ParseError with line and column; TypeError, with the equation, for operands that a
+/// primitive does not take, as their number, and for results that it does not give.
 TELAMON_API Jaxpr parse_jaxpr(std::string_view text,
                               SourceLocation where = SourceLocation::current());
 

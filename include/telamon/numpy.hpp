@@ -8,6 +8,7 @@
 // - Functions that need floats turn integers and bools into the default float first.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -155,13 +156,24 @@ class AxisList {
   std::optional<Shape> list_;
 };
 
+/// Whether reduced axes stay, with one element each. Said by a bool alone: the axes {0, 1} are not axis 0 and `true`, but do
+/// not compile; they are {.axes = {0, 1}}.
+class KeepDims {
+ public:
+  template <std::same_as<bool> Bool> constexpr KeepDims(Bool keep) : keep_(keep) {}
+  constexpr operator bool() const { return keep_; }
+
+ private:
+  bool keep_;
+};
+
 struct Reduce {
   AxisList axes = {};
-  bool keepdims = false;
+  KeepDims keepdims = false;
 };
 struct VarianceOptions {
   AxisList axes = {};
-  bool keepdims = false;
+  KeepDims keepdims = false;
   double ddof = 0;  ///< the divisor is n - ddof; NaN when that is not positive
 };
 
@@ -359,7 +371,7 @@ struct NormOptions {
   std::optional<double> ord =
       none;  ///< none: 2 (of matrices: Frobenius); any number, tl::inf, -tl::inf
   AxisList axes = {};
-  bool keepdims = false;
+  KeepDims keepdims = false;
 };
 /// The vector norm along one axis, the matrix norm of two (the orders 1, -1, inf and -inf), or over
 /// all elements when no order is given.

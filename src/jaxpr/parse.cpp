@@ -51,9 +51,9 @@ class Lines {
 
 class Parser {
  public:
-  /// The text of a file; null: of no file, whose equations have no lines and whose types are not checked.
-  Parser(std::string_view text, std::string source, const char* file = nullptr)
-      : lexer_(text, std::move(source)), lines_(text, file), typed_(file != nullptr) {}
+  /// The text of a file; null: of no file, whose equations have no lines.
+  Parser(std::string_view text, std::string source, const char* file = nullptr, bool typed = true)
+      : lexer_(text, std::move(source)), lines_(text, file), typed_(typed) {}
 
   Jaxpr parse() {
     Jaxpr jaxpr = parse_jaxpr(0);
@@ -348,6 +348,10 @@ Jaxpr parse_jaxpr_of_file(std::string_view text, const std::string& path) {
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   return naming_lack_of_memory(
       "parse_jaxpr", [&] { return Parser(text, "'" + path + "'", kept_name(path)).parse(); });
+}
+
+Jaxpr parse_untyped_jaxpr(std::string_view text) {
+  return Parser(text, "jaxpr text", nullptr, false).parse();
 }
 
 }  // namespace detail

@@ -15,6 +15,9 @@ namespace detail {
 /// sum.jaxpr:3". TypeError for types that do not fit.
 TELAMON_API Jaxpr parse_jaxpr_of_file(std::string_view text, const std::string& path);
 
+/// parse_jaxpr for what may be ill-typed, which typecheck_jaxpr is to say.
+TELAMON_API Jaxpr parse_untyped_jaxpr(std::string_view text);
+
 }  // namespace detail
 }  // namespace v1
 }  // namespace telamon

@@ -1,5 +1,6 @@
 // Jaxprs as values: construction by the builder, equality up to renaming, hashes, memos, evaluation.
 #include "telamon/jaxpr.hpp"
+#include "jaxpr/parse.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -198,8 +199,11 @@ TEST(JaxprEquality, SeesEveryDifferenceOfMeaning) {
   };
   for (std::size_t i = 0; i < texts.size(); ++i) {
     for (std::size_t j = 0; j < texts.size(); ++j) {
-      EXPECT_EQ(parse_jaxpr(texts[i]) == parse_jaxpr(texts[j]), i == j) << texts[i] << "\n"
-                                                                        << texts[j];
+      EXPECT_EQ(
+          tl::detail::parse_untyped_jaxpr(texts[i]) == tl::detail::parse_untyped_jaxpr(texts[j]),
+          i == j)
+          << texts[i] << "\n"
+          << texts[j];
     }
   }
 }
@@ -375,7 +379,7 @@ const tl::Primitive<> copy_of_p{"test_copy_of", [] {
 }  // namespace
 
 TEST(EvalJaxpr, LetsGoOfValuesAfterTheirLastUse) {
-  const Jaxpr jaxpr = parse_jaxpr(
+  const Jaxpr jaxpr = tl::detail::parse_untyped_jaxpr(
       "{ lambda a:f64[3] . let b:f64[3] = test_copy_of a\n c:f64[3] = test_observe b\n d:f64[3] = "
       "test_copy_of c\n"
       " e:f64[3] = test_observe d in ( e ) }");

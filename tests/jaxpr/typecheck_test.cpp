@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "jaxpr/parse.hpp"
 #include "support/errors.hpp"
 #include "telamon/checkpoint.hpp"
 #include "telamon/detail/custom_calls.hpp"
@@ -25,14 +26,14 @@ std::string type_error_of(const tl::Jaxpr& jaxpr) {
 }  // namespace
 
 TEST(Typecheck, GivesTheTypeOfAProgram) {
-  const auto jaxpr = parse_jaxpr(
+  const auto jaxpr = tl::detail::parse_untyped_jaxpr(
       "{ lambda a:f64[3], b:f32[] . let c:f64[] = reduce_sum [ axes=(0,) ] a in ( c, b, 1:i32 ) }");
   EXPECT_EQ(typecheck_jaxpr(jaxpr).to_string(), "(f64[3], f32[]) -> (f64[], f32[], i32[])");
 }
 
 TEST(Typecheck, ShowsTheBinderOfTheWrongTypeAndItsEquation) {
-  const std::string message =
-      type_error_of(parse_jaxpr("{ lambda a:f32[] . let b:i32[] = sin a in ( b ) }"));
+  const std::string message = type_error_of(
+      tl::detail::parse_untyped_jaxpr("{ lambda a:f32[] . let b:i32[] = sin a in ( b ) }"));
   EXPECT_THAT(
       message,
       StartsWith(
@@ -92,13 +93,15 @@ TEST(Typecheck, WantsScalarsWithAValueForLiterals) {
 }
 
 TEST(Typecheck, IgnoresWeakness) {
-  EXPECT_EQ(type_error_of(parse_jaxpr("{ lambda a:~f32[] . let b:f32[] = sin a in ( b ) }")), "");
+  EXPECT_EQ(type_error_of(tl::detail::parse_untyped_jaxpr(
+                "{ lambda a:~f32[] . let b:f32[] = sin a in ( b ) }")),
+            "");
 }
 
 TEST(Typecheck, CountsTheOperandsOfCalls) {
-  const std::string message =
-      type_error_of(parse_jaxpr("{ lambda . let b:f64[] = jit [ name=f num_consts=0 ]\n { lambda "
-                                "a:f64[], b:f64[] . let in ( a ) }\n in ( b ) }"));
+  const std::string message = type_error_of(tl::detail::parse_untyped_jaxpr(
+      "{ lambda . let b:f64[] = jit [ name=f num_consts=0 ]\n { lambda "
+      "a:f64[], b:f64[] . let in ( a ) }\n in ( b ) }"));
   EXPECT_THAT(
       message,
       StartsWith(
@@ -106,7 +109,8 @@ TEST(Typecheck, CountsTheOperandsOfCalls) {
 }
 
 TEST(Typecheck, CountsTheOperandsOfEveryCall) {
-  const tl::Jaxpr body = tl::parse_jaxpr("{ lambda a:f64[], b:f64[] . let in ( a ) }");
+  const tl::Jaxpr body =
+      tl::detail::parse_untyped_jaxpr("{ lambda a:f64[], b:f64[] . let in ( a ) }");
   const std::vector<std::pair<const tl::PrimitiveBase*, tl::Params>> calls = {
       {&tl::checkpoint_p, tl::Params::of(tl::CheckpointParams{body})},
       {&tl::custom_jvp_call_p, tl::Params::of(tl::CustomJvpParams{body})},
@@ -122,17 +126,17 @@ TEST(Typecheck, CountsTheOperandsOfEveryCall) {
 }
 
 TEST(Typecheck, ComparesTheOperandsOfCalls) {
-  const std::string message =
-      type_error_of(parse_jaxpr("{ lambda a:f32[] . let b:f64[] = jit [ name=f num_consts=0 ] a\n "
-                                "{ lambda a:f64[] . let in ( a ) }\n in ( b ) }"));
+  const std::string message = type_error_of(tl::detail::parse_untyped_jaxpr(
+      "{ lambda a:f32[] . let b:f64[] = jit [ name=f num_consts=0 ] a\n "
+      "{ lambda a:f64[] . let in ( a ) }\n in ( b ) }"));
   EXPECT_THAT(message, HasSubstr("f32[]"));
   EXPECT_THAT(message, HasSubstr("f64[]"));
 }
 
 TEST(Typecheck, LooksIntoNestedPrograms) {
-  const std::string message = type_error_of(
-      parse_jaxpr("{ lambda a:f64[] . let b:f64[] = jit [ name=f num_consts=0 ] a\n"
-                  " { lambda a:f64[] . let b:bool[] = sin a in ( a ) }\n in ( b ) }"));
+  const std::string message = type_error_of(tl::detail::parse_untyped_jaxpr(
+      "{ lambda a:f64[] . let b:f64[] = jit [ name=f num_consts=0 ] a\n"
+      " { lambda a:f64[] . let b:bool[] = sin a in ( a ) }\n in ( b ) }"));
   EXPECT_THAT(
       message,
       StartsWith(
@@ -140,20 +144,20 @@ TEST(Typecheck, LooksIntoNestedPrograms) {
 }
 
 TEST(Typecheck, CountsResults) {
-  EXPECT_THAT(
-      type_error_of(parse_jaxpr("{ lambda a:f64[] . let b:f64[] = test_two_results a in ( b ) }")),
-      StartsWith("primitive 'test_two_results' has 2 results, but its equation binds 1"));
+  EXPECT_THAT(type_error_of(tl::detail::parse_untyped_jaxpr(
+                  "{ lambda a:f64[] . let b:f64[] = test_two_results a in ( b ) }")),
+              StartsWith("primitive 'test_two_results' has 2 results, but its equation binds 1"));
 }
 
 TEST(Typecheck, MissesEffects) {
-  EXPECT_THAT(
-      type_error_of(parse_jaxpr("{ lambda a:f64[] . let b:f64[] = test_print a in ( b ) }")),
-      StartsWith("the equation does not carry the effect of primitive 'test_print'"));
+  EXPECT_THAT(type_error_of(tl::detail::parse_untyped_jaxpr(
+                  "{ lambda a:f64[] . let b:f64[] = test_print a in ( b ) }")),
+              StartsWith("the equation does not carry the effect of primitive 'test_print'"));
 }
 
 TEST(Typecheck, PassesTheMessageOfTheRuleOn) {
-  const std::string message =
-      type_error_of(parse_jaxpr("{ lambda a:f64[3], b:f64[4] . let c:f64[3] = add a b in ( c ) }"));
+  const std::string message = type_error_of(tl::detail::parse_untyped_jaxpr(
+      "{ lambda a:f64[3], b:f64[4] . let c:f64[3] = add a b in ( c ) }"));
   EXPECT_THAT(message, HasSubstr("f64[3]"));
   EXPECT_THAT(message, HasSubstr("f64[4]"));
   EXPECT_THAT(message, HasSubstr("in the equation\n  c:f64[3] = add a b"));
@@ -165,14 +169,15 @@ TEST(Typecheck, ShowsOnlyTheNeighbourhoodInLongPrograms) {
     text += "x" + std::to_string(i) + ":" + (i == 120 ? "f32[]" : "f64[]") + " = sin x" +
             std::to_string(i == 121 ? 119 : i - 1) + "\n";
   }
-  const std::string message = type_error_of(parse_jaxpr(text + " in ( x200 ) }"));
+  const std::string message =
+      type_error_of(tl::detail::parse_untyped_jaxpr(text + " in ( x200 ) }"));
   EXPECT_THAT(message, HasSubstr("which is number 120 of 200"));
   EXPECT_LT(std::count(message.begin(), message.end(), '\n'), 40);
 }
 
 TEST(Typecheck, NamesPrimitivesWithoutRule) {
   static const tl::Primitive<> no_rules_p{"test_no_rules"};
-  EXPECT_THROW(
-      typecheck_jaxpr(parse_jaxpr("{ lambda a:f64[] . let b:f64[] = test_no_rules a in ( b ) }")),
-      tl::NotImplementedError);
+  EXPECT_THROW(typecheck_jaxpr(tl::detail::parse_untyped_jaxpr(
+                   "{ lambda a:f64[] . let b:f64[] = test_no_rules a in ( b ) }")),
+               tl::NotImplementedError);
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "jaxpr/parse.hpp"
 #include "support/errors.hpp"
 #include "telamon/telamon.hpp"
 
@@ -519,7 +520,8 @@ TEST(Misplaced, TextsOfProgramsSayWhoParsesThem) {
   const std::string text = error_of<ParseError>([] { (void)parse_jaxpr("{ lambda a:f32[] . "); });
   EXPECT_THAT(text, StartsWith("parse_jaxpr: jaxpr text, 1:20: "));
   EXPECT_EQ(line_of("\n  at misuse_test.cpp:", text), line);
-  const Jaxpr wrong = parse_jaxpr("{ lambda a:f32[] . let b:f64[] = sin a in ( b ) }");
+  const Jaxpr wrong =
+      detail::parse_untyped_jaxpr("{ lambda a:f32[] . let b:f64[] = sin a in ( b ) }");
   const auto check = [&] { (void)typecheck_jaxpr(wrong); };
   EXPECT_EQ(line_of("\n  at misuse_test.cpp:", error_of(check)), __LINE__ - 1);
 }

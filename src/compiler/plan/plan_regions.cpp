@@ -143,13 +143,13 @@ class RegionPlanner {
       return;
     const std::optional<Work> work = work_of(*plan, plan->steps);
     if (!work) return;
-    // What threads share by themselves they share better than few trips, or long ones; what they do not is worth
-    // larger pieces of memory, of which as many are ever touched as there are threads.
+    // What threads share by themselves they share better than few trips, or long ones; updates, which they do not, are
+    // worth larger pieces of memory, of which as many are ever touched as there are threads.
     const bool alone = work->alone;
     if (loop.trips < kLeastTrips && (!alone || work->shared > work->cost / 2)) return;
     if (!alone && work->cost > 64 * kParallelCost) return;
     const std::int64_t memory = 1 + memory_of(*plan);
-    if (memory > (alone ? kAll : kMemory)) return;
+    if (memory > (work->updates ? kAll : kMemory)) return;
     const std::int64_t grain = (kParallelCost + work->cost - 1) / work->cost;
     if (loop.trips < 2 * grain) return;
     const std::int64_t chunks =
@@ -186,6 +186,7 @@ class RegionPlanner {
     std::int64_t cost = 1;    ///< in what kernels count theirs in
     std::int64_t shared = 0;  ///< of it: kernels that threads share
     bool alone = false;       ///< one thread does much of it, unless trips are shared out
+    bool updates = false;     ///< of large arrays, among it
   };
   static void add_kernel(Work& work, std::int64_t cost) {
     work.cost += cost;
@@ -216,7 +217,7 @@ class RegionPlanner {
                      .updates_operand) {
         const Eqn& e = scope.jaxpr.eqns()[static_cast<std::size_t>(s.kernel.eqn)];
         work.cost += scope.jaxpr.aval(e.inputs[2]).size() * kUpdateCost;
-        work.alone = true;
+        work.alone = work.updates = true;
       } else if (s.kind == Step::Kind::copy || s.kind == Step::Kind::fill) {
         work.cost += plan.values[static_cast<std::size_t>(s.writes[0])].aval.size();
       } else if (s.kind == Step::Kind::loop && s.trips >= 0) {
@@ -225,6 +226,7 @@ class RegionPlanner {
         const std::int64_t most = kMostCost / std::max<std::int64_t>(s.trips, 1);
         work.cost += std::min(trip->cost, most) * s.trips;
         work.shared += std::min(trip->shared, most) * s.trips;
+        work.updates = work.updates || trip->updates;
         work.alone = work.alone || trip->alone || !s.carries.empty();
       } else {
         return std::nullopt;
