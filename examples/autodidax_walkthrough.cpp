@@ -160,24 +160,24 @@ void staging() {
 
 void typechecking() {
   step("typecheck finds programs that make no sense");
-  // The parser refuses text of this kind by itself, so the first programs are made by hand.
+  // The parser refuses such text by itself, so these programs are made by hand.
   const tl::Aval real{{}, tl::f64, false};
-  const auto sine = [](tl::Var in, tl::Var out) {
-    return tl::Eqn{&tl::sin_p, {}, {tl::Atom::var(in)}, {out}, tl::Effect::none, {}};
+  const auto eqn = [](const tl::PrimitiveBase& primitive, std::vector<tl::Var> in, tl::Var out) {
+    tl::Atoms operands;
+    for (const tl::Var v : in) operands.push_back(tl::Atom::var(v));
+    return tl::Eqn{&primitive, {}, std::move(operands), {out}, tl::Effect::none, {}};
   };
-  const auto by_hand = [&](std::vector<tl::Aval> avals, std::vector<tl::Eqn> eqns) {
+  const auto check = [](int inputs, std::vector<tl::Aval> avals, std::vector<tl::Eqn> eqns) {
     expect<tl::TypeError>("TypeError", [&] {
-      tl::typecheck_jaxpr(tl::Jaxpr(1, std::move(avals), std::move(eqns), {tl::Atom::var(1)}));
+      tl::typecheck_jaxpr(
+          tl::Jaxpr(inputs, std::move(avals), std::move(eqns), {tl::Atom::var(inputs)}));
     });
   };
-  by_hand({real, real}, {sine(2, 1)});
-  by_hand({real, real}, {sine(0, 1), sine(0, 1)});
-  by_hand({real, real, real}, {sine(0, 2), sine(0, 1)});
-  const auto check = [](const char* text) {
-    expect<tl::TypeError>("TypeError", [&] { tl::typecheck_jaxpr(tl::parse_jaxpr(text)); });
-  };
-  check("{ lambda a:f64[3] . let b:f64[] = sin a in ( b ) }");
-  check("{ lambda a:f64[], b:f32[] . let c:f64[] = add a b in ( c ) }");
+  check(1, {real, real}, {eqn(tl::sin_p, {2}, 1)});
+  check(1, {real, real}, {eqn(tl::sin_p, {0}, 1), eqn(tl::sin_p, {0}, 1)});
+  check(1, {real, real, real}, {eqn(tl::sin_p, {0}, 2), eqn(tl::sin_p, {0}, 1)});
+  check(1, {{{3}, tl::f64, false}, real}, {eqn(tl::sin_p, {0}, 1)});
+  check(2, {real, {{}, tl::f32, false}, real}, {eqn(tl::add_p, {0, 1}, 2)});
 }
 
 void evaluating_jaxprs() {
