@@ -84,7 +84,7 @@ bool looks_for_window(const Jaxpr& jaxpr, const Eqn& eqn);
 /// Whether an array may not stay in the second cache of its own accord, among others: what is smaller is
 /// no reason to go through arrays in parts.
 inline bool is_large(const Aval& a) { return detail::checked_bytes(a) >= 256 << 10; }
-/// Whether a program, or a loop or branch of it, computes anything large.
+/// Whether a program, or a loop or branch of it, reads or computes anything large.
 bool has_large_values(const Jaxpr& jaxpr);
 
 inline bool is_barrier(Form f) {

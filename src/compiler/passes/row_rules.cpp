@@ -8,8 +8,8 @@ namespace telamon {
 inline namespace v1 {
 namespace compiler {
 namespace {
-constexpr std::size_t kLeastSummand =
-    4;  // bytes: a sum of rounded 16-bit sums has lost more than theirs
+// Bytes: a sum of rounded 16-bit sums has lost more than theirs.
+constexpr std::size_t kLeastSummand = 4;
 }  // namespace
 
 std::optional<std::vector<Need>> RowRules::needs(const Eqn& e) const {
