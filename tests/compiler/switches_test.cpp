@@ -219,7 +219,7 @@ std::map<std::string_view, Example> examples() {
                               return p(0) * stack(std::vector{lax::cos(p(1)), lax::sin(p(1))});
                             }))(x[0])};
                           },
-                          {uniform({100, 2}, DType::f64)},
+                          {uniform({100, 2}, DType::f32)},
                           words("jaxpr", ",100]")};
   all["short_axes"] = {[](std::span<const Array> x) {
                          const Array r = x[0](slice(), newaxis) - x[0](newaxis);
