@@ -94,9 +94,10 @@ class IndexItem {
 };
 
 /// The elements x(items...) of an array, to be read or replaced. Every function returns a new
-/// array, which is all that it does: x = x.at(0).set(9.0). Values broadcast to the shape of x(items...) and take x's dtype. Where indices repeat:
-/// `add` adds all values, `set` keeps the last one in row-major order, and `multiply`, `min` and
-/// `max` combine x's element with the last one only.
+/// array, which is all that it does: x = x.at(0).set(9.0). Values broadcast to the shape of
+/// x(items...) and take x's dtype. Where indices repeat: `add` adds all values, `set` keeps the
+/// last one in row-major order, and `multiply`, `min` and `max` combine x's element with the last
+/// one only.
 class TELAMON_API AtIndex {
  public:
   AtIndex(Array x, std::vector<IndexItem> items) : x_(std::move(x)), items_(std::move(items)) {}

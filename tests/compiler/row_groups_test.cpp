@@ -162,6 +162,17 @@ TEST(RowGroups, TakeSumsThatSomeRowsWaitForApart) {
   EXPECT_THAT(plan, HasSubstr("loop reads")) << plan;
 }
 
+TEST(RowGroups, LookAtWhatIsComputedOfSumsOnce) {
+  // Each of these reads the one before twice.
+  nearly_the_same(
+      [](std::span<const Array> x) {
+        Array y = sum(tanh(matmul(x[0], x[1])), 0);
+        for (int i = 0; i < 60; ++i) y = lax::sub(lax::mul(y, y), lax::mul(y, y + 1.));
+        return Arrays{y};
+      },
+      {numbers({8'000, 24}), numbers({24, 60})}, 1e-9);
+}
+
 TEST(RowGroups, LeaveSumsOfHalvesOutside) {
   const std::string plan = nearly_the_same(
       [](std::span<const Array> x) {

@@ -142,17 +142,23 @@ class Grouping {
     return {made.begin(), made.end()};
   }
   // The sums that a step computes something from; false where it needs more of rows than these.
-  bool add_sums(Var v, int number, std::int64_t rows, std::set<Var>& made) const {
-    if (is_sum(v, rows)) {
-      made.insert(v);
-      return true;
+  bool add_sums(Var from, int number, std::int64_t rows, std::set<Var>& made) const {
+    std::set<Var> seen{from};
+    Vars todo{from};
+    while (!todo.empty()) {
+      const Var v = todo.back();
+      todo.pop_back();
+      if (is_sum(v, rows)) {
+        made.insert(v);
+        continue;
+      }
+      if (v < jaxpr_.num_inputs() || (value_of(v) >= 0 && writer(v) != number)) continue;
+      if (has_rows(jaxpr_.aval(v), rows)) return false;
+      for (const Atom& a : eqn(producer(v)).inputs) {
+        if (a.is_var() && seen.insert(a.var()).second) todo.push_back(a.var());
+      }
     }
-    if (v < jaxpr_.num_inputs() || (value_of(v) >= 0 && writer(v) != number)) return true;
-    if (has_rows(jaxpr_.aval(v), rows)) return false;
-    const Atoms& from = eqn(producer(v)).inputs;
-    return std::all_of(from.begin(), from.end(), [&](const Atom& a) {
-      return a.is_literal() || add_sums(a.var(), number, rows, made);
-    });
+    return true;
   }
   bool are_sums(const std::vector<int>& eqns, std::int64_t rows) const {
     return std::all_of(eqns.begin(), eqns.end(),
