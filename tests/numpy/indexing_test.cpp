@@ -1,5 +1,7 @@
 // Reading and updating by index. The expected results are NumPy's (and JAX's where indices are out
 // of range).
+#include <type_traits>
+
 #include "numpy/expect.hpp"
 #include "telamon/check.hpp"
 
@@ -15,6 +17,10 @@ using tl::slice;
 Array counting(const Shape& shape) {
   return tl::arange(static_cast<int>(shape.num_elements())).reshape(shape);
 }
+
+// x(0) = 9.0 would change a copy.
+static_assert(!std::is_assignable_v<Array, double> && !std::is_assignable_v<Array, Array>);
+static_assert(std::is_assignable_v<Array&, double> && std::is_assignable_v<Array&, const Array&>);
 
 TEST(Indexing, ByIntegersDropsAxes) {
   const Array x = counting({2, 3});

@@ -15,6 +15,14 @@ const Array& matrix() {
   return x;
 }
 
+// Axes between braces would be one axis and `keepdims`.
+template <class Reduction>
+concept TakesNumbersInBraces = requires(Reduction reduce, Array x) { reduce(x, {0, 1}); };
+template <class Reduction>
+concept TakesAnAxisAndABool = requires(Reduction reduce, Array x) { reduce(x, {0, true}); };
+static_assert(!TakesNumbersInBraces<decltype(tl::sum)> && !TakesNumbersInBraces<decltype(tl::var)>);
+static_assert(TakesAnAxisAndABool<decltype(tl::sum)>);
+
 TEST(Reductions, TakeNoAxisOneAxisOrAList) {
   expect_array<double>(tl::sum(matrix()), {}, {21});
   expect_array<double>(tl::sum(matrix(), 0), {3}, {5, 7, 9});
