@@ -223,10 +223,10 @@ TEST(Limits, OfUpdatesAreTheArraysKindOfNumber) {
                               "i32[3]"),
                     HasSubstr("convert the values with astype(i32), or x with astype(f64)"),
                     HasSubstr("limits_test.cpp")));
-  EXPECT_THROW(x.at(Array({0, 1})).add(Array({0.5f, 1.5f})), tl::TypeError);
-  EXPECT_THROW(x.at(1).subtract(0.5), tl::TypeError);
-  EXPECT_THROW(x.at(x > 1).multiply(0.5), tl::TypeError);
-  EXPECT_THROW((x > 1).at(0).set(2), tl::TypeError);
+  EXPECT_THROW((void)x.at(Array({0, 1})).add(Array({0.5f, 1.5f})), tl::TypeError);
+  EXPECT_THROW((void)x.at(1).subtract(0.5), tl::TypeError);
+  EXPECT_THROW((void)x.at(x > 1).multiply(0.5), tl::TypeError);
+  EXPECT_THROW((void)(x > 1).at(0).set(2), tl::TypeError);
   expect_array<int>(x.at(1).set(Array(2.7).astype(tl::i32)), {3}, {0, 2, 2});
   expect_array<int>(x.at(1).set(true), {3}, {0, 1, 2});
   expect_array<float>(tl::zeros({2}).at(1).set(3), {2}, {0, 3});
