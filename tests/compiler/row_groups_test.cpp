@@ -6,6 +6,7 @@
 #include "telamon/control_flow.hpp"
 #include "telamon/grad.hpp"
 #include "telamon/numpy.hpp"
+#include "telamon/random.hpp"
 #include "telamon/vmap.hpp"
 
 namespace telamon::testing {
@@ -148,6 +149,40 @@ TEST(RowGroups, TakeGradientsByWhatAllRowsShare) {
                         dtype == DType::f32 ? 1e-4 : 1e-11);
     EXPECT_THAT(plan, sums_in_parts()) << plan;
   }
+}
+
+// Of each example the log-probability of its label, at places of any kind: what comes before and after stays in blocks.
+TEST(RowGroups, TakeLossesOfClassifiers) {
+  const std::int64_t rows = 12'000, width = 24, hidden = 40, classes = 10;
+  const Program network = [](std::span<const Array> x) {
+    const auto loss = [&](const Array& w, const Array& v) {
+      const Array y = log_softmax(matmul(tanh(matmul(x[2], w)), v));
+      return -mean(take_along_axis(y, expand_dims(x[3], 1), 1));
+    };
+    const auto [value, slopes] = value_and_grad<0, 1>(loss)(x[0], x[1]);
+    const auto& [w, v] = slopes;
+    return Arrays{value, w, v};
+  };
+  for (const DType dtype : {DType::u8, DType::i32, DType::i64}) {
+    const Array labels = random::randint(random::key(3), {rows}, 0, classes, dtype);
+    const std::string plan = nearly_the_same(
+        network,
+        {numbers({width, hidden}), numbers({hidden, classes}), numbers({rows, width}), labels});
+    EXPECT_THAT(plan, sums_in_parts()) << plan;
+    EXPECT_THAT(plan, Not(HasSubstr("scatter"))) << plan;
+    EXPECT_THAT(plan, Not(HasSubstr("[12000"))) << plan;  // nothing as large is made
+  }
+}
+
+TEST(RowGroups, LookUpRowsOfATableThatAllShare) {
+  const std::string plan = same_either_way(
+      [](std::span<const Array> x) {
+        const Array found = x[0](x[1]);
+        return Arrays{weights(product(tanh(found), x[2]))};
+      },
+      {numbers({100, 64}), random::randint(random::key(3), {6'000}, -100, 100, DType::i32),
+       numbers({64, 50})});
+  EXPECT_THAT(plan, HasSubstr("loop reads")) << plan;
 }
 
 TEST(RowGroups, TakeSumsThatSomeRowsWaitForApart) {

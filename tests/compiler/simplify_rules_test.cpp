@@ -236,6 +236,12 @@ const Example kExamples[] = {
      "inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), operand_batching_dims=(), "
      "scatter_indices_batching_dims=()} mode=fill_or_drop ] a e b",
      "f", "slice reshape pad add slice reshape pad add"},
+    {"scatter_to_choices", "a:i32[9,1]",
+     "b:f32[9] = splat 2.0:f32  c:f32[9,5] = splat 0.0:f32  "
+     "d:f32[9,5] = P [ dimension_numbers={update_window_dims=(), inserted_window_dims=(1,), "
+     "scatter_dims_to_operand_dims=(1,), operand_batching_dims=(0,), "
+     "scatter_indices_batching_dims=(0,)} mode=fill_or_drop ] c a b",
+     "d", "reshape iota broadcast_in_dim eq broadcast_in_dim broadcast_in_dim select_n"},
     {"scatter_to_windows", "a:f32[99] b:f32[9,8]",
      "c:i32[9,8,1] = iota [ dimension=0 dtype=i32 shape=(9, 8, 1) ]  "
      "d:i32[9,8,1] = splat 11:i32  e:i32[9,8,1] = mul c d  "

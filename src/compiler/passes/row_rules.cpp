@@ -90,6 +90,7 @@ bool RowRules::through(const Eqn& e, std::vector<Need>& needs) const {
   if (p == &concatenate_p) return e.params.as<ConcatenateParams>().dimension != 0;
   if (p == &rev_p) return !e.params.as<DimensionsParams>().dimensions.contains(0);
   if (p == &iota_p) return e.params.as<IotaParams>().dimension != 0;
+  if (p == &gather_p) return lookup(e, needs);
   const Form form = form_of(jaxpr_, e);
   if (form == Form::reduction) return !reduction_axes(e).contains(0);
   return form == Form::element;
@@ -102,6 +103,21 @@ bool RowRules::product(const Eqn& e, std::vector<Need>& needs) const {
   if (!dn.lhs_batch.empty()) return dn.lhs_batch[0] == 0 && dn.rhs_batch[0] == 0;
   if (dn.lhs_contracting.contains(0) || shape(e, 0).empty()) return false;
   needs[1] = Need::whole;
+  return true;
+}
+
+// By index vectors in rows, of the same rows or of what all of them share.
+bool RowRules::lookup(const Eqn& e, std::vector<Need>& needs) const {
+  const GatherDimensionNumbers& d = e.params.as<GatherParams>().dimension_numbers;
+  if (e.inputs[0].is_literal() || e.inputs[1].is_literal() || d.offset_dims.contains(0) ||
+      shape(e, 1).size() < 2)
+    return false;
+  needs[0] = Need::whole;
+  for (std::size_t i = 0; i < d.operand_batching_dims.size(); ++i) {
+    if (d.start_indices_batching_dims[i] != 0) continue;
+    if (d.operand_batching_dims[i] != 0) return false;
+    needs[0] = Need::block;
+  }
   return true;
 }
 

@@ -48,6 +48,7 @@ class RowRules {
   const Shape& shape(const Eqn& e, std::size_t i) const { return jaxpr_.aval(e.inputs[i]).shape; }
   bool through(const Eqn& e, std::vector<Need>& needs) const;
   bool product(const Eqn& e, std::vector<Need>& needs) const;
+  bool lookup(const Eqn& e, std::vector<Need>& needs) const;
 
   const Jaxpr& jaxpr_;
   const std::int64_t rows_;

@@ -103,6 +103,7 @@ std::span<const Rule> rules() {
       {"select_update", select_update, {&select_n_p}},
       {"scatter_to_slices", scatter_to_slices, {&scatter_add_p}},
       {"scatter_to_windows", scatter_to_windows, {&scatter_p, &scatter_add_p}},
+      {"scatter_to_choices", scatter_to_choices, {&scatter_p, &scatter_add_p}},
       {"scatter_at_known", scatter_at_known, {&scatter_p, &scatter_add_p}},
       {"convert_same", convert_same, {&convert_element_type_p}},
       {"convert_chain", convert_chain, {&convert_element_type_p}},
@@ -220,7 +221,7 @@ Atoms Simplifier::append(const Jaxpr& jaxpr, const Atoms& inputs) {
   detail::Renaming renamed(jaxpr);
   const std::vector<int> uses = detail::use_counts(jaxpr);
   const std::vector<bool> taken_up = transposes_taken_up(jaxpr), cut = values_cut(jaxpr),
-                          folded = rows_folded(jaxpr);
+                          folded = rows_folded(jaxpr), passing = values_in_passing(jaxpr);
   // What took the place of a variable may have been there before, and others may want more of it.
   const auto replace = [&](Var v, const Atom& atom, std::size_t known_before) {
     const auto i = static_cast<std::size_t>(v);
@@ -257,8 +258,9 @@ Atoms Simplifier::append(const Jaxpr& jaxpr, const Atoms& inputs) {
     if (eqn.effect == Effect::none && eqn.outputs.size() == 1) {
       result_taken_up_ = taken_up[static_cast<std::size_t>(eqn.outputs[0])];
       result_folded_ = folded[static_cast<std::size_t>(eqn.outputs[0])];
+      result_in_passing_ = passing[static_cast<std::size_t>(eqn.outputs[0])];
       const auto atom = rewrite(e, avals[0]);
-      result_taken_up_ = result_folded_ = false;
+      result_taken_up_ = result_folded_ = result_in_passing_ = false;
       if (atom) {
         replace(eqn.outputs[0], *atom, before);
         continue;

@@ -50,6 +50,8 @@ class Simplifier {
   bool result_taken_up() const { return result_taken_up_; }
   /// Whether rows of the result of that equation are folded later on: see rows_folded.
   bool result_folded() const { return result_folded_; }
+  /// Whether it needs no memory: see values_in_passing.
+  bool result_in_passing() const { return result_in_passing_; }
   /// Whether small slices are all that is wanted of the atom: see values_cut.
   bool cut(const Atom& a) const { return !a.is_literal() && cut_.contains(a.var()); }
   /// Whether the atom is a small array for each row that is put together of columns, or computed of such ones element by
@@ -90,7 +92,8 @@ class Simplifier {
   detail::JaxprBuilder builder_;
   std::vector<int> definitions_;  ///< of each variable: its equation, -1 for inputs
   std::set<Var> used_once_, taken_up_, cut_, of_columns_;
-  bool has_f64_ = false, result_taken_up_ = false, result_folded_ = false;
+  bool has_f64_ = false, result_taken_up_ = false, result_folded_ = false,
+       result_in_passing_ = false;
   int depth_ = 0;  ///< of equations that rules make for rules
 };
 
@@ -132,6 +135,10 @@ RuleFunction gather_of_slices, scatter_to_slices;
 /// Of each variable, whether something folds its last axis, or that of what is computed of it element by element.
 std::vector<bool> rows_folded(const Jaxpr& jaxpr);
 RuleFunction gather_along_range, gather_of_windows, gather_in_one_row, scatter_to_windows;
+// simplify_choices.cpp
+/// Of each variable, whether all who read it work element by element, or fold it: it needs no memory of its own.
+std::vector<bool> values_in_passing(const Jaxpr& jaxpr);
+RuleFunction scatter_to_choices;
 // simplify_divisions.cpp
 RuleFunction negative_remainder, floored_by_power_of_two;
 // simplify_shapes.cpp
