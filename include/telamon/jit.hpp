@@ -187,23 +187,31 @@ void for_each_argument(Args& args, const Visit& visit) {
   }(std::make_index_sequence<std::tuple_size_v<std::remove_const_t<Args>>>());
 }
 
-/// Appends the traced leaves, and to the key what else the signature of a call consists of.
+/// Appends the traced leaves of an argument, and to the key what else the signature of a call has of it.
+template <class X>
+[[gnu::noinline]] void flatten_argument(const JitCache& cache, const X& arg, std::size_t i,
+                                        std::size_t num_args, BorrowedArrays& leaves,
+                                        KeyBuilder& key) {
+  if (!cache.is_static(i, num_args)) {
+    flatten_into(arg, leaves, cache.call_text(), i);
+    hash_static(arg, key);
+  } else {
+    hash_static(arg, key);
+    Arrays constants;
+    flatten_into(arg, constants, cache.call_text(), i);
+    for (const Array& x : constants) add_static_array(key, x, i);
+  }
+}
+/// The same of all arguments. Arrays, which most are, take a few instructions each.
 template <class Args>
 void flatten_arguments(const JitCache& cache, const Args& args, BorrowedArrays& leaves,
                        KeyBuilder& key) {
   for_each_argument(args, [&](const auto& arg, std::size_t i) {
-    if (!cache.is_static(i, std::tuple_size_v<Args>)) {
-      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(arg)>, Array>) {
-        if (arg.has_value()) return leaves.push_back(arg);
-      }
-      flatten_into(arg, leaves, cache.call_text(), i);
-      hash_static(arg, key);
-    } else {
-      hash_static(arg, key);
-      Arrays constants;
-      flatten_into(arg, constants, cache.call_text(), i);
-      for (const Array& x : constants) add_static_array(key, x, i);
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(arg)>, Array>) {
+      if (!cache.is_static(i, std::tuple_size_v<Args>) && arg.has_value()) [[likely]]
+        return leaves.push_back(arg);
     }
+    flatten_argument(cache, arg, i, std::tuple_size_v<Args>, leaves, key);
   });
 }
 

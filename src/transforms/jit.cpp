@@ -69,8 +69,8 @@ namespace {
 
 // All of a type but the sizes; the number of sizes included.
 std::int64_t type_word(const Aval& a) {
-  return static_cast<std::int64_t>(a.shape.size()) << 16 | static_cast<std::int64_t>(a.dtype) << 1 |
-         static_cast<std::int64_t>(a.weak_type);
+  return static_cast<std::int64_t>(a.shape.size()) << 16 |
+         static_cast<std::int64_t>(a.weak_type) << 8 | static_cast<std::int64_t>(a.dtype);
 }
 const Aval& aval_of(const Array& x) { return x.node_or_null()->aval(); }  // there is one
 
@@ -106,7 +106,9 @@ std::string text_of_call(const JitOptions& options) { return "jit(" + display_na
 
 }  // namespace
 
-bool JitCache::Entry::is_for(std::span<const Array> args, std::string_view static_key) const {
+// Of every call, so within its callers.
+[[gnu::always_inline]] inline bool JitCache::Entry::is_for(std::span<const Array> args,
+                                                           std::string_view static_key) const {
   if (args.size() != num_args || key != static_key || default_float != v1::default_float() ||
       default_int != v1::default_int())
     return false;
@@ -114,9 +116,12 @@ bool JitCache::Entry::is_for(std::span<const Array> args, std::string_view stati
   for (const Array& x : args) {
     const Aval& a = aval_of(x);
     if (*next++ != type_word(a)) return false;
-    for (const std::int64_t d : a.shape) {
-      if (*next++ != d) return false;
+    const std::int64_t* const sizes = a.shape.data();
+    const std::size_t rank = a.shape.size();
+    for (std::size_t k = 0; k < rank; ++k) {
+      if (next[k] != sizes[k]) return false;
     }
+    next += rank;
   }
   return true;
 }
@@ -127,7 +132,7 @@ Signature JitCache::Entry::signature() const {
   for (std::size_t i = 0; i < num_args; ++i) {
     const std::int64_t word = *next++, rank = word >> 16;
     s.avals.push_back({Shape(std::span(next, static_cast<std::size_t>(rank))),
-                       static_cast<DType>(word >> 1 & 0x7fff), (word & 1) != 0});
+                       static_cast<DType>(word & 0xff), (word >> 8 & 1) != 0});
     next += rank;
   }
   return s;
@@ -559,8 +564,12 @@ void naming_donated_constants(const char* call, const Arrays& consts, const F& f
   }
 }
 
-bool all_dense(std::span<const Array> args) {
-  return std::all_of(args.begin(), args.end(), [](const Array& x) { return is_dense_value(x); });
+// Not std::all_of, which looks at four of few at a time.
+[[gnu::always_inline]] inline bool all_dense(std::span<const Array> args) {
+  for (const Array& x : args) {
+    if (!is_dense_value(x)) return false;
+  }
+  return true;
 }
 const std::vector<bool> kNothingDonated;
 
