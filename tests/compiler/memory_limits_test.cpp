@@ -182,5 +182,26 @@ TEST_F(MemoryLimits, LeaveTheFunctionUsable) {
   EXPECT_EQ(outcome, computed);
 }
 
+// By type, operation and line, if all of it is more than there can be.
+TEST(LackOfMemory, NamesTheLargestArray) {
+  const std::int64_t n = std::int64_t{1} << 24;
+  const auto message = [&](auto f) -> std::string {
+    try {
+      jit(f, {.name = "f"})(ones({n}, DType::f32));
+    } catch (const OutOfMemoryError& e) { return e.message(); }
+    return "";
+  };
+  const std::string between = message([&](Array x) { return sort(broadcast_to(x, {n, n}))(0, 0); });
+  EXPECT_EQ(between.find("jit(f): out of memory: "), 0u) << between;
+  EXPECT_NE(between.find("; the largest array that it makes is f32[16777216,16777216], of "),
+            std::string::npos)
+      << between;
+  EXPECT_NE(between.find(" at memory_limits_test.cpp:"), std::string::npos) << between;
+  const std::string result = message([&](Array x) { return outer(x, x); });
+  EXPECT_NE(result.find("; the largest array that it makes is f32[16777216,16777216], of mul at"),
+            std::string::npos)
+      << result;
+}
+
 }  // namespace
 }  // namespace telamon

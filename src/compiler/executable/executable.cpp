@@ -127,7 +127,7 @@ void NativeExecutable::make_results(std::span<const Array> inputs, const std::ve
 }
 
 void NativeExecutable::execute_into(std::span<const Array> inputs, const std::vector<bool>& donated,
-                                    std::span<Array> outputs, const char* call) const {
+                                    std::span<Array> outputs, const char* call) const try {
   runtime::count(runtime::call_counters().executions);
   const std::size_t num_addresses = const_data_.size() + inputs.size() + outputs.size();
   if (num_addresses > kFewAddresses || parts_.launch.arena_bytes > kSmallArena || run_label_)
@@ -136,6 +136,19 @@ void NativeExecutable::execute_into(std::span<const Array> inputs, const std::ve
   void* addresses[kFewAddresses];
   alignas(64) std::byte arena[kSmallArena];
   run(inputs, donated, outputs, call, addresses, arena);
+} catch (const detail::UnnamedOutOfMemoryError& e) { tell_largest(e); }
+
+// Of programs that need little anyway the size says nothing.
+void NativeExecutable::tell_largest(const detail::UnnamedOutOfMemoryError& e) const {
+  constexpr std::size_t kMuch = 1 << 20;
+  auto bytes = static_cast<std::size_t>(parts_.launch.arena_bytes);
+  for (const detail::DenseType& result : results_) bytes += result.bytes();
+  if (bytes < kMuch) throw;
+  const std::string largest =
+      with_plan([](const Parts& parts) { return parts.plan->largest_text(); });
+  if (largest.empty()) throw;
+  throw detail::UnnamedOutOfMemoryError(e.message() + "; the largest array that it makes is " +
+                                        largest);
 }
 
 [[gnu::noinline]] void NativeExecutable::run_large(std::span<const Array> inputs,

@@ -8,6 +8,7 @@
 #include "compiler/executable/program_store.hpp"
 #include "compiler/plan/plan.hpp"
 #include "core/concrete.hpp"
+#include "core/size_errors.hpp"
 #include "runtime/backend.hpp"
 
 namespace telamon {
@@ -63,6 +64,8 @@ class NativeExecutable final : public runtime::Executable {
            std::span<Array> outputs, const char* call, void** addresses, std::byte* arena) const;
   void run_large(std::span<const Array> inputs, const std::vector<bool>& donated,
                  std::span<Array> outputs, const char* call) const;
+  /// Throws the error that is being handled, with the largest array if that may matter.
+  [[noreturn]] void tell_largest(const detail::UnnamedOutOfMemoryError& e) const;
   // After host step `failed` threw: donated arguments that nothing was written over by then are as before.
   void give_back(std::span<const Array> inputs, std::span<Array> outputs,
                  void* const* addresses_of_inputs, void* const* addresses_of_outputs,

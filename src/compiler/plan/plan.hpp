@@ -190,6 +190,8 @@ struct Plan {
   std::string to_string() const;    ///< the steps, and where what they read and write lies
   std::string fused_text() const;   ///< the kernels, with the equations of each
   std::string memory_text() const;  ///< what shares which memory
+  /// The largest array that it makes, for errors: "f32[100000,64], of sort at train.cpp:31 in loss".
+  std::string largest_text() const;
 };
 
 /// An equation whose result `result` is its operand `operand` with parts overwritten.

@@ -6,6 +6,7 @@
 #include "compiler/plan/plan.hpp"
 #include "core/counted.hpp"
 #include "jaxpr/print.hpp"
+#include "telamon/primitive.hpp"
 
 namespace telamon {
 inline namespace v1 {
@@ -147,6 +148,23 @@ std::string Plan::fused_text() const {
   std::ostringstream os;
   print_fused(os, *this, steps, 0);
   return os.str();
+}
+
+std::string Plan::largest_text() const {
+  std::string text;
+  std::int64_t most = -1;
+  for (const Scope& scope : scopes) {
+    for (const Eqn& e : scope.jaxpr.eqns()) {
+      for (const Var v : e.outputs) {
+        const Aval& aval = scope.jaxpr.aval(v);
+        if (scope.value_of[static_cast<std::size_t>(v)] < 0 || weight_of(aval) <= most) continue;
+        most = weight_of(aval);
+        text = aval.strong().to_string() + ", of " + std::string(e.primitive->name());
+        if (e.where) text += " at " + e.where.to_string();
+      }
+    }
+  }
+  return text;
 }
 
 std::string Plan::memory_text() const {
