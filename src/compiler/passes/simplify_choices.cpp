@@ -102,17 +102,22 @@ Atom chosen(Simplifier& s, const Choice& c, const Atom& places, const Shape& of)
   return s.make(eq_p, NoParams{}, {here, there}, {of, DType::bool_, false});
 }
 
+bool scatters(const Eqn& e) { return one_of(e, {&scatter_p, &scatter_add_p}); }
+
 // Of a row: where nobody writes it down, and where comparisons cost more than filling memory with zeros.
 constexpr std::int64_t kLongest = 4096, kLongestStored = 32;
 
 }  // namespace
 
 std::vector<bool> values_in_passing(const Jaxpr& jaxpr) {
-  std::vector<bool> passes(static_cast<std::size_t>(jaxpr.num_vars()), true);
+  const std::vector<Eqn>& eqns = jaxpr.eqns();
+  const bool any = std::any_of(eqns.begin(), eqns.end(), [](const Eqn& e) { return scatters(e); });
+  std::vector<bool> passes(static_cast<std::size_t>(jaxpr.num_vars()), any);
+  if (!any) return passes;
   const auto is_wanted = [&](const Atom& a) {
     if (a.is_var()) passes[static_cast<std::size_t>(a.var())] = false;
   };
-  for (const Eqn& e : jaxpr.eqns()) {
+  for (const Eqn& e : eqns) {
     if (is_elementwise(e) || form_of(jaxpr, e) == Form::reduction) continue;
     std::for_each(e.inputs.begin(), e.inputs.end(), is_wanted);
   }
