@@ -170,7 +170,7 @@ const Register epoch_step("B05.mlp_step_100k", "ms", [] {
 });
 
 // ---- a regression: each example is read once -----------------------------------------------------
-constexpr std::size_t kExamples = 100'000, kFeatures = 32;
+constexpr int kExamples = 100'000, kFeatures = 32;
 
 void logistic_gradient(const Floats& w, const Floats& x, const Floats& y, Floats& gradient) {
   constexpr std::size_t kVectors = kFeatures / kWide, kAtOnce = kWide;
@@ -203,6 +203,38 @@ const Register logistic("B05.logistic_grad", "us", [] {
       Regression(), [](Regression& r) { logistic_gradient(r.w, r.x, r.y, r.gradient); },
       [](const Regression& r) { return std::vector{output(r.gradient)}; });
   c.bytes = 4. * static_cast<double>(kExamples * (kFeatures + 1));
+  return c;
+});
+
+// A network of one layer.
+const Register labels_of_examples("B05.labels_grad", "us", [] {
+  struct Classifier {
+    Network network{{kFeatures, kClasses}, kExamples};
+    Floats gradient = Floats(size(kFeatures, kClasses));
+
+    Classifier() {
+      network.x = zf(2, network.x.size());
+      network.layers[0].w = zf(1, gradient.size());
+      std::fill(network.y.begin(), network.y.end(), 0.f);
+      std::size_t at = 0;
+      for (const std::int32_t label : indices(3, kExamples, kClasses)) {
+        network.y[at + static_cast<std::size_t>(label)] = 1;
+        at += kPadded;
+      }
+    }
+    void work() {
+      network.forward();
+      network.compare(1.f / kExamples);
+      Layer& layer = network.layers[0];
+      layer.gradient(network.x.data(), layer.error.data(), gradient.data());
+    }
+  };
+  Case c = by_hand(
+      Classifier(), [](Classifier& r) { r.work(); },
+      [](const Classifier& r) { return std::vector{output(r.gradient)}; });
+  c.threads = 0;  // of the products; the loops have one
+  c.flops = 4. * kExamples * kFeatures * kClasses;
+  c.bytes = 4. * kExamples * (kFeatures + 1);
   return c;
 });
 

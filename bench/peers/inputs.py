@@ -102,6 +102,11 @@ def logistic_inputs():
     return z(1, (32,)), z(2, (100_000, 32)), u(3, (100_000,))
 
 
+def labels_inputs():
+    """Weights, examples, and the label of each."""
+    return z(1, (32, 10)), z(2, (100_000, 32)), ids(3, 100_000, 10).reshape(-1, 1)
+
+
 def cnn_inputs():
     """Eight parameters, images NHWC, labels."""
     kernels = 0.1 * z(1, (8, 8, 1, 16)), 0.1 * z(2, (4, 4, 16, 32))

@@ -250,6 +250,15 @@ def _():
     return compiled(jax.grad(loss), *inputs.logistic_inputs(), bytes=4 * 100_000 * 33)
 
 
+@workload("B05.labels_grad")
+def _():
+    def loss(w, x, labels):
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(x @ w), labels, 1))
+
+    work = {"bytes": 4 * 100_000 * 33, "flops": 4 * 100_000 * 32 * 10}
+    return compiled(jax.grad(loss), *inputs.labels_inputs(), **work)
+
+
 @workload("PEG.mlp_digits")
 def _():
     def gradient(p, x, y):

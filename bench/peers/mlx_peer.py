@@ -165,6 +165,15 @@ workload("B05.mlp_digits_step")(lambda: mlp_case(inputs.DIGITS, 64))
 workload("B05.mlp_step_100k", "ms")(lambda: mlp_case([32, 64, 10], 100_000))
 
 
+@workload("B05.labels_grad")
+def _():
+    def loss(w, x, labels):
+        y = x @ w
+        return (mx.logsumexp(y, axis=1, keepdims=True) - mx.take_along_axis(y, labels, axis=1)).mean()
+
+    return compiled(mx.grad(loss), *inputs.labels_inputs())
+
+
 # ---- B09, B10, B11, B12 ----
 def lorenz_step(p, y):
     def field(y):

@@ -282,6 +282,12 @@ def logistic_loss(w, x, y):
 workload("B05.logistic_grad")(lambda: run(grad(logistic_loss), *inputs.logistic_inputs()))
 
 
+@workload("B05.labels_grad")
+def _():
+    w, x, labels = inputs.labels_inputs()
+    return run(grad(lambda w, x, labels: F.cross_entropy(x @ w, labels)), w, x, labels.astype(np.int64).ravel())
+
+
 @workload("PEG.mlp_digits")
 def _():
     layers, x, y = inputs.mlp_inputs(inputs.DIGITS, 64)

@@ -57,6 +57,20 @@ const Register logistic("B05.logistic_grad", "us", [] {
   return c;
 });
 
+/// -log of the probability of each example's label.
+Array label_loss(const Array& w, const Array& x, const Array& labels) {
+  return -mean(take_along_axis(log_softmax(matmul(x, w)), labels, 1));
+}
+const Register labels("B05.labels_grad", "us", [] {
+  constexpr std::int64_t kRows = 100'000, kColumns = 32, kLabels = 10;
+  const Array label(indices(3, static_cast<std::size_t>(kRows), static_cast<int>(kLabels)));
+  Case c = go(compiled(grad(label_loss)), z(1, {kColumns, kLabels}), z(2, {kRows, kColumns}),
+              label.reshape({kRows, 1}));
+  c.flops = 4. * kRows * kColumns * kLabels;
+  c.bytes = 4. * kRows * (kColumns + 1);
+  return c;
+});
+
 const Register step_memory("MEM.mlp_step", "MB", [] {
   const std::vector<std::int64_t> sizes = {784, 1024, 1024, 10};
   return memory_of(sgd, mlp_params(sizes), u(1, {128, 784}), one_hot_rows(2, 128, 10));
