@@ -1,8 +1,8 @@
 // Stable sorting along an axis, by keys that have been mapped to unsigned integers of the same order.
 //
-// One operand is its own key: the integers are sorted and mapped back. Which of equal elements comes
-// first shows in -0 and 0 and in NaNs only; where there are such, they are written again in the order
-// of the operand. Several operands: each key is cut into words of 32 bits, and (word, position) pairs,
+// One operand is its own key: the integers are sorted and mapped back, while they are written if they are
+// as large. Which of equal elements comes first shows in -0 and 0 and in NaNs only; where there are such,
+// they are written again in the order of the operand. Several operands: each key is cut into words of 32 bits, and (word, position) pairs,
 // which are 64-bit integers that all differ, are sorted by the last word first, then by the one before,
 // and so on. The final order then gathers every operand. Since no two pairs are equal, the result is
 // the same however the integers are sorted, and by however many threads: many lines are shared out among
@@ -145,8 +145,8 @@ std::vector<Part> cut(std::span<const Part> parts) {
     const Half& a = halves[2 * i];
     T* out = static_cast<T*>(run.out);
     const std::int64_t low = a.below + halves[2 * i + 1].below, high = run.n - low;
-    cut.push_back({{a.scratch, a.keys + high, out, low}, threads / 2});
-    cut.push_back({{a.keys, a.scratch + low, out + low, high}, threads - threads / 2});
+    cut.push_back({{a.scratch, a.keys + high, out, low, run.turned}, threads / 2});
+    cut.push_back({{a.keys, a.scratch + low, out + low, high, run.turned}, threads - threads / 2});
   }
   return cut;
 }
@@ -181,7 +181,9 @@ void sort_all(int bytes, std::span<const SortRun> runs) {
 void sort_lines(const SortKeys& type, std::int64_t lines, std::int64_t length, std::int64_t size,
                 const char* from, char* to) {
   const std::int64_t n = lines * length, bytes = n * type.bytes;
-  const Room keys(bytes), scratch(bytes), sorted(bytes);
+  // Keys as large as elements become these when they are written.
+  const bool as_large = size == type.bytes;
+  const Room keys(bytes), scratch(bytes), sorted(as_large ? 0 : bytes);
   const bool special =
       found_in_pieces(n, [&](std::int64_t first, std::int64_t last) {
         return type.encode(from + first * size, last - first, keys.at(first * type.bytes)) ? 1u
@@ -189,11 +191,14 @@ void sort_lines(const SortKeys& type, std::int64_t lines, std::int64_t length, s
       }) != 0;
   std::vector<SortRun> runs;
   for (std::int64_t at = 0; at < bytes; at += length * type.bytes)
-    runs.push_back({keys.at(at), scratch.at(at), sorted.at(at), length});
+    runs.push_back({keys.at(at), scratch.at(at), as_large ? to + at : sorted.at(at), length,
+                    as_large ? type.turned : KeyBits()});
   sort_all(type.bytes, runs);
-  in_pieces(n, [&](std::int64_t first, std::int64_t last) {
-    type.decode(sorted.at(first * type.bytes), last - first, to + first * size);
-  });
+  if (!as_large) {
+    in_pieces(n, [&](std::int64_t first, std::int64_t last) {
+      type.decode(sorted.at(first * type.bytes), last - first, to + first * size);
+    });
+  }
   if (!special) return;
   for (std::int64_t i = 0; i < n; i += length) type.restore(from + i * size, length, to + i * size);
 }
@@ -495,7 +500,9 @@ std::int64_t sort_scratch(std::span<const Aval> operands, int axis, int threads)
   const bool alone = operands.size() == 1 && !is_complex(operands[0].dtype);
   const std::int64_t step = std::min(lines_at_once(length, alone), lines);
   const std::int64_t chunks = std::min<std::int64_t>((lines + step - 1) / step, threads);
-  const std::int64_t chunk = alone ? 3 * step * length * keys_of(operands[0].dtype).bytes
+  const auto size = static_cast<std::int64_t>(size_of(operands[0].dtype));
+  const std::int64_t key = alone ? keys_of(operands[0].dtype).bytes : 0;
+  const std::int64_t chunk = alone ? (size == key ? 2 : 3) * step * length * key
                                    : Lines::kBytes * std::min(kAtOnce, step) * length;
   // Of a line alone each part that threads sort has a tile.
   const std::int64_t tiles = lines == 1 && length >= 2 * kCut ? threads : chunks;

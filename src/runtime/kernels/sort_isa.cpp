@@ -182,14 +182,39 @@ void sort_tile(V* r, int rows) {
 
 // ---- Pieces into lanes and back -----------------------------------------------------------------
 
+/// Keys, or registers of keys, as they are written.
+template <class T>
+class Turn {
+ public:
+  explicit Turn(const kernels::KeyBits& bits)
+      : if_clear_(static_cast<T>(bits.if_clear)),
+        either_(static_cast<T>(bits.if_set ^ bits.if_clear)) {}
+  TELAMON_INLINE T operator()(T key) const {
+    return key ^ if_clear_ ^ (key >> (kBits - 1) != 0 ? either_ : T{0});
+  }
+  TELAMON_INLINE RegisterOf<T> operator()(RegisterOf<T> keys) const {
+    typedef SignedBitsOf<T> Signed __attribute__((vector_size(simd::kBytes)));
+    const auto set = (RegisterOf<T>)((Signed)keys >> (kBits - 1));
+    return keys ^ if_clear_ ^ (set & either_);
+  }
+
+ private:
+  static constexpr int kBits = 8 * sizeof(T);
+  T if_clear_, either_;
+};
+
 /// Up to one piece for each lane. What a piece lacks is filled up with the last of all keys.
 template <class T>
 struct Pieces {
+  explicit Pieces(void* room, const kernels::KeyBits& turned)
+      : tile(static_cast<RegisterOf<T>*>(room)), turn(turned) {}
+
   const T* from[kLanes<T>];
   T* to[kLanes<T>];
   std::int64_t size[kLanes<T>];
   int count = 0;
   RegisterOf<T>* tile;
+  Turn<T> turn;
 
   void add(const T* keys, std::int64_t n, T* out) {
     from[count] = keys;
@@ -213,7 +238,7 @@ struct Pieces {
     sort_tile(tile, rows);
     for (int r = 0; r < longest; r += kN) {
       RegisterOf<T> x[kN];
-      for (int j = 0; j < kN; ++j) x[j] = tile[r + j];
+      for (int j = 0; j < kN; ++j) x[j] = turn(tile[r + j]);
       transpose(x);
       for (int j = 0; j < count; ++j) {
         if (r + kN <= size[j]) {
@@ -420,7 +445,7 @@ void quicksort(const SortRun& run, std::int64_t shortest, Pieces<T>& pieces) {
     }
     // The pivot is the lowest key, and perhaps all there is.
     below = pivot == kLast<T> ? part.n : partition<T>(part.keys, part.n, pivot + 1, part.scratch);
-    for (std::int64_t i = 0; i < below; ++i) out[i] = pivot;
+    for (std::int64_t i = 0; i < below; ++i) out[i] = pieces.turn(pivot);
     out += below;
     if (below < part.n)
       waiting[count++] = {part.keys, part.scratch + below, part.n - below, part.depth + 1};
@@ -429,8 +454,8 @@ void quicksort(const SortRun& run, std::int64_t shortest, Pieces<T>& pieces) {
 
 template <class T>
 void sort_runs(const SortRun* runs, std::int64_t count, void* tile) {
-  Pieces<T> pieces;
-  pieces.tile = static_cast<RegisterOf<T>*>(tile);
+  if (count == 0) return;
+  Pieces<T> pieces(tile, runs[0].turned);  // as all are
   // As many runs as there are lanes are cut alike: into pieces that fill the tile if they can (512 and
   // 1024 rows are equally fast, 256 are slower), but enough of them to use all lanes.
   for (std::int64_t first = 0; first < count; first += kLanes<T>) {

@@ -144,8 +144,11 @@ struct KeyTable {
   SortKeys of[kNumDTypes] = {};
   template <class Bits, Bits kInfinity, bool kSigned = false> constexpr void put(DType dtype) {
     using C = Codec<Bits, kInfinity, kSigned>;
-    of[static_cast<int>(dtype)] = {sizeof(typename C::Key), encode_line<C>, decode_line<C>,
-                                   restore_line<C>, write_entries<C>};
+    constexpr std::uint64_t kTurned = C::kIsFloat || kSigned ? C::kSign : 0;
+    of[static_cast<int>(dtype)] = {
+        sizeof(typename C::Key), {kTurned, C::kIsFloat ? C::kAll : kTurned},
+        encode_line<C>,          decode_line<C>,
+        restore_line<C>,         write_entries<C>};
   }
   constexpr KeyTable() {
     put<std::uint8_t, 0>(DType::bool_);

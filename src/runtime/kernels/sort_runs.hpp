@@ -7,6 +7,11 @@ namespace telamon {
 inline namespace v1 {
 namespace kernels {
 
+/// What keys are written as: some of their bits the other way round, which depends on their highest bit.
+struct KeyBits {
+  std::uint64_t if_set = 0, if_clear = 0;
+};
+
 /// n keys, which are destroyed, to be written in ascending order to `out`. `scratch` has room for n
 /// keys too; none of the three overlap.
 struct SortRun {
@@ -14,6 +19,7 @@ struct SortRun {
   void* scratch;
   void* out;
   std::int64_t n;
+  KeyBits turned = {};
 };
 
 /// A tile, of which sorting needs one, has this many rows of one register each.
@@ -34,7 +40,8 @@ inline constexpr unsigned kEntriesDiffer = 1, kEntriesSpecial = 2;
 
 /// Elements of one dtype as unsigned integers of the same order.
 struct SortKeys {
-  int bytes;  ///< of a key, 4 or 8; 0: the dtype has none
+  int bytes;       ///< of a key, 4 or 8; 0: the dtype has none
+  KeyBits turned;  ///< by which keys as large as elements become these again
   /// Keys of n adjacent elements; true if some of them do not come back as they were.
   bool (*encode)(const char* from, std::int64_t n, void* keys);
   void (*decode)(const void* keys, std::int64_t n, char* to);
