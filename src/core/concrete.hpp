@@ -77,7 +77,7 @@ class DeviceBuffer {
   friend class ConcreteNode;
   // A small buffer lies behind its header in one block, as aligned as its size asks for.
   static constexpr std::size_t kAlign = 64, kHeader = 40;
-  static constexpr std::size_t kInlineBytes = runtime::kGuardsArrays ? 0 : 960;
+  static constexpr std::size_t kInlineBytes = runtime::kGuardsArrays ? 0 : 4096;
 
   DeviceBuffer(std::byte* data, std::size_t bytes, int size_class, bool apart)
       : data_(data),

@@ -59,7 +59,7 @@ TEST(Choices, AreWhatAScatterGives) {
        {DType::i8, DType::u8, DType::i16, DType::i32, DType::u32, DType::i64, DType::u64}) {
     for (const GatherScatterMode mode : {clip, fill_or_drop}) {
       for (const std::int64_t size : {2, 7, 33, 300}) {
-        const DType dtype = size == 7 ? DType::f64 : size == 33 ? DType::bf16 : DType::f32;
+        const DType dtype = size == 7 || size == 33 ? DType::f64 : DType::f32;
         for (const bool adds : {false, true}) {
           const std::string text = check_case({dtype, places, size, mode, adds, adds ? 0. : 2.});
           EXPECT_THAT(text, Not(HasSubstr("scatter"))) << text;
@@ -69,10 +69,13 @@ TEST(Choices, AreWhatAScatterGives) {
   }
 }
 
-TEST(Choices, AreLeftAloneInLongRows) {
-  const std::string text =
-      check_case({DType::f32, DType::i32, 5000, GatherScatterMode::fill_or_drop, true, 0.});
-  EXPECT_THAT(text, HasSubstr("scatter_add")) << text;
+TEST(Choices, AreLeftAloneInLongRowsAndOfSmallFloats) {
+  for (const auto& [dtype, size] :
+       {std::pair{DType::f32, 5000}, {DType::bf16, 10}, {DType::f16, 100}}) {
+    const std::string text =
+        check_case({dtype, DType::i32, size, GatherScatterMode::fill_or_drop, true, 0.});
+    EXPECT_THAT(text, HasSubstr("scatter_add")) << text;
+  }
 }
 
 }  // namespace

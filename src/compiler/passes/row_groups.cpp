@@ -322,8 +322,19 @@ class Grouping {
       sizes.inside += (readers(v, g) - 1) * bytes(v);
       sizes.elements = std::max(sizes.elements, jaxpr_.aval(v).size());
     }
-    for (const Var v : g.as_a_whole) sizes.whole += bytes(v);
+    for (const Var v : g.as_a_whole) {
+      if (!is_looked_up(v, g)) sizes.whole += bytes(v);
+    }
     return sizes;
+  }
+  // Whether each block reads of an array just what it looks up there.
+  bool is_looked_up(Var v, const RowGroup& g) const {
+    return std::all_of(g.eqns.begin(), g.eqns.end(), [&](const auto& one) {
+      const Atoms& in = eqn(one.first).inputs;
+      const auto first = eqn(one.first).primitive == &gather_p ? in.begin() + 1 : in.begin();
+      return std::none_of(first, in.end(),
+                          [&](const Atom& a) { return a.is_var() && a.var() == v; });
+    });
   }
 
   enum class Products : std::uint8_t { none, with_vectors, of_matrices };

@@ -125,11 +125,12 @@ std::vector<bool> values_in_passing(const Jaxpr& jaxpr) {
   return passes;
 }
 
-// Into an array whose elements are all the same number.
+// Into an array whose elements are all the same number, of a type that kernels compute with: small_floats was before.
 std::optional<Atom> scatter_to_choices(Simplifier& s, const Eqn& e, const Aval& out) {
   const auto& p = e.params.as<ScatterParams>();
   const Array* const number = s.splat(e.inputs[0]);
-  if (number == nullptr || p.wraps || !is_float(out.dtype)) return std::nullopt;
+  if (number == nullptr || p.wraps || (out.dtype != DType::f32 && out.dtype != DType::f64))
+    return std::nullopt;
   const Array before = *number;
   const GatherParams read = windows_of(p, out.shape, s.aval(e.inputs[2]).shape);
   const auto c = one_of_each_row(s, out.shape, e.inputs[1], read);
