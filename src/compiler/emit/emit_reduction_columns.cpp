@@ -1,6 +1,7 @@
 // Folds over leading dimensions: lanes run along the results.
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "compiler/emit/emit_reduction.hpp"
 #include "runtime/target_isa.hpp"
@@ -29,7 +30,8 @@ void ReductionEmitter::columns(bool chunked) {
   }
   std::int64_t first = 0, last = 0;
   const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last);
-  if (tiles && all && size <= widest && (kernel_.members.size() <= 8 || is_stream(inner)))
+  constexpr std::size_t kFew = 8;
+  if (tiles && all && size <= widest && (folded_members() <= kFew || is_stream(inner)))
     return narrow_columns(inner);
   seamed_loop(k_, seams_, begin, end, size, lanes_, [&](Scalar base) {
     const int active = gen_.active();
@@ -41,6 +43,24 @@ void ReductionEmitter::columns(bool chunked) {
     gen_.set_lanes(lanes_, active);
     finish(acc);
   });
+}
+
+// Equations that are evaluated for each element that is folded. Others come after it.
+std::size_t ReductionEmitter::folded_members() const {
+  std::set<Var> wanted;
+  std::size_t found = 0;
+  for (auto e = kernel_.members.rbegin(); e != kernel_.members.rend(); ++e) {
+    const bool folds = std::find(kernel_.reductions.begin(), kernel_.reductions.end(), *e) !=
+                       kernel_.reductions.end();
+    const Vars& out = eqn(*e).outputs;
+    if (!folds && std::none_of(out.begin(), out.end(), [&](Var v) { return wanted.contains(v); }))
+      continue;
+    ++found;
+    for (const Atom& a : eqn(*e).inputs) {
+      if (a.is_var()) wanted.insert(a.var());
+    }
+  }
+  return found;
 }
 
 // All columns in registers: one pass over the rows.

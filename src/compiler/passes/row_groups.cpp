@@ -34,8 +34,9 @@ namespace {
 
 // ---- what is worth it ----------------------------------------------------------------------------
 // Measured on Zen 5 (1 MiB of L2 per core) with the mixtures and networks of bench/suite.
-constexpr std::int64_t kCache = 1 << 20;        // values that take less stay there anyway
-constexpr std::int64_t kBlock = 384 << 10;      // bytes of all values of a block, about
+constexpr std::int64_t kCache = 1 << 20;  // values that take less stay there anyway
+// Bytes of all values of a block, about; without products what streams by wants as much room.
+constexpr std::int64_t kBlock = 384 << 10, kBlockOfElements = 192 << 10;
 constexpr std::int64_t kWhole = 512 << 10;      // bytes that each block reads again, at most
 constexpr std::int64_t kLeastWork = 4096;       // elements of a block
 constexpr std::int64_t kLeastRows = 16;         // of blocks of short rows: a multiple of all lanes
@@ -327,13 +328,19 @@ class Grouping {
     }
     return sizes;
   }
-  // Whether each block reads of an array just what it looks up there.
+  // Whether blocks read of an array just what they look up there, and their own rows.
   bool is_looked_up(Var v, const RowGroup& g) const {
+    const RowRules rules(jaxpr_, g.rows);
     return std::all_of(g.eqns.begin(), g.eqns.end(), [&](const auto& one) {
-      const Atoms& in = eqn(one.first).inputs;
-      const auto first = eqn(one.first).primitive == &gather_p ? in.begin() + 1 : in.begin();
-      return std::none_of(first, in.end(),
-                          [&](const Atom& a) { return a.is_var() && a.var() == v; });
+      const Eqn& e = eqn(one.first);
+      std::optional<std::vector<Need>> needs;
+      if (one.second == Need::block)
+        needs = g.sums.contains(e.outputs[0]) ? rules.sums(e) : rules.needs(e);
+      for (std::size_t i = e.primitive == &gather_p ? 1 : 0; i < e.inputs.size(); ++i) {
+        const bool reads = e.inputs[i].is_var() && e.inputs[i].var() == v;
+        if (reads && (!needs || (*needs)[i] == Need::whole)) return false;
+      }
+      return true;
     });
   }
 
@@ -379,8 +386,9 @@ class Grouping {
     if (least > 1) least = std::max(least, kLeastRows);
     least = std::max(least, least_product_rows(g));
     const bool sums = !g.sums.empty();
-    const bool is_short = sums && products == Products::with_vectors;
-    const std::int64_t most = std::max((is_short ? kShortBlock : kBlock) / each, least);
+    std::int64_t room = products == Products::none ? kBlockOfElements : kBlock;
+    if (sums && products == Products::with_vectors) room = kShortBlock;
+    const std::int64_t most = std::max(room / each, least);
     const auto fits = [&](std::int64_t rows) {
       if (g.rows % rows != 0) return false;
       if (sums) g.parts = most_parts(g.rows / rows, sizes);
