@@ -206,27 +206,34 @@ const Register logistic("B05.logistic_grad", "us", [] {
   return c;
 });
 
-// A network of one layer.
+// Block by block, products by libraries or tiles; the logits of an example lie in one vector.
 const Register labels_of_examples("B05.labels_grad", "us", [] {
+  constexpr int kBlock = 250;
   struct Classifier {
-    Network network{{kFeatures, kClasses}, kExamples};
-    Floats gradient = Floats(size(kFeatures, kClasses));
+    Floats w = zf(1, size(kFeatures, kClasses)), x = zf(2, size(kExamples, kFeatures));
+    Ints labels = indices(3, kExamples, kClasses);
+    Floats logits = Floats(size(kBlock, kPadded)), gradient = Floats(w.size());
+    Dense forward{{.m = kBlock, .n = kClasses, .k = kFeatures, .row_of_c = kPadded}},
+        back{{.m = kFeatures,
+              .n = kClasses,
+              .k = kBlock,
+              .transposed_a = true,
+              .row_of_b = kPadded}};
 
-    Classifier() {
-      network.x = zf(2, network.x.size());
-      network.layers[0].w = zf(1, gradient.size());
-      std::fill(network.y.begin(), network.y.end(), 0.f);
-      std::size_t at = 0;
-      for (const std::int32_t label : indices(3, kExamples, kClasses)) {
-        network.y[at + static_cast<std::size_t>(label)] = 1;
-        at += kPadded;
-      }
-    }
     void work() {
-      network.forward();
-      network.compare(1.f / kExamples);
-      Layer& layer = network.layers[0];
-      layer.gradient(network.x.data(), layer.error.data(), gradient.data());
+      Sixteen never{};
+      for (int k = kClasses; k < kPadded; ++k) never[k] = kNever;
+      std::fill(gradient.begin(), gradient.end(), 0.f);
+      for (int first = 0; first < kExamples; first += kBlock) {
+        const float* const rows = &x[size(first, kFeatures)];
+        forward(rows, w.data(), logits.data());
+        for (int i = 0; i < kBlock; ++i) {
+          float* const y = &logits[size(i, kPadded)];
+          put(y, softmax(vector_at(y) + never) * (1.f / kExamples));
+          y[labels[static_cast<std::size_t>(first + i)]] -= 1.f / kExamples;
+        }
+        back(rows, logits.data(), gradient.data(), 1, 1);
+      }
     }
   };
   Case c = by_hand(

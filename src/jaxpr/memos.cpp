@@ -13,9 +13,9 @@ namespace {
 
 // A child after fork() has the memos of all programs as they are while no thread changes them, and may ask for them:
 // one mutex for each program could not be found there. When the library is loaded: a thread that did it later could wait
-// for a fork() under way, and the child for that thread.
-constexpr std::size_t kMutexes =
-    32;  // all are held at a fork(), and the thread sanitizer knows 64 locks of a thread
+// for a fork() under way, and the child for that thread. All are held at a fork(), and the thread sanitizer knows 64 locks
+// of a thread.
+constexpr std::size_t kMutexes = 32;
 constinit std::mutex mutexes[kMutexes];
 
 void lock_all() {

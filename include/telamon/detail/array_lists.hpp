@@ -22,7 +22,7 @@ class ArrayMemory {
   ArrayMemory(const ArrayMemory&) = delete;
   ArrayMemory& operator=(const ArrayMemory&) = delete;
   ~ArrayMemory() { free(); }
-  /// For `capacity` of them, the first `size` of which are there and move.
+  /// For `capacity` of them, the first `size` of which are there and move. Apart, that push_back stays short.
   [[gnu::noinline]] void grow(std::size_t capacity, std::size_t size) {
     void* const grown = ::operator new(capacity * sizeof(Array));
     if (size > 0) std::memcpy(grown, static_cast<const void*>(items_), size * sizeof(Array));

@@ -147,7 +147,7 @@ class ReductionEmitter {
   void columns(bool chunked);
   // All columns in registers: one pass over the rows.
   void narrow_columns(std::size_t inner);
-  std::size_t folded_members() const;
+  bool fit_narrow(std::size_t inner) const;
   // Rows that end within a vector are read as one stream of whole vectors: after `period_rows` rows,
   // lanes stand for the same columns again.
   std::int64_t stream_vectors(std::size_t inner) const;

@@ -30,8 +30,7 @@ void ReductionEmitter::columns(bool chunked) {
   }
   std::int64_t first = 0, last = 0;
   const bool all = CodeGen::known_constant(begin, first) && CodeGen::known_constant(end, last);
-  constexpr std::size_t kFew = 8;
-  if (tiles && all && size <= widest && (folded_members() <= kFew || is_stream(inner)))
+  if (tiles && all && size <= widest && (fit_narrow(inner) || is_stream(inner)))
     return narrow_columns(inner);
   seamed_loop(k_, seams_, begin, end, size, lanes_, [&](Scalar base) {
     const int active = gen_.active();
@@ -45,22 +44,27 @@ void ReductionEmitter::columns(bool chunked) {
   });
 }
 
-// Equations that are evaluated for each element that is folded. Others come after it.
-std::size_t ReductionEmitter::folded_members() const {
-  std::set<Var> wanted;
-  std::size_t found = 0;
+// Whether there are few equations for each element, and all of them, with those that follow the fold, may be written out
+// for each vector.
+bool ReductionEmitter::fit_narrow(std::size_t inner) const {
+  constexpr std::size_t kFew = 8;
+  constexpr std::int64_t kMost = 128;
+  if (kernel_.members.size() <= kFew) return true;
+  const std::int64_t vectors = (dims_[inner].size + lanes_ - 1) / lanes_;
+  if (static_cast<std::int64_t>(kernel_.members.size()) * vectors > kMost) return false;
+  std::set<Var> wanted(kernel_.roots.begin(), kernel_.roots.end());
+  for (const int e : kernel_.reductions)
+    wanted.insert(eqn(e).outputs.begin(), eqn(e).outputs.end());
+  std::size_t each = 0;
   for (auto e = kernel_.members.rbegin(); e != kernel_.members.rend(); ++e) {
-    const bool folds = std::find(kernel_.reductions.begin(), kernel_.reductions.end(), *e) !=
-                       kernel_.reductions.end();
     const Vars& out = eqn(*e).outputs;
-    if (!folds && std::none_of(out.begin(), out.end(), [&](Var v) { return wanted.contains(v); }))
-      continue;
-    ++found;
+    if (std::none_of(out.begin(), out.end(), [&](Var v) { return wanted.contains(v); })) continue;
+    ++each;
     for (const Atom& a : eqn(*e).inputs) {
       if (a.is_var()) wanted.insert(a.var());
     }
   }
-  return found;
+  return each <= kFew;
 }
 
 // All columns in registers: one pass over the rows.

@@ -138,17 +138,19 @@ void NativeExecutable::execute_into(std::span<const Array> inputs, const std::ve
   run(inputs, donated, outputs, call, addresses, arena);
 } catch (const detail::UnnamedOutOfMemoryError& e) { tell_largest(e); }
 
-// Of programs that need little anyway the size says nothing.
+// Of programs that need little anyway the size says nothing, and where there is no memory for a text, no text does.
 void NativeExecutable::tell_largest(const detail::UnnamedOutOfMemoryError& e) const {
   constexpr std::size_t kMuch = 1 << 20;
   auto bytes = static_cast<std::size_t>(parts_.launch.arena_bytes);
   for (const detail::DenseType& result : results_) bytes += result.bytes();
   if (bytes < kMuch) throw;
-  const std::string largest =
-      with_plan([](const Parts& parts) { return parts.plan->largest_text(); });
-  if (largest.empty()) throw;
-  throw detail::UnnamedOutOfMemoryError(e.message() + "; the largest array that it makes is " +
-                                        largest);
+  std::string text;
+  try {
+    text = with_plan([](const Parts& parts) { return parts.plan->largest_text(); });
+    if (!text.empty()) text = e.message() + "; the largest array that it makes is " + text;
+  } catch (const std::exception&) { text.clear(); }
+  if (text.empty()) throw;
+  throw detail::UnnamedOutOfMemoryError(text);
 }
 
 [[gnu::noinline]] void NativeExecutable::run_large(std::span<const Array> inputs,

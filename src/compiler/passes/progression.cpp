@@ -88,14 +88,17 @@ std::optional<Progression> multiplied(Simplifier& s, const Eqn& e, const Shape& 
   }
   return std::nullopt;
 }
-// select(i < 0, i, i + size) of what is not below 0
+// select(i < 0, i, i + size) of what is not below 0. What is compared may be i in fewer bits.
 std::optional<Progression> wrapped(Simplifier& s, const Eqn& e, const Shape&, int depth) {
   const Eqn* below = s.defined_by(e.inputs[0], lt_p);
   const Atom kept = e.inputs[1];
-  if (below == nullptr || !(below->inputs[0] == kept) || !s.is(below->inputs[1], 0))
-    return std::nullopt;
+  if (below == nullptr || !s.is(below->inputs[1], 0)) return std::nullopt;
+  const Atom compared = below->inputs[0];
   auto p = progression(s, kept, depth);
-  return p && p->least >= 0 ? p : std::nullopt;
+  if (!p || p->least < 0) return std::nullopt;
+  if (compared == kept) return p;
+  const auto q = progression(s, compared, depth);
+  return q && q->first == p->first && q->steps == p->steps ? p : std::nullopt;
 }
 
 }  // namespace

@@ -136,8 +136,8 @@ RuleFunction gather_of_slices, scatter_to_slices;
 std::vector<bool> rows_folded(const Jaxpr& jaxpr);
 RuleFunction gather_along_range, gather_of_windows, gather_in_one_row, scatter_to_windows;
 // simplify_choices.cpp
-/// Of each variable, whether all who read it work element by element, or fold it: it needs no memory of its own. Of
-/// programs without scatters nobody asks.
+/// Of each variable, whether all who read it work element by element, or fold it, and it is no result of the program: it
+/// needs no memory of its own. Of programs without scatters nobody asks.
 std::vector<bool> values_in_passing(const Jaxpr& jaxpr);
 RuleFunction scatter_to_choices;
 // simplify_divisions.cpp

@@ -41,7 +41,10 @@ std::optional<Choice> one_of_each_row(Simplifier& s, const Shape& of, const Atom
   Atoms columns{at};
   if (d.start_index_map.size() > 1) {
     const Eqn* const stack = s.defined_by(at, concatenate_p);
-    if (stack == nullptr || stack->inputs.size() != d.start_index_map.size()) return std::nullopt;
+    if (stack == nullptr || stack->inputs.size() != d.start_index_map.size() ||
+        stack->params.as<ConcatenateParams>().dimension + 1 !=
+            static_cast<std::int64_t>(places.size()))
+      return std::nullopt;
     columns = stack->inputs;
   }
   constexpr std::size_t kNone = SIZE_MAX;
@@ -104,8 +107,10 @@ Atom chosen(Simplifier& s, const Choice& c, const Atom& places, const Shape& of)
 
 bool scatters(const Eqn& e) { return one_of(e, {&scatter_p, &scatter_add_p}); }
 
-// Of a row: where nobody writes it down, and where comparisons cost more than filling memory with zeros.
+// Of a row: where nobody writes it down (x + zeros.at[i].add(y), rows of 1,000: 0.45 of the time), and where it is stored:
+// rows of 32 take 0.5 to 0.7, of 100 f64 1.6 of the time of filling memory with zeros.
 constexpr std::int64_t kLongest = 4096, kLongestStored = 32;
+constexpr std::int64_t kFew = 1 << 12;  // elements
 
 }  // namespace
 
@@ -135,6 +140,9 @@ std::optional<Atom> scatter_to_choices(Simplifier& s, const Eqn& e, const Aval& 
   const GatherParams read = windows_of(p, out.shape, s.aval(e.inputs[2]).shape);
   const auto c = one_of_each_row(s, out.shape, e.inputs[1], read);
   if (!c || out.shape[c->axis] > (s.result_in_passing() ? kLongest : kLongestStored))
+    return std::nullopt;
+  // Short rows that are folded, too few to be taken apart, are better stored (256 x 3: 0.7 of the time).
+  if (out.shape[c->axis] <= kShortRow && out.size() < kFew && s.result_folded())
     return std::nullopt;
   const Aval row = out.with_shape(c->rows).strong();
   Atom y = by_rows(s, e.inputs[2], c->rows);

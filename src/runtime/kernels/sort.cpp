@@ -2,9 +2,9 @@
 //
 // One operand is its own key: the integers are sorted and mapped back, while they are written if they are
 // as large. Which of equal elements comes first shows in -0 and 0 and in NaNs only; where there are such,
-// they are written again in the order of the operand. Several operands: each key is cut into words of 32 bits, and (word, position) pairs,
-// which are 64-bit integers that all differ, are sorted by the last word first, then by the one before,
-// and so on. The final order then gathers every operand. Since no two pairs are equal, the result is
+// they are written again in the order of the operand. Several operands: each key is cut into words of 32
+// bits, and (word, position) pairs, which are 64-bit integers that all differ, are sorted by the last word
+// first, then by the one before, and so on. The final order then gathers every operand. Since no two pairs are equal, the result is
 // the same however the integers are sorted, and by however many threads: many lines are shared out among
 // them, and one long line has all its steps cut into pieces.
 #include "runtime/kernels/sort.hpp"
