@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/support.hpp"
+#include "telamon/indexing.hpp"
 #include "telamon/numpy.hpp"
 #include "telamon/random.hpp"
 
@@ -138,6 +139,19 @@ TEST(Choices, OfRowsAlongAnyAxes) {
   }
   EXPECT_GT(run, 200);
   EXPECT_GT(comparisons, 50);
+}
+
+// Comparisons of 64-bit positions become narrow, while what wraps them stays wide.
+TEST(Choices, OfRowsThatAreCountedInWideIntegers) {
+  const auto f = [](std::span<const Array> x) {
+    const Array rows = arange(50).astype(DType::i64);
+    return Arrays{zeros({50, 9}, DType::f32).at(rows, x[0]).add(x[1])};
+  };
+  const std::string text =
+      compile(stage(f, {random::randint(random::key(1), {50}, -9, 9, DType::i64),
+                        uniform({50}, DType::f32, -1, 1)}))
+          ->text("jaxpr");
+  EXPECT_THAT(text, Not(HasSubstr("scatter"))) << text;
 }
 
 TEST(Choices, AreLeftAloneInLongRowsAndOfSmallFloats) {
