@@ -226,11 +226,12 @@ const Register labels_of_examples("B05.labels_grad", "us", [] {
       std::fill(gradient.begin(), gradient.end(), 0.f);
       for (int first = 0; first < kExamples; first += kBlock) {
         const float* const rows = &x[size(first, kFeatures)];
+        const std::int32_t* const of_rows = &labels[static_cast<std::size_t>(first)];
         forward(rows, w.data(), logits.data());
         for (int i = 0; i < kBlock; ++i) {
           float* const y = &logits[size(i, kPadded)];
           put(y, softmax(vector_at(y) + never) * (1.f / kExamples));
-          y[labels[static_cast<std::size_t>(first + i)]] -= 1.f / kExamples;
+          y[of_rows[i]] -= 1.f / kExamples;
         }
         back(rows, logits.data(), gradient.data(), 1, 1);
       }
