@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <optional>
 #include <random>
 #include <vector>
 
@@ -50,14 +49,7 @@ std::string check_case(const Case& c) {
   const Array some = uniform({rows}, c.dtype, -1, 1);
   const Array y = where(arange(rows) % 3 == 0, -zeros_like(some), some);
   const Arrays inputs{at, y, uniform({rows, c.size}, c.dtype, -1, 1)};
-  const Jaxpr jaxpr = stage(f, inputs);
-  const Compiled with = compile(jaxpr);
-  const Compiled without =
-      compile(jaxpr, {.contract = false, .name = "without", .disabled = {"simplify"}});
-  const Arrays want = execute(without, inputs), got = execute(with, inputs);
-  for (std::size_t i = 0; i < got.size(); ++i)
-    expect_equal(got[i], want[i], 0, with->text("jaxpr"));
-  return with->text("jaxpr");
+  return check(f, inputs)->text("jaxpr");
 }
 
 TEST(Choices, AreWhatAScatterGives) {
@@ -126,16 +118,11 @@ TEST(Choices, OfRowsAlongAnyAxes) {
     };
     const Arrays inputs{random::randint(random::key(trial), column, -2, 8, DType::i32),
                         uniform(updates, DType::f32, -1, 1)};
-    std::optional<Jaxpr> jaxpr;
     try {
-      jaxpr = stage(f, inputs);
+      (void)stage(f, inputs);
     } catch (const Error&) { continue; }  // two axes of one batch
     ++run;
-    const Compiled with = compile(*jaxpr);
-    const Compiled without =
-        compile(*jaxpr, {.contract = false, .name = "without", .disabled = {"simplify"}});
-    expect_equal(execute(with, inputs)[0], execute(without, inputs)[0], 0, with->text("jaxpr"));
-    if (with->text("jaxpr").find("scatter") == std::string::npos) ++comparisons;
+    if (check(f, inputs)->text("jaxpr").find("scatter") == std::string::npos) ++comparisons;
   }
   EXPECT_GT(run, 200);
   EXPECT_GT(comparisons, 50);

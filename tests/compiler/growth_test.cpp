@@ -210,6 +210,27 @@ TEST(Growth, KernelsOfLongChainsAreFoundInTime) {
 
 // Chains that leave most values in memory, with updates of what only they read: planning asks for each of them
 // who else does.
+// Columns that are all kept in registers are followed by what is computed of them, vector by vector: not where that is much.
+TEST(Growth, WhatFollowsFoldsOfColumnsIsWrittenOnce) {
+  const auto followed = [](int steps) {
+    return [=](std::span<const Array> x) {
+      Array y = lax::reduce_max(lax::mul(x[0], x[0]), {0});
+      for (int i = 0; i < steps; ++i) y = lax::add(lax::mul(y, x[1]), x[2]);
+      return Arrays{y};
+    };
+  };
+  const auto code = [&](int steps, std::int64_t columns) {
+    const Arrays inputs{uniform({64, columns}, DType::f32, -1, 1),
+                        uniform({columns}, DType::f32, -1, 1),
+                        uniform({columns}, DType::f32, -1, 1)};
+    return lines(check(followed(steps), inputs), "ir");
+  };
+  for (const std::int64_t columns : {20, 60, 100, 128}) {
+    for (const int steps : {1, 2, 5, 12}) code(steps, columns);
+    EXPECT_LT(code(200, columns), 3 * code(200, 400)) << columns;
+  }
+}
+
 TEST(Growth, ProgramsOfManyStepsAreFunctionsOfFew) {
   const auto program = [](int n) -> Program {
     return [n](std::span<const Array> x) {

@@ -85,9 +85,9 @@ static Value* to_integer(llvm::IRBuilder<>& b, Value* x, llvm::Type* to, bool is
     whole =
         b.CreateSelect(b.CreateFCmpOGE(x, number(above)), llvm::ConstantInt::get(to, most), whole);
   }
+  // AArch64's fmaxnm, which the selections become there, passes a signalling NaN on.
 #if defined(__x86_64__)
-  if (is_unsigned)
-    return whole;  // AArch64's fmaxnm, which the selections become there, passes a signalling NaN on
+  if (is_unsigned) return whole;
 #endif
   return b.CreateSelect(b.CreateFCmpORD(x, x), whole, llvm::Constant::getNullValue(to));
 }

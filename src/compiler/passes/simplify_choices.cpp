@@ -80,7 +80,7 @@ std::optional<Choice> one_of_each_row(Simplifier& s, const Shape& of, const Atom
 }
 
 /// The same places as 32-bit integers: those outside of an axis of this size still are, or the nearest inside.
-Atom narrow(Simplifier& s, Atom places, std::int64_t size, bool clip) {
+Atom in_32_bits(Simplifier& s, Atom places, std::int64_t size, bool clip) {
   const Aval aval = s.aval(places).strong();
   const auto bound = [&](const PrimitiveBase& p, std::int64_t by) {
     places = s.make(p, Params::of(NoParams{}), {places, s.filled(by, aval)}, aval);
@@ -96,7 +96,7 @@ Atom narrow(Simplifier& s, Atom places, std::int64_t size, bool clip) {
 }
 
 /// Where each row of an array of shape `of` has its place.
-Atom chosen(Simplifier& s, const Choice& c, const Atom& places, const Shape& of) {
+Atom is_chosen(Simplifier& s, const Choice& c, const Atom& places, const Shape& of) {
   const Aval counts{of, DType::i32, false};
   const IotaParams along{DType::i32, of, static_cast<std::int64_t>(c.axis)};
   const Atom here = s.make(iota_p, along, {}, counts);
@@ -147,8 +147,9 @@ std::optional<Atom> scatter_to_choices(Simplifier& s, const Eqn& e, const Aval& 
   const Aval row = out.with_shape(c->rows).strong();
   Atom y = by_rows(s, e.inputs[2], c->rows);
   if (e.primitive == &scatter_add_p) y = s.make(add_p, NoParams{}, {s.filled(before, row), y}, row);
-  const Atom places = narrow(s, c->places, out.shape[c->axis], p.mode == GatherScatterMode::clip);
-  const Atom there = chosen(s, *c, places, out.shape);
+  const Atom places =
+      in_32_bits(s, c->places, out.shape[c->axis], p.mode == GatherScatterMode::clip);
+  const Atom there = is_chosen(s, *c, places, out.shape);
   const Atom rows =
       s.make(broadcast_in_dim_p, BroadcastInDimParams{out.shape, c->row_axes}, {y}, out.strong());
   return s.make(select_n_p, NoParams{}, {there, s.filled(before, out), rows}, out);

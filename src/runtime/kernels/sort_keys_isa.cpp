@@ -42,11 +42,12 @@ struct Codec {
       return kSigned ? static_cast<Bits>(x ^ kSign) : x;
     }
   }
+  /// The bits that differ between a key and what it is of, where the highest bit of the key is set, and where not.
+  static constexpr Bits kIfSet = kIsFloat || kSigned ? kSign : 0,
+                        kIfClear = kIsFloat ? kAll : kIfSet;
   TELAMON_INLINE static Bits decode(Key key) {
     const auto x = static_cast<Bits>(key);
-    if constexpr (kIsFloat)
-      return x >= kSign ? static_cast<Bits>(x ^ kSign) : static_cast<Bits>(~x);
-    else return kSigned ? static_cast<Bits>(x ^ kSign) : x;
+    return static_cast<Bits>(x ^ (x >= kSign ? kIfSet : kIfClear));
   }
 };
 
@@ -144,11 +145,9 @@ struct KeyTable {
   SortKeys of[kNumDTypes] = {};
   template <class Bits, Bits kInfinity, bool kSigned = false> constexpr void put(DType dtype) {
     using C = Codec<Bits, kInfinity, kSigned>;
-    constexpr std::uint64_t kTurned = C::kIsFloat || kSigned ? C::kSign : 0;
-    of[static_cast<int>(dtype)] = {
-        sizeof(typename C::Key), {kTurned, C::kIsFloat ? C::kAll : kTurned},
-        encode_line<C>,          decode_line<C>,
-        restore_line<C>,         write_entries<C>};
+    of[static_cast<int>(dtype)] = {sizeof(typename C::Key), {C::kIfSet, C::kIfClear},
+                                   encode_line<C>,          decode_line<C>,
+                                   restore_line<C>,         write_entries<C>};
   }
   constexpr KeyTable() {
     put<std::uint8_t, 0>(DType::bool_);
